@@ -1,0 +1,92 @@
+package archtest
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestImportRules holds the whole module against the rules, for every platform
+// that is built, test files of the package itself apart.
+func TestImportRules(t *testing.T) {
+	for _, env := range [][]string{
+		{"GOOS=linux", "CGO_ENABLED=1"}, {"GOOS=linux", "CGO_ENABLED=0"},
+		{"GOOS=darwin", "CGO_ENABLED=0"}, {"GOOS=windows", "CGO_ENABLED=0"},
+	} {
+		cmd := exec.Command("go", "list", "-json=ImportPath,Imports", Module+"/...")
+		cmd.Env = append(os.Environ(), env...)
+		out, err := cmd.Output()
+		if err != nil {
+			var ee *exec.ExitError
+			if errors.As(err, &ee) {
+				t.Fatalf("go list: %v\n%s", err, ee.Stderr)
+			}
+			t.Fatal(err)
+		}
+		imports := map[string][]string{}
+		dec := json.NewDecoder(strings.NewReader(string(out)))
+		for {
+			var p struct {
+				ImportPath string
+				Imports    []string
+			}
+			if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			imports[p.ImportPath] = p.Imports
+		}
+		if len(imports) < 5 {
+			t.Fatalf("go list found %d packages", len(imports))
+		}
+		for _, b := range Check(imports) {
+			t.Errorf("%v: %s", env, b)
+		}
+	}
+}
+
+func TestCheckFindsForbiddenImports(t *testing.T) {
+	m := Module + "/"
+	for _, c := range []struct {
+		pkg, dep string
+		broken   bool
+	}{
+		{"decision", nvml + "/pkg/nvml", true},
+		{"mig", nvml + "/pkg/nvml", true},
+		{"mig/mignvml", nvml + "/pkg/nvml", false},
+		{"sharing", m + "mig", true},
+		{"sharing", m + "internal/problem", false},
+		{"mig", m + "sharing", false},
+		{"mig", m + "decision", true},
+		{"mig", m + "mig/mignvml", true},
+		{"mig/mignvml", m + "mig", false},
+		{"mps", m + "mig", true},
+		{"loadgen", m + "sharing", true},
+		{"loadgen/loadgentest", m + "loadgen", false},
+		{"decision", m + "loadgen", true},
+		{"decision", m + "cost", false},
+		{"decision/manifest", m + "mps", false},
+		{"cost", m + "decision", true},
+		{"internal/problem", m + "sharing", true},
+		{"decision", m + "mig/migtest", true},
+		{"decision", m + "examples/quickstart", true},
+		{"examples/quickstart", m + "decision", false},
+		{"cost", "gonum.org/v1/plot", true},
+		{"examples/benchmark", "gonum.org/v1/plot/vg", false},
+		{"common", "fmt", true},
+	} {
+		got := Check(map[string][]string{m + c.pkg: {c.dep}})
+		if (len(got) > 0) != c.broken {
+			t.Errorf("%s importing %s: %v", c.pkg, c.dep, got)
+		}
+		if len(got) > 0 && !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, c.pkg) }) {
+			t.Errorf("message does not name the package: %v", got)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+// Package problem collects everything that is wrong with an input, so that a
+// user gets one error that names each problem with its path and its remedy.
+package problem
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// Problem is one thing wrong with an input.
+type Problem struct {
+	// Path locates the problem in the input, e.g. "workloads[2].slo.ttft_p99".
+	// It is empty for a problem of the whole input.
+	Path string
+	// Line is the 1-based line in the source document, or 0 if not known.
+	Line int
+	// Message says what is wrong.
+	Message string
+	// Remedy says what to do about it. It may be empty.
+	Remedy string
+}
+
+// Error formats the problem on one line.
+func (p *Problem) Error() string {
+	var b strings.Builder
+	if p.Path != "" {
+		b.WriteString(p.Path)
+		b.WriteString(": ")
+	}
+	b.WriteString(p.Message)
+	if p.Remedy != "" {
+		b.WriteString(" (")
+		b.WriteString(p.Remedy)
+		b.WriteString(")")
+	}
+	return b.String()
+}
+
+// List collects problems in the order in which they are found. The zero value
+// is an empty list. It is not safe for concurrent use.
+type List struct {
+	problems []*Problem
+	seen     map[string]bool
+}
+
+// Addf records a problem at path. remedy may be empty.
+func (l *List) Addf(path, remedy, format string, args ...any) {
+	l.Add(&Problem{Path: path, Message: fmt.Sprintf(format, args...), Remedy: remedy})
+}
+
+// Add records p unless the same path and message stand in the list already.
+func (l *List) Add(p *Problem) {
+	key := p.Path + "\x00" + p.Message
+	if l.seen[key] {
+		return
+	}
+	if l.seen == nil {
+		l.seen = map[string]bool{}
+	}
+	l.seen[key] = true
+	l.problems = append(l.problems, p)
+}
+
+// AddErr records err at path. Errors joined with errors.Join and problems are
+// taken apart, and path is put before theirs.
+func (l *List) AddErr(path string, err error) {
+	if err == nil {
+		return
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			l.AddErr(path, e)
+		}
+		return
+	}
+	var p *Problem
+	if errors.As(err, &p) {
+		q := *p
+		q.Path = Join(path, p.Path)
+		l.Add(&q)
+		return
+	}
+	l.Addf(path, "", "%v", err)
+}
+
+// Len is the number of problems.
+func (l *List) Len() int { return len(l.problems) }
+
+// Problems returns the problems in order. The slice is the list's own.
+func (l *List) Problems() []*Problem { return l.problems }
+
+// Err returns nil for an empty list and otherwise errors.Join of its problems,
+// ordered by line where lines are known.
+func (l *List) Err() error {
+	if len(l.problems) == 0 {
+		return nil
+	}
+	ps := append([]*Problem(nil), l.problems...)
+	sort.SliceStable(ps, func(i, j int) bool {
+		return ps[i].Line > 0 && ps[j].Line > 0 && ps[i].Line < ps[j].Line
+	})
+	errs := make([]error, len(ps))
+	for i, p := range ps {
+		errs[i] = p
+	}
+	return errors.Join(errs...)
+}
+
+// Join joins two paths: an index ("[3]") follows without a dot.
+func Join(a, b string) string {
+	switch {
+	case a == "":
+		return b
+	case b == "":
+		return a
+	case strings.HasPrefix(b, "["):
+		return a + b
+	}
+	return a + "." + b
+}
+
+// Nearest returns the candidate closest to word by edit distance, or "" when
+// none is within a third of the word's length (at least 2 edits). Case does
+// not count. It is meant for "did you mean" remedies.
+func Nearest(word string, candidates []string) string {
+	limit := max(2, len(word)/3)
+	best, bestD := "", limit+1
+	for _, c := range candidates {
+		if d := distance(strings.ToLower(word), strings.ToLower(c), limit); d < bestD {
+			best, bestD = c, d
+		}
+	}
+	return best
+}
+
+// distance is the Levenshtein distance of a and b, cut off above limit.
+func distance(a, b string, limit int) int {
+	if len(a) > 64 || len(b) > 64 || abs(len(a)-len(b)) > limit {
+		return limit + 1
+	}
+	prev := make([]int, len(b)+1)
+	cur := make([]int, len(b)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		cur[0] = i
+		for j := 1; j <= len(b); j++ {
+			c := prev[j-1]
+			if a[i-1] != b[j-1] {
+				c++
+			}
+			cur[j] = min(c, prev[j]+1, cur[j-1]+1)
+		}
+		prev, cur = cur, prev
+	}
+	return prev[len(b)]
+}
+
+func abs(x int) int {
+	if x < 0 {
+		return -x
+	}
+	return x
+}

@@ -1,0 +1,48 @@
+package problem
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestListErr(t *testing.T) {
+	var l List
+	if l.Err() != nil {
+		t.Fatal("an empty list is an error")
+	}
+	l.Addf("a.b", "use 1", "must be %d", 1)
+	l.Addf("a.b", "use 1", "must be %d", 1)
+	var inner List
+	inner.Addf("[0].x", "", "bad")
+	inner.Addf("y", "", "worse")
+	l.AddErr("list", inner.Err())
+	l.AddErr("plain", errors.New("boom"))
+	want := "a.b: must be 1 (use 1)\nlist[0].x: bad\nlist.y: worse\nplain: boom"
+	if got := l.Err().Error(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	var p *Problem
+	if !errors.As(l.Err(), &p) || p.Path != "a.b" {
+		t.Errorf("errors.As finds %+v", p)
+	}
+}
+
+func TestErrOrdersByLine(t *testing.T) {
+	var l List
+	l.Add(&Problem{Path: "b", Line: 9, Message: "m"})
+	l.Add(&Problem{Path: "a", Line: 2, Message: "m"})
+	if got := l.Err().Error(); !strings.HasPrefix(got, "a: m") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestNearest(t *testing.T) {
+	for _, c := range []struct{ word, want string }{
+		{"replcas", "replicas"}, {"GPU", "gpu"}, {"zzzzzz", ""}, {"", ""},
+	} {
+		if got := Nearest(c.word, []string{"replicas", "gpu", "memory"}); got != c.want {
+			t.Errorf("Nearest(%q) = %q, want %q", c.word, got, c.want)
+		}
+	}
+}

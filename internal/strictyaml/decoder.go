@@ -1,0 +1,264 @@
+package strictyaml
+
+import (
+	"encoding"
+	"fmt"
+	"math"
+	"math/big"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/cotenant/cotenant/internal/problem"
+)
+
+// Decoder walks nodes into Go values and collects problems.
+type Decoder struct {
+	list problem.List
+}
+
+// Err returns the problems found so far, joined, or nil.
+func (d *Decoder) Err() error { return d.list.Err() }
+
+// Addf records a problem at a node.
+func (d *Decoder) Addf(path string, n *yaml.Node, remedy, format string, args ...any) {
+	line := 0
+	if n != nil {
+		line = n.Line
+	}
+	d.list.Add(&problem.Problem{Path: path, Line: line, Message: fmt.Sprintf(format, args...), Remedy: remedy})
+}
+
+var (
+	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+	nodeDecoder     = reflect.TypeFor[NodeDecoder]()
+)
+
+// Value decodes n into v, a non-nil pointer.
+func (d *Decoder) Value(path string, n *yaml.Node, v any) {
+	d.value(path, n, reflect.ValueOf(v).Elem())
+}
+
+func (d *Decoder) value(path string, n *yaml.Node, v reflect.Value) {
+	if v.CanAddr() && v.Addr().Type().Implements(nodeDecoder) {
+		v.Addr().Interface().(NodeDecoder).DecodeNode(d, path, n)
+		return
+	}
+	if v.Kind() == reflect.Pointer {
+		if isNull(n) {
+			return
+		}
+		v.Set(reflect.New(v.Type().Elem()))
+		d.value(path, n, v.Elem())
+		return
+	}
+	if isNull(n) {
+		d.Addf(path, n, "give a value or leave the key out", "has no value")
+		return
+	}
+	if v.CanAddr() && v.Addr().Type().Implements(textUnmarshaler) {
+		if n.Kind != yaml.ScalarNode {
+			d.Addf(path, n, "", "must be a single value, not %s", kindName(n))
+			return
+		}
+		if err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(n.Value)); err != nil {
+			d.Addf(path, n, "", "%v", err)
+		}
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		d.object(path, n, v)
+	case reflect.Map:
+		d.mapping(path, n, v)
+	case reflect.Slice:
+		if n.Kind != yaml.SequenceNode {
+			d.Addf(path, n, "", "must be a list, not %s", kindName(n))
+			return
+		}
+		s := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
+		for i, c := range n.Content {
+			d.value(fmt.Sprintf("%s[%d]", path, i), c, s.Index(i))
+		}
+		v.Set(s)
+	case reflect.Interface:
+		var x any
+		if err := n.Decode(&x); err != nil {
+			d.Addf(path, n, "", "%v", err)
+			return
+		}
+		if x != nil {
+			v.Set(reflect.ValueOf(x))
+		}
+	default:
+		d.scalar(path, n, v)
+	}
+}
+
+type field struct {
+	index    []int
+	required bool
+}
+
+func fieldsOf(t reflect.Type) (map[string]field, []string) {
+	fields := map[string]field{}
+	var names []string
+	for _, f := range reflect.VisibleFields(t) {
+		tag, ok := f.Tag.Lookup("yaml")
+		if !ok || !f.IsExported() {
+			continue
+		}
+		name, rest, _ := strings.Cut(tag, ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		fields[name] = field{index: f.Index, required: slices.Contains(strings.Split(rest, ","), "required")}
+		names = append(names, name)
+	}
+	return fields, names
+}
+
+func (d *Decoder) object(path string, n *yaml.Node, v reflect.Value) {
+	if n.Kind != yaml.MappingNode {
+		d.Addf(path, n, "", "must be a mapping of keys, not %s", kindName(n))
+		return
+	}
+	fields, names := fieldsOf(v.Type())
+	present := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, c := n.Content[i], n.Content[i+1]
+		f, ok := fields[k.Value]
+		if !ok {
+			remedy := "known keys: " + strings.Join(names, ", ")
+			if near := problem.Nearest(k.Value, names); near != "" {
+				remedy = fmt.Sprintf("did you mean %q?", near)
+			}
+			d.Addf(problem.Join(path, k.Value), k, remedy, "unknown key")
+			continue
+		}
+		present[k.Value] = true
+		d.value(problem.Join(path, k.Value), c, v.FieldByIndex(f.index))
+	}
+	for _, name := range names {
+		if fields[name].required && !present[name] {
+			d.Addf(problem.Join(path, name), n, "add the key", "is missing")
+		}
+	}
+}
+
+func (d *Decoder) mapping(path string, n *yaml.Node, v reflect.Value) {
+	if n.Kind != yaml.MappingNode {
+		d.Addf(path, n, "", "must be a mapping of keys, not %s", kindName(n))
+		return
+	}
+	m := reflect.MakeMapWithSize(v.Type(), len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		at := problem.Join(path, n.Content[i].Value)
+		key := reflect.New(v.Type().Key()).Elem()
+		if key.Kind() == reflect.String && !key.Addr().Type().Implements(textUnmarshaler) {
+			key.SetString(n.Content[i].Value)
+		} else {
+			d.value(at, n.Content[i], key)
+		}
+		elem := reflect.New(v.Type().Elem()).Elem()
+		d.value(at, n.Content[i+1], elem)
+		m.SetMapIndex(key, elem)
+	}
+	v.Set(m)
+}
+
+func (d *Decoder) scalar(path string, n *yaml.Node, v reflect.Value) {
+	if n.Kind != yaml.ScalarNode {
+		d.Addf(path, n, "", "must be a single value, not %s", kindName(n))
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		if n.Tag != "!!str" {
+			d.Addf(path, n, fmt.Sprintf("quote it: %q", n.Value), "must be a string, not %s", kindName(n))
+			return
+		}
+		v.SetString(n.Value)
+	case reflect.Bool:
+		if n.Tag != "!!bool" {
+			d.Addf(path, n, "write true or false", "must be true or false, not %q", clip(n.Value))
+			return
+		}
+		v.SetBool(strings.EqualFold(n.Value, "true"))
+	case reflect.Int, reflect.Int64, reflect.Int32:
+		i, err := parseInt(n)
+		if err != nil || v.OverflowInt(i) {
+			d.Addf(path, n, "", "must be a whole number that fits %d bits, not %q", v.Type().Bits(), clip(n.Value))
+			return
+		}
+		v.SetInt(i)
+	case reflect.Float64:
+		f, err := strconv.ParseFloat(strings.ReplaceAll(n.Value, "_", ""), 64)
+		if n.Tag != "!!int" && n.Tag != "!!float" || err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+			d.Addf(path, n, "", "must be a finite number, not %q", clip(n.Value))
+			return
+		}
+		v.SetFloat(f)
+	default:
+		d.Addf(path, n, "", "cannot be read into %s", v.Type())
+	}
+}
+
+// parseInt accepts every exact spelling of an integer: 8, 0x8, 8e9, 8.0.
+func parseInt(n *yaml.Node) (int64, error) {
+	s := strings.ReplaceAll(n.Value, "_", "")
+	switch n.Tag {
+	case "!!int":
+		return strconv.ParseInt(s, 0, 64)
+	case "!!float":
+		if len(s) > 64 || exponentAbove(s, 30) {
+			return 0, strconv.ErrRange
+		}
+		r, ok := new(big.Rat).SetString(s)
+		if !ok || !r.IsInt() || !r.Num().IsInt64() {
+			return 0, strconv.ErrSyntax
+		}
+		return r.Num().Int64(), nil
+	}
+	return 0, strconv.ErrSyntax
+}
+
+// exponentAbove keeps big.Rat from building a number of a billion digits.
+func exponentAbove(s string, limit int) bool {
+	i := strings.IndexAny(s, "eE")
+	if i < 0 {
+		return false
+	}
+	e, err := strconv.Atoi(s[i+1:])
+	return err != nil || e > limit || e < -limit
+}
+
+func kindName(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.ScalarNode:
+		switch n.Tag {
+		case "!!null":
+			return "nothing"
+		case "!!int", "!!float":
+			return "a number"
+		case "!!bool":
+			return "true or false"
+		}
+		return "a string"
+	}
+	return "this"
+}
+
+func clip(s string) string {
+	if r := []rune(s); len(r) > 40 {
+		return string(r[:40]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,189 @@
+// Package strictyaml decodes YAML and JSON documents strictly: unknown and
+// duplicate keys, anchors, wrong types, invalid UTF-8 and oversized input are
+// problems, each with its path, and all of them are reported at once.
+package strictyaml
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/cotenant/cotenant/internal/problem"
+)
+
+// DefaultMaxBytes bounds a document when Options.MaxBytes is 0.
+const DefaultMaxBytes = 8 << 20
+
+const (
+	maxDepth = 64
+	maxNodes = 4 << 20
+)
+
+// Options tune Decode. The zero value is the documented default.
+type Options struct {
+	// MaxBytes bounds the input; 0 means DefaultMaxBytes.
+	MaxBytes int
+}
+
+// NodeDecoder is implemented by types that read a node themselves, for values
+// with several shapes (a string or a list, say). It reports problems through
+// d at path and must not panic on any node.
+type NodeDecoder interface {
+	DecodeNode(d *Decoder, path string, n *yaml.Node)
+}
+
+// Read reads at most the allowed number of bytes from r, for Decode.
+func Read(r io.Reader, opt Options) ([]byte, error) {
+	limit := opt.maxBytes()
+	data, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > limit {
+		return nil, tooLarge(limit)
+	}
+	return data, nil
+}
+
+// Decode decodes exactly one document into v, a pointer to a struct, map or
+// slice. Struct fields are matched by their yaml tag; a field with the option
+// "required" must be present. The error joins one *problem.Problem for each
+// thing wrong; v must not be used when it is not nil.
+func Decode(data []byte, v any, opt Options) error {
+	docs, err := Parse(data, opt)
+	if err != nil {
+		return err
+	}
+	switch len(docs) {
+	case 0:
+		return &problem.Problem{Message: "the document is empty", Remedy: "write at least the required keys"}
+	case 1:
+	default:
+		return &problem.Problem{Line: docs[1].Line, Message: fmt.Sprintf("%d documents in one file", len(docs)),
+			Remedy: "split them into one file each"}
+	}
+	var d Decoder
+	d.Value("", docs[0], v)
+	return d.Err()
+}
+
+// Parse returns the root node of each non-empty document after the checks that
+// need no target: size, UTF-8, syntax, anchors, aliases, tags, merge keys,
+// duplicate and non-string keys, depth.
+func Parse(data []byte, opt Options) ([]*yaml.Node, error) {
+	if len(data) > opt.maxBytes() {
+		return nil, tooLarge(opt.maxBytes())
+	}
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	if i := invalidUTF8(data); i >= 0 {
+		return nil, &problem.Problem{Line: 1 + bytes.Count(data[:i], []byte("\n")),
+			Message: fmt.Sprintf("invalid UTF-8 on line %d", 1+bytes.Count(data[:i], []byte("\n"))),
+			Remedy:  "save the file as UTF-8"}
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var docs []*yaml.Node
+	for {
+		var doc yaml.Node
+		err := decodeDocument(dec, &doc)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, &problem.Problem{Message: "not valid YAML: " + strings.TrimPrefix(err.Error(), "yaml: "),
+				Remedy: "check the indentation and quoting there"}
+		}
+		if doc.Kind != yaml.DocumentNode || len(doc.Content) == 0 || isNull(doc.Content[0]) {
+			continue
+		}
+		docs = append(docs, doc.Content[0])
+	}
+	var l problem.List
+	count := 0
+	for i, n := range docs {
+		path := ""
+		if len(docs) > 1 {
+			path = fmt.Sprintf("document[%d]", i)
+		}
+		check(&l, path, n, 0, &count)
+	}
+	return docs, l.Err()
+}
+
+// decodeDocument turns a panic of the parser on hostile input into an error.
+func decodeDocument(dec *yaml.Decoder, doc *yaml.Node) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v", r)
+		}
+	}()
+	return dec.Decode(doc)
+}
+
+func check(l *problem.List, path string, n *yaml.Node, depth int, count *int) {
+	if *count++; *count > maxNodes || depth > maxDepth {
+		l.Addf("", "", "the document is nested deeper than %d levels or has more than %d values", maxDepth, maxNodes)
+		return
+	}
+	if n.Anchor != "" {
+		l.Add(&problem.Problem{Path: path, Line: n.Line, Message: "anchors are not allowed", Remedy: "write the value out"})
+	}
+	switch n.Kind {
+	case yaml.AliasNode:
+		l.Add(&problem.Problem{Path: path, Line: n.Line, Message: "aliases are not allowed", Remedy: "write the value out"})
+		return
+	case yaml.ScalarNode:
+		if n.Style&yaml.TaggedStyle != 0 {
+			l.Add(&problem.Problem{Path: path, Line: n.Line, Message: "tags are not allowed", Remedy: "remove " + n.Tag})
+		}
+	case yaml.MappingNode:
+		seen := map[string]int{}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			k, v := n.Content[i], n.Content[i+1]
+			if k.Kind != yaml.ScalarNode || k.Tag == "!!merge" {
+				l.Add(&problem.Problem{Path: path, Line: k.Line, Message: "a key must be a plain string", Remedy: "write the keys out"})
+				continue
+			}
+			if first, dup := seen[k.Value]; dup {
+				l.Add(&problem.Problem{Path: problem.Join(path, k.Value), Line: k.Line,
+					Message: fmt.Sprintf("duplicate key (first on line %d)", first), Remedy: "keep one of them"})
+			} else {
+				seen[k.Value] = k.Line
+			}
+			check(l, problem.Join(path, k.Value), v, depth+1, count)
+		}
+	case yaml.SequenceNode:
+		for i, c := range n.Content {
+			check(l, fmt.Sprintf("%s[%d]", path, i), c, depth+1, count)
+		}
+	}
+}
+
+func (o Options) maxBytes() int {
+	if o.MaxBytes > 0 {
+		return o.MaxBytes
+	}
+	return DefaultMaxBytes
+}
+
+func tooLarge(limit int) error {
+	return &problem.Problem{Message: fmt.Sprintf("the input is larger than %d MiB", limit>>20),
+		Remedy: "split it, or check that this is the right file"}
+}
+
+func invalidUTF8(data []byte) int {
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && size == 1 {
+			return i
+		}
+		i += size
+	}
+	return -1
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }

@@ -1,0 +1,92 @@
+package sharing
+
+import (
+	"errors"
+	"testing"
+)
+
+func TestBytesText(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		want Bytes
+		text string
+		str  string
+	}{
+		{"18GiB", 18 * GiB, "18GiB", "18GiB"}, {"1.5 GiB", 1536 * MiB, "1536MiB", "1.5GiB"}, {"512Mi", 512 * MiB, "512MiB", "512MiB"},
+		{"80GB", 80e9, "78125000KiB", "74.51GiB"}, {"1024B", KiB, "1KiB", "1KiB"}, {"0", 0, "0B", "0B"}, {"7B", 7, "7B", "7B"},
+		{"1001B", 1001, "1001B", "1001B"}, {"81559MiB", 81559 * MiB, "81559MiB", "79.65GiB"},
+	} {
+		got, err := ParseBytes(c.in)
+		if err != nil || got != c.want {
+			t.Errorf("ParseBytes(%q) = %d, %v; want %d", c.in, got, err, c.want)
+		}
+		if b, _ := got.MarshalText(); string(b) != c.text {
+			t.Errorf("%q marshals to %s, want %s", c.in, b, c.text)
+		}
+		if got.String() != c.str {
+			t.Errorf("%q prints as %s, want %s", c.in, got, c.str)
+		}
+	}
+	for _, bad := range []string{"", "18", "-1GiB", "GiB", "1e3GiB", "1.2.3GiB", "18gib", "9999999999TiB", "0x1GiB", "１GiB"} {
+		if v, err := ParseBytes(bad); err == nil {
+			t.Errorf("ParseBytes(%q) = %d, want an error", bad, v)
+		}
+	}
+}
+
+func FuzzParseBytes(f *testing.F) {
+	for _, s := range []string{"18GiB", "1.5GB", "0", "-", "1..", "KiB"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		v, err := ParseBytes(s)
+		if err != nil {
+			if v != 0 {
+				t.Errorf("value %d with error %v", v, err)
+			}
+			return
+		}
+		text, err := v.MarshalText()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := ParseBytes(string(text)); err != nil || back != v {
+			t.Errorf("%q -> %d -> %s -> %d, %v", s, v, text, back, err)
+		}
+	})
+}
+
+func TestEnumText(t *testing.T) {
+	for _, m := range append(Mechanisms(), None) {
+		if got, err := ParseMechanism(m.String()); err != nil || got != m {
+			t.Errorf("%v does not round-trip: %v, %v", m, got, err)
+		}
+	}
+	if len(Mechanisms()) != 12 {
+		t.Errorf("%d mechanisms", len(Mechanisms()))
+	}
+	var une *UnknownNameError
+	if _, err := ParseMechanism("time-slice"); !errors.As(err, &une) {
+		t.Errorf("err = %v", err)
+	}
+	if _, err := Mechanism(200).MarshalText(); err == nil {
+		t.Error("Mechanism(200) marshals")
+	}
+	if s := Mechanism(200).String(); s != "Mechanism(200)" {
+		t.Errorf("got %s", s)
+	}
+}
+
+func TestAtLeast(t *testing.T) {
+	for _, c := range []struct {
+		l, want Level
+		answer  Answer
+	}{
+		{LevelUnknown, LevelNone, Yes}, {LevelUnknown, LevelPartial, Unknown}, {LevelHardware, LevelHardware, Yes},
+		{LevelSoftware, LevelHardware, No}, {LevelPartial, LevelUnknown, Unknown},
+	} {
+		if got := c.l.AtLeast(c.want); got != c.answer {
+			t.Errorf("%v at least %v: %v, want %v", c.l, c.want, got, c.answer)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package sharing
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"strings"
+)
+
+// Bytes is an amount of memory in bytes. Its text form is binary: "18GiB".
+type Bytes int64
+
+// Units of memory.
+const (
+	Byte Bytes = 1
+	KiB        = 1024 * Byte
+	MiB        = 1024 * KiB
+	GiB        = 1024 * MiB
+	TiB        = 1024 * GiB
+)
+
+var byteUnits = []struct {
+	name string
+	size int64
+}{
+	{"TiB", int64(TiB)}, {"GiB", int64(GiB)}, {"MiB", int64(MiB)}, {"KiB", int64(KiB)},
+	{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"KB", 1e3}, {"B", 1},
+	{"Ti", int64(TiB)}, {"Gi", int64(GiB)}, {"Mi", int64(MiB)}, {"Ki", int64(KiB)},
+}
+
+// String formats b in its largest binary unit, rounded to two decimals:
+// "18GiB", "79.65GiB". MarshalText is exact.
+func (b Bytes) String() string {
+	neg, u := "", uint64(b)
+	if b < 0 {
+		neg, u = "-", uint64(-(b+1))+1
+	}
+	for _, unit := range byteUnits[:4] {
+		if size := uint64(unit.size); u >= size {
+			return neg + trimDecimal(fmt.Sprintf("%.2f", float64(u)/float64(size))) + unit.name
+		}
+	}
+	return fmt.Sprintf("%s%dB", neg, u)
+}
+
+func trimDecimal(s string) string { return strings.TrimRight(strings.TrimRight(s, "0"), ".") }
+
+// GiB returns b in gibibytes.
+func (b Bytes) GiB() float64 { return float64(b) / float64(GiB) }
+
+// MiB returns b in whole mebibytes, rounded down.
+func (b Bytes) MiB() int64 { return int64(b / MiB) }
+
+// MarshalText writes b exactly: in a binary unit where that is whole, else in
+// bytes.
+func (b Bytes) MarshalText() ([]byte, error) {
+	for _, unit := range byteUnits[:4] {
+		if b != 0 && int64(b)%unit.size == 0 {
+			return fmt.Appendf(nil, "%d%s", int64(b)/unit.size, unit.name), nil
+		}
+	}
+	return fmt.Appendf(nil, "%dB", int64(b)), nil
+}
+
+// UnmarshalText reads what ParseBytes reads.
+func (b *Bytes) UnmarshalText(t []byte) error {
+	v, err := ParseBytes(string(t))
+	if err == nil {
+		*b = v
+	}
+	return err
+}
+
+// ParseBytes reads an amount with a unit: "18GiB", "1.5 GiB", "512Mi", "80GB"
+// (decimal), "1024B". A bare number other than 0 is refused, since its unit
+// would be a guess; so are negative amounts.
+func ParseBytes(s string) (Bytes, error) {
+	t := strings.TrimSpace(s)
+	if t == "0" {
+		return 0, nil
+	}
+	num := strings.TrimRight(t, "TGMKkiB")
+	unit := t[len(num):]
+	var size int64
+	for _, u := range byteUnits {
+		if u.name == unit {
+			size = u.size
+		}
+	}
+	num = strings.TrimSpace(num)
+	bad := func(why string) (Bytes, error) {
+		if len(s) > 40 {
+			s = s[:40] + "…"
+		}
+		return 0, fmt.Errorf("sharing: %q is not an amount of memory: %s", s, why)
+	}
+	switch {
+	case size == 0 && unit == "":
+		return bad(`add a unit, for example "18GiB"`)
+	case size == 0:
+		return bad("use B, KiB, MiB, GiB, TiB (or kB, MB, GB, TB)")
+	case num == "" || len(num) > 30 || strings.Trim(num, "0123456789.") != "":
+		return bad("write a plain decimal number and a unit")
+	}
+	r, ok := new(big.Rat).SetString(num)
+	if !ok {
+		return bad("write a plain decimal number and a unit")
+	}
+	r.Mul(r, new(big.Rat).SetInt64(size))
+	if r.Cmp(new(big.Rat).SetInt64(math.MaxInt64)) > 0 {
+		return bad("it does not fit 63 bits")
+	}
+	q := new(big.Int).Quo(r.Num(), r.Denom())
+	return Bytes(q.Int64()), nil
+}

@@ -1,0 +1,9 @@
+// Package sharing describes how a GPU can be shared: the mechanisms, what each
+// isolates and under which conditions, what each GPU can do, and the claims
+// about sharing that look right and fail in production.
+//
+// Everything in it is data with a source. Answers are three-valued: what no
+// source says is unknown, never no and never zero. The package does no I/O,
+// and all its functions are safe for concurrent use; the values they return
+// are copies or must not be modified, as each says.
+package sharing

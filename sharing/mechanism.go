@@ -1,0 +1,142 @@
+package sharing
+
+// Mechanism is a way for workloads to share a GPU, or not to. How a mechanism
+// is delivered to containers (device plugin, DRA, HAMi's scheduler, ...) is a
+// Delivery, not a mechanism. The zero value is None.
+type Mechanism uint8
+
+// The mechanisms.
+const (
+	None             Mechanism = iota // fits nowhere: not a way to run, but an answer
+	Exclusive                         // one workload has the whole GPU
+	TimeSlicing                       // the driver gives contexts the whole GPU in turn
+	MPS                               // CUDA MPS: contexts run at the same time, share SMs
+	MIG                               // GPU instances partitioned in hardware
+	MIGWithMPS                        // MPS inside one MIG instance
+	HAMi                              // HAMi-core: limits enforced in the process by a preloaded library
+	HAMiWithMPS                       // HAMi's scheduler handing out MPS shares
+	VGPU                              // NVIDIA vGPU, time-sliced types
+	MIGBackedVGPU                     // NVIDIA vGPU on MIG instances
+	MIGLikeEmulation                  // MPS percentage plus framework memory fraction; never isolation
+	InServer                          // one server multiplexes requests or adapters itself
+	Research                          // research schedulers of finer grain
+)
+
+var mechanismNames = [...]string{"none", "exclusive", "time-slicing", "mps", "mig", "mig+mps", "hami", "hami+mps",
+	"vgpu", "mig-vgpu", "mig-like-emulation", "in-server", "research"}
+
+// MechanismCount is the number of mechanisms, None included.
+const MechanismCount = len(mechanismNames)
+
+// String returns the mechanism's text: none, exclusive, time-slicing, mps, mig,
+// mig+mps, hami, hami+mps, vgpu, mig-vgpu, mig-like-emulation, in-server or
+// research.
+func (m Mechanism) String() string { return enumName(mechanismNames[:], int(m), "Mechanism") }
+
+// MarshalText returns the mechanism's text.
+func (m Mechanism) MarshalText() ([]byte, error) {
+	return enumText(mechanismNames[:], int(m), "mechanism")
+}
+
+// UnmarshalText reads a mechanism's text.
+func (m *Mechanism) UnmarshalText(b []byte) error {
+	i, err := enumParse(mechanismNames[:], b, "mechanism")
+	if err == nil {
+		*m = Mechanism(i)
+	}
+	return err
+}
+
+// ParseMechanism returns the mechanism of a text as String writes it.
+func ParseMechanism(s string) (Mechanism, error) {
+	var m Mechanism
+	err := m.UnmarshalText([]byte(s))
+	return m, err
+}
+
+// Mechanisms lists every mechanism but None, in the order of their values.
+func Mechanisms() []Mechanism {
+	ms := make([]Mechanism, 0, MechanismCount-1)
+	for m := Exclusive; int(m) < MechanismCount; m++ {
+		ms = append(ms, m)
+	}
+	return ms
+}
+
+// Axis is one of the four respects in which neighbours on a GPU can be
+// isolated from one another.
+type Axis uint8
+
+// The axes.
+const (
+	Memory  Axis = iota // neighbours cannot read, exhaust or limit one's memory
+	Compute             // neighbours cannot take one's share of the SMs
+	Fault               // a neighbour's fault does not reach one
+	Jitter              // neighbours do not disturb one's latency
+)
+
+var axisNames = [...]string{"memory", "compute", "fault", "jitter"}
+
+// AxisCount is the number of axes.
+const AxisCount = len(axisNames)
+
+// String returns "memory", "compute", "fault" or "jitter".
+func (a Axis) String() string { return enumName(axisNames[:], int(a), "Axis") }
+
+// MarshalText returns the axis's text.
+func (a Axis) MarshalText() ([]byte, error) { return enumText(axisNames[:], int(a), "axis") }
+
+// UnmarshalText reads an axis's text.
+func (a *Axis) UnmarshalText(b []byte) error {
+	i, err := enumParse(axisNames[:], b, "axis")
+	if err == nil {
+		*a = Axis(i)
+	}
+	return err
+}
+
+// Level is how strongly a mechanism isolates on one axis; levels are ordered
+// from weakest to strongest, but for LevelUnknown, which compares with nothing.
+// On the jitter axis the levels stand for the jitter that is left: LevelNone
+// is "high", LevelPartial "low-medium", LevelHardware "negligible".
+type Level uint8
+
+// The levels.
+const (
+	LevelUnknown  Level = iota // no source
+	LevelNone                  // nothing separates neighbours
+	LevelPartial               // some separation, with holes or only a cap
+	LevelSoftware              // enforced by software that a workload could get round
+	LevelDriver                // enforced by the driver or the hypervisor
+	LevelHardware              // enforced by hardware, or there is no neighbour
+)
+
+var levelNames = [...]string{"unknown", "none", "partial", "software", "driver", "hardware"}
+
+// String returns "unknown", "none", "partial", "software", "driver" or
+// "hardware".
+func (l Level) String() string { return enumName(levelNames[:], int(l), "Level") }
+
+// MarshalText returns the level's text.
+func (l Level) MarshalText() ([]byte, error) { return enumText(levelNames[:], int(l), "level") }
+
+// UnmarshalText reads a level's text.
+func (l *Level) UnmarshalText(b []byte) error {
+	i, err := enumParse(levelNames[:], b, "level")
+	if err == nil {
+		*l = Level(i)
+	}
+	return err
+}
+
+// AtLeast answers whether l is at least want; unknown on either side is
+// Unknown, except that everything is at least LevelNone.
+func (l Level) AtLeast(want Level) Answer {
+	if want == LevelNone {
+		return Yes
+	}
+	if l == LevelUnknown || want == LevelUnknown {
+		return Unknown
+	}
+	return AnswerOf(l >= want)
+}
