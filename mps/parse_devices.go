@@ -86,8 +86,8 @@ func parseDevice(line string) (DeviceInfo, bool) {
 		}
 		parts := wideGap.Split(rest, 2)
 		if len(parts) < 2 {
-			i := strings.LastIndexAny(rest, " \t")
-			parts = []string{strings.TrimSpace(rest[:i]), rest[i+1:]}
+			last := len(words) - 1
+			parts = []string{strings.Join(words[3:last], " "), words[last]}
 		}
 		f = append(words[:3:3], parts...)
 	}

@@ -134,9 +134,16 @@ func (p *cuda) kill(t testing.TB) {
 
 func TestProcesses(t *testing.T) {
 	needLinux(t)
+	t.Parallel()
 	ctx := t.Context()
 	d, opt := startDaemon(t, mpstest.ProgramOptions{KillEffect: mpstest.KillFaults})
-	c := d.Client()
+	if got, err := d.Client().DefaultActiveThreadPercentage(ctx); got != 100 || err != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+	c, err := mps.NewClient(mps.Options{Runner: mpstest.Socket{}, PipeDirectory: opt.PipeDirectory})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := mps.Start(ctx, opt); !errors.Is(err, mps.ErrDaemonRunning) {
 		t.Errorf("second daemon: %v", err)
 	}
@@ -164,7 +171,7 @@ func TestProcesses(t *testing.T) {
 		}
 	}
 	server := a.view.Server
-	r, err := c.StopClient(ctx, server, b.cmd.Process.Pid, mps.StopOptions{Process: b.cmd.Process, Kill: true, Grace: 10 * time.Second})
+	r, err := c.StopClient(ctx, server, b.cmd.Process.Pid, mps.StopOptions{Process: b.cmd.Process, Kill: true, Grace: 20 * time.Second})
 	if err != nil || !r.Terminated || !r.Left || r.Killed || r.State != mps.StateActive {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -177,7 +184,7 @@ func TestProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.kill(t)
-	g, err := c.AwaitRecovery(ctx, before, 2*time.Second, e.cmd.Process.Pid)
+	g, err := c.AwaitRecovery(ctx, before, 20*time.Second, e.cmd.Process.Pid)
 	if err != nil || g.Damage != mps.DamageFault || !slices.Equal(g.MustExit, []int{a.cmd.Process.Pid}) {
 		t.Errorf("%+v, %v", g, err)
 	}
@@ -185,7 +192,7 @@ func TestProcesses(t *testing.T) {
 		t.Error("the neighbour survived a fault")
 	}
 	a.kill(t)
-	if g, err = c.AwaitRecovery(ctx, before, 10*time.Second, e.cmd.Process.Pid, a.cmd.Process.Pid); err != nil || g.Recovered != sharing.Yes {
+	if g, err = c.AwaitRecovery(ctx, before, 20*time.Second, e.cmd.Process.Pid, a.cmd.Process.Pid); err != nil || g.Recovered != sharing.Yes {
 		t.Errorf("%+v, %v", g, err)
 	}
 	res, err := d.Stop(ctx, time.Second)
@@ -203,6 +210,7 @@ func TestProcesses(t *testing.T) {
 
 func TestProgramFaults(t *testing.T) {
 	needLinux(t)
+	t.Parallel()
 	d, opt := startDaemon(t, mpstest.ProgramOptions{})
 	for _, c := range []struct {
 		fault   mpstest.Fault
@@ -233,13 +241,14 @@ func TestProgramFaults(t *testing.T) {
 
 func TestStopForced(t *testing.T) {
 	needLinux(t)
+	t.Parallel()
 	d, opt := startDaemon(t, mpstest.ProgramOptions{})
 	a := startCUDA(t, mps.EnvPipeDirectory+"="+opt.PipeDirectory)
 	if err := syscall.Kill(d.PID(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	// A stopped daemon accepts connections and answers none.
-	quick, err := mps.NewClient(mps.Options{Runner: opt.Program, PipeDirectory: opt.PipeDirectory, Timeout: 300 * time.Millisecond})
+	quick, err := mps.NewClient(mps.Options{Runner: mpstest.Socket{}, PipeDirectory: opt.PipeDirectory, Timeout: 300 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,39 +316,31 @@ func fake(t testing.TB, dir string) string {
 
 func TestStartDetached(t *testing.T) {
 	needLinux(t)
+	t.Parallel()
 	dir := shortDir(t)
-	for _, proto := range []mps.Protocol{mps.ProtocolV2, mps.ProtocolV3} {
-		o := mps.DaemonOptions{Program: program(t, mpstest.ProgramOptions{Protocol: proto}), Protocol: proto, StartTimeout: 30 * time.Second,
-			PipeDirectory: filepath.Join(dir, proto.String()), LogDirectory: filepath.Join(dir, "log")}
-		c, err := mps.StartDetached(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
+	o := mps.DaemonOptions{Program: program(t, mpstest.ProgramOptions{}), StartTimeout: 30 * time.Second,
+		PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
+	c, err := mps.StartDetached(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if graceful, err := c.Quit(t.Context(), time.Second); err != nil || !graceful {
+		t.Errorf("%v, %v", graceful, err)
+	}
+	for i := 0; ; i++ {
+		if _, err := os.Stat(filepath.Join(o.PipeDirectory, "control")); errors.Is(err, os.ErrNotExist) {
+			break
 		}
-		quit := func() error { _, err := c.Quit(t.Context(), time.Second); return err }
-		if proto == mps.ProtocolV3 {
-			v3, err := mps.NewClientV3(mps.Options{Runner: o.Program, PipeDirectory: o.PipeDirectory})
-			if err != nil {
-				t.Fatal(err)
-			}
-			quit = func() error { return v3.Quit(t.Context()) }
+		if i > 500 {
+			t.Fatal("the daemon's socket is still there")
 		}
-		if err := quit(); err != nil {
-			t.Error(err)
-		}
-		for i := 0; ; i++ {
-			if _, err := os.Stat(filepath.Join(o.PipeDirectory, "control")); errors.Is(err, os.ErrNotExist) {
-				break
-			}
-			if i > 500 {
-				t.Fatal("the daemon's socket is still there")
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 
 func TestV3Daemon(t *testing.T) {
 	needLinux(t)
+	t.Parallel()
 	dir := shortDir(t)
 	d, err := mps.Start(t.Context(), mps.DaemonOptions{Program: program(t, mpstest.ProgramOptions{}), Protocol: mps.ProtocolV3, StartTimeout: 30 * time.Second,
 		PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")})

@@ -35,7 +35,7 @@ func percentWord(path string, pct float64) (string, error) {
 }
 
 func formatPercentage(pct float64) string {
-	return strconv.FormatFloat(math.Round(pct/percentUnit)*percentUnit, 'f', -1, 32)
+	return strconv.FormatFloat(math.Round(pct*1e4)/1e4, 'f', -1, 64)
 }
 
 // checkMemLimit accepts limits that can be sent without rounding. total 0 is

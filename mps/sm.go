@@ -131,7 +131,7 @@ func (r SMRule) Percentage(sms int) (float64, SMEstimate, error) {
 
 // ceilPercent rounds up to the last decimal that is sent, but not past 100.
 func ceilPercent(pct float64) float64 {
-	return min(100, math.Ceil(pct/percentUnit-1e-6)*percentUnit)
+	return min(100, math.Ceil(pct*1e4-1e-6)/1e4) // divided, so that it equals the literal
 }
 
 // ChunkSMs returns the SMs of one chunk of static partitioning: 8 on Hopper

@@ -273,10 +273,10 @@ func pidList(pids []int) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(pids), " ", ", "), "[]")
 }
 
-// AwaitRecovery asks the daemon until it takes clients again or within has
-// passed, and returns the last diagnosis: recovered, or who is affected and
-// which clients must exit. before is a snapshot from before the loss. One
-// silent answer is waited for no longer than a quarter of within.
+// AwaitRecovery asks the daemon until it takes clients again, or cannot before
+// other clients have exited (MustExit), or within has passed, and returns the
+// last diagnosis. before is a snapshot from before the loss. One silent answer
+// is waited for no longer than a quarter of within.
 func (c *Client) AwaitRecovery(ctx context.Context, before Snapshot, within time.Duration, gone ...int) (Diagnosis, error) {
 	if within <= 0 {
 		return Diagnosis{}, fmt.Errorf("%w: within: %v is not positive", ErrInvalid, within)
@@ -299,7 +299,7 @@ func (c *Client) AwaitRecovery(ctx context.Context, before Snapshot, within time
 		listed := slices.ContainsFunc(after.Servers, func(s ServerSnapshot) bool {
 			return slices.ContainsFunc(gone, func(p int) bool { return slices.Contains(s.Clients, p) })
 		})
-		if last.Recovered == sharing.Yes && !listed {
+		if last.Recovered == sharing.Yes && !listed || len(last.MustExit) > 0 {
 			return last, nil
 		}
 		if err := sleep(bounded, min(50*time.Millisecond, within/20)); err != nil {

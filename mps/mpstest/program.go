@@ -100,6 +100,34 @@ func ClientCommand(ctx context.Context, env []string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
+// Socket is an mps.Runner that asks a stand-in daemon process over its socket,
+// without running a program for each command, which takes long on a slow
+// machine. The daemon is the one of the invocation's pipe directory.
+type Socket struct{}
+
+// Run plays one run of the control program.
+func (Socket) Run(ctx context.Context, in mps.Invocation) (mps.Output, error) {
+	if in.PipeDirectory == "" {
+		in.PipeDirectory = mps.DefaultPipe
+	}
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", socket(in.PipeDirectory))
+	if err != nil {
+		return mps.Output{Stdout: noDaemon, ExitCode: 1}, nil
+	}
+	defer conn.Close() // the answer is complete, or lost
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	r, err := ask(conn, bufio.NewReader(conn), request{Control: &in})
+	if ctx.Err() != nil {
+		return mps.Output{}, context.Cause(ctx)
+	}
+	if err != nil {
+		return mps.Output{}, fmt.Errorf("%w: %w", mps.ErrCrashed, err)
+	}
+	return r.Output, nil
+}
+
 // request and reply are what stand-ins say to one another over the socket
 // "control" in the pipe directory, one line of JSON each.
 type request struct {
