@@ -8,12 +8,12 @@ import (
 
 // Saving compares what a fleet costs before and after a change.
 type Saving struct {
-	Before  Money // per month of 730 hours
-	After   Money // per month of 730 hours
-	Monthly Money // Before - After; below zero where the change costs more
-	Annual  Money // 12 * Monthly
+	Before  Money `json:"before_per_month"` // of 730 hours
+	After   Money `json:"after_per_month"`  // of 730 hours
+	Monthly Money `json:"saving_per_month"` // Before - After; below zero where the change costs more
+	Annual  Money `json:"saving_per_year"`  // 12 * Monthly
 	// Fraction is Monthly / Before, rounded half away from zero.
-	Fraction PPM
+	Fraction PPM `json:"saving_fraction"`
 }
 
 // NewSaving returns the saving of a change between two hourly costs of one

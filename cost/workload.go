@@ -73,7 +73,7 @@ func CapacityHours(gpus, tenants int) (float64, error) {
 	if err := fleetErr(gpus, tenants, 0); err != nil {
 		return 0, err
 	}
-	return float64(hoursPerDay*gpus) * float64(tenants-1) / float64(tenants), nil
+	return hoursPerDay * float64(gpus) * float64(tenants-1) / float64(tenants), nil
 }
 
 // UtilisationHours returns the GPU-hours a day of work that sharing adds when
@@ -86,7 +86,7 @@ func UtilisationHours(gpus, tenants int, u float64) (float64, error) {
 	}
 	// The conversions forbid a fused multiply-add, which rounds differently.
 	gain := math.Min(1, float64(float64(tenants)*u)) - u
-	return float64(hoursPerDay*gpus) * gain, nil
+	return hoursPerDay * float64(gpus) * gain, nil
 }
 
 func fleetErr(gpus, tenants int, u float64) error {
