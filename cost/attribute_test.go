@@ -197,7 +197,7 @@ func TestStatement(t *testing.T) {
 	if s.Price.Decimal() != "2372.50073" || s.Charges[0].Tenant != "a" || s.Charges[1].Share.RoundPercent(1).String() != "33.3%" || s.IdleShare.RoundPercent(1) != 50*Percent {
 		t.Errorf("%+v, %v", s, got)
 	}
-	if s, err := NewStatement(); err != nil || s.Price != (Money{}) || s.Charges != nil {
+	if s, err := NewStatement(); err != nil || s.Price != (Money{}) || len(s.Charges) != 0 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if _, err := NewStatement(hours[0], Attribution{Price: money(t, "1 EUR")}); !errors.Is(err, ErrCurrency) || !strings.Contains(err.Error(), "attribution 1") {

@@ -83,7 +83,7 @@ func SystemLoss(work []time.Duration, makespan time.Duration) (PPM, error) {
 		return 0, err
 	}
 	if makespan <= 0 {
-		return 0, fmt.Errorf("%w: makespan: %v is no time (give one above 0)", ErrInput, makespan)
+		return 0, badInput("makespan: %v is no time (give one above 0)", makespan)
 	}
 	var sum time.Duration
 	for _, w := range work {

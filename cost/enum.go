@@ -3,6 +3,7 @@ package cost
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -16,7 +17,7 @@ func enumName(names []string, i int, typ string) string {
 
 func enumText(names []string, i int, what string) ([]byte, error) {
 	if i >= len(names) {
-		return nil, fmt.Errorf("%w: %d is no %s", ErrInput, i, what)
+		return nil, badInput("%d is no %s", i, what)
 	}
 	return []byte(names[i]), nil
 }
@@ -25,5 +26,6 @@ func enumParse(names []string, b []byte, what string) (int, error) {
 	if i := slices.Index(names, string(b)); i >= 0 {
 		return i, nil
 	}
-	return 0, fmt.Errorf("%w: %w", ErrInput, &sharing.UnknownNameError{Kind: what, Name: string(b), Known: names})
+	err := &sharing.UnknownNameError{Kind: what, Name: string(b), Known: names}
+	return 0, &inputError{text: strings.TrimPrefix(err.Error(), "sharing: "), err: err}
 }

@@ -27,3 +27,17 @@ func inputErr(l *problem.List) error {
 	}
 	return nil
 }
+
+// inputError is an ErrInput with one thing to say.
+type inputError struct {
+	text string
+	err  error // may be nil
+}
+
+func badInput(format string, args ...any) error {
+	return &inputError{text: fmt.Sprintf(format, args...)}
+}
+
+func (e *inputError) Error() string        { return "cost: " + e.text }
+func (e *inputError) Is(target error) bool { return target == ErrInput }
+func (e *inputError) Unwrap() error        { return e.err }

@@ -26,9 +26,9 @@ func FromMicros(micros int64, currency string) (Money, error) {
 	m := Money{micros: micros}
 	switch {
 	case currency == "" && micros != 0:
-		return Money{}, fmt.Errorf("%w: an amount other than 0 needs a currency", ErrInput)
+		return Money{}, badInput("an amount other than 0 needs a currency")
 	case currency != "" && !isCurrency(currency):
-		return Money{}, fmt.Errorf("%w: %q is no currency (use three capital letters, for example USD)", ErrInput, clip(currency))
+		return Money{}, badInput("%q is no currency (use three capital letters, for example USD)", clip(currency))
 	case micros > maxMicros || micros < -maxMicros:
 		return Money{}, ErrOverflow
 	}
@@ -125,7 +125,7 @@ func (m Money) Mul(n int64) (Money, error) { return m.MulFrac(n, 1) }
 // micro-units, half away from zero. It does not allocate.
 func (m Money) MulFrac(num, den int64) (Money, error) {
 	if den == 0 {
-		return Money{}, fmt.Errorf("%w: division by zero", ErrInput)
+		return Money{}, badInput("division by zero")
 	}
 	q, ok := mulDiv(magnitude(m.micros), magnitude(num), magnitude(den))
 	if !ok || q > maxMicros {

@@ -38,7 +38,7 @@ func (m Money) String() string {
 // negative; use ParsePrice where it may not.
 func ParseMoney(s string) (Money, error) {
 	bad := func(why string) (Money, error) {
-		return Money{}, fmt.Errorf("%w: %q is not an amount of money: %s", ErrInput, clip(s), why)
+		return Money{}, badInput("%q is not an amount of money: %s", clip(s), why)
 	}
 	num, cur, spaced := strings.Cut(strings.TrimSpace(s), " ")
 	cur = strings.TrimLeft(cur, " ")
@@ -62,7 +62,7 @@ func ParseMoney(s string) (Money, error) {
 func ParsePrice(s string) (Money, error) {
 	m, err := ParseMoney(s)
 	if err == nil && m.micros < 0 {
-		return Money{}, fmt.Errorf("%w: %q is below zero (a price is 0 or more)", ErrInput, clip(s))
+		return Money{}, badInput("%q is below zero (a price is 0 or more)", clip(s))
 	}
 	return m, err
 }
@@ -99,7 +99,7 @@ func (m *Money) UnmarshalJSON(b []byte) error {
 	}
 	var o *moneyJSON
 	if err := json.Unmarshal(b, &o); err != nil || o == nil {
-		return fmt.Errorf(`%w: %s is not an amount of money: write {"amount": "3.25", "currency": "USD"} or "3.25 USD"`, ErrInput, clip(string(b)))
+		return badInput(`%s is not an amount of money: write {"amount": "3.25", "currency": "USD"} or "3.25 USD"`, clip(string(b)))
 	}
 	return m.UnmarshalText([]byte(strings.TrimSpace(o.Amount + " " + o.Currency)))
 }

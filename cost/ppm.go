@@ -34,7 +34,7 @@ func ratio(num, den int64) (PPM, error) {
 // half away from zero. NaN, infinities and what does not fit are errors.
 func PPMFromFloat(fraction float64) (PPM, error) {
 	if math.IsNaN(fraction) || math.IsInf(fraction, 0) {
-		return 0, fmt.Errorf("%w: a fraction must be a finite number, not %v", ErrInput, fraction)
+		return 0, badInput("a fraction must be a finite number, not %v", fraction)
 	}
 	r := new(big.Rat).SetFloat64(fraction)
 	q := roundRat(r.Mul(r, new(big.Rat).SetInt64(int64(Whole))))
@@ -115,7 +115,7 @@ func ParsePPM(s string) (PPM, error) {
 		v, why = parseFixed(num, 4, math.MaxInt64)
 	}
 	if why != "" {
-		return 0, fmt.Errorf("%w: %q is not a percentage: %s", ErrInput, clip(s), why)
+		return 0, badInput("%q is not a percentage: %s", clip(s), why)
 	}
 	return PPM(v), nil
 }

@@ -19,7 +19,7 @@ import (
 // measurement.
 func RevenueLoss(added time.Duration, lossPer100ms PPM) (PPM, error) {
 	if lossPer100ms < 0 || lossPer100ms > Whole {
-		return 0, fmt.Errorf("%w: lossPer100ms: %s is out of range (give 0%% to 100%%)", ErrInput, lossPer100ms)
+		return 0, badInput("lossPer100ms: %s is out of range (give 0%% to 100%%)", lossPer100ms)
 	}
 	if added <= 0 {
 		return 0, nil
@@ -115,7 +115,7 @@ func PaybackMonths(oneOff, monthlySaving Money) (float64, error) {
 		return 0, err
 	}
 	if oneOff.Sign() < 0 {
-		return 0, fmt.Errorf("%w: oneOff: %s is below zero (give 0 or more)", ErrInput, oneOff)
+		return 0, badInput("oneOff: %s is below zero (give 0 or more)", oneOff)
 	}
 	if monthlySaving.Sign() <= 0 {
 		return 0, fmt.Errorf("%w: nothing is saved (%s a month)", ErrNoBreakEven, monthlySaving)

@@ -19,7 +19,7 @@ type Statement struct {
 // NewStatement adds attributions of one currency up, tenant by tenant. Since
 // each adds up to its price, so does the statement: nothing is rounded again.
 func NewStatement(attributions ...Attribution) (Statement, error) {
-	var s Statement
+	s := Statement{Charges: []Charge{}}
 	at := map[string]int{}
 	for i, a := range attributions {
 		err := accumulate(&s.Price, a.Price)

@@ -103,6 +103,55 @@ func fleetErr(gpus, tenants int, u float64) error {
 	return inputErr(&l)
 }
 
+// SharedFleet is a number of GPUs of one kind, each shared by equally many
+// like workloads: the inputs of S1's calculator.
+type SharedFleet struct {
+	GPUs            int
+	PricePerGPUHour Money
+	Tenants         int     // workloads on each GPU
+	Utilisation     float64 // fraction of a GPU that one workload keeps busy, 0 to 1
+	Overhead        PPM     // of the mechanism; see Overheads
+}
+
+// FleetFigures is what sharing does for a SharedFleet.
+type FleetFigures struct {
+	PerWorkloadHour Money `json:"cost_per_workload_hour"`
+	// Saving is that of one workload against a GPU of its own.
+	Saving Saving `json:"saving_per_workload"`
+	// CapacityHours and UtilisationHours are GPU-hours a day over all GPUs; see
+	// the functions of these names.
+	CapacityHours    float64 `json:"capacity_gpu_hours_per_day"`
+	UtilisationHours float64 `json:"utilisation_gpu_hours_per_day"`
+}
+
+// Figures computes the figures. Its error names everything wrong with f.
+func (f SharedFleet) Figures() (FleetFigures, error) {
+	var l problem.List
+	if f.PricePerGPUHour.micros == 0 {
+		l.Addf("price", "give what a GPU costs", "0 leaves nothing to save")
+	}
+	each, err := PerWorkloadHour(f.PricePerGPUHour, f.Tenants, f.Overhead)
+	addInput(&l, "", err)
+	addInput(&l, "", fleetErr(f.GPUs, f.Tenants, f.Utilisation))
+	if lerr := inputErr(&l); lerr != nil {
+		return FleetFigures{}, lerr
+	}
+	if err != nil {
+		return FleetFigures{}, err
+	}
+	out := FleetFigures{PerWorkloadHour: each}
+	if out.Saving, err = NewSaving(f.PricePerGPUHour, each); err != nil {
+		return FleetFigures{}, err
+	}
+	if out.CapacityHours, err = CapacityHours(f.GPUs, f.Tenants); err != nil {
+		return FleetFigures{}, err
+	}
+	if out.UtilisationHours, err = UtilisationHours(f.GPUs, f.Tenants, f.Utilisation); err != nil {
+		return FleetFigures{}, err
+	}
+	return out, nil
+}
+
 // PerUnits returns what a number of units of work costs on a GPU (or a share
 // of one) at an hourly price that does ratePerSecond of them each second: a
 // million tokens at 2500 tokens/s, say. The rate is taken as the exact binary

@@ -112,6 +112,24 @@ func TestPerUnits(t *testing.T) {
 	}
 }
 
+func TestSharedFleet(t *testing.T) {
+	f := SharedFleet{GPUs: 10, PricePerGPUHour: money(t, "3.50 USD"), Tenants: 4, Utilisation: 0.25, Overhead: 8 * Percent}
+	got, err := f.Figures()
+	if err != nil || got.PerWorkloadHour.Decimal() != "0.945" || got.Saving.Fraction != 73*Percent || got.CapacityHours != 180 || got.UtilisationHours != 180 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	_, err = SharedFleet{GPUs: -1, PricePerGPUHour: money(t, "-1 USD"), Utilisation: 2, Overhead: -1}.Figures()
+	for _, path := range []string{"gpus: ", "price: ", "tenants: ", "utilisation: ", "overhead: "} {
+		if !errors.Is(err, ErrInput) || strings.Count(err.Error(), path) != 1 {
+			t.Errorf("%v does not name %q once", err, path)
+		}
+	}
+	f.PricePerGPUHour = Money{}
+	if _, err := f.Figures(); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "price: ") {
+		t.Errorf("%v", err)
+	}
+}
+
 func BenchmarkPerWorkloadHour(b *testing.B) {
 	price := money(b, "3.50 USD")
 	b.ReportAllocs()
