@@ -75,7 +75,7 @@ type AttributeOptions struct {
 // Charge is what one tenant pays.
 type Charge struct {
 	Tenant string `json:"tenant"`
-	Amount Money  `json:"amount"`
+	Amount Money  `json:"charge"`
 	Share  PPM    `json:"share"` // of the price, before rounding to micro-units; for display
 }
 
