@@ -11,7 +11,7 @@
 // Attribute divides a shared GPU's price among its tenants so that the parts
 // and the idle row add up to the price to the last micro-unit.
 //
-// Figures from elsewhere carry their source as a sharing.SourceID; OverheadPriors
+// Figures from elsewhere carry their source as a sharing.SourceID; Overheads
 // lists what each source says sharing costs, and says nothing where no source
 // does. The letters TV, A and S in comments name rows of the project's table of
 // facts (S0 to S2 are widely read articles whose calculators are reproduced,
