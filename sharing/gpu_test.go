@@ -34,7 +34,7 @@ func TestLookupGPU(t *testing.T) {
 		{"NVIDIA H100 80GB HBM3 (SXM5)", "H100 80GB HBM3"}, {"H100-80GB", "H100 80GB HBM3"}, {"H100 PCIe", "H100 PCIe"}, {"H100-94GB", "H100 NVL"},
 		{"GH200-96GB", "GH200 480GB"}, {"NVIDIA GH200 120GB", "GH200 480GB"}, {"GH200-144GB", "GH200 144G HBM3e"},
 		{"B200", "B200"}, {"B300", "B300 SXM6 AC"}, {"GB200", "GB200"}, {"GB300", "GB300"},
-		{"A10", "A10"}, {"A10G", "A10G"}, {"A16", "A16"}, {"A30", "A30"}, {"A40", "A40"}, {"L4", "L4"}, {"L40", "L40"}, {"L40S", "L40S"},
+		{"A10", "A10"}, {"A10-24GB", "A10"}, {"nvidia-l4-24gb", "L4"}, {"A10G", "A10G"}, {"A16", "A16"}, {"A30", "A30"}, {"A40", "A40"}, {"L4", "L4"}, {"L40", "L40"}, {"L40S", "L40S"},
 		{"RTX PRO 6000 Server", "RTX PRO 6000 Blackwell Server Edition"},
 		{"NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "RTX PRO 6000 Blackwell Workstation Edition"},
 	} {
