@@ -139,9 +139,30 @@ func (pl *planner) candidates(w int) []Candidate {
 		for i := range ev.Candidates {
 			pl.annotate(w, p, &ev.Candidates[i])
 			out = append(out, pl.words(w, p, &ev.Candidates[i]))
+			out = pl.smallerProfiles(out, w, p, &ev.Candidates[i])
 		}
 	}
 	return sortCandidates(out)
+}
+
+// smallerProfiles appends the MIG profiles that would pack more densely than
+// the candidate's and do not do, each with its reason.
+func (pl *planner) smallerProfiles(out []Candidate, w, p int, s *Scored) []Candidate {
+	if s.Mechanism != sharing.MIG || s.profile < 0 {
+		return out
+	}
+	cw, cp := pl.workloads[w], pl.pools[p]
+	for i := range cp.profiles[:s.profile] {
+		r := Reason{Code: CodeSliceTooSmall, Mechanism: s.Mechanism, Verdict: Reject, A: int64(cw.need.Total), B: int64(i)}
+		if o := &cp.profiles[i]; o.memory >= cw.need.Total {
+			r = Reason{Code: CodeSliceSaturated, Mechanism: s.Mechanism, Verdict: Reject, A: permille(cw.busy), B: int64(i)}
+		} else if o.memory == 0 {
+			continue
+		}
+		out = append(out, Candidate{Pool: cp.pool.Name, Mechanism: s.Mechanism, Profile: cp.profiles[i].profile.Name, Verdict: Reject,
+			Tenants: 1, Reasons: []ReasonText{r.Text(cw, cp)}})
+	}
+	return out
 }
 
 // bestCandidates lists each mechanism once: the chosen candidate, or the best.

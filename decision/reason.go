@@ -194,7 +194,7 @@ var reasons = [codeCount]wording{
 		return fmt.Sprintf("needs %s and the largest slice, %s, has %s", w.needText(r.A), profileName(p, r.B), profileMemory(p, r.B))
 	}},
 	CodeSliceTooSmall: {"slice-too-small", "T16", func(r Reason, w *CompiledWorkload, p *CompiledPool) string {
-		return fmt.Sprintf("does not fit %s: needs %s and it has %s", profileName(p, r.B), w.needText(r.A), profileMemory(p, r.B))
+		return fmt.Sprintf("does not fit the memory of %s: needs %s and it has %s", profileName(p, r.B), w.needText(r.A), profileMemory(p, r.B))
 	}},
 	CodeSliceFits: {"slice-fits", "mig.a3", func(r Reason, w *CompiledWorkload, p *CompiledPool) string {
 		return fmt.Sprintf("fits %s (%s), of which %d stand on an empty GPU", profileName(p, r.B), profileMemory(p, r.B), p.profiles[r.B].capacity)
