@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/sharing"
@@ -71,7 +72,7 @@ func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
 		d.Pool, d.Mechanism = cp.pool.Name, c.mechanism
 		d.Profile = cp.Profile(&Scored{profile: c.profile})
 		t := &traits[c.mechanism]
-		d.TradeOff = &ReasonText{Code: "trade-off", Message: t.tradeOff, Source: t.tradeOffSource}
+		d.TradeOff = &ReasonText{Code: "trade-off", Message: t.tradeOff, Source: t.tradeOffSource, Verdict: Pass}
 		d.Risk = riskOf(cw.arch.Class, c.mechanism)
 		for a := range sharing.AxisCount {
 			p := &cp.isolation[c.mechanism][a]
@@ -116,11 +117,18 @@ func notChosen(cs []Candidate) []string {
 			}
 		}
 		text := fmt.Sprintf("%s on %s scores %.1f against %.1f", c.Mechanism, c.Pool, c.Preference, chosen.Preference)
+		var how []string
 		if worse >= 0 {
-			text += fmt.Sprintf(": worse in %s", c.Parts[worse].Criterion)
+			how = append(how, fmt.Sprintf("worse in %s", c.Parts[worse].Criterion))
+		}
+		if c.Preference-c.Score < chosen.Preference-chosen.Score-0.01 {
+			how = append(how, "dearer for a replica")
 		}
 		if better >= 0 {
-			text += fmt.Sprintf(", better in %s", c.Parts[better].Criterion)
+			how = append(how, fmt.Sprintf("better in %s", c.Parts[better].Criterion))
+		}
+		if len(how) > 0 {
+			text += ": " + strings.Join(how, ", ")
 		}
 		out = append(out, text)
 	}
@@ -258,7 +266,7 @@ func (pl *planner) words(w, p int, s *Scored) Candidate {
 		c.Reasons = append(c.Reasons, r.Text(cw, cp))
 	}
 	if len(c.Reasons) == 0 {
-		c.Reasons = append(c.Reasons, ReasonText{"fits", "no gate speaks against it", "A12"})
+		c.Reasons = append(c.Reasons, ReasonText{"fits", "no gate speaks against it", "A12", Pass})
 	}
 	return c
 }

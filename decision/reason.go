@@ -69,6 +69,8 @@ type ReasonText struct {
 	Code    string           `json:"code"`
 	Message string           `json:"message"`
 	Source  sharing.SourceID `json:"source"`
+	// Verdict is what this reason alone would make of the candidate.
+	Verdict Verdict `json:"verdict"`
 }
 
 // String returns the code's text, for example "memory-slice".
@@ -224,7 +226,7 @@ func (r Reason) Text(w *CompiledWorkload, p *CompiledPool) ReasonText {
 		return ReasonText{Code: r.Code.String()}
 	}
 	def := &reasons[r.Code]
-	t := ReasonText{Code: def.name, Message: def.text(r, w, p), Source: def.source}
+	t := ReasonText{Code: def.name, Message: def.text(r, w, p), Source: def.source, Verdict: r.Verdict}
 	switch r.Code {
 	case CodeIsolation, CodeIsolationUnknown:
 		if s := p.isolation[r.Mechanism][sharing.Axis(r.A)].Source; s != "" {
