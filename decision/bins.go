@@ -36,7 +36,6 @@ type group struct {
 type sliced struct {
 	layout  mig.Layout
 	members []member // in the order of the layout's instances where replicas are 1
-	free    int
 }
 
 func (g *group) gpus() int { return g.whole + len(g.bins) + len(g.sliced) }

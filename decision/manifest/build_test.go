@@ -63,15 +63,6 @@ func TestBuildLeavesInputAlone(t *testing.T) {
 	}
 }
 
-func find(t *testing.T, files []File, path string) string {
-	t.Helper()
-	i := slices.IndexFunc(files, func(f File) bool { return f.Path == path })
-	if i < 0 {
-		t.Fatalf("no %s", path)
-	}
-	return string(files[i].Data)
-}
-
 func hasCode(ws []sharing.Warning, path string, code sharing.WarningCode) bool {
 	return slices.ContainsFunc(ws, func(w sharing.Warning) bool { return w.Code == code && w.Path == path })
 }
