@@ -30,6 +30,7 @@ type group struct {
 	wholes    []member // exclusive: who has them
 	bins      []bin    // sharing without slices
 	sliced    []sliced // MIG: one a GPU
+	bound     int      // MIG: proven lower bound of GPUs
 }
 
 // sliced is one GPU cut into MIG instances.

@@ -500,7 +500,7 @@ func (pl *planner) lowerBound(g *group) int {
 		return g.whole
 	}
 	if traits[g.mechanism].sliced {
-		return g.slicedBound()
+		return g.bound
 	}
 	t := &traits[g.mechanism]
 	memory, busy, seats := 0.0, 0.0, 0.0

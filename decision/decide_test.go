@@ -192,6 +192,9 @@ func TestPlansHold(t *testing.T) {
 				if g.LowerBound > g.GPUs {
 					t.Errorf("%s on %s: lower bound %d of %d GPUs", g.Mechanism, p.Pool, g.LowerBound, g.GPUs)
 				}
+				if traits[g.Mechanism].sliced && g.GPUs != g.LowerBound {
+					t.Errorf("%s on %s: %d GPUs packed, %d would do", g.Mechanism, p.Pool, g.GPUs, g.LowerBound)
+				}
 				gpus := 0
 				for _, l := range g.Layouts {
 					gpus += l.GPUs
@@ -248,7 +251,7 @@ func checkLayout(t *testing.T, p PoolResult, g GroupResult, l LayoutResult, work
 	if total, known := gpu.Memory.Get(); known && memory > total {
 		t.Errorf("%s on %s: tenants need %s of %s", g.Mechanism, p.Pool, memory, total)
 	}
-	if !traits[g.mechanism()].trusted {
+	if !traits[g.Mechanism].trusted {
 		return
 	}
 	for _, a := range tenants {
@@ -262,8 +265,6 @@ func checkLayout(t *testing.T, p PoolResult, g GroupResult, l LayoutResult, work
 		}
 	}
 }
-
-func (g GroupResult) mechanism() sharing.Mechanism { return g.Mechanism }
 
 // TestTrustIsMutual: naming a tenant is not enough, it must name back.
 func TestTrustIsMutual(t *testing.T) {
