@@ -73,7 +73,11 @@ type csvParser struct {
 }
 
 func (p *csvParser) problem(col, remedy, format string, args ...any) {
-	p.probs.Add(&problem.Problem{Path: col, Line: p.line, Message: fmt.Sprintf(format, args...), Remedy: remedy})
+	path := fmt.Sprintf("line %d", p.line)
+	if col != "" {
+		path += ", " + col
+	}
+	p.probs.Add(&problem.Problem{Path: path, Line: p.line, Message: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
 func (p *csvParser) columns(head []string) {

@@ -16,9 +16,9 @@ func TestDrift(t *testing.T) {
 	s := time.Second
 	for i, c := range []struct{ wall, mono, want time.Duration }{
 		{s, s, 0}, {2*s + time.Millisecond, 2 * s, 0}, // slewed
-		{63 * s, 3 * s, 60*s - time.Millisecond},       // forward
-		{64 * s, 4 * s, 0},                             // and on
-		{4 * s, 5 * s, -61 * s},                        // back
+		{63 * s, 3 * s, 60*s - time.Millisecond}, // forward
+		{64 * s, 4 * s, 0},                       // and on
+		{4 * s, 5 * s, -61 * s},                  // back
 		{5*s + 50*time.Millisecond, 6 * s, 0},
 	} {
 		if got := d.observe(c.wall, c.mono); got != c.want {

@@ -158,10 +158,12 @@ func describe(g GPU, i int) telemetry.Device {
 		d.Name = "simulated GPU"
 	}
 	for _, p := range g.Phases {
+		gpm := len(p.Instances) > 0
 		for m := range p.Figures {
-			if groupOf(m) == telemetry.GroupGPM && d.GPM == sharing.Unknown {
-				d.GPM = sharing.Yes
-			}
+			gpm = gpm || groupOf(m) == telemetry.GroupGPM
+		}
+		if gpm && d.GPM == sharing.Unknown {
+			d.GPM = sharing.Yes
 		}
 		if len(p.Instances) > 0 && d.MIG == sharing.Unknown {
 			d.MIG = sharing.Yes
