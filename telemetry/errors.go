@@ -8,6 +8,11 @@ import (
 // ErrNoDevices says that a source lists no devices.
 var ErrNoDevices = errors.New("telemetry: the source has no GPUs")
 
+// ErrUnsupported says that a device has no figures of a group. A Source wraps
+// it in the error of Read where marking metrics does not say it: an empty list
+// of processes would mean that none is there. A Sampler passes over it.
+var ErrUnsupported = errors.New("telemetry: the GPU does not support it")
+
 // DeviceError says that an index names none of a series' devices.
 type DeviceError struct {
 	Device  int // the index that was given

@@ -24,7 +24,8 @@ type Source interface {
 	// Read reads one group of one device into r. Figures that the device cannot
 	// give are marked with r.Unsupported and are no error. On an error the
 	// figures that r holds still count, its processes and instances do not; an
-	// error that wraps ErrLost says that the device is gone. What r refers to
+	// error that wraps ErrLost says that the device is gone, one that wraps
+	// ErrUnsupported that it does not have the group. What r refers to
 	// must not be changed after Read returns.
 	Read(ctx context.Context, device int, group Groups, r *Reading) error
 }

@@ -258,7 +258,7 @@ func (r *run) read(ctx context.Context, g Groups, x *Sample) bool {
 		ev.Kind, ev.Detail = EventLost, err.Error()
 		d.lost = true
 		r.emit(ev)
-	case isLost:
+	case isLost, errors.Is(err, ErrUnsupported):
 	case err != nil:
 		d.failures[g]++
 		if n := d.failures[g]; powerOfTen(n) {
