@@ -69,7 +69,7 @@ const (
 const MetricCount = int(metricEnd) - 1
 
 var metricTable = [metricEnd]struct{ name, help string }{
-	GPUUtilPercent:      {"gpu_util_percent", "Share of time in which any kernel ran (not capacity)."},
+	GPUUtilPercent:      {"util_percent", "Share of time in which any kernel ran (not capacity)."},
 	MemUtilPercent:      {"mem_util_percent", "Share of time in which device memory was read or written."},
 	MemUsedBytes:        {"mem_used_bytes", "Device memory in use."},
 	MemTotalBytes:       {"mem_total_bytes", "Device memory."},
