@@ -142,7 +142,7 @@ func (w *attributor) processes(x *Sample) {
 			t = len(w.resident)
 		}
 		if b, ok := p.Memory.Get(); ok {
-			w.memory[t] += float64(b) * dt.Seconds()
+			w.memory[t] += float64(float64(b) * dt.Seconds())
 			w.memorySeen[t] = true
 		}
 	}
@@ -207,10 +207,10 @@ func (w *attributor) byProcess(parts []part, x *Sample, busy float64, known bool
 		if t < 0 {
 			t = len(parts) - 1
 		}
-		parts[t].value += u / 100 * secs
-		parts[t].low -= halfPoint * secs
-		parts[t].high += halfPoint * secs
-		sum += u / 100 * secs
+		parts[t].value += float64(u / 100 * secs)
+		parts[t].low -= float64(halfPoint * secs)
+		parts[t].high += float64(halfPoint * secs)
+		sum += float64(u / 100 * secs)
 	}
 	if !known {
 		busy = min(sum, secs)
@@ -300,7 +300,7 @@ func (w *attributor) byInstance(parts []part, x *Sample, secs float64) float64 {
 		}
 		u := w.usage(t)
 		if used, ok := in.Get(MemUsedBytes); ok {
-			w.memory[t] += used * secs
+			w.memory[t] += float64(used * secs)
 			w.memorySeen[t] = true
 		}
 		g, ok := in.ComputeSlices.Get()
@@ -308,7 +308,7 @@ func (w *attributor) byInstance(parts []part, x *Sample, secs float64) float64 {
 			continue
 		}
 		fraction := float64(g) / slices
-		u.ReservedSeconds = Some(u.ReservedSeconds.Or(0) + fraction*secs)
+		u.ReservedSeconds = Some(u.ReservedSeconds.Or(0) + float64(fraction*secs))
 		active, ok := in.Get(GraphicsUtilPercent)
 		if !ok {
 			continue
@@ -317,7 +317,7 @@ func (w *attributor) byInstance(parts []part, x *Sample, secs float64) float64 {
 		parts[t].value, parts[t].low, parts[t].high = parts[t].value+v, parts[t].low+v, parts[t].high+v
 		busy += v
 		if sm, ok := in.Get(SMUtilPercent); ok {
-			parts[t].energyWeight += fraction * sm / 100 * secs
+			parts[t].energyWeight += float64(fraction * sm / 100 * secs)
 		} else {
 			parts[t].energyWeight += v
 		}

@@ -190,7 +190,8 @@ func counterDelta(prev, cur float64, dt time.Duration) (float64, counterStep) {
 	return cur, restarted
 }
 
-// integrate takes a reading of power.
+// integrate takes a reading of power. The conversions keep the compiler from
+// fusing operations, which would give other last digits on other machines.
 func (d *meter) integrate(p Point, gap time.Duration) {
 	last, ok := d.power.Get()
 	d.power = Some(p)
@@ -210,12 +211,12 @@ func (d *meter) integrate(p Point, gap time.Duration) {
 		if dt > 0 {
 			share = (c.At - last.At).Seconds() / dt.Seconds()
 		}
-		watts := last.Value + share*(p.Value-last.Value)
+		watts := last.Value + float64(share*(p.Value-last.Value))
 		d.compare(mark{counter: c.Value, watts: watts, at: c.At,
-			joules: d.joules + (last.Value+watts)/2*(c.At-last.At).Seconds()})
+			joules: d.joules + float64((last.Value+watts)/2*(c.At-last.At).Seconds())})
 	}
 	d.pending = d.pending[:0]
-	d.joules += (last.Value + p.Value) / 2 * dt.Seconds()
+	d.joules += float64((last.Value + p.Value) / 2 * dt.Seconds())
 	d.covered += dt
 }
 

@@ -76,7 +76,7 @@ func New(script Script) (*Source, error) {
 				cp.instances = append(cp.instances, ti)
 			}
 			c.phases = append(c.phases, cp)
-			energy += p.Figures[telemetry.PowerWatts] * p.For.Seconds()
+			energy += float64(p.Figures[telemetry.PowerWatts] * p.For.Seconds())
 			c.length += p.For
 		}
 		s.gpus = append(s.gpus, c)
@@ -201,15 +201,15 @@ func (s *Source) phase(device int, t time.Duration) (n int, rounds int64, into t
 
 func (s *Source) energy(device, n int, rounds int64, into time.Duration) float64 {
 	g, c := &s.script.GPUs[device], &s.gpus[device]
-	joules := c.phases[n].energy + g.Phases[n].Figures[telemetry.PowerWatts]*into.Seconds()
+	joules := c.phases[n].energy + float64(g.Phases[n].Figures[telemetry.PowerWatts]*into.Seconds())
 	last := len(c.phases) - 1
-	round := c.phases[last].energy + g.Phases[last].Figures[telemetry.PowerWatts]*g.Phases[last].For.Seconds()
+	round := c.phases[last].energy + float64(g.Phases[last].Figures[telemetry.PowerWatts]*g.Phases[last].For.Seconds())
 	switch {
 	case c.phases[n].restarted: // since the restart in this round
 	case c.phases[last].restarted && rounds > 0:
 		joules += round // since the restart in the round before
 	default:
-		joules += g.EnergyStartJoules + float64(rounds)*round
+		joules += g.EnergyStartJoules + float64(float64(rounds)*round)
 	}
 	if g.EnergyWrapJoules > 0 {
 		joules = math.Mod(joules, g.EnergyWrapJoules)
@@ -229,7 +229,7 @@ func (s *Source) noisy(device int, m telemetry.Metric, t time.Duration, v float6
 		h = splitmix(h ^ splitmix(x))
 	}
 	u := float64(h>>11)/(1<<52) - 1 // in [-1, 1)
-	v *= 1 + u*s.script.NoisePercent/100
+	v *= 1 + float64(u*s.script.NoisePercent/100)
 	if isPercent(m) {
 		v = min(v, 100)
 	}
