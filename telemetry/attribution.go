@@ -12,7 +12,9 @@ import (
 // Tenant says what belongs to a tenant of a GPU.
 type Tenant struct {
 	Name string
-	// PIDs and ProcessNames are the tenant's processes. Under MPS they are its
+	// PIDs and ProcessNames are the tenant's processes. An id counts for the
+	// tenant as long as the series lasts, also where the system gave it to
+	// another process later: name processes that come and go. Under MPS they are its
 	// clients, which have memory of their own but whose kernels the driver
 	// attributes to the MPS server.
 	PIDs         []uint32
@@ -83,7 +85,8 @@ type Attribution struct {
 	// Assumptions are what the figures rest on beyond the readings.
 	Assumptions []string `json:"assumptions"`
 
-	// Span is the time attributed; Uncovered is the time that gaps took away.
+	// Span is the time attributed; Uncovered is the time that gaps and missing
+	// figures took away.
 	Span      time.Duration `json:"span_ns"`
 	Uncovered time.Duration `json:"uncovered_ns"`
 	Tenants   []Usage       `json:"tenants"`

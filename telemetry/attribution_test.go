@@ -193,6 +193,12 @@ func TestAttributeMIG(t *testing.T) {
 	if a.Basis != sharing.BasisMeasured {
 		t.Errorf("basis %v", a.Basis)
 	}
+	// An A100 has no counters for its instances: unknown, not idle.
+	bare := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.PowerWatts: 450}, Instances: []telemetrytest.Instance{{ID: 1, ComputeSlices: 3}}}),
+		telemetry.SamplerOptions{}, 70*time.Second)
+	if b := attribute(t, bare, opts); b.Span != 0 || b.IdleSeconds != 0 || b.Uncovered != 70*time.Second {
+		t.Errorf("%+v", b)
+	}
 	opts.ComputeSlices = 4
 	isNear(t, "of an A30", attribute(t, s, opts).Tenants[0].ReservedSeconds.Or(0), 70*3.0/4)
 }
@@ -204,6 +210,10 @@ func TestAttributeExclusive(t *testing.T) {
 	isNear(t, "idle", a.IdleSeconds, 50)
 	if !a.TotalJoules.IsZero() || !a.Tenants[0].Joules.IsZero() {
 		t.Error("energy without a power reading")
+	}
+	blind := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.PowerWatts: 50}}), telemetry.SamplerOptions{}, 100*time.Second)
+	if a := attribute(t, blind, telemetry.AttributionOptions{Mechanism: sharing.Exclusive, Tenants: []telemetry.Tenant{{Name: "a"}}}); a.Span != 0 || a.Uncovered != 100*time.Second {
+		t.Errorf("without utilization: %+v", a)
 	}
 }
 

@@ -152,8 +152,30 @@ func (w *attributor) processes(x *Sample) {
 // Other's.
 type part struct{ value, low, high, energyWeight float64 }
 
+// evident says whether a window shows what its mechanism's division needs.
+// Where it does not, the time is uncovered: unknown is not idle.
+func (w *attributor) evident(x *Sample) bool {
+	switch w.opts.Mechanism {
+	case sharing.Exclusive, sharing.MPS:
+		return w.util.n > 0
+	case sharing.MIG:
+		for i := range x.Instances {
+			_, active := x.Instances[i].Get(GraphicsUtilPercent)
+			if !active || x.Instances[i].ComputeSlices.IsZero() {
+				return false
+			}
+		}
+		return len(x.Instances) > 0
+	}
+	return true // no process with a utilization is how the driver says idle
+}
+
 // window divides the time up to x.
 func (w *attributor) window(x *Sample, length time.Duration) {
+	if !w.evident(x) {
+		w.a.Uncovered += length
+		return
+	}
 	secs := length.Seconds()
 	w.a.Span += length
 	busy, known := 0.0, w.util.n > 0
@@ -285,7 +307,8 @@ func (w *attributor) byWeight(parts []part, busy, secs float64) {
 	}
 }
 
-// byInstance takes each MIG instance's own counters and returns the busy time.
+// byInstance takes each MIG instance's own counters, which evident saw to be
+// there, and returns the busy time.
 func (w *attributor) byInstance(parts []part, x *Sample, secs float64) float64 {
 	slices := float64(w.opts.ComputeSlices)
 	if slices == 0 {
@@ -303,16 +326,10 @@ func (w *attributor) byInstance(parts []part, x *Sample, secs float64) float64 {
 			w.memory[t] += float64(used * secs)
 			w.memorySeen[t] = true
 		}
-		g, ok := in.ComputeSlices.Get()
-		if !ok {
-			continue
-		}
+		g, _ := in.ComputeSlices.Get()
 		fraction := float64(g) / slices
 		u.ReservedSeconds = Some(u.ReservedSeconds.Or(0) + float64(fraction*secs))
-		active, ok := in.Get(GraphicsUtilPercent)
-		if !ok {
-			continue
-		}
+		active, _ := in.Get(GraphicsUtilPercent)
 		v := fraction * min(active/100, 1) * secs
 		parts[t].value, parts[t].low, parts[t].high = parts[t].value+v, parts[t].low+v, parts[t].high+v
 		busy += v

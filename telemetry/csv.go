@@ -103,6 +103,9 @@ func (c *CSVWriter) Begin(h Header) error {
 
 // Event writes an event row.
 func (c *CSVWriter) Event(e Event) error {
+	if c.basis == "" {
+		return ErrNotBegun
+	}
 	if err := c.detailRow(rowEvent, e.At, e.Device.Or(-1), e); err != nil {
 		return err
 	}
@@ -169,6 +172,9 @@ func (c *CSVWriter) figures(f *figures) {
 
 // Sample writes a sample row, and a row for each process and instance in it.
 func (c *CSVWriter) Sample(x *Sample) error {
+	if c.basis == "" {
+		return ErrNotBegun
+	}
 	groups, err := x.Groups.MarshalText()
 	if err != nil {
 		return err

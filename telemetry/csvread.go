@@ -32,23 +32,24 @@ func ReadCSV(r io.Reader) (*Series, error) {
 	}
 	p := &csvParser{series: new(Series), col: map[string]int{}}
 	p.columns(head)
-	for p.probs.Len() == 0 || p.probs.Len() < maxProblems {
+	for p.probs.Len() < maxProblems {
 		rec, err := rd.Read()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		p.line, _ = rd.FieldPos(0)
 		if err != nil {
 			var pe *csv.ParseError
 			if !errors.As(err, &pe) {
 				return nil, fmt.Errorf("telemetry: reading CSV: %w", err)
 			}
+			p.line = pe.Line
 			p.problem("", "check the line's commas and quotes", "telemetry: %v", pe.Err)
 			if !errors.Is(pe.Err, csv.ErrFieldCount) {
 				break
 			}
 			continue
 		}
+		p.line, _ = rd.FieldPos(0)
 		p.rec = rec
 		p.row()
 	}

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -127,8 +128,11 @@ type mark struct {
 // NewEnergyMeter returns a meter.
 func NewEnergyMeter(opts EnergyOptions) *EnergyMeter { return &EnergyMeter{opts: opts} }
 
-// Begin starts the meter anew.
+// Begin starts the meter anew, and says what is wrong with its options.
 func (m *EnergyMeter) Begin(h Header) error {
+	if m.opts.MaxGap < 0 || !(m.opts.TolerancePercent >= 0) {
+		return fmt.Errorf("telemetry: a gap of %v and a tolerance of %v%%; leave them 0 for the defaults", m.opts.MaxGap, m.opts.TolerancePercent)
+	}
 	m.h, m.devs = h, make([]meter, len(h.Devices))
 	return nil
 }

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"time"
 
+	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -93,6 +94,22 @@ type IdleOptions struct {
 	MaxGap time.Duration
 	// MaxAge is how long a figure holds. 0 is three slow periods.
 	MaxAge time.Duration
+}
+
+// check names every option that cannot be.
+func (o IdleOptions) check() error {
+	var probs problem.List
+	for _, f := range []struct {
+		name string
+		v    float64
+	}{{"active_percent", o.ActivePercent}, {"working_percent", o.WorkingPercent}, {"active_bytes_per_s", o.ActiveBytesPerS},
+		{"resident", float64(o.Resident)}, {"deep_idle_watts", o.DeepIdleWatts}, {"powered_watts", o.PoweredWatts},
+		{"sustain", o.Sustain.Seconds()}, {"max_gap", o.MaxGap.Seconds()}, {"max_age", o.MaxAge.Seconds()}} {
+		if !(f.v >= 0) {
+			probs.Addf(f.name, "leave it 0 for the default", "telemetry: an idle threshold of %v", f.v)
+		}
+	}
+	return probs.Err()
 }
 
 func (o IdleOptions) withDefaults(h Header) IdleOptions {

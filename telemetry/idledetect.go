@@ -31,8 +31,11 @@ type idleState struct {
 // NewIdleDetector returns a detector.
 func NewIdleDetector(opts IdleOptions) *IdleDetector { return &IdleDetector{given: opts} }
 
-// Begin starts the detector anew.
+// Begin starts the detector anew, and says what is wrong with its options.
 func (d *IdleDetector) Begin(h Header) error {
+	if err := d.given.check(); err != nil {
+		return err
+	}
 	d.h, d.opts = h, d.given.withDefaults(h)
 	d.devs = make([]idleState, len(h.Devices))
 	for i := range d.devs {
@@ -46,7 +49,12 @@ func (d *IdleDetector) Begin(h Header) error {
 // Event takes no notice of events: a gap shows in the samples.
 func (d *IdleDetector) Event(Event) error { return nil }
 
-// Sample takes a sample. It describes the time since the device's last one.
+// instanceMetrics are those for which the busiest MIG instance stands where the
+// device itself has none.
+var instanceMetrics = []Metric{GraphicsUtilPercent, SMUtilPercent, DRAMUtilPercent, TensorUtilPercent, PCIeTxBytesPerS, PCIeRxBytesPerS, NVLinkTxBytesPerS, NVLinkRxBytesPerS}
+
+// Sample takes a sample. It describes the time since the device's last one. On
+// a MIG GPU without figures of its own the busiest instance speaks for it.
 func (d *IdleDetector) Sample(x *Sample) error {
 	if x.Device < 0 || x.Device >= len(d.devs) {
 		return &DeviceError{Device: x.Device, Devices: len(d.devs)}
@@ -55,6 +63,21 @@ func (d *IdleDetector) Sample(x *Sample) error {
 	before, hadPower := s.fresh(PowerWatts, x.At, d.opts.MaxAge)
 	for m := GPUUtilPercent; m < metricEnd; m++ {
 		if v, ok := x.Get(m); ok {
+			s.values.set(m, v)
+			s.valueAt[m] = x.At
+		}
+	}
+	for _, m := range instanceMetrics {
+		if _, ok := x.Get(m); ok {
+			continue
+		}
+		var best Optional[float64]
+		for i := range x.Instances {
+			if v, ok := x.Instances[i].Get(m); ok {
+				best = Some(max(v, best.Or(v)))
+			}
+		}
+		if v, ok := best.Get(); ok {
 			s.values.set(m, v)
 			s.valueAt[m] = x.At
 		}

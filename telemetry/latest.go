@@ -88,6 +88,9 @@ func (l *Latest) Sample(x *Sample) error {
 func (l *Latest) Event(e Event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.events == nil {
+		return ErrNotBegun
+	}
 	i, ok := e.Device.Get()
 	if !ok {
 		i = -1
@@ -161,6 +164,17 @@ func (l *Latest) Processes(device int) ([]Process, bool) {
 		return nil, false
 	}
 	return d.processes, true
+}
+
+// Instances returns the MIG instances of a device with their newest figures,
+// none where they are not recent. The slice must not be changed.
+func (l *Latest) Instances(device int) []Instance {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if device < 0 || device >= len(l.devs) || l.devs[device].lost || !l.fresh(l.devs[device].instAt) {
+		return nil
+	}
+	return l.devs[device].instances
 }
 
 // promPrefix starts the name of every exposed metric.

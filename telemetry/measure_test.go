@@ -212,6 +212,45 @@ func TestDetectIdle(t *testing.T) {
 	}
 }
 
+func TestIdleOnMIG(t *testing.T) {
+	phase := func(active float64) telemetrytest.Phase {
+		return telemetrytest.Phase{For: time.Minute, Processes: []telemetry.Process{{PID: 1}}, Instances: []telemetrytest.Instance{
+			{ID: 1, Figures: figures{telemetry.GraphicsUtilPercent: active, telemetry.SMUtilPercent: active}},
+			{ID: 2, Figures: figures{telemetry.GraphicsUtilPercent: 0, telemetry.SMUtilPercent: 0}}}}
+	}
+	last := phase(0)
+	last.For = 0
+	r, err := telemetry.DetectIdle(simulated(t, oneGPU(phase(90), last), telemetry.SamplerOptions{}, 2*time.Minute), 0, telemetry.IdleOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := spans(r); len(got) != 2 || got[0].State != telemetry.StateActive || got[1].State != telemetry.StateExecutionIdle {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestMeasureOptionsAreChecked(t *testing.T) {
+	s := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.PowerWatts: 1}}), telemetry.SamplerOptions{}, time.Second)
+	_, err := telemetry.DetectIdle(s, 0, telemetry.IdleOptions{ActivePercent: -1, Sustain: -1, PoweredWatts: math.NaN()})
+	for _, want := range []string{"active_percent", "sustain", "powered_watts"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+	if _, err := telemetry.MeasureEnergy(s, 0, telemetry.EnergyOptions{TolerancePercent: -1}); err == nil {
+		t.Error("a negative tolerance")
+	}
+	x := new(telemetry.Sample)
+	for _, sink := range []telemetry.Sink{new(telemetry.Series), new(telemetry.Latest), telemetry.NewCSVWriter(nil), telemetry.NewEnergyMeter(telemetry.EnergyOptions{}), telemetry.NewIdleDetector(telemetry.IdleOptions{})} {
+		if err := sink.Sample(x); err == nil {
+			t.Errorf("%T takes a sample without a header", sink)
+		}
+	}
+	if err := new(telemetry.Latest).Event(telemetry.Event{}); !errors.Is(err, telemetry.ErrNotBegun) {
+		t.Errorf("err = %v", err)
+	}
+}
+
 func TestIdleEvidence(t *testing.T) {
 	s := simulated(t, oneGPU(telemetrytest.Phase{Processes: []telemetry.Process{{PID: 1}},
 		Figures: figures{telemetry.GPUUtilPercent: 0, telemetry.PowerWatts: 120}}), telemetry.SamplerOptions{}, time.Minute)

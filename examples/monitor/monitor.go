@@ -96,26 +96,37 @@ func (m *monitor) table(at time.Duration) error {
 	w := tabwriter.NewWriter(m.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "GPU\tname\tutil %\tSM %\tDRAM %\tmemory\tpower W\tSM MHz\t°C\tprocesses\tthrottle\tstate\t")
 	for d, dev := range m.h.Devices {
-		num := func(metric telemetry.Metric, decimals int) string {
-			v, ok := m.latest.Get(d, metric)
-			if !ok {
-				return "-"
-			}
-			return strconv.FormatFloat(v, 'f', decimals, 64)
-		}
-		memory := "-"
-		if used, ok := m.latest.Get(d, telemetry.MemUsedBytes); ok {
-			memory = fmt.Sprintf("%.1f GiB", sharing.Bytes(used).GiB())
-		}
+		get := func(metric telemetry.Metric) (float64, bool) { return m.latest.Get(d, metric) }
 		processes := "-"
 		if list, ok := m.latest.Processes(d); ok {
 			processes = strconv.Itoa(len(list))
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", d, dev.Name, num(telemetry.GPUUtilPercent, 0), num(telemetry.SMUtilPercent, 1),
-			num(telemetry.DRAMUtilPercent, 1), memory, num(telemetry.PowerWatts, 0), num(telemetry.SMClockMHz, 0), num(telemetry.TemperatureCelsius, 0),
-			processes, m.means.throttle(d), m.state(d))
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", d, dev.Name, cell(get, telemetry.GPUUtilPercent, 0), cell(get, telemetry.SMUtilPercent, 1),
+			cell(get, telemetry.DRAMUtilPercent, 1), memory(get), cell(get, telemetry.PowerWatts, 0), cell(get, telemetry.SMClockMHz, 0),
+			cell(get, telemetry.TemperatureCelsius, 0), processes, m.means.throttle(d), m.state(d))
+		for _, in := range m.latest.Instances(d) {
+			fmt.Fprintf(w, "%d/%d\tMIG, slices: %v\t%s\t%s\t%s\t%s\t-\t-\t-\t-\t-\t-\t\n", d, in.ID, in.ComputeSlices, cell(in.Get, telemetry.GraphicsUtilPercent, 0),
+				cell(in.Get, telemetry.SMUtilPercent, 1), cell(in.Get, telemetry.DRAMUtilPercent, 1), memory(in.Get))
+		}
 	}
 	return w.Flush()
+}
+
+// cell formats a figure, or "-" when it is missing.
+func cell(get func(telemetry.Metric) (float64, bool), metric telemetry.Metric, decimals int) string {
+	v, ok := get(metric)
+	if !ok {
+		return "-"
+	}
+	return strconv.FormatFloat(v, 'f', decimals, 64)
+}
+
+func memory(get func(telemetry.Metric) (float64, bool)) string {
+	used, ok := get(telemetry.MemUsedBytes)
+	if !ok {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f GiB", sharing.Bytes(used).GiB())
 }
 
 // state is what a device does now, and for how long.

@@ -86,14 +86,20 @@ func parse(args []string, stderr io.Writer) (*config, error) {
 	if fs.NArg() > 0 {
 		probs.Addf("", "use flags only; see -h", "unexpected %q", fs.Args())
 	}
-	for name, d := range map[string]time.Duration{"-duration": c.duration, "-every": c.every, "-period": c.period, "-slow-period": c.slowPeriod, "-sustain": c.idleSustain} {
-		if d < 0 {
-			probs.Addf(name, "use a positive duration", "%v", d)
+	for _, f := range []struct {
+		name string
+		d    time.Duration
+	}{{"-duration", c.duration}, {"-every", c.every}, {"-period", c.period}, {"-slow-period", c.slowPeriod}, {"-sustain", c.idleSustain}} {
+		if f.d < 0 {
+			probs.Addf(f.name, "use a positive duration", "%v", f.d)
 		}
 	}
-	for name, v := range map[string]float64{"-price": c.price, "-idle-watts": c.idle.DeepIdleWatts} {
-		if !(v >= 0) || v > 1e9 {
-			probs.Addf(name, "use 0 or more", "%v", v)
+	for _, f := range []struct {
+		name string
+		v    float64
+	}{{"-price", c.price}, {"-idle-watts", c.idle.DeepIdleWatts}} {
+		if !(f.v >= 0) || f.v > 1e9 {
+			probs.Addf(f.name, "use 0 or more", "%v", f.v)
 		}
 	}
 	for _, name := range strings.Split(c.policyNames, ",") {

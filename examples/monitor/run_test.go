@@ -13,6 +13,7 @@ import (
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/telemetrytest"
 )
 
 func monitorRun(t *testing.T, args ...string) (code int, stdout, stderr string) {
@@ -107,6 +108,29 @@ func TestAnInterruptKeepsWhatWasDone(t *testing.T) {
 	defer f.Close()
 	if s, err := telemetry.ReadCSV(f); err != nil || s.Duration() < 6*time.Hour {
 		t.Errorf("the CSV file: %v", err)
+	}
+}
+
+func TestMIGInstancesHaveRows(t *testing.T) {
+	src, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: []telemetrytest.Phase{{
+		Figures: map[telemetry.Metric]float64{telemetry.PowerWatts: 200},
+		Instances: []telemetrytest.Instance{{ID: 5, ComputeSlices: 3, Figures: map[telemetry.Metric]float64{
+			telemetry.GraphicsUtilPercent: 80, telemetry.SMUtilPercent: 41.5, telemetry.MemUsedBytes: 1 << 33}}},
+	}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := telemetry.NewSampler(src, telemetry.SamplerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	m := newMonitor(&config{every: time.Second}, &out)
+	if err := s.Simulate(t.Context(), simulatedStart, 2*time.Second, append(m.sinks(), m)...); err != nil {
+		t.Fatal(err)
+	}
+	if text := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(text, "0/5 MIG, slices: 3 80 41.5 - 8.0 GiB") {
+		t.Error(out.String())
 	}
 }
 
