@@ -1,9 +1,11 @@
 package telemetry_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/sharing"
@@ -156,6 +158,35 @@ func ExampleAttribute() {
 	// chat   36.0 GPU s (35.7 to 42.3), 12000 J
 	// batch  12.0 GPU s (11.7 to 18.3),  4000 J
 	// nobody's 6.0 s, idle 6.0 s, of 1m0s; measured
+}
+
+// Latest is a Sink beside others: give it to Stream, and write it on each
+// scrape.
+func ExampleLatest_WritePrometheus() {
+	series, err := simulate(afternoon(), telemetry.SamplerOptions{Skip: telemetry.GroupsSlow | telemetry.GroupProcesses}, 0)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	latest := new(telemetry.Latest)
+	if err := series.Replay(latest); err != nil {
+		fmt.Println(err)
+		return
+	}
+	var text bytes.Buffer
+	if err := latest.WritePrometheus(&text); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for line := range strings.Lines(text.String()) {
+		if strings.Contains(line, "power_watts") {
+			fmt.Print(line)
+		}
+	}
+	// Output:
+	// # HELP cotenant_gpu_power_watts Board power.
+	// # TYPE cotenant_gpu_power_watts gauge
+	// cotenant_gpu_power_watts{device="0",uuid="GPU-00000000-0000-0000-0000-000000000000",basis="simulated"} 500
 }
 
 func ExampleSeries_WriteCSV() {

@@ -52,7 +52,7 @@ func ParsePolicy(s string) (Policy, error) {
 		}
 		return Policy{Name: d.String(), Where: "given as a duration", ReapAfter: d}, nil
 	}
-	return Policy{}, fmt.Errorf("%w; or give a duration such as 45m", &sharing.UnknownNameError{Kind: "reaping policy", Name: s, Known: names})
+	return Policy{}, fmt.Errorf("%w (or give a duration such as 45m)", &sharing.UnknownNameError{Kind: "reaping policy", Name: s, Known: names})
 }
 
 // RecoverOptions say what counts as recoverable and what it is worth.

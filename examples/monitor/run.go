@@ -59,11 +59,7 @@ Flags:
 func parse(args []string, stderr io.Writer) (*config, error) {
 	c := &config{}
 	fs := flag.NewFlagSet("monitor", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	fs.Usage = func() {
-		fmt.Fprint(stderr, usage)
-		fs.PrintDefaults()
-	}
+	fs.SetOutput(io.Discard) // run reports the error, once
 	fs.BoolVar(&c.real, "real", false, "read this machine's GPUs through NVML instead of the simulated node")
 	fs.StringVar(&c.library, "nvml", "", "path of libnvidia-ml.so.1 (default: as the linker finds it)")
 	fs.DurationVar(&c.duration, "duration", 0, "how long (default: simulated 24h, real until Ctrl-C)")
@@ -80,7 +76,13 @@ func parse(args []string, stderr io.Writer) (*config, error) {
 	fs.StringVar(&c.policyNames, "policy", "idlebot,princeton,kubeflow", "reaping policies: names or durations such as 45m")
 	fs.Uint64Var(&c.seed, "seed", 1, "source of the simulated noise")
 	if err := fs.Parse(args); err != nil {
-		return nil, err
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprint(stderr, usage)
+			fs.SetOutput(stderr)
+			fs.PrintDefaults()
+			return nil, err
+		}
+		return nil, fmt.Errorf("%w (see -h)", err)
 	}
 	var probs problem.List
 	if fs.NArg() > 0 {
