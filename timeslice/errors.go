@@ -3,6 +3,7 @@ package timeslice
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Errors that callers may test for with errors.Is.
@@ -31,7 +32,7 @@ type OpError struct {
 
 // Error returns the operation, the device and the cause.
 func (e *OpError) Error() string {
-	return fmt.Sprintf("timeslice: %s of GPU %s: %v", e.Op, e.Device, e.Err)
+	return fmt.Sprintf("timeslice: %s of GPU %s: %s", e.Op, clip(e.Device), strings.TrimPrefix(e.Err.Error(), "timeslice: "))
 }
 
 // Unwrap returns the cause.

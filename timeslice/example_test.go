@@ -92,5 +92,5 @@ func ExampleController_SetLevel() {
 	// Output:
 	// <nil>
 	// Long
-	// timeslice: set level of GPU MIG-7f0a: timeslice: the time-slice level cannot be set on MIG devices
+	// timeslice: set level of GPU MIG-7f0a: the time-slice level cannot be set on MIG devices
 }
