@@ -182,3 +182,12 @@ func TestSourcesResolve(t *testing.T) {
 		}
 	}
 }
+
+func find(t *testing.T, files []File, path string) string {
+	t.Helper()
+	i := slices.IndexFunc(files, func(f File) bool { return f.Path == path })
+	if i < 0 {
+		t.Fatalf("no %s", path)
+	}
+	return string(files[i].Data)
+}

@@ -49,6 +49,17 @@ func FleetOf(f *decision.Fleet, r *decision.Result) (Fleet, []string) {
 	for i := range f.Workloads {
 		workloads[f.Workloads[i].Name] = &f.Workloads[i]
 	}
+	// Names that can stay do, whatever comes first.
+	for _, p := range f.Pools {
+		if dnsLabel.MatchString(p.Name) {
+			c.name("pool", p.Name)
+		}
+	}
+	for _, w := range f.Workloads {
+		if dnsLabel.MatchString(w.Name) {
+			c.name("workload", w.Name)
+		}
+	}
 	var out Fleet
 	for _, p := range r.Pools {
 		for _, g := range p.Groups {
