@@ -14,6 +14,7 @@ import (
 // result puts what was planned into words and figures.
 func (pl *planner) result() (*Result, error) {
 	r := &Result{Version: "v1", Decisions: []Decision{}, Pools: []PoolResult{}, Traps: []TrapHit{}}
+	pl.mixGroups()
 	shares, err := pl.shares()
 	if err != nil {
 		return nil, err
@@ -296,19 +297,41 @@ func (pl *planner) scene(w, fullest int) *trapScene {
 	if s.p == nil {
 		return s
 	}
-	for o, ow := range pl.workloads {
-		if pin := ow.workload.Pool; o == w || pin != "" && pin != s.p.pool.Name {
-			continue
-		}
-		s.untrusted = s.untrusted || !pl.trusts(w, o)
-		oc := pl.chosen[o]
-		if c == nil || oc == nil || oc.pool != c.pool || oc.mechanism != c.mechanism {
-			continue
-		}
-		s.unequal = s.unequal || ow.workload.Kind != cw.workload.Kind || ow.busy != cw.busy
-		s.uids = s.uids || ow.workload.UID != nil && cw.workload.UID != nil && *ow.workload.UID != *cw.workload.UID
+	s.untrusted = pl.trust.neighbours(w, cw, s.p.pool.Name).Untrusted > 0
+	if c != nil {
+		mix := pl.mixes[groupKey{c.pool, c.mechanism}]
+		s.unequal = mix.unequal
+		s.uids = mix.uids && cw.workload.UID != nil
 	}
 	return s
+}
+
+// mix says how unlike the workloads of a group are.
+type mix struct {
+	first   *CompiledWorkload
+	uid     *int
+	unequal bool // in kind or load
+	uids    bool // several user ids
+}
+
+func (pl *planner) mixGroups() {
+	pl.mixes = map[groupKey]*mix{}
+	for w, c := range pl.chosen {
+		if c == nil {
+			continue
+		}
+		cw, key := pl.workloads[w], groupKey{c.pool, c.mechanism}
+		m := pl.mixes[key]
+		if m == nil {
+			m = &mix{first: cw}
+			pl.mixes[key] = m
+		}
+		m.unequal = m.unequal || cw.workload.Kind != m.first.workload.Kind || cw.busy != m.first.busy
+		if uid := cw.workload.UID; uid != nil {
+			m.uids = m.uids || m.uid != nil && *m.uid != *uid
+			m.uid = uid
+		}
+	}
 }
 
 // workloadShare is what a workload takes of its pool's GPUs.

@@ -41,6 +41,7 @@ type planner struct {
 	chosen    []*choice
 	full      []map[banKey]int // by workload: pools that were full, with the GPUs wanted
 	groups    map[groupKey]*group
+	mixes     map[groupKey]*mix
 }
 
 type banKey struct {
@@ -249,11 +250,7 @@ func (pl *planner) place(g *group, w int, cw *CompiledWorkload, c *choice, commi
 	case traits[c.mechanism].sliced:
 		return g.cut(w, c, replicas, commit)
 	}
-	return g.fill(itemOf(w, cw, c), replicas, pl.trusts, commit), nil
-}
-
-func (pl *planner) trusts(a, b int) bool {
-	return pl.trust.trusts[pl.trust.of[a]][pl.trust.of[b]]
+	return g.fill(itemOf(w, cw, c), replicas, pl.trust.trusts, commit), nil
 }
 
 // banLonely bans the choices of groups in which every GPU has one tenant, and
@@ -324,6 +321,6 @@ func (pl *planner) finish(g *group) error {
 			items[w] = itemOf(w, pl.workloads[w], c)
 		}
 	}
-	g.repack(items, pl.trusts)
+	g.repack(items, pl.trust.trusts)
 	return nil
 }
