@@ -2,8 +2,10 @@ package manifest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -188,6 +190,34 @@ func TestSourcesResolve(t *testing.T) {
 			if p.Who == "" || p.What == "" || p.Why == "" {
 				t.Errorf("%v: incomplete: %+v", m, p)
 			}
+		}
+	}
+}
+
+func TestOptionsRefused(t *testing.T) {
+	files, _, err := Build(mixedFleet(), Options{OperatorNamespace: "Nope", Deliveries: []sharing.Delivery{sharing.Bare, 99}})
+	if files != nil || !errors.Is(err, ErrInvalid) {
+		t.Fatalf("%v", err)
+	}
+	for _, want := range []string{`operator_namespace: "Nope"`, "deliveries[0]: bare has no documents", "deliveries[1]"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error lacks %q:\n%v", want, err)
+		}
+	}
+}
+
+// Every path is written once, whatever the names.
+func TestPathsAreUnique(t *testing.T) {
+	f := mixedFleet()
+	f.Workloads[6].Name, f.Workloads[7].Name, f.Workloads[2].Name = "scheduler", "values", "configmap"
+	f.Workloads[3].Namespace, f.Workloads[3].Name = "serve-mps", "claims"
+	files, _, err := Build(f, Options{Deliveries: everyDelivery})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i < len(files); i++ {
+		if files[i].Path <= files[i-1].Path {
+			t.Errorf("%s after %s", files[i].Path, files[i-1].Path)
 		}
 	}
 }
