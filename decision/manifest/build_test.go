@@ -102,6 +102,7 @@ func TestBuildWarnings(t *testing.T) {
 		{"no room", func(f *Fleet) { f.Workloads[3].Replicas = 9 }, Options{}, "rerank", WarnUnplacedTenants},
 		{"compute", func(f *Fleet) { f.Workloads[6].ComputePercent = 20 }, Options{}, "notebook", WarnComputeNotLimited},
 		{"KAI enforces nothing", nil, Options{Deliveries: everyDelivery}, "notebook", WarnNotEnforced},
+		{"too many claims", func(f *Fleet) { f.Groups[2].GPUs = 1_000_000; f.Workloads[3].Replicas = 1_000_000 }, Options{}, "serve-mps", WarnClaimsLeftOut},
 		{"V100 cap", func(f *Fleet) { f.Groups[2].GPU, f.Groups[2].Replicas = "Tesla V100-SXM2-32GB", 20 }, Options{}, "serve-mps: sharing.mps.resources[0].replicas", "replica-cap"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

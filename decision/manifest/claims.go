@@ -127,9 +127,18 @@ func (g *Group) emptyDevices() []device {
 	return out
 }
 
+// maxClaims is how many shared GPUs of a group are given claims: more than
+// anybody can look after by name.
+const maxClaims = 1000
+
 // sharedClaims writes one ResourceClaim for each device, which its tenants'
 // pods all name. A claim belongs to one namespace.
 func (f *Fleet) sharedClaims(g *Group) ([]File, []sharing.Warning, error) {
+	if g.GPUs > maxClaims {
+		return nil, []sharing.Warning{{Code: WarnClaimsLeftOut, Path: g.Key(), Source: "DRA",
+			Message: fmt.Sprintf("no claims are written: sharing %d GPUs by DRA takes a named claim for each", g.GPUs),
+			Remedy:  "deliver by the device plugin, or divide the pool"}}, nil
+	}
 	devices, ws := f.devices(g)
 	claims := map[string][]*yaml.Node{} // workload file to documents
 	pods := map[string][]*yaml.Node{}
