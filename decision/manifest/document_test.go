@@ -130,7 +130,7 @@ func TestDRASeats(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Check(t, "testdata/dra-seats.txt", dump(files, nil))
-	claims := find(t, files, "dra/p-mps.claims.yaml")
+	claims := find(t, files, "dra/claims/p-mps.yaml")
 	// The daemon's defaults are the most that any tenant of the device may have.
 	for _, want := range []string{"defaultActiveThreadPercentage: 34", "defaultActiveThreadPercentage: 20", "defaultPinnedDeviceMemoryLimit: 12Gi"} {
 		if !strings.Contains(claims, want) {

@@ -312,6 +312,9 @@ func (g *Group) checkLayouts(l *problem.List, at string) {
 
 func (w *Workload) check(l *problem.List, at string) {
 	checkName(l, at+".name", w.Name)
+	if len(w.Name) > 56 && shared(w.Mechanism) && dnsLabel.MatchString(w.Name) {
+		l.Addf(at+".name", "shorten it to 56 characters", "with the number of a shared device it makes a label of more than 63")
+	}
 	if w.Namespace != "" {
 		checkName(l, at+".namespace", w.Namespace)
 	}
@@ -352,7 +355,7 @@ func (g *Group) checkWorkload(l *problem.List, at string, w *Workload) {
 	case w.Profile != "":
 		l.Addf(at+".profile", "remove it", "has a meaning for mig and mig+mps only")
 	}
-	if m := g.memory(); m > 0 && w.Memory > m {
-		l.Addf(at+".memory", "use a larger GPU", "%v is more than the GPU's %v", w.Memory, m)
+	if m := g.total(w); m > 0 && w.Memory > m && g.Mechanism != sharing.MIG {
+		l.Addf(at+".memory", "use a larger GPU or instance", "%v is more than the device's %v", w.Memory, m)
 	}
 }

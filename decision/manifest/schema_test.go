@@ -249,7 +249,7 @@ func checkKind(t *testing.T, path, kind string, d *yaml.Node) {
 					t.Errorf("%s: nothing reads the annotation %s", path, a.Content[i].Value)
 				}
 			}
-			if strings.HasPrefix(path, "kai/") && field(container, "resources", "limits") != nil {
+			if strings.HasPrefix(path, "kai/") && (field(a, "gpu-memory") != nil || field(a, "gpu-fraction") != nil) && field(container, "resources", "limits") != nil {
 				t.Errorf("%s: asks KAI for a fraction and for a whole GPU", path)
 			}
 		}
