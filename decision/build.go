@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/sharing"
@@ -71,7 +72,7 @@ func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
 		d.Pool, d.Mechanism = cp.pool.Name, c.mechanism
 		d.Profile = cp.Profile(&Scored{profile: c.profile})
 		t := &traits[c.mechanism]
-		d.TradeOff = &ReasonText{Code: "trade-off", Message: t.tradeOff, Source: t.tradeOffSource}
+		d.TradeOff = &ReasonText{Code: "trade-off", Message: t.tradeOff, Source: t.tradeOffSource, Verdict: Pass}
 		d.Risk = riskOf(cw.arch.Class, c.mechanism)
 		for a := range sharing.AxisCount {
 			p := &cp.isolation[c.mechanism][a]
@@ -116,11 +117,18 @@ func notChosen(cs []Candidate) []string {
 			}
 		}
 		text := fmt.Sprintf("%s on %s scores %.1f against %.1f", c.Mechanism, c.Pool, c.Preference, chosen.Preference)
+		var how []string
 		if worse >= 0 {
-			text += fmt.Sprintf(": worse in %s", c.Parts[worse].Criterion)
+			how = append(how, fmt.Sprintf("worse in %s", c.Parts[worse].Criterion))
+		}
+		if c.Preference-c.Score < chosen.Preference-chosen.Score-0.01 {
+			how = append(how, "dearer for a replica")
 		}
 		if better >= 0 {
-			text += fmt.Sprintf(", better in %s", c.Parts[better].Criterion)
+			how = append(how, fmt.Sprintf("better in %s", c.Parts[better].Criterion))
+		}
+		if len(how) > 0 {
+			text += ": " + strings.Join(how, ", ")
 		}
 		out = append(out, text)
 	}
@@ -139,9 +147,30 @@ func (pl *planner) candidates(w int) []Candidate {
 		for i := range ev.Candidates {
 			pl.annotate(w, p, &ev.Candidates[i])
 			out = append(out, pl.words(w, p, &ev.Candidates[i]))
+			out = pl.smallerProfiles(out, w, p, &ev.Candidates[i])
 		}
 	}
 	return sortCandidates(out)
+}
+
+// smallerProfiles appends the MIG profiles that would pack more densely than
+// the candidate's and do not do, each with its reason.
+func (pl *planner) smallerProfiles(out []Candidate, w, p int, s *Scored) []Candidate {
+	if s.Mechanism != sharing.MIG || s.profile < 0 {
+		return out
+	}
+	cw, cp := pl.workloads[w], pl.pools[p]
+	for i := range cp.profiles[:s.profile] {
+		r := Reason{Code: CodeSliceTooSmall, Mechanism: s.Mechanism, Verdict: Reject, A: int64(cw.need.Total), B: int64(i)}
+		if o := &cp.profiles[i]; o.memory >= cw.need.Total {
+			r = Reason{Code: CodeSliceSaturated, Mechanism: s.Mechanism, Verdict: Reject, A: permille(cw.busy), B: int64(i)}
+		} else if o.memory == 0 {
+			continue
+		}
+		out = append(out, Candidate{Pool: cp.pool.Name, Mechanism: s.Mechanism, Profile: cp.profiles[i].profile.Name, Verdict: Reject,
+			Tenants: 1, Reasons: []ReasonText{r.Text(cw, cp)}})
+	}
+	return out
 }
 
 // bestCandidates lists each mechanism once: the chosen candidate, or the best.
@@ -237,7 +266,7 @@ func (pl *planner) words(w, p int, s *Scored) Candidate {
 		c.Reasons = append(c.Reasons, r.Text(cw, cp))
 	}
 	if len(c.Reasons) == 0 {
-		c.Reasons = append(c.Reasons, ReasonText{"fits", "no gate speaks against it", "A12"})
+		c.Reasons = append(c.Reasons, ReasonText{"fits", "no gate speaks against it", "A12", Pass})
 	}
 	return c
 }
@@ -471,7 +500,7 @@ func (pl *planner) lowerBound(g *group) int {
 		return g.whole
 	}
 	if traits[g.mechanism].sliced {
-		return g.slicedBound()
+		return g.bound
 	}
 	t := &traits[g.mechanism]
 	memory, busy, seats := 0.0, 0.0, 0.0

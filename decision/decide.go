@@ -187,11 +187,21 @@ func (pl *planner) take(w int, used []int) error {
 		if g == nil {
 			g = &group{pool: pl.pools[c.pool], mechanism: c.mechanism}
 		}
+		before := g.gpus()
 		opened, err := pl.place(g, w, cw, c, false)
 		if err != nil {
 			return err
 		}
 		if limit := pl.pools[c.pool].pool.Count; used[c.pool]+opened > limit {
+			ok, err := pl.tighten(g, w, c, limit-used[c.pool])
+			if err != nil {
+				return err
+			}
+			if ok {
+				used[c.pool] += g.gpus() - before
+				pl.groups[gk], pl.chosen[w] = g, c
+				return nil
+			}
 			if pl.full[w] == nil {
 				pl.full[w] = map[banKey]int{}
 			}
@@ -207,6 +217,21 @@ func (pl *planner) take(w int, used []int) error {
 		return nil
 	}
 	return nil
+}
+
+// tighten puts a workload into a MIG group by packing the whole group exactly,
+// if the GPUs that the pool has left are then enough.
+func (pl *planner) tighten(g *group, w int, c *choice, left int) (bool, error) {
+	replicas := pl.workloads[w].workload.replicas()
+	if !traits[c.mechanism].sliced || replicas > 10_000 || !g.mayFit(c, replicas, g.gpus()+left) {
+		return false, nil
+	}
+	n, err := g.tighten(w, c, replicas, false)
+	if err != nil || n > g.gpus()+left {
+		return false, err
+	}
+	_, err = g.tighten(w, c, replicas, true)
+	return err == nil, err
 }
 
 // place puts a workload's replicas into a group and returns how many GPUs that

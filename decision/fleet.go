@@ -37,6 +37,7 @@ type Pool struct {
 	Mechanisms       []sharing.Mechanism `yaml:"mechanisms"`        // those that may be used here; empty = all
 	Delivery         string              `yaml:"delivery"`          // device-plugin, gpu-operator, dra, hami, volcano, kai
 	VGPU             bool                `yaml:"vgpu"`              // hypervisor with vGPU manager and licences
+	VGPUType         string              `yaml:"vgpu_type"`         // e.g. A100D-10C; for the manifests
 	Platform         string              `yaml:"platform"`          // e.g. eks-managed
 	InstanceType     string              `yaml:"instance_type"`     // e.g. g6e.2xlarge
 	StaticPartitions *bool               `yaml:"static_partitions"` // MPS static SM partitions are on
