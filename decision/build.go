@@ -27,11 +27,7 @@ func (pl *planner) result() (*Result, error) {
 		r.Decisions = append(r.Decisions, d)
 	}
 	for p := range pl.pools {
-		pr, err := pl.poolResult(p)
-		if err != nil {
-			return nil, err
-		}
-		r.Pools = append(r.Pools, pr)
+		r.Pools = append(r.Pools, pl.poolResult(p))
 	}
 	r.Traps = fleetTraps(r.Decisions)
 	if err := pl.totals(r); err != nil {
@@ -465,7 +461,7 @@ func (pl *planner) impact(cw *CompiledWorkload, c *choice, share workloadShare, 
 		Basis: "prior: expected slowdown by neighbours times the end-to-end P99 measured alone; measure it beside them"}, nil
 }
 
-func (pl *planner) poolResult(p int) (PoolResult, error) {
+func (pl *planner) poolResult(p int) PoolResult {
 	cp := pl.pools[p]
 	r := PoolResult{Pool: cp.pool.Name, GPU: cp.gpu.Name, GPUs: cp.pool.Count, Groups: []GroupResult{}}
 	for _, key := range pl.groupKeys() {
@@ -480,9 +476,8 @@ func (pl *planner) poolResult(p int) (PoolResult, error) {
 		r.GPUsNeeded += gr.GPUs
 		r.Groups = append(r.Groups, gr)
 	}
-	var err error
-	r.Migration, err = pl.migration(p)
-	return r, err
+	r.Migration = pl.migrations[p]
+	return r
 }
 
 func (pl *planner) layouts(g *group) []LayoutResult {

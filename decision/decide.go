@@ -42,6 +42,8 @@ type planner struct {
 	full      []map[banKey]int // by workload: pools that were full, with the GPUs wanted
 	groups    map[groupKey]*group
 	mixes     map[groupKey]*mix
+	// migrations are by pool, nil where no layouts are given.
+	migrations []*Migration
 }
 
 type banKey struct {
@@ -171,7 +173,7 @@ func (pl *planner) assign() error {
 			return err
 		}
 	}
-	return nil
+	return pl.migrate()
 }
 
 // take gives workload w the first of its choices that there is room for.

@@ -196,6 +196,11 @@ func (c *converter) workload(d *decision.Decision, w *decision.Workload, gpu str
 		out.Memory = (w.MemoryNeed().Total + sharing.MiB - 1) / sharing.MiB * sharing.MiB
 	}
 	switch d.Mechanism {
+	case sharing.MPS, sharing.MIGWithMPS, sharing.HAMiWithMPS, sharing.MIGLikeEmulation:
+		// Allocation stops that much below an MPS limit.
+		out.Memory += decision.ContextMemory
+	}
+	switch d.Mechanism {
 	case sharing.HAMi, sharing.HAMiWithMPS:
 		out.ComputePercent = float64(100 / tenants)
 	case sharing.MIGLikeEmulation:
