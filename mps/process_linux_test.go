@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -20,13 +19,6 @@ import (
 	"github.com/cotenant/cotenant/mps/mpstest"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-func needLinux(t testing.TB) {
-	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("MPS runs on Linux")
-	}
-}
 
 // shortDir returns a directory whose path fits a socket's.
 func shortDir(t testing.TB) string {
@@ -133,7 +125,6 @@ func (p *cuda) kill(t testing.TB) {
 }
 
 func TestProcesses(t *testing.T) {
-	needLinux(t)
 	t.Parallel()
 	ctx := t.Context()
 	d, opt := startDaemon(t, mpstest.ProgramOptions{KillEffect: mpstest.KillFaults})
@@ -210,7 +201,6 @@ func TestProcesses(t *testing.T) {
 }
 
 func TestProgramFaults(t *testing.T) {
-	needLinux(t)
 	t.Parallel()
 	d, opt := startDaemon(t, mpstest.ProgramOptions{})
 	for _, c := range []struct {
@@ -241,7 +231,6 @@ func TestProgramFaults(t *testing.T) {
 }
 
 func TestStopForced(t *testing.T) {
-	needLinux(t)
 	t.Parallel()
 	d, opt := startDaemon(t, mpstest.ProgramOptions{})
 	a := startCUDA(t, mps.EnvPipeDirectory+"="+opt.PipeDirectory)
@@ -271,7 +260,6 @@ func TestStopForced(t *testing.T) {
 }
 
 func TestStartFails(t *testing.T) {
-	needLinux(t)
 	dir := shortDir(t)
 	good := mps.DaemonOptions{Program: program(t, mpstest.ProgramOptions{}), PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
 	for name, c := range map[string]struct {
@@ -316,7 +304,6 @@ func fake(t testing.TB, dir string) string {
 }
 
 func TestStartDetached(t *testing.T) {
-	needLinux(t)
 	t.Parallel()
 	dir := shortDir(t)
 	o := mps.DaemonOptions{Program: program(t, mpstest.ProgramOptions{}), StartTimeout: 30 * time.Second,
@@ -340,7 +327,6 @@ func TestStartDetached(t *testing.T) {
 }
 
 func TestV3Daemon(t *testing.T) {
-	needLinux(t)
 	t.Parallel()
 	dir := shortDir(t)
 	d, err := mps.Start(t.Context(), mps.DaemonOptions{Program: program(t, mpstest.ProgramOptions{}), Protocol: mps.ProtocolV3, StartTimeout: 30 * time.Second,
