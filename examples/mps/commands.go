@@ -148,7 +148,7 @@ func (c *config) environment(cl *mps.Client) (mps.ClientEnvironment, error) {
 		env.PinnedMemLimits = limits
 	}
 	devices, err := cl.Devices(c.ctx, 0)
-	if err != nil && !errors.Is(err, mps.ErrUnknownCommand) {
+	if err != nil && !errors.Is(err, mps.ErrRejected) { // some daemons cannot tell before their first server
 		return env, err
 	}
 	for _, s := range devices {
