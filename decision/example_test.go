@@ -103,7 +103,7 @@ func ExampleEvaluate() {
 	// Output:
 	// mig 1g.20gb 4
 	// model.kv_cache is not stated; 1.86GiB is assumed (prior)
-	// does not fit 1g.10gb: needs 15.4GiB (weights 13.04GiB, KV cache 1.86GiB, contexts 512MiB) and it has 9.5GiB
+	// does not fit the memory of 1g.10gb: needs 15.4GiB (weights 13.04GiB, KV cache 1.86GiB, contexts 512MiB) and it has 9.5GiB
 	// fits 1g.20gb (19.5GiB), of which 4 stand on an empty GPU
 	// will keep the slice 77.7% busy, if it runs 3.88 times slower there as YOLOS-small on A100 slices does (prior); measure it
 }

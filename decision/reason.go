@@ -69,6 +69,8 @@ type ReasonText struct {
 	Code    string           `json:"code"`
 	Message string           `json:"message"`
 	Source  sharing.SourceID `json:"source"`
+	// Verdict is what this reason alone would make of the candidate.
+	Verdict Verdict `json:"verdict"`
 }
 
 // String returns the code's text, for example "memory-slice".
@@ -194,7 +196,7 @@ var reasons = [codeCount]wording{
 		return fmt.Sprintf("needs %s and the largest slice, %s, has %s", w.needText(r.A), profileName(p, r.B), profileMemory(p, r.B))
 	}},
 	CodeSliceTooSmall: {"slice-too-small", "T16", func(r Reason, w *CompiledWorkload, p *CompiledPool) string {
-		return fmt.Sprintf("does not fit %s: needs %s and it has %s", profileName(p, r.B), w.needText(r.A), profileMemory(p, r.B))
+		return fmt.Sprintf("does not fit the memory of %s: needs %s and it has %s", profileName(p, r.B), w.needText(r.A), profileMemory(p, r.B))
 	}},
 	CodeSliceFits: {"slice-fits", "mig.a3", func(r Reason, w *CompiledWorkload, p *CompiledPool) string {
 		return fmt.Sprintf("fits %s (%s), of which %d stand on an empty GPU", profileName(p, r.B), profileMemory(p, r.B), p.profiles[r.B].capacity)
@@ -224,7 +226,7 @@ func (r Reason) Text(w *CompiledWorkload, p *CompiledPool) ReasonText {
 		return ReasonText{Code: r.Code.String()}
 	}
 	def := &reasons[r.Code]
-	t := ReasonText{Code: def.name, Message: def.text(r, w, p), Source: def.source}
+	t := ReasonText{Code: def.name, Message: def.text(r, w, p), Source: def.source, Verdict: r.Verdict}
 	switch r.Code {
 	case CodeIsolation, CodeIsolationUnknown:
 		if s := p.isolation[r.Mechanism][sharing.Axis(r.A)].Source; s != "" {

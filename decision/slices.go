@@ -61,6 +61,23 @@ func (g *group) cut(w int, c *choice, replicas int, commit bool) (int, error) {
 	return opened, nil
 }
 
+// tighten packs the group together with a workload's instances exactly, when
+// in order they would not fit the GPUs that are left. It returns how many GPUs
+// the group then takes; with commit unset nothing changes.
+func (g *group) tighten(w int, c *choice, replicas int, commit bool) (int, error) {
+	pieces := g.pieces()
+	instances, each := instancesOf(c.mechanism, replicas)
+	for range instances {
+		pieces = append(pieces, piece{g.pool.profiles[c.profile].profile, member{w, min(each, replicas)}})
+		replicas -= min(each, replicas)
+	}
+	packed, _, err := g.exact(pieces)
+	if err == nil && commit {
+		g.sliced = packed
+	}
+	return len(packed), err
+}
+
 // add places one more instance on the GPU, if there is room for it.
 func (s *sliced) add(m *mig.Model, p *mig.Profile, who member) (bool, error) {
 	units := 0
@@ -91,62 +108,86 @@ func (s *sliced) add(m *mig.Model, p *mig.Profile, who member) (bool, error) {
 	return true, nil
 }
 
-// repackSlices packs the instances again, now that all are known, and keeps
-// the result where it takes fewer GPUs.
+// repackSlices packs the instances exactly, now that all are known, and keeps
+// the proven lower bound.
 func (g *group) repackSlices() error {
-	if len(g.sliced) < 2 {
-		return nil
+	packed, bound, err := g.exact(g.pieces())
+	if err != nil {
+		return err
 	}
-	type piece struct {
-		profile *mig.Profile
-		member  member
-	}
-	var pieces []piece
-	for i := range g.sliced {
-		for k, in := range g.sliced[i].layout.Instances {
-			pieces = append(pieces, piece{in.Profile, g.sliced[i].members[k]})
-		}
-	}
-	slices.SortStableFunc(pieces, func(a, b piece) int {
-		return cmp.Or(cmp.Compare(b.profile.PlacementUnits, a.profile.PlacementUnits),
-			cmp.Compare(b.profile.ComputeSlices, a.profile.ComputeSlices), cmp.Compare(a.member.workload, b.member.workload))
-	})
-	var gpus []sliced
-	for _, p := range pieces {
-		placed := false
-		for i := 0; i < len(gpus) && !placed; i++ {
-			var err error
-			if placed, err = gpus[i].add(g.pool.model, p.profile, p.member); err != nil {
-				return err
-			}
-		}
-		if placed {
-			continue
-		}
-		s := sliced{layout: mig.Layout{Model: g.pool.model}}
-		if _, err := s.add(g.pool.model, p.profile, p.member); err != nil {
-			return err
-		}
-		gpus = append(gpus, s)
-	}
-	if len(gpus) < len(g.sliced) {
-		g.sliced = gpus
+	g.bound = bound
+	if len(packed) < len(g.sliced) {
+		g.sliced = packed
 	}
 	return nil
 }
 
-// slicedBound is what no packing of the instances can go below: units and
-// compute slices must fit.
-func (g *group) slicedBound() int {
-	units, compute := 0, 0
+// mayFit is false where units or compute slices alone are too few.
+func (g *group) mayFit(c *choice, replicas, gpus int) bool {
+	instances, _ := instancesOf(c.mechanism, replicas)
+	prof := g.pool.profiles[c.profile].profile
+	units, compute := instances*prof.PlacementUnits, instances*prof.ComputeSlices
 	for i := range g.sliced {
 		for _, in := range g.sliced[i].layout.Instances {
 			units += in.Size
 			compute += in.Profile.ComputeSlices
 		}
 	}
-	m := g.pool.model
-	return max((units+m.Units-1)/max(1, m.Units), (compute+m.ComputeSlices-1)/max(1, m.ComputeSlices))
+	return units <= gpus*g.pool.model.Units && compute <= gpus*g.pool.model.ComputeSlices
+}
+
+// piece is an instance and who has it.
+type piece struct {
+	profile *mig.Profile
+	member  member
+}
+
+func (g *group) pieces() []piece {
+	var out []piece
+	for i := range g.sliced {
+		for k, in := range g.sliced[i].layout.Instances {
+			out = append(out, piece{in.Profile, g.sliced[i].members[k]})
+		}
+	}
+	return out
+}
+
+// exact packs pieces on as few GPUs as possible: by mig.Pack, with the pieces
+// of each profile handed out in the order of their workloads.
+func (g *group) exact(pieces []piece) (gpus []sliced, bound int, err error) {
+	if len(pieces) == 0 {
+		return nil, 0, nil
+	}
+	slices.SortStableFunc(pieces, func(a, b piece) int { return cmp.Compare(a.member.workload, b.member.workload) })
+	waiting := map[*mig.Profile][]member{}
+	var demand []mig.Count
+	for _, p := range pieces {
+		if waiting[p.profile] == nil {
+			demand = append(demand, mig.Count{Profile: p.profile.Name})
+		}
+		waiting[p.profile] = append(waiting[p.profile], p.member)
+	}
+	for i := range demand {
+		prof, err := g.pool.model.Profile(demand[i].Profile)
+		if err != nil {
+			return nil, 0, fmt.Errorf("decision: %w", err)
+		}
+		demand[i].N = len(waiting[prof])
+	}
+	packing, err := g.pool.model.Pack(demand)
+	if err != nil {
+		return nil, 0, fmt.Errorf("decision: %w", err)
+	}
+	for _, layout := range packing.Layouts() {
+		s := sliced{layout: layout}
+		for _, in := range layout.Instances {
+			queue := waiting[in.Profile]
+			s.members = append(s.members, queue[0])
+			waiting[in.Profile] = queue[1:]
+		}
+		gpus = append(gpus, s)
+	}
+	return gpus, int(packing.LowerBound), nil
 }
 
 // Migration is how a pool gets from the layouts that are there to the plan.
