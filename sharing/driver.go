@@ -167,8 +167,8 @@ type CUDABranch struct {
 // cudaBranches is ordered by branch. The rows come from the table of toolkit
 // driver versions in the CUDA release notes, and from 595 on from the names of
 // the toolkit installers, which carry the driver they ship; 615 is that of the
-// MPS documentation. The two agree but for CUDA 12.8: its release notes ask for
-// 570.26 and its installer ships 570.86.10.
+// MPS documentation. For CUDA 12.8 the two differ, and the release notes stand:
+// its installer ships 570.86.10.
 var cudaBranches = []CUDABranch{
 	{525, Driver{525, 60, 13}, CUDAVersion{12, 0}, "CUDANOTES"},
 	{530, Driver{530, 30, 2}, CUDAVersion{12, 1}, "CUDANOTES"},

@@ -69,9 +69,9 @@ var documentSources = []Source{
 	{"VGPU-AIE", "MIG listings of vGPU hosts", BasisMeasured, "public repositories"},
 
 	{"TRTLLM", "NVIDIA TensorRT-LLM: bandwidth of GPUs, from the data sheets it names", BasisDocumented, "NVIDIA/TensorRT-LLM 16d2467e, tensorrt_llm/auto_parallel/cluster_info.py"},
-	{"BLACKWELL", "NVIDIA Blackwell data sheet: one GPU of GB200 NVL72, GB200 NVL4 and HGX B200", BasisDocumented, "data sheet 3384703, table of single GPUs, read in a copy"},
+	{"BLACKWELL", "NVIDIA Blackwell data sheet: one GPU of GB200 NVL72, GB200 NVL4 and HGX B200", BasisSecondHand, "data sheet 3384703, table of single GPUs, as a public repository transcribes it"},
 	{"QUOTED", "NVIDIA product page, product brief or data sheet of the board, read only as others quote it", BasisSecondHand, "V100, A2, A16, A800 40GB Active, L40, B300 (HGX reference architecture), GB300 (576 TB/s for the 72 of GB300 NVL72), RTX PRO: pages and data sheets; H100 NVL: brief PB-11773-001_v01; GH200: data sheet 2705455"},
-	{"DEVPROPS", "properties that CUDA prints for the device: SMs, compute capability, and bandwidth as 2 x memory clock x bus width", BasisMeasured, "output of deviceQuery and torch.cuda.get_device_properties in public repositories; openxla/xla 300ec95a and 4336d12e, xla/backends/gpu/target_config/specs (p100, gb200, gb300)"},
+	{"DEVPROPS", "properties that CUDA prints for the device: SMs, compute capability, and bandwidth as 2 x memory clock x bus width", BasisMeasured, "output of deviceQuery and torch.cuda.get_device_properties in public repositories; openxla/xla 300ec95a and 4336d12e, xla/backends/gpu/target_config/specs (p100, b200, gb200, gb300)"},
 	{"NVSMI", "memory total that nvidia-smi prints for the board", BasisMeasured, "command output in public repositories"},
 	{"NVSMI-MIG", "MIG column that nvidia-smi prints for the board: N/A where there is no MIG, Disabled where it is off", BasisMeasured, "command output in public repositories; none of these boards stands in GUIDE-610's list"},
 	{"LSPCI", "PCI id that lspci prints for the board", BasisMeasured, "command output in public repositories"},
