@@ -83,16 +83,17 @@ func (d *Daemon) Connect(p Process) (View, error) {
 }
 
 func (d *Daemon) serverFor(uid int) (*server, error) {
-	for _, s := range d.servers {
-		if s.uid != uid {
-			return nil, ErrWaiting
-		}
-		if s.state == mps.StateFault || s.hung {
-			return nil, ErrNotReady
-		}
-		return s, nil
+	if len(d.servers) == 0 {
+		return d.startServer(uid), nil
 	}
-	return d.startServer(uid), nil
+	s := d.servers[0]
+	if s.uid != uid {
+		return nil, ErrWaiting
+	}
+	if s.state == mps.StateFault || s.hung {
+		return nil, ErrNotReady
+	}
+	return s, nil
 }
 
 // limit applies the server's and the process's own limits to the view, as

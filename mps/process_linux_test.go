@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -20,13 +19,6 @@ import (
 	"github.com/cotenant/cotenant/mps/mpstest"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-func needLinux(t testing.TB) {
-	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("MPS runs on Linux")
-	}
-}
 
 // shortDir returns a directory whose path fits a socket's.
 func shortDir(t testing.TB) string {
@@ -55,7 +47,7 @@ func program(t testing.TB, o mpstest.ProgramOptions) *mps.Program {
 func startDaemon(t testing.TB, o mpstest.ProgramOptions) (*mps.Daemon, mps.DaemonOptions) {
 	t.Helper()
 	dir := shortDir(t)
-	opt := mps.DaemonOptions{Program: program(t, o), PipeDirectory: filepath.Join(dir, "pipe"), LogDirectory: filepath.Join(dir, "log"), Timeout: 20 * time.Second, StartTimeout: 30 * time.Second}
+	opt := mps.DaemonOptions{Program: program(t, o), Runner: mpstest.Socket{}, PipeDirectory: filepath.Join(dir, "pipe"), LogDirectory: filepath.Join(dir, "log"), Timeout: 20 * time.Second, StartTimeout: 30 * time.Second}
 	d, err := mps.Start(t.Context(), opt)
 	if err != nil {
 		t.Fatal(err)
@@ -133,17 +125,17 @@ func (p *cuda) kill(t testing.TB) {
 }
 
 func TestProcesses(t *testing.T) {
-	needLinux(t)
 	t.Parallel()
 	ctx := t.Context()
 	d, opt := startDaemon(t, mpstest.ProgramOptions{KillEffect: mpstest.KillFaults})
-	if got, err := d.Client().DefaultActiveThreadPercentage(ctx); got != 100 || err != nil {
-		t.Errorf("%v, %v", got, err)
-	}
-	c, err := mps.NewClient(mps.Options{Runner: mpstest.Socket{}, PipeDirectory: opt.PipeDirectory})
+	byProgram, err := mps.NewClient(mps.Options{Runner: opt.Program, PipeDirectory: opt.PipeDirectory, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
+	if got, err := byProgram.DefaultActiveThreadPercentage(ctx); got != 100 || err != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+	c := d.Client()
 	if _, err := mps.Start(ctx, opt); !errors.Is(err, mps.ErrDaemonRunning) {
 		t.Errorf("second daemon: %v", err)
 	}
@@ -209,7 +201,6 @@ func TestProcesses(t *testing.T) {
 }
 
 func TestProgramFaults(t *testing.T) {
-	needLinux(t)
 	t.Parallel()
 	d, opt := startDaemon(t, mpstest.ProgramOptions{})
 	for _, c := range []struct {
@@ -240,7 +231,6 @@ func TestProgramFaults(t *testing.T) {
 }
 
 func TestStopForced(t *testing.T) {
-	needLinux(t)
 	t.Parallel()
 	d, opt := startDaemon(t, mpstest.ProgramOptions{})
 	a := startCUDA(t, mps.EnvPipeDirectory+"="+opt.PipeDirectory)
@@ -270,7 +260,6 @@ func TestStopForced(t *testing.T) {
 }
 
 func TestStartFails(t *testing.T) {
-	needLinux(t)
 	dir := shortDir(t)
 	good := mps.DaemonOptions{Program: program(t, mpstest.ProgramOptions{}), PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
 	for name, c := range map[string]struct {
@@ -315,7 +304,6 @@ func fake(t testing.TB, dir string) string {
 }
 
 func TestStartDetached(t *testing.T) {
-	needLinux(t)
 	t.Parallel()
 	dir := shortDir(t)
 	o := mps.DaemonOptions{Program: program(t, mpstest.ProgramOptions{}), StartTimeout: 30 * time.Second,
@@ -339,7 +327,6 @@ func TestStartDetached(t *testing.T) {
 }
 
 func TestV3Daemon(t *testing.T) {
-	needLinux(t)
 	t.Parallel()
 	dir := shortDir(t)
 	d, err := mps.Start(t.Context(), mps.DaemonOptions{Program: program(t, mpstest.ProgramOptions{}), Protocol: mps.ProtocolV3, StartTimeout: 30 * time.Second,
