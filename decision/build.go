@@ -53,7 +53,7 @@ func fleetTraps(ds []Decision) []TrapHit {
 		if len(names) > 1 {
 			list = fmt.Sprintf("%s and %d more", names[0], len(names)-1)
 		}
-		hits = append(hits, TrapHit{ID: id, Severity: severity[id], Message: fmt.Sprintf("%s: %s", list, t.Statement)})
+		hits = append(hits, TrapHit{ID: id, Severity: severity[id], Message: fmt.Sprintf("%s: “%s” In truth: %s", list, t.Statement, t.Truth)})
 	}
 	sortHits(hits)
 	return hits

@@ -2,6 +2,7 @@ package decision
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -52,6 +53,7 @@ const (
 	CodeSLOTurns
 	CodeSLOUnmeasured
 	CodePoolFull
+	CodeFraction
 	codeCount
 )
 
@@ -213,6 +215,11 @@ var reasons = [codeCount]wording{
 	CodeSLOTurns: {"slo-turns", "T10", fixed("tenants take turns at the GPU, milliseconds each: a latency objective is not kept unless measured figures prove it")},
 	CodeSLOUnmeasured: {"slo-unmeasured", "T6", func(r Reason, _ *CompiledWorkload, _ *CompiledPool) string {
 		return fmt.Sprintf("no latency was given for it alone (solo:), so the objective is not checked with %d on a GPU; measure before roll-out", r.A)
+	}},
+	CodeFraction: {"memory-fraction", "mps.a7", func(r Reason, w *CompiledWorkload, _ *CompiledPool) string {
+		return fmt.Sprintf("a memory fraction of %.2f leaves %s of %s to %s, which needs %s: the written configuration raises it to %.2f",
+			*w.workload.Framework.MemoryFraction, sharing.Bytes(*w.workload.Framework.MemoryFraction*float64(r.B)), sharing.Bytes(r.B), w.workload.Framework.Name,
+			sharing.Bytes(r.A), math.Ceil(100*float64(r.A)/float64(r.B))/100)
 	}},
 	CodePoolFull: {"pool-full", "F4", func(r Reason, _ *CompiledWorkload, p *CompiledPool) string {
 		return fmt.Sprintf("pool %s has %d GPUs and would need %d", p.pool.Name, r.B, r.A)

@@ -195,6 +195,21 @@ func TestSourcesResolve(t *testing.T) {
 	}
 }
 
+func TestMIGTakesAnyFraction(t *testing.T) {
+	f := mixedFleet()
+	f.Workloads[0].Framework.MemoryFraction = 0.97
+	files, ws, err := Build(f, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc := find(t, files, "pods/ml.chat.yaml"); !strings.Contains(doc, `"0.97"`) {
+		t.Errorf("got\n%s", doc)
+	}
+	if hasCode(ws, "chat", WarnFractionTooLarge) {
+		t.Errorf("warned: %v", ws)
+	}
+}
+
 func TestOptionsRefused(t *testing.T) {
 	files, _, err := Build(mixedFleet(), Options{OperatorNamespace: "Nope", Deliveries: []sharing.Delivery{sharing.Bare, 99}})
 	if files != nil || !errors.Is(err, ErrInvalid) {

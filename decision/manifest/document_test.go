@@ -139,6 +139,21 @@ func TestDRASeats(t *testing.T) {
 	}
 }
 
+// A lone tenant of a shared group gets the plugin's least number of replicas.
+func TestLoneTenant(t *testing.T) {
+	f := Fleet{
+		Groups:    []Group{{Pool: "p", Mechanism: sharing.TimeSlicing, GPU: "L4", GPUs: 1, Layouts: []Layout{{Tenants: []Tenant{{"a", 1}}}}}},
+		Workloads: []Workload{{Name: "a", Pool: "p", Mechanism: sharing.TimeSlicing}},
+	}
+	files, _, err := Build(f, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc := find(t, files, "device-plugin/p-time-slicing.yaml"); !strings.Contains(doc, "replicas: 2") {
+		t.Errorf("got\n%s", doc)
+	}
+}
+
 func TestPlanMarkdown(t *testing.T) {
 	p := Plan{Title: "Two\nlines", Notes: []string{"n"}, Steps: []Step{{Title: "s", Do: []string{"`x`"}, Rollback: []string{"r"}, Privileges: []string{"root"}}},
 		Traps: []PlanTrap{{"T1", "high", "a|b"}}}

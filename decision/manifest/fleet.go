@@ -43,7 +43,8 @@ type Group struct {
 	// GPUsPerNode is how many GPUs one node has; 0 is unknown.
 	GPUsPerNode int
 	// Replicas is the number of clients for each GPU, or for each MIG instance
-	// under MIGWithMPS. 0 takes the most that any GPU of Layouts has.
+	// under MIGWithMPS. 0 takes the most that any GPU of Layouts has, and at
+	// least the 2 that the device plugin asks for.
 	Replicas int
 	// Layouts says what each GPU carries. It must be given for MIG.
 	Layouts []Layout
@@ -142,6 +143,9 @@ func (g *Group) clients() int {
 	if n == 0 {
 		for _, l := range g.Layouts {
 			n = max(n, l.tenants())
+		}
+		if n == 1 {
+			n = 2
 		}
 	}
 	return n
@@ -276,8 +280,13 @@ func (g *Group) check(l *problem.List, at string) {
 	if g.GPUMemory < 0 {
 		l.Addf(at+".gpu_memory", "", "must not be negative")
 	}
-	if shared(g.Mechanism) && g.clients() < 2 {
-		l.Addf(at+".replicas", "give 2 or more, or make the group exclusive", "%v needs clients that share; there is room for %d", g.Mechanism, g.clients())
+	if least := 2; shared(g.Mechanism) {
+		if g.Mechanism == sharing.MIGWithMPS {
+			least = 1
+		}
+		if n := g.clients(); n < least {
+			l.Addf(at+".replicas", fmt.Sprintf("give %d or more, or make the group exclusive", least), "%v needs clients that share; there is room for %d", g.Mechanism, n)
+		}
 	}
 	g.checkLayouts(l, at)
 	if isVGPU(g.Mechanism) {

@@ -50,6 +50,10 @@ func (g *Group) advice(w *Workload, f mps.Framework) *mps.FractionAdvice {
 	if err != nil {
 		return nil
 	}
+	if w.Mechanism == sharing.MIG {
+		// Nobody else is on the instance, so a larger fraction harms nobody.
+		a.Max, a.Why = 1, "the instance's memory is the total that the framework sees"
+	}
 	return &a
 }
 

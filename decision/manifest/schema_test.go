@@ -116,7 +116,7 @@ func (s schema) check(t *testing.T, file, kind string, n *yaml.Node) {
 				k := n.Content[i].Value
 				keys = append(keys, k)
 				p := dot + k
-				if _, any := s[dot+"*"]; any {
+				if _, anyKey := s[dot+"*"]; anyKey {
 					p = dot + "*"
 				}
 				walk(p, strings.TrimPrefix(at+"."+k, "."), n.Content[i+1])
