@@ -240,6 +240,11 @@ func TestStopHung(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if _, err := d.Stop(context.Background(), 0); err != nil {
+			t.Error(err)
+		}
+	})
 	a := startCUDA(t, mps.EnvPipeDirectory+"="+opt.PipeDirectory)
 	if err := syscall.Kill(d.PID(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
