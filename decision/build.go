@@ -77,6 +77,10 @@ func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
 		}
 		d.NotChosen = notChosen(d.Candidates)
 	}
+	if e := pl.evidence; e != nil && e.solos[w] != nil {
+		d.Predicted = e.predicted[w]
+		d.BreakEven = e.breakEven(w)
+	}
 	d.Traps = pl.scene(w, share.fullest).traps()
 	if c == nil || !pl.pools[c.pool].priced {
 		return d, nil
@@ -243,8 +247,8 @@ func (pl *planner) annotate(w, p int, s *Scored) {
 	if need := pl.full[w][key]; need > 0 && s.Verdict == Pass {
 		s.add(Reject, CodePoolFull, int64(need), int64(pl.pools[p].pool.Count))
 	}
-	if code := pl.banned[key]; code != CodeNone {
-		s.add(Reject, code, 0, 0)
+	if r := pl.banned[key]; r.Code != CodeNone {
+		s.add(r.Verdict, r.Code, r.A, r.B)
 	}
 }
 
