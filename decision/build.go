@@ -256,6 +256,9 @@ func (pl *planner) words(w, p int, s *Scored) Candidate {
 	cw, cp := pl.workloads[w], pl.pools[p]
 	c := Candidate{Pool: cp.pool.Name, Mechanism: s.Mechanism, Profile: cp.Profile(s), Verdict: s.Verdict, Chosen: pl.took(w, p, s.Mechanism),
 		Tenants: s.Tenants, Reasons: make([]ReasonText, 0, max(1, int(s.n)))}
+	if c.Chosen {
+		c.Tenants = pl.chosen[w].tenants // a prediction may have allowed fewer
+	}
 	if s.Verdict != Reject {
 		c.Score, c.Preference = round(s.Score, 2), round(s.Score+pl.bonus[w][p], 2)
 		c.Parts = make([]ScorePart, 0, CriterionCount)

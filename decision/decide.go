@@ -45,6 +45,7 @@ type planner struct {
 	bonus     [][]float64 // by workload and pool, see poolBonus
 	banned    map[banKey]Reason
 	evidence  *evidence // nil without profiles
+	apart     map[[2]int]bool
 	chosen    []*choice
 	full      []map[banKey]int // by workload: pools that were full, with the GPUs wanted
 	groups    map[groupKey]*group
@@ -77,7 +78,7 @@ func Decide(f *Fleet, opt Options) (*Result, error) {
 	if opt.MaxPoolsListed <= 0 {
 		opt.MaxPoolsListed = 16
 	}
-	pl := &planner{opt: opt, banned: map[banKey]Reason{}}
+	pl := &planner{opt: opt, banned: map[banKey]Reason{}, apart: map[[2]int]bool{}}
 	for i := range f.Pools {
 		p, err := CompilePool(&f.Pools[i])
 		if err != nil {
@@ -273,7 +274,7 @@ func (pl *planner) place(g *group, w int, cw *CompiledWorkload, c *choice, commi
 	case traits[c.mechanism].sliced:
 		return g.cut(w, c, replicas, commit)
 	}
-	return g.fill(itemOf(w, cw, c), replicas, pl.trust.trusts, commit), nil
+	return g.fill(itemOf(w, cw, c), replicas, pl.mayPair, commit), nil
 }
 
 // banLonely bans the choices of groups in which every GPU has one tenant, and
@@ -344,6 +345,6 @@ func (pl *planner) finish(g *group) error {
 			items[w] = itemOf(w, pl.workloads[w], c)
 		}
 	}
-	g.repack(items, pl.trust.trusts)
+	g.repack(items, pl.mayPair)
 	return nil
 }

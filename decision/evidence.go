@@ -3,6 +3,7 @@ package decision
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -62,8 +63,9 @@ func newEvidence(workloads []*CompiledWorkload, opt Options) (*evidence, error) 
 
 // judge predicts every GPU that is shared by time-slicing or MPS and whose
 // tenants all have profiles. Where an objective is missed, or may be, the
-// workload is given fewer neighbours, and in the end loses the choice. It says
-// whether anything has to be assigned again.
+// workload is kept from the unlike neighbours it had, then given fewer of its
+// own kind, and in the end loses the choice. It says whether anything has to be
+// assigned again.
 func (pl *planner) judge() (again bool, err error) {
 	clear(pl.evidence.predicted)
 	for _, key := range pl.groupKeys() {
@@ -101,16 +103,20 @@ func (pl *planner) judgeBin(key groupKey, b *bin) (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	var done []int // replicas of a workload are judged as one
 	for k := range preds {
 		w := who[k]
 		if old := pl.evidence.predicted[w]; old == nil || preds[k].Slowdown.Value > old.Slowdown.Value {
 			pl.evidence.predicted[w] = newPredicted(&preds[k], len(group))
 		}
 		answer, check := pl.workloads[w].keeps(&preds[k])
-		if answer == sharing.Yes || pl.chosen[w] == nil {
+		if answer == sharing.Yes || slices.Contains(done, w) || pl.chosen[w] == nil {
 			continue
 		}
-		again = true
+		again, done = true, append(done, w)
+		if pl.part(w, b) {
+			continue
+		}
 		c := pl.chosen[w]
 		if c.tenants = min(c.tenants, b.n) - 1; c.tenants >= 2 {
 			continue
@@ -124,6 +130,25 @@ func (pl *planner) judgeBin(key groupKey, b *bin) (again bool, err error) {
 		pl.chosen[w] = nil
 	}
 	return again, nil
+}
+
+// part keeps a workload from the unlike neighbours of a GPU on which it misses
+// an objective, and says whether there were any: it may still do beside others,
+// or its own kind.
+func (pl *planner) part(w int, b *bin) bool {
+	found := false
+	for _, m := range b.members {
+		if m.workload != w {
+			pl.apart[[2]int{min(w, m.workload), max(w, m.workload)}] = true
+			found = true
+		}
+	}
+	return found
+}
+
+// mayPair says whether two workloads may share a GPU without slices.
+func (pl *planner) mayPair(a, b int) bool {
+	return pl.trust.trusts(a, b) && !pl.apart[[2]int{min(a, b), max(a, b)}]
 }
 
 // keeps says whether a prediction keeps the workload's objectives, and names
