@@ -192,28 +192,34 @@ func (f *sourceFigures) add(r *Record, events []event, n int, basis string, c *c
 		}
 	}
 	m := len(events)
-	before := 0 // tokens up to and with the previous event
-	for k := range events {
-		upTo := int(int64(k+1) * int64(n) / int64(m))
-		if basis == "usage" {
-			if upTo = int(events[k].tokens); k == m-1 {
-				upTo = n // a final report may know of more
-			}
+	upTo := func(k int) int { // tokens up to and with event k
+		switch {
+		case k < 0:
+			return 0
+		case basis == "usage" && k < m-1:
+			return int(events[k].tokens)
+		case basis == "usage":
+			return n // a final report may know of more
 		}
-		tokens := upTo - before
-		before = upTo
-		if c.inside(events[k].at) {
+		return int(int64(k+1) * int64(n) / int64(m))
+	}
+	for from, to := 0, 0; from < m; from = to {
+		at := events[from].at
+		for to = from; to < m && events[to].at == at; {
+			to++
+		}
+		tokens := upTo(to-1) - upTo(from-1)
+		if c.inside(at) {
 			f.tokens += float64(tokens)
 		}
-		if !latencies || k == 0 || basis == "event" {
-			continue // without token counts the gaps themselves are the distribution
+		if !latencies || from == 0 || tokens <= 0 {
+			continue
 		}
-		gap := events[k].at - events[k-1].at
-		perToken := float64(gap) * float64(m) / float64(n)
-		if basis == "usage" && tokens > 0 {
-			perToken = float64(gap) / float64(tokens)
+		share := float64(tokens)
+		if basis == "even" {
+			share = float64(n) * float64(to-from) / float64(m)
 		}
-		f.itl.RecordN(time.Duration(math.Round(perToken)), int64(tokens))
+		f.itl.RecordN(time.Duration(math.Round(float64(at-events[from-1].at)/share)), int64(tokens))
 	}
 }
 

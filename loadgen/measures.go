@@ -17,9 +17,6 @@ func (c *collector) histograms() map[Metric]*Histogram {
 		return out
 	}
 	out[TPOT], out[ITL] = f.tpot, f.itl
-	if f.basis() == "event" {
-		out[ITL] = c.metrics[ChunkGap]
-	}
 	return out
 }
 
@@ -113,7 +110,7 @@ func (m *Measures) fill(h map[Metric]*Histogram, stallFactor float64) {
 		m.UserTokensPerS = &UserRate{P50: rate(m.TPOT.P50), P5: rate(m.TPOT.P95), P1: rate(m.TPOT.P99)}
 	}
 	gaps := h[ChunkGap]
-	if median, ok := gaps.Quantile(0.5); ok {
+	if median, ok := gaps.medianAboveZero(); ok {
 		limit := durationTimes(median, stallFactor)
 		p999, _ := gaps.Quantile(0.999)
 		n := gaps.above(limit)
