@@ -56,7 +56,9 @@ func TestCorrectness(t *testing.T) {
 		return r
 	}
 	always := func(edit func(*loadgentest.Reply)) loadgentest.Script { return loadgentest.Always(reply(edit)) }
-	nine := func(edit func(*loadgentest.Reply)) loadgentest.Script { return loadgentest.Every(11, reply(edit), base) }
+	nine := func(edit func(*loadgentest.Reply)) loadgentest.Script {
+		return loadgentest.Every(11, reply(edit), base)
+	}
 	for _, tc := range []struct {
 		name   string
 		script loadgentest.Script
