@@ -1,0 +1,220 @@
+package mig
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Placement is where a GPU instance is: a span of a GPU's placement units, as
+// NVML counts them. The id of an instance does not tell its placement.
+type Placement struct {
+	Start int `json:"start"` // first unit
+	Size  int `json:"size"`  // number of units
+}
+
+// End returns the unit after the last one.
+func (p Placement) End() int { return p.Start + p.Size }
+
+// String writes the placement as nvidia-smi does: "{4}:4" is "4:4".
+func (p Placement) String() string { return fmt.Sprintf("%d:%d", p.Start, p.Size) }
+
+// Engines counts the engines of an instance or of a GPU. A count that no
+// source gives is unknown.
+type Engines struct {
+	Copy, NVDEC, NVENC, JPEG, OFA sharing.Cell[int]
+}
+
+// Verification says how well a fact of the catalogue is known. The zero value
+// is Unverified.
+type Verification uint8
+
+// The levels, weakest first.
+const (
+	Unverified Verification = iota // no source was seen
+	Inferred                       // from a part with the same chip, or from driver source
+	Family                         // true of every board of the family that was captured, not captured on this one
+	Documented                     // a guide, a driver's name table or a shipped configuration
+	Captured                       // nvidia-smi or NVML output captured on this board and published
+	Measured                       // measured by us on this board
+)
+
+var verificationNames = []string{"unverified", "inferred", "family", "documented", "captured", "measured"}
+
+// String returns the level's text: unverified, inferred, family, documented,
+// captured or measured.
+func (v Verification) String() string {
+	if int(v) >= len(verificationNames) {
+		return fmt.Sprintf("Verification(%d)", int(v))
+	}
+	return verificationNames[v]
+}
+
+// MarshalText returns the level's text.
+func (v Verification) MarshalText() ([]byte, error) {
+	if int(v) >= len(verificationNames) {
+		return nil, invalid(fmt.Errorf("%d is no verification level", int(v)))
+	}
+	return []byte(v.String()), nil
+}
+
+// UnmarshalText reads a level's text.
+func (v *Verification) UnmarshalText(b []byte) error {
+	i := slices.Index(verificationNames, string(b))
+	if i < 0 {
+		return invalid(fmt.Errorf("unknown verification level %q (known: %s)", clip(string(b)), strings.Join(verificationNames, ", ")))
+	}
+	*v = Verification(i)
+	return nil
+}
+
+// Verified says how well each group of a profile's facts is known.
+type Verified struct {
+	Name, ID, Memory, SMs, Engines, MaxInstances, Placements Verification
+}
+
+// CIRule is how compute instances may be placed in a GPU instance.
+type CIRule uint8
+
+// The rules. They are from driver source and unverified on hardware.
+const (
+	CIUnknown    CIRule = iota // not known
+	CISingle                   // one compute instance in each GPU instance
+	CIContiguous               // any contiguous run of compute slices (Ampere)
+	CIAligned                  // starts are multiples of the slot size (Hopper and later)
+)
+
+var ciRuleNames = []string{"unknown", "single-CI", "ampere-contiguous", "cts-aligned"}
+
+// String returns the rule's text: unknown, single-CI, ampere-contiguous or
+// cts-aligned.
+func (r CIRule) String() string {
+	if int(r) >= len(ciRuleNames) {
+		return fmt.Sprintf("CIRule(%d)", int(r))
+	}
+	return ciRuleNames[r]
+}
+
+// MarshalText returns the rule's text.
+func (r CIRule) MarshalText() ([]byte, error) {
+	if int(r) >= len(ciRuleNames) {
+		return nil, invalid(fmt.Errorf("%d is no compute-instance rule", int(r)))
+	}
+	return []byte(r.String()), nil
+}
+
+// UnmarshalText reads a rule's text.
+func (r *CIRule) UnmarshalText(b []byte) error {
+	i := slices.Index(ciRuleNames, string(b))
+	if i < 0 {
+		return invalid(fmt.Errorf("unknown compute-instance rule %q", clip(string(b))))
+	}
+	*r = CIRule(i)
+	return nil
+}
+
+// PCIDevice is a PCI identity of a model.
+type PCIDevice struct {
+	Device     string           // PCI device id, "0x2335"
+	Filter     string           // device and vendor as mig-parted writes them, "0x233510DE"
+	Subsystems []string         // subsystem ids seen on this model, "0x18BF"; may be empty
+	Name       string           // the name in the PCI id database
+	Source     sharing.SourceID // where the id comes from
+}
+
+// Alias is another name of a profile, and when drivers use it.
+type Alias struct {
+	Name string
+	When string
+}
+
+// Model is one GPU of the catalogue: boards that partition the same way. Its
+// fields must not be modified.
+type Model struct {
+	Key               string   // short stable name, "h200-141gb-sxm"
+	Products          []string // product names; text in parentheses is ours
+	PCI               []PCIDevice
+	Architecture      string // "Ampere", "Hopper", "Blackwell", ...
+	Chip              string // "GH100"
+	ComputeCapability string // "9.0"; empty where unknown
+	MarketingGB       int    // memory in the product name; 0 where unknown
+	Memory            sharing.Cell[sharing.Bytes]
+	ComputeSlices     int // of the whole GPU; 0 where unknown
+	Units             int // placement units of the grid; 0 where unknown
+	SMs               sharing.Cell[int]
+	Engines           Engines // of the whole GPU in MIG mode
+	Resetless         bool    // MIG mode changes without a GPU reset (NVML field 184)
+	MinDriver         string  // first driver, "R525.85.12"; empty where unknown
+	CIRule            CIRule
+	Verification      string // what was verified, in words
+	Notes             []string
+	Profiles          []*Profile // in the catalogue's order
+
+	byName    map[string]*Profile
+	grid      *grid // nil where placements are unknown
+	sizeOrder []int // indexes of Profiles, in the order of placing
+}
+
+// Profile is one GPU-instance profile of a model. Its fields must not be
+// modified.
+type Profile struct {
+	Name string // canonical name; drivers may use an alias
+	// Const is the NVML constant (NVML_GPU_INSTANCE_PROFILE_*). It identifies
+	// the profile on a device; the name does not.
+	Const int
+	// ID is the profile id that NVML and nvidia-smi print (19 for 1g on
+	// seven-slice GPUs). It is opaque: read it from the device when there is one.
+	ID             sharing.Cell[int]
+	ComputeSlices  int // G
+	PlacementUnits int // size of a placement; 0 where unknown
+	// Memory is a sample of what NVML reports; it differs by some percent
+	// between drivers.
+	Memory       sharing.Cell[sharing.Bytes]
+	SMs          sharing.Cell[int] // not proportional to slices
+	Engines      Engines
+	MaxInstances int         // most that fit on an empty GPU; 0 where unknown
+	Placements   []Placement // where it may start; nil where unknown
+	// DefaultCI is the compute-instance profile with the most SMs that spans
+	// the instance, as known for the family.
+	DefaultCI sharing.Cell[int]
+	MinDriver string
+	Aliases   []Alias
+	Verified  Verified
+	Sources   []sharing.SourceID
+	Notes     []string
+
+	model  *Model
+	index  int
+	parsed Name
+}
+
+// Model returns the GPU that the profile belongs to.
+func (p *Profile) Model() *Model { return p.model }
+
+// String returns the profile's canonical name.
+func (p *Profile) String() string { return p.Name }
+
+// Parsed returns the parts of the profile's name.
+func (p *Profile) Parsed() Name { return p.parsed }
+
+// ResourceName returns the profile's Kubernetes extended resource.
+func (p *Profile) ResourceName() string { return resourceDomain + resourcePrefix + labelPart(p.parsed) }
+
+// NominalMemory returns the figure in the profile's name, in GiB. A name
+// rounds up: an H200's 1g.18gb has 16 GiB. Use it only where Memory is unknown,
+// and leave room.
+func (p *Profile) NominalMemory() sharing.Bytes { return sharing.Bytes(p.parsed.GB) * sharing.GiB }
+
+// NominalGB returns the figure that drivers put into the name of a profile with
+// mem of a GPU's total memory: its eighths, rounded up, of the whole GiB. It
+// reproduces the catalogue's names, but drivers have used others (GB200).
+func NominalGB(mem, total sharing.Bytes) int {
+	if mem <= 0 || total <= 0 {
+		return 0
+	}
+	eighths := (8*int64(mem)/int64(sharing.MiB) + int64(total/sharing.MiB) - 1) / int64(total/sharing.MiB)
+	gib := (int64(total) + int64(sharing.GiB) - 1) / int64(sharing.GiB)
+	return int((eighths*gib + 4) / 8)
+}

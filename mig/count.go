@@ -1,0 +1,240 @@
+package mig
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/internal/problem"
+)
+
+// Count asks for N devices of a profile. The name may be that of a compute
+// instance ("1c.3g.40gb"): such devices share GPU instances, as many as fit.
+type Count struct {
+	Profile string
+	N       int
+}
+
+// String writes the count as ParseCounts reads it.
+func (c Count) String() string { return fmt.Sprintf("%s=%d", c.Profile, c.N) }
+
+// MaxCount is the largest number that a Count may ask for.
+const MaxCount = 1_000_000
+
+// ParseCounts reads "3g.40gb=1,2g.20gb=2"; "=1" may be left out. The profiles'
+// names are checked for their form only. The error names every bad place.
+func ParseCounts(s string) ([]Count, error) {
+	if strings.TrimSpace(s) == "" {
+		return nil, nil
+	}
+	var list problems
+	var counts []Count
+	for i, item := range strings.Split(s, ",") {
+		path := fmt.Sprintf("[%d]", i)
+		name, num, given := strings.Cut(strings.TrimSpace(item), "=")
+		c := Count{Profile: strings.TrimSpace(name), N: 1}
+		if given {
+			n, err := parseCount(strings.TrimSpace(num))
+			if err != nil {
+				list.add(path, err)
+			}
+			c.N = n
+		}
+		if _, err := ParseName(c.Profile); err != nil {
+			list.add(path, err)
+		}
+		counts = append(counts, c)
+	}
+	if err := list.err(); err != nil {
+		return nil, err
+	}
+	return counts, nil
+}
+
+func parseCount(s string) (int, error) {
+	digits := strings.TrimLeft(s, "0")
+	if s == "" || strings.Trim(s, "0123456789") != "" || len(digits) > 7 {
+		return 0, &problem.Problem{Message: fmt.Sprintf("%q is not a count", clip(s)), Remedy: fmt.Sprintf("write a whole number from 0 to %d", MaxCount)}
+	}
+	n := 0
+	for _, d := range digits {
+		n = 10*n + int(d-'0')
+	}
+	if n > MaxCount {
+		return 0, &problem.Problem{Message: fmt.Sprintf("%d is too many", n), Remedy: fmt.Sprintf("write a whole number from 0 to %d", MaxCount)}
+	}
+	return n, nil
+}
+
+// demand is what counts ask of one model: whole GPU instances of each profile,
+// and GPU instances that are cut into compute instances.
+type demand struct {
+	n      [maxProfiles]int
+	cut    []cutInstance
+	cutted [maxProfiles]int // GPU instances in cut, by profile
+}
+
+// instances returns the GPU instances of each profile that the demand needs.
+func (d *demand) instances() [maxProfiles]int {
+	n := d.n
+	for i, k := range d.cutted {
+		n[i] += k
+	}
+	return n
+}
+
+type cutInstance struct {
+	profile int
+	compute []int
+}
+
+// resolve turns counts into a demand on m. The error joins every unknown
+// profile and bad count.
+func (m *Model) resolve(counts []Count) (demand, error) {
+	var d demand
+	var list problems
+	var devices map[int]map[int]int // profile to slices to devices
+	for i, c := range counts {
+		if c.N < 0 || c.N > MaxCount {
+			list.Addf(fmt.Sprintf("want[%d]", i), fmt.Sprintf("use 0 to %d", MaxCount), "%s: %d is not a count", clip(c.Profile), c.N)
+			continue
+		}
+		p, slices := m.byName[c.Profile], 0
+		if p == nil {
+			var err error
+			if p, err = m.Profile(c.Profile); err != nil {
+				list.add(fmt.Sprintf("want[%d]", i), err)
+				continue
+			}
+			if n, err := ParseName(c.Profile); err == nil && !n.Whole() {
+				slices = n.ComputeSlices
+			}
+		}
+		if slices == 0 {
+			d.n[p.index] = min(d.n[p.index]+c.N, MaxCount)
+			continue
+		}
+		if devices == nil {
+			devices = map[int]map[int]int{}
+		}
+		if devices[p.index] == nil {
+			devices[p.index] = map[int]int{}
+		}
+		// More devices than a GPU has slices can't be placed; a few too many
+		// say so as well as a million.
+		devices[p.index][slices] += min(c.N, maxUnits*maxUnits)
+	}
+	if err := list.err(); err != nil {
+		return demand{}, err
+	}
+	for i := range m.Profiles {
+		for _, cut := range packCompute(m.CIRule, m.Profiles[i].ComputeSlices, devices[i]) {
+			for range cut.times {
+				d.cut = append(d.cut, cutInstance{i, cut.compute})
+			}
+			d.cutted[i] += cut.times
+		}
+	}
+	return d, nil
+}
+
+// packCompute puts compute instances (slices to number) into as few GPU
+// instances of g slices as possible. It is the same covering problem as
+// packing GPUs, with the ways to cut a GPU instance as columns.
+func packCompute(rule CIRule, g int, sizes map[int]int) []cutDemand {
+	p := coverProblem{limits: []int64{-1}, budget: 10_000}
+	var of []int
+	for c := g; c >= 1; c-- {
+		if sizes[c] > 0 {
+			p.demand[len(of)] = int32(min(sizes[c], MaxCount))
+			of = append(of, c)
+		}
+	}
+	p.items = len(of)
+	if p.items == 0 {
+		return nil
+	}
+	p.columns = cutColumns(rule, g, of)
+	sol, _ := p.solve()
+	rest := p.demand
+	var cuts []cutDemand
+	for c, times := range sol.times {
+		for times > 0 {
+			cut, most := cutDemand{}, times
+			for i, size := range of {
+				k := min(p.columns[c].take[i], rest[i])
+				if k > 0 {
+					cut.compute = append(cut.compute, slices.Repeat([]int{size}, int(k))...)
+					most = min(most, int64(rest[i]/k))
+				}
+			}
+			if cut.compute == nil {
+				break
+			}
+			for _, size := range cut.compute {
+				rest[slices.Index(of, size)] -= int32(most)
+			}
+			cut.times = int(most)
+			cuts = append(cuts, cut)
+			times -= most
+		}
+	}
+	return cuts
+}
+
+// cutColumns returns the maximal ways to cut a GPU instance of g slices into
+// compute instances of the given sizes, largest first.
+func cutColumns(rule CIRule, g int, of []int) []column {
+	var columns []column
+	var take itemCounts
+	var sizes []int
+	var grow func(i int)
+	grow = func(i int) {
+		if i == len(of) {
+			for _, c := range of {
+				if fitCompute(rule, g, append(slices.Clone(sizes), c)) {
+					return
+				}
+			}
+			columns = append(columns, column{take: take, cost: 1})
+			return
+		}
+		if fitCompute(rule, g, append(slices.Clone(sizes), of[i])) {
+			sizes = append(sizes, of[i])
+			take[i]++
+			grow(i)
+			take[i]--
+			sizes = sizes[:len(sizes)-1]
+		}
+		grow(i + 1)
+	}
+	grow(0)
+	return columns
+}
+
+// fitCompute reports whether compute instances fit in a GPU instance of g
+// slices.
+func fitCompute(rule CIRule, g int, sizes []int) bool {
+	sum, slots := 0, 0
+	for _, c := range sizes {
+		sum += c
+		slots += computeSlots(c)
+	}
+	switch rule {
+	case CISingle:
+		return len(sizes) <= 1 && sum <= g
+	case CIAligned:
+		return sum <= g && slots <= computeSlots(g)
+	}
+	return sum <= g
+}
+
+// computeSlots is the number of slots that c compute slices take where compute
+// instances are aligned: the next power of two.
+func computeSlots(c int) int {
+	s := 1
+	for s < c {
+		s *= 2
+	}
+	return s
+}

@@ -1,0 +1,166 @@
+package mig
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"sync"
+)
+
+// maxProfiles bounds the profiles of one model, so that counts of profiles fit
+// an array; newGrid answers nil for a model that breaks a bound.
+const (
+	maxProfiles = 16
+	maxUnits    = 16
+)
+
+// A slot is one place where one profile may stand.
+type slot struct {
+	profile int // index in Model.Profiles
+	Placement
+	mask uint32 // the units it covers
+}
+
+// grid holds what placing needs, as bits: the rules of a valid layout are that
+// masks are disjoint, engines add up to no more than the GPU's, and no profile
+// stands more often than it may.
+type grid struct {
+	units       int
+	slots       []slot
+	of          [][]int  // slots of each profile, ordered by start
+	engines     []uint64 // of each profile, five counters of eight bits
+	total       uint64   // of the GPU, with guard bits set
+	maximum     []int    // instances of each profile
+	flexibility func() []int32
+	multisets   func() []multiset // of the empty GPU
+}
+
+const engineGuard = 0x8080808080
+
+func newGrid(m *Model) *grid {
+	if m.Units == 0 || m.Units > maxUnits || len(m.Profiles) == 0 || len(m.Profiles) > maxProfiles {
+		return nil
+	}
+	g := &grid{units: m.Units, total: packEngines(m.Engines, 127) | engineGuard}
+	for i, p := range m.Profiles {
+		if p.Placements == nil {
+			return nil
+		}
+		var of []int
+		for _, pl := range p.Placements {
+			of = append(of, len(g.slots))
+			g.slots = append(g.slots, slot{profile: i, Placement: pl, mask: (1<<pl.Size - 1) << pl.Start})
+		}
+		slices.SortFunc(of, func(a, b int) int { return cmp.Compare(g.slots[a].Start, g.slots[b].Start) })
+		g.of = append(g.of, of)
+		g.engines = append(g.engines, packEngines(p.Engines, 0))
+		limit := p.MaxInstances
+		if limit == 0 {
+			limit = m.Units
+		}
+		g.maximum = append(g.maximum, limit)
+	}
+	g.flexibility = sync.OnceValue(g.countFree)
+	g.multisets = sync.OnceValue(func() []multiset { return m.multisetsFrom(state{}) })
+	return g
+}
+
+// packEngines puts five counts into eight bits each. A count that is not known
+// can't block anything: it is 0 for a profile and the most for a GPU.
+func packEngines(e Engines, unknown int) uint64 {
+	var v uint64
+	for i, c := range []struct {
+		Value int
+		Known bool
+	}{{e.Copy.Value, e.Copy.Known}, {e.NVDEC.Value, e.NVDEC.Known}, {e.NVENC.Value, e.NVENC.Known}, {e.JPEG.Value, e.JPEG.Known}, {e.OFA.Value, e.OFA.Known}} {
+		n := unknown
+		if c.Known {
+			n = min(c.Value, 127)
+		}
+		v |= uint64(n) << (8 * i)
+	}
+	return v
+}
+
+// state is what stands on one GPU.
+type state struct {
+	mask    uint32
+	engines uint64
+	count   [maxProfiles]uint8
+}
+
+// fits reports whether slot s can be added to st.
+func (g *grid) fits(st *state, s int) bool {
+	sl := &g.slots[s]
+	return st.mask&sl.mask == 0 && int(st.count[sl.profile]) < g.maximum[sl.profile] &&
+		(g.total-st.engines-g.engines[sl.profile])&engineGuard == engineGuard
+}
+
+func (g *grid) add(st *state, s int) {
+	sl := &g.slots[s]
+	st.mask |= sl.mask
+	st.engines += g.engines[sl.profile]
+	st.count[sl.profile]++
+}
+
+func (g *grid) remove(st *state, s int) {
+	sl := &g.slots[s]
+	st.mask &^= sl.mask
+	st.engines -= g.engines[sl.profile]
+	st.count[sl.profile]--
+}
+
+// slotOf returns the slot of a placement, or -1.
+func (g *grid) slotOf(profile int, p Placement) int {
+	for _, s := range g.of[profile] {
+		if g.slots[s].Placement == p {
+			return s
+		}
+	}
+	return -1
+}
+
+// countFree returns, for each mask of taken units, how many slots are still
+// free: the measure by which placing keeps options open. There are 256 masks
+// of eight units and 4,096 of twelve.
+func (g *grid) countFree() []int32 {
+	free := make([]int32, 1<<g.units)
+	for mask := range free {
+		for i := range g.slots {
+			if g.slots[i].mask&uint32(mask) == 0 {
+				free[mask]++
+			}
+		}
+	}
+	return free
+}
+
+// ranked is a short list of slots.
+type ranked struct {
+	slots [maxUnits]int
+	n     int
+}
+
+// best returns the free slots of a profile in the order in which to try them
+// when the units of mask are taken: the one that leaves most slots free first,
+// then the lower start.
+func (g *grid) best(profile int, mask uint32) ranked {
+	flex := g.flexibility()
+	var r ranked
+	for _, s := range g.of[profile] {
+		m := g.slots[s].mask
+		if m&mask != 0 {
+			continue
+		}
+		i := r.n
+		for i > 0 && flex[mask|g.slots[r.slots[i-1]].mask] < flex[mask|m] {
+			r.slots[i] = r.slots[i-1]
+			i--
+		}
+		r.slots[i] = s
+		r.n++
+	}
+	return r
+}
+
+func popcount(m uint32) int { return bits.OnesCount32(m) }

@@ -1,0 +1,335 @@
+package mig
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Rule is a rule that a set of instances breaks. The zero value is RulePlacement.
+type Rule uint8
+
+// The rules of a valid layout.
+const (
+	RulePlacement Rule = iota // no disjoint starts are left among those the profiles allow
+	RuleUnits                 // more placement units than the GPU has
+	RuleInstances             // more instances of a profile than the GPU allows
+	RuleEngines               // more engines than the GPU has
+	RuleCompute               // more compute slices than the GPU, or the GPU instance, has
+)
+
+var ruleNames = []string{"placement", "units", "instances", "engines", "compute"}
+
+// String returns the rule's text: placement, units, instances, engines or
+// compute.
+func (r Rule) String() string {
+	if int(r) >= len(ruleNames) {
+		return fmt.Sprintf("Rule(%d)", int(r))
+	}
+	return ruleNames[r]
+}
+
+// MarshalText returns the rule's text.
+func (r Rule) MarshalText() ([]byte, error) {
+	if int(r) >= len(ruleNames) {
+		return nil, invalid(fmt.Errorf("%d is no rule", int(r)))
+	}
+	return []byte(r.String()), nil
+}
+
+// UnmarshalText reads a rule's text.
+func (r *Rule) UnmarshalText(b []byte) error {
+	i := slices.Index(ruleNames, string(b))
+	if i < 0 {
+		return invalid(fmt.Errorf("unknown rule %q (known: %s)", clip(string(b)), strings.Join(ruleNames, ", ")))
+	}
+	*r = Rule(i)
+	return nil
+}
+
+// InfeasibleError says that instances can't be placed. It is an ErrInfeasible.
+type InfeasibleError struct {
+	GPU  string
+	Rule Rule
+	// Want is the smallest part of what was wanted that can't be placed.
+	Want []Count
+	// Blockers is the smallest set of present instances that is in its way;
+	// empty when Want does not even fit an empty GPU.
+	Blockers []Instance
+	// Detail says why, in words.
+	Detail string
+}
+
+// Error says what can't be placed, where, and why.
+func (e *InfeasibleError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "mig: %s can't be placed on %s", countsText(e.Want), e.GPU)
+	if len(e.Blockers) > 0 {
+		fmt.Fprintf(&b, " beside %s", Layout{Instances: e.Blockers})
+	}
+	return b.String() + ": " + e.Detail
+}
+
+// Is reports whether target is ErrInfeasible.
+func (e *InfeasibleError) Is(target error) bool { return target == ErrInfeasible }
+
+func countsText(counts []Count) string {
+	parts := make([]string, len(counts))
+	for i, c := range counts {
+		parts[i] = c.Profile
+		if c.N != 1 {
+			parts[i] = fmt.Sprintf("%d x %s", c.N, c.Profile)
+		}
+	}
+	return strings.Join(parts, " + ")
+}
+
+// Feasible answers whether the wanted devices can be placed beside what have
+// holds. With Yes the layout proves it; with No the error is an
+// *InfeasibleError; with Unknown it says what is not known
+// (ErrPlacementsUnknown), or what is wrong with the input (ErrInvalid).
+func (m *Model) Feasible(want []Count, have Layout) (sharing.Answer, Layout, error) {
+	l, err := m.Place(want, have)
+	switch e := err.(type) {
+	case nil:
+		return sharing.Yes, l, nil
+	case *InfeasibleError:
+		return sharing.No, Layout{}, e
+	}
+	return sharing.Unknown, Layout{}, err
+}
+
+// explain finds the smallest reason why n can't be placed beside have. The
+// parts of n that can be placed are grown one instance at a time, so the first
+// that can't is a smallest one.
+func (m *Model) explain(n [maxProfiles]int, have Layout) *InfeasibleError {
+	st, err := m.stateOf(have)
+	if err != nil {
+		return &InfeasibleError{GPU: m.Key, Want: m.counts(n), Detail: err.Error()}
+	}
+	part := m.smallestPart(n, st)
+	e := &InfeasibleError{GPU: m.Key, Want: m.counts(part)}
+	e.Blockers = m.smallestBlockers(part, have)
+	e.Rule, e.Detail = m.why(part, e.Blockers)
+	return e
+}
+
+func (m *Model) smallestPart(n [maxProfiles]int, st state) [maxProfiles]int {
+	frontier := [][maxProfiles]int{{}}
+	seen := map[[maxProfiles]int]bool{}
+	for len(frontier) > 0 {
+		var next [][maxProfiles]int
+		for _, part := range frontier {
+			for i := range m.Profiles {
+				if part[i] >= n[i] {
+					continue
+				}
+				grown := part
+				grown[i]++
+				if seen[grown] {
+					continue
+				}
+				seen[grown] = true
+				if _, ok := m.search(st, grown); !ok {
+					return grown
+				}
+				next = append(next, grown)
+			}
+		}
+		frontier = next
+	}
+	return n
+}
+
+func (m *Model) smallestBlockers(part [maxProfiles]int, have Layout) []Instance {
+	if _, ok := m.search(state{}, part); !ok {
+		return nil
+	}
+	for size := 1; size <= len(have.Instances); size++ {
+		for set := range 1 << len(have.Instances) {
+			if popcount(uint32(set)) != size {
+				continue
+			}
+			var some []Instance
+			for i, in := range have.Instances {
+				if set>>i&1 == 1 {
+					some = append(some, in)
+				}
+			}
+			st, err := m.stateOf(Layout{Instances: some})
+			if err != nil {
+				continue
+			}
+			if _, ok := m.search(st, part); !ok {
+				return some
+			}
+		}
+	}
+	return have.Instances
+}
+
+func (m *Model) counts(n [maxProfiles]int) []Count {
+	var counts []Count
+	for i, p := range m.Profiles {
+		if n[i] > 0 {
+			counts = append(counts, Count{Profile: p.Name, N: n[i]})
+		}
+	}
+	return counts
+}
+
+// why names the rule that part breaks beside the blockers.
+func (m *Model) why(part [maxProfiles]int, blockers []Instance) (Rule, string) {
+	all := part
+	for _, in := range blockers {
+		all[in.Profile.index]++
+	}
+	if rule, why := m.brokenSum(all); why != "" {
+		return rule, why
+	}
+	var starts []string
+	for i, p := range m.Profiles {
+		if part[i] == 0 {
+			continue
+		}
+		var at []string
+		for _, pl := range p.Placements {
+			at = append(at, fmt.Sprint(pl.Start))
+		}
+		starts = append(starts, fmt.Sprintf("%s (%d units) starts only at %s", p.Name, p.PlacementUnits, strings.Join(at, ", ")))
+	}
+	return RulePlacement, strings.Join(starts, "; ") + ", and no disjoint starts are left"
+}
+
+// brokenSum checks the rules that are sums over the instances.
+func (m *Model) brokenSum(all [maxProfiles]int) (Rule, string) {
+	units, compute := 0, 0
+	for i, p := range m.Profiles {
+		if limit := p.MaxInstances; limit > 0 && all[i] > limit {
+			return RuleInstances, fmt.Sprintf("%s holds at most %d of %s", m.Key, limit, p.Name)
+		}
+		units += all[i] * p.PlacementUnits
+		compute += all[i] * p.ComputeSlices
+	}
+	if m.Units > 0 && units > m.Units {
+		return RuleUnits, fmt.Sprintf("together they take %d placement units, and there are %d", units, m.Units)
+	}
+	if m.ComputeSlices > 0 && compute > m.ComputeSlices {
+		return RuleCompute, fmt.Sprintf("together they have %d compute slices, and there are %d", compute, m.ComputeSlices)
+	}
+	for e, name := range engineNames {
+		total := m.Engines.list()[e]
+		sum := 0
+		for i, p := range m.Profiles {
+			sum += all[i] * p.Engines.list()[e].Value
+		}
+		if total.Known && sum > total.Value {
+			return RuleEngines, fmt.Sprintf("together they take %d %s engines, and there are %d", sum, name, total.Value)
+		}
+	}
+	return RulePlacement, ""
+}
+
+var engineNames = [...]string{"copy", "NVDEC", "NVENC", "JPEG", "OFA"}
+
+func (e Engines) list() [5]sharing.Cell[int] {
+	return [5]sharing.Cell[int]{e.Copy, e.NVDEC, e.NVENC, e.JPEG, e.OFA}
+}
+
+// refuteBlind finds what sums alone rule out on a model whose placements are
+// not known. It returns nil when they rule out nothing, as an error value.
+func (m *Model) refuteBlind(n [maxProfiles]int, have Layout) error {
+	all := n
+	for _, in := range have.Instances {
+		if in.Profile != nil && in.Profile.model == m {
+			all[in.Profile.index]++
+		}
+	}
+	if rule, why := m.brokenSum(all); why != "" {
+		return &InfeasibleError{GPU: m.Key, Rule: rule, Want: m.counts(n), Blockers: have.Instances, Detail: why}
+	}
+	return nil
+}
+
+// Validate checks a layout by the four rules: every placement is one of its
+// profile's, placements are disjoint, no profile stands more often than it may,
+// and engines add up to no more than the GPU's. Compute instances must fit
+// their GPU instance. The error is an ErrInvalid and names every problem. The
+// placements of a valid layout are themselves the proof. An empty layout is valid.
+func (l Layout) Validate() error {
+	if len(l.Instances) == 0 {
+		return nil
+	}
+	m := l.Model
+	if m == nil {
+		return invalid(&problem.Problem{Path: "gpu", Message: "the layout names no GPU", Remedy: "set Model"})
+	}
+	if err := m.needGrid(); err != nil {
+		return err
+	}
+	var st state
+	for i := range l.Instances {
+		in := &l.Instances[i]
+		if in.Profile == nil || in.Profile.model != m || in.Compute != nil && !fitsCompute(m.CIRule, in) {
+			return l.problems()
+		}
+		s := m.grid.slotOf(in.Profile.index, in.Placement)
+		if s < 0 || !m.grid.fits(&st, s) {
+			return l.problems()
+		}
+		m.grid.add(&st, s)
+	}
+	return nil
+}
+
+func fitsCompute(rule CIRule, in *Instance) bool {
+	return !slices.ContainsFunc(in.Compute, func(c int) bool { return c < 1 || c > in.Profile.ComputeSlices }) &&
+		fitCompute(rule, in.Profile.ComputeSlices, in.Compute)
+}
+
+// problems spells out what Validate found.
+func (l Layout) problems() error {
+	m := l.Model
+	var list problem.List
+	var all [maxProfiles]int
+	for i := range l.Instances {
+		in := &l.Instances[i]
+		path := fmt.Sprintf("instances[%d]", i)
+		switch {
+		case in.Profile == nil:
+			list.Addf(path, "set Profile", "has no profile")
+			continue
+		case in.Profile.model != m:
+			list.Addf(path, "look the profile up on the layout's GPU", "%s is a profile of %s, not of %s", in.Profile.Name, in.Profile.model.Key, m.Key)
+			continue
+		case m.grid.slotOf(in.Profile.index, in.Placement) < 0:
+			list.Addf(path, "its placements are "+placementsText(in.Profile), "%s can't stand at %s", in.Profile.Name, in.Placement)
+		}
+		all[in.Profile.index]++
+		if in.Compute != nil && !fitsCompute(m.CIRule, in) {
+			list.Addf(path, fmt.Sprintf("it has %d compute slices", in.Profile.ComputeSlices), "compute instances of %v slices don't fit %s", in.Compute, in.Profile.Name)
+		}
+		for j := range i {
+			o := &l.Instances[j]
+			if o.Profile != nil && in.Start < o.End() && o.Start < in.End() {
+				list.Addf(path, "give it another start", "%s overlaps %s", in, o)
+			}
+		}
+	}
+	if list.Len() == 0 {
+		rule, why := m.brokenSum(all)
+		list.Addf("instances", "leave some out", "%s (rule: %s)", why, rule)
+	}
+	return invalid(list.Err())
+}
+
+func placementsText(p *Profile) string {
+	parts := make([]string, len(p.Placements))
+	for i, pl := range p.Placements {
+		parts[i] = pl.String()
+	}
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,202 @@
+package mig
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Name is a parsed profile name: "1g.10gb", "1c.3g.40gb", "1g.10gb+me",
+// "1g.24gb-me". A name is not a key: the same name is another shape on another
+// GPU, and names change with the driver; resolve it with [Model.Profile].
+type Name struct {
+	// ComputeSlices is C, the slices of the compute instance. It equals
+	// Slices when the compute instance spans its GPU instance, and the name is
+	// then written without it.
+	ComputeSlices int
+	// Slices is G, the compute slices of the GPU instance.
+	Slices int
+	// GB is the nominal memory in the name. It is not what can be allocated.
+	GB int
+	// Attributes are what the profile adds ("me", "me.all", "gfx"), and
+	// Without what it lacks ("me" in "1g.24gb-me"). Only one of them is set.
+	Attributes, Without []string
+}
+
+const maxNameLen = 128
+
+// ParseName reads a profile name: [<C>c.]<G>g.<GB>gb followed by +attr or
+// -attr, several separated by commas. The prefix "MIG ", which nvidia-smi
+// prints, is allowed. C must not exceed G.
+func ParseName(s string) (Name, error) {
+	bad := func(why string) (Name, error) {
+		return Name{}, invalid(fmt.Errorf("%q is not a MIG profile name: %s", clip(s), why))
+	}
+	if len(s) > maxNameLen {
+		return bad("it is too long")
+	}
+	rest := strings.TrimPrefix(s, "MIG ")
+	var attrs string
+	sign := byte(0)
+	if i := strings.IndexAny(rest, "+-"); i >= 0 {
+		rest, sign, attrs = rest[:i], rest[i], rest[i+1:]
+	}
+	parts := strings.Split(rest, ".")
+	if len(parts) < 2 || len(parts) > 3 {
+		return bad(`write it like "1g.10gb", "1c.3g.40gb" or "1g.10gb+me"`)
+	}
+	var n Name
+	var ok bool
+	if len(parts) == 3 {
+		if n.ComputeSlices, ok = number(parts[0], "c"); !ok || n.ComputeSlices == 0 {
+			return bad(`the first part must be like "1c"`)
+		}
+		parts = parts[1:]
+	}
+	if n.Slices, ok = number(parts[0], "g"); !ok || n.Slices == 0 {
+		return bad(`the slices must be like "3g"`)
+	}
+	if n.GB, ok = number(parts[1], "gb"); !ok {
+		return bad(`the memory must be like "40gb"`)
+	}
+	switch {
+	case n.ComputeSlices == 0:
+		n.ComputeSlices = n.Slices
+	case n.ComputeSlices > n.Slices:
+		return bad("a compute instance can't have more slices than its GPU instance")
+	}
+	if sign == 0 {
+		return n, nil
+	}
+	list := strings.Split(attrs, ",")
+	for i, a := range list {
+		if !validAttribute(a) {
+			return bad("an attribute starts with a letter and has letters, digits and inner dots; + and - don't mix")
+		}
+		if slices.Contains(list[:i], a) {
+			return bad("attribute " + a + " stands there twice")
+		}
+	}
+	if sign == '+' {
+		n.Attributes = list
+	} else {
+		n.Without = list
+	}
+	return n, nil
+}
+
+// number reads a decimal of at most three digits, without leading zeros, that
+// is followed by exactly unit.
+func number(s, unit string) (int, bool) {
+	digits, ok := strings.CutSuffix(s, unit)
+	if !ok || len(digits) == 0 || len(digits) > 3 || strings.Trim(digits, "0123456789") != "" || len(digits) > 1 && digits[0] == '0' {
+		return 0, false
+	}
+	n, err := strconv.Atoi(digits)
+	return n, err == nil
+}
+
+func validAttribute(a string) bool {
+	if a == "" || strings.HasSuffix(a, ".") {
+		return false
+	}
+	for i := range len(a) {
+		c := a[i]
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || c != '.' && (c < '0' || c > '9')) {
+			return false
+		}
+	}
+	return true
+}
+
+// String writes the name in its canonical form, which ParseName reads.
+func (n Name) String() string {
+	var b strings.Builder
+	if n.ComputeSlices != 0 && n.ComputeSlices != n.Slices {
+		fmt.Fprintf(&b, "%dc.", n.ComputeSlices)
+	}
+	fmt.Fprintf(&b, "%dg.%dgb", n.Slices, n.GB)
+	if len(n.Attributes) > 0 {
+		b.WriteString("+" + strings.Join(n.Attributes, ","))
+	}
+	if len(n.Without) > 0 {
+		b.WriteString("-" + strings.Join(n.Without, ","))
+	}
+	return b.String()
+}
+
+// MarshalText writes the name.
+func (n Name) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
+
+// UnmarshalText reads what ParseName reads.
+func (n *Name) UnmarshalText(b []byte) error {
+	v, err := ParseName(string(b))
+	if err == nil {
+		*n = v
+	}
+	return err
+}
+
+// GPUInstance returns the name of the GPU instance that the device is in:
+// "3g.40gb" for "1c.3g.40gb".
+func (n Name) GPUInstance() Name {
+	n.ComputeSlices = n.Slices
+	return n
+}
+
+// Whole reports whether the compute instance spans its GPU instance.
+func (n Name) Whole() bool { return n.ComputeSlices == n.Slices }
+
+const (
+	resourceDomain = "nvidia.com/"
+	resourcePrefix = "mig-"
+)
+
+// ResourceName returns the Kubernetes extended resource that the NVIDIA device
+// plugin offers for a profile name: "nvidia.com/mig-1g.10gb.me" for
+// "1g.10gb+me".
+func ResourceName(profile string) (string, error) {
+	n, err := ParseName(profile)
+	if err != nil {
+		return "", err
+	}
+	if len(n.Attributes) > 1 || len(n.Without) > 1 {
+		return "", invalid(fmt.Errorf("%q: a resource name holds one attribute", clip(profile)))
+	}
+	return resourceDomain + resourcePrefix + labelPart(n), nil
+}
+
+// labelPart is the name as Kubernetes names and mig-parted labels write it.
+func labelPart(n Name) string { return strings.ReplaceAll(n.String(), "+", ".") }
+
+// ParseResourceName reads a resource name that ResourceName writes, with or
+// without the "nvidia.com/".
+func ParseResourceName(s string) (Name, error) {
+	bad := func(why string) (Name, error) {
+		return Name{}, invalid(fmt.Errorf("%q is not a MIG resource name: %s", clip(s), why))
+	}
+	part, ok := strings.CutPrefix(strings.TrimPrefix(s, resourceDomain), resourcePrefix)
+	if !ok {
+		return bad(`write it like "nvidia.com/mig-1g.10gb"`)
+	}
+	if strings.ContainsAny(part, "+, ") {
+		return bad(`a resource name writes "." for "+"`)
+	}
+	if i := strings.Index(part, "gb."); i >= 0 {
+		part = part[:i+2] + "+" + part[i+3:]
+	}
+	n, err := ParseName(part)
+	if err != nil {
+		return bad(`write it like "nvidia.com/mig-1g.10gb" or "nvidia.com/mig-1g.10gb.me"`)
+	}
+	return n, nil
+}
+
+func clip(s string) string {
+	if r := []rune(s); len(r) > 60 {
+		return string(r[:60]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,306 @@
+package mig
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/internal/strictyaml"
+)
+
+// PartedConfig is a configuration file of NVIDIA's mig-parted, version v1,
+// which the GPU Operator's MIG manager reads: for each label a list of entries.
+type PartedConfig struct {
+	// Configs maps a label ("all-balanced") to its entries. mig-parted applies
+	// the entries in order to every GPU they select, so that the last one
+	// that selects a GPU wins.
+	Configs map[string][]PartedEntry
+}
+
+// PartedEntry says how the GPUs that it selects are partitioned.
+type PartedEntry struct {
+	// Filter selects GPUs by PCI identity; empty selects every GPU.
+	Filter []DeviceFilter
+	// Devices selects among them by index.
+	Devices DeviceSelector
+	// MIGEnabled switches MIG mode.
+	MIGEnabled bool
+	// Devices of MIG: profile name to number. Names may be those of compute
+	// instances. It is empty where MIG is disabled, and may be empty where it
+	// is enabled.
+	MIGDevices map[string]int
+}
+
+// DeviceSelector selects GPUs of a node by index. The zero value selects none.
+type DeviceSelector struct {
+	All     bool
+	Indices []int
+}
+
+// Includes reports whether the GPU of an index is selected.
+func (s DeviceSelector) Includes(index int) bool { return s.All || slices.Contains(s.Indices, index) }
+
+// String writes "all" or "[0, 2]".
+func (s DeviceSelector) String() string {
+	if s.All {
+		return "all"
+	}
+	parts := make([]string, len(s.Indices))
+	for i, n := range s.Indices {
+		parts[i] = fmt.Sprint(n)
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
+}
+
+// Counts returns the entry's devices ordered by profile name.
+func (e PartedEntry) Counts() []Count {
+	counts := make([]Count, 0, len(e.MIGDevices))
+	for _, name := range slices.Sorted(maps.Keys(e.MIGDevices)) {
+		counts = append(counts, Count{Profile: name, N: e.MIGDevices[name]})
+	}
+	return counts
+}
+
+// Labels returns the labels in order.
+func (c PartedConfig) Labels() []string { return slices.Sorted(maps.Keys(c.Configs)) }
+
+type rawParted struct {
+	Version string                      `yaml:"version,required"`
+	Configs map[string][]rawPartedEntry `yaml:"mig-configs,required"`
+}
+
+type rawPartedEntry struct {
+	Filter  partedFilter   `yaml:"device-filter"`
+	Devices partedSelector `yaml:"devices,required"`
+	Enabled *bool          `yaml:"mig-enabled,required"`
+	MIG     *partedDevices `yaml:"mig-devices"`
+}
+
+type partedFilter []DeviceFilter
+
+// DecodeNode reads a filter or a list of filters.
+func (f *partedFilter) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
+	var texts []string
+	if n.Kind == yaml.ScalarNode {
+		texts = make([]string, 1)
+		d.Value(path, n, &texts[0])
+	} else {
+		d.Value(path, n, &texts)
+	}
+	for _, s := range texts {
+		one, err := ParseDeviceFilter(s)
+		if err != nil {
+			d.Addf(path, n, filterRemedy, "%q is not a device filter", clip(s))
+		}
+		*f = append(*f, one)
+	}
+}
+
+type partedSelector DeviceSelector
+
+// DecodeNode reads "all" or a list of indices.
+func (s *partedSelector) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode {
+		if n.Tag != "!!str" || n.Value != "all" {
+			d.Addf(path, n, "write all or a list of indices such as [0, 2]", "%q selects no devices", clip(n.Value))
+		}
+		s.All = true
+		return
+	}
+	d.Value(path, n, &s.Indices)
+	for i, index := range s.Indices {
+		if index < 0 {
+			d.Addf(fmt.Sprintf("%s[%d]", path, i), n, "use the index that nvidia-smi prints", "%d is no device index", index)
+		}
+	}
+}
+
+type partedDevices map[string]int
+
+// DecodeNode reads profile names and counts.
+func (p *partedDevices) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
+	var raw map[string]int
+	d.Value(path, n, &raw)
+	*p = make(partedDevices, len(raw))
+	zero := 0
+	for _, name := range slices.Sorted(maps.Keys(raw)) {
+		at := problem.Join(path, name)
+		parsed, err := ParseName(name)
+		if err != nil || strings.HasPrefix(name, "MIG ") {
+			d.Addf(at, n, `write it like "1g.10gb", "1c.3g.40gb" or "1g.10gb+me"`, "%q is not a MIG profile name", clip(name))
+			continue
+		}
+		switch count := raw[name]; {
+		case count < 0 || count > MaxCount:
+			d.Addf(at, n, fmt.Sprintf("use 0 to %d", MaxCount), "%d is not a count", count)
+			continue
+		case count == 0:
+			zero++
+		}
+		canonical := parsed.String()
+		if _, dup := (*p)[canonical]; dup {
+			d.Addf(at, n, "add the counts up under "+canonical, "is the same profile as %s", canonical)
+		}
+		(*p)[canonical] = raw[name]
+	}
+	if zero > 0 && zero == len(raw) {
+		d.Addf(path, n, "write {} for no devices", "every count is 0")
+	}
+}
+
+// ParsePartedConfig reads a mig-parted configuration, YAML or JSON, strictly:
+// unknown and duplicate keys, anchors, bad names, filters and counts are
+// errors, all reported at once. It checks the form; CheckParted checks whether
+// the entries can be placed.
+func ParsePartedConfig(data []byte) (*PartedConfig, error) {
+	var raw rawParted
+	if err := strictyaml.Decode(data, &raw, strictyaml.Options{}); err != nil {
+		return nil, invalid(err)
+	}
+	var list problem.List
+	if raw.Version != "v1" {
+		list.Addf("version", "write v1", "is %q", clip(raw.Version))
+	}
+	if len(raw.Configs) == 0 {
+		list.Addf("mig-configs", "add at least one label", "has no labels")
+	}
+	c := &PartedConfig{Configs: map[string][]PartedEntry{}}
+	for _, label := range slices.Sorted(maps.Keys(raw.Configs)) {
+		path := problem.Join("mig-configs", label)
+		if len(raw.Configs[label]) == 0 {
+			list.Addf(path, "add at least one entry", "has no entries")
+		}
+		for i, r := range raw.Configs[label] {
+			at := fmt.Sprintf("%s[%d].mig-devices", path, i)
+			e := PartedEntry{Filter: r.Filter, Devices: DeviceSelector(r.Devices)}
+			if r.Enabled == nil {
+				list.Addf(fmt.Sprintf("%s[%d].mig-enabled", path, i), "write true or false", "has no value")
+				continue
+			}
+			e.MIGEnabled = *r.Enabled
+			switch {
+			case r.MIG != nil:
+				e.MIGDevices = *r.MIG
+			case e.MIGEnabled:
+				list.Addf(at, "write {} for no devices", "is missing, and MIG is enabled")
+			}
+			if !e.MIGEnabled && len(e.MIGDevices) > 0 {
+				list.Addf(at, "remove them, or set mig-enabled: true", "has devices, and MIG is disabled")
+			}
+			c.Configs[label] = append(c.Configs[label], e)
+		}
+	}
+	if err := list.Err(); err != nil {
+		return nil, invalid(err)
+	}
+	return c, nil
+}
+
+// Validate checks what ParsePartedConfig checks, for a configuration that was
+// made in Go.
+func (c PartedConfig) Validate() error {
+	_, err := ParsePartedConfig(c.text())
+	return err
+}
+
+// Marshal writes the configuration as mig-parted reads it: labels in order,
+// device lists in flow style, names quoted, filters in upper case. It fails
+// when the configuration is not valid.
+func (c PartedConfig) Marshal() ([]byte, error) {
+	text := c.text()
+	if _, err := ParsePartedConfig(text); err != nil {
+		return nil, err
+	}
+	return text, nil
+}
+
+func (c PartedConfig) text() []byte {
+	var b strings.Builder
+	b.WriteString("version: v1\nmig-configs:")
+	if len(c.Configs) == 0 {
+		b.WriteString(" {}\n")
+		return []byte(b.String())
+	}
+	b.WriteByte('\n')
+	for _, label := range c.Labels() {
+		fmt.Fprintf(&b, "  %s:", yamlKey(label))
+		if len(c.Configs[label]) == 0 {
+			b.WriteString(" []")
+		}
+		b.WriteByte('\n')
+		for _, e := range c.Configs[label] {
+			e.write(&b)
+		}
+	}
+	return []byte(b.String())
+}
+
+func (e PartedEntry) write(b *strings.Builder) {
+	indent := "    - "
+	line := func(format string, args ...any) {
+		b.WriteString(indent)
+		fmt.Fprintf(b, format, args...)
+		b.WriteByte('\n')
+		indent = "      "
+	}
+	if len(e.Filter) > 0 {
+		quoted := make([]string, len(e.Filter))
+		for i, f := range e.Filter {
+			quoted[i] = fmt.Sprintf("%q", f)
+		}
+		line("device-filter: [%s]", strings.Join(quoted, ", "))
+	}
+	line("devices: %s", e.Devices)
+	line("mig-enabled: %t", e.MIGEnabled)
+	switch {
+	case len(e.MIGDevices) > 0:
+		line("mig-devices:")
+		for _, name := range sortedProfiles(e.MIGDevices) {
+			line("  %q: %d", canonicalName(name), e.MIGDevices[name])
+		}
+	case e.MIGEnabled:
+		line("mig-devices: {}")
+	}
+}
+
+// canonicalName drops a compute part that says nothing, as mig-parted wants.
+func canonicalName(name string) string {
+	if n, err := ParseName(name); err == nil {
+		return n.String()
+	}
+	return name
+}
+
+// sortedProfiles orders names by slices, memory and text.
+func sortedProfiles(devices map[string]int) []string {
+	names := slices.Sorted(maps.Keys(devices))
+	slices.SortStableFunc(names, func(a, b string) int {
+		p, err1 := ParseName(a)
+		q, err2 := ParseName(b)
+		if err1 != nil || err2 != nil {
+			return 0
+		}
+		return cmp.Or(cmp.Compare(p.Slices, q.Slices), cmp.Compare(p.GB, q.GB))
+	})
+	return names
+}
+
+func yamlKey(s string) string {
+	plain := s != "" && s[0] >= 'a' && s[0] <= 'z'
+	for i := range len(s) {
+		plain = plain && strings.IndexByte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_", s[i]) >= 0
+	}
+	if plain && !slices.Contains([]string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}, strings.ToLower(s)) {
+		return s
+	}
+	out, err := yaml.Marshal(&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s, Style: yaml.DoubleQuotedStyle})
+	if err != nil {
+		return fmt.Sprintf("%q", s)
+	}
+	return strings.TrimSpace(string(out))
+}

@@ -1,0 +1,183 @@
+package mig
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+const partedText = `version: v1
+mig-configs:
+  all-disabled:
+    - devices: all
+      mig-enabled: false
+  all-enabled:
+    - devices: all
+      mig-enabled: true
+      mig-devices: {}
+  balanced:
+    - device-filter: ["0x20b010DE", "0x20B110DE"]
+      devices: all
+      mig-enabled: true
+      mig-devices: {"1g.5gb": 2, "2g.10gb": 1, "3g.20gb": 1}
+    - device-filter: "0x2BB310DE:0x204D10DE"
+      devices: [0, 2]
+      mig-enabled: true
+      mig-devices:
+        "1g.24gb": 1
+  cut:
+    - devices: [1]
+      mig-enabled: true
+      mig-devices: {"1c.3g.20gb": 2, "4c.4g.20gb": 1}
+`
+
+func TestPartedRoundTrip(t *testing.T) {
+	c, err := ParsePartedConfig([]byte(partedText))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "testdata/parted.yaml", out)
+	back, err := ParsePartedConfig(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(c, back); diff != "" {
+		t.Errorf("round trip (-want +got):\n%s", diff)
+	}
+}
+
+func TestParsePartedErrors(t *testing.T) {
+	entry := func(s string) string { return "version: v1\nmig-configs:\n  a:\n    - " + s + "\n" }
+	for _, c := range []struct{ in, want string }{
+		{"", "empty"},
+		{"version: v2\nmig-configs: {a: [{devices: all, mig-enabled: false}]}", `version: is "v2"`},
+		{"mig-configs: {a: [{devices: all, mig-enabled: false}]}", "version: is missing"},
+		{"version: v1\nmig-configs: {}", "has no labels"},
+		{"version: v1\nmig-configs: {a: []}", "has no entries"},
+		{entry("{devices: some, mig-enabled: false}"), "selects no devices"},
+		{entry("{devices: [-1], mig-enabled: false}"), "no device index"},
+		{entry("{mig-enabled: false}"), "mig-configs.a[0].devices: is missing"},
+		{entry("{devices: all}"), "mig-enabled: is missing"},
+		{entry("{devices: all, mig-enabled: true}"), "mig-devices: is missing"},
+		{entry("{devices: all, mig-enabled: false, mig-devices: {1g.5gb: 1}}"), "MIG is disabled"},
+		{entry("{devices: all, mig-enabled: true, mig-devices: {9x: 1}}"), "not a MIG profile name"},
+		{entry("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: -1}}"), "-1 is not a count"},
+		{entry("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 99999999999999999999}}"), "whole number"},
+		{entry("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 0}}"), "every count is 0"},
+		{entry("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 1, 1c.1g.5gb: 1}}"), "same profile"},
+		{entry("{devices: all, mig-enabled: true, mig-devices: {}, device-filter: 0x233510DE}"), "must be a string"},
+		{entry(`{devices: all, mig-enabled: true, mig-devices: {}, device-filter: "0x2"}`), "not a device filter"},
+		{entry("{devices: all, mig-enabled: true, mig-devices: {}, surprise: 1}"), "unknown key"},
+		{entry("{devices: &x all, mig-enabled: true, mig-devices: {}}"), "anchors"},
+		{entry("{devices: all, devices: all, mig-enabled: true, mig-devices: {}}"), "duplicate key"},
+		{strings.Repeat("#", 10<<20), "larger than"},
+	} {
+		got, err := ParsePartedConfig([]byte(c.in))
+		if !errors.Is(err, ErrInvalid) || got != nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%.80q: %v, want %q", c.in, err, c.want)
+		}
+	}
+}
+
+func FuzzParsePartedConfig(f *testing.F) {
+	f.Add(partedText)
+	f.Add(`{"version":"v1","mig-configs":{"a":[{"devices":"all","mig-enabled":true,"mig-devices":{"1g.5gb":7}}]}}`)
+	f.Add("version: v1\nmig-configs:\n  \"\\u0000: x\":\n    - devices: []\n      mig-enabled: true\n      mig-devices: {}\n")
+	f.Fuzz(func(t *testing.T, s string) {
+		c, err := ParsePartedConfig([]byte(s))
+		if (err == nil) != (c != nil) {
+			t.Fatalf("%v with %v", c, err)
+		}
+		if err != nil {
+			return
+		}
+		out, err := c.Marshal()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, c.text())
+		}
+		back, err := ParsePartedConfig(out)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		again, err := back.Marshal()
+		if err != nil || string(again) != string(out) {
+			t.Errorf("%v: %s\n%s", err, out, again)
+		}
+	})
+}
+
+func TestCheckParted(t *testing.T) {
+	c, err := ParsePartedConfig([]byte(`
+version: v1
+mig-configs:
+  bad:
+    - {devices: all, mig-enabled: true, mig-devices: {"3g.20gb": 2, "1g.5gb": 1}}
+    - {devices: all, mig-enabled: true, mig-devices: {"1c.2g.10gb": 7}}
+    - {devices: all, mig-enabled: true, mig-devices: {"9g.99gb": 1}}
+    - {devices: all, mig-enabled: true, mig-devices: {"1g.5gb": 1, "1g.18gb": 1}}
+  filtered:
+    - {device-filter: ["0x20B010DE", "0x233510DE"], devices: all, mig-enabled: true, mig-devices: {"1g.5gb": 7}}
+    - {device-filter: "0xFFFF10DE", devices: [0], mig-enabled: true, mig-devices: {"1g.5gb": 7}}
+    - {device-filter: "0xFFFF10DE", devices: [0], mig-enabled: false}
+    - {device-filter: "0x2BB310DE:0x204D10DE", devices: all, mig-enabled: true, mig-devices: {"1g.24gb": 2}}
+  good:
+    - {devices: all, mig-enabled: true, mig-devices: {"1c.3g.20gb": 3, "4g.20gb": 1}}
+    - {devices: all, mig-enabled: true, mig-devices: {"1g.10gb": 7}}
+    - {devices: all, mig-enabled: false}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, f := range CheckParted(c, nil) {
+		fmt.Fprintf(&b, "%s[%d] %s %s layout=%q over=%v %s\n", f.Label, f.Entry, f.GPU, f.Feasible, f.Layout, f.OverriddenBy, f.Reason)
+	}
+	golden.Check(t, "testdata/check.txt", []byte(b.String()))
+	for _, f := range CheckParted(c, gpu(t, "H200")) {
+		if f.Label == "filtered" && (f.Entry != 0 || f.Feasible != sharing.No) {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+func TestResolve(t *testing.T) {
+	c, err := ParsePartedConfig([]byte(`
+version: v1
+mig-configs:
+  x:
+    - {devices: all, mig-enabled: true, mig-devices: {"1g.5gb": 7}}
+    - {devices: [1, 2], mig-enabled: true, mig-devices: {"3g.20gb": 2}}
+    - {device-filter: "0x233510DE", devices: all, mig-enabled: false}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a100 := DeviceFilter{Device: 0x20B0, Vendor: nvidiaVendor}
+	h200 := DeviceFilter{Device: 0x2335, Vendor: nvidiaVendor, HasSubsystem: true, Subsystem: 0x18be, SubsystemVendor: nvidiaVendor}
+	gpus := []NodeGPU{{0, a100, true}, {1, a100, true}, {2, h200, true}, {3, DeviceFilter{}, false}}
+	got, err := c.Resolve("x", gpus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []PartedAssignment{{gpus[0], 0, nil}, {gpus[1], 1, []int{0}}, {gpus[2], 2, []int{0, 1}}, {gpus[3], -1, nil}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	gpus[1].MIGCapable = false
+	if _, err := c.Resolve("x", gpus[:2]); err == nil || !strings.Contains(err.Error(), "GPU 1 can't do MIG") || !strings.Contains(err.Error(), "there is no GPU 2") {
+		t.Errorf("err = %v", err)
+	}
+	if _, err := c.Resolve("y", gpus); !errors.Is(err, ErrInvalid) {
+		t.Errorf("err = %v", err)
+	}
+}

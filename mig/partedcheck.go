@@ -1,0 +1,276 @@
+package mig
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// PartedFinding is the verdict on one entry of a configuration for one GPU.
+type PartedFinding struct {
+	Label string
+	Entry int // index in the label's list
+	// GPU is the key of the model, the filter for a GPU outside the
+	// catalogue, or "any" for an entry without a filter that no GPU decides.
+	GPU      string
+	Feasible sharing.Answer
+	Layout   Layout // the proof, where Feasible is Yes and there are instances
+	Reason   string // why not, or what is not known
+	// OverriddenBy has the indexes of later entries of the label that select
+	// some of the same GPUs: there mig-parted applies this entry and then
+	// that one.
+	OverriddenBy []int
+}
+
+// CheckParted says for every entry whether its devices can be placed. With a
+// model it checks the entries that select it. Without, each device filter picks
+// its GPUs; an entry without a filter is feasible when one GPU of the
+// catalogue can hold it; a filter outside the catalogue is Unknown unless MIG
+// is disabled. Findings are ordered by label, entry and GPU.
+func CheckParted(c *PartedConfig, m *Model) []PartedFinding {
+	var out []PartedFinding
+	for _, label := range c.Labels() {
+		entries := c.Configs[label]
+		for i, e := range entries {
+			over := overriddenBy(entries, i)
+			for _, f := range e.check(m) {
+				f.Label, f.Entry, f.OverriddenBy = label, i, over
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
+
+// Selects reports whether the entry's filter lets the model through. Where the
+// model has several PCI identities, one is enough.
+func (e PartedEntry) Selects(m *Model) bool {
+	return len(e.Filter) == 0 || slices.ContainsFunc(e.Filter, func(f DeviceFilter) bool { return slices.Contains(f.Models(), m) })
+}
+
+func (e PartedEntry) check(m *Model) []PartedFinding {
+	switch {
+	case m != nil && !e.Selects(m):
+		return nil
+	case m != nil:
+		return []PartedFinding{e.checkOn(m)}
+	case len(e.Filter) == 0:
+		return []PartedFinding{e.checkAny()}
+	}
+	var out []PartedFinding
+	var seen []*Model
+	for _, f := range e.Filter {
+		models := f.Models()
+		if len(models) == 0 {
+			out = append(out, e.outside(f))
+		}
+		for _, m := range models {
+			if !slices.Contains(seen, m) {
+				seen = append(seen, m)
+				out = append(out, e.checkOn(m))
+			}
+		}
+	}
+	return out
+}
+
+func (e PartedEntry) outside(f DeviceFilter) PartedFinding {
+	if !e.MIGEnabled {
+		return PartedFinding{GPU: f.String(), Feasible: sharing.Yes}
+	}
+	return PartedFinding{GPU: f.String(), Reason: "the catalogue has no GPU with this device filter"}
+}
+
+func (e PartedEntry) checkOn(m *Model) PartedFinding {
+	f := PartedFinding{GPU: m.Key, Feasible: sharing.Yes}
+	if !e.MIGEnabled || len(e.MIGDevices) == 0 {
+		return f
+	}
+	var err error
+	f.Feasible, f.Layout, err = m.Feasible(e.Counts(), Layout{})
+	if err != nil {
+		f.Reason = oneLine(err)
+		if f.Feasible == sharing.Unknown && len(m.Profiles) > 0 && m.anyUnknownName(e) {
+			f.Feasible = sharing.No
+		}
+	}
+	return f
+}
+
+// anyUnknownName reports whether the entry names a profile that m does not have.
+func (m *Model) anyUnknownName(e PartedEntry) bool {
+	for name := range e.MIGDevices {
+		if _, err := m.Profile(name); err != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// checkAny looks for a GPU that can hold the entry, and otherwise gives the
+// reason of the first GPU that has all its profiles.
+func (e PartedEntry) checkAny() PartedFinding {
+	if !e.MIGEnabled || len(e.MIGDevices) == 0 {
+		return PartedFinding{GPU: "any", Feasible: sharing.Yes}
+	}
+	var unknown, refused *PartedFinding
+	for _, m := range Models() {
+		if m.anyUnknownName(e) {
+			continue
+		}
+		f := e.checkOn(m)
+		switch {
+		case f.Feasible == sharing.Yes:
+			return f
+		case f.Feasible == sharing.Unknown && unknown == nil:
+			unknown = &f
+		case f.Feasible == sharing.No && refused == nil:
+			refused = &f
+		}
+	}
+	switch {
+	case unknown != nil:
+		return *unknown
+	case refused != nil:
+		return *refused
+	}
+	return PartedFinding{GPU: "any", Feasible: sharing.No, Reason: e.noGPU()}
+}
+
+func (e PartedEntry) noGPU() string {
+	var all, missing []string
+	for _, m := range Models() {
+		for _, n := range m.ProfileNames() {
+			if !slices.Contains(all, n) {
+				all = append(all, n)
+			}
+		}
+	}
+	for _, c := range e.Counts() {
+		n, err := ParseName(c.Profile)
+		if err == nil && !slices.ContainsFunc(Models(), func(m *Model) bool { _, err := m.Profile(c.Profile); return err == nil }) {
+			text := c.Profile
+			if near := problem.Nearest(n.GPUInstance().String(), all); near != "" {
+				text += fmt.Sprintf(" (did you mean %s?)", near)
+			}
+			missing = append(missing, text)
+		}
+	}
+	if len(missing) > 0 {
+		return "no GPU of the catalogue has " + strings.Join(missing, ", ")
+	}
+	return "no GPU of the catalogue has all of these profiles"
+}
+
+func oneLine(err error) string {
+	return strings.ReplaceAll(strings.TrimPrefix(err.Error(), "mig: "), "\n", "; ")
+}
+
+// overriddenBy returns the later entries that may select a GPU that entry i
+// selects.
+func overriddenBy(entries []PartedEntry, i int) []int {
+	var out []int
+	for j := i + 1; j < len(entries); j++ {
+		if selectorsMeet(entries[i].Devices, entries[j].Devices) && filtersMeet(entries[i].Filter, entries[j].Filter) {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+func selectorsMeet(a, b DeviceSelector) bool {
+	switch {
+	case a.All:
+		return b.All || len(b.Indices) > 0
+	case b.All:
+		return len(a.Indices) > 0
+	}
+	return slices.ContainsFunc(a.Indices, b.Includes)
+}
+
+func filtersMeet(a, b []DeviceFilter) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(a, func(f DeviceFilter) bool { return slices.ContainsFunc(b, f.meets) })
+}
+
+// meets reports whether one device can pass both filters.
+func (f DeviceFilter) meets(g DeviceFilter) bool {
+	if f.Device != g.Device || f.Vendor != g.Vendor {
+		return false
+	}
+	return !f.HasSubsystem || !g.HasSubsystem || f == g
+}
+
+// Matches reports whether a device with the identity d passes the filter.
+func (f DeviceFilter) Matches(d DeviceFilter) bool {
+	return f.Device == d.Device && f.Vendor == d.Vendor && (!f.HasSubsystem || f == d)
+}
+
+// NodeGPU is one GPU of a node, for PartedConfig.Resolve.
+type NodeGPU struct {
+	Index      int
+	Identity   DeviceFilter // PCI identity, with the subsystem where known
+	MIGCapable bool
+}
+
+// PartedAssignment is what a label means for one GPU of a node.
+type PartedAssignment struct {
+	GPU NodeGPU
+	// Entry is the index of the entry that wins, or -1 when none selects the
+	// GPU, which is then left as it is.
+	Entry int
+	// Overridden has the earlier entries that select the GPU too and that
+	// mig-parted would apply and then undo.
+	Overridden []int
+}
+
+// Resolve says which entry of a label each GPU of a node gets: the last that
+// selects it. A GPU that can't do MIG is skipped by "devices: all" and is an
+// error where an index names it and MIG is enabled; so are an unknown label
+// and an index that the node does not have. The error names every problem.
+func (c *PartedConfig) Resolve(label string, gpus []NodeGPU) ([]PartedAssignment, error) {
+	entries, ok := c.Configs[label]
+	if !ok {
+		remedy := "labels: " + strings.Join(c.Labels(), ", ")
+		if near := problem.Nearest(label, c.Labels()); near != "" {
+			remedy = fmt.Sprintf("did you mean %q?", near)
+		}
+		return nil, invalid(&problem.Problem{Path: "mig-configs", Message: fmt.Sprintf("has no label %q", clip(label)), Remedy: remedy})
+	}
+	var list problem.List
+	for i, e := range entries {
+		for _, index := range e.Devices.Indices {
+			if !slices.ContainsFunc(gpus, func(g NodeGPU) bool { return g.Index == index }) {
+				list.Addf(fmt.Sprintf("mig-configs.%s[%d].devices", label, i), "use the index of a GPU of the node", "there is no GPU %d", index)
+			}
+		}
+	}
+	out := make([]PartedAssignment, len(gpus))
+	for k, g := range gpus {
+		out[k] = PartedAssignment{GPU: g, Entry: -1}
+		for i, e := range entries {
+			if !e.Devices.Includes(g.Index) || len(e.Filter) > 0 && !slices.ContainsFunc(e.Filter, func(f DeviceFilter) bool { return f.Matches(g.Identity) }) {
+				continue
+			}
+			if !g.MIGCapable {
+				if !e.Devices.All && e.MIGEnabled {
+					list.Addf(fmt.Sprintf("mig-configs.%s[%d].devices", label, i), "leave it out", "GPU %d can't do MIG", g.Index)
+				}
+				continue
+			}
+			if out[k].Entry >= 0 {
+				out[k].Overridden = append(out[k].Overridden, out[k].Entry)
+			}
+			out[k].Entry = i
+		}
+	}
+	if err := list.Err(); err != nil {
+		return nil, invalid(err)
+	}
+	return out, nil
+}

@@ -1,0 +1,163 @@
+package mig
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Place puts the wanted devices on a GPU beside what have holds, and returns
+// the whole layout: have's instances and the new ones. It is exact: it fails
+// only when no placement exists, with an *InfeasibleError that names the
+// smallest part of want that can't be placed and what is in its way. Where
+// several placements exist it takes the one that keeps most starts free,
+// largest profiles first: a 3g goes to start 4 when both are free.
+//
+// have may be the zero Layout for an empty GPU. Other errors are unknown
+// profiles and bad counts (all at once), an invalid have, and
+// ErrPlacementsUnknown.
+func (m *Model) Place(want []Count, have Layout) (Layout, error) {
+	d, err := m.resolve(want)
+	if err != nil {
+		return Layout{}, err
+	}
+	n := d.instances()
+	if m.grid == nil {
+		if why := m.refuteBlind(n, have); why != nil {
+			return Layout{}, why
+		}
+	}
+	st, err := m.stateOf(have)
+	if err != nil {
+		return Layout{}, err
+	}
+	placed, ok := m.search(st, n)
+	if !ok {
+		return Layout{}, m.explain(n, have)
+	}
+	out := Layout{Model: m, Instances: make([]Instance, 0, len(have.Instances)+len(placed))}
+	out.Instances = append(out.Instances, have.Instances...)
+	out.Instances = append(out.Instances, m.cutInstances(placed, d.cut)...)
+	out.sort()
+	return out, nil
+}
+
+// Capacity returns how many instances of p fit on an empty GPU, or 0 where
+// that is not known or p is of another GPU.
+func (m *Model) Capacity(p *Profile) int {
+	if p == nil || p.model != m {
+		return 0
+	}
+	return p.MaxInstances
+}
+
+// PlacementsKnown reports whether the catalogue knows where the model's
+// profiles may be placed; without that nothing can be planned offline.
+func (m *Model) PlacementsKnown() bool { return m.grid != nil }
+
+func (m *Model) needGrid() error {
+	if m.grid == nil {
+		return fmt.Errorf("%w: the catalogue does not know where the profiles of %s may start; read them from the device", ErrPlacementsUnknown, m.Key)
+	}
+	return nil
+}
+
+// stateOf checks have and returns its state. Every layout enters planning here.
+func (m *Model) stateOf(have Layout) (state, error) {
+	var st state
+	if err := m.needGrid(); err != nil {
+		return st, err
+	}
+	if have.Model != nil && have.Model != m {
+		return st, invalid(fmt.Errorf("the layout is of %s, not of %s", have.Model.Key, m.Key))
+	}
+	for _, in := range have.Instances {
+		if in.Profile == nil || in.Profile.model != m {
+			return st, (&Layout{Model: m, Instances: have.Instances}).Validate()
+		}
+		s := m.grid.slotOf(in.Profile.index, in.Placement)
+		if s < 0 || !m.grid.fits(&st, s) {
+			return st, (&Layout{Model: m, Instances: have.Instances}).Validate()
+		}
+		m.grid.add(&st, s)
+	}
+	return st, nil
+}
+
+// search finds slots for n instances of each profile beside st. It tries every
+// combination that differs by more than the order of equal profiles.
+func (m *Model) search(st state, n [maxProfiles]int) ([]int, bool) {
+	g := m.grid
+	units, total := 0, 0
+	for i, k := range n {
+		if k == 0 {
+			continue
+		}
+		if k > g.maximum[i] {
+			return nil, false
+		}
+		units += k * m.Profiles[i].PlacementUnits
+		total += k
+	}
+	if units > g.units-popcount(st.mask) {
+		return nil, false
+	}
+	sr := searcher{g: g, order: m.sizeOrder, n: n, placed: make([]int, 0, total)}
+	if !sr.place(&st, 0, 0) {
+		return nil, false
+	}
+	return sr.placed, true
+}
+
+type searcher struct {
+	g      *grid
+	order  []int // profiles in the order of placing
+	n      [maxProfiles]int
+	placed []int
+}
+
+// place places what is left of the profile order[at] and those after it. Slots
+// of one profile that were tried and given up are barred, by mask of their
+// index, since trying them later only gives the same set in another order.
+func (s *searcher) place(st *state, at int, barred uint32) bool {
+	for at < len(s.order) && s.n[s.order[at]] == 0 {
+		at, barred = at+1, 0
+	}
+	if at == len(s.order) {
+		return true
+	}
+	p := s.order[at]
+	order := s.g.best(p, st.mask)
+	for _, sl := range order.slots[:order.n] {
+		bit := uint32(1) << s.g.slots[sl].Start
+		if barred&bit != 0 || !s.g.fits(st, sl) {
+			continue
+		}
+		s.g.add(st, sl)
+		s.n[p]--
+		s.placed = append(s.placed, sl)
+		if s.place(st, at, barred) {
+			return true
+		}
+		s.placed = s.placed[:len(s.placed)-1]
+		s.n[p]++
+		s.g.remove(st, sl)
+		barred |= bit
+	}
+	return false
+}
+
+// sizeOrder returns the indexes of the profiles, those with most units first,
+// then those with most compute slices, then fewest starts, then as they are.
+func sizeOrder(profiles []*Profile) []int {
+	order := make([]int, len(profiles))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		p, q := profiles[a], profiles[b]
+		return cmp.Or(cmp.Compare(q.PlacementUnits, p.PlacementUnits), cmp.Compare(q.ComputeSlices, p.ComputeSlices),
+			cmp.Compare(len(p.Placements), len(q.Placements)))
+	})
+	return order
+}

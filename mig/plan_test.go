@@ -1,0 +1,188 @@
+package mig
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+func gpu(t testing.TB, name string) *Model {
+	t.Helper()
+	m, err := Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func counts(t testing.TB, s string) []Count {
+	t.Helper()
+	c, err := ParseCounts(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func layout(t testing.TB, m *Model, s string) Layout {
+	t.Helper()
+	l, err := m.ParseLayout(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestEnumerate(t *testing.T) {
+	base := func(names string) []string { return strings.Fields(names) }
+	for _, c := range []struct {
+		gpu      string
+		profiles []string
+		want     Enumeration
+	}{
+		{"a100-40gb", base("1g.5gb 2g.10gb 3g.20gb 4g.20gb 7g.40gb"), Enumeration{297, 19, 37, 14, 12}},
+		{"a100-40gb", base("1g.5gb 1g.10gb 2g.10gb 3g.20gb 4g.20gb 7g.40gb"), Enumeration{722, 78, 77, 38, 28}},
+		{"a100-40gb", nil, Enumeration{2318, 239, 127, 64, 44}},
+		{"H200", nil, Enumeration{2318, 239, 127, 64, 44}},
+		{"a30", base("1g.6gb 2g.12gb 4g.24gb"), Enumeration{25, 5, 9, 4, 4}},
+		{"a30", nil, Enumeration{75, 17, 19, 8, 8}},
+		{"rtx-pro-6000-blackwell-server", base("1g.24gb 2g.48gb 4g.96gb"), Enumeration{25, 5, 9, 4, 4}},
+		{"rtx-pro-6000-blackwell-server", base("1g.24gb 1g.24gb+me 1g.24gb+me.all 1g.24gb-me 2g.48gb 2g.48gb+me.all 2g.48gb-me 4g.96gb"), Enumeration{303, 97, 56, 27, 27}},
+		{"rtx-pro-6000-blackwell-server", nil, Enumeration{716, 302, 114, 64, 64}},
+	} {
+		m := gpu(t, c.gpu)
+		got, err := m.Enumerate(c.profiles...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s %v (-want +got):\n%s", c.gpu, c.profiles, diff)
+		}
+		n := 0
+		all, err := m.Layouts(c.profiles...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for l := range all {
+			n++
+			if err := l.Validate(); err != nil {
+				t.Fatalf("%s: %v", l, err)
+			}
+		}
+		if n != c.want.Placed {
+			t.Errorf("%s: Layouts yields %d, want %d", c.gpu, n, c.want.Placed)
+		}
+	}
+}
+
+func TestPlace(t *testing.T) {
+	for _, c := range []struct{ gpu, have, want, layout, reason string }{
+		{"a100-80gb", "", "3g.40gb,2g.20gb,1g.10gb=2", "2g.20gb@0,1g.10gb@2,1g.10gb@3,3g.40gb@4", ""},
+		{"a100-80gb", "", "3g.40gb,1g.10gb=4", "1g.10gb@0,1g.10gb@1,1g.10gb@2,1g.10gb@3,3g.40gb@4", ""},
+		{"a100-80gb", "", "3g.40gb,2g.20gb=2", "2g.20gb@0,2g.20gb@2,3g.40gb@4", ""},
+		{"a100-80gb", "", "4g.40gb,3g.40gb", "4g.40gb@0,3g.40gb@4", ""},
+		{"a100-80gb", "", "3g.40gb", "3g.40gb@4", ""},
+		{"a100-80gb", "1g.10gb@5", "3g.40gb", "3g.40gb@0,1g.10gb@5", ""},
+		{"a100-80gb", "3g.40gb@0", "3g.40gb", "3g.40gb@0,3g.40gb@4", ""},
+		{"a100-80gb", "", "1c.3g.40gb=3", "3g.40gb@4[1+1+1]", ""},
+		{"a100-80gb", "", "1c.3g.40gb=2,3g.40gb", "3g.40gb@0,3g.40gb@4[1+1]", ""},
+		{"a100-80gb", "", "", "", ""},
+		{"a30", "", "2g.12gb+me,1g.6gb=2", "2g.12gb+me@0,1g.6gb@2,1g.6gb@3", ""},
+		{"rtx-pro-6000-blackwell-server", "", "2g.48gb,1g.24gb+me.all,1g.24gb-me", "", "NVDEC"},
+		{"rtx-pro-6000-blackwell-server", "", "1g.24gb+me.all,1g.24gb-me=3", "1g.24gb+me.all@0,1g.24gb-me@3,1g.24gb-me@6,1g.24gb-me@9", ""},
+		{"a100-80gb", "", "3g.40gb=2,1g.10gb", "", "mig: 1g.10gb + 2 x 3g.40gb can't be placed on a100-80gb: together they take 9 placement units, and there are 8"},
+		{"a100-80gb", "", "1g.10gb=8", "", "holds at most 7 of 1g.10gb"},
+		{"a100-80gb", "", "1g.10gb+me=2", "", "holds at most 1"},
+		{"a100-80gb", "", "1c.2g.20gb=7", "", "holds at most 3 of 2g.20gb"},
+		{"a100-80gb", "1g.10gb@0,1g.10gb@6", "3g.40gb", "", "mig: 3g.40gb can't be placed on a100-80gb beside 1g.10gb@0,1g.10gb@6: 3g.40gb (4 units) starts only at 0, 4"},
+		{"a100-80gb", "1g.10gb@0!busy,2g.20gb@4", "4g.40gb", "", "beside 1g.10gb@0!busy:"},
+		{"a30", "", "2g.12gb+me,1g.6gb+me", "", "together they take 2 JPEG engines, and there are 1"},
+		{"rtx-pro-5000-blackwell-48gb", "", "1g.24gb=3", "", "holds at most 2"},
+		{"rtx-pro-5000-blackwell-48gb", "", "1g.24gb,2g.48gb", "", "compute slices"},
+	} {
+		m := gpu(t, c.gpu)
+		have := layout(t, m, c.have)
+		got, err := m.Place(counts(t, c.want), have)
+		if c.reason != "" {
+			if !errors.Is(err, ErrInfeasible) || !strings.Contains(err.Error(), c.reason) {
+				t.Errorf("%s %q + %q: err = %v, want %q", c.gpu, c.have, c.want, err, c.reason)
+			}
+			continue
+		}
+		if err != nil || got.String() != c.layout {
+			t.Errorf("%s %q + %q = %s, %v; want %s", c.gpu, c.have, c.want, got, err, c.layout)
+		} else if err := got.Validate(); err != nil {
+			t.Errorf("%s: %v", got, err)
+		}
+	}
+}
+
+func TestFeasibleUnknown(t *testing.T) {
+	m := gpu(t, "rtx-pro-5000-blackwell-48gb")
+	answer, _, err := m.Feasible(counts(t, "1g.24gb"), Layout{})
+	if answer != sharing.Unknown || !errors.Is(err, ErrPlacementsUnknown) {
+		t.Errorf("answer %v, err %v", answer, err)
+	}
+	answer, _, err = m.Feasible(counts(t, "1g.24gb=3"), Layout{})
+	if answer != sharing.No || !errors.Is(err, ErrInfeasible) {
+		t.Errorf("answer %v, err %v", answer, err)
+	}
+}
+
+// TestPlaceAgainstEnumeration holds Place to the enumeration: a multiset can be
+// placed on an empty GPU, or beside any layout, exactly when a layout with it
+// exists.
+func TestPlaceAgainstEnumeration(t *testing.T) {
+	for _, name := range []string{"a30", "a100-40gb", "rtx-pro-6000-blackwell-server"} {
+		m := gpu(t, name)
+		var layouts []Layout
+		all, err := m.Layouts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for l := range all {
+			layouts = append(layouts, l)
+		}
+		multisets := map[[maxProfiles]uint8]bool{}
+		for _, l := range layouts {
+			st, err := m.stateOf(l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			multisets[st.count] = true
+		}
+		// Every multiset of at most nine instances over all profiles.
+		var n [maxProfiles]int
+		checked := 0
+		var grow func(i, left int)
+		grow = func(i, left int) {
+			if i == len(m.Profiles) {
+				var key [maxProfiles]uint8
+				total := 0
+				for j, k := range n {
+					key[j] = uint8(k)
+					total += k
+				}
+				_, ok := m.search(state{}, n)
+				if ok != (multisets[key] || total == 0) {
+					t.Errorf("%s %v: placed %v", name, m.counts(n), ok)
+				}
+				checked++
+				return
+			}
+			for k := 0; k <= min(left, m.Profiles[i].MaxInstances+1); k++ {
+				n[i] = k
+				grow(i+1, left-k)
+				n[i] = 0
+			}
+		}
+		grow(0, 5)
+		if checked < 100 {
+			t.Errorf("%s: only %d multisets checked", name, checked)
+		}
+	}
+}
