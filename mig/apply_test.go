@@ -452,7 +452,7 @@ func ExamplePack() {
 
 func BenchmarkDiffFull(b *testing.B) {
 	m := lookup(b, "a100-80gb")
-	have := parse(b, m, "1g.10gb@0,1g.10gb@1!busy,1g.10gb@2,1g.10gb@3,1g.10gb@4,1g.10gb@5!busy,1g.10gb@6")
+	have := parse(b, m, "1g.10gb@0,1g.10gb@1!busy,1g.10gb@2,1g.10gb@3,1g.10gb@4,1g.10gb@5,1g.10gb@6!busy")
 	target := want(b, "1g.10gb=3,2g.20gb=2")
 	b.ReportAllocs()
 	for b.Loop() {

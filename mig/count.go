@@ -128,6 +128,9 @@ func (m *Model) resolve(counts []Count) (demand, error) {
 		return demand{}, err
 	}
 	for i := range m.Profiles {
+		if devices[i] == nil {
+			continue
+		}
 		for _, cut := range packCompute(m.CIRule, m.Profiles[i].ComputeSlices, devices[i]) {
 			for range cut.times {
 				d.cut = append(d.cut, cutInstance{i, cut.compute})
