@@ -199,12 +199,29 @@ func (m *Model) unknownProfile(name string) error {
 	if len(m.Profiles) == 0 {
 		return &invalidError{fmt.Errorf("the catalogue has no profiles of %s; ask the device", m.Key), true}
 	}
-	names := m.ProfileNames()
 	msg := fmt.Sprintf("%s has no profile %q", m.Key, clip(name))
-	if near := problem.Nearest(name, names); near != "" {
-		msg += fmt.Sprintf("; did you mean %q?", near)
+	if near := m.nearest(name); near != "" {
+		return &invalidError{fmt.Errorf("%s; did you mean %q?", msg, near), true}
 	}
-	return &invalidError{fmt.Errorf("%s (it has %s)", msg, strings.Join(names, ", ")), true}
+	return &invalidError{fmt.Errorf("%s (it has %s)", msg, strings.Join(m.ProfileNames(), ", ")), true}
+}
+
+// nearest returns the profile of the same slices and attributes whose memory is
+// nearest, or the name that is nearest in letters, or "".
+func (m *Model) nearest(name string) string {
+	n, err := ParseName(name)
+	if err != nil {
+		return problem.Nearest(name, m.ProfileNames())
+	}
+	best, distance := "", 0
+	for _, p := range m.Profiles {
+		q := p.parsed
+		d := max(q.GB-n.GB, n.GB-q.GB)
+		if q.Slices == n.Slices && slices.Equal(q.Attributes, n.Attributes) && slices.Equal(q.Without, n.Without) && (best == "" || d < distance) {
+			best, distance = p.Name, d
+		}
+	}
+	return best
 }
 
 // ProfileNames returns the canonical names of the model's profiles in the
