@@ -134,12 +134,12 @@ func TestIDs(t *testing.T) {
 	ctx := context.Background()
 	seen := map[string]bool{}
 	for seed := range uint64(8) {
-		g, m := gpu(t, "H100 PCIe", migtest.Options{Seed: seed})
+		_, m := gpu(t, "H100 PCIe", migtest.Options{})
 		l, err := m.ParseLayout("1g.10gb@0,1g.10gb@1,1g.10gb@2,1g.10gb@3,3g.40gb@4")
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err = migtest.New(m, migtest.Options{Seed: seed, Layout: l})
+		g, err := migtest.New(m, migtest.Options{Seed: seed, Layout: l})
 		if err != nil {
 			t.Fatal(err)
 		}
