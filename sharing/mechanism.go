@@ -98,7 +98,8 @@ func (a *Axis) UnmarshalText(b []byte) error {
 // Level is how strongly a mechanism isolates on one axis; levels are ordered
 // from weakest to strongest, but for LevelUnknown, which compares with nothing.
 // On the jitter axis the levels stand for the jitter that is left: LevelNone
-// is "high", LevelPartial "low-medium", LevelHardware "negligible".
+// is "high", LevelPartial "low-medium", LevelDriver "low", LevelHardware
+// "negligible".
 type Level uint8
 
 // The levels.

@@ -1,0 +1,185 @@
+package cost_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Four teams share one GPU: what each pays, and what that saves a month.
+func Example() {
+	price, err := cost.ParsePrice("3.25 USD")
+	if err != nil {
+		log.Fatal(err)
+	}
+	exclusive, _ := price.Mul(4)
+	saving, err := cost.NewSaving(exclusive, price)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s a month instead of %s, %s less\n", saving.After, saving.Before, saving.Fraction)
+	// Output: 2372.50 USD a month instead of 9490.00 USD, 75% less
+}
+
+func ExamplePerWorkloadHour() {
+	price, _ := cost.ParsePrice("3.50 USD")
+	each, err := cost.PerWorkloadHour(price, 4, 8*cost.Percent)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(each, "shown as", each.Round(2))
+	// Output: 0.945 USD shown as 0.95 USD
+}
+
+// HAMi pods of 25 % each; the fourth slot is empty.
+func ExampleAttribute() {
+	price, _ := cost.ParsePrice("3.25 USD")
+	a, err := cost.Attribute(price, []cost.TenantUse{
+		{Tenant: "search", Allocated: 25},
+		{Tenant: "ads", Allocated: 25},
+		{Tenant: "lab", Allocated: 25},
+	}, cost.AttributeOptions{Capacity: 100})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, c := range a.Charges {
+		fmt.Println(c.Tenant, c.Amount)
+	}
+	fmt.Println("idle", a.Idle)
+	// Output:
+	// search 0.8125 USD
+	// ads 0.8125 USD
+	// lab 0.8125 USD
+	// idle 0.8125 USD
+}
+
+// Half by what was set aside, half by the busy seconds of the hour.
+func ExampleAttribute_blend() {
+	price, _ := cost.ParsePrice("3.60 USD")
+	busy := []float64{1800, 360}
+	a, err := cost.Attribute(price, []cost.TenantUse{
+		{Tenant: "search", Allocated: 1, Used: &busy[0]},
+		{Tenant: "ads", Allocated: 1, Used: &busy[1]},
+	}, cost.AttributeOptions{Basis: cost.Blend, UseWeight: 50 * cost.Percent, Capacity: 4, UseCapacity: 3600})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(a.Charges[0].Amount, a.Charges[1].Amount, a.Idle)
+	// Output: 1.35 USD 0.63 USD 1.62 USD
+}
+
+func ExampleNewStatement() {
+	price, _ := cost.ParsePrice("1 USD")
+	var hours []cost.Attribution
+	for range 3 {
+		hour, err := cost.Attribute(price, []cost.TenantUse{{Tenant: "search", Allocated: 1}}, cost.AttributeOptions{Capacity: 3})
+		if err != nil {
+			log.Fatal(err)
+		}
+		hours = append(hours, hour)
+	}
+	s, err := cost.NewStatement(hours...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(s.Charges[0].Amount, "+", s.Idle, "=", s.Price)
+	// Output: 0.999999 USD + 2.000001 USD = 3.00 USD
+}
+
+// The same two CPU nodes on one side, on both, on neither.
+func ExampleCompareCompositions() {
+	gpu, _ := cost.ParsePrice("2.24 USD")
+	cpu, _ := cost.ParsePrice("0.08 USD")
+	before := cost.Composition{{Name: "g6e", Count: 2, PricePerHour: gpu}}
+	after := cost.Composition{{Name: "g6e", Count: 1, PricePerHour: gpu}, {Name: "t3.large", Count: 2, PricePerHour: cpu, Auxiliary: true}}
+	for _, counting := range cost.Countings() {
+		s, err := cost.CompareCompositions(before, after, counting)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(counting, s.Monthly, s.Fraction.RoundPercent(1))
+	}
+	// Output:
+	// as-given 1518.40 USD 46.4%
+	// auxiliary-on-both 1635.20 USD 48.3%
+	// auxiliary-on-neither 1635.20 USD 50%
+}
+
+func ExampleBreakEvenRevenue() {
+	saving, _ := cost.ParseMoney("1518.40 USD")
+	loss, err := cost.RevenueLoss(618*time.Millisecond, 1*cost.Percent)
+	if err != nil {
+		log.Fatal(err)
+	}
+	revenue, err := cost.BreakEvenRevenue(saving, loss)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("losing %s of revenue, sharing pays below %s a month\n", loss, revenue.Round(2))
+	// Output: losing 6.18% of revenue, sharing pays below 24569.58 USD a month
+}
+
+func ExampleUtilisationHours() {
+	capacity, err := cost.CapacityHours(10, 4)
+	if err != nil {
+		log.Fatal(err)
+	}
+	work, err := cost.UtilisationHours(10, 4, 0.40)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%.0f GPU-hours a day need not be bought, %.0f do more work\n", capacity, work)
+	// Output: 180 GPU-hours a day need not be bought, 144 do more work
+}
+
+func ExampleProcessorSharing() {
+	ends, err := cost.ProcessorSharing([]time.Duration{609 * time.Millisecond, 1135 * time.Millisecond})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(ends)
+	// Output: [1.218s 1.744s]
+}
+
+func ExampleReapedHours() {
+	hours, err := cost.ReapedHours(10, 55*cost.Percent/10, 1*cost.Percent)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(hours, "GPU-hours a day")
+	// Output: 10.8 GPU-hours a day
+}
+
+func ExampleOverheadRange() {
+	low, high, ok := cost.OverheadRange(sharing.InfoFor(sharing.TimeSlicing).Overhead)
+	fmt.Println(low, high, ok)
+	_, _, ok = cost.OverheadRange(sharing.InfoFor(sharing.HAMi).Overhead)
+	fmt.Println("HAMi:", ok)
+	// Output:
+	// 1% 11% true
+	// HAMi: false
+}
+
+func ExampleMoney_MarshalJSON() {
+	price, _ := cost.ParsePrice("9490 USD")
+	b, err := json.Marshal(price)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(string(b))
+	// Output: {"amount":"9490.00","currency":"USD"}
+}
+
+func ExamplePerUnits() {
+	hour, _ := cost.ParsePrice("0.945 USD")
+	million, err := cost.PerUnits(hour, 1_000_000, 1250)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(million, "for a million tokens at 1250 tokens/s")
+	// Output: 0.21 USD for a million tokens at 1250 tokens/s
+}

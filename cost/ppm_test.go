@@ -1,0 +1,76 @@
+package cost
+
+import (
+	"errors"
+	"math"
+	"testing"
+)
+
+func TestPPMText(t *testing.T) {
+	for in, want := range map[string]PPM{"8%": 80_000, "46.4286%": 464_286, "-0.5%": -5_000, "0%": 0, "100%": Whole, " 101.47% ": 1_014_700} {
+		p, err := ParsePPM(in)
+		if err != nil || p != want {
+			t.Errorf("ParsePPM(%q) = %d, %v; want %d", in, p, err, want)
+		}
+	}
+	for _, bad := range []string{"", "%", "8", "0.08", "8 %%", "1e2%", "8.00001%", "99999999999999999999%", "NaN%", "8％"} {
+		if p, err := ParsePPM(bad); !errors.Is(err, ErrInput) || p != 0 {
+			t.Errorf("ParsePPM(%q) = %v, %v; want ErrInput", bad, p, err)
+		}
+	}
+	for p, want := range map[PPM]string{80_000: "8%", 464_286: "46.4286%", -5_000: "-0.5%", 1: "0.0001%", Whole: "100%", math.MinInt64: "-922337203685477.5808%"} {
+		if p.String() != want {
+			t.Errorf("%d prints as %s, want %s", int64(p), p, want)
+		}
+	}
+}
+
+func TestPPMRounding(t *testing.T) {
+	for _, c := range []struct {
+		p                 PPM
+		decimals          int
+		rounded, truncate string
+	}{
+		{1_014_778, 1, "101.5%", "101.4%"}, {-503_668, 1, "-50.4%", "-50.3%"}, {464_286, 1, "46.4%", "46.4%"}, {500_000, 1, "50%", "50%"},
+		{5_000, 0, "1%", "0%"}, {-5_000, 0, "-1%", "0%"}, {4_999, -1, "0%", "0%"}, {1, 9, "0.0001%", "0.0001%"},
+		{math.MaxInt64, 0, "922337203685477%", "922337203685477%"}, {math.MinInt64, 0, "-922337203685477%", "-922337203685477%"},
+	} {
+		if r, tr := c.p.RoundPercent(c.decimals).String(), c.p.TruncatePercent(c.decimals).String(); r != c.rounded || tr != c.truncate {
+			t.Errorf("%d to %d decimals: %s, %s; want %s, %s", int64(c.p), c.decimals, r, tr, c.rounded, c.truncate)
+		}
+	}
+}
+
+func TestPPMFromFloat(t *testing.T) {
+	for f, want := range map[float64]PPM{0.25: 250_000, 0.08: 80_000, 1.0 / 3: 333_333, -0.00000051: -1, 2.0 / 3: 666_667, 0: 0} {
+		if p, err := PPMFromFloat(f); err != nil || p != want {
+			t.Errorf("PPMFromFloat(%v) = %d, %v; want %d", f, p, err, want)
+		}
+	}
+	for f, want := range map[float64]error{math.Inf(1): ErrInput, math.Inf(-1): ErrInput, math.MaxFloat64: ErrOverflow, 1e13: ErrOverflow} {
+		if p, err := PPMFromFloat(f); !errors.Is(err, want) {
+			t.Errorf("PPMFromFloat(%v) = %d, %v; want %v", f, p, err, want)
+		}
+	}
+	if _, err := PPMFromFloat(math.NaN()); !errors.Is(err, ErrInput) {
+		t.Errorf("NaN: %v", err)
+	}
+}
+
+func FuzzParsePPM(f *testing.F) {
+	for _, s := range []string{"8%", "-0.0001%", "%", "8", "922337203685477.5807%"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		p, err := ParsePPM(s)
+		if err != nil {
+			if p != 0 {
+				t.Errorf("value %v with error %v", p, err)
+			}
+			return
+		}
+		if back, err := ParsePPM(p.String()); err != nil || back != p {
+			t.Errorf("%q -> %v -> %v, %v", s, p, back, err)
+		}
+	})
+}

@@ -1,0 +1,133 @@
+package cost
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+// sourceRevenueLoss is S0's assess_business_impact: a rate for each 100 ms is
+// multiplied by milliseconds, of a base latency that is itself assumed.
+func sourceRevenueLoss(impact float64) float64 {
+	const baseLatencyMS, lossPer100ms = 100, 0.01
+	return impact * baseLatencyMS * lossPer100ms
+}
+
+// TV4: S0's calculator says that all revenue is lost; the units say 1 %.
+func TestROICalculatorTV4(t *testing.T) {
+	s, err := NewSaving(money(t, "4.48 USD"), money(t, "2.24 USD"))
+	if err != nil || s.Monthly.Decimal() != "1635.20" || s.Annual.Decimal() != "19622.40" || s.Fraction != 50*Percent {
+		t.Errorf("%+v, %v", s, err)
+	}
+	theirs := sourceRevenueLoss(1.0)
+	ours, err := RevenueLoss(100*time.Millisecond, 1*Percent)
+	if theirs != 1.0 || err != nil || ours != 1*Percent {
+		t.Errorf("source %v, ours %v, %v; want 1 and 1%%", theirs, ours, err)
+	}
+	revenue := money(t, "10000 USD")
+	theirNet, _ := NetSaving(s.Monthly, revenue, Whole)
+	ourNet, err := NetSaving(s.Monthly, revenue, ours)
+	if err != nil || theirNet.Decimal() != "-8364.80" || ourNet.Decimal() != "1535.20" {
+		t.Errorf("net: source %v, ours %v, %v", theirNet, ourNet, err)
+	}
+}
+
+// TV4 with what S0 measured, and TV4b.
+func TestMeasuredSLAImpactTV4b(t *testing.T) {
+	saving := money(t, "1518.40 USD") // TV3
+	for _, c := range []struct {
+		added     time.Duration
+		rate      PPM
+		loss      string
+		breakEven string // of revenue a month, shown to the cent
+	}{
+		{618 * time.Millisecond, 1 * Percent, "6.18%", "24569.58"},
+		{618 * time.Millisecond, 3 * Percent, "18.54%", "8189.86"},
+		{643 * time.Millisecond, 1 * Percent, "6.43%", "23614.31"},
+		{643 * time.Millisecond, 3 * Percent, "19.29%", "7871.44"},
+	} {
+		loss, err := RevenueLoss(c.added, c.rate)
+		if err != nil || loss.String() != c.loss {
+			t.Errorf("%v at %s: %v, %v; want %s", c.added, c.rate, loss, err, c.loss)
+		}
+		at, err := BreakEvenRevenue(saving, loss)
+		if err != nil || at.Round(2).Decimal() != c.breakEven {
+			t.Errorf("break-even at %v: %v, %v; want %s", loss, at, err, c.breakEven)
+		}
+		if net, err := NetSaving(saving, at, loss); err != nil || net.Round(2).Sign() != 0 {
+			t.Errorf("the net saving at break-even is %v, %v", net, err)
+		}
+	}
+}
+
+func TestRevenueLossEdges(t *testing.T) {
+	for _, c := range []struct {
+		added time.Duration
+		rate  PPM
+		want  PPM
+	}{
+		{-time.Second, Percent, 0}, {0, Percent, 0}, {10 * time.Second, 10 * Percent, Whole}, {math.MaxInt64, Whole, Whole},
+		{time.Hour, 0, 0}, {50 * time.Nanosecond, Whole, 1}, {49 * time.Nanosecond, Whole, 0},
+	} {
+		if got, err := RevenueLoss(c.added, c.rate); err != nil || got != c.want {
+			t.Errorf("RevenueLoss(%v, %s) = %v, %v; want %v", c.added, c.rate, got, err, c.want)
+		}
+	}
+	for _, rate := range []PPM{-1, Whole + 1} {
+		if _, err := RevenueLoss(time.Second, rate); !errors.Is(err, ErrInput) {
+			t.Errorf("rate %v: %v", rate, err)
+		}
+	}
+}
+
+func TestBreakEven(t *testing.T) {
+	usd := func(s string) Money { return money(t, s+" USD") }
+	for _, c := range []struct {
+		saving Money
+		loss   PPM
+		want   error
+	}{{usd("1"), 0, ErrNoBreakEven}, {usd("0"), Percent, ErrNoBreakEven}, {usd("-1"), Percent, ErrNoBreakEven}, {usd("1"), -1, ErrInput}, {usd("1"), Whole + 1, ErrInput}} {
+		if m, err := BreakEvenRevenue(c.saving, c.loss); !errors.Is(err, c.want) {
+			t.Errorf("BreakEvenRevenue(%v, %v) = %v, %v; want %v", c.saving, c.loss, m, err, c.want)
+		}
+	}
+	for _, c := range []struct {
+		shared, exclusive string
+		overhead          PPM
+		want              int64
+	}{{"3.25", "0.526", 0, 7}, {"4", "1", 0, 5}, {"3.999999", "1", 0, 4}, {"4", "1", 25 * Percent, 6}, {"0.5", "1", 0, 1}, {"0", "1", 0, 1}} {
+		n, err := BreakEvenTenants(usd(c.shared), usd(c.exclusive), c.overhead)
+		if err != nil || n != c.want {
+			t.Errorf("%s against %s + %s: %d, %v; want %d", c.shared, c.exclusive, c.overhead, n, err, c.want)
+		}
+	}
+	if _, err := BreakEvenTenants(usd("1"), usd("0"), 0); !errors.Is(err, ErrNoBreakEven) {
+		t.Errorf("against a free GPU: %v", err)
+	}
+	if _, err := BreakEvenTenants(usd("4000000000000"), usd("0.000001"), 0); !errors.Is(err, ErrNoBreakEven) {
+		t.Errorf("out of reach: %v", err)
+	}
+	if _, err := BreakEvenTenants(usd("1"), money(t, "1 EUR"), 0); !errors.Is(err, ErrCurrency) {
+		t.Errorf("two currencies: %v", err)
+	}
+	_, err := BreakEvenTenants(usd("-1"), usd("-1"), -1)
+	for _, path := range []string{"shared: ", "exclusive: ", "overhead: "} {
+		if !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%v does not name %q", err, path)
+		}
+	}
+	if _, err := NetSaving(usd("1"), usd("-1"), Whole+1); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "revenue: ") || !strings.Contains(err.Error(), "loss: ") {
+		t.Errorf("%v", err)
+	}
+	if months, err := PaybackMonths(usd("759.20"), usd("1518.40")); err != nil || months != 0.5 {
+		t.Errorf("payback %v, %v; want half a month", months, err)
+	}
+	if _, err := PaybackMonths(usd("1"), usd("0")); !errors.Is(err, ErrNoBreakEven) {
+		t.Errorf("payback without a saving: %v", err)
+	}
+	if _, err := PaybackMonths(usd("-1"), usd("1")); !errors.Is(err, ErrInput) {
+		t.Errorf("a negative cost: %v", err)
+	}
+}

@@ -1,0 +1,189 @@
+package decision
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// instancesOf is how many instances a choice needs for its replicas, and how
+// many replicas each holds.
+func instancesOf(m sharing.Mechanism, replicas int) (instances, each int) {
+	each = 1
+	if m == sharing.MIGWithMPS {
+		each = clientsPerInstance
+	}
+	return (replicas + each - 1) / each, each
+}
+
+// clientsPerInstance is how many replicas of a workload share one MIG instance
+// under MPS.
+const clientsPerInstance = 2
+
+// cut puts a workload's instances on the group's GPUs in order, then on new
+// ones, and returns how many it opened. With commit unset nothing changes.
+func (g *group) cut(w int, c *choice, replicas int, commit bool) (int, error) {
+	prof := g.pool.profiles[c.profile].profile
+	instances, each := instancesOf(c.mechanism, replicas)
+	gpus := g.sliced
+	if !commit {
+		gpus = slices.Clone(g.sliced)
+	}
+	opened := 0
+	open := 0
+	for instances > 0 {
+		if open == len(gpus) {
+			gpus = append(gpus, sliced{layout: mig.Layout{Model: g.pool.model}})
+			opened++
+		}
+		ok, err := gpus[open].add(g.pool.model, prof, member{w, min(each, replicas)})
+		if err != nil {
+			return 0, err
+		}
+		if !ok {
+			open++
+			if opened > 0 && len(gpus[len(gpus)-1].members) == 0 {
+				return 0, fmt.Errorf("decision: %s does not fit an empty %s", prof.Name, g.pool.gpu.Name)
+			}
+			continue
+		}
+		instances--
+		replicas -= min(each, replicas)
+	}
+	if commit {
+		g.sliced = gpus
+	}
+	return opened, nil
+}
+
+// tighten packs the group together with a workload's instances exactly, when
+// in order they would not fit the GPUs that are left. It returns how many GPUs
+// the group then takes; with commit unset nothing changes.
+func (g *group) tighten(w int, c *choice, replicas int, commit bool) (int, error) {
+	pieces := g.pieces()
+	instances, each := instancesOf(c.mechanism, replicas)
+	for range instances {
+		pieces = append(pieces, piece{g.pool.profiles[c.profile].profile, member{w, min(each, replicas)}})
+		replicas -= min(each, replicas)
+	}
+	packed, _, err := g.exact(pieces)
+	if err == nil && commit {
+		g.sliced = packed
+	}
+	return len(packed), err
+}
+
+// add places one more instance on the GPU, if there is room for it.
+func (s *sliced) add(m *mig.Model, p *mig.Profile, who member) (bool, error) {
+	units := 0
+	for _, in := range s.layout.Instances {
+		units += in.Size
+	}
+	if units+p.PlacementUnits > m.Units {
+		return false, nil
+	}
+	if room, err := s.layout.Fits(p); err != nil || room == 0 && len(s.layout.Instances) > 0 {
+		return false, err
+	}
+	next, err := m.Place([]mig.Count{{Profile: p.Name, N: 1}}, s.layout)
+	if err != nil {
+		return false, fmt.Errorf("decision: %w", err)
+	}
+	members := make([]member, 0, len(next.Instances))
+	old := 0
+	for _, in := range next.Instances {
+		if old < len(s.layout.Instances) && s.layout.Instances[old].Start == in.Start {
+			members = append(members, s.members[old])
+			old++
+			continue
+		}
+		members = append(members, who)
+	}
+	s.layout, s.members = next, members
+	return true, nil
+}
+
+// repackSlices packs the instances exactly, now that all are known, and keeps
+// the proven lower bound.
+func (g *group) repackSlices() error {
+	packed, bound, err := g.exact(g.pieces())
+	if err != nil {
+		return err
+	}
+	g.bound = bound
+	if len(packed) < len(g.sliced) {
+		g.sliced = packed
+	}
+	return nil
+}
+
+// mayFit is false where units or compute slices alone are too few.
+func (g *group) mayFit(c *choice, replicas, gpus int) bool {
+	instances, _ := instancesOf(c.mechanism, replicas)
+	prof := g.pool.profiles[c.profile].profile
+	units, compute := instances*prof.PlacementUnits, instances*prof.ComputeSlices
+	for i := range g.sliced {
+		for _, in := range g.sliced[i].layout.Instances {
+			units += in.Size
+			compute += in.Profile.ComputeSlices
+		}
+	}
+	return units <= gpus*g.pool.model.Units && compute <= gpus*g.pool.model.ComputeSlices
+}
+
+// piece is an instance and who has it.
+type piece struct {
+	profile *mig.Profile
+	member  member
+}
+
+func (g *group) pieces() []piece {
+	var out []piece
+	for i := range g.sliced {
+		for k, in := range g.sliced[i].layout.Instances {
+			out = append(out, piece{in.Profile, g.sliced[i].members[k]})
+		}
+	}
+	return out
+}
+
+// exact packs pieces on as few GPUs as possible: by mig.Pack, with the pieces
+// of each profile handed out in the order of their workloads.
+func (g *group) exact(pieces []piece) (gpus []sliced, bound int, err error) {
+	if len(pieces) == 0 {
+		return nil, 0, nil
+	}
+	slices.SortStableFunc(pieces, func(a, b piece) int { return cmp.Compare(a.member.workload, b.member.workload) })
+	waiting := map[*mig.Profile][]member{}
+	var demand []mig.Count
+	for _, p := range pieces {
+		if waiting[p.profile] == nil {
+			demand = append(demand, mig.Count{Profile: p.profile.Name})
+		}
+		waiting[p.profile] = append(waiting[p.profile], p.member)
+	}
+	for i := range demand {
+		prof, err := g.pool.model.Profile(demand[i].Profile)
+		if err != nil {
+			return nil, 0, fmt.Errorf("decision: %w", err)
+		}
+		demand[i].N = len(waiting[prof])
+	}
+	packing, err := g.pool.model.Pack(demand)
+	if err != nil {
+		return nil, 0, fmt.Errorf("decision: %w", err)
+	}
+	for _, layout := range packing.Layouts() {
+		s := sliced{layout: layout}
+		for _, in := range layout.Instances {
+			queue := waiting[in.Profile]
+			s.members = append(s.members, queue[0])
+			waiting[in.Profile] = queue[1:]
+		}
+		gpus = append(gpus, s)
+	}
+	return gpus, int(packing.LowerBound), nil
+}

@@ -1,0 +1,242 @@
+// Command cost runs the arithmetic of sharing a GPU on the inputs of widely read
+// calculators, or on yours, and shows what each source printed beside it.
+//
+// Without arguments it runs all five calculators with the sources' inputs. It
+// needs no GPU.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// result is what a calculator found; JSON shows its exported fields.
+type result interface {
+	text(w io.Writer)
+}
+
+type calculator struct {
+	name, about string
+	// prepare adds the calculator's flags and returns what to do when they are
+	// parsed.
+	prepare func(fs *flag.FlagSet) func(stdin io.Reader) (result, error)
+}
+
+var calculators = []calculator{
+	{"tenants", "cost per workload and GPU-hours recovered when tenants share a GPU (S1)", prepareTenants},
+	{"nodes", "node composition before and after sharing, like for like (S0)", prepareNodes},
+	{"sla", "what added latency costs in revenue, and from which revenue on sharing loses (S0)", prepareSLA},
+	{"compare", "two mechanisms side by side", prepareCompare},
+	{"attribute", "who pays for which part of a shared hour, by allocation, by use and by both", prepareAttribute},
+}
+
+// legend says what the sources are that the calculators name.
+func legend() string {
+	var b strings.Builder
+	b.WriteString("Sources\n")
+	for _, id := range []sharing.SourceID{"S0", "S1", "S2"} {
+		if s, ok := sharing.SourceByID(id); ok {
+			fmt.Fprintf(&b, "  %s  %s\n", id, s.Title)
+		}
+	}
+	b.WriteString("  Other names in the tables are keys of sharing.SourceByID.\n")
+	return b.String()
+}
+
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	out, err := execute(args, stdin)
+	var help helpError
+	switch {
+	case errors.As(err, &help):
+		fmt.Fprint(stdout, string(help))
+		return 0
+	case err != nil:
+		fmt.Fprintf(stderr, "cost: %s\nRun with -h for help.\n", strings.TrimPrefix(err.Error(), "cost: "))
+		return 2
+	}
+	if _, err := stdout.Write(out); err != nil {
+		fmt.Fprintf(stderr, "cost: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// helpError asks for the help that it holds.
+type helpError string
+
+func (h helpError) Error() string { return "help" }
+
+func execute(args []string, stdin io.Reader) ([]byte, error) {
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		for _, c := range calculators {
+			if c.name == args[0] {
+				return c.execute(args[1:], stdin)
+			}
+		}
+		return nil, fmt.Errorf("there is no calculator %q; there are %s", clip(args[0]), strings.Join(names(), ", "))
+	}
+	fs := flag.NewFlagSet("cost", flag.ContinueOnError)
+	format := formatFlag(fs)
+	if err := parse(fs, args, overview); err != nil {
+		return nil, err
+	}
+	var results []result
+	for _, c := range calculators {
+		r, err := c.prepare(flag.NewFlagSet(c.name, flag.ContinueOnError))(nil)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.name, err)
+		}
+		results = append(results, r)
+	}
+	if *format == formatJSON {
+		all := map[string]result{}
+		for i, c := range calculators {
+			all[c.name] = results[i]
+		}
+		return encode(all)
+	}
+	var b strings.Builder
+	for _, r := range results {
+		r.text(&b)
+		b.WriteString("\n")
+	}
+	b.WriteString(legend())
+	return []byte(b.String()), nil
+}
+
+func (c calculator) execute(args []string, stdin io.Reader) ([]byte, error) {
+	fs := flag.NewFlagSet(c.name, flag.ContinueOnError)
+	format := formatFlag(fs)
+	calculate := c.prepare(fs)
+	usage := func(fs *flag.FlagSet) string {
+		return fmt.Sprintf("Usage: cost %s [flags]\n\nComputes %s.\n\n%s", c.name, c.about, defaults(fs))
+	}
+	if err := parse(fs, args, usage); err != nil {
+		return nil, err
+	}
+	r, err := calculate(stdin)
+	if err != nil {
+		return nil, err
+	}
+	if *format == formatJSON {
+		return encode(r)
+	}
+	var b strings.Builder
+	r.text(&b)
+	return []byte(b.String()), nil
+}
+
+func parse(fs *flag.FlagSet, args []string, usage func(*flag.FlagSet) string) error {
+	fs.SetOutput(io.Discard)
+	switch err := fs.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return helpError(usage(fs))
+	case err != nil:
+		return err
+	case fs.NArg() > 0:
+		return fmt.Errorf("unexpected argument %q (put the calculator's name first, then flags)", clip(fs.Arg(0)))
+	}
+	return nil
+}
+
+func overview(fs *flag.FlagSet) string {
+	var b strings.Builder
+	b.WriteString("Usage: cost [calculator] [flags]\n\nRuns the arithmetic of sharing a GPU. Without a calculator all run, with the\nsources' inputs, and show what each source printed. No GPU is needed.\n\nCalculators (cost CALCULATOR -h lists its flags):\n")
+	for _, c := range calculators {
+		fmt.Fprintf(&b, "  %-10s %s\n", c.name, c.about)
+	}
+	fmt.Fprintf(&b, "\n%s\n%s", defaults(fs), legend())
+	return b.String()
+}
+
+func defaults(fs *flag.FlagSet) string {
+	var b strings.Builder
+	fs.SetOutput(&b)
+	b.WriteString("Flags:\n")
+	fs.PrintDefaults()
+	return b.String()
+}
+
+func names() []string {
+	var ns []string
+	for _, c := range calculators {
+		ns = append(ns, c.name)
+	}
+	return ns
+}
+
+func encode(v any) ([]byte, error) {
+	b, err := json.MarshalIndent(v, "", "  ")
+	return append(b, '\n'), err
+}
+
+// outputFormat is "text" or "json".
+type outputFormat string
+
+const (
+	formatText outputFormat = "text"
+	formatJSON outputFormat = "json"
+)
+
+func formatFlag(fs *flag.FlagSet) *outputFormat {
+	f := formatText
+	fs.TextVar(&f, "format", f, "`text or json`")
+	return &f
+}
+
+func (f outputFormat) MarshalText() ([]byte, error) { return []byte(f), nil }
+
+func (f *outputFormat) UnmarshalText(b []byte) error {
+	switch v := outputFormat(b); v {
+	case formatText, formatJSON:
+		*f = v
+		return nil
+	}
+	return fmt.Errorf("write text or json")
+}
+
+// moneyFlag adds a flag whose default value must be an amount.
+func moneyFlag(fs *flag.FlagSet, name, value, usage string) *cost.Money {
+	m := new(cost.Money)
+	initial, _ := cost.ParseMoney(value) // the golden files show every default
+	fs.TextVar(m, name, initial, usage)
+	return m
+}
+
+func ppmFlag(fs *flag.FlagSet, name string, value cost.PPM, usage string) *cost.PPM {
+	p := new(cost.PPM)
+	fs.TextVar(p, name, value, usage)
+	return p
+}
+
+// given says whether any of the named flags, or any flag but -format if none
+// is named, was set.
+func given(fs *flag.FlagSet, names ...string) bool {
+	found := false
+	fs.Visit(func(f *flag.Flag) {
+		if len(names) == 0 && f.Name != "format" {
+			found = true
+		}
+		for _, n := range names {
+			found = found || n == f.Name
+		}
+	})
+	return found
+}
+
+func clip(s string) string {
+	if r := []rune(s); len(r) > 40 {
+		return string(r[:40]) + "…"
+	}
+	return s
+}

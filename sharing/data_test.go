@@ -1,0 +1,245 @@
+package sharing
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// checkSource fails unless id resolves.
+func checkSource(t *testing.T, where string, id SourceID) {
+	t.Helper()
+	if _, ok := SourceByID(id); !ok {
+		t.Errorf("%s: source %q does not resolve", where, id)
+	}
+}
+
+func checkCell[T any](t *testing.T, where string, c Cell[T]) {
+	t.Helper()
+	if c.Known {
+		checkSource(t, where, c.Source)
+	} else if c.Source != "" {
+		t.Errorf("%s: an unknown cell names source %q", where, c.Source)
+	}
+}
+
+func checkFinding(t *testing.T, where string, f Finding) {
+	t.Helper()
+	checkSource(t, where, f.Source)
+	if f.Text == "" {
+		t.Errorf("%s: no text", where)
+	}
+}
+
+func TestSourcesResolve(t *testing.T) {
+	for _, m := range append(Mechanisms(), None) {
+		for a := Axis(0); int(a) < AxisCount; a++ {
+			for _, p := range Properties(m, a) {
+				where := fmt.Sprintf("%v/%v/%v", m, a, p.Reading)
+				checkSource(t, where, p.Source)
+				if p.Text == "" || p.Mechanism != m || p.Axis != a {
+					t.Errorf("%s: malformed: %+v", where, p)
+				}
+				if (p.Level == LevelUnknown) != (p.Basis == BasisUnknown) {
+					t.Errorf("%s: level %v with basis %v", where, p.Level, p.Basis)
+				}
+			}
+		}
+		info := InfoFor(m)
+		where := "info of " + m.String()
+		checkSource(t, where, info.Complexity.Source)
+		checkSource(t, where, info.Overhead.Source)
+		checkCell(t, where, info.MaxTenants)
+		if info.PopularMaxTenants != (Statement{}) {
+			checkSource(t, where, info.PopularMaxTenants.Source)
+		}
+		for _, r := range info.ComplexityRatings {
+			checkSource(t, where, r.Source)
+		}
+		for _, o := range info.Overheads {
+			checkSource(t, where, o.Source)
+			if !o.Known || o.Low > o.High || o.Low < 0 {
+				t.Errorf("%s: overhead %+v", where, o)
+			}
+		}
+		for _, s := range slices.Concat(info.BestFor, info.AvoidWhen, info.Hardware) {
+			checkSource(t, where, s.Source)
+		}
+		if info.Mechanism != m || info.Title == "" || info.Summary == "" {
+			t.Errorf("%s is incomplete: %+v", where, info)
+		}
+		if m != None && (len(info.BestFor) == 0 || len(info.AvoidWhen) == 0 || len(info.Hardware) == 0 || info.Complexity.Complexity == ComplexityUnknown) {
+			t.Errorf("%s lacks a part of the explorer", where)
+		}
+		for _, d := range Deliveries() {
+			checkFinding(t, fmt.Sprintf("%v delivers %v", d, m), Delivers(d, m))
+		}
+		for _, g := range GPUs() {
+			checkFinding(t, fmt.Sprintf("%v on %s", m, g.Name), Available(m, Environment{GPU: &g}))
+		}
+	}
+	for _, tr := range Traps() {
+		for _, id := range tr.Sources {
+			checkSource(t, "trap "+tr.ID, id)
+		}
+	}
+	for _, d := range Disagreements() {
+		checkSource(t, d.ID, d.Finding.Source)
+		if len(d.Positions) == 0 || d.Topic == "" || d.Finding.Text == "" {
+			t.Errorf("%s is incomplete", d.ID)
+		}
+		for _, p := range d.Positions {
+			checkSource(t, d.ID, p.Source)
+		}
+	}
+	for _, s := range ResearchSystems() {
+		checkSource(t, s.Name, s.Source)
+		checkCell(t, s.Name, s.Code)
+	}
+	for _, b := range CUDABranches() {
+		checkSource(t, b.CUDA.String(), b.Source)
+	}
+}
+
+func TestSourcesAreComplete(t *testing.T) {
+	var want []string
+	series := func(prefix string, from, to int) {
+		for i := from; i <= to; i++ {
+			want = append(want, fmt.Sprintf("%s%d", prefix, i))
+		}
+	}
+	series("S", 0, 4)
+	series("A", 1, 19)
+	series("F", 1, 8)
+	series("T", 1, 21)
+	series("M", 1, 17)
+	series("TV", 1, 12)
+	series("D", 1, 17)
+	series("C", 1, 23)
+	series("R", 1, 35)
+	want = append(want, "TV4b", "MOLD", "MT", "MA", "MPSV2", "MPSV3", "ME", "MM", "KDP", "DRA", "GPUOP", "OGKM", "HAMI", "HCORE",
+		"VVGPU", "NOS", "KAI", "GVB", "DYN-RES", "DYN-LIM", "VGPU", "TESS", "MAN595", "H200", "INTERFERENCE", "RUN-H200")
+	for _, id := range want {
+		checkSource(t, "required", SourceID(id))
+	}
+	seen := map[SourceID]bool{}
+	for _, s := range Sources() {
+		if seen[s.ID] {
+			t.Errorf("source %s stands twice", s.ID)
+		}
+		seen[s.ID] = true
+		if s.Title == "" || s.Basis == BasisUnknown {
+			t.Errorf("source %s has no title or basis", s.ID)
+		}
+		if got, ok := SourceByID(s.ID); !ok || got != s {
+			t.Errorf("SourceByID(%s) = %+v, %v", s.ID, got, ok)
+		}
+	}
+	if _, ok := SourceByID("A20"); ok {
+		t.Error("A20 resolves")
+	}
+}
+
+func TestGPUTable(t *testing.T) {
+	table := GPUs()
+	if !slices.IsSortedFunc(table, func(a, b GPU) int { return strings.Compare(a.Name, b.Name) }) {
+		t.Error("the table is not sorted by name")
+	}
+	keys := map[string]string{}
+	for _, g := range table {
+		checkSource(t, g.Name, g.Source)
+		checkCell(t, g.Name, g.ComputeCapability)
+		checkCell(t, g.Name, g.Memory)
+		checkCell(t, g.Name, g.MemoryBandwidthGBps)
+		checkCell(t, g.Name, g.SMs)
+		checkCell(t, g.Name, g.MIG)
+		checkCell(t, g.Name, g.MIGMinDriver)
+		checkCell(t, g.Name, g.TimesliceSetting)
+		checkCell(t, g.Name, g.VGPU)
+		if g.Architecture == ArchitectureUnknown || strings.HasPrefix(g.Name, "NVIDIA") {
+			t.Errorf("%s: architecture %v", g.Name, g.Architecture)
+		}
+		if g.MIGMinDriver.Known && g.MIG.Value != Yes {
+			t.Errorf("%s has a driver for a MIG it has not", g.Name)
+		}
+		key := FoldGPUName(g.Name)
+		if keys[key] != "" {
+			t.Errorf("%s and %s fold alike", g.Name, keys[key])
+		}
+		keys[key] = g.Name
+		for _, id := range g.PCIIDs {
+			if k, ok := pciKey(id); !ok || k != id {
+				t.Errorf("%s: PCI id %q is not in the table's form", g.Name, id)
+			}
+		}
+		aliases := map[string]bool{}
+		for _, alias := range g.Aliases {
+			if aliases[FoldGPUName(alias)] {
+				t.Errorf("%s: alias %q stands twice", g.Name, alias)
+			}
+			aliases[FoldGPUName(alias)] = true
+		}
+		if got, err := LookupGPU("NVIDIA " + g.Name); err != nil || got.Name != g.Name {
+			t.Errorf("LookupGPU(%q) = %v, %v", g.Name, got, err)
+		}
+	}
+}
+
+func TestTrapsAreComplete(t *testing.T) {
+	traps := Traps()
+	if len(traps) != 38 {
+		t.Fatalf("%d traps, want T1 to T21 and M1 to M17", len(traps))
+	}
+	for i, tr := range traps {
+		want := fmt.Sprintf("T%d", i+1)
+		if i >= 21 {
+			want = fmt.Sprintf("M%d", i-20)
+		}
+		if tr.ID != want || tr.Sources == nil || tr.Statement == "" || tr.Truth == "" || tr.Detection == "" || tr.Severity == SeverityUnknown {
+			t.Errorf("trap %d is %+v, want a complete %s", i, tr, want)
+		}
+		if got, ok := TrapByID(want); !ok || got.Statement != tr.Statement {
+			t.Errorf("TrapByID(%s) = %+v, %v", want, got, ok)
+		}
+	}
+	if _, ok := TrapByID("T22"); ok {
+		t.Error("there is a T22")
+	}
+}
+
+func TestResearchSystemsAreComplete(t *testing.T) {
+	var got []string
+	for _, s := range ResearchSystems() {
+		got = append(got, s.Name)
+		if s.Idea == "" {
+			t.Errorf("%s: what is it?", s.Name)
+		}
+	}
+	for _, want := range []string{"Orion", "Salus", "REEF", "TGS", "Tally", "LithOS", "MISO", "MIGER", "ParvaGPU", "USHER", "gpulet",
+		"iGniter", "Fractional GPUs", "Adaptive spatial-temporal sharing", "GPARS", "Paella", "XSched", "Zico"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	if !slices.IsSortedFunc(got, func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) }) {
+		t.Errorf("not sorted: %v", got)
+	}
+}
+
+// TestComparisonMatrix holds the limits and overheads that A14 prints.
+func TestComparisonMatrix(t *testing.T) {
+	for m, want := range map[Mechanism]struct {
+		limit     string
+		low, high float64
+	}{MIG: {"7", 0, 0}, MPS: {"48", 0.05, 0.05}, TimeSlicing: {"unlimited", 0.10, 0.15}} {
+		info := InfoFor(m)
+		i := slices.IndexFunc(info.Overheads, func(o Overhead) bool { return o.Source == "A14" })
+		if i < 0 || info.Overheads[i].Low != want.low || info.Overheads[i].High != want.high || info.PopularMaxTenants.Text != want.limit {
+			t.Errorf("%v: %+v, %+v; want %+v", m, info.Overheads, info.PopularMaxTenants, want)
+		}
+	}
+	if o := InfoFor(TimeSlicing).Overhead; !o.Known || o.Low != 0.01 || o.High != 0.11 || o.Source != "decision.a7" {
+		t.Errorf("time-slicing's overhead is %+v", o)
+	}
+}

@@ -1,0 +1,73 @@
+package sharing
+
+import "slices"
+
+// Disagreement is a topic on which sources differ, and what we go by.
+type Disagreement struct {
+	// ID is "D1" to "D17" for disagreements among the popular sources, "C1" to
+	// "C23" for their contradictions with primary documentation, and
+	// "A10:mps:fault" and the like for a popular cell that differs from the
+	// primary reading of the same cell.
+	ID        string
+	Topic     string
+	Positions []Statement // what the sources say
+	// Finding is what we go by.
+	Finding Statement
+	// Cell is the cell of the isolation table that the row is about, and nil
+	// for other topics.
+	Cell *CellDifference
+}
+
+// CellDifference is a cell of the isolation table whose readings differ.
+type CellDifference struct {
+	Mechanism Mechanism
+	Axis      Axis
+	Popular   Property   // the printed cell
+	Primary   []Property // every statement of the primary reading
+}
+
+// Disagreements lists where sources differ: D1 to D17, C1 to C23, then the
+// cells of the popular isolation tables that the default statement of the
+// primary reading does not confirm, in the order of the tables. The slice is
+// the caller's; what its rows point to is shared and must not be modified.
+func Disagreements() []Disagreement {
+	return slices.Concat(disagreementRows, cellDisagreements)
+}
+
+// DisagreementByID returns the disagreement of an id, and whether there is one.
+func DisagreementByID(id string) (Disagreement, bool) {
+	for _, table := range [][]Disagreement{disagreementRows, cellDisagreements} {
+		for i := range table {
+			if table[i].ID == id {
+				return table[i], true
+			}
+		}
+	}
+	return Disagreement{}, false
+}
+
+var cellDisagreements = compareReadings(popularProperties)
+
+func compareReadings(printed []Property) []Disagreement {
+	var rows []Disagreement
+	for _, p := range printed {
+		ours := Isolation(p.Mechanism, p.Axis, Primary)
+		if ours.Level == p.Level {
+			continue
+		}
+		cell := &CellDifference{Mechanism: p.Mechanism, Axis: p.Axis, Popular: p}
+		for _, q := range propertiesOf(p.Mechanism, p.Axis) {
+			if q.Reading == Primary {
+				cell.Primary = append(cell.Primary, q)
+			}
+		}
+		rows = append(rows, Disagreement{
+			ID:        string(p.Source) + ":" + p.Mechanism.String() + ":" + p.Axis.String(),
+			Topic:     p.Axis.String() + " isolation of " + p.Mechanism.String(),
+			Positions: []Statement{{p.Text, p.Basis, p.Source}},
+			Finding:   Statement{ours.Text, ours.Basis, ours.Source},
+			Cell:      cell,
+		})
+	}
+	return rows
+}

@@ -1,0 +1,307 @@
+package sharing
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/internal/problem"
+)
+
+// Architecture is a generation of NVIDIA GPUs; generations are ordered from
+// oldest to newest. The zero value is ArchitectureUnknown.
+type Architecture uint8
+
+// The architectures.
+const (
+	ArchitectureUnknown Architecture = iota
+	Pascal                           // P100
+	Volta                            // V100
+	Turing                           // T4, RTX 2080 Ti
+	Ampere                           // A100, A10, A30, A40
+	Ada                              // L4, L40S, RTX 4090
+	Hopper                           // H100, H200
+	Blackwell                        // B200, RTX PRO 6000; B300 and GB300 (Blackwell Ultra) too
+)
+
+var architectureNames = [...]string{"unknown", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell"}
+
+// String returns the architecture's text, for example "hopper".
+func (a Architecture) String() string { return enumName(architectureNames[:], int(a), "Architecture") }
+
+// MarshalText returns the architecture's text.
+func (a Architecture) MarshalText() ([]byte, error) {
+	return enumText(architectureNames[:], int(a), "architecture")
+}
+
+// UnmarshalText reads an architecture's text.
+func (a *Architecture) UnmarshalText(b []byte) error {
+	i, err := enumParse(architectureNames[:], b, "architecture")
+	if err == nil {
+		*a = Architecture(i)
+	}
+	return err
+}
+
+// ComputeCapability is the CUDA compute capability of a GPU, for example {9, 0}.
+type ComputeCapability struct{ Major, Minor int }
+
+// String formats it as CUDA does: "9.0".
+func (c ComputeCapability) String() string { return fmt.Sprintf("%d.%d", c.Major, c.Minor) }
+
+// MarshalText writes what String returns.
+func (c ComputeCapability) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText reads "9.0".
+func (c *ComputeCapability) UnmarshalText(b []byte) error {
+	parts, ok := parseVersion(string(b), 2)
+	if !ok || !strings.Contains(string(b), ".") {
+		return fmt.Errorf("sharing: %q is not a compute capability: write, for example, 9.0", clip(string(b)))
+	}
+	*c = ComputeCapability{parts[0], parts[1]}
+	return nil
+}
+
+// Compare returns -1, 0 or +1 as c is lower than, equal to or higher than d.
+func (c ComputeCapability) Compare(d ComputeCapability) int {
+	return cmp.Or(cmp.Compare(c.Major, d.Major), cmp.Compare(c.Minor, d.Minor))
+}
+
+// GPU is a row of the GPU table: what a product can do, as far as sources say.
+// Where a board carries several GPUs (A16) or one GPU and a CPU (GH200), all
+// figures are those of one GPU.
+type GPU struct {
+	// Name is the product name as NVML prints it, without "NVIDIA ".
+	Name string
+	// Aliases are other names that LookupGPU accepts. An alias may belong to
+	// several GPUs and is then ambiguous.
+	Aliases []string
+	// PCIIDs are vendor and device, as "10DE:20B2". Boards may share one.
+	PCIIDs []string
+	// Source is that of the name and the PCI ids.
+	Source SourceID
+
+	Chip         string // the chip's name, for example "GA100"
+	Architecture Architecture
+
+	ComputeCapability Cell[ComputeCapability]
+	// Memory is the total that NVML reports where MemoryVisible is set. Else
+	// it is the nominal size in GiB, of which a driver shows up to 2% less on
+	// HBM and up to 7% less on GDDR boards with ECC.
+	Memory        Cell[Bytes]
+	MemoryVisible bool
+	// MemoryBandwidthGBps is the peak bandwidth of device memory in 10^9 bytes
+	// per second, as NVIDIA's data sheet rounds it where the source is one.
+	MemoryBandwidthGBps Cell[float64]
+	// SMs is the number of streaming multiprocessors with MIG off. In MIG mode
+	// fewer may be usable: 98 of 108 on A100.
+	SMs Cell[int]
+
+	// MIG says whether the GPU has MIG.
+	MIG Cell[Answer]
+	// MIGMinDriver is the oldest driver with MIG on this GPU.
+	MIGMinDriver Cell[Driver]
+	// TimesliceSetting says whether the length of a time slice can be set
+	// (nvidia-smi compute-policy --set-timeslice). It cannot on MIG devices.
+	TimesliceSetting Cell[Answer]
+	// VGPU says whether NVIDIA vGPU knows the GPU; a licence and a hypervisor
+	// are needed besides.
+	VGPU Cell[Answer]
+	// Note is what a user of the row should know; it may be empty.
+	Note string
+}
+
+// ResetlessMIG answers whether MIG mode can change without resetting the GPU:
+// on Hopper and later (NVML field 184 is the device's own answer).
+func (g *GPU) ResetlessMIG() Answer {
+	if g == nil || g.MIG.Value != Yes || g.Architecture == ArchitectureUnknown {
+		return Unknown
+	}
+	return AnswerOf(g.Architecture >= Hopper)
+}
+
+// GPUs lists the table, sorted by name. The slice is the caller's; what its
+// rows point to is shared and must not be modified.
+func GPUs() []GPU { return slices.Clone(gpuTable) }
+
+// UnknownGPUError says that a name is no name, alias or PCI id of the table.
+type UnknownGPUError struct {
+	Name    string   // the name that was given
+	Nearest []string // the product names nearest to it; may be empty
+}
+
+// Error names the nearest products and what else a user can give.
+func (e *UnknownGPUError) Error() string {
+	if len(e.Nearest) == 0 {
+		return fmt.Sprintf("sharing: unknown GPU %q; give the product name that nvidia-smi prints, or a PCI id such as 10DE:20B2", clip(e.Name))
+	}
+	return fmt.Sprintf("sharing: unknown GPU %q; did you mean %s?", clip(e.Name), orList(e.Nearest))
+}
+
+// AmbiguousGPUError says that a name fits several GPUs.
+type AmbiguousGPUError struct {
+	Name    string   // the name that was given
+	Matches []string // the product names it fits, sorted
+}
+
+// Error lists the matches.
+func (e *AmbiguousGPUError) Error() string {
+	return fmt.Sprintf("sharing: GPU %q is ambiguous: it can be %s", clip(e.Name), orList(e.Matches))
+}
+
+func orList(names []string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = fmt.Sprintf("%q", n)
+	}
+	if len(quoted) == 1 {
+		return quoted[0]
+	}
+	return strings.Join(quoted[:len(quoted)-1], ", ") + " or " + quoted[len(quoted)-1]
+}
+
+// FoldGPUName returns the loose key under which GPU names compare equal: lower
+// case, without a leading "NVIDIA", without what stands in parentheses, and
+// without spaces, hyphens, underscores, slashes and dots. "NVIDIA A100-SXM4-80GB"
+// and "a100 sxm4 80gb (PG509)" both fold to "a100sxm480gb".
+func FoldGPUName(s string) string {
+	var b strings.Builder
+	b.Grow(len(s))
+	depth := 0
+	for _, r := range s {
+		switch {
+		case r == '(':
+			depth++
+		case r == ')':
+			depth = max(0, depth-1)
+		case depth > 0 || r == ' ' || r == '\t' || r == '-' || r == '_' || r == '/' || r == '.':
+		case r >= 'A' && r <= 'Z':
+			b.WriteRune(r + 'a' - 'A')
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return strings.TrimPrefix(b.String(), "nvidia")
+}
+
+// gpuIndex maps folded names, folded aliases and PCI ids to rows of the table.
+type gpuIndex struct {
+	names   map[string]*GPU
+	aliases map[string][]*GPU
+	pci     map[string][]*GPU
+	words   []string // every name and alias, for suggestions
+	owner   map[string]*GPU
+}
+
+var gpuByKey = indexGPUs(gpuTable)
+
+func indexGPUs(table []GPU) gpuIndex {
+	x := gpuIndex{map[string]*GPU{}, map[string][]*GPU{}, map[string][]*GPU{}, nil, map[string]*GPU{}}
+	for i := range table {
+		g := &table[i]
+		x.names[FoldGPUName(g.Name)] = g
+		for _, word := range append([]string{g.Name}, g.Aliases...) {
+			key := FoldGPUName(word)
+			if word != g.Name {
+				x.aliases[key] = append(x.aliases[key], g)
+			}
+			if x.owner[key] == nil {
+				x.owner[key] = g
+				x.words = append(x.words, key)
+			}
+		}
+		for _, id := range g.PCIIDs {
+			x.pci[id] = append(x.pci[id], g)
+		}
+	}
+	return x
+}
+
+// LookupGPU finds a GPU by product name ("NVIDIA A100-SXM4-80GB"), alias
+// ("A100-80GB") or PCI id. Names compare by FoldGPUName. A product name wins
+// over an alias: "H200" is the SXM board, which NVML calls so; "A100" fits four
+// boards and is an *AmbiguousGPUError. A short form that gives the memory size
+// but no form factor ("A100-80GB", "V100-32GB", "H100-80GB") means the SXM
+// board. PCI ids are "0x20B2" (device), "0x20B210DE" (device and vendor, as
+// NVML and mig-parted write it, a ":subsystem" after it is ignored) or
+// "10DE:20B2". Other names are an *UnknownGPUError.
+//
+// The GPU is shared and must not be modified.
+func LookupGPU(name string) (*GPU, error) {
+	if id, ok := pciKey(name); ok {
+		return oneGPU(name, gpuByKey.pci[id])
+	}
+	key := FoldGPUName(name)
+	if g := gpuByKey.names[key]; g != nil {
+		return g, nil
+	}
+	return oneGPU(name, gpuByKey.aliases[key])
+}
+
+func oneGPU(name string, matches []*GPU) (*GPU, error) {
+	switch len(matches) {
+	case 0:
+		return nil, &UnknownGPUError{Name: name, Nearest: nearestGPUs(name)}
+	case 1:
+		return matches[0], nil
+	}
+	e := &AmbiguousGPUError{Name: name}
+	for _, g := range matches {
+		e.Matches = append(e.Matches, g.Name)
+	}
+	slices.Sort(e.Matches)
+	return nil, e
+}
+
+// pciKey returns the table's form of a PCI id, and whether s is one at all.
+func pciKey(s string) (string, bool) {
+	t := strings.ToUpper(strings.TrimSpace(s))
+	if rest, ok := strings.CutPrefix(t, "0X"); ok {
+		rest, _, _ = strings.Cut(rest, ":")
+		switch {
+		case !isHex(rest):
+			return "", false
+		case len(rest) == 4:
+			return "10DE:" + rest, true
+		case len(rest) == 8:
+			return rest[4:] + ":" + rest[:4], true
+		}
+		return "", false
+	}
+	if len(t) == 9 && t[4] == ':' && isHex(t[:4]) && isHex(t[5:]) {
+		return t, true
+	}
+	return "", false
+}
+
+func isHex(s string) bool { return s != "" && strings.Trim(s, "0123456789ABCDEF") == "" }
+
+// nearestGPUs suggests at most three products.
+func nearestGPUs(name string) []string {
+	key := FoldGPUName(name)
+	if key == "" || len(key) > 64 {
+		return nil
+	}
+	var near []string
+	add := func(word string) {
+		if n := gpuByKey.owner[word].Name; !slices.Contains(near, n) && len(near) < 3 {
+			near = append(near, n)
+		}
+	}
+	for _, w := range gpuByKey.words {
+		if len(key) >= 3 && strings.Contains(w, key) {
+			add(w)
+		}
+	}
+	left := slices.Clone(gpuByKey.words)
+	for len(near) < 3 {
+		w := problem.Nearest(key, left)
+		if w == "" {
+			break
+		}
+		add(w)
+		left = slices.DeleteFunc(left, func(x string) bool { return x == w })
+	}
+	return near
+}

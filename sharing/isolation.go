@@ -1,0 +1,239 @@
+package sharing
+
+import "slices"
+
+// Reading says whose reading of a mechanism a statement is.
+type Reading uint8
+
+// The readings.
+const (
+	Primary Reading = iota // vendor documentation, source code, measurements
+	Popular                // the widely read comparison tables (A10, A14)
+)
+
+var readingNames = [...]string{"primary", "popular"}
+
+// String returns "primary" or "popular".
+func (r Reading) String() string { return enumName(readingNames[:], int(r), "Reading") }
+
+// MarshalText returns the reading's text.
+func (r Reading) MarshalText() ([]byte, error) { return enumText(readingNames[:], int(r), "reading") }
+
+// UnmarshalText reads a reading's text.
+func (r *Reading) UnmarshalText(b []byte) error {
+	i, err := enumParse(readingNames[:], b, "reading")
+	if err == nil {
+		*r = Reading(i)
+	}
+	return err
+}
+
+// Mode is a way of running a mechanism that a statement may depend on. The
+// zero value, ModeAny, asks nothing.
+type Mode uint8
+
+// The modes.
+const (
+	ModeAny                Mode = iota
+	ModeStaticSMPartitions      // MPS: SMs reserved per partition
+	ModePinnedMemoryLimits      // MPS: a device memory limit set for every client
+	ModeCgroupMemoryLimits      // MPS: memory partitioning by cgroup (CUDA 13.4)
+	ModeVGPUEqualShare          // vGPU: the equal share scheduler
+	ModeVGPUFixedShare          // vGPU: the fixed share scheduler
+)
+
+var modeNames = [...]string{"any", "static-sm-partitions", "pinned-memory-limits", "cgroup-memory-limits", "vgpu-equal-share", "vgpu-fixed-share"}
+
+// String returns the mode's text, for example "static-sm-partitions".
+func (m Mode) String() string { return enumName(modeNames[:], int(m), "Mode") }
+
+// MarshalText returns the mode's text.
+func (m Mode) MarshalText() ([]byte, error) { return enumText(modeNames[:], int(m), "mode") }
+
+// UnmarshalText reads a mode's text.
+func (m *Mode) UnmarshalText(b []byte) error {
+	i, err := enumParse(modeNames[:], b, "mode")
+	if err == nil {
+		*m = Mode(i)
+	}
+	return err
+}
+
+// Environment is what is known of a place where a mechanism would run. The
+// zero value knows nothing.
+type Environment struct {
+	GPU    *GPU // nil: not known; the GPU is not modified
+	Driver Driver
+	// Whether each mode is in force. Unknown is not No.
+	StaticPartitions   Answer
+	PinnedMemoryLimits Answer
+	CgroupMemoryLimits Answer
+	VGPUEqualShare     Answer
+	VGPUFixedShare     Answer
+}
+
+func (e Environment) mode(m Mode) Answer {
+	switch m {
+	case ModeAny:
+		return Yes
+	case ModeStaticSMPartitions:
+		return e.StaticPartitions
+	case ModePinnedMemoryLimits:
+		return e.PinnedMemoryLimits
+	case ModeCgroupMemoryLimits:
+		return e.CgroupMemoryLimits
+	case ModeVGPUEqualShare:
+		return e.VGPUEqualShare
+	case ModeVGPUFixedShare:
+		return e.VGPUFixedShare
+	}
+	return Unknown
+}
+
+// Condition says where a statement holds. Its zero value holds everywhere.
+type Condition struct {
+	MinArchitecture Architecture // ArchitectureUnknown: no bound
+	MaxArchitecture Architecture // ArchitectureUnknown: no bound
+	MinDriver       Driver       // zero: no bound
+	MinCUDA         CUDAVersion  // zero: no bound; the CUDA version the driver supports
+	Mode            Mode
+	// Note is what else must be so and cannot be checked here, for example a
+	// kernel version. It may be empty.
+	Note string
+}
+
+// IsZero answers whether the condition asks nothing that can be checked.
+func (c Condition) IsZero() bool {
+	c.Note = ""
+	return c == Condition{}
+}
+
+// Holds answers whether the condition holds in env: No if any part fails, else
+// Unknown if any part cannot be told, else Yes. Note is not looked at.
+func (c Condition) Holds(env Environment) Answer {
+	answer := env.mode(c.Mode)
+	if c.MinArchitecture != ArchitectureUnknown || c.MaxArchitecture != ArchitectureUnknown {
+		answer = both(answer, c.architectureHolds(env.GPU))
+	}
+	if !c.MinDriver.IsZero() {
+		answer = both(answer, env.Driver.atLeast(c.MinDriver))
+	}
+	if !c.MinCUDA.IsZero() {
+		answer = both(answer, env.Driver.SupportsCUDA(c.MinCUDA))
+	}
+	return answer
+}
+
+func (c Condition) architectureHolds(g *GPU) Answer {
+	if g == nil || g.Architecture == ArchitectureUnknown {
+		return Unknown
+	}
+	return AnswerOf(g.Architecture >= c.MinArchitecture &&
+		(c.MaxArchitecture == ArchitectureUnknown || g.Architecture <= c.MaxArchitecture))
+}
+
+// both is the three-valued "and".
+func both(a, b Answer) Answer {
+	switch {
+	case a == No || b == No:
+		return No
+	case a == Unknown || b == Unknown:
+		return Unknown
+	}
+	return Yes
+}
+
+// Property is one statement about how a mechanism isolates on one axis.
+type Property struct {
+	Mechanism Mechanism
+	Axis      Axis
+	Level     Level
+	Text      string    // what is and is not separated, in a sentence
+	When      Condition // where it holds
+	// Caps marks a statement that lowers the level wherever it may hold: no
+	// stronger one counts there unless the condition is known to fail.
+	Caps    bool
+	Basis   Basis
+	Source  SourceID
+	Reading Reading
+}
+
+// Properties lists every statement about m on axis a, those of the primary
+// reading first, each reading's default statement before its conditional
+// ones. A mechanism or axis that does not exist has none. The slice is the
+// caller's.
+//
+// The axes ask what neighbours can do to one:
+//
+//   - Memory covers both protection (can a neighbour read or write one's
+//     memory) and exhaustion (can it take what one counts on). The weaker
+//     rules; a mechanism that protects address spaces but limits nobody is at
+//     most partial, and none where the vendor itself says so. Text says both.
+//   - Compute is none without any share, partial for a cap that reserves
+//     nothing, driver or hardware for a reservation.
+//   - Fault is none where a neighbour's fatal GPU fault ends one's work.
+//   - Jitter is what neighbours do to latency; see Level.
+//
+// Of MIG+MPS the statements are about neighbours in one instance; towards
+// other instances those of MIG hold.
+func Properties(m Mechanism, a Axis) []Property { return slices.Clone(propertiesOf(m, a)) }
+
+func propertiesOf(m Mechanism, a Axis) []Property {
+	if int(m) >= MechanismCount || int(a) >= AxisCount {
+		return nil
+	}
+	return propertyTable[m][a]
+}
+
+// Isolation returns the default statement of a reading: the one without a
+// condition. Where a reading says nothing it is LevelUnknown, without a source.
+func Isolation(m Mechanism, a Axis, r Reading) Property {
+	for _, p := range propertiesOf(m, a) {
+		if p.Reading == r && p.When.IsZero() {
+			return p
+		}
+	}
+	return unknownProperty(m, a, r)
+}
+
+// IsolationIn returns the strongest statement of the primary reading whose
+// condition is known to hold in env. A statement that caps (Property.Caps)
+// counts against it unless its condition is known not to hold: what is not
+// known is never taken for a guarantee. It allocates nothing.
+func IsolationIn(m Mechanism, a Axis, env Environment) Property {
+	best := unknownProperty(m, a, Primary)
+	table := propertiesOf(m, a)
+	found := -1
+	for i := range table {
+		p := &table[i]
+		if p.Reading == Primary && !p.Caps && p.When.Holds(env) == Yes && (found < 0 || p.Level > table[found].Level) {
+			found = i
+		}
+	}
+	for i := range table {
+		p := &table[i]
+		if p.Reading == Primary && p.Caps && p.When.Holds(env) != No && (found < 0 || p.Level < table[found].Level) {
+			found = i
+		}
+	}
+	if found >= 0 {
+		best = table[found]
+	}
+	return best
+}
+
+func unknownProperty(m Mechanism, a Axis, r Reading) Property {
+	return Property{Mechanism: m, Axis: a, Reading: r, Level: LevelUnknown, Text: "no source says"}
+}
+
+var propertyTable = indexProperties(primaryProperties, popularProperties)
+
+func indexProperties(tables ...[]Property) (t [MechanismCount][AxisCount][]Property) {
+	for _, rows := range tables {
+		for _, p := range rows {
+			cell := &t[p.Mechanism][p.Axis]
+			*cell = append(*cell, p)
+		}
+	}
+	return t
+}
