@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -49,7 +50,7 @@ func Discover(id DeviceIdentity, profiles []DeviceProfile) (*Model, error) {
 			return m, nil
 		}
 	}
-	m := &Model{Key: foldKey(id.Name), Products: []string{id.Name}, byName: map[string]*Profile{},
+	m := &Model{Key: deviceKey(id.Name), Products: []string{id.Name}, byName: map[string]*Profile{},
 		Memory: sharing.KnownCell(id.Memory, DeviceSource), Resetless: id.Resetless == sharing.Yes,
 		Verification: "answered by the device"}
 	if len(candidates) == 1 {
@@ -84,15 +85,7 @@ func Discover(id DeviceIdentity, profiles []DeviceProfile) (*Model, error) {
 	return m, nil
 }
 
-func foldKey(name string) string {
-	key := []byte(foldGPU(name))
-	for i, c := range key {
-		if c == ' ' {
-			key[i] = '-'
-		}
-	}
-	return string(key) + "@device"
-}
+func deviceKey(name string) string { return strings.Join(gpuWords(name), "-") + "@device" }
 
 // agrees reports whether a device's answers are the catalogue's in everything
 // that planning rests on.
