@@ -315,7 +315,7 @@ func TestApplyConditions(t *testing.T) {
 	t.Run("GPU held", func(t *testing.T) {
 		g := simulated(t, a100, migtest.Options{})
 		g.Hold(true)
-		if _, err := mig.Apply(ctx, g, plan, mig.ApplyOptions{}); !errors.Is(err, mig.ErrInUse) {
+		if _, err := mig.Apply(ctx, g, plan, mig.ApplyOptions{}); !errors.Is(err, mig.ErrInUse) || !strings.Contains(err.Error(), "profilers") {
 			t.Errorf("err = %v", err)
 		}
 	})
@@ -353,7 +353,7 @@ func TestApplyConditions(t *testing.T) {
 			return nil
 		}})
 		var ae *mig.ApplyError
-		if !errors.Is(err, context.Canceled) || !errors.As(err, &ae) || !ae.RolledBack || len(ae.Done) == 0 {
+		if !errors.Is(err, context.Canceled) || !errors.As(err, &ae) || !ae.RolledBack || len(ae.Done) == 0 || len(ae.Undone) != len(ae.Done) {
 			t.Errorf("err = %v", err)
 		}
 		if leaks := g.Leaks(have); len(leaks) > 0 {

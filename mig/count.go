@@ -226,10 +226,10 @@ func fitCompute(rule CIRule, g int, sizes []int) bool {
 	switch rule {
 	case CISingle:
 		return len(sizes) <= 1 && sum <= g
-	case CIAligned:
-		return sum <= g && slots <= computeSlots(g)
+	case CIContiguous:
+		return sum <= g
 	}
-	return sum <= g
+	return sum <= g && slots <= computeSlots(g) // unknown is as strict as aligned
 }
 
 // computeSlots is the number of slots that c compute slices take where compute

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -19,7 +21,7 @@ import (
 func TestCheckpointRestore(t *testing.T) {
 	ctx := context.Background()
 	m := lookup(t, "H200")
-	g := simulated(t, m, migtest.Options{Layout: parse(t, m, "3g.71gb@4[1+2]!busy,1g.35gb@0,1g.18gb@3[]")})
+	g := simulated(t, m, migtest.Options{Layout: parse(t, m, "3g.71gb@4[2+1]!busy,1g.35gb@0,1g.18gb@3[]")})
 	state, err := g.State(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -108,6 +110,40 @@ func FuzzParseLayout(f *testing.F) {
 		var j mig.Layout
 		if err := json.Unmarshal(data, &j); err != nil || j.String() != l.String() {
 			t.Errorf("%s -> %s, %v", data, j, err)
+		}
+	})
+}
+
+func FuzzParseDeviceFilter(f *testing.F) {
+	for _, s := range []string{"0x233510DE", "0x2bb310de:0x204D10DE", "0x", "0x233510DE:"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		filter, err := mig.ParseDeviceFilter(s)
+		if err != nil {
+			if filter != (mig.DeviceFilter{}) {
+				t.Errorf("%v with %v", filter, err)
+			}
+			return
+		}
+		if back, err := mig.ParseDeviceFilter(filter.String()); err != nil || back != filter {
+			t.Errorf("%q -> %s -> %v, %v", s, filter, back, err)
+		}
+	})
+}
+
+func FuzzParsePartedFile(f *testing.F) {
+	f.Add("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  config.yaml: |\n    version: v1\n    mig-configs: {a: [{devices: all, mig-enabled: false}]}\n")
+	f.Add("apiVersion: v1\nkind: List\nitems: [{kind: ConfigMap, data: {config.yaml: 7}}, 3, null]\n")
+	f.Fuzz(func(t *testing.T, s string) {
+		named, err := mig.ParsePartedFile([]byte(s))
+		if (err == nil) != (len(named) > 0) {
+			t.Fatalf("%v with %v", named, err)
+		}
+		for _, n := range named {
+			if _, err := n.Config.Marshal(); err != nil {
+				t.Errorf("%s: %v", n.Source, err)
+			}
 		}
 	})
 }
@@ -240,6 +276,73 @@ func TestDraw(t *testing.T) {
 	}
 	golden.Check(t, "testdata/bars.txt", []byte(b.String()))
 	golden.Check(t, "testdata/layouts.svg", []byte(mig.SVG(layouts, []string{"A100 <80GB>", "RTX PRO 6000"})))
+}
+
+// TestEnums: every text round-trips, other texts and values are errors.
+func TestEnums(t *testing.T) {
+	check := func(name string, n int, marshal func(int) ([]byte, error), unmarshal func([]byte) (int, error)) {
+		for i := range n {
+			text, err := marshal(i)
+			if err != nil {
+				t.Errorf("%s %d: %v", name, i, err)
+				continue
+			}
+			if back, err := unmarshal(text); err != nil || back != i {
+				t.Errorf("%s %s: %d, %v", name, text, back, err)
+			}
+		}
+		if text, err := marshal(n); !errors.Is(err, mig.ErrInvalid) {
+			t.Errorf("%s %d marshals to %s", name, n, text)
+		}
+		if v, err := unmarshal([]byte("nonsense")); !errors.Is(err, mig.ErrInvalid) {
+			t.Errorf("%s: nonsense is %d", name, v)
+		}
+	}
+	check("verification", 6, func(i int) ([]byte, error) { return mig.Verification(i).MarshalText() }, func(b []byte) (int, error) {
+		var v mig.Verification
+		err := v.UnmarshalText(b)
+		return int(v), err
+	})
+	check("ci rule", 4, func(i int) ([]byte, error) { return mig.CIRule(i).MarshalText() }, func(b []byte) (int, error) {
+		var v mig.CIRule
+		err := v.UnmarshalText(b)
+		return int(v), err
+	})
+	check("rule", 5, func(i int) ([]byte, error) { return mig.Rule(i).MarshalText() }, func(b []byte) (int, error) {
+		var v mig.Rule
+		err := v.UnmarshalText(b)
+		return int(v), err
+	})
+	check("op", 2, func(i int) ([]byte, error) { return mig.Op(i).MarshalText() }, func(b []byte) (int, error) {
+		var v mig.Op
+		err := v.UnmarshalText(b)
+		return int(v), err
+	})
+	check("policy", 3, func(i int) ([]byte, error) { return mig.Policy(i).MarshalText() }, func(b []byte) (int, error) {
+		var v mig.Policy
+		err := v.UnmarshalText(b)
+		return int(v), err
+	})
+	check("strategy", 3, func(i int) ([]byte, error) { return mig.Strategy(i).MarshalText() }, func(b []byte) (int, error) {
+		var v mig.Strategy
+		err := v.UnmarshalText(b)
+		return int(v), err
+	})
+}
+
+// TestNoCgo: a program that imports mig and no leaf needs no C compiler.
+func TestNoCgo(t *testing.T) {
+	cmd := exec.Command("go", "list", "-deps", "github.com/cotenant/cotenant/mig", "github.com/cotenant/cotenant/mig/migtest")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dep := range strings.FieldsSeq(string(out)) {
+		if dep == "runtime/cgo" || strings.Contains(dep, "go-nvml") {
+			t.Errorf("mig depends on %s", dep)
+		}
+	}
 }
 
 func TestMetrics(t *testing.T) {
