@@ -64,7 +64,7 @@ func checkExpected(t *testing.T, file, word string, r *decision.Result) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := regexp.MustCompile(`(?m)^# `+word+`: (.*)$`).FindStringSubmatch(string(data))
+	m := regexp.MustCompile(`(?m)^# ` + word + `: (.*)$`).FindStringSubmatch(string(data))
 	if m == nil {
 		t.Fatal("no expectation")
 	}
