@@ -11,11 +11,11 @@
 // Attribute divides a shared GPU's price among its tenants so that the parts
 // and the idle row add up to the price to the last micro-unit.
 //
-// Figures from elsewhere carry their source as a sharing.SourceID; OverheadPriors
-// lists what each source says sharing costs, and says nothing where no source
-// does. The letters TV, A and S in comments name rows of the project's table of
-// facts (S0 to S2 are widely read articles whose calculators are reproduced,
-// with their errors named).
+// What a mechanism costs by itself is not known here: sharing.InfoFor(m).Overhead
+// is the bracket to start from, with its source, and OverheadRange makes it
+// ready for money. The letters TV, T and S in comments name rows of the
+// project's table of facts; sharing.SourceByID says what each is. S0 to S2 are
+// widely read articles whose calculators are reproduced, their errors named.
 //
 // All functions are safe for concurrent use; none does I/O.
 package cost

@@ -155,9 +155,9 @@ func ExampleReapedHours() {
 }
 
 func ExampleOverheadRange() {
-	low, high, ok := cost.OverheadRange(sharing.TimeSlicing)
+	low, high, ok := cost.OverheadRange(sharing.InfoFor(sharing.TimeSlicing).Overhead)
 	fmt.Println(low, high, ok)
-	_, _, ok = cost.OverheadRange(sharing.HAMi)
+	_, _, ok = cost.OverheadRange(sharing.InfoFor(sharing.HAMi).Overhead)
 	fmt.Println("HAMi:", ok)
 	// Output:
 	// 1% 11% true

@@ -45,7 +45,7 @@ func TestReapingPolicies(t *testing.T) {
 		if got, err := ps[i].Recovered(episodes); err != nil || got != want {
 			t.Errorf("%s recovers %v, %v; want %v", ps[i].Name, got, err, want)
 		}
-		if ps[i].Source.ID == "" || ps[i].Source.Title == "" || ps[i].Source.Basis == sharing.BasisUnknown {
+		if _, ok := sharing.SourceByID(ps[i].Source.ID); !ok || ps[i].Source.Title == "" || ps[i].Source.Basis == sharing.BasisUnknown {
 			t.Errorf("%s has no source", ps[i].Name)
 		}
 	}
@@ -57,25 +57,24 @@ func TestReapingPolicies(t *testing.T) {
 	}
 }
 
-func TestOverheads(t *testing.T) {
+func TestOverheadRange(t *testing.T) {
 	for _, c := range []struct {
-		m         sharing.Mechanism
+		o         sharing.Overhead
 		low, high PPM
 		ok        bool
 	}{
-		{sharing.TimeSlicing, 1 * Percent, 11 * Percent, true}, {sharing.MPS, 4 * Percent, 40 * Percent, true}, {sharing.MIG, 0, 0, true},
-		{sharing.Exclusive, 0, 0, true}, {sharing.HAMi, 0, 0, false}, {sharing.None, 0, 0, false},
+		{sharing.InfoFor(sharing.TimeSlicing).Overhead, 1 * Percent, 11 * Percent, true},
+		{sharing.InfoFor(sharing.MPS).Overhead, 4 * Percent, 40 * Percent, true},
+		{sharing.InfoFor(sharing.Exclusive).Overhead, 0, 0, true},
+		{sharing.InfoFor(sharing.HAMi).Overhead, 0, 0, false},
+		{sharing.Overhead{}, 0, 0, false},
+		{sharing.Overhead{Known: true, Low: math.NaN()}, 0, 0, false},
+		{sharing.Overhead{Known: true, High: math.Inf(1)}, 0, 0, false},
+		{sharing.Overhead{Known: true, Low: 0.2, High: 0.1}, 0, 0, false},
+		{sharing.Overhead{Known: true, Low: -0.2, High: 0.1}, 0, 0, false},
 	} {
-		low, high, ok := OverheadRange(c.m)
-		if low != c.low || high != c.high || ok != c.ok {
-			t.Errorf("%v: %v to %v, %v; want %v to %v, %v", c.m, low, high, ok, c.low, c.high, c.ok)
-		}
-	}
-	for _, m := range sharing.Mechanisms() {
-		for _, o := range Overheads(m) {
-			if o.Mechanism != m || o.Low > o.High || o.Low < 0 || o.Source == "" || o.Note == "" || o.Basis == sharing.BasisUnknown {
-				t.Errorf("%+v", o)
-			}
+		if low, high, ok := OverheadRange(c.o); low != c.low || high != c.high || ok != c.ok {
+			t.Errorf("%+v: %v to %v, %v; want %v to %v, %v", c.o, low, high, ok, c.low, c.high, c.ok)
 		}
 	}
 }

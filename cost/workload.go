@@ -110,7 +110,7 @@ type SharedFleet struct {
 	PricePerGPUHour Money
 	Tenants         int     // workloads on each GPU
 	Utilisation     float64 // fraction of a GPU that one workload keeps busy, 0 to 1
-	Overhead        PPM     // of the mechanism; see Overheads
+	Overhead        PPM     // of the mechanism; see OverheadRange
 }
 
 // FleetFigures is what sharing does for a SharedFleet.

@@ -37,7 +37,7 @@ var infos = []Info{
 			{ComplexityMedium, "Medium", BasisPopular, "S0"}, {ComplexityLow, "simplest", BasisPopular, "S1"}, {ComplexityLow, "simplest", BasisPopular, "S2"}},
 		Overhead: Overhead{0.01, 0.11, true, "saturated device: 1% with long kernels on L40S, 11% with short ones on A100", BasisDerived, "decision.a7"},
 		Overheads: []Overhead{
-			{0.068, 0.068, true, "share of a saturated H200 lost to switches of 0.153 ms every 2.09 ms", BasisMeasured, "H200"},
+			{0.073, 0.073, true, "saturated H200: a switch of 0.153 ms after every 2.09 ms of work, 6.8% of all time", BasisMeasured, "H200"},
 			{0.108, 0.110, true, "short vision kernels on A100, 3 to 7 pods", BasisMeasured, "NOS"},
 			{0.01, 0.01, true, "the author's own baseline report", BasisMeasured, "S0"},
 			{0.08, 0.08, true, "inferred from the calculator's printed figures", BasisInferred, "decision.a6"},

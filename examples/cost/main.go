@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
@@ -39,12 +40,18 @@ var calculators = []calculator{
 	{"attribute", "who pays for which part of a shared hour, by allocation, by use and by both", prepareAttribute},
 }
 
-const sources = `Sources
-  S0  GPU Sharing Performance Reality: 50-100% Latency Impact Analysis Across 6 Strategies on Amazon EKS
-  S1  Why share a GPU? The economics, the mechanics, the four mechanisms
-  S2  Why Share GPUs? (a comparison of MIG, MPS and time-slicing)
-  H200, TV12  measurements: Cotenant's own on an H200; the nos project's on an A100
-`
+// legend says what the sources are that the calculators name.
+func legend() string {
+	var b strings.Builder
+	b.WriteString("Sources\n")
+	for _, id := range []sharing.SourceID{"S0", "S1", "S2"} {
+		if s, ok := sharing.SourceByID(id); ok {
+			fmt.Fprintf(&b, "  %s  %s\n", id, s.Title)
+		}
+	}
+	b.WriteString("  Other names in the tables are keys of sharing.SourceByID.\n")
+	return b.String()
+}
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	out, err := execute(args, stdin)
@@ -103,7 +110,7 @@ func execute(args []string, stdin io.Reader) ([]byte, error) {
 		r.text(&b)
 		b.WriteString("\n")
 	}
-	b.WriteString(sources)
+	b.WriteString(legend())
 	return []byte(b.String()), nil
 }
 
@@ -148,7 +155,7 @@ func overview(fs *flag.FlagSet) string {
 	for _, c := range calculators {
 		fmt.Fprintf(&b, "  %-10s %s\n", c.name, c.about)
 	}
-	fmt.Fprintf(&b, "\n%s\n%s", defaults(fs), sources)
+	fmt.Fprintf(&b, "\n%s\n%s", defaults(fs), legend())
 	return b.String()
 }
 

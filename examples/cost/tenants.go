@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/cotenant/cotenant/cost"
@@ -55,11 +56,8 @@ func prepareTenants(fs *flag.FlagSet) func(io.Reader) (result, error) {
 	fs.TextVar(&mechanism, "mechanism", mechanism, "`mechanism` whose published overheads to use")
 	overhead := ppmFlag(fs, "overhead", 0, "your own figure in `percent`, in place of the published ones")
 	return func(io.Reader) (result, error) {
-		switch {
-		case mechanism == sharing.None:
-			return nil, fmt.Errorf("mechanism: none is no way to run a workload")
-		case mechanism == sharing.Exclusive && *tenants != 1:
-			return nil, fmt.Errorf("tenants: an exclusive GPU has 1 workload, not %d", *tenants)
+		if err := checkMechanism(mechanism, *tenants); err != nil {
+			return nil, err
 		}
 		fleet := cost.SharedFleet{GPUs: *gpus, PricePerGPUHour: *price, Tenants: *tenants, Utilisation: use.Float(), Overhead: *overhead}
 		f, err := fleet.Figures()
@@ -68,16 +66,16 @@ func prepareTenants(fs *flag.FlagSet) func(io.Reader) (result, error) {
 		}
 		r := tenantsResult{GPUs: *gpus, PricePerGPUHour: *price, Tenants: *tenants, Utilisation: *use, Mechanism: mechanism,
 			CapacityHours: f.CapacityHours, UtilisationHours: f.UtilisationHours}
-		priors := cost.Overheads(mechanism)
+		priors := priorsOf(mechanism)
 		if given(fs, "overhead") {
-			priors = []cost.Overhead{{Low: *overhead, High: *overhead, Note: "given with -overhead"}}
+			priors = []sharing.Overhead{{Known: true, Low: overhead.Float(), High: overhead.Float(), Text: "given with -overhead"}}
 		}
 		for _, o := range priors {
 			row, err := newTenantsRow(fleet, o)
 			if err != nil {
 				return nil, err
 			}
-			if !given(fs) && o.Source == "S1" {
+			if !given(fs) && o.Source == "decision.a6" {
 				row.Published = "S1: $0.95, -73%"
 			}
 			r.Rows = append(r.Rows, row)
@@ -92,17 +90,45 @@ func prepareTenants(fs *flag.FlagSet) func(io.Reader) (result, error) {
 	}
 }
 
-func newTenantsRow(fleet cost.SharedFleet, o cost.Overhead) (tenantsRow, error) {
-	row := tenantsRow{Overhead: span[cost.PPM]{o.Low, o.High}, Basis: "given", Source: o.Source, OnWhat: o.Note}
+// checkMechanism refuses what no GPU can do.
+func checkMechanism(m sharing.Mechanism, tenants int) error {
+	if m == sharing.None {
+		return fmt.Errorf("none is no way to run a workload")
+	}
+	if most, ok := sharing.InfoFor(m).MaxTenants.Get(); ok && tenants > most {
+		return fmt.Errorf("tenants: %s takes at most %d to a GPU, not %d", m, most, tenants)
+	}
+	return nil
+}
+
+// priorsOf lists what the sources say a mechanism costs, and last the bracket
+// to plan with where it is none of these.
+func priorsOf(m sharing.Mechanism) []sharing.Overhead {
+	info := sharing.InfoFor(m)
+	priors := slices.Clone(info.Overheads)
+	if info.Overhead.Known && !slices.Contains(priors, info.Overhead) {
+		plan := info.Overhead
+		plan.Text = "to plan with: " + plan.Text
+		priors = append(priors, plan)
+	}
+	return priors
+}
+
+func newTenantsRow(fleet cost.SharedFleet, o sharing.Overhead) (tenantsRow, error) {
+	row := tenantsRow{Basis: "given", Source: o.Source, OnWhat: o.Text}
 	if o.Source != "" {
 		row.Basis = o.Basis.String()
 	}
-	fleet.Overhead = o.Low
+	var ok bool
+	if row.Overhead.Low, row.Overhead.High, ok = cost.OverheadRange(o); !ok {
+		return row, fmt.Errorf("%v to %v is no range of overheads", o.Low, o.High)
+	}
+	fleet.Overhead = row.Overhead.Low
 	low, err := fleet.Figures()
 	if err != nil {
 		return row, err
 	}
-	fleet.Overhead = o.High
+	fleet.Overhead = row.Overhead.High
 	high, err := fleet.Figures()
 	if err != nil {
 		return row, err

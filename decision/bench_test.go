@@ -1,0 +1,58 @@
+package decision
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// BenchmarkEvaluate is the hot path of a scheduler: one workload against one
+// pool, every mechanism filtered and scored.
+func BenchmarkEvaluate(b *testing.B) {
+	f, err := ParseFleet([]byte(sample))
+	if err != nil {
+		b.Fatal(err)
+	}
+	p, err := CompilePool(&f.Pools[0])
+	if err != nil {
+		b.Fatal(err)
+	}
+	w := CompileWorkload(&f.Workloads[0])
+	var ev Evaluation
+	b.ReportAllocs()
+	for b.Loop() {
+		Evaluate(w, p, Neighbours{Trusted: 3, Untrusted: 5}, &ev)
+	}
+	if ev.Best() == nil {
+		b.Fatal("nothing passes")
+	}
+}
+
+// BenchmarkDecide1000x50 decides 1,000 workloads against 50 pools in one call.
+func BenchmarkDecide1000x50(b *testing.B) {
+	f := randomFleet(rand.New(rand.NewPCG(5, 6)), 50, 1000)
+	for i := range f.Pools {
+		f.Pools[i].Count = 64
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Decide(f, Options{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func TestEvaluateDoesNotAllocate(t *testing.T) {
+	f, err := ParseFleet([]byte(sample))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := CompilePool(&f.Pools[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := CompileWorkload(&f.Workloads[0])
+	var ev Evaluation
+	if n := testing.AllocsPerRun(100, func() { Evaluate(w, p, Neighbours{Trusted: 3}, &ev) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

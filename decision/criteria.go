@@ -1,0 +1,101 @@
+package decision
+
+import (
+	"github.com/cotenant/cotenant/internal/problem"
+)
+
+// Criterion is one respect in which candidates are scored.
+type Criterion uint8
+
+// The criteria.
+const (
+	CriterionIsolation  Criterion = iota // mean isolation level over the axes, 0 (none) to 1 (hardware)
+	CriterionLatency                     // expected slowdown, 1 = none: by neighbours; for kinds without latency objectives by the slice as well
+	CriterionThroughput                  // what saturated tenants together deliver, against one on a whole GPU
+	CriterionCost                        // cost of a replica as a share of a whole GPU
+	CriterionComplexity                  // operational complexity, 0 (nothing to run) to 4 (very high)
+	CriterionDensity                     // replicas on a GPU
+)
+
+// CriterionCount is the number of criteria.
+const CriterionCount = 6
+
+var criterionNames = []string{"isolation", "latency", "throughput", "cost", "complexity", "density"}
+
+// String returns the criterion's text.
+func (c Criterion) String() string { return nameOf(criterionNames, int(c)) }
+
+// MarshalText returns the criterion's text.
+func (c Criterion) MarshalText() ([]byte, error) { return textOf(criterionNames, int(c), "criterion") }
+
+// anchors are the raw values that count 0 and 1. They are fixed, so that a
+// score means the same whatever the other candidates are.
+var anchors = [CriterionCount]struct{ zero, one float64 }{
+	CriterionIsolation:  {0, 1},
+	CriterionLatency:    {4, 1},
+	CriterionThroughput: {0.5, 2},
+	CriterionCost:       {1, 1.0 / 7},
+	CriterionComplexity: {4, 0},
+	CriterionDensity:    {1, 7},
+}
+
+// Anchors returns the raw values of a criterion that are normalised to 0 and
+// to 1; values beyond them are cut off.
+func Anchors(c Criterion) (zero, one float64) {
+	if int(c) >= CriterionCount {
+		return 0, 0
+	}
+	return anchors[c].zero, anchors[c].one
+}
+
+func normalise(c Criterion, raw float64) float64 {
+	a := anchors[c]
+	n := (raw - a.zero) / (a.one - a.zero)
+	return min(1, max(0, n))
+}
+
+// Weights say how much each criterion counts, from 0 to 100; only their
+// proportions matter.
+type Weights struct {
+	Isolation  float64 `yaml:"isolation"`
+	Latency    float64 `yaml:"latency"`
+	Throughput float64 `yaml:"throughput"`
+	Cost       float64 `yaml:"cost"`
+	Complexity float64 `yaml:"complexity"`
+	Density    float64 `yaml:"density"`
+}
+
+func (w Weights) array() [CriterionCount]float64 {
+	return [CriterionCount]float64{w.Isolation, w.Latency, w.Throughput, w.Cost, w.Complexity, w.Density}
+}
+
+func (w Weights) validate() error {
+	var l problem.List
+	sum := 0.0
+	for c, v := range w.array() {
+		if !(v >= 0 && v <= 100) {
+			l.Addf(criterionNames[c], "use 0 to 100", "%v is out of range", v)
+		}
+		sum += v
+	}
+	if l.Len() == 0 && sum == 0 {
+		l.Addf("", "weigh at least one criterion", "are all 0")
+	}
+	return l.Err()
+}
+
+// normalised divides the weights by their sum.
+func (w Weights) normalised() [CriterionCount]float64 {
+	a := w.array()
+	sum := 0.0
+	for _, v := range a {
+		sum += v
+	}
+	if sum <= 0 {
+		return [CriterionCount]float64{}
+	}
+	for i := range a {
+		a[i] /= sum
+	}
+	return a
+}

@@ -1,0 +1,304 @@
+package decision
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Options tune Decide. The zero value is the documented default.
+type Options struct {
+	// MaxPoolsListed is the number of pools up to which every mechanism on
+	// every pool stands among the candidates; with more pools each mechanism
+	// is listed once, on the pool that was chosen or suits best. 0 means 16.
+	MaxPoolsListed int
+}
+
+// choice is a candidate that could be taken.
+type choice struct {
+	pool      int
+	mechanism sharing.Mechanism
+	profile   int16
+	tenants   int
+	score     float64
+	// preference is the score and what its pool's price adds; it orders
+	// candidates of different pools.
+	preference float64
+}
+
+// planner holds a fleet while it is being decided.
+type planner struct {
+	opt       Options
+	pools     []*CompiledPool
+	workloads []*CompiledWorkload
+	trust     *trustClasses
+	choices   [][]choice  // by workload, best first
+	bonus     [][]float64 // by workload and pool, see poolBonus
+	banned    map[banKey]Code
+	chosen    []*choice
+	full      []map[banKey]int // by workload: pools that were full, with the GPUs wanted
+	groups    map[groupKey]*group
+}
+
+type banKey struct {
+	workload, pool int
+	mechanism      sharing.Mechanism
+}
+
+type groupKey struct {
+	pool      int
+	mechanism sharing.Mechanism
+}
+
+// Decide answers for the whole fleet. The fleet is validated first; its error
+// names every problem. A workload that fits nowhere is not an error: it gets
+// mechanism none and all its reasons. The result depends on the fleet's
+// content only, not on its order.
+func Decide(f *Fleet, opt Options) (*Result, error) {
+	if f == nil {
+		return nil, errors.New("decision: the fleet is nil")
+	}
+	if err := f.Validate(); err != nil {
+		return nil, err
+	}
+	if opt.MaxPoolsListed <= 0 {
+		opt.MaxPoolsListed = 16
+	}
+	pl := &planner{opt: opt, banned: map[banKey]Code{}}
+	for i := range f.Pools {
+		p, err := CompilePool(&f.Pools[i])
+		if err != nil {
+			return nil, err
+		}
+		pl.pools = append(pl.pools, p)
+	}
+	for i := range f.Workloads {
+		pl.workloads = append(pl.workloads, CompileWorkload(&f.Workloads[i]))
+	}
+	slices.SortFunc(pl.pools, func(a, b *CompiledPool) int { return cmp.Compare(a.pool.Name, b.pool.Name) })
+	slices.SortFunc(pl.workloads, func(a, b *CompiledWorkload) int { return cmp.Compare(a.workload.Name, b.workload.Name) })
+	pl.trust = classify(pl.workloads)
+	pl.evaluate()
+	if err := pl.assign(); err != nil {
+		return nil, err
+	}
+	return pl.result()
+}
+
+func (pl *planner) neighbours(w, p int) Neighbours {
+	return pl.trust.neighbours(w, pl.workloads[w], pl.pools[p].pool.Name)
+}
+
+// evaluate collects what each workload could take, best first.
+func (pl *planner) evaluate() {
+	pl.choices = make([][]choice, len(pl.workloads))
+	pl.bonus = make([][]float64, len(pl.workloads))
+	var ev Evaluation
+	for w, cw := range pl.workloads {
+		each := make([]float64, len(pl.pools)) // price of a replica under the pool's best candidate, 0 = none
+		for p, cp := range pl.pools {
+			Evaluate(cw, cp, pl.neighbours(w, p), &ev)
+			for i := range ev.Candidates {
+				if c := &ev.Candidates[i]; c.Verdict == Pass {
+					pl.choices[w] = append(pl.choices[w], choice{pool: p, mechanism: c.Mechanism, profile: c.profile, tenants: c.Tenants, score: c.Score})
+				}
+			}
+			if best := ev.Best(); best != nil && cp.priced {
+				each[p] = float64(cp.price.Micros()) / float64(best.Tenants)
+			}
+		}
+		pl.bonus[w] = poolBonus(each, cw.weights[CriterionCost])
+		for i := range pl.choices[w] {
+			c := &pl.choices[w][i]
+			c.preference = c.score + pl.bonus[w][c.pool]
+		}
+		slices.SortFunc(pl.choices[w], compareChoices)
+	}
+}
+
+// poolBonus is what a pool's price adds to the scores of its candidates, the
+// same for all of them, so that prices decide between pools and not between
+// the mechanisms of one: 0 for the pool where a replica is dearest, up to the
+// whole weight of the cost criterion.
+func poolBonus(each []float64, weight float64) []float64 {
+	bonus := make([]float64, len(each))
+	dearest := slices.Max(each)
+	for p, e := range each {
+		if e > 0 && dearest > 0 {
+			bonus[p] = 100 * weight * (1 - e/dearest)
+		}
+	}
+	return bonus
+}
+
+func compareChoices(a, b choice) int {
+	return cmp.Or(cmp.Compare(b.preference, a.preference), cmp.Compare(a.mechanism, b.mechanism), cmp.Compare(a.pool, b.pool))
+}
+
+// assign gives each workload its best choice for which there is room. Those
+// with the fewest ways out come first. A group in which nobody meets a
+// neighbour has no point: its workloads choose again without it.
+func (pl *planner) assign() error {
+	order := make([]int, len(pl.workloads))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(len(pl.choices[a]), len(pl.choices[b])),
+			cmp.Compare(pl.workloads[b].workload.gpus(), pl.workloads[a].workload.gpus()),
+			cmp.Compare(pl.workloads[b].need.Total, pl.workloads[a].need.Total), cmp.Compare(a, b))
+	})
+	for {
+		pl.chosen = make([]*choice, len(pl.workloads))
+		pl.full = make([]map[banKey]int, len(pl.workloads))
+		pl.groups = map[groupKey]*group{}
+		used := make([]int, len(pl.pools))
+		for _, w := range order {
+			if err := pl.take(w, used); err != nil {
+				return err
+			}
+		}
+		if !pl.banLonely() {
+			break
+		}
+	}
+	for _, key := range pl.groupKeys() {
+		if err := pl.finish(pl.groups[key]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take gives workload w the first of its choices that there is room for.
+func (pl *planner) take(w int, used []int) error {
+	cw := pl.workloads[w]
+	for i := range pl.choices[w] {
+		c := &pl.choices[w][i]
+		key := banKey{w, c.pool, c.mechanism}
+		if pl.banned[key] != CodeNone {
+			continue
+		}
+		gk := groupKey{c.pool, c.mechanism}
+		g := pl.groups[gk]
+		if g == nil {
+			g = &group{pool: pl.pools[c.pool], mechanism: c.mechanism}
+		}
+		opened, err := pl.place(g, w, cw, c, false)
+		if err != nil {
+			return err
+		}
+		if limit := pl.pools[c.pool].pool.Count; used[c.pool]+opened > limit {
+			if pl.full[w] == nil {
+				pl.full[w] = map[banKey]int{}
+			}
+			pl.full[w][key] = used[c.pool] + opened
+			continue
+		}
+		if _, err := pl.place(g, w, cw, c, true); err != nil {
+			return err
+		}
+		pl.groups[gk] = g
+		used[c.pool] += opened
+		pl.chosen[w] = c
+		return nil
+	}
+	return nil
+}
+
+// place puts a workload's replicas into a group and returns how many GPUs that
+// opens; with commit unset nothing changes.
+func (pl *planner) place(g *group, w int, cw *CompiledWorkload, c *choice, commit bool) (int, error) {
+	replicas := cw.workload.replicas()
+	switch {
+	case c.mechanism == sharing.Exclusive:
+		n := replicas * cw.workload.gpus()
+		if commit {
+			g.whole += n
+			g.wholes = append(g.wholes, member{w, replicas})
+		}
+		return n, nil
+	case traits[c.mechanism].sliced:
+		return g.cut(w, c, replicas, commit)
+	}
+	return g.fill(itemOf(w, cw, c), replicas, pl.trusts, commit), nil
+}
+
+func (pl *planner) trusts(a, b int) bool {
+	return pl.trust.trusts[pl.trust.of[a]][pl.trust.of[b]]
+}
+
+// banLonely bans the choices of groups in which every GPU has one tenant, and
+// says whether there were any that have another way.
+func (pl *planner) banLonely() bool {
+	found := false
+	for _, key := range pl.groupKeys() {
+		g := pl.groups[key]
+		if key.mechanism == sharing.Exclusive || g.busiest() > 1 {
+			continue
+		}
+		for w, c := range pl.chosen {
+			if c == nil || c.pool != key.pool || c.mechanism != key.mechanism || !pl.hasOther(w, c) {
+				continue
+			}
+			pl.banned[banKey{w, c.pool, c.mechanism}] = CodeAlone
+			found = true
+		}
+	}
+	return found
+}
+
+func (pl *planner) hasOther(w int, not *choice) bool {
+	for i := range pl.choices[w] {
+		c := &pl.choices[w][i]
+		key := banKey{w, c.pool, c.mechanism}
+		if c != not && pl.banned[key] == CodeNone && pl.full[w][key] == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// busiest is the largest number of tenants on one of the group's GPUs.
+func (g *group) busiest() int {
+	n := 0
+	for i := range g.bins {
+		n = max(n, g.bins[i].n)
+	}
+	for i := range g.sliced {
+		n = max(n, len(g.sliced[i].members))
+	}
+	return n
+}
+
+func (pl *planner) groupKeys() []groupKey {
+	keys := make([]groupKey, 0, len(pl.groups))
+	for k := range pl.groups {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b groupKey) int {
+		return cmp.Or(cmp.Compare(a.pool, b.pool), cmp.Compare(a.mechanism, b.mechanism))
+	})
+	return keys
+}
+
+// finish packs a group once more, now that all its members are known.
+func (pl *planner) finish(g *group) error {
+	if traits[g.mechanism].sliced {
+		if err := g.repackSlices(); err != nil {
+			return fmt.Errorf("decision: pool %q: %w", g.pool.pool.Name, err)
+		}
+		return nil
+	}
+	items := map[int]item{}
+	for w, c := range pl.chosen {
+		if c != nil && pl.pools[c.pool] == g.pool && c.mechanism == g.mechanism {
+			items[w] = itemOf(w, pl.workloads[w], c)
+		}
+	}
+	g.repack(items, pl.trusts)
+	return nil
+}

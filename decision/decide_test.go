@@ -1,0 +1,410 @@
+package decision
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+func price(t testing.TB, s string) *cost.Money {
+	t.Helper()
+	m, err := cost.ParseMoney(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &m
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func decide(t testing.TB, f *Fleet) *Result {
+	t.Helper()
+	r, err := Decide(f, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// sevenB is one team's 7B model in FP16 (TV2, TV9).
+func sevenB(name string) Workload {
+	return Workload{Name: name, Kind: OnlineInference, Model: &Model{Parameters: 7e9, Weights: FP16}, GPUBusy: ptr(0.2), Tenant: name, Isolation: hard}
+}
+
+// TestFourTeams is TV2 and TV9: four 7B models in FP16 do not fit 1g.10gb and
+// fit one A100-80GB as four 1g.20gb, which costs 2,372.50 instead of 9,490.00.
+func TestFourTeams(t *testing.T) {
+	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "prod", GPU: "A100-SXM4-80GB", Count: 4, PricePerGPUHour: price(t, "3.25 USD")}}}
+	for _, team := range []string{"a", "b", "c", "d"} {
+		f.Workloads = append(f.Workloads, sevenB(team))
+	}
+	r := decide(t, f)
+	want := Totals{GPUsBefore: 4, GPUsAfter: 1, MonthlyBefore: "9490.00", MonthlyAfter: "2372.50", MonthlySaving: "7117.50",
+		SavingPercent: ptr(75.0), Currency: "USD", CapacityHours: 72, HoursPerMonth: 730, WorkloadsTotal: 4}
+	if diff := cmp.Diff(want, r.Totals); diff != "" {
+		t.Errorf("totals (-want +got):\n%s", diff)
+	}
+	for _, d := range r.Decisions {
+		if d.Mechanism != sharing.MIG || d.Profile != "1g.20gb" {
+			t.Errorf("%s: %s %s", d.Workload, d.Mechanism, d.Profile)
+		}
+		if d.Cost == nil || d.Cost.PerWorkloadHour != "0.8125" || d.Cost.SavingPercent != 75 {
+			t.Errorf("%s costs %+v", d.Workload, d.Cost)
+		}
+		found := false
+		for _, reason := range d.Candidates[0].Reasons {
+			found = found || reason.Code == "slice-too-small" && strings.Contains(reason.Message, "does not fit 1g.10gb")
+		}
+		if !found {
+			t.Errorf("%s: no reason says that 1g.10gb is too small: %+v", d.Workload, d.Candidates[0].Reasons)
+		}
+	}
+	if n := len(r.Pools[0].Groups[0].Layouts[0].Instances); n != 4 {
+		t.Errorf("%d instances on the GPU", n)
+	}
+}
+
+func TestMemoryNeed(t *testing.T) {
+	for _, c := range []struct {
+		w    Workload
+		want sharing.Bytes
+	}{
+		{Workload{Memory: ptr(18 * sharing.GiB)}, 18 * sharing.GiB},
+		{Workload{Model: &Model{Parameters: 8e9, Weights: FP16, KVCache: ptr(2 * sharing.GiB)}}, 16e9 + 2*sharing.GiB + 512*sharing.MiB},
+		{Workload{Model: &Model{Parameters: 7e9, Weights: FP16}}, 14e9 + 2e9 + 512*sharing.MiB},
+		{Workload{Model: &Model{Parameters: 7e9, Weights: INT4, KVCache: ptr(sharing.GiB)}}, 3.5e9 + sharing.GiB + 512*sharing.MiB},
+		{Workload{GPUs: 4, Model: &Model{Parameters: 70e9, Weights: FP16, KVCache: ptr(sharing.GiB)}}, 35e9 + sharing.GiB + 512*sharing.MiB},
+		{Workload{Framework: &Framework{Name: "pytorch", Processes: 3}, Model: &Model{Parameters: 1e9, Weights: FP32, KVCache: ptr(sharing.GiB)}}, 4e9 + sharing.GiB + 3*512*sharing.MiB},
+	} {
+		if got := c.w.MemoryNeed().Total; got != c.want {
+			t.Errorf("%+v needs %d, want %d", c.w, got, c.want)
+		}
+	}
+}
+
+// TestEveryMechanismIsACandidate: of every workload, on every pool.
+func TestEveryMechanismIsACandidate(t *testing.T) {
+	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "a", GPU: "A100-SXM4-80GB", Count: 2}, {Name: "b", GPU: "T4", Count: 2}}, Workloads: []Workload{online, gang}}
+	f.Workloads[1].Name = "gang"
+	for _, d := range decide(t, f).Decisions {
+		seen := map[string]int{}
+		for _, c := range d.Candidates {
+			seen[c.Pool+" "+c.Mechanism.String()]++
+			if len(c.Reasons) == 0 {
+				t.Errorf("%s: %s on %s has no reason", d.Workload, c.Mechanism, c.Pool)
+			}
+		}
+		if len(seen) != 2*len(sharing.Mechanisms()) || len(d.Candidates) != len(seen) {
+			t.Errorf("%s has %d candidates, %d different", d.Workload, len(d.Candidates), len(seen))
+		}
+	}
+}
+
+// randomFleet makes a fleet of many kinds of input.
+func randomFleet(rng *rand.Rand, pools, workloads int) *Fleet {
+	gpus := []string{"A100-SXM4-80GB", "T4", "L4", "H100 80GB HBM3", "A10", "H200", "L40S", "A30"}
+	f := &Fleet{Version: "v1"}
+	for i := range pools {
+		m, _ := cost.FromMicros(int64(500_000+rng.IntN(5_000_000)), "USD")
+		f.Pools = append(f.Pools, Pool{Name: fmt.Sprintf("p%d", i), GPU: gpus[rng.IntN(len(gpus))], Count: 1 + rng.IntN(20), PricePerGPUHour: &m})
+	}
+	for i := range workloads {
+		w := Workload{Name: fmt.Sprintf("w%d", i), Kind: Kind(1 + rng.IntN(int(kindCount)-1)), Replicas: 1 + rng.IntN(4),
+			Memory: ptr(sharing.Bytes(1+rng.IntN(30)) * sharing.GiB), Tenant: fmt.Sprintf("t%d", rng.IntN(3))}
+		if rng.IntN(5) > 0 {
+			w.GPUBusy = ptr(float64(rng.IntN(100)) / 100)
+		}
+		if rng.IntN(4) == 0 {
+			w.Isolation = hard
+		}
+		if rng.IntN(4) == 0 {
+			w.SLO.E2EP99 = ptr(Duration(1e9))
+		}
+		if rng.IntN(6) == 0 {
+			w.Pool = f.Pools[rng.IntN(pools)].Name
+		}
+		if rng.IntN(3) == 0 {
+			for _, other := range []string{"t0", "t1", "t2"} {
+				if other != w.Tenant {
+					w.Trust = append(w.Trust, other)
+				}
+			}
+		}
+		f.Workloads = append(f.Workloads, w)
+	}
+	return f
+}
+
+// TestOrderDoesNotMatter: a shuffled fleet gives the same bytes.
+func TestOrderDoesNotMatter(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 20 {
+		f := randomFleet(rng, 4, 12)
+		var want bytes.Buffer
+		if err := decide(t, f).WriteJSON(&want); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			rng.Shuffle(len(f.Pools), func(i, j int) { f.Pools[i], f.Pools[j] = f.Pools[j], f.Pools[i] })
+			rng.Shuffle(len(f.Workloads), func(i, j int) { f.Workloads[i], f.Workloads[j] = f.Workloads[j], f.Workloads[i] })
+			var got bytes.Buffer
+			if err := decide(t, f).WriteJSON(&got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want.String(), got.String()); diff != "" {
+				t.Fatalf("shuffled input differs:\n%s", diff)
+			}
+		}
+	}
+}
+
+// TestPlansHold checks what every plan promises, on random fleets.
+func TestPlansHold(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 150 {
+		f := randomFleet(rng, 1+rng.IntN(4), 1+rng.IntN(25))
+		r := decide(t, f)
+		workloads := map[string]*Workload{}
+		for i := range f.Workloads {
+			workloads[f.Workloads[i].Name] = &f.Workloads[i]
+		}
+		placed := map[string]int{}
+		for _, p := range r.Pools {
+			if p.GPUsNeeded > p.GPUs {
+				t.Errorf("pool %s needs %d of %d GPUs", p.Pool, p.GPUsNeeded, p.GPUs)
+			}
+			sum := 0
+			for _, g := range p.Groups {
+				if g.LowerBound > g.GPUs {
+					t.Errorf("%s on %s: lower bound %d of %d GPUs", g.Mechanism, p.Pool, g.LowerBound, g.GPUs)
+				}
+				gpus := 0
+				for _, l := range g.Layouts {
+					gpus += l.GPUs
+					checkLayout(t, p, g, l, workloads)
+					for _, in := range l.Instances {
+						placed[in.Workload] += l.GPUs * in.Replicas
+					}
+					for _, tn := range l.Tenants {
+						placed[tn.Workload] += l.GPUs * tn.Replicas
+					}
+				}
+				if gpus != g.GPUs {
+					t.Errorf("%s on %s: layouts of %d GPUs, group of %d", g.Mechanism, p.Pool, gpus, g.GPUs)
+				}
+				sum += g.GPUs
+			}
+			if sum != p.GPUsNeeded {
+				t.Errorf("pool %s: groups have %d GPUs, the pool %d", p.Pool, sum, p.GPUsNeeded)
+			}
+		}
+		total := int64(0)
+		for _, d := range r.Decisions {
+			want := d.Replicas * d.GPUs
+			if d.Mechanism == sharing.None {
+				want = 0
+			}
+			if placed[d.Workload] != want {
+				t.Errorf("%s (%s): %d replicas placed, want %d", d.Workload, d.Mechanism, placed[d.Workload], want)
+			}
+			if d.Cost != nil {
+				total += price(t, d.Cost.PerWorkloadHour+" USD").Micros()
+			}
+		}
+		after := price(t, r.Totals.MonthlyAfter+" USD").Micros()
+		if total*cost.HoursPerMonth != after {
+			t.Errorf("workloads cost %d a month together, the GPUs %d", total*cost.HoursPerMonth, after)
+		}
+	}
+}
+
+func checkLayout(t *testing.T, p PoolResult, g GroupResult, l LayoutResult, workloads map[string]*Workload) {
+	t.Helper()
+	tenants := map[string]*Workload{}
+	memory := sharing.Bytes(0)
+	for _, tn := range l.Tenants {
+		w := workloads[tn.Workload]
+		tenants[tn.Workload] = w
+		memory += w.MemoryNeed().Total * sharing.Bytes(tn.Replicas)
+	}
+	gpu, err := sharing.LookupGPU(p.GPU)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if total, known := gpu.Memory.Get(); known && memory > total {
+		t.Errorf("%s on %s: tenants need %s of %s", g.Mechanism, p.Pool, memory, total)
+	}
+	if !traits[g.mechanism()].trusted {
+		return
+	}
+	for _, a := range tenants {
+		for _, b := range tenants {
+			if a.Tenant != b.Tenant && !(slices.Contains(a.Trust, b.Tenant) && slices.Contains(b.Trust, a.Tenant)) {
+				t.Errorf("%s on %s: %s (%s) beside %s (%s)", g.Mechanism, p.Pool, a.Name, a.Tenant, b.Name, b.Tenant)
+			}
+		}
+		if a.Isolation.Fault == sharing.LevelHardware {
+			t.Errorf("%s on %s: %s demands hardware isolation", g.Mechanism, p.Pool, a.Name)
+		}
+	}
+}
+
+func (g GroupResult) mechanism() sharing.Mechanism { return g.Mechanism }
+
+// TestTrustIsMutual: naming a tenant is not enough, it must name back.
+func TestTrustIsMutual(t *testing.T) {
+	for _, c := range []struct {
+		trustBack bool
+		want      sharing.Mechanism
+	}{{false, sharing.Exclusive}, {true, sharing.MPS}} {
+		a := Workload{Name: "a", Kind: HPC, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.2), Tenant: "a", Trust: []string{"b"}}
+		b := Workload{Name: "b", Kind: HPC, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.2), Tenant: "b"}
+		if c.trustBack {
+			b.Trust = []string{"a"}
+		}
+		r := decide(t, &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L40S", Count: 4}}, Workloads: []Workload{a, b}})
+		for _, d := range r.Decisions {
+			if d.Mechanism != c.want {
+				t.Errorf("trust back %v: %s gets %s, want %s", c.trustBack, d.Workload, d.Mechanism, c.want)
+			}
+		}
+	}
+}
+
+// TestLonelyShareIsNone: a share that no neighbour joins is a whole GPU.
+func TestLonelyShareIsNone(t *testing.T) {
+	// The two trust one another but do not fit together.
+	big := Workload{Name: "a", Kind: HPC, Memory: ptr(20 * sharing.GiB), GPUBusy: ptr(0.55), Tenant: "t"}
+	other := big
+	other.Name = "b"
+	r := decide(t, &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L40S", Count: 4}}, Workloads: []Workload{big, other}})
+	for _, d := range r.Decisions {
+		if d.Mechanism != sharing.Exclusive {
+			t.Errorf("%s gets %s", d.Workload, d.Mechanism)
+		}
+	}
+}
+
+func TestFullPool(t *testing.T) {
+	w := with(gang, func(w *Workload) { w.Replicas = 3 })
+	r := decide(t, &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H100 80GB HBM3", Count: 8}}, Workloads: []Workload{w}})
+	d := r.Decision("w")
+	if d.Mechanism != sharing.None {
+		t.Fatalf("12 GPUs on 8: %s", d.Mechanism)
+	}
+	found := false
+	for _, c := range d.Candidates {
+		for _, reason := range c.Reasons {
+			found = found || reason.Code == "pool-full"
+		}
+	}
+	if !found {
+		t.Error("no candidate says that the pool is full")
+	}
+}
+
+// TestSolo: measured latencies decide what is otherwise open.
+func TestSolo(t *testing.T) {
+	w := Workload{Name: "w", Kind: OnlineInference, Replicas: 2, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.3)}
+	fleet := func(solo, slo float64) *Fleet {
+		v := w
+		v.Solo.E2EP99, v.SLO.E2EP99 = ptr(Duration(solo*1e9)), ptr(Duration(slo*1e9))
+		return &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "T4", Count: 4}}, Workloads: []Workload{v}}
+	}
+	verdict := func(f *Fleet, m sharing.Mechanism) Verdict {
+		for _, c := range decide(t, f).Decision("w").Candidates {
+			if c.Mechanism == m {
+				return c.Verdict
+			}
+		}
+		t.Fatalf("no candidate %s", m)
+		return 0
+	}
+	for _, c := range []struct {
+		solo, slo float64
+		m         sharing.Mechanism
+		want      Verdict
+	}{
+		{0.1, 2, sharing.TimeSlicing, Pass},     // at worst 2/0.9 times 100 ms
+		{0.1, 0.2, sharing.TimeSlicing, Reject}, // may be 222 ms, and turns are not trusted with it
+		{0.1, 0.2, sharing.MPS, VerdictUnknown},
+		{0.1, 1, sharing.MPS, Pass},
+		{0.5, 0.4, sharing.Exclusive, Reject}, // too slow even alone
+	} {
+		if got := verdict(fleet(c.solo, c.slo), c.m); got != c.want {
+			t.Errorf("%s with %v s alone and a limit of %v s: %s, want %s", c.m, c.solo, c.slo, got, c.want)
+		}
+	}
+}
+
+// TestSourcesResolve: every statement the engine can make has a source that
+// the facts carried over hold.
+func TestSourcesResolve(t *testing.T) {
+	check := func(what string, id sharing.SourceID) {
+		if _, ok := sharing.SourceByID(id); !ok {
+			t.Errorf("%s: source %q does not resolve", what, id)
+		}
+	}
+	for c := CodeNone + 1; c < codeCount; c++ {
+		if reasons[c].name == "" || reasons[c].text == nil {
+			t.Errorf("code %d has no words", c)
+			continue
+		}
+		check(reasons[c].name, reasons[c].source)
+	}
+	for _, m := range sharing.Mechanisms() {
+		check(m.String()+" trade-off", traits[m].tradeOffSource)
+		if traits[m].tradeOff == "" {
+			t.Errorf("%s accepts no trade-off", m)
+		}
+	}
+	for k := DistributedTraining; k < kindCount; k++ {
+		check(k.String(), archetypes[k].Source)
+	}
+	for _, r := range SLARisks() {
+		check(r.Class, r.Source)
+	}
+	for _, r := range RiskRegister() {
+		check(r.Risk, r.Source)
+	}
+	for _, o := range Opportunities() {
+		check(o.Name, o.Source)
+	}
+	for _, p := range Rollout() {
+		check(p.Focus, p.Source)
+	}
+}
+
+func TestPoolRule(t *testing.T) {
+	for gpu, want := range map[string]sharing.Mechanism{"A100-SXM4-80GB": sharing.MIG, "T4": sharing.TimeSlicing} {
+		p, err := CompilePool(&Pool{Name: "p", GPU: gpu, Count: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := PoolRule(p); got[0] != want || !slices.Contains(got, sharing.Exclusive) {
+			t.Errorf("%s: %v", gpu, got)
+		}
+	}
+}
+
+func TestImpact(t *testing.T) {
+	w := Workload{Name: "w", Kind: Batch, Replicas: 2, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.3), Solo: SLO{E2EP99: ptr(Duration(609e6))},
+		SLO: SLO{E2EP99: ptr(Duration(60e9))}, Revenue: &Revenue{Monthly: *price(t, "10000.00 USD"), LossPercentPer100m: 1}}
+	r := decide(t, &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "T4", Count: 4, PricePerGPUHour: price(t, "0.50 USD")}}, Workloads: []Workload{w}})
+	i := r.Decision("w").Impact
+	if i == nil || i.AddedLatencyMS <= 0 || i.LossPercent >= 100 {
+		t.Fatalf("impact %+v", i)
+	}
+	// loss = added/100 ms x 1 %, of 10,000
+	if want := fmt.Sprintf("%.2f", i.AddedLatencyMS/100*100); i.MonthlyLoss[:3] != want[:3] {
+		t.Errorf("%.3f ms loses %s a month, want about %s", i.AddedLatencyMS, i.MonthlyLoss, want)
+	}
+}

@@ -1,0 +1,290 @@
+package decision
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Fleet is the input: GPU pools and the workloads that want them.
+type Fleet struct {
+	Version   string     `yaml:"version,required"` // "v1"
+	Pools     []Pool     `yaml:"pools,required"`
+	Workloads []Workload `yaml:"workloads,required"`
+}
+
+// Pool is a number of GPUs of one model.
+type Pool struct {
+	Name  string `yaml:"name,required"`
+	GPU   string `yaml:"gpu,required"`   // product name, alias or PCI id; see sharing.LookupGPU
+	Count int    `yaml:"count,required"` // GPUs in the pool
+
+	// PricePerGPUHour, or NodePricePerHour with GPUsPerNode, gives what one
+	// GPU costs for an hour. Without either the decision has no cost.
+	PricePerGPUHour  *cost.Money `yaml:"price_per_gpu_hour"`
+	NodePricePerHour *cost.Money `yaml:"node_price_per_hour"`
+	GPUsPerNode      int         `yaml:"gpus_per_node"` // 0 = not known: a replica's GPUs may be anywhere in the pool
+
+	Driver sharing.Driver `yaml:"driver"` // zero = not known
+	// Layouts are the MIG layouts that are there now, one text a GPU
+	// ("3g.40gb@0,1g.10gb@4!busy"), so that the plan is a migration.
+	Layouts []string `yaml:"layouts"`
+
+	// What the rest is for: gates and the detectors of traps.
+	Mechanisms       []sharing.Mechanism `yaml:"mechanisms"`        // those that may be used here; empty = all
+	Delivery         string              `yaml:"delivery"`          // device-plugin, gpu-operator, dra, hami, volcano, kai
+	VGPU             bool                `yaml:"vgpu"`              // hypervisor with vGPU manager and licences
+	Platform         string              `yaml:"platform"`          // e.g. eks-managed
+	InstanceType     string              `yaml:"instance_type"`     // e.g. g6e.2xlarge
+	StaticPartitions *bool               `yaml:"static_partitions"` // MPS static SM partitions are on
+	MPSProtocol      int                 `yaml:"mps_protocol"`      // 2 or 3; 0 = not known
+	Timeslice        string              `yaml:"timeslice"`         // default, short, medium, long: the compute policy wanted
+	CPUNodes         *CPUNodes           `yaml:"cpu_nodes"`         // CPU nodes beside the GPU nodes
+}
+
+// CPUNodes are CPU nodes that an accounting puts beside the GPU nodes.
+type CPUNodes struct {
+	Dedicated    int        `yaml:"dedicated"` // counted on the dedicated side
+	Shared       int        `yaml:"shared"`    // counted on the shared side
+	PricePerHour cost.Money `yaml:"price_per_hour,required"`
+}
+
+// Workload is what runs: a number of equal replicas.
+type Workload struct {
+	Name     string `yaml:"name,required"`
+	Kind     Kind   `yaml:"kind,required"`
+	Replicas int    `yaml:"replicas"` // default 1
+	GPUs     int    `yaml:"gpus"`     // per replica (tensor parallel); default 1
+
+	Memory *sharing.Bytes `yaml:"memory"` // per GPU, all told; or Model
+	Model  *Model         `yaml:"model"`
+
+	GPUBusy  *float64 `yaml:"gpu_busy"`  // mean share of a whole GPU that one replica keeps busy, 0 to 1
+	PeakBusy *float64 `yaml:"peak_busy"` // the same at its peak
+	Evidence Evidence `yaml:"evidence"`  // what gpu_busy rests on
+
+	Framework *Framework `yaml:"framework"`
+	SLO       SLO        `yaml:"slo"`
+	Solo      SLO        `yaml:"solo"` // the same percentiles measured alone on a whole GPU of the pool
+
+	Tenant    string    `yaml:"tenant"` // workloads of one tenant trust one another; none named = one tenant
+	Trust     []string  `yaml:"trust"`  // other tenants it may share with; both sides must say so
+	Isolation Isolation `yaml:"isolation"`
+	Pool      string    `yaml:"pool"` // pin
+
+	Request *Request          `yaml:"request"` // what its team asked for, or has now
+	Env     map[string]string `yaml:"env"`     // environment that its containers set
+	UID     *int              `yaml:"uid"`     // user id its processes run under
+	Revenue *Revenue          `yaml:"revenue"` // what its latency is worth
+	Weights *Weights          `yaml:"weights"` // of the criteria; default by kind
+}
+
+// Model gives the memory of a model server from the model.
+type Model struct {
+	Parameters int64          `yaml:"parameters,required"` // 8e9
+	Weights    Precision      `yaml:"weights,required"`
+	KVCache    *sharing.Bytes `yaml:"kv_cache"` // per GPU; absent = a prior of 2 GB, said so
+}
+
+// Framework is the model server or training framework of a workload.
+type Framework struct {
+	Name           string   `yaml:"name,required"`   // vllm, tgi, sglang, pytorch, ...
+	MemoryFraction *float64 `yaml:"memory_fraction"` // of the visible GPU memory, 0 to 1
+	CUDAGraphs     *bool    `yaml:"cuda_graphs"`
+	Processes      int      `yaml:"processes"` // per replica; default 1
+	Privileged     bool     `yaml:"privileged"`
+	StaticCUDA     bool     `yaml:"static_cuda"`              // bypasses the dynamic linker
+	MaxPrefill     int      `yaml:"max_batch_prefill_tokens"` // of TGI
+}
+
+// SLO is a set of latency limits; absent limits are not demanded.
+type SLO struct {
+	TTFTP99 *Duration `yaml:"ttft_p99"`
+	TPOTP99 *Duration `yaml:"tpot_p99"`
+	E2EP99  *Duration `yaml:"e2e_p99"`
+}
+
+// Isolation is what a workload must have from its neighbours, by axis.
+// LevelUnknown, the zero value, demands nothing.
+type Isolation struct {
+	Memory  sharing.Level `yaml:"memory"`
+	Compute sharing.Level `yaml:"compute"`
+	Fault   sharing.Level `yaml:"fault"`
+	Jitter  sharing.Level `yaml:"jitter"`
+}
+
+// Level is the demand on one axis.
+func (i Isolation) Level(a sharing.Axis) sharing.Level {
+	switch a {
+	case sharing.Memory:
+		return i.Memory
+	case sharing.Compute:
+		return i.Compute
+	case sharing.Fault:
+		return i.Fault
+	case sharing.Jitter:
+		return i.Jitter
+	}
+	return sharing.LevelUnknown
+}
+
+// Request is what a team asked for, or has now: the traps in it are found even
+// where the decision goes elsewhere.
+type Request struct {
+	Mechanism    sharing.Mechanism `yaml:"mechanism,required"`
+	Profile      string            `yaml:"profile"`          // MIG profile
+	Replicas     int               `yaml:"replicas_per_gpu"` // shares that one GPU advertises
+	SharedGPUs   int               `yaml:"shared_gpus"`      // shares that one replica asks for
+	MPSNamespace string            `yaml:"mps_namespace"`    // MPS v3 namespace
+	Cores        int               `yaml:"cores_percent"`    // HAMi gpucores
+}
+
+// Revenue is what latency is worth.
+type Revenue struct {
+	Monthly            cost.Money `yaml:"monthly,required"`
+	LossPercentPer100m float64    `yaml:"loss_percent_per_100ms,required"` // 1 means 1 percent
+	LossUnit           string     `yaml:"unit"`                            // per-100ms (default) or per-ms
+}
+
+// Kind is the class of a workload. The zero value, KindUnknown, is refused.
+type Kind uint8
+
+// The kinds.
+const (
+	KindUnknown Kind = iota
+	DistributedTraining
+	Training
+	OnlineInference
+	OfflineInference
+	Batch
+	Notebook
+	CI
+	HPC
+	kindCount
+)
+
+var kindNames = []string{"unknown", "distributed-training", "training", "online-inference", "offline-inference",
+	"batch", "notebook", "ci", "hpc"}
+
+// String returns the kind's text, e.g. "online-inference".
+func (k Kind) String() string { return nameOf(kindNames, int(k)) }
+
+// MarshalText returns the kind's text.
+func (k Kind) MarshalText() ([]byte, error) { return textOf(kindNames, int(k), "kind") }
+
+// UnmarshalText reads a kind's text.
+func (k *Kind) UnmarshalText(b []byte) error { return parseName(kindNames, b, "kind", k) }
+
+// Evidence is what a workload's figures rest on.
+type Evidence uint8
+
+// The kinds of evidence for a workload's figures.
+const (
+	EvidenceUnstated         Evidence = iota
+	EvidenceMeasured                  // SM activity or step timing on the GPU
+	EvidenceEstimated                 // somebody's estimate
+	EvidenceVendor                    // a vendor's or paper's figure
+	EvidenceSynthetic                 // generated example data
+	EvidenceNVML                      // NVML or nvidia-smi utilisation
+	EvidenceEqualConcurrency          // a comparison at equal load per model, not per GPU
+)
+
+var evidenceNames = []string{"unstated", "measured", "estimated", "vendor", "synthetic", "nvml-utilization", "equal-concurrency"}
+
+// String returns the evidence's text.
+func (e Evidence) String() string { return nameOf(evidenceNames, int(e)) }
+
+// MarshalText returns the evidence's text.
+func (e Evidence) MarshalText() ([]byte, error) { return textOf(evidenceNames, int(e), "evidence") }
+
+// UnmarshalText reads an evidence's text.
+func (e *Evidence) UnmarshalText(b []byte) error { return parseName(evidenceNames, b, "evidence", e) }
+
+// Precision is the number format of a model's weights.
+type Precision uint8
+
+// The precisions.
+const (
+	PrecisionUnknown Precision = iota
+	FP32
+	FP16
+	BF16
+	FP8
+	INT8
+	FP4
+	INT4
+)
+
+var (
+	precisionNames = []string{"unknown", "fp32", "fp16", "bf16", "fp8", "int8", "fp4", "int4"}
+	halfBytes      = [...]int64{0, 8, 4, 4, 2, 2, 1, 1}
+)
+
+// String returns the precision's text, e.g. "fp16".
+func (p Precision) String() string { return nameOf(precisionNames, int(p)) }
+
+// MarshalText returns the precision's text.
+func (p Precision) MarshalText() ([]byte, error) { return textOf(precisionNames, int(p), "precision") }
+
+// UnmarshalText reads a precision's text.
+func (p *Precision) UnmarshalText(b []byte) error {
+	return parseName(precisionNames, b, "precision", p)
+}
+
+// Duration is a time.Duration written as in Go: "500ms", "2s".
+type Duration time.Duration
+
+// MarshalText writes the duration as time.Duration does.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText reads a positive duration.
+func (d *Duration) UnmarshalText(b []byte) error {
+	v, err := time.ParseDuration(string(b))
+	if err != nil {
+		return fmt.Errorf("%q is not a duration; write for example 500ms or 2s", clip(string(b)))
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// String returns the duration's text.
+func (d Duration) String() string { return time.Duration(d).String() }
+
+func nameOf(names []string, i int) string {
+	if i < 0 || i >= len(names) {
+		return fmt.Sprintf("%d", i)
+	}
+	return names[i]
+}
+
+func textOf(names []string, i int, what string) ([]byte, error) {
+	if i < 0 || i >= len(names) {
+		return nil, fmt.Errorf("decision: %d is no %s", i, what)
+	}
+	return []byte(names[i]), nil
+}
+
+// parseName reads one of names; the first, "unknown" or "unstated", is what a
+// missing value means and cannot be written.
+func parseName[T ~uint8](names []string, b []byte, what string, v *T) error {
+	for i, n := range names[1:] {
+		if n == string(b) {
+			*v = T(i + 1)
+			return nil
+		}
+	}
+	if near := problem.Nearest(string(b), names[1:]); near != "" {
+		return fmt.Errorf("unknown %s %q; did you mean %q?", what, clip(string(b)), near)
+	}
+	return fmt.Errorf("unknown %s %q; known: %v", what, clip(string(b)), names[1:])
+}
+
+func clip(s string) string {
+	if r := []rune(s); len(r) > 60 {
+		return string(r[:60]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,63 @@
+package decision
+
+import "github.com/cotenant/cotenant/sharing"
+
+// Priors of the memory computation.
+const (
+	// ContextMemory is what the CUDA context and runtime of one process take
+	// beside its data: 512 MiB lie between a limit and what can be allocated
+	// under it (DYN-LIM: 10G leaves 9,728 MiB; H200: 8 GiB shows 7,678 MiB).
+	ContextMemory = 512 * sharing.MiB
+	// PriorKVCache stands for a KV cache that a model does not state: the
+	// popular source counts 16 GB for 7B in FP16, whose weights are 14 GB (S2).
+	PriorKVCache = sharing.Bytes(2e9)
+)
+
+// MemoryNeed is what one replica takes on each of its GPUs.
+type MemoryNeed struct {
+	Weights sharing.Bytes // 0 when stated as a whole
+	KVCache sharing.Bytes // 0 when stated as a whole
+	Context sharing.Bytes // 0 when stated as a whole
+	Total   sharing.Bytes
+	// KVPrior says that KVCache is PriorKVCache because the input has none.
+	KVPrior bool
+}
+
+// MemoryNeed computes the memory of one replica on each of its GPUs: what the
+// workload states, or weights divided by its GPUs, KV cache and the contexts of
+// its processes.
+func (w *Workload) MemoryNeed() MemoryNeed {
+	if w.Memory != nil {
+		return MemoryNeed{Total: *w.Memory}
+	}
+	if w.Model == nil {
+		return MemoryNeed{}
+	}
+	var n MemoryNeed
+	gpus := int64(max(1, w.GPUs))
+	half := int64(0)
+	if int(w.Model.Weights) < len(halfBytes) {
+		half = halfBytes[w.Model.Weights]
+	}
+	// Parameters are at most 1e14, so the product stays far below 2^63.
+	n.Weights = sharing.Bytes((w.Model.Parameters*half/2 + gpus - 1) / gpus)
+	if w.Model.KVCache != nil {
+		n.KVCache = *w.Model.KVCache
+	} else {
+		n.KVCache, n.KVPrior = PriorKVCache, true
+	}
+	n.Context = ContextMemory * sharing.Bytes(w.processes())
+	n.Total = n.Weights + n.KVCache + n.Context
+	return n
+}
+
+func (w *Workload) processes() int {
+	if w.Framework != nil && w.Framework.Processes > 1 {
+		return w.Framework.Processes
+	}
+	return 1
+}
+
+func (w *Workload) replicas() int { return max(1, w.Replicas) }
+
+func (w *Workload) gpus() int { return max(1, w.GPUs) }

@@ -1,0 +1,34 @@
+package decision
+
+import (
+	"io"
+
+	"github.com/cotenant/cotenant/internal/strictyaml"
+)
+
+// MaxInputBytes bounds a fleet file.
+const MaxInputBytes = 16 << 20
+
+// ReadFleet reads a fleet from r; see [ParseFleet].
+func ReadFleet(r io.Reader) (*Fleet, error) {
+	data, err := strictyaml.Read(r, strictyaml.Options{MaxBytes: MaxInputBytes})
+	if err != nil {
+		return nil, err
+	}
+	return ParseFleet(data)
+}
+
+// ParseFleet reads a fleet from YAML or JSON. The error names every problem
+// with its path and, where there is one, a remedy: unknown keys, duplicate
+// keys and names, numbers out of range, unknown GPUs, contradictions.
+func ParseFleet(data []byte) (*Fleet, error) {
+	var f Fleet
+	if err := strictyaml.Decode(data, &f, strictyaml.Options{MaxBytes: MaxInputBytes}); err != nil {
+		// What was decoded is still checked, so that one run shows everything.
+		return nil, joinProblems(err, f.validate(true))
+	}
+	if err := f.Validate(); err != nil {
+		return nil, err
+	}
+	return &f, nil
+}

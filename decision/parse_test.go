@@ -1,0 +1,163 @@
+package decision
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+const sample = `
+version: v1
+pools:
+  - {name: prod, gpu: A100-SXM4-80GB, count: 4, price_per_gpu_hour: "3.25 USD", driver: "580.65.06", gpus_per_node: 4, layouts: []}
+workloads:
+  - name: chat
+    kind: online-inference
+    replicas: 4
+    gpus: 1
+    memory: 18GiB
+    gpu_busy: 0.25
+    framework: {name: vllm, memory_fraction: 0.9, cuda_graphs: true, processes: 1, privileged: false}
+    slo: {ttft_p99: 500ms, tpot_p99: 60ms, e2e_p99: 2s}
+    tenant: search
+    isolation: {memory: hardware, fault: hardware}
+    pool: prod
+`
+
+func TestParseFleet(t *testing.T) {
+	f, err := ParseFleet([]byte(sample))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Workload{Name: "chat", Kind: OnlineInference, Replicas: 4, GPUs: 1, Memory: ptr(18 * sharing.GiB), GPUBusy: ptr(0.25),
+		Framework: &Framework{Name: "vllm", MemoryFraction: ptr(0.9), CUDAGraphs: ptr(true), Processes: 1},
+		SLO:       SLO{TTFTP99: ptr(Duration(500e6)), TPOTP99: ptr(Duration(60e6)), E2EP99: ptr(Duration(2e9))},
+		Tenant:    "search", Isolation: hard, Pool: "prod"}
+	if diff := cmp.Diff(want, f.Workloads[0]); diff != "" {
+		t.Errorf("workload (-want +got):\n%s", diff)
+	}
+	if p := f.Pools[0]; p.Driver != (sharing.Driver{Major: 580, Minor: 65, Patch: 6}) || p.PricePerGPUHour.Decimal() != "3.25" {
+		t.Errorf("pool %+v", p)
+	}
+}
+
+func TestParametersAreOneNumber(t *testing.T) {
+	var results []int64
+	for _, n := range []string{"8e9", "8000000000.0", "8000000000", "8_000_000_000"} {
+		f, err := ParseFleet([]byte(strings.Replace(sample, "memory: 18GiB", "model: {parameters: "+n+", weights: fp16, kv_cache: 2GiB}", 1)))
+		if err != nil {
+			t.Errorf("%s: %v", n, err)
+			continue
+		}
+		results = append(results, f.Workloads[0].Model.Parameters)
+	}
+	if diff := cmp.Diff([]int64{8e9, 8e9, 8e9, 8e9}, results); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	for _, c := range []struct {
+		name, from, to string
+		want           []string
+	}{
+		{"unknown key", "gpu_busy: 0.25", "gpu_bsy: 0.25", []string{`workloads[0].gpu_bsy: unknown key (did you mean "gpu_busy"?)`}},
+		{"negative", "replicas: 4", "replicas: -4", []string{"workloads[0].replicas: -4 is out of range"}},
+		{"absurd", "gpu_busy: 0.25", "gpu_busy: 25", []string{"workloads[0].gpu_busy: 25 is out of range (use a share between 0 and 1"}},
+		{"absurd memory", "memory: 18GiB", "memory: 18000TiB", []string{"workloads[0].memory: "}},
+		{"no unit", "memory: 18GiB", `memory: "18"`, []string{"workloads[0].memory: ", "add a unit"}},
+		{"no such GPU", "A100-SXM4-80GB", "A100-SXM5-80GB", []string{"pools[0].gpu: ", "A100-SXM4-80GB"}},
+		{"ambiguous GPU", "gpu: A100-SXM4-80GB", "gpu: A100", []string{"pools[0].gpu: ", "A100-SXM4-40GB", "A100-SXM4-80GB"}},
+		{"bad duration", "ttft_p99: 500ms", "ttft_p99: -5ms", []string{"workloads[0].slo.ttft_p99: "}},
+		{"no duration", "ttft_p99: 500ms", "ttft_p99: soon", []string{"workloads[0].slo.ttft_p99: ", "write for example 500ms"}},
+		{"contradiction", "memory: 18GiB", "memory: 18GiB\n    model: {parameters: 8e9, weights: fp16}", []string{"workloads[0].model: contradicts memory"}},
+		{"contradicting SLO", "e2e_p99: 2s", "e2e_p99: 100ms", []string{"workloads[0].slo.e2e_p99: 100ms is below ttft_p99 500ms"}},
+		{"no such pool", "pool: prod", "pool: prd", []string{`workloads[0].pool: there is no pool "prd" (did you mean "prod"?)`}},
+		{"unknown kind", "online-inference", "online", []string{`workloads[0].kind: unknown kind "online"`}},
+		{"unknown level", "fault: hardware", "fault: total", []string{"workloads[0].isolation.fault: "}},
+		{"own tenant", "tenant: search", "tenant: search\n    trust: [search]", []string{"workloads[0].trust[0]: names the workload's own tenant"}},
+		{"bad layout", "layouts: []", `layouts: ["3g.40gb@1", "9g.99gb@0"]`, []string{"pools[0].layouts[0]", "pools[0].layouts[1]"}},
+		{"both prices", "gpus_per_node: 4", `gpus_per_node: 4, node_price_per_hour: "13.00 USD"`, []string{"pools[0].node_price_per_hour: contradicts price_per_gpu_hour"}},
+		{"price without currency", `"3.25 USD"`, `"3.25"`, []string{"pools[0].price_per_gpu_hour: "}},
+		{"driver", `"580.65.06"`, `"new"`, []string{"pools[0].driver: "}},
+		{"many at once", "replicas: 4\n    gpus: 1\n    memory: 18GiB\n    gpu_busy: 0.25", "replicas: -1\n    gpus: 0x\n    memory: 18\n    gpu_busy: -1",
+			[]string{"workloads[0].replicas", "workloads[0].gpus", "workloads[0].memory", "workloads[0].gpu_busy"}},
+		{"version", "version: v1", "version: v2", []string{"version: must be v1"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := strings.Replace(sample, c.from, c.to, 1)
+			if in == sample {
+				t.Fatal("the replacement does nothing")
+			}
+			f, err := ParseFleet([]byte(in))
+			if err == nil {
+				t.Fatalf("taken: %+v", f)
+			}
+			for _, w := range c.want {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("error lacks %q:\n%v", w, err)
+				}
+			}
+		})
+	}
+	duplicate := sample + sample[strings.Index(sample, "  - name: chat"):]
+	for in, want := range map[string]string{
+		"": "the document is empty", "version: v1\n": "pools: is missing", "\xff\xfe": "invalid UTF-8",
+		"version: v1\npools: []\nworkloads: []\n": "pools: is empty", duplicate: `duplicate workload name "chat"`,
+	} {
+		if _, err := ParseFleet([]byte(in)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.30q: %v, want %q", in, err, want)
+		}
+	}
+	if _, err := ReadFleet(strings.NewReader(strings.Repeat("#", 100<<20))); err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("100 MB: %v", err)
+	}
+}
+
+func TestEnumTexts(t *testing.T) {
+	for k := DistributedTraining; k < kindCount; k++ {
+		var got Kind
+		b, err := k.MarshalText()
+		if err != nil || got.UnmarshalText(b) != nil || got != k {
+			t.Errorf("%s does not come back: %s, %v", k, got, err)
+		}
+	}
+	for v := VerdictUnknown; v <= Pass; v++ {
+		var got Verdict
+		b, err := v.MarshalText()
+		if err != nil || got.UnmarshalText(b) != nil || got != v {
+			t.Errorf("%s does not come back: %s, %v", v, got, err)
+		}
+	}
+	if err := new(Kind).UnmarshalText([]byte("unknown")); err == nil {
+		t.Error("kind unknown can be written")
+	}
+}
+
+func FuzzParseFleet(f *testing.F) {
+	f.Add([]byte(sample))
+	f.Add([]byte("version: v1\npools: [{name: a, gpu: T4, count: 1}]\nworkloads: [{name: w, kind: batch, memory: 1GiB}]"))
+	f.Add([]byte(`{"version":"v1","pools":[],"workloads":null}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		fleet, err := ParseFleet(data)
+		if (fleet == nil) == (err == nil) {
+			t.Fatalf("fleet %v and error %v", fleet, err)
+		}
+		if err != nil {
+			return
+		}
+		replicas := 0
+		for _, w := range fleet.Workloads {
+			replicas += w.replicas() * w.gpus()
+		}
+		if replicas > 10_000 {
+			return
+		}
+		if _, err := Decide(fleet, Options{}); err != nil {
+			t.Errorf("a fleet that was read cannot be decided: %v", err)
+		}
+	})
+}

@@ -1,0 +1,170 @@
+package decision
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Result is the answer for a fleet. Its JSON form is stable: version "v1".
+type Result struct {
+	Version   string       `json:"version"`
+	Decisions []Decision   `json:"decisions"` // by workload name
+	Pools     []PoolResult `json:"pools"`     // by pool name
+	Traps     []TrapHit    `json:"traps"`     // of the fleet as a whole, worst first
+	Totals    Totals       `json:"totals"`
+}
+
+// Decision is the answer for one workload.
+type Decision struct {
+	Workload  string            `json:"workload"`
+	Pool      string            `json:"pool,omitempty"` // absent with mechanism none
+	Mechanism sharing.Mechanism `json:"mechanism"`
+	Profile   string            `json:"profile,omitempty"` // MIG
+	Replicas  int               `json:"replicas"`
+	GPUs      int               `json:"gpus"` // per replica
+	Memory    string            `json:"memory"`
+	// TradeOff is what the choice accepts.
+	TradeOff *ReasonText `json:"trade_off,omitempty"`
+	// Risk is the row of the risk matrix that kind and mechanism fall in.
+	Risk *Risk `json:"risk,omitempty"`
+	// NotChosen says, for the best candidate that was not chosen, why.
+	NotChosen  []string    `json:"not_chosen,omitempty"`
+	Isolation  []AxisLevel `json:"isolation,omitempty"`
+	Candidates []Candidate `json:"candidates"` // the chosen one, then by verdict and preference
+	Traps      []TrapHit   `json:"traps"`      // worst first
+	Cost       *CostResult `json:"cost,omitempty"`
+	Impact     *Impact     `json:"sla_impact,omitempty"`
+}
+
+// AxisLevel is the isolation that a decision really gives on one axis.
+type AxisLevel struct {
+	Axis   sharing.Axis     `json:"axis"`
+	Level  sharing.Level    `json:"level"`
+	Text   string           `json:"text"`
+	Source sharing.SourceID `json:"source"`
+}
+
+// Candidate is a mechanism on a pool, judged for one workload.
+type Candidate struct {
+	Pool      string            `json:"pool"`
+	Mechanism sharing.Mechanism `json:"mechanism"`
+	Profile   string            `json:"profile,omitempty"`
+	Verdict   Verdict           `json:"verdict"`
+	Chosen    bool              `json:"chosen,omitempty"`
+	Tenants   int               `json:"tenants_per_gpu"`
+	Score     float64           `json:"score"`
+	// Preference orders candidates of different pools: the score and what the
+	// pool's price adds.
+	Preference float64      `json:"preference"`
+	Parts      []ScorePart  `json:"parts,omitempty"` // absent where rejected
+	Reasons    []ReasonText `json:"reasons"`
+}
+
+// ScorePart is one criterion's part of a score.
+type ScorePart struct {
+	Criterion  Criterion `json:"criterion"`
+	Raw        float64   `json:"raw"`
+	Normalised float64   `json:"normalised"`
+	Weight     float64   `json:"weight"`
+	Weighted   float64   `json:"weighted"`
+}
+
+// CostResult is what a workload costs by the hour, all replicas together,
+// against whole GPUs of its own on the same pool. Amounts are exact decimals.
+type CostResult struct {
+	PerWorkloadHour string  `json:"per_workload_hour"`
+	PerReplicaHour  string  `json:"per_replica_hour"` // rounded to a micro-unit
+	ExclusiveHour   string  `json:"exclusive_hour"`
+	Currency        string  `json:"currency"`
+	SavingPercent   float64 `json:"saving_percent"`
+}
+
+// Impact is what the latency that neighbours add may cost, by the workload's
+// own figures: expected added latency times loss per 100 ms (prior).
+type Impact struct {
+	AddedLatencyMS float64 `json:"added_latency_ms"`
+	LossPercent    float64 `json:"loss_percent"`
+	MonthlyLoss    string  `json:"monthly_loss"`
+	MonthlySaving  string  `json:"monthly_saving"`
+	Net            string  `json:"monthly_net"`
+	Currency       string  `json:"currency"`
+	Basis          string  `json:"basis"`
+}
+
+// PoolResult is what a pool runs.
+type PoolResult struct {
+	Pool       string        `json:"pool"`
+	GPU        string        `json:"gpu"`
+	GPUs       int           `json:"gpus"`
+	GPUsNeeded int           `json:"gpus_needed"`
+	Groups     []GroupResult `json:"groups"` // by mechanism
+	Migration  *Migration    `json:"migration,omitempty"`
+}
+
+// GroupResult is the GPUs of a pool that run one mechanism.
+type GroupResult struct {
+	Mechanism sharing.Mechanism `json:"mechanism"`
+	GPUs      int               `json:"gpus"`
+	// LowerBound is proven: no packing takes fewer GPUs.
+	LowerBound int            `json:"lower_bound"`
+	Layouts    []LayoutResult `json:"layouts"`
+	Notes      []string       `json:"notes,omitempty"`
+}
+
+// LayoutResult is one GPU, or several that are alike.
+type LayoutResult struct {
+	GPUs      int              `json:"gpus"`
+	Instances []InstanceResult `json:"instances,omitempty"` // MIG
+	Tenants   []TenantResult   `json:"tenants,omitempty"`   // everything else
+}
+
+// InstanceResult is a placed MIG instance.
+type InstanceResult struct {
+	Profile  string `json:"profile"`
+	Start    int    `json:"start"`
+	Size     int    `json:"size"`
+	Workload string `json:"workload"`
+	Replicas int    `json:"replicas"`
+}
+
+// TenantResult is how many replicas of a workload a GPU carries.
+type TenantResult struct {
+	Workload string `json:"workload"`
+	Replicas int    `json:"replicas"`
+}
+
+// Totals sum the fleet up. Workloads with mechanism none count on neither side.
+type Totals struct {
+	GPUsBefore     int      `json:"gpus_before"`
+	GPUsAfter      int      `json:"gpus_after"`
+	MonthlyBefore  string   `json:"monthly_before,omitempty"`
+	MonthlyAfter   string   `json:"monthly_after,omitempty"`
+	MonthlySaving  string   `json:"monthly_saving,omitempty"`
+	SavingPercent  *float64 `json:"saving_percent,omitempty"`
+	Currency       string   `json:"currency,omitempty"`
+	CapacityHours  float64  `json:"capacity_hours_per_day"` // GPU-hours a day freed for others
+	Unplaced       int      `json:"unplaced_workloads"`
+	UnpricedPools  []string `json:"unpriced_pools,omitempty"`
+	HoursPerMonth  int      `json:"hours_per_month"`
+	WorkloadsTotal int      `json:"workloads"`
+}
+
+// WriteJSON writes the result as indented JSON with a final newline.
+func (r *Result) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(r)
+}
+
+// Decision returns the decision for a workload, or nil.
+func (r *Result) Decision(workload string) *Decision {
+	for i := range r.Decisions {
+		if r.Decisions[i].Workload == workload {
+			return &r.Decisions[i]
+		}
+	}
+	return nil
+}

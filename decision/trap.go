@@ -1,0 +1,371 @@
+package decision
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// TrapHit is a trap that the input or the decision walks into.
+type TrapHit struct {
+	ID       string           `json:"id"`
+	Severity sharing.Severity `json:"severity"`
+	Message  string           `json:"message"`
+}
+
+// trapScene is what a detector sees: one workload, what it asked for, what was
+// decided, and the pool that either is about.
+type trapScene struct {
+	w         *Workload
+	cw        *CompiledWorkload
+	p         *CompiledPool // nil when nothing was decided and no pool is pinned
+	chosen    sharing.Mechanism
+	tenants   int // on its fullest GPU
+	untrusted bool
+	uids      bool // workloads of other user ids share its MPS group
+	unequal   bool // tenants of its GPUs differ in kind or demand
+}
+
+// asked is what the team asked for, or None.
+func (s *trapScene) asked() sharing.Mechanism {
+	if s.w.Request == nil {
+		return sharing.None
+	}
+	return s.w.Request.Mechanism
+}
+
+// in says whether the mechanism chosen or asked for is one of ms.
+func (s *trapScene) in(ms ...sharing.Mechanism) bool {
+	return slices.Contains(ms, s.chosen) || slices.Contains(ms, s.asked())
+}
+
+// shares says the same of any mechanism but whole GPUs.
+func (s *trapScene) shares() bool {
+	return s.chosen > sharing.Exclusive || s.asked() > sharing.Exclusive
+}
+
+func (s *trapScene) framework(names ...string) bool {
+	return s.w.Framework != nil && slices.Contains(names, s.w.Framework.Name)
+}
+
+var mpsFamily = []sharing.Mechanism{sharing.MPS, sharing.HAMiWithMPS, sharing.MIGWithMPS, sharing.MIGLikeEmulation}
+
+func (s *trapScene) mps() bool { return s.in(mpsFamily...) }
+
+// requested replicas per GPU, or those that were decided.
+func (s *trapScene) perGPU() int {
+	if r := s.w.Request; r != nil && r.Replicas > 0 {
+		return r.Replicas
+	}
+	return s.tenants
+}
+
+// detectors has one function a trap; it returns what it found, or "".
+var detectors = map[string]func(*trapScene) string{
+	"T1": func(s *trapScene) string {
+		return say(s.in(sharing.TimeSlicing) && (s.cw.hasSLO || s.w.Kind == OnlineInference),
+			"%s takes turns: with %d busy tenants each waits for the others", sharing.TimeSlicing, max(2, s.perGPU()))
+	},
+	"T2": func(s *trapScene) string {
+		return say(s.mps() && (s.w.Isolation.Fault > sharing.LevelNone || s.w.Isolation.Memory > sharing.LevelDriver || s.untrusted),
+			"MPS clients share the GPU's fault domain; only address spaces are a client's own")
+	},
+	"T3": func(s *trapScene) string {
+		return say(s.in(sharing.MIG, sharing.MIGWithMPS) && s.p != nil && len(s.p.pool.Layouts) > 0,
+			"instances must be empty before they are destroyed: the migration needs the pods on them drained")
+	},
+	"T4": func(s *trapScene) string {
+		return say(s.in(sharing.HAMi, sharing.HAMiWithMPS) && (s.cw.demands || s.bypasses()),
+			"HAMi's limits live in the process; %s", pick(s.bypasses(), "this workload's settings get round them", "it is no hardware isolation"))
+	},
+	"T5": func(s *trapScene) string {
+		return say(s.in(sharing.MIGLikeEmulation), "an MPS percentage and a memory fraction imitate MIG's sizes, not its isolation")
+	},
+	"T6": func(s *trapScene) string {
+		return say(s.w.Evidence == EvidenceVendor, "gpu_busy comes from a vendor's or paper's figure; measure it on this GPU")
+	},
+	"T7": func(s *trapScene) string {
+		f := s.w.Framework
+		n := s.perGPU()
+		return say(f != nil && f.MemoryFraction != nil && n > 1 && s.in(sharing.TimeSlicing, sharing.MPS, sharing.MIGLikeEmulation) && *f.MemoryFraction*float64(n) > 1,
+			"memory fraction %.2f times %d on one GPU is more than the GPU; the written configuration sets a fraction that fits", deref(f), n)
+	},
+	"T8": func(s *trapScene) string {
+		return say(s.framework("tgi") && s.shares() && s.w.Framework.MaxPrefill > 4096,
+			"max_batch_prefill_tokens %d ran out of memory in warm-up on a shared GPU where 4096 works", prefill(s.w))
+	},
+	"T9": func(s *trapScene) string {
+		return say(s.p != nil && strings.HasPrefix(s.p.pool.Platform, "eks") && strings.HasPrefix(s.p.pool.InstanceType, "g6e"),
+			"EKS managed node groups came up without the GPU driver on g6e; install it before the device plugin")
+	},
+	"T10": func(s *trapScene) string {
+		return say(s.in(sharing.TimeSlicing, sharing.HAMi, sharing.VGPU) && s.tightSLO(),
+			"turns last milliseconds (2.09 ms and a switch of 0.153 ms on an H200), against a P99 limit in the tens")
+	},
+	"T11": func(s *trapScene) string {
+		return say(s.mps() && s.cw.busyHow == busyStated && s.cw.busy >= 0.8, "the job keeps %.0f%% of the GPU busy; MPS gains only where SMs idle", s.cw.busy*100)
+	},
+	"T12": func(s *trapScene) string {
+		return say(s.shares() && (s.w.Kind == Training || s.w.Kind == DistributedTraining) && s.cw.busyHow == busyStated && s.cw.busy >= 0.7,
+			"a training job at %.0f%% slows down by what its neighbours take", s.cw.busy*100)
+	},
+	"T13": func(s *trapScene) string {
+		if s.p == nil || !s.in(sharing.TimeSlicing) || s.p.memory == 0 {
+			return ""
+		}
+		n := max(2, s.perGPU())
+		total := s.cw.need.Total * sharing.Bytes(n)
+		return say(true, "%d shares of one %s hold %s together, and nothing divides its %s", n, s.p.gpu.Name, total, s.p.memory)
+	},
+	"T14": func(s *trapScene) string {
+		return say(s.mps() && s.perGPU() > 1, "a fatal GPU fault of one MPS client ends all %d on its GPU", s.perGPU())
+	},
+	"T15": func(s *trapScene) string {
+		return say(s.w.Evidence == EvidenceSynthetic, "gpu_busy comes from generated example data, not from a measurement")
+	},
+	"T16": func(s *trapScene) string {
+		r := s.w.Request
+		if r == nil || r.Profile == "" || s.p == nil || s.p.model == nil {
+			return ""
+		}
+		prof, err := s.p.model.Profile(r.Profile)
+		if err != nil {
+			return ""
+		}
+		have, known := prof.Memory.Get()
+		return say(known && s.cw.need.Total > have, "needs %s and %s has %s", s.cw.needText(int64(s.cw.need.Total)), prof.Name, have)
+	},
+	"T17": func(s *trapScene) string {
+		r := s.w.Revenue
+		return say(r != nil && r.LossUnit == "per-ms", "the loss is a rate per 100 ms; taken per millisecond it is a hundred times too high")
+	},
+	"T18": func(s *trapScene) string {
+		return say(s.in(sharing.TimeSlicing) && s.unequal,
+			"unlike tenants slow by unlike factors under fair turns: the shorter to twice its time, the longer to the sum; it is predictable")
+	},
+	"T19": func(s *trapScene) string {
+		if s.p == nil {
+			return ""
+		}
+		n := s.p.pool.CPUNodes
+		return say(n != nil && n.Shared != n.Dedicated, "%d CPU nodes stand on the shared side and %d on the dedicated one; compare like with like", cpuNodes(s.p.pool, true), cpuNodes(s.p.pool, false))
+	},
+	"T20": func(s *trapScene) string {
+		return say(s.w.Evidence == EvidenceNVML, "gpu_busy is NVML utilisation: one thread block reads 100%%, so it says nothing of the room that is left")
+	},
+	"T21": func(s *trapScene) string {
+		if s.p == nil || s.p.model == nil {
+			return ""
+		}
+		return blockedLarge(s.p)
+	},
+	"M1": func(s *trapScene) string {
+		n := s.perGPU()
+		return say(s.in(sharing.TimeSlicing, sharing.MPS, sharing.HAMi) && n > 1 && s.cw.busyHow == busyStated && float64(n)*s.cw.busy > 1,
+			"%d shares that each keep %.0f%% busy want %.1f GPUs: replicas are not capacity", n, s.cw.busy*100, float64(n)*s.cw.busy)
+	},
+	"M2": func(s *trapScene) string {
+		return say(s.w.Request != nil && s.w.Request.SharedGPUs > 1 && s.in(sharing.TimeSlicing, sharing.MPS),
+			"%d shares of a GPU give no more compute than one", sharedGPUs(s.w))
+	},
+	"M3": func(s *trapScene) string {
+		return say(s.mps() && s.w.processes() > 1, "an MPS memory limit holds for each of the %d processes, not for the container", s.w.processes())
+	},
+	"M4": func(s *trapScene) string {
+		dir, set := s.w.Env["CUDA_MPS_PIPE_DIRECTORY"]
+		return say(s.mps() && set && (dir == "" || !strings.HasPrefix(dir, "/")),
+			"CUDA_MPS_PIPE_DIRECTORY=%q reaches no daemon: the client then silently has the whole GPU", clip(dir))
+	},
+	"M5": func(s *trapScene) string {
+		f := s.w.Framework
+		return say(s.in(sharing.MPS, sharing.HAMiWithMPS) && s.framework("vllm", "sglang", "tgi") && f.MemoryFraction != nil && s.perGPU() > 1 && *f.MemoryFraction > 1/float64(s.perGPU()),
+			"under an MPS limit the framework sees the whole GPU's memory, so its fraction must be limit over total, not %.2f", deref(f))
+	},
+	"M6": func(s *trapScene) string {
+		v, set := s.w.Env["CUDA_VISIBLE_DEVICES"]
+		return say(s.mps() && set && hasOrdinal(v), "CUDA_VISIBLE_DEVICES=%q names ordinals, which the MPS server has renumbered; use UUIDs", clip(v))
+	},
+	"M7": func(s *trapScene) string {
+		v, set := s.w.Env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"]
+		return say(s.mps() && set && pinnedBeyond(v, s.w.gpus()), "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%q has an entry for a GPU that the process cannot see, which drops every limit", clip(v))
+	},
+	"M8": func(s *trapScene) string {
+		return say(s.in(sharing.MPS) && s.uids && (s.p == nil || s.p.pool.MPSProtocol != 3),
+			"an MPS server runs for one user: clients of another user id wait until all of the first have gone")
+	},
+	"M9": func(s *trapScene) string {
+		return say(s.mps() && s.perGPU() > 1, "a client that is killed without terminate_client first may take the server and its neighbours along; pod deletion ends in SIGKILL")
+	},
+	"M10": func(s *trapScene) string {
+		return say(s.mps() && s.perGPU() > 1, "after a fault the server takes no client until every affected one has exited: one that lingers blocks all")
+	},
+	"M11": func(s *trapScene) string {
+		f := s.w.Framework
+		return say(s.in(sharing.HAMi) && (f != nil && f.CUDAGraphs != nil && *f.CUDAGraphs || s.w.Request != nil && s.w.Request.Cores > 0 && s.framework("vllm")),
+			"HAMi's gpucores does not hold CUDA graphs back, which the framework launches by default")
+	},
+	"M12": func(s *trapScene) string {
+		return say(s.w.gpus() > 1 && s.asked() > sharing.Exclusive, "a replica over %d GPUs cannot run on shares or slices", s.w.gpus())
+	},
+	"M13": func(s *trapScene) string {
+		return say(s.in(sharing.MIGWithMPS) && (s.p == nil || s.p.pool.Delivery == "" || s.p.pool.Delivery == "device-plugin" || s.p.pool.Delivery == "gpu-operator"),
+			"the device plugin refuses MPS on MIG devices")
+	},
+	"M14": func(s *trapScene) string {
+		return say(s.w.Request != nil && s.w.Request.MPSNamespace != "" && s.w.Request.MPSNamespace != "default",
+			"namespace %q inherits none of its server's limits; set them on the namespace", namespace(s.w))
+	},
+	"M15": func(s *trapScene) string {
+		return say(s.mps() && s.p != nil && (s.p.pool.MPSProtocol == 3 || s.p.pool.Driver.Major >= 615),
+			"-q asks a protocol-2 daemon to query devices and a protocol-3 one to quit")
+	},
+	"M16": func(s *trapScene) string {
+		if s.p == nil || !s.in(sharing.TimeSlicing) || s.p.pool.Timeslice == "" || s.p.pool.Timeslice == "default" {
+			return ""
+		}
+		set, known := s.p.gpu.TimesliceSetting.Get()
+		return say(!known || set != sharing.Yes, "no source confirms that a %s lets its time slice be set; probe before relying on %q", s.p.gpu.Name, s.p.pool.Timeslice)
+	},
+	"M17": func(s *trapScene) string {
+		return say(s.w.Evidence == EvidenceEqualConcurrency, "figures at equal load per model flatter sharing; compare at equal load per GPU")
+	},
+}
+
+func (s *trapScene) bypasses() bool {
+	return s.w.Framework != nil && (s.w.Framework.Privileged || s.w.Framework.StaticCUDA)
+}
+
+func (s *trapScene) tightSLO() bool {
+	for _, l := range s.cw.slo {
+		if l > 0 && l < 0.1 {
+			return true
+		}
+	}
+	return false
+}
+
+func say(hit bool, format string, args ...any) string {
+	if !hit {
+		return ""
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+func pick(first bool, a, b string) string {
+	if first {
+		return a
+	}
+	return b
+}
+
+func deref(f *Framework) float64 {
+	if f == nil || f.MemoryFraction == nil {
+		return 0
+	}
+	return *f.MemoryFraction
+}
+
+func prefill(w *Workload) int {
+	if w.Framework == nil {
+		return 0
+	}
+	return w.Framework.MaxPrefill
+}
+
+func sharedGPUs(w *Workload) int {
+	if w.Request == nil {
+		return 0
+	}
+	return w.Request.SharedGPUs
+}
+
+func namespace(w *Workload) string {
+	if w.Request == nil {
+		return ""
+	}
+	return clip(w.Request.MPSNamespace)
+}
+
+func cpuNodes(p *Pool, shared bool) int {
+	switch {
+	case p.CPUNodes == nil:
+		return 0
+	case shared:
+		return p.CPUNodes.Shared
+	}
+	return p.CPUNodes.Dedicated
+}
+
+func hasOrdinal(v string) bool {
+	for _, e := range strings.Split(v, ",") {
+		if _, err := strconv.Atoi(strings.TrimSpace(e)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// pinnedBeyond: an entry whose ordinal is not below the GPUs that one replica
+// sees.
+func pinnedBeyond(v string, visible int) bool {
+	for _, e := range strings.Split(v, ",") {
+		key, _, _ := strings.Cut(strings.TrimSpace(e), "=")
+		if i, err := strconv.Atoi(key); err == nil && i >= visible {
+			return true
+		}
+	}
+	return false
+}
+
+// blockedLarge finds a layout in which a 3g at start 0 keeps a free half from
+// holding the 4g that only starts there.
+func blockedLarge(p *CompiledPool) string {
+	for i, text := range p.pool.Layouts {
+		layout, err := parseLayout(p.model, text)
+		if err != nil {
+			continue
+		}
+		low, high := false, false
+		for _, in := range layout.Instances {
+			low = low || in.Start == 0 && in.Profile.ComputeSlices == 3
+			high = high || in.Start >= 4
+		}
+		if low && !high {
+			return fmt.Sprintf("layouts[%d] has a 3g at start 0, so no 4g can be placed although half of the GPU is free; a 3g belongs at start 4", i)
+		}
+	}
+	return ""
+}
+
+// traps returns what the scene walks into, worst first.
+func (s *trapScene) traps() []TrapHit {
+	hits := []TrapHit{}
+	for id, detect := range detectors {
+		if msg := detect(s); msg != "" {
+			t, _ := sharing.TrapByID(id)
+			hits = append(hits, TrapHit{ID: id, Severity: t.Severity, Message: msg})
+		}
+	}
+	sortHits(hits)
+	return hits
+}
+
+func sortHits(hits []TrapHit) {
+	slices.SortFunc(hits, func(a, b TrapHit) int {
+		return cmp.Or(cmp.Compare(b.Severity, a.Severity), compareIDs(a.ID, b.ID))
+	})
+}
+
+// compareIDs orders T2 before T10, and T before M.
+func compareIDs(a, b string) int {
+	if a[:1] != b[:1] {
+		return cmp.Compare(b[:1], a[:1])
+	}
+	x, _ := strconv.Atoi(a[1:])
+	y, _ := strconv.Atoi(b[1:])
+	return cmp.Compare(x, y)
+}

@@ -1,0 +1,350 @@
+package decision
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Limits of a fleet: larger numbers are taken for mistakes.
+const (
+	MaxGPUs      = 1_000_000
+	MaxReplicas  = 100_000
+	MaxPools     = 10_000
+	MaxWorkloads = 100_000
+)
+
+// namePattern is that of Kubernetes object names, since manifests use them.
+var namePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$`)
+
+// Validate checks a fleet that was built in Go, as ParseFleet checks a file.
+func (f *Fleet) Validate() error { return f.validate(false) }
+
+// validate with partial set leaves out what is missing or zero, for fleets
+// that were only partly decoded.
+func (f *Fleet) validate(partial bool) error {
+	c := &checker{partial: partial}
+	if f.Version != "v1" && !(partial && f.Version == "") {
+		c.Addf("version", `write version: v1`, "must be v1, not %q", clip(f.Version))
+	}
+	if !partial {
+		c.count("pools", len(f.Pools), MaxPools)
+		c.count("workloads", len(f.Workloads), MaxWorkloads)
+	}
+	currency, pools := "", map[string]*Pool{}
+	for i := range f.Pools {
+		p, path := &f.Pools[i], fmt.Sprintf("pools[%d]", i)
+		c.name(path+".name", p.Name)
+		if _, dup := pools[p.Name]; dup && p.Name != "" {
+			c.Addf(path+".name", "give each pool a name of its own", "duplicate pool name %q", clip(p.Name))
+		}
+		pools[p.Name] = p
+		c.pool(path, p, &currency)
+	}
+	seen := map[string]bool{}
+	for i := range f.Workloads {
+		w, path := &f.Workloads[i], fmt.Sprintf("workloads[%d]", i)
+		c.name(path+".name", w.Name)
+		if seen[w.Name] && w.Name != "" {
+			c.Addf(path+".name", "give each workload a name of its own", "duplicate workload name %q", clip(w.Name))
+		}
+		seen[w.Name] = true
+		c.workload(path, w)
+		if w.Pool != "" && pools[w.Pool] == nil {
+			c.Addf(path+".pool", c.didYouMean(w.Pool, f.Pools), "there is no pool %q", clip(w.Pool))
+		}
+		if p := pools[w.Pool]; p != nil && p.Count > 0 && w.GPUs > p.Count {
+			c.Addf(path+".gpus", "pin another pool or use fewer GPUs", "a replica needs %d GPUs and pool %q has %d", w.GPUs, p.Name, p.Count)
+		}
+		if r := w.Revenue; r != nil && currency != "" && r.Monthly.Currency() != currency {
+			c.Addf(path+".revenue.monthly", "use one currency", "is in %s and the prices are in %s", r.Monthly.Currency(), currency)
+		}
+	}
+	return c.Err()
+}
+
+type checker struct {
+	problem.List
+	partial bool
+}
+
+func (c *checker) count(path string, n, limit int) {
+	switch {
+	case n == 0:
+		c.Addf(path, "name at least one", "is empty")
+	case n > limit:
+		c.Addf(path, "split the fleet", "has %d entries; at most %d are taken", n, limit)
+	}
+}
+
+func (c *checker) name(path, s string) {
+	if s == "" && c.partial {
+		return
+	}
+	if !namePattern.MatchString(s) {
+		c.Addf(path, "use lower-case letters, digits, '-' and '.', at most 63, beginning and ending with a letter or digit",
+			"%q is not a name", clip(s))
+	}
+}
+
+func (c *checker) didYouMean(name string, pools []Pool) string {
+	var names []string
+	for _, p := range pools {
+		names = append(names, p.Name)
+	}
+	if near := problem.Nearest(name, names); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "add the pool or remove the pin"
+}
+
+func (c *checker) within(path string, v, low, high int) {
+	if v < low || v > high {
+		c.Addf(path, fmt.Sprintf("use %d to %d", low, high), "%d is out of range", v)
+	}
+}
+
+func (c *checker) fraction(path string, v *float64, zeroOK bool) {
+	if v == nil {
+		return
+	}
+	if !(*v > 0 || zeroOK && *v == 0) || *v > 1 {
+		c.Addf(path, "use a share between 0 and 1, for example 0.25", "%v is out of range", *v)
+	}
+}
+
+func (c *checker) pool(path string, p *Pool, currency *string) {
+	gpu, err := sharing.LookupGPU(p.GPU)
+	if err != nil && !(c.partial && p.GPU == "") {
+		c.AddErr(path+".gpu", err)
+	}
+	if !(c.partial && p.Count == 0) {
+		c.within(path+".count", p.Count, 1, MaxGPUs)
+	}
+	c.within(path+".gpus_per_node", p.GPUsPerNode, 0, 1024)
+	c.price(path+".price_per_gpu_hour", p.PricePerGPUHour, currency)
+	c.price(path+".node_price_per_hour", p.NodePricePerHour, currency)
+	if p.PricePerGPUHour != nil && p.NodePricePerHour != nil {
+		c.Addf(path+".node_price_per_hour", "keep one of the two", "contradicts price_per_gpu_hour")
+	}
+	if p.NodePricePerHour != nil && p.GPUsPerNode == 0 {
+		c.Addf(path+".gpus_per_node", "add gpus_per_node, so that the node's price can be divided", "is missing beside node_price_per_hour")
+	}
+	if n := p.CPUNodes; n != nil {
+		c.within(path+".cpu_nodes.dedicated", n.Dedicated, 0, MaxGPUs)
+		c.within(path+".cpu_nodes.shared", n.Shared, 0, MaxGPUs)
+		c.price(path+".cpu_nodes.price_per_hour", &n.PricePerHour, currency)
+	}
+	if p.MPSProtocol != 0 {
+		c.within(path+".mps_protocol", p.MPSProtocol, 2, 3)
+	}
+	c.oneOf(path+".delivery", p.Delivery, deliveryNames)
+	c.oneOf(path+".timeslice", p.Timeslice, []string{"default", "short", "medium", "long"})
+	if len(p.Layouts) > p.Count && p.Count > 0 {
+		c.Addf(path+".layouts", "list one layout for each GPU at most", "%d layouts for %d GPUs", len(p.Layouts), p.Count)
+	}
+	if gpu == nil || len(p.Layouts) == 0 {
+		return
+	}
+	model, err := mig.Lookup(gpu.Name)
+	if err != nil {
+		c.Addf(path+".layouts", "remove layouts", "%s has no MIG profiles that are known", gpu.Name)
+		return
+	}
+	for i, s := range p.Layouts {
+		if _, err := parseLayout(model, s); err != nil {
+			c.AddErr(fmt.Sprintf("%s.layouts[%d]", path, i), err)
+		}
+	}
+}
+
+var deliveryNames = []string{"device-plugin", "gpu-operator", "dra", "hami", "volcano", "kai"}
+
+func (c *checker) oneOf(path, v string, known []string) {
+	if v == "" || slices.Contains(known, v) {
+		return
+	}
+	remedy := "known: " + strings.Join(known, ", ")
+	if near := problem.Nearest(v, known); near != "" {
+		remedy = fmt.Sprintf("did you mean %q?", near)
+	}
+	c.Addf(path, remedy, "unknown value %q", clip(v))
+}
+
+func (c *checker) price(path string, m *cost.Money, currency *string) {
+	if m == nil {
+		return
+	}
+	if c.partial && m.Currency() == "" {
+		return
+	}
+	if m.Micros() < 0 || m.Micros() > 1_000_000*1_000_000 {
+		c.Addf(path, "use a price per hour between 0 and 1,000,000", "%s is out of range", m)
+	}
+	switch {
+	case *currency == "":
+		*currency = m.Currency()
+	case *currency != m.Currency():
+		c.Addf(path, "use one currency in a fleet", "is in %s and an earlier price in %s", m.Currency(), *currency)
+	}
+}
+
+// maxBytesPerGPU is far above any GPU's memory; more is a mistake of units.
+const maxBytesPerGPU = 16 * sharing.TiB
+
+func (c *checker) workload(path string, w *Workload) {
+	if w.Kind == KindUnknown && !c.partial {
+		c.Addf(path+".kind", "known: "+strings.Join(kindNames[1:], ", "), "is missing")
+	}
+	c.within(path+".replicas", w.Replicas, 0, MaxReplicas)
+	c.within(path+".gpus", w.GPUs, 0, 1024)
+	switch {
+	case w.Memory != nil && w.Model != nil:
+		c.Addf(path+".model", "keep memory or model", "contradicts memory")
+	case w.Memory == nil && w.Model == nil && !c.partial:
+		c.Addf(path+".memory", "add memory: 18GiB (per GPU), or model: {parameters: 8e9, weights: fp16, kv_cache: 2GiB}", "is missing")
+	}
+	c.bytes(path+".memory", w.Memory)
+	if m := w.Model; m != nil {
+		if m.Parameters < 1 || m.Parameters > 1e14 {
+			c.Addf(path+".model.parameters", "write the number of parameters, for example 8e9", "%d is out of range", m.Parameters)
+		}
+		if m.Weights == PrecisionUnknown && !c.partial {
+			c.Addf(path+".model.weights", "known: "+strings.Join(precisionNames[1:], ", "), "is missing")
+		}
+		c.bytes(path+".model.kv_cache", m.KVCache)
+	}
+	c.fraction(path+".gpu_busy", w.GPUBusy, true)
+	c.fraction(path+".peak_busy", w.PeakBusy, true)
+	if w.GPUBusy != nil && w.PeakBusy != nil && *w.PeakBusy < *w.GPUBusy {
+		c.Addf(path+".peak_busy", "the peak is at least the mean", "%v is below gpu_busy %v", *w.PeakBusy, *w.GPUBusy)
+	}
+	if f := w.Framework; f != nil {
+		c.fraction(path+".framework.memory_fraction", f.MemoryFraction, false)
+		c.within(path+".framework.processes", f.Processes, 0, 4096)
+		c.within(path+".framework.max_batch_prefill_tokens", f.MaxPrefill, 0, 1<<30)
+		if f.Name == "" && !c.partial {
+			c.Addf(path+".framework.name", "for example vllm, tgi, sglang or pytorch", "is empty")
+		}
+	}
+	c.slo(path+".slo", w.SLO)
+	c.slo(path+".solo", w.Solo)
+	c.tenants(path, w)
+	c.request(path, w)
+	if u := w.UID; u != nil && (*u < 0 || *u > 1<<31-2) {
+		c.Addf(path+".uid", "use a user id from 0", "%d is out of range", *u)
+	}
+	if r := w.Revenue; r != nil {
+		if r.Monthly.Micros() < 0 {
+			c.Addf(path+".revenue.monthly", "use a positive amount", "%s is out of range", r.Monthly)
+		}
+		if r.LossPercentPer100m < 0 || r.LossPercentPer100m > 100 {
+			c.Addf(path+".revenue.loss_percent_per_100ms", "1 means 1 percent for each 100 ms", "%v is out of range", r.LossPercentPer100m)
+		}
+		c.oneOf(path+".revenue.unit", r.LossUnit, []string{"per-100ms", "per-ms"})
+	}
+	if w.Weights != nil {
+		if err := w.Weights.validate(); err != nil {
+			c.AddErr(path+".weights", err)
+		}
+	}
+}
+
+func (c *checker) bytes(path string, b *sharing.Bytes) {
+	if b != nil && (*b <= 0 || *b > maxBytesPerGPU) {
+		c.Addf(path, "write the memory of one GPU, for example 18GiB", "%s is out of range", *b)
+	}
+}
+
+func (c *checker) slo(path string, s SLO) {
+	for _, l := range []struct {
+		key string
+		d   *Duration
+	}{{"ttft_p99", s.TTFTP99}, {"tpot_p99", s.TPOTP99}, {"e2e_p99", s.E2EP99}} {
+		if l.d != nil && (*l.d <= 0 || l.d.seconds() > 7*24*3600) {
+			c.Addf(path+"."+l.key, "write a positive duration, for example 500ms", "%v is out of range", *l.d)
+		}
+	}
+	if s.E2EP99 != nil && s.TTFTP99 != nil && *s.E2EP99 < *s.TTFTP99 {
+		c.Addf(path+".e2e_p99", "end-to-end latency holds the time to first token", "%v is below ttft_p99 %v", *s.E2EP99, *s.TTFTP99)
+	}
+}
+
+func (d Duration) seconds() float64 { return float64(d) / 1e9 }
+
+func (c *checker) tenants(path string, w *Workload) {
+	if w.Tenant != "" {
+		c.name(path+".tenant", w.Tenant)
+	}
+	seen := map[string]bool{}
+	for i, t := range w.Trust {
+		at := fmt.Sprintf("%s.trust[%d]", path, i)
+		c.name(at, t)
+		if t != "" && t == w.Tenant {
+			c.Addf(at, "a tenant trusts itself already", "names the workload's own tenant")
+		}
+		if seen[t] {
+			c.Addf(at, "keep one", "duplicate tenant %q", clip(t))
+		}
+		seen[t] = true
+	}
+	for a := sharing.Axis(0); int(a) < sharing.AxisCount; a++ {
+		if l := w.Isolation.Level(a); int(l) > int(sharing.LevelHardware) {
+			c.Addf(path+".isolation."+a.String(), "", "is no level")
+		}
+	}
+}
+
+func (c *checker) request(path string, w *Workload) {
+	r := w.Request
+	if r == nil {
+		return
+	}
+	c.within(path+".request.replicas_per_gpu", r.Replicas, 0, 10_000)
+	c.within(path+".request.shared_gpus", r.SharedGPUs, 0, 1024)
+	c.within(path+".request.cores_percent", r.Cores, 0, 100)
+	if r.Profile != "" && r.Mechanism != sharing.MIG && r.Mechanism != sharing.MIGWithMPS && r.Mechanism != sharing.MIGBackedVGPU {
+		c.Addf(path+".request.profile", "leave it out, or request mig", "contradicts mechanism %s", r.Mechanism)
+	}
+	if r.MPSNamespace != "" && r.Mechanism != sharing.MPS {
+		c.Addf(path+".request.mps_namespace", "leave it out, or request mps", "contradicts mechanism %s", r.Mechanism)
+	}
+	if w.GPUs > 1 && r.SharedGPUs > 1 {
+		c.Addf(path+".request.shared_gpus", "state the replica's GPUs in gpus", "contradicts gpus")
+	}
+}
+
+// joinProblems puts the problems of two stages into one error, without
+// repeating a path that the first has reported.
+func joinProblems(first, second error) error {
+	if second == nil {
+		return first
+	}
+	var l problem.List
+	l.AddErr("", first)
+	taken := map[string]bool{}
+	for _, p := range l.Problems() {
+		taken[p.Path] = true
+	}
+	for _, e := range flatten(second) {
+		var p *problem.Problem
+		if errors.As(e, &p) && !taken[p.Path] {
+			l.Add(p)
+		}
+	}
+	return l.Err()
+}
+
+func flatten(err error) []error {
+	if j, ok := err.(interface{ Unwrap() []error }); ok {
+		return j.Unwrap()
+	}
+	return []error{err}
+}
