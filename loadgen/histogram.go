@@ -101,6 +101,20 @@ func (h *Histogram) Quantile(q float64) (time.Duration, bool) {
 	return min(time.Duration(us)*time.Microsecond, h.max), true
 }
 
+// medianAboveZero is the median of the samples of at least half a microsecond.
+func (h *Histogram) medianAboveZero() (time.Duration, bool) {
+	n := h.Count()
+	if n == 0 {
+		return 0, false
+	}
+	zero := n - h.above(0)
+	if zero == n {
+		return 0, false
+	}
+	rank := zero + nearestRank(0.5, n-zero)
+	return h.Quantile(float64(rank) / float64(n))
+}
+
 // above counts the samples longer than limit.
 func (h *Histogram) above(limit time.Duration) int64 {
 	if h.Count() == 0 {
