@@ -138,7 +138,7 @@ func Compare(figure string, base, other []float64, opts CompareOptions) (Compari
 		}
 	}
 	slices.Sort(diffs)
-	c.Shift = median(diffs)
+	c.Shift = medianOf(diffs)
 	c.ShiftCI = shiftInterval(diffs, n, m, conf)
 	if c.Base.Median != 0 {
 		change := c.Shift / math.Abs(c.Base.Median)
@@ -170,12 +170,12 @@ func describe(values []float64, conf float64) Sample {
 		return s
 	}
 	sorted := slices.Sorted(slices.Values(values))
-	s.Median = median(sorted)
+	s.Median = medianOf(sorted)
 	s.CI = medianInterval(sorted, conf)
 	return s
 }
 
-func median(sorted []float64) float64 {
+func medianOf(sorted []float64) float64 {
 	n := len(sorted)
 	if n%2 == 1 {
 		return sorted[n/2]

@@ -128,7 +128,7 @@ func CompareRuns(base, other []Summary, opts CompareOptions) (*RunComparison, er
 	known := FigureNames()
 	for i, name := range opts.Figures {
 		if !slices.Contains(known, name) {
-			l.Addf(fmt.Sprintf("figures[%d]", i), didYouMean(name, known), "unknown figure %q", clip(name))
+			l.Addf(fmt.Sprintf("figures[%d]", i), didYouMean(name, known), "unknown figure %q", shorten(name))
 		}
 	}
 	rc := &RunComparison{}
@@ -141,7 +141,7 @@ func CompareRuns(base, other []Summary, opts CompareOptions) (*RunComparison, er
 		return nil, fmt.Errorf("%w: %w", ErrIncomparable, err)
 	}
 	rc.Base, rc.Other = sides[0].label(), sides[1].label()
-	sources := tokenSources(sides)
+	sources := countedBy(sides)
 	if a, b := sides[0].loads(), sides[1].loads(); a != b {
 		rc.Warnings = append(rc.Warnings, fmt.Sprintf("the loads differ: %s against %s", a, b))
 	}
@@ -190,7 +190,7 @@ func (s *side) check(l *problem.List, rc *RunComparison, opts CompareOptions, se
 	for i := range s.runs {
 		run, path := &s.runs[i], fmt.Sprintf("%s[%d]", s.name, i)
 		if first, twice := seen[run.RunID]; twice && run.RunID != "" {
-			l.Addf(path, "give each run once", "run %q is %s too", clip(run.RunID), first)
+			l.Addf(path, "give each run once", "run %q is %s too", shorten(run.RunID), first)
 		}
 		seen[run.RunID] = path
 		if rc.Basis == "" {
@@ -210,7 +210,7 @@ func (s *side) check(l *problem.List, rc *RunComparison, opts CompareOptions, se
 		} else if t, ok := run.Tenant(opts.Tenant); ok {
 			s.of = append(s.of, &t.Measures)
 		} else {
-			l.Addf(path, "choose a tenant that every run has", "has no tenant %q", clip(opts.Tenant))
+			l.Addf(path, "choose a tenant that every run has", "has no tenant %q", shorten(opts.Tenant))
 		}
 	}
 }
@@ -249,7 +249,7 @@ func (s *side) loads() string {
 	return strings.Join(loads, " and ")
 }
 
-func tokenSources(sides []*side) []string {
+func countedBy(sides []*side) []string {
 	var all []string
 	for _, s := range sides {
 		for _, m := range s.of {

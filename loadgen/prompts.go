@@ -163,7 +163,7 @@ func (o *object) refuseUnknown(known []string) {
 		if near := problem.Nearest(name, known); near != "" {
 			remedy = fmt.Sprintf("did you mean %q?", near)
 		}
-		o.bad(clip(name), remedy, "unknown field")
+		o.bad(shorten(name), remedy, "unknown field")
 	}
 }
 
@@ -174,7 +174,7 @@ func (o *object) decode(name string, into any, what string) bool {
 		return false
 	}
 	if string(raw) == "null" || json.Unmarshal(raw, into) != nil {
-		o.bad(name, "write "+what, "is %s", clip(string(raw)))
+		o.bad(name, "write "+what, "is %s", shorten(string(raw)))
 		return false
 	}
 	return true
@@ -219,7 +219,7 @@ func (o *object) messages() []Message {
 	for i, fields := range raw {
 		for name := range fields {
 			if name != "role" && name != "content" {
-				o.bad(fmt.Sprintf("messages[%d].%s", i, clip(name)), "give the whole list as \"body\": {\"messages\": ...}", "only role and content are known here")
+				o.bad(fmt.Sprintf("messages[%d].%s", i, shorten(name)), "give the whole list as \"body\": {\"messages\": ...}", "only role and content are known here")
 			}
 		}
 		for _, f := range []struct {
@@ -294,8 +294,8 @@ func readLine(br *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// clip shortens a foreign text for an error.
-func clip(s string) string {
+// shorten cuts a foreign text down for an error.
+func shorten(s string) string {
 	if r := []rune(s); len(r) > 60 {
 		return string(r[:60]) + "…"
 	}

@@ -110,7 +110,7 @@ func (s *shareGPT) conversation(l *problem.List, path string) (c Conversation, o
 				c.Turns[n-1].Reply += "\n\n" + text
 			}
 		default:
-			l.Addf(fmt.Sprintf("%s.conversations[%d].from", path, i), "use human, gpt or system", "unknown speaker %q", clip(who))
+			l.Addf(fmt.Sprintf("%s.conversations[%d].from", path, i), "use human, gpt or system", "unknown speaker %q", shorten(who))
 			ok = false
 		}
 	}

@@ -96,7 +96,7 @@ func DetectTrace(head []byte) (TraceFormat, error) {
 	case header["Request tokens"]:
 		return TraceBurstGPT, nil
 	}
-	return TraceUnknown, fmt.Errorf("%w: cannot tell the trace's format from its first line %q (known: mooncake, bailian, azure, burstgpt)", ErrInput, clip(string(line)))
+	return TraceUnknown, fmt.Errorf("%w: cannot tell the trace's format from its first line %q (known: mooncake, bailian, azure, burstgpt)", ErrInput, shorten(string(line)))
 }
 
 // ReadTrace reads a whole trace. It is strict: a missing column or field, a value

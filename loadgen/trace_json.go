@@ -64,7 +64,7 @@ func (o *object) tokens(name string) int {
 }
 
 func (t *Trace) ignore(name string) {
-	if name = clip(name); len(t.Ignored) < maxProblems && !slices.Contains(t.Ignored, name) {
+	if name = shorten(name); len(t.Ignored) < maxProblems && !slices.Contains(t.Ignored, name) {
 		t.Ignored = append(t.Ignored, name)
 	}
 }
