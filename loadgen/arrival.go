@@ -237,6 +237,9 @@ func arrive(rng *rand.Rand, gap func(*rand.Rand) float64, segments []Segment) it
 
 // when is the time in seconds at which the segment's cumulative rate reaches u.
 func (s Segment) when(u float64) float64 {
+	if u == 0 {
+		return 0
+	}
 	slope := 0.0
 	if s.Duration > 0 {
 		slope = (s.ToPerS - s.FromPerS) / s.Duration.Seconds()

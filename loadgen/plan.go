@@ -150,7 +150,7 @@ func (t *Tenant) checkLoad(l *problem.List, path string, planDuration time.Durat
 		l.Addf(path, "keep one of the two", "a schedule (open loop) together with settings of a closed loop")
 	case ld.Schedule == nil && (ld.MaxInFlight != 0 || ld.DropExcess):
 		l.Addf(path, "drop max_in_flight and drop_excess", "bounds of an open loop on a closed loop")
-	case ld.Schedule == nil && planDuration == 0 && t.Requests == 0:
+	case ld.Schedule == nil && planDuration <= 0 && t.Requests == 0:
 		if _, endless := t.Prompts.(*Cycle); endless {
 			l.Addf(path, "set requests or the plan's duration", "would never end")
 		}
