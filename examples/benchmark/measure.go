@@ -1,0 +1,423 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cotenant/cotenant/loadgen"
+)
+
+//go:embed testdata/prompts.jsonl
+var builtinPrompts []byte
+
+// point is one run to be made.
+type point struct {
+	name string // of its directory, when there are several
+	plan loadgen.Plan
+}
+
+// measurement gathers the runs that were made.
+type measurement struct {
+	app     *app
+	s       *settings
+	meta    map[string]any
+	several bool
+	results []*loadgen.Result
+}
+
+// measure makes every run that the settings ask for and reports them.
+func (a *app) measure(ctx context.Context, s *settings, args []string) error {
+	m := &measurement{app: a, s: s, meta: map[string]any{"arguments": safeArguments(args)}}
+	inputs, err := a.readInputs(s)
+	if err != nil {
+		return err
+	}
+	if err := s.claimOut(); err != nil {
+		return err
+	}
+	switch {
+	case inputs.plan != nil:
+		err = m.runPlan(ctx, inputs)
+	case len(s.search) > 0:
+		err = m.runSearch(ctx, inputs)
+	default:
+		err = m.runSweep(ctx, inputs)
+	}
+	return m.finish(ctx, err)
+}
+
+// claimOut refuses, before anything is sent, a directory that holds something.
+func (s *settings) claimOut() error {
+	if s.out == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(s.out)
+	switch {
+	case err == nil && len(entries) > 0:
+		return fmt.Errorf("-out: %w: %s (choose another one, or remove it)", loadgen.ErrRunExists, s.out)
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("-out: %w", err)
+	}
+	return nil
+}
+
+// safeArguments are the arguments without the values of headers.
+func safeArguments(args []string) []string {
+	safe := make([]string, len(args))
+	for i, arg := range args {
+		flagName, value, inline := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
+		switch {
+		case strings.HasPrefix(arg, "-") && inline && flagName == "header":
+			safe[i] = "-header=" + headerName(value)
+		case i > 0 && strings.TrimLeft(args[i-1], "-") == "header" && strings.HasPrefix(args[i-1], "-"):
+			safe[i] = headerName(arg)
+		default:
+			safe[i] = arg
+		}
+	}
+	return safe
+}
+
+func headerName(header string) string {
+	name, _, _ := strings.Cut(header, ":")
+	return name + ": [redacted]"
+}
+
+// inputs are what the files say.
+type inputs struct {
+	prompts []loadgen.Prompt
+	trace   *loadgen.Trace
+	plan    *planFile
+}
+
+func (a *app) readInputs(s *settings) (in inputs, err error) {
+	if s.planFile != "" {
+		in.plan, err = a.readPlan(s.planFile)
+		return in, err
+	}
+	if s.trace.file != "" {
+		data, err := os.ReadFile(s.trace.file)
+		if err != nil {
+			return in, fmt.Errorf("-trace: %w", err)
+		}
+		if in.trace, err = readTrace(data, s.trace.slice); err != nil {
+			return in, fmt.Errorf("-trace %s: %w", s.trace.file, err)
+		}
+		return in, nil
+	}
+	if in.prompts, err = a.readPrompts(s.promptsFile); err != nil {
+		return in, err
+	}
+	in.prompts, err = forAPI(in.prompts, s.api, s.promptsFile == "")
+	return in, err
+}
+
+// forAPI sees to it that the prompts fit the API: messages don't fit completions.
+// They are left out of the built-in set and refused in a file.
+func forAPI(prompts []loadgen.Prompt, api loadgen.API, builtin bool) ([]loadgen.Prompt, error) {
+	if api != loadgen.Completions {
+		return prompts, nil
+	}
+	var fit []loadgen.Prompt
+	for i, p := range prompts {
+		if len(p.Messages) > 0 && !builtin {
+			return nil, fmt.Errorf("-prompts: prompt %d has messages, which -api completions has no place for (give it as \"prompt\")", i+1)
+		}
+		if len(p.Messages) == 0 {
+			fit = append(fit, p)
+		}
+	}
+	return fit, nil
+}
+
+func readTrace(data []byte, slice windowFlag) (*loadgen.Trace, error) {
+	format, err := loadgen.DetectTrace(data)
+	if err != nil {
+		return nil, err
+	}
+	trace, err := loadgen.ReadTrace(format, bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	trace = trace.Slice(slice.from, slice.to)
+	if len(trace.Requests) == 0 {
+		return nil, fmt.Errorf("no request between %v and %v", slice.from, slice.to)
+	}
+	return trace, nil
+}
+
+func (a *app) readPrompts(file string) ([]loadgen.Prompt, error) {
+	if file == "" {
+		return loadgen.ReadPrompts(bytes.NewReader(builtinPrompts))
+	}
+	if file == "-" {
+		prompts, err := loadgen.ReadPrompts(a.stdin)
+		if err != nil {
+			return nil, fmt.Errorf("-prompts -: %w", err)
+		}
+		return prompts, nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("-prompts: %w", err)
+	}
+	defer f.Close()
+	prompts, err := loadgen.ReadPrompts(f)
+	if err != nil {
+		return nil, fmt.Errorf("-prompts %s: %w", file, err)
+	}
+	return prompts, nil
+}
+
+// tenant is the flags' tenant, without its load.
+func (s *settings) tenant(in inputs, urls []string) (loadgen.Tenant, error) {
+	t := loadgen.Tenant{
+		Name: "load", Model: s.model, API: s.api, MaxTokens: s.maxTokens, Requests: s.requests, Warmup: s.warmup, SLO: s.slo,
+		NonStreaming: s.nonStreaming, Usage: s.usage, Retry: loadgen.Retry{Max: s.retries},
+	}
+	key := loadgen.Secret("")
+	if s.apiKeyEnv != "" {
+		key = loadgen.Secret(os.Getenv(s.apiKeyEnv))
+	}
+	for _, u := range urls {
+		t.Endpoints = append(t.Endpoints, loadgen.Endpoint{URL: u, APIKey: key, Header: s.header.Header})
+	}
+	if in.trace == nil {
+		t.Prompts = loadgen.NewCycle(in.prompts...)
+		return t, nil
+	}
+	if !s.set["requests"] {
+		t.Requests = 0
+	}
+	var err error
+	t.Prompts, err = in.trace.Prompts(loadgen.TracePromptOptions{Seed: s.seed})
+	return t, err
+}
+
+// loadPoint is a load and its short name.
+type loadPoint struct {
+	name string
+	load loadgen.Load
+}
+
+func (s *settings) loads(in inputs) []loadPoint {
+	switch {
+	case in.trace != nil:
+		return []loadPoint{{"trace", loadgen.Load{Schedule: in.trace.Schedule(s.trace.speed)}}}
+	case len(s.rate) > 0:
+		var points []loadPoint
+		for _, r := range s.rate {
+			points = append(points, loadPoint{fmt.Sprintf("r%v", r), loadgen.Load{Schedule: s.schedule(r)}})
+		}
+		return points
+	}
+	levels := s.concurrency
+	if len(levels) == 0 {
+		levels = intList{8}
+	}
+	var points []loadPoint
+	for _, c := range levels {
+		points = append(points, loadPoint{fmt.Sprintf("c%d", c), loadgen.Load{Concurrency: c, Ramp: s.ramp, ThinkTime: s.think}})
+	}
+	return points
+}
+
+func (s *settings) schedule(rate float64) loadgen.Schedule {
+	switch s.arrivals {
+	case "poisson":
+		return loadgen.Poisson{PerS: rate}
+	case "gamma":
+		return loadgen.Gamma{PerS: rate, Burstiness: s.burstiness}
+	}
+	return loadgen.Constant{PerS: rate}
+}
+
+// target is what one scenario's load goes to.
+type target struct {
+	scenario  string
+	simulated bool
+	urls      []string
+	close     func() error
+}
+
+func (s *settings) scenarios() []string {
+	if s.endpoint != "" {
+		return []string{""}
+	}
+	if len(s.simulate) > 0 {
+		return s.simulate
+	}
+	return []string{"baseline"}
+}
+
+func (s *settings) open(name string) (*target, error) {
+	if s.endpoint != "" {
+		scenario := s.scenario
+		if scenario == "" {
+			scenario = "endpoint"
+		}
+		return &target{scenario: scenario, urls: []string{s.endpoint}, close: func() error { return nil }}, nil
+	}
+	e, err := startScenario(name, s.seed)
+	if err != nil {
+		return nil, failed("cannot start the embedded server: %w", err)
+	}
+	if s.scenario != "" {
+		name = strings.TrimPrefix(s.scenario+"-"+name, "-")
+	}
+	return &target{scenario: name, simulated: true, urls: e.urls(), close: e.close}, nil
+}
+
+func (m *measurement) runSweep(ctx context.Context, in inputs) error {
+	s := m.s
+	loads := s.loads(in)
+	m.several = len(s.scenarios())*len(loads)*s.repeats > 1
+	for _, name := range s.scenarios() {
+		t, err := s.open(name)
+		if err != nil {
+			return err
+		}
+		err = func() error {
+			for _, load := range loads {
+				for repeat := range s.repeats {
+					tenant, err := s.tenant(in, t.urls)
+					if err != nil {
+						return err
+					}
+					tenant.Load = load.load
+					p := point{name: t.scenario + "-" + load.name, plan: s.plan(t, repeat, tenant)}
+					if s.repeats > 1 {
+						p.name += fmt.Sprintf("-%d", repeat+1)
+					}
+					if _, err := m.run(ctx, p, nil); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}()
+		if err := errors.Join(err, t.close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plan puts a run together. Repeats differ in their seed.
+func (s *settings) plan(t *target, repeat int, tenants ...loadgen.Tenant) loadgen.Plan {
+	return loadgen.Plan{
+		Scenario: t.scenario, Tenants: tenants, Duration: s.duration, Seed: s.seed + uint64(repeat), Simulated: t.simulated,
+		Window: loadgen.Window{From: s.window.from, To: s.window.to},
+	}
+}
+
+// run makes one run and keeps its result, also when it was cut off.
+func (m *measurement) run(ctx context.Context, p point, saturation *loadgen.Saturation) (*loadgen.Result, error) {
+	opts := loadgen.Options{Health: m.app.health, Meta: m.meta, Saturation: saturation}
+	if m.s.out != "" {
+		opts.Dir = m.s.out
+		if m.several {
+			opts.Dir = filepath.Join(m.s.out, fileName(p.name))
+		}
+	}
+	if m.s.progress {
+		opts.Progress = (&progress{w: m.app.stderr, label: p.name}).show
+	}
+	res, err := loadgen.Run(ctx, p.plan, opts)
+	if res != nil {
+		m.results = append(m.results, res)
+	}
+	return res, err
+}
+
+// fileName turns a name into one path element.
+func fileName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || strings.ContainsRune(`/\:*?"<>| `, r) {
+			return '-'
+		}
+		return r
+	}, name)
+}
+
+// finish reports what was measured and gives the verdict.
+func (m *measurement) finish(ctx context.Context, err error) error {
+	if err != nil && len(m.results) == 0 {
+		if ctx.Err() != nil {
+			return failed("interrupted before anything was measured")
+		}
+		return err
+	}
+	if reportErr := m.show(); reportErr != nil {
+		err = errors.Join(err, reportErr)
+	}
+	where := ""
+	if m.s.out != "" {
+		where = "; what was measured is in " + m.s.out
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return failed("interrupted%s", where)
+	case err != nil:
+		return failed("%w%s", err, where)
+	}
+	return m.verdict()
+}
+
+func (m *measurement) verdict() error {
+	var ok int64
+	var spoiled []string
+	for _, r := range m.results {
+		ok += r.Summary.Counts.OK
+		if h := r.Summary.ClientHealth; !h.Valid {
+			spoiled = append(spoiled, fmt.Sprintf("%s: %s", r.Summary.RunID, strings.Join(h.Reasons, "; ")))
+		}
+	}
+	switch {
+	case ok == 0:
+		return failed("no request succeeded (%s)", classes(m.results))
+	case len(spoiled) > 0:
+		return &exitError{exitInvalid, fmt.Errorf("invalid by client health: %s", strings.Join(spoiled, "\n  "))}
+	}
+	return nil
+}
+
+// show prints the results and writes the report.
+func (m *measurement) show() error {
+	var b bytes.Buffer
+	summaries := make([]*loadgen.Summary, len(m.results))
+	for i, r := range m.results {
+		summaries[i] = &r.Summary
+	}
+	if len(summaries) == 1 {
+		writeRun(&b, summaries[0])
+	} else {
+		writeStudy(&b, studyRows(summaries))
+	}
+	if m.s.out != "" {
+		fmt.Fprintf(&b, "\nartifacts: %s\n", m.s.out)
+	}
+	if m.s.report {
+		if err := writeReport(m.s.out, m.results); err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "report:    %s\n", filepath.Join(m.s.out, reportFile))
+	}
+	_, err := m.app.stdout.Write(b.Bytes())
+	return err
+}
+
+func writeJSON(path string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(data, '\n'), 0o644)
+}
