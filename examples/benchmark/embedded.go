@@ -30,8 +30,12 @@ var embeddedScenarios = map[string]embeddedScenario{
 
 func scenarioNames() []string { return slices.Sorted(maps.Keys(embeddedScenarios)) }
 
-// simulatedModel is small, so that the demonstration is short.
-var simulatedModel = loadgentest.Model{StepKernels: 12, KernelMean: 400 * time.Microsecond, PrefillPerToken: 10 * time.Microsecond}
+// simulatedModel is small, so that the demonstration is short, and wants more
+// than half of the SMs and of the bandwidth, so that two of them are in each
+// other's way.
+var simulatedModel = loadgentest.Model{
+	StepKernels: 12, KernelMean: 400 * time.Microsecond, PrefillPerToken: 10 * time.Microsecond, SMDemand: 0.7, BandwidthDemand: 0.6,
+}
 
 // embedded is the servers of a scenario on one simulated GPU.
 type embedded struct {

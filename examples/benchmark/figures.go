@@ -49,6 +49,7 @@ type chart struct {
 	name, caption, title, x, y string
 	lines                      []line
 	synthetic, logX            bool
+	levels                     bool    // x is a few levels of load: one tick each
 	yMax                       float64 // 0: by the data
 }
 
@@ -81,6 +82,7 @@ func (c *chart) draw() (picture, error) {
 	p.Legend.TextStyle.Font.Size = 9
 	p.Legend.Top = true
 	p.Legend.Padding = vg.Points(2)
+	p.Legend.XOffs = -vg.Points(6)
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{0xdd}, color.Gray{0xdd}
 	p.Add(grid)
@@ -130,9 +132,27 @@ func (c *chart) scale(p *plot.Plot) {
 		p.X.Tick.Marker = plot.ConstantTicks(logTicks(p.X.Min, p.X.Max))
 		return
 	}
+	if c.levels {
+		p.X.Tick.Marker = plot.ConstantTicks(c.levelTicks())
+		p.X.Min = 0
+	}
 	if p.X.Min == p.X.Max {
 		p.X.Min, p.X.Max = p.X.Min-1, p.X.Max+1
 	}
+}
+
+func (c *chart) levelTicks() []plot.Tick {
+	var ticks []plot.Tick
+	seen := map[float64]bool{}
+	for _, l := range c.lines {
+		for _, xy := range l.points {
+			if !seen[xy.X] {
+				seen[xy.X] = true
+				ticks = append(ticks, plot.Tick{Value: xy.X, Label: fmt.Sprintf("%g", xy.X)})
+			}
+		}
+	}
+	return ticks
 }
 
 // logTicks are 1, 2 and 5 of each decade, with plain numbers.
@@ -151,10 +171,15 @@ func logTicks(lo, hi float64) []plot.Tick {
 	return ticks
 }
 
+// withMargin keeps labels off the picture's edge.
+func withMargin(c draw.Canvas) draw.Canvas {
+	return draw.Crop(c, vg.Points(8), -vg.Points(14), vg.Points(6), -vg.Points(6))
+}
+
 func (c *chart) render(p *plot.Plot) (picture, error) {
 	pic := picture{Name: c.name, Caption: c.caption}
 	svg := vgsvg.New(figureWidth, figureHeight)
-	p.Draw(draw.New(svg))
+	p.Draw(withMargin(draw.New(svg)))
 	var b bytes.Buffer
 	if _, err := svg.WriteTo(&b); err != nil {
 		return pic, fmt.Errorf("figure %s: %w", c.name, err)
@@ -162,7 +187,7 @@ func (c *chart) render(p *plot.Plot) (picture, error) {
 	pic.SVG = bytes.Clone(b.Bytes())
 	b.Reset()
 	img := vgimg.NewWith(vgimg.UseWH(figureWidth, figureHeight), vgimg.UseDPI(figureDPI), vgimg.UseBackgroundColor(color.White))
-	p.Draw(draw.New(img))
+	p.Draw(withMargin(draw.New(img)))
 	if _, err := (vgimg.PngCanvas{Canvas: img}).WriteTo(&b); err != nil {
 		return pic, fmt.Errorf("figure %s: %w", c.name, err)
 	}
@@ -195,9 +220,9 @@ func studyCharts(rows []studyRow) []chart {
 		if unit == unitRate {
 			x, suffix = "Offered load (requests/s)", "rate"
 		}
-		throughput := chart{name: "throughput-" + suffix, title: "Throughput by scenario", x: x, y: "Output tokens/s",
+		throughput := chart{name: "throughput-" + suffix, title: "Throughput by scenario", x: x, y: "Output tokens/s", levels: true,
 			caption: "Output tokens per second of successful requests; the median where a point was repeated."}
-		p99 := chart{name: "p99-" + suffix, title: "P99 latency by scenario", x: x, y: "P99 of e2e (s)",
+		p99 := chart{name: "p99-" + suffix, title: "P99 latency by scenario", x: x, y: "P99 of e2e (s)", levels: true,
 			caption: "99th percentile of e2e, from the scheduled start to the last token."}
 		for i := range rows {
 			r := &rows[i]
@@ -241,8 +266,8 @@ func highestLoads(results []*loadgen.Result) []*loadgen.Result {
 			order = append(order, name)
 		}
 		if ok {
-			was, _ := level(&have.Summary)
-			if is, _ := level(&r.Summary); is < was {
+			was, _, _ := level(&have.Summary)
+			if is, _, _ := level(&r.Summary); is < was {
 				continue
 			}
 		}
@@ -257,8 +282,8 @@ func highestLoads(results []*loadgen.Result) []*loadgen.Result {
 
 // curveName names a tenant's curve of a run.
 func curveName(r *loadgen.Result, tenant string) string {
-	l, unit := level(&r.Summary)
-	name := fmt.Sprintf("%s, %v %s", r.Summary.Scenario, l, unit)
+	_, _, load := level(&r.Summary)
+	name := r.Summary.Scenario + ", " + load
 	if len(r.Summary.Tenants) > 1 {
 		name = strings.TrimPrefix(r.Summary.Scenario+": "+tenant, ": ")
 	}
@@ -314,8 +339,8 @@ func cdf(h *loadgen.Histogram) plotter.XYs {
 }
 
 func timelineCharts(results []*loadgen.Result) []chart {
-	tokens := chart{name: "timeline-tokens", title: "Tokens over time", x: "Seconds since the run's start", y: "Tokens in the second",
-		caption: "Tokens by the second in which their event came, of all requests. The last second of a run may be shorter."}
+	tokens := chart{name: "timeline-tokens", title: "Tokens over time", x: "Seconds since the run's start", y: "Tokens/s",
+		caption: "Tokens by the second in which their event came, of all requests, failed ones too."}
 	flight := chart{name: "timeline-in-flight", title: "Requests in flight over time", x: tokens.x, y: "Requests in flight at the second's end",
 		caption: "Requests sent and not ended at the end of each second."}
 	ttft := chart{name: "timeline-ttft", title: "TTFT over time", x: tokens.x, y: "TTFT P99 in the second (ms)",
@@ -328,7 +353,10 @@ func timelineCharts(results []*loadgen.Result) []chart {
 		}
 		for _, row := range r.Timeline {
 			name, at := curveName(r, row.Tenant), float64(row.UnixNS-start)/1e9
-			tokens.add(name, at, float64(row.Tokens), synthetic)
+			// The last second of a run is shorter.
+			if length := min(float64(r.Summary.Window.ToNS-row.UnixNS)/1e9, 1); length >= 0.1 {
+				tokens.add(name, at, float64(row.Tokens)/length, synthetic)
+			}
 			flight.add(name, at, float64(row.InFlight), synthetic)
 			if row.HasTTFT {
 				ttft.add(name, at, float64(row.TTFTP99)/1e6, synthetic)

@@ -111,7 +111,7 @@ func measureCommand(ctx context.Context, a *app, args []string) error {
 func (s *settings) demo(now time.Time) {
 	s.simulate = scenarioList{"baseline", "mps", "mig-emulation"}
 	s.concurrency = intList{8, 16, 24}
-	s.requests, s.maxTokens, s.warmup = 240, 16, 8
+	s.duration, s.maxTokens, s.warmup = 2*time.Second, 16, 8
 	s.report = true
 	s.out = now.UTC().Format("benchmark-20060102T150405Z")
 }

@@ -22,8 +22,8 @@ const syntheticNote = "SYNTHETIC: from a simulated GPU, not a measurement of a r
 type studyRow struct {
 	Scenario    string  `json:"scenario"`
 	Load        string  `json:"load"` // e.g. "8 users" or "15 requests/s"
-	Level       float64 `json:"level"`
-	Unit        string  `json:"unit"` // of Level: "users" or "requests/s"
+	Level       float64 `json:"level,omitempty"`
+	Unit        string  `json:"unit"` // of Level: "users", "requests/s" or "mixed" (Level is then 0)
 	Runs        int     `json:"runs"`
 	TokensPerS  float64 `json:"output_tokens_per_s"`
 	P99S        float64 `json:"e2e_p99_s,omitempty"` // absent when nothing succeeded
@@ -38,11 +38,12 @@ type studyRow struct {
 const (
 	unitUsers = "users"
 	unitRate  = "requests/s"
+	unitMixed = "mixed" // closed and open loops together: no single level
 )
 
 // level reads how much load a run offered: users of closed loops, or the rate of
-// open ones.
-func level(s *loadgen.Summary) (float64, string) {
+// open ones. text says both where there are both.
+func level(s *loadgen.Summary) (value float64, unit, text string) {
 	users, rate := 0.0, 0.0
 	for i := range s.Tenants {
 		t := &s.Tenants[i]
@@ -59,10 +60,13 @@ func level(s *loadgen.Summary) (float64, string) {
 		}
 		rate += offered(t)
 	}
-	if rate > 0 {
-		return rate, unitRate
+	switch {
+	case rate > 0 && users > 0:
+		return 0, unitMixed, fmt.Sprintf("%v %s, %v %s", users, unitUsers, rate, unitRate)
+	case rate > 0:
+		return rate, unitRate, fmt.Sprintf("%v %s", rate, unitRate)
 	}
-	return users, unitUsers
+	return users, unitUsers, fmt.Sprintf("%v %s", users, unitUsers)
 }
 
 // offered is the rate that the schedule was to offer, or what it did offer where
@@ -79,15 +83,15 @@ func offered(t *loadgen.TenantSummary) float64 {
 
 func studyRows(summaries []*loadgen.Summary) []studyRow {
 	type key struct {
-		scenario, unit string
-		level          float64
-		simulated      bool
+		scenario, unit, load string
+		level                float64
+		simulated            bool
 	}
 	groups := map[key][]*loadgen.Summary{}
 	var order []key
 	for _, s := range summaries {
-		l, unit := level(s)
-		k := key{s.Scenario, unit, l, s.Basis != "measured"}
+		l, unit, text := level(s)
+		k := key{s.Scenario, unit, text, l, s.Basis != "measured"}
 		if groups[k] == nil {
 			order = append(order, k)
 		}
@@ -95,7 +99,7 @@ func studyRows(summaries []*loadgen.Summary) []studyRow {
 	}
 	var rows []studyRow
 	for _, k := range order {
-		r := studyRow{Scenario: k.scenario, Level: k.level, Unit: k.unit, Load: fmt.Sprintf("%v %s", k.level, k.unit), Simulated: k.simulated}
+		r := studyRow{Scenario: k.scenario, Level: k.level, Unit: k.unit, Load: k.load, Simulated: k.simulated}
 		var tokens, p99 []float64
 		for _, s := range groups[k] {
 			r.Runs++
@@ -166,7 +170,7 @@ func writeStudy(w io.Writer, rows []studyRow) {
 		fmt.Fprintln(w, syntheticNote)
 	}
 	unit := "Concurrency"
-	if slices.ContainsFunc(rows, func(r studyRow) bool { return r.Unit == unitRate }) {
+	if slices.ContainsFunc(rows, func(r studyRow) bool { return r.Unit != unitUsers }) {
 		unit = "Load"
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
