@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	figureWidth  = 16 * vg.Centimeter
+	figureWidth  = 20 * vg.Centimeter
 	figureHeight = 10 * vg.Centimeter
 	figureDPI    = 120
 )
@@ -79,10 +79,10 @@ func (c *chart) draw() (picture, error) {
 		ax.Tick.Label.Font.Size = 9
 	}
 	p.Title.TextStyle.Font = font.From(p.Title.TextStyle.Font, 13)
-	p.Legend.TextStyle.Font.Size = 9
-	p.Legend.Top = true
-	p.Legend.Padding = vg.Points(2)
-	p.Legend.XOffs = -vg.Points(6)
+	legend := plot.NewLegend()
+	legend.TextStyle.Font.Size = 9
+	legend.Top, legend.Left = true, true
+	legend.Padding = vg.Points(2)
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{0xdd}, color.Gray{0xdd}
 	p.Add(grid)
@@ -90,6 +90,9 @@ func (c *chart) draw() (picture, error) {
 		p.Add(watermark{})
 	}
 	for i, l := range c.lines {
+		if r := []rune(l.name); len(r) > 44 {
+			l.name = string(r[:43]) + "…"
+		}
 		curve, dots, err := plotter.NewLinePoints(l.points)
 		if err != nil {
 			return picture{}, fmt.Errorf("figure %s: %s: %w", c.name, l.name, err)
@@ -101,28 +104,30 @@ func (c *chart) draw() (picture, error) {
 		}
 		p.Add(curve)
 		if !l.dots {
-			p.Legend.Add(l.name, curve)
+			legend.Add(l.name, curve)
 			continue
 		}
 		dots.Color, dots.Radius = curve.Color, vg.Points(2.5)
 		dots.Shape = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.TriangleGlyph{}}[i%3]
 		p.Add(dots)
-		p.Legend.Add(l.name, curve, dots)
+		legend.Add(l.name, curve, dots)
 	}
 	c.scale(p)
-	return c.render(p)
+	return c.render(func(to draw.Canvas) {
+		// The legend stands beside the plot, where it hides no curve.
+		to = draw.Crop(to, vg.Points(8), -vg.Points(8), vg.Points(6), -vg.Points(6))
+		width := legend.Rectangle(to).Size().X + vg.Points(12)
+		p.Draw(draw.Crop(to, 0, -width, 0, 0))
+		legend.Draw(draw.Crop(to, to.Rectangle.Size().X-width+vg.Points(8), 0, 0, -vg.Points(46)))
+	})
 }
 
 func (c *chart) scale(p *plot.Plot) {
 	p.Y.Min = 0
 	if c.yMax > 0 {
 		p.Y.Max = c.yMax
-	}
-	// Room for the legend above the curves.
-	p.Y.Max *= 1 + 0.06*float64(min(len(c.lines), 6))
-	if c.yMax > 0 {
-		p.Y.Max = c.yMax
-		p.Legend.Top = false
+	} else {
+		p.Y.Max *= 1.05
 	}
 	if c.logX && p.X.Min > 0 {
 		if p.X.Max < p.X.Min*1.5 {
@@ -171,15 +176,10 @@ func logTicks(lo, hi float64) []plot.Tick {
 	return ticks
 }
 
-// withMargin keeps labels off the picture's edge.
-func withMargin(c draw.Canvas) draw.Canvas {
-	return draw.Crop(c, vg.Points(8), -vg.Points(14), vg.Points(6), -vg.Points(6))
-}
-
-func (c *chart) render(p *plot.Plot) (picture, error) {
+func (c *chart) render(onto func(draw.Canvas)) (picture, error) {
 	pic := picture{Name: c.name, Caption: c.caption}
 	svg := vgsvg.New(figureWidth, figureHeight)
-	p.Draw(withMargin(draw.New(svg)))
+	onto(draw.New(svg))
 	var b bytes.Buffer
 	if _, err := svg.WriteTo(&b); err != nil {
 		return pic, fmt.Errorf("figure %s: %w", c.name, err)
@@ -187,7 +187,7 @@ func (c *chart) render(p *plot.Plot) (picture, error) {
 	pic.SVG = bytes.Clone(b.Bytes())
 	b.Reset()
 	img := vgimg.NewWith(vgimg.UseWH(figureWidth, figureHeight), vgimg.UseDPI(figureDPI), vgimg.UseBackgroundColor(color.White))
-	p.Draw(withMargin(draw.New(img)))
+	onto(draw.New(img))
 	if _, err := (vgimg.PngCanvas{Canvas: img}).WriteTo(&b); err != nil {
 		return pic, fmt.Errorf("figure %s: %w", c.name, err)
 	}
