@@ -64,7 +64,7 @@ func TestOverheadRange(t *testing.T) {
 		ok        bool
 	}{
 		{sharing.InfoFor(sharing.TimeSlicing).Overhead, 1 * Percent, 11 * Percent, true},
-		{sharing.InfoFor(sharing.MPS).Overhead, 4 * Percent, 40 * Percent, true},
+		{sharing.InfoFor(sharing.MPS).Overhead, 0, 40 * Percent, true},
 		{sharing.InfoFor(sharing.Exclusive).Overhead, 0, 0, true},
 		{sharing.InfoFor(sharing.HAMi).Overhead, 0, 0, false},
 		{sharing.Overhead{}, 0, 0, false},

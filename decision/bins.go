@@ -30,13 +30,13 @@ type group struct {
 	wholes    []member // exclusive: who has them
 	bins      []bin    // sharing without slices
 	sliced    []sliced // MIG: one a GPU
+	bound     int      // MIG: proven lower bound of GPUs
 }
 
 // sliced is one GPU cut into MIG instances.
 type sliced struct {
 	layout  mig.Layout
 	members []member // in the order of the layout's instances where replicas are 1
-	free    int
 }
 
 func (g *group) gpus() int { return g.whole + len(g.bins) + len(g.sliced) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/sharing"
@@ -13,6 +14,7 @@ import (
 // result puts what was planned into words and figures.
 func (pl *planner) result() (*Result, error) {
 	r := &Result{Version: "v1", Decisions: []Decision{}, Pools: []PoolResult{}, Traps: []TrapHit{}}
+	pl.mixGroups()
 	shares, err := pl.shares()
 	if err != nil {
 		return nil, err
@@ -25,11 +27,7 @@ func (pl *planner) result() (*Result, error) {
 		r.Decisions = append(r.Decisions, d)
 	}
 	for p := range pl.pools {
-		pr, err := pl.poolResult(p)
-		if err != nil {
-			return nil, err
-		}
-		r.Pools = append(r.Pools, pr)
+		r.Pools = append(r.Pools, pl.poolResult(p))
 	}
 	r.Traps = fleetTraps(r.Decisions)
 	if err := pl.totals(r); err != nil {
@@ -55,7 +53,7 @@ func fleetTraps(ds []Decision) []TrapHit {
 		if len(names) > 1 {
 			list = fmt.Sprintf("%s and %d more", names[0], len(names)-1)
 		}
-		hits = append(hits, TrapHit{ID: id, Severity: severity[id], Message: fmt.Sprintf("%s: %s", list, t.Statement)})
+		hits = append(hits, TrapHit{ID: id, Severity: severity[id], Message: fmt.Sprintf("%s: “%s” In truth: %s", list, t.Statement, t.Truth)})
 	}
 	sortHits(hits)
 	return hits
@@ -71,7 +69,7 @@ func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
 		d.Pool, d.Mechanism = cp.pool.Name, c.mechanism
 		d.Profile = cp.Profile(&Scored{profile: c.profile})
 		t := &traits[c.mechanism]
-		d.TradeOff = &ReasonText{Code: "trade-off", Message: t.tradeOff, Source: t.tradeOffSource}
+		d.TradeOff = &ReasonText{Code: "trade-off", Message: t.tradeOff, Source: t.tradeOffSource, Verdict: Pass}
 		d.Risk = riskOf(cw.arch.Class, c.mechanism)
 		for a := range sharing.AxisCount {
 			p := &cp.isolation[c.mechanism][a]
@@ -116,11 +114,18 @@ func notChosen(cs []Candidate) []string {
 			}
 		}
 		text := fmt.Sprintf("%s on %s scores %.1f against %.1f", c.Mechanism, c.Pool, c.Preference, chosen.Preference)
+		var how []string
 		if worse >= 0 {
-			text += fmt.Sprintf(": worse in %s", c.Parts[worse].Criterion)
+			how = append(how, fmt.Sprintf("worse in %s", c.Parts[worse].Criterion))
+		}
+		if c.Preference-c.Score < chosen.Preference-chosen.Score-0.01 {
+			how = append(how, "dearer for a replica")
 		}
 		if better >= 0 {
-			text += fmt.Sprintf(", better in %s", c.Parts[better].Criterion)
+			how = append(how, fmt.Sprintf("better in %s", c.Parts[better].Criterion))
+		}
+		if len(how) > 0 {
+			text += ": " + strings.Join(how, ", ")
 		}
 		out = append(out, text)
 	}
@@ -139,9 +144,30 @@ func (pl *planner) candidates(w int) []Candidate {
 		for i := range ev.Candidates {
 			pl.annotate(w, p, &ev.Candidates[i])
 			out = append(out, pl.words(w, p, &ev.Candidates[i]))
+			out = pl.smallerProfiles(out, w, p, &ev.Candidates[i])
 		}
 	}
 	return sortCandidates(out)
+}
+
+// smallerProfiles appends the MIG profiles that would pack more densely than
+// the candidate's and do not do, each with its reason.
+func (pl *planner) smallerProfiles(out []Candidate, w, p int, s *Scored) []Candidate {
+	if s.Mechanism != sharing.MIG || s.profile < 0 {
+		return out
+	}
+	cw, cp := pl.workloads[w], pl.pools[p]
+	for i := range cp.profiles[:s.profile] {
+		r := Reason{Code: CodeSliceTooSmall, Mechanism: s.Mechanism, Verdict: Reject, A: int64(cw.need.Total), B: int64(i)}
+		if o := &cp.profiles[i]; o.memory >= cw.need.Total {
+			r = Reason{Code: CodeSliceSaturated, Mechanism: s.Mechanism, Verdict: Reject, A: permille(cw.busy), B: int64(i)}
+		} else if o.memory == 0 {
+			continue
+		}
+		out = append(out, Candidate{Pool: cp.pool.Name, Mechanism: s.Mechanism, Profile: cp.profiles[i].profile.Name, Verdict: Reject,
+			Tenants: 1, Reasons: []ReasonText{r.Text(cw, cp)}})
+	}
+	return out
 }
 
 // bestCandidates lists each mechanism once: the chosen candidate, or the best.
@@ -237,7 +263,7 @@ func (pl *planner) words(w, p int, s *Scored) Candidate {
 		c.Reasons = append(c.Reasons, r.Text(cw, cp))
 	}
 	if len(c.Reasons) == 0 {
-		c.Reasons = append(c.Reasons, ReasonText{"fits", "no gate speaks against it", "A12"})
+		c.Reasons = append(c.Reasons, ReasonText{"fits", "no gate speaks against it", "A12", Pass})
 	}
 	return c
 }
@@ -267,19 +293,41 @@ func (pl *planner) scene(w, fullest int) *trapScene {
 	if s.p == nil {
 		return s
 	}
-	for o, ow := range pl.workloads {
-		if pin := ow.workload.Pool; o == w || pin != "" && pin != s.p.pool.Name {
-			continue
-		}
-		s.untrusted = s.untrusted || !pl.trusts(w, o)
-		oc := pl.chosen[o]
-		if c == nil || oc == nil || oc.pool != c.pool || oc.mechanism != c.mechanism {
-			continue
-		}
-		s.unequal = s.unequal || ow.workload.Kind != cw.workload.Kind || ow.busy != cw.busy
-		s.uids = s.uids || ow.workload.UID != nil && cw.workload.UID != nil && *ow.workload.UID != *cw.workload.UID
+	s.untrusted = pl.trust.neighbours(w, cw, s.p.pool.Name).Untrusted > 0
+	if c != nil {
+		mix := pl.mixes[groupKey{c.pool, c.mechanism}]
+		s.unequal = mix.unequal
+		s.uids = mix.uids && cw.workload.UID != nil
 	}
 	return s
+}
+
+// mix says how unlike the workloads of a group are.
+type mix struct {
+	first   *CompiledWorkload
+	uid     *int
+	unequal bool // in kind or load
+	uids    bool // several user ids
+}
+
+func (pl *planner) mixGroups() {
+	pl.mixes = map[groupKey]*mix{}
+	for w, c := range pl.chosen {
+		if c == nil {
+			continue
+		}
+		cw, key := pl.workloads[w], groupKey{c.pool, c.mechanism}
+		m := pl.mixes[key]
+		if m == nil {
+			m = &mix{first: cw}
+			pl.mixes[key] = m
+		}
+		m.unequal = m.unequal || cw.workload.Kind != m.first.workload.Kind || cw.busy != m.first.busy
+		if uid := cw.workload.UID; uid != nil {
+			m.uids = m.uids || m.uid != nil && *m.uid != *uid
+			m.uid = uid
+		}
+	}
 }
 
 // workloadShare is what a workload takes of its pool's GPUs.
@@ -413,7 +461,7 @@ func (pl *planner) impact(cw *CompiledWorkload, c *choice, share workloadShare, 
 		Basis: "prior: expected slowdown by neighbours times the end-to-end P99 measured alone; measure it beside them"}, nil
 }
 
-func (pl *planner) poolResult(p int) (PoolResult, error) {
+func (pl *planner) poolResult(p int) PoolResult {
 	cp := pl.pools[p]
 	r := PoolResult{Pool: cp.pool.Name, GPU: cp.gpu.Name, GPUs: cp.pool.Count, Groups: []GroupResult{}}
 	for _, key := range pl.groupKeys() {
@@ -428,9 +476,8 @@ func (pl *planner) poolResult(p int) (PoolResult, error) {
 		r.GPUsNeeded += gr.GPUs
 		r.Groups = append(r.Groups, gr)
 	}
-	var err error
-	r.Migration, err = pl.migration(p)
-	return r, err
+	r.Migration = pl.migrations[p]
+	return r
 }
 
 func (pl *planner) layouts(g *group) []LayoutResult {
@@ -471,7 +518,7 @@ func (pl *planner) lowerBound(g *group) int {
 		return g.whole
 	}
 	if traits[g.mechanism].sliced {
-		return g.slicedBound()
+		return g.bound
 	}
 	t := &traits[g.mechanism]
 	memory, busy, seats := 0.0, 0.0, 0.0

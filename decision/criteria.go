@@ -1,6 +1,8 @@
 package decision
 
 import (
+	"fmt"
+
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
@@ -27,6 +29,17 @@ func (c Criterion) String() string { return nameOf(criterionNames, int(c)) }
 
 // MarshalText returns the criterion's text.
 func (c Criterion) MarshalText() ([]byte, error) { return textOf(criterionNames, int(c), "criterion") }
+
+// UnmarshalText reads a criterion's text.
+func (c *Criterion) UnmarshalText(b []byte) error {
+	for i, n := range criterionNames {
+		if n == string(b) {
+			*c = Criterion(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("decision: unknown criterion %q", clip(string(b)))
+}
 
 // anchors are the raw values that count 0 and 1. They are fixed, so that a
 // score means the same whatever the other candidates are.

@@ -41,6 +41,9 @@ type planner struct {
 	chosen    []*choice
 	full      []map[banKey]int // by workload: pools that were full, with the GPUs wanted
 	groups    map[groupKey]*group
+	mixes     map[groupKey]*mix
+	// migrations are by pool, nil where no layouts are given.
+	migrations []*Migration
 }
 
 type banKey struct {
@@ -170,7 +173,7 @@ func (pl *planner) assign() error {
 			return err
 		}
 	}
-	return nil
+	return pl.migrate()
 }
 
 // take gives workload w the first of its choices that there is room for.
@@ -187,11 +190,21 @@ func (pl *planner) take(w int, used []int) error {
 		if g == nil {
 			g = &group{pool: pl.pools[c.pool], mechanism: c.mechanism}
 		}
+		before := g.gpus()
 		opened, err := pl.place(g, w, cw, c, false)
 		if err != nil {
 			return err
 		}
 		if limit := pl.pools[c.pool].pool.Count; used[c.pool]+opened > limit {
+			ok, err := pl.tighten(g, w, c, limit-used[c.pool])
+			if err != nil {
+				return err
+			}
+			if ok {
+				used[c.pool] += g.gpus() - before
+				pl.groups[gk], pl.chosen[w] = g, c
+				return nil
+			}
 			if pl.full[w] == nil {
 				pl.full[w] = map[banKey]int{}
 			}
@@ -209,6 +222,21 @@ func (pl *planner) take(w int, used []int) error {
 	return nil
 }
 
+// tighten puts a workload into a MIG group by packing the whole group exactly,
+// if the GPUs that the pool has left are then enough.
+func (pl *planner) tighten(g *group, w int, c *choice, left int) (bool, error) {
+	replicas := pl.workloads[w].workload.replicas()
+	if !traits[c.mechanism].sliced || replicas > 10_000 || !g.mayFit(c, replicas, g.gpus()+left) {
+		return false, nil
+	}
+	n, err := g.tighten(w, c, replicas, false)
+	if err != nil || n > g.gpus()+left {
+		return false, err
+	}
+	_, err = g.tighten(w, c, replicas, true)
+	return err == nil, err
+}
+
 // place puts a workload's replicas into a group and returns how many GPUs that
 // opens; with commit unset nothing changes.
 func (pl *planner) place(g *group, w int, cw *CompiledWorkload, c *choice, commit bool) (int, error) {
@@ -224,11 +252,7 @@ func (pl *planner) place(g *group, w int, cw *CompiledWorkload, c *choice, commi
 	case traits[c.mechanism].sliced:
 		return g.cut(w, c, replicas, commit)
 	}
-	return g.fill(itemOf(w, cw, c), replicas, pl.trusts, commit), nil
-}
-
-func (pl *planner) trusts(a, b int) bool {
-	return pl.trust.trusts[pl.trust.of[a]][pl.trust.of[b]]
+	return g.fill(itemOf(w, cw, c), replicas, pl.trust.trusts, commit), nil
 }
 
 // banLonely bans the choices of groups in which every GPU has one tenant, and
@@ -299,6 +323,6 @@ func (pl *planner) finish(g *group) error {
 			items[w] = itemOf(w, pl.workloads[w], c)
 		}
 	}
-	g.repack(items, pl.trusts)
+	g.repack(items, pl.trust.trusts)
 	return nil
 }

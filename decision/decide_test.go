@@ -61,7 +61,10 @@ func TestFourTeams(t *testing.T) {
 		}
 		found := false
 		for _, reason := range d.Candidates[0].Reasons {
-			found = found || reason.Code == "slice-too-small" && strings.Contains(reason.Message, "does not fit 1g.10gb")
+			found = found || reason.Code == "slice-too-small" && strings.Contains(reason.Message, "does not fit the memory of 1g.10gb")
+		}
+		if !slices.ContainsFunc(d.Candidates, func(c Candidate) bool { return c.Profile == "1g.10gb" && c.Verdict == Reject }) {
+			t.Errorf("%s: 1g.10gb is no rejected candidate", d.Workload)
 		}
 		if !found {
 			t.Errorf("%s: no reason says that 1g.10gb is too small: %+v", d.Workload, d.Candidates[0].Reasons)
@@ -97,13 +100,16 @@ func TestEveryMechanismIsACandidate(t *testing.T) {
 	for _, d := range decide(t, f).Decisions {
 		seen := map[string]int{}
 		for _, c := range d.Candidates {
+			if c.Mechanism == sharing.MIG && c.Profile != "" && c.Verdict == Reject {
+				continue // a smaller profile than the candidate's
+			}
 			seen[c.Pool+" "+c.Mechanism.String()]++
 			if len(c.Reasons) == 0 {
 				t.Errorf("%s: %s on %s has no reason", d.Workload, c.Mechanism, c.Pool)
 			}
 		}
-		if len(seen) != 2*len(sharing.Mechanisms()) || len(d.Candidates) != len(seen) {
-			t.Errorf("%s has %d candidates, %d different", d.Workload, len(d.Candidates), len(seen))
+		if len(seen) != 2*len(sharing.Mechanisms()) {
+			t.Errorf("%s has %d candidates", d.Workload, len(seen))
 		}
 	}
 }
@@ -186,6 +192,9 @@ func TestPlansHold(t *testing.T) {
 				if g.LowerBound > g.GPUs {
 					t.Errorf("%s on %s: lower bound %d of %d GPUs", g.Mechanism, p.Pool, g.LowerBound, g.GPUs)
 				}
+				if traits[g.Mechanism].sliced && g.GPUs != g.LowerBound {
+					t.Errorf("%s on %s: %d GPUs packed, %d would do", g.Mechanism, p.Pool, g.GPUs, g.LowerBound)
+				}
 				gpus := 0
 				for _, l := range g.Layouts {
 					gpus += l.GPUs
@@ -242,7 +251,7 @@ func checkLayout(t *testing.T, p PoolResult, g GroupResult, l LayoutResult, work
 	if total, known := gpu.Memory.Get(); known && memory > total {
 		t.Errorf("%s on %s: tenants need %s of %s", g.Mechanism, p.Pool, memory, total)
 	}
-	if !traits[g.mechanism()].trusted {
+	if !traits[g.Mechanism].trusted {
 		return
 	}
 	for _, a := range tenants {
@@ -256,8 +265,6 @@ func checkLayout(t *testing.T, p PoolResult, g GroupResult, l LayoutResult, work
 		}
 	}
 }
-
-func (g GroupResult) mechanism() sharing.Mechanism { return g.Mechanism }
 
 // TestTrustIsMutual: naming a tenant is not enough, it must name back.
 func TestTrustIsMutual(t *testing.T) {
@@ -406,5 +413,29 @@ func TestImpact(t *testing.T) {
 	// loss = added/100 ms x 1 %, of 10,000
 	if want := fmt.Sprintf("%.2f", i.AddedLatencyMS/100*100); i.MonthlyLoss[:3] != want[:3] {
 		t.Errorf("%.3f ms loses %s a month, want about %s", i.AddedLatencyMS, i.MonthlyLoss, want)
+	}
+}
+
+// TestMigration: what is there and fits stays, busy instances first.
+func TestMigration(t *testing.T) {
+	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "A100-SXM4-80GB", Count: 2, Layouts: []string{"", "3g.40gb@0!busy,1g.10gb@4!busy,1g.10gb@6"}}},
+		Workloads: []Workload{{Name: "w", Kind: OnlineInference, Replicas: 2, Memory: ptr(30 * sharing.GiB), GPUBusy: ptr(0.2), Isolation: hard}}}
+	r := decide(t, f)
+	// The empty GPU takes both: nothing is destroyed.
+	want := &Migration{Create: 2, Steps: []string{"GPU 0: create 3g.40gb@0", "GPU 0: create 3g.40gb@4"}}
+	if diff := cmp.Diff(want, r.Pools[0].Migration); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	// With the occupied GPU alone, what matches stays.
+	f.Pools[0].Count, f.Pools[0].Layouts = 1, f.Pools[0].Layouts[1:]
+	m := decide(t, f).Pools[0].Migration
+	if m.Keep != 1 || m.Destroy != 2 || m.Busy != 1 || m.Create != 1 || m.Steps[len(m.Steps)-1] != "GPU 0: create 3g.40gb@4" {
+		t.Errorf("%+v", m)
+	}
+	f.Pools[0].Count, f.Pools[0].Layouts = 2, append([]string{""}, f.Pools[0].Layouts...)
+	// Exclusive work on both GPUs clears what is there.
+	f.Workloads = []Workload{with(gang, func(w *Workload) { w.Replicas, w.GPUs = 1, 2 })}
+	if m := decide(t, f).Pools[0].Migration; m.Destroy != 3 || m.Busy != 2 || m.Keep != 0 {
+		t.Errorf("%+v", m)
 	}
 }

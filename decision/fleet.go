@@ -26,7 +26,7 @@ type Pool struct {
 	// GPU costs for an hour. Without either the decision has no cost.
 	PricePerGPUHour  *cost.Money `yaml:"price_per_gpu_hour"`
 	NodePricePerHour *cost.Money `yaml:"node_price_per_hour"`
-	GPUsPerNode      int         `yaml:"gpus_per_node"` // 0 = not known: a replica's GPUs may be anywhere in the pool
+	GPUsPerNode      int         `yaml:"gpus_per_node,nonzero"` // 0 = not known: a replica's GPUs may be anywhere in the pool
 
 	Driver sharing.Driver `yaml:"driver"` // zero = not known
 	// Layouts are the MIG layouts that are there now, one text a GPU
@@ -37,6 +37,7 @@ type Pool struct {
 	Mechanisms       []sharing.Mechanism `yaml:"mechanisms"`        // those that may be used here; empty = all
 	Delivery         string              `yaml:"delivery"`          // device-plugin, gpu-operator, dra, hami, volcano, kai
 	VGPU             bool                `yaml:"vgpu"`              // hypervisor with vGPU manager and licences
+	VGPUType         string              `yaml:"vgpu_type"`         // e.g. A100D-10C; for the manifests
 	Platform         string              `yaml:"platform"`          // e.g. eks-managed
 	InstanceType     string              `yaml:"instance_type"`     // e.g. g6e.2xlarge
 	StaticPartitions *bool               `yaml:"static_partitions"` // MPS static SM partitions are on
@@ -56,8 +57,8 @@ type CPUNodes struct {
 type Workload struct {
 	Name     string `yaml:"name,required"`
 	Kind     Kind   `yaml:"kind,required"`
-	Replicas int    `yaml:"replicas"` // default 1
-	GPUs     int    `yaml:"gpus"`     // per replica (tensor parallel); default 1
+	Replicas int    `yaml:"replicas,nonzero"` // default 1
+	GPUs     int    `yaml:"gpus,nonzero"`     // per replica (tensor parallel); default 1
 
 	Memory *sharing.Bytes `yaml:"memory"` // per GPU, all told; or Model
 	Model  *Model         `yaml:"model"`
@@ -135,11 +136,11 @@ func (i Isolation) Level(a sharing.Axis) sharing.Level {
 // where the decision goes elsewhere.
 type Request struct {
 	Mechanism    sharing.Mechanism `yaml:"mechanism,required"`
-	Profile      string            `yaml:"profile"`          // MIG profile
-	Replicas     int               `yaml:"replicas_per_gpu"` // shares that one GPU advertises
-	SharedGPUs   int               `yaml:"shared_gpus"`      // shares that one replica asks for
-	MPSNamespace string            `yaml:"mps_namespace"`    // MPS v3 namespace
-	Cores        int               `yaml:"cores_percent"`    // HAMi gpucores
+	Profile      string            `yaml:"profile"`                  // MIG profile
+	Replicas     int               `yaml:"replicas_per_gpu,nonzero"` // shares that one GPU advertises
+	SharedGPUs   int               `yaml:"shared_gpus,nonzero"`      // shares that one replica asks for
+	MPSNamespace string            `yaml:"mps_namespace"`            // MPS v3 namespace
+	Cores        int               `yaml:"cores_percent"`            // HAMi gpucores
 }
 
 // Revenue is what latency is worth.

@@ -2,6 +2,7 @@ package decision
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -52,6 +53,7 @@ const (
 	CodeSLOTurns
 	CodeSLOUnmeasured
 	CodePoolFull
+	CodeFraction
 	codeCount
 )
 
@@ -69,6 +71,8 @@ type ReasonText struct {
 	Code    string           `json:"code"`
 	Message string           `json:"message"`
 	Source  sharing.SourceID `json:"source"`
+	// Verdict is what this reason alone would make of the candidate.
+	Verdict Verdict `json:"verdict"`
 }
 
 // String returns the code's text, for example "memory-slice".
@@ -194,7 +198,7 @@ var reasons = [codeCount]wording{
 		return fmt.Sprintf("needs %s and the largest slice, %s, has %s", w.needText(r.A), profileName(p, r.B), profileMemory(p, r.B))
 	}},
 	CodeSliceTooSmall: {"slice-too-small", "T16", func(r Reason, w *CompiledWorkload, p *CompiledPool) string {
-		return fmt.Sprintf("does not fit %s: needs %s and it has %s", profileName(p, r.B), w.needText(r.A), profileMemory(p, r.B))
+		return fmt.Sprintf("does not fit the memory of %s: needs %s and it has %s", profileName(p, r.B), w.needText(r.A), profileMemory(p, r.B))
 	}},
 	CodeSliceFits: {"slice-fits", "mig.a3", func(r Reason, w *CompiledWorkload, p *CompiledPool) string {
 		return fmt.Sprintf("fits %s (%s), of which %d stand on an empty GPU", profileName(p, r.B), profileMemory(p, r.B), p.profiles[r.B].capacity)
@@ -212,6 +216,11 @@ var reasons = [codeCount]wording{
 	CodeSLOUnmeasured: {"slo-unmeasured", "T6", func(r Reason, _ *CompiledWorkload, _ *CompiledPool) string {
 		return fmt.Sprintf("no latency was given for it alone (solo:), so the objective is not checked with %d on a GPU; measure before roll-out", r.A)
 	}},
+	CodeFraction: {"memory-fraction", "mps.a7", func(r Reason, w *CompiledWorkload, _ *CompiledPool) string {
+		return fmt.Sprintf("a memory fraction of %.2f leaves %s of %s to %s, which needs %s: the written configuration raises it to %.2f",
+			*w.workload.Framework.MemoryFraction, sharing.Bytes(*w.workload.Framework.MemoryFraction*float64(r.B)), sharing.Bytes(r.B), w.workload.Framework.Name,
+			sharing.Bytes(r.A), math.Ceil(100*float64(r.A)/float64(r.B))/100)
+	}},
 	CodePoolFull: {"pool-full", "F4", func(r Reason, _ *CompiledWorkload, p *CompiledPool) string {
 		return fmt.Sprintf("pool %s has %d GPUs and would need %d", p.pool.Name, r.B, r.A)
 	}},
@@ -224,7 +233,7 @@ func (r Reason) Text(w *CompiledWorkload, p *CompiledPool) ReasonText {
 		return ReasonText{Code: r.Code.String()}
 	}
 	def := &reasons[r.Code]
-	t := ReasonText{Code: def.name, Message: def.text(r, w, p), Source: def.source}
+	t := ReasonText{Code: def.name, Message: def.text(r, w, p), Source: def.source, Verdict: r.Verdict}
 	switch r.Code {
 	case CodeIsolation, CodeIsolationUnknown:
 		if s := p.isolation[r.Mechanism][sharing.Axis(r.A)].Source; s != "" {

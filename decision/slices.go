@@ -9,8 +9,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-func parseLayout(m *mig.Model, text string) (mig.Layout, error) { return m.ParseLayout(text) }
-
 // instancesOf is how many instances a choice needs for its replicas, and how
 // many replicas each holds.
 func instancesOf(m sharing.Mechanism, replicas int) (instances, each int) {
@@ -61,6 +59,23 @@ func (g *group) cut(w int, c *choice, replicas int, commit bool) (int, error) {
 	return opened, nil
 }
 
+// tighten packs the group together with a workload's instances exactly, when
+// in order they would not fit the GPUs that are left. It returns how many GPUs
+// the group then takes; with commit unset nothing changes.
+func (g *group) tighten(w int, c *choice, replicas int, commit bool) (int, error) {
+	pieces := g.pieces()
+	instances, each := instancesOf(c.mechanism, replicas)
+	for range instances {
+		pieces = append(pieces, piece{g.pool.profiles[c.profile].profile, member{w, min(each, replicas)}})
+		replicas -= min(each, replicas)
+	}
+	packed, _, err := g.exact(pieces)
+	if err == nil && commit {
+		g.sliced = packed
+	}
+	return len(packed), err
+}
+
 // add places one more instance on the GPU, if there is room for it.
 func (s *sliced) add(m *mig.Model, p *mig.Profile, who member) (bool, error) {
 	units := 0
@@ -91,149 +106,84 @@ func (s *sliced) add(m *mig.Model, p *mig.Profile, who member) (bool, error) {
 	return true, nil
 }
 
-// repackSlices packs the instances again, now that all are known, and keeps
-// the result where it takes fewer GPUs.
+// repackSlices packs the instances exactly, now that all are known, and keeps
+// the proven lower bound.
 func (g *group) repackSlices() error {
-	if len(g.sliced) < 2 {
-		return nil
+	packed, bound, err := g.exact(g.pieces())
+	if err != nil {
+		return err
 	}
-	type piece struct {
-		profile *mig.Profile
-		member  member
-	}
-	var pieces []piece
-	for i := range g.sliced {
-		for k, in := range g.sliced[i].layout.Instances {
-			pieces = append(pieces, piece{in.Profile, g.sliced[i].members[k]})
-		}
-	}
-	slices.SortStableFunc(pieces, func(a, b piece) int {
-		return cmp.Or(cmp.Compare(b.profile.PlacementUnits, a.profile.PlacementUnits),
-			cmp.Compare(b.profile.ComputeSlices, a.profile.ComputeSlices), cmp.Compare(a.member.workload, b.member.workload))
-	})
-	var gpus []sliced
-	for _, p := range pieces {
-		placed := false
-		for i := 0; i < len(gpus) && !placed; i++ {
-			var err error
-			if placed, err = gpus[i].add(g.pool.model, p.profile, p.member); err != nil {
-				return err
-			}
-		}
-		if placed {
-			continue
-		}
-		s := sliced{layout: mig.Layout{Model: g.pool.model}}
-		if _, err := s.add(g.pool.model, p.profile, p.member); err != nil {
-			return err
-		}
-		gpus = append(gpus, s)
-	}
-	if len(gpus) < len(g.sliced) {
-		g.sliced = gpus
+	g.bound = bound
+	if len(packed) < len(g.sliced) {
+		g.sliced = packed
 	}
 	return nil
 }
 
-// slicedBound is what no packing of the instances can go below: units and
-// compute slices must fit.
-func (g *group) slicedBound() int {
-	units, compute := 0, 0
+// mayFit is false where units or compute slices alone are too few.
+func (g *group) mayFit(c *choice, replicas, gpus int) bool {
+	instances, _ := instancesOf(c.mechanism, replicas)
+	prof := g.pool.profiles[c.profile].profile
+	units, compute := instances*prof.PlacementUnits, instances*prof.ComputeSlices
 	for i := range g.sliced {
 		for _, in := range g.sliced[i].layout.Instances {
 			units += in.Size
 			compute += in.Profile.ComputeSlices
 		}
 	}
-	m := g.pool.model
-	return max((units+m.Units-1)/max(1, m.Units), (compute+m.ComputeSlices-1)/max(1, m.ComputeSlices))
+	return units <= gpus*g.pool.model.Units && compute <= gpus*g.pool.model.ComputeSlices
 }
 
-// Migration is how a pool gets from the layouts that are there to the plan.
-type Migration struct {
-	Keep    int      `json:"keep"`
-	Destroy int      `json:"destroy"`
-	Busy    int      `json:"busy_destroyed"`
-	Create  int      `json:"create"`
-	Steps   []string `json:"steps"`
+// piece is an instance and who has it.
+type piece struct {
+	profile *mig.Profile
+	member  member
 }
 
-// migration pairs the layouts that are there with those of the plan so that
-// many instances stay, and lists what goes and comes on each GPU.
-func (pl *planner) migration(p int) (*Migration, error) {
-	cp := pl.pools[p]
-	if len(cp.pool.Layouts) == 0 || cp.model == nil {
-		return nil, nil
-	}
-	var want []mig.Layout
-	for _, key := range pl.groupKeys() {
-		if key.pool == p {
-			for i := range pl.groups[key].sliced {
-				want = append(want, pl.groups[key].sliced[i].layout)
-			}
+func (g *group) pieces() []piece {
+	var out []piece
+	for i := range g.sliced {
+		for k, in := range g.sliced[i].layout.Instances {
+			out = append(out, piece{in.Profile, g.sliced[i].members[k]})
 		}
 	}
-	m := &Migration{Steps: []string{}}
-	taken := make([]bool, len(want))
-	for i, text := range cp.pool.Layouts {
-		have, err := parseLayout(cp.model, text)
+	return out
+}
+
+// exact packs pieces on as few GPUs as possible: by mig.Pack, with the pieces
+// of each profile handed out in the order of their workloads.
+func (g *group) exact(pieces []piece) (gpus []sliced, bound int, err error) {
+	if len(pieces) == 0 {
+		return nil, 0, nil
+	}
+	slices.SortStableFunc(pieces, func(a, b piece) int { return cmp.Compare(a.member.workload, b.member.workload) })
+	waiting := map[*mig.Profile][]member{}
+	var demand []mig.Count
+	for _, p := range pieces {
+		if waiting[p.profile] == nil {
+			demand = append(demand, mig.Count{Profile: p.profile.Name})
+		}
+		waiting[p.profile] = append(waiting[p.profile], p.member)
+	}
+	for i := range demand {
+		prof, err := g.pool.model.Profile(demand[i].Profile)
 		if err != nil {
-			return nil, fmt.Errorf("decision: pool %q: layouts[%d]: %w", cp.pool.Name, i, err)
+			return nil, 0, fmt.Errorf("decision: %w", err)
 		}
-		best, most := -1, -1
-		for k := range want {
-			if n := common(have, want[k]); !taken[k] && n > most {
-				best, most = k, n
-			}
-		}
-		target := mig.Layout{Model: cp.model}
-		if best >= 0 {
-			taken[best], target = true, want[best]
-		}
-		m.step(fmt.Sprintf("GPU %d", i), have, target)
+		demand[i].N = len(waiting[prof])
 	}
-	for k := range want {
-		if !taken[k] {
-			m.step("another GPU", mig.Layout{Model: cp.model}, want[k])
-		}
+	packing, err := g.pool.model.Pack(demand)
+	if err != nil {
+		return nil, 0, fmt.Errorf("decision: %w", err)
 	}
-	return m, nil
-}
-
-func common(a, b mig.Layout) int {
-	n := 0
-	for _, in := range a.Instances {
-		if holds(b, in) {
-			n++
+	for _, layout := range packing.Layouts() {
+		s := sliced{layout: layout}
+		for _, in := range layout.Instances {
+			queue := waiting[in.Profile]
+			s.members = append(s.members, queue[0])
+			waiting[in.Profile] = queue[1:]
 		}
+		gpus = append(gpus, s)
 	}
-	return n
-}
-
-func holds(l mig.Layout, in mig.Instance) bool {
-	return slices.ContainsFunc(l.Instances, func(o mig.Instance) bool { return o.Profile == in.Profile && o.Start == in.Start })
-}
-
-func (m *Migration) step(gpu string, have, want mig.Layout) {
-	var destroy, create []string
-	for _, in := range have.Instances {
-		if holds(want, in) {
-			m.Keep++
-			continue
-		}
-		m.Destroy++
-		if in.Busy {
-			m.Busy++
-		}
-		destroy = append(destroy, in.String())
-	}
-	for _, in := range want.Instances {
-		if !holds(have, in) {
-			m.Create++
-			create = append(create, in.String())
-		}
-	}
-	if len(destroy)+len(create) > 0 {
-		m.Steps = append(m.Steps, fmt.Sprintf("%s: destroy %v, create %v", gpu, destroy, create))
-	}
+	return gpus, int(packing.LowerBound), nil
 }

@@ -71,7 +71,7 @@ var detectors = map[string]func(*trapScene) string{
 			"%s takes turns: with %d busy tenants each waits for the others", sharing.TimeSlicing, max(2, s.perGPU()))
 	},
 	"T2": func(s *trapScene) string {
-		return say(s.mps() && (s.w.Isolation.Fault > sharing.LevelNone || s.w.Isolation.Memory > sharing.LevelDriver || s.untrusted),
+		return say(s.mps() && (s.w.Isolation.Fault > sharing.LevelNone || s.w.Isolation.Memory > sharing.LevelDriver || s.untrusted && slices.Contains(mpsFamily, s.asked())),
 			"MPS clients share the GPU's fault domain; only address spaces are a client's own")
 	},
 	"T3": func(s *trapScene) string {

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -21,8 +22,8 @@ const (
 	MaxWorkloads = 100_000
 )
 
-// namePattern is that of Kubernetes object names, since manifests use them.
-var namePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$`)
+// namePattern is wider than that of Kubernetes labels; manifests fold names.
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?$`)
 
 // Validate checks a fleet that was built in Go, as ParseFleet checks a file.
 func (f *Fleet) Validate() error { return f.validate(false) }
@@ -89,7 +90,7 @@ func (c *checker) name(path, s string) {
 		return
 	}
 	if !namePattern.MatchString(s) {
-		c.Addf(path, "use lower-case letters, digits, '-' and '.', at most 63, beginning and ending with a letter or digit",
+		c.Addf(path, "use letters, digits, '-', '_' and '.', at most 63, beginning and ending with a letter or digit",
 			"%q is not a name", clip(s))
 	}
 }
@@ -339,7 +340,32 @@ func joinProblems(first, second error) error {
 			l.Add(p)
 		}
 	}
-	return l.Err()
+	ps := l.Problems()
+	slices.SortStableFunc(ps, func(a, b *problem.Problem) int { return comparePlaces(a.Path, b.Path) })
+	errs := make([]error, len(ps))
+	for i, p := range ps {
+		errs[i] = p
+	}
+	return errors.Join(errs...)
+}
+
+// comparePlaces orders paths by the list entry they are about: what is about
+// the whole file, then pools, then workloads.
+func comparePlaces(a, b string) int {
+	place := func(path string) (string, int) {
+		var list string
+		var i int
+		head, _, _ := strings.Cut(path, "]")
+		if list, rest, ok := strings.Cut(head, "["); ok {
+			if _, err := fmt.Sscan(rest, &i); err == nil {
+				return list, i
+			}
+		}
+		return list, -1
+	}
+	la, ia := place(a)
+	lb, ib := place(b)
+	return cmp.Or(cmp.Compare(la, lb), cmp.Compare(ia, ib))
 }
 
 func flatten(err error) []error {

@@ -132,3 +132,31 @@ func TestProfileLookup(t *testing.T) {
 		}
 	}
 }
+
+// TestLookupAgreesWithSharing: every MIG board of the product table is found
+// by each of its names, and means the same board.
+func TestLookupAgreesWithSharing(t *testing.T) {
+	found := 0
+	for _, g := range sharing.GPUs() {
+		if g.MIG.Value != sharing.Yes {
+			continue
+		}
+		want, err := Lookup(g.Name)
+		if err != nil {
+			t.Errorf("%s: %v", g.Name, err)
+			continue
+		}
+		found++
+		for _, alias := range g.Aliases {
+			if _, err := sharing.LookupGPU(alias); err != nil {
+				continue // ambiguous there
+			}
+			if got, err := Lookup(alias); err != nil || got != want {
+				t.Errorf("%s: alias %q: %v, %v", g.Name, alias, got, err)
+			}
+		}
+	}
+	if found < 25 {
+		t.Errorf("%d boards found", found)
+	}
+}

@@ -93,7 +93,7 @@ type cutInstance struct {
 func (m *Model) resolve(counts []Count) (demand, error) {
 	var d demand
 	var list problems
-	var devices map[int][]int // profile to slices of compute instances
+	var devices map[int]map[int]int // profile to slices to devices
 	for i, c := range counts {
 		if c.N < 0 || c.N > MaxCount {
 			list.Addf(fmt.Sprintf("want[%d]", i), fmt.Sprintf("use 0 to %d", MaxCount), "%s: %d is not a count", clip(c.Profile), c.N)
@@ -115,44 +115,101 @@ func (m *Model) resolve(counts []Count) (demand, error) {
 			continue
 		}
 		if devices == nil {
-			devices = map[int][]int{}
+			devices = map[int]map[int]int{}
+		}
+		if devices[p.index] == nil {
+			devices[p.index] = map[int]int{}
 		}
 		// More devices than a GPU has slices can't be placed; a few too many
 		// say so as well as a million.
-		for range min(c.N, 2*maxUnits*maxUnits) {
-			devices[p.index] = append(devices[p.index], slices)
-		}
+		devices[p.index][slices] += min(c.N, maxUnits*maxUnits)
 	}
 	if err := list.err(); err != nil {
 		return demand{}, err
 	}
 	for i := range m.Profiles {
-		for _, compute := range packCompute(m.CIRule, m.Profiles[i], devices[i]) {
-			d.cut = append(d.cut, cutInstance{i, compute})
-			d.cutted[i]++
+		for _, cut := range packCompute(m.CIRule, m.Profiles[i].ComputeSlices, devices[i]) {
+			for range cut.times {
+				d.cut = append(d.cut, cutInstance{i, cut.compute})
+			}
+			d.cutted[i] += cut.times
 		}
 	}
 	return d, nil
 }
 
-// packCompute puts compute instances into as few GPU instances of a profile as
-// possible, largest first. With slot sizes that are powers of two and with
-// plain sums of at most eight slices of at most three sizes, first-fit
-// decreasing is exact (a test compares it with all partitions).
-func packCompute(rule CIRule, p *Profile, sizes []int) [][]int {
-	slices.SortFunc(sizes, func(a, b int) int { return b - a })
-	var bins [][]int
-next:
-	for _, c := range sizes {
-		for i := range bins {
-			if fitCompute(rule, p.ComputeSlices, append(slices.Clone(bins[i]), c)) {
-				bins[i] = append(bins[i], c)
-				continue next
-			}
+// packCompute puts compute instances (slices to number) into as few GPU
+// instances of g slices as possible. It is the same covering problem as
+// packing GPUs, with the ways to cut a GPU instance as columns.
+func packCompute(rule CIRule, g int, sizes map[int]int) []cutDemand {
+	p := coverProblem{limits: []int64{-1}, budget: 10_000}
+	var of []int
+	for c := g; c >= 1; c-- {
+		if sizes[c] > 0 {
+			p.demand[len(of)] = int32(min(sizes[c], MaxCount))
+			of = append(of, c)
 		}
-		bins = append(bins, []int{c})
 	}
-	return bins
+	p.items = len(of)
+	if p.items == 0 {
+		return nil
+	}
+	p.columns = cutColumns(rule, g, of)
+	sol, _ := p.solve()
+	rest := p.demand
+	var cuts []cutDemand
+	for c, times := range sol.times {
+		for times > 0 {
+			cut, most := cutDemand{}, times
+			for i, size := range of {
+				k := min(p.columns[c].take[i], rest[i])
+				if k > 0 {
+					cut.compute = append(cut.compute, slices.Repeat([]int{size}, int(k))...)
+					most = min(most, int64(rest[i]/k))
+				}
+			}
+			if cut.compute == nil {
+				break
+			}
+			for _, size := range cut.compute {
+				rest[slices.Index(of, size)] -= int32(most)
+			}
+			cut.times = int(most)
+			cuts = append(cuts, cut)
+			times -= most
+		}
+	}
+	return cuts
+}
+
+// cutColumns returns the maximal ways to cut a GPU instance of g slices into
+// compute instances of the given sizes, largest first.
+func cutColumns(rule CIRule, g int, of []int) []column {
+	var columns []column
+	var take itemCounts
+	var sizes []int
+	var grow func(i int)
+	grow = func(i int) {
+		if i == len(of) {
+			for _, c := range of {
+				if fitCompute(rule, g, append(slices.Clone(sizes), c)) {
+					return
+				}
+			}
+			columns = append(columns, column{take: take, cost: 1})
+			return
+		}
+		if fitCompute(rule, g, append(slices.Clone(sizes), of[i])) {
+			sizes = append(sizes, of[i])
+			take[i]++
+			grow(i)
+			take[i]--
+			sizes = sizes[:len(sizes)-1]
+		}
+		grow(i + 1)
+	}
+	grow(0)
+	return columns
 }
 
 // fitCompute reports whether compute instances fit in a GPU instance of g

@@ -32,6 +32,7 @@ type grid struct {
 	total       uint64   // of the GPU, with guard bits set
 	maximum     []int    // instances of each profile
 	flexibility func() []int32
+	multisets   func() []multiset // of the empty GPU
 }
 
 const engineGuard = 0x8080808080
@@ -60,6 +61,7 @@ func newGrid(m *Model) *grid {
 		g.maximum = append(g.maximum, limit)
 	}
 	g.flexibility = sync.OnceValue(g.countFree)
+	g.multisets = sync.OnceValue(func() []multiset { return m.multisetsFrom(state{}) })
 	return g
 }
 

@@ -1,6 +1,7 @@
 package mig
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -129,11 +130,59 @@ func Lookup(name string) (*Model, error) {
 		return f.one(name, c.models)
 	}
 	folded := foldGPU(name)
+	if i := slices.IndexFunc(c.models, func(m *Model) bool { return foldGPU(m.Key) == folded }); i >= 0 {
+		return c.models[i], nil
+	}
+	if m, err := c.byProduct(name); m != nil || err != nil {
+		return m, err
+	}
 	matches := c.index.exact[folded]
 	if len(matches) == 0 && folded != "" {
 		matches = c.index.byWords(strings.Fields(folded))
 	}
 	return oneOf(name, matches, c.index.names)
+}
+
+// byProduct finds the GPU through the product table of package sharing, so
+// that both mean the same board by a name. It finds nothing, without an error,
+// where that table knows no such name or the catalogue no such board.
+func (c *catalogue) byProduct(name string) (*Model, error) {
+	products := []string{}
+	g, err := sharing.LookupGPU(name)
+	var ambiguous *sharing.AmbiguousGPUError
+	switch {
+	case err == nil:
+		products = append(products, g.Name)
+	case errors.As(err, &ambiguous):
+		products = ambiguous.Matches
+	}
+	var matches []*Model
+	for _, product := range products {
+		g, err := sharing.LookupGPU(product)
+		if err != nil {
+			continue
+		}
+		exact := c.index.exact[foldGPU(product)]
+		for _, id := range g.PCIIDs {
+			f, ok := parsePCI(id)
+			if !ok {
+				continue
+			}
+			for _, m := range f.among(c.models) {
+				// Boards that share a PCI id are told apart by name.
+				if !slices.Contains(matches, m) && (len(f.among(c.models)) == 1 || slices.Contains(exact, m)) {
+					matches = append(matches, m)
+				}
+			}
+		}
+	}
+	if len(matches) == 0 {
+		return nil, nil
+	}
+	slices.SortFunc(matches, func(a, b *Model) int {
+		return cmp.Compare(slices.Index(c.models, a), slices.Index(c.models, b))
+	})
+	return oneOf(name, matches, nil)
 }
 
 func oneOf(name string, matches []*Model, names []string) (*Model, error) {

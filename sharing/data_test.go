@@ -51,6 +51,9 @@ func TestSourcesResolve(t *testing.T) {
 		checkSource(t, where, info.Complexity.Source)
 		checkSource(t, where, info.Overhead.Source)
 		checkCell(t, where, info.MaxTenants)
+		if info.PopularMaxTenants != (Statement{}) {
+			checkSource(t, where, info.PopularMaxTenants.Source)
+		}
 		for _, r := range info.ComplexityRatings {
 			checkSource(t, where, r.Source)
 		}
@@ -221,5 +224,22 @@ func TestResearchSystemsAreComplete(t *testing.T) {
 	}
 	if !slices.IsSortedFunc(got, func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) }) {
 		t.Errorf("not sorted: %v", got)
+	}
+}
+
+// TestComparisonMatrix holds the limits and overheads that A14 prints.
+func TestComparisonMatrix(t *testing.T) {
+	for m, want := range map[Mechanism]struct {
+		limit     string
+		low, high float64
+	}{MIG: {"7", 0, 0}, MPS: {"48", 0.05, 0.05}, TimeSlicing: {"unlimited", 0.10, 0.15}} {
+		info := InfoFor(m)
+		i := slices.IndexFunc(info.Overheads, func(o Overhead) bool { return o.Source == "A14" })
+		if i < 0 || info.Overheads[i].Low != want.low || info.Overheads[i].High != want.high || info.PopularMaxTenants.Text != want.limit {
+			t.Errorf("%v: %+v, %+v; want %+v", m, info.Overheads, info.PopularMaxTenants, want)
+		}
+	}
+	if o := InfoFor(TimeSlicing).Overhead; !o.Known || o.Low != 0.01 || o.High != 0.11 || o.Source != "decision.a7" {
+		t.Errorf("time-slicing's overhead is %+v", o)
 	}
 }

@@ -76,9 +76,12 @@ type Info struct {
 	// MaxTenants is the most tenants that any GPU takes under the mechanism;
 	// unknown where no number bounds it. MPSClientLimit knows the limit of a GPU.
 	MaxTenants Cell[int]
-	BestFor    []Statement
-	AvoidWhen  []Statement
-	Hardware   []Statement
+	// PopularMaxTenants is the limit as A14 prints it; its zero value where
+	// A14 has none.
+	PopularMaxTenants Statement
+	BestFor           []Statement
+	AvoidWhen         []Statement
+	Hardware          []Statement
 	// Deliveries are those of Deliveries() that can deliver it.
 	Deliveries []Delivery
 }

@@ -12,14 +12,17 @@ func rated(c Complexity, text string) ComplexityRating {
 	return ComplexityRating{c, text, BasisInferred, "READING"}
 }
 
+// printedLimit is a cell of the column "max partitions" of A14.
+func printedLimit(text string) Statement { return Statement{text, BasisPopular, "A14"} }
+
 var noOverhead = Overhead{Known: true, Text: "the workload has the GPU as without sharing", Basis: BasisDerived, Source: "A11"}
 
-var mpsOverhead = Overhead{0.04, 0.40, true, "time per token of a lone LLM server under MPS; a constant per step, so most at batch 1", BasisMeasured, "H200"}
+var mpsOverhead = Overhead{0, 0.40, true, "a lone client: nothing for a vision model on A100 (R2), 4 to 40% of the time per token for LLM servers on H200", BasisMeasured, "H200"}
 
 var mpsOverheads = []Overhead{
-	mpsOverhead,
+	{0.04, 0.40, true, "time per token of a lone LLM server on H200; a constant per step, so most at batch 1", BasisMeasured, "H200"},
+	{0, 0, true, "lone vision model on A100: 0.0880 s against 0.0882 s without", BasisMeasured, "R2"},
 	{0.05, 0.05, true, "printed as ~5%", BasisPopular, "A14"},
-	{0.00, 0.01, true, "lone vision model on A100: 0.0880 s against 0.0882 s time-sliced", BasisMeasured, "R2"},
 }
 
 var infos = []Info{
@@ -37,30 +40,31 @@ var infos = []Info{
 			{ComplexityMedium, "Medium", BasisPopular, "S0"}, {ComplexityLow, "simplest", BasisPopular, "S1"}, {ComplexityLow, "simplest", BasisPopular, "S2"}},
 		Overhead: Overhead{0.01, 0.11, true, "saturated device: 1% with long kernels on L40S, 11% with short ones on A100", BasisDerived, "decision.a7"},
 		Overheads: []Overhead{
-			{0.073, 0.073, true, "saturated H200: a switch of 0.153 ms after every 2.09 ms of work, 6.8% of all time", BasisMeasured, "H200"},
+			{0.073, 0.073, true, "0.153 ms of switching for every 2.09 ms of work on H200, 6.8% of the device", BasisMeasured, "H200"},
 			{0.108, 0.110, true, "short vision kernels on A100, 3 to 7 pods", BasisMeasured, "NOS"},
 			{0.01, 0.01, true, "the author's own baseline report", BasisMeasured, "S0"},
 			{0.08, 0.08, true, "inferred from the calculator's printed figures", BasisInferred, "decision.a6"},
 			{0.10, 0.15, true, "printed as ~10-15%", BasisPopular, "A14"}},
-		BestFor:   said("F3", BasisPopular, "notebooks and development", "bursty work that is idle most of the time", "GPUs without MIG"),
-		AvoidWhen: said("F3", BasisPopular, "online inference with a latency target", "tenants that do not trust one another", "workloads whose busy shares add up to more than one GPU"),
-		Hardware:  said("A12", BasisDocumented, "any CUDA GPU; the length of a slice can be set from Turing on")},
+		PopularMaxTenants: printedLimit("unlimited"),
+		BestFor:           said("F3", BasisPopular, "notebooks and development", "bursty work that is idle most of the time", "GPUs without MIG"),
+		AvoidWhen:         said("F3", BasisPopular, "online inference with a latency target", "tenants that do not trust one another", "workloads whose busy shares add up to more than one GPU"),
+		Hardware:          said("A12", BasisDocumented, "any CUDA GPU; the length of a slice can be set from Turing on")},
 	{Mechanism: MPS, Title: "CUDA MPS", Summary: "contexts of several processes run at the same time and share SMs",
 		Complexity: rated(ComplexityMedium, "a daemon per node to run, watch and recover; limits that must be read back"),
 		Overhead:   mpsOverhead, Overheads: mpsOverheads,
-		MaxTenants: KnownCell(60, "mps.a2"),
-		BestFor:    said("F3", BasisPopular, "online inference of tenants that trust one another", "many small models whose kernels leave SMs idle", "MPI ranks of one job"),
-		AvoidWhen:  said("T14", BasisDocumented, "tenants that do not trust one another", "fault isolation is demanded", "a job fills the GPU by itself"),
-		Hardware:   said("MOLD", BasisDocumented, "compute capability 3.5 and later; Volta and later for address spaces of one's own; Linux or QNX")},
+		MaxTenants: KnownCell(60, "mps.a2"), PopularMaxTenants: printedLimit("48"),
+		BestFor:   said("F3", BasisPopular, "online inference of tenants that trust one another", "many small models whose kernels leave SMs idle", "MPI ranks of one job"),
+		AvoidWhen: said("T14", BasisDocumented, "tenants that do not trust one another", "fault isolation is demanded", "a job fills the GPU by itself"),
+		Hardware:  said("MOLD", BasisDocumented, "compute capability 3.5 and later; Volta and later for address spaces of one's own; Linux or QNX")},
 	{Mechanism: MIG, Title: "Multi-Instance GPU", Summary: "the GPU is cut into instances with SMs and memory of their own",
 		Complexity:        rated(ComplexityMedium, "layouts to plan, drain and change; a reset to change the mode on Ampere"),
 		ComplexityRatings: []ComplexityRating{{ComplexityLow, "Low", BasisPopular, "S0"}, {ComplexityUnknown, "an operational event", BasisPopular, "S1"}},
 		Overhead:          Overhead{0, 0.102, true, "SMs that MIG mode leaves unused: none on H200, 10 of 108 on A100; an instance is slower than the GPU by its size besides", BasisDerived, "mig.a3"},
 		Overheads:         []Overhead{{0, 0, true, "printed as ~0%", BasisPopular, "A14"}},
-		MaxTenants:        KnownCell(7, "mig.a3"),
-		BestFor:           said("F2", BasisPopular, "tenants that do not trust one another", "online inference with a latency target", "models that fit a slice"),
-		AvoidWhen:         said("mig.b2", BasisDocumented, "sizes change often: an instance must be idle to be destroyed", "a model needs more than an instance", "peer-to-peer between GPUs is needed"),
-		Hardware:          said("MIGDATA", BasisDocumented, "A30, A100, A800, H20, H100, H800, H200, GH200, B200, GB200, B300, GB300, RTX PRO Blackwell; not A10, A16, A40, L4, L40, L40S, T4, V100 or GeForce")},
+		MaxTenants:        KnownCell(7, "mig.a3"), PopularMaxTenants: printedLimit("7"),
+		BestFor:   said("F2", BasisPopular, "tenants that do not trust one another", "online inference with a latency target", "models that fit a slice"),
+		AvoidWhen: said("mig.b2", BasisDocumented, "sizes change often: an instance must be idle to be destroyed", "a model needs more than an instance", "peer-to-peer between GPUs is needed"),
+		Hardware:  said("MIGDATA", BasisDocumented, "A30, A100, A800, H20, H100, H800, H200, GH200, B200, GB200, B300, GB300, RTX PRO Blackwell; not A10, A16, A40, L4, L40, L40S, T4, V100 or GeForce")},
 	{Mechanism: MIGWithMPS, Title: "MPS inside a MIG instance", Summary: "trusted processes share one instance by MPS; instances stay apart in hardware",
 		Complexity: rated(ComplexityHigh, "all of MIG, and one MPS daemon per instance"),
 		Overhead:   mpsOverhead,

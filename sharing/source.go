@@ -1,5 +1,7 @@
 package sharing
 
+import "encoding/json"
+
 // SourceID is the key of a source or of a row of the facts, for example "A10"
 // (a table), "F4" (a flow), "T13" (a trap), "MOLD" (a document), "H200" (our
 // measurements). SourceByID resolves it.
@@ -28,3 +30,30 @@ func (c Cell[T]) Get() (T, bool) { return c.Value, c.Known }
 
 // KnownCell returns a known cell.
 func KnownCell[T any](v T, src SourceID) Cell[T] { return Cell[T]{Value: v, Known: true, Source: src} }
+
+type cellJSON[T any] struct {
+	Value  T        `json:"value"`
+	Source SourceID `json:"source"`
+}
+
+// MarshalJSON writes {"value": ..., "source": ...}, and null for an unknown
+// cell. A field with the option omitzero leaves an unknown cell out.
+func (c Cell[T]) MarshalJSON() ([]byte, error) {
+	if !c.Known {
+		return []byte("null"), nil
+	}
+	return json.Marshal(cellJSON[T]{c.Value, c.Source})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (c *Cell[T]) UnmarshalJSON(b []byte) error {
+	var v *cellJSON[T]
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	*c = Cell[T]{}
+	if v != nil {
+		*c = KnownCell(v.Value, v.Source)
+	}
+	return nil
+}

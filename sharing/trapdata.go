@@ -43,7 +43,7 @@ var trapTable = []Trap{
 		"a node image whose driver version is not known",
 		SeverityLow, ids("T9", "S0")},
 	{"T10", "The cost of a context switch is too small to matter.",
-		"A tenant waits about 2.4 ms for each busy neighbour in each turn; a P99 target of tens of milliseconds does not survive a few of those per token.",
+		"A tenant waits 2.3 to 2.4 ms for each busy neighbour in each turn; a P99 target of tens of milliseconds does not survive a few of those per token.",
 		"time-slicing under a target for time per token or for the 99th percentile in tens of milliseconds",
 		SeverityHigh, ids("T10", "S1", "H200")},
 	{"T11", "MPS always raises throughput.",

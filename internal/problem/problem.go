@@ -3,9 +3,10 @@
 package problem
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 )
 
@@ -92,15 +93,15 @@ func (l *List) Len() int { return len(l.problems) }
 func (l *List) Problems() []*Problem { return l.problems }
 
 // Err returns nil for an empty list and otherwise errors.Join of its problems,
-// ordered by line where lines are known.
+// ordered by line where every line is known.
 func (l *List) Err() error {
 	if len(l.problems) == 0 {
 		return nil
 	}
-	ps := append([]*Problem(nil), l.problems...)
-	sort.SliceStable(ps, func(i, j int) bool {
-		return ps[i].Line > 0 && ps[j].Line > 0 && ps[i].Line < ps[j].Line
-	})
+	ps := slices.Clone(l.problems)
+	if !slices.ContainsFunc(ps, func(p *Problem) bool { return p.Line == 0 }) {
+		slices.SortStableFunc(ps, func(a, b *Problem) int { return cmp.Compare(a.Line, b.Line) })
+	}
 	errs := make([]error, len(ps))
 	for i, p := range ps {
 		errs[i] = p
@@ -165,3 +166,8 @@ func abs(x int) int {
 	}
 	return x
 }
+
+// Warning says that something legal in an input does not do what it looks
+// like. Packages show it to users as a sharing.Warning, which this package
+// cannot import.
+type Warning struct{ Code, Path, Message, Remedy, Source string }

@@ -1,0 +1,20 @@
+// Package manifest writes the configuration that carries a decision out: the
+// device plugin's and the GPU Operator's documents, mig-parted's, DRA claims,
+// each workload's own request with its environment and its framework's memory
+// fraction, and what belongs to no mechanism's package (HAMi, Volcano, KAI,
+// NVIDIA vGPU), with a one-page plan for the rollout.
+//
+// [Build] takes a [Fleet], which says what runs where by which mechanism, and
+// gives [File] values in memory; [WriteDir] puts them into a folder, all or
+// none. The same fleet gives the same bytes. Every document is checked by the
+// rules of the program that will read it before it is returned; what is legal
+// there and does not do what it looks like comes back as a
+// [sharing.Warning] with its source.
+//
+// Three rules hold throughout: a node shares by one mechanism, so each group
+// of GPUs has a device-plugin configuration and a node label of its own; MPS
+// and MIG never stand in one device-plugin configuration; and MPS limits hold
+// for each client process, not for each container.
+//
+// The package neither talks to a cluster nor decides anything.
+package manifest

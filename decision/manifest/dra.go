@@ -1,0 +1,191 @@
+package manifest
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/cotenant/cotenant/internal/draconf"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/internal/yamlnode"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/mps"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/timeslice"
+)
+
+// DeviceConfig is the opaque parameters of a claim for the NVIDIA DRA driver:
+// a GpuConfig or a MigDeviceConfig. At most one strategy is set; without one
+// the device is not shared beyond the driver's default.
+type DeviceConfig struct {
+	TimeSlicing *timeslice.DRAConfig
+	MPS         *mps.DRAConfig
+	// MIGDevice is the kind of a document without a strategy; with one, the
+	// strategy's own field counts.
+	MIGDevice bool
+}
+
+// ParseDeviceConfig reads a GpuConfig or MigDeviceConfig, YAML or JSON,
+// strictly. Errors match ErrInvalid.
+func ParseDeviceConfig(data []byte) (*DeviceConfig, []sharing.Warning, error) {
+	d, _, err := draconf.Parse(data)
+	if err != nil {
+		return nil, nil, invalid(err)
+	}
+	out := &DeviceConfig{MIGDevice: d.MIG}
+	var ws []sharing.Warning
+	switch d.Strategy {
+	case draconf.TimeSlicing:
+		out.TimeSlicing, ws, err = timeslice.ParseDRAConfig(data)
+	case draconf.MPS:
+		out.MPS, ws, err = mps.ParseDRAConfig(data)
+	}
+	if err != nil {
+		return nil, nil, invalid(err)
+	}
+	return out, ws, nil
+}
+
+// Marshal validates c and writes the document.
+func (c *DeviceConfig) Marshal() ([]byte, error) {
+	var b []byte
+	var err error
+	switch {
+	case c.TimeSlicing != nil && c.MPS != nil:
+		err = &problem.Problem{Path: "sharing", Message: "has two strategies", Remedy: "keep one"}
+	case c.TimeSlicing != nil:
+		b, err = c.TimeSlicing.Marshal()
+	case c.MPS != nil:
+		b, err = c.MPS.Marshal()
+	default:
+		b, err = (&draconf.Document{MIG: c.MIGDevice}).Marshal()
+	}
+	return b, invalid(err)
+}
+
+// forMIG reports the kind of document that c becomes.
+func (c *DeviceConfig) forMIG() bool {
+	switch {
+	case c.TimeSlicing != nil:
+		return c.TimeSlicing.MIGDevice
+	case c.MPS != nil:
+		return c.MPS.MIGDevice
+	}
+	return c.MIGDevice
+}
+
+// Claim is a ResourceClaim or ResourceClaimTemplate (resource.k8s.io/v1) for
+// the NVIDIA DRA driver, with one request. Pods that name the same
+// ResourceClaim share its device; a template makes a claim of its own for each
+// pod, so what it hands out is shared by the containers of one pod only.
+type Claim struct {
+	Name      string // up to 253 lower-case letters, digits and dashes
+	Namespace string // "" leaves it out
+	Template  bool
+	Profile   string // a MIG device of this profile; "" is a whole GPU
+	GPU       string // product name that the device's must end with; "" takes any
+	Count     int    // devices; 0 stands for 1
+	Config    *DeviceConfig
+}
+
+var claimName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+
+// Validate returns nil, or an error that matches ErrInvalid.
+func (c Claim) Validate() error {
+	var l problem.List
+	if len(c.Name) > 253 || !claimName.MatchString(c.Name) {
+		l.Addf("name", "use up to 253 lower-case letters, digits and dashes, with a letter or digit at both ends", "%q is not a Kubernetes name", c.Name)
+	}
+	if c.Namespace != "" {
+		checkName(&l, "namespace", c.Namespace)
+	}
+	if c.Profile != "" {
+		if _, err := mig.ParseName(c.Profile); err != nil {
+			l.AddErr("profile", err)
+		}
+	}
+	if strings.ContainsAny(c.GPU, "'\\\n") {
+		l.Addf("gpu", "write the product name as NVML prints it", "%q is not a product name", c.GPU)
+	}
+	if c.Count < 0 {
+		l.Addf("count", "", "must be 1 or more, not %d", c.Count)
+	}
+	if c.Config != nil {
+		if c.Config.forMIG() != (c.Profile != "") {
+			l.Addf("config", "use a MigDeviceConfig for MIG devices and a GpuConfig for whole GPUs",
+				"the driver ignores parameters of the other kind without a word")
+		}
+		if _, err := c.Config.Marshal(); err != nil {
+			l.AddErr("config", err)
+		}
+	}
+	return invalid(l.Err())
+}
+
+// Marshal validates c and writes the document.
+func (c Claim) Marshal() ([]byte, error) {
+	n, err := c.node()
+	if err != nil {
+		return nil, err
+	}
+	return yamlnode.Encode(nil, n)
+}
+
+func (c Claim) node() (*yaml.Node, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	name, class := "gpu", "gpu.nvidia.com"
+	var selectors []*yaml.Node
+	cel := func(expr string) {
+		selectors = append(selectors, yamlnode.Map("cel", yamlnode.Map("expression", expr)))
+	}
+	if c.Profile != "" {
+		name, class = "mig", "mig.nvidia.com"
+		cel(fmt.Sprintf("device.attributes['gpu.nvidia.com'].profile == '%s'", c.Profile))
+	}
+	if c.GPU != "" {
+		cel(fmt.Sprintf("device.attributes['gpu.nvidia.com'].productName.endsWith('%s')", c.GPU))
+	}
+	var config []*yaml.Node
+	if c.Config != nil {
+		b, err := c.Config.Marshal()
+		if err != nil {
+			return nil, err
+		}
+		var parameters yaml.Node
+		if err := yaml.Unmarshal(b, &parameters); err != nil {
+			return nil, invalid(err)
+		}
+		config = append(config, yamlnode.Map("requests", []string{name},
+			"opaque", yamlnode.Map("driver", "gpu.nvidia.com", "parameters", parameters.Content[0])))
+	}
+	spec := yamlnode.Map("devices", yamlnode.Map(
+		"requests", yamlnode.List(yamlnode.Map("name", name, "exactly", yamlnode.Map(
+			"deviceClassName", class, "selectors", selectors, "allocationMode", "ExactCount", "count", max(c.Count, 1)))),
+		"config", config))
+	kind := "ResourceClaim"
+	if c.Template {
+		kind, spec = "ResourceClaimTemplate", yamlnode.Map("spec", spec)
+	}
+	return yamlnode.Map("apiVersion", "resource.k8s.io/v1", "kind", kind,
+		"metadata", metadata(c.Name, c.Namespace, nil, nil), "spec", spec), nil
+}
+
+func metadata(name, namespace string, labels, annotations map[string]string) *yaml.Node {
+	var ns any
+	if namespace != "" {
+		ns = namespace
+	}
+	return yamlnode.Map("name", name, "namespace", ns, "labels", labels, "annotations", annotations)
+}
+
+// request is the name of the claim's request.
+func (c Claim) request() string {
+	if c.Profile != "" {
+		return "mig"
+	}
+	return "gpu"
+}

@@ -1,0 +1,232 @@
+package manifest
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// HAMiMode is how HAMi gives a pod its share. The zero value is HAMiCore,
+// HAMi's default.
+type HAMiMode uint8
+
+// The modes.
+const (
+	HAMiCore HAMiMode = iota // limits by the preloaded library
+	HAMiMIG                  // a MIG instance that HAMi makes for the pod
+	HAMiMPS                  // an MPS share
+)
+
+var hamiModes = [...]string{"hami-core", "mig", "mps"}
+
+// String returns "hami-core", "mig" or "mps".
+func (m HAMiMode) String() string {
+	if int(m) >= len(hamiModes) {
+		return fmt.Sprintf("HAMiMode(%d)", uint8(m))
+	}
+	return hamiModes[m]
+}
+
+// MarshalText returns the mode's text.
+func (m HAMiMode) MarshalText() ([]byte, error) {
+	if int(m) >= len(hamiModes) {
+		return nil, fmt.Errorf("manifest: %d is no HAMi mode", uint8(m))
+	}
+	return []byte(hamiModes[m]), nil
+}
+
+// UnmarshalText reads a mode's text; unknown text is a
+// *sharing.UnknownNameError.
+func (m *HAMiMode) UnmarshalText(b []byte) error {
+	i := slices.Index(hamiModes[:], string(b))
+	if i < 0 {
+		return &sharing.UnknownNameError{Kind: "HAMi mode", Name: string(b), Known: hamiModes[:]}
+	}
+	*m = HAMiMode(i)
+	return nil
+}
+
+// Share is a pod's request to HAMi or to Volcano's vGPU device plugin, whose
+// enforcement is HAMi's. The zero value asks for one card and no limits.
+type Share struct {
+	Mode HAMiMode
+	GPUs int // cards; 0 stands for 1
+	// Memory of each card, in whole mebibytes (a rest is rounded up), or
+	// MemoryPercent of it, 1 to 100; not both.
+	Memory        sharing.Bytes
+	MemoryPercent int
+	Cores         int    // percent of each card's compute, 1 to 100; 0 sets no limit
+	LowPriority   bool   // HAMi: nvidia.com/priority 1
+	GPUType       string // HAMi: cards whose name contains it
+}
+
+// Exclusive is a request for whole cards.
+func Exclusive(gpus int) Share { return Share{GPUs: gpus, MemoryPercent: 100, Cores: 100} }
+
+// Validate returns nil, or an error that matches ErrInvalid.
+func (s Share) Validate() error {
+	var l problem.List
+	s.check(&l)
+	return invalid(l.Err())
+}
+
+func (s Share) check(l *problem.List) {
+	if int(s.Mode) >= len(hamiModes) {
+		l.Addf("mode", "use hami-core, mig or mps", "%v is not known", s.Mode)
+	}
+	if s.GPUs < 0 {
+		l.Addf("gpus", "", "must be 1 or more, not %d", s.GPUs)
+	}
+	if s.Memory < 0 {
+		l.Addf("memory", "", "must not be negative")
+	}
+	if s.MemoryPercent < 0 || s.MemoryPercent > 100 {
+		l.Addf("memory_percent", "", "must be 1 to 100, not %d", s.MemoryPercent)
+	}
+	if s.Memory > 0 && s.MemoryPercent > 0 {
+		l.Addf("memory_percent", "give one of them", "stands beside memory")
+	}
+	if s.Cores < 0 || s.Cores > 100 {
+		l.Addf("cores", "", "must be 1 to 100, not %d", s.Cores)
+	}
+}
+
+// mib is the memory in whole mebibytes, rounded up, for 0 means no limit.
+func (s Share) mib() int { return int((s.Memory + sharing.MiB - 1) / sharing.MiB) }
+
+type pair struct{ key, value string }
+
+func amounts(kv ...any) []pair {
+	var out []pair
+	for i := 0; i < len(kv); i += 2 {
+		if n := kv[i+1].(int); n > 0 {
+			out = append(out, pair{kv[i].(string), strconv.Itoa(n)})
+		}
+	}
+	return out
+}
+
+// HAMiResources returns the limits of the container for HAMi, by resource
+// name.
+func (s Share) HAMiResources() map[string]string {
+	priority := 0
+	if s.LowPriority {
+		priority = 1
+	}
+	return toMap(amounts("nvidia.com/gpu", max(s.GPUs, 1), "nvidia.com/gpumem", s.mib(),
+		"nvidia.com/gpumem-percentage", s.MemoryPercent, "nvidia.com/gpucores", s.Cores, "nvidia.com/priority", priority))
+}
+
+// HAMiAnnotations returns the annotations of the pod for HAMi.
+func (s Share) HAMiAnnotations() map[string]string {
+	out := map[string]string{"nvidia.com/vgpu-mode": s.Mode.String()}
+	if s.GPUType != "" {
+		out["nvidia.com/use-gputype"] = s.GPUType
+	}
+	return out
+}
+
+// VolcanoResources returns the limits of the container for Volcano's vGPU
+// device plugin, by resource name.
+func (s Share) VolcanoResources() map[string]string {
+	return toMap(amounts("volcano.sh/vgpu-number", max(s.GPUs, 1), "volcano.sh/vgpu-memory", s.mib(),
+		"volcano.sh/vgpu-memory-percentage", s.MemoryPercent, "volcano.sh/vgpu-cores", s.Cores))
+}
+
+// VolcanoAnnotations returns the annotations of the pod for Volcano.
+func (s Share) VolcanoAnnotations() map[string]string {
+	return map[string]string{"volcano.sh/vgpu-mode": s.Mode.String()}
+}
+
+func toMap(ps []pair) map[string]string {
+	out := make(map[string]string, len(ps))
+	for _, p := range ps {
+		out[p.key] = p.value
+	}
+	return out
+}
+
+// share is the request of a workload under HAMi or Volcano.
+func (w *Workload) share() Share {
+	s := Share{GPUs: w.gpus(), Memory: w.Memory, Cores: int(math.Ceil(w.ComputePercent))}
+	switch w.Mechanism {
+	case sharing.Exclusive, sharing.InServer:
+		return Exclusive(w.gpus())
+	case sharing.MIG:
+		s.Mode = HAMiMIG
+	case sharing.HAMiWithMPS:
+		s.Mode = HAMiMPS
+	}
+	return s
+}
+
+// hamiWarnings lists what HAMi does not do for w.
+func (w *Workload) hamiWarnings() []sharing.Warning {
+	var ws []sharing.Warning
+	if w.ComputePercent > 0 && w.Framework.CUDAGraphs != sharing.No {
+		msg := "gpucores does not limit CUDA graphs, and this workload launches them"
+		if w.Framework.CUDAGraphs == sharing.Unknown {
+			msg = "gpucores does not limit CUDA graphs; whether this workload launches them is not known (vLLM does by default)"
+		}
+		ws = append(ws, sharing.Warning{Code: WarnCUDAGraphs, Path: w.Name, Source: "HCORE", Message: msg,
+			Remedy: "do not count on the compute limit, or turn graphs off"})
+	}
+	if w.Memory == 0 && w.Mechanism != sharing.MIG {
+		ws = append(ws, sharing.Warning{Code: WarnNoMemoryLimit, Path: w.Name, Source: "HAMI",
+			Message: "without gpumem HAMi gives the pod the whole card's memory", Remedy: "set a memory limit"})
+	}
+	return ws
+}
+
+// KAIAnnotations returns the annotations with which the KAI scheduler places a
+// pod on part of a GPU: gpu-memory in MiB when memory is given, else
+// gpu-fraction, which must lie between 0 and 1. container names the container
+// that gets the GPU; "" is the first. The pod must not ask for nvidia.com/gpu
+// besides. KAI places; it enforces nothing.
+func KAIAnnotations(memory sharing.Bytes, fraction float64, container string) (map[string]string, error) {
+	out := map[string]string{}
+	switch {
+	case memory < 0 || memory > 0 && fraction != 0:
+		return nil, fmt.Errorf("%w: give a positive amount of memory or a fraction, not both", ErrInvalid)
+	case memory > 0:
+		out["gpu-memory"] = strconv.FormatInt(int64((memory+sharing.MiB-1)/sharing.MiB), 10)
+	case fraction > 0 && fraction < 1:
+		out["gpu-fraction"] = strconv.FormatFloat(fraction, 'f', -1, 64)
+	default:
+		return nil, fmt.Errorf("%w: a GPU fraction must lie between 0 and 1, not %v", ErrInvalid, fraction)
+	}
+	if container != "" {
+		out["gpu-fraction-container-name"] = container
+	}
+	return out, nil
+}
+
+// kaiAnnotations is what KAI needs to place w on its group, or nil for whole
+// GPUs.
+func (w *Workload) kaiAnnotations(g *Group) (map[string]string, error) {
+	if !shared(w.Mechanism) {
+		return nil, nil
+	}
+	var fraction float64
+	if w.Memory == 0 {
+		fraction = floor2(1 / float64(g.clients()))
+		if fraction == 0 {
+			return nil, fmt.Errorf("%w: %s: %d clients leave no hundredth of a GPU each", ErrInvalid, w.Name, g.clients())
+		}
+	}
+	return KAIAnnotations(w.Memory, fraction, w.container())
+}
+
+func floor2(x float64) float64 { return math.Floor(x*100+1e-9) / 100 }
+
+// joinSorted writes names in order, divided by commas.
+func joinSorted(names []string) string {
+	names = slices.Clone(names)
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ", ")
+}

@@ -1,0 +1,54 @@
+package manifest
+
+import "github.com/cotenant/cotenant/sharing"
+
+// Privilege is a right that carrying out a mechanism needs.
+type Privilege struct {
+	Who    string // who or what must hold it
+	What   string // the right
+	Why    string
+	Source sharing.SourceID
+}
+
+// Privileges lists what m needs beyond the right to create pods, in the order
+// in which the rollout meets it. It is empty for a mechanism that needs none.
+func Privileges(m sharing.Mechanism) []Privilege {
+	switch m {
+	case sharing.Exclusive, sharing.InServer:
+		return nil
+	case sharing.TimeSlicing:
+		return []Privilege{clusterAdmin,
+			{"root on the node", "nvidia-smi compute-policy --set-timeslice", "only where the length of a slice is set, which does not survive a reboot", "mps.b1"}}
+	case sharing.MPS, sharing.MIGLikeEmulation:
+		return []Privilege{clusterAdmin, mpsDaemon, mpsUser}
+	case sharing.MIG:
+		return []Privilege{clusterAdmin, migAdmin}
+	case sharing.MIGWithMPS:
+		return []Privilege{clusterAdmin, migAdmin, mpsUser,
+			{"cluster administrator", "the DRA driver's feature gate MPSSupport", "it is alpha and off by default", "DRA"}}
+	case sharing.HAMi, sharing.HAMiWithMPS:
+		return []Privilege{clusterAdmin,
+			{"HAMi's device plugin", "a privileged DaemonSet", "it mounts /etc/ld.so.preload and its library into each container", "HAMI"},
+			{"HAMi's scheduler", "a mutating webhook and a scheduler of its own", "pods are rewritten and placed by it", "HAMI"}}
+	case sharing.VGPU, sharing.MIGBackedVGPU:
+		out := []Privilege{
+			{"hypervisor administrator", "the vGPU manager in the host, and a vGPU licence", "virtual GPUs are made there", "VGPU"},
+			{"root in the hypervisor's host", "load the driver with other parameters", "the scheduler is a parameter of the driver", "VGPU"}}
+		if m == sharing.MIGBackedVGPU {
+			out[1] = migAdmin
+		}
+		return out
+	}
+	return []Privilege{{"whoever runs the system", "what its own documentation asks for", "research systems differ", "mps.c5"}}
+}
+
+var (
+	clusterAdmin = Privilege{"cluster administrator", "write ConfigMaps in the Operator's namespace, label and drain nodes",
+		"the configuration is chosen by node label", "GPUOP"}
+	mpsDaemon = Privilege{"the plugin's MPS DaemonSet", "a privileged pod with the host's PID namespace",
+		"it sets EXCLUSIVE_PROCESS mode and runs the control daemon", "KDP"}
+	mpsUser = Privilege{"the workloads", "one user ID for all clients of a daemon, or a multi-user daemon",
+		"clients of another user wait until the server is free, or are refused", "MA"}
+	migAdmin = Privilege{"the MIG manager", "root, or the mig/config capability, on the node",
+		"instances are created and destroyed there, and GPUs before Hopper are reset when MIG is switched", "mig.b2"}
+)

@@ -1,0 +1,149 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cotenant/cotenant/internal/problem"
+)
+
+// ErrExists is matched when WriteDir would have to replace something.
+var ErrExists = errors.New("manifest: the folder is not empty")
+
+// WriteDir writes the files into dir, all or none: they are written and synced
+// beside it and put in place by one rename. dir must not exist or be an empty
+// folder; else the error matches ErrExists and nothing is touched. Its parents
+// are made. A path that is absolute, leaves dir or stands twice is an error
+// that matches ErrInvalid.
+func WriteDir(dir string, files []File) error {
+	_, err := writeDir(dir, files, false)
+	return err
+}
+
+// ReplaceDir is WriteDir for a folder that may hold something: what stands at
+// dir is renamed first, and backup says to what ("" when there was nothing).
+// Nothing is deleted.
+func ReplaceDir(dir string, files []File) (backup string, err error) {
+	return writeDir(dir, files, true)
+}
+
+func writeDir(dir string, files []File, replace bool) (backup string, err error) {
+	if err := checkPaths(files); err != nil {
+		return "", err
+	}
+	if dir, err = resolve(dir); err != nil {
+		return "", fmt.Errorf("manifest: %w", err)
+	}
+	empty, err := isEmpty(dir)
+	if err != nil {
+		return "", err
+	}
+	if !empty && !replace {
+		return "", fmt.Errorf("%w: %s; choose another, or remove it", ErrExists, dir)
+	}
+	stage, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+".new-*")
+	if err != nil {
+		return "", fmt.Errorf("manifest: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(stage))
+		}
+	}()
+	if err := os.Chmod(stage, 0o755); err != nil {
+		return "", fmt.Errorf("manifest: %w", err)
+	}
+	for _, f := range files {
+		if err := writeFile(filepath.Join(stage, filepath.FromSlash(f.Path)), f.Data); err != nil {
+			return "", fmt.Errorf("manifest: %w", err)
+		}
+	}
+	if empty {
+		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("manifest: %w", err)
+		}
+	} else if backup, err = moveAside(dir); err != nil {
+		return "", err
+	}
+	if err := os.Rename(stage, dir); err != nil {
+		err = fmt.Errorf("manifest: %w", err)
+		if backup != "" {
+			err = errors.Join(err, os.Rename(backup, dir))
+		}
+		return "", err
+	}
+	return backup, nil
+}
+
+// resolve makes dir absolute, follows links to a folder that exists, and makes
+// its parents.
+func resolve(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if target, err := filepath.EvalSymlinks(dir); err == nil {
+		return target, nil
+	}
+	return dir, os.MkdirAll(filepath.Dir(dir), 0o755)
+}
+
+func checkPaths(files []File) error {
+	var l problem.List
+	seen := map[string]bool{}
+	for i, f := range files {
+		at := fmt.Sprintf("files[%d].path", i)
+		if !filepath.IsLocal(filepath.FromSlash(f.Path)) || strings.Contains(f.Path, "\\") || f.Path == "." {
+			l.Addf(at, "use a relative path inside the folder", "%q leaves the folder", f.Path)
+		}
+		if seen[f.Path] {
+			l.Addf(at, "", "%q stands twice", f.Path)
+		}
+		seen[f.Path] = true
+	}
+	return invalid(l.Err())
+}
+
+// isEmpty reports whether dir is missing or an empty folder.
+func isEmpty(dir string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("manifest: %w", err)
+	}
+	return len(entries) == 0, nil
+}
+
+func writeFile(path string, data []byte) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(data); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if err := f.Sync(); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return f.Close()
+}
+
+// moveAside renames dir to the first free name of the form dir.old-N.
+func moveAside(dir string) (string, error) {
+	for n := 1; n < 1000; n++ {
+		to := fmt.Sprintf("%s.old-%d", dir, n)
+		if _, err := os.Lstat(to); errors.Is(err, fs.ErrNotExist) {
+			return to, os.Rename(dir, to)
+		}
+	}
+	return "", fmt.Errorf("manifest: %s.old-1 to -999 are taken; remove some", dir)
+}

@@ -1,0 +1,90 @@
+package readme
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const root = "../.."
+
+func readme(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func goRun(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"run"}, args...)...)
+	cmd.Dir = root
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go run %v: %v\n%s", args, err, stderr.String())
+	}
+	return string(out)
+}
+
+// TestProgram runs the README's program and compares what it prints.
+func TestProgram(t *testing.T) {
+	m := regexp.MustCompile("(?s)```go\n(.*?)```.*?```text\n(.*?)```").FindStringSubmatch(readme(t))
+	if m == nil {
+		t.Fatal("the README has no program with its output")
+	}
+	file := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(file, []byte(m[1]), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(m[2], goRun(t, file)); diff != "" {
+		t.Errorf("the README's program prints something else (-README +program):\n%s", diff)
+	}
+}
+
+// TestCommands runs every "go run ./examples/..." line that the README prints.
+func TestCommands(t *testing.T) {
+	lines := regexp.MustCompile(`(?m)^go run (\./examples/\S+.*)$`).FindAllStringSubmatch(readme(t), -1)
+	if len(lines) == 0 {
+		t.Fatal("the README prints no command")
+	}
+	seen := map[string]bool{}
+	for _, l := range lines {
+		line, _, _ := strings.Cut(l[1], "#")
+		line = strings.TrimSpace(line)
+		if seen[line] {
+			continue
+		}
+		seen[line] = true
+		t.Run(line, func(t *testing.T) {
+			args := strings.Fields(line)
+			for i, a := range args {
+				if i > 0 && args[i-1] == "-out" {
+					args[i] = filepath.Join(t.TempDir(), a)
+				}
+			}
+			if out := goRun(t, args...); strings.TrimSpace(out) == "" {
+				t.Error("it prints nothing")
+			}
+		})
+	}
+}
+
+// TestPackages: the package table names every package folder that is there.
+func TestPackages(t *testing.T) {
+	text := readme(t)
+	for _, p := range []string{"sharing", "mig", "mps", "timeslice", "loadgen", "telemetry", "decision", "cost"} {
+		_, err := os.Stat(filepath.Join(root, p))
+		if named := strings.Contains(text, "| `"+p+"` |"); named != (err == nil) {
+			t.Errorf("%s: in the table %v, in the tree %v", p, named, err == nil)
+		}
+	}
+}

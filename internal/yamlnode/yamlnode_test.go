@@ -1,0 +1,59 @@
+package yamlnode
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestEncode(t *testing.T) {
+	yes, n, s := true, 3, "x"
+	var noBool *bool
+	got, err := Encode([]string{"head", "", "tail"},
+		Map("b", "1", "a", 2, "c", &yes, "d", &n, "e", &s, "f", noBool, "g", nil, "h", []string{"true", "y", "12:30", "Off"},
+			"i", map[string]string{"z": "1", "a": "2"}, "j", Map(), "k", Empty(), "l", []string(nil), "m", []string{}),
+		Map("second", List(Map("x", false), Text("0x1"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `# head
+#
+# tail
+b: "1"
+a: 2
+c: true
+d: 3
+e: x
+h:
+  - "true"
+  - "y"
+  - "12:30"
+  - "Off"
+i:
+  a: "2"
+  z: "1"
+k: {}
+m: []
+---
+second:
+  - x: false
+  - "0x1"
+`
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestEncodeRefuses(t *testing.T) {
+	for _, n := range []struct {
+		name string
+		kv   []any
+	}{{"type", []any{"a", 1.5}}, {"key", []any{1, "a"}}} {
+		if out, err := Encode(nil, Map(n.kv...)); err == nil {
+			t.Errorf("%s: got %q", n.name, out)
+		}
+		if out, err := Encode(nil, Map("deep", List(Map(n.kv...)))); err == nil {
+			t.Errorf("%s inside: got %q", n.name, out)
+		}
+	}
+}

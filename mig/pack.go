@@ -1,0 +1,91 @@
+package mig
+
+import (
+	"cmp"
+	"fmt"
+)
+
+// Bin is a kind of GPU to pack on.
+type Bin struct {
+	Model *Model
+	// Have is what every such GPU holds already and keeps: pinned instances.
+	Have Layout
+	// Limit is how many there are; 0 means as many as are needed.
+	Limit int
+	// Cost is the weight of using one, in any unit; 0 means 1.
+	Cost int64
+	// Owned says that using one costs nothing, as for a GPU that is in use
+	// anyway because of what it holds.
+	Owned bool
+}
+
+// PackOptions tune Pack. The zero value is the documented default.
+type PackOptions struct {
+	// SearchNodes bounds the exact search; 0 means 200,000, which bounds the
+	// time to some tenths of a second. Where it runs out, Packing.Optimal is
+	// false.
+	SearchNodes int
+}
+
+// Packing is how a demand is spread over GPUs.
+type Packing struct {
+	GPUs int   // GPUs that get instances
+	Cost int64 // their cost; the number of GPUs where every bin costs 1
+	// LowerBound is proven: no packing costs less.
+	LowerBound int64
+	// Optimal says that no packing costs less than this one.
+	Optimal bool
+	// Groups are the distinct layouts, in a fixed order.
+	Groups []PackedGroup
+}
+
+// PackedGroup is a layout that some GPUs of one bin get.
+type PackedGroup struct {
+	Bin    int    // index in the bins that were given
+	Layout Layout // what the bin held, and the new instances
+	GPUs   int    // how many GPUs get this layout
+}
+
+// Layouts returns the layout of every GPU that gets instances, group by group.
+// Layouts of one group share their instances.
+func (p Packing) Layouts() []Layout {
+	out := make([]Layout, 0, p.GPUs)
+	for _, g := range p.Groups {
+		for range g.GPUs {
+			out = append(out, g.Layout)
+		}
+	}
+	return out
+}
+
+// Pack packs a demand on as few GPUs of the model as possible; see Pack.
+func (m *Model) Pack(demand []Count) (Packing, error) {
+	return Pack(demand, []Bin{{Model: m}}, PackOptions{})
+}
+
+// Pack spreads a demand over GPUs at the lowest cost: with the defaults, on as
+// few GPUs as possible. It solves the cutting-stock problem over the layouts
+// that are possible exactly, and reports the proven lower bound beside the
+// answer. A profile name means every profile that a bin's GPU calls by it.
+//
+// The error is an ErrInvalid that names every problem of the input (an
+// ErrUnknownProfile where no bin has a profile), ErrPlacementsUnknown, or
+// ErrInfeasible where the limits are too small.
+func Pack(demand []Count, bins []Bin, opt PackOptions) (Packing, error) {
+	pk, err := newPacker(demand, bins)
+	if err != nil {
+		return Packing{}, err
+	}
+	if pk.problem.demand == (itemCounts{}) {
+		return Packing{Optimal: true}, nil
+	}
+	pk.problem.budget = cmp.Or(opt.SearchNodes, 200_000)
+	if opt.SearchNodes < 0 {
+		return Packing{}, invalid(fmt.Errorf("SearchNodes: %d is negative", opt.SearchNodes))
+	}
+	sol, ok := pk.problem.solve()
+	if !ok {
+		return Packing{}, fmt.Errorf("%w: the demand does not fit the GPUs that there are; raise the limits or lower the demand", ErrInfeasible)
+	}
+	return pk.packing(sol)
+}

@@ -1,0 +1,318 @@
+package mig
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// held checks that a packing is what the demand asks for, that every layout is
+// valid and that the limits are kept.
+func held(t *testing.T, demand []Count, bins []Bin, p Packing) {
+	t.Helper()
+	got := map[string]int{}
+	gpus := map[int]int{}
+	for _, g := range p.Groups {
+		if err := g.Layout.Validate(); err != nil {
+			t.Fatalf("%s: %v", g.Layout, err)
+		}
+		have := bins[g.Bin].Have
+		if len(have.Instances) == 0 && len(g.Layout.Instances) == 0 {
+			t.Errorf("an empty layout")
+		}
+		for _, c := range g.Layout.Counts() {
+			got[c.Profile] += c.N * g.GPUs
+		}
+		for _, c := range have.Counts() {
+			got[c.Profile] -= c.N * g.GPUs
+		}
+		gpus[g.Bin] += g.GPUs
+	}
+	want := map[string]int{}
+	for _, c := range demand {
+		want[c.Profile] += c.N
+	}
+	for name, n := range want {
+		if got[name] != n {
+			t.Errorf("%s: %d packed, %d wanted", name, got[name], n)
+		}
+	}
+	total := 0
+	for b, n := range gpus {
+		total += n
+		if limit := bins[b].Limit; limit > 0 && n > limit {
+			t.Errorf("bin %d: %d GPUs, limit %d", b, n, limit)
+		}
+	}
+	if total != p.GPUs || len(p.Layouts()) != p.GPUs {
+		t.Errorf("%d GPUs in groups, %d said", total, p.GPUs)
+	}
+	if p.Cost < p.LowerBound || p.Optimal != (p.Cost == p.LowerBound) {
+		t.Errorf("cost %d, bound %d, optimal %v", p.Cost, p.LowerBound, p.Optimal)
+	}
+}
+
+// bruteGPUs returns the fewest GPUs of m for n, by trying every multiset that
+// fits one GPU for the first of them, and so on.
+func bruteGPUs(m *Model, n multiset, sets []multiset, memo map[multiset]int) int {
+	if n == (multiset{}) {
+		return 0
+	}
+	if v, ok := memo[n]; ok {
+		return v
+	}
+	best := 1 << 20
+	for _, s := range sets {
+		left, ok := n, true
+		for i := range n {
+			if s[i] > n[i] {
+				ok = false
+				break
+			}
+			left[i] -= s[i]
+		}
+		if ok {
+			best = min(best, 1+bruteGPUs(m, left, sets, memo))
+		}
+	}
+	memo[n] = best
+	return best
+}
+
+// TestPackAgainstBruteForce packs every demand of up to eight items.
+func TestPackAgainstBruteForce(t *testing.T) {
+	for _, c := range []struct {
+		gpu      string
+		items    int
+		profiles []string
+	}{
+		{"a100-80gb", 8, strings.Fields("1g.10gb 1g.20gb 2g.20gb 3g.40gb 4g.40gb 7g.80gb")},
+		{"a30", 8, nil},
+		{"rtx-pro-6000-blackwell-server", 8, strings.Fields("1g.24gb 1g.24gb+me 1g.24gb+me.all 1g.24gb-me 2g.48gb 2g.48gb-me 4g.96gb")},
+	} {
+		m := gpu(t, c.gpu)
+		if c.profiles == nil {
+			c.profiles = m.ProfileNames()
+		}
+		sets := m.grid.multisets()
+		memo := map[multiset]int{}
+		checked := 0
+		var demand []Count
+		var n multiset
+		var grow func(i, left int)
+		grow = func(i, left int) {
+			if i == len(c.profiles) {
+				p, err := m.Pack(demand)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want := bruteGPUs(m, n, sets, memo); p.GPUs != want || !p.Optimal {
+					t.Errorf("%s %v: %d GPUs (optimal %v), brute force %d", c.gpu, demand, p.GPUs, p.Optimal, want)
+				}
+				if checked%50 == 0 {
+					held(t, demand, []Bin{{Model: m}}, p)
+				}
+				checked++
+				return
+			}
+			prof, err := m.Profile(c.profiles[i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k := 0; k <= left; k++ {
+				n[prof.index] = uint8(k)
+				demand = append(demand, Count{prof.Name, k})
+				grow(i+1, left-k)
+				demand = demand[:len(demand)-1]
+			}
+			n[prof.index] = 0
+		}
+		grow(0, c.items)
+		t.Logf("%s: %d demands", c.gpu, checked)
+	}
+}
+
+func randomDemand(rng *rand.Rand, m *Model, items int) []Count {
+	weights := make([]float64, len(m.Profiles))
+	sum := 0.0
+	for i := range weights {
+		if rng.IntN(4) > 0 {
+			weights[i] = rng.Float64()
+		}
+		sum += weights[i]
+	}
+	if sum == 0 {
+		weights[0], sum = 1, 1
+	}
+	counts := make([]Count, len(m.Profiles))
+	for i, p := range m.Profiles {
+		counts[i].Profile = p.Name
+	}
+	for range items {
+		x := rng.Float64() * sum
+		for i, w := range weights {
+			if x -= w; x < 0 || i == len(weights)-1 {
+				counts[i].N++
+				break
+			}
+		}
+	}
+	return counts
+}
+
+// TestPackRandom packs 1,000 random demands of 20 to 5,000 items.
+func TestPackRandom(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	models := []*Model{gpu(t, "a100-80gb"), gpu(t, "H200"), gpu(t, "a30"), gpu(t, "rtx-pro-6000-blackwell-server")}
+	equal := 0
+	for i := range 1000 {
+		m := models[i%len(models)]
+		demand := randomDemand(rng, m, 20+rng.IntN(4981))
+		p, err := m.Pack(demand)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held(t, demand, []Bin{{Model: m}}, p)
+		if !p.Optimal {
+			t.Errorf("%s %v: %d GPUs, bound %d", m.Key, demand, p.GPUs, p.LowerBound)
+		}
+		if int64(p.GPUs) == p.LowerBound {
+			equal++
+		}
+	}
+	t.Logf("%d of 1000 equal their lower bound", equal)
+}
+
+func TestPackBins(t *testing.T) {
+	a100, a30 := gpu(t, "a100-80gb"), gpu(t, "a30")
+	for _, c := range []struct {
+		name, demand string
+		bins         []Bin
+		want         string
+	}{
+		{"one model", "1g.10gb=40,3g.40gb=12", []Bin{{Model: a100}}, "11 GPUs, cost 11, bound 11, optimal true"},
+		{"two models", "1g.10gb=7,1g.6gb=5", []Bin{{Model: a100}, {Model: a30}}, "3 GPUs, cost 3, bound 3, optimal true"},
+		{"cheaper model first", "1g.10gb=14", []Bin{{Model: a100, Cost: 10}, {Model: gpu(t, "h100-80gb-sxm"), Cost: 7, Limit: 1}}, "2 GPUs, cost 17, bound 17, optimal true"},
+		{"pinned and owned", "3g.40gb=3", []Bin{
+			{Model: a100, Have: layout(t, a100, "3g.40gb@0!busy"), Limit: 1, Owned: true}, {Model: a100}}, "2 GPUs, cost 1, bound 1, optimal true"},
+		{"pinned, both alike", "4g.40gb=2", []Bin{
+			{Model: a100, Have: layout(t, a100, "3g.40gb@4"), Limit: 1, Owned: true},
+			{Model: a100, Have: layout(t, a100, "3g.40gb@4"), Limit: 1, Owned: true}, {Model: a100}}, "2 GPUs, cost 0, bound 0, optimal true"},
+		{"compute instances", "1c.3g.40gb=8,3g.40gb=1", []Bin{{Model: a100}}, "2 GPUs, cost 2, bound 2, optimal true"},
+		{"nothing", "1g.10gb=0", []Bin{{Model: a100}}, "0 GPUs, cost 0, bound 0, optimal true"},
+	} {
+		p, err := Pack(counts(t, c.demand), c.bins, PackOptions{})
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		got := fmt.Sprintf("%d GPUs, cost %d, bound %d, optimal %v", p.GPUs, p.Cost, p.LowerBound, p.Optimal)
+		if got != c.want {
+			t.Errorf("%s: %s; want %s", c.name, got, c.want)
+		}
+		if c.name != "compute instances" {
+			held(t, counts(t, c.demand), c.bins, p)
+		}
+	}
+}
+
+func TestPackErrors(t *testing.T) {
+	a100 := gpu(t, "a100-80gb")
+	for _, c := range []struct {
+		name   string
+		demand []Count
+		bins   []Bin
+		is     error
+		want   string
+	}{
+		{"no bins", nil, nil, ErrInvalid, "bins: is empty"},
+		{"no model", nil, []Bin{{}}, ErrInvalid, "has no GPU"},
+		{"unknown profile", []Count{{"9g.99gb", 1}, {"1g.5gb", 2}}, []Bin{{Model: a100}}, ErrUnknownProfile, "demand[1]"},
+		{"negative", []Count{{"1g.10gb", -1}}, []Bin{{Model: a100}}, ErrInvalid, "not a count"},
+		{"overflow", []Count{{"1g.10gb", MaxCount}, {"1g.10gb", MaxCount}}, []Bin{{Model: a100}}, ErrInvalid, "at most"},
+		{"limit", []Count{{"7g.80gb", 2}}, []Bin{{Model: a100, Limit: 1}}, ErrInfeasible, "does not fit"},
+		{"unknown placements", []Count{{"1g.24gb", 1}}, []Bin{{Model: gpu(t, "rtx-pro-5000-blackwell-48gb")}}, ErrPlacementsUnknown, ""},
+		{"bad have", []Count{{"1g.10gb", 1}}, []Bin{{Model: a100, Have: Layout{Model: a100, Instances: []Instance{{Profile: a100.Profiles[0], Placement: Placement{7, 1}}}}}}, ErrInvalid, "can't stand at"},
+	} {
+		p, err := Pack(c.demand, c.bins, PackOptions{})
+		if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.want) || p.GPUs != 0 {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// TestPackComputeExact compares the cutting of GPU instances with all
+// partitions.
+func TestPackComputeExact(t *testing.T) {
+	for _, rule := range []CIRule{CIContiguous, CIAligned} {
+		for _, sizes := range []map[int]int{{3: 2, 2: 4}, {4: 1, 3: 1}, {1: 7}, {3: 2, 1: 1}, {2: 3, 1: 1}, {2: 4}, {7: 2, 1: 1}} {
+			got := 0
+			for _, c := range packCompute(rule, 7, sizes) {
+				got += c.times
+				if !fitCompute(rule, 7, c.compute) {
+					t.Errorf("%v %v does not fit", rule, c.compute)
+				}
+			}
+			var flat []int
+			for c := 7; c >= 1; c-- {
+				for range sizes[c] {
+					flat = append(flat, c)
+				}
+			}
+			if want := bruteBins(rule, flat, nil); got != want {
+				t.Errorf("%v %v: %d GPU instances, want %d", rule, sizes, got, want)
+			}
+		}
+	}
+}
+
+func bruteBins(rule CIRule, left []int, bins [][]int) int {
+	if len(left) == 0 {
+		return len(bins)
+	}
+	best := 1 << 20
+	for i := range bins {
+		with := append(append([]int{}, bins[i]...), left[0])
+		if fitCompute(rule, 7, with) {
+			old := bins[i]
+			bins[i] = with
+			best = min(best, bruteBins(rule, left[1:], bins))
+			bins[i] = old
+		}
+	}
+	return min(best, bruteBins(rule, left[1:], append(bins, []int{left[0]})))
+}
+
+func BenchmarkPack5000(b *testing.B) {
+	m := gpu(b, "a100-80gb")
+	demands := make([][]Count, 64)
+	rng := rand.New(rand.NewPCG(5, 5))
+	for i := range demands {
+		demands[i] = randomDemand(rng, m, 5000)
+	}
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		if _, err := m.Pack(demands[i%len(demands)]); err != nil {
+			b.Fatal(err)
+		}
+		i++
+	}
+}
+
+func BenchmarkPlaceAndValidate(b *testing.B) {
+	m := gpu(b, "a100-80gb")
+	want := counts(b, "3g.40gb,2g.20gb,1g.10gb=2")
+	b.ReportAllocs()
+	for b.Loop() {
+		l, err := m.Place(want, Layout{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := l.Validate(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

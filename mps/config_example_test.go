@@ -1,0 +1,69 @@
+package mps_test
+
+import (
+	"fmt"
+
+	"github.com/cotenant/cotenant/mps"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// The device plugin shares each GPU among four clients, equally.
+func ExamplePluginConfig_Marshal() {
+	c := mps.PluginConfig{Resources: []mps.PluginResource{{Name: "nvidia.com/gpu", Replicas: 4}}}
+	doc, err := c.Marshal()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Print(string(doc))
+	share := mps.PluginShare{Replicas: 4, Total: 80 * sharing.GiB}
+	fmt.Printf("# each client process: %d%% of the threads, %v\n", share.ActiveThreadPercentage(), share.PinnedMemoryLimit())
+	// Output:
+	// version: v1
+	// sharing:
+	//   mps:
+	//     resources:
+	//       - name: nvidia.com/gpu
+	//         replicas: 4
+	// # each client process: 25% of the threads, 20GiB
+}
+
+// What the plugin would ignore without a word becomes a warning.
+func ExampleParsePluginConfig() {
+	_, warnings, err := mps.ParsePluginConfig([]byte(`
+version: v1
+flags: {renameByDefault: true}
+sharing:
+  mps:
+    resources:
+    - {name: nvidia.com/gpu, devices: [0], replicas: 4}
+`))
+	fmt.Println(err)
+	for _, w := range warnings {
+		fmt.Println(w.Code, w.Path)
+	}
+	// Output:
+	// <nil>
+	// flag-ignored flags.renameByDefault
+	// devices-ignored sharing.mps.resources[0].devices
+}
+
+// A DRA claim's parameters.
+func ExampleDRAConfig_Marshal() {
+	half := 50
+	c := mps.DRAConfig{DefaultActiveThreadPercentage: &half, DefaultPinnedDeviceMemoryLimit: 10 * sharing.GiB}
+	doc, err := c.Marshal()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Print(string(doc))
+	// Output:
+	// apiVersion: resource.nvidia.com/v1beta1
+	// kind: GpuConfig
+	// sharing:
+	//   strategy: MPS
+	//   mpsConfig:
+	//     defaultActiveThreadPercentage: 50
+	//     defaultPinnedDeviceMemoryLimit: 10Gi
+}

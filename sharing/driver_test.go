@@ -1,0 +1,176 @@
+package sharing
+
+import (
+	"encoding"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParseDriver(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		want Driver
+		text string
+	}{
+		{"580.65.06", Driver{580, 65, 6}, "580.65.06"}, {"525.105.17", Driver{525, 105, 17}, "525.105.17"},
+		{"580.88", Driver{580, 88, 0}, "580.88"}, {"610", Driver{610, 0, 0}, "610"}, {"R590", Driver{590, 0, 0}, "590"},
+		{" r460.73.01 ", Driver{460, 73, 1}, "460.73.01"}, {"590.44.1", Driver{590, 44, 1}, "590.44.01"},
+	} {
+		got, err := ParseDriver(c.in)
+		if err != nil || got != c.want || got.String() != c.text {
+			t.Errorf("ParseDriver(%q) = %v, %v; want %v", c.in, got, err, c.want)
+		}
+	}
+	for _, bad := range []string{"", "R", "0", "0.65.06", "580.", ".65", "580.65.06.1", "-580", "580,65", "580.65.06-open", "99999", "１", "latest"} {
+		if got, err := ParseDriver(bad); err == nil || !got.IsZero() {
+			t.Errorf("ParseDriver(%q) = %v, %v; want an error", bad, got, err)
+		}
+	}
+}
+
+func TestDriverCUDA(t *testing.T) {
+	for _, c := range []struct {
+		driver string
+		want   string
+		known  bool
+	}{
+		{"580.159.04", "13.0", true}, {"590.44.01", "13.1", true}, {"595.45.04", "13.2", true}, {"610", "13.3", true}, {"615.71.09", "13.4", true},
+		{"575.51.03", "12.9", true}, {"585", "unknown", false}, {"470.57.02", "unknown", false}, {"700", "unknown", false},
+	} {
+		d, err := ParseDriver(c.driver)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, known := d.CUDA(); got.String() != c.want || known != c.known {
+			t.Errorf("%s: CUDA %v, %v; want %s", c.driver, got, known, c.want)
+		}
+	}
+}
+
+func TestSupportsCUDA(t *testing.T) {
+	for _, c := range []struct {
+		driver Driver
+		cuda   CUDAVersion
+		want   Answer
+	}{
+		{Driver{580, 65, 6}, CUDAVersion{13, 0}, Yes}, {Driver{580, 65, 6}, CUDAVersion{13, 1}, No}, {Driver{590, 0, 0}, CUDAVersion{13, 1}, Yes},
+		{Driver{585, 0, 0}, CUDAVersion{13, 0}, Yes}, {Driver{585, 0, 0}, CUDAVersion{13, 1}, Unknown}, {Driver{585, 0, 0}, CUDAVersion{13, 2}, No},
+		{Driver{470, 0, 0}, CUDAVersion{13, 1}, No}, {Driver{470, 0, 0}, CUDAVersion{11, 4}, Unknown},
+		{Driver{700, 0, 0}, CUDAVersion{13, 4}, Yes}, {Driver{700, 0, 0}, CUDAVersion{14, 0}, Unknown},
+		{Driver{}, CUDAVersion{13, 0}, Unknown}, {Driver{580, 0, 0}, CUDAVersion{}, Unknown},
+	} {
+		if got := c.driver.SupportsCUDA(c.cuda); got != c.want {
+			t.Errorf("%v supports CUDA %v: %v, want %v", c.driver, c.cuda, got, c.want)
+		}
+	}
+}
+
+func TestBranchesAreOrdered(t *testing.T) {
+	rows := CUDABranches()
+	for i := 1; i < len(rows); i++ {
+		if rows[i].Branch <= rows[i-1].Branch || rows[i].CUDA.Compare(rows[i-1].CUDA) <= 0 {
+			t.Errorf("%v does not follow %v", rows[i], rows[i-1])
+		}
+	}
+	for _, r := range rows {
+		if !r.First.IsZero() && r.First.Major != r.Branch {
+			t.Errorf("%v: the first driver is of another branch", r)
+		}
+	}
+}
+
+// TestFirstDrivers holds the rows to what the release notes and the installers
+// print.
+func TestFirstDrivers(t *testing.T) {
+	want := []string{"12.0 525.60.13 CUDANOTES", "12.1 530.30.02 CUDANOTES", "12.2 535.54.03 CUDANOTES", "12.3 545.23.06 CUDANOTES", "12.4 550.54.14 CUDANOTES",
+		"12.5 555.42.02 CUDANOTES", "12.6 560.28.03 CUDANOTES", "12.8 570.26 CUDANOTES", "12.9 575.51.03 CUDANOTES", "13.0 580.65.06 CUDANOTES",
+		"13.1 590.44.01 CUDANOTES", "13.2 595.45.04 CUDARUN", "13.3 610.43.02 CUDARUN", "13.4 unknown MPSV3"}
+	var got []string
+	for _, b := range CUDABranches() {
+		got = append(got, fmt.Sprintf("%v %v %s", b.CUDA, b.First, b.Source))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func FuzzParseDriver(f *testing.F) {
+	for _, s := range []string{"580.65.06", "R610", "", "0", "1.2.3.4", "13.0", "9.0"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		d, err := ParseDriver(s)
+		if d.IsZero() == (err == nil) {
+			t.Fatalf("ParseDriver(%q) = %v, %v", s, d, err)
+		}
+		if err == nil {
+			if back, err := ParseDriver(d.String()); err != nil || back != d {
+				t.Errorf("%q -> %v -> %v, %v", s, d, back, err)
+			}
+		}
+		v, err := ParseCUDAVersion(s)
+		if v.IsZero() == (err == nil) {
+			t.Fatalf("ParseCUDAVersion(%q) = %v, %v", s, v, err)
+		}
+		if err == nil {
+			if back, err := ParseCUDAVersion(v.String()); err != nil || back != v {
+				t.Errorf("%q -> %v -> %v, %v", s, v, back, err)
+			}
+		}
+		var cc ComputeCapability
+		if cc.UnmarshalText([]byte(s)) == nil {
+			var back ComputeCapability
+			if err := back.UnmarshalText([]byte(cc.String())); err != nil || back != cc {
+				t.Errorf("%q -> %v -> %v, %v", s, cc, back, err)
+			}
+		}
+	})
+}
+
+// textual is what every enumeration and version of the package implements.
+type textual interface {
+	encoding.TextMarshaler
+	String() string
+}
+
+func TestTexts(t *testing.T) {
+	for _, c := range []struct {
+		value textual
+		into  encoding.TextUnmarshaler
+		text  string
+	}{
+		{Hopper, new(Architecture), "hopper"}, {Popular, new(Reading), "popular"}, {ModeStaticSMPartitions, new(Mode), "static-sm-partitions"},
+		{SeverityCritical, new(Severity), "critical"}, {ComplexityVeryHigh, new(Complexity), "very-high"}, {DevicePlugin, new(Delivery), "device-plugin"},
+		{SideA, new(Side), "a"}, {Driver{580, 65, 6}, new(Driver), "580.65.06"}, {CUDAVersion{13, 1}, new(CUDAVersion), "13.1"},
+		{ComputeCapability{9, 0}, new(ComputeCapability), "9.0"}, {Yes, new(Answer), "yes"}, {BasisPrior, new(Basis), "prior"},
+		{Jitter, new(Axis), "jitter"}, {LevelDriver, new(Level), "driver"},
+	} {
+		b, err := c.value.MarshalText()
+		if err != nil || string(b) != c.text || c.value.String() != c.text {
+			t.Errorf("%v marshals to %s, %v", c.value, b, err)
+		}
+		if err := c.into.UnmarshalText(b); err != nil {
+			t.Errorf("%s: %v", c.text, err)
+		} else if back, err := c.into.(textual).MarshalText(); err != nil || string(back) != c.text {
+			t.Errorf("%s comes back as %s, %v", c.text, back, err)
+		}
+		if err := c.into.UnmarshalText([]byte("nonsense")); err == nil {
+			t.Errorf("%T reads nonsense", c.into)
+		}
+	}
+	for _, bad := range []textual{Architecture(99), Reading(99), Mode(99), Severity(99), Complexity(99), Delivery(99), Side(99)} {
+		if b, err := bad.MarshalText(); err == nil {
+			t.Errorf("%v marshals to %s", bad, b)
+		}
+	}
+	var d Driver
+	var v CUDAVersion
+	if d.UnmarshalText(nil) != nil || v.UnmarshalText(nil) != nil || !d.IsZero() || !v.IsZero() || d.String() != "unknown" || v.String() != "unknown" {
+		t.Errorf("empty texts: %v, %v", d, v)
+	}
+	if b, _ := d.MarshalText(); len(b) != 0 {
+		t.Errorf("an unknown driver marshals to %s", b)
+	}
+}

@@ -1,0 +1,160 @@
+package sharing_test
+
+import (
+	"fmt"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// What do tenants of an H200 get from MPS, what from MIG, and where does it
+// say so?
+func Example() {
+	gpu, err := sharing.LookupGPU("NVIDIA H200")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	driver, err := sharing.ParseDriver("580.159.04")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	env := sharing.Environment{GPU: gpu, Driver: driver}
+	for _, m := range []sharing.Mechanism{sharing.MPS, sharing.MIG} {
+		p := sharing.IsolationIn(m, sharing.Fault, env)
+		source, _ := sharing.SourceByID(p.Source)
+		fmt.Printf("%s: %s\n  %s\n  [%s] %s\n", m, p.Level, p.Text, p.Source, source.Title)
+	}
+	// Output:
+	// mps: none
+	//   a fatal GPU fault ends every client of the GPUs that the culprit uses; the server takes new clients only when all of those have exited
+	//   [MOLD] NVIDIA MPS documentation, the older edition with 48 clients
+	// mig: hardware
+	//   a fault stays in its instance; what resets the whole GPU reaches all
+	//   [GUIDE-610] NVIDIA MIG User Guide, R610 and later: supported GPUs and profiles
+}
+
+func ExampleLookupGPU() {
+	for _, name := range []string{"nvidia-a100-sxm4-80gb", "0x20B210DE", "A100", "A10O"} {
+		gpu, err := sharing.LookupGPU(name)
+		if err != nil {
+			fmt.Println(err)
+			continue
+		}
+		fmt.Printf("%s: %s, compute capability %s, %s, MIG %s\n", gpu.Name, gpu.Architecture, gpu.ComputeCapability.Value, gpu.Memory.Value, gpu.MIG.Value)
+	}
+	// Output:
+	// A100-SXM4-80GB: ampere, compute capability 8.0, 80GiB, MIG yes
+	// A100-SXM4-80GB: ampere, compute capability 8.0, 80GiB, MIG yes
+	// sharing: GPU "A100" is ambiguous: it can be "A100 80GB PCIe", "A100-PCIE-40GB", "A100-SXM4-40GB" or "A100-SXM4-80GB"
+	// sharing: unknown GPU "A10O"; did you mean "A10", "A100 80GB PCIe" or "A10G"?
+}
+
+func ExampleIsolationIn() {
+	gpu, err := sharing.LookupGPU("H200")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, env := range []sharing.Environment{
+		{GPU: gpu, Driver: sharing.Driver{Major: 580, Minor: 65, Patch: 6}, StaticPartitions: sharing.Yes},
+		{GPU: gpu, Driver: sharing.Driver{Major: 610, Minor: 43, Patch: 2}, StaticPartitions: sharing.Yes},
+		{GPU: gpu, Driver: sharing.Driver{Major: 610, Minor: 43, Patch: 2}},
+	} {
+		compute := sharing.IsolationIn(sharing.MPS, sharing.Compute, env)
+		fault := sharing.IsolationIn(sharing.MPS, sharing.Fault, env)
+		fmt.Printf("driver %s, static partitions %s: compute %s, fault %s\n", env.Driver, env.StaticPartitions, compute.Level, fault.Level)
+	}
+	// Output:
+	// driver 580.65.06, static partitions yes: compute partial, fault none
+	// driver 610.43.02, static partitions yes: compute driver, fault partial
+	// driver 610.43.02, static partitions unknown: compute partial, fault none
+}
+
+func ExampleCompare() {
+	gpu, err := sharing.LookupGPU("A100-80GB")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	c := sharing.Compare(sharing.MIG, sharing.TimeSlicing, sharing.Environment{GPU: gpu})
+	for _, axis := range c.Axes {
+		fmt.Printf("%-8s %-9s %-9s stronger: %s\n", axis.Axis, axis.A.Level, axis.B.Level, axis.Stronger)
+	}
+	fmt.Println("MIG is best for", c.InfoA.BestFor[0].Text)
+	// Output:
+	// memory   hardware  none      stronger: a
+	// compute  hardware  none      stronger: a
+	// fault    hardware  none      stronger: a
+	// jitter   driver    none      stronger: a
+	// MIG is best for tenants that do not trust one another
+}
+
+func ExampleTraps() {
+	for _, trap := range sharing.Traps() {
+		if trap.Severity == sharing.SeverityCritical {
+			fmt.Println(trap.ID, trap.Statement)
+		}
+	}
+	// Output:
+	// T2 MPS isolates its clients like separate GPUs.
+	// T4 HAMi isolates like MIG.
+	// T5 An MPS percentage plus the framework's memory fraction is MIG.
+	// T14 One MPS client's fault is its own affair.
+	// M4 A container without the right pipe directory fails.
+	// M7 A wrong entry in the pinned memory limit is ignored.
+	// M14 The limits of an MPS server hold for its namespaces.
+}
+
+func ExampleMPSClientLimit() {
+	gpu, err := sharing.LookupGPU("L40S")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, version := range []string{"580.65.06", "590.44.01"} {
+		driver, err := sharing.ParseDriver(version)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		limit, why := sharing.MPSClientLimit(gpu, driver)
+		fmt.Printf("%s: %d (%s)\n", version, limit.Value, why.Text)
+	}
+	limit, why := sharing.MPSClientLimit(gpu, sharing.Driver{})
+	fmt.Printf("plan with %d, for sure: %s\n", limit.Value, why.Answer)
+	// Output:
+	// 580.65.06: 48 (Volta and later take 48 contexts up to CUDA 13.0; the 49th fails, measured on driver 580)
+	// 590.44.01: 60 (Volta and later take 60 contexts from CUDA 13.1)
+	// plan with 48, for sure: unknown
+}
+
+func ExampleDisagreements() {
+	for _, d := range sharing.Disagreements() {
+		if d.Cell != nil && d.Cell.Mechanism == sharing.HAMi {
+			fmt.Printf("%s: printed %q, primary %s [%s]\n", d.Topic, d.Cell.Popular.Text, d.Cell.Primary[0].Level, d.Finding.Source)
+		}
+	}
+	// Output:
+	// compute isolation of hami: printed "Software", primary partial [HAMI]
+	// fault isolation of hami: printed "Partial", primary none [C11]
+	// jitter isolation of hami: printed "Low-Medium", primary none [R7]
+}
+
+func ExampleAvailable() {
+	gpu, err := sharing.LookupGPU("L4")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, m := range []sharing.Mechanism{sharing.MIG, sharing.MPS} {
+		f := sharing.Available(m, sharing.Environment{GPU: gpu})
+		fmt.Printf("%s: %s, %s [%s]\n", m, f.Answer, f.Text, f.Source)
+	}
+	f := sharing.Delivers(sharing.DevicePlugin, sharing.MIGWithMPS)
+	fmt.Printf("mig+mps by the device plugin: %s, %s\n", f.Answer, f.Text)
+	// Output:
+	// mig: no, this GPU has no MIG [NVSMI-MIG]
+	// mps: yes, MPS runs on this GPU (Linux and QNX only) [MOLD]
+	// mig+mps by the device plugin: no, it refuses MPS on MIG devices
+}

@@ -1,0 +1,240 @@
+package sharing
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestLookupGPU(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB"},
+		{"nvidia-a100-sxm4-80gb", "A100-SXM4-80GB"},
+		{"  a100 sxm4 80gb (PG509-210)", "A100-SXM4-80GB"},
+		{"A100-80GB", "A100-SXM4-80GB"},
+		{"A100-40GB", "A100-SXM4-40GB"},
+		{"A100 80GB PCIe", "A100 80GB PCIe"},
+		{"NVIDIA A100-PCIE-80GB", "A100 80GB PCIe"},
+		{"0x20B2", "A100-SXM4-80GB"},
+		{"0x20b210de", "A100-SXM4-80GB"},
+		{"0x233510DE:0x18BF10DE", "H200"},
+		{"10DE:20B2", "A100-SXM4-80GB"},
+		{"10de:1eb8", "Tesla T4"},
+		{"T4", "Tesla T4"},
+		{"Tesla T4", "Tesla T4"},
+		{"V100-32GB", "Tesla V100-SXM2-32GB"},
+		{"V100-16GB", "Tesla V100-SXM2-16GB"},
+		{"Tesla V100-PCIE-32GB", "Tesla V100-PCIE-32GB"},
+		{"RTX 4090", "GeForce RTX 4090"},
+		{"NVIDIA GeForce RTX 2080 Ti", "GeForce RTX 2080 Ti"},
+		{"H200", "H200"}, {"H200 NVL", "H200 NVL"}, {"H20", "H20"}, {"H800", "H800"},
+		{"NVIDIA H100 80GB HBM3 (SXM5)", "H100 80GB HBM3"}, {"H100-80GB", "H100 80GB HBM3"}, {"H100 PCIe", "H100 PCIe"}, {"H100-94GB", "H100 NVL"},
+		{"GH200-96GB", "GH200 480GB"}, {"NVIDIA GH200 120GB", "GH200 480GB"}, {"GH200-144GB", "GH200 144G HBM3e"},
+		{"B200", "B200"}, {"B300", "B300 SXM6 AC"}, {"GB200", "GB200"}, {"GB300", "GB300"},
+		{"A10", "A10"}, {"A10-24GB", "A10"}, {"nvidia-l4-24gb", "L4"}, {"A10G", "A10G"}, {"A16", "A16"}, {"A30", "A30"}, {"A40", "A40"}, {"L4", "L4"}, {"L40", "L40"}, {"L40S", "L40S"},
+		{"RTX PRO 6000 Server", "RTX PRO 6000 Blackwell Server Edition"},
+		{"NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "RTX PRO 6000 Blackwell Workstation Edition"},
+	} {
+		got, err := LookupGPU(c.in)
+		if err != nil || got.Name != c.want {
+			t.Errorf("LookupGPU(%q) = %+v, %v; want %s", c.in, got, err, c.want)
+		}
+	}
+}
+
+func TestLookupGPUAmbiguous(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		want []string
+	}{
+		{"A100", []string{"A100 80GB PCIe", "A100-PCIE-40GB", "A100-SXM4-40GB", "A100-SXM4-80GB"}},
+		{"NVIDIA V100", []string{"Tesla V100-PCIE-16GB", "Tesla V100-PCIE-32GB", "Tesla V100-SXM2-16GB", "Tesla V100-SXM2-32GB"}},
+		{"h100", []string{"H100 80GB HBM3", "H100 NVL", "H100 PCIe", "H100 SXM5 94GB"}},
+		{"GH200", []string{"GH200 144G HBM3e", "GH200 480GB"}},
+		{"RTX PRO 6000", []string{"RTX PRO 6000 Blackwell Max-Q Workstation Edition", "RTX PRO 6000 Blackwell Server Edition", "RTX PRO 6000 Blackwell Workstation Edition"}},
+		{"0x25B6", []string{"A16", "A2"}},
+	} {
+		_, err := LookupGPU(c.in)
+		var amb *AmbiguousGPUError
+		if !errors.As(err, &amb) {
+			t.Errorf("LookupGPU(%q): %v, want an AmbiguousGPUError", c.in, err)
+			continue
+		}
+		if diff := cmp.Diff(c.want, amb.Matches); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", c.in, diff)
+		}
+		for _, name := range amb.Matches {
+			if !strings.Contains(err.Error(), name) {
+				t.Errorf("%v does not name %s", err, name)
+			}
+		}
+	}
+}
+
+func TestLookupGPUUnknown(t *testing.T) {
+	for _, c := range []struct{ in, near string }{
+		{"A1000-SXM4-80GB", "A100-SXM4-80GB"}, {"H10O PCIe", "H100 PCIe"}, {"L40X", "L40"}, {"Tesla V100-SMX2-16GB", "Tesla V100-SXM2-16GB"},
+		{"RTX PRO 600", "RTX PRO 6000 Blackwell Server Edition"},
+		{"", ""}, {"(A100-80GB)", ""}, {"MI300X", ""}, {"0x9999", ""}, {"1002:20B2", ""}, {"0x20B2100", ""}, {strings.Repeat("A", 1000), ""},
+	} {
+		g, err := LookupGPU(c.in)
+		var unknown *UnknownGPUError
+		if !errors.As(err, &unknown) || g != nil {
+			t.Errorf("LookupGPU(%q) = %v, %v; want an UnknownGPUError", c.in, g, err)
+			continue
+		}
+		if c.near != "" && !strings.Contains(err.Error(), `"`+c.near+`"`) {
+			t.Errorf("%v does not suggest %s", err, c.near)
+		}
+		if len(err.Error()) > 400 || len(unknown.Nearest) > 3 {
+			t.Errorf("long error: %v", err)
+		}
+	}
+}
+
+func TestGPUFacts(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		arch      Architecture
+		cc        string
+		memoryMiB int64
+		visible   bool
+		sms       int
+		mig       Answer
+		timeslice Answer
+	}{
+		{"H200", Hopper, "9.0", 143771, true, 132, Yes, Yes},
+		{"A100-SXM4-80GB", Ampere, "8.0", 81920, true, 108, Yes, Yes},
+		{"A30", Ampere, "8.0", 24576, true, 56, Yes, Yes},
+		{"H100 PCIe", Hopper, "9.0", 81559, true, 114, Yes, Yes},
+		{"A10", Ampere, "8.6", 23028, true, 72, No, Yes},
+		{"A16", Ampere, "8.6", 15356, true, 0, No, Yes},
+		{"A40", Ampere, "8.6", 46068, true, 84, No, Yes},
+		{"L4", Ada, "8.9", 23034, true, 58, No, Yes},
+		{"L40S", Ada, "8.9", 46068, true, 142, No, Yes},
+		{"Tesla T4", Turing, "7.5", 15360, true, 40, No, Yes},
+		{"Tesla V100-SXM2-32GB", Volta, "7.0", 32768, true, 80, No, Unknown},
+		{"Tesla P100-PCIE-16GB", Pascal, "6.0", 16280, true, 56, No, Unknown},
+		{"Tesla P100-SXM2-16GB", Pascal, "6.0", 16384, false, 56, No, Unknown},
+		{"GeForce RTX 4090", Ada, "8.9", 24564, true, 128, No, Yes},
+		{"A10G", Ampere, "8.6", 23028, true, 80, No, Yes},
+		{"H200 NVL", Hopper, "9.0", 143771, true, 0, Yes, Yes},
+		{"H20-3e", Hopper, "9.0", 144384, false, 78, Yes, Yes},
+		{"B300 SXM6 AC", Blackwell, "10.3", 275040, true, 0, Yes, Yes},
+		{"RTX PRO 6000 Blackwell Server Edition", Blackwell, "12.0", 97887, true, 188, Yes, Yes},
+	} {
+		g, err := LookupGPU(c.name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if g.Architecture != c.arch || g.ComputeCapability.Value.String() != c.cc || g.Memory.Value.MiB() != c.memoryMiB ||
+			g.MemoryVisible != c.visible || g.SMs.Value != c.sms || g.SMs.Known != (c.sms > 0) || g.MIG.Value != c.mig || g.TimesliceSetting.Value != c.timeslice {
+			t.Errorf("%s: %+v, want %+v", c.name, *g, c)
+		}
+	}
+}
+
+// TestBandwidths holds the bandwidth of each board to what its source prints;
+// 0 is a board of which no source was read.
+func TestBandwidths(t *testing.T) {
+	want := map[string]struct {
+		gbps float64
+		src  SourceID
+	}{
+		"Tesla P100-PCIE-12GB": {549, "DEVPROPS"}, "Tesla P100-PCIE-16GB": {732, "DEVPROPS"}, "Tesla P100-SXM2-16GB": {732, "DEVPROPS"},
+		"Tesla V100-SXM2-16GB": {900, "QUOTED"}, "Tesla V100-PCIE-16GB": {900, "QUOTED"}, "Tesla V100-SXM2-32GB": {900, "QUOTED"}, "Tesla V100-PCIE-32GB": {900, "QUOTED"},
+		"Tesla T4": {320, "DEVPROPS"}, "GeForce RTX 2080 Ti": {616, "DEVPROPS"}, "GeForce RTX 4090": {1008, "DEVPROPS"},
+		"A2": {200, "QUOTED"}, "A10": {600, "TRTLLM"}, "A10G": {600, "TRTLLM"}, "A16": {200, "QUOTED"}, "A30": {933, "TRTLLM"}, "A40": {696, "TRTLLM"},
+		"A100-SXM4-40GB": {1555, "TRTLLM"}, "A100-PCIE-40GB": {1555, "TRTLLM"}, "A100-SXM4-80GB": {2039, "TRTLLM"}, "A100 80GB PCIe": {1935, "TRTLLM"},
+		"A800-SXM4-40GB": {}, "A800 40GB Active": {1555, "QUOTED"}, "A800-SXM4-80GB": {}, "A800 80GB PCIe": {},
+		"L4": {300, "TRTLLM"}, "L40": {864, "TRTLLM"}, "L40S": {864, "TRTLLM"},
+		"H100 80GB HBM3": {3350, "TRTLLM"}, "H100 PCIe": {2000, "TRTLLM"}, "H100 NVL": {3938, "QUOTED"}, "H100 SXM5 94GB": {},
+		"H800": {}, "H800 PCIe": {}, "H800 NVL": {}, "GH200 480GB": {4000, "QUOTED"}, "GH200 144G HBM3e": {4900, "QUOTED"},
+		"H200": {4800, "TRTLLM"}, "H200 NVL": {4800, "TRTLLM"}, "H20": {4000, "TRTLLM"}, "H20-3e": {},
+		"B200": {7700, "BLACKWELL"}, "GB200": {8000, "BLACKWELL"}, "B300 SXM6 AC": {8000, "QUOTED"}, "GB300": {8000, "QUOTED"},
+		"RTX PRO 6000 Blackwell Server Edition": {1597, "QUOTED"}, "RTX PRO 6000 Blackwell Workstation Edition": {1792, "QUOTED"},
+		"RTX PRO 6000 Blackwell Max-Q Workstation Edition": {1792, "QUOTED"},
+		"RTX PRO 5000 Blackwell":                           {1344, "QUOTED"}, "RTX PRO 5000 72GB Blackwell": {1344, "QUOTED"}, "RTX PRO 4500 Blackwell": {896, "QUOTED"},
+	}
+	for _, g := range GPUs() {
+		w, ok := want[g.Name]
+		if got := g.MemoryBandwidthGBps; !ok || got.Value != w.gbps || got.Source != w.src {
+			t.Errorf("%s: %+v, want %+v", g.Name, got, w)
+		}
+	}
+}
+
+func TestResetlessMIG(t *testing.T) {
+	for name, want := range map[string]Answer{"A100-SXM4-80GB": No, "H200": Yes, "B200": Yes, "L4": Unknown} {
+		g, err := LookupGPU(name)
+		if err != nil || g.ResetlessMIG() != want {
+			t.Errorf("%s: %v, %v, want %v", name, g.ResetlessMIG(), err, want)
+		}
+	}
+	var g *GPU
+	if g.ResetlessMIG() != Unknown {
+		t.Error("a nil GPU is not unknown")
+	}
+}
+
+func TestCellJSON(t *testing.T) {
+	type row struct {
+		SMs    Cell[int]   `json:"sms,omitzero"`
+		Memory Cell[Bytes] `json:"memory"`
+	}
+	b, err := json.Marshal(row{Memory: KnownCell(18*GiB, "H200")})
+	if err != nil || string(b) != `{"memory":{"value":"18GiB","source":"H200"}}` {
+		t.Errorf("got %s, %v", b, err)
+	}
+	var back row
+	if err := json.Unmarshal(b, &back); err != nil || back.SMs.Known || back.Memory != KnownCell(18*GiB, "H200") {
+		t.Errorf("got %+v, %v", back, err)
+	}
+	if err := json.Unmarshal([]byte(`{"memory":null}`), &back); err != nil || back.Memory.Known {
+		t.Errorf("null reads as %+v, %v", back.Memory, err)
+	}
+	if err := json.Unmarshal([]byte(`{"memory":7}`), &back); err == nil {
+		t.Error("7 reads as a cell")
+	}
+}
+
+func FuzzLookupGPU(f *testing.F) {
+	for _, g := range GPUs() {
+		f.Add(g.Name)
+	}
+	for _, s := range []string{"", "0x20B2", "10DE:20B2", "A100", "(((", "0x", "nvidia", "NVIDIA (x)", "ÅÄÖ", "\x80"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		g, err := LookupGPU(s)
+		if (g == nil) == (err == nil) {
+			t.Fatalf("LookupGPU(%q) = %v, %v", s, g, err)
+		}
+		if err != nil {
+			if len(err.Error()) > 1000 {
+				t.Errorf("error of %d bytes", len(err.Error()))
+			}
+			return
+		}
+		if back, err := LookupGPU(g.Name); err != nil || back != g {
+			t.Errorf("%q -> %s -> %v, %v", s, g.Name, back, err)
+		}
+	})
+}
+
+func BenchmarkLookupGPU(b *testing.B) {
+	for _, name := range []string{"NVIDIA A100-SXM4-80GB", "0x20B210DE"} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := LookupGPU(name); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

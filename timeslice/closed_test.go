@@ -1,0 +1,182 @@
+package timeslice_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/timeslice"
+)
+
+const (
+	ms = time.Millisecond
+	us = time.Microsecond
+)
+
+func within(t *testing.T, what string, got, want time.Duration, fraction float64) {
+	t.Helper()
+	if e := math.Abs(float64(got)/float64(want) - 1); !(e <= fraction) {
+		t.Errorf("%s: %v, want %v within %.2g%%, is off by %.3g%%", what, got, want, 100*fraction, 100*e)
+	}
+}
+
+// TestArticlePair holds the pair of requests that an article measured on an
+// L40S (0.609 and 1.135 s alone, 1.227 and 1.778 s together) against equal
+// sharing with nothing fitted (TV6).
+func TestArticlePair(t *testing.T) {
+	got := timeslice.FinishTimes([]time.Duration{609 * ms, 1135 * ms}, 0)
+	if diff := cmp.Diff([]time.Duration{1218 * ms, 1744 * ms}, got); diff != "" {
+		t.Error(diff)
+	}
+	within(t, "short job", got[0], 1227*ms, 0.02)
+	within(t, "long job", got[1], 1778*ms, 0.02)
+}
+
+func TestFinishTimes(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		work     []time.Duration
+		overhead float64
+		want     []time.Duration
+	}{
+		{"none", nil, 0, []time.Duration{}},
+		{"one pays no overhead", []time.Duration{ms}, 0.5, []time.Duration{ms}},
+		{"order is kept", []time.Duration{3 * ms, 1 * ms, 2 * ms}, 0, []time.Duration{6 * ms, 3 * ms, 5 * ms}},
+		{"equal", []time.Duration{ms, ms}, 0.1, []time.Duration{2200 * us, 2200 * us}},
+		{"the last runs alone", []time.Duration{ms, 2 * ms}, 0.1, []time.Duration{2200 * us, 3200 * us}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, timeslice.FinishTimes(c.work, c.overhead)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestOffTimeMatchesProbe(t *testing.T) {
+	s := timeslice.H200()
+	within(t, "2 tenants", s.OffTime(2), 2396300*time.Nanosecond, 0.01)
+	within(t, "4 tenants", s.OffTime(4), 6883600*time.Nanosecond, 0.01)
+	if got := s.OffTime(1); got != 0 {
+		t.Errorf("a lone tenant waits %v", got)
+	}
+}
+
+func TestRoundRobin(t *testing.T) {
+	s := timeslice.Scheduler{Quantum: 2 * ms, Switch: 100 * us}
+	got, err := s.RoundRobin([]time.Duration{1 * ms, 5 * ms})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []timeslice.StepTime{
+		{Cycle: 1*ms + 1*(200*us+5*ms/3), Slices: 1},
+		{Cycle: 5*ms + 3*(200*us+1*ms), Slices: 3},
+	}
+	for i := range want {
+		within(t, "cycle", got[i].Cycle, want[i].Cycle, 1e-6)
+		if got[i].Slices != want[i].Slices || got[i].OtherSlices != 0 {
+			t.Errorf("tenant %d: %+v", i, got[i])
+		}
+	}
+	alone, err := s.RoundRobin([]time.Duration{5 * ms})
+	if err != nil || alone[0].Cycle != 5*ms {
+		t.Errorf("alone: %v, %v", alone, err)
+	}
+	near, err := s.RoundRobin([]time.Duration{2050 * us, 3900 * us, 3 * ms})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]int{1, 3, 0}, []int{near[0].OtherSlices, near[1].OtherSlices, near[2].OtherSlices}); diff != "" {
+		t.Errorf("near a boundary: %s", diff)
+	}
+}
+
+// TestRoundRobinOnH200 holds the form against decode steps that were measured
+// co-located (ITL p50 of 1B servers at 4 clients), with the GPU part of a step
+// that the solo run gives.
+func TestRoundRobinOnH200(t *testing.T) {
+	const gpu = 1823 * us // 1.97 ms, less 0.05 x 1.97 + 0.012 x 4 ms on the host
+	for n, want := range map[int]time.Duration{2: 4038 * us, 3: 6061 * us, 4: 8093 * us} {
+		steps := make([]time.Duration, n)
+		for i := range steps {
+			steps[i] = gpu
+		}
+		got, err := timeslice.H200().RoundRobin(steps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		within(t, "step", got[0].Cycle, want, 0.03)
+	}
+}
+
+func TestClosedLoop(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		tenants  []timeslice.Cycle
+		overhead float64
+		want     []time.Duration
+	}{
+		{"alone", []timeslice.Cycle{{Think: ms, Step: ms}}, 0.5, []time.Duration{ms}},
+		{"saturated", []timeslice.Cycle{{Step: ms}, {Step: 3 * ms}}, 0, []time.Duration{2 * ms, 6 * ms}},
+		{"saturated with overhead", []timeslice.Cycle{{Step: ms}, {Step: ms}}, 0.1, []time.Duration{2200 * us, 2200 * us}},
+		// Two tenants that think as long as they work: a step meets the other one
+		// half of the time, its own time of 1 in a cycle of 2.
+		{"half busy", []timeslice.Cycle{{Think: ms, Step: ms}, {Think: ms, Step: ms}}, 0, []time.Duration{1500 * us, 1500 * us}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := timeslice.ClosedLoop(c.tenants, c.overhead)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range c.want {
+				within(t, "step", got[i], c.want[i], 1e-9)
+			}
+		})
+	}
+}
+
+func TestOpenLoop(t *testing.T) {
+	got, err := timeslice.OpenLoop([]timeslice.Arrivals{{RatePerSecond: 20, Work: 10 * ms}, {RatePerSecond: 3, Work: 100 * ms}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	within(t, "first", got[0], 20*ms, 1e-9)
+	within(t, "second", got[1], 200*ms, 1e-9)
+	if _, err := timeslice.OpenLoop([]timeslice.Arrivals{{RatePerSecond: 95, Work: 10 * ms}}, 0.1); !errors.Is(err, timeslice.ErrUnstable) {
+		t.Errorf("an overload gives %v", err)
+	}
+}
+
+func TestClosedFormsRefuseNonsense(t *testing.T) {
+	_, err := timeslice.Scheduler{Switch: -1}.RoundRobin([]time.Duration{0, ms, 1000 * time.Hour})
+	for _, want := range []string{"scheduler.quantum", "scheduler.switch", "steps[0]", "steps[2]"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("RoundRobin: %v does not name %s", err, want)
+		}
+	}
+	_, err = timeslice.ClosedLoop(make([]timeslice.Cycle, 17), math.NaN())
+	for _, want := range []string{"tenants: 17 are too many", "overhead", "tenants[16].step"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("ClosedLoop: %v does not name %s", err, want)
+		}
+	}
+	_, err = timeslice.OpenLoop([]timeslice.Arrivals{{RatePerSecond: math.NaN(), Work: ms}, {RatePerSecond: math.Inf(1)}}, -1)
+	for _, want := range []string{"streams[0].rate", "streams[1].rate", "streams[1].work", "overhead"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("OpenLoop: %v does not name %s", err, want)
+		}
+	}
+}
+
+func BenchmarkRoundRobin(b *testing.B) {
+	s, steps := timeslice.H200(), []time.Duration{ms, 2 * ms, 3 * ms, 7 * ms}
+	for b.Loop() {
+		if _, err := s.RoundRobin(steps); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

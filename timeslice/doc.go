@@ -1,0 +1,20 @@
+// Package timeslice models and drives GPU time-slicing: contexts that share a
+// GPU without MPS have the whole of it in turn, one quantum at a time.
+//
+// A [Scheduler] is what the driver does on one GPU: a quantum and the cost of
+// a switch, measured ([H200]), calibrated ([CalibrateProbe], [FitOverhead]) or
+// assumed. Closed forms answer for tenants that are always busy
+// ([Scheduler.RoundRobin], [Saturated]), for jobs that end ([FinishTimes]),
+// and for tenants that think between steps ([ClosedLoop], [OpenLoop]).
+// [Simulate] answers for everything else, with a latency histogram for each
+// tenant and whom it waited for; the same seed gives the same result. What it
+// returns is simulated and says so.
+//
+// [Controller] reads and sets the compute policy's time-slice level
+// (DEFAULT, SHORT, MEDIUM, LONG) through nvidia-smi, and reads back what it
+// set. NVIDIA publishes no milliseconds for the levels: the one known figure
+// is DEFAULT on an H200, which this project measured.
+//
+// Time-slicing divides time and nothing else: memory is not divided, faults
+// are not contained, and replicas are not capacity.
+package timeslice

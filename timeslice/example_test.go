@@ -1,0 +1,96 @@
+package timeslice_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cotenant/cotenant/timeslice"
+)
+
+// A chat model that decodes in short steps, beside a batch job with long ones:
+// what does each see, and whom does it wait for?
+func Example() {
+	res, err := timeslice.Simulate(context.Background(), timeslice.Simulation{
+		Scheduler: timeslice.H200(),
+		Tenants: []timeslice.Tenant{
+			{Name: "chat", Step: timeslice.Constant(1800 * time.Microsecond), Think: timeslice.Constant(150 * time.Microsecond), Steps: 64},
+			{Name: "batch", Step: timeslice.Constant(25 * time.Millisecond)},
+		},
+		For: 10 * time.Second,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, t := range res.Tenants {
+		p99, _ := t.Step.Quantile(0.99)
+		who, share, _ := t.BlamedOn()
+		fmt.Printf("%s: a step takes up to %v; %.0f%% of its waiting is on %s\n", t.Name, p99.Round(100*time.Microsecond), 100*share, res.Tenants[who].Name)
+	}
+	// Output:
+	// chat: a step takes up to 4ms; 93% of its waiting is on batch
+	// batch: a step takes up to 50.3ms; 85% of its waiting is on chat
+}
+
+// Four decoders on one GPU: a step that is shorter than a quantum waits one
+// round, a longer one waits several.
+func ExampleScheduler_RoundRobin() {
+	steps, err := timeslice.H200().RoundRobin([]time.Duration{1800 * time.Microsecond, 6500 * time.Microsecond})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, s := range steps {
+		fmt.Println(s.Cycle.Round(10*time.Microsecond), s.Slices)
+	}
+	// Output:
+	// 3.73ms 1
+	// 14.92ms 4
+}
+
+// Two requests that start together on an L40S: the "+101% and +57%" of a
+// widely read article is plain sharing.
+func ExampleFinishTimes() {
+	fmt.Println(timeslice.FinishTimes([]time.Duration{609 * time.Millisecond, 1135 * time.Millisecond}, 0))
+	// Output: [1.218s 1.744s]
+}
+
+// One overhead explains what 3, 5 and 7 pods measured on an A100.
+func ExampleFitOverhead() {
+	fit, err := timeslice.FitOverhead([]timeslice.SaturatedPoint{
+		{Tenants: 1, Latency: 88150 * time.Microsecond},
+		{Tenants: 3, Latency: 293140 * time.Microsecond},
+		{Tenants: 5, Latency: 488952 * time.Microsecond},
+		{Tenants: 7, Latency: 684880 * time.Microsecond},
+	})
+	fmt.Printf("%.1f%% overhead, worst error %.2f%%, %v\n", 100*fit.OverheadFraction, 100*fit.WorstErrorFraction, err)
+	// Output: 10.9% overhead, worst error 0.07%, <nil>
+}
+
+// The quantum probe, run in two processes at once, prints what a scheduler is
+// calibrated from.
+func ExampleCalibrateProbe() {
+	readings, err := timeslice.ParseProbe(strings.NewReader(
+		"a sms=132 err=no error gaps=891 off_total_ms=2135.1 off_us p10=2395.1 p50=2396.3 p90=2397.9 max=2500.0 on_us p10=2090.0 p50=2090.7 p90=2091.2 max=2095.0\n"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	c, err := timeslice.CalibrateProbe(timeslice.ProbeRun{Tenants: 2, Readings: readings})
+	fmt.Println(c.Scheduler, err)
+	// Output: quantum 2.0907ms, switch 152.8µs (fitted) <nil>
+}
+
+// Setting a level runs nvidia-smi and reads back; here a fake stands in for it.
+func ExampleController_SetLevel() {
+	ctl := timeslice.NewController(timeslice.ControllerOptions{Runner: &smi{mig: "Disabled", level: "Default"}})
+	fmt.Println(ctl.SetLevel(context.Background(), "0", timeslice.LevelLong))
+	fmt.Println(ctl.Probe(context.Background(), "0").Level)
+	fmt.Println(ctl.SetLevel(context.Background(), "MIG-7f0a", timeslice.LevelShort))
+	// Output:
+	// <nil>
+	// Long
+	// timeslice: set level of GPU MIG-7f0a: the time-slice level cannot be set on MIG devices
+}

@@ -1,0 +1,300 @@
+package timeslice_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/timeslice"
+)
+
+func simulate(t testing.TB, sim timeslice.Simulation) *timeslice.Result {
+	t.Helper()
+	res, err := timeslice.Simulate(context.Background(), sim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tot := res.Totals
+	if tot.Busy+tot.Switching+tot.Idle != tot.Simulated || tot.Idle < 0 {
+		t.Errorf("the GPU's time does not add up: %+v", tot)
+	}
+	var gpu time.Duration
+	for _, r := range res.Tenants {
+		gpu += r.GPU
+	}
+	if gpu != tot.Busy {
+		t.Errorf("tenants had the GPU for %v of %v", gpu, tot.Busy)
+	}
+	if res.Basis != sharing.BasisSimulated {
+		t.Errorf("basis %v", res.Basis)
+	}
+	return res
+}
+
+func mean(t testing.TB, l *timeslice.Latency) time.Duration {
+	t.Helper()
+	m, ok := l.Mean()
+	if !ok {
+		t.Fatal("no latencies")
+	}
+	return m
+}
+
+// TestSimulatedProbe spins tenants as the quantum probe does and looks at when
+// the first one is off the GPU.
+func TestSimulatedProbe(t *testing.T) {
+	for n, want := range map[int]time.Duration{2: 2396300 * time.Nanosecond, 4: 6883600 * time.Nanosecond} {
+		programs := make([]timeslice.Program, n)
+		for i := range programs {
+			programs[i] = spin{}
+		}
+		var off, on []time.Duration
+		var last time.Duration
+		_, _, err := timeslice.Run(context.Background(), timeslice.H200(), programs, time.Second, timeslice.EngineOptions{Observe: func(s timeslice.Slice) {
+			if s.Tenant != 0 {
+				return
+			}
+			if last > 0 {
+				off = append(off, s.From-last)
+			}
+			on, last = append(on, s.To-s.From), s.To
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(off) < 50 {
+			t.Fatalf("%d gaps", len(off))
+		}
+		for i := range off {
+			within(t, "off", off[i], want, 0.01)
+			within(t, "on", on[i], 2090600*time.Nanosecond, 0.01)
+		}
+	}
+}
+
+type spin struct{}
+
+func (spin) Next(now time.Duration) (timeslice.Work, bool) {
+	return timeslice.Work{At: now, GPU: time.Hour}, true
+}
+
+// TestRoundRobinAgrees: tenants that return to the host for a moment between
+// steps, within 0.1% of the closed form.
+func TestRoundRobinAgrees(t *testing.T) {
+	for _, steps := range [][]time.Duration{
+		{1800 * us, 1800 * us}, {1800 * us, 6500 * us}, {900 * us, 1800 * us, 7 * ms, 2 * ms},
+	} {
+		sim := timeslice.Simulation{Scheduler: timeslice.H200(), For: time.Minute}
+		for _, g := range steps {
+			sim.Tenants = append(sim.Tenants, timeslice.Tenant{Step: timeslice.Constant(g), Think: timeslice.Constant(100 * us)})
+		}
+		want, err := sim.Scheduler.RoundRobin(steps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range simulate(t, sim).Tenants {
+			// A tenant waits for all the others' turns but for those that go by
+			// while its host works.
+			got := mean(t, r.Step) + 100*us
+			within(t, r.Name, got, want[i].Cycle, 0.001)
+		}
+	}
+}
+
+// TestClosedLoopAgrees: with a small quantum and free switches, tenants with
+// think times see what mean value analysis says, within 2%.
+func TestClosedLoopAgrees(t *testing.T) {
+	cycles := []timeslice.Cycle{{Think: 10 * ms, Step: 5 * ms}, {Think: 30 * ms, Step: 15 * ms}, {Think: 5 * ms, Step: 2 * ms}}
+	want, err := timeslice.ClosedLoop(cycles, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cv := range []float64{0, 1, 2} { // the form knows no distributions
+		sim := timeslice.Simulation{Scheduler: timeslice.Scheduler{Quantum: 200 * us}, For: 4 * time.Minute, Seed: 7}
+		for _, c := range cycles {
+			sim.Tenants = append(sim.Tenants, timeslice.Tenant{Step: timeslice.Dist{Mean: c.Step, CV: cv}, Think: timeslice.Exponential(c.Think)})
+		}
+		for i, r := range simulate(t, sim).Tenants {
+			within(t, r.Name, mean(t, r.Step), want[i], 0.02)
+		}
+	}
+}
+
+// TestOpenLoopAgrees: many tenants that seldom have a request, 60% busy
+// together, within 3% of M/G/1 processor sharing.
+func TestOpenLoopAgrees(t *testing.T) {
+	sim := timeslice.Simulation{Scheduler: timeslice.Scheduler{Quantum: 200 * us}, For: 5 * time.Minute, Seed: 3}
+	var streams []timeslice.Arrivals
+	for i := range 60 {
+		work := time.Duration(1+i%3*2) * ms
+		streams = append(streams, timeslice.Arrivals{RatePerSecond: 10.0 / 3, Work: work})
+		sim.Tenants = append(sim.Tenants, timeslice.Tenant{Step: timeslice.Exponential(work), RatePerSecond: 10.0 / 3})
+	}
+	want, err := timeslice.OpenLoop(streams, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, ideal := 0.0, 0.0
+	for i, r := range simulate(t, sim).Tenants {
+		got += float64(mean(t, r.Request)) / float64(want[i])
+		ideal++
+	}
+	if e := got/ideal - 1; math.Abs(e) > 0.03 {
+		t.Errorf("off by %.2f%%", 100*e)
+	}
+}
+
+// TestSaturatedAgrees: always-busy tenants pay n x (1+switch/quantum).
+func TestSaturatedAgrees(t *testing.T) {
+	s := timeslice.H200()
+	for _, n := range []int{2, 5, 7} {
+		sim := timeslice.Simulation{Scheduler: s, For: 2 * time.Minute}
+		for range n {
+			sim.Tenants = append(sim.Tenants, timeslice.Tenant{Step: timeslice.Constant(88 * ms)})
+		}
+		want := timeslice.Saturated(n, 88*ms, s.Overhead())
+		for _, r := range simulate(t, sim).Tenants {
+			within(t, r.Name, mean(t, r.Request), want, 0.005)
+		}
+	}
+}
+
+func TestIdleTenantYields(t *testing.T) {
+	sim := timeslice.Simulation{Scheduler: timeslice.H200(), For: time.Minute, Tenants: []timeslice.Tenant{
+		{Name: "busy", Step: timeslice.Constant(5 * ms), Think: timeslice.Constant(us)},
+		{Name: "idle", Step: timeslice.Constant(ms), Pause: timeslice.Constant(30 * time.Second)},
+	}}
+	res := simulate(t, sim)
+	if m := mean(t, res.Tenants[0].Step); m > 5005*us {
+		t.Errorf("a tenant beside an idle one takes %v a step", m)
+	}
+	who, share, ok := res.Tenants[1].BlamedOn()
+	if !ok || who != 0 || share < 0.5 {
+		t.Errorf("the idle tenant waited for %d (%.2f, %v)", who, share, ok)
+	}
+}
+
+// TestWaitsAddUp: what a tenant waited and ran is what its steps took.
+func TestWaitsAddUp(t *testing.T) {
+	res := simulate(t, timeslice.Simulation{Scheduler: timeslice.H200(), For: time.Minute, Seed: 1, Tenants: []timeslice.Tenant{
+		{Step: timeslice.Exponential(3 * ms), Think: timeslice.Exponential(2 * ms)},
+		{Step: timeslice.Dist{Mean: 10 * ms, CV: 0.3}, Steps: 4, Pause: timeslice.Exponential(20 * ms)},
+		{Step: timeslice.Constant(ms), Steps: 20, Think: timeslice.Constant(us), RatePerSecond: 5},
+	}})
+	for _, r := range res.Tenants {
+		booked := r.GPU + r.Switching
+		for i, w := range r.WaitedOn {
+			if w < 0 {
+				t.Errorf("%s waited %v on %d", r.Name, w, i)
+			}
+			booked += w
+		}
+		steps := time.Duration(r.Step.Count()) * mean(t, r.Step)
+		within(t, r.Name, booked, steps, 0.01) // the last step had not ended
+	}
+}
+
+func TestSameSeedSameResult(t *testing.T) {
+	run := func(seed uint64) string {
+		res := simulate(t, timeslice.Simulation{Scheduler: timeslice.H200(), For: 10 * time.Second, Seed: seed, Tenants: mixed(8)})
+		b, err := json.Marshal(res)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	first, again, other := run(1), run(1), run(2)
+	if first != again {
+		t.Error("the same seed gives other bytes")
+	}
+	if first == other {
+		t.Error("another seed gives the same bytes")
+	}
+	if !strings.Contains(first, `"simulated"`) {
+		t.Error("the JSON does not say that it is simulated")
+	}
+}
+
+func TestOverloadIsVisible(t *testing.T) {
+	res := simulate(t, timeslice.Simulation{Scheduler: timeslice.H200(), For: 10 * time.Second, Tenants: []timeslice.Tenant{
+		{Step: timeslice.Constant(20 * ms), RatePerSecond: 100},
+	}})
+	if got := res.Tenants[0].Unfinished; got < 400 || got > 600 {
+		t.Errorf("%d of some 1000 requests are unfinished, want half", got)
+	}
+}
+
+func TestSimulateRefuses(t *testing.T) {
+	_, err := timeslice.Simulate(context.Background(), timeslice.Simulation{For: -1, Warmup: -1, Tenants: []timeslice.Tenant{
+		{Step: timeslice.Dist{Mean: ms, CV: math.NaN()}, Steps: -1, RatePerSecond: math.Inf(1)},
+		{Pause: timeslice.Constant(ms), RatePerSecond: 1},
+	}})
+	for _, want := range []string{"scheduler.quantum", "for:", "warmup", "tenants[0].step.cv", "tenants[0].steps", "tenants[0].rate", "tenants[1].step.mean", "tenants[1].pause"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+	if _, err := timeslice.Simulate(context.Background(), timeslice.Simulation{Scheduler: timeslice.H200()}); err == nil {
+		t.Error("no tenants are accepted")
+	}
+}
+
+func TestSimulateStopsWithContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := timeslice.Simulate(ctx, timeslice.Simulation{Scheduler: timeslice.H200(), For: 20 * 24 * time.Hour, Tenants: mixed(8)})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+type program func(now time.Duration) (timeslice.Work, bool)
+
+func (p program) Next(now time.Duration) (timeslice.Work, bool) { return p(now) }
+
+func TestRunRefusesBadPrograms(t *testing.T) {
+	for name, p := range map[string]timeslice.Program{
+		"nil":            nil,
+		"negative":       program(func(time.Duration) (timeslice.Work, bool) { return timeslice.Work{GPU: -1}, true }),
+		"endless":        program(func(time.Duration) (timeslice.Work, bool) { return timeslice.Work{}, true }),
+		"out of range":   program(func(time.Duration) (timeslice.Work, bool) { return timeslice.Work{At: math.MaxInt64, GPU: 1}, true }),
+		"too much in it": program(func(time.Duration) (timeslice.Work, bool) { return timeslice.Work{GPU: math.MaxInt64}, true }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, _, err := timeslice.Run(context.Background(), timeslice.H200(), []timeslice.Program{p}, time.Second, timeslice.EngineOptions{}); err == nil {
+				t.Error("accepted")
+			}
+		})
+	}
+	once := true
+	_, tot, err := timeslice.Run(context.Background(), timeslice.H200(), []timeslice.Program{program(func(time.Duration) (timeslice.Work, bool) {
+		more := once
+		once = false
+		return timeslice.Work{At: ms, GPU: 3 * ms}, more
+	})}, time.Second, timeslice.EngineOptions{})
+	if err != nil || tot.Simulated != 4*ms || tot.Busy != 3*ms {
+		t.Errorf("a program that ends: %+v, %v", tot, err)
+	}
+}
+
+func mixed(n int) []timeslice.Tenant {
+	out := make([]timeslice.Tenant, n)
+	for i := range out {
+		out[i] = timeslice.Tenant{Step: timeslice.Dist{Mean: time.Duration(1+i) * ms, CV: float64(i%3) / 2}, Think: timeslice.Exponential(5 * ms), Steps: 1 + i}
+	}
+	return out
+}
+
+// BenchmarkSimulatedHour simulates an hour of 8 tenants.
+func BenchmarkSimulatedHour(b *testing.B) {
+	for b.Loop() {
+		if _, err := timeslice.Simulate(context.Background(), timeslice.Simulation{Scheduler: timeslice.H200(), For: time.Hour, Tenants: mixed(8)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
