@@ -143,7 +143,7 @@ func perfOurs(l perfLoad) error {
 	if s.ClientHealth.Reads > 0 {
 		r.MergedPC = 100 * float64(s.ClientHealth.MergedReads) / float64(s.ClientHealth.Reads)
 	}
-	if first, last := res.Histograms[0].ByMetric[ScheduleDelay], s.Counts.Total; first.Count() > 0 && last > 1 {
+	if l.PerS > 0 {
 		r.RatePerS = perfRate(res.Dir)
 	}
 	return r.finish(start)

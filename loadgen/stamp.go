@@ -66,3 +66,16 @@ func (r *stampReader) read() (at, lag int64) {
 	r.prev = max(mono, r.prev)
 	return r.prev, -1
 }
+
+// stampSource names whose times a number of reads have, "" without reads.
+func stampSource(kernel, user int64) string {
+	switch {
+	case kernel > 0 && user > 0:
+		return "mixed"
+	case kernel > 0:
+		return "kernel"
+	case user > 0:
+		return "user"
+	}
+	return ""
+}

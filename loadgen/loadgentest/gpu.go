@@ -164,8 +164,8 @@ func (g *GPU) loop(ctx context.Context) {
 		if math.IsInf(next, 1) {
 			timer.Stop()
 		} else {
-			// Rounded up, or the wake-up would come before the event.
-			timer.Reset(time.Until(g.start.Add(time.Duration(math.Ceil(next * 1e9)))))
+			// Rounded up and one more, or the wake-up could come before the event.
+			timer.Reset(time.Until(g.start.Add(time.Duration(math.Ceil(next*1e9)) + 1)))
 		}
 		select {
 		case <-ctx.Done():
