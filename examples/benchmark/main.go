@@ -19,6 +19,7 @@ import (
 	"syscall"
 
 	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/telemetry"
 )
 
 // The exit codes.
@@ -56,6 +57,8 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	health         loadgen.HealthLimits // the zero value but in tests
+	// openGPUs opens what -telemetry samples.
+	openGPUs func() (src telemetry.Source, closeSource func() error, err error)
 }
 
 // exitError ends the program with a code of its own.
@@ -72,7 +75,7 @@ func failed(format string, args ...any) error {
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return (&app{stdin: stdin, stdout: stdout, stderr: stderr}).run(ctx, args)
+	return (&app{stdin: stdin, stdout: stdout, stderr: stderr, openGPUs: openNVML}).run(ctx, args)
 }
 
 func (a *app) run(ctx context.Context, args []string) int {

@@ -354,8 +354,13 @@ func TestPlanNamesEveryProblem(t *testing.T) {
 		if code != exitBad {
 			t.Errorf("%s: exit %d", name, code)
 		}
-		golden.Check(t, "testdata/plan-"+name+".golden", []byte(strings.ReplaceAll(errs, dir+string(filepath.Separator), "")))
+		golden.Check(t, "testdata/plan-"+name+".golden", []byte(plainErrors(errs, dir)))
 	}
+}
+
+// plainErrors leaves out what differs between machines.
+func plainErrors(text, dir string) string {
+	return strings.NewReplacer(dir+string(filepath.Separator), "", "The system cannot find the file specified.", "no such file or directory").Replace(text)
 }
 
 func TestThePlanInTestdataIsValid(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/telemetry"
 )
 
 //go:embed testdata/prompts.jsonl
@@ -30,10 +31,11 @@ type measurement struct {
 	meta    map[string]any
 	several bool
 	results []*loadgen.Result
+	source  telemetry.Source // nil without -telemetry
 }
 
 // measure makes every run that the settings ask for and reports them.
-func (a *app) measure(ctx context.Context, s *settings, args []string) error {
+func (a *app) measure(ctx context.Context, s *settings, args []string) (err error) {
 	m := &measurement{app: a, s: s, meta: map[string]any{"arguments": safeArguments(args)}}
 	inputs, err := a.readInputs(s)
 	if err != nil {
@@ -41,6 +43,14 @@ func (a *app) measure(ctx context.Context, s *settings, args []string) error {
 	}
 	if err := s.claimOut(); err != nil {
 		return err
+	}
+	if s.telemetry {
+		src, closeSource, openErr := a.openGPUs()
+		if openErr != nil {
+			return fmt.Errorf("-telemetry: %w", openErr)
+		}
+		m.source = src
+		defer func() { err = errors.Join(err, closeSource()) }()
 	}
 	switch {
 	case inputs.plan != nil:
@@ -112,11 +122,13 @@ func (a *app) readInputs(s *settings) (in inputs, err error) {
 		}
 		return in, nil
 	}
-	if in.prompts, err = a.readPrompts(s.promptsFile); err != nil {
-		return in, err
+	if in.prompts, err = a.readPrompts(s.promptsFile); err == nil {
+		in.prompts, err = forAPI(in.prompts, s.api, s.promptsFile == "")
 	}
-	in.prompts, err = forAPI(in.prompts, s.api, s.promptsFile == "")
-	return in, err
+	if err != nil {
+		return in, fmt.Errorf("-prompts: %w", err)
+	}
+	return in, nil
 }
 
 // forAPI sees to it that the prompts fit the API: messages don't fit completions.
@@ -128,7 +140,7 @@ func forAPI(prompts []loadgen.Prompt, api loadgen.API, builtin bool) ([]loadgen.
 	var fit []loadgen.Prompt
 	for i, p := range prompts {
 		if len(p.Messages) > 0 && !builtin {
-			return nil, fmt.Errorf("-prompts: prompt %d has messages, which -api completions has no place for (give it as \"prompt\")", i+1)
+			return nil, fmt.Errorf("prompt %d has messages, which -api completions has no place for (give it as \"prompt\")", i+1)
 		}
 		if len(p.Messages) == 0 {
 			fit = append(fit, p)
@@ -158,20 +170,16 @@ func (a *app) readPrompts(file string) ([]loadgen.Prompt, error) {
 		return loadgen.ReadPrompts(bytes.NewReader(builtinPrompts))
 	}
 	if file == "-" {
-		prompts, err := loadgen.ReadPrompts(a.stdin)
-		if err != nil {
-			return nil, fmt.Errorf("-prompts -: %w", err)
-		}
-		return prompts, nil
+		return loadgen.ReadPrompts(a.stdin)
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, fmt.Errorf("-prompts: %w", err)
+		return nil, err
 	}
 	defer f.Close()
 	prompts, err := loadgen.ReadPrompts(f)
 	if err != nil {
-		return nil, fmt.Errorf("-prompts %s: %w", file, err)
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return prompts, nil
 }
@@ -319,7 +327,7 @@ func (s *settings) plan(t *target, repeat int, tenants ...loadgen.Tenant) loadge
 }
 
 // run makes one run and keeps its result, also when it was cut off.
-func (m *measurement) run(ctx context.Context, p point, saturation *loadgen.Saturation) (*loadgen.Result, error) {
+func (m *measurement) run(ctx context.Context, p point, saturation *loadgen.Saturation) (res *loadgen.Result, err error) {
 	opts := loadgen.Options{Health: m.app.health, Meta: m.meta, Saturation: saturation}
 	if m.s.out != "" {
 		opts.Dir = m.s.out
@@ -327,10 +335,17 @@ func (m *measurement) run(ctx context.Context, p point, saturation *loadgen.Satu
 			opts.Dir = filepath.Join(m.s.out, fileName(p.name))
 		}
 	}
+	if opts.Dir != "" {
+		b, besideErr := m.recordBeside(ctx, opts.Dir)
+		if besideErr != nil {
+			return nil, besideErr
+		}
+		defer func() { err = errors.Join(err, b.end(&p.plan)) }()
+	}
 	if m.s.progress {
 		opts.Progress = (&progress{w: m.app.stderr, label: p.name}).show
 	}
-	res, err := loadgen.Run(ctx, p.plan, opts)
+	res, err = loadgen.Run(ctx, p.plan, opts)
 	if res != nil {
 		m.results = append(m.results, res)
 	}
@@ -391,24 +406,32 @@ func (m *measurement) verdict() error {
 
 // show prints the results and writes the report.
 func (m *measurement) show() error {
-	var b bytes.Buffer
+	var b bytes.Buffer // written at once: nothing is shown of a report that fails
 	summaries := make([]*loadgen.Summary, len(m.results))
 	for i, r := range m.results {
 		summaries[i] = &r.Summary
 	}
-	if len(summaries) == 1 {
+	if m.s.asJSON {
+		data, err := json.MarshalIndent(summaries, "", "  ")
+		if err != nil {
+			return err
+		}
+		b.Write(append(data, '\n'))
+	} else if len(summaries) == 1 {
 		writeRun(&b, summaries[0])
 	} else {
 		writeStudy(&b, studyRows(summaries))
-	}
-	if m.s.out != "" {
-		fmt.Fprintf(&b, "\nartifacts: %s\n", m.s.out)
 	}
 	if m.s.report {
 		if err := writeReport(m.s.out, m.results); err != nil {
 			return err
 		}
-		fmt.Fprintf(&b, "report:    %s\n", filepath.Join(m.s.out, reportFile))
+	}
+	if m.s.out != "" && !m.s.asJSON {
+		fmt.Fprintf(&b, "\nartifacts: %s\n", m.s.out)
+		if m.s.report {
+			fmt.Fprintf(&b, "report:    %s\n", filepath.Join(m.s.out, reportFile))
+		}
 	}
 	_, err := m.app.stdout.Write(b.Bytes())
 	return err

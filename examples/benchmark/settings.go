@@ -19,23 +19,23 @@ import (
 
 // settings are the flags of a measurement.
 type settings struct {
-	endpoint, model, promptsFile, out, scenario, planFile, apiKeyEnv string
-	api                                                              loadgen.API
-	usage                                                            loadgen.UsageMode
-	concurrency                                                      intList
-	rate                                                             floatList
-	arrivals                                                         string
-	burstiness                                                       float64
-	requests, maxTokens, warmup, repeats, retries                    int
-	duration, ramp, think                                            time.Duration
-	window                                                           windowFlag
-	seed                                                             uint64
-	progress, report, nonStreaming, study                            bool
-	trace                                                            traceFlags
-	slo                                                              loadgen.SLO
-	search                                                           floatList
-	header                                                           headerFlag
-	simulate                                                         scenarioList
+	endpoint, model, promptsFile, out, scenario, planFile, apiKeyEnv, serverLog string
+	api                                                                         loadgen.API
+	usage                                                                       loadgen.UsageMode
+	concurrency                                                                 intList
+	rate                                                                        floatList
+	arrivals                                                                    string
+	burstiness                                                                  float64
+	requests, maxTokens, warmup, repeats, retries                               int
+	duration, ramp, think                                                       time.Duration
+	window                                                                      windowFlag
+	seed                                                                        uint64
+	progress, report, nonStreaming, study, telemetry, asJSON                    bool
+	trace                                                                       traceFlags
+	slo                                                                         loadgen.SLO
+	search                                                                      floatList
+	header                                                                      headerFlag
+	simulate                                                                    scenarioList
 
 	set map[string]bool // the flags that were given
 }
@@ -55,7 +55,7 @@ func (s *settings) register(fs *flag.FlagSet) {
 	fs.Var(&s.rate, "rate", "open loop with this many requests/s; a comma-separated `list` is a sweep")
 	fs.StringVar(&s.arrivals, "arrivals", "constant", "arrivals of the open loop: constant, poisson or gamma")
 	fs.Float64Var(&s.burstiness, "burstiness", 1, "shape of -arrivals gamma: 1 is Poisson, less is burstier")
-	fs.IntVar(&s.requests, "requests", 100, "requests of each run; 0 with -duration means no bound")
+	fs.IntVar(&s.requests, "requests", 100, "requests of each run; 0 with -duration, and -duration alone, mean no bound")
 	fs.DurationVar(&s.duration, "duration", 0, "stop offering load after this time")
 	fs.IntVar(&s.maxTokens, "max-tokens", 100, "max_tokens of prompts that set none")
 	fs.IntVar(&s.warmup, "warmup", 0, "requests before the run, measured by nobody")
@@ -82,6 +82,9 @@ func (s *settings) register(fs *flag.FlagSet) {
 	fs.Var(&s.trace.slice, "trace-slice", "replay this part of the trace: `FROM[,TO]`")
 	fs.StringVar(&s.planFile, "plan", "", "YAML or JSON `FILE` with several tenants; see testdata/plan.yaml")
 	fs.BoolVar(&s.study, "study", false, "with -plan: run each tenant alone, then all together, and show the slowdowns")
+	fs.BoolVar(&s.telemetry, "telemetry", false, "sample this machine's GPUs through NVML beside each run: telemetry.csv in -out")
+	fs.StringVar(&s.serverLog, "server-log", "", "copy what the server appends to this `FILE` during a run: server.log in -out")
+	fs.BoolVar(&s.asJSON, "json", false, "print the summaries as JSON instead of tables")
 	fs.Var(&s.simulate, "simulate", "scenarios of the embedded server, comma-separated `list`: baseline, time-slicing, mps, mig, mig-emulation")
 }
 
@@ -173,6 +176,14 @@ func (s *settings) check() error {
 	}
 	if s.report && s.out == "" {
 		l.Addf("-report", "add -out", "needs a directory to write into")
+	}
+	for _, name := range given("telemetry", "server-log") {
+		if s.out == "" {
+			l.Addf(name, "add -out", "needs a directory to write into")
+		}
+		if s.endpoint == "" && s.planFile == "" {
+			l.Addf(name, "add -endpoint or -plan", "the embedded server has no GPU and no log")
+		}
 	}
 	if s.apiKeyEnv != "" && os.Getenv(s.apiKeyEnv) == "" {
 		l.Addf("-api-key-env", "export it first", "the variable %s is empty", s.apiKeyEnv)
