@@ -222,9 +222,12 @@ func writeRun(w io.Writer, s *loadgen.Summary) {
 			writeMeasures(w, label, &t.Measures)
 		}
 	}
-	if h := &s.ClientHealth; h.Valid {
-		fmt.Fprintf(w, "client health: valid (stamps: %s)\n", h.Stamps)
-	} else {
+	switch h := &s.ClientHealth; {
+	case h.Valid && h.Stamps != "":
+		fmt.Fprintf(w, "client health: valid (receive times: %s)\n", h.Stamps)
+	case h.Valid:
+		fmt.Fprintln(w, "client health: valid")
+	default:
 		fmt.Fprintf(w, "client health: INVALID: %s\n", strings.Join(h.Reasons, "; "))
 	}
 	fmt.Fprintf(w, "steady state: %s (%s)\n", s.SteadyState.Verdict, s.SteadyState.Reason)
