@@ -26,7 +26,6 @@ type stampReader struct {
 	clock   *clock
 	stamper stamper
 	prev    int64 // no read is earlier than this
-	kernel  bool  // the last read's time is the kernel's
 	// readsKernel and readsUser count the reads by whose time they have.
 	readsKernel, readsUser, clamped int
 }
