@@ -77,6 +77,10 @@ func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
 		}
 		d.NotChosen = notChosen(d.Candidates)
 	}
+	if e := pl.evidence; e != nil && e.solos[w] != nil {
+		d.Predicted = e.predicted[w]
+		d.BreakEven = e.breakEven(w)
+	}
 	d.Traps = pl.scene(w, share.fullest).traps()
 	if c == nil || !pl.pools[c.pool].priced {
 		return d, nil
@@ -243,8 +247,8 @@ func (pl *planner) annotate(w, p int, s *Scored) {
 	if need := pl.full[w][key]; need > 0 && s.Verdict == Pass {
 		s.add(Reject, CodePoolFull, int64(need), int64(pl.pools[p].pool.Count))
 	}
-	if code := pl.banned[key]; code != CodeNone {
-		s.add(Reject, code, 0, 0)
+	if r := pl.banned[key]; r.Code != CodeNone {
+		s.add(r.Verdict, r.Code, r.A, r.B)
 	}
 }
 
@@ -252,6 +256,9 @@ func (pl *planner) words(w, p int, s *Scored) Candidate {
 	cw, cp := pl.workloads[w], pl.pools[p]
 	c := Candidate{Pool: cp.pool.Name, Mechanism: s.Mechanism, Profile: cp.Profile(s), Verdict: s.Verdict, Chosen: pl.took(w, p, s.Mechanism),
 		Tenants: s.Tenants, Reasons: make([]ReasonText, 0, max(1, int(s.n)))}
+	if c.Chosen {
+		c.Tenants = pl.chosen[w].tenants // a prediction may have allowed fewer
+	}
 	if s.Verdict != Reject {
 		c.Score, c.Preference = round(s.Score, 2), round(s.Score+pl.bonus[w][p], 2)
 		c.Parts = make([]ScorePart, 0, CriterionCount)
