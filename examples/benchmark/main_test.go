@@ -337,6 +337,39 @@ func TestStudyOfAPlan(t *testing.T) {
 	}
 }
 
+func TestWorkersAndMerge(t *testing.T) {
+	url := serve(t, loadgentest.Always(fast))
+	dir := filepath.Join(t.TempDir(), "runs")
+	t.Setenv(loadgen.WorkerCountEnv, "2")
+	for i := range 2 {
+		t.Setenv(loadgen.WorkerIndexEnv, strconv.Itoa(i))
+		code, _, errs := exec(t.Context(), "", "-endpoint", url, "-rate", "100", "-requests", "11", "-progress=false", "-out", dir)
+		if code != want(readSummary(t, filepath.Join(dir, strconv.Itoa(i)))) {
+			t.Fatalf("exit %d: %s", code, errs)
+		}
+	}
+	merged := filepath.Join(t.TempDir(), "merged")
+	code, out, errs := exec(t.Context(), "", "merge", "-out", merged, dir)
+	if code != exitOK || !strings.Contains(out, "2 workers merged") {
+		t.Fatalf("exit %d: %s%s", code, out, errs)
+	}
+	if s := readSummary(t, merged); s.Counts.OK != 11 || s.Workers != 2 {
+		t.Errorf("%d ok of %d workers", s.Counts.OK, s.Workers)
+	}
+	for _, args := range [][]string{{"-rate", "1,2", "-out", dir}, {"-rate", "1"}} {
+		if code, _, errs := exec(t.Context(), "", args...); code != exitBad || !strings.Contains(errs, "worker") {
+			t.Errorf("%v: exit %d: %s", args, code, errs)
+		}
+	}
+	t.Setenv(loadgen.WorkerIndexEnv, "2")
+	if code, _, _ := exec(t.Context(), "", "-out", dir); code != exitBad {
+		t.Errorf("worker 2 of 2: exit %d", code)
+	}
+	if code, _, errs := exec(t.Context(), "", "merge", dir); code != exitBad || !strings.Contains(errs, "-out") {
+		t.Errorf("merge without -out: exit %d, %s", code, errs)
+	}
+}
+
 func TestPlanNamesEveryProblem(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/telemetry"
@@ -28,6 +29,8 @@ type measurement struct {
 	several bool
 	results []*loadgen.Result
 	source  telemetry.Source // nil without -telemetry
+	worker  loadgen.Worker   // all of the load unless the environment says otherwise
+	startAt time.Time
 }
 
 // measure makes every run that the settings ask for and reports them.
@@ -35,6 +38,9 @@ func (a *app) measure(ctx context.Context, s *settings, args []string) (err erro
 	m := &measurement{app: a, s: s, meta: map[string]any{"arguments": safeArguments(args)}}
 	inputs, err := a.readInputs(s)
 	if err != nil {
+		return err
+	}
+	if err := m.asWorker(); err != nil {
 		return err
 	}
 	if err := s.claimOut(); err != nil {
@@ -240,7 +246,7 @@ func (s *settings) plan(t *target, repeat int, tenants ...loadgen.Tenant) loadge
 
 // run makes one run and keeps its result, also when it was cut off.
 func (m *measurement) run(ctx context.Context, p point, saturation *loadgen.Saturation) (res *loadgen.Result, err error) {
-	opts := loadgen.Options{Health: m.app.health, Meta: m.meta, Saturation: saturation}
+	opts := loadgen.Options{Health: m.app.health, Meta: m.meta, Saturation: saturation, Worker: m.worker, StartAt: m.startAt}
 	if m.s.out != "" {
 		opts.Dir = m.s.out
 		if m.several {
