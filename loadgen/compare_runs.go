@@ -306,6 +306,10 @@ func (rc *RunComparison) WriteText(w io.Writer) error {
 		change, p, note := "-", "-", ""
 		if c.Change != nil {
 			change = fmt.Sprintf("%+.1f%%", 100**c.Change)
+			if ci := c.ShiftCI; ci != nil {
+				scale := 100 / math.Abs(c.Base.Median)
+				change += fmt.Sprintf(", %+.1f to %+.1f%%", ci.Low*scale, ci.High*scale)
+			}
 		}
 		if c.P != nil {
 			p = fmt.Sprintf("%.3f", *c.P)
