@@ -123,7 +123,7 @@ const (
 // constants that describe its co-location data, and priors anywhere else.
 func NewPredictor() Predictor {
 	s := timeslice.H200()
-	quantum, change := s.Quantum.Seconds()*1e3, s.Switch.Seconds()*1e3
+	quantum, change := float64(s.Quantum)/1e6, float64(s.Switch)/1e6
 	prior := func(v float64, unit string, low, high float64) Parameter {
 		return Parameter{Value: v, Unit: unit, Low: low, High: high, Basis: sharing.BasisPrior, Source: priorSource}
 	}

@@ -156,7 +156,7 @@ func (p *Predictor) trySides(mechanism sharing.Mechanism, models []tenantModel, 
 
 // unseenModel is how much wider an interval is for a model that the predictor
 // was not calibrated on.
-const unseenModel = 1.2
+const unseenModel = 1.15
 
 // fill writes a prediction from its metrics.
 func (p *Predictor) fill(mechanism sharing.Mechanism, t *tenantModel, out *Prediction, value func(Metric) float64) {
@@ -173,8 +173,11 @@ func (p *Predictor) fill(mechanism sharing.Mechanism, t *tenantModel, out *Predi
 			out.Basis = sharing.BasisFitted
 		}
 		extra := t.widen
-		if m == TokensPerSecond && !t.closed {
+		switch {
+		case m == TokensPerSecond && !t.closed:
 			extra = math.Hypot(extra, t.offered)
+		case m == TTFTP50 || m == TTFTP99:
+			extra = math.Hypot(extra, t.first)
 		}
 		out.set(m, value(m), stretch*math.Hypot(r.HalfWidth, extra))
 	}

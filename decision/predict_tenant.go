@@ -20,6 +20,7 @@ type tenantModel struct {
 	// A decode step with batch sequences in it: host + perToken x batch on the
 	// host, then gpu on the GPU.
 	step, host, perToken, gpu, batch, doubling float64
+	added                                      float64 // to each step, beyond what the profile measured
 	// A prefill: its time alone, and the GPU's work in it.
 	prefill, prefillGPU float64
 	// interrupts is the number of prefills, others' included, between a
@@ -38,6 +39,8 @@ type tenantModel struct {
 	// offered is the half-width of an open loop's offered load: chance gives
 	// another seed another number of requests.
 	offered float64
+	// first is the half-width of TTFT beyond that of the rest.
+	first float64
 	// widen is added to the intervals' half-widths in quadrature.
 	widen float64
 	notes []string
@@ -47,8 +50,9 @@ type tenantModel struct {
 // one machine: the HTTP round trip.
 const clientDelay = 1.0
 
-// unlimited stands for a server that admits everybody.
-const unlimited = 1 << 20
+// usualSlots is the size of the batch of a server that does not state it and
+// whose profile does not show that it has more.
+const usualSlots = 16
 
 func (t *tenantModel) note(widen float64, format string, args ...any) {
 	t.widen = math.Hypot(t.widen, widen)
@@ -71,7 +75,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 	if err := t.readProfile(base); err != nil {
 		return err
 	}
-	t.readSlots(base)
+	t.checkStep(base, s.Siblings)
 	if mechanism == sharing.MPS && base == s.TimeSlicing {
 		t.addMPSCost(p)
 	}
@@ -124,7 +128,7 @@ func driverBranch(s string) string {
 
 func (t *tenantModel) readProfile(b *Profile) error {
 	t.closed, t.clients, t.rate = b.Load.Closed(), b.Load.Concurrency, b.Load.Rate/1e3
-	t.output, t.slots, t.model = b.Load.Output, unlimited, b.Server.Model()
+	t.output, t.model = b.Load.Output, b.Server.Model()
 	if !t.closed {
 		t.offered = 1.645 / math.Sqrt(float64(max(count(b.Requests), 30)))
 	}
@@ -155,24 +159,46 @@ func (t *tenantModel) readProfile(b *Profile) error {
 	if b.Requests != nil && *b.Requests < 10 {
 		t.note(0.03, "the profile holds %d requests only", *b.Requests)
 	}
+	t.readSlots(b)
 	return nil
 }
 
 // readSlots finds how many requests the server has in its batch at once.
 func (t *tenantModel) readSlots(b *Profile) {
-	if v, ok := b.Server.number("slots"); ok && v >= 1 && v < unlimited {
+	if v, ok := b.Server.number("slots"); ok && v >= 1 && v < 1<<20 {
 		t.slots = int(v)
 		return
 	}
+	t.slots = max(usualSlots, t.clients)
 	tpot, ok := b.TPOT.mean()
-	if !ok || !t.closed || t.clients <= 16 {
-		return
+	if !ok {
+		tpot, _ = b.TPOT.p50()
 	}
 	// By Little's law, the requests that are decoding.
 	live := *b.TokensPerS / 1e3 / float64(t.output) * float64(t.output-1) * tpot
-	if live < 0.8*float64(t.clients) {
+	switch {
+	case !t.closed:
+		t.slots = max(t.slots, int(2*live))
+	case t.clients > usualSlots && live < 0.8*float64(t.clients):
 		t.slots = max(1, int(math.Round(live)))
-		t.note(0.05, "server's slots are not stated; its profile looks like %d", t.slots)
+		t.note(0.05, "the server's slots are not stated; its profile looks like %d", t.slots)
+	}
+}
+
+// checkStep finds a median gap between tokens that is no decode step: where
+// prefills outnumber steps, it holds a prefill. A step grows little with the
+// batch, so the server's other loads tell.
+func (t *tenantModel) checkStep(base *Profile, siblings []*Profile) {
+	const grown, usual = 1.6, 1.2
+	least := t.step
+	for _, q := range siblings {
+		if v, ok := q.ITL.p50(); ok && q.Mechanism == base.Mechanism {
+			least = min(least, v)
+		}
+	}
+	if t.step > grown*least {
+		t.note(0.1, "the median gap between tokens, %.2f ms, holds a prefill; %.2f ms taken from the server's other loads", t.step, usual*least)
+		t.step = usual * least
 	}
 }
 
@@ -181,6 +207,7 @@ func (t *tenantModel) readSlots(b *Profile) {
 func (t *tenantModel) addMPSCost(p *Predictor) {
 	cost := p.Parameters.LoneStepCost.Value
 	t.stretch(cost)
+	t.first = 0.25 // prefills have been seen to take 0.65 to 1.1 of their time
 	t.note(0.5*cost/t.step, "no profile under MPS: %.2f ms a step assumed for MPS itself", cost)
 }
 
@@ -196,6 +223,7 @@ func (t *tenantModel) addCap(p *Predictor, percent float64) {
 func (t *tenantModel) stretch(extra float64) {
 	request := float64(t.output-1) * extra
 	t.step += extra
+	t.added += extra
 	for _, m := range []Metric{TPOTP50, TPOTP99} {
 		if t.alone[m] > 0 {
 			t.alone[m] += extra
@@ -226,12 +254,13 @@ func (t *tenantModel) takeApart(p *Predictor, b *Profile) error {
 	} else {
 		e2e, ok := b.E2E.mean()
 		if !ok {
-			e2e = t.alone[E2EP50]
+			e2e, _ = b.E2E.p50()
 		}
 		tpot, ok := b.TPOT.mean()
 		if !ok {
-			tpot = t.alone[TPOTP50]
+			tpot, _ = b.TPOT.p50()
 		}
+		e2e, tpot = e2e+steps*t.added, tpot+t.added
 		t.batch = max(1, t.rate*e2e)
 		t.prefill = (tpot - t.step) * steps / (t.rate * e2e)
 	}
@@ -309,7 +338,6 @@ func (t *tenantModel) splitSMs(p *Predictor, base *Profile, s *Solo) {
 		if m.readProfile(q) != nil {
 			continue
 		}
-		m.readSlots(q)
 		if m.takeApart(p, q) != nil {
 			continue
 		}

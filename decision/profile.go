@@ -1,7 +1,6 @@
 package decision
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -374,8 +373,4 @@ func logRatio(a, b float64) float64 { return math.Abs(math.Log(a / b)) }
 func nearestRank(sorted []float64, q float64) float64 {
 	i := int(math.Ceil(q*float64(len(sorted)))) - 1
 	return sorted[min(max(i, 0), len(sorted)-1)]
-}
-
-func compareLoads(a, b Load) int {
-	return cmp.Or(cmp.Compare(a.Prompt, b.Prompt), cmp.Compare(a.Output, b.Output), cmp.Compare(a.Concurrency, b.Concurrency), cmp.Compare(a.Rate, b.Rate))
 }
