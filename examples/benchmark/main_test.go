@@ -237,7 +237,7 @@ func TestSecretsAreNotWritten(t *testing.T) {
 	t.Setenv("BENCH_TEST_KEY", "hunter2-key")
 	url := serve(t, loadgentest.Always(fast))
 	dir := filepath.Join(t.TempDir(), "run")
-	code, _, errs := exec(t.Context(), "", "-endpoint", url, "-requests", "2", "-concurrency", "1", "-progress=false", "-out", dir, "-report",
+	code, _, errs := exec(t.Context(), "", "-endpoint", url, "-requests", "2", "-concurrency", "1", "-progress=false", "-out", dir,
 		"-api-key-env", "BENCH_TEST_KEY", "-header", "X-Auth-Thing: hunter2-header", "-header=Cookie: hunter2-cookie")
 	if code != want(readSummary(t, dir)) {
 		t.Fatalf("exit %d: %s", code, errs)
@@ -299,10 +299,11 @@ func TestRateSweepAndTrace(t *testing.T) {
 }
 
 func TestSearch(t *testing.T) {
-	url := serve(t, loadgentest.Always(fast))
+	// Answers of one token have no gaps, so that nothing but the SLO decides.
+	url := serve(t, loadgentest.Always(loadgentest.Reply{TTFT: time.Millisecond, Tokens: 1}))
 	dir := filepath.Join(t.TempDir(), "search")
-	code, out, errs := exec(t.Context(), "", "-endpoint", url, "-search", "100,200", "-slo-e2e", "10s", "-requests", "150", "-progress=false", "-out", dir)
-	if code != exitOK && code != exitInvalid || !strings.Contains(out, "200/s") {
+	code, out, errs := exec(t.Context(), "", "-endpoint", url, "-search", "200,400", "-slo-e2e", "10s", "-requests", "150", "-progress=false", "-out", dir)
+	if code != exitOK && code != exitInvalid || !strings.Contains(out, "400/s") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	var found loadgen.SearchResult
@@ -310,7 +311,7 @@ func TestSearch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(data, &found); err != nil || found.PassesPerS != 200 || len(found.Trials) < 4 {
+	if err := json.Unmarshal(data, &found); err != nil || found.PassesPerS != 400 || len(found.Trials) < 4 {
 		t.Errorf("%+v, %v", found, err)
 	}
 }
