@@ -1,0 +1,79 @@
+package placement
+
+import "math"
+
+// BestFit takes the node whose CPU and GPUs are left with the least, both
+// weighed alike: free CPU in 128 cores and free GPUs in eighths of a node, the
+// largest of the public trace it is compared on, in whole hundredths as
+// Kubernetes scores are. It knows nothing of what is to come.
+type BestFit struct{}
+
+// Name is "best-fit".
+func (BestFit) Name() string { return "best-fit" }
+
+// ByShape is true.
+func (BestFit) ByShape() bool { return true }
+
+// Score is at most 100, for a node that is left with nothing.
+func (BestFit) Score(o *Option) float64 {
+	left := 0.5*float64(o.After.CPUMilli)/128_000 + 0.5*o.After.FreeMilli()/8_000
+	return math.Floor(100 * (1 - left))
+}
+
+// Spread takes the emptiest GPU on the emptiest node: the least sharing, and the
+// most fragmentation.
+type Spread struct{}
+
+// Name is "spread".
+func (Spread) Name() string { return "spread" }
+
+// ByShape is true.
+func (Spread) ByShape() bool { return true }
+
+// Score is the free thousandths of the GPUs that are taken, before the node's as
+// a whole.
+func (Spread) Score(o *Option) float64 {
+	if len(o.GPUs) == 0 {
+		return float64(o.After.CPUMilli)
+	}
+	free := 0.0
+	for _, g := range o.GPUs {
+		free += o.After.GPUs[g].free()
+	}
+	return free/float64(len(o.GPUs)) + o.After.FreeMilli()/(1000*MaxGPUs)
+}
+
+// Random takes a node and a GPU by chance, the same for the same seed, request
+// and node names. It is the yardstick that anything must beat.
+type Random struct{ Seed uint64 }
+
+// Name is "random".
+func (Random) Name() string { return "random" }
+
+// ByShape is false: the name decides.
+func (Random) ByShape() bool { return false }
+
+// Score is uniform in [0, 1), by node first and then by GPU.
+func (p Random) Score(o *Option) float64 {
+	h := mix64(p.Seed ^ 0x9e3779b97f4a7c15)
+	for _, s := range []string{o.Request.Name, o.Node} {
+		for i := range len(s) {
+			h = (h ^ uint64(s[i])) * 0x100000001b3
+		}
+		h = mix64(h)
+	}
+	g := mix64(h + uint64(o.Start+2))
+	for _, i := range o.GPUs {
+		g = mix64(g ^ uint64(i))
+	}
+	return (float64(h>>32) + float64(g>>40)/(1<<24)) / (1 << 32)
+}
+
+// mix64 is the finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+func mix64(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}
