@@ -97,7 +97,7 @@ func (f Fit) String() string {
 	case CodeModel:
 		return "the GPU's model is not among those asked for"
 	case CodeGPUCount:
-		return fmt.Sprintf("needs %d GPUs, %d would do", f.Need, f.Have)
+		return fmt.Sprintf("needs %d GPUs with one mechanism, %d would do", f.Need, f.Have)
 	case CodeMIGMode:
 		return "the GPU is in MIG mode: ask for a profile"
 	case CodeNotMIG:
@@ -160,6 +160,7 @@ func (s *Snapshot) Fit(i int, r *Request, p Predictor) Fit {
 		return f
 	}
 	why, count := Fit{}, 0
+	var takes [MaxGPUs]take
 	for g := range n.view.GPUs[:n.view.Len] {
 		t, f := fitGPU(n, g, r, p)
 		if f.Verdict == decision.Pass && t.profile != nil {
@@ -169,14 +170,31 @@ func (s *Snapshot) Fit(i int, r *Request, p Predictor) Fit {
 			why.closer(f)
 			continue
 		}
-		if count++; count == r.GPUs {
+		takes[count] = t
+		if count++; alike(takes[:count], t) == r.GPUs {
 			return pass()
 		}
 	}
 	if count > 0 || why.Code == CodeFits {
-		return reject(CodeGPUCount, int64(r.GPUs), int64(count))
+		best := 0
+		for _, t := range takes[:count] {
+			best = max(best, alike(takes[:count], t))
+		}
+		return reject(CodeGPUCount, int64(r.GPUs), int64(best))
 	}
 	return why
+}
+
+// alike counts the GPUs on which a request would take the same by the same
+// mechanism as t: the GPUs of one request are alike.
+func alike(takes []take, t take) int {
+	n := 0
+	for i := range takes {
+		if takes[i].mechanism == t.mechanism && takes[i].milli == t.milli {
+			n++
+		}
+	}
+	return n
 }
 
 func fitSlices(g *GPUView, p *mig.Profile) Fit {

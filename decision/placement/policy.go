@@ -5,7 +5,8 @@ import "math"
 // BestFit takes the node whose CPU and GPUs are left with the least, both
 // weighed alike: free CPU in 128 cores and free GPUs in eighths of a node, the
 // largest of the public trace it is compared on, in whole hundredths as
-// Kubernetes scores are. It knows nothing of what is to come.
+// Kubernetes scores are. A MIG instance goes to the GPU with the fewest free
+// units. It knows nothing of what is to come.
 type BestFit struct{}
 
 // Name is "best-fit".
@@ -16,6 +17,9 @@ func (BestFit) ByShape() bool { return true }
 
 // Score is at most 100, for a node that is left with nothing.
 func (BestFit) Score(o *Option) float64 {
+	if o.Start >= 0 {
+		return 100 - o.Before.GPUs[o.GPUs[0]].free()/10
+	}
 	left := 0.5*float64(o.After.CPUMilli)/128_000 + 0.5*o.After.FreeMilli()/8_000
 	return math.Floor(100 * (1 - left))
 }
@@ -43,8 +47,8 @@ func (Spread) Score(o *Option) float64 {
 	return free/float64(len(o.GPUs)) + o.After.FreeMilli()/(1000*MaxGPUs)
 }
 
-// Random takes a node and a GPU by chance, the same for the same seed, request
-// and node names. It is the yardstick that anything must beat.
+// Random takes a node and a GPU by chance, the same for the same seed, name of
+// the request and index of the node. It is the yardstick that anything must beat.
 type Random struct{ Seed uint64 }
 
 // Name is "random".
@@ -56,12 +60,10 @@ func (Random) ByShape() bool { return false }
 // Score is uniform in [0, 1), by node first and then by GPU.
 func (p Random) Score(o *Option) float64 {
 	h := mix64(p.Seed ^ 0x9e3779b97f4a7c15)
-	for _, s := range []string{o.Request.Name, o.Node} {
-		for i := range len(s) {
-			h = (h ^ uint64(s[i])) * 0x100000001b3
-		}
-		h = mix64(h)
+	for i := range len(o.Request.Name) {
+		h = (h ^ uint64(o.Request.Name[i])) * 0x100000001b3
 	}
+	h = mix64(mix64(h) + uint64(o.Node))
 	g := mix64(h + uint64(o.Start+2))
 	for _, i := range o.GPUs {
 		g = mix64(g ^ uint64(i))

@@ -17,7 +17,8 @@ type Request struct {
 	CPUMilli int64         // thousandths of a core
 	Memory   sharing.Bytes // of the host
 
-	// GPUs is how many GPUs it needs, all of one node; 0 is none at all.
+	// GPUs is how many GPUs it needs, all of one node and by one mechanism; 0 is
+	// none at all.
 	GPUs int
 	// Milli is the thousandths of each GPU: 1000 asks for whole ones. 0 with
 	// GPUMemory leaves it to the memory: its share of the GPU's.

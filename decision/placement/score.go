@@ -25,7 +25,7 @@ type Policy interface {
 // Option is a way for a node to take a request.
 type Option struct {
 	Request *Request
-	Node    string
+	Node    int // its index
 	Before  *View
 	After   *View
 	GPUs    []uint8 // those taken; empty for a request without GPU
@@ -97,7 +97,7 @@ func (s *Scorer) Score(snap *Snapshot, i int, r *Request) (Candidate, Fit) {
 	}
 	w := s.scratch.Get().(*work)
 	defer s.scratch.Put(w)
-	w.option = Option{Request: r, Node: n.name, Before: &n.view, After: &w.after}
+	w.option = Option{Request: r, Node: i, Before: &n.view, After: &w.after}
 	w.after = n.view
 	w.after.CPUMilli -= r.CPUMilli
 	w.after.Memory -= r.Memory
@@ -143,8 +143,8 @@ func (s *Scorer) one(n *node, w *work) {
 	}
 }
 
-// several takes the GPUs for a request that needs more than one: those that run
-// nothing but whole tenants first, then the fullest, then the lowest.
+// several takes the GPUs for a request that needs more than one: by what they
+// run, those for whole tenants first, then the fullest, then the lowest.
 func (s *Scorer) several(n *node, w *work) {
 	v, r := &n.view, w.option.Request
 	m := 0
@@ -154,19 +154,15 @@ func (s *Scorer) several(n *node, w *work) {
 			m++
 		}
 	}
+	w.keepAlike(&m, r.GPUs)
 	if m < r.GPUs {
 		return
-	}
-	rank := func(i int) (bool, float64) {
-		g := &v.GPUs[w.order[i]]
-		return g.Mechanism != sharing.Exclusive, g.free()
 	}
 	for k := range r.GPUs { // a selection sort of the first few
 		at := k
 		for i := k + 1; i < m; i++ {
-			ai, af := rank(at)
-			bi, bf := rank(i)
-			if ai != bi && ai || ai == bi && (bf < af || bf == af && w.order[i] < w.order[at]) {
+			a, b := v.GPUs[w.order[at]].free(), v.GPUs[w.order[i]].free()
+			if b < a || b == a && w.order[i] < w.order[at] {
 				at = i
 			}
 		}
@@ -177,6 +173,30 @@ func (s *Scorer) several(n *node, w *work) {
 	}
 	slices.Sort(w.gpus[:r.GPUs])
 	s.try(w, r.GPUs, -1, 0)
+}
+
+// keepAlike keeps, of m GPUs, those of one group that has at least want: the one
+// that runs nothing but whole tenants, else the group of the lowest GPU.
+func (w *work) keepAlike(m *int, want int) {
+	pick := -1
+	for i := range *m {
+		t := w.takes[i]
+		if alike(w.takes[:*m], t) >= want && (pick < 0 || t.mechanism == sharing.Exclusive && w.takes[pick].mechanism != sharing.Exclusive) {
+			pick = i
+		}
+	}
+	if pick < 0 {
+		*m = 0
+		return
+	}
+	group, n := w.takes[pick], 0
+	for i := range *m {
+		if t := w.takes[i]; t.mechanism == group.mechanism && t.milli == group.milli {
+			w.takes[n], w.order[n] = t, w.order[i]
+			n++
+		}
+	}
+	*m = n
 }
 
 // try scores the option in w, which takes GPUs that have so much free, and keeps
@@ -193,7 +213,8 @@ func (s *Scorer) try(w *work, gpus, start int, free float64) {
 		return
 	}
 	w.bestFree = free
-	w.best.Score, w.best.Slowdown, w.best.Start, w.best.n, w.best.gpus = score, o.Slowdown, start, gpus, w.gpus
+	w.best = Candidate{Node: w.best.Node, Score: score, Slowdown: o.Slowdown, Start: start, n: gpus}
+	copy(w.best.gpus[:], w.gpus[:gpus])
 }
 
 // tie is the difference up to which scores are equal: what adding the same

@@ -207,6 +207,9 @@ func (n *node) placementOf(r *Request, c *Candidate) (*Placement, Fit) {
 				return nil, reject(CodeSlices, 0, 0)
 			}
 		}
+		if len(p.GPUs) > 0 && (p.Mechanism != t.mechanism || p.Milli != int(t.milli)) {
+			return nil, reject(CodeGPUCount, int64(r.GPUs), int64(len(p.GPUs)))
+		}
 		p.GPUs = append(p.GPUs, int(g))
 		p.Milli, p.GPUMemory, p.Mechanism, p.Profile = int(t.milli), t.memory, t.mechanism, t.profile
 	}
