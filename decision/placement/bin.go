@@ -192,7 +192,7 @@ func (p *Cotenant) alone(b *bin) float64 {
 		if k.accepts(b.models) {
 			used = k.fill(b)
 		}
-		sum += k.weight * (float64(b.free) - used)
+		sum += float64(k.weight * (float64(b.free) - used))
 	}
 	return sum
 }

@@ -107,7 +107,7 @@ func (p *Cotenant) Score(o *Option) float64 {
 // Stranded is the free part of a node's GPUs that is expected to stay free.
 func (p *Cotenant) Stranded(v *View) float64 {
 	e := p.Estimate(v)
-	return e.Slices + e.AfterRuns + aloneWeight*e.Alone
+	return e.Slices + e.AfterRuns + float64(aloneWeight*e.Alone)
 }
 
 // Estimate is what Cotenant expects to stay free on a node, in thousandths of a

@@ -64,7 +64,7 @@ func (p *Fragmentation) Stranded(v *View) float64 {
 	for i := range p.mix.kinds {
 		k := &p.mix.kinds[i]
 		if k.profile == "" {
-			sum += k.weight * (free - k.usable(v, bit))
+			sum += float64(k.weight * (free - k.usable(v, bit))) // rounded here on every machine
 		}
 	}
 	return sum

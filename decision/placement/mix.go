@@ -212,9 +212,9 @@ func (m *Mix) strandedSlices(v *View) float64 {
 			k := &m.kinds[j]
 			weight += k.weight
 			if k.cpu > v.CPUMilli || k.memory > int64(v.Memory) {
-				stranded += k.weight * free
+				stranded += float64(k.weight * free)
 			} else {
-				stranded += k.weight * tables[j][mask]
+				stranded += float64(k.weight * tables[j][mask])
 			}
 		}
 		if weight > 0 {

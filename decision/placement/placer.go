@@ -5,7 +5,7 @@ import "github.com/cotenant/cotenant/decision"
 // Placer places requests one after another: it filters and scores every node and
 // reserves the best. It keeps the scores of nodes that have not changed since
 // it last saw a request of the same shape, so it is faster than scoring afresh
-// and needs memory for it: 64 bytes a node and shape. It is not safe for
+// and needs memory for it: about 80 bytes a node and shape. It is not safe for
 // concurrent use; its results are the same as without keeping.
 type Placer struct {
 	scorer *Scorer

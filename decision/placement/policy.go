@@ -20,7 +20,7 @@ func (BestFit) Score(o *Option) float64 {
 	if o.Start >= 0 {
 		return 100 - o.Before.GPUs[o.GPUs[0]].free()/10
 	}
-	left := 0.5*float64(o.After.CPUMilli)/128_000 + 0.5*o.After.FreeMilli()/8_000
+	left := float64(o.After.CPUMilli)/256_000 + o.After.FreeMilli()/16_000
 	return math.Floor(100 * (1 - left))
 }
 
