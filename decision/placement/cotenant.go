@@ -24,10 +24,11 @@ import (
 // table of fixed size, so scoring does not allocate; they rest on CPU in steps
 // of 0.5 cores and memory in steps of 2 GiB, rounded down.
 //
-// The numbers were chosen on the openb default trace and four variations of it
-// that change what is asked for (shares only, more CPU-only, more multi-GPU,
-// constrained models); anything from 8 to 32 runs and horizons from 100 to 600
-// beats FGD on each.
+// The numbers were chosen on the openb default trace together with four
+// variations drawn from it (shares only, twice the CPU-only tasks, half of the
+// demand for several GPUs, a third of the tasks bound to models), so that it
+// allocates more than Fragmentation on each of the five. What it is given at
+// run time is the mix, and nothing else.
 type Cotenant struct {
 	mix  *Mix
 	runs [runCount]run
@@ -51,7 +52,7 @@ const (
 // is its end.
 var horizons = [...]int{16, 64, 256, runLength}
 
-// NewCotenant returns the policy for a mix. It draws the runs and sets 4 MiB
+// NewCotenant returns the policy for a mix. It draws the runs and sets 6 MiB
 // aside for estimates.
 func NewCotenant(m *Mix) *Cotenant {
 	m.prepared.Do(m.prepare)

@@ -222,16 +222,15 @@ func TestDefragment(t *testing.T) {
 			for k, g := range mv.To.GPUs {
 				c.gpus[k] = uint8(g)
 			}
-			next, _, err := at.Reserve(mv.From.Request, c)
+			if _, _, err := at.Reserve(mv.From.Request, c); err != nil {
+				t.Fatalf("the new place is not free: %v: %v", mv, err)
+			}
+			next, err := at.Release(mv.From)
 			if err != nil {
 				t.Fatalf("%v: %v", mv, err)
 			}
-			// The plan's own placements are those that later moves release.
-			if next, err = at.Release(mv.From); err != nil {
-				t.Fatalf("%v: %v", mv, err)
-			}
-			n := next.node(i).with(mv.To)
-			at = next.set(i, n)
+			// The plan's own placement is what later moves release.
+			at = next.set(i, next.node(i).with(mv.To))
 			gain += mv.GainMilli
 			check(t, nodes, at)
 		}

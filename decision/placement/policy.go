@@ -57,7 +57,7 @@ func (Random) Name() string { return "random" }
 // ByShape is false: the name decides.
 func (Random) ByShape() bool { return false }
 
-// Score is uniform in [0, 1), by node first and then by GPU.
+// Score is uniform from 0 to 2^24, by node first and then by GPU.
 func (p Random) Score(o *Option) float64 {
 	h := mix64(p.Seed ^ 0x9e3779b97f4a7c15)
 	for i := range len(o.Request.Name) {
@@ -68,7 +68,7 @@ func (p Random) Score(o *Option) float64 {
 	for _, i := range o.GPUs {
 		g = mix64(g ^ uint64(i))
 	}
-	return (float64(h>>32) + float64(g>>40)/(1<<24)) / (1 << 32)
+	return float64(h>>40) + float64(g>>40)/(1<<24)
 }
 
 // mix64 is the finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).

@@ -98,9 +98,9 @@ func (s *Scorer) Score(snap *Snapshot, i int, r *Request) (Candidate, Fit) {
 	w := s.scratch.Get().(*work)
 	defer s.scratch.Put(w)
 	w.option = Option{Request: r, Node: i, Before: &n.view, After: &w.after}
-	w.after = n.view
-	w.after.CPUMilli -= r.CPUMilli
-	w.after.Memory -= r.Memory
+	v := &n.view
+	w.after.CPUMilli, w.after.Memory, w.after.Model, w.after.Len = v.CPUMilli-r.CPUMilli, v.Memory-r.Memory, v.Model, v.Len
+	copy(w.after.GPUs[:v.Len], v.GPUs[:v.Len])
 	w.best = Candidate{Node: i, Score: math.Inf(-1), Start: -1, n: -1}
 	switch {
 	case r.GPUs == 0:
@@ -117,12 +117,13 @@ func (s *Scorer) Score(snap *Snapshot, i int, r *Request) (Candidate, Fit) {
 }
 
 // one tries every GPU for a request that needs one of them. GPUs in the same
-// state are tried once, unless neighbours count.
+// state are tried once, unless neighbours or chance tell them apart.
 func (s *Scorer) one(n *node, w *work) {
 	v := &n.view
+	once := s.predictor == nil && !n.mixed && s.policy.ByShape()
 	for g := range v.GPUs[:v.Len] {
 		t, f := fitGPU(n, g, w.option.Request, s.predictor)
-		if f.Verdict != decision.Pass || s.predictor == nil && !n.mixed && slices.Contains(v.GPUs[:g], v.GPUs[g]) {
+		if f.Verdict != decision.Pass || once && slices.Contains(v.GPUs[:g], v.GPUs[g]) {
 			continue
 		}
 		w.takes[0], w.gpus[0] = t, uint8(g)
