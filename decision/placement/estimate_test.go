@@ -89,8 +89,10 @@ func TestEstimate(t *testing.T) {
 		if again := p.Estimate(&v); again != got {
 			t.Fatalf("again: %+v, %+v", again, got)
 		}
-		if fresh := NewCotenant(m).Estimate(&v); rng.IntN(20) == 0 && fresh != got {
-			t.Fatalf("by a new policy: %+v, %+v", fresh, got)
+		if rng.IntN(50) == 0 {
+			if fresh := NewCotenant(m).Estimate(&v); fresh != got {
+				t.Fatalf("by a new policy: %+v, %+v", fresh, got)
+			}
 		}
 		slices.Reverse(v.GPUs[:v.Len])
 		if turned := p.Estimate(&v); turned != got {

@@ -145,9 +145,9 @@ func migOnline(tb testing.TB, mix string, perNode, arrivals int, seed uint64, po
 func TestMIGOnline(t *testing.T) {
 	frag := func(m *Mix) Policy { return NewFragmentation(m) }
 	for name, mix := range migMixes {
-		ours, fleet := migOnline(t, mix, 1, 6_000, 0, frag, true)
-		nodes8, _ := migOnline(t, mix, 8, 6_000, 0, func(m *Mix) Policy { return NewCotenant(m) }, false)
-		best, _ := migOnline(t, mix, 8, 6_000, 0, func(*Mix) Policy { return BestFit{} }, false)
+		ours, fleet := migOnline(t, mix, 1, 3_000, 0, frag, true)
+		nodes8, _ := migOnline(t, mix, 8, 3_000, 0, func(m *Mix) Policy { return NewCotenant(m) }, false)
+		best, _ := migOnline(t, mix, 8, 3_000, 0, func(*Mix) Policy { return BestFit{} }, false)
 		t.Logf("%s: fragmentation %.2f%%, mig.Fleet %.2f%%, cotenant with 8 a node %.2f%%, best-fit %.2f%%", name, ours, fleet, nodes8, best)
 		if diff := ours - fleet; diff < -0.15 || diff > 0.15 {
 			t.Errorf("%s: %.2f%% here, %.2f%% by mig.Fleet", name, ours, fleet)

@@ -34,7 +34,6 @@ func TestGolden(t *testing.T) {
 	for name, args := range map[string][]string{
 		"help.txt":      {"-h"},
 		"compare.txt":   {},
-		"compare.json":  {"-json"},
 		"cotenant.json": {"-seed", "42", "-ratio", "1.3", "-policy", "cotenant", "-json"},
 		"fgd.txt":       {"-policy", "fgd", "-ratio", "1"},
 		"random.txt":    {"-policy", "random", "-seed", "7"},
@@ -71,16 +70,30 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-func TestSVG(t *testing.T) {
+// TestCompare holds the JSON and the drawing, and that on the embedded trace ours
+// is above the others.
+func TestCompare(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "fleet.svg")
-	if code, _, errs := invoke("-svg", file); code != 0 {
+	code, out, errs := invoke("-json", "-svg", file)
+	if code != 0 {
 		t.Fatal(errs)
 	}
-	b, err := os.ReadFile(file)
+	drawing, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden.Check(t, filepath.Join("testdata", "golden", "compare.svg"), b)
+	golden.Check(t, filepath.Join("testdata", "golden", "compare.svg"), drawing)
+	golden.Check(t, filepath.Join("testdata", "golden", "compare.json"), []byte(jsonTime.ReplaceAllString(out, "${1}0")))
+	var c comparison
+	if err := json.Unmarshal([]byte(out), &c); err != nil {
+		t.Fatal(err)
+	}
+	ours := c.Policies[len(c.Policies)-1]
+	for _, p := range c.Policies[:len(c.Policies)-1] {
+		if p.Mean >= ours.Mean {
+			t.Errorf("%s %.2f%%, %s %.2f%%", p.Name, p.Mean, ours.Name, ours.Mean)
+		}
+	}
 }
 
 func TestBadInput(t *testing.T) {
@@ -179,24 +192,6 @@ func TestInterrupted(t *testing.T) {
 		var out, errs bytes.Buffer
 		if code := run(ctx, args, &out, &errs); code != 1 || !strings.Contains(errs.String(), "interrupted") || out.Len() == 0 {
 			t.Errorf("exit %d, %q, %q", code, out.String(), errs.String())
-		}
-	}
-}
-
-// TestSyntheticOrder: on the embedded trace ours is above the others.
-func TestSyntheticOrder(t *testing.T) {
-	c, err := load("", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmp, err := compareAll(context.Background(), c, 42, 1.3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ours := cmp.Policies[len(cmp.Policies)-1]
-	for _, p := range cmp.Policies[:len(cmp.Policies)-1] {
-		if p.Mean >= ours.Mean {
-			t.Errorf("%s %.2f%%, %s %.2f%%", p.Name, p.Mean, ours.Name, ours.Mean)
 		}
 	}
 }
