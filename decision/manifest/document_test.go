@@ -130,12 +130,27 @@ func TestDRASeats(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Check(t, "testdata/dra-seats.txt", dump(files, nil))
-	claims := find(t, files, "dra/p-mps.claims.yaml")
+	claims := find(t, files, "dra/claims/p-mps.yaml")
 	// The daemon's defaults are the most that any tenant of the device may have.
 	for _, want := range []string{"defaultActiveThreadPercentage: 34", "defaultActiveThreadPercentage: 20", "defaultPinnedDeviceMemoryLimit: 12Gi"} {
 		if !strings.Contains(claims, want) {
 			t.Errorf("claims lack %q:\n%s", want, claims)
 		}
+	}
+}
+
+// A lone tenant of a shared group gets the plugin's least number of replicas.
+func TestLoneTenant(t *testing.T) {
+	f := Fleet{
+		Groups:    []Group{{Pool: "p", Mechanism: sharing.TimeSlicing, GPU: "L4", GPUs: 1, Layouts: []Layout{{Tenants: []Tenant{{"a", 1}}}}}},
+		Workloads: []Workload{{Name: "a", Pool: "p", Mechanism: sharing.TimeSlicing}},
+	}
+	files, _, err := Build(f, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc := find(t, files, "device-plugin/p-time-slicing.yaml"); !strings.Contains(doc, "replicas: 2") {
+		t.Errorf("got\n%s", doc)
 	}
 }
 

@@ -66,7 +66,7 @@ func ExampleBuild() {
 	//             - "0.41"
 	//           env:
 	//             - name: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT
-	//               value: 0=20480M
+	//               value: 0=20G
 	//           resources:
 	//             limits:
 	//               nvidia.com/gpu: "1"

@@ -116,7 +116,7 @@ func (s schema) check(t *testing.T, file, kind string, n *yaml.Node) {
 				k := n.Content[i].Value
 				keys = append(keys, k)
 				p := dot + k
-				if _, any := s[dot+"*"]; any {
+				if _, anyKey := s[dot+"*"]; anyKey {
 					p = dot + "*"
 				}
 				walk(p, strings.TrimPrefix(at+"."+k, "."), n.Content[i+1])
@@ -249,7 +249,7 @@ func checkKind(t *testing.T, path, kind string, d *yaml.Node) {
 					t.Errorf("%s: nothing reads the annotation %s", path, a.Content[i].Value)
 				}
 			}
-			if strings.HasPrefix(path, "kai/") && field(container, "resources", "limits") != nil {
+			if strings.HasPrefix(path, "kai/") && (field(a, "gpu-memory") != nil || field(a, "gpu-fraction") != nil) && field(container, "resources", "limits") != nil {
 				t.Errorf("%s: asks KAI for a fraction and for a whole GPU", path)
 			}
 		}
