@@ -183,13 +183,14 @@ func (b *bin) take(k *kind) bool {
 // fits, leaves. CPU-only kinds leave nothing to be counted.
 func (p *Cotenant) alone(b *bin) float64 {
 	sum := 0.0
+	most := slices.Max(b.milli[:b.n])
 	for i := range p.mix.kinds {
 		k := &p.mix.kinds[i]
 		if k.gpus == 0 || k.profile != "" {
 			continue
 		}
 		used := 0.0
-		if k.accepts(b.models) {
+		if k.cpu <= b.cpu && k.memory <= b.memory && k.milli <= most && k.accepts(b.models) {
 			used = k.fill(b)
 		}
 		sum += float64(k.weight * (float64(b.free) - used))

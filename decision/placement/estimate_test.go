@@ -352,8 +352,9 @@ func BenchmarkEstimate(b *testing.B) {
 	v := *s.View(0)
 	b.ReportAllocs()
 	for b.Loop() {
-		v.GPUs[0].Milli = (v.GPUs[0].Milli + 1) % 1001
-		v.GPUs[1].Milli = (v.GPUs[1].Milli + 7) % 1001
+		if v.GPUs[0].Milli = (v.GPUs[0].Milli + 1) % 1001; v.GPUs[0].Milli == 0 {
+			v.GPUs[1].Milli = (v.GPUs[1].Milli + 1) % 1001
+		}
 		p.Estimate(&v)
 	}
 }
