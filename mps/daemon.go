@@ -20,7 +20,8 @@ import (
 // DaemonOptions say how to start a control daemon. Starting one changes
 // nothing else on the machine: no compute mode, clock or policy.
 type DaemonOptions struct {
-	Program       *Program // nil = the zero Program
+	Program       *Program // starts the daemon; nil = the zero Program
+	Runner        Runner   // talks to it once it runs; nil = Program
 	PipeDirectory string   // "" = DefaultPipe; made if it is not there
 	LogDirectory  string   // "" = DefaultLog; made if it is not there
 	// VisibleDevices are UUIDs of the GPUs to serve; nil = all. Clients count
@@ -134,7 +135,10 @@ func (o *DaemonOptions) prepare(ctx context.Context) (*Client, Protocol, error) 
 	if err := o.check(); err != nil {
 		return nil, 0, err
 	}
-	c, err := NewClient(Options{Runner: o.Program, PipeDirectory: o.PipeDirectory, Timeout: o.Timeout, GPUs: o.GPUs, Logger: o.Logger})
+	if o.Runner == nil {
+		o.Runner = o.Program
+	}
+	c, err := NewClient(Options{Runner: o.Runner, PipeDirectory: o.PipeDirectory, Timeout: o.Timeout, GPUs: o.GPUs, Logger: o.Logger})
 	if err != nil {
 		return nil, 0, err
 	}

@@ -55,7 +55,7 @@ func program(t testing.TB, o mpstest.ProgramOptions) *mps.Program {
 func startDaemon(t testing.TB, o mpstest.ProgramOptions) (*mps.Daemon, mps.DaemonOptions) {
 	t.Helper()
 	dir := shortDir(t)
-	opt := mps.DaemonOptions{Program: program(t, o), PipeDirectory: filepath.Join(dir, "pipe"), LogDirectory: filepath.Join(dir, "log"), Timeout: 20 * time.Second, StartTimeout: 30 * time.Second}
+	opt := mps.DaemonOptions{Program: program(t, o), Runner: mpstest.Socket{}, PipeDirectory: filepath.Join(dir, "pipe"), LogDirectory: filepath.Join(dir, "log"), Timeout: 20 * time.Second, StartTimeout: 30 * time.Second}
 	d, err := mps.Start(t.Context(), opt)
 	if err != nil {
 		t.Fatal(err)
@@ -137,13 +137,14 @@ func TestProcesses(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	d, opt := startDaemon(t, mpstest.ProgramOptions{KillEffect: mpstest.KillFaults})
-	if got, err := d.Client().DefaultActiveThreadPercentage(ctx); got != 100 || err != nil {
-		t.Errorf("%v, %v", got, err)
-	}
-	c, err := mps.NewClient(mps.Options{Runner: mpstest.Socket{}, PipeDirectory: opt.PipeDirectory})
+	byProgram, err := mps.NewClient(mps.Options{Runner: opt.Program, PipeDirectory: opt.PipeDirectory, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
+	if got, err := byProgram.DefaultActiveThreadPercentage(ctx); got != 100 || err != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+	c := d.Client()
 	if _, err := mps.Start(ctx, opt); !errors.Is(err, mps.ErrDaemonRunning) {
 		t.Errorf("second daemon: %v", err)
 	}

@@ -31,6 +31,10 @@ const (
 	roleClient  = "client"
 )
 
+// ClientRole in its environment makes a test binary that calls ControlProgram
+// play a CUDA process. ClientCommand sets it.
+const ClientRole = envRole + "=" + roleClient
+
 // ControlProgram makes the running test binary stand in for
 // nvidia-cuda-mps-control or for a CUDA process, if Program or ClientCommand
 // started it so. Call it first in TestMain, and exit with the code if ok:
@@ -96,7 +100,7 @@ func ClientCommand(ctx context.Context, env []string) (*exec.Cmd, error) {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, exe)
-	cmd.Env = append(append(os.Environ(), env...), envRole+"="+roleClient)
+	cmd.Env = append(append(os.Environ(), env...), ClientRole)
 	return cmd, nil
 }
 
