@@ -164,8 +164,10 @@ func (g *GPU) loop(ctx context.Context) {
 		if math.IsInf(next, 1) {
 			timer.Stop()
 		} else {
-			// Rounded up, or the wake-up would come before the event.
-			timer.Reset(time.Until(g.start.Add(time.Duration(math.Ceil(next * 1e9)))))
+			// Rounded up, or the wake-up would come before the event; and always
+			// ahead, since rounding can put an event at the present instant, where
+			// the clock of a synctest bubble would stay for ever.
+			timer.Reset(max(1, time.Until(g.start.Add(time.Duration(math.Ceil(next*1e9))))))
 		}
 		select {
 		case <-ctx.Done():
