@@ -1,0 +1,105 @@
+package decision_test
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/timeslice"
+)
+
+// Two servers were measured alone. What will each see beside the other?
+func ExamplePredictor_Predict() {
+	data, err := os.ReadFile("../examples/predict/testdata/h200-colocation.json")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	rows, err := decision.ParseRows(data)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	alone, err := rows.Profiles()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var profiles decision.Profiles
+	if err := profiles.Add(alone...); err != nil {
+		fmt.Println(err)
+		return
+	}
+	load := decision.Load{Concurrency: 4, Prompt: 128, Output: 64}
+	var group []decision.Solo
+	for _, model := range []string{"8b", "1b"} {
+		s, err := profiles.Solo(decision.Server{"model": model}, load)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		group = append(group, s)
+	}
+	predictor := decision.NewPredictor()
+	for _, m := range []sharing.Mechanism{sharing.TimeSlicing, sharing.MPS} {
+		predictions, err := predictor.Predict(m, group, decision.ClosedForm)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		for i, p := range predictions {
+			tpot, _ := p.Get(decision.TPOTP50)
+			fmt.Printf("%s: %s TPOT %.1f ms (%.1f to %.1f), %.1fx\n", m, group[i].Server.Model(), tpot.Value, tpot.Low, tpot.High, p.Slowdown.Value)
+		}
+	}
+	// Output:
+	// time-slicing: 8b TPOT 14.5 ms (13.1 to 16.0), 2.0x
+	// time-slicing: 1b TPOT 4.1 ms (3.8 to 4.6), 1.7x
+	// mps: 8b TPOT 9.6 ms (8.9 to 10.4), 1.3x
+	// mps: 1b TPOT 4.2 ms (3.9 to 4.5), 1.8x
+}
+
+// From which number of saturated pods on does which mechanism answer faster?
+// The figures are those of YOLOS-small on an A100.
+func ExampleBreakEven() {
+	ms := func(n int, v float64) timeslice.SaturatedPoint {
+		return timeslice.SaturatedPoint{Tenants: n, Latency: time.Duration(v * float64(time.Millisecond))}
+	}
+	mps, err := decision.FitSaturated(sharing.MPS, []timeslice.SaturatedPoint{ms(1, 88), ms(3, 164), ms(5, 240.9), ms(7, 319.8)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	mig, err := decision.FitSaturated(sharing.MIG, []timeslice.SaturatedPoint{ms(1, 342.4), ms(7, 344.2)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, c := range decision.BreakEven(mps, mig, 10) {
+		fmt.Printf("from %d: %s, %v against %v\n", c.Tenants, c.Faster, c.Latency.Round(time.Millisecond), c.SlowerLatency.Round(time.Millisecond))
+	}
+	// Output:
+	// from 1: mps, 88ms against 343ms
+	// from 8: mig, 343ms against 358ms
+}
+
+// A slice of which nothing but the whole GPU was measured is a prior.
+func ExampleFitSlice() {
+	c, err := decision.FitSlice([]decision.SlicePoint{{SMFraction: 1, Latency: 88 * time.Millisecond}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(c.Latency(16.0/132).Round(time.Millisecond), c.Basis)
+	// Output: 357ms prior
+}
+
+// An SLO whose limit lies within the interval is unknown, and says what would
+// settle it.
+func ExampleInterval_Below() {
+	e2e := decision.Interval{Value: 300, Low: 270, High: 330}
+	fmt.Println(e2e.Below(400), e2e.Below(310), e2e.Below(250))
+	// Output: yes unknown no
+}

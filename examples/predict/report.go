@@ -1,0 +1,299 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"text/tabwriter"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// report is what the command prints; its JSON is the command's.
+type report struct {
+	Method     decision.Method           `json:"method"`
+	Predictor  summary                   `json:"predictor"`
+	Rows       []row                     `json:"rows"`
+	Errors     errorTable                `json:"errors"`
+	Splits     map[string]errorTable     `json:"splits,omitempty"`
+	Parameters []decision.NamedParameter `json:"parameters"`
+}
+
+type summary struct {
+	GPU    string   `json:"gpu"`
+	Driver string   `json:"driver,omitempty"`
+	Models []string `json:"models,omitempty"`
+}
+
+type row struct {
+	Index      int                          `json:"index"`
+	Mechanism  sharing.Mechanism            `json:"mechanism"`
+	Case       string                       `json:"case"`
+	Server     decision.Server              `json:"server"`
+	Load       decision.Load                `json:"load"`
+	Basis      *sharing.Basis               `json:"basis,omitempty"`
+	Predicted  map[string]decision.Interval `json:"predicted,omitempty"`
+	Actual     map[string]float64           `json:"actual,omitempty"`
+	Slowdown   *decision.Interval           `json:"slowdown,omitempty"`
+	Turns      int                          `json:"turns,omitempty"`
+	OtherTurns int                          `json:"other_turns,omitempty"`
+	Notes      []string                     `json:"notes,omitempty"`
+	Unknown    string                       `json:"unknown,omitempty"` // why there is no prediction
+}
+
+// errorTable holds errors by mechanism and metric.
+type errorTable map[string]map[string]errorCell
+
+// errorCell holds absolute errors in percent.
+type errorCell struct {
+	Rows      int                  `json:"rows"`
+	Mean      float64              `json:"mean"`
+	P50       float64              `json:"p50"`
+	P95       float64              `json:"p95"`
+	Coverage  *float64             `json:"coverage,omitempty"` // of the 90% intervals, in percent
+	Width     *float64             `json:"width,omitempty"`    // their mean width, in percent of the value
+	Baselines map[string]errorCell `json:"baselines,omitempty"`
+}
+
+func (o *options) report(p *decision.Predictor, others *decision.Profiles) (*report, error) {
+	rows, err := o.readRows(o.data)
+	if err != nil {
+		return nil, err
+	}
+	measured, err := p.PredictRows(o.method, rows, others)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.data, err)
+	}
+	rep := &report{Method: o.method, Predictor: summary{p.GPU, p.Driver, p.Models}, Parameters: p.Parameters.List(), Rows: []row{}}
+	compared := false
+	for _, m := range measured {
+		r := rowOf(m)
+		compared = compared || len(r.Actual) > 0
+		rep.Rows = append(rep.Rows, r)
+	}
+	if rep.Errors, err = tableOf(decision.ErrorsOf(measured), rows); err != nil {
+		return nil, err
+	}
+	if !o.splits || !compared {
+		return rep, nil
+	}
+	rep.Splits = map[string]errorTable{}
+	for _, split := range []decision.Split{decision.LeaveOneCaseOut, decision.LeaveOneModelOut} {
+		held, err := decision.NewPredictor().CrossValidate(o.method, split, rows)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", o.data, err)
+		}
+		if rep.Splits[split.String()], err = tableOf(decision.ErrorsOf(held), nil); err != nil {
+			return nil, err
+		}
+	}
+	return rep, nil
+}
+
+func rowOf(m decision.Measured) row {
+	r := row{Index: m.Index, Mechanism: m.Row.Mechanism, Case: m.Row.Case, Server: m.Row.Server, Load: m.Row.Load}
+	for _, metric := range decision.Metrics() {
+		if v, ok := m.Row.Metric(metric); ok {
+			if r.Actual == nil {
+				r.Actual = map[string]float64{}
+			}
+			r.Actual[metric.String()] = v
+		}
+	}
+	if m.Err != nil {
+		r.Unknown = m.Err.Error()
+		return r
+	}
+	p := m.Prediction
+	r.Predicted, r.Basis, r.Slowdown = map[string]decision.Interval{}, &p.Basis, &decision.Interval{}
+	*r.Slowdown = rounded(p.Slowdown)
+	r.Turns, r.OtherTurns, r.Notes = p.Turns, p.OtherTurns, p.Notes
+	for _, metric := range decision.Metrics() {
+		if v, ok := p.Get(metric); ok {
+			r.Predicted[metric.String()] = rounded(v)
+		}
+	}
+	return r
+}
+
+// rounded keeps five figures: more would pretend, and differ between machines.
+func rounded(v decision.Interval) decision.Interval {
+	return decision.Interval{Value: figures(v.Value), Low: figures(v.Low), High: figures(v.High)}
+}
+
+func figures(v float64) float64 {
+	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return v
+	}
+	scale := math.Pow(10, 4-math.Floor(math.Log10(math.Abs(v))))
+	return math.Round(v*scale) / scale
+}
+
+// tableOf puts summaries into a table, with the baselines beside them when rows
+// are given.
+func tableOf(es []decision.ErrorSummary, rows decision.Rows) (errorTable, error) {
+	t := errorTable{}
+	for _, e := range es {
+		if t[e.Mechanism.String()] == nil {
+			t[e.Mechanism.String()] = map[string]errorCell{}
+		}
+		t[e.Mechanism.String()][e.Metric.String()] = cellOf(e)
+	}
+	if rows == nil {
+		return t, nil
+	}
+	for _, b := range decision.Baselines() {
+		es, err := decision.BaselineErrors(b, rows)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range es {
+			c, ok := t[e.Mechanism.String()][e.Metric.String()]
+			if !ok {
+				continue
+			}
+			if c.Baselines == nil {
+				c.Baselines = map[string]errorCell{}
+			}
+			c.Baselines[b.String()] = cellOf(e)
+			t[e.Mechanism.String()][e.Metric.String()] = c
+		}
+	}
+	return t, nil
+}
+
+func cellOf(e decision.ErrorSummary) errorCell {
+	percent := func(f float64) float64 { return math.Round(f*1e4) / 100 }
+	c := errorCell{Rows: e.Rows, Mean: percent(e.MeanFraction), P50: percent(e.P50Fraction), P95: percent(e.P95Fraction)}
+	if e.CoverageFraction != nil {
+		coverage, width := percent(*e.CoverageFraction), percent(*e.WidthFraction)
+		c.Coverage, c.Width = &coverage, &width
+	}
+	return c
+}
+
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+func (rep *report) write(out io.Writer) error {
+	w := &bytes.Buffer{}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "MECHANISM\tCASE\tTENANT\tTPOT P50\t90%\tMEASURED\tERROR\tE2E P99\tMEASURED\tTOKENS/S\tMEASURED\tSLOWDOWN")
+	var notes []string
+	for _, r := range rep.Rows {
+		tenant := fmt.Sprintf("%s, %s", nameOf(r.Server), r.Load)
+		if r.Unknown != "" {
+			fmt.Fprintf(tw, "%s\t%s\t%s\tunknown\t\t%s\t\t\t\t\t\t\n", r.Mechanism, r.Case, tenant, actual(r, decision.TPOTP50, "%.2fms"))
+			notes = append(notes, fmt.Sprintf("%s: %s", r.Case, r.Unknown))
+			continue
+		}
+		tpot := r.Predicted[decision.TPOTP50.String()]
+		miss := "-"
+		if a, ok := r.Actual[decision.TPOTP50.String()]; ok {
+			miss = fmt.Sprintf("%+.1f%%", 100*(tpot.Value/a-1))
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%.2fms\t%.2f-%.2f\t%s\t%s\t%.0fms\t%s\t%.0f\t%s\t%.2fx\n", r.Mechanism, r.Case, tenant,
+			tpot.Value, tpot.Low, tpot.High, actual(r, decision.TPOTP50, "%.2fms"), miss,
+			r.Predicted[decision.E2EP99.String()].Value, actual(r, decision.E2EP99, "%.0fms"),
+			r.Predicted[decision.TokensPerSecond.String()].Value, actual(r, decision.TokensPerSecond, "%.0f"), r.Slowdown.Value)
+		for _, n := range r.Notes {
+			notes = append(notes, fmt.Sprintf("%s, %s: %s", r.Case, nameOf(r.Server), n))
+		}
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	for i, n := range notes {
+		if i == 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintf(w, "note: %s\n", n)
+	}
+	writeErrors(w, "Errors of these predictions", rep.Errors)
+	for _, split := range []decision.Split{decision.LeaveOneCaseOut, decision.LeaveOneModelOut} {
+		if t, ok := rep.Splits[split.String()]; ok {
+			writeErrors(w, "Errors, "+split.String(), t)
+		}
+	}
+	_, err := w.WriteTo(out)
+	return err
+}
+
+func nameOf(s decision.Server) string {
+	name := s.Model()
+	if name == "" {
+		name = s.Key()
+	}
+	if p := s.SMPercent(); p < 100 {
+		name += fmt.Sprintf("@%g%%", p)
+	}
+	return name
+}
+
+func actual(r row, m decision.Metric, format string) string {
+	v, ok := r.Actual[m.String()]
+	if !ok {
+		return "-"
+	}
+	return fmt.Sprintf(format, v)
+}
+
+// writeErrors prints a table of errors in percent, mean / p95.
+func writeErrors(w io.Writer, title string, t errorTable) {
+	if len(t) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\n%s (absolute, percent)\n", title)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	header := "MECHANISM\tMETRIC\tROWS\tMEAN\tP50\tP95\tCOVERAGE\tWIDTH"
+	baselines := false
+	for _, cells := range t {
+		for _, c := range cells {
+			baselines = baselines || c.Baselines != nil
+		}
+	}
+	if baselines {
+		header += "\tN TIMES\tFLAT 1.75\tSHARING BY GPU BUSY\tBY ENGINE BUSY"
+	}
+	fmt.Fprintln(tw, header)
+	for _, m := range []sharing.Mechanism{sharing.TimeSlicing, sharing.MPS} {
+		for _, metric := range decision.Metrics() {
+			c, ok := t[m.String()][metric.String()]
+			if !ok {
+				continue
+			}
+			fmt.Fprintf(tw, "%s\t%s\t%d\t%.1f\t%.1f\t%.1f\t%.0f\t%.0f", m, metric, c.Rows, c.Mean, c.P50, c.P95, *c.Coverage, *c.Width)
+			if baselines {
+				for _, b := range decision.Baselines() {
+					if v, ok := c.Baselines[b.String()]; ok {
+						fmt.Fprintf(tw, "\t%.1f / %.1f", v.Mean, v.P95)
+					} else {
+						fmt.Fprint(tw, "\t-")
+					}
+				}
+			}
+			fmt.Fprintln(tw)
+		}
+	}
+	_ = tw.Flush() // into a buffer
+}
+
+func writeParameters(out io.Writer, p *decision.Predictor) error {
+	w := &bytes.Buffer{}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "PARAMETER\tVALUE\tUNIT\tPLAUSIBLE\tBASIS\tFROM")
+	for _, n := range p.Parameters.List() {
+		fmt.Fprintf(tw, "%s\t%.4g\t%s\t%g to %g\t%s\t%s\n", n.Name, n.Value, n.Unit, n.Low, n.High, n.Basis, n.Source)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	_, err := w.WriteTo(out)
+	return err
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/internal/atomicfile"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+const usage = `predict predicts co-location from what workloads do alone.
+
+  predict -data rows.json                       predict with the built-in constants, and compare
+  predict -data rows.json -fit other.json       calibrate on other measurements first
+  predict -fit a.json -fit b.json -save p.json  calibrate and keep the predictor
+  predict -data rows.json -use p.json -json     use a kept one
+
+A file is a list of rows {mechanism, case, load, server, tenants, tokens_per_s,
+ttft_ms, tpot_ms, itl_ms, e2e_ms, gpm, ...}. Rows with one tenant are profiles;
+all others are predicted from their server and load alone, and compared with
+their outcome where the file holds it. Errors are absolute, in percent.
+
+Flags:
+`
+
+// options are the command's flags.
+type options struct {
+	data, use, save string
+	fit             files
+	json            bool
+	splits          bool
+	turnsOnly       bool
+	method          decision.Method
+}
+
+type files []string
+
+func (f *files) String() string     { return strings.Join(*f, ", ") }
+func (f *files) Set(s string) error { *f = append(*f, s); return nil }
+
+// run is the command: 0 is success, 1 a failure, 2 bad input.
+func run(args []string, stdout, stderr io.Writer) int {
+	fs := flag.NewFlagSet("predict", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.Usage = func() {
+		fmt.Fprint(fs.Output(), usage)
+		fs.PrintDefaults()
+	}
+	var o options
+	fs.StringVar(&o.data, "data", "", "`file` of rows to predict")
+	fs.Var(&o.fit, "fit", "calibrate on the measured rows of `file`; may be repeated")
+	fs.StringVar(&o.use, "use", "", "start from the predictor in `file`")
+	fs.StringVar(&o.save, "save", "", "write the predictor to `file`")
+	fs.BoolVar(&o.json, "json", false, "print JSON")
+	fs.BoolVar(&o.splits, "splits", true, "also predict the measured rows of -data with predictors calibrated on its other cases, and on its other models")
+	fs.BoolVar(&o.turnsOnly, "time-slicing-profiles", false, "leave profiles under MPS out, and predict MPS from those without")
+	fs.TextVar(&o.method, "method", decision.Simulated, "simulated or closed-form")
+	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
+		return 2
+	}
+	fail := func(code int, err error) int {
+		fmt.Fprintf(stderr, "predict: %v\n", err)
+		return code
+	}
+	switch {
+	case fs.NArg() > 0:
+		return fail(2, fmt.Errorf("unknown argument %q; a file of rows is given with -data", fs.Arg(0)))
+	case o.data == "" && (o.save == "" || len(o.fit) == 0):
+		return fail(2, errors.New("nothing to do: give -data, or -fit and -save"))
+	}
+	predictor, others, err := o.predictor()
+	if err != nil {
+		return fail(2, err)
+	}
+	var rep *report
+	if o.data != "" {
+		if rep, err = o.report(predictor, others); err != nil {
+			return fail(2, err)
+		}
+	}
+	if o.save != "" {
+		if err := atomicfile.WriteFunc(o.save, 0o644, func(w io.Writer) error { return writeJSON(w, predictor) }); err != nil {
+			return fail(1, err)
+		}
+	}
+	switch {
+	case rep == nil:
+		err = writeParameters(stdout, predictor)
+	case o.json:
+		err = writeJSON(stdout, rep)
+	default:
+		err = rep.write(stdout)
+	}
+	if err != nil {
+		return fail(1, err)
+	}
+	return 0
+}
+
+// predictor returns the predictor to use, and the profiles in the files that it
+// was calibrated on.
+func (o *options) predictor() (*decision.Predictor, *decision.Profiles, error) {
+	p := decision.NewPredictor()
+	if o.use != "" {
+		data, err := os.ReadFile(o.use)
+		if err != nil {
+			return nil, nil, err
+		}
+		kept, err := decision.ParsePredictor(data)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", o.use, err)
+		}
+		p = *kept
+	}
+	var others decision.Profiles
+	if len(o.fit) == 0 {
+		return &p, &others, nil
+	}
+	var measured []decision.Rows
+	for _, name := range o.fit {
+		rows, err := o.readRows(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		profiles, err := rows.Profiles()
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if err := others.Add(profiles...); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", name, err)
+		}
+		measured = append(measured, rows)
+	}
+	fitted, err := p.Fit(o.method, measured...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", o.fit.String(), err)
+	}
+	return fitted, &others, nil
+}
+
+func (o *options) readRows(name string) (decision.Rows, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := decision.ParseRows(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if !o.turnsOnly {
+		return rows, nil
+	}
+	kept := rows[:0]
+	for _, r := range rows {
+		if r.Tenants > 1 || r.Mechanism != sharing.MPS {
+			kept = append(kept, r)
+		}
+	}
+	return kept, nil
+}

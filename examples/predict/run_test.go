@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/internal/golden"
+)
+
+const (
+	h200   = "testdata/h200-colocation.json"
+	capped = "testdata/h200-colocation-sm-percent.json"
+)
+
+func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestGolden(t *testing.T) {
+	for name, args := range map[string][]string{
+		"h200.txt":    {"-data", h200, "-method", "closed-form"},
+		"capped.txt":  {"-data", capped, "-fit", h200, "-method", "closed-form"},
+		"capped.json": {"-data", capped, "-method", "closed-form", "-json", "-splits=false"},
+		"turns.txt":   {"-data", h200, "-method", "closed-form", "-time-slicing-profiles", "-splits=false"},
+	} {
+		code, out, errs := call(t, args...)
+		if code != 0 || errs != "" {
+			t.Fatalf("%s: exit %d, %s", name, code, errs)
+		}
+		golden.Check(t, filepath.Join("testdata", "golden", name), []byte(out))
+	}
+}
+
+// TestContract reads the JSON as a script would.
+func TestContract(t *testing.T) {
+	code, out, errs := call(t, "-data", h200, "-json", "-splits=false")
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	var got struct {
+		Rows []struct {
+			Mechanism, Case string
+			Server          map[string]any
+			Load            map[string]any
+			Predicted       map[string]struct{ Value, Low, High float64 }
+			Actual          map[string]float64
+		}
+		Errors map[string]map[string]struct {
+			Mean, P50, P95 float64
+			Baselines      map[string]struct{ Mean float64 }
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Rows) != 78 {
+		t.Errorf("%d rows", len(got.Rows))
+	}
+	metrics := []string{"tpot_ms_p50", "tpot_ms_p99", "ttft_ms_p50", "ttft_ms_p99", "e2e_ms_p50", "e2e_ms_p90", "e2e_ms_p99", "tokens_per_s"}
+	for _, r := range got.Rows {
+		for _, m := range metrics {
+			p, ok := r.Predicted[m]
+			if !ok || !(p.Low < p.Value && p.Value < p.High) || r.Actual[m] <= 0 {
+				t.Errorf("%s, %s: %+v, actual %v", r.Case, m, p, r.Actual[m])
+			}
+		}
+		if r.Mechanism == "" || r.Server["model"] == nil || r.Load["prompt"] == nil {
+			t.Errorf("%+v does not say what it is about", r)
+		}
+	}
+	for _, mechanism := range []string{"time-slicing", "mps"} {
+		for _, m := range metrics {
+			e := got.Errors[mechanism][m]
+			if !(e.Mean > 0 && e.P50 <= e.P95) || len(e.Baselines) != 4 {
+				t.Errorf("%s %s: %+v", mechanism, m, e)
+			}
+			if b := e.Baselines["processor-sharing-graphics-util"].Mean; b <= e.Mean {
+				t.Errorf("%s %s: a rule of thumb errs by %.1f%%, the prediction by %.1f%%", mechanism, m, b, e.Mean)
+			}
+		}
+	}
+}
+
+// TestSaveAndUse: a kept predictor predicts what it predicted before it was
+// kept.
+func TestSaveAndUse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "p.json")
+	code, out, errs := call(t, "-fit", h200, "-fit", capped, "-save", path, "-method", "closed-form")
+	if code != 0 || !strings.Contains(out, "queue_share") || !strings.Contains(out, "fitted") {
+		t.Fatalf("exit %d: %s%s", code, out, errs)
+	}
+	code, direct, errs := call(t, "-data", h200, "-fit", h200, "-fit", capped, "-method", "closed-form", "-json", "-splits=false")
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	code, kept, errs := call(t, "-data", h200, "-use", path, "-method", "closed-form", "-json", "-splits=false")
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	if direct != kept {
+		t.Error("the kept predictor predicts otherwise")
+	}
+}
+
+// TestBlindData: outcomes may be absent.
+func TestBlindData(t *testing.T) {
+	b, err := os.ReadFile(h200)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []map[string]any
+	if err := json.Unmarshal(b, &rows); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		if r["tenants"].(float64) > 1 {
+			for k := range r {
+				switch k {
+				case "mechanism", "case", "load", "server", "tenants":
+				case "gpu", "ttft_ms": // null and absent are the same
+					r[k] = nil
+				default:
+					delete(r, k)
+				}
+			}
+		}
+	}
+	if b, err = json.Marshal(rows); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "blind.json")
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := call(t, "-data", path, "-method", "closed-form")
+	if code != 0 || strings.Contains(out, "Errors") || !strings.Contains(out, "pair 8b c4+1b c4") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, c := range []struct {
+		name string
+		args []string
+		want []string
+	}{
+		{"nothing", nil, []string{"nothing to do"}},
+		{"only fit", []string{"-fit", h200}, []string{"nothing to do"}},
+		{"argument", []string{h200}, []string{"unknown argument"}},
+		{"flag", []string{"-dta", h200}, []string{"not defined: -dta"}},
+		{"method", []string{"-data", h200, "-method", "guess"}, []string{"guess"}},
+		{"no file", []string{"-data", "nowhere.json"}, []string{"nowhere.json"}},
+		{"empty", []string{"-data", write("empty", "")}, []string{"empty"}},
+		{"no rows", []string{"-data", write("none", "[]")}, []string{"there are no rows"}},
+		{"problems", []string{"-data", write("bad", `[{"mechanism":"mps","case":"x","load":{"server":0,"prompt":0,"output":8},"server":{},"tenants":2}]`)},
+			[]string{"[0].load: asks for nothing", "[0].load.prompt", "[0].server", "has 2 tenants and 1 rows"}},
+		{"predictor", []string{"-data", h200, "-use", write("p", `{"version":1}`)}, []string{"gpu_name", "parameters", "is missing"}},
+		{"nothing to fit", []string{"-save", filepath.Join(dir, "s"), "-fit", write("solo", soloOnly)}, []string{"no measured co-located row"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, out, errs := call(t, c.args...)
+			if code != 2 || out != "" {
+				t.Errorf("exit %d, printed %q", code, out)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(errs, want) {
+					t.Errorf("%q does not say %q", errs, want)
+				}
+			}
+		})
+	}
+}
+
+const soloOnly = `[{"mechanism":"time-slicing","case":"s","load":{"server":0,"concurrency":1,"prompt":1,"output":8},"server":{"model":"x"},"tenants":1,
+"tokens_per_s":100,"tpot_ms":{"p50":1},"itl_ms":{"p50":1},"e2e_ms":{"p50":9}}]`
+
+func TestHelp(t *testing.T) {
+	code, out, errs := call(t, "-h")
+	if code != 0 || out != "" || !strings.Contains(errs, "-fit") || !strings.Contains(errs, "profiles") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+}
