@@ -2,7 +2,7 @@ package main
 
 import (
 	"errors"
-	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
@@ -21,8 +21,16 @@ type workloadVerdict struct {
 	Workload string `json:"workload"`
 	Before   answer `json:"without_evidence"`
 	After    answer `json:"with_evidence"`
-	// New are the reasons that the evidence brought, by mechanism.
-	New []string `json:"new_reasons,omitempty"`
+	// New are the reasons that the evidence brought.
+	New []reason `json:"new_reasons,omitempty"`
+}
+
+// reason is a gate's word on a mechanism for a workload.
+type reason struct {
+	Mechanism sharing.Mechanism `json:"mechanism"`
+	Verdict   decision.Verdict  `json:"verdict"`
+	Code      string            `json:"code"`
+	Message   string            `json:"message"`
 }
 
 type answer struct {
@@ -72,11 +80,9 @@ var errNoMemory = errors.New("say with servers[].memory what each server takes, 
 // evidence, what the runs alone showed.
 func (f *flow) fleet(gpu string, evidence bool) (*decision.Fleet, error) {
 	pool := decision.Pool{Name: "gpu", GPU: gpu, Count: len(f.plan.Servers), PricePerGPUHour: f.plan.Decision.Price}
-	if evidence {
-		if _, driver := f.site.gpu(); driver != "" {
-			if err := pool.Driver.UnmarshalText([]byte(driver)); err != nil {
-				return nil, err
-			}
+	if _, driver := f.site.gpu(); driver != "" {
+		if err := pool.Driver.UnmarshalText([]byte(driver)); err != nil {
+			return nil, err
 		}
 	}
 	fleet := &decision.Fleet{Version: "v1", Pools: []decision.Pool{pool}}
@@ -138,22 +144,20 @@ func answerOf(d *decision.Decision) answer {
 }
 
 // newReasons lists the reasons of after's candidates that before's have not.
-func newReasons(before, after *decision.Decision) []string {
-	had := map[string]bool{}
-	text := func(c *decision.Candidate, r decision.ReasonText) string {
-		return fmt.Sprintf("%s: %s: %s", c.Mechanism, r.Verdict, r.Message)
+func newReasons(before, after *decision.Decision) []reason {
+	had := map[reason]bool{}
+	for _, r := range reasonsOf(before) {
+		had[r] = true
 	}
-	for i := range before.Candidates {
-		for _, r := range before.Candidates[i].Reasons {
-			had[text(&before.Candidates[i], r)] = true
-		}
-	}
-	var out []string
-	for i := range after.Candidates {
-		for _, r := range after.Candidates[i].Reasons {
-			if t := text(&after.Candidates[i], r); !had[t] {
-				out = append(out, t)
-			}
+	return slices.DeleteFunc(reasonsOf(after), func(r reason) bool { return had[r] })
+}
+
+func reasonsOf(d *decision.Decision) []reason {
+	var out []reason
+	for i := range d.Candidates {
+		c := &d.Candidates[i]
+		for _, r := range c.Reasons {
+			out = append(out, reason{c.Mechanism, r.Verdict, r.Code, r.Message})
 		}
 	}
 	return out

@@ -221,11 +221,10 @@ func (g *group) environ(ctx context.Context, p *serverPlan) ([]string, error) {
 			limit = sharing.Bytes(p.Percent/100*float64(g.machine.total)) / sharing.MiB * sharing.MiB
 		}
 		if limit > 0 {
-			devices, err := c.Devices(ctx, 0)
-			if err != nil && !errors.Is(err, mps.ErrUnknownCommand) {
+			var err error
+			if e.GPUs, err = g.clientGPUs(ctx); err != nil {
 				return nil, err
 			}
-			e.GPUs = gpusOf(devices)
 			e.PinnedMemLimits = []mps.DeviceLimit{{Device: "0", Limit: limit}}
 		} else {
 			g.notes = append(g.notes, fmt.Sprintf("server %s has no memory limit: neither the plan nor the GPU says how much", p.Name))
@@ -234,8 +233,13 @@ func (g *group) environ(ctx context.Context, p *serverPlan) ([]string, error) {
 	return e.Environ(os.Environ())
 }
 
-// gpusOf lists the devices that new clients see.
-func gpusOf(devices []mps.ServerDevices) []mps.GPU {
+// clientGPUs lists the devices that clients will see: the daemon serves one GPU
+// where it is known which, else whatever it says.
+func (g *group) clientGPUs(ctx context.Context) ([]mps.GPU, error) {
+	if m := g.machine; m.device.UUID != "" {
+		return []mps.GPU{{UUID: m.device.UUID, Memory: m.total}}, nil
+	}
+	devices, err := g.daemon.Client().Devices(ctx, 0)
 	var out []mps.GPU
 	for _, s := range devices {
 		if s.Server == 0 {
@@ -244,7 +248,7 @@ func gpusOf(devices []mps.ServerDevices) []mps.GPU {
 			}
 		}
 	}
-	return out
+	return out, err
 }
 
 // errNotMPS says that fewer processes are clients than servers were started.

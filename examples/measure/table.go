@@ -22,7 +22,7 @@ func (f *flow) print(w io.Writer) error {
 			return err
 		}
 	} else {
-		f.report.write(&b, f.plan)
+		f.report.write(&b, f.plan.Modes)
 	}
 	_, err := w.Write(b.Bytes())
 	return err
@@ -34,7 +34,7 @@ var tableMetrics = []struct {
 	head string
 }{{decision.TPOTP50, "TPOT p50 ms"}, {decision.TTFTP50, "TTFT p50 ms"}, {decision.E2EP50, "E2E p50 ms"}, {decision.TokensPerSecond, "tokens/s"}}
 
-func (rep *report) write(b *bytes.Buffer, p *plan) {
+func (rep *report) write(b *bytes.Buffer, modes []mode) {
 	if rep.Basis == sharing.BasisSimulated {
 		fmt.Fprintf(b, "SIMULATED: every figure below is of embedded servers on a simulated GPU and of no real one.\n\n")
 	} else {
@@ -44,7 +44,7 @@ func (rep *report) write(b *bytes.Buffer, p *plan) {
 		fmt.Fprintf(b, "NOT COMPLETE: %s\n\n", strings.ReplaceAll(rep.Problem, "\n", "; "))
 	}
 	rep.writeAlone(b)
-	for _, m := range p.Modes {
+	for _, m := range modes {
 		rep.writeBeside(b, m)
 	}
 	rep.writeAgreement(b)
@@ -183,11 +183,14 @@ func (rep *report) writeDecision(b *bytes.Buffer) {
 		fmt.Fprintf(b, "No decision: %s\n\n", d.Problem)
 		return
 	}
-	fmt.Fprintf(b, "Decision on %s, without and with the runs alone as evidence\n", d.GPU)
+	fmt.Fprintf(b, "Decision on %s, without and with the runs alone as evidence; report.json has every reason\n", d.GPU)
 	for _, w := range d.Workload {
 		fmt.Fprintf(b, "  %s: %s -> %s\n", w.Workload, w.Before, w.After)
 		for _, r := range w.New {
-			fmt.Fprintf(b, "    %s\n", r)
+			// Of the mechanisms that were measured, and of those chosen.
+			if shown := r.Mechanism == sharing.TimeSlicing || r.Mechanism == sharing.MPS || r.Mechanism == w.Before.Mechanism || r.Mechanism == w.After.Mechanism; shown && r.Verdict != decision.Pass {
+				fmt.Fprintf(b, "    %s: %s: %s\n", r.Mechanism, r.Verdict, r.Message)
+			}
 		}
 	}
 	fmt.Fprintln(b)
