@@ -53,7 +53,7 @@ func fleetTraps(ds []Decision) []TrapHit {
 		if len(names) > 1 {
 			list = fmt.Sprintf("%s and %d more", names[0], len(names)-1)
 		}
-		hits = append(hits, TrapHit{ID: id, Severity: severity[id], Message: fmt.Sprintf("%s: %s", list, t.Statement)})
+		hits = append(hits, TrapHit{ID: id, Severity: severity[id], Message: fmt.Sprintf("%s: “%s” In truth: %s", list, t.Statement, t.Truth)})
 	}
 	sortHits(hits)
 	return hits
@@ -76,6 +76,10 @@ func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
 			d.Isolation = append(d.Isolation, AxisLevel{p.Axis, p.Level, p.Text, p.Source})
 		}
 		d.NotChosen = notChosen(d.Candidates)
+	}
+	if e := pl.evidence; e != nil && e.solos[w] != nil {
+		d.Predicted = e.predicted[w]
+		d.BreakEven = e.breakEven(w)
 	}
 	d.Traps = pl.scene(w, share.fullest).traps()
 	if c == nil || !pl.pools[c.pool].priced {
@@ -243,8 +247,8 @@ func (pl *planner) annotate(w, p int, s *Scored) {
 	if need := pl.full[w][key]; need > 0 && s.Verdict == Pass {
 		s.add(Reject, CodePoolFull, int64(need), int64(pl.pools[p].pool.Count))
 	}
-	if code := pl.banned[key]; code != CodeNone {
-		s.add(Reject, code, 0, 0)
+	if r := pl.banned[key]; r.Code != CodeNone {
+		s.add(r.Verdict, r.Code, r.A, r.B)
 	}
 }
 
@@ -252,6 +256,9 @@ func (pl *planner) words(w, p int, s *Scored) Candidate {
 	cw, cp := pl.workloads[w], pl.pools[p]
 	c := Candidate{Pool: cp.pool.Name, Mechanism: s.Mechanism, Profile: cp.Profile(s), Verdict: s.Verdict, Chosen: pl.took(w, p, s.Mechanism),
 		Tenants: s.Tenants, Reasons: make([]ReasonText, 0, max(1, int(s.n)))}
+	if c.Chosen {
+		c.Tenants = pl.chosen[w].tenants // a prediction may have allowed fewer
+	}
 	if s.Verdict != Reject {
 		c.Score, c.Preference = round(s.Score, 2), round(s.Score+pl.bonus[w][p], 2)
 		c.Parts = make([]ScorePart, 0, CriterionCount)

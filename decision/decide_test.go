@@ -439,3 +439,17 @@ func TestMigration(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 }
+
+// TestEvidenceNeedsItsProfile: a workload that names a profile which is not
+// there is an error that names it, not a guess.
+func TestEvidenceNeedsItsProfile(t *testing.T) {
+	w := online
+	w.Profile = &ProfileRef{Server: Server{"model": "9b"}, Load: Load{Concurrency: 4, Prompt: 128, Output: 64}}
+	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H200", Count: 4}}, Workloads: []Workload{w}}
+	if _, err := Decide(f, Options{Profiles: &Profiles{}}); err == nil || !strings.Contains(err.Error(), `workload "w"`) {
+		t.Errorf("err = %v", err)
+	}
+	if _, err := Decide(f, Options{}); err != nil {
+		t.Errorf("without profiles the reference is not used: %v", err)
+	}
+}

@@ -381,6 +381,10 @@ func gateSLO(w *CompiledWorkload, p *CompiledPool, t *trait, c *Scored) {
 		s := &p.profiles[c.profile]
 		high *= s.inverse
 	}
+	if w.evidenced && (c.Mechanism == sharing.TimeSlicing || c.Mechanism == sharing.MPS) {
+		c.add(Pass, CodeSLOPredicted, int64(c.Tenants), 0)
+		return
+	}
 	unmeasured, bounded := false, true
 	for i := range w.slo {
 		if w.slo[i] == 0 {

@@ -76,6 +76,7 @@ type Workload struct {
 	Isolation Isolation `yaml:"isolation"`
 	Pool      string    `yaml:"pool"` // pin
 
+	Profile *ProfileRef       `yaml:"profile"` // the measured workload that it is; see Options.Profiles
 	Request *Request          `yaml:"request"` // what its team asked for, or has now
 	Env     map[string]string `yaml:"env"`     // environment that its containers set
 	UID     *int              `yaml:"uid"`     // user id its processes run under

@@ -54,6 +54,9 @@ const (
 	CodeSLOUnmeasured
 	CodePoolFull
 	CodeFraction
+	CodeSLOPredicted
+	CodeSLOPredictedMiss
+	CodeSLOPredictedOpen
 	codeCount
 )
 
@@ -220,6 +223,13 @@ var reasons = [codeCount]wording{
 		return fmt.Sprintf("a memory fraction of %.2f leaves %s of %s to %s, which needs %s: the written configuration raises it to %.2f",
 			*w.workload.Framework.MemoryFraction, sharing.Bytes(*w.workload.Framework.MemoryFraction*float64(r.B)), sharing.Bytes(r.B), w.workload.Framework.Name,
 			sharing.Bytes(r.A), math.Ceil(100*float64(r.A)/float64(r.B))/100)
+	}},
+	CodeSLOPredicted: {"slo-predicted", "INTERFERENCE", fixed("its objectives are judged by a prediction from its measured profile beside the neighbours it is given")},
+	CodeSLOPredictedMiss: {"slo-predicted-miss", "INTERFERENCE", func(r Reason, w *CompiledWorkload, _ *CompiledPool) string {
+		return fmt.Sprintf("even with one neighbour %s is predicted above its limit of %.4g ms (90%% interval up to %.4g ms)", sloName(r.A), w.slo[r.A]*1e3, float64(r.B)/1e3)
+	}},
+	CodeSLOPredictedOpen: {"slo-predicted-open", "INTERFERENCE", func(r Reason, w *CompiledWorkload, _ *CompiledPool) string {
+		return fmt.Sprintf("with one neighbour the 90%% interval of %s reaches to %.4g ms and holds the limit of %.4g ms: measure the pair to settle it", sloName(r.A), float64(r.B)/1e3, w.slo[r.A]*1e3)
 	}},
 	CodePoolFull: {"pool-full", "F4", func(r Reason, _ *CompiledWorkload, p *CompiledPool) string {
 		return fmt.Sprintf("pool %s has %d GPUs and would need %d", p.pool.Name, r.B, r.A)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 )
 
 // ErrPrompt says that a prompt cannot be sent as it is.
@@ -28,6 +29,11 @@ func requestBody(t *Tenant, p *Prompt) ([]byte, error) {
 		}
 		b, err = appendField(b, name, v)
 	}
+	addRaw := func(name, value string) {
+		if _, overridden := fields[name]; !overridden && err == nil {
+			b = append(appendKey(b, name), value...)
+		}
+	}
 	b = append(b, '{')
 	if t.Model != "" {
 		add("model", t.Model)
@@ -43,15 +49,15 @@ func requestBody(t *Tenant, p *Prompt) ([]byte, error) {
 		add("prompt", p.Text)
 	}
 	if n := cmp.Or(p.MaxTokens, t.MaxTokens); n > 0 {
-		add("max_tokens", n)
+		addRaw("max_tokens", strconv.Itoa(n))
 	}
 	if !t.NonStreaming {
-		add("stream", true)
+		addRaw("stream", "true")
 		switch t.Usage {
 		case UsageFinal:
-			add("stream_options", map[string]bool{"include_usage": true})
+			addRaw("stream_options", `{"include_usage":true}`)
 		case UsageContinuous:
-			add("stream_options", map[string]bool{"include_usage": true, "continuous_usage_stats": true})
+			addRaw("stream_options", `{"include_usage":true,"continuous_usage_stats":true}`)
 		case UsageNone:
 		}
 	}
@@ -71,12 +77,12 @@ func appendField(b []byte, name string, v any) ([]byte, error) {
 	if err != nil {
 		return b, fmt.Errorf("field %q: %w", name, err)
 	}
+	return append(appendKey(b, name), value...), nil
+}
+
+func appendKey(b []byte, name string) []byte {
 	if b[len(b)-1] != '{' {
 		b = append(b, ',')
 	}
-	key, err := json.Marshal(name)
-	if err != nil {
-		return b, err
-	}
-	return append(append(append(b, key...), ':'), value...), nil
+	return append(appendString(b, name), ':')
 }

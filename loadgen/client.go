@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
@@ -155,7 +154,8 @@ func (a *attempt) answer(ctx context.Context, resp *http.Response) {
 		a.refused(ctx, resp)
 		return
 	}
-	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	media = strings.ToLower(strings.TrimSpace(media))
 	if media == "text/html" {
 		a.fail(ctx, Malformed, fmt.Errorf("%w: HTML: %s", errMalformed, peek(resp.Body)))
 		return

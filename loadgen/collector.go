@@ -25,7 +25,8 @@ type collector struct {
 	reads        int64
 	merged       int64
 	clamped      int64
-	stamps       map[string]int64
+	kernelReads  int64 // reads with the kernel's time, and with the client's own
+	userReads    int64
 	timeline     timeline
 }
 
@@ -45,8 +46,7 @@ type sourceFigures struct {
 
 func newCollector(from, to, start int64, slo SLO) *collector {
 	c := &collector{
-		from: from, to: to, slo: slo, counts: map[Class]int64{}, stamps: map[string]int64{},
-		timeline: timeline{start: start},
+		from: from, to: to, slo: slo, counts: map[Class]int64{}, timeline: timeline{start: start},
 	}
 	for i := range c.metrics {
 		if Metric(i) == ChunkGap || Metric(i) == ReadLag {
@@ -101,9 +101,8 @@ func (c *collector) ended(r *Record, s *stream, l lags, tenant *Tenant) {
 		c.reads += int64(s.reads)
 		c.merged += int64(s.merged)
 		c.clamped += int64(s.stamps.clamped)
-		if r.StampSource != "" {
-			c.stamps[r.StampSource]++
-		}
+		c.kernelReads += int64(s.stamps.readsKernel)
+		c.userReads += int64(s.stamps.readsUser)
 		for _, lag := range s.lags {
 			c.metrics[ReadLag].Record(time.Duration(lag))
 		}
@@ -279,9 +278,6 @@ func (c *collector) merge(other *collector) {
 	for class, n := range other.counts {
 		c.counts[class] += n
 	}
-	for source, n := range other.stamps {
-		c.stamps[source] += n
-	}
 	c.retries += other.retries
 	c.met += other.met
 	c.promptTokens += other.promptTokens
@@ -290,6 +286,8 @@ func (c *collector) merge(other *collector) {
 		c.firstStart = other.firstStart
 	}
 	c.lastEnd = max(c.lastEnd, other.lastEnd)
+	c.kernelReads += other.kernelReads
+	c.userReads += other.userReads
 	c.reads += other.reads
 	c.merged += other.merged
 	c.clamped += other.clamped

@@ -255,7 +255,7 @@ func TestRetries(t *testing.T) {
 }
 
 func TestTimeouts(t *testing.T) {
-	limits := loadgen.Timeouts{Connect: time.Second, FirstToken: 3 * time.Second, Idle: 2 * time.Second, Total: 10 * time.Second}
+	limits := loadgen.Timeouts{Connect: 9 * time.Second, FirstToken: 3 * time.Second, Idle: 2 * time.Second, Total: 10 * time.Second}
 	for _, tc := range []struct {
 		name  string
 		reply loadgentest.Reply
@@ -264,6 +264,7 @@ func TestTimeouts(t *testing.T) {
 	}{
 		{"no answer", loadgentest.Reply{Fault: loadgentest.NoAnswer}, loadgen.TimeoutTTFT, 3 * time.Second},
 		{"role and then nothing", loadgentest.Reply{Role: true, TTFT: time.Hour}, loadgen.TimeoutTTFT, 3 * time.Second},
+		{"stall long before the other limits", loadgentest.Reply{TTFT: 100 * ms, Tokens: 5, Fault: loadgentest.Stall, FaultAfter: 2}, loadgen.TimeoutIdle, 2100 * ms},
 		{"stall", loadgentest.Reply{TTFT: time.Second, Tokens: 5, Fault: loadgentest.Stall, FaultAfter: 2}, loadgen.TimeoutIdle, 3 * time.Second},
 		{"a stream that never ends", loadgentest.Reply{Interval: time.Second, Fault: loadgentest.Endless}, loadgen.TimeoutTotal, 10 * time.Second},
 	} {

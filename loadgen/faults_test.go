@@ -118,7 +118,7 @@ func TestServerThatStopsReading(t *testing.T) {
 	}
 	defer ln.Close()
 	plan := planFor(loadgen.Endpoint{URL: "http://" + ln.Addr().String()}, 2)
-	plan.Tenants[0].Prompts = loadgen.Texts(strings.Repeat("x", 64<<20))
+	plan.Tenants[0].Prompts = loadgen.Texts(strings.Repeat("x", 12<<20))
 	plan.Tenants[0].Timeouts = loadgen.Timeouts{FirstToken: 200 * ms}
 	res, err := loadgen.Run(context.Background(), plan, loadgen.Options{KeepRecords: true})
 	if err != nil {

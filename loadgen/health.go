@@ -15,8 +15,8 @@ type HealthLimits struct {
 	// spoils a run in which more than 1% of the reads were merged, because merged
 	// events are stamped late.
 	ReadLagP99 time.Duration
-	// SchedulingP99 bounds the Go scheduler's latency where no kernel stamps say
-	// how late a read was; default 10 ms.
+	// SchedulingP99 bounds the Go scheduler's latency where, for more than 1% of the
+	// reads, no kernel stamp says how late they were; default 10 ms.
 	SchedulingP99 time.Duration
 	GCPauseMax    time.Duration // default 10 ms
 	// CPUFraction bounds the process's CPU time as a fraction of what GOMAXPROCS
@@ -60,6 +60,9 @@ type ClientHealth struct {
 	Stamps string `json:"stamps,omitempty"`
 	Pacer  string `json:"pacer,omitempty"`
 
+	// KernelReads and UserReads count the reads of answers by whose time they have.
+	KernelReads int64 `json:"kernel_stamped_reads"`
+	UserReads   int64 `json:"user_stamped_reads"`
 	Reads       int64 `json:"reads"`        // reads that brought events
 	MergedReads int64 `json:"merged_reads"` // of these, with more than one event
 	// ClampedStamps counts kernel stamps that contradicted the monotonic clock (a
@@ -88,7 +91,7 @@ func (h *ClientHealth) judge(limits HealthLimits, gap Figures, wall time.Duratio
 	over("send lag p99", h.SendLag.P99, limits.SendLagP99)
 	over("pacing lag p99", h.PacingLag.P99, limits.PacingLagP99)
 	over("read lag p99", h.ReadLag.P99, limits.ReadLagP99)
-	if h.Stamps == "user" || h.Stamps == "mixed" {
+	if h.UserReads*100 > h.KernelReads {
 		over("scheduling latency p99 (no kernel stamps)", h.SchedulingP99MS, limits.SchedulingP99)
 	}
 	over("longest GC pause", h.GCPauseMaxMS, limits.GCPauseMax)

@@ -246,8 +246,10 @@ func (h *ClientHealth) merge(o *ClientHealth) {
 			*have = "mixed"
 		}
 	}
-	join(&h.Stamps, o.Stamps)
 	join(&h.Pacer, o.Pacer)
+	h.KernelReads += o.KernelReads
+	h.UserReads += o.UserReads
+	h.Stamps = stampSource(h.KernelReads, h.UserReads)
 	h.Reads += o.Reads
 	h.MergedReads += o.MergedReads
 	h.ClampedStamps += o.ClampedStamps

@@ -39,7 +39,8 @@ type perfReport struct {
 	GapP50, GapP99       float64
 	LagP50, LagP99       float64 // event time minus the server's
 	SendP50, SendP99     float64
-	PacingP99, RatePerS  float64
+	PacingP50, PacingP99 float64
+	RatePerS             float64
 	ReadLagP99, MergedPC float64
 }
 
@@ -137,13 +138,13 @@ func perfOurs(l perfLoad) error {
 	r := perfReport{
 		Streams: s.Counts.OK, Events: s.OutputTokens, TTFTP50: float64(s.TTFT.P50), TTFTP99: float64(s.TTFT.P99),
 		GapP50: float64(s.ChunkGap.P50), GapP99: float64(s.ChunkGap.P99), SendP50: float64(s.ClientHealth.SendLag.P50),
-		SendP99: float64(s.ClientHealth.SendLag.P99), PacingP99: float64(s.ClientHealth.PacingLag.P99), RatePerS: s.OfferedPerS,
+		SendP99: float64(s.ClientHealth.SendLag.P99), PacingP50: float64(s.ClientHealth.PacingLag.P50), PacingP99: float64(s.ClientHealth.PacingLag.P99), RatePerS: s.OfferedPerS,
 		ReadLagP99: float64(s.ClientHealth.ReadLag.P99),
 	}
 	if s.ClientHealth.Reads > 0 {
 		r.MergedPC = 100 * float64(s.ClientHealth.MergedReads) / float64(s.ClientHealth.Reads)
 	}
-	if first, last := res.Histograms[0].ByMetric[ScheduleDelay], s.Counts.Total; first.Count() > 0 && last > 1 {
+	if l.PerS > 0 {
 		r.RatePerS = perfRate(res.Dir)
 	}
 	return r.finish(start)

@@ -40,7 +40,6 @@ type perfServer struct {
 	streams []*perfStream
 	ttft    []float64
 	gaps    []float64
-	truth   perfTruth
 }
 
 type perfStream struct {

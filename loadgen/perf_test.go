@@ -160,13 +160,21 @@ func BenchmarkStreamStamps(b *testing.B) {
 
 func BenchmarkPacing(b *testing.B) {
 	needTwoCores(b)
-	var rate, send, pacing []float64
+	// The least of the runs stands beside the median: on a machine that others use,
+	// the median says how often the core was theirs.
+	figures := map[string][]float64{}
 	for b.Loop() {
 		r, _ := perfPair(b, "ours", perfScript{TTFT: time.Millisecond, Step: time.Millisecond, Tokens: 2}, perfLoad{Requests: 5000, PerS: 1000})
-		rate, send, pacing = append(rate, r.RatePerS), append(send, r.SendP99), append(pacing, r.PacingP99)
+		for name, v := range map[string]float64{
+			"sent/s": r.RatePerS, "send-lag-p50-ms": r.SendP50, "send-lag-p99-ms": r.SendP99,
+			"pacing-lag-p50-ms": r.PacingP50, "pacing-lag-p99-ms": r.PacingP99,
+		} {
+			figures[name] = append(figures[name], v)
+		}
 	}
-	b.ReportMetric(median(rate), "sent/s")
-	b.ReportMetric(median(send), "send-lag-p99-ms")
-	b.ReportMetric(median(pacing), "pacing-lag-p99-ms")
+	for name, v := range figures {
+		b.ReportMetric(median(v), name)
+	}
+	b.ReportMetric(slices.Min(figures["send-lag-p99-ms"]), "least-send-lag-p99-ms")
 	b.ReportMetric(0, "ns/op")
 }

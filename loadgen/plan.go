@@ -143,6 +143,11 @@ func (t *Tenant) check(l *problem.List, path string, planDuration time.Duration)
 }
 
 func (t *Tenant) checkLoad(l *problem.List, path string, planDuration time.Duration) {
+	if c, ok := t.Load.Schedule.(interface{ check() error }); ok {
+		if err := c.check(); err != nil {
+			l.AddErr(path+".schedule", err)
+		}
+	}
 	switch ld := t.Load; {
 	case ld.Schedule == nil && ld.Concurrency == 0:
 		l.Addf(path, "set a schedule (open loop) or a concurrency (closed loop)", "neither a schedule nor a concurrency")
@@ -150,20 +155,24 @@ func (t *Tenant) checkLoad(l *problem.List, path string, planDuration time.Durat
 		l.Addf(path, "keep one of the two", "a schedule (open loop) together with settings of a closed loop")
 	case ld.Schedule == nil && (ld.MaxInFlight != 0 || ld.DropExcess):
 		l.Addf(path, "drop max_in_flight and drop_excess", "bounds of an open loop on a closed loop")
-	case ld.Schedule == nil && planDuration <= 0 && t.Requests == 0:
-		if _, endless := t.Prompts.(*Cycle); endless {
-			l.Addf(path, "set requests or the plan's duration", "would never end")
-		}
-	case ld.Schedule != nil:
-		if c, ok := ld.Schedule.(interface{ check() error }); ok {
-			if err := c.check(); err != nil {
-				l.AddErr(path+".schedule", err)
-			}
-		}
-		if ld.DropExcess && ld.MaxInFlight == 0 {
-			l.Addf(path+".drop_excess", "set max_in_flight too", "nothing is in excess without max_in_flight")
-		}
+	case planDuration <= 0 && t.Requests == 0 && t.endless():
+		l.Addf(path, "set requests or the plan's duration", "would never end")
+	case ld.DropExcess && ld.MaxInFlight == 0:
+		l.Addf(path+".drop_excess", "set max_in_flight too", "nothing is in excess without max_in_flight")
 	}
+}
+
+// endless says that neither the tenant's load nor its prompts come to an end, as
+// far as this package's own types show.
+func (t *Tenant) endless() bool {
+	if _, cycle := t.Prompts.(*Cycle); !cycle {
+		return false
+	}
+	if t.Load.Schedule == nil {
+		return true
+	}
+	s, ok := t.Load.Schedule.(interface{ endless() bool })
+	return ok && s.endless()
 }
 
 func (e *Endpoint) check(l *problem.List, path string) {

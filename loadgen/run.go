@@ -272,7 +272,6 @@ func (r *runner) result(complete bool) (*Result, error) {
 func (r *runner) health(pacer string) ClientHealth {
 	h := ClientHealth{Pacer: pacer}
 	send, pacing, read := NewHistogram(), NewHistogram(), NewHistogram()
-	stamps := map[string]int64{}
 	for _, t := range r.tenants {
 		c := t.collector.collector
 		send.Merge(c.metrics[SendLag])
@@ -282,15 +281,10 @@ func (r *runner) health(pacer string) ClientHealth {
 		h.MergedReads += c.merged
 		h.ClampedStamps += c.clamped
 		h.Dropped += c.counts[Dropped]
-		for s, n := range c.stamps {
-			stamps[s] += n
-		}
+		h.KernelReads += c.kernelReads
+		h.UserReads += c.userReads
 	}
-	for s := range stamps {
-		if h.Stamps = s; len(stamps) > 1 {
-			h.Stamps = "mixed"
-		}
-	}
+	h.Stamps = stampSource(h.KernelReads, h.UserReads)
 	h.SendLag, h.PacingLag, h.ReadLag = send.Figures(), pacing.Figures(), read.Figures()
 	r.process.fill(&h, r.endedWall)
 	return h

@@ -165,12 +165,13 @@ func histogramLines(all []TenantHistograms) ([]byte, error) {
 type requestLog struct {
 	path string
 
-	mu     sync.Mutex
-	file   *os.File
-	w      *bufio.Writer
-	line   []byte
-	err    error // the first failure; nothing is written after it
-	closed bool
+	mu      sync.Mutex
+	file    *os.File
+	w       *bufio.Writer
+	line    []byte
+	flushed int64 // end of the request after which the buffer was last written out
+	err     error // the first failure; nothing is written after it
+	closed  bool
 }
 
 func newRequestLog(path string) (*requestLog, error) {
@@ -188,7 +189,10 @@ func (l *requestLog) add(r *Record) {
 		return
 	}
 	l.line = append(appendRecord(l.line[:0], r), '\n')
-	_, l.err = l.w.Write(l.line)
+	if _, l.err = l.w.Write(l.line); l.err == nil && r.EndNS-l.flushed > 1e9 {
+		l.flushed = r.EndNS
+		l.err = l.w.Flush()
+	}
 }
 
 // close finishes the file and gives it its name. What could be written stays.

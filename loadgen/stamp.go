@@ -26,7 +26,6 @@ type stampReader struct {
 	clock   *clock
 	stamper stamper
 	prev    int64 // no read is earlier than this
-	kernel  bool  // the last read's time is the kernel's
 	// readsKernel and readsUser count the reads by whose time they have.
 	readsKernel, readsUser, clamped int
 }
@@ -65,4 +64,17 @@ func (r *stampReader) read() (at, lag int64) {
 	r.readsUser++
 	r.prev = max(mono, r.prev)
 	return r.prev, -1
+}
+
+// stampSource names whose times a number of reads have, "" without reads.
+func stampSource(kernel, user int64) string {
+	switch {
+	case kernel > 0 && user > 0:
+		return "mixed"
+	case kernel > 0:
+		return "kernel"
+	case user > 0:
+		return "user"
+	}
+	return ""
 }

@@ -206,14 +206,7 @@ func (s *stream) continuous() bool {
 
 // conclude fills in what the record knows only once the answer is over.
 func (s *stream) conclude(rec *Record, t *Tenant) {
-	switch {
-	case s.stamps.readsUser == 0:
-		rec.StampSource = "kernel"
-	case s.stamps.readsKernel == 0:
-		rec.StampSource = "user"
-	default:
-		rec.StampSource = "mixed"
-	}
+	rec.StampSource = stampSource(int64(s.stamps.readsKernel), int64(s.stamps.readsUser))
 	if s.hasUsage && s.usage.Prompt > 0 {
 		rec.PromptTokens = s.usage.Prompt
 	}

@@ -109,7 +109,8 @@ type Endpoint struct {
 	// TLS configures https; nil means the system's roots.
 	TLS *tls.Config
 	// Dial opens connections; nil means TCP. Kernel receive times need a
-	// connection that has a SyscallConn method.
+	// connection that has a SyscallConn method. Proxies of the environment are not
+	// used: what is measured is the path that is named here.
 	Dial DialFunc
 }
 

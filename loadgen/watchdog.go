@@ -52,9 +52,15 @@ func (w *watchdog) terminate(now int64) {
 	w.timer.Reset(drainTime)
 }
 
+// arm sets the timer to the earliest deadline there is or may come to be: an idle
+// phase that has not begun yet cannot end before a whole idle limit from now.
 func (w *watchdog) arm(now int64) {
-	if deadline, _ := w.deadline(); deadline > 0 {
-		w.timer.Reset(time.Duration(deadline - now))
+	next, _ := w.deadline()
+	if idle := w.limits.Idle; w.streamed && idle > 0 && (next == 0 || now+int64(idle) < next) {
+		next = now + int64(idle)
+	}
+	if next > 0 {
+		w.timer.Reset(time.Duration(next - now))
 	} else {
 		w.timer.Stop()
 	}

@@ -28,7 +28,7 @@ type ApplyOptions struct {
 // JournalEntry is one line of the journal of a change.
 type JournalEntry struct {
 	Seq    int    `json:"seq"`
-	Action string `json:"action"` // set-mode, create, destroy, rollback
+	Action string `json:"action"` // set-mode, create or destroy
 	// Status is planned (dry run), started, done or failed.
 	Status   string `json:"status"`
 	Device   string `json:"device"`
@@ -58,6 +58,9 @@ type ApplyError struct {
 	Err    error  // why the change failed
 	Failed string // the step that failed, in words
 	Done   []Step // steps that had been made when it failed
+	// Undone are the steps that undid them, and what a step that failed
+	// half-way had left.
+	Undone []Step
 	// RolledBack says that the device holds the earlier layout again. Created
 	// again, instances have new ids and UUIDs.
 	RolledBack bool
@@ -174,6 +177,7 @@ type applier struct {
 	log    *slog.Logger
 	before DeviceState
 	report Report
+	undone []Step
 	failed string
 }
 
@@ -256,7 +260,7 @@ func (a *applier) enable(ctx context.Context) error {
 	on := true
 	return a.step(ctx, JournalEntry{Action: "set-mode", Mode: &on}, func() (*int, error) {
 		if err := a.dev.SetMode(ctx, true); err != nil {
-			return nil, opError("enable MIG mode", a.report.Device, err)
+			return nil, opError("enable MIG mode", a.report.Device, explain(err, inUseGPU))
 		}
 		state, err := a.dev.State(ctx)
 		switch {
@@ -272,16 +276,17 @@ func (a *applier) enable(ctx context.Context) error {
 func (a *applier) destroy(ctx context.Context, d DeviceInstance) error {
 	for _, c := range d.Compute {
 		if err := a.dev.DestroyComputeInstance(ctx, d.ID, c.ID); err != nil {
-			return opError(fmt.Sprintf("destroy compute instance %d of GPU instance %d", c.ID, d.ID), a.report.Device, err)
+			return opError(fmt.Sprintf("destroy compute instance %d of GPU instance %d", c.ID, d.ID), a.report.Device, explain(err, inUseInstance))
 		}
 	}
-	return opError(fmt.Sprintf("destroy GPU instance %d", d.ID), a.report.Device, a.dev.DestroyGPUInstance(ctx, d.ID))
+	err := explain(a.dev.DestroyGPUInstance(ctx, d.ID), inUseInstance)
+	return opError(fmt.Sprintf("destroy GPU instance %d", d.ID), a.report.Device, err)
 }
 
 func (a *applier) create(ctx context.Context, in Instance) (DeviceInstance, error) {
 	d, err := a.dev.CreateGPUInstance(ctx, in.Profile, in.Placement)
 	if err != nil {
-		return d, opError("create GPU instance "+in.String(), a.report.Device, err)
+		return d, opError("create GPU instance "+in.String(), a.report.Device, explain(err, inUseGPU))
 	}
 	if d.Placement != in.Placement {
 		return d, opError("create GPU instance "+in.String(), a.report.Device, fmt.Errorf("the driver placed it at %s", d.Placement))
@@ -295,17 +300,18 @@ func (a *applier) createCompute(ctx context.Context, id int, p *Profile, compute
 	if compute == nil {
 		compute = []int{p.ComputeSlices}
 	}
-	for _, slices := range compute {
+	// Largest first: an aligned driver might put a small one in a large one's way.
+	for _, width := range slices.SortedFunc(slices.Values(compute), func(a, b int) int { return b - a }) {
 		profiles, err := a.dev.ComputeProfiles(ctx, id)
 		if err != nil {
 			return opError(fmt.Sprintf("list compute profiles of GPU instance %d", id), a.report.Device, err)
 		}
-		best, ok := BestComputeProfile(profiles, slices)
+		best, ok := BestComputeProfile(profiles, width)
 		if !ok {
-			return opError("create compute instance", a.report.Device, fmt.Errorf("%w: GPU instance %d offers none of %d slices", ErrNotSupported, id, slices))
+			return opError("create compute instance", a.report.Device, fmt.Errorf("%w: GPU instance %d offers none of %d slices", ErrNotSupported, id, width))
 		}
 		if _, err := a.dev.CreateComputeInstance(ctx, id, best.ID); err != nil {
-			return opError(fmt.Sprintf("create compute instance of %d slices in GPU instance %d", slices, id), a.report.Device, err)
+			return opError(fmt.Sprintf("create compute instance of %d slices in GPU instance %d", width, id), a.report.Device, err)
 		}
 	}
 	return nil
@@ -319,3 +325,17 @@ func opError(op, device string, err error) error {
 	}
 	return &OpError{Op: op, Device: device, Err: err}
 }
+
+// explain says what the driver's bare "in use" means for an operation.
+func explain(err error, why string) error {
+	if errors.Is(err, ErrInUse) {
+		return fmt.Errorf("%w (%s)", err, why)
+	}
+	return err
+}
+
+const (
+	inUseGPU = "the mode changes, and the first instance is created, only while no client holds the GPU: stop every process that has it open, " +
+		"among them profilers, monitoring agents and display servers"
+	inUseInstance = "a client uses the instance: stop it, or wait until it ends"
+)

@@ -3,7 +3,6 @@ package mig
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -20,6 +19,7 @@ func (a *applier) undo(ctx context.Context, cause error) error {
 	defer cancel()
 	e := &ApplyError{Device: a.report.Device, Err: cause, Failed: a.failed, Done: slices.Clone(a.report.Done)}
 	e.RollbackErr = a.restore(ctx)
+	e.Undone = a.undone
 	if left, err := a.dev.State(ctx); err == nil {
 		e.Left = &left
 		e.RolledBack = left.Enabled == a.before.Enabled && left.Pending == a.before.Pending &&
@@ -45,37 +45,31 @@ func (a *applier) restore(ctx context.Context) error {
 	}
 	target := a.before.Layout()
 	var errs []error
-	try := func(e JournalEntry, do func() (*int, error)) {
-		e.Undo = true
-		id, err := do()
-		e.Status, e.ID = "done", id
-		if err != nil {
-			e.Status, e.Error = "failed", err.Error()
-			errs = append(errs, err)
+	try := func(op Op, in Instance, do func() (*int, error)) {
+		err := a.undoStep(JournalEntry{Action: op.String(), Instance: in.String()}, do)
+		if err == nil {
+			a.undone = append(a.undone, Step{op, in})
 		}
-		// What is undone is undone even where the journal can't be written.
-		if err := a.journal(e); err != nil {
-			errs = append(errs, fmt.Errorf("journal: %w", err))
-		}
+		errs = append(errs, err)
 	}
 	standing := map[Placement]bool{}
 	for _, d := range now.Instances {
 		in := d.instance()
 		i := slices.IndexFunc(target.Instances, func(t Instance) bool { return t.Profile == in.Profile && t.Placement == in.Placement })
 		if i < 0 {
-			try(JournalEntry{Action: "destroy", Instance: in.String()}, func() (*int, error) { return &d.ID, a.destroy(ctx, d) })
+			try(OpDestroy, in, func() (*int, error) { return &d.ID, a.destroy(ctx, d) })
 			continue
 		}
 		standing[in.Placement] = true
 		if want := target.Instances[i]; !sameInstance(in, want) {
-			try(JournalEntry{Action: "create", Instance: want.String()}, func() (*int, error) {
+			try(OpCreate, want, func() (*int, error) {
 				return &d.ID, a.createCompute(ctx, d.ID, in.Profile, missing(want, in))
 			})
 		}
 	}
 	for _, want := range target.Instances {
 		if !standing[want.Placement] {
-			try(JournalEntry{Action: "create", Instance: want.String()}, func() (*int, error) {
+			try(OpCreate, want, func() (*int, error) {
 				d, err := a.create(ctx, want)
 				return &d.ID, err
 			})
@@ -83,11 +77,26 @@ func (a *applier) restore(ctx context.Context) error {
 	}
 	if now.Enabled != a.before.Enabled || now.Pending != a.before.Pending {
 		mode := a.before.Enabled
-		try(JournalEntry{Action: "set-mode", Mode: &mode}, func() (*int, error) {
+		errs = append(errs, a.undoStep(JournalEntry{Action: "set-mode", Mode: &mode}, func() (*int, error) {
 			return nil, opError("restore MIG mode", a.report.Device, a.dev.SetMode(ctx, mode))
-		})
+		}))
 	}
 	return errors.Join(errs...)
+}
+
+// undoStep does and journals one step of undoing. What is undone is undone even
+// where the journal can't be written.
+func (a *applier) undoStep(e JournalEntry, do func() (*int, error)) error {
+	e.Undo = true
+	id, err := do()
+	e.Status, e.ID = "done", id
+	if err != nil {
+		e.Status, e.Error = "failed", err.Error()
+	}
+	if jerr := a.journal(e); jerr != nil && err == nil {
+		a.log.Error("mig undo: journal", "error", jerr)
+	}
+	return err
 }
 
 // missing returns the slices of the compute instances that want has and in has

@@ -32,7 +32,7 @@ type Options struct {
 	Timeout       time.Duration // for each command; 0 = 10 s
 	// GPUs, if given, are what the daemon serves: limits for other devices and
 	// limits above a device's memory are then refused, since the daemon itself
-	// takes them without a word (M2).
+	// takes them without a word (MPSV2).
 	GPUs   []GPU
 	Logger *slog.Logger // nil = discard
 }

@@ -268,6 +268,7 @@ func TestFaults(t *testing.T) {
 		{mpstest.Fault{Kind: mpstest.Death}, mps.ErrCrashed},
 		{mpstest.Fault{Kind: mpstest.Hang}, mps.ErrTimeout},
 		{mpstest.Fault{Kind: mpstest.Slow, Delay: time.Second}, nil},
+		{mpstest.Fault{Kind: mpstest.Cut}, mps.ErrGarbled},
 		{mpstest.Fault{Kind: mpstest.Slow, Delay: time.Minute}, mps.ErrTimeout},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -275,12 +276,12 @@ func TestFaults(t *testing.T) {
 			c := newClient(t, d)
 			d.Inject(tc.fault)
 			start := time.Now()
-			_, err := c.Servers(t.Context())
+			_, err := c.DefaultClientPriority(t.Context())
 			if !errors.Is(err, tc.want) || (tc.want == nil) != (err == nil) {
 				t.Errorf("%v: %v, want %v", tc.fault.Kind, err, tc.want)
 			}
 			var op *mps.OpError
-			if err != nil && (!errors.As(err, &op) || op.Op != "get_server_list" || len(err.Error()) > 400) {
+			if err != nil && (!errors.As(err, &op) || op.Op != "get_default_client_priority" || len(err.Error()) > 400) {
 				t.Errorf("%v: %v", tc.fault.Kind, err)
 			}
 			if tc.want == mps.ErrTimeout && (time.Since(start) != 5*time.Second || !errors.Is(err, context.DeadlineExceeded)) {

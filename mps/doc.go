@@ -16,8 +16,7 @@
 // MPS exists on Linux and QNX. Arithmetic, parsing, plans and documents work
 // everywhere; running the control program elsewhere fails with ErrPlatform.
 //
-// Facts carry their source as a sharing.SourceID: "H200" is a measurement on
-// an NVIDIA H200 with driver 580, "MOLD", "M2", "M3", "MC", "MT" and "ME" are
-// pages of NVIDIA's MPS documentation, "MAN595" is the program of driver 595,
-// "DYN-LIM" are NVIDIA Dynamo's measurements on a GPU of 188 SMs.
+// Config types for the Kubernetes device plugin and DRA driver stand beside
+// the client. Facts carry their source in parentheses, as keys that
+// sharing.SourceByID resolves.
 package mps

@@ -35,7 +35,7 @@ type Protocol uint8
 const (
 	ProtocolUnknown Protocol = iota
 	ProtocolV2               // commands on standard input, servers named by process ID; the default of every driver
-	ProtocolV3               // module and verb as arguments, named servers and namespaces; driver 615 and later (M3)
+	ProtocolV3               // module and verb as arguments, named servers and namespaces; driver 615 and later (MPSV3)
 )
 
 var protocolNames = []string{"unknown", "v2", "v3"}
@@ -89,7 +89,7 @@ func (s *ServerState) UnmarshalText(b []byte) error {
 // unset.
 type Priority uint8
 
-// The priorities (a hint only; M2).
+// The priorities (a hint only; MPSV2).
 const (
 	PriorityUnset       Priority = iota
 	PriorityNormal               // 0 on the wire

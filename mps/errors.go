@@ -24,15 +24,15 @@ var (
 	ErrOutputTooLarge       = errors.New("mps: the answer is larger than the allowed size")  // see Program.MaxOutput
 	ErrRejected             = errors.New("mps: the control daemon refused")                  // see RejectedError
 	ErrUnknownCommand       = errors.New("mps: the daemon does not know the command")        // older driver, or the other protocol
-	ErrServerNotFound       = errors.New("mps: no such server")                              //
-	ErrClientNotFound       = errors.New("mps: no such client")                              //
+	ErrServerNotFound       = errors.New("mps: no such server")                              // no server has the process ID or name
+	ErrClientNotFound       = errors.New("mps: no such client")                              // no client, or no process
 	ErrPermission           = errors.New("mps: not permitted")                               // another user owns the daemon
-	ErrServerExists         = errors.New("mps: the server exists already")                   //
+	ErrServerExists         = errors.New("mps: the server exists already")                   // of that user (v2) or name (v3)
 	ErrServerBusy           = errors.New("mps: the server has clients")                      // ShutdownServer without force
 	ErrPartitioningDisabled = errors.New("mps: the daemon was started without partitioning") // start it with -S
-	ErrPartitionInUse       = errors.New("mps: the partition has clients")                   //
+	ErrPartitionInUse       = errors.New("mps: the partition has clients")                   // RemovePartition
 	ErrMismatch             = errors.New("mps: another value is in force than was set")      // see MismatchError
-	ErrNotClient            = errors.New("mps: the process is not an MPS client")            //
+	ErrNotClient            = errors.New("mps: the process is not an MPS client")            // Membership.Require, StopClient
 )
 
 // OpError is a failed operation on a control daemon or the operating system.

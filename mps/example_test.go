@@ -32,10 +32,16 @@ func Example() {
 // Three clients share an H200. Rounding up to four decimals is worth two SMs
 // each: 33% would give 42.
 func ExamplePlanShares() {
+	gpu, err := sharing.LookupGPU("H200")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	limit, _ := sharing.MPSClientLimit(gpu, sharing.Driver{Major: 580, Minor: 159})
 	plan, err := mps.PlanShares(mps.ShareRequest{
 		Rule:       mps.SMRule{Total: 132},
 		Clients:    []mps.Sharer{{Name: "chat"}, {Name: "embed"}, {Name: "rerank"}},
-		MaxClients: 48,
+		MaxClients: limit,
 		Memory:     120 * sharing.GiB,
 	})
 	if err != nil {
@@ -43,7 +49,7 @@ func ExamplePlanShares() {
 		return
 	}
 	for _, s := range plan.Shares {
-		fmt.Printf("%s: %.4f%%, %d SMs (%v), %v\n", s.Name, s.Percentage, s.SMs.SMs, s.SMs.Basis, s.Memory.Value)
+		fmt.Printf("%s: %.4f%%, %d SMs (%v), %v\n", s.Name, s.Percentage, s.SMs.SMs, s.SMs.Basis, s.Memory)
 	}
 	// Output:
 	// chat: 33.3334%, 44 SMs (measured), 40GiB

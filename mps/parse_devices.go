@@ -106,7 +106,7 @@ var uuidForm = regexp.MustCompile(`^(GPU|MIG)-[0-9a-zA-Z][0-9a-zA-Z/-]*$`)
 func isUUID(s string) bool { return len(s) <= 96 && uuidForm.MatchString(s) }
 
 // PartitionID names a static SM partition, as CUDA_MPS_SM_PARTITION takes it:
-// "GPU-<uuid>/<id>". IDs of v2 and v3 are not interchangeable (M3).
+// "GPU-<uuid>/<id>". IDs of v2 and v3 are not interchangeable (MPSV3).
 type PartitionID string
 
 var partitionForm = regexp.MustCompile(`^(GPU|MIG)-[0-9a-zA-Z-]+/[0-9a-zA-Z+=_-]+$`)
@@ -189,7 +189,7 @@ func ParsePartitions(text string) ([]Partition, error) {
 			if err != nil {
 				return nil, bad
 			}
-			*cell = sharing.KnownCell(int(n), "MT")
+			*cell = sharing.KnownCell(int(n), SourceDaemon)
 		}
 		switch strings.ToLower(f[6]) {
 		case "yes":

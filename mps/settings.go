@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// checkPercentage accepts what the daemon accepts: (0, 100] (M2), to four
+// checkPercentage accepts what the daemon accepts: (0, 100] (MPSV2), to four
 // decimals.
 func checkPercentage(l *problem.List, path string, pct float64) {
 	switch {
@@ -113,7 +113,7 @@ func (c *Client) DefaultActiveThreadPercentage(ctx context.Context) (float64, er
 }
 
 // SetDefaultActiveThreadPercentage sets the percentage of the next server;
-// servers that run keep theirs, and it is lost when the daemon ends (M2). The
+// servers that run keep theirs, and it is lost when the daemon ends (MPSV2). The
 // value is read back: *MismatchError if another one is in force.
 func (c *Client) SetDefaultActiveThreadPercentage(ctx context.Context, pct float64) error {
 	w, err := percentWord("percentage", pct)
@@ -135,7 +135,7 @@ func (c *Client) ActiveThreadPercentage(ctx context.Context, server int) (float6
 }
 
 // SetActiveThreadPercentage sets the percentage of a server's new clients;
-// those connected keep theirs (M2). It reads the value back.
+// those connected keep theirs (MPSV2). It reads the value back.
 func (c *Client) SetActiveThreadPercentage(ctx context.Context, server int, pct float64) error {
 	w, err := percentWord("percentage", pct)
 	if err != nil {
@@ -178,15 +178,16 @@ func parseOptionalLimit(text string) (sharing.Cell[sharing.Bytes], error) {
 	if err != nil {
 		return none, err
 	}
-	return sharing.KnownCell(v, sourceDaemon), nil
+	return sharing.KnownCell(v, SourceDaemon), nil
 }
 
-// sourceDaemon marks values that the daemon gave at run time.
-const sourceDaemon sharing.SourceID = "daemon"
+// SourceDaemon is the source of values that the running daemon itself gave. It
+// is no entry of the tables of package sharing.
+const SourceDaemon sharing.SourceID = "daemon"
 
 // DefaultPinnedMemLimit returns the limit on device memory that clients of the
 // next server get on a device, named by ordinal or UUID exactly as it was set:
-// the daemon does not translate (M2). The cell is unknown if there is none.
+// the daemon does not translate (MPSV2). The cell is unknown if there is none.
 func (c *Client) DefaultPinnedMemLimit(ctx context.Context, device string) (sharing.Cell[sharing.Bytes], error) {
 	var l problem.List
 	c.deviceWord(&l, "device", device)
@@ -199,7 +200,7 @@ func (c *Client) DefaultPinnedMemLimit(ctx context.Context, device string) (shar
 // SetDefaultPinnedMemLimit limits the device memory of each client process of
 // the next server; servers that run keep theirs. The limit is per process, not
 // per container. It must be whole in MiB. It is read back. The daemon takes
-// limits for devices that do not exist (M2): give Options.GPUs to have them
+// limits for devices that do not exist (MPSV2): give Options.GPUs to have them
 // refused.
 func (c *Client) SetDefaultPinnedMemLimit(ctx context.Context, device string, limit sharing.Bytes) error {
 	get := func(ctx context.Context) (sharing.Cell[sharing.Bytes], error) {
@@ -220,7 +221,7 @@ func (c *Client) PinnedMemLimit(ctx context.Context, server int, device string) 
 }
 
 // SetPinnedMemLimit limits new clients of a server on a device; those
-// connected keep theirs, and the limit may exceed the default (M2). It reads
+// connected keep theirs, and the limit may exceed the default (MPSV2). It reads
 // the value back.
 func (c *Client) SetPinnedMemLimit(ctx context.Context, server int, device string, limit sharing.Bytes) error {
 	s, err := pidWord("server", server)

@@ -51,9 +51,10 @@ type ShareRequest struct {
 	Strategy Strategy
 	Rule     SMRule // the GPU
 	Clients  []Sharer
-	// MaxClients is the device's limit on client contexts with its driver (16,
-	// 48 or 60); 0 = not known, which the plan notes.
-	MaxClients int
+	// MaxClients is the device's limit on client contexts with its driver, from
+	// sharing.MPSClientLimit (16, 48 or 60); unknown = not checked, which the
+	// plan notes.
+	MaxClients sharing.Cell[int]
 	// Memory is divided like the SMs (equally under ShareOverlap and
 	// ShareExact) into limits whole in MiB; 0 = no memory limits.
 	Memory sharing.Bytes
@@ -67,7 +68,7 @@ type Share struct {
 	Name       string
 	Percentage float64 // active thread percentage to set, to four decimals
 	SMs        SMEstimate
-	Memory     sharing.Cell[sharing.Bytes] // unknown when not divided
+	Memory     sharing.Bytes // pinned memory limit to set; 0 = none was asked for
 }
 
 // SharePlan is what to set for each client. A percentage is a cap, no
@@ -128,8 +129,10 @@ func PlanShares(req ShareRequest) (SharePlan, error) {
 			}
 		}
 		if req.Memory > 0 {
-			limit := sharing.Bytes(float64(req.Memory)*part) / sharing.MiB * sharing.MiB
-			s.Memory = sharing.KnownCell(limit, "request")
+			s.Memory = sharing.Bytes(float64(req.Memory)*part) / sharing.MiB * sharing.MiB
+			if s.Memory == 0 {
+				return SharePlan{}, fmt.Errorf("%w: Memory: %v leaves %s less than 1MiB", ErrInvalid, req.Memory, c.Name)
+			}
 		}
 		plan.SharedSMs += s.SMs.SMs
 		plan.Shares = append(plan.Shares, s)
@@ -148,7 +151,7 @@ func (p *SharePlan) note(req ShareRequest) {
 	if p.SharedSMs > p.TotalSMs {
 		p.Notes = append(p.Notes, fmt.Sprintf("oversubscribed %.2f times: clients that run at once share SMs", p.OversubscriptionRatio))
 	}
-	if req.MaxClients == 0 {
+	if !req.MaxClients.Known {
 		p.Notes = append(p.Notes, "the device's client limit was not given, so it was not checked")
 	}
 	if req.Memory > 0 {
@@ -165,14 +168,11 @@ func (req ShareRequest) check(rule SMRule) error {
 	if len(req.Clients) == 0 {
 		l.Addf("Clients", "name at least one client", "nobody shares")
 	}
-	if req.MaxClients < 0 {
-		l.Addf("MaxClients", "use 0 if it is not known", "%d is negative", req.MaxClients)
+	if limit, ok := req.MaxClients.Get(); ok && len(req.Clients) > limit {
+		l.Addf("Clients", "use fewer clients; each context counts", "%d clients are over the device's limit of %d (%s)", len(req.Clients), limit, req.MaxClients.Source)
 	}
-	if req.MaxClients > 0 && len(req.Clients) > req.MaxClients {
-		l.Addf("Clients", "use fewer clients; each context counts", "%d clients are over the device's limit of %d", len(req.Clients), req.MaxClients)
-	}
-	if req.Memory < 0 || req.Memory > 0 && len(req.Clients) > 0 && req.Memory/sharing.Bytes(len(req.Clients)) < sharing.MiB {
-		l.Addf("Memory", "leave it 0 for no limits", "%v leaves a client less than 1MiB", req.Memory)
+	if req.Memory < 0 {
+		l.Addf("Memory", "leave it 0 for no limits", "%d bytes is no memory", int64(req.Memory))
 	}
 	names := map[string]bool{}
 	for i, c := range req.Clients {

@@ -127,7 +127,7 @@ func TestPlanShares(t *testing.T) {
 		}
 		var got []row
 		for _, s := range p.Shares {
-			got = append(got, row{math.Round(s.Percentage*1e4) / 1e4, s.SMs.SMs, s.Memory.Value.MiB()})
+			got = append(got, row{math.Round(s.Percentage*1e4) / 1e4, s.SMs.SMs, s.Memory.MiB()})
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" || p.OversubscriptionRatio != c.over || p.IdleSMs != c.idle {
 			t.Errorf("%s: over %v idle %d (-want +got):\n%s", c.name, p.OversubscriptionRatio, p.IdleSMs, diff)
@@ -145,7 +145,7 @@ func TestPlanSharesRefuses(t *testing.T) {
 		"nobody":      {Rule: rule},
 		"floor":       {Rule: rule, Clients: many}, // 20 x 8 SMs > 132
 		"over":        {Rule: rule, Strategy: ShareExact, Clients: []Sharer{{Name: "a", SMs: 100}, {Name: "b", SMs: 40}}},
-		"limit":       {Rule: rule, Clients: many, MaxClients: 16, AllowOversubscription: true},
+		"limit":       {Rule: rule, Clients: many, MaxClients: sharing.KnownCell(16, "MOLD"), AllowOversubscription: true},
 		"names":       {Rule: rule, Clients: []Sharer{{Name: "a"}, {Name: "a"}, {}}},
 		"weights":     {Rule: rule, Strategy: ShareWeighted, Clients: []Sharer{{Name: "a"}, {Name: "b", Weight: math.NaN()}}},
 		"memory":      {Rule: rule, Clients: many[:3], Memory: 2 * sharing.MiB},

@@ -16,7 +16,7 @@ import (
 
 // ClientV3 talks to a control daemon with protocol v3: named servers,
 // namespaces and partitions (driver 615 and later). Its forms are NVIDIA's
-// documentation (M3); none was seen on hardware by this project, and each
+// documentation (MPSV3); none was seen on hardware by this project, and each
 // answer of another form is a ParseError. It is safe for concurrent use.
 type ClientV3 struct{ c *Client }
 

@@ -51,11 +51,11 @@ func parseNamespace(f []string) (NamespaceV3, bool) {
 	ok := nameForm.MatchString(n.Name) && nameForm.MatchString(n.Server)
 	if dash(f[3]) != "" {
 		limit, err := ParseMemLimit(f[3])
-		n.PinnedMemLimit, ok = sharing.KnownCell(limit, sourceDaemon), ok && err == nil
+		n.PinnedMemLimit, ok = sharing.KnownCell(limit, SourceDaemon), ok && err == nil
 	}
 	if dash(f[4]) != "" {
 		pct, err := parsePercentage(strings.TrimSuffix(f[4], "%"))
-		n.ActiveThreadPercentage, ok = sharing.KnownCell(pct, sourceDaemon), ok && err == nil
+		n.ActiveThreadPercentage, ok = sharing.KnownCell(pct, SourceDaemon), ok && err == nil
 	}
 	if dash(f[5]) != "" {
 		p, err := parsePriority(f[5])

@@ -174,8 +174,8 @@ func TestClientEnvironment(t *testing.T) {
 		ActiveThreadPercentage: 33.3334, PinnedMemLimits: []mps.DeviceLimit{{Device: "0", Limit: 1536 * sharing.MiB}},
 		Priority: mps.PriorityBelowNormal, MaxConnections: 4, PerContextPartitioning: true,
 	}
-	got, err := env.Environ([]string{"HOME=/root", mps.EnvThreads + "=100", mps.EnvPartition + "=GPU-1/x", mps.EnvVisibleDevices + "=1,2"})
-	want := []string{"HOME=/root", "CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps", "CUDA_VISIBLE_DEVICES=" + gpus[0].UUID, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=33.3334",
+	got, err := env.Environ([]string{"HOME=/home/u", mps.EnvThreads + "=100", mps.EnvPartition + "=GPU-1/x", mps.EnvVisibleDevices + "=1,2"})
+	want := []string{"HOME=/home/u", "CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps", "CUDA_VISIBLE_DEVICES=" + gpus[0].UUID, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=33.3334",
 		"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1536M", "CUDA_MPS_CLIENT_PRIORITY=1", "CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING=1", "CUDA_DEVICE_MAX_CONNECTIONS=4"}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Fatalf("%v (-want +got):\n%s", err, diff)

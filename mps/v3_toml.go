@@ -174,7 +174,7 @@ func (srv ServerSetup) check(l *problem.List, at string) {
 		}
 	}
 	if srv.LocalityDomains && len(srv.Partitions) > 0 {
-		l.Addf(at+".Partitions", "choose one of them", "locality domains and static SM partitions exclude each other (M3)")
+		l.Addf(at+".Partitions", "choose one of them", "locality domains and static SM partitions exclude each other (MPSV3)")
 	}
 	parts := map[[2]string]bool{}
 	for i, p := range srv.Partitions {

@@ -130,13 +130,13 @@ func (c *Client) readLimits(ctx context.Context, m *Membership) error {
 	if err != nil {
 		return err
 	}
-	m.ServerPercentage = sharing.KnownCell(pct, sourceDaemon)
+	m.ServerPercentage = sharing.KnownCell(pct, SourceDaemon)
 	if m.EnvironmentKnown != sharing.Unknown {
 		eff := pct
 		if p := m.Environment.ActiveThreadPercentage; p > 0 {
 			eff = min(eff, p)
 		}
-		m.EffectivePercentage = sharing.KnownCell(eff, sourceDaemon)
+		m.EffectivePercentage = sharing.KnownCell(eff, SourceDaemon)
 	}
 	devices, err := c.DeviceClients(ctx, m.Server)
 	if err != nil {

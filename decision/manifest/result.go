@@ -27,8 +27,7 @@ func ForResult(f *decision.Fleet, r *decision.Result, opt Options) ([]File, []sh
 		opt.PlanNotes = append(opt.PlanNotes, fmt.Sprintf("%s, %s: %s. Check: %s. [%s]", phase.When, phase.Focus, strings.Join(phase.Do, "; "), strings.Join(phase.Check, "; "), phase.Source))
 	}
 	for _, t := range r.Traps {
-		truth, _ := sharing.TrapByID(t.ID)
-		opt.Traps = append(opt.Traps, PlanTrap{ID: t.ID, Severity: t.Severity.String(), Message: t.Message + " In truth: " + truth.Truth})
+		opt.Traps = append(opt.Traps, PlanTrap{ID: t.ID, Severity: t.Severity.String(), Message: t.Message})
 	}
 	if len(fleet.Groups) == 0 {
 		plan := Plan{Title: "GPU sharing rollout", Notes: append([]string{"Nothing can be rolled out: no workload fits."}, opt.PlanNotes...), Traps: opt.Traps}

@@ -148,7 +148,7 @@ func (c *config) environment(cl *mps.Client) (mps.ClientEnvironment, error) {
 		env.PinnedMemLimits = limits
 	}
 	devices, err := cl.Devices(c.ctx, 0)
-	if err != nil && !errors.Is(err, mps.ErrUnknownCommand) {
+	if err != nil && !errors.Is(err, mps.ErrRejected) { // some daemons cannot tell before their first server
 		return env, err
 	}
 	for _, s := range devices {
@@ -163,7 +163,7 @@ func (c *config) environment(cl *mps.Client) (mps.ClientEnvironment, error) {
 
 func (c *config) runClient() error {
 	if len(c.args) == 0 {
-		return fmt.Errorf("%w: run needs a command: run -- CMD ...", errUsage)
+		return fmt.Errorf("%w: run needs a command: run -- CMD", errUsage)
 	}
 	cl, err := c.client()
 	if err != nil {
@@ -312,7 +312,12 @@ func (c *config) plan() error {
 	if c.clients < 1 || c.clients > 1000 {
 		return fmt.Errorf("%w: -clients: %d is not between 1 and 1000", errUsage, c.clients)
 	}
-	req := mps.ShareRequest{Rule: mps.SMRule{Total: 132}, Memory: c.memory, MaxClients: 48}
+	gpu, err := sharing.LookupGPU("H200")
+	if err != nil {
+		return err
+	}
+	limit, _ := sharing.MPSClientLimit(gpu, sharing.Driver{Major: 580, Minor: 159, Patch: 4})
+	req := mps.ShareRequest{Rule: mps.SMRule{Total: 132}, Memory: c.memory, MaxClients: limit}
 	for i := range c.clients {
 		req.Clients = append(req.Clients, mps.Sharer{Name: fmt.Sprintf("client%d", i+1)})
 	}
@@ -323,8 +328,8 @@ func (c *config) plan() error {
 	return c.print(p, func(w io.Writer) {
 		for _, s := range p.Shares {
 			fmt.Fprintf(w, "%s: %g%% -> %d SMs (%v)", s.Name, s.Percentage, s.SMs.SMs, s.SMs.Basis)
-			if m, ok := s.Memory.Get(); ok {
-				fmt.Fprintf(w, ", %v", m)
+			if s.Memory > 0 {
+				fmt.Fprintf(w, ", %v", s.Memory)
 			}
 			fmt.Fprintln(w)
 		}

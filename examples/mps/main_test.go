@@ -178,7 +178,7 @@ func realConfig(t *testing.T, effect mpstest.KillEffect) (c *config, args []stri
 }
 
 func TestScenarioWithProcesses(t *testing.T) {
-	for _, effect := range []mpstest.KillEffect{mpstest.KillHarmless, mpstest.KillFaults} {
+	for _, effect := range []mpstest.KillEffect{mpstest.KillHarmless, mpstest.KillFaults, mpstest.KillServer} {
 		c, args, stdout, stderr := realConfig(t, effect)
 		if code := c.run(append(args, "-json", "scenario")); code != 0 {
 			t.Fatalf("exit %d: %s%s", code, stdout, stderr)

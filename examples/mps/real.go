@@ -139,6 +139,17 @@ func (a *realApp) Signal(s os.Signal) error {
 	return err
 }
 
+func (a *realApp) Ended(ctx context.Context) error {
+	select {
+	case <-a.done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(10 * time.Second):
+		return fmt.Errorf("process %d has left the daemon and does not end", a.PID())
+	}
+}
+
 // Answer asks for a few tokens, which is work on the GPU.
 func (a *realApp) Answer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)

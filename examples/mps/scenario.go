@@ -22,6 +22,9 @@ type app interface {
 	Signal(os.Signal) error
 	// Answer answers a request with GPU work, or says why it cannot.
 	Answer(context.Context) error
+	// Ended waits until the process has ended: it leaves the daemon's list
+	// before it gives up its port.
+	Ended(context.Context) error
 }
 
 // stage is where the scenario plays.
@@ -201,7 +204,10 @@ func (p *player) trap() (string, error) {
 		return "", err
 	}
 	// The trap needs a client that sees one GPU, whatever this machine has.
-	gpus := p.s.gpus[:min(1, len(p.s.gpus))]
+	gpus := []mps.GPU{{Ordinal: 0}}
+	if len(p.s.gpus) > 0 {
+		gpus = p.s.gpus[:1]
+	}
 	_, err = mps.ClientEnvironment{GPUs: gpus, PinnedMemLimits: limits}.Build()
 	if !errors.Is(err, mps.ErrInvalid) {
 		return "", fmt.Errorf("the builder took it: %v", err)
@@ -245,6 +251,9 @@ func (p *player) terminate() (string, error) {
 	if err == nil && (!r.Left || r.State != mps.StateActive || !slices.Contains(r.Others, p.a.PID())) {
 		err = fmt.Errorf("%+v", r)
 	}
+	if err == nil {
+		err = p.b.Ended(p.c.ctx)
+	}
 	return fmt.Sprintf("server %d is %v, clients left: %v", server, r.State, r.Others), err
 }
 
@@ -278,20 +287,30 @@ func (p *player) recover() (string, error) {
 	}
 	d := mps.Diagnose(before, before)
 	if d.Damage == mps.DamageNone && d.Recovered == sharing.Yes {
-		return "the server is ACTIVE and a answers", p.a.Answer(p.c.ctx)
-	}
-	if err := p.a.Signal(os.Kill); err != nil {
-		return "", err
-	}
-	d, err = p.s.client.AwaitRecovery(p.c.ctx, before, 20*time.Second, p.a.PID(), p.b.PID())
-	if err == nil && d.Recovered != sharing.Yes {
-		for _, s := range before.Servers { // it hangs: nothing is left to lose
-			err = errors.Join(err, p.s.client.ShutdownServer(p.c.ctx, s.Server, true))
+		if err = p.a.Answer(p.c.ctx); err == nil {
+			return "the server is ACTIVE and a answers", nil
 		}
 	}
-	detail := fmt.Sprintf("after a (%d) had exited: recovered %v", p.a.PID(), d.Recovered)
+	why := fmt.Sprintf("damage %v, a answers: %v; a (%d) ends", d.Damage, err == nil && d.Damage == mps.DamageNone, p.a.PID())
+	gone := []int{p.a.PID(), p.b.PID()}
+	if err := p.a.Signal(os.Kill); err != nil {
+		return why, err
+	}
 	p.a = nil
-	return detail, err
+	if d, err = p.s.client.AwaitRecovery(p.c.ctx, before, 20*time.Second, gone...); err != nil {
+		return why, err
+	}
+	if d.Recovered != sharing.Yes { // it hangs: nothing is left to lose
+		for _, s := range before.Servers {
+			if err := p.s.client.ShutdownServer(p.c.ctx, s.Server, true); err != nil {
+				return why, err
+			}
+		}
+		why += ", the server is shut down with force"
+	}
+	a, detail, err := p.join("a")
+	p.a = a
+	return why + ", a new a: " + detail, err
 }
 
 func (p *player) stop() (string, error) {
@@ -348,6 +367,8 @@ func (a fakeApp) Signal(s os.Signal) error {
 	}
 	return nil
 }
+
+func (a fakeApp) Ended(context.Context) error { return nil }
 
 func (a fakeApp) Answer(context.Context) error { return a.d.Work(a.v.PID) }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/cotenant/cotenant/internal/enum"
 )
 
 // Sharing says how the models on a simulated GPU share it. The zero value is
@@ -25,11 +27,20 @@ const (
 var sharingNames = []string{"time-sliced", "concurrent", "partitioned"}
 
 // String returns "time-sliced", "concurrent" or "partitioned".
-func (s Sharing) String() string {
-	if int(s) < len(sharingNames) {
-		return sharingNames[s]
+func (s Sharing) String() string { return enum.String(sharingNames, int(s)) }
+
+// MarshalText returns the sharing's name.
+func (s Sharing) MarshalText() ([]byte, error) {
+	return enum.Text(ErrUnknownName, "sharing", sharingNames, int(s))
+}
+
+// UnmarshalText reads a sharing's name.
+func (s *Sharing) UnmarshalText(b []byte) error {
+	i, err := enum.Parse(ErrUnknownName, "sharing", sharingNames, b)
+	if err == nil {
+		*s = Sharing(i)
 	}
-	return "invalid"
+	return err
 }
 
 // The defaults of GPUOptions: the quantum and the cost of a switch between
@@ -164,10 +175,8 @@ func (g *GPU) loop(ctx context.Context) {
 		if math.IsInf(next, 1) {
 			timer.Stop()
 		} else {
-			// Rounded up, or the wake-up would come before the event; and always
-			// ahead, since rounding can put an event at the present instant, where
-			// the clock of a synctest bubble would stay for ever.
-			timer.Reset(max(1, time.Until(g.start.Add(time.Duration(math.Ceil(next*1e9))))))
+			// Rounded up and one more, or the wake-up could come before the event.
+			timer.Reset(time.Until(g.start.Add(time.Duration(math.Ceil(next*1e9)) + 1)))
 		}
 		select {
 		case <-ctx.Done():

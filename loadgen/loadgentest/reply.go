@@ -2,8 +2,14 @@ package loadgentest
 
 import (
 	"encoding/json"
+	"errors"
 	"time"
+
+	"github.com/cotenant/cotenant/internal/enum"
 )
+
+// ErrUnknownName says that a text names no value of an enumeration.
+var ErrUnknownName = errors.New("loadgentest: unknown name")
 
 // Fault is something that goes wrong with an answer. The zero value is NoFault.
 type Fault uint8
@@ -28,11 +34,20 @@ var faultNames = []string{"none", "cut", "truncate", "error-object", "error-even
 	"endless", "html", "no-answer", "refuse"}
 
 // String returns the fault's name, e.g. "error-object".
-func (f Fault) String() string {
-	if int(f) < len(faultNames) {
-		return faultNames[f]
+func (f Fault) String() string { return enum.String(faultNames, int(f)) }
+
+// MarshalText returns the fault's name.
+func (f Fault) MarshalText() ([]byte, error) {
+	return enum.Text(ErrUnknownName, "fault", faultNames, int(f))
+}
+
+// UnmarshalText reads a fault's name.
+func (f *Fault) UnmarshalText(b []byte) error {
+	i, err := enum.Parse(ErrUnknownName, "fault", faultNames, b)
+	if err == nil {
+		*f = Fault(i)
 	}
-	return "invalid"
+	return err
 }
 
 // Usage says what token counts an answer reports. The zero value, UsageAsked,
@@ -46,6 +61,25 @@ const (
 	UsageFinal
 	UsageContinuous
 )
+
+var usageNames = []string{"asked", "never", "final", "continuous"}
+
+// String returns "asked", "never", "final" or "continuous".
+func (u Usage) String() string { return enum.String(usageNames, int(u)) }
+
+// MarshalText returns the usage's name.
+func (u Usage) MarshalText() ([]byte, error) {
+	return enum.Text(ErrUnknownName, "usage", usageNames, int(u))
+}
+
+// UnmarshalText reads a usage's name.
+func (u *Usage) UnmarshalText(b []byte) error {
+	i, err := enum.Parse(ErrUnknownName, "usage", usageNames, b)
+	if err == nil {
+		*u = Usage(i)
+	}
+	return err
+}
 
 // Reply scripts one answer. The zero value is an immediate answer of one token.
 type Reply struct {

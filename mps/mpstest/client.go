@@ -26,7 +26,6 @@ type Process struct {
 	Env     []string // its environment, "KEY=VALUE"
 	Command string   // as ps shows it; "" = "./app"
 	Devices []int    // ordinals it enumerates; nil = all that are served
-	Ended   func()   `json:"-"` // called, without the fake's lock, when the server ends its work; may be nil
 }
 
 // View is what a CUDA process sees of the GPU after its first call.
@@ -75,7 +74,7 @@ func (d *Daemon) Connect(p Process) (View, error) {
 		return v, ErrUnavailable
 	}
 	s.nextCtx++
-	s.clients = append(s.clients, &client{Process: p, id: s.nextCtx, ended: p.Ended})
+	s.clients = append(s.clients, &client{Process: p, id: s.nextCtx})
 	d.logf("server.log", "Server", s.pid, "Client {PID: %d, Context ID: %d} connected", p.PID, s.nextCtx)
 	v.Client, v.Server = true, s.pid
 	d.limit(&v, s, p.Env)
@@ -83,16 +82,17 @@ func (d *Daemon) Connect(p Process) (View, error) {
 }
 
 func (d *Daemon) serverFor(uid int) (*server, error) {
-	for _, s := range d.servers {
-		if s.uid != uid {
-			return nil, ErrWaiting
-		}
-		if s.state == mps.StateFault || s.hung {
-			return nil, ErrNotReady
-		}
-		return s, nil
+	if len(d.servers) == 0 {
+		return d.startServer(uid), nil
 	}
-	return d.startServer(uid), nil
+	s := d.servers[0]
+	if s.uid != uid {
+		return nil, ErrWaiting
+	}
+	if s.state == mps.StateFault || s.hung {
+		return nil, ErrNotReady
+	}
+	return s, nil
 }
 
 // limit applies the server's and the process's own limits to the view, as

@@ -38,8 +38,8 @@ func (d *Daemon) command(ctx context.Context, line string, fault *Fault) (string
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	if fault != nil && fault.Kind == Cut && len(text) > 1 {
-		text = text[:len(text)-2]
+	if fault != nil && fault.Kind == Cut {
+		text = text[:max(0, len(text)-2)]
 	}
 	return text, nil
 }
@@ -169,7 +169,7 @@ func (d *Daemon) terminate(s *server, args []string) string {
 	}
 	for _, c := range s.clients {
 		if fmt.Sprint(c.PID) == args[0] {
-			c.end()
+			c.terminated = true
 			d.logf("server.log", "Server", s.pid, "Volta MPS: status of client {%d, %d} is INACTIVE", c.PID, c.id)
 			return "0"
 		}

@@ -31,7 +31,6 @@ type Options struct {
 	BarePartitionID            bool          // answer sm_partition add as documented instead of as driver 595
 	MaxContexts                int           // on one device; 0 = 48, as driver 580
 	KillEffect                 KillEffect    // what an unannounced death of a client does
-	UID                        int           // the user of start_server's check
 	StartDelay                 time.Duration // how long a server is INITIALIZING
 	Now                        func() time.Time
 }
@@ -96,8 +95,7 @@ type client struct {
 	Process
 	id         int
 	terminated bool
-	faulty     bool   // has the sticky error of its server's fault
-	ended      func() // told when the server ends its work; may be nil
+	faulty     bool // has the sticky error of its server's fault
 }
 
 // New returns a running fake.
@@ -250,15 +248,8 @@ func (d *Daemon) removeServer(s *server) {
 	d.servers = slices.DeleteFunc(d.servers, func(x *server) bool { return x == s })
 	d.logf("control.log", "Control", FirstPID-1, "Server %d exited with status 0", s.pid)
 	for _, c := range s.clients {
-		c.end()
+		c.terminated = true
 	}
-}
-
-func (c *client) end() {
-	if !c.terminated && c.ended != nil {
-		c.ended()
-	}
-	c.terminated = true
 }
 
 // logf appends a line to a log. A fake that cannot write its log goes on, as

@@ -101,15 +101,37 @@ func (s *Source) find(now func() time.Time) error {
 		}
 		d.desc.GPM = sharing.No
 		if gpm {
-			if sup, ret := h.GpmQueryDeviceSupport(); ret == nvml.SUCCESS {
-				d.desc.GPM = sharing.AnswerOf(sup.IsSupportedDevice != 0)
-			} else if ret != nvml.ERROR_NOT_SUPPORTED {
-				d.desc.GPM = sharing.Unknown
-			}
+			d.desc.GPM = supportsGPM(s.lib, h)
 		}
 		s.devs = append(s.devs, d)
 	}
 	return nil
+}
+
+// supportsGPM asks the driver, and where the question itself fails takes a
+// sample to see: go-nvml v0.12.9 fills the version of the question with a
+// structure size that the driver does not expect (seen on driver 580.159.04:
+// argument version mismatch, while samples work).
+func supportsGPM(lib nvml.Interface, h nvml.Device) sharing.Answer {
+	sup, ret := h.GpmQueryDeviceSupport()
+	switch ret {
+	case nvml.SUCCESS:
+		return sharing.AnswerOf(sup.IsSupportedDevice != 0)
+	case nvml.ERROR_NOT_SUPPORTED:
+		return sharing.No
+	}
+	sample, ret := lib.GpmSampleAlloc()
+	if ret != nvml.SUCCESS {
+		return sharing.Unknown
+	}
+	defer sample.Free()
+	switch h.GpmSampleGet(sample) {
+	case nvml.SUCCESS:
+		return sharing.Yes
+	case nvml.ERROR_NOT_SUPPORTED:
+		return sharing.No
+	}
+	return sharing.Unknown
 }
 
 // Close frees what the source holds and closes NVML. It waits for readings

@@ -403,3 +403,28 @@ func TestMIGInstances(t *testing.T) {
 		t.Errorf("%d samples alive", f.samples)
 	}
 }
+
+// TestGPMSupport: where the driver refuses the question, a sample answers it.
+func TestGPMSupport(t *testing.T) {
+	for _, c := range []struct {
+		query, sample nvml.Return
+		supported     uint32
+		want          sharing.Answer
+	}{
+		{ok, ok, 1, sharing.Yes},
+		{ok, ok, 0, sharing.No},
+		{nvml.ERROR_NOT_SUPPORTED, ok, 0, sharing.No},
+		{nvml.ERROR_ARGUMENT_VERSION_MISMATCH, ok, 0, sharing.Yes},
+		{nvml.ERROR_ARGUMENT_VERSION_MISMATCH, nvml.ERROR_NOT_SUPPORTED, 0, sharing.No},
+		{nvml.ERROR_ARGUMENT_VERSION_MISMATCH, nvml.ERROR_UNKNOWN, 0, sharing.Unknown},
+	} {
+		f := newFake()
+		f.dev.GpmQueryDeviceSupportFunc = func() (nvml.GpmSupport, nvml.Return) {
+			return nvml.GpmSupport{IsSupportedDevice: c.supported}, c.query
+		}
+		f.dev.GpmSampleGetFunc = func(nvml.GpmSample) nvml.Return { return c.sample }
+		if got := supportsGPM(f.lib, f.dev); got != c.want || f.samples != 0 {
+			t.Errorf("%+v: %v, %d samples kept", c, got, f.samples)
+		}
+	}
+}
