@@ -23,6 +23,11 @@ type workloadVerdict struct {
 	After    answer `json:"with_evidence"`
 	// New are the reasons that the evidence brought.
 	New []reason `json:"new_reasons,omitempty"`
+	// Predicted is what the workload is expected to see beside the neighbours
+	// that the decision gives it, and BreakEven which mechanism is better from
+	// how many copies of it on.
+	Predicted *decision.Predicted      `json:"predicted,omitempty"`
+	BreakEven []decision.BreakEvenStep `json:"break_even,omitempty"`
 }
 
 // reason is a gate's word on a mechanism for a workload.
@@ -61,7 +66,12 @@ func (f *flow) decide(rows []reportRow) *decisionReport {
 		out.Problem = err.Error()
 		return out
 	}
-	a, err := decision.Decide(after, decision.Options{})
+	profiles, err := f.profiles()
+	if err != nil {
+		out.Problem = err.Error()
+		return out
+	}
+	a, err := decision.Decide(after, decision.Options{Profiles: &profiles, Predictor: f.config.predictor})
 	if err != nil {
 		out.Problem = err.Error()
 		return out
@@ -69,7 +79,7 @@ func (f *flow) decide(rows []reportRow) *decisionReport {
 	for i := range before.Workloads {
 		name := before.Workloads[i].Name
 		was, is := b.Decision(name), a.Decision(name)
-		out.Workload = append(out.Workload, workloadVerdict{Workload: name, Before: answerOf(was), After: answerOf(is), New: newReasons(was, is)})
+		out.Workload = append(out.Workload, workloadVerdict{Workload: name, Before: answerOf(was), After: answerOf(is), New: newReasons(was, is), Predicted: is.Predicted, BreakEven: is.BreakEven})
 	}
 	return out
 }
@@ -80,6 +90,12 @@ var errNoMemory = errors.New("say with servers[].memory what each server takes, 
 // evidence, what the runs alone showed.
 func (f *flow) fleet(gpu string, evidence bool) (*decision.Fleet, error) {
 	pool := decision.Pool{Name: "gpu", GPU: gpu, Count: len(f.plan.Servers), PricePerGPUHour: f.plan.Decision.Price}
+	// The question is which of the mechanisms that were measured to use, if any.
+	for _, m := range f.plan.Modes {
+		if !slices.Contains(pool.Mechanisms, m.mechanism()) {
+			pool.Mechanisms = append(pool.Mechanisms, m.mechanism())
+		}
+	}
 	if _, driver := f.site.gpu(); driver != "" {
 		if err := pool.Driver.UnmarshalText([]byte(driver)); err != nil {
 			return nil, err
@@ -107,6 +123,7 @@ func (f *flow) addEvidence(w *decision.Workload, l *loadPlan) {
 	if row == nil {
 		return
 	}
+	w.Profile = &decision.ProfileRef{Server: f.serverOf(modeTimeSlicing, l), Load: f.loadOf(l)}
 	switch {
 	case row.GPM != nil && row.GPM.SMUtil != nil:
 		w.GPUBusy, w.Evidence = fraction(*row.GPM.SMUtil), decision.EvidenceMeasured

@@ -117,7 +117,7 @@ func (f *flow) serverOf(m mode, l *loadPlan) decision.Server {
 	if p.Slots > 0 {
 		s["slots"] = p.Slots
 	}
-	if m == modeMPSPercent {
+	if m == modeMIGLike {
 		s["sm_percent"] = p.Percent
 	}
 	return s

@@ -27,10 +27,10 @@ const (
 	modeNone        mode = iota
 	modeTimeSlicing      // processes take turns; what a GPU does by itself
 	modeMPS              // clients of one MPS server, no limits
-	modeMPSPercent       // MPS clients with active thread percentages and memory limits
+	modeMIGLike       // MPS clients with active thread percentages and memory limits
 )
 
-var modeNames = []string{"none", "time-slicing", "mps", "mps-percent"}
+var modeNames = []string{"none", "time-slicing", "mps", "mig-like-emulation"}
 
 func (m mode) String() string { return modeNames[m] }
 
@@ -56,8 +56,8 @@ func (m mode) mechanism() sharing.Mechanism {
 // title is the mode in words. MPS with limits bounds what a client may use; it
 // contains neither faults nor contention, so it is never called isolation.
 func (m mode) title() string {
-	if m == modeMPSPercent {
-		return "MIG-like emulation: MPS with percentages and memory limits; it does not isolate"
+	if m == modeMIGLike {
+		return m.String() + " (MPS with percentages and memory limits; it does not isolate)"
 	}
 	return m.String()
 }
@@ -87,7 +87,7 @@ type serverPlan struct {
 	URL     string      `yaml:"url"`
 	API     loadgen.API `yaml:"api"`
 	Slots   int         `yaml:"slots,nonzero"` // requests served at once; 0 = not known
-	// Percent and MemoryLimit are for mps-percent. A limit that is not given
+	// Percent and MemoryLimit are for mig-like-emulation. A limit that is not given
 	// is the percentage of the GPU's memory.
 	Percent     float64       `yaml:"percent,nonzero"`
 	MemoryLimit sharing.Bytes `yaml:"memory_limit,nonzero"`
@@ -167,7 +167,7 @@ func (p *plan) fill() {
 		p.StartSecs = 300
 	}
 	if len(p.Modes) == 0 {
-		p.Modes = []mode{modeTimeSlicing, modeMPS, modeMPSPercent}
+		p.Modes = []mode{modeTimeSlicing, modeMPS, modeMIGLike}
 	}
 	if len(p.Cases) == 0 {
 		c := casePlan{Name: "together"}
@@ -232,8 +232,8 @@ func (p *plan) checkServers(list *problem.List, real bool) {
 		if s.MemoryLimit < 0 || s.MemoryLimit%sharing.MiB != 0 {
 			list.Addf(at+".memory_limit", "", "must be positive and whole in MiB")
 		}
-		if slices.Contains(p.Modes, modeMPSPercent) && s.Percent == 0 {
-			list.Addf(at+".percent", "give the server's share, or leave mps-percent out of modes", "mode mps-percent needs it")
+		if slices.Contains(p.Modes, modeMIGLike) && s.Percent == 0 {
+			list.Addf(at+".percent", "give the server's share, or leave mig-like-emulation out of modes", "mode mig-like-emulation needs it")
 		}
 		s.Simulated.check(list, at+".simulated")
 		if !real {
@@ -250,7 +250,7 @@ func (p *plan) checkServers(list *problem.List, real bool) {
 			list.Addf(at+".command[0]", "", "is empty")
 		}
 	}
-	if total > 100+1e-9 && slices.Contains(p.Modes, modeMPSPercent) {
+	if total > 100+1e-9 && slices.Contains(p.Modes, modeMIGLike) {
 		list.Addf("servers", "percentages that sum to more than 100 overlap, which is not MIG-like", "the percentages sum to %v", total)
 	}
 	switch {

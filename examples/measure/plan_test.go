@@ -33,7 +33,7 @@ seconds: 1
 warm_seconds: 2
 seed: -1
 device: -1
-modes: [mps, mps, mps-percent]
+modes: [mps, mps, mig-like-emulation]
 start_seconds: 9999
 servers:
   - {name: a, model: m, url: "http://h:1", command: [x], percent: 70, memory_limit: 1KiB}
@@ -87,7 +87,7 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	rep.write(&out, []mode{modeTimeSlicing, modeMPS, modeMPSPercent})
+	rep.write(&out, []mode{modeTimeSlicing, modeMPS, modeMIGLike})
 	golden.Check(t, "testdata/report.txt", out.Bytes())
 }
 

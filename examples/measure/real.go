@@ -214,7 +214,7 @@ func (g *group) environ(ctx context.Context, p *serverPlan) ([]string, error) {
 	}
 	c := g.daemon.Client()
 	e := mps.ClientEnvironment{PipeDirectory: c.PipeDirectory(), DaemonPipeDirectory: c.PipeDirectory()}
-	if g.mode == modeMPSPercent {
+	if g.mode == modeMIGLike {
 		e.ActiveThreadPercentage = p.Percent
 		limit := p.MemoryLimit
 		if limit == 0 {

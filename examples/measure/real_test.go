@@ -167,8 +167,8 @@ func TestRealFlow(t *testing.T) {
 	for name, want := range map[string][2]string{
 		"time-slicing/servers/a.log": {"", ""},
 		"mps/servers/b.log":          {"", ""},
-		"mps-percent/servers/a.log":  {"40", "0=57753M"},
-		"mps-percent/servers/b.log":  {"60", "0=30G"},
+		"mig-like-emulation/servers/a.log":  {"40", "0=57753M"},
+		"mig-like-emulation/servers/b.log":  {"60", "0=30G"},
 	} {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {

@@ -257,7 +257,7 @@ func simulatedPredictor(g *simulatedGPU) decision.Predictor {
 	set(&p.Parameters.BatchDoubling, 0.015)
 	set(&p.Parameters.PrefillBusy, 1)
 	set(&p.Parameters.PrefillCatchUp, 1)
-	set(&p.Parameters.SMBlocking, 0.67)
+	set(&p.Parameters.SMBlocking, 0.75)
 	set(&p.Parameters.QueueShare, 0)
 	set(&p.Parameters.Arbitration, 0)
 	set(&p.Parameters.LoneStepCost, 0)

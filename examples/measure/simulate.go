@@ -49,7 +49,7 @@ func (s *simulation) start(_ context.Context, m mode, _ string) (*stand, error) 
 			o.Model = loadgentest.Model{StepKernels: sim.StepKernels, KernelMean: time.Duration(sim.KernelMean), PrefillPerToken: time.Duration(sim.PrefillPerToken),
 				SMDemand: sim.SMDemand, BandwidthDemand: sim.BandwidthDemand}
 		}
-		if m == modeMPSPercent {
+		if m == modeMIGLike {
 			o.Model.SMShare = p.Percent / 100
 		}
 		srv, err := loadgentest.NewServer(o)

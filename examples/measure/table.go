@@ -183,14 +183,27 @@ func (rep *report) writeDecision(b *bytes.Buffer) {
 		fmt.Fprintf(b, "No decision: %s\n\n", d.Problem)
 		return
 	}
-	fmt.Fprintf(b, "Decision on %s, without and with the runs alone as evidence; report.json has every reason\n", d.GPU)
+	fmt.Fprintf(b, "Decision on %s between not sharing and what was run, without and with the runs alone as evidence\n(report.json has every reason)\n", d.GPU)
 	for _, w := range d.Workload {
 		fmt.Fprintf(b, "  %s: %s -> %s\n", w.Workload, w.Before, w.After)
 		for _, r := range w.New {
-			// Of the mechanisms that were measured, and of those chosen.
-			if shown := r.Mechanism == sharing.TimeSlicing || r.Mechanism == sharing.MPS || r.Mechanism == w.Before.Mechanism || r.Mechanism == w.After.Mechanism; shown && r.Verdict != decision.Pass {
+			// What speaks for the choice, and against what else was run.
+			if run := r.Mechanism == sharing.TimeSlicing || r.Mechanism == sharing.MPS; r.Mechanism == w.After.Mechanism || run && r.Verdict != decision.Pass {
 				fmt.Fprintf(b, "    %s: %s: %s\n", r.Mechanism, r.Verdict, r.Message)
 			}
+		}
+		if p := w.Predicted; p != nil {
+			fmt.Fprintf(b, "    predicted with %d tenants on a GPU: %.2f times slower than alone (%.2f to %.2f, %s)\n", p.Tenants, p.Slowdown.Value, p.Slowdown.Low, p.Slowdown.High, p.Basis)
+		}
+	}
+	for _, w := range d.Workload {
+		for _, s := range w.BreakEven {
+			sure := ""
+			if !s.Sure {
+				sure = ", but the intervals overlap"
+			}
+			fmt.Fprintf(b, "  %s: from %d copies on a GPU %s is predicted to be the better (TPOT p50 %s ms by time-slicing, %s by MPS)%s\n",
+				w.Workload, s.Tenants, s.Better, short(s.TimeSlicing.Value), short(s.MPS.Value), sure)
 		}
 	}
 	fmt.Fprintln(b)
