@@ -27,7 +27,7 @@ const (
 	modeNone        mode = iota
 	modeTimeSlicing      // processes take turns; what a GPU does by itself
 	modeMPS              // clients of one MPS server, no limits
-	modeMIGLike       // MPS clients with active thread percentages and memory limits
+	modeMIGLike          // MPS clients with active thread percentages and memory limits
 )
 
 var modeNames = []string{"none", "time-slicing", "mps", "mig-like-emulation"}

@@ -165,10 +165,10 @@ func TestRealFlow(t *testing.T) {
 	}
 	// What the servers were started with, by mode.
 	for name, want := range map[string][2]string{
-		"time-slicing/servers/a.log": {"", ""},
-		"mps/servers/b.log":          {"", ""},
-		"mig-like-emulation/servers/a.log":  {"40", "0=57753M"},
-		"mig-like-emulation/servers/b.log":  {"60", "0=30G"},
+		"time-slicing/servers/a.log":       {"", ""},
+		"mps/servers/b.log":                {"", ""},
+		"mig-like-emulation/servers/a.log": {"40", "0=57753M"},
+		"mig-like-emulation/servers/b.log": {"60", "0=30G"},
 	} {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
@@ -206,4 +206,46 @@ func TestRealFailures(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An interrupt ends servers and daemon in order.
+func TestRealInterrupted(t *testing.T) {
+	if _, err := os.Stat("/proc/self/task"); err != nil || len(children()) > 0 {
+		t.Skip("the system does not tell the test's children apart")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	watched := make(chan int)
+	go func() {
+		most := 0
+		for most < 3 && ctx.Err() == nil { // the daemon and two servers
+			most = max(most, len(children()))
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		cancel()
+		watched <- most
+	}()
+	_, code, _, stderr := realRun(ctx, t, realPlan+"modes: [mps]\n", "-seconds", "20")
+	cancel()
+	if most := <-watched; most < 3 {
+		t.Skip("the kernel does not list children")
+	}
+	if code != exitFailed || !strings.Contains(stderr, "interrupted; 0 runs are kept") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	if left := children(); len(left) > 0 {
+		t.Errorf("processes %v are left", left)
+	}
+}
+
+// children lists the test's child processes, whichever thread started them.
+func children() []string {
+	var out []string
+	files, _ := filepath.Glob("/proc/self/task/*/children") // a good pattern
+	for _, f := range files {
+		if b, err := os.ReadFile(f); err == nil { // threads come and go
+			out = append(out, strings.Fields(string(b))...)
+		}
+	}
+	return out
 }

@@ -106,7 +106,7 @@ func (s *simulatedSource) Read(_ context.Context, _ int, group telemetry.Groups,
 		return nil
 	}
 	r.Set(telemetry.GraphicsUtilPercent, percent(now.Busy-before.Busy))
-	r.Set(telemetry.SMUtilPercent, percent(now.SMs-before.SMs))
-	r.Set(telemetry.DRAMUtilPercent, percent(now.Bandwidth-before.Bandwidth))
+	r.Set(telemetry.SMUtilPercent, percent(now.SMUse-before.SMUse))
+	r.Set(telemetry.DRAMUtilPercent, percent(now.BandwidthUse-before.BandwidthUse))
 	return nil
 }
