@@ -22,6 +22,16 @@
 // two therefore differ a little when events carry several tokens: deliberate,
 // for comparability with other tools, which do the same.
 //
+// # Inputs and comparisons
+//
+// Prompts come from [ReadPrompts], [ReadShareGPT] with [Conversations],
+// [NewSynthetic], or a published [Trace], which gives the arrivals too. No
+// tokenizer is needed: [Calibrate] fits made-up prompts to the server's counts.
+// [CompareRuns] compares groups of repeated runs and refuses claims that so few
+// runs, or so few requests, cannot support. [ReadResults] puts the result files of
+// other tools beside this package's, each figure under its tool's name and with
+// its tool's definition.
+//
 // # Clocks
 //
 // On Linux the time of an event is the kernel's receive time of the segment
