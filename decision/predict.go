@@ -190,7 +190,10 @@ func (p *Predictor) Predict(mechanism sharing.Mechanism, group []Solo, method Me
 		p.closedForm(mechanism, models, out)
 		return out, nil
 	}
-	return out, p.simulate(mechanism, models, out)
+	if err := p.simulate(mechanism, models, out); err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 // maxGroup bounds a group; MPS itself admits 48 clients on driver 580.

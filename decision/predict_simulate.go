@@ -71,7 +71,7 @@ func (p *Predictor) settle(mechanism sharing.Mechanism, t *tenantModel) (outcome
 		if math.Abs(change) < 0.005*t.prefill {
 			return o, nil
 		}
-		grown := max(t.prefill+change, 0.1*t.prefill)
+		grown := min(max(t.prefill+change, 0.1*t.prefill), 2*t.prefill)
 		t.prefillGPU *= grown / t.prefill
 		t.prefill = grown
 	}
@@ -107,18 +107,22 @@ func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel
 }
 
 // horizon is the simulated time: room for some 25 requests of the slowest
-// tenant, at least 12 and at most 90 s, a tenth of it to warm up.
+// tenant, at least 12 and at most 90 s, and no more than a few million tokens,
+// so that no profile makes a simulation long. A tenth of it is to warm up.
 func horizon(models []tenantModel) (from, until time.Duration) {
-	longest := 0.0
+	const mostTokens = 3e6
+	longest, tokens := 0.0, 0.0 // tokens a millisecond
 	for i := range models {
 		t := &models[i]
 		longest = max(longest, t.alone[E2EP50])
+		tokens += t.batch / t.step
 		if !t.closed {
 			longest = max(longest, 8/t.rate)
+			tokens += t.rate
 		}
 	}
-	ms := min(max(25*longest*float64(len(models)), 12e3), 90e3)
-	return millis(ms / 10), millis(ms)
+	ms := min(max(25*longest*float64(len(models)), 12e3), 90e3, mostTokens/tokens)
+	return millis(ms / 10), max(millis(ms), time.Microsecond)
 }
 
 // trySides looks at tenants whose step is near a whole number of quanta: with

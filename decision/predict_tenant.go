@@ -178,9 +178,9 @@ func (t *tenantModel) readSlots(b *Profile) {
 	live := *b.TokensPerS / 1e3 / float64(t.output) * float64(t.output-1) * tpot
 	switch {
 	case !t.closed:
-		t.slots = max(t.slots, int(2*live))
+		t.slots = max(t.slots, int(min(2*live, 1<<16)))
 	case t.clients > usualSlots && live < 0.8*float64(t.clients):
-		t.slots = max(1, int(math.Round(live)))
+		t.slots = max(1, int(math.Round(live))) // fewer than the clients
 		t.note(0.05, "the server's slots are not stated; its profile looks like %d", t.slots)
 	}
 }
@@ -268,8 +268,11 @@ func (t *tenantModel) takeApart(p *Predictor, b *Profile) error {
 		t.prefill = ttft / max(1, (t.batch+1)/2)
 		t.note(0.05, "the profile's throughput leaves no time for prefills; TTFT was used")
 	}
-	if t.prefill <= 0 {
+	switch {
+	case t.prefill <= 0:
 		return fmt.Errorf("%w: its decode steps take longer than its requests do", ErrUnpredictable)
+	case t.step < shortestPart || t.prefill < shortestPart || t.step > longestPart || t.prefill > longestPart:
+		return fmt.Errorf("%w: its throughput leaves %.3g ms for a step and %.3g ms for a prefill", ErrUnpredictable, t.step, t.prefill)
 	}
 	t.host = p.Parameters.HostFraction.Value * t.step
 	t.gpu = t.step - t.host - t.perToken*t.batch
@@ -281,6 +284,10 @@ func (t *tenantModel) takeApart(p *Predictor, b *Profile) error {
 	t.prefillGPU = p.prefillActivity(t, busy)
 	return nil
 }
+
+// A step or a prefill, in ms, that makes sense: not shorter than a kernel and
+// not longer than an hour.
+const shortestPart, longestPart = 1e-3, 3.6e6
 
 // prefillActivity is the GPU-active time in a prefill: the activity that GPM
 // saw beyond decode's, which is a difference of large numbers, so it is weighed

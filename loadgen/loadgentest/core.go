@@ -40,6 +40,8 @@ type core struct {
 	active   int // time-sliced: whose turn it is, -1 nobody's yet
 	sliceEnd float64
 	readyAt  float64 // time-sliced: when the switch to active is over
+
+	busy, smUse, bwUse float64 // seconds of use since the start; see Activity
 }
 
 func newCore(mode Sharing, quantum, cost time.Duration) *core {
@@ -125,15 +127,22 @@ func (c *core) advance(to float64) {
 		}
 		elapsed := at - c.now
 		c.now = at
+		busy := false
 		for i, r := range rates {
 			if r == 0 {
 				continue
 			}
+			busy = true
 			k := c.clients[i].head()
+			c.smUse += elapsed * r * k.sm
+			c.bwUse += elapsed * r * k.bw
 			k.work -= elapsed * r
 			if k.work < 1e-9 {
 				c.pop(c.clients[i])
 			}
+		}
+		if busy {
+			c.busy += elapsed
 		}
 	}
 }

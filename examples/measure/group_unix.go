@@ -1,0 +1,27 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// ownGroup keeps a terminal's interrupt from the command, which is ended in
+// order, and makes its children reachable.
+func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+// signalGroup signals a command and its children; an interrupt is SIGTERM.
+func signalGroup(cmd *exec.Cmd, sig os.Signal) error {
+	s := syscall.SIGTERM
+	if sig == os.Kill {
+		s = syscall.SIGKILL
+	}
+	err := syscall.Kill(-cmd.Process.Pid, s)
+	if errors.Is(err, syscall.ESRCH) {
+		return os.ErrProcessDone
+	}
+	return err
+}

@@ -1,0 +1,22 @@
+// Command measure finds out how workloads get on together on one GPU: it runs
+// each of them alone, predicts what they will see side by side, runs them side
+// by side under time-slicing, under MPS and under MPS with percentages and
+// memory limits, and says how good the prediction was and what to decide.
+//
+// Without -real it does so on a simulated GPU.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	a := app{stdout: os.Stdout, stderr: os.Stderr}
+	code := a.run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}

@@ -1,0 +1,251 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/loadgen/loadgentest"
+	"github.com/cotenant/cotenant/mps"
+	"github.com/cotenant/cotenant/mps/mpstest"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/telemetrytest"
+)
+
+// envServer gives the test binary the role of a server that makes its CUDA
+// calls like any other; the value is its port.
+const envServer = "MEASURE_TEST_SERVER"
+
+func TestMain(m *testing.M) {
+	if port := os.Getenv(envServer); port != "" {
+		code, err := playServer(port)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(code)
+	}
+	if code, ok := mpstest.ControlProgram(); ok {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+func playServer(port string) (int, error) {
+	inR, _, err := os.Pipe() // an input that never ends
+	if err != nil {
+		return 1, err
+	}
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		return 1, err
+	}
+	srv, err := loadgentest.NewServer(loadgentest.Options{NoLog: true, Script: loadgentest.Always(loadgentest.Reply{TTFT: 8 * time.Millisecond, Interval: 3 * time.Millisecond})})
+	if err != nil {
+		return 1, err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:"+port)
+	if err != nil {
+		return 1, err
+	}
+	env := []string{os.Getenv(mps.EnvPipeDirectory), os.Getenv(mps.EnvThreads), os.Getenv(mps.EnvPinnedMemLimit)}
+	fmt.Println(strings.Join(env, "|"))
+	os.Stdin, os.Stdout = inR, outW
+	go func() {
+		// The first line is what it sees of the GPU: it is a client by then, or
+		// runs without MPS.
+		view := make([]byte, 4096)
+		n, err := outR.Read(view)
+		fmt.Fprintf(os.Stderr, "%s%v\n", view[:n], err)
+		fmt.Fprintln(os.Stderr, http.Serve(l, srv))
+	}()
+	code, _ := mpstest.ControlProgram()
+	return code, nil
+}
+
+// freePort is a port that nobody listens on.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+const realPlan = `
+version: v1
+seconds: 0.6
+servers:
+  - {name: a, model: m, api: completions, url: "http://127.0.0.1:%[1]d", percent: 40, memory: 8GiB, command: [env, %[4]s, %[3]s=%[1]d, %[5]s]}
+  - {name: b, model: m2, api: completions, url: "http://127.0.0.1:%[2]d", percent: 60, memory_limit: 30GiB, memory: 24GiB, command: [env, %[4]s, %[3]s=%[2]d, %[5]s]}
+loads:
+  - {name: x, server: a, concurrency: 2, prompt: 16, output: 8, slo: {tpot_p99: 1s}}
+  - {name: y, server: b, rate: 20, prompt: 16, output: 8}
+`
+
+// scriptedGPU is a GPU for the real flow: its figures are a script's, so that
+// everything is marked as simulated.
+func scriptedGPU(t *testing.T) telemetry.Source {
+	t.Helper()
+	src, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{
+		Device: telemetry.Device{Name: "NVIDIA H200", UUID: "GPU-1", MIG: sharing.No, GPM: sharing.Yes},
+		Phases: []telemetrytest.Phase{{
+			Processes: []telemetry.Process{{PID: 7, Name: "stranger"}},
+			Figures: map[telemetry.Metric]float64{telemetry.GPUUtilPercent: 60, telemetry.MemTotalBytes: float64(141 * sharing.GiB), telemetry.MemUsedBytes: 1e10,
+				telemetry.GraphicsUtilPercent: 60, telemetry.SMUtilPercent: 30, telemetry.DRAMUtilPercent: 25, telemetry.PowerWatts: 300},
+		}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return src
+}
+
+// realRun runs the real flow with stand-ins for servers, daemon and GPU.
+func realRun(ctx context.Context, t *testing.T, text string, args ...string) (dir string, code int, stdout, stderr string) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := mpstest.Program(mpstest.ProgramOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kv := range program.Env[1:] { // the options; the role is each command's own
+		k, v, _ := strings.Cut(kv, "=")
+		t.Setenv(k, v)
+	}
+	dir = filepath.Join(t.TempDir(), "results")
+	file := filepath.Join(t.TempDir(), "plan.yaml")
+	text = fmt.Sprintf(text, freePort(t), freePort(t), envServer, mpstest.ClientRole, exe)
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	a := app{stdout: &out, stderr: &errs, site: func(_ *config, p *plan) (site, func() error, error) {
+		m := &machine{plan: p, program: program, runner: mpstest.Socket{}, source: scriptedGPU(t)}
+		return m, func() error { return nil }, m.look(t.Context())
+	}}
+	code = a.run(ctx, append([]string{"-real", "-plan", file, "-out", dir}, args...))
+	return dir, code, out.String(), errs.String()
+}
+
+func TestRealFlow(t *testing.T) {
+	dir, code, stdout, stderr := realRun(t.Context(), t, realPlan, "-json")
+	if code != exitOK {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	var rep report
+	if err := json.Unmarshal([]byte(stdout), &rep); err != nil {
+		t.Fatal(err)
+	}
+	if len(rep.Rows) != 12 || rep.Basis != sharing.BasisSimulated || rep.GPU != "NVIDIA H200" {
+		t.Errorf("%d rows, basis %s, GPU %q", len(rep.Rows), rep.Basis, rep.GPU)
+	}
+	if !strings.Contains(strings.Join(rep.Notes, "\n"), "process 7 (stranger) holds the GPU too") {
+		t.Errorf("notes %q", rep.Notes)
+	}
+	for _, r := range rep.Rows {
+		if r.Tenants > 1 && len(r.Predicted) == 0 {
+			t.Errorf("%s, %s: nothing was predicted", r.Run, r.Load)
+		}
+	}
+	// What the servers were started with, by mode.
+	for name, want := range map[string][2]string{
+		"time-slicing/servers/a.log":       {"", ""},
+		"mps/servers/b.log":                {"", ""},
+		"mig-like-emulation/servers/a.log": {"40", "0=57753M"},
+		"mig-like-emulation/servers/b.log": {"60", "0=30G"},
+	} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		log := string(b)
+		env := strings.Split(strings.SplitN(log, "\n", 2)[0], "|")
+		if len(env) != 3 || env[1] != want[0] || env[2] != want[1] {
+			t.Errorf("%s: environment %q, want %q", name, env, want)
+		}
+		if client := !strings.HasPrefix(name, "time-slicing"); !strings.Contains(log, fmt.Sprintf(`"Client":%v`, client)) {
+			t.Errorf("%s: %s", name, log)
+		}
+		if _, err := os.Stat(env[0]); err == nil {
+			t.Errorf("%s: the pipe directory %s is still there", name, env[0])
+		}
+	}
+}
+
+// A server that cannot start spoils the mode and is shown; what was measured
+// before stays.
+func TestRealFailures(t *testing.T) {
+	for name, c := range map[string]struct{ plan, want string }{
+		"a server ends":     {strings.Replace(realPlan, "%[3]s=%[2]d, %[5]s]", "no-such-program%[2]d]", 1), "server b ended"},
+		"no such program":   {strings.Replace(realPlan, "command: [env", "command: [/no/such/program", 1), "no such file"},
+		"no client":         {strings.Replace(realPlan, "[env, %[4]s, %[3]s=%[2]d", "[env, "+mps.EnvPipeDirectory+"=/nowhere, %[4]s, %[3]s=%[2]d", 1) + "modes: [mps]\n", "the daemon lists 1 clients for 2 servers"},
+		"no such device":    {realPlan + "device: 3\n", "there is no GPU 3"},
+		"nobody is running": {strings.NewReplacer(", command: [env, %[4]s, %[3]s=%[1]d, %[5]s]", "", ", command: [env, %[4]s, %[3]s=%[2]d, %[5]s]", "").Replace(realPlan) + "modes: [time-slicing]\nstart_seconds: 0.3\n#%[3]s%[4]s%[5]s\n", "no answer within 0.3 s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, code, _, stderr := realRun(t.Context(), t, c.plan)
+			if code != exitFailed || !strings.Contains(stderr, c.want) {
+				t.Errorf("exit %d: %s; want %q", code, stderr, c.want)
+			}
+		})
+	}
+}
+
+// An interrupt ends servers and daemon in order.
+func TestRealInterrupted(t *testing.T) {
+	if _, err := os.Stat("/proc/self/task"); err != nil || len(children()) > 0 {
+		t.Skip("the system does not tell the test's children apart")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	watched := make(chan int)
+	go func() {
+		most := 0
+		for most < 3 && ctx.Err() == nil { // the daemon and two servers
+			most = max(most, len(children()))
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		cancel()
+		watched <- most
+	}()
+	_, code, _, stderr := realRun(ctx, t, realPlan+"modes: [mps]\n", "-seconds", "20")
+	cancel()
+	if most := <-watched; most < 3 {
+		t.Skip("the kernel does not list children")
+	}
+	if code != exitFailed || !strings.Contains(stderr, "interrupted; 0 runs are kept") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	if left := children(); len(left) > 0 {
+		t.Errorf("processes %v are left", left)
+	}
+}
+
+// children lists the test's child processes, whichever thread started them.
+func children() []string {
+	var out []string
+	files, _ := filepath.Glob("/proc/self/task/*/children") // a good pattern
+	for _, f := range files {
+		if b, err := os.ReadFile(f); err == nil { // threads come and go
+			out = append(out, strings.Fields(string(b))...)
+		}
+	}
+	return out
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// server is a process that was started for a mode.
+type server struct {
+	cmd  *exec.Cmd
+	log  string
+	done chan struct{} // closed when it has ended
+	err  error         // how; after done
+}
+
+// errOccupied says that a server's address is taken.
+var errOccupied = errors.New("something answers there already; stop it, or leave the command out to measure it as it is")
+
+// startServer starts a plan's command without a shell.
+func startServer(p *serverPlan, env []string, dir, log string) (*server, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if answers(ctx, p.URL) == nil {
+		return nil, fmt.Errorf("%s: %w", p.URL, errOccupied)
+	}
+	out, err := os.Create(log)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{cmd: exec.Command(p.Command[0], p.Command[1:]...), log: log, done: make(chan struct{})}
+	s.cmd.Env, s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = env, dir, out, out
+	ownGroup(s.cmd)
+	err = s.cmd.Start()
+	if err := errors.Join(err, out.Close()); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(s.done)
+		s.err = s.cmd.Wait()
+	}()
+	return s, nil
+}
+
+// ready waits until the plan's server answers. s is its process, nil when it
+// is not ours.
+func (m *machine) ready(ctx context.Context, p *serverPlan, s *server) error {
+	var ended chan struct{}
+	if s != nil {
+		ended = s.done
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, seconds(m.plan.StartSecs), fmt.Errorf("no answer within %v s (start_seconds)", m.plan.StartSecs))
+	defer cancel()
+	for {
+		err := answers(ctx, p.URL)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ended:
+			return fmt.Errorf("server %s ended (%v):\n%s", p.Name, s.err, s.tail())
+		case <-ctx.Done():
+			if s == nil {
+				return fmt.Errorf("server %s at %s: %w: %w", p.Name, p.URL, context.Cause(ctx), err)
+			}
+			return fmt.Errorf("server %s at %s: %w: %w\n%s", p.Name, p.URL, context.Cause(ctx), err, s.tail())
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// answers asks the API which models there are.
+func answers(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(strings.TrimRight(url, "/"), "/v1")+"/v1/models", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	if err := resp.Body.Close(); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("/v1/models answers %s", resp.Status)
+	}
+	return nil
+}
+
+// tail is the end of the server's output.
+func (s *server) tail() string {
+	b, err := os.ReadFile(s.log)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(b[max(0, len(b)-800):]))
+}
+
+// stop ends the server and its children.
+func (s *server) stop() error {
+	for _, sig := range []os.Signal{os.Interrupt, os.Kill} {
+		select {
+		case <-s.done:
+			return nil
+		default:
+		}
+		if err := signalGroup(s.cmd, sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return err
+		}
+		select {
+		case <-s.done:
+			return nil
+		case <-time.After(graceful):
+		}
+	}
+	return fmt.Errorf("process %d does not end", s.cmd.Process.Pid)
+}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// results are what a run of the program left.
+type results struct {
+	report         *report
+	dir            string
+	stdout, stderr string
+	code           int
+}
+
+// bubble runs the program on the simulation in simulated time, so that its
+// figures are those of the simulated GPU and not of this machine's timers. edit
+// changes the simulated machine behind the predictor's back.
+func bubble(t *testing.T, after time.Duration, edit func(*plan), args ...string) results {
+	t.Helper()
+	r := results{dir: filepath.Join(t.TempDir(), "results")}
+	var stdout, stderr bytes.Buffer
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		if after > 0 {
+			defer time.AfterFunc(after, cancel).Stop()
+		}
+		a := app{stdout: &stdout, stderr: &stderr, site: func(c *config, p *plan) (site, func() error, error) {
+			c.userStamps = true
+			machine := *p
+			if edit != nil {
+				edit(&machine)
+			}
+			return &simulation{plan: &machine, pipe: true}, func() error { return nil }, nil
+		}}
+		r.code = a.run(ctx, append([]string{"-simulate", "-out", r.dir}, args...))
+	})
+	r.stdout, r.stderr = stdout.String(), stderr.String()
+	b, err := os.ReadFile(filepath.Join(r.dir, "report.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return r
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if keep := os.Getenv("MEASURE_KEEP_REPORT"); keep != "" { // how testdata/report.simulated.json was made
+		if err := os.WriteFile(keep, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.report = &report{}
+	if err := json.Unmarshal(b, r.report); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// timeSlicingOnly writes the built-in plan with one mode.
+func timeSlicingOnly(t *testing.T) string {
+	t.Helper()
+	b, err := plans.ReadFile("plans/simulated.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "plan.yaml")
+	if err := os.WriteFile(path, append(b, "modes: [time-slicing]\n"...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// misses lists the figures of a mode outside their intervals.
+func misses(rep *report, metrics ...decision.Metric) (inside int, out []string) {
+	for _, r := range rep.Rows {
+		for _, m := range metrics {
+			switch in, ok := r.Inside[m]; {
+			case ok && in:
+				inside++
+			case ok:
+				out = append(out, strings.Join([]string{r.Mode.String(), r.Load, m.String()}, " "))
+			}
+		}
+	}
+	return inside, out
+}
+
+// The whole flow on the simulated GPU: predictions are written first, come
+// true within their intervals, and everything says that it is simulated.
+func TestSimulation(t *testing.T) {
+	r := bubble(t, 0, nil)
+	if r.code != exitOK {
+		t.Fatalf("exit %d: %s", r.code, r.stderr)
+	}
+	inside, out := misses(r.report, decision.TPOTP50, decision.E2EP50, decision.TokensPerSecond)
+	if inside+len(out) != 18 || len(out) > 0 {
+		t.Errorf("%d figures inside their intervals, outside %q", inside, out)
+	}
+	for _, want := range []string{"SIMULATED", "of 48 figures lie inside their 90% intervals", "it does not isolate", "Decision on H200", "chat: exclusive (pass, 1 on a GPU) -> mps (pass, 2 on a GPU)"} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("the report does not say %q:\n%s", want, r.stdout)
+		}
+	}
+	if r.report.Basis != sharing.BasisSimulated || !r.report.Complete {
+		t.Errorf("basis %s, complete %v", r.report.Basis, r.report.Complete)
+	}
+	for _, row := range r.report.Rows {
+		if row.Basis != sharing.BasisSimulated {
+			t.Errorf("%s: basis %s", row.Run, row.Basis)
+		}
+		if row.Tenants > 1 && (row.PredictedAt == nil || row.PredictedAt.After(row.Began)) {
+			t.Errorf("%s: predicted at %v, began %v", row.Run, row.PredictedAt, row.Began)
+		}
+		checkRun(t, filepath.Join(r.dir, row.Run))
+	}
+	if _, err := os.Stat(filepath.Join(r.dir, "rows.json")); err == nil {
+		t.Error("simulated rows have the name of measured ones")
+	}
+	b, err := os.ReadFile(filepath.Join(r.dir, "rows.simulated.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := decision.ParseRows(b)
+	if err != nil || len(rows) != 12 {
+		t.Fatalf("%d rows: %v", len(rows), err)
+	}
+	for _, row := range rows {
+		if !strings.HasPrefix(row.Case, "simulated/") {
+			t.Errorf("case %q does not say that it is simulated", row.Case)
+		}
+	}
+}
+
+// checkRun checks a run's folder: everything is there and marked.
+func checkRun(t *testing.T, dir string) {
+	t.Helper()
+	res, err := loadgen.ReadResult(dir)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if res.Summary.Basis != "simulated" {
+		t.Errorf("%s: basis %s", dir, res.Summary.Basis)
+	}
+	f, err := os.Open(filepath.Join(dir, loadgen.ArtifactTelemetry))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer f.Close()
+	series, err := telemetry.ReadCSV(f)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if busy, n := series.Mean(0, telemetry.GraphicsUtilPercent); n == 0 || busy.Or(0) < 50 || series.Info.Basis != sharing.BasisSimulated {
+		t.Errorf("%s: the GPU was %v%% busy in %d readings, basis %s", dir, busy, n, series.Info.Basis)
+	}
+}
+
+// A GPU with twice the quantum that the predictor believes in shows in the
+// predictions: they miss.
+func TestDoubledQuantumMisses(t *testing.T) {
+	metrics := []decision.Metric{decision.TPOTP50, decision.E2EP50, decision.TokensPerSecond}
+	file := timeSlicingOnly(t)
+	r := bubble(t, 0, nil, "-plan", file)
+	if inside, out := misses(r.report, metrics...); inside != 6 || len(out) > 0 {
+		t.Errorf("with the right quantum %d figures are inside, outside %q", inside, out)
+	}
+	r = bubble(t, 0, func(p *plan) {
+		g := *p.SimGPU
+		g.Quantum *= 2
+		p.SimGPU = &g
+	}, "-plan", file)
+	if r.code != exitOK {
+		t.Fatalf("exit %d: %s", r.code, r.stderr)
+	}
+	inside, out := misses(r.report, metrics...)
+	if inside+len(out) != 6 || len(out) < 4 {
+		t.Errorf("with the double quantum %d figures are inside, outside only %q", inside, out)
+	}
+	for _, row := range r.report.Rows {
+		if row.Load != "chat" || row.Tenants < 2 {
+			continue
+		}
+		if row.Inside[decision.TPOTP50] || row.ErrorFraction[decision.TPOTP50] > -0.2 {
+			t.Errorf("chat's TPOT was predicted as %v and is %v", row.Predicted[decision.TPOTP50], row.Actual[decision.TPOTP50])
+		}
+	}
+}
+
+// Ctrl-C keeps what was measured, and says that it is not all.
+func TestInterrupted(t *testing.T) {
+	r := bubble(t, 18*time.Second, nil) // in the first run side by side
+	if r.code != exitFailed || !strings.Contains(r.stderr, "interrupted; 2 runs are kept") {
+		t.Fatalf("exit %d: %s", r.code, r.stderr)
+	}
+	if r.report == nil || r.report.Complete || r.report.Problem != "interrupted" || len(r.report.Rows) != 2 {
+		t.Fatalf("%+v", r.report)
+	}
+	if !strings.Contains(r.stdout, "NOT COMPLETE: interrupted") {
+		t.Error(r.stdout)
+	}
+	for _, name := range []string{"time-slicing/predictions.json", "time-slicing/pair/summary.json", "rows.simulated.json"} {
+		if _, err := os.Stat(filepath.Join(r.dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A profile of another GPU than the predictor's is not predicted from; the runs
+// are made all the same.
+func TestOtherGPU(t *testing.T) {
+	p := decision.NewPredictor()
+	b, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	use := filepath.Join(t.TempDir(), "predictor.json")
+	if err := os.WriteFile(use, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := bubble(t, 0, nil, "-plan", timeSlicingOnly(t), "-use", use, "-seconds", "2", "-json")
+	if r.code != exitOK || len(r.report.Rows) != 4 || len(r.report.Agreement) != 0 {
+		t.Fatalf("exit %d, %d rows: %s", r.code, len(r.report.Rows), r.stderr)
+	}
+	if !strings.Contains(r.stderr, "no prediction: tenants[0]: decision: the profile is of another GPU") {
+		t.Error(r.stderr)
+	}
+}
