@@ -11,6 +11,7 @@ import (
 // tenantModel is a workload taken apart for prediction. Times are in
 // milliseconds, rates in requests a millisecond.
 type tenantModel struct {
+	base    *Profile // which it was read from
 	closed  bool
 	clients int
 	rate    float64
@@ -128,7 +129,7 @@ func driverBranch(s string) string {
 
 func (t *tenantModel) readProfile(b *Profile) error {
 	t.closed, t.clients, t.rate = b.Load.Closed(), b.Load.Concurrency, b.Load.Rate/1e3
-	t.output, t.model = b.Load.Output, b.Server.Model()
+	t.base, t.output, t.model = b, b.Load.Output, b.Server.Model()
 	if !t.closed {
 		t.offered = 1.645 / math.Sqrt(float64(max(count(b.Requests), 30)))
 	}
