@@ -14,6 +14,7 @@ import (
 // result puts what was planned into words and figures.
 func (pl *planner) result() (*Result, error) {
 	r := &Result{Version: "v1", Decisions: []Decision{}, Pools: []PoolResult{}, Traps: []TrapHit{}}
+	pl.mixGroups()
 	shares, err := pl.shares()
 	if err != nil {
 		return nil, err
@@ -26,11 +27,7 @@ func (pl *planner) result() (*Result, error) {
 		r.Decisions = append(r.Decisions, d)
 	}
 	for p := range pl.pools {
-		pr, err := pl.poolResult(p)
-		if err != nil {
-			return nil, err
-		}
-		r.Pools = append(r.Pools, pr)
+		r.Pools = append(r.Pools, pl.poolResult(p))
 	}
 	r.Traps = fleetTraps(r.Decisions)
 	if err := pl.totals(r); err != nil {
@@ -56,7 +53,7 @@ func fleetTraps(ds []Decision) []TrapHit {
 		if len(names) > 1 {
 			list = fmt.Sprintf("%s and %d more", names[0], len(names)-1)
 		}
-		hits = append(hits, TrapHit{ID: id, Severity: severity[id], Message: fmt.Sprintf("%s: %s", list, t.Statement)})
+		hits = append(hits, TrapHit{ID: id, Severity: severity[id], Message: fmt.Sprintf("%s: “%s” In truth: %s", list, t.Statement, t.Truth)})
 	}
 	sortHits(hits)
 	return hits
@@ -79,6 +76,10 @@ func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
 			d.Isolation = append(d.Isolation, AxisLevel{p.Axis, p.Level, p.Text, p.Source})
 		}
 		d.NotChosen = notChosen(d.Candidates)
+	}
+	if e := pl.evidence; e != nil && e.solos[w] != nil {
+		d.Predicted = e.predicted[w]
+		d.BreakEven = e.breakEven(w)
 	}
 	d.Traps = pl.scene(w, share.fullest).traps()
 	if c == nil || !pl.pools[c.pool].priced {
@@ -246,8 +247,8 @@ func (pl *planner) annotate(w, p int, s *Scored) {
 	if need := pl.full[w][key]; need > 0 && s.Verdict == Pass {
 		s.add(Reject, CodePoolFull, int64(need), int64(pl.pools[p].pool.Count))
 	}
-	if code := pl.banned[key]; code != CodeNone {
-		s.add(Reject, code, 0, 0)
+	if r := pl.banned[key]; r.Code != CodeNone {
+		s.add(r.Verdict, r.Code, r.A, r.B)
 	}
 }
 
@@ -255,6 +256,9 @@ func (pl *planner) words(w, p int, s *Scored) Candidate {
 	cw, cp := pl.workloads[w], pl.pools[p]
 	c := Candidate{Pool: cp.pool.Name, Mechanism: s.Mechanism, Profile: cp.Profile(s), Verdict: s.Verdict, Chosen: pl.took(w, p, s.Mechanism),
 		Tenants: s.Tenants, Reasons: make([]ReasonText, 0, max(1, int(s.n)))}
+	if c.Chosen {
+		c.Tenants = pl.chosen[w].tenants // a prediction may have allowed fewer
+	}
 	if s.Verdict != Reject {
 		c.Score, c.Preference = round(s.Score, 2), round(s.Score+pl.bonus[w][p], 2)
 		c.Parts = make([]ScorePart, 0, CriterionCount)
@@ -296,19 +300,41 @@ func (pl *planner) scene(w, fullest int) *trapScene {
 	if s.p == nil {
 		return s
 	}
-	for o, ow := range pl.workloads {
-		if pin := ow.workload.Pool; o == w || pin != "" && pin != s.p.pool.Name {
-			continue
-		}
-		s.untrusted = s.untrusted || !pl.trusts(w, o)
-		oc := pl.chosen[o]
-		if c == nil || oc == nil || oc.pool != c.pool || oc.mechanism != c.mechanism {
-			continue
-		}
-		s.unequal = s.unequal || ow.workload.Kind != cw.workload.Kind || ow.busy != cw.busy
-		s.uids = s.uids || ow.workload.UID != nil && cw.workload.UID != nil && *ow.workload.UID != *cw.workload.UID
+	s.untrusted = pl.trust.neighbours(w, cw, s.p.pool.Name).Untrusted > 0
+	if c != nil {
+		mix := pl.mixes[groupKey{c.pool, c.mechanism}]
+		s.unequal = mix.unequal
+		s.uids = mix.uids && cw.workload.UID != nil
 	}
 	return s
+}
+
+// mix says how unlike the workloads of a group are.
+type mix struct {
+	first   *CompiledWorkload
+	uid     *int
+	unequal bool // in kind or load
+	uids    bool // several user ids
+}
+
+func (pl *planner) mixGroups() {
+	pl.mixes = map[groupKey]*mix{}
+	for w, c := range pl.chosen {
+		if c == nil {
+			continue
+		}
+		cw, key := pl.workloads[w], groupKey{c.pool, c.mechanism}
+		m := pl.mixes[key]
+		if m == nil {
+			m = &mix{first: cw}
+			pl.mixes[key] = m
+		}
+		m.unequal = m.unequal || cw.workload.Kind != m.first.workload.Kind || cw.busy != m.first.busy
+		if uid := cw.workload.UID; uid != nil {
+			m.uids = m.uids || m.uid != nil && *m.uid != *uid
+			m.uid = uid
+		}
+	}
 }
 
 // workloadShare is what a workload takes of its pool's GPUs.
@@ -442,7 +468,7 @@ func (pl *planner) impact(cw *CompiledWorkload, c *choice, share workloadShare, 
 		Basis: "prior: expected slowdown by neighbours times the end-to-end P99 measured alone; measure it beside them"}, nil
 }
 
-func (pl *planner) poolResult(p int) (PoolResult, error) {
+func (pl *planner) poolResult(p int) PoolResult {
 	cp := pl.pools[p]
 	r := PoolResult{Pool: cp.pool.Name, GPU: cp.gpu.Name, GPUs: cp.pool.Count, Groups: []GroupResult{}}
 	for _, key := range pl.groupKeys() {
@@ -457,9 +483,8 @@ func (pl *planner) poolResult(p int) (PoolResult, error) {
 		r.GPUsNeeded += gr.GPUs
 		r.Groups = append(r.Groups, gr)
 	}
-	var err error
-	r.Migration, err = pl.migration(p)
-	return r, err
+	r.Migration = pl.migrations[p]
+	return r
 }
 
 func (pl *planner) layouts(g *group) []LayoutResult {

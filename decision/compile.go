@@ -156,6 +156,8 @@ type CompiledWorkload struct {
 	slo      [3]float64
 	hasSLO   bool
 	demands  bool // any isolation demand
+	// evidenced says that a prediction will judge the latency objectives.
+	evidenced bool
 }
 
 type busyBasis uint8

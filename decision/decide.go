@@ -15,6 +15,12 @@ type Options struct {
 	// every pool stands among the candidates; with more pools each mechanism
 	// is listed once, on the pool that was chosen or suits best. 0 means 16.
 	MaxPoolsListed int
+	// Profiles are measurements of workloads alone. Workloads that name one
+	// (profile) are predicted beside their neighbours, and their objectives
+	// judged by that. nil = no evidence.
+	Profiles *Profiles
+	// Predictor predicts from Profiles; nil means NewPredictor's.
+	Predictor *Predictor
 }
 
 // choice is a candidate that could be taken.
@@ -37,10 +43,15 @@ type planner struct {
 	trust     *trustClasses
 	choices   [][]choice  // by workload, best first
 	bonus     [][]float64 // by workload and pool, see poolBonus
-	banned    map[banKey]Code
+	banned    map[banKey]Reason
+	evidence  *evidence // nil without profiles
+	apart     map[[2]int]bool
 	chosen    []*choice
 	full      []map[banKey]int // by workload: pools that were full, with the GPUs wanted
 	groups    map[groupKey]*group
+	mixes     map[groupKey]*mix
+	// migrations are by pool, nil where no layouts are given.
+	migrations []*Migration
 }
 
 type banKey struct {
@@ -67,7 +78,7 @@ func Decide(f *Fleet, opt Options) (*Result, error) {
 	if opt.MaxPoolsListed <= 0 {
 		opt.MaxPoolsListed = 16
 	}
-	pl := &planner{opt: opt, banned: map[banKey]Code{}}
+	pl := &planner{opt: opt, banned: map[banKey]Reason{}, apart: map[[2]int]bool{}}
 	for i := range f.Pools {
 		p, err := CompilePool(&f.Pools[i])
 		if err != nil {
@@ -80,6 +91,12 @@ func Decide(f *Fleet, opt Options) (*Result, error) {
 	}
 	slices.SortFunc(pl.pools, func(a, b *CompiledPool) int { return cmp.Compare(a.pool.Name, b.pool.Name) })
 	slices.SortFunc(pl.workloads, func(a, b *CompiledWorkload) int { return cmp.Compare(a.workload.Name, b.workload.Name) })
+	if opt.Profiles != nil {
+		var err error
+		if pl.evidence, err = newEvidence(pl.workloads, opt); err != nil {
+			return nil, err
+		}
+	}
 	pl.trust = classify(pl.workloads)
 	pl.evaluate()
 	if err := pl.assign(); err != nil {
@@ -161,7 +178,15 @@ func (pl *planner) assign() error {
 				return err
 			}
 		}
-		if !pl.banLonely() {
+		if pl.banLonely() {
+			continue
+		}
+		if pl.evidence == nil {
+			break
+		}
+		if again, err := pl.judge(); err != nil {
+			return err
+		} else if !again {
 			break
 		}
 	}
@@ -170,7 +195,7 @@ func (pl *planner) assign() error {
 			return err
 		}
 	}
-	return nil
+	return pl.migrate()
 }
 
 // take gives workload w the first of its choices that there is room for.
@@ -179,7 +204,7 @@ func (pl *planner) take(w int, used []int) error {
 	for i := range pl.choices[w] {
 		c := &pl.choices[w][i]
 		key := banKey{w, c.pool, c.mechanism}
-		if pl.banned[key] != CodeNone {
+		if pl.banned[key].Code != CodeNone {
 			continue
 		}
 		gk := groupKey{c.pool, c.mechanism}
@@ -249,11 +274,7 @@ func (pl *planner) place(g *group, w int, cw *CompiledWorkload, c *choice, commi
 	case traits[c.mechanism].sliced:
 		return g.cut(w, c, replicas, commit)
 	}
-	return g.fill(itemOf(w, cw, c), replicas, pl.trusts, commit), nil
-}
-
-func (pl *planner) trusts(a, b int) bool {
-	return pl.trust.trusts[pl.trust.of[a]][pl.trust.of[b]]
+	return g.fill(itemOf(w, cw, c), replicas, pl.mayPair, commit), nil
 }
 
 // banLonely bans the choices of groups in which every GPU has one tenant, and
@@ -269,7 +290,7 @@ func (pl *planner) banLonely() bool {
 			if c == nil || c.pool != key.pool || c.mechanism != key.mechanism || !pl.hasOther(w, c) {
 				continue
 			}
-			pl.banned[banKey{w, c.pool, c.mechanism}] = CodeAlone
+			pl.banned[banKey{w, c.pool, c.mechanism}] = Reason{Code: CodeAlone, Mechanism: c.mechanism, Verdict: Reject}
 			found = true
 		}
 	}
@@ -280,7 +301,7 @@ func (pl *planner) hasOther(w int, not *choice) bool {
 	for i := range pl.choices[w] {
 		c := &pl.choices[w][i]
 		key := banKey{w, c.pool, c.mechanism}
-		if c != not && pl.banned[key] == CodeNone && pl.full[w][key] == 0 {
+		if c != not && pl.banned[key].Code == CodeNone && pl.full[w][key] == 0 {
 			return true
 		}
 	}
@@ -324,6 +345,6 @@ func (pl *planner) finish(g *group) error {
 			items[w] = itemOf(w, pl.workloads[w], c)
 		}
 	}
-	g.repack(items, pl.trusts)
+	g.repack(items, pl.mayPair)
 	return nil
 }

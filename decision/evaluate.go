@@ -246,6 +246,8 @@ func gateFit(w *CompiledWorkload, p *CompiledPool, nb Neighbours, t *trait, c *S
 			c.add(VerdictUnknown, CodeMemoryUnknown, int64(need), 0)
 		case need > p.memory:
 			c.add(Reject, CodeMemory, int64(need), int64(p.memory))
+		default:
+			noteFraction(w, need, p.memory, c)
 		}
 		if c.Mechanism == sharing.InServer {
 			c.Tenants = w.workload.replicas()
@@ -289,6 +291,13 @@ func gateFit(w *CompiledWorkload, p *CompiledPool, nb Neighbours, t *trait, c *S
 		around += nb.Untrusted
 	}
 	c.Tenants = max(1, min(n, around+1))
+}
+
+// noteFraction: a framework takes only its fraction of the memory it sees.
+func noteFraction(w *CompiledWorkload, need, visible sharing.Bytes, c *Scored) {
+	if f := w.workload.Framework; f != nil && f.MemoryFraction != nil && float64(need) > *f.MemoryFraction*float64(visible) {
+		c.add(Pass, CodeFraction, int64(need), int64(visible))
+	}
 }
 
 // fitBusy is how many replicas of a busy share fit the capacity of a GPU.
@@ -351,6 +360,7 @@ func noteSlice(w *CompiledWorkload, p *CompiledPool, nb Neighbours, s *slice, ne
 		}
 	}
 	c.add(Pass, CodeSliceFits, int64(need), int64(c.profile))
+	noteFraction(w, need, s.memory, c)
 	if w.busyHow == busyStated && w.busy > 0 {
 		c.add(Pass, CodeSliceLoad, permille(w.busy*s.slowdown*float64(inside)), int64(math.Round(s.slowdown*100)))
 	}
@@ -370,6 +380,10 @@ func gateSLO(w *CompiledWorkload, p *CompiledPool, t *trait, c *Scored) {
 	if t.sliced && c.profile >= 0 {
 		s := &p.profiles[c.profile]
 		high *= s.inverse
+	}
+	if w.evidenced && (c.Mechanism == sharing.TimeSlicing || c.Mechanism == sharing.MPS) {
+		c.add(Pass, CodeSLOPredicted, int64(c.Tenants), 0)
+		return
 	}
 	unmeasured, bounded := false, true
 	for i := range w.slo {

@@ -26,7 +26,7 @@ type Pool struct {
 	// GPU costs for an hour. Without either the decision has no cost.
 	PricePerGPUHour  *cost.Money `yaml:"price_per_gpu_hour"`
 	NodePricePerHour *cost.Money `yaml:"node_price_per_hour"`
-	GPUsPerNode      int         `yaml:"gpus_per_node"` // 0 = not known: a replica's GPUs may be anywhere in the pool
+	GPUsPerNode      int         `yaml:"gpus_per_node,nonzero"` // 0 = not known: a replica's GPUs may be anywhere in the pool
 
 	Driver sharing.Driver `yaml:"driver"` // zero = not known
 	// Layouts are the MIG layouts that are there now, one text a GPU
@@ -57,8 +57,8 @@ type CPUNodes struct {
 type Workload struct {
 	Name     string `yaml:"name,required"`
 	Kind     Kind   `yaml:"kind,required"`
-	Replicas int    `yaml:"replicas"` // default 1
-	GPUs     int    `yaml:"gpus"`     // per replica (tensor parallel); default 1
+	Replicas int    `yaml:"replicas,nonzero"` // default 1
+	GPUs     int    `yaml:"gpus,nonzero"`     // per replica (tensor parallel); default 1
 
 	Memory *sharing.Bytes `yaml:"memory"` // per GPU, all told; or Model
 	Model  *Model         `yaml:"model"`
@@ -76,6 +76,7 @@ type Workload struct {
 	Isolation Isolation `yaml:"isolation"`
 	Pool      string    `yaml:"pool"` // pin
 
+	Profile *ProfileRef       `yaml:"profile"` // the measured workload that it is; see Options.Profiles
 	Request *Request          `yaml:"request"` // what its team asked for, or has now
 	Env     map[string]string `yaml:"env"`     // environment that its containers set
 	UID     *int              `yaml:"uid"`     // user id its processes run under
@@ -136,11 +137,11 @@ func (i Isolation) Level(a sharing.Axis) sharing.Level {
 // where the decision goes elsewhere.
 type Request struct {
 	Mechanism    sharing.Mechanism `yaml:"mechanism,required"`
-	Profile      string            `yaml:"profile"`          // MIG profile
-	Replicas     int               `yaml:"replicas_per_gpu"` // shares that one GPU advertises
-	SharedGPUs   int               `yaml:"shared_gpus"`      // shares that one replica asks for
-	MPSNamespace string            `yaml:"mps_namespace"`    // MPS v3 namespace
-	Cores        int               `yaml:"cores_percent"`    // HAMi gpucores
+	Profile      string            `yaml:"profile"`                  // MIG profile
+	Replicas     int               `yaml:"replicas_per_gpu,nonzero"` // shares that one GPU advertises
+	SharedGPUs   int               `yaml:"shared_gpus,nonzero"`      // shares that one replica asks for
+	MPSNamespace string            `yaml:"mps_namespace"`            // MPS v3 namespace
+	Cores        int               `yaml:"cores_percent"`            // HAMi gpucores
 }
 
 // Revenue is what latency is worth.

@@ -66,6 +66,7 @@ func TestBadInput(t *testing.T) {
 	}{
 		{"unknown key", "gpu_busy: 0.25", "gpu_bsy: 0.25", []string{`workloads[0].gpu_bsy: unknown key (did you mean "gpu_busy"?)`}},
 		{"negative", "replicas: 4", "replicas: -4", []string{"workloads[0].replicas: -4 is out of range"}},
+		{"no replicas", "replicas: 4", "replicas: 0", []string{"workloads[0].replicas: must not be 0 (leave the key out for the default)"}},
 		{"absurd", "gpu_busy: 0.25", "gpu_busy: 25", []string{"workloads[0].gpu_busy: 25 is out of range (use a share between 0 and 1"}},
 		{"absurd memory", "memory: 18GiB", "memory: 18000TiB", []string{"workloads[0].memory: "}},
 		{"no unit", "memory: 18GiB", `memory: "18"`, []string{"workloads[0].memory: ", "add a unit"}},

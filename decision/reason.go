@@ -2,6 +2,7 @@ package decision
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -52,6 +53,10 @@ const (
 	CodeSLOTurns
 	CodeSLOUnmeasured
 	CodePoolFull
+	CodeFraction
+	CodeSLOPredicted
+	CodeSLOPredictedMiss
+	CodeSLOPredictedOpen
 	codeCount
 )
 
@@ -213,6 +218,18 @@ var reasons = [codeCount]wording{
 	CodeSLOTurns: {"slo-turns", "T10", fixed("tenants take turns at the GPU, milliseconds each: a latency objective is not kept unless measured figures prove it")},
 	CodeSLOUnmeasured: {"slo-unmeasured", "T6", func(r Reason, _ *CompiledWorkload, _ *CompiledPool) string {
 		return fmt.Sprintf("no latency was given for it alone (solo:), so the objective is not checked with %d on a GPU; measure before roll-out", r.A)
+	}},
+	CodeFraction: {"memory-fraction", "mps.a7", func(r Reason, w *CompiledWorkload, _ *CompiledPool) string {
+		return fmt.Sprintf("a memory fraction of %.2f leaves %s of %s to %s, which needs %s: the written configuration raises it to %.2f",
+			*w.workload.Framework.MemoryFraction, sharing.Bytes(*w.workload.Framework.MemoryFraction*float64(r.B)), sharing.Bytes(r.B), w.workload.Framework.Name,
+			sharing.Bytes(r.A), math.Ceil(100*float64(r.A)/float64(r.B))/100)
+	}},
+	CodeSLOPredicted: {"slo-predicted", "INTERFERENCE", fixed("its objectives are judged by a prediction from its measured profile beside the neighbours it is given")},
+	CodeSLOPredictedMiss: {"slo-predicted-miss", "INTERFERENCE", func(r Reason, w *CompiledWorkload, _ *CompiledPool) string {
+		return fmt.Sprintf("even with one neighbour %s is predicted above its limit of %.4g ms (90%% interval up to %.4g ms)", sloName(r.A), w.slo[r.A]*1e3, float64(r.B)/1e3)
+	}},
+	CodeSLOPredictedOpen: {"slo-predicted-open", "INTERFERENCE", func(r Reason, w *CompiledWorkload, _ *CompiledPool) string {
+		return fmt.Sprintf("with one neighbour the 90%% interval of %s reaches to %.4g ms and holds the limit of %.4g ms: measure the pair to settle it", sloName(r.A), float64(r.B)/1e3, w.slo[r.A]*1e3)
 	}},
 	CodePoolFull: {"pool-full", "F4", func(r Reason, _ *CompiledWorkload, p *CompiledPool) string {
 		return fmt.Sprintf("pool %s has %d GPUs and would need %d", p.pool.Name, r.B, r.A)

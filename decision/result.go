@@ -36,6 +36,9 @@ type Decision struct {
 	Traps      []TrapHit   `json:"traps"`      // worst first
 	Cost       *CostResult `json:"cost,omitempty"`
 	Impact     *Impact     `json:"sla_impact,omitempty"`
+	// Predicted and BreakEven stand where the workload has a measured profile.
+	Predicted *Predicted      `json:"predicted,omitempty"`
+	BreakEven []BreakEvenStep `json:"break_even,omitempty"`
 }
 
 // AxisLevel is the isolation that a decision really gives on one axis.

@@ -52,7 +52,7 @@ func TestSchemaMatchesTypes(t *testing.T) {
 				continue
 			}
 			keys = append(keys, tag)
-			if rest == "required" {
+			if strings.Contains(rest, "required") {
 				required = append(required, tag)
 			}
 			walk(path+"."+tag, n.Properties[tag], typ.Field(i).Type)

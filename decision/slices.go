@@ -9,8 +9,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-func parseLayout(m *mig.Model, text string) (mig.Layout, error) { return m.ParseLayout(text) }
-
 // instancesOf is how many instances a choice needs for its replicas, and how
 // many replicas each holds.
 func instancesOf(m sharing.Mechanism, replicas int) (instances, each int) {
@@ -188,93 +186,4 @@ func (g *group) exact(pieces []piece) (gpus []sliced, bound int, err error) {
 		gpus = append(gpus, s)
 	}
 	return gpus, int(packing.LowerBound), nil
-}
-
-// Migration is how a pool gets from the layouts that are there to the plan.
-type Migration struct {
-	Keep    int      `json:"keep"`
-	Destroy int      `json:"destroy"`
-	Busy    int      `json:"busy_destroyed"`
-	Create  int      `json:"create"`
-	Steps   []string `json:"steps"`
-}
-
-// migration pairs the layouts that are there with those of the plan so that
-// many instances stay, and lists what goes and comes on each GPU.
-func (pl *planner) migration(p int) (*Migration, error) {
-	cp := pl.pools[p]
-	if len(cp.pool.Layouts) == 0 || cp.model == nil {
-		return nil, nil
-	}
-	var want []mig.Layout
-	for _, key := range pl.groupKeys() {
-		if key.pool == p {
-			for i := range pl.groups[key].sliced {
-				want = append(want, pl.groups[key].sliced[i].layout)
-			}
-		}
-	}
-	m := &Migration{Steps: []string{}}
-	taken := make([]bool, len(want))
-	for i, text := range cp.pool.Layouts {
-		have, err := parseLayout(cp.model, text)
-		if err != nil {
-			return nil, fmt.Errorf("decision: pool %q: layouts[%d]: %w", cp.pool.Name, i, err)
-		}
-		best, most := -1, -1
-		for k := range want {
-			if n := common(have, want[k]); !taken[k] && n > most {
-				best, most = k, n
-			}
-		}
-		target := mig.Layout{Model: cp.model}
-		if best >= 0 {
-			taken[best], target = true, want[best]
-		}
-		m.step(fmt.Sprintf("GPU %d", i), have, target)
-	}
-	for k := range want {
-		if !taken[k] {
-			m.step("another GPU", mig.Layout{Model: cp.model}, want[k])
-		}
-	}
-	return m, nil
-}
-
-func common(a, b mig.Layout) int {
-	n := 0
-	for _, in := range a.Instances {
-		if holds(b, in) {
-			n++
-		}
-	}
-	return n
-}
-
-func holds(l mig.Layout, in mig.Instance) bool {
-	return slices.ContainsFunc(l.Instances, func(o mig.Instance) bool { return o.Profile == in.Profile && o.Start == in.Start })
-}
-
-func (m *Migration) step(gpu string, have, want mig.Layout) {
-	var destroy, create []string
-	for _, in := range have.Instances {
-		if holds(want, in) {
-			m.Keep++
-			continue
-		}
-		m.Destroy++
-		if in.Busy {
-			m.Busy++
-		}
-		destroy = append(destroy, in.String())
-	}
-	for _, in := range want.Instances {
-		if !holds(have, in) {
-			m.Create++
-			create = append(create, in.String())
-		}
-	}
-	if len(destroy)+len(create) > 0 {
-		m.Steps = append(m.Steps, fmt.Sprintf("%s: destroy %v, create %v", gpu, destroy, create))
-	}
 }

@@ -6,11 +6,13 @@ import (
 )
 
 // trustClasses groups workloads whose trust is the same, so that who may stand
-// beside whom is worked out once for each pair of classes.
+// beside whom is worked out for classes and not for workloads.
 type trustClasses struct {
-	of      []int // workload -> class
-	classes []trustClass
-	trusts  [][]bool // symmetric
+	of       []int // workload -> class
+	classes  []trustClass
+	byTenant map[string][]int // tenant -> its classes
+	anywhere int              // shareable replicas that are not pinned
+	pinned   map[string]int   // pool -> shareable replicas pinned to it
 }
 
 type trustClass struct {
@@ -22,29 +24,30 @@ type trustClass struct {
 }
 
 func classify(workloads []*CompiledWorkload) *trustClasses {
-	t := &trustClasses{of: make([]int, len(workloads))}
+	t := &trustClasses{of: make([]int, len(workloads)), byTenant: map[string][]int{}, pinned: map[string]int{}}
 	index := map[string]int{}
 	for i, w := range workloads {
 		trust := slices.Clone(w.workload.Trust)
 		slices.Sort(trust)
-		key := w.workload.Tenant + "\x00" + w.workload.Pool + "\x00" + strings.Join(trust, "\x00")
+		tenant, pin := w.workload.Tenant, w.workload.Pool
+		key := tenant + "\x00" + pin + "\x00" + strings.Join(trust, "\x00")
 		c, ok := index[key]
 		if !ok {
 			c = len(t.classes)
 			index[key] = c
-			t.classes = append(t.classes, trustClass{tenant: w.workload.Tenant, trust: trust, pin: w.workload.Pool})
+			t.classes = append(t.classes, trustClass{tenant: tenant, trust: trust, pin: pin})
+			t.byTenant[tenant] = append(t.byTenant[tenant], c)
 		}
 		t.of[i] = c
-		if w.shareable() {
-			t.classes[c].shareable += w.workload.replicas()
+		if !w.shareable() {
+			continue
 		}
-	}
-	t.trusts = make([][]bool, len(t.classes))
-	for i := range t.classes {
-		t.trusts[i] = make([]bool, len(t.classes))
-		for j := range t.classes {
-			t.trusts[i][j] = t.classes[i].tenant == t.classes[j].tenant ||
-				t.classes[i].names(t.classes[j].tenant) && t.classes[j].names(t.classes[i].tenant)
+		n := w.workload.replicas()
+		t.classes[c].shareable += n
+		if pin == "" {
+			t.anywhere += n
+		} else {
+			t.pinned[pin] += n
 		}
 	}
 	return t
@@ -55,6 +58,13 @@ func (c *trustClass) names(tenant string) bool {
 	return ok
 }
 
+// trusts says whether two workloads may share: one tenant, or each names the
+// other's.
+func (t *trustClasses) trusts(a, b int) bool {
+	x, y := &t.classes[t.of[a]], &t.classes[t.of[b]]
+	return x.tenant == y.tenant || x.names(y.tenant) && y.names(x.tenant)
+}
+
 // shareable: a replica that may have neighbours at all.
 func (w *CompiledWorkload) shareable() bool {
 	return !w.arch.NeverShares && w.workload.gpus() == 1
@@ -62,20 +72,26 @@ func (w *CompiledWorkload) shareable() bool {
 
 // neighbours counts who could stand beside workload w in a pool.
 func (t *trustClasses) neighbours(w int, self *CompiledWorkload, pool string) Neighbours {
-	var nb Neighbours
-	own := t.of[w]
-	for c := range t.classes {
-		if pin := t.classes[c].pin; pin != "" && pin != pool {
-			continue
-		}
-		if t.trusts[own][c] {
-			nb.Trusted += t.classes[c].shareable
-		} else {
-			nb.Untrusted += t.classes[c].shareable
-		}
+	own := &t.classes[t.of[w]]
+	trusted := t.trustedOf(own, own.tenant, pool)
+	for _, tenant := range own.trust {
+		trusted += t.trustedOf(own, tenant, pool)
 	}
-	if self.shareable() && (self.workload.Pool == "" || self.workload.Pool == pool) {
+	nb := Neighbours{Trusted: trusted, Untrusted: t.anywhere + t.pinned[pool] - trusted}
+	if self.shareable() && (own.pin == "" || own.pin == pool) {
 		nb.Trusted--
 	}
 	return nb
+}
+
+// trustedOf counts a tenant's replicas that trust own and may run in the pool.
+func (t *trustClasses) trustedOf(own *trustClass, tenant, pool string) int {
+	n := 0
+	for _, i := range t.byTenant[tenant] {
+		c := &t.classes[i]
+		if (c.pin == "" || c.pin == pool) && (tenant == own.tenant || c.names(own.tenant)) {
+			n += c.shareable
+		}
+	}
+	return n
 }

@@ -239,6 +239,12 @@ func (c *checker) workload(path string, w *Workload) {
 	c.slo(path+".solo", w.Solo)
 	c.tenants(path, w)
 	c.request(path, w)
+	if r := w.Profile; r != nil && !c.partial {
+		r.Load.check(&c.List, path+".profile.load")
+		if len(r.Server) == 0 {
+			c.Addf(path+".profile.server", "write the server as the profiles have it, for example {model: 8b}", "is empty")
+		}
+	}
 	if u := w.UID; u != nil && (*u < 0 || *u > 1<<31-2) {
 		c.Addf(path+".uid", "use a user id from 0", "%d is out of range", *u)
 	}

@@ -128,6 +128,9 @@ func (m *Model) resolve(counts []Count) (demand, error) {
 		return demand{}, err
 	}
 	for i := range m.Profiles {
+		if devices[i] == nil {
+			continue
+		}
 		for _, cut := range packCompute(m.CIRule, m.Profiles[i].ComputeSlices, devices[i]) {
 			for range cut.times {
 				d.cut = append(d.cut, cutInstance{i, cut.compute})
@@ -223,10 +226,10 @@ func fitCompute(rule CIRule, g int, sizes []int) bool {
 	switch rule {
 	case CISingle:
 		return len(sizes) <= 1 && sum <= g
-	case CIAligned:
-		return sum <= g && slots <= computeSlots(g)
+	case CIContiguous:
+		return sum <= g
 	}
-	return sum <= g
+	return sum <= g && slots <= computeSlots(g) // unknown is as strict as aligned
 }
 
 // computeSlots is the number of slots that c compute slices take where compute

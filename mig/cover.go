@@ -25,7 +25,21 @@ type coverProblem struct {
 	columns []column
 	demand  itemCounts
 	limits  []int64
-	budget  int // search nodes
+	bounded []columnBound // only the relaxation heeds these
+	least   []int64       // columns of a bin that are used at least; likewise
+	budget  int           // search nodes
+}
+
+// columnBound says how often a column may be used.
+type columnBound struct {
+	column int
+	most   int64
+}
+
+// prices are a solution of the relaxation's dual: what an item is worth, and
+// what the limit of a bin and the bound of a column cost.
+type prices struct {
+	item, bin, bound, least []float64
 }
 
 type coverSolution struct {
@@ -33,68 +47,85 @@ type coverSolution struct {
 	cost    int64
 	bound   int64 // proven: no solution costs less
 	optimal bool
+	// undecided says that neither a solution nor a proof that there is none
+	// was found.
+	undecided bool
 }
+
+// Shares of the search: how many nodes giving the relaxation back may take
+// before branch and bound begins, and how many nodes one relaxation counts for.
+const (
+	diveNodes       = 20_000
+	relaxationNodes = 100
+)
 
 // solve returns the best solution found; ok is false when the limits rule every
 // solution out. It rounds the linear relaxation down and completes it by an
-// exact search of what is left. The columns of a covering problem like this
-// almost always admit the rounded-up bound; where they don't, more and more of
-// the relaxation is given back to the search.
+// exact search of what is left. With bins that cost the same this almost always
+// reaches the rounded-up bound; where it does not, more and more of the
+// relaxation is given back to the search, and then branch and bound on how often
+// columns are used closes the gap.
 func (p *coverProblem) solve() (sol coverSolution, ok bool) {
-	y, z, x, ok := p.relax()
+	pr, x, ok := p.relax()
 	if !ok {
 		return coverSolution{}, false
 	}
-	s := &coverSearch{p: p, y: y, z: z, order: p.columnOrder(y, z), budget: p.budget}
-	sol.bound = s.ceil(s.dualBound(&p.demand, p.limits))
+	dive := min(p.budget, diveNodes)
+	s := &coverSearch{p: p, prices: pr, order: p.columnOrder(pr), budget: dive}
+	sol.bound = ceilCost(s.dualBound(&p.demand, p.limits))
 	sol.cost = math.MaxInt64
-	for back := 0; ; back = max(1, 2*back) {
-		base := make([]int64, len(p.columns))
-		whole := true // nothing of the relaxation is kept
-		var baseCost int64
-		rest, limits := p.demand, slices.Clone(p.limits)
-		for c, v := range x {
-			k := max(0, int64(v+lpEps*10)-int64(back))
-			if l := limits[p.columns[c].bin]; l >= 0 {
-				k = min(k, l)
-			}
-			base[c] = k
-			whole = whole && k == 0
-			baseCost += k * p.columns[c].cost
-			if b := p.columns[c].bin; limits[b] >= 0 {
-				limits[b] -= k
-			}
-			for i := range p.items {
-				rest[i] = int32(max(0, int64(rest[i])-k*int64(p.columns[c].take[i])))
-			}
-		}
-		exact := s.run(rest, limits, baseCost, sol.cost, sol.bound)
+	for back := 0; s.budget > 0; back = max(1, 2*back) {
+		rest, limits, cost, base := p.roundDown(x, int64(back))
+		exact := s.run(rest, limits, cost, sol.cost, sol.bound)
 		if s.found {
 			sol.cost, sol.times = s.bestCost, base
 			for _, c := range s.bestPath {
 				sol.times[c]++
 			}
 		}
-		switch {
-		case sol.cost == sol.bound, whole && exact:
-			sol.optimal = sol.times != nil
-			if sol.optimal {
-				sol.bound = sol.cost
-			}
-			return sol, sol.times != nil
-		case whole, s.budget <= 0:
-			if sol.times == nil {
-				sol.times, sol.cost = p.greedy()
-			}
+		whole := cost == 0 && !slices.ContainsFunc(base, func(k int64) bool { return k > 0 })
+		if sol.cost == sol.bound || whole && exact {
+			sol.optimal, sol.bound = sol.times != nil, min(sol.cost, max(sol.bound, sol.cost))
 			return sol, sol.times != nil
 		}
+		if whole {
+			break
+		}
 	}
+	if sol.times == nil {
+		sol.times, sol.cost = p.greedy()
+	}
+	p.branchAndBound(&sol, (p.budget-dive)/relaxationNodes)
+	sol.undecided = sol.times == nil && !sol.optimal
+	return sol, sol.times != nil
 }
 
-// relax solves the linear relaxation through its dual: a price y for each item
-// and z for each limited bin, and how often x each column is used.
-func (p *coverProblem) relax() (y, z, x []float64, ok bool) {
-	n := p.items + len(p.limits)
+// roundDown rounds uses of columns down, less back each, and returns what is
+// left of the demand and the limits, the cost, and the uses.
+func (p *coverProblem) roundDown(x []float64, back int64) (rest itemCounts, limits []int64, cost int64, times []int64) {
+	rest, limits, times = p.demand, slices.Clone(p.limits), make([]int64, len(p.columns))
+	for c, v := range x {
+		col := &p.columns[c]
+		k := max(0, int64(v+wholeEps)-back)
+		if limits[col.bin] >= 0 {
+			k = min(k, limits[col.bin])
+			limits[col.bin] -= k
+		}
+		times[c] = k
+		cost += k * col.cost
+		for i := range p.items {
+			rest[i] = int32(max(0, int64(rest[i])-k*int64(col.take[i])))
+		}
+	}
+	return rest, limits, cost, times
+}
+
+// relax solves the linear relaxation through its dual. It returns the prices and
+// how often each column is used.
+func (p *coverProblem) relax() (pr prices, x []float64, ok bool) {
+	atBin, atBound := p.items, p.items+len(p.limits)
+	atLeast := atBound + len(p.bounded)
+	n := atLeast + len(p.least)
 	rows := make([][]float64, len(p.columns))
 	rhs := make([]float64, len(p.columns))
 	cells := make([]float64, n*len(p.columns))
@@ -104,7 +135,10 @@ func (p *coverProblem) relax() (y, z, x []float64, ok bool) {
 			rows[c][i] = float64(col.take[i])
 		}
 		if p.limits[col.bin] >= 0 {
-			rows[c][p.items+col.bin] = -1
+			rows[c][atBin+col.bin] = -1
+		}
+		if p.least != nil {
+			rows[c][atLeast+col.bin] = 1
 		}
 		rhs[c] = float64(col.cost)
 	}
@@ -114,48 +148,61 @@ func (p *coverProblem) relax() (y, z, x []float64, ok bool) {
 	}
 	for b, l := range p.limits {
 		if l >= 0 {
-			obj[p.items+b] = -float64(l)
+			obj[atBin+b] = -float64(l)
 		}
+	}
+	for k, b := range p.bounded {
+		rows[b.column][atBound+k] = -1
+		obj[atBound+k] = -float64(b.most)
+	}
+	for b, l := range p.least {
+		obj[atLeast+b] = float64(l)
 	}
 	v, x, ok := maximize(rows, rhs, obj)
 	if !ok {
-		return nil, nil, nil, false
+		return prices{}, nil, false
 	}
-	y, z = v[:p.items], v[p.items:]
-	p.repair(y, z)
-	return y, z, x, true
+	pr = prices{item: v[:atBin], bin: v[atBin:atBound], bound: v[atBound:atLeast], least: v[atLeast:]}
+	p.repair(pr)
+	return pr, x, true
 }
 
 // repair scales prices that rounding made break a column's cost, so that the
 // bound they give is proven.
-func (p *coverProblem) repair(y, z []float64) {
-	scale := 1.0
-	for _, col := range p.columns {
-		sum := 0.0
-		for i := range y {
-			sum += y[i] * float64(col.take[i])
-		}
-		limit := float64(col.cost) + z[col.bin]
-		if sum > limit && sum > 0 {
-			scale = math.Min(scale, limit/sum)
+func (p *coverProblem) repair(pr prices) {
+	slack := make([]float64, len(p.columns))
+	for k, b := range p.bounded {
+		slack[b.column] += pr.bound[k]
+	}
+	for c := range p.columns {
+		if p.least != nil {
+			slack[c] -= pr.least[p.columns[c].bin]
 		}
 	}
-	if scale < 1 {
-		for i := range y {
-			y[i] *= scale
+	scale := 1.0
+	for c, col := range p.columns {
+		sum := 0.0
+		for i := range pr.item {
+			sum += pr.item[i] * float64(col.take[i])
 		}
+		if limit := float64(col.cost) + pr.bin[col.bin] + slack[c]; sum > limit {
+			scale = math.Min(scale, math.Max(0, limit)/sum)
+		}
+	}
+	for i := range pr.item {
+		pr.item[i] *= scale
 	}
 }
 
 // columnOrder returns the columns in the order of their reduced cost.
-func (p *coverProblem) columnOrder(y, z []float64) []int {
+func (p *coverProblem) columnOrder(pr prices) []int {
 	reduced := make([]float64, len(p.columns))
 	order := make([]int, len(p.columns))
 	for c, col := range p.columns {
 		order[c] = c
-		reduced[c] = float64(col.cost) + z[col.bin]
-		for i := range y {
-			reduced[c] -= y[i] * float64(col.take[i])
+		reduced[c] = float64(col.cost) + pr.bin[col.bin]
+		for i, y := range pr.item {
+			reduced[c] -= y * float64(col.take[i])
 		}
 		reduced[c] = math.Round(reduced[c] * 1e9)
 	}
@@ -202,7 +249,7 @@ func (p *coverProblem) greedy() (times []int64, cost int64) {
 // bound.
 type coverSearch struct {
 	p        *coverProblem
-	y, z     []float64
+	prices   prices
 	order    []int
 	budget   int
 	bound    int64
@@ -237,7 +284,7 @@ func (s *coverSearch) branch(rest *itemCounts, limits []int64, cost int64, lastI
 		}
 		return true
 	}
-	if cost+s.ceil(s.dualBound(rest, limits)) >= s.bestCost {
+	if cost+ceilCost(s.dualBound(rest, limits)) >= s.bestCost {
 		return true
 	}
 	if s.budget--; s.budget < 0 {
@@ -286,19 +333,19 @@ func (s *coverSearch) branch(rest *itemCounts, limits []int64, cost int64, lastI
 // dualBound is what covering rest costs at least.
 func (s *coverSearch) dualBound(rest *itemCounts, limits []int64) float64 {
 	v := 0.0
-	for i, y := range s.y {
+	for i, y := range s.prices.item {
 		v += y * float64(rest[i])
 	}
 	for b, l := range limits {
 		if s.p.limits[b] >= 0 {
-			v -= s.z[b] * float64(l)
+			v -= s.prices.bin[b] * float64(l)
 		}
 	}
 	return v
 }
 
-// ceil rounds a bound up to whole cost units, allowing for rounding errors of
-// the sum.
-func (s *coverSearch) ceil(v float64) int64 {
+// ceilCost rounds a bound up to whole cost units, allowing for rounding errors
+// of the sum.
+func ceilCost(v float64) int64 {
 	return int64(math.Ceil(math.Max(0, v) - 1e-7*math.Max(1, math.Abs(v)*1e-3)))
 }

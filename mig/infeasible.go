@@ -1,6 +1,7 @@
 package mig
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -93,11 +94,11 @@ func countsText(counts []Count) string {
 // (ErrPlacementsUnknown), or what is wrong with the input (ErrInvalid).
 func (m *Model) Feasible(want []Count, have Layout) (sharing.Answer, Layout, error) {
 	l, err := m.Place(want, have)
-	switch e := err.(type) {
-	case nil:
+	switch {
+	case err == nil:
 		return sharing.Yes, l, nil
-	case *InfeasibleError:
-		return sharing.No, Layout{}, e
+	case errors.Is(err, ErrInfeasible):
+		return sharing.No, Layout{}, err
 	}
 	return sharing.Unknown, Layout{}, err
 }

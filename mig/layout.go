@@ -20,7 +20,8 @@ type Instance struct {
 	// stop work.
 	Busy bool
 	// Compute has the slices of each of its compute instances. nil is the
-	// usual case of one that spans the GPU instance.
+	// usual case of one that spans the GPU instance; an empty list that is not
+	// nil is an instance without any, which no workload can use.
 	Compute []int
 }
 
@@ -142,7 +143,10 @@ func (m *Model) parseInstance(s string) (Instance, error) {
 			return bad()
 		}
 		in.Compute = []int{}
-		for _, c := range strings.Split(list, "+") {
+		for c := range strings.SplitSeq(list, "+") {
+			if list == "" {
+				break
+			}
 			n, ok := number(c, "")
 			if !ok || n == 0 {
 				return bad()
@@ -173,7 +177,7 @@ type jsonInstance struct {
 	Profile string `json:"profile"`
 	Placement
 	Busy    bool  `json:"busy,omitempty"`
-	Compute []int `json:"compute,omitempty"`
+	Compute []int `json:"compute,omitzero"`
 }
 
 // MarshalJSON writes {"gpu": key, "instances": [{"profile", "start", "size"}]},

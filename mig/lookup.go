@@ -68,7 +68,7 @@ func (e *LookupError) Is(target error) bool {
 }
 
 type lookupIndex struct {
-	exact map[string][]*Model // folded key, product or PCI id
+	exact map[string][]*Model // folded key or product
 	words []modelWords
 	names []string
 }
@@ -87,13 +87,13 @@ func newLookupIndex(models []*Model) lookupIndex {
 	}
 	for _, m := range models {
 		mw := modelWords{model: m}
-		add(foldGPU(m.Key), m)
+		add(sharing.FoldGPUName(m.Key), m)
 		ix.names = append(ix.names, m.Key)
-		mw.words = append(mw.words, strings.Fields(foldGPU(m.Key)))
+		mw.words = append(mw.words, gpuWords(m.Key))
 		for _, p := range m.Products {
-			add(foldGPU(p), m)
+			add(sharing.FoldGPUName(p), m)
 			ix.names = append(ix.names, trimProduct(p))
-			mw.words = append(mw.words, strings.Fields(foldGPU(p)))
+			mw.words = append(mw.words, gpuWords(p))
 		}
 		ix.words = append(ix.words, mw)
 	}
@@ -102,18 +102,18 @@ func newLookupIndex(models []*Model) lookupIndex {
 
 func trimProduct(p string) string { return strings.TrimPrefix(p, "NVIDIA ") }
 
-// foldGPU is the loose form of a name: lower case, without "NVIDIA" and a
-// suffix in parentheses, words separated by one space.
-func foldGPU(s string) string {
+// gpuWords are the words of a name in lower case, without "NVIDIA" and what
+// follows a parenthesis.
+func gpuWords(s string) []string {
 	s = strings.ToLower(s)
-	if i := strings.IndexByte(s, '('); i > 0 && strings.HasSuffix(strings.TrimSpace(s), ")") {
+	if i := strings.IndexByte(s, '('); i > 0 {
 		s = s[:i]
 	}
-	words := strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '-' || r == '_' || r == '\t' || r == '/' })
-	if len(words) > 1 && words[0] == "nvidia" {
+	words := strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(" -_\t/", r) })
+	if len(words) > 0 && words[0] == "nvidia" {
 		words = words[1:]
 	}
-	return strings.Join(words, " ")
+	return words
 }
 
 // Lookup finds a GPU by product name ("NVIDIA A100-SXM4-80GB"), key
@@ -129,16 +129,16 @@ func Lookup(name string) (*Model, error) {
 	if f, ok := parsePCI(name); ok {
 		return f.one(name, c.models)
 	}
-	folded := foldGPU(name)
-	if i := slices.IndexFunc(c.models, func(m *Model) bool { return foldGPU(m.Key) == folded }); i >= 0 {
+	folded := sharing.FoldGPUName(name)
+	if i := slices.IndexFunc(c.models, func(m *Model) bool { return sharing.FoldGPUName(m.Key) == folded }); i >= 0 {
 		return c.models[i], nil
 	}
 	if m, err := c.byProduct(name); m != nil || err != nil {
 		return m, err
 	}
 	matches := c.index.exact[folded]
-	if len(matches) == 0 && folded != "" {
-		matches = c.index.byWords(strings.Fields(folded))
+	if words := gpuWords(name); len(matches) == 0 && len(words) > 0 {
+		matches = c.index.byWords(words)
 	}
 	return oneOf(name, matches, c.index.names)
 }
@@ -162,7 +162,7 @@ func (c *catalogue) byProduct(name string) (*Model, error) {
 		if err != nil {
 			continue
 		}
-		exact := c.index.exact[foldGPU(product)]
+		exact := c.index.exact[sharing.FoldGPUName(product)]
 		for _, id := range g.PCIIDs {
 			f, ok := parsePCI(id)
 			if !ok {
@@ -248,12 +248,29 @@ func (m *Model) unknownProfile(name string) error {
 	if len(m.Profiles) == 0 {
 		return &invalidError{fmt.Errorf("the catalogue has no profiles of %s; ask the device", m.Key), true}
 	}
-	names := m.ProfileNames()
 	msg := fmt.Sprintf("%s has no profile %q", m.Key, clip(name))
-	if near := problem.Nearest(name, names); near != "" {
-		msg += fmt.Sprintf("; did you mean %q?", near)
+	if near := m.nearest(name); near != "" {
+		return &invalidError{fmt.Errorf("%s; did you mean %q?", msg, near), true}
 	}
-	return &invalidError{fmt.Errorf("%s (it has %s)", msg, strings.Join(names, ", ")), true}
+	return &invalidError{fmt.Errorf("%s (it has %s)", msg, strings.Join(m.ProfileNames(), ", ")), true}
+}
+
+// nearest returns the profile of the same slices and attributes whose memory is
+// nearest, or the name that is nearest in letters, or "".
+func (m *Model) nearest(name string) string {
+	n, err := ParseName(name)
+	if err != nil {
+		return problem.Nearest(name, m.ProfileNames())
+	}
+	best, distance := "", 0
+	for _, p := range m.Profiles {
+		q := p.parsed
+		d := max(q.GB-n.GB, n.GB-q.GB)
+		if q.Slices == n.Slices && slices.Equal(q.Attributes, n.Attributes) && slices.Equal(q.Without, n.Without) && (best == "" || d < distance) {
+			best, distance = p.Name, d
+		}
+	}
+	return best
 }
 
 // ProfileNames returns the canonical names of the model's profiles in the

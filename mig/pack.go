@@ -22,8 +22,8 @@ type Bin struct {
 // PackOptions tune Pack. The zero value is the documented default.
 type PackOptions struct {
 	// SearchNodes bounds the exact search; 0 means 200,000, which bounds the
-	// time to some tenths of a second. Where it runs out, Packing.Optimal is
-	// false.
+	// time to about a second even with many kinds of bins. Where it runs out,
+	// Packing.Optimal is false.
 	SearchNodes int
 }
 
@@ -69,8 +69,9 @@ func (m *Model) Pack(demand []Count) (Packing, error) {
 // answer. A profile name means every profile that a bin's GPU calls by it.
 //
 // The error is an ErrInvalid that names every problem of the input (an
-// ErrUnknownProfile where no bin has a profile), ErrPlacementsUnknown, or
-// ErrInfeasible where the limits are too small.
+// ErrUnknownProfile where no bin has a profile), ErrPlacementsUnknown,
+// ErrInfeasible where the limits are too small, or none of these where the
+// search ended before it found a packing or a proof that there is none.
 func Pack(demand []Count, bins []Bin, opt PackOptions) (Packing, error) {
 	pk, err := newPacker(demand, bins)
 	if err != nil {
@@ -84,6 +85,9 @@ func Pack(demand []Count, bins []Bin, opt PackOptions) (Packing, error) {
 		return Packing{}, invalid(fmt.Errorf("SearchNodes: %d is negative", opt.SearchNodes))
 	}
 	sol, ok := pk.problem.solve()
+	if sol.undecided {
+		return Packing{}, fmt.Errorf("mig: no packing was found, and none was ruled out, in %d search nodes; raise SearchNodes or the limits", pk.problem.budget)
+	}
 	if !ok {
 		return Packing{}, fmt.Errorf("%w: the demand does not fit the GPUs that there are; raise the limits or lower the demand", ErrInfeasible)
 	}

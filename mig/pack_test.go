@@ -88,8 +88,9 @@ func TestPackAgainstBruteForce(t *testing.T) {
 		items    int
 		profiles []string
 	}{
-		{"a100-80gb", 8, strings.Fields("1g.10gb 1g.20gb 2g.20gb 3g.40gb 4g.40gb 7g.80gb")},
+		{"a100-80gb", 8, nil},
 		{"a30", 8, nil},
+		{"rtx-pro-6000-blackwell-server", 5, nil},
 		{"rtx-pro-6000-blackwell-server", 8, strings.Fields("1g.24gb 1g.24gb+me 1g.24gb+me.all 1g.24gb-me 2g.48gb 2g.48gb-me 4g.96gb")},
 	} {
 		m := gpu(t, c.gpu)
@@ -131,6 +132,104 @@ func TestPackAgainstBruteForce(t *testing.T) {
 		}
 		grow(0, c.items)
 		t.Logf("%s: %d demands", c.gpu, checked)
+	}
+}
+
+// bruteCost returns the lowest cost of n on bins of one profile list, from bin b
+// on, of which used GPUs are taken.
+func bruteCost(bins []Bin, sets [][]multiset, b, used int, n multiset, memo map[string]int64) int64 {
+	if n == (multiset{}) {
+		return 0
+	}
+	if b == len(bins) {
+		return 1 << 40
+	}
+	key := fmt.Sprint(b, used, n)
+	if v, ok := memo[key]; ok {
+		return v
+	}
+	best := bruteCost(bins, sets, b+1, 0, n, memo)
+	if limit := bins[b].Limit; limit == 0 || used < limit {
+		cost := max(bins[b].Cost, 1)
+		if bins[b].Owned {
+			cost = 0
+		}
+		for _, s := range sets[b] {
+			left, ok := n, true
+			for i := range n {
+				ok = ok && s[i] <= n[i]
+				left[i] -= s[i]
+			}
+			if ok {
+				best = min(best, cost+bruteCost(bins, sets, b, used+1, left, memo))
+			}
+		}
+	}
+	memo[key] = best
+	return best
+}
+
+// TestPackCostAgainstBruteForce packs small demands on bins of several costs,
+// limits and pinned instances.
+func TestPackCostAgainstBruteForce(t *testing.T) {
+	m := gpu(t, "a100-80gb")
+	rng := rand.New(rand.NewPCG(8, 8))
+	var layouts []Layout
+	all, err := m.Layouts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for l := range all {
+		layouts = append(layouts, l)
+	}
+	for range 150 {
+		bins := []Bin{{Model: m, Cost: 7, Limit: 1 + rng.IntN(2)}, {Model: m, Have: layouts[rng.IntN(len(layouts))], Cost: 2, Limit: 2},
+			{Model: m, Have: layouts[rng.IntN(len(layouts))], Limit: 1, Owned: true}, {Model: gpu(t, "h100-80gb-sxm"), Cost: 10 + int64(rng.IntN(4))}}
+		demand := randomDemand(rng, m, 1+rng.IntN(9))
+		p, err := Pack(demand, bins, PackOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		held(t, demand, bins, p)
+		d, err := m.resolve(demand)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var n multiset
+		for i, k := range d.instances() {
+			n[i] = uint8(k)
+		}
+		var sets [][]multiset
+		for _, b := range bins {
+			st, err := b.Model.stateOf(b.Have)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sets = append(sets, b.Model.multisetsFrom(st))
+		}
+		if want := bruteCost(bins, sets, 0, 0, n, map[string]int64{}); p.Cost != want || !p.Optimal {
+			t.Errorf("%v: cost %d (optimal %v, bound %d), brute force %d", demand, p.Cost, p.Optimal, p.LowerBound, want)
+		}
+	}
+}
+
+// TestPackCostsProven packs larger demands where costs differ, which the
+// rounded-up relaxation does not settle.
+func TestPackCostsProven(t *testing.T) {
+	m, h100 := gpu(t, "a100-80gb"), gpu(t, "h100-80gb-sxm")
+	rng := rand.New(rand.NewPCG(9, 9))
+	for range 20 {
+		bins := []Bin{{Model: m, Cost: 7, Limit: 3 + rng.IntN(10)}, {Model: h100, Cost: 11, Limit: 20},
+			{Model: m, Have: layout(t, m, "1g.10gb@1,2g.20gb@4"), Limit: 5, Cost: 2}, {Model: h100, Cost: 13}}
+		demand := randomDemand(rng, m, 20+rng.IntN(100))
+		p, err := Pack(demand, bins, PackOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		held(t, demand, bins, p)
+		if !p.Optimal {
+			t.Errorf("%v: cost %d, bound %d", demand, p.Cost, p.LowerBound)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package mig
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -298,9 +299,14 @@ func yamlKey(s string) string {
 	if plain && !slices.Contains([]string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}, strings.ToLower(s)) {
 		return s
 	}
-	out, err := yaml.Marshal(&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s, Style: yaml.DoubleQuotedStyle})
+	return yamlString(s)
+}
+
+// yamlString quotes a string. JSON's strings are YAML's.
+func yamlString(s string) string {
+	b, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Sprintf("%q", s)
 	}
-	return strings.TrimSpace(string(out))
+	return string(b)
 }

@@ -37,16 +37,7 @@ func (m *Model) Place(want []Count, have Layout) (Layout, error) {
 	}
 	out := Layout{Model: m, Instances: make([]Instance, 0, len(have.Instances)+len(placed))}
 	out.Instances = append(out.Instances, have.Instances...)
-	cut := slices.Clone(d.cut)
-	for _, s := range placed {
-		sl := &m.grid.slots[s]
-		in := Instance{Profile: m.Profiles[sl.profile], Placement: sl.Placement}
-		if i := slices.IndexFunc(cut, func(c cutInstance) bool { return c.profile == sl.profile }); i >= 0 {
-			in.Compute = cut[i].compute
-			cut = slices.Delete(cut, i, i+1)
-		}
-		out.Instances = append(out.Instances, in)
-	}
+	out.Instances = append(out.Instances, m.cutInstances(placed, d.cut)...)
 	out.sort()
 	return out, nil
 }

@@ -2,6 +2,8 @@ package mig
 
 import (
 	"errors"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -134,41 +136,24 @@ func TestFeasibleUnknown(t *testing.T) {
 }
 
 // TestPlaceAgainstEnumeration holds Place to the enumeration: a multiset can be
-// placed on an empty GPU, or beside any layout, exactly when a layout with it
-// exists.
+// placed on an empty GPU exactly when a layout with it exists.
 func TestPlaceAgainstEnumeration(t *testing.T) {
 	for _, name := range []string{"a30", "a100-40gb", "rtx-pro-6000-blackwell-server"} {
 		m := gpu(t, name)
-		var layouts []Layout
-		all, err := m.Layouts()
-		if err != nil {
-			t.Fatal(err)
+		multisets := map[multiset]bool{{}: true}
+		for _, n := range m.grid.multisets() {
+			multisets[n] = true
 		}
-		for l := range all {
-			layouts = append(layouts, l)
-		}
-		multisets := map[[maxProfiles]uint8]bool{}
-		for _, l := range layouts {
-			st, err := m.stateOf(l)
-			if err != nil {
-				t.Fatal(err)
-			}
-			multisets[st.count] = true
-		}
-		// Every multiset of at most nine instances over all profiles.
 		var n [maxProfiles]int
 		checked := 0
 		var grow func(i, left int)
 		grow = func(i, left int) {
 			if i == len(m.Profiles) {
-				var key [maxProfiles]uint8
-				total := 0
+				var key multiset
 				for j, k := range n {
 					key[j] = uint8(k)
-					total += k
 				}
-				_, ok := m.search(state{}, n)
-				if ok != (multisets[key] || total == 0) {
+				if _, ok := m.search(state{}, n); ok != multisets[key] {
 					t.Errorf("%s %v: placed %v", name, m.counts(n), ok)
 				}
 				checked++
@@ -180,9 +165,91 @@ func TestPlaceAgainstEnumeration(t *testing.T) {
 				n[i] = 0
 			}
 		}
-		grow(0, 5)
+		grow(0, 6)
 		if checked < 100 {
 			t.Errorf("%s: only %d multisets checked", name, checked)
+		}
+	}
+}
+
+// TestPlaceBesideAgainstEnumeration does the same beside layouts that are
+// there: what can be placed is what some larger layout holds.
+func TestPlaceBesideAgainstEnumeration(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	for _, name := range []string{"a30", "a100-40gb", "rtx-pro-6000-blackwell-server"} {
+		m := gpu(t, name)
+		var layouts []Layout
+		all, err := m.Layouts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for l := range all {
+			layouts = append(layouts, l)
+		}
+		yes := 0
+		for range 300 {
+			have := layouts[rng.IntN(len(layouts))]
+			var n [maxProfiles]int
+			for range 1 + rng.IntN(4) {
+				n[rng.IntN(len(m.Profiles))]++
+			}
+			possible := slices.ContainsFunc(layouts, func(l Layout) bool { return extends(m, l, have, n) })
+			answer, proof, err := m.Feasible(m.counts(n), have)
+			if (answer == sharing.Yes) != possible || answer == sharing.Unknown {
+				t.Errorf("%s [%s] + %v: %v %v, possible %v", name, have, m.counts(n), answer, err, possible)
+			}
+			if answer == sharing.Yes {
+				yes++
+				if !extends(m, proof, have, n) || proof.Validate() != nil {
+					t.Errorf("%s [%s] + %v: [%s] is no proof", name, have, m.counts(n), proof)
+				}
+				continue
+			}
+			checkReason(t, m, have, n, err)
+		}
+		if yes < 10 {
+			t.Errorf("%s: only %d placements were possible", name, yes)
+		}
+	}
+}
+
+// extends reports whether l is have and n more instances.
+func extends(m *Model, l, have Layout, n [maxProfiles]int) bool {
+	for _, in := range have.Instances {
+		if !slices.ContainsFunc(l.Instances, func(o Instance) bool { return sameInstance(in, o) }) {
+			return false
+		}
+		n[in.Profile.index]++
+	}
+	for _, in := range l.Instances {
+		n[in.Profile.index]--
+	}
+	return n == [maxProfiles]int{}
+}
+
+// checkReason checks that a reason is one, and that no smaller part is.
+func checkReason(t *testing.T, m *Model, have Layout, n [maxProfiles]int, err error) {
+	t.Helper()
+	var why *InfeasibleError
+	if !errors.As(err, &why) {
+		t.Errorf("no reason: %v", err)
+		return
+	}
+	blockers := NewLayout(m, slices.Clone(why.Blockers)...)
+	if answer, _, _ := m.Feasible(why.Want, blockers); answer != sharing.No {
+		t.Errorf("[%s] + %v: %v is no reason beside [%s]", have, m.counts(n), why.Want, blockers)
+	}
+	for i := range why.Want {
+		less := slices.Clone(why.Want)
+		less[i].N--
+		if answer, _, _ := m.Feasible(less, have); answer != sharing.Yes {
+			t.Errorf("[%s] + %v: %v is not the smallest part", have, m.counts(n), why.Want)
+		}
+	}
+	for i := range blockers.Instances {
+		less := NewLayout(m, slices.Delete(slices.Clone(blockers.Instances), i, i+1)...)
+		if answer, _, _ := m.Feasible(why.Want, less); answer != sharing.Yes {
+			t.Errorf("[%s] + %v: [%s] are not the fewest blockers", have, m.counts(n), blockers)
 		}
 	}
 }

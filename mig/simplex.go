@@ -2,7 +2,12 @@ package mig
 
 import "math"
 
-const lpEps = 1e-9
+const (
+	lpEps = 1e-9
+	// wholeEps is how far a use of a column may be from a whole number that
+	// it stands for.
+	wholeEps = 1e-6
+)
 
 // maximize solves max obj·v subject to rows·v <= rhs, v >= 0, with rhs >= 0, by
 // the simplex method on a condensed tableau. It returns the optimum's v and the

@@ -70,7 +70,7 @@ func migAvailable(env Environment) Finding {
 	}
 	switch {
 	case g.MIG.Value != Yes:
-		return Finding{No, "this GPU has no MIG", BasisDocumented, g.MIG.Source}
+		return Finding{No, "this GPU has no MIG", basisOf(g.MIG.Source), g.MIG.Source}
 	case g.MIGMinDriver.Known && env.Driver.atLeast(g.MIGMinDriver.Value) == No:
 		return Finding{No, "MIG on this GPU needs a newer driver", BasisDocumented, g.MIGMinDriver.Source}
 	}

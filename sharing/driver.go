@@ -159,26 +159,28 @@ func (v *CUDAVersion) UnmarshalText(b []byte) error {
 // CUDABranch says which CUDA version a branch of the driver brings.
 type CUDABranch struct {
 	Branch int         // the driver's major version, for example 580
-	First  Driver      // the first driver of the branch that brings CUDA; zero if no source gives it
+	First  Driver      // the oldest Linux driver of the branch that brings CUDA; zero if no source gives it
 	CUDA   CUDAVersion // the newest CUDA version the branch supports without a compatibility package
 	Source SourceID
 }
 
-// cudaBranches is ordered by branch. Each row is read off the name of a CUDA
-// toolkit installer, which carries the driver it ships, but for 615 (MPS
-// documentation).
+// cudaBranches is ordered by branch. The rows come from the table of toolkit
+// driver versions in the CUDA release notes, and from 595 on from the names of
+// the toolkit installers, which carry the driver they ship; 615 is that of the
+// MPS documentation. For CUDA 12.8 the two differ, and the release notes stand:
+// its installer ships 570.86.10.
 var cudaBranches = []CUDABranch{
-	{525, Driver{525, 60, 13}, CUDAVersion{12, 0}, "CUDARUN"},
-	{530, Driver{530, 30, 2}, CUDAVersion{12, 1}, "CUDARUN"},
-	{535, Driver{535, 54, 3}, CUDAVersion{12, 2}, "CUDARUN"},
-	{545, Driver{545, 23, 6}, CUDAVersion{12, 3}, "CUDARUN"},
-	{550, Driver{550, 54, 14}, CUDAVersion{12, 4}, "CUDARUN"},
-	{555, Driver{555, 42, 2}, CUDAVersion{12, 5}, "CUDARUN"},
-	{560, Driver{560, 28, 3}, CUDAVersion{12, 6}, "CUDARUN"},
-	{570, Driver{570, 86, 10}, CUDAVersion{12, 8}, "CUDARUN"},
-	{575, Driver{575, 51, 3}, CUDAVersion{12, 9}, "CUDARUN"},
-	{580, Driver{580, 65, 6}, CUDAVersion{13, 0}, "CUDARUN"},
-	{590, Driver{590, 44, 1}, CUDAVersion{13, 1}, "CUDARUN"},
+	{525, Driver{525, 60, 13}, CUDAVersion{12, 0}, "CUDANOTES"},
+	{530, Driver{530, 30, 2}, CUDAVersion{12, 1}, "CUDANOTES"},
+	{535, Driver{535, 54, 3}, CUDAVersion{12, 2}, "CUDANOTES"},
+	{545, Driver{545, 23, 6}, CUDAVersion{12, 3}, "CUDANOTES"},
+	{550, Driver{550, 54, 14}, CUDAVersion{12, 4}, "CUDANOTES"},
+	{555, Driver{555, 42, 2}, CUDAVersion{12, 5}, "CUDANOTES"},
+	{560, Driver{560, 28, 3}, CUDAVersion{12, 6}, "CUDANOTES"},
+	{570, Driver{570, 26, 0}, CUDAVersion{12, 8}, "CUDANOTES"},
+	{575, Driver{575, 51, 3}, CUDAVersion{12, 9}, "CUDANOTES"},
+	{580, Driver{580, 65, 6}, CUDAVersion{13, 0}, "CUDANOTES"},
+	{590, Driver{590, 44, 1}, CUDAVersion{13, 1}, "CUDANOTES"},
 	{595, Driver{595, 45, 4}, CUDAVersion{13, 2}, "CUDARUN"},
 	{610, Driver{610, 43, 2}, CUDAVersion{13, 3}, "CUDARUN"},
 	{615, Driver{}, CUDAVersion{13, 4}, "MPSV3"},

@@ -2,7 +2,10 @@ package sharing
 
 import (
 	"encoding"
+	"fmt"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestParseDriver(t *testing.T) {
@@ -75,6 +78,21 @@ func TestBranchesAreOrdered(t *testing.T) {
 		if !r.First.IsZero() && r.First.Major != r.Branch {
 			t.Errorf("%v: the first driver is of another branch", r)
 		}
+	}
+}
+
+// TestFirstDrivers holds the rows to what the release notes and the installers
+// print.
+func TestFirstDrivers(t *testing.T) {
+	want := []string{"12.0 525.60.13 CUDANOTES", "12.1 530.30.02 CUDANOTES", "12.2 535.54.03 CUDANOTES", "12.3 545.23.06 CUDANOTES", "12.4 550.54.14 CUDANOTES",
+		"12.5 555.42.02 CUDANOTES", "12.6 560.28.03 CUDANOTES", "12.8 570.26 CUDANOTES", "12.9 575.51.03 CUDANOTES", "13.0 580.65.06 CUDANOTES",
+		"13.1 590.44.01 CUDANOTES", "13.2 595.45.04 CUDARUN", "13.3 610.43.02 CUDARUN", "13.4 unknown MPSV3"}
+	var got []string
+	for _, b := range CUDABranches() {
+		got = append(got, fmt.Sprintf("%v %v %s", b.CUDA, b.First, b.Source))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

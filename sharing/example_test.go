@@ -154,7 +154,7 @@ func ExampleAvailable() {
 	f := sharing.Delivers(sharing.DevicePlugin, sharing.MIGWithMPS)
 	fmt.Printf("mig+mps by the device plugin: %s, %s\n", f.Answer, f.Text)
 	// Output:
-	// mig: no, this GPU has no MIG [GUIDE-610]
+	// mig: no, this GPU has no MIG [NVSMI-MIG]
 	// mps: yes, MPS runs on this GPU (Linux and QNX only) [MOLD]
 	// mig+mps by the device plugin: no, it refuses MPS on MIG devices
 }

@@ -111,16 +111,18 @@ func TestGPUFacts(t *testing.T) {
 		{"A30", Ampere, "8.0", 24576, true, 56, Yes, Yes},
 		{"H100 PCIe", Hopper, "9.0", 81559, true, 114, Yes, Yes},
 		{"A10", Ampere, "8.6", 23028, true, 72, No, Yes},
-		{"A16", Ampere, "8.6", 16384, false, 10, No, Yes},
+		{"A16", Ampere, "8.6", 15356, true, 0, No, Yes},
 		{"A40", Ampere, "8.6", 46068, true, 84, No, Yes},
 		{"L4", Ada, "8.9", 23034, true, 58, No, Yes},
 		{"L40S", Ada, "8.9", 46068, true, 142, No, Yes},
 		{"Tesla T4", Turing, "7.5", 15360, true, 40, No, Yes},
 		{"Tesla V100-SXM2-32GB", Volta, "7.0", 32768, true, 80, No, Unknown},
-		{"Tesla P100-PCIE-16GB", Pascal, "6.0", 16384, false, 56, No, Unknown},
+		{"Tesla P100-PCIE-16GB", Pascal, "6.0", 16280, true, 56, No, Unknown},
+		{"Tesla P100-SXM2-16GB", Pascal, "6.0", 16384, false, 56, No, Unknown},
 		{"GeForce RTX 4090", Ada, "8.9", 24564, true, 128, No, Yes},
-		{"A10G", Ampere, "8.6", 23028, true, 0, No, Yes},
-		{"H200 NVL", Hopper, "9.0", 144384, false, 0, Yes, Yes},
+		{"A10G", Ampere, "8.6", 23028, true, 80, No, Yes},
+		{"H200 NVL", Hopper, "9.0", 143771, true, 0, Yes, Yes},
+		{"H20-3e", Hopper, "9.0", 144384, false, 78, Yes, Yes},
 		{"B300 SXM6 AC", Blackwell, "10.3", 275040, true, 0, Yes, Yes},
 		{"RTX PRO 6000 Blackwell Server Edition", Blackwell, "12.0", 97887, true, 188, Yes, Yes},
 	} {
@@ -132,6 +134,36 @@ func TestGPUFacts(t *testing.T) {
 		if g.Architecture != c.arch || g.ComputeCapability.Value.String() != c.cc || g.Memory.Value.MiB() != c.memoryMiB ||
 			g.MemoryVisible != c.visible || g.SMs.Value != c.sms || g.SMs.Known != (c.sms > 0) || g.MIG.Value != c.mig || g.TimesliceSetting.Value != c.timeslice {
 			t.Errorf("%s: %+v, want %+v", c.name, *g, c)
+		}
+	}
+}
+
+// TestBandwidths holds the bandwidth of each board to what its source prints;
+// 0 is a board of which no source was read.
+func TestBandwidths(t *testing.T) {
+	want := map[string]struct {
+		gbps float64
+		src  SourceID
+	}{
+		"Tesla P100-PCIE-12GB": {549, "DEVPROPS"}, "Tesla P100-PCIE-16GB": {732, "DEVPROPS"}, "Tesla P100-SXM2-16GB": {732, "DEVPROPS"},
+		"Tesla V100-SXM2-16GB": {900, "QUOTED"}, "Tesla V100-PCIE-16GB": {900, "QUOTED"}, "Tesla V100-SXM2-32GB": {900, "QUOTED"}, "Tesla V100-PCIE-32GB": {900, "QUOTED"},
+		"Tesla T4": {320, "DEVPROPS"}, "GeForce RTX 2080 Ti": {616, "DEVPROPS"}, "GeForce RTX 4090": {1008, "DEVPROPS"},
+		"A2": {200, "QUOTED"}, "A10": {600, "TRTLLM"}, "A10G": {600, "TRTLLM"}, "A16": {200, "QUOTED"}, "A30": {933, "TRTLLM"}, "A40": {696, "TRTLLM"},
+		"A100-SXM4-40GB": {1555, "TRTLLM"}, "A100-PCIE-40GB": {1555, "TRTLLM"}, "A100-SXM4-80GB": {2039, "TRTLLM"}, "A100 80GB PCIe": {1935, "TRTLLM"},
+		"A800-SXM4-40GB": {}, "A800 40GB Active": {1555, "QUOTED"}, "A800-SXM4-80GB": {}, "A800 80GB PCIe": {},
+		"L4": {300, "TRTLLM"}, "L40": {864, "TRTLLM"}, "L40S": {864, "TRTLLM"},
+		"H100 80GB HBM3": {3350, "TRTLLM"}, "H100 PCIe": {2000, "TRTLLM"}, "H100 NVL": {3938, "QUOTED"}, "H100 SXM5 94GB": {},
+		"H800": {}, "H800 PCIe": {}, "H800 NVL": {}, "GH200 480GB": {4000, "QUOTED"}, "GH200 144G HBM3e": {4900, "QUOTED"},
+		"H200": {4800, "TRTLLM"}, "H200 NVL": {4800, "TRTLLM"}, "H20": {4000, "TRTLLM"}, "H20-3e": {},
+		"B200": {7700, "BLACKWELL"}, "GB200": {8000, "BLACKWELL"}, "B300 SXM6 AC": {8000, "QUOTED"}, "GB300": {8000, "QUOTED"},
+		"RTX PRO 6000 Blackwell Server Edition": {1597, "QUOTED"}, "RTX PRO 6000 Blackwell Workstation Edition": {1792, "QUOTED"},
+		"RTX PRO 6000 Blackwell Max-Q Workstation Edition": {1792, "QUOTED"},
+		"RTX PRO 5000 Blackwell":                           {1344, "QUOTED"}, "RTX PRO 5000 72GB Blackwell": {1344, "QUOTED"}, "RTX PRO 4500 Blackwell": {896, "QUOTED"},
+	}
+	for _, g := range GPUs() {
+		w, ok := want[g.Name]
+		if got := g.MemoryBandwidthGBps; !ok || got.Value != w.gbps || got.Source != w.src {
+			t.Errorf("%s: %+v, want %+v", g.Name, got, w)
 		}
 	}
 }

@@ -47,7 +47,7 @@ var documentSources = []Source{
 	{"MIGDATA", "catalogue of MIG profiles and boards, each entry with its own sources", BasisDocumented, "mig-profiles.json"},
 	{"RUN-H200", "read-only NVML run on an H200, driver 580.159.04, MIG off", BasisMeasured, ""},
 	{"GUIDE-580", "NVIDIA MIG User Guide, driver 580 edition", BasisDocumented, ""},
-	{"GUIDE-610", "NVIDIA MIG User Guide, R610 and later: supported GPUs and profiles", BasisDocumented, ""},
+	{"GUIDE-610", "NVIDIA MIG User Guide, R610 and later: supported GPUs and profiles", BasisDocumented, "docs.nvidia.com/datacenter/tesla/mig-user-guide/610, supported GPUs: Ampere and later only, by product"},
 	{"OKM-595", "NVIDIA open GPU kernel modules 595.45.04: MIG manager", BasisDocumented, "NVIDIA/open-gpu-kernel-modules df1c9a3"},
 	{"OKM-NAMES", "NVIDIA open GPU kernel modules: product names and vGPU types by device id", BasisDocumented, "NVIDIA/open-gpu-kernel-modules, g_nv_name_released.h"},
 	{"PCIIDS", "pci.ids as go-nvlib v0.13.0 carries it", BasisDocumented, "NVIDIA/go-nvlib"},
@@ -68,11 +68,16 @@ var documentSources = []Source{
 	{"INSTASLICE", "InstaSlice operator", BasisDocumented, "openshift/instaslice-operator 9f4fc07f"},
 	{"VGPU-AIE", "MIG listings of vGPU hosts", BasisMeasured, "public repositories"},
 
-	{"DATASHEET", "NVIDIA data sheet or architecture white paper of the board in the row", BasisDocumented, "memory is the nominal size; SMs are CUDA cores divided by cores per SM"},
+	{"TRTLLM", "NVIDIA TensorRT-LLM: bandwidth of GPUs, from the data sheets it names", BasisDocumented, "NVIDIA/TensorRT-LLM 16d2467e, tensorrt_llm/auto_parallel/cluster_info.py"},
+	{"BLACKWELL", "NVIDIA Blackwell data sheet: one GPU of GB200 NVL72, GB200 NVL4 and HGX B200", BasisSecondHand, "data sheet 3384703, table of single GPUs, as a public repository transcribes it"},
+	{"QUOTED", "NVIDIA product page, product brief or data sheet of the board, read only as others quote it", BasisSecondHand, "V100, A2, A16, A800 40GB Active, L40, B300 (HGX reference architecture), GB300 (576 TB/s for the 72 of GB300 NVL72), RTX PRO: pages and data sheets; H100 NVL: brief PB-11773-001_v01; GH200: data sheet 2705455"},
+	{"DEVPROPS", "properties that CUDA prints for the device: SMs, compute capability, and bandwidth as 2 x memory clock x bus width", BasisMeasured, "output of deviceQuery and torch.cuda.get_device_properties in public repositories; openxla/xla 300ec95a and 4336d12e, xla/backends/gpu/target_config/specs (p100, b200, gb200, gb300)"},
 	{"NVSMI", "memory total that nvidia-smi prints for the board", BasisMeasured, "command output in public repositories"},
+	{"NVSMI-MIG", "MIG column that nvidia-smi prints for the board: N/A where there is no MIG, Disabled where it is off", BasisMeasured, "command output in public repositories; none of these boards stands in GUIDE-610's list"},
 	{"LSPCI", "PCI id that lspci prints for the board", BasisMeasured, "command output in public repositories"},
-	{"CUDACC", "NVIDIA's table of compute capabilities", BasisDocumented, "CUDA programming guide"},
-	{"CUDARUN", "names of the CUDA toolkit's Linux installers, which carry the driver they ship", BasisDocumented, "cuda_13.1.0_590.44.01_linux.run and the like"},
+	{"CUDACC", "NVIDIA's tables of compute capabilities", BasisDocumented, "developer.nvidia.com/cuda-gpus and developer.nvidia.com/cuda-legacy-gpus"},
+	{"CUDANOTES", "CUDA toolkit release notes: toolkit driver version of each release", BasisDocumented, "docs.nvidia.com/cuda/archive/13.1.0/cuda-toolkit-release-notes, section CUDA Driver"},
+	{"CUDARUN", "names of the CUDA toolkit's Linux installers, which carry the driver they ship", BasisDocumented, "cuda_13.2.0_595.45.04_linux.run, cuda_13.3.0_610.43.02_linux.run"},
 }
 
 // rowSources are tables, flows and test vectors of the decision sources.

@@ -17,6 +17,13 @@ func SourceByID(id SourceID) (Source, bool) {
 	return sourceTable[i], true
 }
 
+// basisOf is the basis of a source's evidence; BasisUnknown if there is no such
+// source.
+func basisOf(id SourceID) Basis {
+	s, _ := SourceByID(id)
+	return s.Basis
+}
+
 var (
 	sourceTable = slices.Concat(documentSources, rowSources, trapSources(), disagreementSources(), measuredSources, sectionSources)
 	sourceIndex = indexSources(sourceTable)

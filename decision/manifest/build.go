@@ -35,7 +35,7 @@ type Options struct {
 }
 
 // order is that of the deliveries: the first that delivers a workload writes
-// pods/, the others have a folder of their own.
+// pods/, the others have a folder of their own. DRA always has its own.
 var order = []sharing.Delivery{sharing.GPUOperator, sharing.DevicePlugin, sharing.HAMiDelivery, sharing.VGPUManager,
 	sharing.DRA, sharing.Volcano, sharing.KAI}
 
@@ -81,11 +81,6 @@ func Build(f Fleet, opt Options) ([]File, []sharing.Warning, error) {
 		return nil, nil, err
 	}
 	slices.SortStableFunc(b.files, func(x, y File) int { return strings.Compare(x.Path, y.Path) })
-	for i := 1; i < len(b.files); i++ {
-		if b.files[i].Path == b.files[i-1].Path {
-			return nil, nil, fmt.Errorf("%w: two documents would be written to %s; rename a workload or a pool", ErrInvalid, b.files[i].Path)
-		}
-	}
 	return b.files, dedupe(b.warnings), nil
 }
 
@@ -232,7 +227,7 @@ func (b *builder) deliver(g *Group, d sharing.Delivery, first bool) error {
 		}
 		folder := "pods/"
 		if !first {
-			folder = d.String() + "/"
+			folder = d.String() + "/pods/"
 		}
 		file, err := p.file(folder+w.file()+".yaml", w, g, fmt.Sprintf("%s, by %v", w.Name, d))
 		if err := b.add([]File{file}, ws, err); err != nil {
@@ -272,7 +267,7 @@ func (b *builder) cluster() error {
 	}
 	hami := slices.ContainsFunc(f.Groups, func(g Group) bool { return g.Mechanism == sharing.HAMi || g.Mechanism == sharing.HAMiWithMPS })
 	if hami && b.uses(sharing.HAMiDelivery) {
-		file, err := hamiValues()
+		file, err := f.hamiValues()
 		if err := b.add([]File{file}, nil, err); err != nil {
 			return err
 		}

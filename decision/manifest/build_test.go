@@ -2,8 +2,10 @@ package manifest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -63,6 +65,15 @@ func TestBuildLeavesInputAlone(t *testing.T) {
 	}
 }
 
+func find(t *testing.T, files []File, path string) string {
+	t.Helper()
+	i := slices.IndexFunc(files, func(f File) bool { return f.Path == path })
+	if i < 0 {
+		t.Fatalf("no %s", path)
+	}
+	return string(files[i].Data)
+}
+
 func hasCode(ws []sharing.Warning, path string, code sharing.WarningCode) bool {
 	return slices.ContainsFunc(ws, func(w sharing.Warning) bool { return w.Code == code && w.Path == path })
 }
@@ -91,6 +102,7 @@ func TestBuildWarnings(t *testing.T) {
 		{"no room", func(f *Fleet) { f.Workloads[3].Replicas = 9 }, Options{}, "rerank", WarnUnplacedTenants},
 		{"compute", func(f *Fleet) { f.Workloads[6].ComputePercent = 20 }, Options{}, "notebook", WarnComputeNotLimited},
 		{"KAI enforces nothing", nil, Options{Deliveries: everyDelivery}, "notebook", WarnNotEnforced},
+		{"too many claims", func(f *Fleet) { f.Groups[2].GPUs = 1_000_000; f.Workloads[3].Replicas = 1_000_000 }, Options{}, "serve-mps", WarnClaimsLeftOut},
 		{"V100 cap", func(f *Fleet) { f.Groups[2].GPU, f.Groups[2].Replicas = "Tesla V100-SXM2-32GB", 20 }, Options{}, "serve-mps: sharing.mps.resources[0].replicas", "replica-cap"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -179,6 +191,49 @@ func TestSourcesResolve(t *testing.T) {
 			if p.Who == "" || p.What == "" || p.Why == "" {
 				t.Errorf("%v: incomplete: %+v", m, p)
 			}
+		}
+	}
+}
+
+func TestMIGTakesAnyFraction(t *testing.T) {
+	f := mixedFleet()
+	f.Workloads[0].Framework.MemoryFraction = 0.97
+	files, ws, err := Build(f, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc := find(t, files, "pods/ml.chat.yaml"); !strings.Contains(doc, `"0.97"`) {
+		t.Errorf("got\n%s", doc)
+	}
+	if hasCode(ws, "chat", WarnFractionTooLarge) {
+		t.Errorf("warned: %v", ws)
+	}
+}
+
+func TestOptionsRefused(t *testing.T) {
+	files, _, err := Build(mixedFleet(), Options{OperatorNamespace: "Nope", Deliveries: []sharing.Delivery{sharing.Bare, 99}})
+	if files != nil || !errors.Is(err, ErrInvalid) {
+		t.Fatalf("%v", err)
+	}
+	for _, want := range []string{`operator_namespace: "Nope"`, "deliveries[0]: bare has no documents", "deliveries[1]"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error lacks %q:\n%v", want, err)
+		}
+	}
+}
+
+// Every path is written once, whatever the names.
+func TestPathsAreUnique(t *testing.T) {
+	f := mixedFleet()
+	f.Workloads[6].Name, f.Workloads[7].Name, f.Workloads[2].Name = "scheduler", "values", "configmap"
+	f.Workloads[3].Namespace, f.Workloads[3].Name = "serve-mps", "claims"
+	files, _, err := Build(f, Options{Deliveries: everyDelivery})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i < len(files); i++ {
+		if files[i].Path <= files[i-1].Path {
+			t.Errorf("%s after %s", files[i].Path, files[i-1].Path)
 		}
 	}
 }

@@ -34,14 +34,14 @@ func (f *Fleet) draFiles(g *Group) ([]File, []sharing.Warning, error) {
 		if f.group(w) != g {
 			continue
 		}
-		c := Claim{Name: w.Name + "-gpu", Namespace: w.Namespace, Template: true, GPU: g.draProduct(), Profile: w.Profile, Count: w.gpus()}
+		c := Claim{Name: w.Name, Namespace: w.Namespace, Template: true, GPU: g.draProduct(), Profile: w.Profile, Count: w.gpus()}
 		doc, err := c.node()
 		if err != nil {
 			return nil, nil, err
 		}
 		p, more := g.newPod(w)
 		p.claim = &c
-		file, err := p.file("dra/"+w.file()+".yaml", w, g, "a claim of its own for each pod", doc)
+		file, err := p.file("dra/pods/"+w.file()+".yaml", w, g, "a claim of its own for each pod", doc)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -127,13 +127,28 @@ func (g *Group) emptyDevices() []device {
 	return out
 }
 
+// maxClaims is how many shared GPUs of a group are given claims: more than
+// anybody can look after by name.
+const maxClaims = 1000
+
 // sharedClaims writes one ResourceClaim for each device, which its tenants'
 // pods all name. A claim belongs to one namespace.
 func (f *Fleet) sharedClaims(g *Group) ([]File, []sharing.Warning, error) {
+	if g.GPUs > maxClaims {
+		return nil, []sharing.Warning{{Code: WarnClaimsLeftOut, Path: g.Key(), Source: "DRA",
+			Message: fmt.Sprintf("no claims are written: sharing %d GPUs by DRA takes a named claim for each", g.GPUs),
+			Remedy:  "deliver by the device plugin, or divide the pool"}}, nil
+	}
 	devices, ws := f.devices(g)
 	claims := map[string][]*yaml.Node{} // workload file to documents
 	pods := map[string][]*yaml.Node{}
 	headers := map[string][]string{}
+	devicesOf := map[string]int{}
+	for _, d := range devices {
+		for _, s := range d.seats {
+			devicesOf[s.w.Name]++
+		}
+	}
 	split := 0
 	for i, d := range devices {
 		var namespaces []string
@@ -162,10 +177,13 @@ func (f *Fleet) sharedClaims(g *Group) ([]File, []sharing.Warning, error) {
 			for _, s := range tenants {
 				p, more := g.newPod(s.w)
 				p.claim, p.replicas = &c, s.pods
-				p.name = fmt.Sprintf("%s-%d", s.w.Name, len(pods[s.w.file()]))
+				if devicesOf[s.w.Name] > 1 {
+					p.name = fmt.Sprintf("%s-%d", s.w.Name, len(pods[s.w.file()]))
+					p.header = append(p.header, "One Deployment for each device: pods that name the same claim share it.")
+				}
 				if _, seen := headers[s.w.file()]; !seen {
 					ws = append(ws, more...)
-					headers[s.w.file()] = append(p.header, "One Deployment for each device: pods that name the same claim share it.")
+					headers[s.w.file()] = p.header
 				}
 				pods[s.w.file()] = append(pods[s.w.file()], p.node(s.w, g))
 			}
@@ -183,12 +201,12 @@ func (f *Fleet) sharedClaims(g *Group) ([]File, []sharing.Warning, error) {
 		return err
 	}
 	if docs := claims[g.Key()]; len(docs) > 0 {
-		if err := add("dra/"+g.Key()+".claims.yaml", fmt.Sprintf("%d claim(s), one for each shared device", len(docs)), nil, docs); err != nil {
+		if err := add("dra/claims/"+g.Key()+".yaml", fmt.Sprintf("%d claim(s), one for each shared device", len(docs)), nil, docs); err != nil {
 			return nil, nil, err
 		}
 	}
 	for _, file := range sortedKeys(pods) {
-		if err := add("dra/"+file+".yaml", "pods that share the claims of "+g.Key(), headers[file], pods[file]); err != nil {
+		if err := add("dra/pods/"+file+".yaml", "pods that share the claims of "+g.Key(), headers[file], pods[file]); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -80,7 +81,7 @@ func (c *DeviceConfig) forMIG() bool {
 // ResourceClaim share its device; a template makes a claim of its own for each
 // pod, so what it hands out is shared by the containers of one pod only.
 type Claim struct {
-	Name      string // DNS label
+	Name      string // up to 253 lower-case letters, digits and dashes
 	Namespace string // "" leaves it out
 	Template  bool
 	Profile   string // a MIG device of this profile; "" is a whole GPU
@@ -89,10 +90,14 @@ type Claim struct {
 	Config    *DeviceConfig
 }
 
+var claimName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+
 // Validate returns nil, or an error that matches ErrInvalid.
 func (c Claim) Validate() error {
 	var l problem.List
-	checkName(&l, "name", c.Name)
+	if len(c.Name) > 253 || !claimName.MatchString(c.Name) {
+		l.Addf("name", "use up to 253 lower-case letters, digits and dashes, with a letter or digit at both ends", "%q is not a Kubernetes name", c.Name)
+	}
 	if c.Namespace != "" {
 		checkName(&l, "namespace", c.Namespace)
 	}

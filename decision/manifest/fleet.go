@@ -43,7 +43,8 @@ type Group struct {
 	// GPUsPerNode is how many GPUs one node has; 0 is unknown.
 	GPUsPerNode int
 	// Replicas is the number of clients for each GPU, or for each MIG instance
-	// under MIGWithMPS. 0 takes the most that any GPU of Layouts has.
+	// under MIGWithMPS. 0 takes the most that any GPU of Layouts has, and at
+	// least the 2 that the device plugin asks for.
 	Replicas int
 	// Layouts says what each GPU carries. It must be given for MIG.
 	Layouts []Layout
@@ -142,6 +143,9 @@ func (g *Group) clients() int {
 	if n == 0 {
 		for _, l := range g.Layouts {
 			n = max(n, l.tenants())
+		}
+		if n == 1 {
+			n = 2
 		}
 	}
 	return n
@@ -276,8 +280,13 @@ func (g *Group) check(l *problem.List, at string) {
 	if g.GPUMemory < 0 {
 		l.Addf(at+".gpu_memory", "", "must not be negative")
 	}
-	if shared(g.Mechanism) && g.clients() < 2 {
-		l.Addf(at+".replicas", "give 2 or more, or make the group exclusive", "%v needs clients that share; there is room for %d", g.Mechanism, g.clients())
+	if least := 2; shared(g.Mechanism) {
+		if g.Mechanism == sharing.MIGWithMPS {
+			least = 1
+		}
+		if n := g.clients(); n < least {
+			l.Addf(at+".replicas", fmt.Sprintf("give %d or more, or make the group exclusive", least), "%v needs clients that share; there is room for %d", g.Mechanism, n)
+		}
 	}
 	g.checkLayouts(l, at)
 	if isVGPU(g.Mechanism) {
@@ -312,6 +321,9 @@ func (g *Group) checkLayouts(l *problem.List, at string) {
 
 func (w *Workload) check(l *problem.List, at string) {
 	checkName(l, at+".name", w.Name)
+	if len(w.Name) > 56 && shared(w.Mechanism) && dnsLabel.MatchString(w.Name) {
+		l.Addf(at+".name", "shorten it to 56 characters", "with the number of a shared device it makes a label of more than 63")
+	}
 	if w.Namespace != "" {
 		checkName(l, at+".namespace", w.Namespace)
 	}
@@ -352,7 +364,7 @@ func (g *Group) checkWorkload(l *problem.List, at string, w *Workload) {
 	case w.Profile != "":
 		l.Addf(at+".profile", "remove it", "has a meaning for mig and mig+mps only")
 	}
-	if m := g.memory(); m > 0 && w.Memory > m {
-		l.Addf(at+".memory", "use a larger GPU", "%v is more than the GPU's %v", w.Memory, m)
+	if m := g.total(w); m > 0 && w.Memory > m && g.Mechanism != sharing.MIG {
+		l.Addf(at+".memory", "use a larger GPU or instance", "%v is more than the device's %v", w.Memory, m)
 	}
 }

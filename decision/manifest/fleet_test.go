@@ -62,16 +62,17 @@ func TestFleetValidate(t *testing.T) {
 			f.Workloads[2].Name = "a/b\nc"
 			f.Workloads[0].Namespace = "../x"
 		}, []string{`groups[0].pool: "Prod_1"`, `workloads[2].name: "a/b\nc"`, `workloads[0].namespace: "../x"`}},
-		"long":        {func(f *Fleet) { f.Groups[4].Pool = strings.Repeat("a", 60) }, []string{"groups[4].pool: with the mechanism it makes a label of 73 characters"}},
-		"duplicates":  {func(f *Fleet) { f.Groups[1] = f.Groups[0]; f.Workloads[1].Name = "chat" }, []string{"groups[1]: repeats groups[0]", "workloads[1].name: repeats workloads[0]"}},
-		"none":        {func(f *Fleet) { f.Groups[1].Mechanism = sharing.None }, []string{"groups[1].mechanism: none is not a way to run"}},
-		"gpu":         {func(f *Fleet) { f.Groups[1].GPU = "A100-SXM4-8OGB" }, []string{"groups[1].gpu"}},
-		"counts":      {func(f *Fleet) { f.Groups[1].GPUs = 0; f.Groups[2].Replicas = 1 }, []string{"groups[1].gpus: must be 1 to", "groups[2].replicas: mps needs clients that share"}},
-		"layout":      {func(f *Fleet) { f.Groups[0].Layouts[1].Instances["3g.40gb"] = 2 }, []string{"groups[0].layouts[1].instances"}},
-		"layout size": {func(f *Fleet) { f.Groups[0].GPUs = 5 }, []string{"groups[0].layouts: describe 4 GPUs of 5"}},
-		"no layout":   {func(f *Fleet) { f.Groups[3].Layouts = nil }, []string{"groups[3].layouts: MIG needs a layout"}},
-		"not MIG":     {func(f *Fleet) { f.Groups[0].GPU = "L40S" }, []string{"groups[0].gpu"}},
-		"instances":   {func(f *Fleet) { f.Groups[2].Layouts = []Layout{{GPUs: 2, Instances: map[string]int{"1g.10gb": 7}}} }, []string{"groups[2].layouts[0].instances: MIG instances in a group that shares by mps"}},
+		"long workload": {func(f *Fleet) { f.Workloads[6].Name = strings.Repeat("a", 60) }, []string{"workloads[6].name: with the number of a shared device"}},
+		"long":          {func(f *Fleet) { f.Groups[4].Pool = strings.Repeat("a", 60) }, []string{"groups[4].pool: with the mechanism it makes a label of 73 characters"}},
+		"duplicates":    {func(f *Fleet) { f.Groups[1] = f.Groups[0]; f.Workloads[1].Name = "chat" }, []string{"groups[1]: repeats groups[0]", "workloads[1].name: repeats workloads[0]"}},
+		"none":          {func(f *Fleet) { f.Groups[1].Mechanism = sharing.None }, []string{"groups[1].mechanism: none is not a way to run"}},
+		"gpu":           {func(f *Fleet) { f.Groups[1].GPU = "A100-SXM4-8OGB" }, []string{"groups[1].gpu"}},
+		"counts":        {func(f *Fleet) { f.Groups[1].GPUs = 0; f.Groups[2].Replicas = 1 }, []string{"groups[1].gpus: must be 1 to", "groups[2].replicas: mps needs clients that share"}},
+		"layout":        {func(f *Fleet) { f.Groups[0].Layouts[1].Instances["3g.40gb"] = 2 }, []string{"groups[0].layouts[1].instances"}},
+		"layout size":   {func(f *Fleet) { f.Groups[0].GPUs = 5 }, []string{"groups[0].layouts: describe 4 GPUs of 5"}},
+		"no layout":     {func(f *Fleet) { f.Groups[3].Layouts = nil }, []string{"groups[3].layouts: MIG needs a layout"}},
+		"not MIG":       {func(f *Fleet) { f.Groups[0].GPU = "L40S" }, []string{"groups[0].gpu"}},
+		"instances":     {func(f *Fleet) { f.Groups[2].Layouts = []Layout{{GPUs: 2, Instances: map[string]int{"1g.10gb": 7}}} }, []string{"groups[2].layouts[0].instances: MIG instances in a group that shares by mps"}},
 		"profile": {func(f *Fleet) {
 			f.Workloads[0].Profile = "1g.10gb"
 			f.Workloads[1].Profile = ""
@@ -79,9 +80,13 @@ func TestFleetValidate(t *testing.T) {
 		}, []string{`workloads[0].profile: no GPU of prod-mig has an instance "1g.10gb"`, "workloads[1].profile: is missing", "workloads[2].profile: has a meaning for mig"}},
 		"two shared": {func(f *Fleet) { f.Workloads[6].GPUs = 2 }, []string{"workloads[6].gpus: 2 shared GPUs are no more than one"}},
 		"no group":   {func(f *Fleet) { f.Workloads[2].Pool = "elsewhere" }, []string{`workloads[2].pool: no group of pool "elsewhere" shares by exclusive`}},
-		"too large":  {func(f *Fleet) { f.Workloads[6].Memory = 100 * sharing.GiB; f.Workloads[7].Memory = 5 }, []string{"workloads[6].memory: 100GiB is more than the GPU's", "workloads[7].memory: a limit of 5B is below 1MiB"}},
-		"fractions":  {func(f *Fleet) { f.Workloads[3].ComputePercent = 101; f.Workloads[3].Framework.MemoryFraction = -1 }, []string{"compute_percent", "memory_fraction"}},
-		"tenant":     {func(f *Fleet) { f.Groups[0].Layouts[0].Tenants[0] = Tenant{"chut", 0} }, []string{`tenants[0].workload: "chut" is not known`, "tenants[0].replicas"}},
+		"too large": {func(f *Fleet) {
+			f.Workloads[6].Memory = 100 * sharing.GiB
+			f.Workloads[7].Memory = 5
+			f.Workloads[5].Memory = 60 * sharing.GiB
+		}, []string{"workloads[6].memory: 100GiB is more than the device's", "workloads[7].memory: a limit of 5B is below 1MiB", "workloads[5].memory: 60GiB is more than the device's"}},
+		"fractions": {func(f *Fleet) { f.Workloads[3].ComputePercent = 101; f.Workloads[3].Framework.MemoryFraction = -1 }, []string{"compute_percent", "memory_fraction"}},
+		"tenant":    {func(f *Fleet) { f.Groups[0].Layouts[0].Tenants[0] = Tenant{"chut", 0} }, []string{`tenants[0].workload: "chut" is not known`, "tenants[0].replicas"}},
 		"vgpu": {func(f *Fleet) {
 			f.Groups[8].VGPUType = "A100D-1-10C"
 			f.Groups[9].VGPUScheduler.Policy = FixedShare

@@ -4,54 +4,11 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// fractionFlags are the options with which frameworks take a share of memory.
-var fractionFlags = map[string]string{
-	"vllm":   "--gpu-memory-utilization",
-	"sglang": "--mem-fraction-static",
-	"tgi":    "--cuda-memory-fraction",
-}
-
-// hamiFraction is right where the framework sees its limit as the total: under
-// HAMi and on a MIG instance (DYN-README gives 0.85 to 0.9).
-const hamiFraction = 0.85
-
-// mpsMargin is what is left of limit/total under MPS: Dynamo gives 0.65 for 56
-// of 80 GiB, which is 0.93 of 0.70 (DYN-LIM).
-const mpsMargin = 0.93
-
-// fractionArgs returns the framework's memory-fraction option for w, or nil.
-func (g *Group) fractionArgs(w *Workload) ([]string, []sharing.Warning) {
-	flag := fractionFlags[w.Framework.Name]
-	if flag == "" {
-		return nil, nil
-	}
-	limit := g.visibleFraction(w)
-	given := w.Framework.MemoryFraction
-	var ws []sharing.Warning
-	switch {
-	case given == 0 && limit == 0:
-		if w.Mechanism == sharing.Exclusive || w.Mechanism == sharing.InServer {
-			return nil, nil
-		}
-		return nil, []sharing.Warning{{Code: WarnFractionUnknown, Path: w.Name, Source: "DYN-LIM",
-			Message: fmt.Sprintf("no %s is written, for the GPU's memory or the workload's share of it is not known; the framework will take most of the GPU", flag),
-			Remedy:  "give the workload's memory and the GPU's"}}
-	case given == 0:
-		return []string{flag, formatFraction(limit)}, nil
-	case limit > 0 && given > g.maxFraction(w):
-		ws = append(ws, sharing.Warning{Code: WarnFractionTooLarge, Path: w.Name, Source: "DYN-LIM",
-			Message: fmt.Sprintf("a fraction of %s is more than the share of %v that the workload may use", formatFraction(given), formatFraction(g.maxFraction(w))),
-			Remedy:  fmt.Sprintf("use %s", formatFraction(limit))})
-	}
-	return []string{flag, formatFraction(given)}, ws
-}
-
-func formatFraction(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
-
-// total is the memory that w's processes see as the whole.
+// total is the memory that w's processes see as the whole, or 0.
 func (g *Group) total(w *Workload) sharing.Bytes {
 	if usesMIG(w.Mechanism) {
 		return g.profileMemory(w.Profile)
@@ -59,47 +16,71 @@ func (g *Group) total(w *Workload) sharing.Bytes {
 	return g.memory()
 }
 
-// processLimit is the memory that one process of w may use, or 0.
+// processLimit is the memory that one process of w may use, in whole
+// mebibytes, or 0 where there is no limit.
 func (g *Group) processLimit(w *Workload) sharing.Bytes {
 	b := w.Memory
-	if b == 0 && usesMPS(w.Mechanism) && g.clients() > 0 {
-		return g.total(w) / sharing.Bytes(g.clients())
+	if b == 0 && g.byPlugin() && usesMPS(w.Mechanism) {
+		return mps.PluginShare{Replicas: g.clients(), Total: g.memory()}.PinnedMemoryLimit()
 	}
-	return b / sharing.Bytes(max(w.Framework.Processes, 1)) / sharing.MiB * sharing.MiB
+	limit, err := mps.LimitPerProcess(b, max(w.Framework.Processes, 1))
+	if err != nil {
+		return 0
+	}
+	return limit
 }
 
-// maxFraction is the most that w may take of what it sees as the total.
-func (g *Group) maxFraction(w *Workload) float64 {
-	if ratio := g.ratio(w); ratio > 0 {
-		return min(ratio, 1)
+// advice is the memory fraction for w's framework, or nil where it has no such
+// option, where nothing is shared, or where a figure is missing.
+func (g *Group) advice(w *Workload, f mps.Framework) *mps.FractionAdvice {
+	limit, total := g.processLimit(w), g.total(w)
+	enforcer := mps.EnforcerMPS
+	switch w.Mechanism {
+	case sharing.MIG, sharing.HAMi, sharing.HAMiWithMPS:
+		// The total that the framework sees is the limit itself.
+		enforcer, limit, total = mps.EnforcerHAMi, sharing.GiB, sharing.GiB
+	case sharing.TimeSlicing:
+		// The whole GPU is in sight, as for vLLM under MPS, whatever is free.
+		f = mps.VLLM
+	case sharing.MPS, sharing.MIGWithMPS, sharing.MIGLikeEmulation:
+	default:
+		return nil
 	}
-	return 1
+	a, err := mps.MemoryFraction(f, enforcer, limit, total)
+	if err != nil {
+		return nil
+	}
+	if w.Mechanism == sharing.MIG {
+		// Nobody else is on the instance, so a larger fraction harms nobody.
+		a.Max, a.Why = 1, "the instance's memory is the total that the framework sees"
+	}
+	return &a
 }
 
-// ratio is limit over total, or 0 where the framework sees the limit itself as
-// the total or one of the two is not known.
-func (g *Group) ratio(w *Workload) float64 {
+// fractionArgs returns the memory-fraction option of w's framework, or nil.
+func (g *Group) fractionArgs(w *Workload) ([]string, []sharing.Warning) {
+	var f mps.Framework
+	if f.UnmarshalText([]byte(w.Framework.Name)) != nil {
+		return nil, nil
+	}
+	given, advice := w.Framework.MemoryFraction, g.advice(w, f)
 	switch {
-	case w.Framework.Name == "sglang" && usesMPS(w.Mechanism):
-		return 0 // it measures against what is free, which is the limit
-	case usesMPS(w.Mechanism), w.Mechanism == sharing.TimeSlicing:
-		limit, total := g.processLimit(w), g.total(w)
-		if limit == 0 || total == 0 {
-			return 0
-		}
-		return float64(limit) / float64(total)
+	case given == 0 && advice != nil:
+		return []string{f.Flag(), formatFraction(advice.Recommended)}, nil
+	case given == 0 && (shared(w.Mechanism) || w.Mechanism == sharing.VGPU):
+		return nil, []sharing.Warning{{Code: WarnFractionUnknown, Path: w.Name, Source: "DYN-LIM",
+			Message: fmt.Sprintf("no %s is written, for the memory that it is a fraction of, or the workload's share of it, is not known or leaves nothing; the framework would take most of the GPU", f.Flag()),
+			Remedy:  "give the workload's memory and the GPU's"}}
+	case given == 0:
+		return nil, nil
 	}
-	return 0
+	var ws []sharing.Warning
+	if advice != nil && given > advice.Max {
+		ws = append(ws, sharing.Warning{Code: WarnFractionTooLarge, Path: w.Name, Source: advice.Source,
+			Message: fmt.Sprintf("a fraction of %s is more than the %s that it may be at most: %s", formatFraction(given), formatFraction(advice.Max), advice.Why),
+			Remedy:  "use " + formatFraction(advice.Recommended)})
+	}
+	return []string{f.Flag(), formatFraction(given)}, ws
 }
 
-// visibleFraction is the fraction to give w's framework, rounded down to two
-// decimals, or 0 where it cannot be known or there is no limit.
-func (g *Group) visibleFraction(w *Workload) float64 {
-	switch {
-	case w.Mechanism == sharing.MIG, w.Mechanism == sharing.HAMi, w.Mechanism == sharing.HAMiWithMPS:
-		return hamiFraction
-	case w.Framework.Name == "sglang" && usesMPS(w.Mechanism) && g.processLimit(w) > 0:
-		return hamiFraction
-	}
-	return floor2(min(g.ratio(w), 1) * mpsMargin)
-}
+func formatFraction(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

@@ -121,11 +121,23 @@ func (f *Fleet) operatorValues(hasMIG, byPlugin bool) (File, []sharing.Warning, 
 	return File{Path: "gpu-operator/values.yaml", Data: b, Note: "Helm values"}, ws, err
 }
 
+// hamiSplit is how many pods HAMi lets onto one card: its default of 10, or as
+// many as the fleet needs.
+func (f *Fleet) hamiSplit() int {
+	n := 10
+	for i := range f.Groups {
+		if g := &f.Groups[i]; g.Mechanism == sharing.HAMi || g.Mechanism == sharing.HAMiWithMPS {
+			n = max(n, g.clients())
+		}
+	}
+	return n
+}
+
 // hamiValues are the settings of HAMi's chart that the requests rely on.
-func hamiValues() (File, error) {
-	b, err := yamlnode.Encode([]string{"Values for HAMi's Helm chart: its defaults, written out.",
+func (f *Fleet) hamiValues() (File, error) {
+	b, err := yamlnode.Encode([]string{"Values for HAMi's Helm chart.",
 		"A memory scaling above 1 hands out more memory than there is."},
-		yamlnode.Map("devicePlugin", yamlnode.Map("deviceSplitCount", 10, "deviceMemoryScaling", 1, "deviceCoreScaling", 1)))
+		yamlnode.Map("devicePlugin", yamlnode.Map("deviceSplitCount", f.hamiSplit(), "deviceMemoryScaling", 1, "deviceCoreScaling", 1)))
 	return File{Path: "hami/values.yaml", Data: b, Note: "Helm values"}, err
 }
 

@@ -138,24 +138,26 @@ func (b *builder) groupStep(g *Group) Step {
 		size += ", " + g.GPU
 	}
 	s := Step{Title: fmt.Sprintf("Group %s: %v, %s", g.Key(), g.Mechanism, size)}
-	patches := []string{"nodes/" + g.Key() + ".yaml"}
+	patches := []string{"`kubectl patch node NODE --patch-file nodes/" + g.Key() + ".yaml`"}
 	if usesMIG(g.Mechanism) {
 		kinds, _ := g.nodeKinds()
 		patches = patches[:0]
 		for _, k := range kinds {
-			patches = append(patches, "nodes/"+k.label+".yaml")
+			on := ""
+			if k.nodes > 0 && len(kinds) > 1 {
+				on = fmt.Sprintf(", on %d node(s)", k.nodes)
+			}
+			patches = append(patches, "`kubectl patch node NODE --patch-file nodes/"+k.label+".yaml`"+on)
 		}
 	}
 	s.Do = []string{"`kubectl cordon NODE && kubectl drain NODE --ignore-daemonsets --delete-emptydir-data`"}
-	for _, p := range patches {
-		s.Do = append(s.Do, "`kubectl patch node NODE --patch-file "+p+"`")
-	}
+	s.Do = append(s.Do, patches...)
 	if isVGPU(g.Mechanism) {
 		s.Do = append(s.Do, "In the hypervisor: install vgpu/"+g.Key()+".conf, load the driver anew, and give each virtual machine one "+g.VGPUType+".")
 		s.Verify = append(s.Verify, "In the host, `nvidia-smi vgpu -ss` shows the scheduler; in a virtual machine, `nvidia-smi` shows the type.")
 	}
 	s.Verify = append(s.Verify, b.groupChecks(g)...)
-	s.Verify = append(s.Verify, "`kubectl uncordon NODE`")
+	s.Verify = append(s.Verify, "When all of it holds: `kubectl uncordon NODE`")
 	s.Rollback = []string{"Cordon and drain NODE; give the labels " + strings.Join(b.labelNames(g), ", ") + " the values of before-nodes.yaml; uncordon."}
 	for _, p := range Privileges(g.Mechanism) {
 		s.Privileges = append(s.Privileges, fmt.Sprintf("%s: %s (%s).", upperFirst(p.Who), p.What, p.Why))
@@ -195,7 +197,7 @@ func (b *builder) groupChecks(g *Group) []string {
 		}
 		return out
 	case sharing.HAMi, sharing.HAMiWithMPS:
-		return []string{allocatable + "nvidia.com/gpu: 10 times the node's GPUs; in a pod, `nvidia-smi` shows the limit as the total memory."}
+		return []string{allocatable + fmt.Sprintf("nvidia.com/gpu: %d times the node's GPUs", b.fleet.hamiSplit()) + "; in a pod, `nvidia-smi` shows the limit as the total memory."}
 	case sharing.Exclusive, sharing.InServer:
 		return []string{allocatable + "nvidia.com/gpu: " + perNode + "."}
 	}
@@ -213,9 +215,12 @@ func (b *builder) workloadStep() Step {
 			s.Do = append(s.Do, fmt.Sprintf("%s: as its system's documentation says; nothing is written for %v.", w.Name, w.Mechanism))
 			continue
 		case ds[0] == sharing.DRA:
-			folder = "dra/"
+			folder = "dra/pods/"
 		}
 		verb := "`kubectl apply -f "
+		if folder == "dra/pods/" && shared(w.Mechanism) {
+			s.Do = append(s.Do, fmt.Sprintf("%s: first `kubectl apply -f dra/claims/%s.yaml`, into the namespace of the pods", w.Name, b.fleet.group(w).Key()))
+		}
 		if w.Image == "" {
 			verb = "merge into its Deployment: `"
 		}

@@ -104,10 +104,12 @@ func (g *Group) newPod(w *Workload) (*pod, []sharing.Warning) {
 func (g *Group) mpsEnv(w *Workload) []pair {
 	var env []pair
 	if w.ComputePercent > 0 {
-		env = append(env, pair{"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", strconv.FormatFloat(w.ComputePercent, 'f', -1, 64)})
+		env = append(env, pair{mps.EnvThreads, strconv.FormatFloat(w.ComputePercent, 'f', -1, 64)})
 	}
-	if limit := g.processLimit(w); w.Memory > 0 && limit > 0 {
-		env = append(env, pair{"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", fmt.Sprintf("0=%dM", limit.MiB())})
+	if w.Memory > 0 {
+		if text, err := mps.FormatMemLimit(g.processLimit(w)); err == nil {
+			env = append(env, pair{mps.EnvPinnedMemLimit, "0=" + text})
+		}
 	}
 	return env
 }

@@ -27,8 +27,7 @@ func ForResult(f *decision.Fleet, r *decision.Result, opt Options) ([]File, []sh
 		opt.PlanNotes = append(opt.PlanNotes, fmt.Sprintf("%s, %s: %s. Check: %s. [%s]", phase.When, phase.Focus, strings.Join(phase.Do, "; "), strings.Join(phase.Check, "; "), phase.Source))
 	}
 	for _, t := range r.Traps {
-		truth, _ := sharing.TrapByID(t.ID)
-		opt.Traps = append(opt.Traps, PlanTrap{ID: t.ID, Severity: t.Severity.String(), Message: t.Message + " In truth: " + truth.Truth})
+		opt.Traps = append(opt.Traps, PlanTrap{ID: t.ID, Severity: t.Severity.String(), Message: t.Message})
 	}
 	if len(fleet.Groups) == 0 {
 		plan := Plan{Title: "GPU sharing rollout", Notes: append([]string{"Nothing can be rolled out: no workload fits."}, opt.PlanNotes...), Traps: opt.Traps}
@@ -48,6 +47,17 @@ func FleetOf(f *decision.Fleet, r *decision.Result) (Fleet, []string) {
 	workloads := map[string]*decision.Workload{}
 	for i := range f.Workloads {
 		workloads[f.Workloads[i].Name] = &f.Workloads[i]
+	}
+	// Names that can stay do, whatever comes first.
+	for _, p := range f.Pools {
+		if dnsLabel.MatchString(p.Name) {
+			c.name("pool", p.Name)
+		}
+	}
+	for _, w := range f.Workloads {
+		if dnsLabel.MatchString(w.Name) {
+			c.name("workload", w.Name)
+		}
 	}
 	var out Fleet
 	for _, p := range r.Pools {
@@ -183,6 +193,11 @@ func (c *converter) workload(d *decision.Decision, w *decision.Workload, gpu str
 	}
 	if d.Mechanism != sharing.Exclusive {
 		out.Memory = (w.MemoryNeed().Total + sharing.MiB - 1) / sharing.MiB * sharing.MiB
+	}
+	switch d.Mechanism {
+	case sharing.MPS, sharing.MIGWithMPS, sharing.HAMiWithMPS, sharing.MIGLikeEmulation:
+		// Allocation stops that much below an MPS limit.
+		out.Memory += decision.ContextMemory
 	}
 	switch d.Mechanism {
 	case sharing.HAMi, sharing.HAMiWithMPS:

@@ -21,6 +21,7 @@ const (
 	WarnNodeSizeUnknown     sharing.WarningCode = "node-size-unknown"            // layouts cannot be divided into nodes
 	WarnMIGStrategyEnv      sharing.WarningCode = "mig-strategy-env"             // a cluster-wide MIG strategy would override MPS nodes
 	WarnClaimNamespaces     sharing.WarningCode = "claim-namespaces"             // claims do not reach across namespaces
+	WarnClaimsLeftOut       sharing.WarningCode = "claims-left-out"              // too many devices for a named claim each
 	WarnRmPVMRLForm         sharing.WarningCode = "rmpvmrl-form"                 // the guide gives two forms of the word
 	WarnBestEffort          sharing.WarningCode = "vgpu-best-effort"             // no share of compute is promised
 	WarnNotEnforced         sharing.WarningCode = "not-enforced"                 // the scheduler places and enforces nothing

@@ -86,8 +86,8 @@ func resolve(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		return real, nil
+	if target, err := filepath.EvalSymlinks(dir); err == nil {
+		return target, nil
 	}
 	return dir, os.MkdirAll(filepath.Dir(dir), 0o755)
 }

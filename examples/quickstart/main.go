@@ -38,6 +38,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	input := fs.String("input", "", "fleet `FILE` (YAML or JSON), - for standard input; without it an example fleet")
 	format := fs.String("format", "text", "text or json")
 	out := fs.String("out", "", "`DIR` to write the configuration and plan.md to; it must not exist, or be empty")
+	profiles := fs.String("profiles", "", "`FILE` of workloads measured alone: profiles, or rows in the co-location format; those that the fleet names are predicted")
+	predictor := fs.String("predictor", "", "`FILE` of a fitted predictor, as examples/predict -save writes it")
 	strict := fs.Bool("strict", false, "exit 1 when a workload fits nowhere")
 	all := fs.Bool("all", false, "text: show every rejected candidate, not one line a mechanism")
 	schema := fs.Bool("schema", false, "print the JSON Schema of a fleet file and exit")
@@ -76,7 +78,11 @@ usage: quickstart [-input FILE] [-format text|json] [-out DIR] [-strict]
 	if err != nil {
 		return bad(err)
 	}
-	result, err := decision.Decide(fleet, decision.Options{})
+	opt, err := evidence(*profiles, *predictor)
+	if err != nil {
+		return bad(err)
+	}
+	result, err := decision.Decide(fleet, opt)
 	if err != nil {
 		return bad(err)
 	}
@@ -120,6 +126,45 @@ func load(path string, stdin io.Reader) (*decision.Fleet, error) {
 	}
 	defer f.Close()
 	return decision.ReadFleet(f)
+}
+
+// evidence reads the profiles and the predictor, where they are given.
+func evidence(profiles, predictor string) (decision.Options, error) {
+	var opt decision.Options
+	if predictor != "" {
+		if profiles == "" {
+			return opt, errors.New("-predictor needs -profiles")
+		}
+		data, err := os.ReadFile(predictor)
+		if err != nil {
+			return opt, err
+		}
+		if opt.Predictor, err = decision.ParsePredictor(data); err != nil {
+			return opt, fmt.Errorf("%s: %w", predictor, err)
+		}
+	}
+	if profiles == "" {
+		return opt, nil
+	}
+	data, err := os.ReadFile(profiles)
+	if err != nil {
+		return opt, err
+	}
+	list, err := decision.ParseProfiles(data)
+	if err != nil {
+		rows, rowsErr := decision.ParseRows(data)
+		if rowsErr != nil {
+			return opt, fmt.Errorf("%s: neither profiles nor co-location rows: %w", profiles, rowsErr)
+		}
+		if list, err = rows.Profiles(); err != nil {
+			return opt, fmt.Errorf("%s: %w", profiles, err)
+		}
+	}
+	opt.Profiles = &decision.Profiles{}
+	if err := opt.Profiles.Add(list...); err != nil {
+		return opt, fmt.Errorf("%s: %w", profiles, err)
+	}
+	return opt, nil
 }
 
 func unplaced(r *decision.Result) bool {

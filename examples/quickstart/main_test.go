@@ -51,20 +51,20 @@ func TestScenarios(t *testing.T) {
 			}
 			checkSources(t, &r)
 			if file != "fleet.yaml" {
-				checkExpected(t, file, &r)
+				checkExpected(t, file, "expect", &r)
 			}
 		})
 	}
 }
 
-// checkExpected holds the decisions against the file's "# expect:" line.
-func checkExpected(t *testing.T, file string, r *decision.Result) {
+// checkExpected holds the decisions against a line of the file, "# expect:".
+func checkExpected(t *testing.T, file, word string, r *decision.Result) {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := regexp.MustCompile(`(?m)^# expect: (.*)$`).FindStringSubmatch(string(data))
+	m := regexp.MustCompile(`(?m)^# ` + word + `: (.*)$`).FindStringSubmatch(string(data))
 	if m == nil {
 		t.Fatal("no expectation")
 	}
@@ -120,6 +120,37 @@ func checkSources(t *testing.T, r *decision.Result) {
 			if _, ok := sharing.TrapByID(h.ID); !ok {
 				t.Errorf("%s: trap %s does not resolve", d.Workload, h.ID)
 			}
+		}
+	}
+}
+
+// TestMeasuredEvidence: the same file decides otherwise with measured profiles,
+// and says why.
+func TestMeasuredEvidence(t *testing.T) {
+	const file, profiles = "testdata/measured.yaml", "../predict/testdata/h200-colocation.json"
+	code, text, stderr := runQuick(t, "", "-input", file, "-profiles", profiles)
+	if code != exitOK || stderr != "" {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	golden.Check(t, "testdata/golden/measured-with-profiles.txt", []byte(text))
+	_, out, _ := runQuick(t, "", "-input", file, "-profiles", profiles, "-format", "json")
+	golden.Check(t, "testdata/golden/measured-with-profiles.json", []byte(out))
+	var r decision.Result
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	checkSources(t, &r)
+	checkExpected(t, file, "expect with profiles", &r)
+	chat := r.Decision("chat")
+	if chat.Predicted == nil || chat.Predicted.Tenants != 2 || len(chat.BreakEven) == 0 {
+		t.Errorf("chat: %+v, %+v", chat.Predicted, chat.BreakEven)
+	}
+	for _, args := range [][]string{
+		{"-profiles", "missing.json"}, {"-profiles", "main.go"}, {"-predictor", "x.json"},
+		{"-profiles", profiles, "-predictor", "main.go"},
+	} {
+		if code, out, _ := runQuick(t, "", append(args, "-input", file)...); code != exitBadInput || out != "" {
+			t.Errorf("%v: exit %d", args, code)
 		}
 	}
 }

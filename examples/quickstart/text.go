@@ -106,6 +106,20 @@ func explain(b io.Writer, d decision.Decision, all bool) {
 	if i := d.Impact; i != nil {
 		fmt.Fprintf(b, "  impact    +%.4g ms may lose %.3g%%: %s against %s %s saved a month (%s)\n", i.AddedLatencyMS, i.LossPercent, i.MonthlyLoss, i.MonthlySaving, i.Currency, i.Basis)
 	}
+	if p := d.Predicted; p != nil {
+		fmt.Fprintf(b, "  predicted %.2f times slower than alone (90%%: %.2f to %.2f), %d on a GPU (%s)", p.Slowdown.Value, p.Slowdown.Low, p.Slowdown.High, p.Tenants, p.Basis)
+		if i, ok := p.Figures[decision.TPOTP99.String()]; ok {
+			fmt.Fprintf(b, "; TPOT P99 %.3g ms (%.3g to %.3g)", i.Value, i.Low, i.High)
+		}
+		fmt.Fprintln(b)
+	}
+	for _, s := range d.BreakEven {
+		sure := ""
+		if !s.Sure {
+			sure = ", intervals overlap"
+		}
+		fmt.Fprintf(b, "  pays      from %d on a GPU %s: %.3g ms a token time-sliced, %.3g ms under MPS%s\n", s.Tenants, s.Better, s.TimeSlicing.Value, s.MPS.Value, sure)
+	}
 	rejected(b, d, all)
 	for _, t := range d.Traps {
 		fmt.Fprintf(b, "  trap %-4s %s: %s\n", t.ID, t.Severity, t.Message)

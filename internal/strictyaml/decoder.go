@@ -101,6 +101,7 @@ func (d *Decoder) value(path string, n *yaml.Node, v reflect.Value) {
 type field struct {
 	index    []int
 	required bool
+	nonzero  bool
 }
 
 func fieldsOf(t reflect.Type) (map[string]field, []string) {
@@ -115,7 +116,8 @@ func fieldsOf(t reflect.Type) (map[string]field, []string) {
 		if name == "" || name == "-" {
 			continue
 		}
-		fields[name] = field{index: f.Index, required: slices.Contains(strings.Split(rest, ","), "required")}
+		options := strings.Split(rest, ",")
+		fields[name] = field{index: f.Index, required: slices.Contains(options, "required"), nonzero: slices.Contains(options, "nonzero")}
 		names = append(names, name)
 	}
 	return fields, names
@@ -140,7 +142,11 @@ func (d *Decoder) object(path string, n *yaml.Node, v reflect.Value) {
 			continue
 		}
 		present[k.Value] = true
+		before := d.list.Len()
 		d.value(problem.Join(path, k.Value), c, v.FieldByIndex(f.index))
+		if f.nonzero && d.list.Len() == before && v.FieldByIndex(f.index).IsZero() {
+			d.Addf(problem.Join(path, k.Value), c, "leave the key out for the default", "must not be %s", clip(c.Value))
+		}
 	}
 	for _, name := range names {
 		if fields[name].required && !present[name] {

@@ -39,7 +39,7 @@ func (w *words) DecodeNode(d *Decoder, path string, n *yaml.Node) {
 
 type doc struct {
 	Version string             `yaml:"version,required"`
-	Count   int                `yaml:"count"`
+	Count   int                `yaml:"count,nonzero"`
 	Params  int64              `yaml:"params"`
 	Share   *float64           `yaml:"share"`
 	On      bool               `yaml:"on"`
@@ -100,6 +100,7 @@ func TestDecodeProblems(t *testing.T) {
 		{"nan", "version: v1\nshare: .nan\nnums: {a: .inf, b: 1e999}\n", []string{"share: must be a finite number", "nums.a: must be a finite", "nums.b: must be a finite"}},
 		{"huge exponent", "version: v1\nparams: 1e999999999\n", []string{"params: must be a whole number"}},
 		{"int overflow", "version: v1\nparams: 99999999999999999999\n", []string{"params: must be a whole number"}},
+		{"zero", "version: v1\ncount: 0\n", []string{"count: must not be 0 (leave the key out for the default)"}},
 		{"null", "version:\n", []string{"version: has no value"}},
 		{"merge", "version: v1\nnums: {<<: {a: 1}}\n", []string{"a key must be a plain string"}},
 		{"shape", "version: v1\nitems: {a: 1}\nnums: []\ncount: [1]\n", []string{"items: must be a list", "nums: must be a mapping", "count: must be a single value"}},

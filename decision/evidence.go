@@ -1,0 +1,217 @@
+package decision
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// ProfileRef names the measured workload that a workload of the fleet is: the
+// server and the load of its profiles.
+type ProfileRef struct {
+	Server Server `yaml:"server,required"`
+	Load   Load   `yaml:"load,required"`
+}
+
+// Predicted is what one replica of a workload is expected to see beside the
+// neighbours it was given, by a Predictor.
+type Predicted struct {
+	Mechanism sharing.Mechanism `json:"mechanism"`
+	Tenants   int               `json:"tenants"` // on the GPU it was predicted for, its slowest
+	Basis     sharing.Basis     `json:"basis"`
+	// Slowdown is against the workload alone on a whole GPU.
+	Slowdown Interval            `json:"slowdown"`
+	Figures  map[string]Interval `json:"figures"` // by metric
+	Notes    []string            `json:"notes,omitempty"`
+}
+
+// evidence holds the profiles of a fleet's workloads.
+type evidence struct {
+	predictor *Predictor
+	solos     []*Solo // by workload, nil where there is none
+	// predicted is what each workload's slowest replica sees.
+	predicted []*Predicted
+}
+
+func newEvidence(workloads []*CompiledWorkload, opt Options) (*evidence, error) {
+	e := &evidence{predictor: opt.Predictor, solos: make([]*Solo, len(workloads)), predicted: make([]*Predicted, len(workloads))}
+	if e.predictor == nil {
+		p := NewPredictor()
+		e.predictor = &p
+	}
+	if err := e.predictor.Validate(); err != nil {
+		return nil, err
+	}
+	var errs []error
+	for i, w := range workloads {
+		ref := w.workload.Profile
+		if ref == nil {
+			continue
+		}
+		solo, err := opt.Profiles.Solo(ref.Server, ref.Load)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("decision: workload %q: %w", w.workload.Name, err))
+			continue
+		}
+		e.solos[i] = &solo
+		w.evidenced = true
+	}
+	return e, errors.Join(errs...)
+}
+
+// judge predicts every GPU that is shared by time-slicing or MPS and whose
+// tenants all have profiles. Where an objective is missed, or may be, the
+// workload is kept from the unlike neighbours it had, then given fewer of its
+// own kind, and in the end loses the choice. It says whether anything has to be
+// assigned again.
+func (pl *planner) judge() (again bool, err error) {
+	clear(pl.evidence.predicted)
+	for _, key := range pl.groupKeys() {
+		if key.mechanism != sharing.TimeSlicing && key.mechanism != sharing.MPS {
+			continue
+		}
+		g := pl.groups[key]
+		for i := range g.bins {
+			redo, err := pl.judgeBin(key, &g.bins[i])
+			if err != nil {
+				return false, err
+			}
+			again = again || redo
+		}
+	}
+	return again, nil
+}
+
+func (pl *planner) judgeBin(key groupKey, b *bin) (again bool, err error) {
+	var group []Solo
+	var who []int
+	for _, m := range b.members {
+		solo := pl.evidence.solos[m.workload]
+		if solo == nil || b.n > maxGroup {
+			return false, nil
+		}
+		for range m.replicas {
+			group, who = append(group, *solo), append(who, m.workload)
+		}
+	}
+	preds, err := pl.evidence.predictor.Predict(key.mechanism, group, ClosedForm)
+	if errors.Is(err, ErrUnpredictable) || errors.Is(err, ErrOtherGPU) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	var done []int // replicas of a workload are judged as one
+	for k := range preds {
+		w := who[k]
+		if old := pl.evidence.predicted[w]; old == nil || preds[k].Slowdown.Value > old.Slowdown.Value {
+			pl.evidence.predicted[w] = newPredicted(&preds[k], len(group))
+		}
+		answer, check := pl.workloads[w].keeps(&preds[k])
+		if answer == sharing.Yes || slices.Contains(done, w) || pl.chosen[w] == nil {
+			continue
+		}
+		again, done = true, append(done, w)
+		if pl.part(w, b) {
+			continue
+		}
+		c := pl.chosen[w]
+		if c.tenants = min(c.tenants, b.n) - 1; c.tenants >= 2 {
+			continue
+		}
+		code := CodeSLOPredictedMiss
+		verdict := Reject
+		if answer == sharing.Unknown {
+			code, verdict = CodeSLOPredictedOpen, VerdictUnknown
+		}
+		pl.banned[banKey{w, key.pool, key.mechanism}] = Reason{Code: code, Mechanism: key.mechanism, Verdict: verdict, A: sloIndex(check.Metric), B: int64(check.Predicted.High * 1e3)}
+		pl.chosen[w] = nil
+	}
+	return again, nil
+}
+
+// part keeps a workload from the unlike neighbours of a GPU on which it misses
+// an objective, and says whether there were any: it may still do beside others,
+// or its own kind.
+func (pl *planner) part(w int, b *bin) bool {
+	found := false
+	for _, m := range b.members {
+		if m.workload != w {
+			pl.apart[[2]int{min(w, m.workload), max(w, m.workload)}] = true
+			found = true
+		}
+	}
+	return found
+}
+
+// mayPair says whether two workloads may share a GPU without slices.
+func (pl *planner) mayPair(a, b int) bool {
+	return pl.trust.trusts(a, b) && !pl.apart[[2]int{min(a, b), max(a, b)}]
+}
+
+// keeps says whether a prediction keeps the workload's objectives, and names
+// the check that decides: one that is missed before one that is open.
+func (w *CompiledWorkload) keeps(p *Prediction) (sharing.Answer, SLOCheck) {
+	answer, worst := sharing.Yes, SLOCheck{}
+	for _, c := range p.CheckSLO(w.workload.SLO) {
+		switch {
+		case c.Meets == sharing.No:
+			return sharing.No, c
+		case c.Meets == sharing.Unknown && answer == sharing.Yes:
+			answer, worst = sharing.Unknown, c
+		}
+	}
+	return answer, worst
+}
+
+// BreakEvenStep is a number of copies of a workload on one GPU from which a
+// mechanism is predicted to be the better; see [Predictor.PaysFrom].
+type BreakEvenStep struct {
+	Tenants     int               `json:"tenants"`
+	Better      sharing.Mechanism `json:"better"`
+	TimeSlicing Interval          `json:"time_slicing_tpot_ms_p50"`
+	MPS         Interval          `json:"mps_tpot_ms_p50"`
+	Sure        bool              `json:"sure"`
+}
+
+// breakEvenLimit is how many copies of a workload break-even looks at.
+const breakEvenLimit = 6
+
+func (e *evidence) breakEven(w int) []BreakEvenStep {
+	steps, err := e.predictor.PaysFrom(*e.solos[w], breakEvenLimit)
+	if err != nil {
+		return nil // what cannot be predicted is not said
+	}
+	out := make([]BreakEvenStep, len(steps))
+	for i, s := range steps {
+		out[i] = BreakEvenStep{s.Tenants, s.Better, rounded(s.TimeSlicing), rounded(s.MPS), s.Sure}
+	}
+	return out
+}
+
+// sloIndex is a metric's place in CompiledWorkload.slo.
+func sloIndex(m Metric) int64 {
+	switch m {
+	case TTFTP99:
+		return 0
+	case TPOTP99:
+		return 1
+	}
+	return 2
+}
+
+func newPredicted(p *Prediction, tenants int) *Predicted {
+	out := &Predicted{Mechanism: p.Mechanism, Tenants: tenants, Basis: p.Basis, Slowdown: rounded(p.Slowdown), Figures: map[string]Interval{}, Notes: p.Notes}
+	for _, m := range Metrics() {
+		if i, ok := p.Get(m); ok {
+			out.Figures[m.String()] = rounded(i)
+		}
+	}
+	return out
+}
+
+func rounded(i Interval) Interval {
+	return Interval{round(i.Value, 3), round(i.Low, 3), round(i.High, 3)}
+}

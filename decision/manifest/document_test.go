@@ -1,0 +1,216 @@
+package manifest
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/mps"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/timeslice"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+func fullPlugin() *DevicePluginConfig {
+	return &DevicePluginConfig{
+		Flags: Flags{
+			MIGStrategy: "mixed", FailOnInitError: ptr(true), MPSRoot: "/run/nvidia/mps", NvidiaDriverRoot: "/run/nvidia/driver", NvidiaDevRoot: "/", GDSEnabled: ptr(false),
+			MOFEDEnabled: ptr(false), UseNodeFeatureAPI: ptr(true), DeviceDiscoveryStrategy: "auto", PassDeviceSpecs: ptr(true), DeviceListStrategy: []string{"envvar", "cdi-cri"},
+			DeviceIDStrategy: "uuid", CDIAnnotationPrefix: "cdi.k8s.io/", NvidiaCTKPath: "/usr/bin/nvidia-ctk", ContainerDriverRoot: "/driver-root", SharedDevicesAllocationPolicy: "packed",
+			Oneshot: ptr(false), NoTimestamp: ptr(true), SleepInterval: "60s", OutputFile: "/features.d/gfd", MachineTypeFile: "/machine-type",
+		},
+		TimeSlicing: &timeslice.PluginConfig{RenameByDefault: true, FailRequestsGreaterThanOne: ptr(true),
+			Resources: []timeslice.PluginResource{{Name: "nvidia.com/gpu", Replicas: 4}, {Name: "nvidia.com/mig-1g.5gb", Replicas: 2}}},
+	}
+}
+
+func TestDevicePluginConfigRoundTrip(t *testing.T) {
+	c := fullPlugin()
+	got, err := c.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "testdata/device-plugin-full.yaml", got)
+	back, ws, err := ParseDevicePluginConfig(got)
+	if diff := cmp.Diff(c, back); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+	if len(ws) != 1 || ws[0].Code != WarnReplicasNotCapacity {
+		t.Errorf("%v", ws)
+	}
+}
+
+func TestDevicePluginConfigRefusesMPSWithMIG(t *testing.T) {
+	c := fullPlugin()
+	c.MPS = &mps.PluginConfig{Resources: []mps.PluginResource{{Name: "nvidia.com/gpu", Replicas: 2}}}
+	b, err := c.Marshal()
+	if b != nil || !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "refuses MPS together with the mixed MIG strategy") {
+		t.Errorf("%q, %v", b, err)
+	}
+	c.Flags.MIGStrategy = "none"
+	b, err = c.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ws, err := ParseDevicePluginConfig(b)
+	if err != nil || !hasCode(ws, "sharing.timeSlicing", "time-slicing-ignored") {
+		t.Errorf("%v, %v", ws, err)
+	}
+}
+
+func TestDeviceConfig(t *testing.T) {
+	head := "apiVersion: resource.nvidia.com/v1beta1\n"
+	for in, want := range map[string]*DeviceConfig{
+		"kind: GpuConfig": {},
+		"kind: MigDeviceConfig\nsharing: {strategy: MPS}":                                        {MIGDevice: true, MPS: &mps.DRAConfig{MIGDevice: true}},
+		"kind: GpuConfig\nsharing: {strategy: TimeSlicing, timeSlicingConfig: {interval: Long}}": {TimeSlicing: &timeslice.DRAConfig{Interval: timeslice.LevelLong}},
+	} {
+		got, _, err := ParseDeviceConfig([]byte(head + in))
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", in, err, diff)
+			continue
+		}
+		b, err := got.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, _, err := ParseDeviceConfig(b); err != nil || !cmp.Equal(back, got) {
+			t.Errorf("%s: %v %s", in, err, cmp.Diff(got, back))
+		}
+	}
+	both := &DeviceConfig{TimeSlicing: &timeslice.DRAConfig{}, MPS: &mps.DRAConfig{}}
+	if b, err := both.Marshal(); b != nil || !errors.Is(err, ErrInvalid) {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+func TestClaim(t *testing.T) {
+	c := Claim{Name: "half", Namespace: "ml", Profile: "3g.40gb", Count: 1, Config: &DeviceConfig{MPS: &mps.DRAConfig{MIGDevice: true, DefaultActiveThreadPercentage: ptr(50)}}}
+	got, err := c.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "testdata/claim.yaml", got)
+	c.Template = true
+	if got, err = c.Marshal(); err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "testdata/claim-template.yaml", got)
+	for name, x := range map[string]struct {
+		claim Claim
+		want  string
+	}{
+		"parameters of the other kind": {Claim{Name: "a", Profile: "1g.10gb", Config: &DeviceConfig{MPS: &mps.DRAConfig{}}}, "config: the driver ignores parameters of the other kind"},
+		"injection":                    {Claim{Name: "a", GPU: "x') || true || ('"}, `gpu: "x') || true || ('" is not a product name`},
+		"profile":                      {Claim{Name: "a", Profile: "1g.10gb' || 'x"}, "profile"},
+		"name":                         {Claim{Name: "A b"}, `name: "A b"`},
+		"count":                        {Claim{Name: "a", Count: -1}, "count: must be 1 or more"},
+		"config":                       {Claim{Name: "a", Config: &DeviceConfig{MPS: &mps.DRAConfig{DefaultPinnedDeviceMemoryLimit: 5}}}, "below 1Mi"},
+	} {
+		if b, err := x.claim.Marshal(); b != nil || !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
+	}
+}
+
+func TestDRASeats(t *testing.T) {
+	f := Fleet{
+		Groups: []Group{{Pool: "p", Mechanism: sharing.MPS, GPU: "L40S", GPUs: 2, Layouts: []Layout{
+			{Tenants: []Tenant{{"a", 2}, {"b", 1}}}, {Tenants: []Tenant{{"b", 2}}}}}},
+		Workloads: []Workload{
+			{Name: "a", Pool: "p", Mechanism: sharing.MPS, Replicas: 2, Memory: 10 * sharing.GiB, ComputePercent: 33.3},
+			{Name: "b", Pool: "p", Mechanism: sharing.MPS, Replicas: 3, Memory: 12 * sharing.GiB, ComputePercent: 20}},
+	}
+	files, _, err := Build(f, Options{Deliveries: []sharing.Delivery{sharing.DRA}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "testdata/dra-seats.txt", dump(files, nil))
+	claims := find(t, files, "dra/claims/p-mps.yaml")
+	// The daemon's defaults are the most that any tenant of the device may have.
+	for _, want := range []string{"defaultActiveThreadPercentage: 34", "defaultActiveThreadPercentage: 20", "defaultPinnedDeviceMemoryLimit: 12Gi"} {
+		if !strings.Contains(claims, want) {
+			t.Errorf("claims lack %q:\n%s", want, claims)
+		}
+	}
+}
+
+// A lone tenant of a shared group gets the plugin's least number of replicas.
+func TestLoneTenant(t *testing.T) {
+	f := Fleet{
+		Groups:    []Group{{Pool: "p", Mechanism: sharing.TimeSlicing, GPU: "L4", GPUs: 1, Layouts: []Layout{{Tenants: []Tenant{{"a", 1}}}}}},
+		Workloads: []Workload{{Name: "a", Pool: "p", Mechanism: sharing.TimeSlicing}},
+	}
+	files, _, err := Build(f, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc := find(t, files, "device-plugin/p-time-slicing.yaml"); !strings.Contains(doc, "replicas: 2") {
+		t.Errorf("got\n%s", doc)
+	}
+}
+
+func TestPlanMarkdown(t *testing.T) {
+	p := Plan{Title: "Two\nlines", Notes: []string{"n"}, Steps: []Step{{Title: "s", Do: []string{"`x`"}, Rollback: []string{"r"}, Privileges: []string{"root"}}},
+		Traps: []PlanTrap{{"T1", "high", "a|b"}}}
+	want := "# Two lines\n\n- n\n\n## 1. s\n\n- `x`\n\nRoll back:\n- r\n\nNeeds:\n- root\n\n## Check for these\n\n| severity | trap | what is true |\n|---|---|---|\n| high | T1 | a\\|b |\n"
+	if diff := cmp.Diff(want, string(p.Markdown())); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func FuzzParseDevicePluginConfig(f *testing.F) {
+	b, err := fullPlugin().Marshal()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte("version: v1\nflags: {migStrategy: none}\nsharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 3}]}}"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		c, ws, err := ParseDevicePluginConfig(in)
+		if err != nil {
+			if c != nil || ws != nil {
+				t.Fatalf("value with %v", err)
+			}
+			return
+		}
+		out, err := c.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, _, err := ParseDevicePluginConfig(out)
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, out)
+		}
+		again, err := back.Marshal()
+		if err != nil || string(again) != string(out) {
+			t.Fatalf("%v: %s", err, cmp.Diff(string(out), string(again)))
+		}
+	})
+}
+
+func FuzzParseDeviceConfig(f *testing.F) {
+	f.Add([]byte("apiVersion: resource.nvidia.com/v1beta1\nkind: GpuConfig\nsharing: {strategy: TimeSlicing, timeSlicingConfig: {interval: Long}}"))
+	f.Add([]byte("apiVersion: resource.nvidia.com/v1beta1\nkind: MigDeviceConfig\nsharing: {strategy: MPS, mpsConfig: {defaultPinnedDeviceMemoryLimit: 1G}}"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		c, ws, err := ParseDeviceConfig(in)
+		if err != nil {
+			if c != nil || ws != nil {
+				t.Fatalf("value with %v", err)
+			}
+			return
+		}
+		out, err := c.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, _, err := ParseDeviceConfig(out)
+		if diff := cmp.Diff(c, back); err != nil || diff != "" {
+			t.Fatalf("%v %s", err, diff)
+		}
+	})
+}

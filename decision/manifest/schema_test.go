@@ -1,0 +1,358 @@
+package manifest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/cotenant/cotenant/internal/strictyaml"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/mps"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/timeslice"
+)
+
+// schema lists every path that a document may have, with the type of its
+// value: "[]" stands for any index, "*" for any key. A "!" behind the type
+// makes the path required where its parent is there. The tables are written by
+// hand from the upstream APIs as the facts describe them.
+type schema map[string]string
+
+func meta(prefix string) schema {
+	return schema{
+		prefix + "metadata": "map!", prefix + "metadata.name": "str!", prefix + "metadata.namespace": "str",
+		prefix + "metadata.labels": "map", prefix + "metadata.labels.*": "str", prefix + "metadata.annotations": "map", prefix + "metadata.annotations.*": "str",
+	}
+}
+
+func merge(ss ...schema) schema {
+	out := schema{}
+	for _, s := range ss {
+		for k, v := range s {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func claimSchema(spec string) schema {
+	d := spec + "devices."
+	return merge(meta(""), schema{
+		"apiVersion": "str!", "kind": "str!", spec + "devices": "map!", d + "requests": "list!", d + "requests[]": "map", d + "requests[].name": "str!",
+		d + "requests[].exactly": "map!", d + "requests[].exactly.deviceClassName": "str!", d + "requests[].exactly.allocationMode": "str", d + "requests[].exactly.count": "int",
+		d + "requests[].exactly.selectors": "list", d + "requests[].exactly.selectors[]": "map", d + "requests[].exactly.selectors[].cel": "map!", d + "requests[].exactly.selectors[].cel.expression": "str!",
+		d + "config": "list", d + "config[]": "map", d + "config[].requests": "list", d + "config[].requests[]": "str", d + "config[].opaque": "map!", d + "config[].opaque.driver": "str!",
+		d + "config[].opaque.parameters": "any!",
+	})
+}
+
+var schemas = map[string]schema{
+	"ConfigMap":             merge(meta(""), schema{"apiVersion": "str!", "kind": "str!", "data": "map!", "data.*": "str"}),
+	"ResourceClaim":         merge(claimSchema("spec."), schema{"spec": "map!"}),
+	"ResourceClaimTemplate": merge(claimSchema("spec.spec."), schema{"spec": "map!", "spec.spec": "map!"}),
+	"Deployment": merge(meta(""), schema{
+		"apiVersion": "str!", "kind": "str!", "spec": "map!", "spec.replicas": "int!", "spec.selector": "map", "spec.selector.matchLabels": "map!", "spec.selector.matchLabels.*": "str",
+		"spec.template": "map!", "spec.template.metadata": "map", "spec.template.metadata.labels": "map", "spec.template.metadata.labels.*": "str",
+		"spec.template.metadata.annotations": "map", "spec.template.metadata.annotations.*": "str", "spec.template.spec": "map!", "spec.template.spec.schedulerName": "str",
+		"spec.template.spec.nodeSelector": "map!", "spec.template.spec.nodeSelector.*": "str",
+		"spec.template.spec.resourceClaims": "list", "spec.template.spec.resourceClaims[]": "map", "spec.template.spec.resourceClaims[].name": "str!",
+		"spec.template.spec.resourceClaims[].resourceClaimName": "str", "spec.template.spec.resourceClaims[].resourceClaimTemplateName": "str",
+		"spec.template.spec.containers": "list!", "spec.template.spec.containers[]": "map", "spec.template.spec.containers[].name": "str!", "spec.template.spec.containers[].image": "str",
+		"spec.template.spec.containers[].args": "list", "spec.template.spec.containers[].args[]": "str",
+		"spec.template.spec.containers[].env": "list", "spec.template.spec.containers[].env[]": "map", "spec.template.spec.containers[].env[].name": "str!", "spec.template.spec.containers[].env[].value": "str!",
+		"spec.template.spec.containers[].resources": "map", "spec.template.spec.containers[].resources.limits": "map", "spec.template.spec.containers[].resources.limits.*": "str",
+		"spec.template.spec.containers[].resources.claims": "list", "spec.template.spec.containers[].resources.claims[]": "map", "spec.template.spec.containers[].resources.claims[].name": "str!",
+	}),
+	"node patch": {"metadata": "map!", "metadata.labels": "map!", "metadata.labels.*": "str"},
+	"operator values": {
+		"mig": "map", "mig.strategy": "str!", "migManager": "map", "migManager.enabled": "bool!", "migManager.config": "map", "migManager.config.name": "str!", "migManager.config.default": "str!",
+		"devicePlugin": "map", "devicePlugin.config": "map!", "devicePlugin.config.name": "str!", "devicePlugin.config.default": "str!", "devicePlugin.mps": "map", "devicePlugin.mps.root": "str!",
+	},
+	"hami values": {"devicePlugin": "map!", "devicePlugin.deviceSplitCount": "int!", "devicePlugin.deviceMemoryScaling": "int!", "devicePlugin.deviceCoreScaling": "int!"},
+	"volcano": {"tiers": "list!", "tiers[]": "map", "tiers[].plugins": "list!", "tiers[].plugins[]": "map", "tiers[].plugins[].name": "str!", "tiers[].plugins[].arguments": "map",
+		"tiers[].plugins[].arguments.*": "any"},
+}
+
+// resources and annotations that the schedulers and plugins know.
+var (
+	knownResources = []string{"nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores", "nvidia.com/priority",
+		"volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-memory-percentage", "volcano.sh/vgpu-cores"}
+	knownAnnotations = []string{"nvidia.com/vgpu-mode", "nvidia.com/use-gputype", "volcano.sh/vgpu-mode", "gpu-fraction", "gpu-memory", "gpu-fraction-container-name"}
+)
+
+func (s schema) check(t *testing.T, file, kind string, n *yaml.Node) {
+	t.Helper()
+	var walk func(path, at string, n *yaml.Node)
+	walk = func(path, at string, n *yaml.Node) {
+		if path != "" {
+			typ := strings.TrimSuffix(s[path], "!")
+			if typ == "any" {
+				return
+			}
+			got := map[yaml.Kind]string{yaml.MappingNode: "map", yaml.SequenceNode: "list", yaml.ScalarNode: strings.TrimPrefix(n.Tag, "!!")}[n.Kind]
+			if typ == "" {
+				t.Errorf("%s: %s: %s is no field", file, kind, at)
+				return
+			}
+			if got != typ {
+				t.Errorf("%s: %s: %s is a %s, not a %s", file, kind, at, got, typ)
+			}
+		}
+		switch n.Kind {
+		case yaml.SequenceNode:
+			for i, c := range n.Content {
+				walk(path+"[]", fmt.Sprintf("%s[%d]", at, i), c)
+			}
+		case yaml.MappingNode:
+			dot := path
+			if dot != "" {
+				dot += "."
+			}
+			var keys []string
+			for i := 0; i < len(n.Content); i += 2 {
+				k := n.Content[i].Value
+				keys = append(keys, k)
+				p := dot + k
+				if _, anyKey := s[dot+"*"]; anyKey {
+					p = dot + "*"
+				}
+				walk(p, strings.TrimPrefix(at+"."+k, "."), n.Content[i+1])
+			}
+			for p, typ := range s {
+				rest, under := strings.CutPrefix(p, dot)
+				if under && strings.HasSuffix(typ, "!") && !strings.ContainsAny(rest, ".[") && !slices.Contains(keys, rest) {
+					t.Errorf("%s: %s: %s.%s is missing", file, kind, at, rest)
+				}
+			}
+		}
+	}
+	walk("", "", n)
+}
+
+func field(n *yaml.Node, path ...string) *yaml.Node {
+	for _, p := range path {
+		if n == nil || n.Kind != yaml.MappingNode {
+			return nil
+		}
+		var next *yaml.Node
+		for i := 0; i < len(n.Content); i += 2 {
+			if n.Content[i].Value == p {
+				next = n.Content[i+1]
+			}
+		}
+		n = next
+	}
+	return n
+}
+
+func text(n *yaml.Node) string {
+	if n == nil {
+		return ""
+	}
+	return n.Value
+}
+
+func checkFile(t *testing.T, f File) {
+	t.Helper()
+	docs, err := strictyaml.Parse(f.Data, strictyaml.Options{})
+	if err != nil {
+		t.Errorf("%s: %v", f.Path, err)
+		return
+	}
+	folder, _, _ := strings.Cut(f.Path, "/")
+	for _, d := range docs {
+		kind := text(field(d, "kind"))
+		switch {
+		case kind == "" && folder == "nodes":
+			kind = "node patch"
+		case kind == "" && folder == "gpu-operator":
+			kind = "operator values"
+		case kind == "" && folder == "hami":
+			kind = "hami values"
+		case kind == "" && folder == "volcano":
+			kind = "volcano"
+		case kind == "" && folder == "device-plugin":
+			checkPlugin(t, f.Path, f.Data)
+			continue
+		case kind == "" && folder == "mig-parted":
+			if _, err := mig.ParsePartedConfig(f.Data); err != nil {
+				t.Errorf("%s: %v", f.Path, err)
+			}
+			continue
+		}
+		s, ok := schemas[kind]
+		if !ok {
+			t.Errorf("%s: no schema for %q", f.Path, kind)
+			continue
+		}
+		s.check(t, f.Path, kind, d)
+		checkKind(t, f.Path, kind, d)
+	}
+}
+
+func checkKind(t *testing.T, path, kind string, d *yaml.Node) {
+	t.Helper()
+	apiVersion := map[string]string{"ConfigMap": "v1", "Deployment": "apps/v1", "ResourceClaim": "resource.k8s.io/v1", "ResourceClaimTemplate": "resource.k8s.io/v1"}[kind]
+	if got := text(field(d, "apiVersion")); got != apiVersion {
+		t.Errorf("%s: %s has apiVersion %q", path, kind, got)
+	}
+	switch kind {
+	case "ConfigMap":
+		data := field(d, "data")
+		for i := 0; i < len(data.Content); i += 2 {
+			if data.Content[i].Value == "config.yaml" {
+				if _, err := mig.ParsePartedConfig([]byte(data.Content[i+1].Value)); err != nil {
+					t.Errorf("%s: %v", path, err)
+				}
+				continue
+			}
+			checkPlugin(t, path, []byte(data.Content[i+1].Value))
+		}
+	case "ResourceClaim", "ResourceClaimTemplate":
+		spec := field(d, "spec")
+		if kind == "ResourceClaimTemplate" {
+			spec = field(spec, "spec")
+		}
+		class := text(field(field(spec, "devices", "requests").Content[0], "exactly", "deviceClassName"))
+		if class != "gpu.nvidia.com" && class != "mig.nvidia.com" {
+			t.Errorf("%s: device class %q", path, class)
+		}
+		if config := field(spec, "devices", "config"); config != nil {
+			parameters, err := yaml.Marshal(field(config.Content[0], "opaque", "parameters"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, _, err := ParseDeviceConfig(parameters)
+			if err != nil {
+				t.Errorf("%s: %v", path, err)
+			} else if c.forMIG() != (class == "mig.nvidia.com") {
+				t.Errorf("%s: parameters of the wrong kind for %s", path, class)
+			}
+		}
+	case "Deployment":
+		pod := field(d, "spec", "template")
+		container := field(pod, "spec", "containers").Content[0]
+		if limits := field(container, "resources", "limits"); limits != nil {
+			for i := 0; i < len(limits.Content); i += 2 {
+				name := limits.Content[i].Value
+				if _, err := mig.ParseResourceName(name); err != nil && !slices.Contains(knownResources, name) {
+					t.Errorf("%s: no plugin offers %s", path, name)
+				}
+			}
+		}
+		if a := field(pod, "metadata", "annotations"); a != nil {
+			for i := 0; i < len(a.Content); i += 2 {
+				if !slices.Contains(knownAnnotations, a.Content[i].Value) {
+					t.Errorf("%s: nothing reads the annotation %s", path, a.Content[i].Value)
+				}
+			}
+			if strings.HasPrefix(path, "kai/") && (field(a, "gpu-memory") != nil || field(a, "gpu-fraction") != nil) && field(container, "resources", "limits") != nil {
+				t.Errorf("%s: asks KAI for a fraction and for a whole GPU", path)
+			}
+		}
+	}
+}
+
+func checkPlugin(t *testing.T, path string, data []byte) {
+	t.Helper()
+	c, _, err := ParseDevicePluginConfig(data)
+	switch {
+	case err != nil:
+		t.Errorf("%s: %v", path, err)
+	case c.MPS != nil && c.TimeSlicing != nil:
+		t.Errorf("%s: two mechanisms", path)
+	case c.MPS != nil && c.Flags.MIGStrategy != "none":
+		t.Errorf("%s: MPS and MIG in one configuration", path)
+	}
+	if c != nil && c.MPS != nil {
+		if _, _, err := mps.ParsePluginConfig(data); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if c != nil && c.TimeSlicing != nil {
+		if _, _, err := timeslice.ParsePluginConfig(data); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func TestEveryDocumentIsValid(t *testing.T) {
+	for _, opt := range []Options{{}, {Deliveries: everyDelivery, KAIQueue: "q"},
+		{Deliveries: []sharing.Delivery{sharing.DRA}}, {Deliveries: []sharing.Delivery{sharing.Volcano}}, {Deliveries: []sharing.Delivery{sharing.KAI}}, {Deliveries: []sharing.Delivery{sharing.DevicePlugin}}} {
+		files, _, err := Build(mixedFleet(), opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds := 0
+		for _, f := range files {
+			if strings.HasSuffix(f.Path, ".yaml") {
+				checkFile(t, f)
+				kinds++
+			}
+		}
+		if kinds < 10 {
+			t.Errorf("%v: only %d documents", opt.Deliveries, kinds)
+		}
+	}
+}
+
+// A node label names a configuration that exists, and pods select a label that
+// nodes get.
+func TestReferencesResolve(t *testing.T) {
+	files, _, err := Build(mixedFleet(), Options{Deliveries: everyDelivery})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parted, err := mig.ParsePartedConfig([]byte(find(t, files, "mig-parted/config.yaml")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups := map[string]bool{}
+	claims := map[string]bool{}
+	var deployments []*yaml.Node
+	for _, f := range files {
+		if !strings.HasSuffix(f.Path, ".yaml") {
+			continue
+		}
+		docs, err := strictyaml.Parse(f.Data, strictyaml.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range docs {
+			switch {
+			case strings.HasPrefix(f.Path, "nodes/"):
+				labels := field(d, "metadata", "labels")
+				groups[text(field(labels, groupLabel))] = true
+				if key := text(field(labels, "nvidia.com/device-plugin.config")); key != "" {
+					find(t, files, "device-plugin/"+key+".yaml")
+				}
+				if label := text(field(labels, "nvidia.com/mig.config")); label != "" && !slices.Contains(parted.Labels(), label) {
+					t.Errorf("%s: mig-parted has no label %s", f.Path, label)
+				}
+			case strings.HasPrefix(text(field(d, "kind")), "ResourceClaim"):
+				claims[text(field(d, "metadata", "namespace"))+"/"+text(field(d, "metadata", "name"))] = true
+			case text(field(d, "kind")) == "Deployment":
+				deployments = append(deployments, d)
+			}
+		}
+	}
+	for _, d := range deployments {
+		spec := field(d, "spec", "template", "spec")
+		name := text(field(d, "metadata", "name"))
+		if sel := text(field(spec, "nodeSelector", groupLabel)); !groups[sel] {
+			t.Errorf("%s selects nodes %q, which none is", name, sel)
+		}
+		if rc := field(spec, "resourceClaims"); rc != nil {
+			claim := text(field(rc.Content[0], "resourceClaimName")) + text(field(rc.Content[0], "resourceClaimTemplateName"))
+			if !claims[text(field(d, "metadata", "namespace"))+"/"+claim] {
+				t.Errorf("%s names claim %q, which does not exist in its namespace", name, claim)
+			}
+		}
+	}
+	if len(deployments) < 20 || len(claims) < 10 {
+		t.Errorf("%d deployments, %d claims", len(deployments), len(claims))
+	}
+}

@@ -1,0 +1,230 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// Budget bounds a defragmentation plan. The zero value allows ten moves.
+type Budget struct {
+	Moves int // 0 = 10
+	// Tenants bounds how many tenants are disturbed; 0 = no bound.
+	Tenants int
+	// MinGainMilli is what a move must gain at the least; 0 = 50, a twentieth of
+	// a GPU, so that nobody is moved for nothing.
+	MinGainMilli float64
+	// Movable says which placements may be moved; nil = all that are not Fixed.
+	// It must answer the same for the same placement.
+	Movable func(*Placement) bool
+}
+
+// Move is one step of a plan: start the request at To, then end it at From. Each
+// step is possible when those before it are done, and needs its new place free
+// while the old one is still taken.
+type Move struct {
+	From, To  *Placement
+	GainMilli float64 // of stranded thousandths, by the Valuer
+}
+
+// String writes the move.
+func (m Move) String() string {
+	return fmt.Sprintf("%v -> %s GPU %v (%.0fm less stranded)", m.From, m.To.Node, m.To.GPUs, m.GainMilli)
+}
+
+// Plan is a defragmentation plan.
+type Plan struct {
+	Moves []Move
+	// BeforeMilli and AfterMilli are the free thousandths that the Valuer expects
+	// to be lost: simulated.
+	BeforeMilli, AfterMilli float64
+	Disturbed               []string  // the tenants that are moved, sorted
+	Snapshot                *Snapshot // as it is after the plan
+}
+
+// Gain is how much less is stranded.
+func (p Plan) Gain() float64 { return p.BeforeMilli - p.AfterMilli }
+
+// Defragment plans moves that each lower what v takes for stranded, the most
+// effective first, within a budget. It changes nothing: a plan is carried out by
+// whoever runs the workloads. p filters targets as for NewScorer. ctx is looked
+// at between moves: when it ends, the plan that was made until then is returned
+// with its error.
+func Defragment(ctx context.Context, s *Snapshot, v Valuer, p Predictor, b Budget) (Plan, error) {
+	if b.Moves < 0 || b.Tenants < 0 || !(b.MinGainMilli >= 0) {
+		return Plan{}, fmt.Errorf("%w: Budget: no number in it may be negative", ErrInvalid)
+	}
+	if b.Moves == 0 {
+		b.Moves = 10
+	}
+	if b.MinGainMilli == 0 {
+		b.MinGainMilli = 50
+	}
+	d := defrag{valuer: v, budget: b, placer: NewPlacer(valuing{v}, p), tenants: map[string]bool{}, values: make([]valued, s.Len())}
+	plan := Plan{BeforeMilli: d.total(s), Snapshot: s}
+	var err error
+	for len(plan.Moves) < b.Moves {
+		if err = ctx.Err(); err != nil {
+			break
+		}
+		m, next := d.best(plan.Snapshot)
+		if next == nil {
+			break
+		}
+		plan.Moves = append(plan.Moves, m)
+		plan.Snapshot = next
+		d.tenants[m.From.Request.Tenant] = true
+	}
+	plan.AfterMilli = d.total(plan.Snapshot)
+	for t := range d.tenants {
+		plan.Disturbed = append(plan.Disturbed, t)
+	}
+	slices.Sort(plan.Disturbed)
+	return plan, err
+}
+
+// valuing is the policy that lowers what a Valuer takes for stranded.
+type valuing struct{ Valuer }
+
+func (valuing) Name() string  { return "valuing" }
+func (valuing) ByShape() bool { return true }
+func (p valuing) Score(o *Option) float64 {
+	return p.Stranded(o.Before) - p.Stranded(o.After)
+}
+
+type defrag struct {
+	valuer  Valuer
+	budget  Budget
+	placer  *Placer
+	tenants map[string]bool // disturbed so far
+	values  []valued
+}
+
+// valued keeps the value of a node and, for each of its placements, what moving
+// it gains.
+type valued struct {
+	node  *node
+	value float64
+	moves []inNode
+}
+
+// inNode is what a placement's leaving its node gains, and the best place on the
+// same node with what moving there gains; ok is false where there is none.
+type inNode struct {
+	leaving, inside float64
+	to              Candidate
+	ok              bool
+}
+
+func (d *defrag) of(s *Snapshot, i int) *valued {
+	n := s.node(i)
+	k := &d.values[i]
+	if k.node == n {
+		return k
+	}
+	*k = valued{node: n, value: d.valuer.Stranded(&n.view), moves: make([]inNode, len(n.placed))}
+	for at, p := range n.placed {
+		m := &k.moves[at]
+		m.leaving = k.value - d.valuer.Stranded(&n.without(at).view)
+		if !d.movable(p) {
+			continue
+		}
+		c, f := d.placer.scorer.Score(s, i, p.Request)
+		if m.ok = f.Code == CodeFits; m.ok {
+			if again, _ := n.placementOf(p.Request, &c); again != nil {
+				m.to = c
+				m.inside = k.value - d.valuer.Stranded(&n.with(again).without(at).view)
+			}
+		}
+	}
+	return k
+}
+
+func (d *defrag) total(s *Snapshot) float64 {
+	sum := 0.0
+	for i := range s.Len() {
+		sum += d.of(s, i).value
+	}
+	return sum
+}
+
+func (d *defrag) movable(p *Placement) bool {
+	if p.Fixed || len(p.GPUs) == 0 {
+		return false
+	}
+	if d.budget.Tenants > 0 && !d.tenants[p.Request.Tenant] && len(d.tenants) >= d.budget.Tenants {
+		return false
+	}
+	return d.budget.Movable == nil || d.budget.Movable(p)
+}
+
+// best returns the move that gains most and the snapshot after it; nil when none
+// gains enough. Ties go to the first node and the oldest placement. The new
+// place is looked for while the old one is still taken, so that the move can be
+// made without an interruption.
+func (d *defrag) best(s *Snapshot) (Move, *Snapshot) {
+	var best Move
+	var to Candidate
+	gain := d.budget.MinGainMilli - 2*tie
+	try := func(p *Placement, g float64, c Candidate) {
+		if g > gain+tie {
+			gain, to = g, c
+			best = Move{From: p, GainMilli: g}
+		}
+	}
+	targets := map[shape][2]Candidate{}
+	for i := range s.Len() {
+		k := d.of(s, i)
+		for at, p := range k.node.placed {
+			if !d.movable(p) {
+				continue
+			}
+			m := &k.moves[at]
+			if m.ok {
+				try(p, m.inside, m.to)
+			}
+			sh := p.Request.shape()
+			two, ok := targets[sh]
+			if !ok {
+				two = d.targets(s, p.Request)
+				targets[sh] = two
+			}
+			for _, c := range two {
+				if c.Node >= 0 && c.Node != i {
+					try(p, m.leaving+c.Score, c)
+					break
+				}
+			}
+		}
+	}
+	if best.From == nil {
+		return best, nil
+	}
+	next, p, err := s.Reserve(best.From.Request, to)
+	if err != nil {
+		return best, nil
+	}
+	best.To = p
+	if next, err = next.Release(best.From); err != nil {
+		return best, nil
+	}
+	return best, next
+}
+
+// targets returns the two best nodes for a request, of which one is not the node
+// that it is on. Node is -1 for those that there are not.
+func (d *defrag) targets(s *Snapshot, r *Request) [2]Candidate {
+	two := [2]Candidate{{Node: -1}, {Node: -1}}
+	keep := d.placer.of(r, s.Len())
+	for i := range s.Len() {
+		c, fits := d.placer.score(s, i, r, keep)
+		switch {
+		case !fits:
+		case two[0].Node < 0 || c.Score > two[0].Score+tie:
+			two[0], two[1] = c, two[0]
+		case two[1].Node < 0 || c.Score > two[1].Score+tie:
+			two[1] = c
+		}
+	}
+	return two
+}

@@ -1,0 +1,18 @@
+// Package placement places one request after another on nodes whose GPUs are
+// already shared. It is the part of Cotenant that other schedulers embed.
+//
+// A [Snapshot] is the immutable state of a cluster; reserving and releasing
+// return a new one that shares everything but one node. [Snapshot.Fit] filters
+// with a verdict and a reason, a [Scorer] scores a node under a [Policy], and a
+// [Placer] does all of it for a request: filter, score, choose, reserve.
+//
+// Policies: [BestFit], [Spread], [Random], [Fragmentation] (FGD), [Cotenant]
+// (the one to use) and [Interference], which adds the work that neighbours are
+// predicted to lose to any of them. The typical requests that Fragmentation and
+// Cotenant look ahead with come as a [Mix].
+//
+// Everything is deterministic: equal snapshots, requests and policies give
+// equal placements, whatever else runs at the same time. Snapshots, policies and
+// scorers are safe for concurrent use, a Placer is not. Nothing here does I/O or
+// needs a GPU.
+package placement

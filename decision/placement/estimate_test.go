@@ -1,0 +1,360 @@
+package placement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// plainRun is Cotenant's run without packed words, early end or memory: every
+// request of the run is filtered by its definition.
+func plainRun(m *Mix, v View, r *run, bit uint64) int64 {
+	sum := int64(0)
+	for at, id := range r.kinds {
+		for _, h := range horizons {
+			if at == h {
+				sum += int64(v.FreeMilli())
+			}
+		}
+		k := &m.kinds[id]
+		if k.profile != "" || k.cpu > v.CPUMilli || k.memory > int64(v.Memory) || k.gpus > 0 && !k.accepts(bit) {
+			continue
+		}
+		var fit []int
+		for g := range v.GPUs[:v.Len] {
+			if k.fits(&v.GPUs[g]) && v.GPUs[g].Milli > 0 {
+				fit = append(fit, g)
+			}
+		}
+		if len(fit) < int(k.gpus) {
+			continue
+		}
+		slices.SortStableFunc(fit, func(a, b int) int { return int(v.GPUs[a].Milli - v.GPUs[b].Milli) })
+		for _, g := range fit[:k.gpus] {
+			v.GPUs[g].Milli -= k.need(v.GPUs[g].Total)
+			v.GPUs[g].Memory -= k.gpuMemory
+		}
+		v.CPUMilli -= k.cpu
+		v.Memory -= sharing.Bytes(k.memory)
+	}
+	return sum + int64(v.FreeMilli())
+}
+
+// TestEstimate compares the runs with their definition on random nodes, and
+// holds that an estimate does not depend on what was estimated before, on the
+// order of a node's GPUs, or lie outside what is free.
+func TestEstimate(t *testing.T) {
+	requests := []Request{
+		{CPUMilli: 3_152, Memory: 5 * sharing.GiB, GPUs: 1, Milli: 810},
+		{CPUMilli: 11_300, Memory: 48 * sharing.GiB, GPUs: 1, Milli: 1000},
+		{CPUMilli: 8_000, Memory: 30 * sharing.GiB, GPUs: 1, Milli: 470},
+		{CPUMilli: 4_000, GPUs: 1, Milli: 160},
+		{CPUMilli: 30_000, Memory: 64 * sharing.GiB},
+		{CPUMilli: 16_000, GPUs: 4, Milli: 1000},
+		{CPUMilli: 2_000, GPUs: 2, Milli: 500, Models: []string{"B"}},
+		{CPUMilli: 1_000, GPUs: 1, Milli: 200, Mechanisms: []sharing.Mechanism{sharing.MPS}},
+		{CPUMilli: 1_000, GPUs: 1, Profile: "1g.10gb"},
+	}
+	m := zooMix(t, requests)
+	p := NewCotenant(m)
+	rng := rand.New(rand.NewPCG(5, 6))
+	mechs := []sharing.Mechanism{sharing.None, sharing.MPS, sharing.TimeSlicing, sharing.Exclusive}
+	for range 300 {
+		v := View{CPUMilli: int64(rng.IntN(200)) * cpuStep, Memory: sharing.Bytes(rng.IntN(200)) * memoryStep, Model: []string{"A", "B"}[rng.IntN(2)], Len: 1 + rng.IntN(8)}
+		mech := mechs[rng.IntN(len(mechs))]
+		for g := range v.GPUs[:v.Len] {
+			v.GPUs[g] = GPUView{Mechanism: mech, Milli: int32(rng.IntN(101)) * 10}
+		}
+		var b bin
+		b.from(&v, m.model(&v))
+		want := int64(0)
+		for i := range p.runs {
+			want += plainRun(m, v, &p.runs[i], m.model(&v))
+		}
+		got := p.Estimate(&v)
+		if b.free > 0 {
+			if w := float64(want) / (runCount * float64(len(horizons))); math.Abs(got.AfterRuns-w) > 1e-9 {
+				t.Fatalf("%+v: %v after runs, by the definition %v", v, got.AfterRuns, w)
+			}
+		}
+		if again := p.Estimate(&v); again != got {
+			t.Fatalf("again: %+v, %+v", again, got)
+		}
+		if rng.IntN(50) == 0 {
+			if fresh := NewCotenant(m).Estimate(&v); fresh != got {
+				t.Fatalf("by a new policy: %+v, %+v", fresh, got)
+			}
+		}
+		slices.Reverse(v.GPUs[:v.Len])
+		if turned := p.Estimate(&v); turned != got {
+			t.Fatalf("GPUs in another order: %+v, %+v", turned, got)
+		}
+		if got.AfterRuns < 0 || got.Alone < 0 || got.AfterRuns > got.Free || got.Alone > got.Free+1e-9 {
+			t.Fatalf("out of bounds: %+v", got)
+		}
+	}
+}
+
+func TestMixOrderDoesNotMatter(t *testing.T) {
+	_, requests := zoo(t)
+	var a []Typical
+	for i, r := range requests {
+		a = append(a, Typical{r, float64(1 + i)})
+		r.Name = "another name"
+		a = append(a, Typical{r, 2})
+	}
+	b := slices.Clone(a)
+	slices.Reverse(b)
+	ma, err := NewMix(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mb, err := NewMix(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ma.Kinds() != mb.Kinds() || ma.Kinds() > len(requests) {
+		t.Fatalf("%d and %d kinds", ma.Kinds(), mb.Kinds())
+	}
+	pa, pb := NewCotenant(ma), NewCotenant(mb)
+	for i := range pa.runs {
+		if pa.runs[i].needs != pb.runs[i].needs {
+			t.Fatal("the runs differ")
+		}
+	}
+}
+
+// TestFragmentation works two nodes out by hand.
+func TestFragmentation(t *testing.T) {
+	m, err := NewMix([]Typical{
+		{Request{CPUMilli: 4_000, GPUs: 1, Milli: 500}, 1},
+		{Request{CPUMilli: 8_000, GPUs: 1, Milli: 1000}, 1},
+		{Request{CPUMilli: 8_000, GPUs: 2, Milli: 1000}, 1},
+		{Request{CPUMilli: 1_000}, 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewFragmentation(m)
+	// 400 and 1000 free: the half can't use 400, the whole likewise, two whole
+	// anything, nor does the CPU-only request.
+	v := View{CPUMilli: 8_000, Len: 2}
+	v.GPUs[0] = GPUView{Mechanism: sharing.MPS, Milli: 400}
+	v.GPUs[1] = GPUView{Mechanism: sharing.MPS, Milli: 1000}
+	if got, want := p.Stranded(&v), (400.0+400+1400+1400)/4; got != want {
+		t.Errorf("stranded %v, want %v", got, want)
+	}
+	v.CPUMilli = 4_000
+	if got, want := p.Stranded(&v), (400.0+1400+1400+1400)/4; got != want {
+		t.Errorf("short of CPU: stranded %v, want %v", got, want)
+	}
+}
+
+func TestInterference(t *testing.T) {
+	gpu := GPU{Mechanism: sharing.MPS}
+	hog := &Request{Name: "hog", GPUs: 1, Milli: 500, Workload: "hog"}
+	quiet := &Request{Name: "quiet", GPUs: 1, Milli: 400, Workload: "quiet"}
+	s := snapshot(t, Node{Name: "a", GPUs: []GPU{gpu}, Running: []Running{{Request: hog, GPUs: []int{0}}}},
+		Node{Name: "b", GPUs: []GPU{gpu}, Running: []Running{{Request: quiet, GPUs: []int{0}}}})
+	pred := pairs{"hog": 2, "quiet": 1.1, "new": 1.25}
+	r := &Request{Name: "new", GPUs: 1, Milli: 500, Workload: "new"}
+	c, _ := NewScorer(Interference{Base: BestFit{}}, pred).Score(s, 0, r)
+	// The newcomer loses 500*(1-1/2), the hog 500*(1-1/1.25).
+	plain, _ := NewScorer(BestFit{}, pred).Score(s, 0, r)
+	if got, want := plain.Score-c.Score, 250.0+100; math.Abs(got-want) > 1e-9 || c.Slowdown != 2 {
+		t.Errorf("lost %v, want %v; slowdown %v", got, want, c.Slowdown)
+	}
+	_, p, err := NewPlacer(Interference{Base: BestFit{}}, pred).Place(s, r)
+	if err != nil || p.Node != "b" {
+		t.Errorf("%v, %v: want the quiet neighbour", p, err)
+	}
+	if _, p, err := NewPlacer(BestFit{}, pred).Place(s, r); err != nil || p.Node != "a" {
+		t.Errorf("%v, %v: best-fit does not ask", p, err)
+	}
+}
+
+// TestDefragment fragments a cluster, plans, and carries the plan out move by
+// move: the new place must be free while the old one is taken.
+func TestDefragment(t *testing.T) {
+	a100 := a100(t)
+	var nodes []Node
+	for i := range 9 {
+		n := Node{Name: fmt.Sprint("n", i), CPUMilli: 32_000, GPUs: []GPU{{Mechanism: sharing.TimeSlicing}, {Mechanism: sharing.TimeSlicing}}}
+		if i%3 == 0 {
+			n.GPUs = []GPU{{Mechanism: sharing.MIG, MIG: a100}, {Mechanism: sharing.MIG, MIG: a100}}
+		}
+		nodes = append(nodes, n)
+	}
+	requests := []Request{
+		{CPUMilli: 2_000, GPUs: 1, Milli: 300, Tenant: "a"}, {CPUMilli: 2_000, GPUs: 1, Profile: "1g.10gb", Tenant: "b"}, {CPUMilli: 2_000, GPUs: 1, Milli: 300, Tenant: "c"},
+		{CPUMilli: 4_000, GPUs: 1, Milli: 1000}, {CPUMilli: 4_000, GPUs: 2, Milli: 1000}, {CPUMilli: 4_000, GPUs: 1, Profile: "4g.40gb"},
+	}
+	for i := range requests {
+		requests[i].Trusts = []string{"a", "c"}
+	}
+	m := zooMix(t, requests)
+	s := snapshot(t, nodes...)
+	spread := NewPlacer(Spread{}, nil)
+	for i := range 18 {
+		if next, _, err := spread.Place(s, &requests[i%3]); err == nil {
+			s = next
+		}
+	}
+	for _, v := range []Valuer{NewFragmentation(m), NewCotenant(m)} {
+		plan, err := Defragment(context.Background(), s, v, nil, Budget{Moves: 6})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(plan.Moves) == 0 || len(plan.Moves) > 6 || plan.Gain() <= 0 {
+			t.Fatalf("%d moves, gain %v", len(plan.Moves), plan.Gain())
+		}
+		at, gain := s, 0.0
+		for _, mv := range plan.Moves {
+			i, _ := at.Node(mv.To.Node)
+			c := Candidate{Node: i, Start: mv.To.Start, n: len(mv.To.GPUs)}
+			for k, g := range mv.To.GPUs {
+				c.gpus[k] = uint8(g)
+			}
+			if _, _, err := at.Reserve(mv.From.Request, c); err != nil {
+				t.Fatalf("the new place is not free: %v: %v", mv, err)
+			}
+			next, err := at.Release(mv.From)
+			if err != nil {
+				t.Fatalf("%v: %v", mv, err)
+			}
+			// The plan's own placement is what later moves release.
+			at = next.set(i, next.node(i).with(mv.To))
+			gain += mv.GainMilli
+			check(t, nodes, at)
+		}
+		if math.Abs(gain-plan.Gain()) > 1e-6 {
+			t.Errorf("moves gain %v, the plan %v", gain, plan.Gain())
+		}
+	}
+	one, err := Defragment(context.Background(), s, NewFragmentation(m), nil, Budget{Tenants: 1})
+	if err != nil || len(one.Disturbed) > 1 {
+		t.Errorf("%v, disturbed %v", err, one.Disturbed)
+	}
+	none, err := Defragment(context.Background(), s, NewFragmentation(m), nil, Budget{Movable: func(*Placement) bool { return false }})
+	if err != nil || len(none.Moves) != 0 || none.Gain() != 0 {
+		t.Errorf("%v, %v", none.Moves, err)
+	}
+	if _, err := Defragment(context.Background(), s, NewFragmentation(m), nil, Budget{Moves: -1}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if p, err := Defragment(ctx, s, NewFragmentation(m), nil, Budget{}); !errors.Is(err, context.Canceled) || p.Snapshot != s {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestPlaceBatch(t *testing.T) {
+	nodes, requests := zoo(t)
+	for _, policy := range policies(t) {
+		var waiting []*Request
+		for i := range 90 {
+			r := requests[(i*7)%len(requests)]
+			r.Name = fmt.Sprintf("w%02d", i)
+			waiting = append(waiting, &r)
+		}
+		b, err := NewPlacer(policy, nil).PlaceBatch(snapshot(t, nodes...), waiting)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, nodes, b.Snapshot)
+		sum := 0.0
+		for i, p := range b.Placements {
+			if p != nil {
+				sum += p.milli()
+				if p.Request != waiting[i] {
+					t.Fatal("placements are not in the order of the requests")
+				}
+			}
+		}
+		if math.Abs(sum-b.Milli) > 1e-6 || b.Milli < b.InArrival {
+			t.Errorf("%s: %v placed, said %v, %v in arrival order", policy.Name(), sum, b.Milli, b.InArrival)
+		}
+	}
+}
+
+func TestUnplaced(t *testing.T) {
+	s := snapshot(t,
+		Node{Name: "a", CPUMilli: 100, GPUs: []GPU{{Mechanism: sharing.MPS}}},
+		Node{Name: "b", CPUMilli: 9_000, Model: "T4", GPUs: []GPU{{Mechanism: sharing.MPS}}},
+		Node{Name: "c", CPUMilli: 200, GPUs: []GPU{{Mechanism: sharing.MPS}}})
+	r := &Request{Name: "job", CPUMilli: 1_000, GPUs: 1, Milli: 1000, Models: []string{"A100"}}
+	_, _, err := NewPlacer(Spread{}, nil).Place(s, r)
+	var e *UnplacedError
+	if !errors.As(err, &e) {
+		t.Fatal(err)
+	}
+	want := []ReasonCount{{CodeCPU, 2, "needs 1000m CPU, 100m are free"}, {CodeModel, 1, "the GPU's model is not among those asked for"}}
+	if diff := cmp.Diff(want, e.Reasons); diff != "" {
+		t.Error(diff)
+	}
+	if !strings.Contains(err.Error(), "0 of 3 nodes take job: 2 cpu") {
+		t.Error(err)
+	}
+	if s.Unplaced(&Request{Name: "small", CPUMilli: 10}, nil) != nil {
+		t.Error("a request that fits is explained away")
+	}
+}
+
+// benchNode is a node with eight partly used GPUs, and a mix of 60 kinds.
+func benchNode(b *testing.B) (*Snapshot, *Mix, []Request) {
+	var requests []Request
+	var typical []Typical
+	for i := range 60 {
+		r := Request{Name: fmt.Sprint(i), CPUMilli: int64(1+i%13) * 1_000, Memory: sharing.Bytes(1+i%7) * 8 * sharing.GiB, GPUs: 1, Milli: []int{1000, 810, 470, 320, 160}[i%5]}
+		requests = append(requests, r)
+		typical = append(typical, Typical{r, float64(1 + i%4)})
+	}
+	m, err := NewMix(typical)
+	if err != nil {
+		b.Fatal(err)
+	}
+	n := Node{Name: "n", CPUMilli: 96_000, Memory: 384 * sharing.GiB}
+	for g := range 8 {
+		n.GPUs = append(n.GPUs, GPU{Mechanism: sharing.TimeSlicing})
+		n.Running = append(n.Running, Running{Request: &Request{CPUMilli: 2_000, GPUs: 1, Milli: 100 * (1 + g%4)}, GPUs: []int{g}})
+	}
+	return snapshot(b, n), m, requests
+}
+
+// BenchmarkScore scores one node for a share of a GPU: every GPU state is tried.
+func BenchmarkScore(b *testing.B) {
+	s, m, requests := benchNode(b)
+	for _, policy := range []Policy{BestFit{}, NewFragmentation(m), NewCotenant(m)} {
+		b.Run(policy.Name(), func(b *testing.B) {
+			scorer := NewScorer(policy, nil)
+			b.ReportAllocs()
+			for b.Loop() {
+				scorer.Score(s, 0, &requests[3])
+			}
+		})
+	}
+}
+
+// BenchmarkEstimate is a node that Cotenant has not seen before.
+func BenchmarkEstimate(b *testing.B) {
+	s, m, _ := benchNode(b)
+	p := NewCotenant(m)
+	v := *s.View(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		if v.GPUs[0].Milli = (v.GPUs[0].Milli + 1) % 1001; v.GPUs[0].Milli == 0 {
+			v.GPUs[1].Milli = (v.GPUs[1].Milli + 1) % 1001
+		}
+		p.Estimate(&v)
+	}
+}

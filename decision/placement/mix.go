@@ -1,0 +1,237 @@
+package placement
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Typical is a kind of request and how often it comes, relative to the others.
+// The name of the request does not matter.
+type Typical struct {
+	Request Request
+	Weight  float64
+}
+
+// Mix is the distribution of requests that is expected: those of the last weeks,
+// say. It is read-only and safe for concurrent use.
+type Mix struct {
+	kinds  []kind
+	models map[string]uint64 // bit of a GPU model that some kind asks for
+	// profiles says whether any kind asks for a MIG profile, shares whether any
+	// asks for something else of a GPU.
+	profiles, shares bool
+	tables           map[*mig.Model][]sliceTable
+	prepared         sync.Once
+}
+
+// kind is a typical request, prepared.
+type kind struct {
+	weight      float64 // sum 1
+	cpu, memory int64
+	gpus, milli int32
+	gpuMemory   sharing.Bytes
+	models      uint64 // bits of Mix.models; all = any
+	mechanisms  uint32 // bits by mechanism of the GPUs that will do
+	profile     string
+}
+
+// sliceTable is, for one kind and GPU model, the free units that the kind can't
+// use, by mask; nil where the GPU has no such profile.
+type sliceTable []float64
+
+// NewMix prepares a mix. Requests that differ in nothing that places them are
+// put together; the order does not matter. The error is an ErrInvalid that
+// names every problem.
+func NewMix(typical []Typical) (*Mix, error) {
+	var l problem.List
+	m := &Mix{models: map[string]uint64{}, tables: map[*mig.Model][]sliceTable{}}
+	total := 0.0
+	for i := range typical {
+		t := &typical[i]
+		path := fmt.Sprintf("Typical[%d]", i)
+		t.Request.check(problem.Join(path, "Request"), &l)
+		if !(t.Weight > 0) || math.IsInf(t.Weight, 0) {
+			l.Addf(problem.Join(path, "Weight"), "leave it out or use a positive number", "%v is no weight", t.Weight)
+		}
+		total += t.Weight
+		for _, name := range t.Request.Models {
+			if _, ok := m.models[name]; !ok && len(m.models) < 64 {
+				m.models[name] = 1 << len(m.models)
+			} else if !ok {
+				l.Addf("Typical", "", "more than 64 GPU models are asked for")
+			}
+		}
+	}
+	if len(typical) == 0 {
+		l.Addf("Typical", "give the requests of a typical day", "the mix is empty")
+	}
+	if err := l.Err(); err != nil {
+		return nil, invalid(err)
+	}
+	at := map[string]int{}
+	order := make([]shape, 0, len(typical))
+	for i := range typical {
+		r := &typical[i].Request
+		k := m.kind(r)
+		s := r.shape()
+		s.tenant, s.workload, s.slowdown = "", "", 0
+		s.lists = fmt.Sprint(k.models, k.mechanisms)
+		key := fmt.Sprint(s)
+		j, ok := at[key]
+		if !ok {
+			j = len(m.kinds)
+			at[key] = j
+			m.kinds = append(m.kinds, k)
+			order = append(order, s)
+		}
+		m.kinds[j].weight += typical[i].Weight / total
+		m.profiles = m.profiles || k.profile != ""
+		m.shares = m.shares || k.gpus > 0 && k.profile == ""
+	}
+	m.sort(order)
+	return m, nil
+}
+
+// sort orders the kinds by what they are, so that the order of the input does
+// not matter.
+func (m *Mix) sort(order []shape) {
+	perm := make([]int, len(order))
+	for i := range perm {
+		perm[i] = i
+	}
+	keys := make([]string, len(order))
+	for i, s := range order {
+		keys[i] = fmt.Sprintf("%012d %016d %016d %02d %04d %s %s", s.cpu, s.memory, s.gpuMemory, s.gpus, s.milli, s.profile, s.lists)
+	}
+	slices.SortFunc(perm, func(a, b int) int {
+		if keys[a] < keys[b] {
+			return -1
+		}
+		if keys[a] > keys[b] {
+			return 1
+		}
+		return 0
+	})
+	kinds := make([]kind, len(perm))
+	for i, p := range perm {
+		kinds[i] = m.kinds[p]
+	}
+	m.kinds = kinds
+}
+
+func (m *Mix) kind(r *Request) kind {
+	k := kind{cpu: r.CPUMilli, memory: int64(r.Memory), gpus: int32(r.GPUs), milli: int32(r.Milli), gpuMemory: r.GPUMemory,
+		models: math.MaxUint64, profile: r.Profile}
+	if r.GPUs > 0 && len(r.Models) > 0 {
+		k.models = 0
+		for _, name := range r.Models {
+			k.models |= m.models[name]
+		}
+	}
+	// What decides is chooseMechanism: ask it for every mechanism.
+	for mech := range sharing.Mechanism(sharing.MechanismCount) {
+		if mech == sharing.MIG {
+			continue
+		}
+		var t take
+		if f := chooseMechanism(&GPUView{Mechanism: mech}, r, &t); f.Code == CodeFits {
+			k.mechanisms |= 1 << mech
+		}
+	}
+	return k
+}
+
+// Kinds returns how many different kinds of request the mix has.
+func (m *Mix) Kinds() int { return len(m.kinds) }
+
+// model returns the bit of a node's GPU model.
+func (m *Mix) model(v *View) uint64 {
+	if len(m.models) == 0 {
+		return math.MaxUint64
+	}
+	return m.models[v.Model]
+}
+
+// accepts reports whether a kind can run on a node's GPUs by model. A model
+// that nobody asks for still does for kinds that take any.
+func (k *kind) accepts(bit uint64) bool { return k.models == math.MaxUint64 || k.models&bit != 0 }
+
+// prepare works out what the mix needs to know of the catalogue's MIG GPUs.
+func (m *Mix) prepare() {
+	if !m.profiles {
+		return
+	}
+	for _, model := range mig.Models() {
+		if !model.PlacementsKnown() {
+			continue
+		}
+		tables := make([]sliceTable, len(m.kinds))
+		any := false
+		for i := range m.kinds {
+			if name := m.kinds[i].profile; name != "" {
+				if p := profileOf(model, name); p != nil {
+					// The error can only be of the name, which the model has.
+					tables[i], _ = model.FragmentationTable([]mig.Count{{Profile: p.Name, N: 1}})
+					any = any || tables[i] != nil
+				}
+			}
+		}
+		if any {
+			m.tables[model] = tables
+		}
+	}
+}
+
+// strandedSlices is the expected free part of a node's MIG GPUs, in thousandths
+// of a GPU, that a request drawn from the mix can't use. Kinds that ask for
+// no instance of the GPU leave it out; where all do, nothing is expected.
+func (m *Mix) strandedSlices(v *View) float64 {
+	if !m.profiles {
+		return 0
+	}
+	sum := 0.0
+	for i := range v.GPUs[:v.Len] {
+		g := &v.GPUs[i]
+		if g.MIG == nil {
+			continue
+		}
+		tables := m.tables[g.MIG]
+		mask := g.Slices.Mask()
+		free := float64(g.MIG.Units - onesCount(mask))
+		stranded, weight := 0.0, 0.0
+		for j := range tables {
+			if tables[j] == nil {
+				continue
+			}
+			k := &m.kinds[j]
+			weight += k.weight
+			if k.cpu > v.CPUMilli || k.memory > int64(v.Memory) {
+				stranded += float64(k.weight * free)
+			} else {
+				stranded += float64(k.weight * tables[j][mask])
+			}
+		}
+		if weight > 0 {
+			sum += stranded / weight * 1000 / float64(g.MIG.Units)
+		}
+	}
+	return sum
+}
+
+// packMIG is what a free unit of the chosen MIG GPU counts against a unit that
+// the mix can't use, as in mig.Fleet, where the experiment is that chose it.
+const packMIG = 0.2
+
+// packing is the mild preference for full MIG GPUs.
+func packing(o *Option) float64 {
+	if o.Start < 0 || len(o.GPUs) == 0 {
+		return 0
+	}
+	return packMIG * o.Before.GPUs[o.GPUs[0]].free()
+}

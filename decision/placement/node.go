@@ -1,0 +1,168 @@
+package placement
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// MaxGPUs is the most GPUs that one node may have.
+const MaxGPUs = 16
+
+// Node is a node as it enters a snapshot, with what is there when nothing is
+// placed on it; Running says what is placed already.
+type Node struct {
+	Name     string
+	CPUMilli int64         // thousandths of a core
+	Memory   sharing.Bytes // of the host
+	Model    string        // GPU model, as requests name it
+	GPUs     []GPU
+	Running  []Running
+}
+
+// GPU is one GPU of a node.
+type GPU struct {
+	// Mechanism is what the GPU runs, the same for all tenants on it. None
+	// stands for an idle GPU that takes its first tenant's mechanism and is free
+	// of it when the last one leaves.
+	Mechanism sharing.Mechanism
+	Memory    sharing.Bytes // 0 = not known
+	// MaxTenants bounds the tenants (replicas of the device plugin, MPS
+	// contexts). 0 is the mechanism's own bound: 48 MPS clients (A14), 10 HAMi
+	// shares (deviceSplitCount), otherwise none.
+	MaxTenants int
+	// MIG is the model that partitions it, when Mechanism is MIG.
+	MIG *mig.Model
+}
+
+// Running is a request that runs on a node already.
+type Running struct {
+	Request *Request
+	GPUs    []int // their indexes
+	Start   int   // of the MIG instance
+	// Fixed: it must not be moved.
+	Fixed bool
+}
+
+// View is what is free on a node, as policies see it. Policies must not change it.
+type View struct {
+	CPUMilli int64
+	Memory   sharing.Bytes
+	Model    string
+	Len      int // of GPUs
+	GPUs     [MaxGPUs]GPUView
+}
+
+// GPUView is what is free on a GPU.
+type GPUView struct {
+	Mechanism sharing.Mechanism
+	fixed     bool // the mechanism stays when the last tenant leaves
+	Milli     int32
+	Tenants   int32
+	Room      int32         // more tenants that there may be
+	Memory    sharing.Bytes // free; means nothing where Total is 0
+	Total     sharing.Bytes // 0 = not known
+	MIG       *mig.Model
+	Slices    mig.Occupancy
+}
+
+// FreeMilli returns the free thousandths of all GPUs; a free unit of a MIG GPU
+// counts as its part of 1000.
+func (v *View) FreeMilli() float64 {
+	sum := 0.0
+	for i := range v.GPUs[:v.Len] {
+		sum += v.GPUs[i].free()
+	}
+	return sum
+}
+
+func (g *GPUView) free() float64 {
+	if g.MIG == nil {
+		return float64(g.Milli)
+	}
+	return 1000 / float64(g.MIG.Units) * float64(g.MIG.Units-onesCount(g.Slices.Mask()))
+}
+
+// node is a node of a snapshot. It is immutable.
+type node struct {
+	name   string
+	view   View
+	placed []*Placement
+	// tenant is the only tenant of all that is placed, unless mixed.
+	tenant string
+	mixed  bool
+}
+
+func (n *Node) check(path string, l *problem.List) {
+	add := func(field, remedy, format string, args ...any) {
+		l.Addf(problem.Join(path, field), remedy, format, args...)
+	}
+	if n.Name == "" {
+		add("Name", "", "a node has no name")
+	}
+	if n.CPUMilli < 0 || n.CPUMilli > MaxCPUMilli {
+		add("CPUMilli", "thousandths of a core", "%d is out of range", n.CPUMilli)
+	}
+	if n.Memory < 0 || n.Memory > MaxMemory {
+		add("Memory", "", "%d bytes are out of range", int64(n.Memory))
+	}
+	if len(n.GPUs) > MaxGPUs {
+		add("GPUs", fmt.Sprintf("a node has at most %d", MaxGPUs), "%d GPUs", len(n.GPUs))
+	}
+	for i, g := range n.GPUs {
+		at := fmt.Sprintf("GPUs[%d].", i)
+		if g.Mechanism != sharing.None && !slices.Contains(placeable, g.Mechanism) {
+			add(at+"Mechanism", "", "placement does not handle %v", g.Mechanism)
+		}
+		switch {
+		case g.Mechanism == sharing.MIG && g.MIG == nil:
+			add(at+"MIG", "name the GPU's model, see mig.Lookup", "a MIG GPU without its model")
+		case g.Mechanism != sharing.MIG && g.MIG != nil:
+			add(at+"MIG", "set Mechanism to MIG or leave MIG out", "a MIG model on a GPU that runs %v", g.Mechanism)
+		case g.MIG != nil && !g.MIG.PlacementsKnown():
+			add(at+"MIG", "read them from a device", "where instances may be placed on a %s is not known", g.MIG.Key)
+		}
+		if g.Memory < 0 || g.Memory > MaxMemory {
+			add(at+"Memory", "0 = not known", "%d bytes are out of range", int64(g.Memory))
+		}
+		if g.MaxTenants < 0 || g.MaxTenants > math.MaxInt16 {
+			add(at+"MaxTenants", "0 = the mechanism's bound", "%d is out of range", g.MaxTenants)
+		}
+	}
+}
+
+func (n *Node) view() View {
+	v := View{CPUMilli: n.CPUMilli, Memory: n.Memory, Model: n.Model, Len: len(n.GPUs)}
+	for i, g := range n.GPUs {
+		room := g.MaxTenants
+		if room == 0 {
+			room = math.MaxInt16
+		}
+		v.GPUs[i] = GPUView{Mechanism: g.Mechanism, fixed: g.Mechanism != sharing.None, Milli: 1000, Room: int32(room),
+			Memory: g.Memory, Total: g.Memory, MIG: g.MIG}
+	}
+	return v
+}
+
+// bound is the most tenants that a mechanism takes on one GPU by itself.
+func bound(m sharing.Mechanism) int32 {
+	switch m {
+	case sharing.Exclusive:
+		return 1
+	case sharing.MPS, sharing.HAMiWithMPS, sharing.MIGLikeEmulation:
+		return 48
+	case sharing.HAMi:
+		return 10
+	}
+	return math.MaxInt16
+}
+
+// separates reports whether a mechanism keeps tenants apart that do not trust
+// each other.
+func separates(m sharing.Mechanism) bool {
+	return m == sharing.MIG || m == sharing.VGPU || m == sharing.Exclusive
+}

@@ -1,0 +1,84 @@
+package placement
+
+import "github.com/cotenant/cotenant/decision"
+
+// Placer places requests one after another: it filters and scores every node and
+// reserves the best. It keeps the scores of nodes that have not changed since
+// it last saw a request of the same shape, so it is faster than scoring afresh
+// and needs memory for it: about 80 bytes a node and shape. It is not safe for
+// concurrent use; its results are the same as without keeping.
+type Placer struct {
+	scorer *Scorer
+	keep   bool
+	kept   map[shape][]kept
+}
+
+type kept struct {
+	node *node // nil: nothing kept
+	c    Candidate
+	fits bool
+}
+
+// maxShapes bounds what a Placer keeps; beyond it, it starts afresh.
+const maxShapes = 4096
+
+// NewPlacer returns a placer. p may be nil, see NewScorer.
+func NewPlacer(policy Policy, p Predictor) *Placer {
+	return &Placer{scorer: NewScorer(policy, p), keep: policy.ByShape(), kept: map[shape][]kept{}}
+}
+
+// Best returns the candidate with the highest score; equal ones go to the node
+// that stands first. ok is false when no node fits; Snapshot.Unplaced says why.
+func (p *Placer) Best(s *Snapshot, r *Request) (best Candidate, ok bool) {
+	var keep []kept
+	if p.keep {
+		keep = p.of(r, s.Len())
+	}
+	for i := range s.Len() {
+		c, fits := p.score(s, i, r, keep)
+		if fits && (!ok || c.Score > best.Score+tie) {
+			best, ok = c, true
+		}
+	}
+	return best, ok
+}
+
+// of returns what is kept of the nodes for requests like r.
+func (p *Placer) of(r *Request, nodes int) []kept {
+	sh := r.shape()
+	k := p.kept[sh]
+	if len(k) != nodes {
+		if len(p.kept) >= maxShapes {
+			clear(p.kept)
+		}
+		k = make([]kept, nodes)
+		p.kept[sh] = k
+	}
+	return k
+}
+
+func (p *Placer) score(s *Snapshot, i int, r *Request, keep []kept) (Candidate, bool) {
+	n := s.node(i)
+	if keep != nil && keep[i].node == n {
+		return keep[i].c, keep[i].fits
+	}
+	c, f := p.scorer.Score(s, i, r)
+	fits := f.Verdict == decision.Pass
+	if keep != nil {
+		keep[i] = kept{n, c, fits}
+	}
+	return c, fits
+}
+
+// Place reserves the best candidate. The error is an *UnplacedError when no node
+// takes the request, or an ErrInvalid; the snapshot is then nil.
+func (p *Placer) Place(s *Snapshot, r *Request) (*Snapshot, *Placement, error) {
+	if err := r.Validate(); err != nil {
+		return nil, nil, err
+	}
+	c, ok := p.Best(s, r)
+	if !ok {
+		return nil, nil, s.Unplaced(r, p.scorer.predictor)
+	}
+	return s.Reserve(r, c)
+}

@@ -1,0 +1,284 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+const chunkSize = 32
+
+// Snapshot is the state of a cluster. It is immutable: Reserve and Release
+// return another one, which shares all but the node that changed, so that
+// keeping one costs next to nothing. It is safe for concurrent use. Nodes have
+// the order in which they were given.
+type Snapshot struct {
+	chunks []*[chunkSize]*node
+	len    int
+	index  map[string]int // shared by all snapshots of a cluster
+}
+
+// Placement is a request that has its place. It is immutable.
+type Placement struct {
+	Request   *Request
+	Node      string
+	GPUs      []int // indexes on the node, ascending; empty for a request without GPU
+	Milli     int   // thousandths of each GPU
+	GPUMemory sharing.Bytes
+	Mechanism sharing.Mechanism // None without GPU
+	Profile   *mig.Profile      // of MIG
+	Start     int               // of the MIG instance
+	Fixed     bool              // defragmentation leaves it alone
+}
+
+// String says where the placement is: "job on node-3 GPU [1] as 470m of mps".
+func (p *Placement) String() string {
+	switch {
+	case len(p.GPUs) == 0:
+		return fmt.Sprintf("%s on %s", p.Request.Name, p.Node)
+	case p.Profile != nil:
+		return fmt.Sprintf("%s on %s GPU %v as %s at %d", p.Request.Name, p.Node, p.GPUs, p.Profile.Name, p.Start)
+	}
+	return fmt.Sprintf("%s on %s GPU %v as %dm of %v", p.Request.Name, p.Node, p.GPUs, p.Milli, p.Mechanism)
+}
+
+// NewSnapshot makes a snapshot of nodes and what runs on them. The error is an
+// ErrInvalid that names every problem with its path: values out of range,
+// duplicate names, running requests that are on no GPU or take more than there
+// is, two mechanisms on one GPU.
+func NewSnapshot(nodes []Node) (*Snapshot, error) {
+	var l problem.List
+	if len(nodes) > MaxNodeCount {
+		l.Addf("Nodes", "", "%d nodes are over the limit of %d", len(nodes), MaxNodeCount)
+		return nil, invalid(l.Err())
+	}
+	s := &Snapshot{len: len(nodes), index: make(map[string]int, len(nodes)), chunks: make([]*[chunkSize]*node, (len(nodes)+chunkSize-1)/chunkSize)}
+	for i := range nodes {
+		in := &nodes[i]
+		path := fmt.Sprintf("Nodes[%d]", i)
+		before := l.Len()
+		in.check(path, &l)
+		if first, ok := s.index[in.Name]; ok {
+			l.Addf(problem.Join(path, "Name"), "", "%q is the name of Nodes[%d] as well", in.Name, first)
+		}
+		s.index[in.Name] = i
+		if l.Len() > before {
+			continue
+		}
+		n := &node{name: in.Name, view: in.view()}
+		for j, run := range in.Running {
+			n = n.start(problem.Join(path, fmt.Sprintf("Running[%d]", j)), run, &l)
+		}
+		if s.chunks[i/chunkSize] == nil {
+			s.chunks[i/chunkSize] = new([chunkSize]*node)
+		}
+		s.chunks[i/chunkSize][i%chunkSize] = n
+	}
+	if err := l.Err(); err != nil {
+		return nil, invalid(err)
+	}
+	return s, nil
+}
+
+// start adds what runs already. On a problem it returns n as it is.
+func (n *node) start(path string, run Running, l *problem.List) *node {
+	before := l.Len()
+	if run.Request == nil {
+		l.Addf(path, "", "no request")
+		return n
+	}
+	run.Request.check(problem.Join(path, "Request"), l)
+	if len(run.GPUs) != run.Request.GPUs {
+		l.Addf(problem.Join(path, "GPUs"), "list the index of each", "%d GPUs for a request of %d", len(run.GPUs), run.Request.GPUs)
+	}
+	c := Candidate{Start: -1, n: len(run.GPUs)}
+	for i, g := range run.GPUs {
+		if g < 0 || g >= n.view.Len {
+			l.Addf(problem.Join(path, fmt.Sprintf("GPUs[%d]", i)), "", "the node has no GPU %d", g)
+		} else if slices.Contains(run.GPUs[:i], g) {
+			l.Addf(problem.Join(path, fmt.Sprintf("GPUs[%d]", i)), "", "GPU %d is listed twice", g)
+		} else if i < MaxGPUs {
+			c.gpus[i] = uint8(g)
+		}
+	}
+	if l.Len() > before {
+		return n
+	}
+	if run.Request.Profile != "" {
+		c.Start = run.Start
+	}
+	slices.Sort(c.gpus[:c.n])
+	// What runs already was let in by others: trust and objectives are not
+	// judged again.
+	p, f := n.placementOf(run.Request, &c)
+	if f.Verdict == decision.Reject || f.Verdict == decision.Fixable || p == nil {
+		l.Addf(path, "a label that lies about capacity, or two mechanisms on one GPU?", "%s can't run here: %v", run.Request.Name, f)
+		return n
+	}
+	p.Fixed = run.Fixed
+	return n.with(p)
+}
+
+// Len returns the number of nodes.
+func (s *Snapshot) Len() int { return s.len }
+
+// Name returns the name of node i.
+func (s *Snapshot) Name(i int) string { return s.node(i).name }
+
+// Node returns the index of the node of a name.
+func (s *Snapshot) Node(name string) (int, bool) {
+	i, ok := s.index[name]
+	return i, ok
+}
+
+// View returns what is free on node i. It is read-only.
+func (s *Snapshot) View(i int) *View { return &s.node(i).view }
+
+// Placements returns what is placed on node i, oldest first. The slice is
+// read-only.
+func (s *Snapshot) Placements(i int) []*Placement { return s.node(i).placed }
+
+func (s *Snapshot) node(i int) *node { return s.chunks[i/chunkSize][i%chunkSize] }
+
+// set returns a snapshot with another node i.
+func (s *Snapshot) set(i int, n *node) *Snapshot {
+	out := *s
+	out.chunks = slices.Clone(s.chunks)
+	c := *s.chunks[i/chunkSize]
+	c[i%chunkSize] = n
+	out.chunks[i/chunkSize] = &c
+	return &out
+}
+
+// Reserve takes what a candidate takes and returns the new snapshot. The
+// candidate may have been scored on an older snapshot: where it no longer fits
+// the error is an ErrConflict that says why, and s is unchanged as always.
+func (s *Snapshot) Reserve(r *Request, c Candidate) (*Snapshot, *Placement, error) {
+	if c.Node < 0 || c.Node >= s.len || c.n != r.GPUs {
+		return nil, nil, fmt.Errorf("%w: no such candidate", ErrInvalid)
+	}
+	n := s.node(c.Node)
+	p, f := n.placementOf(r, &c)
+	if p == nil || f.Verdict == decision.Reject || f.Verdict == decision.Fixable {
+		return nil, nil, fmt.Errorf("%w: %s on %s: %v", ErrConflict, r.Name, n.name, f)
+	}
+	return s.set(c.Node, n.with(p)), p, nil
+}
+
+// Release gives back what a placement has and returns the new snapshot. p is
+// one that Reserve or Placements returned; the error is ErrNotPlaced when s does
+// not hold it.
+func (s *Snapshot) Release(p *Placement) (*Snapshot, error) {
+	i, ok := s.index[p.Node]
+	if !ok {
+		return nil, fmt.Errorf("%w: there is no node %s", ErrNotPlaced, p.Node)
+	}
+	n := s.node(i)
+	at := slices.Index(n.placed, p)
+	if at < 0 {
+		return nil, fmt.Errorf("%w: %v", ErrNotPlaced, p)
+	}
+	return s.set(i, n.without(at)), nil
+}
+
+// placementOf checks a candidate against the node as it is and makes it a
+// placement; nil when it does not fit.
+func (n *node) placementOf(r *Request, c *Candidate) (*Placement, Fit) {
+	if f := fitNode(n, r); f.Verdict != decision.Pass {
+		return nil, f
+	}
+	p := &Placement{Request: r, Node: n.name, Start: c.Start}
+	for _, g := range c.gpus[:c.n] {
+		if int(g) >= n.view.Len {
+			return nil, reject(CodeGPUCount, int64(g)+1, int64(n.view.Len))
+		}
+		t, f := fitGPU(n, int(g), r, nil)
+		switch f.Code {
+		case CodeFits, CodeSlowdownUnknown:
+		default:
+			return nil, f
+		}
+		if t.profile != nil {
+			if _, ok := n.view.GPUs[g].Slices.With(t.profile, c.Start); !ok {
+				return nil, reject(CodeSlices, 0, 0)
+			}
+		}
+		if len(p.GPUs) > 0 && (p.Mechanism != t.mechanism || p.Milli != int(t.milli)) {
+			return nil, reject(CodeGPUCount, int64(r.GPUs), int64(len(p.GPUs)))
+		}
+		p.GPUs = append(p.GPUs, int(g))
+		p.Milli, p.GPUMemory, p.Mechanism, p.Profile = int(t.milli), t.memory, t.mechanism, t.profile
+	}
+	return p, pass()
+}
+
+// with returns the node with p on it.
+func (n *node) with(p *Placement) *node {
+	out := *n
+	out.view.apply(p.Request, p.GPUs, take{mechanism: p.Mechanism, milli: int32(p.Milli), memory: p.GPUMemory, profile: p.Profile}, p.Start)
+	out.placed = append(n.placed[:len(n.placed):len(n.placed)], p)
+	out.tenancy()
+	return &out
+}
+
+// without returns the node without its placement at.
+func (n *node) without(at int) *node {
+	p := n.placed[at]
+	out := *n
+	out.placed = slices.Delete(slices.Clone(n.placed), at, at+1)
+	v := &out.view
+	v.CPUMilli += p.Request.CPUMilli
+	v.Memory += p.Request.Memory
+	for _, i := range p.GPUs {
+		g := &v.GPUs[i]
+		g.Tenants--
+		g.Room++
+		if p.Profile != nil {
+			g.Slices, _ = g.Slices.Without(p.Profile, p.Start)
+			continue
+		}
+		g.Milli += int32(p.Milli)
+		g.Memory += p.GPUMemory
+		if g.Tenants == 0 && !g.fixed {
+			g.Mechanism = sharing.None
+		}
+	}
+	out.tenancy()
+	return &out
+}
+
+func (n *node) tenancy() {
+	n.tenant, n.mixed = "", false
+	for i, p := range n.placed {
+		if i == 0 {
+			n.tenant = p.Request.Tenant
+		} else if p.Request.Tenant != n.tenant {
+			n.mixed = true
+		}
+	}
+}
+
+// apply takes from v what a request takes of each of some GPUs.
+func (v *View) apply(r *Request, gpus []int, t take, start int) {
+	v.CPUMilli -= r.CPUMilli
+	v.Memory -= r.Memory
+	for _, i := range gpus {
+		v.GPUs[i].apply(t, start)
+	}
+}
+
+func (g *GPUView) apply(t take, start int) {
+	g.Tenants++
+	g.Room--
+	if t.profile != nil {
+		g.Slices, _ = g.Slices.With(t.profile, start)
+		return
+	}
+	g.Mechanism = t.mechanism
+	g.Milli -= t.milli
+	g.Memory -= t.memory
+}

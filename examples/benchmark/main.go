@@ -1,0 +1,136 @@
+// Command benchmark puts load on OpenAI-compatible LLM endpoints and shows what
+// each tenant gets: single runs, sweeps over concurrency or rate, several tenants
+// at once, searches for the highest rate that keeps the SLOs, tables, figures and
+// a page of HTML.
+//
+// Without arguments it measures three ways of sharing a simulated GPU, on an
+// embedded server, and reports them, marked as synthetic. It needs no GPU.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// The exit codes.
+const (
+	exitOK      = 0 // the run completed
+	exitFailed  = 1 // nothing succeeded, or the run was cut off
+	exitBad     = 2 // bad input: nothing was sent
+	exitInvalid = 3 // the client spoiled the run
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// command is a subcommand; the one without a name measures.
+type command struct {
+	name, args, about string
+	run               func(ctx context.Context, a *app, args []string) error
+}
+
+func commands() []command {
+	return []command{
+		{"", "[flags]", "measure an endpoint, or the embedded server", measureCommand},
+		{"report", "[-out DIR] RUN...", "table, figures and HTML from run directories", reportCommand},
+		{"table", "[-json] RUN...", "the table alone: scenario, concurrency, tokens/s, P99", tableCommand},
+		{"compare", "[-figures LIST] BASE... -- OTHER...", "two groups of repeated runs, with confidence intervals and Mann-Whitney", compareCommand},
+		{"merge", "-out DIR RUN...", "the runs of several workers as one", mergeCommand},
+		{"import", "[-csv] FILE...", "results of vLLM, SGLang, guidellm, aiperf and this package in one table", importCommand},
+	}
+}
+
+// app is where a command reads and writes.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	health         loadgen.HealthLimits // the zero value but in tests
+	// openGPUs opens what -telemetry samples.
+	openGPUs func() (src telemetry.Source, closeSource func() error, err error)
+}
+
+// exitError ends the program with a code of its own.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+func failed(format string, args ...any) error {
+	return &exitError{exitFailed, fmt.Errorf(format, args...)}
+}
+
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return (&app{stdin: stdin, stdout: stdout, stderr: stderr, openGPUs: openNVML}).run(ctx, args)
+}
+
+func (a *app) run(ctx context.Context, args []string) int {
+	cmd, rest := commands()[0], args
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		found := false
+		for _, c := range commands()[1:] {
+			if c.name == args[0] {
+				cmd, rest, found = c, args[1:], true
+			}
+		}
+		if !found {
+			fmt.Fprintf(a.stderr, "benchmark: unknown command %q (known: report, table, compare, merge, import)\nRun with -h for help.\n", args[0])
+			return exitBad
+		}
+	}
+	err := cmd.run(ctx, a, rest)
+	var exit *exitError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case errors.As(err, &exit):
+		fmt.Fprintf(a.stderr, "benchmark: %v\n", exit)
+		return exit.code
+	}
+	fmt.Fprintf(a.stderr, "benchmark: %s\nRun with -h for help.\n", strings.TrimPrefix(err.Error(), "benchmark: "))
+	return exitBad
+}
+
+// flags returns a flag set whose help goes to stdout and whose errors are
+// returned, not printed.
+func (a *app) flags(name, args, about string) *flag.FlagSet {
+	fs := flag.NewFlagSet(name, flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.Usage = func() {
+		fmt.Fprintf(a.stdout, "%s\n\n  benchmark %s\n\n", about, strings.TrimSpace(name+" "+args))
+		if name == "" {
+			fmt.Fprintln(a.stdout, "Further commands (each has -h):")
+			for _, c := range commands()[1:] {
+				fmt.Fprintf(a.stdout, "  benchmark %s %s\n        %s\n", c.name, c.args, c.about)
+			}
+			fmt.Fprint(a.stdout, exitHelp)
+		}
+		fmt.Fprintln(a.stdout, "\nFlags:")
+		fs.SetOutput(a.stdout)
+		fs.PrintDefaults()
+		fs.SetOutput(io.Discard)
+	}
+	return fs
+}
+
+const exitHelp = `
+Exit codes: 0 the run completed; 3 it is invalid by client health (see
+summary.json); 2 bad input; 1 nothing succeeded or the run was cut off.
+`

@@ -1,0 +1,280 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/cotenant/cotenant/decision/placement"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// task is a row of a task file. num_gpu 0 is a task without GPU.
+type task struct {
+	name    string
+	request placement.Request
+}
+
+func (t *task) milli() int64 { return int64(t.request.GPUs) * int64(t.request.Milli) }
+
+// maxTraceBytes and maxProblems bound what is read and what is complained of.
+const (
+	maxTraceBytes = 256 << 20
+	maxProblems   = 20
+)
+
+// table reads a CSV file with a header and hands out its cells with their line
+// and column.
+type table struct {
+	file    string
+	list    problem.List
+	skipped int
+	columns map[string]int
+	names   map[string]int // line of a name
+}
+
+// row is one line of it.
+type row struct {
+	t    *table
+	line int
+	cols []int // column of each field, in characters
+	rec  []string
+}
+
+func (t *table) addf(line, column int, remedy, format string, args ...any) {
+	if t.list.Len() >= maxProblems {
+		t.skipped++
+		return
+	}
+	path := t.file
+	if line > 0 {
+		path += ":" + strconv.Itoa(line)
+		if column > 0 {
+			path += ":" + strconv.Itoa(column)
+		}
+	}
+	t.list.Addf(path, remedy, format, args...)
+}
+
+func (t *table) err() error {
+	err := t.list.Err()
+	if t.skipped > 0 {
+		err = fmt.Errorf("%w\nand %d more problems in %s", err, t.skipped, t.file)
+	}
+	return err
+}
+
+// read calls each for every row that has all columns.
+func (t *table) read(in io.Reader, required, optional []string, each func(row)) {
+	data, err := io.ReadAll(io.LimitReader(in, maxTraceBytes+1))
+	switch {
+	case err != nil:
+		t.addf(0, 0, "", "%v", err)
+		return
+	case len(data) > maxTraceBytes:
+		t.addf(0, 0, "", "the file is larger than %d MiB", maxTraceBytes>>20)
+		return
+	case !utf8.Valid(data):
+		t.addf(0, 0, "save it as UTF-8", "the file is not text")
+		return
+	}
+	t.names = map[string]int{}
+	cr := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff"))))
+	cr.FieldsPerRecord = -1
+	cr.ReuseRecord = true
+	for first := true; ; first = false {
+		rec, err := cr.Read()
+		if errors.Is(err, io.EOF) {
+			if first {
+				t.addf(0, 0, "the first line must name the columns", "the file is empty")
+			}
+			return
+		}
+		var pe *csv.ParseError
+		if errors.As(err, &pe) {
+			t.addf(pe.Line, pe.Column, "", "%v", pe.Err)
+			return
+		}
+		if first {
+			if !t.header(rec, required, optional) {
+				return
+			}
+			continue
+		}
+		r := row{t: t, rec: rec}
+		for i := range rec {
+			line, col := cr.FieldPos(i)
+			if i == 0 {
+				r.line = line
+			}
+			r.cols = append(r.cols, col)
+		}
+		if len(rec) != len(t.columns) {
+			t.addf(r.line, 0, "", "%d fields where the header has %d", len(rec), len(t.columns))
+			continue
+		}
+		each(r)
+	}
+}
+
+func (t *table) header(rec, required, optional []string) bool {
+	t.columns = map[string]int{}
+	for i, name := range rec {
+		name = strings.TrimSpace(name)
+		if at, ok := t.columns[name]; ok {
+			t.addf(1, 0, "", "column %q stands twice, as number %d and %d", name, at+1, i+1)
+		}
+		t.columns[name] = i
+	}
+	known := slices.Concat(required, optional)
+	for _, name := range required {
+		if _, ok := t.columns[name]; !ok {
+			remedy := "the columns are " + strings.Join(known, ", ")
+			for have := range t.columns {
+				if problem.Nearest(have, []string{name}) != "" && !slices.Contains(known, have) {
+					remedy = fmt.Sprintf("rename column %q?", have)
+				}
+			}
+			t.addf(1, 0, remedy, "there is no column %q", name)
+		}
+	}
+	return t.list.Len() == 0
+}
+
+// text is the cell of a column, "" where the file has no such column.
+func (r row) text(column string) string {
+	i, ok := r.t.columns[column]
+	if !ok {
+		return ""
+	}
+	return strings.TrimSpace(r.rec[i])
+}
+
+func (r row) bad(column, remedy, format string, args ...any) {
+	r.t.addf(r.line, r.cols[r.t.columns[column]], remedy, column+": "+format, args...)
+}
+
+// number reads a whole number between low and high.
+func (r row) number(column string, low, high int64) int64 {
+	s := r.text(column)
+	n, err := strconv.ParseInt(s, 10, 64)
+	switch {
+	case err != nil:
+		r.bad(column, "", "%.40q is no whole number", s)
+	case n < low || n > high:
+		r.bad(column, fmt.Sprintf("use %d to %d", low, high), "%d is out of range", n)
+	}
+	return n
+}
+
+// name reads a name that must be there and must not stand in the file twice.
+func (r row) name(column string) string {
+	s := r.text(column)
+	if s == "" {
+		r.bad(column, "", "empty")
+	}
+	if first, ok := r.t.names[s]; ok {
+		r.bad(column, "", "%.60q is the name on line %d as well", s, first)
+	}
+	r.t.names[s] = r.line
+	return s
+}
+
+const maxCPU, maxMiB = placement.MaxCPUMilli, int64(placement.MaxMemory >> 20)
+
+// readNodes reads a node file. GPUs are shared by time-slicing: the trace does
+// not say by what, and fractions fit one mechanism as well as another.
+func readNodes(file string, in io.Reader) ([]placement.Node, error) {
+	t := table{file: file}
+	var nodes []placement.Node
+	t.read(in, []string{"sn", "cpu_milli", "memory_mib", "gpu", "model"}, nil, func(r row) {
+		n := placement.Node{Name: r.name("sn"), CPUMilli: r.number("cpu_milli", 0, maxCPU),
+			Memory: sharing.Bytes(r.number("memory_mib", 0, maxMiB)) * sharing.MiB, Model: r.text("model")}
+		gpus := r.number("gpu", 0, placement.MaxGPUs)
+		if gpus == 0 {
+			r.bad("gpu", "leave out nodes without GPUs", "a node of zero GPUs")
+		}
+		if n.Model == "" {
+			r.bad("model", "", "empty")
+		}
+		if t.list.Len() > 0 {
+			return
+		}
+		n.GPUs = make([]placement.GPU, gpus)
+		for i := range n.GPUs {
+			n.GPUs[i].Mechanism = sharing.TimeSlicing
+		}
+		nodes = append(nodes, n)
+	})
+	if t.list.Len() == 0 && len(nodes) == 0 {
+		t.addf(0, 0, "", "there is no node")
+	}
+	if err := t.err(); err != nil {
+		return nil, err
+	}
+	return nodes, nil
+}
+
+// readTasks reads a task file for an empty cluster. A task that is larger than every node
+// is refused: no policy could place it.
+func readTasks(file string, in io.Reader, empty *placement.Snapshot) ([]task, error) {
+	t := table{file: file}
+	var tasks []task
+	fits := map[string]string{}
+	t.read(in, []string{"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"},
+		[]string{"gpu_spec", "qos", "pod_phase", "creation_time", "deletion_time", "scheduled_time"}, func(r row) {
+			before := t.list.Len() + t.skipped
+			k := task{name: r.name("name")}
+			k.request = placement.Request{CPUMilli: r.number("cpu_milli", 0, maxCPU), Memory: sharing.Bytes(r.number("memory_mib", 0, maxMiB)) * sharing.MiB,
+				GPUs: int(r.number("num_gpu", 0, placement.MaxGPUs))}
+			milli := r.number("gpu_milli", 0, 1000)
+			for m := range strings.SplitSeq(r.text("gpu_spec"), "|") {
+				if m = strings.TrimSpace(m); m != "" {
+					k.request.Models = append(k.request.Models, m)
+				}
+			}
+			if k.request.GPUs > 0 {
+				if k.request.Milli = int(milli); milli == 0 {
+					r.bad("gpu_milli", "1000 is a whole GPU", "0 of a GPU with num_gpu %d", k.request.GPUs)
+				}
+			}
+			if t.list.Len()+t.skipped > before {
+				return
+			}
+			key := fmt.Sprint(k.request)
+			why, ok := fits[key]
+			if !ok {
+				why = largerThanAll(k.request, empty)
+				fits[key] = why
+			}
+			if why != "" {
+				t.addf(r.line, 0, "no policy could place it: leave it out", "%s is larger than any node: %s", k.name, why)
+			}
+			tasks = append(tasks, k)
+		})
+	if t.list.Len() == 0 && !slices.ContainsFunc(tasks, func(k task) bool { return k.request.GPUs > 0 }) {
+		t.addf(0, 0, "", "there is no task that asks for a GPU")
+	}
+	if err := t.err(); err != nil {
+		return nil, err
+	}
+	return tasks, nil
+}
+
+// largerThanAll says why a request fits none of the nodes when they are empty,
+// or "". A model that no node has, or only ones that are too small, is no
+// mistake of the file: such tasks fail.
+func largerThanAll(r placement.Request, empty *placement.Snapshot) string {
+	r.Models = nil
+	if e := empty.Unplaced(&r, nil); e != nil {
+		return e.Reasons[0].Example
+	}
+	return ""
+}

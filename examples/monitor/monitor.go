@@ -1,0 +1,190 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// monitor is a sink that prints a table from time to time. It stands after the
+// other sinks, so that they have the sample already.
+type monitor struct {
+	c      *config
+	out    io.Writer
+	h      telemetry.Header
+	begun  bool
+	next   time.Duration // of the next table
+	last   time.Duration // of the last sample
+	latest *telemetry.Latest
+	idle   *telemetry.IdleDetector
+	energy *telemetry.EnergyMeter
+	means  *means
+	csv    *telemetry.CSVWriter
+	expose func() error
+	events []telemetry.Event
+}
+
+func newMonitor(c *config, out io.Writer) *monitor {
+	return &monitor{c: c, out: out, latest: new(telemetry.Latest), idle: telemetry.NewIdleDetector(c.idle),
+		energy: telemetry.NewEnergyMeter(telemetry.EnergyOptions{}), means: new(means)}
+}
+
+func (m *monitor) sinks() []telemetry.Sink {
+	return []telemetry.Sink{m.latest, m.idle, m.energy, m.means}
+}
+
+func (m *monitor) started() bool { return m.begun }
+
+// Begin prints what is looked at.
+func (m *monitor) Begin(h telemetry.Header) error {
+	m.h, m.begun, m.next = h, true, m.c.every
+	if m.c.json {
+		return nil
+	}
+	_, err := fmt.Fprintf(m.out, "%d GPUs, %s by %s, from %s\n", len(h.Devices), h.Info.Basis, h.Info.Name, h.Start.UTC().Format(time.DateTime))
+	return err
+}
+
+// maxEvents is how many events are kept to be shown.
+const maxEvents = 100
+
+// Event keeps an event for the report.
+func (m *monitor) Event(e telemetry.Event) error {
+	if len(m.events) < maxEvents {
+		m.events = append(m.events, e)
+	}
+	return nil
+}
+
+// Sample prints a table when it is time: with the first sample after that, so
+// that the table has everything up to it.
+func (m *monitor) Sample(x *telemetry.Sample) error {
+	m.last = x.At
+	if x.At <= m.next {
+		return nil
+	}
+	at := m.next
+	for m.next < x.At {
+		m.next += m.c.every
+	}
+	return m.frame(at)
+}
+
+// frame brings the outputs up to date: the table, the CSV file, the exposition.
+func (m *monitor) frame(at time.Duration) error {
+	var errs []error
+	if m.csv != nil {
+		errs = append(errs, m.csv.Flush())
+	}
+	if m.expose != nil {
+		errs = append(errs, m.expose())
+	}
+	if !m.c.json {
+		errs = append(errs, m.table(at))
+	}
+	return errors.Join(errs...)
+}
+
+func (m *monitor) table(at time.Duration) error {
+	fmt.Fprintf(m.out, "\nafter %v (%s)\n", at, m.h.Info.Basis)
+	w := tabwriter.NewWriter(m.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "GPU\tname\tutil %\tSM %\tDRAM %\tmemory\tpower W\tSM MHz\t°C\tprocesses\tthrottle\tstate\t")
+	for d, dev := range m.h.Devices {
+		get := func(metric telemetry.Metric) (float64, bool) { return m.latest.Get(d, metric) }
+		processes := "-"
+		if list, ok := m.latest.Processes(d); ok {
+			processes = strconv.Itoa(len(list))
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", d, dev.Name, cell(get, telemetry.GPUUtilPercent, 0), cell(get, telemetry.SMUtilPercent, 1),
+			cell(get, telemetry.DRAMUtilPercent, 1), memory(get), cell(get, telemetry.PowerWatts, 0), cell(get, telemetry.SMClockMHz, 0),
+			cell(get, telemetry.TemperatureCelsius, 0), processes, m.means.throttle(d), m.state(d))
+		for _, in := range m.latest.Instances(d) {
+			fmt.Fprintf(w, "%d/%d\tMIG, slices: %v\t%s\t%s\t%s\t%s\t-\t-\t-\t-\t-\t-\t\n", d, in.ID, in.ComputeSlices, cell(in.Get, telemetry.GraphicsUtilPercent, 0),
+				cell(in.Get, telemetry.SMUtilPercent, 1), cell(in.Get, telemetry.DRAMUtilPercent, 1), memory(in.Get))
+		}
+	}
+	return w.Flush()
+}
+
+// cell formats a figure, or "-" when it is missing.
+func cell(get func(telemetry.Metric) (float64, bool), metric telemetry.Metric, decimals int) string {
+	v, ok := get(metric)
+	if !ok {
+		return "-"
+	}
+	return strconv.FormatFloat(v, 'f', decimals, 64)
+}
+
+func memory(get func(telemetry.Metric) (float64, bool)) string {
+	used, ok := get(telemetry.MemUsedBytes)
+	if !ok {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f GiB", sharing.Bytes(used).GiB())
+}
+
+// state is what a device does now, and for how long.
+func (m *monitor) state(d int) string {
+	if m.latest.Lost(d) == sharing.Yes {
+		return "LOST"
+	}
+	r, err := m.idle.Report(d)
+	if err != nil || len(r.Intervals) == 0 {
+		return "-"
+	}
+	in := r.Intervals[len(r.Intervals)-1]
+	return fmt.Sprintf("%v for %v", in.State, in.Length().Round(time.Second))
+}
+
+// means is a sink that averages the readings of every metric, and keeps the
+// last throttle reasons.
+type means struct {
+	sum       [][]float64
+	n         [][]int
+	reasons   []telemetry.Optional[telemetry.Throttle]
+	throttled []telemetry.Throttle
+}
+
+// Begin forgets everything.
+func (s *means) Begin(h telemetry.Header) error {
+	n := len(h.Devices)
+	s.sum, s.n = make([][]float64, n), make([][]int, n)
+	s.reasons, s.throttled = make([]telemetry.Optional[telemetry.Throttle], n), make([]telemetry.Throttle, n)
+	for i := range n {
+		s.sum[i], s.n[i] = make([]float64, telemetry.MetricCount+1), make([]int, telemetry.MetricCount+1)
+	}
+	return nil
+}
+
+// Event takes no notice.
+func (s *means) Event(telemetry.Event) error { return nil }
+
+// Sample adds a sample.
+func (s *means) Sample(x *telemetry.Sample) error {
+	for _, m := range telemetry.Metrics() {
+		if v, ok := x.Get(m); ok {
+			s.sum[x.Device][m] += v
+			s.n[x.Device][m]++
+		}
+	}
+	if t, ok := x.Throttle.Get(); ok {
+		s.reasons[x.Device] = x.Throttle
+		s.throttled[x.Device] |= t
+	}
+	return nil
+}
+
+func (s *means) throttle(d int) string { return s.reasons[d].String() }
+
+func (s *means) mean(d int, m telemetry.Metric) telemetry.Optional[float64] {
+	if s.n[d][m] == 0 {
+		return telemetry.Optional[float64]{}
+	}
+	return telemetry.Some(s.sum[d][m] / float64(s.n[d][m]))
+}

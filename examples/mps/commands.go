@@ -1,0 +1,341 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/cotenant/cotenant/mps"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// statusReport is what status prints as JSON. Absent fields are not known.
+type statusReport struct {
+	Simulated         bool           `json:"simulated,omitempty"`
+	PipeDirectory     string         `json:"pipe_directory"`
+	Installed         sharing.Answer `json:"installed"`
+	Running           sharing.Answer `json:"running"`
+	Protocol          mps.Protocol   `json:"protocol"`
+	StaticPartitions  sharing.Answer `json:"static_partitions"`
+	DefaultPercentage *float64       `json:"default_active_thread_percent,omitempty"`
+	Servers           []serverReport `json:"servers"`
+}
+
+type serverReport struct {
+	Server  int             `json:"server"`
+	State   mps.ServerState `json:"state"`
+	Percent *float64        `json:"active_thread_percent,omitempty"`
+	Clients []int           `json:"clients"`
+}
+
+func (c *config) status() error {
+	cl, err := c.client()
+	if err != nil {
+		return err
+	}
+	s, err := cl.Probe(c.ctx)
+	if err != nil {
+		return err
+	}
+	r := statusReport{Simulated: !c.real, PipeDirectory: cl.PipeDirectory(), Installed: s.Installed, Running: s.Running,
+		Protocol: s.Protocol, StaticPartitions: s.StaticPartitions.Answer, Servers: []serverReport{}}
+	if s.Running == sharing.Yes && s.Protocol == mps.ProtocolV2 {
+		if p, err := cl.DefaultActiveThreadPercentage(c.ctx); err == nil {
+			r.DefaultPercentage = &p
+		}
+		snap, err := cl.Snapshot(c.ctx)
+		if err != nil {
+			return err
+		}
+		for _, srv := range snap.Servers {
+			sr := serverReport{Server: srv.Server, State: srv.State, Clients: srv.Clients}
+			if p, err := cl.ActiveThreadPercentage(c.ctx, srv.Server); err == nil {
+				sr.Percent = &p
+			}
+			r.Servers = append(r.Servers, sr)
+		}
+	}
+	return c.print(r, func(w io.Writer) {
+		fmt.Fprintf(w, "daemon at %s: installed %v, running %v, protocol %v, static partitions %v\n",
+			r.PipeDirectory, r.Installed, r.Running, r.Protocol, r.StaticPartitions)
+		if r.DefaultPercentage != nil {
+			fmt.Fprintf(w, "next server: %g%% of the threads\n", *r.DefaultPercentage)
+		}
+		for _, s := range r.Servers {
+			fmt.Fprintf(w, "server %d: %v, clients %v\n", s.Server, s.State, s.Clients)
+		}
+	})
+}
+
+func (c *config) start() error {
+	if !c.real {
+		cl, err := c.client()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(c.stdout, "started at %s, and gone with this process\n", cl.PipeDirectory())
+		return nil
+	}
+	cl, err := mps.StartDetached(c.ctx, mps.DaemonOptions{Program: c.program(), Runner: c.runner, PipeDirectory: c.pipe, LogDirectory: c.log, Timeout: c.timeout})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.stdout, "started; clients need %s=%s\n", mps.EnvPipeDirectory, cl.PipeDirectory())
+	return nil
+}
+
+func (c *config) stop() error {
+	cl, err := c.client()
+	if err != nil {
+		return err
+	}
+	graceful, err := cl.Quit(c.ctx, c.grace)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.stdout, "stopped; every server ended by itself: %t\n", graceful)
+	return nil
+}
+
+func (c *config) limit() error {
+	if c.percent == 0 && c.memory == 0 {
+		return fmt.Errorf("%w: limit needs -percent, -memory or both", errUsage)
+	}
+	cl, err := c.client()
+	if err != nil {
+		return err
+	}
+	if c.percent != 0 {
+		if c.server != 0 {
+			err = cl.SetActiveThreadPercentage(c.ctx, c.server, c.percent)
+		} else {
+			err = cl.SetDefaultActiveThreadPercentage(c.ctx, c.percent)
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(c.stdout, "in force: %g%% of the threads\n", c.percent)
+	}
+	if c.memory != 0 {
+		if c.server != 0 {
+			err = cl.SetPinnedMemLimit(c.ctx, c.server, c.device, c.memory)
+		} else {
+			err = cl.SetDefaultPinnedMemLimit(c.ctx, c.device, c.memory)
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(c.stdout, "in force: %v for each process on device %s\n", c.memory, c.device)
+	}
+	fmt.Fprintln(c.stdout, "it holds for clients that connect from now on"+map[bool]string{true: "", false: ", once a new server has started"}[c.server != 0])
+	return nil
+}
+
+// environment builds a client's environment from the flags.
+func (c *config) environment(cl *mps.Client) (mps.ClientEnvironment, error) {
+	env := mps.ClientEnvironment{PipeDirectory: cl.PipeDirectory(), DaemonPipeDirectory: cl.PipeDirectory(), ActiveThreadPercentage: c.percent}
+	if c.limits != "" {
+		limits, err := mps.ParsePinnedMemLimits(c.limits)
+		if err != nil {
+			return env, fmt.Errorf("-limits: %w", err)
+		}
+		env.PinnedMemLimits = limits
+	}
+	devices, err := cl.Devices(c.ctx, 0)
+	if err != nil && !errors.Is(err, mps.ErrRejected) { // some daemons cannot tell before their first server
+		return env, err
+	}
+	for _, s := range devices {
+		if s.Server == 0 {
+			for _, d := range s.Devices {
+				env.GPUs = append(env.GPUs, mps.GPU{Ordinal: d.Ordinal, UUID: d.UUID})
+			}
+		}
+	}
+	return env, nil
+}
+
+func (c *config) runClient() error {
+	if len(c.args) == 0 {
+		return fmt.Errorf("%w: run needs a command: run -- CMD", errUsage)
+	}
+	cl, err := c.client()
+	if err != nil {
+		return err
+	}
+	env, err := c.environment(cl)
+	if err != nil {
+		return err
+	}
+	if !c.real {
+		vars, err := env.Build()
+		if err != nil {
+			return err
+		}
+		for _, v := range vars {
+			fmt.Fprintln(c.stdout, v)
+		}
+		fmt.Fprintf(c.stdout, "%q would run with these\n", c.args)
+		return nil
+	}
+	cmd := exec.CommandContext(c.ctx, c.args[0], c.args[1:]...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	if cmd.Env, err = env.Environ(os.Environ()); err != nil {
+		return err
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, c.stdout, c.stderr
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	verified := make(chan struct{})
+	go func() {
+		defer close(verified)
+		m, err := cl.Verify(ctx, cmd.Process.Pid, mps.VerifyOptions{Wait: c.wait})
+		switch {
+		case err != nil && ctx.Err() != nil:
+			fmt.Fprintf(c.stderr, "mps: process %d ended before it became a client\n", cmd.Process.Pid)
+		case err != nil:
+			fmt.Fprintf(c.stderr, "mps: verify: %v\n", err)
+		case m.Client == sharing.Yes:
+			fmt.Fprintf(c.stderr, "mps: process %d is a client of server %d\n", m.PID, m.Server)
+		default:
+			fmt.Fprintf(c.stderr, "mps: process %d is no client: %s\n", m.PID, m.Reason)
+		}
+	}()
+	err = <-done
+	cancel()
+	<-verified
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Exited() {
+		return exitError(exit.ExitCode())
+	}
+	return err
+}
+
+// membershipReport is one row of verify.
+type membershipReport struct {
+	Simulated bool           `json:"simulated,omitempty"`
+	PID       int            `json:"pid"`
+	Client    sharing.Answer `json:"client"`
+	Server    int            `json:"server,omitempty"`
+	Percent   *float64       `json:"active_thread_percent,omitempty"`
+	Limits    []string       `json:"pinned_mem_limits,omitempty"`
+	Reason    string         `json:"reason"`
+	Warnings  []string       `json:"warnings,omitempty"`
+}
+
+func (c *config) report(m mps.Membership) membershipReport {
+	r := membershipReport{Simulated: !c.real, PID: m.PID, Client: m.Client, Server: m.Server, Reason: m.Reason, Warnings: m.Warnings}
+	pct := m.EffectivePercentage
+	if !pct.Known {
+		pct = m.ServerPercentage
+	}
+	if v, ok := pct.Get(); ok {
+		r.Percent = &v
+	}
+	for _, l := range m.ServerLimits {
+		r.Limits = append(r.Limits, l.Device+"="+l.Limit.String())
+	}
+	return r
+}
+
+func (c *config) verify() error {
+	cl, err := c.client()
+	if err != nil {
+		return err
+	}
+	pids, err := c.pids(cl)
+	if err != nil {
+		return err
+	}
+	rows, missing := []membershipReport{}, 0
+	for _, pid := range pids {
+		m, err := cl.Verify(c.ctx, pid, mps.VerifyOptions{})
+		if err != nil {
+			return err
+		}
+		if m.Client != sharing.Yes {
+			missing++
+		}
+		rows = append(rows, c.report(m))
+	}
+	err = c.print(rows, func(w io.Writer) {
+		tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+		fmt.Fprintln(tw, "PID\tclient\tserver\tthreads\tmemory\tbecause")
+		for _, r := range rows {
+			threads := "-"
+			if r.Percent != nil {
+				threads = fmt.Sprintf("%g%%", *r.Percent)
+			}
+			fmt.Fprintf(tw, "%d\t%v\t%d\t%s\t%v\t%s\n", r.PID, r.Client, r.Server, threads, r.Limits, r.Reason)
+		}
+		if err := tw.Flush(); err != nil {
+			fmt.Fprintf(c.stderr, "mps: %v\n", err)
+		}
+	})
+	if err == nil && missing > 0 {
+		return fmt.Errorf("%w: %d of %d", mps.ErrNotClient, missing, len(pids))
+	}
+	return err
+}
+
+func (c *config) pids(cl *mps.Client) (pids []int, err error) {
+	for _, a := range c.args {
+		pid, err := strconv.Atoi(a)
+		if err != nil || pid <= 0 {
+			return nil, fmt.Errorf("%w: %q is no process ID", errUsage, a)
+		}
+		pids = append(pids, pid)
+	}
+	if len(c.args) > 0 {
+		return pids, nil
+	}
+	s, err := cl.Snapshot(c.ctx)
+	for _, srv := range s.Servers {
+		pids = append(pids, srv.Clients...)
+	}
+	return pids, err
+}
+
+func (c *config) plan() error {
+	if c.clients < 1 || c.clients > 1000 {
+		return fmt.Errorf("%w: -clients: %d is not between 1 and 1000", errUsage, c.clients)
+	}
+	gpu, err := sharing.LookupGPU("H200")
+	if err != nil {
+		return err
+	}
+	limit, _ := sharing.MPSClientLimit(gpu, sharing.Driver{Major: 580, Minor: 159, Patch: 4})
+	req := mps.ShareRequest{Rule: mps.SMRule{Total: 132}, Memory: c.memory, MaxClients: limit}
+	for i := range c.clients {
+		req.Clients = append(req.Clients, mps.Sharer{Name: fmt.Sprintf("client%d", i+1)})
+	}
+	p, err := mps.PlanShares(req)
+	if err != nil {
+		return err
+	}
+	return c.print(p, func(w io.Writer) {
+		for _, s := range p.Shares {
+			fmt.Fprintf(w, "%s: %g%% -> %d SMs (%v)", s.Name, s.Percentage, s.SMs.SMs, s.SMs.Basis)
+			if s.Memory > 0 {
+				fmt.Fprintf(w, ", %v", s.Memory)
+			}
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintf(w, "%d of %d SMs shared, %d idle\n", p.SharedSMs, p.TotalSMs, p.IdleSMs)
+		for _, n := range p.Notes {
+			fmt.Fprintln(w, "note:", n)
+		}
+	})
+}

@@ -1,0 +1,222 @@
+// Command mps drives CUDA MPS: start a control daemon, limit its clients, run
+// commands as clients, prove that they are clients, and stop. Without -real it
+// plays all of it on a fake daemon and needs no GPU.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/cotenant/cotenant/mps"
+	"github.com/cotenant/cotenant/mps/mpstest"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+const usage = `usage: mps [flags] [command]
+
+commands (demo if none is given):
+  demo      the whole scenario on a fake daemon
+  status    daemon, servers, clients and limits
+  start     start a control daemon in the background
+  limit     set and read back limits: -percent, -memory, -device, -server
+  run -- CMD ...   run a command as an MPS client, and say whether it is one
+  verify [PID ...] prove membership; without PIDs of every client
+  plan      divide an H200's SMs among -clients
+  stop      end the daemon; clients have -grace to leave
+  scenario  start, limit, verify, terminate, kill -9, recover, stop; see -a, -b, -stray
+
+It never changes compute mode, clocks, persistence, MIG or compute policy.
+
+flags:
+`
+
+// errUsage marks bad input, exit status 2.
+var errUsage = errors.New("bad input")
+
+// config is what the flags say.
+type config struct {
+	real, json      bool
+	pipe, log       string
+	control         string
+	timeout, grace  time.Duration
+	wait            time.Duration
+	percent         float64
+	memory          sharing.Bytes
+	device          string
+	server, clients int
+	limits          string
+	a, b, stray     string
+	askA, askB      string
+	args            []string
+	ctx             context.Context
+	stdin           io.Reader
+	stdout, stderr  io.Writer
+	runner          mps.Runner // talks to a real daemon; nil = its program
+}
+
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	c := &config{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr}
+	return c.run(args)
+}
+
+func (c *config) run(args []string) int {
+	// A command that runs writes to stderr too. Files take that as it is.
+	if _, ok := c.stderr.(*os.File); !ok {
+		c.stderr = &lockedWriter{w: c.stderr}
+	}
+	command, err := c.parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err == nil {
+		err = c.dispatch(command)
+	}
+	var exit exitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return int(exit)
+	case errors.Is(err, errUsage), errors.Is(err, mps.ErrInvalid):
+		fmt.Fprintf(c.stderr, "mps: %s\n", strings.TrimPrefix(err.Error(), "mps: "))
+		return 2
+	}
+	fmt.Fprintf(c.stderr, "mps: %s\n", strings.TrimPrefix(err.Error(), "mps: "))
+	return 1
+}
+
+// exitError carries the exit status of the command that run ran.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+func (c *config) parse(args []string) (command string, err error) {
+	fs := flag.NewFlagSet("mps", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.BoolVar(&c.real, "real", false, "use this machine's nvidia-cuda-mps-control instead of the fake")
+	fs.BoolVar(&c.json, "json", false, "print JSON")
+	fs.StringVar(&c.pipe, "pipe", "", "pipe directory (default "+mps.DefaultPipe+"; scenario: a new one)")
+	fs.StringVar(&c.log, "log", "", "log directory (default "+mps.DefaultLog+"; scenario: a new one)")
+	fs.StringVar(&c.control, "control", "", "path of the control program (default: on PATH)")
+	fs.DurationVar(&c.timeout, "timeout", 10*time.Second, "for each command to the daemon")
+	fs.DurationVar(&c.grace, "grace", 5*time.Second, "stop: time for clients to leave")
+	fs.DurationVar(&c.wait, "wait", 3*time.Minute, "run, scenario: time for a command to become a client and answer")
+	fs.Float64Var(&c.percent, "percent", 0, "active thread percentage")
+	fs.TextVar(&c.memory, "memory", sharing.Bytes(0), "pinned memory limit of each client, for example 8GiB")
+	fs.StringVar(&c.device, "device", "0", "device of -memory: ordinal or UUID")
+	fs.IntVar(&c.server, "server", 0, "limit: process ID of a server (default: servers to come)")
+	fs.IntVar(&c.clients, "clients", 3, "plan: how many clients")
+	fs.StringVar(&c.limits, "limits", "", "run: the client's own memory limits, for example 0=2G")
+	fs.StringVar(&c.a, "a", "", "scenario: command of client a, split at spaces")
+	fs.StringVar(&c.b, "b", "", "scenario: command of client b")
+	fs.StringVar(&c.stray, "stray", "", "scenario: command of the client with a wrong pipe directory")
+	fs.StringVar(&c.askA, "ask-a", "", "scenario: base URL of client a's OpenAI-compatible API")
+	fs.StringVar(&c.askB, "ask-b", "", "scenario: base URL of client b's API")
+	err = fs.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(c.stdout, usage)
+		fs.SetOutput(c.stdout)
+		fs.PrintDefaults()
+		return "", err
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: %w (see -h)", errUsage, err)
+	}
+	// Flags may also follow the command.
+	rest := fs.Args()
+	if len(rest) == 0 {
+		return "demo", nil
+	}
+	command = rest[0]
+	if err := fs.Parse(rest[1:]); err != nil {
+		return "", fmt.Errorf("%w: %w (see -h)", errUsage, err)
+	}
+	c.args = fs.Args()
+	if len(c.args) > 0 && command != "run" && command != "verify" {
+		return "", fmt.Errorf("%w: %s takes no argument %q (see -h)", errUsage, command, c.args[0])
+	}
+	return command, nil
+}
+
+func (c *config) dispatch(command string) error {
+	commands := map[string]func() error{
+		"demo": c.demo, "status": c.status, "start": c.start, "limit": c.limit, "run": c.runClient,
+		"verify": c.verify, "plan": c.plan, "stop": c.stop, "scenario": c.scenario,
+	}
+	f, ok := commands[command]
+	if !ok {
+		return fmt.Errorf("%w: unknown command %q (see -h)", errUsage, command)
+	}
+	if command == "demo" && c.real {
+		return fmt.Errorf("%w: demo is never real; use scenario", errUsage)
+	}
+	if !c.real && !c.json && command != "plan" {
+		fmt.Fprintln(c.stdout, "simulated: a fake daemon, no GPU; -real uses this machine's")
+	}
+	return f()
+}
+
+// client returns a client of the real daemon, or of a fake with two clients.
+func (c *config) client() (*mps.Client, error) {
+	o := mps.Options{PipeDirectory: c.pipe, Timeout: c.timeout, Runner: c.runner}
+	if c.real {
+		if o.Runner == nil {
+			o.Runner = c.program()
+		}
+		return mps.NewClient(o)
+	}
+	fake := mpstest.New(mpstest.Options{PipeDirectory: c.pipe})
+	o.Runner, o.GPUs = fake, fake.GPUs()
+	cl, err := mps.NewClient(o)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"./chat", "./embed"} {
+		if _, err := fake.Connect(mpstest.Process{Env: []string{mps.EnvPipeDirectory + "=" + cl.PipeDirectory()}, Command: name}); err != nil {
+			return nil, err
+		}
+	}
+	return cl, nil
+}
+
+func (c *config) program() *mps.Program { return &mps.Program{Path: c.control} }
+
+// print writes v as JSON, or calls table for people.
+func (c *config) print(v any, table func(io.Writer)) error {
+	if !c.json {
+		table(c.stdout)
+		return nil
+	}
+	enc := json.NewEncoder(c.stdout)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}

@@ -1,0 +1,31 @@
+package enum
+
+import (
+	"errors"
+	"testing"
+)
+
+var errUnknown = errors.New("unknown")
+
+func TestEnum(t *testing.T) {
+	names := []string{"alpha", "beta"}
+	for i, name := range names {
+		b, err := Text(errUnknown, "letter", names, i)
+		if err != nil || string(b) != name || String(names, i) != name {
+			t.Errorf("%d: %s, %v", i, b, err)
+		}
+		if v, err := Parse(errUnknown, "letter", names, b); err != nil || v != i {
+			t.Errorf("%s: %d, %v", b, v, err)
+		}
+	}
+	for _, tc := range []struct{ in, want string }{
+		{"betta", `unknown: letter "betta"; did you mean "beta"?`}, {"x", `unknown: letter "x"; known: alpha, beta`},
+	} {
+		if _, err := Parse(errUnknown, "letter", names, []byte(tc.in)); !errors.Is(err, errUnknown) || err.Error() != tc.want {
+			t.Errorf("%v", err)
+		}
+	}
+	if _, err := Text(errUnknown, "letter", names, 2); !errors.Is(err, errUnknown) || String(names, -1) != "invalid(-1)" {
+		t.Error(err)
+	}
+}

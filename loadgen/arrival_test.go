@@ -1,0 +1,203 @@
+package loadgen
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func take(s Schedule, n int, seed uint64) []time.Duration {
+	var out []time.Duration
+	for at := range s.Arrivals(rand.New(rand.NewPCG(seed, 0))) {
+		if len(out) == n {
+			break
+		}
+		out = append(out, at)
+	}
+	return out
+}
+
+func TestArrivalsExactly(t *testing.T) {
+	sec := time.Second
+	for _, tc := range []struct {
+		s    Schedule
+		want []time.Duration
+	}{
+		{Constant{PerS: 4}, []time.Duration{0, sec / 4, sec / 2, 3 * sec / 4, sec}},
+		{Constant{PerS: 3}, []time.Duration{0, 333333333, 666666667, sec, 1333333333}},
+		{Profile{Segments: []Segment{{2, 2, sec}, {0, 0, sec}, {1, 1, 2 * sec}}}, []time.Duration{0, sec / 2, 2 * sec, 3 * sec}},
+		// A ramp from 0 to 4/s over 2 s has 4 arrivals, the k-th at sqrt(k) s.
+		{Profile{Segments: []Segment{{0, 4, 2 * sec}}}, []time.Duration{0, sec, 1414213562, 1732050808}},
+		{Timestamps{Offsets: []time.Duration{0, sec, sec, 3 * sec, 9 * sec}}, []time.Duration{0, sec, sec, 3 * sec, 9 * sec}},
+		{Timestamps{Offsets: []time.Duration{0, sec, sec, 3 * sec, 9 * sec}, From: sec, To: 9 * sec, Speed: 2}, []time.Duration{0, 0, sec}},
+	} {
+		if diff := cmp.Diff(tc.want, take(tc.s, 5, 1)); diff != "" {
+			t.Errorf("%v: -want +got:\n%s", tc.s, diff)
+		}
+	}
+}
+
+func TestConstantNeverDrifts(t *testing.T) {
+	var last time.Duration
+	n := 0
+	for last = range (Constant{PerS: 997}).Arrivals(nil) {
+		if n == 997*3600 {
+			break
+		}
+		n++
+	}
+	if last != time.Hour {
+		t.Errorf("the arrival after an hour comes at %v", last)
+	}
+}
+
+func TestArrivalProcesses(t *testing.T) {
+	const n, rate = 200_000, 50.0
+	for _, tc := range []struct {
+		s  Schedule
+		cv float64
+	}{
+		{Poisson{PerS: rate}, 1}, {Gamma{PerS: rate, Burstiness: 1}, 1}, {Gamma{PerS: rate, Burstiness: 0.25}, 2},
+		{Gamma{PerS: rate, Burstiness: 4}, 0.5}, {Profile{Segments: []Segment{{rate, rate, 24 * time.Hour}}, Burstiness: 1}, 1},
+	} {
+		at := take(tc.s, n, 7)
+		if diff := cmp.Diff(at[:100], take(tc.s, 100, 7)); diff != "" {
+			t.Errorf("%v: same seed, other schedule: %s", tc.s, diff)
+		}
+		if cmp.Equal(at[:100], take(tc.s, 100, 8)) {
+			t.Errorf("%v: another seed gives the same schedule", tc.s)
+		}
+		var sum, sq float64
+		for i := 1; i < n; i++ {
+			g := (at[i] - at[i-1]).Seconds()
+			sum, sq = sum+g, sq+g*g
+		}
+		mean := sum / (n - 1)
+		cv := math.Sqrt(sq/(n-1)-mean*mean) / mean
+		if math.Abs(mean*rate-1) > 0.02 || math.Abs(cv/tc.cv-1) > 0.03 {
+			t.Errorf("%v: mean gap %v s, CV %v, want %v, %v", tc.s, mean, cv, 1/rate, tc.cv)
+		}
+	}
+}
+
+func TestBadPlans(t *testing.T) {
+	ok := func() Plan {
+		return Plan{Tenants: []Tenant{{
+			Name: "a", Endpoints: []Endpoint{{URL: "http://h:1"}}, Prompts: Texts("x"), Requests: 1, Load: Load{Concurrency: 1},
+		}}}
+	}
+	valid := ok()
+	if err := valid.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	p := ok()
+	p.Tenants = append(p.Tenants, Tenant{Name: "a", Load: Load{Schedule: Profile{}, Concurrency: 2}, MaxTokens: -1, API: 9,
+		Endpoints: []Endpoint{{URL: "host:80"}, {URL: "http://u:pw@h"}, {URL: "http://"}}, SLO: SLO{TTFT: -1}})
+	p.Tenants = append(p.Tenants, Tenant{Name: "c", Prompts: Texts("x"), Load: Load{Concurrency: 3}, Endpoints: []Endpoint{{URL: "https://h"}}})
+	p.Window = Window{From: 2, To: 1}
+	p.StallFactor = 0.5
+	p.Duration = -1
+	err := p.Validate()
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{
+		"duration: -1ns is negative", "window: ends at 1ns", "stall_factor", "tenants[1].name: \"a\" is tenants[0]'s name too", "tenants[1].prompts: missing",
+		"tenants[1].api: 9", "tenants[1].max_tokens: -1", "tenants[1].slo.ttft", "tenants[1].load: a schedule", "tenants[1].endpoints[0].url",
+		"tenants[1].endpoints[1].url: credentials", "tenants[1].endpoints[2].url: no host", "tenants[2].load: would never end",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("does not say %q:\n%v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "pw") {
+		t.Error("tells the password")
+	}
+	for _, s := range []Schedule{
+		Constant{}, Poisson{PerS: math.NaN()}, Gamma{PerS: 1}, Profile{}, Profile{Segments: []Segment{{-1, math.Inf(1), 0}}},
+		Timestamps{}, Timestamps{Offsets: []time.Duration{2, 1}}, Timestamps{Offsets: []time.Duration{1}, From: 5}, Timestamps{Offsets: []time.Duration{1}, Speed: -1},
+	} {
+		p := ok()
+		p.Tenants[0].Load = Load{Schedule: s}
+		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "tenants[0].load.schedule") {
+			t.Errorf("%#v: %v", s, err)
+		}
+	}
+}
+
+func TestRouting(t *testing.T) {
+	mk := func(weights ...int) *router {
+		r := &router{}
+		for i, w := range weights {
+			r.endpoints = append(r.endpoints, &endpoint{label: string(rune('a' + i)), weight: w})
+		}
+		return r
+	}
+	r := mk(3, 1)
+	got := ""
+	for range 8 {
+		got += r.pick(&Prompt{Session: "s"}).label
+	}
+	if got != "aabaaaba" {
+		t.Errorf("weighted turns %s", got)
+	}
+	r, smaller := mk(1, 1, 1), mk(1, 1)
+	r.routing, smaller.routing = StickySession, StickySession
+	count := map[string]int{}
+	for i := range 3000 {
+		p := &Prompt{Session: strings.Repeat("x", i%7) + string(rune('A'+i%26)) + string(rune('0'+i/26%64))}
+		e := r.pick(p).label
+		if e != r.pick(p).label {
+			t.Fatal("not sticky")
+		}
+		if e != "c" && smaller.pick(p).label != e {
+			t.Fatal("removing an endpoint moved another's session")
+		}
+		count[e]++
+	}
+	for e, n := range count {
+		if n < 800 || n > 1200 {
+			t.Errorf("endpoint %s has %d of 3000", e, n)
+		}
+	}
+	if len(count) != 3 {
+		t.Errorf("%v", count)
+	}
+}
+
+func TestAPIPath(t *testing.T) {
+	for _, tc := range []struct {
+		in   string
+		api  API
+		want string
+	}{
+		{"", Chat, "/v1/chat/completions"}, {"/", Completions, "/v1/completions"}, {"/v1", Chat, "/v1/chat/completions"},
+		{"/openai/v1/", Completions, "/openai/v1/completions"}, {"/v1/chat/completions", Chat, "/v1/chat/completions"},
+		{"/proxy", Chat, "/proxy/v1/chat/completions"},
+	} {
+		if got := apiPath(tc.in, tc.api); got != tc.want {
+			t.Errorf("%q: %q, want %q", tc.in, got, tc.want)
+		}
+	}
+}
+
+// BenchmarkArrivals makes 1000 arrivals an operation.
+func BenchmarkArrivals(b *testing.B) {
+	for _, s := range []Schedule{Constant{PerS: 1000}, Poisson{PerS: 1000}, Gamma{PerS: 1000, Burstiness: 0.5}} {
+		b.Run(s.String(), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				n := 0
+				for range s.Arrivals(rand.New(rand.NewPCG(1, 1))) {
+					if n++; n == 1000 {
+						break
+					}
+				}
+			}
+		})
+	}
+}

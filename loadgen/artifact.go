@@ -1,0 +1,49 @@
+package loadgen
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// The files of a run's directory. Only ArtifactConfig and ArtifactSummary are
+// always there.
+const (
+	ArtifactConfig     = "config.json"    // the resolved plan, seeds, versions, host
+	ArtifactSummary    = "summary.json"   // a Summary
+	ArtifactRequests   = "requests.jsonl" // a Record a line, in the order in which requests ended
+	ArtifactHistograms = "hist.jsonl"     // a histogram a line: tenant, metric, HDR V2 base64
+	ArtifactTimeline   = "timeline.csv"   // a TimelineRow a line
+	ArtifactTelemetry  = "telemetry.csv"  // written by the caller: package telemetry's CSV
+	ArtifactServerLog  = "server.log"     // written by the caller
+	partialSuffix      = ".partial"       // of requests.jsonl while the run lasts
+)
+
+// NewRunID returns an id such as "20260102T150405Z-mps-50-0a1b2c": the time in
+// UTC, the scenario with everything but letters, digits, dots and dashes turned
+// into dashes, and six random hex digits.
+func NewRunID(now time.Time, scenario string, rng *rand.Rand) string {
+	clean := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '-':
+			return r
+		}
+		return '-'
+	}, scenario)
+	if clean == "" {
+		clean = "run"
+	}
+	var b [3]byte
+	v := rng.Uint32()
+	b[0], b[1], b[2] = byte(v), byte(v>>8), byte(v>>16)
+	return fmt.Sprintf("%s-%s-%s", now.UTC().Format("20060102T150405Z"), clean, hex.EncodeToString(b[:]))
+}
+
+// TenantHistograms are one tenant's distributions.
+type TenantHistograms struct {
+	Tenant   string
+	Probe    bool
+	ByMetric map[Metric]*Histogram
+}

@@ -1,0 +1,88 @@
+package loadgen
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// ErrPrompt says that a prompt cannot be sent as it is.
+var ErrPrompt = errors.New("loadgen: unusable prompt")
+
+// requestBody is the JSON object that asks for p.
+func requestBody(t *Tenant, p *Prompt) ([]byte, error) {
+	if (p.Text == "") == (len(p.Messages) == 0) {
+		return nil, fmt.Errorf("%w: exactly one of text and messages must be set", ErrPrompt)
+	}
+	fields := make(map[string]any, len(t.Body)+len(p.Body))
+	maps.Copy(fields, t.Body)
+	maps.Copy(fields, p.Body)
+	b := make([]byte, 0, 256+len(p.Text)+len(p.Text)/8)
+	var err error
+	add := func(name string, v any) {
+		if _, overridden := fields[name]; overridden || err != nil {
+			return
+		}
+		b, err = appendField(b, name, v)
+	}
+	addRaw := func(name, value string) {
+		if _, overridden := fields[name]; !overridden && err == nil {
+			b = append(appendKey(b, name), value...)
+		}
+	}
+	b = append(b, '{')
+	if t.Model != "" {
+		add("model", t.Model)
+	}
+	switch {
+	case t.API == Chat && p.Messages != nil:
+		add("messages", p.Messages)
+	case t.API == Chat:
+		add("messages", []Message{{Role: "user", Content: p.Text}})
+	case p.Messages != nil:
+		return nil, fmt.Errorf("%w: messages under the completions API; give its text", ErrPrompt)
+	default:
+		add("prompt", p.Text)
+	}
+	if n := cmp.Or(p.MaxTokens, t.MaxTokens); n > 0 {
+		addRaw("max_tokens", strconv.Itoa(n))
+	}
+	if !t.NonStreaming {
+		addRaw("stream", "true")
+		switch t.Usage {
+		case UsageFinal:
+			addRaw("stream_options", `{"include_usage":true}`)
+		case UsageContinuous:
+			addRaw("stream_options", `{"include_usage":true,"continuous_usage_stats":true}`)
+		case UsageNone:
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if err == nil {
+			b, err = appendField(b, name, fields[name])
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrPrompt, err)
+	}
+	return append(b, '}'), nil
+}
+
+func appendField(b []byte, name string, v any) ([]byte, error) {
+	value, err := json.Marshal(v)
+	if err != nil {
+		return b, fmt.Errorf("field %q: %w", name, err)
+	}
+	return append(appendKey(b, name), value...), nil
+}
+
+func appendKey(b []byte, name string) []byte {
+	if b[len(b)-1] != '{' {
+		b = append(b, ',')
+	}
+	return append(appendString(b, name), ':')
+}

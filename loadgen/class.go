@@ -1,0 +1,62 @@
+package loadgen
+
+// Class says how a request ended. The zero value, Unfinished, is never written
+// to an artifact.
+type Class uint8
+
+// The classes.
+const (
+	Unfinished     Class = iota
+	OK                   // HTTP 200, terminator seen, no error event, at least one token
+	HTTP4xx              // a 4xx status other than 429
+	HTTP429              // status 429
+	HTTP5xx              // a 5xx status
+	Connect              // name resolution, dial or TLS handshake failed
+	TimeoutConnect       // no connection within Timeouts.Connect
+	TimeoutTTFT          // no first token within Timeouts.FirstToken
+	TimeoutIdle          // no next event within Timeouts.Idle
+	TimeoutTotal         // not finished within Timeouts.Total
+	Truncated            // the connection or the stream ended without a terminator
+	ErrorEvent           // the server reported an error inside the stream
+	Malformed            // the answer is not what the API specifies
+	Cancelled            // the caller or the end of the run cut the request off
+	Dropped              // the client did not send it: Load.MaxInFlight was reached
+)
+
+var classNames = []string{"unfinished", "ok", "http_4xx", "http_429", "http_5xx", "connect", "timeout_connect",
+	"timeout_ttft", "timeout_idle", "timeout_total", "truncated", "error_event", "malformed", "cancelled", "dropped"}
+
+// String returns the class's name in the artifacts, e.g. "timeout_ttft".
+func (c Class) String() string { return enumString(classNames, int(c)) }
+
+// MarshalText returns the class's name.
+func (c Class) MarshalText() ([]byte, error) { return enumText("class", classNames, int(c)) }
+
+// UnmarshalText reads a class's name.
+func (c *Class) UnmarshalText(b []byte) error {
+	i, err := enumParse("class", classNames, b)
+	if err == nil {
+		*c = Class(i)
+	}
+	return err
+}
+
+// Classes lists every class but Unfinished, in the order of their values.
+func Classes() []Class {
+	cs := make([]Class, 0, len(classNames)-1)
+	for c := OK; int(c) < len(classNames); c++ {
+		cs = append(cs, c)
+	}
+	return cs
+}
+
+// retriable says whether another attempt may fare better. A request that has
+// shown its first token is never retried.
+func (c Class) retriable() bool {
+	switch c {
+	case HTTP429, HTTP5xx, Connect, TimeoutConnect:
+		return true
+	default:
+		return false
+	}
+}

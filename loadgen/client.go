@@ -1,0 +1,298 @@
+package loadgen
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// client makes the requests of one tenant. It is safe for concurrent use.
+type client struct {
+	tenant   *Tenant
+	clock    *clock
+	timeouts Timeouts // resolved
+	router   router
+	streams  sync.Pool // of *stream
+	scrub    *scrubber
+}
+
+func newClient(runCtx context.Context, t *Tenant, clk *clock, stamps bool, scrub *scrubber) (*client, error) {
+	c := &client{
+		tenant: t, clock: clk, timeouts: t.Timeouts.withDefaults(), scrub: scrub,
+		streams: sync.Pool{New: func() any { return &stream{buf: make([]byte, 8<<10)} }},
+	}
+	c.router.routing = t.Routing
+	for i := range t.Endpoints {
+		e, err := newEndpoint(runCtx, &t.Endpoints[i], t.API, !t.NonStreaming, stamps, c.timeouts.Connect)
+		if err != nil {
+			return nil, err
+		}
+		c.router.endpoints = append(c.router.endpoints, e)
+	}
+	return c, nil
+}
+
+func (c *client) close() { c.router.close() }
+
+// do makes the request that body describes, with its retries, and fills in rec
+// and s. It returns when the request has ended, one way or the other.
+func (c *client) do(ctx context.Context, p *Prompt, body []byte, rec *Record, s *stream) {
+	rec.PromptTokens = p.PromptTokens
+	backoff := c.tenant.Retry.Backoff
+	if backoff == 0 {
+		backoff = 100 * time.Millisecond
+	}
+	for {
+		a := attempt{client: c, rec: rec, stream: s, endpoint: c.router.pick(p)}
+		a.run(ctx, body)
+		if !rec.Class.retriable() || rec.Retries >= c.tenant.Retry.Max || ctx.Err() != nil {
+			return
+		}
+		wait := max(backoff<<min(rec.Retries, 20), a.retryAfter)
+		if sleep(ctx, wait) != nil {
+			return // the failure stands
+		}
+		rec.Retries++
+	}
+}
+
+// attempt is one exchange with an endpoint.
+type attempt struct {
+	client     *client
+	endpoint   *endpoint
+	rec        *Record
+	stream     *stream
+	watch      *watchdog
+	retryAfter time.Duration
+}
+
+// wire is what the transport's goroutines report. One of them may do so after
+// the attempt is over, so it is not reused.
+type wire struct {
+	stamper   stamper
+	reused    bool
+	connected atomic.Int64
+	written   atomic.Int64
+}
+
+func (a *attempt) run(parent context.Context, body []byte) {
+	c, rec := a.client, a.rec
+	start := c.clock.now()
+	if rec.SentNS == 0 {
+		rec.SentNS = start
+	}
+	if rec.IntendedNS == 0 { // a closed loop intends what it does
+		rec.IntendedNS = rec.SentNS
+	}
+	rec.Endpoint, rec.Status, rec.Error = a.endpoint.label, 0, ""
+	rec.ConnectedNS, rec.WrittenNS, rec.FirstByteNS, rec.EndNS = 0, 0, 0, 0
+	a.stream.begin(c.clock, nil, start)
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	w := &watchdog{clock: c.clock, limits: c.timeouts, start: start, streamed: !c.tenant.NonStreaming, cancel: cancel}
+	w.begin()
+	defer w.stop()
+	a.watch = w
+
+	var wi wire
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(info httptrace.GotConnInfo) {
+			wi.stamper, wi.reused = stamperOf(info.Conn), info.Reused
+			now := c.clock.now()
+			wi.connected.Store(now)
+			w.connected.Store(now)
+		},
+		WroteRequest: func(info httptrace.WroteRequestInfo) {
+			if info.Err == nil {
+				wi.written.Store(c.clock.now())
+			}
+		},
+	})
+	req := (&http.Request{
+		Method: http.MethodPost, URL: a.endpoint.url, Host: a.endpoint.url.Host, Header: a.endpoint.header,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+		// Lets the transport move to a new connection when the server has closed the
+		// idle one: nothing was sent then.
+		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
+	}).WithContext(ctx)
+	if host := req.Header.Get("Host"); host != "" {
+		req.Host = host
+	}
+	resp, err := a.endpoint.transport.RoundTrip(req)
+	rec.ConnectedNS = wi.connected.Load()
+	if err != nil {
+		rec.WrittenNS = wi.written.Load()
+		a.fail(ctx, a.transportClass(err), err)
+		return
+	}
+	rec.Reused = wi.reused
+	a.stream.begin(c.clock, wi.stamper, rec.SentNS)
+	rec.FirstByteNS, _ = a.stream.stamps.read()
+	a.answer(ctx, resp)
+	// The request is known to be written once it is answered, but the transport may
+	// say so a moment later; without its word the time stays unknown.
+	rec.WrittenNS = wi.written.Load()
+	a.stream.conclude(rec, c.tenant)
+}
+
+// answer reads the response to its end.
+func (a *attempt) answer(ctx context.Context, resp *http.Response) {
+	defer resp.Body.Close()
+	rec := a.rec
+	rec.Status = resp.StatusCode
+	if resp.StatusCode != http.StatusOK {
+		a.refused(ctx, resp)
+		return
+	}
+	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	media = strings.ToLower(strings.TrimSpace(media))
+	if media == "text/html" {
+		a.fail(ctx, Malformed, fmt.Errorf("%w: HTML: %s", errMalformed, peek(resp.Body)))
+		return
+	}
+	if a.client.tenant.NonStreaming || media == "application/json" {
+		a.whole(ctx, resp.Body)
+		return
+	}
+	rec.Streamed = true
+	err := a.stream.readEvents(resp.Body, a.watch, rec)
+	switch {
+	case errors.Is(err, errServer):
+		a.fail(ctx, ErrorEvent, err)
+	case errors.Is(err, errMalformed), errors.Is(err, errEventTooLong):
+		a.fail(ctx, Malformed, err)
+	case a.stream.done || rec.FinishReason != "":
+		a.succeed(ctx)
+	case err == nil:
+		a.fail(ctx, Truncated, errors.New("the stream ended without [DONE] or a finish reason"))
+	default:
+		a.fail(ctx, readClass(err), err)
+	}
+}
+
+// succeed ends a request whose terminator was seen.
+func (a *attempt) succeed(ctx context.Context) {
+	if a.rec.Events == 0 {
+		a.fail(ctx, Malformed, fmt.Errorf("%w: it ended without a token", errMalformed))
+		return
+	}
+	if a.rec.EndNS == 0 {
+		a.rec.EndNS = a.client.clock.now()
+	}
+	a.rec.Class = OK
+}
+
+// whole reads an answer in one piece.
+func (a *attempt) whole(ctx context.Context, body io.Reader) {
+	data, err := io.ReadAll(io.LimitReader(body, maxEventBytes+1))
+	end, lag := a.stream.stamps.read()
+	switch {
+	case err != nil:
+		a.fail(ctx, readClass(err), err)
+		return
+	case len(data) > maxEventBytes:
+		a.fail(ctx, Malformed, errEventTooLong)
+		return
+	}
+	d, err := decodeDelta(data)
+	switch {
+	case err != nil:
+		a.fail(ctx, Malformed, err)
+		return
+	case d.failure != "":
+		a.fail(ctx, ErrorEvent, fmt.Errorf("%w: %s", errServer, d.failure))
+		return
+	case !a.client.tenant.NonStreaming:
+		a.fail(ctx, Malformed, fmt.Errorf("%w: one piece where a stream was asked for", errMalformed))
+		return
+	case !d.content() && (!d.hasUsage || d.usage.Completion == 0):
+		a.fail(ctx, Malformed, fmt.Errorf("%w: it holds no token", errMalformed))
+		return
+	}
+	a.stream.wholeAnswer(&d, a.rec, end, lag)
+	a.rec.EndNS, a.rec.Class = end, OK
+}
+
+// refused classifies an answer whose status is not 200.
+func (a *attempt) refused(ctx context.Context, resp *http.Response) {
+	text := peek(resp.Body)
+	class := Malformed
+	switch code := resp.StatusCode; {
+	case code == http.StatusTooManyRequests:
+		class = HTTP429
+	case code >= 400 && code < 500:
+		class = HTTP4xx
+	case code >= 500:
+		class = HTTP5xx
+	case code >= 300 && code < 400:
+		text = "redirects are not followed; use the final URL: " + safeURL(resp.Header.Get("Location"))
+	}
+	if ra := resp.Header.Get("Retry-After"); ra != "" {
+		a.retryAfter = retryAfter(ra, time.Now())
+		text = "Retry-After " + clip([]byte(ra)) + "; " + text
+	}
+	a.fail(ctx, class, fmt.Errorf("HTTP %d: %s", resp.StatusCode, text))
+}
+
+// retryAfter reads the header's seconds or date; at most a minute.
+func retryAfter(header string, now time.Time) time.Duration {
+	var d time.Duration
+	if s, err := strconv.Atoi(strings.TrimSpace(header)); err == nil {
+		d = time.Duration(min(s, 60)) * time.Second
+	} else if t, err := http.ParseTime(header); err == nil {
+		d = t.Sub(now)
+	}
+	return min(max(d, 0), time.Minute)
+}
+
+// peek reads the beginning of an answer for an error message.
+func peek(r io.Reader) string {
+	b, err := io.ReadAll(io.LimitReader(r, 2048))
+	if err != nil && len(b) == 0 {
+		return "no body"
+	}
+	return clip(b)
+}
+
+// fail ends the request. A watchdog's or the caller's cancellation explains an
+// error better than its consequence does.
+func (a *attempt) fail(ctx context.Context, class Class, err error) {
+	var timeout *timeoutError
+	if cause := context.Cause(ctx); errors.As(cause, &timeout) {
+		class, err = timeout.class, timeout
+	} else if cause != nil {
+		class, err = Cancelled, cause
+	}
+	a.rec.Class, a.rec.Error = class, a.client.scrub.clean(err.Error())
+	a.rec.EndNS = a.client.clock.now()
+}
+
+// transportClass classifies an error before the answer's headers.
+func (a *attempt) transportClass(err error) Class {
+	if a.rec.ConnectedNS == 0 {
+		return Connect
+	}
+	return readClass(err)
+}
+
+// readClass classifies an error of an answer's bytes: what breaks HTTP's own
+// syntax is malformed, everything else is a cut.
+func readClass(err error) Class {
+	// net/http has no exported errors for these.
+	for _, text := range []string{"malformed", "invalid byte in chunk", "chunk length"} {
+		if strings.Contains(err.Error(), text) {
+			return Malformed
+		}
+	}
+	return Truncated
+}

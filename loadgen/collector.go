@@ -1,0 +1,324 @@
+package loadgen
+
+import (
+	"cmp"
+	"math"
+	"sync"
+	"time"
+)
+
+// collector gathers a tenant's figures. Its methods are not safe for concurrent
+// use; lockedCollector is.
+type collector struct {
+	from, to int64 // the window in Unix ns; to is MaxInt64 for the end of the run
+	slo      SLO
+
+	counts       map[Class]int64
+	retries      int64
+	met          int64
+	promptTokens int64
+	tokensFailed int64
+	firstStart   int64 // earliest intended start and latest end of the requests that
+	lastEnd      int64 // have a part in the window; 0 without any
+	metrics      [metricCount]*Histogram
+	sources      [len(tokenSources)]sourceFigures
+	reads        int64
+	merged       int64
+	clamped      int64
+	kernelReads  int64 // reads with the kernel's time, and with the client's own
+	userReads    int64
+	timeline     timeline
+}
+
+// tokenSources are the sources for which figures are kept side by side, best
+// first: only at the end is it known which of them every request had.
+var tokenSources = [...]TokenSource{TokensUsage, TokensTokenizer, TokensEvents}
+
+// sourceFigures are the figures that depend on how tokens are counted.
+type sourceFigures struct {
+	missing int64 // ok requests that lack this source
+	present int64
+	tokens  float64 // within the window
+	bases   map[string]int64
+	tpot    *Histogram
+	itl     *Histogram
+}
+
+func newCollector(from, to, start int64, slo SLO) *collector {
+	c := &collector{
+		from: from, to: to, slo: slo, counts: map[Class]int64{}, timeline: timeline{start: start},
+	}
+	for i := range c.metrics {
+		if Metric(i) == ChunkGap || Metric(i) == ReadLag {
+			c.metrics[i] = NewHistogram()
+		} else {
+			c.metrics[i] = newExactHistogram()
+		}
+	}
+	for i := range c.sources {
+		c.sources[i] = sourceFigures{bases: map[string]int64{}, tpot: newExactHistogram(), itl: NewHistogram()}
+	}
+	return c
+}
+
+// lags are what the runner knows of a request's sending; a negative value means
+// not known.
+type lags struct{ pacing, send time.Duration }
+
+// ended takes a request that is over. s may be nil when there was no exchange.
+func (c *collector) ended(r *Record, s *stream, l lags, tenant *Tenant) {
+	c.onTimeline(r, s)
+	var events []event
+	if s != nil {
+		events = s.events
+	}
+	if r.Class == OK {
+		c.tokensOf(r, s, tenant, c.inside(r.IntendedNS))
+	} else {
+		c.tokensFailed += int64(c.failedTokens(r, events))
+	}
+	if r.EndNS >= c.from {
+		c.lastEnd = max(c.lastEnd, min(r.EndNS, c.to))
+	}
+	if !c.inside(r.IntendedNS) {
+		return
+	}
+	if c.firstStart == 0 || r.IntendedNS < c.firstStart {
+		c.firstStart = r.IntendedNS
+	}
+	c.counts[r.Class]++
+	c.retries += int64(r.Retries)
+	if l.pacing >= 0 {
+		c.metrics[PacingLag].Record(l.pacing)
+	}
+	if l.send >= 0 {
+		c.metrics[SendLag].Record(l.send)
+	}
+	if d, ok := r.ScheduleDelay(); ok {
+		c.metrics[ScheduleDelay].Record(d)
+	}
+	if s != nil {
+		c.reads += int64(s.reads)
+		c.merged += int64(s.merged)
+		c.clamped += int64(s.stamps.clamped)
+		c.kernelReads += int64(s.stamps.readsKernel)
+		c.userReads += int64(s.stamps.readsUser)
+		for _, lag := range s.lags {
+			c.metrics[ReadLag].Record(time.Duration(lag))
+		}
+	}
+	if r.Class != OK {
+		return
+	}
+	c.latencies(r, events)
+}
+
+func (c *collector) inside(ns int64) bool { return ns >= c.from && ns < c.to }
+
+// latencies records an ok request of the window.
+func (c *collector) latencies(r *Record, events []event) {
+	if r.Meets(c.slo) {
+		c.met++
+	}
+	c.promptTokens += int64(r.PromptTokens)
+	for _, v := range []struct {
+		m        Metric
+		from, to int64
+	}{
+		{TTFT, r.IntendedNS, r.FirstTokenNS}, {TTFTService, r.SentNS, r.FirstTokenNS}, {TTFV, r.IntendedNS, r.FirstVisibleNS},
+		{E2E, r.IntendedNS, r.LastTokenNS}, {E2EService, r.SentNS, r.LastTokenNS}, {E2EClose, r.IntendedNS, r.EndNS},
+		{Connected, r.SentNS, r.ConnectedNS}, {Written, r.SentNS, r.WrittenNS}, {FirstByte, r.SentNS, r.FirstByteNS},
+	} {
+		// A retried request's phases are of its last attempt, whose start is unknown here.
+		if v.m >= Connected && r.Retries > 0 {
+			continue
+		}
+		if d, ok := between(v.from, v.to); ok {
+			c.metrics[v.m].Record(d)
+		}
+	}
+	gaps := c.metrics[ChunkGap]
+	for i := 1; i < len(events); i++ {
+		gaps.Record(time.Duration(events[i].at - events[i-1].at))
+	}
+}
+
+// tokensOf keeps, for each source of token counts that the request has, what
+// depends on it. latencies says whether the request belongs to the window.
+func (c *collector) tokensOf(r *Record, s *stream, tenant *Tenant, latencies bool) {
+	for i, source := range tokenSources {
+		f := &c.sources[i]
+		n, basis := 0, "even"
+		switch {
+		case source == TokensEvents && r.Streamed:
+			n, basis = r.Events, "event"
+		case source == r.TokenSource:
+			n = r.OutputTokens
+			if source == TokensUsage && s.continuous() {
+				basis = "usage"
+			}
+		case source == TokensTokenizer && tenant.Tokenizer != nil:
+			n = tenant.Tokenizer(s.text.String())
+		}
+		if n <= 0 {
+			f.missing++
+			continue
+		}
+		f.present++
+		f.add(r, s.events, n, basis, c, latencies)
+	}
+}
+
+// add spreads n tokens over the events.
+func (f *sourceFigures) add(r *Record, events []event, n int, basis string, c *collector, latencies bool) {
+	if !r.Streamed {
+		if c.inside(r.LastTokenNS) {
+			f.tokens += float64(n)
+		}
+		return
+	}
+	if !latencies && r.EndNS < c.from {
+		return
+	}
+	first := 1
+	if basis == "usage" {
+		first = r.FirstTokens
+	}
+	if latencies {
+		f.bases[basis]++
+		if r.LastTokenNS > r.FirstTokenNS && n > first {
+			f.tpot.Record(time.Duration((r.LastTokenNS - r.FirstTokenNS) / int64(n-first)))
+		}
+	}
+	m := len(events)
+	upTo := func(k int) int { // tokens up to and with event k
+		switch {
+		case k < 0:
+			return 0
+		case basis == "usage" && k < m-1:
+			return int(events[k].tokens)
+		case basis == "usage":
+			return n // a final report may know of more
+		}
+		return int(int64(k+1) * int64(n) / int64(m))
+	}
+	for from, to := 0, 0; from < m; from = to {
+		at := events[from].at
+		for to = from; to < m && events[to].at == at; {
+			to++
+		}
+		tokens := upTo(to-1) - upTo(from-1)
+		if c.inside(at) {
+			f.tokens += float64(tokens)
+		}
+		if !latencies || from == 0 || tokens <= 0 {
+			continue
+		}
+		share := float64(tokens)
+		if basis == "even" {
+			share = float64(n) * float64(to-from) / float64(m)
+		}
+		f.itl.RecordN(time.Duration(math.Round(float64(at-events[from-1].at)/share)), int64(tokens))
+	}
+}
+
+// failedTokens counts what a failed request had delivered inside the window.
+func (c *collector) failedTokens(r *Record, events []event) int {
+	n, before := 0, int32(0)
+	for _, e := range events {
+		tokens := int32(1)
+		if r.TokenSource == TokensUsage {
+			tokens, before = e.tokens-before, e.tokens
+		}
+		if c.inside(e.at) {
+			n += int(tokens)
+		}
+	}
+	return n
+}
+
+func (c *collector) onTimeline(r *Record, s *stream) {
+	c.timeline.at(r.IntendedNS).offered++
+	if r.SentNS != 0 {
+		c.timeline.at(r.SentNS).sent++
+	}
+	end := c.timeline.at(cmp.Or(r.EndNS, r.IntendedNS))
+	if r.SentNS != 0 {
+		end.ended++
+	}
+	if r.Class == OK {
+		end.done++
+	} else {
+		end.failed++
+	}
+	if s == nil {
+		return
+	}
+	if d, ok := r.TTFT(); ok {
+		c.timeline.at(r.FirstTokenNS).ttft.add(d, 1)
+	}
+	if m := int64(len(s.events)); m > 0 && r.Streamed {
+		n := int64(max(r.OutputTokens, 1))
+		for k := range s.events {
+			sec := c.timeline.at(s.events[k].at)
+			tokens := (int64(k)+1)*n/m - int64(k)*n/m
+			sec.tokens += tokens
+			if k > 0 {
+				gap := time.Duration(s.events[k].at - s.events[k-1].at)
+				sec.itl.add(time.Duration(int64(gap)*m/n), tokens)
+			}
+		}
+	} else if r.LastTokenNS != 0 {
+		c.timeline.at(r.LastTokenNS).tokens += int64(r.OutputTokens)
+	}
+}
+
+// merge adds what other has gathered; the windows must be the same.
+func (c *collector) merge(other *collector) {
+	for class, n := range other.counts {
+		c.counts[class] += n
+	}
+	c.retries += other.retries
+	c.met += other.met
+	c.promptTokens += other.promptTokens
+	c.tokensFailed += other.tokensFailed
+	if c.firstStart == 0 || other.firstStart != 0 && other.firstStart < c.firstStart {
+		c.firstStart = other.firstStart
+	}
+	c.lastEnd = max(c.lastEnd, other.lastEnd)
+	c.kernelReads += other.kernelReads
+	c.userReads += other.userReads
+	c.reads += other.reads
+	c.merged += other.merged
+	c.clamped += other.clamped
+	for i := range c.metrics {
+		c.metrics[i].Merge(other.metrics[i])
+	}
+	for i := range c.sources {
+		f, o := &c.sources[i], &other.sources[i]
+		f.missing += o.missing
+		f.present += o.present
+		f.tokens += o.tokens
+		for basis, n := range o.bases {
+			f.bases[basis] += n
+		}
+		f.tpot.Merge(o.tpot)
+		f.itl.Merge(o.itl)
+	}
+}
+
+// source is the best source that every ok request has.
+func (c *collector) source() (TokenSource, *sourceFigures) {
+	for i, s := range tokenSources {
+		if f := &c.sources[i]; f.missing == 0 && f.present > 0 {
+			return s, f
+		}
+	}
+	return TokensUnknown, nil
+}
+
+// lockedCollector is a collector for concurrent use.
+type lockedCollector struct {
+	mu sync.Mutex
+	*collector
+}

@@ -1,0 +1,151 @@
+package loadgen
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"time"
+)
+
+// Config is the content of config.json: the plan as it was resolved, and where
+// it ran. Credentials are redacted. Durations are in seconds.
+type Config struct {
+	SchemaVersion int            `json:"schema_version"`
+	RunID         string         `json:"run_id"`
+	Scenario      string         `json:"scenario,omitempty"`
+	Basis         string         `json:"basis"` // measured or simulated
+	Seed          uint64         `json:"seed"`
+	DurationS     float64        `json:"duration_s,omitempty"`
+	DrainS        float64        `json:"drain_s,omitempty"`
+	WindowFromS   float64        `json:"window_from_s,omitempty"`
+	WindowToS     float64        `json:"window_to_s,omitempty"`
+	StallFactor   float64        `json:"stall_factor"`
+	Tenants       []TenantConfig `json:"tenants"`
+	Worker        *WorkerConfig  `json:"worker,omitempty"`
+	Clock         ClockConfig    `json:"clock"`
+	Host          HostConfig     `json:"host"`
+	Meta          map[string]any `json:"meta,omitempty"`
+}
+
+// TenantConfig is a tenant in config.json.
+type TenantConfig struct {
+	Name         string           `json:"name"`
+	Model        string           `json:"model,omitempty"`
+	API          API              `json:"api"`
+	Streaming    bool             `json:"streaming"`
+	Usage        UsageMode        `json:"usage"`
+	Endpoints    []EndpointConfig `json:"endpoints"`
+	Routing      Routing          `json:"routing"`
+	Load         string           `json:"load"`
+	Requests     int              `json:"requests,omitempty"`
+	Warmup       int              `json:"warmup,omitempty"`
+	MaxTokens    int              `json:"max_tokens,omitempty"`
+	SLO          SLOFigures       `json:"slo"`
+	TimeoutsS    TimeoutsConfig   `json:"timeouts_s"`
+	RetryMax     int              `json:"retry_max,omitempty"`
+	Body         map[string]any   `json:"body,omitempty"`
+	HasTokenizer bool             `json:"has_tokenizer,omitempty"`
+	Probe        bool             `json:"probe,omitempty"`
+}
+
+// EndpointConfig is an endpoint in config.json.
+type EndpointConfig struct {
+	URL    string            `json:"url"`
+	APIKey Secret            `json:"api_key,omitempty"` // "[redacted]" when there is one
+	Header map[string]string `json:"header,omitempty"`
+	Weight int               `json:"weight"`
+}
+
+// TimeoutsConfig are the resolved time-outs in seconds; 0 means none.
+type TimeoutsConfig struct {
+	Connect    float64 `json:"connect"`
+	FirstToken float64 `json:"first_token"`
+	Idle       float64 `json:"idle"`
+	Total      float64 `json:"total"`
+}
+
+// WorkerConfig says which part of the plan's load this process offered.
+type WorkerConfig struct {
+	Index int `json:"index"`
+	Count int `json:"count"`
+}
+
+// ClockConfig is the base from which every time of the artifacts is counted.
+type ClockConfig struct {
+	BaseUnixNS int64  `json:"base_unix_ns"`
+	Note       string `json:"note"`
+}
+
+// HostConfig says where the client ran.
+type HostConfig struct {
+	Hostname   string `json:"hostname,omitempty"`
+	OS         string `json:"os"`
+	Arch       string `json:"arch"`
+	CPUs       int    `json:"cpus"`
+	GOMAXPROCS int    `json:"gomaxprocs"`
+	GoVersion  string `json:"go_version"`
+	Version    string `json:"cotenant_version,omitempty"`
+}
+
+func newConfig(p *Plan, o *Options, clk *clock) *Config {
+	w := p.window()
+	c := &Config{
+		SchemaVersion: SchemaVersion, RunID: o.RunID, Scenario: p.Scenario, Basis: "measured", Seed: p.Seed,
+		DurationS: p.Duration.Seconds(), DrainS: p.Drain.Seconds(), WindowFromS: w.From.Seconds(), WindowToS: w.To.Seconds(),
+		StallFactor: p.StallFactor, Meta: o.Meta,
+		Clock: ClockConfig{clk.baseUnix, "times are this plus the monotonic time since; a step of the wall clock moves none"},
+		Host:  host(),
+	}
+	if p.Simulated {
+		c.Basis = "simulated"
+	}
+	if c.StallFactor == 0 {
+		c.StallFactor = DefaultStallFactor
+	}
+	if o.Worker.Count > 0 {
+		c.Worker = &WorkerConfig{o.Worker.Index, o.Worker.Count}
+	}
+	for i := range p.Tenants {
+		t := &p.Tenants[i]
+		to := t.Timeouts.withDefaults()
+		tc := TenantConfig{
+			Name: t.Name, Model: t.Model, API: t.API, Streaming: !t.NonStreaming, Usage: t.Usage, Routing: t.Routing,
+			Load: t.Load.describe(), Requests: t.Requests, Warmup: t.Warmup, MaxTokens: t.MaxTokens,
+			SLO:       SLOFigures{millis(t.SLO.TTFT), millis(t.SLO.TPOT), millis(t.SLO.E2E), millis(t.SLO.Stall)},
+			TimeoutsS: TimeoutsConfig{to.Connect.Seconds(), to.FirstToken.Seconds(), to.Idle.Seconds(), to.Total.Seconds()},
+			RetryMax:  t.Retry.Max, Body: t.Body, HasTokenizer: t.Tokenizer != nil, Probe: t.Probe,
+		}
+		for j := range t.Endpoints {
+			e := &t.Endpoints[j]
+			tc.Endpoints = append(tc.Endpoints, EndpointConfig{safeURL(e.URL), e.APIKey, safeHeader(e.Header), max(e.Weight, 1)})
+		}
+		c.Tenants = append(c.Tenants, tc)
+	}
+	return c
+}
+
+func host() HostConfig {
+	h := HostConfig{
+		OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0), GoVersion: runtime.Version(),
+	}
+	if name, err := os.Hostname(); err == nil {
+		h.Hostname = name
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return h
+	}
+	const module = "github.com/cotenant/cotenant"
+	if info.Main.Path == module {
+		h.Version = info.Main.Version
+	}
+	for _, d := range info.Deps {
+		if d.Path == module {
+			h.Version = d.Version
+		}
+	}
+	return h
+}
+
+// UnixTime is the time of a Unix-nanosecond field of the artifacts.
+func UnixTime(ns int64) time.Time { return time.Unix(0, ns) }

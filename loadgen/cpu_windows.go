@@ -1,0 +1,20 @@
+package loadgen
+
+import (
+	"time"
+
+	"golang.org/x/sys/windows"
+)
+
+// processCPU is the CPU time, user and kernel, that the process has used.
+func processCPU() (time.Duration, bool) {
+	var creation, exit, kernel, user windows.Filetime
+	if err := windows.GetProcessTimes(windows.CurrentProcess(), &creation, &exit, &kernel, &user); err != nil {
+		return 0, false
+	}
+	// A duration, not a date: units of 100 ns.
+	span := func(f windows.Filetime) time.Duration {
+		return time.Duration(int64(f.HighDateTime)<<32|int64(f.LowDateTime)) * 100
+	}
+	return span(kernel) + span(user), true
+}

@@ -1,0 +1,240 @@
+package loadgen
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// errMalformed says that an answer is not what the API specifies.
+var errMalformed = errors.New("loadgen: malformed answer")
+
+// usage is the server's token count. Completion is cumulative in a stream.
+type usage struct {
+	Prompt     int `json:"prompt_tokens"`
+	Completion int `json:"completion_tokens"`
+}
+
+// delta is what one event, or a whole answer, says. It is comparable.
+type delta struct {
+	text      string // visible content
+	reasoning string
+	tool      bool // a tool-call delta
+	finish    string
+	hasUsage  bool
+	usage     usage
+	failure   string // the server's error message
+}
+
+// content says whether the event counts as a content event.
+func (d *delta) content() bool { return d.text != "" || d.reasoning != "" || d.tool }
+
+// visible says whether the event shows something that is not reasoning.
+func (d *delta) visible() bool { return d.text != "" || d.tool }
+
+type wireMessage struct {
+	Content          string            `json:"content"`
+	ReasoningContent string            `json:"reasoning_content"`
+	Reasoning        string            `json:"reasoning"`
+	ToolCalls        []json.RawMessage `json:"tool_calls"`
+	FunctionCall     json.RawMessage   `json:"function_call"`
+}
+
+type wireChunk struct {
+	Object  string `json:"object"`
+	Choices []struct {
+		Delta        wireMessage `json:"delta"`
+		Message      wireMessage `json:"message"` // not streaming
+		Text         string      `json:"text"`    // completions API
+		FinishReason string      `json:"finish_reason"`
+	} `json:"choices"`
+	Usage *usage          `json:"usage"`
+	Error json.RawMessage `json:"error"`
+}
+
+// decodeDelta reads an event's data, or the body of an answer in one piece, with
+// encoding/json. Text and reasoning of several choices are joined.
+func decodeDelta(data []byte) (delta, error) {
+	var w wireChunk
+	if err := json.Unmarshal(data, &w); err != nil {
+		return delta{}, fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	var d delta
+	if present(w.Error) || w.Object == "error" {
+		msg := data
+		if present(w.Error) {
+			msg = w.Error
+		}
+		d.failure = clip(msg)
+		return d, nil
+	}
+	for i := range w.Choices {
+		c := &w.Choices[i]
+		d.text += c.Text
+		for _, m := range []*wireMessage{&c.Delta, &c.Message} {
+			d.text += m.Content
+			if m.ReasoningContent != "" {
+				d.reasoning += m.ReasoningContent
+			} else {
+				d.reasoning += m.Reasoning
+			}
+			d.tool = d.tool || len(m.ToolCalls) > 0 || present(m.FunctionCall)
+		}
+		if c.FinishReason != "" {
+			d.finish = c.FinishReason
+		}
+	}
+	if w.Usage != nil {
+		d.hasUsage, d.usage = true, *w.Usage
+		if d.usage.Prompt < 0 || d.usage.Completion < 0 {
+			return delta{}, fmt.Errorf("%w: negative token count in usage", errMalformed)
+		}
+	}
+	return d, nil
+}
+
+func present(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+// clip makes server text fit for an error message.
+func clip(b []byte) string {
+	s := strings.ToValidUTF8(string(b[:min(len(b), 300)]), "�")
+	s = strings.Join(strings.Fields(s), " ")
+	if len(b) > 300 {
+		s += "…"
+	}
+	return s
+}
+
+// template recognises the events that differ from an earlier, fully decoded one
+// in one string only: most of a stream. Whatever it does not recognise is for
+// decodeDelta, so it is a matter of speed alone.
+type template struct {
+	prefix, suffix []byte
+	reasoning      bool // the string is reasoning, not visible content
+	ready          bool
+	misses         int
+}
+
+// After so many misses no further template is learned: the events differ in more
+// than their text (continuous usage, log probabilities).
+const maxTemplateMisses = 8
+
+func (t *template) reset() {
+	*t = template{prefix: t.prefix[:0], suffix: t.suffix[:0]}
+}
+
+// match returns the still-escaped text of an event that fits.
+func (t *template) match(data []byte) (raw []byte, ok bool) {
+	n := len(t.prefix) + len(t.suffix)
+	if !t.ready || len(data) <= n || !bytes.HasSuffix(data, t.suffix) || !bytes.HasPrefix(data, t.prefix) {
+		return nil, false
+	}
+	raw = data[len(t.prefix) : len(data)-len(t.suffix)]
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case c == '"' || c < 0x20:
+			return nil, false
+		case c == '\\':
+			// The two-character escapes; \u is left to encoding/json.
+			if i++; i == len(raw) || strings.IndexByte(`"\/bfnrt`, raw[i]) < 0 {
+				return nil, false
+			}
+		}
+	}
+	return raw, true
+}
+
+// sentinel stands for the text when a template is tried out.
+const sentinel = "\\u0001template\\u0002"
+
+const sentinelDecoded = "\x01template\x02"
+
+// learn makes a template of an event and its decoded form if the event carries
+// one text and nothing else.
+func (t *template) learn(data []byte, d *delta) {
+	if t.misses++; t.misses > maxTemplateMisses {
+		t.ready = false
+		return
+	}
+	if (d.text == "") == (d.reasoning == "") || d.tool || d.finish != "" || d.hasUsage || d.failure != "" {
+		return
+	}
+	names := []string{`"content"`, `"text"`}
+	if d.reasoning != "" {
+		names = []string{`"reasoning_content"`, `"reasoning"`}
+	}
+	want := *d
+	if d.reasoning != "" {
+		want.reasoning = sentinelDecoded
+	} else {
+		want.text = sentinelDecoded
+	}
+	for _, name := range names {
+		for from := 0; ; {
+			i := bytes.Index(data[from:], []byte(name))
+			if i < 0 {
+				break
+			}
+			from += i + len(name)
+			start, end, ok := stringAfterColon(data, from)
+			if !ok {
+				continue
+			}
+			// Decoding the event with another text in this place shows whether the place
+			// is the one that the text came from, and the only one.
+			trial := append(append(append([]byte{}, data[:start]...), sentinel...), data[end:]...)
+			if got, err := decodeDelta(trial); err != nil || got != want {
+				continue
+			}
+			t.prefix = append(t.prefix[:0], data[:start]...)
+			t.suffix = append(t.suffix[:0], data[end:]...)
+			t.reasoning, t.ready = d.reasoning != "", true
+			return
+		}
+	}
+}
+
+// stringAfterColon finds the inside of the JSON string that follows a colon at i.
+func stringAfterColon(data []byte, i int) (start, end int, ok bool) {
+	skip := func() {
+		for i < len(data) && (data[i] == ' ' || data[i] == '\t') {
+			i++
+		}
+	}
+	skip()
+	if i == len(data) || data[i] != ':' {
+		return 0, 0, false
+	}
+	i++
+	skip()
+	if i == len(data) || data[i] != '"' {
+		return 0, 0, false
+	}
+	i++
+	for start = i; i < len(data); i++ {
+		switch data[i] {
+		case '\\':
+			i++
+		case '"':
+			return start, i, true
+		}
+	}
+	return 0, 0, false
+}
+
+// unescape turns the raw text of a match into the text. The match has shown it
+// to be valid.
+func unescape(raw []byte) string {
+	if bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
+		return string(raw)
+	}
+	var s string
+	quoted := append(append([]byte{'"'}, raw...), '"')
+	if err := json.Unmarshal(quoted, &s); err != nil {
+		return string(raw)
+	}
+	return s
+}

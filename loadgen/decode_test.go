@@ -1,0 +1,172 @@
+package loadgen
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestDecodeDelta(t *testing.T) {
+	for _, tc := range []struct {
+		in   string
+		want delta
+		bad  bool
+	}{
+		{in: `{"choices":[{"delta":{"content":"a"}}]}`, want: delta{text: "a"}},
+		{in: `{"choices":[{"delta":{"role":"assistant","content":""}}]}`, want: delta{}},
+		{in: `{"choices":[{"delta":{"role":"assistant","content":null},"finish_reason":null}]}`, want: delta{}},
+		{in: `{"choices":[{"text":"a","finish_reason":"length"}]}`, want: delta{text: "a", finish: "length"}},
+		{in: `{"choices":[{"delta":{"reasoning_content":"r"}}]}`, want: delta{reasoning: "r"}},
+		{in: `{"choices":[{"delta":{"reasoning":"r","content":null}}]}`, want: delta{reasoning: "r"}},
+		{in: `{"choices":[{"delta":{"reasoning":"r","reasoning_content":"r"}}]}`, want: delta{reasoning: "r"}},
+		{in: `{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{"}}]}}]}`, want: delta{tool: true}},
+		{in: `{"choices":[{"delta":{"tool_calls":[]}}]}`, want: delta{}},
+		{in: `{"choices":[{"message":{"content":"whole"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":5}}`,
+			want: delta{text: "whole", finish: "stop", hasUsage: true, usage: usage{3, 5}}},
+		{in: `{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":5}}`, want: delta{hasUsage: true, usage: usage{3, 5}}},
+		{in: `{"choices":[{"delta":{"content":"a"}}],"usage":null,"error":null}`, want: delta{text: "a"}},
+		{in: `{"error":{"message":"boom"}}`, want: delta{failure: `{"message":"boom"}`}},
+		{in: `{"error":"boom"}`, want: delta{failure: `"boom"`}},
+		{in: `{"object":"error","message":"boom"}`, want: delta{failure: `{"object":"error","message":"boom"}`}},
+		{in: `{"choices":[{"delta":{"content":"a"}}]`, bad: true},
+		{in: `{"choices":[{"delta":{"content":7}}]}`, bad: true},
+		{in: `{"choices":[],"usage":{"completion_tokens":-1}}`, bad: true},
+		{in: `pong`, bad: true},
+	} {
+		got, err := decodeDelta([]byte(tc.in))
+		if (err != nil) != tc.bad {
+			t.Errorf("%s: %v", tc.in, err)
+		}
+		if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(delta{}, usage{})); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", tc.in, diff)
+		}
+	}
+}
+
+const chatChunk = `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":%},"logprobs":null,"finish_reason":null}]}`
+
+func chunkWith(text string) string { return strings.Replace(chatChunk, "%", text, 1) }
+
+func TestTemplate(t *testing.T) {
+	var tm template
+	first := []byte(chunkWith(`" hello"`))
+	d, err := decodeDelta(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tm.learn(first, &d)
+	if !tm.ready {
+		t.Fatal("not learned")
+	}
+	for _, tc := range []struct {
+		in, text string
+		ok       bool
+	}{
+		{chunkWith(`" world"`), " world", true},
+		{chunkWith(`"a\nb\"c\\"`), "a\nb\"c\\", true},
+		{chunkWith(`"\u00e9"`), "", false},
+		{chunkWith(`""`), "", false},
+		{chunkWith(`"a","tool_calls":[{}],"x":"b"`), "", false},
+		{chunkWith("\"a\nb\""), "", false},
+		{chunkWith(`"\x"`), "", false},
+		{chunkWith(`null`), "", false},
+		{`[DONE]`, "", false},
+	} {
+		raw, ok := tm.match([]byte(tc.in))
+		if ok != tc.ok || ok && unescape(raw) != tc.text {
+			t.Errorf("%s: %q, %v", tc.in, raw, ok)
+		}
+	}
+}
+
+// FuzzTemplate holds what the template says of an event against encoding/json.
+func FuzzTemplate(f *testing.F) {
+	f.Add([]byte(chunkWith(`"a"`)), []byte(chunkWith(`"b"`)))
+	f.Add([]byte(`{"choices":[{"text":"a"}]}`), []byte(`{"choices":[{"text":"b\n"}]}`))
+	f.Add([]byte(`{"content":"a","choices":[{"delta":{"content":"a"}}]}`), []byte(`{"content":"b","choices":[{"delta":{"content":"a"}}]}`))
+	f.Add([]byte(`{"choices":[{"delta":{"content":"a","content":"b"}}]}`), []byte(`{"choices":[{"delta":{"content":"c","content":"b"}}]}`))
+	f.Add([]byte(`{"choices":[{"delta":{"reasoning":"a"}}]}`), []byte(`{"choices":[{"delta":{"reasoning":"\\"}}]}`))
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		d, err := decodeDelta(first)
+		if err != nil {
+			return
+		}
+		var tm template
+		tm.learn(first, &d)
+		raw, ok := tm.match(second)
+		if !ok {
+			return
+		}
+		want, err := decodeDelta(second)
+		if err != nil {
+			t.Fatalf("matched what does not decode: %q by %q: %v", second, first, err)
+		}
+		got := delta{text: unescape(raw)}
+		if tm.reasoning {
+			got = delta{reasoning: got.text}
+		}
+		if got != want {
+			t.Errorf("template says %+v, encoding/json %+v of %q after %q", got, want, second, first)
+		}
+	})
+}
+
+func FuzzDecodeDelta(f *testing.F) {
+	f.Add([]byte(chunkWith(`"a"`)))
+	f.Add([]byte(`{"error":{"message":"x"}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		d, err := decodeDelta(data)
+		if err != nil && d != (delta{}) {
+			t.Errorf("value and error: %+v, %v", d, err)
+		}
+		if err == nil && !json.Valid(data) {
+			t.Error("accepted what is not JSON")
+		}
+	})
+}
+
+func FuzzRecordJSON(f *testing.F) {
+	f.Add("t", "e <&> \x00é\xff", int64(5), 3)
+	f.Fuzz(func(t *testing.T, name, text string, ns int64, n int) {
+		r := Record{
+			Tenant: name, ID: ns, Session: text, Endpoint: name, Class: OK, Status: n, Error: text, Retries: n, Reused: n > 0,
+			IntendedNS: ns, SentNS: ns, ConnectedNS: ns, EndNS: ns, OutputTokens: n, TokenSource: TokensUsage, MaxGapNS: ns,
+			FinishReason: name, Streamed: ns > 0, StampSource: text,
+		}
+		want, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), string(appendRecord(nil, &r))); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func BenchmarkTemplate(b *testing.B) {
+	data := []byte(chunkWith(`" hello"`))
+	d, err := decodeDelta(data)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("template", func(b *testing.B) {
+		var tm template
+		tm.learn(data, &d)
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, ok := tm.match(data); !ok {
+				b.Fatal("no match")
+			}
+		}
+	})
+	b.Run("encoding-json", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := decodeDelta(data); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,47 @@
+// Package loadgen puts load on OpenAI-compatible LLM endpoints, several
+// tenants at once, and measures what each of them gets.
+//
+// A [Plan] names the tenants; [Run] drives them and returns a [Result] whose
+// [Summary] has figures per tenant and in total, and a [ClientHealth] verdict
+// on the client itself. With Options.Dir set, the run leaves a directory of
+// artifacts (see [ArtifactConfig] and its neighbours).
+//
+// # What is measured
+//
+// Every metric has one definition, which [Definitions] returns and which is
+// written into every summary. An open-loop request is timed from its scheduled
+// start, so a server (or a client) that falls behind cannot look better than it
+// is; the service figures, from the actual send, stand beside. Only events that
+// carry content, reasoning or a tool-call delta count as tokens; a role, a usage
+// report, a finish reason and a comment never do. A request is ok only with
+// HTTP 200, a terminator ([DONE] or a finish reason), no error event and at
+// least one token.
+//
+// Without continuous usage from the server, itl spreads the request's tokens
+// evenly over its events, while tpot counts the first event as one token. The
+// two therefore differ a little when events carry several tokens: deliberate,
+// for comparability with other tools, which do the same.
+//
+// # Inputs and comparisons
+//
+// Prompts come from [ReadPrompts], [ReadShareGPT] with [Conversations],
+// [NewSynthetic], or a published [Trace], which gives the arrivals too. No
+// tokenizer is needed: [Calibrate] fits made-up prompts to the server's counts.
+// [CompareRuns] compares groups of repeated runs and refuses claims that so few
+// runs, or so few requests, cannot support. [ReadResults] puts the result files of
+// other tools beside this package's, each figure under its tool's name and with
+// its tool's definition.
+//
+// # Clocks
+//
+// On Linux the time of an event is the kernel's receive time of the segment
+// that brought it (SO_TIMESTAMPNS read by recvmsg under the transport, TLS
+// included), so that the client's own queueing is not counted as the server's
+// latency; that queueing is reported as the read lag. Elsewhere, and for
+// connections that are not TCP, the time is taken after the read, and the
+// summary says so. All times in the artifacts are Unix nanoseconds derived from
+// one base of wall and monotonic clock.
+//
+// HTTP/1.1 is spoken, never HTTP/2: a stamp belongs to one stream only when a
+// connection carries one stream.
+package loadgen

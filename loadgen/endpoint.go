@@ -1,0 +1,160 @@
+package loadgen
+
+import (
+	"context"
+	"crypto/tls"
+	"hash/fnv"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// endpoint is a resolved Endpoint with its own connections.
+type endpoint struct {
+	url       *url.URL
+	label     string // for artifacts
+	header    http.Header
+	transport *http.Transport
+	weight    int
+	credit    int // of the weighted turn
+}
+
+// newEndpoint resolves e. Dials end with runCtx, so that none outlives the run.
+func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming, stamps bool, connect time.Duration) (*endpoint, error) {
+	u, err := url.Parse(e.URL)
+	if err != nil {
+		return nil, err
+	}
+	u.Path = apiPath(u.Path, api)
+	h := http.Header{}
+	h.Set("Content-Type", "application/json")
+	h.Set("User-Agent", "cotenant-loadgen/1")
+	if streaming {
+		h.Set("Accept", "text/event-stream")
+	} else {
+		h.Set("Accept", "application/json")
+	}
+	if e.APIKey != "" {
+		h.Set("Authorization", "Bearer "+string(e.APIKey))
+	}
+	for name, values := range e.Header {
+		h[http.CanonicalHeaderKey(name)] = values
+	}
+	dial := e.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: connect}).DialContext
+	}
+	var tlsConfig *tls.Config
+	if e.TLS != nil {
+		tlsConfig = e.TLS.Clone()
+		tlsConfig.NextProtos = nil
+	}
+	return &endpoint{
+		url: u, label: safeURL(u.String()), header: h, weight: max(e.Weight, 1),
+		transport: &http.Transport{
+			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				ctx, cancel := context.WithCancel(ctx)
+				defer cancel()
+				defer context.AfterFunc(runCtx, cancel)()
+				c, err := dial(ctx, network, addr)
+				if err == nil && stamps {
+					c = withStamps(c)
+				}
+				return c, err
+			},
+			TLSClientConfig:     tlsConfig,
+			TLSHandshakeTimeout: connect,
+			// A compressed stream's events cannot be told apart on arrival, and a
+			// non-nil empty map keeps to HTTP/1.1.
+			DisableCompression:  true,
+			TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{},
+			MaxIdleConnsPerHost: 1 << 20,
+			IdleConnTimeout:     5 * time.Minute,
+		},
+	}, nil
+}
+
+// apiPath completes the path of an endpoint's URL.
+func apiPath(path string, api API) string {
+	suffix := "/chat/completions"
+	if api == Completions {
+		suffix = "/completions"
+	}
+	path = strings.TrimRight(path, "/")
+	switch base := path[strings.LastIndexByte(path, '/')+1:]; {
+	case strings.HasSuffix(path, suffix):
+		return path
+	case len(base) >= 2 && base[0] == 'v' && strings.Trim(base[1:], "0123456789") == "":
+		return path + suffix
+	}
+	return path + "/v1" + suffix
+}
+
+// router chooses endpoints. It is safe for concurrent use.
+type router struct {
+	mu        sync.Mutex
+	routing   Routing
+	endpoints []*endpoint
+}
+
+func (r *router) pick(p *Prompt) *endpoint {
+	if len(r.endpoints) == 1 {
+		return r.endpoints[0]
+	}
+	key := ""
+	switch r.routing {
+	case StickySession:
+		key = p.Session
+	case StickyPrefix:
+		key = p.Prefix
+	case RoundRobin:
+	}
+	if key != "" {
+		return r.sticky(key)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// Smooth weighted round robin: everyone earns its weight, the richest is
+	// picked and pays the sum. Ties go to the first.
+	var best *endpoint
+	sum := 0
+	for _, e := range r.endpoints {
+		e.credit += e.weight
+		sum += e.weight
+		if best == nil || e.credit > best.credit {
+			best = e
+		}
+	}
+	best.credit -= sum
+	return best
+}
+
+// sticky picks by rendezvous hashing, so that an endpoint that is added or
+// removed moves only the keys that are its own.
+func (r *router) sticky(key string) *endpoint {
+	var best *endpoint
+	var bestScore uint64
+	for _, e := range r.endpoints {
+		h := fnv.New64a()
+		h.Write([]byte(e.label))
+		h.Write([]byte{0})
+		h.Write([]byte(key))
+		// FNV's high bits mix badly in short inputs; finish as splitmix64 does.
+		x := h.Sum64()
+		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+		x = (x ^ x>>27) * 0x94d049bb133111eb
+		if x ^= x >> 31; best == nil || x > bestScore {
+			best, bestScore = e, x
+		}
+	}
+	return best
+}
+
+func (r *router) close() {
+	for _, e := range r.endpoints {
+		e.transport.CloseIdleConnections()
+	}
+}

@@ -1,0 +1,293 @@
+package loadgen_test
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/loadgentest"
+)
+
+// one runs a single request and returns its record and the measures.
+func one(t *testing.T, r loadgentest.Reply, edit func(*loadgen.Tenant)) (loadgen.Record, *loadgen.Measures) {
+	t.Helper()
+	res, _ := bubble(t, loadgentest.Always(r), func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+		if edit != nil {
+			edit(&p.Tenants[0])
+		}
+	})
+	if len(res.Records) == 0 {
+		t.Fatal("no record")
+	}
+	return res.Records[0], &res.Summary.Measures
+}
+
+func must(t *testing.T, what string, f func() (time.Duration, bool), want time.Duration) {
+	t.Helper()
+	got, ok := f()
+	if want < 0 {
+		if ok {
+			t.Errorf("%s is %v, should be undefined", what, got)
+		}
+		return
+	}
+	if !ok || got != want {
+		t.Errorf("%s = %v, %v; want %v", what, got, ok, want)
+	}
+}
+
+func TestDefinitionsExactly(t *testing.T) {
+	t.Run("usage and finish events are not in e2e", func(t *testing.T) {
+		r, _ := one(t, loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 10, SeparateFinish: true, FinishAfter: 70 * ms}, nil)
+		must(t, "ttft", r.TTFT, 50*ms)
+		must(t, "e2e", r.E2E, 230*ms)
+		must(t, "e2e_close", r.E2EClose, 300*ms)
+		must(t, "tpot", r.TPOT, 20*ms)
+		if r.FinishReason != "stop" || r.OutputTokens != 10 || r.TokenSource != loadgen.TokensUsage || r.PromptTokens != 2 {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("reasoning counts for ttft, not for ttfv", func(t *testing.T) {
+		r, m := one(t, loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 10, Reasoning: 3}, nil)
+		must(t, "ttft", r.TTFT, 50*ms)
+		if m.TTFV.P50 != 110 {
+			t.Errorf("ttfv %v", m.TTFV.P50)
+		}
+	})
+	t.Run("one token has no tpot", func(t *testing.T) {
+		r, m := one(t, loadgentest.Reply{TTFT: 50 * ms, Tokens: 1}, nil)
+		must(t, "tpot", r.TPOT, -1)
+		if m.TPOT.Count != 0 || m.ChunkGap.Count != 0 || m.Stall != nil || m.UserTokensPerS != nil {
+			t.Errorf("%+v", m)
+		}
+	})
+	t.Run("continuous usage gives n_1", func(t *testing.T) {
+		r, m := one(t, loadgentest.Reply{TTFT: 50 * ms, Interval: 40 * ms, Tokens: 10, PerEvent: 4, Usage: loadgentest.UsageContinuous}, nil)
+		if r.FirstTokens != 4 || r.Events != 3 || m.ITLBasis != "usage" {
+			t.Errorf("%+v", r)
+		}
+		must(t, "tpot", r.TPOT, 80*ms/6)
+		// 4 tokens share 40 ms, then 2 do.
+		if m.ITL.Count != 6 || math.Abs(float64(m.ITL.P50)-10) > 0.01 || m.ITL.Max != 20 { // HDR: 3 digits
+			t.Errorf("%+v", m.ITL)
+		}
+	})
+	t.Run("tokenizer", func(t *testing.T) {
+		r, m := one(t, loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 10, PerEvent: 2, Usage: loadgentest.UsageNever, Word: "wörd\n"},
+			func(t *loadgen.Tenant) { t.Tokenizer = func(s string) int { return len(s) / len("wörd\n") } })
+		if r.OutputTokens != 10 || r.TokenSource != loadgen.TokensTokenizer || m.TokenSource != loadgen.TokensTokenizer || m.ITLBasis != "even" {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("completions API", func(t *testing.T) {
+		r, _ := one(t, loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 10}, func(t *loadgen.Tenant) { t.API = loadgen.Completions })
+		must(t, "e2e", r.E2E, 230*ms)
+	})
+	t.Run("in one piece", func(t *testing.T) {
+		r, m := one(t, loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 10}, func(t *loadgen.Tenant) { t.NonStreaming = true })
+		must(t, "e2e", r.E2E, 230*ms)
+		must(t, "ttft", r.TTFT, -1)
+		if m.OutputTokens != 10 || m.TTFT.Count != 0 || m.TTFTFailuresInfinite.Count != 0 || m.Counts.OK != 1 {
+			t.Errorf("%+v", m)
+		}
+	})
+	t.Run("stall", func(t *testing.T) {
+		// 50 streams of 20 gaps of 20 ms; a second of silence in one of them.
+		res, _ := bubble(t, func(r loadgentest.Request) loadgentest.Reply {
+			rep := loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 21}
+			if r.N == 3 {
+				rep.Interval = 120 * ms
+			}
+			return rep
+		}, func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+			p.Tenants[0].Requests = 50
+			p.Tenants[0].SLO = loadgen.SLO{Stall: 100 * ms}
+		})
+		s := res.Summary.Stall
+		if s == nil || s.Gaps != 1000 || s.Count != 20 || s.Share != 0.02 || s.GapMaxMS != 120 || s.LimitMS < 99.9 || s.LimitMS > 100.1 {
+			t.Errorf("%+v", s)
+		}
+		if g := res.Summary.Tenants[0].Goodput; g == nil || g.Met != 49 || g.Fraction != 0.98 {
+			t.Errorf("%+v", g)
+		}
+	})
+}
+
+func TestSchedules(t *testing.T) {
+	t.Run("open loop is timed from the intended start", func(t *testing.T) {
+		// One request at a time: each waits for those before it.
+		res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 300 * ms, Tokens: 1}), func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+			p.Tenants[0].Requests = 4
+			p.Tenants[0].Load = loadgen.Load{Schedule: loadgen.Constant{PerS: 10}, MaxInFlight: 1}
+		})
+		for i, r := range res.Records {
+			must(t, "ttft", r.TTFT, 300*ms+time.Duration(i)*200*ms)
+			must(t, "ttft_service", r.TTFTService, 300*ms)
+			must(t, "schedule_delay", r.ScheduleDelay, time.Duration(i)*200*ms)
+		}
+		if s := res.Summary; s.DurationS != 1.2 || s.ClientHealth.Pacer != "timer" || s.ClientHealth.PacingLag.Max != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+	t.Run("excess is dropped and counted", func(t *testing.T) {
+		res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 250 * ms, Tokens: 1}), func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+			p.Tenants[0].Requests = 9
+			p.Tenants[0].Load = loadgen.Load{Schedule: loadgen.Constant{PerS: 10}, MaxInFlight: 1, DropExcess: true}
+		})
+		want := map[loadgen.Class]int64{loadgen.OK: 3, loadgen.Dropped: 6}
+		if diff := cmp.Diff(want, res.Summary.Counts.ByClass); diff != "" {
+			t.Error(diff)
+		}
+		if !math.IsInf(float64(res.Summary.TTFTFailuresInfinite.P50), 1) || res.Summary.ClientHealth.Dropped != 6 {
+			t.Errorf("%+v", res.Summary.TTFTFailuresInfinite)
+		}
+	})
+	t.Run("closed loop with think time and ramp", func(t *testing.T) {
+		res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 100 * ms, Tokens: 1}), func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+			p.Tenants[0].Requests = 8
+			p.Tenants[0].Load = loadgen.Load{Concurrency: 4, ThinkTime: 300 * ms, Ramp: 200 * ms}
+		})
+		start := res.Records[0].IntendedNS
+		var got []time.Duration
+		for _, r := range res.Records {
+			got = append(got, time.Duration(r.SentNS-start))
+		}
+		want := []time.Duration{0, 50 * ms, 100 * ms, 150 * ms, 400 * ms, 450 * ms, 500 * ms, 550 * ms}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		// The ramp is cut from the window: only the second round counts.
+		if s := res.Summary; !s.Window.Cut || s.Counts.Total != 4 || s.DurationS != 0.45 {
+			t.Errorf("%+v", s.Measures)
+		}
+	})
+	t.Run("window takes tokens by their events", func(t *testing.T) {
+		res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 100 * ms, Interval: 100 * ms, Tokens: 10}), func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+			p.Tenants[0].Requests = 3
+			p.Window = loadgen.Window{From: 450 * ms, To: 2250 * ms}
+		})
+		// Requests start at 0, 1 and 2 s; tokens come every 100 ms from 100 ms on.
+		s := res.Summary
+		if s.Counts.Total != 2 || s.OutputTokens != 18 || math.Abs(s.DurationS-1.8) > 1e-9 || math.Abs(s.OutputTokensPerS-10) > 1e-9 {
+			t.Errorf("%+v", s.Measures)
+		}
+	})
+	t.Run("duration ends the offering, drain what is in flight", func(t *testing.T) {
+		res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 50 * ms, Interval: 50 * ms, Tokens: 10}), func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+			p.Tenants[0].Requests = 0
+			p.Tenants[0].Load = loadgen.Load{Schedule: loadgen.Constant{PerS: 10}}
+			p.Duration, p.Drain = time.Second, 220*ms
+		})
+		// Arrivals at 0 .. 0.9 s, each takes 0.5 s; what started after 0.62 s is cut.
+		want := map[loadgen.Class]int64{loadgen.OK: 7, loadgen.Cancelled: 3}
+		if diff := cmp.Diff(want, res.Summary.Counts.ByClass); diff != "" {
+			t.Error(diff)
+		}
+	})
+	t.Run("workers make up the plan", func(t *testing.T) {
+		var sent []string
+		for i := range 3 {
+			res, served := bubble(t, nil, func(p *loadgen.Plan, _ *loadgentest.Options, o *loadgen.Options) {
+				p.Tenants[0].Requests = 10
+				p.Tenants[0].Prompts = loadgen.Texts("p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9")
+				p.Tenants[0].Load = loadgen.Load{Schedule: loadgen.Poisson{PerS: 10}}
+				o.Worker = loadgen.Worker{Index: i, Count: 3}
+			})
+			for k, s := range served {
+				sent = append(sent, s.Request.Prompt)
+				_ = res.Records[k]
+			}
+		}
+		want := []string{"p0", "p3", "p6", "p9", "p1", "p4", "p7", "p2", "p5", "p8"}
+		if diff := cmp.Diff(want, sent); diff != "" {
+			t.Error(diff)
+		}
+	})
+	t.Run("sessions go on after the answer", func(t *testing.T) {
+		var heard []string
+		var next func(loadgen.Reply) (loadgen.Prompt, time.Duration, bool)
+		next = func(r loadgen.Reply) (loadgen.Prompt, time.Duration, bool) {
+			heard = append(heard, r.Text)
+			return loadgen.Prompt{Text: fmt.Sprint("turn ", len(heard)), Session: "s", Next: next}, 70 * ms, len(heard) < 3
+		}
+		res, served := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 100 * ms, Tokens: 2, Reasoning: 1, Word: "hé\"\n"}),
+			func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+				p.Tenants[0].Requests = 0
+				p.Tenants[0].Prompts = &once{loadgen.Prompt{Text: "turn 0", Session: "s", Next: next}}
+			})
+		if diff := cmp.Diff([]string{"hé\"\n", "hé\"\n", "hé\"\n"}, heard); diff != "" {
+			t.Error(diff)
+		}
+		if len(served) != 3 || served[2].Request.Prompt != "turn 2" || res.Records[1].SentNS-res.Records[0].EndNS != int64(70*ms) {
+			t.Errorf("%d served, %+v", len(served), res.Records)
+		}
+	})
+}
+
+func TestRetries(t *testing.T) {
+	script := func(r loadgentest.Request) loadgentest.Reply {
+		switch r.N {
+		case 0:
+			return loadgentest.Reply{Status: 429, RetryAfter: "2"}
+		case 1:
+			return loadgentest.Reply{Status: 503}
+		}
+		return loadgentest.Reply{TTFT: 50 * ms, Tokens: 1}
+	}
+	res, _ := bubble(t, script, func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+		p.Tenants[0].Retry = loadgen.Retry{Max: 2, Backoff: 100 * ms}
+	})
+	r := res.Records[0]
+	// 2 s by Retry-After, 200 ms of backoff, 50 ms of answer: all of it was waited.
+	must(t, "ttft", r.TTFT, 2250*ms)
+	if r.Retries != 2 || res.Summary.Counts.Retries != 2 || r.Class != loadgen.OK || r.Status != 200 || r.Error != "" {
+		t.Errorf("%+v", r)
+	}
+	res, _ = bubble(t, loadgentest.Always(loadgentest.Reply{Status: 503}), nil)
+	if r := res.Records[0]; r.Retries != 0 || r.Class != loadgen.HTTP5xx {
+		t.Errorf("retried without being asked: %+v", r)
+	}
+}
+
+func TestTimeouts(t *testing.T) {
+	limits := loadgen.Timeouts{Connect: 9 * time.Second, FirstToken: 3 * time.Second, Idle: 2 * time.Second, Total: 10 * time.Second}
+	for _, tc := range []struct {
+		name  string
+		reply loadgentest.Reply
+		class loadgen.Class
+		after time.Duration
+	}{
+		{"no answer", loadgentest.Reply{Fault: loadgentest.NoAnswer}, loadgen.TimeoutTTFT, 3 * time.Second},
+		{"role and then nothing", loadgentest.Reply{Role: true, TTFT: time.Hour}, loadgen.TimeoutTTFT, 3 * time.Second},
+		{"stall long before the other limits", loadgentest.Reply{TTFT: 100 * ms, Tokens: 5, Fault: loadgentest.Stall, FaultAfter: 2}, loadgen.TimeoutIdle, 2100 * ms},
+		{"stall", loadgentest.Reply{TTFT: time.Second, Tokens: 5, Fault: loadgentest.Stall, FaultAfter: 2}, loadgen.TimeoutIdle, 3 * time.Second},
+		{"a stream that never ends", loadgentest.Reply{Interval: time.Second, Fault: loadgentest.Endless}, loadgen.TimeoutTotal, 10 * time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r, m := one(t, tc.reply, func(t *loadgen.Tenant) { t.Timeouts = limits })
+			if r.Class != tc.class || r.EndNS-r.SentNS != int64(tc.after) {
+				t.Errorf("%v after %v: %s", r.Class, time.Duration(r.EndNS-r.SentNS), r.Error)
+			}
+			if m.OutputTokens != 0 || m.OutputTokensFailed != int64(r.Events) {
+				t.Errorf("tokens %d, failed %d, events %d", m.OutputTokens, m.OutputTokensFailed, r.Events)
+			}
+		})
+	}
+}
+
+// once is a PromptSource of one prompt.
+type once struct{ p loadgen.Prompt }
+
+func (o *once) Next() (loadgen.Prompt, error) {
+	p := o.p
+	if p.Text == "" {
+		return p, io.EOF
+	}
+	o.p = loadgen.Prompt{}
+	return p, nil
+}

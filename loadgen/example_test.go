@@ -1,0 +1,124 @@
+package loadgen_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/loadgentest"
+)
+
+// The ten-line program: load on one endpoint, and what it got.
+func Example() {
+	srv, err := loadgentest.NewServer(loadgentest.Options{Script: loadgentest.Always(loadgentest.Reply{TTFT: 20 * time.Millisecond, Interval: time.Millisecond})})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer srv.Close()
+	res, err := loadgen.Run(context.Background(), loadgen.Plan{Tenants: []loadgen.Tenant{{
+		Name: "chat", Endpoints: []loadgen.Endpoint{{URL: srv.URL}}, Model: "m", Prompts: loadgen.Texts("Why share a GPU?"),
+		MaxTokens: 10, Requests: 50, Load: loadgen.Load{Concurrency: 5},
+	}}}, loadgen.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s := res.Summary
+	fmt.Println(s.Counts.OK, "ok,", s.OutputTokens, "tokens by", s.TokenSource)
+	fmt.Println("TTFT p99 of at least 20 ms:", s.TTFT.P99 >= 20)
+	// Output:
+	// 50 ok, 500 tokens by server_usage
+	// TTFT p99 of at least 20 ms: true
+}
+
+// Failures are counted by class, and nobody is credited with tokens that never came.
+func ExampleRun_failures() {
+	usual := loadgentest.Reply{Tokens: 100}
+	cut := usual
+	cut.Fault, cut.FaultAfter = loadgentest.Cut, 51
+	srv, err := loadgentest.NewServer(loadgentest.Options{Script: loadgentest.Every(11, cut, usual)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer srv.Close()
+	res, err := loadgen.Run(context.Background(), loadgen.Plan{Tenants: []loadgen.Tenant{{
+		Name: "t", Endpoints: []loadgen.Endpoint{{URL: srv.URL}}, Prompts: loadgen.Texts("hi"), Requests: 100, Load: loadgen.Load{Concurrency: 4},
+	}}}, loadgen.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	m := res.Summary.Measures
+	fmt.Println(m.Counts.ByClass, m.OutputTokens, m.OutputTokensFailed)
+	// Output: map[ok:91 truncated:9] 9100 459
+}
+
+// A schedule is a pure function of its seed.
+func ExampleProfile() {
+	ramp := loadgen.Profile{Segments: []loadgen.Segment{{FromPerS: 0, ToPerS: 4, Duration: 2 * time.Second}, {FromPerS: 4, ToPerS: 4, Duration: time.Second}}}
+	for at := range ramp.Arrivals(rand.New(rand.NewPCG(1, 2))) {
+		fmt.Print(at.Round(time.Millisecond), " ")
+	}
+	// Output: 0s 1s 1.414s 1.732s 2s 2.25s 2.5s 2.75s
+}
+
+// The highest rate at which 99% of the requests keep their SLO, here against a
+// formula in place of a server.
+func ExampleSearch() {
+	trial := func(_ context.Context, ratePerS float64, repeat int) (loadgen.Trial, error) {
+		t := loadgen.Trial{RatePerS: ratePerS, Repeat: repeat, Requests: 1000, Met: 999, Valid: true}
+		if ratePerS > 9.4 {
+			t.Met = 700
+		}
+		return t, nil
+	}
+	res, err := loadgen.Search{Low: 1, High: 32}.Run(context.Background(), trial)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("passes at %.2f/s, fails at %.2f/s, confidence %v\n", res.PassesPerS, res.FailsPerS, res.Confidence)
+	// Output: passes at 9.23/s, fails at 9.72/s, confidence 0.95
+}
+
+// Two tenants, each alone and both together.
+func ExampleStudy() {
+	plan := loadgen.Plan{Scenario: "mps", Tenants: []loadgen.Tenant{{Name: "chat"}, {Name: "batch"}}}
+	for _, c := range loadgen.Study(plan) {
+		fmt.Println(c.Plan.Scenario, len(c.Plan.Tenants))
+	}
+	// Output:
+	// mps-solo-chat 1
+	// mps-solo-batch 1
+	// mps-colocated 2
+}
+
+func ExampleMerge() {
+	// What workers on several machines left, gathered in one place.
+	var parts []*loadgen.Result
+	for _, dir := range []string{"runs/0", "runs/1"} {
+		res, err := loadgen.ReadResult(dir)
+		if err != nil {
+			fmt.Println("worker has left nothing:", dir)
+			continue
+		}
+		parts = append(parts, res)
+	}
+	_, err := loadgen.Merge(parts...)
+	fmt.Println(err)
+	// Output:
+	// worker has left nothing: runs/0
+	// worker has left nothing: runs/1
+	// loadgen: results cannot be merged: none given
+}
+
+func ExampleJob() {
+	err := loadgen.Job{Name: "bench", Workers: 2}.Write(os.Stdout)
+	fmt.Println(err)
+	// Output: loadgen: invalid job: image: empty (set it)
+}

@@ -1,0 +1,109 @@
+package loadgen
+
+import (
+	"fmt"
+	"time"
+)
+
+// HealthLimits are the bounds above which the client, not the server, is taken
+// to have shaped a run. 0 means the default, a negative value no bound.
+type HealthLimits struct {
+	SendLagP99   time.Duration // default 10 ms
+	PacingLagP99 time.Duration // default 5 ms
+	// ReadLagP99 bounds the time from the kernel's receive to the read; default
+	// 250 ms. Whatever the bound, a read lag at p99 beyond the median chunk gap
+	// spoils a run in which more than 1% of the reads were merged, because merged
+	// events are stamped late.
+	ReadLagP99 time.Duration
+	// SchedulingP99 bounds the Go scheduler's latency where, for more than 1% of the
+	// reads, no kernel stamp says how late they were; default 10 ms.
+	SchedulingP99 time.Duration
+	GCPauseMax    time.Duration // default 10 ms
+	// CPUFraction bounds the process's CPU time as a fraction of what GOMAXPROCS
+	// allows, in runs of at least 1 s; default 0.95.
+	CPUFraction float64
+}
+
+func (l HealthLimits) withDefaults() HealthLimits {
+	for _, f := range []struct {
+		v   *time.Duration
+		def time.Duration
+	}{
+		{&l.SendLagP99, 10 * time.Millisecond}, {&l.PacingLagP99, 5 * time.Millisecond}, {&l.ReadLagP99, 250 * time.Millisecond},
+		{&l.SchedulingP99, 10 * time.Millisecond}, {&l.GCPauseMax, 10 * time.Millisecond},
+	} {
+		if *f.v == 0 {
+			*f.v = f.def
+		}
+	}
+	if l.CPUFraction == 0 {
+		l.CPUFraction = 0.95
+	}
+	return l
+}
+
+// ClientHealth is the verdict on the client itself. A run that is not Valid says
+// more about the client than about the server.
+type ClientHealth struct {
+	Valid   bool     `json:"valid"`
+	Reasons []string `json:"reasons"` // why not; empty when valid
+
+	// SendLag, PacingLag and ReadLag are defined as metrics. ReadLag is empty
+	// without kernel stamps.
+	SendLag   Figures `json:"send_lag_ms"`
+	PacingLag Figures `json:"pacing_lag_ms"`
+	ReadLag   Figures `json:"read_lag_ms"`
+
+	// Stamps says whose receive times the latencies use: "kernel", "user" or
+	// "mixed"; Pacer how open loops waited: "timerfd" or "timer", absent without
+	// an open loop.
+	Stamps string `json:"stamps,omitempty"`
+	Pacer  string `json:"pacer,omitempty"`
+
+	// KernelReads and UserReads count the reads of answers by whose time they have.
+	KernelReads int64 `json:"kernel_stamped_reads"`
+	UserReads   int64 `json:"user_stamped_reads"`
+	Reads       int64 `json:"reads"`        // reads that brought events
+	MergedReads int64 `json:"merged_reads"` // of these, with more than one event
+	// ClampedStamps counts kernel stamps that contradicted the monotonic clock (a
+	// step of the wall clock) and were moved to the nearest possible time.
+	ClampedStamps int64 `json:"clamped_stamps"`
+	Dropped       int64 `json:"dropped"` // requests not sent by Load.DropExcess
+
+	GCPauses         int64   `json:"gc_pauses"`
+	GCPauseMaxMS     Millis  `json:"gc_pause_max_ms"`
+	SchedulingP99MS  Millis  `json:"scheduling_p99_ms"`
+	CPUSeconds       float64 `json:"cpu_s,omitempty"` // absent where the system doesn't say
+	CPUFraction      float64 `json:"cpu_fraction,omitempty"`
+	GOMAXPROCS       int     `json:"gomaxprocs"`
+	ArtifactProblems int     `json:"artifact_problems"` // failed writes to the run's directory
+}
+
+// judge fills in Valid and Reasons.
+func (h *ClientHealth) judge(limits HealthLimits, gap Figures, wall time.Duration) {
+	limits = limits.withDefaults()
+	h.Reasons = []string{}
+	over := func(what string, v Millis, limit time.Duration) {
+		if limit >= 0 && v > millis(limit) {
+			h.Reasons = append(h.Reasons, fmt.Sprintf("%s is %.3f ms, above %.3f ms", what, float64(v), float64(millis(limit))))
+		}
+	}
+	over("send lag p99", h.SendLag.P99, limits.SendLagP99)
+	over("pacing lag p99", h.PacingLag.P99, limits.PacingLagP99)
+	over("read lag p99", h.ReadLag.P99, limits.ReadLagP99)
+	if h.UserReads*100 > h.KernelReads {
+		over("scheduling latency p99 (no kernel stamps)", h.SchedulingP99MS, limits.SchedulingP99)
+	}
+	over("longest GC pause", h.GCPauseMaxMS, limits.GCPauseMax)
+	if gap.Count > 0 && h.ReadLag.Count > 0 && h.ReadLag.P99 > gap.P50 && float64(h.MergedReads) > 0.01*float64(h.Reads) {
+		h.Reasons = append(h.Reasons, fmt.Sprintf("read lag p99 of %.3f ms exceeds the median chunk gap of %.3f ms and %.1f%% of the reads were merged",
+			float64(h.ReadLag.P99), float64(gap.P50), 100*float64(h.MergedReads)/float64(h.Reads)))
+	}
+	if limits.CPUFraction > 0 && wall >= time.Second && h.CPUFraction > limits.CPUFraction {
+		h.Reasons = append(h.Reasons, fmt.Sprintf("CPU use is %.2f of what GOMAXPROCS %d allows, above %.2f", h.CPUFraction, h.GOMAXPROCS, limits.CPUFraction))
+	}
+	if h.ArtifactProblems > 0 {
+		h.Reasons = append(h.Reasons, fmt.Sprintf("%d writes to the run's directory failed", h.ArtifactProblems))
+	}
+	h.Valid = len(h.Reasons) == 0
+}

@@ -1,0 +1,238 @@
+package loadgen
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// The range and precision of every HDR histogram, in microseconds.
+const (
+	histogramLowest  = 1
+	histogramHighest = int64(time.Hour / time.Microsecond)
+	histogramDigits  = 3
+)
+
+// exactLimit is the number of samples up to which percentiles are exact.
+const exactLimit = 1_000_000
+
+// ErrHistogram says that an encoded histogram cannot be used.
+var ErrHistogram = errors.New("loadgen: unusable histogram")
+
+// Histogram is a distribution of durations: an HDR histogram from 1 µs to 1 h
+// with 3 significant digits, and, for per-request metrics, the samples
+// themselves as long as there are at most a million. Longer durations count as
+// 1 h, except in Max. It is not safe for concurrent use.
+type Histogram struct {
+	hdr   *hdrhistogram.Histogram
+	sum   float64 // ns
+	max   time.Duration
+	exact []time.Duration // nil when not kept
+	keep  bool
+}
+
+// NewHistogram returns an empty Histogram that keeps no samples.
+func NewHistogram() *Histogram { return &Histogram{} }
+
+func newExactHistogram() *Histogram { return &Histogram{keep: true} }
+
+// Record adds a duration; a negative one counts as 0.
+func (h *Histogram) Record(d time.Duration) { h.RecordN(d, 1) }
+
+// RecordN adds a duration n times; n of 0 or less adds nothing.
+func (h *Histogram) RecordN(d time.Duration, n int64) {
+	if n <= 0 {
+		return
+	}
+	if h.hdr == nil {
+		h.hdr = hdrhistogram.New(histogramLowest, histogramHighest, histogramDigits)
+	}
+	d = max(d, 0)
+	us := min(int64((d+500)/time.Microsecond), histogramHighest)
+	if err := h.hdr.RecordValues(us, n); err != nil {
+		return // us is in range and n positive: nothing else is refused
+	}
+	h.sum += float64(d) * float64(n)
+	h.max = max(h.max, d)
+	if !h.keep {
+		return
+	}
+	if int64(len(h.exact))+n > exactLimit {
+		h.keep, h.exact = false, nil
+		return
+	}
+	for range n {
+		h.exact = append(h.exact, d)
+	}
+}
+
+// Count is the number of samples.
+func (h *Histogram) Count() int64 {
+	if h == nil || h.hdr == nil {
+		return 0
+	}
+	return h.hdr.TotalCount()
+}
+
+// Quantile returns the nearest-rank quantile q in (0, 1], and false without
+// samples.
+func (h *Histogram) Quantile(q float64) (time.Duration, bool) {
+	n := h.Count()
+	if n == 0 {
+		return 0, false
+	}
+	rank := nearestRank(q, n)
+	if h.keep {
+		if !slices.IsSorted(h.exact) {
+			slices.Sort(h.exact)
+		}
+		return h.exact[rank-1], true
+	}
+	if rank == n {
+		return h.max, true
+	}
+	// The library rounds p*n to the nearest rank; ask for the rank itself.
+	us := h.hdr.ValueAtPercentile(float64(rank) / float64(n) * 100)
+	return min(time.Duration(us)*time.Microsecond, h.max), true
+}
+
+// medianAboveZero is the median of the samples of at least half a microsecond.
+func (h *Histogram) medianAboveZero() (time.Duration, bool) {
+	n := h.Count()
+	if n == 0 {
+		return 0, false
+	}
+	zero := n - h.above(0)
+	if zero == n {
+		return 0, false
+	}
+	rank := zero + nearestRank(0.5, n-zero)
+	return h.Quantile(float64(rank) / float64(n))
+}
+
+// above counts the samples longer than limit.
+func (h *Histogram) above(limit time.Duration) int64 {
+	if h.Count() == 0 {
+		return 0
+	}
+	var n int64
+	for _, b := range h.hdr.Distribution() {
+		if b.Count > 0 && time.Duration(b.From)*time.Microsecond > limit {
+			n += b.Count
+		}
+	}
+	return n
+}
+
+// Figures summarises the distribution.
+func (h *Histogram) Figures() Figures {
+	n := h.Count()
+	if n == 0 {
+		return Figures{}
+	}
+	q := func(p float64) Millis {
+		d, _ := h.Quantile(p)
+		return millis(d)
+	}
+	f := Figures{
+		Count: n, Mean: Millis(h.sum / float64(n) / 1e6), P50: q(0.5), P90: q(0.9), P95: q(0.95), P99: q(0.99),
+		Max: millis(h.max), Method: "hdr",
+	}
+	if h.keep {
+		f.Method = "exact"
+	}
+	return f
+}
+
+// withFailures gives the percentiles with failed more samples of +Inf.
+func (h *Histogram) withFailures(failed int64) WithFailures {
+	n := h.Count()
+	if n+failed == 0 {
+		return WithFailures{}
+	}
+	q := func(p float64) Millis {
+		rank := nearestRank(p, n+failed)
+		if rank > n {
+			return Millis(math.Inf(1))
+		}
+		d, _ := h.Quantile(float64(rank) / float64(n))
+		return millis(d)
+	}
+	return WithFailures{Count: n + failed, P50: q(0.5), P90: q(0.9), P95: q(0.95), P99: q(0.99)}
+}
+
+// Merge adds the samples of other, which stays as it is.
+func (h *Histogram) Merge(other *Histogram) {
+	n := other.Count()
+	if n == 0 {
+		return
+	}
+	if h.hdr == nil {
+		h.hdr = hdrhistogram.New(histogramLowest, histogramHighest, histogramDigits)
+	}
+	if h.keep = h.keep && other.keep && int64(len(h.exact))+n <= exactLimit; h.keep {
+		h.exact = append(h.exact, other.exact...)
+	} else {
+		h.exact = nil
+	}
+	h.hdr.Merge(other.hdr)
+	h.sum += other.sum
+	h.max = max(h.max, other.max)
+}
+
+// encodedHistogram is the JSON of a Histogram. Sum and max are exact; the
+// counts are in the HDR V2 compressed encoding, base64.
+type encodedHistogram struct {
+	Count int64   `json:"count"`
+	SumNS float64 `json:"sum_ns"`
+	MaxNS int64   `json:"max_ns"`
+	HDR   string  `json:"hdr_v2_us,omitempty"`
+}
+
+func (h *Histogram) encode() (encodedHistogram, error) {
+	e := encodedHistogram{Count: h.Count()}
+	if e.Count == 0 {
+		return e, nil
+	}
+	e.SumNS, e.MaxNS = h.sum, int64(h.max)
+	b, err := h.hdr.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	if err != nil {
+		return e, fmt.Errorf("%w: %w", ErrHistogram, err)
+	}
+	e.HDR = string(b)
+	return e, nil
+}
+
+func (e encodedHistogram) decode() (*Histogram, error) {
+	h := NewHistogram()
+	if e.Count == 0 {
+		return h, nil
+	}
+	if _, err := base64.StdEncoding.DecodeString(e.HDR); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrHistogram, err)
+	}
+	hdr, err := hdrhistogram.Decode([]byte(e.HDR))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrHistogram, err)
+	}
+	// Merging into the known geometry keeps a foreign one from spreading.
+	h.hdr = hdrhistogram.New(histogramLowest, histogramHighest, histogramDigits)
+	if dropped := h.hdr.Merge(hdr); dropped > 0 || h.hdr.TotalCount() != e.Count {
+		return nil, fmt.Errorf("%w: says %d samples, holds %d in range", ErrHistogram, e.Count, h.hdr.TotalCount())
+	}
+	if e.MaxNS < 0 || !(e.SumNS >= 0) || math.IsInf(e.SumNS, 0) {
+		return nil, fmt.Errorf("%w: sum or maximum is not a duration", ErrHistogram)
+	}
+	h.sum, h.max = e.SumNS, time.Duration(e.MaxNS)
+	return h, nil
+}
+
+// nearestRank is the rank, from 1, of the quantile q among n samples.
+func nearestRank(q float64, n int64) int64 {
+	return min(max(int64(math.Ceil(q*float64(n)-1e-9)), 1), n)
+}

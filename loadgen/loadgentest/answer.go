@@ -1,0 +1,348 @@
+package loadgentest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// answer writes one answer.
+type answer struct {
+	server *Server
+	w      http.ResponseWriter
+	r      *http.Request
+	req    Request
+	reply  Reply
+	served *Served
+
+	buf     bytes.Buffer
+	pending int // content events in buf
+	sent    int // tokens written or in buf
+	gone    bool
+}
+
+func (a *answer) serve() {
+	rep := &a.reply
+	if rep.Tokens == 0 {
+		rep.Tokens = max(a.req.MaxTokens, 1)
+	}
+	rep.PerEvent = max(rep.PerEvent, 1)
+	if rep.Word == "" {
+		rep.Word = "tok "
+	}
+	if rep.LineEnd == "" {
+		rep.LineEnd = "\n"
+	}
+	switch {
+	case rep.Fault == NoAnswer:
+		a.until(time.Time{})
+		return
+	case rep.Fault == Refuse:
+		a.cut()
+		return
+	case rep.Status != 0 && rep.Status != http.StatusOK:
+		if rep.RetryAfter != "" {
+			a.w.Header().Set("Retry-After", rep.RetryAfter)
+		}
+		refuse(a.w, rep.Status, http.StatusText(rep.Status))
+		return
+	case rep.Fault == HTML:
+		a.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		fmt.Fprint(a.w, "<html><body>Welcome</body></html>")
+		return
+	}
+	timing := a.timing()
+	defer timing.end()
+	if !a.req.Stream {
+		a.whole(timing)
+		return
+	}
+	a.w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	a.stream(timing)
+}
+
+// timing says when events are due.
+type timing struct {
+	// next waits for event k and returns false when the client has gone.
+	next func(k int) bool
+	end  func()
+}
+
+func (a *answer) timing() timing {
+	if c := a.server.client; c != nil {
+		seq := c.begin(a.req, a.reply.Tokens)
+		return timing{next: func(int) bool { return seq.next(a.r.Context()) }, end: seq.end}
+	}
+	first := a.served.Started.Add(a.reply.TTFT)
+	return timing{
+		next: func(k int) bool { return a.until(first.Add(time.Duration(k) * a.reply.Interval)) },
+		end:  func() {},
+	}
+}
+
+// until waits for t, or for ever when t is zero; false means that the client or
+// the server has gone.
+func (a *answer) until(t time.Time) bool {
+	if a.gone {
+		return false
+	}
+	var due <-chan time.Time
+	if !t.IsZero() {
+		d := time.Until(t)
+		if d <= 0 {
+			return true
+		}
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-due:
+		return true
+	case <-a.r.Context().Done():
+		a.gone = true
+		return false
+	}
+}
+
+// whole answers in one piece.
+func (a *answer) whole(t timing) {
+	events := (a.reply.Tokens + a.reply.PerEvent - 1) / a.reply.PerEvent
+	for k := range events {
+		if !t.next(k) {
+			return
+		}
+	}
+	a.served.Tokens = a.reply.Tokens
+	a.w.Header().Set("Content-Type", "application/json")
+	text := quote(strings.Repeat(a.reply.Word, a.reply.Tokens))
+	choice := `{"index":0,"text":` + text + `,"finish_reason":"stop"}`
+	if a.chat() {
+		choice = `{"index":0,"message":{"role":"assistant","content":` + text + `},"finish_reason":"stop"}`
+	}
+	use := ""
+	if a.reply.Usage != UsageNever {
+		use = `,"usage":` + a.usage(a.reply.Tokens)
+	}
+	a.served.Events = append(a.served.Events, time.Now())
+	fmt.Fprintf(a.w, `{"id":"cmpl-%d","object":%q,"model":%s,"choices":[%s]%s}`, a.req.N, a.object(), quote(a.req.Model), choice, use)
+}
+
+func (a *answer) stream(t timing) {
+	rep := &a.reply
+	if rep.Role && a.chat() {
+		if !a.until(a.served.Started.Add(rep.RoleAt)) {
+			return
+		}
+		a.event(a.chunk(`{"role":"assistant","content":""}`, "", 0))
+		a.flush()
+	}
+	faultAt := -1
+	if rep.Fault != NoFault {
+		faultAt = rep.FaultAfter
+	}
+	events := (rep.Tokens + rep.PerEvent - 1) / rep.PerEvent
+	for k := 0; k < events || rep.Fault == Endless; k++ {
+		if k == faultAt && rep.Fault != Endless && a.fault() {
+			return
+		}
+		if !t.next(k) {
+			return
+		}
+		tokens := rep.PerEvent
+		if rep.Fault != Endless {
+			tokens = min(tokens, rep.Tokens-a.sent)
+		}
+		a.sent += tokens
+		finish := ""
+		if k == events-1 && !rep.SeparateFinish && !rep.NoFinish && rep.Fault != Endless {
+			finish = "stop"
+		}
+		a.event(a.chunk(a.delta(k, tokens), finish, a.sent))
+		a.pending++
+		if (k+1)%max(rep.EventsPerWrite, 1) == 0 || k == events-1 {
+			a.flush()
+		}
+		if a.gone {
+			return
+		}
+	}
+	if faultAt >= events && a.fault() {
+		return
+	}
+	a.finish()
+}
+
+// finish writes what comes after the last token.
+func (a *answer) finish() {
+	rep := &a.reply
+	if rep.SeparateFinish && !rep.NoFinish {
+		if rep.FinishAfter > 0 && !a.until(time.Now().Add(rep.FinishAfter)) {
+			return
+		}
+		a.event(a.chunk("{}", "stop", 0))
+	}
+	if rep.Usage == UsageFinal || rep.Usage == UsageContinuous || rep.Usage == UsageAsked && a.req.IncludeUsage {
+		a.event(fmt.Sprintf(`{"id":"cmpl-%d","object":%q,"created":1,"model":%s,"choices":[],"usage":%s}`,
+			a.req.N, a.object(), quote(a.req.Model), a.usage(a.sent)))
+	}
+	if !rep.NoDone {
+		a.event("[DONE]")
+	}
+	a.flush()
+}
+
+// fault does what goes wrong; true means that the answer is over.
+func (a *answer) fault() bool {
+	a.flush()
+	switch a.reply.Fault {
+	case Cut:
+		a.cut()
+	case ErrorObject:
+		a.event(`{"error":{"message":"engine died","type":"server_error","code":500}}`)
+		a.flush()
+	case ErrorEvent:
+		fmt.Fprintf(&a.buf, "event: error%sdata: engine died%[1]s%[1]s", a.reply.LineEnd)
+		a.flush()
+	case BadJSON:
+		a.event(`{"choices":[{"delta":`)
+		a.flush()
+		return false
+	case Stall:
+		a.until(time.Time{})
+	case HugeEvent:
+		io.WriteString(a.w, "data: ")
+		block := bytes.Repeat([]byte("x"), 1<<20)
+		for range 64 {
+			if _, err := a.w.Write(block); err != nil {
+				return true
+			}
+		}
+	case NoFault, Truncate, Endless, HTML, NoAnswer, Refuse:
+	}
+	return true
+}
+
+// cut closes the connection.
+func (a *answer) cut() {
+	conn, _, err := http.NewResponseController(a.w).Hijack()
+	if err == nil {
+		conn.Close()
+	}
+}
+
+// event adds an event to what is written next.
+func (a *answer) event(data string) {
+	rep := &a.reply
+	if rep.Comments {
+		a.buf.WriteString(": ping" + rep.LineEnd + rep.LineEnd)
+	}
+	prefix := "data: "
+	if rep.NoSpace {
+		prefix = "data:"
+	}
+	if cut := strings.IndexByte(data, ','); rep.MultiLine && cut > 0 {
+		a.buf.WriteString(prefix + data[:cut+1] + rep.LineEnd)
+		data = data[cut+1:]
+	}
+	a.buf.WriteString(prefix + data + rep.LineEnd + rep.LineEnd)
+}
+
+// flush sends what has gathered, and notes when.
+func (a *answer) flush() {
+	if a.buf.Len() == 0 || a.gone {
+		return
+	}
+	b := a.buf.Bytes()
+	if a.reply.SplitWrites {
+		half := len(b) / 2
+		a.write(b[:half])
+		if a.reply.SplitDelay > 0 && !a.until(time.Now().Add(a.reply.SplitDelay)) {
+			return
+		}
+		b = b[half:]
+	}
+	now := time.Now()
+	for range a.pending {
+		a.served.Events = append(a.served.Events, now)
+	}
+	if a.pending > 0 {
+		a.served.Tokens = a.sent
+	}
+	a.write(b)
+	a.buf.Reset()
+	a.pending = 0
+}
+
+func (a *answer) write(b []byte) {
+	if _, err := a.w.Write(b); err != nil {
+		a.gone = true
+	}
+	if err := http.NewResponseController(a.w).Flush(); err != nil {
+		a.gone = true
+	}
+}
+
+func (a *answer) chat() bool { return strings.HasSuffix(a.req.Path, "/chat/completions") }
+
+func (a *answer) object() string {
+	switch {
+	case !a.chat():
+		return "text_completion"
+	case a.req.Stream:
+		return "chat.completion.chunk"
+	}
+	return "chat.completion"
+}
+
+// delta is the content of event k: a delta object under chat, the text otherwise.
+func (a *answer) delta(k, tokens int) string {
+	text := quote(strings.Repeat(a.reply.Word, tokens))
+	switch {
+	case !a.chat():
+		return text
+	case a.reply.ToolCall:
+		return `{"tool_calls":[{"index":0,"function":{"arguments":` + text + `}}]}`
+	case k < a.reply.Reasoning:
+		return `{"reasoning_content":` + text + `}`
+	}
+	return `{"content":` + text + `}`
+}
+
+// chunk is the JSON of an event. sent is the running token count, 0 for none.
+func (a *answer) chunk(delta, finish string, sent int) string {
+	fin := "null"
+	if finish != "" {
+		fin = quote(finish)
+	}
+	body := `"delta":` + delta
+	if !a.chat() {
+		if delta == "{}" {
+			delta = `""`
+		}
+		body = `"text":` + delta
+	}
+	use := ""
+	if a.reply.Usage == UsageContinuous || a.reply.Usage == UsageAsked && a.req.ContinuousUsage {
+		use = `,"usage":` + a.usage(max(sent, a.sent))
+	}
+	return fmt.Sprintf(`{"id":"cmpl-%d","object":%q,"created":1,"model":%s,"choices":[{"index":0,%s,"finish_reason":%s}]%s}`,
+		a.req.N, a.object(), quote(a.req.Model), body, fin, use)
+}
+
+func (a *answer) usage(tokens int) string {
+	prompt := max(1, len(strings.Fields(a.req.Prompt)))
+	return fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, prompt, tokens, prompt+tokens)
+}
+
+func quote(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return `""`
+	}
+	return string(b)
+}

@@ -1,0 +1,372 @@
+package loadgentest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cotenant/cotenant/internal/enum"
+)
+
+// Sharing says how the models on a simulated GPU share it. The zero value is
+// TimeSliced.
+type Sharing uint8
+
+// The ways to share.
+const (
+	TimeSliced  Sharing = iota // the whole GPU in turn, for a quantum each
+	Concurrent                 // at the same time, as under MPS: SMs and bandwidth are contended for
+	Partitioned                // at the same time, each on its own share, as under MIG
+)
+
+var sharingNames = []string{"time-sliced", "concurrent", "partitioned"}
+
+// String returns "time-sliced", "concurrent" or "partitioned".
+func (s Sharing) String() string { return enum.String(sharingNames, int(s)) }
+
+// MarshalText returns the sharing's name.
+func (s Sharing) MarshalText() ([]byte, error) {
+	return enum.Text(ErrUnknownName, "sharing", sharingNames, int(s))
+}
+
+// UnmarshalText reads a sharing's name.
+func (s *Sharing) UnmarshalText(b []byte) error {
+	i, err := enum.Parse(ErrUnknownName, "sharing", sharingNames, b)
+	if err == nil {
+		*s = Sharing(i)
+	}
+	return err
+}
+
+// The defaults of GPUOptions: the quantum and the cost of a switch between
+// contexts that were measured on an H200 with the default time-slice.
+const (
+	DefaultQuantum = 2090 * time.Microsecond
+	DefaultSwitch  = 153 * time.Microsecond
+)
+
+// GPUOptions tune a GPU. The zero value is the documented default.
+type GPUOptions struct {
+	Sharing Sharing
+	Quantum time.Duration // 0 means DefaultQuantum
+	// Switch is the cost of giving the GPU to another context; 0 means
+	// DefaultSwitch, a negative value none.
+	Switch time.Duration
+	Seed   uint64 // of the kernels' lengths
+}
+
+// Model is how an LLM uses the GPU. The zero value is a small model.
+type Model struct {
+	// StepKernels is the number of kernels of a decode step; 0 means 16. KernelMean
+	// is their mean length alone on the GPU; 0 means 0.5 ms. KernelCV is the
+	// coefficient of variation of their (log-normal) lengths; 0 means 0.3, a
+	// negative value none.
+	StepKernels int
+	KernelMean  time.Duration
+	KernelCV    float64
+	// BatchCost is the growth of a step with each further sequence in the batch; 0
+	// means 0.01.
+	BatchCost float64
+	// PrefillPerToken is the prefill's length per prompt token; 0 means 20 µs.
+	PrefillPerToken time.Duration
+	// SMDemand and BandwidthDemand are the fractions of the GPU that a decode
+	// kernel uses when it runs alone; 0 means 0.4 and 0.6. A prefill kernel uses
+	// 0.9 and 0.3.
+	SMDemand, BandwidthDemand float64
+	// SMShare and BandwidthShare are the fractions that the model may use: an MPS
+	// active thread percentage, a MIG slice; 0 means all. Bandwidth can be limited
+	// under Partitioned only.
+	SMShare, BandwidthShare float64
+}
+
+func (m Model) withDefaults() Model {
+	if m.StepKernels == 0 {
+		m.StepKernels = 16
+	}
+	if m.KernelMean == 0 {
+		m.KernelMean = 500 * time.Microsecond
+	}
+	if m.PrefillPerToken == 0 {
+		m.PrefillPerToken = 20 * time.Microsecond
+	}
+	for _, f := range []struct {
+		v   *float64
+		def float64
+	}{{&m.KernelCV, 0.3}, {&m.BatchCost, 0.01}, {&m.SMDemand, 0.4}, {&m.BandwidthDemand, 0.6}, {&m.SMShare, 1}, {&m.BandwidthShare, 1}} {
+		if *f.v == 0 {
+			*f.v = f.def
+		}
+	}
+	m.KernelCV = max(m.KernelCV, 0)
+	return m
+}
+
+// ErrModel says that a Model cannot be simulated.
+var ErrModel = errors.New("loadgentest: invalid model")
+
+func (m Model) check() error {
+	var errs []error
+	for _, f := range []struct {
+		name string
+		v    float64
+	}{{"SMDemand", m.SMDemand}, {"BandwidthDemand", m.BandwidthDemand}, {"SMShare", m.SMShare}, {"BandwidthShare", m.BandwidthShare}} {
+		if !(f.v > 0 && f.v <= 1) {
+			errs = append(errs, fmt.Errorf("%w: %s is %v (use a fraction above 0, at most 1)", ErrModel, f.name, f.v))
+		}
+	}
+	if m.StepKernels < 0 || m.KernelMean < 0 || m.PrefillPerToken < 0 || m.BatchCost < 0 || math.IsNaN(m.KernelCV) {
+		errs = append(errs, fmt.Errorf("%w: negative lengths or counts", ErrModel))
+	}
+	return errors.Join(errs...)
+}
+
+// GPU is a simulated GPU that several servers' models share. It is simulated
+// event by event: kernels of random length, quanta, switches, contention. Its
+// figures are those of a simulation and of no real GPU. Safe for concurrent use.
+type GPU struct {
+	mu    sync.Mutex
+	core  *core
+	rng   *rand.Rand
+	start time.Time
+	wake  chan struct{}
+	stop  context.CancelFunc
+	done  chan struct{}
+}
+
+// NewGPU starts a simulated GPU. Close the servers on it first, then it.
+func NewGPU(opts GPUOptions) *GPU {
+	if opts.Quantum <= 0 {
+		opts.Quantum = DefaultQuantum
+	}
+	if opts.Switch == 0 {
+		opts.Switch = DefaultSwitch
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	g := &GPU{
+		core: newCore(opts.Sharing, opts.Quantum, max(opts.Switch, 0)), rng: rand.New(rand.NewPCG(opts.Seed, 1)),
+		start: time.Now(), wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{}),
+	}
+	go g.loop(ctx)
+	return g
+}
+
+// Close stops the GPU.
+func (g *GPU) Close() error {
+	g.stop()
+	<-g.done
+	return nil
+}
+
+// loop takes the core from event to event as time passes.
+func (g *GPU) loop(ctx context.Context) {
+	defer close(g.done)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		g.mu.Lock()
+		g.core.advance(time.Since(g.start).Seconds())
+		next := g.core.next()
+		g.mu.Unlock()
+		if math.IsInf(next, 1) {
+			timer.Stop()
+		} else {
+			// Rounded up and one more, or the wake-up could come before the event.
+			timer.Reset(time.Until(g.start.Add(time.Duration(math.Ceil(next*1e9)) + 1)))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-g.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// submit gives the client's context more work.
+func (g *GPU) submit(c *coreClient, kernels []kernel) <-chan struct{} {
+	t := &task{kernels: kernels, done: make(chan struct{})}
+	g.mu.Lock()
+	g.core.advance(time.Since(g.start).Seconds())
+	c.tasks = append(c.tasks, t)
+	g.mu.Unlock()
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
+	return t.done
+}
+
+// kernels draws n kernels of the mean length.
+func (g *GPU) kernels(n int, mean, cv, sm, bw float64) []kernel {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	sigma := math.Sqrt(math.Log1p(cv * cv))
+	out := make([]kernel, n)
+	for i := range out {
+		out[i] = kernel{work: mean * math.Exp(sigma*g.rng.NormFloat64()-sigma*sigma/2), sm: sm, bw: bw}
+	}
+	return out
+}
+
+// attach adds a model's context and starts its engine.
+func (g *GPU) attach(m Model) (*gpuClient, error) {
+	m = m.withDefaults()
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	c := &gpuClient{gpu: g, model: m, core: &coreClient{sm: m.SMShare, bw: 1}, work: make(chan struct{}, 1), done: make(chan struct{})}
+	g.mu.Lock()
+	if g.core.mode == Partitioned {
+		c.core.bw = m.BandwidthShare
+	}
+	g.core.advance(time.Since(g.start).Seconds())
+	g.core.clients = append(g.core.clients, c.core)
+	g.mu.Unlock()
+	var ctx context.Context
+	ctx, c.stop = context.WithCancel(context.Background())
+	go c.engine(ctx)
+	return c, nil
+}
+
+// gpuClient is an inference engine with continuous batching: a step of the whole
+// batch gives every sequence in it one token.
+type gpuClient struct {
+	gpu   *GPU
+	model Model
+	core  *coreClient
+	stop  context.CancelFunc
+	done  chan struct{}
+	work  chan struct{}
+
+	mu      sync.Mutex
+	waiting []*sequence
+	running []*sequence
+}
+
+// sequence is one answer being generated.
+type sequence struct {
+	client *gpuClient
+	prompt int
+	left   int
+	tokens chan struct{} // one element a token; never full
+	ended  bool          // guarded by client.mu
+}
+
+func (c *gpuClient) begin(r Request, tokens int) *sequence {
+	s := &sequence{client: c, prompt: max(1, len(r.Prompt)/4), left: tokens, tokens: make(chan struct{}, tokens)}
+	c.mu.Lock()
+	c.waiting = append(c.waiting, s)
+	c.mu.Unlock()
+	select {
+	case c.work <- struct{}{}:
+	default:
+	}
+	return s
+}
+
+// next waits for the sequence's next token; false means that it will not come.
+func (s *sequence) next(ctx context.Context) bool {
+	select {
+	case <-s.tokens:
+		return true
+	case <-ctx.Done():
+	case <-s.client.done:
+	}
+	return false
+}
+
+// end takes the sequence out of the batch.
+func (s *sequence) end() {
+	s.client.mu.Lock()
+	defer s.client.mu.Unlock()
+	s.ended = true
+}
+
+// detach stops the engine and takes its context off the GPU.
+func (c *gpuClient) detach() {
+	c.stop()
+	<-c.done
+	g := c.gpu
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.Index(g.core.clients, c.core)
+	if i < 0 {
+		return
+	}
+	g.core.clients = slices.Delete(g.core.clients, i, i+1)
+	if g.core.active >= i {
+		g.core.active-- // the one before it in turn; its slice ends with it
+		g.core.sliceEnd = g.core.now
+	}
+}
+
+func (c *gpuClient) engine(ctx context.Context) {
+	defer close(c.done)
+	for {
+		kernels := c.step()
+		if len(kernels) == 0 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-c.work:
+				continue
+			}
+		}
+		select {
+		case <-c.gpu.submit(c.core, kernels):
+			c.tokens()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// The fractions of the GPU that a prefill kernel uses alone: it is bound by
+// compute.
+const (
+	prefillSM, prefillBandwidth = 0.9, 0.3
+	prefillKernels              = 8
+)
+
+// step draws the kernels of the next step: the prefill of what is new, and one
+// token for every sequence.
+func (c *gpuClient) step() []kernel {
+	c.mu.Lock()
+	fresh := 0
+	for _, s := range c.waiting {
+		fresh += s.prompt
+	}
+	c.running = append(c.running, c.waiting...)
+	c.waiting = nil
+	c.running = slices.DeleteFunc(c.running, func(s *sequence) bool { return s.ended || s.left == 0 })
+	n := len(c.running)
+	c.mu.Unlock()
+	if n == 0 {
+		return nil
+	}
+	m := c.model
+	var ks []kernel
+	if fresh > 0 {
+		mean := m.PrefillPerToken.Seconds() * float64(fresh) / prefillKernels
+		ks = c.gpu.kernels(prefillKernels, mean, m.KernelCV, prefillSM, prefillBandwidth)
+	}
+	mean := m.KernelMean.Seconds() * (1 + m.BatchCost*float64(n-1))
+	return append(ks, c.gpu.kernels(m.StepKernels, mean, m.KernelCV, m.SMDemand, m.BandwidthDemand)...)
+}
+
+// tokens gives every running sequence its token.
+func (c *gpuClient) tokens() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.running {
+		if s.left > 0 {
+			s.left--
+			s.tokens <- struct{}{}
+		}
+	}
+}

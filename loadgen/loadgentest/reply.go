@@ -1,0 +1,161 @@
+package loadgentest
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/cotenant/cotenant/internal/enum"
+)
+
+// ErrUnknownName says that a text names no value of an enumeration.
+var ErrUnknownName = errors.New("loadgentest: unknown name")
+
+// Fault is something that goes wrong with an answer. The zero value is NoFault.
+type Fault uint8
+
+// The faults. Those inside a stream happen after Reply.FaultAfter events.
+const (
+	NoFault     Fault = iota
+	Cut               // the connection is closed in the middle
+	Truncate          // the answer ends properly, without finish reason and [DONE]
+	ErrorObject       // an event with an "error" object, then the end
+	ErrorEvent        // an event named "error", then the end
+	BadJSON           // an event that is not JSON, then the rest of the stream
+	Stall             // nothing more comes until the client goes away
+	HugeEvent         // an event of 64 MiB without an end of line
+	Endless           // events without end
+	HTML              // status 200 and a page instead of a stream
+	NoAnswer          // the request is read and never answered
+	Refuse            // the connection is closed before the answer
+)
+
+var faultNames = []string{"none", "cut", "truncate", "error-object", "error-event", "bad-json", "stall", "huge-event",
+	"endless", "html", "no-answer", "refuse"}
+
+// String returns the fault's name, e.g. "error-object".
+func (f Fault) String() string { return enum.String(faultNames, int(f)) }
+
+// MarshalText returns the fault's name.
+func (f Fault) MarshalText() ([]byte, error) {
+	return enum.Text(ErrUnknownName, "fault", faultNames, int(f))
+}
+
+// UnmarshalText reads a fault's name.
+func (f *Fault) UnmarshalText(b []byte) error {
+	i, err := enum.Parse(ErrUnknownName, "fault", faultNames, b)
+	if err == nil {
+		*f = Fault(i)
+	}
+	return err
+}
+
+// Usage says what token counts an answer reports. The zero value, UsageAsked,
+// does what the request asks.
+type Usage uint8
+
+// The usage reports.
+const (
+	UsageAsked Usage = iota
+	UsageNever
+	UsageFinal
+	UsageContinuous
+)
+
+var usageNames = []string{"asked", "never", "final", "continuous"}
+
+// String returns "asked", "never", "final" or "continuous".
+func (u Usage) String() string { return enum.String(usageNames, int(u)) }
+
+// MarshalText returns the usage's name.
+func (u Usage) MarshalText() ([]byte, error) {
+	return enum.Text(ErrUnknownName, "usage", usageNames, int(u))
+}
+
+// UnmarshalText reads a usage's name.
+func (u *Usage) UnmarshalText(b []byte) error {
+	i, err := enum.Parse(ErrUnknownName, "usage", usageNames, b)
+	if err == nil {
+		*u = Usage(i)
+	}
+	return err
+}
+
+// Reply scripts one answer. The zero value is an immediate answer of one token.
+type Reply struct {
+	// TTFT is the time from the complete request to the first content event, and
+	// Interval that between content events.
+	TTFT, Interval time.Duration
+	// Tokens of the answer; 0 means the request's max_tokens, or 1.
+	Tokens int
+	// PerEvent is the number of tokens in an event; 0 means 1.
+	PerEvent int
+	// Reasoning is the number of leading events that carry reasoning_content.
+	Reasoning int
+	// ToolCall makes the events tool-call deltas.
+	ToolCall bool
+	// Role sends a role-only event RoleAt after the request.
+	Role   bool
+	RoleAt time.Duration
+	Usage  Usage
+	// NoDone leaves [DONE] out, NoFinish the finish reason; with
+	// SeparateFinish that comes as an event of its own, FinishAfter the last token.
+	NoDone, NoFinish, SeparateFinish bool
+	FinishAfter                      time.Duration
+
+	// EventsPerWrite gathers events and writes them together, when the last of them
+	// is due; 0 means 1.
+	EventsPerWrite int
+	// SplitWrites sends each event in two pieces, SplitDelay apart; its content
+	// counts as sent with the second.
+	SplitWrites bool
+	SplitDelay  time.Duration
+	// LineEnd is "\n" when empty; "\r\n" and "\r" are the others.
+	LineEnd string
+	// NoSpace writes "data:{...}". Comments puts ": ping" before each event.
+	// MultiLine spreads each event's JSON over two data lines.
+	NoSpace, Comments, MultiLine bool
+
+	// Status other than 0 and 200 refuses the request with an error object, and
+	// RetryAfter goes into the header when not empty.
+	Status     int
+	RetryAfter string
+	Fault      Fault
+	FaultAfter int // events before the fault
+	// Slot says whether the answer occupies one of Options.Slots; NoSlot answers
+	// do not wait.
+	NoSlot bool
+	// Word is the text of a token; "" means "tok ".
+	Word string
+}
+
+// Request is what the server was asked.
+type Request struct {
+	N         int // number of the request since the server's start, from 0
+	Path      string
+	Model     string
+	Prompt    string // the prompt, or the messages' contents joined by newlines
+	MaxTokens int
+	Stream    bool
+	Header    map[string]string
+	// IncludeUsage and ContinuousUsage are the stream options.
+	IncludeUsage, ContinuousUsage bool
+	Body                          json.RawMessage
+}
+
+// Script chooses the answer to a request. It may be called by several goroutines.
+type Script func(Request) Reply
+
+// Always answers every request alike.
+func Always(r Reply) Script { return func(Request) Reply { return r } }
+
+// Every answers each n-th request, the n-1st first, with special and the others
+// with usual: Every(11, ...) makes 9 of 100 special.
+func Every(n int, special, usual Reply) Script {
+	return func(r Request) Reply {
+		if r.N%n == n-1 {
+			return special
+		}
+		return usual
+	}
+}

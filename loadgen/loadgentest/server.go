@@ -1,0 +1,270 @@
+package loadgentest
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options tune a Server. The zero value is the documented default.
+type Options struct {
+	// Script chooses the answers; nil answers every request with the zero Reply.
+	Script Script
+	// Slots bounds the answers under way; further requests wait in order. 0 means
+	// no bound.
+	Slots int
+	// Pipe serves in-memory connections from Dial instead of TCP.
+	Pipe bool
+	// TLS serves https with a certificate of its own; see Server.CertPool.
+	TLS bool
+	// APIKey, when not empty, is demanded as bearer token.
+	APIKey string
+	// GPU and Model, when GPU is not nil, make the answers' timing come from the
+	// simulated GPU; Reply's TTFT and Interval are not used then.
+	GPU   *GPU
+	Model Model
+	// NoLog keeps no Served records.
+	NoLog bool
+}
+
+// Served is the server's own record of a request: the truth.
+type Served struct {
+	Request  Request
+	Reply    Reply
+	Received time.Time   // the request was complete
+	Started  time.Time   // it got its slot
+	Events   []time.Time // just before the write that carried each content event
+	Tokens   int         // in these events
+	End      time.Time
+}
+
+// Server is an OpenAI-compatible server under a script. Its methods are safe for
+// concurrent use.
+type Server struct {
+	// URL is the base URL.
+	URL      string
+	opts     Options
+	listener net.Listener
+	http     *http.Server
+	done     chan struct{}
+	ctx      context.Context
+	cancel   context.CancelFunc
+	slots    chan struct{}
+	client   *gpuClient
+	pool     *x509.CertPool
+
+	mu     sync.Mutex
+	n      int
+	served []*Served
+}
+
+// NewServer starts a server. Close stops it.
+func NewServer(opts Options) (*Server, error) {
+	if opts.Script == nil {
+		opts.Script = Always(Reply{})
+	}
+	s := &Server{opts: opts, done: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if opts.Slots > 0 {
+		s.slots = make(chan struct{}, opts.Slots)
+	}
+	if opts.GPU != nil {
+		client, err := opts.GPU.attach(opts.Model)
+		if err != nil {
+			s.cancel()
+			return nil, err
+		}
+		s.client = client
+	}
+	scheme := "http"
+	if opts.Pipe {
+		s.listener = newPipeListener()
+	} else {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			s.cancel()
+			return nil, fmt.Errorf("loadgentest: %w", err)
+		}
+		s.listener = ln
+	}
+	s.http = &http.Server{Handler: s, ErrorLog: log.New(io.Discard, "", 0), BaseContext: func(net.Listener) context.Context { return s.ctx }}
+	ln := s.listener
+	if opts.TLS {
+		// httptest carries a certificate for localhost; only that is borrowed.
+		h := httptest.NewUnstartedServer(nil)
+		h.StartTLS()
+		cert := h.TLS.Certificates[0]
+		s.pool = x509.NewCertPool()
+		s.pool.AddCert(h.Certificate())
+		h.Close()
+		ln = tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12})
+		scheme = "https"
+	}
+	s.URL = scheme + "://" + s.listener.Addr().String()
+	go func() {
+		defer close(s.done)
+		// Serve returns when Close closes the listener.
+		if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			s.cancel()
+		}
+	}()
+	return s, nil
+}
+
+// Dial opens a connection to the server. It suits loadgen.Endpoint.Dial.
+func (s *Server) Dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	if p, ok := s.listener.(*pipeListener); ok {
+		return p.dial(ctx)
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, network, s.listener.Addr().String())
+}
+
+// CertPool holds the certificate of a TLS server, whose name is example.com.
+func (s *Server) CertPool() *x509.CertPool { return s.pool }
+
+// Close stops the server, cuts every connection and waits for the handlers.
+func (s *Server) Close() error {
+	s.cancel()
+	err := s.http.Close()
+	<-s.done
+	if s.client != nil {
+		s.client.detach()
+	}
+	return err
+}
+
+// Served returns the records of the requests so far, in the order of arrival.
+// The records of requests that are still being answered are left out.
+func (s *Server) Served() []Served {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]Served, 0, len(s.served))
+	for _, v := range s.served {
+		if !v.End.IsZero() {
+			out = append(out, *v)
+		}
+	}
+	return out
+}
+
+// ServeHTTP answers /v1/chat/completions, /v1/completions and /v1/models.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.opts.APIKey != "" && r.Header.Get("Authorization") != "Bearer "+s.opts.APIKey {
+		refuse(w, http.StatusUnauthorized, "invalid api key "+strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+		return
+	}
+	switch r.URL.Path {
+	case "/v1/models":
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"object":"list","data":[{"id":"test","object":"model"}]}`)
+		return
+	case "/v1/chat/completions", "/v1/completions":
+	default:
+		refuse(w, http.StatusNotFound, "no such path")
+		return
+	}
+	req, err := readRequest(r)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	served := &Served{Received: time.Now()}
+	s.mu.Lock()
+	req.N = s.n
+	s.n++
+	s.mu.Unlock()
+	served.Request = req
+	reply := s.opts.Script(req)
+	served.Reply = reply
+	if !s.opts.NoLog {
+		s.mu.Lock()
+		s.served = append(s.served, served)
+		s.mu.Unlock()
+	}
+	if s.slots != nil && !reply.NoSlot {
+		select {
+		case s.slots <- struct{}{}:
+			defer func() { <-s.slots }()
+		case <-r.Context().Done():
+			return
+		}
+	}
+	served.Started = time.Now()
+	a := answer{server: s, w: w, r: r, req: req, reply: reply, served: served}
+	a.serve()
+	s.mu.Lock()
+	served.End = time.Now()
+	s.mu.Unlock()
+}
+
+func refuse(w http.ResponseWriter, status int, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	body, err := json.Marshal(map[string]any{"error": map[string]any{"message": message, "code": status}})
+	if err == nil {
+		w.Write(body)
+	}
+}
+
+// maxRequestBytes bounds a request's body.
+const maxRequestBytes = 16 << 20
+
+func readRequest(r *http.Request) (Request, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequestBytes+1))
+	if err != nil {
+		return Request{}, err
+	}
+	if len(body) > maxRequestBytes {
+		return Request{}, errors.New("request too large")
+	}
+	var wire struct {
+		Model     string  `json:"model"`
+		Prompt    *string `json:"prompt"`
+		MaxTokens int     `json:"max_tokens"`
+		Stream    bool    `json:"stream"`
+		Messages  []struct {
+			Role    string `json:"role"`
+			Content string `json:"content"`
+		} `json:"messages"`
+		StreamOptions struct {
+			IncludeUsage         bool `json:"include_usage"`
+			ContinuousUsageStats bool `json:"continuous_usage_stats"`
+		} `json:"stream_options"`
+	}
+	if err := json.Unmarshal(body, &wire); err != nil {
+		return Request{}, fmt.Errorf("request is not JSON: %w", err)
+	}
+	chat := strings.HasSuffix(r.URL.Path, "/chat/completions")
+	if chat == (len(wire.Messages) == 0) || chat == (wire.Prompt != nil) {
+		return Request{}, errors.New("chat takes messages, completions take a prompt")
+	}
+	req := Request{
+		Path: r.URL.Path, Model: wire.Model, MaxTokens: wire.MaxTokens, Stream: wire.Stream, Body: body, Header: map[string]string{},
+		IncludeUsage: wire.StreamOptions.IncludeUsage, ContinuousUsage: wire.StreamOptions.ContinuousUsageStats,
+	}
+	for name := range r.Header {
+		req.Header[name] = r.Header.Get(name)
+	}
+	if wire.Prompt != nil {
+		req.Prompt = *wire.Prompt
+	}
+	for i, m := range wire.Messages {
+		if i > 0 {
+			req.Prompt += "\n"
+		}
+		req.Prompt += m.Content
+	}
+	return req, nil
+}

@@ -1,0 +1,124 @@
+package loadgen
+
+import (
+	"math"
+	"time"
+)
+
+// histograms returns the collector's distributions, with the token-dependent
+// ones of the chosen source.
+func (c *collector) histograms() map[Metric]*Histogram {
+	out := make(map[Metric]*Histogram, metricCount)
+	for i, h := range c.metrics {
+		out[Metric(i)] = h
+	}
+	_, f := c.source()
+	if f == nil {
+		return out
+	}
+	out[TPOT], out[ITL] = f.tpot, f.itl
+	return out
+}
+
+// basis names how itl got its tokens, "mixed" when requests differ.
+func (f *sourceFigures) basis() string {
+	basis := ""
+	for b := range f.bases {
+		if basis != "" {
+			return "mixed"
+		}
+		basis = b
+	}
+	return basis
+}
+
+// interval is the part of the run that the figures cover.
+func (c *collector) interval() (from, to int64) {
+	from = c.firstStart
+	if c.from > 0 {
+		from = c.from
+	}
+	return from, max(from, c.lastEnd)
+}
+
+// measures computes the figures; slo is nil where no goodput is wanted.
+func (c *collector) measures(stallFactor float64, slo *SLO) Measures {
+	if stallFactor == 0 {
+		stallFactor = DefaultStallFactor
+	}
+	m := Measures{PromptTokens: c.promptTokens, OutputTokensFailed: c.tokensFailed}
+	m.Counts.ByClass = map[Class]int64{}
+	for class, n := range c.counts {
+		m.Counts.ByClass[class] = n
+		m.Counts.Total += n
+	}
+	m.Counts.OK, m.Counts.Retries = c.counts[OK], c.retries
+	m.Counts.Failed = m.Counts.Total - m.Counts.OK
+	from, to := c.interval()
+	m.DurationS = float64(to-from) / 1e9
+	source, f := c.source()
+	m.TokenSource = source
+	if f != nil {
+		m.OutputTokens, m.ITLBasis = int64(math.Round(f.tokens)), f.basis()
+	}
+	if m.DurationS > 0 {
+		m.OfferedPerS = float64(m.Counts.Total) / m.DurationS
+		m.CompletedPerS = float64(m.Counts.OK) / m.DurationS
+		m.OutputTokensPerS = float64(m.OutputTokens) / m.DurationS
+	}
+	m.fill(c.histograms(), stallFactor)
+	if slo != nil && !slo.IsZero() && m.Counts.Total > 0 {
+		m.Goodput = &Goodput{
+			SLO: SLOFigures{TTFT: millis(slo.TTFT), TPOT: millis(slo.TPOT), E2E: millis(slo.E2E), Stall: millis(slo.Stall)},
+			Met: c.met, Fraction: float64(c.met) / float64(m.Counts.Total),
+		}
+		if m.DurationS > 0 {
+			m.Goodput.PerS = float64(c.met) / m.DurationS
+		}
+	}
+	return m
+}
+
+// fill computes the distributions' figures. Counts must be there already.
+func (m *Measures) fill(h map[Metric]*Histogram, stallFactor float64) {
+	for _, f := range []struct {
+		to *Figures
+		of Metric
+	}{
+		{&m.TTFT, TTFT}, {&m.TTFTService, TTFTService}, {&m.TTFV, TTFV}, {&m.TPOT, TPOT}, {&m.ChunkGap, ChunkGap}, {&m.ITL, ITL},
+		{&m.E2E, E2E}, {&m.E2EService, E2EService}, {&m.E2EClose, E2EClose}, {&m.ScheduleDelay, ScheduleDelay},
+		{&m.Connected, Connected}, {&m.Written, Written}, {&m.FirstByte, FirstByte},
+	} {
+		*f.to = h[f.of].Figures()
+	}
+	for _, f := range []struct {
+		to *WithFailures
+		of Metric
+	}{{&m.TTFTFailuresInfinite, TTFT}, {&m.E2EFailuresInfinite, E2E}} {
+		// Answers in one piece have no first token: nothing to compare failures with.
+		if h[f.of].Count() > 0 || m.Counts.OK == 0 {
+			*f.to = h[f.of].withFailures(m.Counts.Failed)
+		}
+	}
+	if m.TPOT.Count > 0 {
+		rate := func(ms Millis) float64 {
+			if ms <= 0 {
+				return 0
+			}
+			return 1000 / float64(ms)
+		}
+		m.UserTokensPerS = &UserRate{P50: rate(m.TPOT.P50), P5: rate(m.TPOT.P95), P1: rate(m.TPOT.P99)}
+	}
+	gaps := h[ChunkGap]
+	if median, ok := gaps.medianAboveZero(); ok {
+		limit := durationTimes(median, stallFactor)
+		p999, _ := gaps.Quantile(0.999)
+		n := gaps.above(limit)
+		m.Stall = &Stall{
+			Factor: stallFactor, Gaps: gaps.Count(), LimitMS: millis(limit), Count: n,
+			Share: float64(n) / float64(gaps.Count()), GapP999MS: millis(p999), GapMaxMS: m.ChunkGap.Max,
+		}
+	}
+}
+
+func durationTimes(d time.Duration, f float64) time.Duration { return time.Duration(float64(d) * f) }

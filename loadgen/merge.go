@@ -1,0 +1,278 @@
+package loadgen
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/internal/problem"
+)
+
+// ErrMerge says that results do not belong together.
+var ErrMerge = errors.New("loadgen: results cannot be merged")
+
+// ReadResult reads a run's summary and histograms back from its directory.
+func ReadResult(dir string) (*Result, error) {
+	res := &Result{Dir: dir}
+	path := filepath.Join(dir, ArtifactSummary)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, opError("read", path, err)
+	}
+	if err := json.Unmarshal(data, &res.Summary); err != nil {
+		return nil, &OpError{Op: "decode", Path: path, Err: err}
+	}
+	if v := res.Summary.SchemaVersion; v != SchemaVersion {
+		return nil, &OpError{Op: "read", Path: path, Err: fmt.Errorf("schema version %d; this version of the library reads %d", v, SchemaVersion)}
+	}
+	path = filepath.Join(dir, ArtifactHistograms)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, opError("open", path, err)
+	}
+	defer f.Close()
+	res.Histograms, err = readHistograms(f)
+	if err != nil {
+		return nil, &OpError{Op: "read", Path: path, Err: err}
+	}
+	return res, nil
+}
+
+func readHistograms(r io.Reader) ([]TenantHistograms, error) {
+	var out []TenantHistograms
+	index := map[string]int{}
+	var l problem.List
+	scan := bufio.NewScanner(r)
+	scan.Buffer(nil, 4<<20)
+	for n := 1; scan.Scan(); n++ {
+		at := fmt.Sprintf("line %d", n)
+		var line histogramLine
+		if err := json.Unmarshal(scan.Bytes(), &line); err != nil {
+			l.Addf(at, "", "%v", err)
+			continue
+		}
+		h, err := line.decode()
+		if err != nil {
+			l.Addf(at, "", "%v", err)
+			continue
+		}
+		i, ok := index[line.Tenant]
+		if !ok {
+			i = len(out)
+			index[line.Tenant] = i
+			out = append(out, TenantHistograms{Tenant: line.Tenant, Probe: line.Probe, ByMetric: map[Metric]*Histogram{}})
+		}
+		if out[i].ByMetric[line.Metric] != nil {
+			l.Addf(at, "", "second histogram of %v of tenant %q", line.Metric, line.Tenant)
+			continue
+		}
+		out[i].ByMetric[line.Metric] = h
+	}
+	if err := scan.Err(); err != nil {
+		return nil, err
+	}
+	return out, l.Err()
+}
+
+// Merge puts the results of workers that shared one plan's load together: counts
+// and tokens add, histograms merge, rates are over the longest worker's time.
+// Tenants are matched by name. Times of different machines are never compared.
+// Results whose token sources differ, or which belong to different plans, do not
+// merge; every contradiction is named. The inputs stay as they are.
+func Merge(results ...*Result) (*Result, error) {
+	if len(results) == 0 {
+		return nil, fmt.Errorf("%w: none given", ErrMerge)
+	}
+	if err := mergeable(results); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMerge, err)
+	}
+	first := &results[0].Summary
+	out := &Result{Summary: Summary{
+		SchemaVersion: SchemaVersion, RunID: first.RunID, Scenario: first.Scenario, Basis: first.Basis, Complete: true, Window: first.Window,
+		Definitions: Definitions(), SteadyState: SteadyState{Verdict: "unknown", Reason: "merged from several workers"},
+	}}
+	sum := &out.Summary
+	health := &sum.ClientHealth
+	health.Valid, health.Reasons = true, []string{}
+	merged := map[string]map[Metric]*Histogram{}
+	totals := map[Metric]*Histogram{}
+	for _, r := range results {
+		s := &r.Summary
+		sum.Workers += max(s.Workers, 1)
+		sum.Complete = sum.Complete && s.Complete
+		sum.Stopped = strings.TrimPrefix(sum.Stopped+"; "+s.Stopped, "; ")
+		sum.Window.FromNS, sum.Window.ToNS = min(sum.Window.FromNS, s.Window.FromNS), max(sum.Window.ToNS, s.Window.ToNS)
+		health.merge(&s.ClientHealth)
+		sum.add(&s.Measures)
+		for i := range s.Tenants {
+			t := &s.Tenants[i]
+			at := slices.IndexFunc(sum.Tenants, func(have TenantSummary) bool { return have.Name == t.Name })
+			if at < 0 {
+				at = len(sum.Tenants)
+				sum.Tenants = append(sum.Tenants, TenantSummary{Name: t.Name, Model: t.Model, API: t.API, Load: t.Load, Probe: t.Probe})
+			}
+			sum.Tenants[at].add(&t.Measures)
+		}
+		for _, th := range r.Histograms {
+			if merged[th.Tenant] == nil {
+				merged[th.Tenant] = map[Metric]*Histogram{}
+			}
+			for m, h := range th.ByMetric {
+				mergeInto(merged[th.Tenant], m, h)
+				if !th.Probe {
+					mergeInto(totals, m, h)
+				}
+			}
+		}
+	}
+	sum.Stopped = strings.Trim(sum.Stopped, "; ")
+	stall := float64(DefaultStallFactor)
+	if first.Stall != nil {
+		stall = first.Stall.Factor
+	}
+	sum.rates()
+	sum.fill(totals, stall)
+	for i := range sum.Tenants {
+		t := &sum.Tenants[i]
+		t.rates()
+		t.fill(merged[t.Name], stall)
+		out.Histograms = append(out.Histograms, TenantHistograms{Tenant: t.Name, Probe: t.Probe, ByMetric: merged[t.Name]})
+	}
+	health.SendLag, health.PacingLag, health.ReadLag = totals[SendLag].Figures(), totals[PacingLag].Figures(), totals[ReadLag].Figures()
+	return out, nil
+}
+
+func mergeInto(into map[Metric]*Histogram, m Metric, h *Histogram) {
+	if into[m] == nil {
+		into[m] = NewHistogram()
+	}
+	into[m].Merge(h)
+}
+
+// mergeable names everything that keeps results from belonging together.
+func mergeable(results []*Result) error {
+	var l problem.List
+	first := &results[0].Summary
+	sources := map[string]TokenSource{}
+	for i, r := range results {
+		s, at := &r.Summary, fmt.Sprintf("results[%d]", i)
+		if s.Scenario != first.Scenario {
+			l.Addf(at+".scenario", "merge the workers of one plan", "%q, the first has %q", s.Scenario, first.Scenario)
+		}
+		if s.Basis != first.Basis {
+			l.Addf(at+".basis", "never mix simulated with measured", "%q, the first is %q", s.Basis, first.Basis)
+		}
+		for j := range s.Tenants {
+			t := &s.Tenants[j]
+			if t.Counts.OK == 0 {
+				continue
+			}
+			have, ok := sources[t.Name]
+			if ok && have != t.TokenSource {
+				l.Addf(fmt.Sprintf("%s.tenants[%d].token_source", at, j), "make every server report usage, or none", "%v, another worker has %v", t.TokenSource, have)
+			}
+			sources[t.Name] = t.TokenSource
+		}
+	}
+	return l.Err()
+}
+
+// add adds another worker's counts; rates and distributions come later.
+func (m *Measures) add(o *Measures) {
+	if m.Counts.ByClass == nil {
+		m.Counts.ByClass = map[Class]int64{}
+	}
+	for c, n := range o.Counts.ByClass {
+		m.Counts.ByClass[c] += n
+	}
+	m.Counts.Total += o.Counts.Total
+	m.Counts.OK += o.Counts.OK
+	m.Counts.Failed += o.Counts.Failed
+	m.Counts.Retries += o.Counts.Retries
+	m.DurationS = max(m.DurationS, o.DurationS)
+	m.PromptTokens += o.PromptTokens
+	m.OutputTokens += o.OutputTokens
+	m.OutputTokensFailed += o.OutputTokensFailed
+	if o.Counts.OK > 0 {
+		m.TokenSource = o.TokenSource
+		if m.ITLBasis == "" {
+			m.ITLBasis = o.ITLBasis
+		} else if m.ITLBasis != o.ITLBasis {
+			m.ITLBasis = "mixed"
+		}
+	}
+	if o.Goodput != nil {
+		if m.Goodput == nil {
+			m.Goodput = &Goodput{SLO: o.Goodput.SLO}
+		}
+		m.Goodput.Met += o.Goodput.Met
+	}
+}
+
+// rates computes what follows from counts and duration.
+func (m *Measures) rates() {
+	if m.Goodput != nil && m.Counts.Total > 0 {
+		m.Goodput.Fraction = float64(m.Goodput.Met) / float64(m.Counts.Total)
+	}
+	if m.DurationS <= 0 {
+		return
+	}
+	m.OfferedPerS = float64(m.Counts.Total) / m.DurationS
+	m.CompletedPerS = float64(m.Counts.OK) / m.DurationS
+	m.OutputTokensPerS = float64(m.OutputTokens) / m.DurationS
+	if m.Goodput != nil {
+		m.Goodput.PerS = float64(m.Goodput.Met) / m.DurationS
+	}
+}
+
+// merge adds another worker's health: sums of counts, the worst of the rest.
+func (h *ClientHealth) merge(o *ClientHealth) {
+	h.Valid = h.Valid && o.Valid
+	for _, r := range o.Reasons {
+		if !slices.Contains(h.Reasons, r) {
+			h.Reasons = append(h.Reasons, r)
+		}
+	}
+	join := func(have *string, more string) {
+		if *have == "" {
+			*have = more
+		} else if more != "" && *have != more {
+			*have = "mixed"
+		}
+	}
+	join(&h.Pacer, o.Pacer)
+	h.KernelReads += o.KernelReads
+	h.UserReads += o.UserReads
+	h.Stamps = stampSource(h.KernelReads, h.UserReads)
+	h.Reads += o.Reads
+	h.MergedReads += o.MergedReads
+	h.ClampedStamps += o.ClampedStamps
+	h.Dropped += o.Dropped
+	h.GCPauses += o.GCPauses
+	h.GCPauseMaxMS = max(h.GCPauseMaxMS, o.GCPauseMaxMS)
+	h.SchedulingP99MS = max(h.SchedulingP99MS, o.SchedulingP99MS)
+	h.CPUSeconds += o.CPUSeconds
+	h.CPUFraction = max(h.CPUFraction, o.CPUFraction)
+	h.GOMAXPROCS = max(h.GOMAXPROCS, o.GOMAXPROCS)
+	h.ArtifactProblems += o.ArtifactProblems
+}
+
+// WriteResult writes a merged result's summary and histograms into dir, which
+// must not exist or must be empty.
+func WriteResult(dir string, res *Result) error {
+	d, err := newRunDir(dir, newScrubber(nil))
+	if err != nil {
+		return err
+	}
+	lines, err := histogramLines(res.Histograms)
+	if err != nil {
+		return errors.Join(err, d.abandon())
+	}
+	return errors.Join(d.requests.discard(), d.write(ArtifactHistograms, lines), d.writeJSON(ArtifactSummary, &res.Summary))
+}

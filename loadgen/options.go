@@ -1,0 +1,100 @@
+package loadgen
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/cotenant/cotenant/internal/problem"
+)
+
+// Options tune Run. The zero value is the documented default.
+type Options struct {
+	// Dir is the run's directory. It is created; it must not exist or must be empty.
+	// "" keeps everything in memory.
+	Dir string
+	// RunID names the run; "" means NewRunID from the time, the plan's scenario and seed.
+	RunID string
+	// Logger receives what is not worth an error; nil discards.
+	Logger *slog.Logger
+	// Progress, when not nil, is called every ProgressEvery (0: 1 s), from one
+	// goroutine, and once after the last request.
+	Progress      func(Progress)
+	ProgressEvery time.Duration
+	// KeepRecords keeps every Record in Result.Records.
+	KeepRecords bool
+	// Health are the bounds of the client-health verdict.
+	Health HealthLimits
+	// Pacing says how open loops wait.
+	Pacing Pacing
+	// UserStamps turns the kernel's receive times off.
+	UserStamps bool
+	// Worker makes this process one of several that share the plan's load.
+	Worker Worker
+	// StartAt, when not zero, is when the run starts, so that workers start together.
+	StartAt time.Time
+	// Saturation, when not nil, stops the run once the server is found to fall behind.
+	Saturation *Saturation
+	// Meta is written into config.json as it stands: arguments, GPU inventory,
+	// sharing mode. The plan's credentials are removed from it.
+	Meta map[string]any
+}
+
+// Worker says which part of a plan's load a process offers: of an open loop every
+// Count-th arrival from Index on, of a closed loop its share of the users, and
+// the prompts in the same way. The parts of all workers make up the plan exactly.
+// The zero value is all of it.
+type Worker struct {
+	Index, Count int
+}
+
+func (w Worker) count() int { return max(w.Count, 1) }
+
+// mine says whether the k-th arrival or prompt is this worker's.
+func (w Worker) mine(k int64) bool { return k%int64(w.count()) == int64(w.Index) }
+
+// share is this worker's part of n things.
+func (w Worker) share(n int) int {
+	s := n / w.count()
+	if w.Index < n%w.count() {
+		s++
+	}
+	return s
+}
+
+func (o *Options) check() error {
+	var l problem.List
+	if o.Worker.Count < 0 || o.Worker.Index < 0 || o.Worker.Index >= o.Worker.count() {
+		l.Addf("worker", "use 0 <= index < count", "index %d of %d", o.Worker.Index, o.Worker.Count)
+	}
+	if int(o.Pacing) >= len(pacingNames) {
+		l.Addf("pacing", "use PacingPrecise or PacingTimer", "%d is not a value", o.Pacing)
+	}
+	notNegative(&l, "progress_every", o.ProgressEvery)
+	if o.Saturation != nil {
+		l.AddErr("saturation", o.Saturation.check())
+	}
+	if err := l.Err(); err != nil {
+		return fmt.Errorf("loadgen: invalid options: %w", err)
+	}
+	return nil
+}
+
+// Progress is the state of a run.
+type Progress struct {
+	Elapsed time.Duration
+	Tenants []TenantProgress
+}
+
+// TenantProgress counts a tenant's requests and tokens since the run's start.
+type TenantProgress struct {
+	Name     string
+	Sent     int64
+	OK       int64
+	Failed   int64
+	InFlight int64
+	Tokens   int64 // of requests that have ended
+	// TTFTSum and TTFTCount are over the requests that have ended ok.
+	TTFTSum   time.Duration
+	TTFTCount int64
+}

@@ -1,0 +1,90 @@
+package loadgen
+
+import (
+	"context"
+	"time"
+)
+
+// Pacing says how open loops wait for the next arrival. The zero value is
+// PacingPrecise.
+type Pacing uint8
+
+// The pacings.
+const (
+	PacingPrecise Pacing = iota // a timerfd on Linux (late by about 0.1 ms), a timer elsewhere
+	PacingTimer                 // a time.Timer (late by up to about 1 ms); works in a synctest bubble
+)
+
+var pacingNames = []string{"precise", "timer"}
+
+// String returns "precise" or "timer".
+func (p Pacing) String() string { return enumString(pacingNames, int(p)) }
+
+// MarshalText returns the pacing's name.
+func (p Pacing) MarshalText() ([]byte, error) { return enumText("pacing", pacingNames, int(p)) }
+
+// UnmarshalText reads a pacing's name.
+func (p *Pacing) UnmarshalText(b []byte) error {
+	i, err := enumParse("pacing", pacingNames, b)
+	if err == nil {
+		*p = Pacing(i)
+	}
+	return err
+}
+
+// pacer waits for instants. Only one goroutine may use it.
+type pacer interface {
+	// wait returns at t, or with ctx's error when ctx ends first. An instant in the
+	// past is no wait at all.
+	wait(ctx context.Context, t time.Time) error
+	name() string
+	close() error
+}
+
+func newPacer(p Pacing) pacer {
+	if p == PacingPrecise {
+		if precise := newPrecisePacer(); precise != nil {
+			return precise
+		}
+	}
+	return &timerPacer{}
+}
+
+type timerPacer struct{ timer *time.Timer }
+
+func (p *timerPacer) wait(ctx context.Context, t time.Time) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	d := time.Until(t)
+	if d <= 0 {
+		return nil
+	}
+	if p.timer == nil {
+		p.timer = time.NewTimer(d)
+	} else {
+		p.timer.Reset(d)
+	}
+	select {
+	case <-p.timer.C:
+		return nil
+	case <-ctx.Done():
+		p.timer.Stop()
+		return ctx.Err()
+	}
+}
+
+func (p *timerPacer) name() string { return "timer" }
+
+func (p *timerPacer) close() error {
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	return nil
+}
+
+// sleep waits for d or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	p := timerPacer{}
+	return p.wait(ctx, time.Now().Add(d))
+}

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package loadgen
+
+func newPrecisePacer() pacer { return nil }

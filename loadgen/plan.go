@@ -1,0 +1,199 @@
+package loadgen
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"net/url"
+	"time"
+
+	"github.com/cotenant/cotenant/internal/problem"
+)
+
+// Plan is a run to be made: tenants, how long, and which part of it counts.
+type Plan struct {
+	// Scenario names what is being measured, e.g. "mps-50"; it labels tables.
+	Scenario string
+	Tenants  []Tenant
+	// Duration ends the offering of load; requests in flight are finished. 0 means
+	// that each tenant ends by Requests, its schedule or its prompts.
+	Duration time.Duration
+	// Drain bounds the wait for requests in flight once every tenant has stopped
+	// offering; what is left then is Cancelled. 0 means no bound but the requests' own.
+	Drain time.Duration
+	// Window is the part of the run that counts; the zero value is all of it.
+	Window Window
+	// Seed is the seed of all randomness. Each tenant has its own stream, derived
+	// from it and from the tenant's name.
+	Seed uint64
+	// StallFactor is the k of the stall figures; 0 means 5.
+	StallFactor float64
+	// Simulated marks the run's artifacts as not being a measurement of a real GPU.
+	Simulated bool
+}
+
+// DefaultStallFactor is Plan.StallFactor when it is 0.
+const DefaultStallFactor = 5
+
+// Window is a part of the run, as offsets from its start. A request belongs to
+// it by its intended start, a token by the time of its event.
+type Window struct {
+	From time.Duration
+	// To is the end; 0 means the end of the run.
+	To time.Duration
+}
+
+// IsZero says that the window is the whole run.
+func (w Window) IsZero() bool { return w == Window{} }
+
+// window is the plan's window with the longest ramp cut off when none is given.
+func (p *Plan) window() Window {
+	w := p.Window
+	if w.From == 0 {
+		for i := range p.Tenants {
+			w.From = max(w.From, p.Tenants[i].Load.Ramp)
+		}
+	}
+	return w
+}
+
+// tenantRand returns the tenant's own random stream.
+func (p *Plan) tenantRand(name string) *rand.Rand {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return rand.New(rand.NewPCG(p.Seed, h.Sum64()))
+}
+
+// Validate checks the plan and returns one error that names every problem with
+// its path.
+func (p *Plan) Validate() error {
+	var l problem.List
+	if len(p.Tenants) == 0 {
+		l.Addf("tenants", "add at least one", "no tenant")
+	}
+	notNegative(&l, "duration", p.Duration)
+	notNegative(&l, "drain", p.Drain)
+	notNegative(&l, "window.from", p.Window.From)
+	notNegative(&l, "window.to", p.Window.To)
+	if w := p.window(); w.To != 0 && w.To <= w.From {
+		l.Addf("window", "raise to, or lower from or the ramp", "ends at %v, not after its start at %v", w.To, w.From)
+	}
+	if p.StallFactor != 0 && !(p.StallFactor > 1) {
+		l.Addf("stall_factor", "use a factor above 1, or 0 for the default", "%v is not above 1", p.StallFactor)
+	}
+	seen := map[string]int{}
+	for i := range p.Tenants {
+		t, path := &p.Tenants[i], fmt.Sprintf("tenants[%d]", i)
+		if first, dup := seen[t.Name]; dup {
+			l.Addf(path+".name", "give each tenant its own name", "%q is tenants[%d]'s name too", t.Name, first)
+		} else {
+			seen[t.Name] = i
+		}
+		t.check(&l, path, p.Duration)
+	}
+	if err := l.Err(); err != nil {
+		return fmt.Errorf("loadgen: invalid plan: %w", err)
+	}
+	return nil
+}
+
+func (t *Tenant) check(l *problem.List, path string, planDuration time.Duration) {
+	if t.Name == "" {
+		l.Addf(path+".name", "name it", "empty")
+	}
+	if t.Prompts == nil {
+		l.Addf(path+".prompts", "set a PromptSource, e.g. loadgen.Texts(\"hello\")", "missing")
+	}
+	for _, e := range []struct {
+		name  string
+		value int
+		known []string
+	}{{"api", int(t.API), apiNames}, {"routing", int(t.Routing), routingNames}, {"usage", int(t.Usage), usageNames}} {
+		if e.value >= len(e.known) {
+			l.Addf(path+"."+e.name, "use one of the package's constants", "%d is not a value", e.value)
+		}
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{
+		{"max_tokens", t.MaxTokens}, {"requests", t.Requests}, {"warmup", t.Warmup}, {"retry.max", t.Retry.Max},
+		{"load.max_in_flight", t.Load.MaxInFlight}, {"load.concurrency", t.Load.Concurrency},
+	} {
+		if n.value < 0 {
+			l.Addf(path+"."+n.name, "use 0 or more", "%d is negative", n.value)
+		}
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"load.think_time", t.Load.ThinkTime}, {"load.ramp", t.Load.Ramp}, {"retry.backoff", t.Retry.Backoff},
+		{"slo.ttft", t.SLO.TTFT}, {"slo.tpot", t.SLO.TPOT}, {"slo.e2e", t.SLO.E2E}, {"slo.stall", t.SLO.Stall},
+	} {
+		notNegative(l, path+"."+d.name, d.value)
+	}
+	t.checkLoad(l, path+".load", planDuration)
+	if len(t.Endpoints) == 0 {
+		l.Addf(path+".endpoints", "add at least one", "no endpoint")
+	}
+	for i := range t.Endpoints {
+		t.Endpoints[i].check(l, fmt.Sprintf("%s.endpoints[%d]", path, i))
+	}
+}
+
+func (t *Tenant) checkLoad(l *problem.List, path string, planDuration time.Duration) {
+	if c, ok := t.Load.Schedule.(interface{ check() error }); ok {
+		if err := c.check(); err != nil {
+			l.AddErr(path+".schedule", err)
+		}
+	}
+	switch ld := t.Load; {
+	case ld.Schedule == nil && ld.Concurrency == 0:
+		l.Addf(path, "set a schedule (open loop) or a concurrency (closed loop)", "neither a schedule nor a concurrency")
+	case ld.Schedule != nil && (ld.Concurrency != 0 || ld.ThinkTime != 0 || ld.Ramp != 0):
+		l.Addf(path, "keep one of the two", "a schedule (open loop) together with settings of a closed loop")
+	case ld.Schedule == nil && (ld.MaxInFlight != 0 || ld.DropExcess):
+		l.Addf(path, "drop max_in_flight and drop_excess", "bounds of an open loop on a closed loop")
+	case planDuration <= 0 && t.Requests == 0 && t.endless():
+		l.Addf(path, "set requests or the plan's duration", "would never end")
+	case ld.DropExcess && ld.MaxInFlight == 0:
+		l.Addf(path+".drop_excess", "set max_in_flight too", "nothing is in excess without max_in_flight")
+	}
+}
+
+// endless says that neither the tenant's load nor its prompts come to an end, as
+// far as this package's own types show.
+func (t *Tenant) endless() bool {
+	if _, cycle := t.Prompts.(*Cycle); !cycle {
+		return false
+	}
+	if t.Load.Schedule == nil {
+		return true
+	}
+	s, ok := t.Load.Schedule.(interface{ endless() bool })
+	return ok && s.endless()
+}
+
+func (e *Endpoint) check(l *problem.List, path string) {
+	u, err := url.Parse(e.URL)
+	switch {
+	case err != nil:
+		l.Addf(path+".url", "use a URL such as http://host:8000", "cannot be read as a URL")
+	case u.Scheme != "http" && u.Scheme != "https":
+		l.Addf(path+".url", "use a URL such as http://host:8000", "scheme is %q, not http or https", u.Scheme)
+	case u.Host == "":
+		l.Addf(path+".url", "use a URL such as http://host:8000", "no host")
+	case u.User != nil:
+		l.Addf(path+".url", "put the credentials into APIKey or Header", "credentials in the URL")
+	}
+	if e.Weight < 0 {
+		l.Addf(path+".weight", "use 0 or more", "%d is negative", e.Weight)
+	}
+}
+
+func notNegative(l *problem.List, path string, d time.Duration) {
+	if d < 0 {
+		l.Addf(path, "use 0 or more", "%v is negative", d)
+	}
+}

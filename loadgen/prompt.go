@@ -1,0 +1,78 @@
+package loadgen
+
+import (
+	"io"
+	"sync/atomic"
+	"time"
+)
+
+// Message is one message of a chat.
+type Message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// Prompt is what one request asks. Exactly one of Text and Messages is set:
+// under the chat API a Text becomes one user message, under the completions API
+// Messages are an error.
+type Prompt struct {
+	Text     string
+	Messages []Message
+	// MaxTokens bounds the output; 0 means the tenant's MaxTokens.
+	MaxTokens int
+	// PromptTokens is the length the source meant, 0 if it doesn't know. It is
+	// recorded only when the server reports no usage.
+	PromptTokens int
+	// Session and Prefix group requests for sticky routing and for analysis.
+	Session, Prefix string
+	// Body holds further fields of the request's JSON object ("tools",
+	// "temperature"); they win over the tenant's.
+	Body map[string]any
+	// Next, when not nil, is called after the request ended ok. With ok true the
+	// runner sends follow as the session's next turn, delay after the end of this
+	// one. It is called from the goroutine of the request.
+	Next func(reply Reply) (follow Prompt, delay time.Duration, ok bool)
+}
+
+// Reply is what came back for a prompt whose Next is set.
+type Reply struct {
+	// Text is the visible text, reasoning and tool calls left out.
+	Text string
+	// Record is the request's record.
+	Record Record
+}
+
+// PromptSource yields a tenant's prompts in order.
+type PromptSource interface {
+	// Next returns the next prompt, or io.EOF after the last: the tenant then
+	// starts no more requests. Any other error ends the run. The runner calls Next
+	// from one goroutine at a time.
+	Next() (Prompt, error)
+}
+
+// Cycle is a PromptSource that yields its prompts in order, over and over.
+// An empty Cycle yields io.EOF at once. It is safe for concurrent use.
+type Cycle struct {
+	prompts []Prompt
+	n       atomic.Uint64
+}
+
+// NewCycle returns a Cycle over prompts, which it keeps.
+func NewCycle(prompts ...Prompt) *Cycle { return &Cycle{prompts: prompts} }
+
+// Texts returns a Cycle over one prompt a text.
+func Texts(texts ...string) *Cycle {
+	prompts := make([]Prompt, len(texts))
+	for i, t := range texts {
+		prompts[i].Text = t
+	}
+	return NewCycle(prompts...)
+}
+
+// Next returns the next prompt.
+func (c *Cycle) Next() (Prompt, error) {
+	if len(c.prompts) == 0 {
+		return Prompt{}, io.EOF
+	}
+	return c.prompts[(c.n.Add(1)-1)%uint64(len(c.prompts))], nil
+}

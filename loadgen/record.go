@@ -1,0 +1,133 @@
+package loadgen
+
+import "time"
+
+// TokenSource says where a count of output tokens comes from. The zero value is
+// TokensUnknown.
+type TokenSource uint8
+
+// The sources, from none to best.
+const (
+	TokensUnknown   TokenSource = iota
+	TokensEvents                // one token an event, for want of anything better
+	TokensTokenizer             // the caller's tokenizer
+	TokensUsage                 // the server's usage report
+)
+
+var tokenSourceNames = []string{"unknown", "events", "tokenizer", "server_usage"}
+
+// String returns "unknown", "events", "tokenizer" or "server_usage".
+func (s TokenSource) String() string { return enumString(tokenSourceNames, int(s)) }
+
+// MarshalText returns the source's name.
+func (s TokenSource) MarshalText() ([]byte, error) {
+	return enumText("token source", tokenSourceNames, int(s))
+}
+
+// UnmarshalText reads a source's name.
+func (s *TokenSource) UnmarshalText(b []byte) error {
+	i, err := enumParse("token source", tokenSourceNames, b)
+	if err == nil {
+		*s = TokenSource(i)
+	}
+	return err
+}
+
+// Record is one request: a line of requests.jsonl. Times are Unix nanoseconds on
+// the run's clock; 0 means that it did not happen, and the field is then absent
+// from the line.
+type Record struct {
+	Tenant   string `json:"tenant"`
+	ID       int64  `json:"id"` // the request's number in its tenant, from 0
+	Session  string `json:"session,omitempty"`
+	Endpoint string `json:"endpoint,omitempty"` // URL, credentials redacted
+	Class    Class  `json:"class"`
+	Status   int    `json:"http_status,omitempty"` // of the last attempt
+	Error    string `json:"error,omitempty"`
+	Retries  int    `json:"retries,omitempty"`
+	Reused   bool   `json:"reused_connection,omitempty"` // of the last attempt
+
+	IntendedNS     int64 `json:"intended_ns"`                // scheduled start; in a closed loop the actual one
+	SentNS         int64 `json:"sent_ns,omitempty"`          // the first attempt's actual start
+	ConnectedNS    int64 `json:"connected_ns,omitempty"`     // connection ready, of the last attempt, as the rest
+	WrittenNS      int64 `json:"written_ns,omitempty"`       // request written
+	FirstByteNS    int64 `json:"first_byte_ns,omitempty"`    // answer's headers arrived
+	FirstTokenNS   int64 `json:"first_token_ns,omitempty"`   // first content event
+	FirstVisibleNS int64 `json:"first_visible_ns,omitempty"` // first content event that is not reasoning
+	LastTokenNS    int64 `json:"last_token_ns,omitempty"`    // last content event
+	EndNS          int64 `json:"end_ns,omitempty"`           // [DONE], end of the answer, or the failure
+
+	PromptTokens int         `json:"prompt_tokens,omitempty"` // by the server, else what the prompt's source meant
+	OutputTokens int         `json:"output_tokens"`           // delivered, by TokenSource
+	FirstTokens  int         `json:"first_tokens,omitempty"`  // tokens of the first event, 1 unless the server says otherwise
+	Events       int         `json:"events"`                  // content events
+	TokenSource  TokenSource `json:"token_source"`
+	MaxGapNS     int64       `json:"max_gap_ns,omitempty"` // longest chunk gap
+	FinishReason string      `json:"finish_reason,omitempty"`
+	// Streamed says that the answer came as events; otherwise it came in one piece
+	// and has neither first token nor gaps.
+	Streamed bool `json:"streamed,omitempty"`
+	// StampSource says whose clock the event times are: "kernel" or "user".
+	StampSource string `json:"stamp_source,omitempty"`
+}
+
+// between is to-from when both are there.
+func between(from, to int64) (time.Duration, bool) {
+	if from == 0 || to == 0 {
+		return 0, false
+	}
+	return time.Duration(to - from), true
+}
+
+// TTFT is the time from the intended start to the first content event.
+func (r *Record) TTFT() (time.Duration, bool) { return between(r.IntendedNS, r.FirstTokenNS) }
+
+// TTFTService is the time from the actual start to the first content event.
+func (r *Record) TTFTService() (time.Duration, bool) { return between(r.SentNS, r.FirstTokenNS) }
+
+// E2E is the time from the intended start to the last content event.
+func (r *Record) E2E() (time.Duration, bool) { return between(r.IntendedNS, r.LastTokenNS) }
+
+// E2EService is the time from the actual start to the last content event.
+func (r *Record) E2EService() (time.Duration, bool) { return between(r.SentNS, r.LastTokenNS) }
+
+// E2EClose is the time from the intended start to [DONE] or the end of the answer.
+func (r *Record) E2EClose() (time.Duration, bool) { return between(r.IntendedNS, r.EndNS) }
+
+// ScheduleDelay is how long after its intended start the request was sent.
+func (r *Record) ScheduleDelay() (time.Duration, bool) { return between(r.IntendedNS, r.SentNS) }
+
+// TPOT is the mean time per output token after the first event. It is undefined
+// when no token came after the first event.
+func (r *Record) TPOT() (time.Duration, bool) {
+	return tpot(r, r.OutputTokens)
+}
+
+func tpot(r *Record, tokens int) (time.Duration, bool) {
+	if r.FirstTokenNS == 0 || tokens <= r.FirstTokens || r.Events < 2 {
+		return 0, false
+	}
+	return time.Duration((r.LastTokenNS - r.FirstTokenNS) / int64(tokens-r.FirstTokens)), true
+}
+
+// Meets says whether the request ended ok within every bound of the SLO.
+func (r *Record) Meets(slo SLO) bool {
+	if r.Class != OK {
+		return false
+	}
+	for _, b := range []struct {
+		limit time.Duration
+		value func() (time.Duration, bool)
+	}{
+		{slo.TTFT, r.TTFT}, {slo.TPOT, r.TPOT}, {slo.E2E, r.E2E},
+		{slo.Stall, func() (time.Duration, bool) { return time.Duration(r.MaxGapNS), true }},
+	} {
+		if b.limit == 0 {
+			continue
+		}
+		if v, ok := b.value(); ok && v > b.limit {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,291 @@
+package loadgen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+)
+
+// errDrainTime cancels what is in flight when Plan.Drain is over.
+var errDrainTime = errors.New("cut off at the end of the run")
+
+// Run makes the plan's run and reports it. It blocks until the run is over and
+// every goroutine it started has ended.
+//
+// When ctx ends, no further load is offered, what is in flight is Cancelled, and
+// Run returns the Result of what was done (Summary.Complete false), with the
+// artifacts written, together with an error that wraps ctx's. A failing prompt
+// source and an unwritable directory likewise come with the Result of what was
+// measured. An invalid plan or directory comes without one, and nothing is sent.
+func Run(ctx context.Context, plan Plan, opts Options) (*Result, error) {
+	if err := errors.Join(plan.Validate(), opts.check()); err != nil {
+		return nil, err
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.RunID == "" {
+		opts.RunID = NewRunID(time.Now(), plan.Scenario, plan.tenantRand("run id"))
+	}
+	r := &runner{plan: &plan, opts: &opts, clock: newClock(), scrub: newScrubber(plan.Tenants)}
+	runCtx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if err := r.prepare(runCtx); err != nil {
+		return nil, errors.Join(err, r.dir.abandon())
+	}
+	defer r.close()
+	err := r.execute(ctx, runCtx, cancel)
+	r.finish()
+	res, artifactErr := r.result(err == nil && r.stopped == "")
+	return res, errors.Join(err, artifactErr)
+}
+
+// runner holds a run together.
+type runner struct {
+	plan      *Plan
+	opts      *Options
+	clock     *clock
+	scrub     *scrubber
+	dir       *runDir // nil without a directory
+	tenants   []*tenantRun
+	start     time.Time
+	process   processStats
+	stopped   string // why the run ended early
+	endedWall time.Duration
+}
+
+// prepare opens the directory and the tenants' clients.
+func (r *runner) prepare(runCtx context.Context) error {
+	if r.opts.Dir != "" {
+		dir, err := newRunDir(r.opts.Dir, r.scrub)
+		if err != nil {
+			return err
+		}
+		r.dir = dir
+	}
+	for i := range r.plan.Tenants {
+		t := &r.plan.Tenants[i]
+		c, err := newClient(runCtx, t, r.clock, !r.opts.UserStamps, r.scrub)
+		if err != nil {
+			return fmt.Errorf("loadgen: tenant %q: %w", t.Name, err)
+		}
+		tr := &tenantRun{plan: r.plan, tenant: t, opts: r.opts, client: c, clock: r.clock}
+		if r.dir != nil {
+			tr.log = r.dir.requests
+		}
+		r.tenants = append(r.tenants, tr)
+	}
+	if r.dir != nil {
+		return r.dir.writeConfig(newConfig(r.plan, r.opts, r.clock))
+	}
+	return nil
+}
+
+func (r *runner) close() {
+	for _, t := range r.tenants {
+		t.client.close()
+	}
+}
+
+// execute warms up, offers the load and waits for its end. The error says why the
+// run is not complete.
+func (r *runner) execute(ctx, runCtx context.Context, cancel context.CancelCauseFunc) error {
+	r.beginAt(time.Now()) // replaced below; a cancelled warm-up needs a start too
+	err := r.each(func(t *tenantRun) error { return t.warm(runCtx) })
+	if err == nil && !r.opts.StartAt.IsZero() {
+		err = sleep(runCtx, time.Until(r.opts.StartAt))
+	}
+	r.beginAt(time.Now())
+	if err != nil || ctx.Err() != nil {
+		return cmpErr(ctx, err)
+	}
+	offer, stopOffer := context.WithCancel(runCtx)
+	defer stopOffer()
+	if d := r.plan.Duration; d > 0 {
+		defer time.AfterFunc(d, stopOffer).Stop()
+	}
+
+	watch, stopWatch := context.WithCancel(runCtx)
+	var watchers sync.WaitGroup
+	if r.opts.Progress != nil {
+		watchers.Go(func() { r.progress(watch) })
+	}
+	if r.opts.Saturation != nil {
+		watchers.Go(func() { r.watchSaturation(watch, stopOffer, cancel) })
+	}
+	var offering sync.WaitGroup
+	offering.Add(len(r.tenants))
+	if d := r.plan.Drain; d > 0 {
+		watchers.Go(func() {
+			offering.Wait()
+			if sleep(watch, d) == nil {
+				cancel(errDrainTime)
+			}
+		})
+	}
+	err = r.each(func(t *tenantRun) error {
+		err := t.drive(offer, runCtx, sync.OnceFunc(offering.Done))
+		if err != nil {
+			cancel(err)
+		}
+		return err
+	})
+	r.endedWall = time.Since(r.start)
+	stopWatch()
+	watchers.Wait()
+	return cmpErr(ctx, err)
+}
+
+// cmpErr prefers the run's own error to the context's.
+func cmpErr(ctx context.Context, err error) error {
+	if err == nil && ctx.Err() != nil {
+		return fmt.Errorf("loadgen: run cut off: %w", context.Cause(ctx))
+	}
+	return err
+}
+
+// beginAt sets the run's start and empties the collectors.
+func (r *runner) beginAt(t time.Time) {
+	r.start = t
+	startNS := r.clock.at(t)
+	w := r.plan.window()
+	from, to := int64(0), int64(math.MaxInt64)
+	if w.From > 0 {
+		from = startNS + int64(w.From)
+	}
+	if w.To > 0 {
+		to = startNS + int64(w.To)
+	}
+	for _, tr := range r.tenants {
+		tr.start = t
+		tr.collector.collector = newCollector(from, to, startNS, tr.tenant.SLO)
+	}
+	r.process = readProcessStats()
+}
+
+func (r *runner) each(do func(*tenantRun) error) error {
+	var wg sync.WaitGroup
+	errs := make([]error, len(r.tenants))
+	for i, t := range r.tenants {
+		wg.Go(func() { errs[i] = do(t) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// snapshot counts what has happened so far.
+func (r *runner) snapshot() Progress {
+	p := Progress{Elapsed: time.Since(r.start)}
+	for _, t := range r.tenants {
+		tp := TenantProgress{
+			Name: t.tenant.Name, OK: t.live.ok.Load(), Failed: t.live.failed.Load(), Sent: t.live.sent.Load(),
+			Tokens: t.live.tokens.Load(), TTFTSum: time.Duration(t.live.ttftSum.Load()), TTFTCount: t.live.ttftCount.Load(),
+		}
+		tp.InFlight = max(0, tp.Sent-tp.OK-tp.Failed)
+		p.Tenants = append(p.Tenants, tp)
+	}
+	return p
+}
+
+func (r *runner) progress(ctx context.Context) {
+	every := r.opts.ProgressEvery
+	if every == 0 {
+		every = time.Second
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			r.opts.Progress(r.snapshot())
+			return
+		case <-ticker.C:
+			r.opts.Progress(r.snapshot())
+		}
+	}
+}
+
+// finish takes the process's figures before anything is computed or written.
+func (r *runner) finish() {
+	if r.endedWall == 0 {
+		r.endedWall = time.Since(r.start)
+	}
+	r.process = readProcessStats().since(r.process)
+}
+
+// result puts the summary together and writes the artifacts.
+func (r *runner) result(complete bool) (*Result, error) {
+	total := newCollector(0, 0, 0, SLO{})
+	if len(r.tenants) > 0 {
+		first := r.tenants[0].collector.collector
+		total = newCollector(first.from, first.to, first.timeline.start, SLO{})
+	}
+	res := &Result{Dir: r.opts.Dir}
+	sum := &res.Summary
+	*sum = Summary{
+		SchemaVersion: SchemaVersion, RunID: r.opts.RunID, Scenario: r.plan.Scenario, Basis: "measured", Complete: complete,
+		Stopped: r.stopped, Workers: 1, Definitions: Definitions(),
+	}
+	if r.plan.Simulated {
+		sum.Basis = "simulated"
+	}
+	pacer := ""
+	for _, t := range r.tenants {
+		slo := t.tenant.SLO
+		sum.Tenants = append(sum.Tenants, TenantSummary{
+			Name: t.tenant.Name, Model: t.tenant.Model, API: t.tenant.API, Load: t.tenant.Load.describe(), Probe: t.tenant.Probe,
+			Measures: t.collector.measures(r.plan.StallFactor, &slo),
+		})
+		res.Histograms = append(res.Histograms, TenantHistograms{Tenant: t.tenant.Name, Probe: t.tenant.Probe, ByMetric: t.collector.histograms()})
+		res.Timeline = append(res.Timeline, t.collector.timeline.rows(t.tenant.Name)...)
+		res.Records = append(res.Records, t.records...)
+		if t.pacerName != "" {
+			pacer = t.pacerName
+		}
+		if !t.tenant.Probe {
+			total.merge(t.collector.collector)
+		}
+	}
+	sum.Measures = total.measures(r.plan.StallFactor, nil)
+	from, to := total.interval()
+	w := r.plan.window()
+	sum.Window = WindowSummary{FromNS: from, ToNS: to, Cut: w.From > 0 || w.To > 0}
+	sum.SteadyState = steadyState(res.Timeline, from, to)
+	sum.ClientHealth = r.health(pacer)
+	if r.dir == nil {
+		sum.ClientHealth.judge(r.opts.Health, sum.ChunkGap, r.endedWall)
+		return res, nil
+	}
+	problems := r.dir.writeData(res)
+	sum.ClientHealth.ArtifactProblems = len(problems)
+	sum.ClientHealth.judge(r.opts.Health, sum.ChunkGap, r.endedWall)
+	problems = append(problems, r.dir.writeSummary(sum)...)
+	return res, errors.Join(problems...)
+}
+
+// health collects what is known of the client. Probes count here: they run in
+// the same process.
+func (r *runner) health(pacer string) ClientHealth {
+	h := ClientHealth{Pacer: pacer}
+	send, pacing, read := NewHistogram(), NewHistogram(), NewHistogram()
+	for _, t := range r.tenants {
+		c := t.collector.collector
+		send.Merge(c.metrics[SendLag])
+		pacing.Merge(c.metrics[PacingLag])
+		read.Merge(c.metrics[ReadLag])
+		h.Reads += c.reads
+		h.MergedReads += c.merged
+		h.ClampedStamps += c.clamped
+		h.Dropped += c.counts[Dropped]
+		h.KernelReads += c.kernelReads
+		h.UserReads += c.userReads
+	}
+	h.Stamps = stampSource(h.KernelReads, h.UserReads)
+	h.SendLag, h.PacingLag, h.ReadLag = send.Figures(), pacing.Figures(), read.Figures()
+	r.process.fill(&h, r.endedWall)
+	return h
+}

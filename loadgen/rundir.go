@@ -1,0 +1,222 @@
+package loadgen
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/cotenant/cotenant/internal/atomicfile"
+)
+
+// ErrRunExists says that a run's directory is there and not empty.
+var ErrRunExists = errors.New("loadgen: the run directory exists and is not empty")
+
+// OpError is a failed operation of the operating system.
+type OpError struct {
+	Op   string // e.g. "write"
+	Path string
+	Err  error
+}
+
+// Error names the operation and the path.
+func (e *OpError) Error() string { return fmt.Sprintf("loadgen: %s %s: %v", e.Op, e.Path, e.Err) }
+
+// Unwrap returns the operation's error.
+func (e *OpError) Unwrap() error { return e.Err }
+
+// opError wraps err, without repeating the path that an os error carries.
+func opError(op, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var pe *os.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return &OpError{Op: op, Path: path, Err: err}
+}
+
+// runDir writes a run's artifacts.
+type runDir struct {
+	path     string
+	created  bool
+	scrub    *scrubber
+	requests *requestLog
+}
+
+// newRunDir creates the directory, with everything above it, or takes an empty one.
+func newRunDir(path string, scrub *scrubber) (*runDir, error) {
+	d := &runDir{path: path, scrub: scrub}
+	entries, err := os.ReadDir(path)
+	switch {
+	case err == nil && len(entries) > 0:
+		return nil, fmt.Errorf("%w: %s (choose another one, or remove it)", ErrRunExists, path)
+	case errors.Is(err, os.ErrNotExist):
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			return nil, opError("create", path, err)
+		}
+		d.created = true
+	case err != nil:
+		return nil, opError("read", path, err)
+	}
+	d.requests, err = newRequestLog(filepath.Join(path, ArtifactRequests))
+	if err != nil {
+		return nil, errors.Join(err, d.abandon())
+	}
+	return d, nil
+}
+
+// abandon takes back what was created for a run that does not start.
+func (d *runDir) abandon() error {
+	if d == nil {
+		return nil
+	}
+	var errs []error
+	if d.requests != nil {
+		errs = append(errs, d.requests.discard())
+	}
+	config := filepath.Join(d.path, ArtifactConfig)
+	if err := os.Remove(config); err != nil && !errors.Is(err, os.ErrNotExist) {
+		errs = append(errs, opError("remove", config, err))
+	}
+	if d.created {
+		errs = append(errs, opError("remove", d.path, os.Remove(d.path)))
+	}
+	return errors.Join(errs...)
+}
+
+// writeJSON writes v, indented, with every credential of the plan removed.
+func (d *runDir) writeJSON(name string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return &OpError{Op: "encode", Path: filepath.Join(d.path, name), Err: err}
+	}
+	return d.write(name, append([]byte(d.scrub.clean(string(b))), '\n'))
+}
+
+func (d *runDir) write(name string, data []byte) error {
+	path := filepath.Join(d.path, name)
+	return opError("write", path, atomicfile.Write(path, data, 0o644))
+}
+
+func (d *runDir) writeConfig(c *Config) error { return d.writeJSON(ArtifactConfig, c) }
+
+// writeData writes everything but the summary, as much as can be written.
+func (d *runDir) writeData(res *Result) []error {
+	var problems []error
+	note := func(err error) {
+		if err != nil {
+			problems = append(problems, err)
+		}
+	}
+	note(d.requests.close())
+	lines, err := histogramLines(res.Histograms)
+	note(err)
+	if err == nil {
+		note(d.write(ArtifactHistograms, lines))
+	}
+	note(d.write(ArtifactTimeline, timelineCSV(res.Timeline)))
+	return problems
+}
+
+func (d *runDir) writeSummary(s *Summary) []error {
+	if err := d.writeJSON(ArtifactSummary, s); err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
+// histogramLine is a line of hist.jsonl.
+type histogramLine struct {
+	Tenant string `json:"tenant"`
+	Probe  bool   `json:"probe,omitempty"`
+	Metric Metric `json:"metric"`
+	encodedHistogram
+}
+
+func histogramLines(all []TenantHistograms) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	for _, th := range all {
+		for _, m := range Metrics() {
+			h := th.ByMetric[m]
+			if h.Count() == 0 {
+				continue
+			}
+			e, err := h.encode()
+			if err != nil {
+				return nil, err
+			}
+			if err := enc.Encode(histogramLine{th.Tenant, th.Probe, m, e}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return b.Bytes(), nil
+}
+
+// requestLog writes requests.jsonl. While the run lasts the file has the suffix
+// ".partial"; a run that is killed leaves that. It is safe for concurrent use.
+type requestLog struct {
+	path string
+
+	mu      sync.Mutex
+	file    *os.File
+	w       *bufio.Writer
+	line    []byte
+	flushed int64 // end of the request after which the buffer was last written out
+	err     error // the first failure; nothing is written after it
+	closed  bool
+}
+
+func newRequestLog(path string) (*requestLog, error) {
+	f, err := os.OpenFile(path+partialSuffix, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, opError("create", path+partialSuffix, err)
+	}
+	return &requestLog{path: path, file: f, w: bufio.NewWriterSize(f, 64<<10)}, nil
+}
+
+func (l *requestLog) add(r *Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil || l.closed {
+		return
+	}
+	l.line = append(appendRecord(l.line[:0], r), '\n')
+	if _, l.err = l.w.Write(l.line); l.err == nil && r.EndNS-l.flushed > 1e9 {
+		l.flushed = r.EndNS
+		l.err = l.w.Flush()
+	}
+}
+
+// close finishes the file and gives it its name. What could be written stays.
+func (l *requestLog) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	if l.err == nil {
+		l.err = l.w.Flush()
+	}
+	if l.err == nil {
+		l.err = l.file.Sync()
+	}
+	err := errors.Join(opError("write", l.path, l.err), opError("close", l.path, l.file.Close()))
+	return errors.Join(err, opError("rename", l.path, os.Rename(l.path+partialSuffix, l.path)))
+}
+
+// discard removes the file.
+func (l *requestLog) discard() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	return errors.Join(l.file.Close(), opError("remove", l.path, os.Remove(l.path+partialSuffix)))
+}

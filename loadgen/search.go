@@ -1,0 +1,215 @@
+package loadgen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/cotenant/cotenant/internal/problem"
+)
+
+// ErrNoRate says that not even the lowest rate of a search keeps the SLOs.
+var ErrNoRate = errors.New("loadgen: no rate of the search keeps the SLOs")
+
+// Search looks for the highest rate at which the share of requests that keep
+// their SLO is at least Attainment. The zero value of each field but Low and High
+// is the documented default.
+type Search struct {
+	// Low and High are the rates, in requests/s, between which the answer lies.
+	Low, High float64
+	// Attainment is the share of requests that must keep the SLO; 0 means 0.99.
+	Attainment float64
+	// Confidence of each verdict, one-sided; 0 means 0.95.
+	Confidence float64
+	// Repeats is the number of trials made of each rate before a verdict, 0 meaning
+	// 2, and MaxRepeats the number after which a rate that is still undecided counts
+	// as failing; 0 means 4.
+	Repeats, MaxRepeats int
+	// Resolution ends the search when the highest passing and the lowest failing
+	// rate are this close, as a fraction of the latter; 0 means 0.05.
+	Resolution float64
+}
+
+// Trial is what one run at a rate found.
+type Trial struct {
+	RatePerS float64 `json:"rate_per_s"`
+	Repeat   int     `json:"repeat"` // from 0
+	Requests int64   `json:"requests"`
+	Met      int64   `json:"met"` // requests that kept their SLO
+	// Saturated says why the run was stopped early; a stopped run fails.
+	Saturated string `json:"saturated,omitempty"`
+	// Valid is the run's client-health verdict. A trial that the client spoiled
+	// decides nothing.
+	Valid bool   `json:"valid"`
+	RunID string `json:"run_id,omitempty"`
+}
+
+// TrialOf reads a trial from a run's summary: the sum of its tenants' goodputs.
+func TrialOf(rate float64, repeat int, s *Summary) Trial {
+	t := Trial{RatePerS: rate, Repeat: repeat, Saturated: s.Stopped, Valid: s.ClientHealth.Valid, RunID: s.RunID}
+	for i := range s.Tenants {
+		if g := s.Tenants[i].Goodput; g != nil {
+			t.Met += g.Met
+			t.Requests += s.Tenants[i].Counts.Total
+		}
+	}
+	return t
+}
+
+// RateVerdict is the verdict on one rate.
+type RateVerdict struct {
+	RatePerS   float64 `json:"rate_per_s"`
+	Verdict    string  `json:"verdict"` // passes, fails or undecided (counted as failing)
+	Attainment float64 `json:"attainment"`
+	// Lower and Upper bound the true attainment (Wilson score, one-sided each),
+	// taking requests as independent; queueing makes them less than that.
+	Lower float64 `json:"lower"`
+	Upper float64 `json:"upper"`
+}
+
+// SearchResult is what a search found.
+type SearchResult struct {
+	// PassesPerS is the highest rate that passed, FailsPerS the lowest that did not;
+	// the latter is 0 when even High passed.
+	PassesPerS float64       `json:"passes_per_s"`
+	FailsPerS  float64       `json:"fails_per_s,omitempty"`
+	Attainment float64       `json:"attainment"`
+	Confidence float64       `json:"confidence"`
+	Rates      []RateVerdict `json:"rates"` // in the order of their trial
+	Trials     []Trial       `json:"trials"`
+}
+
+func (s Search) withDefaults() Search {
+	for _, f := range []struct {
+		v   *float64
+		def float64
+	}{{&s.Attainment, 0.99}, {&s.Confidence, 0.95}, {&s.Resolution, 0.05}} {
+		if *f.v == 0 {
+			*f.v = f.def
+		}
+	}
+	if s.Repeats == 0 {
+		s.Repeats = 2
+	}
+	if s.MaxRepeats == 0 {
+		s.MaxRepeats = max(4, s.Repeats)
+	}
+	return s
+}
+
+func (s Search) check() error {
+	var l problem.List
+	if !(s.Low > 0) || !(s.High >= s.Low) || math.IsInf(s.High, 0) {
+		l.Addf("low", "use 0 < low <= high", "rates from %v to %v", s.Low, s.High)
+	}
+	if !(s.Attainment > 0 && s.Attainment < 1) {
+		l.Addf("attainment", "use a share between 0 and 1", "%v", s.Attainment)
+	}
+	if !(s.Confidence >= 0.5 && s.Confidence < 1) {
+		l.Addf("confidence", "use a value from 0.5 to below 1", "%v", s.Confidence)
+	}
+	if !(s.Resolution > 0 && s.Resolution < 1) {
+		l.Addf("resolution", "use a fraction between 0 and 1", "%v", s.Resolution)
+	}
+	if s.Repeats < 1 || s.MaxRepeats < s.Repeats {
+		l.Addf("repeats", "use 1 <= repeats <= max_repeats", "%d of at most %d", s.Repeats, s.MaxRepeats)
+	}
+	if err := l.Err(); err != nil {
+		return fmt.Errorf("loadgen: invalid search: %w", err)
+	}
+	return nil
+}
+
+// Run searches. run makes one trial at a rate, typically with Run and TrialOf, a
+// plan whose tenants have SLOs, and Options.Saturation set. When run fails or ctx
+// ends, the result holds the trials so far. ErrNoRate comes with the result too.
+func (s Search) Run(ctx context.Context, run func(ctx context.Context, ratePerS float64, repeat int) (Trial, error)) (*SearchResult, error) {
+	s = s.withDefaults()
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	res := &SearchResult{Attainment: s.Attainment, Confidence: s.Confidence}
+	passes := func(rate float64) (bool, error) {
+		v, err := s.judge(ctx, rate, run, res)
+		if err != nil {
+			return false, err
+		}
+		res.Rates = append(res.Rates, v)
+		if v.Verdict == "passes" {
+			res.PassesPerS = rate
+			return true, nil
+		}
+		res.FailsPerS = rate
+		return false, nil
+	}
+	ok, err := passes(s.Low)
+	switch {
+	case err != nil:
+		return res, err
+	case !ok:
+		return res, fmt.Errorf("%w: attainment at %v/s is %.4f, %v is wanted", ErrNoRate, s.Low, res.Rates[0].Attainment, s.Attainment)
+	case s.High == s.Low:
+		return res, nil
+	}
+	if ok, err = passes(s.High); ok || err != nil {
+		return res, err
+	}
+	for res.FailsPerS-res.PassesPerS > s.Resolution*res.FailsPerS {
+		if _, err := passes((res.PassesPerS + res.FailsPerS) / 2); err != nil {
+			return res, err
+		}
+	}
+	return res, nil
+}
+
+// judge tries a rate until the verdict has its confidence or the repeats are used up.
+func (s Search) judge(ctx context.Context, rate float64, run func(context.Context, float64, int) (Trial, error), res *SearchResult) (RateVerdict, error) {
+	v := RateVerdict{RatePerS: rate, Verdict: "undecided", Upper: 1}
+	var met, n int64
+	saturated := 0
+	for repeat := range s.MaxRepeats {
+		if err := ctx.Err(); err != nil {
+			return v, fmt.Errorf("loadgen: search cut off: %w", err)
+		}
+		t, err := run(ctx, rate, repeat)
+		if err != nil {
+			return v, fmt.Errorf("loadgen: trial at %v/s: %w", rate, err)
+		}
+		res.Trials = append(res.Trials, t)
+		if !t.Valid {
+			continue
+		}
+		met, n = met+t.Met, n+t.Requests
+		if t.Saturated != "" {
+			saturated++
+		}
+		if n > 0 {
+			v.Attainment = float64(met) / float64(n)
+			v.Lower, v.Upper = wilson(met, n, s.Confidence)
+		}
+		if repeat+1 < s.Repeats {
+			continue
+		}
+		switch {
+		case saturated > 0 || n > 0 && v.Upper < s.Attainment:
+			v.Verdict = "fails"
+			return v, nil
+		case n > 0 && v.Lower >= s.Attainment:
+			v.Verdict = "passes"
+			return v, nil
+		}
+	}
+	return v, nil
+}
+
+// wilson gives the one-sided score bounds of a share of k out of n.
+func wilson(k, n int64, confidence float64) (lower, upper float64) {
+	z := distuv.UnitNormal.Quantile(confidence)
+	p, m := float64(k)/float64(n), float64(n)
+	center := (p + z*z/(2*m)) / (1 + z*z/m)
+	half := z / (1 + z*z/m) * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
+	return math.Max(0, center-half), math.Min(1, center+half)
+}

@@ -1,0 +1,176 @@
+package loadgen
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// queue answers a trial as a server of the given capacity would: below it nearly
+// every request keeps the SLO, above it hardly any.
+func queue(capacity float64, n int64, rng *rand.Rand) func(context.Context, float64, int) (Trial, error) {
+	return func(_ context.Context, rate float64, repeat int) (Trial, error) {
+		p := 0.999
+		if rate > capacity {
+			p = 0.6
+		}
+		t := Trial{RatePerS: rate, Repeat: repeat, Requests: n, Valid: true}
+		for range n {
+			if rng.Float64() < p {
+				t.Met++
+			}
+		}
+		return t, nil
+	}
+}
+
+func TestSearch(t *testing.T) {
+	for _, capacity := range []float64{3.3, 17, 42, 99} {
+		s := Search{Low: 1, High: 100}
+		r, err := s.Run(context.Background(), queue(capacity, 1000, rand.New(rand.NewPCG(1, 2))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.PassesPerS > capacity || r.FailsPerS < capacity || r.FailsPerS-r.PassesPerS > 0.05*r.FailsPerS {
+			t.Errorf("capacity %v: between %v and %v", capacity, r.PassesPerS, r.FailsPerS)
+		}
+		for _, v := range r.Rates {
+			if v.Verdict == "undecided" || !(v.Lower <= v.Attainment && v.Attainment <= v.Upper) {
+				t.Errorf("%+v", v)
+			}
+		}
+	}
+	r, err := Search{Low: 10, High: 20}.Run(context.Background(), queue(5, 1000, rand.New(rand.NewPCG(1, 2))))
+	if !errors.Is(err, ErrNoRate) || r.FailsPerS != 10 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	r, err = Search{Low: 10, High: 20}.Run(context.Background(), queue(50, 1000, rand.New(rand.NewPCG(1, 2))))
+	if err != nil || r.PassesPerS != 20 || r.FailsPerS != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestSearchIsHonest(t *testing.T) {
+	// 20 requests cannot support a claim of 99%: every one of them met is not enough.
+	few := func(_ context.Context, rate float64, _ int) (Trial, error) {
+		return Trial{RatePerS: rate, Requests: 20, Met: 20, Valid: true}, nil
+	}
+	r, err := Search{Low: 1, High: 2}.Run(context.Background(), few)
+	if !errors.Is(err, ErrNoRate) || r.Rates[0].Verdict != "undecided" || len(r.Trials) != 4 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	// Runs that the client spoiled decide nothing.
+	spoiled := func(_ context.Context, rate float64, _ int) (Trial, error) {
+		return Trial{RatePerS: rate, Requests: 1e6, Met: 1e6}, nil
+	}
+	if r, err := (Search{Low: 1, High: 2}).Run(context.Background(), spoiled); !errors.Is(err, ErrNoRate) || r.Rates[0].Verdict != "undecided" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	boom := errors.New("boom")
+	if r, err := (Search{Low: 1, High: 2}).Run(context.Background(), func(context.Context, float64, int) (Trial, error) { return Trial{}, boom }); !errors.Is(err, boom) || r == nil {
+		t.Errorf("%+v, %v", r, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := (Search{Low: 1, High: 2}).Run(ctx, few); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	for _, bad := range []Search{{}, {Low: 2, High: 1}, {Low: 1, High: math.Inf(1)}, {Low: 1, High: 2, Attainment: 1}, {Low: 1, High: 2, Repeats: 3, MaxRepeats: 2}, {Low: 1, High: 2, Resolution: 2}} {
+		if _, err := bad.Run(context.Background(), few); err == nil {
+			t.Errorf("%+v accepted", bad)
+		}
+	}
+}
+
+// TestWilson holds the bounds against published values (Newcombe 1998, 81 of 263,
+// two-sided 95%).
+func TestWilson(t *testing.T) {
+	lo, hi := wilson(81, 263, 0.975)
+	if math.Abs(lo-0.2553) > 5e-5 || math.Abs(hi-0.3662) > 5e-5 {
+		t.Errorf("%v, %v", lo, hi)
+	}
+}
+
+func TestSlopeTest(t *testing.T) {
+	// x = 1..5, y = 2, 4, 5, 4, 5: slope 0.6, t = 2.1213 with 3 degrees of freedom.
+	slope, p := slopeTest([]float64{1, 2, 3, 4, 5}, []float64{2, 4, 5, 4, 5})
+	if math.Abs(slope-0.6) > 1e-12 || math.Abs(p-0.0620) > 5e-4 {
+		t.Errorf("slope %v, p %v", slope, p)
+	}
+	if _, p := slopeTest([]float64{1, 2}, []float64{1, 2}); p != 1 {
+		t.Errorf("two points prove nothing: %v", p)
+	}
+}
+
+func TestSaturated(t *testing.T) {
+	s := Saturation{}.withDefaults()
+	rng := rand.New(rand.NewPCG(5, 6))
+	series := func(n int, flight, ttft func(float64) float64) (at, f, l []float64) {
+		for i := range n {
+			x := float64(i+1) / 2
+			at, f, l = append(at, x), append(f, flight(x)), append(l, ttft(x))
+		}
+		return
+	}
+	steady := func(mean, noise float64) func(float64) float64 {
+		return func(float64) float64 { return mean + noise*rng.NormFloat64() }
+	}
+	rising := func(slope float64) func(float64) float64 {
+		return func(x float64) float64 { return 10 + slope*x + rng.NormFloat64() }
+	}
+	none := func(float64) float64 { return math.NaN() }
+	for _, tc := range []struct {
+		name         string
+		n            int
+		flight, ttft func(float64) float64
+		want         bool
+	}{
+		{"backlog and TTFT rise", 40, rising(5), rising(0.5), true},
+		{"nothing ends any more", 40, rising(5), none, true},
+		{"too early", 15, rising(5), rising(0.5), false},
+		{"steady", 60, steady(20, 3), steady(0.05, 0.01), false},
+		{"backlog rises, TTFT doesn't: long answers", 40, rising(5), steady(0.05, 0.001), false},
+		{"TTFT alone rises", 40, steady(20, 3), rising(0.5), false},
+		{"grows by a sliver", 60, rising(0.05), rising(0.5), false},
+	} {
+		at, f, l := series(tc.n, tc.flight, tc.ttft)
+		if why, got := s.saturated(at, f, l); got != tc.want {
+			t.Errorf("%s: %v %s", tc.name, got, why)
+		}
+	}
+	// Chance: a steady server is hardly ever accused.
+	accused := 0
+	for range 500 {
+		at, f, l := series(60, steady(20, 5), steady(0.05, 0.02))
+		if _, yes := s.saturated(at, f, l); yes {
+			accused++
+		}
+	}
+	if accused > 5 {
+		t.Errorf("%d of 500 steady runs accused", accused)
+	}
+}
+
+func TestSteadyState(t *testing.T) {
+	rows := func(tokens ...int64) []TimelineRow {
+		var out []TimelineRow
+		for i, n := range tokens {
+			out = append(out, TimelineRow{UnixNS: int64(i+1) * 1e9, Tokens: n})
+		}
+		return out
+	}
+	for _, tc := range []struct {
+		rows []TimelineRow
+		want string
+	}{
+		{rows(100, 100, 101, 99, 100, 100), "yes"}, {rows(50, 60, 90, 100, 110, 130), "no"}, {rows(1, 2, 3), "unknown"},
+		{rows(0, 0, 0, 0, 0, 0), "unknown"},
+	} {
+		got := steadyState(tc.rows, 1e9, 100e9)
+		if got.Verdict != tc.want || got.Reason == "" || (got.TokenRateDrift == nil) != (tc.want == "unknown") {
+			t.Errorf("%+v, want %s", got, tc.want)
+		}
+	}
+}

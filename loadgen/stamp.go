@@ -1,0 +1,80 @@
+package loadgen
+
+import (
+	"crypto/tls"
+	"net"
+	"time"
+)
+
+// stamper is a connection that knows when the kernel received what was read last.
+type stamper interface {
+	// lastStamp is in Unix nanoseconds on the system's wall clock; 0 means unknown.
+	lastStamp() int64
+}
+
+// stamperOf finds the stamper under a connection, TLS included.
+func stamperOf(c net.Conn) stamper {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	s, _ := c.(stamper)
+	return s
+}
+
+// stampReader gives the times of a stream's reads.
+type stampReader struct {
+	clock   *clock
+	stamper stamper
+	prev    int64 // no read is earlier than this
+	// readsKernel and readsUser count the reads by whose time they have.
+	readsKernel, readsUser, clamped int
+}
+
+// stampTolerance is how far a stamp may lie in the future before it counts as
+// contradicting the clock: the two are read a moment apart.
+const stampTolerance = int64(20 * time.Microsecond)
+
+// read returns the time of the read that just returned, on the run's clock, and
+// how long the data had waited in the kernel; lag is -1 when not known.
+func (r *stampReader) read() (at, lag int64) {
+	now := time.Now()
+	mono := r.clock.at(now)
+	if r.stamper != nil {
+		if stamp := r.stamper.lastStamp(); stamp != 0 {
+			// Both are wall-clock readings taken close together, so their difference
+			// needs no knowledge of the wall clock's offset to the monotonic one.
+			lag = now.UnixNano() - stamp
+			at = mono - lag
+			switch {
+			case lag < 0:
+				if lag < -stampTolerance {
+					r.clamped++
+				}
+				at, lag = mono, 0
+			case at < r.prev:
+				r.clamped++
+				at = r.prev
+				lag = mono - at
+			}
+			r.prev = at
+			r.readsKernel++
+			return at, lag
+		}
+	}
+	r.readsUser++
+	r.prev = max(mono, r.prev)
+	return r.prev, -1
+}
+
+// stampSource names whose times a number of reads have, "" without reads.
+func stampSource(kernel, user int64) string {
+	switch {
+	case kernel > 0 && user > 0:
+		return "mixed"
+	case kernel > 0:
+		return "kernel"
+	case user > 0:
+		return "user"
+	}
+	return ""
+}

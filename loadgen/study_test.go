@@ -1,0 +1,240 @@
+package loadgen_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/loadgentest"
+)
+
+// TestStudy: two models on one simulated GPU, each alone and both together.
+func TestStudy(t *testing.T) {
+	for _, mode := range []loadgentest.Sharing{loadgentest.TimeSliced, loadgentest.Concurrent, loadgentest.Partitioned} {
+		t.Run(mode.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				gpu := loadgentest.NewGPU(loadgentest.GPUOptions{Sharing: mode})
+				plan := loadgen.Plan{Scenario: mode.String(), Simulated: true}
+				var servers []*loadgentest.Server
+				for _, name := range []string{"a", "b"} {
+					m := loadgentest.Model{SMDemand: 0.7, BandwidthDemand: 0.7}
+					if mode == loadgentest.Partitioned {
+						m.SMShare, m.BandwidthShare = 0.5, 0.5
+					}
+					srv, err := loadgentest.NewServer(loadgentest.Options{Pipe: true, GPU: gpu, Model: m})
+					if err != nil {
+						t.Fatal(err)
+					}
+					servers = append(servers, srv)
+					plan.Tenants = append(plan.Tenants, loadgen.Tenant{
+						Name: name, Endpoints: []loadgen.Endpoint{{URL: srv.URL, Dial: srv.Dial}}, Prompts: loadgen.Texts("hello there, GPU"),
+						MaxTokens: 50, Requests: 20, Load: loadgen.Load{Concurrency: 4}, SLO: loadgen.SLO{TPOT: time.Second},
+					})
+				}
+				results, err := loadgen.RunStudy(context.Background(), loadgen.Study(plan), loadgen.Options{Pacing: loadgen.PacingTimer})
+				if err != nil {
+					t.Fatal(err)
+				}
+				slow := loadgen.Slowdowns(&results[2].Summary, []*loadgen.Summary{&results[0].Summary, &results[1].Summary})
+				if len(slow) != 2 || slow[0].Basis != "simulated" || results[2].Summary.Basis != "simulated" {
+					t.Fatalf("%+v", slow)
+				}
+				for _, s := range slow {
+					lo, hi := 0.98, 1.02 // partitions do not disturb one another
+					switch mode {
+					case loadgentest.TimeSliced:
+						lo, hi = 1.7, 2.4 // half the time, and the switches
+					case loadgentest.Concurrent:
+						lo, hi = 1.3, 1.5 // 1.4 of the SMs are wanted
+					case loadgentest.Partitioned:
+					}
+					if s.TPOTP50 < lo || s.TPOTP50 > hi {
+						t.Errorf("tenant %s: TPOT slows by %v, want %v to %v", s.Tenant, s.TPOTP50, lo, hi)
+					}
+				}
+				for _, srv := range servers {
+					if err := srv.Close(); err != nil {
+						t.Error(err)
+					}
+				}
+				if err := gpu.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestStudyCases(t *testing.T) {
+	plan := loadgen.Plan{Scenario: "mps", Tenants: []loadgen.Tenant{{Name: "a"}, {Name: "b"}, {Name: "p", Probe: true}}}
+	var got []string
+	for _, c := range loadgen.Study(plan) {
+		s := c.Name + ":"
+		for _, tn := range c.Plan.Tenants {
+			s += " " + tn.Name
+		}
+		got = append(got, s)
+	}
+	want := []string{"solo-a: a", "solo-b: b", "solo-p: p", "p-with-a: a p", "p-with-b: b p", "colocated: a b p"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestProbeStaysOutOfTheTotals(t *testing.T) {
+	res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 50 * ms, Tokens: 2}), func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+		probe := p.Tenants[0]
+		probe.Name, probe.Probe, probe.Requests = "probe", true, 3
+		p.Tenants = append(p.Tenants, probe)
+	})
+	probe, ok := res.Summary.Tenant("probe")
+	if !ok || probe.Counts.OK != 3 || res.Summary.Counts.OK != 1 {
+		t.Errorf("%+v", res.Summary)
+	}
+}
+
+// TestMergeWorkers: the parts of a plan, run by workers and merged from their
+// directories, are the plan.
+func TestMergeWorkers(t *testing.T) {
+	script := func(r loadgentest.Request) loadgentest.Reply {
+		rep := loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 10}
+		if r.Prompt == "bad" {
+			rep.Status = 503
+		}
+		return rep
+	}
+	run := func(w loadgen.Worker, dir string) *loadgen.Result {
+		res, _ := bubble(t, script, func(p *loadgen.Plan, _ *loadgentest.Options, o *loadgen.Options) {
+			p.Tenants[0].Requests = 60
+			p.Tenants[0].Prompts = loadgen.Texts("a", "b", "c", "bad", "d")
+			p.Tenants[0].Load = loadgen.Load{Schedule: loadgen.Constant{PerS: 20}}
+			p.Tenants[0].SLO = loadgen.SLO{TTFT: time.Second}
+			o.Worker, o.Dir = w, dir
+		})
+		return res
+	}
+	whole := run(loadgen.Worker{}, "").Summary
+	root := t.TempDir()
+	var parts []*loadgen.Result
+	for i := range 3 {
+		dir := filepath.Join(root, string(rune('0'+i)))
+		run(loadgen.Worker{Index: i, Count: 3}, dir)
+		res, err := loadgen.ReadResult(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts = append(parts, res)
+	}
+	merged, err := loadgen.Merge(parts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &merged.Summary
+	if diff := cmp.Diff(whole.Counts, m.Counts); diff != "" {
+		t.Error(diff)
+	}
+	if m.Workers != 3 || m.OutputTokens != whole.OutputTokens || m.TTFT.P99 != whole.TTFT.P99 || m.ChunkGap.Count != whole.ChunkGap.Count ||
+		m.Tenants[0].Goodput.Met != whole.Tenants[0].Goodput.Met || math.Abs(m.DurationS-whole.DurationS) > 0.2 ||
+		!math.IsInf(float64(m.TTFTFailuresInfinite.P90), 1) {
+		t.Errorf("merged %+v\nwhole %+v", m.Measures, whole.Measures)
+	}
+	out := filepath.Join(root, "merged")
+	if err := loadgen.WriteResult(out, merged); err != nil {
+		t.Fatal(err)
+	}
+	back, err := loadgen.ReadResult(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err1 := json.Marshal(merged.Summary)
+	b, err2 := json.Marshal(back.Summary)
+	if err := errors.Join(err1, err2); err != nil || !bytes.Equal(a, b) {
+		t.Errorf("%v\n%s\n%s", err, a, b)
+	}
+	parts[1].Summary.Basis, parts[2].Summary.Tenants[0].TokenSource = "simulated", loadgen.TokensEvents
+	_, err = loadgen.Merge(parts...)
+	if !errors.Is(err, loadgen.ErrMerge) || !strings.Contains(err.Error(), "results[1].basis") || !strings.Contains(err.Error(), "results[2].tenants[0].token_source") {
+		t.Error(err)
+	}
+	if _, err := loadgen.Merge(); !errors.Is(err, loadgen.ErrMerge) {
+		t.Error(err)
+	}
+}
+
+func TestJob(t *testing.T) {
+	var b bytes.Buffer
+	j := loadgen.Job{
+		Name: "bench", Namespace: "perf", Image: "registry.example/bench:1", Command: []string{"/bench"}, Args: []string{"-rate", "100", "-note", "a: b # c"},
+		Workers: 4, StartAt: "2026-01-02T15:04:05Z", SecretName: "llm-key", ClaimName: "runs",
+	}
+	if err := j.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "testdata/job.yaml", b.Bytes())
+	err := loadgen.Job{}.Write(&b)
+	for _, want := range []string{"name: empty", "image: empty", "workers: 0"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+	env := map[string]string{loadgen.WorkerIndexEnv: "2", loadgen.WorkerCountEnv: "4"}
+	lookup := func(k string) (string, bool) { v, ok := env[k]; return v, ok }
+	if w, err := loadgen.WorkerFromEnv(lookup); err != nil || w != (loadgen.Worker{Index: 2, Count: 4}) {
+		t.Errorf("%+v, %v", w, err)
+	}
+	env[loadgen.WorkerIndexEnv] = "4"
+	if _, err := loadgen.WorkerFromEnv(lookup); err == nil {
+		t.Error("worker 4 of 4 accepted")
+	}
+	env = nil
+	if w, err := loadgen.WorkerFromEnv(lookup); err != nil || w != (loadgen.Worker{}) {
+		t.Errorf("%+v, %v", w, err)
+	}
+}
+
+// TestSaturationStop: an open loop twice as fast as the server is stopped.
+func TestSaturationStop(t *testing.T) {
+	res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 100 * ms, Tokens: 1}), func(p *loadgen.Plan, so *loadgentest.Options, o *loadgen.Options) {
+		so.Slots = 1
+		p.Tenants[0].Requests = 10000
+		p.Tenants[0].Load = loadgen.Load{Schedule: loadgen.Constant{PerS: 20}}
+		o.Saturation = &loadgen.Saturation{}
+	})
+	s := res.Summary
+	if !strings.Contains(s.Stopped, "over-saturated") || s.Complete || s.DurationS > 15 || s.Counts.ByClass[loadgen.Cancelled] == 0 {
+		t.Errorf("stopped %q after %v s, %+v", s.Stopped, s.DurationS, s.Counts)
+	}
+}
+
+// TestArtifactsGolden pins the layout of the artifacts. Times inside a bubble are
+// always the same; what belongs to the machine is taken out.
+func TestArtifactsGolden(t *testing.T) {
+	res, _ := bubble(t, loadgentest.Every(4, loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 8, Fault: loadgentest.Cut, FaultAfter: 5},
+		loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 8}), func(p *loadgen.Plan, _ *loadgentest.Options, o *loadgen.Options) {
+		p.Scenario, p.Simulated = "golden", true
+		p.Tenants[0].Requests = 8
+		p.Tenants[0].Load.Concurrency = 2
+		p.Tenants[0].SLO = loadgen.SLO{TTFT: 100 * ms}
+		o.RunID = "20000101T000000Z-golden-000000"
+	})
+	s := res.Summary
+	s.ClientHealth.GCPauses, s.ClientHealth.GCPauseMaxMS, s.ClientHealth.SchedulingP99MS = 0, 0, 0
+	s.ClientHealth.CPUSeconds, s.ClientHealth.CPUFraction, s.ClientHealth.GOMAXPROCS = 0, 0, 1
+	s.ClientHealth.Valid, s.ClientHealth.Reasons = true, []string{}
+	b, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "testdata/summary.json", append(b, '\n'))
+}

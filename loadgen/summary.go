@@ -1,0 +1,237 @@
+package loadgen
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+)
+
+// SchemaVersion is the version of the artifacts that this package writes.
+const SchemaVersion = 1
+
+// Millis is a time in milliseconds. In JSON an infinite one is the string "+Inf".
+type Millis float64
+
+func millis(d time.Duration) Millis { return Millis(float64(d) / 1e6) }
+
+// MarshalJSON writes a number, or "+Inf".
+func (m Millis) MarshalJSON() ([]byte, error) {
+	if math.IsInf(float64(m), 1) {
+		return []byte(`"+Inf"`), nil
+	}
+	// Whole nanoseconds are all that was measured.
+	return json.Marshal(math.Round(float64(m)*1e6) / 1e6)
+}
+
+// UnmarshalJSON reads a number, or "+Inf".
+func (m *Millis) UnmarshalJSON(b []byte) error {
+	if string(b) == `"+Inf"` {
+		*m = Millis(math.Inf(1))
+		return nil
+	}
+	return json.Unmarshal(b, (*float64)(m))
+}
+
+// Figures describes a distribution in milliseconds. With Count 0 there are no
+// figures, and the JSON has the count alone.
+type Figures struct {
+	Count  int64  `json:"count"`
+	Mean   Millis `json:"mean"`
+	P50    Millis `json:"p50"`
+	P90    Millis `json:"p90"`
+	P95    Millis `json:"p95"`
+	P99    Millis `json:"p99"`
+	Max    Millis `json:"max"`
+	Method string `json:"method"` // "exact" or "hdr"; see the definition of percentile
+}
+
+// MarshalJSON leaves everything but the count out of an empty distribution.
+func (f Figures) MarshalJSON() ([]byte, error) {
+	if f.Count == 0 {
+		return []byte(`{"count":0}`), nil
+	}
+	type plain Figures
+	return json.Marshal(plain(f))
+}
+
+// WithFailures are percentiles in which every failed request counts as +Inf.
+type WithFailures struct {
+	Count int64  `json:"count"`
+	P50   Millis `json:"p50"`
+	P90   Millis `json:"p90"`
+	P95   Millis `json:"p95"`
+	P99   Millis `json:"p99"`
+}
+
+// MarshalJSON leaves everything but the count out of an empty distribution.
+func (f WithFailures) MarshalJSON() ([]byte, error) {
+	if f.Count == 0 {
+		return []byte(`{"count":0}`), nil
+	}
+	type plain WithFailures
+	return json.Marshal(plain(f))
+}
+
+// Counts counts requests.
+type Counts struct {
+	Total   int64           `json:"total"`
+	OK      int64           `json:"ok"`
+	Failed  int64           `json:"failed"` // all that are not ok, cancelled and dropped ones included
+	ByClass map[Class]int64 `json:"by_class"`
+	Retries int64           `json:"retries"`
+}
+
+// Stall describes the chunk gaps longer than Factor times their median.
+type Stall struct {
+	Factor    float64 `json:"factor"`
+	Gaps      int64   `json:"gaps"`
+	LimitMS   Millis  `json:"limit_ms"`
+	Count     int64   `json:"count"`
+	Share     float64 `json:"share"`
+	GapP999MS Millis  `json:"gap_p999_ms"`
+	GapMaxMS  Millis  `json:"gap_max_ms"`
+}
+
+// Goodput counts the requests that keep a tenant's SLO.
+type Goodput struct {
+	SLO      SLOFigures `json:"slo"`
+	Met      int64      `json:"met"`
+	Fraction float64    `json:"fraction"` // of all requests of the window
+	PerS     float64    `json:"requests_per_s"`
+}
+
+// SLOFigures are an SLO's bounds in milliseconds; 0 (absent) means none.
+type SLOFigures struct {
+	TTFT  Millis `json:"ttft_ms,omitempty"`
+	TPOT  Millis `json:"tpot_ms,omitempty"`
+	E2E   Millis `json:"e2e_ms,omitempty"`
+	Stall Millis `json:"stall_ms,omitempty"`
+}
+
+// UserRate is the speed that single requests saw: 1/tpot. P5 is the rate that 5%
+// of the requests did not reach.
+type UserRate struct {
+	P50 float64 `json:"p50"`
+	P5  float64 `json:"p5"`
+	P1  float64 `json:"p1"`
+}
+
+// Measures are the figures of a tenant, or of all of them together.
+type Measures struct {
+	Counts             Counts      `json:"counts"`
+	DurationS          float64     `json:"duration_s"`
+	OfferedPerS        float64     `json:"offered_per_s"`
+	CompletedPerS      float64     `json:"completed_per_s"` // ok requests
+	PromptTokens       int64       `json:"prompt_tokens"`   // of ok requests
+	OutputTokens       int64       `json:"output_tokens"`
+	OutputTokensFailed int64       `json:"output_tokens_failed"`
+	TokenSource        TokenSource `json:"token_source"`
+	ITLBasis           string      `json:"itl_basis,omitempty"`
+	OutputTokensPerS   float64     `json:"output_tokens_per_s"`
+	UserTokensPerS     *UserRate   `json:"user_tokens_per_s,omitempty"`
+
+	TTFT          Figures `json:"ttft_ms"`
+	TTFTService   Figures `json:"ttft_service_ms"`
+	TTFV          Figures `json:"ttfv_ms"`
+	TPOT          Figures `json:"tpot_ms"`
+	ChunkGap      Figures `json:"chunk_gap_ms"`
+	ITL           Figures `json:"itl_ms"`
+	E2E           Figures `json:"e2e_ms"`
+	E2EService    Figures `json:"e2e_service_ms"`
+	E2EClose      Figures `json:"e2e_close_ms"`
+	ScheduleDelay Figures `json:"schedule_delay_ms"`
+	Connected     Figures `json:"connected_ms"`
+	Written       Figures `json:"written_ms"`
+	FirstByte     Figures `json:"first_byte_ms"`
+
+	TTFTFailuresInfinite WithFailures `json:"ttft_ms_failures_infinite"`
+	E2EFailuresInfinite  WithFailures `json:"e2e_ms_failures_infinite"`
+
+	Stall   *Stall   `json:"stall,omitempty"`   // absent without gaps
+	Goodput *Goodput `json:"goodput,omitempty"` // absent without an SLO, and in totals
+}
+
+// TenantSummary is one tenant's part of a summary.
+type TenantSummary struct {
+	Name  string `json:"name"`
+	Model string `json:"model,omitempty"`
+	API   API    `json:"api"`
+	Load  string `json:"load"` // e.g. "closed loop, concurrency 8" or "open loop, poisson 15/s"
+	Probe bool   `json:"probe,omitempty"`
+	Measures
+}
+
+// WindowSummary is the interval that the figures cover.
+type WindowSummary struct {
+	FromNS int64 `json:"from_ns"` // Unix
+	ToNS   int64 `json:"to_ns"`   // Unix
+	Cut    bool  `json:"cut"`     // part of the run is outside
+}
+
+// Summary is what a run found: the content of summary.json. The embedded
+// Measures cover all tenants but the probes.
+type Summary struct {
+	SchemaVersion int    `json:"schema_version"`
+	RunID         string `json:"run_id"`
+	Scenario      string `json:"scenario,omitempty"`
+	// Basis is "measured", or "simulated" when the plan says so.
+	Basis string `json:"basis"`
+	// Complete is false when the run was cut off before its end.
+	Complete bool `json:"complete"`
+	// Stopped says why a run ended early, e.g. "over-saturated: ...".
+	Stopped string        `json:"stopped,omitempty"`
+	Window  WindowSummary `json:"window"`
+	Measures
+	Tenants      []TenantSummary   `json:"tenants"`
+	ClientHealth ClientHealth      `json:"client_health"`
+	SteadyState  SteadyState       `json:"steady_state"`
+	Workers      int               `json:"workers"` // processes merged into this summary
+	Definitions  map[string]string `json:"definitions"`
+}
+
+// Tenant returns the named tenant's part.
+func (s *Summary) Tenant(name string) (*TenantSummary, bool) {
+	for i := range s.Tenants {
+		if s.Tenants[i].Name == name {
+			return &s.Tenants[i], true
+		}
+	}
+	return nil, false
+}
+
+// Result is what Run returns.
+type Result struct {
+	Summary Summary
+	// Histograms hold every distribution, mergeable with those of other runs and
+	// processes; see Merge.
+	Histograms []TenantHistograms
+	// Timeline has one row a tenant and second.
+	Timeline []TimelineRow
+	// Records are the requests of the run, in the order in which they ended, when
+	// Options.KeepRecords is set.
+	Records []Record
+	// Dir is the run's directory, "" if it has none.
+	Dir string
+}
+
+func (l Load) describe() string {
+	if l.Open() {
+		s := "open loop, " + l.Schedule.String()
+		if l.MaxInFlight > 0 {
+			s += fmt.Sprintf(", at most %d in flight", l.MaxInFlight)
+			if l.DropExcess {
+				s += ", excess dropped"
+			}
+		}
+		return s
+	}
+	s := fmt.Sprintf("closed loop, concurrency %d", l.Concurrency)
+	if l.ThinkTime > 0 {
+		s += fmt.Sprintf(", think time %v", l.ThinkTime)
+	}
+	if l.Ramp > 0 {
+		s += fmt.Sprintf(", ramp %v", l.Ramp)
+	}
+	return s
+}

@@ -1,0 +1,228 @@
+package loadgen
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"time"
+)
+
+// API is the endpoint's protocol. The zero value is Chat.
+type API uint8
+
+// The APIs.
+const (
+	Chat        API = iota // POST /v1/chat/completions
+	Completions            // POST /v1/completions
+)
+
+var apiNames = []string{"chat", "completions"}
+
+// String returns "chat" or "completions".
+func (a API) String() string { return enumString(apiNames, int(a)) }
+
+// MarshalText returns the API's name.
+func (a API) MarshalText() ([]byte, error) { return enumText("api", apiNames, int(a)) }
+
+// UnmarshalText reads an API's name.
+func (a *API) UnmarshalText(b []byte) error {
+	i, err := enumParse("api", apiNames, b)
+	if err == nil {
+		*a = API(i)
+	}
+	return err
+}
+
+// Routing says which of a tenant's endpoints serves a request. The zero value
+// is RoundRobin.
+type Routing uint8
+
+// The routings.
+const (
+	RoundRobin    Routing = iota // in turn; Endpoint.Weight sets the share of turns
+	StickySession                // by the hash of Prompt.Session, in turn without one
+	StickyPrefix                 // by the hash of Prompt.Prefix, in turn without one
+)
+
+var routingNames = []string{"round-robin", "sticky-session", "sticky-prefix"}
+
+// String returns "round-robin", "sticky-session" or "sticky-prefix".
+func (r Routing) String() string { return enumString(routingNames, int(r)) }
+
+// MarshalText returns the routing's name.
+func (r Routing) MarshalText() ([]byte, error) { return enumText("routing", routingNames, int(r)) }
+
+// UnmarshalText reads a routing's name.
+func (r *Routing) UnmarshalText(b []byte) error {
+	i, err := enumParse("routing", routingNames, b)
+	if err == nil {
+		*r = Routing(i)
+	}
+	return err
+}
+
+// UsageMode says what usage report a tenant asks the server for. The zero value
+// is UsageFinal.
+type UsageMode uint8
+
+// The usage modes.
+const (
+	UsageFinal      UsageMode = iota // stream_options.include_usage
+	UsageContinuous                  // and continuous_usage_stats (vLLM): tokens of each event
+	UsageNone                        // no stream_options, for servers that refuse them
+)
+
+var usageNames = []string{"final", "continuous", "none"}
+
+// String returns "final", "continuous" or "none".
+func (u UsageMode) String() string { return enumString(usageNames, int(u)) }
+
+// MarshalText returns the mode's name.
+func (u UsageMode) MarshalText() ([]byte, error) { return enumText("usage mode", usageNames, int(u)) }
+
+// UnmarshalText reads a mode's name.
+func (u *UsageMode) UnmarshalText(b []byte) error {
+	i, err := enumParse("usage mode", usageNames, b)
+	if err == nil {
+		*u = UsageMode(i)
+	}
+	return err
+}
+
+// DialFunc opens a connection, as net.Dialer.DialContext does.
+type DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// Endpoint is one server that a tenant may use.
+type Endpoint struct {
+	// URL is the server's base, e.g. "http://host:8000". A path that ends with
+	// the API's own ("/v1/chat/completions") is used as it stands, and one that
+	// ends in a version ("/v1") gets the rest appended.
+	URL string
+	// APIKey is sent as a bearer token. It is never written to an artifact.
+	APIKey Secret
+	// Header is added to every request. Values of headers that look like
+	// credentials are never written to an artifact.
+	Header http.Header
+	// Weight is the endpoint's share of turns under RoundRobin; 0 means 1.
+	Weight int
+	// TLS configures https; nil means the system's roots.
+	TLS *tls.Config
+	// Dial opens connections; nil means TCP. Kernel receive times need a
+	// connection that has a SyscallConn method. Proxies of the environment are not
+	// used: what is measured is the path that is named here.
+	Dial DialFunc
+}
+
+// Load says when a tenant's requests start: by a Schedule, whatever the server
+// does (open loop), or by Concurrency users, each waiting for its answer before
+// it asks again (closed loop). Exactly one of the two is set.
+type Load struct {
+	Schedule Schedule
+	// MaxInFlight bounds an open loop's requests in flight; 0 means no bound.
+	// What arrives above it waits, still timed from its scheduled start.
+	MaxInFlight int
+	// DropExcess makes what arrives above MaxInFlight count as Dropped instead.
+	DropExcess bool
+
+	Concurrency int
+	// ThinkTime is a closed-loop user's pause between answer and next request.
+	ThinkTime time.Duration
+	// Ramp spreads the users' first requests evenly over this time.
+	Ramp time.Duration
+}
+
+// Open says whether the load is an open loop.
+func (l Load) Open() bool { return l.Schedule != nil }
+
+// SLO holds upper bounds of a request; 0 means none.
+type SLO struct {
+	TTFT  time.Duration // ttft, from the intended start
+	TPOT  time.Duration // tpot; a request without one keeps it
+	E2E   time.Duration // e2e, from the intended start
+	Stall time.Duration // the request's longest chunk gap
+}
+
+// IsZero says that no bound is set.
+func (s SLO) IsZero() bool { return s == SLO{} }
+
+// Timeouts bound the phases of a request. 0 means the default, a negative value
+// means no bound.
+type Timeouts struct {
+	Connect    time.Duration // connection ready after the attempt's start; default 10 s
+	FirstToken time.Duration // first token (or the whole answer, not streaming) after the attempt's start; default 5 min
+	Idle       time.Duration // between events; default 60 s
+	Total      time.Duration // whole attempt; default 30 min
+}
+
+// The defaults of Timeouts.
+const (
+	DefaultTimeoutConnect    = 10 * time.Second
+	DefaultTimeoutFirstToken = 5 * time.Minute
+	DefaultTimeoutIdle       = time.Minute
+	DefaultTimeoutTotal      = 30 * time.Minute
+)
+
+func (t Timeouts) withDefaults() Timeouts {
+	for _, f := range []struct {
+		v   *time.Duration
+		def time.Duration
+	}{
+		{&t.Connect, DefaultTimeoutConnect}, {&t.FirstToken, DefaultTimeoutFirstToken},
+		{&t.Idle, DefaultTimeoutIdle}, {&t.Total, DefaultTimeoutTotal},
+	} {
+		if *f.v == 0 {
+			*f.v = f.def
+		} else if *f.v < 0 {
+			*f.v = 0
+		}
+	}
+	return t
+}
+
+// Retry says whether a request that failed before its first token with
+// HTTP429, HTTP5xx, Connect or TimeoutConnect is tried again. The latencies of a
+// retried request count from its first attempt, and retries are counted.
+type Retry struct {
+	// Max is the number of further attempts; 0 means none.
+	Max int
+	// Backoff is the pause before the first retry, doubled for each further one; 0
+	// means 100 ms. A Retry-After header that asks for longer wins, up to 1 min.
+	Backoff time.Duration
+}
+
+// Tenant is one source of load with a report of its own.
+type Tenant struct {
+	// Name is unique in the plan; it labels everything the tenant leaves.
+	Name      string
+	Model     string
+	API       API
+	Endpoints []Endpoint
+	Routing   Routing
+	Load      Load
+	Prompts   PromptSource
+	// MaxTokens is the output bound of prompts that set none; 0 sends none.
+	MaxTokens int
+	// Requests ends the tenant after this many; 0 means no such end. Follow-up
+	// turns of a session count.
+	Requests int
+	// Warmup is the number of requests sent, one after another from min(Warmup,
+	// Concurrency or 8) users, before the run starts. They are measured by nobody.
+	Warmup int
+	SLO    SLO
+	// Timeouts and Retry apply to each request.
+	Timeouts Timeouts
+	Retry    Retry
+	// NonStreaming asks for the answer in one piece; ttft, tpot and gaps are then
+	// absent.
+	NonStreaming bool
+	Usage        UsageMode
+	// Body holds further fields of each request's JSON object.
+	Body map[string]any
+	// Tokenizer counts the tokens of an answer for which the server reports no
+	// usage; nil means that events are counted.
+	Tokenizer func(text string) int
+	// Probe marks a tenant that measures the interference which the others cause:
+	// it has its own report and stays out of the totals.
+	Probe bool
+}

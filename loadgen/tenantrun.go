@@ -1,0 +1,372 @@
+package loadgen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// tenantRun drives one tenant.
+type tenantRun struct {
+	plan      *Plan
+	tenant    *Tenant
+	opts      *Options
+	client    *client
+	clock     *clock
+	collector lockedCollector
+	log       *requestLog // nil without a directory
+	start     time.Time
+	pacerName string
+
+	issued  atomic.Int64 // requests given out
+	prompts struct {
+		sync.Mutex
+		taken int64
+		held  *Prompt // taken for the warm-up, and the run's first
+	}
+	live struct{ sent, ok, failed, tokens, ttftSum, ttftCount atomic.Int64 }
+
+	recordsMu sync.Mutex
+	records   []Record
+}
+
+// drive offers the tenant's load until offer ends, and returns when its requests
+// have ended; run cancels them. offered is called when no new load will come.
+func (r *tenantRun) drive(offer, run context.Context, offered func()) error {
+	if r.tenant.Load.Open() {
+		return r.open(offer, run, offered)
+	}
+	return r.closed(offer, run, offered)
+}
+
+// ticket gives out the number of the next request, and false when the tenant has
+// made all of its own.
+func (r *tenantRun) ticket() (int64, bool) {
+	n := r.issued.Add(1) - 1
+	limit := r.tenant.Requests
+	if limit > 0 && n >= int64(r.opts.Worker.share(limit)) {
+		return 0, false
+	}
+	return n, true
+}
+
+// prompt takes the next of this worker's prompts.
+func (r *tenantRun) prompt() (Prompt, error) {
+	r.prompts.Lock()
+	defer r.prompts.Unlock()
+	if p := r.prompts.held; p != nil {
+		r.prompts.held = nil
+		return *p, nil
+	}
+	for {
+		p, err := r.tenant.Prompts.Next()
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				err = fmt.Errorf("loadgen: tenant %q: prompt %d: %w", r.tenant.Name, r.prompts.taken, err)
+			}
+			return p, err
+		}
+		r.prompts.taken++
+		if r.opts.Worker.mine(r.prompts.taken - 1) {
+			return p, nil
+		}
+	}
+}
+
+// job is a request that is ready to go.
+type job struct {
+	id     int64
+	prompt Prompt
+	body   []byte
+	// intended and eligible (from when the client could send it) are 0 in a closed loop.
+	intended, eligible int64
+	pacing             time.Duration // negative: not known
+}
+
+// next prepares the next request. It returns io.EOF when there is none.
+func (r *tenantRun) next() (job, error) {
+	id, ok := r.ticket()
+	if !ok {
+		return job{}, io.EOF
+	}
+	p, err := r.prompt()
+	if err != nil {
+		return job{}, err
+	}
+	return r.prepare(id, p)
+}
+
+func (r *tenantRun) prepare(id int64, p Prompt) (job, error) {
+	body, err := requestBody(r.tenant, &p)
+	if err != nil {
+		return job{}, fmt.Errorf("loadgen: tenant %q: request %d: %w", r.tenant.Name, id, err)
+	}
+	return job{id: id, prompt: p, body: body, pacing: -1}, nil
+}
+
+// run makes the request and its session's further turns.
+func (r *tenantRun) run(offer, run context.Context, j job) error {
+	for {
+		follow, delay, ok := r.one(run, &j)
+		if !ok {
+			return nil
+		}
+		ended := r.clock.now()
+		if sleep(offer, delay) != nil {
+			return nil
+		}
+		id, ok := r.ticket()
+		if !ok {
+			return nil
+		}
+		next, err := r.prepare(id, follow)
+		if err != nil {
+			return err
+		}
+		if r.tenant.Load.Open() {
+			next.intended = ended + int64(delay)
+			next.eligible = next.intended
+		}
+		j = next
+	}
+}
+
+// one makes one request and records it.
+func (r *tenantRun) one(run context.Context, j *job) (follow Prompt, delay time.Duration, ok bool) {
+	s := r.client.streams.Get().(*stream)
+	defer r.client.streams.Put(s)
+	s.wantText = j.prompt.Next != nil || r.tenant.Tokenizer != nil
+	rec := Record{Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, IntendedNS: j.intended}
+	r.live.sent.Add(1)
+	r.client.do(run, &j.prompt, j.body, &rec, s)
+	l := lags{pacing: j.pacing, send: -1}
+	if j.eligible != 0 {
+		l.send = time.Duration(rec.SentNS - j.eligible)
+	}
+	r.record(&rec, s, l)
+	if rec.Class == OK && j.prompt.Next != nil {
+		return j.prompt.Next(Reply{Text: s.visible.String(), Record: rec})
+	}
+	return Prompt{}, 0, false
+}
+
+// record takes a request that has ended.
+func (r *tenantRun) record(rec *Record, s *stream, l lags) {
+	if rec.Class == OK {
+		r.live.ok.Add(1)
+		if d, ok := rec.TTFT(); ok {
+			r.live.ttftSum.Add(int64(d))
+			r.live.ttftCount.Add(1)
+		}
+	} else {
+		r.live.failed.Add(1)
+	}
+	r.live.tokens.Add(int64(rec.OutputTokens))
+	r.collector.mu.Lock()
+	r.collector.ended(rec, s, l, r.tenant)
+	r.collector.mu.Unlock()
+	if r.log != nil {
+		r.log.add(rec)
+	}
+	if r.opts.KeepRecords {
+		r.recordsMu.Lock()
+		r.records = append(r.records, *rec)
+		r.recordsMu.Unlock()
+	}
+}
+
+// open offers an open loop.
+func (r *tenantRun) open(offer, run context.Context, offered func()) (err error) {
+	p := newPacer(r.opts.Pacing)
+	r.pacerName = p.name()
+	var wg sync.WaitGroup
+	var failure firstError
+	defer func() {
+		offered()
+		wg.Wait()
+		err = errors.Join(err, failure.get(), p.close())
+	}()
+	var slots chan struct{}
+	if n := r.tenant.Load.MaxInFlight; n > 0 {
+		slots = make(chan struct{}, max(r.opts.Worker.share(n), 1))
+	}
+	unblocked := int64(0) // when the loop last got a place that it had waited for
+	arrival := int64(-1)
+	for at := range r.tenant.Load.Schedule.Arrivals(r.plan.tenantRand(r.tenant.Name)) {
+		if r.plan.Duration > 0 && at >= r.plan.Duration {
+			return nil
+		}
+		if arrival++; !r.opts.Worker.mine(arrival) {
+			continue
+		}
+		j, err := r.next()
+		if err != nil {
+			return ignoreEOF(err)
+		}
+		due := r.start.Add(at)
+		early := time.Until(due) > 0
+		if err := p.wait(offer, due); err != nil {
+			return ignoreContext(offer, err)
+		}
+		if early {
+			j.pacing = time.Since(due)
+		}
+		j.intended = r.clock.at(due)
+		if slots != nil {
+			select {
+			case slots <- struct{}{}:
+			default:
+				if r.tenant.Load.DropExcess {
+					r.drop(&j)
+					continue
+				}
+				select {
+				case slots <- struct{}{}:
+					unblocked = r.clock.now()
+				case <-offer.Done():
+					return nil
+				}
+			}
+		}
+		j.eligible = max(j.intended, unblocked)
+		wg.Go(func() {
+			failure.set(r.run(offer, run, j))
+			if slots != nil {
+				<-slots
+			}
+		})
+	}
+	return nil
+}
+
+// drop records a request that the client did not send.
+func (r *tenantRun) drop(j *job) {
+	rec := Record{
+		Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, IntendedNS: j.intended, EndNS: r.clock.now(), Class: Dropped,
+		PromptTokens: j.prompt.PromptTokens, Error: fmt.Sprintf("%d requests in flight", r.tenant.Load.MaxInFlight),
+	}
+	r.record(&rec, nil, lags{pacing: j.pacing, send: -1})
+}
+
+// closed offers a closed loop.
+func (r *tenantRun) closed(offer, run context.Context, offered func()) error {
+	users := r.tenant.Load.Concurrency
+	var wg sync.WaitGroup
+	var failure firstError
+	var left atomic.Int64
+	left.Store(int64(r.opts.Worker.share(users)))
+	if left.Load() == 0 {
+		offered()
+		return nil
+	}
+	for u := range users {
+		if !r.opts.Worker.mine(int64(u)) {
+			continue
+		}
+		first := r.start.Add(r.tenant.Load.Ramp * time.Duration(u) / time.Duration(users))
+		wg.Go(func() {
+			failure.set(r.user(offer, run, first))
+			if left.Add(-1) == 0 {
+				offered()
+			}
+		})
+	}
+	wg.Wait()
+	return failure.get()
+}
+
+// user is one user of a closed loop.
+func (r *tenantRun) user(offer, run context.Context, first time.Time) error {
+	wait := time.Until(first)
+	for {
+		if sleep(offer, wait) != nil {
+			return nil
+		}
+		j, err := r.next()
+		if err != nil {
+			return ignoreEOF(err)
+		}
+		if err := r.run(offer, run, j); err != nil {
+			return err
+		}
+		wait = r.tenant.Load.ThinkTime
+	}
+}
+
+// warm sends the warm-up requests.
+func (r *tenantRun) warm(ctx context.Context) error {
+	n := r.opts.Worker.share(r.tenant.Warmup)
+	if n == 0 {
+		return nil
+	}
+	p, err := r.prompt()
+	if err != nil {
+		return ignoreEOF(err)
+	}
+	r.prompts.held = &p
+	j, err := r.prepare(-1, p)
+	if err != nil {
+		return err
+	}
+	users := r.tenant.Load.Concurrency
+	if users == 0 {
+		users = 8
+	}
+	var left atomic.Int64
+	left.Store(int64(n))
+	var wg sync.WaitGroup
+	for range min(n, users) {
+		wg.Go(func() {
+			s := r.client.streams.Get().(*stream)
+			defer r.client.streams.Put(s)
+			s.wantText = false
+			for left.Add(-1) >= 0 && ctx.Err() == nil {
+				rec := Record{}
+				r.client.do(ctx, &j.prompt, j.body, &rec, s)
+				if rec.Class != OK {
+					r.opts.Logger.Warn("warm-up request failed", "tenant", r.tenant.Name, "class", rec.Class.String(), "error", rec.Error)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return nil
+}
+
+func ignoreEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+func ignoreContext(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// firstError keeps the first error of several goroutines.
+type firstError struct {
+	mu  sync.Mutex
+	err error
+}
+
+func (f *firstError) set(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil {
+		f.err = err
+	}
+}
+
+func (f *firstError) get() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}

@@ -1,0 +1,141 @@
+package loadgen
+
+import (
+	"bytes"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// TimelineRow is one second of one tenant: a line of timeline.csv. The last
+// second of a run may be shorter.
+type TimelineRow struct {
+	UnixNS   int64 // start of the second
+	Tenant   string
+	Offered  int64 // requests whose intended start lies in the second
+	Sent     int64
+	Done     int64 // ok
+	Failed   int64
+	InFlight int64 // sent and not ended at the second's end
+	Tokens   int64 // content events, each with its share of the request's tokens, failed requests included
+	// TTFTP99 and ITLP99 are of requests and gaps that ended in the second; absent
+	// (ok false, an empty CSV field) without any. They are exact to 2%.
+	TTFTP99, ITLP99    time.Duration
+	HasTTFT, HasITLP99 bool
+}
+
+const timelineHeader = "unix_ns,tenant,offered,sent,done,failed,in_flight,tokens,ttft_p99_ms,itl_p99_ms\n"
+
+// timeline counts by second since the start of the run.
+type timeline struct {
+	start   int64
+	seconds []second
+}
+
+type second struct {
+	offered, sent, done, failed, ended, tokens int64
+	ttft, itl                                  sketch
+}
+
+// maxTimelineSeconds bounds the memory against an absurd time: a week.
+const maxTimelineSeconds = 7 * 24 * 3600
+
+func (t *timeline) at(ns int64) *second {
+	i := min(max((ns-t.start)/1e9, 0), maxTimelineSeconds)
+	for int64(len(t.seconds)) <= i {
+		t.seconds = append(t.seconds, second{})
+	}
+	return &t.seconds[i]
+}
+
+func (t *timeline) rows(tenant string) []TimelineRow {
+	rows := make([]TimelineRow, 0, len(t.seconds))
+	var inFlight int64
+	for i := range t.seconds {
+		s := &t.seconds[i]
+		inFlight += s.sent - s.ended
+		row := TimelineRow{
+			UnixNS: t.start + int64(i)*1e9, Tenant: tenant, Offered: s.offered, Sent: s.sent, Done: s.done,
+			Failed: s.failed, InFlight: inFlight, Tokens: s.tokens,
+		}
+		row.TTFTP99, row.HasTTFT = s.ttft.quantile(0.99)
+		row.ITLP99, row.HasITLP99 = s.itl.quantile(0.99)
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func timelineCSV(rows []TimelineRow) []byte {
+	var b bytes.Buffer
+	b.WriteString(timelineHeader)
+	opt := func(d time.Duration, ok bool) string {
+		if !ok {
+			return ""
+		}
+		return strconv.FormatFloat(float64(d)/1e6, 'f', 3, 64)
+	}
+	for _, r := range rows {
+		fmt.Fprintf(&b, "%d,%s,%d,%d,%d,%d,%d,%d,%s,%s\n", r.UnixNS, csvField(r.Tenant), r.Offered, r.Sent, r.Done, r.Failed,
+			r.InFlight, r.Tokens, opt(r.TTFTP99, r.HasTTFT), opt(r.ITLP99, r.HasITLP99))
+	}
+	return b.Bytes()
+}
+
+func csvField(s string) string {
+	if !bytes.ContainsAny([]byte(s), ",\"\r\n") {
+		return s
+	}
+	return `"` + string(bytes.ReplaceAll([]byte(s), []byte(`"`), []byte(`""`))) + `"`
+}
+
+// sketch is a sparse log-linear histogram of durations with 64 steps an octave:
+// a second's gaps fall into a few dozen buckets, so a map is smaller than an HDR
+// histogram by a factor of a thousand.
+type sketch map[uint16]int64
+
+func (s *sketch) add(d time.Duration, n int64) {
+	if n <= 0 {
+		return
+	}
+	if *s == nil {
+		*s = sketch{}
+	}
+	(*s)[sketchBucket(d)] += n
+}
+
+func sketchBucket(d time.Duration) uint16 {
+	v := uint64(max(d, 0)) + 64
+	e := bits.Len64(v) - 7
+	return uint16(e<<6) + uint16(v>>e&63)
+}
+
+func sketchValue(b uint16) time.Duration {
+	e := b >> 6
+	mid := uint64(0)
+	if e > 0 {
+		mid = 1 << (e - 1)
+	}
+	return time.Duration((uint64(b&63)+64)<<e + mid - 64)
+}
+
+func (s sketch) quantile(q float64) (time.Duration, bool) {
+	if len(s) == 0 {
+		return 0, false
+	}
+	var total int64
+	keys := make([]uint16, 0, len(s))
+	for k, n := range s {
+		keys = append(keys, k)
+		total += n
+	}
+	slices.Sort(keys)
+	rank := nearestRank(q, total)
+	for _, k := range keys {
+		if rank -= s[k]; rank <= 0 {
+			return sketchValue(k), true
+		}
+	}
+	return sketchValue(keys[len(keys)-1]), true
+}

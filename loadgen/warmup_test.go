@@ -1,0 +1,83 @@
+package loadgen_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/loadgentest"
+)
+
+// TestWarmup: warm-up requests are served and measured by nobody, prompts keep
+// their order, connections are warm, and the run starts when it was told to.
+func TestWarmup(t *testing.T) {
+	var last loadgen.Progress
+	calls := 0
+	var startAt time.Time
+	res, served := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 100}),
+		func(p *loadgen.Plan, _ *loadgentest.Options, o *loadgen.Options) {
+			startAt = time.Now().Add(time.Minute)
+			p.Tenants[0].Warmup, p.Tenants[0].Requests = 3, 4
+			p.Tenants[0].Prompts = loadgen.Texts("p0", "p1", "p2", "p3")
+			p.Tenants[0].Load = loadgen.Load{Concurrency: 1}
+			o.StartAt = startAt
+			o.Progress = func(p loadgen.Progress) { last, calls = p, calls+1 }
+		})
+	if len(served) != 7 || res.Summary.Counts.Total != 4 || res.Summary.OutputTokens != 400 {
+		t.Errorf("%d served, %+v", len(served), res.Summary.Counts)
+	}
+	for i, s := range served[3:] {
+		if want := "p" + string(rune('0'+i)); s.Request.Prompt != want {
+			t.Errorf("request %d asks %q", i, s.Request.Prompt)
+		}
+	}
+	if r := res.Records[0]; r.SentNS != startAt.UnixNano() || !r.Reused {
+		t.Errorf("first request: %+v", r)
+	}
+	if calls != 9 || last.Tenants[0].OK != 4 || last.Tenants[0].InFlight != 0 || last.Tenants[0].Tokens != 400 {
+		t.Errorf("%d calls, last %+v", calls, last)
+	}
+}
+
+// TestClosedLoopDuration: users stop asking when the time is over, and what they
+// asked before is finished.
+func TestClosedLoopDuration(t *testing.T) {
+	res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 300 * ms, Tokens: 1}), func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+		p.Tenants[0].Requests = 0
+		p.Tenants[0].Load = loadgen.Load{Concurrency: 2}
+		p.Duration = time.Second
+	})
+	if s := res.Summary; s.Counts.OK != 8 || s.Counts.Failed != 0 || s.DurationS != 1.2 || !s.Complete {
+		t.Errorf("%+v", s.Measures)
+	}
+}
+
+func TestHealthVerdict(t *testing.T) {
+	res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 300 * ms, Tokens: 1}), func(p *loadgen.Plan, _ *loadgentest.Options, o *loadgen.Options) {
+		o.Health = loadgen.HealthLimits{CPUFraction: 1e-12, GCPauseMax: -1, SchedulingP99: -1}
+		p.Tenants[0].Requests = 10
+	})
+	h := res.Summary.ClientHealth
+	if h.Stamps != "user" || h.UserReads == 0 || h.KernelReads != 0 {
+		t.Errorf("%+v", h)
+	}
+	if h.Valid != (len(h.Reasons) == 0) {
+		t.Errorf("valid %v with reasons %v", h.Valid, h.Reasons)
+	}
+	if h.CPUSeconds > 0 && h.Valid {
+		t.Error("a CPU limit of next to nothing is kept")
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	plan := planFor(loadgen.Endpoint{URL: "http://127.0.0.1:1"}, 1)
+	for _, o := range []loadgen.Options{
+		{Worker: loadgen.Worker{Index: 3, Count: 3}}, {Worker: loadgen.Worker{Index: -1}}, {Pacing: 7},
+		{Saturation: &loadgen.Saturation{Confidence: 2}}, {ProgressEvery: -1},
+	} {
+		if res, err := loadgen.Run(t.Context(), plan, o); err == nil || res != nil || errors.Is(err, loadgen.ErrRunExists) {
+			t.Errorf("%+v: %v, %v", o, res, err)
+		}
+	}
+}

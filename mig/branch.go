@@ -1,0 +1,147 @@
+package mig
+
+import (
+	"cmp"
+	"container/heap"
+	"math"
+	"slices"
+)
+
+// boundNode is a part of the solutions: how often each column is used at least
+// and at most.
+type boundNode struct {
+	bound     int64
+	seq       int
+	low, high []int32 // of columns; high < 0: no bound
+	least     []int64 // of bins
+	most      []int64 // of bins; negative: no bound
+}
+
+func (n *boundNode) child(bound int64, seq int) *boundNode {
+	return &boundNode{bound, seq, slices.Clone(n.low), slices.Clone(n.high), slices.Clone(n.least), slices.Clone(n.most)}
+}
+
+type boundHeap []*boundNode
+
+func (h boundHeap) Len() int { return len(h) }
+func (h boundHeap) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(h[i].bound, h[j].bound), cmp.Compare(h[j].seq, h[i].seq)) < 0
+}
+func (h boundHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *boundHeap) Push(x any)   { *h = append(*h, x.(*boundNode)) }
+func (h *boundHeap) Pop() any {
+	old := *h
+	n := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return n
+}
+
+// branchAndBound improves sol until it is proven optimal or so many
+// relaxations are solved. Parts of the solutions are taken in the order of
+// their bounds, so that the lowest bound that is left is a bound of them all.
+func (p *coverProblem) branchAndBound(sol *coverSolution, relaxations int) {
+	open := &boundHeap{{bound: sol.bound, low: make([]int32, len(p.columns)), high: slices.Repeat([]int32{-1}, len(p.columns)),
+		least: make([]int64, len(p.limits)), most: slices.Clone(p.limits)}}
+	for seq := 1; open.Len() > 0; {
+		if sol.bound = min((*open)[0].bound, sol.cost); sol.bound == sol.cost || relaxations <= 0 {
+			break
+		}
+		n := heap.Pop(open).(*boundNode)
+		relaxations--
+		x, ok := p.relaxNode(n, sol)
+		if !ok || n.bound >= sol.cost {
+			continue
+		}
+		bins := make([]float64, len(p.limits))
+		for c, v := range x {
+			bins[p.columns[c].bin] += v + float64(n.low[c])
+		}
+		// How many GPUs of each bin are used decides the cost, so that is
+		// settled first.
+		b, c := mostFractional(bins), mostFractional(x)
+		if b < 0 && c < 0 {
+			continue // whole: relaxNode has taken it
+		}
+		below, above := n.child(n.bound, seq), n.child(n.bound, seq+1)
+		seq += 2
+		if b >= 0 {
+			below.most[b] = int64(math.Floor(bins[b]))
+			above.least[b] = below.most[b] + 1
+		} else {
+			below.high[c] = n.low[c] + int32(math.Floor(x[c]))
+			above.low[c] = below.high[c] + 1
+		}
+		heap.Push(open, below)
+		heap.Push(open, above)
+	}
+	if open.Len() == 0 {
+		sol.bound = sol.cost
+	}
+	sol.optimal = sol.bound == sol.cost
+}
+
+// relaxNode solves the relaxation of a node, raises the node's bound, and tries
+// to complete the relaxation to a better solution. x is what comes on top of
+// the node's least uses.
+func (p *coverProblem) relaxNode(n *boundNode, sol *coverSolution) (x []float64, ok bool) {
+	sub := coverProblem{items: p.items, columns: p.columns, demand: p.demand, limits: slices.Clone(n.most), least: slices.Clone(n.least)}
+	var base int64
+	for c, k := range n.low {
+		base += int64(k) * p.columns[c].cost
+		if b := p.columns[c].bin; sub.limits[b] >= 0 {
+			if sub.limits[b] -= int64(k); sub.limits[b] < 0 {
+				return nil, false
+			}
+		}
+		sub.least[p.columns[c].bin] = max(0, sub.least[p.columns[c].bin]-int64(k))
+		for i := range p.items {
+			sub.demand[i] = int32(max(0, int64(sub.demand[i])-int64(k)*int64(p.columns[c].take[i])))
+		}
+	}
+	for c, h := range n.high {
+		if h >= 0 {
+			sub.bounded = append(sub.bounded, columnBound{c, int64(h - n.low[c])})
+		}
+	}
+	prices, x, ok := sub.relax()
+	if !ok {
+		return nil, false
+	}
+	s := &coverSearch{p: &sub, prices: prices, budget: 300}
+	value := s.dualBound(&sub.demand, sub.limits)
+	for k, b := range sub.bounded {
+		value -= prices.bound[k] * float64(b.most)
+	}
+	for b, l := range sub.least {
+		value += prices.least[b] * float64(l)
+	}
+	n.bound = max(n.bound, base+ceilCost(value))
+	if n.bound >= sol.cost {
+		return x, true
+	}
+	// Completing ignores the bounds above: any solution counts.
+	s.order = sub.columnOrder(prices)
+	rest, limits, cost, times := sub.roundDown(x, 0)
+	if s.run(rest, limits, base+cost, sol.cost, n.bound); s.found {
+		sol.cost = s.bestCost
+		sol.times = times
+		for c, k := range n.low {
+			sol.times[c] += int64(k)
+		}
+		for _, c := range s.bestPath {
+			sol.times[c]++
+		}
+	}
+	return x, true
+}
+
+// mostFractional returns the column whose use is farthest from whole, or -1.
+func mostFractional(x []float64) int {
+	best, distance := -1, wholeEps
+	for c, v := range x {
+		if d := math.Abs(v - math.Round(v)); d > distance {
+			best, distance = c, d
+		}
+	}
+	return best
+}

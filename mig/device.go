@@ -1,0 +1,140 @@
+package mig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// What a device answers. An adapter wraps these so that callers can tell the
+// conditions apart, whatever the driver calls them.
+var (
+	// ErrInUse says that a client holds the GPU or the instance.
+	ErrInUse = errors.New("mig: in use by a client")
+	// ErrInsufficient says that the driver has no room at the placement.
+	ErrInsufficient = errors.New("mig: insufficient resources")
+	// ErrPendingReset says that a change of MIG mode waits for a GPU reset.
+	ErrPendingReset = errors.New("mig: mode change pending until a GPU reset")
+	// ErrDisabled says that MIG mode is off.
+	ErrDisabled = errors.New("mig: MIG mode is disabled")
+	// ErrNotSupported says that the GPU or the driver can't do it.
+	ErrNotSupported = errors.New("mig: not supported")
+	// ErrPermission says that the caller may not do it.
+	ErrPermission = errors.New("mig: no permission")
+	// ErrNotFound says that there is no such instance or device.
+	ErrNotFound = errors.New("mig: not found")
+	// ErrStale says that a device does not hold what a plan starts from.
+	ErrStale = errors.New("mig: the device changed since the plan was made")
+)
+
+// OpError is a failed operation on a device.
+type OpError struct {
+	Op     string // "create GPU instance", ...
+	Device string // UUID
+	Err    error
+}
+
+// Error names the operation, the device and the cause.
+func (e *OpError) Error() string { return fmt.Sprintf("mig: %s on %s: %v", e.Op, e.Device, e.Err) }
+
+// Unwrap returns the cause.
+func (e *OpError) Unwrap() error { return e.Err }
+
+// Device is one GPU that Apply changes. Package mig/mignvml has a real one and
+// mig/migtest a simulated one. Its errors should wrap the sentinels above.
+// Apply calls it from one goroutine.
+type Device interface {
+	// State reads the mode and everything that stands on the GPU.
+	State(ctx context.Context) (DeviceState, error)
+	// SetMode switches MIG mode. That the change is pending is no error here;
+	// State tells.
+	SetMode(ctx context.Context, enabled bool) error
+	// CreateGPUInstance creates a GPU instance at exactly the placement.
+	CreateGPUInstance(ctx context.Context, p *Profile, at Placement) (DeviceInstance, error)
+	// DestroyGPUInstance destroys a GPU instance that has no compute instances.
+	DestroyGPUInstance(ctx context.Context, id int) error
+	// ComputeProfiles lists the compute-instance profiles that a GPU instance
+	// accepts.
+	ComputeProfiles(ctx context.Context, gpuInstance int) ([]ComputeProfile, error)
+	// CreateComputeInstance creates a compute instance of a profile.
+	CreateComputeInstance(ctx context.Context, gpuInstance int, profile int) (DeviceCompute, error)
+	// DestroyComputeInstance destroys a compute instance.
+	DestroyComputeInstance(ctx context.Context, gpuInstance, id int) error
+}
+
+// ComputeProfile is a compute-instance profile as a GPU instance offers it.
+type ComputeProfile struct {
+	ID     int // NVML profile constant
+	Slices int
+	SMs    int
+}
+
+// DeviceState is what a device reports. The model is the catalogue's entry, or
+// one built from what the device itself answered.
+type DeviceState struct {
+	UUID  string
+	Model *Model
+	// Enabled is the MIG mode in force, and Pending the one that a reset
+	// would bring; they are the same where no change is pending.
+	Enabled, Pending bool
+	// Resetless says whether the mode changes without a GPU reset (NVML field
+	// 184); Unknown where the driver does not say.
+	Resetless sharing.Answer
+	Instances []DeviceInstance
+}
+
+// DeviceInstance is a GPU instance on a device.
+type DeviceInstance struct {
+	ID      int // the driver's; it does not tell the placement
+	Profile *Profile
+	Placement
+	Busy    bool // a client uses it
+	Compute []DeviceCompute
+}
+
+// DeviceCompute is a compute instance on a device.
+type DeviceCompute struct {
+	ID      int
+	Profile int // NVML profile constant
+	Slices  int
+	UUID    string // of the MIG device, "MIG-..."
+}
+
+// Layout returns what stands on the device as a layout.
+func (s DeviceState) Layout() Layout {
+	l := Layout{Model: s.Model}
+	for _, d := range s.Instances {
+		l.Instances = append(l.Instances, d.instance())
+	}
+	l.sort()
+	return l
+}
+
+// instance returns the device's instance as a plan sees it. Compute is nil for
+// the usual single compute instance.
+func (d DeviceInstance) instance() Instance {
+	in := Instance{Profile: d.Profile, Placement: d.Placement, Busy: d.Busy, Compute: []int{}}
+	for _, c := range d.Compute {
+		in.Compute = append(in.Compute, c.Slices)
+	}
+	if d.Profile != nil && slices.Equal(in.Compute, []int{d.Profile.ComputeSlices}) {
+		in.Compute = nil
+	}
+	return in
+}
+
+// BestComputeProfile returns the profile of the given slices with the most SMs;
+// ties go to the lower id. Double-memory 1g instances of Hopper and Blackwell
+// have two of one slice, and the first strands about 40% of the SMs.
+func BestComputeProfile(profiles []ComputeProfile, slices int) (ComputeProfile, bool) {
+	best, found := ComputeProfile{}, false
+	for _, p := range profiles {
+		if p.Slices == slices && (!found || p.SMs > best.SMs || p.SMs == best.SMs && p.ID < best.ID) {
+			best, found = p, true
+		}
+	}
+	return best, found
+}

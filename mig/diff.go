@@ -1,0 +1,391 @@
+package mig
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ErrBusy says that a change would have to destroy instances that are in use.
+// The error is a *BusyError.
+var ErrBusy = errors.New("mig: in use")
+
+// Op is what a step does to an instance. The zero value is OpCreate.
+type Op uint8
+
+// The operations.
+const (
+	OpCreate  Op = iota // create a GPU instance and its compute instances
+	OpDestroy           // destroy the compute instances and the GPU instance
+)
+
+var opNames = []string{"create", "destroy"}
+
+// String returns create or destroy.
+func (o Op) String() string {
+	if int(o) >= len(opNames) {
+		return fmt.Sprintf("Op(%d)", int(o))
+	}
+	return opNames[o]
+}
+
+// MarshalText returns the operation's text.
+func (o Op) MarshalText() ([]byte, error) {
+	if int(o) >= len(opNames) {
+		return nil, invalid(fmt.Errorf("%d is no operation", int(o)))
+	}
+	return []byte(o.String()), nil
+}
+
+// UnmarshalText reads an operation's text.
+func (o *Op) UnmarshalText(b []byte) error {
+	i := slices.Index(opNames, string(b))
+	if i < 0 {
+		return invalid(fmt.Errorf("unknown operation %q (known: %s)", clip(string(b)), strings.Join(opNames, ", ")))
+	}
+	*o = Op(i)
+	return nil
+}
+
+// Step is one change of a plan.
+type Step struct {
+	Op       Op
+	Instance Instance
+}
+
+// String writes the step: "create 3g.40gb@4".
+func (s Step) String() string { return s.Op.String() + " " + s.Instance.String() }
+
+// Plan is how to get from one layout of a GPU to another. It is data: making
+// one touches no device.
+type Plan struct {
+	Model      *Model
+	Have, Want Layout // before and after
+	Keep       []Instance
+	Destroy    []Instance
+	Create     []Instance
+	// Steps are the changes in the order in which they are possible: every
+	// layout between two steps is valid.
+	Steps []Step
+	// BusyDestroyed counts the instances in use that the plan destroys.
+	BusyDestroyed int
+	// Empties says that the GPU holds no instance at some point between two
+	// steps, which makes the driver leave and enter partitioning: that fails
+	// while any client has the GPU open. A plan avoids it where it can.
+	Empties bool
+}
+
+// DiffOptions tune Diff. The zero value is the documented default.
+type DiffOptions struct {
+	// AllowBusy lets the plan destroy instances that are in use, as few as
+	// possible. Otherwise such a change is an ErrBusy.
+	AllowBusy bool
+}
+
+// BusyError says which instances in use are in the way of a change. It is an
+// ErrBusy.
+type BusyError struct {
+	Busy []Instance // the fewest that would have to go
+	Plan Plan       // the change that destroys them, which AllowBusy would give
+}
+
+// Error names the instances.
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("mig: in use: the change can't be made on %s without destroying %s; wait until it is idle, or allow it", e.Plan.Model.Key, Layout{Instances: e.Busy})
+}
+
+// Is reports whether target is ErrBusy.
+func (e *BusyError) Is(target error) bool { return target == ErrBusy }
+
+// Diff plans the change of a GPU that holds have so that it holds the wanted
+// devices, exactly these. Among all ways it destroys the fewest instances in
+// use, then the fewest instances, then it avoids emptying the GPU on the way,
+// then it leaves most starts free for the future. Instances that stay are not
+// touched.
+//
+// The error is an ErrInvalid, ErrPlacementsUnknown, an *InfeasibleError when
+// the wanted devices don't fit an empty GPU, or a *BusyError.
+func Diff(m *Model, have Layout, want []Count, opt DiffOptions) (Plan, error) {
+	d, err := m.resolve(want)
+	if err != nil {
+		return Plan{}, err
+	}
+	n := d.instances()
+	if m.grid == nil {
+		if err := m.refuteBlind(n, Layout{}); err != nil {
+			return Plan{}, err
+		}
+	}
+	if _, err := m.stateOf(have); err != nil {
+		return Plan{}, err
+	}
+	have.Model = m
+	have.Instances = slices.Clone(have.Instances)
+	have.sort()
+	if _, ok := m.search(state{}, n); !ok {
+		return Plan{}, m.explain(n, Layout{})
+	}
+	df := differ{m: m, have: have.Instances, demand: d}
+	plan := df.best()
+	return checked(plan, have, opt)
+}
+
+// DiffLayout plans the change from one placed layout to another: instances of
+// the same profile, placement and compute instances stay. It is what restoring
+// a checkpoint needs.
+func DiffLayout(m *Model, have, want Layout, opt DiffOptions) (Plan, error) {
+	if _, err := m.stateOf(have); err != nil {
+		return Plan{}, err
+	}
+	if _, err := m.stateOf(want); err != nil {
+		return Plan{}, err
+	}
+	keep := uint32(0)
+	for i, in := range have.Instances {
+		if slices.ContainsFunc(want.Instances, func(w Instance) bool { return sameInstance(in, w) }) {
+			keep |= 1 << i
+		}
+	}
+	have.Model, want.Model = m, m
+	have.Instances, want.Instances = slices.Clone(have.Instances), slices.Clone(want.Instances)
+	want.sort()
+	var create []Instance
+	for _, w := range want.Instances {
+		if !slices.ContainsFunc(have.Instances, func(in Instance) bool { return sameInstance(in, w) }) {
+			create = append(create, w)
+		}
+	}
+	return checked(m.plan(have, keep, create), have, opt)
+}
+
+func checked(plan Plan, have Layout, opt DiffOptions) (Plan, error) {
+	plan.Have = have
+	if plan.BusyDestroyed > 0 && !opt.AllowBusy {
+		e := &BusyError{Plan: plan}
+		for _, in := range plan.Destroy {
+			if in.Busy {
+				e.Busy = append(e.Busy, in)
+			}
+		}
+		return Plan{}, e
+	}
+	return plan, nil
+}
+
+// sameInstance reports whether two instances differ at most in being busy.
+func sameInstance(a, b Instance) bool {
+	return a.Profile == b.Profile && a.Placement == b.Placement && sameCompute(a, b.Compute)
+}
+
+// sameCompute compares compute instances; nil is one that spans the instance.
+func sameCompute(in Instance, compute []int) bool {
+	a, b := slices.Clone(in.Compute), slices.Clone(compute)
+	if a == nil {
+		a = []int{in.Profile.ComputeSlices}
+	}
+	if b == nil {
+		b = []int{in.Profile.ComputeSlices}
+	}
+	slices.Sort(a)
+	slices.Sort(b)
+	return slices.Equal(a, b)
+}
+
+// differ looks for the best set of instances to keep.
+type differ struct {
+	m      *Model
+	have   []Instance
+	demand demand
+}
+
+// best tries every set of instances to keep, those that lose least first. The
+// empty set is among them, so there is an answer.
+func (df *differ) best() Plan {
+	sets := make([]uint32, 1<<len(df.have))
+	busy := uint32(0)
+	for i, in := range df.have {
+		if in.Busy {
+			busy |= 1 << i
+		}
+	}
+	for i := range sets {
+		sets[i] = uint32(i)
+	}
+	slices.SortStableFunc(sets, func(a, b uint32) int {
+		return cmp.Or(cmp.Compare(popcount(b&busy), popcount(a&busy)), cmp.Compare(popcount(b), popcount(a)))
+	})
+	var best Plan
+	found := false
+	var at [2]int
+	for _, keep := range sets {
+		rank := [2]int{popcount(keep & busy), popcount(keep)}
+		if found && rank != at {
+			break
+		}
+		plan, ok := df.keeping(keep)
+		if ok && (!found || better(plan, best)) {
+			best, at, found = plan, rank, true
+		}
+	}
+	return best
+}
+
+// better compares plans that destroy as much.
+func better(a, b Plan) bool {
+	if a.Empties != b.Empties {
+		return !a.Empties
+	}
+	return a.freeStarts() > b.freeStarts()
+}
+
+func (p *Plan) freeStarts() int32 {
+	mask := uint32(0)
+	for _, in := range p.Want.Instances {
+		mask |= (1<<in.Size - 1) << in.Start
+	}
+	return p.Model.grid.flexibility()[mask]
+}
+
+// keeping plans with a given set kept; ok is false when the set is no part of
+// what is wanted or the rest can't be placed beside it.
+func (df *differ) keeping(keep uint32) (Plan, bool) {
+	m := df.m
+	whole, cut := df.demand.n, slices.Clone(df.demand.cut)
+	var st state
+	for i, in := range df.have {
+		if keep>>i&1 == 0 {
+			continue
+		}
+		p := in.Profile.index
+		switch j := slices.IndexFunc(cut, func(c cutInstance) bool { return c.profile == p && sameCompute(in, c.compute) }); {
+		case j >= 0:
+			cut = slices.Delete(cut, j, j+1)
+		case whole[p] > 0 && sameCompute(in, nil):
+			whole[p]--
+		default:
+			return Plan{}, false
+		}
+		m.grid.add(&st, m.grid.slotOf(p, in.Placement))
+	}
+	n := whole
+	for _, c := range cut {
+		n[c.profile]++
+	}
+	slots, ok := m.search(st, n)
+	if !ok {
+		return Plan{}, false
+	}
+	have := Layout{Model: m, Instances: df.have}
+	plan := m.plan(have, keep, m.cutInstances(slots, cut))
+	if plan.Empties {
+		if bridged, ok := df.bridge(n, cut); ok {
+			return bridged, true
+		}
+	}
+	return plan, true
+}
+
+// bridge plans a complete exchange so that the first new instance is created
+// beside an old one, which keeps the GPU partitioned throughout.
+func (df *differ) bridge(n [maxProfiles]int, cut []cutInstance) (Plan, bool) {
+	g := df.m.grid
+	for _, old := range df.have {
+		var alone state
+		g.add(&alone, g.slotOf(old.Profile.index, old.Placement))
+		for _, p := range df.m.sizeOrder {
+			if n[p] == 0 {
+				continue
+			}
+			order := g.best(p, alone.mask)
+			for _, s := range order.slots[:order.n] {
+				if !g.fits(&alone, s) {
+					continue
+				}
+				var first state
+				g.add(&first, s)
+				rest := n
+				rest[p]--
+				if slots, ok := df.m.search(first, rest); ok {
+					create := df.m.cutInstances(append([]int{s}, slots...), cut)
+					return df.m.plan(Layout{Model: df.m, Instances: df.have}, 0, create), true
+				}
+			}
+		}
+	}
+	return Plan{}, false
+}
+
+// cutInstances returns the instances of some slots, with the compute instances
+// that are asked for.
+func (m *Model) cutInstances(slots []int, cut []cutInstance) []Instance {
+	cut = slices.Clone(cut)
+	out := make([]Instance, 0, len(slots))
+	for _, s := range slots {
+		sl := &m.grid.slots[s]
+		in := Instance{Profile: m.Profiles[sl.profile], Placement: sl.Placement}
+		if i := slices.IndexFunc(cut, func(c cutInstance) bool { return c.profile == sl.profile }); i >= 0 {
+			in.Compute = cut[i].compute
+			cut = slices.Delete(cut, i, i+1)
+		}
+		out = append(out, in)
+	}
+	return out
+}
+
+// plan orders the steps. Instances are destroyed first and created after, but
+// the last old one stays until the first new one stands where that is possible
+// and nothing else keeps the GPU partitioned.
+func (m *Model) plan(have Layout, keep uint32, create []Instance) Plan {
+	p := Plan{Model: m, Have: have, Create: create, Want: Layout{Model: m}}
+	for i, in := range have.Instances {
+		if keep>>i&1 == 1 {
+			p.Keep = append(p.Keep, in)
+			continue
+		}
+		p.Destroy = append(p.Destroy, in)
+		if in.Busy {
+			p.BusyDestroyed++
+		}
+	}
+	p.Want.Instances = append(slices.Clone(p.Keep), create...)
+	p.Want.sort()
+	byStart := func(a, b Instance) int { return cmp.Compare(a.Start, b.Start) }
+	slices.SortFunc(p.Create, byStart)
+	last, first := -1, -1
+	if len(p.Keep) == 0 && len(p.Destroy) > 0 && len(p.Create) > 0 {
+		if last, first = m.bridgeOf(p.Destroy, p.Create); last < 0 {
+			p.Empties = true
+		}
+	}
+	for i, in := range p.Destroy {
+		if i != last {
+			p.Steps = append(p.Steps, Step{OpDestroy, in})
+		}
+	}
+	if last >= 0 {
+		p.Steps = append(p.Steps, Step{OpCreate, p.Create[first]}, Step{OpDestroy, p.Destroy[last]})
+	}
+	for i, in := range p.Create {
+		if i != first {
+			p.Steps = append(p.Steps, Step{OpCreate, in})
+		}
+	}
+	return p
+}
+
+// bridgeOf returns an old and a new instance that can stand side by side, or -1.
+func (m *Model) bridgeOf(destroy, create []Instance) (last, first int) {
+	g := m.grid
+	for i, old := range destroy {
+		var st state
+		g.add(&st, g.slotOf(old.Profile.index, old.Placement))
+		for j, in := range create {
+			if g.fits(&st, g.slotOf(in.Profile.index, in.Placement)) {
+				return i, j
+			}
+		}
+	}
+	return -1, -1
+}

@@ -1,0 +1,131 @@
+package mig
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// DeviceProfile is what a device answers about one GPU-instance profile.
+type DeviceProfile struct {
+	Const        int // NVML constant
+	ID           int
+	Slices       int
+	MaxInstances int
+	Memory       sharing.Bytes
+	SMs          int
+	Copy         int
+	NVDEC, NVENC int
+	JPEG, OFA    int
+	Placements   []Placement
+}
+
+// DeviceIdentity is what a device says it is.
+type DeviceIdentity struct {
+	Name      string
+	PCI       DeviceFilter
+	Memory    sharing.Bytes
+	Resetless sharing.Answer
+}
+
+// DeviceSource is the source of facts that a device itself answered.
+const DeviceSource sharing.SourceID = "DEVICE"
+
+// Discover returns the model of a live GPU. The device's own answers count: where
+// they agree with the catalogue's entry in ids and placements it is that entry,
+// with its aliases and history; otherwise, and for GPUs outside the catalogue,
+// it is a new model made of the answers alone, with the key "<name>@device".
+// Profiles are matched by NVML constant. It fails when the device reports no
+// profiles or their units don't make a grid.
+func Discover(id DeviceIdentity, profiles []DeviceProfile) (*Model, error) {
+	if len(profiles) == 0 {
+		return nil, fmt.Errorf("%w: %s reports no MIG profiles", ErrNotSupported, id.Name)
+	}
+	candidates := id.PCI.Models()
+	for _, m := range candidates {
+		if m.agrees(profiles) {
+			return m, nil
+		}
+	}
+	m := &Model{Key: deviceKey(id.Name), Products: []string{id.Name}, byName: map[string]*Profile{},
+		Memory: sharing.KnownCell(id.Memory, DeviceSource), Resetless: id.Resetless == sharing.Yes,
+		Verification: "answered by the device"}
+	if len(candidates) == 1 {
+		c := candidates[0]
+		m.Architecture, m.Chip, m.ComputeCapability, m.CIRule = c.Architecture, c.Chip, c.ComputeCapability, c.CIRule
+	}
+	sorted := slices.Clone(profiles)
+	slices.SortFunc(sorted, func(a, b DeviceProfile) int {
+		return cmp.Or(cmp.Compare(a.Slices, b.Slices), cmp.Compare(a.Memory, b.Memory), cmp.Compare(a.Const, b.Const))
+	})
+	whole := sorted[len(sorted)-1]
+	for _, d := range sorted {
+		p := m.discovered(d, id.Memory, len(m.Profiles))
+		for m.byName[p.Name] != nil { // a name that two constants share is told apart
+			p.Name += fmt.Sprintf("+c%d", d.Const)
+			p.parsed.Attributes = append(p.parsed.Attributes, fmt.Sprintf("c%d", d.Const))
+		}
+		m.Profiles = append(m.Profiles, p)
+		m.byName[p.Name] = p
+		for _, pl := range d.Placements {
+			m.Units = max(m.Units, pl.End())
+		}
+	}
+	m.ComputeSlices = whole.Slices
+	m.SMs = sharing.KnownCell(whole.SMs, DeviceSource)
+	m.Engines = deviceEngines(whole)
+	m.grid = newGrid(m)
+	m.sizeOrder = sizeOrder(m.Profiles)
+	if m.grid == nil {
+		return nil, fmt.Errorf("%w: %s reports %d units and %d profiles", ErrPlacementsUnknown, id.Name, m.Units, len(m.Profiles))
+	}
+	return m, nil
+}
+
+func deviceKey(name string) string { return strings.Join(gpuWords(name), "-") + "@device" }
+
+// agrees reports whether a device's answers are the catalogue's in everything
+// that planning rests on.
+func (m *Model) agrees(profiles []DeviceProfile) bool {
+	if m.grid == nil || len(profiles) != len(m.Profiles) {
+		return false
+	}
+	for _, d := range profiles {
+		p := m.ProfileByConst(d.Const)
+		if p == nil || p.ComputeSlices != d.Slices || p.ID.Known && p.ID.Value != d.ID || !slices.Equal(p.Placements, d.Placements) {
+			return false
+		}
+	}
+	return true
+}
+
+// profileAttributes are what NVML constants add to a name.
+var profileAttributes = map[int]string{7: "+me", 8: "+me", 10: "+gfx", 11: "+gfx", 12: "+gfx", 13: "-me", 14: "-me", 15: "+me.all", 16: "+me.all", 17: "+gfx"}
+
+func (m *Model) discovered(d DeviceProfile, total sharing.Bytes, index int) *Profile {
+	name := Name{ComputeSlices: d.Slices, Slices: d.Slices, GB: NominalGB(d.Memory, total)}
+	if a := profileAttributes[d.Const]; a != "" {
+		if a[0] == '+' {
+			name.Attributes = []string{a[1:]}
+		} else {
+			name.Without = []string{a[1:]}
+		}
+	}
+	p := &Profile{Name: name.String(), Const: d.Const, ID: sharing.KnownCell(d.ID, DeviceSource), ComputeSlices: d.Slices,
+		Memory: sharing.KnownCell(d.Memory, DeviceSource), SMs: sharing.KnownCell(d.SMs, DeviceSource), Engines: deviceEngines(d),
+		MaxInstances: d.MaxInstances, Placements: slices.Clone(d.Placements), Sources: []sharing.SourceID{DeviceSource},
+		Verified: Verified{Measured, Measured, Measured, Measured, Measured, Measured, Measured},
+		model:    m, index: index, parsed: name}
+	if len(d.Placements) > 0 {
+		p.PlacementUnits = d.Placements[0].Size
+	}
+	return p
+}
+
+func deviceEngines(d DeviceProfile) Engines {
+	known := func(n int) sharing.Cell[int] { return sharing.KnownCell(n, DeviceSource) }
+	return Engines{Copy: known(d.Copy), NVDEC: known(d.NVDEC), NVENC: known(d.NVENC), JPEG: known(d.JPEG), OFA: known(d.OFA)}
+}

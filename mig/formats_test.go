@@ -1,0 +1,397 @@
+package mig_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/mig/migtest"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+func TestCheckpointRestore(t *testing.T) {
+	ctx := context.Background()
+	m := lookup(t, "H200")
+	g := simulated(t, m, migtest.Options{Layout: parse(t, m, "3g.71gb@4[2+1]!busy,1g.35gb@0,1g.18gb@3[]")})
+	state, err := g.State(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.MarshalIndent(mig.NewCheckpoint(state), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "testdata/checkpoint.json", append(data, '\n'))
+	c, err := mig.ParseCheckpoint(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := c.Layout.String(), strings.ReplaceAll(state.Layout().String(), "!busy", ""); got != want || !c.Enabled {
+		t.Errorf("%s, want %s", got, want)
+	}
+	// A reboot: nothing is left, and MIG mode is off.
+	g = simulated(t, m, migtest.Options{Disabled: true})
+	if _, err := mig.Restore(ctx, g, c, mig.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if g.Layout().String() != c.Layout.String() {
+		t.Errorf("restored [%s]", g.Layout())
+	}
+	// Back to a GPU without MIG.
+	off := mig.Checkpoint{Device: c.Device, Layout: mig.Layout{Model: m}}
+	if _, err := mig.Restore(ctx, g, off, mig.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if state, err := g.State(ctx); err != nil || state.Enabled || len(state.Instances) > 0 {
+		t.Errorf("%+v, %v", state, err)
+	}
+	busy := simulated(t, m, migtest.Options{Layout: parse(t, m, "7g.141gb@0!busy")})
+	if _, err := mig.Restore(ctx, busy, c, mig.ApplyOptions{}); !errors.Is(err, mig.ErrBusy) {
+		t.Errorf("err = %v", err)
+	}
+	other := simulated(t, lookup(t, "A30"), migtest.Options{})
+	if _, err := mig.Restore(ctx, other, c, mig.ApplyOptions{}); !errors.Is(err, mig.ErrInvalid) {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func FuzzParseCheckpoint(f *testing.F) {
+	f.Add(`{"version":1,"device":"GPU-1","mig_enabled":true,"gpu":"a30","instances":[{"profile":"1g.6gb","nvml_const":0,"start":3,"size":1,"compute":[1]}]}`)
+	f.Add(`{"version":2,"gpu":"H100"}`)
+	f.Fuzz(func(t *testing.T, s string) {
+		c, err := mig.ParseCheckpoint([]byte(s))
+		if err != nil {
+			if !cmp.Equal(c.Device, "") || c.Layout.Model != nil {
+				t.Errorf("%+v with %v", c, err)
+			}
+			return
+		}
+		data, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := mig.ParseCheckpoint(data)
+		if err != nil || back.Layout.String() != c.Layout.String() || back.Device != c.Device {
+			t.Errorf("%s: %+v, %v", data, back, err)
+		}
+	})
+}
+
+func FuzzParseLayout(f *testing.F) {
+	m := lookup(f, "A100 80GB")
+	for _, s := range []string{"3g.40gb@4", "1g.10gb@0!busy, 2g.20gb@2[1+1]", "3g.40gb@4[]", "@", "7g.80gb@0,1g.10gb@0"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		l, err := m.ParseLayout(s)
+		if err != nil {
+			if len(l.Instances) > 0 {
+				t.Errorf("%v with %v", l, err)
+			}
+			return
+		}
+		back, err := m.ParseLayout(l.String())
+		if err != nil || back.String() != l.String() {
+			t.Errorf("%q -> %s -> %s, %v", s, l, back, err)
+		}
+		data, err := json.Marshal(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var j mig.Layout
+		if err := json.Unmarshal(data, &j); err != nil || j.String() != l.String() {
+			t.Errorf("%s -> %s, %v", data, j, err)
+		}
+	})
+}
+
+func FuzzParseDeviceFilter(f *testing.F) {
+	for _, s := range []string{"0x233510DE", "0x2bb310de:0x204D10DE", "0x", "0x233510DE:"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		filter, err := mig.ParseDeviceFilter(s)
+		if err != nil {
+			if filter != (mig.DeviceFilter{}) {
+				t.Errorf("%v with %v", filter, err)
+			}
+			return
+		}
+		if back, err := mig.ParseDeviceFilter(filter.String()); err != nil || back != filter {
+			t.Errorf("%q -> %s -> %v, %v", s, filter, back, err)
+		}
+	})
+}
+
+func FuzzParsePartedFile(f *testing.F) {
+	f.Add("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  config.yaml: |\n    version: v1\n    mig-configs: {a: [{devices: all, mig-enabled: false}]}\n")
+	f.Add("apiVersion: v1\nkind: List\nitems: [{kind: ConfigMap, data: {config.yaml: 7}}, 3, null]\n")
+	f.Fuzz(func(t *testing.T, s string) {
+		named, err := mig.ParsePartedFile([]byte(s))
+		if (err == nil) != (len(named) > 0) {
+			t.Fatalf("%v with %v", named, err)
+		}
+		for _, n := range named {
+			if _, err := n.Config.Marshal(); err != nil {
+				t.Errorf("%s: %v", n.Source, err)
+			}
+		}
+	})
+}
+
+func FuzzParseCounts(f *testing.F) {
+	for _, s := range []string{"1g.10gb=2,3g.40gb", "1g.10gb=-1", "=", "1g.10gb=99999999999999999999", "1g.10gb=007"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		counts, err := mig.ParseCounts(s)
+		if err != nil && counts != nil {
+			t.Errorf("%v with %v", counts, err)
+		}
+		for _, c := range counts {
+			back, err := mig.ParseCounts(c.String())
+			if err != nil || !cmp.Equal(back, []mig.Count{c}) {
+				t.Errorf("%v -> %v, %v", c, back, err)
+			}
+		}
+	})
+}
+
+func TestInvalidLayouts(t *testing.T) {
+	m := lookup(t, "A100 80GB")
+	for s, want := range map[string]string{
+		"3g.40gb@1": "can't stand at 1:4", "1g.10gb@0,1g.10gb@0": "overlaps", "1g.10gb+me@0,1g.10gb+me@1": "holds at most 1",
+		"3g.40gb": "not a placed instance", "1g.5gb@0": "has no profile", "2g.20gb@0[2+1]": "don't fit", "1g.10gb@x": "not a placed instance",
+		"3g.40gb@4[1": "not a placed instance", "9g.99gb@0,3g.40gb@1!idle": "[1]",
+	} {
+		l, err := m.ParseLayout(s)
+		if !errors.Is(err, mig.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v; want %q", s, l, err, want)
+		}
+	}
+}
+
+func TestGenerate(t *testing.T) {
+	for _, c := range []struct {
+		file   string
+		models []string
+	}{{"testdata/generate-a100.yaml", []string{"A100 80GB"}}, {"testdata/generate-mixed.yaml", []string{"a100-40gb", "H200", "rtx-pro-6000-blackwell-workstation", "rtx-pro-5000-blackwell-48gb"}}} {
+		var models []*mig.Model
+		for _, name := range c.models {
+			models = append(models, lookup(t, name))
+		}
+		config, err := mig.GenerateParted(models...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := config.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden.Check(t, c.file, text)
+		for _, f := range mig.CheckParted(config, nil) {
+			if f.Feasible != sharing.Yes && f.GPU != "rtx-pro-5000-blackwell-48gb" {
+				t.Errorf("%+v", f)
+			}
+		}
+	}
+	if _, err := mig.GenerateParted(lookup(t, "rtx-pro-5000-blackwell-72gb")); !errors.Is(err, mig.ErrInvalid) {
+		t.Errorf("err = %v", err)
+	}
+	for _, m := range mig.Models() {
+		counts, err := m.Balanced()
+		if err != nil {
+			if !errors.Is(err, mig.ErrNotSupported) || m.ComputeSlices == 7 {
+				t.Errorf("%s: %v", m, err)
+			}
+			continue
+		}
+		if answer, _, err := m.Feasible(counts, mig.Layout{}); answer != sharing.Yes {
+			t.Errorf("%s: %v %v", m, counts, err)
+		}
+	}
+}
+
+func TestManifests(t *testing.T) {
+	config, err := mig.GenerateParted(lookup(t, "A30"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := config.ConfigMap("mig-config", "gpu-operator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "testdata/configmap.yaml", text)
+	list := "apiVersion: v1\nkind: List\nitems:\n  - apiVersion: v1\n    kind: ConfigMap\n    metadata: {name: other}\n    data: {clients.yaml: x}\n"
+	named, err := mig.ParsePartedFile([]byte("apiVersion: v1\nkind: Pod\n---\n" + string(text) + "---\n" + list))
+	if err != nil || len(named) != 1 || named[0].Source != "gpu-operator/mig-config" {
+		t.Fatalf("%v, %v", named, err)
+	}
+	if diff := cmp.Diff(config, named[0].Config); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for in, want := range map[string]string{
+		"apiVersion: v1\nkind: Pod\n": "no ConfigMap",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {config.yaml: 'version: v2'}": "ConfigMap a: config.yaml",
+		"version: v1": "mig-configs",
+		"a: &x 1":     "anchors",
+		"":            "empty",
+	} {
+		if named, err := mig.ParsePartedFile([]byte(in)); !errors.Is(err, mig.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, %v", in, named, err)
+		}
+	}
+	for _, name := range []string{"", "A", "-a", "a..b", strings.Repeat("a", 300)} {
+		if _, err := config.ConfigMap(name, ""); !errors.Is(err, mig.ErrInvalid) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	labels, err := config.NodeLabels("all-1g.6gb", mig.StrategySingle)
+	if diff := cmp.Diff(map[string]string{mig.LabelConfig: "all-1g.6gb", mig.LabelStrategy: "single"}, labels); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	if _, err := config.NodeLabels("all-balanced", mig.StrategySingle); !errors.Is(err, mig.ErrInvalid) {
+		t.Errorf("err = %v", err)
+	}
+	if _, err := config.NodeLabels("nope", mig.StrategyMixed); !errors.Is(err, mig.ErrInvalid) {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestDraw(t *testing.T) {
+	a100, rtx := lookup(t, "A100 80GB"), lookup(t, "rtx-pro-6000-blackwell-server")
+	layouts := []mig.Layout{parse(t, a100, "2g.20gb@0,1g.10gb@2!busy,3g.40gb@4"), parse(t, rtx, "2g.48gb@0,1g.24gb+me@6"), {Model: a100}, {}}
+	var b strings.Builder
+	for _, l := range layouts {
+		b.WriteString(l.Bar() + "\n")
+	}
+	golden.Check(t, "testdata/bars.txt", []byte(b.String()))
+	golden.Check(t, "testdata/layouts.svg", []byte(mig.SVG(layouts, []string{"A100 <80GB>", "RTX PRO 6000"})))
+}
+
+// TestEnums: every text round-trips, other texts and values are errors.
+func TestEnums(t *testing.T) {
+	check := func(name string, n int, marshal func(int) ([]byte, error), unmarshal func([]byte) (int, error)) {
+		for i := range n {
+			text, err := marshal(i)
+			if err != nil {
+				t.Errorf("%s %d: %v", name, i, err)
+				continue
+			}
+			if back, err := unmarshal(text); err != nil || back != i {
+				t.Errorf("%s %s: %d, %v", name, text, back, err)
+			}
+		}
+		if text, err := marshal(n); !errors.Is(err, mig.ErrInvalid) {
+			t.Errorf("%s %d marshals to %s", name, n, text)
+		}
+		if v, err := unmarshal([]byte("nonsense")); !errors.Is(err, mig.ErrInvalid) {
+			t.Errorf("%s: nonsense is %d", name, v)
+		}
+	}
+	check("verification", 6, func(i int) ([]byte, error) { return mig.Verification(i).MarshalText() }, func(b []byte) (int, error) {
+		var v mig.Verification
+		err := v.UnmarshalText(b)
+		return int(v), err
+	})
+	check("ci rule", 4, func(i int) ([]byte, error) { return mig.CIRule(i).MarshalText() }, func(b []byte) (int, error) {
+		var v mig.CIRule
+		err := v.UnmarshalText(b)
+		return int(v), err
+	})
+	check("rule", 5, func(i int) ([]byte, error) { return mig.Rule(i).MarshalText() }, func(b []byte) (int, error) {
+		var v mig.Rule
+		err := v.UnmarshalText(b)
+		return int(v), err
+	})
+	check("op", 2, func(i int) ([]byte, error) { return mig.Op(i).MarshalText() }, func(b []byte) (int, error) {
+		var v mig.Op
+		err := v.UnmarshalText(b)
+		return int(v), err
+	})
+	check("policy", 3, func(i int) ([]byte, error) { return mig.Policy(i).MarshalText() }, func(b []byte) (int, error) {
+		var v mig.Policy
+		err := v.UnmarshalText(b)
+		return int(v), err
+	})
+	check("strategy", 3, func(i int) ([]byte, error) { return mig.Strategy(i).MarshalText() }, func(b []byte) (int, error) {
+		var v mig.Strategy
+		err := v.UnmarshalText(b)
+		return int(v), err
+	})
+}
+
+// TestNoCgo: a program that imports mig and no leaf needs no C compiler.
+func TestNoCgo(t *testing.T) {
+	cmd := exec.Command("go", "list", "-deps", "github.com/cotenant/cotenant/mig", "github.com/cotenant/cotenant/mig/migtest")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dep := range strings.FieldsSeq(string(out)) {
+		if dep == "runtime/cgo" || strings.Contains(dep, "go-nvml") {
+			t.Errorf("mig depends on %s", dep)
+		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	m := lookup(t, "A100 80GB")
+	for _, c := range []struct {
+		layout                 string
+		units, compute, strand int
+		fits                   string
+	}{
+		{"", 8, 7, 0, "[1g.10gb=7 1g.10gb+me=1 1g.20gb=4 2g.20gb=3 3g.40gb=2 4g.40gb=1 7g.80gb=1]"},
+		{"3g.40gb@0,3g.40gb@4", 0, 1, 1, "[]"},
+		{"3g.40gb@4", 4, 4, 0, "[1g.10gb=4 1g.10gb+me=1 1g.20gb=2 2g.20gb=2 3g.40gb=1 4g.40gb=1]"},
+		{"3g.40gb@0", 4, 4, 1, "[1g.10gb=3 1g.10gb+me=1 1g.20gb=2 2g.20gb=1 3g.40gb=1]"},
+		{"1g.10gb@0,1g.10gb@6", 6, 5, 0, "[1g.10gb=5 1g.10gb+me=1 1g.20gb=2 2g.20gb=2]"},
+	} {
+		l := parse(t, m, c.layout)
+		stranded, err := l.StrandedCompute()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fits, err := l.Remaining()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(fits); l.FreeUnits() != c.units || l.FreeCompute() != c.compute || stranded != c.strand || got != c.fits {
+			t.Errorf("%s: %d units, %d compute, %d stranded, fits %s", c.layout, l.FreeUnits(), l.FreeCompute(), stranded, got)
+		}
+	}
+	low, err := parse(t, m, "3g.40gb@4").Fragmentation(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	high, err := parse(t, m, "3g.40gb@0").Fragmentation(nil)
+	if err != nil || low >= high {
+		t.Errorf("fragmentation %.2f with 3g at 4, %.2f at 0, %v", low, high, err)
+	}
+}
+
+func ExampleGenerateParted() {
+	gpu, _ := mig.Lookup("A30")
+	config, err := mig.GenerateParted(gpu)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(config.Labels())
+	labels, err := config.NodeLabels("all-balanced", mig.StrategyMixed)
+	fmt.Println(labels, err)
+	// Output:
+	// [all-1g.6gb all-1g.6gb.me all-2g.12gb all-2g.12gb.me all-4g.24gb all-balanced all-disabled all-enabled]
+	// map[nvidia.com/mig.config:all-balanced nvidia.com/mig.strategy:mixed] <nil>
+}

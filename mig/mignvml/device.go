@@ -1,0 +1,312 @@
+//go:build linux && cgo
+
+package mignvml
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Device is a GPU. It implements mig.Device. Methods may be called from one
+// goroutine at a time.
+type Device struct {
+	lib       nvml.Interface
+	handle    nvml.Device
+	uuid      string
+	name      string
+	model     *mig.Model
+	resetless sharing.Answer
+}
+
+var _ mig.Device = (*Device)(nil)
+
+// UUID returns the GPU's UUID.
+func (d *Device) UUID() string { return d.uuid }
+
+// Name returns the product name that the driver reports.
+func (d *Device) Name() string { return d.name }
+
+// Model returns the GPU's model: the catalogue's, or one made of the device's
+// answers (see mig.Discover).
+func (d *Device) Model() *mig.Model { return d.model }
+
+// profileConsts is the number of GPU-instance profile constants; NVML has one
+// more than the header that go-nvml was generated from.
+const profileConsts = nvml.GPU_INSTANCE_PROFILE_COUNT + 1
+
+func newDevice(lib nvml.Interface, h nvml.Device) (*Device, error) {
+	d := &Device{lib: lib, handle: h}
+	var r nvml.Return
+	if d.uuid, r = h.GetUUID(); r != nvml.SUCCESS {
+		return nil, opError("GetUUID", "", r)
+	}
+	if d.name, r = h.GetName(); r != nvml.SUCCESS {
+		return nil, opError("GetName", d.uuid, r)
+	}
+	pci, r := h.GetPciInfo()
+	if r != nvml.SUCCESS {
+		return nil, opError("GetPciInfo", d.uuid, r)
+	}
+	mem, r := h.GetMemoryInfo()
+	if r != nvml.SUCCESS {
+		return nil, opError("GetMemoryInfo", d.uuid, r)
+	}
+	d.resetless = resetless(h)
+	profiles, err := d.profiles()
+	if err != nil {
+		return nil, err
+	}
+	d.model, err = mig.Discover(mig.DeviceIdentity{Name: d.name, Memory: sharing.Bytes(mem.Total), Resetless: d.resetless, PCI: identity(pci)}, profiles)
+	if err != nil {
+		return nil, &mig.OpError{Op: "read profiles", Device: d.uuid, Err: err}
+	}
+	return d, nil
+}
+
+// identity takes NVML's words apart: device or subsystem above, vendor below.
+func identity(pci nvml.PciInfo) mig.DeviceFilter {
+	return mig.DeviceFilter{Device: uint16(pci.PciDeviceId >> 16), Vendor: uint16(pci.PciDeviceId), HasSubsystem: pci.PciSubSystemId != 0,
+		Subsystem: uint16(pci.PciSubSystemId >> 16), SubsystemVendor: uint16(pci.PciSubSystemId)}
+}
+
+// resetless reads NVML field 184.
+func resetless(h nvml.Device) sharing.Answer {
+	values := []nvml.FieldValue{{FieldId: nvml.FI_DEV_IS_RESETLESS_MIG_SUPPORTED}}
+	if r := h.GetFieldValues(values); r != nvml.SUCCESS || nvml.Return(values[0].NvmlReturn) != nvml.SUCCESS {
+		return sharing.Unknown
+	}
+	return sharing.AnswerOf(binary.NativeEndian.Uint32(values[0].Value[:4]) != 0)
+}
+
+// profiles reads every GPU-instance profile that the GPU has. NVML answers with
+// MIG mode off too.
+func (d *Device) profiles() ([]mig.DeviceProfile, error) {
+	var out []mig.DeviceProfile
+	for c := range profileConsts {
+		info, r := d.handle.GetGpuInstanceProfileInfo(c)
+		if r == nvml.ERROR_NOT_SUPPORTED || r == nvml.ERROR_INVALID_ARGUMENT {
+			continue
+		}
+		if r != nvml.SUCCESS {
+			return nil, opError(fmt.Sprintf("GetGpuInstanceProfileInfo(%d)", c), d.uuid, r)
+		}
+		placements, r := d.handle.GetGpuInstancePossiblePlacements(&info)
+		if r != nvml.SUCCESS {
+			return nil, opError(fmt.Sprintf("GetGpuInstancePossiblePlacements(%d)", c), d.uuid, r)
+		}
+		p := mig.DeviceProfile{Const: c, ID: int(info.Id), Slices: int(info.SliceCount), MaxInstances: int(info.InstanceCount),
+			Memory: sharing.Bytes(info.MemorySizeMB) * sharing.MiB, SMs: int(info.MultiprocessorCount), Copy: int(info.CopyEngineCount),
+			NVDEC: int(info.DecoderCount), NVENC: int(info.EncoderCount), JPEG: int(info.JpegCount), OFA: int(info.OfaCount)}
+		for _, pl := range placements {
+			p.Placements = append(p.Placements, mig.Placement{Start: int(pl.Start), Size: int(pl.Size)})
+		}
+		slices.SortFunc(p.Placements, func(a, b mig.Placement) int { return cmp.Compare(a.Start, b.Start) })
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// State implements mig.Device. An instance whose processes can't be listed
+// counts as busy.
+func (d *Device) State(ctx context.Context) (mig.DeviceState, error) {
+	s := mig.DeviceState{UUID: d.uuid, Model: d.model, Resetless: d.resetless}
+	current, pending, r := d.handle.GetMigMode()
+	if r != nvml.SUCCESS {
+		return mig.DeviceState{UUID: d.uuid}, opError("GetMigMode", d.uuid, r)
+	}
+	s.Enabled, s.Pending = current == nvml.DEVICE_MIG_ENABLE, pending == nvml.DEVICE_MIG_ENABLE
+	if !s.Enabled {
+		return s, nil
+	}
+	for _, p := range d.model.Profiles {
+		if err := ctx.Err(); err != nil {
+			return mig.DeviceState{UUID: d.uuid}, err
+		}
+		info, r := d.handle.GetGpuInstanceProfileInfo(p.Const)
+		if r != nvml.SUCCESS {
+			return mig.DeviceState{UUID: d.uuid}, opError("GetGpuInstanceProfileInfo "+p.Name, d.uuid, r)
+		}
+		list, r := d.handle.GetGpuInstances(&info)
+		if r != nvml.SUCCESS {
+			return mig.DeviceState{UUID: d.uuid}, opError("GetGpuInstances "+p.Name, d.uuid, r)
+		}
+		for _, gi := range list {
+			in, err := d.instance(gi, p)
+			if err != nil {
+				return mig.DeviceState{UUID: d.uuid}, err
+			}
+			s.Instances = append(s.Instances, in)
+		}
+	}
+	return s, nil
+}
+
+func (d *Device) instance(gi nvml.GpuInstance, p *mig.Profile) (mig.DeviceInstance, error) {
+	info, r := gi.GetInfo()
+	if r != nvml.SUCCESS {
+		return mig.DeviceInstance{}, opError("GpuInstance.GetInfo", d.uuid, r)
+	}
+	in := mig.DeviceInstance{ID: int(info.Id), Profile: p,
+		Placement: mig.Placement{Start: int(info.Placement.Start), Size: int(info.Placement.Size)}}
+	for c := range nvml.COMPUTE_INSTANCE_PROFILE_COUNT {
+		cinfo, r := gi.GetComputeInstanceProfileInfo(c, nvml.COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED)
+		if r == nvml.ERROR_NOT_SUPPORTED || r == nvml.ERROR_INVALID_ARGUMENT {
+			continue
+		}
+		if r != nvml.SUCCESS {
+			return in, opError("GetComputeInstanceProfileInfo", d.uuid, r)
+		}
+		list, r := gi.GetComputeInstances(&cinfo)
+		if r != nvml.SUCCESS {
+			return in, opError("GetComputeInstances", d.uuid, r)
+		}
+		for _, ci := range list {
+			dc, busy, err := d.compute(ci, c, int(cinfo.SliceCount))
+			if err != nil {
+				return in, err
+			}
+			in.Compute = append(in.Compute, dc)
+			in.Busy = in.Busy || busy
+		}
+	}
+	return in, nil
+}
+
+func (d *Device) compute(ci nvml.ComputeInstance, profile, width int) (mig.DeviceCompute, bool, error) {
+	info, r := ci.GetInfo()
+	if r != nvml.SUCCESS {
+		return mig.DeviceCompute{}, false, opError("ComputeInstance.GetInfo", d.uuid, r)
+	}
+	c := mig.DeviceCompute{ID: int(info.Id), Profile: profile, Slices: width}
+	if info.Device == nil {
+		return c, true, nil
+	}
+	if c.UUID, r = info.Device.GetUUID(); r != nvml.SUCCESS {
+		return c, false, opError("GetUUID of a MIG device", d.uuid, r)
+	}
+	procs, r := info.Device.GetComputeRunningProcesses()
+	return c, r != nvml.SUCCESS || len(procs) > 0, nil
+}
+
+// SetMode implements mig.Device. The driver may detach the GPU on the way, so
+// its handle is looked up again.
+func (d *Device) SetMode(ctx context.Context, enabled bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	mode := nvml.DEVICE_MIG_DISABLE
+	if enabled {
+		mode = nvml.DEVICE_MIG_ENABLE
+	}
+	activation, r := d.handle.SetMigMode(mode)
+	if r != nvml.SUCCESS {
+		return opError("SetMigMode", d.uuid, r)
+	}
+	h, r := d.lib.DeviceGetHandleByUUID(d.uuid)
+	if r != nvml.SUCCESS {
+		return opError("DeviceGetHandleByUUID after SetMigMode", d.uuid, r)
+	}
+	d.handle = h
+	err := opError("SetMigMode, activation", d.uuid, activation)
+	if errors.Is(err, mig.ErrPendingReset) {
+		return nil // State reports it
+	}
+	return err
+}
+
+// CreateGPUInstance implements mig.Device.
+func (d *Device) CreateGPUInstance(ctx context.Context, p *mig.Profile, at mig.Placement) (mig.DeviceInstance, error) {
+	if err := ctx.Err(); err != nil {
+		return mig.DeviceInstance{}, err
+	}
+	info, r := d.handle.GetGpuInstanceProfileInfo(p.Const)
+	if r != nvml.SUCCESS {
+		return mig.DeviceInstance{}, opError("GetGpuInstanceProfileInfo "+p.Name, d.uuid, r)
+	}
+	gi, r := d.handle.CreateGpuInstanceWithPlacement(&info, &nvml.GpuInstancePlacement{Start: uint32(at.Start), Size: uint32(at.Size)})
+	if r != nvml.SUCCESS {
+		return mig.DeviceInstance{}, opError(fmt.Sprintf("CreateGpuInstanceWithPlacement %s@%d", p.Name, at.Start), d.uuid, r)
+	}
+	got, r := gi.GetInfo()
+	if r != nvml.SUCCESS {
+		return mig.DeviceInstance{}, opError("GpuInstance.GetInfo", d.uuid, r)
+	}
+	return mig.DeviceInstance{ID: int(got.Id), Profile: p, Placement: mig.Placement{Start: int(got.Placement.Start), Size: int(got.Placement.Size)}}, nil
+}
+
+func (d *Device) gpuInstance(ctx context.Context, id int) (nvml.GpuInstance, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	gi, r := d.handle.GetGpuInstanceById(id)
+	return gi, opError(fmt.Sprintf("GetGpuInstanceById(%d)", id), d.uuid, r)
+}
+
+// DestroyGPUInstance implements mig.Device.
+func (d *Device) DestroyGPUInstance(ctx context.Context, id int) error {
+	gi, err := d.gpuInstance(ctx, id)
+	if err != nil {
+		return err
+	}
+	return opError(fmt.Sprintf("GpuInstance.Destroy %d", id), d.uuid, gi.Destroy())
+}
+
+// ComputeProfiles implements mig.Device.
+func (d *Device) ComputeProfiles(ctx context.Context, gpuInstance int) ([]mig.ComputeProfile, error) {
+	gi, err := d.gpuInstance(ctx, gpuInstance)
+	if err != nil {
+		return nil, err
+	}
+	var out []mig.ComputeProfile
+	for c := range nvml.COMPUTE_INSTANCE_PROFILE_COUNT {
+		info, r := gi.GetComputeInstanceProfileInfo(c, nvml.COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED)
+		if r == nvml.ERROR_NOT_SUPPORTED || r == nvml.ERROR_INVALID_ARGUMENT {
+			continue
+		}
+		if r != nvml.SUCCESS {
+			return nil, opError(fmt.Sprintf("GetComputeInstanceProfileInfo(%d)", c), d.uuid, r)
+		}
+		out = append(out, mig.ComputeProfile{ID: c, Slices: int(info.SliceCount), SMs: int(info.MultiprocessorCount)})
+	}
+	return out, nil
+}
+
+// CreateComputeInstance implements mig.Device.
+func (d *Device) CreateComputeInstance(ctx context.Context, gpuInstance, profile int) (mig.DeviceCompute, error) {
+	gi, err := d.gpuInstance(ctx, gpuInstance)
+	if err != nil {
+		return mig.DeviceCompute{}, err
+	}
+	info, r := gi.GetComputeInstanceProfileInfo(profile, nvml.COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED)
+	if r != nvml.SUCCESS {
+		return mig.DeviceCompute{}, opError(fmt.Sprintf("GetComputeInstanceProfileInfo(%d)", profile), d.uuid, r)
+	}
+	ci, r := gi.CreateComputeInstance(&info)
+	if r != nvml.SUCCESS {
+		return mig.DeviceCompute{}, opError(fmt.Sprintf("CreateComputeInstance(%d) in GPU instance %d", profile, gpuInstance), d.uuid, r)
+	}
+	c, _, err := d.compute(ci, profile, int(info.SliceCount))
+	return c, err
+}
+
+// DestroyComputeInstance implements mig.Device.
+func (d *Device) DestroyComputeInstance(ctx context.Context, gpuInstance, id int) error {
+	gi, err := d.gpuInstance(ctx, gpuInstance)
+	if err != nil {
+		return err
+	}
+	ci, r := gi.GetComputeInstanceById(id)
+	if r != nvml.SUCCESS {
+		return opError(fmt.Sprintf("GetComputeInstanceById(%d) of GPU instance %d", id, gpuInstance), d.uuid, r)
+	}
+	return opError(fmt.Sprintf("ComputeInstance.Destroy %d of GPU instance %d", id, gpuInstance), d.uuid, ci.Destroy())
+}

@@ -1,0 +1,113 @@
+//go:build linux && cgo
+
+package mignvml
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/cotenant/cotenant/internal/nvmlret"
+	"github.com/cotenant/cotenant/mig"
+)
+
+// ErrNoDriver says that NVML can't be loaded.
+var ErrNoDriver = errors.New("mignvml: no NVIDIA driver")
+
+// Driver is an open NVML. It is safe for concurrent use.
+type Driver struct {
+	lib  nvml.Interface
+	once sync.Once
+	err  error
+}
+
+// Open loads NVML. Close must be called in the end.
+func Open() (*Driver, error) { return open(nvml.New()) }
+
+func open(lib nvml.Interface) (*Driver, error) {
+	if r := lib.Init(); r != nvml.SUCCESS {
+		return nil, fmt.Errorf("%w: %w", ErrNoDriver, nvmlret.Error("Init", "", r))
+	}
+	return &Driver{lib: lib}, nil
+}
+
+// Close shuts NVML down. Later calls return what the first did.
+func (d *Driver) Close() error {
+	d.once.Do(func() { d.err = nvmlret.Error("Shutdown", "", d.lib.Shutdown()) })
+	return d.err
+}
+
+// Devices returns the GPUs that can do MIG, in NVML's order.
+func (d *Driver) Devices(ctx context.Context) ([]*Device, error) {
+	n, r := d.lib.DeviceGetCount()
+	if r != nvml.SUCCESS {
+		return nil, nvmlret.Error("DeviceGetCount", "", r)
+	}
+	var out []*Device
+	for i := range n {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		h, r := d.lib.DeviceGetHandleByIndex(i)
+		if r != nvml.SUCCESS {
+			return nil, nvmlret.Error("DeviceGetHandleByIndex", strconv.Itoa(i), r)
+		}
+		if _, _, r := h.GetMigMode(); r == nvml.ERROR_NOT_SUPPORTED {
+			continue
+		}
+		dev, err := newDevice(d.lib, h)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, dev)
+	}
+	return out, nil
+}
+
+// Device returns the GPU of a UUID ("GPU-..."), a PCI bus id or an index.
+func (d *Driver) Device(ctx context.Context, name string) (*Device, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var h nvml.Device
+	var r nvml.Return
+	op := "DeviceGetHandleByUUID"
+	if i, err := strconv.Atoi(name); err == nil {
+		op = "DeviceGetHandleByIndex"
+		h, r = d.lib.DeviceGetHandleByIndex(i)
+	} else if h, r = d.lib.DeviceGetHandleByUUID(name); r == nvml.ERROR_NOT_FOUND || r == nvml.ERROR_INVALID_ARGUMENT {
+		op = "DeviceGetHandleByPciBusId"
+		h, r = d.lib.DeviceGetHandleByPciBusId(name)
+	}
+	if r != nvml.SUCCESS {
+		return nil, opError(op, name, r)
+	}
+	return newDevice(d.lib, h)
+}
+
+// sentinels are the conditions that package mig tells apart.
+var sentinels = map[nvml.Return]error{
+	nvml.ERROR_IN_USE:                 mig.ErrInUse,
+	nvml.ERROR_INSUFFICIENT_RESOURCES: mig.ErrInsufficient,
+	nvml.ERROR_NO_PERMISSION:          mig.ErrPermission,
+	nvml.ERROR_NOT_SUPPORTED:          mig.ErrNotSupported,
+	nvml.ERROR_NOT_FOUND:              mig.ErrNotFound,
+	nvml.ERROR_RESET_REQUIRED:         mig.ErrPendingReset,
+}
+
+// opError returns nil for SUCCESS, and else a *mig.OpError that is also the
+// sentinel of package mig for the code, and the code itself.
+func opError(op, device string, r nvml.Return) error {
+	err := nvmlret.Error(op, "", r)
+	if err == nil {
+		return nil
+	}
+	if s := sentinels[r]; s != nil {
+		err = fmt.Errorf("%w: %w", s, err)
+	}
+	return &mig.OpError{Op: op, Device: device, Err: err}
+}

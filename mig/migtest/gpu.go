@@ -1,0 +1,238 @@
+package migtest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Options describe a simulated GPU. The zero value is the documented default.
+type Options struct {
+	// UUID is the GPU's; empty means "GPU-simulated-" and the model's key.
+	UUID string
+	// Disabled starts the GPU with MIG mode off.
+	Disabled bool
+	// Seed chooses how the driver numbers instances, which differs from GPU to
+	// GPU.
+	Seed uint64
+	// Layout is what stands on the GPU at first, with its busy instances.
+	Layout mig.Layout
+}
+
+// Fault makes one call fail.
+type Fault struct {
+	// Call is which call fails: 1 is the next one.
+	Call int
+	// Err is what it returns; nil means an error that says it was injected.
+	Err error
+	// After lets the call have its effect first.
+	After bool
+}
+
+// ErrInjected is the error of a fault that names none.
+var ErrInjected = errors.New("migtest: injected failure")
+
+// GPU is a simulated GPU. It implements mig.Device. It is safe for concurrent
+// use.
+type GPU struct {
+	mu               sync.Mutex
+	model            *mig.Model
+	uuid             string
+	enabled, pending bool
+	held             bool
+	order            map[int][]int // of each size class, the driver's order of spans
+	instances        []*instance
+	faults           []Fault
+	log              []string
+	serial           int
+}
+
+type instance struct {
+	mig.DeviceInstance
+	nextCompute int
+}
+
+var _ mig.Device = (*GPU)(nil)
+
+// New returns a simulated GPU of a model. It fails when the model's placements
+// are not known or the layout is not valid.
+func New(m *mig.Model, opt Options) (*GPU, error) {
+	if m == nil || !m.PlacementsKnown() {
+		return nil, fmt.Errorf("migtest: %w of %s", mig.ErrPlacementsUnknown, m)
+	}
+	g := &GPU{model: m, uuid: cmp.Or(opt.UUID, "GPU-simulated-"+m.Key), enabled: !opt.Disabled, pending: !opt.Disabled, order: map[int][]int{}}
+	rng := rand.New(rand.NewPCG(opt.Seed, 0))
+	for class := 1; class <= 8; class *= 2 {
+		g.order[class] = rng.Perm(class)
+	}
+	if len(opt.Layout.Instances) == 0 {
+		return g, nil
+	}
+	if opt.Disabled {
+		return nil, errors.New("migtest: a GPU with MIG mode off holds no instances")
+	}
+	for _, in := range opt.Layout.Instances {
+		if err := g.hold(in); err != nil {
+			return nil, fmt.Errorf("migtest: %s: %w", in, err)
+		}
+	}
+	return g, nil
+}
+
+func (g *GPU) hold(in mig.Instance) error {
+	if in.Profile == nil {
+		return errors.New("no profile")
+	}
+	d, err := g.create(in.Profile, in.Placement)
+	if err != nil {
+		return err
+	}
+	compute := in.Compute
+	if compute == nil {
+		compute = []int{in.Profile.ComputeSlices}
+	}
+	for _, c := range compute {
+		best, ok := mig.BestComputeProfile(g.profilesOf(d), c)
+		if !ok {
+			return fmt.Errorf("no compute instance of %d slices", c)
+		}
+		if _, err := g.createCompute(d, best.ID); err != nil {
+			return err
+		}
+	}
+	d.Busy = in.Busy
+	return nil
+}
+
+// Fail adds a fault. Faults count calls from now on.
+func (g *GPU) Fail(f Fault) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.faults = append(g.faults, f)
+}
+
+// Calls returns the calls that were made, in words, in order.
+func (g *GPU) Calls() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.log)
+}
+
+// Hold lets a client hold the whole GPU, as a process that has its device node
+// open does: then the first instance can't be created, the last one not
+// destroyed, and the mode not changed.
+func (g *GPU) Hold(held bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.held = held
+}
+
+// SetBusy makes a client use the instance at a start, or leave it. It reports
+// whether there is one.
+func (g *GPU) SetBusy(start int, busy bool) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, d := range g.instances {
+		if d.Start == start {
+			d.Busy = busy
+			return true
+		}
+	}
+	return false
+}
+
+// Reset resets the GPU: a pending mode takes effect and all instances are gone.
+// It fails while a client uses the GPU.
+func (g *GPU) Reset() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.held || g.anyBusy() {
+		return fmt.Errorf("migtest: reset: %w", mig.ErrInUse)
+	}
+	g.enabled, g.instances = g.pending, nil
+	return nil
+}
+
+// Layout returns what stands on the GPU. It counts as no call.
+func (g *GPU) Layout() mig.Layout {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.state().Layout()
+}
+
+// Leaks returns what a test left behind, beside the layout it was to leave:
+// instances that should not be there, are missing, or have no compute
+// instance. It is empty when all is well.
+func (g *GPU) Leaks(want mig.Layout) []string {
+	now := g.Layout()
+	var out []string
+	for _, in := range now.Instances {
+		if in.Compute != nil && len(in.Compute) == 0 {
+			out = append(out, in.String()+" has no compute instance")
+		}
+		if !slices.ContainsFunc(want.Instances, func(w mig.Instance) bool { return w.Profile == in.Profile && w.Placement == in.Placement }) {
+			out = append(out, in.String()+" is left")
+		}
+	}
+	for _, w := range want.Instances {
+		if !slices.ContainsFunc(now.Instances, func(in mig.Instance) bool { return w.Profile == in.Profile && w.Placement == in.Placement }) {
+			out = append(out, w.String()+" is missing")
+		}
+	}
+	return out
+}
+
+func (g *GPU) anyBusy() bool {
+	return slices.ContainsFunc(g.instances, func(d *instance) bool { return d.Busy })
+}
+
+func (g *GPU) state() mig.DeviceState {
+	s := mig.DeviceState{UUID: g.uuid, Model: g.model, Enabled: g.enabled, Pending: g.pending, Resetless: sharing.AnswerOf(g.model.Resetless)}
+	for _, d := range g.instances {
+		c := d.DeviceInstance
+		c.Compute = slices.Clone(c.Compute)
+		s.Instances = append(s.Instances, c)
+	}
+	// The driver lists instances by id, and ids are not in the order of starts.
+	slices.SortFunc(s.Instances, func(a, b mig.DeviceInstance) int { return cmp.Compare(a.ID, b.ID) })
+	return s
+}
+
+// call runs one call of the interface under the lock, with faults.
+func call[T any](ctx context.Context, g *GPU, name string, do func() (T, error)) (T, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var zero T
+	if err := ctx.Err(); err != nil {
+		return zero, err
+	}
+	g.log = append(g.log, name)
+	var fault *Fault
+	var left []Fault
+	for _, f := range g.faults {
+		if f.Call--; f.Call <= 0 && fault == nil {
+			fault = &f
+			continue
+		}
+		left = append(left, f)
+	}
+	g.faults = left
+	if fault != nil && !fault.After {
+		return zero, cmp.Or(fault.Err, ErrInjected)
+	}
+	v, err := do()
+	if fault != nil && err == nil {
+		return zero, cmp.Or(fault.Err, ErrInjected)
+	}
+	if err != nil {
+		return zero, err
+	}
+	return v, nil
+}

@@ -1,0 +1,71 @@
+package mig
+
+import "testing"
+
+// TestOccupancy adds and takes away every placement on every valid layout of an
+// A100 and compares with what Validate says of the same layout.
+func TestOccupancy(t *testing.T) {
+	m := gpu(t, "a100-80gb")
+	layouts, err := m.Layouts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for l := range layouts {
+		if seen++; seen > 400 {
+			break
+		}
+		o, err := m.Occupancy(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range m.Profiles {
+			for _, pl := range p.Placements {
+				more, ok := o.With(p, pl.Start)
+				with := NewLayout(m, append(append([]Instance(nil), l.Instances...), Instance{Profile: p, Placement: pl})...)
+				if valid := with.Validate() == nil; ok != valid {
+					t.Fatalf("%v with %v at %d: %v, Validate says %v", l, p, pl.Start, ok, valid)
+				}
+				if !ok {
+					continue
+				}
+				if back, ok := more.Without(p, pl.Start); !ok || back != o {
+					t.Fatalf("%v: taking %v at %d away does not lead back", l, p, pl.Start)
+				}
+				if want, _ := m.Occupancy(with); more != want {
+					t.Fatalf("%v: With differs from the layout's occupancy", with)
+				}
+			}
+		}
+	}
+	if _, ok := (Occupancy{}).Without(m.Profiles[0], 0); ok {
+		t.Error("an instance was taken from an empty GPU")
+	}
+}
+
+func TestFragmentationTable(t *testing.T) {
+	m := gpu(t, "a100-80gb")
+	l, err := m.ParseLayout("1g.10gb@0,3g.40gb@4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mix := counts(t, "1g.10gb=3,2g.20gb=1")
+	table, err := m.FragmentationTable(mix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := m.Occupancy(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := l.Fragmentation(mix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := table[o.Mask()]; got != want {
+		t.Errorf("table has %v, the layout %v", got, want)
+	}
+	if _, err := m.FragmentationTable([]Count{{Profile: "9g", N: 1}}); err == nil {
+		t.Error("an unknown profile passed")
+	}
+}

@@ -1,0 +1,48 @@
+package mps
+
+import (
+	"context"
+	"testing"
+)
+
+type recorder struct{ sent *[]string }
+
+func (r recorder) Run(_ context.Context, in Invocation) (Output, error) {
+	*r.sent = append(*r.sent, in.Stdin)
+	return Output{}, nil
+}
+
+func BenchmarkSMs(b *testing.B) {
+	r := SMRule{Total: 132}
+	for b.Loop() {
+		if _, err := r.SMs(33.3334); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkPlanShares(b *testing.B) {
+	req := ShareRequest{Rule: SMRule{Total: 132}, Clients: []Sharer{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: "d"}}}
+	for b.Loop() {
+		if _, err := PlanShares(req); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkParseLogLine(b *testing.B) {
+	for b.Loop() {
+		if _, err := ParseLogLine("[2026-11-21 00:49:23.776 Server   673] Device pinned memory limit for device 0 set to 0x200000000 bytes", nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkClientEnvironment(b *testing.B) {
+	e := ClientEnvironment{GPUs: []GPU{{UUID: "GPU-0"}}, ActiveThreadPercentage: 50, PinnedMemLimits: []DeviceLimit{{"0", 8 << 30}}}
+	for b.Loop() {
+		if _, err := e.Build(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,391 @@
+package mps_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/mps"
+	"github.com/cotenant/cotenant/mps/mpstest"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+const gib = sharing.GiB
+
+func newClient(t testing.TB, d *mpstest.Daemon) *mps.Client {
+	t.Helper()
+	c, err := mps.NewClient(mps.Options{Runner: d, GPUs: d.GPUs(), Timeout: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func connect(t testing.TB, d *mpstest.Daemon, env ...string) mpstest.View {
+	t.Helper()
+	v, err := d.Connect(mpstest.Process{Env: env})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestSettersReadBack(t *testing.T) {
+	ctx := t.Context()
+	d := mpstest.New(mpstest.Options{})
+	c := newClient(t, d)
+	v := connect(t, d)
+	set := map[string]func() error{
+		"default percentage": func() error { return c.SetDefaultActiveThreadPercentage(ctx, 33.3334) },
+		"percentage":         func() error { return c.SetActiveThreadPercentage(ctx, v.Server, 12.5) },
+		"default limit":      func() error { return c.SetDefaultPinnedMemLimit(ctx, "0", 8*gib) },
+		"limit":              func() error { return c.SetPinnedMemLimit(ctx, v.Server, "0", 1536*sharing.MiB) },
+		"priority":           func() error { return c.SetDefaultClientPriority(ctx, mps.PriorityBelowNormal) },
+	}
+	d.Inject(mpstest.Fault{Kind: mpstest.Ignore})
+	for name, f := range set {
+		var m *mps.MismatchError
+		if err := f(); !errors.Is(err, mps.ErrMismatch) || !errors.As(err, &m) || m.Want == "" {
+			t.Errorf("%s, ignored by the daemon: %v", name, err)
+		}
+	}
+	d.Clear()
+	for name, f := range set {
+		if err := f(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if p, err := c.DefaultActiveThreadPercentage(ctx); p != 33.3 || err != nil {
+		t.Errorf("default percentage %v, %v", p, err)
+	}
+	if l, err := c.PinnedMemLimit(ctx, v.Server, "0"); l.Value != 1536*sharing.MiB || !l.Known || err != nil {
+		t.Errorf("limit %+v, %v", l, err)
+	}
+	if v := connect(t, d); v.SMs != 16 || v.Allocatable != 768*sharing.MiB {
+		t.Errorf("a new client sees %+v", v)
+	}
+}
+
+// TestSilentRejection plays what driver 580 does with a percentage of 0, which
+// the client would not send itself.
+func TestSilentRejection(t *testing.T) {
+	d := mpstest.New(mpstest.Options{})
+	out, err := d.Run(t.Context(), mps.Invocation{Stdin: "set_default_active_thread_percentage 0\n"})
+	if out.Stdout != "100.0\n" || out.ExitCode != 0 || err != nil {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+func TestBadInputIsNotSent(t *testing.T) {
+	ctx := t.Context()
+	d := mpstest.New(mpstest.Options{Partitions: true, PartitioningOn: true})
+	c := newClient(t, d)
+	for name, err := range map[string]error{
+		"0%":          c.SetDefaultActiveThreadPercentage(ctx, 0),
+		"100.1%":      c.SetDefaultActiveThreadPercentage(ctx, 100.1),
+		"NaN%":        c.SetActiveThreadPercentage(ctx, 1, math.NaN()),
+		"tiny%":       c.SetActiveThreadPercentage(ctx, 1, 1e-7),
+		"PID":         c.SetActiveThreadPercentage(ctx, -1, 50),
+		"limit 0":     c.SetDefaultPinnedMemLimit(ctx, "0", 0),
+		"limit -1":    c.SetDefaultPinnedMemLimit(ctx, "0", -1),
+		"limit odd":   c.SetDefaultPinnedMemLimit(ctx, "0", gib+1),
+		"limit large": c.SetDefaultPinnedMemLimit(ctx, "0", 1024*gib),
+		"device 7":    c.SetDefaultPinnedMemLimit(ctx, "7", gib),
+		"device text": c.SetPinnedMemLimit(ctx, 1, "0 8G\nquit", gib),
+		"priority":    c.SetDefaultClientPriority(ctx, mps.PriorityUnset),
+		"newline GPU": func() error { _, err := c.AddPartition(ctx, "GPU-1\nquit", 1); return err }(),
+		"chunks":      func() error { _, err := c.AddPartition(ctx, "GPU-1", 0); return err }(),
+		"partition":   c.RemovePartition(ctx, "GPU-1/a\nquit"),
+		"server":      c.ShutdownServer(ctx, 0, true),
+		"terminate":   c.TerminateClient(ctx, 0, -3),
+		"uid":         func() error { _, err := c.StartServer(ctx, -1, false); return err }(),
+		"grace":       func() error { _, err := c.Quit(ctx, -time.Second); return err }(),
+		"verify":      func() error { _, err := c.Verify(ctx, 0, mps.VerifyOptions{}); return err }(),
+	} {
+		if !errors.Is(err, mps.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if cmds := d.Commands(); len(cmds) != 0 || !d.Running() {
+		t.Errorf("the daemon received %q", cmds)
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	_, err := mps.NewClient(mps.Options{PipeDirectory: "rel\native", Timeout: -1, GPUs: []mps.GPU{{}, {UUID: "no"}}})
+	if !errors.Is(err, mps.ErrInvalid) {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"PipeDirectory", "Timeout", "GPUs[1].Ordinal", "GPUs[1].UUID"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+}
+
+func TestServers(t *testing.T) {
+	ctx := t.Context()
+	d := mpstest.New(mpstest.Options{})
+	c := newClient(t, d)
+	s, err := c.StartServer(ctx, 1000, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.StartServer(ctx, 1000, false); !errors.Is(err, mps.ErrServerExists) {
+		t.Errorf("second server: %v", err)
+	}
+	v, err := d.Connect(mpstest.Process{UID: 1000})
+	if err != nil || v.Server != s {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	if _, err := d.Connect(mpstest.Process{UID: 1001}); !errors.Is(err, mpstest.ErrWaiting) {
+		t.Errorf("another user: %v", err)
+	}
+	if err := c.ShutdownServer(ctx, s, false); !errors.Is(err, mps.ErrServerBusy) {
+		t.Errorf("shutdown with clients: %v", err)
+	}
+	if err := c.TerminateClient(ctx, s, v.PID+1); !errors.Is(err, mps.ErrClientNotFound) {
+		t.Errorf("terminate another: %v", err)
+	}
+	if err := c.TerminateClient(ctx, s+1, v.PID); !errors.Is(err, mps.ErrServerNotFound) {
+		t.Errorf("terminate elsewhere: %v", err)
+	}
+	devs, err := c.Devices(ctx, 0)
+	if err != nil || len(devs) != 2 || devs[1].Server != s || devs[0].Devices[0].Name != "NVIDIA H200" {
+		t.Errorf("devices %+v, %v", devs, err)
+	}
+	if err := c.ShutdownServer(ctx, s, true); err != nil {
+		t.Error(err)
+	}
+	if list, err := c.Servers(ctx); len(list) != 0 || err != nil {
+		t.Errorf("%v, %v", list, err)
+	}
+	if graceful, err := c.Quit(ctx, time.Second); !graceful || err != nil {
+		t.Errorf("%v, %v", graceful, err)
+	}
+	if _, err := c.Servers(ctx); !errors.Is(err, mps.ErrNoDaemon) {
+		t.Errorf("after quit: %v", err)
+	}
+}
+
+func TestPartitions(t *testing.T) {
+	ctx := t.Context()
+	for _, bare := range []bool{false, true} {
+		d := mpstest.New(mpstest.Options{Partitions: true, PartitioningOn: true, BarePartitionID: bare})
+		c := newClient(t, d)
+		id, err := c.AddPartition(ctx, "GPU-403fa439", 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Connect(mpstest.Process{}); !errors.Is(err, mpstest.ErrNoPartition) {
+			t.Errorf("a client without a partition: %v", err)
+		}
+		v := connect(t, d, mps.EnvPartition+"="+string(id))
+		if err := c.RemovePartition(ctx, id); !errors.Is(err, mps.ErrPartitionInUse) {
+			t.Errorf("in use: %v", err)
+		}
+		rows, err := c.Partitions(ctx)
+		if err != nil || len(rows) != 2 || rows[0].FreeChunks.Value != 9 || rows[0].UsedSMs.Value != 56 || rows[1].InUse != sharing.Yes || rows[1].FreeSMs.Known {
+			t.Errorf("%+v, %v", rows, err)
+		}
+		d.Exit(v.PID)
+		if err := c.RemovePartition(ctx, id); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.AddPartition(ctx, "GPU-403fa439", 99); !errors.Is(err, mps.ErrRejected) {
+			t.Errorf("too large: %v", err)
+		}
+	}
+	off := newClient(t, mpstest.New(mpstest.Options{Partitions: true}))
+	if _, err := off.Partitions(ctx); !errors.Is(err, mps.ErrPartitioningDisabled) {
+		t.Errorf("off: %v", err)
+	}
+	old := newClient(t, mpstest.New(mpstest.Options{}))
+	if _, err := old.AddPartition(ctx, "GPU-403fa439", 1); !errors.Is(err, mps.ErrUnknownCommand) {
+		t.Errorf("driver 580: %v", err)
+	}
+}
+
+func TestProbe(t *testing.T) {
+	ctx := t.Context()
+	answers := func(s mps.Support) [8]sharing.Answer {
+		return [...]sharing.Answer{s.Installed, s.Running, s.ProtocolV3.Answer, s.ClientPriority.Answer, s.Processes.Answer,
+			s.TerminateClient.Answer, s.StaticPartitions.Answer, s.PartitioningOn.Answer}
+	}
+	const y, n, u = sharing.Yes, sharing.No, sharing.Unknown
+	for _, c := range []struct {
+		name  string
+		opt   mpstest.Options
+		fault mpstest.Fault
+		proto mps.Protocol
+		want  [8]sharing.Answer
+	}{
+		{"driver 580", mpstest.Options{}, mpstest.Fault{}, mps.ProtocolV2, [...]sharing.Answer{y, y, u, y, y, u, n, n}},
+		{"driver 595", mpstest.Options{Partitions: true}, mpstest.Fault{}, mps.ProtocolV2, [...]sharing.Answer{y, y, u, y, y, u, y, n}},
+		{"driver 595 -S", mpstest.Options{Partitions: true, PartitioningOn: true}, mpstest.Fault{}, mps.ProtocolV2, [...]sharing.Answer{y, y, u, y, y, u, y, y}},
+		{"garbled lspart", mpstest.Options{}, mpstest.Fault{Kind: mpstest.Garbage, Command: "lspart"}, mps.ProtocolV2, [...]sharing.Answer{y, y, u, y, y, u, u, u}},
+	} {
+		d := mpstest.New(c.opt)
+		if c.fault.Kind != mpstest.NoFault {
+			d.Inject(c.fault)
+		}
+		s, err := newClient(t, d).Probe(ctx)
+		if err != nil || s.Protocol != c.proto {
+			t.Errorf("%s: %v, %v", c.name, s.Protocol, err)
+		}
+		if diff := cmp.Diff(c.want, answers(s)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+	d := mpstest.New(mpstest.Options{})
+	d.Stop()
+	if s, err := newClient(t, d).Probe(ctx); err != nil || s.Installed != y || s.Running != n || len(s.Commands) == 0 {
+		t.Errorf("no daemon: %+v, %v", s, err)
+	}
+	none, err := mps.NewClient(mps.Options{Runner: &mps.Program{Path: "no-such-program"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := none.Probe(ctx); err != nil || s.Installed != n || s.Running != n {
+		t.Errorf("not installed: %+v, %v", s, err)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	for _, tc := range []struct {
+		fault mpstest.Fault
+		want  error
+	}{
+		{mpstest.Fault{Kind: mpstest.Garbage}, mps.ErrGarbled},
+		{mpstest.Fault{Kind: mpstest.Flood}, mps.ErrGarbled},
+		{mpstest.Fault{Kind: mpstest.Death}, mps.ErrCrashed},
+		{mpstest.Fault{Kind: mpstest.Hang}, mps.ErrTimeout},
+		{mpstest.Fault{Kind: mpstest.Slow, Delay: time.Second}, nil},
+		{mpstest.Fault{Kind: mpstest.Cut}, mps.ErrGarbled},
+		{mpstest.Fault{Kind: mpstest.Slow, Delay: time.Minute}, mps.ErrTimeout},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			d := mpstest.New(mpstest.Options{})
+			c := newClient(t, d)
+			d.Inject(tc.fault)
+			start := time.Now()
+			_, err := c.DefaultClientPriority(t.Context())
+			if !errors.Is(err, tc.want) || (tc.want == nil) != (err == nil) {
+				t.Errorf("%v: %v, want %v", tc.fault.Kind, err, tc.want)
+			}
+			var op *mps.OpError
+			if err != nil && (!errors.As(err, &op) || op.Op != "get_default_client_priority" || len(err.Error()) > 400) {
+				t.Errorf("%v: %v", tc.fault.Kind, err)
+			}
+			if tc.want == mps.ErrTimeout && (time.Since(start) != 5*time.Second || !errors.Is(err, context.DeadlineExceeded)) {
+				t.Errorf("%v: took %v: %v", tc.fault.Kind, time.Since(start), err)
+			}
+		})
+	}
+}
+
+func TestCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := mpstest.New(mpstest.Options{})
+		d.Inject(mpstest.Fault{Kind: mpstest.Hang})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		_, err := newClient(t, d).Servers(ctx)
+		if !errors.Is(err, context.Canceled) || errors.Is(err, mps.ErrTimeout) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestVerify(t *testing.T) {
+	ctx := t.Context()
+	d := mpstest.New(mpstest.Options{GPUs: []mpstest.GPU{mpstest.H200(0), mpstest.H200(1)}})
+	c := newClient(t, d)
+	envs := map[int][]string{}
+	environ := func(pid int) ([]string, error) {
+		if e, ok := envs[pid]; ok {
+			return e, nil
+		}
+		return nil, mps.ErrClientNotFound
+	}
+	opt := mps.VerifyOptions{Environ: environ}
+	if m, err := c.Verify(ctx, 77, opt); err != nil || m.Client != sharing.No || m.Reason != "there is no such process" {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if err := c.SetDefaultPinnedMemLimit(ctx, "1", 8*gib); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SetDefaultActiveThreadPercentage(ctx, 50); err != nil {
+		t.Fatal(err)
+	}
+	v := connect(t, d)
+	envs[v.PID] = []string{mps.EnvThreads + "=25"}
+	m, err := c.Verify(ctx, v.PID, opt)
+	if err != nil || m.Client != sharing.Yes || m.Server != v.Server || m.EffectivePercentage.Value != 25 || m.ServerPercentage.Value != 50 || m.Command != "./app" {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if diff := cmp.Diff([]mps.DeviceLimit{{Device: "1", Limit: 8 * gib}}, m.ServerLimits); diff != "" || !slices.Equal(m.Devices, []int{0, 1}) {
+		t.Errorf("devices %v (-want +got):\n%s", m.Devices, diff)
+	}
+	stray := connect(t, d, mps.EnvPipeDirectory+"=/tmp/wrong")
+	envs[stray.PID] = []string{mps.EnvPipeDirectory + "=/tmp/wrong"}
+	m, err = c.Verify(ctx, stray.PID, opt)
+	if err != nil || m.Client != sharing.No || !strings.Contains(m.Reason, "/tmp/wrong") {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if err := m.Require(); !errors.Is(err, mps.ErrNotClient) {
+		t.Error(err)
+	}
+	if stray.SMs != 132 || stray.Client {
+		t.Errorf("the stray sees %+v", stray)
+	}
+}
+
+func TestVerifyWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := mpstest.New(mpstest.Options{})
+		c := newClient(t, d)
+		pid := mpstest.FirstPID + 99
+		time.AfterFunc(3*time.Second, func() {
+			if _, err := d.Connect(mpstest.Process{PID: pid}); err != nil {
+				t.Error(err)
+			}
+		})
+		start := time.Now()
+		m, err := c.Verify(t.Context(), pid, mps.VerifyOptions{Wait: 10 * time.Second})
+		if err != nil || m.Client != sharing.Yes || time.Since(start) > 3200*time.Millisecond {
+			t.Errorf("%+v, %v after %v", m, err, time.Since(start))
+		}
+	})
+}
+
+func TestStopClient(t *testing.T) {
+	ctx := t.Context()
+	d := mpstest.New(mpstest.Options{KillEffect: mpstest.KillFaults})
+	c := newClient(t, d)
+	a, b := connect(t, d), connect(t, d)
+	p := &fakeProcess{d: d, pid: b.PID, stubborn: true}
+	r, err := c.StopClient(ctx, b.Server, b.PID, mps.StopOptions{Process: p, Kill: true, Grace: 50 * time.Millisecond})
+	want := mps.StopReport{Terminated: true, Signalled: true, Killed: true, Left: true, State: mps.StateActive, Others: []int{a.PID}}
+	if diff := cmp.Diff(want, r); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if err := d.Work(a.PID); err != nil {
+		t.Errorf("the neighbour: %v", err)
+	}
+	q := &fakeProcess{d: d, pid: 1}
+	if _, err := c.StopClient(ctx, a.Server, 1, mps.StopOptions{Process: q}); !errors.Is(err, mps.ErrNotClient) || q.signals != nil {
+		t.Errorf("a process that is no client: %v, signals %v", err, q.signals)
+	}
+	r, err = c.StopClient(ctx, a.Server, a.PID, mps.StopOptions{})
+	if err != nil || !r.Terminated || r.Signalled || r.Left {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

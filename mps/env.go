@@ -1,0 +1,330 @@
+package mps
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// DeviceLimit limits a client's device memory on one GPU.
+type DeviceLimit struct {
+	Device string // ordinal as the client counts, "0", or UUID
+	Limit  sharing.Bytes
+}
+
+// ClientEnvironment describes the environment of an MPS client. Its settings
+// can only tighten what the server gives (ME), except that under v3 the
+// namespace overrides the percentage.
+type ClientEnvironment struct {
+	// PipeDirectory is the client's; "" = DefaultPipe.
+	PipeDirectory string
+	// DaemonPipeDirectory is the daemon's own (Client.PipeDirectory). Another
+	// one than PipeDirectory is refused: the client would run without MPS, with
+	// the whole GPU, and report nothing.
+	DaemonPipeDirectory string
+	Protocol            Protocol // ProtocolUnknown counts as v2
+	// Server and Namespace choose a v3 server and namespace; the client's pipe
+	// directory becomes <pipe>/<server>/<namespace>.
+	Server, Namespace string
+	// GPUs are the devices that the client will see, from Client.Devices or
+	// configuration. Memory limits need them: one entry for a GPU that the
+	// client does not see drops every limit (H200, DYN-LIM).
+	GPUs []GPU
+	// VisibleDevices are UUIDs for CUDA_VISIBLE_DEVICES. Ordinals are refused:
+	// the server has renumbered the devices already (ME).
+	VisibleDevices         []string
+	ActiveThreadPercentage float64 // (0, 100]; 0 = not set
+	PinnedMemLimits        []DeviceLimit
+	Priority               Priority
+	Partition              PartitionID // static SM partition; "" = none
+	PerContextPartitioning bool        // allow each context a percentage of its own
+	MaxConnections         int         // 1 to 32; 0 = not set (2 under MPS)
+}
+
+// FileSystem answers whether a directory is on a network file system, which
+// cannot hold the daemon's sockets.
+type FileSystem func(dir string) sharing.Answer
+
+// Build checks the environment and returns it as "KEY=VALUE", sorted as the
+// fields above. It refuses every known trap in one error that names each
+// problem. Nothing is changed on the system; the pipe directory's file system
+// is looked at where the platform tells.
+func (e ClientEnvironment) Build() ([]string, error) { return e.build(networkFileSystem) }
+
+// Environ returns base with Build's variables in their place. Variables of MPS
+// that base has and the environment does not set are removed, so that nothing
+// is inherited by accident; so is CUDA_VISIBLE_DEVICES, whose ordinals mean
+// other devices under MPS.
+func (e ClientEnvironment) Environ(base []string) ([]string, error) {
+	set, err := e.Build()
+	if err != nil {
+		return nil, err
+	}
+	var kept []string
+	for _, kv := range base {
+		key, _, _ := strings.Cut(kv, "=")
+		if !strings.HasPrefix(key, "CUDA_MPS_") && key != EnvVisibleDevices {
+			kept = append(kept, kv)
+		}
+	}
+	return mergeEnviron(kept, set), nil
+}
+
+func (e ClientEnvironment) build(network FileSystem) ([]string, error) {
+	if e.PipeDirectory == "" {
+		e.PipeDirectory = DefaultPipe
+	}
+	var l problem.List
+	e.checkPipe(&l, network)
+	e.checkV3(&l)
+	e.checkDevices(&l)
+	e.checkShares(&l)
+	limits := e.checkLimits(&l)
+	if err := invalid(&l); err != nil {
+		return nil, err
+	}
+	dir := e.PipeDirectory
+	if e.Server != "" {
+		dir = path.Join(dir, e.Server, e.Namespace)
+	}
+	out := []string{EnvPipeDirectory + "=" + dir}
+	add := func(key, value string) { out = append(out, key+"="+value) }
+	if len(e.VisibleDevices) > 0 {
+		add(EnvVisibleDevices, strings.Join(e.VisibleDevices, ","))
+	}
+	if e.ActiveThreadPercentage != 0 {
+		add(EnvThreads, formatPercentage(e.ActiveThreadPercentage))
+	}
+	if limits != "" {
+		add(EnvPinnedMemLimit, limits)
+	}
+	if e.Priority != PriorityUnset {
+		add(EnvPriority, e.Priority.wire())
+	}
+	if e.Partition != "" {
+		add(EnvPartition, string(e.Partition))
+	}
+	if e.PerContextPartitioning {
+		add(EnvPerContext, "1")
+	}
+	if e.MaxConnections != 0 {
+		add(EnvMaxConnections, strconv.Itoa(e.MaxConnections))
+	}
+	return out, nil
+}
+
+func (e *ClientEnvironment) checkPipe(l *problem.List, network FileSystem) {
+	const at = "PipeDirectory"
+	n := l.Len()
+	checkPipeDirectory(l, at, e.PipeDirectory)
+	if l.Len() > n {
+		return
+	}
+	if d := e.DaemonPipeDirectory; d != "" && d != e.PipeDirectory {
+		l.Addf(at, "use the daemon's "+clip(d),
+			"the client's %s is not the daemon's: it would run without MPS and without limits, and nothing would report it", e.PipeDirectory)
+	}
+	if network(e.PipeDirectory) == sharing.Yes {
+		l.Addf(at, "use a directory of this node, for example under /run or /tmp", "%s is on a network file system, which holds no sockets", e.PipeDirectory)
+	}
+}
+
+func (e *ClientEnvironment) checkV3(l *problem.List) {
+	if int(e.Protocol) >= len(protocolNames) {
+		l.Addf("Protocol", "use ProtocolV2 or ProtocolV3", "%v", e.Protocol)
+	}
+	if e.Protocol != ProtocolV3 {
+		if e.Server != "" || e.Namespace != "" {
+			l.Addf("Server", "set Protocol to ProtocolV3", "servers and namespaces have names under v3 only")
+		}
+		return
+	}
+	if e.Server != "" {
+		checkName(l, "Server", e.Server)
+	}
+	if e.Namespace != "" {
+		checkName(l, "Namespace", e.Namespace)
+		if e.Server == "" {
+			l.Addf("Namespace", "name its Server", "a namespace belongs to a server")
+		}
+	}
+	if e.Namespace != "" && e.ActiveThreadPercentage != 0 {
+		l.Addf("ActiveThreadPercentage", "set it on the namespace (ClientV3.SetNamespace)",
+			"the namespace's percentage overrides the client's under v3 (ME), so this one would do nothing")
+	}
+}
+
+func (e *ClientEnvironment) checkDevices(l *problem.List) {
+	checkGPUs(l, "GPUs", e.GPUs)
+	seen := map[string]bool{}
+	for i, d := range e.VisibleDevices {
+		at := fmt.Sprintf("VisibleDevices[%d]", i)
+		switch {
+		case !isUUID(d):
+			l.Addf(at, "use the GPU's UUID", "%q is no UUID; an ordinal would be applied to devices that the server has renumbered", clip(d))
+		case seen[d]:
+			l.Addf(at, "name each device once", "%s stands twice", d)
+		}
+		seen[d] = true
+	}
+	if e.Partition != "" && !e.Partition.Valid() {
+		l.Addf("Partition", `use what AddPartition returned, "GPU-<uuid>/<id>"`, "%q is no partition", clip(string(e.Partition)))
+	}
+}
+
+func (e *ClientEnvironment) checkShares(l *problem.List) {
+	if e.ActiveThreadPercentage != 0 {
+		checkPercentage(l, "ActiveThreadPercentage", e.ActiveThreadPercentage)
+		if e.Partition != "" {
+			l.Addf("ActiveThreadPercentage", "leave it out", "it is ignored with a static SM partition (MT)")
+		}
+	}
+	if int(e.Priority) >= len(priorityNames) {
+		l.Addf("Priority", "use PriorityNormal or PriorityBelowNormal", "%v", e.Priority)
+	}
+	if e.MaxConnections < 0 || e.MaxConnections > 32 {
+		l.Addf("MaxConnections", "use 1 to 32, or 0 to leave it out", "%d is out of range", e.MaxConnections)
+	}
+}
+
+// visible returns the GPUs that the client sees, renumbered if VisibleDevices
+// chooses among them.
+func (e *ClientEnvironment) visible() []GPU {
+	if len(e.VisibleDevices) == 0 {
+		return e.GPUs
+	}
+	var out []GPU
+	for _, d := range e.VisibleDevices {
+		if g, ok := findGPU(e.GPUs, d); ok {
+			g.Ordinal = len(out)
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+func (e *ClientEnvironment) checkLimits(l *problem.List) string {
+	var entries []string
+	gpus := e.visible()
+	limited := map[int]string{}
+	for i, d := range e.PinnedMemLimits {
+		at := fmt.Sprintf("PinnedMemLimits[%d]", i)
+		if !ordinalForm.MatchString(d.Device) && !isUUID(d.Device) {
+			l.Addf(at+".Device", `name it by ordinal, "0", or by UUID, "GPU-..."`, "%q is no device", clip(d.Device))
+			continue
+		}
+		if len(e.GPUs) == 0 {
+			l.Addf("GPUs", "list the GPUs that the client sees", "memory limits cannot be checked without them, and one entry for an invisible GPU drops every limit")
+		}
+		g, ok := findGPU(gpus, d.Device)
+		if len(e.GPUs) > 0 && !ok {
+			l.Addf(at+".Device", "limit only what it sees: "+gpuNames(gpus),
+				"the client does not see device %q, and such an entry drops every limit, also the others'", clip(d.Device))
+		}
+		if before, dup := limited[g.Ordinal]; ok && dup {
+			l.Addf(at+".Device", "limit each device once", "%s is the device of %s again; the last entry would win", d.Device, before)
+		}
+		if ok {
+			limited[g.Ordinal] = d.Device
+		}
+		n := l.Len()
+		addMemLimit(l, at+".Limit", d.Limit, g.Memory)
+		if l.Len() == n {
+			text, err := FormatMemLimit(d.Limit)
+			l.AddErr(at+".Limit", err)
+			entries = append(entries, d.Device+"="+text)
+		}
+	}
+	return strings.Join(entries, ",")
+}
+
+// ParsePinnedMemLimits reads a value of CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, for
+// example "0=2G,1=512MB". It checks the form only; ClientEnvironment.Build
+// checks whether the devices are there.
+func ParsePinnedMemLimits(value string) ([]DeviceLimit, error) {
+	var l problem.List
+	var out []DeviceLimit
+	for i, entry := range strings.Split(value, ",") {
+		at := fmt.Sprintf("[%d]", i)
+		dev, text, ok := strings.Cut(entry, "=")
+		dev = strings.TrimSpace(dev)
+		if !ok || !ordinalForm.MatchString(dev) && !isUUID(dev) {
+			l.Addf(at, "write device=limit, for example 0=2G", "%q is no limit of a device", clip(entry))
+			continue
+		}
+		limit, err := ParseMemLimit(text)
+		if err != nil {
+			l.Addf(at, "write a whole number and G, M or K", "%q is no limit", clip(text))
+			continue
+		}
+		out = append(out, DeviceLimit{Device: dev, Limit: limit})
+	}
+	if err := invalid(&l); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// ParseClientEnvironment reads the MPS settings out of an environment, for
+// example a container's or another process's. Variables that have nothing to
+// do with MPS are passed over. Set GPUs and DaemonPipeDirectory in the result
+// and call Build to find its traps.
+func ParseClientEnvironment(environ []string) (ClientEnvironment, error) {
+	var e ClientEnvironment
+	var l problem.List
+	for _, kv := range environ {
+		key, value, _ := strings.Cut(kv, "=")
+		bad := func(remedy string) { l.Addf(key, remedy, "%q cannot be read", clip(value)) }
+		switch key {
+		case EnvPipeDirectory:
+			e.PipeDirectory = value
+		case EnvVisibleDevices:
+			e.VisibleDevices = nil
+			if value != "" {
+				e.VisibleDevices = strings.Split(value, ",")
+			}
+		case EnvThreads:
+			v, err := parsePercentage(value)
+			if e.ActiveThreadPercentage = v; err != nil || v < percentUnit {
+				bad("use a number over 0 and up to 100")
+			}
+		case EnvPinnedMemLimit:
+			limits, err := ParsePinnedMemLimits(value)
+			e.PinnedMemLimits = limits
+			if err != nil {
+				bad("write device=limit, for example 0=2G")
+			}
+		case EnvPriority:
+			p, err := parsePriority(value)
+			if e.Priority = p; err != nil {
+				bad("use 0 or 1")
+			}
+		case EnvPartition:
+			if e.Partition = PartitionID(value); !e.Partition.Valid() {
+				bad(`use "GPU-<uuid>/<id>"`)
+			}
+		case EnvPerContext:
+			e.PerContextPartitioning = value == "1"
+			if value != "0" && value != "1" {
+				bad("use 0 or 1")
+			}
+		case EnvMaxConnections:
+			n, err := strconv.Atoi(value)
+			if e.MaxConnections = n; err != nil || n < 1 || n > 32 {
+				bad("use 1 to 32")
+			}
+		case EnvProtocol:
+			if e.Protocol = map[string]Protocol{"2": ProtocolV2, "3": ProtocolV3}[value]; e.Protocol == ProtocolUnknown {
+				bad("use 2 or 3")
+			}
+		}
+	}
+	if err := invalid(&l); err != nil {
+		return ClientEnvironment{}, err
+	}
+	return e, nil
+}

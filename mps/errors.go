@@ -1,0 +1,183 @@
+package mps
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/cotenant/cotenant/internal/problem"
+)
+
+// What can go wrong. Errors of this package wrap one of these, so that
+// errors.Is tells them apart.
+var (
+	ErrInvalid              = errors.New("mps: invalid request")                             // refused before anything was sent
+	ErrPlatform             = errors.New("mps: MPS runs on Linux and QNX only")              // this platform has no control program
+	ErrNotInstalled         = errors.New("mps: the control program was not found")           // no nvidia-cuda-mps-control
+	ErrNoDaemon             = errors.New("mps: no control daemon answers")                   // nothing listens in the pipe directory
+	ErrDaemonRunning        = errors.New("mps: a control daemon already answers there")      // Start found one
+	ErrTimeout              = errors.New("mps: the control daemon did not answer in time")   // also context.DeadlineExceeded
+	ErrCrashed              = errors.New("mps: the control program failed")                  // non-zero exit for another reason
+	ErrGarbled              = errors.New("mps: the answer cannot be understood")             // see ParseError
+	ErrOutputTooLarge       = errors.New("mps: the answer is larger than the allowed size")  // see Program.MaxOutput
+	ErrRejected             = errors.New("mps: the control daemon refused")                  // see RejectedError
+	ErrUnknownCommand       = errors.New("mps: the daemon does not know the command")        // older driver, or the other protocol
+	ErrServerNotFound       = errors.New("mps: no such server")                              // no server has the process ID or name
+	ErrClientNotFound       = errors.New("mps: no such client")                              // no client, or no process
+	ErrPermission           = errors.New("mps: not permitted")                               // another user owns the daemon
+	ErrServerExists         = errors.New("mps: the server exists already")                   // of that user (v2) or name (v3)
+	ErrServerBusy           = errors.New("mps: the server has clients")                      // ShutdownServer without force
+	ErrPartitioningDisabled = errors.New("mps: the daemon was started without partitioning") // start it with -S
+	ErrPartitionInUse       = errors.New("mps: the partition has clients")                   // RemovePartition
+	ErrMismatch             = errors.New("mps: another value is in force than was set")      // see MismatchError
+	ErrNotClient            = errors.New("mps: the process is not an MPS client")            // Membership.Require, StopClient
+)
+
+// OpError is a failed operation on a control daemon or the operating system.
+type OpError struct {
+	Op     string // the command or step, e.g. "get_server_status 673"
+	Device string // the daemon's pipe directory
+	Err    error  // what went wrong
+}
+
+// Error names the operation, the daemon and the cause.
+func (e *OpError) Error() string {
+	at := ""
+	if e.Device != "" {
+		at = " (" + e.Device + ")"
+	}
+	return "mps: " + e.Op + at + ": " + strings.TrimPrefix(e.Err.Error(), "mps: ")
+}
+
+// Unwrap returns the cause.
+func (e *OpError) Unwrap() error { return e.Err }
+
+// RejectedError is a refusal by the control daemon. The daemon's program exits
+// 0 all the same. errors.Is finds ErrRejected and, if known, Reason.
+type RejectedError struct {
+	Text   string // what the daemon said, shortened
+	Reason error  // ErrServerNotFound, ErrPermission, ...; nil when not recognised
+}
+
+// Error quotes the daemon.
+func (e *RejectedError) Error() string { return fmt.Sprintf("mps: the daemon refused: %q", e.Text) }
+
+// Unwrap returns ErrRejected and the reason.
+func (e *RejectedError) Unwrap() []error {
+	if e.Reason == nil {
+		return []error{ErrRejected}
+	}
+	return []error{ErrRejected, e.Reason}
+}
+
+// ParseError is an answer that is not of the expected form. It wraps
+// ErrGarbled.
+type ParseError struct {
+	What string // what was being read, e.g. "list of process IDs"
+	Line int    // 1-based line of the answer, 0 if it concerns the whole
+	Text string // the offending text, shortened
+}
+
+// Error says what was read and where it stopped making sense.
+func (e *ParseError) Error() string {
+	if e.Line > 0 {
+		return fmt.Sprintf("mps: not a %s: line %d: %q", e.What, e.Line, e.Text)
+	}
+	return fmt.Sprintf("mps: not a %s: %q", e.What, e.Text)
+}
+
+// Unwrap returns ErrGarbled.
+func (e *ParseError) Unwrap() error { return ErrGarbled }
+
+// MismatchError says that a setting read back differs from what was set: the
+// daemon refused it without saying so, or another user of the daemon changed
+// it in between. It wraps ErrMismatch.
+type MismatchError struct {
+	Setting string // e.g. "default active thread percentage"
+	Want    string // what was set
+	Got     string // what is in force; "" when nothing is
+}
+
+// Error names the setting and both values.
+func (e *MismatchError) Error() string {
+	got := e.Got
+	if got == "" {
+		got = "nothing"
+	}
+	return fmt.Sprintf("mps: %s: set %s, but %s is in force", e.Setting, e.Want, got)
+}
+
+// Unwrap returns ErrMismatch.
+func (e *MismatchError) Unwrap() error { return ErrMismatch }
+
+// invalid turns collected problems into one error that wraps ErrInvalid, or
+// nil.
+func invalid(l *problem.List) error {
+	if err := l.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return nil
+}
+
+// clip shortens text from outside for an error message.
+func clip(s string) string {
+	const limit = 120
+	if !utf8.ValidString(s) {
+		s = strings.ToValidUTF8(s, "?")
+	}
+	if utf8.RuneCountInString(s) <= limit {
+		return s
+	}
+	return string([]rune(s)[:limit]) + "…"
+}
+
+// rejections maps the beginnings (or, after a "*", any part) of the daemon's
+// refusals to reasons. Sources: MAN595 (texts of the program), H200.
+var rejections = []struct {
+	text   string
+	reason error
+}{
+	{"Unknown command", ErrUnknownCommand},
+	{"Cannot find MPS control daemon process", ErrNoDaemon},
+	{"Insufficient privileges", ErrPermission},
+	{"Not enough privilege", ErrPermission},
+	{"A server PID is required", nil},
+	{"Invalid process", ErrClientNotFound},
+	{"Invalid start_server cmd", nil},
+	{"Invalid UID", nil},
+	{"UID out of range", nil},
+	{"Invalid percentage", nil},
+	{"Invalid command format", nil},
+	{"Invalid device identifier format", nil},
+	{"Invalid priority value", nil},
+	{"Invalid number of chunks", nil},
+	{"Static partitioning mode is not enabled", ErrPartitioningDisabled},
+	{"Failed to create the requested SM partition", nil},
+	{"Failed to query devices", nil},
+	{"*already exists", ErrServerExists},
+	{"*active worker threads. Server will not shutdown", ErrServerBusy},
+	{"*in use. Terminate all clients before removing", ErrPartitionInUse},
+	{"Server not found", ErrServerNotFound},
+}
+
+// rejection recognises a refusal in an answer.
+func rejection(text string) *RejectedError {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		for _, r := range rejections {
+			part, anywhere := strings.CutPrefix(r.text, "*")
+			if anywhere && strings.Contains(line, part) || !anywhere && strings.HasPrefix(line, part) {
+				return &RejectedError{Text: clip(line), Reason: r.reason}
+			}
+		}
+		if rest, ok := strings.CutPrefix(line, "Server "); ok && strings.HasSuffix(strings.TrimSuffix(rest, "!"), " not found") {
+			id, _, _ := strings.Cut(rest, " ")
+			if _, err := strconv.ParseUint(id, 10, 64); err == nil {
+				return &RejectedError{Text: clip(line), Reason: ErrServerNotFound}
+			}
+		}
+	}
+	return nil
+}

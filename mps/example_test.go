@@ -1,0 +1,146 @@
+package mps_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cotenant/cotenant/mps"
+	"github.com/cotenant/cotenant/mps/mpstest"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Limit the clients to come, and prove that a process is one of them. With
+// Options{} instead of the fake this talks to the machine's own daemon.
+func Example() {
+	ctx := context.Background()
+	fake := mpstest.New(mpstest.Options{})
+	c, err := mps.NewClient(mps.Options{Runner: fake, GPUs: fake.GPUs()})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(c.SetDefaultActiveThreadPercentage(ctx, 50), c.SetDefaultPinnedMemLimit(ctx, "0", 8*sharing.GiB))
+	app, _ := fake.Connect(mpstest.Process{}) // a CUDA process makes its first call
+	m, err := c.Verify(ctx, app.PID, mps.VerifyOptions{})
+	fmt.Println(m.Client, m.ServerPercentage.Value, m.ServerLimits, err)
+	// Output:
+	// <nil> <nil>
+	// yes 50 [{0 8GiB}] <nil>
+}
+
+// Three clients share an H200. Rounding up to four decimals is worth two SMs
+// each: 33% would give 42.
+func ExamplePlanShares() {
+	gpu, err := sharing.LookupGPU("H200")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	limit, _ := sharing.MPSClientLimit(gpu, sharing.Driver{Major: 580, Minor: 159})
+	plan, err := mps.PlanShares(mps.ShareRequest{
+		Rule:       mps.SMRule{Total: 132},
+		Clients:    []mps.Sharer{{Name: "chat"}, {Name: "embed"}, {Name: "rerank"}},
+		MaxClients: limit,
+		Memory:     120 * sharing.GiB,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, s := range plan.Shares {
+		fmt.Printf("%s: %.4f%%, %d SMs (%v), %v\n", s.Name, s.Percentage, s.SMs.SMs, s.SMs.Basis, s.Memory)
+	}
+	// Output:
+	// chat: 33.3334%, 44 SMs (measured), 40GiB
+	// embed: 33.3334%, 44 SMs (measured), 40GiB
+	// rerank: 33.3334%, 44 SMs (measured), 40GiB
+}
+
+// One entry for a GPU that the client does not see would drop every limit.
+func ExampleClientEnvironment_Build() {
+	limits, err := mps.ParsePinnedMemLimits("0=2G,1=4G")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	env := mps.ClientEnvironment{
+		DaemonPipeDirectory: "/tmp/nvidia-mps",
+		GPUs:                []mps.GPU{{Ordinal: 0, Memory: 143155 * sharing.MiB}},
+		PinnedMemLimits:     limits,
+	}
+	_, err = env.Build()
+	fmt.Println(errors.Is(err, mps.ErrInvalid))
+	env.PinnedMemLimits = limits[:1]
+	vars, err := env.Build()
+	fmt.Println(vars, err)
+	// Output:
+	// true
+	// [CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=2G] <nil>
+}
+
+// What became of the neighbours of a client that was killed.
+func ExampleDiagnose() {
+	ctx := context.Background()
+	fake := mpstest.New(mpstest.Options{KillEffect: mpstest.KillFaults})
+	c, err := mps.NewClient(mps.Options{Runner: fake})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	a, _ := fake.Connect(mpstest.Process{PID: 5000100})
+	b, _ := fake.Connect(mpstest.Process{PID: 5000200})
+	before, _ := c.Snapshot(ctx)
+	fake.Kill(b.PID)
+	after, _ := c.Snapshot(ctx)
+	d := mps.Diagnose(before, after, b.PID)
+	fmt.Println(d.Damage, d.Affected[0] == a.PID, d.MustExit, d.Recovered)
+	// Output:
+	// fault true [5000100] no
+}
+
+// End a client without harm to its neighbours.
+func ExampleClient_StopClient() {
+	ctx := context.Background()
+	fake := mpstest.New(mpstest.Options{})
+	c, err := mps.NewClient(mps.Options{Runner: fake})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	a, _ := fake.Connect(mpstest.Process{})
+	r, err := c.StopClient(ctx, a.Server, a.PID, mps.StopOptions{})
+	fmt.Println(r.Terminated, r.State, err)
+	// Output:
+	// true ACTIVE <nil>
+}
+
+// Memory limits and serving frameworks count differently.
+func ExampleMemoryFraction() {
+	for _, e := range []mps.Enforcer{mps.EnforcerMPS, mps.EnforcerHAMi} {
+		a, err := mps.MemoryFraction(mps.VLLM, e, 56*sharing.GiB, 80*sharing.GiB)
+		fmt.Println(e, a.Flag, a.Recommended, err)
+	}
+	// Output:
+	// mps --gpu-memory-utilization 0.65 <nil>
+	// hami --gpu-memory-utilization 0.85 <nil>
+}
+
+// The start-up configuration of a v3 daemon.
+func ExampleSetup_TOML() {
+	b, err := mps.Setup{Servers: []mps.ServerSetup{{
+		Name:       "serving",
+		Limits:     mps.NamespaceLimits{PinnedMemLimit: 40 * sharing.GiB},
+		Namespaces: []mps.NamespaceSetup{{Name: "batch", Limits: mps.NamespaceLimits{PinnedMemLimit: 20 * sharing.GiB}}},
+	}}}.TOML()
+	fmt.Print(string(b), err)
+	// Output:
+	// schema_version = "1.0"
+	//
+	// [servers.serving]
+	// pinned_memory_limit = "40G"
+	//
+	// [servers.serving.namespaces.batch]
+	// pinned_memory_limit = "20G"
+	// <nil>
+}

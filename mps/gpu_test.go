@@ -1,0 +1,117 @@
+//go:build gpu && linux
+
+package mps_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/mps"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// attribute is a CUDA program: it makes a context on device 0, prints the
+// device attribute MULTIPROCESSOR_COUNT (16) and waits for the end of its
+// input, so that it can be looked at meanwhile.
+const attribute = `
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+def check(status, call):
+    if status != 0: sys.exit(f"{call}: CUDA status {status}")
+check(cuda.cuInit(0), "cuInit")
+dev, ctx, n = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_int()
+check(cuda.cuDeviceGet(ctypes.byref(dev), 0), "cuDeviceGet")
+check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(ctx), dev), "cuDevicePrimaryCtxRetain")
+check(cuda.cuDeviceGetAttribute(ctypes.byref(n), 16, dev), "cuDeviceGetAttribute")
+print(n.value, flush=True)
+sys.stdin.read()
+check(cuda.cuDevicePrimaryCtxRelease_v2(dev), "cuDevicePrimaryCtxRelease")
+`
+
+// TestGPUPercentageToSMs starts a control daemon of its own and reads back how
+// many SMs a client sees at each percentage. It changes nothing on the GPU.
+func TestGPUPercentageToSMs(t *testing.T) {
+	dir := shortDir(t)
+	d, err := mps.Start(t.Context(), mps.DaemonOptions{PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if r, err := d.Stop(context.Background(), 5*time.Second); err != nil || !r.Graceful {
+			t.Errorf("stop: %+v, %v", r, err)
+		}
+	})
+	total := seenSMs(t, d, 0)
+	t.Logf("the GPU has %d SMs", total)
+	rule := mps.SMRule{Total: total}
+	points := []float64{1, 5, 10, 12.5, 14.2857, 20, 25, 33, 33.3334, 40, 50, 60, 66.6667, 75, 80, 90, 99, 100}
+	for _, sms := range []int{10, 22, 46, 70} {
+		pct, _, err := rule.Percentage(sms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		points = append(points, pct)
+	}
+	for _, pct := range points {
+		want, err := rule.SMs(pct)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := seenSMs(t, d, pct); got != want.SMs {
+			t.Errorf("%v%%: the client sees %d SMs, the rule says %+v", pct, got, want)
+		}
+	}
+}
+
+// seenSMs runs a client under a percentage (0 = none), makes sure that the
+// daemon lists it under that limit, and returns the SMs that it sees.
+func seenSMs(t *testing.T, d *mps.Daemon, pct float64) int {
+	t.Helper()
+	env, err := mps.ClientEnvironment{PipeDirectory: d.Client().PipeDirectory(), ActiveThreadPercentage: pct}.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "python3", "-c", attribute)
+	cmd.Env = append(cmd.Environ(), env...)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	var sms int
+	if _, serr := fmt.Sscan(line, &sms); err != nil || serr != nil {
+		_ = cmd.Process.Kill() // its output says why
+		_ = cmd.Wait()
+		t.Fatalf("%q, %v, %v: %s", line, err, serr, &stderr)
+	}
+	m, err := d.Client().Verify(t.Context(), cmd.Process.Pid, mps.VerifyOptions{Wait: 5 * time.Second})
+	if err != nil || m.Client != sharing.Yes || pct > 0 && m.EffectivePercentage.Value != pct {
+		t.Errorf("%v%%: %+v, %v", pct, m, err)
+	}
+	if _, err := io.WriteString(stdin, "\n"); err != nil {
+		t.Error(err)
+	}
+	if err := stdin.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v: %s", err, &stderr)
+	}
+	return sms
+}

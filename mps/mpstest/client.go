@@ -1,0 +1,223 @@
+package mpstest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cotenant/cotenant/mps"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// What a CUDA process is told when it cannot become a client.
+var (
+	ErrNotReady    = errors.New("CUDA_ERROR_MPS_SERVER_NOT_READY")                          // its server is in FAULT
+	ErrUnavailable = errors.New("cudaErrorDevicesUnavailable (46)")                         // over the limit of contexts, as driver 580 says it
+	ErrNoPartition = errors.New("CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION (915)")          // static partitioning without CUDA_MPS_SM_PARTITION
+	ErrWaiting     = errors.New("mpstest: waits for the clients of another user to finish") // users take turns under v2
+)
+
+// Process is a CUDA process.
+type Process struct {
+	PID     int // 0 = the fake invents one
+	UID     int
+	Env     []string // its environment, "KEY=VALUE"
+	Command string   // as ps shows it; "" = "./app"
+	Devices []int    // ordinals it enumerates; nil = all that are served
+}
+
+// View is what a CUDA process sees of the GPU after its first call.
+type View struct {
+	PID    int
+	Client bool // false: it runs without MPS and does not know
+	Server int
+	// SMs and Allocatable are of the first device it sees.
+	SMs         int
+	Total       sharing.Bytes
+	Allocatable sharing.Bytes
+}
+
+// Connect plays the first CUDA call of a process: it becomes a client of the
+// user's server, which starts if there is none. With another pipe directory it
+// becomes no client and has the whole GPU, which is no error, as in life.
+func (d *Daemon) Connect(p Process) (View, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.refresh()
+	if p.PID == 0 {
+		p.PID = d.nextPID
+		d.nextPID++
+	}
+	if p.Command == "" {
+		p.Command = "./app"
+	}
+	g := d.opt.GPUs[0]
+	v := View{PID: p.PID, SMs: g.SMs, Total: g.Memory, Allocatable: g.Memory - 563*sharing.MiB}
+	pipe := lookup(p.Env, mps.EnvPipeDirectory)
+	if pipe == "" {
+		pipe = mps.DefaultPipe
+	}
+	if d.gone || pipe != d.opt.PipeDirectory {
+		return v, nil
+	}
+	d.logf("control.log", "Control", FirstPID-1, "NEW CLIENT %d from user %d: Server already exists", p.PID, p.UID)
+	if d.opt.PartitioningOn && lookup(p.Env, mps.EnvPartition) == "" {
+		return v, ErrNoPartition
+	}
+	s, err := d.serverFor(p.UID)
+	if err != nil {
+		return v, err
+	}
+	if len(s.clients) >= d.opt.MaxContexts {
+		return v, ErrUnavailable
+	}
+	s.nextCtx++
+	s.clients = append(s.clients, &client{Process: p, id: s.nextCtx})
+	d.logf("server.log", "Server", s.pid, "Client {PID: %d, Context ID: %d} connected", p.PID, s.nextCtx)
+	v.Client, v.Server = true, s.pid
+	d.limit(&v, s, p.Env)
+	return v, nil
+}
+
+func (d *Daemon) serverFor(uid int) (*server, error) {
+	if len(d.servers) == 0 {
+		return d.startServer(uid), nil
+	}
+	s := d.servers[0]
+	if s.uid != uid {
+		return nil, ErrWaiting
+	}
+	if s.state == mps.StateFault || s.hung {
+		return nil, ErrNotReady
+	}
+	return s, nil
+}
+
+// limit applies the server's and the process's own limits to the view, as
+// measured on an H200.
+func (d *Daemon) limit(v *View, s *server, env []string) {
+	g := d.opt.GPUs[0]
+	pct := s.pct
+	if own, err := strconv.ParseFloat(lookup(env, mps.EnvThreads), 64); err == nil && own > 0 {
+		pct = min(pct, own)
+	}
+	if e, err := (mps.SMRule{Total: g.SMs}).SMs(pct); err == nil {
+		v.SMs = e.SMs
+	}
+	limit := sharing.Bytes(0)
+	tighten := func(text string) {
+		if b, err := mps.ParseMemLimit(text); err == nil && (limit == 0 || b < limit) {
+			limit = b
+		}
+	}
+	tighten(s.limits["0"])
+	tighten(s.limits[g.UUID])
+	if text := lookup(env, mps.EnvPinnedMemLimit); text != "" {
+		for _, entry := range strings.Split(text, ",") {
+			dev, value, _ := strings.Cut(entry, "=")
+			i := slices.IndexFunc(d.opt.GPUs, func(g GPU) bool { return fmt.Sprint(g.Ordinal) == dev || strings.HasPrefix(g.UUID, dev) })
+			if i < 0 { // one entry for an invisible GPU drops every limit
+				limit = 0
+				break
+			}
+			if i == 0 {
+				tighten(value)
+			}
+		}
+	}
+	if limit > 0 {
+		v.Allocatable = max(0, limit-768*sharing.MiB)
+	}
+}
+
+func (c *client) sees(g GPU) bool { return c.Devices == nil || slices.Contains(c.Devices, g.Ordinal) }
+
+// Work plays a CUDA call of a client: nil while it is served.
+func (d *Daemon) Work(pid int) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.servers {
+		for _, c := range s.clients {
+			switch {
+			case c.PID != pid:
+			case c.terminated:
+				return errors.New("CUDA_ERROR_MPS_CLIENT_TERMINATED")
+			case s.hung:
+				return errors.New("mpstest: the call does not return")
+			case s.state == mps.StateFault && c.faulty:
+				return errors.New("mpstest: sticky error")
+			default:
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("mpstest: %d is no client", pid)
+}
+
+// Exit plays the orderly end of a client's process.
+func (d *Daemon) Exit(pid int) { d.leave(pid, true) }
+
+// Kill plays kill -9 of a client. If the server had ended its work before
+// (terminate_client), that is harmless; else Options.KillEffect happens.
+func (d *Daemon) Kill(pid int) { d.leave(pid, false) }
+
+func (d *Daemon) leave(pid int, orderly bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.servers {
+		i := slices.IndexFunc(s.clients, func(c *client) bool { return c.PID == pid })
+		if i < 0 {
+			continue
+		}
+		c := s.clients[i]
+		s.clients = slices.Delete(s.clients, i, i+1)
+		if !orderly && !c.terminated {
+			d.harm(s)
+		}
+		d.refresh()
+		return
+	}
+}
+
+func (d *Daemon) harm(s *server) {
+	switch d.opt.KillEffect {
+	case KillFaults:
+		d.fault(s)
+	case KillHangs:
+		s.hung = true
+	case KillServer:
+		d.removeServer(s)
+	}
+}
+
+// Fault plays a fatal GPU fault on a server: it goes to FAULT until all its
+// present clients have exited.
+func (d *Daemon) Fault(serverPID int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s := d.server(fmt.Sprint(serverPID)); s != nil {
+		d.fault(s)
+		d.refresh()
+	}
+}
+
+func (d *Daemon) fault(s *server) {
+	s.state = mps.StateFault
+	d.logf("server.log", "Server", s.pid, "Volta MPS: Server is handling a fatal GPU error.")
+	for _, c := range s.clients {
+		c.faulty = true
+		d.logf("server.log", "Server", s.pid, "Volta MPS: status of client {%d, %d} is INACTIVE", c.PID, c.id)
+	}
+}
+
+func lookup(env []string, key string) string {
+	value := ""
+	for _, kv := range env {
+		if k, v, ok := strings.Cut(kv, "="); ok && k == key {
+			value = v
+		}
+	}
+	return value
+}

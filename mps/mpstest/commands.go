@@ -1,0 +1,303 @@
+package mpstest
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cotenant/cotenant/mps"
+)
+
+// command plays one v2 command. It is called with mu held.
+func (d *Daemon) command(ctx context.Context, line string, fault *Fault) (string, error) {
+	d.refresh()
+	d.logf("control.log", "Control", FirstPID-1, "Cmd:%s", line)
+	w := strings.Fields(line)
+	if len(w) == 0 {
+		return "", nil
+	}
+	if d.opt.Protocol == mps.ProtocolV3 { // nobody has recorded what a v3 daemon says to v2
+		return fmt.Sprintf("Unknown command \"%s\"\n", w[0]), nil
+	}
+	if fault != nil && fault.Kind == Ignore && strings.HasPrefix(w[0], "set_") {
+		return "", nil
+	}
+	if s := d.hungServer(w); s != nil {
+		d.mu.Unlock()
+		<-ctx.Done()
+		d.mu.Lock()
+		return "", context.Cause(ctx)
+	}
+	text, known := d.answer(w[0], w[1:])
+	if !known {
+		text = fmt.Sprintf("Unknown command \"%s\"", w[0])
+	}
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	if fault != nil && fault.Kind == Cut {
+		text = text[:max(0, len(text)-2)]
+	}
+	return text, nil
+}
+
+// hungServer returns the server that a command waits for without end.
+func (d *Daemon) hungServer(w []string) *server {
+	if len(w) < 2 || strings.HasPrefix(w[0], "shutdown") {
+		return nil
+	}
+	if s := d.server(w[1]); s != nil && s.hung {
+		return s
+	}
+	return nil
+}
+
+// answer is the answer of a command and whether the fake knows it.
+func (d *Daemon) answer(name string, args []string) (string, bool) {
+	switch name {
+	case "get_server_list":
+		var b strings.Builder
+		for _, s := range d.servers {
+			fmt.Fprintln(&b, s.pid)
+		}
+		return b.String(), true
+	case "start_server":
+		return d.cmdStartServer(args), true
+	case "get_server_status", "shutdown_server", "get_client_list", "terminate_client",
+		"set_active_thread_percentage", "get_active_thread_percentage", "set_device_pinned_mem_limit", "get_device_pinned_mem_limit":
+		return d.serverCommand(name, args), true
+	case "get_device_client_list":
+		return d.deviceClients(args), true
+	case "ps":
+		return d.ps(), true
+	case "device_query":
+		return d.deviceQuery(args), true
+	case "get_default_active_thread_percentage":
+		return fmt.Sprintf("%.1f", d.pct), true
+	case "set_default_active_thread_percentage":
+		return setPercentage(&d.pct, args), true
+	case "set_default_device_pinned_mem_limit":
+		return setLimit(d.limits, args), true
+	case "get_default_device_pinned_mem_limit":
+		return getLimit(d.limits, args), true
+	case "get_default_client_priority":
+		return d.priority, true
+	case "set_default_client_priority":
+		if len(args) != 1 || args[0] != "0" && args[0] != "1" {
+			return "Invalid priority value - must be 0 or 1!", true
+		}
+		d.priority = args[0]
+		return "", true
+	case "sm_partition", "lspart":
+		if !d.opt.Partitions {
+			return "", false
+		}
+		return d.partitionCommand(name, args), true
+	case "quit":
+		for _, s := range slices.Clone(d.servers) {
+			d.removeServer(s)
+		}
+		d.gone = true
+		return "", true
+	}
+	return "", false
+}
+
+func (d *Daemon) cmdStartServer(args []string) string {
+	if len(args) < 2 || args[0] != "-uid" {
+		return "Invalid start_server cmd. Expected cmd: start_server -uid <user id> [-mlopart]"
+	}
+	uid, err := strconv.ParseUint(args[1], 10, 32)
+	if err != nil {
+		return "Invalid UID"
+	}
+	for _, s := range d.servers {
+		if s.uid == int(uid) {
+			return fmt.Sprintf("Server with UID %d already exists", uid)
+		}
+	}
+	d.startServer(int(uid))
+	return ""
+}
+
+// serverCommand plays the commands whose first argument is a server.
+func (d *Daemon) serverCommand(name string, args []string) string {
+	if len(args) == 0 {
+		return "A server PID is required"
+	}
+	s := d.server(args[0])
+	if s == nil {
+		if name == "terminate_client" {
+			return fmt.Sprintf("Server %s not found!", args[0])
+		}
+		return fmt.Sprintf("Server %s not found", args[0])
+	}
+	args = args[1:]
+	switch name {
+	case "get_server_status":
+		return s.state.String()
+	case "shutdown_server":
+		if force := slices.Contains(args, "-f"); !force && len(s.clients) > 0 {
+			return fmt.Sprintf("Server %d has %d active worker threads. Server will not shutdown.", s.pid, len(s.clients))
+		}
+		d.removeServer(s)
+		return ""
+	case "get_client_list":
+		var b strings.Builder
+		for _, c := range s.clients {
+			fmt.Fprintln(&b, c.PID)
+		}
+		return b.String()
+	case "terminate_client":
+		return d.terminate(s, args)
+	case "set_active_thread_percentage":
+		return setPercentage(&s.pct, args)
+	case "get_active_thread_percentage":
+		return fmt.Sprintf("%.1f", s.pct)
+	case "set_device_pinned_mem_limit":
+		return setLimit(s.limits, args)
+	}
+	return getLimit(s.limits, args)
+}
+
+func (d *Daemon) terminate(s *server, args []string) string {
+	if len(args) != 1 {
+		return "Invalid command format."
+	}
+	for _, c := range s.clients {
+		if fmt.Sprint(c.PID) == args[0] {
+			c.terminated = true
+			d.logf("server.log", "Server", s.pid, "Volta MPS: status of client {%d, %d} is INACTIVE", c.PID, c.id)
+			return "0"
+		}
+	}
+	return fmt.Sprintf("Invalid process %s!", args[0])
+}
+
+// setPercentage answers a percentage out of range with the one in force, as
+// driver 580 does: the refusal stands in the log only.
+func setPercentage(at *float64, args []string) string {
+	if len(args) != 1 {
+		return "Invalid command format."
+	}
+	if v, err := strconv.ParseFloat(args[0], 64); err == nil && v > 0 && v <= 100 {
+		*at = v
+	}
+	return fmt.Sprintf("%.1f", *at)
+}
+
+var limitForm = regexp.MustCompile(`^[0-9]+[GM]$`)
+
+// setLimit takes limits for any device, as the daemon does.
+func setLimit(limits map[string]string, args []string) string {
+	if len(args) != 2 || !limitForm.MatchString(args[1]) {
+		return "Invalid command format."
+	}
+	if !strings.HasPrefix(args[0], "GPU-") && strings.Trim(args[0], "0123456789") != "" {
+		return "Invalid device identifier format: " + args[0]
+	}
+	limits[args[0]] = args[1]
+	return ""
+}
+
+func getLimit(limits map[string]string, args []string) string {
+	if len(args) != 1 {
+		return "Invalid command format."
+	}
+	return limits[args[0]]
+}
+
+func (d *Daemon) deviceClients(args []string) string {
+	var b strings.Builder
+	for _, s := range d.servers {
+		if len(args) > 0 && fmt.Sprint(s.pid) != args[0] {
+			continue
+		}
+		for _, g := range d.opt.GPUs {
+			fmt.Fprintf(&b, "[%d] 00:%02x.0, %s\n", g.Ordinal, g.Ordinal, g.Name)
+			for _, c := range s.clients {
+				if c.sees(g) {
+					fmt.Fprintf(&b, "%d.%d\n", c.PID, c.id)
+				}
+			}
+		}
+		if len(args) > 0 {
+			return b.String()
+		}
+	}
+	if len(args) > 0 {
+		return fmt.Sprintf("Server %s not found", args[0])
+	}
+	return b.String()
+}
+
+func (d *Daemon) ps() string {
+	var b strings.Builder
+	for _, s := range d.servers {
+		for _, c := range s.clients {
+			for _, g := range d.opt.GPUs {
+				if !c.sees(g) {
+					continue
+				}
+				if b.Len() == 0 {
+					b.WriteString("PID       ID        SERVER         DEVICE                    NAMESPACE      COMMAND        \n")
+				}
+				fmt.Fprintf(&b, "%-9d %-9d %-14d %-25s %-14s %s\n", c.PID, c.id, s.pid, g.UUID[:min(22, len(g.UUID))], "4026531836", c.Command)
+			}
+		}
+	}
+	return b.String()
+}
+
+func (d *Daemon) deviceQuery(args []string) string {
+	var b strings.Builder
+	section := func(title string) {
+		fmt.Fprintln(&b, title)
+		if slices.Contains(args, "--csv") {
+			b.WriteString("Device Ordinal,PCI IDs,UUID,Name,Attributes\n")
+		} else {
+			b.WriteString("Device Ordinal  PCI IDs        UUID                                      Name                              Attributes\n")
+		}
+		for _, g := range d.opt.GPUs {
+			if slices.Contains(args, "--csv") {
+				fmt.Fprintf(&b, "%d,%s,%s,%s,N/A\n", g.Ordinal, g.PCI, g.UUID, g.Name)
+			} else {
+				fmt.Fprintf(&b, "%-15d %-14s %-41s %-33s N/A\n", g.Ordinal, g.PCI, g.UUID, g.Name)
+			}
+		}
+	}
+	if len(args) == 0 || args[0] == "--csv" {
+		section("Default")
+	} else if d.server(args[0]) == nil {
+		return fmt.Sprintf("Server %s not found", args[0])
+	}
+	for _, s := range d.servers {
+		if len(args) == 0 || args[0] == "--csv" || args[0] == fmt.Sprint(s.pid) {
+			section(fmt.Sprintf("\nServer %d", s.pid))
+		}
+	}
+	return strings.TrimLeft(b.String(), "\n")
+}
+
+// help has the form of the program's help: options, then commands with their
+// explanation on the next line.
+func (d *Daemon) help() string {
+	commands := []string{"start_server -uid <user id>", "quit", "get_server_list", "get_server_status <PID>", "get_client_list <PID>",
+		"get_device_client_list [<PID>]", "ps [-p PID]", "set_default_active_thread_percentage <percentage>", "get_default_active_thread_percentage"}
+	if d.opt.Partitions {
+		commands = append(commands, "sm_partition add <device> <chunks>", "lspart")
+	}
+	var b strings.Builder
+	b.WriteString("OPTIONS:\n  -h,--help                help\n")
+	if d.opt.Protocol == mps.ProtocolV3 {
+		b.WriteString("  -p,--protocol            protocol 2 or 3\n")
+	}
+	b.WriteString("\nCOMMAND:\n")
+	for _, c := range commands {
+		fmt.Fprintf(&b, "  %s\n                       (fake)\n", c)
+	}
+	return b.String()
+}

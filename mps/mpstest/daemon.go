@@ -1,0 +1,270 @@
+package mpstest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cotenant/cotenant/mps"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// FirstPID is the first process ID that the fake invents; Linux gives none
+// above 4194304.
+const FirstPID = 5_000_000
+
+// Options describe the fake. The zero value is driver 580 on one H200.
+type Options struct {
+	PipeDirectory string // "" = mps.DefaultPipe
+	LogDirectory  string // "" = no logs; else control.log and server.log are appended to
+	GPUs          []GPU  // nil = one H200
+	Protocol      mps.Protocol
+	// Partitions makes the fake know sm_partition and lspart, as driver 595
+	// does; PartitioningOn starts it with -S.
+	Partitions, PartitioningOn bool
+	BarePartitionID            bool          // answer sm_partition add as documented instead of as driver 595
+	MaxContexts                int           // on one device; 0 = 48, as driver 580
+	KillEffect                 KillEffect    // what an unannounced death of a client does
+	StartDelay                 time.Duration // how long a server is INITIALIZING
+	Now                        func() time.Time
+}
+
+// GPU is a device of the fake.
+type GPU struct {
+	mps.GPU
+	Name, PCI string
+}
+
+// H200 returns a device like the one that was measured.
+func H200(ordinal int) GPU {
+	return GPU{
+		GPU: mps.GPU{Ordinal: ordinal, UUID: fmt.Sprintf("GPU-403fa439-6cf5-29e7-1299-e82c5fcfc6f%x", (0xa+ordinal)%16),
+			Memory: 143155 * sharing.MiB, SMs: 132},
+		Name: "NVIDIA H200", PCI: fmt.Sprintf("0000:00.%02x.00", 6+ordinal),
+	}
+}
+
+// KillEffect is what the death of a client without terminate_client does,
+// which is undefined on real hardware. The zero value is the mildest.
+type KillEffect uint8
+
+// The effects.
+const (
+	KillHarmless KillEffect = iota // the client leaves the list
+	KillFaults                     // its server goes to FAULT until all have exited
+	KillHangs                      // its server no longer answers
+	KillServer                     // its server dies, its other clients fail
+)
+
+// Daemon is a fake control daemon. It is safe for concurrent use.
+type Daemon struct {
+	opt Options
+
+	mu       sync.Mutex
+	gone     bool
+	servers  []*server
+	nextPID  int
+	pct      float64
+	priority string
+	limits   map[string]string
+	parts    []partition
+	faults   []*Fault
+	commands []string
+	v3       map[string]*serverV3
+}
+
+type server struct {
+	pid     int
+	uid     int
+	state   mps.ServerState
+	ready   time.Time
+	hung    bool
+	pct     float64
+	limits  map[string]string
+	clients []*client
+	nextCtx int
+}
+
+type client struct {
+	Process
+	id         int
+	terminated bool
+	faulty     bool // has the sticky error of its server's fault
+}
+
+// New returns a running fake.
+func New(o Options) *Daemon {
+	if o.PipeDirectory == "" {
+		o.PipeDirectory = mps.DefaultPipe
+	}
+	if o.GPUs == nil {
+		o.GPUs = []GPU{H200(0)}
+	}
+	if o.MaxContexts == 0 {
+		o.MaxContexts = 48
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	d := &Daemon{opt: o, nextPID: FirstPID, pct: 100, priority: "0", limits: map[string]string{}, v3: map[string]*serverV3{}}
+	d.logf("control.log", "Control", FirstPID-1, "Starting control daemon using socket %s/control", o.PipeDirectory)
+	d.logf("control.log", "Control", FirstPID-1, "To connect CUDA applications to this daemon, set env CUDA_MPS_PIPE_DIRECTORY=%s", o.PipeDirectory)
+	d.logf("control.log", "Control", FirstPID-1, "CUDA MPS Control binary version: 13000")
+	return d
+}
+
+// GPUs returns the devices as mps.Options takes them.
+func (d *Daemon) GPUs() []mps.GPU {
+	var out []mps.GPU
+	for _, g := range d.opt.GPUs {
+		out = append(out, g.GPU)
+	}
+	return out
+}
+
+// Commands returns every v2 command and every v3 argument list that arrived,
+// in order.
+func (d *Daemon) Commands() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.commands)
+}
+
+// Stop ends the fake as if its process had died: nothing answers any more.
+func (d *Daemon) Stop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.gone = true
+}
+
+// Running answers whether the fake still runs: it ends with quit and Stop.
+func (d *Daemon) Running() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !d.gone
+}
+
+const noDaemon = "Cannot find MPS control daemon process\n"
+
+// Run plays one run of nvidia-cuda-mps-control.
+func (d *Daemon) Run(ctx context.Context, in mps.Invocation) (mps.Output, error) {
+	op := strings.Join(in.Args, " ")
+	if len(in.Args) == 0 {
+		op = strings.TrimSpace(in.Stdin)
+	}
+	fault := d.takeFault(op)
+	if fault != nil {
+		if out, err, done := fault.before(ctx); done {
+			return out, err
+		}
+	}
+	if slices.Equal(in.Args, []string{"-h"}) {
+		return mps.Output{Stdout: d.help()}, nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	pipe := in.PipeDirectory
+	if pipe == "" {
+		pipe = mps.DefaultPipe
+	}
+	if d.gone || pipe != d.opt.PipeDirectory {
+		return mps.Output{Stdout: noDaemon, ExitCode: 1}, nil
+	}
+	out := mps.Output{}
+	var err error
+	if len(in.Args) > 0 {
+		d.commands = append(d.commands, op)
+		out.Stdout, err = d.args(ctx, in.Args)
+	} else {
+		for line := range strings.Lines(in.Stdin) {
+			line = strings.TrimRight(line, "\r\n")
+			d.commands = append(d.commands, line)
+			var text string
+			text, err = d.command(ctx, line, fault)
+			if out.Stdout += text; err != nil {
+				break
+			}
+		}
+	}
+	return out, err
+}
+
+// args plays a command line: v3 where the daemon speaks it, otherwise the words
+// are one v2 command, since a running daemon forces its protocol.
+func (d *Daemon) args(ctx context.Context, args []string) (string, error) {
+	if d.opt.Protocol == mps.ProtocolV3 {
+		return d.commandV3(args), nil
+	}
+	return d.command(ctx, strings.Join(args, " "), nil)
+}
+
+// refresh lets time pass for the servers: starting ones become active, faulty
+// ones recover once their clients have gone.
+func (d *Daemon) refresh() {
+	now := d.opt.Now()
+	for _, s := range d.servers {
+		if s.state == mps.StateInitializing && !now.Before(s.ready) {
+			s.state = mps.StateActive
+			d.logf("control.log", "Control", FirstPID-1, "NEW SERVER %d: Ready", s.pid)
+		}
+		if s.state == mps.StateFault && len(s.clients) == 0 {
+			s.state = mps.StateActive
+		}
+	}
+}
+
+func (d *Daemon) startServer(uid int) *server {
+	s := &server{pid: d.nextPID, uid: uid, state: mps.StateInitializing, ready: d.opt.Now().Add(d.opt.StartDelay), pct: d.pct, limits: map[string]string{}}
+	d.nextPID++
+	for k, v := range d.limits {
+		s.limits[k] = v
+	}
+	d.servers = append(d.servers, s)
+	d.logf("control.log", "Control", FirstPID-1, "Starting new server %d for user %d", s.pid, uid)
+	for _, g := range d.opt.GPUs {
+		d.logf("server.log", "Server", s.pid, "Creating server context on device %d (%s)", g.Ordinal, g.Name)
+	}
+	d.logf("server.log", "Server", s.pid, "Active Threads Percentage set to %.1f", s.pct)
+	d.refresh()
+	return s
+}
+
+func (d *Daemon) server(pid string) *server {
+	for _, s := range d.servers {
+		if fmt.Sprint(s.pid) == pid {
+			return s
+		}
+	}
+	return nil
+}
+
+func (d *Daemon) removeServer(s *server) {
+	d.servers = slices.DeleteFunc(d.servers, func(x *server) bool { return x == s })
+	d.logf("control.log", "Control", FirstPID-1, "Server %d exited with status 0", s.pid)
+	for _, c := range s.clients {
+		c.terminated = true
+	}
+}
+
+// logf appends a line to a log. A fake that cannot write its log goes on, as
+// the daemon does.
+func (d *Daemon) logf(file, component string, pid int, format string, args ...any) {
+	if d.opt.LogDirectory == "" {
+		return
+	}
+	line := fmt.Sprintf("[%s %s %5d] %s\n", d.opt.Now().Format("2006-01-02 15:04:05.000"), component, pid, fmt.Sprintf(format, args...))
+	f, err := os.OpenFile(filepath.Join(d.opt.LogDirectory, file), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return
+	}
+	_, werr := f.WriteString(line)
+	if err := errors.Join(werr, f.Close()); err != nil {
+		return
+	}
+}

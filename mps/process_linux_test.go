@@ -1,0 +1,355 @@
+package mps_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/mps"
+	"github.com/cotenant/cotenant/mps/mpstest"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// shortDir returns a directory whose path fits a socket's.
+func shortDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "mps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+func program(t testing.TB, o mpstest.ProgramOptions) *mps.Program {
+	t.Helper()
+	p, err := mpstest.Program(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func startDaemon(t testing.TB, o mpstest.ProgramOptions) (*mps.Daemon, mps.DaemonOptions) {
+	t.Helper()
+	dir := shortDir(t)
+	opt := mps.DaemonOptions{Program: program(t, o), Runner: mpstest.Socket{}, PipeDirectory: filepath.Join(dir, "pipe"), LogDirectory: filepath.Join(dir, "log"), Timeout: 20 * time.Second, StartTimeout: 30 * time.Second}
+	d, err := mps.Start(t.Context(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := d.Stop(context.Background(), 0); err != nil {
+			t.Error(err)
+		}
+		if err := syscall.Kill(d.PID(), 0); !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("the daemon's process is still there: %v", err)
+		}
+	})
+	return d, opt
+}
+
+// cuda is a process that plays a CUDA application.
+type cuda struct {
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  *bufio.Reader
+	view mpstest.View
+}
+
+func startCUDA(t testing.TB, env ...string) *cuda {
+	t.Helper()
+	cmd, err := mpstest.ClientCommand(context.Background(), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &cuda{cmd: cmd}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.in, err = cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // perhaps it has ended
+		_ = cmd.Wait()
+	})
+	p.out = bufio.NewReader(stdout)
+	line, err := p.out.ReadBytes('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(line, &p.view); err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	return p
+}
+
+// work makes a CUDA call and returns what came of it.
+func (p *cuda) work(t testing.TB) string {
+	t.Helper()
+	if _, err := io.WriteString(p.in, "go\n"); err != nil {
+		t.Fatal(err)
+	}
+	line, err := p.out.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
+func (p *cuda) kill(t testing.TB) {
+	t.Helper()
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.cmd.Wait() // killed
+}
+
+func TestProcesses(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	d, opt := startDaemon(t, mpstest.ProgramOptions{KillEffect: mpstest.KillFaults})
+	byProgram, err := mps.NewClient(mps.Options{Runner: opt.Program, PipeDirectory: opt.PipeDirectory, Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := byProgram.DefaultActiveThreadPercentage(ctx); got != 100 || err != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+	c := d.Client()
+	if _, err := mps.Start(ctx, opt); !errors.Is(err, mps.ErrDaemonRunning) {
+		t.Errorf("second daemon: %v", err)
+	}
+	if err := c.SetDefaultActiveThreadPercentage(ctx, 50); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SetDefaultPinnedMemLimit(ctx, "0", 8*gib); err != nil {
+		t.Fatal(err)
+	}
+	pipe := mps.EnvPipeDirectory + "=" + opt.PipeDirectory
+	a, b := startCUDA(t, pipe), startCUDA(t, pipe, mps.EnvThreads+"=25")
+	stray := startCUDA(t, mps.EnvPipeDirectory+"="+opt.PipeDirectory+"-wrong")
+	for _, w := range []struct {
+		p      *cuda
+		client sharing.Answer
+		pct    float64
+		sms    int
+	}{{a, sharing.Yes, 50, 66}, {b, sharing.Yes, 25, 32}, {stray, sharing.No, 0, 132}} {
+		m, err := c.Verify(ctx, w.p.cmd.Process.Pid, mps.VerifyOptions{})
+		if err != nil || m.Client != w.client || m.EffectivePercentage.Value != w.pct || w.p.view.SMs != w.sms {
+			t.Errorf("%+v, %v; the process sees %+v", m, err, w.p.view)
+		}
+		if w.client == sharing.No && !strings.Contains(m.Reason, "-wrong") {
+			t.Errorf("reason %q", m.Reason)
+		}
+	}
+	server := a.view.Server
+	r, err := c.StopClient(ctx, server, b.cmd.Process.Pid, mps.StopOptions{Process: b.cmd.Process, Kill: true, Grace: 20 * time.Second})
+	if err != nil || !r.Terminated || !r.Left || r.Killed || r.State != mps.StateActive {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if got := a.work(t); got != "ok" {
+		t.Errorf("the neighbour: %s", got)
+	}
+	e := startCUDA(t, pipe)
+	before, err := c.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.kill(t)
+	g, err := c.AwaitRecovery(ctx, before, 20*time.Second, e.cmd.Process.Pid)
+	if err != nil || g.Damage != mps.DamageFault || !slices.Equal(g.MustExit, []int{a.cmd.Process.Pid}) {
+		t.Errorf("%+v, %v", g, err)
+	}
+	if got := a.work(t); got == "ok" {
+		t.Error("the neighbour survived a fault")
+	}
+	a.kill(t)
+	if g, err = c.AwaitRecovery(ctx, before, 20*time.Second, e.cmd.Process.Pid, a.cmd.Process.Pid); err != nil || g.Recovered != sharing.Yes {
+		t.Errorf("%+v, %v", g, err)
+	}
+	res, err := d.Stop(ctx, time.Second)
+	if err != nil || !res.Graceful || res.Forced != "" {
+		t.Errorf("%+v, %v", res, err)
+	}
+	if again, err := d.Stop(ctx, time.Second); err != nil || again.Graceful != res.Graceful {
+		t.Errorf("second stop: %+v, %v", again, err)
+	}
+	b2, err := os.ReadFile(filepath.Join(opt.LogDirectory, "server.log"))
+	if err != nil || !strings.Contains(string(b2), "fatal GPU error") {
+		t.Errorf("server.log: %v", err)
+	}
+}
+
+func TestProgramFaults(t *testing.T) {
+	t.Parallel()
+	d, opt := startDaemon(t, mpstest.ProgramOptions{})
+	for _, c := range []struct {
+		fault   mpstest.Fault
+		timeout time.Duration
+		want    error
+	}{
+		{mpstest.Fault{Kind: mpstest.Garbage}, time.Minute, mps.ErrGarbled},
+		{mpstest.Fault{Kind: mpstest.Flood}, time.Minute, mps.ErrOutputTooLarge},
+		{mpstest.Fault{Kind: mpstest.Death}, time.Minute, mps.ErrCrashed},
+		{mpstest.Fault{Kind: mpstest.Hang}, 500 * time.Millisecond, mps.ErrTimeout},
+	} {
+		p, err := mpstest.WithFault(opt.Program, c.fault)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cl, err := mps.NewClient(mps.Options{Runner: p, PipeDirectory: opt.PipeDirectory, Timeout: c.timeout})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := cl.Servers(t.Context()); !errors.Is(err, c.want) || len(err.Error()) > 400 {
+			t.Errorf("%v: %v, want %v", c.fault.Kind, err, c.want)
+		}
+	}
+	if _, err := d.Client().Servers(t.Context()); err != nil {
+		t.Errorf("the daemon after its program's faults: %v", err)
+	}
+}
+
+// TestStopHung stops a daemon that accepts connections and answers none.
+func TestStopHung(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	opt := mps.DaemonOptions{Program: program(t, mpstest.ProgramOptions{}), Runner: mpstest.Socket{}, Timeout: time.Second, StartTimeout: 30 * time.Second,
+		PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
+	d, err := mps.Start(t.Context(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := d.Stop(context.Background(), 0); err != nil {
+			t.Error(err)
+		}
+	})
+	a := startCUDA(t, mps.EnvPipeDirectory+"="+opt.PipeDirectory)
+	if err := syscall.Kill(d.PID(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; ; i++ { // the signal takes effect soon, not at once
+		s, err := d.Client().Snapshot(t.Context())
+		if err != nil || i > 10 {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		if s.Daemon == sharing.Unknown {
+			break
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // takes the grace away
+	if r, err := d.Stop(ctx, time.Hour); err != nil || r.Graceful || r.Forced != "killed" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if err := syscall.Kill(d.PID(), 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("the daemon's process is still there: %v", err)
+	}
+	if got := a.work(t); got == "ok" {
+		t.Error("a client worked on without its daemon")
+	}
+}
+
+func TestStartFails(t *testing.T) {
+	dir := shortDir(t)
+	good := mps.DaemonOptions{Program: program(t, mpstest.ProgramOptions{}), PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
+	for name, c := range map[string]struct {
+		change func(*mps.DaemonOptions)
+		want   error
+	}{
+		"no program":  {func(o *mps.DaemonOptions) { o.Program = &mps.Program{Path: filepath.Join(dir, "none")} }, mps.ErrNotInstalled},
+		"not allowed": {func(o *mps.DaemonOptions) { o.Program = &mps.Program{Path: plainFile(t, dir)} }, mps.ErrPermission},
+		"ends":        {func(o *mps.DaemonOptions) { o.Program = &mps.Program{Path: fake(t, dir)} }, mps.ErrCrashed},
+		"ordinals":    {func(o *mps.DaemonOptions) { o.VisibleDevices = []string{"0"} }, mps.ErrInvalid},
+		"v3 -S":       {func(o *mps.DaemonOptions) { o.Protocol, o.StaticPartitioning = mps.ProtocolV3, true }, mps.ErrInvalid},
+		"v2 TOML":     {func(o *mps.DaemonOptions) { o.ConfigFile = "/x.toml" }, mps.ErrInvalid},
+		"relative":    {func(o *mps.DaemonOptions) { o.PipeDirectory = "x" }, mps.ErrInvalid},
+	} {
+		o := good
+		c.change(&o)
+		if d, err := mps.Start(t.Context(), o); !errors.Is(err, c.want) || d != nil {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+// plainFile writes a file that nobody may run.
+func plainFile(t testing.TB, dir string) string {
+	t.Helper()
+	path := filepath.Join(dir, "plain")
+	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// fake writes a program that says that there is no daemon and fails to be one.
+func fake(t testing.TB, dir string) string {
+	t.Helper()
+	path := filepath.Join(dir, "fake")
+	text := "#!/bin/sh\n[ \"$1\" = -f ] && exit 9\necho Cannot find MPS control daemon process\nexit 1\n"
+	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestStartDetached(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	o := mps.DaemonOptions{Program: program(t, mpstest.ProgramOptions{}), StartTimeout: 30 * time.Second,
+		PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
+	c, err := mps.StartDetached(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if graceful, err := c.Quit(t.Context(), time.Second); err != nil || !graceful {
+		t.Errorf("%v, %v", graceful, err)
+	}
+	for i := 0; ; i++ {
+		if _, err := os.Stat(filepath.Join(o.PipeDirectory, "control")); errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		if i > 500 {
+			t.Fatal("the daemon's socket is still there")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func TestV3Daemon(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	d, err := mps.Start(t.Context(), mps.DaemonOptions{Program: program(t, mpstest.ProgramOptions{}), Protocol: mps.ProtocolV3, StartTimeout: 30 * time.Second,
+		PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.ClientV3().CreateServer(t.Context(), "a", mps.ServerOptions{UID: -1}); err != nil {
+		t.Error(err)
+	}
+	if r, err := d.Stop(t.Context(), time.Second); err != nil || !r.Graceful {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

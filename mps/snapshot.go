@@ -1,0 +1,312 @@
+package mps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Snapshot is what a daemon answers about its servers and clients at one time.
+type Snapshot struct {
+	Time    time.Time
+	Daemon  sharing.Answer // whether a daemon answers; Unknown if it is silent
+	Servers []ServerSnapshot
+}
+
+// ServerSnapshot is one server in a Snapshot.
+type ServerSnapshot struct {
+	Server int
+	// State is StateUnknown if the server did not answer.
+	State   ServerState
+	Clients []int
+	Devices []DeviceClients
+}
+
+// Snapshot asks for all servers, their states and their clients. A missing or
+// silent daemon is no error but an answer; a refusal or an answer that cannot
+// be understood is one.
+func (c *Client) Snapshot(ctx context.Context) (Snapshot, error) {
+	s := Snapshot{Time: time.Now()}
+	servers, err := c.Servers(ctx)
+	switch {
+	case errors.Is(err, ErrNoDaemon):
+		s.Daemon = sharing.No
+		return s, nil
+	case errors.Is(err, ErrTimeout):
+		return s, nil
+	case err != nil:
+		return s, err
+	}
+	s.Daemon = sharing.Yes
+	for _, pid := range servers {
+		srv, err := c.serverSnapshot(ctx, pid)
+		if errors.Is(err, ErrServerNotFound) {
+			continue // it ended in between
+		}
+		if err != nil && !errors.Is(err, ErrTimeout) {
+			return s, err
+		}
+		s.Servers = append(s.Servers, srv)
+	}
+	return s, nil
+}
+
+func (c *Client) serverSnapshot(ctx context.Context, pid int) (ServerSnapshot, error) {
+	s := ServerSnapshot{Server: pid}
+	state, err := c.ServerStatus(ctx, pid)
+	if err != nil {
+		return s, err
+	}
+	clients, err := c.Clients(ctx, pid)
+	if err != nil {
+		return s, err
+	}
+	devices, err := c.DeviceClients(ctx, pid)
+	if err != nil {
+		return s, err
+	}
+	s.State, s.Clients, s.Devices = state, clients, devices
+	return s, nil
+}
+
+// Affected returns the clients that a fatal GPU fault of one of culprits
+// reaches, culprits included, in ascending order: all clients on the GPUs
+// shared with a culprit, and on through clients that span GPUs (MOLD). A
+// culprit on no listed device reaches every client, since its devices are not
+// known.
+func Affected(devices []DeviceClients, culprits ...int) []int {
+	hit := map[int]bool{}
+	for _, p := range culprits {
+		hit[p] = true
+		if !slices.ContainsFunc(devices, func(d DeviceClients) bool { return d.has(p) }) {
+			for _, d := range devices {
+				for _, c := range d.Clients {
+					hit[c.PID] = true
+				}
+			}
+		}
+	}
+	for grown := true; grown; {
+		grown = false
+		for _, d := range devices {
+			if !slices.ContainsFunc(d.Clients, func(c ClientContext) bool { return hit[c.PID] }) {
+				continue
+			}
+			for _, c := range d.Clients {
+				if !hit[c.PID] {
+					hit[c.PID], grown = true, true
+				}
+			}
+		}
+	}
+	return sortedKeys(hit)
+}
+
+func (d DeviceClients) has(pid int) bool {
+	return slices.ContainsFunc(d.Clients, func(c ClientContext) bool { return c.PID == pid })
+}
+
+func sortedKeys(set map[int]bool) []int {
+	keys := make([]int, 0, len(set))
+	for k := range set {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Damage is how far a lost client has reached. The zero value is
+// DamageUnknown.
+type Damage uint8
+
+// The degrees.
+const (
+	DamageUnknown Damage = iota // the daemon or a server is silent
+	DamageNone                  // servers are ACTIVE and the other clients are still listed
+	DamageFault                 // a server is in FAULT until its affected clients have exited
+	DamageServer                // a server has gone, and its clients with it
+	DamageDaemon                // the daemon has gone; servers and clients may run on, unmanaged
+)
+
+var damageNames = []string{"unknown", "none", "fault", "server-gone", "daemon-gone"}
+
+// String returns "unknown", "none", "fault", "server-gone" or "daemon-gone".
+func (d Damage) String() string { return enumString(damageNames, int(d), "Damage") }
+
+// MarshalText returns the degree's text.
+func (d Damage) MarshalText() ([]byte, error) { return enumText(damageNames, int(d), "damage") }
+
+// UnmarshalText reads what String writes.
+func (d *Damage) UnmarshalText(b []byte) error {
+	i, err := enumParse(damageNames, b, "damage")
+	if err == nil {
+		*d = Damage(i)
+	}
+	return err
+}
+
+// Diagnosis says what the loss of clients did to their neighbours and what to
+// do about it.
+type Diagnosis struct {
+	Damage Damage
+	// Lost are the clients that were there before and are no longer.
+	Lost []int
+	// Affected share a GPU with a lost or faulty client, directly or through
+	// clients that span GPUs. Killing a client that has work in flight is
+	// undefined for them (MOLD), so they deserve a look even without damage.
+	Affected []int
+	// MustExit are the clients that have to end before their server takes new
+	// ones.
+	MustExit []int
+	// Recovered answers whether new clients are taken now.
+	Recovered sharing.Answer
+	Advice    []string
+}
+
+// Diagnose compares two snapshots around the loss of clients. gone are the
+// processes known to have ended, for example killed ones; a terminated client
+// that is still listed counts among them. It is pure: same input, same
+// diagnosis.
+func Diagnose(before, after Snapshot, gone ...int) Diagnosis {
+	d := Diagnosis{Damage: DamageNone, Recovered: sharing.Yes}
+	switch after.Daemon {
+	case sharing.No:
+		d.worsen(DamageDaemon, "start a control daemon; no client can join until then, and clients started without one run without limits")
+	case sharing.Unknown:
+		d.worsen(DamageUnknown, "the control daemon does not answer: ask again, and if it stays silent stop clients, then servers, then the daemon")
+	}
+	affected, must := map[int]bool{}, map[int]bool{}
+	for _, b := range before.Servers {
+		i := slices.IndexFunc(after.Servers, func(s ServerSnapshot) bool { return s.Server == b.Server })
+		var now ServerSnapshot
+		if i >= 0 {
+			now = after.Servers[i]
+		}
+		var culprits []int
+		for _, p := range b.Clients {
+			if slices.Contains(gone, p) || i >= 0 && now.State != StateUnknown && !slices.Contains(now.Clients, p) {
+				culprits = append(culprits, p)
+			}
+		}
+		d.Lost = append(d.Lost, culprits...)
+		for _, p := range Affected(b.Devices, culprits...) {
+			affected[p] = !slices.Contains(culprits, p)
+		}
+		if i < 0 && after.Daemon == sharing.Yes && len(b.Clients) > 0 && len(culprits) < len(b.Clients) {
+			d.worsen(DamageServer, fmt.Sprintf("server %d has gone: its clients have failed; restart them, and a new server starts with the first", b.Server))
+			for _, p := range b.Clients {
+				affected[p] = !slices.Contains(culprits, p)
+			}
+		}
+	}
+	for _, s := range after.Servers {
+		d.judge(s, gone, affected, must)
+	}
+	for _, s := range after.Servers {
+		for _, p := range gone {
+			if slices.Contains(s.Clients, p) {
+				d.Advice = append(d.Advice, fmt.Sprintf("server %d still lists %d; it leaves the list when its process has ended", s.Server, p))
+			}
+		}
+	}
+	slices.Sort(d.Lost)
+	d.Affected, d.MustExit = trueKeys(affected), trueKeys(must)
+	if d.Damage == DamageNone && len(d.Affected) > 0 {
+		d.Advice = append(d.Advice, fmt.Sprintf("check that %s still answer: killing a neighbour with work in flight is undefined for them; terminate_client first is safe", pidList(d.Affected)))
+	}
+	return d
+}
+
+// judge adds what a server's present state asks for.
+func (d *Diagnosis) judge(s ServerSnapshot, gone []int, affected, must map[int]bool) {
+	switch s.State {
+	case StateFault:
+		// The daemon does not tell the culprit; everybody still listed counts.
+		for _, p := range s.Clients {
+			if !slices.Contains(gone, p) {
+				affected[p], must[p] = true, true
+			}
+		}
+		d.worsen(DamageFault, fmt.Sprintf("server %d is in FAULT and takes no client until these have exited: %s; end them, then it becomes ACTIVE by itself",
+			s.Server, pidList(trueKeys(must))))
+	case StateUnknown:
+		d.worsen(DamageUnknown, fmt.Sprintf("server %d does not answer: if it stays silent its clients must exit and it must be shut down with force", s.Server))
+	case StateInitializing:
+		if d.Recovered == sharing.Yes {
+			d.Recovered = sharing.Unknown
+		}
+		d.Advice = append(d.Advice, fmt.Sprintf("server %d is INITIALIZING: wait until it is ACTIVE", s.Server))
+	}
+}
+
+// worsen records damage; the worst known degree stays.
+func (d *Diagnosis) worsen(to Damage, advice string) {
+	d.Advice = append(d.Advice, advice)
+	if to == DamageUnknown {
+		if d.Damage == DamageNone {
+			d.Damage = DamageUnknown
+		}
+		if d.Recovered == sharing.Yes {
+			d.Recovered = sharing.Unknown
+		}
+		return
+	}
+	d.Damage = max(d.Damage, to)
+	if to != DamageServer { // the next client starts a new server
+		d.Recovered = sharing.No
+	}
+}
+
+func trueKeys(set map[int]bool) []int {
+	return slices.DeleteFunc(sortedKeys(set), func(k int) bool { return !set[k] })
+}
+
+func pidList(pids []int) string {
+	if len(pids) == 0 {
+		return "none"
+	}
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(pids), " ", ", "), "[]")
+}
+
+// AwaitRecovery asks the daemon until it takes clients again, or cannot before
+// other clients have exited (MustExit), or within has passed, and returns the
+// last diagnosis. before is a snapshot from before the loss. One silent answer
+// is waited for no longer than a quarter of within.
+func (c *Client) AwaitRecovery(ctx context.Context, before Snapshot, within time.Duration, gone ...int) (Diagnosis, error) {
+	if within <= 0 {
+		return Diagnosis{}, fmt.Errorf("%w: within: %v is not positive", ErrInvalid, within)
+	}
+	quick := *c
+	quick.timeout = min(c.timeout, within/4)
+	deadline := time.Now().Add(within)
+	bounded, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	last := Diagnosis{Advice: []string{"the daemon or a server is silent: ask again, and if it stays silent stop clients, then servers, then the daemon"}}
+	for {
+		after, err := quick.Snapshot(bounded)
+		if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+			return last, nil // time is up: what was last seen stands
+		}
+		if err != nil {
+			return last, err
+		}
+		last = Diagnose(before, after, gone...)
+		listed := slices.ContainsFunc(after.Servers, func(s ServerSnapshot) bool {
+			return slices.ContainsFunc(gone, func(p int) bool { return slices.Contains(s.Clients, p) })
+		})
+		if last.Recovered == sharing.Yes && !listed || len(last.MustExit) > 0 {
+			return last, nil
+		}
+		if err := sleep(bounded, min(50*time.Millisecond, within/20)); err != nil {
+			if ctx.Err() == nil {
+				return last, nil
+			}
+			return last, &OpError{Op: "await recovery", Device: c.pipe, Err: err}
+		}
+	}
+}

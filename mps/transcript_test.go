@@ -1,0 +1,241 @@
+package mps
+
+import (
+	"context"
+	"errors"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// exchange is one command of the recorded session with its answer.
+type exchange struct {
+	command string
+	out     Output
+}
+
+var exitLine = regexp.MustCompile(`^\[exit (\d+)\]$`)
+
+// transcript reads the exchanges and the complete log lines of the recording
+// made on an H200 with driver 580.
+func transcript(t testing.TB) (exs []exchange, logs []string, all []string) {
+	t.Helper()
+	b, err := os.ReadFile("testdata/h200-v2-transcript.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open *exchange
+	var text strings.Builder
+	for line := range strings.Lines(string(b)) {
+		bare := strings.TrimRight(line, "\n")
+		all = append(all, bare)
+		switch m := exitLine.FindStringSubmatch(bare); {
+		case strings.HasPrefix(bare, "> "):
+			open = &exchange{command: bare[2:]}
+			text.Reset()
+		case m != nil && open != nil:
+			open.out.Stdout = text.String()
+			open.out.ExitCode, _ = strconv.Atoi(m[1])
+			exs = append(exs, *open)
+			open = nil
+		case open != nil:
+			text.WriteString(line)
+		case strings.HasPrefix(bare, "[20"):
+			logs = append(logs, bare)
+		}
+	}
+	return exs, logs, all
+}
+
+// replay answers every command with one recorded output.
+type replay Output
+
+func (r replay) Run(context.Context, Invocation) (Output, error) { return Output(r), nil }
+
+// outcomes is what each recorded answer means, in the order of the recording.
+var outcomes = []struct {
+	command string
+	want    any
+	err     error
+}{
+	{"get_server_list", nil, ErrNoDaemon},
+	{"get_server_list", []int(nil), nil},
+	{"get_default_active_thread_percentage", 100.0, nil},
+	{"set_default_active_thread_percentage 0", 100.0, nil},
+	{"set_default_active_thread_percentage 50", 50.0, nil},
+	{"get_default_active_thread_percentage", 50.0, nil},
+	{"set_default_active_thread_percentage 100", 100.0, nil},
+	{"set_default_device_pinned_mem_limit 0 8G", "", nil},
+	{"get_default_device_pinned_mem_limit 0", sharing.KnownCell(8*sharing.GiB, SourceDaemon), nil},
+	{"get_default_device_pinned_mem_limit 7", sharing.Cell[sharing.Bytes]{}, nil},
+	{"nonsense", nil, ErrUnknownCommand},
+	{"get_server_status 1", nil, ErrServerNotFound},
+	{"lspart", nil, ErrUnknownCommand},
+	{"sm_partition add 0 2", nil, ErrUnknownCommand},
+	{"get_server_list", []int{673}, nil},
+	{"get_server_status 673", StateActive, nil},
+	{"get_active_thread_percentage 673", 100.0, nil},
+	{"get_device_pinned_mem_limit 673 0", sharing.KnownCell(8*sharing.GiB, SourceDaemon), nil},
+	{"device_query", []ServerDevices{{Devices: []DeviceInfo{recordedH200}}, {Server: 673, Devices: []DeviceInfo{recordedH200}}}, nil},
+	{"get_client_list 673", []int(nil), nil},
+	{"ps", []Process{{PID: 711, ID: 2, Server: 673, Device: "GPU-403fa439-6cf5-29e7", Namespace: "4026531836", Command: "/usr/bin/hold"}}, nil},
+	{"get_client_list 673", []int{711}, nil},
+	{"get_device_client_list 673", []DeviceClients{{PCI: "00:00.0", Name: "NVIDIA H200", Clients: []ClientContext{{711, 1}}}}, nil},
+	{"terminate_client 673 711", 0, nil},
+	{"get_client_list 673", []int{711}, nil},
+	{"set_default_client_priority 2", nil, ErrRejected},
+	{"get_default_client_priority", PriorityNormal, nil},
+	{"shutdown_server 673", "", nil},
+	{"get_server_list", []int(nil), nil},
+	{"get_server_list", []int{771}, nil},
+	{"quit -t 5", "", nil},
+}
+
+var recordedH200 = DeviceInfo{PCI: "0000:00.06.00", UUID: "GPU-403fa439-6cf5-29e7-1299-e82c5fcfc6fa", Name: "NVIDIA H200"}
+
+// parseAny parses an answer as the client does for the command.
+func parseAny(command, text string) (any, error) {
+	verb, _, _ := strings.Cut(command, " ")
+	switch {
+	case strings.HasSuffix(verb, "active_thread_percentage"):
+		return parsePercentage(text)
+	case strings.HasPrefix(verb, "get") && strings.HasSuffix(verb, "pinned_mem_limit"):
+		return parseOptionalLimit(text)
+	}
+	switch verb {
+	case "get_server_list", "get_client_list":
+		return ParsePIDs(text)
+	case "get_server_status":
+		return parseState(text)
+	case "get_device_client_list":
+		return ParseDeviceClients(text)
+	case "device_query":
+		return ParseDeviceQuery(text)
+	case "ps":
+		return ParseProcesses(text)
+	case "terminate_client":
+		return parseCUDAStatus(text)
+	case "get_default_client_priority":
+		return parsePriority(text)
+	}
+	return text, nil
+}
+
+func TestTranscriptAnswers(t *testing.T) {
+	exs, _, _ := transcript(t)
+	if len(exs) != len(outcomes) {
+		t.Fatalf("the recording has %d exchanges, the table %d", len(exs), len(outcomes))
+	}
+	for i, ex := range exs {
+		want := outcomes[i]
+		if ex.command != want.command {
+			t.Fatalf("exchange %d is %q, want %q", i, ex.command, want.command)
+		}
+		c, err := NewClient(Options{Runner: replay(ex.out)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := c.do(t.Context(), strings.Fields(ex.command)...)
+		if !errors.Is(err, want.err) {
+			t.Errorf("%s: error %v, want %v", ex.command, err, want.err)
+		}
+		if err != nil || want.err != nil {
+			continue
+		}
+		got, err := parseAny(ex.command, text)
+		if err != nil {
+			t.Errorf("%s: %v", ex.command, err)
+		} else if diff := cmp.Diff(want.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", ex.command, diff)
+		}
+	}
+}
+
+func TestTranscriptLogs(t *testing.T) {
+	_, logs, _ := transcript(t)
+	kinds := map[LogKind]int{}
+	complete := 0
+	for _, line := range logs {
+		r, err := ParseLogLine(line, time.UTC)
+		if !strings.Contains(line, "]") { // cut off in the recording
+			if !errors.Is(err, ErrGarbled) {
+				t.Errorf("%q: error %v, want ErrGarbled", line, err)
+			}
+			continue
+		}
+		complete++
+		if err != nil {
+			t.Errorf("%q: %v", line, err)
+		}
+		kinds[r.Kind]++
+	}
+	if complete != 37 {
+		t.Errorf("%d complete log lines", complete)
+	}
+	want := map[LogKind]int{LogOther: 22, LogDaemonStart: 1, LogPipeDirectory: 1, LogBinaryVersion: 2, LogDriverVersion: 1, LogCommand: 4,
+		LogRefusedPercentage: 1, LogServerContext: 1, LogThreadPercentage: 1, LogMemLimit: 1, LogClientRequest: 1, LogClientConnected: 1}
+	if diff := cmp.Diff(want, kinds); diff != "" {
+		t.Errorf("kinds (-want +got):\n%s", diff)
+	}
+	r, err := ParseLogLine("[2026-11-21 00:49:23.776 Server   673] Device pinned memory limit for device 0 set to 0x200000000 bytes", time.UTC)
+	wantRec := LogRecord{Time: time.Date(2026, 11, 21, 0, 49, 23, 776e6, time.UTC), Component: "Server", PID: 673, Server: 673,
+		Text: "Device pinned memory limit for device 0 set to 0x200000000 bytes", Kind: LogMemLimit, UID: -1, Limit: 8 * sharing.GiB}
+	if diff := cmp.Diff(wantRec, r); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestDocumentedLogLines(t *testing.T) {
+	const head = "[2026-11-21 00:49:23.776 Control   616] "
+	for _, c := range []struct {
+		text string
+		want LogRecord
+	}{
+		{"Starting new server 673 for user 1000", LogRecord{Kind: LogServerStarting, Server: 673, UID: 1000, Device: -1}},
+		{"NEW SERVER 673: Ready", LogRecord{Kind: LogServerReady, Server: 673, UID: -1, Device: -1}},
+		{"NEW CLIENT 711 from user 0: Server already exists", LogRecord{Kind: LogClientRequest, Client: 711, UID: 0, Device: -1}},
+		{"Server 673 exited with status 0", LogRecord{Kind: LogServerExit, Server: 673, Value: "0", UID: -1, Device: -1}},
+		{"Server encountered a fatal exception. Shutting down", LogRecord{Kind: LogServerFatal, UID: -1, Device: -1}},
+		{"New client 711 connected", LogRecord{Kind: LogClientConnected, Client: 711, UID: -1, Device: -1}},
+		{"Volta MPS: Server is handling a fatal GPU error.", LogRecord{Kind: LogGPUFault, UID: -1, Device: -1}},
+		{"Volta MPS: status of client {711, 1} is INACTIVE", LogRecord{Kind: LogClientStatus, Client: 711, Value: "INACTIVE", UID: -1, Device: -1}},
+		{"Volta MPS: The following clients have a sticky error set:", LogRecord{Kind: LogStickyError, UID: -1, Device: -1}},
+		{"Creating server context on device 2", LogRecord{Kind: LogServerContext, UID: -1, Device: 2}},
+	} {
+		got, err := ParseLogLine(head+c.text, time.UTC)
+		c.want.Time, c.want.Component, c.want.PID, c.want.Text = got.Time, "Control", 616, c.text
+		if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", c.text, err, diff)
+		}
+	}
+}
+
+func TestSMPointsOfTranscript(t *testing.T) {
+	_, _, all := transcript(t)
+	n := 0
+	for _, line := range all {
+		if !strings.HasPrefix(line, "1:8 ") {
+			continue
+		}
+		for _, f := range strings.Fields(line) {
+			p, s, _ := strings.Cut(f, ":")
+			pct, _ := strconv.ParseFloat(p, 64)
+			sms, _ := strconv.Atoi(s)
+			got, err := SMRule{Total: 132}.SMs(pct)
+			if err != nil || got.SMs != sms || got.Basis != sharing.BasisMeasured || got.Source != "H200" {
+				t.Errorf("%s%%: %+v, %v; measured %d", p, got, err, sms)
+			}
+			n++
+		}
+	}
+	if n != 30 {
+		t.Errorf("%d points in the recording, want 30", n)
+	}
+}

@@ -1,0 +1,203 @@
+package mps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Membership says whether a process is a client of a daemon, and under which
+// limits, as the daemon's own lists show it.
+type Membership struct {
+	PID    int
+	Client sharing.Answer // No also before the process's first CUDA call
+	Reason string         // why, in words; with a remedy if it is no client
+
+	Server      int // process ID of its server, 0 if it is no client
+	ServerState ServerState
+	Devices     []int  // ordinals of the devices it enumerates
+	Command     string // as the daemon prints it, "" if it does not
+
+	// ServerPercentage and ServerLimits are what the server gives to clients
+	// that connect now; a client keeps what was in force when it connected.
+	ServerPercentage sharing.Cell[float64]
+	ServerLimits     []DeviceLimit
+	// Environment is what the process asked for itself, which can only tighten
+	// the server's limits. EnvironmentKnown is No if its environment holds no
+	// setting of MPS and Unknown if it could not be read.
+	Environment      ClientEnvironment
+	EnvironmentKnown sharing.Answer
+	// EffectivePercentage is the smaller of both. It is unknown if one of them
+	// is.
+	EffectivePercentage sharing.Cell[float64]
+	Warnings            []string // e.g. the server's state, or a trap in the process's environment
+}
+
+// VerifyOptions are options of Verify. The zero value is right on the node
+// where the process runs.
+type VerifyOptions struct {
+	// Environ returns the environment of a process; nil = read it from /proc.
+	Environ func(pid int) ([]string, error)
+	// Wait waits that long for the process to become a client, which it does
+	// with its first CUDA call. 0 asks once.
+	Wait time.Duration
+}
+
+// Verify proves by the daemon's lists whether the process is an MPS client.
+// The process ID is one of the daemon's PID namespace. A process that is no
+// client is no error: Membership says so; require it with
+// Membership.Require.
+func (c *Client) Verify(ctx context.Context, pid int, opt VerifyOptions) (Membership, error) {
+	if _, err := pidWord("pid", pid); err != nil {
+		return Membership{}, err
+	}
+	deadline := time.Now().Add(opt.Wait)
+	for {
+		m, err := c.verify(ctx, pid, opt)
+		if err != nil || m.Client == sharing.Yes || !time.Now().Before(deadline) {
+			return m, err
+		}
+		if err := sleep(ctx, min(100*time.Millisecond, time.Until(deadline)+time.Millisecond)); err != nil {
+			return m, &OpError{Op: fmt.Sprintf("verify %d", pid), Device: c.pipe, Err: err}
+		}
+	}
+}
+
+// Require returns nil if the process is a client, otherwise an error that
+// wraps ErrNotClient.
+func (m Membership) Require() error {
+	if m.Client == sharing.Yes {
+		return nil
+	}
+	return fmt.Errorf("%w: process %d: %s", ErrNotClient, m.PID, m.Reason)
+}
+
+func (c *Client) verify(ctx context.Context, pid int, opt VerifyOptions) (Membership, error) {
+	m := Membership{PID: pid}
+	if err := c.findClient(ctx, &m); err != nil {
+		return m, err
+	}
+	m.readEnvironment(opt, c.pipe)
+	if m.Client != sharing.Yes {
+		return m, nil
+	}
+	var err error
+	if m.ServerState, err = c.ServerStatus(ctx, m.Server); err != nil {
+		return m, err
+	}
+	if m.ServerState != StateActive {
+		m.Warnings = append(m.Warnings, fmt.Sprintf("its server %d is %v", m.Server, m.ServerState))
+	}
+	if err := c.readLimits(ctx, &m); err != nil {
+		return m, err
+	}
+	return m, nil
+}
+
+// findClient looks for the process in the client list of each server.
+func (c *Client) findClient(ctx context.Context, m *Membership) error {
+	servers, err := c.Servers(ctx)
+	if err != nil {
+		return err
+	}
+	m.Client = sharing.No
+	m.Reason = "the daemon has no server, so no client"
+	for _, s := range servers {
+		pids, err := c.Clients(ctx, s)
+		if errors.Is(err, ErrServerNotFound) {
+			continue // it ended in between
+		}
+		if err != nil {
+			m.Client = sharing.Unknown
+			return err
+		}
+		m.Reason = "no server of the daemon lists it: it runs without MPS, or has made no CUDA call yet"
+		if slices.Contains(pids, m.PID) {
+			m.Client, m.Server = sharing.Yes, s
+			m.Reason = fmt.Sprintf("server %d lists it", s)
+			break
+		}
+	}
+	return nil
+}
+
+func (c *Client) readLimits(ctx context.Context, m *Membership) error {
+	pct, err := c.ActiveThreadPercentage(ctx, m.Server)
+	if err != nil {
+		return err
+	}
+	m.ServerPercentage = sharing.KnownCell(pct, SourceDaemon)
+	if m.EnvironmentKnown != sharing.Unknown {
+		eff := pct
+		if p := m.Environment.ActiveThreadPercentage; p > 0 {
+			eff = min(eff, p)
+		}
+		m.EffectivePercentage = sharing.KnownCell(eff, SourceDaemon)
+	}
+	devices, err := c.DeviceClients(ctx, m.Server)
+	if err != nil {
+		return err
+	}
+	for _, d := range devices {
+		if !slices.ContainsFunc(d.Clients, func(cc ClientContext) bool { return cc.PID == m.PID }) {
+			continue
+		}
+		m.Devices = append(m.Devices, d.Ordinal)
+		name := fmt.Sprint(d.Ordinal)
+		limit, err := read(ctx, c, parseOptionalLimit, "get_device_pinned_mem_limit", fmt.Sprint(m.Server), name)
+		if err != nil {
+			return err
+		}
+		if v, ok := limit.Get(); ok {
+			m.ServerLimits = append(m.ServerLimits, DeviceLimit{Device: name, Limit: v})
+		}
+	}
+	ps, err := c.Processes(ctx)
+	if errors.Is(err, ErrUnknownCommand) {
+		return nil
+	}
+	for _, p := range ps {
+		if p.PID == m.PID {
+			m.Command = p.Command
+		}
+	}
+	return err
+}
+
+// readEnvironment adds what the process's own environment explains.
+func (m *Membership) readEnvironment(opt VerifyOptions, pipe string) {
+	readEnviron := opt.Environ
+	if readEnviron == nil {
+		readEnviron = procEnviron
+	}
+	environ, err := readEnviron(m.PID)
+	if errors.Is(err, ErrClientNotFound) {
+		if m.Client == sharing.No {
+			m.Reason = "there is no such process"
+		}
+		return
+	}
+	if err != nil {
+		return
+	}
+	env, err := ParseClientEnvironment(environ)
+	if err != nil {
+		m.Warnings = append(m.Warnings, "its environment: "+err.Error())
+		return
+	}
+	m.Environment = env
+	set := env.PipeDirectory != "" || env.ActiveThreadPercentage != 0 || len(env.PinnedMemLimits) > 0 || env.Partition != "" || env.Priority != PriorityUnset
+	m.EnvironmentKnown = sharing.AnswerOf(set)
+	own := env.PipeDirectory
+	if own == "" {
+		own = DefaultPipe
+	}
+	if m.Client == sharing.No && own != pipe {
+		m.Reason = fmt.Sprintf("its pipe directory is %s and the daemon's is %s: it runs without MPS and without limits (restart it with %s=%s)",
+			clip(own), pipe, EnvPipeDirectory, pipe)
+	}
+}

@@ -1,0 +1,237 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/telemetrytest"
+)
+
+// mixed is a script with everything in it: MIG instances, processes, names that
+// need quotes, a lost GPU, throttling, dropped values, missing figures.
+func mixed() telemetrytest.Script {
+	return telemetrytest.Script{NoisePercent: 5, Seed: 7, GPUs: []telemetrytest.GPU{
+		{
+			Device: telemetry.Device{UUID: "GPU-a", Name: `H200 "A", first`, GPM: sharing.Yes, MIG: sharing.No},
+			Phases: []telemetrytest.Phase{
+				{For: time.Second, Figures: figures{telemetry.GPUUtilPercent: 97, telemetry.PowerWatts: 612.5, telemetry.MemUsedBytes: 1 << 36,
+					telemetry.SMUtilPercent: 41.25, telemetry.DRAMUtilPercent: 22.05, telemetry.PCIeTxBytesPerS: 1e9},
+					Throttle: telemetry.ThrottlePowerCap | telemetry.ThrottleSWThermal, Dropped: 2,
+					Processes: []telemetry.Process{
+						{PID: 1, Name: "a,\"b\"\nc", Memory: telemetry.Some(30 * sharing.GiB), SMUtilPercent: telemetry.Some(70.0)},
+						{PID: 2, SMUtilPercent: telemetry.Some(20.0)},
+					}},
+				{For: time.Second, Lost: true},
+				{Figures: figures{telemetry.PowerWatts: 90}},
+			},
+		},
+		{
+			Device: telemetry.Device{UUID: "GPU-b", Name: "H200 B"},
+			Phases: []telemetrytest.Phase{{
+				Figures: figures{telemetry.PowerWatts: 300, telemetry.MemUsedBytes: 0},
+				Instances: []telemetrytest.Instance{
+					{ID: 1, ComputeSlices: 3, Figures: figures{telemetry.GraphicsUtilPercent: 80, telemetry.SMUtilPercent: 50}},
+					{ID: 5, ComputeSlices: 2, Figures: figures{telemetry.GraphicsUtilPercent: 10}},
+				},
+				Processes: []telemetry.Process{{PID: 9, GPUInstance: telemetry.Some(5), Memory: telemetry.Some(sharing.MiB)}},
+			}},
+		},
+	}}
+}
+
+func csvOf(t testing.TB, s *telemetry.Series) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := s.WriteCSV(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func samples(s *telemetry.Series) []telemetry.Sample {
+	var out []telemetry.Sample
+	for x := range s.All() {
+		out = append(out, *x)
+	}
+	return out
+}
+
+// sameSeries compares all that the CSV form carries.
+func sameSeries(t *testing.T, want, got *telemetry.Series) {
+	t.Helper()
+	opts := cmp.Options{
+		cmp.Comparer(func(a, b telemetry.Optional[int]) bool { return a == b }),
+		cmp.Comparer(func(a, b telemetry.Process) bool { return a == b }),
+		cmp.Comparer(func(a, b telemetry.Instance) bool { return a == b }),
+		cmp.Comparer(func(a, b telemetry.Optional[telemetry.Throttle]) bool { return a == b }),
+	}
+	if d := cmp.Diff(want.Header, got.Header, opts); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(want.Events, got.Events, opts); d != "" {
+		t.Error(d)
+	}
+	a, b := samples(want), samples(got)
+	if len(a) != len(b) {
+		t.Fatalf("%d samples, want %d", len(b), len(a))
+	}
+	for i := range a {
+		for _, m := range telemetry.Metrics() {
+			va, okA := a[i].Get(m)
+			vb, okB := b[i].Get(m)
+			if va != vb || okA != okB {
+				t.Errorf("sample %d, %v: %v %v, want %v %v", i, m, vb, okB, va, okA)
+			}
+		}
+		if a[i].At != b[i].At || a[i].Tick != b[i].Tick || a[i].Device != b[i].Device || a[i].Groups != b[i].Groups || a[i].Dropped != b[i].Dropped ||
+			!cmp.Equal(a[i].Processes, b[i].Processes, opts) || !cmp.Equal(a[i].Instances, b[i].Instances, opts) || a[i].Throttle != b[i].Throttle {
+			t.Errorf("sample %d differs:\n%+v\n%+v", i, a[i], b[i])
+		}
+	}
+}
+
+func TestCSVRoundTrip(t *testing.T) {
+	s := simulated(t, mixed(), telemetry.SamplerOptions{Period: 500 * time.Millisecond}, 3*time.Second)
+	out := csvOf(t, s)
+	golden.Check(t, "testdata/mixed.csv", out)
+	back, err := telemetry.ReadCSV(bytes.NewReader(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameSeries(t, s, back)
+	if again := csvOf(t, back); !bytes.Equal(out, again) {
+		t.Error("writing what was read gives other bytes")
+	}
+	if back.Info.Basis != sharing.BasisSimulated {
+		t.Errorf("the basis is %v", back.Info.Basis)
+	}
+	// A streamed file holds the same.
+	src := source(t, mixed())
+	var b bytes.Buffer
+	w := telemetry.NewCSVWriter(&b)
+	if err := sampler(t, src, telemetry.SamplerOptions{Period: 500 * time.Millisecond}).Simulate(t.Context(), s.Start, 3*time.Second, w); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	streamed, err := telemetry.ReadCSV(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameSeries(t, s, streamed)
+}
+
+func TestEveryCSVRowCarriesTheBasis(t *testing.T) {
+	out := csvOf(t, simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.PowerWatts: 1}}), telemetry.SamplerOptions{}, time.Second))
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	for _, line := range lines[1:] {
+		if !strings.Contains(line, "Z,simulated,") {
+			t.Errorf("no basis in %s", line)
+		}
+	}
+	if strings.Contains(string(out), "NaN") || strings.Contains(string(out), "-1") {
+		t.Error("a sentinel in the file")
+	}
+}
+
+func TestReadCSVNamesEveryProblem(t *testing.T) {
+	good := string(csvOf(t, simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.PowerWatts: 100}}),
+		telemetry.SamplerOptions{Skip: telemetry.GroupsSlow}, 200*time.Millisecond)))
+	lines := strings.SplitAfter(good, "\n")
+	edit := func(old, with string) string {
+		if !strings.Contains(good, old) {
+			t.Fatalf("no %q to edit", old)
+		}
+		return strings.ReplaceAll(good, old, with)
+	}
+	for _, c := range []struct {
+		name, in string
+		want     []string
+	}{
+		{"nothing", "", []string{"header"}},
+		{"another file", "a,b\n1,2\n", []string{"kind", "missing", "CSV column"}},
+		{"only a header", lines[0], []string{"no series row"}},
+		{"a mistyped column", edit("power_watts", "power_wats"), []string{"power_watts"}},
+		{"not a number", edit(",100,", ",lots,"), []string{"line 4", "power_watts", "lots"}},
+		{"a sentinel", edit(",100,", ",NaN,"), []string{"NaN"}},
+		{"no series row", lines[0] + strings.Join(lines[2:], ""), []string{"series row first"}},
+		{"two series", good + strings.Join(lines[1:], ""), []string{"second or late series row"}},
+		{"mixed bases", strings.Join(lines[:4], "") + strings.Replace(lines[4], "simulated", "measured", 1), []string{"line 5", "measured"}},
+		{"backwards", strings.Join(lines[:3], "") + lines[5] + lines[4], []string{"earlier"}},
+		{"edited time", edit("05.1Z", "05.3Z"), []string{"time"}},
+		{"bad groups", edit("basic+processes", "basic+proceses"), []string{"processes"}},
+		{"no such device", edit("simulated,0,1", "simulated,4,1"), []string{"device"}},
+		{"a wrong version", edit(`""version"":1`, `""version"":2`), []string{"version 2"}},
+		{"an unknown kind", edit("\nsample,", "\nsampel,"), []string{"sampel", "sample"}},
+		{"a cut line", good[:len(good)-20], []string{"line 6"}},
+		{"several", edit(",100,", ",lots,") + "x\n", []string{"line 4", "line 5", "line 6", "line 7"}},
+	} {
+		s, err := telemetry.ReadCSV(strings.NewReader(c.in))
+		if err == nil || s != nil {
+			t.Errorf("%s: no error", c.name)
+			continue
+		}
+		for _, w := range c.want {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%s: %v does not say %q", c.name, err, w)
+			}
+		}
+	}
+	_, err := telemetry.ReadCSV(strings.NewReader(edit(",100,", ",lots,") + strings.Repeat("x\n", 1000)))
+	if n := strings.Count(err.Error(), "\n"); n > 25 {
+		t.Errorf("%d lines of problems", n)
+	}
+}
+
+type fullDisk struct{ n int }
+
+func (f *fullDisk) Write(b []byte) (int, error) {
+	if f.n -= len(b); f.n < 0 {
+		return 0, errFull
+	}
+	return len(b), nil
+}
+
+func TestAFullDiskIsReported(t *testing.T) {
+	s := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.PowerWatts: 100}}), telemetry.SamplerOptions{}, 5*time.Minute)
+	if err := s.WriteCSV(&fullDisk{100_000}); !errors.Is(err, errFull) {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func FuzzReadCSV(f *testing.F) {
+	s, err := simulate(mixed(), telemetry.SamplerOptions{Period: 500 * time.Millisecond}, 2*time.Second)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(csvOf(f, s))
+	f.Add(csvOf(f, simulated(f, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.PowerWatts: math.Pi}}), telemetry.SamplerOptions{}, 0)))
+	f.Add([]byte("kind,at_s\n"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		s, err := telemetry.ReadCSV(bytes.NewReader(in))
+		if err != nil {
+			if s != nil {
+				t.Fatal("a series and an error")
+			}
+			return
+		}
+		out := csvOf(t, s)
+		back, err := telemetry.ReadCSV(bytes.NewReader(out))
+		if err != nil {
+			t.Fatalf("what was written is not read: %v", err)
+		}
+		if !bytes.Equal(out, csvOf(t, back)) {
+			t.Fatal("the second round differs")
+		}
+	})
+}

@@ -1,0 +1,29 @@
+// Package telemetry samples what GPUs do while workloads share them, and says
+// what the samples can support: energy, idle time, and each tenant's part.
+//
+// A [Sampler] reads a [Source] (telemetrynvml for a real driver, telemetrytest
+// for a scripted one) on two clocks: a fast one for what costs microseconds
+// and a slow one for what costs milliseconds. What it reads becomes a
+// [Series], which is written as CSV and read back without loss, or, one sample
+// at a time, a [Latest] for Prometheus. [MeasureEnergy] integrates power and
+// checks it against the energy counter, [DetectIdle] finds deep idle,
+// execution-idle and stalled time, [Policy.Recoverable] says what reaping
+// would give back, and [Attribute] divides a shared GPU among its tenants.
+//
+// # Missing is not zero
+//
+// A figure that the driver does not give is absent: in [Reading.Get], in JSON,
+// in CSV (an empty cell) and in the Prometheus text (no line). It is never
+// zero and never a sentinel. [Series.Supported] tells "the device cannot" from
+// "nobody asked".
+//
+// # What a figure is worth
+//
+// Every series carries the [sharing.Basis] of its source, and every row
+// written carries it too, so that a simulated series is never mistaken for a
+// measured one. Jitter, gaps, clock jumps, lost devices and dropped values are kept beside the figures as [Event] and [Timing].
+//
+// NVML's utilization is the share of time in which any kernel ran: a kernel of
+// one thread reads 100%. It says nothing about capacity; for that use the GPM
+// figures of Hopper and later ([SMUtilPercent], [DRAMUtilPercent]).
+package telemetry

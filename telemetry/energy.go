@@ -1,0 +1,276 @@
+package telemetry
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// DefaultTolerancePercent is how far the integrated power may be from the
+// energy counter. nvml.h gives an accuracy of 5% for the power reading of the
+// boards that it gives one for.
+const DefaultTolerancePercent = 5
+
+// CounterWrapJoules is where an energy counter of 32 bits of millijoules starts
+// again.
+const CounterWrapJoules = (1 << 32) / 1e3
+
+// powerLag is the time over which the driver averages power on Ampere and
+// later (nvml.h). Power that ends lower than it began was counted for that
+// long after it was drawn.
+const powerLag = time.Second
+
+// wrapWatts is the highest mean power with which a counter that went backwards
+// is taken to have wrapped rather than restarted.
+const wrapWatts = 2000
+
+// EnergyOptions say how energy is measured. The zero value is the defaults.
+type EnergyOptions struct {
+	// MaxGap is the longest time between two power readings that is bridged.
+	// 0 is three periods of the series, and at least a second.
+	MaxGap time.Duration
+	// TolerancePercent is how far the two figures may differ and agree. 0 is
+	// DefaultTolerancePercent.
+	TolerancePercent float64
+}
+
+func maxGap(given, period time.Duration) time.Duration {
+	if given > 0 {
+		return given
+	}
+	return max(3*period, time.Second)
+}
+
+// Energy is a device's energy, by two ways of measuring.
+type Energy struct {
+	Device int           `json:"device"`
+	Basis  sharing.Basis `json:"basis"`
+	// IntegratedJoules is the power integrated over the covered time by the
+	// trapezoidal rule. It is missing when no two readings were near enough.
+	IntegratedJoules Optional[float64] `json:"integrated_joules,omitzero"`
+	// Covered is the time integrated over; Uncovered is the time between the
+	// first and the last power reading that gaps took away.
+	Covered   time.Duration `json:"covered_ns"`
+	Uncovered time.Duration `json:"uncovered_ns"`
+	// CounterJoules is what the energy counter counted from its first to its
+	// last reading. After a restart of the counter it is a lower bound.
+	CounterJoules Optional[float64] `json:"counter_joules,omitzero"`
+	CounterSpan   time.Duration     `json:"counter_span_ns"`
+	// Wraps and Restarts are how often the counter went backwards, by reason.
+	Wraps    int `json:"wraps"`
+	Restarts int `json:"restarts"`
+	// ComparedJoules and ComparedCounterJoules are the two figures over those
+	// times for which both exist.
+	ComparedJoules        Optional[float64] `json:"compared_joules,omitzero"`
+	ComparedCounterJoules Optional[float64] `json:"compared_counter_joules,omitzero"`
+	// DifferencePercent is the integrated figure against the counter's.
+	DifferencePercent Optional[float64] `json:"difference_percent,omitzero"`
+	// Agree answers whether the two agree within the tolerance and one second
+	// of the change in power, which the driver's averaging may shift.
+	Agree sharing.Answer `json:"agree"`
+}
+
+// MeasureEnergy measures the energy of one device over a series.
+func MeasureEnergy(s *Series, device int, opts EnergyOptions) (Energy, error) {
+	if device < 0 || device >= len(s.Devices) {
+		return Energy{}, &DeviceError{Device: device, Devices: len(s.Devices)}
+	}
+	m := NewEnergyMeter(opts)
+	if err := m.Begin(s.Header); err != nil {
+		return Energy{}, err
+	}
+	for x := range s.All() {
+		if x.Device == device {
+			if err := m.Sample(x); err != nil {
+				return Energy{}, err
+			}
+		}
+	}
+	return m.Energy(device)
+}
+
+// EnergyMeter measures energy as samples come, in constant memory. It is a
+// Sink. It is not safe for concurrent use.
+type EnergyMeter struct {
+	opts EnergyOptions
+	h    Header
+	devs []meter
+}
+
+// meter is one device's state.
+type meter struct {
+	power    Optional[Point] // the last power reading
+	joules   float64
+	covered  time.Duration
+	missed   time.Duration
+	counter  Optional[Point] // the last counter reading
+	begin    time.Duration   // of the first counter reading
+	counted  float64
+	wraps    int
+	restarts int
+	pending  []Point // counter readings since the last power reading
+	mark     Optional[mark]
+	cmpPower float64
+	cmpCount float64
+	compared bool
+	cmpFirst float64
+	cmpLast  float64
+}
+
+// mark is a counter reading with the integral of power up to it.
+type mark struct {
+	counter, joules, watts float64
+	at                     time.Duration
+}
+
+// NewEnergyMeter returns a meter.
+func NewEnergyMeter(opts EnergyOptions) *EnergyMeter { return &EnergyMeter{opts: opts} }
+
+// Begin starts the meter anew, and says what is wrong with its options.
+func (m *EnergyMeter) Begin(h Header) error {
+	if m.opts.MaxGap < 0 || !(m.opts.TolerancePercent >= 0) {
+		return fmt.Errorf("telemetry: a gap of %v and a tolerance of %v%%; leave them 0 for the defaults", m.opts.MaxGap, m.opts.TolerancePercent)
+	}
+	m.h, m.devs = h, make([]meter, len(h.Devices))
+	return nil
+}
+
+// Event takes no notice of events: a gap shows in the samples.
+func (m *EnergyMeter) Event(Event) error { return nil }
+
+// Sample takes power and the energy counter from a sample.
+func (m *EnergyMeter) Sample(x *Sample) error {
+	if x.Device < 0 || x.Device >= len(m.devs) {
+		return &DeviceError{Device: x.Device, Devices: len(m.devs)}
+	}
+	d := &m.devs[x.Device]
+	if v, ok := x.Get(EnergyJoules); ok {
+		d.count(Point{x.At, v})
+	}
+	if v, ok := x.Get(PowerWatts); ok {
+		d.integrate(Point{x.At, v}, maxGap(m.opts.MaxGap, m.h.Period))
+	}
+	return nil
+}
+
+// count takes a reading of the counter.
+func (d *meter) count(p Point) {
+	if last, ok := d.counter.Get(); !ok {
+		d.begin = p.At
+	} else {
+		delta, how := counterDelta(last.Value, p.Value, p.At-last.At)
+		d.counted += delta
+		switch how {
+		case wrapped:
+			d.wraps++
+		case restarted:
+			d.restarts++
+		}
+	}
+	d.counter = Some(p)
+	if len(d.pending) < 16 { // more than that between two power readings: power is missing
+		d.pending = append(d.pending, p)
+	}
+}
+
+type counterStep uint8
+
+const (
+	counted counterStep = iota
+	wrapped
+	restarted
+)
+
+// counterDelta is what a counter in joules counted between two readings.
+func counterDelta(prev, cur float64, dt time.Duration) (float64, counterStep) {
+	if cur >= prev {
+		return cur - prev, counted
+	}
+	if w := cur + CounterWrapJoules - prev; prev <= CounterWrapJoules && w <= wrapWatts*dt.Seconds() {
+		return w, wrapped
+	}
+	return cur, restarted
+}
+
+// integrate takes a reading of power. The conversions keep the compiler from
+// fusing operations, which would give other last digits on other machines.
+func (d *meter) integrate(p Point, gap time.Duration) {
+	last, ok := d.power.Get()
+	d.power = Some(p)
+	dt := p.At - last.At
+	if !ok {
+		d.pending = d.pending[:0]
+		return
+	}
+	if dt > gap {
+		d.missed += dt
+		d.mark = Optional[mark]{}
+		d.pending = d.pending[:0]
+		return
+	}
+	for _, c := range d.pending {
+		share := 0.0
+		if dt > 0 {
+			share = (c.At - last.At).Seconds() / dt.Seconds()
+		}
+		watts := last.Value + float64(share*(p.Value-last.Value))
+		d.compare(mark{counter: c.Value, watts: watts, at: c.At,
+			joules: d.joules + float64((last.Value+watts)/2*(c.At-last.At).Seconds())})
+	}
+	d.pending = d.pending[:0]
+	d.joules += float64((last.Value + p.Value) / 2 * dt.Seconds())
+	d.covered += dt
+}
+
+// compare adds the span from the last counter reading to this one to the
+// comparison, unless the counter restarted in it.
+func (d *meter) compare(now mark) {
+	last, ok := d.mark.Get()
+	d.mark = Some(now)
+	if !ok {
+		return
+	}
+	delta, how := counterDelta(last.counter, now.counter, now.at-last.at)
+	if how == restarted {
+		return
+	}
+	if !d.compared {
+		d.compared, d.cmpFirst = true, last.watts
+	}
+	d.cmpLast = now.watts
+	d.cmpCount += delta
+	d.cmpPower += now.joules - last.joules
+}
+
+// Energy returns a device's energy so far.
+func (m *EnergyMeter) Energy(device int) (Energy, error) {
+	if device < 0 || device >= len(m.devs) {
+		return Energy{}, &DeviceError{Device: device, Devices: len(m.devs)}
+	}
+	d := &m.devs[device]
+	e := Energy{Device: device, Basis: m.h.Info.Basis, Covered: d.covered, Uncovered: d.missed, Wraps: d.wraps, Restarts: d.restarts}
+	if d.covered > 0 {
+		e.IntegratedJoules = Some(d.joules)
+	}
+	if last, ok := d.counter.Get(); ok && last.At > d.begin {
+		e.CounterSpan, e.CounterJoules = last.At-d.begin, Some(d.counted)
+	}
+	if !d.compared {
+		return e, nil
+	}
+	e.ComparedJoules, e.ComparedCounterJoules = Some(d.cmpPower), Some(d.cmpCount)
+	if d.cmpCount <= 0 {
+		return e, nil
+	}
+	diff := d.cmpPower - d.cmpCount
+	e.DifferencePercent = Some(100 * diff / d.cmpCount)
+	tolerance := m.opts.TolerancePercent
+	if tolerance == 0 {
+		tolerance = DefaultTolerancePercent
+	}
+	slack := math.Abs(d.cmpLast-d.cmpFirst) * powerLag.Seconds()
+	e.Agree = sharing.AnswerOf(math.Abs(diff) <= tolerance/100*d.cmpCount+slack)
+	return e, nil
+}

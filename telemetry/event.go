@@ -1,0 +1,50 @@
+package telemetry
+
+import "time"
+
+// EventKind says what happened to the sampling. The zero EventKind is EventUnknown.
+type EventKind uint8
+
+// The kinds of events.
+const (
+	EventUnknown   EventKind = iota
+	EventGap                 // ticks were missed; Length is from the last tick to the next
+	EventClockJump           // the wall clock moved against the monotonic clock by Length
+	EventLost                // a device was lost
+	EventBack                // a lost device answers again
+	EventReadError           // a reading failed; repeats are reported at 10, 100, ... times
+	EventDropped             // impossible values were dropped; repeats as for EventReadError
+)
+
+var eventNames = []string{"unknown", "gap", "clock-jump", "lost", "back", "read-error", "dropped"}
+
+// String returns the kind's name.
+func (k EventKind) String() string { return nameOf(eventNames, int(k), "EventKind") }
+
+// MarshalText returns the kind's name.
+func (k EventKind) MarshalText() ([]byte, error) { return nameText(eventNames, int(k), "event kind") }
+
+// UnmarshalText reads a kind's name.
+func (k *EventKind) UnmarshalText(b []byte) error {
+	i, err := parseName(eventNames, b, "event kind")
+	if err == nil {
+		*k = EventKind(i)
+	}
+	return err
+}
+
+// Event is something that happened to the sampling and that a reader of the
+// figures must know.
+type Event struct {
+	Kind EventKind `json:"kind"`
+	// At is the time since the series' start.
+	At time.Duration `json:"at_ns"`
+	// Device is the device's index; it is missing when the event concerns all.
+	Device Optional[int] `json:"device,omitzero"`
+	// Length is the length of a gap or the size of a clock jump.
+	Length time.Duration `json:"length_ns,omitempty"`
+	// Count is how many: ticks missed, values dropped, errors so far.
+	Count int `json:"count,omitempty"`
+	// Detail is for people.
+	Detail string `json:"detail,omitempty"`
+}

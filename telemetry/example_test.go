@@ -1,0 +1,206 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/telemetrytest"
+)
+
+// afternoon is a GPU on which a program works for 20 minutes, holds the GPU
+// idle for three hours and ends.
+func afternoon() telemetrytest.Script {
+	server := []telemetry.Process{{PID: 4711, Name: "server", Memory: telemetry.Some(20 * sharing.GiB), SMUtilPercent: telemetry.Some(90.0)}}
+	idle := []telemetry.Process{{PID: 4711, Name: "server", Memory: telemetry.Some(20 * sharing.GiB)}}
+	figures := func(util, watts, used float64) map[telemetry.Metric]float64 {
+		return map[telemetry.Metric]float64{telemetry.GPUUtilPercent: util, telemetry.PowerWatts: watts, telemetry.MemUsedBytes: used}
+	}
+	return telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: []telemetrytest.Phase{
+		{For: 20 * time.Minute, Figures: figures(90, 500, 20<<30), Processes: server},
+		{For: 3 * time.Hour, Figures: figures(0, 120, 20<<30), Processes: idle},
+		{Figures: figures(0, 75, 0)},
+	}}}}
+}
+
+// simulate runs a script through simulated time.
+func simulate(script telemetrytest.Script, opts telemetry.SamplerOptions, span time.Duration) (*telemetry.Series, error) {
+	src, err := telemetrytest.New(script)
+	if err != nil {
+		return nil, err
+	}
+	sampler, err := telemetry.NewSampler(src, opts)
+	if err != nil {
+		return nil, err
+	}
+	series := new(telemetry.Series)
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	return series, sampler.Simulate(context.Background(), start, span, series)
+}
+
+// Sample GPUs for a while, and ask what the samples say. With
+// telemetrynvml.Open in place of the script the same program reads a real GPU.
+func Example() {
+	src, err := telemetrytest.New(afternoon())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	sampler, err := telemetry.NewSampler(src, telemetry.SamplerOptions{Period: 10 * time.Millisecond})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	series, err := sampler.Run(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	watts, _ := series.Mean(0, telemetry.PowerWatts)
+	sm, _ := series.Mean(0, telemetry.SMUtilPercent)
+	fmt.Printf("%s: %v W, SM utilization %v (%v)\n", series.Devices[0].Name, watts, sm, series.Info.Basis)
+	// Output: simulated GPU: 500 W, SM utilization - (simulated)
+}
+
+func ExampleDetectIdle() {
+	series, err := simulate(afternoon(), telemetry.SamplerOptions{Period: 10 * time.Second, SlowPeriod: 10 * time.Second}, 4*time.Hour)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	report, err := telemetry.DetectIdle(series, 0, telemetry.IdleOptions{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, in := range report.Intervals {
+		fmt.Printf("%-14v %9v  %.2f kWh\n", in.State, in.Length(), in.Joules.Or(0)/3.6e6)
+	}
+	// Output:
+	// active            19m50s  0.17 kWh
+	// execution-idle    3h0m0s  0.36 kWh
+	// deep-idle         40m10s  0.05 kWh
+}
+
+func ExamplePolicy_Recoverable() {
+	series, err := simulate(afternoon(), telemetry.SamplerOptions{Period: 10 * time.Second, SlowPeriod: 10 * time.Second}, 4*time.Hour)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	report, err := telemetry.DetectIdle(series, 0, telemetry.IdleOptions{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, p := range telemetry.Policies() {
+		r, err := p.Recoverable([]telemetry.IdleReport{report}, telemetry.RecoverOptions{PricePerHour: telemetry.Some(3.5), Currency: "USD"})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Printf("%-9s after %-7v %d of %d episodes, %v, %.2f %s\n", p.Name, p.ReapAfter, r.Reaped, r.Episodes, r.Recoverable, r.Money.Or(0), r.Currency)
+	}
+	// Output:
+	// idlebot   after 1h0m0s  1 of 1 episodes, 2h0m0s, 7.00 USD
+	// princeton after 2h0m0s  1 of 1 episodes, 1h0m0s, 3.50 USD
+	// kubeflow  after 24h0m0s 0 of 1 episodes, 0s, 0.00 USD
+}
+
+func ExampleMeasureEnergy() {
+	series, err := simulate(afternoon(), telemetry.SamplerOptions{}, time.Minute)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	e, err := telemetry.MeasureEnergy(series, 0, telemetry.EnergyOptions{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("integrated %.0f J, counter %.0f J, agree: %v\n", e.IntegratedJoules.Or(0), e.CounterJoules.Or(0), e.Agree)
+	// Output: integrated 30000 J, counter 30000 J, agree: yes
+}
+
+func ExampleAttribute() {
+	tenants := []telemetry.Process{
+		{PID: 10, Memory: telemetry.Some(20 * sharing.GiB), SMUtilPercent: telemetry.Some(60.0)},
+		{PID: 20, Memory: telemetry.Some(40 * sharing.GiB), SMUtilPercent: telemetry.Some(20.0)},
+	}
+	series, err := simulate(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: []telemetrytest.Phase{{
+		Figures:   map[telemetry.Metric]float64{telemetry.GPUUtilPercent: 90, telemetry.PowerWatts: 400},
+		Processes: tenants,
+	}}}}}, telemetry.SamplerOptions{}, time.Minute)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	a, err := telemetry.Attribute(series, 0, telemetry.AttributionOptions{
+		Mechanism: sharing.TimeSlicing, IdleWatts: 100,
+		Tenants: []telemetry.Tenant{{Name: "chat", PIDs: []uint32{10}}, {Name: "batch", PIDs: []uint32{20}}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, u := range a.Tenants {
+		fmt.Printf("%-6s %4.1f GPU s (%.1f to %.1f), %5.0f J\n", u.Name, u.GPUSeconds.Value, u.GPUSeconds.Low, u.GPUSeconds.High, u.Joules.Or(telemetry.Bounded{}).Value)
+	}
+	fmt.Printf("nobody's %.1f s, idle %.1f s, of %v; %v\n", a.UnattributedSeconds, a.IdleSeconds, a.Span, a.Basis)
+	// Output:
+	// chat   36.0 GPU s (35.7 to 42.3), 12000 J
+	// batch  12.0 GPU s (11.7 to 18.3),  4000 J
+	// nobody's 6.0 s, idle 6.0 s, of 1m0s; measured
+}
+
+// Latest is a Sink beside others: give it to Stream, and write it on each
+// scrape.
+func ExampleLatest_WritePrometheus() {
+	series, err := simulate(afternoon(), telemetry.SamplerOptions{Skip: telemetry.GroupsSlow | telemetry.GroupProcesses}, 0)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	latest := new(telemetry.Latest)
+	if err := series.Replay(latest); err != nil {
+		fmt.Println(err)
+		return
+	}
+	var text bytes.Buffer
+	if err := latest.WritePrometheus(&text); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for line := range strings.Lines(text.String()) {
+		if strings.Contains(line, "power_watts") {
+			fmt.Print(line)
+		}
+	}
+	// Output:
+	// # HELP cotenant_gpu_power_watts Board power.
+	// # TYPE cotenant_gpu_power_watts gauge
+	// cotenant_gpu_power_watts{device="0",uuid="GPU-00000000-0000-0000-0000-000000000000",basis="simulated"} 500
+}
+
+func ExampleSeries_WriteCSV() {
+	series, err := simulate(afternoon(), telemetry.SamplerOptions{Skip: telemetry.GroupsSlow | telemetry.GroupProcesses}, 0)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := series.WriteCSV(os.Stdout); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// kind,at_s,time,basis,device,tick,groups,id,util_percent,mem_util_percent,mem_used_bytes,mem_total_bytes,power_watts,power_limit_watts,sm_clock_mhz,mem_clock_mhz,temperature_celsius,energy_joules,pcie_tx_bytes_per_s,pcie_rx_bytes_per_s,graphics_util_percent,sm_util_percent,sm_occupancy_percent,tensor_util_percent,dram_util_percent,fp64_util_percent,fp32_util_percent,fp16_util_percent,nvlink_tx_bytes_per_s,nvlink_rx_bytes_per_s,throttle,process_sm_util_percent,gpu_instance,compute_slices,dropped,detail
+	// series,0.000000000,2026-01-02T03:04:05Z,simulated,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,"{""version"":1,""source"":""script"",""period_ns"":100000000,""slow_period_ns"":1000000000}"
+	// gpu,0.000000000,2026-01-02T03:04:05Z,simulated,0,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,"{""uuid"":""GPU-00000000-0000-0000-0000-000000000000"",""name"":""simulated GPU"",""mig"":""unknown"",""gpm"":""unknown""}"
+	// sample,0.000000000,2026-01-02T03:04:05Z,simulated,0,0,basic,,90,,21474836480,,500,,,,,,,,,,,,,,,,,,none,,,,,
+}

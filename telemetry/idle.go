@@ -1,0 +1,236 @@
+package telemetry
+
+import (
+	"time"
+
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// State is what a device does, as far as its figures show. The zero State is
+// StateUnknown.
+type State uint8
+
+// The states.
+const (
+	// StateUnknown: the figures that would tell are missing, or a gap.
+	StateUnknown State = iota
+	// StateActive: work is done, or the device was idle for less than the
+	// sustain time.
+	StateActive
+	// StateStalled: the device reports busy, but next to no SM, memory or link
+	// works: a spinning kernel, a hung collective. Only GPM can show it.
+	StateStalled
+	// StateExecutionIdle: a program is resident and draws power above deep
+	// idle, but does nothing.
+	StateExecutionIdle
+	// StateResidentIdle: a program is resident and does nothing, and the device
+	// draws no more than in deep idle.
+	StateResidentIdle
+	// StateDeepIdle: nothing is resident and nothing is done.
+	StateDeepIdle
+)
+
+var stateNames = []string{"unknown", "active", "stalled", "execution-idle", "resident-idle", "deep-idle"}
+
+// States lists the states in the order of their values.
+func States() []State {
+	return []State{StateUnknown, StateActive, StateStalled, StateExecutionIdle, StateResidentIdle, StateDeepIdle}
+}
+
+// String returns the state's name.
+func (s State) String() string { return nameOf(stateNames, int(s), "State") }
+
+// MarshalText returns the state's name.
+func (s State) MarshalText() ([]byte, error) { return nameText(stateNames, int(s), "state") }
+
+// UnmarshalText reads a state's name.
+func (s *State) UnmarshalText(b []byte) error {
+	i, err := parseName(stateNames, b, "state")
+	if err == nil {
+		*s = State(i)
+	}
+	return err
+}
+
+// Idle says whether nothing useful is done in the state.
+func (s State) Idle() bool { return s >= StateStalled }
+
+// Defaults of IdleOptions. None is published for execution-idle (arXiv
+// 2604.04745 gives no thresholds); these are ours, except as noted.
+const (
+	DefaultActivePercent   = 5.0
+	DefaultWorkingPercent  = 2.0 // a kernel of one thread reads 0.76% SM utilization on an H200
+	DefaultActiveBytesPerS = 10e6
+	DefaultResident        = sharing.GiB // as the Alibaba GenAI trace was read
+	DefaultPoweredWatts    = 10.0        // a context alone costs 26 to 50 W on boards with HBM (arXiv 2605.23918)
+	DefaultSustain         = 10 * time.Second
+)
+
+// IdleOptions are the thresholds of idle detection. Every zero is its default.
+type IdleOptions struct {
+	// ActivePercent is the utilization (NVML's or GPM graphics) from which a
+	// device counts as busy.
+	ActivePercent float64
+	// WorkingPercent is the GPM SM or memory bandwidth utilization from which a
+	// device counts as working.
+	WorkingPercent float64
+	// ActiveBytesPerS is the PCIe or NVLink traffic from which a device counts
+	// as working.
+	ActiveBytesPerS float64
+	// Resident is the memory in use from which a program counts as resident
+	// although no process is listed, as happens inside containers.
+	Resident sharing.Bytes
+	// DeepIdleWatts is the device's power with nothing resident. 0 takes the
+	// lowest power seen in deep idle; without that it is not known, and a
+	// resident, inactive program counts as powered.
+	DeepIdleWatts float64
+	// PoweredWatts is by how much power must exceed deep idle to count.
+	PoweredWatts float64
+	// Sustain is how long idleness must last to count.
+	Sustain time.Duration
+	// MaxGap is the longest time between two samples of a device; a longer one
+	// is StateUnknown. 0 is three periods of the series, at least a second.
+	MaxGap time.Duration
+	// MaxAge is how long a figure holds. 0 is three slow periods.
+	MaxAge time.Duration
+}
+
+// check names every option that cannot be.
+func (o IdleOptions) check() error {
+	var probs problem.List
+	for _, f := range []struct {
+		name string
+		v    float64
+	}{{"active_percent", o.ActivePercent}, {"working_percent", o.WorkingPercent}, {"active_bytes_per_s", o.ActiveBytesPerS},
+		{"resident", float64(o.Resident)}, {"deep_idle_watts", o.DeepIdleWatts}, {"powered_watts", o.PoweredWatts},
+		{"sustain", o.Sustain.Seconds()}, {"max_gap", o.MaxGap.Seconds()}, {"max_age", o.MaxAge.Seconds()}} {
+		if !(f.v >= 0) {
+			probs.Addf(f.name, "leave it 0 for the default", "telemetry: an idle threshold of %v", f.v)
+		}
+	}
+	return probs.Err()
+}
+
+func (o IdleOptions) withDefaults(h Header) IdleOptions {
+	orFloat := func(v *float64, d float64) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	orFloat(&o.ActivePercent, DefaultActivePercent)
+	orFloat(&o.WorkingPercent, DefaultWorkingPercent)
+	orFloat(&o.ActiveBytesPerS, DefaultActiveBytesPerS)
+	orFloat(&o.PoweredWatts, DefaultPoweredWatts)
+	if o.Resident == 0 {
+		o.Resident = DefaultResident
+	}
+	if o.Sustain == 0 {
+		o.Sustain = DefaultSustain
+	}
+	o.MaxGap = maxGap(o.MaxGap, h.Period)
+	if o.MaxAge == 0 {
+		o.MaxAge = max(3*h.SlowPeriod, o.MaxGap)
+	}
+	return o
+}
+
+// Interval is a time in one state.
+type Interval struct {
+	From  time.Duration `json:"from_ns"`
+	To    time.Duration `json:"to_ns"`
+	State State         `json:"state"`
+	// Powered answers, for a resident and inactive program, whether power was
+	// above deep idle. Unknown means that it was assumed.
+	Powered sharing.Answer `json:"powered"`
+	// Joules is the energy of the interval; missing without power readings
+	// over all of it.
+	Joules Optional[float64] `json:"joules,omitzero"`
+}
+
+// Length is the interval's length.
+func (i Interval) Length() time.Duration { return i.To - i.From }
+
+// IdleReport says what a device did over a series.
+type IdleReport struct {
+	Device int           `json:"device"`
+	Basis  sharing.Basis `json:"basis"`
+	// Intervals cover the time from the device's first sample to its last.
+	Intervals []Interval `json:"intervals"`
+	// Pauses is the time of idleness too short to count; it is in StateActive.
+	Pauses time.Duration `json:"pauses_ns"`
+	// DeepIdleWatts is the power of deep idle that was used.
+	DeepIdleWatts Optional[float64] `json:"deep_idle_watts,omitzero"`
+}
+
+// Total is the time in a state.
+func (r *IdleReport) Total(s State) time.Duration {
+	var d time.Duration
+	for _, i := range r.Intervals {
+		if i.State == s {
+			d += i.Length()
+		}
+	}
+	return d
+}
+
+// Joules is the energy in a state. It is missing where any of the state's
+// intervals has none, or there is no interval.
+func (r *IdleReport) Joules(s State) Optional[float64] {
+	var sum float64
+	any := false
+	for _, i := range r.Intervals {
+		if i.State == s {
+			j, ok := i.Joules.Get()
+			if !ok {
+				return Optional[float64]{}
+			}
+			sum, any = sum+j, true
+		}
+	}
+	if !any {
+		return Optional[float64]{}
+	}
+	return Some(sum)
+}
+
+// Observed is the time that the intervals cover, StateUnknown included.
+func (r *IdleReport) Observed() time.Duration {
+	if len(r.Intervals) == 0 {
+		return 0
+	}
+	return r.Intervals[len(r.Intervals)-1].To - r.Intervals[0].From
+}
+
+// DetectIdle says what a device did over a series. Where opts gives no power of
+// deep idle, the lowest of the whole series is used.
+func DetectIdle(s *Series, device int, opts IdleOptions) (IdleReport, error) {
+	if device < 0 || device >= len(s.Devices) {
+		return IdleReport{}, &DeviceError{Device: device, Devices: len(s.Devices)}
+	}
+	detect := func(opts IdleOptions) (*IdleDetector, error) {
+		d := NewIdleDetector(opts)
+		if err := d.Begin(s.Header); err != nil {
+			return nil, err
+		}
+		for x := range s.All() {
+			if x.Device == device {
+				if err := d.Sample(x); err != nil {
+					return nil, err
+				}
+			}
+		}
+		return d, nil
+	}
+	d, err := detect(opts)
+	if err != nil {
+		return IdleReport{}, err
+	}
+	if w, ok := d.devs[device].deepIdle.Get(); ok && opts.DeepIdleWatts == 0 {
+		opts.DeepIdleWatts = w
+		if d, err = detect(opts); err != nil {
+			return IdleReport{}, err
+		}
+	}
+	return d.Report(device)
+}

@@ -1,0 +1,227 @@
+package telemetry
+
+import (
+	"time"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// IdleDetector finds idle time as samples come. It is a Sink. It keeps one
+// interval for each change of state. It is not safe for concurrent use.
+type IdleDetector struct {
+	given IdleOptions
+	opts  IdleOptions
+	h     Header
+	devs  []idleState
+}
+
+// idleState is what is known of a device.
+type idleState struct {
+	seen      bool
+	at        time.Duration // of the last sample
+	values    figures
+	valueAt   [metricEnd]time.Duration
+	processes Optional[int]
+	procAt    time.Duration
+	busySince Optional[time.Duration]
+	deepIdle  Optional[float64]
+	intervals []Interval
+}
+
+// NewIdleDetector returns a detector.
+func NewIdleDetector(opts IdleOptions) *IdleDetector { return &IdleDetector{given: opts} }
+
+// Begin starts the detector anew, and says what is wrong with its options.
+func (d *IdleDetector) Begin(h Header) error {
+	if err := d.given.check(); err != nil {
+		return err
+	}
+	d.h, d.opts = h, d.given.withDefaults(h)
+	d.devs = make([]idleState, len(h.Devices))
+	for i := range d.devs {
+		if d.given.DeepIdleWatts > 0 {
+			d.devs[i].deepIdle = Some(d.given.DeepIdleWatts)
+		}
+	}
+	return nil
+}
+
+// Event takes no notice of events: a gap shows in the samples.
+func (d *IdleDetector) Event(Event) error { return nil }
+
+// instanceMetrics are those for which the busiest MIG instance stands where the
+// device itself has none.
+var instanceMetrics = []Metric{GraphicsUtilPercent, SMUtilPercent, DRAMUtilPercent, TensorUtilPercent, PCIeTxBytesPerS, PCIeRxBytesPerS, NVLinkTxBytesPerS, NVLinkRxBytesPerS}
+
+// Sample takes a sample. It describes the time since the device's last one. On
+// a MIG GPU without figures of its own the busiest instance speaks for it.
+func (d *IdleDetector) Sample(x *Sample) error {
+	if x.Device < 0 || x.Device >= len(d.devs) {
+		return &DeviceError{Device: x.Device, Devices: len(d.devs)}
+	}
+	s := &d.devs[x.Device]
+	before, hadPower := s.fresh(PowerWatts, x.At, d.opts.MaxAge)
+	for m := GPUUtilPercent; m < metricEnd; m++ {
+		if v, ok := x.Get(m); ok {
+			s.values.set(m, v)
+			s.valueAt[m] = x.At
+		}
+	}
+	for _, m := range instanceMetrics {
+		if _, ok := x.Get(m); ok {
+			continue
+		}
+		var best Optional[float64]
+		for i := range x.Instances {
+			if v, ok := x.Instances[i].Get(m); ok {
+				best = Some(max(v, best.Or(v)))
+			}
+		}
+		if v, ok := best.Get(); ok {
+			s.values.set(m, v)
+			s.valueAt[m] = x.At
+		}
+	}
+	if x.Groups.Has(GroupProcesses) {
+		s.processes, s.procAt = Some(len(x.Processes)), x.At
+	}
+	last, seen := s.at, s.seen
+	s.at, s.seen = x.At, true
+	if !seen || x.At <= last {
+		return nil
+	}
+	next := Interval{From: last, To: x.At}
+	if x.At-last <= d.opts.MaxGap {
+		next.State, next.Powered = d.classify(s, x.At)
+		if now, ok := s.fresh(PowerWatts, x.At, d.opts.MaxAge); ok && hadPower {
+			next.Joules = Some((before + now) / 2 * (x.At - last).Seconds())
+		}
+	}
+	s.intervals = appendInterval(s.intervals, next)
+	return nil
+}
+
+// appendInterval joins next to the last interval when they tell the same.
+func appendInterval(list []Interval, next Interval) []Interval {
+	if n := len(list); n > 0 && list[n-1].State == next.State && list[n-1].Powered == next.Powered && list[n-1].To == next.From {
+		l := &list[n-1]
+		l.To = next.To
+		a, okA := l.Joules.Get()
+		b, okB := next.Joules.Get()
+		l.Joules = Optional[float64]{}
+		if okA && okB {
+			l.Joules = Some(a + b)
+		}
+		return list
+	}
+	return append(list, next)
+}
+
+func (s *idleState) fresh(m Metric, now, maxAge time.Duration) (float64, bool) {
+	v, ok := s.values.get(m)
+	if !ok || now-s.valueAt[m] > maxAge {
+		return 0, false
+	}
+	return v, true
+}
+
+// classify says what the device does by what is known at now.
+func (d *IdleDetector) classify(s *idleState, now time.Duration) (State, sharing.Answer) {
+	o := &d.opts
+	atLeast := func(threshold float64, ms ...Metric) sharing.Answer {
+		answer := sharing.Unknown
+		for _, m := range ms {
+			if v, ok := s.fresh(m, now, o.MaxAge); ok {
+				if v >= threshold {
+					return sharing.Yes
+				}
+				answer = sharing.No
+			}
+		}
+		return answer
+	}
+	busy := atLeast(o.ActivePercent, GPUUtilPercent, GraphicsUtilPercent)
+	working := atLeast(o.WorkingPercent, SMUtilPercent, DRAMUtilPercent, TensorUtilPercent)
+	traffic := atLeast(o.ActiveBytesPerS, PCIeTxBytesPerS, PCIeRxBytesPerS, NVLinkTxBytesPerS, NVLinkRxBytesPerS)
+	if busy != sharing.Yes {
+		s.busySince = Optional[time.Duration]{}
+	} else if s.busySince.IsZero() {
+		s.busySince = Some(now)
+	}
+	// A GPM figure describes the slow period before it: one that began before
+	// the device was busy says nothing about what it is busy with.
+	gpm := max(s.valueAt[SMUtilPercent], s.valueAt[DRAMUtilPercent], s.valueAt[TensorUtilPercent])
+	covers := gpm-d.h.SlowPeriod >= s.busySince.Or(now)
+	switch {
+	case working == sharing.Yes || traffic == sharing.Yes:
+		return StateActive, sharing.Unknown
+	case working == sharing.No && busy == sharing.Yes && covers:
+		return StateStalled, sharing.Unknown
+	case busy == sharing.Yes:
+		return StateActive, sharing.Unknown
+	case busy == sharing.Unknown && working == sharing.Unknown:
+		return StateUnknown, sharing.Unknown
+	}
+	watts, powerKnown := s.fresh(PowerWatts, now, o.MaxAge)
+	switch s.resident(now, o) {
+	case sharing.Unknown:
+		return StateUnknown, sharing.Unknown
+	case sharing.No:
+		if powerKnown && d.given.DeepIdleWatts == 0 && watts < s.deepIdle.Or(watts+1) {
+			s.deepIdle = Some(watts)
+		}
+		return StateDeepIdle, sharing.Unknown
+	}
+	base, baseKnown := s.deepIdle.Get()
+	if !powerKnown || !baseKnown {
+		return StateExecutionIdle, sharing.Unknown
+	}
+	if watts < base+o.PoweredWatts {
+		return StateResidentIdle, sharing.No
+	}
+	return StateExecutionIdle, sharing.Yes
+}
+
+// resident answers whether a program holds the device.
+func (s *idleState) resident(now time.Duration, o *IdleOptions) sharing.Answer {
+	n, listed := s.processes.Get()
+	listed = listed && now-s.procAt <= o.MaxAge
+	used, known := s.fresh(MemUsedBytes, now, o.MaxAge)
+	switch {
+	case listed && n > 0, known && used >= float64(o.Resident):
+		return sharing.Yes
+	case listed:
+		return sharing.No
+	}
+	return sharing.Unknown
+}
+
+// Report says what a device did so far.
+func (d *IdleDetector) Report(device int) (IdleReport, error) {
+	if device < 0 || device >= len(d.devs) {
+		return IdleReport{}, &DeviceError{Device: device, Devices: len(d.devs)}
+	}
+	s := &d.devs[device]
+	r := IdleReport{Device: device, Basis: d.h.Info.Basis, DeepIdleWatts: s.deepIdle}
+	for i := 0; i < len(s.intervals); {
+		j := i
+		for j < len(s.intervals) && s.intervals[j].State.Idle() {
+			j++
+		}
+		if j == i {
+			r.Intervals = appendInterval(r.Intervals, s.intervals[i])
+			i++
+			continue
+		}
+		short := s.intervals[j-1].To-s.intervals[i].From < d.opts.Sustain
+		for _, in := range s.intervals[i:j] {
+			if short {
+				r.Pauses += in.Length()
+				in.State, in.Powered = StateActive, sharing.Unknown
+			}
+			r.Intervals = appendInterval(r.Intervals, in)
+		}
+		i = j
+	}
+	return r, nil
+}

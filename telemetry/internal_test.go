@@ -1,0 +1,171 @@
+package telemetry
+
+import (
+	"encoding"
+	"encoding/json"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+func TestDrift(t *testing.T) {
+	var d drift
+	s := time.Second
+	for i, c := range []struct{ wall, mono, want time.Duration }{
+		{s, s, 0}, {2*s + time.Millisecond, 2 * s, 0}, // slewed
+		{63 * s, 3 * s, 60*s - time.Millisecond}, // forward
+		{64 * s, 4 * s, 0},                       // and on
+		{4 * s, 5 * s, -61 * s},                  // back
+		{5*s + 50*time.Millisecond, 6 * s, 0},
+	} {
+		if got := d.observe(c.wall, c.mono); got != c.want {
+			t.Errorf("%d: jump %v, want %v", i, got, c.want)
+		}
+	}
+}
+
+func TestCounterDelta(t *testing.T) {
+	for _, c := range []struct {
+		prev, cur float64
+		dt        time.Duration
+		want      float64
+		how       counterStep
+	}{
+		{100, 350, time.Second, 250, counted},
+		{100, 100, time.Second, 0, counted},
+		{CounterWrapJoules - 100, 200, time.Second, 300, wrapped},
+		{CounterWrapJoules - 100, 200, time.Millisecond, 200, restarted}, // 300 kW: no
+		{1e6, 50, time.Second, 50, restarted},
+		{CounterWrapJoules + 1e6, 50, time.Hour, 50, restarted}, // wider than 32 bits
+	} {
+		got, how := counterDelta(c.prev, c.cur, c.dt)
+		if math.Abs(got-c.want) > 1e-6 || how != c.how {
+			t.Errorf("%v to %v in %v: %v (%d), want %v (%d)", c.prev, c.cur, c.dt, got, how, c.want, c.how)
+		}
+	}
+}
+
+func TestNearestRank(t *testing.T) {
+	d := []time.Duration{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+	for q, want := range map[float64]time.Duration{0: 1, 0.1: 1, 0.5: 5, 0.51: 6, 0.99: 10, 1: 10} {
+		if got := nearestRank(d, q); got != want {
+			t.Errorf("%v: %v, want %v", q, got, want)
+		}
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	for _, d := range []time.Duration{0, 1, time.Second - 1, time.Second, 90*time.Hour + 7} {
+		if got, ok := parseSeconds(string(appendSeconds(nil, d))); !ok || got != d {
+			t.Errorf("%v comes back as %v, %v", d, got, ok)
+		}
+	}
+	for _, bad := range []string{"", "1", "1.5", "-1.000000000", "01.000000000", "1.00000000x", "99999999999999999999.000000000", "9223372036.999999999"} {
+		if got, ok := parseSeconds(bad); ok {
+			t.Errorf("%q reads as %v", bad, got)
+		}
+	}
+}
+
+type text interface {
+	encoding.TextMarshaler
+	String() string
+}
+
+func TestEnumText(t *testing.T) {
+	check := func(v text, into encoding.TextUnmarshaler, read func() text) {
+		t.Helper()
+		b, err := v.MarshalText()
+		if err != nil || string(b) != v.String() {
+			t.Errorf("%v marshals to %q, %v", v, b, err)
+		}
+		if err := into.UnmarshalText(b); err != nil || read() != v {
+			t.Errorf("%v does not come back: %v, %v", v, read(), err)
+		}
+		var une *sharing.UnknownNameError
+		if err := into.UnmarshalText([]byte(v.String() + "x")); !errors.As(err, &une) {
+			t.Errorf("%vx: %v", v, err)
+		}
+	}
+	for _, m := range Metrics() {
+		var got Metric
+		check(m, &got, func() text { return got })
+		if m.Help() == "" {
+			t.Errorf("%v has no help", m)
+		}
+	}
+	for _, s := range States() {
+		var got State
+		check(s, &got, func() text { return got })
+	}
+	for k := range eventNames {
+		var got EventKind
+		check(EventKind(k), &got, func() text { return got })
+	}
+	for g := Groups(0); g < groupEnd; g++ {
+		var got Groups
+		check(g, &got, func() text { return got })
+	}
+	for th := Throttle(0); th < throttleEnd; th++ {
+		var got Throttle
+		check(th, &got, func() text { return got })
+	}
+	for _, v := range []text{Metric(0), metricEnd, State(99), EventKind(99), groupEnd, throttleEnd} {
+		if b, err := v.MarshalText(); err == nil {
+			t.Errorf("%v marshals to %s", v, b)
+		}
+	}
+	var g Groups
+	for _, bad := range []string{"gpm+basic", "basic+basic", "", "none+basic"} {
+		if err := g.UnmarshalText([]byte(bad)); err == nil {
+			t.Errorf("%q is read as %v", bad, g)
+		}
+	}
+	if KnownThrottle(1<<40|4) != ThrottlePowerCap {
+		t.Error("an unknown throttle bit is kept")
+	}
+}
+
+func TestOptionalJSON(t *testing.T) {
+	type both struct {
+		A Optional[float64] `json:"a,omitzero"`
+		B Optional[int]     `json:"b"`
+		C Optional[int]     `json:"c,omitzero"`
+	}
+	b, err := json.Marshal(both{C: Some(0)})
+	if err != nil || string(b) != `{"b":null,"c":0}` {
+		t.Fatalf("%s, %v", b, err)
+	}
+	var back both
+	if err := json.Unmarshal(b, &back); err != nil || back != (both{C: Some(0)}) {
+		t.Errorf("%+v, %v", back, err)
+	}
+	if err := json.Unmarshal([]byte(`{"b":"x"}`), &back); err == nil {
+		t.Error("a string is read as a number")
+	}
+	if s := (Optional[int]{}).String() + Some(7).String(); s != "-7" {
+		t.Error(s)
+	}
+}
+
+func TestReadingRefusesWhatIsNoFigure(t *testing.T) {
+	var r Reading
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		r.Set(PowerWatts, v)
+	}
+	r.Set(Metric(0), 1)
+	r.Set(metricEnd, 1)
+	if r.Has() {
+		t.Error("a reading holds what is no figure")
+	}
+	r.Set(PowerWatts, 0)
+	if v, ok := r.Get(PowerWatts); !ok || v != 0 {
+		t.Error("zero is a figure")
+	}
+	if r.Supported(PowerWatts) != sharing.Yes {
+		t.Error("a figure that is there is supported")
+	}
+}

@@ -1,0 +1,137 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/telemetrytest"
+)
+
+var (
+	promLine = regexp.MustCompile(`^([a-z_]+)\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)+)\} (-?[0-9.e+]+)$`)
+	promMeta = regexp.MustCompile(`^# (HELP|TYPE) ([a-z_]+) (.+)$`)
+)
+
+// checkProm holds the text against the rules of the format: each family once,
+// HELP and TYPE before its lines, no line twice, a line feed at the end.
+func checkProm(text string) error {
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		return errors.New("no line feed at the end")
+	}
+	types, seen, family := map[string]string{}, map[string]bool{}, ""
+	for _, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+		if m := promMeta.FindStringSubmatch(line); m != nil {
+			if m[1] == "TYPE" {
+				if types[m[2]] != "" {
+					return fmt.Errorf("%s has two types", m[2])
+				}
+				types[m[2]], family = m[3], m[2]
+			}
+			continue
+		}
+		m := promLine.FindStringSubmatch(line)
+		if m == nil {
+			return fmt.Errorf("not a line: %q", line)
+		}
+		if m[1] != family || seen[m[1]+m[2]] {
+			return fmt.Errorf("out of place or twice: %q", line)
+		}
+		if strings.HasSuffix(m[1], "_total") != (types[m[1]] == "counter") {
+			return fmt.Errorf("%s is a %s", m[1], types[m[1]])
+		}
+		seen[m[1]+m[2]] = true
+	}
+	return nil
+}
+
+func prom(t testing.TB, l *telemetry.Latest) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := l.WritePrometheus(&b); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkProm(b.String()); err != nil {
+		t.Error(err)
+	}
+	return b.String()
+}
+
+func TestWritePrometheus(t *testing.T) {
+	script := mixed()
+	script.NoisePercent = 0
+	l := new(telemetry.Latest)
+	s := simulated(t, script, telemetry.SamplerOptions{}, 900*time.Millisecond)
+	if err := s.Replay(l); err != nil {
+		t.Fatal(err)
+	}
+	out := prom(t, l)
+	golden.Check(t, "testdata/mixed.prom", []byte(out))
+	for _, line := range strings.Split(strings.TrimSpace(out), "\n") {
+		if !strings.HasPrefix(line, "#") && !strings.Contains(line, `basis="simulated"`) {
+			t.Errorf("no basis: %s", line)
+		}
+	}
+	// Lost, the first GPU has no figures any more; the other keeps its.
+	if err := simulated(t, script, telemetry.SamplerOptions{}, 1500*time.Millisecond).Replay(l); err != nil {
+		t.Fatal(err)
+	}
+	out = prom(t, l)
+	if strings.Contains(out, `cotenant_gpu_power_watts{device="0"`) || !strings.Contains(out, `cotenant_gpu_power_watts{device="1"`) ||
+		!strings.Contains(out, `cotenant_gpu_up{device="0",uuid="GPU-a",basis="simulated"} 0`) {
+		t.Errorf("a lost GPU:\n%s", out)
+	}
+	if _, ok := l.Get(0, telemetry.PowerWatts); ok || l.Lost(0) != sharing.Yes || l.Lost(1) != sharing.No {
+		t.Error("a lost GPU has figures")
+	}
+	if _, ok := l.Processes(0); ok {
+		t.Error("a lost GPU has processes")
+	}
+	if p, ok := l.Processes(1); !ok || len(p) != 1 {
+		t.Errorf("%v, %v", p, ok)
+	}
+}
+
+func TestLatestForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := new(telemetry.Latest)
+		src := source(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.PowerWatts: 100, telemetry.SMUtilPercent: 5}}))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := sampler(t, src, telemetry.SamplerOptions{}).Stream(ctx, l); err != nil {
+			t.Fatal(err)
+		}
+		if v, ok := l.Get(0, telemetry.SMUtilPercent); !ok || v != 5 {
+			t.Errorf("%v, %v", v, ok)
+		}
+		time.Sleep(4 * time.Second) // nothing comes any more
+		if v, ok := l.Get(0, telemetry.PowerWatts); ok {
+			t.Errorf("%v W, from 4 s ago", v)
+		}
+		if strings.Contains(prom(t, l), "power_watts{") {
+			t.Error("an old figure is exposed")
+		}
+	})
+}
+
+func FuzzPrometheusLabels(f *testing.F) {
+	f.Add("a\"b\\c\nd", "\xff{}")
+	f.Fuzz(func(t *testing.T, uuid, name string) {
+		script := oneGPU(telemetrytest.Phase{Figures: figures{telemetry.PowerWatts: 1}, Processes: []telemetry.Process{{PID: 1, Name: name, Memory: telemetry.Some(sharing.MiB)}}})
+		script.GPUs[0].Device = telemetry.Device{UUID: uuid, Name: name}
+		l := new(telemetry.Latest)
+		if err := simulated(t, script, telemetry.SamplerOptions{}, 0).Replay(l); err != nil {
+			t.Fatal(err)
+		}
+		prom(t, l)
+	})
+}

@@ -1,0 +1,352 @@
+package telemetry_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/telemetrytest"
+)
+
+func energy(t *testing.T, s *telemetry.Series, opts telemetry.EnergyOptions) telemetry.Energy {
+	t.Helper()
+	e, err := telemetry.MeasureEnergy(s, 0, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func near(t *testing.T, what string, got telemetry.Optional[float64], want, tolerance float64) {
+	t.Helper()
+	if v, ok := got.Get(); !ok || math.Abs(v-want) > tolerance {
+		t.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
+
+func TestEnergy(t *testing.T) {
+	at := func(d time.Duration, w float64) telemetrytest.Phase {
+		return telemetrytest.Phase{For: d, Figures: figures{telemetry.PowerWatts: w}}
+	}
+	steps := []telemetrytest.Phase{at(20*time.Second, 100), at(20*time.Second, 700), at(0, 300)}
+	t.Run("steps", func(t *testing.T) {
+		e := energy(t, simulated(t, oneGPU(steps...), telemetry.SamplerOptions{}, time.Minute), telemetry.EnergyOptions{})
+		// The trapezoid over the 100 ms before each step adds half the step:
+		// 30 J up and 20 J down. The last second's counter reading has no power
+		// reading after it and is not compared.
+		near(t, "counter", e.CounterJoules, 22000, 1e-6)
+		near(t, "integral", e.IntegratedJoules, 22000+30-20, 1e-6)
+		near(t, "difference", e.DifferencePercent, 10.0/217, 1e-6)
+		if e.Agree != sharing.Yes || e.Covered != time.Minute || e.Uncovered != 0 || e.CounterSpan != time.Minute {
+			t.Errorf("%+v", e)
+		}
+	})
+	t.Run("wrap", func(t *testing.T) {
+		script := oneGPU(steps...)
+		script.GPUs[0].EnergyStartJoules, script.GPUs[0].EnergyWrapJoules = telemetry.CounterWrapJoules-5000, telemetry.CounterWrapJoules
+		e := energy(t, simulated(t, script, telemetry.SamplerOptions{}, time.Minute), telemetry.EnergyOptions{})
+		near(t, "counter", e.CounterJoules, 22000, 1e-5)
+		if e.Wraps != 1 || e.Restarts != 0 || e.Agree != sharing.Yes {
+			t.Errorf("%+v", e)
+		}
+	})
+	t.Run("restart", func(t *testing.T) {
+		phases := append([]telemetrytest.Phase(nil), steps...)
+		phases[1].RestartEnergy = true
+		script := oneGPU(phases...)
+		script.GPUs[0].EnergyStartJoules = 1e6
+		e := energy(t, simulated(t, script, telemetry.SamplerOptions{}, time.Minute), telemetry.EnergyOptions{})
+		// The second before the restart is lost to the counter.
+		near(t, "counter", e.CounterJoules, 22000-100, 1e-6)
+		if e.Restarts != 1 || e.Agree != sharing.Yes {
+			t.Errorf("%+v", e)
+		}
+		near(t, "compared", e.ComparedCounterJoules, 22000-100-300, 1e-6)
+	})
+	t.Run("no counter", func(t *testing.T) {
+		script := oneGPU(steps...)
+		script.GPUs[0].NoEnergy = true
+		e := energy(t, simulated(t, script, telemetry.SamplerOptions{}, time.Minute), telemetry.EnergyOptions{})
+		if !e.CounterJoules.IsZero() || !e.DifferencePercent.IsZero() || e.Agree != sharing.Unknown || e.IntegratedJoules.IsZero() {
+			t.Errorf("%+v", e)
+		}
+	})
+	t.Run("no power", func(t *testing.T) {
+		s := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.GPUUtilPercent: 1}}), telemetry.SamplerOptions{}, time.Minute)
+		if e := energy(t, s, telemetry.EnergyOptions{}); !e.IntegratedJoules.IsZero() || e.Covered != 0 || e.Agree != sharing.Unknown {
+			t.Errorf("%+v", e)
+		}
+	})
+	t.Run("gap", func(t *testing.T) {
+		lost := []telemetrytest.Phase{at(20*time.Second, 100), {For: 10 * time.Second, Lost: true}, at(0, 300)}
+		e := energy(t, simulated(t, oneGPU(lost...), telemetry.SamplerOptions{}, time.Minute), telemetry.EnergyOptions{})
+		near(t, "integral", e.IntegratedJoules, 100*19.9+300*29.9, 1e-6)
+		if e.Uncovered != 10*time.Second+200*time.Millisecond {
+			t.Errorf("%+v", e)
+		}
+	})
+	t.Run("disagreement", func(t *testing.T) {
+		// A power reading 8% too high.
+		s := new(telemetry.Series)
+		if err := s.Begin(telemetry.Header{Devices: make([]telemetry.Device, 1), Period: time.Second, SlowPeriod: time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 60 {
+			x := telemetry.Sample{At: time.Duration(i) * time.Second}
+			x.Set(telemetry.PowerWatts, 108)
+			x.Set(telemetry.EnergyJoules, 100*float64(i))
+			if err := s.Sample(&x); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if e := energy(t, s, telemetry.EnergyOptions{}); e.Agree != sharing.No {
+			t.Errorf("%+v", e)
+		}
+		if e := energy(t, s, telemetry.EnergyOptions{TolerancePercent: 10}); e.Agree != sharing.Yes {
+			t.Errorf("%+v", e)
+		}
+	})
+	var de *telemetry.DeviceError
+	if _, err := telemetry.MeasureEnergy(new(telemetry.Series), 0, telemetry.EnergyOptions{}); !errors.As(err, &de) {
+		t.Errorf("err = %v", err)
+	}
+}
+
+type span struct {
+	State  telemetry.State
+	Length time.Duration
+}
+
+func spans(r telemetry.IdleReport) []span {
+	var out []span
+	for _, in := range r.Intervals {
+		if n := len(out); n > 0 && out[n-1].State == in.State {
+			out[n-1].Length += in.Length()
+			continue
+		}
+		out = append(out, span{in.State, in.Length()})
+	}
+	return out
+}
+
+func TestDetectIdle(t *testing.T) {
+	server := []telemetry.Process{{PID: 1}}
+	type fig = figures
+	phase := func(d time.Duration, procs []telemetry.Process, f figures) telemetrytest.Phase {
+		return telemetrytest.Phase{For: d, Processes: procs, Figures: f}
+	}
+	minute := time.Minute
+	util, watts, used, sm, dram, pcie := telemetry.GPUUtilPercent, telemetry.PowerWatts, telemetry.MemUsedBytes, telemetry.SMUtilPercent, telemetry.DRAMUtilPercent, telemetry.PCIeRxBytesPerS
+	for _, c := range []struct {
+		name   string
+		opts   telemetry.IdleOptions
+		phases []telemetrytest.Phase
+		want   []span
+	}{
+		{"the three kinds of idle, with the power of deep idle learnt from later", telemetry.IdleOptions{}, []telemetrytest.Phase{
+			phase(minute, server, fig{util: 95, watts: 500, used: 9e9}),
+			phase(minute, server, fig{util: 0, watts: 120, used: 9e9}),
+			phase(minute, server, fig{util: 0, watts: 78, used: 9e9}),
+			phase(minute, nil, fig{util: 0, watts: 75, used: 0}),
+		}, []span{{telemetry.StateActive, minute}, {telemetry.StateExecutionIdle, minute}, {telemetry.StateResidentIdle, minute}, {telemetry.StateDeepIdle, minute}}},
+		{"a one-thread kernel: NVML says 100%, GPM says nothing works", telemetry.IdleOptions{}, []telemetrytest.Phase{
+			phase(2*minute, server, fig{util: 100, watts: 130, sm: 0.76, dram: 0}),
+		}, []span{{telemetry.StateActive, 2 * time.Second}, {telemetry.StateStalled, 2*minute - 2*time.Second}}},
+		{"busy without GPM is active", telemetry.IdleOptions{}, []telemetrytest.Phase{
+			phase(minute, server, fig{util: 100, watts: 130}),
+		}, []span{{telemetry.StateActive, minute}}},
+		{"an old GPM figure does not make a start a stall", telemetry.IdleOptions{Sustain: 1}, []telemetrytest.Phase{
+			phase(minute, server, fig{util: 0, watts: 130, sm: 0, dram: 0}),
+			phase(minute, server, fig{util: 100, watts: 500, sm: 50, dram: 40}),
+		}, []span{{telemetry.StateExecutionIdle, minute - 100*time.Millisecond}, {telemetry.StateActive, minute + 100*time.Millisecond}}},
+		{"traffic is work", telemetry.IdleOptions{}, []telemetrytest.Phase{
+			phase(minute, server, fig{util: 0, watts: 100, pcie: 2e9}),
+		}, []span{{telemetry.StateActive, minute}}},
+		{"pauses shorter than the sustain time are active", telemetry.IdleOptions{}, []telemetrytest.Phase{
+			phase(minute, server, fig{util: 90, watts: 500}),
+			phase(5*time.Second, server, fig{util: 0, watts: 130}),
+			phase(minute, server, fig{util: 90, watts: 500}),
+		}, []span{{telemetry.StateActive, 2*minute + 5*time.Second}}},
+		{"memory shows a resident program that no list shows", telemetry.IdleOptions{}, []telemetrytest.Phase{
+			phase(minute, nil, fig{util: 0, watts: 120, used: 4e9}),
+		}, []span{{telemetry.StateExecutionIdle, minute}}},
+		{"without utilization nothing is known", telemetry.IdleOptions{}, []telemetrytest.Phase{
+			phase(minute, server, fig{watts: 120}),
+		}, []span{{telemetry.StateUnknown, minute}}},
+		{"a given power of deep idle", telemetry.IdleOptions{DeepIdleWatts: 115}, []telemetrytest.Phase{
+			phase(minute, server, fig{util: 0, watts: 120}),
+		}, []span{{telemetry.StateResidentIdle, minute}}},
+	} {
+		total := time.Duration(0)
+		for _, p := range c.phases {
+			total += p.For
+		}
+		c.phases[len(c.phases)-1].For = 0
+		s := simulated(t, oneGPU(c.phases...), telemetry.SamplerOptions{}, total)
+		r, err := telemetry.DetectIdle(s, 0, c.opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := spans(r)
+		// Samples tell of the time before them, so that a change is seen up to
+		// one period early.
+		slack := 100 * time.Millisecond
+		if len(got) != len(c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+			continue
+		}
+		for i, g := range got {
+			if g.State != c.want[i].State || (g.Length-c.want[i].Length).Abs() > slack {
+				t.Errorf("%s: %v, want %v", c.name, got, c.want)
+			}
+		}
+		if r.Observed() != total {
+			t.Errorf("%s: observed %v of %v", c.name, r.Observed(), total)
+		}
+	}
+}
+
+func TestIdleOnMIG(t *testing.T) {
+	phase := func(active float64) telemetrytest.Phase {
+		return telemetrytest.Phase{For: time.Minute, Processes: []telemetry.Process{{PID: 1}}, Instances: []telemetrytest.Instance{
+			{ID: 1, Figures: figures{telemetry.GraphicsUtilPercent: active, telemetry.SMUtilPercent: active}},
+			{ID: 2, Figures: figures{telemetry.GraphicsUtilPercent: 0, telemetry.SMUtilPercent: 0}}}}
+	}
+	last := phase(0)
+	last.For = 0
+	r, err := telemetry.DetectIdle(simulated(t, oneGPU(phase(90), last), telemetry.SamplerOptions{}, 2*time.Minute), 0, telemetry.IdleOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := spans(r); len(got) != 2 || got[0].State != telemetry.StateActive || got[1].State != telemetry.StateExecutionIdle {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestMeasureOptionsAreChecked(t *testing.T) {
+	s := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.PowerWatts: 1}}), telemetry.SamplerOptions{}, time.Second)
+	_, err := telemetry.DetectIdle(s, 0, telemetry.IdleOptions{ActivePercent: -1, Sustain: -1, PoweredWatts: math.NaN()})
+	for _, want := range []string{"active_percent", "sustain", "powered_watts"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+	if _, err := telemetry.MeasureEnergy(s, 0, telemetry.EnergyOptions{TolerancePercent: -1}); err == nil {
+		t.Error("a negative tolerance")
+	}
+	x := new(telemetry.Sample)
+	for _, sink := range []telemetry.Sink{new(telemetry.Series), new(telemetry.Latest), telemetry.NewCSVWriter(nil), telemetry.NewEnergyMeter(telemetry.EnergyOptions{}), telemetry.NewIdleDetector(telemetry.IdleOptions{})} {
+		if err := sink.Sample(x); err == nil {
+			t.Errorf("%T takes a sample without a header", sink)
+		}
+	}
+	if err := new(telemetry.Latest).Event(telemetry.Event{}); !errors.Is(err, telemetry.ErrNotBegun) {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestIdleEvidence(t *testing.T) {
+	s := simulated(t, oneGPU(telemetrytest.Phase{Processes: []telemetry.Process{{PID: 1}},
+		Figures: figures{telemetry.GPUUtilPercent: 0, telemetry.PowerWatts: 120}}), telemetry.SamplerOptions{}, time.Minute)
+	for watts, want := range map[float64]sharing.Answer{0: sharing.Unknown, 75: sharing.Yes} {
+		r, err := telemetry.DetectIdle(s, 0, telemetry.IdleOptions{DeepIdleWatts: watts})
+		if err != nil || len(r.Intervals) != 1 || r.Intervals[0].Powered != want {
+			t.Errorf("deep idle at %v W: %+v, %v", watts, r.Intervals, err)
+		}
+		near(t, "energy", r.Joules(telemetry.StateExecutionIdle), 7200, 1e-6)
+		if !r.Joules(telemetry.StateActive).IsZero() {
+			t.Error("a state that never was has an energy")
+		}
+	}
+}
+
+// idleFor makes a report of alternating active and execution-idle times.
+func idleFor(times ...time.Duration) telemetry.IdleReport {
+	r := telemetry.IdleReport{Basis: sharing.BasisSimulated}
+	at := time.Duration(0)
+	for i, d := range times {
+		st := telemetry.StateActive
+		if i%2 == 1 {
+			st = telemetry.StateExecutionIdle
+		}
+		r.Intervals = append(r.Intervals, telemetry.Interval{From: at, To: at + d, State: st})
+		at += d
+	}
+	return r
+}
+
+func TestPolicies(t *testing.T) {
+	h, m := time.Hour, time.Minute
+	type row struct {
+		Episodes, Reaped int
+		Recoverable      time.Duration
+	}
+	for _, c := range []struct {
+		name   string
+		report telemetry.IdleReport
+		want   map[string]row
+	}{
+		// TV10: a job that is busy 8 of 24 hours is idle for 16, two thirds.
+		{"8 of 24 hours", idleFor(8*h, 16*h), map[string]row{"idlebot": {1, 1, 15 * h}, "princeton": {1, 1, 14 * h}, "kubeflow": {1, 0, 0}}},
+		{"just short", idleFor(h, h-1), map[string]row{"idlebot": {1, 0, 0}, "princeton": {1, 0, 0}, "kubeflow": {1, 0, 0}}},
+		{"just long enough", idleFor(h, h), map[string]row{"idlebot": {1, 1, 0}, "princeton": {1, 0, 0}, "kubeflow": {1, 0, 0}}},
+		{"many short gaps are no reaper's business", idleFor(m, 10*m, m, 10*m, m, 10*m), map[string]row{"idlebot": {3, 0, 0}, "princeton": {3, 0, 0}, "kubeflow": {3, 0, 0}}},
+		{"never idle", idleFor(h), map[string]row{"idlebot": {}, "princeton": {}, "kubeflow": {}}},
+	} {
+		for _, p := range telemetry.Policies() {
+			r, err := p.Recoverable([]telemetry.IdleReport{c.report}, telemetry.RecoverOptions{PricePerHour: telemetry.Some(2.0), Currency: "EUR"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(c.want[p.Name], row{r.Episodes, r.Reaped, r.Recoverable}); d != "" {
+				t.Errorf("%s, %s: %s", c.name, p.Name, d)
+			}
+			near(t, c.name, r.Money, 2*r.Recoverable.Hours(), 1e-9)
+		}
+	}
+	rep := idleFor(8*h, 16*h)
+	if share := rep.Total(telemetry.StateExecutionIdle).Hours() / rep.Observed().Hours(); math.Abs(share-2.0/3) > 1e-12 {
+		t.Errorf("idle %v", share)
+	}
+	p := telemetry.Policies()[0]
+	r, err := p.Recoverable([]telemetry.IdleReport{idleFor(h, 20*m), idleFor(h, 3*h)}, telemetry.RecoverOptions{})
+	if err != nil || r.Warned != telemetry.Some(2) || !r.Money.IsZero() || r.Observed != 5*h+20*m {
+		t.Errorf("%+v, %v", r, err)
+	}
+	near(t, "hours a day", r.HoursPerDay, 24*2/(5+1.0/3), 1e-9)
+	if pr, _ := telemetry.ParsePolicy("princeton"); pr.ReapAfter != 2*h {
+		t.Errorf("%+v", pr)
+	}
+	if r, _ := telemetry.Policies()[1].Recoverable([]telemetry.IdleReport{rep}, telemetry.RecoverOptions{}); !r.Warned.IsZero() {
+		t.Error("warnings at times that nobody published")
+	}
+	if own, err := telemetry.ParsePolicy("45m"); err != nil || own.ReapAfter != 45*m {
+		t.Errorf("%+v, %v", own, err)
+	}
+	for _, bad := range []string{"idelbot", "-1h", "0s", ""} {
+		if _, err := telemetry.ParsePolicy(bad); err == nil {
+			t.Errorf("%q is a policy", bad)
+		}
+	}
+	_, err = telemetry.Policy{Name: "x"}.Recoverable(nil, telemetry.RecoverOptions{States: []telemetry.State{telemetry.StateActive}, PricePerHour: telemetry.Some(-1.0)})
+	for _, want := range []string{"reap_after", "states", "price_per_hour"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+}
+
+func TestUnknownTimeIsNeverRecoverable(t *testing.T) {
+	r := idleFor(time.Hour, 3*time.Hour)
+	r.Intervals = append(r.Intervals, telemetry.Interval{From: 4 * time.Hour, To: 9 * time.Hour})
+	got, err := telemetry.Policies()[0].Recoverable([]telemetry.IdleReport{r}, telemetry.RecoverOptions{})
+	if err != nil || got.Recoverable != 2*time.Hour || got.Unknown != 5*time.Hour {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -1,0 +1,165 @@
+package telemetry
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Policy is a rule by which idle GPUs are taken back.
+type Policy struct {
+	// Name is the policy's name, e.g. "idlebot".
+	Name string `json:"name"`
+	// Where says who uses it.
+	Where string `json:"where"`
+	// WarnAfter are the idle times after which the holder is warned. It is
+	// empty where they are not published.
+	WarnAfter []time.Duration `json:"warn_after_ns,omitempty"`
+	// Warnings is how many warnings there are.
+	Warnings int `json:"warnings"`
+	// ReapAfter is the idle time after which the GPU is taken.
+	ReapAfter time.Duration `json:"reap_after_ns"`
+}
+
+// Policies lists the policies that are known to be used, the strictest first.
+func Policies() []Policy {
+	return []Policy{
+		{Name: "idlebot", Where: "Northeastern University: mail after 15 min, cancel after 1 h",
+			WarnAfter: []time.Duration{15 * time.Minute}, Warnings: 1, ReapAfter: time.Hour},
+		{Name: "princeton", Where: "Princeton University: cancel after 2 h at zero utilization, with two warnings (their times are not published)",
+			Warnings: 2, ReapAfter: 2 * time.Hour},
+		{Name: "kubeflow", Where: "Kubeflow notebook culling: IDLE_TIME of 1,440 min by default",
+			ReapAfter: 24 * time.Hour},
+	}
+}
+
+// ParsePolicy returns the policy of a name, or one that reaps after a duration
+// such as "45m" without a warning.
+func ParsePolicy(s string) (Policy, error) {
+	var names []string
+	for _, p := range Policies() {
+		if p.Name == s {
+			return p, nil
+		}
+		names = append(names, p.Name)
+	}
+	if d, err := time.ParseDuration(s); err == nil {
+		if d <= 0 {
+			return Policy{}, fmt.Errorf("telemetry: a policy that reaps after %v; use a positive duration", d)
+		}
+		return Policy{Name: d.String(), Where: "given as a duration", ReapAfter: d}, nil
+	}
+	return Policy{}, fmt.Errorf("%w (or give a duration such as 45m)", &sharing.UnknownNameError{Kind: "reaping policy", Name: s, Known: names})
+}
+
+// RecoverOptions say what counts as recoverable and what it is worth.
+type RecoverOptions struct {
+	// States are those in which a GPU is taken back. Empty is
+	// StateExecutionIdle and StateResidentIdle. StateDeepIdle belongs in it
+	// where the GPU stays reserved with nothing resident, as a notebook's does.
+	States []State
+	// PricePerHour is what a GPU costs per hour, in Currency. Without it there
+	// is no Money.
+	PricePerHour Optional[float64]
+	Currency     string
+}
+
+// Recovery is what a policy would give back.
+type Recovery struct {
+	Policy Policy `json:"policy"`
+	// Basis is that of the series; what a policy would do is derived from it.
+	Basis sharing.Basis `json:"basis"`
+	// Observed is the GPU time that was looked at, Unknown that part of it for
+	// which the state is unknown and which is never recoverable.
+	Observed time.Duration `json:"observed_ns"`
+	Unknown  time.Duration `json:"unknown_ns"`
+	// Idle is the GPU time in the states that count.
+	Idle time.Duration `json:"idle_ns"`
+	// Episodes are the unbroken idle times; Warned and Reaped are those that
+	// lasted long enough. Warned is missing where the policy's times are not
+	// published.
+	Episodes int           `json:"episodes"`
+	Warned   Optional[int] `json:"warned,omitzero"`
+	Reaped   int           `json:"reaped"`
+	// Recoverable is the idle GPU time after the reaping. An episode that the
+	// series cuts off counts as far as it was seen.
+	Recoverable time.Duration `json:"recoverable_ns"`
+	// HoursPerDay is Recoverable for each GPU and day observed, in hours.
+	HoursPerDay Optional[float64] `json:"hours_per_gpu_day,omitzero"`
+	// Money is the price of Recoverable.
+	Money    Optional[float64] `json:"money,omitzero"`
+	Currency string            `json:"currency,omitempty"`
+}
+
+// Recoverable says what the policy would give back on the devices of the
+// reports.
+func (p Policy) Recoverable(reports []IdleReport, opts RecoverOptions) (Recovery, error) {
+	var probs problem.List
+	if p.ReapAfter <= 0 {
+		probs.Addf("policy.reap_after", "use a positive duration or one of Policies", "telemetry: the policy %q reaps after %v", p.Name, p.ReapAfter)
+	}
+	if price, ok := opts.PricePerHour.Get(); ok && !(price >= 0) {
+		probs.Addf("price_per_hour", "use 0 or more", "telemetry: a price of %v", price)
+	}
+	states := opts.States
+	if len(states) == 0 {
+		states = []State{StateExecutionIdle, StateResidentIdle}
+	}
+	for _, s := range states {
+		if !s.Idle() {
+			probs.Addf("states", "use the idle states", "telemetry: the state %v is not idle", s)
+		}
+	}
+	if err := probs.Err(); err != nil {
+		return Recovery{}, err
+	}
+	r := Recovery{Policy: p}
+	warned := 0
+	end := func(episode time.Duration) {
+		if episode == 0 {
+			return
+		}
+		r.Episodes++
+		r.Idle += episode
+		if len(p.WarnAfter) > 0 && episode >= p.WarnAfter[0] {
+			warned++
+		}
+		if episode >= p.ReapAfter {
+			r.Reaped++
+			r.Recoverable += episode - p.ReapAfter
+		}
+	}
+	for i := range reports {
+		rep := &reports[i]
+		if i == 0 {
+			r.Basis = rep.Basis
+		} else if r.Basis != rep.Basis {
+			r.Basis = sharing.BasisUnknown
+		}
+		r.Observed += rep.Observed()
+		r.Unknown += rep.Total(StateUnknown)
+		var episode time.Duration
+		for _, in := range rep.Intervals {
+			if slices.Contains(states, in.State) {
+				episode += in.Length()
+				continue
+			}
+			end(episode)
+			episode = 0
+		}
+		end(episode)
+	}
+	if len(p.WarnAfter) > 0 {
+		r.Warned = Some(warned)
+	}
+	if r.Observed > 0 {
+		r.HoursPerDay = Some(24 * r.Recoverable.Hours() / r.Observed.Hours())
+	}
+	if price, ok := opts.PricePerHour.Get(); ok {
+		r.Money, r.Currency = Some(price*r.Recoverable.Hours()), opts.Currency
+	}
+	return r, nil
+}

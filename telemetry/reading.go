@@ -1,0 +1,175 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// ErrLost says that a device has fallen off the bus or cannot be reached any
+// more. A Source wraps it; a Sampler then leaves the device out and tries it
+// again on each slow tick.
+var ErrLost = errors.New("telemetry: the GPU is lost")
+
+// Source reads GPUs. Its methods must be safe for concurrent use: a Sampler
+// reads fast and slow groups at the same time.
+type Source interface {
+	// Info says what the source is. It does not change.
+	Info() SourceInfo
+	// Devices lists the devices. Their order is their index everywhere.
+	Devices(ctx context.Context) ([]Device, error)
+	// Read reads one group of one device into r. Figures that the device cannot
+	// give are marked with r.Unsupported and are no error. On an error the
+	// figures that r holds still count, its processes and instances do not; an
+	// error that wraps ErrLost says that the device is gone, one that wraps
+	// ErrUnsupported that it does not have the group. What r refers to
+	// must not be changed after Read returns.
+	Read(ctx context.Context, device int, group Groups, r *Reading) error
+}
+
+// SourceInfo says where a series' figures come from.
+type SourceInfo struct {
+	// Name is the source's name, e.g. "nvml" or "script".
+	Name string `json:"name"`
+	// Basis is sharing.BasisMeasured for a driver and sharing.BasisSimulated
+	// for a script. A source that does not say is sharing.BasisUnknown.
+	Basis sharing.Basis `json:"basis"`
+	// Detail is what a reader may want to know: driver version, seed.
+	Detail string `json:"detail,omitempty"`
+}
+
+// Device describes a GPU.
+type Device struct {
+	UUID string `json:"uuid"`
+	Name string `json:"name"`
+	// MIG says whether MIG mode was on.
+	MIG sharing.Answer `json:"mig"`
+	// GPM says whether the device has GPM activity counters.
+	GPM sharing.Answer `json:"gpm"`
+}
+
+// figures is a set of metrics with their values.
+type figures struct {
+	v    [metricEnd]float64
+	has  uint64
+	unsp uint64
+}
+
+// Reading is what one look at a device gave. The zero Reading is empty.
+// A Reading is not safe for concurrent use.
+type Reading struct {
+	f figures
+	// Throttle are the reasons for low clocks.
+	Throttle Optional[Throttle]
+	// Processes are the processes that hold a context on the device. It means
+	// nothing unless the reading's groups include GroupProcesses or
+	// GroupProcessUtil.
+	Processes []Process
+	// Instances are the MIG instances with their own figures.
+	Instances []Instance
+	// Dropped counts values that the driver gave and that cannot be, for
+	// example a utilization above 100%.
+	Dropped int
+}
+
+// Set records a figure. NaN, infinities and metrics that do not exist are not
+// recorded.
+func (r *Reading) Set(m Metric, v float64) { r.f.set(m, v) }
+
+// Get returns a figure and whether the reading has it.
+func (r *Reading) Get(m Metric) (float64, bool) { return r.f.get(m) }
+
+// Unsupported records that the device cannot give these metrics.
+func (r *Reading) Unsupported(ms ...Metric) {
+	for _, m := range ms {
+		if m.valid() {
+			r.f.unsp |= 1 << m
+		}
+	}
+}
+
+// Supported answers whether the device can give a metric, as far as this
+// reading shows.
+func (r *Reading) Supported(m Metric) sharing.Answer { return r.f.supported(m) }
+
+// Has says whether the reading holds any figure, process or instance.
+func (r *Reading) Has() bool {
+	return r.f.has != 0 || len(r.Processes) > 0 || len(r.Instances) > 0 || !r.Throttle.IsZero()
+}
+
+func (f *figures) set(m Metric, v float64) {
+	if m.valid() && !math.IsNaN(v) && !math.IsInf(v, 0) {
+		f.v[m] = v
+		f.has |= 1 << m
+	}
+}
+
+func (f *figures) get(m Metric) (float64, bool) {
+	if !m.valid() || f.has&(1<<m) == 0 {
+		return 0, false
+	}
+	return f.v[m], true
+}
+
+func (f *figures) supported(m Metric) sharing.Answer {
+	switch {
+	case !m.valid():
+		return sharing.Unknown
+	case f.has&(1<<m) != 0:
+		return sharing.Yes
+	case f.unsp&(1<<m) != 0:
+		return sharing.No
+	}
+	return sharing.Unknown
+}
+
+// Process is a process that holds a context on a device. Under MPS the driver
+// attributes what clients run to the MPS server's process.
+type Process struct {
+	PID  uint32
+	Name string // empty where it could not be read
+	// Memory is the device memory that the process holds.
+	Memory Optional[sharing.Bytes]
+	// SMUtilPercent is the share of the time since the last slow reading in
+	// which the process's kernels ran, averaged over the driver's samples.
+	SMUtilPercent Optional[float64]
+	// GPUInstance is the MIG GPU instance in which the process runs.
+	GPUInstance Optional[int]
+}
+
+// Instance is a MIG GPU instance with its own figures: its GPM metrics and its
+// memory. Percentages are of the instance, not of the device. The zero
+// Instance is instance 0 with no figures.
+type Instance struct {
+	f figures
+	// ID is the GPU instance's id.
+	ID int
+	// ComputeSlices is the number of compute slices the instance has.
+	ComputeSlices Optional[int]
+}
+
+// Set records a figure as Reading.Set does.
+func (i *Instance) Set(m Metric, v float64) { i.f.set(m, v) }
+
+// Get returns a figure and whether the instance has it.
+func (i *Instance) Get(m Metric) (float64, bool) { return i.f.get(m) }
+
+// Sample is a reading with its place: which device, when, and what was asked.
+type Sample struct {
+	// Device is the index of the device.
+	Device int
+	// At is the time since the series' start by the monotonic clock.
+	At time.Duration
+	// Tick is the number of the tick, of the fast or the slow clock by Groups.
+	// Numbers that are left out were missed.
+	Tick int64
+	// Groups says what was read. A group whose reading failed is not in it.
+	Groups Groups
+	Reading
+}
+
+// fast says whether the sample is one of the fast clock.
+func (s *Sample) fast() bool { return s.Groups&GroupsFast != 0 }

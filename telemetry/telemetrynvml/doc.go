@@ -1,0 +1,32 @@
+// Package telemetrynvml reads GPUs through NVIDIA's management library, as a
+// source for package telemetry.
+//
+// It needs linux and cgo, and libnvidia-ml.so.1 of an installed driver when it
+// runs; no CUDA toolkit, no root. Elsewhere it builds too, and Open says why
+// there is no driver.
+//
+// What a driver does not give is missing. Values that cannot be are dropped
+// and counted in telemetry.Reading.Dropped: utilizations above 100%, samples
+// from the future, power of tens of kilowatts.
+//
+// # MIG
+//
+// With MIG enabled NVML has no utilization for the device and none for
+// processes. Each GPU instance's own GPM counters are read instead (Hopper and
+// later); an A100 has none through NVML.
+package telemetrynvml
+
+import "errors"
+
+// ErrUnavailable says that there is no NVML here.
+var ErrUnavailable = errors.New("telemetrynvml: NVML is not available")
+
+// ErrClosed says that the source was closed.
+var ErrClosed = errors.New("telemetrynvml: the source is closed")
+
+// Options say how to open NVML. The zero value finds the library by its name.
+type Options struct {
+	// LibraryPath is the path of libnvidia-ml.so.1. Empty lets the dynamic
+	// linker find it.
+	LibraryPath string
+}

@@ -1,0 +1,38 @@
+//go:build !linux || !cgo
+
+package telemetrynvml
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// Source is a telemetry.Source over NVML. On this platform there is none.
+type Source struct{}
+
+// Open returns an error that wraps ErrUnavailable and says why.
+func Open(Options) (*Source, error) { return nil, unavailable() }
+
+func unavailable() error {
+	if runtime.GOOS != "linux" {
+		return fmt.Errorf("%w: this is %s; NVML is read on linux", ErrUnavailable, runtime.GOOS)
+	}
+	return fmt.Errorf("%w: the program was built with CGO_ENABLED=0; build it with cgo and a C compiler", ErrUnavailable)
+}
+
+// Info says what the source would be.
+func (*Source) Info() telemetry.SourceInfo { return telemetry.SourceInfo{Name: "nvml"} }
+
+// Devices returns an error that wraps ErrUnavailable.
+func (*Source) Devices(context.Context) ([]telemetry.Device, error) { return nil, unavailable() }
+
+// Read returns an error that wraps ErrUnavailable.
+func (*Source) Read(context.Context, int, telemetry.Groups, *telemetry.Reading) error {
+	return unavailable()
+}
+
+// Close does nothing.
+func (*Source) Close() error { return nil }

@@ -1,0 +1,200 @@
+//go:build linux && cgo
+
+package telemetrynvml
+
+import (
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// gpmMinInterval is what GPM needs between two samples (nvml.h).
+const gpmMinInterval = 100 * time.Millisecond
+
+const mib = 1 << 20
+
+// gpmMetrics are the GPM figures that are read. The context-switch counters
+// (170 to 209) are not: on an H200 with driver 580 they stay 0 under load.
+var gpmMetrics = []struct {
+	id     nvml.GpmMetricId
+	metric telemetry.Metric
+	scale  float64 // to the metric's unit; 0 marks a percentage
+}{
+	{nvml.GPM_METRIC_GRAPHICS_UTIL, telemetry.GraphicsUtilPercent, 0},
+	{nvml.GPM_METRIC_SM_UTIL, telemetry.SMUtilPercent, 0},
+	{nvml.GPM_METRIC_SM_OCCUPANCY, telemetry.SMOccupancyPercent, 0},
+	{nvml.GPM_METRIC_ANY_TENSOR_UTIL, telemetry.TensorUtilPercent, 0},
+	{nvml.GPM_METRIC_DRAM_BW_UTIL, telemetry.DRAMUtilPercent, 0},
+	{nvml.GPM_METRIC_FP64_UTIL, telemetry.FP64UtilPercent, 0},
+	{nvml.GPM_METRIC_FP32_UTIL, telemetry.FP32UtilPercent, 0},
+	{nvml.GPM_METRIC_FP16_UTIL, telemetry.FP16UtilPercent, 0},
+	{nvml.GPM_METRIC_PCIE_TX_PER_SEC, telemetry.PCIeTxBytesPerS, mib},
+	{nvml.GPM_METRIC_PCIE_RX_PER_SEC, telemetry.PCIeRxBytesPerS, mib},
+	{nvml.GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC, telemetry.NVLinkTxBytesPerS, mib},
+	{nvml.GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC, telemetry.NVLinkRxBytesPerS, mib},
+}
+
+// gpmState is two samples that take turns; the figures are of the time between.
+type gpmState struct {
+	uuid      string // of the MIG device, for instances
+	prev, cur nvml.GpmSample
+	at        time.Time // of prev; zero before the first
+}
+
+// step takes a sample with get and says whether there is one before it, far
+// enough back, to compare with; the two are then (prev, cur) until done.
+func (g *gpmState) step(lib nvml.Interface, now time.Time, get func(nvml.GpmSample) nvml.Return) (bool, nvml.Return) {
+	for _, s := range []*nvml.GpmSample{&g.prev, &g.cur} {
+		if *s == nil {
+			fresh, ret := lib.GpmSampleAlloc()
+			if ret != nvml.SUCCESS {
+				return false, ret
+			}
+			*s = fresh
+		}
+	}
+	if !g.at.IsZero() && now.Sub(g.at) < gpmMinInterval {
+		return false, nvml.SUCCESS
+	}
+	into := g.cur
+	if g.at.IsZero() {
+		into = g.prev
+	}
+	if ret := get(into); ret != nvml.SUCCESS {
+		g.at = time.Time{} // a sample that failed half way compares with nothing
+		return false, ret
+	}
+	first := g.at.IsZero()
+	g.at = now
+	return !first, nvml.SUCCESS
+}
+
+func (g *gpmState) done() { g.prev, g.cur = g.cur, g.prev }
+
+// free gives the samples back; there is nothing to be done about a failure.
+func (g *gpmState) free() {
+	for _, s := range []*nvml.GpmSample{&g.prev, &g.cur} {
+		if *s != nil {
+			(*s).Free()
+			*s = nil
+		}
+	}
+	g.at = time.Time{}
+}
+
+func (x *look) gpm() {
+	if x.d.desc.GPM != sharing.Yes {
+		if x.d.desc.GPM == sharing.No {
+			for _, m := range gpmMetrics {
+				if m.scale == 0 || m.metric >= telemetry.NVLinkTxBytesPerS { // PCIe comes another way
+					x.r.Unsupported(m.metric)
+				}
+			}
+		}
+		return
+	}
+	x.d.mu.Lock()
+	defer x.d.mu.Unlock()
+	if x.d.desc.MIG == sharing.Yes {
+		x.instances()
+	}
+	if x.lost {
+		return
+	}
+	all := make([]telemetry.Metric, len(gpmMetrics))
+	for i, m := range gpmMetrics {
+		all[i] = m.metric
+	}
+	g := &x.d.gpm
+	ready, ret := g.step(x.d.lib, x.d.now(), x.d.h.GpmSampleGet)
+	if x.ok("GpmSampleGet", ret, all...) && ready {
+		x.figures(g, x.r.Set, x.r)
+	}
+}
+
+// figures computes the metrics between a state's two samples and sets them.
+// Metrics that the device lacks are marked in mark, unless it is nil.
+func (x *look) figures(g *gpmState, set func(telemetry.Metric, float64), mark *telemetry.Reading) {
+	defer g.done()
+	req := &nvml.GpmMetricsGetType{NumMetrics: uint32(len(gpmMetrics)), Sample1: g.prev, Sample2: g.cur}
+	for i, m := range gpmMetrics {
+		req.Metrics[i].MetricId = uint32(m.id)
+	}
+	if !x.ok("GpmMetricsGet", x.d.lib.GpmMetricsGet(req)) {
+		return
+	}
+	for i, m := range gpmMetrics {
+		got := req.Metrics[i]
+		switch ret := nvml.Return(got.NvmlReturn); {
+		case ret == nvml.ERROR_NOT_SUPPORTED:
+			if mark != nil {
+				mark.Unsupported(m.metric)
+			}
+		case ret != nvml.SUCCESS: // no value this time
+		case m.scale > 0 && got.Value >= 0:
+			set(m.metric, got.Value*m.scale)
+		case m.scale == 0 && got.Value >= 0 && got.Value < 101:
+			set(m.metric, min(got.Value, 100))
+		default: // NaN too
+			x.r.Dropped++
+		}
+	}
+}
+
+// instances reads the GPU instances' counters and memory. The layout may have
+// changed since the last reading; an instance whose MIG device is another than
+// before starts anew.
+func (x *look) instances() {
+	n, ret := x.d.h.GetMaxMigDeviceCount()
+	if !x.ok("GetMaxMigDeviceCount", ret) {
+		return
+	}
+	seen := map[int]bool{}
+	for i := range n {
+		h, ret := x.d.h.GetMigDeviceHandleByIndex(i)
+		if ret == nvml.ERROR_NOT_FOUND || ret == nvml.ERROR_INVALID_ARGUMENT {
+			continue // no MIG device at this index
+		}
+		if !x.ok("GetMigDeviceHandleByIndex", ret) {
+			continue
+		}
+		id, ret := h.GetGpuInstanceId()
+		if !x.ok("GetGpuInstanceId", ret) || seen[id] { // compute instances share a GPU instance
+			continue
+		}
+		seen[id] = true
+		uuid, _ := h.GetUUID()
+		g := x.d.inst[id]
+		if g == nil {
+			g = &gpmState{uuid: uuid}
+			x.d.inst[id] = g
+		}
+		if g.uuid != uuid {
+			g.free()
+			g.uuid = uuid
+		}
+		in := telemetry.Instance{ID: id}
+		if m, ret := h.GetMemoryInfo(); ret == nvml.SUCCESS && m.Used <= m.Total {
+			in.Set(telemetry.MemUsedBytes, float64(m.Used))
+			in.Set(telemetry.MemTotalBytes, float64(m.Total))
+		}
+		if a, ret := h.GetAttributes(); ret == nvml.SUCCESS && a.GpuInstanceSliceCount > 0 {
+			in.ComputeSlices = telemetry.Some(int(a.GpuInstanceSliceCount))
+		}
+		get := func(s nvml.GpmSample) nvml.Return { return x.d.h.GpmMigSampleGet(id, s) }
+		ready, ret := g.step(x.d.lib, x.d.now(), get)
+		if x.ok("GpmMigSampleGet", ret) && ready {
+			x.figures(g, in.Set, nil)
+		}
+		x.r.Instances = append(x.r.Instances, in)
+	}
+	for id, g := range x.d.inst {
+		if !seen[id] {
+			g.free()
+			delete(x.d.inst, id)
+		}
+	}
+}

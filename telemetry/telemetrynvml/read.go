@@ -1,0 +1,246 @@
+//go:build linux && cgo
+
+package telemetrynvml
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/cotenant/cotenant/internal/nvmlret"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// look is one reading of a device.
+type look struct {
+	d    *device
+	r    *telemetry.Reading
+	errs []error
+	lost bool
+}
+
+// ok says whether a call gave a value. What the device cannot give marks the
+// metrics; what it has no value for just now is missing; the rest is an error.
+func (x *look) ok(call string, ret nvml.Return, ms ...telemetry.Metric) bool {
+	switch ret {
+	case nvml.SUCCESS:
+		return true
+	case nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_FUNCTION_NOT_FOUND:
+		x.r.Unsupported(ms...)
+	case nvml.ERROR_NO_DATA:
+	case nvml.ERROR_GPU_IS_LOST:
+		if !x.lost {
+			x.lost = true
+			x.errs = append(x.errs, fmt.Errorf("%w: %w", telemetry.ErrLost, nvmlret.Error(call, "", ret)))
+		}
+	default:
+		x.errs = append(x.errs, nvmlret.Error(call, "", ret))
+	}
+	return false
+}
+
+// percent sets a utilization, or drops one that cannot be.
+func (x *look) percent(m telemetry.Metric, v float64) { x.bounded(m, v, 100) }
+
+func (x *look) bounded(m telemetry.Metric, v, limit float64) {
+	if !(v >= 0 && v <= limit) {
+		x.r.Dropped++
+		return
+	}
+	x.r.Set(m, v)
+}
+
+// Above these a reading is no reading: no board draws or runs so much.
+const (
+	maxWatts   = 20e3
+	maxMHz     = 20e3
+	maxCelsius = 200
+)
+
+func (x *look) basic() {
+	h := x.d.h
+	if u, ret := h.GetUtilizationRates(); x.ok("GetUtilizationRates", ret, telemetry.GPUUtilPercent, telemetry.MemUtilPercent) {
+		x.percent(telemetry.GPUUtilPercent, float64(u.Gpu))
+		x.percent(telemetry.MemUtilPercent, float64(u.Memory))
+	}
+	if x.lost {
+		return
+	}
+	x.memory()
+	if mw, ret := h.GetPowerUsage(); x.ok("GetPowerUsage", ret, telemetry.PowerWatts) {
+		x.bounded(telemetry.PowerWatts, float64(mw)/1e3, maxWatts)
+	}
+	if mw, ret := h.GetEnforcedPowerLimit(); x.ok("GetEnforcedPowerLimit", ret, telemetry.PowerLimitWatts) {
+		x.bounded(telemetry.PowerLimitWatts, float64(mw)/1e3, maxWatts)
+	}
+	if mhz, ret := h.GetClockInfo(nvml.CLOCK_SM); x.ok("GetClockInfo", ret, telemetry.SMClockMHz) {
+		x.bounded(telemetry.SMClockMHz, float64(mhz), maxMHz)
+	}
+	if mhz, ret := h.GetClockInfo(nvml.CLOCK_MEM); x.ok("GetClockInfo", ret, telemetry.MemClockMHz) {
+		x.bounded(telemetry.MemClockMHz, float64(mhz), maxMHz)
+	}
+	if c, ret := h.GetTemperature(nvml.TEMPERATURE_GPU); x.ok("GetTemperature", ret, telemetry.TemperatureCelsius) {
+		x.bounded(telemetry.TemperatureCelsius, float64(c), maxCelsius)
+	}
+	// The call by its old name: every driver has it.
+	if bits, ret := h.GetCurrentClocksThrottleReasons(); x.ok("GetCurrentClocksThrottleReasons", ret) {
+		x.r.Throttle = telemetry.Some(telemetry.KnownThrottle(bits))
+	}
+}
+
+// memory reads memory by the second version of the call where the driver has
+// it: the first counts what the driver reserves as used.
+func (x *look) memory() {
+	h := x.d.h
+	if x.d.mem2 {
+		m, ret := h.GetMemoryInfo_v2()
+		if ret == nvml.SUCCESS {
+			x.setMemory(m.Used, m.Total)
+			return
+		}
+	}
+	if m, ret := h.GetMemoryInfo(); x.ok("GetMemoryInfo", ret, telemetry.MemUsedBytes, telemetry.MemTotalBytes) {
+		x.setMemory(m.Used, m.Total)
+	}
+}
+
+func (x *look) setMemory(used, total uint64) {
+	if used > total {
+		x.r.Dropped++
+		return
+	}
+	x.r.Set(telemetry.MemUsedBytes, float64(used))
+	x.r.Set(telemetry.MemTotalBytes, float64(total))
+}
+
+func (x *look) energy() {
+	if mj, ret := x.d.h.GetTotalEnergyConsumption(); x.ok("GetTotalEnergyConsumption", ret, telemetry.EnergyJoules) {
+		x.r.Set(telemetry.EnergyJoules, float64(mj)/1e3)
+	}
+}
+
+// pcie reads the throughput where GPM does not give it: the call takes 20 ms in
+// each direction. nvml.h gives KB/s, which are taken as 1,000 bytes.
+func (x *look) pcie() {
+	if x.d.desc.GPM == sharing.Yes {
+		x.errs = append(x.errs, telemetry.ErrUnsupported)
+		return
+	}
+	if kb, ret := x.d.h.GetPcieThroughput(nvml.PCIE_UTIL_TX_BYTES); x.ok("GetPcieThroughput", ret, telemetry.PCIeTxBytesPerS) {
+		x.r.Set(telemetry.PCIeTxBytesPerS, float64(kb)*1e3)
+	}
+	if kb, ret := x.d.h.GetPcieThroughput(nvml.PCIE_UTIL_RX_BYTES); x.ok("GetPcieThroughput", ret, telemetry.PCIeRxBytesPerS) {
+		x.r.Set(telemetry.PCIeRxBytesPerS, float64(kb)*1e3)
+	}
+}
+
+// processes lists the processes with a compute, MPS or graphics context, each
+// once, in the order of their ids.
+func (x *look) processes() {
+	compute, ret := x.d.h.GetComputeRunningProcesses()
+	if !x.ok("GetComputeRunningProcesses", ret) {
+		if len(x.errs) == 0 {
+			x.errs = append(x.errs, telemetry.ErrUnsupported)
+		}
+		return
+	}
+	all := compute
+	if mps, ret := x.d.h.GetMPSComputeRunningProcesses(); x.ok("GetMPSComputeRunningProcesses", ret) {
+		all = append(all, mps...)
+	}
+	if graphics, ret := x.d.h.GetGraphicsRunningProcesses(); x.ok("GetGraphicsRunningProcesses", ret) {
+		all = append(all, graphics...)
+	}
+	slices.SortStableFunc(all, func(a, b nvml.ProcessInfo) int {
+		return cmp.Or(cmp.Compare(a.Pid, b.Pid), cmp.Compare(a.GpuInstanceId, b.GpuInstanceId))
+	})
+	all = slices.CompactFunc(all, func(a, b nvml.ProcessInfo) bool { return a.Pid == b.Pid && a.GpuInstanceId == b.GpuInstanceId })
+	x.d.mu.Lock()
+	defer x.d.mu.Unlock()
+	names := make(map[uint32]string, len(all))
+	for _, p := range all {
+		name, ok := x.d.names[p.Pid]
+		if !ok {
+			name = x.d.processName(p.Pid)
+		}
+		names[p.Pid] = name
+		proc := telemetry.Process{PID: p.Pid, Name: name}
+		if p.UsedGpuMemory < 1<<63 { // all ones is "not available"
+			proc.Memory = telemetry.Some(sharing.Bytes(p.UsedGpuMemory))
+		}
+		if p.GpuInstanceId != noInstance {
+			proc.GPUInstance = telemetry.Some(int(p.GpuInstanceId))
+		}
+		x.r.Processes = append(x.r.Processes, proc)
+	}
+	// A name is forgotten with its process: ids are used again.
+	x.d.names = names
+}
+
+// noInstance is what NVML gives as the GPU instance of a process that is in none.
+const noInstance = ^uint32(0)
+
+// processName is the base name of a process's program; it is empty for
+// processes that have gone or belong to another PID namespace.
+func (d *device) processName(pid uint32) string {
+	full, ret := d.lib.SystemGetProcessName(int(pid))
+	if ret != nvml.SUCCESS {
+		return ""
+	}
+	program, _, _ := strings.Cut(full, " ")
+	return path.Base(program)
+}
+
+// clockSlack is how far a sample may lie in the future, and how far back the
+// clock may go before samples are asked for anew.
+const clockSlack = 2e6 // us
+
+// processUtil averages the utilization samples of each process that came since
+// the last reading. That there are none is an error code, and means idle.
+func (x *look) processUtil() {
+	x.d.mu.Lock()
+	defer x.d.mu.Unlock()
+	now := uint64(x.d.now().UnixMicro())
+	if x.d.lastSeen > now+clockSlack {
+		x.d.lastSeen = now - min(now, clockSlack) // the clock went back
+	}
+	samples, ret := x.d.h.GetProcessUtilization(x.d.lastSeen)
+	if ret == nvml.ERROR_INSUFFICIENT_SIZE && len(samples) > 0 { // more came between the two calls inside
+		samples, ret = x.d.h.GetProcessUtilization(x.d.lastSeen)
+	}
+	switch {
+	case ret == nvml.ERROR_NOT_FOUND, ret == nvml.ERROR_INSUFFICIENT_SIZE && len(samples) == 0:
+		return
+	case !x.ok("GetProcessUtilization", ret):
+		if len(x.errs) == 0 {
+			x.errs = append(x.errs, telemetry.ErrUnsupported)
+		}
+		return
+	}
+	type sum struct{ sm, n float64 }
+	sums := map[uint32]sum{}
+	newest := x.d.lastSeen
+	for _, s := range samples {
+		switch {
+		case s.Pid == 0 && s.TimeStamp == 0: // an empty slot
+			continue
+		case s.TimeStamp <= x.d.lastSeen, s.TimeStamp > now+clockSlack,
+			s.SmUtil > 100, s.MemUtil > 100, s.EncUtil > 100, s.DecUtil > 100:
+			x.r.Dropped++
+			continue
+		}
+		t := sums[s.Pid]
+		sums[s.Pid] = sum{t.sm + float64(s.SmUtil), t.n + 1}
+		newest = max(newest, s.TimeStamp)
+	}
+	x.d.lastSeen = newest
+	for pid, t := range sums {
+		x.r.Processes = append(x.r.Processes, telemetry.Process{PID: pid, Name: x.d.names[pid], SMUtilPercent: telemetry.Some(t.sm / t.n)})
+	}
+	slices.SortFunc(x.r.Processes, func(a, b telemetry.Process) int { return cmp.Compare(a.PID, b.PID) })
+}

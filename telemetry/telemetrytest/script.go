@@ -1,0 +1,173 @@
+package telemetrytest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// Script says what each device does. It is data; New makes a source of it.
+type Script struct {
+	GPUs []GPU
+	// NoisePercent spreads every figure but counters, memory and the power
+	// limit around its value, uniformly by this much of it. 0 gives exact
+	// figures.
+	NoisePercent float64
+	// Seed drives the noise. The noise of a figure depends on the seed, the
+	// device, the metric and the time alone.
+	Seed uint64
+	// Cost is how long the reading of each group blocks. Simulated time does
+	// not pass meanwhile.
+	Cost map[telemetry.Groups]time.Duration
+}
+
+// GPU is one device's script.
+type GPU struct {
+	// Device describes the device. An empty UUID or Name is filled in.
+	Device telemetry.Device
+	// Phases follow one another. The last one goes on for ever unless Loop is
+	// set.
+	Phases []Phase
+	// Loop starts again with the first phase after the last. Every phase then
+	// needs a length.
+	Loop bool
+	// EnergyStartJoules is what the energy counter reads at the start.
+	EnergyStartJoules float64
+	// EnergyWrapJoules is where the energy counter starts again at 0; 0 is
+	// never.
+	EnergyWrapJoules float64
+	// NoEnergy says that the device has no energy counter.
+	NoEnergy bool
+}
+
+// Phase is what a device does for a time.
+type Phase struct {
+	// For is how long. Only the last phase of a script that does not loop may
+	// leave it 0.
+	For time.Duration
+	// Figures are the device's metrics. The energy counter is not among them:
+	// it follows from the power. Metrics of a phase that are missing are
+	// unsupported.
+	Figures map[telemetry.Metric]float64
+	// Throttle are the throttle reasons.
+	Throttle telemetry.Throttle
+	// Processes are the processes, with their memory and utilization. One
+	// without utilization is idle.
+	Processes []telemetry.Process
+	// Instances are the MIG instances.
+	Instances []Instance
+	// Lost makes every reading of the phase fail with telemetry.ErrLost.
+	Lost bool
+	// Fail makes the reading of a group fail.
+	Fail map[telemetry.Groups]error
+	// RestartEnergy sets the energy counter to 0 at the phase's start, as
+	// loading the driver again does.
+	RestartEnergy bool
+	// Dropped is how many impossible values each reading of process
+	// utilization reports as dropped.
+	Dropped int
+}
+
+// Instance is a MIG instance in a phase.
+type Instance struct {
+	ID            int
+	ComputeSlices int // 0 leaves it missing
+	Figures       map[telemetry.Metric]float64
+}
+
+// groupOf says with which group a metric is read.
+func groupOf(m telemetry.Metric) telemetry.Groups {
+	switch m {
+	case telemetry.EnergyJoules:
+		return telemetry.GroupEnergy
+	case telemetry.PCIeTxBytesPerS, telemetry.PCIeRxBytesPerS:
+		return telemetry.GroupPCIe
+	}
+	if m >= telemetry.GraphicsUtilPercent {
+		return telemetry.GroupGPM
+	}
+	return telemetry.GroupBasic
+}
+
+// check returns every problem of the script.
+func (s *Script) check() error {
+	var probs problem.List
+	if len(s.GPUs) == 0 {
+		probs.Addf("gpus", "script at least one", "telemetrytest: the script has no GPUs")
+	}
+	if s.NoisePercent < 0 || s.NoisePercent > 100 {
+		probs.Addf("noise_percent", "use 0 to 100", "telemetrytest: a noise of %v%%", s.NoisePercent)
+	}
+	for i, g := range s.GPUs {
+		path := fmt.Sprintf("gpus[%d]", i)
+		if len(g.Phases) == 0 {
+			probs.Addf(path+".phases", "script at least one", "telemetrytest: the GPU has no phases")
+		}
+		if g.EnergyStartJoules < 0 || g.EnergyWrapJoules < 0 {
+			probs.Addf(path, "use 0 or more joules", "telemetrytest: a negative energy counter")
+		}
+		for j, p := range g.Phases {
+			path := fmt.Sprintf("%s.phases[%d]", path, j)
+			last := j == len(g.Phases)-1
+			if p.For < 0 || p.For == 0 && (!last || g.Loop) {
+				probs.Addf(path+".for", "give the phase a length", "telemetrytest: a length of %v", p.For)
+			}
+			checkFigures(&probs, path, p.Figures)
+			for k, in := range p.Instances {
+				path := fmt.Sprintf("%s.instances[%d]", path, k)
+				checkFigures(&probs, path, in.Figures)
+				if in.ID < 0 || in.ComputeSlices < 0 {
+					probs.Addf(path, "use 0 or more", "telemetrytest: a negative id or slice count")
+				}
+			}
+		}
+	}
+	return probs.Err()
+}
+
+func checkFigures(probs *problem.List, path string, figures map[telemetry.Metric]float64) {
+	for _, m := range telemetry.Metrics() {
+		v, ok := figures[m]
+		if !ok {
+			continue
+		}
+		if m == telemetry.EnergyJoules {
+			probs.Addf(problem.Join(path, m.String()), "leave it out: the counter follows from power_watts", "telemetrytest: a scripted energy counter")
+		}
+		var r telemetry.Reading
+		if r.Set(m, v); !r.Has() || v < 0 {
+			probs.Addf(problem.Join(path, m.String()), "use a finite figure of 0 or more", "telemetrytest: %v", v)
+		}
+	}
+	for m := range figures {
+		if _, err := m.MarshalText(); err != nil {
+			probs.AddErr(path, err)
+		}
+	}
+}
+
+func describe(g GPU, i int) telemetry.Device {
+	d := g.Device
+	if d.UUID == "" {
+		d.UUID = fmt.Sprintf("GPU-00000000-0000-0000-0000-%012d", i)
+	}
+	if d.Name == "" {
+		d.Name = "simulated GPU"
+	}
+	for _, p := range g.Phases {
+		gpm := len(p.Instances) > 0
+		for m := range p.Figures {
+			gpm = gpm || groupOf(m) == telemetry.GroupGPM
+		}
+		if gpm && d.GPM == sharing.Unknown {
+			d.GPM = sharing.Yes
+		}
+		if len(p.Instances) > 0 && d.MIG == sharing.Unknown {
+			d.MIG = sharing.Yes
+		}
+	}
+	return d
+}
