@@ -209,7 +209,7 @@ func (t *tenantModel) addMPSCost(p *Predictor) {
 	cost := p.Parameters.LoneStepCost.Value
 	t.stretch(cost)
 	t.first = 0.25 // prefills have been seen to take 0.65 to 1.1 of their time
-	t.note(0.5*cost/t.step, "no profile under MPS: %.2f ms a step assumed for MPS itself", cost)
+	t.note(0.3*cost/t.step, "no profile under MPS: %.2f ms a step assumed for MPS itself", cost)
 }
 
 // addCap scales a profile without an active thread percentage to one. Decode is
