@@ -327,7 +327,7 @@ func (s *study) spread(m sharing.Mechanism, k int, use func(*studyCase) bool, to
 		r := from[Metric(i)]
 		if n := len(e); n > 0 {
 			slices.Sort(e)
-			q := nearestRank(e, 0.9*float64(n+1)/float64(n))
+			q := nearestRank(e, 0.9)
 			r = Residual{Points: n, HalfWidth: math.Sqrt((float64(n)*q*q + priorWeight*r.HalfWidth*r.HalfWidth) / float64(n+priorWeight))}
 		}
 		to[Metric(i)] = r

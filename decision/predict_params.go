@@ -134,7 +134,7 @@ func NewPredictor() Predictor {
 		HostPerToken:   prior(0.012, "ms", 0, 0.1),
 		BatchDoubling:  prior(0.02, "fraction a doubling", 0, 0.2),
 		PrefillBusy:    prior(0.4, "fraction of a prefill", 0.05, 1),
-		PrefillCatchUp: prior(0.65, "fraction of GPU activity", 0.2, 1),
+		PrefillCatchUp: prior(0.85, "fraction of GPU activity", 0.2, 1),
 		PrefillOverlap: prior(0.65, "fraction of GPU activity", 0.2, 1),
 		SMBlocking:     prior(1, "SM time blocked for SM time used", 0.6, 1.4),
 		QueueShare:     prior(0.06, "fraction of the GPU", 0, 0.2),
@@ -154,8 +154,8 @@ func NewPredictor() Predictor {
 // for time-slicing and MPS by metric: what other models and other mixes showed
 // beside the H200 rows, TTFT's own repeatability (7 to 23%) included.
 var priorHalfWidths = [2][MetricCount]float64{
-	{0.10, 0.12, 0.34, 0.35, 0.10, 0.11, 0.15, 0.10},
-	{0.08, 0.11, 0.22, 0.35, 0.08, 0.10, 0.14, 0.08},
+	{0.09, 0.12, 0.34, 0.35, 0.09, 0.11, 0.15, 0.085},
+	{0.07, 0.11, 0.22, 0.35, 0.07, 0.10, 0.14, 0.06},
 }
 
 // ParsePredictor reads a predictor that was written as JSON, strictly: the

@@ -15,6 +15,11 @@ import (
 func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, out []Prediction) error {
 	alone := make([]outcome, len(models))
 	for i := range models {
+		if j := slices.IndexFunc(models[:i], func(o tenantModel) bool { return o.base == models[i].base && o.step == models[i].step }); j >= 0 {
+			alone[i] = alone[j] // the same workload again
+			models[i].prefill, models[i].prefillGPU = models[j].prefill, models[j].prefillGPU
+			continue
+		}
 		var err error
 		if alone[i], err = p.settle(mechanism, &models[i]); err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 // tenantModel is a workload taken apart for prediction. Times are in
 // milliseconds, rates in requests a millisecond.
 type tenantModel struct {
+	base    *Profile // which it was read from
 	closed  bool
 	clients int
 	rate    float64
@@ -128,7 +129,7 @@ func driverBranch(s string) string {
 
 func (t *tenantModel) readProfile(b *Profile) error {
 	t.closed, t.clients, t.rate = b.Load.Closed(), b.Load.Concurrency, b.Load.Rate/1e3
-	t.output, t.model = b.Load.Output, b.Server.Model()
+	t.base, t.output, t.model = b, b.Load.Output, b.Server.Model()
 	if !t.closed {
 		t.offered = 1.645 / math.Sqrt(float64(max(count(b.Requests), 30)))
 	}
@@ -208,7 +209,7 @@ func (t *tenantModel) addMPSCost(p *Predictor) {
 	cost := p.Parameters.LoneStepCost.Value
 	t.stretch(cost)
 	t.first = 0.25 // prefills have been seen to take 0.65 to 1.1 of their time
-	t.note(0.5*cost/t.step, "no profile under MPS: %.2f ms a step assumed for MPS itself", cost)
+	t.note(0.3*cost/t.step, "no profile under MPS: %.2f ms a step assumed for MPS itself", cost)
 }
 
 // addCap scales a profile without an active thread percentage to one. Decode is

@@ -335,8 +335,8 @@ type Solo struct {
 	// Siblings are profiles of the same server at any load, which tell its
 	// prefill's use of the SMs from its decode's.
 	Siblings []*Profile
-	// Cap is the active thread percentage that MPS was not measured under and
-	// must be scaled to; 0 when there is nothing to scale.
+	// CapPercent is the active thread percentage that was not measured alone, to
+	// which MPS's profile must be scaled; 0 when there is nothing to scale.
 	CapPercent float64
 }
 
