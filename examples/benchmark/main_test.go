@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -222,12 +223,17 @@ func TestInterruptedBeforeTheStart(t *testing.T) {
 }
 
 func TestPromptsFromStdinAreUsedInOrder(t *testing.T) {
+	var mu sync.Mutex // a connection's goroutine may end after the next one's began
 	var got []string
 	url := serve(t, func(r loadgentest.Request) loadgentest.Reply {
-		got = append(got, r.Prompt) // one user: one request at a time
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, r.Prompt)
 		return fast
 	})
 	code, _, errs := exec(t.Context(), "{\"prompt\": \"a\"}\n{\"prompt\": \"b\"}\n", "-endpoint", url, "-prompts", "-", "-concurrency", "1", "-requests", "5", "-progress=false")
+	mu.Lock()
+	defer mu.Unlock()
 	if code != exitOK && code != exitInvalid || !slices.Equal(got, []string{"a", "b", "a", "b", "a"}) {
 		t.Errorf("exit %d, %v: %s", code, got, errs)
 	}
