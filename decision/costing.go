@@ -1,0 +1,190 @@
+package decision
+
+import (
+	"fmt"
+
+	"github.com/cotenant/cotenant/cost"
+)
+
+// workloadShare is what a workload takes of its pool's GPUs.
+type workloadShare struct {
+	micros  int64 // of its GPUs' price for an hour
+	fullest int   // tenants on the fullest of its GPUs
+}
+
+// shares divides each GPU's price among those on it, to the last micro-unit:
+// by tenants where they share without slices, by placement units under MIG.
+func (pl *planner) shares() ([]workloadShare, error) {
+	out := make([]workloadShare, len(pl.workloads))
+	for _, key := range pl.groupKeys() {
+		g := pl.groups[key]
+		price := g.pool.price
+		for _, m := range g.wholes {
+			gpus := pl.workloads[m.workload].workload.gpus() * m.replicas
+			total, err := price.Mul(int64(gpus))
+			if err != nil {
+				return nil, fmt.Errorf("decision: %w", err)
+			}
+			out[m.workload].micros += total.Micros()
+			out[m.workload].fullest = 1
+		}
+		for i := range g.bins {
+			divide(out, price, g.bins[i].members, nil)
+		}
+		for i := range g.sliced {
+			s := &g.sliced[i]
+			units := make([]int, len(s.members))
+			for k := range s.members {
+				units[k] = s.layout.Instances[k].Size
+			}
+			divide(out, price, s.members, units)
+		}
+	}
+	return out, nil
+}
+
+// divide gives each member its share of one GPU's price by weight (replicas
+// where there are no units); what rounding leaves goes to the first members.
+func divide(out []workloadShare, price cost.Money, members []member, units []int) {
+	weight, tenants := 0, 0
+	at := func(k int) int {
+		if units != nil {
+			return units[k]
+		}
+		return members[k].replicas
+	}
+	for k := range members {
+		weight += at(k)
+		tenants += members[k].replicas
+	}
+	left := price.Micros()
+	for k, m := range members {
+		part := int64(0)
+		if weight > 0 {
+			part = mulDiv(price.Micros(), int64(at(k)), int64(weight))
+		}
+		out[m.workload].micros += part
+		left -= part
+		out[m.workload].fullest = max(out[m.workload].fullest, tenants)
+	}
+	for k := 0; left > 0 && len(members) > 0; k, left = (k+1)%len(members), left-1 {
+		out[members[k].workload].micros++
+	}
+}
+
+// mulDiv is a*b/c rounded down; prices are at most 1e12 micro-units and
+// weights at most 1e5, so the product fits.
+func mulDiv(a, b, c int64) int64 { return a * b / c }
+
+func (pl *planner) costOf(cw *CompiledWorkload, p *CompiledPool, share workloadShare) (*CostResult, error) {
+	replicas, gpus := int64(cw.workload.replicas()), int64(cw.workload.gpus())
+	alone, err := p.price.Mul(replicas * gpus)
+	if err != nil {
+		return nil, fmt.Errorf("decision: %w", err)
+	}
+	hour, err := cost.FromMicros(share.micros, p.price.Currency())
+	if err != nil {
+		return nil, fmt.Errorf("decision: %w", err)
+	}
+	each, err := hour.MulFrac(1, replicas)
+	if err != nil {
+		return nil, fmt.Errorf("decision: %w", err)
+	}
+	return &CostResult{PerWorkloadHour: hour.Decimal(), PerReplicaHour: each.Decimal(), ExclusiveHour: alone.Decimal(),
+		Currency: p.price.Currency(), SavingPercent: savingPercent(alone, hour)}, nil
+}
+
+func savingPercent(before, after cost.Money) float64 {
+	if before.Micros() == 0 {
+		return 0
+	}
+	return round(100*(1-float64(after.Micros())/float64(before.Micros())), 1)
+}
+
+// impact compares what neighbours' latency may lose with what sharing saves.
+func (pl *planner) impact(cw *CompiledWorkload, c *choice, share workloadShare, p *CompiledPool) (*Impact, error) {
+	solo := cw.solo[2]
+	if solo == 0 {
+		return nil, nil
+	}
+	expected, _, _ := slowdownBy(c.mechanism, max(1, share.fullest), cw.busy)
+	added := solo * (expected - 1)
+	rev := cw.workload.Revenue
+	percent := min(100, added/0.1*rev.LossPercentPer100m)
+	fraction, err := cost.PPMFromFloat(percent / 100)
+	if err != nil {
+		return nil, fmt.Errorf("decision: %w", err)
+	}
+	loss, err := rev.Monthly.Times(fraction)
+	if err != nil {
+		return nil, fmt.Errorf("decision: %w", err)
+	}
+	alone := p.price.Micros() * int64(cw.workload.replicas()) * int64(cw.workload.gpus())
+	hourly, err := cost.FromMicros(alone-share.micros, p.price.Currency())
+	if err != nil {
+		return nil, fmt.Errorf("decision: %w", err)
+	}
+	saving, err := cost.Monthly(hourly)
+	if err != nil {
+		return nil, fmt.Errorf("decision: %w", err)
+	}
+	net, err := saving.Sub(loss)
+	if err != nil {
+		return nil, fmt.Errorf("decision: %w", err)
+	}
+	return &Impact{AddedLatencyMS: round(added*1000, 3), LossPercent: round(percent, 3), MonthlyLoss: loss.Decimal(),
+		MonthlySaving: saving.Decimal(), Net: net.Decimal(), Currency: loss.Currency(),
+		Basis: "prior: expected slowdown by neighbours times the end-to-end P99 measured alone; measure it beside them"}, nil
+}
+
+func (pl *planner) totals(r *Result) error {
+	t := &r.Totals
+	t.HoursPerMonth, t.WorkloadsTotal = cost.HoursPerMonth, len(pl.workloads)
+	before, after, currency := int64(0), int64(0), ""
+	for p, cp := range pl.pools {
+		if cp.priced {
+			currency = cp.price.Currency()
+		} else if r.Pools[p].GPUsNeeded > 0 {
+			t.UnpricedPools = append(t.UnpricedPools, cp.pool.Name)
+		}
+	}
+	for w, c := range pl.chosen {
+		if c == nil {
+			t.Unplaced++
+			continue
+		}
+		n := pl.workloads[w].workload.replicas() * pl.workloads[w].workload.gpus()
+		t.GPUsBefore += n
+		before += pl.pools[c.pool].price.Micros() * int64(n)
+	}
+	for p := range r.Pools {
+		t.GPUsAfter += r.Pools[p].GPUsNeeded
+		after += pl.pools[p].price.Micros() * int64(r.Pools[p].GPUsNeeded)
+	}
+	t.CapacityHours = 24 * float64(t.GPUsBefore-t.GPUsAfter)
+	if len(t.UnpricedPools) > 0 || currency == "" {
+		return nil
+	}
+	monthly := func(micros int64) (cost.Money, error) {
+		m, err := cost.FromMicros(micros, currency)
+		if err != nil {
+			return m, err
+		}
+		return cost.Monthly(m)
+	}
+	b, err := monthly(before)
+	if err != nil {
+		return fmt.Errorf("decision: %w", err)
+	}
+	a, err := monthly(after)
+	if err != nil {
+		return fmt.Errorf("decision: %w", err)
+	}
+	saving, err := b.Sub(a)
+	if err != nil {
+		return fmt.Errorf("decision: %w", err)
+	}
+	percent := savingPercent(b, a)
+	t.MonthlyBefore, t.MonthlyAfter, t.MonthlySaving, t.SavingPercent, t.Currency = b.Decimal(), a.Decimal(), saving.Decimal(), &percent, currency
+	return nil
+}
