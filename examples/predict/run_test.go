@@ -195,3 +195,45 @@ func TestHelp(t *testing.T) {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }
+
+// TestNothingToPredict gives profiles only, and co-located rows without any.
+func TestNothingToPredict(t *testing.T) {
+	data, err := os.ReadFile(h200)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []map[string]any
+	if err := json.Unmarshal(data, &rows); err != nil {
+		t.Fatal(err)
+	}
+	var alone, pair []map[string]any
+	for _, r := range rows {
+		switch r["tenants"].(float64) {
+		case 1:
+			alone = append(alone, r)
+		case 2:
+			pair = append(pair, r)
+		}
+	}
+	for _, c := range []struct {
+		rows []map[string]any
+		want string
+		more int // how often want stands there
+	}{
+		{alone, "every row has one tenant", 1},
+		{pair[:2], "no profile of the workload alone", 2}, // one for each row, in one note
+	} {
+		path := filepath.Join(t.TempDir(), "rows.json")
+		data, err := json.Marshal(c.rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, out, errs := call(t, "-data", path)
+		if code != 0 || strings.Count(out, c.want) != c.more {
+			t.Errorf("exit %d, %q not %d times in:\n%s%s", code, c.want, c.more, out, errs)
+		}
+	}
+}
