@@ -14,6 +14,7 @@ import (
 const (
 	h200   = "testdata/h200-colocation.json"
 	capped = "testdata/h200-colocation-sm-percent.json"
+	mixes  = "testdata/h200-mixes.json"
 )
 
 func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
@@ -234,6 +235,31 @@ func TestNothingToPredict(t *testing.T) {
 		code, out, errs := call(t, "-data", path)
 		if code != 0 || strings.Count(out, c.want) != c.more {
 			t.Errorf("exit %d, %q not %d times in:\n%s%s", code, c.want, c.more, out, errs)
+		}
+	}
+}
+
+// TestOtherMixes predicts models, loads and groups that the calibration never
+// saw, measured on another host, and holds the errors to what is promised for
+// such.
+func TestOtherMixes(t *testing.T) {
+	code, out, errs := call(t, "-data", mixes, "-fit", h200, "-json", "-splits=false")
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	var got struct {
+		Errors map[string]map[string]struct {
+			Rows      int
+			Mean, P95 float64
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	for mechanism, bar := range map[string]struct{ mean, p95 float64 }{"time-slicing": {7, 20}, "mps": {5, 13}} {
+		e := got.Errors[mechanism]["tpot_ms_p50"]
+		if e.Rows != 41 || e.Mean > bar.mean || e.P95 > bar.p95 {
+			t.Errorf("%s: %d rows, error %.1f%%, p95 %.1f%%; promised %.0f and %.0f", mechanism, e.Rows, e.Mean, e.P95, bar.mean, bar.p95)
 		}
 	}
 }
