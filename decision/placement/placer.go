@@ -34,13 +34,23 @@ func (p *Placer) Best(s *Snapshot, r *Request) (best Candidate, ok bool) {
 	if p.keep {
 		keep = p.of(r, s.Len())
 	}
+	bounded, _ := p.scorer.policy.(bounded)
 	for i := range s.Len() {
+		if ok && bounded != nil && bounded.atMost(r, i) <= best.Score {
+			continue
+		}
 		c, fits := p.score(s, i, r, keep)
 		if fits && (!ok || c.Score > best.Score+tie) {
 			best, ok = c, true
 		}
 	}
 	return best, ok
+}
+
+// bounded is a policy that knows, without looking at a node, what an option on it
+// can't score more than: nodes that can't win need not be filtered.
+type bounded interface {
+	atMost(r *Request, node int) float64
 }
 
 // of returns what is kept of the nodes for requests like r.
