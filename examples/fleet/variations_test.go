@@ -25,7 +25,6 @@ type variation struct {
 }
 
 func fraction(t *task) bool { return t.request.GPUs == 1 && t.request.Milli < 1000 }
-func whole(t *task) bool    { return t.request.GPUs == 1 && t.request.Milli == 1000 }
 func several(t *task) bool  { return t.request.GPUs > 1 }
 func noGPU(t *task) bool    { return t.request.GPUs == 0 }
 
