@@ -9,10 +9,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/examples/internal/colocation"
-	"github.com/cotenant/cotenant/loadgen"
-	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/telemetry"
 )
 
 // measured is what -measure found: expected beside measured, all of it on
@@ -88,7 +85,7 @@ type measuredRow struct {
 	Slowdown slowdown                        `json:"slowdown_factor"`
 	Limits   []limit                         `json:"limits,omitempty"`
 
-	serves bool
+	unchecked string // why the decision could not check the limits
 }
 
 // slowdown is TPOT over that alone on a whole GPU.
@@ -123,194 +120,10 @@ func (m *measured) assume() {
 	slices.SortFunc(m.Assumed, func(a, b assumption) int { return cmp.Compare(a.Workload, b.Workload) })
 }
 
-// collect puts the figures of a run's replicas together, by scene and workload.
-func collect(u *setup, res *loadgen.Result, series *telemetry.Series) []group {
-	var out []group
-	histograms := map[string]map[loadgen.Metric]*loadgen.Histogram{}
-	for _, h := range res.Histograms {
-		histograms[h.Tenant] = h.ByMetric
-	}
-	merged := func(members []int, m loadgen.Metric) *decision.Millis {
-		all := loadgen.NewHistogram()
-		for _, i := range members {
-			if h := histograms[u.clients[i].tenant][m]; h != nil {
-				all.Merge(h)
-			}
-		}
-		return colocation.Millis(all.Figures())
-	}
-	done := map[[2]string]bool{}
-	for i, c := range u.clients {
-		key := [2]string{c.scene.Name, c.workload}
-		if done[key] {
-			continue
-		}
-		done[key] = true
-		var members []int
-		for j := i; j < len(u.clients); j++ {
-			if o := u.clients[j]; o.scene == c.scene && o.workload == c.workload {
-				members = append(members, j)
-			}
-		}
-		g := group{scene: c.scene, workload: c.workload, sim: u.sims[i], replicas: len(members)}
-		g.row = decision.Row{Mechanism: sharing.TimeSlicing, Case: "simulated/" + c.workload, Tenants: 1, Server: g.sim.serverKey(0), Load: g.sim.load,
-			TTFT: merged(members, loadgen.TTFT), TPOT: merged(members, loadgen.TPOT), ITL: merged(members, loadgen.ITL), E2E: merged(members, loadgen.E2E)}
-		requests, failed, rate := 0, 0, 0.0
-		var rows decision.Rows
-		for _, j := range members {
-			if t, ok := res.Summary.Tenant(u.clients[j].tenant); ok {
-				requests, failed, rate = requests+int(t.Counts.OK), failed+int(t.Counts.Failed), rate+t.OutputTokensPerS
-			}
-			var r decision.Row
-			colocation.AddUtilisation(&r, series, u.clients[j].gpu, res.Summary.Window)
-			rows = append(rows, r)
-		}
-		rate /= float64(len(members)) // of a replica
-		g.row.Requests, g.row.Errors, g.row.TokensPerS = &requests, &failed, &rate
-		g.row.GPM = &decision.RowGPM{
-			GraphicsUtil: mean(rows, func(r *decision.RowGPM) *float64 { return r.GraphicsUtil }),
-			SMUtil:       mean(rows, func(r *decision.RowGPM) *float64 { return r.SMUtil }),
-			DRAMBwUtil:   mean(rows, func(r *decision.RowGPM) *float64 { return r.DRAMBwUtil }),
-		}
-		out = append(out, g)
-	}
-	return out
-}
-
-// mean is the mean over rows, nil without a figure.
-func mean(rows decision.Rows, of func(*decision.RowGPM) *float64) *float64 {
-	sum, n := 0.0, 0
-	for i := range rows {
-		if v := of(rows[i].GPM); v != nil {
-			sum, n = sum+*v, n+1
-		}
-	}
-	if n == 0 {
-		return nil
-	}
-	sum /= float64(n)
-	return &sum
-}
-
-// expect predicts what a scene's workloads will see under a mechanism from their
-// profiles.
-func (m *measurer) expect(how sharing.Mechanism, s *scene) {
-	for _, w := range s.workloads() {
-		row := expectedRow{Basis: sharing.BasisSimulated, Model: sharing.BasisPrior, Scene: s.Name, Mechanism: how, Workload: w, Figures: map[decision.Metric]expectation{}}
-		var err error
-		if how == sharing.MIG {
-			err = m.expectSlice(&row, s)
-		} else {
-			err = m.expectBeside(&row, s)
-		}
-		if err != nil {
-			row.Problem = err.Error()
-		}
-		m.report.Expected = append(m.report.Expected, row)
-	}
-}
-
-// expectSlice expects of a slice what the one workload that was measured on
-// slices showed. It says nothing of the spread, so there is no interval.
-func (m *measurer) expectSlice(row *expectedRow, s *scene) error {
-	profiles, why := s.slices(m.result)
-	if why != "" {
-		return fmt.Errorf("%s", why)
-	}
-	i := slices.IndexFunc(s.Tenants, func(t sceneTenant) bool { return t.Workload == row.Workload })
-	t := s.Tenants[i].sim
-	solo, err := m.profiles.Solo(t.serverKey(0), t.load)
-	if err != nil {
-		return err
-	}
-	alone := decision.Row{TTFT: solo.TimeSlicing.TTFT, TPOT: solo.TimeSlicing.TPOT, E2E: solo.TimeSlicing.E2E}
-	for metric, v := range colocation.Figures(&alone) {
-		curve, err := decision.FitSlice([]decision.SlicePoint{{SMFraction: 1, Latency: milliseconds(v)}})
-		if err != nil {
-			return err
-		}
-		row.Figures[metric] = expectation{Value: float64(curve.Latency(s.smShare(profiles[i]))) / float64(time.Millisecond)}
-		if metric == decision.TPOTP50 {
-			row.Slowdown = &expectation{Value: row.Figures[metric].Value / v}
-		}
-	}
-	return nil
-}
-
-// smShare is a slice's share of the whole GPU's SMs.
-func (s *scene) smShare(p *mig.Profile) float64 {
-	of, ok := p.SMs.Get()
-	all, ok2 := s.gpu.SMs.Get()
-	if ok && ok2 {
-		return min(1, float64(of)/float64(all))
-	}
-	return float64(p.ComputeSlices) / float64(p.Model().ComputeSlices)
-}
-
-// expectBeside predicts a workload on a shared GPU, or alone on one. Replicas
-// of a workload see much the same: the middle of them is expected, within any
-// one's interval.
-func (m *measurer) expectBeside(row *expectedRow, s *scene) error {
-	how, percent := row.Mechanism, 0.0
-	tenants := s.Tenants
-	switch how {
-	case sharing.Exclusive:
-		how = sharing.TimeSlicing // with nobody else
-		i := slices.IndexFunc(tenants, func(t sceneTenant) bool { return t.Workload == row.Workload })
-		tenants = tenants[i : i+1]
-	case sharing.MIGLikeEmulation:
-		how, percent = sharing.MPS, s.emulationPercent()
-	}
-	var solos []decision.Solo
-	for _, t := range tenants {
-		solo, err := m.profiles.Solo(t.sim.serverKey(percent), t.sim.load)
-		if err != nil {
-			return err
-		}
-		solos = append(solos, solo)
-	}
-	predictions, err := m.predictor.Predict(how, solos, decision.Simulated)
-	if err != nil {
-		return err
-	}
-	var of []*decision.Prediction
-	for i := range predictions {
-		if tenants[i].Workload == row.Workload {
-			of = append(of, &predictions[i])
-		}
-	}
-	row.Model = of[0].Basis
-	for _, metric := range decision.Metrics() {
-		if v, ok := middle(of, func(p *decision.Prediction) (decision.Interval, bool) { return p.Get(metric) }); ok {
-			row.Figures[metric] = expectationOf(v)
-		}
-	}
-	v, _ := middle(of, func(p *decision.Prediction) (decision.Interval, bool) { return p.Slowdown, true })
-	e := expectationOf(v)
-	row.Slowdown = &e
-	return nil
-}
-
-// middle is the mean of predictions, with the widest bounds.
-func middle(of []*decision.Prediction, get func(*decision.Prediction) (decision.Interval, bool)) (out decision.Interval, ok bool) {
-	for i, p := range of {
-		v, ok := get(p)
-		if !ok {
-			return decision.Interval{}, false
-		}
-		if i == 0 {
-			out.Low, out.High = v.Low, v.High
-		}
-		out.Value += v.Value / float64(len(of))
-		out.Low, out.High = min(out.Low, v.Low), max(out.High, v.High)
-	}
-	return out, len(of) > 0
-}
-
 // add adds what was measured of a scene's workload under a mechanism.
 func (m *measured) add(how sharing.Mechanism, g group, run string) {
 	row := measuredRow{Basis: sharing.BasisSimulated, Scene: g.scene.Name, Mechanism: how, Workload: g.workload, Run: run, Replicas: g.replicas,
-		Requests: *g.row.Requests, Failed: *g.row.Errors, Recommended: how == g.scene.Recommended, Measured: colocation.Figures(&g.row), Inside: map[decision.Metric]bool{}, serves: g.sim.serves}
+		Requests: *g.row.Requests, Failed: *g.row.Errors, Recommended: how == g.scene.Recommended, Measured: colocation.Figures(&g.row), Inside: map[decision.Metric]bool{}}
 	if e := m.expected(g.scene.Name, how, g.workload); e != nil {
 		row.Expected, row.Slowdown.Expected = e.Figures, e.Slowdown
 		for metric, v := range e.Figures {

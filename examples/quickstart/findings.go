@@ -47,6 +47,9 @@ func (m *measured) judge(result *decision.Result) {
 			}
 		}
 		for _, reason := range c.Reasons {
+			if reason.Code == decision.CodeSLOUnmeasured.String() {
+				r.unchecked = reason.Message
+			}
 			if r.Code == "" && reason.Verdict == c.Verdict && c.Verdict != decision.Pass {
 				r.Code, r.Reason = reason.Code, reason.Message
 			}
@@ -72,12 +75,15 @@ func (m *measured) find(r *measuredRow) {
 		f.Text = "recommended, and its limits are kept"
 	case r.Recommended:
 		f.Contradicts, f.Text = true, "recommended, but a limit is missed: "+r.missed()
+		if r.unchecked != "" {
+			f.Text += "; it was decided unchecked: " + r.unchecked
+		}
 	case kept && latency && r.Verdict == decision.Reject:
 		f.Contradicts, f.Text = true, "rejected for its latency, but its limits are kept: "+r.Reason
 	case kept && latency:
 		f.Text = "open, and its limits are kept: " + r.Reason
 	case kept && r.Verdict != decision.Pass:
-		f.Text = fmt.Sprintf("its limits are kept, but that is not why the decision is against it (%s): %s", r.Code, r.Reason)
+		f.Text = fmt.Sprintf("its limits are kept; the decision is against it for another reason (%s)", r.Code)
 	case !kept && r.Verdict == decision.Pass:
 		f.Contradicts, f.Text = true, "not chosen but held possible, and a limit is missed: "+r.missed()
 	default:

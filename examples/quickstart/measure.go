@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -16,63 +15,10 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/examples/internal/colocation"
 	"github.com/cotenant/cotenant/internal/atomicfile"
-	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-// measureOptions are what -measure may be told.
-type measureOptions struct {
-	mechanisms []sharing.Mechanism // empty = those of the decision, and the usual ones
-	seconds    float64             // of each run
-	seed       uint64
-	dir        string // for the artifacts; "" = none are kept
-
-	simulatedTime bool          // for tests: connections and clocks of a bubble
-	quantum       time.Duration // for tests: the simulated GPU's, which the predictor does not know
-}
-
-// defaultSeconds keeps the default fleet's five runs under a minute.
-const defaultSeconds = 7
-
-// parseMechanisms reads a comma-separated list.
-func (o *measureOptions) parseMechanisms(list string) error {
-	for name := range strings.SplitSeq(list, ",") {
-		m, err := sharing.ParseMechanism(strings.TrimSpace(name))
-		if err != nil {
-			var names []string
-			for _, m := range sharing.Mechanisms() {
-				names = append(names, m.String())
-			}
-			if near := problem.Nearest(strings.TrimSpace(name), names); near != "" {
-				return fmt.Errorf("%w; did you mean %q?", err, near)
-			}
-			return err
-		}
-		if m == sharing.None {
-			return errors.New("none is no way to run")
-		}
-		if !slices.Contains(o.mechanisms, m) {
-			o.mechanisms = append(o.mechanisms, m)
-		}
-	}
-	return nil
-}
-
-// check names what is wrong with the flags.
-func (o *measureOptions) check(fs *flag.FlagSet, measuring bool) error {
-	var list problem.List
-	fs.Visit(func(f *flag.Flag) {
-		if !measuring && slices.Contains([]string{"seconds", "seed", "mechanisms"}, f.Name) {
-			list.Addf("-"+f.Name, "add -measure", "is for -measure only")
-		}
-	})
-	if !(o.seconds >= 1 && o.seconds <= 600) {
-		list.Addf("-seconds", "", "must lie between 1 and 600, is %v", o.seconds)
-	}
-	return list.Err()
-}
 
 // measurer runs a decision's GPUs on simulated ones.
 type measurer struct {
@@ -97,7 +43,7 @@ func (m *measurer) say(format string, args ...any) {
 func measure(ctx context.Context, log io.Writer, fleet *decision.Fleet, opt decision.Options, result *decision.Result, mo measureOptions) (*measured, error) {
 	m := &measurer{measureOptions: mo, log: log, result: result, predictor: colocation.Predictor(0, 0)}
 	m.report = &measured{Basis: sharing.BasisSimulated, Seed: mo.seed, SecondsPerRun: mo.seconds, Expected: []expectedRow{}, Rows: []measuredRow{}, Findings: []finding{}, alone: map[string]float64{}}
-	list, missing, err := scenes(fleet, result, opt.Profiles)
+	list, missing, err := scenes(fleet, result, opt.Profiles, mo.seconds)
 	if err != nil {
 		return nil, err
 	}
@@ -167,40 +113,9 @@ func (m *measurer) runs() []sharing.Mechanism {
 	return out
 }
 
-// client is a replica under load, on one of a run's GPUs.
-type client struct {
-	scene    *scene
-	workload string
-	gpu      int
-	tenant   string // its name in the run
-}
-
-// setup is what a run needs.
-type setup struct {
-	gpus    []loadgentest.GPUOptions
-	tenants []colocation.Tenant
-	clients []client
-	sims    []*simulated // of the clients
-}
-
-func (u *setup) gpu(o loadgentest.GPUOptions) int {
-	u.gpus = append(u.gpus, o)
-	return len(u.gpus) - 1
-}
-
-func (u *setup) add(s *scene, t sceneTenant, gpu int, edit func(*loadgentest.Model)) {
-	model := t.sim.model
-	if edit != nil {
-		edit(&model)
-	}
-	u.tenants = append(u.tenants, colocation.Tenant{GPU: gpu, Model: model, Slots: t.sim.slots})
-	u.sims = append(u.sims, t.sim)
-	u.clients = append(u.clients, client{s, t.Workload, gpu, fmt.Sprintf("%s.%s.%d", s.Name, t.Workload, len(u.clients))})
-}
-
 // fewestAlone is how many replicas of a workload are profiled, each alone: one
 // has few requests in a short run.
-const fewestAlone = 6
+const fewestAlone = 16
 
 // measureAlone profiles each workload on GPUs of its own.
 func (m *measurer) measureAlone(ctx context.Context) error {
@@ -252,8 +167,12 @@ func (u *setup) knows(workload string) bool {
 }
 
 // mostCopies is how often a scene is simulated at most in one run, for more
-// requests; copies share nothing.
-const mostCopies = 3
+// requests, as long as they are fewer events a second than usualEvents; copies
+// share nothing.
+const (
+	mostCopies  = 3
+	usualEvents = 2000.0
+)
 
 // measureBeside runs scenes under a mechanism, all at once, each on GPUs of its
 // own.
@@ -264,7 +183,7 @@ func (m *measurer) measureBeside(ctx context.Context, how sharing.Mechanism, lis
 			events += t.sim.eventsPerS()
 		}
 	}
-	copies := min(max(int(mostEvents/2/events), 1), mostCopies)
+	copies := min(max(int(usualEvents/events), 1), mostCopies)
 	var u setup
 	for _, s := range list {
 		for range copies {
@@ -283,55 +202,6 @@ func (m *measurer) measureBeside(ctx context.Context, how sharing.Mechanism, lis
 	return nil
 }
 
-// place puts a scene's tenants on simulated GPUs under a mechanism.
-func (m *measurer) place(u *setup, how sharing.Mechanism, s *scene) error {
-	o := loadgentest.GPUOptions{Quantum: m.quantum}
-	switch how {
-	case sharing.Exclusive:
-		for _, t := range s.Tenants {
-			u.add(s, t, u.gpu(o), nil)
-		}
-		return nil
-	case sharing.MIG:
-		profiles, why := s.slices(m.result)
-		if why != "" {
-			return errors.New(why)
-		}
-		o.Sharing = loadgentest.Partitioned
-		gpu := u.gpu(o)
-		for i, t := range s.Tenants {
-			u.add(s, t, gpu, func(model *loadgentest.Model) {
-				model.SMShare, model.BandwidthShare = s.smShare(profiles[i]), float64(profiles[i].PlacementUnits)/float64(profiles[i].Model().Units)
-			})
-		}
-		return nil
-	case sharing.MPS, sharing.MIGLikeEmulation:
-		o.Sharing = loadgentest.Concurrent
-	}
-	gpu := u.gpu(o)
-	for _, t := range s.Tenants {
-		u.add(s, t, gpu, func(model *loadgentest.Model) {
-			if how == sharing.MIGLikeEmulation {
-				model.SMShare = s.emulationPercent() / 100
-			}
-		})
-	}
-	return nil
-}
-
-// emulationPercent is the active thread percentage of each tenant under
-// mig-like-emulation: equal parts.
-func (s *scene) emulationPercent() float64 { return float64(100 / len(s.Tenants)) }
-
-// group is a workload of a scene in one run, its replicas together.
-type group struct {
-	scene    *scene
-	workload string
-	sim      *simulated
-	row      decision.Row
-	replicas int
-}
-
 // drive loads the servers and puts the figures of each scene's workloads
 // together.
 func (m *measurer) drive(ctx context.Context, name string, u *setup) ([]group, error) {
@@ -342,7 +212,7 @@ func (m *measurer) drive(ctx context.Context, name string, u *setup) ([]group, e
 	if err != nil {
 		return nil, err
 	}
-	m.say("%s: %d replicas on %d GPUs, %v s", name, len(u.clients), len(u.gpus), m.seconds)
+	m.say("%s: running %d replicas on %d GPUs for %v s", name, len(u.clients), len(u.gpus), m.seconds)
 	plan := loadgen.Plan{Scenario: name, Duration: milliseconds(1e3 * m.seconds), Drain: 5 * time.Second, Seed: m.seed, Simulated: true,
 		Window: loadgen.Window{From: milliseconds(1e3 * m.warmup()), To: milliseconds(1e3 * m.seconds)}}
 	for i, c := range u.clients {
@@ -369,7 +239,7 @@ func (m *measurer) drive(ctx context.Context, name string, u *setup) ([]group, e
 		return nil, err
 	}
 	if h := &res.Summary.ClientHealth; !h.Valid {
-		m.report.note("%s: the client shaped the figures: %v", name, h.Reasons)
+		m.report.note("%s: the client shaped the figures: %s", name, strings.Join(h.Reasons, "; "))
 	}
 	return collect(u, res, series), nil
 }

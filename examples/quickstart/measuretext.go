@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -59,9 +60,12 @@ func (m *measured) writeScene(b io.Writer, s *scene) {
 	if s.Note != "" {
 		note = ", here " + s.Note
 	}
-	fmt.Fprintf(b, "\nSIMULATED %s (%s): %s; recommended: %s%s\n", s.Name, s.GPU, strings.Join(who, ", "), s.Recommended, note)
+	fmt.Fprintf(b, "\nSIMULATED %s (%s): %s, who ask for %.0f%% of a GPU; recommended: %s%s\n", s.Name, s.GPU, strings.Join(who, ", "), 100*s.busy(), s.Recommended, note)
+	if !slices.ContainsFunc(m.Rows, func(r measuredRow) bool { return r.Scene == s.Name }) {
+		return
+	}
 	tw := tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(tw, "  workload\tmechanism\tdecision\tTTFT P99 ms: expected (90%)\tmeasured\tTPOT P99 ms: expected (90%)\tmeasured\tslower: expected\tmeasured\tlimits\trequests")
+	fmt.Fprintln(tw, "  workload\tmechanism\tdecision\tTTFT P99, expected\tmeasured\tTPOT P99, expected\tmeasured\tslower, decided\texpected\tmeasured\trequests\tlimits")
 	last := ""
 	for i := range m.Rows {
 		r := &m.Rows[i]
@@ -77,14 +81,17 @@ func (m *measured) writeScene(b io.Writer, s *scene) {
 		for _, metric := range shown {
 			cells = append(cells, expectedCell(r.Expected, metric), r.measuredCell(metric))
 		}
-		expected, got := "-", "-"
+		decided, expected, got := "-", "-", "-"
+		if v := r.Slowdown.Decision; v != nil {
+			decided = short(*v) + "x"
+		}
 		if e := r.Slowdown.Expected; e != nil {
 			expected = short(e.Value) + "x"
 		}
 		if v := r.Slowdown.Measured; v != nil {
 			got = short(*v) + "x"
 		}
-		fmt.Fprintln(tw, strings.Join(append(cells, expected, got, r.limitsCell(), r.requestsCell()), "\t"))
+		fmt.Fprintln(tw, strings.Join(append(cells, decided, expected, got, r.requestsCell(), r.limitsCell()), "\t"))
 	}
 	tw.Flush()
 }
@@ -125,7 +132,7 @@ func expectedCell(figures map[decision.Metric]expectation, metric decision.Metri
 	case e.Low == nil:
 		return short(e.Value) + " (prior)"
 	}
-	return fmt.Sprintf("%s (%s to %s)", short(e.Value), short(*e.Low), short(*e.High))
+	return fmt.Sprintf("%s (%s-%s)", short(e.Value), short(*e.Low), short(*e.High))
 }
 
 // measuredCell marks what is outside its interval.
@@ -153,9 +160,35 @@ func (m *measured) sayExpected(say func(string, ...any)) {
 }
 
 func (m *measured) writeFindings(b io.Writer) {
-	inside, points := 0, 0
+	if len(m.Rows) == 0 {
+		return
+	}
+	fmt.Fprintln(b, "\nSIMULATED: findings (latencies in ms with 90% intervals; ! is outside; a P99 of under 100 requests is about their maximum)")
+	for _, of := range []struct {
+		name    string
+		metrics []decision.Metric
+	}{{"P50s", []decision.Metric{decision.TTFTP50, decision.TPOTP50}}, {"P99s", shown}} {
+		inside, points := m.inside(of.metrics)
+		fmt.Fprintf(b, "  %d of %d TTFT and TPOT %s lie inside their intervals\n", inside, points, of.name)
+	}
+	contradicted := false
+	for _, f := range m.Findings {
+		word := "as decided"
+		if f.Contradicts {
+			contradicted = true
+			word = "CONTRADICTS THE DECISION"
+		}
+		fmt.Fprintf(b, "  %s: %s by %s: %s\n", word, f.Workload, f.Mechanism, f.Text)
+	}
+	if !contradicted && m.Complete {
+		fmt.Fprintln(b, "  nothing that was simulated contradicts the decision")
+	}
+}
+
+// inside counts the figures that have an interval, and those inside it.
+func (m *measured) inside(metrics []decision.Metric) (inside, points int) {
 	for i := range m.Rows {
-		for _, metric := range shown {
+		for _, metric := range metrics {
 			if in, ok := m.Rows[i].Inside[metric]; ok {
 				points++
 				if in {
@@ -164,22 +197,7 @@ func (m *measured) writeFindings(b io.Writer) {
 			}
 		}
 	}
-	fmt.Fprintln(b, "\nSIMULATED: findings")
-	if points > 0 {
-		fmt.Fprintf(b, "  %d of the %d P99s with an interval lie inside it (! marks the others; a P99 of under 100 requests is about their maximum)\n", inside, points)
-	}
-	contradictions := 0
-	for _, f := range m.Findings {
-		word := "as decided"
-		if f.Contradicts {
-			contradictions++
-			word = "CONTRADICTS THE DECISION"
-		}
-		fmt.Fprintf(b, "  %s: %s by %s: %s\n", word, f.Workload, f.Mechanism, f.Text)
-	}
-	if contradictions == 0 && m.Complete {
-		fmt.Fprintln(b, "  nothing that was simulated contradicts the decision")
-	}
+	return inside, points
 }
 
 // title is a metric's name for people.

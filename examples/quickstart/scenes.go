@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/mig"
@@ -40,14 +41,14 @@ type notRun struct {
 // events a second.
 const (
 	mostScenes, mostTenants = 6, 24
-	mostEvents              = 4000.0
+	mostEvents              = 10000.0
 	mostAlone               = 3 // replicas of a workload that wanted a GPU of its own, tried together
 )
 
 // scenes picks GPUs of the decision's layouts until each workload that can be
 // simulated is on one. Workloads that get GPUs of their own are put together as
 // the rejected mechanisms would have them.
-func scenes(fleet *decision.Fleet, result *decision.Result, profiles *decision.Profiles) (out []scene, missing []notRun, err error) {
+func scenes(fleet *decision.Fleet, result *decision.Result, profiles *decision.Profiles, seconds float64) (out []scene, missing []notRun, err error) {
 	sims := map[string]*simulated{}
 	taken := map[string]bool{}
 	skip := func(workload, reason string) {
@@ -94,6 +95,9 @@ func scenes(fleet *decision.Fleet, result *decision.Result, profiles *decision.P
 		}
 		i = slices.IndexFunc(fleet.Workloads, func(w decision.Workload) bool { return w.Name == d.Workload })
 		sim, why := simulate(&fleet.Workloads[i], gpu, profiles)
+		if why == "" && sim.alone().Seconds() > seconds/4 {
+			why = fmt.Sprintf("a request takes %v alone, too long for runs of %v s: raise -seconds", sim.alone().Round(time.Millisecond), seconds)
+		}
 		if why != "" {
 			skip(d.Workload, why)
 			continue
@@ -178,6 +182,15 @@ func (s *scene) workloads() []string {
 	return out
 }
 
+// busy is the share of a whole GPU that the scene's replicas ask for together.
+func (s *scene) busy() float64 {
+	sum := 0.0
+	for _, t := range s.Tenants {
+		sum += t.sim.busy()
+	}
+	return sum
+}
+
 // slices are the MIG profiles of the scene's tenants: the layout's, or else the
 // ones that the decision names for each workload, where one GPU has room for all.
 func (s *scene) slices(result *decision.Result) (profiles []*mig.Profile, why string) {
@@ -209,25 +222,29 @@ func (s *scene) slices(result *decision.Result) (profiles []*mig.Profile, why st
 	return profiles, ""
 }
 
+// impossible are the reasons against a mechanism that leave nothing to run.
+var impossible = []string{decision.CodeMemory.String(), decision.CodeMemoryForTwo.String(), decision.CodeMemorySlice.String(),
+	decision.CodeSliceTooSmall.String(), decision.CodeHardware.String(), decision.CodeNotAllowedInPool.String()}
+
 // runnable says why the scene is not run under a mechanism; "" means it is.
 func (s *scene) runnable(m sharing.Mechanism, result *decision.Result) string {
 	switch m {
 	case sharing.Exclusive:
 		return ""
-	case sharing.MIG:
-		_, why := s.slices(result)
-		return why
-	case sharing.TimeSlicing, sharing.MPS, sharing.MIGLikeEmulation:
+	case sharing.TimeSlicing, sharing.MPS, sharing.MIG, sharing.MIGLikeEmulation:
 	default:
 		return notSimulated(m)
 	}
 	for _, w := range s.workloads() {
-		c := candidate(result, w, s.Pool, m)
-		for _, r := range c.Reasons {
-			if r.Verdict == decision.Reject && (r.Code == decision.CodeMemory.String() || r.Code == decision.CodeMemoryForTwo.String() || r.Code == decision.CodeHardware.String()) {
+		for _, r := range candidate(result, w, s.Pool, m).Reasons {
+			if r.Verdict == decision.Reject && slices.Contains(impossible, r.Code) {
 				return fmt.Sprintf("rejected and not run: %s: %s", w, r.Message)
 			}
 		}
+	}
+	if m == sharing.MIG {
+		_, why := s.slices(result)
+		return why
 	}
 	if len(s.Tenants) < 2 {
 		return "there is nobody to share the GPU with"
