@@ -71,6 +71,9 @@ var figures = regexp.MustCompile(`[0-9]+(\.[0-9]+)?( !)?`)
 func masked(text string) string {
 	var out strings.Builder
 	for line := range strings.Lines(figures.ReplaceAllString(text, "#")) {
+		if strings.Contains(line, "the client shaped the figures") {
+			continue // depends on what else this machine does
+		}
 		out.WriteString(strings.Join(strings.Fields(line), " ") + "\n")
 	}
 	return out.String()
