@@ -85,7 +85,7 @@ func masked(text string) string {
 func TestMeasure(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plan")
 	var b bubble
-	b.run(t, "-out", dir, "-seconds", "5")
+	b.run(t, "-out", dir, "-seconds", "2")
 	if b.code != exitOK {
 		t.Fatalf("exit %d: %s", b.code, b.stderr)
 	}
@@ -176,7 +176,7 @@ workloads:
 func TestDoubledQuantum(t *testing.T) {
 	light := func(quantum time.Duration) (inside bool, measured, expected float64) {
 		b := bubble{fleet: pair, quantum: quantum}
-		b.run(t, "-format", "json", "-mechanisms", "time-slicing", "-seconds", "6")
+		b.run(t, "-format", "json", "-mechanisms", "time-slicing", "-seconds", "4")
 		m := b.measured(t)
 		r := m.row("lab-1", sharing.TimeSlicing, "light")
 		if r == nil || r.Requests < 20 {
@@ -205,7 +205,7 @@ workloads:
 func TestMeasureSeed(t *testing.T) {
 	counts := func(seed string) (out []int) {
 		b := bubble{fleet: openPair}
-		b.run(t, "-format", "json", "-mechanisms", "mps", "-seconds", "4", "-seed", seed)
+		b.run(t, "-format", "json", "-mechanisms", "mps", "-seconds", "2", "-seed", seed)
 		for _, r := range b.measured(t).Rows {
 			out = append(out, r.Requests)
 		}
@@ -222,10 +222,10 @@ func TestMeasureSeed(t *testing.T) {
 
 // Ctrl-C keeps what was measured, and says that it is not all.
 func TestMeasureInterrupted(t *testing.T) {
-	for after, rows := range map[time.Duration]int{time.Second: 0, 6 * time.Second: 0, 15 * time.Second: 4} {
+	for after, rows := range map[time.Duration]int{time.Second: 0, 3 * time.Second: 0, 7 * time.Second: 4} {
 		dir := filepath.Join(t.TempDir(), "plan")
 		b := bubble{fleet: pair, after: after}
-		b.run(t, "-format", "json", "-seconds", "4", "-out", dir)
+		b.run(t, "-format", "json", "-seconds", "2", "-out", dir)
 		m := b.measured(t)
 		if b.code != exitStopped || m.Complete || m.Problem != "interrupted" || len(m.Rows) != rows {
 			t.Errorf("%v: exit %d, %d rows, %q", after, b.code, len(m.Rows), m.Problem)
