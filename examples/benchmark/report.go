@@ -80,6 +80,7 @@ type reportPage struct {
 
 type reportRun struct {
 	S       *loadgen.Summary
+	Load    string
 	Tenants []reportTenant
 }
 
@@ -90,8 +91,8 @@ type reportTenant struct {
 }
 
 type reportPicture struct {
-	Caption, Name string
-	Source        template.URL
+	Caption, Title string
+	Source         template.URL
 }
 
 type definition struct{ Name, Text string }
@@ -101,7 +102,8 @@ func renderReport(results []*loadgen.Result, pictures []picture) ([]byte, error)
 	for _, r := range results {
 		s := &r.Summary
 		page.Synthetic = page.Synthetic || s.Basis != "measured"
-		run := reportRun{S: s}
+		_, _, load := level(s)
+		run := reportRun{S: s, Load: load}
 		for i := range s.Tenants {
 			t := &s.Tenants[i]
 			label := t.Name + ": " + t.Load
@@ -120,7 +122,7 @@ func renderReport(results []*loadgen.Result, pictures []picture) ([]byte, error)
 	}
 	for _, p := range pictures {
 		// As data the page needs no other file, and ids of two drawings never meet.
-		page.Pictures = append(page.Pictures, reportPicture{p.Caption, p.Name, template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(p.SVG))})
+		page.Pictures = append(page.Pictures, reportPicture{p.Caption, p.Title, template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(p.SVG))})
 	}
 	for name, text := range loadgen.Definitions() {
 		page.Definitions = append(page.Definitions, definition{name, text})

@@ -196,6 +196,7 @@ func figureRows(m *loadgen.Measures) []figureRow {
 	return []figureRow{
 		{"ttft", m.TTFT}, {"ttft_service", m.TTFTService}, {"tpot", m.TPOT}, {"chunk_gap", m.ChunkGap}, {"itl", m.ITL},
 		{"e2e", m.E2E}, {"e2e_service", m.E2EService}, {"schedule_delay", m.ScheduleDelay},
+		{"connected", m.Connected}, {"written", m.Written}, {"first_byte", m.FirstByte},
 	}
 }
 
