@@ -147,6 +147,9 @@ func TestExitCodes(t *testing.T) {
 		{"unknown command", []string{"nonsense"}, exitBad, "unknown command"},
 		{"argument", []string{"-requests", "3", "x"}, exitBad, `unexpected argument "x"`},
 		{"bad number", []string{"-concurrency", "0"}, exitBad, "not a whole number above 0"},
+		{"too many users", []string{"-concurrency", "1000000000"}, exitBad, "1000000000 is above 100000"},
+		{"no time for a request", []string{"-timeout", "0s"}, exitBad, "use a duration above 0"},
+		{"drain of a plan", []string{"-plan", "testdata/plan.yaml", "-drain", "1s"}, exitBad, "put drain into the plan"},
 		{"two loads", []string{"-concurrency", "3", "-rate", "4"}, exitBad, "-concurrency and -rate exclude one another"},
 		{"bad arrivals", []string{"-rate", "3", "-arrivals", "weekly"}, exitBad, "use constant, poisson or gamma"},
 		{"arrivals without a rate", []string{"-arrivals", "poisson"}, exitBad, "add -rate"},
@@ -169,8 +172,11 @@ func TestExitCodes(t *testing.T) {
 			if code != tc.code || !strings.Contains(errs, tc.err) {
 				t.Errorf("exit %d, want %d\nstdout %s\nstderr %s\nwant %q", code, tc.code, out, errs, tc.err)
 			}
-			if tc.code == exitBad && strings.Count(errs, "\n") < 1 {
-				t.Errorf("stderr %q", errs)
+			if tc.code == exitBad && (out != "" || strings.Count(errs, "\n") < 1) {
+				t.Errorf("stdout %q, stderr %q", out, errs)
+			}
+			if tc.code == exitFailed && !strings.Contains(out, ", for example: ") {
+				t.Errorf("stdout doesn't say why: %s", out)
 			}
 		})
 	}

@@ -85,9 +85,10 @@ type reportRun struct {
 }
 
 type reportTenant struct {
-	Label, Classes string
-	M              *loadgen.Measures
-	Rows           []figureRow
+	Label, Classes, Tokens string
+	Failures               []string
+	M                      *loadgen.Measures
+	Rows                   []figureRow
 }
 
 type reportPicture struct {
@@ -110,7 +111,7 @@ func renderReport(results []*loadgen.Result, pictures []picture) ([]byte, error)
 			if t.Probe {
 				label += " (probe)"
 			}
-			rt := reportTenant{Label: label, M: &t.Measures, Classes: byClass(t.Counts.ByClass)}
+			rt := reportTenant{Label: label, M: &t.Measures, Classes: byClass(t.Counts.ByClass), Tokens: tokensText(&t.Measures), Failures: failureLines(&t.Counts)}
 			for _, row := range figureRows(&t.Measures) {
 				if row.F.Count > 0 {
 					rt.Rows = append(rt.Rows, row)

@@ -239,7 +239,10 @@ func writeMeasures(w io.Writer, label string, m *loadgen.Measures) {
 	if m.Counts.Failed > 0 {
 		fmt.Fprintf(w, " (%s)", byClass(m.Counts.ByClass))
 	}
-	fmt.Fprintf(w, "; %.2f s; %.1f requests/s; %.1f tokens/s (%d tokens by %s)\n", m.DurationS, m.CompletedPerS, m.OutputTokensPerS, m.OutputTokens, m.TokenSource)
+	fmt.Fprintf(w, "; %.2f s; %.1f requests/s; %.1f tokens/s (%s)\n", m.DurationS, m.CompletedPerS, m.OutputTokensPerS, tokensText(m))
+	for _, line := range failureLines(&m.Counts) {
+		fmt.Fprintf(w, "  %s\n", line)
+	}
 	if g := m.Goodput; g != nil {
 		fmt.Fprintf(w, "  goodput %.2f requests/s: %.1f%% keep the SLO\n", g.PerS, 100*g.Fraction)
 	}
@@ -256,6 +259,24 @@ func writeMeasures(w io.Writer, label string, m *loadgen.Measures) {
 		fmt.Fprintln(tw, "\t")
 	}
 	_ = tw.Flush() // a buffer cannot fail
+}
+
+func tokensText(m *loadgen.Measures) string {
+	if m.TokenSource == loadgen.TokensUnknown {
+		return "no tokens"
+	}
+	return fmt.Sprintf("%d tokens by %s", m.OutputTokens, m.TokenSource)
+}
+
+// failureLines are an error of each class that failed.
+func failureLines(counts *loadgen.Counts) []string {
+	var lines []string
+	for _, c := range loadgen.Classes() {
+		if text := counts.Examples[c]; text != "" {
+			lines = append(lines, fmt.Sprintf("%s, for example: %s", c, text))
+		}
+	}
+	return lines
 }
 
 // byClass lists the classes other than ok that occurred.
