@@ -282,5 +282,5 @@ func WriteResult(dir string, res *Result) error {
 	if err != nil {
 		return errors.Join(err, d.abandon())
 	}
-	return errors.Join(d.requests.discard(), d.write(ArtifactHistograms, lines), d.writeJSON(ArtifactSummary, &res.Summary))
+	return errors.Join(d.requests.discard(), d.release(), d.write(ArtifactHistograms, lines), d.writeJSON(ArtifactSummary, &res.Summary))
 }
