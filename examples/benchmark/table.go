@@ -246,12 +246,13 @@ func writeMeasures(w io.Writer, label string, m *loadgen.Measures) {
 	if g := m.Goodput; g != nil {
 		fmt.Fprintf(w, "  goodput %.2f requests/s: %.1f%% keep the SLO\n", g.PerS, 100*g.Fraction)
 	}
+	rows := slices.DeleteFunc(figureRows(m), func(r figureRow) bool { return r.F.Count == 0 })
+	if len(rows) == 0 {
+		return
+	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "  ms\tcount\tmean\tp50\tp90\tp95\tp99\tmax\t")
-	for _, r := range figureRows(m) {
-		if r.F.Count == 0 {
-			continue
-		}
+	for _, r := range rows {
 		fmt.Fprintf(tw, "  %s\t%d", r.Name, r.F.Count)
 		for _, v := range []loadgen.Millis{r.F.Mean, r.F.P50, r.F.P90, r.F.P95, r.F.P99, r.F.Max} {
 			fmt.Fprintf(tw, "\t%.2f", float64(v))
