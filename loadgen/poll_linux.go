@@ -175,19 +175,16 @@ func (p *poller) turn(wake int) bool {
 	if _, err := unix.EpollWait(wake, p.ready[:1], 0); err == unix.EINTR {
 		return p.stopped.Load()
 	}
-	napping := false
-	for !p.stopped.Load() {
-		if napping = p.naps(); napping {
+	for n := len(p.ready); n == len(p.ready) && !p.stopped.Load(); {
+		if p.naps() {
 			time.Sleep(nap)
 		}
-		n, err := unix.EpollWait(p.sockets, p.ready[:], 0)
-		if err == unix.EINTR {
+		var err error
+		if n, err = unix.EpollWait(p.sockets, p.ready[:], 0); err == unix.EINTR {
+			n = len(p.ready)
 			continue
 		}
 		p.serve(p.ready[:max(n, 0)])
-		if n <= 0 || n < len(p.ready) && !napping {
-			break
-		}
 	}
 	if p.stopped.Load() {
 		return true
@@ -253,7 +250,7 @@ func (p *poller) read(c *pollConn, all bool) {
 		ended, err := t.take(p.buf[:n], stamp)
 		switch got := len(t.stream.events) - before; {
 		case got > 1:
-			p.calm = 0
+			p.calm = -calmMax
 		case p.calm < calmMax:
 			p.calm += got
 		}
