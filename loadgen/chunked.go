@@ -111,12 +111,12 @@ func (d *chunkedDecoder) take(line []byte) error {
 		return nil
 	}
 	// The first CR must be the one before the LF.
-	if bytes.IndexByte(line, '\r') != len(line)-2 {
+	if cr := bytes.IndexByte(line, '\r'); cr < 0 || cr != len(line)-2 {
 		return fmt.Errorf("%w: chunk size not ended by CRLF", errChunked)
 	}
 	size, _, _ := bytes.Cut(bytes.TrimRight(line[:len(line)-2], " \t"), []byte(";"))
 	n, err := strconv.ParseUint(string(size), 16, 64)
-	if err != nil || size[0] == '+' || size[0] == '-' || len(size) > 16 {
+	if err != nil || len(size) > 16 {
 		return fmt.Errorf("%w: chunk size %q", errChunked, clip(size))
 	}
 	d.excess = max(0, d.excess+int64(len(line))-16-2*int64(min(n, 1<<40)))

@@ -171,7 +171,7 @@ func (a *attempt) answer(ctx context.Context, resp *http.Response, conn tappable
 		return
 	}
 	rec.Streamed = true
-	err, ok := a.readTapped(conn, resp)
+	ok, err := a.readTapped(conn, resp)
 	if !ok {
 		err = a.stream.readEvents(resp.Body, a.watch, rec)
 	}

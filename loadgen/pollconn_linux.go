@@ -224,9 +224,9 @@ func (c *pollConn) pass(b []byte) int {
 	return n
 }
 
-func (c *pollConn) tap(t *tap) (err error, ok bool) {
+func (c *pollConn) tap(t *tap) (ok bool, err error) {
 	if !c.head.found || c.passed > 0 || c.wrote.Load() {
-		return nil, false // of what follows the head, the transport has some already
+		return false, nil // of what follows the head, the transport has some already
 	}
 	if len(c.held) > 0 {
 		held := c.held
@@ -235,19 +235,19 @@ func (c *pollConn) tap(t *tap) (err error, ok bool) {
 			if err == nil {
 				c.held = append([]byte("0\r\n\r\n"), t.rest...)
 			}
-			return err, true
+			return true, err
 		}
 	}
 	p := c.poller
 	p.mu.Lock()
 	if c.fd < 0 {
 		p.mu.Unlock()
-		return c.closedError("read"), true
+		return true, c.closedError("read")
 	}
 	c.tapped = t
 	p.read(c, true) // what has come by now makes no edge
 	p.mu.Unlock()
-	return <-c.ended, true
+	return true, <-c.ended
 }
 
 // untap ends the tap if there is one. The poller's lock is held.

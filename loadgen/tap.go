@@ -11,7 +11,7 @@ type tappable interface {
 	// tap feeds t with the body of the answer whose head was read last, until t or
 	// the connection ends, and reports how. With ok false nothing was done, and the
 	// body has to be read from the answer. One call at a time.
-	tap(t *tap) (err error, ok bool)
+	tap(t *tap) (ok bool, err error)
 }
 
 // tap takes the chunked body of one event stream as it comes from the socket.
@@ -56,15 +56,17 @@ func (t *tap) take(b []byte, stamp int64) (ended bool, err error) {
 }
 
 // readTapped reads the body through its connection if both allow for it.
-func (a *attempt) readTapped(conn tappable, resp *http.Response) (err error, ok bool) {
-	if conn == nil || resp.ProtoMajor != 1 || len(resp.TransferEncoding) != 1 || resp.TransferEncoding[0] != "chunked" {
-		return nil, false
-	}
+func (a *attempt) readTapped(conn tappable, resp *http.Response) (ok bool, err error) {
 	s := a.stream
 	s.tap.chunks.reset()
-	s.tap = tap{stream: s, watch: a.watch, rec: a.rec, chunks: s.tap.chunks}
-	if err, ok = conn.tap(&s.tap); !ok {
-		return nil, false
+	s.tap = tap{chunks: s.tap.chunks}
+	if conn == nil || resp.ProtoMajor != 1 || len(resp.TransferEncoding) != 1 || resp.TransferEncoding[0] != "chunked" {
+		return false, nil
+	}
+	s.tap.stream, s.tap.watch, s.tap.rec = s, a.watch, a.rec
+	if ok, err = conn.tap(&s.tap); !ok {
+		s.tap.stream = nil
+		return false, nil
 	}
 	if err == nil {
 		s.drain(resp.Body, nil) // net/http learns of the end, and keeps the connection
@@ -72,5 +74,5 @@ func (a *attempt) readTapped(conn tappable, resp *http.Response) (err error, ok 
 	if s.done {
 		err = nil // what goes wrong after the terminator costs the connection alone
 	}
-	return err, true
+	return true, err
 }
