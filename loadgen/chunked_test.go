@@ -55,7 +55,7 @@ func TestChunkedDecoder(t *testing.T) {
 		{name: "trailer without a name", body: "0\r\nabc\r\n\r\n", fails: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for cut := range len(c.body) + 1 {
+			for cut := 0; cut <= len(c.body); cut += 1 + len(c.body)/500 {
 				data, rest, ended, err := decodeChunked(c.body, cut)
 				if c.data == "-" {
 					data = "-"

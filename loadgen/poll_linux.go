@@ -95,7 +95,7 @@ type poller struct {
 	// lost when a read brings several events.
 	calm int
 
-	ready [128]unix.EpollEvent
+	ready [256]unix.EpollEvent
 }
 
 const (
@@ -145,14 +145,14 @@ func newPoller() (*poller, error) {
 	}
 	go func() {
 		defer close(p.done)
-		// It ends with an error when the file is closed.
+		defer p.closeAll() // whatever ended it, nobody waits for it in vain
 		_ = p.raw.Read(func(wake uintptr) bool { return p.turn(int(wake)) })
 	}()
 	return p, nil
 }
 
-// close closes what connections are left, and is to be called once.
-func (p *poller) close() {
+// closeAll closes what connections are left, and lets none in.
+func (p *poller) closeAll() {
 	p.mu.Lock()
 	p.closed = true
 	var left []*pollConn
@@ -163,6 +163,11 @@ func (p *poller) close() {
 	for _, c := range left {
 		c.Close()
 	}
+}
+
+// close ends the poller, and is to be called once.
+func (p *poller) close() {
+	p.closeAll()
 	p.stopped.Store(true)
 	p.file.Close()
 	<-p.done
@@ -175,10 +180,10 @@ func (p *poller) turn(wake int) bool {
 	if _, err := unix.EpollWait(wake, p.ready[:1], 0); err == unix.EINTR {
 		return p.stopped.Load()
 	}
+	if p.naps() {
+		time.Sleep(nap)
+	}
 	for n := len(p.ready); n == len(p.ready) && !p.stopped.Load(); {
-		if p.naps() {
-			time.Sleep(nap)
-		}
 		var err error
 		if n, err = unix.EpollWait(p.sockets, p.ready[:], 0); err == unix.EINTR {
 			n = len(p.ready)
@@ -214,7 +219,7 @@ func (p *poller) serve(ready []unix.EpollEvent) {
 		} else {
 			notify(c.readable)
 		}
-		if ev.Events&unix.EPOLLOUT != 0 || hangup {
+		if (ev.Events&unix.EPOLLOUT != 0 || hangup) && c.writing.Load() {
 			notify(c.writable)
 		}
 	}

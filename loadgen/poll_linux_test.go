@@ -118,7 +118,6 @@ func TestBothReaders(t *testing.T) {
 		{"head in pieces", write(full[:20], full[20:60], full[60:100], full[100:]), OK, 2, true, true},
 		{"chunk end apart", write(full[:len(full)-7], full[len(full)-7:len(full)-3], full[len(full)-3:]), OK, 2, true, true},
 		{"extensions and trailers", write(chunkedHead, strings.Replace(chunk(deltaEvent("a")), "\r\n", ";x=y\r\n", 1), chunk(streamEnd)+"0;z\r\nT: 1\r\n", "U: 2\r\n\r\n"), OK, 1, true, true},
-		{"unsolicited bytes", write(full + "HTTP/1.1 408 Timeout\r\n\r\n"), OK, 2, false, true},
 		{"bare LF in the head", write(strings.ReplaceAll(chunkedHead, "\r\n", "\n"), full[len(chunkedHead):]), OK, 2, true, true},
 		{"103 before it", write("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", full), OK, 2, true, false},
 		{"103 with it", write("HTTP/1.1 103 Early Hints\r\n\r\n" + full), OK, 2, true, false},

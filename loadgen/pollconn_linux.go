@@ -22,6 +22,8 @@ type pollConn struct {
 	last               atomic.Int64 // as of stampConn
 	// wrote is set by a write: the next data begins an answer's head.
 	wrote atomic.Bool
+	// writing is set while there is a write, whom alone a writable socket concerns.
+	writing atomic.Bool
 
 	// life guards the descriptor: it is closed when nobody uses it.
 	life sync.RWMutex
@@ -134,9 +136,11 @@ func (c *pollConn) Close() error {
 	return nil
 }
 
-// Write writes all of b.
+// Write writes all of b. It may be called by one goroutine at a time.
 func (c *pollConn) Write(b []byte) (int, error) {
 	c.wrote.Store(true)
+	c.writing.Store(true)
+	defer c.writing.Store(false)
 	for done := 0; ; {
 		n, err := c.writeSome(b[done:])
 		if done += max(n, 0); err == nil && done == len(b) {
