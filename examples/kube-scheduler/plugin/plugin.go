@@ -1,0 +1,97 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/placement"
+	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
+)
+
+// Name is the plugin's name in the scheduler's configuration.
+const Name = "Cotenant"
+
+// Plugin is the scheduler plugin. It is safe for concurrent use.
+type Plugin struct {
+	handle fwk.Handle
+	policy string
+	scorer *placement.Scorer
+	prices map[string]cost.Money // of an hour of a GPU, by model
+
+	nodes sync.Map // node name to *cachedNode
+	told  sync.Map // what was said of nodes already, to say it once
+
+	mu       sync.Mutex
+	reserved map[types.UID]*kubegpu.Allocation
+}
+
+var (
+	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
+	_ fwk.FilterPlugin      = (*Plugin)(nil)
+	_ fwk.PostFilterPlugin  = (*Plugin)(nil)
+	_ fwk.PreScorePlugin    = (*Plugin)(nil)
+	_ fwk.ScorePlugin       = (*Plugin)(nil)
+	_ fwk.ReservePlugin     = (*Plugin)(nil)
+	_ fwk.PreBindPlugin     = (*Plugin)(nil)
+	_ fwk.PostBindPlugin    = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions = (*Plugin)(nil)
+)
+
+// New makes the plugin for a scheduler. args are Args as JSON or YAML; nil is
+// the zero Args. The error names every problem of them.
+func New(_ context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	a, err := decodeArgs(args)
+	if err != nil {
+		return nil, err
+	}
+	return NewPlugin(a, h)
+}
+
+// NewPlugin makes the plugin with given arguments.
+func NewPlugin(a Args, h fwk.Handle) (*Plugin, error) {
+	policy, predictor, prices, err := a.build()
+	if err != nil {
+		return nil, err
+	}
+	p := &Plugin{handle: h, policy: policy.Name(), scorer: placement.NewScorer(policy, predictor), prices: prices,
+		reserved: map[types.UID]*kubegpu.Allocation{}}
+	// A deleted pod needs no reservation; until then it bridges the time until
+	// the scheduler sees the annotations that PreBind wrote.
+	_, err = h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		DeleteFunc: func(obj any) {
+			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = gone.Obj
+			}
+			if pod, ok := obj.(*v1.Pod); ok {
+				p.forget(pod)
+			}
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cotenant: watching pods: %w", err)
+	}
+	return p, nil
+}
+
+// Name is Name.
+func (p *Plugin) Name() string { return Name }
+
+func (p *Plugin) forget(pod *v1.Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.reserved, pod.UID)
+}
+
+func (p *Plugin) reservation(pod *v1.Pod) *kubegpu.Allocation {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.reserved[pod.UID]
+}
