@@ -147,3 +147,13 @@ func (a *Args) build() (placement.Policy, placement.Predictor, map[string]cost.M
 	}
 	return policy, nil, prices, nil
 }
+
+// CheckArgs checks the plugin's arguments as New does, without a scheduler.
+func CheckArgs(obj runtime.Object) error {
+	a, err := decodeArgs(obj)
+	if err != nil {
+		return err
+	}
+	_, _, _, err = a.build()
+	return err
+}

@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"maps"
+	"reflect"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -19,7 +20,8 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel | fwk.UpdateNodeAnnotation},
 			QueueingHintFn: nodeHint},
-		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: podHint},
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown}, QueueingHintFn: leavingHint},
+		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}, QueueingHintFn: askingHint},
 	}, nil
 }
 
@@ -38,11 +40,26 @@ func nodeHint(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint,
 	return fwk.Queue, nil
 }
 
-// podHint retries a pod when another one leaves a node, with GPUs or with the
-// CPU and memory beside them.
-func podHint(_ klog.Logger, _ *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
+// leavingHint retries a pod when another one leaves a node or takes less of it:
+// GPUs, or the CPU and memory beside them.
+func leavingHint(_ klog.Logger, _ *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
 	gone, _ := oldObj.(*v1.Pod)
 	if gone == nil || gone.Spec.NodeName == "" {
+		return fwk.QueueSkip, nil
+	}
+	return fwk.Queue, nil
+}
+
+// askingHint retries a pod that asks for something else than before.
+func askingHint(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, _ := oldObj.(*v1.Pod)
+	after, _ := newObj.(*v1.Pod)
+	if before == nil || after == nil {
+		return fwk.Queue, nil
+	}
+	was, wasErr := kubegpu.ReadPod(before)
+	is, isErr := kubegpu.ReadPod(after)
+	if reflect.DeepEqual(was, is) && (wasErr == nil) == (isErr == nil) {
 		return fwk.QueueSkip, nil
 	}
 	return fwk.Queue, nil
