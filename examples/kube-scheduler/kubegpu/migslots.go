@@ -114,7 +114,11 @@ func (r *reader) readMixed(instances map[string]int, full int) {
 		r.problem("offers more MIG instances (%s) than fit on %d of %s", countsText(want), limit, model.Key)
 		return
 	}
-	for _, l := range packing.Layouts() {
+	layouts := packing.Layouts()
+	if len(layouts) > 1 {
+		r.note("which of %d GPUs has which MIG instances is not known: it is assumed", len(layouts))
+	}
+	for _, l := range layouts {
 		r.add(model, l)
 	}
 }

@@ -199,11 +199,12 @@ func lookupGPU(name string) *sharing.GPU {
 	return nil
 }
 
-// A driver shows up to 7% less than the nominal memory (GDDR with ECC, the GPU
-// table says); a board with less than nine tenths is another board.
+// ECC takes up to 7% of a GDDR board's memory (package sharing), and the GPU
+// table has some boards with it and some without; beyond that it is another
+// board.
 const (
 	leastMemory = 0.9
-	mostMemory  = 1.01
+	mostMemory  = 1.08
 )
 
 // checkMemory compares the memory's label with the board's.
@@ -247,6 +248,7 @@ func (r *reader) readReplicas(offered int) int {
 		}
 	default:
 		r.problem("label %s: there is no strategy %.40q", LabelStrategy, strategy)
+		return 0
 	}
 	if out.Mechanism != sharing.Exclusive && replicas < 2 {
 		r.problem("GPUs are shared by %v, and label %s does not say among how many", out.Mechanism, LabelReplicas)

@@ -229,6 +229,9 @@ func (out *Pod) readAnnotations(p *v1.Pod, l *problem.List) {
 	get(AnnotationMechanisms, func(s string) error {
 		return list(s, func(t string) error {
 			m, err := sharing.ParseMechanism(t)
+			if err == nil && !slices.Contains(placeable, m) {
+				err = fmt.Errorf("pods are not placed by %v", m)
+			}
 			out.Mechanisms = append(out.Mechanisms, m)
 			return err
 		})

@@ -13,21 +13,22 @@ import (
 // NewState. reserved is the allocation that the caller knows of and that the
 // pod's annotations do not have yet; nil leaves it to the annotations, ours or
 // HAMi's. A pod that was bound although what it asks for is invalid is taken by
-// its resources alone. note is what was wrong, or empty.
-func ReadRunning(p *v1.Pod, n *Node, reserved *Allocation) (r Running, note string) {
+// its resources alone. notes are what was wrong.
+func ReadRunning(p *v1.Pod, n *Node, reserved *Allocation) (r Running, notes []string) {
 	pod, err := ReadPod(p)
 	if err != nil {
-		note = fmt.Sprintf("%s/%s runs with annotations that are not valid", p.Namespace, p.Name)
+		problem := "runs with annotations that are not valid"
 		plain := *p
 		plain.Annotations = nil
 		if pod, err = ReadPod(&plain); err != nil {
-			note = fmt.Sprintf("%s/%s runs and asks for GPUs in a way that is not valid", p.Namespace, p.Name)
+			problem = "runs and asks for GPUs in a way that is not valid"
 			pod = nil
 		}
+		notes = append(notes, fmt.Sprintf("%s/%s %s", p.Namespace, p.Name, problem))
 	}
 	if pod == nil {
 		total := resource.PodRequests(p, resource.PodResourcesOptions{})
-		return Running{CPUMilli: max(0, total.Cpu().MilliValue()), Memory: max(0, sharing.Bytes(total.Memory().Value()))}, note
+		return Running{CPUMilli: max(0, total.Cpu().MilliValue()), Memory: max(0, sharing.Bytes(total.Memory().Value()))}, notes
 	}
 	r.Pod = pod
 	switch {
@@ -42,8 +43,8 @@ func ReadRunning(p *v1.Pod, n *Node, reserved *Allocation) (r Running, note stri
 		}
 	default:
 		if r.Allocation, err = ReadAllocation(p); err != nil {
-			note = fmt.Sprintf("%s/%s: %v", p.Namespace, p.Name, err)
+			notes = append(notes, fmt.Sprintf("%s/%s: %v", p.Namespace, p.Name, err))
 		}
 	}
-	return r, note
+	return r, notes
 }

@@ -28,7 +28,8 @@ type State struct {
 	cpuMilli int64         // free
 	memory   sharing.Bytes // free
 	runs     []placement.Running
-	used     [][]bool // of the slots of each GPU
+	used     [][]bool            // of the slots of each GPU
+	base     *placement.Snapshot // what snapshot("") returns
 }
 
 // NewState puts what runs on a node on it. n may be nil: nothing is placed
@@ -36,12 +37,21 @@ type State struct {
 // it, or wrote its annotations), it is taken to be on the emptiest GPUs and a
 // note says so.
 func NewState(n *Node, running []Running) *State {
-	s := &State{Node: n}
 	if n == nil || len(n.Problems) > 0 {
-		return s
+		return &State{Node: n}
 	}
-	s.name, s.cpuMilli, s.memory = n.Name, n.cpuMilli, n.memory
-	s.used = make([][]bool, len(n.slots))
+	s := fill(n, running, false)
+	var err error
+	if s.base, err = s.snapshot(""); err != nil {
+		// Somebody's allocation cannot be: whose shows one after another.
+		s = fill(n, running, true)
+		s.base, _ = s.snapshot("")
+	}
+	return s
+}
+
+func fill(n *Node, running []Running, check bool) *State {
+	s := &State{Node: n, name: n.Name, cpuMilli: n.cpuMilli, memory: n.memory, used: make([][]bool, len(n.slots))}
 	for i := range n.slots {
 		s.used[i] = make([]bool, len(n.slots[i]))
 	}
@@ -55,7 +65,7 @@ func NewState(n *Node, running []Running) *State {
 		s.cpuMilli, s.memory = s.cpuMilli-r.Pod.cpuMilli, s.memory-r.Pod.memory
 		if r.Allocation == nil {
 			unknown = append(unknown, r)
-		} else if !s.take(r.Pod, r.Allocation.Devices) {
+		} else if !s.take(r.Pod, r.Allocation.Devices, check) {
 			s.Notes = append(s.Notes, r.Pod.Name+": the GPUs of its annotations cannot be")
 			unknown = append(unknown, r)
 		}
@@ -68,8 +78,8 @@ func NewState(n *Node, running []Running) *State {
 }
 
 // take puts a pod on devices; false, and nothing is taken, where they cannot
-// be.
-func (s *State) take(p *Pod, devices []Device) bool {
+// be. Whether they have room is looked at only with check.
+func (s *State) take(p *Pod, devices []Device, check bool) bool {
 	requests, v := p.Requests(s.Node)
 	if v.Verdict != decision.Pass || len(requests) != len(devices) {
 		return false
@@ -99,7 +109,7 @@ func (s *State) take(p *Pod, devices []Device) bool {
 		}
 		s.runs = append(s.runs, placement.Running{Request: gpuOnly(r, d), GPUs: d.GPUs, Fixed: true})
 	}
-	if before < len(s.runs) {
+	if check && before < len(s.runs) {
 		if _, err := s.snapshot(""); err != nil {
 			return undo()
 		}
@@ -151,7 +161,7 @@ func (s *State) assume(p *Pod) {
 		}
 		devices = append(devices, d)
 	}
-	if s.take(p, devices) {
+	if s.take(p, devices, true) {
 		s.Notes = append(s.Notes, p.Name+" was bound by somebody else: which GPU it has is assumed")
 		return
 	}
@@ -190,39 +200,48 @@ func (s *State) freeSlot(profile string, taken []Device) (gpu, slot int) {
 
 func (s *State) freeSlotOn(g int, profile string, taken []Device) int {
 	for i, sl := range s.Node.slots[g] {
-		if sl.profile.Name == profile && !s.used[g][i] && !slices.ContainsFunc(taken, func(d Device) bool {
-			return d.Profile != "" && d.GPUs[0] == g && d.Start == sl.start
-		}) {
+		if sl.profile.Name == profile && s.free(g, i, taken) {
 			return i
 		}
 	}
 	return -1
 }
 
+// free reports whether an instance has no tenant, nor one in taken.
+func (s *State) free(g, i int, taken []Device) bool {
+	return !s.used[g][i] && !slices.ContainsFunc(taken, func(d Device) bool {
+		return d.Profile != "" && d.GPUs[0] == g && d.Start == s.Node.slots[g][i].start
+	})
+}
+
+// inTheWay are the instances of a GPU that a request for a profile can't have.
+func (s *State) inTheWay(g int, profile string, taken []Device) []placement.Running {
+	var out []placement.Running
+	for i, sl := range s.Node.slots[g] {
+		if sl.profile.Name != profile || !s.free(g, i, taken) {
+			out = append(out, placement.Running{Request: &placement.Request{Name: "instance", GPUs: 1, Profile: sl.profile.Name},
+				GPUs: []int{g}, Start: sl.start, Fixed: true})
+		}
+	}
+	return out
+}
+
 // snapshot is the node as placement sees it. For a MIG profile, what is free on
 // its GPUs are the free instances of that profile: others stand in the way, and
 // space that is not partitioned is not for the device plugin to hand out.
 func (s *State) snapshot(profile string, taken ...Device) (*placement.Snapshot, error) {
+	if s.base != nil && profile == "" && len(taken) == 0 {
+		return s.base, nil
+	}
 	node := placement.Node{Name: s.Node.Name, CPUMilli: s.cpuMilli, Memory: s.memory, Model: s.Node.Model,
 		GPUs: slices.Clone(s.Node.GPUs), Running: slices.Clone(s.runs)}
 	for g := range s.Node.slots {
-		if len(s.Node.slots[g]) == 0 {
-			continue
-		}
-		if profile == "" {
-			continue
-		}
-		if s.freeSlotOn(g, profile, taken) < 0 {
+		switch {
+		case profile == "" || len(s.Node.slots[g]) == 0:
+		case s.freeSlotOn(g, profile, taken) < 0:
 			node.GPUs[g] = placement.GPU{Mechanism: sharing.Exclusive, MaxTenants: 1}
-			continue
-		}
-		for i, sl := range s.Node.slots[g] {
-			free := sl.profile.Name == profile && s.freeSlotOn(g, profile, taken) >= 0 && !s.used[g][i] &&
-				!slices.ContainsFunc(taken, func(d Device) bool { return d.Profile != "" && d.GPUs[0] == g && d.Start == sl.start })
-			if !free {
-				node.Running = append(node.Running, placement.Running{Request: &placement.Request{Name: "instance", GPUs: 1, Profile: sl.profile.Name},
-					GPUs: []int{g}, Start: sl.start, Fixed: true})
-			}
+		default:
+			node.Running = append(node.Running, s.inTheWay(g, profile, taken)...)
 		}
 	}
 	for _, d := range taken {

@@ -40,8 +40,8 @@ func (p *Plugin) state(info fwk.NodeInfo) *kubegpu.State {
 	var running []kubegpu.Running
 	if next.node != nil {
 		for _, pi := range info.GetPods() {
-			r, note := kubegpu.ReadRunning(pi.GetPod(), next.node, p.reservationOn(pi.GetPod(), object.Name))
-			if note != "" {
+			r, notes := kubegpu.ReadRunning(pi.GetPod(), next.node, p.reservationOn(pi.GetPod(), object.Name))
+			for _, note := range notes {
 				p.tell(object, reasonAssumed, note)
 			}
 			running = append(running, r)
