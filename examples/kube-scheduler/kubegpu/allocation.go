@@ -62,7 +62,7 @@ func (a *Allocation) Annotations() map[string]string {
 	}
 }
 
-// String says where the pod is: "GPU 0,1 of node-3 as 250m of mps".
+// String says where the pod is: "GPU 0,1 as 250m of mps on node-3".
 func (a *Allocation) String() string {
 	var parts []string
 	for _, d := range a.Devices {
@@ -73,7 +73,7 @@ func (a *Allocation) String() string {
 		}
 		parts = append(parts, fmt.Sprintf("GPU %s as %s", gpus, share))
 	}
-	return strings.Join(parts, ", ") + " of " + a.Node
+	return strings.Join(parts, ", ") + " on " + a.Node
 }
 
 // maxDevices bounds what an annotation may list.

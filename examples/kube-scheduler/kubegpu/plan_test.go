@@ -53,7 +53,7 @@ func run(t *testing.T, n *v1.Node, pods ...*v1.Pod) []string {
 		if math.IsNaN(score) {
 			t.Errorf("%s: no score", p.Name)
 		}
-		out = append(out, strings.TrimSuffix(a.String(), " of "+n.Name))
+		out = append(out, strings.TrimSuffix(a.String(), " on "+n.Name))
 		// Back from the annotations, as a scheduler that starts afresh reads them.
 		bound := p.DeepCopy()
 		bound.Spec.NodeName = n.Name
@@ -171,25 +171,25 @@ func TestForeign(t *testing.T) {
 		want    string
 	}{
 		{"bound by others", whole, []*v1.Pod{foreign(kubePod("x", "nvidia.com/gpu=1", ""))}, kubePod("a", "nvidia.com/gpu=1", ""),
-			[]string{"ns/x was bound by somebody else: which GPU it has is assumed"}, "GPU 1 as 1000m of exclusive of n"},
+			[]string{"ns/x was bound by somebody else: which GPU it has is assumed"}, "GPU 1 as 1000m of exclusive on n"},
 		{"annotations of another node", whole, []*v1.Pod{foreign(with(kubePod("x", "nvidia.com/gpu=1", ""), AnnotationNode, "m", AnnotationGPU, "1",
 			AnnotationMechanism, "exclusive", AnnotationShare, "1000m"))}, kubePod("a", "nvidia.com/gpu=1", ""),
-			[]string{"ns/x was bound by somebody else: which GPU it has is assumed"}, "GPU 1 as 1000m of exclusive of n"},
+			[]string{"ns/x was bound by somebody else: which GPU it has is assumed"}, "GPU 1 as 1000m of exclusive on n"},
 		{"annotations that cannot be", whole, []*v1.Pod{foreign(with(kubePod("x", "nvidia.com/gpu=1", ""), AnnotationNode, "n", AnnotationGPU, "7",
 			AnnotationMechanism, "exclusive", AnnotationShare, "1000m"))}, kubePod("a", "nvidia.com/gpu=1", ""),
-			[]string{"ns/x: the GPUs of its annotations cannot be", "ns/x was bound by somebody else: which GPU it has is assumed"}, "GPU 1 as 1000m of exclusive of n"},
+			[]string{"ns/x: the GPUs of its annotations cannot be", "ns/x was bound by somebody else: which GPU it has is assumed"}, "GPU 1 as 1000m of exclusive on n"},
 		{"annotations that are nonsense", whole, []*v1.Pod{foreign(with(kubePod("x", "nvidia.com/gpu=1", ""), AnnotationNode, "n", AnnotationGPU, "one",
 			AnnotationTrusts, ",,", AnnotationMechanism, "exclusive", AnnotationShare, "1000m"))}, kubePod("a", "nvidia.com/gpu=1", ""),
 			[]string{"ns/x runs with annotations that are not valid", `ns/x: kubegpu: invalid: annotation cotenant.dev/gpu: "one" is no index of a GPU`,
-				"ns/x was bound by somebody else: which GPU it has is assumed"}, "GPU 1 as 1000m of exclusive of n"},
+				"ns/x was bound by somebody else: which GPU it has is assumed"}, "GPU 1 as 1000m of exclusive on n"},
 		{"more than there is", whole, []*v1.Pod{foreign(kubePod("x", "nvidia.com/gpu=2", "")), foreign(kubePod("y", "nvidia.com/gpu=1", ""))},
 			kubePod("a", "nvidia.com/gpu=1", ""), []string{"ns/x was bound by somebody else: which GPU it has is assumed",
 				"ns/y was bound by somebody else and finds no room: the node is overcommitted"},
 			"gpu-share: needs 1000 thousandths of a GPU, the most free is 0"},
 		{"what the node does not offer", whole, []*v1.Pod{foreign(kubePod("x", "nvidia.com/mig-1g.10gb=1", ""))}, kubePod("a", "nvidia.com/gpu=1", ""),
-			[]string{"ns/x was bound by somebody else and finds no room: the node is overcommitted"}, "GPU 0 as 1000m of exclusive of n"},
+			[]string{"ns/x was bound by somebody else and finds no room: the node is overcommitted"}, "GPU 0 as 1000m of exclusive on n"},
 		{"bound by HAMi", hami, []*v1.Pod{foreign(with(kubePod("x", "nvidia.com/gpu=1 nvidia.com/gpumem=40960", ""), AnnotationHAMiAllocated, "b,NVIDIA,40960,0:;"))},
-			kubePod("a", "nvidia.com/gpu=1 nvidia.com/gpumem=1024", "tenant=other"), nil, "GPU 0 as 25m of hami of n"},
+			kubePod("a", "nvidia.com/gpu=1 nvidia.com/gpumem=1024", "tenant=other"), nil, "GPU 0 as 25m of hami on n"},
 		{"CPU of others", whole, []*v1.Pod{foreign(kubePod("x", "cpu=62", ""))}, kubePod("a", "nvidia.com/gpu=1 cpu=4", ""), nil,
 			"cpu: needs 4000m CPU, 2000m are free"},
 	} {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"math"
 	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
 
 // PreScore leaves pods that ask for no GPU to the other plugins.
@@ -38,10 +38,6 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, info 
 // ScoreExtensions is the plugin.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
-// scoreTie is the difference up to which scores are equal: what adding the same
-// numbers in another order may make of them.
-const scoreTie = 1e-9
-
 // NormalizeScore gives the node that the policy takes fwk.MaxNodeScore, and it
 // alone: the scheduler would break ties by chance, and the first by name is as
 // good. The others have what their score is worth between the best and the worst.
@@ -50,32 +46,21 @@ func (p *Plugin) NormalizeScore(_ context.Context, state fwk.CycleState, _ *v1.P
 	if c == nil || len(scores) == 0 {
 		return nil
 	}
-	value := func(i int) float64 {
-		if v, ok := c.scores.Load(scores[i].Name); ok {
-			return v.(float64)
-		}
-		return float64(scores[i].Score)
-	}
-	order := make([]int, len(scores))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return strings.Compare(scores[a].Name, scores[b].Name) })
-	best, low, high := order[0], math.Inf(1), math.Inf(-1)
-	for _, i := range order {
-		v := value(i)
-		low, high = min(low, v), max(high, v)
-		if v > value(best)+scoreTie {
-			best = i
-		}
-	}
+	names, values := make([]string, len(scores)), make([]float64, len(scores))
 	for i := range scores {
+		names[i], values[i] = scores[i].Name, float64(scores[i].Score)
+		if v, ok := c.scores.Load(names[i]); ok {
+			values[i] = v.(float64)
+		}
+	}
+	low, high := slices.Min(values), slices.Max(values)
+	for i, v := range values {
 		share := 1.0
 		if high > low {
-			share = (value(i) - low) / (high - low)
+			share = (v - low) / (high - low)
 		}
-		scores[i].Score = int64(share * float64(fwk.MaxNodeScore-1))
+		scores[i].Score = int64(share * float64(fwk.MaxScore-1))
 	}
-	scores[best].Score = fwk.MaxNodeScore
+	scores[kubegpu.Best(names, values)].Score = fwk.MaxScore
 	return nil
 }
