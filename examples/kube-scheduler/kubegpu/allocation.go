@@ -27,8 +27,9 @@ type Device struct {
 	Profile   string        // of a MIG instance
 	Start     int           // of a MIG instance
 	// Slowdown is the worst that is predicted for the pod or a neighbour; 0 =
-	// not predicted.
-	Slowdown float64
+	// not predicted. Unpredicted is how many of them nothing is predicted for.
+	Slowdown    float64
+	Unpredicted int
 	// Model is the GPUs' and Part of Whole what a GPU's price is charged for:
 	// thousandths, or the slices of a MIG instance.
 	Model       string

@@ -65,6 +65,9 @@ const (
 	AnnotationKind        = "cotenant.dev/kind"         // workload kind, "online-inference"
 	AnnotationWorkload    = "cotenant.dev/workload"     // name of its profile
 	AnnotationMaxSlowdown = "cotenant.dev/max-slowdown" // objective: times slower than alone
+	AnnotationTTFT        = "cotenant.dev/ttft-p99"     // objectives: "800ms"
+	AnnotationTPOT        = "cotenant.dev/tpot-p99"
+	AnnotationE2E         = "cotenant.dev/e2e-p99"
 )
 
 // Annotations of pods that say where they were placed.

@@ -34,6 +34,7 @@ func (s *State) Plan(p *Pod, scorer *placement.Scorer) (*Allocation, float64, Ve
 			return nil, 0, refuse(CodeInvalid, "%v", err)
 		}
 		d.GPUs, d.Mechanism, d.Milli, d.Memory, d.Slowdown = placed.GPUs, placed.Mechanism, placed.Milli, placed.GPUMemory, c.Slowdown
+		d.Unpredicted = c.Unpredicted
 		d.Model, d.Part, d.Whole = s.Node.Model, int64(placed.Milli), 1000
 		if r.Profile != "" {
 			// Which instance of the GPU is the device plugin's, not the policy's.

@@ -33,6 +33,7 @@ type Pod struct {
 	Kind        decision.Kind
 	Workload    string
 	MaxSlowdown float64
+	SLO         decision.SLO
 
 	cpuMilli int64
 	memory   sharing.Bytes
@@ -255,13 +256,30 @@ func (out *Pod) readAnnotations(p *v1.Pod, l *problem.List) {
 		out.MaxSlowdown = v
 		return nil
 	})
+	for _, limit := range []struct {
+		name string
+		to   **decision.Duration
+	}{{AnnotationTTFT, &out.SLO.TTFTP99}, {AnnotationTPOT, &out.SLO.TPOTP99}, {AnnotationE2E, &out.SLO.E2EP99}} {
+		get(limit.name, func(s string) error {
+			var d decision.Duration
+			if err := d.UnmarshalText([]byte(s)); err != nil {
+				return err
+			}
+			if d <= 0 {
+				return fmt.Errorf("%v is no limit of a latency", d)
+			}
+			*limit.to = &d
+			return nil
+		})
+	}
 	out.applyKind(path(AnnotationKind), l)
 }
 
 // applyKind narrows the mechanisms to those that the kind of workload stands.
 func (out *Pod) applyKind(path string, l *problem.List) {
 	a := decision.ArchetypeOf(out.Kind)
-	if !a.NeverShares && !(a.LatencyBound && out.MaxSlowdown > 0) {
+	objective := out.MaxSlowdown > 0 || out.SLO != (decision.SLO{})
+	if !a.NeverShares && !(a.LatencyBound && objective) {
 		return
 	}
 	allowed := func(m sharing.Mechanism) bool {

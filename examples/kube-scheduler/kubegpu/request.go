@@ -77,7 +77,7 @@ func (p *Pod) Requests(n *Node) ([]*placement.Request, Verdict) {
 
 func (p *Pod) request() *placement.Request {
 	return &placement.Request{Name: p.Name, GPUs: 1, Models: p.Models, Mechanisms: p.Mechanisms, Tenant: p.Tenant, Trusts: p.Trusts,
-		Workload: p.Workload, MaxSlowdown: p.MaxSlowdown, GPUMemory: p.GPUMemory}
+		Workload: p.Workload, MaxSlowdown: p.MaxSlowdown, SLO: p.SLO, GPUMemory: p.GPUMemory}
 }
 
 func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Verdict) {

@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 	"github.com/cotenant/cotenant/internal/problem"
@@ -30,6 +33,26 @@ type Args struct {
 	Mix []Kind `yaml:"mix"`
 	// Prices of a GPU's hour by model ("2.49 USD"), for verdicts.
 	Prices map[string]string `yaml:"prices"`
+
+	// Measured and Workloads are what predictions rest on: what was measured of
+	// GPU models, and which of it the workloads are that pods name by annotation.
+	// With them the policy weighs what neighbours lose, and pods may have
+	// objectives beside neighbours.
+	Measured  []Measured          `yaml:"measured"`
+	Workloads map[string]Workload `yaml:"workloads"`
+}
+
+// Measured is what was measured of workloads alone on GPUs of one model.
+type Measured struct {
+	Model         string `yaml:"model,required"`
+	ProfilesFile  string `yaml:"profilesFile,required"` // as decision.ParseProfiles reads it
+	PredictorFile string `yaml:"predictorFile"`         // as decision.ParsePredictor reads it; "" is decision.NewPredictor
+}
+
+// Workload is a server under a load, as its profile has them.
+type Workload struct {
+	Server decision.Server `yaml:"server,required"`
+	Load   decision.Load   `yaml:"load,required"`
 }
 
 // Kind is a kind of request and how often it comes.
@@ -83,12 +106,51 @@ func decodeArgs(obj runtime.Object) (Args, error) {
 	return a, nil
 }
 
+// built is what the plugin works with.
+type built struct {
+	policy    placement.Policy
+	predictor placement.Predictor // nil: none
+	prices    map[string]cost.Money
+}
+
+func (b *built) scorer() *placement.Scorer { return placement.NewScorer(b.policy, b.predictor) }
+
+// Scorer makes of the arguments the scorer that the plugin places by. The error
+// is an ErrArgs that names every problem.
+func (a *Args) Scorer() (*placement.Scorer, error) {
+	b, err := a.build()
+	if err != nil {
+		return nil, err
+	}
+	return b.scorer(), nil
+}
+
+func (a *Args) build() (*built, error) {
+	var l problem.List
+	b := &built{policy: a.policy(&l), prices: map[string]cost.Money{}}
+	for _, model := range slices.Sorted(maps.Keys(a.Prices)) {
+		price, err := cost.ParsePrice(a.Prices[model])
+		if err != nil {
+			l.AddErr("prices."+model, err)
+			continue
+		}
+		for _, m := range kubegpu.ModelNames(model) {
+			b.prices[m] = price
+		}
+	}
+	if models := a.models(&l); models != nil {
+		b.predictor = models
+		b.policy = placement.Interference{Base: b.policy}
+	}
+	if err := l.Err(); err != nil {
+		return nil, fmt.Errorf("%w:\n%w", ErrArgs, err)
+	}
+	return b, nil
+}
+
 var policies = []string{"cotenant", "fgd", "best-fit", "spread", "random"}
 
-// build makes of the arguments what the plugin works with. The error is an
-// ErrArgs that names every problem.
-func (a *Args) build() (placement.Policy, placement.Predictor, map[string]cost.Money, error) {
-	var l problem.List
+func (a *Args) policy(l *problem.List) placement.Policy {
 	name := a.Policy
 	if name == "" {
 		name = "best-fit"
@@ -107,23 +169,22 @@ func (a *Args) build() (placement.Policy, placement.Predictor, map[string]cost.M
 			l.AddErr("mix", err)
 		}
 	}
-	var policy placement.Policy
 	switch name {
 	case "cotenant", "fgd":
 		switch {
 		case len(a.Mix) == 0:
 			l.Addf("mix", "give the requests of a typical day", "policy %s looks ahead by a mix, and there is none", name)
 		case mix != nil && name == "fgd":
-			policy = placement.NewFragmentation(mix)
+			return placement.NewFragmentation(mix)
 		case mix != nil:
-			policy = placement.NewCotenant(mix)
+			return placement.NewCotenant(mix)
 		}
 	case "best-fit":
-		policy = placement.BestFit{}
+		return placement.BestFit{}
 	case "spread":
-		policy = placement.Spread{}
+		return placement.Spread{}
 	case "random":
-		policy = placement.Random{Seed: a.Seed}
+		return placement.Random{Seed: a.Seed}
 	default:
 		remedy := "use cotenant, fgd, best-fit, spread or random"
 		if near := problem.Nearest(name, policies); near != "" {
@@ -131,21 +192,67 @@ func (a *Args) build() (placement.Policy, placement.Predictor, map[string]cost.M
 		}
 		l.Addf("policy", remedy, "there is no policy %.40q", name)
 	}
-	prices := map[string]cost.Money{}
-	for _, model := range slices.Sorted(maps.Keys(a.Prices)) {
-		price, err := cost.ParsePrice(a.Prices[model])
-		if err != nil {
-			l.AddErr("prices."+model, err)
-			continue
+	return nil
+}
+
+// models makes the predictions, nil where nothing was measured.
+func (a *Args) models(l *problem.List) *placement.Models {
+	if len(a.Measured) == 0 {
+		if len(a.Workloads) > 0 {
+			l.Addf("measured", "give the profiles of a GPU model", "workloads are named, and nothing was measured")
 		}
-		for _, m := range kubegpu.ModelNames(model) {
-			prices[m] = price
+		return nil
+	}
+	before := l.Len()
+	workloads := map[string]placement.Workload{}
+	for name, w := range a.Workloads {
+		workloads[name] = placement.Workload(w)
+	}
+	var gpus []placement.Calibrated
+	for i, m := range a.Measured {
+		path := fmt.Sprintf("measured[%d]", i)
+		g := placement.Calibrated{Model: m.Model, Predictor: decision.NewPredictor(), Profiles: &decision.Profiles{}}
+		if names := kubegpu.ModelNames(m.Model); len(names) == 1 {
+			g.Model = names[0]
+		} else {
+			l.Addf(path+".model", "name one of them", "%s stands for %s", m.Model, strings.Join(names, ", "))
 		}
+		read := func(field, name string, use func([]byte) error) {
+			data, err := os.ReadFile(name)
+			if err == nil {
+				err = use(data)
+			}
+			if err != nil {
+				l.AddErr(path+"."+field, err)
+			}
+		}
+		read("profilesFile", m.ProfilesFile, func(data []byte) error {
+			profiles, err := decision.ParseProfiles(data)
+			if err != nil {
+				return err
+			}
+			return g.Profiles.Add(profiles...)
+		})
+		if m.PredictorFile != "" {
+			read("predictorFile", m.PredictorFile, func(data []byte) error {
+				p, err := decision.ParsePredictor(data)
+				if err == nil {
+					g.Predictor = *p
+				}
+				return err
+			})
+		}
+		gpus = append(gpus, g)
 	}
-	if err := l.Err(); err != nil {
-		return nil, nil, nil, fmt.Errorf("%w:\n%w", ErrArgs, err)
+	if l.Len() > before {
+		return nil
 	}
-	return policy, nil, prices, nil
+	models, err := placement.NewModels(workloads, gpus...)
+	if err != nil {
+		l.AddErr("", err)
+		return nil
+	}
+	return models
 }
 
 // CheckArgs checks the plugin's arguments as New does, without a scheduler.
@@ -154,15 +261,6 @@ func CheckArgs(obj runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = a.scorer()
+	_, err = a.build()
 	return err
-}
-
-// scorer makes a scorer of the arguments, and its policy's name.
-func (a *Args) scorer() (*placement.Scorer, string, error) {
-	policy, predictor, _, err := a.build()
-	if err != nil {
-		return nil, "", err
-	}
-	return placement.NewScorer(policy, predictor), policy.Name(), nil
 }

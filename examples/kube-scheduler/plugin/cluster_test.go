@@ -62,7 +62,7 @@ func TestClusterAsTheLibrary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scorer, _, err := args.scorer()
+	scorer, err := args.Scorer()
 	if err != nil {
 		t.Fatal(err)
 	}

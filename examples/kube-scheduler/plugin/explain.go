@@ -43,8 +43,11 @@ var shortReasons = map[string]string{
 	"slices":             "no MIG instance of the profile is free",
 	"gpu-memory":         "too little GPU memory is free",
 	"gpu-share":          "too little of a GPU is free",
-	"slowdown-unknown":   "what neighbours do to its objective is not known",
-	"slowdown":           "predicted slower than the objective",
+	"slowdown-unknown":   "what neighbours do to an objective is not known",
+	"ttft":               "a TTFT beyond the objective is predicted",
+	"tpot":               "a TPOT beyond the objective is predicted",
+	"e2e":                "a latency beyond the objective is predicted",
+	"slowdown":           "a slowdown beyond the objective is predicted",
 	kubegpu.CodeNoGPU:    "no GPU",
 	kubegpu.CodeLabels:   "labels contradict the capacity",
 	kubegpu.CodeResource: "GPUs under another resource than asked for",
@@ -119,7 +122,10 @@ func (p *Plugin) verdictText(c *cycle, a *kubegpu.Allocation) string {
 	}
 	for _, d := range a.Devices {
 		if d.Slowdown > 0 {
-			text += fmt.Sprintf(", predicted slowdown %.3f", d.Slowdown)
+			text += fmt.Sprintf(", the worst slowdown among the neighbours is predicted as %.3f", d.Slowdown)
+		}
+		if p.predicts && d.Unpredicted > 0 {
+			text += fmt.Sprintf(", for %d of the neighbours nothing is predicted", d.Unpredicted)
 		}
 	}
 	if price, ok := p.price(a); ok {

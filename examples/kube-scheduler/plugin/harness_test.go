@@ -24,9 +24,12 @@ import (
 	configscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultbinder"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	schedulermetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
+	tf "k8s.io/kubernetes/pkg/scheduler/testing/framework"
 
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
@@ -127,18 +130,16 @@ func newFixture(t *testing.T, args Args, nodes []*v1.Node, pods ...*v1.Pod) *fix
 	}
 	snapshot := internalcache.NewSnapshot(bound, nodes)
 	factory := informers.NewSharedInformerFactory(f.client, 0)
-	registry := frameworkruntime.Registry{}
-	profile := &config.KubeSchedulerProfile{SchedulerName: "cotenant-scheduler", Plugins: &config.Plugins{}}
-	if err := registry.Register(Name, func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return f.Plugin, nil }); err != nil {
-		t.Fatal(err)
-	}
-	opts := []frameworkruntime.Option{frameworkruntime.WithClientSet(f.client), frameworkruntime.WithInformerFactory(factory),
-		frameworkruntime.WithSnapshotSharedLister(snapshot), frameworkruntime.WithEventRecorder(f.events)}
 	var err error
-	if f.fwk, err = frameworkruntime.NewFramework(ctx, frameworkruntime.Registry{}, profile, opts...); err != nil {
-		t.Fatal(err)
-	}
-	if f.Plugin, err = NewPlugin(args, f.fwk); err != nil {
+	f.fwk, err = tf.NewFramework(ctx, []tf.RegisterPluginFunc{tf.RegisterQueueSortPlugin(queuesort.Name, queuesort.New), tf.RegisterBindPlugin(defaultbinder.Name, defaultbinder.New),
+		tf.RegisterPluginAsExtensions(Name, func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+			var err error
+			f.Plugin, err = NewPlugin(args, h)
+			return f.Plugin, err
+		}, "PreFilter", "Filter", "PostFilter", "PreScore", "Score", "Reserve", "PreBind", "PostBind")}, "cotenant-scheduler",
+		frameworkruntime.WithClientSet(f.client), frameworkruntime.WithInformerFactory(factory),
+		frameworkruntime.WithSnapshotSharedLister(snapshot), frameworkruntime.WithEventRecorder(f.events))
+	if err != nil {
 		t.Fatal(err)
 	}
 	factory.Start(ctx.Done())

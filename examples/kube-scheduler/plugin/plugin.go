@@ -25,6 +25,8 @@ type Plugin struct {
 	policy string
 	scorer *placement.Scorer
 	prices map[string]cost.Money // of an hour of a GPU, by model
+	// predicts says that the scorer predicts anything at all.
+	predicts bool
 
 	nodes sync.Map // node name to *cachedNode
 	told  sync.Map // what was said of nodes already, to say it once
@@ -57,11 +59,11 @@ func New(_ context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, erro
 
 // NewPlugin makes the plugin with given arguments.
 func NewPlugin(a Args, h fwk.Handle) (*Plugin, error) {
-	policy, predictor, prices, err := a.build()
+	b, err := a.build()
 	if err != nil {
 		return nil, err
 	}
-	p := &Plugin{handle: h, policy: policy.Name(), scorer: placement.NewScorer(policy, predictor), prices: prices,
+	p := &Plugin{handle: h, policy: b.policy.Name(), scorer: b.scorer(), prices: b.prices, predicts: b.predictor != nil,
 		reserved: map[types.UID]*kubegpu.Allocation{}}
 	// A deleted pod needs no reservation; until then it bridges the time until
 	// the scheduler sees the annotations that PreBind wrote.
