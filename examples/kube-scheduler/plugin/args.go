@@ -100,8 +100,15 @@ func decodeArgs(obj runtime.Object) (Args, error) {
 	if len(u.Raw) == 0 {
 		return a, nil
 	}
-	if err := strictyaml.Decode(u.Raw, &a, strictyaml.Options{}); err != nil {
-		return a, fmt.Errorf("%w:\n%w", ErrArgs, err)
+	return ParseArgs(u.Raw)
+}
+
+// ParseArgs reads arguments, YAML or JSON, strictly. The error is an ErrArgs that
+// names every problem.
+func ParseArgs(data []byte) (Args, error) {
+	var a Args
+	if err := strictyaml.Decode(data, &a, strictyaml.Options{}); err != nil {
+		return Args{}, fmt.Errorf("%w:\n%w", ErrArgs, err)
 	}
 	return a, nil
 }
