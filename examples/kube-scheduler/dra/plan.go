@@ -106,9 +106,9 @@ type writer struct {
 
 // sharedClaim is the pods of a namespace on the same GPUs.
 type sharedClaim struct {
-	name, namespace string
-	device          *kubegpu.Device
-	members         []member
+	name, namespace, node string
+	device                *kubegpu.Device
+	members               []member
 }
 
 type member struct {
@@ -173,13 +173,18 @@ func (w *writer) share(pod *v1.Pod, asked *kubegpu.Pod, node string, d *kubegpu.
 	c := w.shared[key]
 	if c == nil {
 		for _, other := range w.order {
-			if o := w.shared[other]; o.name == limited(where) {
-				w.warn("%s and %s are on one GPU of %s in two namespaces: a claim does not reach across, so each namespace takes a GPU",
-					asked.Name, o.members[0].asked.Name, node)
-				break
+			o := w.shared[other]
+			if o.node != node || !slices.ContainsFunc(d.GPUs, func(g int) bool { return slices.Contains(o.device.GPUs, g) }) {
+				continue
 			}
+			reason := "do not have the same GPUs, which a claim cannot say, so each takes its own"
+			if o.namespace != pod.Namespace {
+				reason = "are in two namespaces: a claim does not reach across, so each namespace takes a GPU"
+			}
+			w.warn("%s and %s share a GPU of %s and %s", asked.Name, o.members[0].asked.Name, node, reason)
+			break
 		}
-		c = &sharedClaim{name: limited(where), namespace: pod.Namespace, device: d}
+		c = &sharedClaim{name: limited(where), namespace: pod.Namespace, node: node, device: d}
 		w.shared[key], w.order = c, append(w.order, key)
 	}
 	c.members = append(c.members, member{pod: pod, asked: asked, device: d})

@@ -307,7 +307,22 @@ func ExamplePlan_namespaces() {
 		fmt.Println(w)
 	}
 	// Output:
-	// ads/y and search/x are on one GPU of a in two namespaces: a claim does not reach across, so each namespace takes a GPU
+	// ads/y and search/x share a GPU of a and are in two namespaces: a claim does not reach across, so each namespace takes a GPU
+}
+
+// A pod on two shared GPUs and one on the first of them cannot say so by claims.
+func ExamplePlan_overlap() {
+	out, err := dra.Plan([]*v1.Node{sharedNode("a", "time-slicing", "8")},
+		[]*v1.Pod{podOf("search", "x", "2", nil), podOf("search", "y", "1", nil)}, bestFit, dra.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, w := range out.Warnings {
+		fmt.Println(w)
+	}
+	// Output:
+	// search/y and search/x share a GPU of a and do not have the same GPUs, which a claim cannot say, so each takes its own
 }
 
 // What no node takes is named with its reasons.

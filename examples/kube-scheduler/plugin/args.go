@@ -173,7 +173,7 @@ func (a *Args) policy(l *problem.List) placement.Policy {
 		}
 		var err error
 		if mix, err = placement.NewMix(typical); err != nil {
-			l.AddErr("mix", err)
+			addMixErr(l, err)
 		}
 	}
 	switch name {
@@ -200,6 +200,21 @@ func (a *Args) policy(l *problem.List) placement.Policy {
 		l.Addf("policy", remedy, "there is no policy %.40q", name)
 	}
 	return nil
+}
+
+// mixFields are the arguments' names for what package placement finds wrong.
+var mixFields = strings.NewReplacer("Typical[", "mix[", "].Request.CPUMilli", "].cpuMilli", "].Request.Memory", "].memory", "].Request.GPUs", "].gpus",
+	"].Request.Milli", "].gpuMilli", "].Request.GPUMemory", "].gpuMemory", "].Request.Profile", "].profile", "].Request.Mechanisms", "].mechanisms",
+	"].Weight", "].weight")
+
+func addMixErr(l *problem.List, err error) {
+	var found problem.List
+	found.AddErr("", err)
+	for _, p := range found.Problems() {
+		if p.Path != "" {
+			l.Addf(mixFields.Replace(p.Path), p.Remedy, "%s", p.Message)
+		}
+	}
 }
 
 // models makes the predictions, nil where nothing was measured.
