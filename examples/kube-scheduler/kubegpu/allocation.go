@@ -1,0 +1,142 @@
+package kubegpu
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/cotenant/cotenant/decision/placement"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Allocation is where a pod was placed.
+type Allocation struct {
+	Node    string
+	Devices []Device // one for each request of the pod, see Pod.Requests
+}
+
+// Device is what one claim of a pod was given.
+type Device struct {
+	GPUs      []int // indexes on the node, ascending
+	Mechanism sharing.Mechanism
+	Milli     int           // thousandths of each GPU; 0 for a MIG instance
+	Memory    sharing.Bytes // of each GPU; 0 = not limited
+	Profile   string        // of a MIG instance
+	Start     int           // of a MIG instance
+	// Slowdown is the worst that is predicted for the pod or a neighbour; 0 =
+	// not predicted. Unpredicted is how many of them nothing is predicted for.
+	Slowdown    float64
+	Unpredicted int
+	// Container is whose claim it is for. Model and Total memory are the GPUs';
+	// Part of Whole is what a GPU's price is charged for: thousandths, or the
+	// slices of a MIG instance. Annotations have none of these.
+	Container   string
+	Model       string
+	Total       sharing.Bytes
+	Part, Whole int64
+
+	request *placement.Request
+}
+
+// Annotations is what a pod's annotations say of the allocation, AnnotationVerdict
+// left to the caller.
+func (a *Allocation) Annotations() map[string]string {
+	var gpus, mechanisms, shares []string
+	for _, d := range a.Devices {
+		idx := make([]string, len(d.GPUs))
+		for i, g := range d.GPUs {
+			idx[i] = strconv.Itoa(g)
+		}
+		gpus = append(gpus, strings.Join(idx, ","))
+		mechanisms = append(mechanisms, d.Mechanism.String())
+		share := strconv.Itoa(d.Milli) + "m"
+		if d.Profile != "" {
+			share = d.Profile + "@" + strconv.Itoa(d.Start)
+		}
+		shares = append(shares, share)
+	}
+	return map[string]string{
+		AnnotationNode:      a.Node,
+		AnnotationGPU:       strings.Join(gpus, ";"),
+		AnnotationMechanism: strings.Join(mechanisms, ";"),
+		AnnotationShare:     strings.Join(shares, ";"),
+	}
+}
+
+// String says where the pod is: "GPU 0,1 as 250m of mps on node-3".
+func (a *Allocation) String() string {
+	var parts []string
+	for _, d := range a.Devices {
+		gpus := strings.Trim(strings.ReplaceAll(fmt.Sprint(d.GPUs), " ", ","), "[]")
+		share := fmt.Sprintf("%dm of %v", d.Milli, d.Mechanism)
+		if d.Profile != "" {
+			share = fmt.Sprintf("MIG %s at %d", d.Profile, d.Start)
+		}
+		parts = append(parts, fmt.Sprintf("GPU %s as %s", gpus, share))
+	}
+	return strings.Join(parts, ", ") + " on " + a.Node
+}
+
+// maxDevices bounds what an annotation may list.
+const maxDevices = 1024
+
+// ReadAllocation reads back from a pod's annotations what Annotations wrote. It
+// returns nil where there are none, or where they are of another node. The error
+// is an ErrInvalid; what it says is no more than that: whether the allocation can
+// be is for NewState to find out.
+func ReadAllocation(p *v1.Pod) (*Allocation, error) {
+	text, ok := p.Annotations[AnnotationGPU]
+	if !ok || p.Annotations[AnnotationNode] != p.Spec.NodeName {
+		return nil, nil
+	}
+	gpus := strings.Split(text, ";")
+	mechanisms := strings.Split(p.Annotations[AnnotationMechanism], ";")
+	shares := strings.Split(p.Annotations[AnnotationShare], ";")
+	if len(gpus) != len(mechanisms) || len(gpus) != len(shares) || len(gpus) > maxDevices {
+		return nil, fmt.Errorf("%w: annotations %s, %s and %s have %d, %d and %d entries", ErrInvalid,
+			AnnotationGPU, AnnotationMechanism, AnnotationShare, len(gpus), len(mechanisms), len(shares))
+	}
+	a := &Allocation{Node: p.Spec.NodeName}
+	for i := range gpus {
+		d, err := readDevice(gpus[i], mechanisms[i], shares[i])
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+		a.Devices = append(a.Devices, d)
+	}
+	return a, nil
+}
+
+func readDevice(gpus, mechanism, share string) (Device, error) {
+	var d Device
+	var err error
+	for part := range strings.SplitSeq(gpus, ",") {
+		g, err := strconv.Atoi(part)
+		if err != nil || g < 0 || g >= placement.MaxGPUs || strconv.Itoa(g) != part {
+			return d, fmt.Errorf("annotation %s: %.40q is no index of a GPU", AnnotationGPU, part)
+		}
+		if len(d.GPUs) > 0 && g <= d.GPUs[len(d.GPUs)-1] {
+			return d, fmt.Errorf("annotation %s: %.40q is not ascending", AnnotationGPU, gpus)
+		}
+		d.GPUs = append(d.GPUs, g)
+	}
+	if d.Mechanism, err = sharing.ParseMechanism(mechanism); err != nil {
+		return d, fmt.Errorf("annotation %s: %w", AnnotationMechanism, err)
+	}
+	if profile, start, ok := strings.Cut(share, "@"); ok {
+		name, err := mig.ParseName(profile)
+		if d.Start, _ = strconv.Atoi(start); err != nil || strconv.Itoa(d.Start) != start || d.Start < 0 {
+			return d, fmt.Errorf("annotation %s: %.40q is no MIG instance", AnnotationShare, share)
+		}
+		d.Profile = name.String()
+		return d, nil
+	}
+	number, ok := strings.CutSuffix(share, "m")
+	if d.Milli, err = strconv.Atoi(number); !ok || err != nil || d.Milli < 1 || d.Milli > 1000 || strconv.Itoa(d.Milli) != number {
+		return d, fmt.Errorf("annotation %s: %.40q is no share: 1m to 1000m", AnnotationShare, share)
+	}
+	return d, nil
+}

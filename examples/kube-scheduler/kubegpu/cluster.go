@@ -1,0 +1,105 @@
+package kubegpu
+
+import (
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/placement"
+)
+
+// scoreTie is the difference up to which scores are equal: what adding the same
+// numbers in another order may make of them.
+const scoreTie = 1e-9
+
+// Best returns which of some nodes a pod goes to: the index of the highest score,
+// and among equal ones of the first name; -1 of none.
+func Best(names []string, scores []float64) int {
+	order := make([]int, len(names))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return strings.Compare(names[a], names[b]) })
+	best := -1
+	for _, i := range order {
+		if best < 0 || scores[i] > scores[best]+scoreTie {
+			best = i
+		}
+	}
+	return best
+}
+
+// Cluster is a number of nodes and what runs on them, for those who place pods
+// outside a scheduler: to replay, to plan ahead, to write claims. It is not safe
+// for concurrent use.
+type Cluster struct {
+	nodes   []*Node
+	names   []string
+	running map[string][]Running
+	states  []*State
+}
+
+// NewCluster reads nodes and the pods that are bound to them.
+func NewCluster(nodes []*v1.Node, bound []*v1.Pod) *Cluster {
+	c := &Cluster{running: map[string][]Running{}, states: make([]*State, len(nodes))}
+	index := map[string]*Node{}
+	for _, n := range nodes {
+		read := ReadNode(n)
+		index[n.Name] = read
+		c.nodes, c.names = append(c.nodes, read), append(c.names, n.Name)
+	}
+	for _, p := range bound {
+		if n := index[p.Spec.NodeName]; n != nil {
+			r, _ := ReadRunning(p, n, nil)
+			c.running[n.Name] = append(c.running[n.Name], r)
+		}
+	}
+	return c
+}
+
+func (c *Cluster) state(i int) *State {
+	if c.states[i] == nil {
+		c.states[i] = NewState(c.nodes[i], c.running[c.names[i]])
+	}
+	return c.states[i]
+}
+
+// Place puts a pod where the scorer's policy takes it. The allocation is nil
+// where no node takes it; verdicts has what each of those says that don't.
+func (c *Cluster) Place(p *Pod, scorer *placement.Scorer) (a *Allocation, verdicts map[string]Verdict) {
+	verdicts = map[string]Verdict{}
+	var names []string
+	var scores []float64
+	var allocations []*Allocation
+	for i := range c.nodes {
+		a, score, v := c.state(i).Plan(p, scorer)
+		if v.Verdict != decision.Pass {
+			verdicts[c.names[i]] = v
+			continue
+		}
+		names, scores, allocations = append(names, c.names[i]), append(scores, score), append(allocations, a)
+	}
+	best := Best(names, scores)
+	if best < 0 {
+		return nil, verdicts
+	}
+	c.running[names[best]] = append(c.running[names[best]], Running{Pod: p, Allocation: allocations[best]})
+	c.states[slices.Index(c.names, names[best])] = nil
+	return allocations[best], verdicts
+}
+
+// Remove takes the pod of a name (namespace/name) off, and reports whether it
+// was there.
+func (c *Cluster) Remove(name string) bool {
+	for i, node := range c.names {
+		at := slices.IndexFunc(c.running[node], func(r Running) bool { return r.Pod != nil && r.Pod.Name == name })
+		if at >= 0 {
+			c.running[node] = slices.Delete(c.running[node], at, at+1)
+			c.states[i] = nil
+			return true
+		}
+	}
+	return false
+}

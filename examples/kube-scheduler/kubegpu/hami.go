@@ -1,0 +1,143 @@
+package kubegpu
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/cotenant/cotenant/decision/placement"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// hamiDevice is a GPU as HAMi registers it on its node.
+type hamiDevice struct {
+	ID      string `json:"id"`
+	Count   int    `json:"count"`   // pods that may share it
+	Memory  int64  `json:"devmem"`  // MiB
+	Cores   int    `json:"devcore"` // percent
+	Type    string `json:"type"`
+	Mode    string `json:"mode"` // hami-core, mps, mig
+	Healthy *bool  `json:"health"`
+}
+
+// parseHAMiRegister reads the annotation: a JSON list, or what HAMi wrote before
+// 2.5, fields divided by commas and devices by colons.
+func parseHAMiRegister(text string) ([]hamiDevice, error) {
+	var out []hamiDevice
+	if strings.HasPrefix(strings.TrimSpace(text), "[") {
+		if err := json.Unmarshal([]byte(text), &out); err != nil {
+			return nil, fmt.Errorf("it is no list of devices: %w", err)
+		}
+		return out, nil
+	}
+	for part := range strings.SplitSeq(text, ":") {
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
+		f := strings.Split(part, ",")
+		if len(f) < 7 {
+			return nil, fmt.Errorf("%.60q has %d fields, not 7", part, len(f))
+		}
+		count, err1 := strconv.Atoi(f[1])
+		memory, err2 := strconv.ParseInt(f[2], 10, 64)
+		cores, err3 := strconv.Atoi(f[3])
+		healthy, err4 := strconv.ParseBool(f[6])
+		for _, err := range []error{err1, err2, err3, err4} {
+			if err != nil {
+				return nil, fmt.Errorf("%.60q: %w", part, err)
+			}
+		}
+		out = append(out, hamiDevice{ID: f[0], Count: count, Memory: memory, Cores: cores, Type: f[4], Healthy: &healthy})
+	}
+	return out, nil
+}
+
+const maxGPUMemoryMiB = placement.MaxMemory / int64(sharing.MiB)
+
+// readHAMi reads the GPUs that HAMi's device plugin registered.
+func (r *reader) readHAMi(text string) {
+	out := r.out
+	out.Resource, out.Mechanism = ResourceGPU, sharing.HAMi
+	devices, err := parseHAMiRegister(text)
+	if err != nil {
+		r.problem("annotation %s: %v", AnnotationHAMiRegister, err)
+		return
+	}
+	shares, seen := 0, map[string]bool{}
+	for i, d := range devices {
+		where := fmt.Sprintf("annotation %s: device %d", AnnotationHAMiRegister, i)
+		switch {
+		case d.ID == "" || seen[d.ID]:
+			r.problem("%s has no id of its own: %.60q", where, d.ID)
+			continue
+		case d.Count <= 0 || d.Count > maxQuantity || d.Memory <= 0 || d.Memory > maxGPUMemoryMiB:
+			r.problem("%s is shared by %d and has %d MiB", where, d.Count, d.Memory)
+			continue
+		case d.Mode == "mig":
+			r.problem("%s is in HAMi's mode mig, where HAMi makes the instances itself", where)
+			continue
+		}
+		seen[d.ID] = true
+		shares = min(shares+d.Count, maxQuantity)
+		m := sharing.HAMi
+		if d.Mode == "mps" {
+			m = sharing.HAMiWithMPS
+		}
+		memory := sharing.Bytes(d.Memory) * sharing.MiB
+		if gpu := lookupGPU(d.Type); gpu == nil {
+			r.note("%s: the GPU table has no %.60q", where, d.Type)
+			out.Model = d.Type
+		} else {
+			if out.Model != "" && out.Model != gpu.Name {
+				r.problem("%s is a %s beside a %s: GPUs of a node must be alike", where, gpu.Name, out.Model)
+			}
+			out.Model = gpu.Name
+			if known, ok := gpu.Memory.Get(); ok && float64(memory) > mostMemory*float64(known) {
+				r.note("%s has %v on a %s: HAMi oversubscribes memory", where, memory, gpu.Name)
+			}
+		}
+		if d.Healthy != nil && !*d.Healthy {
+			r.note("%s (%s) is not healthy", where, d.ID)
+			continue
+		}
+		out.Mechanism, out.GPUMemory, out.Replicas = m, memory, d.Count
+		out.UUIDs = append(out.UUIDs, d.ID)
+		out.GPUs = append(out.GPUs, placement.GPU{Mechanism: m, Memory: memory, MaxTenants: d.Count})
+	}
+	if offered := r.capacity(ResourceGPU); offered != shares && len(out.Problems) == 0 {
+		r.problem("annotation %s has %d shares, and the node offers %d of %s", AnnotationHAMiRegister, shares, offered, ResourceGPU)
+	}
+}
+
+// hamiAllocated reads on which GPUs HAMi put each container of a pod:
+// "GPU-1,NVIDIA,3000,30:;" is one container on one GPU. ok is false where the
+// pod was not placed by HAMi, or on other GPUs than the node's.
+func hamiAllocated(p *v1.Pod, n *Node) (claims [][]int, ok bool) {
+	text := p.Annotations[AnnotationHAMiAllocated]
+	for container := range strings.SplitSeq(text, ";") {
+		var gpus []int
+		for device := range strings.SplitSeq(container, ":") {
+			id, _, _ := strings.Cut(device, ",")
+			if id == "" {
+				continue
+			}
+			at := -1
+			for i, u := range n.UUIDs {
+				if u == id {
+					at = i
+				}
+			}
+			if at < 0 {
+				return nil, false
+			}
+			gpus = append(gpus, at)
+		}
+		if len(gpus) > 0 {
+			claims = append(claims, gpus)
+		}
+	}
+	return claims, len(claims) > 0
+}

@@ -1,0 +1,174 @@
+package kubegpu
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/cotenant/cotenant/decision/placement"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// slot is a MIG instance that exists: the device plugin hands out those, and
+// makes none.
+type slot struct {
+	profile *mig.Profile
+	start   int
+}
+
+// instances returns how many MIG instances the node offers, by profile.
+func (r *reader) instances() map[string]int {
+	out := map[string]int{}
+	for name := range r.node.Status.Allocatable {
+		if n := r.quantity(name); n > 0 && strings.HasPrefix(string(name), ResourceMIGPrefix) {
+			out[profileName(name)] = n
+		}
+	}
+	return out
+}
+
+// profileName is the profile of a resource, or the text behind the prefix where
+// that is no profile.
+func profileName(name v1.ResourceName) string {
+	if p, err := mig.ParseResourceName(string(name)); err == nil {
+		return p.String()
+	}
+	return strings.TrimPrefix(string(name), ResourceMIGPrefix)
+}
+
+// readSingle reads a node of the MIG strategy "single": nvidia.com/gpu is an
+// instance of one profile, and so are the labels' count and memory.
+func (r *reader) readSingle(label string, offered int) {
+	model := r.migModel()
+	if model == nil {
+		return
+	}
+	name := profileName(v1.ResourceName(ResourceMIGPrefix + label))
+	p, err := model.Profile(name)
+	if err != nil {
+		r.problem("label %s: a %s has no MIG profile %.40q", LabelProduct, model.Key, name)
+		return
+	}
+	if want, ok := p.Memory.Get(); ok && r.node.Labels[LabelMemory] != "" {
+		if got := r.out.GPUMemory; float64(got) < leastMemory*float64(want) || float64(got) > 1/leastMemory*float64(want) {
+			r.problem("label %s says %v, and a %s of a %s has %v", LabelMemory, got, p.Name, model.Key, want)
+		}
+	}
+	if count, ok := r.number(LabelCount); ok && count != offered {
+		r.problem("offers %d of %s, and label %s says %d", offered, ResourceGPU, LabelCount, count)
+	}
+	if replicas, ok := r.number(LabelReplicas); ok && replicas > 1 {
+		r.problem("shares each MIG instance among %d pods: placement does not handle that", replicas)
+	}
+	r.out.Single = p.Name
+	healthy := r.quantity(ResourceGPU)
+	per := model.Capacity(p)
+	if per == 0 || len(r.out.Problems) > 0 {
+		return
+	}
+	for healthy > 0 && len(r.out.GPUs) <= placement.MaxGPUs {
+		n := min(per, healthy)
+		healthy -= n
+		r.addLayout(model, []mig.Count{{Profile: p.Name, N: n}})
+	}
+}
+
+// readMixed reads the MIG instances of a node of the strategy "mixed". The
+// labels say how many there are on the node and not on which GPU: GPUs are taken
+// to be partitioned alike where the numbers allow it, and else as few as can be.
+func (r *reader) readMixed(instances map[string]int, full int) {
+	model := r.migModel()
+	if model == nil {
+		return
+	}
+	var want []mig.Count
+	for _, name := range slices.Sorted(maps.Keys(instances)) {
+		p, err := model.Profile(name)
+		if err != nil {
+			r.problem("offers %s%s, and a %s has no such profile", ResourceMIGPrefix, name, model.Key)
+			continue
+		}
+		if replicas, ok := r.number(p.ResourceName() + ".replicas"); ok && replicas > 1 {
+			r.problem("shares each MIG instance of %s among %d pods: placement does not handle that", p.Name, replicas)
+		}
+		want = append(want, mig.Count{Profile: p.Name, N: instances[name]})
+	}
+	if len(r.out.Problems) > 0 {
+		return
+	}
+	count, stated := r.number(LabelCount)
+	gpus := count - full
+	if stated && gpus > 0 && gpus <= placement.MaxGPUs && r.addAlike(model, want, gpus) {
+		return
+	}
+	limit := placement.MaxGPUs
+	if stated {
+		limit = min(limit, gpus)
+	}
+	if limit <= 0 {
+		r.problem("offers MIG instances, and label %s says that all %d GPUs are whole", LabelCount, count)
+		return
+	}
+	packing, err := mig.Pack(want, []mig.Bin{{Model: model, Limit: limit}}, mig.PackOptions{})
+	if err != nil {
+		r.problem("offers more MIG instances (%s) than fit on %d of %s", countsText(want), limit, model.Key)
+		return
+	}
+	layouts := packing.Layouts()
+	if len(layouts) > 1 {
+		r.note("which of %d GPUs has which MIG instances is not known: it is assumed", len(layouts))
+	}
+	for _, l := range layouts {
+		r.add(model, l)
+	}
+}
+
+func (r *reader) addAlike(model *mig.Model, want []mig.Count, gpus int) bool {
+	each := slices.Clone(want)
+	for i := range each {
+		if each[i].N%gpus != 0 {
+			return false
+		}
+		each[i].N /= gpus
+	}
+	if _, err := model.Place(each, mig.Layout{}); err != nil {
+		return false
+	}
+	for range gpus {
+		r.addLayout(model, each)
+	}
+	return true
+}
+
+func (r *reader) addLayout(model *mig.Model, want []mig.Count) {
+	l, err := model.Place(want, mig.Layout{})
+	if err != nil {
+		r.problem("offers MIG instances that do not fit together on a %s: %s", model.Key, countsText(want))
+		return
+	}
+	r.add(model, l)
+}
+
+func (r *reader) add(model *mig.Model, l mig.Layout) {
+	out := r.out
+	for len(out.slots) < len(out.GPUs) {
+		out.slots = append(out.slots, nil)
+	}
+	var slots []slot
+	for _, in := range l.Instances {
+		slots = append(slots, slot{in.Profile, in.Start})
+	}
+	out.slots = append(out.slots, slots)
+	out.GPUs = append(out.GPUs, placement.GPU{Mechanism: sharing.MIG, MIG: model})
+}
+
+func countsText(cs []mig.Count) string {
+	parts := make([]string, len(cs))
+	for i, c := range cs {
+		parts[i] = c.String()
+	}
+	return strings.Join(parts, ", ")
+}

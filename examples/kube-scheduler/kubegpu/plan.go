@@ -1,0 +1,70 @@
+package kubegpu
+
+import (
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/placement"
+)
+
+// Plan says whether a node takes a pod, how well by the scorer's policy, and
+// where. The allocation is nil where the verdict is not a pass.
+func (s *State) Plan(p *Pod, scorer *placement.Scorer) (*Allocation, float64, Verdict) {
+	requests, containers, v := p.requests(s.Node)
+	if v.Verdict != decision.Pass {
+		return nil, 0, v
+	}
+	a := &Allocation{Node: s.name}
+	score := 0.0
+	for i, r := range requests {
+		d := Device{Container: containers[i], Profile: r.Profile, request: r}
+		if r.Profile != "" {
+			if v := s.slotVerdict(r, a.Devices); v.Verdict != decision.Pass {
+				return nil, 0, v
+			}
+		}
+		snap, err := s.snapshot(r.Profile, a.Devices...)
+		if err != nil {
+			return nil, 0, refuse(CodeInvalid, "%v", err)
+		}
+		c, f := scorer.Score(snap, 0, r)
+		if f.Verdict != decision.Pass {
+			return nil, 0, verdictOf(f)
+		}
+		_, placed, err := snap.Reserve(r, c)
+		if err != nil {
+			return nil, 0, refuse(CodeInvalid, "%v", err)
+		}
+		d.GPUs, d.Mechanism, d.Milli, d.Memory, d.Slowdown = placed.GPUs, placed.Mechanism, placed.Milli, placed.GPUMemory, c.Slowdown
+		d.Unpredicted = c.Unpredicted
+		d.Model, d.Total, d.Part, d.Whole = s.Node.Model, s.Node.GPUMemory, int64(placed.Milli), 1000
+		if r.Profile != "" {
+			// Which instance of the GPU is the device plugin's, not the policy's.
+			g := d.GPUs[0]
+			d.Start = s.Node.slots[g][s.freeSlotOn(g, r.Profile, a.Devices)].start
+			d.Part, d.Whole = int64(placed.Profile.ComputeSlices), int64(placed.Profile.Model().ComputeSlices)
+		}
+		a.Devices = append(a.Devices, d)
+		score += c.Score
+	}
+	return a, score, pass()
+}
+
+// slotVerdict says whether an instance of the profile exists and is free.
+func (s *State) slotVerdict(r *placement.Request, taken []Device) Verdict {
+	any, exists := false, false
+	for _, slots := range s.Node.slots {
+		for _, sl := range slots {
+			any = true
+			exists = exists || sl.profile.Name == r.Profile
+		}
+	}
+	switch {
+	case !any:
+		return verdictOf(placement.Fit{Verdict: decision.Fixable, Code: placement.CodeNotMIG})
+	case !exists:
+		return refuse(placement.CodeProfile.String(), "the node has no MIG instance of %s", r.Profile)
+	}
+	if g, _ := s.freeSlot(r.Profile, taken); g < 0 {
+		return refuse(placement.CodeSlices.String(), "no MIG instance of %s is free", r.Profile)
+	}
+	return pass()
+}

@@ -1,0 +1,164 @@
+package kubegpu
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/placement"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Verdict says whether a node takes a pod and why. Code is short and stable, to
+// count nodes by; Text is for people and has the numbers.
+type Verdict struct {
+	Verdict decision.Verdict
+	Code    string
+	Text    string
+}
+
+// Codes of verdicts besides those of package placement.
+const (
+	CodeNoGPU    = "no-gpu"   // the node offers none
+	CodeLabels   = "labels"   // its labels contradict its capacity
+	CodeResource = "resource" // it offers GPUs under another resource
+	CodeReplicas = "replicas" // more than one replica of a shared GPU
+	CodeInvalid  = "invalid"  // the claim is nothing that placement takes
+	codeFits     = "fits"
+)
+
+func pass() Verdict { return Verdict{Verdict: decision.Pass, Code: codeFits, Text: "it fits"} }
+
+func refuse(code, format string, args ...any) Verdict {
+	return Verdict{Verdict: decision.Reject, Code: code, Text: fmt.Sprintf(format, args...)}
+}
+
+func verdictOf(f placement.Fit) Verdict {
+	return Verdict{Verdict: f.Verdict, Code: f.Code.String(), Text: f.String()}
+}
+
+// Final reports whether the verdict stays while the node is what it is, whoever
+// leaves it.
+func (v Verdict) Final() bool {
+	switch v.Code {
+	case CodeNoGPU, CodeLabels, CodeResource, CodeReplicas, CodeInvalid, placement.CodeModel.String(), placement.CodeMIGMode.String(),
+		placement.CodeNotMIG.String(), placement.CodeProfile.String(), placement.CodeNoMechanism.String(),
+		placement.CodeMechanism.String(), placement.CodeMemoryUnknown.String():
+		return true
+	}
+	return false
+}
+
+// Requests is what a pod asks of a node in placement's terms: what a claim comes
+// to depends on how the node offers its GPUs. CPU and memory of the pod stand in
+// the first request.
+func (p *Pod) Requests(n *Node) ([]*placement.Request, Verdict) {
+	out, _, v := p.requests(n)
+	return out, v
+}
+
+// requests is Requests, with the container that each is for.
+func (p *Pod) requests(n *Node) (out []*placement.Request, containers []string, v Verdict) {
+	if n == nil {
+		return nil, nil, refuse(CodeNoGPU, "the node offers no GPU")
+	}
+	if len(n.Problems) > 0 {
+		return nil, nil, refuse(CodeLabels, "what the node says of its GPUs cannot be: %s", n.Problems[0])
+	}
+	for i := range p.Claims {
+		rs, v := p.claim(&p.Claims[i], n)
+		if v.Verdict != decision.Pass {
+			return nil, nil, v
+		}
+		for _, r := range rs {
+			out, containers = append(out, r), append(containers, p.Claims[i].Container)
+		}
+	}
+	out[0].CPUMilli, out[0].Memory = p.cpuMilli, p.memory
+	for _, r := range out {
+		if err := r.Validate(); err != nil {
+			return nil, nil, refuse(CodeInvalid, "%v", err)
+		}
+	}
+	return out, containers, pass()
+}
+
+func (p *Pod) request() *placement.Request {
+	return &placement.Request{Name: p.Name, GPUs: 1, Models: p.Models, Mechanisms: p.Mechanisms, Tenant: p.Tenant, Trusts: p.Trusts,
+		Workload: p.Workload, MaxSlowdown: p.MaxSlowdown, SLO: p.SLO, GPUMemory: p.GPUMemory}
+}
+
+func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Verdict) {
+	r := p.request()
+	r.GPUs, r.Milli = c.GPUs, c.Milli
+	hami := n.Mechanism == sharing.HAMi || n.Mechanism == sharing.HAMiWithMPS
+	switch {
+	case c.Profile != "" && n.Single != "":
+		return nil, refuse(CodeResource, "asks for %s%s, and the node offers its instances as %s", ResourceMIGPrefix, c.Profile, n.Resource)
+	case c.Profile != "":
+		r.Profile = c.Profile
+		return []*placement.Request{r}, pass()
+	case c.hami() && !hami:
+		return nil, refuse(CodeResource, "asks for HAMi's resources, and HAMi does not run the node")
+	case c.Resource != n.Resource:
+		return nil, refuse(CodeResource, "asks for %s, and the node offers %s", c.Resource, n.offers())
+	case n.Single != "":
+		if c.Milli > 0 && c.Milli < 1000 {
+			return nil, verdictOf(placement.Fit{Verdict: decision.Fixable, Code: placement.CodeMIGMode})
+		}
+		var out []*placement.Request
+		for range c.GPUs {
+			one := p.request()
+			one.Profile = n.Single
+			out = append(out, one)
+		}
+		return out, pass()
+	case n.onlyMIG():
+		return nil, verdictOf(placement.Fit{Verdict: decision.Fixable, Code: placement.CodeMIGMode})
+	case hami:
+		p.hamiShare(r, c, n)
+	case n.Replicas > 1:
+		if c.GPUs > 1 && n.Mechanism == sharing.MPS {
+			return nil, refuse(CodeReplicas, "asks for %d replicas of GPUs shared by mps: the device plugin gives a pod one", c.GPUs)
+		}
+		if r.Milli == 0 {
+			r.Milli = max(1, 1000/n.Replicas)
+		}
+		if share := n.GPUMemory / sharing.Bytes(n.Replicas); n.Mechanism == sharing.MPS && n.GPUMemory > 0 && r.GPUMemory > share {
+			return nil, refuse(placement.CodeGPUMemory.String(), "needs %v of GPU memory, and the device plugin limits each of %d replicas to %v",
+				r.GPUMemory, n.Replicas, share)
+		}
+	case r.Milli == 0:
+		r.Milli = 1000
+	}
+	return []*placement.Request{r}, pass()
+}
+
+// hamiShare is what HAMi gives for a claim: the whole card's memory unless
+// limited, and as much compute as there is unless limited.
+func (p *Pod) hamiShare(r *placement.Request, c *Claim, n *Node) {
+	switch {
+	case c.Memory > 0:
+		r.GPUMemory = c.Memory
+	case c.MemoryPercent > 0:
+		r.GPUMemory = n.GPUMemory / 100 * sharing.Bytes(c.MemoryPercent)
+	case r.GPUMemory == 0:
+		r.GPUMemory = n.GPUMemory
+	}
+	if r.Milli == 0 {
+		r.Milli = 10 * c.Cores
+	}
+}
+
+// onlyMIG reports whether every GPU is in MIG mode.
+func (n *Node) onlyMIG() bool {
+	return len(n.slots) == len(n.GPUs) && !slices.ContainsFunc(n.slots, func(s []slot) bool { return len(s) == 0 })
+}
+
+// offers names the resources under which the node's GPUs are asked for.
+func (n *Node) offers() string {
+	if len(n.slots) > 0 && n.Single == "" {
+		return ResourceMIGPrefix + "*"
+	}
+	return string(n.Resource)
+}

@@ -1,0 +1,288 @@
+package plugin
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/placement"
+	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/internal/strictyaml"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// ErrArgs is matched by errors about the plugin's arguments.
+var ErrArgs = errors.New("cotenant: invalid arguments")
+
+// Args are the plugin's arguments in the scheduler's configuration. The zero
+// value is the documented default of each.
+type Args struct {
+	// Policy is cotenant, fgd, best-fit, spread or random; "" is cotenant where
+	// a mix is given, and best-fit where none is.
+	Policy string `yaml:"policy"`
+	Seed   uint64 `yaml:"seed"` // of random
+	// Mix is the requests of a typical day, which cotenant and fgd look ahead by.
+	Mix []Kind `yaml:"mix"`
+	// Prices of a GPU's hour by model ("2.49 USD"), for verdicts.
+	Prices map[string]string `yaml:"prices"`
+
+	// Measured and Workloads are what predictions rest on: what was measured of
+	// GPU models, and which of it the workloads are that pods name by annotation.
+	// With them the policy weighs what neighbours lose, and pods may have
+	// objectives beside neighbours.
+	Measured  []Measured          `yaml:"measured"`
+	Workloads map[string]Workload `yaml:"workloads"`
+}
+
+// Measured is what was measured of workloads alone on GPUs of one model.
+type Measured struct {
+	Model         string `yaml:"model,required"`
+	ProfilesFile  string `yaml:"profilesFile,required"` // as decision.ParseProfiles reads it
+	PredictorFile string `yaml:"predictorFile"`         // as decision.ParsePredictor reads it; "" is decision.NewPredictor
+}
+
+// Workload is a server under a load, as its profile has them.
+type Workload struct {
+	Server decision.Server `yaml:"server,required"`
+	Load   decision.Load   `yaml:"load,required"`
+}
+
+// Kind is a kind of request and how often it comes.
+type Kind struct {
+	Weight     float64             `yaml:"weight"` // 0 = 1
+	CPUMilli   int64               `yaml:"cpuMilli"`
+	Memory     sharing.Bytes       `yaml:"memory"`
+	GPUs       int                 `yaml:"gpus"`     // 0 = 1
+	GPUMilli   int                 `yaml:"gpuMilli"` // of each; 0 = a whole one, where nothing else is said
+	GPUMemory  sharing.Bytes       `yaml:"gpuMemory"`
+	Profile    string              `yaml:"profile"` // MIG
+	Models     []string            `yaml:"models"`
+	Mechanisms []sharing.Mechanism `yaml:"mechanisms"`
+}
+
+func (k *Kind) typical() placement.Typical {
+	r := placement.Request{CPUMilli: k.CPUMilli, Memory: k.Memory, GPUs: k.GPUs, Milli: k.GPUMilli, GPUMemory: k.GPUMemory, Profile: k.Profile,
+		Mechanisms: k.Mechanisms}
+	if r.GPUs == 0 {
+		r.GPUs = 1
+	}
+	if r.Milli == 0 && r.GPUMemory == 0 && r.Profile == "" {
+		r.Milli = 1000
+	}
+	for _, m := range k.Models {
+		r.Models = append(r.Models, kubegpu.ModelNames(m)...)
+	}
+	w := k.Weight
+	if w == 0 {
+		w = 1
+	}
+	return placement.Typical{Request: r, Weight: w}
+}
+
+// decodeArgs reads the arguments strictly: unknown keys are errors.
+func decodeArgs(obj runtime.Object) (Args, error) {
+	var a Args
+	if obj == nil {
+		return a, nil
+	}
+	u, ok := obj.(*runtime.Unknown)
+	if !ok {
+		return a, fmt.Errorf("%w: they are a %T", ErrArgs, obj)
+	}
+	if len(u.Raw) == 0 {
+		return a, nil
+	}
+	return ParseArgs(u.Raw)
+}
+
+// ParseArgs reads arguments, YAML or JSON, strictly. The error is an ErrArgs that
+// names every problem.
+func ParseArgs(data []byte) (Args, error) {
+	var a Args
+	if err := strictyaml.Decode(data, &a, strictyaml.Options{}); err != nil {
+		return Args{}, fmt.Errorf("%w:\n%w", ErrArgs, err)
+	}
+	return a, nil
+}
+
+// built is what the plugin works with.
+type built struct {
+	policy    placement.Policy
+	predictor placement.Predictor // nil: none
+	prices    map[string]cost.Money
+}
+
+func (b *built) scorer() *placement.Scorer { return placement.NewScorer(b.policy, b.predictor) }
+
+// Scorer makes of the arguments the scorer that the plugin places by. The error
+// is an ErrArgs that names every problem.
+func (a *Args) Scorer() (*placement.Scorer, error) {
+	b, err := a.build()
+	if err != nil {
+		return nil, err
+	}
+	return b.scorer(), nil
+}
+
+func (a *Args) build() (*built, error) {
+	var l problem.List
+	b := &built{policy: a.policy(&l), prices: map[string]cost.Money{}}
+	for _, model := range slices.Sorted(maps.Keys(a.Prices)) {
+		price, err := cost.ParsePrice(a.Prices[model])
+		if err != nil {
+			l.AddErr("prices."+model, err)
+			continue
+		}
+		for _, m := range kubegpu.ModelNames(model) {
+			b.prices[m] = price
+		}
+	}
+	if models := a.models(&l); models != nil {
+		b.predictor = models
+		b.policy = placement.Interference{Base: b.policy}
+	}
+	if err := l.Err(); err != nil {
+		return nil, fmt.Errorf("%w:\n%w", ErrArgs, err)
+	}
+	return b, nil
+}
+
+var policies = []string{"cotenant", "fgd", "best-fit", "spread", "random"}
+
+func (a *Args) policy(l *problem.List) placement.Policy {
+	name := a.Policy
+	if name == "" {
+		name = "best-fit"
+		if len(a.Mix) > 0 {
+			name = "cotenant"
+		}
+	}
+	var mix *placement.Mix
+	if len(a.Mix) > 0 {
+		typical := make([]placement.Typical, len(a.Mix))
+		for i := range a.Mix {
+			typical[i] = a.Mix[i].typical()
+		}
+		var err error
+		if mix, err = placement.NewMix(typical); err != nil {
+			addMixErr(l, err)
+		}
+	}
+	switch name {
+	case "cotenant", "fgd":
+		switch {
+		case len(a.Mix) == 0:
+			l.Addf("mix", "give the requests of a typical day", "policy %s looks ahead by a mix, and there is none", name)
+		case mix != nil && name == "fgd":
+			return placement.NewFragmentation(mix)
+		case mix != nil:
+			return placement.NewCotenant(mix)
+		}
+	case "best-fit":
+		return placement.BestFit{}
+	case "spread":
+		return placement.Spread{}
+	case "random":
+		return placement.Random{Seed: a.Seed}
+	default:
+		remedy := "use cotenant, fgd, best-fit, spread or random"
+		if near := problem.Nearest(name, policies); near != "" {
+			remedy = "did you mean " + near + "?"
+		}
+		l.Addf("policy", remedy, "there is no policy %.40q", name)
+	}
+	return nil
+}
+
+// mixFields are the arguments' names for what package placement finds wrong.
+var mixFields = strings.NewReplacer("Typical[", "mix[", "Typical", "mix", "].Request.CPUMilli", "].cpuMilli", "].Request.Memory", "].memory", "].Request.GPUs", "].gpus",
+	"].Request.Milli", "].gpuMilli", "].Request.GPUMemory", "].gpuMemory", "].Request.Profile", "].profile", "].Request.Mechanisms", "].mechanisms",
+	"].Weight", "].weight")
+
+func addMixErr(l *problem.List, err error) {
+	var found problem.List
+	found.AddErr("", err)
+	for _, p := range found.Problems() {
+		if p.Path != "" {
+			l.Addf(mixFields.Replace(p.Path), p.Remedy, "%s", p.Message)
+		}
+	}
+}
+
+// models makes the predictions, nil where nothing was measured.
+func (a *Args) models(l *problem.List) *placement.Models {
+	if len(a.Measured) == 0 {
+		if len(a.Workloads) > 0 {
+			l.Addf("measured", "give the profiles of a GPU model", "workloads are named, and nothing was measured")
+		}
+		return nil
+	}
+	before := l.Len()
+	workloads := map[string]placement.Workload{}
+	for name, w := range a.Workloads {
+		workloads[name] = placement.Workload(w)
+	}
+	var gpus []placement.Calibrated
+	for i, m := range a.Measured {
+		path := fmt.Sprintf("measured[%d]", i)
+		g := placement.Calibrated{Model: m.Model, Predictor: decision.NewPredictor(), Profiles: &decision.Profiles{}}
+		if names := kubegpu.ModelNames(m.Model); len(names) == 1 {
+			g.Model = names[0]
+		} else {
+			l.Addf(path+".model", "name one of them", "%s stands for %s", m.Model, strings.Join(names, ", "))
+		}
+		read := func(field, name string, use func([]byte) error) {
+			data, err := os.ReadFile(name)
+			if err == nil {
+				err = use(data)
+			}
+			if err != nil {
+				l.AddErr(path+"."+field, err)
+			}
+		}
+		read("profilesFile", m.ProfilesFile, func(data []byte) error {
+			profiles, err := decision.ParseProfiles(data)
+			if err != nil {
+				return err
+			}
+			return g.Profiles.Add(profiles...)
+		})
+		if m.PredictorFile != "" {
+			read("predictorFile", m.PredictorFile, func(data []byte) error {
+				p, err := decision.ParsePredictor(data)
+				if err == nil {
+					g.Predictor = *p
+				}
+				return err
+			})
+		}
+		gpus = append(gpus, g)
+	}
+	if l.Len() > before {
+		return nil
+	}
+	models, err := placement.NewModels(workloads, gpus...)
+	if err != nil {
+		l.AddErr("", err)
+		return nil
+	}
+	return models
+}
+
+// CheckArgs checks the plugin's arguments as New does, without a scheduler.
+func CheckArgs(obj runtime.Object) error {
+	a, err := decodeArgs(obj)
+	if err != nil {
+		return err
+	}
+	_, err = a.build()
+	return err
+}

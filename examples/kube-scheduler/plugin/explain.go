@@ -1,0 +1,195 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
+)
+
+// Reasons of events.
+const (
+	reasonPlaced   = "GPUPlaced"   // on pods: where and why
+	reasonUnplaced = "GPUUnplaced" // on pods: which nodes refuse it and why
+	reasonLabels   = "GPULabels"   // on nodes: labels that contradict the capacity
+	reasonAssumed  = "GPUAssumed"  // on nodes: what had to be assumed of their pods
+)
+
+// maxNote is the longest text that the API server takes for an event.
+const maxNote = 1024
+
+// shortReasons say in a few words why a node refuses, without numbers, so that
+// nodes with the same reason count as one.
+var shortReasons = map[string]string{
+	"cpu":                "too little CPU is free beside the GPUs",
+	"memory":             "too little memory is free beside the GPUs",
+	"model":              "another GPU model than asked for",
+	"gpu-count":          "too few GPUs that are alike",
+	"mig-mode":           "GPUs in MIG mode",
+	"not-mig":            "no GPU in MIG mode",
+	"profile":            "no such MIG profile",
+	"no-mechanism":       "GPUs run no sharing mechanism",
+	"mechanism":          "GPUs run a mechanism that the pod does not accept",
+	"gpu-memory-unknown": "GPU memory is not known",
+	"tenants":            "GPUs have as many tenants as they take",
+	"trust":              "a tenant is not trusted and the mechanism does not isolate",
+	"slices":             "no MIG instance of the profile is free",
+	"gpu-memory":         "too little GPU memory is free",
+	"gpu-share":          "too little of a GPU is free",
+	"slowdown-unknown":   "what neighbours do to an objective is not known",
+	"ttft":               "a TTFT beyond the objective is predicted",
+	"tpot":               "a TPOT beyond the objective is predicted",
+	"e2e":                "a latency beyond the objective is predicted",
+	"slowdown":           "a slowdown beyond the objective is predicted",
+	kubegpu.CodeNoGPU:    "no GPU",
+	kubegpu.CodeLabels:   "labels contradict the capacity",
+	kubegpu.CodeResource: "GPUs under another resource than asked for",
+	kubegpu.CodeReplicas: "more than one replica of a shared GPU",
+	kubegpu.CodeInvalid:  "a claim that cannot be placed",
+}
+
+// shortReason is the reason of a verdict's code, for the scheduler to count.
+func shortReason(code string) string {
+	text, ok := shortReasons[code]
+	if !ok {
+		return "gpu " + code
+	}
+	return "gpu " + code + ": " + text
+}
+
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// PostFilter says in an event of the pod, with numbers, which nodes refuse it and
+// why. It finds no room: other plugins may, so it stands before them.
+func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	if c := cycleOf(state); c != nil {
+		if text := c.unplaced(); text != "" {
+			p.event(pod, v1.EventTypeWarning, reasonUnplaced, text)
+		}
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable)
+}
+
+// unplaced counts the nodes that refuse the pod by reason, most frequent first,
+// each with what the first node by name says; empty where none does.
+func (c *cycle) unplaced() string {
+	type group struct {
+		code  string
+		nodes []string
+	}
+	var names []string
+	verdicts := map[string]kubegpu.Verdict{}
+	c.verdicts.Range(func(k, v any) bool {
+		names = append(names, k.(string))
+		verdicts[k.(string)] = v.(kubegpu.Verdict)
+		return true
+	})
+	slices.Sort(names)
+	var groups []group
+	for _, name := range names {
+		code := verdicts[name].Code
+		at := slices.IndexFunc(groups, func(g group) bool { return g.code == code })
+		if at < 0 {
+			at = len(groups)
+			groups = append(groups, group{code: code})
+		}
+		groups[at].nodes = append(groups[at].nodes, name)
+	}
+	slices.SortStableFunc(groups, func(a, b group) int { return len(b.nodes) - len(a.nodes) })
+	var parts []string
+	for _, g := range groups {
+		parts = append(parts, fmt.Sprintf("%d %s (%s: %s)", len(g.nodes), g.code, g.nodes[0], verdicts[g.nodes[0]].Text))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// verdictText says where a pod is and why.
+func (p *Plugin) verdictText(c *cycle, a *kubegpu.Allocation) string {
+	text := fmt.Sprintf("%v by policy %s", a, p.policy)
+	if c != nil {
+		if score, ok := c.scores.Load(a.Node); ok {
+			n := 0
+			c.scores.Range(func(any, any) bool { n++; return true })
+			text += fmt.Sprintf(" (score %.2f, %d node(s) would do)", score, n)
+		}
+	}
+	for _, d := range a.Devices {
+		if d.Slowdown > 0 {
+			text += fmt.Sprintf(", the worst slowdown among the neighbours is predicted as %.3f", d.Slowdown)
+		}
+		if p.predicts && d.Unpredicted > 0 {
+			text += fmt.Sprintf(", for %d of the neighbours nothing is predicted", d.Unpredicted)
+		}
+	}
+	if price, ok := p.price(a); ok {
+		text += fmt.Sprintf(", %v an hour", price)
+	}
+	return text
+}
+
+// price is what an hour of the allocation costs, and whether that is known.
+func (p *Plugin) price(a *kubegpu.Allocation) (cost.Money, bool) {
+	var sum cost.Money
+	if len(p.prices) == 0 {
+		return sum, false
+	}
+	for _, d := range a.Devices {
+		price, ok := p.prices[d.Model]
+		if !ok {
+			return sum, false
+		}
+		share, err := cost.PerShareHour(price, d.Part*int64(len(d.GPUs)), d.Whole, 0)
+		if err == nil {
+			sum, err = sum.Add(share)
+		}
+		if err != nil {
+			return sum, false
+		}
+	}
+	return sum, true
+}
+
+// event writes an event of an object, cut to what the API server takes.
+func (p *Plugin) event(about runtime.Object, kind, reason, note string) {
+	if len(note) > maxNote {
+		note = note[:maxNote-4] + " ..."
+	}
+	if r := p.handle.EventRecorder(); r != nil {
+		r.Eventf(about, nil, kind, reason, "Scheduling", "%s", note)
+	}
+}
+
+// tellNode writes events of what a node says wrongly of its GPUs.
+func (p *Plugin) tellNode(object *v1.Node, n *kubegpu.Node) {
+	if n == nil {
+		return
+	}
+	for _, text := range slices.Concat(n.Problems, n.Notes) {
+		p.tell(object, reasonLabels, text)
+	}
+}
+
+// maxTold bounds what is remembered as said; beyond it things are said again.
+const maxTold = 10_000
+
+// tell writes an event of a node once.
+func (p *Plugin) tell(object *v1.Node, reason, text string) {
+	p.mu.Lock()
+	key := object.Name + "\x00" + text
+	before := p.told[key]
+	if len(p.told) >= maxTold {
+		clear(p.told)
+	}
+	p.told[key] = true
+	p.mu.Unlock()
+	if !before {
+		p.event(object, v1.EventTypeWarning, reason, text)
+	}
+}

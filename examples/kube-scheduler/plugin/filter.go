@@ -1,0 +1,77 @@
+package plugin
+
+import (
+	"context"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
+)
+
+const stateKey fwk.StateKey = "Cotenant"
+
+// cycle is what one attempt to schedule a pod knows.
+type cycle struct {
+	pod      *kubegpu.Pod
+	verdicts sync.Map // node name to kubegpu.Verdict
+	scores   sync.Map // node name to float64
+}
+
+// Clone returns the cycle itself: what it has of a node is replaced whenever the
+// node is looked at again.
+func (c *cycle) Clone() fwk.StateData { return c }
+
+func cycleOf(state fwk.CycleState) *cycle {
+	data, err := state.Read(stateKey)
+	if err != nil {
+		return nil
+	}
+	c, _ := data.(*cycle)
+	return c
+}
+
+// PreFilter reads what the pod asks for. A pod that asks for no GPU is left to
+// the other plugins; one that asks in a way that cannot be met on any node is
+// refused with every problem named.
+func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	asked, err := kubegpu.ReadPod(pod)
+	if err != nil {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, oneLine(err))
+	}
+	if asked == nil {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	state.Write(stateKey, &cycle{pod: asked})
+	return nil, nil
+}
+
+// PreFilterExtensions is nil: Filter looks at the node's pods each time.
+func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// Filter passes a node that takes the pod. Its reasons are short, so that the
+// scheduler can count nodes by them; PostFilter has the numbers.
+func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *v1.Pod, info fwk.NodeInfo) *fwk.Status {
+	c := cycleOf(state)
+	if c == nil || info.Node() == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, context.Cause(ctx).Error())
+	}
+	_, score, v := p.state(info).Plan(c.pod, p.scorer)
+	name := info.Node().Name
+	if v.Verdict == decision.Pass {
+		c.verdicts.Delete(name)
+		c.scores.Store(name, score)
+		return nil
+	}
+	c.verdicts.Store(name, v)
+	code := fwk.Unschedulable
+	if v.Final() {
+		code = fwk.UnschedulableAndUnresolvable
+	}
+	return fwk.NewStatus(code, shortReason(v.Code))
+}

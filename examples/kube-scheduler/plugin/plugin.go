@@ -1,0 +1,106 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/placement"
+	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
+)
+
+// Name is the plugin's name in the scheduler's configuration.
+const Name = "Cotenant"
+
+// Plugin is the scheduler plugin. It is safe for concurrent use.
+type Plugin struct {
+	handle fwk.Handle
+	policy string
+	scorer *placement.Scorer
+	prices map[string]cost.Money // of an hour of a GPU, by model
+	// predicts says that the scorer predicts anything at all.
+	predicts bool
+
+	nodes sync.Map // node name to *cachedNode
+
+	mu       sync.Mutex
+	reserved map[types.UID]*kubegpu.Allocation
+	told     map[string]bool // what was said of nodes already, to say it once
+}
+
+var (
+	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
+	_ fwk.FilterPlugin      = (*Plugin)(nil)
+	_ fwk.PostFilterPlugin  = (*Plugin)(nil)
+	_ fwk.PreScorePlugin    = (*Plugin)(nil)
+	_ fwk.ScorePlugin       = (*Plugin)(nil)
+	_ fwk.ReservePlugin     = (*Plugin)(nil)
+	_ fwk.PreBindPlugin     = (*Plugin)(nil)
+	_ fwk.PostBindPlugin    = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions = (*Plugin)(nil)
+)
+
+// New makes the plugin for a scheduler. args are Args as JSON or YAML; nil is
+// the zero Args. The error names every problem of them.
+func New(_ context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	a, err := decodeArgs(args)
+	if err != nil {
+		return nil, err
+	}
+	return NewPlugin(a, h)
+}
+
+// NewPlugin makes the plugin with given arguments.
+func NewPlugin(a Args, h fwk.Handle) (*Plugin, error) {
+	b, err := a.build()
+	if err != nil {
+		return nil, err
+	}
+	p := &Plugin{handle: h, policy: b.policy.Name(), scorer: b.scorer(), prices: b.prices, predicts: b.predictor != nil,
+		reserved: map[types.UID]*kubegpu.Allocation{}, told: map[string]bool{}}
+	// A deleted pod needs no reservation; until then it bridges the time until
+	// the scheduler sees the annotations that PreBind wrote.
+	informers := h.SharedInformerFactory().Core().V1()
+	_, err = informers.Pods().Informer().AddEventHandler(whenDeleted(p.forget))
+	if err == nil {
+		_, err = informers.Nodes().Informer().AddEventHandler(whenDeleted(func(n *v1.Node) { p.nodes.Delete(n.Name) }))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cotenant: watching pods and nodes: %w", err)
+	}
+	return p, nil
+}
+
+// whenDeleted calls do with each object that is deleted.
+func whenDeleted[T runtime.Object](do func(T)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{DeleteFunc: func(obj any) {
+		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = gone.Obj
+		}
+		if o, ok := obj.(T); ok {
+			do(o)
+		}
+	}}
+}
+
+// Name is Name.
+func (p *Plugin) Name() string { return Name }
+
+func (p *Plugin) forget(pod *v1.Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.reserved, pod.UID)
+}
+
+func (p *Plugin) reservation(pod *v1.Pod) *kubegpu.Allocation {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.reserved[pod.UID]
+}

@@ -1,0 +1,75 @@
+package plugin
+
+import (
+	"context"
+	"maps"
+	"reflect"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
+)
+
+// EventsToRegister says what may make room for a pod that was refused: nodes that
+// come or offer something else, pods that leave, and the pod asking for something
+// else.
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel | fwk.UpdateNodeAnnotation},
+			QueueingHintFn: nodeHint},
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown}, QueueingHintFn: leavingHint},
+		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}, QueueingHintFn: askingHint},
+	}, nil
+}
+
+// nodeHint retries a pod when a node's GPUs are not what they were.
+func nodeHint(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, _ := oldObj.(*v1.Node)
+	after, _ := newObj.(*v1.Node)
+	if after == nil || kubegpu.ReadNode(after) == nil || !asksWell(pod) {
+		return fwk.QueueSkip, nil
+	}
+	if before != nil && maps.EqualFunc(before.Status.Allocatable, after.Status.Allocatable, quantityEqual) &&
+		maps.EqualFunc(before.Status.Capacity, after.Status.Capacity, quantityEqual) && maps.Equal(before.Labels, after.Labels) &&
+		before.Annotations[kubegpu.AnnotationHAMiRegister] == after.Annotations[kubegpu.AnnotationHAMiRegister] {
+		return fwk.QueueSkip, nil
+	}
+	return fwk.Queue, nil
+}
+
+// leavingHint retries a pod when another one leaves a node or takes less of it:
+// GPUs, or the CPU and memory beside them.
+func leavingHint(_ klog.Logger, pod *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
+	gone, _ := oldObj.(*v1.Pod)
+	if gone == nil || gone.Spec.NodeName == "" || !asksWell(pod) {
+		return fwk.QueueSkip, nil
+	}
+	return fwk.Queue, nil
+}
+
+// asksWell reports whether there is a point in trying a pod again: where what it
+// asks for is invalid, only another request will do.
+func asksWell(pod *v1.Pod) bool {
+	_, err := kubegpu.ReadPod(pod)
+	return err == nil
+}
+
+// askingHint retries a pod that asks for something else than before.
+func askingHint(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, _ := oldObj.(*v1.Pod)
+	after, _ := newObj.(*v1.Pod)
+	if before == nil || after == nil {
+		return fwk.Queue, nil
+	}
+	was, wasErr := kubegpu.ReadPod(before)
+	is, isErr := kubegpu.ReadPod(after)
+	if reflect.DeepEqual(was, is) && (wasErr == nil) == (isErr == nil) {
+		return fwk.QueueSkip, nil
+	}
+	return fwk.Queue, nil
+}
+
+func quantityEqual(a, b resource.Quantity) bool { return a.Equal(b) }
