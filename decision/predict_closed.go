@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/timeslice"
 )
 
 // closedState is where the fixed point of a tenant stands.
@@ -22,10 +21,9 @@ type closedState struct {
 func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel, out []Prediction) {
 	var small [8]closedState // no allocation for the groups that matter
 	states := small[:0]
-	s := timeslice.Scheduler{Quantum: millis(p.Parameters.Quantum.Value), Switch: millis(p.Parameters.Switch.Value)}
 	for i := range models {
 		t := &models[i]
-		n := float64(s.Slices(millis(t.gpu)))
+		n := meanTurns(t.gpu/p.Parameters.Quantum.Value, hostError*t.step/p.Parameters.Quantum.Value)
 		st := closedState{step: t.step, prefill: t.prefill, slice: t.gpu / n, turns: n}
 		st.occupy(t, t.gpu, t.prefillGPU)
 		states = append(states, st)
@@ -50,6 +48,17 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 		t, st := &models[i], &states[i]
 		p.fill(mechanism, t, &out[i], func(m Metric) float64 { return st.metric(t, m) })
 	}
+}
+
+// meanTurns is the mean number of turns of a step that takes quanta of them on
+// the GPU, known to within error: near a whole number it may be either.
+func meanTurns(quanta, error float64) float64 {
+	low, high := quanta-error, quanta+error
+	n := max(1, math.Ceil(low))
+	if high <= n || error <= 0 {
+		return n
+	}
+	return n + min(1, (high-n)/(2*error))
 }
 
 // occupy updates the shares of time from the lengths of step and prefill.

@@ -22,6 +22,7 @@ type tenantModel struct {
 	// host, then gpu on the GPU.
 	step, host, perToken, gpu, batch, doubling float64
 	added                                      float64 // to each step, beyond what the profile measured
+	usualHost                                  float64 // the host's part of a step, where GPM does not tell; 0 = the parameter
 	// A prefill: its time alone, and the GPU's work in it.
 	prefill, prefillGPU float64
 	// interrupts is the number of prefills, others' included, between a
@@ -83,6 +84,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 	if mechanism == sharing.MPS && s.CapPercent > 0 {
 		t.addCap(p, s.CapPercent)
 	}
+	t.usualHost = p.usualHost(base, s.Siblings)
 	if err := t.takeApart(p, base); err != nil {
 		return err
 	}
@@ -275,14 +277,15 @@ func (t *tenantModel) takeApart(p *Predictor, b *Profile) error {
 	case t.step < shortestPart || t.prefill < shortestPart || t.step > longestPart || t.prefill > longestPart:
 		return fmt.Errorf("%w: its throughput leaves %.3g ms for a step and %.3g ms for a prefill", ErrUnpredictable, t.step, t.prefill)
 	}
-	t.host = p.Parameters.HostFraction.Value * t.step
+	host, prefillBusy := p.idleParts(t, busy)
+	t.host = host * t.step
 	t.gpu = t.step - t.host - t.perToken*t.batch
 	if t.gpu < 0.3*t.step {
 		t.gpu = 0.3 * t.step
 		t.perToken = (t.step - t.host - t.gpu) / t.batch
 	}
 	t.interrupts = max(0, (t.alone[TPOTP50]-t.step)*steps/t.prefill)
-	t.prefillGPU = p.prefillActivity(t, busy)
+	t.prefillGPU = prefillBusy * t.prefill
 	return nil
 }
 
@@ -290,20 +293,50 @@ func (t *tenantModel) takeApart(p *Predictor, b *Profile) error {
 // not longer than an hour.
 const shortestPart, longestPart = 1e-3, 3.6e6
 
-// prefillActivity is the GPU-active time in a prefill: the activity that GPM
-// saw beyond decode's, which is a difference of large numbers, so it is weighed
-// against the usual share by their uncertainties.
-func (p *Predictor) prefillActivity(t *tenantModel, busy float64) float64 {
-	const stepError, usualError = 0.03, 0.2
-	usual := p.Parameters.PrefillBusy.Value * t.prefill
-	if busy <= 0 {
-		return usual
+// usualHost is the host's part of a decode step as the server's other loads tell
+// it under the same mechanism; 0 when none does.
+func (p *Predictor) usualHost(base *Profile, siblings []*Profile) float64 {
+	sum, n := 0.0, 0
+	for _, q := range siblings {
+		if q == base || q.GPUBusyFraction == nil || !q.Load.Closed() || q.Mechanism != base.Mechanism {
+			continue
+		}
+		m := tenantModel{perToken: p.Parameters.HostPerToken.Value}
+		if m.readProfile(q) == nil && m.takeApart(p, q) == nil {
+			sum, n = sum+m.host/m.step, n+1
+		}
 	}
-	steps := float64(t.output - 1)
-	seen := min(max((busy-steps*t.gpu)/t.batch, 0), t.prefill)
-	seenVar := math.Pow(stepError*t.step*steps/t.batch, 2)
-	usualVar := math.Pow(usualError*t.prefill, 2)
-	return (seen*usualVar + usual*seenVar) / (usualVar + seenVar)
+	if n == 0 {
+		return 0
+	}
+	return sum / float64(n)
+}
+
+// hostError is by how much the host's part of a decode step differs from one
+// server and machine to the next: the rows of both H200 hosts lie between 0.01
+// and 0.07 of a step.
+const hostError = 0.02
+
+// idleParts are the fraction of a decode step in which the GPU waits for the host,
+// and the fraction of a prefill in which it works. One figure of GPM, the time
+// busy that a request takes in all, speaks of both: each is moved from what is
+// usual by as much as it may differ from that, as a Kalman filter does it.
+func (p *Predictor) idleParts(t *tenantModel, busy float64) (host, prefillBusy float64) {
+	const prefillError, gpmError = 0.2, 0.01
+	host, prefillBusy = p.Parameters.HostFraction.Value, p.Parameters.PrefillBusy.Value
+	if busy <= 0 && t.usualHost > 0 {
+		host = t.usualHost
+	}
+	if busy <= 0 {
+		return host, prefillBusy
+	}
+	decoding, prefilling := float64(t.output-1)*t.step, t.batch*t.prefill
+	beyond := busy - (1-host)*decoding + float64(t.output-1)*t.perToken*t.batch - prefillBusy*prefilling
+	hostVar, prefillVar := hostError*hostError*decoding, prefillError*prefillError*prefilling
+	gain := beyond / (hostVar*decoding + prefillVar*prefilling + math.Pow(gpmError*busy, 2))
+	host -= hostVar * gain
+	prefillBusy += prefillVar * gain
+	return min(max(host, 0), p.Parameters.HostFraction.High), min(max(prefillBusy, p.Parameters.PrefillBusy.Low), 1)
 }
 
 // prefillToDecodeSM is how many times decode's share of the SMs a prefill has,
