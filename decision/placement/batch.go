@@ -93,10 +93,7 @@ func sliceSize(profile string) int {
 
 // takers is the number of nodes that could take a request now.
 func (p *Placer) takers(s *Snapshot, r *Request) int {
-	var keep []kept
-	if p.keep {
-		keep = p.of(r, s.Len())
-	}
+	keep := p.of(r, s.Len())
 	n := 0
 	for i := range s.Len() {
 		if _, fits := p.score(s, i, r, keep); fits {

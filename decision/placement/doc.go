@@ -9,7 +9,9 @@
 // Policies: [BestFit], [Spread], [Random], [Fragmentation] (FGD), [Cotenant]
 // (the one to use) and [Interference], which adds the work that neighbours are
 // predicted to lose to any of them. The typical requests that Fragmentation and
-// Cotenant look ahead with come as a [Mix].
+// Cotenant look ahead with come as a [Mix]; predictions come from [Models] where
+// workloads were measured alone, and are unknown, not zero, elsewhere.
+// [Snapshot.Forecast] explains them by tenant.
 //
 // Everything is deterministic: equal snapshots, requests and policies give
 // equal placements, whatever else runs at the same time. Snapshots, policies and

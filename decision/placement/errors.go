@@ -32,9 +32,10 @@ type UnplacedError struct {
 
 // ReasonCount is a number of nodes that have one reason, with an example.
 type ReasonCount struct {
-	Code    Code   `json:"code"`
-	Nodes   int    `json:"nodes"`
-	Example string `json:"example"` // what the first of the nodes says
+	Code    Code             `json:"code"`
+	Verdict decision.Verdict `json:"verdict"`
+	Nodes   int              `json:"nodes"`
+	Example string           `json:"example"` // what the first of the nodes says
 }
 
 // Error counts the nodes by reason: "0 of 3 nodes take job-7: 2 gpu-share (...)".
@@ -63,10 +64,10 @@ func (s *Snapshot) Unplaced(r *Request, p Predictor) *UnplacedError {
 		if f.Verdict == decision.Pass {
 			return nil
 		}
-		at := slices.IndexFunc(e.Reasons, func(c ReasonCount) bool { return c.Code == f.Code })
+		at := slices.IndexFunc(e.Reasons, func(c ReasonCount) bool { return c.Code == f.Code && c.Verdict == f.Verdict })
 		if at < 0 {
 			at = len(e.Reasons)
-			e.Reasons = append(e.Reasons, ReasonCount{Code: f.Code, Example: f.String()})
+			e.Reasons = append(e.Reasons, ReasonCount{Code: f.Code, Verdict: f.Verdict, Example: f.String()})
 		}
 		e.Reasons[at].Nodes++
 	}

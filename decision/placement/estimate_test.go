@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cotenant/cotenant/decision"
+
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -298,7 +300,7 @@ func TestUnplaced(t *testing.T) {
 	if !errors.As(err, &e) {
 		t.Fatal(err)
 	}
-	want := []ReasonCount{{CodeCPU, 2, "needs 1000m CPU, 100m are free"}, {CodeModel, 1, "the GPU's model is not among those asked for"}}
+	want := []ReasonCount{{CodeCPU, decision.Reject, 2, "needs 1000m CPU, 100m are free"}, {CodeModel, decision.Reject, 1, "the GPU's model is not among those asked for"}}
 	if diff := cmp.Diff(want, e.Reasons); diff != "" {
 		t.Error(diff)
 	}

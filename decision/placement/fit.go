@@ -10,15 +10,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Predictor predicts what neighbours do to a workload. It must answer the same
-// for the same question and be safe for concurrent use.
-type Predictor interface {
-	// Slowdown returns how many times slower than alone a workload runs beside
-	// neighbours on one GPU under a mechanism, at least 1, and whether that is
-	// known. neighbours must not be kept.
-	Slowdown(workload string, m sharing.Mechanism, neighbours []string) (times float64, known bool)
-}
-
 // Code says what a verdict rests on. Codes are stable: their texts are part of
 // output. Later codes are closer to a fit.
 type Code uint8
@@ -42,12 +33,15 @@ const (
 	CodeGPUMemory
 	CodeGPUShare
 	CodeSlowdownUnknown
+	CodeTTFT
+	CodeTPOT
+	CodeE2E
 	CodeSlowdown
 	codeCount
 )
 
 var codeNames = [codeCount]string{"fits", "cpu", "memory", "model", "gpu-count", "mig-mode", "not-mig", "profile", "no-mechanism",
-	"mechanism", "gpu-memory-unknown", "tenants", "trust", "slices", "gpu-memory", "gpu-share", "slowdown-unknown", "slowdown"}
+	"mechanism", "gpu-memory-unknown", "tenants", "trust", "slices", "gpu-memory", "gpu-share", "slowdown-unknown", "ttft", "tpot", "e2e", "slowdown"}
 
 // String returns the code's text, for example "gpu-share".
 func (c Code) String() string {
@@ -80,8 +74,13 @@ type Fit struct {
 	Verdict decision.Verdict
 	Code    Code
 	// Need and Have are what is asked for and the best that there is, in the
-	// code's unit: thousandths, bytes, GPUs, thousandths of a slowdown.
+	// code's unit: thousandths, bytes, GPUs, thousandths of a slowdown,
+	// microseconds of a latency.
 	Need, Have int64
+	// Low and High bound a prediction, Have, with a probability of 90%. With
+	// Need below High and not below Low the verdict is unknown: only a
+	// measurement settles it. 0 where nothing was predicted.
+	Low, High int64
 }
 
 // String puts the reason into words.
@@ -122,8 +121,8 @@ func (f Fit) String() string {
 		return fmt.Sprintf("needs %d thousandths of a GPU, the most free is %d", f.Need, f.Have)
 	case CodeSlowdownUnknown:
 		return "how much neighbours slow it down, or it them, is not known and there is an objective"
-	case CodeSlowdown:
-		return fmt.Sprintf("the predicted slowdown is %.3f, the objective %.3f", float64(f.Have)/1000, float64(f.Need)/1000)
+	case CodeSlowdown, CodeTTFT, CodeTPOT, CodeE2E:
+		return f.objective()
 	}
 	return f.Code.String()
 }
@@ -138,12 +137,12 @@ func reject(c Code, need, have int64) Fit {
 	case CodeNoMechanism, CodeMIGMode, CodeNotMIG:
 		v = decision.Fixable
 	}
-	return Fit{v, c, need, have}
+	return Fit{Verdict: v, Code: c, Need: need, Have: have}
 }
 
 // closer keeps the reason that came nearest to a fit.
 func (f *Fit) closer(g Fit) {
-	if g.Code > f.Code || g.Code == f.Code && g.Have > f.Have {
+	if g.Code > f.Code || g.Code == f.Code && (g.Verdict == decision.VerdictUnknown && f.Verdict != g.Verdict || g.Verdict == f.Verdict && g.Have > f.Have) {
 		*f = g
 	}
 }
@@ -151,7 +150,7 @@ func (f *Fit) closer(g Fit) {
 func onesCount(m uint32) int { return bits.OnesCount32(m) }
 
 // Fit filters one node: whether the request fits it now, and if not why. p
-// judges requests with an objective, and may be nil: then those that would get
+// judges objectives, and may be nil: then requests that have one and would get
 // neighbours are unknown. It does not allocate where there is no predictor.
 func (s *Snapshot) Fit(i int, r *Request, p Predictor) Fit {
 	n := s.node(i)
@@ -159,10 +158,14 @@ func (s *Snapshot) Fit(i int, r *Request, p Predictor) Fit {
 	if f.Verdict != decision.Pass || r.GPUs == 0 {
 		return f
 	}
+	var j *judge
+	if p != nil {
+		j = &judge{p: p}
+	}
 	why, count := Fit{}, 0
 	var takes [MaxGPUs]take
 	for g := range n.view.GPUs[:n.view.Len] {
-		t, f := fitGPU(n, g, r, p)
+		t, f := fitGPU(n, g, r, j)
 		if f.Verdict == decision.Pass && t.profile != nil {
 			f = fitSlices(&n.view.GPUs[g], t.profile)
 		}
@@ -228,12 +231,13 @@ type take struct {
 	memory    sharing.Bytes
 	profile   *mig.Profile
 	slowdown  float64 // the worst that is predicted for anyone; 0 = not predicted
-	lost      float64 // thousandths of work that all on the GPU lose more than before; 0 = not predicted
+	lost      float64 // thousandths of work that all on the GPU lose more than before
+	unknown   int32   // tenants of which that is not predicted
 }
 
 // fitGPU says what r would take of a GPU and whether that is free, but for the
 // starts of a MIG profile.
-func fitGPU(n *node, i int, r *Request, p Predictor) (take, Fit) {
+func fitGPU(n *node, i int, r *Request, j *judge) (take, Fit) {
 	g := &n.view.GPUs[i]
 	if r.Profile != "" {
 		return fitMIG(g, r)
@@ -265,7 +269,7 @@ func fitGPU(n *node, i int, r *Request, p Predictor) (take, Fit) {
 		return t, reject(CodeGPUShare, int64(t.milli), int64(g.Milli))
 	}
 	if g.Tenants > 0 {
-		return t, n.predict(i, r, &t, p)
+		return t, n.predict(i, r, &t, j)
 	}
 	return t, pass()
 }

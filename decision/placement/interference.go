@@ -1,16 +1,32 @@
 package placement
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/sharing"
 )
+
+// Predictor predicts what the tenants of one GPU do to each other; [Models] is
+// one. It must answer the same for the same question and be safe for concurrent
+// use.
+type Predictor interface {
+	// Predict appends to out what each tenant of a group sees beside the others
+	// on one GPU of a model (as nodes name it) under a mechanism, in the order of
+	// the group and read-only; nil for what is not known. The group must not be
+	// kept.
+	Predict(out []*decision.Prediction, gpu string, m sharing.Mechanism, group []string) []*decision.Prediction
+}
 
 // Interference adds to a policy the work that the tenants of a GPU are predicted
 // to lose by a new neighbour: a tenant of m thousandths that runs x times slower
-// loses m*(1-1/x). Both are thousandths of a GPU, so they add up. Where nothing
-// is predicted, nothing is added: give requests an objective to be strict.
+// loses m*(1-1/x). Both are thousandths of a GPU, so they add up. What is not
+// known is not taken for nothing: n tenants that nothing is predicted for are
+// taken to be n times slower, as under even sharing of a busy GPU, and counted
+// in Candidate.Unpredicted.
 type Interference struct {
 	Base Policy // nil = Spread
 }
@@ -31,75 +47,172 @@ func (p Interference) base() Policy {
 	return p.Base
 }
 
+// judge asks a predictor, if there is one, without allocating anew each time.
+type judge struct {
+	p             Predictor
+	names         []string
+	on            []*Placement
+	before, after []*decision.Prediction
+}
+
+// ask predicts for those that are on a GPU of a node, without r and with it,
+// which comes last.
+func (j *judge) ask(n *node, gpu int, r *Request, m sharing.Mechanism) {
+	j.on, j.names = j.on[:0], j.names[:0]
+	for _, q := range n.placed {
+		if slices.Contains(q.GPUs, gpu) {
+			j.on = append(j.on, q)
+			j.names = append(j.names, q.Request.Workload)
+		}
+	}
+	j.before = j.before[:0]
+	if len(j.on) > 1 { // one has lost nothing
+		j.before = j.p.Predict(j.before, n.view.Model, m, j.names)
+	}
+	j.names = append(j.names, r.Workload)
+	j.after = j.p.Predict(j.after[:0], n.view.Model, m, j.names)
+}
+
 // predict judges the objectives of r and of its neighbours on a GPU, and sets
 // what is predicted in t.
-func (n *node) predict(gpu int, r *Request, t *take, p Predictor) Fit {
+func (n *node) predict(gpu int, r *Request, t *take, j *judge) Fit {
 	if separates(t.mechanism) {
 		return pass()
 	}
-	if p == nil {
-		if r.MaxSlowdown > 0 || slices.ContainsFunc(n.placed, func(q *Placement) bool {
-			return q.Request.MaxSlowdown > 0 && slices.Contains(q.GPUs, gpu)
+	g := &n.view.GPUs[gpu]
+	tenants := g.Tenants + 1
+	if j == nil || j.p == nil {
+		used := 1000 - g.Milli
+		t.unknown = tenants
+		t.lost = lost(int(t.milli), evenly(tenants)) + lost(int(used), evenly(tenants)) - lost(int(used), evenly(tenants-1))
+		if r.objective() || slices.ContainsFunc(n.placed, func(q *Placement) bool {
+			return q.Request.objective() && slices.Contains(q.GPUs, gpu)
 		}) {
 			return reject(CodeSlowdownUnknown, 0, 0)
 		}
 		return pass()
 	}
-	var on []*Placement
-	for _, q := range n.placed {
-		if slices.Contains(q.GPUs, gpu) {
-			on = append(on, q)
+	j.ask(n, gpu, r, t.mechanism)
+	worst := pass()
+	for i, p := range j.after {
+		q, milli := r, int(t.milli)
+		if i < len(j.on) {
+			q, milli = j.on[i].Request, j.on[i].Milli
 		}
-	}
-	names := make([]string, 0, len(on)+1)
-	judge := func(q *Request, milli int, others []*Placement, with bool) Fit {
-		names = names[:0]
-		for _, o := range others {
-			if o.Request != q {
-				names = append(names, o.Request.Workload)
+		x, before := evenly(tenants), 1.0
+		if known(p) {
+			x = p.Slowdown.Value
+			t.slowdown = max(t.slowdown, x)
+		} else {
+			t.unknown++
+		}
+		if i < len(j.on) && tenants > 2 {
+			if before = evenly(tenants - 1); known(j.before[i]) {
+				before = j.before[i].Slowdown.Value
 			}
 		}
-		before := lost(p, q, milli, t, names)
-		if with {
-			names = append(names, r.Workload)
-		}
-		x, known := p.Slowdown(q.Workload, t.mechanism, names)
-		if !known || math.IsNaN(x) {
-			if q.MaxSlowdown > 0 {
-				return reject(CodeSlowdownUnknown, 0, 0)
+		t.lost += lost(milli, x) - lost(milli, before)
+		if f := q.judge(p); f.Verdict == decision.Reject || f.Verdict != decision.Pass && worst.Verdict == decision.Pass {
+			if worst = f; f.Verdict == decision.Reject {
+				return worst
 			}
-			return pass()
-		}
-		if q.MaxSlowdown > 0 && x > q.MaxSlowdown {
-			return reject(CodeSlowdown, int64(1000*q.MaxSlowdown), int64(1000*x))
-		}
-		t.slowdown = max(t.slowdown, x)
-		if !with {
-			before = 0
-		}
-		t.lost += float64(milli)*(1-1/max(1, x)) - before
-		return pass()
-	}
-	if f := judge(r, int(t.milli), on, false); f.Verdict != decision.Pass {
-		return f
-	}
-	for _, q := range on {
-		if f := judge(q.Request, q.Milli, on, true); f.Verdict != decision.Pass {
-			return f
 		}
 	}
-	return pass()
+	return worst
 }
 
-// lost is the work that a tenant loses beside some neighbours, 0 where that is
-// not known.
-func lost(p Predictor, q *Request, milli int, t *take, neighbours []string) float64 {
-	if len(neighbours) == 0 {
-		return 0
+// evenly is the slowdown of tenants that share a busy GPU evenly.
+func evenly(tenants int32) float64 { return float64(tenants) }
+
+// lost is the thousandths of work that a tenant loses that is x times slower.
+func lost(milli int, x float64) float64 { return float64(milli) * (1 - 1/max(1, x)) }
+
+func known(p *decision.Prediction) bool { return p != nil && p.Slowdown.Value > 0 }
+
+// limit is one of an SLO's.
+type limit struct {
+	name   string
+	metric decision.Metric
+	code   Code
+	limit  *decision.Duration
+}
+
+func limits(s *decision.SLO) [3]limit {
+	return [3]limit{{"TTFTP99", decision.TTFTP99, CodeTTFT, s.TTFTP99}, {"TPOTP99", decision.TPOTP99, CodeTPOT, s.TPOTP99},
+		{"E2EP99", decision.E2EP99, CodeE2E, s.E2EP99}}
+}
+
+// objective reports whether the request states what neighbours may do to it.
+func (r *Request) objective() bool { return r.MaxSlowdown > 0 || r.SLO != decision.SLO{} }
+
+// judge holds a prediction against the request's objectives: pass where all are
+// kept, reject with the first that is missed, else unknown.
+func (r *Request) judge(p *decision.Prediction) Fit {
+	if !r.objective() {
+		return pass()
 	}
-	x, known := p.Slowdown(q.Workload, t.mechanism, neighbours)
-	if !known || math.IsNaN(x) {
-		return 0
+	if p == nil {
+		return reject(CodeSlowdownUnknown, 0, 0)
 	}
-	return float64(milli) * (1 - 1/max(1, x))
+	worst := pass()
+	hold := func(code Code, need float64, v decision.Interval, predicted bool) bool {
+		f := reject(CodeSlowdownUnknown, 0, 0)
+		if predicted {
+			f = within(code, need, v)
+		}
+		if f.Verdict == decision.Reject || f.Verdict != decision.Pass && worst.Verdict == decision.Pass {
+			worst = f
+		}
+		return worst.Verdict == decision.Reject
+	}
+	if r.MaxSlowdown > 0 && hold(CodeSlowdown, 1000*r.MaxSlowdown, scaled(p.Slowdown, 1000), known(p)) {
+		return worst
+	}
+	for _, l := range limits(&r.SLO) {
+		if l.limit == nil {
+			continue
+		}
+		v, ok := p.Get(l.metric)
+		if hold(l.code, float64(*l.limit)/float64(time.Microsecond), scaled(v, 1000), ok) {
+			return worst
+		}
+	}
+	return worst
+}
+
+func scaled(v decision.Interval, by float64) decision.Interval {
+	return decision.Interval{Value: by * v.Value, Low: by * v.Low, High: by * v.High}
+}
+
+// within judges one objective, in thousandths or microseconds.
+func within(code Code, need float64, v decision.Interval) Fit {
+	f := Fit{Code: code, Need: int64(need), Have: int64(math.Round(v.Value)), Low: int64(math.Round(v.Low)), High: int64(math.Round(v.High))}
+	switch v.Below(need) {
+	case sharing.Yes:
+		return pass()
+	case sharing.No:
+		f.Verdict = decision.Reject
+	default:
+		f.Verdict = decision.VerdictUnknown
+	}
+	return f
+}
+
+// objective puts a judged objective into words.
+func (f Fit) objective() string {
+	what, unit := "slowdown", ""
+	switch f.Code {
+	case CodeTTFT:
+		what, unit = "TTFT P99", " ms"
+	case CodeTPOT:
+		what, unit = "TPOT P99", " ms"
+	case CodeE2E:
+		what, unit = "E2E P99", " ms"
+	}
+	milli := func(n int64) float64 { return float64(n) / 1000 }
+	text := fmt.Sprintf("the predicted %s is %.3f%s (%.3f to %.3f), the objective %.3f%s", what, milli(f.Have), unit, milli(f.Low), milli(f.High), milli(f.Need), unit)
+	if f.Verdict == decision.VerdictUnknown {
+		text += ": only a measurement settles it"
+	}
+	return text
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -38,16 +39,21 @@ func snapshot(tb testing.TB, nodes ...Node) *Snapshot {
 // pairs predicts by neighbour: name -> slowdown of anyone beside it.
 type pairs map[string]float64
 
-func (p pairs) Slowdown(_ string, _ sharing.Mechanism, neighbours []string) (float64, bool) {
-	x := 1.0
-	for _, n := range neighbours {
-		f, ok := p[n]
-		if !ok {
-			return 0, false
+func (p pairs) Predict(out []*decision.Prediction, _ string, _ sharing.Mechanism, group []string) []*decision.Prediction {
+	for i := range group {
+		x := 1.0
+		for j, n := range group {
+			if j != i {
+				x *= p[n]
+			}
 		}
-		x *= f
+		if x == 0 {
+			out = append(out, nil)
+			continue
+		}
+		out = append(out, &decision.Prediction{Slowdown: decision.Interval{Value: x, Low: 0.9 * x, High: 1.1 * x}})
 	}
-	return x, true
+	return out
 }
 
 func TestFit(t *testing.T) {
@@ -66,36 +72,38 @@ func TestFit(t *testing.T) {
 		want Fit
 	}{
 		"fits":                {gpu(sharing.MPS), share, nil, Fit{Verdict: decision.Pass}},
-		"cpu":                 {gpu(sharing.MPS), Request{CPUMilli: 9_000}, nil, Fit{decision.Reject, CodeCPU, 9_000, 8_000}},
-		"memory":              {gpu(sharing.MPS), Request{Memory: 17 * sharing.GiB}, nil, Fit{decision.Reject, CodeMemory, 17 << 30, 16 << 30}},
-		"model":               {gpu(sharing.MPS), Request{GPUs: 1, Milli: 1, Models: []string{"H100"}}, nil, Fit{decision.Reject, CodeModel, 0, 0}},
-		"count":               {gpu(sharing.MPS), Request{GPUs: 2, Milli: 1}, nil, Fit{decision.Reject, CodeGPUCount, 2, 1}},
-		"in mig mode":         {migNode(), share, nil, Fit{decision.Fixable, CodeMIGMode, 0, 0}},
-		"not in mig mode":     {gpu(sharing.MPS), Request{GPUs: 1, Profile: "1g.10gb"}, nil, Fit{decision.Fixable, CodeNotMIG, 0, 0}},
-		"no such profile":     {migNode(), Request{GPUs: 1, Profile: "1g.18gb"}, nil, Fit{decision.Reject, CodeProfile, 0, 0}},
-		"slices":              {with(migNode(), Request{GPUs: 1, Profile: "7g.80gb"}), Request{GPUs: 1, Profile: "1g.10gb"}, nil, Fit{decision.Reject, CodeSlices, 0, 0}},
-		"slice memory":        {migNode(), Request{GPUs: 1, Profile: "1g.10gb", GPUMemory: 16 * sharing.GiB}, nil, Fit{decision.Reject, CodeGPUMemory, 16 << 30, int64(mustProfile(t, m, "1g.10gb").Memory.Value)}},
-		"no mechanism":        {gpu(sharing.None), share, nil, Fit{decision.Fixable, CodeNoMechanism, 0, 0}},
+		"cpu":                 {gpu(sharing.MPS), Request{CPUMilli: 9_000}, nil, Fit{Verdict: decision.Reject, Code: CodeCPU, Need: 9_000, Have: 8_000}},
+		"memory":              {gpu(sharing.MPS), Request{Memory: 17 * sharing.GiB}, nil, Fit{Verdict: decision.Reject, Code: CodeMemory, Need: 17 << 30, Have: 16 << 30}},
+		"model":               {gpu(sharing.MPS), Request{GPUs: 1, Milli: 1, Models: []string{"H100"}}, nil, Fit{Verdict: decision.Reject, Code: CodeModel, Need: 0, Have: 0}},
+		"count":               {gpu(sharing.MPS), Request{GPUs: 2, Milli: 1}, nil, Fit{Verdict: decision.Reject, Code: CodeGPUCount, Need: 2, Have: 1}},
+		"in mig mode":         {migNode(), share, nil, Fit{Verdict: decision.Fixable, Code: CodeMIGMode, Need: 0, Have: 0}},
+		"not in mig mode":     {gpu(sharing.MPS), Request{GPUs: 1, Profile: "1g.10gb"}, nil, Fit{Verdict: decision.Fixable, Code: CodeNotMIG, Need: 0, Have: 0}},
+		"no such profile":     {migNode(), Request{GPUs: 1, Profile: "1g.18gb"}, nil, Fit{Verdict: decision.Reject, Code: CodeProfile, Need: 0, Have: 0}},
+		"slices":              {with(migNode(), Request{GPUs: 1, Profile: "7g.80gb"}), Request{GPUs: 1, Profile: "1g.10gb"}, nil, Fit{Verdict: decision.Reject, Code: CodeSlices, Need: 0, Have: 0}},
+		"slice memory":        {migNode(), Request{GPUs: 1, Profile: "1g.10gb", GPUMemory: 16 * sharing.GiB}, nil, Fit{Verdict: decision.Reject, Code: CodeGPUMemory, Need: 16 << 30, Have: int64(mustProfile(t, m, "1g.10gb").Memory.Value)}},
+		"no mechanism":        {gpu(sharing.None), share, nil, Fit{Verdict: decision.Fixable, Code: CodeNoMechanism, Need: 0, Have: 0}},
 		"first of its own":    {gpu(sharing.None), Request{GPUs: 1, Milli: 300, Mechanisms: []sharing.Mechanism{sharing.MPS}}, nil, Fit{Verdict: decision.Pass}},
-		"other mechanism":     {gpu(sharing.TimeSlicing), Request{GPUs: 1, Milli: 300, Mechanisms: []sharing.Mechanism{sharing.MPS}}, nil, Fit{decision.Reject, CodeMechanism, 0, 0}},
-		"never mixed":         {with(gpu(sharing.None), Request{GPUs: 1, Milli: 300, Mechanisms: []sharing.Mechanism{sharing.MPS}}), Request{GPUs: 1, Milli: 300, Mechanisms: []sharing.Mechanism{sharing.HAMi}}, nil, Fit{decision.Reject, CodeMechanism, 0, 0}},
-		"exclusive":           {gpu(sharing.Exclusive), share, nil, Fit{decision.Reject, CodeMechanism, 0, 0}},
+		"other mechanism":     {gpu(sharing.TimeSlicing), Request{GPUs: 1, Milli: 300, Mechanisms: []sharing.Mechanism{sharing.MPS}}, nil, Fit{Verdict: decision.Reject, Code: CodeMechanism, Need: 0, Have: 0}},
+		"never mixed":         {with(gpu(sharing.None), Request{GPUs: 1, Milli: 300, Mechanisms: []sharing.Mechanism{sharing.MPS}}), Request{GPUs: 1, Milli: 300, Mechanisms: []sharing.Mechanism{sharing.HAMi}}, nil, Fit{Verdict: decision.Reject, Code: CodeMechanism, Need: 0, Have: 0}},
+		"exclusive":           {gpu(sharing.Exclusive), share, nil, Fit{Verdict: decision.Reject, Code: CodeMechanism, Need: 0, Have: 0}},
 		"whole on exclusive":  {gpu(sharing.Exclusive), Request{GPUs: 1, Milli: 1000}, nil, Fit{Verdict: decision.Pass}},
-		"whole, not accepted": {gpu(sharing.MPS), Request{GPUs: 1, Milli: 1000, Mechanisms: []sharing.Mechanism{sharing.HAMi}}, nil, Fit{decision.Reject, CodeMechanism, 0, 0}},
-		"whole, shared":       {with(gpu(sharing.MPS), share), Request{GPUs: 1, Milli: 1000}, nil, Fit{decision.Reject, CodeGPUShare, 1000, 700}},
-		"tenants":             {with(Node{Name: "n", GPUs: []GPU{{Mechanism: sharing.MPS, MaxTenants: 1}}}, share), share, nil, Fit{decision.Reject, CodeTenants, 1, 0}},
-		"trust":               {with(gpu(sharing.MPS), Request{GPUs: 1, Milli: 300, Tenant: "a"}), Request{GPUs: 1, Milli: 300, Tenant: "b", Trusts: []string{"a"}}, nil, Fit{decision.Reject, CodeTrust, 0, 0}},
+		"whole, not accepted": {gpu(sharing.MPS), Request{GPUs: 1, Milli: 1000, Mechanisms: []sharing.Mechanism{sharing.HAMi}}, nil, Fit{Verdict: decision.Reject, Code: CodeMechanism, Need: 0, Have: 0}},
+		"whole, shared":       {with(gpu(sharing.MPS), share), Request{GPUs: 1, Milli: 1000}, nil, Fit{Verdict: decision.Reject, Code: CodeGPUShare, Need: 1000, Have: 700}},
+		"tenants":             {with(Node{Name: "n", GPUs: []GPU{{Mechanism: sharing.MPS, MaxTenants: 1}}}, share), share, nil, Fit{Verdict: decision.Reject, Code: CodeTenants, Need: 1, Have: 0}},
+		"trust":               {with(gpu(sharing.MPS), Request{GPUs: 1, Milli: 300, Tenant: "a"}), Request{GPUs: 1, Milli: 300, Tenant: "b", Trusts: []string{"a"}}, nil, Fit{Verdict: decision.Reject, Code: CodeTrust, Need: 0, Have: 0}},
 		"trust both ways":     {with(gpu(sharing.MPS), Request{GPUs: 1, Milli: 300, Tenant: "a", Trusts: []string{"b"}}), Request{GPUs: 1, Milli: 300, Tenant: "b", Trusts: []string{"a"}}, nil, Fit{Verdict: decision.Pass}},
 		"mig needs no trust":  {with(migNode(), Request{GPUs: 1, Profile: "1g.10gb", Tenant: "a"}), Request{GPUs: 1, Profile: "1g.10gb", Tenant: "b"}, nil, Fit{Verdict: decision.Pass}},
-		"gpu memory":          {gpu(sharing.MPS), Request{GPUs: 1, Milli: 1, GPUMemory: 81 * sharing.GiB}, nil, Fit{decision.Reject, CodeGPUMemory, 81 << 30, 80 << 30}},
-		"by memory":           {with(gpu(sharing.MPS), Request{GPUs: 1, GPUMemory: 40 * sharing.GiB}), Request{GPUs: 1, Milli: 501}, nil, Fit{decision.Reject, CodeGPUShare, 501, 500}},
-		"memory unknown":      {Node{Name: "n", GPUs: []GPU{{Mechanism: sharing.MPS}}}, Request{GPUs: 1, GPUMemory: sharing.GiB}, nil, Fit{decision.VerdictUnknown, CodeMemoryUnknown, 1 << 30, 0}},
-		"no predictor":        {with(gpu(sharing.MPS), share), Request{GPUs: 1, Milli: 300, MaxSlowdown: 2}, nil, Fit{decision.VerdictUnknown, CodeSlowdownUnknown, 0, 0}},
+		"gpu memory":          {gpu(sharing.MPS), Request{GPUs: 1, Milli: 1, GPUMemory: 81 * sharing.GiB}, nil, Fit{Verdict: decision.Reject, Code: CodeGPUMemory, Need: 81 << 30, Have: 80 << 30}},
+		"by memory":           {with(gpu(sharing.MPS), Request{GPUs: 1, GPUMemory: 40 * sharing.GiB}), Request{GPUs: 1, Milli: 501}, nil, Fit{Verdict: decision.Reject, Code: CodeGPUShare, Need: 501, Have: 500}},
+		"memory unknown":      {Node{Name: "n", GPUs: []GPU{{Mechanism: sharing.MPS}}}, Request{GPUs: 1, GPUMemory: sharing.GiB}, nil, Fit{Verdict: decision.VerdictUnknown, Code: CodeMemoryUnknown, Need: 1 << 30, Have: 0}},
+		"no predictor":        {with(gpu(sharing.MPS), share), Request{GPUs: 1, Milli: 300, MaxSlowdown: 2}, nil, Fit{Verdict: decision.VerdictUnknown, Code: CodeSlowdownUnknown, Need: 0, Have: 0}},
 		"alone, no predictor": {gpu(sharing.MPS), Request{GPUs: 1, Milli: 300, MaxSlowdown: 2}, nil, Fit{Verdict: decision.Pass}},
-		"slowdown":            {with(gpu(sharing.MPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, MaxSlowdown: 1.2}, pairs{"bert": 1.5}, Fit{decision.Reject, CodeSlowdown, 1200, 1500}},
-		"neighbour's":         {with(gpu(sharing.MPS), Request{GPUs: 1, Milli: 300, Workload: "bert", MaxSlowdown: 1.2}), Request{GPUs: 1, Milli: 300, Workload: "hog"}, pairs{"bert": 1.1, "hog": 3}, Fit{decision.Reject, CodeSlowdown, 1200, 3000}},
-		"not profiled":        {with(gpu(sharing.MPS), Request{GPUs: 1, Milli: 300, Workload: "new"}), Request{GPUs: 1, Milli: 300, MaxSlowdown: 9}, pairs{}, Fit{decision.VerdictUnknown, CodeSlowdownUnknown, 0, 0}},
-		"within":              {with(gpu(sharing.MPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, MaxSlowdown: 1.5, Workload: "me"}, pairs{"bert": 1.5, "me": 1}, Fit{Verdict: decision.Pass}},
+		"slowdown":            {with(gpu(sharing.MPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, MaxSlowdown: 1.2}, pairs{"bert": 1.5}, Fit{Verdict: decision.Reject, Code: CodeSlowdown, Need: 1200, Have: 1500, Low: 1350, High: 1650}},
+		"neighbour's":         {with(gpu(sharing.MPS), Request{GPUs: 1, Milli: 300, Workload: "bert", MaxSlowdown: 1.2}), Request{GPUs: 1, Milli: 300, Workload: "hog"}, pairs{"bert": 1.1, "hog": 3}, Fit{Verdict: decision.Reject, Code: CodeSlowdown, Need: 1200, Have: 3000, Low: 2700, High: 3300}},
+		"not profiled":        {with(gpu(sharing.MPS), Request{GPUs: 1, Milli: 300, Workload: "new"}), Request{GPUs: 1, Milli: 300, MaxSlowdown: 9}, pairs{}, Fit{Verdict: decision.VerdictUnknown, Code: CodeSlowdownUnknown, Need: 0, Have: 0}},
+		"within":              {with(gpu(sharing.MPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, MaxSlowdown: 1.7, Workload: "me"}, pairs{"bert": 1.5, "me": 1}, Fit{Verdict: decision.Pass}},
+		"unsettled":           {with(gpu(sharing.MPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, MaxSlowdown: 1.5, Workload: "me"}, pairs{"bert": 1.5, "me": 1}, Fit{decision.VerdictUnknown, CodeSlowdown, 1500, 1500, 1350, 1650}},
+		"limit, no latency":   {with(gpu(sharing.MPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, SLO: decision.SLO{TPOTP99: &limit10ms}, Workload: "me"}, pairs{"bert": 1.5, "me": 1}, Fit{Verdict: decision.VerdictUnknown, Code: CodeSlowdownUnknown}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := snapshot(t, c.node)
@@ -119,6 +127,8 @@ func TestFit(t *testing.T) {
 	}
 }
 
+var limit10ms = decision.Duration(10 * time.Millisecond)
+
 func mustProfile(tb testing.TB, m *mig.Model, name string) *mig.Profile {
 	tb.Helper()
 	p, err := m.Profile(name)
@@ -129,7 +139,7 @@ func mustProfile(tb testing.TB, m *mig.Model, name string) *mig.Profile {
 }
 
 func TestBadInput(t *testing.T) {
-	bad := Request{CPUMilli: -1, Memory: -1, GPUs: 2, Profile: "1g10", Milli: 5, Mechanisms: []sharing.Mechanism{sharing.Research}, MaxSlowdown: 0.5}
+	bad := Request{CPUMilli: -1, Memory: -1, GPUs: 2, Profile: "1g10", Milli: 5, Mechanisms: []sharing.Mechanism{sharing.Research}, MaxSlowdown: 0.5, SLO: decision.SLO{E2EP99: new(decision.Duration)}}
 	_, err := NewSnapshot([]Node{
 		{Name: "a", GPUs: make([]GPU, 17)},
 		{Name: "", CPUMilli: -1, Memory: -1, GPUs: []GPU{{Mechanism: sharing.MIG}, {Mechanism: sharing.InServer, Memory: -1, MaxTenants: -1}, {Mechanism: sharing.MPS, MIG: a100(t)}}},
@@ -145,7 +155,7 @@ func TestBadInput(t *testing.T) {
 	for _, want := range []string{"Nodes[0].GPUs: 17", "Nodes[1].Name", "Nodes[1].CPUMilli", "Nodes[1].Memory", "Nodes[1].GPUs[0].MIG", "Nodes[1].GPUs[1].Mechanism",
 		"Nodes[1].GPUs[1].Memory", "Nodes[1].GPUs[1].MaxTenants", "Nodes[1].GPUs[2].MIG", `"a" is the name of Nodes[0]`, "Nodes[3].Running[0]: no request",
 		"Running[1].Request.CPUMilli", "Running[1].Request.Memory", "Running[1].Request.GPUs", "Running[1].Request.Milli", "Running[1].Request.Profile",
-		"Running[1].Request.Mechanisms[0]", "Running[1].Request.MaxSlowdown", "Nodes[3].Running[3]: y can't run here", "Running[4].GPUs[0]: the node has no GPU 1"} {
+		"Running[1].Request.Mechanisms[0]", "Running[1].Request.MaxSlowdown", "Running[1].Request.SLO.E2EP99", "Nodes[3].Running[3]: y can't run here", "Running[4].GPUs[0]: the node has no GPU 1"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in\n%v", want, err)
 		}
@@ -408,7 +418,7 @@ func TestConcurrentScoring(t *testing.T) {
 }
 
 func TestScoringDoesNotAllocate(t *testing.T) {
-	if raceEnabled {
+	if RaceEnabled {
 		t.Skip("the race detector makes sync.Pool forget")
 	}
 	nodes, requests := zoo(t)

@@ -4,12 +4,13 @@ import "github.com/cotenant/cotenant/decision"
 
 // Placer places requests one after another: it filters and scores every node and
 // reserves the best. It keeps the scores of nodes that have not changed since
-// it last saw a request of the same shape, so it is faster than scoring afresh
-// and needs memory for it: about 80 bytes a node and shape. It is not safe for
+// it last saw a request of the same shape (or only that they did not fit, where
+// the policy is not by shape), so it is faster than scoring afresh and needs
+// memory for it: about 80 bytes a node and shape. It is not safe for
 // concurrent use; its results are the same as without keeping.
 type Placer struct {
 	scorer *Scorer
-	keep   bool
+	scores bool // are kept, not only what does not fit
 	kept   map[shape][]kept
 }
 
@@ -24,23 +25,30 @@ const maxShapes = 4096
 
 // NewPlacer returns a placer. p may be nil, see NewScorer.
 func NewPlacer(policy Policy, p Predictor) *Placer {
-	return &Placer{scorer: NewScorer(policy, p), keep: policy.ByShape(), kept: map[shape][]kept{}}
+	return &Placer{scorer: NewScorer(policy, p), scores: policy.ByShape(), kept: map[shape][]kept{}}
 }
 
 // Best returns the candidate with the highest score; equal ones go to the node
 // that stands first. ok is false when no node fits; Snapshot.Unplaced says why.
 func (p *Placer) Best(s *Snapshot, r *Request) (best Candidate, ok bool) {
-	var keep []kept
-	if p.keep {
-		keep = p.of(r, s.Len())
-	}
+	keep := p.of(r, s.Len())
+	bounded, _ := p.scorer.policy.(bounded)
 	for i := range s.Len() {
+		if ok && bounded != nil && bounded.atMost(r, i) <= best.Score {
+			continue
+		}
 		c, fits := p.score(s, i, r, keep)
 		if fits && (!ok || c.Score > best.Score+tie) {
 			best, ok = c, true
 		}
 	}
 	return best, ok
+}
+
+// bounded is a policy that knows, without looking at a node, what an option on it
+// can't score more than: nodes that can't win need not be filtered.
+type bounded interface {
+	atMost(r *Request, node int) float64
 }
 
 // of returns what is kept of the nodes for requests like r.
@@ -59,14 +67,12 @@ func (p *Placer) of(r *Request, nodes int) []kept {
 
 func (p *Placer) score(s *Snapshot, i int, r *Request, keep []kept) (Candidate, bool) {
 	n := s.node(i)
-	if keep != nil && keep[i].node == n {
+	if keep[i].node == n && (p.scores || !keep[i].fits) {
 		return keep[i].c, keep[i].fits
 	}
 	c, f := p.scorer.Score(s, i, r)
 	fits := f.Verdict == decision.Pass
-	if keep != nil {
-		keep[i] = kept{n, c, fits}
-	}
+	keep[i] = kept{n, c, fits}
 	return c, fits
 }
 

@@ -59,17 +59,24 @@ func (Random) ByShape() bool { return false }
 
 // Score is uniform from 0 to 2^24, by node first and then by GPU.
 func (p Random) Score(o *Option) float64 {
-	h := mix64(p.Seed ^ 0x9e3779b97f4a7c15)
-	for i := range len(o.Request.Name) {
-		h = (h ^ uint64(o.Request.Name[i])) * 0x100000001b3
-	}
-	h = mix64(mix64(h) + uint64(o.Node))
+	h := p.node(o.Request, o.Node)
 	g := mix64(h + uint64(o.Start+2))
 	for _, i := range o.GPUs {
 		g = mix64(g ^ uint64(i))
 	}
 	return float64(h>>40) + float64(g>>40)/(1<<24)
 }
+
+// node draws for a node.
+func (p Random) node(r *Request, node int) uint64 {
+	h := mix64(p.Seed ^ 0x9e3779b97f4a7c15)
+	for i := range len(r.Name) {
+		h = (h ^ uint64(r.Name[i])) * 0x100000001b3
+	}
+	return mix64(mix64(h) + uint64(node))
+}
+
+func (p Random) atMost(r *Request, node int) float64 { return float64(p.node(r, node)>>40) + 1 }
 
 // mix64 is the finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 func mix64(x uint64) uint64 {

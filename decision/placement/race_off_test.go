@@ -2,4 +2,4 @@
 
 package placement
 
-const raceEnabled = false
+const RaceEnabled = false

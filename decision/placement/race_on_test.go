@@ -2,4 +2,4 @@
 
 package placement
 
-const raceEnabled = true
+const RaceEnabled = true

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -41,6 +42,8 @@ type Request struct {
 	// MaxSlowdown is the objective: how many times slower than alone neighbours
 	// may make it. 0 = there is none.
 	MaxSlowdown float64
+	// SLO are limits of its latencies, beside neighbours. The zero value sets none.
+	SLO decision.SLO
 }
 
 // Limits of an input: larger numbers are taken for mistakes.
@@ -111,6 +114,11 @@ func (r *Request) check(path string, l *problem.List) {
 	if math.IsNaN(r.MaxSlowdown) || math.IsInf(r.MaxSlowdown, 0) || r.MaxSlowdown != 0 && r.MaxSlowdown < 1 {
 		add("MaxSlowdown", "1 is as fast as alone; 0 sets no objective", "%v is no slowdown", r.MaxSlowdown)
 	}
+	for _, l := range limits(&r.SLO) {
+		if l.limit != nil && *l.limit <= 0 {
+			add("SLO."+l.name, "leave it out to set no limit", "%v is no latency", *l.limit)
+		}
+	}
 }
 
 // whole reports whether the request wants its GPUs for itself.
@@ -130,10 +138,16 @@ type shape struct {
 	profile, lists, workload string
 	tenant                   string
 	slowdown                 float64
+	slo                      [3]decision.Duration // 0 = none
 }
 
 func (r *Request) shape() shape {
-	s := shape{int64(r.CPUMilli), int64(r.Memory), int64(r.GPUMemory), r.GPUs, r.Milli, r.Profile, "", r.Workload, r.Tenant, r.MaxSlowdown}
+	s := shape{int64(r.CPUMilli), int64(r.Memory), int64(r.GPUMemory), r.GPUs, r.Milli, r.Profile, "", r.Workload, r.Tenant, r.MaxSlowdown, [3]decision.Duration{}}
+	for i, l := range limits(&r.SLO) {
+		if l.limit != nil {
+			s.slo[i] = *l.limit
+		}
+	}
 	if len(r.Models)+len(r.Mechanisms)+len(r.Trusts) > 0 {
 		s.lists = fmt.Sprintf("%q%d%q", r.Models, r.Mechanisms, r.Trusts)
 	}

@@ -31,10 +31,15 @@ type Option struct {
 	GPUs    []uint8 // those taken; empty for a request without GPU
 	Start   int     // of the MIG instance; -1 without
 	// Slowdown is the worst that the request or one of its neighbours is
-	// predicted to have, and LostMilli the thousandths of a GPU's work that they
-	// lose more than before; 0 = not predicted.
-	Slowdown  float64
+	// predicted to have; 0 = not predicted.
+	Slowdown float64
+	// LostMilli is the thousandths of a GPU's work that the tenants lose more
+	// than before. Those that nothing is predicted for are taken to share evenly:
+	// n tenants are n times slower.
 	LostMilli float64
+	// Unpredicted is how many tenants, the request included, nothing is predicted
+	// for; 0 with a Slowdown of 0 when it would have no neighbours.
+	Unpredicted int
 }
 
 // Candidate is the best way for one node to take a request. It is valid for
@@ -44,11 +49,13 @@ type Candidate struct {
 	Node  int
 	Score float64
 	// Slowdown is the worst that the request or a neighbour of it is predicted
-	// to have; 0 = not predicted.
-	Slowdown float64
-	Start    int // of the MIG instance; -1 without
-	gpus     [MaxGPUs]uint8
-	n        int
+	// to have; 0 = not predicted. Unpredicted is how many of them nothing is
+	// predicted for; Snapshot.Forecast says more.
+	Slowdown    float64
+	Unpredicted int
+	Start       int // of the MIG instance; -1 without
+	gpus        [MaxGPUs]uint8
+	n           int
 }
 
 // GPUs returns the indexes of the GPUs, ascending.
@@ -78,13 +85,14 @@ type work struct {
 	takes [MaxGPUs]take
 	order [MaxGPUs]uint8
 	gpus  [MaxGPUs]uint8
+	judge judge
 }
 
 // NewScorer returns a scorer. p may be nil: nothing is predicted, and requests
 // with an objective are given no neighbours.
 func NewScorer(policy Policy, p Predictor) *Scorer {
 	s := &Scorer{policy: policy, predictor: p}
-	s.scratch.New = func() any { return new(work) }
+	s.scratch.New = func() any { return &work{judge: judge{p: p}} }
 	return s
 }
 
@@ -122,7 +130,7 @@ func (s *Scorer) one(n *node, w *work) {
 	v := &n.view
 	once := s.predictor == nil && !n.mixed && s.policy.ByShape()
 	for g := range v.GPUs[:v.Len] {
-		t, f := fitGPU(n, g, w.option.Request, s.predictor)
+		t, f := fitGPU(n, g, w.option.Request, &w.judge)
 		if f.Verdict != decision.Pass || once && slices.Contains(v.GPUs[:g], v.GPUs[g]) {
 			continue
 		}
@@ -150,7 +158,7 @@ func (s *Scorer) several(n *node, w *work) {
 	v, r := &n.view, w.option.Request
 	m := 0
 	for g := range v.GPUs[:v.Len] {
-		if t, f := fitGPU(n, g, r, s.predictor); f.Verdict == decision.Pass {
+		if t, f := fitGPU(n, g, r, &w.judge); f.Verdict == decision.Pass {
 			w.takes[m], w.order[m] = t, uint8(g)
 			m++
 		}
@@ -204,17 +212,18 @@ func (w *work) keepAlike(m *int, want int) {
 // it where it is better than the best.
 func (s *Scorer) try(w *work, gpus, start int, free float64) {
 	o := &w.option
-	o.GPUs, o.Start, o.Slowdown, o.LostMilli = w.gpus[:gpus], start, 0, 0
+	o.GPUs, o.Start, o.Slowdown, o.LostMilli, o.Unpredicted = w.gpus[:gpus], start, 0, 0, 0
 	for _, t := range w.takes[:gpus] {
 		o.Slowdown = max(o.Slowdown, t.slowdown)
 		o.LostMilli += t.lost
+		o.Unpredicted += int(t.unknown)
 	}
 	score := s.policy.Score(o)
 	if w.best.n >= 0 && !(score > w.best.Score+tie || score > w.best.Score-tie && free < w.bestFree) {
 		return
 	}
 	w.bestFree = free
-	w.best = Candidate{Node: w.best.Node, Score: score, Slowdown: o.Slowdown, Start: start, n: gpus}
+	w.best = Candidate{Node: w.best.Node, Score: score, Slowdown: o.Slowdown, Unpredicted: o.Unpredicted, Start: start, n: gpus}
 	copy(w.best.gpus[:], w.gpus[:gpus])
 }
 

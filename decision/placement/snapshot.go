@@ -198,7 +198,7 @@ func (n *node) placementOf(r *Request, c *Candidate) (*Placement, Fit) {
 		}
 		t, f := fitGPU(n, int(g), r, nil)
 		switch f.Code {
-		case CodeFits, CodeSlowdownUnknown:
+		case CodeFits, CodeSlowdownUnknown: // whoever scored it has judged objectives
 		default:
 			return nil, f
 		}

@@ -48,6 +48,7 @@ func commands() []command {
 		{"report", "[-out DIR] RUN...", "table, figures and HTML from run directories", reportCommand},
 		{"table", "[-json] RUN...", "the table alone: scenario, concurrency, tokens/s, P99", tableCommand},
 		{"compare", "[-figures LIST] BASE... -- OTHER...", "two groups of repeated runs, with confidence intervals and Mann-Whitney", compareCommand},
+		{"job", "-name NAME -image IMAGE -workers N [flags] -- RUN FLAGS...", "a Kubernetes Job that makes one run from several machines", jobCommand},
 		{"merge", "-out DIR RUN...", "the runs of several workers as one", mergeCommand},
 		{"import", "[-csv] FILE...", "results of vLLM, SGLang, guidellm, aiperf and this package in one table", importCommand},
 	}
@@ -89,7 +90,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 			}
 		}
 		if !found {
-			fmt.Fprintf(a.stderr, "benchmark: unknown command %q (known: report, table, compare, merge, import)\nRun with -h for help.\n", args[0])
+			fmt.Fprintf(a.stderr, "benchmark: unknown command %q (known: report, table, compare, job, merge, import)\nRun with -h for help.\n", args[0])
 			return exitBad
 		}
 	}

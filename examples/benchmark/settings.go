@@ -90,16 +90,9 @@ func (s *settings) register(fs *flag.FlagSet) {
 
 // measureCommand reads the flags and measures.
 func measureCommand(ctx context.Context, a *app, args []string) error {
-	s := &settings{}
-	fs := a.flags("", "[flags]", "Measure OpenAI-compatible LLM endpoints.")
-	s.register(fs)
-	if err := fs.Parse(args); err != nil {
+	s, err := a.settings(args)
+	if err != nil {
 		return err
-	}
-	s.set = map[string]bool{}
-	fs.Visit(func(f *flag.Flag) { s.set[f.Name] = true })
-	if fs.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	}
 	if len(args) == 0 {
 		s.demo(time.Now())
@@ -108,6 +101,22 @@ func measureCommand(ctx context.Context, a *app, args []string) error {
 		return err
 	}
 	return a.measure(ctx, s, args)
+}
+
+// settings reads the flags of a measurement, which check judges.
+func (a *app) settings(args []string) (*settings, error) {
+	s := &settings{}
+	fs := a.flags("", "[flags]", "Measure OpenAI-compatible LLM endpoints.")
+	s.register(fs)
+	if err := fs.Parse(args); err != nil {
+		return nil, err
+	}
+	s.set = map[string]bool{}
+	fs.Visit(func(f *flag.Flag) { s.set[f.Name] = true })
+	if fs.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q", fs.Arg(0))
+	}
+	return s, nil
 }
 
 // demo is what is measured without arguments.

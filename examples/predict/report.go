@@ -181,6 +181,28 @@ func writeJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
+// writeNotes prints each note once, in the order of their first rows.
+func writeNotes(w io.Writer, notes []string) {
+	times := map[string]int{}
+	for _, n := range notes {
+		times[n]++
+	}
+	for i, n := range notes {
+		if i == 0 {
+			fmt.Fprintln(w)
+		}
+		switch times[n] {
+		case 0:
+			continue
+		case 1:
+			fmt.Fprintf(w, "note: %s\n", n)
+		default:
+			fmt.Fprintf(w, "note: %s (%d rows)\n", n, times[n])
+		}
+		times[n] = 0
+	}
+}
+
 func (rep *report) write(out io.Writer) error {
 	w := &bytes.Buffer{}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -209,12 +231,10 @@ func (rep *report) write(out io.Writer) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	for i, n := range notes {
-		if i == 0 {
-			fmt.Fprintln(w)
-		}
-		fmt.Fprintf(w, "note: %s\n", n)
+	if len(rep.Rows) == 0 {
+		fmt.Fprintln(w, "\nNothing to predict: every row has one tenant, and rows with one tenant are profiles.")
 	}
+	writeNotes(w, notes)
 	writeErrors(w, "Errors of these predictions", rep.Errors)
 	for _, split := range []decision.Split{decision.LeaveOneCaseOut, decision.LeaveOneModelOut} {
 		if t, ok := rep.Splits[split.String()]; ok {

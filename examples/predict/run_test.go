@@ -14,6 +14,7 @@ import (
 const (
 	h200   = "testdata/h200-colocation.json"
 	capped = "testdata/h200-colocation-sm-percent.json"
+	mixes  = "testdata/h200-mixes.json"
 )
 
 func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
@@ -193,5 +194,72 @@ func TestHelp(t *testing.T) {
 	code, out, errs := call(t, "-h")
 	if code != 0 || out != "" || !strings.Contains(errs, "-fit") || !strings.Contains(errs, "profiles") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+}
+
+// TestNothingToPredict gives profiles only, and co-located rows without any.
+func TestNothingToPredict(t *testing.T) {
+	data, err := os.ReadFile(h200)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []map[string]any
+	if err := json.Unmarshal(data, &rows); err != nil {
+		t.Fatal(err)
+	}
+	var alone, pair []map[string]any
+	for _, r := range rows {
+		switch r["tenants"].(float64) {
+		case 1:
+			alone = append(alone, r)
+		case 2:
+			pair = append(pair, r)
+		}
+	}
+	for _, c := range []struct {
+		rows []map[string]any
+		want string
+		more int // how often want stands there
+	}{
+		{alone, "every row has one tenant", 1},
+		{pair[:2], "no profile of the workload alone", 2}, // one for each row, in one note
+	} {
+		path := filepath.Join(t.TempDir(), "rows.json")
+		data, err := json.Marshal(c.rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, out, errs := call(t, "-data", path)
+		if code != 0 || strings.Count(out, c.want) != c.more {
+			t.Errorf("exit %d, %q not %d times in:\n%s%s", code, c.want, c.more, out, errs)
+		}
+	}
+}
+
+// TestOtherMixes predicts models, loads and groups that the calibration never
+// saw, measured on another host, and holds the errors to what is promised for
+// such.
+func TestOtherMixes(t *testing.T) {
+	code, out, errs := call(t, "-data", mixes, "-fit", h200, "-json", "-splits=false")
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	var got struct {
+		Errors map[string]map[string]struct {
+			Rows      int
+			Mean, P95 float64
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	for mechanism, bar := range map[string]struct{ mean, p95 float64 }{"time-slicing": {7, 20}, "mps": {5, 13}} {
+		e := got.Errors[mechanism]["tpot_ms_p50"]
+		if e.Rows != 41 || e.Mean > bar.mean || e.P95 > bar.p95 {
+			t.Errorf("%s: %d rows, error %.1f%%, p95 %.1f%%; promised %.0f and %.0f", mechanism, e.Rows, e.Mean, e.P95, bar.mean, bar.p95)
+		}
 	}
 }

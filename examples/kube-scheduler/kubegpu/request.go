@@ -85,6 +85,8 @@ func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Verdict) {
 	r.GPUs, r.Milli = c.GPUs, c.Milli
 	hami := n.Mechanism == sharing.HAMi || n.Mechanism == sharing.HAMiWithMPS
 	switch {
+	case c.Profile != "" && n.Single != "":
+		return nil, refuse(CodeResource, "asks for %s%s, and the node offers its instances as %s", ResourceMIGPrefix, c.Profile, n.Resource)
 	case c.Profile != "":
 		r.Profile = c.Profile
 		return []*placement.Request{r}, pass()

@@ -154,6 +154,15 @@ func CheckArgs(obj runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	_, _, _, err = a.build()
+	_, _, err = a.scorer()
 	return err
+}
+
+// scorer makes a scorer of the arguments, and its policy's name.
+func (a *Args) scorer() (*placement.Scorer, string, error) {
+	policy, predictor, _, err := a.build()
+	if err != nil {
+		return nil, "", err
+	}
+	return placement.NewScorer(policy, predictor), policy.Name(), nil
 }

@@ -29,7 +29,7 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 func nodeHint(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, _ := oldObj.(*v1.Node)
 	after, _ := newObj.(*v1.Node)
-	if after == nil || kubegpu.ReadNode(after) == nil {
+	if after == nil || kubegpu.ReadNode(after) == nil || !asksWell(pod) {
 		return fwk.QueueSkip, nil
 	}
 	if before != nil && maps.EqualFunc(before.Status.Allocatable, after.Status.Allocatable, quantityEqual) &&
@@ -42,12 +42,19 @@ func nodeHint(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint,
 
 // leavingHint retries a pod when another one leaves a node or takes less of it:
 // GPUs, or the CPU and memory beside them.
-func leavingHint(_ klog.Logger, _ *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
+func leavingHint(_ klog.Logger, pod *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
 	gone, _ := oldObj.(*v1.Pod)
-	if gone == nil || gone.Spec.NodeName == "" {
+	if gone == nil || gone.Spec.NodeName == "" || !asksWell(pod) {
 		return fwk.QueueSkip, nil
 	}
 	return fwk.Queue, nil
+}
+
+// asksWell reports whether there is a point in trying a pod again: where what it
+// asks for is invalid, only another request will do.
+func asksWell(pod *v1.Pod) bool {
+	_, err := kubegpu.ReadPod(pod)
+	return err == nil
 }
 
 // askingHint retries a pod that asks for something else than before.

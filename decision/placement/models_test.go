@@ -1,0 +1,322 @@
+package placement_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/placement"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// measured are servers that were measured alone on an H200.
+func measured() (*decision.Profiles, error) {
+	data, err := os.ReadFile("../../examples/predict/testdata/h200-colocation.json")
+	if err != nil {
+		return nil, err
+	}
+	rows, err := decision.ParseRows(data)
+	if err != nil {
+		return nil, err
+	}
+	alone, err := rows.Profiles()
+	if err != nil {
+		return nil, err
+	}
+	var ps decision.Profiles
+	return &ps, ps.Add(alone...)
+}
+
+func server(model string, clients int) placement.Workload {
+	return placement.Workload{Server: decision.Server{"model": model}, Load: decision.Load{Concurrency: clients, Prompt: 128, Output: 64}}
+}
+
+func workloads() map[string]placement.Workload {
+	return map[string]placement.Workload{"chat": server("8b", 4), "tags": server("1b", 4), "rank": server("1b", 1), "new": server("70b", 4)}
+}
+
+// Two GPUs with a tenant each: a third goes where it and its neighbour lose
+// least, as predicted from what was measured of each alone.
+func ExampleModels() {
+	profiles, err := measured()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	models, err := placement.NewModels(map[string]placement.Workload{"chat": server("8b", 4), "tags": server("1b", 4)},
+		placement.Calibrated{Model: "H200", Predictor: decision.NewPredictor(), Profiles: profiles})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	tpot := decision.Duration(12 * time.Millisecond)
+	running := func(name string, slo decision.SLO) []placement.Running {
+		return []placement.Running{{Request: &placement.Request{Name: name, GPUs: 1, Milli: 400, Workload: name, SLO: slo}, GPUs: []int{0}}}
+	}
+	gpu := []placement.GPU{{Mechanism: sharing.TimeSlicing}}
+	s, err := placement.NewSnapshot([]placement.Node{
+		{Name: "a", Model: "H200", GPUs: gpu, Running: running("chat", decision.SLO{TPOTP99: &tpot})},
+		{Name: "b", Model: "H200", GPUs: gpu, Running: running("tags", decision.SLO{})},
+		{Name: "c", Model: "H200", GPUs: gpu, Running: running("not-measured", decision.SLO{})},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	scorer := placement.NewScorer(placement.Interference{Base: placement.BestFit{}}, models)
+	r := &placement.Request{Name: "another", GPUs: 1, Milli: 400, Workload: "tags"}
+	for i := range s.Len() {
+		c, fit := scorer.Score(s, i, r)
+		fmt.Printf("%s: %v, %v\n", s.Name(i), fit.Verdict, fit)
+		if fit.Verdict != decision.Pass {
+			continue
+		}
+		for _, f := range s.Forecast(c, r, models) {
+			fmt.Println("  ", f)
+		}
+	}
+	fmt.Println(models.Why("H200", sharing.TimeSlicing, []string{"tags", "not-measured"}))
+	// Output:
+	// a: reject, the predicted TPOT P99 is 14.885 ms (13.202 to 16.782), the objective 12.000 ms
+	// b: pass, it fits
+	//    tags on GPU 0: 1.76x (1.61 to 1.93) slower under time-slicing, prior
+	//    another on GPU 0: 1.76x (1.61 to 1.93) slower under time-slicing, prior
+	// c: pass, it fits
+	//    not-measured on GPU 0: slowdown under time-slicing not known
+	//    another on GPU 0: slowdown under time-slicing not known
+	// placement: decision: no profile of the workload alone: "not-measured" is no workload that was named
+}
+
+func models(tb testing.TB) *placement.Models {
+	tb.Helper()
+	ps, err := measured()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	m, err := placement.NewModels(workloads(), placement.Calibrated{Model: "H200", Predictor: decision.NewPredictor(), Profiles: ps})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return m
+}
+
+// TestModels holds the adapter to decision's own answers, in any order and any
+// number, and to nil for what is not known. Which tenant comes first changes the
+// fifth digit of decision's fixed point.
+func TestModels(t *testing.T) {
+	m := models(t)
+	ps, err := measured()
+	if err != nil {
+		t.Fatal(err)
+	}
+	predictor := decision.NewPredictor()
+	for _, mech := range []sharing.Mechanism{sharing.TimeSlicing, sharing.MPS} {
+		for _, group := range [][]string{{"chat"}, {"tags", "chat"}, {"chat", "tags"}, {"rank", "tags", "rank", "chat"}, {"tags", "tags"}} {
+			var solos []decision.Solo
+			for _, name := range group {
+				w := workloads()[name]
+				s, err := ps.Solo(w.Server, w.Load)
+				if err != nil {
+					t.Fatal(err)
+				}
+				solos = append(solos, s)
+			}
+			want, err := predictor.Predict(mech, solos, decision.ClosedForm)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for again := range 2 {
+				got := m.Predict(nil, "H200", mech, group)
+				for i := range group {
+					if got[i] == nil || math.Abs(got[i].Slowdown.Value/want[i].Slowdown.Value-1) > 1e-4 {
+						t.Errorf("%v %v, time %d: %s %v, decision says %v", mech, group, again, group[i], got[i], want[i].Slowdown)
+					}
+				}
+			}
+			if err := m.Why("H200", mech, group); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		gpu   string
+		mech  sharing.Mechanism
+		group []string
+		says  string
+		is    error
+	}{
+		"other GPU":     {"A100", sharing.MPS, []string{"chat"}, `"A100"`, nil},
+		"no profile":    {"H200", sharing.MPS, []string{"chat", "new"}, "70b", decision.ErrNoProfile},
+		"not named":     {"H200", sharing.MPS, []string{"chat", "nobody", ""}, `"nobody"`, decision.ErrNoProfile},
+		"mechanism":     {"H200", sharing.HAMi, []string{"chat"}, "hami", nil},
+		"nobody at all": {"H200", sharing.MPS, nil, "not of 0", nil},
+		"a crowd":       {"H200", sharing.MPS, make49(), "not of 49", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := m.Predict(nil, c.gpu, c.mech, c.group)
+			if len(got) != len(c.group) {
+				t.Fatalf("%d answers", len(got))
+			}
+			for _, p := range got {
+				if p != nil {
+					t.Errorf("%v", p)
+				}
+			}
+			err := m.Why(c.gpu, c.mech, c.group)
+			if err == nil || !strings.Contains(err.Error(), c.says) || c.is != nil && !errors.Is(err, c.is) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	_, err = placement.NewModels(map[string]placement.Workload{"": {}}, placement.Calibrated{}, placement.Calibrated{Model: "H200"})
+	if !errors.Is(err, placement.ErrInvalid) {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"workload has no name", "gpus[0].Model", "gpus[1].Profiles"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in %v", want, err)
+		}
+	}
+}
+
+func make49() []string {
+	out := make([]string, 49)
+	for i := range out {
+		out[i] = "chat"
+	}
+	return out
+}
+
+// TestModelsUnknownIsNotZero places beside a tenant that nothing is known of:
+// that must not look better than a neighbour who is known to do little.
+func TestModelsUnknownIsNotZero(t *testing.T) {
+	m := models(t)
+	node := func(name, workload string) placement.Node {
+		return placement.Node{Name: name, Model: "H200", GPUs: []placement.GPU{{Mechanism: sharing.MPS}},
+			Running: []placement.Running{{Request: &placement.Request{Name: workload, GPUs: 1, Milli: 300, Workload: workload}, GPUs: []int{0}}}}
+	}
+	s, err := placement.NewSnapshot([]placement.Node{node("a", "new"), node("b", "rank")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &placement.Request{Name: "r", GPUs: 1, Milli: 300, Workload: "rank"}
+	scorer := placement.NewScorer(placement.Interference{}, m)
+	unknown, _ := scorer.Score(s, 0, r)
+	known, _ := scorer.Score(s, 1, r)
+	if unknown.Unpredicted != 2 || unknown.Slowdown != 0 || known.Unpredicted != 0 || known.Slowdown <= 1 || unknown.Score >= known.Score {
+		t.Errorf("unknown %+v, known %+v", unknown, known)
+	}
+	for _, slo := range []struct {
+		limit time.Duration
+		want  decision.Verdict
+	}{{time.Second, decision.Pass}, {time.Microsecond, decision.Reject}} {
+		limit := decision.Duration(slo.limit)
+		strict := *r
+		strict.SLO = decision.SLO{TPOTP99: &limit}
+		if f := s.Fit(0, &strict, m); f.Verdict != decision.VerdictUnknown || f.Code != placement.CodeSlowdownUnknown {
+			t.Errorf("unknown neighbour: %v", f)
+		}
+		if f := s.Fit(1, &strict, m); f.Verdict != slo.want {
+			t.Errorf("limit %v: %v %v", slo.limit, f.Verdict, f)
+		}
+	}
+	// A limit within the interval is for a measurement to settle.
+	p := m.Predict(nil, "H200", sharing.MPS, []string{"rank", "rank"})[0]
+	v, ok := p.Get(decision.TPOTP99)
+	if !ok {
+		t.Fatal("no TPOT P99")
+	}
+	limit := decision.Duration(v.Value * float64(time.Millisecond))
+	strict := *r
+	strict.SLO = decision.SLO{TPOTP99: &limit}
+	if f := s.Fit(1, &strict, m); f.Verdict != decision.VerdictUnknown || f.Code != placement.CodeTPOT || !strings.Contains(f.String(), "only a measurement") {
+		t.Errorf("%v %v", f.Verdict, f)
+	}
+}
+
+func TestModelsConcurrently(t *testing.T) {
+	m := models(t)
+	names := []string{"chat", "tags", "rank"}
+	var wg sync.WaitGroup
+	var got [8][]float64
+	for w := range got {
+		wg.Go(func() {
+			for i := range 27 {
+				group := []string{names[i%3], names[i/3%3], names[i/9]}
+				for _, p := range m.Predict(nil, "H200", sharing.MPS, group) {
+					got[w] = append(got[w], p.Slowdown.Value)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for w := range got {
+		if fmt.Sprint(got[w]) != fmt.Sprint(got[0]) {
+			t.Errorf("worker %d got other answers", w)
+		}
+	}
+}
+
+// busy is a node with eight GPUs of two to four measured tenants.
+func busy(tb testing.TB) (*placement.Snapshot, *placement.Request) {
+	tb.Helper()
+	names := []string{"chat", "tags", "rank"}
+	n := placement.Node{Name: "n", Model: "H200", CPUMilli: 96_000}
+	for g := range 8 {
+		n.GPUs = append(n.GPUs, placement.GPU{Mechanism: sharing.MPS})
+		for i := range 2 + g%3 {
+			n.Running = append(n.Running, placement.Running{Request: &placement.Request{Name: "t", GPUs: 1, Milli: 100, Workload: names[(g+i)%3]}, GPUs: []int{g}})
+		}
+	}
+	s, err := placement.NewSnapshot([]placement.Node{n})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s, &placement.Request{Name: "r", CPUMilli: 1000, GPUs: 1, Milli: 200, Workload: "tags", MaxSlowdown: 40}
+}
+
+func interferencePolicies(tb testing.TB, r *placement.Request) []placement.Policy {
+	tb.Helper()
+	mix, err := placement.NewMix([]placement.Typical{{Request: *r, Weight: 1}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return []placement.Policy{placement.Interference{Base: placement.BestFit{}}, placement.Interference{Base: placement.NewCotenant(mix)}}
+}
+
+func TestScoringWithModelsDoesNotAllocate(t *testing.T) {
+	if placement.RaceEnabled {
+		t.Skip("the race detector makes sync.Pool forget")
+	}
+	s, r := busy(t)
+	for _, policy := range interferencePolicies(t, r) {
+		scorer := placement.NewScorer(policy, models(t))
+		if _, f := scorer.Score(s, 0, r); f.Verdict != decision.Pass {
+			t.Fatal(f)
+		}
+		if n := testing.AllocsPerRun(100, func() { scorer.Score(s, 0, r) }); n > 0 {
+			t.Errorf("%s: %v allocations a score", policy.Name(), n)
+		}
+	}
+}
+
+// BenchmarkScoreWithModels scores a node of eight GPUs with 23 tenants whose
+// slowdown and the request's are predicted for each GPU.
+func BenchmarkScoreWithModels(b *testing.B) {
+	s, r := busy(b)
+	for _, policy := range interferencePolicies(b, r) {
+		b.Run(policy.Name(), func(b *testing.B) {
+			scorer := placement.NewScorer(policy, models(b))
+			b.ReportAllocs()
+			for b.Loop() {
+				scorer.Score(s, 0, r)
+			}
+		})
+	}
+}
