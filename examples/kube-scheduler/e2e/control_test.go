@@ -4,21 +4,20 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
 	"flag"
 	"fmt"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -44,7 +43,8 @@ var (
 
 // control is a control plane on loopback, everything of which is in one folder.
 type control struct {
-	t         *testing.T
+	t         *testing.T // of the part that runs
+	root      *testing.T // of all parts
 	dir       string
 	admin     *kubernetes.Clientset
 	config    string // the scheduler's configuration file
@@ -56,33 +56,41 @@ type control struct {
 type process struct {
 	name string
 	cmd  *exec.Cmd
-	done chan error
+	done chan struct{} // closed when it has ended
 	log  string
 }
 
 func (c *control) start(name, path string, args ...string) *process {
 	c.t.Helper()
-	p := &process{name: name, cmd: exec.Command(path, args...), done: make(chan error, 1), log: filepath.Join(c.dir, name+".log")}
+	p := &process{name: name, cmd: exec.Command(path, args...), done: make(chan struct{}), log: filepath.Join(c.dir, name+".log")}
 	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	p.cmd.Stdout, p.cmd.Stderr = out, out
-	// A test that dies takes them with it.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
 		c.t.Fatal(err)
 	}
-	go func() { p.done <- p.cmd.Wait(); out.Close() }()
-	c.t.Cleanup(p.kill)
+	go func() {
+		_ = p.cmd.Wait() // killed, or its output says why it ended
+		_ = out.Close()
+		close(p.done)
+	}()
+	c.root.Cleanup(p.kill)
 	return p
 }
 
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
-	if err, open := <-p.done; open {
-		_ = err // killed
-		close(p.done)
+	<-p.done
+}
+
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -100,7 +108,7 @@ func (p *process) tail() string {
 func (c *control) wait(p *process, what string, limit time.Duration, done func() bool) {
 	c.t.Helper()
 	for deadline := time.Now().Add(limit); !done(); time.Sleep(20 * time.Millisecond) {
-		if p.cmd.ProcessState != nil {
+		if p.ended() {
 			c.t.Fatalf("%s died:\n%s", p.name, p.tail())
 		}
 		if time.Now().After(deadline) {
@@ -139,7 +147,7 @@ func version(t *testing.T, path string) string {
 // one that is deployed, without starting it.
 func newControl(t *testing.T) *control {
 	t.Helper()
-	c := &control{t: t, dir: t.TempDir()}
+	c := &control{t: t, root: t, dir: t.TempDir()}
 	t.Logf("%s; %s; scheduler %s", version(t, *etcdPath), version(t, *apiserverPath), version(t, *schedulerPath))
 	port := ports(t, 4)
 	client := fmt.Sprintf("http://127.0.0.1:%d", port[0])
@@ -148,7 +156,7 @@ func newControl(t *testing.T) *control {
 		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer)
 	c.wait(etcd, "etcd to be healthy", time.Minute, func() bool { return healthy(client + "/health") })
 
-	key := c.key("service-accounts.key")
+	key, ca := c.keys()
 	token := rand.Text()
 	c.write("tokens.csv", token+",admin,admin,system:masters\n")
 	certs := filepath.Join(c.dir, "certs")
@@ -157,7 +165,7 @@ func newControl(t *testing.T) *control {
 	api := c.start("kube-apiserver", *apiserverPath, "--etcd-servers="+client, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port[2]),
 		"--cert-dir="+certs, "--service-account-key-file="+key, "--service-account-signing-key-file="+key,
 		"--service-account-issuer=https://kubernetes.default.svc", "--api-audiences=https://kubernetes.default.svc", "--authorization-mode=RBAC",
-		"--token-auth-file="+filepath.Join(c.dir, "tokens.csv"), "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+		"--token-auth-file="+filepath.Join(c.dir, "tokens.csv"), "--client-ca-file="+ca, "--requestheader-client-ca-file="+ca, "--requestheader-allowed-names=nobody", "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
 		"--service-cluster-ip-range=10.96.0.0/16", "--event-ttl=2h")
 	host := fmt.Sprintf("https://127.0.0.1:%d", port[2])
 	config := &rest.Config{Host: host, BearerToken: token, QPS: 500, Burst: 500,
@@ -198,14 +206,25 @@ func (c *control) write(name, text string) string {
 	return path
 }
 
-func (c *control) key(name string) string {
+// keys are a key that signs the tokens of service accounts, and the certificate of
+// an authority by it, which the API server wants before it publishes how others
+// are to authenticate.
+func (c *control) keys() (key, ca string) {
 	c.t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	k, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	block := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
-	return c.write(name, string(block))
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "made-up"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), KeyUsage: x509.KeyUsageCertSign}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, k.Public(), k)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	block := func(kind string, der []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	}
+	return c.write("service-accounts.key", block("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(k))), c.write("ca.crt", block("CERTIFICATE", cert))
 }
 
 // rights makes what deploy/rbac.yaml has.
@@ -322,9 +341,6 @@ func (c *control) schedule() {
 	since := time.Now()
 	c.wait(c.scheduler, "the scheduler to hold its lease", time.Minute, func() bool {
 		lease, err := c.admin.CoordinationV1().Leases("kube-system").Get(c.t.Context(), "cotenant-scheduler", metav1.GetOptions{})
-		if errors.Is(err, context.Canceled) {
-			c.t.Fatal(err)
-		}
 		return err == nil && lease.Spec.AcquireTime != nil && lease.Spec.AcquireTime.After(since)
 	})
 }

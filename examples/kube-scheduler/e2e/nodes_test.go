@@ -62,17 +62,22 @@ func makeNodes() []*v1.Node {
 		makeNode("cpu-2", "", ""),
 		makeNode("a100-1", "nvidia.com/gpu=8", "gpu.product=NVIDIA-A100-SXM4-80GB gpu.memory=81920 gpu.count=8 gpu.replicas=1 gpu.sharing-strategy=none"),
 		makeNode("a100-2", "nvidia.com/gpu=4", "gpu.product=NVIDIA-A100-SXM4-80GB gpu.memory=81920 gpu.count=4 gpu.replicas=1"),
+		makeNode("a100-3", "nvidia.com/gpu=8", "gpu.product=NVIDIA-A100-SXM4-80GB gpu.memory=81920 gpu.count=8 gpu.replicas=1"),
 		makeNode("h100-1", "nvidia.com/gpu=8", "gpu.product=NVIDIA-H100-80GB-HBM3 gpu.memory=81559 gpu.count=8 gpu.replicas=1"),
+		makeNode("h100-2", "nvidia.com/gpu=8", "gpu.product=NVIDIA-H100-80GB-HBM3 gpu.memory=81559 gpu.count=8 gpu.replicas=1"),
 		makeNode("l4-1", "nvidia.com/gpu=2", "gpu.product=NVIDIA-L4 gpu.memory=23034 gpu.count=2 gpu.replicas=1"),
 		makeNode("unlabelled", "nvidia.com/gpu=2", ""),
 		makeNode("t4-1", "nvidia.com/gpu=16", "gpu.product=Tesla-T4-SHARED gpu.memory=15360 gpu.count=4 gpu.replicas=4 gpu.sharing-strategy=time-slicing"),
 		small,
+		makeNode("t4-2", "nvidia.com/gpu=16", "gpu.product=Tesla-T4-SHARED gpu.memory=15360 gpu.count=4 gpu.replicas=4 gpu.sharing-strategy=time-slicing"),
 		makeNode("l4-shared", "nvidia.com/gpu.shared=8", "gpu.product=NVIDIA-L4 gpu.memory=23034 gpu.count=2 gpu.replicas=4"),
 		makeNode("mps-1", "nvidia.com/gpu=16", "gpu.product=NVIDIA-A100-SXM4-80GB-SHARED gpu.memory=81920 gpu.count=4 gpu.replicas=4 gpu.sharing-strategy=mps mps.capable=true"),
 		makeNode("mps-2", "nvidia.com/gpu=10", "gpu.product=NVIDIA-A100-SXM4-40GB-SHARED gpu.memory=40960 gpu.count=1 gpu.replicas=10 gpu.sharing-strategy=mps mps.capable=true"),
 		makeNode("mig-mixed-1", "nvidia.com/mig-1g.10gb=4 nvidia.com/mig-2g.20gb=2 nvidia.com/mig-3g.40gb=2",
 			"gpu.product=NVIDIA-A100-SXM4-80GB gpu.memory=81920 gpu.count=2 gpu.replicas=0 mig.strategy=mixed"),
 		makeNode("mig-mixed-2", "nvidia.com/gpu=1 nvidia.com/mig-3g.40gb=2", "gpu.product=NVIDIA-A100-SXM4-80GB gpu.count=2 gpu.replicas=1 mig.strategy=mixed"),
+		makeNode("mig-mixed-3", "nvidia.com/mig-1g.10gb=28", "gpu.product=NVIDIA-A100-SXM4-80GB gpu.memory=81920 gpu.count=4 gpu.replicas=0 mig.strategy=mixed"),
+		makeNode("mig-mixed-4", "nvidia.com/mig-2g.20gb=6 nvidia.com/mig-1g.10gb=2", "gpu.product=NVIDIA-A100-SXM4-80GB gpu.memory=81920 gpu.count=2 gpu.replicas=0 mig.strategy=mixed"),
 		makeNode("mig-single", "nvidia.com/gpu=14", "gpu.product=NVIDIA-A100-SXM4-80GB-MIG-1g.10gb gpu.memory=9728 gpu.count=14 gpu.replicas=1 mig.strategy=single"),
 		hami("hami-1", 4),
 		hami("hami-2", 2),
@@ -98,7 +103,7 @@ func makePod(name, asks, says string) *v1.Pod {
 	return p
 }
 
-// makePods are n pods of mixed requests; more are asked for than there is.
+// makePods are n pods of mixed requests, some of which no node can take.
 func makePods(rng *rand.Rand, prefix string, n int) []*v1.Pod {
 	asks := []string{
 		"nvidia.com/gpu=1", "nvidia.com/gpu=1", "nvidia.com/gpu=1", "nvidia.com/gpu=2", "nvidia.com/gpu=4", "nvidia.com/gpu=8",
@@ -108,12 +113,15 @@ func makePods(rng *rand.Rand, prefix string, n int) []*v1.Pod {
 		"cotenant.dev/gpu-milli=250", "cotenant.dev/gpu-milli=700", "cotenant.dev/gpu-milli=2000",
 		"", // no GPU: the plugin leaves it alone
 	}
-	says := []string{"", "", "", "", "tenant=a", "tenant=b trusts=a", "mechanisms=mps,time-slicing", "kind=distributed-training",
+	says := []string{"tenant=a", "tenant=b trusts=a", "mechanisms=mps,time-slicing", "kind=distributed-training",
 		"models=L4", "models=A100,H100", "gpu-memory=12GiB", "max-slowdown=1.2"}
 	var out []*v1.Pod
 	for i := range n {
 		ask := asks[rng.IntN(len(asks))] + fmt.Sprintf(" cpu=%d memory=%dGi", 1+rng.IntN(4), 1+rng.IntN(16))
-		say := says[rng.IntN(len(says))]
+		say := ""
+		if rng.IntN(3) == 0 {
+			say = says[rng.IntN(len(says))]
+		}
 		out = append(out, makePod(fmt.Sprintf("%s-%03d", prefix, i), ask, say))
 	}
 	return out
