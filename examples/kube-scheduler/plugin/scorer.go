@@ -14,5 +14,9 @@ func NewScorer(args runtime.Object) (*placement.Scorer, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return a.scorer()
+	b, err := a.build()
+	if err != nil {
+		return nil, "", err
+	}
+	return b.scorer(), b.policy.Name(), nil
 }
