@@ -30,9 +30,12 @@ type Device struct {
 	// not predicted. Unpredicted is how many of them nothing is predicted for.
 	Slowdown    float64
 	Unpredicted int
-	// Model is the GPUs' and Part of Whole what a GPU's price is charged for:
-	// thousandths, or the slices of a MIG instance.
+	// Container is whose claim it is for. Model and Total memory are the GPUs';
+	// Part of Whole is what a GPU's price is charged for: thousandths, or the
+	// slices of a MIG instance. Annotations have none of these.
+	Container   string
 	Model       string
+	Total       sharing.Bytes
 	Part, Whole int64
 
 	request *placement.Request

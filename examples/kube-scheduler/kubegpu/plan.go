@@ -8,14 +8,14 @@ import (
 // Plan says whether a node takes a pod, how well by the scorer's policy, and
 // where. The allocation is nil where the verdict is not a pass.
 func (s *State) Plan(p *Pod, scorer *placement.Scorer) (*Allocation, float64, Verdict) {
-	requests, v := p.Requests(s.Node)
+	requests, containers, v := p.requests(s.Node)
 	if v.Verdict != decision.Pass {
 		return nil, 0, v
 	}
 	a := &Allocation{Node: s.name}
 	score := 0.0
-	for _, r := range requests {
-		d := Device{Profile: r.Profile, request: r}
+	for i, r := range requests {
+		d := Device{Container: containers[i], Profile: r.Profile, request: r}
 		if r.Profile != "" {
 			if v := s.slotVerdict(r, a.Devices); v.Verdict != decision.Pass {
 				return nil, 0, v
@@ -35,7 +35,7 @@ func (s *State) Plan(p *Pod, scorer *placement.Scorer) (*Allocation, float64, Ve
 		}
 		d.GPUs, d.Mechanism, d.Milli, d.Memory, d.Slowdown = placed.GPUs, placed.Mechanism, placed.Milli, placed.GPUMemory, c.Slowdown
 		d.Unpredicted = c.Unpredicted
-		d.Model, d.Part, d.Whole = s.Node.Model, int64(placed.Milli), 1000
+		d.Model, d.Total, d.Part, d.Whole = s.Node.Model, s.Node.GPUMemory, int64(placed.Milli), 1000
 		if r.Profile != "" {
 			// Which instance of the GPU is the device plugin's, not the policy's.
 			g := d.GPUs[0]

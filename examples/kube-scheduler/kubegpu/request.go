@@ -2,6 +2,7 @@ package kubegpu
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/placement"
@@ -52,27 +53,34 @@ func (v Verdict) Final() bool {
 // to depends on how the node offers its GPUs. CPU and memory of the pod stand in
 // the first request.
 func (p *Pod) Requests(n *Node) ([]*placement.Request, Verdict) {
+	out, _, v := p.requests(n)
+	return out, v
+}
+
+// requests is Requests, with the container that each is for.
+func (p *Pod) requests(n *Node) (out []*placement.Request, containers []string, v Verdict) {
 	if n == nil {
-		return nil, refuse(CodeNoGPU, "the node offers no GPU")
+		return nil, nil, refuse(CodeNoGPU, "the node offers no GPU")
 	}
 	if len(n.Problems) > 0 {
-		return nil, refuse(CodeLabels, "what the node says of its GPUs cannot be: %s", n.Problems[0])
+		return nil, nil, refuse(CodeLabels, "what the node says of its GPUs cannot be: %s", n.Problems[0])
 	}
-	var out []*placement.Request
 	for i := range p.Claims {
 		rs, v := p.claim(&p.Claims[i], n)
 		if v.Verdict != decision.Pass {
-			return nil, v
+			return nil, nil, v
 		}
-		out = append(out, rs...)
+		for _, r := range rs {
+			out, containers = append(out, r), append(containers, p.Claims[i].Container)
+		}
 	}
 	out[0].CPUMilli, out[0].Memory = p.cpuMilli, p.memory
 	for _, r := range out {
 		if err := r.Validate(); err != nil {
-			return nil, refuse(CodeInvalid, "%v", err)
+			return nil, nil, refuse(CodeInvalid, "%v", err)
 		}
 	}
-	return out, pass()
+	return out, containers, pass()
 }
 
 func (p *Pod) request() *placement.Request {
@@ -96,7 +104,7 @@ func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Verdict) {
 		return nil, refuse(CodeResource, "asks for %s, and the node offers %s", c.Resource, n.offers())
 	case n.Single != "":
 		if c.Milli > 0 && c.Milli < 1000 {
-			return nil, refuse(placement.CodeMIGMode.String(), "%v", placement.Fit{Code: placement.CodeMIGMode})
+			return nil, verdictOf(placement.Fit{Verdict: decision.Fixable, Code: placement.CodeMIGMode})
 		}
 		var out []*placement.Request
 		for range c.GPUs {
@@ -105,6 +113,8 @@ func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Verdict) {
 			out = append(out, one)
 		}
 		return out, pass()
+	case n.onlyMIG():
+		return nil, verdictOf(placement.Fit{Verdict: decision.Fixable, Code: placement.CodeMIGMode})
 	case hami:
 		p.hamiShare(r, c, n)
 	case n.Replicas > 1:
@@ -138,6 +148,11 @@ func (p *Pod) hamiShare(r *placement.Request, c *Claim, n *Node) {
 	if r.Milli == 0 {
 		r.Milli = 10 * c.Cores
 	}
+}
+
+// onlyMIG reports whether every GPU is in MIG mode.
+func (n *Node) onlyMIG() bool {
+	return len(n.slots) == len(n.GPUs) && !slices.ContainsFunc(n.slots, func(s []slot) bool { return len(s) == 0 })
 }
 
 // offers names the resources under which the node's GPUs are asked for.

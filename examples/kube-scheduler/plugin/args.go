@@ -100,8 +100,15 @@ func decodeArgs(obj runtime.Object) (Args, error) {
 	if len(u.Raw) == 0 {
 		return a, nil
 	}
-	if err := strictyaml.Decode(u.Raw, &a, strictyaml.Options{}); err != nil {
-		return a, fmt.Errorf("%w:\n%w", ErrArgs, err)
+	return ParseArgs(u.Raw)
+}
+
+// ParseArgs reads arguments, YAML or JSON, strictly. The error is an ErrArgs that
+// names every problem.
+func ParseArgs(data []byte) (Args, error) {
+	var a Args
+	if err := strictyaml.Decode(data, &a, strictyaml.Options{}); err != nil {
+		return Args{}, fmt.Errorf("%w:\n%w", ErrArgs, err)
 	}
 	return a, nil
 }
@@ -166,7 +173,7 @@ func (a *Args) policy(l *problem.List) placement.Policy {
 		}
 		var err error
 		if mix, err = placement.NewMix(typical); err != nil {
-			l.AddErr("mix", err)
+			addMixErr(l, err)
 		}
 	}
 	switch name {
@@ -193,6 +200,21 @@ func (a *Args) policy(l *problem.List) placement.Policy {
 		l.Addf("policy", remedy, "there is no policy %.40q", name)
 	}
 	return nil
+}
+
+// mixFields are the arguments' names for what package placement finds wrong.
+var mixFields = strings.NewReplacer("Typical[", "mix[", "].Request.CPUMilli", "].cpuMilli", "].Request.Memory", "].memory", "].Request.GPUs", "].gpus",
+	"].Request.Milli", "].gpuMilli", "].Request.GPUMemory", "].gpuMemory", "].Request.Profile", "].profile", "].Request.Mechanisms", "].mechanisms",
+	"].Weight", "].weight")
+
+func addMixErr(l *problem.List, err error) {
+	var found problem.List
+	found.AddErr("", err)
+	for _, p := range found.Problems() {
+		if p.Path != "" {
+			l.Addf(mixFields.Replace(p.Path), p.Remedy, "%s", p.Message)
+		}
+	}
 }
 
 // models makes the predictions, nil where nothing was measured.

@@ -117,7 +117,7 @@ func (p *Plugin) verdictText(c *cycle, a *kubegpu.Allocation) string {
 		if score, ok := c.scores.Load(a.Node); ok {
 			n := 0
 			c.scores.Range(func(any, any) bool { n++; return true })
-			text += fmt.Sprintf(" (score %.2f, %d nodes would do)", score, n)
+			text += fmt.Sprintf(" (score %.2f, %d node(s) would do)", score, n)
 		}
 	}
 	for _, d := range a.Devices {
@@ -176,9 +176,20 @@ func (p *Plugin) tellNode(object *v1.Node, n *kubegpu.Node) {
 	}
 }
 
+// maxTold bounds what is remembered as said; beyond it things are said again.
+const maxTold = 10_000
+
 // tell writes an event of a node once.
 func (p *Plugin) tell(object *v1.Node, reason, text string) {
-	if _, before := p.told.LoadOrStore(object.Name+"\x00"+text, true); !before {
+	p.mu.Lock()
+	key := object.Name + "\x00" + text
+	before := p.told[key]
+	if len(p.told) >= maxTold {
+		clear(p.told)
+	}
+	p.told[key] = true
+	p.mu.Unlock()
+	if !before {
 		p.event(object, v1.EventTypeWarning, reason, text)
 	}
 }

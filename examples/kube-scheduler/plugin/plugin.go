@@ -29,10 +29,10 @@ type Plugin struct {
 	predicts bool
 
 	nodes sync.Map // node name to *cachedNode
-	told  sync.Map // what was said of nodes already, to say it once
 
 	mu       sync.Mutex
 	reserved map[types.UID]*kubegpu.Allocation
+	told     map[string]bool // what was said of nodes already, to say it once
 }
 
 var (
@@ -64,23 +64,30 @@ func NewPlugin(a Args, h fwk.Handle) (*Plugin, error) {
 		return nil, err
 	}
 	p := &Plugin{handle: h, policy: b.policy.Name(), scorer: b.scorer(), prices: b.prices, predicts: b.predictor != nil,
-		reserved: map[types.UID]*kubegpu.Allocation{}}
+		reserved: map[types.UID]*kubegpu.Allocation{}, told: map[string]bool{}}
 	// A deleted pod needs no reservation; until then it bridges the time until
 	// the scheduler sees the annotations that PreBind wrote.
-	_, err = h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		DeleteFunc: func(obj any) {
-			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = gone.Obj
-			}
-			if pod, ok := obj.(*v1.Pod); ok {
-				p.forget(pod)
-			}
-		},
-	})
+	informers := h.SharedInformerFactory().Core().V1()
+	_, err = informers.Pods().Informer().AddEventHandler(whenDeleted(p.forget))
+	if err == nil {
+		_, err = informers.Nodes().Informer().AddEventHandler(whenDeleted(func(n *v1.Node) { p.nodes.Delete(n.Name) }))
+	}
 	if err != nil {
-		return nil, fmt.Errorf("cotenant: watching pods: %w", err)
+		return nil, fmt.Errorf("cotenant: watching pods and nodes: %w", err)
 	}
 	return p, nil
+}
+
+// whenDeleted calls do with each object that is deleted.
+func whenDeleted[T runtime.Object](do func(T)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{DeleteFunc: func(obj any) {
+		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = gone.Obj
+		}
+		if o, ok := obj.(T); ok {
+			do(o)
+		}
+	}}
 }
 
 // Name is Name.

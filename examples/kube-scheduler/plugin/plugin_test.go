@@ -234,7 +234,7 @@ func TestPreBind(t *testing.T) {
 	}
 	want := map[string]string{"cotenant.dev/tenant": "x", "cotenant.dev/node": "a", "cotenant.dev/gpu": "0", "cotenant.dev/mechanism": "exclusive",
 		"cotenant.dev/share":   "1000m",
-		"cotenant.dev/verdict": "GPU 0 as 1000m of exclusive on a by policy best-fit (score 75.00, 1 nodes would do), 0.80 USD an hour"}
+		"cotenant.dev/verdict": "GPU 0 as 1000m of exclusive on a by policy best-fit (score 75.00, 1 node(s) would do), 0.80 USD an hour"}
 	if d := cmp.Diff(want, got.Annotations); d != "" {
 		t.Error(d)
 	}
@@ -441,7 +441,7 @@ func TestArgs(t *testing.T) {
 		{`{"policy":"cotenat"}`, `policy: there is no policy "cotenat" (did you mean cotenant?)`},
 		{`{"policy":"fgd","prices":{"L4":"cheap"}}`, "mix: policy fgd looks ahead by a mix, and there is none (give the requests of a typical day)\nprices.L4:"},
 		{`{"polcy":"fgd","mix":[{"weight":"much"}]}`, "polcy: unknown key"},
-		{`{"mix":[{"gpuMilli":5000},{"weight":-1}]}`, "mix.Typical[0]"},
+		{`{"mix":[{"gpuMilli":5000},{"weight":-1}]}`, "mix[0].gpuMilli: 5000 is out of range (thousandths of each GPU: 1 to 1000)\nmix[1].weight: -1 is no weight"},
 		{`{"workloads":{"chat":{"server":{},"load":{"prompt":1,"output":1}}}}`, "measured: workloads are named, and nothing was measured"},
 		{`{"measured":[{"model":"A100","profilesFile":"` + profiles + `.gone"}]}`, "measured[0].model: A100 stands for"},
 		{`[1]`, "cotenant: invalid arguments"},

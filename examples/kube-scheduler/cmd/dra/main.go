@@ -1,0 +1,182 @@
+// Command dra decides which pods share which GPUs and writes it as dynamic
+// resource allocation: DeviceClasses, ResourceClaims, ResourceClaimTemplates and
+// the pods that use them, for the NVIDIA DRA driver.
+//
+// Without arguments it shows a small embedded cluster. It needs no GPU and no
+// cluster.
+package main
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/cotenant/cotenant/examples/kube-scheduler/dra"
+	"github.com/cotenant/cotenant/examples/kube-scheduler/plugin"
+)
+
+//go:embed testdata/nodes.yaml
+var sampleNodes []byte
+
+//go:embed testdata/pods.yaml
+var samplePods []byte
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	fs := flag.NewFlagSet("dra", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	nodesFile := fs.String("nodes", "", "`file` of nodes, as kubectl get nodes -o yaml or -o json prints them; - is standard input")
+	podsFile := fs.String("pods", "", "`file` of pods, likewise, in the order in which they are placed")
+	argsFile := fs.String("args", "", "`file` with the plugin's arguments (policy, mix, ...), as in the scheduler's configuration; default: best-fit")
+	memory := fs.Bool("consumable-memory", false, "share by consumable memory in place of shared claims")
+	asJSON := fs.Bool("json", false, "write one JSON List in place of YAML documents")
+	table := fs.Bool("table", false, "write a table of who shares what in place of documents")
+	fs.Usage = func() {
+		fmt.Fprintln(stderr, "usage: dra [-nodes file -pods file] [flags]\n\nWrites who shares which GPU as DRA claims. Without files it shows an embedded example.")
+		fs.PrintDefaults()
+	}
+	switch err := fs.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 2
+	}
+	fail := func(err error) int {
+		fmt.Fprintf(stderr, "dra: %s\n", strings.TrimPrefix(err.Error(), "dra: "))
+		return 2
+	}
+	if fs.NArg() > 0 {
+		return fail(fmt.Errorf("%q is no flag", fs.Arg(0)))
+	}
+	if (*nodesFile == "") != (*podsFile == "") {
+		return fail(errors.New("give both -nodes and -pods, or neither"))
+	}
+	if *asJSON && *table {
+		return fail(errors.New("give -json or -table, not both"))
+	}
+	nodes, pods, err := read(*nodesFile, *podsFile, stdin)
+	if err != nil {
+		return fail(err)
+	}
+	var pluginArgs plugin.Args
+	if *argsFile != "" {
+		data, err := os.ReadFile(*argsFile)
+		if err == nil {
+			pluginArgs, err = plugin.ParseArgs(data)
+		}
+		if err != nil {
+			return fail(err)
+		}
+	}
+	scorer, err := pluginArgs.Scorer()
+	if err != nil {
+		return fail(err)
+	}
+	if ctx.Err() != nil {
+		return 130
+	}
+	out, err := dra.Plan(nodes, pods, scorer, dra.Options{ConsumableMemory: *memory})
+	if err != nil {
+		return fail(err)
+	}
+	for _, w := range out.Warnings {
+		fmt.Fprintf(stderr, "warning: %s\n", w)
+	}
+	for _, name := range slices.Sorted(maps.Keys(out.Refused)) {
+		fmt.Fprintf(stderr, "no node takes %s: %s\n", name, out.Refused[name])
+	}
+	if err := write(stdout, out, *asJSON, *table); err != nil {
+		return fail(err)
+	}
+	if len(out.Refused) > 0 {
+		return 1
+	}
+	return 0
+}
+
+func read(nodesFile, podsFile string, stdin io.Reader) ([]*v1.Node, []*v1.Pod, error) {
+	if nodesFile == "" {
+		nodes, err := dra.DecodeNodes(sampleNodes)
+		if err != nil {
+			return nil, nil, err
+		}
+		pods, err := dra.DecodePods(samplePods)
+		return nodes, pods, err
+	}
+	if nodesFile == "-" && podsFile == "-" {
+		return nil, nil, errors.New("standard input is either the nodes or the pods")
+	}
+	get := func(name string) ([]byte, error) {
+		if name == "-" {
+			return io.ReadAll(io.LimitReader(stdin, maxInput))
+		}
+		return os.ReadFile(name)
+	}
+	nodeData, err1 := get(nodesFile)
+	podData, err2 := get(podsFile)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, nil, err
+	}
+	nodes, err1 := dra.DecodeNodes(nodeData)
+	pods, err2 := dra.DecodePods(podData)
+	return nodes, pods, errors.Join(err1, err2)
+}
+
+const maxInput = 256 << 20
+
+func write(w io.Writer, out *dra.Output, asJSON, table bool) error {
+	switch {
+	case table:
+		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(tw, "POD\tCLAIM\tSHARED BY")
+		sharers := map[string]int{}
+		for _, p := range out.Pods {
+			for _, c := range p.Spec.ResourceClaims {
+				if c.ResourceClaimName != nil {
+					sharers[p.Namespace+"/"+*c.ResourceClaimName]++
+				}
+			}
+		}
+		for _, p := range out.Pods {
+			for _, c := range p.Spec.ResourceClaims {
+				if c.ResourceClaimName != nil {
+					fmt.Fprintf(tw, "%s/%s\t%s\t%d\n", p.Namespace, p.Name, *c.ResourceClaimName, sharers[p.Namespace+"/"+*c.ResourceClaimName])
+				} else {
+					fmt.Fprintf(tw, "%s/%s\t%s\tits own\n", p.Namespace, p.Name, *c.ResourceClaimTemplateName)
+				}
+			}
+		}
+		return tw.Flush()
+	case asJSON:
+		list, err := out.List()
+		if err != nil {
+			return err
+		}
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(list)
+	}
+	b, err := out.YAML()
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(b)
+	return err
+}

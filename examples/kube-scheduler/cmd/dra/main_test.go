@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/internal/golden"
+)
+
+func TestRun(t *testing.T) {
+	nodes, pods := filepath.Join("testdata", "nodes.yaml"), filepath.Join("testdata", "pods.yaml")
+	args := filepath.Join(t.TempDir(), "args.yaml")
+	if err := os.WriteFile(args, []byte("policy: spread\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name  string
+		args  []string
+		stdin string
+		code  int
+		want  string // of standard error
+	}{
+		{"sample", nil, "", 1, "no node takes research/too-big"},
+		{"sample-json", []string{"-json"}, "", 1, ""},
+		{"sample-table", []string{"-table"}, "", 1, ""},
+		{"sample-consumable", []string{"-consumable-memory"}, "", 1, "consumable shares exclude mps"},
+		{"", []string{"-nodes", nodes, "-pods", pods, "-args", args, "-table"}, "", 1, ""},
+		{"", []string{"-nodes", nodes, "-pods", "-", "-table"}, "kind: Pod\nmetadata: {name: x}\n", 0, ""},
+		{"", []string{"-h"}, "", 0, "usage: dra"},
+		{"", []string{"-nodes", nodes}, "", 2, "give both -nodes and -pods"},
+		{"", []string{"-nodes", "-", "-pods", "-"}, "", 2, "standard input is either"},
+		{"", []string{"-json", "-table"}, "", 2, "not both"},
+		{"", []string{"extra"}, "", 2, `"extra" is no flag`},
+		{"", []string{"-nodes", "gone", "-pods", "gone too"}, "", 2, "gone too"},
+		{"", []string{"-nodes", pods, "-pods", nodes}, "", 2, "it is a Node, not a Pod"},
+		{"", []string{"-args", nodes}, "", 2, "unknown key"},
+		{"", []string{"-nodes", nodes, "-pods", "-"},
+			"kind: Pod\nmetadata: {name: x, annotations: {cotenant.dev/kind: mining}}\nspec: {containers: [{name: c, resources: {requests: {nvidia.com/gpu: 1}}}]}\n",
+			2, "metadata.annotations[cotenant.dev/kind]"},
+	} {
+		var stdout, stderr bytes.Buffer
+		code := run(context.Background(), tc.args, strings.NewReader(tc.stdin), &stdout, &stderr)
+		if code != tc.code || !strings.Contains(stderr.String(), tc.want) {
+			t.Errorf("%v: %d, want %d; %s", tc.args, code, tc.code, stderr.String())
+		}
+		if code == 2 && (stdout.Len() > 0 || !strings.HasPrefix(stderr.String(), "dra: ") && tc.args[0] != "-h") {
+			t.Errorf("%v: %q and %q", tc.args, stdout.String(), stderr.String())
+		}
+		if tc.name != "" {
+			golden.Check(t, filepath.Join("testdata", "golden", tc.name+".txt"), stdout.Bytes())
+		}
+	}
+}
+
+// TestInterrupted writes nothing.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var stdout, stderr bytes.Buffer
+	if code := run(ctx, nil, strings.NewReader(""), &stdout, &stderr); code != 130 || stdout.Len() > 0 {
+		t.Errorf("%d, %q", code, stdout.String())
+	}
+}

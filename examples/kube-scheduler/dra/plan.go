@@ -1,0 +1,192 @@
+package dra
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+
+	"github.com/cotenant/cotenant/decision/placement"
+	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Options tune Plan. The zero value is the documented default.
+type Options struct {
+	// ConsumableMemory shares GPUs by consumable capacity instead of by claim:
+	// each pod's claim takes its part of a GPU's memory. It needs the driver's
+	// consumable shares by memory, which exclude MPS: pods time-slice.
+	ConsumableMemory bool
+}
+
+// Output is what a plan comes to, each list by name.
+type Output struct {
+	Classes   []*resourcev1.DeviceClass
+	Claims    []*resourcev1.ResourceClaim
+	Templates []*resourcev1.ResourceClaimTemplate
+	Pods      []*v1.Pod // with claims in place of extended resources
+	// Refused says of pods that no node takes why, by namespace/name.
+	Refused map[string]string
+	// Warnings are what is written and is not all that was decided.
+	Warnings []string
+}
+
+// Plan places pods on nodes, one after another, and writes the claims. Pods that
+// ask for no GPU are passed on as they are. The error names every pod that asks
+// for GPUs in a way that is not valid.
+func Plan(nodes []*v1.Node, pods []*v1.Pod, scorer *placement.Scorer, opt Options) (*Output, error) {
+	var errs []error
+	asked := make([]*kubegpu.Pod, len(pods))
+	seen := map[string]bool{}
+	for i, p := range pods {
+		var err error
+		if asked[i], err = kubegpu.ReadPod(p); err != nil {
+			errs = append(errs, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err))
+		}
+		if name := p.Namespace + "/" + p.Name; seen[name] {
+			errs = append(errs, fmt.Errorf("pod %s is there twice", name))
+		} else {
+			seen[name] = true
+		}
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	w := &writer{out: &Output{Refused: map[string]string{}}, opt: opt, classes: map[string]*resourcev1.DeviceClass{}, shared: map[string]*sharedClaim{}}
+	cluster := kubegpu.NewCluster(nodes, nil)
+	for i, p := range pods {
+		if asked[i] == nil {
+			w.out.Pods = append(w.out.Pods, p.DeepCopy())
+			continue
+		}
+		a, verdicts := cluster.Place(asked[i], scorer)
+		if a == nil {
+			w.out.Refused[asked[i].Name] = why(verdicts)
+			continue
+		}
+		w.add(p, asked[i], a)
+	}
+	return w.finish()
+}
+
+// why counts the nodes' verdicts by code, most frequent first.
+func why(verdicts map[string]kubegpu.Verdict) string {
+	count, example := map[string]int{}, map[string]string{}
+	for _, node := range slices.Sorted(maps.Keys(verdicts)) {
+		v := verdicts[node]
+		if count[v.Code]++; count[v.Code] == 1 {
+			example[v.Code] = node + ": " + v.Text
+		}
+	}
+	codes := slices.SortedFunc(maps.Keys(count), func(a, b string) int {
+		return cmp.Or(count[b]-count[a], strings.Compare(a, b))
+	})
+	parts := make([]string, len(codes))
+	for i, c := range codes {
+		parts[i] = fmt.Sprintf("%d %s (%s)", count[c], c, example[c])
+	}
+	return strings.Join(parts, "; ")
+}
+
+// exclusive reports whether a device is for one claim alone.
+func exclusive(d *kubegpu.Device) bool { return d.Profile != "" || d.Mechanism == sharing.Exclusive }
+
+type writer struct {
+	out     *Output
+	opt     Options
+	classes map[string]*resourcev1.DeviceClass
+	shared  map[string]*sharedClaim
+	order   []string // of shared
+}
+
+// sharedClaim is the pods of a namespace on the same GPUs.
+type sharedClaim struct {
+	name, namespace, node string
+	device                *kubegpu.Device
+	members               []member
+}
+
+type member struct {
+	pod    *v1.Pod
+	asked  *kubegpu.Pod
+	device *kubegpu.Device
+}
+
+// add writes a pod's claims.
+func (w *writer) add(p *v1.Pod, asked *kubegpu.Pod, a *kubegpu.Allocation) {
+	pod := p.DeepCopy()
+	stripResources(pod)
+	w.out.Pods = append(w.out.Pods, pod)
+	for i := range a.Devices {
+		d := &a.Devices[i]
+		switch {
+		case d.Mechanism == sharing.HAMi || d.Mechanism == sharing.HAMiWithMPS:
+			w.warn("%s: DRA does not deliver %v: nothing limits it on %s", asked.Name, d.Mechanism, a.Node)
+			fallthrough
+		case !exclusive(d) && !w.opt.ConsumableMemory:
+			w.share(pod, asked, a.Node, d, d.Container)
+		default:
+			w.template(pod, asked, d, i, d.Container)
+		}
+	}
+}
+
+func (w *writer) warn(format string, args ...any) {
+	w.out.Warnings = append(w.out.Warnings, fmt.Sprintf(format, args...))
+}
+
+// template gives a pod a claim of its own.
+func (w *writer) template(pod *v1.Pod, asked *kubegpu.Pod, d *kubegpu.Device, i int, container string) {
+	name := limited(fmt.Sprintf("%s-gpu-%d", pod.Name, i))
+	request := resourcev1.DeviceRequest{Name: "gpu", Exactly: w.exactly(asked, d)}
+	if !exclusive(d) {
+		memory := d.Memory
+		if memory == 0 {
+			memory = d.Total / 1000 * sharing.Bytes(d.Milli)
+		}
+		if memory == 0 {
+			w.warn("%s: how much memory its share of a GPU is is not known: its claim takes all", asked.Name)
+		} else {
+			request.Exactly.Capacity = &resourcev1.CapacityRequirements{Requests: quantities("memory", memory)}
+		}
+		if d.Mechanism != sharing.TimeSlicing {
+			w.warn("%s: consumable shares exclude %v: it is time-sliced", asked.Name, d.Mechanism)
+		}
+	}
+	w.out.Templates = append(w.out.Templates, &resourcev1.ResourceClaimTemplate{TypeMeta: typeOf("ResourceClaimTemplate"), ObjectMeta: metaOf(pod.Namespace, name),
+		Spec: resourcev1.ResourceClaimTemplateSpec{Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{request}}}}})
+	use(pod, fmt.Sprintf("gpu-%d", i), container, v1.PodResourceClaim{ResourceClaimTemplateName: &name})
+}
+
+// share adds a pod to the claim of the GPUs that it was put on.
+func (w *writer) share(pod *v1.Pod, asked *kubegpu.Pod, node string, d *kubegpu.Device, container string) {
+	where := fmt.Sprintf("%s-gpu", node)
+	for _, g := range d.GPUs {
+		where += fmt.Sprintf("-%d", g)
+	}
+	key := pod.Namespace + "/" + where
+	c := w.shared[key]
+	if c == nil {
+		for _, other := range w.order {
+			o := w.shared[other]
+			if o.node != node || !slices.ContainsFunc(d.GPUs, func(g int) bool { return slices.Contains(o.device.GPUs, g) }) {
+				continue
+			}
+			reason := "do not have the same GPUs, which a claim cannot say, so each takes its own"
+			if o.namespace != pod.Namespace {
+				reason = "are in two namespaces: a claim does not reach across, so each namespace takes a GPU"
+			}
+			w.warn("%s and %s share a GPU of %s and %s", asked.Name, o.members[0].asked.Name, node, reason)
+			break
+		}
+		c = &sharedClaim{name: limited(where), namespace: pod.Namespace, node: node, device: d}
+		w.shared[key], w.order = c, append(w.order, key)
+	}
+	c.members = append(c.members, member{pod: pod, asked: asked, device: d})
+	use(pod, "shared-"+fmt.Sprint(len(pod.Spec.ResourceClaims)), container, v1.PodResourceClaim{ResourceClaimName: &c.name})
+}

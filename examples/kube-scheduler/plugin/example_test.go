@@ -1,0 +1,64 @@
+package plugin_test
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
+	"github.com/cotenant/cotenant/examples/kube-scheduler/plugin"
+)
+
+// What the scheduler would decide, without a scheduler: the plugin's arguments
+// make the scorer that it places by.
+func Example() {
+	args, err := plugin.ParseArgs([]byte("policy: spread"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	scorer, err := args.Scorer()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	gpus := v1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}
+	cluster := kubegpu.NewCluster([]*v1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: v1.NodeStatus{Allocatable: gpus}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Status: v1.NodeStatus{Allocatable: gpus}}}, nil)
+	for _, name := range []string{"x", "y"} {
+		pod, err := kubegpu.ReadPod(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name}, Spec: v1.PodSpec{Containers: []v1.Container{{
+			Resources: v1.ResourceRequirements{Limits: v1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}}}}}})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		a, _ := cluster.Place(pod, scorer)
+		fmt.Println(pod.Name, a)
+	}
+	// Output:
+	// ml/x GPU 0 as 1000m of exclusive on a
+	// ml/y GPU 0 as 1000m of exclusive on b
+}
+
+// Arguments are read strictly, and every problem is named.
+func ExampleParseArgs() {
+	_, err := plugin.ParseArgs([]byte("polcy: fgd\nmix:\n- {gpuMili: 250}\n"))
+	fmt.Println(err)
+	// Output:
+	// cotenant: invalid arguments:
+	// polcy: unknown key (did you mean "policy"?)
+	// mix[0].gpuMili: unknown key (did you mean "gpuMilli"?)
+}
+
+// The same check for what stands in a scheduler's configuration.
+func ExampleCheckArgs() {
+	err := plugin.CheckArgs(&runtime.Unknown{Raw: []byte(`{"policy":"fgd","prices":{"L4":"eighty cents"}}`)})
+	fmt.Println(err)
+	// Output:
+	// cotenant: invalid arguments:
+	// mix: policy fgd looks ahead by a mix, and there is none (give the requests of a typical day)
+	// prices.L4: cost: "eighty cents" is not an amount of money: write a plain decimal number
+}
