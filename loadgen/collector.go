@@ -14,6 +14,7 @@ type collector struct {
 	slo      SLO
 
 	counts       map[Class]int64
+	examples     map[Class]string // an error of each class
 	retries      int64
 	met          int64
 	promptTokens int64
@@ -46,7 +47,7 @@ type sourceFigures struct {
 
 func newCollector(from, to, start int64, slo SLO) *collector {
 	c := &collector{
-		from: from, to: to, slo: slo, counts: map[Class]int64{}, timeline: timeline{start: start},
+		from: from, to: to, slo: slo, counts: map[Class]int64{}, examples: map[Class]string{}, timeline: timeline{start: start},
 	}
 	for i := range c.metrics {
 		if Metric(i) == ChunkGap || Metric(i) == ReadLag {
@@ -87,6 +88,9 @@ func (c *collector) ended(r *Record, s *stream, l lags, tenant *Tenant) {
 		c.firstStart = r.IntendedNS
 	}
 	c.counts[r.Class]++
+	if r.Error != "" && c.examples[r.Class] == "" {
+		c.examples[r.Class] = r.Error
+	}
 	c.retries += int64(r.Retries)
 	if l.pacing >= 0 {
 		c.metrics[PacingLag].Record(l.pacing)
@@ -277,6 +281,11 @@ func (c *collector) onTimeline(r *Record, s *stream) {
 func (c *collector) merge(other *collector) {
 	for class, n := range other.counts {
 		c.counts[class] += n
+	}
+	for class, text := range other.examples {
+		if c.examples[class] == "" {
+			c.examples[class] = text
+		}
 	}
 	c.retries += other.retries
 	c.met += other.met

@@ -189,6 +189,24 @@ func TestSchedules(t *testing.T) {
 			t.Error(diff)
 		}
 	})
+	t.Run("drain cuts a closed loop's endless answers", func(t *testing.T) {
+		for name, change := range map[string]func(*loadgen.Plan){
+			"by duration": func(p *loadgen.Plan) { p.Duration, p.Tenants[0].Requests = time.Second, 0 },
+			"by requests": func(p *loadgen.Plan) { p.Tenants[0].Requests = 2 },
+		} {
+			res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 50 * ms, Interval: time.Second, Tokens: 1000}), func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+				p.Tenants[0].Load, p.Drain = loadgen.Load{Concurrency: 2}, 500*ms
+				change(p)
+			})
+			want := 1.5
+			if name == "by requests" {
+				want = 0.5
+			}
+			if s := res.Summary; s.Counts.ByClass[loadgen.Cancelled] != 2 || s.Counts.Total != 2 || math.Abs(s.DurationS-want) > 1e-6 {
+				t.Errorf("%s: %+v", name, s.Measures)
+			}
+		}
+	})
 	t.Run("workers make up the plan", func(t *testing.T) {
 		var sent []string
 		for i := range 3 {

@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"maps"
 	"math"
 	"time"
 )
@@ -51,6 +52,9 @@ func (c *collector) measures(stallFactor float64, slo *SLO) Measures {
 	for class, n := range c.counts {
 		m.Counts.ByClass[class] = n
 		m.Counts.Total += n
+	}
+	if len(c.examples) > 0 {
+		m.Counts.Examples = maps.Clone(c.examples)
 	}
 	m.Counts.OK, m.Counts.Retries = c.counts[OK], c.retries
 	m.Counts.Failed = m.Counts.Total - m.Counts.OK

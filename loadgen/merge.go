@@ -191,6 +191,14 @@ func (m *Measures) add(o *Measures) {
 	for c, n := range o.Counts.ByClass {
 		m.Counts.ByClass[c] += n
 	}
+	for c, text := range o.Counts.Examples {
+		if m.Counts.Examples == nil {
+			m.Counts.Examples = map[Class]string{}
+		}
+		if m.Counts.Examples[c] == "" {
+			m.Counts.Examples[c] = text
+		}
+	}
 	m.Counts.Total += o.Counts.Total
 	m.Counts.OK += o.Counts.OK
 	m.Counts.Failed += o.Counts.Failed
@@ -274,5 +282,5 @@ func WriteResult(dir string, res *Result) error {
 	if err != nil {
 		return errors.Join(err, d.abandon())
 	}
-	return errors.Join(d.requests.discard(), d.write(ArtifactHistograms, lines), d.writeJSON(ArtifactSummary, &res.Summary))
+	return errors.Join(d.requests.discard(), d.release(), d.write(ArtifactHistograms, lines), d.writeJSON(ArtifactSummary, &res.Summary))
 }

@@ -157,6 +157,8 @@ func (t *Tenant) checkLoad(l *problem.List, path string, planDuration time.Durat
 		l.Addf(path, "drop max_in_flight and drop_excess", "bounds of an open loop on a closed loop")
 	case planDuration <= 0 && t.Requests == 0 && t.endless():
 		l.Addf(path, "set requests or the plan's duration", "would never end")
+	case ld.Concurrency > MaxConcurrency:
+		l.Addf(path+".concurrency", "share the users between workers on several machines", "%d is above %d", ld.Concurrency, MaxConcurrency)
 	case ld.DropExcess && ld.MaxInFlight == 0:
 		l.Addf(path+".drop_excess", "set max_in_flight too", "nothing is in excess without max_in_flight")
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
@@ -65,10 +66,36 @@ func newRunDir(path string, scrub *scrubber) (*runDir, error) {
 		return nil, opError("read", path, err)
 	}
 	d.requests, err = newRequestLog(filepath.Join(path, ArtifactRequests))
+	if err == nil {
+		err = d.reserve()
+	}
 	if err != nil {
 		return nil, errors.Join(err, d.abandon())
 	}
 	return d, nil
+}
+
+// reserveBytes are kept on the disk for what is written last: a disk that the
+// requests fill must not cost the summary.
+const reserveBytes = 512 << 10
+
+const reserveFile = "reserve" + partialSuffix
+
+func (d *runDir) reserve() error {
+	data := make([]byte, reserveBytes)
+	if _, err := rand.NewChaCha8([32]byte{}).Read(data); err != nil { // a file system can't compress it
+		return err
+	}
+	path := filepath.Join(d.path, reserveFile)
+	return opError("write", path, os.WriteFile(path, data, 0o644))
+}
+
+func (d *runDir) release() error {
+	path := filepath.Join(d.path, reserveFile)
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return opError("remove", path, err)
+	}
+	return nil
 }
 
 // abandon takes back what was created for a run that does not start.
@@ -76,7 +103,7 @@ func (d *runDir) abandon() error {
 	if d == nil {
 		return nil
 	}
-	var errs []error
+	errs := []error{d.release()}
 	if d.requests != nil {
 		errs = append(errs, d.requests.discard())
 	}
@@ -115,6 +142,7 @@ func (d *runDir) writeData(res *Result) []error {
 		}
 	}
 	note(d.requests.close())
+	note(d.release())
 	lines, err := histogramLines(res.Histograms)
 	note(err)
 	if err == nil {

@@ -73,8 +73,8 @@ type RateVerdict struct {
 // SearchResult is what a search found.
 type SearchResult struct {
 	// PassesPerS is the highest rate that passed, FailsPerS the lowest that did not;
-	// the latter is 0 when even High passed.
-	PassesPerS float64       `json:"passes_per_s"`
+	// 0 (absent) when none did, or none did not.
+	PassesPerS float64       `json:"passes_per_s,omitempty"`
 	FailsPerS  float64       `json:"fails_per_s,omitempty"`
 	Attainment float64       `json:"attainment"`
 	Confidence float64       `json:"confidence"`
@@ -150,7 +150,7 @@ func (s Search) Run(ctx context.Context, run func(ctx context.Context, ratePerS 
 	case err != nil:
 		return res, err
 	case !ok:
-		return res, fmt.Errorf("%w: attainment at %v/s is %.4f, %v is wanted", ErrNoRate, s.Low, res.Rates[0].Attainment, s.Attainment)
+		return res, s.noRate(res)
 	case s.High == s.Low:
 		return res, nil
 	}
@@ -163,6 +163,29 @@ func (s Search) Run(ctx context.Context, run func(ctx context.Context, ratePerS 
 		}
 	}
 	return res, nil
+}
+
+// noRate says why the lowest rate did not pass.
+func (s Search) noRate(res *SearchResult) error {
+	v, invalid := res.Rates[0], 0
+	saturated := ""
+	for _, t := range res.Trials {
+		if !t.Valid {
+			invalid++
+		} else if t.Saturated != "" {
+			saturated = t.Saturated
+		}
+	}
+	switch {
+	case invalid == len(res.Trials):
+		return fmt.Errorf("%w: all %d trials at %v/s are invalid by client health", ErrNoRate, invalid, s.Low)
+	case saturated != "":
+		return fmt.Errorf("%w: at %v/s: %s", ErrNoRate, s.Low, saturated)
+	case v.Verdict == "undecided":
+		return fmt.Errorf("%w: too few requests to tell at %v/s: %.1f%% to %.1f%% keep them at confidence %.0f%%, %v%% is wanted; %d of %d trials are invalid (make the trials longer, or more)",
+			ErrNoRate, s.Low, 100*v.Lower, 100*v.Upper, 100*s.Confidence, 100*s.Attainment, invalid, len(res.Trials))
+	}
+	return fmt.Errorf("%w: at %v/s %.1f%% of the requests keep them, %v%% is wanted", ErrNoRate, s.Low, 100*v.Attainment, 100*s.Attainment)
 }
 
 // judge tries a rate until the verdict has its confidence or the repeats are used up.

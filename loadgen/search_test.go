@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -58,14 +59,14 @@ func TestSearchIsHonest(t *testing.T) {
 		return Trial{RatePerS: rate, Requests: 20, Met: 20, Valid: true}, nil
 	}
 	r, err := Search{Low: 1, High: 2}.Run(context.Background(), few)
-	if !errors.Is(err, ErrNoRate) || r.Rates[0].Verdict != "undecided" || len(r.Trials) != 4 {
+	if !errors.Is(err, ErrNoRate) || !strings.Contains(err.Error(), "too few requests to tell") || r.Rates[0].Verdict != "undecided" || len(r.Trials) != 4 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	// Runs that the client spoiled decide nothing.
 	spoiled := func(_ context.Context, rate float64, _ int) (Trial, error) {
 		return Trial{RatePerS: rate, Requests: 1e6, Met: 1e6}, nil
 	}
-	if r, err := (Search{Low: 1, High: 2}).Run(context.Background(), spoiled); !errors.Is(err, ErrNoRate) || r.Rates[0].Verdict != "undecided" {
+	if r, err := (Search{Low: 1, High: 2}).Run(context.Background(), spoiled); !errors.Is(err, ErrNoRate) || !strings.Contains(err.Error(), "invalid by client health") || r.Rates[0].Verdict != "undecided" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	boom := errors.New("boom")

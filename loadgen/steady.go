@@ -43,7 +43,7 @@ func steadyState(rows []TimelineRow, from, to int64) SteadyState {
 	}
 	n := int64(len(seconds))
 	if n < steadySeconds {
-		return SteadyState{Verdict: "unknown", Reason: fmt.Sprintf("%d whole seconds in the window, %d are needed", n, steadySeconds)}
+		return SteadyState{Verdict: "unknown", Reason: fmt.Sprintf("the window holds %d of the %d whole seconds needed", n, steadySeconds)}
 	}
 	first := slices.Min(slices.Collect(maps.Keys(seconds)))
 	var early, late sum

@@ -79,7 +79,10 @@ type Counts struct {
 	OK      int64           `json:"ok"`
 	Failed  int64           `json:"failed"` // all that are not ok, cancelled and dropped ones included
 	ByClass map[Class]int64 `json:"by_class"`
-	Retries int64           `json:"retries"`
+	// Examples are the error of one request of each class that failed, credentials
+	// removed.
+	Examples map[Class]string `json:"error_examples,omitempty"`
+	Retries  int64            `json:"retries"`
 }
 
 // Stall describes the chunk gaps longer than Factor times their median.

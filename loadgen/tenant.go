@@ -125,7 +125,7 @@ type Load struct {
 	// DropExcess makes what arrives above MaxInFlight count as Dropped instead.
 	DropExcess bool
 
-	Concurrency int
+	Concurrency int // at most MaxConcurrency
 	// ThinkTime is a closed-loop user's pause between answer and next request.
 	ThinkTime time.Duration
 	// Ramp spreads the users' first requests evenly over this time.
@@ -145,6 +145,10 @@ type SLO struct {
 
 // IsZero says that no bound is set.
 func (s SLO) IsZero() bool { return s == SLO{} }
+
+// MaxConcurrency bounds the users of one tenant in one process: beyond it the
+// client's memory and ports, not the server, are measured. Workers share more.
+const MaxConcurrency = 100_000
 
 // Timeouts bound the phases of a request. 0 means the default, a negative value
 // means no bound.

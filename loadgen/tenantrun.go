@@ -23,6 +23,7 @@ type tenantRun struct {
 	pacerName string
 
 	issued  atomic.Int64 // requests given out
+	last    func()       // called when a closed loop's last request is given out
 	prompts struct {
 		sync.Mutex
 		taken int64
@@ -47,11 +48,14 @@ func (r *tenantRun) drive(offer, run context.Context, offered func()) error {
 // made all of its own.
 func (r *tenantRun) ticket() (int64, bool) {
 	n := r.issued.Add(1) - 1
-	limit := r.tenant.Requests
-	if limit > 0 && n >= int64(r.opts.Worker.share(limit)) {
-		return 0, false
+	if r.tenant.Requests == 0 {
+		return n, true
 	}
-	return n, true
+	limit := int64(r.opts.Worker.share(r.tenant.Requests))
+	if n == limit-1 && r.last != nil {
+		r.last()
+	}
+	return n, n < limit
 }
 
 // prompt takes the next of this worker's prompts.
@@ -263,6 +267,10 @@ func (r *tenantRun) closed(offer, run context.Context, offered func()) error {
 		offered()
 		return nil
 	}
+	// The offering ends with the last request given out or with offer, however long
+	// the answers then take.
+	r.last = offered
+	defer context.AfterFunc(offer, offered)()
 	for u := range users {
 		if !r.opts.Worker.mine(int64(u)) {
 			continue

@@ -63,7 +63,7 @@ func TestTelemetryAndServerLogBesideARun(t *testing.T) {
 }
 
 func TestTelemetryNeedsAGPUAndAPlace(t *testing.T) {
-	code, _, errs := exec(t.Context(), "", "-telemetry")
+	code, _, errs := execProgram(t.Context(), "", "-telemetry")
 	if code != exitBad || strings.Count(errs, "-telemetry:") != 2 {
 		t.Errorf("exit %d: %s", code, errs)
 	}

@@ -1,199 +1,14 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
-	"image/color"
 	"math"
 	"slices"
 	"strings"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/cotenant/cotenant/loadgen"
 )
-
-const (
-	figureWidth  = 20 * vg.Centimeter
-	figureHeight = 10 * vg.Centimeter
-	figureDPI    = 120
-)
-
-// palette is colour-blind safe (Okabe and Ito).
-var palette = []color.RGBA{
-	{0x00, 0x72, 0xB2, 0xff}, {0xD5, 0x5E, 0x00, 0xff}, {0x00, 0x9E, 0x73, 0xff}, {0xCC, 0x79, 0xA7, 0xff},
-	{0xE6, 0x9F, 0x00, 0xff}, {0x56, 0xB4, 0xE9, 0xff}, {0x33, 0x33, 0x33, 0xff}, {0x99, 0x4F, 0x00, 0xff},
-}
-
-// picture is a figure in both formats.
-type picture struct {
-	Name, Caption string
-	SVG, PNG      []byte
-}
-
-// line is a curve with its name.
-type line struct {
-	name   string
-	points plotter.XYs
-	dots   bool
-}
-
-// chart is what to draw.
-type chart struct {
-	name, caption, title, x, y string
-	lines                      []line
-	synthetic, logX            bool
-	levels                     bool    // x is a few levels of load: one tick each
-	yMax                       float64 // 0: by the data
-}
-
-// watermark writes across a figure whose data are simulated.
-type watermark struct{}
-
-func (watermark) Plot(c draw.Canvas, p *plot.Plot) {
-	style := p.Title.TextStyle
-	style.Font.Size = 48
-	style.Color = color.RGBA{0x40, 0x08, 0x08, 0x28}
-	style.Rotation = math.Pi / 8
-	style.XAlign, style.YAlign = draw.XCenter, draw.YCenter
-	c.FillText(style, c.Center(), "SYNTHETIC")
-}
-
-func (c *chart) draw() (picture, error) {
-	p := plot.New()
-	p.Title.Text = c.title
-	p.Title.Padding = vg.Points(6)
-	if c.synthetic {
-		p.Title.Text += "\nSYNTHETIC: simulated GPU, not a measurement"
-		p.Title.TextStyle.Color = color.RGBA{0xA0, 0x10, 0x10, 0xff}
-	}
-	p.X.Label.Text, p.Y.Label.Text = c.x, c.y
-	for _, ax := range []*plot.Axis{&p.X, &p.Y} {
-		ax.Label.TextStyle.Font.Size = 11
-		ax.Tick.Label.Font.Size = 9
-	}
-	p.Title.TextStyle.Font = font.From(p.Title.TextStyle.Font, 13)
-	legend := plot.NewLegend()
-	legend.TextStyle.Font.Size = 9
-	legend.Top, legend.Left = true, true
-	legend.Padding = vg.Points(2)
-	grid := plotter.NewGrid()
-	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{0xdd}, color.Gray{0xdd}
-	p.Add(grid)
-	if c.synthetic {
-		p.Add(watermark{})
-	}
-	for i, l := range c.lines {
-		if r := []rune(l.name); len(r) > 44 {
-			l.name = string(r[:43]) + "…"
-		}
-		curve, dots, err := plotter.NewLinePoints(l.points)
-		if err != nil {
-			return picture{}, fmt.Errorf("figure %s: %s: %w", c.name, l.name, err)
-		}
-		curve.Color = palette[i%len(palette)]
-		curve.Width = vg.Points(1.6)
-		if i >= len(palette) {
-			curve.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
-		}
-		p.Add(curve)
-		if !l.dots {
-			legend.Add(l.name, curve)
-			continue
-		}
-		dots.Color, dots.Radius = curve.Color, vg.Points(2.5)
-		dots.Shape = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.TriangleGlyph{}}[i%3]
-		p.Add(dots)
-		legend.Add(l.name, curve, dots)
-	}
-	c.scale(p)
-	return c.render(func(to draw.Canvas) {
-		// The legend stands beside the plot, where it hides no curve.
-		to = draw.Crop(to, vg.Points(8), -vg.Points(8), vg.Points(6), -vg.Points(6))
-		width := legend.Rectangle(to).Size().X + vg.Points(12)
-		p.Draw(draw.Crop(to, 0, -width, 0, 0))
-		legend.Draw(draw.Crop(to, to.Rectangle.Size().X-width+vg.Points(8), 0, 0, -vg.Points(46)))
-	})
-}
-
-func (c *chart) scale(p *plot.Plot) {
-	p.Y.Min = 0
-	if c.yMax > 0 {
-		p.Y.Max = c.yMax
-	} else {
-		p.Y.Max *= 1.05
-	}
-	if c.logX && p.X.Min > 0 {
-		if p.X.Max < p.X.Min*1.5 {
-			p.X.Min, p.X.Max = p.X.Min/1.5, p.X.Max*1.5
-		}
-		p.X.Scale = plot.LogScale{}
-		p.X.Tick.Marker = plot.ConstantTicks(logTicks(p.X.Min, p.X.Max))
-		return
-	}
-	if c.levels {
-		p.X.Tick.Marker = plot.ConstantTicks(c.levelTicks())
-		p.X.Min = 0
-	}
-	if p.X.Min == p.X.Max {
-		p.X.Min, p.X.Max = p.X.Min-1, p.X.Max+1
-	}
-}
-
-func (c *chart) levelTicks() []plot.Tick {
-	var ticks []plot.Tick
-	seen := map[float64]bool{}
-	for _, l := range c.lines {
-		for _, xy := range l.points {
-			if !seen[xy.X] {
-				seen[xy.X] = true
-				ticks = append(ticks, plot.Tick{Value: xy.X, Label: fmt.Sprintf("%g", xy.X)})
-			}
-		}
-	}
-	return ticks
-}
-
-// logTicks are 1, 2 and 5 of each decade, with plain numbers.
-func logTicks(lo, hi float64) []plot.Tick {
-	var ticks []plot.Tick
-	for e := math.Floor(math.Log10(lo)); e <= math.Ceil(math.Log10(hi)); e++ {
-		for _, m := range []float64{1, 2, 5} {
-			if v := m * math.Pow(10, e); v >= lo && v <= hi {
-				ticks = append(ticks, plot.Tick{Value: v, Label: fmt.Sprintf("%g", v)})
-			}
-		}
-	}
-	if len(ticks) == 0 {
-		ticks = []plot.Tick{{Value: lo, Label: fmt.Sprintf("%.3g", lo)}, {Value: hi, Label: fmt.Sprintf("%.3g", hi)}}
-	}
-	return ticks
-}
-
-func (c *chart) render(onto func(draw.Canvas)) (picture, error) {
-	pic := picture{Name: c.name, Caption: c.caption}
-	svg := vgsvg.New(figureWidth, figureHeight)
-	onto(draw.New(svg))
-	var b bytes.Buffer
-	if _, err := svg.WriteTo(&b); err != nil {
-		return pic, fmt.Errorf("figure %s: %w", c.name, err)
-	}
-	pic.SVG = bytes.Clone(b.Bytes())
-	b.Reset()
-	img := vgimg.NewWith(vgimg.UseWH(figureWidth, figureHeight), vgimg.UseDPI(figureDPI), vgimg.UseBackgroundColor(color.White))
-	onto(draw.New(img))
-	if _, err := (vgimg.PngCanvas{Canvas: img}).WriteTo(&b); err != nil {
-		return pic, fmt.Errorf("figure %s: %w", c.name, err)
-	}
-	pic.PNG = b.Bytes()
-	return pic, nil
-}
 
 // drawAll draws every figure that the runs have data for.
 func drawAll(results []*loadgen.Result) ([]picture, error) {
@@ -222,7 +37,7 @@ func studyCharts(rows []studyRow) []chart {
 		}
 		throughput := chart{name: "throughput-" + suffix, title: "Throughput by scenario", x: x, y: "Output tokens/s", levels: true,
 			caption: "Output tokens per second of successful requests; the median where a point was repeated."}
-		p99 := chart{name: "p99-" + suffix, title: "P99 latency by scenario", x: x, y: "P99 of e2e (s)", levels: true,
+		p99 := chart{name: "p99-" + suffix, title: "P99 latency by scenario", x: x, y: "P99 end-to-end latency (s)", levels: true,
 			caption: "99th percentile of e2e, from the scheduled start to the last token."}
 		for i := range rows {
 			r := &rows[i]
@@ -291,17 +106,19 @@ func curveName(r *loadgen.Result, tenant string) string {
 }
 
 var cdfMetrics = []struct {
-	metric loadgen.Metric
-	title  string
+	metric         loadgen.Metric
+	title, caption string
 }{
-	{loadgen.TTFT, "Time to first token"}, {loadgen.ChunkGap, "Gap between chunks"}, {loadgen.E2E, "End-to-end latency"},
+	{loadgen.TTFT, "Time to first token", "From the intended start of a request to its first content."},
+	{loadgen.ChunkGap, "Gap between chunks", "From one event with content to the next, all requests' gaps together."},
+	{loadgen.E2E, "End-to-end latency", "From the intended start of a request to its last content."},
 }
 
 func cdfCharts(results []*loadgen.Result) []chart {
 	var charts []chart
 	for _, m := range cdfMetrics {
-		c := chart{name: "cdf-" + strings.ReplaceAll(m.metric.String(), "_", "-"), title: m.title + ", distribution", x: m.metric.String() + " (ms)",
-			y: "Share of values at or below", logX: true, yMax: 1, caption: loadgen.Definitions()[m.metric.String()]}
+		c := chart{name: "cdf-" + strings.ReplaceAll(m.metric.String(), "_", "-"), title: m.title + ", distribution",
+			x: m.metric.String() + " (ms, logarithmic)", y: "Share at or below", logX: true, yMax: 1, caption: m.caption}
 		for _, r := range results {
 			for _, th := range r.Histograms {
 				h := th.ByMetric[m.metric]
@@ -341,7 +158,7 @@ func cdf(h *loadgen.Histogram) plotter.XYs {
 func timelineCharts(results []*loadgen.Result) []chart {
 	tokens := chart{name: "timeline-tokens", title: "Tokens over time", x: "Seconds since the run's start", y: "Tokens/s",
 		caption: "Tokens by the second in which their event came, of all requests, failed ones too."}
-	flight := chart{name: "timeline-in-flight", title: "Requests in flight over time", x: tokens.x, y: "Requests in flight at the second's end",
+	flight := chart{name: "timeline-in-flight", title: "Requests in flight over time", x: tokens.x, y: "Requests in flight",
 		caption: "Requests sent and not ended at the end of each second."}
 	ttft := chart{name: "timeline-ttft", title: "TTFT over time", x: tokens.x, y: "TTFT P99 in the second (ms)",
 		caption: "99th percentile of ttft of the requests whose first token came in the second."}
@@ -353,11 +170,14 @@ func timelineCharts(results []*loadgen.Result) []chart {
 		}
 		for _, row := range r.Timeline {
 			name, at := curveName(r, row.Tenant), float64(row.UnixNS-start)/1e9
-			// The last second of a run is shorter.
-			if length := min(float64(r.Summary.Window.ToNS-row.UnixNS)/1e9, 1); length >= 0.1 {
+			length := 1.0
+			if rest := float64(r.Summary.Window.ToNS-row.UnixNS) / 1e9; rest < 1 && !r.Summary.Window.Cut {
+				length = rest // the last second of a run is shorter
+			}
+			if length >= 0.1 {
 				tokens.add(name, at, float64(row.Tokens)/length, synthetic)
 			}
-			flight.add(name, at, float64(row.InFlight), synthetic)
+			flight.add(name, at+length, float64(row.InFlight), synthetic)
 			if row.HasTTFT {
 				ttft.add(name, at, float64(row.TTFTP99)/1e6, synthetic)
 			}

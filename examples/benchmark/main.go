@@ -8,6 +8,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -59,6 +60,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	health         loadgen.HealthLimits // the zero value but in tests
+	help           bytes.Buffer         // of the command whose flags were read; shown for -h alone
 	// openGPUs opens what -telemetry samples.
 	openGPUs func() (src telemetry.Source, closeSource func() error, err error)
 }
@@ -100,6 +102,9 @@ func (a *app) run(ctx context.Context, args []string) int {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, flag.ErrHelp):
+		if _, err := a.stdout.Write(a.help.Bytes()); err != nil {
+			return exitFailed
+		}
 		return exitOK
 	case errors.As(err, &exit):
 		fmt.Fprintf(a.stderr, "benchmark: %v\n", exit)
@@ -109,27 +114,38 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return exitBad
 }
 
-// flags returns a flag set whose help goes to stdout and whose errors are
-// returned, not printed.
+// flags returns a flag set that prints nothing: its errors are returned, and its
+// help is kept for -h.
 func (a *app) flags(name, args, about string) *flag.FlagSet {
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.Usage = func() {
-		fmt.Fprintf(a.stdout, "%s\n\n  benchmark %s\n\n", about, strings.TrimSpace(name+" "+args))
+		w := &a.help
+		fmt.Fprintf(w, "%s\n\n  benchmark %s\n\n", about, strings.TrimSpace(name+" "+args))
 		if name == "" {
-			fmt.Fprintln(a.stdout, "Further commands (each has -h):")
+			fmt.Fprint(w, exampleHelp)
+			fmt.Fprintln(w, "\nFurther commands (each has -h):")
 			for _, c := range commands()[1:] {
-				fmt.Fprintf(a.stdout, "  benchmark %s %s\n        %s\n", c.name, c.args, c.about)
+				fmt.Fprintf(w, "  benchmark %s %s\n        %s\n", c.name, c.args, c.about)
 			}
-			fmt.Fprint(a.stdout, exitHelp)
+			fmt.Fprint(w, exitHelp)
 		}
-		fmt.Fprintln(a.stdout, "\nFlags:")
-		fs.SetOutput(a.stdout)
+		fmt.Fprintln(w, "\nFlags:")
+		fs.SetOutput(w)
 		fs.PrintDefaults()
 		fs.SetOutput(io.Discard)
 	}
 	return fs
 }
+
+const exampleHelp = `Without flags it measures three ways of sharing a simulated GPU and writes a
+report; that takes about 20 s and needs no GPU. Other examples:
+
+  benchmark -endpoint http://HOST:8000 -model NAME -concurrency 20 -requests 200 -out DIR
+  benchmark -endpoint http://HOST:8000 -model NAME -rate 5,10,15 -duration 30s -report -out DIR
+  benchmark -endpoint http://HOST:8000 -model NAME -search 1,50 -slo-ttft 500ms -duration 30s
+  benchmark -plan examples/benchmark/testdata/plan.yaml -study
+`
 
 const exitHelp = `
 Exit codes: 0 the run completed; 3 it is invalid by client health (see

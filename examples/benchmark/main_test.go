@@ -20,9 +20,9 @@ import (
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 )
 
-// exec runs the program with the client's health out of the way: the machine
+// execProgram runs the program with the client's health out of the way: the machine
 // that tests run on may be busy.
-func exec(ctx context.Context, stdin string, args ...string) (code int, stdout, stderr string) {
+func execProgram(ctx context.Context, stdin string, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	a := &app{stdin: strings.NewReader(stdin), stdout: &out, stderr: &errs, health: noLimits}
 	code = a.run(ctx, args)
@@ -74,7 +74,7 @@ func TestContract(t *testing.T) {
 	for _, load := range [][]string{{"-concurrency", "20"}, {"-rate", "400"}, {"-rate", "400", "-arrivals", "poisson"}, {"-rate", "400", "-arrivals", "gamma", "-burstiness", "0.5"}} {
 		t.Run(strings.Join(load, ""), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
-			code, out, errs := exec(t.Context(), "", append([]string{"-endpoint", url, "-api", "completions", "-model", "m", "-prompts", prompts,
+			code, out, errs := execProgram(t.Context(), "", append([]string{"-endpoint", url, "-api", "completions", "-model", "m", "-prompts", prompts,
 				"-requests", "100", "-max-tokens", "100", "-progress=false", "-out", dir}, load...)...)
 			s := readSummary(t, dir)
 			if code != want(s) {
@@ -147,6 +147,9 @@ func TestExitCodes(t *testing.T) {
 		{"unknown command", []string{"nonsense"}, exitBad, "unknown command"},
 		{"argument", []string{"-requests", "3", "x"}, exitBad, `unexpected argument "x"`},
 		{"bad number", []string{"-concurrency", "0"}, exitBad, "not a whole number above 0"},
+		{"too many users", []string{"-concurrency", "1000000000"}, exitBad, "1000000000 is above 100000"},
+		{"no time for a request", []string{"-timeout", "0s"}, exitBad, "use a duration above 0"},
+		{"drain of a plan", []string{"-plan", "testdata/plan.yaml", "-drain", "1s"}, exitBad, "put drain into the plan"},
 		{"two loads", []string{"-concurrency", "3", "-rate", "4"}, exitBad, "-concurrency and -rate exclude one another"},
 		{"bad arrivals", []string{"-rate", "3", "-arrivals", "weekly"}, exitBad, "use constant, poisson or gamma"},
 		{"arrivals without a rate", []string{"-arrivals", "poisson"}, exitBad, "add -rate"},
@@ -165,12 +168,15 @@ func TestExitCodes(t *testing.T) {
 		{"empty key", []string{"-api-key-env", "COTENANT_NO_SUCH_VARIABLE"}, exitBad, "COTENANT_NO_SUCH_VARIABLE is empty"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			code, out, errs := exec(t.Context(), "", tc.args...)
+			code, out, errs := execProgram(t.Context(), "", tc.args...)
 			if code != tc.code || !strings.Contains(errs, tc.err) {
 				t.Errorf("exit %d, want %d\nstdout %s\nstderr %s\nwant %q", code, tc.code, out, errs, tc.err)
 			}
-			if tc.code == exitBad && strings.Count(errs, "\n") < 1 {
-				t.Errorf("stderr %q", errs)
+			if tc.code == exitBad && (out != "" || strings.Count(errs, "\n") < 1) {
+				t.Errorf("stdout %q, stderr %q", out, errs)
+			}
+			if tc.code == exitFailed && !strings.Contains(out, ", for example: ") {
+				t.Errorf("stdout doesn't say why: %s", out)
 			}
 		})
 	}
@@ -196,7 +202,7 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	dir := filepath.Join(t.TempDir(), "run")
-	code, out, errs := exec(ctx, "", "-endpoint", url, "-concurrency", "3", "-requests", "100000", "-out", dir, "-progress=false")
+	code, out, errs := execProgram(ctx, "", "-endpoint", url, "-concurrency", "3", "-requests", "100000", "-out", dir, "-progress=false")
 	if code != exitFailed || !strings.Contains(errs, "interrupted; what was measured is in "+dir) {
 		t.Errorf("exit %d: %s", code, errs)
 	}
@@ -217,7 +223,7 @@ func TestInterrupted(t *testing.T) {
 func TestInterruptedBeforeTheStart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if code, _, errs := exec(ctx, "", "-requests", "10", "-progress=false"); code != exitFailed || !strings.Contains(errs, "interrupted") {
+	if code, _, errs := execProgram(ctx, "", "-requests", "10", "-progress=false"); code != exitFailed || !strings.Contains(errs, "interrupted") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }
@@ -231,7 +237,7 @@ func TestPromptsFromStdinAreUsedInOrder(t *testing.T) {
 		got = append(got, r.Prompt)
 		return fast
 	})
-	code, _, errs := exec(t.Context(), "{\"prompt\": \"a\"}\n{\"prompt\": \"b\"}\n", "-endpoint", url, "-prompts", "-", "-concurrency", "1", "-requests", "5", "-progress=false")
+	code, _, errs := execProgram(t.Context(), "{\"prompt\": \"a\"}\n{\"prompt\": \"b\"}\n", "-endpoint", url, "-prompts", "-", "-concurrency", "1", "-requests", "5", "-progress=false")
 	mu.Lock()
 	defer mu.Unlock()
 	if code != exitOK && code != exitInvalid || !slices.Equal(got, []string{"a", "b", "a", "b", "a"}) {
@@ -243,7 +249,7 @@ func TestSecretsAreNotWritten(t *testing.T) {
 	t.Setenv("BENCH_TEST_KEY", "hunter2-key")
 	url := serve(t, loadgentest.Always(fast))
 	dir := filepath.Join(t.TempDir(), "run")
-	code, _, errs := exec(t.Context(), "", "-endpoint", url, "-requests", "2", "-concurrency", "1", "-progress=false", "-out", dir,
+	code, _, errs := execProgram(t.Context(), "", "-endpoint", url, "-requests", "2", "-concurrency", "1", "-progress=false", "-out", dir,
 		"-api-key-env", "BENCH_TEST_KEY", "-header", "X-Auth-Thing: hunter2-header", "-header=Cookie: hunter2-cookie")
 	if code != want(readSummary(t, dir)) {
 		t.Fatalf("exit %d: %s", code, errs)
@@ -265,7 +271,7 @@ func TestSecretsAreNotWritten(t *testing.T) {
 
 func TestSweepOnTheEmbeddedServer(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sweep")
-	code, out, errs := exec(t.Context(), "", "-simulate", "baseline,mps,mig", "-concurrency", "2,4", "-requests", "8", "-max-tokens", "3", "-repeats", "2", "-out", dir, "-report")
+	code, out, errs := execProgram(t.Context(), "", "-simulate", "baseline,mps,mig", "-concurrency", "2,4", "-requests", "8", "-max-tokens", "3", "-repeats", "2", "-out", dir, "-report")
 	if code != exitOK && code != exitInvalid {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
@@ -290,7 +296,7 @@ func TestSweepOnTheEmbeddedServer(t *testing.T) {
 
 func TestRateSweepAndTrace(t *testing.T) {
 	url := serve(t, loadgentest.Always(fast))
-	code, out, errs := exec(t.Context(), "", "-endpoint", url, "-scenario", "mine", "-rate", "50,100", "-requests", "10", "-progress=false")
+	code, out, errs := execProgram(t.Context(), "", "-endpoint", url, "-scenario", "mine", "-rate", "50,100", "-requests", "10", "-progress=false")
 	if code != exitOK && code != exitInvalid || !strings.Contains(out, "50 requests/s") || !strings.Contains(out, "mine") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
@@ -298,7 +304,7 @@ func TestRateSweepAndTrace(t *testing.T) {
 	if err := os.WriteFile(trace, []byte("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:00:00,5,3\n2023-11-16 18:00:02,6,3\n2023-11-16 18:00:09,7,3\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	code, out, errs = exec(t.Context(), "", "-endpoint", url, "-trace", trace, "-trace-speed", "20", "-trace-slice", "0s,5s", "-progress=false")
+	code, out, errs = execProgram(t.Context(), "", "-endpoint", url, "-trace", trace, "-trace-speed", "20", "-trace-slice", "0s,5s", "-progress=false")
 	if code != exitOK && code != exitInvalid || !strings.Contains(out, "requests 2, ok 2") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
@@ -308,7 +314,7 @@ func TestSearch(t *testing.T) {
 	// Answers of one token have no gaps, so that nothing but the SLO decides.
 	url := serve(t, loadgentest.Always(loadgentest.Reply{TTFT: time.Millisecond, Tokens: 1}))
 	dir := filepath.Join(t.TempDir(), "search")
-	code, out, errs := exec(t.Context(), "", "-endpoint", url, "-search", "200,400", "-slo-e2e", "10s", "-requests", "150", "-progress=false", "-out", dir)
+	code, out, errs := execProgram(t.Context(), "", "-endpoint", url, "-search", "200,400", "-slo-e2e", "10s", "-requests", "150", "-progress=false", "-out", dir)
 	if code != exitOK && code != exitInvalid || !strings.Contains(out, "400/s") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
@@ -330,7 +336,7 @@ func TestStudyOfAPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "study")
-	code, out, errs := exec(t.Context(), "", "-plan", plan, "-study", "-progress=false", "-out", dir)
+	code, out, errs := execProgram(t.Context(), "", "-plan", plan, "-study", "-progress=false", "-out", dir)
 	if code != exitOK && code != exitInvalid {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
@@ -350,13 +356,13 @@ func TestWorkersAndMerge(t *testing.T) {
 	t.Setenv(loadgen.WorkerCountEnv, "2")
 	for i := range 2 {
 		t.Setenv(loadgen.WorkerIndexEnv, strconv.Itoa(i))
-		code, _, errs := exec(t.Context(), "", "-endpoint", url, "-rate", "100", "-requests", "11", "-progress=false", "-out", dir)
+		code, _, errs := execProgram(t.Context(), "", "-endpoint", url, "-rate", "100", "-requests", "11", "-progress=false", "-out", dir)
 		if code != want(readSummary(t, filepath.Join(dir, strconv.Itoa(i)))) {
 			t.Fatalf("exit %d: %s", code, errs)
 		}
 	}
 	merged := filepath.Join(t.TempDir(), "merged")
-	code, out, errs := exec(t.Context(), "", "merge", "-out", merged, dir)
+	code, out, errs := execProgram(t.Context(), "", "merge", "-out", merged, dir)
 	if code != exitOK || !strings.Contains(out, "2 workers merged") {
 		t.Fatalf("exit %d: %s%s", code, out, errs)
 	}
@@ -364,15 +370,15 @@ func TestWorkersAndMerge(t *testing.T) {
 		t.Errorf("%d ok of %d workers", s.Counts.OK, s.Workers)
 	}
 	for _, args := range [][]string{{"-rate", "1,2", "-out", dir}, {"-rate", "1"}} {
-		if code, _, errs := exec(t.Context(), "", args...); code != exitBad || !strings.Contains(errs, "worker") {
+		if code, _, errs := execProgram(t.Context(), "", args...); code != exitBad || !strings.Contains(errs, "worker") {
 			t.Errorf("%v: exit %d: %s", args, code, errs)
 		}
 	}
 	t.Setenv(loadgen.WorkerIndexEnv, "2")
-	if code, _, _ := exec(t.Context(), "", "-out", dir); code != exitBad {
+	if code, _, _ := execProgram(t.Context(), "", "-out", dir); code != exitBad {
 		t.Errorf("worker 2 of 2: exit %d", code)
 	}
-	if code, _, errs := exec(t.Context(), "", "merge", dir); code != exitBad || !strings.Contains(errs, "-out") {
+	if code, _, errs := execProgram(t.Context(), "", "merge", dir); code != exitBad || !strings.Contains(errs, "-out") {
 		t.Errorf("merge without -out: exit %d, %s", code, errs)
 	}
 }
@@ -390,7 +396,7 @@ func TestPlanNamesEveryProblem(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		code, _, errs := exec(t.Context(), "", "-plan", file)
+		code, _, errs := execProgram(t.Context(), "", "-plan", file)
 		if code != exitBad {
 			t.Errorf("%s: exit %d", name, code)
 		}
@@ -412,13 +418,13 @@ func TestThePlanInTestdataIsValid(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	code, out, errs := exec(t.Context(), "", "-h")
+	code, out, errs := execProgram(t.Context(), "", "-h")
 	if code != exitOK || errs != "" {
 		t.Errorf("exit %d, %s", code, errs)
 	}
 	golden.Check(t, "testdata/help.golden", []byte(out))
 	for _, c := range commands()[1:] {
-		if code, out, _ := exec(t.Context(), "", c.name, "-h"); code != exitOK || !strings.Contains(out, "benchmark "+c.name) {
+		if code, out, _ := execProgram(t.Context(), "", c.name, "-h"); code != exitOK || !strings.Contains(out, "benchmark "+c.name) {
 			t.Errorf("%s -h: exit %d, %s", c.name, code, out)
 		}
 	}

@@ -106,7 +106,7 @@ func headerName(header string) string {
 func (s *settings) tenant(in inputs, urls []string) (loadgen.Tenant, error) {
 	t := loadgen.Tenant{
 		Name: "load", Model: s.model, API: s.api, MaxTokens: s.maxTokens, Requests: s.requests, Warmup: s.warmup, SLO: s.slo,
-		NonStreaming: s.nonStreaming, Usage: s.usage, Retry: loadgen.Retry{Max: s.retries},
+		NonStreaming: s.nonStreaming, Usage: s.usage, Retry: loadgen.Retry{Max: s.retries}, Timeouts: loadgen.Timeouts{Total: s.timeout},
 	}
 	key := loadgen.Secret("")
 	if s.apiKeyEnv != "" {
@@ -239,7 +239,7 @@ func (m *measurement) runSweep(ctx context.Context, in inputs) error {
 // plan puts a run together. Repeats differ in their seed.
 func (s *settings) plan(t *target, repeat int, tenants ...loadgen.Tenant) loadgen.Plan {
 	return loadgen.Plan{
-		Scenario: t.scenario, Tenants: tenants, Duration: s.duration, Seed: s.seed + uint64(repeat), Simulated: t.simulated,
+		Scenario: t.scenario, Tenants: tenants, Duration: s.duration, Drain: s.drain, Seed: s.seed + uint64(repeat), Simulated: t.simulated,
 		Window: loadgen.Window{From: s.window.from, To: s.window.to},
 	}
 }

@@ -80,18 +80,20 @@ type reportPage struct {
 
 type reportRun struct {
 	S       *loadgen.Summary
+	Load    string
 	Tenants []reportTenant
 }
 
 type reportTenant struct {
-	Label, Classes string
-	M              *loadgen.Measures
-	Rows           []figureRow
+	Label, Classes, Tokens string
+	Failures               []string
+	M                      *loadgen.Measures
+	Rows                   []figureRow
 }
 
 type reportPicture struct {
-	Caption, Name string
-	Source        template.URL
+	Caption, Title string
+	Source         template.URL
 }
 
 type definition struct{ Name, Text string }
@@ -101,14 +103,15 @@ func renderReport(results []*loadgen.Result, pictures []picture) ([]byte, error)
 	for _, r := range results {
 		s := &r.Summary
 		page.Synthetic = page.Synthetic || s.Basis != "measured"
-		run := reportRun{S: s}
+		_, _, load := level(s)
+		run := reportRun{S: s, Load: load}
 		for i := range s.Tenants {
 			t := &s.Tenants[i]
 			label := t.Name + ": " + t.Load
 			if t.Probe {
 				label += " (probe)"
 			}
-			rt := reportTenant{Label: label, M: &t.Measures, Classes: byClass(t.Counts.ByClass)}
+			rt := reportTenant{Label: label, M: &t.Measures, Classes: byClass(t.Counts.ByClass), Tokens: tokensText(&t.Measures), Failures: failureLines(&t.Counts)}
 			for _, row := range figureRows(&t.Measures) {
 				if row.F.Count > 0 {
 					rt.Rows = append(rt.Rows, row)
@@ -120,7 +123,7 @@ func renderReport(results []*loadgen.Result, pictures []picture) ([]byte, error)
 	}
 	for _, p := range pictures {
 		// As data the page needs no other file, and ids of two drawings never meet.
-		page.Pictures = append(page.Pictures, reportPicture{p.Caption, p.Name, template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(p.SVG))})
+		page.Pictures = append(page.Pictures, reportPicture{p.Caption, p.Title, template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(p.SVG))})
 	}
 	for name, text := range loadgen.Definitions() {
 		page.Definitions = append(page.Definitions, definition{name, text})

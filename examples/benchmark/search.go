@@ -56,7 +56,11 @@ func (m *measurement) runSearch(ctx context.Context, in inputs) error {
 	if flushErr := tw.Flush(); flushErr != nil {
 		return errors.Join(err, flushErr)
 	}
-	fmt.Fprintf(&b, "highest rate that keeps the SLO for %.0f%% of the requests (confidence %.0f%%): %.4g/s\n\n", 100*found.Attainment, 100*found.Confidence, found.PassesPerS)
+	highest := "none found"
+	if found.PassesPerS > 0 {
+		highest = fmt.Sprintf("%.4g/s", found.PassesPerS)
+	}
+	fmt.Fprintf(&b, "highest rate that keeps the SLO for %.0f%% of the requests (confidence %.0f%%): %s\n\n", 100*found.Attainment, 100*found.Confidence, highest)
 	if _, writeErr := m.app.stdout.Write([]byte(b.String())); writeErr != nil {
 		err = errors.Join(err, writeErr)
 	}

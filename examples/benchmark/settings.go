@@ -27,7 +27,7 @@ type settings struct {
 	arrivals                                                                    string
 	burstiness                                                                  float64
 	requests, maxTokens, warmup, repeats, retries                               int
-	duration, ramp, think                                                       time.Duration
+	duration, drain, timeout, ramp, think                                       time.Duration
 	window                                                                      windowFlag
 	seed                                                                        uint64
 	progress, report, nonStreaming, study, telemetry, asJSON                    bool
@@ -49,31 +49,33 @@ type traceFlags struct {
 func (s *settings) register(fs *flag.FlagSet) {
 	fs.StringVar(&s.endpoint, "endpoint", "", "base `URL` of an OpenAI-compatible server; without it the embedded server is measured")
 	fs.TextVar(&s.api, "api", loadgen.Chat, "chat or completions")
-	fs.StringVar(&s.model, "model", "", "model name sent with each request")
+	fs.StringVar(&s.model, "model", "", "model name sent with each request (default: none is sent)")
 	fs.StringVar(&s.promptsFile, "prompts", "", "JSON Lines `FILE` of prompts, used in order, over and over; - is stdin (default: a small built-in set)")
-	fs.Var(&s.concurrency, "concurrency", "closed loop with this many users; a comma-separated `list` is a sweep")
+	fs.Var(&s.concurrency, "concurrency", "closed loop with this many users; a comma-separated `list` is a sweep (default 8 users, without -rate, -search, -trace and -plan)")
 	fs.Var(&s.rate, "rate", "open loop with this many requests/s; a comma-separated `list` is a sweep")
 	fs.StringVar(&s.arrivals, "arrivals", "constant", "arrivals of the open loop: constant, poisson or gamma")
 	fs.Float64Var(&s.burstiness, "burstiness", 1, "shape of -arrivals gamma: 1 is Poisson, less is burstier")
-	fs.IntVar(&s.requests, "requests", 100, "requests of each run; 0 with -duration, and -duration alone, mean no bound")
-	fs.DurationVar(&s.duration, "duration", 0, "stop offering load after this time")
+	fs.IntVar(&s.requests, "requests", 100, "requests of each run; with -duration alone there is no bound")
+	fs.DurationVar(&s.duration, "duration", 0, "stop offering load after this time, e.g. 30s; what is in flight is finished (default: -requests decides)")
+	fs.DurationVar(&s.drain, "drain", 0, "once no more load is offered, wait this long for what is in flight, then cancel it (default: until each request's -timeout)")
+	fs.DurationVar(&s.timeout, "timeout", loadgen.DefaultTimeoutTotal, "bound of a whole request; besides, 10s to connect, 5m to the first token and 1m between events")
 	fs.IntVar(&s.maxTokens, "max-tokens", 100, "max_tokens of prompts that set none")
-	fs.IntVar(&s.warmup, "warmup", 0, "requests before the run, measured by nobody")
-	fs.DurationVar(&s.ramp, "ramp", 0, "spread the users' first requests over this time and cut it from the figures")
-	fs.DurationVar(&s.think, "think", 0, "pause of a user between answer and next request")
-	fs.Var(&s.window, "window", "count only this part of the run: `FROM[,TO]`, e.g. 5s,25s")
+	fs.IntVar(&s.warmup, "warmup", 0, "requests before the run, measured by nobody (default: none)")
+	fs.DurationVar(&s.ramp, "ramp", 0, "spread the users' first requests over this time, e.g. 2s, and cut it from the figures (default: all at once)")
+	fs.DurationVar(&s.think, "think", 0, "pause of a user between answer and next request, e.g. 1s (default: none)")
+	fs.Var(&s.window, "window", "count only this part of the run: `FROM[,TO]`, e.g. 5s,25s (default: all of it)")
 	fs.Uint64Var(&s.seed, "seed", 1, "seed of all randomness")
 	fs.BoolVar(&s.progress, "progress", true, "live progress on stderr")
 	fs.BoolVar(&s.report, "report", false, "draw figures and write report.html into -out")
 	fs.StringVar(&s.out, "out", "", "`DIR` for the artifacts; must not exist or must be empty (default: nothing is kept, but without any flags a new benchmark-... folder)")
-	fs.StringVar(&s.scenario, "scenario", "", "name of what is measured, for tables")
+	fs.StringVar(&s.scenario, "scenario", "", "name of what is measured, for tables (default \"endpoint\", or the simulated scenario)")
 	fs.IntVar(&s.repeats, "repeats", 1, "runs of each point, for compare")
-	fs.IntVar(&s.retries, "retries", 0, "further attempts after 429, 5xx and failed connections; counted")
+	fs.IntVar(&s.retries, "retries", 0, "further attempts after 429, 5xx and failed connections; counted (default: none)")
 	fs.BoolVar(&s.nonStreaming, "non-streaming", false, "ask for whole answers")
 	fs.TextVar(&s.usage, "usage", loadgen.UsageFinal, "usage reports asked for: final, continuous or none")
 	fs.Var(&s.header, "header", "`NAME: VALUE` added to each request; may be repeated")
 	fs.StringVar(&s.apiKeyEnv, "api-key-env", "", "environment `VARIABLE` that holds the API key")
-	fs.DurationVar(&s.slo.TTFT, "slo-ttft", 0, "bound of ttft for goodput and searches")
+	fs.DurationVar(&s.slo.TTFT, "slo-ttft", 0, "bound of ttft, e.g. 500ms, for goodput and searches (default: none; so too below)")
 	fs.DurationVar(&s.slo.TPOT, "slo-tpot", 0, "bound of tpot")
 	fs.DurationVar(&s.slo.E2E, "slo-e2e", 0, "bound of e2e")
 	fs.Var(&s.search, "search", "find the highest rate that keeps the SLOs between `LOW,HIGH` requests/s")
@@ -85,7 +87,7 @@ func (s *settings) register(fs *flag.FlagSet) {
 	fs.BoolVar(&s.telemetry, "telemetry", false, "sample this machine's GPUs through NVML beside each run: telemetry.csv in -out")
 	fs.StringVar(&s.serverLog, "server-log", "", "copy what the server appends to this `FILE` during a run: server.log in -out")
 	fs.BoolVar(&s.asJSON, "json", false, "print the summaries as JSON instead of tables")
-	fs.Var(&s.simulate, "simulate", "scenarios of the embedded server, comma-separated `list`: baseline, time-slicing, mps, mig, mig-emulation")
+	fs.Var(&s.simulate, "simulate", "scenarios of the embedded server, comma-separated `list`: baseline, time-slicing, mps, mig, mig-emulation (default baseline)")
 }
 
 // measureCommand reads the flags and measures.
@@ -165,6 +167,12 @@ func (s *settings) check() error {
 	}
 	if s.duration > 0 && !s.set["requests"] {
 		s.requests = 0
+	}
+	if s.timeout <= 0 {
+		l.Addf("-timeout", "use a duration above 0", "is %v", s.timeout)
+	}
+	if inPlan := given("drain", "timeout"); len(inPlan) > 0 && s.planFile != "" {
+		l.Addf(strings.Join(inPlan, ", "), "put drain into the plan", "has no effect on -plan")
 	}
 	if s.repeats < 1 {
 		l.Addf("-repeats", "use 1 or more", "is %d", s.repeats)

@@ -196,6 +196,7 @@ func figureRows(m *loadgen.Measures) []figureRow {
 	return []figureRow{
 		{"ttft", m.TTFT}, {"ttft_service", m.TTFTService}, {"tpot", m.TPOT}, {"chunk_gap", m.ChunkGap}, {"itl", m.ITL},
 		{"e2e", m.E2E}, {"e2e_service", m.E2EService}, {"schedule_delay", m.ScheduleDelay},
+		{"connected", m.Connected}, {"written", m.Written}, {"first_byte", m.FirstByte},
 	}
 }
 
@@ -238,16 +239,20 @@ func writeMeasures(w io.Writer, label string, m *loadgen.Measures) {
 	if m.Counts.Failed > 0 {
 		fmt.Fprintf(w, " (%s)", byClass(m.Counts.ByClass))
 	}
-	fmt.Fprintf(w, "; %.2f s; %.1f requests/s; %.1f tokens/s (%d tokens by %s)\n", m.DurationS, m.CompletedPerS, m.OutputTokensPerS, m.OutputTokens, m.TokenSource)
+	fmt.Fprintf(w, "; %.2f s; %.1f requests/s; %.1f tokens/s (%s)\n", m.DurationS, m.CompletedPerS, m.OutputTokensPerS, tokensText(m))
+	for _, line := range failureLines(&m.Counts) {
+		fmt.Fprintf(w, "  %s\n", line)
+	}
 	if g := m.Goodput; g != nil {
 		fmt.Fprintf(w, "  goodput %.2f requests/s: %.1f%% keep the SLO\n", g.PerS, 100*g.Fraction)
 	}
+	rows := slices.DeleteFunc(figureRows(m), func(r figureRow) bool { return r.F.Count == 0 })
+	if len(rows) == 0 {
+		return
+	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "  ms\tcount\tmean\tp50\tp90\tp95\tp99\tmax\t")
-	for _, r := range figureRows(m) {
-		if r.F.Count == 0 {
-			continue
-		}
+	for _, r := range rows {
 		fmt.Fprintf(tw, "  %s\t%d", r.Name, r.F.Count)
 		for _, v := range []loadgen.Millis{r.F.Mean, r.F.P50, r.F.P90, r.F.P95, r.F.P99, r.F.Max} {
 			fmt.Fprintf(tw, "\t%.2f", float64(v))
@@ -255,6 +260,24 @@ func writeMeasures(w io.Writer, label string, m *loadgen.Measures) {
 		fmt.Fprintln(tw, "\t")
 	}
 	_ = tw.Flush() // a buffer cannot fail
+}
+
+func tokensText(m *loadgen.Measures) string {
+	if m.TokenSource == loadgen.TokensUnknown {
+		return "no tokens"
+	}
+	return fmt.Sprintf("%d tokens by %s", m.OutputTokens, m.TokenSource)
+}
+
+// failureLines are an error of each class that failed.
+func failureLines(counts *loadgen.Counts) []string {
+	var lines []string
+	for _, c := range loadgen.Classes() {
+		if text := counts.Examples[c]; text != "" {
+			lines = append(lines, fmt.Sprintf("%s, for example: %s", c, text))
+		}
+	}
+	return lines
 }
 
 // byClass lists the classes other than ok that occurred.

@@ -6,7 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	osexec "os/exec"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -64,7 +64,7 @@ func TestFourProcesses(t *testing.T) {
 	const workers, requests = 4, 41
 	url := serve(t, loadgentest.Always(fast))
 	flags := []string{"-endpoint", url, "-rate", "60", "-arrivals", "poisson", "-seed", "9", "-requests", strconv.Itoa(requests)}
-	code, manifest, errs := exec(t.Context(), "", append([]string{"job", "-name", "load", "-image", "registry.example/benchmark:1", "-workers", strconv.Itoa(workers),
+	code, manifest, errs := execProgram(t.Context(), "", append([]string{"job", "-name", "load", "-image", "registry.example/benchmark:1", "-workers", strconv.Itoa(workers),
 		"-claim", "runs", "--"}, flags...)...)
 	if code != exitOK {
 		t.Fatalf("exit %d: %s", code, errs)
@@ -90,8 +90,8 @@ func TestFourProcesses(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "runs")
 	args := slices.Clone(pod.Args)
 	args[slices.Index(args, "-out")+1] = dir
-	start := func(env ...string) *osexec.Cmd {
-		cmd := osexec.CommandContext(t.Context(), os.Args[0], args...)
+	start := func(env ...string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
 		cmd.Env = append(append(os.Environ(), asProcess+"=1"), env...)
 		cmd.Stderr = os.Stderr
 		if err := cmd.Start(); err != nil {
@@ -103,7 +103,7 @@ func TestFourProcesses(t *testing.T) {
 	for _, e := range pod.Env {
 		env = append(env, e.Name+"="+e.Value)
 	}
-	var processes []*osexec.Cmd
+	var processes []*exec.Cmd
 	for i := range job.Spec.Completions {
 		processes = append(processes, start(append(slices.Clone(env), loadgen.WorkerIndexEnv+"="+strconv.Itoa(i))...))
 	}
@@ -128,7 +128,7 @@ func TestFourProcesses(t *testing.T) {
 		shares[i] = byID(rs)
 	}
 	merged := filepath.Join(t.TempDir(), "merged")
-	if code, _, errs := exec(t.Context(), "", "merge", "-out", merged, dir); code != exitOK {
+	if code, _, errs := execProgram(t.Context(), "", "merge", "-out", merged, dir); code != exitOK {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	got, err := loadgen.ReadRun(merged)
@@ -194,7 +194,7 @@ func TestJobRefuses(t *testing.T) {
 		"-ratio":        {"job", "-name", "x", "-image", "y", "-workers", "2", "--", "-ratio", "1"},
 		"is not a time": {"job", "-name", "x", "-image", "y", "-workers", "2", "-start-at", "noon"},
 	} {
-		if code, _, errs := exec(t.Context(), "", args...); code != exitBad || !strings.Contains(errs, want) {
+		if code, _, errs := execProgram(t.Context(), "", args...); code != exitBad || !strings.Contains(errs, want) {
 			t.Errorf("%q: exit %d, %q", want, code, errs)
 		}
 	}

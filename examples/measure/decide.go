@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/examples/internal/colocation"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -133,7 +134,7 @@ func (f *flow) addEvidence(w *decision.Workload, l *loadPlan) {
 	if f.simulated() {
 		w.Evidence = decision.EvidenceSynthetic
 	}
-	alone := actual(row)
+	alone := colocation.Figures(row)
 	set := func(m decision.Metric, demanded *decision.Duration, d **decision.Duration) {
 		if ms, ok := alone[m]; ok && demanded != nil {
 			v := decision.Duration(seconds(ms / 1e3))

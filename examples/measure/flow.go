@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/examples/internal/colocation"
 	"github.com/cotenant/cotenant/internal/atomicfile"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
@@ -204,7 +205,7 @@ func (f *flow) loadPlan(st *stand, r *run) loadgen.Plan {
 		s := p.server(l.Server)
 		t := loadgen.Tenant{
 			Name: name, Model: p.Servers[s].Model, API: p.Servers[s].API, Endpoints: st.endpoints[s : s+1],
-			Prompts: newPrompts(p.seed(), l), MaxTokens: l.Output, Warmup: max(1, l.Concurrency),
+			Prompts: colocation.NewPrompts(p.seed(), l.Name, l.Prompt), MaxTokens: l.Output, Warmup: max(1, l.Concurrency),
 			Body: map[string]any{"ignore_eos": true}, // answers of the length that was asked for
 		}
 		if l.Concurrency > 0 {

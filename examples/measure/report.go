@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/examples/internal/colocation"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -86,9 +87,9 @@ func (f *flow) newReport(failed error) *report {
 func (f *flow) reportRow(r *run, i int) reportRow {
 	row := &r.rows[i]
 	out := reportRow{Basis: f.site.basis(), Mode: r.mode, Case: r.name, Load: r.loads[i], Tenants: len(r.loads), Began: r.began, Run: r.dir,
-		Requests: *row.Requests, Failed: *row.Errors, Actual: actual(row)}
+		Requests: *row.Requests, Failed: *row.Errors, Actual: colocation.Figures(row)}
 	if alone := f.soloRow(modeTimeSlicing, r.loads[i]); alone != nil {
-		if a, b := actual(alone)[decision.TPOTP50], out.Actual[decision.TPOTP50]; a > 0 && b > 0 {
+		if a, b := colocation.Figures(alone)[decision.TPOTP50], out.Actual[decision.TPOTP50]; a > 0 && b > 0 {
 			s := b / a
 			out.Slowdown = &s
 		}
@@ -115,31 +116,6 @@ func (f *flow) soloRow(m mode, load string) *decision.Row {
 		}
 	}
 	return nil
-}
-
-// actual is a row's metrics; what was not measured is not in it.
-func actual(r *decision.Row) map[decision.Metric]float64 {
-	out := map[decision.Metric]float64{}
-	set := func(m decision.Metric, v *float64) {
-		if v != nil {
-			out[m] = *v
-		}
-	}
-	if s := r.TPOT; s != nil {
-		set(decision.TPOTP50, s.P50)
-		set(decision.TPOTP99, s.P99)
-	}
-	if s := r.TTFT; s != nil {
-		set(decision.TTFTP50, s.P50)
-		set(decision.TTFTP99, s.P99)
-	}
-	if s := r.E2E; s != nil {
-		set(decision.E2EP50, s.P50)
-		set(decision.E2EP90, s.P90)
-		set(decision.E2EP99, s.P99)
-	}
-	set(decision.TokensPerSecond, r.TokensPerS)
-	return out
 }
 
 // agreements sums up the rows by mode and metric, then over all modes.

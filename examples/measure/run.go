@@ -12,9 +12,8 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/examples/internal/colocation"
 	"github.com/cotenant/cotenant/internal/problem"
-	"github.com/cotenant/cotenant/loadgen/loadgentest"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 // The exit codes.
@@ -153,7 +152,10 @@ func (c *config) readPredictor(sim *simulatedGPU) (*decision.Predictor, error) {
 	}
 	p := decision.NewPredictor()
 	if !c.real {
-		p = simulatedPredictor(sim)
+		if sim == nil {
+			sim = &simulatedGPU{}
+		}
+		p = colocation.Predictor(time.Duration(sim.Quantum), time.Duration(sim.Switch))
 	}
 	return &p, nil
 }
@@ -228,38 +230,4 @@ func openSite(c *config, p *plan) (site, func() error, error) {
 		return openMachine(c, p)
 	}
 	return &simulation{plan: p}, func() error { return nil }, nil
-}
-
-// simulatedPredictor is the predictor for the simulated GPU: the H200's models
-// with the simulation's own constants. Its engines have no work on the host but
-// for a moment, its prefills keep the GPU busy throughout, its MPS costs a lone
-// client nothing, and two decodes that ask for 130% of the bandwidth slow each
-// other down by as much.
-func simulatedPredictor(g *simulatedGPU) decision.Predictor {
-	p := decision.NewPredictor()
-	p.GPU, p.Driver = simulatedName, ""
-	set := func(q *decision.Parameter, v float64) {
-		*q = decision.Parameter{Value: v, Unit: q.Unit, Low: 0, High: max(q.High, v), Basis: sharing.BasisSimulated, Source: "the simulation's own constants"}
-	}
-	ms := func(d, otherwise time.Duration) float64 {
-		if d <= 0 {
-			d = otherwise
-		}
-		return float64(d) / float64(time.Millisecond)
-	}
-	if g == nil {
-		g = &simulatedGPU{}
-	}
-	set(&p.Parameters.Quantum, ms(time.Duration(g.Quantum), loadgentest.DefaultQuantum))
-	set(&p.Parameters.Switch, ms(time.Duration(g.Switch), loadgentest.DefaultSwitch))
-	set(&p.Parameters.HostFraction, 0)
-	set(&p.Parameters.HostPerToken, 0.01)
-	set(&p.Parameters.BatchDoubling, 0.015)
-	set(&p.Parameters.PrefillBusy, 1)
-	set(&p.Parameters.PrefillCatchUp, 1)
-	set(&p.Parameters.SMBlocking, 0.75)
-	set(&p.Parameters.QueueShare, 0)
-	set(&p.Parameters.Arbitration, 0)
-	set(&p.Parameters.LoneStepCost, 0)
-	return p
 }

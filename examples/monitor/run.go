@@ -52,11 +52,13 @@ and memory bandwidth utilization (Hopper and later), memory, power, SM clock,
 temperature, processes, what holds the clocks down, and the state so far.
 A figure that the device does not give is "-".
 
+Exit codes: 0 done, also after Ctrl-C; 1 the GPUs cannot be read; 2 bad input.
+
 Flags:
 `
 
 // parse reads the flags, naming every problem.
-func parse(args []string, stderr io.Writer) (*config, error) {
+func parse(args []string, stdout io.Writer) (*config, error) {
 	c := &config{}
 	fs := flag.NewFlagSet("monitor", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // run reports the error, once
@@ -67,18 +69,18 @@ func parse(args []string, stderr io.Writer) (*config, error) {
 	fs.DurationVar(&c.period, "period", 0, "time between cheap readings (default: simulated 10s, real 100ms)")
 	fs.DurationVar(&c.slowPeriod, "slow-period", 0, "time between costly readings (default: simulated 10s, real 1s)")
 	fs.DurationVar(&c.idleSustain, "sustain", 0, "how long idleness must last to count (default: simulated 1m, real 10s)")
-	fs.Float64Var(&c.idle.DeepIdleWatts, "idle-watts", 0, "power of a GPU with nothing resident (default: learnt)")
+	fs.Float64Var(&c.idle.DeepIdleWatts, "idle-watts", 0, "power in watts of a GPU with nothing resident (default: learnt)")
 	fs.StringVar(&c.csv, "csv", "", "write every reading to this new file")
 	fs.StringVar(&c.prom, "prom", "", "keep this file up to date in Prometheus' text format")
 	fs.BoolVar(&c.json, "json", false, "print one JSON report at the end instead of tables")
 	fs.Float64Var(&c.price, "price", 0, "price of a GPU hour (default: no money is shown)")
 	fs.StringVar(&c.currency, "currency", "USD", "currency of the price")
-	fs.StringVar(&c.policyNames, "policy", "idlebot,princeton,kubeflow", "reaping policies: names or durations such as 45m")
+	fs.StringVar(&c.policyNames, "policy", "idlebot,princeton,kubeflow", "reaping policies: names (idlebot, princeton, kubeflow) or durations such as 45m")
 	fs.Uint64Var(&c.seed, "seed", 1, "source of the simulated noise")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(stderr, usage)
-			fs.SetOutput(stderr)
+			fmt.Fprint(stdout, usage)
+			fs.SetOutput(stdout)
 			fs.PrintDefaults()
 			return nil, err
 		}
@@ -127,7 +129,7 @@ func parse(args []string, stderr io.Writer) (*config, error) {
 
 // run is the program; it returns the exit code.
 func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
-	c, err := parse(args, stderr)
+	c, err := parse(args, stdout)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK

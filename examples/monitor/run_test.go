@@ -146,7 +146,6 @@ func TestBadInput(t *testing.T) {
 		{[]string{"-slow-period", "1ms"}, exitUsage, []string{"slow_period", "100ms"}},
 		{[]string{"-csv", filepath.Join("no", "such", "folder", "x.csv")}, exitUsage, []string{"x.csv"}},
 		{[]string{"-real", "-nvml", "/nonexistent/libnvidia-ml.so.1"}, exitFailed, []string{"not available", "-real"}},
-		{[]string{"-h"}, exitOK, []string{"simulated", "-policy"}},
 	} {
 		code, out, errs := monitorRun(t, c.args...)
 		if code != c.code || out != "" {
@@ -156,6 +155,18 @@ func TestBadInput(t *testing.T) {
 			if !strings.Contains(errs, w) {
 				t.Errorf("%v: %q does not say %q", c.args, errs, w)
 			}
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	code, out, errs := monitorRun(t, "-h")
+	if code != exitOK || errs != "" {
+		t.Errorf("exit %d, %q", code, errs)
+	}
+	for _, w := range []string{"simulated", "-policy", "Exit codes", "-real"} {
+		if !strings.Contains(out, w) {
+			t.Errorf("the help does not say %q", w)
 		}
 	}
 }

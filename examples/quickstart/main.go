@@ -5,16 +5,27 @@
 //	go run ./examples/quickstart
 //	go run ./examples/quickstart -input fleet.yaml -format json
 //	go run ./examples/quickstart -input fleet.yaml -out plan/
+//
+// With -measure it then runs what it decided, and what it decided against, on
+// simulated GPUs, and shows what came beside what was expected:
+//
+//	go run ./examples/quickstart -measure
 package main
 
 import (
+	"context"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/manifest"
@@ -27,12 +38,30 @@ var embedded []byte
 const (
 	exitOK       = 0
 	exitUnplaced = 1 // with -strict
+	exitStopped  = 1 // -measure did not end
 	exitBadInput = 2
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	a := app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
+	code := a.run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
 
-func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+// app is the program with its doors to the world.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+
+	// For tests; see measureOptions.
+	simulatedTime bool
+	quantum       time.Duration
+}
+
+func (a *app) run(ctx context.Context, args []string) int {
+	stdin, stdout, stderr := a.stdin, a.stdout, a.stderr
 	fs := flag.NewFlagSet("quickstart", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	input := fs.String("input", "", "fleet `FILE` (YAML or JSON), - for standard input; without it an example fleet")
@@ -43,14 +72,20 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	strict := fs.Bool("strict", false, "exit 1 when a workload fits nowhere")
 	all := fs.Bool("all", false, "text: show every rejected candidate, not one line a mechanism")
 	schema := fs.Bool("schema", false, "print the JSON Schema of a fleet file and exit")
+	measuring := fs.Bool("measure", false, "then run the mechanisms on simulated GPUs and show measured beside expected; artifacts go to DIR/simulated")
+	mo := measureOptions{simulatedTime: a.simulatedTime, quantum: a.quantum}
+	fs.Float64Var(&mo.seconds, "seconds", defaultSeconds, "with -measure: length of each run")
+	fs.Uint64Var(&mo.seed, "seed", 1, "with -measure: of arrivals, prompts and kernel lengths")
+	fs.Func("mechanisms", "with -measure: comma-separated `LIST` (default exclusive, time-slicing, mps, mig and those recommended)", mo.parseMechanisms)
 	fs.Usage = func() {
 		fmt.Fprint(stderr, `Decides how workloads share GPUs, explains it, and writes the configuration.
 
 usage: quickstart [-input FILE] [-format text|json] [-out DIR] [-strict]
+       quickstart -measure [-seconds N] [-seed N] [-mechanisms LIST] [...]
 
 `)
 		fs.PrintDefaults()
-		fmt.Fprint(stderr, "\nexit: 0 decided, 1 with -strict and a workload that fits nowhere, 2 bad input\n")
+		fmt.Fprint(stderr, "\nexit: 0 decided, 1 with -strict and a workload that fits nowhere, or -measure interrupted or failed, 2 bad input\n")
 	}
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -67,6 +102,9 @@ usage: quickstart [-input FILE] [-format text|json] [-out DIR] [-strict]
 	}
 	if *format != "text" && *format != "json" {
 		return bad(fmt.Errorf("-format %q: use text or json", *format))
+	}
+	if err := mo.check(fs, *measuring); err != nil {
+		return bad(err)
 	}
 	if *schema {
 		if _, err := stdout.Write(decision.Schema()); err != nil {
@@ -99,18 +137,50 @@ usage: quickstart [-input FILE] [-format text|json] [-out DIR] [-strict]
 		}
 		fmt.Fprintf(stderr, "quickstart: wrote %d files to %s; read %s/plan.md first\n", len(files), *out, *out)
 	}
-	if *format == "json" {
-		err = result.WriteJSON(stdout)
-	} else {
-		err = writeText(stdout, result, *all)
+	if *format == "text" {
+		if err := writeText(stdout, result, *all); err != nil {
+			return bad(err)
+		}
 	}
-	if err != nil {
+	code := exitOK
+	var found *measured
+	if *measuring {
+		if *out != "" {
+			mo.dir = filepath.Join(*out, "simulated")
+		}
+		found, err = measure(ctx, stderr, fleet, opt, result, mo)
+		if err != nil {
+			bad(err)
+			code = exitStopped
+		}
+		if found != nil && *format == "text" {
+			err = writeMeasured(stdout, found)
+		}
+	}
+	if *format == "json" {
+		err = writeJSON(stdout, result, found)
+	}
+	if err != nil && code == exitOK {
 		return bad(err)
 	}
 	if *strict && unplaced(result) {
 		return exitUnplaced
 	}
-	return exitOK
+	return code
+}
+
+// writeJSON writes the result, and beside its fields what was measured.
+func writeJSON(w io.Writer, result *decision.Result, found *measured) error {
+	if found == nil {
+		return result.WriteJSON(w)
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(struct {
+		*decision.Result
+		Simulated *measured `json:"simulated"`
+	}{result, found})
 }
 
 func load(path string, stdin io.Reader) (*decision.Fleet, error) {

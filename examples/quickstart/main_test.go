@@ -17,7 +17,8 @@ import (
 func runQuick(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = run(args, strings.NewReader(stdin), &out, &errs)
+	a := app{stdin: strings.NewReader(stdin), stdout: &out, stderr: &errs}
+	code = a.run(t.Context(), args)
 	return code, out.String(), errs.String()
 }
 

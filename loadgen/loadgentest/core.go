@@ -10,9 +10,12 @@ import (
 type kernel struct{ work, sm, bw float64 }
 
 // task is a sequence of kernels of one client, each starting as the one before
-// ends.
+// ends. then, when not nil, gives the kernels that follow the last one at once,
+// in the GPU's time and not when somebody has noticed; without any the task is
+// done.
 type task struct {
 	kernels []kernel
+	then    func() []kernel
 	done    chan struct{}
 }
 
@@ -150,7 +153,12 @@ func (c *core) advance(to float64) {
 // pop removes the finished head of a client's queue.
 func (c *core) pop(cl *coreClient) {
 	t := cl.tasks[0]
-	if t.kernels = t.kernels[1:]; len(t.kernels) == 0 {
+	t.kernels = t.kernels[1:]
+	if len(t.kernels) == 0 && t.then != nil {
+		t.kernels = t.then()
+		c.sliceEnd = c.now // nothing was queued for a moment, and an idle context yields
+	}
+	if len(t.kernels) == 0 {
 		close(t.done)
 		cl.tasks = cl.tasks[1:]
 	}

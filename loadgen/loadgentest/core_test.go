@@ -110,3 +110,59 @@ func BenchmarkCore(b *testing.B) {
 		c.advance(c.now + 1)
 	}
 }
+
+// TestCoreThen: the steps of a task follow one another in the GPU's time,
+// however late somebody looks.
+func TestCoreThen(t *testing.T) {
+	c := newCore(TimeSliced, 2*time.Millisecond, 0)
+	var starts []float64
+	step := func() []kernel {
+		if len(starts) == 10 {
+			return nil
+		}
+		starts = append(starts, c.now)
+		return repeat(kernel{1e-3, 0.5, 0.5}, 3)
+	}
+	done := make(chan struct{})
+	c.clients = append(c.clients, &coreClient{sm: 1, bw: 1, tasks: []*task{{kernels: step(), then: step, done: done}}})
+	c.advance(1)
+	for i, at := range starts {
+		if math.Abs(at-3e-3*float64(i)) > 1e-9 {
+			t.Errorf("step %d starts at %v s", i, at)
+		}
+	}
+	select {
+	case <-done:
+	default:
+		t.Error("the task is not done")
+	}
+	if len(starts) != 10 || math.Abs(c.busy-0.030) > 1e-9 {
+		t.Errorf("%d steps, busy for %v s", len(starts), c.busy)
+	}
+}
+
+// TestCoreThenYields: a context gives up its slice between two steps when
+// somebody else has work.
+func TestCoreThenYields(t *testing.T) {
+	c := newCore(TimeSliced, 5*time.Millisecond, 100*time.Microsecond)
+	var ends []float64
+	for range 2 {
+		n := 0
+		c.clients = append(c.clients, &coreClient{sm: 1, bw: 1, tasks: []*task{{kernels: repeat(kernel{1e-3, 0.5, 0.5}, 1), done: make(chan struct{}), then: func() []kernel {
+			ends = append(ends, c.now)
+			if n++; n == 3 {
+				return nil
+			}
+			return repeat(kernel{1e-3, 0.5, 0.5}, 1)
+		}}}})
+	}
+	c.advance(1)
+	for i, at := range ends { // 1 ms each in turn, 0.1 ms between two
+		if want := 1e-3 + 1.1e-3*float64(i); math.Abs(at-want) > 1e-9 {
+			t.Errorf("end %d is at %v s, want %v", i, at, want)
+		}
+	}
+	if len(ends) != 6 {
+		t.Errorf("%d steps", len(ends))
+	}
+}

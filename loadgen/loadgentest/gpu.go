@@ -187,11 +187,17 @@ func (g *GPU) loop(ctx context.Context) {
 	}
 }
 
-// submit gives the client's context more work.
-func (g *GPU) submit(c *coreClient, kernels []kernel) <-chan struct{} {
-	t := &task{kernels: kernels, done: make(chan struct{})}
+// submit gives the client's context the kernels of steps until one has none.
+// Each step is drawn as the one before it ends, with g.mu held.
+func (g *GPU) submit(c *coreClient, first, then func() []kernel) <-chan struct{} {
+	t := &task{then: then, done: make(chan struct{})}
 	g.mu.Lock()
 	g.core.advance(time.Since(g.start).Seconds())
+	t.kernels = first()
+	if len(t.kernels) == 0 {
+		g.mu.Unlock()
+		return nil
+	}
 	c.tasks = append(c.tasks, t)
 	g.mu.Unlock()
 	select {
@@ -201,10 +207,8 @@ func (g *GPU) submit(c *coreClient, kernels []kernel) <-chan struct{} {
 	return t.done
 }
 
-// kernels draws n kernels of the mean length.
+// kernels draws n kernels of the mean length. g.mu is held.
 func (g *GPU) kernels(n int, mean, cv, sm, bw float64) []kernel {
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	sigma := math.Sqrt(math.Log1p(cv * cv))
 	out := make([]kernel, n)
 	for i := range out {
@@ -305,11 +309,15 @@ func (c *gpuClient) detach() {
 	}
 }
 
+// engine runs steps whenever there is a sequence.
 func (c *gpuClient) engine(ctx context.Context) {
 	defer close(c.done)
 	for {
-		kernels := c.step()
-		if len(kernels) == 0 {
+		busy := c.gpu.submit(c.core, c.step, func() []kernel {
+			c.tokens()
+			return c.step()
+		})
+		if busy == nil {
 			select {
 			case <-ctx.Done():
 				return
@@ -318,8 +326,7 @@ func (c *gpuClient) engine(ctx context.Context) {
 			}
 		}
 		select {
-		case <-c.gpu.submit(c.core, kernels):
-			c.tokens()
+		case <-busy:
 		case <-ctx.Done():
 			return
 		}
@@ -334,7 +341,7 @@ const (
 )
 
 // step draws the kernels of the next step: the prefill of what is new, and one
-// token for every sequence.
+// token for every sequence. The GPU's mu is held.
 func (c *gpuClient) step() []kernel {
 	c.mu.Lock()
 	fresh := 0

@@ -91,6 +91,9 @@ func (r *reader) readMixed(instances map[string]int, full int) {
 			r.problem("offers %s%s, and a %s has no such profile", ResourceMIGPrefix, name, model.Key)
 			continue
 		}
+		if replicas, ok := r.number(p.ResourceName() + ".replicas"); ok && replicas > 1 {
+			r.problem("shares each MIG instance of %s among %d pods: placement does not handle that", p.Name, replicas)
+		}
 		want = append(want, mig.Count{Profile: p.Name, N: instances[name]})
 	}
 	if len(r.out.Problems) > 0 {

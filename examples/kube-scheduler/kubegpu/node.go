@@ -25,8 +25,6 @@ type Node struct {
 	GPUs     []placement.GPU
 	// Replicas is how many pods a GPU is offered to; 1 for whole GPUs.
 	Replicas int
-	// Milli says that thousandths may be asked for alone.
-	Milli bool
 	// Single is the profile that stands for nvidia.com/gpu under the MIG
 	// strategy "single".
 	Single string
@@ -273,7 +271,7 @@ func (r *reader) readReplicas(offered int) int {
 // readMilli reads a node that offers thousandths of GPUs.
 func (r *reader) readMilli() {
 	out, offered := r.out, r.quantity(ResourceMilli)
-	out.Resource, out.Milli, out.Mechanism = ResourceMilli, true, sharing.TimeSlicing
+	out.Resource, out.Mechanism = ResourceMilli, sharing.TimeSlicing
 	if text, ok := r.node.Labels[LabelMechanism]; ok {
 		m, err := sharing.ParseMechanism(text)
 		if err != nil || m == sharing.None || m == sharing.MIG || m == sharing.MIGWithMPS {

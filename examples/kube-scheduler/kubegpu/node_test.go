@@ -136,6 +136,8 @@ func TestReadNode(t *testing.T) {
 			want: "offers nvidia.com/mig-1g.99gb, and a a100-80gb has no such profile"},
 		{name: "more mig than fits", allocatable: "nvidia.com/mig-3g.40gb=3", labels: "gpu.product=NVIDIA-A100-SXM4-80GB gpu.count=1 mig.strategy=mixed",
 			want: "offers more MIG instances (3g.40gb=3) than fit on 1 of a100-80gb"},
+		{name: "shared mig instances", allocatable: "nvidia.com/mig-3g.40gb=4", labels: "gpu.product=NVIDIA-A100-SXM4-80GB gpu.count=1 mig-3g.40gb.replicas=2 mig.strategy=mixed",
+			want: "shares each MIG instance of 3g.40gb among 2 pods: placement does not handle that"},
 		{name: "mig invalid", allocatable: "nvidia.com/gpu=1", labels: "gpu.product=NVIDIA-A100-SXM4-80GB-MIG-INVALID mig.strategy=single",
 			want: `label nvidia.com/gpu.product: the layout does not suit the MIG strategy "single"`},
 		{name: "mig strategies", allocatable: "nvidia.com/gpu=7", labels: "gpu.product=NVIDIA-A100-SXM4-80GB-MIG-1g.10gb mig.strategy=mixed",

@@ -191,6 +191,8 @@ func TestForeign(t *testing.T) {
 			[]string{"ns/x was bound by somebody else and finds no room: the node is overcommitted"}, "GPU 0 as 1000m of exclusive on n"},
 		{"bound by HAMi", hami, []*v1.Pod{foreign(with(kubePod("x", "nvidia.com/gpu=1 nvidia.com/gpumem=40960", ""), AnnotationHAMiAllocated, "b,NVIDIA,40960,0:;"))},
 			kubePod("a", "nvidia.com/gpu=1 nvidia.com/gpumem=1024", "tenant=other"), nil, "GPU 0 as 25m of hami on n"},
+		{"bound when the label was another", whole, []*v1.Pod{foreign(with(kubePod("x", "nvidia.com/gpu=1", "models=L4"), AnnotationNode, "n", AnnotationGPU, "0",
+			AnnotationMechanism, "exclusive", AnnotationShare, "1000m"))}, kubePod("a", "nvidia.com/gpu=1", ""), nil, "GPU 1 as 1000m of exclusive on n"},
 		{"CPU of others", whole, []*v1.Pod{foreign(kubePod("x", "cpu=62", ""))}, kubePod("a", "nvidia.com/gpu=1 cpu=4", ""), nil,
 			"cpu: needs 4000m CPU, 2000m are free"},
 	} {

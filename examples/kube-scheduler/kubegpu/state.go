@@ -117,12 +117,12 @@ func (s *State) take(p *Pod, devices []Device, check bool) bool {
 	return true
 }
 
-// gpuOnly is a request without what the node's CPU and memory were already
-// charged for.
+// gpuOnly is the request of what runs already: without the CPU and memory that
+// the node was charged for, and whatever the node is labelled now.
 func gpuOnly(r *placement.Request, d *Device) *placement.Request {
 	out := *r
 	out.CPUMilli, out.Memory = 0, 0
-	out.Mechanisms = nil
+	out.Mechanisms, out.Models = nil, nil
 	if d.Mechanism != sharing.None && out.Milli != 1000 {
 		out.Mechanisms = []sharing.Mechanism{d.Mechanism}
 	}

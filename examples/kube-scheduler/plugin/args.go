@@ -203,7 +203,7 @@ func (a *Args) policy(l *problem.List) placement.Policy {
 }
 
 // mixFields are the arguments' names for what package placement finds wrong.
-var mixFields = strings.NewReplacer("Typical[", "mix[", "].Request.CPUMilli", "].cpuMilli", "].Request.Memory", "].memory", "].Request.GPUs", "].gpus",
+var mixFields = strings.NewReplacer("Typical[", "mix[", "Typical", "mix", "].Request.CPUMilli", "].cpuMilli", "].Request.Memory", "].memory", "].Request.GPUs", "].gpus",
 	"].Request.Milli", "].gpuMilli", "].Request.GPUMemory", "].gpuMemory", "].Request.Profile", "].profile", "].Request.Mechanisms", "].mechanisms",
 	"].Weight", "].weight")
 

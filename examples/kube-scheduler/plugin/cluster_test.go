@@ -3,6 +3,7 @@ package plugin
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 
@@ -103,6 +104,37 @@ func TestClusterAsTheLibrary(t *testing.T) {
 	t.Logf("%d placed, %d refused", placed, refused)
 }
 
+// What the README quotes.
+const (
+	readmeFailed   = "0/2 nodes are available: 1 gpu gpu-share: too little of a GPU is free, 1 gpu labels: labels contradict the capacity."
+	readmeUnplaced = "1 gpu-share (a: needs 1000 thousandths of a GPU, the most free is 0); 1 labels (liar: what the node says of its GPUs cannot be: " +
+		"offers 3 of nvidia.com/gpu, which is no multiple of the 2 replicas of label nvidia.com/gpu.replicas)"
+	readmePlaced = "GPU 0 as 1000m of exclusive on a by policy best-fit (score 75.00, 1 node(s) would do), 0.80 USD an hour"
+)
+
+// TestReadme holds that the README quotes what the tests see, and names every
+// gate and annotation.
+func TestReadme(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"    " + readmeFailed + "\n", "    " + readmeUnplaced + "\n", "    " + readmePlaced + "\n"}
+	for code := range shortReasons {
+		want = append(want, code)
+	}
+	for _, name := range []string{kubegpu.AnnotationTenant, kubegpu.AnnotationTrusts, kubegpu.AnnotationMechanisms, kubegpu.AnnotationModels,
+		kubegpu.AnnotationGPUMemory, kubegpu.AnnotationKind, kubegpu.AnnotationWorkload, kubegpu.AnnotationMaxSlowdown, reasonPlaced, reasonUnplaced,
+		reasonLabels, reasonAssumed} {
+		want = append(want, "`"+name+"`")
+	}
+	for _, text := range want {
+		if !strings.Contains(string(readme), text) {
+			t.Errorf("the README does not have %q", text)
+		}
+	}
+}
+
 // TestClusterRetries holds that refused pods are tried again when another leaves,
 // when a node comes, when labels are mended, and when the pod asks for less.
 func TestClusterRetries(t *testing.T) {
@@ -120,13 +152,12 @@ func TestClusterRetries(t *testing.T) {
 		t.Error(got)
 	}
 	for _, name := range []string{"second", "third"} {
-		if got := c.outcome(name); !strings.Contains(got, "0/2 nodes are available: 1 gpu gpu-share: too little of a GPU is free, 1 gpu labels: labels contradict the capacity") {
+		if got := c.outcome(name); !strings.Contains(got, readmeFailed) {
 			t.Error(got)
 		}
 	}
 	if got := c.events.of(reasonUnplaced, "third"); len(got) == 0 ||
-		got[0] != "1 gpu-share (a: needs 1000 thousandths of a GPU, the most free is 0); 1 labels (liar: what the node says of its GPUs cannot be: "+
-			"offers 3 of nvidia.com/gpu, which is no multiple of the 2 replicas of label nvidia.com/gpu.replicas)" {
+		got[0] != readmeUnplaced {
 		t.Errorf("%q", got)
 	}
 	if got := c.events.of(reasonLabels, "liar"); len(got) != 2 {

@@ -113,7 +113,7 @@ type fixture struct {
 	infos  []fwk.NodeInfo
 }
 
-func newFixture(t *testing.T, args Args, nodes []*v1.Node, pods ...*v1.Pod) *fixture {
+func newFixture(t testing.TB, args Args, nodes []*v1.Node, pods ...*v1.Pod) *fixture {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)

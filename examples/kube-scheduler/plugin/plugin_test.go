@@ -31,7 +31,7 @@ import (
 
 // attempt runs a pod through PreFilter, Filter, Score and NormalizeScore and
 // returns the state, each node's status and the scores.
-func (f *fixture) attempt(t *testing.T, pod *v1.Pod) (fwk.CycleState, map[string]string, map[string]int64) {
+func (f *fixture) attempt(t testing.TB, pod *v1.Pod) (fwk.CycleState, map[string]string, map[string]int64) {
 	t.Helper()
 	ctx, state := t.Context(), framework.NewCycleState()
 	statuses, scores := map[string]string{}, map[string]int64{}
@@ -234,7 +234,7 @@ func TestPreBind(t *testing.T) {
 	}
 	want := map[string]string{"cotenant.dev/tenant": "x", "cotenant.dev/node": "a", "cotenant.dev/gpu": "0", "cotenant.dev/mechanism": "exclusive",
 		"cotenant.dev/share":   "1000m",
-		"cotenant.dev/verdict": "GPU 0 as 1000m of exclusive on a by policy best-fit (score 75.00, 1 node(s) would do), 0.80 USD an hour"}
+		"cotenant.dev/verdict": readmePlaced}
 	if d := cmp.Diff(want, got.Annotations); d != "" {
 		t.Error(d)
 	}
@@ -507,4 +507,18 @@ func FuzzPlugin(f *testing.F) {
 			hint(klog.Background(), pod, bound, pod)
 		}
 	})
+}
+
+// BenchmarkAttempt filters and scores a pod on 1,000 nodes, one after another.
+func BenchmarkAttempt(b *testing.B) {
+	var nodes []*v1.Node
+	for i := range 1000 {
+		nodes = append(nodes, makeNode(fmt.Sprintf("n%04d", i), "nvidia.com/gpu=32",
+			"gpu.product=NVIDIA-A100-SXM4-80GB-SHARED gpu.count=8 gpu.replicas=4 gpu.sharing-strategy=mps"))
+	}
+	f := newFixture(b, Args{}, nodes)
+	pod := makePod("p", "nvidia.com/gpu=1 cpu=4", "")
+	for b.Loop() {
+		f.attempt(b, pod)
+	}
 }

@@ -65,3 +65,18 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("%d, %q", code, stdout.String())
 	}
 }
+
+// TestReadme holds that the README prints what the command prints.
+func TestReadme(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	run(context.Background(), []string{"-table"}, strings.NewReader(""), &stdout, &stderr)
+	for line := range strings.Lines(stdout.String() + stderr.String()) {
+		if !strings.Contains(string(readme), "    "+line) {
+			t.Errorf("the README does not have %q", line)
+		}
+	}
+}

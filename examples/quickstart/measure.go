@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/examples/internal/colocation"
+	"github.com/cotenant/cotenant/internal/atomicfile"
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/loadgentest"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// measurer runs a decision's GPUs on simulated ones.
+type measurer struct {
+	measureOptions
+	log       io.Writer // progress
+	result    *decision.Result
+	predictor decision.Predictor
+	report    *measured
+	profiles  decision.Profiles
+}
+
+// warmup is the part of a run that does not count.
+func (m *measurer) warmup() float64 { return min(1, m.seconds/5) }
+
+func (m *measurer) say(format string, args ...any) {
+	fmt.Fprintf(m.log, "quickstart: simulated: "+format+"\n", args...)
+}
+
+// measure simulates the GPUs that the decision fills: each workload alone, the
+// prediction, then side by side under each mechanism. What was measured before
+// an error is in the report.
+func measure(ctx context.Context, log io.Writer, fleet *decision.Fleet, opt decision.Options, result *decision.Result, mo measureOptions) (*measured, error) {
+	m := &measurer{measureOptions: mo, log: log, result: result, predictor: colocation.Predictor(0, 0)}
+	m.report = &measured{Basis: sharing.BasisSimulated, Seed: mo.seed, SecondsPerRun: mo.seconds, Expected: []expectedRow{}, Rows: []measuredRow{}, Findings: []finding{}, alone: map[string]float64{}}
+	list, missing, err := scenes(fleet, result, opt.Profiles, mo.seconds)
+	if err != nil {
+		return nil, err
+	}
+	m.report.Scenes, m.report.NotRun = list, missing
+	m.report.assume()
+	if len(list) == 0 {
+		m.report.Complete = true
+		return m.report, nil
+	}
+	err = m.run(ctx)
+	m.report.Complete = err == nil
+	if err != nil {
+		m.report.Problem = err.Error()
+		if ctx.Err() != nil {
+			m.report.Problem = "interrupted"
+			err = fmt.Errorf("interrupted: %d rows were measured", len(m.report.Rows))
+		}
+	}
+	m.report.judge(result)
+	return m.report, errors.Join(err, m.write("report.json", m.report))
+}
+
+func (m *measurer) run(ctx context.Context) error {
+	if err := m.measureAlone(ctx); err != nil {
+		return err
+	}
+	plans := map[sharing.Mechanism][]*scene{}
+	mechanisms := m.runs()
+	for _, how := range mechanisms {
+		for i := range m.report.Scenes {
+			s := &m.report.Scenes[i]
+			if why := s.runnable(how, m.result); why != "" {
+				m.report.NotRun = append(m.report.NotRun, notRun{Scene: s.Name, Mechanism: &how, Reason: why})
+				continue
+			}
+			plans[how] = append(plans[how], s)
+			m.expect(how, s)
+		}
+	}
+	// All that is expected is written down before anything runs side by side.
+	if err := m.write("expected.json", m.report.Expected); err != nil {
+		return err
+	}
+	m.report.sayExpected(m.say)
+	for _, how := range mechanisms {
+		if len(plans[how]) == 0 {
+			continue
+		}
+		if err := m.measureBeside(ctx, how, plans[how]); err != nil {
+			return fmt.Errorf("%s: %w", how, err)
+		}
+	}
+	return nil
+}
+
+// runs lists the mechanisms to run.
+func (m *measurer) runs() []sharing.Mechanism {
+	if len(m.mechanisms) > 0 {
+		return m.mechanisms
+	}
+	out := []sharing.Mechanism{sharing.Exclusive, sharing.TimeSlicing, sharing.MPS, sharing.MIG}
+	for i := range m.report.Scenes {
+		if r := m.report.Scenes[i].Recommended; !slices.Contains(out, r) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// fewestAlone is how many replicas of a workload are profiled, each alone: one
+// has few requests in a short run.
+const fewestAlone = 16
+
+// measureAlone profiles each workload on GPUs of its own.
+func (m *measurer) measureAlone(ctx context.Context) error {
+	var u setup
+	for i := range m.report.Scenes {
+		s := &m.report.Scenes[i]
+		for j, t := range s.Tenants {
+			if slices.ContainsFunc(s.Tenants[:j], func(o sceneTenant) bool { return o.Workload == t.Workload }) || u.knows(t.Workload) {
+				continue
+			}
+			n := 1
+			if !t.sim.load.Closed() {
+				n = fewestAlone
+			}
+			for range n {
+				u.add(s, t, u.gpu(loadgentest.GPUOptions{Quantum: m.quantum}), nil)
+			}
+		}
+	}
+	groups, err := m.drive(ctx, "alone", &u)
+	if err != nil {
+		return fmt.Errorf("alone: %w", err)
+	}
+	var all []decision.Profile
+	for _, g := range groups {
+		if g.row.Requests == nil || *g.row.Requests == 0 {
+			m.report.note("%s: no request ended alone in the counted time, so nothing is expected of it", g.workload)
+			continue
+		}
+		list, err := decision.Rows{g.row}.Profiles()
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			list[i].GPU, list[i].Run = colocation.SimulatedGPU, "alone"
+		}
+		if err := m.profiles.Add(list...); err != nil {
+			m.report.note("%s: nothing is expected of it: %v", g.workload, err)
+			continue
+		}
+		m.report.alone[g.workload] = colocation.Figures(&g.row)[decision.TPOTP50]
+		all = append(all, list...)
+	}
+	return m.write("profiles.json", all)
+}
+
+func (u *setup) knows(workload string) bool {
+	return slices.ContainsFunc(u.clients, func(c client) bool { return c.workload == workload })
+}
+
+// mostCopies is how often a scene is simulated at most in one run, for more
+// requests, as long as they are fewer events a second than usualEvents; copies
+// share nothing.
+const (
+	mostCopies  = 3
+	usualEvents = 2000.0
+)
+
+// measureBeside runs scenes under a mechanism, all at once, each on GPUs of its
+// own.
+func (m *measurer) measureBeside(ctx context.Context, how sharing.Mechanism, list []*scene) error {
+	events := 0.0
+	for _, s := range list {
+		for _, t := range s.Tenants {
+			events += t.sim.eventsPerS()
+		}
+	}
+	copies := min(max(int(usualEvents/events), 1), mostCopies)
+	var u setup
+	for _, s := range list {
+		for range copies {
+			if err := m.place(&u, how, s); err != nil {
+				return err
+			}
+		}
+	}
+	groups, err := m.drive(ctx, how.String(), &u)
+	if err != nil {
+		return err
+	}
+	for _, g := range groups {
+		m.report.add(how, g, how.String())
+	}
+	return nil
+}
+
+// drive loads the servers and puts the figures of each scene's workloads
+// together.
+func (m *measurer) drive(ctx context.Context, name string, u *setup) ([]group, error) {
+	for i := range u.gpus {
+		u.gpus[i].Seed = m.seed + uint64(i)
+	}
+	sim, err := colocation.Simulate(u.gpus, u.tenants, m.simulatedTime)
+	if err != nil {
+		return nil, err
+	}
+	m.say("%s: running %d replicas on %d GPUs for %v s", name, len(u.clients), len(u.gpus), m.seconds)
+	plan := loadgen.Plan{Scenario: name, Duration: milliseconds(1e3 * m.seconds), Drain: 5 * time.Second, Seed: m.seed, Simulated: true,
+		Window: loadgen.Window{From: milliseconds(1e3 * m.warmup()), To: milliseconds(1e3 * m.seconds)}}
+	for i, c := range u.clients {
+		l := u.sims[i].load
+		t := loadgen.Tenant{Name: c.tenant, Model: c.workload, API: loadgen.Completions, Endpoints: sim.Endpoints[i : i+1],
+			// The same replica asks the same in each run.
+			Prompts: colocation.NewPrompts(m.seed, c.tenant, l.Prompt), MaxTokens: l.Output, Body: map[string]any{"ignore_eos": true}}
+		if l.Closed() {
+			t.Load.Concurrency = l.Concurrency
+		} else {
+			t.Load.Schedule = loadgen.Poisson{PerS: l.Rate}
+		}
+		plan.Tenants = append(plan.Tenants, t)
+	}
+	opts := loadgen.Options{Meta: map[string]any{"basis": sharing.BasisSimulated, "run": name}}
+	if m.dir != "" {
+		opts.Dir = filepath.Join(m.dir, name)
+	}
+	if m.simulatedTime {
+		opts.UserStamps, opts.Pacing = true, loadgen.PacingTimer
+	}
+	res, series, err := colocation.Drive(ctx, plan, opts, sim.Source)
+	if err := errors.Join(err, sim.Close()); err != nil {
+		return nil, err
+	}
+	if h := &res.Summary.ClientHealth; !h.Valid {
+		m.report.note("%s: the client shaped the figures: %s", name, strings.Join(h.Reasons, "; "))
+	}
+	return collect(u, res, series), nil
+}
+
+// write writes a file of the artifacts, if any are kept.
+func (m *measurer) write(name string, v any) error {
+	if m.dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(m.dir, 0o755); err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(filepath.Join(m.dir, name), append(data, '\n'), 0o644)
+}
