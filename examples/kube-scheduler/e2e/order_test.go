@@ -190,7 +190,7 @@ func TestAtOnce(t *testing.T) {
 	r.nodesChange(t)
 	r.library = kubegpu.NewCluster(r.nodes(), r.pods())
 	stop := r.decisions()
-	pods := gpuPods(t, rand.New(rand.NewPCG(seed, 2)), "at-once", podsOneByOne)
+	pods := gpuPods(t, rand.New(rand.NewPCG(seed, 2)), "at-once", manyPods)
 	start := time.Now()
 	bound, refused := r.createAll(pods)
 	took := time.Since(start)
