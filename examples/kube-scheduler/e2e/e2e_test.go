@@ -139,7 +139,7 @@ func reasons(t *testing.T, r *run, _ *rand.Rand) {
 		}
 		return true
 	})
-	for reason := range want {
+	for _, reason := range slices.Sorted(maps.Keys(want)) {
 		names := slices.Sorted(maps.Keys(seen[reason]))
 		t.Logf("%s on %d pods, such as %s: %s", reason, len(names), names[0], seen[reason][names[0]])
 	}
@@ -190,19 +190,19 @@ func leaving(t *testing.T, r *run, rng *rand.Rand) {
 // nonsense creates pods and nodes that make no sense, and holds that the scheduler
 // says so and goes on.
 func nonsense(t *testing.T, r *run, _ *rand.Rand) {
-	for name, c := range map[string]struct{ asks, says, want string }{
-		"trust":    {"cpu=1 nvidia.com/gpu=1", "trusts=,", "metadata.annotations[cotenant.dev/trusts]"},
-		"memory":   {"cpu=1 nvidia.com/gpu=1", "gpu-memory=much", "metadata.annotations[cotenant.dev/gpu-memory]"},
-		"slowdown": {"cpu=1 nvidia.com/gpu=1", "max-slowdown=-1", "metadata.annotations[cotenant.dev/max-slowdown]"},
-		"profile":  {"cpu=1 nvidia.com/mig-9g.1gb=1", "", "gpu "},
-		"huge":     {"cpu=1 cotenant.dev/gpu-milli=9000000000000000000", "", "milli"},
+	for _, c := range []struct{ name, asks, says, want string }{
+		{"trust", "cpu=1 nvidia.com/gpu=1", "trusts=,", "metadata.annotations[cotenant.dev/trusts]"},
+		{"memory", "cpu=1 nvidia.com/gpu=1", "gpu-memory=much", "metadata.annotations[cotenant.dev/gpu-memory]"},
+		{"slowdown", "cpu=1 nvidia.com/gpu=1", "max-slowdown=-1", "metadata.annotations[cotenant.dev/max-slowdown]"},
+		{"profile", "cpu=1 nvidia.com/mig-9g.1gb=1", "", "gpu "},
+		{"huge", "cpu=1 cotenant.dev/gpu-milli=9000000000000000000", "", "milli"},
 	} {
-		r.create(makePod("nonsense-"+name, c.asks, c.says))
-		p := r.settled("nonsense-" + name)
+		r.create(makePod("nonsense-"+c.name, c.asks, c.says))
+		p := r.settled("nonsense-" + c.name)
 		if m := refusal(p); !strings.Contains(m, c.want) {
-			t.Errorf("%s: on %q, %q does not name %q", name, p.Spec.NodeName, m, c.want)
+			t.Errorf("%s: on %q, %q does not name %q", c.name, p.Spec.NodeName, m, c.want)
 		} else {
-			t.Logf("%s: %s", name, m)
+			t.Logf("%s: %s", c.name, m)
 		}
 	}
 	wrong := makeNode("wrong", "nvidia.com/gpu=1", "gpu.count=many gpu.replicas=x mig.strategy=maybe")

@@ -88,12 +88,16 @@ func makeNodes() []*v1.Node {
 	}
 }
 
-// makePod asks for resources, with annotations below cotenant.dev/.
+// makePod has a container for each of the resources that it asks for, divided by
+// "|", and annotations below cotenant.dev/.
 func makePod(name, asks, says string) *v1.Pod {
-	all := resources(asks)
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Annotations: map[string]string{}}}
 	p.Spec.SchedulerName = "cotenant-scheduler"
-	p.Spec.Containers = []v1.Container{{Name: "main", Image: "made-up", Resources: v1.ResourceRequirements{Requests: all, Limits: all}}}
+	for i, text := range strings.Split(asks, "|") {
+		all := resources(text)
+		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: fmt.Sprint("c", i), Image: "made-up",
+			Resources: v1.ResourceRequirements{Requests: all, Limits: all}})
+	}
 	no := false
 	p.Spec.AutomountServiceAccountToken = &no
 	for _, f := range strings.Fields(says) {
@@ -107,14 +111,14 @@ func makePod(name, asks, says string) *v1.Pod {
 func makePods(rng *rand.Rand, prefix string, n int) []*v1.Pod {
 	asks := []string{
 		"nvidia.com/gpu=1", "nvidia.com/gpu=1", "nvidia.com/gpu=1", "nvidia.com/gpu=2", "nvidia.com/gpu=4", "nvidia.com/gpu=8",
-		"nvidia.com/gpu.shared=1",
+		"nvidia.com/gpu.shared=1", "nvidia.com/gpu=1|nvidia.com/gpu=1", "nvidia.com/gpu=1|nvidia.com/mig-3g.40gb=1",
 		"nvidia.com/mig-1g.10gb=1", "nvidia.com/mig-1g.10gb=2", "nvidia.com/mig-2g.20gb=1", "nvidia.com/mig-3g.40gb=1", "nvidia.com/mig-7g.80gb=1",
 		"nvidia.com/gpu=1 nvidia.com/gpumem=10240", "nvidia.com/gpu=1 nvidia.com/gpumem=20480 nvidia.com/gpucores=50", "nvidia.com/gpu=2 nvidia.com/gpumem-percentage=30",
 		"cotenant.dev/gpu-milli=250", "cotenant.dev/gpu-milli=700", "cotenant.dev/gpu-milli=2000",
 		"", // no GPU: the plugin leaves it alone
 	}
 	says := []string{"tenant=a", "tenant=b trusts=a", "mechanisms=mps,time-slicing", "kind=distributed-training",
-		"models=L4", "models=A100,H100", "gpu-memory=12GiB", "max-slowdown=1.2"}
+		"models=L4", "models=A100,H100", "gpu-memory=12GiB", "max-slowdown=1.2", "kind=online-inference ttft-p99=300ms"}
 	var out []*v1.Pod
 	for i := range n {
 		ask := asks[rng.IntN(len(asks))] + fmt.Sprintf(" cpu=%d memory=%dGi", 1+rng.IntN(4), 1+rng.IntN(16))

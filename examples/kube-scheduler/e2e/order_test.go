@@ -13,6 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	toolswatch "k8s.io/client-go/tools/watch"
 
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
@@ -36,36 +38,59 @@ func gpuPods(t *testing.T, rng *rand.Rand, prefix string, n int) []*v1.Pod {
 	return out
 }
 
-// decisions watches pods and returns, when called, the names of those that were
-// annotated, in the order in which they were.
-func (r *run) decisions() (stop func() []string) {
+// decisions watches pods and returns, when called with how many are bound, their
+// names in the order in which they were first annotated.
+func (r *run) decisions() (stop func(n int) []string) {
 	r.t.Helper()
-	ctx, cancel := context.WithCancel(r.t.Context())
-	list, err := r.admin.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	list, err := r.admin.CoreV1().Pods(namespace).List(r.t.Context(), metav1.ListOptions{})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	w, err := r.admin.CoreV1().Pods(namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	// One that goes on where it was: the API server drops watchers that are slow.
+	w, err := toolswatch.NewRetryWatcherWithContext(r.t.Context(), list.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return r.admin.CoreV1().Pods(namespace).Watch(ctx, o)
+		}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	var names []string
-	done := make(chan struct{})
+	for i := range list.Items {
+		seen[list.Items[i].Name] = true
+	}
+	annotated := make(chan string, manyPods)
 	go func() {
-		defer close(done)
+		defer close(annotated)
 		for e := range w.ResultChan() {
-			p, ok := e.Object.(*v1.Pod)
-			if ok && e.Type != watch.Deleted && !seen[p.Name] && p.Annotations[kubegpu.AnnotationVerdict] != "" {
-				seen[p.Name] = true
-				names = append(names, p.Name)
+			switch p := e.Object.(type) {
+			case *v1.Pod:
+				if !seen[p.Name] && p.Annotations[kubegpu.AnnotationVerdict] != "" {
+					seen[p.Name] = true
+					annotated <- p.Name
+				}
+			case *metav1.Status:
+				r.t.Errorf("watching pods: %s", p.Message)
 			}
 		}
 	}()
-	return func() []string {
+	return func(n int) []string {
+		r.t.Helper()
+		var names []string
+		for late := time.After(patience); len(names) < n; {
+			select {
+			case name, ok := <-annotated:
+				if !ok {
+					r.t.Fatalf("the watch ended after %d of %d pods", len(names), n)
+				}
+				names = append(names, name)
+			case <-late:
+				r.t.Fatalf("%d of %d pods were seen", len(names), n)
+			}
+		}
 		w.Stop()
-		<-done
-		cancel()
+		for range annotated {
+			r.t.Error("more pods are annotated than bound")
+		}
 		return names
 	}
 }
@@ -194,11 +219,7 @@ func TestAtOnce(t *testing.T) {
 	start := time.Now()
 	bound, refused := r.createAll(pods)
 	took := time.Since(start)
-	order := stop()
-	if len(order) != len(bound) {
-		t.Fatalf("%d pods were annotated and %d bound", len(order), len(bound))
-	}
-	moved := r.explain(order)
+	moved := r.explain(stop(len(bound)))
 	t.Logf("%d pods in %v: the library explains where all %d are that are bound, %d of them decided in another order than they were annotated",
 		len(pods), took.Round(time.Millisecond), len(bound), moved)
 	for _, p := range refused {

@@ -22,8 +22,11 @@ work=$(mktemp -d)
 tests=
 # The control plane is in the process group of the tests, and goes with it.
 finish() {
-  [ -z "$tests" ] || kill -KILL -- "-$tests" 2>/dev/null || true
-  rm -rf "$work"
+  if [ -n "$tests" ]; then
+    kill -KILL -- "-$tests" 2>/dev/null || true
+    wait "$tests" 2>/dev/null || true
+  fi
+  rm -rf "$work" 2>/dev/null || { sleep 1; rm -rf "$work"; }
 }
 trap finish EXIT
 trap 'exit 130' INT TERM

@@ -148,6 +148,12 @@ func where(node string, annotations map[string]string) string {
 func (r *run) consistent() []string {
 	r.t.Helper()
 	var waiting []string
+	var fits string
+	defer func() {
+		if r.t.Failed() && fits != "" {
+			r.t.Log(fits)
+		}
+	}()
 	// A pod that could be bound is bound soon: the scheduler backs off for up to
 	// ten seconds after each failure.
 	r.wait(r.scheduler, "pods that fit to be bound", 2*time.Minute, func() bool {
@@ -160,7 +166,7 @@ func (r *run) consistent() []string {
 				idle = append(idle, p)
 			}
 		}
-		waiting = nil
+		waiting, fits = nil, ""
 		for _, n := range r.nodes() {
 			node := kubegpu.ReadNode(n)
 			if node == nil {
@@ -184,6 +190,7 @@ func (r *run) consistent() []string {
 					continue
 				}
 				if _, _, v := state.Plan(asked, r.scorer); v.Verdict == decision.Pass {
+					fits = p.Name + " waits, and fits on " + n.Name
 					return false
 				}
 			}
