@@ -23,6 +23,7 @@ type client struct {
 	router   router
 	streams  sync.Pool // of *stream
 	scrub    *scrubber
+	pollers  pollers
 }
 
 func newClient(runCtx context.Context, t *Tenant, clk *clock, stamps bool, scrub *scrubber) (*client, error) {
@@ -32,7 +33,7 @@ func newClient(runCtx context.Context, t *Tenant, clk *clock, stamps bool, scrub
 	}
 	c.router.routing = t.Routing
 	for i := range t.Endpoints {
-		e, err := newEndpoint(runCtx, &t.Endpoints[i], t.API, !t.NonStreaming, stamps, c.timeouts.Connect)
+		e, err := newEndpoint(runCtx, &t.Endpoints[i], t.API, !t.NonStreaming, stamps, &c.pollers, c.timeouts.Connect)
 		if err != nil {
 			return nil, err
 		}
@@ -41,7 +42,10 @@ func newClient(runCtx context.Context, t *Tenant, clk *clock, stamps bool, scrub
 	return c, nil
 }
 
-func (c *client) close() { c.router.close() }
+func (c *client) close() {
+	c.router.close()
+	c.pollers.close()
+}
 
 // do makes the request that body describes, with its retries, and fills in rec
 // and s. It returns when the request has ended, one way or the other.
@@ -79,6 +83,7 @@ type attempt struct {
 // the attempt is over, so it is not reused.
 type wire struct {
 	stamper   stamper
+	tappable  tappable
 	reused    bool
 	connected atomic.Int64
 	written   atomic.Int64
@@ -107,6 +112,7 @@ func (a *attempt) run(parent context.Context, body []byte) {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
 			wi.stamper, wi.reused = stamperOf(info.Conn), info.Reused
+			wi.tappable, _ = info.Conn.(tappable)
 			now := c.clock.now()
 			wi.connected.Store(now)
 			w.connected.Store(now)
@@ -138,7 +144,7 @@ func (a *attempt) run(parent context.Context, body []byte) {
 	rec.Reused = wi.reused
 	a.stream.begin(c.clock, wi.stamper, rec.SentNS)
 	rec.FirstByteNS, _ = a.stream.stamps.read()
-	a.answer(ctx, resp)
+	a.answer(ctx, resp, wi.tappable)
 	// The request is known to be written once it is answered, but the transport may
 	// say so a moment later; without its word the time stays unknown.
 	rec.WrittenNS = wi.written.Load()
@@ -146,7 +152,7 @@ func (a *attempt) run(parent context.Context, body []byte) {
 }
 
 // answer reads the response to its end.
-func (a *attempt) answer(ctx context.Context, resp *http.Response) {
+func (a *attempt) answer(ctx context.Context, resp *http.Response, conn tappable) {
 	defer resp.Body.Close()
 	rec := a.rec
 	rec.Status = resp.StatusCode
@@ -165,7 +171,10 @@ func (a *attempt) answer(ctx context.Context, resp *http.Response) {
 		return
 	}
 	rec.Streamed = true
-	err := a.stream.readEvents(resp.Body, a.watch, rec)
+	ok, err := a.readTapped(conn, resp)
+	if !ok {
+		err = a.stream.readEvents(resp.Body, a.watch, rec)
+	}
 	switch {
 	case errors.Is(err, errServer):
 		a.fail(ctx, ErrorEvent, err)
@@ -289,7 +298,7 @@ func (a *attempt) transportClass(err error) Class {
 // syntax is malformed, everything else is a cut.
 func readClass(err error) Class {
 	// net/http has no exported errors for these.
-	for _, text := range []string{"malformed", "invalid byte in chunk", "chunk length"} {
+	for _, text := range []string{"malformed", "invalid byte in chunk", "chunk length", "chunked"} {
 		if strings.Contains(err.Error(), text) {
 			return Malformed
 		}

@@ -23,7 +23,7 @@ type endpoint struct {
 }
 
 // newEndpoint resolves e. Dials end with runCtx, so that none outlives the run.
-func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming, stamps bool, connect time.Duration) (*endpoint, error) {
+func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming, stamps bool, polls *pollers, connect time.Duration) (*endpoint, error) {
 	u, err := url.Parse(e.URL)
 	if err != nil {
 		return nil, err
@@ -60,10 +60,13 @@ func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming, stamps
 				defer cancel()
 				defer context.AfterFunc(runCtx, cancel)()
 				c, err := dial(ctx, network, addr)
-				if err == nil && stamps {
-					c = withStamps(c)
+				switch {
+				case err != nil || !stamps:
+					return c, err
+				case e.Dial == nil && u.Scheme == "http":
+					return polls.adopt(c)
 				}
-				return c, err
+				return withStamps(c), nil
 			},
 			TLSClientConfig:     tlsConfig,
 			TLSHandshakeTimeout: connect,

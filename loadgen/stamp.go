@@ -37,29 +37,35 @@ const stampTolerance = int64(20 * time.Microsecond)
 // read returns the time of the read that just returned, on the run's clock, and
 // how long the data had waited in the kernel; lag is -1 when not known.
 func (r *stampReader) read() (at, lag int64) {
+	if r.stamper == nil {
+		return r.of(0)
+	}
+	return r.of(r.stamper.lastStamp())
+}
+
+// of is read for data that the kernel received at stamp; 0 means unknown.
+func (r *stampReader) of(stamp int64) (at, lag int64) {
 	now := time.Now()
 	mono := r.clock.at(now)
-	if r.stamper != nil {
-		if stamp := r.stamper.lastStamp(); stamp != 0 {
-			// Both are wall-clock readings taken close together, so their difference
-			// needs no knowledge of the wall clock's offset to the monotonic one.
-			lag = now.UnixNano() - stamp
-			at = mono - lag
-			switch {
-			case lag < 0:
-				if lag < -stampTolerance {
-					r.clamped++
-				}
-				at, lag = mono, 0
-			case at < r.prev:
+	if stamp != 0 {
+		// Both are wall-clock readings taken close together, so their difference
+		// needs no knowledge of the wall clock's offset to the monotonic one.
+		lag = now.UnixNano() - stamp
+		at = mono - lag
+		switch {
+		case lag < 0:
+			if lag < -stampTolerance {
 				r.clamped++
-				at = r.prev
-				lag = mono - at
 			}
-			r.prev = at
-			r.readsKernel++
-			return at, lag
+			at, lag = mono, 0
+		case at < r.prev:
+			r.clamped++
+			at = r.prev
+			lag = mono - at
 		}
+		r.prev = at
+		r.readsKernel++
+		return at, lag
 	}
 	r.readsUser++
 	r.prev = max(mono, r.prev)

@@ -11,21 +11,67 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stampConn reads with recvmsg, so that the kernel's receive time of the last
+// receiver reads with recvmsg, so that the kernel's receive time of the last
 // segment comes with the data. The read is made without telling the Go scheduler:
 // the socket never blocks, and the hand-off costs more than the read itself.
+type receiver struct {
+	msg unix.Msghdr
+	iov unix.Iovec
+	oob [8]uint64 // one timespec message; words, for the alignment
+}
+
+// init prepares the receiver, which must not move from then on.
+func (r *receiver) init() {
+	r.msg.Iov = &r.iov
+	r.msg.SetIovlen(1)
+}
+
+// read reads into p what the socket has, of which there may be none (EAGAIN). The
+// stamp is in CLOCK_REALTIME nanoseconds, 0 when unknown.
+func (r *receiver) read(fd uintptr, p []byte) (n int, stamp int64, errno syscall.Errno) {
+	r.iov.Base = &p[0]
+	r.iov.SetLen(len(p))
+	for {
+		r.msg.Control = (*byte)(unsafe.Pointer(&r.oob[0]))
+		r.msg.SetControllen(len(r.oob) * 8)
+		n, _, errno := syscall.RawSyscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&r.msg)), unix.MSG_DONTWAIT)
+		if errno == syscall.EINTR {
+			continue
+		}
+		r.iov.Base = nil
+		if errno != 0 {
+			return 0, 0, errno
+		}
+		return int(n), r.timestamp(), 0
+	}
+}
+
+// timestamp reads the control message that recvmsg left, 0 without one.
+func (r *receiver) timestamp() int64 {
+	const need = unix.SizeofCmsghdr + int(unsafe.Sizeof(unix.Timespec{}))
+	if int(r.msg.Controllen) < need {
+		return 0
+	}
+	h := (*unix.Cmsghdr)(unsafe.Pointer(&r.oob[0]))
+	if h.Level != unix.SOL_SOCKET || h.Type != unix.SO_TIMESTAMPNS {
+		return 0
+	}
+	ts := (*unix.Timespec)(unsafe.Add(unsafe.Pointer(&r.oob[0]), unix.CmsgLen(0)))
+	return ts.Nano()
+}
+
+// stampConn reads a connection through a receiver.
 type stampConn struct {
 	net.Conn
 	raw  syscall.RawConn
-	last atomic.Int64 // CLOCK_REALTIME ns of the last read's last segment, 0 unknown
+	last atomic.Int64 // of the last read's last segment, 0 unknown
 
 	// The rest belongs to the one reader that a connection has.
-	recv  func(fd uintptr) bool
-	msg   unix.Msghdr
-	iov   unix.Iovec
-	oob   [8]uint64 // one timespec message; words, for the alignment
-	n     int
-	errno syscall.Errno
+	receiver receiver
+	recv     func(fd uintptr) bool
+	p        []byte
+	n        int
+	errno    syscall.Errno
 }
 
 // withStamps enables receive times on a connection that has a file descriptor,
@@ -46,9 +92,7 @@ func withStamps(c net.Conn) net.Conn {
 		return c
 	}
 	s := &stampConn{Conn: c, raw: raw}
-	s.iov.SetLen(0)
-	s.msg.Iov = &s.iov
-	s.msg.SetIovlen(1)
+	s.receiver.init()
 	s.recv = s.recvmsg
 	return s
 }
@@ -60,10 +104,9 @@ func (s *stampConn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	s.iov.Base = &p[0]
-	s.iov.SetLen(len(p))
+	s.p = p
 	err := s.raw.Read(s.recv)
-	s.iov.Base = nil
+	s.p = nil
 	switch {
 	case err != nil:
 		return 0, err // the deadline passed, or the connection was closed
@@ -79,35 +122,13 @@ func (s *stampConn) Read(p []byte) (int, error) {
 }
 
 func (s *stampConn) recvmsg(fd uintptr) bool {
-	for {
-		s.msg.Control = (*byte)(unsafe.Pointer(&s.oob[0]))
-		s.msg.SetControllen(len(s.oob) * 8)
-		n, _, errno := syscall.RawSyscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&s.msg)), unix.MSG_DONTWAIT)
-		switch errno {
-		case 0:
-			s.n, s.errno = int(n), 0
-			s.last.Store(s.timestamp())
-			return true
-		case syscall.EINTR:
-		case syscall.EAGAIN:
-			return false
-		default:
-			s.n, s.errno = 0, errno
-			return true
-		}
+	var stamp int64
+	s.n, stamp, s.errno = s.receiver.read(fd, s.p)
+	if s.errno == syscall.EAGAIN {
+		return false
 	}
-}
-
-// timestamp reads the control message that recvmsg left, 0 without one.
-func (s *stampConn) timestamp() int64 {
-	const need = unix.SizeofCmsghdr + int(unsafe.Sizeof(unix.Timespec{}))
-	if int(s.msg.Controllen) < need {
-		return 0
+	if s.errno == 0 {
+		s.last.Store(stamp)
 	}
-	h := (*unix.Cmsghdr)(unsafe.Pointer(&s.oob[0]))
-	if h.Level != unix.SOL_SOCKET || h.Type != unix.SO_TIMESTAMPNS {
-		return 0
-	}
-	ts := (*unix.Timespec)(unsafe.Add(unsafe.Pointer(&s.oob[0]), unix.CmsgLen(0)))
-	return ts.Nano()
+	return true
 }

@@ -22,6 +22,7 @@ type event struct {
 type stream struct {
 	buf      []byte
 	parser   sseParser
+	tap      tap // of a connection that reads ahead of the transport
 	template template
 	stamps   stampReader
 	events   []event
@@ -55,33 +56,10 @@ func (s *stream) readEvents(body io.Reader, w *watchdog, rec *Record) error {
 		n, err := body.Read(s.buf)
 		if n > 0 {
 			at, lag := s.stamps.read()
-			before := len(s.events)
-			s.parser.feed(s.buf[:n])
-			for !s.done {
-				name, data, ok := s.parser.next()
-				if !ok {
-					break
-				}
-				w.lastEvent.Store(at)
-				if err := s.event(name, data, at, w, rec); err != nil {
-					return err
-				}
-			}
-			if got := len(s.events) - before; got > 0 {
-				s.reads++
-				if got > 1 {
-					s.merged++
-				}
-				if lag >= 0 {
-					s.lags = append(s.lags, lag)
-				}
-			}
-			if s.parser.err != nil {
-				return s.parser.err
+			if err := s.take(s.buf[:n], at, lag, w, rec); err != nil {
+				return err
 			}
 			if s.done {
-				rec.EndNS = at
-				w.terminate(at)
 				s.drain(body, err)
 				return nil
 			}
@@ -96,10 +74,40 @@ func (s *stream) readEvents(body io.Reader, w *watchdog, rec *Record) error {
 	}
 }
 
+// take takes a piece of the event stream, up to the terminator.
+func (s *stream) take(b []byte, at, lag int64, w *watchdog, rec *Record) error {
+	before := len(s.events)
+	s.parser.feed(b)
+	for !s.done {
+		name, data, ok := s.parser.next()
+		if !ok {
+			break
+		}
+		w.lastEvent.Store(at)
+		if err := s.event(name, data, at, w, rec); err != nil {
+			return err
+		}
+	}
+	if got := len(s.events) - before; got > 0 {
+		s.reads++
+		if got > 1 {
+			s.merged++
+		}
+		if lag >= 0 {
+			s.lags = append(s.lags, lag)
+		}
+	}
+	if s.done {
+		rec.EndNS = at
+		w.terminate(at)
+	}
+	return s.parser.err
+}
+
 // drain reads what follows the terminator, so that the connection can be used
 // again. What it brings has no part in the request.
 func (s *stream) drain(body io.Reader, err error) {
-	for total := 0; err == nil && total < 64<<10; {
+	for total := 0; err == nil && total < maxDrain; {
 		var n int
 		n, err = body.Read(s.buf)
 		total += n
