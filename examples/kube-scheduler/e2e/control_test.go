@@ -336,7 +336,8 @@ func pluginArgs(t *testing.T) runtime.Object {
 func (c *control) schedule() {
 	c.t.Helper()
 	port := ports(c.t, 1)[0]
-	c.scheduler = c.start("kube-scheduler", *schedulerPath, "--config="+c.config, "--authentication-kubeconfig="+c.kube,
+	// From -v=3 on it says which pod it takes up when.
+	c.scheduler = c.start("kube-scheduler", *schedulerPath, "-v=3", "--config="+c.config, "--authentication-kubeconfig="+c.kube,
 		"--authorization-kubeconfig="+c.kube, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--cert-dir="+filepath.Join(c.dir, "scheduler-certs"))
 	since := time.Now()
 	c.wait(c.scheduler, "the scheduler to hold its lease", time.Minute, func() bool {

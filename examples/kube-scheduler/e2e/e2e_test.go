@@ -177,7 +177,7 @@ func leaving(t *testing.T, r *run, rng *rand.Rand) {
 		r.remove(name)
 		r.library.Remove(namespace + "/" + name)
 		after := r.consistent()
-		r.explain(slices.DeleteFunc(slices.Clone(waiting), func(name string) bool { return slices.Contains(after, name) }))
+		r.placedInOrder(slices.DeleteFunc(slices.Clone(waiting), func(name string) bool { return slices.Contains(after, name) }))
 		waiting = after
 	}
 	t.Logf("%d pods waited; %d others left, and %d of those that waited are bound where the library puts them; no pod waits that would fit",
