@@ -7,7 +7,7 @@
 #   examples/kube-scheduler/e2e/run.sh [-- FLAGS OF go test]
 #
 # Needs Go; and root only where etcd is missing and apt has no package lists yet.
-# The first build takes 10 to 20 minutes on two cores, the run itself two.
+# The first build takes five to ten minutes on two cores, the run itself one.
 set -euo pipefail
 cd "$(dirname "$0")"
 case "${1:-}" in
