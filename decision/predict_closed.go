@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/timeslice"
 )
 
 // closedState is where the fixed point of a tenant stands.
@@ -23,7 +24,7 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 	states := small[:0]
 	for i := range models {
 		t := &models[i]
-		n := meanTurns(t.gpu/p.Parameters.Quantum.Value, hostError*t.step/p.Parameters.Quantum.Value)
+		n := meanTurns(t.gpu / p.Parameters.Quantum.Value)
 		st := closedState{step: t.step, prefill: t.prefill, slice: t.gpu / n, turns: n}
 		st.occupy(t, t.gpu, t.prefillGPU)
 		states = append(states, st)
@@ -51,14 +52,14 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 }
 
 // meanTurns is the mean number of turns of a step that takes quanta of them on
-// the GPU, known to within error: near a whole number it may be either.
-func meanTurns(quanta, error float64) float64 {
-	low, high := quanta-error, quanta+error
-	n := max(1, math.Ceil(low))
-	if high <= n || error <= 0 {
+// the GPU: near a whole number, as the prediction flags it, it may be either.
+func meanTurns(quanta float64) float64 {
+	within := timeslice.BoundaryTolerance * quanta
+	n := max(1, math.Ceil(quanta-within))
+	if quanta+within <= n {
 		return n
 	}
-	return n + min(1, (high-n)/(2*error))
+	return n + min(1, (quanta+within-n)/(2*within))
 }
 
 // occupy updates the shares of time from the lengths of step and prefill.

@@ -55,8 +55,8 @@ func ExamplePredictor_Predict() {
 		}
 	}
 	// Output:
-	// time-slicing: 8b TPOT 14.7 ms (13.4 to 16.1), 2.0x
-	// time-slicing: 1b TPOT 4.2 ms (3.8 to 4.6), 1.8x
+	// time-slicing: 8b TPOT 14.3 ms (13.1 to 15.7), 1.9x
+	// time-slicing: 1b TPOT 4.3 ms (3.9 to 4.7), 1.8x
 	// mps: 8b TPOT 9.6 ms (9.0 to 10.3), 1.3x
 	// mps: 1b TPOT 4.2 ms (3.9 to 4.5), 1.8x
 }

@@ -83,7 +83,7 @@ func ExampleModels() {
 	}
 	fmt.Println(models.Why("H200", sharing.TimeSlicing, []string{"tags", "not-measured"}))
 	// Output:
-	// a: reject, the predicted TPOT P99 is 14.995 ms (13.299 to 16.906), the objective 12.000 ms
+	// a: reject, the predicted TPOT P99 is 14.628 ms (12.974 to 16.493), the objective 12.000 ms
 	// b: pass, it fits
 	//    tags on GPU 0: 1.76x (1.61 to 1.93) slower under time-slicing, prior
 	//    another on GPU 0: 1.76x (1.61 to 1.93) slower under time-slicing, prior
