@@ -312,9 +312,9 @@ func (p *Predictor) usualHost(base *Profile, siblings []*Profile) float64 {
 	return sum / float64(n)
 }
 
-// hostError is by how much the host's part of a decode step differs from one
-// server and machine to the next: the rows of both H200 hosts lie between 0.01
-// and 0.07 of a step.
+// hostError is by how much the host's part of a decode step may differ from what
+// is usual, as a fraction of the step. It was not measured: it was chosen from
+// 0.01 to 0.03 by what predicted h200-colocation.json and h200-mixes.json.
 const hostError = 0.02
 
 // idleParts are the fraction of a decode step in which the GPU waits for the host,

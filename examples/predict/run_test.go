@@ -241,7 +241,7 @@ func TestNothingToPredict(t *testing.T) {
 }
 
 // TestOtherMixes predicts models, loads and groups that the calibration never
-// saw, measured on two other hosts, and holds the errors to what is promised for
+// saw, measured in two later sessions, and holds the errors to what is promised for
 // such; the closed forms, which are for schedulers in a hurry, to a little more.
 func TestOtherMixes(t *testing.T) {
 	var rows []any
