@@ -155,9 +155,9 @@ func ExampleReapedHours() {
 }
 
 func ExampleOverheadRange() {
-	low, high, ok := cost.OverheadRange(sharing.InfoFor(sharing.TimeSlicing).Overhead)
+	low, high, ok := cost.OverheadRange(sharing.InfoFor(sharing.MechanismTimeSlicing).Overhead)
 	fmt.Println(low, high, ok)
-	_, _, ok = cost.OverheadRange(sharing.InfoFor(sharing.HAMi).Overhead)
+	_, _, ok = cost.OverheadRange(sharing.InfoFor(sharing.MechanismHAMi).Overhead)
 	fmt.Println("HAMi:", ok)
 	// Output:
 	// 1% 11% true

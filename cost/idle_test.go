@@ -63,10 +63,10 @@ func TestOverheadRange(t *testing.T) {
 		low, high PPM
 		ok        bool
 	}{
-		{sharing.InfoFor(sharing.TimeSlicing).Overhead, 1 * Percent, 11 * Percent, true},
-		{sharing.InfoFor(sharing.MPS).Overhead, 0, 40 * Percent, true},
-		{sharing.InfoFor(sharing.Exclusive).Overhead, 0, 0, true},
-		{sharing.InfoFor(sharing.HAMi).Overhead, 0, 0, false},
+		{sharing.InfoFor(sharing.MechanismTimeSlicing).Overhead, 1 * Percent, 11 * Percent, true},
+		{sharing.InfoFor(sharing.MechanismMPS).Overhead, 0, 40 * Percent, true},
+		{sharing.InfoFor(sharing.MechanismExclusive).Overhead, 0, 0, true},
+		{sharing.InfoFor(sharing.MechanismHAMi).Overhead, 0, 0, false},
 		{sharing.Overhead{}, 0, 0, false},
 		{sharing.Overhead{Known: true, Low: math.NaN()}, 0, 0, false},
 		{sharing.Overhead{Known: true, High: math.Inf(1)}, 0, 0, false},

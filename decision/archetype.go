@@ -30,21 +30,21 @@ type Archetype struct {
 const notebookBusy = 0.07
 
 var archetypes = [kindCount]Archetype{
-	DistributedTraining: {Kind: DistributedTraining, Class: "Batch", NeverShares: true, SaturatedFrom: 0,
+	KindDistributedTraining: {Kind: KindDistributedTraining, Class: "Batch", NeverShares: true, SaturatedFrom: 0,
 		Weights: Weights{Isolation: 1, Latency: 1, Throughput: 6, Cost: 1, Complexity: 1}, Source: "F3"},
-	Training: {Kind: Training, Class: "Batch", SaturatedFrom: 0.7,
+	KindTraining: {Kind: KindTraining, Class: "Batch", SaturatedFrom: 0.7,
 		Weights: Weights{Isolation: 1, Latency: 1, Throughput: 4, Cost: 2, Complexity: 2, Density: 1}, Source: "T12"},
-	OnlineInference: {Kind: OnlineInference, Class: "Customer-facing APIs", LatencyBound: true, SaturatedFrom: 0.8,
+	KindOnlineInference: {Kind: KindOnlineInference, Class: "Customer-facing APIs", LatencyBound: true, SaturatedFrom: 0.8,
 		Weights: Weights{Isolation: 3, Latency: 3, Throughput: 1, Cost: 3, Complexity: 1, Density: 1}, Source: "F3"},
-	OfflineInference: {Kind: OfflineInference, Class: "Batch", SaturatedFrom: 0.8,
+	KindOfflineInference: {Kind: KindOfflineInference, Class: "Batch", SaturatedFrom: 0.8,
 		Weights: Weights{Isolation: 1, Latency: 1, Throughput: 3, Cost: 3, Complexity: 1, Density: 1}, Source: "A6"},
-	Batch: {Kind: Batch, Class: "Batch", SaturatedFrom: 0.8,
+	KindBatch: {Kind: KindBatch, Class: "Batch", SaturatedFrom: 0.8,
 		Weights: Weights{Isolation: 1, Latency: 0.5, Throughput: 3, Cost: 3, Complexity: 1, Density: 1}, Source: "A6"},
-	Notebook: {Kind: Notebook, Class: "Dev/Test", Interactive: true, BusyPrior: notebookBusy, SaturatedFrom: 0.8,
+	KindNotebook: {Kind: KindNotebook, Class: "Dev/Test", Interactive: true, BusyPrior: notebookBusy, SaturatedFrom: 0.8,
 		Weights: Weights{Isolation: 0.5, Latency: 0.5, Throughput: 0.5, Cost: 2, Complexity: 4, Density: 1}, Source: "F3"},
-	CI: {Kind: CI, Class: "Dev/Test", Interactive: true, BusyPrior: notebookBusy, SaturatedFrom: 0.8,
+	KindCI: {Kind: KindCI, Class: "Dev/Test", Interactive: true, BusyPrior: notebookBusy, SaturatedFrom: 0.8,
 		Weights: Weights{Isolation: 0.5, Latency: 0.5, Throughput: 0.5, Cost: 2, Complexity: 4, Density: 1}, Source: "A3"},
-	HPC: {Kind: HPC, Class: "Batch", SaturatedFrom: 0.8,
+	KindHPC: {Kind: KindHPC, Class: "Batch", SaturatedFrom: 0.8,
 		Weights: Weights{Isolation: 1, Latency: 1, Throughput: 4, Cost: 3, Complexity: 1, Density: 1}, Source: "A3"},
 }
 

@@ -58,7 +58,7 @@ func fleetTraps(ds []Decision) []TrapHit {
 
 func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
 	cw := pl.workloads[w]
-	d := Decision{Workload: cw.workload.Name, Mechanism: sharing.None, Replicas: cw.workload.replicas(), GPUs: cw.workload.gpus(),
+	d := Decision{Workload: cw.workload.Name, Mechanism: sharing.MechanismNone, Replicas: cw.workload.replicas(), GPUs: cw.workload.gpus(),
 		Memory: cw.need.Total.String(), Candidates: pl.candidates(w)}
 	c := pl.chosen[w]
 	if c != nil {
@@ -66,7 +66,7 @@ func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
 		d.Pool, d.Mechanism = cp.pool.Name, c.mechanism
 		d.Profile = cp.Profile(&Scored{profile: c.profile})
 		t := &traits[c.mechanism]
-		d.TradeOff = &ReasonText{Code: "trade-off", Message: t.tradeOff, Source: t.tradeOffSource, Verdict: Pass}
+		d.TradeOff = &ReasonText{Code: "trade-off", Message: t.tradeOff, Source: t.tradeOffSource, Verdict: VerdictPass}
 		d.Risk = riskOf(cw.arch.Class, c.mechanism)
 		for a := range sharing.AxisCount {
 			p := &cp.isolation[c.mechanism][a]
@@ -155,7 +155,7 @@ func (pl *planner) poolResult(p int) PoolResult {
 		}
 		g := pl.groups[key]
 		gr := GroupResult{Mechanism: g.mechanism, GPUs: g.gpus(), LowerBound: pl.lowerBound(g), Layouts: pl.layouts(g)}
-		if n := cp.pool.GPUsPerNode; n > 0 && gr.GPUs%n != 0 && g.mechanism != sharing.Exclusive {
+		if n := cp.pool.GPUsPerNode; n > 0 && gr.GPUs%n != 0 && g.mechanism != sharing.MechanismExclusive {
 			gr.Notes = append(gr.Notes, fmt.Sprintf("%d GPUs are no whole number of nodes of %d: the device plugin has one sharing configuration a node, so give this group nodes of its own, or deliver by DRA", gr.GPUs, n))
 		}
 		r.GPUsNeeded += gr.GPUs
@@ -199,7 +199,7 @@ func (pl *planner) layouts(g *group) []LayoutResult {
 
 // lowerBound is what no packing of the group's members can go below.
 func (pl *planner) lowerBound(g *group) int {
-	if g.mechanism == sharing.Exclusive {
+	if g.mechanism == sharing.MechanismExclusive {
 		return g.whole
 	}
 	if traits[g.mechanism].sliced {

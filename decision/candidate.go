@@ -22,7 +22,7 @@ func notChosen(cs []Candidate) []string {
 	var out []string
 	for i := range cs {
 		c := &cs[i]
-		if chosen == nil || c.Verdict != Pass || c.Chosen || len(out) == 2 {
+		if chosen == nil || c.Verdict != VerdictPass || c.Chosen || len(out) == 2 {
 			continue
 		}
 		better, worse, up, down := -1, -1, 0.0, 0.0
@@ -75,18 +75,18 @@ func (pl *planner) candidates(w int) []Candidate {
 // smallerProfiles appends the MIG profiles that would pack more densely than
 // the candidate's and do not do, each with its reason.
 func (pl *planner) smallerProfiles(out []Candidate, w, p int, s *Scored) []Candidate {
-	if s.Mechanism != sharing.MIG || s.profile < 0 {
+	if s.Mechanism != sharing.MechanismMIG || s.profile < 0 {
 		return out
 	}
 	cw, cp := pl.workloads[w], pl.pools[p]
 	for i := range cp.profiles[:s.profile] {
-		r := Reason{Code: CodeSliceTooSmall, Mechanism: s.Mechanism, Verdict: Reject, A: int64(cw.need.Total), B: int64(i)}
+		r := Reason{Code: CodeSliceTooSmall, Mechanism: s.Mechanism, Verdict: VerdictReject, A: int64(cw.need.Total), B: int64(i)}
 		if o := &cp.profiles[i]; o.memory >= cw.need.Total {
-			r = Reason{Code: CodeSliceSaturated, Mechanism: s.Mechanism, Verdict: Reject, A: permille(cw.busy), B: int64(i)}
+			r = Reason{Code: CodeSliceSaturated, Mechanism: s.Mechanism, Verdict: VerdictReject, A: permille(cw.busy), B: int64(i)}
 		} else if o.memory == 0 {
 			continue
 		}
-		out = append(out, Candidate{Pool: cp.pool.Name, Mechanism: s.Mechanism, Profile: cp.profiles[i].profile.Name, Verdict: Reject,
+		out = append(out, Candidate{Pool: cp.pool.Name, Mechanism: s.Mechanism, Profile: cp.profiles[i].profile.Name, Verdict: VerdictReject,
 			Tenants: 1, Reasons: []ReasonText{r.Text(cw, cp)}})
 	}
 	return out
@@ -162,8 +162,8 @@ func cmpBool(a, b bool) int {
 // neighbours that never came.
 func (pl *planner) annotate(w, p int, s *Scored) {
 	key := banKey{w, p, s.Mechanism}
-	if need := pl.full[w][key]; need > 0 && s.Verdict == Pass {
-		s.add(Reject, CodePoolFull, int64(need), int64(pl.pools[p].pool.Count))
+	if need := pl.full[w][key]; need > 0 && s.Verdict == VerdictPass {
+		s.add(VerdictReject, CodePoolFull, int64(need), int64(pl.pools[p].pool.Count))
 	}
 	if r := pl.banned[key]; r.Code != CodeNone {
 		s.add(r.Verdict, r.Code, r.A, r.B)
@@ -177,7 +177,7 @@ func (pl *planner) words(w, p int, s *Scored) Candidate {
 	if c.Chosen {
 		c.Tenants = pl.chosen[w].tenants // a prediction may have allowed fewer
 	}
-	if s.Verdict != Reject {
+	if s.Verdict != VerdictReject {
 		c.Score, c.Preference = round(s.Score, 2), round(s.Score+pl.bonus[w][p], 2)
 		c.Parts = make([]ScorePart, 0, CriterionCount)
 		for i := range CriterionCount {
@@ -188,7 +188,7 @@ func (pl *planner) words(w, p int, s *Scored) Candidate {
 		c.Reasons = append(c.Reasons, r.Text(cw, cp))
 	}
 	if len(c.Reasons) == 0 {
-		c.Reasons = append(c.Reasons, ReasonText{"fits", "no gate speaks against it", "A12", Pass})
+		c.Reasons = append(c.Reasons, ReasonText{"fits", "no gate speaks against it", "A12", VerdictPass})
 	}
 	return c
 }

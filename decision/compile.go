@@ -73,7 +73,7 @@ func CompilePool(pool *Pool) (*CompiledPool, error) {
 	}
 	for m := range traits {
 		mech := sharing.Mechanism(m)
-		p.allowed[m] = len(pool.Mechanisms) == 0 || mech == sharing.Exclusive || slices.Contains(pool.Mechanisms, mech)
+		p.allowed[m] = len(pool.Mechanisms) == 0 || mech == sharing.MechanismExclusive || slices.Contains(pool.Mechanisms, mech)
 		p.available[m] = sharing.Available(mech, p.env)
 		p.answers[m] = p.available[m].Answer
 		sum := 0.0
@@ -101,7 +101,7 @@ func levelValue(l sharing.Level) float64 {
 
 func (p *CompiledPool) compileProfiles() {
 	model, err := mig.Lookup(p.gpu.Name)
-	if err != nil || p.gpu.MIG.Known && p.gpu.MIG.Value == sharing.No {
+	if err != nil || p.gpu.MIG.Known && p.gpu.MIG.Value == sharing.AnswerNo {
 		return
 	}
 	p.model = model

@@ -119,7 +119,7 @@ func (pl *planner) evaluate() {
 		for p, cp := range pl.pools {
 			Evaluate(cw, cp, pl.neighbours(w, p), &ev)
 			for i := range ev.Candidates {
-				if c := &ev.Candidates[i]; c.Verdict == Pass {
+				if c := &ev.Candidates[i]; c.Verdict == VerdictPass {
 					pl.choices[w] = append(pl.choices[w], choice{pool: p, mechanism: c.Mechanism, profile: c.profile, tenants: c.Tenants, score: c.Score})
 				}
 			}
@@ -264,7 +264,7 @@ func (pl *planner) tighten(g *group, w int, c *choice, left int) (bool, error) {
 func (pl *planner) place(g *group, w int, cw *CompiledWorkload, c *choice, commit bool) (int, error) {
 	replicas := cw.workload.replicas()
 	switch {
-	case c.mechanism == sharing.Exclusive:
+	case c.mechanism == sharing.MechanismExclusive:
 		n := replicas * cw.workload.gpus()
 		if commit {
 			g.whole += n
@@ -283,14 +283,14 @@ func (pl *planner) banLonely() bool {
 	found := false
 	for _, key := range pl.groupKeys() {
 		g := pl.groups[key]
-		if key.mechanism == sharing.Exclusive || g.busiest() > 1 {
+		if key.mechanism == sharing.MechanismExclusive || g.busiest() > 1 {
 			continue
 		}
 		for w, c := range pl.chosen {
 			if c == nil || c.pool != key.pool || c.mechanism != key.mechanism || !pl.hasOther(w, c) {
 				continue
 			}
-			pl.banned[banKey{w, c.pool, c.mechanism}] = Reason{Code: CodeAlone, Mechanism: c.mechanism, Verdict: Reject}
+			pl.banned[banKey{w, c.pool, c.mechanism}] = Reason{Code: CodeAlone, Mechanism: c.mechanism, Verdict: VerdictReject}
 			found = true
 		}
 	}

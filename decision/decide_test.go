@@ -36,7 +36,7 @@ func decide(t testing.TB, f *Fleet) *Result {
 
 // sevenB is one team's 7B model in FP16 (TV2, TV9).
 func sevenB(name string) Workload {
-	return Workload{Name: name, Kind: OnlineInference, Model: &Model{Parameters: 7e9, Weights: FP16}, GPUBusy: ptr(0.2), Tenant: name, Isolation: hard}
+	return Workload{Name: name, Kind: KindOnlineInference, Model: &Model{Parameters: 7e9, Weights: PrecisionFP16}, GPUBusy: ptr(0.2), Tenant: name, Isolation: hard}
 }
 
 // TestFourTeams is TV2 and TV9: four 7B models in FP16 do not fit 1g.10gb and
@@ -53,7 +53,7 @@ func TestFourTeams(t *testing.T) {
 		t.Errorf("totals (-want +got):\n%s", diff)
 	}
 	for _, d := range r.Decisions {
-		if d.Mechanism != sharing.MIG || d.Profile != "1g.20gb" {
+		if d.Mechanism != sharing.MechanismMIG || d.Profile != "1g.20gb" {
 			t.Errorf("%s: %s %s", d.Workload, d.Mechanism, d.Profile)
 		}
 		if d.Cost == nil || d.Cost.PerWorkloadHour != "0.8125" || d.Cost.SavingPercent != 75 {
@@ -63,7 +63,7 @@ func TestFourTeams(t *testing.T) {
 		for _, reason := range d.Candidates[0].Reasons {
 			found = found || reason.Code == "slice-too-small" && strings.Contains(reason.Message, "does not fit the memory of 1g.10gb")
 		}
-		if !slices.ContainsFunc(d.Candidates, func(c Candidate) bool { return c.Profile == "1g.10gb" && c.Verdict == Reject }) {
+		if !slices.ContainsFunc(d.Candidates, func(c Candidate) bool { return c.Profile == "1g.10gb" && c.Verdict == VerdictReject }) {
 			t.Errorf("%s: 1g.10gb is no rejected candidate", d.Workload)
 		}
 		if !found {
@@ -81,11 +81,11 @@ func TestMemoryNeed(t *testing.T) {
 		want sharing.Bytes
 	}{
 		{Workload{Memory: ptr(18 * sharing.GiB)}, 18 * sharing.GiB},
-		{Workload{Model: &Model{Parameters: 8e9, Weights: FP16, KVCache: ptr(2 * sharing.GiB)}}, 16e9 + 2*sharing.GiB + 512*sharing.MiB},
-		{Workload{Model: &Model{Parameters: 7e9, Weights: FP16}}, 14e9 + 2e9 + 512*sharing.MiB},
-		{Workload{Model: &Model{Parameters: 7e9, Weights: INT4, KVCache: ptr(sharing.GiB)}}, 3.5e9 + sharing.GiB + 512*sharing.MiB},
-		{Workload{GPUs: 4, Model: &Model{Parameters: 70e9, Weights: FP16, KVCache: ptr(sharing.GiB)}}, 35e9 + sharing.GiB + 512*sharing.MiB},
-		{Workload{Framework: &Framework{Name: "pytorch", Processes: 3}, Model: &Model{Parameters: 1e9, Weights: FP32, KVCache: ptr(sharing.GiB)}}, 4e9 + sharing.GiB + 3*512*sharing.MiB},
+		{Workload{Model: &Model{Parameters: 8e9, Weights: PrecisionFP16, KVCache: ptr(2 * sharing.GiB)}}, 16e9 + 2*sharing.GiB + 512*sharing.MiB},
+		{Workload{Model: &Model{Parameters: 7e9, Weights: PrecisionFP16}}, 14e9 + 2e9 + 512*sharing.MiB},
+		{Workload{Model: &Model{Parameters: 7e9, Weights: PrecisionINT4, KVCache: ptr(sharing.GiB)}}, 3.5e9 + sharing.GiB + 512*sharing.MiB},
+		{Workload{GPUs: 4, Model: &Model{Parameters: 70e9, Weights: PrecisionFP16, KVCache: ptr(sharing.GiB)}}, 35e9 + sharing.GiB + 512*sharing.MiB},
+		{Workload{Framework: &Framework{Name: "pytorch", Processes: 3}, Model: &Model{Parameters: 1e9, Weights: PrecisionFP32, KVCache: ptr(sharing.GiB)}}, 4e9 + sharing.GiB + 3*512*sharing.MiB},
 	} {
 		if got := c.w.MemoryNeed().Total; got != c.want {
 			t.Errorf("%+v needs %d, want %d", c.w, got, c.want)
@@ -100,7 +100,7 @@ func TestEveryMechanismIsACandidate(t *testing.T) {
 	for _, d := range decide(t, f).Decisions {
 		seen := map[string]int{}
 		for _, c := range d.Candidates {
-			if c.Mechanism == sharing.MIG && c.Profile != "" && c.Verdict == Reject {
+			if c.Mechanism == sharing.MechanismMIG && c.Profile != "" && c.Verdict == VerdictReject {
 				continue // a smaller profile than the candidate's
 			}
 			seen[c.Pool+" "+c.Mechanism.String()]++
@@ -218,7 +218,7 @@ func TestPlansHold(t *testing.T) {
 		total := int64(0)
 		for _, d := range r.Decisions {
 			want := d.Replicas * d.GPUs
-			if d.Mechanism == sharing.None {
+			if d.Mechanism == sharing.MechanismNone {
 				want = 0
 			}
 			if placed[d.Workload] != want {
@@ -271,9 +271,9 @@ func TestTrustIsMutual(t *testing.T) {
 	for _, c := range []struct {
 		trustBack bool
 		want      sharing.Mechanism
-	}{{false, sharing.Exclusive}, {true, sharing.MPS}} {
-		a := Workload{Name: "a", Kind: HPC, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.2), Tenant: "a", Trust: []string{"b"}}
-		b := Workload{Name: "b", Kind: HPC, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.2), Tenant: "b"}
+	}{{false, sharing.MechanismExclusive}, {true, sharing.MechanismMPS}} {
+		a := Workload{Name: "a", Kind: KindHPC, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.2), Tenant: "a", Trust: []string{"b"}}
+		b := Workload{Name: "b", Kind: KindHPC, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.2), Tenant: "b"}
 		if c.trustBack {
 			b.Trust = []string{"a"}
 		}
@@ -289,12 +289,12 @@ func TestTrustIsMutual(t *testing.T) {
 // TestLonelyShareIsNone: a share that no neighbour joins is a whole GPU.
 func TestLonelyShareIsNone(t *testing.T) {
 	// The two trust one another but do not fit together.
-	big := Workload{Name: "a", Kind: HPC, Memory: ptr(20 * sharing.GiB), GPUBusy: ptr(0.55), Tenant: "t"}
+	big := Workload{Name: "a", Kind: KindHPC, Memory: ptr(20 * sharing.GiB), GPUBusy: ptr(0.55), Tenant: "t"}
 	other := big
 	other.Name = "b"
 	r := decide(t, &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L40S", Count: 4}}, Workloads: []Workload{big, other}})
 	for _, d := range r.Decisions {
-		if d.Mechanism != sharing.Exclusive {
+		if d.Mechanism != sharing.MechanismExclusive {
 			t.Errorf("%s gets %s", d.Workload, d.Mechanism)
 		}
 	}
@@ -304,7 +304,7 @@ func TestFullPool(t *testing.T) {
 	w := with(gang, func(w *Workload) { w.Replicas = 3 })
 	r := decide(t, &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H100 80GB HBM3", Count: 8}}, Workloads: []Workload{w}})
 	d := r.Decision("w")
-	if d.Mechanism != sharing.None {
+	if d.Mechanism != sharing.MechanismNone {
 		t.Fatalf("12 GPUs on 8: %s", d.Mechanism)
 	}
 	found := false
@@ -320,7 +320,7 @@ func TestFullPool(t *testing.T) {
 
 // TestSolo: measured latencies decide what is otherwise open.
 func TestSolo(t *testing.T) {
-	w := Workload{Name: "w", Kind: OnlineInference, Replicas: 2, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.3)}
+	w := Workload{Name: "w", Kind: KindOnlineInference, Replicas: 2, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.3)}
 	fleet := func(solo, slo float64) *Fleet {
 		v := w
 		v.Solo.E2EP99, v.SLO.E2EP99 = ptr(Duration(solo*1e9)), ptr(Duration(slo*1e9))
@@ -340,11 +340,11 @@ func TestSolo(t *testing.T) {
 		m         sharing.Mechanism
 		want      Verdict
 	}{
-		{0.1, 2, sharing.TimeSlicing, Pass},     // at worst 2/0.9 times 100 ms
-		{0.1, 0.2, sharing.TimeSlicing, Reject}, // may be 222 ms, and turns are not trusted with it
-		{0.1, 0.2, sharing.MPS, VerdictUnknown},
-		{0.1, 1, sharing.MPS, Pass},
-		{0.5, 0.4, sharing.Exclusive, Reject}, // too slow even alone
+		{0.1, 2, sharing.MechanismTimeSlicing, VerdictPass},     // at worst 2/0.9 times 100 ms
+		{0.1, 0.2, sharing.MechanismTimeSlicing, VerdictReject}, // may be 222 ms, and turns are not trusted with it
+		{0.1, 0.2, sharing.MechanismMPS, VerdictUnknown},
+		{0.1, 1, sharing.MechanismMPS, VerdictPass},
+		{0.5, 0.4, sharing.MechanismExclusive, VerdictReject}, // too slow even alone
 	} {
 		if got := verdict(fleet(c.solo, c.slo), c.m); got != c.want {
 			t.Errorf("%s with %v s alone and a limit of %v s: %s, want %s", c.m, c.solo, c.slo, got, c.want)
@@ -373,7 +373,7 @@ func TestSourcesResolve(t *testing.T) {
 			t.Errorf("%s accepts no trade-off", m)
 		}
 	}
-	for k := DistributedTraining; k < kindCount; k++ {
+	for k := KindDistributedTraining; k < kindCount; k++ {
 		check(k.String(), archetypes[k].Source)
 	}
 	for _, r := range SLARisks() {
@@ -391,19 +391,19 @@ func TestSourcesResolve(t *testing.T) {
 }
 
 func TestPoolRule(t *testing.T) {
-	for gpu, want := range map[string]sharing.Mechanism{"A100-SXM4-80GB": sharing.MIG, "T4": sharing.TimeSlicing} {
+	for gpu, want := range map[string]sharing.Mechanism{"A100-SXM4-80GB": sharing.MechanismMIG, "T4": sharing.MechanismTimeSlicing} {
 		p, err := CompilePool(&Pool{Name: "p", GPU: gpu, Count: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := PoolRule(p); got[0] != want || !slices.Contains(got, sharing.Exclusive) {
+		if got := PoolRule(p); got[0] != want || !slices.Contains(got, sharing.MechanismExclusive) {
 			t.Errorf("%s: %v", gpu, got)
 		}
 	}
 }
 
 func TestImpact(t *testing.T) {
-	w := Workload{Name: "w", Kind: Batch, Replicas: 2, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.3), Solo: SLO{E2EP99: ptr(Duration(609e6))},
+	w := Workload{Name: "w", Kind: KindBatch, Replicas: 2, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.3), Solo: SLO{E2EP99: ptr(Duration(609e6))},
 		SLO: SLO{E2EP99: ptr(Duration(60e9))}, Revenue: &Revenue{Monthly: *price(t, "10000.00 USD"), LossPercentPer100m: 1}}
 	r := decide(t, &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "T4", Count: 4, PricePerGPUHour: price(t, "0.50 USD")}}, Workloads: []Workload{w}})
 	i := r.Decision("w").Impact
@@ -419,7 +419,7 @@ func TestImpact(t *testing.T) {
 // TestMigration: what is there and fits stays, busy instances first.
 func TestMigration(t *testing.T) {
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "A100-SXM4-80GB", Count: 2, Layouts: []string{"", "3g.40gb@0!busy,1g.10gb@4!busy,1g.10gb@6"}}},
-		Workloads: []Workload{{Name: "w", Kind: OnlineInference, Replicas: 2, Memory: ptr(30 * sharing.GiB), GPUBusy: ptr(0.2), Isolation: hard}}}
+		Workloads: []Workload{{Name: "w", Kind: KindOnlineInference, Replicas: 2, Memory: ptr(30 * sharing.GiB), GPUBusy: ptr(0.2), Isolation: hard}}}
 	r := decide(t, f)
 	// The empty GPU takes both: nothing is destroyed.
 	want := &Migration{Create: 2, Steps: []string{"GPU 0: create 3g.40gb@0", "GPU 0: create 3g.40gb@4"}}

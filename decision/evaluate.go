@@ -59,7 +59,7 @@ func (e *Evaluation) Best() *Scored {
 	var best *Scored
 	for i := range e.Candidates {
 		c := &e.Candidates[i]
-		if c.Verdict == Pass && (best == nil || c.Score > best.Score) {
+		if c.Verdict == VerdictPass && (best == nil || c.Score > best.Score) {
 			best = c
 		}
 	}
@@ -73,9 +73,9 @@ func Evaluate(w *CompiledWorkload, p *CompiledPool, nb Neighbours, ev *Evaluatio
 	for i := range ev.Candidates {
 		c := &ev.Candidates[i]
 		c.Mechanism = sharing.Mechanism(i + 1)
-		c.Verdict, c.Tenants, c.Score, c.profile, c.n = Pass, 1, 0, -1, 0
+		c.Verdict, c.Tenants, c.Score, c.profile, c.n = VerdictPass, 1, 0, -1, 0
 		gates(w, p, nb, c)
-		if c.Verdict == Reject {
+		if c.Verdict == VerdictReject {
 			c.Raw, c.Normalised, c.Weighted = [CriterionCount]float64{}, [CriterionCount]float64{}, [CriterionCount]float64{}
 			continue
 		}
@@ -88,10 +88,10 @@ func gates(w *CompiledWorkload, p *CompiledPool, nb Neighbours, c *Scored) {
 	m, t := c.Mechanism, &traits[c.Mechanism]
 	gatePool(w, p, c)
 	gateHardware(p, c)
-	if m == sharing.InServer {
+	if m == sharing.MechanismInServer {
 		gateInServer(w, c)
 	}
-	if m != sharing.Exclusive {
+	if m != sharing.MechanismExclusive {
 		gateKind(w, c)
 		gateIsolation(w, p, c)
 		gateTrust(nb, t, c)
@@ -104,39 +104,39 @@ func gates(w *CompiledWorkload, p *CompiledPool, nb Neighbours, c *Scored) {
 
 func gatePool(w *CompiledWorkload, p *CompiledPool, c *Scored) {
 	if pin := w.workload.Pool; pin != "" && pin != p.pool.Name {
-		c.add(Reject, CodePinnedElsewhere, 0, 0)
+		c.add(VerdictReject, CodePinnedElsewhere, 0, 0)
 	}
 	if !p.allowed[c.Mechanism] {
-		c.add(Reject, CodeNotAllowedInPool, 0, 0)
+		c.add(VerdictReject, CodeNotAllowedInPool, 0, 0)
 	}
 	limit := p.pool.Count
 	if p.pool.GPUsPerNode > 0 {
 		limit = min(limit, p.pool.GPUsPerNode)
 	}
 	if g := w.workload.gpus(); g > limit {
-		c.add(Reject, CodeTooManyGPUs, int64(g), int64(limit))
+		c.add(VerdictReject, CodeTooManyGPUs, int64(g), int64(limit))
 	}
 }
 
 func gateHardware(p *CompiledPool, c *Scored) {
 	switch c.Mechanism {
-	case sharing.Exclusive, sharing.InServer:
+	case sharing.MechanismExclusive, sharing.MechanismInServer:
 		return
-	case sharing.Research:
-		c.add(Reject, CodeResearch, 0, 0)
+	case sharing.MechanismResearch:
+		c.add(VerdictReject, CodeResearch, 0, 0)
 		return
 	}
 	switch p.answers[c.Mechanism] {
-	case sharing.No:
-		c.add(Reject, CodeHardware, 0, 0)
-	case sharing.Unknown:
+	case sharing.AnswerNo:
+		c.add(VerdictReject, CodeHardware, 0, 0)
+	case sharing.AnswerUnknown:
 		c.add(VerdictUnknown, CodeHardwareUnknown, 0, 0)
 	}
-	if (c.Mechanism == sharing.VGPU || c.Mechanism == sharing.MIGBackedVGPU) && !p.pool.VGPU {
-		c.add(Fixable, CodeNeedsVGPUHost, 0, 0)
+	if (c.Mechanism == sharing.MechanismVGPU || c.Mechanism == sharing.MechanismMIGBackedVGPU) && !p.pool.VGPU {
+		c.add(VerdictFixable, CodeNeedsVGPUHost, 0, 0)
 	}
-	if c.Mechanism == sharing.MIGWithMPS && (p.pool.Delivery == "" || p.pool.Delivery == "device-plugin" || p.pool.Delivery == "gpu-operator") {
-		c.add(Fixable, CodeMIGMPSDelivery, 0, 0)
+	if c.Mechanism == sharing.MechanismMIGWithMPS && (p.pool.Delivery == "" || p.pool.Delivery == "device-plugin" || p.pool.Delivery == "gpu-operator") {
+		c.add(VerdictFixable, CodeMIGMPSDelivery, 0, 0)
 	}
 }
 
@@ -144,18 +144,18 @@ func gateHardware(p *CompiledPool, c *Scored) {
 // model, which only its team can do.
 func gateInServer(w *CompiledWorkload, c *Scored) {
 	k := w.workload.Kind
-	if k != OnlineInference && k != OfflineInference {
-		c.add(Reject, CodeNotAServer, 0, 0)
+	if k != KindOnlineInference && k != KindOfflineInference {
+		c.add(VerdictReject, CodeNotAServer, 0, 0)
 	} else if w.workload.replicas() < 2 {
-		c.add(Reject, CodeOneReplica, 0, 0)
+		c.add(VerdictReject, CodeOneReplica, 0, 0)
 	} else {
-		c.add(Fixable, CodeMergeReplicas, int64(w.workload.replicas()), 0)
+		c.add(VerdictFixable, CodeMergeReplicas, int64(w.workload.replicas()), 0)
 	}
 }
 
 func gateKind(w *CompiledWorkload, c *Scored) {
 	if w.arch.NeverShares {
-		c.add(Reject, CodeGang, 0, 0)
+		c.add(VerdictReject, CodeGang, 0, 0)
 		return
 	}
 	if !traits[c.Mechanism].contends {
@@ -165,9 +165,9 @@ func gateKind(w *CompiledWorkload, c *Scored) {
 	case w.busyHow == busyUnknown:
 		c.add(VerdictUnknown, CodeBusyUnknown, 0, 0)
 	case w.busyHow == busyPrior:
-		c.add(Pass, CodeBusyPrior, permille(w.busy), 0)
+		c.add(VerdictPass, CodeBusyPrior, permille(w.busy), 0)
 	case w.busy >= w.arch.SaturatedFrom:
-		c.add(Reject, CodeSaturated, permille(w.busy), permille(w.arch.SaturatedFrom))
+		c.add(VerdictReject, CodeSaturated, permille(w.busy), permille(w.arch.SaturatedFrom))
 	}
 }
 
@@ -182,9 +182,9 @@ func gateIsolation(w *CompiledWorkload, p *CompiledPool, c *Scored) {
 		}
 		have := p.levels[c.Mechanism][a]
 		switch have.AtLeast(want) {
-		case sharing.No:
-			c.add(Reject, CodeIsolation, int64(a), int64(want))
-		case sharing.Unknown:
+		case sharing.AnswerNo:
+			c.add(VerdictReject, CodeIsolation, int64(a), int64(want))
+		case sharing.AnswerUnknown:
 			c.add(VerdictUnknown, CodeIsolationUnknown, int64(a), int64(want))
 		}
 	}
@@ -195,31 +195,31 @@ func gateTrust(nb Neighbours, t *trait, c *Scored) {
 		return
 	}
 	if nb.Untrusted > 0 {
-		c.add(Reject, CodeUntrusted, int64(nb.Untrusted), 0)
+		c.add(VerdictReject, CodeUntrusted, int64(nb.Untrusted), 0)
 	} else {
-		c.add(Reject, CodeAlone, 0, 0)
+		c.add(VerdictReject, CodeAlone, 0, 0)
 	}
 }
 
 func gateMultiGPU(w *CompiledWorkload, c *Scored) {
-	if g := w.workload.gpus(); g > 1 && c.Mechanism != sharing.InServer {
-		c.add(Reject, CodeMultiGPU, int64(g), 0)
+	if g := w.workload.gpus(); g > 1 && c.Mechanism != sharing.MechanismInServer {
+		c.add(VerdictReject, CodeMultiGPU, int64(g), 0)
 	}
 }
 
 func gateFramework(w *CompiledWorkload, p *CompiledPool, c *Scored) {
 	f := w.workload.Framework
 	switch c.Mechanism {
-	case sharing.HAMi, sharing.HAMiWithMPS:
+	case sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS:
 		if f != nil && (f.Privileged || f.StaticCUDA) {
-			c.add(Fixable, CodeHAMiBypass, 0, 0)
+			c.add(VerdictFixable, CodeHAMiBypass, 0, 0)
 		}
-	case sharing.MIGLikeEmulation:
+	case sharing.MechanismMIGLikeEmulation:
 		if f == nil || !takesMemoryFraction(f.Name) {
-			c.add(Reject, CodeNoMemoryFraction, 0, 0)
+			c.add(VerdictReject, CodeNoMemoryFraction, 0, 0)
 		}
-		if p.answers[sharing.MIG] == sharing.Yes {
-			c.add(Pass, CodeMIGIsThere, 0, 0)
+		if p.answers[sharing.MechanismMIG] == sharing.AnswerYes {
+			c.add(VerdictPass, CodeMIGIsThere, 0, 0)
 		}
 	}
 }
@@ -238,18 +238,18 @@ func takesMemoryFraction(name string) bool {
 func gateFit(w *CompiledWorkload, p *CompiledPool, nb Neighbours, t *trait, c *Scored) {
 	need := w.need.Total
 	if w.need.KVPrior {
-		c.add(Pass, CodeKVPrior, int64(PriorKVCache), 0)
+		c.add(VerdictPass, CodeKVPrior, int64(PriorKVCache), 0)
 	}
-	if c.Mechanism == sharing.Exclusive || c.Mechanism == sharing.Research || c.Mechanism == sharing.InServer {
+	if c.Mechanism == sharing.MechanismExclusive || c.Mechanism == sharing.MechanismResearch || c.Mechanism == sharing.MechanismInServer {
 		switch {
 		case p.memory == 0:
 			c.add(VerdictUnknown, CodeMemoryUnknown, int64(need), 0)
 		case need > p.memory:
-			c.add(Reject, CodeMemory, int64(need), int64(p.memory))
+			c.add(VerdictReject, CodeMemory, int64(need), int64(p.memory))
 		default:
 			noteFraction(w, need, p.memory, c)
 		}
-		if c.Mechanism == sharing.InServer {
+		if c.Mechanism == sharing.MechanismInServer {
 			c.Tenants = w.workload.replicas()
 		}
 		return
@@ -267,17 +267,17 @@ func gateFit(w *CompiledWorkload, p *CompiledPool, nb Neighbours, t *trait, c *S
 	}
 	n := int(p.memory / max(1, need))
 	if n < 1 {
-		c.add(Reject, CodeMemory, int64(need), int64(p.memory))
+		c.add(VerdictReject, CodeMemory, int64(need), int64(p.memory))
 		return
 	}
 	if n < 2 {
-		c.add(Reject, CodeMemoryForTwo, int64(need), int64(p.memory))
+		c.add(VerdictReject, CodeMemoryForTwo, int64(need), int64(p.memory))
 		return
 	}
 	if byBusy := fitBusy(w.busy, t.capacity); byBusy < n {
 		n = byBusy
 		if n < 2 && w.busyHow == busyStated {
-			c.add(Reject, CodeBusyForTwo, permille(w.busy), permille(t.capacity))
+			c.add(VerdictReject, CodeBusyForTwo, permille(w.busy), permille(t.capacity))
 		}
 	}
 	if t.clients && p.clients > 0 {
@@ -296,7 +296,7 @@ func gateFit(w *CompiledWorkload, p *CompiledPool, nb Neighbours, t *trait, c *S
 // noteFraction: a framework takes only its fraction of the memory it sees.
 func noteFraction(w *CompiledWorkload, need, visible sharing.Bytes, c *Scored) {
 	if f := w.workload.Framework; f != nil && f.MemoryFraction != nil && float64(need) > *f.MemoryFraction*float64(visible) {
-		c.add(Pass, CodeFraction, int64(need), int64(visible))
+		c.add(VerdictPass, CodeFraction, int64(need), int64(visible))
 	}
 }
 
@@ -312,14 +312,14 @@ func fitBusy(busy, capacity float64) int {
 // workload's work gets done.
 func gateSlice(w *CompiledWorkload, p *CompiledPool, nb Neighbours, c *Scored) {
 	if p.model == nil || len(p.profiles) == 0 {
-		if p.answers[c.Mechanism] != sharing.No {
+		if p.answers[c.Mechanism] != sharing.AnswerNo {
 			c.add(VerdictUnknown, CodeProfilesUnknown, 0, 0)
 		}
 		return
 	}
 	inside := 1
 	need := w.need.Total
-	if c.Mechanism == sharing.MIGWithMPS {
+	if c.Mechanism == sharing.MechanismMIGWithMPS {
 		inside = 2
 		need = 2 * (need + ContextMemory)
 	}
@@ -343,11 +343,11 @@ func gateSlice(w *CompiledWorkload, p *CompiledPool, nb Neighbours, c *Scored) {
 	}
 	switch {
 	case saturated >= 0:
-		c.add(Reject, CodeSliceSaturated, permille(w.busy), int64(saturated))
+		c.add(VerdictReject, CodeSliceSaturated, permille(w.busy), int64(saturated))
 	case unknown:
 		c.add(VerdictUnknown, CodeMemoryUnknown, int64(need), 0)
 	case tooSmall >= 0:
-		c.add(Reject, CodeMemorySlice, int64(need), int64(tooSmall))
+		c.add(VerdictReject, CodeMemorySlice, int64(need), int64(tooSmall))
 	}
 }
 
@@ -355,14 +355,14 @@ func noteSlice(w *CompiledWorkload, p *CompiledPool, nb Neighbours, s *slice, ne
 	// Name the next smaller profile that the memory rules out.
 	for i := range p.profiles {
 		if o := &p.profiles[i]; o.memory > 0 && o.memory < need && o.capacity >= s.capacity {
-			c.add(Pass, CodeSliceTooSmall, int64(need), int64(i))
+			c.add(VerdictPass, CodeSliceTooSmall, int64(need), int64(i))
 			break
 		}
 	}
-	c.add(Pass, CodeSliceFits, int64(need), int64(c.profile))
+	c.add(VerdictPass, CodeSliceFits, int64(need), int64(c.profile))
 	noteFraction(w, need, s.memory, c)
 	if w.busyHow == busyStated && w.busy > 0 {
-		c.add(Pass, CodeSliceLoad, permille(w.busy*s.slowdown*float64(inside)), int64(math.Round(s.slowdown*100)))
+		c.add(VerdictPass, CodeSliceLoad, permille(w.busy*s.slowdown*float64(inside)), int64(math.Round(s.slowdown*100)))
 	}
 	c.Tenants = max(1, min(s.capacity*inside, nb.Trusted+nb.Untrusted+1))
 	if inside > 1 {
@@ -381,8 +381,8 @@ func gateSLO(w *CompiledWorkload, p *CompiledPool, t *trait, c *Scored) {
 		s := &p.profiles[c.profile]
 		high *= s.inverse
 	}
-	if w.evidenced && (c.Mechanism == sharing.TimeSlicing || c.Mechanism == sharing.MPS) {
-		c.add(Pass, CodeSLOPredicted, int64(c.Tenants), 0)
+	if w.evidenced && (c.Mechanism == sharing.MechanismTimeSlicing || c.Mechanism == sharing.MechanismMPS) {
+		c.add(VerdictPass, CodeSLOPredicted, int64(c.Tenants), 0)
 		return
 	}
 	unmeasured, bounded := false, true
@@ -394,7 +394,7 @@ func gateSLO(w *CompiledWorkload, p *CompiledPool, t *trait, c *Scored) {
 		case solo == 0:
 			unmeasured, bounded = true, false
 		case solo*low > w.slo[i]:
-			c.add(Reject, CodeSLOMissed, int64(i), int64(solo*low*1e6))
+			c.add(VerdictReject, CodeSLOMissed, int64(i), int64(solo*low*1e6))
 			bounded = false
 		case solo*high > w.slo[i]:
 			c.add(VerdictUnknown, CodeSLOOpen, int64(i), int64(solo*high*1e6))
@@ -402,15 +402,15 @@ func gateSLO(w *CompiledWorkload, p *CompiledPool, t *trait, c *Scored) {
 		}
 	}
 	if t.turns && w.arch.LatencyBound && !bounded {
-		c.add(Reject, CodeSLOTurns, 0, 0)
+		c.add(VerdictReject, CodeSLOTurns, 0, 0)
 		return
 	}
 	switch {
-	case !unmeasured || c.Mechanism == sharing.Exclusive:
+	case !unmeasured || c.Mechanism == sharing.MechanismExclusive:
 	case t.turns:
 		c.add(VerdictUnknown, CodeSLOUnmeasured, int64(c.Tenants), 0)
 	default:
-		c.add(Pass, CodeSLOUnmeasured, int64(c.Tenants), 0)
+		c.add(VerdictPass, CodeSLOUnmeasured, int64(c.Tenants), 0)
 	}
 }
 

@@ -69,7 +69,7 @@ func newEvidence(workloads []*CompiledWorkload, opt Options) (*evidence, error) 
 func (pl *planner) judge() (again bool, err error) {
 	clear(pl.evidence.predicted)
 	for _, key := range pl.groupKeys() {
-		if key.mechanism != sharing.TimeSlicing && key.mechanism != sharing.MPS {
+		if key.mechanism != sharing.MechanismTimeSlicing && key.mechanism != sharing.MechanismMPS {
 			continue
 		}
 		g := pl.groups[key]
@@ -110,7 +110,7 @@ func (pl *planner) judgeBin(key groupKey, b *bin) (again bool, err error) {
 			pl.evidence.predicted[w] = newPredicted(&preds[k], len(group))
 		}
 		answer, check := pl.workloads[w].keeps(&preds[k])
-		if answer == sharing.Yes || slices.Contains(done, w) || pl.chosen[w] == nil {
+		if answer == sharing.AnswerYes || slices.Contains(done, w) || pl.chosen[w] == nil {
 			continue
 		}
 		again, done = true, append(done, w)
@@ -122,8 +122,8 @@ func (pl *planner) judgeBin(key groupKey, b *bin) (again bool, err error) {
 			continue
 		}
 		code := CodeSLOPredictedMiss
-		verdict := Reject
-		if answer == sharing.Unknown {
+		verdict := VerdictReject
+		if answer == sharing.AnswerUnknown {
 			code, verdict = CodeSLOPredictedOpen, VerdictUnknown
 		}
 		pl.banned[banKey{w, key.pool, key.mechanism}] = Reason{Code: code, Mechanism: key.mechanism, Verdict: verdict, A: sloIndex(check.Metric), B: int64(check.Predicted.High * 1e3)}
@@ -154,13 +154,13 @@ func (pl *planner) mayPair(a, b int) bool {
 // keeps says whether a prediction keeps the workload's objectives, and names
 // the check that decides: one that is missed before one that is open.
 func (w *CompiledWorkload) keeps(p *Prediction) (sharing.Answer, SLOCheck) {
-	answer, worst := sharing.Yes, SLOCheck{}
+	answer, worst := sharing.AnswerYes, SLOCheck{}
 	for _, c := range p.CheckSLO(w.workload.SLO) {
 		switch {
-		case c.Meets == sharing.No:
-			return sharing.No, c
-		case c.Meets == sharing.Unknown && answer == sharing.Yes:
-			answer, worst = sharing.Unknown, c
+		case c.Meets == sharing.AnswerNo:
+			return sharing.AnswerNo, c
+		case c.Meets == sharing.AnswerUnknown && answer == sharing.AnswerYes:
+			answer, worst = sharing.AnswerUnknown, c
 		}
 	}
 	return answer, worst

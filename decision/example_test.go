@@ -52,7 +52,7 @@ func ExampleDecide_reasons() {
 		log.Fatal(err)
 	}
 	for _, c := range result.Decision("ads").Candidates {
-		if c.Mechanism == sharing.TimeSlicing {
+		if c.Mechanism == sharing.MechanismTimeSlicing {
 			for _, r := range c.Reasons {
 				fmt.Printf("%s: %s [%s]\n", c.Verdict, r.Code, r.Source)
 			}
@@ -110,7 +110,7 @@ func ExampleEvaluate() {
 
 // MemoryNeed computes what one replica takes on its GPU.
 func ExampleWorkload_MemoryNeed() {
-	w := decision.Workload{Model: &decision.Model{Parameters: 7e9, Weights: decision.FP16}}
+	w := decision.Workload{Model: &decision.Model{Parameters: 7e9, Weights: decision.PrecisionFP16}}
 	n := w.MemoryNeed()
 	fmt.Println(n.Weights, n.KVCache, n.Context, n.Total)
 	// Output: 13.04GiB 1.86GiB 512MiB 15.4GiB

@@ -121,13 +121,13 @@ type Isolation struct {
 // Level is the demand on one axis.
 func (i Isolation) Level(a sharing.Axis) sharing.Level {
 	switch a {
-	case sharing.Memory:
+	case sharing.AxisMemory:
 		return i.Memory
-	case sharing.Compute:
+	case sharing.AxisCompute:
 		return i.Compute
-	case sharing.Fault:
+	case sharing.AxisFault:
 		return i.Fault
-	case sharing.Jitter:
+	case sharing.AxisJitter:
 		return i.Jitter
 	}
 	return sharing.LevelUnknown
@@ -157,14 +157,14 @@ type Kind uint8
 // The kinds.
 const (
 	KindUnknown Kind = iota
-	DistributedTraining
-	Training
-	OnlineInference
-	OfflineInference
-	Batch
-	Notebook
-	CI
-	HPC
+	KindDistributedTraining
+	KindTraining
+	KindOnlineInference
+	KindOfflineInference
+	KindBatch
+	KindNotebook
+	KindCI
+	KindHPC
 	kindCount
 )
 
@@ -211,13 +211,13 @@ type Precision uint8
 // The precisions.
 const (
 	PrecisionUnknown Precision = iota
-	FP32
-	FP16
-	BF16
-	FP8
-	INT8
-	FP4
-	INT4
+	PrecisionFP32
+	PrecisionFP16
+	PrecisionBF16
+	PrecisionFP8
+	PrecisionINT8
+	PrecisionFP4
+	PrecisionINT4
 )
 
 var (

@@ -32,7 +32,7 @@ func TestParseFleet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Workload{Name: "chat", Kind: OnlineInference, Replicas: 4, GPUs: 1, Memory: ptr(18 * sharing.GiB), GPUBusy: ptr(0.25),
+	want := Workload{Name: "chat", Kind: KindOnlineInference, Replicas: 4, GPUs: 1, Memory: ptr(18 * sharing.GiB), GPUBusy: ptr(0.25),
 		Framework: &Framework{Name: "vllm", MemoryFraction: ptr(0.9), CUDAGraphs: ptr(true), Processes: 1},
 		SLO:       SLO{TTFTP99: ptr(Duration(500e6)), TPOTP99: ptr(Duration(60e6)), E2EP99: ptr(Duration(2e9))},
 		Tenant:    "search", Isolation: hard, Pool: "prod"}
@@ -119,14 +119,14 @@ func TestBadInput(t *testing.T) {
 }
 
 func TestEnumTexts(t *testing.T) {
-	for k := DistributedTraining; k < kindCount; k++ {
+	for k := KindDistributedTraining; k < kindCount; k++ {
 		var got Kind
 		b, err := k.MarshalText()
 		if err != nil || got.UnmarshalText(b) != nil || got != k {
 			t.Errorf("%s does not come back: %s, %v", k, got, err)
 		}
 	}
-	for v := VerdictUnknown; v <= Pass; v++ {
+	for v := VerdictUnknown; v <= VerdictPass; v++ {
 		var got Verdict
 		b, err := v.MarshalText()
 		if err != nil || got.UnmarshalText(b) != nil || got != v {

@@ -87,11 +87,11 @@ func (i Interval) Contains(v float64) bool { return v >= i.Low && v <= i.High }
 func (i Interval) Below(limit float64) sharing.Answer {
 	switch {
 	case i.High <= limit:
-		return sharing.Yes
+		return sharing.AnswerYes
 	case i.Low > limit:
-		return sharing.No
+		return sharing.AnswerNo
 	}
-	return sharing.Unknown
+	return sharing.AnswerUnknown
 }
 
 // Prediction is what one tenant of a group will see.
@@ -169,7 +169,7 @@ func (m *Method) UnmarshalText(b []byte) error { return parseAny(methodNames, b,
 // that cannot be predicted, with the reason. Predict only reads p and may be
 // called concurrently.
 func (p *Predictor) Predict(mechanism sharing.Mechanism, group []Solo, method Method) ([]Prediction, error) {
-	if mechanism != sharing.TimeSlicing && mechanism != sharing.MPS {
+	if mechanism != sharing.MechanismTimeSlicing && mechanism != sharing.MechanismMPS {
 		return nil, fmt.Errorf("decision: %s cannot be predicted from profiles of whole GPUs; use time-slicing or mps, and FitSlice for MIG", mechanism)
 	}
 	if len(group) == 0 || len(group) > maxGroup {

@@ -28,7 +28,7 @@ func fourTenants(tb testing.TB) []decision.Solo {
 func BenchmarkPredict(b *testing.B) {
 	group := fourTenants(b)
 	p := decision.NewPredictor()
-	for _, m := range []sharing.Mechanism{sharing.TimeSlicing, sharing.MPS} {
+	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 		for _, method := range []decision.Method{decision.ClosedForm, decision.Simulated} {
 			b.Run(m.String()+"/"+method.String(), func(b *testing.B) {
 				b.ReportAllocs()

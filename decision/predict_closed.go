@@ -34,7 +34,7 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 		for i := range models {
 			t, st := &models[i], &states[i]
 			var step, prefill, onGPU, prefillOn float64
-			if mechanism == sharing.MPS {
+			if mechanism == sharing.MechanismMPS {
 				step, prefill, onGPU, prefillOn = p.besideMPS(models, states, i)
 			} else {
 				step, prefill = p.besideTurns(models, states, i)

@@ -74,7 +74,7 @@ func ErrorsOf(ms []Measured) []ErrorSummary {
 
 func summarise(ms []Measured, predict func(*Measured, Metric) (Interval, bool), intervals bool) []ErrorSummary {
 	var out []ErrorSummary
-	for _, mechanism := range []sharing.Mechanism{sharing.TimeSlicing, sharing.MPS} {
+	for _, mechanism := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 		for i := range MetricCount {
 			metric := Metric(i)
 			var errs []float64
@@ -169,7 +169,7 @@ func BaselineErrors(b Baseline, rows Rows) ([]ErrorSummary, error) {
 		for _, i := range c.Rows {
 			r := &rows[i]
 			f, ok := b.factor(rows, c, i, &ps)
-			base := ps.find(sharing.TimeSlicing, r.Server.uncapped(), r.Load)
+			base := ps.find(sharing.MechanismTimeSlicing, r.Server.uncapped(), r.Load)
 			if !ok || base == nil {
 				continue
 			}
@@ -199,7 +199,7 @@ func (b Baseline) factor(rows Rows, c Case, i int, ps *Profiles) (float64, bool)
 		if j == i {
 			continue
 		}
-		p := ps.find(sharing.TimeSlicing, rows[j].Server.uncapped(), rows[j].Load)
+		p := ps.find(sharing.MechanismTimeSlicing, rows[j].Server.uncapped(), rows[j].Load)
 		if p == nil {
 			return 0, false
 		}

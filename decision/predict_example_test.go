@@ -43,7 +43,7 @@ func ExamplePredictor_Predict() {
 		group = append(group, s)
 	}
 	predictor := decision.NewPredictor()
-	for _, m := range []sharing.Mechanism{sharing.TimeSlicing, sharing.MPS} {
+	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 		predictions, err := predictor.Predict(m, group, decision.ClosedForm)
 		if err != nil {
 			fmt.Println(err)
@@ -67,12 +67,12 @@ func ExampleBreakEven() {
 	ms := func(n int, v float64) timeslice.SaturatedPoint {
 		return timeslice.SaturatedPoint{Tenants: n, Latency: time.Duration(v * float64(time.Millisecond))}
 	}
-	mps, err := decision.FitSaturated(sharing.MPS, []timeslice.SaturatedPoint{ms(1, 88), ms(3, 164), ms(5, 240.9), ms(7, 319.8)})
+	mps, err := decision.FitSaturated(sharing.MechanismMPS, []timeslice.SaturatedPoint{ms(1, 88), ms(3, 164), ms(5, 240.9), ms(7, 319.8)})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	mig, err := decision.FitSaturated(sharing.MIG, []timeslice.SaturatedPoint{ms(1, 342.4), ms(7, 344.2)})
+	mig, err := decision.FitSaturated(sharing.MechanismMIG, []timeslice.SaturatedPoint{ms(1, 342.4), ms(7, 344.2)})
 	if err != nil {
 		fmt.Println(err)
 		return

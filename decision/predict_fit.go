@@ -157,7 +157,7 @@ type trial float64
 // small and coarse: the models are physical, and constants fitted more finely
 // do worse on what they have not seen.
 func trialsOf(m sharing.Mechanism) []trial {
-	if m == sharing.MPS {
+	if m == sharing.MechanismMPS {
 		return []trial{0.03, 0.045, 0.06, 0.075, 0.09}
 	}
 	return []trial{0.55, 0.65, 0.75, 0.85, 0.95}
@@ -166,7 +166,7 @@ func trialsOf(m sharing.Mechanism) []trial {
 // fitted is the parameter that is fitted for a mechanism, and a step of it that
 // is worth a mean error of pull.
 func (p *Parameters) fitted(m sharing.Mechanism) (q *Parameter, step float64) {
-	if m == sharing.MPS {
+	if m == sharing.MechanismMPS {
 		return &p.QueueShare, 0.015
 	}
 	return &p.PrefillCatchUp, 0.1
@@ -235,7 +235,7 @@ func (s *study) calibrate(use func(*studyCase) bool, butModel string) (*Predicto
 	p := s.start
 	p.TimeSlicing, p.MPS, p.Models = Residuals{}, Residuals{}, nil
 	any := false
-	for _, m := range []sharing.Mechanism{sharing.TimeSlicing, sharing.MPS} {
+	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 		best, bestScore, points := -1, 0.0, 0
 		for k, t := range trialsOf(m) {
 			score, n := s.score(m, k, use)
@@ -343,8 +343,8 @@ func (s *study) fitLoneCost(p *Predictor, butModel string) {
 	}
 	var costs []float64
 	for _, mps := range ps.order {
-		ts := ps.find(sharing.TimeSlicing, mps.Server, mps.Load)
-		if mps.Mechanism != sharing.MPS || ts == nil || butModel != "" && mps.Server.Model() == butModel {
+		ts := ps.find(sharing.MechanismTimeSlicing, mps.Server, mps.Load)
+		if mps.Mechanism != sharing.MechanismMPS || ts == nil || butModel != "" && mps.Server.Model() == butModel {
 			continue
 		}
 		a, ok := mps.ITL.p50()

@@ -128,16 +128,16 @@ func (p *Predictor) PaysFrom(s Solo, limit int) ([]Pays, error) {
 			group[i] = s
 		}
 		at := Pays{Tenants: n}
-		for m, to := range map[sharing.Mechanism]*Interval{sharing.TimeSlicing: &at.TimeSlicing, sharing.MPS: &at.MPS} {
+		for m, to := range map[sharing.Mechanism]*Interval{sharing.MechanismTimeSlicing: &at.TimeSlicing, sharing.MechanismMPS: &at.MPS} {
 			predictions, err := p.Predict(m, group, ClosedForm)
 			if err != nil {
 				return nil, err
 			}
 			*to, _ = predictions[0].Get(TPOTP50)
 		}
-		at.Better = sharing.TimeSlicing
+		at.Better = sharing.MechanismTimeSlicing
 		if at.MPS.Value < at.TimeSlicing.Value {
-			at.Better = sharing.MPS
+			at.Better = sharing.MechanismMPS
 		}
 		at.Sure = at.MPS.High < at.TimeSlicing.Low || at.TimeSlicing.High < at.MPS.Low
 		if len(out) == 0 || out[len(out)-1].Better != at.Better {

@@ -211,7 +211,7 @@ func (p *Predictor) Validate() error {
 }
 
 func (p *Predictor) residuals(m sharing.Mechanism) Residuals {
-	if m == sharing.MPS {
+	if m == sharing.MechanismMPS {
 		return p.MPS
 	}
 	return p.TimeSlicing

@@ -49,11 +49,11 @@ func TestAnyProfile(t *testing.T) {
 	for range 40 {
 		var group []decision.Solo
 		for range 1 + rng.IntN(3) {
-			ts := random(sharing.TimeSlicing)
-			mps := random(sharing.MPS)
+			ts := random(sharing.MechanismTimeSlicing)
+			mps := random(sharing.MechanismMPS)
 			group = append(group, decision.Solo{Server: ts.Server, Load: ts.Load, TimeSlicing: ts, MPS: mps, Siblings: []*decision.Profile{ts, mps}})
 		}
-		for _, m := range []sharing.Mechanism{sharing.TimeSlicing, sharing.MPS} {
+		for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 			for _, method := range []decision.Method{decision.ClosedForm, decision.Simulated} {
 				start := time.Now()
 				out, err := p.Predict(m, group, method)

@@ -35,13 +35,13 @@ type SaturatedCurve struct {
 func FitSaturated(m sharing.Mechanism, points []timeslice.SaturatedPoint) (SaturatedCurve, error) {
 	c := SaturatedCurve{Mechanism: m, Points: len(points)}
 	switch m {
-	case sharing.TimeSlicing:
+	case sharing.MechanismTimeSlicing:
 		fit, err := timeslice.FitOverhead(points)
 		if err != nil {
 			return SaturatedCurve{}, err
 		}
 		c.Solo, c.PerTenant = fit.Solo, 1+fit.OverheadFraction
-	case sharing.MPS, sharing.MIG:
+	case sharing.MechanismMPS, sharing.MechanismMIG:
 		if err := c.fitLine(points); err != nil {
 			return SaturatedCurve{}, err
 		}
@@ -75,7 +75,7 @@ func (c *SaturatedCurve) fitLine(points []timeslice.SaturatedPoint) error {
 		}
 		sum += float64(p.Latency)
 	}
-	if c.Mechanism == sharing.MPS && (c.Solo == 0 || len(points) < 3) {
+	if c.Mechanism == sharing.MechanismMPS && (c.Solo == 0 || len(points) < 3) {
 		list.Addf("points", "measure one tenant alone and two larger groups", "are too few for a line")
 	}
 	if len(points) == 0 {
@@ -84,7 +84,7 @@ func (c *SaturatedCurve) fitLine(points []timeslice.SaturatedPoint) error {
 	if err := list.Err(); err != nil {
 		return err
 	}
-	if c.Mechanism == sharing.MIG {
+	if c.Mechanism == sharing.MechanismMIG {
 		c.Solo, c.Base = time.Duration(sum/float64(len(points))), 1
 		return nil
 	}

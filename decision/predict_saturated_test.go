@@ -18,7 +18,7 @@ import (
 // time-slicing with one overhead within 1%, MPS fitted on 1, 3 and 7 predicts 5
 // within 1%, MIG is constant.
 func TestNos(t *testing.T) {
-	ts, err := decision.FitSaturated(sharing.TimeSlicing, nos(t, "time-slicing"))
+	ts, err := decision.FitSaturated(sharing.MechanismTimeSlicing, nos(t, "time-slicing"))
 	if err != nil || ts.WorstErrorFraction > 0.01 || ts.Points != 4 {
 		t.Errorf("time-slicing: %+v, %v", ts, err)
 	}
@@ -31,25 +31,25 @@ func TestNos(t *testing.T) {
 			three = append(three, p)
 		}
 	}
-	mps, err := decision.FitSaturated(sharing.MPS, three)
+	mps, err := decision.FitSaturated(sharing.MechanismMPS, three)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if e := math.Abs(float64(mps.Latency(5))/float64(five.Latency) - 1); e > 0.01 {
 		t.Errorf("MPS at 5 pods: %v, measured %v, off by %.2f%%", mps.Latency(5), five.Latency, 100*e)
 	}
-	mig, err := decision.FitSaturated(sharing.MIG, nos(t, "mig-1g.10gb"))
+	mig, err := decision.FitSaturated(sharing.MechanismMIG, nos(t, "mig-1g.10gb"))
 	if err != nil || mig.WorstErrorFraction > 0.01 || mig.Latency(1) != mig.Latency(7) {
 		t.Errorf("MIG: %+v, %v", mig, err)
 	}
 	// MPS beats time-slicing from the second tenant, a MIG slice up to the
 	// seventh.
 	got := decision.BreakEven(ts, mps, 7)
-	if len(got) == 0 || got[len(got)-1].Faster != sharing.MPS || got[len(got)-1].Tenants > 2 {
+	if len(got) == 0 || got[len(got)-1].Faster != sharing.MechanismMPS || got[len(got)-1].Tenants > 2 {
 		t.Errorf("time-slicing against MPS: %+v", got)
 	}
 	got = decision.BreakEven(mig, mps, 12)
-	if len(got) != 2 || got[0].Faster != sharing.MPS || got[1].Faster != sharing.MIG || got[1].Tenants != 8 {
+	if len(got) != 2 || got[0].Faster != sharing.MechanismMPS || got[1].Faster != sharing.MechanismMIG || got[1].Tenants != 8 {
 		t.Errorf("MIG against MPS: %+v", got)
 	}
 }
@@ -64,12 +64,12 @@ func TestFitSaturatedRefuses(t *testing.T) {
 		points []timeslice.SaturatedPoint
 		want   string
 	}{
-		{"no curve", sharing.VGPU, nil, "vgpu"},
-		{"two points", sharing.MPS, []timeslice.SaturatedPoint{p(1, 1), p(3, 2)}, "too few for a line"},
-		{"nonsense", sharing.MPS, []timeslice.SaturatedPoint{p(1, 1), p(0, 2), p(3, -1), p(1, 2)}, "points[3]: is a second measurement"},
-		{"falling", sharing.MPS, []timeslice.SaturatedPoint{p(1, 1), p(3, 3), p(7, 2)}, "not saturated"},
-		{"nothing", sharing.MIG, nil, "are missing"},
-		{"time-slicing", sharing.TimeSlicing, nil, "alone"},
+		{"no curve", sharing.MechanismVGPU, nil, "vgpu"},
+		{"two points", sharing.MechanismMPS, []timeslice.SaturatedPoint{p(1, 1), p(3, 2)}, "too few for a line"},
+		{"nonsense", sharing.MechanismMPS, []timeslice.SaturatedPoint{p(1, 1), p(0, 2), p(3, -1), p(1, 2)}, "points[3]: is a second measurement"},
+		{"falling", sharing.MechanismMPS, []timeslice.SaturatedPoint{p(1, 1), p(3, 3), p(7, 2)}, "not saturated"},
+		{"nothing", sharing.MechanismMIG, nil, "are missing"},
+		{"time-slicing", sharing.MechanismTimeSlicing, nil, "alone"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got, err := decision.FitSaturated(c.m, c.points); err == nil || !strings.Contains(err.Error(), c.want) || got != (decision.SaturatedCurve{}) {
@@ -128,7 +128,7 @@ func TestGroupTenants(t *testing.T) {
 			}
 			tenants = append(tenants, s)
 		}
-		for _, m := range []sharing.Mechanism{sharing.TimeSlicing, sharing.MPS} {
+		for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 			got, err := p.GroupTenants(m, tenants, 2, 3)
 			if err != nil {
 				t.Fatal(err)
@@ -149,11 +149,11 @@ func TestGroupTenants(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ gpus, per int }{{0, 1}, {1, 2}} {
-		if _, err := p.GroupTenants(sharing.MPS, fourTenants(t), c.gpus, c.per); err == nil {
+		if _, err := p.GroupTenants(sharing.MechanismMPS, fourTenants(t), c.gpus, c.per); err == nil {
 			t.Errorf("%+v is accepted", c)
 		}
 	}
-	if _, err := p.GroupTenants(sharing.MPS, nil, 1, 1); err == nil {
+	if _, err := p.GroupTenants(sharing.MechanismMPS, nil, 1, 1); err == nil {
 		t.Error("nobody is grouped")
 	}
 }
@@ -209,7 +209,7 @@ func TestPaysFrom(t *testing.T) {
 	if diff := cmp.Diff([]int{1, 2}, from); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]sharing.Mechanism{sharing.TimeSlicing, sharing.MPS}, better); diff != "" {
+	if diff := cmp.Diff([]sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS}, better); diff != "" {
 		t.Error(diff)
 	}
 }

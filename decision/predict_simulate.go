@@ -36,7 +36,7 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 		}
 		p.fill(mechanism, t, &out[i], func(m Metric) float64 { return combine(m, t.alone[m], alone[i][m], together[i][m]) })
 	}
-	if mechanism == sharing.TimeSlicing {
+	if mechanism == sharing.MechanismTimeSlicing {
 		return p.trySides(mechanism, models, alone, together, out)
 	}
 	return nil
@@ -90,7 +90,7 @@ func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel
 	for i := range models {
 		engines[i] = newEngine(&models[i], i, from, until)
 	}
-	if mechanism == sharing.MPS {
+	if mechanism == sharing.MechanismMPS {
 		p.runConcurrently(engines, until)
 	} else {
 		programs := make([]timeslice.Program, len(engines))
@@ -193,7 +193,7 @@ func (p *Predictor) fill(mechanism sharing.Mechanism, t *tenantModel, out *Predi
 	if v, ok := out.Get(TPOTP50); ok {
 		out.Slowdown = Interval{v.Value / t.reference, v.Low / t.reference, v.High / t.reference}
 	}
-	if mechanism == sharing.TimeSlicing {
+	if mechanism == sharing.MechanismTimeSlicing {
 		s := timeslice.Scheduler{Quantum: millis(p.Parameters.Quantum.Value), Switch: millis(p.Parameters.Switch.Value)}
 		out.Turns = s.Slices(millis(t.gpu))
 		if other, near := s.NearBoundary(millis(t.gpu), timeslice.BoundaryTolerance); near {

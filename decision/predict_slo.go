@@ -35,7 +35,7 @@ func (p *Prediction) CheckSLO(s SLO) []SLOCheck {
 		if ok {
 			c.Predicted, c.Meets = v, v.Below(c.LimitMS)
 		}
-		if c.Meets == sharing.Unknown {
+		if c.Meets == sharing.AnswerUnknown {
 			c.Settle = fmt.Sprintf("measure %s under %s beside these neighbours; at least 100 requests for a P99", l.m, p.Mechanism)
 		}
 		out = append(out, c)

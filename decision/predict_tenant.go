@@ -64,7 +64,7 @@ func (t *tenantModel) note(widen float64, format string, args ...any) {
 // model takes a workload apart for a mechanism.
 func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) error {
 	base := s.TimeSlicing
-	if mechanism == sharing.MPS && s.MPS != nil {
+	if mechanism == sharing.MechanismMPS && s.MPS != nil {
 		base = s.MPS
 	}
 	if base == nil {
@@ -78,10 +78,10 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 		return err
 	}
 	t.checkStep(base, s.Siblings)
-	if mechanism == sharing.MPS && base == s.TimeSlicing {
+	if mechanism == sharing.MechanismMPS && base == s.TimeSlicing {
 		t.addMPSCost(p)
 	}
-	if mechanism == sharing.MPS && s.CapPercent > 0 {
+	if mechanism == sharing.MechanismMPS && s.CapPercent > 0 {
 		t.addCap(p, s.CapPercent)
 	}
 	t.usualHost = p.usualHost(base, s.Siblings)
@@ -94,7 +94,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 			t.reference = v
 		}
 	}
-	if mechanism != sharing.MPS {
+	if mechanism != sharing.MechanismMPS {
 		t.prefillGPU *= p.Parameters.PrefillCatchUp.Value
 		return nil
 	}

@@ -32,8 +32,8 @@ func TestH200Splits(t *testing.T) {
 	rows := colocation(t)
 	type limit struct{ mean, p95 float64 }
 	limits := map[sharing.Mechanism]map[decision.Metric]limit{
-		sharing.TimeSlicing: {decision.TPOTP50: {0.04, 0.12}, decision.E2EP50: {0.04, 0.12}, decision.TokensPerSecond: {0.045, 1}},
-		sharing.MPS:         {decision.TPOTP50: {0.035, 0.10}, decision.E2EP50: {0.035, 0.10}, decision.TokensPerSecond: {0.04, 1}},
+		sharing.MechanismTimeSlicing: {decision.TPOTP50: {0.04, 0.12}, decision.E2EP50: {0.04, 0.12}, decision.TokensPerSecond: {0.045, 1}},
+		sharing.MechanismMPS:         {decision.TPOTP50: {0.035, 0.10}, decision.E2EP50: {0.035, 0.10}, decision.TokensPerSecond: {0.04, 1}},
 	}
 	for _, method := range []decision.Method{decision.Simulated, decision.ClosedForm} {
 		for _, split := range []decision.Split{decision.LeaveOneCaseOut, decision.LeaveOneModelOut} {
@@ -76,7 +76,7 @@ func TestMPSFromTimeSlicingProfiles(t *testing.T) {
 	rows := colocation(t)
 	var kept decision.Rows
 	for _, r := range rows {
-		if r.Tenants > 1 || r.Mechanism != sharing.MPS {
+		if r.Tenants > 1 || r.Mechanism != sharing.MechanismMPS {
 			kept = append(kept, r)
 		}
 	}
@@ -85,12 +85,12 @@ func TestMPSFromTimeSlicingProfiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := errorsBy(decision.ErrorsOf(measured))[sharing.MPS][decision.TPOTP50]
+	e := errorsBy(decision.ErrorsOf(measured))[sharing.MechanismMPS][decision.TPOTP50]
 	if e.Rows != 39 || e.MeanFraction > 0.05 {
 		t.Errorf("mean error %.1f%% over %d rows, want at most 5%% over 39", 100*e.MeanFraction, e.Rows)
 	}
 	for _, m := range measured {
-		if m.Row.Mechanism == sharing.MPS && len(m.Prediction.Notes) == 0 {
+		if m.Row.Mechanism == sharing.MechanismMPS && len(m.Prediction.Notes) == 0 {
 			t.Fatalf("%s: nothing says that MPS's cost was assumed", m.Row.Case)
 		}
 	}
@@ -105,7 +105,7 @@ func TestCappedRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := errorsBy(decision.ErrorsOf(measured))[sharing.MPS][decision.TPOTP50]
+	e := errorsBy(decision.ErrorsOf(measured))[sharing.MechanismMPS][decision.TPOTP50]
 	if e.Rows != 10 || e.MeanFraction > 0.08 {
 		t.Errorf("mean error %.1f%% over %d rows", 100*e.MeanFraction, e.Rows)
 	}
@@ -219,7 +219,7 @@ func TestPredictorRoundTrip(t *testing.T) {
 		t.Error(diff)
 	}
 	group := fourTenants(t)
-	for _, m := range []sharing.Mechanism{sharing.TimeSlicing, sharing.MPS} {
+	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 		x, err := fitted.Predict(m, group, decision.Simulated)
 		if err != nil {
 			t.Fatal(err)
@@ -269,11 +269,11 @@ func TestQuantumMatters(t *testing.T) {
 	}
 	p, other := decision.NewPredictor(), decision.NewPredictor()
 	other.Parameters.Quantum.Value *= 2
-	want, err := p.Predict(sharing.TimeSlicing, group, decision.Simulated)
+	want, err := p.Predict(sharing.MechanismTimeSlicing, group, decision.Simulated)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := other.Predict(sharing.TimeSlicing, group, decision.Simulated)
+	got, err := other.Predict(sharing.MechanismTimeSlicing, group, decision.Simulated)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,14 +294,14 @@ func TestLoneTenant(t *testing.T) {
 	group := fourTenants(t)[:1]
 	p := decision.NewPredictor()
 	for _, method := range []decision.Method{decision.Simulated, decision.ClosedForm} {
-		out, err := p.Predict(sharing.TimeSlicing, group, method)
+		out, err := p.Predict(sharing.MechanismTimeSlicing, group, method)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if s := out[0].Slowdown.Value; math.Abs(s-1) > 0.02 {
 			t.Errorf("%s: alone it is %.2fx slower", method, s)
 		}
-		out, err = p.Predict(sharing.MPS, group, method)
+		out, err = p.Predict(sharing.MechanismMPS, group, method)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -322,7 +322,7 @@ func TestLessIsWider(t *testing.T) {
 		own := *group[0].MPS
 		change(&own)
 		group[0].MPS, group[0].Siblings = &own, nil
-		out, err := p.Predict(sharing.MPS, group, decision.ClosedForm)
+		out, err := p.Predict(sharing.MechanismMPS, group, decision.ClosedForm)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -362,12 +362,12 @@ func TestPredictRefuses(t *testing.T) {
 		err   error
 		says  string
 	}{
-		{"MIG", sharing.MIG, fourTenants(t), nil, "FitSlice"},
-		{"nobody", sharing.MPS, nil, nil, "1 to 64 tenants"},
-		{"other GPU", sharing.TimeSlicing, group(func(q *decision.Profile) { q.GPU = "A100" }), decision.ErrOtherGPU, "tenants[1]"},
-		{"one token", sharing.TimeSlicing, group(func(q *decision.Profile) { q.Load.Output = 1 }), decision.ErrUnpredictable, "tenants[1]"},
-		{"no gaps", sharing.TimeSlicing, group(func(q *decision.Profile) { q.ITL = nil }), decision.ErrUnpredictable, "itl_ms.p50"},
-		{"no profile", sharing.TimeSlicing, []decision.Solo{{MPS: fourTenants(t)[0].MPS}}, decision.ErrNoProfile, "tenants[0]"},
+		{"MIG", sharing.MechanismMIG, fourTenants(t), nil, "FitSlice"},
+		{"nobody", sharing.MechanismMPS, nil, nil, "1 to 64 tenants"},
+		{"other GPU", sharing.MechanismTimeSlicing, group(func(q *decision.Profile) { q.GPU = "A100" }), decision.ErrOtherGPU, "tenants[1]"},
+		{"one token", sharing.MechanismTimeSlicing, group(func(q *decision.Profile) { q.Load.Output = 1 }), decision.ErrUnpredictable, "tenants[1]"},
+		{"no gaps", sharing.MechanismTimeSlicing, group(func(q *decision.Profile) { q.ITL = nil }), decision.ErrUnpredictable, "itl_ms.p50"},
+		{"no profile", sharing.MechanismTimeSlicing, []decision.Solo{{MPS: fourTenants(t)[0].MPS}}, decision.ErrNoProfile, "tenants[0]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out, err := p.Predict(c.m, c.group, decision.ClosedForm)
@@ -390,10 +390,10 @@ func TestBaselines(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := errorsBy(es)
-		if e := got[sharing.TimeSlicing][decision.TPOTP50].MeanFraction; math.Abs(e-c.ts) > 0.001 {
+		if e := got[sharing.MechanismTimeSlicing][decision.TPOTP50].MeanFraction; math.Abs(e-c.ts) > 0.001 {
 			t.Errorf("%s, time-slicing: %.3f, want %.3f", c.b, e, c.ts)
 		}
-		if e := got[sharing.MPS][decision.TPOTP50].MeanFraction; c.mps > 0 && math.Abs(e-c.mps) > 0.001 {
+		if e := got[sharing.MechanismMPS][decision.TPOTP50].MeanFraction; c.mps > 0 && math.Abs(e-c.mps) > 0.001 {
 			t.Errorf("%s, MPS: %.3f, want %.3f", c.b, e, c.mps)
 		}
 	}
@@ -402,7 +402,7 @@ func TestBaselines(t *testing.T) {
 func TestSameInputSameBytes(t *testing.T) {
 	p := decision.NewPredictor()
 	text := func() []byte {
-		out, err := p.Predict(sharing.MPS, fourTenants(t), decision.Simulated)
+		out, err := p.Predict(sharing.MechanismMPS, fourTenants(t), decision.Simulated)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -424,16 +424,16 @@ func TestSameInputSameBytes(t *testing.T) {
 
 func TestCheckSLO(t *testing.T) {
 	p := decision.NewPredictor()
-	out, err := p.Predict(sharing.MPS, fourTenants(t), decision.ClosedForm)
+	out, err := p.Predict(sharing.MechanismMPS, fourTenants(t), decision.ClosedForm)
 	if err != nil {
 		t.Fatal(err)
 	}
 	e2e, _ := out[0].Get(decision.E2EP99)
 	at := func(ms float64) *decision.Duration { d := decision.Duration(ms * 1e6); return &d }
 	checks := out[0].CheckSLO(decision.SLO{TTFTP99: at(1e6), TPOTP99: at(0.001), E2EP99: at(e2e.Value)})
-	want := []sharing.Answer{sharing.Yes, sharing.No, sharing.Unknown}
+	want := []sharing.Answer{sharing.AnswerYes, sharing.AnswerNo, sharing.AnswerUnknown}
 	for i, c := range checks {
-		if c.Meets != want[i] || (c.Settle != "") != (want[i] == sharing.Unknown) {
+		if c.Meets != want[i] || (c.Settle != "") != (want[i] == sharing.AnswerUnknown) {
 			t.Errorf("%s: %s, %q", c.Metric, c.Meets, c.Settle)
 		}
 	}

@@ -227,7 +227,7 @@ func (p *Profile) check(list *problem.List, path string) {
 	if p.Version != ProfileVersion {
 		list.Addf(at("version"), fmt.Sprintf("this package reads %d", ProfileVersion), "is %d", p.Version)
 	}
-	if p.Mechanism != sharing.TimeSlicing && p.Mechanism != sharing.MPS {
+	if p.Mechanism != sharing.MechanismTimeSlicing && p.Mechanism != sharing.MechanismMPS {
 		list.Addf(at("mechanism"), "use time-slicing for a run without MPS", "is %s; a profile is taken under time-slicing or mps", p.Mechanism)
 	}
 	if len(p.Server) == 0 {
@@ -344,14 +344,14 @@ type Solo struct {
 // percentage that was not measured alone falls back to the same server without
 // one. ErrNoProfile says that there is nothing to predict from.
 func (ps *Profiles) Solo(s Server, l Load) (Solo, error) {
-	solo := Solo{Server: s, Load: l, TimeSlicing: ps.find(sharing.TimeSlicing, s, l), MPS: ps.find(sharing.MPS, s, l)}
+	solo := Solo{Server: s, Load: l, TimeSlicing: ps.find(sharing.MechanismTimeSlicing, s, l), MPS: ps.find(sharing.MechanismMPS, s, l)}
 	from := s
 	if solo.MPS == nil && s.SMPercent() < 100 {
 		from = s.uncapped()
-		solo.MPS, solo.CapPercent = ps.find(sharing.MPS, from, l), s.SMPercent()
+		solo.MPS, solo.CapPercent = ps.find(sharing.MechanismMPS, from, l), s.SMPercent()
 	}
 	if solo.TimeSlicing == nil && s.SMPercent() < 100 {
-		solo.TimeSlicing = ps.find(sharing.TimeSlicing, s.uncapped(), l) // a cap is MPS's; it means nothing here
+		solo.TimeSlicing = ps.find(sharing.MechanismTimeSlicing, s.uncapped(), l) // a cap is MPS's; it means nothing here
 	}
 	if solo.MPS == nil && solo.TimeSlicing == nil {
 		return Solo{}, fmt.Errorf("%w: %s with %s", ErrNoProfile, s.Key(), l)

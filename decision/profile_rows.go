@@ -111,7 +111,7 @@ func (r *Row) check(list *problem.List, path string) {
 		p.check(list, path)
 		return
 	}
-	if r.Mechanism != sharing.TimeSlicing && r.Mechanism != sharing.MPS {
+	if r.Mechanism != sharing.MechanismTimeSlicing && r.Mechanism != sharing.MechanismMPS {
 		list.Addf(path+".mechanism", "use time-slicing or mps", "%s cannot be predicted", r.Mechanism)
 	}
 	if len(r.Server) == 0 {

@@ -22,7 +22,7 @@ func TestParseRows(t *testing.T) {
 			cases[c.Mechanism] += len(c.Rows)
 		}
 	}
-	if diff := cmp.Diff(map[sharing.Mechanism]int{sharing.TimeSlicing: 39, sharing.MPS: 39}, cases); diff != "" {
+	if diff := cmp.Diff(map[sharing.Mechanism]int{sharing.MechanismTimeSlicing: 39, sharing.MechanismMPS: 39}, cases); diff != "" {
 		t.Error(diff)
 	}
 	if n := profilesOf(t, rows).Len(); n != 16 {

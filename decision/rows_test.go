@@ -38,12 +38,12 @@ var (
 	ms800    = Duration(800e6)
 	s1       = Duration(1e9)
 	hard     = Isolation{Memory: sharing.LevelHardware, Fault: sharing.LevelHardware}
-	online   = Workload{Name: "w", Kind: OnlineInference, Replicas: 4, Memory: &gib8, GPUBusy: &busy10}
-	strict   = Workload{Name: "w", Kind: OnlineInference, Replicas: 4, Memory: &gib8, GPUBusy: &busy10, SLO: SLO{E2EP99: &s1, TPOTP99: &ms50}, Isolation: hard}
-	devtest  = Workload{Name: "w", Kind: Notebook, Replicas: 4, Memory: &gib5}
-	batch    = Workload{Name: "w", Kind: Batch, Replicas: 4, Memory: &gib8, GPUBusy: &busy25}
-	gang     = Workload{Name: "w", Kind: DistributedTraining, Replicas: 2, GPUs: 4, Memory: &gib40, GPUBusy: &busy95}
-	research = Workload{Name: "w", Kind: HPC, Replicas: 4, Memory: &gib8, GPUBusy: &busy10}
+	online   = Workload{Name: "w", Kind: KindOnlineInference, Replicas: 4, Memory: &gib8, GPUBusy: &busy10}
+	strict   = Workload{Name: "w", Kind: KindOnlineInference, Replicas: 4, Memory: &gib8, GPUBusy: &busy10, SLO: SLO{E2EP99: &s1, TPOTP99: &ms50}, Isolation: hard}
+	devtest  = Workload{Name: "w", Kind: KindNotebook, Replicas: 4, Memory: &gib5}
+	batch    = Workload{Name: "w", Kind: KindBatch, Replicas: 4, Memory: &gib8, GPUBusy: &busy25}
+	gang     = Workload{Name: "w", Kind: KindDistributedTraining, Replicas: 2, GPUs: 4, Memory: &gib40, GPUBusy: &busy95}
+	research = Workload{Name: "w", Kind: KindHPC, Replicas: 4, Memory: &gib8, GPUBusy: &busy10}
 )
 
 func with(w Workload, f func(*Workload)) Workload {
@@ -60,74 +60,74 @@ func foreign(w Workload) *Workload {
 // give an answer for a situation.
 var rows = []row{
 	// F1, five steps with both answers.
-	{id: "F1", w: strict, print: mechs(sharing.MIG, sharing.Exclusive), avoid: mechs(sharing.TimeSlicing)},
-	{id: "F1", gpu: "L4", w: with(devtest, func(w *Workload) { w.Memory = &gib2 }), print: mechs(sharing.TimeSlicing)},
-	{id: "F1", w: with(online, func(w *Workload) { w.Isolation = hard }), print: mechs(sharing.MIG)},
-	{id: "F1", gpu: "T4", w: devtest, print: mechs(sharing.TimeSlicing, sharing.MPS)},
+	{id: "F1", w: strict, print: mechs(sharing.MechanismMIG, sharing.MechanismExclusive), avoid: mechs(sharing.MechanismTimeSlicing)},
+	{id: "F1", gpu: "L4", w: with(devtest, func(w *Workload) { w.Memory = &gib2 }), print: mechs(sharing.MechanismTimeSlicing)},
+	{id: "F1", w: with(online, func(w *Workload) { w.Isolation = hard }), print: mechs(sharing.MechanismMIG)},
+	{id: "F1", gpu: "T4", w: devtest, print: mechs(sharing.MechanismTimeSlicing, sharing.MechanismMPS)},
 	// "Ampere+" has MIG: false for A10 and L4 (D4).
-	{id: "F1", gpu: "A10", w: with(online, func(w *Workload) { w.Isolation = hard }), print: mechs(sharing.MIG), because: "D4", want: sharing.Exclusive},
-	{id: "F1", w: with(strict, func(w *Workload) { w.Tenant = "a" }), with: foreign(strict), print: mechs(sharing.VGPU, sharing.MIG)},
+	{id: "F1", gpu: "A10", w: with(online, func(w *Workload) { w.Isolation = hard }), print: mechs(sharing.MechanismMIG), because: "D4", want: sharing.MechanismExclusive},
+	{id: "F1", w: with(strict, func(w *Workload) { w.Tenant = "a" }), with: foreign(strict), print: mechs(sharing.MechanismVGPU, sharing.MechanismMIG)},
 	// Medium security: time-slicing with monitoring. Untrusted tenants never do (D9).
 	{id: "F1", w: with(batch, func(w *Workload) { w.Tenant, w.Replicas = "a", 1 }), with: foreign(with(batch, func(w *Workload) { w.Replicas = 1 })),
-		gpu: "T4", print: mechs(sharing.TimeSlicing), because: "D9", want: sharing.Exclusive},
-	{id: "F1", w: devtest, print: mechs(sharing.TimeSlicing)},
-	{id: "F1", w: with(strict, func(w *Workload) { w.Replicas = 1 }), print: mechs(sharing.MIG, sharing.Exclusive)},
+		gpu: "T4", print: mechs(sharing.MechanismTimeSlicing), because: "D9", want: sharing.MechanismExclusive},
+	{id: "F1", w: devtest, print: mechs(sharing.MechanismTimeSlicing)},
+	{id: "F1", w: with(strict, func(w *Workload) { w.Replicas = 1 }), print: mechs(sharing.MechanismMIG, sharing.MechanismExclusive)},
 	// Who can manage complexity gets fine-grained systems: none can be had.
-	{id: "F1", w: research, print: mechs(sharing.Research), because: "TESS", want: sharing.MPS},
+	{id: "F1", w: research, print: mechs(sharing.MechanismResearch), because: "TESS", want: sharing.MechanismMPS},
 	// F2, choose X when.
-	{id: "F2", w: strict, print: mechs(sharing.MIG)},
-	{id: "F2", w: with(strict, func(w *Workload) { w.Tenant = "a" }), with: foreign(strict), print: mechs(sharing.MIG)},
-	{id: "F2", w: with(online, func(w *Workload) { w.Isolation = hard }), print: mechs(sharing.MIG)},
-	{id: "F2", w: research, print: mechs(sharing.MPS)},
-	{id: "F2", gpu: "L40S", w: with(batch, func(w *Workload) { w.GPUBusy = &busy10 }), print: mechs(sharing.MPS)},
-	{id: "F2", gpu: "A10", w: devtest, print: mechs(sharing.TimeSlicing)},
-	{id: "F2", gpu: "T4", w: with(devtest, func(w *Workload) { w.Kind = CI }), print: mechs(sharing.TimeSlicing)},
+	{id: "F2", w: strict, print: mechs(sharing.MechanismMIG)},
+	{id: "F2", w: with(strict, func(w *Workload) { w.Tenant = "a" }), with: foreign(strict), print: mechs(sharing.MechanismMIG)},
+	{id: "F2", w: with(online, func(w *Workload) { w.Isolation = hard }), print: mechs(sharing.MechanismMIG)},
+	{id: "F2", w: research, print: mechs(sharing.MechanismMPS)},
+	{id: "F2", gpu: "L40S", w: with(batch, func(w *Workload) { w.GPUBusy = &busy10 }), print: mechs(sharing.MechanismMPS)},
+	{id: "F2", gpu: "A10", w: devtest, print: mechs(sharing.MechanismTimeSlicing)},
+	{id: "F2", gpu: "T4", w: with(devtest, func(w *Workload) { w.Kind = KindCI }), print: mechs(sharing.MechanismTimeSlicing)},
 	// F3, the three archetypes.
-	{id: "F3", w: gang, print: mechs(sharing.Exclusive)},
-	{id: "F3", gpu: "L40S", w: online, print: mechs(sharing.MPS), avoid: mechs(sharing.TimeSlicing)},
-	{id: "F3", w: with(online, func(w *Workload) { w.Isolation = hard }), print: mechs(sharing.MIG), avoid: mechs(sharing.TimeSlicing)},
-	{id: "F3", gpu: "T4", w: devtest, print: mechs(sharing.TimeSlicing, sharing.HAMi)},
+	{id: "F3", w: gang, print: mechs(sharing.MechanismExclusive)},
+	{id: "F3", gpu: "L40S", w: online, print: mechs(sharing.MechanismMPS), avoid: mechs(sharing.MechanismTimeSlicing)},
+	{id: "F3", w: with(online, func(w *Workload) { w.Isolation = hard }), print: mechs(sharing.MechanismMIG), avoid: mechs(sharing.MechanismTimeSlicing)},
+	{id: "F3", gpu: "T4", w: devtest, print: mechs(sharing.MechanismTimeSlicing, sharing.MechanismHAMi)},
 	// F4, hardware gates the choice.
-	{id: "F4", gpu: "H100 80GB HBM3", w: with(online, func(w *Workload) { w.Isolation = hard }), print: mechs(sharing.MIG)},
-	{id: "F4", gpu: "T4", w: devtest, print: mechs(sharing.TimeSlicing, sharing.HAMi)},
+	{id: "F4", gpu: "H100 80GB HBM3", w: with(online, func(w *Workload) { w.Isolation = hard }), print: mechs(sharing.MechanismMIG)},
+	{id: "F4", gpu: "T4", w: devtest, print: mechs(sharing.MechanismTimeSlicing, sharing.MechanismHAMi)},
 	// F5, no sharing is a legitimate answer.
-	{id: "F5", gpu: "T4", w: with(online, func(w *Workload) { w.Isolation = hard }), print: mechs(sharing.Exclusive)},
+	{id: "F5", gpu: "T4", w: with(online, func(w *Workload) { w.Isolation = hard }), print: mechs(sharing.MechanismExclusive)},
 	// F6, the hybrid: time-slicing for development, MIG for production.
-	{id: "F6", w: devtest, with: foreign(strict), print: mechs(sharing.TimeSlicing)},
-	{id: "F6", w: strict, with: foreign(devtest), print: mechs(sharing.MIG, sharing.VGPU)},
+	{id: "F6", w: devtest, with: foreign(strict), print: mechs(sharing.MechanismTimeSlicing)},
+	{id: "F6", w: strict, with: foreign(devtest), print: mechs(sharing.MechanismMIG, sharing.MechanismVGPU)},
 	// F7, idle work is shared, not given a GPU each.
-	{id: "F7", w: with(devtest, func(w *Workload) { w.Replicas = 8 }), print: mechs(sharing.TimeSlicing, sharing.HAMi)},
+	{id: "F7", w: with(devtest, func(w *Workload) { w.Replicas = 8 }), print: mechs(sharing.MechanismTimeSlicing, sharing.MechanismHAMi)},
 	// F8, emulation where MIG is missing: allowed, and never isolation (T5).
 	{id: "F8", gpu: "L4", w: with(online, func(w *Workload) {
 		w.Memory, w.Isolation = &gib5, hard
 		w.Framework = &Framework{Name: "vllm"}
-	}), print: mechs(sharing.MIGLikeEmulation), because: "T5", want: sharing.Exclusive},
+	}), print: mechs(sharing.MechanismMIGLikeEmulation), because: "T5", want: sharing.MechanismExclusive},
 	// A2, business fit by strategy.
-	{id: "A2", w: strict, print: mechs(sharing.MIG)},
-	{id: "A2", w: devtest, print: mechs(sharing.TimeSlicing)},
-	{id: "A2", gpu: "L40S", w: research, print: mechs(sharing.MPS)},
+	{id: "A2", w: strict, print: mechs(sharing.MechanismMIG)},
+	{id: "A2", w: devtest, print: mechs(sharing.MechanismTimeSlicing)},
+	{id: "A2", gpu: "L40S", w: research, print: mechs(sharing.MechanismMPS)},
 	{id: "A2", pool: func(p *Pool) { p.VGPU = true }, w: with(strict, func(w *Workload) { w.Tenant = "a" }), with: foreign(strict),
-		print: mechs(sharing.VGPU), because: "C18", want: sharing.MIG},
-	{id: "A2", w: research, print: mechs(sharing.Research), because: "TESS", want: sharing.MPS},
+		print: mechs(sharing.MechanismVGPU), because: "C18", want: sharing.MechanismMIG},
+	{id: "A2", w: research, print: mechs(sharing.MechanismResearch), because: "TESS", want: sharing.MechanismMPS},
 	// Container-native is a delivery of another mechanism.
-	{id: "A2", pool: func(p *Pool) { p.Delivery = "dra" }, w: devtest, print: mechs(sharing.TimeSlicing)},
+	{id: "A2", pool: func(p *Pool) { p.Delivery = "dra" }, w: devtest, print: mechs(sharing.MechanismTimeSlicing)},
 	// A3, use cases with their order.
-	{id: "A3", w: strict, print: mechs(sharing.MIG, sharing.VGPU, sharing.Exclusive), avoid: mechs(sharing.TimeSlicing)},
-	{id: "A3", w: devtest, print: mechs(sharing.TimeSlicing)},
-	{id: "A3", w: with(strict, func(w *Workload) { w.Tenant = "a" }), with: foreign(strict), print: mechs(sharing.VGPU, sharing.MIG, sharing.Research)},
-	{id: "A3", w: research, print: mechs(sharing.Research, sharing.MPS, sharing.TimeSlicing)},
+	{id: "A3", w: strict, print: mechs(sharing.MechanismMIG, sharing.MechanismVGPU, sharing.MechanismExclusive), avoid: mechs(sharing.MechanismTimeSlicing)},
+	{id: "A3", w: devtest, print: mechs(sharing.MechanismTimeSlicing)},
+	{id: "A3", w: with(strict, func(w *Workload) { w.Tenant = "a" }), with: foreign(strict), print: mechs(sharing.MechanismVGPU, sharing.MechanismMIG, sharing.MechanismResearch)},
+	{id: "A3", w: research, print: mechs(sharing.MechanismResearch, sharing.MechanismMPS, sharing.MechanismTimeSlicing)},
 	// A6, risk classes under time-slicing.
-	{id: "A6", w: devtest, print: mechs(sharing.TimeSlicing)},
-	{id: "A6", gpu: "T4", w: with(batch, func(w *Workload) { w.Memory = &gib5 }), print: mechs(sharing.TimeSlicing, sharing.MPS)},
-	{id: "A6", gpu: "T4", w: with(online, func(w *Workload) { w.Memory, w.SLO = &gib5, SLO{E2EP99: &ms800} }), print: mechs(sharing.MPS, sharing.Exclusive), avoid: mechs(sharing.TimeSlicing)},
+	{id: "A6", w: devtest, print: mechs(sharing.MechanismTimeSlicing)},
+	{id: "A6", gpu: "T4", w: with(batch, func(w *Workload) { w.Memory = &gib5 }), print: mechs(sharing.MechanismTimeSlicing, sharing.MechanismMPS)},
+	{id: "A6", gpu: "T4", w: with(online, func(w *Workload) { w.Memory, w.SLO = &gib5, SLO{E2EP99: &ms800} }), print: mechs(sharing.MechanismMPS, sharing.MechanismExclusive), avoid: mechs(sharing.MechanismTimeSlicing)},
 	// A7, the register's worst risk: latency under contention.
-	{id: "A7", gpu: "T4", w: with(strict, func(w *Workload) { w.Memory, w.Isolation = &gib5, Isolation{} }), avoid: mechs(sharing.TimeSlicing), print: mechs(sharing.MPS, sharing.Exclusive)},
+	{id: "A7", gpu: "T4", w: with(strict, func(w *Workload) { w.Memory, w.Isolation = &gib5, Isolation{} }), avoid: mechs(sharing.MechanismTimeSlicing), print: mechs(sharing.MechanismMPS, sharing.MechanismExclusive)},
 	// A8, opportunities.
-	{id: "A8", w: with(devtest, func(w *Workload) { w.Kind = CI }), print: mechs(sharing.TimeSlicing)},
-	{id: "A8", w: strict, print: mechs(sharing.MIG)},
+	{id: "A8", w: with(devtest, func(w *Workload) { w.Kind = KindCI }), print: mechs(sharing.MechanismTimeSlicing)},
+	{id: "A8", w: strict, print: mechs(sharing.MechanismMIG)},
 	// A9 and A19: a well-packed node before a second one.
-	{id: "A9", w: with(devtest, func(w *Workload) { w.Replicas = 4 }), print: mechs(sharing.TimeSlicing)},
-	{id: "A19", w: with(online, func(w *Workload) { w.Isolation = hard }), print: mechs(sharing.MIG)},
+	{id: "A9", w: with(devtest, func(w *Workload) { w.Replicas = 4 }), print: mechs(sharing.MechanismTimeSlicing)},
+	{id: "A19", w: with(online, func(w *Workload) { w.Isolation = hard }), print: mechs(sharing.MechanismMIG)},
 }
 
 func TestPrintedRows(t *testing.T) {
@@ -181,7 +181,7 @@ func TestPrintedRows(t *testing.T) {
 func passing(d *Decision) string {
 	var b strings.Builder
 	for _, c := range d.Candidates {
-		if c.Verdict != Reject {
+		if c.Verdict != VerdictReject {
 			b.WriteString(c.Mechanism.String() + " " + c.Verdict.String() + "\n")
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // many replicas each holds.
 func instancesOf(m sharing.Mechanism, replicas int) (instances, each int) {
 	each = 1
-	if m == sharing.MIGWithMPS {
+	if m == sharing.MechanismMIGWithMPS {
 		each = clientsPerInstance
 	}
 	return (replicas + each - 1) / each, each

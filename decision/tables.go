@@ -76,9 +76,9 @@ type Opportunity struct {
 // Opportunities returns A8.
 func Opportunities() []Opportunity {
 	return []Opportunity{
-		{"consolidate development GPUs", 1, 2, 40, 50, []sharing.Mechanism{sharing.TimeSlicing}, []Kind{Notebook, CI}, "A8"},
-		{"serve several models on a GPU", 8, 12, 0, 0, []sharing.Mechanism{sharing.MIG, sharing.TimeSlicing}, []Kind{OnlineInference, OfflineInference}, "A8"},
-		{"optimise cloud cost", 4, 6, 30, 50, []sharing.Mechanism{sharing.MIG, sharing.TimeSlicing, sharing.Exclusive}, []Kind{Batch, Training, HPC}, "A8"},
+		{"consolidate development GPUs", 1, 2, 40, 50, []sharing.Mechanism{sharing.MechanismTimeSlicing}, []Kind{KindNotebook, KindCI}, "A8"},
+		{"serve several models on a GPU", 8, 12, 0, 0, []sharing.Mechanism{sharing.MechanismMIG, sharing.MechanismTimeSlicing}, []Kind{KindOnlineInference, KindOfflineInference}, "A8"},
+		{"optimise cloud cost", 4, 6, 30, 50, []sharing.Mechanism{sharing.MechanismMIG, sharing.MechanismTimeSlicing, sharing.MechanismExclusive}, []Kind{KindBatch, KindTraining, KindHPC}, "A8"},
 	}
 }
 
@@ -106,8 +106,8 @@ func Rollout() []Phase {
 // PoolRule is F4 in the engine's words: which mechanisms a pool of a GPU
 // generation is fixed to.
 func PoolRule(p *CompiledPool) []sharing.Mechanism {
-	if p.available[sharing.MIG].Answer == sharing.Yes {
-		return []sharing.Mechanism{sharing.MIG, sharing.Exclusive}
+	if p.available[sharing.MechanismMIG].Answer == sharing.AnswerYes {
+		return []sharing.Mechanism{sharing.MechanismMIG, sharing.MechanismExclusive}
 	}
-	return []sharing.Mechanism{sharing.TimeSlicing, sharing.HAMi, sharing.Exclusive}
+	return []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismHAMi, sharing.MechanismExclusive}
 }

@@ -33,7 +33,7 @@ type trapScene struct {
 // asked is what the team asked for, or None.
 func (s *trapScene) asked() sharing.Mechanism {
 	if s.w.Request == nil {
-		return sharing.None
+		return sharing.MechanismNone
 	}
 	return s.w.Request.Mechanism
 }
@@ -45,14 +45,14 @@ func (s *trapScene) in(ms ...sharing.Mechanism) bool {
 
 // shares says the same of any mechanism but whole GPUs.
 func (s *trapScene) shares() bool {
-	return s.chosen > sharing.Exclusive || s.asked() > sharing.Exclusive
+	return s.chosen > sharing.MechanismExclusive || s.asked() > sharing.MechanismExclusive
 }
 
 func (s *trapScene) framework(names ...string) bool {
 	return s.w.Framework != nil && slices.Contains(names, s.w.Framework.Name)
 }
 
-var mpsFamily = []sharing.Mechanism{sharing.MPS, sharing.HAMiWithMPS, sharing.MIGWithMPS, sharing.MIGLikeEmulation}
+var mpsFamily = []sharing.Mechanism{sharing.MechanismMPS, sharing.MechanismHAMiWithMPS, sharing.MechanismMIGWithMPS, sharing.MechanismMIGLikeEmulation}
 
 func (s *trapScene) mps() bool { return s.in(mpsFamily...) }
 
@@ -67,23 +67,23 @@ func (s *trapScene) perGPU() int {
 // detectors has one function a trap; it returns what it found, or "".
 var detectors = map[string]func(*trapScene) string{
 	"T1": func(s *trapScene) string {
-		return say(s.in(sharing.TimeSlicing) && (s.cw.hasSLO || s.w.Kind == OnlineInference),
-			"%s takes turns: with %d busy tenants each waits for the others", sharing.TimeSlicing, max(2, s.perGPU()))
+		return say(s.in(sharing.MechanismTimeSlicing) && (s.cw.hasSLO || s.w.Kind == KindOnlineInference),
+			"%s takes turns: with %d busy tenants each waits for the others", sharing.MechanismTimeSlicing, max(2, s.perGPU()))
 	},
 	"T2": func(s *trapScene) string {
 		return say(s.mps() && (s.w.Isolation.Fault > sharing.LevelNone || s.w.Isolation.Memory > sharing.LevelDriver || s.untrusted && slices.Contains(mpsFamily, s.asked())),
 			"MPS clients share the GPU's fault domain; only address spaces are a client's own")
 	},
 	"T3": func(s *trapScene) string {
-		return say(s.in(sharing.MIG, sharing.MIGWithMPS) && s.p != nil && len(s.p.pool.Layouts) > 0,
+		return say(s.in(sharing.MechanismMIG, sharing.MechanismMIGWithMPS) && s.p != nil && len(s.p.pool.Layouts) > 0,
 			"instances must be empty before they are destroyed: the migration needs the pods on them drained")
 	},
 	"T4": func(s *trapScene) string {
-		return say(s.in(sharing.HAMi, sharing.HAMiWithMPS) && (s.cw.demands || s.bypasses()),
+		return say(s.in(sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS) && (s.cw.demands || s.bypasses()),
 			"HAMi's limits live in the process; %s", pick(s.bypasses(), "this workload's settings get round them", "it is no hardware isolation"))
 	},
 	"T5": func(s *trapScene) string {
-		return say(s.in(sharing.MIGLikeEmulation), "an MPS percentage and a memory fraction imitate MIG's sizes, not its isolation")
+		return say(s.in(sharing.MechanismMIGLikeEmulation), "an MPS percentage and a memory fraction imitate MIG's sizes, not its isolation")
 	},
 	"T6": func(s *trapScene) string {
 		return say(s.w.Evidence == EvidenceVendor, "gpu_busy comes from a vendor's or paper's figure; measure it on this GPU")
@@ -91,7 +91,7 @@ var detectors = map[string]func(*trapScene) string{
 	"T7": func(s *trapScene) string {
 		f := s.w.Framework
 		n := s.perGPU()
-		return say(f != nil && f.MemoryFraction != nil && n > 1 && s.in(sharing.TimeSlicing, sharing.MPS, sharing.MIGLikeEmulation) && *f.MemoryFraction*float64(n) > 1,
+		return say(f != nil && f.MemoryFraction != nil && n > 1 && s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation) && *f.MemoryFraction*float64(n) > 1,
 			"memory fraction %.2f times %d on one GPU is more than the GPU; the written configuration sets a fraction that fits", deref(f), n)
 	},
 	"T8": func(s *trapScene) string {
@@ -103,18 +103,18 @@ var detectors = map[string]func(*trapScene) string{
 			"EKS managed node groups came up without the GPU driver on g6e; install it before the device plugin")
 	},
 	"T10": func(s *trapScene) string {
-		return say(s.in(sharing.TimeSlicing, sharing.HAMi, sharing.VGPU) && s.tightSLO(),
+		return say(s.in(sharing.MechanismTimeSlicing, sharing.MechanismHAMi, sharing.MechanismVGPU) && s.tightSLO(),
 			"turns last milliseconds (2.09 ms and a switch of 0.153 ms on an H200), against a P99 limit in the tens")
 	},
 	"T11": func(s *trapScene) string {
 		return say(s.mps() && s.cw.busyHow == busyStated && s.cw.busy >= 0.8, "the job keeps %.0f%% of the GPU busy; MPS gains only where SMs idle", s.cw.busy*100)
 	},
 	"T12": func(s *trapScene) string {
-		return say(s.shares() && (s.w.Kind == Training || s.w.Kind == DistributedTraining) && s.cw.busyHow == busyStated && s.cw.busy >= 0.7,
+		return say(s.shares() && (s.w.Kind == KindTraining || s.w.Kind == KindDistributedTraining) && s.cw.busyHow == busyStated && s.cw.busy >= 0.7,
 			"a training job at %.0f%% slows down by what its neighbours take", s.cw.busy*100)
 	},
 	"T13": func(s *trapScene) string {
-		if s.p == nil || !s.in(sharing.TimeSlicing) || s.p.memory == 0 {
+		if s.p == nil || !s.in(sharing.MechanismTimeSlicing) || s.p.memory == 0 {
 			return ""
 		}
 		n := max(2, s.perGPU())
@@ -144,7 +144,7 @@ var detectors = map[string]func(*trapScene) string{
 		return say(r != nil && r.LossUnit == "per-ms", "the loss is a rate per 100 ms; taken per millisecond it is a hundred times too high")
 	},
 	"T18": func(s *trapScene) string {
-		return say(s.in(sharing.TimeSlicing) && s.unequal,
+		return say(s.in(sharing.MechanismTimeSlicing) && s.unequal,
 			"unlike tenants slow by unlike factors under fair turns: the shorter to twice its time, the longer to the sum; it is predictable")
 	},
 	"T19": func(s *trapScene) string {
@@ -165,11 +165,11 @@ var detectors = map[string]func(*trapScene) string{
 	},
 	"M1": func(s *trapScene) string {
 		n := s.perGPU()
-		return say(s.in(sharing.TimeSlicing, sharing.MPS, sharing.HAMi) && n > 1 && s.cw.busyHow == busyStated && float64(n)*s.cw.busy > 1,
+		return say(s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismHAMi) && n > 1 && s.cw.busyHow == busyStated && float64(n)*s.cw.busy > 1,
 			"%d shares that each keep %.0f%% busy want %.1f GPUs: replicas are not capacity", n, s.cw.busy*100, float64(n)*s.cw.busy)
 	},
 	"M2": func(s *trapScene) string {
-		return say(s.w.Request != nil && s.w.Request.SharedGPUs > 1 && s.in(sharing.TimeSlicing, sharing.MPS),
+		return say(s.w.Request != nil && s.w.Request.SharedGPUs > 1 && s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS),
 			"%d shares of a GPU give no more compute than one", sharedGPUs(s.w))
 	},
 	"M3": func(s *trapScene) string {
@@ -182,7 +182,7 @@ var detectors = map[string]func(*trapScene) string{
 	},
 	"M5": func(s *trapScene) string {
 		f := s.w.Framework
-		return say(s.in(sharing.MPS, sharing.HAMiWithMPS) && s.framework("vllm", "sglang", "tgi") && f.MemoryFraction != nil && s.perGPU() > 1 && *f.MemoryFraction > 1/float64(s.perGPU()),
+		return say(s.in(sharing.MechanismMPS, sharing.MechanismHAMiWithMPS) && s.framework("vllm", "sglang", "tgi") && f.MemoryFraction != nil && s.perGPU() > 1 && *f.MemoryFraction > 1/float64(s.perGPU()),
 			"under an MPS limit the framework sees the whole GPU's memory, so its fraction must be limit over total, not %.2f", deref(f))
 	},
 	"M6": func(s *trapScene) string {
@@ -194,7 +194,7 @@ var detectors = map[string]func(*trapScene) string{
 		return say(s.mps() && set && pinnedBeyond(v, s.w.gpus()), "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%q has an entry for a GPU that the process cannot see, which drops every limit", clip(v))
 	},
 	"M8": func(s *trapScene) string {
-		return say(s.in(sharing.MPS) && s.uids && (s.p == nil || s.p.pool.MPSProtocol != 3),
+		return say(s.in(sharing.MechanismMPS) && s.uids && (s.p == nil || s.p.pool.MPSProtocol != 3),
 			"an MPS server runs for one user: clients of another user id wait until all of the first have gone")
 	},
 	"M9": func(s *trapScene) string {
@@ -205,14 +205,14 @@ var detectors = map[string]func(*trapScene) string{
 	},
 	"M11": func(s *trapScene) string {
 		f := s.w.Framework
-		return say(s.in(sharing.HAMi) && (f != nil && f.CUDAGraphs != nil && *f.CUDAGraphs || s.w.Request != nil && s.w.Request.Cores > 0 && s.framework("vllm")),
+		return say(s.in(sharing.MechanismHAMi) && (f != nil && f.CUDAGraphs != nil && *f.CUDAGraphs || s.w.Request != nil && s.w.Request.Cores > 0 && s.framework("vllm")),
 			"HAMi's gpucores does not hold CUDA graphs back, which the framework launches by default")
 	},
 	"M12": func(s *trapScene) string {
-		return say(s.w.gpus() > 1 && s.asked() > sharing.Exclusive, "a replica over %d GPUs cannot run on shares or slices", s.w.gpus())
+		return say(s.w.gpus() > 1 && s.asked() > sharing.MechanismExclusive, "a replica over %d GPUs cannot run on shares or slices", s.w.gpus())
 	},
 	"M13": func(s *trapScene) string {
-		return say(s.in(sharing.MIGWithMPS) && (s.p == nil || s.p.pool.Delivery == "" || s.p.pool.Delivery == "device-plugin" || s.p.pool.Delivery == "gpu-operator"),
+		return say(s.in(sharing.MechanismMIGWithMPS) && (s.p == nil || s.p.pool.Delivery == "" || s.p.pool.Delivery == "device-plugin" || s.p.pool.Delivery == "gpu-operator"),
 			"the device plugin refuses MPS on MIG devices")
 	},
 	"M14": func(s *trapScene) string {
@@ -224,11 +224,11 @@ var detectors = map[string]func(*trapScene) string{
 			"-q asks a protocol-2 daemon to query devices and a protocol-3 one to quit")
 	},
 	"M16": func(s *trapScene) string {
-		if s.p == nil || !s.in(sharing.TimeSlicing) || s.p.pool.Timeslice == "" || s.p.pool.Timeslice == "default" {
+		if s.p == nil || !s.in(sharing.MechanismTimeSlicing) || s.p.pool.Timeslice == "" || s.p.pool.Timeslice == "default" {
 			return ""
 		}
 		set, known := s.p.gpu.TimesliceSetting.Get()
-		return say(!known || set != sharing.Yes, "no source confirms that a %s lets its time slice be set; probe before relying on %q", s.p.gpu.Name, s.p.pool.Timeslice)
+		return say(!known || set != sharing.AnswerYes, "no source confirms that a %s lets its time slice be set; probe before relying on %q", s.p.gpu.Name, s.p.pool.Timeslice)
 	},
 	"M17": func(s *trapScene) string {
 		return say(s.w.Evidence == EvidenceEqualConcurrency, "figures at equal load per model flatter sharing; compare at equal load per GPU")

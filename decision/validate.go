@@ -317,10 +317,10 @@ func (c *checker) request(path string, w *Workload) {
 	c.within(path+".request.replicas_per_gpu", r.Replicas, 0, 10_000)
 	c.within(path+".request.shared_gpus", r.SharedGPUs, 0, 1024)
 	c.within(path+".request.cores_percent", r.Cores, 0, 100)
-	if r.Profile != "" && r.Mechanism != sharing.MIG && r.Mechanism != sharing.MIGWithMPS && r.Mechanism != sharing.MIGBackedVGPU {
+	if r.Profile != "" && r.Mechanism != sharing.MechanismMIG && r.Mechanism != sharing.MechanismMIGWithMPS && r.Mechanism != sharing.MechanismMIGBackedVGPU {
 		c.Addf(path+".request.profile", "leave it out, or request mig", "contradicts mechanism %s", r.Mechanism)
 	}
-	if r.MPSNamespace != "" && r.Mechanism != sharing.MPS {
+	if r.MPSNamespace != "" && r.Mechanism != sharing.MechanismMPS {
 		c.Addf(path+".request.mps_namespace", "leave it out, or request mps", "contradicts mechanism %s", r.Mechanism)
 	}
 	if w.GPUs > 1 && r.SharedGPUs > 1 {

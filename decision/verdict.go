@@ -7,9 +7,9 @@ type Verdict uint8
 // The verdicts.
 const (
 	VerdictUnknown Verdict = iota // cannot be told; the reason names the measurement that would settle it
-	Reject                        // does not do
-	Fixable                       // does when the change in the reason is made
-	Pass                          // does
+	VerdictReject                 // does not do
+	VerdictFixable                // does when the change in the reason is made
+	VerdictPass                   // does
 )
 
 var verdictNames = []string{"unknown", "reject", "fixable", "pass"}
@@ -33,11 +33,11 @@ func (v *Verdict) UnmarshalText(b []byte) error {
 // outweighs what is unknown, which outweighs what can be fixed.
 func (v Verdict) severity() int {
 	switch v {
-	case Reject:
+	case VerdictReject:
 		return 3
 	case VerdictUnknown:
 		return 2
-	case Fixable:
+	case VerdictFixable:
 		return 1
 	}
 	return 0

@@ -400,7 +400,7 @@ func TestApplyConditions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c := state.Instances[0].Compute; len(c) != 1 || c[0].Profile != 7 || state.Resetless != sharing.Yes {
+		if c := state.Instances[0].Compute; len(c) != 1 || c[0].Profile != 7 || state.Resetless != sharing.AnswerYes {
 			t.Errorf("%+v", state)
 		}
 	})

@@ -138,7 +138,7 @@ func TestProfileLookup(t *testing.T) {
 func TestLookupAgreesWithSharing(t *testing.T) {
 	found := 0
 	for _, g := range sharing.GPUs() {
-		if g.MIG.Value != sharing.Yes {
+		if g.MIG.Value != sharing.AnswerYes {
 			continue
 		}
 		want, err := Lookup(g.Name)

@@ -51,7 +51,7 @@ func Discover(id DeviceIdentity, profiles []DeviceProfile) (*Model, error) {
 		}
 	}
 	m := &Model{Key: deviceKey(id.Name), Products: []string{id.Name}, byName: map[string]*Profile{},
-		Memory: sharing.KnownCell(id.Memory, DeviceSource), Resetless: id.Resetless == sharing.Yes,
+		Memory: sharing.KnownCell(id.Memory, DeviceSource), Resetless: id.Resetless == sharing.AnswerYes,
 		Verification: "answered by the device"}
 	if len(candidates) == 1 {
 		c := candidates[0]

@@ -199,7 +199,7 @@ func TestGenerate(t *testing.T) {
 		}
 		golden.Check(t, c.file, text)
 		for _, f := range mig.CheckParted(config, nil) {
-			if f.Feasible != sharing.Yes && f.GPU != "rtx-pro-5000-blackwell-48gb" {
+			if f.Feasible != sharing.AnswerYes && f.GPU != "rtx-pro-5000-blackwell-48gb" {
 				t.Errorf("%+v", f)
 			}
 		}
@@ -215,7 +215,7 @@ func TestGenerate(t *testing.T) {
 			}
 			continue
 		}
-		if answer, _, err := m.Feasible(counts, mig.Layout{}); answer != sharing.Yes {
+		if answer, _, err := m.Feasible(counts, mig.Layout{}); answer != sharing.AnswerYes {
 			t.Errorf("%s: %v %v", m, counts, err)
 		}
 	}

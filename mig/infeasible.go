@@ -96,11 +96,11 @@ func (m *Model) Feasible(want []Count, have Layout) (sharing.Answer, Layout, err
 	l, err := m.Place(want, have)
 	switch {
 	case err == nil:
-		return sharing.Yes, l, nil
+		return sharing.AnswerYes, l, nil
 	case errors.Is(err, ErrInfeasible):
-		return sharing.No, Layout{}, err
+		return sharing.AnswerNo, Layout{}, err
 	}
-	return sharing.Unknown, Layout{}, err
+	return sharing.AnswerUnknown, Layout{}, err
 }
 
 // explain finds the smallest reason why n can't be placed beside have. The

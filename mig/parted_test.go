@@ -144,7 +144,7 @@ mig-configs:
 	}
 	golden.Check(t, "testdata/check.txt", []byte(b.String()))
 	for _, f := range CheckParted(c, gpu(t, "H200")) {
-		if f.Label == "filtered" && (f.Entry != 0 || f.Feasible != sharing.No) {
+		if f.Label == "filtered" && (f.Entry != 0 || f.Feasible != sharing.AnswerNo) {
 			t.Errorf("%+v", f)
 		}
 	}

@@ -79,13 +79,13 @@ func (e PartedEntry) check(m *Model) []PartedFinding {
 
 func (e PartedEntry) outside(f DeviceFilter) PartedFinding {
 	if !e.MIGEnabled {
-		return PartedFinding{GPU: f.String(), Feasible: sharing.Yes}
+		return PartedFinding{GPU: f.String(), Feasible: sharing.AnswerYes}
 	}
 	return PartedFinding{GPU: f.String(), Reason: "the catalogue has no GPU with this device filter"}
 }
 
 func (e PartedEntry) checkOn(m *Model) PartedFinding {
-	f := PartedFinding{GPU: m.Key, Feasible: sharing.Yes}
+	f := PartedFinding{GPU: m.Key, Feasible: sharing.AnswerYes}
 	if !e.MIGEnabled || len(e.MIGDevices) == 0 {
 		return f
 	}
@@ -93,8 +93,8 @@ func (e PartedEntry) checkOn(m *Model) PartedFinding {
 	f.Feasible, f.Layout, err = m.Feasible(e.Counts(), Layout{})
 	if err != nil {
 		f.Reason = oneLine(err)
-		if f.Feasible == sharing.Unknown && len(m.Profiles) > 0 && m.anyUnknownName(e) {
-			f.Feasible = sharing.No
+		if f.Feasible == sharing.AnswerUnknown && len(m.Profiles) > 0 && m.anyUnknownName(e) {
+			f.Feasible = sharing.AnswerNo
 		}
 	}
 	return f
@@ -114,7 +114,7 @@ func (m *Model) anyUnknownName(e PartedEntry) bool {
 // reason of the first GPU that has all its profiles.
 func (e PartedEntry) checkAny() PartedFinding {
 	if !e.MIGEnabled || len(e.MIGDevices) == 0 {
-		return PartedFinding{GPU: "any", Feasible: sharing.Yes}
+		return PartedFinding{GPU: "any", Feasible: sharing.AnswerYes}
 	}
 	var unknown, refused *PartedFinding
 	for _, m := range Models() {
@@ -123,11 +123,11 @@ func (e PartedEntry) checkAny() PartedFinding {
 		}
 		f := e.checkOn(m)
 		switch {
-		case f.Feasible == sharing.Yes:
+		case f.Feasible == sharing.AnswerYes:
 			return f
-		case f.Feasible == sharing.Unknown && unknown == nil:
+		case f.Feasible == sharing.AnswerUnknown && unknown == nil:
 			unknown = &f
-		case f.Feasible == sharing.No && refused == nil:
+		case f.Feasible == sharing.AnswerNo && refused == nil:
 			refused = &f
 		}
 	}
@@ -137,7 +137,7 @@ func (e PartedEntry) checkAny() PartedFinding {
 	case refused != nil:
 		return *refused
 	}
-	return PartedFinding{GPU: "any", Feasible: sharing.No, Reason: e.noGPU()}
+	return PartedFinding{GPU: "any", Feasible: sharing.AnswerNo, Reason: e.noGPU()}
 }
 
 func (e PartedEntry) noGPU() string {

@@ -40,7 +40,7 @@ func TestPossibleTable(t *testing.T) {
 				return
 			}
 			total++
-			if answer, _, _ := m.Feasible(counts, Layout{}); answer != sharing.Yes {
+			if answer, _, _ := m.Feasible(counts, Layout{}); answer != sharing.AnswerYes {
 				impossible++
 			}
 			return

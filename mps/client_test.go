@@ -192,7 +192,7 @@ func TestPartitions(t *testing.T) {
 			t.Errorf("in use: %v", err)
 		}
 		rows, err := c.Partitions(ctx)
-		if err != nil || len(rows) != 2 || rows[0].FreeChunks.Value != 9 || rows[0].UsedSMs.Value != 56 || rows[1].InUse != sharing.Yes || rows[1].FreeSMs.Known {
+		if err != nil || len(rows) != 2 || rows[0].FreeChunks.Value != 9 || rows[0].UsedSMs.Value != 56 || rows[1].InUse != sharing.AnswerYes || rows[1].FreeSMs.Known {
 			t.Errorf("%+v, %v", rows, err)
 		}
 		d.Exit(v.PID)
@@ -219,7 +219,7 @@ func TestProbe(t *testing.T) {
 		return [...]sharing.Answer{s.Installed, s.Running, s.ProtocolV3.Answer, s.ClientPriority.Answer, s.Processes.Answer,
 			s.TerminateClient.Answer, s.StaticPartitions.Answer, s.PartitioningOn.Answer}
 	}
-	const y, n, u = sharing.Yes, sharing.No, sharing.Unknown
+	const y, n, u = sharing.AnswerYes, sharing.AnswerNo, sharing.AnswerUnknown
 	for _, c := range []struct {
 		name  string
 		opt   mpstest.Options
@@ -316,7 +316,7 @@ func TestVerify(t *testing.T) {
 		return nil, mps.ErrClientNotFound
 	}
 	opt := mps.VerifyOptions{Environ: environ}
-	if m, err := c.Verify(ctx, 77, opt); err != nil || m.Client != sharing.No || m.Reason != "there is no such process" {
+	if m, err := c.Verify(ctx, 77, opt); err != nil || m.Client != sharing.AnswerNo || m.Reason != "there is no such process" {
 		t.Errorf("%+v, %v", m, err)
 	}
 	if err := c.SetDefaultPinnedMemLimit(ctx, "1", 8*gib); err != nil {
@@ -328,7 +328,7 @@ func TestVerify(t *testing.T) {
 	v := connect(t, d)
 	envs[v.PID] = []string{mps.EnvThreads + "=25"}
 	m, err := c.Verify(ctx, v.PID, opt)
-	if err != nil || m.Client != sharing.Yes || m.Server != v.Server || m.EffectivePercentage.Value != 25 || m.ServerPercentage.Value != 50 || m.Command != "./app" {
+	if err != nil || m.Client != sharing.AnswerYes || m.Server != v.Server || m.EffectivePercentage.Value != 25 || m.ServerPercentage.Value != 50 || m.Command != "./app" {
 		t.Errorf("%+v, %v", m, err)
 	}
 	if diff := cmp.Diff([]mps.DeviceLimit{{Device: "1", Limit: 8 * gib}}, m.ServerLimits); diff != "" || !slices.Equal(m.Devices, []int{0, 1}) {
@@ -337,7 +337,7 @@ func TestVerify(t *testing.T) {
 	stray := connect(t, d, mps.EnvPipeDirectory+"=/tmp/wrong")
 	envs[stray.PID] = []string{mps.EnvPipeDirectory + "=/tmp/wrong"}
 	m, err = c.Verify(ctx, stray.PID, opt)
-	if err != nil || m.Client != sharing.No || !strings.Contains(m.Reason, "/tmp/wrong") {
+	if err != nil || m.Client != sharing.AnswerNo || !strings.Contains(m.Reason, "/tmp/wrong") {
 		t.Errorf("%+v, %v", m, err)
 	}
 	if err := m.Require(); !errors.Is(err, mps.ErrNotClient) {
@@ -360,7 +360,7 @@ func TestVerifyWaits(t *testing.T) {
 		})
 		start := time.Now()
 		m, err := c.Verify(t.Context(), pid, mps.VerifyOptions{Wait: 10 * time.Second})
-		if err != nil || m.Client != sharing.Yes || time.Since(start) > 3200*time.Millisecond {
+		if err != nil || m.Client != sharing.AnswerYes || time.Since(start) > 3200*time.Millisecond {
 			t.Errorf("%+v, %v after %v", m, err, time.Since(start))
 		}
 	})

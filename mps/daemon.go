@@ -161,7 +161,7 @@ func (o *DaemonOptions) prepare(ctx context.Context) (*Client, Protocol, error) 
 func (o *DaemonOptions) check() error {
 	var l problem.List
 	checkPipeDirectory(&l, "PipeDirectory", o.PipeDirectory)
-	if l.Len() == 0 && networkFileSystem(o.PipeDirectory) == sharing.Yes {
+	if l.Len() == 0 && networkFileSystem(o.PipeDirectory) == sharing.AnswerYes {
 		l.Addf("PipeDirectory", "use a directory of this node, for example under /run or /tmp", "%s is on a network file system, which holds no sockets", o.PipeDirectory)
 	}
 	if !strings.HasPrefix(o.LogDirectory, "/") || strings.ContainsFunc(o.LogDirectory, func(r rune) bool { return r < ' ' }) {
@@ -353,7 +353,7 @@ func (d *Daemon) quit(ctx, own context.Context, grace time.Duration) {
 	defer wait.Stop()
 	for busy := true; busy && grace > 0; {
 		s, err := d.client.Snapshot(own)
-		busy = err == nil && s.Daemon == sharing.Yes && anyClient(s)
+		busy = err == nil && s.Daemon == sharing.AnswerYes && anyClient(s)
 		select {
 		case <-wait.C:
 			grace = 0

@@ -128,7 +128,7 @@ func (e *ClientEnvironment) checkPipe(l *problem.List, network FileSystem) {
 		l.Addf(at, "use the daemon's "+clip(d),
 			"the client's %s is not the daemon's: it would run without MPS and without limits, and nothing would report it", e.PipeDirectory)
 	}
-	if network(e.PipeDirectory) == sharing.Yes {
+	if network(e.PipeDirectory) == sharing.AnswerYes {
 		l.Addf(at, "use a directory of this node, for example under /run or /tmp", "%s is on a network file system, which holds no sockets", e.PipeDirectory)
 	}
 }

@@ -25,7 +25,7 @@ func networkFileSystem(dir string) sharing.Answer {
 			return sharing.AnswerOf(networkMagic[uint32(st.Type)]) // the magics have 32 bits; Type's width varies
 		}
 		if err != syscall.ENOENT || dir == filepath.Dir(dir) {
-			return sharing.Unknown
+			return sharing.AnswerUnknown
 		}
 		dir = filepath.Dir(dir)
 	}

@@ -4,4 +4,4 @@ package mps
 
 import "github.com/cotenant/cotenant/sharing"
 
-func networkFileSystem(string) sharing.Answer { return sharing.Unknown }
+func networkFileSystem(string) sharing.Answer { return sharing.AnswerUnknown }

@@ -101,7 +101,7 @@ func seenSMs(t *testing.T, d *mps.Daemon, pct float64) int {
 		t.Fatalf("%q, %v, %v: %s", line, err, serr, &stderr)
 	}
 	m, err := d.Client().Verify(t.Context(), cmd.Process.Pid, mps.VerifyOptions{Wait: 5 * time.Second})
-	if err != nil || m.Client != sharing.Yes || pct > 0 && m.EffectivePercentage.Value != pct {
+	if err != nil || m.Client != sharing.AnswerYes || pct > 0 && m.EffectivePercentage.Value != pct {
 		t.Errorf("%v%%: %+v, %v", pct, m, err)
 	}
 	if _, err := io.WriteString(stdin, "\n"); err != nil {

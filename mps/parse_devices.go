@@ -193,9 +193,9 @@ func ParsePartitions(text string) ([]Partition, error) {
 		}
 		switch strings.ToLower(f[6]) {
 		case "yes":
-			p.InUse = sharing.Yes
+			p.InUse = sharing.AnswerYes
 		case "no":
-			p.InUse = sharing.No
+			p.InUse = sharing.AnswerNo
 		case "-":
 		default:
 			return nil, bad

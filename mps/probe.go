@@ -47,8 +47,8 @@ func (c *Client) Probe(ctx context.Context) (Support, error) {
 	if err := c.probeProgram(ctx, &s); err != nil {
 		return s, err
 	}
-	if s.Installed == sharing.No {
-		s.Running = sharing.No
+	if s.Installed == sharing.AnswerNo {
+		s.Running = sharing.AnswerNo
 		return s, nil
 	}
 	err := c.probeDaemon(ctx, &s)
@@ -62,14 +62,14 @@ func (c *Client) probeProgram(ctx context.Context, s *Support) error {
 	out, err := c.run(ctx, c.timeout, "-h", Invocation{Args: []string{"-h"}, PipeDirectory: c.pipe})
 	switch {
 	case errors.Is(err, ErrNotInstalled), errors.Is(err, ErrPlatform):
-		s.Installed = sharing.No
+		s.Installed = sharing.AnswerNo
 		return nil
 	case errors.Is(err, ErrCrashed), errors.Is(err, ErrGarbled), errors.Is(err, ErrRejected):
 		return nil // it is there, but its help says nothing to us
 	case err != nil:
 		return err
 	}
-	s.Installed = sharing.Yes
+	s.Installed = sharing.AnswerYes
 	help := out.Stdout + out.Stderr
 	for _, line := range lines(help) {
 		if m := helpCommand.FindStringSubmatch(line); m != nil {
@@ -88,10 +88,10 @@ func (c *Client) probeProgram(ctx context.Context, s *Support) error {
 
 func fromHelp(listed bool, name string) Feature {
 	if listed {
-		return Feature{sharing.Yes, "the program's help lists " + name}
+		return Feature{sharing.AnswerYes, "the program's help lists " + name}
 	}
 	// A help may leave commands out, so absence is no proof.
-	return Feature{sharing.Unknown, "the program's help does not list " + name}
+	return Feature{sharing.AnswerUnknown, "the program's help does not list " + name}
 }
 
 // probeDaemon asks the running daemon; its answers outrank the help's.
@@ -99,9 +99,9 @@ func (c *Client) probeDaemon(ctx context.Context, s *Support) error {
 	_, err := c.DefaultActiveThreadPercentage(ctx)
 	switch {
 	case err == nil:
-		s.Protocol, s.Running = ProtocolV2, sharing.Yes
+		s.Protocol, s.Running = ProtocolV2, sharing.AnswerYes
 	case errors.Is(err, ErrNoDaemon):
-		s.Running = sharing.No
+		s.Running = sharing.AnswerNo
 		return nil
 	case errors.Is(err, ErrTimeout):
 		return nil
@@ -114,13 +114,13 @@ func (c *Client) probeDaemon(ctx context.Context, s *Support) error {
 		_, err := c.do(ctx, command)
 		switch {
 		case err == nil:
-			*f = Feature{sharing.Yes, "the daemon answers " + command}
+			*f = Feature{sharing.AnswerYes, "the daemon answers " + command}
 		case errors.Is(err, ErrUnknownCommand):
-			*f = Feature{sharing.No, "the daemon does not know " + command}
+			*f = Feature{sharing.AnswerNo, "the daemon does not know " + command}
 		case errors.Is(err, ErrRejected):
-			*f = Feature{sharing.Yes, "the daemon knows " + command + " and refuses it: " + err.Error()}
+			*f = Feature{sharing.AnswerYes, "the daemon knows " + command + " and refuses it: " + err.Error()}
 		case errors.Is(err, ErrTimeout), errors.Is(err, ErrGarbled), errors.Is(err, ErrCrashed):
-			*f = Feature{sharing.Unknown, err.Error()}
+			*f = Feature{sharing.AnswerUnknown, err.Error()}
 		default:
 			return err
 		}
@@ -135,13 +135,13 @@ func (c *Client) probeDaemon(ctx context.Context, s *Support) error {
 		}
 	}
 	s.PartitioningOn = s.StaticPartitions
-	if s.StaticPartitions.Answer == sharing.Yes {
+	if s.StaticPartitions.Answer == sharing.AnswerYes {
 		_, err := c.do(ctx, "lspart")
 		switch {
 		case errors.Is(err, ErrPartitioningDisabled):
-			s.PartitioningOn = Feature{sharing.No, "the daemon was started without it"}
+			s.PartitioningOn = Feature{sharing.AnswerNo, "the daemon was started without it"}
 		case err != nil:
-			s.PartitioningOn = Feature{sharing.Unknown, err.Error()}
+			s.PartitioningOn = Feature{sharing.AnswerUnknown, err.Error()}
 		}
 	}
 	return nil
@@ -153,11 +153,11 @@ func (c *Client) probeV3(ctx context.Context, s *Support) error {
 	_, err := v3.Servers(ctx)
 	switch {
 	case err == nil:
-		s.Running, s.Protocol = sharing.Yes, ProtocolV3
-		s.ProtocolV3 = Feature{sharing.Yes, "the daemon answers server list"}
+		s.Running, s.Protocol = sharing.AnswerYes, ProtocolV3
+		s.ProtocolV3 = Feature{sharing.AnswerYes, "the daemon answers server list"}
 		return nil
 	case errors.Is(err, ErrRejected), errors.Is(err, ErrGarbled), errors.Is(err, ErrCrashed), errors.Is(err, ErrTimeout):
-		s.ProtocolV3 = Feature{sharing.Unknown, err.Error()}
+		s.ProtocolV3 = Feature{sharing.AnswerUnknown, err.Error()}
 		return nil
 	}
 	return err

@@ -153,12 +153,12 @@ func TestProcesses(t *testing.T) {
 		client sharing.Answer
 		pct    float64
 		sms    int
-	}{{a, sharing.Yes, 50, 66}, {b, sharing.Yes, 25, 32}, {stray, sharing.No, 0, 132}} {
+	}{{a, sharing.AnswerYes, 50, 66}, {b, sharing.AnswerYes, 25, 32}, {stray, sharing.AnswerNo, 0, 132}} {
 		m, err := c.Verify(ctx, w.p.cmd.Process.Pid, mps.VerifyOptions{})
 		if err != nil || m.Client != w.client || m.EffectivePercentage.Value != w.pct || w.p.view.SMs != w.sms {
 			t.Errorf("%+v, %v; the process sees %+v", m, err, w.p.view)
 		}
-		if w.client == sharing.No && !strings.Contains(m.Reason, "-wrong") {
+		if w.client == sharing.AnswerNo && !strings.Contains(m.Reason, "-wrong") {
 			t.Errorf("reason %q", m.Reason)
 		}
 	}
@@ -184,7 +184,7 @@ func TestProcesses(t *testing.T) {
 		t.Error("the neighbour survived a fault")
 	}
 	a.kill(t)
-	if g, err = c.AwaitRecovery(ctx, before, 20*time.Second, e.cmd.Process.Pid, a.cmd.Process.Pid); err != nil || g.Recovered != sharing.Yes {
+	if g, err = c.AwaitRecovery(ctx, before, 20*time.Second, e.cmd.Process.Pid, a.cmd.Process.Pid); err != nil || g.Recovered != sharing.AnswerYes {
 		t.Errorf("%+v, %v", g, err)
 	}
 	res, err := d.Stop(ctx, time.Second)
@@ -254,7 +254,7 @@ func TestStopHung(t *testing.T) {
 		if err != nil || i > 10 {
 			t.Fatalf("%+v, %v", s, err)
 		}
-		if s.Daemon == sharing.Unknown {
+		if s.Daemon == sharing.AnswerUnknown {
 			break
 		}
 	}

@@ -67,10 +67,10 @@ func TestKillNine(t *testing.T) {
 		mustExit  bool
 		recovered sharing.Answer
 	}{
-		{mpstest.KillHarmless, mps.DamageNone, false, sharing.Yes},
-		{mpstest.KillFaults, mps.DamageFault, true, sharing.No},
-		{mpstest.KillHangs, mps.DamageUnknown, false, sharing.Unknown},
-		{mpstest.KillServer, mps.DamageServer, false, sharing.Yes},
+		{mpstest.KillHarmless, mps.DamageNone, false, sharing.AnswerYes},
+		{mpstest.KillFaults, mps.DamageFault, true, sharing.AnswerNo},
+		{mpstest.KillHangs, mps.DamageUnknown, false, sharing.AnswerUnknown},
+		{mpstest.KillServer, mps.DamageServer, false, sharing.AnswerYes},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx := t.Context()
@@ -99,7 +99,7 @@ func TestKillNine(t *testing.T) {
 			}
 			d.Exit(x.PID)
 			d.Exit(z.PID)
-			if g, err := cl.AwaitRecovery(ctx, before, 2*time.Second, y.PID); err != nil || g.Recovered != sharing.Yes || len(g.MustExit) > 0 {
+			if g, err := cl.AwaitRecovery(ctx, before, 2*time.Second, y.PID); err != nil || g.Recovered != sharing.AnswerYes || len(g.MustExit) > 0 {
 				t.Errorf("after all have exited: %+v, %v", g, err)
 			}
 		})
@@ -116,7 +116,7 @@ func TestDaemonGone(t *testing.T) {
 	}
 	d.Stop()
 	after, err := c.Snapshot(t.Context())
-	if g := mps.Diagnose(before, after); err != nil || g.Damage != mps.DamageDaemon || g.Recovered != sharing.No {
+	if g := mps.Diagnose(before, after); err != nil || g.Damage != mps.DamageDaemon || g.Recovered != sharing.AnswerNo {
 		t.Errorf("%+v, %v", g, err)
 	}
 }

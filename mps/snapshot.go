@@ -35,14 +35,14 @@ func (c *Client) Snapshot(ctx context.Context) (Snapshot, error) {
 	servers, err := c.Servers(ctx)
 	switch {
 	case errors.Is(err, ErrNoDaemon):
-		s.Daemon = sharing.No
+		s.Daemon = sharing.AnswerNo
 		return s, nil
 	case errors.Is(err, ErrTimeout):
 		return s, nil
 	case err != nil:
 		return s, err
 	}
-	s.Daemon = sharing.Yes
+	s.Daemon = sharing.AnswerYes
 	for _, pid := range servers {
 		srv, err := c.serverSnapshot(ctx, pid)
 		if errors.Is(err, ErrServerNotFound) {
@@ -173,11 +173,11 @@ type Diagnosis struct {
 // that is still listed counts among them. It is pure: same input, same
 // diagnosis.
 func Diagnose(before, after Snapshot, gone ...int) Diagnosis {
-	d := Diagnosis{Damage: DamageNone, Recovered: sharing.Yes}
+	d := Diagnosis{Damage: DamageNone, Recovered: sharing.AnswerYes}
 	switch after.Daemon {
-	case sharing.No:
+	case sharing.AnswerNo:
 		d.worsen(DamageDaemon, "start a control daemon; no client can join until then, and clients started without one run without limits")
-	case sharing.Unknown:
+	case sharing.AnswerUnknown:
 		d.worsen(DamageUnknown, "the control daemon does not answer: ask again, and if it stays silent stop clients, then servers, then the daemon")
 	}
 	affected, must := map[int]bool{}, map[int]bool{}
@@ -197,7 +197,7 @@ func Diagnose(before, after Snapshot, gone ...int) Diagnosis {
 		for _, p := range Affected(b.Devices, culprits...) {
 			affected[p] = !slices.Contains(culprits, p)
 		}
-		if i < 0 && after.Daemon == sharing.Yes && len(b.Clients) > 0 && len(culprits) < len(b.Clients) {
+		if i < 0 && after.Daemon == sharing.AnswerYes && len(b.Clients) > 0 && len(culprits) < len(b.Clients) {
 			d.worsen(DamageServer, fmt.Sprintf("server %d has gone: its clients have failed; restart them, and a new server starts with the first", b.Server))
 			for _, p := range b.Clients {
 				affected[p] = !slices.Contains(culprits, p)
@@ -237,8 +237,8 @@ func (d *Diagnosis) judge(s ServerSnapshot, gone []int, affected, must map[int]b
 	case StateUnknown:
 		d.worsen(DamageUnknown, fmt.Sprintf("server %d does not answer: if it stays silent its clients must exit and it must be shut down with force", s.Server))
 	case StateInitializing:
-		if d.Recovered == sharing.Yes {
-			d.Recovered = sharing.Unknown
+		if d.Recovered == sharing.AnswerYes {
+			d.Recovered = sharing.AnswerUnknown
 		}
 		d.Advice = append(d.Advice, fmt.Sprintf("server %d is INITIALIZING: wait until it is ACTIVE", s.Server))
 	}
@@ -251,14 +251,14 @@ func (d *Diagnosis) worsen(to Damage, advice string) {
 		if d.Damage == DamageNone {
 			d.Damage = DamageUnknown
 		}
-		if d.Recovered == sharing.Yes {
-			d.Recovered = sharing.Unknown
+		if d.Recovered == sharing.AnswerYes {
+			d.Recovered = sharing.AnswerUnknown
 		}
 		return
 	}
 	d.Damage = max(d.Damage, to)
 	if to != DamageServer { // the next client starts a new server
-		d.Recovered = sharing.No
+		d.Recovered = sharing.AnswerNo
 	}
 }
 
@@ -299,7 +299,7 @@ func (c *Client) AwaitRecovery(ctx context.Context, before Snapshot, within time
 		listed := slices.ContainsFunc(after.Servers, func(s ServerSnapshot) bool {
 			return slices.ContainsFunc(gone, func(p int) bool { return slices.Contains(s.Clients, p) })
 		})
-		if last.Recovered == sharing.Yes && !listed || len(last.MustExit) > 0 {
+		if last.Recovered == sharing.AnswerYes && !listed || len(last.MustExit) > 0 {
 			return last, nil
 		}
 		if err := sleep(bounded, min(50*time.Millisecond, within/20)); err != nil {

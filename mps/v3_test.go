@@ -103,7 +103,7 @@ func TestV3BadInput(t *testing.T) {
 	if cmds := d.Commands(); len(cmds) != 0 {
 		t.Errorf("sent %q", cmds)
 	}
-	if s, err := newClientAt(t, d, "/run/nvidia-mps").Probe(ctx); err != nil || s.Protocol != mps.ProtocolV3 || s.ProtocolV3.Answer != sharing.Yes {
+	if s, err := newClientAt(t, d, "/run/nvidia-mps").Probe(ctx); err != nil || s.Protocol != mps.ProtocolV3 || s.ProtocolV3.Answer != sharing.AnswerYes {
 		t.Errorf("%+v, %v", s, err)
 	}
 }

@@ -58,7 +58,7 @@ func (c *Client) Verify(ctx context.Context, pid int, opt VerifyOptions) (Member
 	deadline := time.Now().Add(opt.Wait)
 	for {
 		m, err := c.verify(ctx, pid, opt)
-		if err != nil || m.Client == sharing.Yes || !time.Now().Before(deadline) {
+		if err != nil || m.Client == sharing.AnswerYes || !time.Now().Before(deadline) {
 			return m, err
 		}
 		if err := sleep(ctx, min(100*time.Millisecond, time.Until(deadline)+time.Millisecond)); err != nil {
@@ -70,7 +70,7 @@ func (c *Client) Verify(ctx context.Context, pid int, opt VerifyOptions) (Member
 // Require returns nil if the process is a client, otherwise an error that
 // wraps ErrNotClient.
 func (m Membership) Require() error {
-	if m.Client == sharing.Yes {
+	if m.Client == sharing.AnswerYes {
 		return nil
 	}
 	return fmt.Errorf("%w: process %d: %s", ErrNotClient, m.PID, m.Reason)
@@ -82,7 +82,7 @@ func (c *Client) verify(ctx context.Context, pid int, opt VerifyOptions) (Member
 		return m, err
 	}
 	m.readEnvironment(opt, c.pipe)
-	if m.Client != sharing.Yes {
+	if m.Client != sharing.AnswerYes {
 		return m, nil
 	}
 	var err error
@@ -104,7 +104,7 @@ func (c *Client) findClient(ctx context.Context, m *Membership) error {
 	if err != nil {
 		return err
 	}
-	m.Client = sharing.No
+	m.Client = sharing.AnswerNo
 	m.Reason = "the daemon has no server, so no client"
 	for _, s := range servers {
 		pids, err := c.Clients(ctx, s)
@@ -112,12 +112,12 @@ func (c *Client) findClient(ctx context.Context, m *Membership) error {
 			continue // it ended in between
 		}
 		if err != nil {
-			m.Client = sharing.Unknown
+			m.Client = sharing.AnswerUnknown
 			return err
 		}
 		m.Reason = "no server of the daemon lists it: it runs without MPS, or has made no CUDA call yet"
 		if slices.Contains(pids, m.PID) {
-			m.Client, m.Server = sharing.Yes, s
+			m.Client, m.Server = sharing.AnswerYes, s
 			m.Reason = fmt.Sprintf("server %d lists it", s)
 			break
 		}
@@ -131,7 +131,7 @@ func (c *Client) readLimits(ctx context.Context, m *Membership) error {
 		return err
 	}
 	m.ServerPercentage = sharing.KnownCell(pct, SourceDaemon)
-	if m.EnvironmentKnown != sharing.Unknown {
+	if m.EnvironmentKnown != sharing.AnswerUnknown {
 		eff := pct
 		if p := m.Environment.ActiveThreadPercentage; p > 0 {
 			eff = min(eff, p)
@@ -176,7 +176,7 @@ func (m *Membership) readEnvironment(opt VerifyOptions, pipe string) {
 	}
 	environ, err := readEnviron(m.PID)
 	if errors.Is(err, ErrClientNotFound) {
-		if m.Client == sharing.No {
+		if m.Client == sharing.AnswerNo {
 			m.Reason = "there is no such process"
 		}
 		return
@@ -196,7 +196,7 @@ func (m *Membership) readEnvironment(opt VerifyOptions, pipe string) {
 	if own == "" {
 		own = DefaultPipe
 	}
-	if m.Client == sharing.No && own != pipe {
+	if m.Client == sharing.AnswerNo && own != pipe {
 		m.Reason = fmt.Sprintf("its pipe directory is %s and the daemon's is %s: it runs without MPS and without limits (restart it with %s=%s)",
 			clip(own), pipe, EnvPipeDirectory, pipe)
 	}

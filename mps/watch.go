@@ -150,12 +150,12 @@ func (w *watcher) look(ctx context.Context) []Event {
 	}
 	w.failed = ""
 	events := Changes(w.last, now)
-	if w.first && now.Daemon == sharing.Unknown {
+	if w.first && now.Daemon == sharing.AnswerUnknown {
 		events = []Event{{Time: now.Time, Kind: EventDaemonSilent}}
 	}
 	w.first = false
 	// What is silent says nothing about those behind it: the last lists stand.
-	if now.Daemon == sharing.Unknown {
+	if now.Daemon == sharing.AnswerUnknown {
 		now.Servers = w.last.Servers
 	}
 	for i, s := range now.Servers {
@@ -183,7 +183,7 @@ func Changes(before, now Snapshot) []Event {
 	if now.Daemon != before.Daemon {
 		add(Event{Kind: [...]EventKind{EventDaemonSilent, EventDaemonGone, EventDaemonUp}[now.Daemon]})
 	}
-	if now.Daemon == sharing.Unknown {
+	if now.Daemon == sharing.AnswerUnknown {
 		return events
 	}
 	pids := map[int]bool{}

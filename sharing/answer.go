@@ -7,12 +7,12 @@ type Answer uint8
 
 // The answers.
 const (
-	Unknown Answer = iota
-	No
-	Yes
+	AnswerUnknown Answer = iota
+	AnswerNo
+	AnswerYes
 )
 
-var answerNames = [...]string{Unknown: "unknown", No: "no", Yes: "yes"}
+var answerNames = [...]string{AnswerUnknown: "unknown", AnswerNo: "no", AnswerYes: "yes"}
 
 // String returns "unknown", "no" or "yes".
 func (a Answer) String() string { return enumName(answerNames[:], int(a), "Answer") }
@@ -32,9 +32,9 @@ func (a *Answer) UnmarshalText(b []byte) error {
 // AnswerOf turns a known boolean into an Answer.
 func AnswerOf(b bool) Answer {
 	if b {
-		return Yes
+		return AnswerYes
 	}
-	return No
+	return AnswerNo
 }
 
 // Basis says what kind of evidence a figure or statement rests on. The zero

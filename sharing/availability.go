@@ -13,92 +13,92 @@ type Finding struct {
 // is needed besides is in Text. What env does not tell is Unknown, never No.
 func Available(m Mechanism, env Environment) Finding {
 	switch m {
-	case None:
-		return Finding{No, "none is not a way to run", BasisDerived, "READING"}
-	case Exclusive:
-		return Finding{Yes, "every GPU can be given to one workload", BasisDerived, "A11"}
-	case InServer:
-		return Finding{Yes, "the server has the whole GPU; the framework must be able to multiplex", BasisInferred, "READING"}
-	case Research:
-		return Finding{Unknown, "no system of this class ships as a product; whether one runs here depends on the system, its framework and its kernels", BasisDocumented, "mps.c5"}
+	case MechanismNone:
+		return Finding{AnswerNo, "none is not a way to run", BasisDerived, "READING"}
+	case MechanismExclusive:
+		return Finding{AnswerYes, "every GPU can be given to one workload", BasisDerived, "A11"}
+	case MechanismInServer:
+		return Finding{AnswerYes, "the server has the whole GPU; the framework must be able to multiplex", BasisInferred, "READING"}
+	case MechanismResearch:
+		return Finding{AnswerUnknown, "no system of this class ships as a product; whether one runs here depends on the system, its framework and its kernels", BasisDocumented, "mps.c5"}
 	}
 	if env.GPU == nil {
-		return Finding{Unknown, "the GPU is not known", BasisUnknown, "A12"}
+		return Finding{AnswerUnknown, "the GPU is not known", BasisUnknown, "A12"}
 	}
 	switch m {
-	case TimeSlicing:
-		return Finding{Yes, "the driver time-slices contexts on every CUDA GPU", BasisDocumented, "A12"}
-	case MPS, MIGLikeEmulation:
+	case MechanismTimeSlicing:
+		return Finding{AnswerYes, "the driver time-slices contexts on every CUDA GPU", BasisDocumented, "A12"}
+	case MechanismMPS, MechanismMIGLikeEmulation:
 		return mpsAvailable(env)
-	case MIG:
+	case MechanismMIG:
 		return migAvailable(env)
-	case MIGWithMPS:
+	case MechanismMIGWithMPS:
 		f := migAvailable(env)
-		if f.Answer == Yes {
-			f = Finding{Yes, "the driver runs one MPS server in each GPU instance; the device plugin refuses this, the DRA driver allows it on static MIG", BasisDocumented, "mps.a9"}
+		if f.Answer == AnswerYes {
+			f = Finding{AnswerYes, "the driver runs one MPS server in each GPU instance; the device plugin refuses this, the DRA driver allows it on static MIG", BasisDocumented, "mps.a9"}
 		}
 		return f
-	case HAMi:
-		return Finding{Yes, "HAMi-core hooks the CUDA driver library and needs no hardware feature", BasisDocumented, "HAMI"}
-	case HAMiWithMPS:
+	case MechanismHAMi:
+		return Finding{AnswerYes, "HAMi-core hooks the CUDA driver library and needs no hardware feature", BasisDocumented, "HAMI"}
+	case MechanismHAMiWithMPS:
 		return mpsAvailable(env)
-	case VGPU:
+	case MechanismVGPU:
 		return vgpuAvailable(env)
-	case MIGBackedVGPU:
-		if f := migAvailable(env); f.Answer != Yes {
+	case MechanismMIGBackedVGPU:
+		if f := migAvailable(env); f.Answer != AnswerYes {
 			return f
 		}
 		return vgpuAvailable(env)
 	}
-	return Finding{Unknown, "not a mechanism", BasisUnknown, "READING"}
+	return Finding{AnswerUnknown, "not a mechanism", BasisUnknown, "READING"}
 }
 
 func mpsAvailable(env Environment) Finding {
 	switch a := env.GPU.Architecture; {
 	case a == ArchitectureUnknown:
-		return Finding{Unknown, "MPS needs compute capability 3.5; that of this GPU is not known", BasisDocumented, "D3"}
-	case a < Volta:
-		return Finding{Yes, "MPS runs, but before Volta it protects no memory and takes 16 clients", BasisDocumented, "MOLD"}
+		return Finding{AnswerUnknown, "MPS needs compute capability 3.5; that of this GPU is not known", BasisDocumented, "D3"}
+	case a < ArchitectureVolta:
+		return Finding{AnswerYes, "MPS runs, but before Volta it protects no memory and takes 16 clients", BasisDocumented, "MOLD"}
 	}
-	return Finding{Yes, "MPS runs on this GPU (Linux and QNX only)", BasisDocumented, "MOLD"}
+	return Finding{AnswerYes, "MPS runs on this GPU (Linux and QNX only)", BasisDocumented, "MOLD"}
 }
 
 func migAvailable(env Environment) Finding {
 	g := env.GPU
 	if !g.MIG.Known {
-		return Finding{Unknown, "no source says whether this GPU has MIG; NVML answers on the device", BasisUnknown, "mig.b1"}
+		return Finding{AnswerUnknown, "no source says whether this GPU has MIG; NVML answers on the device", BasisUnknown, "mig.b1"}
 	}
 	switch {
-	case g.MIG.Value != Yes:
-		return Finding{No, "this GPU has no MIG", basisOf(g.MIG.Source), g.MIG.Source}
-	case g.MIGMinDriver.Known && env.Driver.atLeast(g.MIGMinDriver.Value) == No:
-		return Finding{No, "MIG on this GPU needs a newer driver", BasisDocumented, g.MIGMinDriver.Source}
+	case g.MIG.Value != AnswerYes:
+		return Finding{AnswerNo, "this GPU has no MIG", basisOf(g.MIG.Source), g.MIG.Source}
+	case g.MIGMinDriver.Known && env.Driver.atLeast(g.MIGMinDriver.Value) == AnswerNo:
+		return Finding{AnswerNo, "MIG on this GPU needs a newer driver", BasisDocumented, g.MIGMinDriver.Source}
 	}
-	return Finding{Yes, "this GPU has MIG", BasisDocumented, g.MIG.Source}
+	return Finding{AnswerYes, "this GPU has MIG", BasisDocumented, g.MIG.Source}
 }
 
 func vgpuAvailable(env Environment) Finding {
 	v, known := env.GPU.VGPU.Get()
 	switch {
 	case !known:
-		return Finding{Unknown, "no source read lists vGPU types for this GPU", BasisUnknown, "OKM-NAMES"}
-	case v != Yes:
-		return Finding{No, "NVIDIA vGPU has no types for this GPU", BasisDocumented, env.GPU.VGPU.Source}
+		return Finding{AnswerUnknown, "no source read lists vGPU types for this GPU", BasisUnknown, "OKM-NAMES"}
+	case v != AnswerYes:
+		return Finding{AnswerNo, "NVIDIA vGPU has no types for this GPU", BasisDocumented, env.GPU.VGPU.Source}
 	}
-	return Finding{Yes, "the driver lists vGPU types for this GPU; a licence, a hypervisor and its vGPU manager are needed", BasisDocumented, env.GPU.VGPU.Source}
+	return Finding{AnswerYes, "the driver lists vGPU types for this GPU; a licence, a hypervisor and its vGPU manager are needed", BasisDocumented, env.GPU.VGPU.Source}
 }
 
 // StaticSMPartitions answers whether MPS can reserve SMs on g under driver d:
 // from Ampere and CUDA 13.1. Partial fault isolation comes with r610.
 func StaticSMPartitions(g *GPU, d Driver) Finding {
-	c := Condition{MinArchitecture: Ampere, MinCUDA: CUDAVersion{13, 1}}
+	c := Condition{MinArchitecture: ArchitectureAmpere, MinCUDA: CUDAVersion{13, 1}}
 	f := Finding{c.Holds(Environment{GPU: g, Driver: d}), "", BasisDocumented, "MT"}
 	switch {
-	case f.Answer == Yes:
+	case f.Answer == AnswerYes:
 		f.Text = "MPS can reserve SMs on this GPU with this driver"
-	case f.Answer == Unknown:
+	case f.Answer == AnswerUnknown:
 		f.Text = "static SM partitions need Ampere and a driver with CUDA 13.1; not all of that is known here"
-	case g != nil && g.Architecture != ArchitectureUnknown && g.Architecture < Ampere:
+	case g != nil && g.Architecture != ArchitectureUnknown && g.Architecture < ArchitectureAmpere:
 		f.Text = "static SM partitions need Ampere or later"
 	default:
 		f.Text = "static SM partitions need a driver with CUDA 13.1 (R590 or later)"
@@ -116,19 +116,19 @@ func StaticSMPartitions(g *GPU, d Driver) Finding {
 // that is 16 (before Volta), on Volta and later without a known driver 48.
 func MPSClientLimit(g *GPU, d Driver) (Cell[int], Finding) {
 	if g == nil || g.Architecture == ArchitectureUnknown {
-		return KnownCell(16, "MOLD"), Finding{Unknown, "the GPU is not known: 16 is the lowest limit, that of GPUs before Volta", BasisDocumented, "MOLD"}
+		return KnownCell(16, "MOLD"), Finding{AnswerUnknown, "the GPU is not known: 16 is the lowest limit, that of GPUs before Volta", BasisDocumented, "MOLD"}
 	}
-	if g.Architecture < Volta {
-		return KnownCell(16, "MOLD"), Finding{Yes, "GPUs before Volta take 16 contexts", BasisDocumented, "MOLD"}
+	if g.Architecture < ArchitectureVolta {
+		return KnownCell(16, "MOLD"), Finding{AnswerYes, "GPUs before Volta take 16 contexts", BasisDocumented, "MOLD"}
 	}
 	switch d.SupportsCUDA(CUDAVersion{13, 1}) {
-	case Yes:
-		return KnownCell(60, "mps.a2"), Finding{Yes, "Volta and later take 60 contexts from CUDA 13.1", BasisDocumented, "mps.a2"}
-	case No:
+	case AnswerYes:
+		return KnownCell(60, "mps.a2"), Finding{AnswerYes, "Volta and later take 60 contexts from CUDA 13.1", BasisDocumented, "mps.a2"}
+	case AnswerNo:
 		if d.Major == 580 {
-			return KnownCell(48, "H200"), Finding{Yes, "Volta and later take 48 contexts up to CUDA 13.0; the 49th fails, measured on driver 580", BasisMeasured, "H200"}
+			return KnownCell(48, "H200"), Finding{AnswerYes, "Volta and later take 48 contexts up to CUDA 13.0; the 49th fails, measured on driver 580", BasisMeasured, "H200"}
 		}
-		return KnownCell(48, "MOLD"), Finding{Yes, "Volta and later take 48 contexts up to CUDA 13.0", BasisDocumented, "MOLD"}
+		return KnownCell(48, "MOLD"), Finding{AnswerYes, "Volta and later take 48 contexts up to CUDA 13.0", BasisDocumented, "MOLD"}
 	}
-	return KnownCell(48, "MOLD"), Finding{Unknown, "the driver is not known: 48 contexts up to CUDA 13.0, 60 from CUDA 13.1", BasisDocumented, "MOLD"}
+	return KnownCell(48, "MOLD"), Finding{AnswerUnknown, "the driver is not known: 48 contexts up to CUDA 13.0, 60 from CUDA 13.1", BasisDocumented, "MOLD"}
 }

@@ -8,12 +8,12 @@ func TestAvailableA12(t *testing.T) {
 		gpu string
 		mig Answer
 	}{
-		{"T4", No}, {"V100-16GB", No}, {"V100-32GB", No}, {"A10", No}, {"L4", No}, {"A100-80GB", Yes}, {"H100-80GB", Yes}, {"H200", Yes}, {"B200", Yes},
+		{"T4", AnswerNo}, {"V100-16GB", AnswerNo}, {"V100-32GB", AnswerNo}, {"A10", AnswerNo}, {"L4", AnswerNo}, {"A100-80GB", AnswerYes}, {"H100-80GB", AnswerYes}, {"H200", AnswerYes}, {"B200", AnswerYes},
 		// Where S0's "Ampere+" goes wrong (D4).
-		{"A10G", No}, {"A16", No}, {"A40", No}, {"L40", No}, {"L40S", No}, {"RTX 4090", No}, {"A30", Yes}, {"GH200-96GB", Yes}, {"RTX PRO 6000 Server", Yes},
+		{"A10G", AnswerNo}, {"A16", AnswerNo}, {"A40", AnswerNo}, {"L40", AnswerNo}, {"L40S", AnswerNo}, {"RTX 4090", AnswerNo}, {"A30", AnswerYes}, {"GH200-96GB", AnswerYes}, {"RTX PRO 6000 Server", AnswerYes},
 	} {
 		env := Environment{GPU: gpu(t, c.gpu)}
-		for m, want := range map[Mechanism]Answer{Exclusive: Yes, TimeSlicing: Yes, MPS: Yes, HAMi: Yes, MIG: c.mig, MIGWithMPS: c.mig, InServer: Yes, Research: Unknown, None: No} {
+		for m, want := range map[Mechanism]Answer{MechanismExclusive: AnswerYes, MechanismTimeSlicing: AnswerYes, MechanismMPS: AnswerYes, MechanismHAMi: AnswerYes, MechanismMIG: c.mig, MechanismMIGWithMPS: c.mig, MechanismInServer: AnswerYes, MechanismResearch: AnswerUnknown, MechanismNone: AnswerNo} {
 			if got := Available(m, env); got.Answer != want {
 				t.Errorf("%v on %s: %v (%s), want %v", m, c.gpu, got.Answer, got.Text, want)
 			}
@@ -28,20 +28,20 @@ func TestAvailable(t *testing.T) {
 		env  Environment
 		want Answer
 	}{
-		{"exclusive needs to know nothing", Exclusive, Environment{}, Yes},
-		{"MIG on an unknown GPU", MIG, Environment{}, Unknown},
-		{"MIG on a GPU with an unknown cell", MIG, Environment{GPU: &GPU{}}, Unknown},
-		{"MIG on too old a driver", MIG, Environment{GPU: gpu(t, "B200"), Driver: Driver{550, 90, 7}}, No},
-		{"MIG+MPS on too old a driver", MIGWithMPS, Environment{GPU: gpu(t, "B200"), Driver: Driver{550, 90, 7}}, No},
-		{"MIG on a driver that will do", MIG, Environment{GPU: gpu(t, "B200"), Driver: Driver{580, 65, 6}}, Yes},
-		{"MPS before Volta", MPS, Environment{GPU: gpu(t, "P100-16GB")}, Yes},
-		{"MPS on an unknown architecture", MPS, Environment{GPU: &GPU{}}, Unknown},
-		{"vGPU on A100", VGPU, Environment{GPU: gpu(t, "A100-80GB")}, Yes},
-		{"vGPU on a board without a source", VGPU, Environment{GPU: gpu(t, "RTX 4090")}, Unknown},
-		{"MIG-backed vGPU on A100", MIGBackedVGPU, Environment{GPU: gpu(t, "A100-80GB")}, Yes},
-		{"MIG-backed vGPU on A40", MIGBackedVGPU, Environment{GPU: gpu(t, "A40")}, No},
-		{"emulation where there is no MIG", MIGLikeEmulation, Environment{GPU: gpu(t, "L4")}, Yes},
-		{"no such mechanism", Mechanism(99), Environment{GPU: gpu(t, "L4")}, Unknown},
+		{"exclusive needs to know nothing", MechanismExclusive, Environment{}, AnswerYes},
+		{"MIG on an unknown GPU", MechanismMIG, Environment{}, AnswerUnknown},
+		{"MIG on a GPU with an unknown cell", MechanismMIG, Environment{GPU: &GPU{}}, AnswerUnknown},
+		{"MIG on too old a driver", MechanismMIG, Environment{GPU: gpu(t, "B200"), Driver: Driver{550, 90, 7}}, AnswerNo},
+		{"MIG+MPS on too old a driver", MechanismMIGWithMPS, Environment{GPU: gpu(t, "B200"), Driver: Driver{550, 90, 7}}, AnswerNo},
+		{"MIG on a driver that will do", MechanismMIG, Environment{GPU: gpu(t, "B200"), Driver: Driver{580, 65, 6}}, AnswerYes},
+		{"MPS before Volta", MechanismMPS, Environment{GPU: gpu(t, "P100-16GB")}, AnswerYes},
+		{"MPS on an unknown architecture", MechanismMPS, Environment{GPU: &GPU{}}, AnswerUnknown},
+		{"vGPU on A100", MechanismVGPU, Environment{GPU: gpu(t, "A100-80GB")}, AnswerYes},
+		{"vGPU on a board without a source", MechanismVGPU, Environment{GPU: gpu(t, "RTX 4090")}, AnswerUnknown},
+		{"MIG-backed vGPU on A100", MechanismMIGBackedVGPU, Environment{GPU: gpu(t, "A100-80GB")}, AnswerYes},
+		{"MIG-backed vGPU on A40", MechanismMIGBackedVGPU, Environment{GPU: gpu(t, "A40")}, AnswerNo},
+		{"emulation where there is no MIG", MechanismMIGLikeEmulation, Environment{GPU: gpu(t, "L4")}, AnswerYes},
+		{"no such mechanism", Mechanism(99), Environment{GPU: gpu(t, "L4")}, AnswerUnknown},
 	} {
 		if got := Available(c.m, c.env); got.Answer != c.want {
 			t.Errorf("%s: %v (%s), want %v", c.name, got.Answer, got.Text, c.want)
@@ -58,14 +58,14 @@ func TestMPSClientLimit(t *testing.T) {
 		answer Answer
 		basis  Basis
 	}{
-		{"before Volta", gpu(t, "P100-16GB"), Driver{580, 65, 6}, 16, Yes, BasisDocumented},
-		{"driver 580, measured", gpu(t, "H200"), Driver{580, 159, 4}, 48, Yes, BasisMeasured},
-		{"driver 550", gpu(t, "V100-32GB"), Driver{550, 54, 14}, 48, Yes, BasisDocumented},
-		{"driver 590", gpu(t, "L40S"), Driver{590, 44, 1}, 60, Yes, BasisDocumented},
-		{"a driver newer than the table", gpu(t, "L40S"), Driver{700, 0, 0}, 60, Yes, BasisDocumented},
-		{"between two branches", gpu(t, "L40S"), Driver{585, 0, 0}, 48, Unknown, BasisDocumented},
-		{"unknown driver", gpu(t, "L40S"), Driver{}, 48, Unknown, BasisDocumented},
-		{"unknown GPU", nil, Driver{590, 44, 1}, 16, Unknown, BasisDocumented},
+		{"before Volta", gpu(t, "P100-16GB"), Driver{580, 65, 6}, 16, AnswerYes, BasisDocumented},
+		{"driver 580, measured", gpu(t, "H200"), Driver{580, 159, 4}, 48, AnswerYes, BasisMeasured},
+		{"driver 550", gpu(t, "V100-32GB"), Driver{550, 54, 14}, 48, AnswerYes, BasisDocumented},
+		{"driver 590", gpu(t, "L40S"), Driver{590, 44, 1}, 60, AnswerYes, BasisDocumented},
+		{"a driver newer than the table", gpu(t, "L40S"), Driver{700, 0, 0}, 60, AnswerYes, BasisDocumented},
+		{"between two branches", gpu(t, "L40S"), Driver{585, 0, 0}, 48, AnswerUnknown, BasisDocumented},
+		{"unknown driver", gpu(t, "L40S"), Driver{}, 48, AnswerUnknown, BasisDocumented},
+		{"unknown GPU", nil, Driver{590, 44, 1}, 16, AnswerUnknown, BasisDocumented},
 	} {
 		n, f := MPSClientLimit(c.gpu, c.driver)
 		if n.Value != c.want || !n.Known || f.Answer != c.answer || f.Basis != c.basis {
@@ -82,8 +82,8 @@ func TestStaticSMPartitions(t *testing.T) {
 		driver Driver
 		want   Answer
 	}{
-		{gpu(t, "A30"), Driver{590, 44, 1}, Yes}, {gpu(t, "A30"), Driver{580, 65, 6}, No}, {gpu(t, "T4"), Driver{590, 44, 1}, No},
-		{gpu(t, "A30"), Driver{}, Unknown}, {nil, Driver{590, 44, 1}, Unknown}, {nil, Driver{580, 65, 6}, No},
+		{gpu(t, "A30"), Driver{590, 44, 1}, AnswerYes}, {gpu(t, "A30"), Driver{580, 65, 6}, AnswerNo}, {gpu(t, "T4"), Driver{590, 44, 1}, AnswerNo},
+		{gpu(t, "A30"), Driver{}, AnswerUnknown}, {nil, Driver{590, 44, 1}, AnswerUnknown}, {nil, Driver{580, 65, 6}, AnswerNo},
 	} {
 		f := StaticSMPartitions(c.gpu, c.driver)
 		if f.Answer != c.want {
@@ -99,18 +99,18 @@ func TestDelivers(t *testing.T) {
 		m    Mechanism
 		want Answer
 	}{
-		{DevicePlugin, MPS, Yes}, {DevicePlugin, MIGWithMPS, No}, {DevicePlugin, HAMi, No}, {DevicePlugin, VGPU, No}, {DevicePlugin, InServer, Yes},
-		{GPUOperator, MIG, Yes}, {GPUOperator, MIGWithMPS, No}, {DRA, MIGWithMPS, Yes}, {DRA, TimeSlicing, Yes},
-		{HAMiDelivery, HAMiWithMPS, Yes}, {HAMiDelivery, MIG, Yes}, {Volcano, HAMi, Yes}, {Volcano, MPS, Unknown},
-		{KAI, TimeSlicing, Yes}, {KAI, MPS, Unknown}, {VGPUManager, VGPU, Yes}, {VGPUManager, MPS, No}, {Bare, MIGWithMPS, Yes}, {Bare, HAMi, Unknown},
-		{DevicePlugin, None, No}, {Bare, Research, Unknown}, {Delivery(99), MPS, Unknown}, {Bare, Mechanism(99), No},
+		{DeliveryDevicePlugin, MechanismMPS, AnswerYes}, {DeliveryDevicePlugin, MechanismMIGWithMPS, AnswerNo}, {DeliveryDevicePlugin, MechanismHAMi, AnswerNo}, {DeliveryDevicePlugin, MechanismVGPU, AnswerNo}, {DeliveryDevicePlugin, MechanismInServer, AnswerYes},
+		{DeliveryGPUOperator, MechanismMIG, AnswerYes}, {DeliveryGPUOperator, MechanismMIGWithMPS, AnswerNo}, {DeliveryDRA, MechanismMIGWithMPS, AnswerYes}, {DeliveryDRA, MechanismTimeSlicing, AnswerYes},
+		{DeliveryHAMi, MechanismHAMiWithMPS, AnswerYes}, {DeliveryHAMi, MechanismMIG, AnswerYes}, {DeliveryVolcano, MechanismHAMi, AnswerYes}, {DeliveryVolcano, MechanismMPS, AnswerUnknown},
+		{DeliveryKAI, MechanismTimeSlicing, AnswerYes}, {DeliveryKAI, MechanismMPS, AnswerUnknown}, {DeliveryVGPUManager, MechanismVGPU, AnswerYes}, {DeliveryVGPUManager, MechanismMPS, AnswerNo}, {DeliveryBare, MechanismMIGWithMPS, AnswerYes}, {DeliveryBare, MechanismHAMi, AnswerUnknown},
+		{DeliveryDevicePlugin, MechanismNone, AnswerNo}, {DeliveryBare, MechanismResearch, AnswerUnknown}, {Delivery(99), MechanismMPS, AnswerUnknown}, {DeliveryBare, Mechanism(99), AnswerNo},
 	} {
 		if got := Delivers(c.d, c.m); got.Answer != c.want {
 			t.Errorf("%v delivers %v: %v (%s), want %v", c.d, c.m, got.Answer, got.Text, c.want)
 		}
 	}
 	for _, m := range Mechanisms() {
-		if len(InfoFor(m).Deliveries) == 0 && m != Research {
+		if len(InfoFor(m).Deliveries) == 0 && m != MechanismResearch {
 			t.Errorf("nothing delivers %v", m)
 		}
 	}

@@ -57,7 +57,7 @@ func FuzzParseBytes(f *testing.F) {
 }
 
 func TestEnumText(t *testing.T) {
-	for _, m := range append(Mechanisms(), None) {
+	for _, m := range append(Mechanisms(), MechanismNone) {
 		if got, err := ParseMechanism(m.String()); err != nil || got != m {
 			t.Errorf("%v does not round-trip: %v, %v", m, got, err)
 		}
@@ -82,8 +82,8 @@ func TestAtLeast(t *testing.T) {
 		l, want Level
 		answer  Answer
 	}{
-		{LevelUnknown, LevelNone, Yes}, {LevelUnknown, LevelPartial, Unknown}, {LevelHardware, LevelHardware, Yes},
-		{LevelSoftware, LevelHardware, No}, {LevelPartial, LevelUnknown, Unknown},
+		{LevelUnknown, LevelNone, AnswerYes}, {LevelUnknown, LevelPartial, AnswerUnknown}, {LevelHardware, LevelHardware, AnswerYes},
+		{LevelSoftware, LevelHardware, AnswerNo}, {LevelPartial, LevelUnknown, AnswerUnknown},
 	} {
 		if got := c.l.AtLeast(c.want); got != c.answer {
 			t.Errorf("%v at least %v: %v, want %v", c.l, c.want, got, c.answer)

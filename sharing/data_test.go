@@ -33,7 +33,7 @@ func checkFinding(t *testing.T, where string, f Finding) {
 }
 
 func TestSourcesResolve(t *testing.T) {
-	for _, m := range append(Mechanisms(), None) {
+	for _, m := range append(Mechanisms(), MechanismNone) {
 		for a := Axis(0); int(a) < AxisCount; a++ {
 			for _, p := range Properties(m, a) {
 				where := fmt.Sprintf("%v/%v/%v", m, a, p.Reading)
@@ -69,7 +69,7 @@ func TestSourcesResolve(t *testing.T) {
 		if info.Mechanism != m || info.Title == "" || info.Summary == "" {
 			t.Errorf("%s is incomplete: %+v", where, info)
 		}
-		if m != None && (len(info.BestFor) == 0 || len(info.AvoidWhen) == 0 || len(info.Hardware) == 0 || info.Complexity.Complexity == ComplexityUnknown) {
+		if m != MechanismNone && (len(info.BestFor) == 0 || len(info.AvoidWhen) == 0 || len(info.Hardware) == 0 || info.Complexity.Complexity == ComplexityUnknown) {
 			t.Errorf("%s lacks a part of the explorer", where)
 		}
 		for _, d := range Deliveries() {
@@ -160,7 +160,7 @@ func TestGPUTable(t *testing.T) {
 		if g.Architecture == ArchitectureUnknown || strings.HasPrefix(g.Name, "NVIDIA") {
 			t.Errorf("%s: architecture %v", g.Name, g.Architecture)
 		}
-		if g.MIGMinDriver.Known && g.MIG.Value != Yes {
+		if g.MIGMinDriver.Known && g.MIG.Value != AnswerYes {
 			t.Errorf("%s has a driver for a MIG it has not", g.Name)
 		}
 		key := FoldGPUName(g.Name)
@@ -232,14 +232,14 @@ func TestComparisonMatrix(t *testing.T) {
 	for m, want := range map[Mechanism]struct {
 		limit     string
 		low, high float64
-	}{MIG: {"7", 0, 0}, MPS: {"48", 0.05, 0.05}, TimeSlicing: {"unlimited", 0.10, 0.15}} {
+	}{MechanismMIG: {"7", 0, 0}, MechanismMPS: {"48", 0.05, 0.05}, MechanismTimeSlicing: {"unlimited", 0.10, 0.15}} {
 		info := InfoFor(m)
 		i := slices.IndexFunc(info.Overheads, func(o Overhead) bool { return o.Source == "A14" })
 		if i < 0 || info.Overheads[i].Low != want.low || info.Overheads[i].High != want.high || info.PopularMaxTenants.Text != want.limit {
 			t.Errorf("%v: %+v, %+v; want %+v", m, info.Overheads, info.PopularMaxTenants, want)
 		}
 	}
-	if o := InfoFor(TimeSlicing).Overhead; !o.Known || o.Low != 0.01 || o.High != 0.11 || o.Source != "decision.a7" {
+	if o := InfoFor(MechanismTimeSlicing).Overhead; !o.Known || o.Low != 0.01 || o.High != 0.11 || o.Source != "decision.a7" {
 		t.Errorf("time-slicing's overhead is %+v", o)
 	}
 }

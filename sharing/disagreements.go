@@ -51,13 +51,13 @@ var cellDisagreements = compareReadings(popularProperties)
 func compareReadings(printed []Property) []Disagreement {
 	var rows []Disagreement
 	for _, p := range printed {
-		ours := Isolation(p.Mechanism, p.Axis, Primary)
+		ours := Isolation(p.Mechanism, p.Axis, ReadingPrimary)
 		if ours.Level == p.Level {
 			continue
 		}
 		cell := &CellDifference{Mechanism: p.Mechanism, Axis: p.Axis, Popular: p}
 		for _, q := range propertiesOf(p.Mechanism, p.Axis) {
-			if q.Reading == Primary {
+			if q.Reading == ReadingPrimary {
 				cell.Primary = append(cell.Primary, q)
 			}
 		}

@@ -101,7 +101,7 @@ func (d *Driver) UnmarshalText(b []byte) error {
 // atLeast answers whether the driver is at least lowest.
 func (d Driver) atLeast(lowest Driver) Answer {
 	if d.IsZero() {
-		return Unknown
+		return AnswerUnknown
 	}
 	return AnswerOf(d.Compare(lowest) >= 0)
 }
@@ -206,15 +206,15 @@ func (d Driver) CUDA() (CUDAVersion, bool) {
 // branch supports what an older one does; what that cannot settle is Unknown.
 func (d Driver) SupportsCUDA(v CUDAVersion) Answer {
 	if d.IsZero() || v.IsZero() {
-		return Unknown
+		return AnswerUnknown
 	}
-	answer := Unknown
+	answer := AnswerUnknown
 	for _, b := range cudaBranches {
 		if b.Branch <= d.Major && b.CUDA.Compare(v) >= 0 {
-			return Yes
+			return AnswerYes
 		}
 		if b.Branch >= d.Major && b.CUDA.Compare(v) < 0 {
-			answer = No
+			answer = AnswerNo
 		}
 	}
 	return answer

@@ -55,11 +55,11 @@ func TestSupportsCUDA(t *testing.T) {
 		cuda   CUDAVersion
 		want   Answer
 	}{
-		{Driver{580, 65, 6}, CUDAVersion{13, 0}, Yes}, {Driver{580, 65, 6}, CUDAVersion{13, 1}, No}, {Driver{590, 0, 0}, CUDAVersion{13, 1}, Yes},
-		{Driver{585, 0, 0}, CUDAVersion{13, 0}, Yes}, {Driver{585, 0, 0}, CUDAVersion{13, 1}, Unknown}, {Driver{585, 0, 0}, CUDAVersion{13, 2}, No},
-		{Driver{470, 0, 0}, CUDAVersion{13, 1}, No}, {Driver{470, 0, 0}, CUDAVersion{11, 4}, Unknown},
-		{Driver{700, 0, 0}, CUDAVersion{13, 4}, Yes}, {Driver{700, 0, 0}, CUDAVersion{14, 0}, Unknown},
-		{Driver{}, CUDAVersion{13, 0}, Unknown}, {Driver{580, 0, 0}, CUDAVersion{}, Unknown},
+		{Driver{580, 65, 6}, CUDAVersion{13, 0}, AnswerYes}, {Driver{580, 65, 6}, CUDAVersion{13, 1}, AnswerNo}, {Driver{590, 0, 0}, CUDAVersion{13, 1}, AnswerYes},
+		{Driver{585, 0, 0}, CUDAVersion{13, 0}, AnswerYes}, {Driver{585, 0, 0}, CUDAVersion{13, 1}, AnswerUnknown}, {Driver{585, 0, 0}, CUDAVersion{13, 2}, AnswerNo},
+		{Driver{470, 0, 0}, CUDAVersion{13, 1}, AnswerNo}, {Driver{470, 0, 0}, CUDAVersion{11, 4}, AnswerUnknown},
+		{Driver{700, 0, 0}, CUDAVersion{13, 4}, AnswerYes}, {Driver{700, 0, 0}, CUDAVersion{14, 0}, AnswerUnknown},
+		{Driver{}, CUDAVersion{13, 0}, AnswerUnknown}, {Driver{580, 0, 0}, CUDAVersion{}, AnswerUnknown},
 	} {
 		if got := c.driver.SupportsCUDA(c.cuda); got != c.want {
 			t.Errorf("%v supports CUDA %v: %v, want %v", c.driver, c.cuda, got, c.want)
@@ -141,11 +141,11 @@ func TestTexts(t *testing.T) {
 		into  encoding.TextUnmarshaler
 		text  string
 	}{
-		{Hopper, new(Architecture), "hopper"}, {Popular, new(Reading), "popular"}, {ModeStaticSMPartitions, new(Mode), "static-sm-partitions"},
-		{SeverityCritical, new(Severity), "critical"}, {ComplexityVeryHigh, new(Complexity), "very-high"}, {DevicePlugin, new(Delivery), "device-plugin"},
+		{ArchitectureHopper, new(Architecture), "hopper"}, {ReadingPopular, new(Reading), "popular"}, {ModeStaticSMPartitions, new(Mode), "static-sm-partitions"},
+		{SeverityCritical, new(Severity), "critical"}, {ComplexityVeryHigh, new(Complexity), "very-high"}, {DeliveryDevicePlugin, new(Delivery), "device-plugin"},
 		{SideA, new(Side), "a"}, {Driver{580, 65, 6}, new(Driver), "580.65.06"}, {CUDAVersion{13, 1}, new(CUDAVersion), "13.1"},
-		{ComputeCapability{9, 0}, new(ComputeCapability), "9.0"}, {Yes, new(Answer), "yes"}, {BasisPrior, new(Basis), "prior"},
-		{Jitter, new(Axis), "jitter"}, {LevelDriver, new(Level), "driver"},
+		{ComputeCapability{9, 0}, new(ComputeCapability), "9.0"}, {AnswerYes, new(Answer), "yes"}, {BasisPrior, new(Basis), "prior"},
+		{AxisJitter, new(Axis), "jitter"}, {LevelDriver, new(Level), "driver"},
 	} {
 		b, err := c.value.MarshalText()
 		if err != nil || string(b) != c.text || c.value.String() != c.text {

@@ -20,8 +20,8 @@ func Example() {
 		return
 	}
 	env := sharing.Environment{GPU: gpu, Driver: driver}
-	for _, m := range []sharing.Mechanism{sharing.MPS, sharing.MIG} {
-		p := sharing.IsolationIn(m, sharing.Fault, env)
+	for _, m := range []sharing.Mechanism{sharing.MechanismMPS, sharing.MechanismMIG} {
+		p := sharing.IsolationIn(m, sharing.AxisFault, env)
 		source, _ := sharing.SourceByID(p.Source)
 		fmt.Printf("%s: %s\n  %s\n  [%s] %s\n", m, p.Level, p.Text, p.Source, source.Title)
 	}
@@ -57,12 +57,12 @@ func ExampleIsolationIn() {
 		return
 	}
 	for _, env := range []sharing.Environment{
-		{GPU: gpu, Driver: sharing.Driver{Major: 580, Minor: 65, Patch: 6}, StaticPartitions: sharing.Yes},
-		{GPU: gpu, Driver: sharing.Driver{Major: 610, Minor: 43, Patch: 2}, StaticPartitions: sharing.Yes},
+		{GPU: gpu, Driver: sharing.Driver{Major: 580, Minor: 65, Patch: 6}, StaticPartitions: sharing.AnswerYes},
+		{GPU: gpu, Driver: sharing.Driver{Major: 610, Minor: 43, Patch: 2}, StaticPartitions: sharing.AnswerYes},
 		{GPU: gpu, Driver: sharing.Driver{Major: 610, Minor: 43, Patch: 2}},
 	} {
-		compute := sharing.IsolationIn(sharing.MPS, sharing.Compute, env)
-		fault := sharing.IsolationIn(sharing.MPS, sharing.Fault, env)
+		compute := sharing.IsolationIn(sharing.MechanismMPS, sharing.AxisCompute, env)
+		fault := sharing.IsolationIn(sharing.MechanismMPS, sharing.AxisFault, env)
 		fmt.Printf("driver %s, static partitions %s: compute %s, fault %s\n", env.Driver, env.StaticPartitions, compute.Level, fault.Level)
 	}
 	// Output:
@@ -77,7 +77,7 @@ func ExampleCompare() {
 		fmt.Println(err)
 		return
 	}
-	c := sharing.Compare(sharing.MIG, sharing.TimeSlicing, sharing.Environment{GPU: gpu})
+	c := sharing.Compare(sharing.MechanismMIG, sharing.MechanismTimeSlicing, sharing.Environment{GPU: gpu})
 	for _, axis := range c.Axes {
 		fmt.Printf("%-8s %-9s %-9s stronger: %s\n", axis.Axis, axis.A.Level, axis.B.Level, axis.Stronger)
 	}
@@ -131,7 +131,7 @@ func ExampleMPSClientLimit() {
 
 func ExampleDisagreements() {
 	for _, d := range sharing.Disagreements() {
-		if d.Cell != nil && d.Cell.Mechanism == sharing.HAMi {
+		if d.Cell != nil && d.Cell.Mechanism == sharing.MechanismHAMi {
 			fmt.Printf("%s: printed %q, primary %s [%s]\n", d.Topic, d.Cell.Popular.Text, d.Cell.Primary[0].Level, d.Finding.Source)
 		}
 	}
@@ -147,11 +147,11 @@ func ExampleAvailable() {
 		fmt.Println(err)
 		return
 	}
-	for _, m := range []sharing.Mechanism{sharing.MIG, sharing.MPS} {
+	for _, m := range []sharing.Mechanism{sharing.MechanismMIG, sharing.MechanismMPS} {
 		f := sharing.Available(m, sharing.Environment{GPU: gpu})
 		fmt.Printf("%s: %s, %s [%s]\n", m, f.Answer, f.Text, f.Source)
 	}
-	f := sharing.Delivers(sharing.DevicePlugin, sharing.MIGWithMPS)
+	f := sharing.Delivers(sharing.DeliveryDevicePlugin, sharing.MechanismMIGWithMPS)
 	fmt.Printf("mig+mps by the device plugin: %s, %s\n", f.Answer, f.Text)
 	// Output:
 	// mig: no, this GPU has no MIG [NVSMI-MIG]

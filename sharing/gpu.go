@@ -15,14 +15,14 @@ type Architecture uint8
 
 // The architectures.
 const (
-	ArchitectureUnknown Architecture = iota
-	Pascal                           // P100
-	Volta                            // V100
-	Turing                           // T4, RTX 2080 Ti
-	Ampere                           // A100, A10, A30, A40
-	Ada                              // L4, L40S, RTX 4090
-	Hopper                           // H100, H200
-	Blackwell                        // B200, RTX PRO 6000; B300 and GB300 (Blackwell Ultra) too
+	ArchitectureUnknown   Architecture = iota
+	ArchitecturePascal                 // P100
+	ArchitectureVolta                  // V100
+	ArchitectureTuring                 // T4, RTX 2080 Ti
+	ArchitectureAmpere                 // A100, A10, A30, A40
+	ArchitectureAda                    // L4, L40S, RTX 4090
+	ArchitectureHopper                 // H100, H200
+	ArchitectureBlackwell              // B200, RTX PRO 6000; B300 and GB300 (Blackwell Ultra) too
 )
 
 var architectureNames = [...]string{"unknown", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell"}
@@ -115,10 +115,10 @@ type GPU struct {
 // ResetlessMIG answers whether MIG mode can change without resetting the GPU:
 // on Hopper and later (NVML field 184 is the device's own answer).
 func (g *GPU) ResetlessMIG() Answer {
-	if g == nil || g.MIG.Value != Yes || g.Architecture == ArchitectureUnknown {
-		return Unknown
+	if g == nil || g.MIG.Value != AnswerYes || g.Architecture == ArchitectureUnknown {
+		return AnswerUnknown
 	}
-	return AnswerOf(g.Architecture >= Hopper)
+	return AnswerOf(g.Architecture >= ArchitectureHopper)
 }
 
 // GPUs lists the table, sorted by name. The slice is the caller's; what its

@@ -106,25 +106,25 @@ func TestGPUFacts(t *testing.T) {
 		mig       Answer
 		timeslice Answer
 	}{
-		{"H200", Hopper, "9.0", 143771, true, 132, Yes, Yes},
-		{"A100-SXM4-80GB", Ampere, "8.0", 81920, true, 108, Yes, Yes},
-		{"A30", Ampere, "8.0", 24576, true, 56, Yes, Yes},
-		{"H100 PCIe", Hopper, "9.0", 81559, true, 114, Yes, Yes},
-		{"A10", Ampere, "8.6", 23028, true, 72, No, Yes},
-		{"A16", Ampere, "8.6", 15356, true, 0, No, Yes},
-		{"A40", Ampere, "8.6", 46068, true, 84, No, Yes},
-		{"L4", Ada, "8.9", 23034, true, 58, No, Yes},
-		{"L40S", Ada, "8.9", 46068, true, 142, No, Yes},
-		{"Tesla T4", Turing, "7.5", 15360, true, 40, No, Yes},
-		{"Tesla V100-SXM2-32GB", Volta, "7.0", 32768, true, 80, No, Unknown},
-		{"Tesla P100-PCIE-16GB", Pascal, "6.0", 16280, true, 56, No, Unknown},
-		{"Tesla P100-SXM2-16GB", Pascal, "6.0", 16384, false, 56, No, Unknown},
-		{"GeForce RTX 4090", Ada, "8.9", 24564, true, 128, No, Yes},
-		{"A10G", Ampere, "8.6", 23028, true, 80, No, Yes},
-		{"H200 NVL", Hopper, "9.0", 143771, true, 0, Yes, Yes},
-		{"H20-3e", Hopper, "9.0", 144384, false, 78, Yes, Yes},
-		{"B300 SXM6 AC", Blackwell, "10.3", 275040, true, 0, Yes, Yes},
-		{"RTX PRO 6000 Blackwell Server Edition", Blackwell, "12.0", 97887, true, 188, Yes, Yes},
+		{"H200", ArchitectureHopper, "9.0", 143771, true, 132, AnswerYes, AnswerYes},
+		{"A100-SXM4-80GB", ArchitectureAmpere, "8.0", 81920, true, 108, AnswerYes, AnswerYes},
+		{"A30", ArchitectureAmpere, "8.0", 24576, true, 56, AnswerYes, AnswerYes},
+		{"H100 PCIe", ArchitectureHopper, "9.0", 81559, true, 114, AnswerYes, AnswerYes},
+		{"A10", ArchitectureAmpere, "8.6", 23028, true, 72, AnswerNo, AnswerYes},
+		{"A16", ArchitectureAmpere, "8.6", 15356, true, 0, AnswerNo, AnswerYes},
+		{"A40", ArchitectureAmpere, "8.6", 46068, true, 84, AnswerNo, AnswerYes},
+		{"L4", ArchitectureAda, "8.9", 23034, true, 58, AnswerNo, AnswerYes},
+		{"L40S", ArchitectureAda, "8.9", 46068, true, 142, AnswerNo, AnswerYes},
+		{"Tesla T4", ArchitectureTuring, "7.5", 15360, true, 40, AnswerNo, AnswerYes},
+		{"Tesla V100-SXM2-32GB", ArchitectureVolta, "7.0", 32768, true, 80, AnswerNo, AnswerUnknown},
+		{"Tesla P100-PCIE-16GB", ArchitecturePascal, "6.0", 16280, true, 56, AnswerNo, AnswerUnknown},
+		{"Tesla P100-SXM2-16GB", ArchitecturePascal, "6.0", 16384, false, 56, AnswerNo, AnswerUnknown},
+		{"GeForce RTX 4090", ArchitectureAda, "8.9", 24564, true, 128, AnswerNo, AnswerYes},
+		{"A10G", ArchitectureAmpere, "8.6", 23028, true, 80, AnswerNo, AnswerYes},
+		{"H200 NVL", ArchitectureHopper, "9.0", 143771, true, 0, AnswerYes, AnswerYes},
+		{"H20-3e", ArchitectureHopper, "9.0", 144384, false, 78, AnswerYes, AnswerYes},
+		{"B300 SXM6 AC", ArchitectureBlackwell, "10.3", 275040, true, 0, AnswerYes, AnswerYes},
+		{"RTX PRO 6000 Blackwell Server Edition", ArchitectureBlackwell, "12.0", 97887, true, 188, AnswerYes, AnswerYes},
 	} {
 		g, err := LookupGPU(c.name)
 		if err != nil {
@@ -169,14 +169,14 @@ func TestBandwidths(t *testing.T) {
 }
 
 func TestResetlessMIG(t *testing.T) {
-	for name, want := range map[string]Answer{"A100-SXM4-80GB": No, "H200": Yes, "B200": Yes, "L4": Unknown} {
+	for name, want := range map[string]Answer{"A100-SXM4-80GB": AnswerNo, "H200": AnswerYes, "B200": AnswerYes, "L4": AnswerUnknown} {
 		g, err := LookupGPU(name)
 		if err != nil || g.ResetlessMIG() != want {
 			t.Errorf("%s: %v, %v, want %v", name, g.ResetlessMIG(), err, want)
 		}
 	}
 	var g *GPU
-	if g.ResetlessMIG() != Unknown {
+	if g.ResetlessMIG() != AnswerUnknown {
 		t.Error("a nil GPU is not unknown")
 	}
 }

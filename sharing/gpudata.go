@@ -73,11 +73,11 @@ func buildGPUs(rows []board) []GPU {
 		} else if b.mig != migUnknownDriver {
 			g.MIGMinDriver = KnownCell(b.mig, boardMIG)
 		}
-		if g.Architecture >= Turing {
-			g.TimesliceSetting = KnownCell(Yes, "OGKM")
+		if g.Architecture >= ArchitectureTuring {
+			g.TimesliceSetting = KnownCell(AnswerYes, "OGKM")
 		}
 		if b.vgpu != "" {
-			g.VGPU = KnownCell(Yes, b.vgpu)
+			g.VGPU = KnownCell(AnswerYes, b.vgpu)
 		}
 		table = append(table, g)
 	}
@@ -89,19 +89,19 @@ func buildGPUs(rows []board) []GPU {
 func chipArchitecture(chip string) Architecture {
 	switch chip[:2] {
 	case "GP":
-		return Pascal
+		return ArchitecturePascal
 	case "GV":
-		return Volta
+		return ArchitectureVolta
 	case "TU":
-		return Turing
+		return ArchitectureTuring
 	case "GA":
-		return Ampere
+		return ArchitectureAmpere
 	case "AD":
-		return Ada
+		return ArchitectureAda
 	case "GH":
-		return Hopper
+		return ArchitectureHopper
 	case "GB":
-		return Blackwell
+		return ArchitectureBlackwell
 	}
 	return ArchitectureUnknown
 }

@@ -100,7 +100,7 @@ var infoTable = indexInfos(infos)
 func indexInfos(rows []Info) (t [MechanismCount]Info) {
 	for _, row := range rows {
 		for _, d := range Deliveries() {
-			if Delivers(d, row.Mechanism).Answer == Yes {
+			if Delivers(d, row.Mechanism).Answer == AnswerYes {
 				row.Deliveries = append(row.Deliveries, d)
 			}
 		}

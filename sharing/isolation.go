@@ -7,8 +7,8 @@ type Reading uint8
 
 // The readings.
 const (
-	Primary Reading = iota // vendor documentation, source code, measurements
-	Popular                // the widely read comparison tables (A10, A14)
+	ReadingPrimary Reading = iota // vendor documentation, source code, measurements
+	ReadingPopular                // the widely read comparison tables (A10, A14)
 )
 
 var readingNames = [...]string{"primary", "popular"}
@@ -75,7 +75,7 @@ type Environment struct {
 func (e Environment) mode(m Mode) Answer {
 	switch m {
 	case ModeAny:
-		return Yes
+		return AnswerYes
 	case ModeStaticSMPartitions:
 		return e.StaticPartitions
 	case ModePinnedMemoryLimits:
@@ -87,7 +87,7 @@ func (e Environment) mode(m Mode) Answer {
 	case ModeVGPUFixedShare:
 		return e.VGPUFixedShare
 	}
-	return Unknown
+	return AnswerUnknown
 }
 
 // Condition says where a statement holds. Its zero value holds everywhere.
@@ -126,7 +126,7 @@ func (c Condition) Holds(env Environment) Answer {
 
 func (c Condition) architectureHolds(g *GPU) Answer {
 	if g == nil || g.Architecture == ArchitectureUnknown {
-		return Unknown
+		return AnswerUnknown
 	}
 	return AnswerOf(g.Architecture >= c.MinArchitecture &&
 		(c.MaxArchitecture == ArchitectureUnknown || g.Architecture <= c.MaxArchitecture))
@@ -135,12 +135,12 @@ func (c Condition) architectureHolds(g *GPU) Answer {
 // both is the three-valued "and".
 func both(a, b Answer) Answer {
 	switch {
-	case a == No || b == No:
-		return No
-	case a == Unknown || b == Unknown:
-		return Unknown
+	case a == AnswerNo || b == AnswerNo:
+		return AnswerNo
+	case a == AnswerUnknown || b == AnswerUnknown:
+		return AnswerUnknown
 	}
-	return Yes
+	return AnswerYes
 }
 
 // Property is one statement about how a mechanism isolates on one axis.
@@ -201,18 +201,18 @@ func Isolation(m Mechanism, a Axis, r Reading) Property {
 // counts against it unless its condition is known not to hold: what is not
 // known is never taken for a guarantee. It allocates nothing.
 func IsolationIn(m Mechanism, a Axis, env Environment) Property {
-	best := unknownProperty(m, a, Primary)
+	best := unknownProperty(m, a, ReadingPrimary)
 	table := propertiesOf(m, a)
 	found := -1
 	for i := range table {
 		p := &table[i]
-		if p.Reading == Primary && !p.Caps && p.When.Holds(env) == Yes && (found < 0 || p.Level > table[found].Level) {
+		if p.Reading == ReadingPrimary && !p.Caps && p.When.Holds(env) == AnswerYes && (found < 0 || p.Level > table[found].Level) {
 			found = i
 		}
 	}
 	for i := range table {
 		p := &table[i]
-		if p.Reading == Primary && p.Caps && p.When.Holds(env) != No && (found < 0 || p.Level < table[found].Level) {
+		if p.Reading == ReadingPrimary && p.Caps && p.When.Holds(env) != AnswerNo && (found < 0 || p.Level < table[found].Level) {
 			found = i
 		}
 	}

@@ -2,30 +2,30 @@ package sharing
 
 // Mechanism is a way for workloads to share a GPU, or not to. How a mechanism
 // is delivered to containers (device plugin, DRA, HAMi's scheduler, ...) is a
-// Delivery, not a mechanism. The zero value is None.
+// Delivery, not a mechanism. The zero value is MechanismNone.
 type Mechanism uint8
 
 // The mechanisms.
 const (
-	None             Mechanism = iota // fits nowhere: not a way to run, but an answer
-	Exclusive                         // one workload has the whole GPU
-	TimeSlicing                       // the driver gives contexts the whole GPU in turn
-	MPS                               // CUDA MPS: contexts run at the same time, share SMs
-	MIG                               // GPU instances partitioned in hardware
-	MIGWithMPS                        // MPS inside one MIG instance
-	HAMi                              // HAMi-core: limits enforced in the process by a preloaded library
-	HAMiWithMPS                       // HAMi's scheduler handing out MPS shares
-	VGPU                              // NVIDIA vGPU, time-sliced types
-	MIGBackedVGPU                     // NVIDIA vGPU on MIG instances
-	MIGLikeEmulation                  // MPS percentage plus framework memory fraction; never isolation
-	InServer                          // one server multiplexes requests or adapters itself
-	Research                          // research schedulers of finer grain
+	MechanismNone             Mechanism = iota // fits nowhere: not a way to run, but an answer
+	MechanismExclusive                         // one workload has the whole GPU
+	MechanismTimeSlicing                       // the driver gives contexts the whole GPU in turn
+	MechanismMPS                               // CUDA MPS: contexts run at the same time, share SMs
+	MechanismMIG                               // GPU instances partitioned in hardware
+	MechanismMIGWithMPS                        // MPS inside one MIG instance
+	MechanismHAMi                              // HAMi-core: limits enforced in the process by a preloaded library
+	MechanismHAMiWithMPS                       // HAMi's scheduler handing out MPS shares
+	MechanismVGPU                              // NVIDIA vGPU, time-sliced types
+	MechanismMIGBackedVGPU                     // NVIDIA vGPU on MIG instances
+	MechanismMIGLikeEmulation                  // MPS percentage plus framework memory fraction; never isolation
+	MechanismInServer                          // one server multiplexes requests or adapters itself
+	MechanismResearch                          // research schedulers of finer grain
 )
 
 var mechanismNames = [...]string{"none", "exclusive", "time-slicing", "mps", "mig", "mig+mps", "hami", "hami+mps",
 	"vgpu", "mig-vgpu", "mig-like-emulation", "in-server", "research"}
 
-// MechanismCount is the number of mechanisms, None included.
+// MechanismCount is the number of mechanisms, MechanismNone included.
 const MechanismCount = len(mechanismNames)
 
 // String returns the mechanism's text: none, exclusive, time-slicing, mps, mig,
@@ -54,10 +54,10 @@ func ParseMechanism(s string) (Mechanism, error) {
 	return m, err
 }
 
-// Mechanisms lists every mechanism but None, in the order of their values.
+// Mechanisms lists every mechanism but MechanismNone, in the order of their values.
 func Mechanisms() []Mechanism {
 	ms := make([]Mechanism, 0, MechanismCount-1)
-	for m := Exclusive; int(m) < MechanismCount; m++ {
+	for m := MechanismExclusive; int(m) < MechanismCount; m++ {
 		ms = append(ms, m)
 	}
 	return ms
@@ -69,10 +69,10 @@ type Axis uint8
 
 // The axes.
 const (
-	Memory  Axis = iota // neighbours cannot read, exhaust or limit one's memory
-	Compute             // neighbours cannot take one's share of the SMs
-	Fault               // a neighbour's fault does not reach one
-	Jitter              // neighbours do not disturb one's latency
+	AxisMemory  Axis = iota // neighbours cannot read, exhaust or limit one's memory
+	AxisCompute             // neighbours cannot take one's share of the SMs
+	AxisFault               // a neighbour's fault does not reach one
+	AxisJitter              // neighbours do not disturb one's latency
 )
 
 var axisNames = [...]string{"memory", "compute", "fault", "jitter"}
@@ -134,10 +134,10 @@ func (l *Level) UnmarshalText(b []byte) error {
 // Unknown, except that everything is at least LevelNone.
 func (l Level) AtLeast(want Level) Answer {
 	if want == LevelNone {
-		return Yes
+		return AnswerYes
 	}
 	if l == LevelUnknown || want == LevelUnknown {
-		return Unknown
+		return AnswerUnknown
 	}
 	return AnswerOf(l >= want)
 }

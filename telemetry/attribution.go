@@ -130,14 +130,14 @@ func Attribute(s *Series, device int, opts AttributionOptions) (Attribution, err
 func (o *AttributionOptions) check() error {
 	var probs problem.List
 	switch o.Mechanism {
-	case sharing.Exclusive, sharing.TimeSlicing, sharing.HAMi, sharing.MPS, sharing.MIG:
+	case sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismHAMi, sharing.MechanismMPS, sharing.MechanismMIG:
 	default:
 		probs.Addf("mechanism", "use exclusive, time-slicing, hami, mps or mig", "telemetry: %v cannot be attributed", o.Mechanism)
 	}
 	if len(o.Tenants) == 0 {
 		probs.Addf("tenants", "name at least one", "telemetry: there are no tenants")
 	}
-	if o.Mechanism == sharing.Exclusive && len(o.Tenants) > 1 {
+	if o.Mechanism == sharing.MechanismExclusive && len(o.Tenants) > 1 {
 		probs.Addf("tenants", "name one, or the mechanism by which they share", "telemetry: %d tenants of an exclusive GPU", len(o.Tenants))
 	}
 	if o.IdleWatts < 0 || o.ComputeSlices < 0 {
@@ -174,9 +174,9 @@ func (o *AttributionOptions) check() error {
 			weights++
 		}
 		switch {
-		case o.Mechanism == sharing.MIG && len(t.GPUInstances) == 0:
+		case o.Mechanism == sharing.MechanismMIG && len(t.GPUInstances) == 0:
 			probs.Addf(path+".gpu_instances", "name the tenant's GPU instances", "telemetry: a MIG tenant without an instance")
-		case (o.Mechanism == sharing.TimeSlicing || o.Mechanism == sharing.HAMi) && len(t.PIDs)+len(t.ProcessNames) == 0:
+		case (o.Mechanism == sharing.MechanismTimeSlicing || o.Mechanism == sharing.MechanismHAMi) && len(t.PIDs)+len(t.ProcessNames) == 0:
 			probs.Addf(path+".pids", "name the tenant's processes", "telemetry: a tenant without processes")
 		}
 	}

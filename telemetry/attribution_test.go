@@ -56,7 +56,7 @@ func isNear(t *testing.T, what string, got, want float64) {
 
 func TestAttributeTimeSlicing(t *testing.T) {
 	tenants := []telemetry.Tenant{{Name: "a", PIDs: []uint32{1, 2}}, {Name: "b", ProcessNames: []string{"b.exe"}}}
-	opts := telemetry.AttributionOptions{Mechanism: sharing.TimeSlicing, Tenants: tenants, IdleWatts: 100}
+	opts := telemetry.AttributionOptions{Mechanism: sharing.MechanismTimeSlicing, Tenants: tenants, IdleWatts: 100}
 	phase := func(util float64, procs ...telemetry.Process) telemetrytest.Phase {
 		return telemetrytest.Phase{Figures: figures{telemetry.GPUUtilPercent: util, telemetry.PowerWatts: 300}, Processes: procs}
 	}
@@ -130,7 +130,7 @@ func TestAttributeMPS(t *testing.T) {
 		Figures: figures{telemetry.GPUUtilPercent: 100, telemetry.SMUtilPercent: 60, telemetry.PowerWatts: 400}}
 	s := simulated(t, oneGPU(phase), telemetry.SamplerOptions{}, 100*time.Second)
 	tenants := func(w1, w2, cap1, cap2 float64) telemetry.AttributionOptions {
-		return telemetry.AttributionOptions{Mechanism: sharing.MPS, IdleWatts: 100, Tenants: []telemetry.Tenant{
+		return telemetry.AttributionOptions{Mechanism: sharing.MechanismMPS, IdleWatts: 100, Tenants: []telemetry.Tenant{
 			{Name: "a", PIDs: []uint32{1}, Weight: w1, ActiveThreadPercent: cap1}, {Name: "b", PIDs: []uint32{2}, Weight: w2, ActiveThreadPercent: cap2}}}
 	}
 	for _, c := range []struct {
@@ -179,7 +179,7 @@ func TestAttributeMIG(t *testing.T) {
 	}
 	s := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.PowerWatts: 450},
 		Instances: []telemetrytest.Instance{instance(1, 3, 70, 60), instance(2, 2, 35, 10), instance(9, 1, 70, 0)}}), telemetry.SamplerOptions{}, 70*time.Second)
-	opts := telemetry.AttributionOptions{Mechanism: sharing.MIG, IdleWatts: 100,
+	opts := telemetry.AttributionOptions{Mechanism: sharing.MechanismMIG, IdleWatts: 100,
 		Tenants: []telemetry.Tenant{{Name: "a", GPUInstances: []int{1}}, {Name: "b", GPUInstances: []int{2, 3}}}}
 	a := attribute(t, s, opts)
 	isNear(t, "a", a.Tenants[0].GPUSeconds.Value, 70*0.7*3/7)
@@ -205,14 +205,14 @@ func TestAttributeMIG(t *testing.T) {
 
 func TestAttributeExclusive(t *testing.T) {
 	s := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.GPUUtilPercent: 50}}), telemetry.SamplerOptions{}, 100*time.Second)
-	a := attribute(t, s, telemetry.AttributionOptions{Mechanism: sharing.Exclusive, Tenants: []telemetry.Tenant{{Name: "a"}}})
+	a := attribute(t, s, telemetry.AttributionOptions{Mechanism: sharing.MechanismExclusive, Tenants: []telemetry.Tenant{{Name: "a"}}})
 	isNear(t, "a", a.Tenants[0].GPUSeconds.Value, 50)
 	isNear(t, "idle", a.IdleSeconds, 50)
 	if !a.TotalJoules.IsZero() || !a.Tenants[0].Joules.IsZero() {
 		t.Error("energy without a power reading")
 	}
 	blind := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.PowerWatts: 50}}), telemetry.SamplerOptions{}, 100*time.Second)
-	if a := attribute(t, blind, telemetry.AttributionOptions{Mechanism: sharing.Exclusive, Tenants: []telemetry.Tenant{{Name: "a"}}}); a.Span != 0 || a.Uncovered != 100*time.Second {
+	if a := attribute(t, blind, telemetry.AttributionOptions{Mechanism: sharing.MechanismExclusive, Tenants: []telemetry.Tenant{{Name: "a"}}}); a.Span != 0 || a.Uncovered != 100*time.Second {
 		t.Errorf("without utilization: %+v", a)
 	}
 }
@@ -224,11 +224,11 @@ func TestAttributionOptionsNameEveryProblem(t *testing.T) {
 		want []string
 	}{
 		{telemetry.AttributionOptions{}, []string{"mechanism", "tenants"}},
-		{telemetry.AttributionOptions{Mechanism: sharing.VGPU, IdleWatts: -1, Tenants: []telemetry.Tenant{{Weight: math.NaN()}, {Name: "x", PIDs: []uint32{4}}, {Name: "x", PIDs: []uint32{4}}}},
+		{telemetry.AttributionOptions{Mechanism: sharing.MechanismVGPU, IdleWatts: -1, Tenants: []telemetry.Tenant{{Weight: math.NaN()}, {Name: "x", PIDs: []uint32{4}}, {Name: "x", PIDs: []uint32{4}}}},
 			[]string{"vgpu", "negative", "tenants[0].name", "weight", `process 4 belongs to "x"`, "name x belongs"}},
-		{telemetry.AttributionOptions{Mechanism: sharing.Exclusive, Tenants: []telemetry.Tenant{{Name: "a", Weight: 1}, {Name: "b"}}}, []string{"2 tenants of an exclusive", "1 of 2"}},
-		{telemetry.AttributionOptions{Mechanism: sharing.MIG, Tenants: []telemetry.Tenant{{Name: "a"}}}, []string{"gpu_instances"}},
-		{telemetry.AttributionOptions{Mechanism: sharing.TimeSlicing, Tenants: []telemetry.Tenant{{Name: "a"}}}, []string{"pids"}},
+		{telemetry.AttributionOptions{Mechanism: sharing.MechanismExclusive, Tenants: []telemetry.Tenant{{Name: "a", Weight: 1}, {Name: "b"}}}, []string{"2 tenants of an exclusive", "1 of 2"}},
+		{telemetry.AttributionOptions{Mechanism: sharing.MechanismMIG, Tenants: []telemetry.Tenant{{Name: "a"}}}, []string{"gpu_instances"}},
+		{telemetry.AttributionOptions{Mechanism: sharing.MechanismTimeSlicing, Tenants: []telemetry.Tenant{{Name: "a"}}}, []string{"pids"}},
 	} {
 		_, err := telemetry.Attribute(s, 0, c.opts)
 		for _, w := range c.want {

@@ -49,9 +49,9 @@ func newAttributor(s *Series, device int, opts AttributionOptions) *attributor {
 	}
 	a.Other.Name = "other"
 	assume := func(text string) { a.Assumptions = append(a.Assumptions, text) }
-	supported := func(m Metric) bool { return s.Supported(device, m) == sharing.Yes }
+	supported := func(m Metric) bool { return s.Supported(device, m) == sharing.AnswerYes }
 	switch opts.Mechanism {
-	case sharing.MPS:
+	case sharing.MechanismMPS:
 		a.Basis, w.bound = sharing.BasisPrior, GroupBasic
 		if supported(SMUtilPercent) {
 			w.busy, w.bound = SMUtilPercent, GroupGPM
@@ -65,11 +65,11 @@ func newAttributor(s *Series, device int, opts AttributionOptions) *attributor {
 		} else {
 			assume("resident tenants used the GPU equally: under MPS the driver attributes kernels to the server")
 		}
-	case sharing.MIG:
+	case sharing.MechanismMIG:
 		w.bound = GroupGPM
 		assume("an instance's part of the device is its part of the compute slices")
 		assume("energy above idle follows SM activity; the board does not measure it for each instance, so that its bounds are none and all")
-	case sharing.Exclusive:
+	case sharing.MechanismExclusive:
 		w.bound = GroupBasic
 		if !supported(w.busy) {
 			w.busy, w.bound = GraphicsUtilPercent, GroupGPM
@@ -81,12 +81,12 @@ func newAttributor(s *Series, device int, opts AttributionOptions) *attributor {
 		}
 		assume("switching between contexts counts for the process that the driver charges it to")
 	}
-	if opts.Mechanism != sharing.MIG {
+	if opts.Mechanism != sharing.MechanismMIG {
 		assume("a busy second above idle power draws the same whoever is busy")
 	}
 	a.Quantity = map[Metric]string{GPUUtilPercent: "time in which a kernel ran", GraphicsUtilPercent: "time in which a context was active",
 		SMUtilPercent: "share of SMs busy, over time"}[w.busy]
-	if opts.Mechanism == sharing.MIG {
+	if opts.Mechanism == sharing.MechanismMIG {
 		a.Quantity = "time in which a context was active in the instance, times its part of the compute slices"
 	}
 	if opts.IdleWatts > 0 {
@@ -156,9 +156,9 @@ type part struct{ value, low, high, energyWeight float64 }
 // Where it does not, the time is uncovered: unknown is not idle.
 func (w *attributor) evident(x *Sample) bool {
 	switch w.opts.Mechanism {
-	case sharing.Exclusive, sharing.MPS:
+	case sharing.MechanismExclusive, sharing.MechanismMPS:
 		return w.util.n > 0
-	case sharing.MIG:
+	case sharing.MechanismMIG:
 		for i := range x.Instances {
 			_, active := x.Instances[i].Get(GraphicsUtilPercent)
 			if !active || x.Instances[i].ComputeSlices.IsZero() {
@@ -185,11 +185,11 @@ func (w *attributor) window(x *Sample, length time.Duration) {
 	parts := make([]part, len(w.a.Tenants)+1)
 	free := false // the bounds of energy are none and all
 	switch w.opts.Mechanism {
-	case sharing.Exclusive:
+	case sharing.MechanismExclusive:
 		parts[0] = part{busy, busy, busy, busy}
-	case sharing.MPS:
+	case sharing.MechanismMPS:
 		w.byWeight(parts, busy, secs)
-	case sharing.MIG:
+	case sharing.MechanismMIG:
 		busy, free = w.byInstance(parts, x, secs), true
 	default:
 		busy = w.byProcess(parts, x, busy, known, secs)

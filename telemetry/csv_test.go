@@ -21,7 +21,7 @@ import (
 func mixed() telemetrytest.Script {
 	return telemetrytest.Script{NoisePercent: 5, Seed: 7, GPUs: []telemetrytest.GPU{
 		{
-			Device: telemetry.Device{UUID: "GPU-a", Name: `H200 "A", first`, GPM: sharing.Yes, MIG: sharing.No},
+			Device: telemetry.Device{UUID: "GPU-a", Name: `H200 "A", first`, GPM: sharing.AnswerYes, MIG: sharing.AnswerNo},
 			Phases: []telemetrytest.Phase{
 				{For: time.Second, Figures: figures{telemetry.GPUUtilPercent: 97, telemetry.PowerWatts: 612.5, telemetry.MemUsedBytes: 1 << 36,
 					telemetry.SMUtilPercent: 41.25, telemetry.DRAMUtilPercent: 22.05, telemetry.PCIeTxBytesPerS: 1e9},

@@ -143,7 +143,7 @@ func ExampleAttribute() {
 		return
 	}
 	a, err := telemetry.Attribute(series, 0, telemetry.AttributionOptions{
-		Mechanism: sharing.TimeSlicing, IdleWatts: 100,
+		Mechanism: sharing.MechanismTimeSlicing, IdleWatts: 100,
 		Tenants: []telemetry.Tenant{{Name: "chat", PIDs: []uint32{10}}, {Name: "batch", PIDs: []uint32{20}}},
 	})
 	if err != nil {

@@ -129,13 +129,13 @@ func (s *idleState) fresh(m Metric, now, maxAge time.Duration) (float64, bool) {
 func (d *IdleDetector) classify(s *idleState, now time.Duration) (State, sharing.Answer) {
 	o := &d.opts
 	atLeast := func(threshold float64, ms ...Metric) sharing.Answer {
-		answer := sharing.Unknown
+		answer := sharing.AnswerUnknown
 		for _, m := range ms {
 			if v, ok := s.fresh(m, now, o.MaxAge); ok {
 				if v >= threshold {
-					return sharing.Yes
+					return sharing.AnswerYes
 				}
-				answer = sharing.No
+				answer = sharing.AnswerNo
 			}
 		}
 		return answer
@@ -143,7 +143,7 @@ func (d *IdleDetector) classify(s *idleState, now time.Duration) (State, sharing
 	busy := atLeast(o.ActivePercent, GPUUtilPercent, GraphicsUtilPercent)
 	working := atLeast(o.WorkingPercent, SMUtilPercent, DRAMUtilPercent, TensorUtilPercent)
 	traffic := atLeast(o.ActiveBytesPerS, PCIeTxBytesPerS, PCIeRxBytesPerS, NVLinkTxBytesPerS, NVLinkRxBytesPerS)
-	if busy != sharing.Yes {
+	if busy != sharing.AnswerYes {
 		s.busySince = Optional[time.Duration]{}
 	} else if s.busySince.IsZero() {
 		s.busySince = Some(now)
@@ -153,33 +153,33 @@ func (d *IdleDetector) classify(s *idleState, now time.Duration) (State, sharing
 	gpm := max(s.valueAt[SMUtilPercent], s.valueAt[DRAMUtilPercent], s.valueAt[TensorUtilPercent])
 	covers := gpm-d.h.SlowPeriod >= s.busySince.Or(now)
 	switch {
-	case working == sharing.Yes || traffic == sharing.Yes:
-		return StateActive, sharing.Unknown
-	case working == sharing.No && busy == sharing.Yes && covers:
-		return StateStalled, sharing.Unknown
-	case busy == sharing.Yes:
-		return StateActive, sharing.Unknown
-	case busy == sharing.Unknown && working == sharing.Unknown:
-		return StateUnknown, sharing.Unknown
+	case working == sharing.AnswerYes || traffic == sharing.AnswerYes:
+		return StateActive, sharing.AnswerUnknown
+	case working == sharing.AnswerNo && busy == sharing.AnswerYes && covers:
+		return StateStalled, sharing.AnswerUnknown
+	case busy == sharing.AnswerYes:
+		return StateActive, sharing.AnswerUnknown
+	case busy == sharing.AnswerUnknown && working == sharing.AnswerUnknown:
+		return StateUnknown, sharing.AnswerUnknown
 	}
 	watts, powerKnown := s.fresh(PowerWatts, now, o.MaxAge)
 	switch s.resident(now, o) {
-	case sharing.Unknown:
-		return StateUnknown, sharing.Unknown
-	case sharing.No:
+	case sharing.AnswerUnknown:
+		return StateUnknown, sharing.AnswerUnknown
+	case sharing.AnswerNo:
 		if powerKnown && d.given.DeepIdleWatts == 0 && watts < s.deepIdle.Or(watts+1) {
 			s.deepIdle = Some(watts)
 		}
-		return StateDeepIdle, sharing.Unknown
+		return StateDeepIdle, sharing.AnswerUnknown
 	}
 	base, baseKnown := s.deepIdle.Get()
 	if !powerKnown || !baseKnown {
-		return StateExecutionIdle, sharing.Unknown
+		return StateExecutionIdle, sharing.AnswerUnknown
 	}
 	if watts < base+o.PoweredWatts {
-		return StateResidentIdle, sharing.No
+		return StateResidentIdle, sharing.AnswerNo
 	}
-	return StateExecutionIdle, sharing.Yes
+	return StateExecutionIdle, sharing.AnswerYes
 }
 
 // resident answers whether a program holds the device.
@@ -189,11 +189,11 @@ func (s *idleState) resident(now time.Duration, o *IdleOptions) sharing.Answer {
 	used, known := s.fresh(MemUsedBytes, now, o.MaxAge)
 	switch {
 	case listed && n > 0, known && used >= float64(o.Resident):
-		return sharing.Yes
+		return sharing.AnswerYes
 	case listed:
-		return sharing.No
+		return sharing.AnswerNo
 	}
-	return sharing.Unknown
+	return sharing.AnswerUnknown
 }
 
 // Report says what a device did so far.
@@ -217,7 +217,7 @@ func (d *IdleDetector) Report(device int) (IdleReport, error) {
 		for _, in := range s.intervals[i:j] {
 			if short {
 				r.Pauses += in.Length()
-				in.State, in.Powered = StateActive, sharing.Unknown
+				in.State, in.Powered = StateActive, sharing.AnswerUnknown
 			}
 			r.Intervals = appendInterval(r.Intervals, in)
 		}

@@ -165,7 +165,7 @@ func TestReadingRefusesWhatIsNoFigure(t *testing.T) {
 	if v, ok := r.Get(PowerWatts); !ok || v != 0 {
 		t.Error("zero is a figure")
 	}
-	if r.Supported(PowerWatts) != sharing.Yes {
+	if r.Supported(PowerWatts) != sharing.AnswerYes {
 		t.Error("a figure that is there is supported")
 	}
 }

@@ -138,14 +138,14 @@ func (l *Latest) Lost(device int) sharing.Answer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if device < 0 || device >= len(l.devs) {
-		return sharing.Unknown
+		return sharing.AnswerUnknown
 	}
 	return l.devs[device].lostAnswer()
 }
 
 func (d *latestDevice) lostAnswer() sharing.Answer {
 	if !d.lost && !d.seen {
-		return sharing.Unknown
+		return sharing.AnswerUnknown
 	}
 	return sharing.AnswerOf(d.lost)
 }
@@ -199,9 +199,9 @@ func (l *Latest) WritePrometheus(w io.Writer) error {
 	p.family("up", "gauge", "Whether the GPU answers.")
 	for i := range l.devs {
 		switch l.devs[i].lostAnswer() {
-		case sharing.No:
+		case sharing.AnswerNo:
 			p.line(base[i], 1)
-		case sharing.Yes:
+		case sharing.AnswerYes:
 			p.line(base[i], 0)
 		}
 	}

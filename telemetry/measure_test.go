@@ -43,7 +43,7 @@ func TestEnergy(t *testing.T) {
 		near(t, "counter", e.CounterJoules, 22000, 1e-6)
 		near(t, "integral", e.IntegratedJoules, 22000+30-20, 1e-6)
 		near(t, "difference", e.DifferencePercent, 10.0/217, 1e-6)
-		if e.Agree != sharing.Yes || e.Covered != time.Minute || e.Uncovered != 0 || e.CounterSpan != time.Minute {
+		if e.Agree != sharing.AnswerYes || e.Covered != time.Minute || e.Uncovered != 0 || e.CounterSpan != time.Minute {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -52,7 +52,7 @@ func TestEnergy(t *testing.T) {
 		script.GPUs[0].EnergyStartJoules, script.GPUs[0].EnergyWrapJoules = telemetry.CounterWrapJoules-5000, telemetry.CounterWrapJoules
 		e := energy(t, simulated(t, script, telemetry.SamplerOptions{}, time.Minute), telemetry.EnergyOptions{})
 		near(t, "counter", e.CounterJoules, 22000, 1e-5)
-		if e.Wraps != 1 || e.Restarts != 0 || e.Agree != sharing.Yes {
+		if e.Wraps != 1 || e.Restarts != 0 || e.Agree != sharing.AnswerYes {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -64,7 +64,7 @@ func TestEnergy(t *testing.T) {
 		e := energy(t, simulated(t, script, telemetry.SamplerOptions{}, time.Minute), telemetry.EnergyOptions{})
 		// The second before the restart is lost to the counter.
 		near(t, "counter", e.CounterJoules, 22000-100, 1e-6)
-		if e.Restarts != 1 || e.Agree != sharing.Yes {
+		if e.Restarts != 1 || e.Agree != sharing.AnswerYes {
 			t.Errorf("%+v", e)
 		}
 		near(t, "compared", e.ComparedCounterJoules, 22000-100-300, 1e-6)
@@ -73,13 +73,13 @@ func TestEnergy(t *testing.T) {
 		script := oneGPU(steps...)
 		script.GPUs[0].NoEnergy = true
 		e := energy(t, simulated(t, script, telemetry.SamplerOptions{}, time.Minute), telemetry.EnergyOptions{})
-		if !e.CounterJoules.IsZero() || !e.DifferencePercent.IsZero() || e.Agree != sharing.Unknown || e.IntegratedJoules.IsZero() {
+		if !e.CounterJoules.IsZero() || !e.DifferencePercent.IsZero() || e.Agree != sharing.AnswerUnknown || e.IntegratedJoules.IsZero() {
 			t.Errorf("%+v", e)
 		}
 	})
 	t.Run("no power", func(t *testing.T) {
 		s := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.GPUUtilPercent: 1}}), telemetry.SamplerOptions{}, time.Minute)
-		if e := energy(t, s, telemetry.EnergyOptions{}); !e.IntegratedJoules.IsZero() || e.Covered != 0 || e.Agree != sharing.Unknown {
+		if e := energy(t, s, telemetry.EnergyOptions{}); !e.IntegratedJoules.IsZero() || e.Covered != 0 || e.Agree != sharing.AnswerUnknown {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -105,10 +105,10 @@ func TestEnergy(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if e := energy(t, s, telemetry.EnergyOptions{}); e.Agree != sharing.No {
+		if e := energy(t, s, telemetry.EnergyOptions{}); e.Agree != sharing.AnswerNo {
 			t.Errorf("%+v", e)
 		}
-		if e := energy(t, s, telemetry.EnergyOptions{TolerancePercent: 10}); e.Agree != sharing.Yes {
+		if e := energy(t, s, telemetry.EnergyOptions{TolerancePercent: 10}); e.Agree != sharing.AnswerYes {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -254,7 +254,7 @@ func TestMeasureOptionsAreChecked(t *testing.T) {
 func TestIdleEvidence(t *testing.T) {
 	s := simulated(t, oneGPU(telemetrytest.Phase{Processes: []telemetry.Process{{PID: 1}},
 		Figures: figures{telemetry.GPUUtilPercent: 0, telemetry.PowerWatts: 120}}), telemetry.SamplerOptions{}, time.Minute)
-	for watts, want := range map[float64]sharing.Answer{0: sharing.Unknown, 75: sharing.Yes} {
+	for watts, want := range map[float64]sharing.Answer{0: sharing.AnswerUnknown, 75: sharing.AnswerYes} {
 		r, err := telemetry.DetectIdle(s, 0, telemetry.IdleOptions{DeepIdleWatts: watts})
 		if err != nil || len(r.Intervals) != 1 || r.Intervals[0].Powered != want {
 			t.Errorf("deep idle at %v W: %+v, %v", watts, r.Intervals, err)

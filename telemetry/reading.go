@@ -117,13 +117,13 @@ func (f *figures) get(m Metric) (float64, bool) {
 func (f *figures) supported(m Metric) sharing.Answer {
 	switch {
 	case !m.valid():
-		return sharing.Unknown
+		return sharing.AnswerUnknown
 	case f.has&(1<<m) != 0:
-		return sharing.Yes
+		return sharing.AnswerYes
 	case f.unsp&(1<<m) != 0:
-		return sharing.No
+		return sharing.AnswerNo
 	}
-	return sharing.Unknown
+	return sharing.AnswerUnknown
 }
 
 // Process is a process that holds a context on a device. Under MPS the driver

@@ -235,8 +235,8 @@ func (measured) Info() telemetry.SourceInfo {
 
 func TestSupported(t *testing.T) {
 	s := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.PowerWatts: 1}}), telemetry.SamplerOptions{Skip: telemetry.GroupPCIe}, time.Second)
-	for m, want := range map[telemetry.Metric]sharing.Answer{telemetry.PowerWatts: sharing.Yes, telemetry.EnergyJoules: sharing.Yes,
-		telemetry.SMUtilPercent: sharing.No, telemetry.PCIeRxBytesPerS: sharing.Unknown, telemetry.Metric(0): sharing.Unknown} {
+	for m, want := range map[telemetry.Metric]sharing.Answer{telemetry.PowerWatts: sharing.AnswerYes, telemetry.EnergyJoules: sharing.AnswerYes,
+		telemetry.SMUtilPercent: sharing.AnswerNo, telemetry.PCIeRxBytesPerS: sharing.AnswerUnknown, telemetry.Metric(0): sharing.AnswerUnknown} {
 		if got := s.Supported(0, m); got != want {
 			t.Errorf("%v: %v, want %v", m, got, want)
 		}

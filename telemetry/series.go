@@ -202,7 +202,7 @@ func (s *Series) Mean(device int, m Metric) (Optional[float64], int) {
 // reading failed. A series read from CSV knows only yes and unknown.
 func (s *Series) Supported(device int, m Metric) sharing.Answer {
 	if device < 0 || device >= len(s.has) {
-		return sharing.Unknown
+		return sharing.AnswerUnknown
 	}
 	f := figures{has: s.has[device], unsp: s.unsp[device]}
 	return f.supported(m)

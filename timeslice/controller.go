@@ -52,11 +52,11 @@ func (c *Controller) Probe(ctx context.Context, device string) Support {
 	level, err := c.Level(ctx, device)
 	switch {
 	case err == nil:
-		return Support{Answer: sharing.Yes, Reason: "nvidia-smi lists level " + level.String(), Level: level}
+		return Support{Answer: sharing.AnswerYes, Reason: "nvidia-smi lists level " + level.String(), Level: level}
 	case isAny(err, ErrNotSupported, ErrMIG):
-		return Support{Answer: sharing.No, Reason: err.Error()}
+		return Support{Answer: sharing.AnswerNo, Reason: err.Error()}
 	}
-	return Support{Answer: sharing.Unknown, Reason: err.Error()}
+	return Support{Answer: sharing.AnswerUnknown, Reason: err.Error()}
 }
 
 // Level reads the level in force on a whole GPU, named by index, UUID or PCI

@@ -132,13 +132,13 @@ func TestProbe(t *testing.T) {
 		answer sharing.Answer
 		level  timeslice.Level
 	}{
-		{"a line", smi{level: "Long"}, sharing.Yes, timeslice.LevelLong},
-		{"a table", smi{list: table}, sharing.Yes, timeslice.LevelMedium},
-		{"refused", smi{list: "Timeslice: Not Supported"}, sharing.No, 0},
-		{"no nvidia-smi", smi{err: os.ErrNotExist}, sharing.Unknown, 0},
-		{"nothing", smi{list: " "}, sharing.Unknown, 0},
-		{"another GPU as well", smi{list: "Timeslice: Default\nTimeslice: Long\n"}, sharing.Unknown, 0},
-		{"two on a line", smi{list: "Timeslice: Default (was Long)"}, sharing.Unknown, 0},
+		{"a line", smi{level: "Long"}, sharing.AnswerYes, timeslice.LevelLong},
+		{"a table", smi{list: table}, sharing.AnswerYes, timeslice.LevelMedium},
+		{"refused", smi{list: "Timeslice: Not Supported"}, sharing.AnswerNo, 0},
+		{"no nvidia-smi", smi{err: os.ErrNotExist}, sharing.AnswerUnknown, 0},
+		{"nothing", smi{list: " "}, sharing.AnswerUnknown, 0},
+		{"another GPU as well", smi{list: "Timeslice: Default\nTimeslice: Long\n"}, sharing.AnswerUnknown, 0},
+		{"two on a line", smi{list: "Timeslice: Default (was Long)"}, sharing.AnswerUnknown, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := timeslice.NewController(timeslice.ControllerOptions{Runner: &c.smi}).Probe(context.Background(), "0")

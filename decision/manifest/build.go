@@ -36,17 +36,17 @@ type Options struct {
 
 // order is that of the deliveries: the first that delivers a workload writes
 // pods/, the others have a folder of their own. DRA always has its own.
-var order = []sharing.Delivery{sharing.GPUOperator, sharing.DevicePlugin, sharing.HAMiDelivery, sharing.VGPUManager,
-	sharing.DRA, sharing.Volcano, sharing.KAI}
+var order = []sharing.Delivery{sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin, sharing.DeliveryHAMi, sharing.DeliveryVGPUManager,
+	sharing.DeliveryDRA, sharing.DeliveryVolcano, sharing.DeliveryKAI}
 
 func (o Options) deliveries() []sharing.Delivery {
 	want := o.Deliveries
 	if want == nil {
-		want = []sharing.Delivery{sharing.GPUOperator, sharing.DRA, sharing.HAMiDelivery, sharing.VGPUManager}
+		want = []sharing.Delivery{sharing.DeliveryGPUOperator, sharing.DeliveryDRA, sharing.DeliveryHAMi, sharing.DeliveryVGPUManager}
 	}
 	var out []sharing.Delivery
 	for _, d := range order {
-		if slices.Contains(want, d) && (d != sharing.DevicePlugin || !slices.Contains(want, sharing.GPUOperator)) {
+		if slices.Contains(want, d) && (d != sharing.DeliveryDevicePlugin || !slices.Contains(want, sharing.DeliveryGPUOperator)) {
 			out = append(out, d)
 		}
 	}
@@ -69,7 +69,7 @@ func Build(f Fleet, opt Options) ([]File, []sharing.Warning, error) {
 	f.check(&l)
 	checkName(&l, "options.operator_namespace", opt.namespace())
 	for i, d := range opt.Deliveries {
-		if d == sharing.Bare || int(d) >= len(sharing.Deliveries()) {
+		if d == sharing.DeliveryBare || int(d) >= len(sharing.Deliveries()) {
 			l.Addf(fmt.Sprintf("options.deliveries[%d]", i), "", "%v has no documents", d)
 		}
 	}
@@ -115,7 +115,7 @@ func (b *builder) uses(ds ...sharing.Delivery) bool {
 func (b *builder) delivers(g *Group) []sharing.Delivery {
 	var out []sharing.Delivery
 	for _, d := range b.deliveries {
-		if sharing.Delivers(d, g.Mechanism).Answer == sharing.Yes && !wrongNode(g.Mechanism, d) {
+		if sharing.Delivers(d, g.Mechanism).Answer == sharing.AnswerYes && !wrongNode(g.Mechanism, d) {
 			out = append(out, d)
 		}
 	}
@@ -125,7 +125,7 @@ func (b *builder) delivers(g *Group) []sharing.Delivery {
 // primary is the first delivery, or Bare.
 func primary(ds []sharing.Delivery) sharing.Delivery {
 	if len(ds) == 0 {
-		return sharing.Bare
+		return sharing.DeliveryBare
 	}
 	return ds[0]
 }
@@ -133,8 +133,8 @@ func primary(ds []sharing.Delivery) sharing.Delivery {
 // wrongNode reports whether the group's nodes are set up for another delivery:
 // HAMi's plugin and NVIDIA's cannot both hand out a node's GPUs.
 func wrongNode(m sharing.Mechanism, d sharing.Delivery) bool {
-	hami := m == sharing.HAMi || m == sharing.HAMiWithMPS
-	return (d == sharing.HAMiDelivery || d == sharing.Volcano) && !hami
+	hami := m == sharing.MechanismHAMi || m == sharing.MechanismHAMiWithMPS
+	return (d == sharing.DeliveryHAMi || d == sharing.DeliveryVolcano) && !hami
 }
 
 func (b *builder) run() error {
@@ -160,7 +160,7 @@ func (b *builder) run() error {
 				return err
 			}
 		}
-		if isVGPU(g.Mechanism) && b.uses(sharing.VGPUManager) {
+		if isVGPU(g.Mechanism) && b.uses(sharing.DeliveryVGPUManager) {
 			file, ws, err := g.vgpuFile()
 			if err := b.add([]File{file}, ws, err); err != nil {
 				return err
@@ -179,12 +179,12 @@ func (b *builder) run() error {
 
 func (b *builder) undelivered(g *Group) {
 	reason := fmt.Sprintf("nothing of %s delivers %v", deliveryNames(b.deliveries), g.Mechanism)
-	if g.Mechanism == sharing.Research {
+	if g.Mechanism == sharing.MechanismResearch {
 		reason = "research systems bring their own deployment; only the nodes' labels are written"
 	}
 	var can []string
 	for _, d := range sharing.Deliveries() {
-		if d != sharing.Bare && sharing.Delivers(d, g.Mechanism).Answer == sharing.Yes {
+		if d != sharing.DeliveryBare && sharing.Delivers(d, g.Mechanism).Answer == sharing.AnswerYes {
 			can = append(can, d.String())
 		}
 	}
@@ -193,12 +193,12 @@ func (b *builder) undelivered(g *Group) {
 		remedy = "ask for one of " + joinSorted(can)
 	}
 	b.warnings = append(b.warnings, sharing.Warning{Code: WarnNotDelivered, Path: g.Key(), Message: reason, Remedy: remedy,
-		Source: sharing.Delivers(sharing.GPUOperator, g.Mechanism).Source})
+		Source: sharing.Delivers(sharing.DeliveryGPUOperator, g.Mechanism).Source})
 }
 
 // deliver writes the workloads of g for one delivery.
 func (b *builder) deliver(g *Group, d sharing.Delivery, first bool) error {
-	if d == sharing.DRA {
+	if d == sharing.DeliveryDRA {
 		files, ws, err := b.fleet.draFiles(g)
 		return b.add(files, ws, err)
 	}
@@ -209,20 +209,20 @@ func (b *builder) deliver(g *Group, d sharing.Delivery, first bool) error {
 		}
 		request := g.pluginPod
 		switch d {
-		case sharing.HAMiDelivery:
+		case sharing.DeliveryHAMi:
 			request = g.hamiPod
-		case sharing.Volcano:
+		case sharing.DeliveryVolcano:
 			request = g.volcanoPod
-		case sharing.KAI:
+		case sharing.DeliveryKAI:
 			request = g.kaiPod
-		case sharing.VGPUManager:
+		case sharing.DeliveryVGPUManager:
 			request = g.vgpuPod
 		}
 		p, ws, err := request(w)
 		if err != nil {
 			return err
 		}
-		if d == sharing.KAI && b.opt.KAIQueue != "" {
+		if d == sharing.DeliveryKAI && b.opt.KAIQueue != "" {
 			p.queue = b.opt.KAIQueue
 		}
 		folder := "pods/"
@@ -239,7 +239,7 @@ func (b *builder) deliver(g *Group, d sharing.Delivery, first bool) error {
 
 // byPlugin reports whether a group is delivered by the device plugin.
 func (b *builder) byPlugin() bool {
-	return b.uses(sharing.GPUOperator, sharing.DevicePlugin) && slices.ContainsFunc(b.fleet.Groups, func(g Group) bool { return g.byPlugin() })
+	return b.uses(sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin) && slices.ContainsFunc(b.fleet.Groups, func(g Group) bool { return g.byPlugin() })
 }
 
 // cluster writes what the cluster as a whole needs.
@@ -259,20 +259,22 @@ func (b *builder) cluster() error {
 			return err
 		}
 	}
-	if b.uses(sharing.GPUOperator) && (parted != nil || b.byPlugin()) {
+	if b.uses(sharing.DeliveryGPUOperator) && (parted != nil || b.byPlugin()) {
 		file, ws, err := f.operatorValues(parted != nil, b.byPlugin())
 		if err := b.add([]File{file}, ws, err); err != nil {
 			return err
 		}
 	}
-	hami := slices.ContainsFunc(f.Groups, func(g Group) bool { return g.Mechanism == sharing.HAMi || g.Mechanism == sharing.HAMiWithMPS })
-	if hami && b.uses(sharing.HAMiDelivery) {
+	hami := slices.ContainsFunc(f.Groups, func(g Group) bool {
+		return g.Mechanism == sharing.MechanismHAMi || g.Mechanism == sharing.MechanismHAMiWithMPS
+	})
+	if hami && b.uses(sharing.DeliveryHAMi) {
 		file, err := f.hamiValues()
 		if err := b.add([]File{file}, nil, err); err != nil {
 			return err
 		}
 	}
-	if hami && b.uses(sharing.Volcano) {
+	if hami && b.uses(sharing.DeliveryVolcano) {
 		file, err := volcanoScheduler()
 		if err := b.add([]File{file}, nil, err); err != nil {
 			return err

@@ -14,7 +14,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-var everyDelivery = []sharing.Delivery{sharing.GPUOperator, sharing.DRA, sharing.HAMiDelivery, sharing.VGPUManager, sharing.Volcano, sharing.KAI}
+var everyDelivery = []sharing.Delivery{sharing.DeliveryGPUOperator, sharing.DeliveryDRA, sharing.DeliveryHAMi, sharing.DeliveryVGPUManager, sharing.DeliveryVolcano, sharing.DeliveryKAI}
 
 func dump(files []File, ws []sharing.Warning) []byte {
 	var b bytes.Buffer
@@ -87,7 +87,7 @@ func TestBuildWarnings(t *testing.T) {
 		code   sharing.WarningCode
 	}{
 		{"research", nil, Options{}, "lab-research", WarnNotDelivered},
-		{"HAMi by DRA only", nil, Options{Deliveries: []sharing.Delivery{sharing.DRA}}, "edge-hami", WarnNotDelivered},
+		{"HAMi by DRA only", nil, Options{Deliveries: []sharing.Delivery{sharing.DeliveryDRA}}, "edge-hami", WarnNotDelivered},
 		{"MIG and MPS in one Operator", nil, Options{}, "mig.strategy", WarnMIGStrategyEnv},
 		{"two namespaces on one claim", nil, Options{}, "serve-mps", WarnClaimNamespaces},
 		{"two processes", nil, Options{}, "rerank", WarnPerProcess},
@@ -136,16 +136,16 @@ func TestFractions(t *testing.T) {
 		fw   Framework
 		want []string
 	}{
-		{"Dynamo's example: 56 of 80 GiB under MPS", sharing.MPS, 56 * sharing.GiB, Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.65"}},
-		{"TGI under MPS", sharing.MPS, 20 * sharing.GiB, Framework{Name: "tgi"}, []string{"--cuda-memory-fraction", "0.23"}},
-		{"SGLang measures what is free", sharing.MPS, 20 * sharing.GiB, Framework{Name: "sglang"}, []string{"--mem-fraction-static", "0.85"}},
-		{"the limit is divided by the processes", sharing.MPS, 40 * sharing.GiB, Framework{Name: "vllm", Processes: 2}, []string{"--gpu-memory-utilization", "0.23"}},
-		{"an equal share when no limit is given", sharing.MPS, 0, Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.46"}},
-		{"HAMi rewrites the total", sharing.HAMi, 20 * sharing.GiB, Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.85"}},
-		{"time-slicing", sharing.TimeSlicing, 20 * sharing.GiB, Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.23"}},
-		{"a given fraction stays", sharing.HAMi, 20 * sharing.GiB, Framework{Name: "vllm", MemoryFraction: 0.9}, []string{"--gpu-memory-utilization", "0.9"}},
-		{"exclusive is left alone", sharing.Exclusive, 0, Framework{Name: "vllm"}, nil},
-		{"an unknown framework has no option", sharing.MPS, 20 * sharing.GiB, Framework{Name: "triton"}, nil},
+		{"Dynamo's example: 56 of 80 GiB under MPS", sharing.MechanismMPS, 56 * sharing.GiB, Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.65"}},
+		{"TGI under MPS", sharing.MechanismMPS, 20 * sharing.GiB, Framework{Name: "tgi"}, []string{"--cuda-memory-fraction", "0.23"}},
+		{"SGLang measures what is free", sharing.MechanismMPS, 20 * sharing.GiB, Framework{Name: "sglang"}, []string{"--mem-fraction-static", "0.85"}},
+		{"the limit is divided by the processes", sharing.MechanismMPS, 40 * sharing.GiB, Framework{Name: "vllm", Processes: 2}, []string{"--gpu-memory-utilization", "0.23"}},
+		{"an equal share when no limit is given", sharing.MechanismMPS, 0, Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.46"}},
+		{"HAMi rewrites the total", sharing.MechanismHAMi, 20 * sharing.GiB, Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.85"}},
+		{"time-slicing", sharing.MechanismTimeSlicing, 20 * sharing.GiB, Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.23"}},
+		{"a given fraction stays", sharing.MechanismHAMi, 20 * sharing.GiB, Framework{Name: "vllm", MemoryFraction: 0.9}, []string{"--gpu-memory-utilization", "0.9"}},
+		{"exclusive is left alone", sharing.MechanismExclusive, 0, Framework{Name: "vllm"}, nil},
+		{"an unknown framework has no option", sharing.MechanismMPS, 20 * sharing.GiB, Framework{Name: "triton"}, nil},
 	} {
 		g := total
 		g.Mechanism = c.m
@@ -211,7 +211,7 @@ func TestMIGTakesAnyFraction(t *testing.T) {
 }
 
 func TestOptionsRefused(t *testing.T) {
-	files, _, err := Build(mixedFleet(), Options{OperatorNamespace: "Nope", Deliveries: []sharing.Delivery{sharing.Bare, 99}})
+	files, _, err := Build(mixedFleet(), Options{OperatorNamespace: "Nope", Deliveries: []sharing.Delivery{sharing.DeliveryBare, 99}})
 	if files != nil || !errors.Is(err, ErrInvalid) {
 		t.Fatalf("%v", err)
 	}

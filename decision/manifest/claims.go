@@ -217,7 +217,7 @@ func (f *Fleet) sharedClaims(g *Group) ([]File, []sharing.Warning, error) {
 // hold for every client, so they are the most that any tenant may have; each
 // pod's environment tightens its own.
 func (g *Group) deviceConfig(tenants []seat) *DeviceConfig {
-	if g.Mechanism == sharing.TimeSlicing {
+	if g.Mechanism == sharing.MechanismTimeSlicing {
 		return &DeviceConfig{TimeSlicing: &timeslice.DRAConfig{}}
 	}
 	c := &mps.DRAConfig{MIGDevice: usesMIG(g.Mechanism)}

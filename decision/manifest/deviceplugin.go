@@ -115,7 +115,7 @@ const exclusiveKey = "exclusive"
 // byPlugin reports whether the device plugin hands out the group's devices.
 func (g *Group) byPlugin() bool {
 	switch g.Mechanism {
-	case sharing.Exclusive, sharing.InServer, sharing.TimeSlicing, sharing.MPS, sharing.MIG, sharing.MIGLikeEmulation:
+	case sharing.MechanismExclusive, sharing.MechanismInServer, sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG, sharing.MechanismMIGLikeEmulation:
 		return true
 	}
 	return false
@@ -123,7 +123,7 @@ func (g *Group) byPlugin() bool {
 
 // pluginKey names the group's device-plugin configuration.
 func (g *Group) pluginKey() string {
-	if g.Mechanism == sharing.Exclusive || g.Mechanism == sharing.InServer {
+	if g.Mechanism == sharing.MechanismExclusive || g.Mechanism == sharing.MechanismInServer {
 		return exclusiveKey
 	}
 	return g.Key()
@@ -134,14 +134,14 @@ func (g *Group) pluginConfig() *DevicePluginConfig {
 	yes := true
 	c := &DevicePluginConfig{Flags: Flags{MIGStrategy: "none"}}
 	switch g.Mechanism {
-	case sharing.TimeSlicing:
+	case sharing.MechanismTimeSlicing:
 		c.TimeSlicing = &timeslice.PluginConfig{FailRequestsGreaterThanOne: &yes,
 			Resources: []timeslice.PluginResource{{Name: pluginconf.GPU, Replicas: g.clients()}}}
-	case sharing.MPS, sharing.MIGLikeEmulation:
+	case sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation:
 		c.Flags.MPSRoot = mpsRoot
 		c.MPS = &mps.PluginConfig{FailRequestsGreaterThanOne: &yes,
 			Resources: []mps.PluginResource{{Name: pluginconf.GPU, Replicas: g.clients()}}}
-	case sharing.MIG:
+	case sharing.MechanismMIG:
 		c.Flags.MIGStrategy = "mixed"
 	}
 	return c

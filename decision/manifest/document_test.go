@@ -119,13 +119,13 @@ func TestClaim(t *testing.T) {
 
 func TestDRASeats(t *testing.T) {
 	f := Fleet{
-		Groups: []Group{{Pool: "p", Mechanism: sharing.MPS, GPU: "L40S", GPUs: 2, Layouts: []Layout{
+		Groups: []Group{{Pool: "p", Mechanism: sharing.MechanismMPS, GPU: "L40S", GPUs: 2, Layouts: []Layout{
 			{Tenants: []Tenant{{"a", 2}, {"b", 1}}}, {Tenants: []Tenant{{"b", 2}}}}}},
 		Workloads: []Workload{
-			{Name: "a", Pool: "p", Mechanism: sharing.MPS, Replicas: 2, Memory: 10 * sharing.GiB, ComputePercent: 33.3},
-			{Name: "b", Pool: "p", Mechanism: sharing.MPS, Replicas: 3, Memory: 12 * sharing.GiB, ComputePercent: 20}},
+			{Name: "a", Pool: "p", Mechanism: sharing.MechanismMPS, Replicas: 2, Memory: 10 * sharing.GiB, ComputePercent: 33.3},
+			{Name: "b", Pool: "p", Mechanism: sharing.MechanismMPS, Replicas: 3, Memory: 12 * sharing.GiB, ComputePercent: 20}},
 	}
-	files, _, err := Build(f, Options{Deliveries: []sharing.Delivery{sharing.DRA}})
+	files, _, err := Build(f, Options{Deliveries: []sharing.Delivery{sharing.DeliveryDRA}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,8 +142,8 @@ func TestDRASeats(t *testing.T) {
 // A lone tenant of a shared group gets the plugin's least number of replicas.
 func TestLoneTenant(t *testing.T) {
 	f := Fleet{
-		Groups:    []Group{{Pool: "p", Mechanism: sharing.TimeSlicing, GPU: "L4", GPUs: 1, Layouts: []Layout{{Tenants: []Tenant{{"a", 1}}}}}},
-		Workloads: []Workload{{Name: "a", Pool: "p", Mechanism: sharing.TimeSlicing}},
+		Groups:    []Group{{Pool: "p", Mechanism: sharing.MechanismTimeSlicing, GPU: "L4", GPUs: 1, Layouts: []Layout{{Tenants: []Tenant{{"a", 1}}}}}},
+		Workloads: []Workload{{Name: "a", Pool: "p", Mechanism: sharing.MechanismTimeSlicing}},
 	}
 	files, _, err := Build(f, Options{})
 	if err != nil {

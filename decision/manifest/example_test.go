@@ -11,14 +11,14 @@ import (
 // A pool of one node whose four L40S are shared by MPS, and two workloads.
 func ExampleBuild() {
 	fleet := manifest.Fleet{
-		Groups: []manifest.Group{{Pool: "serve", Mechanism: sharing.MPS, GPU: "L40S", GPUs: 4, GPUsPerNode: 4, Replicas: 2}},
+		Groups: []manifest.Group{{Pool: "serve", Mechanism: sharing.MechanismMPS, GPU: "L40S", GPUs: 4, GPUsPerNode: 4, Replicas: 2}},
 		Workloads: []manifest.Workload{
-			{Name: "chat", Pool: "serve", Mechanism: sharing.MPS, Replicas: 6, Memory: 20 * sharing.GiB,
+			{Name: "chat", Pool: "serve", Mechanism: sharing.MechanismMPS, Replicas: 6, Memory: 20 * sharing.GiB,
 				Framework: manifest.Framework{Name: "vllm"}, Image: "vllm/vllm-openai:latest"},
-			{Name: "embed", Pool: "serve", Mechanism: sharing.MPS, Replicas: 2, Memory: 12 * sharing.GiB, ComputePercent: 30},
+			{Name: "embed", Pool: "serve", Mechanism: sharing.MechanismMPS, Replicas: 2, Memory: 12 * sharing.GiB, ComputePercent: 30},
 		},
 	}
-	files, warnings, err := manifest.Build(fleet, manifest.Options{Deliveries: []sharing.Delivery{sharing.GPUOperator}})
+	files, warnings, err := manifest.Build(fleet, manifest.Options{Deliveries: []sharing.Delivery{sharing.DeliveryGPUOperator}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -136,7 +136,7 @@ func ExampleVGPUScheduler_RmPVMRL() {
 
 // What MPS needs besides the right to create pods.
 func ExamplePrivileges() {
-	for _, p := range manifest.Privileges(sharing.MPS) {
+	for _, p := range manifest.Privileges(sharing.MechanismMPS) {
 		fmt.Println(p.Who + ": " + p.What)
 	}
 	// Output:

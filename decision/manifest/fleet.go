@@ -170,16 +170,20 @@ func (g *Group) nodes() int {
 }
 
 func usesMPS(m sharing.Mechanism) bool {
-	return m == sharing.MPS || m == sharing.MIGLikeEmulation || m == sharing.MIGWithMPS
+	return m == sharing.MechanismMPS || m == sharing.MechanismMIGLikeEmulation || m == sharing.MechanismMIGWithMPS
 }
 
-func usesMIG(m sharing.Mechanism) bool { return m == sharing.MIG || m == sharing.MIGWithMPS }
+func usesMIG(m sharing.Mechanism) bool {
+	return m == sharing.MechanismMIG || m == sharing.MechanismMIGWithMPS
+}
 
 // shared reports whether the mechanism hands out replicas of a device, of
 // which a pod takes exactly one.
-func shared(m sharing.Mechanism) bool { return m == sharing.TimeSlicing || usesMPS(m) }
+func shared(m sharing.Mechanism) bool { return m == sharing.MechanismTimeSlicing || usesMPS(m) }
 
-func isVGPU(m sharing.Mechanism) bool { return m == sharing.VGPU || m == sharing.MIGBackedVGPU }
+func isVGPU(m sharing.Mechanism) bool {
+	return m == sharing.MechanismVGPU || m == sharing.MechanismMIGBackedVGPU
+}
 
 var dnsLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
@@ -260,7 +264,7 @@ func (g *Group) check(l *problem.List, at string) {
 	if len(g.Key()) > 63 && dnsLabel.MatchString(g.Pool) {
 		l.Addf(at+".pool", "shorten the pool's name", "with the mechanism it makes a label of %d characters; 63 is the most", len(g.Key()))
 	}
-	if g.Mechanism == sharing.None || int(g.Mechanism) >= sharing.MechanismCount {
+	if g.Mechanism == sharing.MechanismNone || int(g.Mechanism) >= sharing.MechanismCount {
 		l.Addf(at+".mechanism", "leave out what runs nowhere", "%v is not a way to run", g.Mechanism)
 	}
 	if g.GPU != "" {
@@ -281,7 +285,7 @@ func (g *Group) check(l *problem.List, at string) {
 		l.Addf(at+".gpu_memory", "", "must not be negative")
 	}
 	if least := 2; shared(g.Mechanism) {
-		if g.Mechanism == sharing.MIGWithMPS {
+		if g.Mechanism == sharing.MechanismMIGWithMPS {
 			least = 1
 		}
 		if n := g.clients(); n < least {
@@ -364,7 +368,7 @@ func (g *Group) checkWorkload(l *problem.List, at string, w *Workload) {
 	case w.Profile != "":
 		l.Addf(at+".profile", "remove it", "has a meaning for mig and mig+mps only")
 	}
-	if m := g.total(w); m > 0 && w.Memory > m && g.Mechanism != sharing.MIG {
+	if m := g.total(w); m > 0 && w.Memory > m && g.Mechanism != sharing.MechanismMIG {
 		l.Addf(at+".memory", "use a larger GPU or instance", "%v is more than the device's %v", w.Memory, m)
 	}
 }

@@ -36,13 +36,13 @@ func (g *Group) advice(w *Workload, f mps.Framework) *mps.FractionAdvice {
 	limit, total := g.processLimit(w), g.total(w)
 	enforcer := mps.EnforcerMPS
 	switch w.Mechanism {
-	case sharing.MIG, sharing.HAMi, sharing.HAMiWithMPS:
+	case sharing.MechanismMIG, sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS:
 		// The total that the framework sees is the limit itself.
 		enforcer, limit, total = mps.EnforcerHAMi, sharing.GiB, sharing.GiB
-	case sharing.TimeSlicing:
+	case sharing.MechanismTimeSlicing:
 		// The whole GPU is in sight, as for vLLM under MPS, whatever is free.
 		f = mps.VLLM
-	case sharing.MPS, sharing.MIGWithMPS, sharing.MIGLikeEmulation:
+	case sharing.MechanismMPS, sharing.MechanismMIGWithMPS, sharing.MechanismMIGLikeEmulation:
 	default:
 		return nil
 	}
@@ -50,7 +50,7 @@ func (g *Group) advice(w *Workload, f mps.Framework) *mps.FractionAdvice {
 	if err != nil {
 		return nil
 	}
-	if w.Mechanism == sharing.MIG {
+	if w.Mechanism == sharing.MechanismMIG {
 		// Nobody else is on the instance, so a larger fraction harms nobody.
 		a.Max, a.Why = 1, "the instance's memory is the total that the framework sees"
 	}
@@ -67,7 +67,7 @@ func (g *Group) fractionArgs(w *Workload) ([]string, []sharing.Warning) {
 	switch {
 	case given == 0 && advice != nil:
 		return []string{f.Flag(), formatFraction(advice.Recommended)}, nil
-	case given == 0 && (shared(w.Mechanism) || w.Mechanism == sharing.VGPU):
+	case given == 0 && (shared(w.Mechanism) || w.Mechanism == sharing.MechanismVGPU):
 		return nil, []sharing.Warning{{Code: WarnFractionUnknown, Path: w.Name, Source: "DYN-LIM",
 			Message: fmt.Sprintf("no %s is written, for the memory that it is a fraction of, or the workload's share of it, is not known or leaves nothing; the framework would take most of the GPU", f.Flag()),
 			Remedy:  "give the workload's memory and the GPU's"}}

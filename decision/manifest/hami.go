@@ -155,11 +155,11 @@ func toMap(ps []pair) map[string]string {
 func (w *Workload) share() Share {
 	s := Share{GPUs: w.gpus(), Memory: w.Memory, Cores: int(math.Ceil(w.ComputePercent))}
 	switch w.Mechanism {
-	case sharing.Exclusive, sharing.InServer:
+	case sharing.MechanismExclusive, sharing.MechanismInServer:
 		return Exclusive(w.gpus())
-	case sharing.MIG:
+	case sharing.MechanismMIG:
 		s.Mode = HAMiMIG
-	case sharing.HAMiWithMPS:
+	case sharing.MechanismHAMiWithMPS:
 		s.Mode = HAMiMPS
 	}
 	return s
@@ -168,15 +168,15 @@ func (w *Workload) share() Share {
 // hamiWarnings lists what HAMi does not do for w.
 func (w *Workload) hamiWarnings() []sharing.Warning {
 	var ws []sharing.Warning
-	if w.ComputePercent > 0 && w.Framework.CUDAGraphs != sharing.No {
+	if w.ComputePercent > 0 && w.Framework.CUDAGraphs != sharing.AnswerNo {
 		msg := "gpucores does not limit CUDA graphs, and this workload launches them"
-		if w.Framework.CUDAGraphs == sharing.Unknown {
+		if w.Framework.CUDAGraphs == sharing.AnswerUnknown {
 			msg = "gpucores does not limit CUDA graphs; whether this workload launches them is not known (vLLM does by default)"
 		}
 		ws = append(ws, sharing.Warning{Code: WarnCUDAGraphs, Path: w.Name, Source: "HCORE", Message: msg,
 			Remedy: "do not count on the compute limit, or turn graphs off"})
 	}
-	if w.Memory == 0 && w.Mechanism != sharing.MIG {
+	if w.Memory == 0 && w.Mechanism != sharing.MechanismMIG {
 		ws = append(ws, sharing.Warning{Code: WarnNoMemoryLimit, Path: w.Name, Source: "HAMI",
 			Message: "without gpumem HAMi gives the pod the whole card's memory", Remedy: "set a memory limit"})
 	}

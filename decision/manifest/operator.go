@@ -94,7 +94,7 @@ func partedFiles(c *mig.PartedConfig, namespace string) ([]File, error) {
 // depends on.
 func (f *Fleet) operatorValues(hasMIG, byPlugin bool) (File, []sharing.Warning, error) {
 	hasMPS := byPlugin && slices.ContainsFunc(f.Groups, func(g Group) bool { return g.byPlugin() && usesMPS(g.Mechanism) })
-	mixed := byPlugin && slices.ContainsFunc(f.Groups, func(g Group) bool { return g.Mechanism == sharing.MIG })
+	mixed := byPlugin && slices.ContainsFunc(f.Groups, func(g Group) bool { return g.Mechanism == sharing.MechanismMIG })
 	var strategy, migManager, plugin, mpsValues any
 	var ws []sharing.Warning
 	switch {
@@ -126,7 +126,7 @@ func (f *Fleet) operatorValues(hasMIG, byPlugin bool) (File, []sharing.Warning, 
 func (f *Fleet) hamiSplit() int {
 	n := 10
 	for i := range f.Groups {
-		if g := &f.Groups[i]; g.Mechanism == sharing.HAMi || g.Mechanism == sharing.HAMiWithMPS {
+		if g := &f.Groups[i]; g.Mechanism == sharing.MechanismHAMi || g.Mechanism == sharing.MechanismHAMiWithMPS {
 			n = max(n, g.clients())
 		}
 	}

@@ -102,7 +102,7 @@ func RolloutPlan(f Fleet, opt Options) Plan {
 func (b *builder) planNotes() []string {
 	notes := []string{"Take one node of each group first and stop at the first check that fails; every step says how to go back.",
 		"NODE stands for each node of the step's group. The GPUs of a node share by one mechanism."}
-	if b.uses(sharing.DRA) {
+	if b.uses(sharing.DeliveryDRA) {
 		notes = append(notes, "`dra/` is the same by DRA claims, an alternative to `pods/` for nodes that the DRA driver serves instead of the device plugin. Never let both hand out the same GPUs. The DRA driver's gates TimeSlicingSettings and MPSSupport are alpha and off by default.")
 	}
 	return notes
@@ -121,7 +121,7 @@ func (b *builder) clusterStep() (Step, bool) {
 	if len(s.Do) == 0 {
 		return Step{}, false
 	}
-	if b.uses(sharing.GPUOperator) {
+	if b.uses(sharing.DeliveryGPUOperator) {
 		s.Do = append(s.Do, "`helm upgrade -n "+ns+" gpu-operator nvidia/gpu-operator --reuse-values -f gpu-operator/values.yaml`")
 	}
 	s.Verify = []string{"`kubectl get pods -n " + ns + "`: all running. No node shares yet: without a label it has the configuration `exclusive`."}
@@ -180,25 +180,25 @@ func (b *builder) groupChecks(g *Group) []string {
 		perNode = fmt.Sprint(g.GPUsPerNode)
 	}
 	switch g.Mechanism {
-	case sharing.TimeSlicing, sharing.MPS, sharing.MIGLikeEmulation:
+	case sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation:
 		n := fmt.Sprintf("%d times the node's GPUs", g.clients())
 		if g.GPUsPerNode > 0 {
 			n = fmt.Sprint(g.clients() * g.GPUsPerNode)
 		}
 		out := []string{allocatable + "nvidia.com/gpu: " + n + "."}
-		if g.Mechanism != sharing.TimeSlicing {
+		if g.Mechanism != sharing.MechanismTimeSlicing {
 			out = append(out, "NODE has the label nvidia.com/mps.capable=true, and with a pod running `echo ps | nvidia-cuda-mps-control` in the daemon's pod lists its process. A process that is not listed runs without MPS and without limits.")
 		}
 		return out
-	case sharing.MIG, sharing.MIGWithMPS:
+	case sharing.MechanismMIG, sharing.MechanismMIGWithMPS:
 		out := []string{"`kubectl get node NODE -o jsonpath='{.metadata.labels.nvidia\\.com/mig\\.config\\.state}'` says success, and `nvidia-smi -L` on the node lists the instances: the manager can report success for a configuration that it did not apply."}
-		if g.Mechanism == sharing.MIG {
+		if g.Mechanism == sharing.MechanismMIG {
 			out = append(out, allocatable+"the nvidia.com/mig-... resources; restart the device plugin's pod on NODE if not.")
 		}
 		return out
-	case sharing.HAMi, sharing.HAMiWithMPS:
+	case sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS:
 		return []string{allocatable + fmt.Sprintf("nvidia.com/gpu: %d times the node's GPUs", b.fleet.hamiSplit()) + "; in a pod, `nvidia-smi` shows the limit as the total memory."}
-	case sharing.Exclusive, sharing.InServer:
+	case sharing.MechanismExclusive, sharing.MechanismInServer:
 		return []string{allocatable + "nvidia.com/gpu: " + perNode + "."}
 	}
 	return nil
@@ -214,7 +214,7 @@ func (b *builder) workloadStep() Step {
 		case len(ds) == 0:
 			s.Do = append(s.Do, fmt.Sprintf("%s: as its system's documentation says; nothing is written for %v.", w.Name, w.Mechanism))
 			continue
-		case ds[0] == sharing.DRA:
+		case ds[0] == sharing.DeliveryDRA:
 			folder = "dra/pods/"
 		}
 		verb := "`kubectl apply -f "

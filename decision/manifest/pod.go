@@ -129,13 +129,13 @@ func (g *Group) warnings(w *Workload) []sharing.Warning {
 			add(WarnNoMemoryLimit, "KDP", "give the workload a memory limit", "its limit is whatever delivers it: an equal share by the plugin, none by a DRA claim")
 		}
 	}
-	if w.Mechanism == sharing.TimeSlicing {
+	if w.Mechanism == sharing.MechanismTimeSlicing {
 		add(WarnNoMemoryLimit, "KDP", "keep the framework's memory fraction below its share",
 			"time-slicing limits no memory: any tenant can take all of the GPU's")
 	}
 	if w.ComputePercent > 0 {
 		switch w.Mechanism {
-		case sharing.TimeSlicing, sharing.MIG, sharing.Exclusive, sharing.InServer, sharing.VGPU, sharing.MIGBackedVGPU:
+		case sharing.MechanismTimeSlicing, sharing.MechanismMIG, sharing.MechanismExclusive, sharing.MechanismInServer, sharing.MechanismVGPU, sharing.MechanismMIGBackedVGPU:
 			add(WarnComputeNotLimited, "KDP", "leave it out", "%v takes no compute limit of %v%%", w.Mechanism, w.ComputePercent)
 		}
 	}
@@ -146,7 +146,7 @@ func (g *Group) warnings(w *Workload) []sharing.Warning {
 func (g *Group) pluginPod(w *Workload) (*pod, []sharing.Warning, error) {
 	p, ws := g.newPod(w)
 	resource := pluginconf.GPU
-	if w.Mechanism == sharing.MIG {
+	if w.Mechanism == sharing.MechanismMIG {
 		var err error
 		if resource, err = mig.ResourceName(w.Profile); err != nil {
 			return nil, nil, invalid(err)
@@ -231,12 +231,12 @@ func (p *pod) file(path string, w *Workload, g *Group, note string, before ...*y
 func (g *Group) nodeLabels(by sharing.Delivery, migLabel string) map[string]string {
 	out := map[string]string{groupLabel: g.Key()}
 	switch by {
-	case sharing.GPUOperator, sharing.DevicePlugin:
+	case sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin:
 		out["nvidia.com/device-plugin.config"] = g.pluginKey()
-	case sharing.HAMiDelivery:
+	case sharing.DeliveryHAMi:
 		out["gpu"] = "on"
 		out[noPlugin] = "false"
-	case sharing.Volcano, sharing.DRA:
+	case sharing.DeliveryVolcano, sharing.DeliveryDRA:
 		out[noPlugin] = "false"
 	}
 	if migLabel != "" {

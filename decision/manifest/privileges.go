@@ -14,27 +14,27 @@ type Privilege struct {
 // in which the rollout meets it. It is empty for a mechanism that needs none.
 func Privileges(m sharing.Mechanism) []Privilege {
 	switch m {
-	case sharing.Exclusive, sharing.InServer:
+	case sharing.MechanismExclusive, sharing.MechanismInServer:
 		return nil
-	case sharing.TimeSlicing:
+	case sharing.MechanismTimeSlicing:
 		return []Privilege{clusterAdmin,
 			{"root on the node", "nvidia-smi compute-policy --set-timeslice", "only where the length of a slice is set, which does not survive a reboot", "mps.b1"}}
-	case sharing.MPS, sharing.MIGLikeEmulation:
+	case sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation:
 		return []Privilege{clusterAdmin, mpsDaemon, mpsUser}
-	case sharing.MIG:
+	case sharing.MechanismMIG:
 		return []Privilege{clusterAdmin, migAdmin}
-	case sharing.MIGWithMPS:
+	case sharing.MechanismMIGWithMPS:
 		return []Privilege{clusterAdmin, migAdmin, mpsUser,
 			{"cluster administrator", "the DRA driver's feature gate MPSSupport", "it is alpha and off by default", "DRA"}}
-	case sharing.HAMi, sharing.HAMiWithMPS:
+	case sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS:
 		return []Privilege{clusterAdmin,
 			{"HAMi's device plugin", "a privileged DaemonSet", "it mounts /etc/ld.so.preload and its library into each container", "HAMI"},
 			{"HAMi's scheduler", "a mutating webhook and a scheduler of its own", "pods are rewritten and placed by it", "HAMI"}}
-	case sharing.VGPU, sharing.MIGBackedVGPU:
+	case sharing.MechanismVGPU, sharing.MechanismMIGBackedVGPU:
 		out := []Privilege{
 			{"hypervisor administrator", "the vGPU manager in the host, and a vGPU licence", "virtual GPUs are made there", "VGPU"},
 			{"root in the hypervisor's host", "load the driver with other parameters", "the scheduler is a parameter of the driver", "VGPU"}}
-		if m == sharing.MIGBackedVGPU {
+		if m == sharing.MechanismMIGBackedVGPU {
 			out[1] = migAdmin
 		}
 		return out

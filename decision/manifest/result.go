@@ -69,7 +69,7 @@ func FleetOf(f *decision.Fleet, r *decision.Result) (Fleet, []string) {
 	}
 	for i := range r.Decisions {
 		d := &r.Decisions[i]
-		if d.Mechanism == sharing.None {
+		if d.Mechanism == sharing.MechanismNone {
 			c.notes = append(c.notes, fmt.Sprintf("%s fits nowhere and has no documents.", d.Workload))
 			continue
 		}
@@ -140,7 +140,7 @@ func (c *converter) group(p decision.PoolResult, g decision.GroupResult) (Group,
 	if pool != nil {
 		out.GPUsPerNode = pool.GPUsPerNode
 	}
-	if g.Mechanism == sharing.VGPU || g.Mechanism == sharing.MIGBackedVGPU {
+	if g.Mechanism == sharing.MechanismVGPU || g.Mechanism == sharing.MechanismMIGBackedVGPU {
 		if pool == nil || pool.VGPUType == "" {
 			c.notes = append(c.notes, fmt.Sprintf("Pool %s shares by %s, and its vgpu_type is not given: its documents are left out.", p.Pool, g.Mechanism))
 			return Group{}, false
@@ -171,12 +171,12 @@ func (c *converter) group(p decision.PoolResult, g decision.GroupResult) (Group,
 		for _, w := range order {
 			layout.Tenants = append(layout.Tenants, Tenant{Workload: c.name("workload", w), Replicas: tenants[w]})
 		}
-		if g.Mechanism == sharing.MIGBackedVGPU {
+		if g.Mechanism == sharing.MechanismMIGBackedVGPU {
 			layout.Instances = nil
 		}
 		out.Layouts = append(out.Layouts, layout)
 	}
-	if g.Mechanism != sharing.MIGWithMPS {
+	if g.Mechanism != sharing.MechanismMIGWithMPS {
 		out.Replicas = 0
 	}
 	return out, true
@@ -191,18 +191,18 @@ func (c *converter) workload(d *decision.Decision, w *decision.Workload, gpu str
 			tenants = max(1, cand.Tenants)
 		}
 	}
-	if d.Mechanism != sharing.Exclusive {
+	if d.Mechanism != sharing.MechanismExclusive {
 		out.Memory = (w.MemoryNeed().Total + sharing.MiB - 1) / sharing.MiB * sharing.MiB
 	}
 	switch d.Mechanism {
-	case sharing.MPS, sharing.MIGWithMPS, sharing.HAMiWithMPS, sharing.MIGLikeEmulation:
+	case sharing.MechanismMPS, sharing.MechanismMIGWithMPS, sharing.MechanismHAMiWithMPS, sharing.MechanismMIGLikeEmulation:
 		// Allocation stops that much below an MPS limit.
 		out.Memory += decision.ContextMemory
 	}
 	switch d.Mechanism {
-	case sharing.HAMi, sharing.HAMiWithMPS:
+	case sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS:
 		out.ComputePercent = float64(100 / tenants)
-	case sharing.MIGLikeEmulation:
+	case sharing.MechanismMIGLikeEmulation:
 		out.ComputePercent = 100 / float64(tenants)
 	}
 	if fw := w.Framework; fw != nil {
@@ -212,11 +212,11 @@ func (c *converter) workload(d *decision.Decision, w *decision.Workload, gpu str
 		}
 		// Only on a GPU or slice of its own does the fraction stand; a share
 		// needs another.
-		if fw.MemoryFraction != nil && (d.Mechanism == sharing.Exclusive || d.Mechanism == sharing.MIG) {
+		if fw.MemoryFraction != nil && (d.Mechanism == sharing.MechanismExclusive || d.Mechanism == sharing.MechanismMIG) {
 			out.Framework.MemoryFraction = max(*fw.MemoryFraction, sliceFraction(gpu, d.Profile, out.Memory))
 		}
 	}
-	if d.Mechanism == sharing.MIGBackedVGPU {
+	if d.Mechanism == sharing.MechanismMIGBackedVGPU {
 		out.Profile = ""
 	}
 	return out

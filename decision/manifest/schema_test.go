@@ -281,7 +281,7 @@ func checkPlugin(t *testing.T, path string, data []byte) {
 
 func TestEveryDocumentIsValid(t *testing.T) {
 	for _, opt := range []Options{{}, {Deliveries: everyDelivery, KAIQueue: "q"},
-		{Deliveries: []sharing.Delivery{sharing.DRA}}, {Deliveries: []sharing.Delivery{sharing.Volcano}}, {Deliveries: []sharing.Delivery{sharing.KAI}}, {Deliveries: []sharing.Delivery{sharing.DevicePlugin}}} {
+		{Deliveries: []sharing.Delivery{sharing.DeliveryDRA}}, {Deliveries: []sharing.Delivery{sharing.DeliveryVolcano}}, {Deliveries: []sharing.Delivery{sharing.DeliveryKAI}}, {Deliveries: []sharing.Delivery{sharing.DeliveryDevicePlugin}}} {
 		files, _, err := Build(mixedFleet(), opt)
 		if err != nil {
 			t.Fatal(err)

@@ -211,11 +211,11 @@ func (g *Group) checkVGPU(l *problem.List, at string) {
 	switch {
 	case err != nil:
 		l.Addf(at+".vgpu_type", "name a type such as A100D-10C", "%q is not a vGPU type", g.VGPUType)
-	case t.MIGBacked() != (g.Mechanism == sharing.MIGBackedVGPU):
+	case t.MIGBacked() != (g.Mechanism == sharing.MechanismMIGBackedVGPU):
 		l.Addf(at+".vgpu_type", "vgpu takes a time-sliced type, mig-vgpu a MIG-backed one", "%s does not go with %v", t, g.Mechanism)
 	}
 	g.VGPUScheduler.check(l, at+".vgpu_scheduler")
-	if g.Mechanism == sharing.MIGBackedVGPU && g.VGPUScheduler != (VGPUScheduler{}) {
+	if g.Mechanism == sharing.MechanismMIGBackedVGPU && g.VGPUScheduler != (VGPUScheduler{}) {
 		l.Addf(at+".vgpu_scheduler", "remove it", "the vGPU schedulers are for time-sliced types only")
 	}
 }
@@ -226,7 +226,7 @@ func (g *Group) vgpuFile() (File, []sharing.Warning, error) {
 	fmt.Fprintf(&b, "# vGPU group %s: type %s on each of %d GPUs.\n", g.Key(), g.VGPUType, g.GPUs)
 	var ws []sharing.Warning
 	note := "choose the type in the hypervisor"
-	if g.Mechanism == sharing.VGPU {
+	if g.Mechanism == sharing.MechanismVGPU {
 		word, err := g.VGPUScheduler.RmPVMRL()
 		if err != nil {
 			return File{}, nil, err

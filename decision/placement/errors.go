@@ -61,7 +61,7 @@ func (s *Snapshot) Unplaced(r *Request, p Predictor) *UnplacedError {
 	e := &UnplacedError{Request: r.Name, Nodes: s.Len()}
 	for i := range s.Len() {
 		f := s.Fit(i, r, p)
-		if f.Verdict == decision.Pass {
+		if f.Verdict == decision.VerdictPass {
 			return nil
 		}
 		at := slices.IndexFunc(e.Reasons, func(c ReasonCount) bool { return c.Code == f.Code && c.Verdict == f.Verdict })

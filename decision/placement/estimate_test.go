@@ -63,13 +63,13 @@ func TestEstimate(t *testing.T) {
 		{CPUMilli: 30_000, Memory: 64 * sharing.GiB},
 		{CPUMilli: 16_000, GPUs: 4, Milli: 1000},
 		{CPUMilli: 2_000, GPUs: 2, Milli: 500, Models: []string{"B"}},
-		{CPUMilli: 1_000, GPUs: 1, Milli: 200, Mechanisms: []sharing.Mechanism{sharing.MPS}},
+		{CPUMilli: 1_000, GPUs: 1, Milli: 200, Mechanisms: []sharing.Mechanism{sharing.MechanismMPS}},
 		{CPUMilli: 1_000, GPUs: 1, Profile: "1g.10gb"},
 	}
 	m := zooMix(t, requests)
 	p := NewCotenant(m)
 	rng := rand.New(rand.NewPCG(5, 6))
-	mechs := []sharing.Mechanism{sharing.None, sharing.MPS, sharing.TimeSlicing, sharing.Exclusive}
+	mechs := []sharing.Mechanism{sharing.MechanismNone, sharing.MechanismMPS, sharing.MechanismTimeSlicing, sharing.MechanismExclusive}
 	for range 300 {
 		v := View{CPUMilli: int64(rng.IntN(200)) * cpuStep, Memory: sharing.Bytes(rng.IntN(200)) * memoryStep, Model: []string{"A", "B"}[rng.IntN(2)], Len: 1 + rng.IntN(8)}
 		mech := mechs[rng.IntN(len(mechs))]
@@ -150,8 +150,8 @@ func TestFragmentation(t *testing.T) {
 	// 400 and 1000 free: the half can't use 400, the whole likewise, two whole
 	// anything, nor does the CPU-only request.
 	v := View{CPUMilli: 8_000, Len: 2}
-	v.GPUs[0] = GPUView{Mechanism: sharing.MPS, Milli: 400}
-	v.GPUs[1] = GPUView{Mechanism: sharing.MPS, Milli: 1000}
+	v.GPUs[0] = GPUView{Mechanism: sharing.MechanismMPS, Milli: 400}
+	v.GPUs[1] = GPUView{Mechanism: sharing.MechanismMPS, Milli: 1000}
 	if got, want := p.Stranded(&v), (400.0+400+1400+1400)/4; got != want {
 		t.Errorf("stranded %v, want %v", got, want)
 	}
@@ -162,7 +162,7 @@ func TestFragmentation(t *testing.T) {
 }
 
 func TestInterference(t *testing.T) {
-	gpu := GPU{Mechanism: sharing.MPS}
+	gpu := GPU{Mechanism: sharing.MechanismMPS}
 	hog := &Request{Name: "hog", GPUs: 1, Milli: 500, Workload: "hog"}
 	quiet := &Request{Name: "quiet", GPUs: 1, Milli: 400, Workload: "quiet"}
 	s := snapshot(t, Node{Name: "a", GPUs: []GPU{gpu}, Running: []Running{{Request: hog, GPUs: []int{0}}}},
@@ -190,9 +190,9 @@ func TestDefragment(t *testing.T) {
 	a100 := a100(t)
 	var nodes []Node
 	for i := range 9 {
-		n := Node{Name: fmt.Sprint("n", i), CPUMilli: 32_000, GPUs: []GPU{{Mechanism: sharing.TimeSlicing}, {Mechanism: sharing.TimeSlicing}}}
+		n := Node{Name: fmt.Sprint("n", i), CPUMilli: 32_000, GPUs: []GPU{{Mechanism: sharing.MechanismTimeSlicing}, {Mechanism: sharing.MechanismTimeSlicing}}}
 		if i%3 == 0 {
-			n.GPUs = []GPU{{Mechanism: sharing.MIG, MIG: a100}, {Mechanism: sharing.MIG, MIG: a100}}
+			n.GPUs = []GPU{{Mechanism: sharing.MechanismMIG, MIG: a100}, {Mechanism: sharing.MechanismMIG, MIG: a100}}
 		}
 		nodes = append(nodes, n)
 	}
@@ -291,16 +291,16 @@ func TestPlaceBatch(t *testing.T) {
 
 func TestUnplaced(t *testing.T) {
 	s := snapshot(t,
-		Node{Name: "a", CPUMilli: 100, GPUs: []GPU{{Mechanism: sharing.MPS}}},
-		Node{Name: "b", CPUMilli: 9_000, Model: "T4", GPUs: []GPU{{Mechanism: sharing.MPS}}},
-		Node{Name: "c", CPUMilli: 200, GPUs: []GPU{{Mechanism: sharing.MPS}}})
+		Node{Name: "a", CPUMilli: 100, GPUs: []GPU{{Mechanism: sharing.MechanismMPS}}},
+		Node{Name: "b", CPUMilli: 9_000, Model: "T4", GPUs: []GPU{{Mechanism: sharing.MechanismMPS}}},
+		Node{Name: "c", CPUMilli: 200, GPUs: []GPU{{Mechanism: sharing.MechanismMPS}}})
 	r := &Request{Name: "job", CPUMilli: 1_000, GPUs: 1, Milli: 1000, Models: []string{"A100"}}
 	_, _, err := NewPlacer(Spread{}, nil).Place(s, r)
 	var e *UnplacedError
 	if !errors.As(err, &e) {
 		t.Fatal(err)
 	}
-	want := []ReasonCount{{CodeCPU, decision.Reject, 2, "needs 1000m CPU, 100m are free"}, {CodeModel, decision.Reject, 1, "the GPU's model is not among those asked for"}}
+	want := []ReasonCount{{CodeCPU, decision.VerdictReject, 2, "needs 1000m CPU, 100m are free"}, {CodeModel, decision.VerdictReject, 1, "the GPU's model is not among those asked for"}}
 	if diff := cmp.Diff(want, e.Reasons); diff != "" {
 		t.Error(diff)
 	}
@@ -327,7 +327,7 @@ func benchNode(b *testing.B) (*Snapshot, *Mix, []Request) {
 	}
 	n := Node{Name: "n", CPUMilli: 96_000, Memory: 384 * sharing.GiB}
 	for g := range 8 {
-		n.GPUs = append(n.GPUs, GPU{Mechanism: sharing.TimeSlicing})
+		n.GPUs = append(n.GPUs, GPU{Mechanism: sharing.MechanismTimeSlicing})
 		n.Running = append(n.Running, Running{Request: &Request{CPUMilli: 2_000, GPUs: 1, Milli: 100 * (1 + g%4)}, GPUs: []int{g}})
 	}
 	return snapshot(b, n), m, requests

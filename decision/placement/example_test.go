@@ -12,7 +12,7 @@ import (
 // A scheduler in a few lines: nodes in, requests placed, reasons for those that
 // are not.
 func Example() {
-	mps := placement.GPU{Mechanism: sharing.MPS, Memory: 80 * sharing.GiB}
+	mps := placement.GPU{Mechanism: sharing.MechanismMPS, Memory: 80 * sharing.GiB}
 	cluster, err := placement.NewSnapshot([]placement.Node{
 		{Name: "a", CPUMilli: 32_000, Memory: 256 * sharing.GiB, GPUs: []placement.GPU{mps, mps}},
 		{Name: "b", CPUMilli: 16_000, Memory: 128 * sharing.GiB, GPUs: []placement.GPU{mps}},
@@ -49,7 +49,7 @@ func Example() {
 
 // Filter, score, reserve and release, as a scheduler's plugins call them.
 func ExampleScorer() {
-	gpu := placement.GPU{Mechanism: sharing.TimeSlicing, MaxTenants: 4}
+	gpu := placement.GPU{Mechanism: sharing.MechanismTimeSlicing, MaxTenants: 4}
 	s, _ := placement.NewSnapshot([]placement.Node{
 		{Name: "a", CPUMilli: 8_000, GPUs: []placement.GPU{gpu}},
 		{Name: "b", CPUMilli: 1_000, GPUs: []placement.GPU{gpu}},
@@ -79,7 +79,7 @@ func ExamplePlacer_Place() {
 		fmt.Println(err)
 		return
 	}
-	gpu := placement.GPU{Mechanism: sharing.MIG, MIG: a100}
+	gpu := placement.GPU{Mechanism: sharing.MechanismMIG, MIG: a100}
 	s, _ := placement.NewSnapshot([]placement.Node{{Name: "a", GPUs: []placement.GPU{gpu, gpu}}})
 	mix, _ := placement.NewMix([]placement.Typical{
 		{Request: placement.Request{GPUs: 1, Profile: "1g.10gb"}, Weight: 2},
@@ -105,7 +105,7 @@ func ExamplePlacer_Place() {
 // Waiting requests are placed together: the whole GPU is not lost to whoever
 // came first.
 func ExamplePlacer_PlaceBatch() {
-	gpu := placement.GPU{Mechanism: sharing.TimeSlicing}
+	gpu := placement.GPU{Mechanism: sharing.MechanismTimeSlicing}
 	s, _ := placement.NewSnapshot([]placement.Node{
 		{Name: "a", CPUMilli: 10_000, GPUs: []placement.GPU{gpu}},
 		{Name: "b", CPUMilli: 4_000, GPUs: []placement.GPU{gpu}},
@@ -133,7 +133,7 @@ func ExamplePlacer_PlaceBatch() {
 
 // A plan of few moves makes room, and names who is disturbed.
 func ExampleDefragment() {
-	gpu := placement.GPU{Mechanism: sharing.TimeSlicing}
+	gpu := placement.GPU{Mechanism: sharing.MechanismTimeSlicing}
 	half := func(name, tenant string) *placement.Request {
 		return &placement.Request{Name: name, GPUs: 1, Milli: 500, Tenant: tenant}
 	}

@@ -127,15 +127,15 @@ func (f Fit) String() string {
 	return f.Code.String()
 }
 
-func pass() Fit { return Fit{Verdict: decision.Pass} }
+func pass() Fit { return Fit{Verdict: decision.VerdictPass} }
 
 func reject(c Code, need, have int64) Fit {
-	v := decision.Reject
+	v := decision.VerdictReject
 	switch c {
 	case CodeMemoryUnknown, CodeSlowdownUnknown:
 		v = decision.VerdictUnknown
 	case CodeNoMechanism, CodeMIGMode, CodeNotMIG:
-		v = decision.Fixable
+		v = decision.VerdictFixable
 	}
 	return Fit{Verdict: v, Code: c, Need: need, Have: have}
 }
@@ -155,7 +155,7 @@ func onesCount(m uint32) int { return bits.OnesCount32(m) }
 func (s *Snapshot) Fit(i int, r *Request, p Predictor) Fit {
 	n := s.node(i)
 	f := fitNode(n, r)
-	if f.Verdict != decision.Pass || r.GPUs == 0 {
+	if f.Verdict != decision.VerdictPass || r.GPUs == 0 {
 		return f
 	}
 	var j *judge
@@ -166,10 +166,10 @@ func (s *Snapshot) Fit(i int, r *Request, p Predictor) Fit {
 	var takes [MaxGPUs]take
 	for g := range n.view.GPUs[:n.view.Len] {
 		t, f := fitGPU(n, g, r, j)
-		if f.Verdict == decision.Pass && t.profile != nil {
+		if f.Verdict == decision.VerdictPass && t.profile != nil {
 			f = fitSlices(&n.view.GPUs[g], t.profile)
 		}
-		if f.Verdict != decision.Pass {
+		if f.Verdict != decision.VerdictPass {
 			why.closer(f)
 			continue
 		}
@@ -246,7 +246,7 @@ func fitGPU(n *node, i int, r *Request, j *judge) (take, Fit) {
 		return take{}, reject(CodeMIGMode, 0, 0)
 	}
 	t := take{mechanism: g.Mechanism, milli: int32(r.Milli), memory: r.GPUMemory}
-	if f := chooseMechanism(g, r, &t); f.Verdict != decision.Pass {
+	if f := chooseMechanism(g, r, &t); f.Verdict != decision.VerdictPass {
 		return t, f
 	}
 	if r.GPUMemory > 0 && g.Total == 0 {
@@ -278,7 +278,7 @@ func fitMIG(g *GPUView, r *Request) (take, Fit) {
 	if g.MIG == nil {
 		return take{}, reject(CodeNotMIG, 0, 0)
 	}
-	if len(r.Mechanisms) > 0 && !slices.Contains(r.Mechanisms, sharing.MIG) {
+	if len(r.Mechanisms) > 0 && !slices.Contains(r.Mechanisms, sharing.MechanismMIG) {
 		return take{}, reject(CodeMechanism, 0, 0)
 	}
 	prof := profileOf(g.MIG, r.Profile)
@@ -288,7 +288,7 @@ func fitMIG(g *GPUView, r *Request) (take, Fit) {
 	if prof.Memory.Known && r.GPUMemory > prof.Memory.Value {
 		return take{}, reject(CodeGPUMemory, int64(r.GPUMemory), int64(prof.Memory.Value))
 	}
-	return take{mechanism: sharing.MIG, profile: prof, memory: r.GPUMemory}, pass()
+	return take{mechanism: sharing.MechanismMIG, profile: prof, memory: r.GPUMemory}, pass()
 }
 
 // profileOf finds a profile by its canonical name without allocating, and only
@@ -309,25 +309,25 @@ func profileOf(m *mig.Model, name string) *mig.Profile {
 // chooseMechanism sets what the request would run under on a GPU.
 func chooseMechanism(g *GPUView, r *Request, t *take) Fit {
 	if r.whole() {
-		if len(r.Mechanisms) > 0 && !slices.Contains(r.Mechanisms, sharing.Exclusive) && !slices.Contains(r.Mechanisms, g.Mechanism) {
+		if len(r.Mechanisms) > 0 && !slices.Contains(r.Mechanisms, sharing.MechanismExclusive) && !slices.Contains(r.Mechanisms, g.Mechanism) {
 			return reject(CodeMechanism, 0, 0)
 		}
-		if g.Mechanism == sharing.None {
-			t.mechanism = sharing.Exclusive
+		if g.Mechanism == sharing.MechanismNone {
+			t.mechanism = sharing.MechanismExclusive
 		}
 		return pass()
 	}
 	switch {
-	case g.Mechanism == sharing.Exclusive:
+	case g.Mechanism == sharing.MechanismExclusive:
 		return reject(CodeMechanism, 0, 0)
-	case g.Mechanism != sharing.None:
+	case g.Mechanism != sharing.MechanismNone:
 		if len(r.Mechanisms) > 0 && !slices.Contains(r.Mechanisms, g.Mechanism) {
 			return reject(CodeMechanism, 0, 0)
 		}
 		return pass()
 	}
 	for _, m := range r.Mechanisms {
-		if m != sharing.Exclusive && m != sharing.MIG {
+		if m != sharing.MechanismExclusive && m != sharing.MechanismMIG {
 			t.mechanism = m
 			return pass()
 		}

@@ -34,7 +34,7 @@ func (f Forecast) String() string {
 	}
 	switch {
 	case !f.Request.objective():
-	case f.Objective.Verdict == decision.Pass:
+	case f.Objective.Verdict == decision.VerdictPass:
 		b.WriteString("; objectives kept")
 	default:
 		fmt.Fprintf(&b, "; %v: %v", f.Objective.Verdict, f.Objective)

@@ -112,8 +112,8 @@ func (n *node) predict(gpu int, r *Request, t *take, j *judge) Fit {
 			}
 		}
 		t.lost += lost(milli, x) - lost(milli, before)
-		if f := q.judge(p); f.Verdict == decision.Reject || f.Verdict != decision.Pass && worst.Verdict == decision.Pass {
-			if worst = f; f.Verdict == decision.Reject {
+		if f := q.judge(p); f.Verdict == decision.VerdictReject || f.Verdict != decision.VerdictPass && worst.Verdict == decision.VerdictPass {
+			if worst = f; f.Verdict == decision.VerdictReject {
 				return worst
 			}
 		}
@@ -160,10 +160,10 @@ func (r *Request) judge(p *decision.Prediction) Fit {
 		if predicted {
 			f = within(code, need, v)
 		}
-		if f.Verdict == decision.Reject || f.Verdict != decision.Pass && worst.Verdict == decision.Pass {
+		if f.Verdict == decision.VerdictReject || f.Verdict != decision.VerdictPass && worst.Verdict == decision.VerdictPass {
 			worst = f
 		}
-		return worst.Verdict == decision.Reject
+		return worst.Verdict == decision.VerdictReject
 	}
 	if r.MaxSlowdown > 0 && hold(CodeSlowdown, 1000*r.MaxSlowdown, scaled(p.Slowdown, 1000), known(p)) {
 		return worst
@@ -188,10 +188,10 @@ func scaled(v decision.Interval, by float64) decision.Interval {
 func within(code Code, need float64, v decision.Interval) Fit {
 	f := Fit{Code: code, Need: int64(need), Have: int64(math.Round(v.Value)), Low: int64(math.Round(v.Low)), High: int64(math.Round(v.High))}
 	switch v.Below(need) {
-	case sharing.Yes:
+	case sharing.AnswerYes:
 		return pass()
-	case sharing.No:
-		f.Verdict = decision.Reject
+	case sharing.AnswerNo:
+		f.Verdict = decision.VerdictReject
 	default:
 		f.Verdict = decision.VerdictUnknown
 	}

@@ -72,7 +72,7 @@ func migOnline(tb testing.TB, mix string, perNode, arrivals int, seed uint64, po
 	for i := range gpus / perNode {
 		n := Node{Name: fmt.Sprintf("n%02d", i)}
 		for range perNode {
-			n.GPUs = append(n.GPUs, GPU{Mechanism: sharing.MIG, MIG: m})
+			n.GPUs = append(n.GPUs, GPU{Mechanism: sharing.MechanismMIG, MIG: m})
 		}
 		nodes = append(nodes, n)
 	}

@@ -137,7 +137,7 @@ func (m *Mix) kind(r *Request) kind {
 	}
 	// What decides is chooseMechanism: ask it for every mechanism.
 	for mech := range sharing.Mechanism(sharing.MechanismCount) {
-		if mech == sharing.MIG {
+		if mech == sharing.MechanismMIG {
 			continue
 		}
 		var t take

@@ -59,7 +59,7 @@ func ExampleModels() {
 	running := func(name string, slo decision.SLO) []placement.Running {
 		return []placement.Running{{Request: &placement.Request{Name: name, GPUs: 1, Milli: 400, Workload: name, SLO: slo}, GPUs: []int{0}}}
 	}
-	gpu := []placement.GPU{{Mechanism: sharing.TimeSlicing}}
+	gpu := []placement.GPU{{Mechanism: sharing.MechanismTimeSlicing}}
 	s, err := placement.NewSnapshot([]placement.Node{
 		{Name: "a", Model: "H200", GPUs: gpu, Running: running("chat", decision.SLO{TPOTP99: &tpot})},
 		{Name: "b", Model: "H200", GPUs: gpu, Running: running("tags", decision.SLO{})},
@@ -74,14 +74,14 @@ func ExampleModels() {
 	for i := range s.Len() {
 		c, fit := scorer.Score(s, i, r)
 		fmt.Printf("%s: %v, %v\n", s.Name(i), fit.Verdict, fit)
-		if fit.Verdict != decision.Pass {
+		if fit.Verdict != decision.VerdictPass {
 			continue
 		}
 		for _, f := range s.Forecast(c, r, models) {
 			fmt.Println("  ", f)
 		}
 	}
-	fmt.Println(models.Why("H200", sharing.TimeSlicing, []string{"tags", "not-measured"}))
+	fmt.Println(models.Why("H200", sharing.MechanismTimeSlicing, []string{"tags", "not-measured"}))
 	// Output:
 	// a: reject, the predicted TPOT P99 is 14.628 ms (12.974 to 16.493), the objective 12.000 ms
 	// b: pass, it fits
@@ -116,7 +116,7 @@ func TestModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	predictor := decision.NewPredictor()
-	for _, mech := range []sharing.Mechanism{sharing.TimeSlicing, sharing.MPS} {
+	for _, mech := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 		for _, group := range [][]string{{"chat"}, {"tags", "chat"}, {"chat", "tags"}, {"rank", "tags", "rank", "chat"}, {"tags", "tags"}} {
 			var solos []decision.Solo
 			for _, name := range group {
@@ -151,12 +151,12 @@ func TestModels(t *testing.T) {
 		says  string
 		is    error
 	}{
-		"other GPU":     {"A100", sharing.MPS, []string{"chat"}, `"A100"`, nil},
-		"no profile":    {"H200", sharing.MPS, []string{"chat", "new"}, "70b", decision.ErrNoProfile},
-		"not named":     {"H200", sharing.MPS, []string{"chat", "nobody", ""}, `"nobody"`, decision.ErrNoProfile},
-		"mechanism":     {"H200", sharing.HAMi, []string{"chat"}, "hami", nil},
-		"nobody at all": {"H200", sharing.MPS, nil, "not of 0", nil},
-		"a crowd":       {"H200", sharing.MPS, make49(), "not of 49", nil},
+		"other GPU":     {"A100", sharing.MechanismMPS, []string{"chat"}, `"A100"`, nil},
+		"no profile":    {"H200", sharing.MechanismMPS, []string{"chat", "new"}, "70b", decision.ErrNoProfile},
+		"not named":     {"H200", sharing.MechanismMPS, []string{"chat", "nobody", ""}, `"nobody"`, decision.ErrNoProfile},
+		"mechanism":     {"H200", sharing.MechanismHAMi, []string{"chat"}, "hami", nil},
+		"nobody at all": {"H200", sharing.MechanismMPS, nil, "not of 0", nil},
+		"a crowd":       {"H200", sharing.MechanismMPS, make49(), "not of 49", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := m.Predict(nil, c.gpu, c.mech, c.group)
@@ -198,7 +198,7 @@ func make49() []string {
 func TestModelsUnknownIsNotZero(t *testing.T) {
 	m := models(t)
 	node := func(name, workload string) placement.Node {
-		return placement.Node{Name: name, Model: "H200", GPUs: []placement.GPU{{Mechanism: sharing.MPS}},
+		return placement.Node{Name: name, Model: "H200", GPUs: []placement.GPU{{Mechanism: sharing.MechanismMPS}},
 			Running: []placement.Running{{Request: &placement.Request{Name: workload, GPUs: 1, Milli: 300, Workload: workload}, GPUs: []int{0}}}}
 	}
 	s, err := placement.NewSnapshot([]placement.Node{node("a", "new"), node("b", "rank")})
@@ -215,7 +215,7 @@ func TestModelsUnknownIsNotZero(t *testing.T) {
 	for _, slo := range []struct {
 		limit time.Duration
 		want  decision.Verdict
-	}{{time.Second, decision.Pass}, {time.Microsecond, decision.Reject}} {
+	}{{time.Second, decision.VerdictPass}, {time.Microsecond, decision.VerdictReject}} {
 		limit := decision.Duration(slo.limit)
 		strict := *r
 		strict.SLO = decision.SLO{TPOTP99: &limit}
@@ -227,7 +227,7 @@ func TestModelsUnknownIsNotZero(t *testing.T) {
 		}
 	}
 	// A limit within the interval is for a measurement to settle.
-	p := m.Predict(nil, "H200", sharing.MPS, []string{"rank", "rank"})[0]
+	p := m.Predict(nil, "H200", sharing.MechanismMPS, []string{"rank", "rank"})[0]
 	v, ok := p.Get(decision.TPOTP99)
 	if !ok {
 		t.Fatal("no TPOT P99")
@@ -249,7 +249,7 @@ func TestModelsConcurrently(t *testing.T) {
 		wg.Go(func() {
 			for i := range 27 {
 				group := []string{names[i%3], names[i/3%3], names[i/9]}
-				for _, p := range m.Predict(nil, "H200", sharing.MPS, group) {
+				for _, p := range m.Predict(nil, "H200", sharing.MechanismMPS, group) {
 					got[w] = append(got[w], p.Slowdown.Value)
 				}
 			}
@@ -269,7 +269,7 @@ func busy(tb testing.TB) (*placement.Snapshot, *placement.Request) {
 	names := []string{"chat", "tags", "rank"}
 	n := placement.Node{Name: "n", Model: "H200", CPUMilli: 96_000}
 	for g := range 8 {
-		n.GPUs = append(n.GPUs, placement.GPU{Mechanism: sharing.MPS})
+		n.GPUs = append(n.GPUs, placement.GPU{Mechanism: sharing.MechanismMPS})
 		for i := range 2 + g%3 {
 			n.Running = append(n.Running, placement.Running{Request: &placement.Request{Name: "t", GPUs: 1, Milli: 100, Workload: names[(g+i)%3]}, GPUs: []int{g}})
 		}
@@ -297,7 +297,7 @@ func TestScoringWithModelsDoesNotAllocate(t *testing.T) {
 	s, r := busy(t)
 	for _, policy := range interferencePolicies(t, r) {
 		scorer := placement.NewScorer(policy, models(t))
-		if _, f := scorer.Score(s, 0, r); f.Verdict != decision.Pass {
+		if _, f := scorer.Score(s, 0, r); f.Verdict != decision.VerdictPass {
 			t.Fatal(f)
 		}
 		if n := testing.AllocsPerRun(100, func() { scorer.Score(s, 0, r) }); n > 0 {

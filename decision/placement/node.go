@@ -115,13 +115,13 @@ func (n *Node) check(path string, l *problem.List) {
 	}
 	for i, g := range n.GPUs {
 		at := fmt.Sprintf("GPUs[%d].", i)
-		if g.Mechanism != sharing.None && !slices.Contains(placeable, g.Mechanism) {
+		if g.Mechanism != sharing.MechanismNone && !slices.Contains(placeable, g.Mechanism) {
 			add(at+"Mechanism", "", "placement does not handle %v", g.Mechanism)
 		}
 		switch {
-		case g.Mechanism == sharing.MIG && g.MIG == nil:
+		case g.Mechanism == sharing.MechanismMIG && g.MIG == nil:
 			add(at+"MIG", "name the GPU's model, see mig.Lookup", "a MIG GPU without its model")
-		case g.Mechanism != sharing.MIG && g.MIG != nil:
+		case g.Mechanism != sharing.MechanismMIG && g.MIG != nil:
 			add(at+"MIG", "set Mechanism to MIG or leave MIG out", "a MIG model on a GPU that runs %v", g.Mechanism)
 		case g.MIG != nil && !g.MIG.PlacementsKnown():
 			add(at+"MIG", "read them from a device", "where instances may be placed on a %s is not known", g.MIG.Key)
@@ -142,7 +142,7 @@ func (n *Node) view() View {
 		if room == 0 {
 			room = math.MaxInt16
 		}
-		v.GPUs[i] = GPUView{Mechanism: g.Mechanism, fixed: g.Mechanism != sharing.None, Milli: 1000, Room: int32(room),
+		v.GPUs[i] = GPUView{Mechanism: g.Mechanism, fixed: g.Mechanism != sharing.MechanismNone, Milli: 1000, Room: int32(room),
 			Memory: g.Memory, Total: g.Memory, MIG: g.MIG}
 	}
 	return v
@@ -151,11 +151,11 @@ func (n *Node) view() View {
 // bound is the most tenants that a mechanism takes on one GPU by itself.
 func bound(m sharing.Mechanism) int32 {
 	switch m {
-	case sharing.Exclusive:
+	case sharing.MechanismExclusive:
 		return 1
-	case sharing.MPS, sharing.HAMiWithMPS, sharing.MIGLikeEmulation:
+	case sharing.MechanismMPS, sharing.MechanismHAMiWithMPS, sharing.MechanismMIGLikeEmulation:
 		return 48
-	case sharing.HAMi:
+	case sharing.MechanismHAMi:
 		return 10
 	}
 	return math.MaxInt16
@@ -164,5 +164,5 @@ func bound(m sharing.Mechanism) int32 {
 // separates reports whether a mechanism keeps tenants apart that do not trust
 // each other.
 func separates(m sharing.Mechanism) bool {
-	return m == sharing.MIG || m == sharing.VGPU || m == sharing.Exclusive
+	return m == sharing.MechanismMIG || m == sharing.MechanismVGPU || m == sharing.MechanismExclusive
 }

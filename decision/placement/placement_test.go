@@ -63,7 +63,7 @@ func TestFit(t *testing.T) {
 		return Node{Name: "n", CPUMilli: 8_000, Memory: 16 * sharing.GiB, Model: "A100", GPUs: []GPU{{Mechanism: mech, Memory: 80 * sharing.GiB}}}
 	}
 	with := func(n Node, r Request) Node { n.Running = run(r); return n }
-	migNode := func() Node { n := gpu(sharing.MIG); n.GPUs[0].MIG = m; return n }
+	migNode := func() Node { n := gpu(sharing.MechanismMIG); n.GPUs[0].MIG = m; return n }
 	share := Request{GPUs: 1, Milli: 300}
 	for name, c := range map[string]struct {
 		node Node
@@ -71,39 +71,39 @@ func TestFit(t *testing.T) {
 		p    Predictor
 		want Fit
 	}{
-		"fits":                {gpu(sharing.MPS), share, nil, Fit{Verdict: decision.Pass}},
-		"cpu":                 {gpu(sharing.MPS), Request{CPUMilli: 9_000}, nil, Fit{Verdict: decision.Reject, Code: CodeCPU, Need: 9_000, Have: 8_000}},
-		"memory":              {gpu(sharing.MPS), Request{Memory: 17 * sharing.GiB}, nil, Fit{Verdict: decision.Reject, Code: CodeMemory, Need: 17 << 30, Have: 16 << 30}},
-		"model":               {gpu(sharing.MPS), Request{GPUs: 1, Milli: 1, Models: []string{"H100"}}, nil, Fit{Verdict: decision.Reject, Code: CodeModel, Need: 0, Have: 0}},
-		"count":               {gpu(sharing.MPS), Request{GPUs: 2, Milli: 1}, nil, Fit{Verdict: decision.Reject, Code: CodeGPUCount, Need: 2, Have: 1}},
-		"in mig mode":         {migNode(), share, nil, Fit{Verdict: decision.Fixable, Code: CodeMIGMode, Need: 0, Have: 0}},
-		"not in mig mode":     {gpu(sharing.MPS), Request{GPUs: 1, Profile: "1g.10gb"}, nil, Fit{Verdict: decision.Fixable, Code: CodeNotMIG, Need: 0, Have: 0}},
-		"no such profile":     {migNode(), Request{GPUs: 1, Profile: "1g.18gb"}, nil, Fit{Verdict: decision.Reject, Code: CodeProfile, Need: 0, Have: 0}},
-		"slices":              {with(migNode(), Request{GPUs: 1, Profile: "7g.80gb"}), Request{GPUs: 1, Profile: "1g.10gb"}, nil, Fit{Verdict: decision.Reject, Code: CodeSlices, Need: 0, Have: 0}},
-		"slice memory":        {migNode(), Request{GPUs: 1, Profile: "1g.10gb", GPUMemory: 16 * sharing.GiB}, nil, Fit{Verdict: decision.Reject, Code: CodeGPUMemory, Need: 16 << 30, Have: int64(mustProfile(t, m, "1g.10gb").Memory.Value)}},
-		"no mechanism":        {gpu(sharing.None), share, nil, Fit{Verdict: decision.Fixable, Code: CodeNoMechanism, Need: 0, Have: 0}},
-		"first of its own":    {gpu(sharing.None), Request{GPUs: 1, Milli: 300, Mechanisms: []sharing.Mechanism{sharing.MPS}}, nil, Fit{Verdict: decision.Pass}},
-		"other mechanism":     {gpu(sharing.TimeSlicing), Request{GPUs: 1, Milli: 300, Mechanisms: []sharing.Mechanism{sharing.MPS}}, nil, Fit{Verdict: decision.Reject, Code: CodeMechanism, Need: 0, Have: 0}},
-		"never mixed":         {with(gpu(sharing.None), Request{GPUs: 1, Milli: 300, Mechanisms: []sharing.Mechanism{sharing.MPS}}), Request{GPUs: 1, Milli: 300, Mechanisms: []sharing.Mechanism{sharing.HAMi}}, nil, Fit{Verdict: decision.Reject, Code: CodeMechanism, Need: 0, Have: 0}},
-		"exclusive":           {gpu(sharing.Exclusive), share, nil, Fit{Verdict: decision.Reject, Code: CodeMechanism, Need: 0, Have: 0}},
-		"whole on exclusive":  {gpu(sharing.Exclusive), Request{GPUs: 1, Milli: 1000}, nil, Fit{Verdict: decision.Pass}},
-		"whole, not accepted": {gpu(sharing.MPS), Request{GPUs: 1, Milli: 1000, Mechanisms: []sharing.Mechanism{sharing.HAMi}}, nil, Fit{Verdict: decision.Reject, Code: CodeMechanism, Need: 0, Have: 0}},
-		"whole, shared":       {with(gpu(sharing.MPS), share), Request{GPUs: 1, Milli: 1000}, nil, Fit{Verdict: decision.Reject, Code: CodeGPUShare, Need: 1000, Have: 700}},
-		"tenants":             {with(Node{Name: "n", GPUs: []GPU{{Mechanism: sharing.MPS, MaxTenants: 1}}}, share), share, nil, Fit{Verdict: decision.Reject, Code: CodeTenants, Need: 1, Have: 0}},
-		"trust":               {with(gpu(sharing.MPS), Request{GPUs: 1, Milli: 300, Tenant: "a"}), Request{GPUs: 1, Milli: 300, Tenant: "b", Trusts: []string{"a"}}, nil, Fit{Verdict: decision.Reject, Code: CodeTrust, Need: 0, Have: 0}},
-		"trust both ways":     {with(gpu(sharing.MPS), Request{GPUs: 1, Milli: 300, Tenant: "a", Trusts: []string{"b"}}), Request{GPUs: 1, Milli: 300, Tenant: "b", Trusts: []string{"a"}}, nil, Fit{Verdict: decision.Pass}},
-		"mig needs no trust":  {with(migNode(), Request{GPUs: 1, Profile: "1g.10gb", Tenant: "a"}), Request{GPUs: 1, Profile: "1g.10gb", Tenant: "b"}, nil, Fit{Verdict: decision.Pass}},
-		"gpu memory":          {gpu(sharing.MPS), Request{GPUs: 1, Milli: 1, GPUMemory: 81 * sharing.GiB}, nil, Fit{Verdict: decision.Reject, Code: CodeGPUMemory, Need: 81 << 30, Have: 80 << 30}},
-		"by memory":           {with(gpu(sharing.MPS), Request{GPUs: 1, GPUMemory: 40 * sharing.GiB}), Request{GPUs: 1, Milli: 501}, nil, Fit{Verdict: decision.Reject, Code: CodeGPUShare, Need: 501, Have: 500}},
-		"memory unknown":      {Node{Name: "n", GPUs: []GPU{{Mechanism: sharing.MPS}}}, Request{GPUs: 1, GPUMemory: sharing.GiB}, nil, Fit{Verdict: decision.VerdictUnknown, Code: CodeMemoryUnknown, Need: 1 << 30, Have: 0}},
-		"no predictor":        {with(gpu(sharing.MPS), share), Request{GPUs: 1, Milli: 300, MaxSlowdown: 2}, nil, Fit{Verdict: decision.VerdictUnknown, Code: CodeSlowdownUnknown, Need: 0, Have: 0}},
-		"alone, no predictor": {gpu(sharing.MPS), Request{GPUs: 1, Milli: 300, MaxSlowdown: 2}, nil, Fit{Verdict: decision.Pass}},
-		"slowdown":            {with(gpu(sharing.MPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, MaxSlowdown: 1.2}, pairs{"bert": 1.5}, Fit{Verdict: decision.Reject, Code: CodeSlowdown, Need: 1200, Have: 1500, Low: 1350, High: 1650}},
-		"neighbour's":         {with(gpu(sharing.MPS), Request{GPUs: 1, Milli: 300, Workload: "bert", MaxSlowdown: 1.2}), Request{GPUs: 1, Milli: 300, Workload: "hog"}, pairs{"bert": 1.1, "hog": 3}, Fit{Verdict: decision.Reject, Code: CodeSlowdown, Need: 1200, Have: 3000, Low: 2700, High: 3300}},
-		"not profiled":        {with(gpu(sharing.MPS), Request{GPUs: 1, Milli: 300, Workload: "new"}), Request{GPUs: 1, Milli: 300, MaxSlowdown: 9}, pairs{}, Fit{Verdict: decision.VerdictUnknown, Code: CodeSlowdownUnknown, Need: 0, Have: 0}},
-		"within":              {with(gpu(sharing.MPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, MaxSlowdown: 1.7, Workload: "me"}, pairs{"bert": 1.5, "me": 1}, Fit{Verdict: decision.Pass}},
-		"unsettled":           {with(gpu(sharing.MPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, MaxSlowdown: 1.5, Workload: "me"}, pairs{"bert": 1.5, "me": 1}, Fit{decision.VerdictUnknown, CodeSlowdown, 1500, 1500, 1350, 1650}},
-		"limit, no latency":   {with(gpu(sharing.MPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, SLO: decision.SLO{TPOTP99: &limit10ms}, Workload: "me"}, pairs{"bert": 1.5, "me": 1}, Fit{Verdict: decision.VerdictUnknown, Code: CodeSlowdownUnknown}},
+		"fits":                {gpu(sharing.MechanismMPS), share, nil, Fit{Verdict: decision.VerdictPass}},
+		"cpu":                 {gpu(sharing.MechanismMPS), Request{CPUMilli: 9_000}, nil, Fit{Verdict: decision.VerdictReject, Code: CodeCPU, Need: 9_000, Have: 8_000}},
+		"memory":              {gpu(sharing.MechanismMPS), Request{Memory: 17 * sharing.GiB}, nil, Fit{Verdict: decision.VerdictReject, Code: CodeMemory, Need: 17 << 30, Have: 16 << 30}},
+		"model":               {gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 1, Models: []string{"H100"}}, nil, Fit{Verdict: decision.VerdictReject, Code: CodeModel, Need: 0, Have: 0}},
+		"count":               {gpu(sharing.MechanismMPS), Request{GPUs: 2, Milli: 1}, nil, Fit{Verdict: decision.VerdictReject, Code: CodeGPUCount, Need: 2, Have: 1}},
+		"in mig mode":         {migNode(), share, nil, Fit{Verdict: decision.VerdictFixable, Code: CodeMIGMode, Need: 0, Have: 0}},
+		"not in mig mode":     {gpu(sharing.MechanismMPS), Request{GPUs: 1, Profile: "1g.10gb"}, nil, Fit{Verdict: decision.VerdictFixable, Code: CodeNotMIG, Need: 0, Have: 0}},
+		"no such profile":     {migNode(), Request{GPUs: 1, Profile: "1g.18gb"}, nil, Fit{Verdict: decision.VerdictReject, Code: CodeProfile, Need: 0, Have: 0}},
+		"slices":              {with(migNode(), Request{GPUs: 1, Profile: "7g.80gb"}), Request{GPUs: 1, Profile: "1g.10gb"}, nil, Fit{Verdict: decision.VerdictReject, Code: CodeSlices, Need: 0, Have: 0}},
+		"slice memory":        {migNode(), Request{GPUs: 1, Profile: "1g.10gb", GPUMemory: 16 * sharing.GiB}, nil, Fit{Verdict: decision.VerdictReject, Code: CodeGPUMemory, Need: 16 << 30, Have: int64(mustProfile(t, m, "1g.10gb").Memory.Value)}},
+		"no mechanism":        {gpu(sharing.MechanismNone), share, nil, Fit{Verdict: decision.VerdictFixable, Code: CodeNoMechanism, Need: 0, Have: 0}},
+		"first of its own":    {gpu(sharing.MechanismNone), Request{GPUs: 1, Milli: 300, Mechanisms: []sharing.Mechanism{sharing.MechanismMPS}}, nil, Fit{Verdict: decision.VerdictPass}},
+		"other mechanism":     {gpu(sharing.MechanismTimeSlicing), Request{GPUs: 1, Milli: 300, Mechanisms: []sharing.Mechanism{sharing.MechanismMPS}}, nil, Fit{Verdict: decision.VerdictReject, Code: CodeMechanism, Need: 0, Have: 0}},
+		"never mixed":         {with(gpu(sharing.MechanismNone), Request{GPUs: 1, Milli: 300, Mechanisms: []sharing.Mechanism{sharing.MechanismMPS}}), Request{GPUs: 1, Milli: 300, Mechanisms: []sharing.Mechanism{sharing.MechanismHAMi}}, nil, Fit{Verdict: decision.VerdictReject, Code: CodeMechanism, Need: 0, Have: 0}},
+		"exclusive":           {gpu(sharing.MechanismExclusive), share, nil, Fit{Verdict: decision.VerdictReject, Code: CodeMechanism, Need: 0, Have: 0}},
+		"whole on exclusive":  {gpu(sharing.MechanismExclusive), Request{GPUs: 1, Milli: 1000}, nil, Fit{Verdict: decision.VerdictPass}},
+		"whole, not accepted": {gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 1000, Mechanisms: []sharing.Mechanism{sharing.MechanismHAMi}}, nil, Fit{Verdict: decision.VerdictReject, Code: CodeMechanism, Need: 0, Have: 0}},
+		"whole, shared":       {with(gpu(sharing.MechanismMPS), share), Request{GPUs: 1, Milli: 1000}, nil, Fit{Verdict: decision.VerdictReject, Code: CodeGPUShare, Need: 1000, Have: 700}},
+		"tenants":             {with(Node{Name: "n", GPUs: []GPU{{Mechanism: sharing.MechanismMPS, MaxTenants: 1}}}, share), share, nil, Fit{Verdict: decision.VerdictReject, Code: CodeTenants, Need: 1, Have: 0}},
+		"trust":               {with(gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 300, Tenant: "a"}), Request{GPUs: 1, Milli: 300, Tenant: "b", Trusts: []string{"a"}}, nil, Fit{Verdict: decision.VerdictReject, Code: CodeTrust, Need: 0, Have: 0}},
+		"trust both ways":     {with(gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 300, Tenant: "a", Trusts: []string{"b"}}), Request{GPUs: 1, Milli: 300, Tenant: "b", Trusts: []string{"a"}}, nil, Fit{Verdict: decision.VerdictPass}},
+		"mig needs no trust":  {with(migNode(), Request{GPUs: 1, Profile: "1g.10gb", Tenant: "a"}), Request{GPUs: 1, Profile: "1g.10gb", Tenant: "b"}, nil, Fit{Verdict: decision.VerdictPass}},
+		"gpu memory":          {gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 1, GPUMemory: 81 * sharing.GiB}, nil, Fit{Verdict: decision.VerdictReject, Code: CodeGPUMemory, Need: 81 << 30, Have: 80 << 30}},
+		"by memory":           {with(gpu(sharing.MechanismMPS), Request{GPUs: 1, GPUMemory: 40 * sharing.GiB}), Request{GPUs: 1, Milli: 501}, nil, Fit{Verdict: decision.VerdictReject, Code: CodeGPUShare, Need: 501, Have: 500}},
+		"memory unknown":      {Node{Name: "n", GPUs: []GPU{{Mechanism: sharing.MechanismMPS}}}, Request{GPUs: 1, GPUMemory: sharing.GiB}, nil, Fit{Verdict: decision.VerdictUnknown, Code: CodeMemoryUnknown, Need: 1 << 30, Have: 0}},
+		"no predictor":        {with(gpu(sharing.MechanismMPS), share), Request{GPUs: 1, Milli: 300, MaxSlowdown: 2}, nil, Fit{Verdict: decision.VerdictUnknown, Code: CodeSlowdownUnknown, Need: 0, Have: 0}},
+		"alone, no predictor": {gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 300, MaxSlowdown: 2}, nil, Fit{Verdict: decision.VerdictPass}},
+		"slowdown":            {with(gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, MaxSlowdown: 1.2}, pairs{"bert": 1.5}, Fit{Verdict: decision.VerdictReject, Code: CodeSlowdown, Need: 1200, Have: 1500, Low: 1350, High: 1650}},
+		"neighbour's":         {with(gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 300, Workload: "bert", MaxSlowdown: 1.2}), Request{GPUs: 1, Milli: 300, Workload: "hog"}, pairs{"bert": 1.1, "hog": 3}, Fit{Verdict: decision.VerdictReject, Code: CodeSlowdown, Need: 1200, Have: 3000, Low: 2700, High: 3300}},
+		"not profiled":        {with(gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 300, Workload: "new"}), Request{GPUs: 1, Milli: 300, MaxSlowdown: 9}, pairs{}, Fit{Verdict: decision.VerdictUnknown, Code: CodeSlowdownUnknown, Need: 0, Have: 0}},
+		"within":              {with(gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, MaxSlowdown: 1.7, Workload: "me"}, pairs{"bert": 1.5, "me": 1}, Fit{Verdict: decision.VerdictPass}},
+		"unsettled":           {with(gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, MaxSlowdown: 1.5, Workload: "me"}, pairs{"bert": 1.5, "me": 1}, Fit{decision.VerdictUnknown, CodeSlowdown, 1500, 1500, 1350, 1650}},
+		"limit, no latency":   {with(gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, SLO: decision.SLO{TPOTP99: &limit10ms}, Workload: "me"}, pairs{"bert": 1.5, "me": 1}, Fit{Verdict: decision.VerdictUnknown, Code: CodeSlowdownUnknown}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := snapshot(t, c.node)
@@ -118,7 +118,7 @@ func TestFit(t *testing.T) {
 			if f != got {
 				t.Errorf("the scorer says %v, the filter %v", f, got)
 			}
-			if f.Verdict == decision.Pass {
+			if f.Verdict == decision.VerdictPass {
 				if _, _, err := s.Reserve(&c.r, cand); err != nil {
 					t.Error(err)
 				}
@@ -139,12 +139,12 @@ func mustProfile(tb testing.TB, m *mig.Model, name string) *mig.Profile {
 }
 
 func TestBadInput(t *testing.T) {
-	bad := Request{CPUMilli: -1, Memory: -1, GPUs: 2, Profile: "1g10", Milli: 5, Mechanisms: []sharing.Mechanism{sharing.Research}, MaxSlowdown: 0.5, SLO: decision.SLO{E2EP99: new(decision.Duration)}}
+	bad := Request{CPUMilli: -1, Memory: -1, GPUs: 2, Profile: "1g10", Milli: 5, Mechanisms: []sharing.Mechanism{sharing.MechanismResearch}, MaxSlowdown: 0.5, SLO: decision.SLO{E2EP99: new(decision.Duration)}}
 	_, err := NewSnapshot([]Node{
 		{Name: "a", GPUs: make([]GPU, 17)},
-		{Name: "", CPUMilli: -1, Memory: -1, GPUs: []GPU{{Mechanism: sharing.MIG}, {Mechanism: sharing.InServer, Memory: -1, MaxTenants: -1}, {Mechanism: sharing.MPS, MIG: a100(t)}}},
+		{Name: "", CPUMilli: -1, Memory: -1, GPUs: []GPU{{Mechanism: sharing.MechanismMIG}, {Mechanism: sharing.MechanismInServer, Memory: -1, MaxTenants: -1}, {Mechanism: sharing.MechanismMPS, MIG: a100(t)}}},
 		{Name: "a"},
-		{Name: "c", GPUs: []GPU{{Mechanism: sharing.MPS}}, Running: []Running{
+		{Name: "c", GPUs: []GPU{{Mechanism: sharing.MechanismMPS}}, Running: []Running{
 			{}, {Request: &bad}, {Request: &Request{Name: "x", GPUs: 1, Milli: 700}, GPUs: []int{0}}, {Request: &Request{Name: "y", GPUs: 1, Milli: 700}, GPUs: []int{0}},
 			{Request: &Request{GPUs: 2, Milli: 1}, GPUs: []int{1, 1}},
 		}},
@@ -167,7 +167,7 @@ func TestBadInput(t *testing.T) {
 		!strings.Contains(err.Error(), "Typical[0].Weight") || !strings.Contains(err.Error(), "Typical[1].Request.Milli") {
 		t.Errorf("%v", err)
 	}
-	s := snapshot(t, Node{Name: "a", GPUs: []GPU{{Mechanism: sharing.MPS}}})
+	s := snapshot(t, Node{Name: "a", GPUs: []GPU{{Mechanism: sharing.MechanismMPS}}})
 	p := NewPlacer(BestFit{}, nil)
 	if _, _, err := p.Place(s, &bad); !errors.Is(err, ErrInvalid) {
 		t.Errorf("%v", err)
@@ -204,12 +204,12 @@ func TestCodeText(t *testing.T) {
 func zoo(tb testing.TB) ([]Node, []Request) {
 	m := a100(tb)
 	var nodes []Node
-	mechs := []sharing.Mechanism{sharing.None, sharing.MPS, sharing.TimeSlicing, sharing.HAMi, sharing.Exclusive, sharing.VGPU, sharing.MIG}
+	mechs := []sharing.Mechanism{sharing.MechanismNone, sharing.MechanismMPS, sharing.MechanismTimeSlicing, sharing.MechanismHAMi, sharing.MechanismExclusive, sharing.MechanismVGPU, sharing.MechanismMIG}
 	for i := range 14 {
 		n := Node{Name: fmt.Sprintf("n%02d", i), CPUMilli: 40_000, Memory: 256 * sharing.GiB, Model: []string{"A", "B"}[i%2]}
 		for range 1 + i%4 {
 			g := GPU{Mechanism: mechs[i%len(mechs)], Memory: 80 * sharing.GiB}
-			if g.Mechanism == sharing.MIG {
+			if g.Mechanism == sharing.MechanismMIG {
 				g.MIG = m
 			}
 			n.GPUs = append(n.GPUs, g)
@@ -219,8 +219,8 @@ func zoo(tb testing.TB) ([]Node, []Request) {
 	requests := []Request{
 		{CPUMilli: 2_000, GPUs: 1, Milli: 300, Tenant: "a"},
 		{CPUMilli: 2_000, GPUs: 1, Milli: 300, Tenant: "b"},
-		{CPUMilli: 1_000, GPUs: 1, Milli: 250, Mechanisms: []sharing.Mechanism{sharing.MPS, sharing.HAMi}},
-		{CPUMilli: 1_000, GPUs: 1, Milli: 250, Mechanisms: []sharing.Mechanism{sharing.TimeSlicing}},
+		{CPUMilli: 1_000, GPUs: 1, Milli: 250, Mechanisms: []sharing.Mechanism{sharing.MechanismMPS, sharing.MechanismHAMi}},
+		{CPUMilli: 1_000, GPUs: 1, Milli: 250, Mechanisms: []sharing.Mechanism{sharing.MechanismTimeSlicing}},
 		{CPUMilli: 4_000, GPUs: 1, GPUMemory: 30 * sharing.GiB},
 		{CPUMilli: 8_000, Memory: 32 * sharing.GiB, GPUs: 1, Milli: 1000},
 		{CPUMilli: 8_000, Memory: 32 * sharing.GiB, GPUs: 2, Milli: 1000, Models: []string{"B"}},
@@ -332,7 +332,7 @@ func TestRandomWalk(t *testing.T) {
 					var want Candidate
 					wantOK := false
 					for i := range s.Len() {
-						if c, f := scorer.Score(s, i, r); f.Verdict == decision.Pass && (!wantOK || c.Score > want.Score+tie) {
+						if c, f := scorer.Score(s, i, r); f.Verdict == decision.VerdictPass && (!wantOK || c.Score > want.Score+tie) {
 							want, wantOK = c, true
 						}
 					}
@@ -373,7 +373,7 @@ func TestRandomWalk(t *testing.T) {
 }
 
 func TestReserveConflict(t *testing.T) {
-	s := snapshot(t, Node{Name: "a", GPUs: []GPU{{Mechanism: sharing.MPS}}})
+	s := snapshot(t, Node{Name: "a", GPUs: []GPU{{Mechanism: sharing.MechanismMPS}}})
 	r := &Request{Name: "r", GPUs: 1, Milli: 600}
 	c, _ := NewScorer(BestFit{}, nil).Score(s, 0, r)
 	next, _, err := s.Reserve(r, c)

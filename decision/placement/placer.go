@@ -71,7 +71,7 @@ func (p *Placer) score(s *Snapshot, i int, r *Request, keep []kept) (Candidate, 
 		return keep[i].c, keep[i].fits
 	}
 	c, f := p.scorer.Score(s, i, r)
-	fits := f.Verdict == decision.Pass
+	fits := f.Verdict == decision.VerdictPass
 	keep[i] = kept{n, c, fits}
 	return c, fits
 }

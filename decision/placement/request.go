@@ -55,8 +55,8 @@ const (
 
 // Mechanisms that placement knows how to fill. MIG with MPS inside, and what has
 // no GPU of its own to place on, are left to other tools.
-var placeable = []sharing.Mechanism{sharing.Exclusive, sharing.TimeSlicing, sharing.MPS, sharing.MIG, sharing.HAMi,
-	sharing.HAMiWithMPS, sharing.VGPU, sharing.MIGLikeEmulation}
+var placeable = []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG, sharing.MechanismHAMi,
+	sharing.MechanismHAMiWithMPS, sharing.MechanismVGPU, sharing.MechanismMIGLikeEmulation}
 
 // Validate checks a request. The error is an ErrInvalid that names every
 // problem with its field.

@@ -100,7 +100,7 @@ func NewScorer(policy Policy, p Predictor) *Scorer {
 // request. Equal scores go to the fullest GPU, then the lowest index and start.
 func (s *Scorer) Score(snap *Snapshot, i int, r *Request) (Candidate, Fit) {
 	n := snap.node(i)
-	if f := fitNode(n, r); f.Verdict != decision.Pass {
+	if f := fitNode(n, r); f.Verdict != decision.VerdictPass {
 		return Candidate{}, f
 	}
 	w := s.scratch.Get().(*work)
@@ -131,7 +131,7 @@ func (s *Scorer) one(n *node, w *work) {
 	once := s.predictor == nil && !n.mixed && s.policy.ByShape()
 	for g := range v.GPUs[:v.Len] {
 		t, f := fitGPU(n, g, w.option.Request, &w.judge)
-		if f.Verdict != decision.Pass || once && slices.Contains(v.GPUs[:g], v.GPUs[g]) {
+		if f.Verdict != decision.VerdictPass || once && slices.Contains(v.GPUs[:g], v.GPUs[g]) {
 			continue
 		}
 		w.takes[0], w.gpus[0] = t, uint8(g)
@@ -158,7 +158,7 @@ func (s *Scorer) several(n *node, w *work) {
 	v, r := &n.view, w.option.Request
 	m := 0
 	for g := range v.GPUs[:v.Len] {
-		if t, f := fitGPU(n, g, r, &w.judge); f.Verdict == decision.Pass {
+		if t, f := fitGPU(n, g, r, &w.judge); f.Verdict == decision.VerdictPass {
 			w.takes[m], w.order[m] = t, uint8(g)
 			m++
 		}
@@ -190,7 +190,7 @@ func (w *work) keepAlike(m *int, want int) {
 	pick := -1
 	for i := range *m {
 		t := w.takes[i]
-		if alike(w.takes[:*m], t) >= want && (pick < 0 || t.mechanism == sharing.Exclusive && w.takes[pick].mechanism != sharing.Exclusive) {
+		if alike(w.takes[:*m], t) >= want && (pick < 0 || t.mechanism == sharing.MechanismExclusive && w.takes[pick].mechanism != sharing.MechanismExclusive) {
 			pick = i
 		}
 	}

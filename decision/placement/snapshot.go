@@ -115,7 +115,7 @@ func (n *node) start(path string, run Running, l *problem.List) *node {
 	// What runs already was let in by others: trust and objectives are not
 	// judged again.
 	p, f := n.placementOf(run.Request, &c)
-	if f.Verdict == decision.Reject || f.Verdict == decision.Fixable || p == nil {
+	if f.Verdict == decision.VerdictReject || f.Verdict == decision.VerdictFixable || p == nil {
 		l.Addf(path, "a label that lies about capacity, or two mechanisms on one GPU?", "%s can't run here: %v", run.Request.Name, f)
 		return n
 	}
@@ -163,7 +163,7 @@ func (s *Snapshot) Reserve(r *Request, c Candidate) (*Snapshot, *Placement, erro
 	}
 	n := s.node(c.Node)
 	p, f := n.placementOf(r, &c)
-	if p == nil || f.Verdict == decision.Reject || f.Verdict == decision.Fixable {
+	if p == nil || f.Verdict == decision.VerdictReject || f.Verdict == decision.VerdictFixable {
 		return nil, nil, fmt.Errorf("%w: %s on %s: %v", ErrConflict, r.Name, n.name, f)
 	}
 	return s.set(c.Node, n.with(p)), p, nil
@@ -188,7 +188,7 @@ func (s *Snapshot) Release(p *Placement) (*Snapshot, error) {
 // placementOf checks a candidate against the node as it is and makes it a
 // placement; nil when it does not fit.
 func (n *node) placementOf(r *Request, c *Candidate) (*Placement, Fit) {
-	if f := fitNode(n, r); f.Verdict != decision.Pass {
+	if f := fitNode(n, r); f.Verdict != decision.VerdictPass {
 		return nil, f
 	}
 	p := &Placement{Request: r, Node: n.name, Start: c.Start}
@@ -244,7 +244,7 @@ func (n *node) without(at int) *node {
 		g.Milli += int32(p.Milli)
 		g.Memory += p.GPUMemory
 		if g.Tenants == 0 && !g.fixed {
-			g.Mechanism = sharing.None
+			g.Mechanism = sharing.MechanismNone
 		}
 	}
 	out.tenancy()

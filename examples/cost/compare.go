@@ -46,7 +46,7 @@ type isolationCell struct {
 }
 
 func prepareCompare(fs *flag.FlagSet) func(io.Reader) (result, error) {
-	a, b := sharing.TimeSlicing, sharing.MPS
+	a, b := sharing.MechanismTimeSlicing, sharing.MechanismMPS
 	fs.TextVar(&a, "a", a, "one `mechanism`")
 	fs.TextVar(&b, "b", b, "the other `mechanism`")
 	price := moneyFlag(fs, "price", "3.25 USD", "`price` of a GPU for an hour")
@@ -94,7 +94,7 @@ func prepareCompare(fs *flag.FlagSet) func(io.Reader) (result, error) {
 
 func newCompareSide(m sharing.Mechanism, price cost.Money, tenants int) (compareSide, error) {
 	s := compareSide{Mechanism: m, Tenants: tenants, Evidence: []string{}}
-	if m == sharing.Exclusive {
+	if m == sharing.MechanismExclusive {
 		s.Tenants = 1
 	}
 	if err := checkMechanism(m, s.Tenants); err != nil {

@@ -52,7 +52,7 @@ func prepareTenants(fs *flag.FlagSet) func(io.Reader) (result, error) {
 	price := moneyFlag(fs, "price", "3.50 USD", "`price` of a GPU for an hour")
 	tenants := fs.Int("tenants", 4, "workloads that share each GPU; S1 does not print its `number`, 4 is the only one that fits")
 	use := ppmFlag(fs, "utilisation", 25*cost.Percent, "how much of a GPU one workload keeps busy, in `percent`")
-	mechanism := sharing.TimeSlicing
+	mechanism := sharing.MechanismTimeSlicing
 	fs.TextVar(&mechanism, "mechanism", mechanism, "`mechanism` whose published overheads to use")
 	overhead := ppmFlag(fs, "overhead", 0, "your own figure in `percent`, in place of the published ones")
 	return func(io.Reader) (result, error) {
@@ -92,7 +92,7 @@ func prepareTenants(fs *flag.FlagSet) func(io.Reader) (result, error) {
 
 // checkMechanism refuses what no GPU can do.
 func checkMechanism(m sharing.Mechanism, tenants int) error {
-	if m == sharing.None {
+	if m == sharing.MechanismNone {
 		return fmt.Errorf("none is no way to run a workload")
 	}
 	if most, ok := sharing.InfoFor(m).MaxTenants.Get(); ok && tenants > most {

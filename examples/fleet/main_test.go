@@ -146,7 +146,7 @@ func TestBadInput(t *testing.T) {
 
 // TestModelThatNobodyHas: such a task fails, which is no mistake of the trace.
 func TestModelThatNobodyHas(t *testing.T) {
-	empty, err := placement.NewSnapshot([]placement.Node{{Name: "n", CPUMilli: 8_000, Memory: sharing.GiB, Model: "A", GPUs: []placement.GPU{{Mechanism: sharing.TimeSlicing}}}})
+	empty, err := placement.NewSnapshot([]placement.Node{{Name: "n", CPUMilli: 8_000, Memory: sharing.GiB, Model: "A", GPUs: []placement.GPU{{Mechanism: sharing.MechanismTimeSlicing}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestInterrupted(t *testing.T) {
 }
 
 func FuzzReadTasks(f *testing.F) {
-	empty, err := placement.NewSnapshot([]placement.Node{{Name: "n", CPUMilli: 8_000, Memory: sharing.GiB, Model: "A", GPUs: []placement.GPU{{Mechanism: sharing.TimeSlicing}}}})
+	empty, err := placement.NewSnapshot([]placement.Node{{Name: "n", CPUMilli: 8_000, Memory: sharing.GiB, Model: "A", GPUs: []placement.GPU{{Mechanism: sharing.MechanismTimeSlicing}}}})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -209,7 +209,7 @@ func readNodes(file string, in io.Reader) ([]placement.Node, error) {
 		}
 		n.GPUs = make([]placement.GPU, gpus)
 		for i := range n.GPUs {
-			n.GPUs[i].Mechanism = sharing.TimeSlicing
+			n.GPUs[i].Mechanism = sharing.MechanismTimeSlicing
 		}
 		nodes = append(nodes, n)
 	})

@@ -109,7 +109,7 @@ func (f *flow) fleet(gpu string, evidence bool) (*decision.Fleet, error) {
 		if s.Memory == nil {
 			return nil, errNoMemory
 		}
-		w := decision.Workload{Name: l.Name, Kind: decision.OnlineInference, Memory: s.Memory, SLO: l.SLO}
+		w := decision.Workload{Name: l.Name, Kind: decision.KindOnlineInference, Memory: s.Memory, SLO: l.SLO}
 		if evidence {
 			f.addEvidence(&w, l)
 		}

@@ -48,9 +48,9 @@ func (m *mode) UnmarshalText(b []byte) error {
 // mechanism is what the mode is to a Predictor.
 func (m mode) mechanism() sharing.Mechanism {
 	if m == modeTimeSlicing {
-		return sharing.TimeSlicing
+		return sharing.MechanismTimeSlicing
 	}
-	return sharing.MPS
+	return sharing.MechanismMPS
 }
 
 // title is the mode in words. MPS with limits bounds what a client may use; it

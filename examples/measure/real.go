@@ -59,7 +59,7 @@ func (m *machine) look(ctx context.Context) error {
 		return fmt.Errorf("device: there is no GPU %d, the machine has %d", m.plan.Device, len(devices))
 	}
 	m.device, m.only = devices[m.plan.Device], len(devices) == 1
-	if m.device.MIG == sharing.Yes {
+	if m.device.MIG == sharing.AnswerYes {
 		return fmt.Errorf("device: GPU %d has MIG enabled: modes that share a whole GPU cannot be measured on it, and this program does not change MIG", m.plan.Device)
 	}
 	if d, ok := strings.CutPrefix(m.source.Info().Detail, "driver "); ok {

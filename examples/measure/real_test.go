@@ -100,7 +100,7 @@ loads:
 func scriptedGPU(t *testing.T) telemetry.Source {
 	t.Helper()
 	src, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{
-		Device: telemetry.Device{Name: "NVIDIA H200", UUID: "GPU-1", MIG: sharing.No, GPM: sharing.Yes},
+		Device: telemetry.Device{Name: "NVIDIA H200", UUID: "GPU-1", MIG: sharing.AnswerNo, GPM: sharing.AnswerYes},
 		Phases: []telemetrytest.Phase{{
 			Processes: []telemetry.Process{{PID: 7, Name: "stranger"}},
 			Figures: map[telemetry.Metric]float64{telemetry.GPUUtilPercent: 60, telemetry.MemTotalBytes: float64(141 * sharing.GiB), telemetry.MemUsedBytes: 1e10,

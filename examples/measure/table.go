@@ -188,7 +188,7 @@ func (rep *report) writeDecision(b *bytes.Buffer) {
 		fmt.Fprintf(b, "  %s: %s -> %s\n", w.Workload, w.Before, w.After)
 		for _, r := range w.New {
 			// What speaks for the choice, and against what else was run.
-			if run := r.Mechanism == sharing.TimeSlicing || r.Mechanism == sharing.MPS; r.Mechanism == w.After.Mechanism || run && r.Verdict != decision.Pass {
+			if run := r.Mechanism == sharing.MechanismTimeSlicing || r.Mechanism == sharing.MechanismMPS; r.Mechanism == w.After.Mechanism || run && r.Verdict != decision.VerdictPass {
 				fmt.Fprintf(b, "    %s: %s: %s\n", r.Mechanism, r.Verdict, r.Message)
 			}
 		}
@@ -210,7 +210,7 @@ func (rep *report) writeDecision(b *bytes.Buffer) {
 }
 
 func (a answer) String() string {
-	if a.Mechanism == sharing.None {
+	if a.Mechanism == sharing.MechanismNone {
 		return "nowhere"
 	}
 	return fmt.Sprintf("%s (%s, %d on a GPU)", a.Mechanism, a.Verdict, a.Tenants)

@@ -131,7 +131,7 @@ func memory(get func(telemetry.Metric) (float64, bool)) string {
 
 // state is what a device does now, and for how long.
 func (m *monitor) state(d int) string {
-	if m.latest.Lost(d) == sharing.Yes {
+	if m.latest.Lost(d) == sharing.AnswerYes {
 		return "LOST"
 	}
 	r, err := m.idle.Report(d)

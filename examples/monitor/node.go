@@ -32,7 +32,7 @@ func node(seed uint64) telemetrytest.Script {
 	const busy, low, idleClock = 1980.0, 1980.0, 345.0
 	gib := func(g float64) float64 { return g * float64(sharing.GiB) }
 	gpu := func(loop bool, phases ...telemetrytest.Phase) telemetrytest.GPU {
-		return telemetrytest.GPU{Device: telemetry.Device{Name: "simulated H200", MIG: sharing.No, GPM: sharing.Yes}, Phases: phases, Loop: loop}
+		return telemetrytest.GPU{Device: telemetry.Device{Name: "simulated H200", MIG: sharing.AnswerNo, GPM: sharing.AnswerYes}, Phases: phases, Loop: loop}
 	}
 	free := telemetrytest.Phase{Figures: figures(0, 0, 0, 76, idleClock, 0), Throttle: telemetry.ThrottleIdle}
 	freeUntil := free

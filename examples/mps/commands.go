@@ -45,7 +45,7 @@ func (c *config) status() error {
 	}
 	r := statusReport{Simulated: !c.real, PipeDirectory: cl.PipeDirectory(), Installed: s.Installed, Running: s.Running,
 		Protocol: s.Protocol, StaticPartitions: s.StaticPartitions.Answer, Servers: []serverReport{}}
-	if s.Running == sharing.Yes && s.Protocol == mps.ProtocolV2 {
+	if s.Running == sharing.AnswerYes && s.Protocol == mps.ProtocolV2 {
 		if p, err := cl.DefaultActiveThreadPercentage(c.ctx); err == nil {
 			r.DefaultPercentage = &p
 		}
@@ -207,7 +207,7 @@ func (c *config) runClient() error {
 			fmt.Fprintf(c.stderr, "mps: process %d ended before it became a client\n", cmd.Process.Pid)
 		case err != nil:
 			fmt.Fprintf(c.stderr, "mps: verify: %v\n", err)
-		case m.Client == sharing.Yes:
+		case m.Client == sharing.AnswerYes:
 			fmt.Fprintf(c.stderr, "mps: process %d is a client of server %d\n", m.PID, m.Server)
 		default:
 			fmt.Fprintf(c.stderr, "mps: process %d is no client: %s\n", m.PID, m.Reason)
@@ -265,7 +265,7 @@ func (c *config) verify() error {
 		if err != nil {
 			return err
 		}
-		if m.Client != sharing.Yes {
+		if m.Client != sharing.AnswerYes {
 			missing++
 		}
 		rows = append(rows, c.report(m))

@@ -225,7 +225,7 @@ func (p *player) stray() (string, error) {
 		return "", err
 	}
 	m, err := p.s.client.Verify(p.c.ctx, a.PID(), p.s.verify)
-	if err == nil && m.Client != sharing.No {
+	if err == nil && m.Client != sharing.AnswerNo {
 		err = fmt.Errorf("the daemon's lists say that %d is a client", a.PID())
 	}
 	return "not a client: " + m.Reason, errors.Join(err, a.Signal(os.Kill)) // no MPS client, so no harm
@@ -286,7 +286,7 @@ func (p *player) recover() (string, error) {
 		return "", err
 	}
 	d := mps.Diagnose(before, before)
-	if d.Damage == mps.DamageNone && d.Recovered == sharing.Yes {
+	if d.Damage == mps.DamageNone && d.Recovered == sharing.AnswerYes {
 		if err = p.a.Answer(p.c.ctx); err == nil {
 			return "the server is ACTIVE and a answers", nil
 		}
@@ -300,7 +300,7 @@ func (p *player) recover() (string, error) {
 	if d, err = p.s.client.AwaitRecovery(p.c.ctx, before, 20*time.Second, gone...); err != nil {
 		return why, err
 	}
-	if d.Recovered != sharing.Yes { // it hangs: nothing is left to lose
+	if d.Recovered != sharing.AnswerYes { // it hangs: nothing is left to lose
 		for _, s := range before.Servers {
 			if err := p.s.client.ShutdownServer(p.c.ctx, s.Server, true); err != nil {
 				return why, err

@@ -73,7 +73,7 @@ func check(_ context.Context, args []string, c *console) error {
 	for _, named := range configs {
 		for _, f := range mig.CheckParted(named.Config, model) {
 			findings = append(findings, newFinding(named.Source, f))
-			infeasible = infeasible || f.Feasible == sharing.No
+			infeasible = infeasible || f.Feasible == sharing.AnswerNo
 		}
 	}
 	if *asJSON {
@@ -90,11 +90,11 @@ func check(_ context.Context, args []string, c *console) error {
 func newFinding(source string, f mig.PartedFinding) finding {
 	out := finding{Source: source, Label: f.Label, Entry: f.Entry, GPU: f.GPU, Feasible: "unknown", Reason: f.Reason, OverriddenBy: f.OverriddenBy}
 	switch f.Feasible {
-	case sharing.Yes:
+	case sharing.AnswerYes:
 		out.Feasible = true
 		at := placements(f.Layout.Instances)
 		out.Placements = &at
-	case sharing.No:
+	case sharing.AnswerNo:
 		out.Feasible = false
 	}
 	return out

@@ -282,7 +282,7 @@ func writeErrors(w io.Writer, title string, t errorTable) {
 		header += "\tN TIMES\tFLAT 1.75\tSHARING BY GPU BUSY\tBY ENGINE BUSY"
 	}
 	fmt.Fprintln(tw, header)
-	for _, m := range []sharing.Mechanism{sharing.TimeSlicing, sharing.MPS} {
+	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 		for _, metric := range decision.Metrics() {
 			c, ok := t[m.String()][metric.String()]
 			if !ok {

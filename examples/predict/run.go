@@ -159,7 +159,7 @@ func (o *options) readRows(name string) (decision.Rows, error) {
 	}
 	kept := rows[:0]
 	for _, r := range rows {
-		if r.Tenants > 1 || r.Mechanism != sharing.MPS {
+		if r.Tenants > 1 || r.Mechanism != sharing.MechanismMPS {
 			kept = append(kept, r)
 		}
 	}

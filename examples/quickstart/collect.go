@@ -47,7 +47,7 @@ func collect(u *setup, res *loadgen.Result, series *telemetry.Series) []group {
 			}
 		}
 		g := group{scene: c.scene, workload: c.workload, sim: u.sims[i], replicas: len(members)}
-		g.row = decision.Row{Mechanism: sharing.TimeSlicing, Case: "simulated/" + c.workload, Tenants: 1, Server: g.sim.serverKey(0), Load: g.sim.load,
+		g.row = decision.Row{Mechanism: sharing.MechanismTimeSlicing, Case: "simulated/" + c.workload, Tenants: 1, Server: g.sim.serverKey(0), Load: g.sim.load,
 			TTFT: merged(members, loadgen.TTFT), TPOT: merged(members, loadgen.TPOT), ITL: merged(members, loadgen.ITL), E2E: merged(members, loadgen.E2E)}
 		requests, failed, rate := 0, 0, 0.0
 		var rows decision.Rows

@@ -17,7 +17,7 @@ func (m *measurer) expect(how sharing.Mechanism, s *scene) {
 	for _, w := range s.workloads() {
 		row := expectedRow{Basis: sharing.BasisSimulated, Model: sharing.BasisPrior, Scene: s.Name, Mechanism: how, Workload: w, Figures: map[decision.Metric]expectation{}}
 		var err error
-		if how == sharing.MIG {
+		if how == sharing.MechanismMIG {
 			err = m.expectSlice(&row, s)
 		} else {
 			err = m.expectBeside(&row, s)
@@ -73,12 +73,12 @@ func (m *measurer) expectBeside(row *expectedRow, s *scene) error {
 	how, percent := row.Mechanism, 0.0
 	tenants := s.Tenants
 	switch how {
-	case sharing.Exclusive:
-		how = sharing.TimeSlicing // with nobody else
+	case sharing.MechanismExclusive:
+		how = sharing.MechanismTimeSlicing // with nobody else
 		i := slices.IndexFunc(tenants, func(t sceneTenant) bool { return t.Workload == row.Workload })
 		tenants = tenants[i : i+1]
-	case sharing.MIGLikeEmulation:
-		how, percent = sharing.MPS, s.emulationPercent()
+	case sharing.MechanismMIGLikeEmulation:
+		how, percent = sharing.MechanismMPS, s.emulationPercent()
 	}
 	var solos []decision.Solo
 	for _, t := range tenants {

@@ -37,7 +37,7 @@ func (m *measured) judge(result *decision.Result) {
 		s := &m.Scenes[order[r.Scene]]
 		c := candidate(result, r.Workload, s.Pool, r.Mechanism)
 		r.Verdict = c.Verdict
-		if d := result.Decision(r.Workload); c.Verdict == decision.Pass && d.Predicted != nil && d.Predicted.Mechanism == r.Mechanism {
+		if d := result.Decision(r.Workload); c.Verdict == decision.VerdictPass && d.Predicted != nil && d.Predicted.Mechanism == r.Mechanism {
 			v := d.Predicted.Slowdown.Value
 			r.Slowdown.Decision = &v
 		}
@@ -50,7 +50,7 @@ func (m *measured) judge(result *decision.Result) {
 			if reason.Code == decision.CodeSLOUnmeasured.String() {
 				r.unchecked = reason.Message
 			}
-			if r.Code == "" && reason.Verdict == c.Verdict && c.Verdict != decision.Pass {
+			if r.Code == "" && reason.Verdict == c.Verdict && c.Verdict != decision.VerdictPass {
 				r.Code, r.Reason = reason.Code, reason.Message
 			}
 		}
@@ -78,13 +78,13 @@ func (m *measured) find(r *measuredRow) {
 		if r.unchecked != "" {
 			f.Text += "; it was decided unchecked: " + r.unchecked
 		}
-	case kept && latency && r.Verdict == decision.Reject:
+	case kept && latency && r.Verdict == decision.VerdictReject:
 		f.Contradicts, f.Text = true, "rejected for its latency, but its limits are kept: "+r.Reason
 	case kept && latency:
 		f.Text = "open, and its limits are kept: " + r.Reason
-	case kept && r.Verdict != decision.Pass:
+	case kept && r.Verdict != decision.VerdictPass:
 		f.Text = fmt.Sprintf("its limits are kept; the decision is against it for another reason (%s)", r.Code)
-	case !kept && r.Verdict == decision.Pass:
+	case !kept && r.Verdict == decision.VerdictPass:
 		f.Contradicts, f.Text = true, "not chosen but held possible, and a limit is missed: "+r.missed()
 	default:
 		return // kept and possible, or missed and rejected: as decided

@@ -239,7 +239,7 @@ func evidence(profiles, predictor string) (decision.Options, error) {
 
 func unplaced(r *decision.Result) bool {
 	for _, d := range r.Decisions {
-		if d.Mechanism == sharing.None {
+		if d.Mechanism == sharing.MechanismNone {
 			return true
 		}
 	}

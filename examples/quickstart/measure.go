@@ -104,7 +104,7 @@ func (m *measurer) runs() []sharing.Mechanism {
 	if len(m.mechanisms) > 0 {
 		return m.mechanisms
 	}
-	out := []sharing.Mechanism{sharing.Exclusive, sharing.TimeSlicing, sharing.MPS, sharing.MIG}
+	out := []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG}
 	for i := range m.report.Scenes {
 		if r := m.report.Scenes[i].Recommended; !slices.Contains(out, r) {
 			out = append(out, r)

@@ -178,7 +178,7 @@ func TestDoubledQuantum(t *testing.T) {
 		b := bubble{fleet: pair, quantum: quantum}
 		b.run(t, "-format", "json", "-mechanisms", "time-slicing", "-seconds", "4")
 		m := b.measured(t)
-		r := m.row("lab-1", sharing.TimeSlicing, "light")
+		r := m.row("lab-1", sharing.MechanismTimeSlicing, "light")
 		if r == nil || r.Requests < 20 {
 			t.Fatalf("%+v", m)
 		}
@@ -264,7 +264,7 @@ func TestScenes(t *testing.T) {
 			for _, tenant := range s.Tenants {
 				fmt.Fprintf(&out, "    %s %s %s\n", tenant.Workload, tenant.Profile, tenant.sim.load)
 			}
-			for _, m := range []sharing.Mechanism{sharing.TimeSlicing, sharing.MPS, sharing.MIG, sharing.MIGLikeEmulation} {
+			for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG, sharing.MechanismMIGLikeEmulation} {
 				if why := s.runnable(m, result); why != "" {
 					fmt.Fprintf(&out, "    %s: %s\n", m, why)
 				}

@@ -40,7 +40,7 @@ func (o *measureOptions) parseMechanisms(list string) error {
 			}
 			return err
 		}
-		if m == sharing.None {
+		if m == sharing.MechanismNone {
 			return errors.New("none is no way to run")
 		}
 		if !slices.Contains(o.mechanisms, m) {

@@ -84,7 +84,7 @@ func scenes(fleet *decision.Fleet, result *decision.Result, profiles *decision.P
 		}
 	}
 	for _, d := range result.Decisions {
-		if d.Mechanism == sharing.None {
+		if d.Mechanism == sharing.MechanismNone {
 			skip(d.Workload, "it fits nowhere")
 			continue
 		}
@@ -120,7 +120,7 @@ func scenes(fleet *decision.Fleet, result *decision.Result, profiles *decision.P
 				tenants, fresh := sceneTenants(l, sims, taken)
 				switch {
 				case !fresh:
-				case g.Mechanism != sharing.Exclusive:
+				case g.Mechanism != sharing.MechanismExclusive:
 					fill(g.Mechanism, "", tenants)
 				case result.Decision(tenants[0].Workload).Replicas > 1:
 					n := min(result.Decision(tenants[0].Workload).Replicas, mostAlone)
@@ -137,7 +137,7 @@ func scenes(fleet *decision.Fleet, result *decision.Result, profiles *decision.P
 			if n > 1 {
 				note = "as if they shared a GPU"
 			}
-			fill(sharing.Exclusive, note, alone[:n])
+			fill(sharing.MechanismExclusive, note, alone[:n])
 			alone = alone[n:]
 		}
 	}
@@ -202,7 +202,7 @@ func (s *scene) slices(result *decision.Result) (profiles []*mig.Profile, why st
 	for _, t := range s.Tenants {
 		name := t.Profile
 		if name == "" {
-			name = candidate(result, t.Workload, s.Pool, sharing.MIG).Profile
+			name = candidate(result, t.Workload, s.Pool, sharing.MechanismMIG).Profile
 		}
 		p, err := m.Profile(name)
 		if name == "" || err != nil {
@@ -229,20 +229,20 @@ var impossible = []string{decision.CodeMemory.String(), decision.CodeMemoryForTw
 // runnable says why the scene is not run under a mechanism; "" means it is.
 func (s *scene) runnable(m sharing.Mechanism, result *decision.Result) string {
 	switch m {
-	case sharing.Exclusive:
+	case sharing.MechanismExclusive:
 		return ""
-	case sharing.TimeSlicing, sharing.MPS, sharing.MIG, sharing.MIGLikeEmulation:
+	case sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG, sharing.MechanismMIGLikeEmulation:
 	default:
 		return notSimulated(m)
 	}
 	for _, w := range s.workloads() {
 		for _, r := range candidate(result, w, s.Pool, m).Reasons {
-			if r.Verdict == decision.Reject && slices.Contains(impossible, r.Code) {
+			if r.Verdict == decision.VerdictReject && slices.Contains(impossible, r.Code) {
 				return fmt.Sprintf("rejected and not run: %s: %s", w, r.Message)
 			}
 		}
 	}
-	if m == sharing.MIG {
+	if m == sharing.MechanismMIG {
 		_, why := s.slices(result)
 		return why
 	}
@@ -273,13 +273,13 @@ func candidate(result *decision.Result, workload, pool string, m sharing.Mechani
 // notSimulated says why a mechanism is not.
 func notSimulated(m sharing.Mechanism) string {
 	switch m {
-	case sharing.MIGWithMPS:
+	case sharing.MechanismMIGWithMPS:
 		return "not simulated: the simulated GPU has slices or MPS, not MPS within slices"
-	case sharing.HAMi, sharing.HAMiWithMPS:
+	case sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS:
 		return "not simulated: what a preloaded library's throttling does to kernels is not known"
-	case sharing.VGPU, sharing.MIGBackedVGPU:
+	case sharing.MechanismVGPU, sharing.MechanismMIGBackedVGPU:
 		return "not simulated: the hypervisor's scheduler is not known"
-	case sharing.InServer:
+	case sharing.MechanismInServer:
 		return "not simulated: one process multiplexes its own requests; there is nothing to share"
 	}
 	return "not simulated: research systems differ too much"

@@ -45,7 +45,7 @@ func (u *setup) add(s *scene, t sceneTenant, gpu int, edit func(*loadgentest.Mod
 func (m *measurer) place(u *setup, how sharing.Mechanism, s *scene) error {
 	o := loadgentest.GPUOptions{Quantum: m.quantum}
 	switch how {
-	case sharing.Exclusive:
+	case sharing.MechanismExclusive:
 		for j, t := range s.Tenants {
 			// Closed loops have requests enough with one.
 			if again := slices.ContainsFunc(s.Tenants[:j], func(o sceneTenant) bool { return o.Workload == t.Workload }); !again || !t.sim.load.Closed() {
@@ -53,7 +53,7 @@ func (m *measurer) place(u *setup, how sharing.Mechanism, s *scene) error {
 			}
 		}
 		return nil
-	case sharing.MIG:
+	case sharing.MechanismMIG:
 		profiles, why := s.slices(m.result)
 		if why != "" {
 			return errors.New(why)
@@ -66,13 +66,13 @@ func (m *measurer) place(u *setup, how sharing.Mechanism, s *scene) error {
 			})
 		}
 		return nil
-	case sharing.MPS, sharing.MIGLikeEmulation:
+	case sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation:
 		o.Sharing = loadgentest.Concurrent
 	}
 	gpu := u.gpu(o)
 	for _, t := range s.Tenants {
 		u.add(s, t, gpu, func(model *loadgentest.Model) {
-			if how == sharing.MIGLikeEmulation {
+			if how == sharing.MechanismMIGLikeEmulation {
 				model.SMShare = s.emulationPercent() / 100
 			}
 		})

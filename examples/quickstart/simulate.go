@@ -60,11 +60,11 @@ func simulate(w *decision.Workload, gpu *sharing.GPU, profiles *decision.Profile
 	}
 	s := &simulated{workload: w}
 	switch w.Kind {
-	case decision.OnlineInference, decision.OfflineInference:
+	case decision.KindOnlineInference, decision.KindOfflineInference:
 		return s, s.server(gpu, profiles)
-	case decision.DistributedTraining:
+	case decision.KindDistributedTraining:
 		return nil, "its traffic to other members of the job is not simulated"
-	case decision.Notebook, decision.CI:
+	case decision.KindNotebook, decision.KindCI:
 		s.bursts(interactiveBurst)
 	default:
 		s.bursts(steadyBurst)

@@ -72,7 +72,7 @@ func explain(b io.Writer, d decision.Decision, all bool) {
 		fmt.Fprintf(b, " on %s", d.Pool)
 	}
 	fmt.Fprintln(b)
-	if d.Mechanism == sharing.None {
+	if d.Mechanism == sharing.MechanismNone {
 		fmt.Fprintln(b, "  fits nowhere; nothing was chosen")
 	}
 	for _, c := range d.Candidates {
@@ -131,8 +131,8 @@ func explain(b io.Writer, d decision.Decision, all bool) {
 func rejected(b io.Writer, d decision.Decision, all bool) {
 	seen := map[sharing.Mechanism]bool{}
 	for _, c := range d.Candidates {
-		seen[c.Mechanism] = seen[c.Mechanism] || c.Verdict == decision.Pass
-		if c.Chosen || c.Verdict == decision.Pass || !all && seen[c.Mechanism] {
+		seen[c.Mechanism] = seen[c.Mechanism] || c.Verdict == decision.VerdictPass
+		if c.Chosen || c.Verdict == decision.VerdictPass || !all && seen[c.Mechanism] {
 			continue
 		}
 		seen[c.Mechanism] = true

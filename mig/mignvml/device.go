@@ -82,7 +82,7 @@ func identity(pci nvml.PciInfo) mig.DeviceFilter {
 func resetless(h nvml.Device) sharing.Answer {
 	values := []nvml.FieldValue{{FieldId: nvml.FI_DEV_IS_RESETLESS_MIG_SUPPORTED}}
 	if r := h.GetFieldValues(values); r != nvml.SUCCESS || nvml.Return(values[0].NvmlReturn) != nvml.SUCCESS {
-		return sharing.Unknown
+		return sharing.AnswerUnknown
 	}
 	return sharing.AnswerOf(binary.NativeEndian.Uint32(values[0].Value[:4]) != 0)
 }

@@ -97,7 +97,7 @@ func TestModelOfDevice(t *testing.T) {
 		t.Errorf("%s %s %s", d.Model(), d.Name(), d.UUID())
 	}
 	s, err := d.State(context.Background())
-	if err != nil || s.Enabled || s.Pending || s.Resetless != sharing.Yes {
+	if err != nil || s.Enabled || s.Pending || s.Resetless != sharing.AnswerYes {
 		t.Errorf("%+v, %v", s, err)
 	}
 	// A device that answers otherwise than the catalogue counts.

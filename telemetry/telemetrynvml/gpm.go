@@ -86,8 +86,8 @@ func (g *gpmState) free() {
 }
 
 func (x *look) gpm() {
-	if x.d.desc.GPM != sharing.Yes {
-		if x.d.desc.GPM == sharing.No {
+	if x.d.desc.GPM != sharing.AnswerYes {
+		if x.d.desc.GPM == sharing.AnswerNo {
 			for _, m := range gpmMetrics {
 				if m.scale == 0 || m.metric >= telemetry.NVLinkTxBytesPerS { // PCIe comes another way
 					x.r.Unsupported(m.metric)
@@ -98,7 +98,7 @@ func (x *look) gpm() {
 	}
 	x.d.mu.Lock()
 	defer x.d.mu.Unlock()
-	if x.d.desc.MIG == sharing.Yes {
+	if x.d.desc.MIG == sharing.AnswerYes {
 		x.instances()
 	}
 	if x.lost {

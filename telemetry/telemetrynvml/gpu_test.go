@@ -115,16 +115,16 @@ func TestGPUSanity(t *testing.T) {
 			}
 		}
 	}
-	if s.Devices[0].GPM == sharing.Yes && s.Devices[0].MIG == sharing.No {
+	if s.Devices[0].GPM == sharing.AnswerYes && s.Devices[0].MIG == sharing.AnswerNo {
 		for _, m := range []telemetry.Metric{telemetry.GraphicsUtilPercent, telemetry.SMUtilPercent, telemetry.DRAMUtilPercent, telemetry.PCIeTxBytesPerS} {
-			if s.Supported(0, m) != sharing.Yes {
+			if s.Supported(0, m) != sharing.AnswerYes {
 				t.Errorf("%v: %v", m, s.Supported(0, m))
 			}
 		}
 	}
 	e, err := telemetry.MeasureEnergy(s, 0, telemetry.EnergyOptions{})
 	t.Logf("energy %+v, %v", e, err)
-	if err != nil || e.Agree == sharing.No {
+	if err != nil || e.Agree == sharing.AnswerNo {
 		t.Errorf("power integrates to %v J, the counter says %v J", e.ComparedJoules, e.ComparedCounterJoules)
 	}
 	rep, err := telemetry.DetectIdle(s, 0, telemetry.IdleOptions{Sustain: time.Second})

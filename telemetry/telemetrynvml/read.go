@@ -127,7 +127,7 @@ func (x *look) energy() {
 // pcie reads the throughput where GPM does not give it: the call takes 20 ms in
 // each direction. nvml.h gives KB/s, which are taken as 1,000 bytes.
 func (x *look) pcie() {
-	if x.d.desc.GPM == sharing.Yes {
+	if x.d.desc.GPM == sharing.AnswerYes {
 		x.errs = append(x.errs, telemetry.ErrUnsupported)
 		return
 	}

@@ -91,15 +91,15 @@ func (s *Source) find(now func() time.Time) error {
 		if name, ret := h.GetName(); ret == nvml.SUCCESS {
 			d.desc.Name = name
 		}
-		d.desc.MIG = sharing.No
+		d.desc.MIG = sharing.AnswerNo
 		switch mode, _, ret := h.GetMigMode(); ret {
 		case nvml.SUCCESS:
 			d.desc.MIG = sharing.AnswerOf(mode == nvml.DEVICE_MIG_ENABLE)
 		case nvml.ERROR_NOT_SUPPORTED:
 		default:
-			d.desc.MIG = sharing.Unknown
+			d.desc.MIG = sharing.AnswerUnknown
 		}
-		d.desc.GPM = sharing.No
+		d.desc.GPM = sharing.AnswerNo
 		if gpm {
 			d.desc.GPM = supportsGPM(s.lib, h)
 		}
@@ -118,20 +118,20 @@ func supportsGPM(lib nvml.Interface, h nvml.Device) sharing.Answer {
 	case nvml.SUCCESS:
 		return sharing.AnswerOf(sup.IsSupportedDevice != 0)
 	case nvml.ERROR_NOT_SUPPORTED:
-		return sharing.No
+		return sharing.AnswerNo
 	}
 	sample, ret := lib.GpmSampleAlloc()
 	if ret != nvml.SUCCESS {
-		return sharing.Unknown
+		return sharing.AnswerUnknown
 	}
 	defer sample.Free()
 	switch h.GpmSampleGet(sample) {
 	case nvml.SUCCESS:
-		return sharing.Yes
+		return sharing.AnswerYes
 	case nvml.ERROR_NOT_SUPPORTED:
-		return sharing.No
+		return sharing.AnswerNo
 	}
-	return sharing.Unknown
+	return sharing.AnswerUnknown
 }
 
 // Close frees what the source holds and closes NVML. It waits for readings

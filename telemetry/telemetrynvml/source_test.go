@@ -139,7 +139,7 @@ func TestBasic(t *testing.T) {
 		t.Errorf("%+v", info)
 	}
 	devs, err := s.Devices(t.Context())
-	if d := cmp.Diff([]telemetry.Device{{UUID: "GPU-1", Name: "NVIDIA H200", MIG: sharing.No, GPM: sharing.Yes}}, devs); d != "" || err != nil {
+	if d := cmp.Diff([]telemetry.Device{{UUID: "GPU-1", Name: "NVIDIA H200", MIG: sharing.AnswerNo, GPM: sharing.AnswerYes}}, devs); d != "" || err != nil {
 		t.Error(d, err)
 	}
 	e := read(t, s, telemetry.GroupEnergy)
@@ -157,8 +157,8 @@ func TestMissingIsMissing(t *testing.T) {
 	f.dev.GetTotalEnergyConsumptionFunc = func() (uint64, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
 	s := f.open(t)
 	r := read(t, s, telemetry.GroupBasic)
-	for m, want := range map[telemetry.Metric]sharing.Answer{telemetry.GPUUtilPercent: sharing.No, telemetry.PowerWatts: sharing.Unknown,
-		telemetry.TemperatureCelsius: sharing.Unknown, telemetry.MemUsedBytes: sharing.Yes} {
+	for m, want := range map[telemetry.Metric]sharing.Answer{telemetry.GPUUtilPercent: sharing.AnswerNo, telemetry.PowerWatts: sharing.AnswerUnknown,
+		telemetry.TemperatureCelsius: sharing.AnswerUnknown, telemetry.MemUsedBytes: sharing.AnswerYes} {
 		if got := r.Supported(m); got != want {
 			t.Errorf("%v supported: %v, want %v", m, got, want)
 		}
@@ -170,11 +170,11 @@ func TestMissingIsMissing(t *testing.T) {
 		t.Errorf("the older call gives %v bytes", v)
 	}
 	e := read(t, s, telemetry.GroupEnergy)
-	if e.Supported(telemetry.EnergyJoules) != sharing.No {
+	if e.Supported(telemetry.EnergyJoules) != sharing.AnswerNo {
 		t.Error("energy is not marked as unsupported")
 	}
 	g := read(t, s, telemetry.GroupGPM)
-	if g.Supported(telemetry.SMUtilPercent) != sharing.No || g.Supported(telemetry.PCIeTxBytesPerS) != sharing.Unknown {
+	if g.Supported(telemetry.SMUtilPercent) != sharing.AnswerNo || g.Supported(telemetry.PCIeTxBytesPerS) != sharing.AnswerUnknown {
 		t.Error("GPM of an old driver")
 	}
 	p := read(t, s, telemetry.GroupPCIe)
@@ -341,7 +341,7 @@ func TestGPM(t *testing.T) {
 	if d := cmp.Diff(want, figures(r.Get)); d != "" || r.Dropped != 1 {
 		t.Error(d, r.Dropped)
 	}
-	if r.Supported(telemetry.NVLinkRxBytesPerS) != sharing.No {
+	if r.Supported(telemetry.NVLinkRxBytesPerS) != sharing.AnswerNo {
 		t.Error("a metric that the device lacks is not marked")
 	}
 	first, second := f.dev.GpmSampleGetCalls()[0].GpmSample, f.dev.GpmSampleGetCalls()[1].GpmSample
@@ -411,12 +411,12 @@ func TestGPMSupport(t *testing.T) {
 		supported     uint32
 		want          sharing.Answer
 	}{
-		{ok, ok, 1, sharing.Yes},
-		{ok, ok, 0, sharing.No},
-		{nvml.ERROR_NOT_SUPPORTED, ok, 0, sharing.No},
-		{nvml.ERROR_ARGUMENT_VERSION_MISMATCH, ok, 0, sharing.Yes},
-		{nvml.ERROR_ARGUMENT_VERSION_MISMATCH, nvml.ERROR_NOT_SUPPORTED, 0, sharing.No},
-		{nvml.ERROR_ARGUMENT_VERSION_MISMATCH, nvml.ERROR_UNKNOWN, 0, sharing.Unknown},
+		{ok, ok, 1, sharing.AnswerYes},
+		{ok, ok, 0, sharing.AnswerNo},
+		{nvml.ERROR_NOT_SUPPORTED, ok, 0, sharing.AnswerNo},
+		{nvml.ERROR_ARGUMENT_VERSION_MISMATCH, ok, 0, sharing.AnswerYes},
+		{nvml.ERROR_ARGUMENT_VERSION_MISMATCH, nvml.ERROR_NOT_SUPPORTED, 0, sharing.AnswerNo},
+		{nvml.ERROR_ARGUMENT_VERSION_MISMATCH, nvml.ERROR_UNKNOWN, 0, sharing.AnswerUnknown},
 	} {
 		f := newFake()
 		f.dev.GpmQueryDeviceSupportFunc = func() (nvml.GpmSupport, nvml.Return) {

@@ -162,11 +162,11 @@ func describe(g GPU, i int) telemetry.Device {
 		for m := range p.Figures {
 			gpm = gpm || groupOf(m) == telemetry.GroupGPM
 		}
-		if gpm && d.GPM == sharing.Unknown {
-			d.GPM = sharing.Yes
+		if gpm && d.GPM == sharing.AnswerUnknown {
+			d.GPM = sharing.AnswerYes
 		}
-		if len(p.Instances) > 0 && d.MIG == sharing.Unknown {
-			d.MIG = sharing.Yes
+		if len(p.Instances) > 0 && d.MIG == sharing.AnswerUnknown {
+			d.MIG = sharing.AnswerYes
 		}
 	}
 	return d

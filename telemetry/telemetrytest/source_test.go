@@ -189,7 +189,7 @@ func TestFaultsAndCost(t *testing.T) {
 			t.Fatal(err)
 		}
 		devs, err := src.Devices(t.Context())
-		if err != nil || devs[0].GPM != sharing.Unknown || src.Info().Basis != sharing.BasisSimulated {
+		if err != nil || devs[0].GPM != sharing.AnswerUnknown || src.Info().Basis != sharing.BasisSimulated {
 			t.Errorf("%+v, %v", devs, err)
 		}
 		start := time.Now()

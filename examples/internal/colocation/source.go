@@ -42,7 +42,7 @@ func (s *Source) Devices(context.Context) ([]telemetry.Device, error) {
 		if len(s.gpus) > 1 {
 			uuid = fmt.Sprintf("GPU-simulated-%d", i)
 		}
-		out = append(out, telemetry.Device{UUID: uuid, Name: SimulatedGPU, MIG: sharing.No, GPM: sharing.Yes})
+		out = append(out, telemetry.Device{UUID: uuid, Name: SimulatedGPU, MIG: sharing.AnswerNo, GPM: sharing.AnswerYes})
 	}
 	return out, nil
 }

@@ -94,7 +94,9 @@ func why(verdicts map[string]kubegpu.Verdict) string {
 }
 
 // exclusive reports whether a device is for one claim alone.
-func exclusive(d *kubegpu.Device) bool { return d.Profile != "" || d.Mechanism == sharing.Exclusive }
+func exclusive(d *kubegpu.Device) bool {
+	return d.Profile != "" || d.Mechanism == sharing.MechanismExclusive
+}
 
 type writer struct {
 	out     *Output
@@ -125,7 +127,7 @@ func (w *writer) add(p *v1.Pod, asked *kubegpu.Pod, a *kubegpu.Allocation) {
 	for i := range a.Devices {
 		d := &a.Devices[i]
 		switch {
-		case d.Mechanism == sharing.HAMi || d.Mechanism == sharing.HAMiWithMPS:
+		case d.Mechanism == sharing.MechanismHAMi || d.Mechanism == sharing.MechanismHAMiWithMPS:
 			w.warn("%s: DRA does not deliver %v: nothing limits it on %s", asked.Name, d.Mechanism, a.Node)
 			fallthrough
 		case !exclusive(d) && !w.opt.ConsumableMemory:
@@ -154,7 +156,7 @@ func (w *writer) template(pod *v1.Pod, asked *kubegpu.Pod, d *kubegpu.Device, i 
 		} else {
 			request.Exactly.Capacity = &resourcev1.CapacityRequirements{Requests: quantities("memory", memory)}
 		}
-		if d.Mechanism != sharing.TimeSlicing {
+		if d.Mechanism != sharing.MechanismTimeSlicing {
 			w.warn("%s: consumable shares exclude %v: it is time-sliced", asked.Name, d.Mechanism)
 		}
 	}

@@ -103,7 +103,7 @@ func (w *writer) finish() (*Output, error) {
 func (c *sharedClaim) config() ([]resourcev1.DeviceClaimConfiguration, error) {
 	var dc manifest.DeviceConfig
 	switch c.device.Mechanism {
-	case sharing.MPS:
+	case sharing.MechanismMPS:
 		percent, memory, all := 0, sharing.Bytes(0), true
 		for _, m := range c.members {
 			percent = max(percent, threads(m.device))
@@ -119,7 +119,7 @@ func (c *sharedClaim) config() ([]resourcev1.DeviceClaimConfiguration, error) {
 				setEnv(m.pod, mps.EnvThreads, strconv.Itoa(own))
 			}
 		}
-	case sharing.TimeSlicing:
+	case sharing.MechanismTimeSlicing:
 		dc.TimeSlicing = &timeslice.DRAConfig{}
 	default:
 		return nil, nil

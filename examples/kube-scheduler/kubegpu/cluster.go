@@ -75,7 +75,7 @@ func (c *Cluster) Place(p *Pod, scorer *placement.Scorer) (a *Allocation, verdic
 	var allocations []*Allocation
 	for i := range c.nodes {
 		a, score, v := c.state(i).Plan(p, scorer)
-		if v.Verdict != decision.Pass {
+		if v.Verdict != decision.VerdictPass {
 			verdicts[c.names[i]] = v
 			continue
 		}

@@ -60,7 +60,7 @@ const maxGPUMemoryMiB = placement.MaxMemory / int64(sharing.MiB)
 // readHAMi reads the GPUs that HAMi's device plugin registered.
 func (r *reader) readHAMi(text string) {
 	out := r.out
-	out.Resource, out.Mechanism = ResourceGPU, sharing.HAMi
+	out.Resource, out.Mechanism = ResourceGPU, sharing.MechanismHAMi
 	devices, err := parseHAMiRegister(text)
 	if err != nil {
 		r.problem("annotation %s: %v", AnnotationHAMiRegister, err)
@@ -82,9 +82,9 @@ func (r *reader) readHAMi(text string) {
 		}
 		seen[d.ID] = true
 		shares = min(shares+d.Count, maxQuantity)
-		m := sharing.HAMi
+		m := sharing.MechanismHAMi
 		if d.Mode == "mps" {
-			m = sharing.HAMiWithMPS
+			m = sharing.MechanismHAMiWithMPS
 		}
 		memory := sharing.Bytes(d.Memory) * sharing.MiB
 		if gpu := lookupGPU(d.Type); gpu == nil {

@@ -162,7 +162,7 @@ func (r *reader) add(model *mig.Model, l mig.Layout) {
 		slots = append(slots, slot{in.Profile, in.Start})
 	}
 	out.slots = append(out.slots, slots)
-	out.GPUs = append(out.GPUs, placement.GPU{Mechanism: sharing.MIG, MIG: model})
+	out.GPUs = append(out.GPUs, placement.GPU{Mechanism: sharing.MechanismMIG, MIG: model})
 }
 
 func countsText(cs []mig.Count) string {

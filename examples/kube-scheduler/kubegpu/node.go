@@ -228,27 +228,27 @@ func (r *reader) readReplicas(offered int) int {
 	shared := strings.HasSuffix(r.node.Labels[LabelProduct], "-SHARED") || out.Resource == ResourceShared
 	switch strategy {
 	case "mps":
-		out.Mechanism = sharing.MPS
+		out.Mechanism = sharing.MechanismMPS
 		if r.node.Labels[LabelMPS] == "false" {
 			r.problem("labels %s and %s contradict each other: mps and false", LabelStrategy, LabelMPS)
 		}
 	case "time-slicing":
-		out.Mechanism = sharing.TimeSlicing
+		out.Mechanism = sharing.MechanismTimeSlicing
 	case "none":
-		out.Mechanism = sharing.Exclusive
+		out.Mechanism = sharing.MechanismExclusive
 		if shared || replicas > 1 {
 			r.problem("label %s is none, and %d replicas are offered", LabelStrategy, replicas)
 		}
 	case "":
-		out.Mechanism = sharing.Exclusive
+		out.Mechanism = sharing.MechanismExclusive
 		if shared || replicas > 1 {
-			out.Mechanism = sharing.TimeSlicing
+			out.Mechanism = sharing.MechanismTimeSlicing
 		}
 	default:
 		r.problem("label %s: there is no strategy %.40q", LabelStrategy, strategy)
 		return 0
 	}
-	if out.Mechanism != sharing.Exclusive && replicas < 2 {
+	if out.Mechanism != sharing.MechanismExclusive && replicas < 2 {
 		r.problem("GPUs are shared by %v, and label %s does not say among how many", out.Mechanism, LabelReplicas)
 	}
 	if offered%replicas != 0 {
@@ -271,10 +271,10 @@ func (r *reader) readReplicas(offered int) int {
 // readMilli reads a node that offers thousandths of GPUs.
 func (r *reader) readMilli() {
 	out, offered := r.out, r.quantity(ResourceMilli)
-	out.Resource, out.Mechanism = ResourceMilli, sharing.TimeSlicing
+	out.Resource, out.Mechanism = ResourceMilli, sharing.MechanismTimeSlicing
 	if text, ok := r.node.Labels[LabelMechanism]; ok {
 		m, err := sharing.ParseMechanism(text)
-		if err != nil || m == sharing.None || m == sharing.MIG || m == sharing.MIGWithMPS {
+		if err != nil || m == sharing.MechanismNone || m == sharing.MechanismMIG || m == sharing.MechanismMIGWithMPS {
 			r.problem("label %s: thousandths of a GPU are not shared by %.40q", LabelMechanism, text)
 			return
 		}

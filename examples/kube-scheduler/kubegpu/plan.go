@@ -9,7 +9,7 @@ import (
 // where. The allocation is nil where the verdict is not a pass.
 func (s *State) Plan(p *Pod, scorer *placement.Scorer) (*Allocation, float64, Verdict) {
 	requests, containers, v := p.requests(s.Node)
-	if v.Verdict != decision.Pass {
+	if v.Verdict != decision.VerdictPass {
 		return nil, 0, v
 	}
 	a := &Allocation{Node: s.name}
@@ -17,7 +17,7 @@ func (s *State) Plan(p *Pod, scorer *placement.Scorer) (*Allocation, float64, Ve
 	for i, r := range requests {
 		d := Device{Container: containers[i], Profile: r.Profile, request: r}
 		if r.Profile != "" {
-			if v := s.slotVerdict(r, a.Devices); v.Verdict != decision.Pass {
+			if v := s.slotVerdict(r, a.Devices); v.Verdict != decision.VerdictPass {
 				return nil, 0, v
 			}
 		}
@@ -26,7 +26,7 @@ func (s *State) Plan(p *Pod, scorer *placement.Scorer) (*Allocation, float64, Ve
 			return nil, 0, refuse(CodeInvalid, "%v", err)
 		}
 		c, f := scorer.Score(snap, 0, r)
-		if f.Verdict != decision.Pass {
+		if f.Verdict != decision.VerdictPass {
 			return nil, 0, verdictOf(f)
 		}
 		_, placed, err := snap.Reserve(r, c)
@@ -59,7 +59,7 @@ func (s *State) slotVerdict(r *placement.Request, taken []Device) Verdict {
 	}
 	switch {
 	case !any:
-		return verdictOf(placement.Fit{Verdict: decision.Fixable, Code: placement.CodeNotMIG})
+		return verdictOf(placement.Fit{Verdict: decision.VerdictFixable, Code: placement.CodeNotMIG})
 	case !exists:
 		return refuse(placement.CodeProfile.String(), "the node has no MIG instance of %s", r.Profile)
 	}

@@ -284,9 +284,9 @@ func (out *Pod) applyKind(path string, l *problem.List) {
 	}
 	allowed := func(m sharing.Mechanism) bool {
 		if a.NeverShares {
-			return m == sharing.Exclusive
+			return m == sharing.MechanismExclusive
 		}
-		return m != sharing.TimeSlicing
+		return m != sharing.MechanismTimeSlicing
 	}
 	from := out.Mechanisms
 	if len(from) == 0 {
@@ -299,8 +299,8 @@ func (out *Pod) applyKind(path string, l *problem.List) {
 }
 
 // placeable are the mechanisms that nodes are read as having.
-var placeable = []sharing.Mechanism{sharing.Exclusive, sharing.MIG, sharing.MPS, sharing.HAMiWithMPS, sharing.HAMi, sharing.VGPU,
-	sharing.MIGLikeEmulation, sharing.TimeSlicing}
+var placeable = []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismMIG, sharing.MechanismMPS, sharing.MechanismHAMiWithMPS, sharing.MechanismHAMi, sharing.MechanismVGPU,
+	sharing.MechanismMIGLikeEmulation, sharing.MechanismTimeSlicing}
 
 // ModelNames returns the product names that a GPU's name stands for, as nodes
 // have them: "A100" is four boards. A name that is not known stands for itself.

@@ -27,10 +27,10 @@ const (
 	codeFits     = "fits"
 )
 
-func pass() Verdict { return Verdict{Verdict: decision.Pass, Code: codeFits, Text: "it fits"} }
+func pass() Verdict { return Verdict{Verdict: decision.VerdictPass, Code: codeFits, Text: "it fits"} }
 
 func refuse(code, format string, args ...any) Verdict {
-	return Verdict{Verdict: decision.Reject, Code: code, Text: fmt.Sprintf(format, args...)}
+	return Verdict{Verdict: decision.VerdictReject, Code: code, Text: fmt.Sprintf(format, args...)}
 }
 
 func verdictOf(f placement.Fit) Verdict {
@@ -67,7 +67,7 @@ func (p *Pod) requests(n *Node) (out []*placement.Request, containers []string, 
 	}
 	for i := range p.Claims {
 		rs, v := p.claim(&p.Claims[i], n)
-		if v.Verdict != decision.Pass {
+		if v.Verdict != decision.VerdictPass {
 			return nil, nil, v
 		}
 		for _, r := range rs {
@@ -91,7 +91,7 @@ func (p *Pod) request() *placement.Request {
 func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Verdict) {
 	r := p.request()
 	r.GPUs, r.Milli = c.GPUs, c.Milli
-	hami := n.Mechanism == sharing.HAMi || n.Mechanism == sharing.HAMiWithMPS
+	hami := n.Mechanism == sharing.MechanismHAMi || n.Mechanism == sharing.MechanismHAMiWithMPS
 	switch {
 	case c.Profile != "" && n.Single != "":
 		return nil, refuse(CodeResource, "asks for %s%s, and the node offers its instances as %s", ResourceMIGPrefix, c.Profile, n.Resource)
@@ -104,7 +104,7 @@ func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Verdict) {
 		return nil, refuse(CodeResource, "asks for %s, and the node offers %s", c.Resource, n.offers())
 	case n.Single != "":
 		if c.Milli > 0 && c.Milli < 1000 {
-			return nil, verdictOf(placement.Fit{Verdict: decision.Fixable, Code: placement.CodeMIGMode})
+			return nil, verdictOf(placement.Fit{Verdict: decision.VerdictFixable, Code: placement.CodeMIGMode})
 		}
 		var out []*placement.Request
 		for range c.GPUs {
@@ -114,17 +114,17 @@ func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Verdict) {
 		}
 		return out, pass()
 	case n.onlyMIG():
-		return nil, verdictOf(placement.Fit{Verdict: decision.Fixable, Code: placement.CodeMIGMode})
+		return nil, verdictOf(placement.Fit{Verdict: decision.VerdictFixable, Code: placement.CodeMIGMode})
 	case hami:
 		p.hamiShare(r, c, n)
 	case n.Replicas > 1:
-		if c.GPUs > 1 && n.Mechanism == sharing.MPS {
+		if c.GPUs > 1 && n.Mechanism == sharing.MechanismMPS {
 			return nil, refuse(CodeReplicas, "asks for %d replicas of GPUs shared by mps: the device plugin gives a pod one", c.GPUs)
 		}
 		if r.Milli == 0 {
 			r.Milli = max(1, 1000/n.Replicas)
 		}
-		if share := n.GPUMemory / sharing.Bytes(n.Replicas); n.Mechanism == sharing.MPS && n.GPUMemory > 0 && r.GPUMemory > share {
+		if share := n.GPUMemory / sharing.Bytes(n.Replicas); n.Mechanism == sharing.MechanismMPS && n.GPUMemory > 0 && r.GPUMemory > share {
 			return nil, refuse(placement.CodeGPUMemory.String(), "needs %v of GPU memory, and the device plugin limits each of %d replicas to %v",
 				r.GPUMemory, n.Replicas, share)
 		}

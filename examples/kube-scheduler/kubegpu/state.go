@@ -81,7 +81,7 @@ func fill(n *Node, running []Running, check bool) *State {
 // be. Whether they have room is looked at only with check.
 func (s *State) take(p *Pod, devices []Device, check bool) bool {
 	requests, v := p.Requests(s.Node)
-	if v.Verdict != decision.Pass || len(requests) != len(devices) {
+	if v.Verdict != decision.VerdictPass || len(requests) != len(devices) {
 		return false
 	}
 	before := len(s.runs)
@@ -123,7 +123,7 @@ func gpuOnly(r *placement.Request, d *Device) *placement.Request {
 	out := *r
 	out.CPUMilli, out.Memory = 0, 0
 	out.Mechanisms, out.Models = nil, nil
-	if d.Mechanism != sharing.None && out.Milli != 1000 {
+	if d.Mechanism != sharing.MechanismNone && out.Milli != 1000 {
 		out.Mechanisms = []sharing.Mechanism{d.Mechanism}
 	}
 	return &out
@@ -145,7 +145,7 @@ func (s *State) slotAt(d *Device) *bool {
 // assume puts a pod whose GPUs are not known on those that have most free.
 func (s *State) assume(p *Pod) {
 	requests, v := p.Requests(s.Node)
-	if v.Verdict != decision.Pass {
+	if v.Verdict != decision.VerdictPass {
 		s.Notes = append(s.Notes, p.Name+" runs here, and "+v.Text)
 		return
 	}
@@ -239,7 +239,7 @@ func (s *State) snapshot(profile string, taken ...Device) (*placement.Snapshot, 
 		switch {
 		case profile == "" || len(s.Node.slots[g]) == 0:
 		case s.freeSlotOn(g, profile, taken) < 0:
-			node.GPUs[g] = placement.GPU{Mechanism: sharing.Exclusive, MaxTenants: 1}
+			node.GPUs[g] = placement.GPU{Mechanism: sharing.MechanismExclusive, MaxTenants: 1}
 		default:
 			node.Running = append(node.Running, s.inTheWay(g, profile, taken)...)
 		}

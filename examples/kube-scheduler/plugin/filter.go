@@ -63,7 +63,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *v1.Pod, in
 	}
 	_, score, v := p.state(info).Plan(c.pod, p.scorer)
 	name := info.Node().Name
-	if v.Verdict == decision.Pass {
+	if v.Verdict == decision.VerdictPass {
 		c.verdicts.Delete(name)
 		c.scores.Store(name, score)
 		return nil
