@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -108,7 +109,7 @@ func explain(b io.Writer, d decision.Decision, all bool) {
 	}
 	if p := d.Predicted; p != nil {
 		fmt.Fprintf(b, "  predicted %.2f times slower than alone (90%%: %.2f to %.2f), %d on a GPU (%s)", p.Slowdown.Value, p.Slowdown.Low, p.Slowdown.High, p.Tenants, p.Basis)
-		if i, ok := p.Figures[decision.TPOTP99.String()]; ok {
+		if i, ok := p.Figures[predict.TPOTP99.String()]; ok {
 			fmt.Fprintf(b, "; TPOT P99 %.3g ms (%.3g to %.3g)", i.Value, i.Low, i.High)
 		}
 		fmt.Fprintln(b)
