@@ -30,7 +30,6 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 //go:embed fleet.yaml
@@ -139,7 +138,7 @@ usage: quickstart [-input FILE] [-format text|json] [-out DIR] [-strict]
 		fmt.Fprintf(stderr, "quickstart: wrote %d files to %s; read %s/plan.md first\n", len(files), *out, *out)
 	}
 	if *format == "text" {
-		if err := writeText(stdout, result, *all); err != nil {
+		if err := result.WriteText(stdout, decision.TextOptions{All: *all}); err != nil {
 			return bad(err)
 		}
 	}
@@ -164,7 +163,7 @@ usage: quickstart [-input FILE] [-format text|json] [-out DIR] [-strict]
 	if err != nil && code == exitOK {
 		return bad(err)
 	}
-	if *strict && unplaced(result) {
+	if *strict && result.Totals.Unplaced > 0 {
 		return exitUnplaced
 	}
 	return code
@@ -236,13 +235,4 @@ func evidence(profiles, predictor string) (decision.Options, error) {
 		return opt, fmt.Errorf("%s: %w", profiles, err)
 	}
 	return opt, nil
-}
-
-func unplaced(r *decision.Result) bool {
-	for _, d := range r.Decisions {
-		if d.Mechanism == sharing.MechanismNone {
-			return true
-		}
-	}
-	return false
 }
