@@ -189,10 +189,10 @@ func CompileWorkload(w *Workload) *CompiledWorkload {
 	c.weights = weights.normalised()
 	for i, pair := range [3][2]*predict.Duration{{w.Solo.TTFTP99, w.SLO.TTFTP99}, {w.Solo.TPOTP99, w.SLO.TPOTP99}, {w.Solo.E2EP99, w.SLO.E2EP99}} {
 		if pair[0] != nil {
-			c.solo[i] = float64(*pair[0]) / 1e9
+			c.solo[i] = pair[0].Seconds()
 		}
 		if pair[1] != nil {
-			c.slo[i], c.hasSLO = float64(*pair[1])/1e9, true
+			c.slo[i], c.hasSLO = pair[1].Seconds(), true
 		}
 	}
 	switch {

@@ -132,6 +132,7 @@ func (c *checker) pool(path string, p *Pool, currency *string) {
 	c.within(path+".gpus_per_node", p.GPUsPerNode, 0, 1024)
 	c.price(path+".price_per_gpu_hour", p.PricePerGPUHour, currency)
 	c.price(path+".node_price_per_hour", p.NodePricePerHour, currency)
+	c.capacity(path, p, currency)
 	if p.PricePerGPUHour != nil && p.NodePricePerHour != nil {
 		c.Addf(path+".node_price_per_hour", "keep one of the two", "contradicts price_per_gpu_hour")
 	}
@@ -204,7 +205,7 @@ func (c *checker) workload(path string, w *Workload) {
 	if w.Kind == KindUnknown && !c.partial {
 		c.Addf(path+".kind", "known: "+strings.Join(kindNames[1:], ", "), "is missing")
 	}
-	c.within(path+".replicas", w.Replicas, 0, MaxReplicas)
+	c.load(path, w)
 	c.within(path+".gpus", w.GPUs, 0, 1024)
 	switch {
 	case w.Memory != nil && w.Model != nil:

@@ -48,6 +48,9 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	return nil
 }
 
+// Seconds returns the duration in seconds.
+func (d Duration) Seconds() float64 { return float64(d) / 1e9 }
+
 // String returns the duration's text.
 func (d Duration) String() string { return time.Duration(d).String() }
 
