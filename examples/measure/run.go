@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/examples/internal/colocation"
 	"github.com/cotenant/cotenant/internal/problem"
 )
@@ -65,7 +65,7 @@ type config struct {
 	userStamps     bool // all in simulated time, for tests
 
 	planText  []byte
-	predictor *decision.Predictor
+	predictor *predict.Predictor
 }
 
 func (a *app) parse(args []string) (*config, *plan, error) {
@@ -136,13 +136,13 @@ func (c *config) readPlan() (p *plan, err error) {
 
 // readPredictor returns the predictor of -use, else what this project measured
 // on an H200, else the one for the simulated GPU.
-func (c *config) readPredictor(sim *simulatedGPU) (*decision.Predictor, error) {
+func (c *config) readPredictor(sim *simulatedGPU) (*predict.Predictor, error) {
 	if c.use != "" {
 		b, err := os.ReadFile(c.use)
 		if err != nil {
 			return nil, fmt.Errorf("-use: %w", err)
 		}
-		p, err := decision.ParsePredictor(b)
+		p, err := predict.ParsePredictor(b)
 		if err != nil {
 			var list problem.List
 			list.AddErr(c.use, err)
@@ -150,7 +150,7 @@ func (c *config) readPredictor(sim *simulatedGPU) (*decision.Predictor, error) {
 		}
 		return p, nil
 	}
-	p := decision.NewPredictor()
+	p := predict.NewPredictor()
 	if !c.real {
 		if sim == nil {
 			sim = &simulatedGPU{}

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/examples/internal/colocation"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
@@ -13,7 +13,7 @@ type group struct {
 	scene    *scene
 	workload string
 	sim      *simulated
-	row      decision.Row
+	row      predict.Row
 	replicas int
 }
 
@@ -24,7 +24,7 @@ func collect(u *setup, res *loadgen.Result, series *telemetry.Series) []group {
 	for _, h := range res.Histograms {
 		histograms[h.Tenant] = h.ByMetric
 	}
-	merged := func(members []int, m loadgen.Metric) *decision.Millis {
+	merged := func(members []int, m loadgen.Metric) *predict.Millis {
 		all := loadgen.NewHistogram()
 		for _, i := range members {
 			if h := histograms[u.clients[i].tenant][m]; h != nil {
@@ -47,24 +47,24 @@ func collect(u *setup, res *loadgen.Result, series *telemetry.Series) []group {
 			}
 		}
 		g := group{scene: c.scene, workload: c.workload, sim: u.sims[i], replicas: len(members)}
-		g.row = decision.Row{Mechanism: sharing.MechanismTimeSlicing, Case: "simulated/" + c.workload, Tenants: 1, Server: g.sim.serverKey(0), Load: g.sim.load,
+		g.row = predict.Row{Mechanism: sharing.MechanismTimeSlicing, Case: "simulated/" + c.workload, Tenants: 1, Server: g.sim.serverKey(0), Load: g.sim.load,
 			TTFT: merged(members, loadgen.TTFT), TPOT: merged(members, loadgen.TPOT), ITL: merged(members, loadgen.ITL), E2E: merged(members, loadgen.E2E)}
 		requests, failed, rate := 0, 0, 0.0
-		var rows decision.Rows
+		var rows predict.Rows
 		for _, j := range members {
 			if t, ok := res.Summary.Tenant(u.clients[j].tenant); ok {
 				requests, failed, rate = requests+int(t.Counts.OK), failed+int(t.Counts.Failed), rate+t.OutputTokensPerS
 			}
-			var r decision.Row
+			var r predict.Row
 			colocation.AddUtilisation(&r, series, u.clients[j].gpu, res.Summary.Window)
 			rows = append(rows, r)
 		}
 		rate /= float64(len(members)) // of a replica
 		g.row.Requests, g.row.Errors, g.row.TokensPerS = &requests, &failed, &rate
-		g.row.GPM = &decision.RowGPM{
-			GraphicsUtil: mean(rows, func(r *decision.RowGPM) *float64 { return r.GraphicsUtil }),
-			SMUtil:       mean(rows, func(r *decision.RowGPM) *float64 { return r.SMUtil }),
-			DRAMBwUtil:   mean(rows, func(r *decision.RowGPM) *float64 { return r.DRAMBwUtil }),
+		g.row.GPM = &predict.RowGPM{
+			GraphicsUtil: mean(rows, func(r *predict.RowGPM) *float64 { return r.GraphicsUtil }),
+			SMUtil:       mean(rows, func(r *predict.RowGPM) *float64 { return r.SMUtil }),
+			DRAMBwUtil:   mean(rows, func(r *predict.RowGPM) *float64 { return r.DRAMBwUtil }),
 		}
 		out = append(out, g)
 	}
@@ -72,7 +72,7 @@ func collect(u *setup, res *loadgen.Result, series *telemetry.Series) []group {
 }
 
 // mean is the mean over rows, nil without a figure.
-func mean(rows decision.Rows, of func(*decision.RowGPM) *float64) *float64 {
+func mean(rows predict.Rows, of func(*predict.RowGPM) *float64) *float64 {
 	sum, n := 0.0, 0
 	for i := range rows {
 		if v := of(rows[i].GPM); v != nil {

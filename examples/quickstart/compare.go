@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/examples/internal/colocation"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -46,20 +47,20 @@ type expectation struct {
 	High  *float64 `json:"high,omitempty"`
 }
 
-func expectationOf(i decision.Interval) expectation {
+func expectationOf(i predict.Interval) expectation {
 	return expectation{i.Value, &i.Low, &i.High}
 }
 
 // expectedRow is what one replica of a workload is expected to see.
 type expectedRow struct {
-	Basis     sharing.Basis                   `json:"basis"` // simulated: of the profiles it is computed from
-	Model     sharing.Basis                   `json:"model_basis"`
-	Scene     string                          `json:"scene"`
-	Mechanism sharing.Mechanism               `json:"mechanism"`
-	Workload  string                          `json:"workload"`
-	Figures   map[decision.Metric]expectation `json:"figures,omitempty"`
-	Slowdown  *expectation                    `json:"slowdown_factor,omitempty"`
-	Problem   string                          `json:"problem,omitempty"` // why nothing is expected
+	Basis     sharing.Basis                  `json:"basis"` // simulated: of the profiles it is computed from
+	Model     sharing.Basis                  `json:"model_basis"`
+	Scene     string                         `json:"scene"`
+	Mechanism sharing.Mechanism              `json:"mechanism"`
+	Workload  string                         `json:"workload"`
+	Figures   map[predict.Metric]expectation `json:"figures,omitempty"`
+	Slowdown  *expectation                   `json:"slowdown_factor,omitempty"`
+	Problem   string                         `json:"problem,omitempty"` // why nothing is expected
 }
 
 // measuredRow is a workload's replicas on one GPU under one mechanism.
@@ -79,11 +80,11 @@ type measuredRow struct {
 	Code        string           `json:"code,omitempty"` // of the deciding reason
 	Reason      string           `json:"reason,omitempty"`
 
-	Measured map[decision.Metric]float64     `json:"measured"`
-	Expected map[decision.Metric]expectation `json:"expected,omitempty"`
-	Inside   map[decision.Metric]bool        `json:"inside_interval,omitempty"`
-	Slowdown slowdown                        `json:"slowdown_factor"`
-	Limits   []limit                         `json:"limits,omitempty"`
+	Measured map[predict.Metric]float64     `json:"measured"`
+	Expected map[predict.Metric]expectation `json:"expected,omitempty"`
+	Inside   map[predict.Metric]bool        `json:"inside_interval,omitempty"`
+	Slowdown slowdown                       `json:"slowdown_factor"`
+	Limits   []limit                        `json:"limits,omitempty"`
 
 	unchecked string // why the decision could not check the limits
 }
@@ -97,11 +98,11 @@ type slowdown struct {
 
 // limit is an objective of a workload held against what was measured.
 type limit struct {
-	Metric     decision.Metric `json:"metric"`
-	LimitMS    float64         `json:"limit_ms"`
-	Expected   sharing.Answer  `json:"expected"` // unknown where the interval holds the limit
-	MeasuredMS *float64        `json:"measured_ms,omitempty"`
-	Kept       bool            `json:"kept"`
+	Metric     predict.Metric `json:"metric"`
+	LimitMS    float64        `json:"limit_ms"`
+	Expected   sharing.Answer `json:"expected"` // unknown where the interval holds the limit
+	MeasuredMS *float64       `json:"measured_ms,omitempty"`
+	Kept       bool           `json:"kept"`
 }
 
 func (m *measured) note(format string, args ...any) {
@@ -123,7 +124,7 @@ func (m *measured) assume() {
 // add adds what was measured of a scene's workload under a mechanism.
 func (m *measured) add(how sharing.Mechanism, g group, run string) {
 	row := measuredRow{Basis: sharing.BasisSimulated, Scene: g.scene.Name, Mechanism: how, Workload: g.workload, Run: run, Replicas: g.replicas,
-		Requests: *g.row.Requests, Failed: *g.row.Errors, Recommended: how == g.scene.Recommended, Measured: colocation.Figures(&g.row), Inside: map[decision.Metric]bool{}}
+		Requests: *g.row.Requests, Failed: *g.row.Errors, Recommended: how == g.scene.Recommended, Measured: colocation.Figures(&g.row), Inside: map[predict.Metric]bool{}}
 	if e := m.expected(g.scene.Name, how, g.workload); e != nil {
 		row.Expected, row.Slowdown.Expected = e.Figures, e.Slowdown
 		for metric, v := range e.Figures {
@@ -134,15 +135,15 @@ func (m *measured) add(how sharing.Mechanism, g group, run string) {
 	}
 	slo := g.sim.workload.SLO
 	for _, o := range []struct {
-		metric decision.Metric
-		at     *decision.Duration
-	}{{decision.TTFTP99, slo.TTFTP99}, {decision.TPOTP99, slo.TPOTP99}, {decision.E2EP99, slo.E2EP99}} {
+		metric predict.Metric
+		at     *predict.Duration
+	}{{predict.TTFTP99, slo.TTFTP99}, {predict.TPOTP99, slo.TPOTP99}, {predict.E2EP99, slo.E2EP99}} {
 		if o.at == nil {
 			continue
 		}
 		l := limit{Metric: o.metric, LimitMS: float64(*o.at) / float64(time.Millisecond)}
 		if e, ok := row.Expected[o.metric]; ok && e.Low != nil {
-			l.Expected = decision.Interval{Value: e.Value, Low: *e.Low, High: *e.High}.Below(l.LimitMS)
+			l.Expected = predict.Interval{Value: e.Value, Low: *e.Low, High: *e.High}.Below(l.LimitMS)
 		}
 		if got, ok := row.Measured[o.metric]; ok {
 			l.MeasuredMS, l.Kept = &got, got <= l.LimitMS && row.Failed == 0

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/examples/internal/colocation"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -15,7 +15,7 @@ import (
 // profiles.
 func (m *measurer) expect(how sharing.Mechanism, s *scene) {
 	for _, w := range s.workloads() {
-		row := expectedRow{Basis: sharing.BasisSimulated, Model: sharing.BasisPrior, Scene: s.Name, Mechanism: how, Workload: w, Figures: map[decision.Metric]expectation{}}
+		row := expectedRow{Basis: sharing.BasisSimulated, Model: sharing.BasisPrior, Scene: s.Name, Mechanism: how, Workload: w, Figures: map[predict.Metric]expectation{}}
 		var err error
 		if how == sharing.MechanismMIG {
 			err = m.expectSlice(&row, s)
@@ -42,14 +42,14 @@ func (m *measurer) expectSlice(row *expectedRow, s *scene) error {
 	if err != nil {
 		return err
 	}
-	alone := decision.Row{TTFT: solo.TimeSlicing.TTFT, TPOT: solo.TimeSlicing.TPOT, E2E: solo.TimeSlicing.E2E}
+	alone := predict.Row{TTFT: solo.TimeSlicing.TTFT, TPOT: solo.TimeSlicing.TPOT, E2E: solo.TimeSlicing.E2E}
 	for metric, v := range colocation.Figures(&alone) {
-		curve, err := decision.FitSlice([]decision.SlicePoint{{SMFraction: 1, Latency: milliseconds(v)}})
+		curve, err := predict.FitSlice([]predict.SlicePoint{{SMFraction: 1, Latency: milliseconds(v)}})
 		if err != nil {
 			return err
 		}
 		row.Figures[metric] = expectation{Value: float64(curve.Latency(s.smShare(profiles[i]))) / float64(time.Millisecond)}
-		if metric == decision.TPOTP50 {
+		if metric == predict.TPOTP50 {
 			row.Slowdown = &expectation{Value: row.Figures[metric].Value / v}
 		}
 	}
@@ -80,7 +80,7 @@ func (m *measurer) expectBeside(row *expectedRow, s *scene) error {
 	case sharing.MechanismMIGLikeEmulation:
 		how, percent = sharing.MechanismMPS, s.emulationPercent()
 	}
-	var solos []decision.Solo
+	var solos []predict.Solo
 	for _, t := range tenants {
 		solo, err := m.profiles.Solo(t.sim.serverKey(percent), t.sim.load)
 		if err != nil {
@@ -88,34 +88,34 @@ func (m *measurer) expectBeside(row *expectedRow, s *scene) error {
 		}
 		solos = append(solos, solo)
 	}
-	predictions, err := m.predictor.Predict(how, solos, decision.Simulated)
+	predictions, err := m.predictor.Predict(how, solos, predict.Simulated)
 	if err != nil {
 		return err
 	}
-	var of []*decision.Prediction
+	var of []*predict.Prediction
 	for i := range predictions {
 		if tenants[i].Workload == row.Workload {
 			of = append(of, &predictions[i])
 		}
 	}
 	row.Model = of[0].Basis
-	for _, metric := range decision.Metrics() {
-		if v, ok := middle(of, func(p *decision.Prediction) (decision.Interval, bool) { return p.Get(metric) }); ok {
+	for _, metric := range predict.Metrics() {
+		if v, ok := middle(of, func(p *predict.Prediction) (predict.Interval, bool) { return p.Get(metric) }); ok {
 			row.Figures[metric] = expectationOf(v)
 		}
 	}
-	v, _ := middle(of, func(p *decision.Prediction) (decision.Interval, bool) { return p.Slowdown, true })
+	v, _ := middle(of, func(p *predict.Prediction) (predict.Interval, bool) { return p.Slowdown, true })
 	e := expectationOf(v)
 	row.Slowdown = &e
 	return nil
 }
 
 // middle is the mean of predictions, with the widest bounds.
-func middle(of []*decision.Prediction, get func(*decision.Prediction) (decision.Interval, bool)) (out decision.Interval, ok bool) {
+func middle(of []*predict.Prediction, get func(*predict.Prediction) (predict.Interval, bool)) (out predict.Interval, ok bool) {
 	for i, p := range of {
 		v, ok := get(p)
 		if !ok {
-			return decision.Interval{}, false
+			return predict.Interval{}, false
 		}
 		if i == 0 {
 			out.Low, out.High = v.Low, v.High

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 )
 
 // finding is where the simulation and the decision agree or not on a
@@ -55,7 +56,7 @@ func (m *measured) judge(result *decision.Result) {
 			}
 		}
 		if alone := m.alone[r.Workload]; alone > 0 {
-			if got, ok := r.Measured[decision.TPOTP50]; ok {
+			if got, ok := r.Measured[predict.TPOTP50]; ok {
 				v := got / alone
 				r.Slowdown.Measured = &v
 			}

@@ -29,6 +29,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/manifest"
+	"github.com/cotenant/cotenant/decision/predict"
 )
 
 //go:embed fleet.yaml
@@ -208,7 +209,7 @@ func evidence(profiles, predictor string) (decision.Options, error) {
 		if err != nil {
 			return opt, err
 		}
-		if opt.Predictor, err = decision.ParsePredictor(data); err != nil {
+		if opt.Predictor, err = predict.ParsePredictor(data); err != nil {
 			return opt, fmt.Errorf("%s: %w", predictor, err)
 		}
 	}
@@ -219,9 +220,9 @@ func evidence(profiles, predictor string) (decision.Options, error) {
 	if err != nil {
 		return opt, err
 	}
-	list, err := decision.ParseProfiles(data)
+	list, err := predict.ParseProfiles(data)
 	if err != nil {
-		rows, rowsErr := decision.ParseRows(data)
+		rows, rowsErr := predict.ParseRows(data)
 		if rowsErr != nil {
 			return opt, fmt.Errorf("%s: neither profiles nor co-location rows: %w", profiles, rowsErr)
 		}
@@ -229,7 +230,7 @@ func evidence(profiles, predictor string) (decision.Options, error) {
 			return opt, fmt.Errorf("%s: %w", profiles, err)
 		}
 	}
-	opt.Profiles = &decision.Profiles{}
+	opt.Profiles = &predict.Profiles{}
 	if err := opt.Profiles.Add(list...); err != nil {
 		return opt, fmt.Errorf("%s: %w", profiles, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/examples/internal/colocation"
 	"github.com/cotenant/cotenant/internal/atomicfile"
 	"github.com/cotenant/cotenant/loadgen"
@@ -25,9 +26,9 @@ type measurer struct {
 	measureOptions
 	log       io.Writer // progress
 	result    *decision.Result
-	predictor decision.Predictor
+	predictor predict.Predictor
 	report    *measured
-	profiles  decision.Profiles
+	profiles  predict.Profiles
 }
 
 // warmup is the part of a run that does not count.
@@ -139,13 +140,13 @@ func (m *measurer) measureAlone(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("alone: %w", err)
 	}
-	var all []decision.Profile
+	var all []predict.Profile
 	for _, g := range groups {
 		if g.row.Requests == nil || *g.row.Requests == 0 {
 			m.report.note("%s: no request ended alone in the counted time, so nothing is expected of it", g.workload)
 			continue
 		}
-		list, err := decision.Rows{g.row}.Profiles()
+		list, err := predict.Rows{g.row}.Profiles()
 		if err != nil {
 			return err
 		}
@@ -156,7 +157,7 @@ func (m *measurer) measureAlone(ctx context.Context) error {
 			m.report.note("%s: nothing is expected of it: %v", g.workload, err)
 			continue
 		}
-		m.report.alone[g.workload] = colocation.Figures(&g.row)[decision.TPOTP50]
+		m.report.alone[g.workload] = colocation.Figures(&g.row)[predict.TPOTP50]
 		all = append(all, list...)
 	}
 	return m.write("profiles.json", all)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
@@ -152,7 +153,7 @@ func checkArtifacts(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	profiles, err := decision.ParseProfiles(data)
+	profiles, err := predict.ParseProfiles(data)
 	if err != nil || len(profiles) != 4 || profiles[0].GPU != "simulated GPU" {
 		t.Errorf("%d profiles, %v", len(profiles), err)
 	}
@@ -182,7 +183,7 @@ func TestDoubledQuantum(t *testing.T) {
 		if r == nil || r.Requests < 20 {
 			t.Fatalf("%+v", m)
 		}
-		return r.Inside[decision.TPOTP50], r.Measured[decision.TPOTP50], r.Expected[decision.TPOTP50].Value
+		return r.Inside[predict.TPOTP50], r.Measured[predict.TPOTP50], r.Expected[predict.TPOTP50].Value
 	}
 	if inside, got, want := light(0); !inside {
 		t.Errorf("TPOT P50 is %v ms, expected %v", got, want)

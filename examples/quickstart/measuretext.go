@@ -8,11 +8,11 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 )
 
 // shown are the figures of the table; the JSON has all.
-var shown = []decision.Metric{decision.TTFTP99, decision.TPOTP99}
+var shown = []predict.Metric{predict.TTFTP99, predict.TPOTP99}
 
 // writeMeasured prints for people what -measure found.
 func writeMeasured(w io.Writer, m *measured) error {
@@ -124,7 +124,7 @@ func (r *measuredRow) requestsCell() string {
 	return fmt.Sprint(r.Requests)
 }
 
-func expectedCell(figures map[decision.Metric]expectation, metric decision.Metric) string {
+func expectedCell(figures map[predict.Metric]expectation, metric predict.Metric) string {
 	e, ok := figures[metric]
 	switch {
 	case !ok:
@@ -136,7 +136,7 @@ func expectedCell(figures map[decision.Metric]expectation, metric decision.Metri
 }
 
 // measuredCell marks what is outside its interval.
-func (r *measuredRow) measuredCell(metric decision.Metric) string {
+func (r *measuredRow) measuredCell(metric predict.Metric) string {
 	v, ok := r.Measured[metric]
 	if !ok {
 		return "-"
@@ -155,7 +155,7 @@ func (m *measured) sayExpected(say func(string, ...any)) {
 			continue
 		}
 		say("expected of %s on %s by %s: TTFT P99 %s ms, TPOT P99 %s ms", e.Workload, e.Scene, e.Mechanism,
-			expectedCell(e.Figures, decision.TTFTP99), expectedCell(e.Figures, decision.TPOTP99))
+			expectedCell(e.Figures, predict.TTFTP99), expectedCell(e.Figures, predict.TPOTP99))
 	}
 }
 
@@ -166,8 +166,8 @@ func (m *measured) writeFindings(b io.Writer) {
 	fmt.Fprintln(b, "\nSIMULATED: findings (latencies in ms with 90% intervals; ! is outside; a P99 of under 100 requests is about their maximum)")
 	for _, of := range []struct {
 		name    string
-		metrics []decision.Metric
-	}{{"P50s", []decision.Metric{decision.TTFTP50, decision.TPOTP50}}, {"P99s", shown}} {
+		metrics []predict.Metric
+	}{{"P50s", []predict.Metric{predict.TTFTP50, predict.TPOTP50}}, {"P99s", shown}} {
 		inside, points := m.inside(of.metrics)
 		fmt.Fprintf(b, "  %d of %d TTFT and TPOT %s lie inside their intervals\n", inside, points, of.name)
 	}
@@ -186,7 +186,7 @@ func (m *measured) writeFindings(b io.Writer) {
 }
 
 // inside counts the figures that have an interval, and those inside it.
-func (m *measured) inside(metrics []decision.Metric) (inside, points int) {
+func (m *measured) inside(metrics []predict.Metric) (inside, points int) {
 	for i := range m.Rows {
 		for _, metric := range metrics {
 			if in, ok := m.Rows[i].Inside[metric]; ok {
@@ -201,13 +201,13 @@ func (m *measured) inside(metrics []decision.Metric) (inside, points int) {
 }
 
 // title is a metric's name for people.
-func title(m decision.Metric) string {
+func title(m predict.Metric) string {
 	switch m {
-	case decision.TTFTP99:
+	case predict.TTFTP99:
 		return "TTFT P99"
-	case decision.TPOTP99:
+	case predict.TPOTP99:
 		return "TPOT P99"
-	case decision.E2EP99:
+	case predict.E2EP99:
 		return "E2E P99"
 	}
 	return m.String()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -48,7 +49,7 @@ const (
 // scenes picks GPUs of the decision's layouts until each workload that can be
 // simulated is on one. Workloads that get GPUs of their own are put together as
 // the rejected mechanisms would have them.
-func scenes(fleet *decision.Fleet, result *decision.Result, profiles *decision.Profiles, seconds float64) (out []scene, missing []notRun, err error) {
+func scenes(fleet *decision.Fleet, result *decision.Result, profiles *predict.Profiles, seconds float64) (out []scene, missing []notRun, err error) {
 	sims := map[string]*simulated{}
 	taken := map[string]bool{}
 	skip := func(workload, reason string) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -16,7 +17,7 @@ type simulated struct {
 	workload *decision.Workload
 	model    loadgentest.Model
 	slots    int
-	load     decision.Load // of a replica
+	load     predict.Load  // of a replica
 	step     time.Duration // a decode step, or an iteration of a burst, alone
 	prefill  time.Duration // of a whole prompt
 	assumed  []string      // what the fleet file does not say
@@ -54,7 +55,7 @@ var (
 const alwaysBusy = 0.7
 
 // simulate says how a replica is simulated on a GPU, or why it cannot be.
-func simulate(w *decision.Workload, gpu *sharing.GPU, profiles *decision.Profiles) (*simulated, string) {
+func simulate(w *decision.Workload, gpu *sharing.GPU, profiles *predict.Profiles) (*simulated, string) {
 	if w.GPUs > 1 {
 		return nil, fmt.Sprintf("a replica spans %d GPUs, and links between GPUs are not simulated", w.GPUs)
 	}
@@ -77,9 +78,9 @@ func (s *simulated) assume(format string, args ...any) {
 }
 
 // server makes the workload an LLM server.
-func (s *simulated) server(gpu *sharing.GPU, profiles *decision.Profiles) (problem string) {
+func (s *simulated) server(gpu *sharing.GPU, profiles *predict.Profiles) (problem string) {
 	w := s.workload
-	s.load = decision.Load{Prompt: usualPrompt, Output: usualOutput}
+	s.load = predict.Load{Prompt: usualPrompt, Output: usualOutput}
 	if w.Profile != nil {
 		s.load = w.Profile.Load
 		s.load.Server, s.load.Seed = 0, nil
@@ -108,7 +109,7 @@ func (s *simulated) server(gpu *sharing.GPU, profiles *decision.Profiles) (probl
 }
 
 // findStep finds the length of a decode step alone on the whole GPU.
-func (s *simulated) findStep(gpu *sharing.GPU, profiles *decision.Profiles) (problem string) {
+func (s *simulated) findStep(gpu *sharing.GPU, profiles *predict.Profiles) (problem string) {
 	w := s.workload
 	defer func() {
 		if problem == "" && s.step < shortestStep {
@@ -148,7 +149,7 @@ func (s *simulated) bursts(b burst) {
 	s.step = time.Duration(b.kernels) * b.kernel
 	s.slots = 1
 	s.model = loadgentest.Model{StepKernels: b.kernels, KernelMean: b.kernel, SMDemand: b.sm, BandwidthDemand: b.bandwidth}
-	s.load = decision.Load{Prompt: 1, Output: b.iterations}
+	s.load = predict.Load{Prompt: 1, Output: b.iterations}
 	s.assume("bursts of %d iterations of %d kernels of %v", b.iterations, b.kernels, b.kernel)
 	if s.busy() >= alwaysBusy {
 		s.load.Concurrency = 1
@@ -184,8 +185,8 @@ func (s *simulated) eventsPerS() float64 {
 }
 
 // serverKey is the replica's server as profiles know it.
-func (s *simulated) serverKey(percent float64) decision.Server {
-	key := decision.Server{"model": s.workload.Name}
+func (s *simulated) serverKey(percent float64) predict.Server {
+	key := predict.Server{"model": s.workload.Name}
 	if s.slots > 0 {
 		key["slots"] = s.slots
 	}

@@ -1,4 +1,4 @@
-package decision_test
+package predict_test
 
 import (
 	"math"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -25,11 +25,11 @@ func TestAnyProfile(t *testing.T) {
 		return v
 	}
 	share := func() *float64 { v := rng.Float64(); return maybe(&v) }
-	random := func(m sharing.Mechanism) *decision.Profile {
-		p := &decision.Profile{Version: 1, Mechanism: m, Server: decision.Server{"model": "x"},
-			Load:       decision.Load{Concurrency: 1 + rng.IntN(1<<rng.IntN(16)), Prompt: 1 + rng.IntN(1e5), Output: 2 + rng.IntN(1<<rng.IntN(20))},
-			TokensPerS: wild(1e-3, 1e9), TPOT: &decision.Millis{P50: wild(1e-6, 1e6), Mean: maybe(wild(1e-6, 1e6))},
-			ITL: &decision.Millis{P50: wild(1e-6, 1e6)}, E2E: &decision.Millis{P50: wild(1e-6, 1e6), P99: maybe(wild(1e6, 1e9))},
+	random := func(m sharing.Mechanism) *predict.Profile {
+		p := &predict.Profile{Version: 1, Mechanism: m, Server: predict.Server{"model": "x"},
+			Load:       predict.Load{Concurrency: 1 + rng.IntN(1<<rng.IntN(16)), Prompt: 1 + rng.IntN(1e5), Output: 2 + rng.IntN(1<<rng.IntN(20))},
+			TokensPerS: wild(1e-3, 1e9), TPOT: &predict.Millis{P50: wild(1e-6, 1e6), Mean: maybe(wild(1e-6, 1e6))},
+			ITL: &predict.Millis{P50: wild(1e-6, 1e6)}, E2E: &predict.Millis{P50: wild(1e-6, 1e6), P99: maybe(wild(1e6, 1e9))},
 			GPUBusyFraction: share(), SMFraction: share()}
 		if rng.IntN(2) == 0 {
 			p.Load.Concurrency, p.Load.Rate = 0, *wild(1e-3, 1e5)
@@ -44,17 +44,17 @@ func TestAnyProfile(t *testing.T) {
 		}
 		return p
 	}
-	p := decision.NewPredictor()
+	p := predict.NewPredictor()
 	answers := 0
 	for range 40 {
-		var group []decision.Solo
+		var group []predict.Solo
 		for range 1 + rng.IntN(3) {
 			ts := random(sharing.MechanismTimeSlicing)
 			mps := random(sharing.MechanismMPS)
-			group = append(group, decision.Solo{Server: ts.Server, Load: ts.Load, TimeSlicing: ts, MPS: mps, Siblings: []*decision.Profile{ts, mps}})
+			group = append(group, predict.Solo{Server: ts.Server, Load: ts.Load, TimeSlicing: ts, MPS: mps, Siblings: []*predict.Profile{ts, mps}})
 		}
 		for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
-			for _, method := range []decision.Method{decision.ClosedForm, decision.Simulated} {
+			for _, method := range []predict.Method{predict.ClosedForm, predict.Simulated} {
 				start := time.Now()
 				out, err := p.Predict(m, group, method)
 				if d := time.Since(start); d > time.Minute {
@@ -64,7 +64,7 @@ func TestAnyProfile(t *testing.T) {
 					t.Fatalf("%v, %v", out, err)
 				}
 				for i := range out {
-					for _, metric := range decision.Metrics() {
+					for _, metric := range predict.Metrics() {
 						v, ok := out[i].Get(metric)
 						if !ok {
 							continue

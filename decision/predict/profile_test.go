@@ -1,4 +1,4 @@
-package decision_test
+package predict_test
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -39,7 +39,7 @@ func TestParseRowsNamesEveryProblem(t *testing.T) {
 {"mechanism":"mps","case":"b","load":{"server":0,"concurrency":1,"prompt":1,"output":8,"burst":1},"server":{"model":"x"},"tenants":3},
 {"mechanism":"mps","case":"c","load":{"server":0,"rate":-1,"prompt":1,"output":8},"server":{"model":"x"},"tenants":2,"tokens_per_s":.nan}
 ]`
-	_, err := decision.ParseRows([]byte(bad))
+	_, err := predict.ParseRows([]byte(bad))
 	if err == nil {
 		t.Fatal("accepted")
 	}
@@ -48,7 +48,7 @@ func TestParseRowsNamesEveryProblem(t *testing.T) {
 			t.Errorf("%v does not name %s", err, want)
 		}
 	}
-	_, err = decision.ParseRows([]byte(strings.NewReplacer(`,"burst":1`, "", ".nan", "5").Replace(bad)))
+	_, err = predict.ParseRows([]byte(strings.NewReplacer(`,"burst":1`, "", ".nan", "5").Replace(bad)))
 	for _, want := range []string{
 		"[0].mechanism: mig", "[0].load: has a concurrency and a rate", `[0]: case "a" under mig has 2 tenants and 1 rows`,
 		"[1].case", "[1].load: asks for nothing", "[1].load.server", "[1].load.prompt", "[1].load.output", "[1].server", "[1].tenants",
@@ -60,7 +60,7 @@ func TestParseRowsNamesEveryProblem(t *testing.T) {
 		}
 	}
 	for _, empty := range []string{"", "[]", "null", "{}", "[null]", "{\"rows\":[]}"} {
-		if rows, err := decision.ParseRows([]byte(empty)); err == nil || rows != nil {
+		if rows, err := predict.ParseRows([]byte(empty)); err == nil || rows != nil {
 			t.Errorf("%q gives %v, %v", empty, rows, err)
 		}
 	}
@@ -69,27 +69,27 @@ func TestParseRowsNamesEveryProblem(t *testing.T) {
 func TestProfilesFindWorkloads(t *testing.T) {
 	ps := profilesOf(t, colocation(t))
 	seed := 9
-	s, err := ps.Solo(decision.Server{"model": "1b"}, decision.Load{Server: 3, Rate: 12, Prompt: 128, Output: 64, Seed: &seed})
+	s, err := ps.Solo(predict.Server{"model": "1b"}, predict.Load{Server: 3, Rate: 12, Prompt: 128, Output: 64, Seed: &seed})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s.TimeSlicing == nil || s.MPS == nil || s.CapPercent != 0 {
 		t.Errorf("another server index and seed: %+v", s)
 	}
-	s, err = ps.Solo(decision.Server{"model": "1b", "sm_percent": 50}, decision.Load{Concurrency: 4, Prompt: 128, Output: 64})
+	s, err = ps.Solo(predict.Server{"model": "1b", "sm_percent": 50}, predict.Load{Concurrency: 4, Prompt: 128, Output: 64})
 	if err != nil || s.CapPercent != 50 || s.MPS == nil {
 		t.Errorf("a capped server: %+v, %v", s, err)
 	}
-	for _, l := range []decision.Load{{Concurrency: 5, Prompt: 128, Output: 64}, {Rate: 4, Prompt: 128, Output: 64}} {
-		if _, err := ps.Solo(decision.Server{"model": "1b"}, l); err == nil {
+	for _, l := range []predict.Load{{Concurrency: 5, Prompt: 128, Output: 64}, {Rate: 4, Prompt: 128, Output: 64}} {
+		if _, err := ps.Solo(predict.Server{"model": "1b"}, l); err == nil {
 			t.Errorf("%s is found", l)
 		}
 	}
-	if _, err := ps.Solo(decision.Server{"model": "1b", "slots": 8}, decision.Load{Concurrency: 4, Prompt: 128, Output: 64}); err == nil {
+	if _, err := ps.Solo(predict.Server{"model": "1b", "slots": 8}, predict.Load{Concurrency: 4, Prompt: 128, Output: 64}); err == nil {
 		t.Error("another server object is found")
 	}
-	var none decision.Profiles
-	if _, err := none.Solo(decision.Server{"model": "1b"}, decision.Load{Concurrency: 4, Prompt: 128, Output: 64}); err == nil || none.Len() != 0 {
+	var none predict.Profiles
+	if _, err := none.Solo(predict.Server{"model": "1b"}, predict.Load{Concurrency: 4, Prompt: 128, Output: 64}); err == nil || none.Len() != 0 {
 		t.Error("the zero value holds something")
 	}
 }
@@ -103,8 +103,8 @@ func TestMoreRequestsCount(t *testing.T) {
 	n, m, slow, fast := 10, 20, 100.0, 200.0
 	few.Requests, few.TokensPerS = &n, &slow
 	many.Requests, many.TokensPerS = &m, &fast
-	for _, order := range [][]decision.Profile{{few, many}, {many, few}} {
-		var ps decision.Profiles
+	for _, order := range [][]predict.Profile{{few, many}, {many, few}} {
+		var ps predict.Profiles
 		if err := ps.Add(order...); err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func TestProfileRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := decision.ParseProfiles(b)
+	back, err := predict.ParseProfiles(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestProfileRoundTrip(t *testing.T) {
 		t.Error(diff)
 	}
 	b = []byte(strings.Replace(string(b), `"version":1`, `"version":2`, 1))
-	if _, err := decision.ParseProfiles(b); err == nil || !strings.Contains(err.Error(), "[0].version") {
+	if _, err := predict.ParseProfiles(b); err == nil || !strings.Contains(err.Error(), "[0].version") {
 		t.Errorf("another version gives %v", err)
 	}
 }
@@ -143,7 +143,7 @@ func FuzzParseRows(f *testing.F) {
 	f.Add(`[{"mechanism":"time-slicing","case":"s","load":{"server":0,"concurrency":1,"prompt":1,"output":8},"server":{"model":"x"},"tenants":1,
 "tokens_per_s":100,"tpot_ms":{"p50":1},"itl_ms":{"p50":1},"e2e_ms":{"p50":9}}]`)
 	f.Fuzz(func(t *testing.T, s string) {
-		rows, err := decision.ParseRows([]byte(s))
+		rows, err := predict.ParseRows([]byte(s))
 		if err != nil {
 			if rows != nil {
 				t.Fatal("a value and an error")
@@ -154,7 +154,7 @@ func FuzzParseRows(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := decision.ParseRows(b)
+		again, err := predict.ParseRows(b)
 		if err != nil {
 			t.Fatalf("%s does not parse: %v", b, err)
 		}
@@ -162,8 +162,8 @@ func FuzzParseRows(f *testing.F) {
 		if err != nil || string(b) != string(c) {
 			t.Fatalf("round trip: %s, then %s (%v)", b, c, err)
 		}
-		p := decision.NewPredictor()
-		measured, err := p.PredictRows(decision.ClosedForm, rows, nil)
+		p := predict.NewPredictor()
+		measured, err := p.PredictRows(predict.ClosedForm, rows, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,13 +176,13 @@ func FuzzParseRows(f *testing.F) {
 }
 
 func FuzzParsePredictor(f *testing.F) {
-	b, err := json.Marshal(decision.NewPredictor())
+	b, err := json.Marshal(predict.NewPredictor())
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(string(b))
 	f.Fuzz(func(t *testing.T, s string) {
-		p, err := decision.ParsePredictor([]byte(s))
+		p, err := predict.ParsePredictor([]byte(s))
 		if (p == nil) == (err == nil) {
 			t.Fatal("a value and an error, or neither")
 		}
@@ -193,7 +193,7 @@ func FuzzParsePredictor(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := decision.ParsePredictor(b); err != nil {
+		if _, err := predict.ParsePredictor(b); err != nil {
 			t.Fatalf("%s does not parse: %v", b, err)
 		}
 	})

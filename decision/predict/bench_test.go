@@ -1,22 +1,22 @@
-package decision_test
+package predict_test
 
 import (
 	"testing"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // fourTenants are a 1B server at 4 clients, at 1, at 16 and with long prompts.
-func fourTenants(tb testing.TB) []decision.Solo {
+func fourTenants(tb testing.TB) []predict.Solo {
 	tb.Helper()
 	ps := profilesOf(tb, colocation(tb))
-	var out []decision.Solo
-	for _, l := range []decision.Load{
+	var out []predict.Solo
+	for _, l := range []predict.Load{
 		{Concurrency: 4, Prompt: 128, Output: 64}, {Concurrency: 1, Prompt: 128, Output: 64},
 		{Concurrency: 16, Prompt: 128, Output: 64}, {Concurrency: 4, Prompt: 768, Output: 16},
 	} {
-		s, err := ps.Solo(decision.Server{"model": "1b"}, l)
+		s, err := ps.Solo(predict.Server{"model": "1b"}, l)
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -27,9 +27,9 @@ func fourTenants(tb testing.TB) []decision.Solo {
 
 func BenchmarkPredict(b *testing.B) {
 	group := fourTenants(b)
-	p := decision.NewPredictor()
+	p := predict.NewPredictor()
 	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
-		for _, method := range []decision.Method{decision.ClosedForm, decision.Simulated} {
+		for _, method := range []predict.Method{predict.ClosedForm, predict.Simulated} {
 			b.Run(m.String()+"/"+method.String(), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {

@@ -1,4 +1,4 @@
-package decision
+package predict
 
 import (
 	"encoding/json"
@@ -125,6 +125,13 @@ func (l Load) String() string {
 	return fmt.Sprintf("%g requests/s, %d in, %d out", l.Rate, l.Prompt, l.Output)
 }
 
+// Validate names everything that is wrong with l in one error, or returns nil.
+func (l Load) Validate() error {
+	var list problem.List
+	l.check(&list, "")
+	return list.Err()
+}
+
 func (l Load) check(list *problem.List, path string) {
 	switch {
 	case l.Concurrency != 0 && l.Rate != 0:
@@ -132,18 +139,18 @@ func (l Load) check(list *problem.List, path string) {
 	case l.Concurrency == 0 && l.Rate == 0:
 		list.Addf(path, "set concurrency (closed loop) or rate (open loop)", "asks for nothing")
 	case l.Concurrency < 0 || l.Concurrency > 1<<16:
-		list.Addf(path+".concurrency", "", "must lie between 1 and %d, is %d", 1<<16, l.Concurrency)
+		list.Addf(problem.Join(path, "concurrency"), "", "must lie between 1 and %d, is %d", 1<<16, l.Concurrency)
 	case !(l.Rate >= 0 && l.Rate <= 1e5):
-		list.Addf(path+".rate", "", "must be positive and at most 1e5 requests a second, is %v", l.Rate)
+		list.Addf(problem.Join(path, "rate"), "", "must be positive and at most 1e5 requests a second, is %v", l.Rate)
 	}
 	if l.Prompt < 1 || l.Prompt > 1<<24 {
-		list.Addf(path+".prompt", "", "must be a number of tokens, at least 1, is %d", l.Prompt)
+		list.Addf(problem.Join(path, "prompt"), "", "must be a number of tokens, at least 1, is %d", l.Prompt)
 	}
 	if l.Output < 1 || l.Output > 1<<24 {
-		list.Addf(path+".output", "", "must be a number of tokens, at least 1, is %d", l.Output)
+		list.Addf(problem.Join(path, "output"), "", "must be a number of tokens, at least 1, is %d", l.Output)
 	}
 	if l.Server < 0 {
-		list.Addf(path+".server", "", "must be an index, is %d", l.Server)
+		list.Addf(problem.Join(path, "server"), "", "must be an index, is %d", l.Server)
 	}
 }
 
@@ -373,4 +380,11 @@ func logRatio(a, b float64) float64 { return math.Abs(math.Log(a / b)) }
 func nearestRank(sorted []float64, q float64) float64 {
 	i := int(math.Ceil(q*float64(len(sorted)))) - 1
 	return sorted[min(max(i, 0), len(sorted)-1)]
+}
+
+func clip(s string) string {
+	if r := []rune(s); len(r) > 60 {
+		return string(r[:60]) + "…"
+	}
+	return s
 }

@@ -1,9 +1,10 @@
-package decision
+package predict
 
 import (
 	"math"
 	"slices"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -140,13 +141,15 @@ var baselineNames = []string{"n-times-slower", "flat-1.75", "processor-sharing-g
 func Baselines() []Baseline { return []Baseline{NTimesSlower, Flat, ByGPUBusy, ByEngineBusy} }
 
 // String returns the baseline's name.
-func (b Baseline) String() string { return nameOf(baselineNames, int(b)) }
+func (b Baseline) String() string { return enum.String(baselineNames, int(b)) }
 
 // MarshalText returns the baseline's name.
-func (b Baseline) MarshalText() ([]byte, error) { return textOf(baselineNames, int(b), "baseline") }
+func (b Baseline) MarshalText() ([]byte, error) {
+	return enum.Text(ErrUnknownName, "baseline", baselineNames, int(b))
+}
 
 // UnmarshalText reads a baseline's name.
-func (b *Baseline) UnmarshalText(t []byte) error { return parseAny(baselineNames, t, "baseline", b) }
+func (b *Baseline) UnmarshalText(t []byte) error { return parse(baselineNames, t, "baseline", b) }
 
 // BaselineErrors summarises what a baseline says of the co-located rows of a
 // file against what was measured.

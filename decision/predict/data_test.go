@@ -1,4 +1,4 @@
-package decision_test
+package predict_test
 
 import (
 	"encoding/csv"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/timeslice"
 )
 
@@ -15,31 +15,31 @@ import (
 // where they come from.
 func data(tb testing.TB, name string) []byte {
 	tb.Helper()
-	b, err := os.ReadFile("../examples/predict/testdata/" + name)
+	b, err := os.ReadFile("../../examples/predict/testdata/" + name)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return b
 }
 
-func rowsOf(tb testing.TB, name string) decision.Rows {
+func rowsOf(tb testing.TB, name string) predict.Rows {
 	tb.Helper()
-	rows, err := decision.ParseRows(data(tb, name))
+	rows, err := predict.ParseRows(data(tb, name))
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return rows
 }
 
-func colocation(tb testing.TB) decision.Rows { return rowsOf(tb, "h200-colocation.json") }
+func colocation(tb testing.TB) predict.Rows { return rowsOf(tb, "h200-colocation.json") }
 
-func profilesOf(tb testing.TB, rows decision.Rows) *decision.Profiles {
+func profilesOf(tb testing.TB, rows predict.Rows) *predict.Profiles {
 	tb.Helper()
 	profiles, err := rows.Profiles()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	var ps decision.Profiles
+	var ps predict.Profiles
 	if err := ps.Add(profiles...); err != nil {
 		tb.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func profilesOf(tb testing.TB, rows decision.Rows) *decision.Profiles {
 // nos reads the saturated A100 rows of a mechanism.
 func nos(tb testing.TB, mechanism string) []timeslice.SaturatedPoint {
 	tb.Helper()
-	f, err := os.Open("../examples/predict/testdata/nos-a100-sharing.csv")
+	f, err := os.Open("../../examples/predict/testdata/nos-a100-sharing.csv")
 	if err != nil {
 		tb.Fatal(err)
 	}

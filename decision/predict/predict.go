@@ -1,22 +1,25 @@
-package decision
+package predict
 
 import (
 	"errors"
 	"fmt"
 	"math"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // Errors of predictions, to be tested for with errors.Is.
 var (
 	// ErrNoProfile says that a workload was not measured alone.
-	ErrNoProfile = errors.New("decision: no profile of the workload alone")
+	ErrNoProfile = errors.New("predict: no profile of the workload alone")
 	// ErrOtherGPU says that a profile was taken on another GPU than the
 	// predictor was calibrated on.
-	ErrOtherGPU = errors.New("decision: the profile is of another GPU than the predictor")
+	ErrOtherGPU = errors.New("predict: the profile is of another GPU than the predictor")
 	// ErrUnpredictable says that a profile lacks what a prediction needs.
-	ErrUnpredictable = errors.New("decision: the profile does not allow a prediction")
+	ErrUnpredictable = errors.New("predict: the profile does not allow a prediction")
+	// ErrUnknownName says that a text names no value of an enumeration.
+	ErrUnknownName = errors.New("predict: unknown name")
 )
 
 // Metric is a figure that a Predictor predicts.
@@ -49,23 +52,23 @@ func Metrics() []Metric {
 }
 
 // String returns the metric's name with its unit, for example "tpot_ms_p50".
-func (m Metric) String() string { return nameOf(metricNames, int(m)) }
+func (m Metric) String() string { return enum.String(metricNames, int(m)) }
 
 // MarshalText returns the metric's name.
-func (m Metric) MarshalText() ([]byte, error) { return textOf(metricNames, int(m), "metric") }
+func (m Metric) MarshalText() ([]byte, error) {
+	return enum.Text(ErrUnknownName, "metric", metricNames, int(m))
+}
 
 // UnmarshalText reads a metric's name.
-func (m *Metric) UnmarshalText(b []byte) error { return parseAny(metricNames, b, "metric", m) }
+func (m *Metric) UnmarshalText(b []byte) error { return parse(metricNames, b, "metric", m) }
 
-// parseAny reads one of names, the first included.
-func parseAny[T ~uint8](names []string, b []byte, what string, v *T) error {
-	for i, n := range names {
-		if n == string(b) {
-			*v = T(i)
-			return nil
-		}
+// parse reads one of names.
+func parse[T ~uint8](names []string, b []byte, what string, v *T) error {
+	i, err := enum.Parse(ErrUnknownName, what, names, b)
+	if err == nil {
+		*v = T(i)
 	}
-	return &sharing.UnknownNameError{Kind: what, Name: string(b), Known: names}
+	return err
 }
 
 // Interval is a predicted value with the bounds within which the measured one
@@ -155,13 +158,15 @@ const (
 var methodNames = []string{"simulated", "closed-form"}
 
 // String returns "simulated" or "closed-form".
-func (m Method) String() string { return nameOf(methodNames, int(m)) }
+func (m Method) String() string { return enum.String(methodNames, int(m)) }
 
 // MarshalText returns the method's text.
-func (m Method) MarshalText() ([]byte, error) { return textOf(methodNames, int(m), "method") }
+func (m Method) MarshalText() ([]byte, error) {
+	return enum.Text(ErrUnknownName, "method", methodNames, int(m))
+}
 
 // UnmarshalText reads a method's text.
-func (m *Method) UnmarshalText(b []byte) error { return parseAny(methodNames, b, "method", m) }
+func (m *Method) UnmarshalText(b []byte) error { return parse(methodNames, b, "method", m) }
 
 // Predict predicts what each tenant of a group sees beside the others on one
 // GPU, under time-slicing or MPS, in the order of the group. A group of one
@@ -170,10 +175,10 @@ func (m *Method) UnmarshalText(b []byte) error { return parseAny(methodNames, b,
 // called concurrently.
 func (p *Predictor) Predict(mechanism sharing.Mechanism, group []Solo, method Method) ([]Prediction, error) {
 	if mechanism != sharing.MechanismTimeSlicing && mechanism != sharing.MechanismMPS {
-		return nil, fmt.Errorf("decision: %s cannot be predicted from profiles of whole GPUs; use time-slicing or mps, and FitSlice for MIG", mechanism)
+		return nil, fmt.Errorf("predict: %s cannot be predicted from profiles of whole GPUs; use time-slicing or mps, and FitSlice for MIG", mechanism)
 	}
-	if len(group) == 0 || len(group) > maxGroup {
-		return nil, fmt.Errorf("decision: a group must have 1 to %d tenants, has %d", maxGroup, len(group))
+	if len(group) == 0 || len(group) > MaxGroup {
+		return nil, fmt.Errorf("predict: a group must have 1 to %d tenants, has %d", MaxGroup, len(group))
 	}
 	models := make([]tenantModel, len(group))
 	var errs []error
@@ -196,5 +201,5 @@ func (p *Predictor) Predict(mechanism sharing.Mechanism, group []Solo, method Me
 	return out, nil
 }
 
-// maxGroup bounds a group; MPS itself admits 48 clients on driver 580.
-const maxGroup = 64
+// MaxGroup bounds a group; MPS itself admits 48 clients on driver 580.
+const MaxGroup = 64

@@ -1,4 +1,4 @@
-package decision
+package predict
 
 import (
 	"errors"
@@ -20,8 +20,8 @@ type Grouping struct {
 	Cost float64
 }
 
-// maxGrouped bounds GroupTenants, which is exact.
-const maxGrouped = 12
+// MaxGrouped bounds GroupTenants, which is exact.
+const MaxGrouped = 12
 
 // GroupTenants divides tenants among the given number of GPUs, at most perGPU
 // on each (0 means no limit), so that their mean predicted slow-down under the
@@ -31,16 +31,16 @@ const maxGrouped = 12
 func (p *Predictor) GroupTenants(mechanism sharing.Mechanism, tenants []Solo, gpus, perGPU int) (Grouping, error) {
 	n := len(tenants)
 	switch {
-	case n == 0 || n > maxGrouped:
-		return Grouping{}, fmt.Errorf("decision: exact grouping takes 1 to %d tenants, not %d", maxGrouped, n)
+	case n == 0 || n > MaxGrouped:
+		return Grouping{}, fmt.Errorf("predict: exact grouping takes 1 to %d tenants, not %d", MaxGrouped, n)
 	case gpus < 1:
-		return Grouping{}, errors.New("decision: no GPU to group tenants on")
+		return Grouping{}, errors.New("predict: no GPU to group tenants on")
 	}
 	if perGPU <= 0 || perGPU > n {
 		perGPU = n
 	}
 	if gpus*perGPU < n {
-		return Grouping{}, fmt.Errorf("decision: %d tenants do not fit %d GPUs of %d each", n, gpus, perGPU)
+		return Grouping{}, fmt.Errorf("predict: %d tenants do not fit %d GPUs of %d each", n, gpus, perGPU)
 	}
 	slow := make([]float64, 1<<n) // by set: the sum of its tenants' slow-downs
 	for set := 1; set < 1<<n; set++ {
@@ -122,7 +122,7 @@ type Pays struct {
 // "MPS pays from 2 tenants on", with the figures.
 func (p *Predictor) PaysFrom(s Solo, limit int) ([]Pays, error) {
 	var out []Pays
-	for n := 1; n <= min(limit, maxGroup); n++ {
+	for n := 1; n <= min(limit, MaxGroup); n++ {
 		group := make([]Solo, n)
 		for i := range group {
 			group[i] = s

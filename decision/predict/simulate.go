@@ -1,4 +1,4 @@
-package decision
+package predict
 
 import (
 	"context"
@@ -99,7 +99,7 @@ func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel
 		}
 		s := timeslice.Scheduler{Quantum: millis(p.Parameters.Quantum.Value), Switch: millis(p.Parameters.Switch.Value)}
 		if _, _, err := timeslice.Run(context.Background(), s, programs, until, timeslice.EngineOptions{}); err != nil {
-			return nil, nil, fmt.Errorf("decision: simulating the group: %w", err)
+			return nil, nil, fmt.Errorf("predict: simulating the group: %w", err)
 		}
 	}
 	out, short = make([]outcome, len(engines)), make([]bool, len(engines))

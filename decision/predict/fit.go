@@ -1,4 +1,4 @@
-package decision
+package predict
 
 import (
 	"errors"
@@ -6,12 +6,13 @@ import (
 	"math"
 	"slices"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // ErrNothingToFit says that there is no measured co-located row to calibrate
 // on.
-var ErrNothingToFit = errors.New("decision: no measured co-located row to calibrate on")
+var ErrNothingToFit = errors.New("predict: no measured co-located row to calibrate on")
 
 // Fit returns p calibrated on files of measurements: its parameters, within
 // their plausible ranges, and the errors to expect, with each model left out
@@ -58,13 +59,15 @@ const (
 var splitNames = []string{"leave-one-case-out", "leave-one-model-out"}
 
 // String returns "leave-one-case-out" or "leave-one-model-out".
-func (s Split) String() string { return nameOf(splitNames, int(s)) }
+func (s Split) String() string { return enum.String(splitNames, int(s)) }
 
 // MarshalText returns the split's text.
-func (s Split) MarshalText() ([]byte, error) { return textOf(splitNames, int(s), "split") }
+func (s Split) MarshalText() ([]byte, error) {
+	return enum.Text(ErrUnknownName, "split", splitNames, int(s))
+}
 
 // UnmarshalText reads a split's text.
-func (s *Split) UnmarshalText(b []byte) error { return parseAny(splitNames, b, "split", s) }
+func (s *Split) UnmarshalText(b []byte) error { return parse(splitNames, b, "split", s) }
 
 // Measured is a co-located row with its prediction.
 type Measured struct {

@@ -1,4 +1,4 @@
-package decision_test
+package predict_test
 
 import (
 	"math"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
 )
@@ -18,7 +18,7 @@ import (
 // time-slicing with one overhead within 1%, MPS fitted on 1, 3 and 7 predicts 5
 // within 1%, MIG is constant.
 func TestNos(t *testing.T) {
-	ts, err := decision.FitSaturated(sharing.MechanismTimeSlicing, nos(t, "time-slicing"))
+	ts, err := predict.FitSaturated(sharing.MechanismTimeSlicing, nos(t, "time-slicing"))
 	if err != nil || ts.WorstErrorFraction > 0.01 || ts.Points != 4 {
 		t.Errorf("time-slicing: %+v, %v", ts, err)
 	}
@@ -31,24 +31,24 @@ func TestNos(t *testing.T) {
 			three = append(three, p)
 		}
 	}
-	mps, err := decision.FitSaturated(sharing.MechanismMPS, three)
+	mps, err := predict.FitSaturated(sharing.MechanismMPS, three)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if e := math.Abs(float64(mps.Latency(5))/float64(five.Latency) - 1); e > 0.01 {
 		t.Errorf("MPS at 5 pods: %v, measured %v, off by %.2f%%", mps.Latency(5), five.Latency, 100*e)
 	}
-	mig, err := decision.FitSaturated(sharing.MechanismMIG, nos(t, "mig-1g.10gb"))
+	mig, err := predict.FitSaturated(sharing.MechanismMIG, nos(t, "mig-1g.10gb"))
 	if err != nil || mig.WorstErrorFraction > 0.01 || mig.Latency(1) != mig.Latency(7) {
 		t.Errorf("MIG: %+v, %v", mig, err)
 	}
 	// MPS beats time-slicing from the second tenant, a MIG slice up to the
 	// seventh.
-	got := decision.BreakEven(ts, mps, 7)
+	got := predict.BreakEven(ts, mps, 7)
 	if len(got) == 0 || got[len(got)-1].Faster != sharing.MechanismMPS || got[len(got)-1].Tenants > 2 {
 		t.Errorf("time-slicing against MPS: %+v", got)
 	}
-	got = decision.BreakEven(mig, mps, 12)
+	got = predict.BreakEven(mig, mps, 12)
 	if len(got) != 2 || got[0].Faster != sharing.MechanismMPS || got[1].Faster != sharing.MechanismMIG || got[1].Tenants != 8 {
 		t.Errorf("MIG against MPS: %+v", got)
 	}
@@ -72,7 +72,7 @@ func TestFitSaturatedRefuses(t *testing.T) {
 		{"time-slicing", sharing.MechanismTimeSlicing, nil, "alone"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got, err := decision.FitSaturated(c.m, c.points); err == nil || !strings.Contains(err.Error(), c.want) || got != (decision.SaturatedCurve{}) {
+			if got, err := predict.FitSaturated(c.m, c.points); err == nil || !strings.Contains(err.Error(), c.want) || got != (predict.SaturatedCurve{}) {
 				t.Errorf("%+v, %v", got, err)
 			}
 		})
@@ -82,8 +82,8 @@ func TestFitSaturatedRefuses(t *testing.T) {
 func TestFitSlice(t *testing.T) {
 	// Amdahl: 2 ms that do not scale and 8 ms that do.
 	latency := func(f float64) time.Duration { return time.Duration((2 + 8/f) * 1e6) }
-	points := []decision.SlicePoint{{SMFraction: 1, Latency: latency(1)}, {SMFraction: 3.0 / 7, Latency: latency(3.0 / 7)}}
-	c, err := decision.FitSlice(points)
+	points := []predict.SlicePoint{{SMFraction: 1, Latency: latency(1)}, {SMFraction: 3.0 / 7, Latency: latency(3.0 / 7)}}
+	c, err := predict.FitSlice(points)
 	if err != nil || c.Basis != sharing.BasisFitted {
 		t.Fatalf("%+v, %v", c, err)
 	}
@@ -93,7 +93,7 @@ func TestFitSlice(t *testing.T) {
 		}
 	}
 	// One size: a prior, which holds the measured A100 slice.
-	c, err = decision.FitSlice([]decision.SlicePoint{{SMFraction: 1, Latency: 88150 * time.Microsecond}})
+	c, err = predict.FitSlice([]predict.SlicePoint{{SMFraction: 1, Latency: 88150 * time.Microsecond}})
 	if err != nil || c.Basis != sharing.BasisPrior {
 		t.Fatalf("%+v, %v", c, err)
 	}
@@ -101,11 +101,11 @@ func TestFitSlice(t *testing.T) {
 		t.Errorf("1g.10gb: %v", got)
 	}
 	// Faster on fewer SMs: nothing scales.
-	c, err = decision.FitSlice([]decision.SlicePoint{{SMFraction: 1, Latency: 10 * time.Millisecond}, {SMFraction: 0.5, Latency: 9 * time.Millisecond}})
+	c, err = predict.FitSlice([]predict.SlicePoint{{SMFraction: 1, Latency: 10 * time.Millisecond}, {SMFraction: 0.5, Latency: 9 * time.Millisecond}})
 	if err != nil || c.Scaling != 0 || c.Fixed < 9*time.Millisecond || c.Fixed > 10*time.Millisecond {
 		t.Errorf("%+v, %v", c, err)
 	}
-	_, err = decision.FitSlice([]decision.SlicePoint{{SMFraction: 1.5, Latency: 1}, {SMFraction: math.NaN(), Latency: -1}})
+	_, err = predict.FitSlice([]predict.SlicePoint{{SMFraction: 1.5, Latency: 1}, {SMFraction: math.NaN(), Latency: -1}})
 	for _, want := range []string{"points[0].sm_fraction", "points[1].sm_fraction", "points[1].latency"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
@@ -116,13 +116,13 @@ func TestFitSlice(t *testing.T) {
 // TestGroupTenants holds the grouping against every division of the tenants.
 func TestGroupTenants(t *testing.T) {
 	ps := profilesOf(t, colocation(t))
-	loads := []decision.Load{{Concurrency: 1, Prompt: 128, Output: 64}, {Concurrency: 4, Prompt: 128, Output: 64}, {Concurrency: 16, Prompt: 128, Output: 64}}
+	loads := []predict.Load{{Concurrency: 1, Prompt: 128, Output: 64}, {Concurrency: 4, Prompt: 128, Output: 64}, {Concurrency: 16, Prompt: 128, Output: 64}}
 	rng := rand.New(rand.NewPCG(1, 2))
-	p := decision.NewPredictor()
+	p := predict.NewPredictor()
 	for range 4 {
-		var tenants []decision.Solo
+		var tenants []predict.Solo
 		for range 5 {
-			s, err := ps.Solo(decision.Server{"model": []string{"1b", "8b"}[rng.IntN(2)]}, loads[rng.IntN(3)])
+			s, err := ps.Solo(predict.Server{"model": []string{"1b", "8b"}[rng.IntN(2)]}, loads[rng.IntN(3)])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -158,11 +158,11 @@ func TestGroupTenants(t *testing.T) {
 	}
 }
 
-func bruteForce(t *testing.T, p *decision.Predictor, m sharing.Mechanism, tenants []decision.Solo, perGPU int) float64 {
+func bruteForce(t *testing.T, p *predict.Predictor, m sharing.Mechanism, tenants []predict.Solo, perGPU int) float64 {
 	t.Helper()
 	best := math.Inf(1)
 	for set := range 1 << len(tenants) {
-		var sides [2][]decision.Solo
+		var sides [2][]predict.Solo
 		for i, s := range tenants {
 			side := set >> i & 1
 			sides[side] = append(sides[side], s)
@@ -176,7 +176,7 @@ func bruteForce(t *testing.T, p *decision.Predictor, m sharing.Mechanism, tenant
 				sum = math.Inf(1)
 				break
 			}
-			out, err := p.Predict(m, g, decision.ClosedForm)
+			out, err := p.Predict(m, g, predict.ClosedForm)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -191,11 +191,11 @@ func bruteForce(t *testing.T, p *decision.Predictor, m sharing.Mechanism, tenant
 
 func TestPaysFrom(t *testing.T) {
 	ps := profilesOf(t, colocation(t))
-	s, err := ps.Solo(decision.Server{"model": "1b"}, decision.Load{Concurrency: 4, Prompt: 128, Output: 64})
+	s, err := ps.Solo(predict.Server{"model": "1b"}, predict.Load{Concurrency: 4, Prompt: 128, Output: 64})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := decision.NewPredictor()
+	p := predict.NewPredictor()
 	got, err := p.PaysFrom(s, 4)
 	if err != nil {
 		t.Fatal(err)
