@@ -15,15 +15,19 @@ const nvml = "github.com/NVIDIA/go-nvml"
 
 // allowed says of each library package which others of the module it may
 // import, internal ones apart. What stands in nobody's list (drivers that need
-// cgo, doubles for tests) is for examples and users. decision itself does not
-// import timeslice: how a GPU divides its time is asked of decision/predict.
+// cgo, what is experimental, doubles for tests) is for examples and users.
+// decision itself does not import timeslice: how a GPU divides its time is
+// asked of decision/predict.
 var allowed = map[string][]string{
 	"sharing":                 {},
 	"mig":                     {"sharing"},
 	"mig/mignvml":             {"mig", "sharing"},
 	"mig/migtest":             {"mig", "sharing"},
-	"mps":                     {"sharing"},
+	"mps":                     {"mps/internal/form", "sharing"},
+	"mps/internal/form":       {},
 	"mps/mpstest":             {"mps", "sharing"},
+	"mps/mpsv3":               {"mps", "mps/internal/form", "sharing"},
+	"mps/mpsv3/mpsv3test":     {"mps", "mps/mpstest"},
 	"timeslice":               {"sharing"},
 	"telemetry":               {"sharing"},
 	"telemetry/telemetrynvml": {"telemetry", "sharing"},
