@@ -17,7 +17,7 @@ type SplitBy uint8
 // The bases.
 const (
 	SplitByAllocation SplitBy = iota // by what is set aside for each tenant
-	SplitByUse                     // by what each was measured to use
+	SplitByUse                       // by what each was measured to use
 	SplitByBlend                     // a weighted mean of both
 )
 
@@ -83,7 +83,7 @@ type Charge struct {
 // add up to Price exactly.
 type Split struct {
 	Price   Money    `json:"price"`
-	Basis   SplitBy    `json:"basis"`
+	Basis   SplitBy  `json:"basis"`
 	Charges []Charge `json:"charges"` // in the order of the tenants given
 	Idle    Money    `json:"idle"`    // what no tenant had
 	// IdleShare is the part of the price that Idle is, for display.

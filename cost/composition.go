@@ -79,7 +79,9 @@ const (
 var countingNames = [...]string{"as-given", "auxiliary-on-both", "auxiliary-on-neither"}
 
 // Countings lists the ways to count.
-func Countings() []Counting { return []Counting{CountingAsGiven, CountingAuxiliaryOnBoth, CountingAuxiliaryOnNeither} }
+func Countings() []Counting {
+	return []Counting{CountingAsGiven, CountingAuxiliaryOnBoth, CountingAuxiliaryOnNeither}
+}
 
 // String returns "as-given", "auxiliary-on-both" or "auxiliary-on-neither".
 func (c Counting) String() string { return enumName(countingNames[:], int(c), "Counting") }

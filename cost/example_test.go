@@ -72,7 +72,7 @@ func ExampleAttribute_blend() {
 	// Output: 1.35 USD 0.63 USD 1.62 USD
 }
 
-func ExampleNewStatement() {
+func ExampleNewBill() {
 	price, _ := cost.ParsePrice("1 USD")
 	var hours []cost.Split
 	for range 3 {

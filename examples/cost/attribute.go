@@ -32,9 +32,9 @@ type tenantInput struct {
 }
 
 type attributeResult struct {
-	UseWeight    cost.PPM           `json:"use_weight"`
+	UseWeight    cost.PPM     `json:"use_weight"`
 	Attributions []cost.Split `json:"by_basis"`
-	Note         string             `json:"note,omitempty"`
+	Note         string       `json:"note,omitempty"`
 }
 
 func prepareAttribute(fs *flag.FlagSet) func(io.Reader) (result, error) {
