@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -132,7 +133,7 @@ func randomFleet(rng *rand.Rand, pools, workloads int) *Fleet {
 			w.Isolation = hard
 		}
 		if rng.IntN(4) == 0 {
-			w.SLO.E2EP99 = ptr(Duration(1e9))
+			w.SLO.E2EP99 = ptr(predict.Duration(1e9))
 		}
 		if rng.IntN(6) == 0 {
 			w.Pool = f.Pools[rng.IntN(pools)].Name
@@ -323,7 +324,7 @@ func TestSolo(t *testing.T) {
 	w := Workload{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 2}, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.3)}
 	fleet := func(solo, slo float64) *Fleet {
 		v := w
-		v.Solo.E2EP99, v.SLO.E2EP99 = ptr(Duration(solo*1e9)), ptr(Duration(slo*1e9))
+		v.Solo.E2EP99, v.SLO.E2EP99 = ptr(predict.Duration(solo*1e9)), ptr(predict.Duration(slo*1e9))
 		return &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "T4", Count: 4}}, Workloads: []Workload{v}}
 	}
 	verdict := func(f *Fleet, m sharing.Mechanism) Verdict {
@@ -403,8 +404,8 @@ func TestPoolRule(t *testing.T) {
 }
 
 func TestImpact(t *testing.T) {
-	w := Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 2}, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.3), Solo: SLO{E2EP99: ptr(Duration(609e6))},
-		SLO: SLO{E2EP99: ptr(Duration(60e9))}, Revenue: &Revenue{Monthly: *price(t, "10000.00 USD"), LossPercentPer100m: 1}}
+	w := Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 2}, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.3), Solo: predict.SLO{E2EP99: ptr(predict.Duration(609e6))},
+		SLO: predict.SLO{E2EP99: ptr(predict.Duration(60e9))}, Revenue: &Revenue{Monthly: *price(t, "10000.00 USD"), LossPercentPer100m: 1}}
 	r := decide(t, &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "T4", Count: 4, PricePerGPUHour: price(t, "0.50 USD")}}, Workloads: []Workload{w}})
 	i := r.Decision("w").Impact
 	if i == nil || i.AddedLatencyMS <= 0 || i.LossPercent >= 100 {
@@ -444,9 +445,9 @@ func TestMigration(t *testing.T) {
 // there is an error that names it, not a guess.
 func TestEvidenceNeedsItsProfile(t *testing.T) {
 	w := online
-	w.Profile = &ProfileRef{Server: Server{"model": "9b"}, Load: Load{Concurrency: 4, Prompt: 128, Output: 64}}
+	w.Profile = &ProfileRef{Server: predict.Server{"model": "9b"}, Load: predict.Load{Concurrency: 4, Prompt: 128, Output: 64}}
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H200", Count: 4}}, Workloads: []Workload{w}}
-	if _, err := Decide(f, Options{Profiles: &Profiles{}}); err == nil || !strings.Contains(err.Error(), `workload "w"`) {
+	if _, err := Decide(f, Options{Profiles: &predict.Profiles{}}); err == nil || !strings.Contains(err.Error(), `workload "w"`) {
 		t.Errorf("err = %v", err)
 	}
 	if _, err := Decide(f, Options{}); err != nil {

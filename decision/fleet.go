@@ -2,9 +2,9 @@ package decision
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -74,9 +74,9 @@ type Workload struct {
 	Spot     bool      `yaml:"spot"`     // may run on GPUs that can be taken away
 	Evidence Evidence  `yaml:"evidence"` // what gpu_busy rests on
 
-	Framework *Framework `yaml:"framework"`
-	SLO       SLO        `yaml:"slo"`
-	Solo      SLO        `yaml:"solo"` // the same percentiles measured alone on a whole GPU of the pool
+	Framework *Framework  `yaml:"framework"`
+	SLO       predict.SLO `yaml:"slo"`
+	Solo      predict.SLO `yaml:"solo"` // the same percentiles measured alone on a whole GPU of the pool
 
 	Tenant    string    `yaml:"tenant"` // workloads of one tenant trust one another; none named = one tenant
 	Trust     []string  `yaml:"trust"`  // other tenants it may share with; both sides must say so
@@ -114,13 +114,6 @@ type Framework struct {
 	Privileged     bool     `yaml:"privileged"`
 	StaticCUDA     bool     `yaml:"static_cuda"`              // bypasses the dynamic linker
 	MaxPrefill     int      `yaml:"max_batch_prefill_tokens"` // of TGI
-}
-
-// SLO is a set of latency limits; absent limits are not demanded.
-type SLO struct {
-	TTFTP99 *Duration `yaml:"ttft_p99"`
-	TPOTP99 *Duration `yaml:"tpot_p99"`
-	E2EP99  *Duration `yaml:"e2e_p99"`
 }
 
 // Isolation is what a workload must have from its neighbours, by axis.
@@ -249,25 +242,6 @@ func (p Precision) MarshalText() ([]byte, error) { return textOf(precisionNames,
 func (p *Precision) UnmarshalText(b []byte) error {
 	return parseName(precisionNames, b, "precision", p)
 }
-
-// Duration is a time.Duration written as in Go: "500ms", "2s".
-type Duration time.Duration
-
-// MarshalText writes the duration as time.Duration does.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
-
-// UnmarshalText reads a positive duration.
-func (d *Duration) UnmarshalText(b []byte) error {
-	v, err := time.ParseDuration(string(b))
-	if err != nil {
-		return fmt.Errorf("%q is not a duration; write for example 500ms or 2s", clip(string(b)))
-	}
-	*d = Duration(v)
-	return nil
-}
-
-// String returns the duration's text.
-func (d Duration) String() string { return time.Duration(d).String() }
 
 func nameOf(names []string, i int) string {
 	if i < 0 || i >= len(names) {

@@ -144,10 +144,10 @@ const PriorKVTokens = 16384
 func (w *Workload) sequences() int {
 	tpot, ttft := 0.050, 1.0
 	if w.SLO.TPOTP99 != nil {
-		tpot = w.SLO.TPOTP99.seconds()
+		tpot = w.SLO.TPOTP99.Seconds()
 	}
 	if w.SLO.TTFTP99 != nil {
-		ttft = w.SLO.TTFTP99.seconds()
+		ttft = w.SLO.TTFTP99.Seconds()
 	}
 	each := w.Load.PeakPerS() / float64(w.replicas()) * (ttft + tpot*float64(w.Load.OutputTokens))
 	return max(1, int(math.Ceil(each+3*math.Sqrt(each))))

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -35,7 +36,7 @@ var trapCases = map[string]trapCase{
 	})},
 	"T8":  {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Framework = &Framework{Name: "tgi", MaxPrefill: 8192} })},
 	"T9":  {pool: Pool{GPU: "L40S", Count: 4, Platform: "eks-managed", InstanceType: "g6e.2xlarge"}, w: asks(sharing.MechanismTimeSlicing, nil)},
-	"T10": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.SLO.TPOTP99 = ptr(Duration(50e6)) })},
+	"T10": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.SLO.TPOTP99 = ptr(predict.Duration(50e6)) })},
 	"T11": {w: asks(sharing.MechanismMPS, func(w *Workload) { w.GPUBusy = ptr(0.95) })},
 	"T12": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Kind, w.GPUBusy = KindTraining, ptr(0.9) })},
 	"T13": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Request.Replicas = 4 })},
