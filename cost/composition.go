@@ -102,9 +102,9 @@ func (c *Counting) UnmarshalText(b []byte) error {
 
 // CompareCompositions returns what it saves to replace one composition by
 // another. A comparison is like for like when both sides run the same system
-// pods: S0's charges its two CPU nodes to the shared side alone and prints
-// 46 %, where AuxiliaryOnBoth gives 48.3 % and AuxiliaryOnNeither 50 % (TV3,
-// trap T19).
+// pods: a widely read one (myitbasics-eks-sharing) charges its two CPU nodes to
+// the shared side alone and prints 46 %, where AuxiliaryOnBoth gives 48.3 % and
+// AuxiliaryOnNeither 50 % (trap unlike-cost-sides).
 func CompareCompositions(before, after Composition, counting Counting) (Saving, error) {
 	if _, err := counting.MarshalText(); err != nil {
 		return Saving{}, err

@@ -17,7 +17,8 @@ type Contention struct {
 }
 
 // LatencyImpact returns Shared/Alone - 1, rounded half away from zero: 101.4778%
-// for 0.609 s and 1.227 s, which S0 prints cut off as 101.4 (TV5).
+// for 0.609 s and 1.227 s, which myitbasics-eks-sharing prints cut off as
+// 101.4.
 func (c Contention) LatencyImpact() (PPM, error) {
 	if err := c.validate(); err != nil {
 		return 0, err
@@ -27,7 +28,7 @@ func (c Contention) LatencyImpact() (PPM, error) {
 
 // ThroughputImpact returns Alone/Shared - 1, rounded half away from zero. In a
 // closed loop it says nothing that LatencyImpact does not: a client that waits
-// for each answer sends 1/latency (TV5).
+// for each answer sends 1/latency.
 func (c Contention) ThroughputImpact() (PPM, error) {
 	if err := c.validate(); err != nil {
 		return 0, err
@@ -49,9 +50,9 @@ func (c Contention) validate() error {
 // ProcessorSharing returns when each of several jobs ends that start together
 // and share a GPU evenly without loss, in the order of the input: the k-th
 // shortest of n ends after the work of all shorter ones and n-k+1 times its
-// own. Two requests of 0.609 s and 1.135 s end at 1.218 s and 1.744 s; S0
-// measured 1.227 s and 1.778 s and called it unpredictable (TV6, trap T18).
-// Nothing in it is fitted.
+// own. Two requests of 0.609 s and 1.135 s end at 1.218 s and 1.744 s;
+// myitbasics-eks-sharing measured 1.227 s and 1.778 s and called it
+// unpredictable (trap unequal-slowdowns). Nothing in it is fitted.
 func ProcessorSharing(work []time.Duration) ([]time.Duration, error) {
 	if err := workErr(work); err != nil {
 		return nil, err
@@ -76,8 +77,8 @@ func ProcessorSharing(work []time.Duration) ([]time.Duration, error) {
 
 // SystemLoss returns the part of a GPU's capacity that sharing itself lost: 1
 // - work/makespan, where work is the time the jobs need alone, one after
-// another. It is 1.9 % for the pair of TV6, whose requests each seem to lose
-// 36 % to 50 %. Below zero, sharing filled gaps that a lone job leaves.
+// another. It is 1.9 % for the pair of ProcessorSharing, whose requests each
+// seem to lose 36 % to 50 %. Below zero, sharing filled gaps that a lone job leaves.
 func SystemLoss(work []time.Duration, makespan time.Duration) (PPM, error) {
 	if err := workErr(work); err != nil {
 		return 0, err

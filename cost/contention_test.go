@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TV5: S0 printed all four figures cut off after one decimal.
-func TestContentionTV5(t *testing.T) {
+// The article printed all four figures cut off after one decimal.
+func TestContention(t *testing.T) {
 	for _, c := range []struct {
 		alone, shared                     time.Duration
 		latency, throughput               string // exact
@@ -26,7 +26,7 @@ func TestContentionTV5(t *testing.T) {
 			t.Errorf("%v, %v, %v, %v; want %s and %s", lat, thr, err1, err2, c.latency, c.throughput)
 		}
 		if a, b := lat.TruncatePercent(1).String(), thr.TruncatePercent(1).String(); a != c.printedLatency || b != c.printedThroughput {
-			t.Errorf("cut off: %s, %s; S0 printed %s, %s", a, b, c.printedLatency, c.printedThroughput)
+			t.Errorf("cut off: %s, %s; the article printed %s, %s", a, b, c.printedLatency, c.printedThroughput)
 		}
 		same := 1 - 1/(1+lat.Float()) // the two impacts are one figure
 		if math.Abs(same+thr.Float()) > 1e-6 {
@@ -45,8 +45,8 @@ func TestContentionTV5(t *testing.T) {
 	}
 }
 
-// TV6: processor sharing predicts S0's pair with nothing fitted.
-func TestProcessorSharingTV6(t *testing.T) {
+// Processor sharing predicts the article's pair with nothing fitted.
+func TestProcessorSharingOfPair(t *testing.T) {
 	work := []time.Duration{1135 * time.Millisecond, 609 * time.Millisecond}
 	ends, err := ProcessorSharing(work)
 	if err != nil || ends[0] != 1744*time.Millisecond || ends[1] != 1218*time.Millisecond {

@@ -13,9 +13,9 @@
 //
 // What a mechanism costs by itself is not known here: sharing.InfoFor(m).Overhead
 // is the bracket to start from, with its source, and OverheadRange makes it
-// ready for money. The letters TV, T and S in comments name rows of the
-// project's table of facts; sharing.SourceByID says what each is. S0 to S2 are
-// widely read articles whose calculators are reproduced, their errors named.
+// ready for money. Names such as asleekgeek-sharing are sources that
+// sharing.SourceByID resolves, among them three widely read articles whose
+// calculators are reproduced, their errors named.
 //
 // All functions are safe for concurrent use; none does I/O.
 package cost

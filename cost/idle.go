@@ -9,7 +9,7 @@ import (
 )
 
 // Idle returns how long, and for which part of a period, a job that is busy
-// for some of it leaves its GPU idle: 8 h of 24 leave 16 h, 66.7 % (TV10).
+// for some of it leaves its GPU idle: 8 h of 24 leave 16 h, 66.7 %.
 func Idle(busy, period time.Duration) (time.Duration, PPM, error) {
 	var l problem.List
 	if period <= 0 {
@@ -26,7 +26,7 @@ func Idle(busy, period time.Duration) (time.Duration, PPM, error) {
 
 // ReapedHours returns the GPU-hours a day that come back when reaping brings
 // the idle part of allocated hours down from before to after: 24 * gpus *
-// (before - after); 5.5 % to 1 % of 10 GPUs is 10.8 (TV11). Where after is an
+// (before - after); 5.5 % to 1 % of 10 GPUs is 10.8. Where after is an
 // upper bound the result is a lower one.
 func ReapedHours(gpus int, before, after PPM) (float64, error) {
 	var l problem.List
@@ -50,22 +50,19 @@ type ReapingPolicy struct {
 	WarnAfter sharing.Cell[time.Duration] // unknown where no source gives it
 	EndAfter  time.Duration
 	Note      string
-	Source    sharing.Source
+	Source    sharing.SourceID
 }
 
 // ReapingPolicies returns the rules that sites and projects are known for, by
 // EndAfter. The slice is the caller's.
 func ReapingPolicies() []ReapingPolicy {
 	return []ReapingPolicy{
-		{Name: "idlebot", WarnAfter: sharing.KnownCell(15*time.Minute, "F7"), EndAfter: time.Hour,
-			Note:   "mail when under-utilised, cancel later",
-			Source: sharing.Source{ID: "F7", Title: "Northeastern University, IdleBot", Basis: sharing.BasisSecondHand}},
+		{Name: "idlebot", WarnAfter: sharing.KnownCell(15*time.Minute, "northeastern-idlebot"), EndAfter: time.Hour,
+			Note: "mail when under-utilised, cancel later", Source: "northeastern-idlebot"},
 		{Name: "princeton", EndAfter: 2 * time.Hour,
-			Note:   "jobs at zero utilisation end after two warnings",
-			Source: sharing.Source{ID: "F7", Title: "Princeton University, job rules", Basis: sharing.BasisSecondHand}},
+			Note: "jobs at zero utilisation end after two warnings", Source: "princeton-utilization"},
 		{Name: "kubeflow", EndAfter: 1440 * time.Minute,
-			Note:   "default idle time of a notebook, not of its GPU",
-			Source: sharing.Source{ID: "F7", Title: "Kubeflow notebook culling", Basis: sharing.BasisDocumented, Locator: "kubeflow/kubeflow#3856"}},
+			Note: "default idle time of a notebook, not of its GPU", Source: "kubeflow-culling"},
 	}
 }
 

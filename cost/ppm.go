@@ -80,7 +80,7 @@ func (p PPM) RoundPercent(decimals int) PPM {
 }
 
 // TruncatePercent returns p cut off towards zero after the given number of
-// decimals of a percent. It reproduces figures that were printed so (TV5);
+// decimals of a percent. It reproduces figures that were printed so;
 // RoundPercent is the one for display.
 func (p PPM) TruncatePercent(decimals int) PPM { return p - p%percentStep(decimals) }
 

@@ -10,13 +10,13 @@ import (
 
 // RevenueLoss returns the part of revenue that a rule of the form "each 100 ms
 // of added latency loses so much" takes away: added / 100ms * lossPer100ms,
-// rounded half away from zero and at most Whole. S0's calculator multiplies a
-// rate per 100 ms by milliseconds and so arrives at 100 % for 100 ms (TV4, trap
-// T17); the answer is 1 %. Latency that became shorter gives 0, since the rule
+// rounded half away from zero and at most Whole. The calculator of
+// myitbasics-eks-sharing multiplies a rate per 100 ms by milliseconds and so
+// arrives at 100 % for 100 ms (trap loss-per-100-ms); the answer is 1 %. Latency that became shorter gives 0, since the rule
 // says nothing about gains.
 //
-// The rate is yours to bring: S0 quotes 1 % to 3 % per 100 ms, without a
-// measurement.
+// The rate is yours to bring: the same article quotes 1 % to 3 % per 100 ms,
+// without a measurement.
 func RevenueLoss(added time.Duration, lossPer100ms PPM) (PPM, error) {
 	if lossPer100ms < 0 || lossPer100ms > Whole {
 		return 0, badInput("lossPer100ms: %s is out of range (give 0%% to 100%%)", lossPer100ms)
@@ -46,7 +46,7 @@ func NetSaving(saving, revenue Money, loss PPM) (Money, error) {
 }
 
 // BreakEvenRevenue returns the revenue above which losing the part loss of it
-// costs more than the saving: saving / loss (TV4b). Without a loss, or without
+// costs more than the saving: saving / loss. Without a loss, or without
 // a saving, there is no such revenue: ErrNoBreakEven.
 func BreakEvenRevenue(saving Money, loss PPM) (Money, error) {
 	if err := lossErr(Money{}, loss); err != nil {

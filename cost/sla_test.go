@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// sourceRevenueLoss is S0's assess_business_impact: a rate for each 100 ms is
+// sourceRevenueLoss is the article's assess_business_impact: a rate for each 100 ms is
 // multiplied by milliseconds, of a base latency that is itself assumed.
 func sourceRevenueLoss(impact float64) float64 {
 	const baseLatencyMS, lossPer100ms = 100, 0.01
 	return impact * baseLatencyMS * lossPer100ms
 }
 
-// TV4: S0's calculator says that all revenue is lost; the units say 1 %.
-func TestROICalculatorTV4(t *testing.T) {
+// The article's calculator says that all revenue is lost; the units say 1 %.
+func TestROICalculator(t *testing.T) {
 	s, err := NewSaving(money(t, "4.48 USD"), money(t, "2.24 USD"))
 	if err != nil || s.Monthly.Decimal() != "1635.20" || s.Annual.Decimal() != "19622.40" || s.Fraction != 50*Percent {
 		t.Errorf("%+v, %v", s, err)
@@ -34,9 +34,9 @@ func TestROICalculatorTV4(t *testing.T) {
 	}
 }
 
-// TV4 with what S0 measured, and TV4b.
-func TestMeasuredSLAImpactTV4b(t *testing.T) {
-	saving := money(t, "1518.40 USD") // TV3
+// The same with what the article measured, and its break-even.
+func TestMeasuredSLAImpact(t *testing.T) {
+	saving := money(t, "1518.40 USD")
 	for _, c := range []struct {
 		added     time.Duration
 		rate      PPM

@@ -16,8 +16,8 @@ const hoursPerDay = 24
 
 // PerWorkloadHour returns what one of the tenants that share a GPU pays for an
 // hour: price / tenants * (1 + overhead), exact inside and rounded once. It is
-// the formula that S1's calculator is consistent with (TV1: 3.50 among 4 with
-// 8 % is 0.945). The overhead makes a tenant's figure comparable with an
+// the formula that the calculator of asleekgeek-sharing is consistent with
+// (3.50 among 4 with 8 % is 0.945). The overhead makes a tenant's figure comparable with an
 // exclusive GPU's: it counts the capacity that sharing itself uses up. It does
 // not allocate, so that schedulers can call it.
 func PerWorkloadHour(price Money, tenants int, overhead PPM) (Money, error) {
@@ -104,7 +104,7 @@ func fleetErr(gpus, tenants int, u float64) error {
 }
 
 // SharedFleet is a number of GPUs of one kind, each shared by equally many
-// like workloads: the inputs of S1's calculator.
+// like workloads: the inputs of the calculator of asleekgeek-sharing.
 type SharedFleet struct {
 	GPUs            int
 	PricePerGPUHour Money

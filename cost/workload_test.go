@@ -7,32 +7,32 @@ import (
 	"testing"
 )
 
-// TV1: S1's calculator, with the inputs that a.6 found by enumeration.
-func TestTenantCalculatorTV1(t *testing.T) {
+// The calculator of asleekgeek-sharing, with the inputs that enumeration found.
+func TestTenantCalculator(t *testing.T) {
 	price := money(t, "3.50 USD")
 	got, err := PerWorkloadHour(price, 4, 8*Percent)
 	if err != nil || got.Decimal() != "0.945" {
 		t.Fatalf("%v, %v; want exactly 0.945", got, err)
 	}
 	if printed := got.Round(2).Decimal(); printed != "0.95" {
-		t.Errorf("shown as %s, S1 printed 0.95", printed)
+		t.Errorf("shown as %s, the article printed 0.95", printed)
 	}
 	saved, err := NewSaving(price, got)
 	if err != nil || saved.Fraction != 73*Percent {
-		t.Errorf("saving %v, %v; S1 printed 73%%", saved.Fraction, err)
+		t.Errorf("saving %v, %v; the article printed 73%%", saved.Fraction, err)
 	}
 	capacity, err := CapacityHours(10, 4)
 	if err != nil || capacity != 180 {
-		t.Errorf("capacity-hours %v, %v; S1 printed 180", capacity, err)
+		t.Errorf("capacity-hours %v, %v; the article printed 180", capacity, err)
 	}
 	use, err := UtilisationHours(10, 4, 0.25)
 	if err != nil || use != 180 {
-		t.Errorf("utilisation-hours %v, %v; S1 printed 180", use, err)
+		t.Errorf("utilisation-hours %v, %v; the article printed 180", use, err)
 	}
 }
 
-// TV2: S2's four teams. It printed 9,490 and 2,373.
-func TestFourTeamsTV2(t *testing.T) {
+// The four teams of lucaberton-sharing, which printed 9,490 and 2,373.
+func TestFourTeams(t *testing.T) {
 	shared, err := Monthly(money(t, "3.25 USD"))
 	if err != nil || shared.Decimal() != "2372.50" || shared.Round(0).Decimal() != "2373.00" {
 		t.Errorf("shared: %v, %v", shared, err)

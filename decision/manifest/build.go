@@ -146,7 +146,7 @@ func (b *builder) run() error {
 			b.undelivered(g)
 		}
 		if rest := g.GPUsPerNode; rest > 0 && g.GPUs%rest != 0 {
-			b.warnings = append(b.warnings, sharing.Warning{Code: WarnPartialNode, Path: g.Key(), Source: "F4",
+			b.warnings = append(b.warnings, sharing.Warning{Code: WarnPartialNode, Path: g.Key(), Source: "k8s-device-plugin",
 				Message: fmt.Sprintf("%d GPUs are %d whole nodes of %d and a part; a node shares by one mechanism, so the other GPUs of that node serve it too or idle",
 					g.GPUs, g.GPUs/rest, rest),
 				Remedy: "count whole nodes"})

@@ -102,7 +102,7 @@ func (f *Fleet) devices(g *Group) ([]device, []sharing.Warning) {
 			}
 		}
 		if left > 0 {
-			ws = append(ws, sharing.Warning{Code: WarnUnplacedTenants, Path: w.Name, Source: "DRA",
+			ws = append(ws, sharing.Warning{Code: WarnUnplacedTenants, Path: w.Name, Source: "nvidia-dra-driver",
 				Message: fmt.Sprintf("the devices of %s have no room for %d of its %d pods", g.Key(), left, w.replicas()),
 				Remedy:  "add GPUs to the group, or let more clients share each"})
 		}
@@ -135,7 +135,7 @@ const maxClaims = 1000
 // pods all name. A claim belongs to one namespace.
 func (f *Fleet) sharedClaims(g *Group) ([]File, []sharing.Warning, error) {
 	if g.GPUs > maxClaims {
-		return nil, []sharing.Warning{{Code: WarnClaimsLeftOut, Path: g.Key(), Source: "DRA",
+		return nil, []sharing.Warning{{Code: WarnClaimsLeftOut, Path: g.Key(), Source: "nvidia-dra-driver",
 			Message: fmt.Sprintf("no claims are written: sharing %d GPUs by DRA takes a named claim for each", g.GPUs),
 			Remedy:  "deliver by the device plugin, or divide the pool"}}, nil
 	}
@@ -190,7 +190,7 @@ func (f *Fleet) sharedClaims(g *Group) ([]File, []sharing.Warning, error) {
 		}
 	}
 	if split > 0 {
-		ws = append(ws, sharing.Warning{Code: WarnClaimNamespaces, Path: g.Key(), Source: "DRA",
+		ws = append(ws, sharing.Warning{Code: WarnClaimNamespaces, Path: g.Key(), Source: "nvidia-dra-driver",
 			Message: fmt.Sprintf("a claim belongs to one namespace: tenants of several namespaces on one device take %d more device(s)", split),
 			Remedy:  "put tenants that share a device into one namespace, or deliver by the device plugin"})
 	}

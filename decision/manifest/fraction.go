@@ -68,7 +68,7 @@ func (g *Group) fractionArgs(w *Workload) ([]string, []sharing.Warning) {
 	case given == 0 && advice != nil:
 		return []string{f.Flag(), formatFraction(advice.Recommended)}, nil
 	case given == 0 && (shared(w.Mechanism) || w.Mechanism == sharing.MechanismVGPU):
-		return nil, []sharing.Warning{{Code: WarnFractionUnknown, Path: w.Name, Source: "DYN-LIM",
+		return nil, []sharing.Warning{{Code: WarnFractionUnknown, Path: w.Name, Source: "dynamo-mps-limits",
 			Message: fmt.Sprintf("no %s is written, for the memory that it is a fraction of, or the workload's share of it, is not known or leaves nothing; the framework would take most of the GPU", f.Flag()),
 			Remedy:  "give the workload's memory and the GPU's"}}
 	case given == 0:

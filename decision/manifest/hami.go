@@ -173,11 +173,11 @@ func (w *Workload) hamiWarnings() []sharing.Warning {
 		if w.Framework.CUDAGraphs == sharing.AnswerUnknown {
 			msg = "gpucores does not limit CUDA graphs; whether this workload launches them is not known (vLLM does by default)"
 		}
-		ws = append(ws, sharing.Warning{Code: WarnCUDAGraphs, Path: w.Name, Source: "HCORE", Message: msg,
+		ws = append(ws, sharing.Warning{Code: WarnCUDAGraphs, Path: w.Name, Source: "hami-core-graphs", Message: msg,
 			Remedy: "do not count on the compute limit, or turn graphs off"})
 	}
 	if w.Memory == 0 && w.Mechanism != sharing.MechanismMIG {
-		ws = append(ws, sharing.Warning{Code: WarnNoMemoryLimit, Path: w.Name, Source: "HAMI",
+		ws = append(ws, sharing.Warning{Code: WarnNoMemoryLimit, Path: w.Name, Source: "hami",
 			Message: "without gpumem HAMi gives the pod the whole card's memory", Remedy: "set a memory limit"})
 	}
 	return ws

@@ -99,7 +99,7 @@ func (g *Group) nodeKinds() ([]nodeKind, []sharing.Warning) {
 	if perNode == 0 {
 		perNode = 1
 		if distinct > 1 {
-			ws = append(ws, sharing.Warning{Code: WarnNodeSizeUnknown, Path: g.Key(), Source: "GPUOP",
+			ws = append(ws, sharing.Warning{Code: WarnNodeSizeUnknown, Path: g.Key(), Source: "nvidia-gpu-operator",
 				Message: "GPUs are laid out differently and it is not known how many a node has; each label here is for nodes whose GPUs are all alike",
 				Remedy:  "say how many GPUs a node has"})
 		}

@@ -99,7 +99,7 @@ func (f *Fleet) operatorValues(hasMIG, byPlugin bool) (File, []sharing.Warning, 
 	var ws []sharing.Warning
 	switch {
 	case mixed && hasMPS:
-		ws = append(ws, sharing.Warning{Code: WarnMIGStrategyEnv, Path: "mig.strategy", Source: "GPUOP",
+		ws = append(ws, sharing.Warning{Code: WarnMIGStrategyEnv, Path: "mig.strategy", Source: "nvidia-gpu-operator",
 			Message: "the Operator hands mig.strategy to every node's plugin, where it overrides the node's own configuration, and the plugin refuses MPS under mixed; the values leave it out",
 			Remedy:  "leave mig.strategy unset, and check in the plugin's log on an MPS node that the strategy is none"})
 	case mixed:

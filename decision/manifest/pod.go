@@ -123,20 +123,20 @@ func (g *Group) warnings(w *Workload) []sharing.Warning {
 	}
 	if usesMPS(w.Mechanism) {
 		if n := w.Framework.Processes; n > 1 {
-			add(WarnPerProcess, "KDP", "", "MPS limits each process, not the container: each of the %d processes gets %v", n, g.processLimit(w))
+			add(WarnPerProcess, "k8s-device-plugin-issue-720", "", "MPS limits each process, not the container: each of the %d processes gets %v", n, g.processLimit(w))
 		}
 		if w.Memory == 0 {
-			add(WarnNoMemoryLimit, "KDP", "give the workload a memory limit", "its limit is whatever delivers it: an equal share by the plugin, none by a DRA claim")
+			add(WarnNoMemoryLimit, "k8s-device-plugin", "give the workload a memory limit", "its limit is whatever delivers it: an equal share by the plugin, none by a DRA claim")
 		}
 	}
 	if w.Mechanism == sharing.MechanismTimeSlicing {
-		add(WarnNoMemoryLimit, "KDP", "keep the framework's memory fraction below its share",
+		add(WarnNoMemoryLimit, "k8s-device-plugin", "keep the framework's memory fraction below its share",
 			"time-slicing limits no memory: any tenant can take all of the GPU's")
 	}
 	if w.ComputePercent > 0 {
 		switch w.Mechanism {
 		case sharing.MechanismTimeSlicing, sharing.MechanismMIG, sharing.MechanismExclusive, sharing.MechanismInServer, sharing.MechanismVGPU, sharing.MechanismMIGBackedVGPU:
-			add(WarnComputeNotLimited, "KDP", "leave it out", "%v takes no compute limit of %v%%", w.Mechanism, w.ComputePercent)
+			add(WarnComputeNotLimited, "k8s-device-plugin", "leave it out", "%v takes no compute limit of %v%%", w.Mechanism, w.ComputePercent)
 		}
 	}
 	return ws
@@ -157,12 +157,12 @@ func (g *Group) pluginPod(w *Workload) (*pod, []sharing.Warning, error) {
 		share := mps.PluginShare{Replicas: g.clients(), Total: g.memory()}
 		limit, percent := share.PinnedMemoryLimit(), float64(share.ActiveThreadPercentage())
 		if per := g.processLimit(w); limit > 0 && per > limit {
-			ws = append(ws, sharing.Warning{Code: WarnEqualShares, Path: w.Name, Source: "KDP",
+			ws = append(ws, sharing.Warning{Code: WarnEqualShares, Path: w.Name, Source: "k8s-device-plugin",
 				Message: fmt.Sprintf("the plugin limits each process to %v, an equal share; the environment can tighten that and not widen it to %v", limit, per),
 				Remedy:  "use fewer replicas, or deliver by DRA"})
 		}
 		if w.ComputePercent > percent {
-			ws = append(ws, sharing.Warning{Code: WarnEqualShares, Path: w.Name, Source: "KDP",
+			ws = append(ws, sharing.Warning{Code: WarnEqualShares, Path: w.Name, Source: "k8s-device-plugin",
 				Message: fmt.Sprintf("the plugin gives each process %v%% of the threads; the environment cannot widen that to %v%%", percent, w.ComputePercent),
 				Remedy:  "use fewer replicas, or deliver by DRA"})
 		}
@@ -212,7 +212,7 @@ func (g *Group) kaiPod(w *Workload) (*pod, []sharing.Warning, error) {
 	}
 	p.annotations = annotations
 	p.header = append(p.header, "For nodes whose device plugin replicates nothing: KAI divides whole GPUs.")
-	ws = append(ws, sharing.Warning{Code: WarnNotEnforced, Path: w.Name, Source: "KAI",
+	ws = append(ws, sharing.Warning{Code: WarnNotEnforced, Path: w.Name, Source: "kai-gpu-sharing",
 		Message: "KAI places the pod by this share and enforces none of it", Remedy: "trust the tenants, or add a mechanism that enforces"})
 	return p, ws, nil
 }

@@ -235,12 +235,12 @@ func (g *Group) vgpuFile() (File, []sharing.Warning, error) {
 		fmt.Fprintf(&b, "options nvidia NVreg_RegistryDwords=\"RmPVMRL=0x%08x\"\n", word)
 		note = "for modprobe.d of the hypervisor's host"
 		if g.VGPUScheduler.Policy == EqualShare && g.VGPUScheduler.TimeSlice > 0 {
-			ws = append(ws, sharing.Warning{Code: WarnRmPVMRLForm, Path: g.Key(), Source: "VGPU",
+			ws = append(ws, sharing.Warning{Code: WarnRmPVMRLForm, Path: g.Key(), Source: "nvidia-vgpu-guide",
 				Message: "NVIDIA's guide gives two words for equal share with a time slice, ending in 0001 and in 0003; this is the second",
 				Remedy:  "read the scheduler in force back with nvidia-smi vgpu -ss"})
 		}
 		if g.VGPUScheduler.Policy == BestEffort {
-			ws = append(ws, sharing.Warning{Code: WarnBestEffort, Path: g.Key(), Source: "VGPU",
+			ws = append(ws, sharing.Warning{Code: WarnBestEffort, Path: g.Key(), Source: "nvidia-vgpu-guide",
 				Message: "the best-effort scheduler promises no share of compute; only the frame buffer is divided",
 				Remedy:  "choose equal-share or fixed-share"})
 		}
