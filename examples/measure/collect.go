@@ -8,8 +8,8 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// group is a workload of a scene in one run, its replicas together.
-type group struct {
+// outcome is a workload of a scene in one run, its replicas together.
+type outcome struct {
 	scene    *scene
 	workload string
 	sim      *simulated
@@ -18,8 +18,8 @@ type group struct {
 }
 
 // collect puts the figures of a run's replicas together, by scene and workload.
-func collect(u *setup, res *loadgen.Result, series *telemetry.Series) []group {
-	var out []group
+func collect(u *setup, res *loadgen.Result, series *telemetry.Series) []outcome {
+	var out []outcome
 	histograms := map[string]map[loadgen.Metric]*loadgen.Histogram{}
 	for _, h := range res.Histograms {
 		histograms[h.Tenant] = h.ByMetric
@@ -46,7 +46,7 @@ func collect(u *setup, res *loadgen.Result, series *telemetry.Series) []group {
 				members = append(members, j)
 			}
 		}
-		g := group{scene: c.scene, workload: c.workload, sim: u.sims[i], replicas: len(members)}
+		g := outcome{scene: c.scene, workload: c.workload, sim: u.sims[i], replicas: len(members)}
 		g.row = predict.Row{Mechanism: sharing.MechanismTimeSlicing, Case: "simulated/" + c.workload, Tenants: 1, Server: g.sim.serverKey(0), Load: g.sim.load,
 			TTFT: merged(members, loadgen.TTFT), TPOT: merged(members, loadgen.TPOT), ITL: merged(members, loadgen.ITL), E2E: merged(members, loadgen.E2E)}
 		requests, failed, rate := 0, 0, 0.0

@@ -14,7 +14,7 @@ import (
 // shown are the figures of the table; the JSON has all.
 var shown = []predict.Metric{predict.TTFTP99, predict.TPOTP99}
 
-// writeMeasured prints for people what -measure found.
+// writeMeasured prints for people what was found of a fleet.
 func writeMeasured(w io.Writer, m *measured) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "\nSIMULATED: expected beside measured, on embedded servers on simulated GPUs and on no real one (%v s a run, seed %d)\n", m.SecondsPerRun, m.Seed)
@@ -211,15 +211,4 @@ func title(m predict.Metric) string {
 		return "E2E P99"
 	}
 	return m.String()
-}
-
-// short writes three figures, or more before the point.
-func short(v float64) string {
-	switch {
-	case v >= 100:
-		return fmt.Sprintf("%.0f", v)
-	case v >= 10:
-		return fmt.Sprintf("%.1f", v)
-	}
-	return fmt.Sprintf("%.2f", v)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// measured is what -measure found: expected beside measured, all of it on
+// measured is what was found of a fleet: expected beside measured, all of it on
 // simulated GPUs.
 type measured struct {
 	Basis         sharing.Basis `json:"basis"` // simulated
@@ -122,7 +122,7 @@ func (m *measured) assume() {
 }
 
 // add adds what was measured of a scene's workload under a mechanism.
-func (m *measured) add(how sharing.Mechanism, g group, run string) {
+func (m *measured) add(how sharing.Mechanism, g outcome, run string) {
 	row := measuredRow{Basis: sharing.BasisSimulated, Scene: g.scene.Name, Mechanism: how, Workload: g.workload, Run: run, Replicas: g.replicas,
 		Requests: *g.row.Requests, Failed: *g.row.Errors, Recommended: how == g.scene.Recommended, Measured: colocation.Figures(&g.row), Inside: map[predict.Metric]bool{}}
 	if e := m.expected(g.scene.Name, how, g.workload); e != nil {

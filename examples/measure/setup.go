@@ -43,7 +43,7 @@ func (u *setup) add(s *scene, t sceneTenant, gpu int, edit func(*loadgentest.Mod
 
 // place puts a scene's tenants on simulated GPUs under a mechanism.
 func (m *measurer) place(u *setup, how sharing.Mechanism, s *scene) error {
-	o := loadgentest.GPUOptions{Quantum: m.quantum}
+	o := loadgentest.GPUOptions{Quantum: m.app.quantum}
 	switch how {
 	case sharing.MechanismExclusive:
 		for j, t := range s.Tenants {

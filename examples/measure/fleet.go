@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,10 +20,65 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
+// runFleet decides a fleet and simulates what was decided.
+func (a *app) runFleet(ctx context.Context, c *config) int {
+	fleet, opts, err := c.readFleet(a.stdin)
+	if err != nil {
+		return a.fail(err, exitUsage)
+	}
+	result, err := decision.Decide(fleet, opts)
+	if err != nil {
+		return a.fail(err, exitUsage)
+	}
+	if err := newFolder(c.out); err != nil {
+		return a.fail(fmt.Errorf("-out: %w", err), exitUsage)
+	}
+	if !c.json {
+		if err := result.WriteText(a.stdout, decision.TextOptions{}); err != nil {
+			return a.fail(err, exitFailed)
+		}
+	}
+	m := &measurer{config: c, app: a, result: result, predictor: colocation.Predictor(0, 0)}
+	err = m.measure(ctx, fleet, opts.Profiles)
+	switch {
+	case m.report == nil:
+	case c.json:
+		enc := json.NewEncoder(a.stdout)
+		enc.SetIndent("", "  ")
+		enc.SetEscapeHTML(false)
+		err = errors.Join(err, enc.Encode(struct {
+			*decision.Result
+			Simulated *measured `json:"simulated"`
+		}{result, m.report}))
+	default:
+		err = errors.Join(err, writeMeasured(a.stdout, m.report))
+	}
+	if err != nil {
+		return a.fail(err, exitFailed)
+	}
+	return exitOK
+}
+
+// readFleet reads the fleet, and the profiles and predictor to decide with.
+func (c *config) readFleet(stdin io.Reader) (fleet *decision.Fleet, opts decision.Options, err error) {
+	if c.input == "-" {
+		fleet, err = decision.ReadFleet(stdin)
+	} else {
+		fleet, err = decision.LoadFleet(c.input)
+	}
+	if err == nil && c.use != "" {
+		opts.Predictor, err = predict.LoadPredictor(c.use)
+	}
+	if err == nil && c.profiles != "" {
+		opts.Profiles, err = predict.LoadProfiles(c.profiles)
+	}
+	return fleet, opts, err
+}
+
 // measurer runs a decision's GPUs on simulated ones.
 type measurer struct {
-	measureOptions
-	log       io.Writer // progress
+	*config
+	app       *app
 	result    *decision.Result
 	predictor predict.Predictor
 	report    *measured
@@ -35,26 +89,23 @@ type measurer struct {
 func (m *measurer) warmup() float64 { return min(1, m.seconds/5) }
 
 func (m *measurer) say(format string, args ...any) {
-	fmt.Fprintf(m.log, "quickstart: simulated: "+format+"\n", args...)
+	fmt.Fprintf(m.app.stderr, "measure: simulated: "+format+"\n", args...)
 }
 
 // measure simulates the GPUs that the decision fills: each workload alone, the
 // prediction, then side by side under each mechanism. What was measured before
 // an error is in the report.
-func measure(ctx context.Context, log io.Writer, fleet *decision.Fleet, opt decision.Options, result *decision.Result, mo measureOptions) (*measured, error) {
-	m := &measurer{measureOptions: mo, log: log, result: result, predictor: colocation.Predictor(0, 0)}
-	m.report = &measured{Basis: sharing.BasisSimulated, Seed: mo.seed, SecondsPerRun: mo.seconds, Expected: []expectedRow{}, Rows: []measuredRow{}, Findings: []finding{}, alone: map[string]float64{}}
-	list, missing, err := scenes(fleet, result, opt.Profiles, mo.seconds)
+func (m *measurer) measure(ctx context.Context, fleet *decision.Fleet, profiles *predict.Profiles) error {
+	list, missing, err := scenes(fleet, m.result, profiles, m.seconds)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	m.report.Scenes, m.report.NotRun = list, missing
+	m.report = &measured{Basis: sharing.BasisSimulated, Seed: m.seed, SecondsPerRun: m.seconds, Scenes: list, NotRun: missing,
+		Expected: []expectedRow{}, Rows: []measuredRow{}, Findings: []finding{}, alone: map[string]float64{}}
 	m.report.assume()
-	if len(list) == 0 {
-		m.report.Complete = true
-		return m.report, nil
+	if len(list) > 0 {
+		err = m.run(ctx)
 	}
-	err = m.run(ctx)
 	m.report.Complete = err == nil
 	if err != nil {
 		m.report.Problem = err.Error()
@@ -63,8 +114,8 @@ func measure(ctx context.Context, log io.Writer, fleet *decision.Fleet, opt deci
 			err = fmt.Errorf("interrupted: %d rows were measured", len(m.report.Rows))
 		}
 	}
-	m.report.judge(result)
-	return m.report, errors.Join(err, m.write("report.json", m.report))
+	m.report.judge(m.result)
+	return errors.Join(err, m.write("report.json", m.report))
 }
 
 func (m *measurer) run(ctx context.Context) error {
@@ -132,7 +183,7 @@ func (m *measurer) measureAlone(ctx context.Context) error {
 				n = fewestAlone
 			}
 			for range n {
-				u.add(s, t, u.gpu(loadgentest.GPUOptions{Quantum: m.quantum}), nil)
+				u.add(s, t, u.gpu(loadgentest.GPUOptions{Quantum: m.app.quantum}), nil)
 			}
 		}
 	}
@@ -205,11 +256,11 @@ func (m *measurer) measureBeside(ctx context.Context, how sharing.Mechanism, lis
 
 // drive loads the servers and puts the figures of each scene's workloads
 // together.
-func (m *measurer) drive(ctx context.Context, name string, u *setup) ([]group, error) {
+func (m *measurer) drive(ctx context.Context, name string, u *setup) ([]outcome, error) {
 	for i := range u.gpus {
 		u.gpus[i].Seed = m.seed + uint64(i)
 	}
-	sim, err := colocation.Simulate(u.gpus, u.tenants, m.simulatedTime)
+	sim, err := colocation.Simulate(u.gpus, u.tenants, m.app.simulatedTime)
 	if err != nil {
 		return nil, err
 	}
@@ -228,11 +279,8 @@ func (m *measurer) drive(ctx context.Context, name string, u *setup) ([]group, e
 		}
 		plan.Tenants = append(plan.Tenants, t)
 	}
-	opts := loadgen.Options{Meta: map[string]any{"basis": sharing.BasisSimulated, "run": name}}
-	if m.dir != "" {
-		opts.Dir = filepath.Join(m.dir, name)
-	}
-	if m.simulatedTime {
+	opts := loadgen.Options{Dir: filepath.Join(m.out, name), Meta: map[string]any{"basis": sharing.BasisSimulated, "run": name}}
+	if m.app.simulatedTime {
 		opts.UserStamps, opts.Pacing = true, loadgen.PacingTimer
 	}
 	res, series, err := colocation.Drive(ctx, plan, opts, sim.Source)
@@ -245,17 +293,11 @@ func (m *measurer) drive(ctx context.Context, name string, u *setup) ([]group, e
 	return collect(u, res, series), nil
 }
 
-// write writes a file of the artifacts, if any are kept.
+// write writes a file of the artifacts.
 func (m *measurer) write(name string, v any) error {
-	if m.dir == "" {
-		return nil
-	}
-	if err := os.MkdirAll(m.dir, 0o755); err != nil {
-		return err
-	}
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(m.dir, name), append(data, '\n'), 0o644)
+	return atomicfile.Write(filepath.Join(m.out, name), append(data, '\n'), 0o644)
 }

@@ -22,20 +22,28 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// bubble is a run in simulated time, so that its figures are those of the
-// simulated GPUs and not of this machine's timers. A quantum changes the GPUs
-// behind the predictor's back; after, when not 0, is when Ctrl-C comes.
-type bubble struct {
-	fleet   string
+// simulatedFleet is a run of a fleet in simulated time, so that its figures are
+// those of the simulated GPUs and not of this machine's timers. A quantum changes
+// the GPUs behind the predictor's back; after, when not 0, is when Ctrl-C comes.
+type simulatedFleet struct {
+	fleet   string // "" = quickstart's
 	quantum time.Duration
 	after   time.Duration
 
+	dir            string
 	code           int
 	stdout, stderr string
 }
 
-func (b *bubble) run(t *testing.T, args ...string) {
+const quickstart = "../quickstart/"
+
+func (b *simulatedFleet) run(t *testing.T, args ...string) {
 	t.Helper()
+	b.dir = filepath.Join(t.TempDir(), "results")
+	input := "-"
+	if b.fleet == "" {
+		input = quickstart + "fleet.yaml"
+	}
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -44,16 +52,13 @@ func (b *bubble) run(t *testing.T, args ...string) {
 		}
 		var stdout, stderr bytes.Buffer
 		a := app{stdin: strings.NewReader(b.fleet), stdout: &stdout, stderr: &stderr, simulatedTime: true, quantum: b.quantum}
-		if b.fleet != "" {
-			args = append(args, "-input", "-")
-		}
-		b.code = a.run(ctx, append([]string{"-measure"}, args...))
+		b.code = a.run(ctx, append([]string{"-input", input, "-out", b.dir}, args...))
 		b.stdout, b.stderr = stdout.String(), stderr.String()
 	})
 }
 
 // measured reads what a run with -format json found.
-func (b *bubble) measured(t *testing.T) *measured {
+func (b *simulatedFleet) measured(t *testing.T) *measured {
 	t.Helper()
 	var out struct {
 		decision.Result
@@ -84,9 +89,8 @@ func masked(text string) string {
 // side, every line and artifact says that it is simulated, and the recommended
 // mechanism's missed limit is told as it is.
 func TestMeasure(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "plan")
-	var b bubble
-	b.run(t, "-out", dir, "-seconds", "2")
+	var b simulatedFleet
+	b.run(t, "-seconds", "2")
 	if b.code != exitOK {
 		t.Fatalf("exit %d: %s", b.code, b.stderr)
 	}
@@ -94,7 +98,7 @@ func TestMeasure(t *testing.T) {
 	if !found {
 		t.Fatal(b.stdout)
 	}
-	golden.Check(t, "testdata/golden/measured-default.masked", []byte(masked("SIMULATED: "+text)))
+	golden.Check(t, "testdata/measured-default.masked", []byte(masked("SIMULATED: "+text)))
 	if !strings.Contains(text, "CONTRADICTS THE DECISION: chat by mig: recommended, but a limit is missed: TPOT P99") {
 		t.Error(text)
 	}
@@ -102,10 +106,7 @@ func TestMeasure(t *testing.T) {
 	if last < 0 || first < last {
 		t.Errorf("expected at %d, run at %d:\n%s", last, first, b.stderr)
 	}
-	checkArtifacts(t, filepath.Join(dir, "simulated"))
-	if _, err := os.Stat(filepath.Join(dir, "plan.md")); err != nil {
-		t.Error(err)
-	}
+	checkArtifacts(t, b.dir)
 }
 
 // checkArtifacts: everything is there, and marked.
@@ -176,8 +177,8 @@ workloads:
 // one with twice the quantum.
 func TestDoubledQuantum(t *testing.T) {
 	light := func(quantum time.Duration) (inside bool, measured, expected float64) {
-		b := bubble{fleet: pair, quantum: quantum}
-		b.run(t, "-format", "json", "-mechanisms", "time-slicing", "-seconds", "4")
+		b := simulatedFleet{fleet: pair, quantum: quantum}
+		b.run(t, "-json", "-mechanisms", "time-slicing", "-seconds", "4")
 		m := b.measured(t)
 		r := m.row("lab-1", sharing.MechanismTimeSlicing, "light")
 		if r == nil || r.Requests < 20 {
@@ -205,8 +206,8 @@ workloads:
 // The same seed makes the same schedule, another one another.
 func TestMeasureSeed(t *testing.T) {
 	counts := func(seed string) (out []int) {
-		b := bubble{fleet: openPair}
-		b.run(t, "-format", "json", "-mechanisms", "mps", "-seconds", "2", "-seed", seed)
+		b := simulatedFleet{fleet: openPair}
+		b.run(t, "-json", "-mechanisms", "mps", "-seconds", "2", "-seed", seed)
 		for _, r := range b.measured(t).Rows {
 			out = append(out, r.Requests)
 		}
@@ -224,17 +225,16 @@ func TestMeasureSeed(t *testing.T) {
 // Ctrl-C keeps what was measured, and says that it is not all.
 func TestMeasureInterrupted(t *testing.T) {
 	for after, rows := range map[time.Duration]int{time.Second: 0, 3 * time.Second: 0, 7 * time.Second: 4} {
-		dir := filepath.Join(t.TempDir(), "plan")
-		b := bubble{fleet: pair, after: after}
-		b.run(t, "-format", "json", "-seconds", "2", "-out", dir)
+		b := simulatedFleet{fleet: pair, after: after}
+		b.run(t, "-json", "-seconds", "2")
 		m := b.measured(t)
-		if b.code != exitStopped || m.Complete || m.Problem != "interrupted" || len(m.Rows) != rows {
+		if b.code != exitFailed || m.Complete || m.Problem != "interrupted" || len(m.Rows) != rows {
 			t.Errorf("%v: exit %d, %d rows, %q", after, b.code, len(m.Rows), m.Problem)
 		}
 		if !strings.Contains(b.stderr, fmt.Sprintf("interrupted: %d rows were measured", rows)) {
 			t.Error(b.stderr)
 		}
-		if _, err := os.Stat(filepath.Join(dir, "simulated", "report.json")); err != nil {
+		if _, err := os.Stat(filepath.Join(b.dir, "report.json")); err != nil {
 			t.Error(err)
 		}
 	}
@@ -244,8 +244,12 @@ func TestMeasureInterrupted(t *testing.T) {
 // run and why.
 func TestScenes(t *testing.T) {
 	var out strings.Builder
-	for _, file := range append(scenarios(t), "fleet.yaml") {
-		fleet, err := load(file, nil)
+	files, err := filepath.Glob(quickstart + "testdata/*.yaml")
+	if err != nil || len(files) < 8 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, file := range append(files, quickstart+"fleet.yaml") {
+		fleet, err := decision.LoadFleet(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -287,52 +291,59 @@ func TestScenes(t *testing.T) {
 			t.Errorf("%s: %d of %d workloads are simulated or listed", file, len(covered), len(fleet.Workloads))
 		}
 	}
-	golden.Check(t, "testdata/golden/scenes.txt", []byte(out.String()))
+	golden.Check(t, "testdata/scenes.txt", []byte(out.String()))
 }
 
 // What cannot be simulated is listed, and what can is run.
 func TestMeasureListsWhatItDoesNotRun(t *testing.T) {
-	b := bubble{fleet: openPair}
+	b := simulatedFleet{fleet: openPair}
 	b.run(t, "-mechanisms", "hami, mig-like-emulation,mig", "-seconds", "2")
 	for _, want := range []string{"lab-1 by hami: not simulated: what a preloaded library", "mig-like-emulation  reject", "train     mig "} {
 		if b.code != exitOK || !strings.Contains(b.stdout, want) {
 			t.Errorf("exit %d, no %q:\n%s", b.code, want, b.stdout)
 		}
 	}
-	b = bubble{fleet: pair}
+	b = simulatedFleet{fleet: pair}
 	b.run(t, "-mechanisms", "mig", "-seconds", "2")
 	if want := "lab-1 by mig: rejected and not run: heavy: "; b.code != exitOK || !strings.Contains(b.stdout, want) || strings.Contains(b.stdout, "contradicts") {
 		t.Errorf("exit %d: %s", b.code, b.stdout)
 	}
-	b = bubble{}
-	b.run(t, "-input", "testdata/llm-70b-on-l4.yaml")
+	b = simulatedFleet{}
+	b.run(t, "-input", quickstart+"testdata/llm-70b-on-l4.yaml")
 	if b.code != exitOK || !strings.Contains(b.stdout, "SIMULATED: not run") {
 		t.Errorf("exit %d: %s", b.code, b.stdout)
 	}
 }
 
-func TestMeasureBadInput(t *testing.T) {
+func TestFleetBadInput(t *testing.T) {
 	for _, c := range []struct {
 		name, fleet string
 		args        []string
 		want        []string
 	}{
-		{"fleet", "version: v1\npools: [{name: a, gpu: X9000, count: 1}]\nworkloads: [{name: w, kind: batch, memory: 5}]\n", []string{"-measure"}, []string{"pools[0].gpu: ", "workloads[0].memory: "}},
-		{"mechanism", pair, []string{"-measure", "-mechanisms", "mps,time-slcing"}, []string{`"time-slcing"`, `did you mean "time-slicing"?`}},
-		{"none", pair, []string{"-measure", "-mechanisms", "none"}, []string{"no way to run"}},
-		{"seconds", pair, []string{"-measure", "-seconds", "NaN"}, []string{"-seconds: must lie between 1 and 600"}},
-		{"seed", pair, []string{"-measure", "-seed", "x"}, []string{"-seed"}},
-		{"without", pair, []string{"-seed", "2", "-mechanisms", "mps"}, []string{"-seed: is for -measure only", "-mechanisms: is for -measure only"}},
+		{"fleet", "version: v1\npools: [{name: a, gpu: X9000, count: 1}]\nworkloads: [{name: w, kind: batch, memory: 5}]\n", []string{"-input", "-"}, []string{"pools[0].gpu: ", "workloads[0].memory: "}},
+		{"no file", pair, []string{"-input", "does-not-exist.yaml"}, []string{"does-not-exist.yaml"}},
+		{"mechanism", pair, []string{"-input", "-", "-mechanisms", "mps,time-slcing"}, []string{`"time-slcing"`, `did you mean "time-slicing"?`}},
+		{"none", pair, []string{"-input", "-", "-mechanisms", "none"}, []string{"no way to run"}},
+		{"seconds", pair, []string{"-input", "-", "-seconds", "NaN"}, []string{"-seconds: must lie between 1 and 600"}},
+		{"seed", pair, []string{"-input", "-", "-seed", "x"}, []string{"-seed"}},
+		{"without", pair, []string{"-seed", "2", "-mechanisms", "mps"}, []string{"-seed: is for -input only", "-mechanisms: is for -input only"}},
+		{"real", pair, []string{"-input", "-", "-real", "-plan", "x"}, []string{"-real: does not go with -input", "-plan: does not go with -input"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			code, stdout, stderr := runQuick(t, c.fleet, append(c.args, "-input", "-")...)
-			if code != exitBadInput || stdout != "" {
-				t.Errorf("exit %d, stdout %q", code, stdout)
+			var stdout, stderr bytes.Buffer
+			a := app{stdin: strings.NewReader(c.fleet), stdout: &stdout, stderr: &stderr}
+			out := filepath.Join(t.TempDir(), "results")
+			if code := a.run(t.Context(), append(c.args, "-out", out)); code != exitUsage || stdout.Len() > 0 {
+				t.Errorf("exit %d, stdout %q", code, &stdout)
 			}
 			for _, w := range c.want {
-				if !strings.Contains(stderr, w) {
-					t.Errorf("stderr lacks %q:\n%s", w, stderr)
+				if !strings.Contains(stderr.String(), w) {
+					t.Errorf("stderr lacks %q:\n%s", w, &stderr)
 				}
+			}
+			if _, err := os.Stat(out); !os.IsNotExist(err) {
+				t.Errorf("something was written: %v", err)
 			}
 		})
 	}
