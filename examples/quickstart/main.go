@@ -125,17 +125,17 @@ usage: quickstart [-input FILE] [-format text|json] [-out DIR] [-strict]
 		return bad(err)
 	}
 	if *out != "" {
-		files, warnings, err := manifest.ForResult(fleet, result, manifest.Options{})
+		folder, err := manifest.Build(fleet, result, manifest.Options{})
 		if err != nil {
 			return bad(err)
 		}
-		if err := manifest.WriteDir(*out, files); err != nil {
+		if err := folder.Write(*out); err != nil {
 			return bad(err)
 		}
-		for _, w := range warnings {
+		for _, w := range folder.Warnings {
 			fmt.Fprintf(stderr, "quickstart: note: %s\n", w)
 		}
-		fmt.Fprintf(stderr, "quickstart: wrote %d files to %s; read %s/plan.md first\n", len(files), *out, *out)
+		fmt.Fprintf(stderr, "quickstart: wrote %d files to %s; read %s/plan.md first\n", len(folder.Files), *out, *out)
 	}
 	if *format == "text" {
 		if err := writeText(stdout, result, *all); err != nil {
