@@ -166,7 +166,7 @@ func attributeErr(price Money, tenants []TenantUse, opts AttributeOptions) error
 		case t.Tenant == "":
 			l.Addf(at+".tenant", "name the tenant", "it is empty")
 		case seen[t.Tenant]:
-			l.Addf(at+".tenant", "add up what one tenant had", "%q is there twice", clip(t.Tenant))
+			l.Addf(at+".tenant", "add up what one tenant had", "%q is there twice", problem.Clip(t.Tenant))
 		}
 		seen[t.Tenant] = true
 		if !isWeight(t.Allocated) {

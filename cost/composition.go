@@ -37,7 +37,7 @@ func (c Composition) total() (Money, error) {
 			sum, err = sum.Add(part)
 		}
 		if err != nil {
-			return Money{}, fmt.Errorf("[%d] %s: %w", i, clip(g.Name), err)
+			return Money{}, fmt.Errorf("[%d] %s: %w", i, problem.Clip(g.Name), err)
 		}
 	}
 	return sum, nil
@@ -52,7 +52,7 @@ func (c Composition) validate() error {
 		case g.Name == "":
 			l.Addf(at+".name", "name the kind of node", "it is empty")
 		case seen[g.Name]:
-			l.Addf(at+".name", "put all nodes of a kind into one group", "%q is there twice", clip(g.Name))
+			l.Addf(at+".name", "put all nodes of a kind into one group", "%q is there twice", problem.Clip(g.Name))
 		}
 		seen[g.Name] = true
 		if g.Count < 0 {

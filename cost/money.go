@@ -3,6 +3,8 @@ package cost
 import (
 	"fmt"
 	"math/bits"
+
+	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // scale is the number of micro-units in one unit of a currency.
@@ -28,7 +30,7 @@ func FromMicros(micros int64, currency string) (Money, error) {
 	case currency == "" && micros != 0:
 		return Money{}, badInput("an amount other than 0 needs a currency")
 	case currency != "" && !isCurrency(currency):
-		return Money{}, badInput("%q is no currency (use three capital letters, for example USD)", clip(currency))
+		return Money{}, badInput("%q is no currency (use three capital letters, for example USD)", problem.Clip(currency))
 	case micros > maxMicros || micros < -maxMicros:
 		return Money{}, ErrOverflow
 	}

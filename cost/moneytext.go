@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // Decimal returns the exact amount without its currency, with two decimals and
@@ -38,7 +40,7 @@ func (m Money) String() string {
 // negative; use ParsePrice where it may not.
 func ParseMoney(s string) (Money, error) {
 	bad := func(why string) (Money, error) {
-		return Money{}, badInput("%q is not an amount of money: %s", clip(s), why)
+		return Money{}, badInput("%q is not an amount of money: %s", problem.Clip(s), why)
 	}
 	num, cur, spaced := strings.Cut(strings.TrimSpace(s), " ")
 	cur = strings.TrimLeft(cur, " ")
@@ -62,7 +64,7 @@ func ParseMoney(s string) (Money, error) {
 func ParsePrice(s string) (Money, error) {
 	m, err := ParseMoney(s)
 	if err == nil && m.micros < 0 {
-		return Money{}, badInput("%q is below zero (a price is 0 or more)", clip(s))
+		return Money{}, badInput("%q is below zero (a price is 0 or more)", problem.Clip(s))
 	}
 	return m, err
 }
@@ -99,7 +101,7 @@ func (m *Money) UnmarshalJSON(b []byte) error {
 	}
 	var o *moneyJSON
 	if err := json.Unmarshal(b, &o); err != nil || o == nil {
-		return badInput(`%s is not an amount of money: write {"amount": "3.25", "currency": "USD"} or "3.25 USD"`, clip(string(b)))
+		return badInput(`%s is not an amount of money: write {"amount": "3.25", "currency": "USD"} or "3.25 USD"`, problem.Clip(string(b)))
 	}
 	return m.UnmarshalText([]byte(strings.TrimSpace(o.Amount + " " + o.Currency)))
 }
@@ -129,12 +131,4 @@ func parseFixed(s string, decimals int, limit int64) (int64, string) {
 		n = -n
 	}
 	return n, ""
-}
-
-// clip shortens a text for an error message.
-func clip(s string) string {
-	if r := []rune(s); len(r) > 40 {
-		return string(r[:40]) + "…"
-	}
-	return s
 }

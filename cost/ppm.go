@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/big"
 	"strings"
+
+	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // PPM is a fraction in parts per million: 8 * cost.Percent is 8 %. It may be
@@ -115,7 +117,7 @@ func ParsePPM(s string) (PPM, error) {
 		v, why = parseFixed(num, 4, math.MaxInt64)
 	}
 	if why != "" {
-		return 0, badInput("%q is not a percentage: %s", clip(s), why)
+		return 0, badInput("%q is not a percentage: %s", problem.Clip(s), why)
 	}
 	return PPM(v), nil
 }

@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"encoding"
-	"encoding/json"
 	"errors"
 	"math"
 	"testing"
@@ -44,15 +43,6 @@ func TestCounterDelta(t *testing.T) {
 		got, how := counterDelta(c.prev, c.cur, c.dt)
 		if math.Abs(got-c.want) > 1e-6 || how != c.how {
 			t.Errorf("%v to %v in %v: %v (%d), want %v (%d)", c.prev, c.cur, c.dt, got, how, c.want, c.how)
-		}
-	}
-}
-
-func TestNearestRank(t *testing.T) {
-	d := []time.Duration{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
-	for q, want := range map[float64]time.Duration{0: 1, 0.1: 1, 0.5: 5, 0.51: 6, 0.99: 10, 1: 10} {
-		if got := nearestRank(d, q); got != want {
-			t.Errorf("%v: %v, want %v", q, got, want)
 		}
 	}
 }
@@ -126,28 +116,6 @@ func TestEnumText(t *testing.T) {
 	}
 	if KnownThrottle(1<<40|4) != ThrottlePowerCap {
 		t.Error("an unknown throttle bit is kept")
-	}
-}
-
-func TestOptionalJSON(t *testing.T) {
-	type both struct {
-		A Optional[float64] `json:"a,omitzero"`
-		B Optional[int]     `json:"b"`
-		C Optional[int]     `json:"c,omitzero"`
-	}
-	b, err := json.Marshal(both{C: Some(0)})
-	if err != nil || string(b) != `{"b":null,"c":0}` {
-		t.Fatalf("%s, %v", b, err)
-	}
-	var back both
-	if err := json.Unmarshal(b, &back); err != nil || back != (both{C: Some(0)}) {
-		t.Errorf("%+v, %v", back, err)
-	}
-	if err := json.Unmarshal([]byte(`{"b":"x"}`), &back); err == nil {
-		t.Error("a string is read as a number")
-	}
-	if s := (Optional[int]{}).String() + Some(7).String(); s != "-7" {
-		t.Error(s)
 	}
 }
 

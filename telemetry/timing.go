@@ -1,9 +1,10 @@
 package telemetry
 
 import (
-	"math"
 	"slices"
 	"time"
+
+	"github.com/cotenant/cotenant/internal/stats"
 )
 
 // Timing says how evenly the fast clock ticked.
@@ -48,13 +49,7 @@ func (s *Series) Timing() Timing {
 	}
 	if len(jitter) > 0 {
 		slices.Sort(jitter)
-		t.JitterP50, t.JitterP99, t.JitterMax = Some(nearestRank(jitter, 0.5)), Some(nearestRank(jitter, 0.99)), Some(jitter[len(jitter)-1])
+		t.JitterP50, t.JitterP99, t.JitterMax = Some(stats.NearestRank(jitter, 0.5)), Some(stats.NearestRank(jitter, 0.99)), Some(jitter[len(jitter)-1])
 	}
 	return t
-}
-
-// nearestRank is the smallest value with at least a share q of the sorted
-// values at or below it.
-func nearestRank(sorted []time.Duration, q float64) time.Duration {
-	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
 }

@@ -127,7 +127,7 @@ func sharedPool(t *testing.T, workloads string, m sharing.Mechanism, layouts ...
 	}
 	s := &scene{fleet: f, result: &decision.Result{Pools: []decision.PoolResult{{Pool: "p", Groups: []decision.GroupResult{{Mechanism: m, GPUs: len(layouts), Layouts: layouts}}}}}}
 	for _, w := range f.Workloads {
-		s.result.Decisions = append(s.result.Decisions, decision.Decision{Workload: w.Name, Pool: "p", Mechanism: m, Replicas: w.Replicas, GPUs: 1})
+		s.result.Decisions = append(s.result.Decisions, decision.Decision{Workload: w.Name, Pool: "p", Mechanism: m, Replicas: w.Replicas.Max, GPUs: 1})
 	}
 	return s
 }

@@ -83,7 +83,7 @@ func execute(args []string, stdin io.Reader) ([]byte, error) {
 				return c.execute(args[1:], stdin)
 			}
 		}
-		return nil, fmt.Errorf("there is no calculator %q; there are %s", clip(args[0]), strings.Join(names(), ", "))
+		return nil, fmt.Errorf("there is no calculator %.40q; there are %s", args[0], strings.Join(names(), ", "))
 	}
 	fs := flag.NewFlagSet("cost", flag.ContinueOnError)
 	format := formatFlag(fs)
@@ -144,7 +144,7 @@ func parse(fs *flag.FlagSet, args []string, usage func(*flag.FlagSet) string) er
 	case err != nil:
 		return err
 	case fs.NArg() > 0:
-		return fmt.Errorf("unexpected argument %q (put the calculator's name first, then flags)", clip(fs.Arg(0)))
+		return fmt.Errorf("unexpected argument %.40q (put the calculator's name first, then flags)", fs.Arg(0))
 	}
 	return nil
 }
@@ -232,11 +232,4 @@ func given(fs *flag.FlagSet, names ...string) bool {
 		}
 	})
 	return found
-}
-
-func clip(s string) string {
-	if r := []rune(s); len(r) > 40 {
-		return string(r[:40]) + "…"
-	}
-	return s
 }

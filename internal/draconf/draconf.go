@@ -119,10 +119,7 @@ func pow(base, exp int64) *big.Rat {
 func ParseQuantity(s string) (int64, error) {
 	m := quantityForm.FindStringSubmatch(s)
 	if m == nil {
-		if r := []rune(s); len(r) > 40 {
-			s = string(r[:40]) + "…"
-		}
-		return 0, fmt.Errorf("%q is not a quantity", s)
+		return 0, fmt.Errorf("%q is not a quantity", problem.Clip(s))
 	}
 	r, ok := new(big.Rat).SetString(strings.TrimSuffix(m[1], "."))
 	if !ok {

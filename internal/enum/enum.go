@@ -28,13 +28,10 @@ func Text(unknown error, kind string, names []string, v int) ([]byte, error) {
 // Parse is the value of a text. A text that names none is an error that wraps
 // unknown and says what is near, or what is known.
 func Parse(unknown error, kind string, names []string, text []byte) (int, error) {
-	s := string(text)
-	if i := slices.Index(names, s); i >= 0 {
+	if i := slices.Index(names, string(text)); i >= 0 {
 		return i, nil
 	}
-	if r := []rune(s); len(r) > 60 {
-		s = string(r[:60]) + "…"
-	}
+	s := problem.Clip(string(text))
 	if near := problem.Nearest(s, names); near != "" {
 		return 0, fmt.Errorf("%w: %s %q; did you mean %q?", unknown, kind, s, near)
 	}

@@ -171,3 +171,16 @@ func abs(x int) int {
 // like. Packages show it to users as a sharing.Warning, which this package
 // cannot import.
 type Warning struct{ Code, Path, Message, Remedy, Source string }
+
+// clipAt is how many runes of a text from outside an error message repeats.
+const clipAt = 100
+
+// Clip makes a text from outside fit for an error message: valid UTF-8, cut
+// after 100 runes.
+func Clip(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if r := []rune(s); len(r) > clipAt {
+		return string(r[:clipAt]) + "…"
+	}
+	return s
+}

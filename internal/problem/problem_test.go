@@ -46,3 +46,12 @@ func TestNearest(t *testing.T) {
 		}
 	}
 }
+
+func TestClip(t *testing.T) {
+	long := strings.Repeat("ä", 100)
+	for in, want := range map[string]string{"": "", "short": "short", long: long, long + "b": long + "…", "a\xffb": "a\uFFFDb"} {
+		if got := Clip(in); got != want {
+			t.Errorf("%q is clipped to %q, want %q", in, got, want)
+		}
+	}
+}

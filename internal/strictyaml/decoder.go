@@ -145,7 +145,7 @@ func (d *Decoder) object(path string, n *yaml.Node, v reflect.Value) {
 		before := d.list.Len()
 		d.value(problem.Join(path, k.Value), c, v.FieldByIndex(f.index))
 		if f.nonzero && d.list.Len() == before && v.FieldByIndex(f.index).IsZero() {
-			d.Addf(problem.Join(path, k.Value), c, "leave the key out for the default", "must not be %s", clip(c.Value))
+			d.Addf(problem.Join(path, k.Value), c, "leave the key out for the default", "must not be %s", problem.Clip(c.Value))
 		}
 	}
 	for _, name := range names {
@@ -190,21 +190,21 @@ func (d *Decoder) scalar(path string, n *yaml.Node, v reflect.Value) {
 		v.SetString(n.Value)
 	case reflect.Bool:
 		if n.Tag != "!!bool" {
-			d.Addf(path, n, "write true or false", "must be true or false, not %q", clip(n.Value))
+			d.Addf(path, n, "write true or false", "must be true or false, not %q", problem.Clip(n.Value))
 			return
 		}
 		v.SetBool(strings.EqualFold(n.Value, "true"))
 	case reflect.Int, reflect.Int64, reflect.Int32:
 		i, err := parseInt(n)
 		if err != nil || v.OverflowInt(i) {
-			d.Addf(path, n, "", "must be a whole number that fits %d bits, not %q", v.Type().Bits(), clip(n.Value))
+			d.Addf(path, n, "", "must be a whole number that fits %d bits, not %q", v.Type().Bits(), problem.Clip(n.Value))
 			return
 		}
 		v.SetInt(i)
 	case reflect.Float64:
 		f, err := strconv.ParseFloat(strings.ReplaceAll(n.Value, "_", ""), 64)
 		if n.Tag != "!!int" && n.Tag != "!!float" || err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-			d.Addf(path, n, "", "must be a finite number, not %q", clip(n.Value))
+			d.Addf(path, n, "", "must be a finite number, not %q", problem.Clip(n.Value))
 			return
 		}
 		v.SetFloat(f)
@@ -260,11 +260,4 @@ func kindName(n *yaml.Node) string {
 		return "a string"
 	}
 	return "this"
-}
-
-func clip(s string) string {
-	if r := []rune(s); len(r) > 40 {
-		return string(r[:40]) + "…"
-	}
-	return s
 }

@@ -1,0 +1,65 @@
+// Package optional holds a value that may be missing. A package that shows one
+// to its users gives it a name of its own:
+//
+//	type Optional[T any] = optional.Value[T]
+package optional
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Value is a value that may be missing. The zero Value is missing. In JSON a
+// missing value is null, or left out with the omitzero option.
+type Value[T any] struct {
+	v  T
+	ok bool
+}
+
+// Of returns a value that is there.
+func Of[T any](v T) Value[T] { return Value[T]{v: v, ok: true} }
+
+// Get returns the value and whether there is one; without one the value is
+// T's zero value and means nothing.
+func (o Value[T]) Get() (T, bool) { return o.v, o.ok }
+
+// Or returns the value, or fallback when it is missing.
+func (o Value[T]) Or(fallback T) T {
+	if o.ok {
+		return o.v
+	}
+	return fallback
+}
+
+// IsZero says whether the value is missing; encoding/json's omitzero uses it.
+func (o Value[T]) IsZero() bool { return !o.ok }
+
+// String formats the value, or "-" when it is missing.
+func (o Value[T]) String() string {
+	if !o.ok {
+		return "-"
+	}
+	return fmt.Sprint(o.v)
+}
+
+// MarshalJSON writes the value, or null when it is missing.
+func (o Value[T]) MarshalJSON() ([]byte, error) {
+	if !o.ok {
+		return []byte("null"), nil
+	}
+	return json.Marshal(o.v)
+}
+
+// UnmarshalJSON reads a value, or null as missing.
+func (o *Value[T]) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*o = Value[T]{}
+		return nil
+	}
+	var v T
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	*o = Of(v)
+	return nil
+}
