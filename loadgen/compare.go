@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
@@ -19,22 +20,16 @@ const (
 	Higher                      // the other's values are higher
 )
 
-var verdictNames = []string{"unsupported", "no difference shown", "lower", "higher"}
+var verdictNames = enum.Of[Verdict](ErrUnknownName, "verdict", "unsupported", "no difference shown", "lower", "higher")
 
 // String returns "unsupported", "no difference shown", "lower" or "higher".
-func (v Verdict) String() string { return enumString(verdictNames, int(v)) }
+func (v Verdict) String() string { return verdictNames.String(v) }
 
 // MarshalText returns the verdict's name.
-func (v Verdict) MarshalText() ([]byte, error) { return enumText("verdict", verdictNames, int(v)) }
+func (v Verdict) MarshalText() ([]byte, error) { return verdictNames.Text(v) }
 
 // UnmarshalText reads a verdict's name.
-func (v *Verdict) UnmarshalText(b []byte) error {
-	i, err := enumParse("verdict", verdictNames, b)
-	if err == nil {
-		*v = Verdict(i)
-	}
-	return err
-}
+func (v *Verdict) UnmarshalText(b []byte) error { return verdictNames.Parse(v, b) }
 
 // Interval is a confidence interval.
 type Interval struct {

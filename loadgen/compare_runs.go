@@ -128,7 +128,7 @@ func CompareRuns(base, other []Summary, opts CompareOptions) (*RunComparison, er
 	known := FigureNames()
 	for i, name := range opts.Figures {
 		if !slices.Contains(known, name) {
-			l.Addf(fmt.Sprintf("figures[%d]", i), didYouMean(name, known), "unknown figure %q", shorten(name))
+			l.Addf(fmt.Sprintf("figures[%d]", i), didYouMean(name, known), "unknown figure %q", problem.Clip(name))
 		}
 	}
 	rc := &RunComparison{}
@@ -190,7 +190,7 @@ func (s *side) check(l *problem.List, rc *RunComparison, opts CompareOptions, se
 	for i := range s.runs {
 		run, path := &s.runs[i], fmt.Sprintf("%s[%d]", s.name, i)
 		if first, twice := seen[run.RunID]; twice && run.RunID != "" {
-			l.Addf(path, "give each run once", "run %q is %s too", shorten(run.RunID), first)
+			l.Addf(path, "give each run once", "run %q is %s too", problem.Clip(run.RunID), first)
 		}
 		seen[run.RunID] = path
 		if rc.Basis == "" {
@@ -210,7 +210,7 @@ func (s *side) check(l *problem.List, rc *RunComparison, opts CompareOptions, se
 		} else if t, ok := run.Tenant(opts.Tenant); ok {
 			s.of = append(s.of, &t.Measures)
 		} else {
-			l.Addf(path, "choose a tenant that every run has", "has no tenant %q", shorten(opts.Tenant))
+			l.Addf(path, "choose a tenant that every run has", "has no tenant %q", problem.Clip(opts.Tenant))
 		}
 	}
 }

@@ -67,7 +67,7 @@ func (o *Options) check() error {
 	if o.Worker.Count < 0 || o.Worker.Index < 0 || o.Worker.Index >= o.Worker.count() {
 		l.Addf("worker", "use 0 <= index < count", "index %d of %d", o.Worker.Index, o.Worker.Count)
 	}
-	if int(o.Pacing) >= len(pacingNames) {
+	if !pacingNames.Has(o.Pacing) {
 		l.Addf("pacing", "use PacingPrecise or PacingTimer", "%d is not a value", o.Pacing)
 	}
 	notNegative(&l, "progress_every", o.ProgressEvery)

@@ -15,16 +15,7 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// ErrInput says that a file of prompts, a trace or another tool's result cannot
-// be used. It joins one problem for each thing wrong.
-var ErrInput = errors.New("loadgen: unusable input")
-
-const (
-	maxLineBytes = 16 << 20 // of a line of JSONL or CSV
-	// maxProblems bounds what an error lists: a file of the wrong kind is wrong on
-	// every line.
-	maxProblems = 20
-)
+const maxLineBytes = 16 << 20 // of a line of JSONL or CSV
 
 // promptFields are the keys of a line of prompts.
 var promptFields = []string{"prompt", "messages", "max_tokens", "output_tokens", "prompt_tokens", "session", "prefix", "body", "tools"}
@@ -163,7 +154,7 @@ func (o *object) refuseUnknown(known []string) {
 		if near := problem.Nearest(name, known); near != "" {
 			remedy = fmt.Sprintf("did you mean %q?", near)
 		}
-		o.bad(shorten(name), remedy, "unknown field")
+		o.bad(problem.Clip(name), remedy, "unknown field")
 	}
 }
 
@@ -174,7 +165,7 @@ func (o *object) decode(name string, into any, what string) bool {
 		return false
 	}
 	if string(raw) == "null" || json.Unmarshal(raw, into) != nil {
-		o.bad(name, "write "+what, "is %s", shorten(string(raw)))
+		o.bad(name, "write "+what, "is %s", problem.Clip(string(raw)))
 		return false
 	}
 	return true
@@ -219,7 +210,7 @@ func (o *object) messages() []Message {
 	for i, fields := range raw {
 		for name := range fields {
 			if name != "role" && name != "content" {
-				o.bad(fmt.Sprintf("messages[%d].%s", i, shorten(name)), "give the whole list as \"body\": {\"messages\": ...}", "only role and content are known here")
+				o.bad(fmt.Sprintf("messages[%d].%s", i, problem.Clip(name)), "give the whole list as \"body\": {\"messages\": ...}", "only role and content are known here")
 			}
 		}
 		for _, f := range []struct {
@@ -260,19 +251,12 @@ func readLines(r io.Reader, each func(l *problem.List, n int, line []byte)) erro
 			l.Add(&problem.Problem{Path: fmt.Sprintf("line %d", n), Line: n, Message: err.Error()})
 			break
 		}
-		if l.Len() > maxProblems {
+		if l.Len() > problem.Enough {
 			l.Add(&problem.Problem{Line: n, Message: fmt.Sprintf("gave up after line %d", n), Remedy: "check that the file is of the right kind"})
 			break
 		}
 	}
-	return inputError(&l)
-}
-
-func inputError(l *problem.List) error {
-	if err := l.Err(); err != nil {
-		return fmt.Errorf("%w: %w", ErrInput, err)
-	}
-	return nil
+	return l.Under(ErrInput)
 }
 
 var errLongLine = fmt.Errorf("the line is longer than %d MiB", maxLineBytes>>20)
@@ -292,12 +276,4 @@ func readLine(br *bufio.Reader) ([]byte, error) {
 			return whole, err
 		}
 	}
-}
-
-// shorten cuts a foreign text down for an error.
-func shorten(s string) string {
-	if r := []rune(s); len(r) > 60 {
-		return string(r[:60]) + "…"
-	}
-	return s
 }

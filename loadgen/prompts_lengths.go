@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/internal/stats"
 )
 
 // Lengths is a distribution of lengths in tokens.
@@ -84,7 +85,7 @@ func (e Empirical) check() error {
 		l.Addf("", "give the observed lengths", "no lengths")
 	}
 	for i, v := range e {
-		if err := checkLength(fmt.Sprintf("[%d]", i), float64(v)); err != nil && l.Len() < maxProblems {
+		if err := checkLength(fmt.Sprintf("[%d]", i), float64(v)); err != nil && l.Len() < problem.Enough {
 			l.AddErr("", err)
 		}
 	}
@@ -144,6 +145,5 @@ func (e Empirical) Quantile(q float64) int {
 	if len(e) == 0 {
 		return 0
 	}
-	sorted := slices.Sorted(slices.Values(e))
-	return sorted[nearestRank(q, int64(len(sorted)))-1]
+	return stats.NearestRank(slices.Sorted(slices.Values(e)), q)
 }

@@ -35,7 +35,7 @@ func ReadShareGPT(r io.Reader) (conversations []Conversation, skipped int, err e
 		return nil, 0, fmt.Errorf("%w: not a JSON array of conversations (JSON Lines are read by ReadPrompts)", ErrInput)
 	}
 	var l problem.List
-	for i := 0; dec.More() && l.Len() <= maxProblems; i++ {
+	for i := 0; dec.More() && l.Len() <= problem.Enough; i++ {
 		path := fmt.Sprintf("[%d]", i)
 		var raw shareGPT
 		if err := dec.Decode(&raw); err != nil {
@@ -58,7 +58,7 @@ func ReadShareGPT(r io.Reader) (conversations []Conversation, skipped int, err e
 			l.Addf("", "keep one array", "something follows the array")
 		}
 	}
-	if err := inputError(&l); err != nil {
+	if err := l.Under(ErrInput); err != nil {
 		return nil, 0, err
 	}
 	return conversations, skipped, nil
@@ -110,7 +110,7 @@ func (s *shareGPT) conversation(l *problem.List, path string) (c Conversation, o
 				c.Turns[n-1].Reply += "\n\n" + text
 			}
 		default:
-			l.Addf(fmt.Sprintf("%s.conversations[%d].from", path, i), "use human, gpt or system", "unknown speaker %q", shorten(who))
+			l.Addf(fmt.Sprintf("%s.conversations[%d].from", path, i), "use human, gpt or system", "unknown speaker %q", problem.Clip(who))
 			ok = false
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
@@ -28,22 +29,16 @@ const (
 	ToolAIPerf   // aiperf: profile_export_aiperf.json
 )
 
-var toolNames = []string{"unknown", "loadgen", "vllm", "inferencex", "sglang", "guidellm", "aiperf"}
+var toolNames = enum.Of[Tool](ErrUnknownName, "tool", "unknown", "loadgen", "vllm", "inferencex", "sglang", "guidellm", "aiperf")
 
 // String returns the tool's name in lower case.
-func (t Tool) String() string { return enumString(toolNames, int(t)) }
+func (t Tool) String() string { return toolNames.String(t) }
 
 // MarshalText returns the tool's name.
-func (t Tool) MarshalText() ([]byte, error) { return enumText("tool", toolNames, int(t)) }
+func (t Tool) MarshalText() ([]byte, error) { return toolNames.Text(t) }
 
 // UnmarshalText reads a tool's name.
-func (t *Tool) UnmarshalText(b []byte) error {
-	i, err := enumParse("tool", toolNames, b)
-	if err == nil {
-		*t = Tool(i)
-	}
-	return err
-}
+func (t *Tool) UnmarshalText(b []byte) error { return toolNames.Parse(t, b) }
 
 // Quantity says roughly what a tool's figure is about, so that a table has a
 // column for it. Figures of one quantity need not be comparable: see
@@ -64,22 +59,16 @@ const (
 	EndToEnd
 )
 
-var quantityNames = []string{"unknown", "completed", "failed", "duration", "requests/s", "output tokens/s", "first token", "per output token", "inter token", "end to end"}
+var quantityNames = enum.Of[Quantity](ErrUnknownName, "quantity", "unknown", "completed", "failed", "duration", "requests/s", "output tokens/s", "first token", "per output token", "inter token", "end to end")
 
 // String returns e.g. "first token".
-func (q Quantity) String() string { return enumString(quantityNames, int(q)) }
+func (q Quantity) String() string { return quantityNames.String(q) }
 
 // MarshalText returns the quantity's name.
-func (q Quantity) MarshalText() ([]byte, error) { return enumText("quantity", quantityNames, int(q)) }
+func (q Quantity) MarshalText() ([]byte, error) { return quantityNames.Text(q) }
 
 // UnmarshalText reads a quantity's name.
-func (q *Quantity) UnmarshalText(b []byte) error {
-	i, err := enumParse("quantity", quantityNames, b)
-	if err == nil {
-		*q = Quantity(i)
-	}
-	return err
-}
+func (q *Quantity) UnmarshalText(b []byte) error { return quantityNames.Parse(q, b) }
 
 // ToolFigure is one figure as its tool names, counts and defines it.
 type ToolFigure struct {
@@ -125,7 +114,7 @@ func ReadResults(name string, r io.Reader) ([]ToolResult, error) {
 	dec := json.NewDecoder(bytes.NewReader(fromPython(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))))
 	var l problem.List
 	var results []ToolResult
-	for i := 0; l.Len() <= maxProblems; i++ {
+	for i := 0; l.Len() <= problem.Enough; i++ {
 		var doc map[string]json.RawMessage
 		if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
 			break
@@ -139,7 +128,7 @@ func ReadResults(name string, r io.Reader) ([]ToolResult, error) {
 	if len(results) == 0 && l.Len() == 0 {
 		l.Addf(name, "give the tool's own JSON file", "holds no result")
 	}
-	if err := inputError(&l); err != nil {
+	if err := l.Under(ErrInput); err != nil {
 		return nil, err
 	}
 	return results, nil
@@ -221,7 +210,7 @@ func (d *document) number(name string) (float64, bool) {
 	}
 	var v float64
 	if err := json.Unmarshal(raw, &v); err != nil || math.IsInf(v, 0) {
-		d.bad(name, "give the tool's own JSON file", "is %s, not a number", shorten(string(raw)))
+		d.bad(name, "give the tool's own JSON file", "is %s, not a number", problem.Clip(string(raw)))
 		return 0, false
 	}
 	return v, true
@@ -232,7 +221,7 @@ func (d *document) text(name string) string {
 	raw := d.fields[name]
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
-		return shorten(s)
+		return problem.Clip(s)
 	}
 	var v json.Number
 	if json.Unmarshal(raw, &v) == nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
@@ -22,24 +23,16 @@ const (
 	TraceBurstGPT             // BurstGPT: CSV with Timestamp (s), Request tokens, Response tokens
 )
 
-var traceFormatNames = []string{"unknown", "mooncake", "bailian", "azure", "burstgpt"}
+var traceFormatNames = enum.Of[TraceFormat](ErrUnknownName, "trace format", "unknown", "mooncake", "bailian", "azure", "burstgpt")
 
 // String returns "mooncake", "bailian", "azure" or "burstgpt".
-func (f TraceFormat) String() string { return enumString(traceFormatNames, int(f)) }
+func (f TraceFormat) String() string { return traceFormatNames.String(f) }
 
 // MarshalText returns the format's name.
-func (f TraceFormat) MarshalText() ([]byte, error) {
-	return enumText("trace format", traceFormatNames, int(f))
-}
+func (f TraceFormat) MarshalText() ([]byte, error) { return traceFormatNames.Text(f) }
 
 // UnmarshalText reads a format's name.
-func (f *TraceFormat) UnmarshalText(b []byte) error {
-	i, err := enumParse("trace format", traceFormatNames, b)
-	if err == nil {
-		*f = TraceFormat(i)
-	}
-	return err
-}
+func (f *TraceFormat) UnmarshalText(b []byte) error { return traceFormatNames.Parse(f, b) }
 
 // maxTraceTokens bounds a length in tokens: no model's context comes near.
 const maxTraceTokens = 100_000_000
@@ -96,7 +89,7 @@ func DetectTrace(head []byte) (TraceFormat, error) {
 	case header["Request tokens"]:
 		return TraceBurstGPT, nil
 	}
-	return TraceUnknown, fmt.Errorf("%w: cannot tell the trace's format from its first line %q (known: mooncake, bailian, azure, burstgpt)", ErrInput, shorten(string(line)))
+	return TraceUnknown, fmt.Errorf("%w: cannot tell the trace's format from its first line %q (known: mooncake, bailian, azure, burstgpt)", ErrInput, problem.Clip(string(line)))
 }
 
 // ReadTrace reads a whole trace. It is strict: a missing column or field, a value

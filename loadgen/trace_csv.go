@@ -44,7 +44,7 @@ func (c *cells) get(column string) string {
 func (c *cells) tokens(column string) int {
 	v, err := strconv.ParseFloat(c.get(column), 64)
 	if err != nil || !(v >= 0 && v <= maxTraceTokens) || v != math.Trunc(v) {
-		c.bad(column, fmt.Sprintf("use a whole number from 0 to %d", maxTraceTokens), "is %q", shorten(c.get(column)))
+		c.bad(column, fmt.Sprintf("use a whole number from 0 to %d", maxTraceTokens), "is %q", problem.Clip(c.get(column)))
 		return 0
 	}
 	return int(v)
@@ -147,7 +147,7 @@ func azureRow(_ *Trace, c *cells) (TraceRequest, bool) {
 		}
 		return r, true
 	}
-	c.bad("TIMESTAMP", "write it like 2023-11-16 18:15:46.6805900 or 2024-05-10 00:00:00.009930+00:00", "is %q", shorten(stamp))
+	c.bad("TIMESTAMP", "write it like 2023-11-16 18:15:46.6805900 or 2024-05-10 00:00:00.009930+00:00", "is %q", problem.Clip(stamp))
 	return r, false
 }
 
@@ -160,7 +160,7 @@ func burstGPTRow(t *Trace, c *cells) (TraceRequest, bool) {
 	}
 	s, err := strconv.ParseFloat(c.get("Timestamp"), 64)
 	if err != nil || !(s >= 0 && s <= maxTraceTime.Seconds()) {
-		c.bad("Timestamp", "use seconds, 0 or more", "is %q", shorten(c.get("Timestamp")))
+		c.bad("Timestamp", "use seconds, 0 or more", "is %q", problem.Clip(c.get("Timestamp")))
 		return r, false
 	}
 	r.At = time.Duration(s * 1e9)

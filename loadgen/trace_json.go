@@ -64,7 +64,7 @@ func (o *object) tokens(name string) int {
 }
 
 func (t *Trace) ignore(name string) {
-	if name = shorten(name); len(t.Ignored) < maxProblems && !slices.Contains(t.Ignored, name) {
+	if name = problem.Clip(name); len(t.Ignored) < problem.Enough && !slices.Contains(t.Ignored, name) {
 		t.Ignored = append(t.Ignored, name)
 	}
 }
