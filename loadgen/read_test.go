@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -30,7 +31,7 @@ func TestResultTable(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, name := range resultFiles {
-		rs, err := ReadResults(name, bytes.NewReader(readTestdata(t, "results/"+name)))
+		rs, err := ReadResults(name, bytes.NewReader(readTestdata(t, name)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +95,7 @@ func TestFromPythonLeavesTextsAlone(t *testing.T) {
 
 func FuzzReadResults(f *testing.F) {
 	for _, name := range resultFiles {
-		f.Add(readTestdata(f, "results/"+name))
+		f.Add(readTestdata(f, name))
 	}
 	f.Add([]byte(`{"client_health":{},"definitions":{},"schema_version":1,"ttft_ms":{"count":3}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -114,4 +115,13 @@ func FuzzReadResults(f *testing.F) {
 			}
 		}
 	})
+}
+
+func readTestdata(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile("testdata/results/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }

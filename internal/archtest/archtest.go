@@ -27,6 +27,14 @@ var allowed = map[string][]string{
 	"decision":  {"sharing", "mig", "mps", "timeslice", "cost"},
 }
 
+// within says, for packages that share a top-level folder, which of that folder
+// they may import. A package that is not listed is free.
+var within = map[string][]string{
+	"loadgen":             {},
+	"loadgen/prompt":      {"loadgen"},
+	"loadgen/loadgentest": {"loadgen"},
+}
+
 // nvmlLeaves are the only packages that may mention go-nvml.
 var nvmlLeaves = []string{"mig/mignvml", "telemetry/telemetrynvml", "internal/nvmlret"}
 
@@ -96,6 +104,9 @@ func forbidden(rel, top, dep string) string {
 	if depTop == "internal" || depTop == top {
 		if depTop == top && slices.Contains(leaves, depRel) && rel != depRel {
 			return "a package must not import its own leaf"
+		}
+		if list, ok := within[rel]; ok && depTop == top && !slices.Contains(list, depRel) {
+			return fmt.Sprintf("%s may import only %v of its own folder", rel, list)
 		}
 		return ""
 	}

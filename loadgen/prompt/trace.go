@@ -1,4 +1,4 @@
-package loadgen
+package prompt
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/loadgen"
 )
 
 // TraceFormat is the format of a published trace. The zero value is no format.
@@ -23,7 +24,7 @@ const (
 	TraceBurstGPT             // BurstGPT: CSV with Timestamp (s), Request tokens, Response tokens
 )
 
-var traceFormatNames = enum.Of[TraceFormat](ErrUnknownName, "trace format", "unknown", "mooncake", "bailian", "azure", "burstgpt")
+var traceFormatNames = enum.Of[TraceFormat](loadgen.ErrUnknownName, "trace format", "unknown", "mooncake", "bailian", "azure", "burstgpt")
 
 // String returns "mooncake", "bailian", "azure" or "burstgpt".
 func (f TraceFormat) String() string { return traceFormatNames.String(f) }
@@ -89,7 +90,7 @@ func DetectTrace(head []byte) (TraceFormat, error) {
 	case header["Request tokens"]:
 		return TraceBurstGPT, nil
 	}
-	return TraceUnknown, fmt.Errorf("%w: cannot tell the trace's format from its first line %q (known: mooncake, bailian, azure, burstgpt)", ErrInput, problem.Clip(string(line)))
+	return TraceUnknown, fmt.Errorf("%w: cannot tell the trace's format from its first line %q (known: mooncake, bailian, azure, burstgpt)", loadgen.ErrInput, problem.Clip(string(line)))
 }
 
 // ReadTrace reads a whole trace. It is strict: a missing column or field, a value
@@ -108,7 +109,7 @@ func ReadTrace(format TraceFormat, r io.Reader) (*Trace, error) {
 	case TraceBurstGPT:
 		row = newTable(t, burstGPTColumns, burstGPTRow).row
 	default:
-		return nil, fmt.Errorf("%w: trace format %v (use mooncake, bailian, azure or burstgpt)", ErrInput, format)
+		return nil, fmt.Errorf("%w: trace format %v (use mooncake, bailian, azure or burstgpt)", loadgen.ErrInput, format)
 	}
 	err := readLines(r, func(l *problem.List, n int, line []byte) {
 		if len(bytes.TrimSpace(line)) == 0 {
@@ -122,7 +123,7 @@ func ReadTrace(format TraceFormat, r io.Reader) (*Trace, error) {
 		return nil, err
 	}
 	if len(t.Requests) == 0 {
-		return nil, fmt.Errorf("%w: the %v trace has no requests", ErrInput, format)
+		return nil, fmt.Errorf("%w: the %v trace has no requests", loadgen.ErrInput, format)
 	}
 	slices.Sort(t.Ignored)
 	t.rebase()
@@ -175,8 +176,8 @@ func (t *Trace) Slice(from, to time.Duration) *Trace {
 }
 
 // Schedule returns the trace's arrivals; speed 2 replays twice as fast, 0 means 1.
-func (t *Trace) Schedule(speed float64) Timestamps {
-	s := Timestamps{Offsets: make([]time.Duration, len(t.Requests)), Speed: speed}
+func (t *Trace) Schedule(speed float64) loadgen.Timestamps {
+	s := loadgen.Timestamps{Offsets: make([]time.Duration, len(t.Requests)), Speed: speed}
 	for i, r := range t.Requests {
 		s.Offsets[i] = r.At
 	}

@@ -1,4 +1,4 @@
-package loadgen
+package prompt
 
 import (
 	"bufio"
@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/loadgen"
 )
 
 const maxLineBytes = 16 << 20 // of a line of JSONL or CSV
@@ -27,8 +28,8 @@ var promptFields = []string{"prompt", "messages", "max_tokens", "output_tokens",
 // Empty lines are skipped. Nothing else is accepted; the error, which wraps
 // ErrInput, names every bad line (the first 20) with its remedy, and then there
 // are no prompts.
-func ReadPrompts(r io.Reader) ([]Prompt, error) {
-	var prompts []Prompt
+func ReadPrompts(r io.Reader) ([]loadgen.Prompt, error) {
+	var prompts []loadgen.Prompt
 	err := readLines(r, func(l *problem.List, n int, line []byte) {
 		if len(bytes.TrimSpace(line)) == 0 {
 			return
@@ -41,12 +42,12 @@ func ReadPrompts(r io.Reader) ([]Prompt, error) {
 		return nil, err
 	}
 	if len(prompts) == 0 {
-		return nil, fmt.Errorf("%w: no prompts (write one JSON object a line, e.g. {\"prompt\": \"Hello\"})", ErrInput)
+		return nil, fmt.Errorf("%w: no prompts (write one JSON object a line, e.g. {\"prompt\": \"Hello\"})", loadgen.ErrInput)
 	}
 	return prompts, nil
 }
 
-func readPrompt(l *problem.List, n int, line []byte) (p Prompt, ok bool) {
+func readPrompt(l *problem.List, n int, line []byte) (p loadgen.Prompt, ok bool) {
 	f, ok := parseObject(l, n, line)
 	if !ok {
 		return p, false
@@ -88,19 +89,19 @@ func readPrompt(l *problem.List, n int, line []byte) (p Prompt, ok bool) {
 
 // WritePrompts writes the prompts as ReadPrompts reads them. A Prompt's Next is
 // not written.
-func WritePrompts(w io.Writer, prompts []Prompt) error {
+func WritePrompts(w io.Writer, prompts []loadgen.Prompt) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	for i := range prompts {
 		p := &prompts[i]
 		err := enc.Encode(struct {
-			Prompt       string         `json:"prompt,omitempty"`
-			Messages     []Message      `json:"messages,omitempty"`
-			MaxTokens    int            `json:"max_tokens,omitempty"`
-			PromptTokens int            `json:"prompt_tokens,omitempty"`
-			Session      string         `json:"session,omitempty"`
-			Prefix       string         `json:"prefix,omitempty"`
-			Body         map[string]any `json:"body,omitempty"`
+			Prompt       string            `json:"prompt,omitempty"`
+			Messages     []loadgen.Message `json:"messages,omitempty"`
+			MaxTokens    int               `json:"max_tokens,omitempty"`
+			PromptTokens int               `json:"prompt_tokens,omitempty"`
+			Session      string            `json:"session,omitempty"`
+			Prefix       string            `json:"prefix,omitempty"`
+			Body         map[string]any    `json:"body,omitempty"`
 		}{p.Text, p.Messages, p.MaxTokens, p.PromptTokens, p.Session, p.Prefix, p.Body})
 		if err != nil {
 			return fmt.Errorf("loadgen: write prompt %d: %w", i, err)
@@ -198,7 +199,7 @@ func (o *object) count(name string) int {
 	return n
 }
 
-func (o *object) messages() []Message {
+func (o *object) messages() []loadgen.Message {
 	var raw []map[string]json.RawMessage
 	if !o.decode("messages", &raw, "a list of objects with role and content") {
 		return nil
@@ -206,7 +207,7 @@ func (o *object) messages() []Message {
 	if len(raw) == 0 {
 		o.bad("messages", "add a message", "empty")
 	}
-	messages := make([]Message, len(raw))
+	messages := make([]loadgen.Message, len(raw))
 	for i, fields := range raw {
 		for name := range fields {
 			if name != "role" && name != "content" {
@@ -256,7 +257,7 @@ func readLines(r io.Reader, each func(l *problem.List, n int, line []byte)) erro
 			break
 		}
 	}
-	return l.Under(ErrInput)
+	return l.Under(loadgen.ErrInput)
 }
 
 var errLongLine = fmt.Errorf("the line is longer than %d MiB", maxLineBytes>>20)

@@ -1,8 +1,6 @@
-package loadgen
+package prompt
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -12,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/loadgen"
 )
 
 // words are short, frequent English words, each one token in the usual
@@ -90,7 +89,7 @@ func NewSynthetic(opts SyntheticOptions) (*Synthetic, error) {
 	}{{"input", opts.Input, true}, {"output", opts.Output, true}, {"turns", opts.Turns, false}} {
 		if d.lengths == nil {
 			if d.required {
-				l.Addf(d.path, "set it, e.g. to loadgen.Fixed(128)", "missing")
+				l.Addf(d.path, "set it, e.g. to prompt.Fixed(128)", "missing")
 			}
 		} else if c, ok := d.lengths.(interface{ check() error }); ok {
 			l.AddErr(d.path, c.check())
@@ -106,7 +105,9 @@ func NewSynthetic(opts SyntheticOptions) (*Synthetic, error) {
 	if !(p.Zipf >= 0) || math.IsInf(p.Zipf, 0) {
 		l.Addf("prefix.zipf", "use a finite value of 0 or more", "%v", p.Zipf)
 	}
-	notNegative(&l, "think", opts.Think)
+	if opts.Think < 0 {
+		l.Addf("think", "use 0 or more", "%v is negative", opts.Think)
+	}
 	if opts.Count < 0 {
 		l.Addf("count", "use 0 or more", "%d is negative", opts.Count)
 	}
@@ -129,16 +130,16 @@ func NewSynthetic(opts SyntheticOptions) (*Synthetic, error) {
 }
 
 // Next returns the first question of the next session.
-func (s *Synthetic) Next() (Prompt, error) {
+func (s *Synthetic) Next() (loadgen.Prompt, error) {
 	s.mu.Lock()
 	n := s.next
 	s.next++
 	s.mu.Unlock()
 	if s.opts.Count > 0 && n >= s.opts.Count {
-		return Prompt{}, io.EOF
+		return loadgen.Prompt{}, io.EOF
 	}
 	rng := rand.New(rand.NewPCG(s.opts.Seed, uint64(n)))
-	first := Prompt{Session: fmt.Sprintf("s%d", n)}
+	first := loadgen.Prompt{Session: fmt.Sprintf("s%d", n)}
 	prefix := ""
 	if len(s.prefixes) > 0 {
 		g, at := 0, rng.Float64()*s.weights[len(s.weights)-1]
@@ -150,15 +151,15 @@ func (s *Synthetic) Next() (Prompt, error) {
 	if s.opts.Turns == nil {
 		return s.question(rng, first, prefix), nil
 	}
-	var history []Message
+	var history []loadgen.Message
 	if prefix != "" {
-		history = []Message{{"system", prefix}}
+		history = []loadgen.Message{message("system", prefix)}
 	}
 	return s.ask(rng, first, history, s.opts.Turns.Draw(rng)), nil
 }
 
 // question draws one question into p.Text, after before.
-func (s *Synthetic) question(rng *rand.Rand, p Prompt, before string) Prompt {
+func (s *Synthetic) question(rng *rand.Rand, p loadgen.Prompt, before string) loadgen.Prompt {
 	tokens := s.opts.Input.Draw(rng)
 	p.MaxTokens = s.opts.Output.Draw(rng)
 	p.PromptTokens = tokens
@@ -177,76 +178,14 @@ func (s *Synthetic) question(rng *rand.Rand, p Prompt, before string) Prompt {
 
 // ask makes the next of a session's left questions. rng belongs to the session,
 // whose turns are made one after another.
-func (s *Synthetic) ask(rng *rand.Rand, of Prompt, history []Message, left int) Prompt {
-	p := s.question(rng, Prompt{Session: of.Session, Prefix: of.Prefix}, "")
-	p.Messages = append(history[:len(history):len(history)], Message{"user", p.Text})
+func (s *Synthetic) ask(rng *rand.Rand, of loadgen.Prompt, history []loadgen.Message, left int) loadgen.Prompt {
+	p := s.question(rng, loadgen.Prompt{Session: of.Session, Prefix: of.Prefix}, "")
+	p.Messages = append(history[:len(history):len(history)], message("user", p.Text))
 	p.Text, p.PromptTokens = "", 0 // the history's length is the server's to count
 	if left > 1 {
-		p.Next = func(reply Reply) (Prompt, time.Duration, bool) {
-			return s.ask(rng, p, append(p.Messages[:len(p.Messages):len(p.Messages)], Message{"assistant", reply.Text}), left-1), s.opts.Think, true
+		p.Next = func(reply loadgen.Reply) (loadgen.Prompt, time.Duration, bool) {
+			return s.ask(rng, p, append(p.Messages[:len(p.Messages):len(p.Messages)], message("assistant", reply.Text)), left-1), s.opts.Think, true
 		}
 	}
 	return p
-}
-
-// Calibration relates words of made-up prompts to a server's prompt tokens. The
-// zero value is one token a word and none beside.
-type Calibration struct {
-	TokensPerWord float64 // 0 means 1
-	// Overhead is the number of tokens that a request has beside its words: the chat
-	// template's.
-	Overhead float64
-	// Error is the relative error on a third prompt that was not used for fitting;
-	// absent (nil) when nothing was measured.
-	Error *float64
-}
-
-// words is the number of words that make up tokens in a request, of whose
-// overhead it bears the given share.
-func (c Calibration) words(tokens int, share float64) int {
-	per := c.TokensPerWord
-	if per == 0 {
-		per = 1
-	}
-	return max(int(math.Round((float64(tokens)-share*c.Overhead)/per)), 1)
-}
-
-func (c Calibration) check() error {
-	var l problem.List
-	if !(c.TokensPerWord >= 0) || c.TokensPerWord > 100 || c.TokensPerWord != 0 && c.TokensPerWord < 0.01 {
-		l.Addf("tokens_per_word", "use 0.01 to 100, or 0 for 1", "is %v", c.TokensPerWord)
-	}
-	if !(c.Overhead >= 0) || c.Overhead > maxTraceTokens {
-		l.Addf("overhead", "use 0 or more", "is %v", c.Overhead)
-	}
-	return l.Err()
-}
-
-// ErrCalibration says that a server's token counts do not grow with the prompt.
-var ErrCalibration = errors.New("loadgen: cannot calibrate prompt lengths")
-
-// Calibrate sends three prompts of 64, 512 and 256 words through send, which
-// returns the server's count of prompt tokens, fits the first two and checks the
-// fit on the third. It needs no tokenizer.
-func Calibrate(ctx context.Context, send func(ctx context.Context, p Prompt) (promptTokens int, err error)) (Calibration, error) {
-	const short, long, check = 64, 512, 256
-	counts := map[int]float64{}
-	for i, n := range []int{short, long, check} {
-		var b strings.Builder
-		appendWords(&b, rand.New(rand.NewPCG(0, uint64(i))), n)
-		tokens, err := send(ctx, Prompt{Text: b.String(), MaxTokens: 1})
-		if err != nil {
-			return Calibration{}, fmt.Errorf("%w: prompt of %d words: %w", ErrCalibration, n, err)
-		}
-		counts[n] = float64(tokens)
-	}
-	c := Calibration{TokensPerWord: (counts[long] - counts[short]) / (long - short)}
-	c.Overhead = max(counts[short]-short*c.TokensPerWord, 0)
-	if err := c.check(); err != nil || c.TokensPerWord == 0 || counts[check] == 0 {
-		return Calibration{}, fmt.Errorf("%w: %d, %d and %d words are %v, %v and %v tokens to the server",
-			ErrCalibration, short, check, long, counts[short], counts[check], counts[long])
-	}
-	e := (c.TokensPerWord*check + c.Overhead - counts[check]) / counts[check]
-	c.Error = &e
-	return c, nil
 }

@@ -1,4 +1,4 @@
-package loadgen
+package prompt
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/loadgen"
 )
 
 var traceFiles = map[string]TraceFormat{
@@ -95,11 +97,11 @@ func TestReadTraceErrors(t *testing.T) {
 		{TraceBailian, `{"chat_id": "a", "parent_chat_id": -1, "timestamp": 0, "input_length": 6, "output_length": 1, "hash_ids": [1]}`, `line 1.chat_id: is "a"`},
 	} {
 		tr, err := ReadTrace(tc.format, strings.NewReader(tc.in))
-		if tr != nil || !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), tc.want) {
+		if tr != nil || !errors.Is(err, loadgen.ErrInput) || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%v %q: %v\nwant %q", tc.format, tc.in, err, tc.want)
 		}
 	}
-	if _, err := DetectTrace([]byte("a,b,c\n")); !errors.Is(err, ErrInput) {
+	if _, err := DetectTrace([]byte("a,b,c\n")); !errors.Is(err, loadgen.ErrInput) {
 		t.Errorf("unknown header: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package loadgen
+package prompt
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/loadgen"
 )
 
 // Turn is one question of a conversation and the answer that was recorded.
@@ -32,7 +33,7 @@ type Conversation struct {
 func ReadShareGPT(r io.Reader) (conversations []Conversation, skipped int, err error) {
 	dec := json.NewDecoder(r)
 	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
-		return nil, 0, fmt.Errorf("%w: not a JSON array of conversations (JSON Lines are read by ReadPrompts)", ErrInput)
+		return nil, 0, fmt.Errorf("%w: not a JSON array of conversations (JSON Lines are read by ReadPrompts)", loadgen.ErrInput)
 	}
 	var l problem.List
 	for i := 0; dec.More() && l.Len() <= problem.Enough; i++ {
@@ -58,7 +59,7 @@ func ReadShareGPT(r io.Reader) (conversations []Conversation, skipped int, err e
 			l.Addf("", "keep one array", "something follows the array")
 		}
 	}
-	if err := l.Under(ErrInput); err != nil {
+	if err := l.Under(loadgen.ErrInput); err != nil {
 		return nil, 0, err
 	}
 	return conversations, skipped, nil
@@ -170,17 +171,17 @@ func Conversations(conversations []Conversation, opts ConversationOptions) *Conv
 }
 
 // Next returns the first question of the next conversation.
-func (s *ConversationSource) Next() (Prompt, error) {
+func (s *ConversationSource) Next() (loadgen.Prompt, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.all) == 0 {
-		return Prompt{}, io.EOF
+		return loadgen.Prompt{}, io.EOF
 	}
 	c, round := &s.all[s.next%len(s.all)], s.next/len(s.all)
 	s.next++
-	var history []Message
+	var history []loadgen.Message
 	if c.System != "" {
-		history = append(history, Message{"system", c.System})
+		history = append(history, message("system", c.System))
 	}
 	session := c.ID
 	if round > 0 {
@@ -189,19 +190,23 @@ func (s *ConversationSource) Next() (Prompt, error) {
 	return s.ask(c, session, history, 0), nil
 }
 
-func (s *ConversationSource) ask(c *Conversation, session string, history []Message, turn int) Prompt {
+func (s *ConversationSource) ask(c *Conversation, session string, history []loadgen.Message, turn int) loadgen.Prompt {
 	t := c.Turns[turn]
-	messages := append(history[:len(history):len(history)], Message{"user", t.User})
-	p := Prompt{Messages: messages, MaxTokens: max(s.opts.Tokens(t.Reply), 1), Session: session}
+	messages := append(history[:len(history):len(history)], message("user", t.User))
+	p := loadgen.Prompt{Messages: messages, MaxTokens: max(s.opts.Tokens(t.Reply), 1), Session: session}
 	if turn+1 == len(c.Turns) || s.opts.MaxTurns > 0 && turn+1 >= s.opts.MaxTurns {
 		return p
 	}
-	p.Next = func(reply Reply) (Prompt, time.Duration, bool) {
+	p.Next = func(reply loadgen.Reply) (loadgen.Prompt, time.Duration, bool) {
 		answer := reply.Text
 		if s.opts.Recorded {
 			answer = t.Reply
 		}
-		return s.ask(c, session, append(messages[:len(messages):len(messages)], Message{"assistant", answer}), turn+1), s.opts.Think, true
+		return s.ask(c, session, append(messages[:len(messages):len(messages)], message("assistant", answer)), turn+1), s.opts.Think, true
 	}
 	return p
+}
+
+func message(role, content string) loadgen.Message {
+	return loadgen.Message{Role: role, Content: content}
 }

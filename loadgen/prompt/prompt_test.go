@@ -1,4 +1,4 @@
-package loadgen
+package prompt
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/loadgen"
 )
 
 func readTestdata(t testing.TB, name string) []byte {
@@ -30,9 +31,9 @@ func TestReadPrompts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Prompt{
+	want := []loadgen.Prompt{
 		{Text: "Why is the sky blue?", MaxTokens: 32, Session: "a"},
-		{Messages: []Message{{"system", "Be brief."}, {"user", "Hi"}}, Prefix: "brief"},
+		{Messages: []loadgen.Message{message("system", "Be brief."), message("user", "Hi")}, Prefix: "brief"},
 		{Text: "Count to ten.", MaxTokens: 40, PromptTokens: 5, Body: map[string]any{"temperature": 0.0}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -42,7 +43,7 @@ func TestReadPrompts(t *testing.T) {
 
 func TestReadPromptsNamesEveryProblem(t *testing.T) {
 	got, err := ReadPrompts(bytes.NewReader(readTestdata(t, "prompts/bad.jsonl")))
-	if got != nil || !errors.Is(err, ErrInput) {
+	if got != nil || !errors.Is(err, loadgen.ErrInput) {
 		t.Fatalf("%v, %v", got, err)
 	}
 	golden.Check(t, "testdata/prompts/bad.golden", []byte(err.Error()+"\n"))
@@ -65,7 +66,7 @@ func TestReadPromptsOneBadLineOfMany(t *testing.T) {
 
 func TestReadPromptsEmpty(t *testing.T) {
 	for _, in := range []string{"", "\n\n", "\xef\xbb\xbf"} {
-		if _, err := ReadPrompts(strings.NewReader(in)); !errors.Is(err, ErrInput) {
+		if _, err := ReadPrompts(strings.NewReader(in)); !errors.Is(err, loadgen.ErrInput) {
 			t.Errorf("%q: %v", in, err)
 		}
 	}
@@ -136,7 +137,7 @@ func TestReadShareGPTErrors(t *testing.T) {
 		`[{"id": 1, "conversation": []}, {"id": 2}, ]`: "[1]: has no conversations",
 	} {
 		got, _, err := ReadShareGPT(strings.NewReader(in))
-		if got != nil || !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) {
+		if got != nil || !errors.Is(err, loadgen.ErrInput) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", in, err, want)
 		}
 	}
@@ -159,10 +160,10 @@ func FuzzReadShareGPT(f *testing.F) {
 }
 
 // follow walks through a session, answering each question with answer.
-func follow(p Prompt, answer string) []Prompt {
-	all := []Prompt{p}
+func follow(p loadgen.Prompt, answer string) []loadgen.Prompt {
+	all := []loadgen.Prompt{p}
 	for p.Next != nil {
-		next, _, ok := p.Next(Reply{Text: answer})
+		next, _, ok := p.Next(loadgen.Reply{Text: answer})
 		if !ok {
 			break
 		}
@@ -173,19 +174,19 @@ func follow(p Prompt, answer string) []Prompt {
 
 func TestConversations(t *testing.T) {
 	recorded := []Conversation{{ID: "c", System: "S", Turns: []Turn{{"q1", "recorded1"}, {"q2", "recorded2"}}}, {ID: "none"}}
-	ignoreNext := cmpopts.IgnoreFields(Prompt{}, "Next")
-	first := Prompt{Messages: []Message{{"system", "S"}, {"user", "q1"}}, MaxTokens: 3, Session: "c"}
+	ignoreNext := cmpopts.IgnoreFields(loadgen.Prompt{}, "Next")
+	first := loadgen.Prompt{Messages: []loadgen.Message{message("system", "S"), message("user", "q1")}, MaxTokens: 3, Session: "c"}
 	for _, tc := range []struct {
 		name string
 		opts ConversationOptions
-		want []Prompt
+		want []loadgen.Prompt
 	}{
-		{"one turn", ConversationOptions{}, []Prompt{first}},
-		{"live", ConversationOptions{MaxTurns: -1}, []Prompt{first, {
-			Messages: []Message{{"system", "S"}, {"user", "q1"}, {"assistant", "live"}, {"user", "q2"}}, MaxTokens: 3, Session: "c"}}},
-		{"recorded", ConversationOptions{MaxTurns: 2, Recorded: true, Tokens: func(string) int { return 7 }}, []Prompt{
+		{"one turn", ConversationOptions{}, []loadgen.Prompt{first}},
+		{"live", ConversationOptions{MaxTurns: -1}, []loadgen.Prompt{first, {
+			Messages: []loadgen.Message{message("system", "S"), message("user", "q1"), message("assistant", "live"), message("user", "q2")}, MaxTokens: 3, Session: "c"}}},
+		{"recorded", ConversationOptions{MaxTurns: 2, Recorded: true, Tokens: func(string) int { return 7 }}, []loadgen.Prompt{
 			{Messages: first.Messages, MaxTokens: 7, Session: "c"},
-			{Messages: []Message{{"system", "S"}, {"user", "q1"}, {"assistant", "recorded1"}, {"user", "q2"}}, MaxTokens: 7, Session: "c"}}},
+			{Messages: []loadgen.Message{message("system", "S"), message("user", "q1"), message("assistant", "recorded1"), message("user", "q2")}, MaxTokens: 7, Session: "c"}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			src := Conversations(recorded, tc.opts)
@@ -211,12 +212,12 @@ func TestSyntheticIsDeterministic(t *testing.T) {
 		Input: Normal{Mean: 40, StdDev: 10, Min: 10, Max: 80}, Output: LogNormal{Median: 20, Sigma: 1, Max: 100},
 		Prefix: SharedPrefix{Groups: 3, Tokens: 50, Zipf: 1}, Count: 200, Seed: 4,
 	}
-	draw := func() []Prompt {
+	draw := func() []loadgen.Prompt {
 		s, err := NewSynthetic(opts)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var all []Prompt
+		var all []loadgen.Prompt
 		for {
 			p, err := s.Next()
 			if err == io.EOF {
@@ -295,7 +296,7 @@ func TestNewSyntheticNamesEveryProblem(t *testing.T) {
 }
 
 func TestCalibrate(t *testing.T) {
-	server := func(_ context.Context, p Prompt) (int, error) {
+	server := func(_ context.Context, p loadgen.Prompt) (int, error) {
 		return 11 + len(strings.Fields(p.Text))*5/4, nil
 	}
 	c, err := Calibrate(context.Background(), server)
@@ -313,10 +314,10 @@ func TestCalibrate(t *testing.T) {
 	if n, _ := server(context.Background(), p); n != 1011 {
 		t.Errorf("%d tokens at the server", n)
 	}
-	if _, err := Calibrate(context.Background(), func(context.Context, Prompt) (int, error) { return 5, nil }); !errors.Is(err, ErrCalibration) {
+	if _, err := Calibrate(context.Background(), func(context.Context, loadgen.Prompt) (int, error) { return 5, nil }); !errors.Is(err, ErrCalibration) {
 		t.Errorf("a server that counts nothing: %v", err)
 	}
-	if _, err := Calibrate(context.Background(), func(context.Context, Prompt) (int, error) { return 0, io.ErrUnexpectedEOF }); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := Calibrate(context.Background(), func(context.Context, loadgen.Prompt) (int, error) { return 0, io.ErrUnexpectedEOF }); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%v", err)
 	}
 }

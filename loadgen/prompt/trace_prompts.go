@@ -1,4 +1,4 @@
-package loadgen
+package prompt
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+
+	"github.com/cotenant/cotenant/loadgen"
 )
 
 // TracePromptOptions tune Trace.Prompts. The zero value is the documented default.
@@ -44,13 +46,13 @@ func (t *Trace) Prompts(opts TracePromptOptions) (*TracePrompts, error) {
 }
 
 // Next returns the prompt of the trace's next request. A length of 0 becomes 1.
-func (p *TracePrompts) Next() (Prompt, error) {
+func (p *TracePrompts) Next() (loadgen.Prompt, error) {
 	p.mu.Lock()
 	n := p.next
 	p.next++
 	p.mu.Unlock()
 	if n >= len(p.trace.Requests) {
-		return Prompt{}, io.EOF
+		return loadgen.Prompt{}, io.EOF
 	}
 	r := &p.trace.Requests[n]
 	bound := func(v, limit int) int {
@@ -59,7 +61,7 @@ func (p *TracePrompts) Next() (Prompt, error) {
 		}
 		return v
 	}
-	out := Prompt{MaxTokens: bound(r.OutputTokens, p.opts.MaxOutput), PromptTokens: bound(r.InputTokens, p.opts.MaxInput), Session: r.Session}
+	out := loadgen.Prompt{MaxTokens: bound(r.OutputTokens, p.opts.MaxOutput), PromptTokens: bound(r.InputTokens, p.opts.MaxInput), Session: r.Session}
 	if len(r.Blocks) > 0 {
 		out.Prefix = fmt.Sprintf("b%d", r.Blocks[0])
 	}
