@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -117,7 +118,7 @@ func (p *CompiledPool) compileProfiles() {
 			share = float64(sms) / float64(whole)
 		}
 		s.inverse = 1 / share
-		s.slowdown = math.Pow(s.inverse, sliceExponent)
+		s.slowdown = math.Pow(s.inverse, predict.SliceExponent)
 		p.profiles = append(p.profiles, s)
 	}
 	slices.SortFunc(p.profiles, func(a, b slice) int {
@@ -186,12 +187,12 @@ func CompileWorkload(w *Workload) *CompiledWorkload {
 		weights = *w.Weights
 	}
 	c.weights = weights.normalised()
-	for i, pair := range [3][2]*Duration{{w.Solo.TTFTP99, w.SLO.TTFTP99}, {w.Solo.TPOTP99, w.SLO.TPOTP99}, {w.Solo.E2EP99, w.SLO.E2EP99}} {
+	for i, pair := range [3][2]*predict.Duration{{w.Solo.TTFTP99, w.SLO.TTFTP99}, {w.Solo.TPOTP99, w.SLO.TPOTP99}, {w.Solo.E2EP99, w.SLO.E2EP99}} {
 		if pair[0] != nil {
-			c.solo[i] = pair[0].seconds()
+			c.solo[i] = pair[0].Seconds()
 		}
 		if pair[1] != nil {
-			c.slo[i], c.hasSLO = pair[1].seconds(), true
+			c.slo[i], c.hasSLO = pair[1].Seconds(), true
 		}
 	}
 	switch {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -18,9 +19,9 @@ type Options struct {
 	// Profiles are measurements of workloads alone. Workloads that name one
 	// (profile) are predicted beside their neighbours, and their objectives
 	// judged by that. nil = no evidence.
-	Profiles *Profiles
+	Profiles *predict.Profiles
 	// Predictor predicts from Profiles; nil means NewPredictor's.
-	Predictor *Predictor
+	Predictor *predict.Predictor
 }
 
 // choice is a candidate that could be taken.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -82,7 +83,7 @@ func TestMemoryNeed(t *testing.T) {
 	}{
 		{Workload{Memory: ptr(18 * sharing.GiB)}, 18 * sharing.GiB},
 		{Workload{Model: &Model{Parameters: 8e9, Weights: PrecisionFP16, KVCache: ptr(2 * sharing.GiB)}}, 16e9 + 2*sharing.GiB + 512*sharing.MiB},
-		{Workload{Model: &Model{Parameters: 7e9, Weights: PrecisionFP16}}, 14e9 + 2e9 + 512*sharing.MiB},
+		{Workload{Model: &Model{Parameters: 7e9, Weights: PrecisionFP16}}, 14e9 + PriorKVTokens*PriorKVPerToken(7e9) + 512*sharing.MiB},
 		{Workload{Model: &Model{Parameters: 7e9, Weights: PrecisionINT4, KVCache: ptr(sharing.GiB)}}, 3.5e9 + sharing.GiB + 512*sharing.MiB},
 		{Workload{GPUs: 4, Model: &Model{Parameters: 70e9, Weights: PrecisionFP16, KVCache: ptr(sharing.GiB)}}, 35e9 + sharing.GiB + 512*sharing.MiB},
 		{Workload{Framework: &Framework{Name: "pytorch", Processes: 3}, Model: &Model{Parameters: 1e9, Weights: PrecisionFP32, KVCache: ptr(sharing.GiB)}}, 4e9 + sharing.GiB + 3*512*sharing.MiB},
@@ -123,7 +124,7 @@ func randomFleet(rng *rand.Rand, pools, workloads int) *Fleet {
 		f.Pools = append(f.Pools, Pool{Name: fmt.Sprintf("p%d", i), GPU: gpus[rng.IntN(len(gpus))], Count: 1 + rng.IntN(20), PricePerGPUHour: &m})
 	}
 	for i := range workloads {
-		w := Workload{Name: fmt.Sprintf("w%d", i), Kind: Kind(1 + rng.IntN(int(kindCount)-1)), Replicas: 1 + rng.IntN(4),
+		w := Workload{Name: fmt.Sprintf("w%d", i), Kind: Kind(1 + rng.IntN(int(kindCount)-1)), Replicas: Replicas{Max: 1 + rng.IntN(4)},
 			Memory: ptr(sharing.Bytes(1+rng.IntN(30)) * sharing.GiB), Tenant: fmt.Sprintf("t%d", rng.IntN(3))}
 		if rng.IntN(5) > 0 {
 			w.GPUBusy = ptr(float64(rng.IntN(100)) / 100)
@@ -132,7 +133,7 @@ func randomFleet(rng *rand.Rand, pools, workloads int) *Fleet {
 			w.Isolation = hard
 		}
 		if rng.IntN(4) == 0 {
-			w.SLO.E2EP99 = ptr(Duration(1e9))
+			w.SLO.E2EP99 = ptr(predict.Duration(1e9))
 		}
 		if rng.IntN(6) == 0 {
 			w.Pool = f.Pools[rng.IntN(pools)].Name
@@ -301,7 +302,7 @@ func TestLonelyShareIsNone(t *testing.T) {
 }
 
 func TestFullPool(t *testing.T) {
-	w := with(gang, func(w *Workload) { w.Replicas = 3 })
+	w := with(gang, func(w *Workload) { w.Replicas.Max = 3 })
 	r := decide(t, &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H100 80GB HBM3", Count: 8}}, Workloads: []Workload{w}})
 	d := r.Decision("w")
 	if d.Mechanism != sharing.MechanismNone {
@@ -320,10 +321,10 @@ func TestFullPool(t *testing.T) {
 
 // TestSolo: measured latencies decide what is otherwise open.
 func TestSolo(t *testing.T) {
-	w := Workload{Name: "w", Kind: KindOnlineInference, Replicas: 2, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.3)}
+	w := Workload{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 2}, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.3)}
 	fleet := func(solo, slo float64) *Fleet {
 		v := w
-		v.Solo.E2EP99, v.SLO.E2EP99 = ptr(Duration(solo*1e9)), ptr(Duration(slo*1e9))
+		v.Solo.E2EP99, v.SLO.E2EP99 = ptr(predict.Duration(solo*1e9)), ptr(predict.Duration(slo*1e9))
 		return &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "T4", Count: 4}}, Workloads: []Workload{v}}
 	}
 	verdict := func(f *Fleet, m sharing.Mechanism) Verdict {
@@ -403,8 +404,8 @@ func TestPoolRule(t *testing.T) {
 }
 
 func TestImpact(t *testing.T) {
-	w := Workload{Name: "w", Kind: KindBatch, Replicas: 2, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.3), Solo: SLO{E2EP99: ptr(Duration(609e6))},
-		SLO: SLO{E2EP99: ptr(Duration(60e9))}, Revenue: &Revenue{Monthly: *price(t, "10000.00 USD"), LossPercentPer100m: 1}}
+	w := Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 2}, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.3), Solo: predict.SLO{E2EP99: ptr(predict.Duration(609e6))},
+		SLO: predict.SLO{E2EP99: ptr(predict.Duration(60e9))}, Revenue: &Revenue{Monthly: *price(t, "10000.00 USD"), LossPercentPer100m: 1}}
 	r := decide(t, &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "T4", Count: 4, PricePerGPUHour: price(t, "0.50 USD")}}, Workloads: []Workload{w}})
 	i := r.Decision("w").Impact
 	if i == nil || i.AddedLatencyMS <= 0 || i.LossPercent >= 100 {
@@ -419,7 +420,7 @@ func TestImpact(t *testing.T) {
 // TestMigration: what is there and fits stays, busy instances first.
 func TestMigration(t *testing.T) {
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "A100-SXM4-80GB", Count: 2, Layouts: []string{"", "3g.40gb@0!busy,1g.10gb@4!busy,1g.10gb@6"}}},
-		Workloads: []Workload{{Name: "w", Kind: KindOnlineInference, Replicas: 2, Memory: ptr(30 * sharing.GiB), GPUBusy: ptr(0.2), Isolation: hard}}}
+		Workloads: []Workload{{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 2}, Memory: ptr(30 * sharing.GiB), GPUBusy: ptr(0.2), Isolation: hard}}}
 	r := decide(t, f)
 	// The empty GPU takes both: nothing is destroyed.
 	want := &Migration{Create: 2, Steps: []string{"GPU 0: create 3g.40gb@0", "GPU 0: create 3g.40gb@4"}}
@@ -434,7 +435,7 @@ func TestMigration(t *testing.T) {
 	}
 	f.Pools[0].Count, f.Pools[0].Layouts = 2, append([]string{""}, f.Pools[0].Layouts...)
 	// Exclusive work on both GPUs clears what is there.
-	f.Workloads = []Workload{with(gang, func(w *Workload) { w.Replicas, w.GPUs = 1, 2 })}
+	f.Workloads = []Workload{with(gang, func(w *Workload) { w.Replicas.Max, w.GPUs = 1, 2 })}
 	if m := decide(t, f).Pools[0].Migration; m.Destroy != 3 || m.Busy != 2 || m.Keep != 0 {
 		t.Errorf("%+v", m)
 	}
@@ -444,9 +445,9 @@ func TestMigration(t *testing.T) {
 // there is an error that names it, not a guess.
 func TestEvidenceNeedsItsProfile(t *testing.T) {
 	w := online
-	w.Profile = &ProfileRef{Server: Server{"model": "9b"}, Load: Load{Concurrency: 4, Prompt: 128, Output: 64}}
+	w.Profile = &ProfileRef{Server: predict.Server{"model": "9b"}, Load: predict.Load{Concurrency: 4, Prompt: 128, Output: 64}}
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H200", Count: 4}}, Workloads: []Workload{w}}
-	if _, err := Decide(f, Options{Profiles: &Profiles{}}); err == nil || !strings.Contains(err.Error(), `workload "w"`) {
+	if _, err := Decide(f, Options{Profiles: &predict.Profiles{}}); err == nil || !strings.Contains(err.Error(), `workload "w"`) {
 		t.Errorf("err = %v", err)
 	}
 	if _, err := Decide(f, Options{}); err != nil {

@@ -238,7 +238,7 @@ func takesMemoryFraction(name string) bool {
 func gateFit(w *CompiledWorkload, p *CompiledPool, nb Neighbours, t *trait, c *Scored) {
 	need := w.need.Total
 	if w.need.KVPrior {
-		c.add(VerdictPass, CodeKVPrior, int64(PriorKVCache), 0)
+		c.add(VerdictPass, CodeKVPrior, int64(w.need.KVCache), 0)
 	}
 	if c.Mechanism == sharing.MechanismExclusive || c.Mechanism == sharing.MechanismResearch || c.Mechanism == sharing.MechanismInServer {
 		switch {

@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // ProfileRef names the measured workload that a workload of the fleet is: the
 // server and the load of its profiles.
 type ProfileRef struct {
-	Server Server `yaml:"server,required"`
-	Load   Load   `yaml:"load,required"`
+	Server predict.Server `yaml:"server,required"`
+	Load   predict.Load   `yaml:"load,required"`
 }
 
 // Predicted is what one replica of a workload is expected to see beside the
@@ -22,23 +23,23 @@ type Predicted struct {
 	Tenants   int               `json:"tenants"` // on the GPU it was predicted for, its slowest
 	Basis     sharing.Basis     `json:"basis"`
 	// Slowdown is against the workload alone on a whole GPU.
-	Slowdown Interval            `json:"slowdown"`
-	Figures  map[string]Interval `json:"figures"` // by metric
-	Notes    []string            `json:"notes,omitempty"`
+	Slowdown predict.Interval            `json:"slowdown"`
+	Figures  map[string]predict.Interval `json:"figures"` // by metric
+	Notes    []string                    `json:"notes,omitempty"`
 }
 
 // evidence holds the profiles of a fleet's workloads.
 type evidence struct {
-	predictor *Predictor
-	solos     []*Solo // by workload, nil where there is none
+	predictor *predict.Predictor
+	solos     []*predict.Solo // by workload, nil where there is none
 	// predicted is what each workload's slowest replica sees.
 	predicted []*Predicted
 }
 
 func newEvidence(workloads []*CompiledWorkload, opt Options) (*evidence, error) {
-	e := &evidence{predictor: opt.Predictor, solos: make([]*Solo, len(workloads)), predicted: make([]*Predicted, len(workloads))}
+	e := &evidence{predictor: opt.Predictor, solos: make([]*predict.Solo, len(workloads)), predicted: make([]*Predicted, len(workloads))}
 	if e.predictor == nil {
-		p := NewPredictor()
+		p := predict.NewPredictor()
 		e.predictor = &p
 	}
 	if err := e.predictor.Validate(); err != nil {
@@ -85,19 +86,19 @@ func (pl *planner) judge() (again bool, err error) {
 }
 
 func (pl *planner) judgeBin(key groupKey, b *bin) (again bool, err error) {
-	var group []Solo
+	var group []predict.Solo
 	var who []int
 	for _, m := range b.members {
 		solo := pl.evidence.solos[m.workload]
-		if solo == nil || b.n > maxGroup {
+		if solo == nil || b.n > predict.MaxGroup {
 			return false, nil
 		}
 		for range m.replicas {
 			group, who = append(group, *solo), append(who, m.workload)
 		}
 	}
-	preds, err := pl.evidence.predictor.Predict(key.mechanism, group, ClosedForm)
-	if errors.Is(err, ErrUnpredictable) || errors.Is(err, ErrOtherGPU) {
+	preds, err := pl.evidence.predictor.Predict(key.mechanism, group, predict.ClosedForm)
+	if errors.Is(err, predict.ErrUnpredictable) || errors.Is(err, predict.ErrOtherGPU) {
 		return false, nil
 	}
 	if err != nil {
@@ -153,8 +154,8 @@ func (pl *planner) mayPair(a, b int) bool {
 
 // keeps says whether a prediction keeps the workload's objectives, and names
 // the check that decides: one that is missed before one that is open.
-func (w *CompiledWorkload) keeps(p *Prediction) (sharing.Answer, SLOCheck) {
-	answer, worst := sharing.AnswerYes, SLOCheck{}
+func (w *CompiledWorkload) keeps(p *predict.Prediction) (sharing.Answer, predict.SLOCheck) {
+	answer, worst := sharing.AnswerYes, predict.SLOCheck{}
 	for _, c := range p.CheckSLO(w.workload.SLO) {
 		switch {
 		case c.Meets == sharing.AnswerNo:
@@ -171,8 +172,8 @@ func (w *CompiledWorkload) keeps(p *Prediction) (sharing.Answer, SLOCheck) {
 type BreakEvenStep struct {
 	Tenants     int               `json:"tenants"`
 	Better      sharing.Mechanism `json:"better"`
-	TimeSlicing Interval          `json:"time_slicing_tpot_ms_p50"`
-	MPS         Interval          `json:"mps_tpot_ms_p50"`
+	TimeSlicing predict.Interval  `json:"time_slicing_tpot_ms_p50"`
+	MPS         predict.Interval  `json:"mps_tpot_ms_p50"`
 	Sure        bool              `json:"sure"`
 }
 
@@ -192,19 +193,19 @@ func (e *evidence) breakEven(w int) []BreakEvenStep {
 }
 
 // sloIndex is a metric's place in CompiledWorkload.slo.
-func sloIndex(m Metric) int64 {
+func sloIndex(m predict.Metric) int64 {
 	switch m {
-	case TTFTP99:
+	case predict.TTFTP99:
 		return 0
-	case TPOTP99:
+	case predict.TPOTP99:
 		return 1
 	}
 	return 2
 }
 
-func newPredicted(p *Prediction, tenants int) *Predicted {
-	out := &Predicted{Mechanism: p.Mechanism, Tenants: tenants, Basis: p.Basis, Slowdown: rounded(p.Slowdown), Figures: map[string]Interval{}, Notes: p.Notes}
-	for _, m := range Metrics() {
+func newPredicted(p *predict.Prediction, tenants int) *Predicted {
+	out := &Predicted{Mechanism: p.Mechanism, Tenants: tenants, Basis: p.Basis, Slowdown: rounded(p.Slowdown), Figures: map[string]predict.Interval{}, Notes: p.Notes}
+	for _, m := range predict.Metrics() {
 		if i, ok := p.Get(m); ok {
 			out.Figures[m.String()] = rounded(i)
 		}
@@ -212,6 +213,6 @@ func newPredicted(p *Prediction, tenants int) *Predicted {
 	return out
 }
 
-func rounded(i Interval) Interval {
-	return Interval{round(i.Value, 3), round(i.Low, 3), round(i.High, 3)}
+func rounded(i predict.Interval) predict.Interval {
+	return predict.Interval{Value: round(i.Value, 3), Low: round(i.Low, 3), High: round(i.High, 3)}
 }

@@ -102,8 +102,8 @@ func ExampleEvaluate() {
 	}
 	// Output:
 	// mig 1g.20gb 4
-	// model.kv_cache is not stated; 1.86GiB is assumed (prior)
-	// does not fit the memory of 1g.10gb: needs 15.4GiB (weights 13.04GiB, KV cache 1.86GiB, contexts 512MiB) and it has 9.5GiB
+	// model.kv_cache is not stated; 1.89GiB is assumed (prior)
+	// does not fit the memory of 1g.10gb: needs 15.43GiB (weights 13.04GiB, KV cache 1.89GiB, contexts 512MiB) and it has 9.5GiB
 	// fits 1g.20gb (19.5GiB), of which 4 stand on an empty GPU
 	// will keep the slice 77.7% busy, if it runs 3.88 times slower there as YOLOS-small on A100 slices does (prior); measure it
 }
@@ -113,5 +113,5 @@ func ExampleWorkload_MemoryNeed() {
 	w := decision.Workload{Model: &decision.Model{Parameters: 7e9, Weights: decision.PrecisionFP16}}
 	n := w.MemoryNeed()
 	fmt.Println(n.Weights, n.KVCache, n.Context, n.Total)
-	// Output: 13.04GiB 1.86GiB 512MiB 15.4GiB
+	// Output: 13.04GiB 1.89GiB 512MiB 15.43GiB
 }

@@ -2,9 +2,9 @@ package decision
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -14,6 +14,7 @@ type Fleet struct {
 	Version   string     `yaml:"version,required"` // "v1"
 	Pools     []Pool     `yaml:"pools,required"`
 	Workloads []Workload `yaml:"workloads,required"`
+	Trust     Trust      `yaml:"trust"` // all = workloads without a tenant trust one another
 }
 
 // Pool is a number of GPUs of one model.
@@ -27,6 +28,8 @@ type Pool struct {
 	PricePerGPUHour  *cost.Money `yaml:"price_per_gpu_hour"`
 	NodePricePerHour *cost.Money `yaml:"node_price_per_hour"`
 	GPUsPerNode      int         `yaml:"gpus_per_node,nonzero"` // 0 = not known: a replica's GPUs may be anywhere in the pool
+	Reserved         *Capacity   `yaml:"reserved"`              // GPUs that are paid for whether they are used or not
+	Spot             *Capacity   `yaml:"spot"`                  // GPUs that may be taken away; for workloads with spot: true
 
 	Driver sharing.Driver `yaml:"driver"` // zero = not known
 	// Layouts are the MIG layouts that are there now, one text a GPU
@@ -55,21 +58,25 @@ type CPUNodes struct {
 
 // Workload is what runs: a number of equal replicas.
 type Workload struct {
-	Name     string `yaml:"name,required"`
-	Kind     Kind   `yaml:"kind,required"`
-	Replicas int    `yaml:"replicas,nonzero"` // default 1
-	GPUs     int    `yaml:"gpus,nonzero"`     // per replica (tensor parallel); default 1
+	Name     string   `yaml:"name,required"`
+	Kind     Kind     `yaml:"kind,required"`
+	Replicas Replicas `yaml:"replicas"`     // default 1
+	GPUs     int      `yaml:"gpus,nonzero"` // per replica (tensor parallel); default 1
 
 	Memory *sharing.Bytes `yaml:"memory"` // per GPU, all told; or Model
 	Model  *Model         `yaml:"model"`
 
-	GPUBusy  *float64 `yaml:"gpu_busy"`  // mean share of a whole GPU that one replica keeps busy, 0 to 1
-	PeakBusy *float64 `yaml:"peak_busy"` // the same at its peak
-	Evidence Evidence `yaml:"evidence"`  // what gpu_busy rests on
+	GPUBusy  *float64  `yaml:"gpu_busy"`  // mean share of a whole GPU that one replica keeps busy, 0 to 1
+	PeakBusy *float64  `yaml:"peak_busy"` // the same at its peak
+	Load     *Traffic  `yaml:"load"`      // its traffic
+	Adapters *Adapters `yaml:"adapters"`
+	Video    *Video    `yaml:"video"`    // its use of the video engines
+	Spot     bool      `yaml:"spot"`     // may run on GPUs that can be taken away
+	Evidence Evidence  `yaml:"evidence"` // what gpu_busy rests on
 
-	Framework *Framework `yaml:"framework"`
-	SLO       SLO        `yaml:"slo"`
-	Solo      SLO        `yaml:"solo"` // the same percentiles measured alone on a whole GPU of the pool
+	Framework *Framework  `yaml:"framework"`
+	SLO       predict.SLO `yaml:"slo"`
+	Solo      predict.SLO `yaml:"solo"` // the same percentiles measured alone on a whole GPU of the pool
 
 	Tenant    string    `yaml:"tenant"` // workloads of one tenant trust one another; none named = one tenant
 	Trust     []string  `yaml:"trust"`  // other tenants it may share with; both sides must say so
@@ -86,9 +93,16 @@ type Workload struct {
 
 // Model gives the memory of a model server from the model.
 type Model struct {
-	Parameters int64          `yaml:"parameters,required"` // 8e9
-	Weights    Precision      `yaml:"weights,required"`
-	KVCache    *sharing.Bytes `yaml:"kv_cache"` // per GPU; absent = a prior of 2 GB, said so
+	Parameters int64     `yaml:"parameters,required"` // 8e9
+	Weights    Precision `yaml:"weights,required"`
+	// Active is how many parameters one token uses, of a mixture of experts; 0 = all.
+	Active  int64          `yaml:"active_parameters,nonzero"`
+	KVCache *sharing.Bytes `yaml:"kv_cache"` // per GPU; absent = from load and shape, or a prior, said so
+	// Layers, KVHeads and HeadDim are the shape of the attention; 0 = not known.
+	Layers  int       `yaml:"layers,nonzero"`
+	KVHeads int       `yaml:"kv_heads,nonzero"`
+	HeadDim int       `yaml:"head_dim,nonzero"`
+	KVDtype Precision `yaml:"kv_dtype"` // default: 16 bits
 }
 
 // Framework is the model server or training framework of a workload.
@@ -100,13 +114,6 @@ type Framework struct {
 	Privileged     bool     `yaml:"privileged"`
 	StaticCUDA     bool     `yaml:"static_cuda"`              // bypasses the dynamic linker
 	MaxPrefill     int      `yaml:"max_batch_prefill_tokens"` // of TGI
-}
-
-// SLO is a set of latency limits; absent limits are not demanded.
-type SLO struct {
-	TTFTP99 *Duration `yaml:"ttft_p99"`
-	TPOTP99 *Duration `yaml:"tpot_p99"`
-	E2EP99  *Duration `yaml:"e2e_p99"`
 }
 
 // Isolation is what a workload must have from its neighbours, by axis.
@@ -235,25 +242,6 @@ func (p Precision) MarshalText() ([]byte, error) { return textOf(precisionNames,
 func (p *Precision) UnmarshalText(b []byte) error {
 	return parseName(precisionNames, b, "precision", p)
 }
-
-// Duration is a time.Duration written as in Go: "500ms", "2s".
-type Duration time.Duration
-
-// MarshalText writes the duration as time.Duration does.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
-
-// UnmarshalText reads a positive duration.
-func (d *Duration) UnmarshalText(b []byte) error {
-	v, err := time.ParseDuration(string(b))
-	if err != nil {
-		return fmt.Errorf("%q is not a duration; write for example 500ms or 2s", clip(string(b)))
-	}
-	*d = Duration(v)
-	return nil
-}
-
-// String returns the duration's text.
-func (d Duration) String() string { return time.Duration(d).String() }
 
 func nameOf(names []string, i int) string {
 	if i < 0 || i >= len(names) {

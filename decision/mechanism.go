@@ -75,12 +75,6 @@ var traits = [sharing.MechanismCount]trait{
 		tradeOff: "research code for one framework or GPU generation", tradeOffSource: "TESS"},
 }
 
-// sliceExponent is that of a slice's slowdown over its share of the SMs:
-// YOLOS-small on 1g.10gb, 14 of an A100's 108 SMs, takes 3.88 times as long as
-// on the whole GPU (R3, R4): ln 3.88 / ln(108/14). A prior for other
-// workloads.
-const sliceExponent = 0.664
-
 // slowdownBy is the expected slowdown of a tenant by n-1 neighbours that are
 // each busy the share b of the time, and the bounds of it for saturated
 // neighbours: priors, from our H200 measurements and the A100 rows.

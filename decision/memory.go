@@ -8,9 +8,6 @@ const (
 	// beside its data: 512 MiB lie between a limit and what can be allocated
 	// under it (DYN-LIM: 10G leaves 9,728 MiB; H200: 8 GiB shows 7,678 MiB).
 	ContextMemory = 512 * sharing.MiB
-	// PriorKVCache stands for a KV cache that a model does not state: the
-	// popular source counts 16 GB for 7B in FP16, whose weights are 14 GB (S2).
-	PriorKVCache = sharing.Bytes(2e9)
 )
 
 // MemoryNeed is what one replica takes on each of its GPUs.
@@ -19,7 +16,7 @@ type MemoryNeed struct {
 	KVCache sharing.Bytes // 0 when stated as a whole
 	Context sharing.Bytes // 0 when stated as a whole
 	Total   sharing.Bytes
-	// KVPrior says that KVCache is PriorKVCache because the input has none.
+	// KVPrior says that a prior stands in for what the input does not say of it.
 	KVPrior bool
 }
 
@@ -40,11 +37,12 @@ func (w *Workload) MemoryNeed() MemoryNeed {
 		half = halfBytes[w.Model.Weights]
 	}
 	// Parameters are at most 1e14, so the product stays far below 2^63.
-	n.Weights = sharing.Bytes((w.Model.Parameters*half/2 + gpus - 1) / gpus)
+	n.Weights = sharing.Bytes((w.Model.Parameters*half/2+gpus-1)/gpus) + w.adapterMemory()/sharing.Bytes(gpus)
 	if w.Model.KVCache != nil {
 		n.KVCache = *w.Model.KVCache
 	} else {
-		n.KVCache, n.KVPrior = PriorKVCache, true
+		kv, prior := w.kvNeed()
+		n.KVCache, n.KVPrior = (kv+sharing.Bytes(gpus)-1)/sharing.Bytes(gpus), prior
 	}
 	n.Context = ContextMemory * sharing.Bytes(w.processes())
 	n.Total = n.Weights + n.KVCache + n.Context
@@ -58,6 +56,6 @@ func (w *Workload) processes() int {
 	return 1
 }
 
-func (w *Workload) replicas() int { return max(1, w.Replicas) }
+func (w *Workload) replicas() int { return max(1, w.Replicas.Max) }
 
 func (w *Workload) gpus() int { return max(1, w.GPUs) }

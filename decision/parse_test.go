@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -32,9 +33,9 @@ func TestParseFleet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Workload{Name: "chat", Kind: KindOnlineInference, Replicas: 4, GPUs: 1, Memory: ptr(18 * sharing.GiB), GPUBusy: ptr(0.25),
+	want := Workload{Name: "chat", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, GPUs: 1, Memory: ptr(18 * sharing.GiB), GPUBusy: ptr(0.25),
 		Framework: &Framework{Name: "vllm", MemoryFraction: ptr(0.9), CUDAGraphs: ptr(true), Processes: 1},
-		SLO:       SLO{TTFTP99: ptr(Duration(500e6)), TPOTP99: ptr(Duration(60e6)), E2EP99: ptr(Duration(2e9))},
+		SLO:       predict.SLO{TTFTP99: ptr(predict.Duration(500e6)), TPOTP99: ptr(predict.Duration(60e6)), E2EP99: ptr(predict.Duration(2e9))},
 		Tenant:    "search", Isolation: hard, Pool: "prod"}
 	if diff := cmp.Diff(want, f.Workloads[0]); diff != "" {
 		t.Errorf("workload (-want +got):\n%s", diff)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -34,16 +35,16 @@ var (
 	gib5     = 5 * sharing.GiB
 	gib8     = 8 * sharing.GiB
 	gib40    = 40 * sharing.GiB
-	ms50     = Duration(50e6)
-	ms800    = Duration(800e6)
-	s1       = Duration(1e9)
+	ms50     = predict.Duration(50e6)
+	ms800    = predict.Duration(800e6)
+	s1       = predict.Duration(1e9)
 	hard     = Isolation{Memory: sharing.LevelHardware, Fault: sharing.LevelHardware}
-	online   = Workload{Name: "w", Kind: KindOnlineInference, Replicas: 4, Memory: &gib8, GPUBusy: &busy10}
-	strict   = Workload{Name: "w", Kind: KindOnlineInference, Replicas: 4, Memory: &gib8, GPUBusy: &busy10, SLO: SLO{E2EP99: &s1, TPOTP99: &ms50}, Isolation: hard}
-	devtest  = Workload{Name: "w", Kind: KindNotebook, Replicas: 4, Memory: &gib5}
-	batch    = Workload{Name: "w", Kind: KindBatch, Replicas: 4, Memory: &gib8, GPUBusy: &busy25}
-	gang     = Workload{Name: "w", Kind: KindDistributedTraining, Replicas: 2, GPUs: 4, Memory: &gib40, GPUBusy: &busy95}
-	research = Workload{Name: "w", Kind: KindHPC, Replicas: 4, Memory: &gib8, GPUBusy: &busy10}
+	online   = Workload{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, Memory: &gib8, GPUBusy: &busy10}
+	strict   = Workload{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, Memory: &gib8, GPUBusy: &busy10, SLO: predict.SLO{E2EP99: &s1, TPOTP99: &ms50}, Isolation: hard}
+	devtest  = Workload{Name: "w", Kind: KindNotebook, Replicas: Replicas{Max: 4}, Memory: &gib5}
+	batch    = Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 4}, Memory: &gib8, GPUBusy: &busy25}
+	gang     = Workload{Name: "w", Kind: KindDistributedTraining, Replicas: Replicas{Max: 2}, GPUs: 4, Memory: &gib40, GPUBusy: &busy95}
+	research = Workload{Name: "w", Kind: KindHPC, Replicas: Replicas{Max: 4}, Memory: &gib8, GPUBusy: &busy10}
 )
 
 func with(w Workload, f func(*Workload)) Workload {
@@ -68,10 +69,10 @@ var rows = []row{
 	{id: "F1", gpu: "A10", w: with(online, func(w *Workload) { w.Isolation = hard }), print: mechs(sharing.MechanismMIG), because: "D4", want: sharing.MechanismExclusive},
 	{id: "F1", w: with(strict, func(w *Workload) { w.Tenant = "a" }), with: foreign(strict), print: mechs(sharing.MechanismVGPU, sharing.MechanismMIG)},
 	// Medium security: time-slicing with monitoring. Untrusted tenants never do (D9).
-	{id: "F1", w: with(batch, func(w *Workload) { w.Tenant, w.Replicas = "a", 1 }), with: foreign(with(batch, func(w *Workload) { w.Replicas = 1 })),
+	{id: "F1", w: with(batch, func(w *Workload) { w.Tenant, w.Replicas.Max = "a", 1 }), with: foreign(with(batch, func(w *Workload) { w.Replicas.Max = 1 })),
 		gpu: "T4", print: mechs(sharing.MechanismTimeSlicing), because: "D9", want: sharing.MechanismExclusive},
 	{id: "F1", w: devtest, print: mechs(sharing.MechanismTimeSlicing)},
-	{id: "F1", w: with(strict, func(w *Workload) { w.Replicas = 1 }), print: mechs(sharing.MechanismMIG, sharing.MechanismExclusive)},
+	{id: "F1", w: with(strict, func(w *Workload) { w.Replicas.Max = 1 }), print: mechs(sharing.MechanismMIG, sharing.MechanismExclusive)},
 	// Who can manage complexity gets fine-grained systems: none can be had.
 	{id: "F1", w: research, print: mechs(sharing.MechanismResearch), because: "TESS", want: sharing.MechanismMPS},
 	// F2, choose X when.
@@ -96,7 +97,7 @@ var rows = []row{
 	{id: "F6", w: devtest, with: foreign(strict), print: mechs(sharing.MechanismTimeSlicing)},
 	{id: "F6", w: strict, with: foreign(devtest), print: mechs(sharing.MechanismMIG, sharing.MechanismVGPU)},
 	// F7, idle work is shared, not given a GPU each.
-	{id: "F7", w: with(devtest, func(w *Workload) { w.Replicas = 8 }), print: mechs(sharing.MechanismTimeSlicing, sharing.MechanismHAMi)},
+	{id: "F7", w: with(devtest, func(w *Workload) { w.Replicas.Max = 8 }), print: mechs(sharing.MechanismTimeSlicing, sharing.MechanismHAMi)},
 	// F8, emulation where MIG is missing: allowed, and never isolation (T5).
 	{id: "F8", gpu: "L4", w: with(online, func(w *Workload) {
 		w.Memory, w.Isolation = &gib5, hard
@@ -119,14 +120,14 @@ var rows = []row{
 	// A6, risk classes under time-slicing.
 	{id: "A6", w: devtest, print: mechs(sharing.MechanismTimeSlicing)},
 	{id: "A6", gpu: "T4", w: with(batch, func(w *Workload) { w.Memory = &gib5 }), print: mechs(sharing.MechanismTimeSlicing, sharing.MechanismMPS)},
-	{id: "A6", gpu: "T4", w: with(online, func(w *Workload) { w.Memory, w.SLO = &gib5, SLO{E2EP99: &ms800} }), print: mechs(sharing.MechanismMPS, sharing.MechanismExclusive), avoid: mechs(sharing.MechanismTimeSlicing)},
+	{id: "A6", gpu: "T4", w: with(online, func(w *Workload) { w.Memory, w.SLO = &gib5, predict.SLO{E2EP99: &ms800} }), print: mechs(sharing.MechanismMPS, sharing.MechanismExclusive), avoid: mechs(sharing.MechanismTimeSlicing)},
 	// A7, the register's worst risk: latency under contention.
 	{id: "A7", gpu: "T4", w: with(strict, func(w *Workload) { w.Memory, w.Isolation = &gib5, Isolation{} }), avoid: mechs(sharing.MechanismTimeSlicing), print: mechs(sharing.MechanismMPS, sharing.MechanismExclusive)},
 	// A8, opportunities.
 	{id: "A8", w: with(devtest, func(w *Workload) { w.Kind = KindCI }), print: mechs(sharing.MechanismTimeSlicing)},
 	{id: "A8", w: strict, print: mechs(sharing.MechanismMIG)},
 	// A9 and A19: a well-packed node before a second one.
-	{id: "A9", w: with(devtest, func(w *Workload) { w.Replicas = 4 }), print: mechs(sharing.MechanismTimeSlicing)},
+	{id: "A9", w: with(devtest, func(w *Workload) { w.Replicas.Max = 4 }), print: mechs(sharing.MechanismTimeSlicing)},
 	{id: "A19", w: with(online, func(w *Workload) { w.Isolation = hard }), print: mechs(sharing.MechanismMIG)},
 }
 

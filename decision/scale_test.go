@@ -11,7 +11,7 @@ func TestManyTenants(t *testing.T) {
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L40S", Count: 30_000}}}
 	for i := range 20_000 {
 		w := online
-		w.Name, w.Tenant, w.Replicas = fmt.Sprintf("w%d", i), fmt.Sprintf("t%d", i), 1
+		w.Name, w.Tenant, w.Replicas.Max = fmt.Sprintf("w%d", i), fmt.Sprintf("t%d", i), 1
 		f.Workloads = append(f.Workloads, w)
 	}
 	r := decide(t, f)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -15,7 +16,7 @@ type trapCase struct {
 }
 
 func asks(m sharing.Mechanism, f func(*Workload)) Workload {
-	w := Workload{Name: "w", Kind: KindBatch, Replicas: 4, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.1), Request: &Request{Mechanism: m}}
+	w := Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 4}, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.1), Request: &Request{Mechanism: m}}
 	if f != nil {
 		f(&w)
 	}
@@ -35,7 +36,7 @@ var trapCases = map[string]trapCase{
 	})},
 	"T8":  {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Framework = &Framework{Name: "tgi", MaxPrefill: 8192} })},
 	"T9":  {pool: Pool{GPU: "L40S", Count: 4, Platform: "eks-managed", InstanceType: "g6e.2xlarge"}, w: asks(sharing.MechanismTimeSlicing, nil)},
-	"T10": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.SLO.TPOTP99 = ptr(Duration(50e6)) })},
+	"T10": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.SLO.TPOTP99 = ptr(predict.Duration(50e6)) })},
 	"T11": {w: asks(sharing.MechanismMPS, func(w *Workload) { w.GPUBusy = ptr(0.95) })},
 	"T12": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Kind, w.GPUBusy = KindTraining, ptr(0.9) })},
 	"T13": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Request.Replicas = 4 })},
@@ -46,7 +47,7 @@ var trapCases = map[string]trapCase{
 		w.Request.Profile = "1g.10gb"
 	})},
 	"T17": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Revenue = &Revenue{LossPercentPer100m: 1, LossUnit: "per-ms"} })},
-	"T18": {pool: Pool{GPU: "T4", Count: 4, Mechanisms: []sharing.Mechanism{sharing.MechanismTimeSlicing}}, w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Replicas = 1; w.Kind = KindNotebook }),
+	"T18": {pool: Pool{GPU: "T4", Count: 4, Mechanisms: []sharing.Mechanism{sharing.MechanismTimeSlicing}}, w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Replicas.Max = 1; w.Kind = KindNotebook }),
 		with: &Workload{Name: "other", Kind: KindCI, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.05)}},
 	"T19": {pool: Pool{GPU: "L40S", Count: 4, CPUNodes: &CPUNodes{Shared: 2}}, w: asks(sharing.MechanismTimeSlicing, nil)},
 	"T20": {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = EvidenceNVML })},

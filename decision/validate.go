@@ -132,6 +132,7 @@ func (c *checker) pool(path string, p *Pool, currency *string) {
 	c.within(path+".gpus_per_node", p.GPUsPerNode, 0, 1024)
 	c.price(path+".price_per_gpu_hour", p.PricePerGPUHour, currency)
 	c.price(path+".node_price_per_hour", p.NodePricePerHour, currency)
+	c.capacity(path, p, currency)
 	if p.PricePerGPUHour != nil && p.NodePricePerHour != nil {
 		c.Addf(path+".node_price_per_hour", "keep one of the two", "contradicts price_per_gpu_hour")
 	}
@@ -204,7 +205,7 @@ func (c *checker) workload(path string, w *Workload) {
 	if w.Kind == KindUnknown && !c.partial {
 		c.Addf(path+".kind", "known: "+strings.Join(kindNames[1:], ", "), "is missing")
 	}
-	c.within(path+".replicas", w.Replicas, 0, MaxReplicas)
+	c.load(path, w)
 	c.within(path+".gpus", w.GPUs, 0, 1024)
 	switch {
 	case w.Memory != nil && w.Model != nil:
@@ -235,12 +236,12 @@ func (c *checker) workload(path string, w *Workload) {
 			c.Addf(path+".framework.name", "for example vllm, tgi, sglang or pytorch", "is empty")
 		}
 	}
-	c.slo(path+".slo", w.SLO)
-	c.slo(path+".solo", w.Solo)
+	c.AddErr(path+".slo", w.SLO.Validate())
+	c.AddErr(path+".solo", w.Solo.Validate())
 	c.tenants(path, w)
 	c.request(path, w)
 	if r := w.Profile; r != nil && !c.partial {
-		r.Load.check(&c.List, path+".profile.load")
+		c.AddErr(path+".profile.load", r.Load.Validate())
 		if len(r.Server) == 0 {
 			c.Addf(path+".profile.server", "write the server as the profiles have it, for example {model: 8b}", "is empty")
 		}
@@ -269,22 +270,6 @@ func (c *checker) bytes(path string, b *sharing.Bytes) {
 		c.Addf(path, "write the memory of one GPU, for example 18GiB", "%s is out of range", *b)
 	}
 }
-
-func (c *checker) slo(path string, s SLO) {
-	for _, l := range []struct {
-		key string
-		d   *Duration
-	}{{"ttft_p99", s.TTFTP99}, {"tpot_p99", s.TPOTP99}, {"e2e_p99", s.E2EP99}} {
-		if l.d != nil && (*l.d <= 0 || l.d.seconds() > 7*24*3600) {
-			c.Addf(path+"."+l.key, "write a positive duration, for example 500ms", "%v is out of range", *l.d)
-		}
-	}
-	if s.E2EP99 != nil && s.TTFTP99 != nil && *s.E2EP99 < *s.TTFTP99 {
-		c.Addf(path+".e2e_p99", "end-to-end latency holds the time to first token", "%v is below ttft_p99 %v", *s.E2EP99, *s.TTFTP99)
-	}
-}
-
-func (d Duration) seconds() float64 { return float64(d) / 1e9 }
 
 func (c *checker) tenants(path string, w *Workload) {
 	if w.Tenant != "" {

@@ -8,7 +8,16 @@
 //   - Available, MPSClientLimit, StaticSMPartitions: what hardware and driver allow.
 //   - InfoFor, Delivers, ResearchSystems: what there is to say of a mechanism.
 //   - Compare: two mechanisms side by side.
-//   - Traps, Sources.
+//   - Traps, Sources; Citations, with which an output ends.
+//
+// # Sources
+//
+// A source is something that a stranger can open: a page, a repository at a
+// commit, a paper, or a measurement of ours that lies in this repository. Its
+// id is lower case and says who published what: publisher-document, and
+// -section where a document has several entries (nvidia-mps-guide,
+// nvidia-mps-guide-limits, k8s-device-plugin). Measurements, computations and
+// readings of ours start with cotenant- (cotenant-h200-colocation).
 //
 // Everything in it is data with a source. Answers are three-valued: what no
 // source says is unknown, never no and never zero. The package does no I/O,

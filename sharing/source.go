@@ -2,19 +2,27 @@ package sharing
 
 import "encoding/json"
 
-// SourceID is the key of a source or of a row of the facts, for example "A10"
-// (a table), "F4" (a flow), "T13" (a trap), "MOLD" (a document), "H200" (our
-// measurements). SourceByID resolves it.
+// SourceID is the key of a source, for example "nvidia-mps-guide". SourceByID
+// resolves it, the package's documentation says how ids are formed.
 type SourceID string
 
-// Source is where a statement or figure comes from.
+// Source is where a statement or figure comes from: something that a stranger
+// can open.
 type Source struct {
-	ID    SourceID
-	Title string // what it is, in words
-	Basis Basis  // what kind of evidence it is
-	// Locator says where to find it: a page name, a repository at a commit, an
-	// arXiv number, a file of measurements. It may be empty.
-	Locator string
+	ID    SourceID `json:"-"`
+	Title string   `json:"title"` // what it is, in words
+	Basis Basis    `json:"basis"` // what kind of evidence it is
+	// Locator says where to find it: a URL, a repository at a commit with a path
+	// ("github.com/NVIDIA/k8s-device-plugin@<commit>:README.md"), a paper
+	// ("arXiv:2604.08451", "doi:10.1145/3764944.3764952") or a file of this
+	// repository, from its root.
+	Locator string `json:"locator"`
+	// Section says which part of it: a section of a page, rows of a file, the
+	// machine and driver of a measurement. It may be empty.
+	Section string `json:"section,omitempty"`
+	// Date is when a page was read or a measurement made, as "2026-11-21"; empty
+	// for what does not change.
+	Date string `json:"date,omitempty"`
 }
 
 // Cell is a value that may be unknown, with the source that gives it. The

@@ -45,7 +45,7 @@ func trapSources() []Source {
 		if t.ID[0] == 'M' {
 			where = "traps of MPS, time-slicing and HAMi"
 		}
-		rows = append(rows, Source{SourceID(t.ID), "trap: " + t.Statement, BasisDocumented, where})
+		rows = append(rows, Source{ID: SourceID(t.ID), Title: "trap: " + t.Statement, Basis: BasisDocumented, Locator: where})
 	}
 	return rows
 }
@@ -58,7 +58,7 @@ func disagreementSources() []Source {
 		if d.ID[0] == 'C' {
 			where = "contradictions with primary documentation"
 		}
-		rows = append(rows, Source{SourceID(d.ID), d.Topic, BasisDocumented, where})
+		rows = append(rows, Source{ID: SourceID(d.ID), Title: d.Topic, Basis: BasisDocumented, Locator: where})
 	}
 	return rows
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -16,7 +17,7 @@ type Forecast struct {
 	Mechanism sharing.Mechanism
 	// Prediction holds the slowdown and the latencies with their intervals; nil
 	// when they are not known. It is read-only.
-	Prediction *decision.Prediction
+	Prediction *predict.Prediction
 	// Objective says whether the request's objectives are kept: pass, reject,
 	// unknown, with the reason. It is a pass where there are none.
 	Objective Fit
@@ -79,6 +80,6 @@ func (s *Snapshot) Forecast(c Candidate, r *Request, p Predictor) []Forecast {
 // nothing is a predictor that knows nothing.
 type nothing struct{}
 
-func (nothing) Predict(out []*decision.Prediction, _ string, _ sharing.Mechanism, group []string) []*decision.Prediction {
-	return append(out, make([]*decision.Prediction, len(group))...)
+func (nothing) Predict(out []*predict.Prediction, _ string, _ sharing.Mechanism, group []string) []*predict.Prediction {
+	return append(out, make([]*predict.Prediction, len(group))...)
 }

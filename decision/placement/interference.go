@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -18,7 +19,7 @@ type Predictor interface {
 	// on one GPU of a model (as nodes name it) under a mechanism, in the order of
 	// the group and read-only; nil for what is not known. The group must not be
 	// kept.
-	Predict(out []*decision.Prediction, gpu string, m sharing.Mechanism, group []string) []*decision.Prediction
+	Predict(out []*predict.Prediction, gpu string, m sharing.Mechanism, group []string) []*predict.Prediction
 }
 
 // Interference adds to a policy the work that the tenants of a GPU are predicted
@@ -52,7 +53,7 @@ type judge struct {
 	p             Predictor
 	names         []string
 	on            []*Placement
-	before, after []*decision.Prediction
+	before, after []*predict.Prediction
 }
 
 // ask predicts for those that are on a GPU of a node, without r and with it,
@@ -127,27 +128,27 @@ func evenly(tenants int32) float64 { return float64(tenants) }
 // lost is the thousandths of work that a tenant loses that is x times slower.
 func lost(milli int, x float64) float64 { return float64(milli) * (1 - 1/max(1, x)) }
 
-func known(p *decision.Prediction) bool { return p != nil && p.Slowdown.Value > 0 }
+func known(p *predict.Prediction) bool { return p != nil && p.Slowdown.Value > 0 }
 
 // limit is one of an SLO's.
 type limit struct {
 	name   string
-	metric decision.Metric
+	metric predict.Metric
 	code   Code
-	limit  *decision.Duration
+	limit  *predict.Duration
 }
 
-func limits(s *decision.SLO) [3]limit {
-	return [3]limit{{"TTFTP99", decision.TTFTP99, CodeTTFT, s.TTFTP99}, {"TPOTP99", decision.TPOTP99, CodeTPOT, s.TPOTP99},
-		{"E2EP99", decision.E2EP99, CodeE2E, s.E2EP99}}
+func limits(s *predict.SLO) [3]limit {
+	return [3]limit{{"TTFTP99", predict.TTFTP99, CodeTTFT, s.TTFTP99}, {"TPOTP99", predict.TPOTP99, CodeTPOT, s.TPOTP99},
+		{"E2EP99", predict.E2EP99, CodeE2E, s.E2EP99}}
 }
 
 // objective reports whether the request states what neighbours may do to it.
-func (r *Request) objective() bool { return r.MaxSlowdown > 0 || r.SLO != decision.SLO{} }
+func (r *Request) objective() bool { return r.MaxSlowdown > 0 || r.SLO != predict.SLO{} }
 
 // judge holds a prediction against the request's objectives: pass where all are
 // kept, reject with the first that is missed, else unknown.
-func (r *Request) judge(p *decision.Prediction) Fit {
+func (r *Request) judge(p *predict.Prediction) Fit {
 	if !r.objective() {
 		return pass()
 	}
@@ -155,7 +156,7 @@ func (r *Request) judge(p *decision.Prediction) Fit {
 		return reject(CodeSlowdownUnknown, 0, 0)
 	}
 	worst := pass()
-	hold := func(code Code, need float64, v decision.Interval, predicted bool) bool {
+	hold := func(code Code, need float64, v predict.Interval, predicted bool) bool {
 		f := reject(CodeSlowdownUnknown, 0, 0)
 		if predicted {
 			f = within(code, need, v)
@@ -180,12 +181,12 @@ func (r *Request) judge(p *decision.Prediction) Fit {
 	return worst
 }
 
-func scaled(v decision.Interval, by float64) decision.Interval {
-	return decision.Interval{Value: by * v.Value, Low: by * v.Low, High: by * v.High}
+func scaled(v predict.Interval, by float64) predict.Interval {
+	return predict.Interval{Value: by * v.Value, Low: by * v.Low, High: by * v.High}
 }
 
 // within judges one objective, in thousandths or microseconds.
-func within(code Code, need float64, v decision.Interval) Fit {
+func within(code Code, need float64, v predict.Interval) Fit {
 	f := Fit{Code: code, Need: int64(need), Have: int64(math.Round(v.Value)), Low: int64(math.Round(v.Low)), High: int64(math.Round(v.High))}
 	switch v.Below(need) {
 	case sharing.AnswerYes:

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -81,7 +81,7 @@ func NewMix(typical []Typical) (*Mix, error) {
 		r := &typical[i].Request
 		k := m.kind(r)
 		s := r.shape()
-		s.tenant, s.workload, s.slowdown, s.slo = "", "", 0, [3]decision.Duration{}
+		s.tenant, s.workload, s.slowdown, s.slo = "", "", 0, [3]predict.Duration{}
 		s.lists = fmt.Sprint(k.models, k.mechanisms)
 		key := fmt.Sprint(s)
 		j, ok := at[key]

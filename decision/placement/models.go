@@ -7,22 +7,22 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // Workload says which measured server under which load a request's Workload is.
 type Workload struct {
-	Server decision.Server
-	Load   decision.Load
+	Server predict.Server
+	Load   predict.Load
 }
 
 // Calibrated is what was measured on GPUs of one model.
 type Calibrated struct {
 	Model     string // as nodes name it: Node.Model
-	Predictor decision.Predictor
-	Profiles  *decision.Profiles // of workloads alone; read by NewModels only
+	Predictor predict.Predictor
+	Profiles  *predict.Profiles // of workloads alone; read by NewModels only
 }
 
 // Models predicts what tenants of one GPU see beside each other, with decision's
@@ -42,9 +42,9 @@ type Models struct {
 
 type calibrated struct {
 	number    uint8
-	predictor decision.Predictor
-	solos     []decision.Solo // by workload number
-	why       []error         // instead of a solo
+	predictor predict.Predictor
+	solos     []predict.Solo // by workload number
+	why       []error        // instead of a solo
 }
 
 const (
@@ -62,7 +62,7 @@ type groupKey struct {
 
 // groupAnswer is by the order of the key; why says that there is none.
 type groupAnswer struct {
-	predictions []decision.Prediction
+	predictions []predict.Prediction
 	why         error
 }
 
@@ -93,7 +93,7 @@ func NewModels(workloads map[string]Workload, gpus ...Calibrated) (*Models, erro
 		case g.Profiles == nil:
 			l.Addf(path+".Profiles", "measure the workloads alone", "there are none")
 		default:
-			c := &calibrated{number: uint8(i), predictor: g.Predictor, solos: make([]decision.Solo, len(m.names)), why: make([]error, len(m.names))}
+			c := &calibrated{number: uint8(i), predictor: g.Predictor, solos: make([]predict.Solo, len(m.names)), why: make([]error, len(m.names))}
 			for k, name := range m.names {
 				if c.solos[k], c.why[k] = g.Profiles.Solo(workloads[name].Server, workloads[name].Load); c.why[k] != nil {
 					c.why[k] = fmt.Errorf("%s: %w", name, c.why[k])
@@ -109,7 +109,7 @@ func NewModels(workloads map[string]Workload, gpus ...Calibrated) (*Models, erro
 }
 
 // Predict implements Predictor.
-func (m *Models) Predict(out []*decision.Prediction, gpu string, mechanism sharing.Mechanism, group []string) []*decision.Prediction {
+func (m *Models) Predict(out []*predict.Prediction, gpu string, mechanism sharing.Mechanism, group []string) []*predict.Prediction {
 	key, ok := m.key(gpu, mechanism, group)
 	var a groupAnswer
 	if ok {
@@ -137,7 +137,7 @@ func (m *Models) Why(gpu string, mechanism sharing.Mechanism, group []string) er
 	var errs []error
 	for _, name := range group {
 		if k, ok := m.workloads[name]; !ok {
-			errs = append(errs, fmt.Errorf("placement: %w: %q is no workload that was named", decision.ErrNoProfile, name))
+			errs = append(errs, fmt.Errorf("placement: %w: %q is no workload that was named", predict.ErrNoProfile, name))
 		} else if c.why[k-1] != nil {
 			errs = append(errs, fmt.Errorf("placement: %w", c.why[k-1]))
 		}
@@ -182,11 +182,11 @@ func (m *Models) answer(gpu string, mechanism sharing.Mechanism, key *groupKey, 
 		return a
 	}
 	c := m.gpus[gpu]
-	solos := make([]decision.Solo, n)
+	solos := make([]predict.Solo, n)
 	for i, k := range key.tenants[:n] {
 		solos[i] = c.solos[k-1]
 	}
-	if a.predictions, a.why = c.predictor.Predict(mechanism, solos, decision.ClosedForm); a.why != nil {
+	if a.predictions, a.why = c.predictor.Predict(mechanism, solos, predict.ClosedForm); a.why != nil {
 		a.predictions = nil
 	}
 	m.mu.Lock()

@@ -12,16 +12,17 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/placement"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // measured are servers that were measured alone on an H200.
-func measured() (*decision.Profiles, error) {
+func measured() (*predict.Profiles, error) {
 	data, err := os.ReadFile("../../examples/predict/testdata/h200-colocation.json")
 	if err != nil {
 		return nil, err
 	}
-	rows, err := decision.ParseRows(data)
+	rows, err := predict.ParseRows(data)
 	if err != nil {
 		return nil, err
 	}
@@ -29,12 +30,12 @@ func measured() (*decision.Profiles, error) {
 	if err != nil {
 		return nil, err
 	}
-	var ps decision.Profiles
+	var ps predict.Profiles
 	return &ps, ps.Add(alone...)
 }
 
 func server(model string, clients int) placement.Workload {
-	return placement.Workload{Server: decision.Server{"model": model}, Load: decision.Load{Concurrency: clients, Prompt: 128, Output: 64}}
+	return placement.Workload{Server: predict.Server{"model": model}, Load: predict.Load{Concurrency: clients, Prompt: 128, Output: 64}}
 }
 
 func workloads() map[string]placement.Workload {
@@ -50,20 +51,20 @@ func ExampleModels() {
 		return
 	}
 	models, err := placement.NewModels(map[string]placement.Workload{"chat": server("8b", 4), "tags": server("1b", 4)},
-		placement.Calibrated{Model: "H200", Predictor: decision.NewPredictor(), Profiles: profiles})
+		placement.Calibrated{Model: "H200", Predictor: predict.NewPredictor(), Profiles: profiles})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	tpot := decision.Duration(12 * time.Millisecond)
-	running := func(name string, slo decision.SLO) []placement.Running {
+	tpot := predict.Duration(12 * time.Millisecond)
+	running := func(name string, slo predict.SLO) []placement.Running {
 		return []placement.Running{{Request: &placement.Request{Name: name, GPUs: 1, Milli: 400, Workload: name, SLO: slo}, GPUs: []int{0}}}
 	}
 	gpu := []placement.GPU{{Mechanism: sharing.MechanismTimeSlicing}}
 	s, err := placement.NewSnapshot([]placement.Node{
-		{Name: "a", Model: "H200", GPUs: gpu, Running: running("chat", decision.SLO{TPOTP99: &tpot})},
-		{Name: "b", Model: "H200", GPUs: gpu, Running: running("tags", decision.SLO{})},
-		{Name: "c", Model: "H200", GPUs: gpu, Running: running("not-measured", decision.SLO{})},
+		{Name: "a", Model: "H200", GPUs: gpu, Running: running("chat", predict.SLO{TPOTP99: &tpot})},
+		{Name: "b", Model: "H200", GPUs: gpu, Running: running("tags", predict.SLO{})},
+		{Name: "c", Model: "H200", GPUs: gpu, Running: running("not-measured", predict.SLO{})},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -90,7 +91,7 @@ func ExampleModels() {
 	// c: pass, it fits
 	//    not-measured on GPU 0: slowdown under time-slicing not known
 	//    another on GPU 0: slowdown under time-slicing not known
-	// placement: decision: no profile of the workload alone: "not-measured" is no workload that was named
+	// placement: predict: no profile of the workload alone: "not-measured" is no workload that was named
 }
 
 func models(tb testing.TB) *placement.Models {
@@ -99,7 +100,7 @@ func models(tb testing.TB) *placement.Models {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	m, err := placement.NewModels(workloads(), placement.Calibrated{Model: "H200", Predictor: decision.NewPredictor(), Profiles: ps})
+	m, err := placement.NewModels(workloads(), placement.Calibrated{Model: "H200", Predictor: predict.NewPredictor(), Profiles: ps})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -115,10 +116,10 @@ func TestModels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	predictor := decision.NewPredictor()
+	predictor := predict.NewPredictor()
 	for _, mech := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 		for _, group := range [][]string{{"chat"}, {"tags", "chat"}, {"chat", "tags"}, {"rank", "tags", "rank", "chat"}, {"tags", "tags"}} {
-			var solos []decision.Solo
+			var solos []predict.Solo
 			for _, name := range group {
 				w := workloads()[name]
 				s, err := ps.Solo(w.Server, w.Load)
@@ -127,7 +128,7 @@ func TestModels(t *testing.T) {
 				}
 				solos = append(solos, s)
 			}
-			want, err := predictor.Predict(mech, solos, decision.ClosedForm)
+			want, err := predictor.Predict(mech, solos, predict.ClosedForm)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -152,8 +153,8 @@ func TestModels(t *testing.T) {
 		is    error
 	}{
 		"other GPU":     {"A100", sharing.MechanismMPS, []string{"chat"}, `"A100"`, nil},
-		"no profile":    {"H200", sharing.MechanismMPS, []string{"chat", "new"}, "70b", decision.ErrNoProfile},
-		"not named":     {"H200", sharing.MechanismMPS, []string{"chat", "nobody", ""}, `"nobody"`, decision.ErrNoProfile},
+		"no profile":    {"H200", sharing.MechanismMPS, []string{"chat", "new"}, "70b", predict.ErrNoProfile},
+		"not named":     {"H200", sharing.MechanismMPS, []string{"chat", "nobody", ""}, `"nobody"`, predict.ErrNoProfile},
 		"mechanism":     {"H200", sharing.MechanismHAMi, []string{"chat"}, "hami", nil},
 		"nobody at all": {"H200", sharing.MechanismMPS, nil, "not of 0", nil},
 		"a crowd":       {"H200", sharing.MechanismMPS, make49(), "not of 49", nil},
@@ -216,9 +217,9 @@ func TestModelsUnknownIsNotZero(t *testing.T) {
 		limit time.Duration
 		want  decision.Verdict
 	}{{time.Second, decision.VerdictPass}, {time.Microsecond, decision.VerdictReject}} {
-		limit := decision.Duration(slo.limit)
+		limit := predict.Duration(slo.limit)
 		strict := *r
-		strict.SLO = decision.SLO{TPOTP99: &limit}
+		strict.SLO = predict.SLO{TPOTP99: &limit}
 		if f := s.Fit(0, &strict, m); f.Verdict != decision.VerdictUnknown || f.Code != placement.CodeSlowdownUnknown {
 			t.Errorf("unknown neighbour: %v", f)
 		}
@@ -228,13 +229,13 @@ func TestModelsUnknownIsNotZero(t *testing.T) {
 	}
 	// A limit within the interval is for a measurement to settle.
 	p := m.Predict(nil, "H200", sharing.MechanismMPS, []string{"rank", "rank"})[0]
-	v, ok := p.Get(decision.TPOTP99)
+	v, ok := p.Get(predict.TPOTP99)
 	if !ok {
 		t.Fatal("no TPOT P99")
 	}
-	limit := decision.Duration(v.Value * float64(time.Millisecond))
+	limit := predict.Duration(v.Value * float64(time.Millisecond))
 	strict := *r
-	strict.SLO = decision.SLO{TPOTP99: &limit}
+	strict.SLO = predict.SLO{TPOTP99: &limit}
 	if f := s.Fit(1, &strict, m); f.Verdict != decision.VerdictUnknown || f.Code != placement.CodeTPOT || !strings.Contains(f.String(), "only a measurement") {
 		t.Errorf("%v %v", f.Verdict, f)
 	}

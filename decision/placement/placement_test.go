@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -39,7 +40,7 @@ func snapshot(tb testing.TB, nodes ...Node) *Snapshot {
 // pairs predicts by neighbour: name -> slowdown of anyone beside it.
 type pairs map[string]float64
 
-func (p pairs) Predict(out []*decision.Prediction, _ string, _ sharing.Mechanism, group []string) []*decision.Prediction {
+func (p pairs) Predict(out []*predict.Prediction, _ string, _ sharing.Mechanism, group []string) []*predict.Prediction {
 	for i := range group {
 		x := 1.0
 		for j, n := range group {
@@ -51,7 +52,7 @@ func (p pairs) Predict(out []*decision.Prediction, _ string, _ sharing.Mechanism
 			out = append(out, nil)
 			continue
 		}
-		out = append(out, &decision.Prediction{Slowdown: decision.Interval{Value: x, Low: 0.9 * x, High: 1.1 * x}})
+		out = append(out, &predict.Prediction{Slowdown: predict.Interval{Value: x, Low: 0.9 * x, High: 1.1 * x}})
 	}
 	return out
 }
@@ -103,7 +104,7 @@ func TestFit(t *testing.T) {
 		"not profiled":        {with(gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 300, Workload: "new"}), Request{GPUs: 1, Milli: 300, MaxSlowdown: 9}, pairs{}, Fit{Verdict: decision.VerdictUnknown, Code: CodeSlowdownUnknown, Need: 0, Have: 0}},
 		"within":              {with(gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, MaxSlowdown: 1.7, Workload: "me"}, pairs{"bert": 1.5, "me": 1}, Fit{Verdict: decision.VerdictPass}},
 		"unsettled":           {with(gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, MaxSlowdown: 1.5, Workload: "me"}, pairs{"bert": 1.5, "me": 1}, Fit{decision.VerdictUnknown, CodeSlowdown, 1500, 1500, 1350, 1650}},
-		"limit, no latency":   {with(gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, SLO: decision.SLO{TPOTP99: &limit10ms}, Workload: "me"}, pairs{"bert": 1.5, "me": 1}, Fit{Verdict: decision.VerdictUnknown, Code: CodeSlowdownUnknown}},
+		"limit, no latency":   {with(gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, SLO: predict.SLO{TPOTP99: &limit10ms}, Workload: "me"}, pairs{"bert": 1.5, "me": 1}, Fit{Verdict: decision.VerdictUnknown, Code: CodeSlowdownUnknown}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := snapshot(t, c.node)
@@ -127,7 +128,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-var limit10ms = decision.Duration(10 * time.Millisecond)
+var limit10ms = predict.Duration(10 * time.Millisecond)
 
 func mustProfile(tb testing.TB, m *mig.Model, name string) *mig.Profile {
 	tb.Helper()
@@ -139,7 +140,7 @@ func mustProfile(tb testing.TB, m *mig.Model, name string) *mig.Profile {
 }
 
 func TestBadInput(t *testing.T) {
-	bad := Request{CPUMilli: -1, Memory: -1, GPUs: 2, Profile: "1g10", Milli: 5, Mechanisms: []sharing.Mechanism{sharing.MechanismResearch}, MaxSlowdown: 0.5, SLO: decision.SLO{E2EP99: new(decision.Duration)}}
+	bad := Request{CPUMilli: -1, Memory: -1, GPUs: 2, Profile: "1g10", Milli: 5, Mechanisms: []sharing.Mechanism{sharing.MechanismResearch}, MaxSlowdown: 0.5, SLO: predict.SLO{E2EP99: new(predict.Duration)}}
 	_, err := NewSnapshot([]Node{
 		{Name: "a", GPUs: make([]GPU, 17)},
 		{Name: "", CPUMilli: -1, Memory: -1, GPUs: []GPU{{Mechanism: sharing.MechanismMIG}, {Mechanism: sharing.MechanismInServer, Memory: -1, MaxTenants: -1}, {Mechanism: sharing.MechanismMPS, MIG: a100(t)}}},

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -43,7 +43,7 @@ type Request struct {
 	// may make it. 0 = there is none.
 	MaxSlowdown float64
 	// SLO are limits of its latencies, beside neighbours. The zero value sets none.
-	SLO decision.SLO
+	SLO predict.SLO
 }
 
 // Limits of an input: larger numbers are taken for mistakes.
@@ -138,11 +138,11 @@ type shape struct {
 	profile, lists, workload string
 	tenant                   string
 	slowdown                 float64
-	slo                      [3]decision.Duration // 0 = none
+	slo                      [3]predict.Duration // 0 = none
 }
 
 func (r *Request) shape() shape {
-	s := shape{int64(r.CPUMilli), int64(r.Memory), int64(r.GPUMemory), r.GPUs, r.Milli, r.Profile, "", r.Workload, r.Tenant, r.MaxSlowdown, [3]decision.Duration{}}
+	s := shape{int64(r.CPUMilli), int64(r.Memory), int64(r.GPUMemory), r.GPUs, r.Milli, r.Profile, "", r.Workload, r.Tenant, r.MaxSlowdown, [3]predict.Duration{}}
 	for i, l := range limits(&r.SLO) {
 		if l.limit != nil {
 			s.slo[i] = *l.limit

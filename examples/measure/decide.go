@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/examples/internal/colocation"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -135,15 +136,15 @@ func (f *flow) addEvidence(w *decision.Workload, l *loadPlan) {
 		w.Evidence = decision.EvidenceSynthetic
 	}
 	alone := colocation.Figures(row)
-	set := func(m decision.Metric, demanded *decision.Duration, d **decision.Duration) {
+	set := func(m predict.Metric, demanded *predict.Duration, d **predict.Duration) {
 		if ms, ok := alone[m]; ok && demanded != nil {
-			v := decision.Duration(seconds(ms / 1e3))
+			v := predict.Duration(seconds(ms / 1e3))
 			*d = &v
 		}
 	}
-	set(decision.TTFTP99, w.SLO.TTFTP99, &w.Solo.TTFTP99)
-	set(decision.TPOTP99, w.SLO.TPOTP99, &w.Solo.TPOTP99)
-	set(decision.E2EP99, w.SLO.E2EP99, &w.Solo.E2EP99)
+	set(predict.TTFTP99, w.SLO.TTFTP99, &w.Solo.TTFTP99)
+	set(predict.TPOTP99, w.SLO.TPOTP99, &w.Solo.TPOTP99)
+	set(predict.E2EP99, w.SLO.E2EP99, &w.Solo.E2EP99)
 }
 
 func fraction(percent float64) *float64 {

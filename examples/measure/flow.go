@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/examples/internal/colocation"
 	"github.com/cotenant/cotenant/internal/atomicfile"
 	"github.com/cotenant/cotenant/loadgen"
@@ -38,8 +38,8 @@ type run struct {
 	loads   []string
 	dir     string // below the results' folder
 	began   time.Time
-	rows    decision.Rows // by load
-	healthy bool          // the client did not shape the figures
+	rows    predict.Rows // by load
+	healthy bool         // the client did not shape the figures
 }
 
 func (r *run) solo() bool { return len(r.loads) == 1 }
@@ -149,7 +149,7 @@ func (f *flow) measure(ctx context.Context, st *stand, m mode, name string, load
 
 // writeRows replaces the rows' file with all rows so far.
 func (f *flow) writeRows() error {
-	var rows decision.Rows
+	var rows predict.Rows
 	for i := range f.runs {
 		rows = append(rows, f.runs[i].rows...)
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/examples/internal/colocation"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/telemetry"
@@ -25,15 +25,15 @@ func (f *flow) drive(ctx context.Context, st *stand, r *run) (*loadgen.Result, *
 var errNothing = errors.New("no request was answered in the counted time")
 
 // row is load i of a run in the co-location format.
-func (f *flow) row(r *run, i int, s *loadgen.Summary, series *telemetry.Series, device int) (decision.Row, error) {
+func (f *flow) row(r *run, i int, s *loadgen.Summary, series *telemetry.Series, device int) (predict.Row, error) {
 	l := f.plan.load(r.loads[i])
 	t, ok := s.Tenant(l.Name)
 	if !ok || t.Counts.OK == 0 {
-		return decision.Row{}, fmt.Errorf("%w; see %s", errNothing, filepath.Join(f.config.out, r.dir, loadgen.ArtifactRequests))
+		return predict.Row{}, fmt.Errorf("%w; see %s", errNothing, filepath.Join(f.config.out, r.dir, loadgen.ArtifactRequests))
 	}
 	requests, failed := int(t.Counts.OK), int(t.Counts.Failed)
 	rate, wall := t.OutputTokensPerS, t.DurationS
-	row := decision.Row{
+	row := predict.Row{
 		Mechanism: r.mode.mechanism(), Case: f.caseName(r), Tenants: len(r.loads), Server: f.serverOf(r.mode, l), Load: f.loadOf(l),
 		Requests: &requests, Errors: &failed, TokensPerS: &rate, WallS: &wall,
 		TTFT: colocation.Millis(t.TTFT), TPOT: colocation.Millis(t.TPOT), ITL: colocation.Millis(t.ITL), E2E: colocation.Millis(t.E2E),
@@ -54,9 +54,9 @@ func (f *flow) caseName(r *run) string {
 }
 
 // serverOf is a load's server as profiles know it: what may change its speed.
-func (f *flow) serverOf(m mode, l *loadPlan) decision.Server {
+func (f *flow) serverOf(m mode, l *loadPlan) predict.Server {
 	p := &f.plan.Servers[f.plan.server(l.Server)]
-	s := decision.Server{"model": p.Model}
+	s := predict.Server{"model": p.Model}
 	if p.Slots > 0 {
 		s["slots"] = p.Slots
 	}
@@ -66,13 +66,13 @@ func (f *flow) serverOf(m mode, l *loadPlan) decision.Server {
 	return s
 }
 
-func (f *flow) loadOf(l *loadPlan) decision.Load {
-	return decision.Load{Server: f.plan.server(l.Server), Concurrency: l.Concurrency, Rate: l.Rate, Prompt: l.Prompt, Output: l.Output}
+func (f *flow) loadOf(l *loadPlan) predict.Load {
+	return predict.Load{Server: f.plan.server(l.Server), Concurrency: l.Concurrency, Rate: l.Rate, Prompt: l.Prompt, Output: l.Output}
 }
 
 // profiles are the runs alone, as a Predictor takes them.
-func (f *flow) profiles() (decision.Profiles, error) {
-	var ps decision.Profiles
+func (f *flow) profiles() (predict.Profiles, error) {
+	var ps predict.Profiles
 	gpu, driver := f.site.gpu()
 	for i := range f.runs {
 		r := &f.runs[i]

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/loadgen"
@@ -98,13 +98,13 @@ type serverPlan struct {
 
 // loadPlan is what clients ask of a server, and what they expect.
 type loadPlan struct {
-	Name        string       `yaml:"name,required"`
-	Server      string       `yaml:"server,required"`
-	Concurrency int          `yaml:"concurrency,nonzero"`
-	Rate        float64      `yaml:"rate,nonzero"`
-	Prompt      int          `yaml:"prompt,required"`
-	Output      int          `yaml:"output,required"`
-	SLO         decision.SLO `yaml:"slo"`
+	Name        string      `yaml:"name,required"`
+	Server      string      `yaml:"server,required"`
+	Concurrency int         `yaml:"concurrency,nonzero"`
+	Rate        float64     `yaml:"rate,nonzero"`
+	Prompt      int         `yaml:"prompt,required"`
+	Output      int         `yaml:"output,required"`
+	SLO         predict.SLO `yaml:"slo"`
 }
 
 type casePlan struct {
@@ -121,16 +121,16 @@ type decisionInputs struct {
 // simulatedGPU and simulatedServer are for runs without -real; zero fields are
 // loadgentest's defaults.
 type simulatedGPU struct {
-	Quantum decision.Duration `yaml:"quantum"`
-	Switch  decision.Duration `yaml:"switch"`
+	Quantum predict.Duration `yaml:"quantum"`
+	Switch  predict.Duration `yaml:"switch"`
 }
 
 type simulatedServer struct {
-	StepKernels     int               `yaml:"step_kernels"`
-	KernelMean      decision.Duration `yaml:"kernel_mean"`
-	PrefillPerToken decision.Duration `yaml:"prefill_per_token"`
-	SMDemand        float64           `yaml:"sm_demand"`
-	BandwidthDemand float64           `yaml:"bandwidth_demand"`
+	StepKernels     int              `yaml:"step_kernels"`
+	KernelMean      predict.Duration `yaml:"kernel_mean"`
+	PrefillPerToken predict.Duration `yaml:"prefill_per_token"`
+	SMDemand        float64          `yaml:"sm_demand"`
+	BandwidthDemand float64          `yaml:"bandwidth_demand"`
 }
 
 const planVersion = "v1"

@@ -3,19 +3,19 @@ package main
 import (
 	"time"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // predictionFile is predictions.json: what was predicted for a mode's cases,
 // from which runs and by what, before any of them ran.
 type predictionFile struct {
-	Basis     sharing.Basis      `json:"basis"` // of the runs alone
-	Mode      mode               `json:"mode"`
-	Written   time.Time          `json:"written_at"`
-	From      []string           `json:"from_runs"`
-	Cases     []prediction       `json:"cases"`
-	Predictor decision.Predictor `json:"predictor"`
+	Basis     sharing.Basis     `json:"basis"` // of the runs alone
+	Mode      mode              `json:"mode"`
+	Written   time.Time         `json:"written_at"`
+	From      []string          `json:"from_runs"`
+	Cases     []prediction      `json:"cases"`
+	Predictor predict.Predictor `json:"predictor"`
 }
 
 // prediction is what a case's tenants are expected to see, or why nothing can
@@ -30,20 +30,20 @@ type prediction struct {
 }
 
 type tenantPrediction struct {
-	Load      string                                `json:"load"`
-	Basis     sharing.Basis                         `json:"basis"`
-	Predicted map[decision.Metric]decision.Interval `json:"predicted"`
+	Load      string                              `json:"load"`
+	Basis     sharing.Basis                       `json:"basis"`
+	Predicted map[predict.Metric]predict.Interval `json:"predicted"`
 	// Slowdown is TPOT over that alone under time-slicing, where that was run.
-	Slowdown decision.Interval `json:"slowdown_factor"`
-	Turns    int               `json:"time_slices_per_step,omitempty"`
+	Slowdown predict.Interval `json:"slowdown_factor"`
+	Turns    int              `json:"time_slices_per_step,omitempty"`
 	// OtherTurns is another number of slices that the step nearly takes.
 	OtherTurns int      `json:"or_time_slices_per_step,omitempty"`
 	Notes      []string `json:"notes,omitempty"`
 }
 
-func (f *flow) predictCase(m mode, c casePlan, profiles *decision.Profiles) prediction {
+func (f *flow) predictCase(m mode, c casePlan, profiles *predict.Profiles) prediction {
 	out := prediction{Mode: m, Case: c.Name}
-	var group []decision.Solo
+	var group []predict.Solo
 	for _, name := range c.Loads {
 		l := f.plan.load(name)
 		solo, err := profiles.Solo(f.serverOf(m, l), f.loadOf(l))
@@ -53,16 +53,16 @@ func (f *flow) predictCase(m mode, c casePlan, profiles *decision.Profiles) pred
 		}
 		group = append(group, solo)
 	}
-	ps, err := f.config.predictor.Predict(m.mechanism(), group, decision.Simulated)
+	ps, err := f.config.predictor.Predict(m.mechanism(), group, predict.Simulated)
 	if err != nil {
 		out.Problem = err.Error()
 		return out
 	}
 	for i := range ps {
 		p := &ps[i]
-		t := tenantPrediction{Load: c.Loads[i], Basis: p.Basis, Predicted: map[decision.Metric]decision.Interval{},
+		t := tenantPrediction{Load: c.Loads[i], Basis: p.Basis, Predicted: map[predict.Metric]predict.Interval{},
 			Slowdown: p.Slowdown, Turns: p.Turns, OtherTurns: p.OtherTurns, Notes: p.Notes}
-		for _, metric := range decision.Metrics() {
+		for _, metric := range predict.Metrics() {
 			if v, ok := p.Get(metric); ok {
 				t.Predicted[metric] = v
 			}

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/examples/internal/colocation"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -39,29 +39,29 @@ type reportRow struct {
 	Requests int           `json:"requests"`
 	Failed   int           `json:"failed"`
 
-	Actual map[decision.Metric]float64 `json:"actual"`
+	Actual map[predict.Metric]float64 `json:"actual"`
 	// Slowdown is TPOT p50 over that of the load alone under time-slicing.
 	Slowdown *float64 `json:"slowdown_factor,omitempty"`
 
 	// Predicted stands for runs side by side only, with the time at which it
 	// was written down. ErrorFraction is predicted over actual, less one.
-	PredictedAt       *time.Time                            `json:"predicted_at,omitempty"`
-	PredictionBasis   *sharing.Basis                        `json:"prediction_basis,omitempty"`
-	Predicted         map[decision.Metric]decision.Interval `json:"predicted,omitempty"`
-	PredictedSlowdown *decision.Interval                    `json:"predicted_slowdown_factor,omitempty"`
-	ErrorFraction     map[decision.Metric]float64           `json:"error_fraction,omitempty"`
-	Inside            map[decision.Metric]bool              `json:"inside_interval,omitempty"`
+	PredictedAt       *time.Time                          `json:"predicted_at,omitempty"`
+	PredictionBasis   *sharing.Basis                      `json:"prediction_basis,omitempty"`
+	Predicted         map[predict.Metric]predict.Interval `json:"predicted,omitempty"`
+	PredictedSlowdown *predict.Interval                   `json:"predicted_slowdown_factor,omitempty"`
+	ErrorFraction     map[predict.Metric]float64          `json:"error_fraction,omitempty"`
+	Inside            map[predict.Metric]bool             `json:"inside_interval,omitempty"`
 }
 
 // agreement is how good the predictions of a metric in a mode were. The
 // intervals are meant to hold 90% of the outcomes.
 type agreement struct {
-	Mode              *mode           `json:"mode,omitempty"` // absent: all modes
-	Metric            decision.Metric `json:"metric"`
-	Points            int             `json:"points"`
-	Inside            int             `json:"inside_interval"`
-	MeanErrorFraction float64         `json:"mean_absolute_error_fraction"`
-	MeanWidthFraction float64         `json:"mean_interval_width_fraction"`
+	Mode              *mode          `json:"mode,omitempty"` // absent: all modes
+	Metric            predict.Metric `json:"metric"`
+	Points            int            `json:"points"`
+	Inside            int            `json:"inside_interval"`
+	MeanErrorFraction float64        `json:"mean_absolute_error_fraction"`
+	MeanWidthFraction float64        `json:"mean_interval_width_fraction"`
 }
 
 func (f *flow) newReport(failed error) *report {
@@ -89,7 +89,7 @@ func (f *flow) reportRow(r *run, i int) reportRow {
 	out := reportRow{Basis: f.site.basis(), Mode: r.mode, Case: r.name, Load: r.loads[i], Tenants: len(r.loads), Began: r.began, Run: r.dir,
 		Requests: *row.Requests, Failed: *row.Errors, Actual: colocation.Figures(row)}
 	if alone := f.soloRow(modeTimeSlicing, r.loads[i]); alone != nil {
-		if a, b := colocation.Figures(alone)[decision.TPOTP50], out.Actual[decision.TPOTP50]; a > 0 && b > 0 {
+		if a, b := colocation.Figures(alone)[predict.TPOTP50], out.Actual[predict.TPOTP50]; a > 0 && b > 0 {
 			s := b / a
 			out.Slowdown = &s
 		}
@@ -99,7 +99,7 @@ func (f *flow) reportRow(r *run, i int) reportRow {
 		return out
 	}
 	out.PredictedAt, out.PredictionBasis, out.Predicted, out.PredictedSlowdown = &written, &p.Basis, p.Predicted, &p.Slowdown
-	out.ErrorFraction, out.Inside = map[decision.Metric]float64{}, map[decision.Metric]bool{}
+	out.ErrorFraction, out.Inside = map[predict.Metric]float64{}, map[predict.Metric]bool{}
 	for m, v := range p.Predicted {
 		if a := out.Actual[m]; a > 0 {
 			out.ErrorFraction[m], out.Inside[m] = v.Value/a-1, v.Contains(a)
@@ -109,7 +109,7 @@ func (f *flow) reportRow(r *run, i int) reportRow {
 }
 
 // soloRow is the row of a load alone in a mode, nil if it was not run.
-func (f *flow) soloRow(m mode, load string) *decision.Row {
+func (f *flow) soloRow(m mode, load string) *predict.Row {
 	for i := range f.runs {
 		if r := &f.runs[i]; r.mode == m && r.solo() && r.loads[0] == load {
 			return &r.rows[0]
@@ -122,7 +122,7 @@ func (f *flow) soloRow(m mode, load string) *decision.Row {
 func agreements(rows []reportRow, modes []mode) []agreement {
 	out := []agreement{}
 	sum := func(m *mode) {
-		for _, metric := range decision.Metrics() {
+		for _, metric := range predict.Metrics() {
 			a := agreement{Mode: m, Metric: metric}
 			for i := range rows {
 				r := &rows[i]
@@ -165,9 +165,9 @@ type verdict struct {
 }
 
 type objective struct {
-	Load    string          `json:"load"`
-	Metric  decision.Metric `json:"metric"`
-	LimitMS float64         `json:"limit_ms"`
+	Load    string         `json:"load"`
+	Metric  predict.Metric `json:"metric"`
+	LimitMS float64        `json:"limit_ms"`
 	// Expected is what the prediction answered, unknown where its interval
 	// holds the limit: only the run could settle that.
 	Expected sharing.Answer `json:"expected"`
@@ -179,9 +179,9 @@ type objective struct {
 func (l *loadPlan) limits() []objective {
 	var out []objective
 	for _, s := range []struct {
-		m decision.Metric
-		d *decision.Duration
-	}{{decision.TTFTP99, l.SLO.TTFTP99}, {decision.TPOTP99, l.SLO.TPOTP99}, {decision.E2EP99, l.SLO.E2EP99}} {
+		m predict.Metric
+		d *predict.Duration
+	}{{predict.TTFTP99, l.SLO.TTFTP99}, {predict.TPOTP99, l.SLO.TPOTP99}, {predict.E2EP99, l.SLO.E2EP99}} {
 		if s.d != nil {
 			out = append(out, objective{Load: l.Name, Metric: s.m, LimitMS: float64(time.Duration(*s.d)) / float64(time.Millisecond)})
 		}
@@ -202,7 +202,7 @@ func (f *flow) verdicts(rows []reportRow) []verdict {
 					continue
 				}
 				n++
-				v.TokensPerS += r.Actual[decision.TokensPerSecond]
+				v.TokensPerS += r.Actual[predict.TokensPerSecond]
 				for _, o := range f.plan.load(r.Load).limits() {
 					a, ok := r.Actual[o.Metric]
 					if p, has := r.Predicted[o.Metric]; has {

@@ -11,9 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/examples/internal/colocation"
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // The exit codes.
@@ -26,6 +27,7 @@ const (
 const usage = `Measures how workloads get on together on one GPU, and predicts it first.
 
   go run ./examples/measure                      on a simulated GPU, some 70 s
+  go run ./examples/measure -input FLEET         a decision, on simulated GPUs, some 40 s
   go run ./examples/measure -print-plan          a plan to start from
   go run ./examples/measure -real -plan FILE -out DIR
 
@@ -35,6 +37,11 @@ time-slicing, under MPS (a daemon of its own, started and stopped), and under
 MPS with percentages and memory limits, which is as near to MIG as processes
 come without being isolated. It never changes compute mode, clocks,
 persistence, MIG or compute policy.
+
+With -input a fleet file is decided first, as examples/quickstart does. Then the
+GPUs that the decision fills are simulated: each workload alone, the prediction,
+and side by side under what was recommended and what was not. Expected stands
+beside measured, and what contradicts the decision is said.
 
 DIR keeps for every run what loadgen and telemetry saw, DIR/MODE/predictions.json
 as it was before the runs side by side, DIR/rows.json in the form that
@@ -46,26 +53,36 @@ Flags:
 
 // app is the program with its doors to the world.
 type app struct {
+	stdin          io.Reader
 	stdout, stderr io.Writer
 	// site replaces the machine or simulation; nil = as the flags say.
 	site func(*config, *plan) (site, func() error, error)
 	now  func() time.Time // nil = time.Now
+
+	// For tests of -input: all in simulated time, and the simulated GPU's quantum,
+	// which the predictor does not know.
+	simulatedTime bool
+	quantum       time.Duration
 }
 
 type config struct {
-	real, simulate bool
-	planFile, out  string
-	dir            string
-	seconds        float64
-	use            string
-	json           bool
-	printPlan      bool
-	noTelemetry    bool
-	nvml, control  string
-	userStamps     bool // all in simulated time, for tests
+	real, simulate  bool
+	input, planFile string
+	out             string
+	profiles        string
+	mechanisms      []sharing.Mechanism // empty = those of the decision, and the usual ones
+	seed            uint64
+	dir             string
+	seconds         float64
+	use             string
+	json            bool
+	printPlan       bool
+	noTelemetry     bool
+	nvml, control   string
+	userStamps      bool // all in simulated time, for tests
 
 	planText  []byte
-	predictor *decision.Predictor
+	predictor *predict.Predictor
 }
 
 func (a *app) parse(args []string) (*config, *plan, error) {
@@ -74,11 +91,15 @@ func (a *app) parse(args []string) (*config, *plan, error) {
 	fl.SetOutput(io.Discard) // run reports the error, once
 	fl.BoolVar(&c.real, "real", false, "measure this machine's GPU")
 	fl.BoolVar(&c.simulate, "simulate", false, "measure embedded servers on a simulated GPU (the default)")
+	fl.StringVar(&c.input, "input", "", "fleet `FILE` to decide and simulate, - for standard input")
+	fl.StringVar(&c.profiles, "profiles", "", "with -input: `FILE` of workloads measured alone, as examples/quickstart takes it")
+	fl.Func("mechanisms", "with -input: comma-separated `LIST` to run (default: exclusive, time-slicing, mps, mig and those recommended)", c.parseMechanisms)
+	fl.Uint64Var(&c.seed, "seed", 1, "with -input: of arrivals, prompts and kernel lengths")
 	fl.StringVar(&c.planFile, "plan", "", "plan, YAML (default: the built-in one for the simulation)")
 	fl.StringVar(&c.out, "out", "", "new folder for the results (default: measure-TIME)")
 	fl.StringVar(&c.dir, "dir", "", "working folder of the servers' commands (default: this one)")
-	fl.Float64Var(&c.seconds, "seconds", 0, "length of each run (default: the plan's)")
-	fl.StringVar(&c.use, "use", "", "predictor to predict with, as examples/predict saves it")
+	fl.Float64Var(&c.seconds, "seconds", 0, "length of each run (default: the plan's; 7 with -input)")
+	fl.StringVar(&c.use, "use", "", "predictor to predict with, as examples/predict saves it; with -input to decide with")
 	fl.BoolVar(&c.json, "json", false, "print the report as JSON")
 	fl.BoolVar(&c.printPlan, "print-plan", false, "print a plan for -real and exit")
 	fl.BoolVar(&c.noTelemetry, "no-telemetry", false, "measure without NVML: the predictions are then wider")
@@ -86,8 +107,8 @@ func (a *app) parse(args []string) (*config, *plan, error) {
 	fl.StringVar(&c.control, "control", "", "path of nvidia-cuda-mps-control (default: on PATH)")
 	if err := fl.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(a.stderr, usage)
-			fl.SetOutput(a.stderr)
+			fmt.Fprint(a.stdout, usage)
+			fl.SetOutput(a.stdout)
 			fl.PrintDefaults()
 			return nil, nil, err
 		}
@@ -103,7 +124,8 @@ func (a *app) parse(args []string) (*config, *plan, error) {
 	if c.real && c.planFile == "" && !c.printPlan {
 		list.Addf("-plan", "-print-plan prints one to start from", "-real needs a plan of the servers to measure")
 	}
-	if err := list.Err(); err != nil || c.printPlan {
+	c.checkInput(&list, fl)
+	if err := list.Err(); err != nil || c.printPlan || c.input != "" {
 		return c, nil, err
 	}
 	p, err := c.readPlan()
@@ -136,13 +158,13 @@ func (c *config) readPlan() (p *plan, err error) {
 
 // readPredictor returns the predictor of -use, else what this project measured
 // on an H200, else the one for the simulated GPU.
-func (c *config) readPredictor(sim *simulatedGPU) (*decision.Predictor, error) {
+func (c *config) readPredictor(sim *simulatedGPU) (*predict.Predictor, error) {
 	if c.use != "" {
 		b, err := os.ReadFile(c.use)
 		if err != nil {
 			return nil, fmt.Errorf("-use: %w", err)
 		}
-		p, err := decision.ParsePredictor(b)
+		p, err := predict.ParsePredictor(b)
 		if err != nil {
 			var list problem.List
 			list.AddErr(c.use, err)
@@ -150,7 +172,7 @@ func (c *config) readPredictor(sim *simulatedGPU) (*decision.Predictor, error) {
 		}
 		return p, nil
 	}
-	p := decision.NewPredictor()
+	p := predict.NewPredictor()
 	if !c.real {
 		if sim == nil {
 			sim = &simulatedGPU{}
@@ -183,6 +205,9 @@ func (a *app) run(ctx context.Context, args []string) int {
 	}
 	if c.out == "" {
 		c.out = "measure-" + a.now().UTC().Format("20060102T150405Z")
+	}
+	if c.input != "" {
+		return a.runFleet(ctx, c)
 	}
 	if err := newFolder(c.out); err != nil {
 		return a.fail(fmt.Errorf("-out: %w", err), exitUsage)

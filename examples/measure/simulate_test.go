@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
@@ -84,7 +84,7 @@ func timeSlicingOnly(t *testing.T) string {
 }
 
 // misses lists the figures of a mode outside their intervals.
-func misses(rep *report, metrics ...decision.Metric) (inside int, out []string) {
+func misses(rep *report, metrics ...predict.Metric) (inside int, out []string) {
 	for _, r := range rep.Rows {
 		for _, m := range metrics {
 			switch in, ok := r.Inside[m]; {
@@ -102,7 +102,7 @@ func misses(rep *report, metrics ...decision.Metric) (inside int, out []string) 
 // one figure in six outside, and none off by more than 15%. Demanding that all
 // lie inside would ask more than the intervals say, and which goroutine of the
 // bubble runs first at one instant moves the figures by some percent.
-func agrees(t *testing.T, rep *report, metrics ...decision.Metric) {
+func agrees(t *testing.T, rep *report, metrics ...predict.Metric) {
 	t.Helper()
 	inside, out := misses(rep, metrics...)
 	if inside == 0 || 6*len(out) > inside+len(out) {
@@ -124,7 +124,7 @@ func TestSimulation(t *testing.T) {
 	if r.code != exitOK {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)
 	}
-	metrics := []decision.Metric{decision.TPOTP50, decision.E2EP50, decision.TokensPerSecond}
+	metrics := []predict.Metric{predict.TPOTP50, predict.E2EP50, predict.TokensPerSecond}
 	agrees(t, r.report, metrics...)
 	if inside, out := misses(r.report, metrics...); inside+len(out) != 18 {
 		t.Errorf("%d figures inside their intervals, outside %q", inside, out)
@@ -153,7 +153,7 @@ func TestSimulation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := decision.ParseRows(b)
+	rows, err := predict.ParseRows(b)
 	if err != nil || len(rows) != 12 {
 		t.Fatalf("%d rows: %v", len(rows), err)
 	}
@@ -194,7 +194,7 @@ func checkRun(t *testing.T, dir string) {
 // A GPU with twice the quantum that the predictor believes in shows in the
 // predictions: they miss.
 func TestDoubledQuantumMisses(t *testing.T) {
-	metrics := []decision.Metric{decision.TPOTP50, decision.E2EP50, decision.TokensPerSecond}
+	metrics := []predict.Metric{predict.TPOTP50, predict.E2EP50, predict.TokensPerSecond}
 	file := timeSlicingOnly(t)
 	r := bubble(t, 0, nil, "-plan", file)
 	agrees(t, r.report, metrics...)
@@ -214,8 +214,8 @@ func TestDoubledQuantumMisses(t *testing.T) {
 		if row.Load != "chat" || row.Tenants < 2 {
 			continue
 		}
-		if row.Inside[decision.TPOTP50] || row.ErrorFraction[decision.TPOTP50] > -0.2 {
-			t.Errorf("chat's TPOT was predicted as %v and is %v", row.Predicted[decision.TPOTP50], row.Actual[decision.TPOTP50])
+		if row.Inside[predict.TPOTP50] || row.ErrorFraction[predict.TPOTP50] > -0.2 {
+			t.Errorf("chat's TPOT was predicted as %v and is %v", row.Predicted[predict.TPOTP50], row.Actual[predict.TPOTP50])
 		}
 	}
 }
@@ -242,7 +242,7 @@ func TestInterrupted(t *testing.T) {
 // A profile of another GPU than the predictor's is not predicted from; the runs
 // are made all the same.
 func TestOtherGPU(t *testing.T) {
-	p := decision.NewPredictor()
+	p := predict.NewPredictor()
 	b, err := json.Marshal(p)
 	if err != nil {
 		t.Fatal(err)
@@ -255,7 +255,7 @@ func TestOtherGPU(t *testing.T) {
 	if r.code != exitOK || len(r.report.Rows) != 4 || len(r.report.Agreement) != 0 {
 		t.Fatalf("exit %d, %d rows: %s", r.code, len(r.report.Rows), r.stderr)
 	}
-	if !strings.Contains(r.stderr, "no prediction: tenants[0]: decision: the profile is of another GPU") {
+	if !strings.Contains(r.stderr, "no prediction: tenants[0]: predict: the profile is of another GPU") {
 		t.Error(r.stderr)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -30,9 +31,9 @@ func (f *flow) print(w io.Writer) error {
 
 // tableMetrics are those that the table has room for; report.json has all.
 var tableMetrics = []struct {
-	m    decision.Metric
+	m    predict.Metric
 	head string
-}{{decision.TPOTP50, "TPOT p50 ms"}, {decision.TTFTP50, "TTFT p50 ms"}, {decision.E2EP50, "E2E p50 ms"}, {decision.TokensPerSecond, "tokens/s"}}
+}{{predict.TPOTP50, "TPOT p50 ms"}, {predict.TTFTP50, "TTFT p50 ms"}, {predict.E2EP50, "E2E p50 ms"}, {predict.TokensPerSecond, "tokens/s"}}
 
 func (rep *report) write(b *bytes.Buffer, modes []mode) {
 	if rep.Basis == sharing.BasisSimulated {
@@ -216,7 +217,7 @@ func (a answer) String() string {
 	return fmt.Sprintf("%s (%s, %d on a GPU)", a.Mechanism, a.Verdict, a.Tenants)
 }
 
-func number(figures map[decision.Metric]float64, m decision.Metric) string {
+func number(figures map[predict.Metric]float64, m predict.Metric) string {
 	v, ok := figures[m]
 	if !ok {
 		return "-"

@@ -8,18 +8,18 @@ import (
 	"math"
 	"text/tabwriter"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // report is what the command prints; its JSON is the command's.
 type report struct {
-	Method     decision.Method           `json:"method"`
-	Predictor  summary                   `json:"predictor"`
-	Rows       []row                     `json:"rows"`
-	Errors     errorTable                `json:"errors"`
-	Splits     map[string]errorTable     `json:"splits,omitempty"`
-	Parameters []decision.NamedParameter `json:"parameters"`
+	Method     predict.Method           `json:"method"`
+	Predictor  summary                  `json:"predictor"`
+	Rows       []row                    `json:"rows"`
+	Errors     errorTable               `json:"errors"`
+	Splits     map[string]errorTable    `json:"splits,omitempty"`
+	Parameters []predict.NamedParameter `json:"parameters"`
 }
 
 type summary struct {
@@ -29,19 +29,19 @@ type summary struct {
 }
 
 type row struct {
-	Index      int                          `json:"index"`
-	Mechanism  sharing.Mechanism            `json:"mechanism"`
-	Case       string                       `json:"case"`
-	Server     decision.Server              `json:"server"`
-	Load       decision.Load                `json:"load"`
-	Basis      *sharing.Basis               `json:"basis,omitempty"`
-	Predicted  map[string]decision.Interval `json:"predicted,omitempty"`
-	Actual     map[string]float64           `json:"actual,omitempty"`
-	Slowdown   *decision.Interval           `json:"slowdown,omitempty"`
-	Turns      int                          `json:"turns,omitempty"`
-	OtherTurns int                          `json:"other_turns,omitempty"`
-	Notes      []string                     `json:"notes,omitempty"`
-	Unknown    string                       `json:"unknown,omitempty"` // why there is no prediction
+	Index      int                         `json:"index"`
+	Mechanism  sharing.Mechanism           `json:"mechanism"`
+	Case       string                      `json:"case"`
+	Server     predict.Server              `json:"server"`
+	Load       predict.Load                `json:"load"`
+	Basis      *sharing.Basis              `json:"basis,omitempty"`
+	Predicted  map[string]predict.Interval `json:"predicted,omitempty"`
+	Actual     map[string]float64          `json:"actual,omitempty"`
+	Slowdown   *predict.Interval           `json:"slowdown,omitempty"`
+	Turns      int                         `json:"turns,omitempty"`
+	OtherTurns int                         `json:"other_turns,omitempty"`
+	Notes      []string                    `json:"notes,omitempty"`
+	Unknown    string                      `json:"unknown,omitempty"` // why there is no prediction
 }
 
 // errorTable holds errors by mechanism and metric.
@@ -58,7 +58,7 @@ type errorCell struct {
 	Baselines map[string]errorCell `json:"baselines,omitempty"`
 }
 
-func (o *options) report(p *decision.Predictor, others *decision.Profiles) (*report, error) {
+func (o *options) report(p *predict.Predictor, others *predict.Profiles) (*report, error) {
 	rows, err := o.readRows(o.data)
 	if err != nil {
 		return nil, err
@@ -74,28 +74,28 @@ func (o *options) report(p *decision.Predictor, others *decision.Profiles) (*rep
 		compared = compared || len(r.Actual) > 0
 		rep.Rows = append(rep.Rows, r)
 	}
-	if rep.Errors, err = tableOf(decision.ErrorsOf(measured), rows); err != nil {
+	if rep.Errors, err = tableOf(predict.ErrorsOf(measured), rows); err != nil {
 		return nil, err
 	}
 	if !o.splits || !compared {
 		return rep, nil
 	}
 	rep.Splits = map[string]errorTable{}
-	for _, split := range []decision.Split{decision.LeaveOneCaseOut, decision.LeaveOneModelOut} {
-		held, err := decision.NewPredictor().CrossValidate(o.method, split, rows)
+	for _, split := range []predict.Split{predict.LeaveOneCaseOut, predict.LeaveOneModelOut} {
+		held, err := predict.NewPredictor().CrossValidate(o.method, split, rows)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.data, err)
 		}
-		if rep.Splits[split.String()], err = tableOf(decision.ErrorsOf(held), nil); err != nil {
+		if rep.Splits[split.String()], err = tableOf(predict.ErrorsOf(held), nil); err != nil {
 			return nil, err
 		}
 	}
 	return rep, nil
 }
 
-func rowOf(m decision.Measured) row {
+func rowOf(m predict.Measured) row {
 	r := row{Index: m.Index, Mechanism: m.Row.Mechanism, Case: m.Row.Case, Server: m.Row.Server, Load: m.Row.Load}
-	for _, metric := range decision.Metrics() {
+	for _, metric := range predict.Metrics() {
 		if v, ok := m.Row.Metric(metric); ok {
 			if r.Actual == nil {
 				r.Actual = map[string]float64{}
@@ -108,10 +108,10 @@ func rowOf(m decision.Measured) row {
 		return r
 	}
 	p := m.Prediction
-	r.Predicted, r.Basis, r.Slowdown = map[string]decision.Interval{}, &p.Basis, &decision.Interval{}
+	r.Predicted, r.Basis, r.Slowdown = map[string]predict.Interval{}, &p.Basis, &predict.Interval{}
 	*r.Slowdown = rounded(p.Slowdown)
 	r.Turns, r.OtherTurns, r.Notes = p.Turns, p.OtherTurns, p.Notes
-	for _, metric := range decision.Metrics() {
+	for _, metric := range predict.Metrics() {
 		if v, ok := p.Get(metric); ok {
 			r.Predicted[metric.String()] = rounded(v)
 		}
@@ -120,8 +120,8 @@ func rowOf(m decision.Measured) row {
 }
 
 // rounded keeps five figures: more would pretend, and differ between machines.
-func rounded(v decision.Interval) decision.Interval {
-	return decision.Interval{Value: figures(v.Value), Low: figures(v.Low), High: figures(v.High)}
+func rounded(v predict.Interval) predict.Interval {
+	return predict.Interval{Value: figures(v.Value), Low: figures(v.Low), High: figures(v.High)}
 }
 
 func figures(v float64) float64 {
@@ -134,7 +134,7 @@ func figures(v float64) float64 {
 
 // tableOf puts summaries into a table, with the baselines beside them when rows
 // are given.
-func tableOf(es []decision.ErrorSummary, rows decision.Rows) (errorTable, error) {
+func tableOf(es []predict.ErrorSummary, rows predict.Rows) (errorTable, error) {
 	t := errorTable{}
 	for _, e := range es {
 		if t[e.Mechanism.String()] == nil {
@@ -145,8 +145,8 @@ func tableOf(es []decision.ErrorSummary, rows decision.Rows) (errorTable, error)
 	if rows == nil {
 		return t, nil
 	}
-	for _, b := range decision.Baselines() {
-		es, err := decision.BaselineErrors(b, rows)
+	for _, b := range predict.Baselines() {
+		es, err := predict.BaselineErrors(b, rows)
 		if err != nil {
 			return nil, err
 		}
@@ -165,7 +165,7 @@ func tableOf(es []decision.ErrorSummary, rows decision.Rows) (errorTable, error)
 	return t, nil
 }
 
-func cellOf(e decision.ErrorSummary) errorCell {
+func cellOf(e predict.ErrorSummary) errorCell {
 	percent := func(f float64) float64 { return math.Round(f*1e4) / 100 }
 	c := errorCell{Rows: e.Rows, Mean: percent(e.MeanFraction), P50: percent(e.P50Fraction), P95: percent(e.P95Fraction)}
 	if e.CoverageFraction != nil {
@@ -211,19 +211,19 @@ func (rep *report) write(out io.Writer) error {
 	for _, r := range rep.Rows {
 		tenant := fmt.Sprintf("%s, %s", nameOf(r.Server), r.Load)
 		if r.Unknown != "" {
-			fmt.Fprintf(tw, "%s\t%s\t%s\tunknown\t\t%s\t\t\t\t\t\t\n", r.Mechanism, r.Case, tenant, actual(r, decision.TPOTP50, "%.2fms"))
+			fmt.Fprintf(tw, "%s\t%s\t%s\tunknown\t\t%s\t\t\t\t\t\t\n", r.Mechanism, r.Case, tenant, actual(r, predict.TPOTP50, "%.2fms"))
 			notes = append(notes, fmt.Sprintf("%s: %s", r.Case, r.Unknown))
 			continue
 		}
-		tpot := r.Predicted[decision.TPOTP50.String()]
+		tpot := r.Predicted[predict.TPOTP50.String()]
 		miss := "-"
-		if a, ok := r.Actual[decision.TPOTP50.String()]; ok {
+		if a, ok := r.Actual[predict.TPOTP50.String()]; ok {
 			miss = fmt.Sprintf("%+.1f%%", 100*(tpot.Value/a-1))
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%.2fms\t%.2f-%.2f\t%s\t%s\t%.0fms\t%s\t%.0f\t%s\t%.2fx\n", r.Mechanism, r.Case, tenant,
-			tpot.Value, tpot.Low, tpot.High, actual(r, decision.TPOTP50, "%.2fms"), miss,
-			r.Predicted[decision.E2EP99.String()].Value, actual(r, decision.E2EP99, "%.0fms"),
-			r.Predicted[decision.TokensPerSecond.String()].Value, actual(r, decision.TokensPerSecond, "%.0f"), r.Slowdown.Value)
+			tpot.Value, tpot.Low, tpot.High, actual(r, predict.TPOTP50, "%.2fms"), miss,
+			r.Predicted[predict.E2EP99.String()].Value, actual(r, predict.E2EP99, "%.0fms"),
+			r.Predicted[predict.TokensPerSecond.String()].Value, actual(r, predict.TokensPerSecond, "%.0f"), r.Slowdown.Value)
 		for _, n := range r.Notes {
 			notes = append(notes, fmt.Sprintf("%s, %s: %s", r.Case, nameOf(r.Server), n))
 		}
@@ -236,7 +236,7 @@ func (rep *report) write(out io.Writer) error {
 	}
 	writeNotes(w, notes)
 	writeErrors(w, "Errors of these predictions", rep.Errors)
-	for _, split := range []decision.Split{decision.LeaveOneCaseOut, decision.LeaveOneModelOut} {
+	for _, split := range []predict.Split{predict.LeaveOneCaseOut, predict.LeaveOneModelOut} {
 		if t, ok := rep.Splits[split.String()]; ok {
 			writeErrors(w, "Errors, "+split.String(), t)
 		}
@@ -245,7 +245,7 @@ func (rep *report) write(out io.Writer) error {
 	return err
 }
 
-func nameOf(s decision.Server) string {
+func nameOf(s predict.Server) string {
 	name := s.Model()
 	if name == "" {
 		name = s.Key()
@@ -256,7 +256,7 @@ func nameOf(s decision.Server) string {
 	return name
 }
 
-func actual(r row, m decision.Metric, format string) string {
+func actual(r row, m predict.Metric, format string) string {
 	v, ok := r.Actual[m.String()]
 	if !ok {
 		return "-"
@@ -283,14 +283,14 @@ func writeErrors(w io.Writer, title string, t errorTable) {
 	}
 	fmt.Fprintln(tw, header)
 	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
-		for _, metric := range decision.Metrics() {
+		for _, metric := range predict.Metrics() {
 			c, ok := t[m.String()][metric.String()]
 			if !ok {
 				continue
 			}
 			fmt.Fprintf(tw, "%s\t%s\t%d\t%.1f\t%.1f\t%.1f\t%.0f\t%.0f", m, metric, c.Rows, c.Mean, c.P50, c.P95, *c.Coverage, *c.Width)
 			if baselines {
-				for _, b := range decision.Baselines() {
+				for _, b := range predict.Baselines() {
 					if v, ok := c.Baselines[b.String()]; ok {
 						fmt.Fprintf(tw, "\t%.1f / %.1f", v.Mean, v.P95)
 					} else {
@@ -304,7 +304,7 @@ func writeErrors(w io.Writer, title string, t errorTable) {
 	_ = tw.Flush() // into a buffer
 }
 
-func writeParameters(out io.Writer, p *decision.Predictor) error {
+func writeParameters(out io.Writer, p *predict.Predictor) error {
 	w := &bytes.Buffer{}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "PARAMETER\tVALUE\tUNIT\tPLAUSIBLE\tBASIS\tFROM")

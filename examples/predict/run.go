@@ -8,7 +8,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/atomicfile"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -35,7 +35,7 @@ type options struct {
 	json            bool
 	splits          bool
 	turnsOnly       bool
-	method          decision.Method
+	method          predict.Method
 }
 
 type files []string
@@ -59,7 +59,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	fs.BoolVar(&o.splits, "splits", true, "also predict the measured rows of -data with predictors calibrated on its other cases, and on its other models")
 	fs.BoolVar(&o.turnsOnly, "time-slicing-profiles", false, "leave profiles under MPS out, and predict MPS from those without")
-	fs.TextVar(&o.method, "method", decision.Simulated, "simulated or closed-form")
+	fs.TextVar(&o.method, "method", predict.Simulated, "simulated or closed-form")
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
 	} else if err != nil {
@@ -106,24 +106,24 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 // predictor returns the predictor to use, and the profiles in the files that it
 // was calibrated on.
-func (o *options) predictor() (*decision.Predictor, *decision.Profiles, error) {
-	p := decision.NewPredictor()
+func (o *options) predictor() (*predict.Predictor, *predict.Profiles, error) {
+	p := predict.NewPredictor()
 	if o.use != "" {
 		data, err := os.ReadFile(o.use)
 		if err != nil {
 			return nil, nil, err
 		}
-		kept, err := decision.ParsePredictor(data)
+		kept, err := predict.ParsePredictor(data)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", o.use, err)
 		}
 		p = *kept
 	}
-	var others decision.Profiles
+	var others predict.Profiles
 	if len(o.fit) == 0 {
 		return &p, &others, nil
 	}
-	var measured []decision.Rows
+	var measured []predict.Rows
 	for _, name := range o.fit {
 		rows, err := o.readRows(name)
 		if err != nil {
@@ -145,12 +145,12 @@ func (o *options) predictor() (*decision.Predictor, *decision.Profiles, error) {
 	return fitted, &others, nil
 }
 
-func (o *options) readRows(name string) (decision.Rows, error) {
+func (o *options) readRows(name string) (predict.Rows, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := decision.ParseRows(data)
+	rows, err := predict.ParseRows(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

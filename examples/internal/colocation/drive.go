@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/atomicfile"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
@@ -65,32 +65,32 @@ func watch(ctx context.Context, source telemetry.Source) (stop func() (*telemetr
 }
 
 // AddUtilisation gives a row the means of a device over a run's window.
-func AddUtilisation(row *decision.Row, series *telemetry.Series, device int, window loadgen.WindowSummary) {
+func AddUtilisation(row *predict.Row, series *telemetry.Series, device int, window loadgen.WindowSummary) {
 	from := time.Unix(0, window.FromNS).Sub(series.Start)
 	to := time.Unix(0, window.ToNS).Sub(series.Start)
 	mean := func(m telemetry.Metric) *float64 { return meanOf(series, device, m, from, to) }
-	row.GPU = &decision.RowGPU{Util: mean(telemetry.GPUUtilPercent), MemUtil: mean(telemetry.MemUtilPercent), PowerW: mean(telemetry.PowerWatts), SMMHz: mean(telemetry.SMClockMHz)}
+	row.GPU = &predict.RowGPU{Util: mean(telemetry.GPUUtilPercent), MemUtil: mean(telemetry.MemUtilPercent), PowerW: mean(telemetry.PowerWatts), SMMHz: mean(telemetry.SMClockMHz)}
 	if used := mean(telemetry.MemUsedBytes); used != nil {
 		gib := *used / float64(sharing.GiB)
 		row.GPU.UsedGiB = &gib
 	}
-	row.GPM = &decision.RowGPM{GraphicsUtil: mean(telemetry.GraphicsUtilPercent), SMUtil: mean(telemetry.SMUtilPercent), SMOccupancy: mean(telemetry.SMOccupancyPercent),
+	row.GPM = &predict.RowGPM{GraphicsUtil: mean(telemetry.GraphicsUtilPercent), SMUtil: mean(telemetry.SMUtilPercent), SMOccupancy: mean(telemetry.SMOccupancyPercent),
 		TensorUtil: mean(telemetry.TensorUtilPercent), DRAMBwUtil: mean(telemetry.DRAMUtilPercent)}
 }
 
 // Millis are a distribution's figures as rows have them, nil without any.
-func Millis(f loadgen.Figures) *decision.Millis {
+func Millis(f loadgen.Figures) *predict.Millis {
 	if f.Count == 0 {
 		return nil
 	}
 	v := func(m loadgen.Millis) *float64 { x := float64(m); return &x }
-	return &decision.Millis{P50: v(f.P50), P90: v(f.P90), P95: v(f.P95), P99: v(f.P99), Mean: v(f.Mean)}
+	return &predict.Millis{P50: v(f.P50), P90: v(f.P90), P95: v(f.P95), P99: v(f.P99), Mean: v(f.Mean)}
 }
 
 // Figures are a row's metrics; what was not measured is not in it.
-func Figures(r *decision.Row) map[decision.Metric]float64 {
-	out := map[decision.Metric]float64{}
-	for _, m := range decision.Metrics() {
+func Figures(r *predict.Row) map[predict.Metric]float64 {
+	out := map[predict.Metric]float64{}
+	for _, m := range predict.Metrics() {
 		if v, ok := r.Metric(m); ok {
 			out[m] = v
 		}

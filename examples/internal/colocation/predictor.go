@@ -3,7 +3,7 @@ package colocation
 import (
 	"time"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -14,11 +14,11 @@ import (
 // moment, its prefills keep the GPU busy throughout, its MPS costs a lone client
 // nothing, and two decodes that ask for 130% of the bandwidth slow each other
 // down by as much.
-func Predictor(quantum, change time.Duration) decision.Predictor {
-	p := decision.NewPredictor()
+func Predictor(quantum, change time.Duration) predict.Predictor {
+	p := predict.NewPredictor()
 	p.GPU, p.Driver = SimulatedGPU, ""
-	set := func(q *decision.Parameter, v float64) {
-		*q = decision.Parameter{Value: v, Unit: q.Unit, Low: 0, High: max(q.High, v), Basis: sharing.BasisSimulated, Source: "the simulation's own constants"}
+	set := func(q *predict.Parameter, v float64) {
+		*q = predict.Parameter{Value: v, Unit: q.Unit, Low: 0, High: max(q.High, v), Basis: sharing.BasisSimulated, Source: "the simulation's own constants"}
 	}
 	ms := func(d, otherwise time.Duration) float64 {
 		if d <= 0 {

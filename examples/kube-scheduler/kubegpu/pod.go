@@ -13,6 +13,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/placement"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -33,7 +34,7 @@ type Pod struct {
 	Kind        decision.Kind
 	Workload    string
 	MaxSlowdown float64
-	SLO         decision.SLO
+	SLO         predict.SLO
 
 	cpuMilli int64
 	memory   sharing.Bytes
@@ -258,10 +259,10 @@ func (out *Pod) readAnnotations(p *v1.Pod, l *problem.List) {
 	})
 	for _, limit := range []struct {
 		name string
-		to   **decision.Duration
+		to   **predict.Duration
 	}{{AnnotationTTFT, &out.SLO.TTFTP99}, {AnnotationTPOT, &out.SLO.TPOTP99}, {AnnotationE2E, &out.SLO.E2EP99}} {
 		get(limit.name, func(s string) error {
-			var d decision.Duration
+			var d predict.Duration
 			if err := d.UnmarshalText([]byte(s)); err != nil {
 				return err
 			}
@@ -278,7 +279,7 @@ func (out *Pod) readAnnotations(p *v1.Pod, l *problem.List) {
 // applyKind narrows the mechanisms to those that the kind of workload stands.
 func (out *Pod) applyKind(path string, l *problem.List) {
 	a := decision.ArchetypeOf(out.Kind)
-	objective := out.MaxSlowdown > 0 || out.SLO != (decision.SLO{})
+	objective := out.MaxSlowdown > 0 || out.SLO != (predict.SLO{})
 	if !a.NeverShares && !(a.LatencyBound && objective) {
 		return
 	}

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/placement"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
@@ -51,8 +51,8 @@ type Measured struct {
 
 // Workload is a server under a load, as its profile has them.
 type Workload struct {
-	Server decision.Server `yaml:"server,required"`
-	Load   decision.Load   `yaml:"load,required"`
+	Server predict.Server `yaml:"server,required"`
+	Load   predict.Load   `yaml:"load,required"`
 }
 
 // Kind is a kind of request and how often it comes.
@@ -233,7 +233,7 @@ func (a *Args) models(l *problem.List) *placement.Models {
 	var gpus []placement.Calibrated
 	for i, m := range a.Measured {
 		path := fmt.Sprintf("measured[%d]", i)
-		g := placement.Calibrated{Model: m.Model, Predictor: decision.NewPredictor(), Profiles: &decision.Profiles{}}
+		g := placement.Calibrated{Model: m.Model, Predictor: predict.NewPredictor(), Profiles: &predict.Profiles{}}
 		if names := kubegpu.ModelNames(m.Model); len(names) == 1 {
 			g.Model = names[0]
 		} else {
@@ -249,7 +249,7 @@ func (a *Args) models(l *problem.List) *placement.Models {
 			}
 		}
 		read("profilesFile", m.ProfilesFile, func(data []byte) error {
-			profiles, err := decision.ParseProfiles(data)
+			profiles, err := predict.ParseProfiles(data)
 			if err != nil {
 				return err
 			}
@@ -257,7 +257,7 @@ func (a *Args) models(l *problem.List) *placement.Models {
 		})
 		if m.PredictorFile != "" {
 			read("predictorFile", m.PredictorFile, func(data []byte) error {
-				p, err := decision.ParsePredictor(data)
+				p, err := predict.ParsePredictor(data)
 				if err == nil {
 					g.Predictor = *p
 				}

@@ -24,8 +24,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/placement"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
 
@@ -379,7 +379,7 @@ func measuredProfiles(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := decision.ParseRows(data)
+	rows, err := predict.ParseRows(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -401,7 +401,7 @@ func measuredProfiles(t *testing.T) string {
 // says so.
 func TestPredicted(t *testing.T) {
 	w := func(model string, clients int) Workload {
-		return Workload{Server: decision.Server{"model": model}, Load: decision.Load{Concurrency: clients, Prompt: 128, Output: 64}}
+		return Workload{Server: predict.Server{"model": model}, Load: predict.Load{Concurrency: clients, Prompt: 128, Output: 64}}
 	}
 	args := Args{Measured: []Measured{{Model: "NVIDIA H200", ProfilesFile: measuredProfiles(t)}}, Workloads: map[string]Workload{"chat": w("8b", 4), "tags": w("1b", 4)}}
 	busy := makePod("busy", "nvidia.com/gpu=1", "node=a gpu=0 mechanism=mps share=500m workload=chat")

@@ -1,0 +1,265 @@
+package decision
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/internal/strictyaml"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Traffic is the load of a whole workload, all replicas together, with the mean
+// lengths of a request. Lengths of 0 are not known.
+type Traffic struct {
+	RequestsPerS  float64 `yaml:"requests_per_s,required"`
+	InputTokens   int     `yaml:"input_tokens,nonzero"`
+	OutputTokens  int     `yaml:"output_tokens,nonzero"`
+	ContextTokens int     `yaml:"context_tokens,nonzero"` // longest context of a request; 0 = input and output together
+	// ByHour are 24 multiples of RequestsPerS, from midnight; none = even.
+	// The busiest hour decides about latency and memory.
+	ByHour []float64 `yaml:"by_hour"`
+}
+
+// PeakPerS is the rate of requests in the busiest hour.
+func (l *Traffic) PeakPerS() float64 {
+	peak := 1.0
+	for i, f := range l.ByHour {
+		if i == 0 || f > peak {
+			peak = f
+		}
+	}
+	return l.RequestsPerS * peak
+}
+
+// MeanPerS is the rate of requests over the day.
+func (l *Traffic) MeanPerS() float64 {
+	if len(l.ByHour) == 0 {
+		return l.RequestsPerS
+	}
+	sum := 0.0
+	for _, f := range l.ByHour {
+		sum += f
+	}
+	return l.RequestsPerS * sum / float64(len(l.ByHour))
+}
+
+// Replicas is how many equal replicas a workload runs: Max of them at its
+// busiest, never fewer than Min where it scales (0 = it does not). In a file it
+// is a number or {min, max}. The zero value is one replica.
+type Replicas struct {
+	Min, Max int
+}
+
+// DecodeNode reads a number or a mapping of min and max.
+func (r *Replicas) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
+	if n.Kind != yaml.MappingNode {
+		d.Value(path, n, &r.Max)
+		if n.Kind == yaml.ScalarNode && r.Max == 0 && d.Err() == nil {
+			d.Addf(path, n, "leave the key out for the default", "must not be 0")
+		}
+		return
+	}
+	var v struct {
+		Min int `yaml:"min,required"`
+		Max int `yaml:"max,required"`
+	}
+	d.Value(path, n, &v)
+	r.Min, r.Max = v.Min, v.Max
+}
+
+// Adapters are the LoRA adapters that a model server serves beside its base.
+type Adapters struct {
+	Count int `yaml:"count,required"`
+	Rank  int `yaml:"rank,required"`
+}
+
+// Video is what one replica uses of a GPU's video engines: mean shares of all
+// of them, 0 to 1.
+type Video struct {
+	NVDECBusy *float64 `yaml:"nvdec_busy"`
+	NVENCBusy *float64 `yaml:"nvenc_busy"`
+}
+
+// Capacity is what some of a pool's GPUs cost when they are not bought on demand.
+type Capacity struct {
+	Count           int        `yaml:"count,nonzero"` // 0 = any number
+	PricePerGPUHour cost.Money `yaml:"price_per_gpu_hour,required"`
+}
+
+// Trust says who trusts whom where workloads name no tenant.
+type Trust uint8
+
+// The answers for workloads without a tenant. The zero value trusts nobody.
+const (
+	TrustUnstated Trust = iota // different workloads are strangers
+	TrustAll                   // all workloads without a tenant are one tenant's
+)
+
+var trustNames = []string{"unstated", "all"}
+
+// String returns the answer's text.
+func (t Trust) String() string { return nameOf(trustNames, int(t)) }
+
+// MarshalText returns the answer's text.
+func (t Trust) MarshalText() ([]byte, error) { return textOf(trustNames, int(t), "trust") }
+
+// UnmarshalText reads an answer's text.
+func (t *Trust) UnmarshalText(b []byte) error { return parseName(trustNames, b, "trust", t) }
+
+// KVPerToken is the KV cache that one token of context takes, exactly, and
+// whether the model's shape is stated: two vectors (key and value) of
+// KVHeads x HeadDim elements in each layer.
+func (m *Model) KVPerToken() (sharing.Bytes, bool) {
+	if m.Layers == 0 || m.KVHeads == 0 || m.HeadDim == 0 {
+		return 0, false
+	}
+	half := halfBytes[PrecisionFP16]
+	if m.KVDtype != PrecisionUnknown && int(m.KVDtype) < len(halfBytes) {
+		half = halfBytes[m.KVDtype]
+	}
+	return sharing.Bytes(2 * int64(m.Layers) * int64(m.KVHeads) * int64(m.HeadDim) * half / 2), true
+}
+
+// PriorKVPerToken stands for the KV cache per token of a model whose shape is
+// not stated: 128 KiB for 8B and 320 KiB for 70B, as Llama 3's configurations
+// give them in FP16, and between and beyond them on the line through both on
+// logarithmic scales. Models without grouped queries need several times as much.
+func PriorKVPerToken(parameters int64) sharing.Bytes {
+	const b8, b70 = 131072.0, 327680.0
+	slope := math.Log(b70/b8) / math.Log(70.6/8.03)
+	return sharing.Bytes(math.Round(b8 * math.Pow(float64(parameters)/8.03e9, slope)))
+}
+
+// PriorKVTokens is the context, all sequences together, that a server is
+// assumed to hold where neither its KV cache nor its load is stated.
+const PriorKVTokens = 16384
+
+// sequences is how many requests a replica holds at once in the busiest hour,
+// by Little's law with three standard deviations of a Poisson number on top.
+// Where no objective bounds TPOT, 50 ms is assumed.
+func (w *Workload) sequences() int {
+	tpot, ttft := 0.050, 1.0
+	if w.SLO.TPOTP99 != nil {
+		tpot = w.SLO.TPOTP99.Seconds()
+	}
+	if w.SLO.TTFTP99 != nil {
+		ttft = w.SLO.TTFTP99.Seconds()
+	}
+	each := w.Load.PeakPerS() / float64(w.replicas()) * (ttft + tpot*float64(w.Load.OutputTokens))
+	return max(1, int(math.Ceil(each+3*math.Sqrt(each))))
+}
+
+// kvNeed is the KV cache of one replica, all its GPUs together, and whether
+// any part of it is a prior.
+func (w *Workload) kvNeed() (need sharing.Bytes, prior bool) {
+	perToken, known := w.Model.KVPerToken()
+	if !known {
+		perToken = PriorKVPerToken(w.Model.Parameters)
+	}
+	l := w.Load
+	if l == nil || l.InputTokens == 0 || l.OutputTokens == 0 {
+		tokens := PriorKVTokens
+		if l != nil {
+			tokens = max(tokens, l.ContextTokens)
+		}
+		return perToken * sharing.Bytes(tokens), true
+	}
+	tokens := max(w.sequences()*(l.InputTokens+l.OutputTokens), l.ContextTokens)
+	return perToken * sharing.Bytes(tokens), !known
+}
+
+// adapterMemory is what a server's adapters take: on every layer, for each of
+// the four attention projections, two matrices of rank x width in 16 bits. The
+// width follows from the parameters where the shape is not stated (a decoder
+// has about 12 x layers x width^2 of them, and width is about 128 x layers).
+func (w *Workload) adapterMemory() sharing.Bytes {
+	if w.Adapters == nil || w.Model == nil {
+		return 0
+	}
+	width := math.Cbrt(float64(w.Model.Parameters) * 128 / 12)
+	layers := width / 128
+	if w.Model.Layers > 0 {
+		layers = float64(w.Model.Layers)
+		width = math.Sqrt(float64(w.Model.Parameters) / (12 * layers))
+	}
+	return sharing.Bytes(float64(w.Adapters.Count) * layers * 4 * 2 * float64(w.Adapters.Rank) * width * 2)
+}
+
+func (c *checker) load(path string, w *Workload) {
+	r := w.Replicas
+	if r.Min < 0 || r.Max < 0 || r.Min > MaxReplicas || r.Max > MaxReplicas {
+		c.Addf(path+".replicas", fmt.Sprintf("use 1 to %d", MaxReplicas), "%d is out of range", cmp.Or(min(r.Min, 0), r.Max))
+	} else if r.Min > r.Max {
+		c.Addf(path+".replicas", "min is at most max", "min %d is above max %d", r.Min, r.Max)
+	}
+	if l := w.Load; l != nil {
+		at := path + ".load"
+		if !(l.RequestsPerS >= 0 && l.RequestsPerS <= 1e6) {
+			c.Addf(at+".requests_per_s", "write the requests of all replicas together, for example 4.5", "%v is out of range", l.RequestsPerS)
+		}
+		c.within(at+".input_tokens", l.InputTokens, 0, 10_000_000)
+		c.within(at+".output_tokens", l.OutputTokens, 0, 10_000_000)
+		c.within(at+".context_tokens", l.ContextTokens, 0, 10_000_000)
+		if l.ContextTokens > 0 && l.ContextTokens < l.InputTokens+l.OutputTokens {
+			c.Addf(at+".context_tokens", "it is the longest context of a request: input and output together", "%d is below input_tokens + output_tokens", l.ContextTokens)
+		}
+		if n := len(l.ByHour); n != 0 && n != 24 {
+			c.Addf(at+".by_hour", "write 24 multiples of requests_per_s, from midnight", "has %d values", n)
+		}
+		for i, f := range l.ByHour {
+			if !(f >= 0 && f <= 1000) {
+				c.Addf(fmt.Sprintf("%s.by_hour[%d]", at, i), "write a multiple of requests_per_s, for example 1.5", "%v is out of range", f)
+			}
+		}
+	}
+	if a := w.Adapters; a != nil {
+		c.within(path+".adapters.count", a.Count, 1, 100_000)
+		c.within(path+".adapters.rank", a.Rank, 1, 4096)
+		if w.Model == nil && !c.partial {
+			c.Addf(path+".adapters", "state model, which the adapters belong to", "stand beside no model")
+		}
+	}
+	if v := w.Video; v != nil {
+		c.fraction(path+".video.nvdec_busy", v.NVDECBusy, true)
+		c.fraction(path+".video.nvenc_busy", v.NVENCBusy, true)
+	}
+	if m := w.Model; m != nil {
+		at := path + ".model"
+		c.within(at+".layers", m.Layers, 0, 10_000)
+		c.within(at+".kv_heads", m.KVHeads, 0, 10_000)
+		c.within(at+".head_dim", m.HeadDim, 0, 10_000)
+		stated := 0
+		for _, v := range []int{m.Layers, m.KVHeads, m.HeadDim} {
+			if v > 0 {
+				stated++
+			}
+		}
+		if stated == 1 || stated == 2 {
+			c.Addf(at, "state layers, kv_heads and head_dim together: they give the KV cache of a token", "its shape is stated in part")
+		}
+		if m.Active < 0 || m.Active > m.Parameters {
+			c.Addf(at+".active_parameters", "write how many of the parameters one token uses", "%d is out of range", m.Active)
+		}
+	}
+}
+
+// capacity checks what a pool's reserved or spot GPUs cost.
+func (c *checker) capacity(path string, p *Pool, currency *string) {
+	for _, v := range []struct {
+		key string
+		c   *Capacity
+	}{{"reserved", p.Reserved}, {"spot", p.Spot}} {
+		if v.c == nil {
+			continue
+		}
+		c.price(path+"."+v.key+".price_per_gpu_hour", &v.c.PricePerGPUHour, currency)
+		c.within(path+"."+v.key+".count", v.c.Count, 0, MaxGPUs)
+		if v.c.Count > p.Count && p.Count > 0 {
+			c.Addf(path+"."+v.key+".count", "it is a part of the pool's GPUs", "%d is more than the pool's %d", v.c.Count, p.Count)
+		}
+	}
+}

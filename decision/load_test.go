@@ -1,0 +1,91 @@
+package decision
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+const loadFleet = `
+version: v1
+trust: all
+pools:
+  - {name: p, gpu: H100-80GB, count: 4, price_per_gpu_hour: "3.00 USD", reserved: {count: 2, price_per_gpu_hour: "1.80 USD"}, spot: {price_per_gpu_hour: "1.10 USD"}}
+workloads:
+  - name: chat
+    kind: online-inference
+    replicas: {min: 2, max: 4}
+    model: {parameters: 8.03e9, weights: bf16, layers: 32, kv_heads: 8, head_dim: 128, kv_dtype: fp8}
+    load: {requests_per_s: 8, input_tokens: 512, output_tokens: 128, context_tokens: 8192,
+           by_hour: [0,0,0,0,0,0,0,1,1,1,2,2,2,2,2,2,1,1,1,1,1,1,1,2]}
+    slo: {ttft_p99: 1s, tpot_p99: 50ms}
+    adapters: {count: 8, rank: 16}
+    video: {nvdec_busy: 0.4}
+    spot: true
+`
+
+func TestLoadOfAWorkload(t *testing.T) {
+	f, err := ParseFleet([]byte(loadFleet))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &f.Workloads[0]
+	if w.Replicas != (Replicas{2, 4}) || f.Trust != TrustAll || f.Pools[0].Reserved.Count != 2 {
+		t.Errorf("got replicas %v, trust %v, reserved %v", w.Replicas, f.Trust, f.Pools[0].Reserved)
+	}
+	if got := w.Load.PeakPerS(); got != 16 {
+		t.Errorf("peak %v, want 16", got)
+	}
+	if got := w.Load.MeanPerS(); got != 8 {
+		t.Errorf("mean %v, want 8: the hours sum up to 24", got)
+	}
+	// 2 x 32 layers x 8 heads x 128 elements of one byte.
+	if b, ok := w.Model.KVPerToken(); b != 65536 || !ok {
+		t.Errorf("KV per token %d, %v", b, ok)
+	}
+	// 4 requests/s a replica, 7.4 s each: 29.6 and three deviations, 46 sequences of 640 tokens.
+	if n := w.MemoryNeed(); n.KVCache != 46*640*65536 || n.KVPrior {
+		t.Errorf("KV cache %v (prior %v), want %v", n.KVCache, n.KVPrior, sharing.Bytes(46*640*65536))
+	}
+	// 8 adapters x 32 layers x 4 projections x 2 matrices x 16 x 4,573 x 2 bytes, about 0.3 GB.
+	if m := w.adapterMemory(); m < 280e6 || m > 320e6 {
+		t.Errorf("adapters take %v", m)
+	}
+}
+
+func TestKVPriors(t *testing.T) {
+	for p, want := range map[int64]sharing.Bytes{8_030_000_000: 131072, 70_600_000_000: 327680} {
+		if got := PriorKVPerToken(p); got != want {
+			t.Errorf("%d parameters: %d bytes a token, want %d", p, got, want)
+		}
+	}
+	w := Workload{Model: &Model{Parameters: 70e9, Weights: PrecisionFP16}}
+	if n := w.MemoryNeed(); n.KVCache < 4*sharing.GiB || !n.KVPrior {
+		t.Errorf("a 70B model's KV prior is %v", n.KVCache)
+	}
+}
+
+func TestBadLoads(t *testing.T) {
+	for _, c := range []struct{ old, new, want string }{
+		{"{min: 2, max: 4}", "{min: 5, max: 4}", "workloads[0].replicas: min 5 is above max 4"},
+		{"{min: 2, max: 4}", "{min: 5}", "workloads[0].replicas.max: is missing"},
+		{"{min: 2, max: 4}", "0", "workloads[0].replicas: must not be 0"},
+		{"{min: 2, max: 4}", "-3", "workloads[0].replicas: -3 is out of range"},
+		{"requests_per_s: 8", "requests_per_s: -8", "workloads[0].load.requests_per_s: -8 is out of range"},
+		{"requests_per_s: 8", "request_per_s: 8", `did you mean "requests_per_s"?`},
+		{"context_tokens: 8192", "context_tokens: 100", "workloads[0].load.context_tokens: 100 is below"},
+		{"[0,0,0,", "[0,", "workloads[0].load.by_hour: has 22 values"},
+		{"layers: 32, ", "", "workloads[0].model: its shape is stated in part"},
+		{"rank: 16", "rank: 0", "workloads[0].adapters.rank: 0 is out of range"},
+		{"nvdec_busy: 0.4", "nvdec_busy: 40", "workloads[0].video.nvdec_busy: 40 is out of range"},
+		{"trust: all", "trust: some", `trust: unknown trust "some"`},
+		{"count: 2", "count: 9", "pools[0].reserved.count: 9 is more than the pool's 4"},
+		{"1.10 USD", "1.10 EUR", "pools[0].spot.price_per_gpu_hour: is in EUR"},
+	} {
+		_, err := ParseFleet([]byte(strings.Replace(loadFleet, c.old, c.new, 1)))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.new, err, c.want)
+		}
+	}
+}

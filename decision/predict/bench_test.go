@@ -1,0 +1,43 @@
+package predict_test
+
+import (
+	"testing"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// fourTenants are a 1B server at 4 clients, at 1, at 16 and with long prompts.
+func fourTenants(tb testing.TB) []predict.Solo {
+	tb.Helper()
+	ps := profilesOf(tb, colocation(tb))
+	var out []predict.Solo
+	for _, l := range []predict.Load{
+		{Concurrency: 4, Prompt: 128, Output: 64}, {Concurrency: 1, Prompt: 128, Output: 64},
+		{Concurrency: 16, Prompt: 128, Output: 64}, {Concurrency: 4, Prompt: 768, Output: 16},
+	} {
+		s, err := ps.Solo(predict.Server{"model": "1b"}, l)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func BenchmarkPredict(b *testing.B) {
+	group := fourTenants(b)
+	p := predict.NewPredictor()
+	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
+		for _, method := range []predict.Method{predict.ClosedForm, predict.Simulated} {
+			b.Run(m.String()+"/"+method.String(), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := p.Predict(m, group, method); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

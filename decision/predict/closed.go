@@ -1,0 +1,151 @@
+package predict
+
+import (
+	"math"
+
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/timeslice"
+)
+
+// closedState is where the fixed point of a tenant stands.
+type closedState struct {
+	step, prefill float64 // ms, beside the others
+	// Shares of time: in decode steps, in prefills, and of those on the GPU.
+	decode, prefills        float64
+	decodeOnGPU, prefillGPU float64
+	slice, turns            float64 // mean slice of a decode step, and their number
+}
+
+// closedForm predicts by the closed forms: each tenant's decode step is the
+// mean over what the others may be doing, each of them independently, and how
+// long that lasts follows from their own steps: a fixed point.
+func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel, out []Prediction) {
+	var small [8]closedState // no allocation for the groups that matter
+	states := small[:0]
+	for i := range models {
+		t := &models[i]
+		n := meanTurns(t.gpu / p.Parameters.Quantum.Value)
+		st := closedState{step: t.step, prefill: t.prefill, slice: t.gpu / n, turns: n}
+		st.occupy(t, t.gpu, t.prefillGPU)
+		states = append(states, st)
+	}
+	const rounds, damping = 24, 0.5
+	for range rounds {
+		for i := range models {
+			t, st := &models[i], &states[i]
+			var step, prefill, onGPU, prefillOn float64
+			if mechanism == sharing.MechanismMPS {
+				step, prefill, onGPU, prefillOn = p.besideMPS(models, states, i)
+			} else {
+				step, prefill = p.besideTurns(models, states, i)
+				onGPU, prefillOn = t.gpu, t.prefillGPU
+			}
+			st.step += damping * (step - st.step)
+			st.prefill += damping * (prefill - st.prefill)
+			st.occupy(t, onGPU, prefillOn)
+		}
+	}
+	for i := range models {
+		t, st := &models[i], &states[i]
+		p.fill(mechanism, t, &out[i], func(m Metric) float64 { return st.metric(t, m) })
+	}
+}
+
+// meanTurns is the mean number of turns of a step that takes quanta of them on
+// the GPU: near a whole number, as the prediction flags it, it may be either.
+func meanTurns(quanta float64) float64 {
+	within := timeslice.BoundaryTolerance * quanta
+	n := max(1, math.Ceil(quanta-within))
+	if quanta+within <= n {
+		return n
+	}
+	return n + min(1, (quanta+within-n)/(2*within))
+}
+
+// occupy updates the shares of time from the lengths of step and prefill.
+func (s *closedState) occupy(t *tenantModel, stepOnGPU, prefillOnGPU float64) {
+	steps := float64(t.output - 1)
+	if t.closed {
+		c := t.batch*s.prefill + steps*s.step + clientDelay
+		s.decode, s.prefills = steps*s.step/c, t.batch*s.prefill/c
+	} else {
+		s.prefills = min(0.95, t.rate*s.prefill)
+		live := t.rate * steps * (s.step + t.interrupts*s.prefill/steps)
+		s.decode = (1 - s.prefills) * (1 - math.Exp(-live))
+	}
+	s.decodeOnGPU = s.decode * min(1, stepOnGPU/s.step)
+	s.prefillGPU = s.prefills * min(1, prefillOnGPU/s.prefill)
+}
+
+// besideTurns is tenant i's decode step and prefill under time-slicing. Each of
+// its turns is followed by those of the others that have work: a whole slice of
+// one that decodes, and what has piled up of one that prefills.
+func (p *Predictor) besideTurns(models []tenantModel, states []closedState, i int) (step, prefill float64) {
+	t, own := &models[i], &states[i]
+	change := p.Parameters.Switch.Value
+	wait, nobody := 0.0, 1.0
+	for j := range models {
+		if j == i {
+			continue
+		}
+		u, st := &models[j], &states[j]
+		pile := u.prefillGPU / u.prefill * (own.slice + 2*change)
+		wait += st.decode*(st.slice+change) + st.prefills*(pile+change)
+		nobody *= 1 - min(1, st.decode+st.prefills)
+	}
+	some := 1 - nobody
+	if some < 1e-9 {
+		return t.step, t.prefill
+	}
+	wait += some * change
+	busy := max(t.step, t.gpu+own.turns*wait/some)
+	return nobody*t.step + some*busy, t.prefill + wait
+}
+
+// besideMPS is tenant i's decode step and prefill under MPS, and the time of
+// each on the GPU. The others hold the SMs for as long as their work takes at
+// full speed; one's own work has the rest of the time.
+func (p *Predictor) besideMPS(models []tenantModel, states []closedState, i int) (step, prefill, stepOn, prefillOn float64) {
+	t := &models[i]
+	held, nobody := 0.0, 1.0
+	for j := range models {
+		if j == i {
+			continue
+		}
+		u, st := &models[j], &states[j]
+		held += st.decode*u.gpu/st.step*p.share(u, decoding) + st.prefills*u.prefillGPU/st.prefill*p.share(u, prefilling)
+		nobody *= 1 - min(1, st.decodeOnGPU+st.prefillGPU)
+	}
+	slow := 1/(1-min(held, 0.95)) + p.Parameters.Arbitration.Value*(1-nobody)
+	stepOn, prefillOn = t.gpu*slow, t.prefillGPU*slow
+	return t.step - t.gpu + stepOn, max(t.prefill, prefillOn), stepOn, prefillOn
+}
+
+// metric derives a metric from the workload alone and the lengths of step and
+// prefill beside the others.
+func (s *closedState) metric(t *tenantModel, m Metric) float64 {
+	steps := float64(t.output - 1)
+	step, prefill := s.step-t.step, s.prefill-t.prefill
+	tpot := step + t.interrupts*prefill/steps
+	first := prefill
+	if t.alone[TTFTP50] > 0 {
+		first *= max(1, t.alone[TTFTP50]/t.prefill)
+	}
+	alone := t.alone[m]
+	if alone <= 0 {
+		return 0
+	}
+	switch m {
+	case TPOTP50, TPOTP99:
+		return alone + tpot
+	case TTFTP50, TTFTP99:
+		return alone + first
+	case TokensPerSecond:
+		if !t.closed {
+			return alone
+		}
+		before := t.batch*t.prefill + steps*t.step + clientDelay
+		return alone * before / (before + t.batch*prefill + steps*step)
+	}
+	return alone + steps*tpot + first
+}

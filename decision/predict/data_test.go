@@ -1,0 +1,73 @@
+package predict_test
+
+import (
+	"encoding/csv"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/timeslice"
+)
+
+// data reads a file of measurements; examples/predict/testdata/README.md says
+// where they come from.
+func data(tb testing.TB, name string) []byte {
+	tb.Helper()
+	b, err := os.ReadFile("../../examples/predict/testdata/" + name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b
+}
+
+func rowsOf(tb testing.TB, name string) predict.Rows {
+	tb.Helper()
+	rows, err := predict.ParseRows(data(tb, name))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return rows
+}
+
+func colocation(tb testing.TB) predict.Rows { return rowsOf(tb, "h200-colocation.json") }
+
+func profilesOf(tb testing.TB, rows predict.Rows) *predict.Profiles {
+	tb.Helper()
+	profiles, err := rows.Profiles()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var ps predict.Profiles
+	if err := ps.Add(profiles...); err != nil {
+		tb.Fatal(err)
+	}
+	return &ps
+}
+
+// nos reads the saturated A100 rows of a mechanism.
+func nos(tb testing.TB, mechanism string) []timeslice.SaturatedPoint {
+	tb.Helper()
+	f, err := os.Open("../../examples/predict/testdata/nos-a100-sharing.csv")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	records, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var out []timeslice.SaturatedPoint
+	for _, r := range records[1:] {
+		n, err := strconv.Atoi(r[1])
+		s, err2 := strconv.ParseFloat(r[2], 64)
+		if err != nil || err2 != nil {
+			tb.Fatal(err, err2)
+		}
+		if r[0] == mechanism {
+			out = append(out, timeslice.SaturatedPoint{Tenants: n, Latency: time.Duration(s * float64(time.Second))})
+		}
+	}
+	return out
+}

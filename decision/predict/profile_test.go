@@ -1,0 +1,200 @@
+package predict_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+func TestParseRows(t *testing.T) {
+	rows := colocation(t)
+	if len(rows) != 94 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	cases := map[sharing.Mechanism]int{}
+	for _, c := range rows.Cases() {
+		if len(c.Rows) > 1 {
+			cases[c.Mechanism] += len(c.Rows)
+		}
+	}
+	if diff := cmp.Diff(map[sharing.Mechanism]int{sharing.MechanismTimeSlicing: 39, sharing.MechanismMPS: 39}, cases); diff != "" {
+		t.Error(diff)
+	}
+	if n := profilesOf(t, rows).Len(); n != 16 {
+		t.Errorf("%d profiles", n)
+	}
+}
+
+func TestParseRowsNamesEveryProblem(t *testing.T) {
+	const bad = `[
+{"mechanism":"mig","case":"a","load":{"server":0,"concurrency":1,"rate":2,"prompt":128,"output":64},"server":{"model":"x"},"tenants":2},
+{"mechanism":"mps","case":"","load":{"server":-1,"prompt":0,"output":-3},"server":{},"tenants":0},
+{"mechanism":"time-slicing","case":"solo","load":{"server":0,"concurrency":1,"prompt":1,"output":8},"server":{"model":"x","sm_percent":140},"tenants":1,
+ "tokens_per_s":0,"tpot_ms":{"p50":5,"p90":4},"gpm":{"sm_util":250},"itl_ms":null},
+{"mechanism":"mps","case":"b","load":{"server":0,"concurrency":1,"prompt":1,"output":8,"burst":1},"server":{"model":"x"},"tenants":3},
+{"mechanism":"mps","case":"c","load":{"server":0,"rate":-1,"prompt":1,"output":8},"server":{"model":"x"},"tenants":2,"tokens_per_s":.nan}
+]`
+	_, err := predict.ParseRows([]byte(bad))
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{"[3].load.burst", "[4].tokens_per_s"} { // found while reading
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+	_, err = predict.ParseRows([]byte(strings.NewReplacer(`,"burst":1`, "", ".nan", "5").Replace(bad)))
+	for _, want := range []string{
+		"[0].mechanism: mig", "[0].load: has a concurrency and a rate", `[0]: case "a" under mig has 2 tenants and 1 rows`,
+		"[1].case", "[1].load: asks for nothing", "[1].load.server", "[1].load.prompt", "[1].load.output", "[1].server", "[1].tenants",
+		"[2].server.sm_percent", "[2].tokens_per_s", "[2].tpot_ms.p90: 4 is below p50, 5", "[2].gpm.sm_util", "[2].itl_ms.p50: is missing", "[2].e2e_ms.p50",
+		`[3]: case "b" under mps has 3 tenants`, "[4].load.rate",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\ndoes not name %q", err, want)
+		}
+	}
+	for _, empty := range []string{"", "[]", "null", "{}", "[null]", "{\"rows\":[]}"} {
+		if rows, err := predict.ParseRows([]byte(empty)); err == nil || rows != nil {
+			t.Errorf("%q gives %v, %v", empty, rows, err)
+		}
+	}
+}
+
+func TestProfilesFindWorkloads(t *testing.T) {
+	ps := profilesOf(t, colocation(t))
+	seed := 9
+	s, err := ps.Solo(predict.Server{"model": "1b"}, predict.Load{Server: 3, Rate: 12, Prompt: 128, Output: 64, Seed: &seed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.TimeSlicing == nil || s.MPS == nil || s.CapPercent != 0 {
+		t.Errorf("another server index and seed: %+v", s)
+	}
+	s, err = ps.Solo(predict.Server{"model": "1b", "sm_percent": 50}, predict.Load{Concurrency: 4, Prompt: 128, Output: 64})
+	if err != nil || s.CapPercent != 50 || s.MPS == nil {
+		t.Errorf("a capped server: %+v, %v", s, err)
+	}
+	for _, l := range []predict.Load{{Concurrency: 5, Prompt: 128, Output: 64}, {Rate: 4, Prompt: 128, Output: 64}} {
+		if _, err := ps.Solo(predict.Server{"model": "1b"}, l); err == nil {
+			t.Errorf("%s is found", l)
+		}
+	}
+	if _, err := ps.Solo(predict.Server{"model": "1b", "slots": 8}, predict.Load{Concurrency: 4, Prompt: 128, Output: 64}); err == nil {
+		t.Error("another server object is found")
+	}
+	var none predict.Profiles
+	if _, err := none.Solo(predict.Server{"model": "1b"}, predict.Load{Concurrency: 4, Prompt: 128, Output: 64}); err == nil || none.Len() != 0 {
+		t.Error("the zero value holds something")
+	}
+}
+
+func TestMoreRequestsCount(t *testing.T) {
+	profiles, err := colocation(t).Profiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	few, many := profiles[0], profiles[0]
+	n, m, slow, fast := 10, 20, 100.0, 200.0
+	few.Requests, few.TokensPerS = &n, &slow
+	many.Requests, many.TokensPerS = &m, &fast
+	for _, order := range [][]predict.Profile{{few, many}, {many, few}} {
+		var ps predict.Profiles
+		if err := ps.Add(order...); err != nil {
+			t.Fatal(err)
+		}
+		s, err := ps.Solo(few.Server, few.Load)
+		if err != nil || ps.Len() != 1 || *s.TimeSlicing.TokensPerS != fast {
+			t.Errorf("%+v, %v", s, err)
+		}
+	}
+}
+
+func TestProfileRoundTrip(t *testing.T) {
+	profiles, err := colocation(t).Profiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(profiles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := predict.ParseProfiles(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(profiles, back); diff != "" {
+		t.Error(diff)
+	}
+	b = []byte(strings.Replace(string(b), `"version":1`, `"version":2`, 1))
+	if _, err := predict.ParseProfiles(b); err == nil || !strings.Contains(err.Error(), "[0].version") {
+		t.Errorf("another version gives %v", err)
+	}
+}
+
+func FuzzParseRows(f *testing.F) {
+	f.Add(`[{"mechanism":"mps","case":"b","load":{"server":0,"concurrency":1,"prompt":1,"output":8},"server":{"model":"x"},"tenants":2},
+{"mechanism":"mps","case":"b","load":{"server":1,"rate":1.5,"prompt":1,"output":8},"server":{"model":"x"},"tenants":2}]`)
+	f.Add(`[{"mechanism":"time-slicing","case":"s","load":{"server":0,"concurrency":1,"prompt":1,"output":8},"server":{"model":"x"},"tenants":1,
+"tokens_per_s":100,"tpot_ms":{"p50":1},"itl_ms":{"p50":1},"e2e_ms":{"p50":9}}]`)
+	f.Fuzz(func(t *testing.T, s string) {
+		rows, err := predict.ParseRows([]byte(s))
+		if err != nil {
+			if rows != nil {
+				t.Fatal("a value and an error")
+			}
+			return
+		}
+		b, err := json.Marshal(rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := predict.ParseRows(b)
+		if err != nil {
+			t.Fatalf("%s does not parse: %v", b, err)
+		}
+		c, err := json.Marshal(again)
+		if err != nil || string(b) != string(c) {
+			t.Fatalf("round trip: %s, then %s (%v)", b, c, err)
+		}
+		p := predict.NewPredictor()
+		measured, err := p.PredictRows(predict.ClosedForm, rows, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range measured {
+			if (m.Prediction == nil) == (m.Err == nil) {
+				t.Fatal("a prediction and an error, or neither")
+			}
+		}
+	})
+}
+
+func FuzzParsePredictor(f *testing.F) {
+	b, err := json.Marshal(predict.NewPredictor())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(b))
+	f.Fuzz(func(t *testing.T, s string) {
+		p, err := predict.ParsePredictor([]byte(s))
+		if (p == nil) == (err == nil) {
+			t.Fatal("a value and an error, or neither")
+		}
+		if err != nil {
+			return
+		}
+		b, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := predict.ParsePredictor(b); err != nil {
+			t.Fatalf("%s does not parse: %v", b, err)
+		}
+	})
+}

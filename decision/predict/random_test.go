@@ -1,0 +1,84 @@
+package predict_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// TestAnyProfile predicts from profiles that no GPU would show: an answer with
+// sane intervals, or an error, and neither takes long.
+func TestAnyProfile(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	wild := func(low, high float64) *float64 {
+		v := low * math.Pow(high/low, rng.Float64())
+		return &v
+	}
+	maybe := func(v *float64) *float64 {
+		if rng.IntN(3) == 0 {
+			return nil
+		}
+		return v
+	}
+	share := func() *float64 { v := rng.Float64(); return maybe(&v) }
+	random := func(m sharing.Mechanism) *predict.Profile {
+		p := &predict.Profile{Version: 1, Mechanism: m, Server: predict.Server{"model": "x"},
+			Load:       predict.Load{Concurrency: 1 + rng.IntN(1<<rng.IntN(16)), Prompt: 1 + rng.IntN(1e5), Output: 2 + rng.IntN(1<<rng.IntN(20))},
+			TokensPerS: wild(1e-3, 1e9), TPOT: &predict.Millis{P50: wild(1e-6, 1e6), Mean: maybe(wild(1e-6, 1e6))},
+			ITL: &predict.Millis{P50: wild(1e-6, 1e6)}, E2E: &predict.Millis{P50: wild(1e-6, 1e6), P99: maybe(wild(1e6, 1e9))},
+			GPUBusyFraction: share(), SMFraction: share()}
+		if rng.IntN(2) == 0 {
+			p.Load.Concurrency, p.Load.Rate = 0, *wild(1e-3, 1e5)
+		}
+		if c := p.Load.Concurrency; c > 0 && rng.IntN(5) > 0 { // add up
+			step, prefill := *p.ITL.P50, *p.ITL.P50**wild(0.1, 50)
+			cycle := float64(p.Load.Output-1)*step + float64(c)*prefill + 1
+			*p.TokensPerS = min(1e9, 1e3*float64(c)*float64(p.Load.Output)/cycle)
+		}
+		if err := p.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	p := predict.NewPredictor()
+	answers := 0
+	for range 40 {
+		var group []predict.Solo
+		for range 1 + rng.IntN(3) {
+			ts := random(sharing.MechanismTimeSlicing)
+			mps := random(sharing.MechanismMPS)
+			group = append(group, predict.Solo{Server: ts.Server, Load: ts.Load, TimeSlicing: ts, MPS: mps, Siblings: []*predict.Profile{ts, mps}})
+		}
+		for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
+			for _, method := range []predict.Method{predict.ClosedForm, predict.Simulated} {
+				start := time.Now()
+				out, err := p.Predict(m, group, method)
+				if d := time.Since(start); d > time.Minute {
+					t.Errorf("a prediction took %v", d)
+				}
+				if (out == nil) == (err == nil) {
+					t.Fatalf("%v, %v", out, err)
+				}
+				for i := range out {
+					for _, metric := range predict.Metrics() {
+						v, ok := out[i].Get(metric)
+						if !ok {
+							continue
+						}
+						answers++
+						if !(v.Low > 0 && v.Low <= v.Value && v.Value <= v.High) || math.IsInf(v.High, 0) {
+							t.Errorf("%s by %s, %s: %+v", m, method, metric, v)
+						}
+					}
+				}
+			}
+		}
+	}
+	if answers < 30 {
+		t.Errorf("%d answers only", answers)
+	}
+}

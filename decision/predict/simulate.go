@@ -1,0 +1,203 @@
+package predict
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/timeslice"
+)
+
+// simulate predicts by running the tenants' engines, alone and together.
+func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, out []Prediction) error {
+	alone := make([]outcome, len(models))
+	for i := range models {
+		if j := slices.IndexFunc(models[:i], func(o tenantModel) bool { return o.base == models[i].base && o.step == models[i].step }); j >= 0 {
+			alone[i] = alone[j] // the same workload again
+			models[i].prefill, models[i].prefillGPU = models[j].prefill, models[j].prefillGPU
+			continue
+		}
+		var err error
+		if alone[i], err = p.settle(mechanism, &models[i]); err != nil {
+			return err
+		}
+	}
+	together, short, err := p.runEngines(mechanism, models)
+	if err != nil {
+		return err
+	}
+	for i := range models {
+		t := &models[i]
+		if short[i] {
+			t.note(0.1, "few requests end: the load is heavy, or too heavy, for the group")
+		}
+		p.fill(mechanism, t, &out[i], func(m Metric) float64 { return combine(m, t.alone[m], alone[i][m], together[i][m]) })
+	}
+	if mechanism == sharing.MechanismTimeSlicing {
+		return p.trySides(mechanism, models, alone, together, out)
+	}
+	return nil
+}
+
+// combine corrects a simulated metric for what the simulation gets wrong of the
+// workload alone: by half for middles, since a lone measurement errs as well
+// (3 to 5%), and wholly for tails, which the simulation underrates.
+func combine(m Metric, measured, aloneSim, togetherSim float64) float64 {
+	if measured <= 0 || aloneSim <= 0 || togetherSim <= 0 {
+		return togetherSim
+	}
+	switch m {
+	case TokensPerSecond:
+		return togetherSim * measured / aloneSim
+	case TPOTP50, E2EP50, TTFTP50:
+		return togetherSim + (measured-aloneSim)/2
+	}
+	return max(togetherSim+measured-aloneSim, togetherSim/2)
+}
+
+// settle adjusts the length of a prefill until the engine alone has the
+// measured throughput, and returns what its clients see.
+func (p *Predictor) settle(mechanism sharing.Mechanism, t *tenantModel) (outcome, error) {
+	var o outcome
+	for i := 0; ; i++ {
+		got, _, err := p.runEngines(mechanism, []tenantModel{*t})
+		if err != nil {
+			return o, err
+		}
+		o = got[0]
+		if !t.closed || i == 4 || o[TokensPerSecond] <= 0 {
+			return o, nil
+		}
+		tokens := 1e3 * t.batch * float64(t.output)
+		change := 0.8 * (tokens/t.alone[TokensPerSecond] - tokens/o[TokensPerSecond]) / t.batch
+		if math.Abs(change) < 0.005*t.prefill {
+			return o, nil
+		}
+		grown := min(max(t.prefill+change, 0.1*t.prefill), 2*t.prefill)
+		t.prefillGPU *= grown / t.prefill
+		t.prefill = grown
+	}
+}
+
+// runEngines simulates engines together. short says of each that hardly any of
+// its requests ended.
+func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel) (out []outcome, short []bool, err error) {
+	from, until := horizon(models)
+	engines := make([]*engine, len(models))
+	for i := range models {
+		engines[i] = newEngine(&models[i], i, from, until)
+	}
+	if mechanism == sharing.MechanismMPS {
+		p.runConcurrently(engines, until)
+	} else {
+		programs := make([]timeslice.Program, len(engines))
+		for i, e := range engines {
+			programs[i] = e
+		}
+		s := timeslice.Scheduler{Quantum: millis(p.Parameters.Quantum.Value), Switch: millis(p.Parameters.Switch.Value)}
+		if _, _, err := timeslice.Run(context.Background(), s, programs, until, timeslice.EngineOptions{}); err != nil {
+			return nil, nil, fmt.Errorf("predict: simulating the group: %w", err)
+		}
+	}
+	out, short = make([]outcome, len(engines)), make([]bool, len(engines))
+	for i, e := range engines {
+		var n int
+		out[i], n = e.outcome()
+		short[i] = n < 4 || len(e.waiting) > 4*e.t.slots && !e.t.closed || len(e.waiting) >= 64 && !e.t.closed
+	}
+	return out, short, nil
+}
+
+// horizon is the simulated time: room for some 25 requests of the slowest
+// tenant, at least 12 and at most 90 s, and no more than a few million tokens,
+// so that no profile makes a simulation long. A tenth of it is to warm up.
+func horizon(models []tenantModel) (from, until time.Duration) {
+	const mostTokens = 3e6
+	longest, tokens := 0.0, 0.0 // tokens a millisecond
+	for i := range models {
+		t := &models[i]
+		longest = max(longest, t.alone[E2EP50])
+		tokens += t.batch / t.step
+		if !t.closed {
+			longest = max(longest, 8/t.rate)
+			tokens += t.rate
+		}
+	}
+	ms := min(max(25*longest*float64(len(models)), 12e3), 90e3, mostTokens/tokens)
+	return millis(ms / 10), max(millis(ms), time.Microsecond)
+}
+
+// trySides looks at tenants whose step is near a whole number of quanta: with
+// the other number of turns the whole group may fare otherwise, and each
+// interval is widened half of the way there.
+func (p *Predictor) trySides(mechanism sharing.Mechanism, models []tenantModel, alone, together []outcome, out []Prediction) error {
+	for i := range models {
+		if out[i].OtherTurns == 0 {
+			continue
+		}
+		sides := append([]tenantModel(nil), models...)
+		q := p.Parameters.Quantum.Value
+		edge := q * float64(min(out[i].Turns, out[i].OtherTurns))
+		sides[i].gpu = edge * 0.99
+		if out[i].OtherTurns > out[i].Turns {
+			sides[i].gpu = edge * 1.01
+		}
+		other, _, err := p.runEngines(mechanism, sides)
+		if err != nil {
+			return err
+		}
+		for j := range models {
+			for m := range Metrics() {
+				m := Metric(m)
+				a := combine(m, models[j].alone[m], alone[j][m], together[j][m])
+				b := combine(m, models[j].alone[m], alone[j][m], other[j][m])
+				if a > 0 && b > 0 {
+					out[j].include(m, math.Sqrt(a*b))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// unseenModel is how much wider an interval is for a model that the predictor
+// was not calibrated on.
+const unseenModel = 1.15
+
+// fill writes a prediction from its metrics.
+func (p *Predictor) fill(mechanism sharing.Mechanism, t *tenantModel, out *Prediction, value func(Metric) float64) {
+	*out = Prediction{Mechanism: mechanism, Basis: sharing.BasisPrior, Notes: t.notes}
+	residuals := p.residuals(mechanism)
+	stretch := 1.0
+	if len(p.Models) > 0 && !slices.Contains(p.Models, t.model) {
+		stretch = unseenModel
+	}
+	for i := range MetricCount {
+		m := Metric(i)
+		r := residuals[m]
+		if r.Points > 0 {
+			out.Basis = sharing.BasisFitted
+		}
+		extra := t.widen
+		switch {
+		case m == TokensPerSecond && !t.closed:
+			extra = math.Hypot(extra, t.offered)
+		case m == TTFTP50 || m == TTFTP99:
+			extra = math.Hypot(extra, t.first)
+		}
+		out.set(m, value(m), stretch*math.Hypot(r.HalfWidth, extra))
+	}
+	if v, ok := out.Get(TPOTP50); ok {
+		out.Slowdown = Interval{v.Value / t.reference, v.Low / t.reference, v.High / t.reference}
+	}
+	if mechanism == sharing.MechanismTimeSlicing {
+		s := timeslice.Scheduler{Quantum: millis(p.Parameters.Quantum.Value), Switch: millis(p.Parameters.Switch.Value)}
+		out.Turns = s.Slices(millis(t.gpu))
+		if other, near := s.NearBoundary(millis(t.gpu), timeslice.BoundaryTolerance); near {
+			out.OtherTurns = other
+		}
+	}
+}

@@ -1,0 +1,410 @@
+package predict
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// tenantModel is a workload taken apart for prediction. Times are in
+// milliseconds, rates in requests a millisecond.
+type tenantModel struct {
+	base    *Profile // which it was read from
+	closed  bool
+	clients int
+	rate    float64
+	output  int
+	slots   int
+
+	// A decode step with batch sequences in it: host + perToken x batch on the
+	// host, then gpu on the GPU.
+	step, host, perToken, gpu, batch, doubling float64
+	added                                      float64 // to each step, beyond what the profile measured
+	usualHost                                  float64 // the host's part of a step, where GPM does not tell; 0 = the parameter
+	// A prefill: its time alone, and the GPU's work in it.
+	prefill, prefillGPU float64
+	// interrupts is the number of prefills, others' included, between a
+	// request's first and last token.
+	interrupts float64
+	cycle      float64 // closed loop: from one request of a client to its next
+	// The share of the SMs that decode and prefill take while on the GPU.
+	decodeSM, prefillSM float64
+
+	// alone are the metrics of the workload alone under the mechanism; 0 when
+	// not known.
+	alone [MetricCount]float64
+	// reference is what a slowdown is relative to.
+	reference float64
+	model     string
+	// offered is the half-width of an open loop's offered load: chance gives
+	// another seed another number of requests.
+	offered float64
+	// first is the half-width of TTFT beyond that of the rest.
+	first float64
+	// widen is added to the intervals' half-widths in quadrature.
+	widen float64
+	notes []string
+}
+
+// clientDelay is the time from a request's end to its client's next request on
+// one machine: the HTTP round trip.
+const clientDelay = 1.0
+
+// usualSlots is the size of the batch of a server that does not state it and
+// whose profile does not show that it has more.
+const usualSlots = 16
+
+func (t *tenantModel) note(widen float64, format string, args ...any) {
+	t.widen = math.Hypot(t.widen, widen)
+	t.notes = append(t.notes, fmt.Sprintf(format, args...))
+}
+
+// model takes a workload apart for a mechanism.
+func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) error {
+	base := s.TimeSlicing
+	if mechanism == sharing.MechanismMPS && s.MPS != nil {
+		base = s.MPS
+	}
+	if base == nil {
+		return fmt.Errorf("%w under %s: %s with %s", ErrNoProfile, mechanism, s.Server.Key(), s.Load)
+	}
+	if err := p.sameGPU(base, t); err != nil {
+		return err
+	}
+	t.perToken, t.doubling = p.Parameters.HostPerToken.Value, p.Parameters.BatchDoubling.Value
+	if err := t.readProfile(base); err != nil {
+		return err
+	}
+	t.checkStep(base, s.Siblings)
+	if mechanism == sharing.MechanismMPS && base == s.TimeSlicing {
+		t.addMPSCost(p)
+	}
+	if mechanism == sharing.MechanismMPS && s.CapPercent > 0 {
+		t.addCap(p, s.CapPercent)
+	}
+	t.usualHost = p.usualHost(base, s.Siblings)
+	if err := t.takeApart(p, base); err != nil {
+		return err
+	}
+	t.reference = t.alone[TPOTP50]
+	if ts := s.TimeSlicing; ts != nil {
+		if v, ok := ts.TPOT.p50(); ok {
+			t.reference = v
+		}
+	}
+	if mechanism != sharing.MechanismMPS {
+		t.prefillGPU *= p.Parameters.PrefillCatchUp.Value
+		return nil
+	}
+	if c := s.Server.SMPercent(); c < 100 {
+		// Whether capped tenants' SMs overlap is the hardware's choice: equal
+		// tenants at 50% have been seen 20% apart.
+		t.note(0.11, "capped to %g%% of the SMs, which may or may not overlap others'", c)
+	}
+	t.prefillGPU *= p.Parameters.PrefillOverlap.Value
+	t.splitSMs(p, base, s)
+	return nil
+}
+
+func (p *Predictor) sameGPU(base *Profile, t *tenantModel) error {
+	if base.GPU != "" && !sameName(base.GPU, p.GPU) {
+		return fmt.Errorf("%w: %s, calibrated on %s; calibrate a predictor on measurements of that GPU", ErrOtherGPU, base.GPU, p.GPU)
+	}
+	if base.Driver != "" && p.Driver != "" && driverBranch(base.Driver) != driverBranch(p.Driver) {
+		t.note(0.05, "profile taken with driver %s, predictor calibrated on %s", base.Driver, p.Driver)
+	}
+	return nil
+}
+
+// sameName compares product names without the vendor's.
+func sameName(a, b string) bool {
+	trim := func(s string) string { return strings.TrimPrefix(strings.ToLower(strings.TrimSpace(s)), "nvidia ") }
+	return trim(a) == trim(b)
+}
+
+func driverBranch(s string) string {
+	branch, _, _ := strings.Cut(s, ".")
+	return branch
+}
+
+func (t *tenantModel) readProfile(b *Profile) error {
+	t.closed, t.clients, t.rate = b.Load.Closed(), b.Load.Concurrency, b.Load.Rate/1e3
+	t.base, t.output, t.model = b, b.Load.Output, b.Server.Model()
+	if !t.closed {
+		t.offered = 1.645 / math.Sqrt(float64(max(count(b.Requests), 30)))
+	}
+	if t.output < 2 {
+		return fmt.Errorf("%w: one-token answers have no decode step (%s)", ErrUnpredictable, b.Load)
+	}
+	step, ok := b.ITL.p50()
+	tpot, ok2 := b.TPOT.p50()
+	e2e, ok3 := b.E2E.p50()
+	if !ok || !ok2 || !ok3 || b.TokensPerS == nil || *b.TokensPerS <= 0 {
+		return fmt.Errorf("%w: itl_ms.p50, tpot_ms.p50, e2e_ms.p50 and tokens_per_s are needed", ErrUnpredictable)
+	}
+	t.step = step
+	t.alone[TPOTP50], t.alone[E2EP50], t.alone[TokensPerSecond] = tpot, e2e, *b.TokensPerS
+	get := func(m Metric, s *Millis, f func(*Millis) *float64) {
+		if s == nil {
+			return
+		}
+		if v := f(s); v != nil {
+			t.alone[m] = *v
+		}
+	}
+	get(TPOTP99, b.TPOT, func(m *Millis) *float64 { return m.P99 })
+	get(TTFTP50, b.TTFT, func(m *Millis) *float64 { return m.P50 })
+	get(TTFTP99, b.TTFT, func(m *Millis) *float64 { return m.P99 })
+	get(E2EP90, b.E2E, func(m *Millis) *float64 { return m.P90 })
+	get(E2EP99, b.E2E, func(m *Millis) *float64 { return m.P99 })
+	if b.Requests != nil && *b.Requests < 10 {
+		t.note(0.03, "the profile holds %d requests only", *b.Requests)
+	}
+	t.readSlots(b)
+	return nil
+}
+
+// readSlots finds how many requests the server has in its batch at once.
+func (t *tenantModel) readSlots(b *Profile) {
+	if v, ok := b.Server.number("slots"); ok && v >= 1 && v < 1<<20 {
+		t.slots = int(v)
+		return
+	}
+	t.slots = max(usualSlots, t.clients)
+	tpot, ok := b.TPOT.mean()
+	if !ok {
+		tpot, _ = b.TPOT.p50()
+	}
+	// By Little's law, the requests that are decoding.
+	live := *b.TokensPerS / 1e3 / float64(t.output) * float64(t.output-1) * tpot
+	switch {
+	case !t.closed:
+		t.slots = max(t.slots, int(min(2*live, 1<<16)))
+	case t.clients > usualSlots && live < 0.8*float64(t.clients):
+		t.slots = max(1, int(math.Round(live))) // fewer than the clients
+		t.note(0.05, "the server's slots are not stated; its profile looks like %d", t.slots)
+	}
+}
+
+// checkStep finds a median gap between tokens that is no decode step: where
+// prefills outnumber steps, it holds a prefill. A step grows little with the
+// batch, so the server's other loads tell.
+func (t *tenantModel) checkStep(base *Profile, siblings []*Profile) {
+	const grown, usual = 1.6, 1.2
+	least := t.step
+	for _, q := range siblings {
+		if v, ok := q.ITL.p50(); ok && q.Mechanism == base.Mechanism {
+			least = min(least, v)
+		}
+	}
+	if t.step > grown*least {
+		t.note(0.1, "the median gap between tokens, %.2f ms, holds a prefill; %.2f ms taken from the server's other loads", t.step, usual*least)
+		t.step = usual * least
+	}
+}
+
+// addMPSCost turns a profile without MPS into what it would be alone under MPS:
+// a constant more a decode step, which seems to follow the step's kernels.
+func (t *tenantModel) addMPSCost(p *Predictor) {
+	cost := p.Parameters.LoneStepCost.Value
+	t.stretch(cost)
+	t.first = 0.25 // prefills have been seen to take 0.65 to 1.1 of their time
+	t.note(0.3*cost/t.step, "no profile under MPS: %.2f ms a step assumed for MPS itself", cost)
+}
+
+// addCap scales a profile without an active thread percentage to one. Decode is
+// bound by memory and loses little; the exponent says how little.
+func (t *tenantModel) addCap(p *Predictor, percent float64) {
+	factor := math.Pow(100/percent, p.Parameters.CapExponent.Value)
+	t.stretch(t.step * (factor - 1))
+	t.note(0.5*(factor-1)+0.04, "no profile at %g%%: scaled from the whole GPU's by %.2f", percent, factor)
+}
+
+// stretch lengthens each decode step by extra.
+func (t *tenantModel) stretch(extra float64) {
+	request := float64(t.output-1) * extra
+	t.step += extra
+	t.added += extra
+	for _, m := range []Metric{TPOTP50, TPOTP99} {
+		if t.alone[m] > 0 {
+			t.alone[m] += extra
+		}
+	}
+	if t.closed {
+		t.alone[TokensPerSecond] *= t.alone[E2EP50] / (t.alone[E2EP50] + request)
+	}
+	for _, m := range []Metric{E2EP50, E2EP90, E2EP99} {
+		if t.alone[m] > 0 {
+			t.alone[m] += request
+		}
+	}
+}
+
+// takeApart finds the parts of a decode step and a prefill.
+func (t *tenantModel) takeApart(p *Predictor, b *Profile) error {
+	steps := float64(t.output - 1)
+	busy := 0.0 // GPU-active time for each request
+	if t.closed {
+		t.batch = float64(min(t.clients, t.slots))
+		t.cycle = float64(t.clients) * float64(t.output) / (t.alone[TokensPerSecond] / 1e3)
+		inBatch := t.cycle * t.batch / float64(t.clients)
+		t.prefill = (inBatch - steps*t.step - clientDelay) / t.batch
+		if b.GPUBusyFraction != nil {
+			busy = *b.GPUBusyFraction * inBatch
+		}
+	} else {
+		e2e, ok := b.E2E.mean()
+		if !ok {
+			e2e, _ = b.E2E.p50()
+		}
+		tpot, ok := b.TPOT.mean()
+		if !ok {
+			tpot, _ = b.TPOT.p50()
+		}
+		e2e, tpot = e2e+steps*t.added, tpot+t.added
+		t.batch = max(1, t.rate*e2e)
+		t.prefill = (tpot - t.step) * steps / (t.rate * e2e)
+	}
+	if ttft := t.alone[TTFTP50]; ttft > 0 && (t.prefill < 0.1*ttft && t.batch < 2 || t.prefill <= 0) {
+		t.prefill = ttft / max(1, (t.batch+1)/2)
+		t.note(0.05, "the profile's throughput leaves no time for prefills; TTFT was used")
+	}
+	switch {
+	case t.prefill <= 0:
+		return fmt.Errorf("%w: its decode steps take longer than its requests do", ErrUnpredictable)
+	case t.step < shortestPart || t.prefill < shortestPart || t.step > longestPart || t.prefill > longestPart:
+		return fmt.Errorf("%w: its throughput leaves %.3g ms for a step and %.3g ms for a prefill", ErrUnpredictable, t.step, t.prefill)
+	}
+	host, prefillBusy := p.idleParts(t, busy)
+	t.host = host * t.step
+	t.gpu = t.step - t.host - t.perToken*t.batch
+	if t.gpu < 0.3*t.step {
+		t.gpu = 0.3 * t.step
+		t.perToken = (t.step - t.host - t.gpu) / t.batch
+	}
+	t.interrupts = max(0, (t.alone[TPOTP50]-t.step)*steps/t.prefill)
+	t.prefillGPU = prefillBusy * t.prefill
+	return nil
+}
+
+// A step or a prefill, in ms, that makes sense: not shorter than a kernel and
+// not longer than an hour.
+const shortestPart, longestPart = 1e-3, 3.6e6
+
+// usualHost is the host's part of a decode step as the server's other loads tell
+// it under the same mechanism; 0 when none does.
+func (p *Predictor) usualHost(base *Profile, siblings []*Profile) float64 {
+	sum, n := 0.0, 0
+	for _, q := range siblings {
+		if q == base || q.GPUBusyFraction == nil || !q.Load.Closed() || q.Mechanism != base.Mechanism {
+			continue
+		}
+		m := tenantModel{perToken: p.Parameters.HostPerToken.Value}
+		if m.readProfile(q) == nil && m.takeApart(p, q) == nil {
+			sum, n = sum+m.host/m.step, n+1
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	return sum / float64(n)
+}
+
+// hostError is by how much the host's part of a decode step may differ from what
+// is usual, as a fraction of the step. It was not measured: it was chosen from
+// 0.01 to 0.03 by what predicted h200-colocation.json and h200-mixes.json.
+const hostError = 0.02
+
+// idleParts are the fraction of a decode step in which the GPU waits for the host,
+// and the fraction of a prefill in which it works. One figure of GPM, the time
+// busy that a request takes in all, speaks of both: each is moved from what is
+// usual by as much as it may differ from that, as a Kalman filter does it.
+func (p *Predictor) idleParts(t *tenantModel, busy float64) (host, prefillBusy float64) {
+	const prefillError, gpmError = 0.2, 0.01
+	host, prefillBusy = p.Parameters.HostFraction.Value, p.Parameters.PrefillBusy.Value
+	if busy <= 0 && t.usualHost > 0 {
+		host = t.usualHost
+	}
+	if busy <= 0 {
+		return host, prefillBusy
+	}
+	decoding, prefilling := float64(t.output-1)*t.step, t.batch*t.prefill
+	beyond := busy - (1-host)*decoding + float64(t.output-1)*t.perToken*t.batch - prefillBusy*prefilling
+	hostVar, prefillVar := hostError*hostError*decoding, prefillError*prefillError*prefilling
+	gain := beyond / (hostVar*decoding + prefillVar*prefilling + math.Pow(gpmError*busy, 2))
+	host -= hostVar * gain
+	prefillBusy += prefillVar * gain
+	return min(max(host, 0), p.Parameters.HostFraction.High), min(max(prefillBusy, p.Parameters.PrefillBusy.Low), 1)
+}
+
+// prefillToDecodeSM is how many times decode's share of the SMs a prefill has,
+// averaged over its time: 1.2 to 1.7 on the H200 rows. One profile cannot tell
+// the two apart, several can.
+const prefillToDecodeSM = 1.4
+
+// maxSMShare bounds the share of the SMs that a prefill's kernels hold while
+// they run: the smaller ones among them do not fill the GPU.
+const maxSMShare = 0.75
+
+// splitSMs finds the shares of the SMs that decode and prefill take, from the
+// mean shares at several loads: each is a mixture of the two.
+func (t *tenantModel) splitSMs(p *Predictor, base *Profile, s *Solo) {
+	if base.SMFraction == nil {
+		// The rows of 1B and 8B servers lie between 0.2 and 0.5.
+		t.decodeSM, t.prefillSM = 0.3, 0.6
+		t.note(0.15, "no SM utilisation in the profile")
+		return
+	}
+	alone := tenantModel{perToken: p.Parameters.HostPerToken.Value}
+	if alone.readProfile(base) != nil || alone.takeApart(p, base) != nil {
+		return // t was read from the same profile
+	}
+	// Least squares, drawn to the usual ratio where the loads are too alike.
+	const draw = 0.01
+	a11, a12, a22 := draw*prefillToDecodeSM*prefillToDecodeSM, -draw*prefillToDecodeSM, draw
+	b1, b2 := 0.0, 0.0
+	add := func(decode, prefill, u float64) {
+		a11, a12, a22 = a11+decode*decode, a12+decode*prefill, a22+prefill*prefill
+		b1, b2 = b1+decode*u, b2+prefill*u
+	}
+	decode, prefill := alone.duty()
+	add(decode, prefill, *base.SMFraction)
+	for _, q := range s.Siblings {
+		if q == base || q.SMFraction == nil || q.Load.Prompt != base.Load.Prompt || !q.Load.Closed() || q.Mechanism != base.Mechanism {
+			continue
+		}
+		m := tenantModel{perToken: p.Parameters.HostPerToken.Value}
+		if m.readProfile(q) != nil {
+			continue
+		}
+		if m.takeApart(p, q) != nil {
+			continue
+		}
+		d, f := m.duty()
+		add(d, f, *q.SMFraction)
+	}
+	det := a11*a22 - a12*a12
+	d, f := (b1*a22-b2*a12)/det, (a11*b2-a12*b1)/det
+	if d <= 0.02 || f <= 0.02 {
+		d = *base.SMFraction / (decode + prefillToDecodeSM*prefill)
+		f = prefillToDecodeSM * d
+	}
+	// Where MPS or a cap stretches a step, its SM time is spread thinner.
+	most := min(maxSMShare, s.Server.SMPercent()/100)
+	t.decodeSM = min(d*alone.gpu/t.gpu, most)
+	t.prefillSM = min(f*t.prefill/t.prefillGPU, most)
+}
+
+// duty is the share of time in which decode is on the GPU, and in which a
+// prefill runs.
+func (t *tenantModel) duty() (decode, prefill float64) {
+	if t.closed {
+		c := t.cycle * t.batch / float64(t.clients)
+		return float64(t.output-1) * t.gpu / c, t.batch * t.prefill / c
+	}
+	prefill = min(1, t.rate*t.prefill)
+	decoding := min(1, t.rate*float64(t.output-1)*t.step) // at most one batch at a time
+	return (1 - prefill) * (1 - math.Exp(-t.batch)) * decoding * t.gpu / t.step, prefill
+}

@@ -1,0 +1,125 @@
+package sharing
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Citations collects the sources that an output names, so that it can end with
+// a list of them. The zero value is empty and ready for use; it is not safe
+// for concurrent use.
+type Citations struct {
+	// IDs are the sources in the order in which they were first cited.
+	IDs []SourceID
+	// Rest says how to see those that WriteText leaves out, for example
+	// "-format json". Empty: WriteText only counts them.
+	Rest string
+}
+
+// Add cites sources. Empty ids and those that are cited already change nothing.
+func (c *Citations) Add(ids ...SourceID) {
+	for _, id := range ids {
+		if id != "" && !slices.Contains(c.IDs, id) {
+			c.IDs = append(c.IDs, id)
+		}
+	}
+}
+
+// Ref cites id and returns it as text refers to it, " [nvidia-mps-guide]"; it
+// returns nothing for an empty id.
+func (c *Citations) Ref(id SourceID) string {
+	if id == "" {
+		return ""
+	}
+	c.Add(id)
+	return " [" + string(id) + "]"
+}
+
+// The list that WriteText writes: at most citationLines lines of at most
+// citationColumns columns, ids padded to citationWidth.
+const citationLines, citationColumns, citationWidth = 10, 100, 24
+
+// WriteText writes the cited sources under the heading SOURCES, a line each: id
+// and locator, a commit cut to 12 digits and a long path to its end. It writes
+// at most ten lines; the last one says how to see the rest. Nothing cited,
+// nothing written.
+func (c Citations) WriteText(w io.Writer) error {
+	if len(c.IDs) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	b.WriteString("SOURCES\n")
+	shown := c.IDs
+	if len(shown) > citationLines {
+		shown = shown[:citationLines-1]
+	}
+	for _, id := range shown {
+		b.WriteString(citationLine(id) + "\n")
+	}
+	if left := len(c.IDs) - len(shown); left > 0 {
+		fmt.Fprintf(&b, "  and %d more", left)
+		if c.Rest != "" {
+			b.WriteString(": " + c.Rest)
+		}
+		b.WriteByte('\n')
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func citationLine(id SourceID) string {
+	locator := "not a source of this version"
+	if s, ok := SourceByID(id); ok {
+		locator = s.Locator
+	}
+	return locatorLine(id, locator)
+}
+
+func locatorLine(id SourceID, locator string) string {
+	line := fmt.Sprintf("  %-*s  ", citationWidth, id)
+	repo, rest, _ := strings.Cut(locator, "@")
+	commit, path, ok := strings.Cut(rest, ":")
+	if !ok || len(commit) < 12 {
+		return line + strings.TrimPrefix(locator, "https://")
+	}
+	line += repo + "@" + commit[:12] + ":"
+	for utf8.RuneCountInString(line+path) > citationColumns {
+		_, tail, ok := strings.Cut(strings.TrimPrefix(path, "…/"), "/")
+		if !ok {
+			break
+		}
+		path = "…/" + tail
+	}
+	return line + path
+}
+
+// MarshalJSON writes an object of the cited sources, by id.
+func (c Citations) MarshalJSON() ([]byte, error) {
+	sources := make(map[SourceID]Source, len(c.IDs))
+	for _, id := range c.IDs {
+		sources[id], _ = SourceByID(id)
+	}
+	return json.Marshal(sources)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes; the ids come sorted.
+func (c *Citations) UnmarshalJSON(b []byte) error {
+	var sources map[SourceID]json.RawMessage
+	if err := json.Unmarshal(b, &sources); err != nil {
+		return err
+	}
+	c.IDs = nil
+	for id := range sources {
+		c.IDs = append(c.IDs, id)
+	}
+	slices.Sort(c.IDs)
+	return nil
+}
+
+// IsZero answers whether nothing is cited; a field with the option omitzero is
+// then left out of JSON.
+func (c Citations) IsZero() bool { return len(c.IDs) == 0 }
