@@ -25,11 +25,8 @@
 // # Inputs and comparisons
 //
 // Package loadgen/prompt reads and makes up prompts, and reads published traces,
-// which give the arrivals too.
-// [CompareRuns] compares groups of repeated runs and refuses claims that so few
-// runs, or so few requests, cannot support. [ReadResults] puts the result files of
-// other tools beside this package's, each figure under its tool's name and with
-// its tool's definition.
+// which give the arrivals too. Package loadgen/report compares groups of repeated
+// runs, and puts the result files of other tools beside this package's.
 //
 // # Clocks
 //

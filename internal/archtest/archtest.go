@@ -32,6 +32,7 @@ var allowed = map[string][]string{
 var within = map[string][]string{
 	"loadgen":             {},
 	"loadgen/prompt":      {"loadgen"},
+	"loadgen/report":      {"loadgen"},
 	"loadgen/loadgentest": {"loadgen"},
 }
 

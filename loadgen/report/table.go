@@ -1,4 +1,4 @@
-package loadgen
+package report
 
 import (
 	"encoding/csv"
@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/cotenant/cotenant/loadgen"
 )
 
 // resultColumn is a column of the table for people.
@@ -64,7 +66,7 @@ func WriteResultTable(w io.Writer, results []ToolResult) error {
 		fmt.Fprintf(&b, "  [%d] %s\n", i+1, m)
 	}
 	if slices.ContainsFunc(results, func(r ToolResult) bool { return r.Tool == ToolLoadgen }) {
-		fmt.Fprintf(&b, "  loadgen's symbols: %s\n", Definitions()["symbols"])
+		fmt.Fprintf(&b, "  loadgen's symbols: %s\n", loadgen.Definitions()["symbols"])
 	}
 	for i := range results {
 		for _, n := range results[i].Notes {

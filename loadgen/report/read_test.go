@@ -1,4 +1,4 @@
-package loadgen
+package report
 
 import (
 	"bytes"
@@ -11,14 +11,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/loadgen"
 )
 
 var resultFiles = []string{"vllm.json", "sglang.jsonl", "guidellm.json", "aiperf.json"}
 
 func TestResultTable(t *testing.T) {
 	own := runOf("mps-1", 50, 100)
-	own.Basis, own.Counts, own.Stopped = "simulated", Counts{Total: 100, OK: 91, Failed: 9}, ""
-	own.SteadyState.Verdict, own.Definitions = "unknown", Definitions()
+	own.Basis, own.Counts, own.Stopped = "simulated", loadgen.Counts{Total: 100, OK: 91, Failed: 9}, ""
+	own.SteadyState.Verdict, own.Definitions = "unknown", loadgen.Definitions()
 	ownJSON, err := json.Marshal(own)
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +80,7 @@ func TestReadResultsErrors(t *testing.T) {
 		"{\"completed\": 1, \"request_throughput\": 2}\n{\"completed\": 1, ]}": "x[1]: not a JSON object",
 	} {
 		got, err := ReadResults("x", strings.NewReader(in))
-		if got != nil || !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) {
+		if got != nil || !errors.Is(err, loadgen.ErrInput) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v\nwant %q", in, err, want)
 		}
 	}

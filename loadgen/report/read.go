@@ -1,4 +1,4 @@
-package loadgen
+package report
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/loadgen"
 )
 
 // Tool is a load generator whose result files can be read. The zero value is no
@@ -29,7 +30,7 @@ const (
 	ToolAIPerf   // aiperf: profile_export_aiperf.json
 )
 
-var toolNames = enum.Of[Tool](ErrUnknownName, "tool", "unknown", "loadgen", "vllm", "inferencex", "sglang", "guidellm", "aiperf")
+var toolNames = enum.Of[Tool](loadgen.ErrUnknownName, "tool", "unknown", "loadgen", "vllm", "inferencex", "sglang", "guidellm", "aiperf")
 
 // String returns the tool's name in lower case.
 func (t Tool) String() string { return toolNames.String(t) }
@@ -59,7 +60,7 @@ const (
 	EndToEnd
 )
 
-var quantityNames = enum.Of[Quantity](ErrUnknownName, "quantity", "unknown", "completed", "failed", "duration", "requests/s", "output tokens/s", "first token", "per output token", "inter token", "end to end")
+var quantityNames = enum.Of[Quantity](loadgen.ErrUnknownName, "quantity", "unknown", "completed", "failed", "duration", "requests/s", "output tokens/s", "first token", "per output token", "inter token", "end to end")
 
 // String returns e.g. "first token".
 func (q Quantity) String() string { return quantityNames.String(q) }
@@ -109,7 +110,7 @@ func ReadResults(name string, r io.Reader) ([]ToolResult, error) {
 		return nil, fmt.Errorf("loadgen: read %s: %w", name, err)
 	}
 	if len(data) > maxResultBytes {
-		return nil, fmt.Errorf("%w: %s is larger than %d MiB", ErrInput, name, maxResultBytes>>20)
+		return nil, fmt.Errorf("%w: %s is larger than %d MiB", loadgen.ErrInput, name, maxResultBytes>>20)
 	}
 	dec := json.NewDecoder(bytes.NewReader(fromPython(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))))
 	var l problem.List
@@ -128,7 +129,7 @@ func ReadResults(name string, r io.Reader) ([]ToolResult, error) {
 	if len(results) == 0 && l.Len() == 0 {
 		l.Addf(name, "give the tool's own JSON file", "holds no result")
 	}
-	if err := l.Under(ErrInput); err != nil {
+	if err := l.Under(loadgen.ErrInput); err != nil {
 		return nil, err
 	}
 	return results, nil
@@ -242,7 +243,7 @@ func (d *document) child(name string) *document {
 }
 
 func (d *document) loadgen() []ToolResult {
-	var s Summary
+	var s loadgen.Summary
 	raw, err := json.Marshal(d.fields)
 	if err == nil {
 		err = json.Unmarshal(raw, &s)
@@ -251,8 +252,8 @@ func (d *document) loadgen() []ToolResult {
 		d.bad("", "give a summary.json of this package", "%v", err)
 		return nil
 	}
-	if s.SchemaVersion != SchemaVersion {
-		d.bad("schema_version", "read it with a version of the library that wrote it", "is %d, this version reads %d", s.SchemaVersion, SchemaVersion)
+	if s.SchemaVersion != loadgen.SchemaVersion {
+		d.bad("schema_version", "read it with a version of the library that wrote it", "is %d, this version reads %d", s.SchemaVersion, loadgen.SchemaVersion)
 		return nil
 	}
 	return []ToolResult{ResultOf(&s)}
@@ -260,7 +261,7 @@ func (d *document) loadgen() []ToolResult {
 
 // ResultOf gives a run of this package the shape of other tools' results. Only
 // figures that exist are in it.
-func ResultOf(s *Summary) ToolResult {
+func ResultOf(s *loadgen.Summary) ToolResult {
 	r := ToolResult{Tool: ToolLoadgen, Run: strings.TrimPrefix(s.Scenario+" "+s.RunID, " "), Basis: s.Basis}
 	var loads, models []string
 	for i := range s.Tenants {
@@ -270,7 +271,7 @@ func ResultOf(s *Summary) ToolResult {
 		}
 	}
 	r.Load, r.Model = strings.Join(slices.Compact(loads), "; "), strings.Join(models, ", ")
-	def := Definitions()
+	def := loadgen.Definitions()
 	add := func(name string, q Quantity, v float64, unit, definition string) {
 		r.Figures = append(r.Figures, ToolFigure{Name: name, Metric: name, Quantity: q, Value: v, Unit: unit, Definition: definition})
 	}
@@ -280,7 +281,7 @@ func ResultOf(s *Summary) ToolResult {
 	add("completed_per_s", RequestRate, s.CompletedPerS, "1/s", "Ok requests / duration_s.")
 	add("output_tokens_per_s", OutputRate, s.OutputTokensPerS, "1/s", def["output_tokens_per_s"]+" "+def["output_tokens"])
 	quantity := map[string]Quantity{"ttft_ms": FirstToken, "tpot_ms": PerToken, "itl_ms": Gap, "e2e_ms": EndToEnd}
-	for _, dist := range s.distributions() {
+	for _, dist := range distributions(&s.Measures) {
 		q, ok := quantity[dist.name]
 		if !ok || dist.f.Count == 0 {
 			continue
@@ -292,6 +293,6 @@ func ResultOf(s *Summary) ToolResult {
 			})
 		}
 	}
-	r.Notes = append(r.Notes, s.faults()...)
+	r.Notes = append(r.Notes, faults(s)...)
 	return r
 }

@@ -1,18 +1,18 @@
-package loadgen_test
+package report_test
 
 import (
 	"fmt"
 	"os"
 	"strings"
 
-	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/report"
 )
 
 // Three runs of each cannot show a difference at 5%, however far apart they are.
 func ExampleCompare() {
-	c, err := loadgen.Compare("ttft_ms.p99", []float64{50, 51, 52}, []float64{90, 91, 92}, loadgen.CompareOptions{})
+	c, err := report.Compare("ttft_ms.p99", []float64{50, 51, 52}, []float64{90, 91, 92}, report.CompareOptions{})
 	fmt.Println(c.Verdict, c.Reasons, err)
-	c, err = loadgen.Compare("ttft_ms.p99", []float64{50, 51, 52, 53}, []float64{90, 91, 92, 93}, loadgen.CompareOptions{})
+	c, err = report.Compare("ttft_ms.p99", []float64{50, 51, 52, 53}, []float64{90, 91, 92, 93}, report.CompareOptions{})
 	fmt.Printf("%v by %.0f ms (p %.3f) %v\n", c.Verdict, c.Shift, *c.P, err)
 	// Output:
 	// unsupported [3 and 3 values cannot show a difference at level 0.05: the least possible p is 0.1 (use at least 4 of each)] <nil>
@@ -27,7 +27,7 @@ func ExampleReadResults() {
 		return
 	}
 	defer f.Close()
-	results, err := loadgen.ReadResults("aiperf.json", f)
+	results, err := report.ReadResults("aiperf.json", f)
 	if err != nil {
 		fmt.Println(err)
 		return

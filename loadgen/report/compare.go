@@ -1,4 +1,4 @@
-package loadgen
+package report
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/loadgen"
 )
 
 // Verdict is what a comparison can claim. The zero value is Unsupported.
@@ -20,7 +21,7 @@ const (
 	Higher                      // the other's values are higher
 )
 
-var verdictNames = enum.Of[Verdict](ErrUnknownName, "verdict", "unsupported", "no difference shown", "lower", "higher")
+var verdictNames = enum.Of[Verdict](loadgen.ErrUnknownName, "verdict", "unsupported", "no difference shown", "lower", "higher")
 
 // String returns "unsupported", "no difference shown", "lower" or "higher".
 func (v Verdict) String() string { return verdictNames.String(v) }

@@ -1,4 +1,4 @@
-package loadgen
+package report
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/loadgen"
 )
 
 // bruteMannWhitney counts the two tails over every way to choose a's values.
@@ -170,18 +171,18 @@ func TestCompareVerdicts(t *testing.T) {
 }
 
 // runOf is a valid run whose figures are around v.
-func runOf(id string, v float64, requests int64) Summary {
-	f := Figures{Count: requests, Mean: Millis(v), P50: Millis(v), P90: Millis(2 * v), P95: Millis(2.5 * v), P99: Millis(3 * v), Max: Millis(4 * v), Method: "exact"}
-	return Summary{
+func runOf(id string, v float64, requests int64) loadgen.Summary {
+	f := loadgen.Figures{Count: requests, Mean: loadgen.Millis(v), P50: loadgen.Millis(v), P90: loadgen.Millis(2 * v), P95: loadgen.Millis(2.5 * v), P99: loadgen.Millis(3 * v), Max: loadgen.Millis(4 * v), Method: "exact"}
+	return loadgen.Summary{
 		SchemaVersion: 1, RunID: id, Scenario: strings.SplitN(id, "-", 2)[0], Basis: "measured", Complete: true,
-		ClientHealth: ClientHealth{Valid: true},
-		Measures:     Measures{OutputTokensPerS: 1000 / v, TokenSource: TokensUsage, TTFT: f, TPOT: f, ChunkGap: f, E2E: f},
-		Tenants:      []TenantSummary{{Name: "chat", Load: "closed loop, concurrency 8", Measures: Measures{TTFT: f, TokenSource: TokensUsage}}},
+		ClientHealth: loadgen.ClientHealth{Valid: true},
+		Measures:     loadgen.Measures{OutputTokensPerS: 1000 / v, TokenSource: loadgen.TokensUsage, TTFT: f, TPOT: f, ChunkGap: f, E2E: f},
+		Tenants:      []loadgen.TenantSummary{{Name: "chat", Load: "closed loop, concurrency 8", Measures: loadgen.Measures{TTFT: f, TokenSource: loadgen.TokensUsage}}},
 	}
 }
 
-func runsOf(scenario string, requests int64, values ...float64) []Summary {
-	var s []Summary
+func runsOf(scenario string, requests int64, values ...float64) []loadgen.Summary {
+	var s []loadgen.Summary
 	for i, v := range values {
 		s = append(s, runOf(scenario+"-"+string(rune('a'+i)), v, requests))
 	}
@@ -190,7 +191,7 @@ func runsOf(scenario string, requests int64, values ...float64) []Summary {
 
 func TestCompareRuns(t *testing.T) {
 	base, other := runsOf("exclusive", 50, 10, 11, 12, 13, 14, 15), runsOf("mps", 50, 20, 21, 22, 23, 24, 25)
-	other[0].TokenSource = TokensEvents
+	other[0].TokenSource = loadgen.TokensEvents
 	rc, err := CompareRuns(base, other, CompareOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +207,7 @@ func TestCompareRunsRefuses(t *testing.T) {
 	base, other := runsOf("a", 200, 1, 2, 3, 4), runsOf("b", 200, 1, 2, 3, 4)
 	other[0].Basis = "simulated"
 	other[1].RunID = base[0].RunID
-	other[2].ClientHealth = ClientHealth{Reasons: []string{"send lag p99 is 50 ms"}}
+	other[2].ClientHealth = loadgen.ClientHealth{Reasons: []string{"send lag p99 is 50 ms"}}
 	other[3].Complete = false
 	_, err := CompareRuns(base, other, CompareOptions{Figures: []string{"ttft_ms.p98"}, Tenant: "batch"})
 	for _, want := range []string{
@@ -224,7 +225,7 @@ func TestCompareRunsRefuses(t *testing.T) {
 
 func TestCompareRunsAllowsInvalid(t *testing.T) {
 	base, other := runsOf("a", 200, 1, 2, 3, 4), runsOf("b", 200, 11, 12, 13, 14)
-	other[2].ClientHealth = ClientHealth{Reasons: []string{"send lag"}}
+	other[2].ClientHealth = loadgen.ClientHealth{Reasons: []string{"send lag"}}
 	rc, err := CompareRuns(base, other, CompareOptions{AllowInvalid: true, Tenant: "chat", Figures: []string{"ttft_ms.p99", "tpot_ms.p50"}})
 	if err != nil {
 		t.Fatal(err)
@@ -254,7 +255,7 @@ func TestVerdictText(t *testing.T) {
 		}
 	}
 	var v Verdict
-	if err := v.UnmarshalText([]byte("better")); !errors.Is(err, ErrUnknownName) {
+	if err := v.UnmarshalText([]byte("better")); !errors.Is(err, loadgen.ErrUnknownName) {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package loadgen
+package report
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/loadgen"
 )
 
 // ErrIncomparable says that runs cannot be compared.
@@ -23,7 +24,7 @@ func DefaultFigures() []string {
 // FigureNames lists every figure of a summary that can be compared.
 func FigureNames() []string {
 	names := []string{"completed_per_s", "goodput.fraction", "output_tokens_per_s", "stall.share"}
-	for _, d := range (&Measures{}).distributions() {
+	for _, d := range distributions(&loadgen.Measures{}) {
 		for _, s := range statistics {
 			names = append(names, d.name+"."+s.name)
 		}
@@ -35,31 +36,31 @@ func FigureNames() []string {
 var statistics = []struct {
 	name string
 	q    float64 // 0 if not a percentile
-	of   func(*Figures) Millis
+	of   func(*loadgen.Figures) loadgen.Millis
 }{
-	{"mean", 0, func(f *Figures) Millis { return f.Mean }},
-	{"p50", 0.5, func(f *Figures) Millis { return f.P50 }},
-	{"p90", 0.9, func(f *Figures) Millis { return f.P90 }},
-	{"p95", 0.95, func(f *Figures) Millis { return f.P95 }},
-	{"p99", 0.99, func(f *Figures) Millis { return f.P99 }},
-	{"max", 0, func(f *Figures) Millis { return f.Max }},
+	{"mean", 0, func(f *loadgen.Figures) loadgen.Millis { return f.Mean }},
+	{"p50", 0.5, func(f *loadgen.Figures) loadgen.Millis { return f.P50 }},
+	{"p90", 0.9, func(f *loadgen.Figures) loadgen.Millis { return f.P90 }},
+	{"p95", 0.95, func(f *loadgen.Figures) loadgen.Millis { return f.P95 }},
+	{"p99", 0.99, func(f *loadgen.Figures) loadgen.Millis { return f.P99 }},
+	{"max", 0, func(f *loadgen.Figures) loadgen.Millis { return f.Max }},
 }
 
 type namedFigures struct {
 	name string
-	f    *Figures
+	f    *loadgen.Figures
 }
 
-func (m *Measures) distributions() []namedFigures {
+func distributions(m *loadgen.Measures) []namedFigures {
 	return []namedFigures{
 		{"ttft_ms", &m.TTFT}, {"ttft_service_ms", &m.TTFTService}, {"ttfv_ms", &m.TTFV}, {"tpot_ms", &m.TPOT}, {"chunk_gap_ms", &m.ChunkGap},
 		{"itl_ms", &m.ITL}, {"e2e_ms", &m.E2E}, {"e2e_service_ms", &m.E2EService}, {"e2e_close_ms", &m.E2EClose}, {"schedule_delay_ms", &m.ScheduleDelay},
 	}
 }
 
-// figure returns the named figure; ok is false when the run doesn't have it, and
+// figureOf returns the named figure; ok is false when the run doesn't have it, and
 // doubt says why its value supports no claim, "" if it does.
-func (m *Measures) figure(name string) (value float64, doubt string, ok bool) {
+func figureOf(m *loadgen.Measures, name string) (value float64, doubt string, ok bool) {
 	switch name {
 	case "completed_per_s":
 		return m.CompletedPerS, "", true
@@ -77,7 +78,7 @@ func (m *Measures) figure(name string) (value float64, doubt string, ok bool) {
 		return m.Stall.Share, "", true
 	}
 	dist, stat, _ := strings.Cut(name, ".")
-	for _, d := range m.distributions() {
+	for _, d := range distributions(m) {
 		if d.name != dist || d.f.Count == 0 {
 			continue
 		}
@@ -117,7 +118,7 @@ type RunComparison struct {
 // simulated and measured runs, hold a run twice, or hold runs that are not valid
 // or not complete (unless AllowInvalid). A percentile of a run with too few
 // requests for it is Unsupported.
-func CompareRuns(base, other []Summary, opts CompareOptions) (*RunComparison, error) {
+func CompareRuns(base, other []loadgen.Summary, opts CompareOptions) (*RunComparison, error) {
 	if _, err := opts.confidence(); err != nil {
 		return nil, fmt.Errorf("loadgen: invalid comparison: %w", err)
 	}
@@ -177,11 +178,11 @@ func countsTokens(figure string) bool {
 // side is one group of runs.
 type side struct {
 	name string
-	runs []Summary
-	of   []*Measures
+	runs []loadgen.Summary
+	of   []*loadgen.Measures
 }
 
-func newSide(name string, runs []Summary) *side { return &side{name: name, runs: runs} }
+func newSide(name string, runs []loadgen.Summary) *side { return &side{name: name, runs: runs} }
 
 func (s *side) check(l *problem.List, rc *RunComparison, opts CompareOptions, seen map[string]string) {
 	if len(s.runs) == 0 {
@@ -198,7 +199,7 @@ func (s *side) check(l *problem.List, rc *RunComparison, opts CompareOptions, se
 		} else if run.Basis != rc.Basis {
 			l.Addf(path, "compare like with like", "is %s, other runs are %s", run.Basis, rc.Basis)
 		}
-		for _, fault := range run.faults() {
+		for _, fault := range faults(run) {
 			if opts.AllowInvalid {
 				rc.Warnings = append(rc.Warnings, path+": "+fault)
 			} else {
@@ -216,7 +217,7 @@ func (s *side) check(l *problem.List, rc *RunComparison, opts CompareOptions, se
 }
 
 // faults says why the run's figures should not be used.
-func (s *Summary) faults() []string {
+func faults(s *loadgen.Summary) []string {
 	var f []string
 	if !s.ClientHealth.Valid {
 		f = append(f, "invalid by client health: "+strings.Join(s.ClientHealth.Reasons, "; "))
@@ -267,7 +268,7 @@ func compareFigure(name string, sides []*side, opts CompareOptions) (Comparison,
 	for i, s := range sides {
 		missing := 0
 		for _, m := range s.of {
-			v, doubt, ok := m.figure(name)
+			v, doubt, ok := figureOf(m, name)
 			switch {
 			case !ok:
 				missing++
