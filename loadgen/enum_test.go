@@ -41,6 +41,7 @@ func TestEnumTexts(t *testing.T) {
 	checkEnum(t, routingNames)
 	checkEnum(t, usageNames)
 	checkEnum(t, pacingNames)
+	checkEnum(t, receiveNames)
 	checkEnum(t, metricNames)
 	checkEnum(t, tokenSourceNames)
 	if len(Metrics()) != metricCount {

@@ -1,4 +1,4 @@
-package loadgen
+package wire
 
 import (
 	"net"
@@ -251,9 +251,8 @@ func (p *poller) read(c *pollConn, all bool) {
 		}
 		c.last.Store(stamp)
 		t := c.tapped
-		before := len(t.stream.events)
-		ended, err := t.take(p.buf[:n], stamp)
-		switch got := len(t.stream.events) - before; {
+		got, ended, err := t.take(p.buf[:n], stamp)
+		switch {
 		case got > 1:
 			p.calm = -calmMax
 		case p.calm < calmMax:

@@ -1,22 +1,19 @@
-package loadgen
+package wire
 
 import (
 	"bytes"
 	"errors"
 )
 
-// errEventTooLong says that an event exceeds the parser's bound.
-var errEventTooLong = errors.New("loadgen: event exceeds the size limit")
+// ErrTooLong says that an event exceeds the parser's bound.
+var ErrTooLong = errors.New("loadgen: event exceeds the size limit")
 
-// maxEventBytes bounds an event, and an answer that is not streamed.
-const maxEventBytes = 8 << 20
-
-// sseParser reads an event stream as the WHATWG HTML standard specifies: lines
+// Parser reads a stream of server-sent events as the WHATWG HTML standard specifies: lines
 // end in LF, CR or CRLF wherever the reads split them; comments, unknown fields
 // and a leading byte-order mark are skipped; several data lines join with LF; an
 // event that no blank line ends is dropped. Feed it what was read, then take the
-// events with next.
-type sseParser struct {
+// events with Next.
+type Parser struct {
 	max   int
 	rest  []byte // fed and not consumed
 	carry []byte // the incomplete line of earlier feeds
@@ -30,17 +27,17 @@ type sseParser struct {
 	err       error
 }
 
-// reset prepares the parser for a new stream, and keeps its buffers.
-func (p *sseParser) reset(limit int) {
-	*p = sseParser{max: limit, carry: p.carry[:0], own: p.own[:0], name: p.name[:0]}
+// Reset prepares the parser for a new stream, and keeps its buffers.
+func (p *Parser) Reset(limit int) {
+	*p = Parser{max: limit, carry: p.carry[:0], own: p.own[:0], name: p.name[:0]}
 }
 
-// feed hands over what was read. The parser uses b until next returns false.
-func (p *sseParser) feed(b []byte) { p.rest = b }
+// Feed hands over what was read. The parser uses b until Next returns false.
+func (p *Parser) Feed(b []byte) { p.rest = b }
 
-// next returns the next event's name and data. They are valid until the next call
-// of next or feed. After ok false, err says whether the stream is unusable.
-func (p *sseParser) next() (name, data []byte, ok bool) {
+// Next returns the next event's name and data. They are valid until the next call
+// of Next or Feed. After ok false, Err says whether the stream is unusable.
+func (p *Parser) Next() (name, data []byte, ok bool) {
 	for p.err == nil {
 		line, complete := p.line()
 		if !complete {
@@ -59,8 +56,11 @@ func (p *sseParser) next() (name, data []byte, ok bool) {
 	return nil, nil, false
 }
 
+// Err is why the stream is unusable, nil while it is not.
+func (p *Parser) Err() error { return p.err }
+
 // line takes the next line without its end.
-func (p *sseParser) line() (line []byte, complete bool) {
+func (p *Parser) line() (line []byte, complete bool) {
 	if p.skipLF && len(p.rest) > 0 {
 		p.skipLF = false
 		if p.rest[0] == '\n' {
@@ -77,7 +77,7 @@ func (p *sseParser) line() (line []byte, complete bool) {
 	}
 	if end < 0 {
 		if len(p.carry)+len(p.rest)+len(p.data) > p.max {
-			p.err = errEventTooLong
+			p.err = ErrTooLong
 			return nil, false
 		}
 		p.settle() // data may point into rest or into carry
@@ -100,7 +100,7 @@ func (p *sseParser) line() (line []byte, complete bool) {
 		p.carry = line[:0]
 	}
 	if len(line)+len(p.data) > p.max {
-		p.err = errEventTooLong
+		p.err = ErrTooLong
 		return nil, false
 	}
 	if !p.begun {
@@ -111,7 +111,7 @@ func (p *sseParser) line() (line []byte, complete bool) {
 }
 
 // field takes a line that is not blank.
-func (p *sseParser) field(line []byte) {
+func (p *Parser) field(line []byte) {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	if len(value) > 0 && value[0] == ' ' {
 		value = value[1:]
@@ -131,7 +131,7 @@ func (p *sseParser) field(line []byte) {
 }
 
 // settle copies the pending data out of buffers that are about to change.
-func (p *sseParser) settle() {
+func (p *Parser) settle() {
 	if p.hasData && (len(p.own) == 0 || len(p.data) == 0 || &p.own[0] != &p.data[0]) {
 		p.own = append(p.own[:0], p.data...)
 		p.data = p.own

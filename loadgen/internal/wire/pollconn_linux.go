@@ -1,4 +1,4 @@
-package loadgen
+package wire
 
 import (
 	"io"
@@ -235,7 +235,7 @@ func (c *pollConn) tap(t *tap) (ok bool, err error) {
 	if len(c.held) > 0 {
 		held := c.held
 		c.held = nil
-		if ended, err := t.take(held, c.last.Load()); ended {
+		if _, ended, err := t.take(held, c.last.Load()); ended {
 			if err == nil {
 				c.held = append([]byte("0\r\n\r\n"), t.rest...)
 			}

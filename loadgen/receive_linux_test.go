@@ -12,8 +12,11 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
 // rawServer answers each request with what answer writes, which says whether the
@@ -62,10 +65,10 @@ const streamHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 
 const chunkedHead = streamHead + "Transfer-Encoding: chunked\r\n\r\n"
 
-// testClient is a client of one endpoint; with poll false the transport reads.
-func testClient(t *testing.T, url string, poll bool, timeouts Timeouts) *client {
+// testClient is a client of one endpoint.
+func testClient(t *testing.T, url string, receive Receive, timeouts Timeouts) *client {
 	t.Helper()
-	c, err := newClient(context.Background(), &Tenant{Name: "t", Endpoints: []Endpoint{{URL: url}}, Timeouts: timeouts}, newClock(), poll, newScrubber(nil))
+	c, err := newClient(context.Background(), &Tenant{Name: "t", Endpoints: []Endpoint{{URL: url}}, Timeouts: timeouts}, wire.NewClock(), receive, newScrubber(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,11 +76,9 @@ func testClient(t *testing.T, url string, poll bool, timeouts Timeouts) *client 
 	return c
 }
 
-func newTestStream() *stream { return &stream{buf: make([]byte, 8<<10), wantText: true} }
-
-// TestBothReaders: what comes through the poller and what comes through the
-// transport alone gives the same records.
-func TestBothReaders(t *testing.T) {
+// TestReceive: what comes through the poller and what comes through the transport
+// alone gives the same records.
+func TestReceive(t *testing.T) {
 	full := chunkedHead + chunk(deltaEvent("a")) + chunk(deltaEvent("b")) + chunk(streamEnd) + "0\r\n\r\n"
 	write := func(pieces ...string) func(c *net.TCPConn, n int) bool {
 		return func(c *net.TCPConn, _ int) bool {
@@ -105,6 +106,15 @@ func TestBothReaders(t *testing.T) {
 	}
 	reset := func(c *net.TCPConn) error { c.SetLinger(0); return c.Close() }
 	one := chunkedHead + chunk(deltaEvent("a"))
+	// The kernel may take a moment to begin with its times, so not every answer has them.
+	var kernel [3]atomic.Int64
+	t.Cleanup(func() {
+		for _, receive := range receiveNames.Values() {
+			if n := kernel[receive].Load(); (n > 0) != (receive != ReceivePlain) {
+				t.Errorf("%v: %d answers have the kernel's times", receive, n)
+			}
+		}
+	})
 	for _, c := range []struct {
 		name    string
 		answer  func(c *net.TCPConn, n int) bool
@@ -160,19 +170,22 @@ func TestBothReaders(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			for _, poll := range []bool{true, false} {
+			for _, receive := range receiveNames.Values() {
 				url := rawServer(t, c.answer)
-				client := testClient(t, url, poll, Timeouts{FirstToken: 400 * time.Millisecond, Idle: 300 * time.Millisecond})
+				client := testClient(t, url, receive, Timeouts{FirstToken: 400 * time.Millisecond, Idle: 300 * time.Millisecond})
 				s := newTestStream()
 				for i := range 2 {
 					var rec Record
 					client.do(context.Background(), &Prompt{}, []byte(perfBody), &rec, s)
-					through := s.tap.stream != nil
-					if rec.Class != c.class || rec.Events != c.events && c.events >= 0 || through != (c.through && poll) {
-						t.Errorf("poll %v: %v, %d events, tapped %v: %s", poll, rec.Class, rec.Events, through, rec.Error)
+					through := s.in.Polled()
+					if rec.Class != c.class || rec.Events != c.events && c.events >= 0 || through != (c.through && receive == ReceivePolled) {
+						t.Errorf("%v: %v, %d events, polled %v: %s", receive, rec.Class, rec.Events, through, rec.Error)
+					}
+					if rec.StampSource == "kernel" {
+						kernel[receive].Add(1)
 					}
 					if i == 1 && rec.Reused != c.reused && !strings.HasPrefix(c.name, "5") && c.name != "JSON" {
-						t.Errorf("poll %v: connection reused: %v", poll, rec.Reused)
+						t.Errorf("%v: connection reused: %v", receive, rec.Reused)
 					}
 				}
 			}
@@ -192,12 +205,12 @@ func TestSplitAnywhere(t *testing.T) {
 		_, err := io.WriteString(c, full[cut:])
 		return err == nil
 	})
-	client := testClient(t, url, true, Timeouts{Total: 5 * time.Second})
+	client := testClient(t, url, ReceivePolled, Timeouts{Total: 5 * time.Second})
 	s := newTestStream()
 	for cut := range full {
 		var rec Record
 		client.do(context.Background(), &Prompt{}, []byte(perfBody), &rec, s)
-		if rec.Class != OK || s.text.String() != "ab" || rec.Reused != (cut > 0) || s.tap.stream == nil {
+		if rec.Class != OK || s.text.String() != "ab" || rec.Reused != (cut > 0) || !s.in.Polled() {
 			t.Fatalf("cut at %d: %v %q reused %v: %s", cut, rec.Class, s.text.String(), rec.Reused, rec.Error)
 		}
 	}
@@ -231,7 +244,7 @@ func TestManyPolledStreams(t *testing.T) {
 			}
 			return err == nil
 		})
-		client := testClient(t, url, true, Timeouts{Total: 20 * time.Second})
+		client := testClient(t, url, ReceivePolled, Timeouts{Total: 20 * time.Second})
 		errStop := errors.New("stopped")
 		var wg sync.WaitGroup
 		for i := range streams {
@@ -276,75 +289,15 @@ func TestStuckWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	for _, poll := range []bool{true, false} {
-		client := testClient(t, "http://"+ln.Addr().String(), poll, Timeouts{FirstToken: 200 * time.Millisecond})
+	for _, receive := range receiveNames.Values() {
+		client := testClient(t, "http://"+ln.Addr().String(), receive, Timeouts{FirstToken: 200 * time.Millisecond})
 		var rec Record
 		client.do(context.Background(), &Prompt{}, make([]byte, 16<<20), &rec, newTestStream())
 		if rec.Class != TimeoutTTFT {
-			t.Errorf("poll %v: %v: %s", poll, rec.Class, rec.Error)
+			t.Errorf("%v: %v: %s", receive, rec.Class, rec.Error)
 		}
 	}
 }
 
-// TestPollConn: the connection itself, closed under its users.
-func TestPollConn(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	var ps pollers
-	dial := func() (net.Conn, net.Conn) {
-		raw, err := net.Dial("tcp", ln.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := ps.adopt(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		peer, err := ln.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { peer.Close() })
-		return c, peer
-	}
-	c, peer := dial()
-	if _, ok := c.(*pollConn); !ok {
-		t.Fatalf("%T", c)
-	}
-	big := strings.Repeat("0123456789", 1<<20)
-	go io.WriteString(c, big)
-	if got, err := io.ReadAll(io.LimitReader(peer, int64(len(big)))); err != nil || string(got) != big {
-		t.Errorf("written %d bytes, read %d: %v", len(big), len(got), err)
-	}
-	go func() { io.WriteString(peer, big); peer.Close() }()
-	if got, err := io.ReadAll(c); err != nil || string(got) != big {
-		t.Errorf("sent %d bytes, read %d: %v", len(big), len(got), err)
-	}
-	time.AfterFunc(10*time.Millisecond, func() { c.Close() })
-	for {
-		if _, err = c.Write([]byte(big)); err != nil {
-			break
-		}
-	}
-	var op *net.OpError
-	if !errors.As(err, &op) {
-		t.Errorf("write to a closed peer: %v", err)
-	}
-	second, _ := dial()
-	time.AfterFunc(10*time.Millisecond, ps.close) // closes what is open
-	if _, err := second.Read(make([]byte, 10)); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("read while closing: %v", err)
-	}
-	if err := second.Close(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("second close: %v", err)
-	}
-	if third, _ := dial(); third != nil {
-		if _, ok := third.(*stampConn); !ok {
-			t.Errorf("closed pollers adopt: %T", third)
-		}
-		third.Close()
-	}
-}
+// newTestStream collects the text.
+func newTestStream() *stream { return &stream{wantText: true} }

@@ -1,4 +1,4 @@
-package loadgen
+package wire
 
 import (
 	"io"
@@ -127,7 +127,7 @@ func (s *stampConn) recvmsg(fd uintptr) bool {
 	if s.errno == syscall.EAGAIN {
 		return false
 	}
-	if s.errno == 0 {
+	if s.n > 0 { // the end has no time, and what was read before keeps its own
 		s.last.Store(stamp)
 	}
 	return true

@@ -1,4 +1,4 @@
-package loadgen
+package wire
 
 import (
 	"crypto/tls"
@@ -21,22 +21,29 @@ func stamperOf(c net.Conn) stamper {
 	return s
 }
 
-// stampReader gives the times of a stream's reads.
-type stampReader struct {
-	clock   *clock
+// stamps gives the times of an answer's reads.
+type stamps struct {
+	clock   *Clock
 	stamper stamper
 	prev    int64 // no read is earlier than this
-	// readsKernel and readsUser count the reads by whose time they have.
-	readsKernel, readsUser, clamped int
+	counts  Counts
+}
+
+// Counts counts the reads of an answer by whose time they have.
+type Counts struct {
+	Kernel, User int
+	// Clamped are kernel times that contradicted the clock and were moved to the
+	// nearest possible one.
+	Clamped int
 }
 
 // stampTolerance is how far a stamp may lie in the future before it counts as
 // contradicting the clock: the two are read a moment apart.
 const stampTolerance = int64(20 * time.Microsecond)
 
-// read returns the time of the read that just returned, on the run's clock, and
-// how long the data had waited in the kernel; lag is -1 when not known.
-func (r *stampReader) read() (at, lag int64) {
+// read returns the time of the read that just returned, on the clock, and how long
+// the data had waited in the kernel; lag is -1 when not known.
+func (r *stamps) read() (at, lag int64) {
 	if r.stamper == nil {
 		return r.of(0)
 	}
@@ -44,9 +51,9 @@ func (r *stampReader) read() (at, lag int64) {
 }
 
 // of is read for data that the kernel received at stamp; 0 means unknown.
-func (r *stampReader) of(stamp int64) (at, lag int64) {
+func (r *stamps) of(stamp int64) (at, lag int64) {
 	now := time.Now()
-	mono := r.clock.at(now)
+	mono := r.clock.At(now)
 	if stamp != 0 {
 		// Both are wall-clock readings taken close together, so their difference
 		// needs no knowledge of the wall clock's offset to the monotonic one.
@@ -55,32 +62,19 @@ func (r *stampReader) of(stamp int64) (at, lag int64) {
 		switch {
 		case lag < 0:
 			if lag < -stampTolerance {
-				r.clamped++
+				r.counts.Clamped++
 			}
 			at, lag = mono, 0
 		case at < r.prev:
-			r.clamped++
+			r.counts.Clamped++
 			at = r.prev
 			lag = mono - at
 		}
 		r.prev = at
-		r.readsKernel++
+		r.counts.Kernel++
 		return at, lag
 	}
-	r.readsUser++
+	r.counts.User++
 	r.prev = max(mono, r.prev)
 	return r.prev, -1
-}
-
-// stampSource names whose times a number of reads have, "" without reads.
-func stampSource(kernel, user int64) string {
-	switch {
-	case kernel > 0 && user > 0:
-		return "mixed"
-	case kernel > 0:
-		return "kernel"
-	case user > 0:
-		return "user"
-	}
-	return ""
 }

@@ -1,4 +1,4 @@
-package loadgen
+package wire
 
 import (
 	"bytes"
@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// errChunked says that a body breaks the chunked transfer coding.
-var errChunked = errors.New("malformed chunked encoding")
+// ErrChunked says that a body breaks the chunked transfer coding.
+var ErrChunked = errors.New("malformed chunked encoding")
 
 // maxChunkLine bounds a chunk's size line with its extensions, and all trailer
 // lines together; net/http has the same bound.
@@ -64,7 +64,7 @@ func (d *chunkedDecoder) decode(b []byte) (data, rest []byte, ended bool, err er
 				want = '\n'
 			}
 			if b[at] != want {
-				d.err = errChunked
+				d.err = ErrChunked
 				break
 			}
 			at++
@@ -78,7 +78,7 @@ func (d *chunkedDecoder) decode(b []byte) (data, rest []byte, ended bool, err er
 				m = len(b) - at
 			}
 			if len(d.line)+m > maxChunkLine {
-				d.err = fmt.Errorf("%w: line too long", errChunked)
+				d.err = fmt.Errorf("%w: line too long", ErrChunked)
 				break
 			}
 			line := b[at : at+m]
@@ -100,28 +100,28 @@ func (d *chunkedDecoder) decode(b []byte) (data, rest []byte, ended bool, err er
 func (d *chunkedDecoder) take(line []byte) error {
 	if d.state == chunkTrailer {
 		if d.total += len(line); d.total > maxChunkLine {
-			return fmt.Errorf("%w: trailer too long", errChunked)
+			return fmt.Errorf("%w: trailer too long", ErrChunked)
 		}
 		switch text := bytes.TrimRight(line, "\r\n"); {
 		case len(text) == 0:
 			d.state = chunkEnd
 		case bytes.IndexByte(text, ':') <= 0:
-			return fmt.Errorf("%w: trailer line without a name", errChunked)
+			return fmt.Errorf("%w: trailer line without a name", ErrChunked)
 		}
 		return nil
 	}
 	// The first CR must be the one before the LF.
 	if cr := bytes.IndexByte(line, '\r'); cr < 0 || cr != len(line)-2 {
-		return fmt.Errorf("%w: chunk size not ended by CRLF", errChunked)
+		return fmt.Errorf("%w: chunk size not ended by CRLF", ErrChunked)
 	}
 	size, _, _ := bytes.Cut(bytes.TrimRight(line[:len(line)-2], " \t"), []byte(";"))
 	n, err := strconv.ParseUint(string(size), 16, 64)
 	if err != nil || len(size) > 16 {
-		return fmt.Errorf("%w: chunk size %q", errChunked, clip(size))
+		return fmt.Errorf("%w: chunk size %q", ErrChunked, size[:min(len(size), 60)])
 	}
 	d.excess = max(0, d.excess+int64(len(line))-16-2*int64(min(n, 1<<40)))
 	if d.excess > maxChunkExcess {
-		return fmt.Errorf("%w: too much beside the data", errChunked)
+		return fmt.Errorf("%w: too much beside the data", ErrChunked)
 	}
 	if d.left, d.state = n, chunkData; n == 0 {
 		d.state = chunkTrailer

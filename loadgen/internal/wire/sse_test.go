@@ -1,4 +1,4 @@
-package loadgen
+package wire
 
 import (
 	"errors"
@@ -13,8 +13,8 @@ type sseEvent struct{ Name, Data string }
 
 // parseSplit feeds the stream in pieces of random length and collects the events.
 func parseSplit(stream []byte, limit int, rng *rand.Rand) ([]sseEvent, error) {
-	var p sseParser
-	p.reset(limit)
+	var p Parser
+	p.Reset(limit)
 	var out []sseEvent
 	for len(stream) > 0 {
 		n := len(stream)
@@ -24,9 +24,9 @@ func parseSplit(stream []byte, limit int, rng *rand.Rand) ([]sseEvent, error) {
 		// A buffer of its own that is spoiled afterwards, as the client's is.
 		buf := append([]byte{}, stream[:n]...)
 		stream = stream[n:]
-		p.feed(buf)
+		p.Feed(buf)
 		for {
-			name, data, ok := p.next()
+			name, data, ok := p.Next()
 			if !ok {
 				break
 			}
@@ -94,7 +94,7 @@ func TestSSE(t *testing.T) {
 
 func TestSSELimit(t *testing.T) {
 	for _, s := range []string{"data: " + strings.Repeat("x", 100), strings.Repeat("data: xxxx\n", 20), "data: " + strings.Repeat("x", 100) + "\n\n"} {
-		if _, err := parseSplit([]byte(s), 64, nil); !errors.Is(err, errEventTooLong) {
+		if _, err := parseSplit([]byte(s), 64, nil); !errors.Is(err, ErrTooLong) {
 			t.Errorf("%q: %v", s, err)
 		}
 	}
@@ -120,13 +120,13 @@ func FuzzSSE(f *testing.F) {
 
 func BenchmarkSSE(b *testing.B) {
 	line := []byte(`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" hello"},"logprobs":null,"finish_reason":null}]}` + "\n\n")
-	var p sseParser
-	p.reset(maxEventBytes)
+	var p Parser
+	p.Reset(8 << 20)
 	b.ReportAllocs()
 	for b.Loop() {
-		p.feed(line)
+		p.Feed(line)
 		for {
-			if _, _, ok := p.next(); !ok {
+			if _, _, ok := p.Next(); !ok {
 				break
 			}
 		}
