@@ -10,30 +10,30 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// Basis says by what a shared GPU's price is divided. The zero value is
+// SplitBy says by what a shared GPU's price is divided. The zero value is
 // ByAllocation: a tenant pays for what it keeps others from having.
-type Basis uint8
+type SplitBy uint8
 
 // The bases.
 const (
-	ByAllocation Basis = iota // by what is set aside for each tenant
-	ByUse                     // by what each was measured to use
-	Blend                     // a weighted mean of both
+	SplitByAllocation SplitBy = iota // by what is set aside for each tenant
+	SplitByUse                       // by what each was measured to use
+	SplitByBlend                     // a weighted mean of both
 )
 
 var basisNames = [...]string{"allocation", "use", "blend"}
 
 // String returns "allocation", "use" or "blend".
-func (b Basis) String() string { return enumName(basisNames[:], int(b), "Basis") }
+func (b SplitBy) String() string { return enumName(basisNames[:], int(b), "Basis") }
 
 // MarshalText returns the text of b; a value that is no Basis is an error.
-func (b Basis) MarshalText() ([]byte, error) { return enumText(basisNames[:], int(b), "basis") }
+func (b SplitBy) MarshalText() ([]byte, error) { return enumText(basisNames[:], int(b), "basis") }
 
 // UnmarshalText reads what String writes.
-func (b *Basis) UnmarshalText(t []byte) error {
+func (b *SplitBy) UnmarshalText(t []byte) error {
 	i, err := enumParse(basisNames[:], t, "basis")
 	if err == nil {
-		*b = Basis(i)
+		*b = SplitBy(i)
 	}
 	return err
 }
@@ -54,10 +54,10 @@ type TenantUse struct {
 	Used *float64
 }
 
-// AttributeOptions says how Attribute divides. The zero value divides by
+// SplitOptions says how Attribute divides. The zero value divides by
 // allocation in fractions of the GPU and leaves idle capacity in its own row.
-type AttributeOptions struct {
-	Basis Basis
+type SplitOptions struct {
+	Basis SplitBy
 	// UseWeight is how much use counts in a Blend, from 0 to Whole; allocation
 	// counts for the rest. It must be 0 for the other bases.
 	UseWeight PPM
@@ -79,11 +79,11 @@ type Charge struct {
 	Share  PPM    `json:"share"` // of the price, before rounding to micro-units; for display
 }
 
-// Attribution is a price divided among tenants. The amounts of Charges and Idle
+// Split is a price divided among tenants. The amounts of Charges and Idle
 // add up to Price exactly.
-type Attribution struct {
+type Split struct {
 	Price   Money    `json:"price"`
-	Basis   Basis    `json:"basis"`
+	Basis   SplitBy  `json:"basis"`
 	Charges []Charge `json:"charges"` // in the order of the tenants given
 	Idle    Money    `json:"idle"`    // what no tenant had
 	// IdleShare is the part of the price that Idle is, for display.
@@ -105,9 +105,9 @@ type Attribution struct {
 // It returns ErrInput, naming every problem, for an empty or repeated name, a
 // weight that is negative, NaN or infinite, use that is needed and not
 // measured, and options out of range. tenants is not modified.
-func Attribute(price Money, tenants []TenantUse, opts AttributeOptions) (Attribution, error) {
+func Attribute(price Money, tenants []TenantUse, opts SplitOptions) (Split, error) {
 	if err := attributeErr(price, tenants, opts); err != nil {
-		return Attribution{}, err
+		return Split{}, err
 	}
 	weights, over := blendedParts(tenants, opts)
 	sum := new(big.Rat)
@@ -121,7 +121,7 @@ func Attribute(price Money, tenants []TenantUse, opts AttributeOptions) (Attribu
 		sum.SetInt64(1)
 	}
 	idle := new(big.Rat).Sub(big.NewRat(1, 1), sum)
-	a := Attribution{Price: price, Basis: opts.Basis, Oversubscribed: over, Charges: make([]Charge, len(tenants))}
+	a := Split{Price: price, Basis: opts.Basis, Oversubscribed: over, Charges: make([]Charge, len(tenants))}
 	amounts := largestRemainder(price.micros, append(weights, idle), func(i, j int) int {
 		switch n := len(tenants); { // index n is the idle row
 		case i == n || j == n:
@@ -137,7 +137,7 @@ func Attribute(price Money, tenants []TenantUse, opts AttributeOptions) (Attribu
 	return a, nil
 }
 
-func attributeErr(price Money, tenants []TenantUse, opts AttributeOptions) error {
+func attributeErr(price Money, tenants []TenantUse, opts SplitOptions) error {
 	var l problem.List
 	if price.micros < 0 {
 		l.Addf("price", "give 0 or more", "%s is below zero", price)
@@ -148,7 +148,7 @@ func attributeErr(price Money, tenants []TenantUse, opts AttributeOptions) error
 	switch {
 	case opts.UseWeight < 0 || opts.UseWeight > Whole:
 		l.Addf("use_weight", "give 0% to 100%", "%s is out of range", opts.UseWeight)
-	case opts.UseWeight != 0 && opts.Basis != Blend:
+	case opts.UseWeight != 0 && opts.Basis != SplitByBlend:
 		l.Addf("use_weight", "leave it out or use the basis blend", "the basis %s has no weight", opts.Basis)
 	}
 	for _, c := range []struct {
@@ -175,7 +175,7 @@ func attributeErr(price Money, tenants []TenantUse, opts AttributeOptions) error
 		switch {
 		case t.Used != nil && !isWeight(*t.Used):
 			l.Addf(at+".used", "give a finite number, 0 or more", "%v is no amount", *t.Used)
-		case t.Used == nil && opts.Basis != ByAllocation:
+		case t.Used == nil && opts.Basis != SplitByAllocation:
 			l.Addf(at+".used", "measure it, or divide by allocation", "it is not measured")
 		}
 	}
@@ -186,7 +186,7 @@ func isWeight(v float64) bool { return v >= 0 && !math.IsInf(v, 0) }
 
 // blendedParts returns each tenant's part of the GPU, together at most 1, and
 // whether the parts were scaled down to that.
-func blendedParts(tenants []TenantUse, opts AttributeOptions) ([]*big.Rat, bool) {
+func blendedParts(tenants []TenantUse, opts SplitOptions) ([]*big.Rat, bool) {
 	var allocated, used []*big.Rat
 	for _, t := range tenants {
 		allocated = append(allocated, new(big.Rat).SetFloat64(t.Allocated))
@@ -195,9 +195,9 @@ func blendedParts(tenants []TenantUse, opts AttributeOptions) ([]*big.Rat, bool)
 		}
 	}
 	switch opts.Basis {
-	case ByUse:
+	case SplitByUse:
 		return used, toParts(used, opts.UseCapacity)
-	case Blend:
+	case SplitByBlend:
 		overAllocated, overUsed := toParts(allocated, opts.Capacity), toParts(used, opts.UseCapacity)
 		w := big.NewRat(int64(opts.UseWeight), int64(Whole))
 		for i, a := range allocated {

@@ -71,15 +71,17 @@ type Counting uint8
 
 // The ways to count.
 const (
-	AsGiven            Counting = iota // each side has what it lists
-	AuxiliaryOnBoth                    // each side has the auxiliary nodes of either
-	AuxiliaryOnNeither                 // the nodes that run the workload alone
+	CountingAsGiven            Counting = iota // each side has what it lists
+	CountingAuxiliaryOnBoth                    // each side has the auxiliary nodes of either
+	CountingAuxiliaryOnNeither                 // the nodes that run the workload alone
 )
 
 var countingNames = [...]string{"as-given", "auxiliary-on-both", "auxiliary-on-neither"}
 
 // Countings lists the ways to count.
-func Countings() []Counting { return []Counting{AsGiven, AuxiliaryOnBoth, AuxiliaryOnNeither} }
+func Countings() []Counting {
+	return []Counting{CountingAsGiven, CountingAuxiliaryOnBoth, CountingAuxiliaryOnNeither}
+}
 
 // String returns "as-given", "auxiliary-on-both" or "auxiliary-on-neither".
 func (c Counting) String() string { return enumName(countingNames[:], int(c), "Counting") }
@@ -114,9 +116,9 @@ func CompareCompositions(before, after Composition, counting Counting) (Saving, 
 		return Saving{}, err
 	}
 	switch counting {
-	case AuxiliaryOnBoth:
+	case CountingAuxiliaryOnBoth:
 		before, after = before.withAuxiliary(after), after.withAuxiliary(before)
-	case AuxiliaryOnNeither:
+	case CountingAuxiliaryOnNeither:
 		before, after = before.workers(), after.workers()
 	}
 	b, err := before.total()

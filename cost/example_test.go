@@ -42,7 +42,7 @@ func ExampleAttribute() {
 		{Tenant: "search", Allocated: 25},
 		{Tenant: "ads", Allocated: 25},
 		{Tenant: "lab", Allocated: 25},
-	}, cost.AttributeOptions{Capacity: 100})
+	}, cost.SplitOptions{Capacity: 100})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func ExampleAttribute_blend() {
 	a, err := cost.Attribute(price, []cost.TenantUse{
 		{Tenant: "search", Allocated: 1, Used: &busy[0]},
 		{Tenant: "ads", Allocated: 1, Used: &busy[1]},
-	}, cost.AttributeOptions{Basis: cost.Blend, UseWeight: 50 * cost.Percent, Capacity: 4, UseCapacity: 3600})
+	}, cost.SplitOptions{Basis: cost.SplitByBlend, UseWeight: 50 * cost.Percent, Capacity: 4, UseCapacity: 3600})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -72,17 +72,17 @@ func ExampleAttribute_blend() {
 	// Output: 1.35 USD 0.63 USD 1.62 USD
 }
 
-func ExampleNewStatement() {
+func ExampleNewBill() {
 	price, _ := cost.ParsePrice("1 USD")
-	var hours []cost.Attribution
+	var hours []cost.Split
 	for range 3 {
-		hour, err := cost.Attribute(price, []cost.TenantUse{{Tenant: "search", Allocated: 1}}, cost.AttributeOptions{Capacity: 3})
+		hour, err := cost.Attribute(price, []cost.TenantUse{{Tenant: "search", Allocated: 1}}, cost.SplitOptions{Capacity: 3})
 		if err != nil {
 			log.Fatal(err)
 		}
 		hours = append(hours, hour)
 	}
-	s, err := cost.NewStatement(hours...)
+	s, err := cost.NewBill(hours...)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Statement is what tenants pay over several attributions: the GPUs of a node
+// Bill is what tenants pay over several attributions: the GPUs of a node
 // or the hours of a month. Its amounts add up to Price exactly.
-type Statement struct {
+type Bill struct {
 	Price   Money    `json:"price"`
 	Charges []Charge `json:"charges"` // by tenant name
 	Idle    Money    `json:"idle"`
@@ -18,8 +18,8 @@ type Statement struct {
 
 // NewStatement adds attributions of one currency up, tenant by tenant. Since
 // each adds up to its price, so does the statement: nothing is rounded again.
-func NewStatement(attributions ...Attribution) (Statement, error) {
-	s := Statement{Charges: []Charge{}}
+func NewBill(attributions ...Split) (Bill, error) {
+	s := Bill{Charges: []Charge{}}
 	at := map[string]int{}
 	for i, a := range attributions {
 		err := accumulate(&s.Price, a.Price)
@@ -38,7 +38,7 @@ func NewStatement(attributions ...Attribution) (Statement, error) {
 			}
 		}
 		if err != nil {
-			return Statement{}, fmt.Errorf("attribution %d: %w", i, err)
+			return Bill{}, fmt.Errorf("attribution %d: %w", i, err)
 		}
 	}
 	slices.SortFunc(s.Charges, func(a, b Charge) int { return strings.Compare(a.Tenant, b.Tenant) })
@@ -47,11 +47,11 @@ func NewStatement(attributions ...Attribution) (Statement, error) {
 		for i := range s.Charges {
 			c := &s.Charges[i]
 			if c.Share, err = ratio(c.Amount.micros, s.Price.micros); err != nil {
-				return Statement{}, err
+				return Bill{}, err
 			}
 		}
 		if s.IdleShare, err = ratio(s.Idle.micros, s.Price.micros); err != nil {
-			return Statement{}, err
+			return Bill{}, err
 		}
 	}
 	return s, nil

@@ -32,9 +32,9 @@ type tenantInput struct {
 }
 
 type attributeResult struct {
-	UseWeight    cost.PPM           `json:"use_weight"`
-	Attributions []cost.Attribution `json:"by_basis"`
-	Note         string             `json:"note,omitempty"`
+	UseWeight    cost.PPM     `json:"use_weight"`
+	Attributions []cost.Split `json:"by_basis"`
+	Note         string       `json:"note,omitempty"`
 }
 
 func prepareAttribute(fs *flag.FlagSet) func(io.Reader) (result, error) {
@@ -51,13 +51,13 @@ func prepareAttribute(fs *flag.FlagSet) func(io.Reader) (result, error) {
 			tenants[i] = cost.TenantUse(t)
 		}
 		r := attributeResult{UseWeight: *weight}
-		bases := []cost.Basis{cost.ByAllocation, cost.ByUse, cost.Blend}
+		bases := []cost.SplitBy{cost.SplitByAllocation, cost.SplitByUse, cost.SplitByBlend}
 		if slices.ContainsFunc(tenants, func(t cost.TenantUse) bool { return t.Used == nil }) {
 			bases, r.Note = bases[:1], "Not every tenant's use was measured, so use and blend are left out."
 		}
 		for _, b := range bases {
-			opts := cost.AttributeOptions{Basis: b, Capacity: in.Capacity, UseCapacity: in.UseCapacity, SpreadIdle: *spread}
-			if b == cost.Blend {
+			opts := cost.SplitOptions{Basis: b, Capacity: in.Capacity, UseCapacity: in.UseCapacity, SpreadIdle: *spread}
+			if b == cost.SplitByBlend {
 				opts.UseWeight = *weight
 			}
 			a, err := cost.Attribute(in.Price, tenants, opts)
@@ -112,27 +112,27 @@ func (r attributeResult) text(w io.Writer) {
 	price := r.Attributions[0].Price
 	fmt.Fprintf(w, "ATTRIBUTE: who pays for %s of a shared GPU\n\n", price)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	line := func(name string, value func(cost.Attribution) string) {
+	line := func(name string, value func(cost.Split) string) {
 		fmt.Fprintf(t, "  %s", name)
 		for _, a := range r.Attributions {
 			fmt.Fprintf(t, "\t%s", value(a))
 		}
 		fmt.Fprintln(t)
 	}
-	line("tenant", func(a cost.Attribution) string {
+	line("tenant", func(a cost.Split) string {
 		switch a.Basis {
-		case cost.ByUse:
+		case cost.SplitByUse:
 			return "by use"
-		case cost.Blend:
+		case cost.SplitByBlend:
 			return "blend, use " + r.UseWeight.String()
 		}
 		return "by allocation"
 	})
 	for i, c := range r.Attributions[0].Charges {
-		line(c.Tenant, func(a cost.Attribution) string { return a.Charges[i].Amount.Decimal() })
+		line(c.Tenant, func(a cost.Split) string { return a.Charges[i].Amount.Decimal() })
 	}
-	line("(idle)", func(a cost.Attribution) string { return a.Idle.Decimal() })
-	line("sum", func(a cost.Attribution) string { return a.Price.Decimal() })
+	line("(idle)", func(a cost.Split) string { return a.Idle.Decimal() })
+	line("sum", func(a cost.Split) string { return a.Price.Decimal() })
 	_ = t.Flush()
 	for _, a := range r.Attributions {
 		if a.Oversubscribed {

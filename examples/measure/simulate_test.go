@@ -186,7 +186,7 @@ func checkRun(t *testing.T, dir string) {
 		t.Error(err)
 		return
 	}
-	if busy, n := series.Mean(0, telemetry.GraphicsUtilPercent); n == 0 || busy.Or(0) < 50 || series.Info.Basis != sharing.BasisSimulated {
+	if busy, n := series.Mean(0, telemetry.MetricGraphicsUtilPercent); n == 0 || busy.Or(0) < 50 || series.Info.Basis != sharing.BasisSimulated {
 		t.Errorf("%s: the GPU was %v%% busy in %d readings, basis %s", dir, busy, n, series.Info.Basis)
 	}
 }

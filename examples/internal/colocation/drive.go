@@ -20,7 +20,7 @@ const gpmPeriod = 500 * time.Millisecond
 // Drive makes a run with telemetry beside it, which goes to the run's folder as
 // well. Without a source there is none, and the series is nil. The artifacts of
 // an interrupted run stay, its figures do not count.
-func Drive(ctx context.Context, plan loadgen.Plan, opts loadgen.Options, source telemetry.Source) (*loadgen.Result, *telemetry.Series, error) {
+func Drive(ctx context.Context, plan loadgen.Plan, opts loadgen.Options, source telemetry.Reader) (*loadgen.Result, *telemetry.Series, error) {
 	stop, err := watch(ctx, source)
 	if err != nil {
 		return nil, nil, err
@@ -37,7 +37,7 @@ func Drive(ctx context.Context, plan loadgen.Plan, opts loadgen.Options, source 
 }
 
 // watch samples until the returned function is called.
-func watch(ctx context.Context, source telemetry.Source) (stop func() (*telemetry.Series, error), err error) {
+func watch(ctx context.Context, source telemetry.Reader) (stop func() (*telemetry.Series, error), err error) {
 	if source == nil {
 		return func() (*telemetry.Series, error) { return nil, nil }, nil
 	}
@@ -69,13 +69,13 @@ func AddUtilisation(row *predict.Row, series *telemetry.Series, device int, wind
 	from := time.Unix(0, window.FromNS).Sub(series.Start)
 	to := time.Unix(0, window.ToNS).Sub(series.Start)
 	mean := func(m telemetry.Metric) *float64 { return meanOf(series, device, m, from, to) }
-	row.GPU = &predict.RowGPU{Util: mean(telemetry.GPUUtilPercent), MemUtil: mean(telemetry.MemUtilPercent), PowerW: mean(telemetry.PowerWatts), SMMHz: mean(telemetry.SMClockMHz)}
-	if used := mean(telemetry.MemUsedBytes); used != nil {
+	row.GPU = &predict.RowGPU{Util: mean(telemetry.MetricGPUUtilPercent), MemUtil: mean(telemetry.MetricMemUtilPercent), PowerW: mean(telemetry.MetricPowerWatts), SMMHz: mean(telemetry.MetricSMClockMHz)}
+	if used := mean(telemetry.MetricMemUsedBytes); used != nil {
 		gib := *used / float64(sharing.GiB)
 		row.GPU.UsedGiB = &gib
 	}
-	row.GPM = &predict.RowGPM{GraphicsUtil: mean(telemetry.GraphicsUtilPercent), SMUtil: mean(telemetry.SMUtilPercent), SMOccupancy: mean(telemetry.SMOccupancyPercent),
-		TensorUtil: mean(telemetry.TensorUtilPercent), DRAMBwUtil: mean(telemetry.DRAMUtilPercent)}
+	row.GPM = &predict.RowGPM{GraphicsUtil: mean(telemetry.MetricGraphicsUtilPercent), SMUtil: mean(telemetry.MetricSMUtilPercent), SMOccupancy: mean(telemetry.MetricSMOccupancyPercent),
+		TensorUtil: mean(telemetry.MetricTensorUtilPercent), DRAMBwUtil: mean(telemetry.MetricDRAMUtilPercent)}
 }
 
 // Millis are a distribution's figures as rows have them, nil without any.
@@ -102,7 +102,7 @@ func Figures(r *predict.Row) map[predict.Metric]float64 {
 // any. A GPM figure is about the time before it, so that the first one after
 // from is left out.
 func meanOf(s *telemetry.Series, device int, m telemetry.Metric, from, to time.Duration) *float64 {
-	if m >= telemetry.GraphicsUtilPercent {
+	if m >= telemetry.MetricGraphicsUtilPercent {
 		from += gpmPeriod
 	}
 	sum, n := 0.0, 0

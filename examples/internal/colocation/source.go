@@ -30,8 +30,8 @@ type reading struct {
 }
 
 // Info says that the source is a simulation.
-func (s *Source) Info() telemetry.SourceInfo {
-	return telemetry.SourceInfo{Name: "simulation", Basis: sharing.BasisSimulated, Detail: "embedded servers on a simulated GPU"}
+func (s *Source) Info() telemetry.ReaderInfo {
+	return telemetry.ReaderInfo{Name: "simulation", Basis: sharing.BasisSimulated, Detail: "embedded servers on a simulated GPU"}
 }
 
 // Devices lists the GPUs.
@@ -68,11 +68,11 @@ func (s *Source) Read(_ context.Context, device int, group telemetry.Groups, r *
 	}
 	percent := func(d time.Duration) float64 { return 100 * d.Seconds() / elapsed.Seconds() }
 	if group == telemetry.GroupBasic {
-		r.Set(telemetry.GPUUtilPercent, percent(now.Busy-before.Busy))
+		r.Set(telemetry.MetricGPUUtilPercent, percent(now.Busy-before.Busy))
 		return nil
 	}
-	r.Set(telemetry.GraphicsUtilPercent, percent(now.Busy-before.Busy))
-	r.Set(telemetry.SMUtilPercent, percent(now.SMUse-before.SMUse))
-	r.Set(telemetry.DRAMUtilPercent, percent(now.BandwidthUse-before.BandwidthUse))
+	r.Set(telemetry.MetricGraphicsUtilPercent, percent(now.Busy-before.Busy))
+	r.Set(telemetry.MetricSMUtilPercent, percent(now.SMUse-before.SMUse))
+	r.Set(telemetry.MetricDRAMUtilPercent, percent(now.BandwidthUse-before.BandwidthUse))
 	return nil
 }
