@@ -15,7 +15,7 @@ func checkEnum[T interface {
 }, P interface {
 	*T
 	encoding.TextUnmarshaler
-}](t *testing.T, names *enum.Set[T]) {
+}](t *testing.T, names *enum.Names[T]) {
 	t.Helper()
 	var back T
 	for _, v := range names.Values() {

@@ -191,7 +191,7 @@ func (m *measurer) measureAlone(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("alone: %w", err)
 	}
-	var all []predict.Profile
+	var all []predict.SoloProfile
 	for _, g := range groups {
 		if g.row.Requests == nil || *g.row.Requests == 0 {
 			m.report.note("%s: no request ended alone in the counted time, so nothing is expected of it", g.workload)
@@ -208,7 +208,7 @@ func (m *measurer) measureAlone(ctx context.Context) error {
 			m.report.note("%s: nothing is expected of it: %v", g.workload, err)
 			continue
 		}
-		m.report.alone[g.workload] = colocation.Figures(&g.row)[predict.TPOTP50]
+		m.report.alone[g.workload] = colocation.Figures(&g.row)[predict.MetricTPOTP50]
 		all = append(all, list...)
 	}
 	return m.write("profiles.json", all)
