@@ -281,7 +281,7 @@ func (m *measurer) drive(ctx context.Context, name string, u *setup) ([]outcome,
 	}
 	opts := loadgen.Options{Dir: filepath.Join(m.out, name), Meta: map[string]any{"basis": sharing.BasisSimulated, "run": name}}
 	if m.app.simulatedTime {
-		opts.UserStamps, opts.Pacing = true, loadgen.PacingTimer
+		opts.Receive, opts.Pacing = loadgen.ReceivePlain, loadgen.PacingTimer
 	}
 	res, series, err := colocation.Drive(ctx, plan, opts, sim.Source)
 	if err := errors.Join(err, sim.Close()); err != nil {
