@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/mps/internal/form"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -88,25 +88,29 @@ func (c *Client) do(ctx context.Context, words ...string) (string, error) {
 }
 
 func (c *Client) doWithin(ctx context.Context, timeout time.Duration, words ...string) (string, error) {
-	op := strings.Join(words, " ")
 	for _, w := range words {
-		if !wordForm.MatchString(w) {
-			return "", &OpError{Op: clip(words[0]), Device: c.pipe, Err: fmt.Errorf("%w: %q would not reach the daemon as one word", ErrInvalid, clip(w))}
+		if !form.IsWord(w) {
+			return "", c.opError(clip(words[0]), fmt.Errorf("%w: %q would not reach the daemon as one word", ErrInvalid, clip(w)))
 		}
 	}
-	out, err := c.run(ctx, timeout, op, Invocation{Stdin: op + "\n", PipeDirectory: c.pipe})
+	out, err := c.run(ctx, timeout, Invocation{Stdin: strings.Join(words, " ") + "\n"})
 	return out.Stdout, err
 }
 
-// wordForm is what a word of a command may hold: nothing that ends a word or
-// a line, whatever later code passes on.
-var wordForm = regexp.MustCompile(`^[0-9A-Za-z_./+=:,-]{1,256}$`)
+// Command runs the control program once for this daemon and returns what it
+// printed. A refusal is a *RejectedError. It is for what Client has no method
+// for: commands of later drivers, and protocol v3 (package mpsv3).
+func (c *Client) Command(ctx context.Context, in Invocation) (string, error) {
+	out, err := c.run(ctx, c.timeout, in)
+	return out.Stdout, err
+}
 
 // run runs the program and classifies the outcome.
-func (c *Client) run(ctx context.Context, timeout time.Duration, op string, in Invocation) (Output, error) {
-	start := time.Now()
-	cmdCtx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w (%v): %w", ErrTimeout, timeout, context.DeadlineExceeded))
+func (c *Client) run(ctx context.Context, timeout time.Duration, in Invocation) (Output, error) {
+	start, op := time.Now(), strings.TrimSpace(strings.Join(in.Args, " ")+in.Stdin)
+	cmdCtx, cancel := withTimeout(ctx, timeout)
 	defer cancel()
+	in.Env = append([]string{EnvPipeDirectory + "=" + c.pipe}, in.Env...)
 	out, err := c.runner.Run(cmdCtx, in)
 	if cause := context.Cause(cmdCtx); err != nil && cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("%w: %w", cause, err)
@@ -116,9 +120,18 @@ func (c *Client) run(ctx context.Context, timeout time.Duration, op string, in I
 	}
 	c.log.DebugContext(ctx, "mps command", "op", op, "pipe", c.pipe, "took", time.Since(start), "err", err)
 	if err != nil {
-		return Output{}, &OpError{Op: clip(op), Device: c.pipe, Err: err}
+		return Output{}, c.opError(clip(op), err)
 	}
 	return out, nil
+}
+
+func (c *Client) opError(op string, err error) error {
+	return &OpError{Op: op, Device: c.pipe, Err: err}
+}
+
+// withTimeout bounds ctx by d, after which its cause is ErrTimeout.
+func withTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, d, fmt.Errorf("%w (%v): %w", ErrTimeout, d, context.DeadlineExceeded))
 }
 
 // outcome turns what the program left behind into an error: a refusal, a
@@ -145,7 +158,7 @@ func read[T any](ctx context.Context, c *Client, parse func(string) (T, error), 
 	}
 	v, err := parse(text)
 	if err != nil {
-		return zero, &OpError{Op: strings.Join(words, " "), Device: c.pipe, Err: err}
+		return zero, c.opError(strings.Join(words, " "), err)
 	}
 	return v, nil
 }
@@ -282,7 +295,7 @@ func (c *Client) ShutdownServer(ctx context.Context, server int, force bool) err
 
 // poll asks until done or the client's time-out has passed.
 func (c *Client) poll(ctx context.Context, op string, done func(context.Context) (bool, error)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("%w (%v): %w", ErrTimeout, c.timeout, context.DeadlineExceeded))
+	ctx, cancel := withTimeout(ctx, c.timeout)
 	defer cancel()
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 250*time.Millisecond) {
 		ok, err := done(ctx)
@@ -290,7 +303,7 @@ func (c *Client) poll(ctx context.Context, op string, done func(context.Context)
 			return err
 		}
 		if err := sleep(ctx, wait); err != nil {
-			return &OpError{Op: op, Device: c.pipe, Err: err}
+			return c.opError(op, err)
 		}
 	}
 }
@@ -355,7 +368,7 @@ func checkGPUs(l *problem.List, path string, gpus []GPU) {
 		if g.Ordinal < 0 || ordinals[g.Ordinal] {
 			l.Addf(at+".Ordinal", "number the GPUs from 0", "%d is negative or given twice", g.Ordinal)
 		}
-		if g.UUID != "" && (!isUUID(g.UUID) || uuids[g.UUID]) {
+		if g.UUID != "" && (!form.IsUUID(g.UUID) || uuids[g.UUID]) {
 			l.Addf(at+".UUID", `give each GPU's own UUID, "GPU-..."`, "%q is no UUID or given twice", clip(g.UUID))
 		}
 		if g.Memory < 0 || g.SMs < 0 {

@@ -8,12 +8,15 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/command"
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/mps/internal/form"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -27,26 +30,68 @@ type DaemonOptions struct {
 	// VisibleDevices are UUIDs of the GPUs to serve; nil = all. Clients count
 	// them from 0 in this order.
 	VisibleDevices     []string
-	Protocol           Protocol // ProtocolUnknown = v2
-	ConfigFile         string   // v3: TOML to apply, see Setup
-	StaticPartitioning bool     // v2: -S, driver 590 and later
-	MultiUser          bool     // clients of all users share a server; root only
-	GPUs               []GPU    // as in Options
+	StaticPartitioning bool  // -S, driver 590 and later
+	MultiUser          bool  // clients of all users share a server; root only
+	GPUs               []GPU // as in Options
 	// StartTimeout is how long the daemon has to answer; 0 = 10 s.
 	StartTimeout time.Duration
 	Timeout      time.Duration // for each command; as in Options
 	Logger       *slog.Logger
+	// Dialect is the protocol that the daemon speaks; nil = v2, the default of
+	// every driver. Package mpsv3 has the other one.
+	Dialect Dialect
 }
+
+// Dialect is a control daemon's protocol, as far as starting and stopping it
+// goes.
+type Dialect interface {
+	// Launch returns the program's arguments beside -f or -d, and variables for
+	// the daemon's environment.
+	Launch(opts DaemonOptions) (args, environ []string, err error)
+	// Servers asks the daemon for its servers, and Clients for the clients of
+	// all of them.
+	Servers(ctx context.Context, c *Client) ([]int, error)
+	Clients(ctx context.Context, c *Client) ([]int, error)
+	// Quit asks the daemon to end now; graceful is false when the daemon said
+	// that a server did not end by itself.
+	Quit(ctx context.Context, c *Client) (graceful bool, err error)
+}
+
+// v2 is the Dialect of every driver.
+type v2 struct{}
+
+func (v2) Launch(opts DaemonOptions) (args, environ []string, err error) {
+	if opts.MultiUser {
+		args = append(args, "-M")
+	}
+	if opts.StaticPartitioning {
+		args = append(args, "-S")
+	}
+	return args, []string{EnvProtocol + "=2"}, nil
+}
+
+func (v2) Servers(ctx context.Context, c *Client) ([]int, error) { return c.Servers(ctx) }
+
+func (v2) Clients(ctx context.Context, c *Client) ([]int, error) {
+	s, err := c.Snapshot(ctx)
+	var clients []int
+	for _, srv := range s.Servers {
+		clients = append(clients, srv.Clients...)
+	}
+	return clients, err
+}
+
+func (v2) Quit(ctx context.Context, c *Client) (bool, error) { return c.Quit(ctx, time.Second) }
 
 // Daemon is a control daemon that Start runs as a child in the foreground. It
 // is safe for concurrent use.
 type Daemon struct {
-	client *Client
-	proto  Protocol
-	cmd    *exec.Cmd
-	output *boundedBuffer
-	done   chan struct{} // closed once the child is reaped; then err and output may be read
-	err    error
+	client  *Client
+	dialect Dialect
+	cmd     *exec.Cmd
+	output  *command.Buffer
+	done    chan struct{} // closed once the child is reaped; then err and output may be read
+	err     error
 
 	stop sync.Mutex // one Stop at a time
 	last StopResult
@@ -57,31 +102,34 @@ type Daemon struct {
 // with ErrDaemonRunning if one answers in the pipe directory already. The
 // daemon lives until Stop; ctx bounds the start only. On failure nothing is
 // left running.
-func Start(ctx context.Context, o DaemonOptions) (*Daemon, error) {
-	c, proto, err := o.prepare(ctx)
+func Start(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
+	l, err := opts.prepare(ctx)
 	if err != nil {
 		return nil, err
 	}
-	path, err := o.Program.lookup()
+	path, err := opts.Program.lookup()
 	if err != nil {
-		return nil, &OpError{Op: "start", Device: c.pipe, Err: err}
+		return nil, l.client.opError("start", err)
 	}
-	d := &Daemon{client: c, proto: proto, done: make(chan struct{})}
-	d.output = &boundedBuffer{limit: 64 << 10, full: func() {}}
-	d.cmd = exec.Command(path, o.args("-f")...)
-	d.cmd.Env = o.environ(c.pipe)
+	d := &Daemon{client: l.client, dialect: opts.Dialect, done: make(chan struct{}), output: &command.Buffer{Limit: 64 << 10}}
+	d.cmd = exec.Command(path, append([]string{"-f"}, l.args...)...)
+	d.cmd.Env = command.Environ(os.Environ(), slices.Concat(opts.Program.Env, l.environ))
 	d.cmd.Stdout, d.cmd.Stderr = d.output, d.output
-	d.cmd.WaitDelay = killedOutputPeriod
+	d.cmd.WaitDelay = command.OutputPeriod
 	ownGroup(d.cmd)
 	if err := d.cmd.Start(); err != nil {
-		return nil, &OpError{Op: "start", Device: c.pipe, Err: err}
+		return nil, l.client.opError("start", err)
 	}
 	go func() {
 		d.err = d.cmd.Wait()
 		close(d.done)
 	}()
-	if err := d.awaitStart(ctx, o); err != nil {
-		err = &OpError{Op: "start", Device: c.pipe, Err: err}
+	err = opts.answers(ctx, l.client, d.done)
+	if errors.Is(err, errExited) {
+		err = fmt.Errorf("%w: the daemon ended at once (%v): %s", ErrCrashed, d.err, clip(strings.TrimSpace(d.output.String())))
+	}
+	if err != nil {
+		err = l.client.opError("start", err)
 		if kerr := d.cmd.Process.Kill(); kerr != nil && !errors.Is(kerr, os.ErrProcessDone) {
 			err = errors.Join(err, kerr)
 		}
@@ -92,31 +140,34 @@ func Start(ctx context.Context, o DaemonOptions) (*Daemon, error) {
 }
 
 // StartDetached starts a control daemon in the background (-d), where it
-// outlives this process, and waits until it answers. Stop it with
-// Client.Quit, or ClientV3.Quit.
-func StartDetached(ctx context.Context, o DaemonOptions) (*Client, error) {
-	c, _, err := o.prepare(ctx)
+// outlives this process, and waits until it answers. Stop it with Client.Quit.
+func StartDetached(ctx context.Context, opts DaemonOptions) (*Client, error) {
+	l, err := opts.prepare(ctx)
 	if err != nil {
 		return nil, err
 	}
-	prog := *o.Program
-	prog.Env = o.additions(c.pipe)
-	out, err := (&prog).Run(ctx, Invocation{Args: o.args("-d"), PipeDirectory: c.pipe})
+	out, err := opts.Program.Run(ctx, Invocation{Args: append([]string{"-d"}, l.args...), Env: l.environ})
 	if err == nil {
 		err = outcome(out)
 	}
 	if err == nil {
-		err = o.answers(ctx, c, nil)
+		err = opts.answers(ctx, l.client, nil)
 	}
 	if err != nil {
-		return nil, &OpError{Op: "start", Device: c.pipe, Err: err}
+		return nil, l.client.opError("start", err)
 	}
-	return c, nil
+	return l.client, nil
 }
 
-// prepare checks the options, makes the directories, and makes sure that
-// nobody answers there.
-func (o *DaemonOptions) prepare(ctx context.Context) (*Client, Protocol, error) {
+// launch is how a daemon that is to start is run and asked.
+type launch struct {
+	client        *Client
+	args, environ []string
+}
+
+// prepare sets defaults, checks the options, makes the directories, and makes
+// sure that nobody answers there.
+func (o *DaemonOptions) prepare(ctx context.Context) (*launch, error) {
 	if o.Program == nil {
 		o.Program = &Program{}
 	}
@@ -129,32 +180,41 @@ func (o *DaemonOptions) prepare(ctx context.Context) (*Client, Protocol, error) 
 	if o.StartTimeout == 0 {
 		o.StartTimeout = defaultTimeout
 	}
-	if o.Protocol == ProtocolUnknown {
-		o.Protocol = ProtocolV2
+	if o.Dialect == nil {
+		o.Dialect = v2{}
 	}
 	if err := o.check(); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if o.Runner == nil {
 		o.Runner = o.Program
 	}
-	c, err := NewClient(Options{Runner: o.Runner, PipeDirectory: o.PipeDirectory, Timeout: o.Timeout, GPUs: o.GPUs, Logger: o.Logger})
+	l := &launch{environ: []string{EnvPipeDirectory + "=" + o.PipeDirectory, EnvLogDirectory + "=" + o.LogDirectory}}
+	if len(o.VisibleDevices) > 0 {
+		l.environ = append(l.environ, EnvVisibleDevices+"="+strings.Join(o.VisibleDevices, ","))
+	}
+	args, environ, err := o.Dialect.Launch(*o)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
+	}
+	l.args, l.environ = args, append(l.environ, environ...)
+	l.client, err = NewClient(Options{Runner: o.Runner, PipeDirectory: o.PipeDirectory, Timeout: o.Timeout, GPUs: o.GPUs, Logger: o.Logger})
+	if err != nil {
+		return nil, err
 	}
 	// Clients of other users must reach the sockets.
 	for _, dir := range []string{o.PipeDirectory, o.LogDirectory} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, 0, &OpError{Op: "start", Device: c.pipe, Err: err}
+			return nil, l.client.opError("start", err)
 		}
 	}
-	switch err := o.ping(ctx, c); {
+	switch _, err := o.Dialect.Servers(ctx, l.client); {
 	case err == nil:
-		return nil, 0, &OpError{Op: "start", Device: c.pipe, Err: ErrDaemonRunning}
+		return nil, l.client.opError("start", ErrDaemonRunning)
 	case errors.Is(err, ErrNoDaemon):
-		return c, o.Protocol, nil
+		return l, nil
 	default:
-		return nil, 0, err
+		return nil, err
 	}
 }
 
@@ -168,19 +228,9 @@ func (o *DaemonOptions) check() error {
 		l.Addf("LogDirectory", "use an absolute path", "%q is no absolute path", clip(o.LogDirectory))
 	}
 	for i, d := range o.VisibleDevices {
-		if !isUUID(d) {
+		if !form.IsUUID(d) {
 			l.Addf(fmt.Sprintf("VisibleDevices[%d]", i), "use the GPU's UUID", "%q is no UUID", clip(d))
 		}
-	}
-	v3 := o.Protocol == ProtocolV3
-	if v3 && o.StaticPartitioning {
-		l.Addf("StaticPartitioning", "leave it out: v3 needs no such mode", "it belongs to v2")
-	}
-	if !v3 && o.ConfigFile != "" {
-		l.Addf("ConfigFile", "set Protocol to ProtocolV3", "a configuration file belongs to v3")
-	}
-	if v3 && o.ConfigFile != "" && !strings.HasPrefix(o.ConfigFile, "/") {
-		l.Addf("ConfigFile", "use an absolute path", "%q is relative", clip(o.ConfigFile))
 	}
 	if o.StartTimeout < 0 {
 		l.Addf("StartTimeout", "use 0 for the default of 10 s", "%v is negative", o.StartTimeout)
@@ -188,73 +238,14 @@ func (o *DaemonOptions) check() error {
 	return invalid(&l)
 }
 
-// args are the program's arguments; mode is -f or -d. -q means "quit" under v3
-// and "ready devices" under v2, so it is never used here.
-func (o *DaemonOptions) args(mode string) []string {
-	args := []string{mode}
-	if o.Protocol == ProtocolV3 {
-		args = append(args, "-p", "3")
-		if o.MultiUser {
-			args = append(args, "-m")
-		}
-		if o.ConfigFile != "" {
-			args = append(args, "-a", o.ConfigFile)
-		}
-		return args
-	}
-	if o.MultiUser {
-		args = append(args, "-M")
-	}
-	if o.StaticPartitioning {
-		args = append(args, "-S")
-	}
-	return args
-}
-
-func (o *DaemonOptions) additions(pipe string) []string {
-	set := append([]string(nil), o.Program.Env...)
-	set = append(set, EnvPipeDirectory+"="+pipe, EnvLogDirectory+"="+o.LogDirectory)
-	if len(o.VisibleDevices) > 0 {
-		set = append(set, EnvVisibleDevices+"="+strings.Join(o.VisibleDevices, ","))
-	}
-	if o.Protocol == ProtocolV3 {
-		set = append(set, EnvProtocol+"=3")
-	} else {
-		set = append(set, EnvProtocol+"=2")
-	}
-	return set
-}
-
-func (o *DaemonOptions) environ(pipe string) []string {
-	return mergeEnviron(os.Environ(), o.additions(pipe))
-}
-
-// ping asks a question that changes nothing.
-func (o *DaemonOptions) ping(ctx context.Context, c *Client) error {
-	if o.Protocol == ProtocolV3 {
-		_, err := (&ClientV3{c: c}).Servers(ctx)
-		return err
-	}
-	_, err := c.Servers(ctx)
-	return err
-}
-
-func (d *Daemon) awaitStart(ctx context.Context, o DaemonOptions) error {
-	err := o.answers(ctx, d.client, d.done)
-	if errors.Is(err, errExited) {
-		return fmt.Errorf("%w: the daemon ended at once (%v): %s", ErrCrashed, d.err, clip(strings.TrimSpace(d.output.String())))
-	}
-	return err
-}
-
 var errExited = errors.New("mps: the daemon has ended")
 
 // answers waits until the daemon answers, or gone closes.
 func (o *DaemonOptions) answers(ctx context.Context, c *Client, gone <-chan struct{}) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.StartTimeout, fmt.Errorf("%w (%v): %w", ErrTimeout, o.StartTimeout, context.DeadlineExceeded))
+	ctx, cancel := withTimeout(ctx, o.StartTimeout)
 	defer cancel()
 	for {
-		err := o.ping(ctx, c)
+		_, err := o.Dialect.Servers(ctx, c)
 		if err == nil || !errors.Is(err, ErrNoDaemon) {
 			return err
 		}
@@ -268,11 +259,8 @@ func (o *DaemonOptions) answers(ctx context.Context, c *Client, gone <-chan stru
 	}
 }
 
-// Client returns a v2 client of the daemon.
+// Client returns a client of the daemon.
 func (d *Daemon) Client() *Client { return d.client }
-
-// ClientV3 returns a v3 client of the daemon.
-func (d *Daemon) ClientV3() *ClientV3 { return &ClientV3{c: d.client} }
 
 // PID returns the daemon's process ID.
 func (d *Daemon) PID() int { return d.cmd.Process.Pid }
@@ -305,7 +293,7 @@ func (d *Daemon) Stop(ctx context.Context, grace time.Duration) (StopResult, err
 	default:
 	}
 	own := context.WithoutCancel(ctx)
-	servers, err := d.servers(own)
+	servers, err := d.dialect.Servers(own, d.client)
 	if err != nil {
 		d.client.log.WarnContext(ctx, "mps stop: servers not known", "err", err)
 	}
@@ -317,7 +305,7 @@ func (d *Daemon) Stop(ctx context.Context, grace time.Duration) (StopResult, err
 		if step.sig != nil {
 			d.last.Graceful, d.last.Forced = false, step.name
 			if err := d.cmd.Process.Signal(step.sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
-				return d.last, &OpError{Op: "stop", Device: d.client.pipe, Err: err}
+				return d.last, d.client.opError("stop", err)
 			}
 		}
 		select {
@@ -330,30 +318,15 @@ func (d *Daemon) Stop(ctx context.Context, grace time.Duration) (StopResult, err
 	return d.last, d.reapServers(servers)
 }
 
-func (d *Daemon) servers(ctx context.Context) (pids []int, err error) {
-	if d.proto != ProtocolV3 {
-		return d.client.Servers(ctx)
-	}
-	list, err := d.ClientV3().Servers(ctx)
-	for _, s := range list {
-		if s.PID != 0 {
-			pids = append(pids, s.PID)
-		}
-	}
-	return pids, err
-}
-
-// quit asks the daemon to end, waits out the grace or ctx, then insists.
+// quit waits until no client is left, or the grace or ctx is over, then asks
+// the daemon to end.
 func (d *Daemon) quit(ctx, own context.Context, grace time.Duration) {
-	if d.proto == ProtocolV3 {
-		d.last.Graceful = d.ClientV3().Quit(own) == nil
-		return
-	}
 	wait := time.NewTimer(max(grace, 0))
 	defer wait.Stop()
-	for busy := true; busy && grace > 0; {
-		s, err := d.client.Snapshot(own)
-		busy = err == nil && s.Daemon == sharing.AnswerYes && anyClient(s)
+	for grace > 0 {
+		if clients, err := d.dialect.Clients(own, d.client); err != nil || len(clients) == 0 {
+			break
+		}
 		select {
 		case <-wait.C:
 			grace = 0
@@ -364,19 +337,10 @@ func (d *Daemon) quit(ctx, own context.Context, grace time.Duration) {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	graceful, err := d.client.Quit(own, time.Second)
+	graceful, err := d.dialect.Quit(own, d.client)
 	if d.last.Graceful = graceful && err == nil; !d.last.Graceful {
 		d.last.Forced = "quit"
 	}
-}
-
-func anyClient(s Snapshot) bool {
-	for _, srv := range s.Servers {
-		if len(srv.Clients) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // reapServers kills servers of a daemon that has gone. What has another name
@@ -398,7 +362,7 @@ func (d *Daemon) reapServers(servers []int) error {
 		if err == nil {
 			d.last.Servers = append(d.last.Servers, pid)
 		} else if !errors.Is(err, os.ErrProcessDone) && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, &OpError{Op: fmt.Sprintf("kill server %d", pid), Device: d.client.pipe, Err: err})
+			errs = append(errs, d.client.opError(fmt.Sprintf("kill server %d", pid), err))
 		}
 	}
 	return errors.Join(errs...)

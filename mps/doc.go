@@ -4,14 +4,13 @@
 // limits.
 //
 // Client speaks the protocol of the drivers in use today (v2: commands on the
-// control program's standard input), ClientV3 the opt-in protocol of driver
-// 615 and later (named servers and namespaces). Both run the control program
-// through a Runner, without a shell. Three habits of the daemon shape the
-// package: a refused command exits 0, a refused setting can answer with the
-// value that stays in force, and a client that cannot reach its daemon runs
-// without MPS and says nothing. So every answer is parsed strictly, every
-// setter reads back, and membership is asked of the daemon, never of the
-// environment.
+// control program's standard input); package mpsv3 has the opt-in protocol of
+// driver 615 and later. Both run the control program through a Runner, without
+// a shell. Three habits of the daemon shape the package: a refused command
+// exits 0, a refused setting can answer with the value that stays in force, and
+// a client that cannot reach its daemon runs without MPS and says nothing. So
+// every answer is parsed strictly, every setter reads back, and membership is
+// asked of the daemon, never of the environment.
 //
 // MPS exists on Linux and QNX. Arithmetic, parsing, plans and documents work
 // everywhere; running the control program elsewhere fails with ErrPlatform.

@@ -2,11 +2,12 @@ package mps
 
 import (
 	"fmt"
-	"path"
 	"strconv"
 	"strings"
 
+	"github.com/cotenant/cotenant/internal/command"
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/mps/internal/form"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -17,8 +18,9 @@ type DeviceLimit struct {
 }
 
 // ClientEnvironment describes the environment of an MPS client. Its settings
-// can only tighten what the server gives (ME), except that under v3 the
-// namespace overrides the percentage.
+// can only tighten what the server gives
+// (https://docs.nvidia.com/deploy/mps/appendix-environment-variables.html).
+// Clients of a v3 daemon have a type of their own in package mpsv3.
 type ClientEnvironment struct {
 	// PipeDirectory is the client's; "" = DefaultPipe.
 	PipeDirectory string
@@ -26,10 +28,6 @@ type ClientEnvironment struct {
 	// one than PipeDirectory is refused: the client would run without MPS, with
 	// the whole GPU, and report nothing.
 	DaemonPipeDirectory string
-	Protocol            Protocol // ProtocolUnknown counts as v2
-	// Server and Namespace choose a v3 server and namespace; the client's pipe
-	// directory becomes <pipe>/<server>/<namespace>.
-	Server, Namespace string
 	// GPUs are the devices that the client will see, from Client.Devices or
 	// configuration. Memory limits need them: one entry for a GPU that the
 	// client does not see drops every limit (H200, DYN-LIM).
@@ -44,10 +42,6 @@ type ClientEnvironment struct {
 	PerContextPartitioning bool        // allow each context a percentage of its own
 	MaxConnections         int         // 1 to 32; 0 = not set (2 under MPS)
 }
-
-// FileSystem answers whether a directory is on a network file system, which
-// cannot hold the daemon's sockets.
-type FileSystem func(dir string) sharing.Answer
 
 // Build checks the environment and returns it as "KEY=VALUE", sorted as the
 // fields above. It refuses every known trap in one error that names each
@@ -71,27 +65,22 @@ func (e ClientEnvironment) Environ(base []string) ([]string, error) {
 			kept = append(kept, kv)
 		}
 	}
-	return mergeEnviron(kept, set), nil
+	return command.Environ(kept, set), nil
 }
 
-func (e ClientEnvironment) build(network FileSystem) ([]string, error) {
+func (e ClientEnvironment) build(network func(dir string) sharing.Answer) ([]string, error) {
 	if e.PipeDirectory == "" {
 		e.PipeDirectory = DefaultPipe
 	}
 	var l problem.List
 	e.checkPipe(&l, network)
-	e.checkV3(&l)
 	e.checkDevices(&l)
 	e.checkShares(&l)
 	limits := e.checkLimits(&l)
 	if err := invalid(&l); err != nil {
 		return nil, err
 	}
-	dir := e.PipeDirectory
-	if e.Server != "" {
-		dir = path.Join(dir, e.Server, e.Namespace)
-	}
-	out := []string{EnvPipeDirectory + "=" + dir}
+	out := []string{EnvPipeDirectory + "=" + e.PipeDirectory}
 	add := func(key, value string) { out = append(out, key+"="+value) }
 	if len(e.VisibleDevices) > 0 {
 		add(EnvVisibleDevices, strings.Join(e.VisibleDevices, ","))
@@ -117,7 +106,7 @@ func (e ClientEnvironment) build(network FileSystem) ([]string, error) {
 	return out, nil
 }
 
-func (e *ClientEnvironment) checkPipe(l *problem.List, network FileSystem) {
+func (e *ClientEnvironment) checkPipe(l *problem.List, network func(dir string) sharing.Answer) {
 	const at = "PipeDirectory"
 	n := l.Len()
 	checkPipeDirectory(l, at, e.PipeDirectory)
@@ -133,38 +122,13 @@ func (e *ClientEnvironment) checkPipe(l *problem.List, network FileSystem) {
 	}
 }
 
-func (e *ClientEnvironment) checkV3(l *problem.List) {
-	if int(e.Protocol) >= len(protocolNames) {
-		l.Addf("Protocol", "use ProtocolV2 or ProtocolV3", "%v", e.Protocol)
-	}
-	if e.Protocol != ProtocolV3 {
-		if e.Server != "" || e.Namespace != "" {
-			l.Addf("Server", "set Protocol to ProtocolV3", "servers and namespaces have names under v3 only")
-		}
-		return
-	}
-	if e.Server != "" {
-		checkName(l, "Server", e.Server)
-	}
-	if e.Namespace != "" {
-		checkName(l, "Namespace", e.Namespace)
-		if e.Server == "" {
-			l.Addf("Namespace", "name its Server", "a namespace belongs to a server")
-		}
-	}
-	if e.Namespace != "" && e.ActiveThreadPercentage != 0 {
-		l.Addf("ActiveThreadPercentage", "set it on the namespace (ClientV3.SetNamespace)",
-			"the namespace's percentage overrides the client's under v3 (ME), so this one would do nothing")
-	}
-}
-
 func (e *ClientEnvironment) checkDevices(l *problem.List) {
 	checkGPUs(l, "GPUs", e.GPUs)
 	seen := map[string]bool{}
 	for i, d := range e.VisibleDevices {
 		at := fmt.Sprintf("VisibleDevices[%d]", i)
 		switch {
-		case !isUUID(d):
+		case !form.IsUUID(d):
 			l.Addf(at, "use the GPU's UUID", "%q is no UUID; an ordinal would be applied to devices that the server has renumbered", clip(d))
 		case seen[d]:
 			l.Addf(at, "name each device once", "%s stands twice", d)
@@ -213,7 +177,7 @@ func (e *ClientEnvironment) checkLimits(l *problem.List) string {
 	limited := map[int]string{}
 	for i, d := range e.PinnedMemLimits {
 		at := fmt.Sprintf("PinnedMemLimits[%d]", i)
-		if !ordinalForm.MatchString(d.Device) && !isUUID(d.Device) {
+		if !form.IsOrdinal(d.Device) && !form.IsUUID(d.Device) {
 			l.Addf(at+".Device", `name it by ordinal, "0", or by UUID, "GPU-..."`, "%q is no device", clip(d.Device))
 			continue
 		}
@@ -252,7 +216,7 @@ func ParsePinnedMemLimits(value string) ([]DeviceLimit, error) {
 		at := fmt.Sprintf("[%d]", i)
 		dev, text, ok := strings.Cut(entry, "=")
 		dev = strings.TrimSpace(dev)
-		if !ok || !ordinalForm.MatchString(dev) && !isUUID(dev) {
+		if !ok || !form.IsOrdinal(dev) && !form.IsUUID(dev) {
 			l.Addf(at, "write device=limit, for example 0=2G", "%q is no limit of a device", clip(entry))
 			continue
 		}
@@ -318,7 +282,7 @@ func ParseClientEnvironment(environ []string) (ClientEnvironment, error) {
 				bad("use 1 to 32")
 			}
 		case EnvProtocol:
-			if e.Protocol = map[string]Protocol{"2": ProtocolV2, "3": ProtocolV3}[value]; e.Protocol == ProtocolUnknown {
+			if value != "2" && value != "3" {
 				bad("use 2 or 3")
 			}
 		}

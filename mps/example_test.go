@@ -125,22 +125,3 @@ func ExampleMemoryFraction() {
 	// mps --gpu-memory-utilization 0.65 <nil>
 	// hami --gpu-memory-utilization 0.85 <nil>
 }
-
-// The start-up configuration of a v3 daemon.
-func ExampleSetup_TOML() {
-	b, err := mps.Setup{Servers: []mps.ServerSetup{{
-		Name:       "serving",
-		Limits:     mps.NamespaceLimits{PinnedMemLimit: 40 * sharing.GiB},
-		Namespaces: []mps.NamespaceSetup{{Name: "batch", Limits: mps.NamespaceLimits{PinnedMemLimit: 20 * sharing.GiB}}},
-	}}}.TOML()
-	fmt.Print(string(b), err)
-	// Output:
-	// schema_version = "1.0"
-	//
-	// [servers.serving]
-	// pinned_memory_limit = "40G"
-	//
-	// [servers.serving.namespaces.batch]
-	// pinned_memory_limit = "20G"
-	// <nil>
-}

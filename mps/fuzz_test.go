@@ -19,7 +19,6 @@ func FuzzAnswers(f *testing.F) {
 		f.Add(l)
 	}
 	for _, s := range []string{
-		"training,1000,48201,Ready,/run/nvidia-mps/training,GPU-abcd-1234,-\n", "a,b,Ready,4G,50,0,/p\n",
 		"GPU Partition free used free used clients\nchunk chunk SM SM\nGPU-74d43ed3 - 3 7 24 56 -\nGPU-74d43ed3 Dx4A - 7 - 56 Yes\n",
 		"Partition GPU-74d43ed3-cdf7/Dx4A created\n", "[0] 0000:00:06.00, 711, 712.3\n", "0,0000:00.06.00,GPU-1,NVIDIA H200,N/A\n",
 		"PID ID SERVER DEVICE ATTRIBUTES COMMAND\n1 2 3 GPU-1 x ./a b c\n", "PID ID SERVER DEVICE COMMAND\n9741 0 6472 GPU-cb1213a3-d6a4-be7f ./nbody\n",
@@ -40,8 +39,6 @@ func FuzzAnswers(f *testing.F) {
 			"processes":  func(s string) (any, error) { return ParseProcesses(s) },
 			"partition":  func(s string) (any, error) { return parsePartitionAdd(s) },
 			"partitions": func(s string) (any, error) { return ParsePartitions(s) },
-			"servers v3": func(s string) (any, error) { return ParseServersV3(s) },
-			"csv":        func(s string) (any, error) { return parseCSV("row", 5, s) },
 			"log":        func(s string) (any, error) { return ParseLogLine(s, time.UTC) },
 		} {
 			v, err := parse(text)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/mps/internal/form"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -118,7 +119,7 @@ func ParseLogLine(line string, loc *time.Location) (LogRecord, error) {
 		return LogRecord{}, bad
 	}
 	t, err := time.ParseInLocation("2006-01-02 15:04:05.000", m[1], loc)
-	pid, ok := parsePID(m[3])
+	pid, ok := form.PID(m[3])
 	if err != nil || !ok {
 		return LogRecord{}, bad
 	}

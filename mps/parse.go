@@ -7,21 +7,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/cotenant/cotenant/mps/internal/form"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-// lines splits an answer into its lines without the empty ones at its end.
-func lines(text string) []string {
-	text = strings.TrimRight(text, " \t\r\n")
-	if text == "" {
-		return nil
-	}
-	ls := strings.Split(text, "\n")
-	for i := range ls {
-		ls[i] = strings.TrimRight(ls[i], " \t\r")
-	}
-	return ls
-}
 
 // checkText refuses answers that are no text.
 func checkText(text string) error {
@@ -36,21 +24,12 @@ func checkText(text string) error {
 	return nil
 }
 
-// parsePID reads a process ID of an answer: 1 to the largest int32.
-func parsePID(s string) (int, bool) {
-	n, err := strconv.ParseInt(s, 10, 32)
-	if err != nil || n <= 0 || s[0] == '+' {
-		return 0, false
-	}
-	return int(n), true
-}
-
 // ParsePIDs reads the answer of get_server_list and get_client_list: one
 // process ID a line, possibly none.
 func ParsePIDs(text string) ([]int, error) {
 	var pids []int
-	for i, line := range lines(text) {
-		pid, ok := parsePID(strings.TrimSpace(line))
+	for i, line := range form.Lines(text) {
+		pid, ok := form.PID(strings.TrimSpace(line))
 		if !ok {
 			return nil, &ParseError{What: "list of process IDs", Line: i + 1, Text: clip(line)}
 		}
@@ -71,8 +50,8 @@ func parseState(text string) (ServerState, error) {
 
 func parsePercentage(text string) (float64, error) {
 	word := strings.TrimSpace(text)
-	v, err := strconv.ParseFloat(word, 64)
-	if err != nil || math.IsNaN(v) || v < 0 || v > 100 || strings.Trim(word, "0123456789.") != "" {
+	v, ok := form.Percentage(word)
+	if !ok {
 		return 0, &ParseError{What: "percentage", Text: clip(word)}
 	}
 	return v, nil
@@ -134,7 +113,7 @@ type ClientContext struct {
 func ParseDeviceClients(text string) ([]DeviceClients, error) {
 	const what = "list of devices and their clients"
 	var devices []DeviceClients
-	for i, line := range lines(text) {
+	for i, line := range form.Lines(text) {
 		bad := &ParseError{What: what, Line: i + 1, Text: clip(line)}
 		if strings.TrimSpace(line) == "" {
 			continue
@@ -174,7 +153,7 @@ func parseContexts(s string) ([]ClientContext, bool) {
 	var out []ClientContext
 	for _, f := range strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' }) {
 		pidText, ctxText, dotted := strings.Cut(f, ".")
-		pid, ok := parsePID(pidText)
+		pid, ok := form.PID(pidText)
 		c := ClientContext{PID: pid, Context: -1}
 		if dotted && ok {
 			n, err := strconv.ParseUint(ctxText, 10, 31)
@@ -204,7 +183,7 @@ type Process struct {
 // answer is no clients.
 func ParseProcesses(text string) ([]Process, error) {
 	const what = "table of client processes"
-	ls := lines(text)
+	ls := form.Lines(text)
 	if len(ls) == 0 {
 		return nil, nil
 	}
@@ -246,12 +225,12 @@ func parseProcess(head []string, line string) (Process, bool) {
 		at += take
 		switch h {
 		case "PID":
-			p.PID, ok[0] = parsePID(v)
+			p.PID, ok[0] = form.PID(v)
 		case "ID":
 			n, err := strconv.ParseUint(v, 10, 31)
 			p.ID, ok[1] = int(n), err == nil
 		case "SERVER":
-			p.Server, ok[2] = parsePID(v)
+			p.Server, ok[2] = form.PID(v)
 		case "DEVICE":
 			p.Device = v
 		case "NAMESPACE":

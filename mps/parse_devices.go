@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cotenant/cotenant/mps/internal/form"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -29,7 +30,7 @@ type DeviceInfo struct {
 // devices.
 func ParseDeviceQuery(text string) ([]ServerDevices, error) {
 	var out []ServerDevices
-	for i, line := range lines(text) {
+	for i, line := range form.Lines(text) {
 		bad := &ParseError{What: "device enumeration", Line: i + 1, Text: clip(line)}
 		trimmed := strings.TrimSpace(line)
 		rest, isServer := strings.CutPrefix(trimmed, "Server ")
@@ -40,7 +41,7 @@ func ParseDeviceQuery(text string) ([]ServerDevices, error) {
 			out = append(out, ServerDevices{})
 			continue
 		case isServer:
-			pid, ok := parsePID(strings.TrimSuffix(rest, ":"))
+			pid, ok := form.PID(strings.TrimSuffix(rest, ":"))
 			if !ok {
 				return nil, bad
 			}
@@ -96,14 +97,8 @@ func parseDevice(line string) (DeviceInfo, bool) {
 	if d.Attributes == "N/A" {
 		d.Attributes = ""
 	}
-	return d, err == nil && isUUID(d.UUID) && d.Name != "" && d.PCI != ""
+	return d, err == nil && form.IsUUID(d.UUID) && d.Name != "" && d.PCI != ""
 }
-
-var uuidForm = regexp.MustCompile(`^(GPU|MIG)-[0-9a-zA-Z][0-9a-zA-Z/-]*$`)
-
-// isUUID answers whether s is a GPU's or MIG device's UUID, or the beginning
-// of one, which MPS takes too (ME).
-func isUUID(s string) bool { return len(s) <= 96 && uuidForm.MatchString(s) }
 
 // PartitionID names a static SM partition, as CUDA_MPS_SM_PARTITION takes it:
 // "GPU-<uuid>/<id>". IDs of v2 and v3 are not interchangeable (MPSV3).
@@ -124,7 +119,7 @@ func (p PartitionID) Split() (gpu, id string) {
 // and "Partition <ID> created" (MAN595). Other lines, of the CUDA
 // initialisation that the first one causes, are passed over only before it.
 func parsePartitionAdd(text string) (PartitionID, error) {
-	for _, line := range lines(text) {
+	for _, line := range form.Lines(text) {
 		id := strings.TrimSpace(line)
 		if rest, ok := strings.CutPrefix(id, "Partition "); ok {
 			id, ok = strings.CutSuffix(rest, " created")
@@ -156,7 +151,7 @@ type Partition struct {
 // SMs may belong to it (MT).
 func ParsePartitions(text string) ([]Partition, error) {
 	const what = "table of SM partitions"
-	ls := lines(text)
+	ls := form.Lines(text)
 	if len(ls) == 0 {
 		return nil, nil
 	}
@@ -174,7 +169,7 @@ func ParsePartitions(text string) ([]Partition, error) {
 			continue
 		}
 		bad := &ParseError{What: what, Line: i + 3, Text: clip(line)}
-		if len(f) != 7 || !isUUID(f[0]) {
+		if len(f) != 7 || !form.IsUUID(f[0]) {
 			return nil, bad
 		}
 		p := Partition{GPU: f[0]}

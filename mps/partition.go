@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/mps/internal/form"
 )
 
 // AddPartition reserves chunks of a GPU's SMs as a static partition (driver
@@ -15,7 +16,7 @@ import (
 // ErrPartitioningDisabled if the daemon was started without.
 func (c *Client) AddPartition(ctx context.Context, gpu string, chunks int) (PartitionID, error) {
 	var l problem.List
-	if !isUUID(gpu) {
+	if !form.IsUUID(gpu) {
 		l.Addf("gpu", `name it by its UUID, "GPU-..."`, "%q is no UUID", clip(gpu))
 	}
 	if chunks <= 0 || chunks > 1024 {
@@ -30,7 +31,7 @@ func (c *Client) AddPartition(ctx context.Context, gpu string, chunks int) (Part
 	}
 	listed, err := c.listed(ctx, id)
 	if err == nil && !listed {
-		err = &OpError{Op: "sm_partition add", Device: c.pipe, Err: &MismatchError{Setting: "SM partition", Want: string(id)}}
+		err = c.opError("sm_partition add", &MismatchError{Setting: "SM partition", Want: string(id)})
 	}
 	return id, err
 }
@@ -48,7 +49,7 @@ func (c *Client) RemovePartition(ctx context.Context, id PartitionID) error {
 	}
 	listed, err := c.listed(ctx, id)
 	if err == nil && listed {
-		err = &OpError{Op: "sm_partition rm", Device: c.pipe, Err: &MismatchError{Setting: "SM partition", Want: "removed", Got: string(id)}}
+		err = c.opError("sm_partition rm", &MismatchError{Setting: "SM partition", Want: "removed", Got: string(id)})
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/cotenant/cotenant/mps/internal/form"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -59,7 +60,7 @@ var helpCommand = regexp.MustCompile(`^  ([a-z][a-z_-]+)(?: |$)`)
 
 // probeProgram reads the program's help, which needs no daemon.
 func (c *Client) probeProgram(ctx context.Context, s *Support) error {
-	out, err := c.run(ctx, c.timeout, "-h", Invocation{Args: []string{"-h"}, PipeDirectory: c.pipe})
+	out, err := c.run(ctx, c.timeout, Invocation{Args: []string{"-h"}})
 	switch {
 	case errors.Is(err, ErrNotInstalled), errors.Is(err, ErrPlatform):
 		s.Installed = sharing.AnswerNo
@@ -71,7 +72,7 @@ func (c *Client) probeProgram(ctx context.Context, s *Support) error {
 	}
 	s.Installed = sharing.AnswerYes
 	help := out.Stdout + out.Stderr
-	for _, line := range lines(help) {
+	for _, line := range form.Lines(help) {
 		if m := helpCommand.FindStringSubmatch(line); m != nil {
 			s.Commands = append(s.Commands, m[1])
 		}
@@ -149,8 +150,12 @@ func (c *Client) probeDaemon(ctx context.Context, s *Support) error {
 
 // probeV3 asks a daemon that refused the first v2 question.
 func (c *Client) probeV3(ctx context.Context, s *Support) error {
-	v3 := ClientV3{c: c}
-	_, err := v3.Servers(ctx)
+	text, err := c.Command(ctx, Invocation{Args: []string{"server", "list", "--format=csv,noheader"}, Env: []string{EnvProtocol + "=3"}})
+	for i, line := range form.Lines(text) { // a server is a row of seven fields
+		if strings.Count(line, ",") < 6 {
+			err = &ParseError{What: "list of v3 servers", Line: i + 1, Text: clip(line)}
+		}
+	}
 	switch {
 	case err == nil:
 		s.Running, s.Protocol = sharing.AnswerYes, ProtocolV3

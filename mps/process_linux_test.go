@@ -282,8 +282,6 @@ func TestStartFails(t *testing.T) {
 		"not allowed": {func(o *mps.DaemonOptions) { o.Program = &mps.Program{Path: plainFile(t, dir)} }, mps.ErrPermission},
 		"ends":        {func(o *mps.DaemonOptions) { o.Program = &mps.Program{Path: fake(t, dir)} }, mps.ErrCrashed},
 		"ordinals":    {func(o *mps.DaemonOptions) { o.VisibleDevices = []string{"0"} }, mps.ErrInvalid},
-		"v3 -S":       {func(o *mps.DaemonOptions) { o.Protocol, o.StaticPartitioning = mps.ProtocolV3, true }, mps.ErrInvalid},
-		"v2 TOML":     {func(o *mps.DaemonOptions) { o.ConfigFile = "/x.toml" }, mps.ErrInvalid},
 		"relative":    {func(o *mps.DaemonOptions) { o.PipeDirectory = "x" }, mps.ErrInvalid},
 	} {
 		o := good
@@ -335,21 +333,5 @@ func TestStartDetached(t *testing.T) {
 			t.Fatal("the daemon's socket is still there")
 		}
 		time.Sleep(10 * time.Millisecond)
-	}
-}
-
-func TestV3Daemon(t *testing.T) {
-	t.Parallel()
-	dir := shortDir(t)
-	d, err := mps.Start(t.Context(), mps.DaemonOptions{Program: program(t, mpstest.ProgramOptions{}), Protocol: mps.ProtocolV3, StartTimeout: 30 * time.Second,
-		PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.ClientV3().CreateServer(t.Context(), "a", mps.ServerOptions{UID: -1}); err != nil {
-		t.Error(err)
-	}
-	if r, err := d.Stop(t.Context(), time.Second); err != nil || !r.Graceful {
-		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/mps/internal/form"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -57,11 +57,9 @@ func addMemLimit(l *problem.List, path string, limit, total sharing.Bytes) {
 	}
 }
 
-var ordinalForm = regexp.MustCompile(`^(0|[1-9]\d{0,3})$`)
-
 // deviceWord checks a device named by ordinal ("0") or UUID ("GPU-...").
 func (c *Client) deviceWord(l *problem.List, path, device string) (total sharing.Bytes) {
-	if !ordinalForm.MatchString(device) && !isUUID(device) {
+	if !form.IsOrdinal(device) && !form.IsUUID(device) {
 		l.Addf(path, `name it by ordinal, "0", or by UUID, "GPU-..."`, "%q is no device", clip(device))
 		return 0
 	}
@@ -83,7 +81,7 @@ func findGPU(gpus []GPU, device string) (GPU, bool) {
 		if strconv.Itoa(g.Ordinal) == device || g.UUID == device {
 			return g, true
 		}
-		if isUUID(device) && strings.HasPrefix(g.UUID, device) {
+		if form.IsUUID(device) && strings.HasPrefix(g.UUID, device) {
 			found = g
 			n++
 		}
@@ -160,8 +158,7 @@ func (c *Client) setPercentage(ctx context.Context, pct float64, name string, ge
 		return err
 	}
 	if math.Abs(got-pct) > 0.05+percentUnit { // the daemon prints one decimal
-		return &OpError{Op: strings.Join(words, " "), Device: c.pipe,
-			Err: &MismatchError{Setting: name, Want: formatPercentage(pct) + "%", Got: formatPercentage(got) + "%"}}
+		return c.opError(strings.Join(words, " "), &MismatchError{Setting: name, Want: formatPercentage(pct) + "%", Got: formatPercentage(got) + "%"})
 	}
 	return nil
 }
@@ -259,7 +256,7 @@ func (c *Client) setLimit(ctx context.Context, device string, limit sharing.Byte
 		if ok {
 			m.Got = v.String()
 		}
-		return &OpError{Op: strings.Join(words, " "), Device: c.pipe, Err: m}
+		return c.opError(strings.Join(words, " "), m)
 	}
 	return nil
 }
@@ -293,8 +290,7 @@ func (c *Client) SetDefaultClientPriority(ctx context.Context, p Priority) error
 		return err
 	}
 	if got != p {
-		return &OpError{Op: "set_default_client_priority", Device: c.pipe,
-			Err: &MismatchError{Setting: "default client priority", Want: p.String(), Got: got.String()}}
+		return c.opError("set_default_client_priority", &MismatchError{Setting: "default client priority", Want: p.String(), Got: got.String()})
 	}
 	return nil
 }

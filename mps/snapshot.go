@@ -306,7 +306,7 @@ func (c *Client) AwaitRecovery(ctx context.Context, before Snapshot, within time
 			if ctx.Err() == nil {
 				return last, nil
 			}
-			return last, &OpError{Op: "await recovery", Device: c.pipe, Err: err}
+			return last, c.opError("await recovery", err)
 		}
 	}
 }

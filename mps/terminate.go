@@ -33,8 +33,7 @@ func (c *Client) TerminateClient(ctx context.Context, server, client int) error 
 	}
 	status, err := read(ctx, c, parseCUDAStatus, "terminate_client", s, p)
 	if err == nil && status != 0 {
-		err = &OpError{Op: "terminate_client " + s + " " + p, Device: c.pipe,
-			Err: &RejectedError{Text: fmt.Sprintf("CUDA status %d", status)}}
+		err = c.opError("terminate_client "+s+" "+p, &RejectedError{Text: fmt.Sprintf("CUDA status %d", status)})
 	}
 	return err
 }
@@ -82,8 +81,7 @@ func (c *Client) StopClient(ctx context.Context, server, client int, opt StopOpt
 		return r, err
 	}
 	if !slices.Contains(clients, client) {
-		return r, &OpError{Op: fmt.Sprintf("stop client %d", client), Device: c.pipe,
-			Err: fmt.Errorf("%w: server %d lists %s; nothing was signalled", ErrNotClient, server, pidList(clients))}
+		return r, c.opError(fmt.Sprintf("stop client %d", client), fmt.Errorf("%w: server %d lists %s; nothing was signalled", ErrNotClient, server, pidList(clients)))
 	}
 	if err := c.TerminateClient(ctx, server, client); err != nil {
 		return r, err
@@ -110,7 +108,7 @@ func (c *Client) endProcess(ctx context.Context, r *StopReport, server, client i
 		}
 		err := opt.Process.Signal(sig)
 		if err != nil && !errors.Is(err, os.ErrProcessDone) {
-			return &OpError{Op: fmt.Sprintf("signal %d with %v", client, sig), Device: c.pipe, Err: err}
+			return c.opError(fmt.Sprintf("signal %d with %v", client, sig), err)
 		}
 		if err == nil {
 			r.Signalled = true

@@ -62,7 +62,7 @@ func (c *Client) Verify(ctx context.Context, pid int, opt VerifyOptions) (Member
 			return m, err
 		}
 		if err := sleep(ctx, min(100*time.Millisecond, time.Until(deadline)+time.Millisecond)); err != nil {
-			return m, &OpError{Op: fmt.Sprintf("verify %d", pid), Device: c.pipe, Err: err}
+			return m, c.opError(fmt.Sprintf("verify %d", pid), err)
 		}
 	}
 }

@@ -69,8 +69,10 @@ func samples(s *telemetry.Series) []telemetry.Sample {
 func sameSeries(t *testing.T, want, got *telemetry.Series) {
 	t.Helper()
 	opts := cmp.Options{
+		cmp.Comparer(func(a, b telemetry.Optional[int]) bool { return a == b }),
 		cmp.Comparer(func(a, b telemetry.Process) bool { return a == b }),
 		cmp.Comparer(func(a, b telemetry.Instance) bool { return a == b }),
+		cmp.Comparer(func(a, b telemetry.Optional[telemetry.Throttle]) bool { return a == b }),
 	}
 	if d := cmp.Diff(want.Header, got.Header, opts); d != "" {
 		t.Error(d)

@@ -130,7 +130,8 @@ func TestSamplerSurvivesALostGPU(t *testing.T) {
 			Detail: "telemetry: read basic of GPU GPU-00000000-0000-0000-0000-000000000000: telemetry: the GPU is lost"},
 		{Kind: telemetry.EventBack, At: 6 * time.Second, Device: telemetry.Some(0)},
 	}
-	if d := cmp.Diff(want, s.Events); d != "" {
+	opt := cmp.Comparer(func(a, b telemetry.Optional[int]) bool { return a == b })
+	if d := cmp.Diff(want, s.Events, opt); d != "" {
 		t.Error(d)
 	}
 	for _, p := range s.Points(0, telemetry.PowerWatts) {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cotenant/cotenant/internal/command"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -55,15 +56,11 @@ func (d *Daemon) Connect(p Process) (View, error) {
 	}
 	g := d.opt.GPUs[0]
 	v := View{PID: p.PID, SMs: g.SMs, Total: g.Memory, Allocatable: g.Memory - 563*sharing.MiB}
-	pipe := lookup(p.Env, mps.EnvPipeDirectory)
-	if pipe == "" {
-		pipe = mps.DefaultPipe
-	}
-	if d.gone || pipe != d.opt.PipeDirectory {
+	if d.gone || pipeOf(p.Env) != d.opt.PipeDirectory {
 		return v, nil
 	}
 	d.logf("control.log", "Control", FirstPID-1, "NEW CLIENT %d from user %d: Server already exists", p.PID, p.UID)
-	if d.opt.PartitioningOn && lookup(p.Env, mps.EnvPartition) == "" {
+	if d.opt.PartitioningOn && command.Lookup(p.Env, mps.EnvPartition) == "" {
 		return v, ErrNoPartition
 	}
 	s, err := d.serverFor(p.UID)
@@ -100,7 +97,7 @@ func (d *Daemon) serverFor(uid int) (*server, error) {
 func (d *Daemon) limit(v *View, s *server, env []string) {
 	g := d.opt.GPUs[0]
 	pct := s.pct
-	if own, err := strconv.ParseFloat(lookup(env, mps.EnvThreads), 64); err == nil && own > 0 {
+	if own, err := strconv.ParseFloat(command.Lookup(env, mps.EnvThreads), 64); err == nil && own > 0 {
 		pct = min(pct, own)
 	}
 	if e, err := (mps.SMRule{Total: g.SMs}).SMs(pct); err == nil {
@@ -114,7 +111,7 @@ func (d *Daemon) limit(v *View, s *server, env []string) {
 	}
 	tighten(s.limits["0"])
 	tighten(s.limits[g.UUID])
-	if text := lookup(env, mps.EnvPinnedMemLimit); text != "" {
+	if text := command.Lookup(env, mps.EnvPinnedMemLimit); text != "" {
 		for _, entry := range strings.Split(text, ",") {
 			dev, value, _ := strings.Cut(entry, "=")
 			i := slices.IndexFunc(d.opt.GPUs, func(g GPU) bool { return fmt.Sprint(g.Ordinal) == dev || strings.HasPrefix(g.UUID, dev) })
@@ -210,14 +207,4 @@ func (d *Daemon) fault(s *server) {
 		c.faulty = true
 		d.logf("server.log", "Server", s.pid, "Volta MPS: status of client {%d, %d} is INACTIVE", c.PID, c.id)
 	}
-}
-
-func lookup(env []string, key string) string {
-	value := ""
-	for _, kv := range env {
-		if k, v, ok := strings.Cut(kv, "="); ok && k == key {
-			value = v
-		}
-	}
-	return value
 }

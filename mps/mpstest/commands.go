@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/cotenant/cotenant/mps"
 )
 
 // command plays one v2 command. It is called with mu held.
@@ -19,7 +17,7 @@ func (d *Daemon) command(ctx context.Context, line string, fault *Fault) (string
 	if len(w) == 0 {
 		return "", nil
 	}
-	if d.opt.Protocol == mps.ProtocolV3 { // nobody has recorded what a v3 daemon says to v2
+	if d.opt.Arguments != nil { // nobody has recorded what a v3 daemon says to v2
 		return fmt.Sprintf("Unknown command \"%s\"\n", w[0]), nil
 	}
 	if fault != nil && fault.Kind == Ignore && strings.HasPrefix(w[0], "set_") {
@@ -292,7 +290,7 @@ func (d *Daemon) help() string {
 	}
 	var b strings.Builder
 	b.WriteString("OPTIONS:\n  -h,--help                help\n")
-	if d.opt.Protocol == mps.ProtocolV3 {
+	if d.opt.Arguments != nil {
 		b.WriteString("  -p,--protocol            protocol 2 or 3\n")
 	}
 	b.WriteString("\nCOMMAND:\n")

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/command"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -24,7 +25,6 @@ type Options struct {
 	PipeDirectory string // "" = mps.DefaultPipe
 	LogDirectory  string // "" = no logs; else control.log and server.log are appended to
 	GPUs          []GPU  // nil = one H200
-	Protocol      mps.Protocol
 	// Partitions makes the fake know sm_partition and lspart, as driver 595
 	// does; PartitioningOn starts it with -S.
 	Partitions, PartitioningOn bool
@@ -33,6 +33,10 @@ type Options struct {
 	KillEffect                 KillEffect    // what an unannounced death of a client does
 	StartDelay                 time.Duration // how long a server is INITIALIZING
 	Now                        func() time.Time
+	// Arguments, if given, plays runs with arguments, which is how a v3 daemon
+	// takes its commands (package mpsv3test); commands on standard input are
+	// then unknown. quit ends the fake.
+	Arguments func(args []string) (answer string, quit bool)
 }
 
 // GPU is a device of the fake.
@@ -76,7 +80,6 @@ type Daemon struct {
 	parts    []partition
 	faults   []*Fault
 	commands []string
-	v3       map[string]*serverV3
 }
 
 type server struct {
@@ -112,7 +115,7 @@ func New(o Options) *Daemon {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	d := &Daemon{opt: o, nextPID: FirstPID, pct: 100, priority: "0", limits: map[string]string{}, v3: map[string]*serverV3{}}
+	d := &Daemon{opt: o, nextPID: FirstPID, pct: 100, priority: "0", limits: map[string]string{}}
 	d.logf("control.log", "Control", FirstPID-1, "Starting control daemon using socket %s/control", o.PipeDirectory)
 	d.logf("control.log", "Control", FirstPID-1, "To connect CUDA applications to this daemon, set env CUDA_MPS_PIPE_DIRECTORY=%s", o.PipeDirectory)
 	d.logf("control.log", "Control", FirstPID-1, "CUDA MPS Control binary version: 13000")
@@ -169,11 +172,7 @@ func (d *Daemon) Run(ctx context.Context, in mps.Invocation) (mps.Output, error)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	pipe := in.PipeDirectory
-	if pipe == "" {
-		pipe = mps.DefaultPipe
-	}
-	if d.gone || pipe != d.opt.PipeDirectory {
+	if d.gone || pipeOf(in.Env) != d.opt.PipeDirectory {
 		return mps.Output{Stdout: noDaemon, ExitCode: 1}, nil
 	}
 	out := mps.Output{}
@@ -197,11 +196,20 @@ func (d *Daemon) Run(ctx context.Context, in mps.Invocation) (mps.Output, error)
 
 // args plays a command line: v3 where the daemon speaks it, otherwise the words
 // are one v2 command, since a running daemon forces its protocol.
-func (d *Daemon) args(ctx context.Context, args []string) (string, error) {
-	if d.opt.Protocol == mps.ProtocolV3 {
-		return d.commandV3(args), nil
+func (d *Daemon) args(ctx context.Context, args []string) (text string, err error) {
+	if d.opt.Arguments == nil {
+		return d.command(ctx, strings.Join(args, " "), nil)
 	}
-	return d.command(ctx, strings.Join(args, " "), nil)
+	text, d.gone = d.opt.Arguments(args)
+	return text, nil
+}
+
+// pipeOf returns the pipe directory that an environment chooses.
+func pipeOf(environ []string) string {
+	if dir := command.Lookup(environ, mps.EnvPipeDirectory); dir != "" {
+		return dir
+	}
+	return mps.DefaultPipe
 }
 
 // refresh lets time pass for the servers: starting ones become active, faulty

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/cotenant/cotenant/internal/command"
+	"github.com/cotenant/cotenant/mps"
 )
 
 // chunkSMs is the chunk of Hopper and later.
@@ -14,9 +17,6 @@ type partition struct {
 	gpu    string // full UUID
 	id     string
 	chunks int
-	server string // v3
-	name   string // v3
-	rest   bool   // v3: with the SMs that fill no chunk
 }
 
 func (d *Daemon) partitionCommand(name string, args []string) string {
@@ -95,7 +95,7 @@ func (d *Daemon) partitionUsers(p partition) int {
 	n := 0
 	for _, s := range d.servers {
 		for _, c := range s.clients {
-			if strings.HasSuffix(lookup(c.Env, "CUDA_MPS_SM_PARTITION"), "/"+p.id) {
+			if strings.HasSuffix(command.Lookup(c.Env, mps.EnvPartition), "/"+p.id) {
 				n++
 			}
 		}

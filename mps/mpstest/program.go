@@ -37,15 +37,16 @@ const ClientRole = envRole + "=" + roleClient
 
 // ControlProgram makes the running test binary stand in for
 // nvidia-cuda-mps-control or for a CUDA process, if Program or ClientCommand
-// started it so. Call it first in TestMain, and exit with the code if ok:
+// started it so. Call it first in TestMain, and exit with the code if ok. play
+// may change what a daemon plays by the arguments that it is started with:
 //
 //	if code, ok := mpstest.ControlProgram(); ok {
 //		os.Exit(code)
 //	}
-func ControlProgram() (code int, ok bool) {
+func ControlProgram(play ...func(args []string, opts *Options)) (code int, ok bool) {
 	switch os.Getenv(envRole) {
 	case roleControl:
-		return control(os.Args[1:], os.Stdin, os.Stdout), true
+		return control(os.Args[1:], os.Stdin, os.Stdout, play), true
 	case roleClient:
 		return cudaProcess(os.Stdin, os.Stdout), true
 	}
@@ -56,7 +57,6 @@ func ControlProgram() (code int, ok bool) {
 // JSON can carry apply; PipeDirectory and LogDirectory come from the
 // environment, as in life.
 type ProgramOptions struct {
-	Protocol                                    mps.Protocol
 	Partitions, PartitioningOn, BarePartitionID bool
 	MaxContexts                                 int
 	KillEffect                                  KillEffect
@@ -111,11 +111,8 @@ type Socket struct{}
 
 // Run plays one run of the control program.
 func (Socket) Run(ctx context.Context, in mps.Invocation) (mps.Output, error) {
-	if in.PipeDirectory == "" {
-		in.PipeDirectory = mps.DefaultPipe
-	}
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", socket(in.PipeDirectory))
+	conn, err := d.DialContext(ctx, "unix", socket(pipeOf(in.Env)))
 	if err != nil {
 		return mps.Output{Stdout: noDaemon, ExitCode: 1}, nil
 	}
@@ -147,17 +144,12 @@ type reply struct {
 	Error  string `json:",omitempty"`
 }
 
-func pipeDir() string {
-	if d := os.Getenv(mps.EnvPipeDirectory); d != "" {
-		return d
-	}
-	return mps.DefaultPipe
-}
+func pipeDir() string { return pipeOf(os.Environ()) }
 
 func socket(dir string) string { return filepath.Join(dir, "control") }
 
 // control plays nvidia-cuda-mps-control.
-func control(args []string, stdin io.Reader, stdout io.Writer) int {
+func control(args []string, stdin io.Reader, stdout io.Writer, play []func([]string, *Options)) int {
 	if text := os.Getenv(envFault); text != "" && !daemonMode(args) {
 		var f Fault
 		if err := json.Unmarshal([]byte(text), &f); err != nil {
@@ -168,9 +160,9 @@ func control(args []string, stdin io.Reader, stdout io.Writer) int {
 		}
 	}
 	if daemonMode(args) {
-		return startDaemon(args, stdout)
+		return startDaemon(args, stdout, play)
 	}
-	in := mps.Invocation{Args: args, PipeDirectory: pipeDir()}
+	in := mps.Invocation{Args: args, Env: []string{mps.EnvPipeDirectory + "=" + pipeDir()}}
 	if slices.Equal(args, []string{"-h"}) {
 		return say(stdout, New(options()).help(), 0)
 	}
@@ -181,7 +173,7 @@ func control(args []string, stdin io.Reader, stdout io.Writer) int {
 		}
 		in.Stdin = string(text)
 	}
-	conn, err := net.Dial("unix", socket(in.PipeDirectory))
+	conn, err := net.Dial("unix", socket(pipeDir()))
 	if err != nil {
 		return say(stdout, noDaemon, 1)
 	}
@@ -235,13 +227,13 @@ func options() Options {
 	if err := json.Unmarshal([]byte(os.Getenv(envOptions)), &p); err != nil {
 		p = ProgramOptions{}
 	}
-	return Options{PipeDirectory: pipeDir(), LogDirectory: os.Getenv(mps.EnvLogDirectory), GPUs: p.GPUs, Protocol: p.Protocol,
+	return Options{PipeDirectory: pipeDir(), LogDirectory: os.Getenv(mps.EnvLogDirectory), GPUs: p.GPUs,
 		Partitions: p.Partitions, PartitioningOn: p.PartitioningOn, BarePartitionID: p.BarePartitionID,
 		MaxContexts: p.MaxContexts, KillEffect: p.KillEffect, StartDelay: p.StartDelay}
 }
 
 // startDaemon plays -f, and -d by running itself with -f in the background.
-func startDaemon(args []string, stdout io.Writer) int {
+func startDaemon(args []string, stdout io.Writer, play []func([]string, *Options)) int {
 	if i := slices.Index(args, "-d"); i >= 0 {
 		child := exec.Command(os.Args[0], append([]string{"-f"}, slices.Delete(slices.Clone(args), i, i+1)...)...)
 		if err := child.Start(); err != nil {
@@ -261,8 +253,8 @@ func startDaemon(args []string, stdout io.Writer) int {
 	}
 	o := options()
 	o.PartitioningOn = o.PartitioningOn || slices.Contains(args, "-S")
-	if slices.Contains(args, "3") {
-		o.Protocol = mps.ProtocolV3
+	for _, f := range play {
+		f(args, &o)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()

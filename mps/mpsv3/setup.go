@@ -1,4 +1,4 @@
-package mps
+package mpsv3
 
 import (
 	"bytes"
@@ -11,7 +11,8 @@ import (
 )
 
 // Setup is the start-up configuration of a v3 daemon, which reads it once as
-// TOML (-a) and never writes back (MC).
+// TOML (-a) and never writes back, see
+// https://docs.nvidia.com/deploy/mps/mpsv3-configuration-file.html.
 type Setup struct {
 	Servers []ServerSetup
 	// MemAcct and ContextShare switch features; nil leaves the daemon's
@@ -27,7 +28,7 @@ type ServerSetup struct {
 	Name            string
 	UID             *int     // nil = the daemon's user
 	AllowedDevices  []string // UUIDs; nil = all
-	Limits          NamespaceLimits
+	Limits          Limits
 	LocalityDomains bool // excludes Partitions
 	Namespaces      []NamespaceSetup
 	Partitions      []PartitionSpec
@@ -36,7 +37,7 @@ type ServerSetup struct {
 // NamespaceSetup is one namespace of a ServerSetup.
 type NamespaceSetup struct {
 	Name   string
-	Limits NamespaceLimits
+	Limits Limits
 }
 
 // TOML checks the setup and writes the daemon's configuration file, schema
@@ -110,7 +111,7 @@ func (srv ServerSetup) write(b *bytes.Buffer) error {
 	return nil
 }
 
-func (n NamespaceLimits) write(b *bytes.Buffer) error {
+func (n Limits) write(b *bytes.Buffer) error {
 	fields, err := n.fields()
 	for _, f := range fields {
 		fmt.Fprintf(b, "%s = %s\n", strings.ReplaceAll(f[0], "-", "_"), strconv.Quote(f[1]))
@@ -127,7 +128,7 @@ func (s Setup) check() error {
 	for i, srv := range s.Servers {
 		at := fmt.Sprintf("Servers[%d]", i)
 		if checkName(&l, at+".Name", srv.Name); names[srv.Name] {
-			l.Addf(at+".Name", "give each server its own name", "%q is used twice", clip(srv.Name))
+			l.Addf(at+".Name", "give each server its own name", "%q is used twice", problem.Clip(srv.Name))
 		}
 		names[srv.Name] = true
 		srv.check(&l, at)
@@ -140,9 +141,7 @@ func (srv ServerSetup) check(l *problem.List, at string) {
 		l.Addf(at+".UID", "use a user ID of the system", "%d is no user ID", *srv.UID)
 	}
 	for i, d := range srv.AllowedDevices {
-		if !isUUID(d) {
-			l.Addf(fmt.Sprintf("%s.AllowedDevices[%d]", at, i), `name it by its UUID, "GPU-..."`, "%q is no UUID", clip(d))
-		}
+		checkDevice(l, fmt.Sprintf("%s.AllowedDevices[%d]", at, i), d)
 	}
 	srv.Limits.check(l, at+".Limits")
 	limits := srv.Limits
@@ -158,14 +157,14 @@ func (srv ServerSetup) check(l *problem.List, at string) {
 	for i, n := range srv.Namespaces {
 		nat := fmt.Sprintf("%s.Namespaces[%d]", at, i)
 		if checkName(l, nat+".Name", n.Name); names[n.Name] {
-			l.Addf(nat+".Name", "give each namespace its own name", "%q is used twice", clip(n.Name))
+			l.Addf(nat+".Name", "give each namespace its own name", "%q is used twice", problem.Clip(n.Name))
 		}
 		names[n.Name] = true
 		n.Limits.check(l, nat+".Limits")
 		if n.Name == "default" {
 			continue
 		}
-		const why = "a namespace inherits nothing (DYN-LIM): its clients would have no limit next to neighbours that have one"
+		const why = "a namespace inherits nothing: its clients would have no limit next to neighbours that have one"
 		if limits.PinnedMemLimit != 0 && n.Limits.PinnedMemLimit == 0 {
 			l.Addf(nat+".Limits.PinnedMemLimit", "set it", why)
 		}
@@ -174,14 +173,14 @@ func (srv ServerSetup) check(l *problem.List, at string) {
 		}
 	}
 	if srv.LocalityDomains && len(srv.Partitions) > 0 {
-		l.Addf(at+".Partitions", "choose one of them", "locality domains and static SM partitions exclude each other (MPSV3)")
+		l.Addf(at+".Partitions", "choose one of them", "locality domains and static SM partitions exclude each other")
 	}
 	parts := map[[2]string]bool{}
 	for i, p := range srv.Partitions {
 		pat := fmt.Sprintf("%s.Partitions[%d]", at, i)
 		p.check(l, pat)
 		if key := [2]string{p.Device, p.Name}; parts[key] {
-			l.Addf(pat+".Name", "give each partition of a device its own name", "%q is used twice", clip(p.Name))
+			l.Addf(pat+".Name", "give each partition of a device its own name", "%q is used twice", problem.Clip(p.Name))
 		} else {
 			parts[key] = true
 		}

@@ -1,0 +1,77 @@
+package mps_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/mps"
+	"github.com/cotenant/cotenant/mps/mpstest"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+func TestClientEnvironment(t *testing.T) {
+	gpus := []mps.GPU{mpstest.H200(0).GPU}
+	env := mps.ClientEnvironment{
+		PipeDirectory: "/tmp/nvidia-mps", DaemonPipeDirectory: "/tmp/nvidia-mps", GPUs: gpus, VisibleDevices: []string{gpus[0].UUID},
+		ActiveThreadPercentage: 33.3334, PinnedMemLimits: []mps.DeviceLimit{{Device: "0", Limit: 1536 * sharing.MiB}},
+		Priority: mps.PriorityBelowNormal, MaxConnections: 4, PerContextPartitioning: true,
+	}
+	got, err := env.Environ([]string{"HOME=/home/u", mps.EnvThreads + "=100", mps.EnvPartition + "=GPU-1/x", mps.EnvVisibleDevices + "=1,2"})
+	want := []string{"HOME=/home/u", "CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps", "CUDA_VISIBLE_DEVICES=" + gpus[0].UUID, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=33.3334",
+		"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1536M", "CUDA_MPS_CLIENT_PRIORITY=1", "CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING=1", "CUDA_DEVICE_MAX_CONNECTIONS=4"}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Fatalf("%v (-want +got):\n%s", err, diff)
+	}
+	back, err := mps.ParseClientEnvironment(got)
+	back.GPUs, back.DaemonPipeDirectory = env.GPUs, env.DaemonPipeDirectory
+	if diff := cmp.Diff(env, back); err != nil || diff != "" {
+		t.Errorf("round trip: %v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestClientEnvironmentTraps(t *testing.T) {
+	one := []mps.GPU{mpstest.H200(0).GPU}
+	trap, err := mps.ParsePinnedMemLimits("0=2G,1=4G")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		env  mps.ClientEnvironment
+		want string
+	}{
+		"invisible GPU":   {mps.ClientEnvironment{GPUs: one, PinnedMemLimits: trap}, "PinnedMemLimits[1].Device: the client does not see device \"1\""},
+		"GPUs not known":  {mps.ClientEnvironment{PinnedMemLimits: trap[:1]}, "GPUs: memory limits cannot be checked"},
+		"chosen away":     {mps.ClientEnvironment{GPUs: []mps.GPU{one[0], mpstest.H200(1).GPU}, VisibleDevices: []string{one[0].UUID}, PinnedMemLimits: trap}, "PinnedMemLimits[1].Device"},
+		"twice":           {mps.ClientEnvironment{GPUs: one, PinnedMemLimits: []mps.DeviceLimit{{Device: "0", Limit: gib}, {Device: one[0].UUID, Limit: gib}}}, "last entry would win"},
+		"above the GPU":   {mps.ClientEnvironment{GPUs: one, PinnedMemLimits: []mps.DeviceLimit{{Device: "0", Limit: 999 * gib}}}, "larger than the GPU"},
+		"another daemon":  {mps.ClientEnvironment{DaemonPipeDirectory: "/run/mps"}, "would run without MPS"},
+		"ordinals":        {mps.ClientEnvironment{VisibleDevices: []string{"0"}}, "renumbered"},
+		"static":          {mps.ClientEnvironment{Partition: "GPU-1/x", ActiveThreadPercentage: 50}, "ignored with a static SM partition"},
+		"relative":        {mps.ClientEnvironment{PipeDirectory: "mps"}, "relative"},
+		"newline":         {mps.ClientEnvironment{PipeDirectory: "/tmp/a\nLD_PRELOAD=x"}, "control characters"},
+		"long":            {mps.ClientEnvironment{PipeDirectory: "/" + strings.Repeat("x", 100)}, "too long for a socket"},
+		"percentage":      {mps.ClientEnvironment{ActiveThreadPercentage: 100.1}, "out of range"},
+		"limit":           {mps.ClientEnvironment{GPUs: one, PinnedMemLimits: []mps.DeviceLimit{{Device: "0", Limit: -1}}}, "is no limit"},
+		"max connections": {mps.ClientEnvironment{MaxConnections: 33}, "out of range"},
+	} {
+		env, err := c.env.Build()
+		if !errors.Is(err, mps.ErrInvalid) || !strings.Contains(err.Error(), c.want) || env != nil {
+			t.Errorf("%s: %v, %v", name, env, err)
+		}
+	}
+	for _, bad := range []string{"", "0", "0=", "0=2T", "x=2G", "0=-2G", "0=2G,", "0=2G\n"} {
+		if l, err := mps.ParsePinnedMemLimits(bad); bad != "0=2G\n" && (!errors.Is(err, mps.ErrInvalid) || l != nil) {
+			t.Errorf("%q: %v, %v", bad, l, err)
+		}
+	}
+	bad := []string{mps.EnvThreads + "=0", mps.EnvPinnedMemLimit + "=0=x", mps.EnvPriority + "=2", mps.EnvPartition + "=x", mps.EnvPerContext + "=yes", mps.EnvMaxConnections + "=99", mps.EnvProtocol + "=4"}
+	_, err = mps.ParseClientEnvironment(bad)
+	for _, kv := range bad {
+		if key, _, _ := strings.Cut(kv, "="); err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("%v does not name %s", err, key)
+		}
+	}
+}
