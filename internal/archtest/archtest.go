@@ -25,6 +25,8 @@ var allowed = map[string][]string{
 	"telemetry": {"sharing"},
 	"cost":      {"sharing"},
 	"decision":  {"sharing", "mig", "mps", "timeslice", "cost"},
+	// Where measurements become the plain data that decision takes.
+	"colocation": {"sharing", "cost", "loadgen", "telemetry", "decision"},
 }
 
 // nvmlLeaves are the only packages that may mention go-nvml.
@@ -40,9 +42,12 @@ var leaves = []string{
 // builtOn names the leaves that are made of another one.
 var builtOn = map[string]string{"mps/mpsv3/mpsv3test": "mps/mpstest"}
 
+// uncopied are the examples that still import internal packages.
+var uncopied = []string{"examples/benchmark", "examples/cost", "examples/fleet", "examples/monitor", "examples/predict", "examples/timeslice"}
+
 // topLevel are the folders that may stand in the module's root.
 var topLevel = []string{
-	"sharing", "mig", "mps", "timeslice", "loadgen", "telemetry", "decision", "cost",
+	"sharing", "mig", "mps", "timeslice", "loadgen", "telemetry", "decision", "cost", "colocation",
 	"examples", "internal", "tools",
 }
 
@@ -82,6 +87,9 @@ func forbidden(rel, top, dep string) string {
 	depRel := relative(dep)
 	depTop, _, _ := strings.Cut(depRel, "/")
 	if top == "examples" {
+		if depTop == "internal" && !slices.Contains(uncopied, rel) {
+			return "an example imports public packages only, so that it can be copied"
+		}
 		return ""
 	}
 	if depTop == "examples" {
