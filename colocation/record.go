@@ -43,7 +43,7 @@ const gpmPeriod = 500 * time.Millisecond
 // Record makes a run with telemetry beside it, which goes to the run's folder as
 // well. source may be nil. The artifacts of an interrupted run stay, its figures
 // do not count.
-func Record(ctx context.Context, plan loadgen.Plan, opts loadgen.Options, source telemetry.Source) (*Recording, error) {
+func Record(ctx context.Context, plan loadgen.Plan, opts loadgen.Options, source telemetry.Reader) (*Recording, error) {
 	if source == nil {
 		res, err := loadgen.Run(ctx, plan, opts)
 		return &Recording{Result: res}, err
@@ -103,20 +103,20 @@ func (r *Recording) Row(clients []string, devices []int) predict.Row {
 		return row
 	}
 	mean := func(m telemetry.Metric, unit float64) *float64 { return r.mean(devices, m, unit) }
-	row.GPU = &predict.RowGPU{Util: mean(telemetry.GPUUtilPercent, 1), MemUtil: mean(telemetry.MemUtilPercent, 1), PowerW: mean(telemetry.PowerWatts, 1),
-		UsedGiB: mean(telemetry.MemUsedBytes, float64(sharing.GiB)), SMMHz: mean(telemetry.SMClockMHz, 1)}
-	row.GPM = &predict.RowGPM{GraphicsUtil: mean(telemetry.GraphicsUtilPercent, 1), SMUtil: mean(telemetry.SMUtilPercent, 1), SMOccupancy: mean(telemetry.SMOccupancyPercent, 1),
-		TensorUtil: mean(telemetry.TensorUtilPercent, 1), DRAMBwUtil: mean(telemetry.DRAMUtilPercent, 1)}
+	row.GPU = &predict.RowGPU{Util: mean(telemetry.MetricGPUUtilPercent, 1), MemUtil: mean(telemetry.MetricMemUtilPercent, 1), PowerW: mean(telemetry.MetricPowerWatts, 1),
+		UsedGiB: mean(telemetry.MetricMemUsedBytes, float64(sharing.GiB)), SMMHz: mean(telemetry.MetricSMClockMHz, 1)}
+	row.GPM = &predict.RowGPM{GraphicsUtil: mean(telemetry.MetricGraphicsUtilPercent, 1), SMUtil: mean(telemetry.MetricSMUtilPercent, 1), SMOccupancy: mean(telemetry.MetricSMOccupancyPercent, 1),
+		TensorUtil: mean(telemetry.MetricTensorUtilPercent, 1), DRAMBwUtil: mean(telemetry.MetricDRAMUtilPercent, 1)}
 	return row
 }
 
-func millis(h *loadgen.Histogram) *predict.Millis {
+func millis(h *loadgen.Histogram) *predict.LatencyMS {
 	if h == nil || h.Count() == 0 {
 		return nil
 	}
 	f := h.Figures()
 	v := func(m loadgen.Millis) *float64 { x := float64(m); return &x }
-	return &predict.Millis{P50: v(f.P50), P90: v(f.P90), P95: v(f.P95), P99: v(f.P99), Mean: v(f.Mean)}
+	return &predict.LatencyMS{P50: v(f.P50), P90: v(f.P90), P95: v(f.P95), P99: v(f.P99), Mean: v(f.Mean)}
 }
 
 // mean is the mean over the devices of a metric's means in the run's window, nil
@@ -124,7 +124,7 @@ func millis(h *loadgen.Histogram) *predict.Millis {
 // first one of the window is left out.
 func (r *Recording) mean(devices []int, m telemetry.Metric, unit float64) *float64 {
 	from, to := time.Unix(0, r.Summary.Window.FromNS).Sub(r.Series.Start), time.Unix(0, r.Summary.Window.ToNS).Sub(r.Series.Start)
-	if m >= telemetry.GraphicsUtilPercent {
+	if m >= telemetry.MetricGraphicsUtilPercent {
 		from += gpmPeriod
 	}
 	total, have := 0.0, 0

@@ -221,7 +221,7 @@ func (p *csvParser) seriesRow(at time.Duration, start time.Time, basis sharing.B
 		p.problem(colDetail, "write positive periods", "telemetry: periods of %d and %d ns", h.PeriodNS, h.SlowPeriodNS)
 	}
 	p.hasHead = true
-	p.head = Header{Info: SourceInfo{Name: h.Source, Detail: h.SourceDetail, Basis: basis}, Start: start.UTC(),
+	p.head = Header{Info: ReaderInfo{Name: h.Source, Detail: h.SourceDetail, Basis: basis}, Start: start.UTC(),
 		Period: time.Duration(h.PeriodNS), SlowPeriod: time.Duration(h.SlowPeriodNS)}
 }
 
@@ -254,7 +254,7 @@ func (p *csvParser) device() (int, bool) {
 }
 
 func (p *csvParser) figures(f *figures) {
-	for m := GPUUtilPercent; m < metricEnd; m++ {
+	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
 		if v, ok := p.number(metricTable[m].name); ok {
 			f.set(m, v)
 		}
@@ -304,9 +304,9 @@ func (p *csvParser) partRow(kind string, at time.Duration) {
 		x.Instances = append(x.Instances, in)
 	} else {
 		proc := Process{PID: uint32(id), Name: p.get(colDetail)}
-		if v, ok := f.get(MemUsedBytes); ok {
+		if v, ok := f.get(MetricMemUsedBytes); ok {
 			if v < 0 || v >= 1<<63 {
-				p.problem(MemUsedBytes.String(), "write bytes", "telemetry: %v", v)
+				p.problem(MetricMemUsedBytes.String(), "write bytes", "telemetry: %v", v)
 			} else {
 				proc.Memory = Some(sharing.Bytes(v))
 			}

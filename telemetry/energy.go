@@ -8,10 +8,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// DefaultTolerancePercent is how far the integrated power may be from the
+// defaultTolerancePercent is how far the integrated power may be from the
 // energy counter. nvml.h gives an accuracy of 5% for the power reading of the
 // boards that it gives one for.
-const DefaultTolerancePercent = 5
+const defaultTolerancePercent = 5
 
 // CounterWrapJoules is where an energy counter of 32 bits of millijoules starts
 // again.
@@ -146,10 +146,10 @@ func (m *EnergyMeter) Sample(x *Sample) error {
 		return &DeviceError{Device: x.Device, Devices: len(m.devs)}
 	}
 	d := &m.devs[x.Device]
-	if v, ok := x.Get(EnergyJoules); ok {
+	if v, ok := x.Get(MetricEnergyJoules); ok {
 		d.count(Point{x.At, v})
 	}
-	if v, ok := x.Get(PowerWatts); ok {
+	if v, ok := x.Get(MetricPowerWatts); ok {
 		d.integrate(Point{x.At, v}, maxGap(m.opts.MaxGap, m.h.Period))
 	}
 	return nil
@@ -268,7 +268,7 @@ func (m *EnergyMeter) Energy(device int) (Energy, error) {
 	e.DifferencePercent = Some(100 * diff / d.cmpCount)
 	tolerance := m.opts.TolerancePercent
 	if tolerance == 0 {
-		tolerance = DefaultTolerancePercent
+		tolerance = defaultTolerancePercent
 	}
 	slack := math.Abs(d.cmpLast-d.cmpFirst) * powerLag.Seconds()
 	e.Agree = sharing.AnswerOf(math.Abs(diff) <= tolerance/100*d.cmpCount+slack)

@@ -63,7 +63,7 @@ func (l *Latest) Sample(x *Sample) error {
 	l.newest, l.received = max(l.newest, x.At), time.Now()
 	d := &l.devs[x.Device]
 	d.seen = true
-	for m := GPUUtilPercent; m < metricEnd; m++ {
+	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
 		if v, ok := x.Get(m); ok {
 			d.f.set(m, v)
 			d.at[m] = x.At
@@ -205,9 +205,9 @@ func (l *Latest) WritePrometheus(w io.Writer) error {
 			p.line(base[i], 0)
 		}
 	}
-	for m := GPUUtilPercent; m < metricEnd; m++ {
+	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
 		name, kind := m.String(), "gauge"
-		if m == EnergyJoules {
+		if m == MetricEnergyJoules {
 			name, kind = name+"_total", "counter"
 		}
 		p.family(name, kind, m.Help())
@@ -252,7 +252,7 @@ func (l *Latest) writeThrottle(p *promWriter, base []string) {
 }
 
 func (l *Latest) writeInstances(p *promWriter, base []string) {
-	for m := GPUUtilPercent; m < metricEnd; m++ {
+	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
 		p.family("instance_"+m.String(), "gauge", "Of a MIG GPU instance: "+m.Help())
 		for i := range l.devs {
 			d := &l.devs[i]

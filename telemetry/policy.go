@@ -9,8 +9,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Policy is a rule by which idle GPUs are taken back.
-type Policy struct {
+// ReapPolicy is a rule by which idle GPUs are taken back.
+type ReapPolicy struct {
 	// Name is the policy's name, e.g. "idlebot".
 	Name string `json:"name"`
 	// Where says who uses it.
@@ -25,8 +25,8 @@ type Policy struct {
 }
 
 // Policies lists the policies that are known to be used, the strictest first.
-func Policies() []Policy {
-	return []Policy{
+func ReapPolicies() []ReapPolicy {
+	return []ReapPolicy{
 		{Name: "idlebot", Where: "Northeastern University: mail after 15 min, cancel after 1 h",
 			WarnAfter: []time.Duration{15 * time.Minute}, Warnings: 1, ReapAfter: time.Hour},
 		{Name: "princeton", Where: "Princeton University: cancel after 2 h at zero utilization, with two warnings (their times are not published)",
@@ -36,11 +36,11 @@ func Policies() []Policy {
 	}
 }
 
-// ParsePolicy returns the policy of a name, or one that reaps after a duration
+// ParseReapPolicy returns the policy of a name, or one that reaps after a duration
 // such as "45m" without a warning.
-func ParsePolicy(s string) (Policy, error) {
+func ParseReapPolicy(s string) (ReapPolicy, error) {
 	var names []string
-	for _, p := range Policies() {
+	for _, p := range ReapPolicies() {
 		if p.Name == s {
 			return p, nil
 		}
@@ -48,11 +48,11 @@ func ParsePolicy(s string) (Policy, error) {
 	}
 	if d, err := time.ParseDuration(s); err == nil {
 		if d <= 0 {
-			return Policy{}, fmt.Errorf("telemetry: a policy that reaps after %v; use a positive duration", d)
+			return ReapPolicy{}, fmt.Errorf("telemetry: a policy that reaps after %v; use a positive duration", d)
 		}
-		return Policy{Name: d.String(), Where: "given as a duration", ReapAfter: d}, nil
+		return ReapPolicy{Name: d.String(), Where: "given as a duration", ReapAfter: d}, nil
 	}
-	return Policy{}, fmt.Errorf("%w (or give a duration such as 45m)", &sharing.UnknownNameError{Kind: "reaping policy", Name: s, Known: names})
+	return ReapPolicy{}, fmt.Errorf("%w (or give a duration such as 45m)", &sharing.UnknownNameError{Kind: "reaping policy", Name: s, Known: names})
 }
 
 // RecoverOptions say what counts as recoverable and what it is worth.
@@ -69,7 +69,7 @@ type RecoverOptions struct {
 
 // Recovery is what a policy would give back.
 type Recovery struct {
-	Policy Policy `json:"policy"`
+	Policy ReapPolicy `json:"policy"`
 	// Basis is that of the series; what a policy would do is derived from it.
 	Basis sharing.Basis `json:"basis"`
 	// Observed is the GPU time that was looked at, Unknown that part of it for
@@ -96,7 +96,7 @@ type Recovery struct {
 
 // Recoverable says what the policy would give back on the devices of the
 // reports.
-func (p Policy) Recoverable(reports []IdleReport, opts RecoverOptions) (Recovery, error) {
+func (p ReapPolicy) Recoverable(reports []IdleReport, opts RecoverOptions) (Recovery, error) {
 	var probs problem.List
 	if p.ReapAfter <= 0 {
 		probs.Addf("policy.reap_after", "use a positive duration or one of Policies", "telemetry: the policy %q reaps after %v", p.Name, p.ReapAfter)

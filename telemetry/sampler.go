@@ -34,21 +34,21 @@ type SamplerOptions struct {
 	Logger *slog.Logger
 }
 
-// Sampler reads every device of a source on two clocks. Both schedules are
+// Sampler reads every device of a reader on two clocks. Both schedules are
 // absolute: a late tick does not shift those after it, and ticks that were
 // missed are left out and recorded. A Sampler may be used again, and by
 // several goroutines.
 type Sampler struct {
-	src  Source
+	src  Reader
 	opts SamplerOptions
 	log  *slog.Logger
 }
 
 // NewSampler checks the options, naming everything that is wrong with them.
-func NewSampler(src Source, opts SamplerOptions) (*Sampler, error) {
+func NewSampler(src Reader, opts SamplerOptions) (*Sampler, error) {
 	var probs problem.List
 	if src == nil {
-		probs.Addf("source", "open one with telemetrynvml.Open or write a telemetrytest.Script", "telemetry: there is no source")
+		probs.Addf("reader", "open one with telemetrynvml.Open or write a telemetrytest.Script", "telemetry: there is no reader")
 	}
 	if opts.Period < 0 {
 		probs.Addf("period", "leave it 0 for the default of "+DefaultPeriod.String(), "telemetry: a period of %v", opts.Period)

@@ -11,7 +11,7 @@ import (
 // Header describes a series: where it comes from, when it began, and what it
 // covers.
 type Header struct {
-	Info SourceInfo
+	Info ReaderInfo
 	// Start is the wall clock at the series' start. Times in the series are
 	// monotonic differences to it.
 	Start   time.Time
@@ -89,7 +89,7 @@ func (s *Series) Sample(x *Sample) error {
 	c := s.chunks[len(s.chunks)-1]
 	r := row{at: int64(x.At), tick: x.Tick, has: x.f.has, throttle: x.Throttle, off: int32(len(c.vals)),
 		device: int32(x.Device), dropped: int32(min(x.Dropped, 1<<31-1)), groups: x.Groups}
-	for m := GPUUtilPercent; m < metricEnd; m++ {
+	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
 		if x.f.has&(1<<m) != 0 {
 			c.vals = append(c.vals, x.f.v[m])
 		}
@@ -144,7 +144,7 @@ func (c *chunk) load(r *row, x *Sample) {
 		Reading: Reading{Throttle: r.throttle, Processes: r.processes, Instances: r.instances, Dropped: int(r.dropped)}}
 	x.f.has = r.has
 	at := r.off
-	for m := GPUUtilPercent; m < metricEnd; m++ {
+	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
 		if r.has&(1<<m) != 0 {
 			x.f.v[m] = c.vals[at]
 			at++
@@ -198,7 +198,7 @@ func (s *Series) Mean(device int, m Metric) (Optional[float64], int) {
 }
 
 // Supported answers whether a device can give a metric: yes when it did, no
-// when the source said that it cannot, unknown when nobody asked or every
+// when the reader said that it cannot, unknown when nobody asked or every
 // reading failed. A series read from CSV knows only yes and unknown.
 func (s *Series) Supported(device int, m Metric) sharing.Answer {
 	if device < 0 || device >= len(s.has) {

@@ -27,7 +27,7 @@ func (s SLO) Limits() []Limit {
 	for _, l := range []struct {
 		m  Metric
 		at *Duration
-	}{{TTFTP99, s.TTFTP99}, {TPOTP99, s.TPOTP99}, {E2EP99, s.E2EP99}} {
+	}{{MetricTTFTP99, s.TTFTP99}, {MetricTPOTP99, s.TPOTP99}, {MetricE2EP99, s.E2EP99}} {
 		if l.at != nil {
 			out = append(out, Limit{l.m, time.Duration(*l.at)})
 		}
@@ -38,7 +38,7 @@ func (s SLO) Limits() []Limit {
 // Validate names everything that is wrong with s in one error, or returns nil.
 func (s SLO) Validate() error {
 	var list problem.List
-	keys := map[Metric]string{TTFTP99: "ttft_p99", TPOTP99: "tpot_p99", E2EP99: "e2e_p99"}
+	keys := map[Metric]string{MetricTTFTP99: "ttft_p99", MetricTPOTP99: "tpot_p99", MetricE2EP99: "e2e_p99"}
 	for _, l := range s.Limits() {
 		if l.At <= 0 || l.At > 7*24*time.Hour {
 			list.Addf(keys[l.Metric], "write a positive duration, for example 500ms", "%v is out of range", l.At)

@@ -28,7 +28,7 @@ type measurement struct {
 	meta    map[string]any
 	several bool
 	results []*loadgen.Result
-	source  telemetry.Source // nil without -telemetry
+	source  telemetry.Reader // nil without -telemetry
 	worker  loadgen.Worker   // all of the load unless the environment says otherwise
 	startAt time.Time
 }

@@ -136,11 +136,11 @@ func (f *planFlow) addEvidence(w *decision.Workload, l *colocation.Load, row *pr
 		}
 		d := predict.Duration(milliseconds(ms).Round(time.Nanosecond))
 		switch limit.Metric {
-		case predict.TTFTP99:
+		case predict.MetricTTFTP99:
 			w.Solo.TTFTP99 = &d
-		case predict.TPOTP99:
+		case predict.MetricTPOTP99:
 			w.Solo.TPOTP99 = &d
-		case predict.E2EP99:
+		case predict.MetricE2EP99:
 			w.Solo.E2EP99 = &d
 		}
 	}

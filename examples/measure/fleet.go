@@ -190,7 +190,7 @@ func (f *fleetFlow) measureAlone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var all []predict.Profile
+	var all []predict.SoloProfile
 	for _, sim := range sims {
 		name := sim.workload.Name
 		row := rec.Row(l.clientsOf(nil, name))
@@ -378,7 +378,7 @@ func (f *fleetFlow) expect(how sharing.Mechanism, s *scene) prediction {
 		p.Tenants = all
 	}
 	for _, t := range p.Tenants {
-		f.say("expected of %s on %s by %s: TTFT P99 %s ms, TPOT P99 %s ms", t.Load, s.Name, how, expectedCell(t.Predicted, t.Prior, predict.TTFTP99), expectedCell(t.Predicted, t.Prior, predict.TPOTP99))
+		f.say("expected of %s on %s by %s: TTFT P99 %s ms, TPOT P99 %s ms", t.Load, s.Name, how, expectedCell(t.Predicted, t.Prior, predict.MetricTTFTP99), expectedCell(t.Predicted, t.Prior, predict.MetricTPOTP99))
 	}
 	if err := errors.Join(problems...); err != nil {
 		p.Problem = err.Error()
@@ -421,7 +421,7 @@ func (f *fleetFlow) expectSlice(s *scene, sim *replica) ([]tenantPrediction, err
 			return nil, err
 		}
 		t.Prior[metric] = inMS(curve.Latency(s.smShare(profiles[i])))
-		if metric == predict.TPOTP50 {
+		if metric == predict.MetricTPOTP50 {
 			slower := t.Prior[metric] / v
 			t.PriorSlowdown = &slower
 		}

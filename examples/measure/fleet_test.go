@@ -185,7 +185,7 @@ func TestDoubledQuantum(t *testing.T) {
 			t.Fatalf("%+v", m)
 		}
 		r := &m.Rows[i]
-		return r.Inside[predict.TPOTP50], r.Actual[predict.TPOTP50], r.Predicted[predict.TPOTP50].Value
+		return r.Inside[predict.MetricTPOTP50], r.Actual[predict.MetricTPOTP50], r.Predicted[predict.MetricTPOTP50].Value
 	}
 	if inside, got, want := light(0); !inside {
 		t.Errorf("TPOT P50 is %v ms, expected %v", got, want)

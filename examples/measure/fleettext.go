@@ -78,8 +78,8 @@ func (p printer) scene(s *scene, rows []reportRow) {
 				expected = &s.Value
 			}
 			row("  "+name, r.Mode.String(), r.Decided.word(),
-				expectedCell(r.Predicted, r.Prior, predict.TTFTP99), r.actualCell(predict.TTFTP99),
-				expectedCell(r.Predicted, r.Prior, predict.TPOTP99), r.actualCell(predict.TPOTP99),
+				expectedCell(r.Predicted, r.Prior, predict.MetricTTFTP99), r.actualCell(predict.MetricTTFTP99),
+				expectedCell(r.Predicted, r.Prior, predict.MetricTPOTP99), r.actualCell(predict.MetricTPOTP99),
 				times(r.Decided.Slowdown), times(expected), times(r.Slowdown), r.requestsCell(), r.limitsCell())
 		}
 	})
@@ -134,7 +134,7 @@ func (p printer) findings(rep *report) {
 	for _, of := range []struct {
 		name       string
 		ttft, tpot predict.Metric
-	}{{"P50s", predict.TTFTP50, predict.TPOTP50}, {"P99s", predict.TTFTP99, predict.TPOTP99}} {
+	}{{"P50s", predict.MetricTTFTP50, predict.MetricTPOTP50}, {"P99s", predict.MetricTTFTP99, predict.MetricTPOTP99}} {
 		inside, points := 0, 0
 		for _, a := range rep.Agreement {
 			if a.Metric == of.ttft || a.Metric == of.tpot {

@@ -30,7 +30,7 @@ type site interface {
 // stand is the plan's servers, serving in one mode.
 type stand struct {
 	endpoints []loadgen.Endpoint // by server
-	source    telemetry.Source   // of the GPU; nil = nobody looks
+	source    telemetry.Reader   // of the GPU; nil = nobody looks
 	device    int                // the GPU's index in source
 	notes     []string           // what a reader of the figures must know
 	close     func() error

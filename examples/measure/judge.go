@@ -108,7 +108,7 @@ func (r *reportRow) finding() (text string, contradicts bool) {
 
 // missed lists the limits that were not kept.
 func (r *reportRow) missed() string {
-	names := map[predict.Metric]string{predict.TTFTP99: "TTFT P99", predict.TPOTP99: "TPOT P99", predict.E2EP99: "E2E P99"}
+	names := map[predict.Metric]string{predict.MetricTTFTP99: "TTFT P99", predict.MetricTPOTP99: "TPOT P99", predict.MetricE2EP99: "E2E P99"}
 	var out []string
 	for _, o := range r.Objectives {
 		switch {

@@ -72,7 +72,7 @@ func predictedAs(m sharing.Mechanism) sharing.Mechanism {
 // Copies of a load see much the same: the mean of them is expected, within any
 // one's interval.
 func predictTenants(p *predict.Predictor, how sharing.Mechanism, names []string, group []predict.Solo) ([]tenantPrediction, error) {
-	predictions, err := p.Predict(predictedAs(how), group, predict.Simulated)
+	predictions, err := p.Predict(predictedAs(how), group, predict.MethodSimulated)
 	if err != nil {
 		return nil, err
 	}

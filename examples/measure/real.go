@@ -26,7 +26,7 @@ type machine struct {
 	program *mps.Program
 	runner  mps.Runner // nil = program
 
-	source telemetry.Source // nil without telemetry
+	source telemetry.Reader // nil without telemetry
 	device telemetry.Device
 	only   bool // it is the machine's only GPU
 	driver string
@@ -70,7 +70,7 @@ func (m *machine) look(ctx context.Context) error {
 	if err := m.source.Read(ctx, m.plan.Device, telemetry.GroupBasic, &r); err != nil {
 		return err
 	}
-	if v, ok := r.Get(telemetry.MemTotalBytes); ok {
+	if v, ok := r.Get(telemetry.MetricMemTotalBytes); ok {
 		m.total = sharing.Bytes(v)
 	}
 	return nil

@@ -98,14 +98,14 @@ loads:
 
 // scriptedGPU is a GPU for the real flow: its figures are a script's, so that
 // everything is marked as simulated.
-func scriptedGPU(t *testing.T) telemetry.Source {
+func scriptedGPU(t *testing.T) telemetry.Reader {
 	t.Helper()
 	src, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{
 		Device: telemetry.Device{Name: "NVIDIA H200", UUID: "GPU-1", MIG: sharing.AnswerNo, GPM: sharing.AnswerYes},
 		Phases: []telemetrytest.Phase{{
 			Processes: []telemetry.Process{{PID: 7, Name: "stranger"}},
-			Figures: map[telemetry.Metric]float64{telemetry.GPUUtilPercent: 60, telemetry.MemTotalBytes: float64(141 * sharing.GiB), telemetry.MemUsedBytes: 1e10,
-				telemetry.GraphicsUtilPercent: 60, telemetry.SMUtilPercent: 30, telemetry.DRAMUtilPercent: 25, telemetry.PowerWatts: 300},
+			Figures: map[telemetry.Metric]float64{telemetry.MetricGPUUtilPercent: 60, telemetry.MetricMemTotalBytes: float64(141 * sharing.GiB), telemetry.MetricMemUsedBytes: 1e10,
+				telemetry.MetricGraphicsUtilPercent: 60, telemetry.MetricSMUtilPercent: 30, telemetry.MetricDRAMUtilPercent: 25, telemetry.MetricPowerWatts: 300},
 		}},
 	}}})
 	if err != nil {

@@ -76,7 +76,7 @@ type objective struct {
 func (r *reportRow) fill(row, alone *predict.Row, p *tenantPrediction, written time.Time, slo predict.SLO) {
 	r.Requests, r.Failed, r.Actual = *row.Requests, *row.Errors, metrics(row)
 	if alone != nil {
-		if a, b := metrics(alone)[predict.TPOTP50], r.Actual[predict.TPOTP50]; a > 0 && b > 0 {
+		if a, b := metrics(alone)[predict.MetricTPOTP50], r.Actual[predict.MetricTPOTP50]; a > 0 && b > 0 {
 			s := b / a
 			r.Slowdown = &s
 		}
@@ -213,7 +213,7 @@ func (f *planFlow) verdicts(rows []reportRow) []verdict {
 					continue
 				}
 				n++
-				v.TokensPerS += r.Actual[predict.TokensPerSecond]
+				v.TokensPerS += r.Actual[predict.MetricTokensPerSecond]
 				for _, o := range r.Objectives {
 					v.Kept = v.Kept && o.Kept
 					v.Objectives = append(v.Objectives, o)

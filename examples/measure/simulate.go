@@ -76,8 +76,8 @@ func (s *simulation) close() error {
 	return errors.Join(errs...)
 }
 
-func (s *simulation) Info() telemetry.SourceInfo {
-	return telemetry.SourceInfo{Name: "simulation", Basis: sharing.BasisSimulated, Detail: "embedded servers on a simulated GPU"}
+func (s *simulation) Info() telemetry.ReaderInfo {
+	return telemetry.ReaderInfo{Name: "simulation", Basis: sharing.BasisSimulated, Detail: "embedded servers on a simulated GPU"}
 }
 
 func (s *simulation) Devices(context.Context) ([]telemetry.Device, error) {
@@ -106,12 +106,12 @@ func (s *simulation) Read(_ context.Context, device int, group telemetry.Groups,
 	}
 	percent := func(d time.Duration) float64 { return 100 * d.Seconds() / elapsed.Seconds() }
 	if group == telemetry.GroupBasic {
-		r.Set(telemetry.GPUUtilPercent, percent(now.Busy-before.Busy))
+		r.Set(telemetry.MetricGPUUtilPercent, percent(now.Busy-before.Busy))
 		return nil
 	}
-	r.Set(telemetry.GraphicsUtilPercent, percent(now.Busy-before.Busy))
-	r.Set(telemetry.SMUtilPercent, percent(now.SMUse-before.SMUse))
-	r.Set(telemetry.DRAMUtilPercent, percent(now.BandwidthUse-before.BandwidthUse))
+	r.Set(telemetry.MetricGraphicsUtilPercent, percent(now.Busy-before.Busy))
+	r.Set(telemetry.MetricSMUtilPercent, percent(now.SMUse-before.SMUse))
+	r.Set(telemetry.MetricDRAMUtilPercent, percent(now.BandwidthUse-before.BandwidthUse))
 	return nil
 }
 

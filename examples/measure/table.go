@@ -28,7 +28,7 @@ func (p printer) table(write func(row func(cells ...string))) {
 var tableMetrics = []struct {
 	m    predict.Metric
 	head string
-}{{predict.TPOTP50, "TPOT p50 ms"}, {predict.TTFTP50, "TTFT p50 ms"}, {predict.E2EP50, "E2E p50 ms"}, {predict.TokensPerSecond, "tokens/s"}}
+}{{predict.MetricTPOTP50, "TPOT p50 ms"}, {predict.MetricTTFTP50, "TTFT p50 ms"}, {predict.MetricE2EP50, "E2E p50 ms"}, {predict.MetricTokensPerSecond, "tokens/s"}}
 
 // writeText writes the report of a plan for people.
 func (rep *report) writeText(w io.Writer, modes []sharing.Mechanism) error {

@@ -13,7 +13,7 @@ import (
 
 // report is the JSON report.
 type report struct {
-	Source    telemetry.SourceInfo `json:"source"`
+	Source    telemetry.ReaderInfo `json:"source"`
 	Start     time.Time            `json:"start"`
 	DurationS float64              `json:"duration_s"`
 	GPUs      []gpuReport          `json:"gpus"`
@@ -50,7 +50,7 @@ func (m *monitor) finish() error {
 		g := gpuReport{Index: d, Device: dev, Means: map[telemetry.Metric]float64{}, HoursByState: map[telemetry.State]float64{},
 			KWhByState: map[telemetry.State]float64{}, Verdict: verdict(&r), Energy: e, Throttled: m.means.throttled[d]}
 		for _, metric := range telemetry.Metrics() {
-			if v, ok := m.means.mean(d, metric).Get(); ok && metric != telemetry.EnergyJoules {
+			if v, ok := m.means.mean(d, metric).Get(); ok && metric != telemetry.MetricEnergyJoules {
 				g.Means[metric] = v
 			}
 		}

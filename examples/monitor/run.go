@@ -35,7 +35,7 @@ type config struct {
 	json                            bool
 	price                           float64
 	currency                        string
-	policies                        []telemetry.Policy
+	policies                        []telemetry.ReapPolicy
 	seed                            uint64
 	policyNames                     string
 	period, slowPeriod, idleSustain time.Duration
@@ -107,7 +107,7 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 		}
 	}
 	for _, name := range strings.Split(c.policyNames, ",") {
-		p, err := telemetry.ParsePolicy(strings.TrimSpace(name))
+		p, err := telemetry.ParseReapPolicy(strings.TrimSpace(name))
 		probs.AddErr("-policy", err)
 		c.policies = append(c.policies, p)
 	}
@@ -182,7 +182,7 @@ func fail(stderr io.Writer, err error, code int) int {
 }
 
 // open opens NVML or the simulated node.
-func (c *config) open() (telemetry.Source, func(), error) {
+func (c *config) open() (telemetry.Reader, func(), error) {
 	if !c.real {
 		src, err := telemetrytest.New(node(c.seed))
 		return src, func() {}, err

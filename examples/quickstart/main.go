@@ -91,17 +91,17 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exit(stderr, err)
 	}
 	if *out != "" {
-		files, warnings, err := manifest.ForResult(fleet, result, manifest.Options{})
+		folder, err := manifest.Build(fleet, result, manifest.Options{})
 		if err != nil {
 			return exit(stderr, err)
 		}
-		if err := manifest.WriteDir(*out, files); err != nil {
+		if err := folder.Write(*out); err != nil {
 			return exit(stderr, err)
 		}
-		for _, w := range warnings {
+		for _, w := range folder.Warnings {
 			fmt.Fprintf(stderr, "quickstart: note: %s\n", w)
 		}
-		fmt.Fprintf(stderr, "quickstart: wrote %d files to %s; read %s/plan.md first\n", len(files), *out, *out)
+		fmt.Fprintf(stderr, "quickstart: wrote %d files to %s; read %s/plan.md first\n", len(folder.Files), *out, *out)
 	}
 	if *format == "json" {
 		err = result.WriteJSON(stdout)

@@ -77,6 +77,15 @@ func TestCheckFindsForbiddenImports(t *testing.T) {
 		{"decision", m + "loadgen", true},
 		{"decision", m + "cost", false},
 		{"decision/manifest", m + "mps", false},
+		{"decision", m + "decision/predict", false},
+		{"decision", m + "decision/placement", true},
+		{"decision", m + "timeslice", true},
+		{"decision/predict", m + "timeslice", false},
+		{"decision/predict", m + "decision", true},
+		{"decision/predict", m + "mig", true},
+		{"decision/placement", m + "decision/predict", false},
+		{"decision/placement", m + "decision/manifest", true},
+		{"loadgen/report", "fmt", true}, // a package without a rule
 		{"cost", m + "decision", true},
 		{"internal/problem", m + "sharing", true},
 		{"decision", m + "mig/migtest", true},
@@ -89,12 +98,28 @@ func TestCheckFindsForbiddenImports(t *testing.T) {
 		{"examples/benchmark", "gonum.org/v1/plot/vg", false},
 		{"common", "fmt", true},
 	} {
-		got := Check(map[string][]string{m + c.pkg: {c.dep}})
+		imports := map[string][]string{}
+		for rel := range allowed {
+			imports[m+rel] = nil
+		}
+		imports[m+c.pkg] = []string{c.dep}
+		got := Check(imports)
 		if (len(got) > 0) != c.broken {
 			t.Errorf("%s importing %s: %v", c.pkg, c.dep, got)
 		}
 		if len(got) > 0 && !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, c.pkg) }) {
 			t.Errorf("message does not name the package: %v", got)
 		}
+	}
+}
+
+func TestCheckFindsRulesOfNothing(t *testing.T) {
+	imports := map[string][]string{}
+	for rel := range allowed {
+		imports[Module+"/"+rel] = nil
+	}
+	delete(imports, Module+"/mps")
+	if got := Check(imports); len(got) != 1 || !strings.HasPrefix(got[0], "mps: ") {
+		t.Errorf("%v", got)
 	}
 }

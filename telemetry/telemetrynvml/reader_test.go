@@ -85,7 +85,7 @@ func newFake() *fake {
 	return f
 }
 
-func (f *fake) open(t *testing.T) *Source {
+func (f *fake) open(t *testing.T) *Reader {
 	t.Helper()
 	s, err := open(f.lib, func() time.Time { return f.now })
 	if err != nil {
@@ -102,7 +102,7 @@ func (f *fake) open(t *testing.T) *Source {
 	return s
 }
 
-func read(t *testing.T, s *Source, g telemetry.Groups) telemetry.Reading {
+func read(t *testing.T, s *Reader, g telemetry.Groups) telemetry.Reading {
 	t.Helper()
 	var r telemetry.Reading
 	if err := s.Read(t.Context(), 0, g, &r); err != nil {
@@ -126,8 +126,8 @@ func TestBasic(t *testing.T) {
 	s := f.open(t)
 	r := read(t, s, telemetry.GroupBasic)
 	want := map[telemetry.Metric]float64{
-		telemetry.GPUUtilPercent: 88, telemetry.MemUtilPercent: 27, telemetry.MemUsedBytes: 0, telemetry.MemTotalBytes: 150754820096,
-		telemetry.PowerWatts: 116.799, telemetry.PowerLimitWatts: 700, telemetry.SMClockMHz: 1980, telemetry.MemClockMHz: 3201, telemetry.TemperatureCelsius: 31,
+		telemetry.MetricGPUUtilPercent: 88, telemetry.MetricMemUtilPercent: 27, telemetry.MetricMemUsedBytes: 0, telemetry.MetricMemTotalBytes: 150754820096,
+		telemetry.MetricPowerWatts: 116.799, telemetry.MetricPowerLimitWatts: 700, telemetry.MetricSMClockMHz: 1980, telemetry.MetricMemClockMHz: 3201, telemetry.MetricTemperatureCelsius: 31,
 	}
 	if d := cmp.Diff(want, figures(r.Get)); d != "" {
 		t.Error(d)
@@ -143,7 +143,7 @@ func TestBasic(t *testing.T) {
 		t.Error(d, err)
 	}
 	e := read(t, s, telemetry.GroupEnergy)
-	if j, _ := e.Get(telemetry.EnergyJoules); j != 2240.856 {
+	if j, _ := e.Get(telemetry.MetricEnergyJoules); j != 2240.856 {
 		t.Errorf("%v J", j)
 	}
 }
@@ -157,8 +157,8 @@ func TestMissingIsMissing(t *testing.T) {
 	f.dev.GetTotalEnergyConsumptionFunc = func() (uint64, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
 	s := f.open(t)
 	r := read(t, s, telemetry.GroupBasic)
-	for m, want := range map[telemetry.Metric]sharing.Answer{telemetry.GPUUtilPercent: sharing.AnswerNo, telemetry.PowerWatts: sharing.AnswerUnknown,
-		telemetry.TemperatureCelsius: sharing.AnswerUnknown, telemetry.MemUsedBytes: sharing.AnswerYes} {
+	for m, want := range map[telemetry.Metric]sharing.Answer{telemetry.MetricGPUUtilPercent: sharing.AnswerNo, telemetry.MetricPowerWatts: sharing.AnswerUnknown,
+		telemetry.MetricTemperatureCelsius: sharing.AnswerUnknown, telemetry.MetricMemUsedBytes: sharing.AnswerYes} {
 		if got := r.Supported(m); got != want {
 			t.Errorf("%v supported: %v, want %v", m, got, want)
 		}
@@ -166,19 +166,19 @@ func TestMissingIsMissing(t *testing.T) {
 	if r.Dropped != 1 {
 		t.Errorf("%d dropped, want the power of all ones", r.Dropped)
 	}
-	if v, _ := r.Get(telemetry.MemUsedBytes); v != 644939776 {
+	if v, _ := r.Get(telemetry.MetricMemUsedBytes); v != 644939776 {
 		t.Errorf("the older call gives %v bytes", v)
 	}
 	e := read(t, s, telemetry.GroupEnergy)
-	if e.Supported(telemetry.EnergyJoules) != sharing.AnswerNo {
+	if e.Supported(telemetry.MetricEnergyJoules) != sharing.AnswerNo {
 		t.Error("energy is not marked as unsupported")
 	}
 	g := read(t, s, telemetry.GroupGPM)
-	if g.Supported(telemetry.SMUtilPercent) != sharing.AnswerNo || g.Supported(telemetry.PCIeTxBytesPerS) != sharing.AnswerUnknown {
+	if g.Supported(telemetry.MetricSMUtilPercent) != sharing.AnswerNo || g.Supported(telemetry.MetricPCIeTxBytesPerS) != sharing.AnswerUnknown {
 		t.Error("GPM of an old driver")
 	}
 	p := read(t, s, telemetry.GroupPCIe)
-	if v, _ := p.Get(telemetry.PCIeRxBytesPerS); v != 7000 {
+	if v, _ := p.Get(telemetry.MetricPCIeRxBytesPerS); v != 7000 {
 		t.Errorf("PCIe %v", v)
 	}
 }
@@ -193,7 +193,7 @@ func TestErrors(t *testing.T) {
 	if !errors.As(err, &op) || op.Device != "GPU-1" || !errors.Is(err, nvml.ERROR_UNKNOWN) || !strings.Contains(err.Error(), "GetPowerUsage") {
 		t.Errorf("err = %v", err)
 	}
-	if _, has := r.Get(telemetry.SMClockMHz); !has {
+	if _, has := r.Get(telemetry.MetricSMClockMHz); !has {
 		t.Error("one failure takes the other figures with it")
 	}
 	f.dev.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{}, nvml.ERROR_GPU_IS_LOST }
@@ -337,11 +337,11 @@ func TestGPM(t *testing.T) {
 	}
 	f.now = f.now.Add(50 * time.Millisecond)
 	r := read(t, s, telemetry.GroupGPM)
-	want := map[telemetry.Metric]float64{telemetry.SMUtilPercent: 23.04, telemetry.DRAMUtilPercent: 100, telemetry.PCIeTxBytesPerS: 2 << 20}
+	want := map[telemetry.Metric]float64{telemetry.MetricSMUtilPercent: 23.04, telemetry.MetricDRAMUtilPercent: 100, telemetry.MetricPCIeTxBytesPerS: 2 << 20}
 	if d := cmp.Diff(want, figures(r.Get)); d != "" || r.Dropped != 1 {
 		t.Error(d, r.Dropped)
 	}
-	if r.Supported(telemetry.NVLinkRxBytesPerS) != sharing.AnswerNo {
+	if r.Supported(telemetry.MetricNVLinkRxBytesPerS) != sharing.AnswerNo {
 		t.Error("a metric that the device lacks is not marked")
 	}
 	first, second := f.dev.GpmSampleGetCalls()[0].GpmSample, f.dev.GpmSampleGetCalls()[1].GpmSample
@@ -388,7 +388,7 @@ func TestMIGInstances(t *testing.T) {
 		t.Fatalf("%+v", r.Instances)
 	}
 	in := r.Instances[1]
-	want := map[telemetry.Metric]float64{telemetry.SMUtilPercent: 50, telemetry.MemUsedBytes: 1 << 30, telemetry.MemTotalBytes: 16 << 30}
+	want := map[telemetry.Metric]float64{telemetry.MetricSMUtilPercent: 50, telemetry.MetricMemUsedBytes: 1 << 30, telemetry.MetricMemTotalBytes: 16 << 30}
 	if d := cmp.Diff(want, figures(in.Get)); d != "" || in.ComputeSlices != telemetry.Some(1) {
 		t.Error(d, in.ComputeSlices)
 	}
@@ -396,7 +396,7 @@ func TestMIGInstances(t *testing.T) {
 	layout = map[int]*mock.Device{2: mig(7, "MIG-d")}
 	f.now = f.now.Add(time.Second)
 	r = read(t, s, telemetry.GroupGPM)
-	if _, has := r.Instances[0].Get(telemetry.SMUtilPercent); len(r.Instances) != 1 || has {
+	if _, has := r.Instances[0].Get(telemetry.MetricSMUtilPercent); len(r.Instances) != 1 || has {
 		t.Errorf("a new instance has the figures of the old one: %+v", r.Instances)
 	}
 	if f.samples != 4 { // the device's and one instance's

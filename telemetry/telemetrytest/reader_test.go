@@ -18,14 +18,14 @@ import (
 type figures = map[telemetry.Metric]float64
 
 func constant(watts float64) []telemetrytest.Phase {
-	return []telemetrytest.Phase{{Figures: figures{telemetry.PowerWatts: watts}}}
+	return []telemetrytest.Phase{{Figures: figures{telemetry.MetricPowerWatts: watts}}}
 }
 
 // A script drives the real Sampler; SetTime goes to any moment of it.
 func Example() {
 	src, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: []telemetrytest.Phase{
-		{For: time.Hour, Figures: figures{telemetry.PowerWatts: 600}},
-		{Figures: figures{telemetry.PowerWatts: 80}},
+		{For: time.Hour, Figures: figures{telemetry.MetricPowerWatts: 600}},
+		{Figures: figures{telemetry.MetricPowerWatts: 80}},
 	}}}})
 	if err != nil {
 		fmt.Println(err)
@@ -38,8 +38,8 @@ func Example() {
 			fmt.Println(err)
 			return
 		}
-		watts, _ := r.Get(telemetry.PowerWatts)
-		_, known := r.Get(telemetry.SMClockMHz)
+		watts, _ := r.Get(telemetry.MetricPowerWatts)
+		_, known := r.Get(telemetry.MetricSMClockMHz)
 		fmt.Println(at, watts, "W; clock known:", known)
 	}
 	// Output:
@@ -61,7 +61,7 @@ func ExampleGPU_energy() {
 			fmt.Println(err)
 			return
 		}
-		joules, _ := r.Get(telemetry.EnergyJoules)
+		joules, _ := r.Get(telemetry.MetricEnergyJoules)
 		fmt.Println(at, joules, "J")
 	}
 	// Output:
@@ -73,8 +73,8 @@ func ExampleGPU_energy() {
 // A script that cannot be is refused, with everything that is wrong with it.
 func ExampleNew() {
 	_, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: []telemetrytest.Phase{
-		{Figures: figures{telemetry.EnergyJoules: 5}},
-		{Figures: figures{telemetry.PowerWatts: -1}},
+		{Figures: figures{telemetry.MetricEnergyJoules: 5}},
+		{Figures: figures{telemetry.MetricPowerWatts: -1}},
 	}}}})
 	fmt.Println(err)
 	// Output:
@@ -103,14 +103,14 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-func energyAt(t *testing.T, src *telemetrytest.Source, at time.Duration) float64 {
+func energyAt(t *testing.T, src *telemetrytest.Reader, at time.Duration) float64 {
 	t.Helper()
 	src.SetTime(at)
 	var r telemetry.Reading
 	if err := src.Read(t.Context(), 0, telemetry.GroupEnergy, &r); err != nil {
 		t.Fatal(err)
 	}
-	v, ok := r.Get(telemetry.EnergyJoules)
+	v, ok := r.Get(telemetry.MetricEnergyJoules)
 	if !ok {
 		t.Fatal("no energy")
 	}
@@ -119,8 +119,8 @@ func energyAt(t *testing.T, src *telemetrytest.Source, at time.Duration) float64
 
 func TestEnergyOfALoop(t *testing.T) {
 	phases := []telemetrytest.Phase{
-		{For: 10 * time.Second, Figures: figures{telemetry.PowerWatts: 100}},
-		{For: 10 * time.Second, Figures: figures{telemetry.PowerWatts: 50}},
+		{For: 10 * time.Second, Figures: figures{telemetry.MetricPowerWatts: 100}},
+		{For: 10 * time.Second, Figures: figures{telemetry.MetricPowerWatts: 50}},
 	}
 	src, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: phases, Loop: true, EnergyStartJoules: 7}}})
 	if err != nil {
@@ -153,7 +153,7 @@ func TestNoiseIsSeeded(t *testing.T) {
 		if err := src.Read(t.Context(), 0, telemetry.GroupBasic, &r); err != nil {
 			t.Fatal(err)
 		}
-		v, _ := r.Get(telemetry.PowerWatts)
+		v, _ := r.Get(telemetry.MetricPowerWatts)
 		return v
 	}
 	if read(1, time.Second) != read(1, time.Second) {
@@ -181,7 +181,7 @@ func TestFaultsAndCost(t *testing.T) {
 		src, err := telemetrytest.New(telemetrytest.Script{
 			Cost: map[telemetry.Groups]time.Duration{telemetry.GroupEnergy: 4 * time.Millisecond},
 			GPUs: []telemetrytest.GPU{{Phases: []telemetrytest.Phase{
-				{For: time.Second, Figures: figures{telemetry.PowerWatts: 1}, Fail: map[telemetry.Groups]error{telemetry.GroupPCIe: broken}},
+				{For: time.Second, Figures: figures{telemetry.MetricPowerWatts: 1}, Fail: map[telemetry.Groups]error{telemetry.GroupPCIe: broken}},
 				{Lost: true},
 			}}},
 		})

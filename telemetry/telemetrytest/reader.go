@@ -12,9 +12,9 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// Source is a telemetry.Source that follows a script. It is safe for
+// Reader is a telemetry.Reader that follows a script. It is safe for
 // concurrent use.
-type Source struct {
+type Reader struct {
 	script  Script
 	devices []telemetry.Device
 	gpus    []compiled
@@ -41,12 +41,12 @@ type compiledPhase struct {
 }
 
 // New checks a script, naming everything that is wrong with it, and makes a
-// source of it. The script must not be changed afterwards.
-func New(script Script) (*Source, error) {
+// reader of it. The script must not be changed afterwards.
+func New(script Script) (*Reader, error) {
 	if err := script.check(); err != nil {
 		return nil, err
 	}
-	s := &Source{script: script}
+	s := &Reader{script: script}
 	for i, g := range script.GPUs {
 		s.devices = append(s.devices, describe(g, i))
 		var c compiled
@@ -76,7 +76,7 @@ func New(script Script) (*Source, error) {
 				cp.instances = append(cp.instances, ti)
 			}
 			c.phases = append(c.phases, cp)
-			energy += float64(p.Figures[telemetry.PowerWatts] * p.For.Seconds())
+			energy += float64(p.Figures[telemetry.MetricPowerWatts] * p.For.Seconds())
 			c.length += p.For
 		}
 		s.gpus = append(s.gpus, c)
@@ -84,9 +84,9 @@ func New(script Script) (*Source, error) {
 	return s, nil
 }
 
-// SetTime sets the time since the script's start and stops the source from
+// SetTime sets the time since the script's start and stops the reader from
 // following the real clock.
-func (s *Source) SetTime(sinceStart time.Duration) {
+func (s *Reader) SetTime(sinceStart time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.manual, s.now = true, sinceStart
@@ -94,7 +94,7 @@ func (s *Source) SetTime(sinceStart time.Duration) {
 
 // elapsed is the time since the start: what SetTime said, or the time since
 // the first call.
-func (s *Source) elapsed() time.Duration {
+func (s *Reader) elapsed() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.manual {
@@ -106,9 +106,9 @@ func (s *Source) elapsed() time.Duration {
 	return time.Since(s.start)
 }
 
-// Info says that the source is a script.
-func (s *Source) Info() telemetry.SourceInfo {
-	info := telemetry.SourceInfo{Name: "script", Basis: sharing.BasisSimulated}
+// Info says that the reader is a script.
+func (s *Reader) Info() telemetry.ReaderInfo {
+	info := telemetry.ReaderInfo{Name: "script", Basis: sharing.BasisSimulated}
 	if s.script.NoisePercent > 0 {
 		info.Detail = fmt.Sprintf("noise %v%%, seed %d", s.script.NoisePercent, s.script.Seed)
 	}
@@ -117,14 +117,14 @@ func (s *Source) Info() telemetry.SourceInfo {
 
 // Devices lists the scripted devices. The script's time starts with the first
 // call.
-func (s *Source) Devices(ctx context.Context) ([]telemetry.Device, error) {
+func (s *Reader) Devices(ctx context.Context) ([]telemetry.Device, error) {
 	s.elapsed()
 	return slices.Clone(s.devices), ctx.Err()
 }
 
 // Read gives what the script says for the present moment, after the group's
 // cost.
-func (s *Source) Read(ctx context.Context, device int, group telemetry.Groups, r *telemetry.Reading) error {
+func (s *Reader) Read(ctx context.Context, device int, group telemetry.Groups, r *telemetry.Reading) error {
 	if device < 0 || device >= len(s.gpus) {
 		return &telemetry.DeviceError{Device: device, Devices: len(s.gpus)}
 	}
@@ -140,7 +140,7 @@ func (s *Source) Read(ctx context.Context, device int, group telemetry.Groups, r
 	return s.read(device, group, s.elapsed(), r)
 }
 
-func (s *Source) read(device int, group telemetry.Groups, t time.Duration, r *telemetry.Reading) error {
+func (s *Reader) read(device int, group telemetry.Groups, t time.Duration, r *telemetry.Reading) error {
 	g := &s.script.GPUs[device]
 	n, rounds, into := s.phase(device, t)
 	p, cp := &g.Phases[n], &s.gpus[device].phases[n]
@@ -162,18 +162,18 @@ func (s *Source) read(device int, group telemetry.Groups, t time.Duration, r *te
 		r.Dropped += p.Dropped
 		return nil
 	case telemetry.GroupEnergy:
-		if _, ok := p.Figures[telemetry.PowerWatts]; !ok || g.NoEnergy {
-			r.Unsupported(telemetry.EnergyJoules)
+		if _, ok := p.Figures[telemetry.MetricPowerWatts]; !ok || g.NoEnergy {
+			r.Unsupported(telemetry.MetricEnergyJoules)
 			return nil
 		}
-		r.Set(telemetry.EnergyJoules, s.energy(device, n, rounds, into))
+		r.Set(telemetry.MetricEnergyJoules, s.energy(device, n, rounds, into))
 		return nil
 	case telemetry.GroupBasic:
 		r.Throttle = telemetry.Some(p.Throttle)
 	case telemetry.GroupGPM:
 		r.Instances = cp.instances
 	}
-	for m := telemetry.GPUUtilPercent; int(m) <= telemetry.MetricCount; m++ {
+	for m := telemetry.MetricGPUUtilPercent; int(m) <= telemetry.MetricCount; m++ {
 		if groupOf(m) != group {
 			continue
 		}
@@ -188,7 +188,7 @@ func (s *Source) read(device int, group telemetry.Groups, t time.Duration, r *te
 
 // phase returns the phase at t, how many whole rounds of a loop came before,
 // and the time since the phase's start.
-func (s *Source) phase(device int, t time.Duration) (n int, rounds int64, into time.Duration) {
+func (s *Reader) phase(device int, t time.Duration) (n int, rounds int64, into time.Duration) {
 	c := &s.gpus[device]
 	if s.script.GPUs[device].Loop {
 		rounds, t = int64(t/c.length), t%c.length
@@ -199,11 +199,11 @@ func (s *Source) phase(device int, t time.Duration) (n int, rounds int64, into t
 	return n, rounds, t - c.phases[n].at
 }
 
-func (s *Source) energy(device, n int, rounds int64, into time.Duration) float64 {
+func (s *Reader) energy(device, n int, rounds int64, into time.Duration) float64 {
 	g, c := &s.script.GPUs[device], &s.gpus[device]
-	joules := c.phases[n].energy + float64(g.Phases[n].Figures[telemetry.PowerWatts]*into.Seconds())
+	joules := c.phases[n].energy + float64(g.Phases[n].Figures[telemetry.MetricPowerWatts]*into.Seconds())
 	last := len(c.phases) - 1
-	round := c.phases[last].energy + float64(g.Phases[last].Figures[telemetry.PowerWatts]*g.Phases[last].For.Seconds())
+	round := c.phases[last].energy + float64(g.Phases[last].Figures[telemetry.MetricPowerWatts]*g.Phases[last].For.Seconds())
 	switch {
 	case c.phases[n].restarted: // since the restart in this round
 	case c.phases[last].restarted && rounds > 0:
@@ -218,9 +218,9 @@ func (s *Source) energy(device, n int, rounds int64, into time.Duration) float64
 }
 
 // steady are the figures that noise leaves alone.
-var steady = []telemetry.Metric{telemetry.MemUsedBytes, telemetry.MemTotalBytes, telemetry.PowerLimitWatts}
+var steady = []telemetry.Metric{telemetry.MetricMemUsedBytes, telemetry.MetricMemTotalBytes, telemetry.MetricPowerLimitWatts}
 
-func (s *Source) noisy(device int, m telemetry.Metric, t time.Duration, v float64) float64 {
+func (s *Reader) noisy(device int, m telemetry.Metric, t time.Duration, v float64) float64 {
 	if s.script.NoisePercent == 0 || slices.Contains(steady, m) {
 		return v
 	}
@@ -237,7 +237,7 @@ func (s *Source) noisy(device int, m telemetry.Metric, t time.Duration, v float6
 }
 
 func isPercent(m telemetry.Metric) bool {
-	return m <= telemetry.MemUtilPercent || m >= telemetry.GraphicsUtilPercent && m <= telemetry.FP16UtilPercent
+	return m <= telemetry.MetricMemUtilPercent || m >= telemetry.MetricGraphicsUtilPercent && m <= telemetry.MetricFP16UtilPercent
 }
 
 // splitmix is the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).

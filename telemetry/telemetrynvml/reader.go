@@ -16,10 +16,10 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// Source is a telemetry.Source over NVML. It is safe for concurrent use.
-type Source struct {
+// Reader is a telemetry.Reader over NVML. It is safe for concurrent use.
+type Reader struct {
 	lib  nvml.Interface
-	info telemetry.SourceInfo
+	info telemetry.ReaderInfo
 	devs []*device
 
 	// mu keeps NVML open while a reading is under way.
@@ -42,8 +42,8 @@ type device struct {
 	inst     map[int]*gpmState // by GPU instance
 }
 
-// Open loads NVML and finds the GPUs. Close the source in the end.
-func Open(opts Options) (*Source, error) {
+// Open loads NVML and finds the GPUs. Close the reader in the end.
+func Open(opts Options) (*Reader, error) {
 	var lo []nvml.LibraryOption
 	if opts.LibraryPath != "" {
 		lo = append(lo, nvml.WithLibraryPath(opts.LibraryPath))
@@ -51,7 +51,7 @@ func Open(opts Options) (*Source, error) {
 	return open(nvml.New(lo...), time.Now)
 }
 
-func open(lib nvml.Interface, now func() time.Time) (*Source, error) {
+func open(lib nvml.Interface, now func() time.Time) (*Reader, error) {
 	if err := nvmlret.Error("Init", "", lib.Init()); err != nil {
 		why := "is the NVIDIA driver loaded?"
 		if errors.Is(err, nvml.ERROR_LIBRARY_NOT_FOUND) {
@@ -59,14 +59,14 @@ func open(lib nvml.Interface, now func() time.Time) (*Source, error) {
 		}
 		return nil, fmt.Errorf("%w: %w: %s", ErrUnavailable, err, why)
 	}
-	s := &Source{lib: lib, info: telemetry.SourceInfo{Name: "nvml", Basis: sharing.BasisMeasured}}
+	s := &Reader{lib: lib, info: telemetry.ReaderInfo{Name: "nvml", Basis: sharing.BasisMeasured}}
 	if err := s.find(now); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-func (s *Source) find(now func() time.Time) error {
+func (s *Reader) find(now func() time.Time) error {
 	if v, ret := s.lib.SystemGetDriverVersion(); ret == nvml.SUCCESS {
 		s.info.Detail = "driver " + v
 	}
@@ -134,9 +134,9 @@ func supportsGPM(lib nvml.Interface, h nvml.Device) sharing.Answer {
 	return sharing.AnswerUnknown
 }
 
-// Close frees what the source holds and closes NVML. It waits for readings
+// Close frees what the reader holds and closes NVML. It waits for readings
 // under way. Closing again does nothing.
-func (s *Source) Close() error {
+func (s *Reader) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -158,11 +158,11 @@ func (s *Source) Close() error {
 }
 
 // Info names NVML and the driver's version.
-func (s *Source) Info() telemetry.SourceInfo { return s.info }
+func (s *Reader) Info() telemetry.ReaderInfo { return s.info }
 
 // Devices lists the GPUs found by Open. MIG devices are not among them: they
 // appear as the instances of their GPU.
-func (s *Source) Devices(ctx context.Context) ([]telemetry.Device, error) {
+func (s *Reader) Devices(ctx context.Context) ([]telemetry.Device, error) {
 	out := make([]telemetry.Device, len(s.devs))
 	for i, d := range s.devs {
 		out[i] = d.desc
@@ -172,7 +172,7 @@ func (s *Source) Devices(ctx context.Context) ([]telemetry.Device, error) {
 
 // Read reads one group of a device. The context is looked at before the call;
 // a call into the driver cannot be broken off.
-func (s *Source) Read(ctx context.Context, index int, group telemetry.Groups, r *telemetry.Reading) error {
+func (s *Reader) Read(ctx context.Context, index int, group telemetry.Groups, r *telemetry.Reading) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -5,34 +5,12 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/cotenant/cotenant/sharing"
 )
 
-// TV1: S1's calculator, with the inputs that a.6 found by enumeration.
-func TestTenantCalculatorTV1(t *testing.T) {
-	price := money(t, "3.50 USD")
-	got, err := PerWorkloadHour(price, 4, 8*Percent)
-	if err != nil || got.Decimal() != "0.945" {
-		t.Fatalf("%v, %v; want exactly 0.945", got, err)
-	}
-	if printed := got.Round(2).Decimal(); printed != "0.95" {
-		t.Errorf("shown as %s, S1 printed 0.95", printed)
-	}
-	saved, err := NewSaving(price, got)
-	if err != nil || saved.Fraction != 73*Percent {
-		t.Errorf("saving %v, %v; S1 printed 73%%", saved.Fraction, err)
-	}
-	capacity, err := CapacityHours(10, 4)
-	if err != nil || capacity != 180 {
-		t.Errorf("capacity-hours %v, %v; S1 printed 180", capacity, err)
-	}
-	use, err := UtilisationHours(10, 4, 0.25)
-	if err != nil || use != 180 {
-		t.Errorf("utilisation-hours %v, %v; S1 printed 180", use, err)
-	}
-}
-
-// TV2: S2's four teams. It printed 9,490 and 2,373.
-func TestFourTeamsTV2(t *testing.T) {
+// "Why Share GPUs?" puts four teams on one GPU and prints 9,490 and 2,373.
+func TestFourTeams(t *testing.T) {
 	shared, err := Monthly(money(t, "3.25 USD"))
 	if err != nil || shared.Decimal() != "2372.50" || shared.Round(0).Decimal() != "2373.00" {
 		t.Errorf("shared: %v, %v", shared, err)
@@ -77,22 +55,24 @@ func TestPerShareHour(t *testing.T) {
 	}
 }
 
-func TestRecoveredHours(t *testing.T) {
-	if h, err := UtilisationHours(10, 4, 0.5); err != nil || h != 120 {
-		t.Errorf("a GPU cannot be more than busy: %v, %v", h, err)
-	}
-	if h, err := UtilisationHours(10, 4, 1); err != nil || h != 0 {
-		t.Errorf("a full GPU gains nothing: %v, %v", h, err)
-	}
-	if h, err := CapacityHours(10, 1); err != nil || h != 0 {
-		t.Errorf("one tenant frees nothing: %v, %v", h, err)
-	}
-	for _, u := range []float64{math.NaN(), math.Inf(1), -0.1, 1.1} {
-		_, err := UtilisationHours(-1, 0, u)
-		for _, path := range []string{"gpus: ", "tenants: ", "utilisation: "} {
-			if !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), path) {
-				t.Errorf("%v does not name %q", err, path)
-			}
+func TestOverheadRange(t *testing.T) {
+	for _, c := range []struct {
+		o         sharing.Overhead
+		low, high PPM
+		ok        bool
+	}{
+		{sharing.InfoFor(sharing.MechanismTimeSlicing).Overhead, 1 * Percent, 11 * Percent, true},
+		{sharing.InfoFor(sharing.MechanismMPS).Overhead, 0, 40 * Percent, true},
+		{sharing.InfoFor(sharing.MechanismExclusive).Overhead, 0, 0, true},
+		{sharing.InfoFor(sharing.MechanismHAMi).Overhead, 0, 0, false},
+		{sharing.Overhead{}, 0, 0, false},
+		{sharing.Overhead{Known: true, Low: math.NaN()}, 0, 0, false},
+		{sharing.Overhead{Known: true, High: math.Inf(1)}, 0, 0, false},
+		{sharing.Overhead{Known: true, Low: 0.2, High: 0.1}, 0, 0, false},
+		{sharing.Overhead{Known: true, Low: -0.2, High: 0.1}, 0, 0, false},
+	} {
+		if low, high, ok := OverheadRange(c.o); low != c.low || high != c.high || ok != c.ok {
+			t.Errorf("%+v: %v to %v, %v; want %v to %v, %v", c.o, low, high, ok, c.low, c.high, c.ok)
 		}
 	}
 }
@@ -109,24 +89,6 @@ func TestPerUnits(t *testing.T) {
 		if !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "units: ") || !strings.Contains(err.Error(), "ratePerSecond: ") {
 			t.Errorf("rate %v: %v", rate, err)
 		}
-	}
-}
-
-func TestSharedFleet(t *testing.T) {
-	f := SharedFleet{GPUs: 10, PricePerGPUHour: money(t, "3.50 USD"), Tenants: 4, Utilisation: 0.25, Overhead: 8 * Percent}
-	got, err := f.Figures()
-	if err != nil || got.PerWorkloadHour.Decimal() != "0.945" || got.Saving.Fraction != 73*Percent || got.CapacityHours != 180 || got.UtilisationHours != 180 {
-		t.Errorf("%+v, %v", got, err)
-	}
-	_, err = SharedFleet{GPUs: -1, PricePerGPUHour: money(t, "-1 USD"), Utilisation: 2, Overhead: -1}.Figures()
-	for _, path := range []string{"gpus: ", "price: ", "tenants: ", "utilisation: ", "overhead: "} {
-		if !errors.Is(err, ErrInput) || strings.Count(err.Error(), path) != 1 {
-			t.Errorf("%v does not name %q once", err, path)
-		}
-	}
-	f.PricePerGPUHour = Money{}
-	if _, err := f.Figures(); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "price: ") {
-		t.Errorf("%v", err)
 	}
 }
 
