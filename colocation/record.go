@@ -11,6 +11,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/atomicfile"
 	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/prompt"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 )
@@ -22,7 +23,7 @@ import (
 func Offer(name string, load predict.Load, seed uint64) (loadgen.Tenant, error) {
 	h := fnv.New64a()
 	fmt.Fprint(h, name) // a hash's Write never fails
-	prompts, err := loadgen.NewSynthetic(loadgen.SyntheticOptions{Input: loadgen.Fixed(load.Prompt), Output: loadgen.Fixed(load.Output), Seed: seed ^ h.Sum64(), IgnoreEOS: true})
+	prompts, err := prompt.NewSynthetic(prompt.SyntheticOptions{Input: prompt.Fixed(load.Prompt), Output: prompt.Fixed(load.Output), Seed: seed ^ h.Sum64(), IgnoreEOS: true})
 	t := loadgen.Tenant{Name: name, Prompts: prompts, Load: loadgen.Load{Concurrency: load.Concurrency}}
 	if !load.Closed() {
 		t.Load.Schedule = loadgen.Poisson{PerS: load.Rate}

@@ -277,7 +277,7 @@ func (b *bench) record(ctx context.Context, dir string, plan loadgen.Plan, sourc
 	plan.Simulated = b.simulated
 	opts := loadgen.Options{Dir: filepath.Join(b.out, dir), Meta: map[string]any{"run": filepath.ToSlash(dir)}}
 	if b.app.simulatedTime {
-		opts.UserStamps, opts.Pacing = true, loadgen.PacingTimer
+		opts.Receive, opts.Pacing = loadgen.ReceivePlain, loadgen.PacingTimer
 	}
 	r, err := colocation.Record(ctx, plan, opts, source)
 	if err != nil {
