@@ -136,15 +136,6 @@ func ExampleUtilisationHours() {
 	// Output: 180 GPU-hours a day need not be bought, 144 do more work
 }
 
-func ExampleProcessorSharing() {
-	ends, err := cost.ProcessorSharing([]time.Duration{609 * time.Millisecond, 1135 * time.Millisecond})
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(ends)
-	// Output: [1.218s 1.744s]
-}
-
 func ExampleReapedHours() {
 	hours, err := cost.ReapedHours(10, 55*cost.Percent/10, 1*cost.Percent)
 	if err != nil {

@@ -37,3 +37,12 @@ func Parse(unknown error, kind string, names []string, text []byte) (int, error)
 	}
 	return 0, fmt.Errorf("%w: %s %q; known: %s", unknown, kind, s, strings.Join(names, ", "))
 }
+
+// Unmarshal sets *v to the value of a text, as Parse reads it.
+func Unmarshal[T ~uint8](v *T, unknown error, kind string, names []string, text []byte) error {
+	i, err := Parse(unknown, kind, names, text)
+	if err == nil {
+		*v = T(i)
+	}
+	return err
+}
