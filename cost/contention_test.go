@@ -3,12 +3,13 @@ package cost
 import (
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 )
 
-// TV5: S0 printed all four figures cut off after one decimal.
-func TestContentionTV5(t *testing.T) {
+// The latency article printed all four figures cut off after one decimal.
+func TestContention(t *testing.T) {
 	for _, c := range []struct {
 		alone, shared                     time.Duration
 		latency, throughput               string // exact
@@ -23,8 +24,9 @@ func TestContentionTV5(t *testing.T) {
 		if err1 != nil || err2 != nil || lat.String() != c.latency || thr.String() != c.throughput {
 			t.Errorf("%v, %v, %v, %v; want %s and %s", lat, thr, err1, err2, c.latency, c.throughput)
 		}
-		if a, b := lat.TruncatePercent(1).String(), thr.TruncatePercent(1).String(); a != c.printedLatency || b != c.printedThroughput {
-			t.Errorf("cut off: %s, %s; S0 printed %s, %s", a, b, c.printedLatency, c.printedThroughput)
+		cutOff := func(p PPM) string { return (p - p%(Percent/10)).String() }
+		if a, b := cutOff(lat), cutOff(thr); a != c.printedLatency || b != c.printedThroughput {
+			t.Errorf("cut off: %s, %s; the article printed %s, %s", a, b, c.printedLatency, c.printedThroughput)
 		}
 		same := 1 - 1/(1+lat.Float()) // the two impacts are one figure
 		if math.Abs(same+thr.Float()) > 1e-6 {
@@ -43,17 +45,17 @@ func TestContentionTV5(t *testing.T) {
 	}
 }
 
-// A published pair of requests on an L40S, 0.609 s and 1.135 s alone, ended
-// after 1.778 s: as good as sharing without loss.
+// The latency article's pair of models, whose requests ended after 1.227 s and
+// 1.778 s.
 func TestSystemLoss(t *testing.T) {
 	loss, err := SystemLoss([]time.Duration{1135 * time.Millisecond, 609 * time.Millisecond}, 1778*time.Millisecond)
 	if err != nil || loss.RoundPercent(1).String() != "1.9%" {
-		t.Errorf("%v, %v; want 1.9%%", loss, err)
+		t.Errorf("system loss %v, %v; want 1.9%%", loss, err)
 	}
 	if _, err := SystemLoss([]time.Duration{math.MaxInt64, 1}, 1); !errors.Is(err, ErrOverflow) {
 		t.Errorf("%v", err)
 	}
-	if _, err := SystemLoss(nil, 0); !errors.Is(err, ErrInput) {
+	if _, err := SystemLoss([]time.Duration{-1}, 0); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "makespan: ") || !strings.Contains(err.Error(), "work[0]: ") {
 		t.Errorf("%v", err)
 	}
 }

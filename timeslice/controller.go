@@ -169,9 +169,9 @@ func parseLevel(s string) (Level, error) {
 			continue
 		}
 		var here []Level
-		for i, n := range levelNames {
-			if slices.Contains(words, strings.ToLower(n)) {
-				here = append(here, Level(i))
+		for _, l := range levelNames.Values() {
+			if slices.Contains(words, strings.ToLower(l.String())) {
+				here = append(here, l)
 			}
 		}
 		if len(here) != 1 {

@@ -183,13 +183,13 @@ func (e *engine) outcome() (o outcome, requests int) {
 		m Metric
 		v []float64
 		q float64
-	}{{TPOTP50, e.tpot, .5}, {TPOTP99, e.tpot, .99}, {TTFTP50, e.ttft, .5}, {TTFTP99, e.ttft, .99},
-		{E2EP50, e.e2e, .5}, {E2EP90, e.e2e, .9}, {E2EP99, e.e2e, .99}} {
+	}{{MetricTPOTP50, e.tpot, .5}, {MetricTPOTP99, e.tpot, .99}, {MetricTTFTP50, e.ttft, .5}, {MetricTTFTP99, e.ttft, .99},
+		{MetricE2EP50, e.e2e, .5}, {MetricE2EP90, e.e2e, .9}, {MetricE2EP99, e.e2e, .99}} {
 		if len(s.v) > 0 {
 			slices.Sort(s.v)
 			o[s.m] = nearestRank(s.v, s.q)
 		}
 	}
-	o[TokensPerSecond] = float64(e.tokens) / (e.until - e.from).Seconds()
+	o[MetricTokensPerSecond] = float64(e.tokens) / (e.until - e.from).Seconds()
 	return o, len(e.e2e)
 }

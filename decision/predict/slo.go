@@ -73,7 +73,7 @@ func (p *Prediction) CheckSLO(s SLO) []SLOCheck {
 	for _, l := range []struct {
 		m     Metric
 		limit *Duration
-	}{{TTFTP99, s.TTFTP99}, {TPOTP99, s.TPOTP99}, {E2EP99, s.E2EP99}} {
+	}{{MetricTTFTP99, s.TTFTP99}, {MetricTPOTP99, s.TPOTP99}, {MetricE2EP99, s.E2EP99}} {
 		if l.limit == nil {
 			continue
 		}

@@ -24,7 +24,7 @@ func collect(u *setup, res *loadgen.Result, series *telemetry.Series) []outcome 
 	for _, h := range res.Histograms {
 		histograms[h.Tenant] = h.ByMetric
 	}
-	merged := func(members []int, m loadgen.Metric) *predict.Millis {
+	merged := func(members []int, m loadgen.Metric) *predict.LatencyMS {
 		all := loadgen.NewHistogram()
 		for _, i := range members {
 			if h := histograms[u.clients[i].tenant][m]; h != nil {

@@ -137,7 +137,7 @@ func (m *measured) add(how sharing.Mechanism, g outcome, run string) {
 	for _, o := range []struct {
 		metric predict.Metric
 		at     *predict.Duration
-	}{{predict.TTFTP99, slo.TTFTP99}, {predict.TPOTP99, slo.TPOTP99}, {predict.E2EP99, slo.E2EP99}} {
+	}{{predict.MetricTTFTP99, slo.TTFTP99}, {predict.MetricTPOTP99, slo.TPOTP99}, {predict.MetricE2EP99, slo.E2EP99}} {
 		if o.at == nil {
 			continue
 		}

@@ -142,9 +142,9 @@ func (f *flow) addEvidence(w *decision.Workload, l *loadPlan) {
 			*d = &v
 		}
 	}
-	set(predict.TTFTP99, w.SLO.TTFTP99, &w.Solo.TTFTP99)
-	set(predict.TPOTP99, w.SLO.TPOTP99, &w.Solo.TPOTP99)
-	set(predict.E2EP99, w.SLO.E2EP99, &w.Solo.E2EP99)
+	set(predict.MetricTTFTP99, w.SLO.TTFTP99, &w.Solo.TTFTP99)
+	set(predict.MetricTPOTP99, w.SLO.TPOTP99, &w.Solo.TPOTP99)
+	set(predict.MetricE2EP99, w.SLO.E2EP99, &w.Solo.E2EP99)
 }
 
 func fraction(percent float64) *float64 {

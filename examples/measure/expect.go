@@ -49,7 +49,7 @@ func (m *measurer) expectSlice(row *expectedRow, s *scene) error {
 			return err
 		}
 		row.Figures[metric] = expectation{Value: float64(curve.Latency(s.smShare(profiles[i]))) / float64(time.Millisecond)}
-		if metric == predict.TPOTP50 {
+		if metric == predict.MetricTPOTP50 {
 			row.Slowdown = &expectation{Value: row.Figures[metric].Value / v}
 		}
 	}
@@ -88,7 +88,7 @@ func (m *measurer) expectBeside(row *expectedRow, s *scene) error {
 		}
 		solos = append(solos, solo)
 	}
-	predictions, err := m.predictor.Predict(how, solos, predict.Simulated)
+	predictions, err := m.predictor.Predict(how, solos, predict.MethodSimulated)
 	if err != nil {
 		return err
 	}

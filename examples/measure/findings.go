@@ -56,7 +56,7 @@ func (m *measured) judge(result *decision.Result) {
 			}
 		}
 		if alone := m.alone[r.Workload]; alone > 0 {
-			if got, ok := r.Measured[predict.TPOTP50]; ok {
+			if got, ok := r.Measured[predict.MetricTPOTP50]; ok {
 				v := got / alone
 				r.Slowdown.Measured = &v
 			}

@@ -191,7 +191,7 @@ func (m *measurer) measureAlone(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("alone: %w", err)
 	}
-	var all []predict.Profile
+	var all []predict.SoloProfile
 	for _, g := range groups {
 		if g.row.Requests == nil || *g.row.Requests == 0 {
 			m.report.note("%s: no request ended alone in the counted time, so nothing is expected of it", g.workload)
@@ -208,7 +208,7 @@ func (m *measurer) measureAlone(ctx context.Context) error {
 			m.report.note("%s: nothing is expected of it: %v", g.workload, err)
 			continue
 		}
-		m.report.alone[g.workload] = colocation.Figures(&g.row)[predict.TPOTP50]
+		m.report.alone[g.workload] = colocation.Figures(&g.row)[predict.MetricTPOTP50]
 		all = append(all, list...)
 	}
 	return m.write("profiles.json", all)
@@ -281,7 +281,7 @@ func (m *measurer) drive(ctx context.Context, name string, u *setup) ([]outcome,
 	}
 	opts := loadgen.Options{Dir: filepath.Join(m.out, name), Meta: map[string]any{"basis": sharing.BasisSimulated, "run": name}}
 	if m.app.simulatedTime {
-		opts.UserStamps, opts.Pacing = true, loadgen.PacingTimer
+		opts.Receive, opts.Pacing = loadgen.ReceivePlain, loadgen.PacingTimer
 	}
 	res, series, err := colocation.Drive(ctx, plan, opts, sim.Source)
 	if err := errors.Join(err, sim.Close()); err != nil {

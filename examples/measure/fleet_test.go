@@ -184,7 +184,7 @@ func TestDoubledQuantum(t *testing.T) {
 		if r == nil || r.Requests < 20 {
 			t.Fatalf("%+v", m)
 		}
-		return r.Inside[predict.TPOTP50], r.Measured[predict.TPOTP50], r.Expected[predict.TPOTP50].Value
+		return r.Inside[predict.MetricTPOTP50], r.Measured[predict.MetricTPOTP50], r.Expected[predict.MetricTPOTP50].Value
 	}
 	if inside, got, want := light(0); !inside {
 		t.Errorf("TPOT P50 is %v ms, expected %v", got, want)

@@ -12,7 +12,7 @@ import (
 )
 
 // shown are the figures of the table; the JSON has all.
-var shown = []predict.Metric{predict.TTFTP99, predict.TPOTP99}
+var shown = []predict.Metric{predict.MetricTTFTP99, predict.MetricTPOTP99}
 
 // writeMeasured prints for people what was found of a fleet.
 func writeMeasured(w io.Writer, m *measured) error {
@@ -155,7 +155,7 @@ func (m *measured) sayExpected(say func(string, ...any)) {
 			continue
 		}
 		say("expected of %s on %s by %s: TTFT P99 %s ms, TPOT P99 %s ms", e.Workload, e.Scene, e.Mechanism,
-			expectedCell(e.Figures, predict.TTFTP99), expectedCell(e.Figures, predict.TPOTP99))
+			expectedCell(e.Figures, predict.MetricTTFTP99), expectedCell(e.Figures, predict.MetricTPOTP99))
 	}
 }
 
@@ -167,7 +167,7 @@ func (m *measured) writeFindings(b io.Writer) {
 	for _, of := range []struct {
 		name    string
 		metrics []predict.Metric
-	}{{"P50s", []predict.Metric{predict.TTFTP50, predict.TPOTP50}}, {"P99s", shown}} {
+	}{{"P50s", []predict.Metric{predict.MetricTTFTP50, predict.MetricTPOTP50}}, {"P99s", shown}} {
 		inside, points := m.inside(of.metrics)
 		fmt.Fprintf(b, "  %d of %d TTFT and TPOT %s lie inside their intervals\n", inside, points, of.name)
 	}
@@ -203,11 +203,11 @@ func (m *measured) inside(metrics []predict.Metric) (inside, points int) {
 // title is a metric's name for people.
 func title(m predict.Metric) string {
 	switch m {
-	case predict.TTFTP99:
+	case predict.MetricTTFTP99:
 		return "TTFT P99"
-	case predict.TPOTP99:
+	case predict.MetricTPOTP99:
 		return "TPOT P99"
-	case predict.E2EP99:
+	case predict.MetricE2EP99:
 		return "E2E P99"
 	}
 	return m.String()

@@ -16,7 +16,7 @@ import (
 func (f *flow) drive(ctx context.Context, st *stand, r *run) (*loadgen.Result, *telemetry.Series, error) {
 	opts := loadgen.Options{Dir: filepath.Join(f.config.out, r.dir), Meta: map[string]any{"mode": r.mode, "basis": f.site.basis()}}
 	if f.config.userStamps { // simulated time
-		opts.UserStamps, opts.Pacing = true, loadgen.PacingTimer
+		opts.Receive, opts.Pacing = loadgen.ReceivePlain, loadgen.PacingTimer
 	}
 	return colocation.Drive(ctx, f.loadPlan(st, r), opts, st.source)
 }

@@ -53,7 +53,7 @@ func (f *flow) predictCase(m mode, c casePlan, profiles *predict.Profiles) predi
 		}
 		group = append(group, solo)
 	}
-	ps, err := f.config.predictor.Predict(m.mechanism(), group, predict.Simulated)
+	ps, err := f.config.predictor.Predict(m.mechanism(), group, predict.MethodSimulated)
 	if err != nil {
 		out.Problem = err.Error()
 		return out

@@ -89,7 +89,7 @@ func (f *flow) reportRow(r *run, i int) reportRow {
 	out := reportRow{Basis: f.site.basis(), Mode: r.mode, Case: r.name, Load: r.loads[i], Tenants: len(r.loads), Began: r.began, Run: r.dir,
 		Requests: *row.Requests, Failed: *row.Errors, Actual: colocation.Figures(row)}
 	if alone := f.soloRow(modeTimeSlicing, r.loads[i]); alone != nil {
-		if a, b := colocation.Figures(alone)[predict.TPOTP50], out.Actual[predict.TPOTP50]; a > 0 && b > 0 {
+		if a, b := colocation.Figures(alone)[predict.MetricTPOTP50], out.Actual[predict.MetricTPOTP50]; a > 0 && b > 0 {
 			s := b / a
 			out.Slowdown = &s
 		}
@@ -181,7 +181,7 @@ func (l *loadPlan) limits() []objective {
 	for _, s := range []struct {
 		m predict.Metric
 		d *predict.Duration
-	}{{predict.TTFTP99, l.SLO.TTFTP99}, {predict.TPOTP99, l.SLO.TPOTP99}, {predict.E2EP99, l.SLO.E2EP99}} {
+	}{{predict.MetricTTFTP99, l.SLO.TTFTP99}, {predict.MetricTPOTP99, l.SLO.TPOTP99}, {predict.MetricE2EP99, l.SLO.E2EP99}} {
 		if s.d != nil {
 			out = append(out, objective{Load: l.Name, Metric: s.m, LimitMS: float64(time.Duration(*s.d)) / float64(time.Millisecond)})
 		}
@@ -202,7 +202,7 @@ func (f *flow) verdicts(rows []reportRow) []verdict {
 					continue
 				}
 				n++
-				v.TokensPerS += r.Actual[predict.TokensPerSecond]
+				v.TokensPerS += r.Actual[predict.MetricTokensPerSecond]
 				for _, o := range f.plan.load(r.Load).limits() {
 					a, ok := r.Actual[o.Metric]
 					if p, has := r.Predicted[o.Metric]; has {

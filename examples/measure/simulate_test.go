@@ -124,7 +124,7 @@ func TestSimulation(t *testing.T) {
 	if r.code != exitOK {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)
 	}
-	metrics := []predict.Metric{predict.TPOTP50, predict.E2EP50, predict.TokensPerSecond}
+	metrics := []predict.Metric{predict.MetricTPOTP50, predict.MetricE2EP50, predict.MetricTokensPerSecond}
 	agrees(t, r.report, metrics...)
 	if inside, out := misses(r.report, metrics...); inside+len(out) != 18 {
 		t.Errorf("%d figures inside their intervals, outside %q", inside, out)
@@ -194,7 +194,7 @@ func checkRun(t *testing.T, dir string) {
 // A GPU with twice the quantum that the predictor believes in shows in the
 // predictions: they miss.
 func TestDoubledQuantumMisses(t *testing.T) {
-	metrics := []predict.Metric{predict.TPOTP50, predict.E2EP50, predict.TokensPerSecond}
+	metrics := []predict.Metric{predict.MetricTPOTP50, predict.MetricE2EP50, predict.MetricTokensPerSecond}
 	file := timeSlicingOnly(t)
 	r := bubble(t, 0, nil, "-plan", file)
 	agrees(t, r.report, metrics...)
@@ -214,8 +214,8 @@ func TestDoubledQuantumMisses(t *testing.T) {
 		if row.Load != "chat" || row.Tenants < 2 {
 			continue
 		}
-		if row.Inside[predict.TPOTP50] || row.ErrorFraction[predict.TPOTP50] > -0.2 {
-			t.Errorf("chat's TPOT was predicted as %v and is %v", row.Predicted[predict.TPOTP50], row.Actual[predict.TPOTP50])
+		if row.Inside[predict.MetricTPOTP50] || row.ErrorFraction[predict.MetricTPOTP50] > -0.2 {
+			t.Errorf("chat's TPOT was predicted as %v and is %v", row.Predicted[predict.MetricTPOTP50], row.Actual[predict.MetricTPOTP50])
 		}
 	}
 }

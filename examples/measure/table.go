@@ -33,7 +33,7 @@ func (f *flow) print(w io.Writer) error {
 var tableMetrics = []struct {
 	m    predict.Metric
 	head string
-}{{predict.TPOTP50, "TPOT p50 ms"}, {predict.TTFTP50, "TTFT p50 ms"}, {predict.E2EP50, "E2E p50 ms"}, {predict.TokensPerSecond, "tokens/s"}}
+}{{predict.MetricTPOTP50, "TPOT p50 ms"}, {predict.MetricTTFTP50, "TTFT p50 ms"}, {predict.MetricE2EP50, "E2E p50 ms"}, {predict.MetricTokensPerSecond, "tokens/s"}}
 
 func (rep *report) write(b *bytes.Buffer, modes []mode) {
 	if rep.Basis == sharing.BasisSimulated {

@@ -33,13 +33,19 @@ var allowed = map[string][]string{
 	"telemetry/telemetrynvml": {"telemetry", "sharing"},
 	"telemetry/telemetrytest": {"telemetry", "sharing"},
 	"cost":                    {"sharing"},
-	"loadgen":                 {},
+	"loadgen":                 {"loadgen/internal/wire"},
+	"loadgen/internal/wire":   {},
 	"loadgen/loadgentest":     {"loadgen"},
+	"loadgen/prompt":          {"loadgen"},
+	"loadgen/report":          {"loadgen"},
 	"decision":                {"decision/predict", "cost", "mig", "sharing"},
 	"decision/predict":        {"sharing", "timeslice"},
 	"decision/placement":      {"decision", "decision/predict", "mig", "sharing"},
 	"decision/manifest":       {"decision", "mig", "mps", "sharing", "timeslice"},
 }
+
+// alone are packages that import nothing of the module, internal ones included.
+var alone = []string{"loadgen/internal/wire"}
 
 // nvmlLeaves are the only packages that may mention go-nvml.
 var nvmlLeaves = []string{"mig/mignvml", "telemetry/telemetrynvml", "internal/nvmlret"}
@@ -104,6 +110,8 @@ func forbidden(rel, top, dep string) string {
 	switch {
 	case depTop == "examples":
 		return "nothing imports an example"
+	case slices.Contains(alone, rel):
+		return "it stands alone"
 	case depTop == "internal":
 		return ""
 	case top == "internal":

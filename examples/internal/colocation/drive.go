@@ -79,12 +79,12 @@ func AddUtilisation(row *predict.Row, series *telemetry.Series, device int, wind
 }
 
 // Millis are a distribution's figures as rows have them, nil without any.
-func Millis(f loadgen.Figures) *predict.Millis {
+func Millis(f loadgen.Figures) *predict.LatencyMS {
 	if f.Count == 0 {
 		return nil
 	}
 	v := func(m loadgen.Millis) *float64 { x := float64(m); return &x }
-	return &predict.Millis{P50: v(f.P50), P90: v(f.P90), P95: v(f.P95), P99: v(f.P99), Mean: v(f.Mean)}
+	return &predict.LatencyMS{P50: v(f.P50), P90: v(f.P90), P95: v(f.P95), P99: v(f.P99), Mean: v(f.Mean)}
 }
 
 // Figures are a row's metrics; what was not measured is not in it.
