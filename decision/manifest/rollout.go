@@ -50,6 +50,18 @@ func (b *builder) rollout() []byte {
 			fmt.Fprintf(&out, "| %v | %s | %s |\n", t.Severity, cell(t.ID), cell(t.Message))
 		}
 	}
+	cites := sharing.Citations{}
+	for _, phase := range decision.Rollout() {
+		cites.Add(phase.Source)
+	}
+	for _, t := range b.result.Traps {
+		cites.Add(t.Sources...)
+	}
+	out.WriteString("\n## Sources\n\n")
+	for _, id := range cites.IDs {
+		s, _ := sharing.SourceByID(id)
+		fmt.Fprintf(&out, "- %s: %s, %s\n", id, inline(s.Title), s.Locator)
+	}
 	return out.Bytes()
 }
 

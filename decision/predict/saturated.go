@@ -184,7 +184,7 @@ func FitSlice(points []SlicePoint) (SliceCurve, error) {
 	if sorted[0].SMFraction == sorted[len(sorted)-1].SMFraction {
 		p := sorted[0]
 		return SliceCurve{Scaling: time.Duration(float64(p.Latency) * math.Pow(p.SMFraction, SliceExponent)), Exponent: SliceExponent,
-			Basis: sharing.BasisPrior, Source: "YOLOS-small on 1g.10gb of an A100, 14 of 108 SMs (nos); no MIG slice of this workload was measured", Points: len(points)}, nil
+			Basis: sharing.BasisPrior, Source: "YOLOS-small on 1g.10gb of an A100, 14 of 108 SMs (nos-gpu-sharing); no MIG slice of this workload was measured", Points: len(points)}, nil
 	}
 	var a11, a12, a22, b1, b2 float64
 	for _, p := range sorted {
