@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -55,12 +56,8 @@ func NewSampler(src Reader, opts SamplerOptions) (*Sampler, error) {
 	if opts.Period < 0 {
 		probs.Addf("period", "leave it 0 for the default of "+DefaultPeriod.String(), "telemetry: a period of %v", opts.Period)
 	}
-	if opts.Period == 0 {
-		opts.Period = DefaultPeriod
-	}
-	if opts.SlowPeriod == 0 {
-		opts.SlowPeriod = max(DefaultSlowPeriod, opts.Period)
-	}
+	opts.Period = cmp.Or(opts.Period, DefaultPeriod)
+	opts.SlowPeriod = cmp.Or(opts.SlowPeriod, max(DefaultSlowPeriod, opts.Period))
 	if opts.SlowPeriod < minSlowPeriod {
 		probs.Addf("slow_period", "use at least 100ms: GPM needs as much between two readings", "telemetry: a slow period of %v", opts.SlowPeriod)
 	}
