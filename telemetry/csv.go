@@ -43,7 +43,9 @@ const (
 
 var csvColumns = func() []string {
 	cols := []string{colKind, colAt, colTime, colBasis, colDevice, colTick, colGroups, colID}
-	cols = append(cols, metricNames[1:]...)
+	for _, m := range Metrics() {
+		cols = append(cols, m.String())
+	}
 	return append(cols, colThrottle, colProcSM, colInstance, colSlices, colDropped, colDetail)
 }()
 
@@ -150,7 +152,7 @@ func (c *CSVWriter) row(kind string, at time.Duration, device int, r *csvRow) {
 		if r.figures == nil {
 			c.buf = append(c.buf, ',')
 		} else {
-			c.number(r.figures.get(m))
+			c.number(r.figures.Get(m))
 		}
 	}
 	c.text(r.throttle)
@@ -195,7 +197,7 @@ func (c *CSVWriter) Sample(x *Sample) error {
 	if err != nil {
 		return err
 	}
-	r := csvRow{tick: Some(x.Tick), groups: string(groups), figures: &x.f}
+	r := csvRow{tick: Some(x.Tick), groups: string(groups), figures: &x.figures}
 	if t, ok := x.Throttle.Get(); ok {
 		text, err := t.MarshalText()
 		if err != nil {
@@ -212,13 +214,13 @@ func (c *CSVWriter) Sample(x *Sample) error {
 		r := csvRow{id: Some(int64(p.PID)), processSM: p.SMUtilPercent, instance: p.GPUInstance, detail: strings.ReplaceAll(p.Name, "\r", "")}
 		if b, ok := p.Memory.Get(); ok {
 			r.figures = new(figures)
-			r.figures.set(MetricMemUsedBytes, float64(b))
+			r.figures.Set(MetricMemUsedBytes, float64(b))
 		}
 		c.row(rowProcess, x.At, x.Device, &r)
 	}
 	for i := range x.Instances {
 		in := &x.Instances[i]
-		c.row(rowInstance, x.At, x.Device, &csvRow{id: Some(int64(in.ID)), figures: &in.f, slices: in.ComputeSlices})
+		c.row(rowInstance, x.At, x.Device, &csvRow{id: Some(int64(in.ID)), figures: &in.figures, slices: in.ComputeSlices})
 	}
 	return c.spill()
 }

@@ -33,25 +33,19 @@ const (
 	StateDeepIdle
 )
 
-var stateNames = []string{"unknown", "active", "stalled", "execution-idle", "resident-idle", "deep-idle"}
+var stateNames = enum.Of[State](errUnknown, "state", "unknown", "active", "stalled", "execution-idle", "resident-idle", "deep-idle")
 
 // States lists the states in the order of their values.
-func States() []State {
-	return []State{StateUnknown, StateActive, StateStalled, StateExecutionIdle, StateResidentIdle, StateDeepIdle}
-}
+func States() []State { return stateNames.Values() }
 
 // String returns the state's name.
-func (s State) String() string { return enum.String(stateNames, int(s)) }
+func (s State) String() string { return stateNames.String(s) }
 
 // MarshalText returns the state's name.
-func (s State) MarshalText() ([]byte, error) {
-	return enum.Text(errUnknown, "state", stateNames, int(s))
-}
+func (s State) MarshalText() ([]byte, error) { return stateNames.Text(s) }
 
 // UnmarshalText reads a state's name.
-func (s *State) UnmarshalText(b []byte) error {
-	return enum.Set(s, errUnknown, "state", stateNames, b)
-}
+func (s *State) UnmarshalText(b []byte) error { return stateNames.Parse(s, b) }
 
 // Idle says whether nothing useful is done in the state.
 func (s State) Idle() bool { return s >= StateStalled }

@@ -60,7 +60,7 @@ func (l *Latest) Sample(x *Sample) error {
 	d.seen = true
 	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
 		if v, ok := x.Get(m); ok {
-			d.f.set(m, v)
+			d.f.Set(m, v)
 			d.at[m] = x.At
 		}
 	}
@@ -131,7 +131,7 @@ func (l *Latest) Get(device int, m Metric) (v float64, ok bool) {
 }
 
 func (l *Latest) figure(d *latestDevice, m Metric) (float64, bool) {
-	v, ok := d.f.get(m)
+	v, ok := d.f.Get(m)
 	if !ok || !l.fresh(d.at[m]) {
 		return 0, false
 	}

@@ -84,7 +84,7 @@ func (l *Latest) WritePrometheus(w io.Writer) error {
 		}
 	})
 	p.family("telemetry_events_total", "counter", "What happened to the sampling.")
-	for k := EventUnknown; int(k) < len(eventNames); k++ {
+	for _, k := range eventNames.Values() {
 		for i := -1; i < len(l.devs); i++ {
 			if n, ok := l.events[eventKey{k, i}]; ok {
 				p.line(i, fmt.Sprintf(`,kind="%s"`, k), float64(n))
