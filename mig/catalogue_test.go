@@ -21,7 +21,7 @@ func TestCatalogue(t *testing.T) {
 		}
 		for _, p := range m.Profiles {
 			profiles++
-			if p.Parsed().Slices != p.ComputeSlices || p.Parsed().String() != p.Name {
+			if p.parsed.Slices != p.ComputeSlices || p.parsed.String() != p.Name {
 				t.Errorf("%s %s: %d compute slices", m.Key, p.Name, p.ComputeSlices)
 			}
 			if back := m.ProfileByConst(p.Const); back != p {
@@ -34,7 +34,7 @@ func TestCatalogue(t *testing.T) {
 			total, ok2 := m.Memory.Get()
 			if ok1 && ok2 {
 				nominal++
-				if gb := NominalGB(mem, total); gb != p.Parsed().GB {
+				if gb := nominalGB(mem, total); gb != p.parsed.GB {
 					t.Errorf("%s %s: nominal %d GB", m.Key, p.Name, gb)
 				}
 			}

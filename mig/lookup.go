@@ -21,16 +21,6 @@ func Models() []*Model {
 	return slices.Clone(c.models)
 }
 
-// UnlistedModels returns the GPUs that do MIG, or are said to, and that the
-// catalogue has no profiles of.
-func UnlistedModels() []Unlisted {
-	c, err := loaded()
-	if err != nil {
-		return nil
-	}
-	return slices.Clone(c.unlisted)
-}
-
 // Sources returns what the catalogue's facts rest on, ordered by id.
 func Sources() []sharing.Source {
 	c, err := loaded()
@@ -51,12 +41,12 @@ type LookupError struct {
 // Error names the matches, or the nearest name.
 func (e *LookupError) Error() string {
 	if len(e.Matches) > 0 {
-		return fmt.Sprintf("mig: ambiguous GPU %q: it may be %s; use one of these, or a PCI id with its subsystem", clip(e.Name), strings.Join(e.Matches, ", "))
+		return fmt.Sprintf("mig: ambiguous GPU %q: it may be %s; use one of these, or a PCI id with its subsystem", problem.Clip(e.Name), strings.Join(e.Matches, ", "))
 	}
 	if e.near != "" {
-		return fmt.Sprintf("mig: unknown GPU %q; did you mean %q?", clip(e.Name), e.near)
+		return fmt.Sprintf("mig: unknown GPU %q; did you mean %q?", problem.Clip(e.Name), e.near)
 	}
-	return fmt.Sprintf("mig: unknown GPU %q; it is not in the catalogue (see Models)", clip(e.Name))
+	return fmt.Sprintf("mig: unknown GPU %q; it is not in the catalogue (see Models)", problem.Clip(e.Name))
 }
 
 // Is reports whether target is the sentinel of this error.
@@ -227,7 +217,7 @@ func (m *Model) Profile(name string) (*Profile, error) {
 		}
 		return nil, err
 	}
-	if p := m.byName[n.GPUInstance().String()]; p != nil {
+	if p := m.byName[n.gpuInstance().String()]; p != nil {
 		return p, nil
 	}
 	return nil, m.unknownProfile(name)
@@ -248,7 +238,7 @@ func (m *Model) unknownProfile(name string) error {
 	if len(m.Profiles) == 0 {
 		return &invalidError{fmt.Errorf("the catalogue has no profiles of %s; ask the device", m.Key), true}
 	}
-	msg := fmt.Sprintf("%s has no profile %q", m.Key, clip(name))
+	msg := fmt.Sprintf("%s has no profile %q", m.Key, problem.Clip(name))
 	if near := m.nearest(name); near != "" {
 		return &invalidError{fmt.Errorf("%s; did you mean %q?", msg, near), true}
 	}

@@ -25,6 +25,20 @@ func TestEnum(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
+	gap := []string{"", "alpha"}
+	if _, err := Text(errUnknown, "letter", gap, 0); err == nil || String(gap, 0) != "invalid(0)" {
+		t.Error("a value without a name has a text")
+	}
+	if _, err := Parse(errUnknown, "letter", gap, nil); err == nil || err.Error() != `unknown: letter ""; known: alpha` {
+		t.Error(err)
+	}
+	v := uint8(1)
+	if err := Set(&v, errUnknown, "letter", names, []byte("x")); err == nil || v != 1 {
+		t.Errorf("%d, %v", v, err)
+	}
+	if err := Set(&v, errUnknown, "letter", names, []byte("alpha")); err != nil || v != 0 {
+		t.Errorf("%d, %v", v, err)
+	}
 	if _, err := Text(errUnknown, "letter", names, 2); !errors.Is(err, errUnknown) || String(names, -1) != "invalid(-1)" {
 		t.Error(err)
 	}
