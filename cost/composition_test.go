@@ -8,16 +8,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// s0Nodes is S0's comparison: the CPU nodes stand on the shared side only.
-func s0Nodes(t testing.TB) (dedicated, shared Composition) {
+// articleNodes is the latency article's comparison: the CPU nodes stand on the
+// shared side only.
+func articleNodes(t testing.TB) (dedicated, shared Composition) {
 	gpu, cpu := money(t, "2.24 USD"), money(t, "0.08 USD")
 	return Composition{{Name: "g6e", Count: 2, PricePerHour: gpu}},
 		Composition{{Name: "g6e", Count: 1, PricePerHour: gpu}, {Name: "t3.large", Count: 2, PricePerHour: cpu, Auxiliary: true}}
 }
 
-// TV3: what S0 printed, and the two like-for-like readings.
-func TestNodeCompositionTV3(t *testing.T) {
-	dedicated, shared := s0Nodes(t)
+// What the latency article printed, and the two like-for-like readings.
+func TestNodeComposition(t *testing.T) {
+	dedicated, shared := articleNodes(t)
 	for _, c := range []struct {
 		counting                               Counting
 		before, after, monthly, annual, saving string
@@ -96,7 +97,7 @@ func TestEnums(t *testing.T) {
 	if err := b.UnmarshalText([]byte("usage")); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), `"use"`) || b != SplitByUse {
 		t.Errorf("%v, %v", b, err)
 	}
-	if SplitBy(9).String() != "Basis(9)" || Counting(9).String() != "Counting(9)" {
+	if SplitBy(9).String() != "invalid(9)" || Counting(9).String() != "invalid(9)" {
 		t.Error("unknown values do not print as such")
 	}
 }

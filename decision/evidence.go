@@ -97,7 +97,7 @@ func (pl *planner) judgeBin(key groupKey, b *bin) (again bool, err error) {
 			group, who = append(group, *solo), append(who, m.workload)
 		}
 	}
-	preds, err := pl.evidence.predictor.Predict(key.mechanism, group, predict.ClosedForm)
+	preds, err := pl.evidence.predictor.Predict(key.mechanism, group, predict.MethodClosedForm)
 	if errors.Is(err, predict.ErrUnpredictable) || errors.Is(err, predict.ErrOtherGPU) {
 		return false, nil
 	}
@@ -195,9 +195,9 @@ func (e *evidence) breakEven(w int) []BreakEvenStep {
 // sloIndex is a metric's place in CompiledWorkload.slo.
 func sloIndex(m predict.Metric) int64 {
 	switch m {
-	case predict.TTFTP99:
+	case predict.MetricTTFTP99:
 		return 0
-	case predict.TPOTP99:
+	case predict.MetricTPOTP99:
 		return 1
 	}
 	return 2

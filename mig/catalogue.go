@@ -40,21 +40,17 @@ const (
 	VerificationMeasured                       // measured by us on this board
 )
 
-var verificationNames = []string{"unverified", "inferred", "family", "documented", "captured", "measured"}
+var verificationNames = enum.Of[Verification](ErrInvalid, "verification level", "unverified", "inferred", "family", "documented", "captured", "measured")
 
 // String returns the level's text: unverified, inferred, family, documented,
 // captured or measured.
-func (v Verification) String() string { return enum.String(verificationNames, int(v)) }
+func (v Verification) String() string { return verificationNames.String(v) }
 
 // MarshalText returns the level's text.
-func (v Verification) MarshalText() ([]byte, error) {
-	return enum.Text(ErrInvalid, "verification level", verificationNames, int(v))
-}
+func (v Verification) MarshalText() ([]byte, error) { return verificationNames.Text(v) }
 
 // UnmarshalText reads a level's text.
-func (v *Verification) UnmarshalText(b []byte) error {
-	return enum.Set(v, ErrInvalid, "verification level", verificationNames, b)
-}
+func (v *Verification) UnmarshalText(b []byte) error { return verificationNames.Parse(v, b) }
 
 // Verified says how well each group of a profile's facts is known.
 type Verified struct {
@@ -72,21 +68,17 @@ const (
 	CIRuleAligned                  // starts are multiples of the slot size (Hopper and later)
 )
 
-var ciRuleNames = []string{"unknown", "single-CI", "ampere-contiguous", "cts-aligned"}
+var ciRuleNames = enum.Of[CIRule](ErrInvalid, "compute-instance rule", "unknown", "single-CI", "ampere-contiguous", "cts-aligned")
 
 // String returns the rule's text: unknown, single-CI, ampere-contiguous or
 // cts-aligned.
-func (r CIRule) String() string { return enum.String(ciRuleNames, int(r)) }
+func (r CIRule) String() string { return ciRuleNames.String(r) }
 
 // MarshalText returns the rule's text.
-func (r CIRule) MarshalText() ([]byte, error) {
-	return enum.Text(ErrInvalid, "compute-instance rule", ciRuleNames, int(r))
-}
+func (r CIRule) MarshalText() ([]byte, error) { return ciRuleNames.Text(r) }
 
 // UnmarshalText reads a rule's text.
-func (r *CIRule) UnmarshalText(b []byte) error {
-	return enum.Set(r, ErrInvalid, "compute-instance rule", ciRuleNames, b)
-}
+func (r *CIRule) UnmarshalText(b []byte) error { return ciRuleNames.Parse(r, b) }
 
 // PCIDevice is a PCI identity of a model.
 type PCIDevice struct {

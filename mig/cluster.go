@@ -22,20 +22,16 @@ const (
 	PolicyFirstFit
 )
 
-var policyNames = []string{"fragmentation", "best-fit", "first-fit"}
+var policyNames = enum.Of[PlacementPolicy](ErrInvalid, "placement policy", "fragmentation", "best-fit", "first-fit")
 
 // String returns fragmentation, best-fit or first-fit.
-func (p PlacementPolicy) String() string { return enum.String(policyNames, int(p)) }
+func (p PlacementPolicy) String() string { return policyNames.String(p) }
 
 // MarshalText returns the policy's text.
-func (p PlacementPolicy) MarshalText() ([]byte, error) {
-	return enum.Text(ErrInvalid, "placement policy", policyNames, int(p))
-}
+func (p PlacementPolicy) MarshalText() ([]byte, error) { return policyNames.Text(p) }
 
 // UnmarshalText reads a policy's text.
-func (p *PlacementPolicy) UnmarshalText(b []byte) error {
-	return enum.Set(p, ErrInvalid, "placement policy", policyNames, b)
-}
+func (p *PlacementPolicy) UnmarshalText(b []byte) error { return policyNames.Parse(p, b) }
 
 // FleetOptions tune a Fleet. The zero value is the documented default.
 type ClusterOptions struct {
@@ -70,8 +66,8 @@ func NewCluster(m *Model, gpus int, opts ClusterOptions) (*Cluster, error) {
 	if gpus < 1 || gpus > MaxCount {
 		return nil, invalid(fmt.Errorf("a fleet of %d GPUs: use 1 to %d", gpus, MaxCount))
 	}
-	if int(opts.Policy) >= len(policyNames) {
-		return nil, invalid(fmt.Errorf("%d is no policy", int(opts.Policy)))
+	if _, err := policyNames.Text(opts.Policy); err != nil {
+		return nil, err
 	}
 	weights, err := m.mix(opts.Mix)
 	if err != nil {

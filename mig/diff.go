@@ -22,20 +22,16 @@ const (
 	OpDestroy           // destroy the compute instances and the GPU instance
 )
 
-var opNames = []string{"create", "destroy"}
+var opNames = enum.Of[Op](ErrInvalid, "operation", "create", "destroy")
 
 // String returns create or destroy.
-func (o Op) String() string { return enum.String(opNames, int(o)) }
+func (o Op) String() string { return opNames.String(o) }
 
 // MarshalText returns the operation's text.
-func (o Op) MarshalText() ([]byte, error) {
-	return enum.Text(ErrInvalid, "operation", opNames, int(o))
-}
+func (o Op) MarshalText() ([]byte, error) { return opNames.Text(o) }
 
 // UnmarshalText reads an operation's text.
-func (o *Op) UnmarshalText(b []byte) error {
-	return enum.Set(o, ErrInvalid, "operation", opNames, b)
-}
+func (o *Op) UnmarshalText(b []byte) error { return opNames.Parse(o, b) }
 
 // Step is one change of a plan.
 type Step struct {

@@ -24,20 +24,16 @@ const (
 	StrategyMixed                  // each profile as a resource of its own
 )
 
-var strategyNames = []string{"none", "single", "mixed"}
+var strategyNames = enum.Of[Strategy](ErrInvalid, "strategy", "none", "single", "mixed")
 
 // String returns none, single or mixed.
-func (s Strategy) String() string { return enum.String(strategyNames, int(s)) }
+func (s Strategy) String() string { return strategyNames.String(s) }
 
 // MarshalText returns the strategy's text.
-func (s Strategy) MarshalText() ([]byte, error) {
-	return enum.Text(ErrInvalid, "strategy", strategyNames, int(s))
-}
+func (s Strategy) MarshalText() ([]byte, error) { return strategyNames.Text(s) }
 
 // UnmarshalText reads a strategy's text.
-func (s *Strategy) UnmarshalText(b []byte) error {
-	return enum.Set(s, ErrInvalid, "strategy", strategyNames, b)
-}
+func (s *Strategy) UnmarshalText(b []byte) error { return strategyNames.Parse(s, b) }
 
 // Node labels of the GPU Operator's MIG manager.
 const (

@@ -151,8 +151,8 @@ func onesCount(m uint32) int { return bits.OnesCount32(m) }
 
 // Fit filters one node: whether the request fits it now, and if not why. p
 // judges objectives, and may be nil: then requests that have one and would get
-// neighbours are unknown. It does not allocate where there is no predictor.
-func (s *Snapshot) Fit(i int, r *Request, p Predictor) Fit {
+// neighbours are unknown. It does not allocate where there is no forecaster.
+func (s *Snapshot) Fit(i int, r *Request, p Forecaster) Fit {
 	n := s.node(i)
 	f := fitNode(n, r)
 	if f.Verdict != decision.VerdictPass || r.GPUs == 0 {

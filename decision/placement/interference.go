@@ -11,10 +11,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Predictor predicts what the tenants of one GPU do to each other; [Models] is
+// Forecaster predicts what the tenants of one GPU do to each other; [Models] is
 // one. It must answer the same for the same question and be safe for concurrent
 // use.
-type Predictor interface {
+type Forecaster interface {
 	// Predict appends to out what each tenant of a group sees beside the others
 	// on one GPU of a model (as nodes name it) under a mechanism, in the order of
 	// the group and read-only; nil for what is not known. The group must not be
@@ -48,9 +48,9 @@ func (p Interference) base() Policy {
 	return p.Base
 }
 
-// judge asks a predictor, if there is one, without allocating anew each time.
+// judge asks a forecaster, if there is one, without allocating anew each time.
 type judge struct {
-	p             Predictor
+	p             Forecaster
 	names         []string
 	on            []*Placement
 	before, after []*predict.Prediction
@@ -139,8 +139,8 @@ type limit struct {
 }
 
 func limits(s *predict.SLO) [3]limit {
-	return [3]limit{{"TTFTP99", predict.TTFTP99, CodeTTFT, s.TTFTP99}, {"TPOTP99", predict.TPOTP99, CodeTPOT, s.TPOTP99},
-		{"E2EP99", predict.E2EP99, CodeE2E, s.E2EP99}}
+	return [3]limit{{"TTFTP99", predict.MetricTTFTP99, CodeTTFT, s.TTFTP99}, {"TPOTP99", predict.MetricTPOTP99, CodeTPOT, s.TPOTP99},
+		{"E2EP99", predict.MetricE2EP99, CodeE2E, s.E2EP99}}
 }
 
 // objective reports whether the request states what neighbours may do to it.

@@ -69,7 +69,7 @@ func TestFit(t *testing.T) {
 	for name, c := range map[string]struct {
 		node Node
 		r    Request
-		p    Predictor
+		p    Forecaster
 		want Fit
 	}{
 		"fits":                {gpu(sharing.MechanismMPS), share, nil, Fit{Verdict: decision.VerdictPass}},

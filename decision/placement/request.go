@@ -37,7 +37,7 @@ type Request struct {
 	Tenant string
 	Trusts []string
 
-	// Workload is what a Predictor knows the request by.
+	// Workload is what a Forecaster knows the request by.
 	Workload string
 	// MaxSlowdown is the objective: how many times slower than alone neighbours
 	// may make it. 0 = there is none.

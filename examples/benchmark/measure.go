@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/prompt"
 	"github.com/cotenant/cotenant/telemetry"
 )
 
@@ -123,7 +124,7 @@ func (s *settings) tenant(in inputs, urls []string) (loadgen.Tenant, error) {
 		t.Requests = 0
 	}
 	var err error
-	t.Prompts, err = in.trace.Prompts(loadgen.TracePromptOptions{Seed: s.seed})
+	t.Prompts, err = in.trace.Prompts(prompt.TracePromptOptions{Seed: s.seed})
 	return t, err
 }
 

@@ -51,3 +51,40 @@ func Set[T ~int | ~uint8](v *T, unknown error, kind string, names []string, text
 	}
 	return err
 }
+
+// Names are the texts of an enumeration T, so that a type's String, MarshalText
+// and UnmarshalText are a line each.
+type Names[T ~int | ~uint8] struct {
+	unknown error
+	kind    string
+	names   []string
+}
+
+// Of returns the Names that are listed by value. Errors wrap unknown and call a
+// value a kind.
+func Of[T ~int | ~uint8](unknown error, kind string, names ...string) *Names[T] {
+	return &Names[T]{unknown, kind, names}
+}
+
+// String is the text of v, or "invalid(v)" for a value that has none.
+func (n *Names[T]) String(v T) string { return String(n.names, int(v)) }
+
+// Text is for MarshalText.
+func (n *Names[T]) Text(v T) ([]byte, error) { return Text(n.unknown, n.kind, n.names, int(v)) }
+
+// Parse is for UnmarshalText: it leaves v alone when it fails.
+func (n *Names[T]) Parse(v *T, text []byte) error { return Set(v, n.unknown, n.kind, n.names, text) }
+
+// Has says whether v has a text.
+func (n *Names[T]) Has(v T) bool { return has(n.names, int(v)) }
+
+// Values lists the values that have a text, in order.
+func (n *Names[T]) Values() []T {
+	var all []T
+	for v, name := range n.names {
+		if name != "" {
+			all = append(all, T(v))
+		}
+	}
+	return all
+}

@@ -43,3 +43,22 @@ func TestEnum(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestNames(t *testing.T) {
+	type letter uint8
+	set := Of[letter](errUnknown, "letter", "alpha", "beta")
+	for _, v := range set.Values() {
+		b, err := set.Text(v)
+		back := letter(9)
+		if err != nil || string(b) != set.String(v) || !set.Has(v) || set.Parse(&back, b) != nil || back != v {
+			t.Errorf("%d: %s, %v, back %d", v, b, err, back)
+		}
+	}
+	v := letter(1)
+	if err := set.Parse(&v, []byte("gamma")); !errors.Is(err, errUnknown) || v != 1 {
+		t.Errorf("%v, %d", err, v)
+	}
+	if _, err := set.Text(2); !errors.Is(err, errUnknown) || set.Has(2) || set.String(2) != "invalid(2)" {
+		t.Error(err)
+	}
+}
