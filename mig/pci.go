@@ -104,10 +104,6 @@ func (f DeviceFilter) among(models []*Model) []*Model {
 	return all
 }
 
-func (f DeviceFilter) one(name string, models []*Model) (*Model, error) {
-	return oneOf(name, f.among(models), nil)
-}
-
 // parsePCI reads the spellings of a PCI identity that Lookup accepts.
 func parsePCI(s string) (DeviceFilter, bool) {
 	if f, err := ParseDeviceFilter(s); err == nil {
