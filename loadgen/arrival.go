@@ -78,23 +78,23 @@ func (g Gamma) check() error {
 	return errors.Join(checkRate("per_s", g.PerS), checkRate("burstiness", g.Burstiness))
 }
 
-// Segment is a stretch of a Profile. Its rate runs linearly from FromPerS to
+// Segment is a stretch of a Varying. Its rate runs linearly from FromPerS to
 // ToPerS: equal rates are a step, different ones a ramp.
 type Segment struct {
 	FromPerS, ToPerS float64
 	Duration         time.Duration
 }
 
-// Profile is a schedule whose rate changes: steps and ramps, one segment after
+// Varying is a schedule whose rate changes: steps and ramps, one segment after
 // another. It ends with the last segment.
-type Profile struct {
+type Varying struct {
 	Segments []Segment
 	// Burstiness is as in Gamma; 0 means evenly spaced arrivals, 1 Poisson.
 	Burstiness float64
 }
 
 // Arrivals yields a unit-rate process mapped through the profile's cumulative rate.
-func (p Profile) Arrivals(rng *rand.Rand) iter.Seq[time.Duration] {
+func (p Varying) Arrivals(rng *rand.Rand) iter.Seq[time.Duration] {
 	gap := evenly
 	switch p.Burstiness {
 	case 0:
@@ -107,7 +107,7 @@ func (p Profile) Arrivals(rng *rand.Rand) iter.Seq[time.Duration] {
 }
 
 // String lists the segments.
-func (p Profile) String() string {
+func (p Varying) String() string {
 	s := fmt.Sprintf("profile burstiness %v:", p.Burstiness)
 	for _, g := range p.Segments {
 		s += fmt.Sprintf(" %v..%v/s for %v", g.FromPerS, g.ToPerS, g.Duration)
@@ -115,7 +115,7 @@ func (p Profile) String() string {
 	return s
 }
 
-func (p Profile) check() error {
+func (p Varying) check() error {
 	var l problem.List
 	if len(p.Segments) == 0 {
 		l.Addf("segments", "add at least one", "none")

@@ -7,45 +7,40 @@ import (
 )
 
 // Metric names a distribution of a tenant.
-type Metric uint8
+type LatencyMetric uint8
 
 // The metrics; see Definitions.
 const (
-	TTFT Metric = iota
-	TTFTService
-	TTFV
-	TPOT
-	ITL
-	ChunkGap
-	E2E
-	E2EService
-	E2EClose
-	ScheduleDelay
-	Connected   // connection ready, from the actual start
-	Written     // request written, from the actual start
-	FirstByte   // answer's headers, from the actual start
-	PacingLag   // pacer's wake-up after the intended start
-	SendLag     // actual start after the request could have started
-	ReadLag     // read by the client after the kernel had received it
-	metricCount = int(ReadLag) + 1
+	MetricTTFT LatencyMetric = iota
+	MetricTTFTService
+	MetricTTFV
+	MetricTPOT
+	MetricITL
+	MetricChunkGap
+	MetricE2E
+	MetricE2EService
+	MetricE2EClose
+	MetricScheduleDelay
+	MetricConnected // connection ready, from the actual start
+	MetricWritten   // request written, from the actual start
+	MetricFirstByte // answer's headers, from the actual start
+	MetricPacingLag // pacer's wake-up after the intended start
+	MetricSendLag   // actual start after the request could have started
+	MetricReadLag   // read by the client after the kernel had received it
+	metricCount     = int(MetricReadLag) + 1
 )
 
-var metricNames = enum.Of[Metric](ErrUnknownName, "metric", "ttft", "ttft_service", "ttfv", "tpot", "itl", "chunk_gap", "e2e", "e2e_service",
+var metricNames = enum.Of[LatencyMetric](ErrUnknownName, "metric", "ttft", "ttft_service", "ttfv", "tpot", "itl", "chunk_gap", "e2e", "e2e_service",
 	"e2e_close", "schedule_delay", "connected", "written", "first_byte", "pacing_lag", "send_lag", "read_lag")
 
 // String returns the metric's name in the artifacts.
-func (m Metric) String() string { return metricNames.String(m) }
+func (m LatencyMetric) String() string { return metricNames.String(m) }
 
 // MarshalText returns the metric's name.
-func (m Metric) MarshalText() ([]byte, error) { return metricNames.Text(m) }
+func (m LatencyMetric) MarshalText() ([]byte, error) { return metricNames.Text(m) }
 
 // UnmarshalText reads a metric's name.
-func (m *Metric) UnmarshalText(b []byte) error { return metricNames.Parse(m, b) }
-
-// Metrics lists every metric.
-func Metrics() []Metric {
-	return metricNames.Values()
-}
+func (m *LatencyMetric) UnmarshalText(b []byte) error { return metricNames.Parse(m, b) }
 
 var definitions = map[string]string{
 	"symbols":              "t_i intended send, t_s actual send of the first attempt, c_k arrival of content event k (k=1..m), n output tokens, n_1 tokens of the first event (1 unless continuous usage says otherwise), d [DONE] or end of the answer.",

@@ -1,7 +1,7 @@
 // Package loadgen puts load on OpenAI-compatible LLM endpoints, several
 // tenants at once, and measures what each of them gets.
 //
-// A [Plan] names the tenants; [Run] drives them and returns a [Result] whose
+// A [LoadPlan] names the tenants; [Run] drives them and returns a [Result] whose
 // [Summary] has figures per tenant and in total, and a [ClientHealth] verdict
 // on the client itself. With Options.Dir set, the run leaves a directory of
 // artifacts (see [ArtifactConfig] and its neighbours).

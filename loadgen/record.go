@@ -107,8 +107,8 @@ func tpot(r *Record, tokens int) (time.Duration, bool) {
 }
 
 // Meets says whether the request ended ok within every bound of the SLO.
-func (r *Record) Meets(slo SLO) bool {
-	if r.Class != OK {
+func (r *Record) Meets(slo RequestSLO) bool {
+	if r.Class != ClassOK {
 		return false
 	}
 	for _, b := range []struct {

@@ -144,7 +144,7 @@ func (r *runner) watchSaturation(ctx context.Context, stopOffer func(), cancel c
 		}
 		now := r.snapshot()
 		for i, t := range r.tenants {
-			if !t.tenant.Load.Open() {
+			if !t.tenant.Load.open() {
 				continue
 			}
 			v, before := now.Tenants[i], last.Tenants[i]

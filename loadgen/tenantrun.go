@@ -14,7 +14,7 @@ import (
 
 // tenantRun drives one tenant.
 type tenantRun struct {
-	plan      *Plan
+	plan      *LoadPlan
 	tenant    *Tenant
 	opts      *Options
 	client    *client
@@ -40,7 +40,7 @@ type tenantRun struct {
 // drive offers the tenant's load until offer ends, and returns when its requests
 // have ended; run cancels them. offered is called when no new load will come.
 func (r *tenantRun) drive(offer, run context.Context, offered func()) error {
-	if r.tenant.Load.Open() {
+	if r.tenant.Load.open() {
 		return r.open(offer, run, offered)
 	}
 	return r.closed(offer, run, offered)
@@ -133,7 +133,7 @@ func (r *tenantRun) run(offer, run context.Context, j job) error {
 		if err != nil {
 			return err
 		}
-		if r.tenant.Load.Open() {
+		if r.tenant.Load.open() {
 			next.intended = ended + int64(delay)
 			next.eligible = next.intended
 		}
@@ -154,7 +154,7 @@ func (r *tenantRun) one(run context.Context, j *job) (follow Prompt, delay time.
 		l.send = time.Duration(rec.SentNS - j.eligible)
 	}
 	r.record(&rec, s, l)
-	if rec.Class == OK && j.prompt.Next != nil {
+	if rec.Class == ClassOK && j.prompt.Next != nil {
 		return j.prompt.Next(Reply{Text: s.visible.String(), Record: rec})
 	}
 	return Prompt{}, 0, false
@@ -162,7 +162,7 @@ func (r *tenantRun) one(run context.Context, j *job) (follow Prompt, delay time.
 
 // record takes a request that has ended.
 func (r *tenantRun) record(rec *Record, s *stream, l lags) {
-	if rec.Class == OK {
+	if rec.Class == ClassOK {
 		r.live.ok.Add(1)
 		if d, ok := rec.TTFT(); ok {
 			r.live.ttftSum.Add(int64(d))
@@ -252,7 +252,7 @@ func (r *tenantRun) open(offer, run context.Context, offered func()) (err error)
 // drop records a request that the client did not send.
 func (r *tenantRun) drop(j *job) {
 	rec := Record{
-		Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, IntendedNS: j.intended, EndNS: r.clock.Now(), Class: Dropped,
+		Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, IntendedNS: j.intended, EndNS: r.clock.Now(), Class: ClassDropped,
 		PromptTokens: j.prompt.PromptTokens, Error: fmt.Sprintf("%d requests in flight", r.tenant.Load.MaxInFlight),
 	}
 	r.record(&rec, nil, lags{pacing: j.pacing, send: -1})
@@ -337,7 +337,7 @@ func (r *tenantRun) warm(ctx context.Context) error {
 			for left.Add(-1) >= 0 && ctx.Err() == nil {
 				rec := Record{}
 				r.client.do(ctx, &j.prompt, j.body, &rec, s)
-				if rec.Class != OK {
+				if rec.Class != ClassOK {
 					r.opts.Logger.Warn("warm-up request failed", "tenant", r.tenant.Name, "class", rec.Class.String(), "error", rec.Error)
 				}
 			}

@@ -31,7 +31,7 @@ func readRuns(dirs []string) ([]*loadgen.Result, error) {
 		}
 		var here []*loadgen.Result
 		for _, d := range found {
-			res, err := loadgen.ReadRun(d)
+			res, err := loadgen.LoadResult(d)
 			if err != nil {
 				l.AddErr("", err)
 				continue

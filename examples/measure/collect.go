@@ -20,11 +20,11 @@ type outcome struct {
 // collect puts the figures of a run's replicas together, by scene and workload.
 func collect(u *setup, res *loadgen.Result, series *telemetry.Series) []outcome {
 	var out []outcome
-	histograms := map[string]map[loadgen.Metric]*loadgen.Histogram{}
+	histograms := map[string]map[loadgen.LatencyMetric]*loadgen.Histogram{}
 	for _, h := range res.Histograms {
 		histograms[h.Tenant] = h.ByMetric
 	}
-	merged := func(members []int, m loadgen.Metric) *predict.LatencyMS {
+	merged := func(members []int, m loadgen.LatencyMetric) *predict.LatencyMS {
 		all := loadgen.NewHistogram()
 		for _, i := range members {
 			if h := histograms[u.clients[i].tenant][m]; h != nil {
@@ -48,7 +48,7 @@ func collect(u *setup, res *loadgen.Result, series *telemetry.Series) []outcome 
 		}
 		g := outcome{scene: c.scene, workload: c.workload, sim: u.sims[i], replicas: len(members)}
 		g.row = predict.Row{Mechanism: sharing.MechanismTimeSlicing, Case: "simulated/" + c.workload, Tenants: 1, Server: g.sim.serverKey(0), Load: g.sim.load,
-			TTFT: merged(members, loadgen.TTFT), TPOT: merged(members, loadgen.TPOT), ITL: merged(members, loadgen.ITL), E2E: merged(members, loadgen.E2E)}
+			TTFT: merged(members, loadgen.MetricTTFT), TPOT: merged(members, loadgen.MetricTPOT), ITL: merged(members, loadgen.MetricITL), E2E: merged(members, loadgen.MetricE2E)}
 		requests, failed, rate := 0, 0, 0.0
 		var rows predict.Rows
 		for _, j := range members {

@@ -265,11 +265,11 @@ func (m *measurer) drive(ctx context.Context, name string, u *setup) ([]outcome,
 		return nil, err
 	}
 	m.say("%s: running %d replicas on %d GPUs for %v s", name, len(u.clients), len(u.gpus), m.seconds)
-	plan := loadgen.Plan{Scenario: name, Duration: milliseconds(1e3 * m.seconds), Drain: 5 * time.Second, Seed: m.seed, Simulated: true,
+	plan := loadgen.LoadPlan{Scenario: name, Duration: milliseconds(1e3 * m.seconds), Drain: 5 * time.Second, Seed: m.seed, Simulated: true,
 		Window: loadgen.Window{From: milliseconds(1e3 * m.warmup()), To: milliseconds(1e3 * m.seconds)}}
 	for i, c := range u.clients {
 		l := u.sims[i].load
-		t := loadgen.Tenant{Name: c.tenant, Model: c.workload, API: loadgen.Completions, Endpoints: sim.Endpoints[i : i+1],
+		t := loadgen.Tenant{Name: c.tenant, Model: c.workload, API: loadgen.APICompletions, Endpoints: sim.Endpoints[i : i+1],
 			// The same replica asks the same in each run.
 			Prompts: colocation.NewPrompts(m.seed, c.tenant, l.Prompt), MaxTokens: l.Output, Body: map[string]any{"ignore_eos": true}}
 		if l.Closed() {

@@ -194,9 +194,9 @@ func (f *flow) note(format string, args ...any) {
 }
 
 // loadPlan turns loads into what loadgen runs.
-func (f *flow) loadPlan(st *stand, r *run) loadgen.Plan {
+func (f *flow) loadPlan(st *stand, r *run) loadgen.LoadPlan {
 	p := f.plan
-	out := loadgen.Plan{
+	out := loadgen.LoadPlan{
 		Scenario: r.mode.String() + "-" + r.name, Duration: seconds(p.Seconds), Drain: time.Minute, Seed: p.seed(),
 		Window: loadgen.Window{From: seconds(p.WarmSeconds), To: seconds(p.Seconds)}, Simulated: f.simulated(),
 	}

@@ -58,7 +58,7 @@ func (m *measurer) place(u *setup, how sharing.Mechanism, s *scene) error {
 		if why != "" {
 			return errors.New(why)
 		}
-		o.Sharing = loadgentest.Partitioned
+		o.Sharing = loadgentest.SharingPartitioned
 		gpu := u.gpu(o)
 		for i, t := range s.Tenants {
 			u.add(s, t, gpu, func(model *loadgentest.Model) {
@@ -67,7 +67,7 @@ func (m *measurer) place(u *setup, how sharing.Mechanism, s *scene) error {
 		}
 		return nil
 	case sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation:
-		o.Sharing = loadgentest.Concurrent
+		o.Sharing = loadgentest.SharingConcurrent
 	}
 	gpu := u.gpu(o)
 	for _, t := range s.Tenants {

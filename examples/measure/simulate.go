@@ -19,9 +19,9 @@ func (s *simulation) basis() sharing.Basis  { return sharing.BasisSimulated }
 func (s *simulation) gpu() (string, string) { return colocation.SimulatedGPU, "" }
 
 func (s *simulation) start(_ context.Context, m mode, _ string) (*stand, error) {
-	opts := loadgentest.GPUOptions{Seed: s.plan.seed(), Sharing: loadgentest.TimeSliced}
+	opts := loadgentest.GPUOptions{Seed: s.plan.seed(), Sharing: loadgentest.SharingTimeSliced}
 	if m != modeTimeSlicing {
-		opts.Sharing = loadgentest.Concurrent
+		opts.Sharing = loadgentest.SharingConcurrent
 	}
 	if g := s.plan.SimGPU; g != nil {
 		opts.Quantum, opts.Switch = time.Duration(g.Quantum), time.Duration(g.Switch)

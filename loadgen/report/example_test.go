@@ -13,7 +13,7 @@ func ExampleCompare() {
 	c, err := report.Compare("ttft_ms.p99", []float64{50, 51, 52}, []float64{90, 91, 92}, report.CompareOptions{})
 	fmt.Println(c.Verdict, c.Reasons, err)
 	c, err = report.Compare("ttft_ms.p99", []float64{50, 51, 52, 53}, []float64{90, 91, 92, 93}, report.CompareOptions{})
-	fmt.Printf("%v by %.0f ms (p %.3f) %v\n", c.Verdict, c.Shift, *c.P, err)
+	fmt.Printf("%v by %.0f ms (p %.3f) %v\n", c.Verdict, c.Shift, c.P.Or(1), err)
 	// Output:
 	// unsupported [3 and 3 values cannot show a difference at level 0.05: the least possible p is 0.1 (use at least 4 of each)] <nil>
 	// higher by 40 ms (p 0.029) <nil>

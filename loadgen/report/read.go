@@ -49,15 +49,15 @@ type Quantity uint8
 // The quantities.
 const (
 	QuantityUnknown Quantity = iota
-	Completed
-	Failures
-	DurationOf
-	RequestRate
-	OutputRate
-	FirstToken
-	PerToken
-	Gap
-	EndToEnd
+	QuantityCompleted
+	QuantityFailures
+	QuantityDuration
+	QuantityRequestRate
+	QuantityOutputRate
+	QuantityFirstToken
+	QuantityPerToken
+	QuantityGap
+	QuantityEndToEnd
 )
 
 var quantityNames = enum.Of[Quantity](loadgen.ErrUnknownName, "quantity", "unknown", "completed", "failed", "duration", "requests/s", "output tokens/s", "first token", "per output token", "inter token", "end to end")
@@ -275,12 +275,12 @@ func ResultOf(s *loadgen.Summary) ToolResult {
 	add := func(name string, q Quantity, v float64, unit, definition string) {
 		r.Figures = append(r.Figures, ToolFigure{Name: name, Metric: name, Quantity: q, Value: v, Unit: unit, Definition: definition})
 	}
-	add("counts.ok", Completed, float64(s.Counts.OK), "", def["ok"])
-	add("counts.failed", Failures, float64(s.Counts.Failed), "", "Every request that is not ok.")
-	add("duration_s", DurationOf, s.DurationS, "s", def["duration_s"])
-	add("completed_per_s", RequestRate, s.CompletedPerS, "1/s", "Ok requests / duration_s.")
-	add("output_tokens_per_s", OutputRate, s.OutputTokensPerS, "1/s", def["output_tokens_per_s"]+" "+def["output_tokens"])
-	quantity := map[string]Quantity{"ttft_ms": FirstToken, "tpot_ms": PerToken, "itl_ms": Gap, "e2e_ms": EndToEnd}
+	add("counts.ok", QuantityCompleted, float64(s.Counts.OK), "", def["ok"])
+	add("counts.failed", QuantityFailures, float64(s.Counts.Failed), "", "Every request that is not ok.")
+	add("duration_s", QuantityDuration, s.DurationS, "s", def["duration_s"])
+	add("completed_per_s", QuantityRequestRate, s.CompletedPerS, "1/s", "Ok requests / duration_s.")
+	add("output_tokens_per_s", QuantityOutputRate, s.OutputTokensPerS, "1/s", def["output_tokens_per_s"]+" "+def["output_tokens"])
+	quantity := map[string]Quantity{"ttft_ms": QuantityFirstToken, "tpot_ms": QuantityPerToken, "itl_ms": QuantityGap, "e2e_ms": QuantityEndToEnd}
 	for _, dist := range distributions(&s.Measures) {
 		q, ok := quantity[dist.name]
 		if !ok || dist.f.Count == 0 {

@@ -19,8 +19,8 @@ type resultColumn struct {
 }
 
 var resultColumns = []resultColumn{
-	{Completed, ""}, {Failures, ""}, {RequestRate, ""}, {OutputRate, ""}, {FirstToken, "p50"}, {FirstToken, "p99"}, {PerToken, "mean"},
-	{PerToken, "p99"}, {Gap, "mean"}, {Gap, "p99"}, {EndToEnd, "p50"}, {EndToEnd, "p99"},
+	{QuantityCompleted, ""}, {QuantityFailures, ""}, {QuantityRequestRate, ""}, {QuantityOutputRate, ""}, {QuantityFirstToken, "p50"}, {QuantityFirstToken, "p99"}, {QuantityPerToken, "mean"},
+	{QuantityPerToken, "p99"}, {QuantityGap, "mean"}, {QuantityGap, "p99"}, {QuantityEndToEnd, "p50"}, {QuantityEndToEnd, "p99"},
 }
 
 // WriteResultTable writes results of several tools as one table for people. Each

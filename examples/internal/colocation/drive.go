@@ -20,7 +20,7 @@ const gpmPeriod = 500 * time.Millisecond
 // Drive makes a run with telemetry beside it, which goes to the run's folder as
 // well. Without a source there is none, and the series is nil. The artifacts of
 // an interrupted run stay, its figures do not count.
-func Drive(ctx context.Context, plan loadgen.Plan, opts loadgen.Options, source telemetry.Reader) (*loadgen.Result, *telemetry.Series, error) {
+func Drive(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options, source telemetry.Reader) (*loadgen.Result, *telemetry.Series, error) {
 	stop, err := watch(ctx, source)
 	if err != nil {
 		return nil, nil, err
