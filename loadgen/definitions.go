@@ -49,7 +49,7 @@ var definitions = map[string]string{
 	"ttft":                 "c_1 - t_i in open loop and trace replay; in closed loop t_i = t_s.",
 	"ttft_service":         "c_1 - t_s.",
 	"ttfv":                 "First content event that is not reasoning, minus t_i.",
-	"tpot":                 "(c_m - c_1)/(n - n_1) per request; undefined, not 0, when n <= n_1.",
+	"tpot":                 "(c_m - c_1)/(n - n_1) per request; undefined, not 0, when n <= n_1 or c_m = c_1.",
 	"chunk_gap":            "c_k - c_(k-1), pooled over requests.",
 	"itl":                  "Chunk gap spread over the tokens of the chunk, each token counted; events that arrive at one instant are one chunk. Tokens of a chunk: continuous usage when the server sends it, else n spread evenly over the events (tpot still counts the first event as n_1), else one token an event; itl_basis says which: usage, even or event.",
 	"e2e":                  "c_m - t_i: usage and finish events are not in it. Without streaming: end of the answer - t_i.",

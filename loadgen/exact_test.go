@@ -66,6 +66,13 @@ func TestDefinitionsExactly(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 	})
+	t.Run("events of one instant have no tpot", func(t *testing.T) {
+		r, m := one(t, loadgentest.Reply{TTFT: 50 * ms, Tokens: 10, EventsPerWrite: 10}, nil)
+		must(t, "tpot", r.TPOT, -1)
+		if m.TPOT.Count != 0 || r.Events != 10 {
+			t.Errorf("%+v", m)
+		}
+	})
 	t.Run("continuous usage gives n_1", func(t *testing.T) {
 		r, m := one(t, loadgentest.Reply{TTFT: 50 * ms, Interval: 40 * ms, Tokens: 10, PerEvent: 4, Usage: loadgentest.UsageContinuous}, nil)
 		if r.FirstTokens != 4 || r.Events != 3 || m.ITLBasis != "usage" {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
@@ -170,13 +172,11 @@ func (r *runner) beginAt(t time.Time) {
 }
 
 func (r *runner) each(do func(*tenantRun) error) error {
-	var wg sync.WaitGroup
-	errs := make([]error, len(r.tenants))
-	for i, t := range r.tenants {
-		wg.Go(func() { errs[i] = do(t) })
+	var g errgroup.Group
+	for _, t := range r.tenants {
+		g.Go(func() error { return do(t) })
 	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return g.Wait()
 }
 
 // snapshot counts what has happened so far.

@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
@@ -189,16 +193,14 @@ func (r *tenantRun) record(rec *Record, s *stream, l lags) {
 func (r *tenantRun) open(offer, run context.Context, offered func()) (err error) {
 	p := newPacer(r.opts.Pacing)
 	r.pacerName = p.name()
-	var wg sync.WaitGroup
-	var failure firstError
+	var requests errgroup.Group
 	defer func() {
 		offered()
-		wg.Wait()
-		err = errors.Join(err, failure.get(), p.close())
+		err = errors.Join(err, requests.Wait(), p.close())
 	}()
-	var slots chan struct{}
+	slots := semaphore.NewWeighted(math.MaxInt64)
 	if n := r.tenant.Load.MaxInFlight; n > 0 {
-		slots = make(chan struct{}, max(r.opts.Worker.share(n), 1))
+		slots = semaphore.NewWeighted(int64(max(r.opts.Worker.share(n), 1)))
 	}
 	unblocked := int64(0) // when the loop last got a place that it had waited for
 	arrival := int64(-1)
@@ -222,28 +224,20 @@ func (r *tenantRun) open(offer, run context.Context, offered func()) (err error)
 			j.pacing = time.Since(due)
 		}
 		j.intended = r.clock.At(due)
-		if slots != nil {
-			select {
-			case slots <- struct{}{}:
-			default:
-				if r.tenant.Load.DropExcess {
-					r.drop(&j)
-					continue
-				}
-				select {
-				case slots <- struct{}{}:
-					unblocked = r.clock.Now()
-				case <-offer.Done():
-					return nil
-				}
+		if !slots.TryAcquire(1) {
+			if r.tenant.Load.DropExcess {
+				r.drop(&j)
+				continue
 			}
+			if slots.Acquire(offer, 1) != nil {
+				return nil
+			}
+			unblocked = r.clock.Now()
 		}
 		j.eligible = max(j.intended, unblocked)
-		wg.Go(func() {
-			failure.set(r.run(offer, run, j))
-			if slots != nil {
-				<-slots
-			}
+		requests.Go(func() error {
+			defer slots.Release(1)
+			return r.run(offer, run, j)
 		})
 	}
 	return nil
@@ -261,8 +255,7 @@ func (r *tenantRun) drop(j *job) {
 // closed offers a closed loop.
 func (r *tenantRun) closed(offer, run context.Context, offered func()) error {
 	users := r.tenant.Load.Concurrency
-	var wg sync.WaitGroup
-	var failure firstError
+	var group errgroup.Group
 	var left atomic.Int64
 	left.Store(int64(r.opts.Worker.share(users)))
 	if left.Load() == 0 {
@@ -278,15 +271,15 @@ func (r *tenantRun) closed(offer, run context.Context, offered func()) error {
 			continue
 		}
 		first := r.start.Add(r.tenant.Load.Ramp * time.Duration(u) / time.Duration(users))
-		wg.Go(func() {
-			failure.set(r.user(offer, run, first))
+		group.Go(func() error {
+			err := r.user(offer, run, first)
 			if left.Add(-1) == 0 {
 				offered()
 			}
+			return err
 		})
 	}
-	wg.Wait()
-	return failure.get()
+	return group.Wait()
 }
 
 // user is one user of a closed loop.
@@ -359,24 +352,4 @@ func ignoreContext(ctx context.Context, err error) error {
 		return nil
 	}
 	return err
-}
-
-// firstError keeps the first error of several goroutines.
-type firstError struct {
-	mu  sync.Mutex
-	err error
-}
-
-func (f *firstError) set(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.err == nil {
-		f.err = err
-	}
-}
-
-func (f *firstError) get() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.err
 }

@@ -104,7 +104,7 @@ const maxResultBytes = 512 << 20
 // for each run in it. name labels runs that have no name of their own. Python's
 // NaN is taken as a missing value. Figures keep the tool's names, units and
 // definitions; nothing is converted. The error wraps ErrInput.
-func ReadResults(name string, r io.Reader) ([]ToolResult, error) {
+func ReadResults(name string, r io.Reader) (ToolResults, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxResultBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("loadgen: read %s: %w", name, err)
@@ -114,7 +114,7 @@ func ReadResults(name string, r io.Reader) ([]ToolResult, error) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(fromPython(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))))
 	var l problem.List
-	var results []ToolResult
+	var results ToolResults
 	for i := 0; l.Len() <= problem.Enough; i++ {
 		var doc map[string]json.RawMessage
 		if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
@@ -256,12 +256,12 @@ func (d *document) loadgen() []ToolResult {
 		d.bad("schema_version", "read it with a version of the library that wrote it", "is %d, this version reads %d", s.SchemaVersion, loadgen.SchemaVersion)
 		return nil
 	}
-	return []ToolResult{ResultOf(&s)}
+	return []ToolResult{resultOf(&s)}
 }
 
-// ResultOf gives a run of this package the shape of other tools' results. Only
+// resultOf gives a run of this package the shape of other tools' results. Only
 // figures that exist are in it.
-func ResultOf(s *loadgen.Summary) ToolResult {
+func resultOf(s *loadgen.Summary) ToolResult {
 	r := ToolResult{Tool: ToolLoadgen, Run: strings.TrimPrefix(s.Scenario+" "+s.RunID, " "), Basis: s.Basis}
 	var loads, models []string
 	for i := range s.Tenants {
