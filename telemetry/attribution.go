@@ -112,17 +112,15 @@ type Attribution struct {
 // the caller's weights, or equally, between bounds that the active thread
 // percentages set, and Basis says so.
 func Attribute(s *Series, device int, opts AttributionOptions) (Attribution, error) {
-	if device < 0 || device >= len(s.Devices) {
-		return Attribution{}, &DeviceError{Device: device, Devices: len(s.Devices)}
+	if err := s.check(device); err != nil {
+		return Attribution{}, err
 	}
 	if err := opts.check(); err != nil {
 		return Attribution{}, err
 	}
 	a := newAttributor(s, device, opts)
-	for x := range s.All() {
-		if x.Device == device {
-			a.sample(x)
-		}
+	for x := range s.of(device) {
+		a.sample(x)
 	}
 	return a.result(), nil
 }

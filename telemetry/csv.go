@@ -43,7 +43,7 @@ const (
 
 var csvColumns = func() []string {
 	cols := []string{colKind, colAt, colTime, colBasis, colDevice, colTick, colGroups, colID}
-	cols = append(cols, metricNames...)
+	cols = append(cols, metricNames[1:]...)
 	return append(cols, colThrottle, colProcSM, colInstance, colSlices, colDropped, colDetail)
 }()
 

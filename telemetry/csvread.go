@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -85,7 +86,7 @@ func (p *csvParser) columns(head []string) {
 	p.line = 1
 	for i, name := range head {
 		name = strings.TrimPrefix(name, "\ufeff")
-		if _, err := parseName(csvColumns, []byte(name), "CSV column"); err != nil {
+		if _, err := enum.Parse(errUnknown, "CSV column", csvColumns, []byte(name)); err != nil {
 			p.problem(name, "", "%v", err)
 		}
 		if _, twice := p.col[name]; twice {
@@ -200,7 +201,7 @@ func (p *csvParser) row() {
 	case rowEvent:
 		p.eventRow(at)
 	default:
-		_, err := parseName([]string{rowSeries, rowGPU, rowSample, rowProcess, rowInstance, rowEvent}, []byte(kind), "kind of row")
+		_, err := enum.Parse(errUnknown, "kind of row", []string{rowSeries, rowGPU, rowSample, rowProcess, rowInstance, rowEvent}, []byte(kind))
 		p.problem(colKind, "", "%v", err)
 	}
 }

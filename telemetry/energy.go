@@ -74,18 +74,13 @@ type Energy struct {
 
 // MeasureEnergy measures the energy of one device over a series.
 func MeasureEnergy(s *Series, device int, opts EnergyOptions) (Energy, error) {
-	if device < 0 || device >= len(s.Devices) {
-		return Energy{}, &DeviceError{Device: device, Devices: len(s.Devices)}
-	}
 	m := NewEnergyMeter(opts)
 	if err := m.Begin(s.Header); err != nil {
 		return Energy{}, err
 	}
-	for x := range s.All() {
-		if x.Device == device {
-			if err := m.Sample(x); err != nil {
-				return Energy{}, err
-			}
+	for x := range s.of(device) {
+		if err := m.Sample(x); err != nil {
+			return Energy{}, err
 		}
 	}
 	return m.Energy(device)
@@ -142,8 +137,8 @@ func (m *EnergyMeter) Event(Event) error { return nil }
 
 // Sample takes power and the energy counter from a sample.
 func (m *EnergyMeter) Sample(x *Sample) error {
-	if x.Device < 0 || x.Device >= len(m.devs) {
-		return &DeviceError{Device: x.Device, Devices: len(m.devs)}
+	if err := m.h.check(x.Device); err != nil {
+		return err
 	}
 	d := &m.devs[x.Device]
 	if v, ok := x.Get(MetricEnergyJoules); ok {
@@ -246,8 +241,8 @@ func (d *meter) compare(now mark) {
 
 // Energy returns a device's energy so far.
 func (m *EnergyMeter) Energy(device int) (Energy, error) {
-	if device < 0 || device >= len(m.devs) {
-		return Energy{}, &DeviceError{Device: device, Devices: len(m.devs)}
+	if err := m.h.check(device); err != nil {
+		return Energy{}, err
 	}
 	d := &m.devs[device]
 	e := Energy{Device: device, Basis: m.h.Info.Basis, Covered: d.covered, Uncovered: d.missed, Wraps: d.wraps, Restarts: d.restarts}

@@ -5,6 +5,9 @@ import (
 	"fmt"
 )
 
+// errUnknown says that a text or value names nothing.
+var errUnknown = errors.New("telemetry: unknown name")
+
 // ErrNoDevices says that a reader lists no devices.
 var ErrNoDevices = errors.New("telemetry: the reader has no GPUs")
 

@@ -101,17 +101,17 @@ func ExampleReapPolicy_Recoverable() {
 		return
 	}
 	for _, p := range telemetry.ReapPolicies() {
-		r, err := p.Recoverable([]telemetry.IdleReport{report}, telemetry.RecoverOptions{PricePerHour: telemetry.Some(3.5), Currency: "USD"})
+		r, err := p.Recoverable([]telemetry.IdleReport{report})
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		fmt.Printf("%-9s after %-7v %d of %d episodes, %v, %.2f %s\n", p.Name, p.ReapAfter, r.Reaped, r.Episodes, r.Recoverable, r.Money.Or(0), r.Currency)
+		fmt.Printf("%-9s after %-7v %d of %d episodes, %v\n", p.Name, p.ReapAfter, r.Reaped, r.Episodes, r.Recoverable)
 	}
 	// Output:
-	// idlebot   after 1h0m0s  1 of 1 episodes, 2h0m0s, 7.00 USD
-	// princeton after 2h0m0s  1 of 1 episodes, 1h0m0s, 3.50 USD
-	// kubeflow  after 24h0m0s 0 of 1 episodes, 0s, 0.00 USD
+	// idlebot   after 1h0m0s  1 of 1 episodes, 2h0m0s
+	// princeton after 2h0m0s  1 of 1 episodes, 1h0m0s
+	// kubeflow  after 24h0m0s 0 of 1 episodes, 0s
 }
 
 func ExampleMeasureEnergy() {

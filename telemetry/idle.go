@@ -3,6 +3,7 @@ package telemetry
 import (
 	"time"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -39,18 +40,16 @@ func States() []State {
 }
 
 // String returns the state's name.
-func (s State) String() string { return nameOf(stateNames, int(s), "State") }
+func (s State) String() string { return enum.String(stateNames, int(s)) }
 
 // MarshalText returns the state's name.
-func (s State) MarshalText() ([]byte, error) { return nameText(stateNames, int(s), "state") }
+func (s State) MarshalText() ([]byte, error) {
+	return enum.Text(errUnknown, "state", stateNames, int(s))
+}
 
 // UnmarshalText reads a state's name.
 func (s *State) UnmarshalText(b []byte) error {
-	i, err := parseName(stateNames, b, "state")
-	if err == nil {
-		*s = State(i)
-	}
-	return err
+	return enum.Set(s, errUnknown, "state", stateNames, b)
 }
 
 // Idle says whether nothing useful is done in the state.
@@ -205,19 +204,17 @@ func (r *IdleReport) Observed() time.Duration {
 // DetectIdle says what a device did over a series. Where opts gives no power of
 // deep idle, the lowest of the whole series is used.
 func DetectIdle(s *Series, device int, opts IdleOptions) (IdleReport, error) {
-	if device < 0 || device >= len(s.Devices) {
-		return IdleReport{}, &DeviceError{Device: device, Devices: len(s.Devices)}
+	if err := s.check(device); err != nil {
+		return IdleReport{}, err
 	}
 	detect := func(opts IdleOptions) (*IdleDetector, error) {
 		d := NewIdleDetector(opts)
 		if err := d.Begin(s.Header); err != nil {
 			return nil, err
 		}
-		for x := range s.All() {
-			if x.Device == device {
-				if err := d.Sample(x); err != nil {
-					return nil, err
-				}
+		for x := range s.of(device) {
+			if err := d.Sample(x); err != nil {
+				return nil, err
 			}
 		}
 		return d, nil

@@ -56,8 +56,8 @@ var instanceMetrics = []Metric{MetricGraphicsUtilPercent, MetricSMUtilPercent, M
 // Sample takes a sample. It describes the time since the device's last one. On
 // a MIG GPU without figures of its own the busiest instance speaks for it.
 func (d *IdleDetector) Sample(x *Sample) error {
-	if x.Device < 0 || x.Device >= len(d.devs) {
-		return &DeviceError{Device: x.Device, Devices: len(d.devs)}
+	if err := d.h.check(x.Device); err != nil {
+		return err
 	}
 	s := &d.devs[x.Device]
 	before, hadPower := s.fresh(MetricPowerWatts, x.At, d.opts.MaxAge)
@@ -198,8 +198,8 @@ func (s *idleState) resident(now time.Duration, o *IdleOptions) sharing.Answer {
 
 // Report says what a device did so far.
 func (d *IdleDetector) Report(device int) (IdleReport, error) {
-	if device < 0 || device >= len(d.devs) {
-		return IdleReport{}, &DeviceError{Device: device, Devices: len(d.devs)}
+	if err := d.h.check(device); err != nil {
+		return IdleReport{}, err
 	}
 	s := &d.devs[device]
 	r := IdleReport{Device: device, Basis: d.h.Info.Basis, DeepIdleWatts: s.deepIdle}

@@ -292,7 +292,7 @@ func TestPolicies(t *testing.T) {
 		report telemetry.IdleReport
 		want   map[string]row
 	}{
-		// TV10: a job that is busy 8 of 24 hours is idle for 16, two thirds.
+		// A job that is busy 8 of 24 hours is idle for 16, two thirds.
 		{"8 of 24 hours", idleFor(8*h, 16*h), map[string]row{"idlebot": {1, 1, 15 * h}, "princeton": {1, 1, 14 * h}, "kubeflow": {1, 0, 0}}},
 		{"just short", idleFor(h, h-1), map[string]row{"idlebot": {1, 0, 0}, "princeton": {1, 0, 0}, "kubeflow": {1, 0, 0}}},
 		{"just long enough", idleFor(h, h), map[string]row{"idlebot": {1, 1, 0}, "princeton": {1, 0, 0}, "kubeflow": {1, 0, 0}}},
@@ -300,14 +300,13 @@ func TestPolicies(t *testing.T) {
 		{"never idle", idleFor(h), map[string]row{"idlebot": {}, "princeton": {}, "kubeflow": {}}},
 	} {
 		for _, p := range telemetry.ReapPolicies() {
-			r, err := p.Recoverable([]telemetry.IdleReport{c.report}, telemetry.RecoverOptions{PricePerHour: telemetry.Some(2.0), Currency: "EUR"})
+			r, err := p.Recoverable([]telemetry.IdleReport{c.report}, telemetry.StateExecutionIdle)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if d := cmp.Diff(c.want[p.Name], row{r.Episodes, r.Reaped, r.Recoverable}); d != "" {
 				t.Errorf("%s, %s: %s", c.name, p.Name, d)
 			}
-			near(t, c.name, r.Money, 2*r.Recoverable.Hours(), 1e-9)
 		}
 	}
 	rep := idleFor(8*h, 16*h)
@@ -315,15 +314,15 @@ func TestPolicies(t *testing.T) {
 		t.Errorf("idle %v", share)
 	}
 	p := telemetry.ReapPolicies()[0]
-	r, err := p.Recoverable([]telemetry.IdleReport{idleFor(h, 20*m), idleFor(h, 3*h)}, telemetry.RecoverOptions{})
-	if err != nil || r.Warned != telemetry.Some(2) || !r.Money.IsZero() || r.Observed != 5*h+20*m {
+	r, err := p.Recoverable([]telemetry.IdleReport{idleFor(h, 20*m), idleFor(h, 3*h)})
+	if err != nil || r.Warned != telemetry.Some(2) || r.Observed != 5*h+20*m {
 		t.Errorf("%+v, %v", r, err)
 	}
 	near(t, "hours a day", r.HoursPerDay, 24*2/(5+1.0/3), 1e-9)
 	if pr, _ := telemetry.ParseReapPolicy("princeton"); pr.ReapAfter != 2*h {
 		t.Errorf("%+v", pr)
 	}
-	if r, _ := telemetry.ReapPolicies()[1].Recoverable([]telemetry.IdleReport{rep}, telemetry.RecoverOptions{}); !r.Warned.IsZero() {
+	if r, _ := telemetry.ReapPolicies()[1].Recoverable([]telemetry.IdleReport{rep}); !r.Warned.IsZero() {
 		t.Error("warnings at times that nobody published")
 	}
 	if own, err := telemetry.ParseReapPolicy("45m"); err != nil || own.ReapAfter != 45*m {
@@ -334,8 +333,8 @@ func TestPolicies(t *testing.T) {
 			t.Errorf("%q is a policy", bad)
 		}
 	}
-	_, err = telemetry.ReapPolicy{Name: "x"}.Recoverable(nil, telemetry.RecoverOptions{States: []telemetry.State{telemetry.StateActive}, PricePerHour: telemetry.Some(-1.0)})
-	for _, want := range []string{"reap_after", "states", "price_per_hour"} {
+	_, err = telemetry.ReapPolicy{Name: "x"}.Recoverable(nil, telemetry.StateActive)
+	for _, want := range []string{"reap_after", "states"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
 		}
@@ -345,7 +344,7 @@ func TestPolicies(t *testing.T) {
 func TestUnknownTimeIsNeverRecoverable(t *testing.T) {
 	r := idleFor(time.Hour, 3*time.Hour)
 	r.Intervals = append(r.Intervals, telemetry.StateInterval{From: 4 * time.Hour, To: 9 * time.Hour})
-	got, err := telemetry.ReapPolicies()[0].Recoverable([]telemetry.IdleReport{r}, telemetry.RecoverOptions{})
+	got, err := telemetry.ReapPolicies()[0].Recoverable([]telemetry.IdleReport{r})
 	if err != nil || got.Recoverable != 2*time.Hour || got.Unknown != 5*time.Hour {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -1,10 +1,6 @@
 package telemetry
 
-import (
-	"fmt"
-
-	"github.com/cotenant/cotenant/sharing"
-)
+import "github.com/cotenant/cotenant/internal/enum"
 
 // Metric names a figure of a device or of a MIG instance. The zero Metric
 // names none.
@@ -65,9 +61,6 @@ const (
 	metricEnd
 )
 
-// MetricCount is the number of metrics.
-const MetricCount = int(metricEnd) - 1
-
 var metricTable = [metricEnd]struct{ name, help string }{
 	MetricGPUUtilPercent:      {"util_percent", "Share of time in which any kernel ran (not capacity)."},
 	MetricMemUtilPercent:      {"mem_util_percent", "Share of time in which device memory was read or written."},
@@ -94,16 +87,16 @@ var metricTable = [metricEnd]struct{ name, help string }{
 }
 
 var metricNames = func() []string {
-	names := make([]string, 0, MetricCount)
-	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
-		names = append(names, metricTable[m].name)
+	names := make([]string, metricEnd)
+	for m, row := range metricTable {
+		names[m] = row.name
 	}
 	return names
 }()
 
 // Metrics lists every metric in the order of their values.
 func Metrics() []Metric {
-	ms := make([]Metric, MetricCount)
+	ms := make([]Metric, metricEnd-1)
 	for i := range ms {
 		ms[i] = Metric(i + 1)
 	}
@@ -114,12 +107,7 @@ func (m Metric) valid() bool { return m > 0 && m < metricEnd }
 
 // String returns the metric's name with its unit, e.g. "power_watts"; it is
 // the CSV column and the Prometheus name after its prefix.
-func (m Metric) String() string {
-	if !m.valid() {
-		return fmt.Sprintf("Metric(%d)", uint8(m))
-	}
-	return metricTable[m].name
-}
+func (m Metric) String() string { return enum.String(metricNames, int(m)) }
 
 // Help returns one line that says what the metric is.
 func (m Metric) Help() string {
@@ -131,40 +119,10 @@ func (m Metric) Help() string {
 
 // MarshalText returns the metric's name.
 func (m Metric) MarshalText() ([]byte, error) {
-	if !m.valid() {
-		return nil, fmt.Errorf("telemetry: %d is no metric", uint8(m))
-	}
-	return []byte(metricTable[m].name), nil
+	return enum.Text(errUnknown, "metric", metricNames, int(m))
 }
 
 // UnmarshalText reads a metric's name.
 func (m *Metric) UnmarshalText(b []byte) error {
-	i, err := parseName(metricNames, b, "metric")
-	if err == nil {
-		*m = Metric(i + 1)
-	}
-	return err
-}
-
-func parseName(names []string, b []byte, kind string) (int, error) {
-	for i, n := range names {
-		if n == string(b) {
-			return i, nil
-		}
-	}
-	return 0, &sharing.UnknownNameError{Kind: kind, Name: string(b), Known: names}
-}
-
-func nameOf(names []string, i int, typ string) string {
-	if i < 0 || i >= len(names) {
-		return fmt.Sprintf("%s(%d)", typ, i)
-	}
-	return names[i]
-}
-
-func nameText(names []string, i int, kind string) ([]byte, error) {
-	if i < 0 || i >= len(names) {
-		return nil, fmt.Errorf("telemetry: %d is no %s", i, kind)
-	}
-	return []byte(names[i]), nil
+	return enum.Set(m, errUnknown, "metric", metricNames, b)
 }

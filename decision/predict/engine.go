@@ -10,7 +10,7 @@ import (
 )
 
 // engine is a serving engine with continuous batching and its clients, as a
-// timeslice.Program: between two decode steps of the whole batch it prefills at
+// timeslice.Submitter: between two decode steps of the whole batch it prefills at
 // most one new request. A prefill's kernels are launched at an even pace,
 // whether or not the GPU gets to run them; decode waits for its step.
 type engine struct {
@@ -68,7 +68,7 @@ func newEngine(t *tenantModel, index int, from, until time.Duration) *engine {
 // simulationSeed seeds all predictions: the same input gives the same bytes.
 const simulationSeed = 1
 
-// Next implements timeslice.Program.
+// Next implements timeslice.Submitter.
 func (e *engine) Next(now time.Duration) (timeslice.Work, bool) {
 	switch e.phase {
 	case prefilling:

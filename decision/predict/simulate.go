@@ -93,12 +93,12 @@ func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel
 	if mechanism == sharing.MechanismMPS {
 		p.runConcurrently(engines, until)
 	} else {
-		programs := make([]timeslice.Program, len(engines))
-		for i, e := range engines {
-			programs[i] = e
+		sim := timeslice.Engine{Until: until,
+			Scheduler: timeslice.Scheduler{Quantum: millis(p.Parameters.Quantum.Value), Switch: millis(p.Parameters.Switch.Value)}}
+		for _, e := range engines {
+			sim.Tenants = append(sim.Tenants, e)
 		}
-		s := timeslice.Scheduler{Quantum: millis(p.Parameters.Quantum.Value), Switch: millis(p.Parameters.Switch.Value)}
-		if _, _, err := timeslice.Run(context.Background(), s, programs, until, timeslice.EngineOptions{}); err != nil {
+		if _, _, err := sim.Run(context.Background()); err != nil {
 			return nil, nil, fmt.Errorf("predict: simulating the group: %w", err)
 		}
 	}

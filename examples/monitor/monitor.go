@@ -145,8 +145,8 @@ func (m *monitor) state(d int) string {
 // means is a sink that averages the readings of every metric, and keeps the
 // last throttle reasons.
 type means struct {
-	sum       [][]float64
-	n         [][]int
+	sum       []map[telemetry.Metric]float64
+	n         []map[telemetry.Metric]int
 	reasons   []telemetry.Optional[telemetry.Throttle]
 	throttled []telemetry.Throttle
 }
@@ -154,10 +154,10 @@ type means struct {
 // Begin forgets everything.
 func (s *means) Begin(h telemetry.Header) error {
 	n := len(h.Devices)
-	s.sum, s.n = make([][]float64, n), make([][]int, n)
+	s.sum, s.n = make([]map[telemetry.Metric]float64, n), make([]map[telemetry.Metric]int, n)
 	s.reasons, s.throttled = make([]telemetry.Optional[telemetry.Throttle], n), make([]telemetry.Throttle, n)
 	for i := range n {
-		s.sum[i], s.n[i] = make([]float64, telemetry.MetricCount+1), make([]int, telemetry.MetricCount+1)
+		s.sum[i], s.n[i] = map[telemetry.Metric]float64{}, map[telemetry.Metric]int{}
 	}
 	return nil
 }

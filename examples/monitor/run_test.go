@@ -41,7 +41,7 @@ func TestJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &rep); err != nil {
 		t.Fatal(err)
 	}
-	if rep.Source.Basis != sharing.BasisSimulated || len(rep.GPUs) != 4 || len(rep.Policies) != 2 || !rep.Policies[0].Money.IsZero() {
+	if rep.Source.Basis != sharing.BasisSimulated || len(rep.GPUs) != 4 || len(rep.Policies) != 2 || rep.Policies[0].Money != "" {
 		t.Errorf("%+v", rep)
 	}
 }

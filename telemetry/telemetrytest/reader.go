@@ -173,7 +173,7 @@ func (s *Reader) read(device int, group telemetry.Groups, t time.Duration, r *te
 	case telemetry.GroupGPM:
 		r.Instances = cp.instances
 	}
-	for m := telemetry.MetricGPUUtilPercent; int(m) <= telemetry.MetricCount; m++ {
+	for _, m := range telemetry.Metrics() {
 		if groupOf(m) != group {
 			continue
 		}

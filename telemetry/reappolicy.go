@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -24,47 +25,41 @@ type ReapPolicy struct {
 	ReapAfter time.Duration `json:"reap_after_ns"`
 }
 
-// Policies lists the policies that are known to be used, the strictest first.
+// ReapPolicies lists the policies that are known to be used, the strictest
+// first.
 func ReapPolicies() []ReapPolicy {
 	return []ReapPolicy{
+		// https://rc-docs.northeastern.edu/en/explorer-main/gpus/idlebot.html
 		{Name: "idlebot", Where: "Northeastern University: mail after 15 min, cancel after 1 h",
 			WarnAfter: []time.Duration{15 * time.Minute}, Warnings: 1, ReapAfter: time.Hour},
+		// https://researchcomputing.princeton.edu/get-started/utilization-policies
 		{Name: "princeton", Where: "Princeton University: cancel after 2 h at zero utilization, with two warnings (their times are not published)",
 			Warnings: 2, ReapAfter: 2 * time.Hour},
+		// https://github.com/kubeflow/kubeflow/pull/3856
 		{Name: "kubeflow", Where: "Kubeflow notebook culling: IDLE_TIME of 1,440 min by default",
 			ReapAfter: 24 * time.Hour},
 	}
 }
 
-// ParseReapPolicy returns the policy of a name, or one that reaps after a duration
-// such as "45m" without a warning.
+// ParseReapPolicy returns the policy of a name, or one that reaps after a
+// duration such as "45m" without a warning.
 func ParseReapPolicy(s string) (ReapPolicy, error) {
-	var names []string
-	for _, p := range ReapPolicies() {
-		if p.Name == s {
-			return p, nil
-		}
-		names = append(names, p.Name)
-	}
 	if d, err := time.ParseDuration(s); err == nil {
 		if d <= 0 {
 			return ReapPolicy{}, fmt.Errorf("telemetry: a policy that reaps after %v; use a positive duration", d)
 		}
 		return ReapPolicy{Name: d.String(), Where: "given as a duration", ReapAfter: d}, nil
 	}
-	return ReapPolicy{}, fmt.Errorf("%w (or give a duration such as 45m)", &sharing.UnknownNameError{Kind: "reaping policy", Name: s, Known: names})
-}
-
-// RecoverOptions say what counts as recoverable and what it is worth.
-type RecoverOptions struct {
-	// States are those in which a GPU is taken back. Empty is
-	// StateExecutionIdle and StateResidentIdle. StateDeepIdle belongs in it
-	// where the GPU stays reserved with nothing resident, as a notebook's does.
-	States []State
-	// PricePerHour is what a GPU costs per hour, in Currency. Without it there
-	// is no Money.
-	PricePerHour Optional[float64]
-	Currency     string
+	policies := ReapPolicies()
+	names := make([]string, len(policies))
+	for i, p := range policies {
+		names[i] = p.Name
+	}
+	i, err := enum.Parse(errUnknown, "reaping policy", names, []byte(s))
+	if err != nil {
+		return ReapPolicy{}, fmt.Errorf("%w (or give a duration such as 45m)", err)
+	}
+	return policies[i], nil
 }
 
 // Recovery is what a policy would give back.
@@ -89,22 +84,17 @@ type Recovery struct {
 	Recoverable time.Duration `json:"recoverable_ns"`
 	// HoursPerDay is Recoverable for each GPU and day observed, in hours.
 	HoursPerDay Optional[float64] `json:"hours_per_gpu_day,omitzero"`
-	// Money is the price of Recoverable.
-	Money    Optional[float64] `json:"money,omitzero"`
-	Currency string            `json:"currency,omitempty"`
 }
 
 // Recoverable says what the policy would give back on the devices of the
-// reports.
-func (p ReapPolicy) Recoverable(reports []IdleReport, opts RecoverOptions) (Recovery, error) {
+// reports. states are those in which a GPU is taken back; none stands for
+// StateExecutionIdle and StateResidentIdle. StateDeepIdle belongs among them
+// where the GPU stays reserved with nothing resident, as a notebook's does.
+func (p ReapPolicy) Recoverable(reports []IdleReport, states ...State) (Recovery, error) {
 	var probs problem.List
 	if p.ReapAfter <= 0 {
-		probs.Addf("policy.reap_after", "use a positive duration or one of Policies", "telemetry: the policy %q reaps after %v", p.Name, p.ReapAfter)
+		probs.Addf("policy.reap_after", "use a positive duration or one of ReapPolicies", "telemetry: the policy %q reaps after %v", p.Name, p.ReapAfter)
 	}
-	if price, ok := opts.PricePerHour.Get(); ok && !(price >= 0) {
-		probs.Addf("price_per_hour", "use 0 or more", "telemetry: a price of %v", price)
-	}
-	states := opts.States
 	if len(states) == 0 {
 		states = []State{StateExecutionIdle, StateResidentIdle}
 	}
@@ -157,9 +147,6 @@ func (p ReapPolicy) Recoverable(reports []IdleReport, opts RecoverOptions) (Reco
 	}
 	if r.Observed > 0 {
 		r.HoursPerDay = Some(24 * r.Recoverable.Hours() / r.Observed.Hours())
-	}
-	if price, ok := opts.PricePerHour.Get(); ok {
-		r.Money, r.Currency = Some(price*r.Recoverable.Hours()), opts.Currency
 	}
 	return r, nil
 }
