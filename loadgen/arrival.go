@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
@@ -257,27 +259,7 @@ func (s Segment) when(u float64) float64 {
 	return 2 * u / (s.FromPerS + math.Sqrt(max(0, s.FromPerS*s.FromPerS+2*slope*u)))
 }
 
-// gammaGaps draws gaps of mean 1 by the method of Marsaglia and Tsang (2000).
+// gammaGaps draws gaps of mean 1.
 func gammaGaps(shape float64) func(*rand.Rand) float64 {
-	return func(rng *rand.Rand) float64 {
-		a, boost := shape, 1.0
-		if a < 1 {
-			boost = math.Pow(1-rng.Float64(), 1/a)
-			a++
-		}
-		d := a - 1.0/3
-		c := 1 / math.Sqrt(9*d)
-		for {
-			x := rng.NormFloat64()
-			v := 1 + c*x
-			if v <= 0 {
-				continue
-			}
-			v = v * v * v
-			u := 1 - rng.Float64()
-			if math.Log(u) < 0.5*x*x+d-d*v+d*math.Log(v) {
-				return d * v * boost / shape
-			}
-		}
-	}
+	return func(rng *rand.Rand) float64 { return distuv.Gamma{Alpha: shape, Beta: shape, Src: rng}.Rand() }
 }

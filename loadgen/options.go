@@ -1,7 +1,7 @@
 package loadgen
 
 import (
-	"fmt"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -78,10 +78,7 @@ func (o *Options) check() error {
 	if o.Saturation != nil {
 		l.AddErr("saturation", o.Saturation.check())
 	}
-	if err := l.Err(); err != nil {
-		return fmt.Errorf("loadgen: invalid options: %w", err)
-	}
-	return nil
+	return l.Under(errors.New("loadgen: invalid options"))
 }
 
 // Progress is the state of a run.

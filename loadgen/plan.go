@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -88,10 +89,7 @@ func (p *LoadPlan) Validate() error {
 		}
 		t.check(&l, path, p.Duration)
 	}
-	if err := l.Err(); err != nil {
-		return fmt.Errorf("loadgen: invalid plan: %w", err)
-	}
-	return nil
+	return l.Under(errors.New("loadgen: invalid plan"))
 }
 
 func (t *Tenant) check(l *problem.List, path string, planDuration time.Duration) {

@@ -118,10 +118,7 @@ func (s Search) check() error {
 	if s.Repeats < 1 || s.MaxRepeats < s.Repeats {
 		l.Addf("repeats", "use 1 <= repeats <= max_repeats", "%d of at most %d", s.Repeats, s.MaxRepeats)
 	}
-	if err := l.Err(); err != nil {
-		return fmt.Errorf("loadgen: invalid search: %w", err)
-	}
-	return nil
+	return l.Under(errors.New("loadgen: invalid search"))
 }
 
 // Run searches. run makes one trial at a rate, typically with Run and TrialOf, a

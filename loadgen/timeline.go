@@ -2,7 +2,7 @@ package loadgen
 
 import (
 	"bytes"
-	"fmt"
+	"encoding/csv"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -71,6 +71,7 @@ func (t *timeline) rows(tenant string) []TimelineRow {
 func timelineCSV(rows []TimelineRow) []byte {
 	var b bytes.Buffer
 	b.WriteString(timelineHeader)
+	w := csv.NewWriter(&b) // to a buffer, which takes everything
 	opt := func(o Optional[time.Duration]) string {
 		d, ok := o.Get()
 		if !ok {
@@ -79,17 +80,14 @@ func timelineCSV(rows []TimelineRow) []byte {
 		return strconv.FormatFloat(float64(d)/1e6, 'f', 3, 64)
 	}
 	for _, r := range rows {
-		fmt.Fprintf(&b, "%d,%s,%d,%d,%d,%d,%d,%d,%s,%s\n", r.UnixNS, csvField(r.Tenant), r.Offered, r.Sent, r.Done, r.Failed,
-			r.InFlight, r.Tokens, opt(r.TTFTP99), opt(r.ITLP99))
+		fields := []string{strconv.FormatInt(r.UnixNS, 10), r.Tenant}
+		for _, n := range []int64{r.Offered, r.Sent, r.Done, r.Failed, r.InFlight, r.Tokens} {
+			fields = append(fields, strconv.FormatInt(n, 10))
+		}
+		_ = w.Write(append(fields, opt(r.TTFTP99), opt(r.ITLP99)))
 	}
+	w.Flush()
 	return b.Bytes()
-}
-
-func csvField(s string) string {
-	if !bytes.ContainsAny([]byte(s), ",\"\r\n") {
-		return s
-	}
-	return `"` + string(bytes.ReplaceAll([]byte(s), []byte(`"`), []byte(`""`))) + `"`
 }
 
 // sketch is a sparse log-linear histogram of durations with 64 steps an octave:
