@@ -17,7 +17,7 @@ type Optional[T any] = optional.Value[T]
 // Claim is what a comparison can claim. The zero value is ClaimUnsupported.
 type Claim uint8
 
-// The verdicts.
+// The claims.
 const (
 	ClaimUnsupported  Claim = iota // the samples cannot support a claim; see FigureComparison.Reasons
 	ClaimNoDifference              // none was shown, which does not say that there is none
@@ -25,16 +25,16 @@ const (
 	ClaimHigher                    // the other's values are higher
 )
 
-var verdictNames = enum.Of[Claim](loadgen.ErrUnknownName, "verdict", "unsupported", "no difference shown", "lower", "higher")
+var claimNames = enum.Of[Claim](loadgen.ErrUnknownName, "claim", "unsupported", "no difference shown", "lower", "higher")
 
 // String returns "unsupported", "no difference shown", "lower" or "higher".
-func (v Claim) String() string { return verdictNames.String(v) }
+func (c Claim) String() string { return claimNames.String(c) }
 
-// MarshalText returns the verdict's name.
-func (v Claim) MarshalText() ([]byte, error) { return verdictNames.Text(v) }
+// MarshalText returns the claim's name.
+func (c Claim) MarshalText() ([]byte, error) { return claimNames.Text(c) }
 
-// UnmarshalText reads a verdict's name.
-func (v *Claim) UnmarshalText(b []byte) error { return verdictNames.Parse(v, b) }
+// UnmarshalText reads a claim's name.
+func (c *Claim) UnmarshalText(b []byte) error { return claimNames.Parse(c, b) }
 
 // ConfidenceInterval is a confidence interval.
 type ConfidenceInterval struct {
@@ -45,7 +45,7 @@ type ConfidenceInterval struct {
 	Confidence float64 `json:"confidence"`
 }
 
-// Sample describes one side of a comparison.
+// ComparedSide describes one side of a comparison.
 type ComparedSide struct {
 	N      int     `json:"n"`
 	Median float64 `json:"median"`
@@ -55,12 +55,12 @@ type ComparedSide struct {
 	CI *ConfidenceInterval `json:"median_ci,omitempty"`
 }
 
-// Comparison compares two independent samples of one quantity.
+// FigureComparison compares two independent samples of one quantity.
 type FigureComparison struct {
-	Figure  string       `json:"figure"`
-	Base    ComparedSide `json:"base"`
-	Other   ComparedSide `json:"other"`
-	Verdict Claim        `json:"verdict"`
+	Figure string       `json:"figure"`
+	Base   ComparedSide `json:"base"`
+	Other  ComparedSide `json:"other"`
+	Claim  Claim        `json:"verdict"`
 	// P is the two-sided p-value of the Mann-Whitney U test; missing where
 	// there was nothing to test. Exact says that it comes from all arrangements of
 	// the ranks, ties included, and not from the normal approximation.
@@ -151,13 +151,13 @@ func Compare(figure string, base, other []float64, opts CompareOptions) (FigureC
 		c.Reasons = append(c.Reasons, fmt.Sprintf("%d and %d values cannot show a difference at level %.3g: the least possible p is %.3g (use at least %d of each)",
 			n, m, alpha, least, enoughSamples(alpha)))
 	case p > alpha*(1+1e-9):
-		c.Verdict = ClaimNoDifference
+		c.Claim = ClaimNoDifference
 	case c.Shift < 0:
-		c.Verdict = ClaimLower
+		c.Claim = ClaimLower
 	case c.Shift > 0:
-		c.Verdict = ClaimHigher
+		c.Claim = ClaimHigher
 	default:
-		c.Verdict = ClaimNoDifference
+		c.Claim = ClaimNoDifference
 		c.Reasons = append(c.Reasons, "the distributions differ, their location does not")
 	}
 	return c, nil

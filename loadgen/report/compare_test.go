@@ -157,8 +157,8 @@ func TestCompareVerdicts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.Verdict != tc.want || !strings.Contains(strings.Join(c.Reasons, " "), tc.reason) {
-				t.Errorf("%v %q", c.Verdict, c.Reasons)
+			if c.Claim != tc.want || !strings.Contains(strings.Join(c.Reasons, " "), tc.reason) {
+				t.Errorf("%v %q", c.Claim, c.Reasons)
 			}
 		})
 	}
@@ -230,7 +230,7 @@ func TestCompareRunsAllowsInvalid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rc.Figures[0].Verdict != ClaimHigher || rc.Figures[1].Verdict != ClaimUnsupported || !strings.Contains(rc.Warnings[0], "send lag") {
+	if rc.Figures[0].Claim != ClaimHigher || rc.Figures[1].Claim != ClaimUnsupported || !strings.Contains(rc.Warnings[0], "send lag") {
 		t.Errorf("%+v", rc)
 	}
 }
@@ -243,7 +243,7 @@ func TestPercentileNeeds(t *testing.T) {
 	}
 }
 
-func TestVerdictText(t *testing.T) {
+func TestClaimText(t *testing.T) {
 	for v := ClaimUnsupported; v <= ClaimHigher; v++ {
 		text, err := v.MarshalText()
 		if err != nil {

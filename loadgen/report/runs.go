@@ -152,7 +152,7 @@ func CompareRuns(base, other []loadgen.Summary, opts CompareOptions) (*RunCompar
 			return nil, err
 		}
 		if countsTokens(name) && len(sources) > 1 {
-			c.Verdict = ClaimUnsupported
+			c.Claim = ClaimUnsupported
 			c.Reasons = append(c.Reasons, "tokens were counted in different ways: "+strings.Join(sources, ", "))
 		}
 		rc.Figures = append(rc.Figures, c)
@@ -285,7 +285,7 @@ func compareFigure(name string, sides []*side, opts CompareOptions) (FigureCompa
 	}
 	c, err := Compare(name, values[0], values[1], opts)
 	if len(doubts) > 0 {
-		c.Verdict = ClaimUnsupported
+		c.Claim = ClaimUnsupported
 		c.Reasons = append(c.Reasons, doubts...)
 	}
 	return c, err
@@ -322,7 +322,7 @@ func (rc *RunComparison) WriteText(w io.Writer) error {
 			}
 			note += fmt.Sprintf(" [%d]", k+1)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s%s\n", c.Figure, c.Base.text(), c.Other.text(), change, p, c.Verdict, note)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s%s\n", c.Figure, c.Base.text(), c.Other.text(), change, p, c.Claim, note)
 	}
 	if err := tw.Flush(); err != nil {
 		return err
