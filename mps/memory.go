@@ -18,12 +18,12 @@ type AllocatablePoint struct {
 }
 
 // MeasuredAllocatable returns the measurements: an H200 with driver 580
-// ("H200") and an RTX PRO 6000 Blackwell with driver 615 ("DYN-LIM").
+// ("H200") and an RTX PRO 6000 Blackwell with driver 615 ("dynamo-mps-limits").
 func MeasuredAllocatable() []AllocatablePoint {
 	const g, m = sharing.GiB, sharing.MiB
 	return []AllocatablePoint{
-		{8 * g, 7424 * m, "H200"}, {2 * g, 1280 * m, "H200"},
-		{10 * g, 9728 * m, "DYN-LIM"}, {5 * g, 4864 * m, "DYN-LIM"}, {2 * g, 1536 * m, "DYN-LIM"},
+		{8 * g, 7424 * m, "cotenant-h200-mps"}, {2 * g, 1280 * m, "cotenant-h200-mps"},
+		{10 * g, 9728 * m, "dynamo-mps-limits"}, {5 * g, 4864 * m, "dynamo-mps-limits"}, {2 * g, 1536 * m, "dynamo-mps-limits"},
 	}
 }
 
@@ -43,7 +43,7 @@ func AllocatableUnder(limit sharing.Bytes) (Allocatable, error) {
 	if checkMemLimit(&l, "limit", limit, 0); l.Len() > 0 {
 		return Allocatable{}, invalid(&l)
 	}
-	a := Allocatable{Low: limit, Basis: sharing.BasisDerived, Sources: []sharing.SourceID{"H200", "DYN-LIM"}}
+	a := Allocatable{Low: limit, Basis: sharing.BasisDerived, Sources: []sharing.SourceID{"cotenant-h200-mps", "dynamo-mps-limits"}}
 	for _, p := range MeasuredAllocatable() {
 		over := p.Limit - p.Allocatable
 		a.Low, a.High = min(a.Low, limit-over), max(a.High, limit-over)
@@ -137,7 +137,7 @@ func MemoryFraction(f ServingFramework, e Enforcer, limit, total sharing.Bytes) 
 	if err := invalid(&l); err != nil {
 		return FractionAdvice{}, err
 	}
-	a := FractionAdvice{Flag: f.Flag(), Recommended: 0.85, Max: 0.9, Basis: sharing.BasisDocumented, Source: "DYN-LIM",
+	a := FractionAdvice{Flag: f.Flag(), Recommended: 0.85, Max: 0.9, Basis: sharing.BasisDocumented, Source: "dynamo-mps-limits",
 		Why: fmt.Sprintf("under %v the total that %v sees is the limit", e, f)}
 	if e != EnforcerMPS {
 		return a, nil

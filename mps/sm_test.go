@@ -51,9 +51,9 @@ func TestSMBasis(t *testing.T) {
 		pct  float64
 		want SMEstimate
 	}{
-		{SMRule{Total: 132}, 50, SMEstimate{66, sharing.BasisMeasured, "H200"}},
-		{SMRule{Total: 132}, 51, SMEstimate{66, sharing.BasisDerived, "H200"}},
-		{SMRule{Total: 188}, 51, SMEstimate{94, sharing.BasisDerived, "DYN-LIM"}},
+		{SMRule{Total: 132}, 50, SMEstimate{66, sharing.BasisMeasured, "cotenant-h200-mps"}},
+		{SMRule{Total: 132}, 51, SMEstimate{66, sharing.BasisDerived, "cotenant-h200-mps"}},
+		{SMRule{Total: 188}, 51, SMEstimate{94, sharing.BasisDerived, "dynamo-mps-limits"}},
 		{SMRule{Total: 108}, 50, SMEstimate{54, sharing.BasisInferred, ""}},
 		{SMRule{Total: 132, Step: 4}, 50, SMEstimate{64, sharing.BasisInferred, ""}},
 		{SMRule{Total: 6}, 10, SMEstimate{6, sharing.BasisInferred, ""}},
@@ -145,7 +145,7 @@ func TestPlanSharesRefuses(t *testing.T) {
 		"nobody":      {Rule: rule},
 		"floor":       {Rule: rule, Clients: many}, // 20 x 8 SMs > 132
 		"over":        {Rule: rule, Strategy: StrategyExact, Clients: []Sharer{{Name: "a", SMs: 100}, {Name: "b", SMs: 40}}},
-		"limit":       {Rule: rule, Clients: many, MaxClients: sharing.KnownCell(16, "MOLD"), AllowOversubscription: true},
+		"limit":       {Rule: rule, Clients: many, MaxClients: sharing.KnownCell(16, "nvidia-mps-guide"), AllowOversubscription: true},
 		"names":       {Rule: rule, Clients: []Sharer{{Name: "a"}, {Name: "a"}, {}}},
 		"weights":     {Rule: rule, Strategy: StrategyWeighted, Clients: []Sharer{{Name: "a"}, {Name: "b", Weight: math.NaN()}}},
 		"memory":      {Rule: rule, Clients: many[:3], Memory: 2 * sharing.MiB},

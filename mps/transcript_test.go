@@ -229,7 +229,7 @@ func TestSMPointsOfTranscript(t *testing.T) {
 			pct, _ := strconv.ParseFloat(p, 64)
 			sms, _ := strconv.Atoi(s)
 			got, err := SMRule{Total: 132}.SMs(pct)
-			if err != nil || got.SMs != sms || got.Basis != sharing.BasisMeasured || got.Source != "H200" {
+			if err != nil || got.SMs != sms || got.Basis != sharing.BasisMeasured || got.Source != "cotenant-h200-mps" {
 				t.Errorf("%s%%: %+v, %v; measured %d", p, got, err, sms)
 			}
 			n++

@@ -5,64 +5,64 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/colocation"
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/examples/internal/colocation"
-	"github.com/cotenant/cotenant/internal/atomicfile"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// runFleet decides a fleet and simulates what was decided.
-func (a *app) runFleet(ctx context.Context, c *config) int {
-	fleet, opts, err := c.readFleet(a.stdin)
-	if err != nil {
-		return a.fail(err, exitUsage)
-	}
-	result, err := decision.Decide(fleet, opts)
-	if err != nil {
-		return a.fail(err, exitUsage)
-	}
-	if err := newFolder(c.out); err != nil {
-		return a.fail(fmt.Errorf("-out: %w", err), exitUsage)
-	}
-	if !c.json {
-		if err := result.WriteText(a.stdout, decision.TextOptions{}); err != nil {
-			return a.fail(err, exitFailed)
-		}
-	}
-	m := &measurer{config: c, app: a, result: result, predictor: colocation.Predictor(0, 0)}
-	err = m.measure(ctx, fleet, opts.Profiles)
-	switch {
-	case m.report == nil:
-	case c.json:
-		enc := json.NewEncoder(a.stdout)
-		enc.SetIndent("", "  ")
-		enc.SetEscapeHTML(false)
-		err = errors.Join(err, enc.Encode(struct {
-			*decision.Result
-			Simulated *measured `json:"simulated"`
-		}{result, m.report}))
-	default:
-		err = errors.Join(err, writeMeasured(a.stdout, m.report))
-	}
-	if err != nil {
-		return a.fail(err, exitFailed)
-	}
-	return exitOK
+// fleetSeconds keep the five runs of quickstart's fleet under a minute.
+const fleetSeconds = 7
+
+// fleetFlow decides a fleet and simulates the GPUs that the decision fills: each
+// workload alone, the prediction, then side by side under each mechanism.
+type fleetFlow struct {
+	bench
+	result   *decision.Result
+	scenes   []scene
+	rep      report
+	profiles predict.Profiles
+	alone    map[string]*predict.Row // by workload
+	expected []prediction
 }
 
-// readFleet reads the fleet, and the profiles and predictor to decide with.
-func (c *config) readFleet(stdin io.Reader) (fleet *decision.Fleet, opts decision.Options, err error) {
+// fleetReport is what a report says of a fleet besides.
+type fleetReport struct {
+	Seed          uint64       `json:"seed,omitempty"`
+	SecondsPerRun float64      `json:"seconds_per_run,omitempty"`
+	Assumed       []assumption `json:"assumed,omitempty"`
+	Scenes        []scene      `json:"scenes,omitempty"`
+	NotRun        []notRun     `json:"not_run,omitempty"`
+	Findings      []finding    `json:"findings,omitempty"`
+}
+
+// assumption is what stands for what the fleet file does not say of a workload.
+type assumption struct {
+	Workload string   `json:"workload"`
+	Assumed  []string `json:"assumed"`
+}
+
+// notRun is what is not simulated, and why.
+type notRun struct {
+	Scene     string             `json:"scene,omitempty"`
+	Workload  string             `json:"workload,omitempty"`
+	Mechanism *sharing.Mechanism `json:"mechanism,omitempty"`
+	Reason    string             `json:"reason"`
+}
+
+// newFleetFlow reads the fleet, and what to decide it with, and decides it.
+func newFleetFlow(a *app, c *config) (*fleetFlow, error) {
+	var fleet *decision.Fleet
+	var opts decision.Options
+	var err error
 	if c.input == "-" {
-		fleet, err = decision.ReadFleet(stdin)
+		fleet, err = decision.ReadFleet(a.stdin)
 	} else {
 		fleet, err = decision.LoadFleet(c.input)
 	}
@@ -72,94 +72,91 @@ func (c *config) readFleet(stdin io.Reader) (fleet *decision.Fleet, opts decisio
 	if err == nil && c.profiles != "" {
 		opts.Profiles, err = predict.LoadProfiles(c.profiles)
 	}
-	return fleet, opts, err
-}
-
-// measurer runs a decision's GPUs on simulated ones.
-type measurer struct {
-	*config
-	app       *app
-	result    *decision.Result
-	predictor predict.Predictor
-	report    *measured
-	profiles  predict.Profiles
-}
-
-// warmup is the part of a run that does not count.
-func (m *measurer) warmup() float64 { return min(1, m.seconds/5) }
-
-func (m *measurer) say(format string, args ...any) {
-	fmt.Fprintf(m.app.stderr, "measure: simulated: "+format+"\n", args...)
-}
-
-// measure simulates the GPUs that the decision fills: each workload alone, the
-// prediction, then side by side under each mechanism. What was measured before
-// an error is in the report.
-func (m *measurer) measure(ctx context.Context, fleet *decision.Fleet, profiles *predict.Profiles) error {
-	list, missing, err := scenes(fleet, m.result, profiles, m.seconds)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	m.report = &measured{Basis: sharing.BasisSimulated, Seed: m.seed, SecondsPerRun: m.seconds, Scenes: list, NotRun: missing,
-		Expected: []expectedRow{}, Rows: []measuredRow{}, Findings: []finding{}, alone: map[string]float64{}}
-	m.report.assume()
-	if len(list) > 0 {
-		err = m.run(ctx)
+	f := &fleetFlow{bench: bench{config: c, app: a, simulated: true, predictor: simulatedPredictor(colocation.SimulatedGPU{})}, alone: map[string]*predict.Row{}}
+	if f.result, err = decision.Decide(fleet, opts); err != nil {
+		return nil, err
 	}
-	m.report.Complete = err == nil
-	if err != nil {
-		m.report.Problem = err.Error()
-		if ctx.Err() != nil {
-			m.report.Problem = "interrupted"
-			err = fmt.Errorf("interrupted: %d rows were measured", len(m.report.Rows))
+	f.rep = report{Basis: sharing.BasisSimulated, GPU: simulatedName, Rows: []reportRow{}, fleetReport: fleetReport{Seed: c.seed, SecondsPerRun: c.seconds}}
+	s, err := newSceneSet(fleet, f.result, opts.Profiles, c.seconds)
+	f.scenes, f.rep.NotRun, f.rep.Assumed = s.scenes, s.missing, s.assumed()
+	return f, err
+}
+
+// run simulates, and reports the decision and what came. After an error what was
+// measured stands.
+func (f *fleetFlow) run(ctx context.Context) error {
+	if !f.json {
+		if err := f.result.WriteText(f.app.stdout, decision.TextOptions{}); err != nil {
+			return err
 		}
 	}
-	m.report.judge(m.result)
-	return errors.Join(err, m.write("report.json", m.report))
+	err := f.measure(ctx)
+	f.rep.end(err, f.notes)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("interrupted: %d rows were measured: %w", len(f.rep.Rows), context.Cause(ctx))
+	}
+	f.rep.Scenes = f.scenes
+	f.rep.Agreement = agreements(f.rep.Rows, nil)
+	f.judge()
+	err = errors.Join(err, f.write("report.json", f.rep))
+	if !f.json {
+		return errors.Join(err, f.rep.writeFleet(f.app.stdout))
+	}
+	enc := json.NewEncoder(f.app.stdout)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return errors.Join(err, enc.Encode(struct {
+		*decision.Result
+		Simulated *report `json:"simulated"`
+	}{f.result, &f.rep}))
 }
 
-func (m *measurer) run(ctx context.Context) error {
-	if err := m.measureAlone(ctx); err != nil {
+func (f *fleetFlow) measure(ctx context.Context) error {
+	if len(f.scenes) == 0 {
+		return nil
+	}
+	if err := f.measureAlone(ctx); err != nil {
 		return err
 	}
-	plans := map[sharing.Mechanism][]*scene{}
-	mechanisms := m.runs()
+	runs := map[sharing.Mechanism][]*scene{}
+	mechanisms := f.toRun()
 	for _, how := range mechanisms {
-		for i := range m.report.Scenes {
-			s := &m.report.Scenes[i]
-			if why := s.runnable(how, m.result); why != "" {
-				m.report.NotRun = append(m.report.NotRun, notRun{Scene: s.Name, Mechanism: &how, Reason: why})
+		for i := range f.scenes {
+			s := &f.scenes[i]
+			if why := s.runnable(how, f.result); why != "" {
+				f.rep.NotRun = append(f.rep.NotRun, notRun{Scene: s.Name, Mechanism: &how, Reason: why})
 				continue
 			}
-			plans[how] = append(plans[how], s)
-			m.expect(how, s)
+			runs[how] = append(runs[how], s)
+			f.expected = append(f.expected, f.expect(how, s))
 		}
 	}
 	// All that is expected is written down before anything runs side by side.
-	if err := m.write("expected.json", m.report.Expected); err != nil {
+	if err := f.write("predictions.json", f.expected); err != nil {
 		return err
 	}
-	m.report.sayExpected(m.say)
 	for _, how := range mechanisms {
-		if len(plans[how]) == 0 {
-			continue
-		}
-		if err := m.measureBeside(ctx, how, plans[how]); err != nil {
-			return fmt.Errorf("%s: %w", how, err)
+		if len(runs[how]) > 0 {
+			if err := f.measureBeside(ctx, how, runs[how]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// runs lists the mechanisms to run.
-func (m *measurer) runs() []sharing.Mechanism {
-	if len(m.mechanisms) > 0 {
-		return m.mechanisms
+// toRun lists the mechanisms to run.
+func (f *fleetFlow) toRun() []sharing.Mechanism {
+	if len(f.mechanisms) > 0 {
+		return f.mechanisms
 	}
 	out := []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG}
-	for i := range m.report.Scenes {
-		if r := m.report.Scenes[i].Recommended; !slices.Contains(out, r) {
-			out = append(out, r)
+	for _, s := range f.scenes {
+		if !slices.Contains(out, s.Recommended) {
+			out = append(out, s.Recommended)
 		}
 	}
 	return out
@@ -170,52 +167,53 @@ func (m *measurer) runs() []sharing.Mechanism {
 const fewestAlone = 16
 
 // measureAlone profiles each workload on GPUs of its own.
-func (m *measurer) measureAlone(ctx context.Context) error {
-	var u setup
-	for i := range m.report.Scenes {
-		s := &m.report.Scenes[i]
-		for j, t := range s.Tenants {
-			if slices.ContainsFunc(s.Tenants[:j], func(o sceneTenant) bool { return o.Workload == t.Workload }) || u.knows(t.Workload) {
+func (f *fleetFlow) measureAlone(ctx context.Context) error {
+	var l layout
+	var sims []*replica // a workload's
+	for i := range f.scenes {
+		s := &f.scenes[i]
+		for _, t := range s.Tenants {
+			if slices.Contains(sims, t.sim) {
 				continue
 			}
+			sims = append(sims, t.sim)
 			n := 1
 			if !t.sim.load.Closed() {
 				n = fewestAlone
 			}
 			for range n {
-				u.add(s, t, u.gpu(loadgentest.GPUOptions{Quantum: m.app.quantum}), nil)
+				l.add(s, t, l.gpu(loadgentest.GPUOptions{Quantum: f.app.quantum}), 0, 0)
 			}
 		}
 	}
-	groups, err := m.drive(ctx, "alone", &u)
+	rec, err := f.drive(ctx, "alone", &l)
 	if err != nil {
-		return fmt.Errorf("alone: %w", err)
+		return err
 	}
 	var all []predict.SoloProfile
-	for _, g := range groups {
-		if g.row.Requests == nil || *g.row.Requests == 0 {
-			m.report.note("%s: no request ended alone in the counted time, so nothing is expected of it", g.workload)
+	for _, sim := range sims {
+		name := sim.workload.Name
+		row := rec.Row(l.clientsOf(nil, name))
+		row.Mechanism, row.Case, row.Tenants, row.Server, row.Load = sharing.MechanismTimeSlicing, "simulated/"+name, 1, sim.serverKey(0), sim.load
+		if *row.Requests == 0 {
+			f.note("%s: no request ended alone in the counted time, so nothing is expected of it", name)
 			continue
 		}
-		list, err := predict.Rows{g.row}.Profiles()
+		list, err := predict.Rows{row}.Profiles()
 		if err != nil {
 			return err
 		}
 		for i := range list {
-			list[i].GPU, list[i].Run = colocation.SimulatedGPU, "alone"
+			list[i].GPU, list[i].Run = simulatedName, "alone"
 		}
-		if err := m.profiles.Add(list...); err != nil {
-			m.report.note("%s: nothing is expected of it: %v", g.workload, err)
+		if err := f.profiles.Add(list...); err != nil {
+			f.note("%s: nothing is expected of it: %v", name, err)
 			continue
 		}
-		m.report.alone[g.workload] = colocation.Figures(&g.row)[predict.MetricTPOTP50]
+		f.alone[name] = &row
 		all = append(all, list...)
 	}
-	return m.write("profiles.json", all)
-}
-
-func (u *setup) knows(workload string) bool {
-	return slices.ContainsFunc(u.clients, func(c client) bool { return c.workload == workload })
+	return f.write("profiles.json", all)
 }
 
 // mostCopies is how often a scene is simulated at most in one run, for more
@@ -228,76 +226,205 @@ const (
 
 // measureBeside runs scenes under a mechanism, all at once, each on GPUs of its
 // own.
-func (m *measurer) measureBeside(ctx context.Context, how sharing.Mechanism, list []*scene) error {
+func (f *fleetFlow) measureBeside(ctx context.Context, how sharing.Mechanism, list []*scene) error {
 	events := 0.0
 	for _, s := range list {
-		for _, t := range s.Tenants {
-			events += t.sim.eventsPerS()
-		}
+		events += s.eventsPerS()
 	}
-	copies := min(max(int(usualEvents/events), 1), mostCopies)
-	var u setup
+	var l layout
 	for _, s := range list {
-		for range copies {
-			if err := m.place(&u, how, s); err != nil {
-				return err
-			}
+		for range min(max(int(usualEvents/events), 1), mostCopies) {
+			l.place(how, s, f.result, loadgentest.GPUOptions{Quantum: f.app.quantum})
 		}
 	}
-	groups, err := m.drive(ctx, how.String(), &u)
+	began := f.app.now()
+	rec, err := f.drive(ctx, how.String(), &l)
 	if err != nil {
 		return err
 	}
-	for _, g := range groups {
-		m.report.add(how, g, how.String())
+	for _, s := range list {
+		for _, sim := range s.workloads() {
+			w := sim.workload
+			clients, gpus := l.clientsOf(s, w.Name)
+			row := rec.Row(clients, gpus)
+			r := reportRow{Basis: sharing.BasisSimulated, Mode: how, Case: s.Name, Load: w.Name, Tenants: len(s.Tenants), Copies: len(clients), Began: began, Run: how.String()}
+			p, written := predicted(f.expected, how, s.Name, w.Name)
+			r.fill(&row, f.alone[w.Name], p, written, w.SLO)
+			f.rep.Rows = append(f.rep.Rows, r)
+		}
 	}
 	return nil
 }
 
-// drive loads the servers and puts the figures of each scene's workloads
-// together.
-func (m *measurer) drive(ctx context.Context, name string, u *setup) ([]outcome, error) {
-	for i := range u.gpus {
-		u.gpus[i].Seed = m.seed + uint64(i)
-	}
-	sim, err := colocation.Simulate(u.gpus, u.tenants, m.app.simulatedTime)
-	if err != nil {
-		return nil, err
-	}
-	m.say("%s: running %d replicas on %d GPUs for %v s", name, len(u.clients), len(u.gpus), m.seconds)
-	plan := loadgen.Plan{Scenario: name, Duration: milliseconds(1e3 * m.seconds), Drain: 5 * time.Second, Seed: m.seed, Simulated: true,
-		Window: loadgen.Window{From: milliseconds(1e3 * m.warmup()), To: milliseconds(1e3 * m.seconds)}}
-	for i, c := range u.clients {
-		l := u.sims[i].load
-		t := loadgen.Tenant{Name: c.tenant, Model: c.workload, API: loadgen.Completions, Endpoints: sim.Endpoints[i : i+1],
-			// The same replica asks the same in each run.
-			Prompts: colocation.NewPrompts(m.seed, c.tenant, l.Prompt), MaxTokens: l.Output, Body: map[string]any{"ignore_eos": true}}
-		if l.Closed() {
-			t.Load.Concurrency = l.Concurrency
-		} else {
-			t.Load.Schedule = loadgen.Poisson{PerS: l.Rate}
-		}
-		plan.Tenants = append(plan.Tenants, t)
-	}
-	opts := loadgen.Options{Dir: filepath.Join(m.out, name), Meta: map[string]any{"basis": sharing.BasisSimulated, "run": name}}
-	if m.app.simulatedTime {
-		opts.Receive, opts.Pacing = loadgen.ReceivePlain, loadgen.PacingTimer
-	}
-	res, series, err := colocation.Drive(ctx, plan, opts, sim.Source)
-	if err := errors.Join(err, sim.Close()); err != nil {
-		return nil, err
-	}
-	if h := &res.Summary.ClientHealth; !h.Valid {
-		m.report.note("%s: the client shaped the figures: %s", name, strings.Join(h.Reasons, "; "))
-	}
-	return collect(u, res, series), nil
+// layout is replicas on the simulated GPUs of one run.
+type layout struct {
+	gpus  []loadgentest.GPUOptions
+	seats []seat
+	who   []client // of the seats
 }
 
-// write writes a file of the artifacts.
-func (m *measurer) write(name string, v any) error {
-	data, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
+// client is a replica under load.
+type client struct {
+	name  string // in the run
+	scene *scene
+	sim   *replica
+}
+
+func (l *layout) gpu(o loadgentest.GPUOptions) int {
+	l.gpus = append(l.gpus, o)
+	return len(l.gpus) - 1
+}
+
+// add puts a replica on a GPU, or on a share of it.
+func (l *layout) add(s *scene, t tenant, gpu int, smShare, bandwidthShare float64) {
+	model := t.sim.model
+	model.SMShare, model.BandwidthShare = smShare, bandwidthShare
+	l.seats = append(l.seats, seat{gpu, model, t.sim.slots})
+	l.who = append(l.who, client{fmt.Sprintf("%s.%s.%d", s.Name, t.Workload, len(l.who)), s, t.sim})
+}
+
+// place puts a scene's tenants on GPUs under a mechanism that it is runnable by.
+func (l *layout) place(how sharing.Mechanism, s *scene, result *decision.Result, o loadgentest.GPUOptions) {
+	if how == sharing.MechanismExclusive {
+		for j, t := range s.Tenants {
+			// Closed loops have requests enough with one.
+			if again := slices.ContainsFunc(s.Tenants[:j], func(o tenant) bool { return o.sim == t.sim }); !again || !t.sim.load.Closed() {
+				l.add(s, t, l.gpu(o), 0, 0)
+			}
+		}
+		return
 	}
-	return atomicfile.Write(filepath.Join(m.out, name), append(data, '\n'), 0o644)
+	profiles, _ := s.slices(result)
+	switch how {
+	case sharing.MechanismMIG:
+		o.Sharing = loadgentest.Partitioned
+	case sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation:
+		o.Sharing = loadgentest.Concurrent
+	}
+	gpu := l.gpu(o)
+	for i, t := range s.Tenants {
+		sm, bandwidth := 0.0, 0.0
+		switch how {
+		case sharing.MechanismMIG:
+			sm, bandwidth = s.smShare(profiles[i]), float64(profiles[i].PlacementUnits)/float64(profiles[i].Model().Units)
+		case sharing.MechanismMIGLikeEmulation:
+			sm = s.emulationPercent() / 100
+		}
+		l.add(s, t, gpu, sm, bandwidth)
+	}
+}
+
+// clientsOf lists the clients of a workload in a scene, nil = any, and their GPUs.
+func (l *layout) clientsOf(s *scene, workload string) (names []string, gpus []int) {
+	for i, c := range l.who {
+		if c.sim.workload.Name == workload && (s == nil || c.scene == s) {
+			names, gpus = append(names, c.name), append(gpus, l.seats[i].gpu)
+		}
+	}
+	return names, gpus
+}
+
+// drive makes a run of the replicas. The first seconds of it do not count.
+func (f *fleetFlow) drive(ctx context.Context, name string, l *layout) (rec *colocation.Recording, err error) {
+	for i := range l.gpus {
+		l.gpus[i].Seed = f.seed + uint64(i)
+	}
+	sim, err := simulate(l.gpus, l.seats, f.app.simulatedTime)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, sim.close()) }()
+	f.say("%s: running %d replicas on %d GPUs for %v s", name, len(l.seats), len(l.gpus), f.seconds)
+	ms := 1e3 * f.seconds
+	plan := loadgen.Plan{Scenario: name, Duration: milliseconds(ms), Drain: 5 * time.Second, Seed: f.seed, Window: loadgen.Window{From: milliseconds(min(1e3, ms/5)), To: milliseconds(ms)}}
+	for i, c := range l.who {
+		t, err := colocation.Offer(c.name, c.sim.load, f.seed)
+		if err != nil {
+			return nil, err
+		}
+		t.Model, t.API, t.Endpoints = c.sim.workload.Name, loadgen.Completions, sim.endpoints[i:i+1]
+		plan.Tenants = append(plan.Tenants, t)
+	}
+	return f.record(ctx, name, plan, sim)
+}
+
+// expect predicts what a scene's workloads will see under a mechanism.
+func (f *fleetFlow) expect(how sharing.Mechanism, s *scene) prediction {
+	p := prediction{Mode: how, Case: s.Name, written: f.app.now()}
+	var problems []error
+	if how == sharing.MechanismExclusive { // each with nobody else
+		for _, sim := range s.workloads() {
+			one, err := f.predict(how, []*replica{sim}, 0)
+			problems = append(problems, err)
+			p.Tenants = append(p.Tenants, one...)
+		}
+	} else if how == sharing.MechanismMIG {
+		for _, sim := range s.workloads() {
+			one, err := f.expectSlice(s, sim)
+			problems = append(problems, err)
+			p.Tenants = append(p.Tenants, one...)
+		}
+	} else {
+		percent := 0.0
+		if how == sharing.MechanismMIGLikeEmulation {
+			percent = s.emulationPercent()
+		}
+		var sims []*replica
+		for _, t := range s.Tenants {
+			sims = append(sims, t.sim)
+		}
+		all, err := f.predict(how, sims, percent)
+		problems = append(problems, err)
+		p.Tenants = all
+	}
+	for _, t := range p.Tenants {
+		f.say("expected of %s on %s by %s: TTFT P99 %s ms, TPOT P99 %s ms", t.Load, s.Name, how, expectedCell(t.Predicted, t.Prior, predict.MetricTTFTP99), expectedCell(t.Predicted, t.Prior, predict.MetricTPOTP99))
+	}
+	if err := errors.Join(problems...); err != nil {
+		p.Problem = err.Error()
+		f.say("expected on %s by %s: nothing more: %s", s.Name, how, strings.ReplaceAll(p.Problem, "\n", "; "))
+	}
+	return p
+}
+
+// predict predicts replicas beside one another, of active thread percentages where
+// they have some.
+func (f *fleetFlow) predict(how sharing.Mechanism, sims []*replica, percent float64) ([]tenantPrediction, error) {
+	var names []string
+	var group []predict.Solo
+	for _, sim := range sims {
+		solo, err := f.profiles.Solo(sim.serverKey(percent), sim.load)
+		if err != nil {
+			return nil, err
+		}
+		names, group = append(names, sim.workload.Name), append(group, solo)
+	}
+	return predictTenants(f.predictor, how, names, group)
+}
+
+// expectSlice expects of a slice what the one workload that was measured on
+// slices showed. It says nothing of the spread, so there is no interval.
+func (f *fleetFlow) expectSlice(s *scene, sim *replica) ([]tenantPrediction, error) {
+	profiles, why := s.slices(f.result)
+	if why != "" {
+		return nil, errors.New(why)
+	}
+	i := slices.IndexFunc(s.Tenants, func(t tenant) bool { return t.sim == sim })
+	solo, err := f.profiles.Solo(sim.serverKey(0), sim.load)
+	if err != nil {
+		return nil, err
+	}
+	t := tenantPrediction{Load: sim.workload.Name, Basis: sharing.BasisPrior, Prior: map[predict.Metric]float64{}}
+	for metric, v := range metrics(&predict.Row{TTFT: solo.TimeSlicing.TTFT, TPOT: solo.TimeSlicing.TPOT, E2E: solo.TimeSlicing.E2E}) {
+		curve, err := predict.FitSlice([]predict.SlicePoint{{SMFraction: 1, Latency: milliseconds(v)}})
+		if err != nil {
+			return nil, err
+		}
+		t.Prior[metric] = inMS(curve.Latency(s.smShare(profiles[i])))
+		if metric == predict.MetricTPOTP50 {
+			slower := t.Prior[metric] / v
+			t.PriorSlowdown = &slower
+		}
+	}
+	return []tenantPrediction{t}, nil
 }

@@ -51,18 +51,18 @@ func (b *simulatedFleet) run(t *testing.T, args ...string) {
 			defer time.AfterFunc(b.after, cancel).Stop()
 		}
 		var stdout, stderr bytes.Buffer
-		a := app{stdin: strings.NewReader(b.fleet), stdout: &stdout, stderr: &stderr, simulatedTime: true, quantum: b.quantum}
+		a := app{now: time.Now, stdin: strings.NewReader(b.fleet), stdout: &stdout, stderr: &stderr, simulatedTime: true, quantum: b.quantum}
 		b.code = a.run(ctx, append([]string{"-input", input, "-out", b.dir}, args...))
 		b.stdout, b.stderr = stdout.String(), stderr.String()
 	})
 }
 
-// measured reads what a run with -format json found.
-func (b *simulatedFleet) measured(t *testing.T) *measured {
+// report reads what a run with -format json found.
+func (b *simulatedFleet) report(t *testing.T) *report {
 	t.Helper()
 	var out struct {
 		decision.Result
-		Simulated *measured `json:"simulated"`
+		Simulated *report `json:"simulated"`
 	}
 	if err := json.Unmarshal([]byte(b.stdout), &out); err != nil || out.Simulated == nil || len(out.Decisions) == 0 {
 		t.Fatalf("exit %d, %v: %s\n%s", b.code, err, b.stdout, b.stderr)
@@ -116,7 +116,7 @@ func checkArtifacts(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var m measured
+	var m report
 	if err := json.Unmarshal(data, &m); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func checkArtifacts(t *testing.T, dir string) {
 	}
 	for _, r := range m.Rows {
 		if r.Basis != sharing.BasisSimulated {
-			t.Errorf("%s by %s: basis %s", r.Workload, r.Mechanism, r.Basis)
+			t.Errorf("%s by %s: basis %s", r.Load, r.Mode, r.Basis)
 		}
 		requests[r.Run] -= int64(r.Requests)
 	}
@@ -158,7 +158,7 @@ func checkArtifacts(t *testing.T, dir string) {
 	if err != nil || len(profiles) != 4 || profiles[0].GPU != "simulated GPU" {
 		t.Errorf("%d profiles, %v", len(profiles), err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "expected.json")); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, "predictions.json")); err != nil {
 		t.Error(err)
 	}
 }
@@ -179,12 +179,13 @@ func TestDoubledQuantum(t *testing.T) {
 	light := func(quantum time.Duration) (inside bool, measured, expected float64) {
 		b := simulatedFleet{fleet: pair, quantum: quantum}
 		b.run(t, "-json", "-mechanisms", "time-slicing", "-seconds", "4")
-		m := b.measured(t)
-		r := m.row("lab-1", sharing.MechanismTimeSlicing, "light")
-		if r == nil || r.Requests < 20 {
+		m := b.report(t)
+		i := slices.IndexFunc(m.Rows, func(r reportRow) bool { return r.Load == "light" })
+		if i < 0 || m.Rows[i].Requests < 20 {
 			t.Fatalf("%+v", m)
 		}
-		return r.Inside[predict.MetricTPOTP50], r.Measured[predict.MetricTPOTP50], r.Expected[predict.MetricTPOTP50].Value
+		r := &m.Rows[i]
+		return r.Inside[predict.MetricTPOTP50], r.Actual[predict.MetricTPOTP50], r.Predicted[predict.MetricTPOTP50].Value
 	}
 	if inside, got, want := light(0); !inside {
 		t.Errorf("TPOT P50 is %v ms, expected %v", got, want)
@@ -208,7 +209,7 @@ func TestMeasureSeed(t *testing.T) {
 	counts := func(seed string) (out []int) {
 		b := simulatedFleet{fleet: openPair}
 		b.run(t, "-json", "-mechanisms", "mps", "-seconds", "2", "-seed", seed)
-		for _, r := range b.measured(t).Rows {
+		for _, r := range b.report(t).Rows {
 			out = append(out, r.Requests)
 		}
 		return out
@@ -227,7 +228,7 @@ func TestMeasureInterrupted(t *testing.T) {
 	for after, rows := range map[time.Duration]int{time.Second: 0, 3 * time.Second: 0, 7 * time.Second: 4} {
 		b := simulatedFleet{fleet: pair, after: after}
 		b.run(t, "-json", "-seconds", "2")
-		m := b.measured(t)
+		m := b.report(t)
 		if b.code != exitFailed || m.Complete || m.Problem != "interrupted" || len(m.Rows) != rows {
 			t.Errorf("%v: exit %d, %d rows, %q", after, b.code, len(m.Rows), m.Problem)
 		}
@@ -257,13 +258,13 @@ func TestScenes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list, missing, err := scenes(fleet, result, nil, defaultSeconds)
+		set, err := newSceneSet(fleet, result, nil, fleetSeconds)
 		if err != nil {
 			t.Fatal(err)
 		}
 		fmt.Fprintf(&out, "%s\n", filepath.Base(file))
-		for i := range list {
-			s := &list[i]
+		for i := range set.scenes {
+			s := &set.scenes[i]
 			fmt.Fprintf(&out, "  %s, %s, %s %s:", s.Name, s.GPU, s.Recommended, s.Note)
 			fmt.Fprintln(&out)
 			for _, tenant := range s.Tenants {
@@ -275,16 +276,16 @@ func TestScenes(t *testing.T) {
 				}
 			}
 		}
-		for _, n := range missing {
+		for _, n := range set.missing {
 			fmt.Fprintf(&out, "  %s: %s\n", n.Workload, n.Reason)
 		}
 		covered := map[string]bool{}
-		for _, n := range missing {
+		for _, n := range set.missing {
 			covered[n.Workload] = true
 		}
-		for _, s := range list {
-			for _, w := range s.workloads() {
-				covered[w] = true
+		for _, s := range set.scenes {
+			for _, sim := range s.workloads() {
+				covered[sim.workload.Name] = true
 			}
 		}
 		if len(covered) != len(fleet.Workloads) {
@@ -332,7 +333,7 @@ func TestFleetBadInput(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
-			a := app{stdin: strings.NewReader(c.fleet), stdout: &stdout, stderr: &stderr}
+			a := app{now: time.Now, stdin: strings.NewReader(c.fleet), stdout: &stdout, stderr: &stderr}
 			out := filepath.Join(t.TempDir(), "results")
 			if code := a.run(t.Context(), append(c.args, "-out", out)); code != exitUsage || stdout.Len() > 0 {
 				t.Errorf("exit %d, stdout %q", code, &stdout)

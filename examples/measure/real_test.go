@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cotenant/cotenant/colocation"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/mps/mpstest"
@@ -135,7 +136,7 @@ func realRun(ctx context.Context, t *testing.T, text string, args ...string) (di
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	a := app{stdout: &out, stderr: &errs, site: func(_ *config, p *plan) (site, func() error, error) {
+	a := app{now: time.Now, stdout: &out, stderr: &errs, site: func(_ *config, p *colocation.Plan) (site, func() error, error) {
 		m := &machine{plan: p, program: program, runner: mpstest.Socket{}, source: scriptedGPU(t)}
 		return m, func() error { return nil }, m.look(t.Context())
 	}}

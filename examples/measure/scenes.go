@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -17,25 +18,17 @@ type scene struct {
 	Pool        string            `json:"pool"`
 	GPU         string            `json:"gpu"`
 	Recommended sharing.Mechanism `json:"recommended"`
-	Tenants     []sceneTenant     `json:"tenants"` // one a replica
+	Tenants     []tenant          `json:"tenants"` // one a replica
 	Note        string            `json:"note,omitempty"`
 
 	gpu *sharing.GPU
 }
 
-type sceneTenant struct {
+type tenant struct {
 	Workload string `json:"workload"`
 	Profile  string `json:"profile,omitempty"` // MIG, where recommended
 
-	sim *simulated
-}
-
-// notRun is what is not simulated, and why.
-type notRun struct {
-	Scene     string             `json:"scene,omitempty"`
-	Workload  string             `json:"workload,omitempty"`
-	Mechanism *sharing.Mechanism `json:"mechanism,omitempty"`
-	Reason    string             `json:"reason"`
+	sim *replica
 }
 
 // What this machine can be asked to run at once: scenes, replicas on a GPU, and
@@ -46,151 +39,185 @@ const (
 	mostAlone               = 3 // replicas of a workload that wanted a GPU of its own, tried together
 )
 
-// scenes picks GPUs of the decision's layouts until each workload that can be
-// simulated is on one. Workloads that get GPUs of their own are put together as
+// sceneSet is GPUs of the decision's layouts, so many that each workload that can
+// be simulated is on one. Workloads that get GPUs of their own are put together as
 // the rejected mechanisms would have them.
-func scenes(fleet *decision.Fleet, result *decision.Result, profiles *predict.Profiles, seconds float64) (out []scene, missing []notRun, err error) {
-	sims := map[string]*simulated{}
-	taken := map[string]bool{}
-	skip := func(workload, reason string) {
-		if !taken[workload] {
-			missing = append(missing, notRun{Workload: workload, Reason: reason})
-		}
-		taken[workload] = true
-	}
-	events := 0.0
-	add := func(s scene) {
-		need := 0.0
-		for _, t := range s.Tenants {
-			need += t.sim.eventsPerS()
-		}
-		why := ""
-		switch {
-		case len(s.Tenants) > mostTenants:
-			why = fmt.Sprintf("%d replicas on a GPU: up to %d are simulated", len(s.Tenants), mostTenants)
-		case len(out) == mostScenes:
-			why = fmt.Sprintf("%d other GPUs are simulated: give a fleet of fewer workloads", mostScenes)
-		case events+need > mostEvents:
-			why = fmt.Sprintf("its clients would take this machine beyond %.0f events/s: give a fleet of fewer workloads", mostEvents)
-		}
-		for _, t := range s.Tenants {
-			if why != "" {
-				skip(t.Workload, why)
-			}
-			taken[t.Workload] = true
-		}
-		if why == "" {
-			events += need
-			out = append(out, s)
-		}
-	}
+type sceneSet struct {
+	scenes  []scene
+	missing []notRun
+
+	sims   map[string]*replica
+	taken  map[string]bool // workloads that are in a scene, or missing
+	events float64         // a second
+}
+
+func newSceneSet(fleet *decision.Fleet, result *decision.Result, profiles *predict.Profiles, seconds float64) (*sceneSet, error) {
+	set := &sceneSet{sims: map[string]*replica{}, taken: map[string]bool{}}
 	for _, d := range result.Decisions {
 		if d.Mechanism == sharing.MechanismNone {
-			skip(d.Workload, "it fits nowhere")
+			set.skip(d.Workload, "it fits nowhere")
 			continue
 		}
-		i := slices.IndexFunc(fleet.Pools, func(p decision.Pool) bool { return p.Name == d.Pool })
-		gpu, err := sharing.LookupGPU(fleet.Pools[i].GPU)
+		pool := slices.IndexFunc(fleet.Pools, func(p decision.Pool) bool { return p.Name == d.Pool })
+		gpu, err := sharing.LookupGPU(fleet.Pools[pool].GPU)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		i = slices.IndexFunc(fleet.Workloads, func(w decision.Workload) bool { return w.Name == d.Workload })
-		sim, why := simulate(&fleet.Workloads[i], gpu, profiles)
+		w := slices.IndexFunc(fleet.Workloads, func(w decision.Workload) bool { return w.Name == d.Workload })
+		sim, why := newReplica(&fleet.Workloads[w], gpu, profiles)
 		if why == "" && sim.alone().Seconds() > seconds/4 {
 			why = fmt.Sprintf("a request takes %v alone, too long for runs of %v s: raise -seconds", sim.alone().Round(time.Millisecond), seconds)
 		}
 		if why != "" {
-			skip(d.Workload, why)
+			set.skip(d.Workload, why)
 			continue
 		}
-		sims[d.Workload] = sim
+		set.sims[d.Workload] = sim
 	}
-	for _, p := range result.Pools {
-		gpu, err := sharing.LookupGPU(p.GPU)
-		if err != nil {
-			return nil, nil, err
-		}
-		named := 0
-		fill := func(m sharing.Mechanism, note string, tenants []sceneTenant) {
-			named++
-			add(scene{Name: fmt.Sprintf("%s-%d", p.Pool, named), Pool: p.Pool, GPU: p.GPU, Recommended: m, Tenants: tenants, Note: note, gpu: gpu})
-		}
-		var alone []sceneTenant // single replicas with a GPU of their own
-		for _, g := range p.Groups {
-			for _, l := range g.Layouts {
-				tenants, fresh := sceneTenants(l, sims, taken)
-				switch {
-				case !fresh:
-				case g.Mechanism != sharing.MechanismExclusive:
-					fill(g.Mechanism, "", tenants)
-				case result.Decision(tenants[0].Workload).Replicas > 1:
-					n := min(result.Decision(tenants[0].Workload).Replicas, mostAlone)
-					fill(g.Mechanism, "as if its replicas shared a GPU", slices.Repeat(tenants[:1], n))
-				default:
-					taken[tenants[0].Workload] = true
-					alone = append(alone, tenants[0])
-				}
-			}
-		}
-		for len(alone) > 0 {
-			n := min(len(alone), mostAlone)
-			note := ""
-			if n > 1 {
-				note = "as if they shared a GPU"
-			}
-			fill(sharing.MechanismExclusive, note, alone[:n])
-			alone = alone[n:]
+	for i := range result.Pools {
+		if err := set.addPool(&result.Pools[i], result); err != nil {
+			return nil, err
 		}
 	}
 	for _, d := range result.Decisions {
-		if !taken[d.Workload] {
-			skip(d.Workload, "it shares its GPU with a workload that is not simulated")
-		}
+		set.skip(d.Workload, "it shares its GPU with a workload that is not simulated")
 	}
-	return out, missing, nil
+	return set, nil
 }
 
-// sceneTenants are a layout's replicas, and whether one of them is of a workload
-// that no scene has. A layout with a replica that is not simulated gives none.
-func sceneTenants(l decision.LayoutResult, sims map[string]*simulated, taken map[string]bool) (out []sceneTenant, fresh bool) {
-	put := func(workload, profile string, replicas int) bool {
-		sim := sims[workload]
-		fresh = fresh || sim != nil && !taken[workload]
-		out = append(out, slices.Repeat([]sceneTenant{{workload, profile, sim}}, replicas)...)
-		return sim != nil
+// skip says why a workload is not simulated, unless it is or that was said.
+func (set *sceneSet) skip(workload, reason string) {
+	if !set.taken[workload] {
+		set.missing = append(set.missing, notRun{Workload: workload, Reason: reason})
 	}
-	for _, in := range l.Instances {
-		if !put(in.Workload, in.Profile, in.Replicas) {
-			return nil, false
+	set.taken[workload] = true
+}
+
+// addPool makes scenes of a pool's layouts.
+func (set *sceneSet) addPool(p *decision.PoolResult, result *decision.Result) error {
+	gpu, err := sharing.LookupGPU(p.GPU)
+	if err != nil {
+		return err
+	}
+	named := 0
+	add := func(m sharing.Mechanism, note string, tenants []tenant) {
+		named++
+		set.add(scene{Name: fmt.Sprintf("%s-%d", p.Pool, named), Pool: p.Pool, GPU: p.GPU, Recommended: m, Tenants: tenants, Note: note, gpu: gpu})
+	}
+	var alone []tenant // single replicas with a GPU of their own
+	for _, g := range p.Groups {
+		for _, l := range g.Layouts {
+			tenants, fresh := set.tenants(l)
+			if !fresh {
+				continue
+			}
+			replicas := result.Decision(tenants[0].Workload).Replicas
+			switch {
+			case g.Mechanism != sharing.MechanismExclusive:
+				add(g.Mechanism, "", tenants)
+			case replicas > 1:
+				add(g.Mechanism, "as if its replicas shared a GPU", slices.Repeat(tenants[:1], min(replicas, mostAlone)))
+			default:
+				set.taken[tenants[0].Workload] = true
+				alone = append(alone, tenants[0])
+			}
 		}
+	}
+	for some := range slices.Chunk(alone, mostAlone) {
+		note := ""
+		if len(some) > 1 {
+			note = "as if they shared a GPU"
+		}
+		add(sharing.MechanismExclusive, note, some)
+	}
+	return nil
+}
+
+// tenants are a layout's replicas, and whether one of them is of a workload that
+// no scene has. A layout with a replica that is not simulated gives none.
+func (set *sceneSet) tenants(l decision.LayoutResult) (out []tenant, fresh bool) {
+	for _, in := range l.Instances {
+		out = append(out, slices.Repeat([]tenant{{in.Workload, in.Profile, nil}}, in.Replicas)...)
 	}
 	for _, t := range l.Tenants {
-		if !put(t.Workload, "", t.Replicas) {
+		out = append(out, slices.Repeat([]tenant{{t.Workload, "", nil}}, t.Replicas)...)
+	}
+	for i := range out {
+		t := &out[i]
+		if t.sim = set.sims[t.Workload]; t.sim == nil {
 			return nil, false
 		}
+		fresh = fresh || !set.taken[t.Workload]
 	}
 	return out, fresh
 }
 
-// workloads lists the scene's workloads in order.
-func (s *scene) workloads() []string {
-	var out []string
+// add adds a scene, if this machine can run it beside the others.
+func (set *sceneSet) add(s scene) {
+	why := ""
+	switch {
+	case len(s.Tenants) > mostTenants:
+		why = fmt.Sprintf("%d replicas on a GPU: up to %d are simulated", len(s.Tenants), mostTenants)
+	case len(set.scenes) == mostScenes:
+		why = fmt.Sprintf("%d other GPUs are simulated: give a fleet of fewer workloads", mostScenes)
+	case set.events+s.eventsPerS() > mostEvents:
+		why = fmt.Sprintf("its clients would take this machine beyond %.0f events/s: give a fleet of fewer workloads", mostEvents)
+	}
 	for _, t := range s.Tenants {
-		if !slices.Contains(out, t.Workload) {
-			out = append(out, t.Workload)
+		if why != "" {
+			set.skip(t.Workload, why)
+		}
+		set.taken[t.Workload] = true
+	}
+	if why == "" {
+		set.events += s.eventsPerS()
+		set.scenes = append(set.scenes, s)
+	}
+}
+
+// assumed lists what was assumed, once a workload.
+func (set *sceneSet) assumed() []assumption {
+	var out []assumption
+	for i := range set.scenes {
+		for _, sim := range set.scenes[i].workloads() {
+			if a := (assumption{sim.workload.Name, sim.assumed}); !slices.ContainsFunc(out, func(o assumption) bool { return o.Workload == a.Workload }) {
+				out = append(out, a)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b assumption) int { return cmp.Compare(a.Workload, b.Workload) })
+	return out
+}
+
+// workloads lists the scene's workloads in order, a replica of each.
+func (s *scene) workloads() []*replica {
+	var out []*replica
+	for _, t := range s.Tenants {
+		if !slices.Contains(out, t.sim) {
+			out = append(out, t.sim)
 		}
 	}
 	return out
 }
 
 // busy is the share of a whole GPU that the scene's replicas ask for together.
-func (s *scene) busy() float64 {
-	sum := 0.0
+func (s *scene) busy() (sum float64) {
 	for _, t := range s.Tenants {
 		sum += t.sim.busy()
 	}
 	return sum
 }
+
+func (s *scene) eventsPerS() (sum float64) {
+	for _, t := range s.Tenants {
+		sum += t.sim.eventsPerS()
+	}
+	return sum
+}
+
+// emulationPercent is the active thread percentage of each tenant under
+// mig-like-emulation: equal parts.
+func (s *scene) emulationPercent() float64 { return float64(100 / len(s.Tenants)) }
 
 // slices are the MIG profiles of the scene's tenants: the layout's, or else the
 // ones that the decision names for each workload, where one GPU has room for all.
@@ -223,6 +250,16 @@ func (s *scene) slices(result *decision.Result) (profiles []*mig.Profile, why st
 	return profiles, ""
 }
 
+// smShare is a slice's share of the whole GPU's SMs.
+func (s *scene) smShare(p *mig.Profile) float64 {
+	of, ok := p.SMs.Get()
+	all, ok2 := s.gpu.SMs.Get()
+	if ok && ok2 {
+		return min(1, float64(of)/float64(all))
+	}
+	return float64(p.ComputeSlices) / float64(p.Model().ComputeSlices)
+}
+
 // impossible are the reasons against a mechanism that leave nothing to run.
 var impossible = []string{decision.CodeMemory.String(), decision.CodeMemoryForTwo.String(), decision.CodeMemorySlice.String(),
 	decision.CodeSliceTooSmall.String(), decision.CodeHardware.String(), decision.CodeNotAllowedInPool.String()}
@@ -236,10 +273,10 @@ func (s *scene) runnable(m sharing.Mechanism, result *decision.Result) string {
 	default:
 		return notSimulated(m)
 	}
-	for _, w := range s.workloads() {
-		for _, r := range candidate(result, w, s.Pool, m).Reasons {
+	for _, sim := range s.workloads() {
+		for _, r := range candidate(result, sim.workload.Name, s.Pool, m).Reasons {
 			if r.Verdict == decision.VerdictReject && slices.Contains(impossible, r.Code) {
-				return fmt.Sprintf("rejected and not run: %s: %s", w, r.Message)
+				return fmt.Sprintf("rejected and not run: %s: %s", sim.workload.Name, r.Message)
 			}
 		}
 	}
@@ -271,7 +308,6 @@ func candidate(result *decision.Result, workload, pool string, m sharing.Mechani
 	return decision.Candidate{Mechanism: m}
 }
 
-// notSimulated says why a mechanism is not.
 func notSimulated(m sharing.Mechanism) string {
 	switch m {
 	case sharing.MechanismMIGWithMPS:

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cotenant/cotenant/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
@@ -29,7 +30,7 @@ type results struct {
 // bubble runs the program on the simulation in simulated time, so that its
 // figures are those of the simulated GPU and not of this machine's timers. edit
 // changes the simulated machine behind the predictor's back.
-func bubble(t *testing.T, after time.Duration, edit func(*plan), args ...string) results {
+func bubble(t *testing.T, after time.Duration, edit func(*colocation.Plan), args ...string) results {
 	t.Helper()
 	r := results{dir: filepath.Join(t.TempDir(), "results")}
 	var stdout, stderr bytes.Buffer
@@ -39,13 +40,12 @@ func bubble(t *testing.T, after time.Duration, edit func(*plan), args ...string)
 		if after > 0 {
 			defer time.AfterFunc(after, cancel).Stop()
 		}
-		a := app{stdout: &stdout, stderr: &stderr, site: func(c *config, p *plan) (site, func() error, error) {
-			c.userStamps = true
+		a := app{stdout: &stdout, stderr: &stderr, now: time.Now, simulatedTime: true, site: func(_ *config, p *colocation.Plan) (site, func() error, error) {
 			machine := *p
 			if edit != nil {
 				edit(&machine)
 			}
-			return &simulation{plan: &machine, pipe: true}, func() error { return nil }, nil
+			return &simulatedSite{plan: &machine, pipe: true}, func() error { return nil }, nil
 		}}
 		r.code = a.run(ctx, append([]string{"-simulate", "-out", r.dir}, args...))
 	})
@@ -198,7 +198,7 @@ func TestDoubledQuantumMisses(t *testing.T) {
 	file := timeSlicingOnly(t)
 	r := bubble(t, 0, nil, "-plan", file)
 	agrees(t, r.report, metrics...)
-	r = bubble(t, 0, func(p *plan) {
+	r = bubble(t, 0, func(p *colocation.Plan) {
 		g := *p.SimGPU
 		g.Quantum *= 2
 		p.SimGPU = &g

@@ -11,9 +11,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// simulated is one replica of a workload as the simulated GPU runs it: a server
+// replica is one replica of a workload as the simulated GPU runs it: a server
 // that decodes, or, for what serves nobody, kernels in bursts.
-type simulated struct {
+type replica struct {
 	workload *decision.Workload
 	model    loadgentest.Model
 	slots    int
@@ -54,12 +54,12 @@ var (
 // alwaysBusy is the busy share from which on a burst follows the one before.
 const alwaysBusy = 0.7
 
-// simulate says how a replica is simulated on a GPU, or why it cannot be.
-func simulate(w *decision.Workload, gpu *sharing.GPU, profiles *predict.Profiles) (*simulated, string) {
+// newReplica says how a replica is simulated on a GPU, or why it cannot be.
+func newReplica(w *decision.Workload, gpu *sharing.GPU, profiles *predict.Profiles) (*replica, string) {
 	if w.GPUs > 1 {
 		return nil, fmt.Sprintf("a replica spans %d GPUs, and links between GPUs are not simulated", w.GPUs)
 	}
-	s := &simulated{workload: w}
+	s := &replica{workload: w}
 	switch w.Kind {
 	case decision.KindOnlineInference, decision.KindOfflineInference:
 		return s, s.server(gpu, profiles)
@@ -73,12 +73,12 @@ func simulate(w *decision.Workload, gpu *sharing.GPU, profiles *predict.Profiles
 	return s, ""
 }
 
-func (s *simulated) assume(format string, args ...any) {
+func (s *replica) assume(format string, args ...any) {
 	s.assumed = append(s.assumed, fmt.Sprintf(format, args...))
 }
 
 // server makes the workload an LLM server.
-func (s *simulated) server(gpu *sharing.GPU, profiles *predict.Profiles) (problem string) {
+func (s *replica) server(gpu *sharing.GPU, profiles *predict.Profiles) (problem string) {
 	w := s.workload
 	s.load = predict.Load{Prompt: usualPrompt, Output: usualOutput}
 	if w.Profile != nil {
@@ -109,7 +109,7 @@ func (s *simulated) server(gpu *sharing.GPU, profiles *predict.Profiles) (proble
 }
 
 // findStep finds the length of a decode step alone on the whole GPU.
-func (s *simulated) findStep(gpu *sharing.GPU, profiles *predict.Profiles) (problem string) {
+func (s *replica) findStep(gpu *sharing.GPU, profiles *predict.Profiles) (problem string) {
 	w := s.workload
 	defer func() {
 		if problem == "" && s.step < shortestStep {
@@ -145,7 +145,7 @@ func (s *simulated) findStep(gpu *sharing.GPU, profiles *predict.Profiles) (prob
 
 // bursts makes the workload kernels in bursts, each a request of as many tokens
 // as it has iterations.
-func (s *simulated) bursts(b burst) {
+func (s *replica) bursts(b burst) {
 	s.step = time.Duration(b.kernels) * b.kernel
 	s.slots = 1
 	s.model = loadgentest.Model{StepKernels: b.kernels, KernelMean: b.kernel, SMDemand: b.sm, BandwidthDemand: b.bandwidth}
@@ -161,7 +161,7 @@ func (s *simulated) bursts(b burst) {
 }
 
 // busy is the share of a whole GPU that the replica keeps busy.
-func (s *simulated) busy() float64 {
+func (s *replica) busy() float64 {
 	if b := s.workload.GPUBusy; b != nil {
 		return *b
 	}
@@ -172,12 +172,12 @@ func (s *simulated) busy() float64 {
 }
 
 // alone is the time of a request or burst alone on the whole GPU.
-func (s *simulated) alone() time.Duration {
+func (s *replica) alone() time.Duration {
 	return s.prefill + time.Duration(s.load.Output)*s.step
 }
 
 // eventsPerS is about how many events a replica alone sends.
-func (s *simulated) eventsPerS() float64 {
+func (s *replica) eventsPerS() float64 {
 	if s.load.Closed() {
 		return float64(s.load.Concurrency) / s.step.Seconds()
 	}
@@ -185,18 +185,9 @@ func (s *simulated) eventsPerS() float64 {
 }
 
 // serverKey is the replica's server as profiles know it.
-func (s *simulated) serverKey(percent float64) predict.Server {
-	key := predict.Server{"model": s.workload.Name}
-	if s.slots > 0 {
-		key["slots"] = s.slots
-	}
-	if percent > 0 {
-		key["sm_percent"] = percent
-	}
-	return key
+func (s *replica) serverKey(percent float64) predict.Server {
+	return serverKey(s.workload.Name, s.slots, percent)
 }
-
-func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
 // round keeps four digits, so that files are readable.
 func round(v float64) float64 {
