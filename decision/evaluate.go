@@ -224,7 +224,7 @@ func gateFramework(w *CompiledWorkload, p *CompiledPool, c *Scored) {
 	}
 }
 
-// takesMemoryFraction: the frameworks whose memory fraction the facts name.
+// takesMemoryFraction: the frameworks whose memory fraction is known.
 func takesMemoryFraction(name string) bool {
 	switch name {
 	case "vllm", "tgi", "sglang":

@@ -6,7 +6,7 @@ import "github.com/cotenant/cotenant/sharing"
 const (
 	// ContextMemory is what the CUDA context and runtime of one process take
 	// beside its data: 512 MiB lie between a limit and what can be allocated
-	// under it (DYN-LIM: 10G leaves 9,728 MiB; H200: 8 GiB shows 7,678 MiB).
+	// under it (dynamo-mps-limits: 10G leaves 9,728 MiB; cotenant-h200-mps: 8 GiB shows 7,678 MiB).
 	ContextMemory = 512 * sharing.MiB
 )
 

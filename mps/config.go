@@ -140,7 +140,7 @@ func (c *PluginConfig) WarningsFor(major, minor int) []sharing.Warning {
 }
 
 // PluginMaxReplicas is the number of MPS replicas that the device plugin
-// v0.20.0 allows on a GPU of the given compute capability (source KDP): 48
+// v0.20.0 allows on a GPU of the given compute capability (k8s-device-plugin-mps): 48
 // from 7.5 on and 16 below.
 func PluginMaxReplicas(major, minor int) int {
 	if major > 7 || major == 7 && minor >= 5 {

@@ -18,7 +18,7 @@ type AllocatablePoint struct {
 }
 
 // MeasuredAllocatable returns the measurements: an H200 with driver 580
-// ("H200") and an RTX PRO 6000 Blackwell with driver 615 ("dynamo-mps-limits").
+// (cotenant-h200-mps) and an RTX PRO 6000 Blackwell with driver 615 (dynamo-mps-limits).
 func MeasuredAllocatable() []AllocatablePoint {
 	const g, m = sharing.GiB, sharing.MiB
 	return []AllocatablePoint{
@@ -121,7 +121,7 @@ type FractionAdvice struct {
 // Under MPS vLLM and TGI measure against the whole GPU, so the fraction is
 // limit/total; SGLang measures against what is free when it starts, which is
 // the limit. Under HAMi or a cgroup the total is the limit, and the usual 0.85
-// to 0.9 is right (DYN-LIM).
+// to 0.9 is right (dynamo-mps-limits).
 func MemoryFraction(f ServingFramework, e Enforcer, limit, total sharing.Bytes) (FractionAdvice, error) {
 	var l problem.List
 	if !servingNames.Has(f) {
@@ -168,7 +168,7 @@ func floor2(x float64) float64 { return math.Floor(x*100+1e-9) / 100 }
 
 // LimitPerProcess returns the limit to set so that a container of several
 // client processes stays within its budget: MPS limits each process, so n
-// processes under one limit may take n times as much (KDP#720). It is rounded
+// processes under one limit may take n times as much (k8s-device-plugin-issue-720). It is rounded
 // down to MiB.
 func LimitPerProcess(budget sharing.Bytes, processes int) (sharing.Bytes, error) {
 	if processes <= 0 || budget/sharing.Bytes(max(processes, 1)) < sharing.MiB {

@@ -11,7 +11,7 @@ import (
 // SMRule turns active thread percentages into streaming multiprocessors. The
 // rule is floor(percentage x Total / 100), rounded down to whole Steps, and at
 // least Floor; 100% is every SM. It is fitted to 30 points measured on an H200
-// of 132 SMs and agrees with three on a GPU of 188 SMs (DYN-LIM). On other
+// of 132 SMs and agrees with three on a GPU of 188 SMs (dynamo-mps-limits). On other
 // GPUs it is inferred: read the device attribute MultiprocessorCount back in
 // the client, which reflects the limit.
 type SMRule struct {
@@ -45,8 +45,8 @@ var h200Points = [...]struct {
 }
 
 // MeasuredSMPoints returns the points that the rule is held against: an H200
-// with driver 580 ("H200") and an RTX PRO 6000 Blackwell with driver 615
-// ("dynamo-mps-limits").
+// with driver 580 (cotenant-h200-mps) and an RTX PRO 6000 Blackwell with driver 615
+// (dynamo-mps-limits).
 func MeasuredSMPoints() []SMPoint {
 	var ps []SMPoint
 	for _, p := range h200Points {
@@ -136,7 +136,7 @@ func ceilPercent(pct float64) float64 {
 
 // ChunkSMs returns the SMs of one chunk of static partitioning: 8 on Hopper
 // and later, before it 4 under v2 and 2 under v3, and 2 on integrated GPUs
-// (MT). ccMajor is the major compute capability. Below Ampere there is no
+// (nvidia-mps-guide-tasks). ccMajor is the major compute capability. Below Ampere there is no
 // static partitioning, which is an error. A partition can hold more SMs than
 // its chunks: read Partitions.
 func ChunkSMs(ccMajor int, p Protocol, integrated bool) (sharing.Cell[int], error) {

@@ -32,7 +32,7 @@ type GPU struct {
 	Mechanism sharing.Mechanism
 	Memory    sharing.Bytes // 0 = not known
 	// MaxTenants bounds the tenants (replicas of the device plugin, MPS
-	// contexts). 0 is the mechanism's own bound: 48 MPS clients (A14), 10 HAMi
+	// contexts). 0 is the mechanism's own bound: 48 MPS clients, 10 HAMi
 	// shares (deviceSplitCount), otherwise none.
 	MaxTenants int
 	// MIG is the model that partitions it, when Mechanism is MIG.

@@ -215,6 +215,6 @@ func (c SliceCurve) Latency(smFraction float64) time.Duration {
 
 // SliceExponent is that of a slice's slowdown over its share of the SMs:
 // YOLOS-small on 1g.10gb, 14 of an A100's 108 SMs, takes 3.88 times as long as
-// on the whole GPU (R3, R4): ln 3.88 / ln(108/14). A prior for other
+// on the whole GPU (nos-gpu-sharing): ln 3.88 / ln(108/14). A prior for other
 // workloads.
 const SliceExponent = 0.664
