@@ -151,25 +151,26 @@ func (m *Model) parseInstance(s string) (Instance, error) {
 	return in, nil
 }
 
-// MarshalJSON writes {"gpu": key, "instances": [{"profile", "start", "size"}]},
-// with "busy" and "compute" where they say something. Reading a layout back
-// takes its model: see Model.ParseLayout and Checkpoint.
-func (l Layout) MarshalJSON() ([]byte, error) {
-	type instance struct {
+// MarshalJSON writes {"profile", "start", "size"}, with "busy" and "compute"
+// where they say something.
+func (in Instance) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
 		Profile string `json:"profile"`
 		Placement
 		Busy    bool  `json:"busy,omitempty"`
 		Compute []int `json:"compute,omitzero"`
-	}
-	out := struct {
-		GPU       string     `json:"gpu"`
-		Instances []instance `json:"instances"`
-	}{Instances: []instance{}}
+	}{in.Profile.Name, in.Placement, in.Busy, in.Compute})
+}
+
+// MarshalJSON writes {"gpu": key, "instances": [...]}. Reading a layout back
+// takes its model: see Model.ParseLayout and Checkpoint.
+func (l Layout) MarshalJSON() ([]byte, error) {
+	key := ""
 	if l.Model != nil {
-		out.GPU = l.Model.Key
+		key = l.Model.Key
 	}
-	for _, in := range l.Instances {
-		out.Instances = append(out.Instances, instance{in.Profile.Name, in.Placement, in.Busy, in.Compute})
-	}
-	return json.Marshal(out)
+	return json.Marshal(struct {
+		GPU       string     `json:"gpu"`
+		Instances []Instance `json:"instances"`
+	}{key, append([]Instance{}, l.Instances...)})
 }

@@ -57,7 +57,6 @@ type rawProfile struct {
 type catalogue struct {
 	models   []*Model
 	unlisted []unlisted
-	index    lookupIndex
 }
 
 // loaded is the catalogue, read once. That the embedded file reads without an
@@ -79,7 +78,6 @@ func loadCatalogue(data []byte) (*catalogue, error) {
 		}
 		c.models = append(c.models, m)
 	}
-	c.index = newLookupIndex(c.models)
 	return c, nil
 }
 
