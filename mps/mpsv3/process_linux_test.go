@@ -22,7 +22,7 @@ func TestDaemon(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	p, err := mpstest.Program(mpstest.ProgramOptions{})
+	p, err := mpstest.Program(mpstest.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
