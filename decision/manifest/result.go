@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -197,7 +198,7 @@ func (c *converter) workload(d *decision.Decision, w *decision.Workload, gpu str
 	switch d.Mechanism {
 	case sharing.MechanismMPS, sharing.MechanismMIGWithMPS, sharing.MechanismHAMiWithMPS, sharing.MechanismMIGLikeEmulation:
 		// Allocation stops that much below an MPS limit.
-		out.Memory += decision.ContextMemory
+		out.Memory += gate.ContextMemory
 	}
 	switch d.Mechanism {
 	case sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS:

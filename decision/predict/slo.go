@@ -15,6 +15,10 @@ type SLO struct {
 	E2EP99  *Duration `yaml:"e2e_p99"`
 }
 
+// Limits returns the limits of TTFT, TPOT and E2E, in this order; nil where there
+// is none.
+func (s *SLO) Limits() [3]*Duration { return [3]*Duration{s.TTFTP99, s.TPOTP99, s.E2EP99} }
+
 // Validate names everything that is wrong with s in one error, or returns nil.
 func (s SLO) Validate() error {
 	var list problem.List

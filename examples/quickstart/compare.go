@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/examples/internal/colocation"
 	"github.com/cotenant/cotenant/sharing"
@@ -75,10 +75,10 @@ type measuredRow struct {
 	Failed    int               `json:"failed"`
 
 	// What the decision says of the mechanism for the workload.
-	Recommended bool             `json:"recommended"`
-	Verdict     decision.Verdict `json:"verdict"`
-	Code        string           `json:"code,omitempty"` // of the deciding reason
-	Reason      string           `json:"reason,omitempty"`
+	Recommended bool         `json:"recommended"`
+	Verdict     gate.Verdict `json:"verdict"`
+	Code        string       `json:"code,omitempty"` // of the deciding reason
+	Reason      string       `json:"reason,omitempty"`
 
 	Measured map[predict.Metric]float64     `json:"measured"`
 	Expected map[predict.Metric]expectation `json:"expected,omitempty"`

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 )
 
@@ -20,8 +21,8 @@ type finding struct {
 }
 
 // latencyCodes are the reasons that rest on a workload's objectives.
-var latencyCodes = []string{decision.CodeSLOMissed.String(), decision.CodeSLOOpen.String(), decision.CodeSLOTurns.String(),
-	decision.CodeSLOPredictedMiss.String(), decision.CodeSLOPredictedOpen.String()}
+var latencyCodes = []string{gate.CodeSLOMissed.String(), gate.CodeSLOOpen.String(), gate.CodeSLOTurns.String(),
+	gate.CodeTTFT.String(), gate.CodeTPOT.String(), gate.CodeE2E.String()}
 
 // judge puts what the decision said beside each row, orders the rows by scene,
 // workload and mechanism, and says where they contradict one another.
@@ -38,7 +39,7 @@ func (m *measured) judge(result *decision.Result) {
 		s := &m.Scenes[order[r.Scene]]
 		c := candidate(result, r.Workload, s.Pool, r.Mechanism)
 		r.Verdict = c.Verdict
-		if d := result.Decision(r.Workload); c.Verdict == decision.VerdictPass && d.Predicted != nil && d.Predicted.Mechanism == r.Mechanism {
+		if d := result.Decision(r.Workload); c.Verdict == gate.VerdictPass && d.Predicted != nil && d.Predicted.Mechanism == r.Mechanism {
 			v := d.Predicted.Slowdown.Value
 			r.Slowdown.Decision = &v
 		}
@@ -48,11 +49,11 @@ func (m *measured) judge(result *decision.Result) {
 			}
 		}
 		for _, reason := range c.Reasons {
-			if reason.Code == decision.CodeSLOUnmeasured.String() {
+			if reason.Code == gate.CodeSLOUnmeasured {
 				r.unchecked = reason.Message
 			}
-			if r.Code == "" && reason.Verdict == c.Verdict && c.Verdict != decision.VerdictPass {
-				r.Code, r.Reason = reason.Code, reason.Message
+			if r.Code == "" && reason.Verdict == c.Verdict && c.Verdict != gate.VerdictPass {
+				r.Code, r.Reason = reason.Code.String(), reason.Message
 			}
 		}
 		if alone := m.alone[r.Workload]; alone > 0 {
@@ -79,13 +80,13 @@ func (m *measured) find(r *measuredRow) {
 		if r.unchecked != "" {
 			f.Text += "; it was decided unchecked: " + r.unchecked
 		}
-	case kept && latency && r.Verdict == decision.VerdictReject:
+	case kept && latency && r.Verdict == gate.VerdictReject:
 		f.Contradicts, f.Text = true, "rejected for its latency, but its limits are kept: "+r.Reason
 	case kept && latency:
 		f.Text = "open, and its limits are kept: " + r.Reason
-	case kept && r.Verdict != decision.VerdictPass:
+	case kept && r.Verdict != gate.VerdictPass:
 		f.Text = fmt.Sprintf("its limits are kept; the decision is against it for another reason (%s)", r.Code)
-	case !kept && r.Verdict == decision.VerdictPass:
+	case !kept && r.Verdict == gate.VerdictPass:
 		f.Contradicts, f.Text = true, "not chosen but held possible, and a limit is missed: "+r.missed()
 	default:
 		return // kept and possible, or missed and rejected: as decided

@@ -103,7 +103,7 @@ func checkSources(t *testing.T, r *decision.Result) {
 		for _, c := range d.Candidates {
 			mechanisms[c.Mechanism] = true
 			for _, reason := range c.Reasons {
-				check(d.Workload+" "+c.Mechanism.String()+" "+reason.Code, reason.Source)
+				check(d.Workload+" "+c.Mechanism.String()+" "+reason.Code.String(), reason.Source)
 			}
 		}
 		for _, m := range sharing.Mechanisms() {
