@@ -10,6 +10,7 @@
 //   - mig: profiles, placements and layouts of MIG
 //   - mps, timeslice: driving, configuring and modelling the other mechanisms
 //   - loadgen, telemetry: measuring what sharing does
+//   - colocation: workloads alone and side by side, as rows to predict from
 //
 // Everything but the NVML leaves (mig/mignvml, telemetry/telemetrynvml) builds
 // without cgo on Linux, macOS and Windows.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
@@ -19,15 +20,6 @@ type NodeGroup struct {
 
 // Composition is the nodes of a fleet. It is not modified by this package.
 type Composition []NodeGroup
-
-// PerHour returns what the composition costs for an hour. Its error names
-// every problem of every group.
-func (c Composition) PerHour() (Money, error) {
-	if err := c.validate(); err != nil {
-		return Money{}, err
-	}
-	return c.total()
-}
 
 func (c Composition) total() (Money, error) {
 	var sum Money
@@ -58,51 +50,47 @@ func (c Composition) validate() error {
 		if g.Count < 0 {
 			l.Addf(at+".count", "give 0 or more", "%d is below zero", g.Count)
 		}
-		if g.PricePerHour.Sign() < 0 {
-			l.Addf(at+".price_per_hour", "give 0 or more", "%s is below zero", g.PricePerHour)
-		}
+		notNegative(&l, at+".price_per_hour", g.PricePerHour)
 	}
 	return inputErr(&l)
 }
 
 // Counting says which side of a comparison pays for auxiliary nodes. The zero
-// value is AsGiven.
+// value is CountingAsGiven.
 type Counting uint8
 
 // The ways to count.
 const (
-	AsGiven            Counting = iota // each side has what it lists
-	AuxiliaryOnBoth                    // each side has the auxiliary nodes of either
-	AuxiliaryOnNeither                 // the nodes that run the workload alone
+	CountingAsGiven            Counting = iota // each side has what it lists
+	CountingAuxiliaryOnBoth                    // each side has the auxiliary nodes of either
+	CountingAuxiliaryOnNeither                 // the nodes that run the workload alone
 )
 
-var countingNames = [...]string{"as-given", "auxiliary-on-both", "auxiliary-on-neither"}
+var countingNames = []string{"as-given", "auxiliary-on-both", "auxiliary-on-neither"}
 
 // Countings lists the ways to count.
-func Countings() []Counting { return []Counting{AsGiven, AuxiliaryOnBoth, AuxiliaryOnNeither} }
+func Countings() []Counting {
+	return []Counting{CountingAsGiven, CountingAuxiliaryOnBoth, CountingAuxiliaryOnNeither}
+}
 
 // String returns "as-given", "auxiliary-on-both" or "auxiliary-on-neither".
-func (c Counting) String() string { return enumName(countingNames[:], int(c), "Counting") }
+func (c Counting) String() string { return enum.String(countingNames, int(c)) }
 
 // MarshalText returns the text of c; a value that is no Counting is an error.
 func (c Counting) MarshalText() ([]byte, error) {
-	return enumText(countingNames[:], int(c), "way of counting")
+	return enum.Text(ErrInput, "way of counting", countingNames, int(c))
 }
 
 // UnmarshalText reads what String writes.
 func (c *Counting) UnmarshalText(b []byte) error {
-	i, err := enumParse(countingNames[:], b, "way of counting")
-	if err == nil {
-		*c = Counting(i)
-	}
-	return err
+	return enum.Set(c, ErrInput, "way of counting", countingNames, b)
 }
 
 // CompareCompositions returns what it saves to replace one composition by
 // another. A comparison is like for like when both sides run the same system
-// pods: S0's charges its two CPU nodes to the shared side alone and prints
-// 46 %, where AuxiliaryOnBoth gives 48.3 % and AuxiliaryOnNeither 50 % (TV3,
-// trap T19).
+// pods: the latency article charges its two CPU nodes to the shared side alone
+// and prints 46%, where CountingAuxiliaryOnBoth gives 48.3% and
+// CountingAuxiliaryOnNeither 50%.
 func CompareCompositions(before, after Composition, counting Counting) (Saving, error) {
 	if _, err := counting.MarshalText(); err != nil {
 		return Saving{}, err
@@ -114,9 +102,9 @@ func CompareCompositions(before, after Composition, counting Counting) (Saving, 
 		return Saving{}, err
 	}
 	switch counting {
-	case AuxiliaryOnBoth:
+	case CountingAuxiliaryOnBoth:
 		before, after = before.withAuxiliary(after), after.withAuxiliary(before)
-	case AuxiliaryOnNeither:
+	case CountingAuxiliaryOnNeither:
 		before, after = before.workers(), after.workers()
 	}
 	b, err := before.total()

@@ -8,23 +8,24 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// s0Nodes is S0's comparison: the CPU nodes stand on the shared side only.
-func s0Nodes(t testing.TB) (dedicated, shared Composition) {
+// articleNodes is the latency article's comparison: the CPU nodes stand on the
+// shared side only.
+func articleNodes(t testing.TB) (dedicated, shared Composition) {
 	gpu, cpu := money(t, "2.24 USD"), money(t, "0.08 USD")
 	return Composition{{Name: "g6e", Count: 2, PricePerHour: gpu}},
 		Composition{{Name: "g6e", Count: 1, PricePerHour: gpu}, {Name: "t3.large", Count: 2, PricePerHour: cpu, Auxiliary: true}}
 }
 
-// TV3: what S0 printed, and the two like-for-like readings.
-func TestNodeCompositionTV3(t *testing.T) {
-	dedicated, shared := s0Nodes(t)
+// What the latency article printed, and the two like-for-like readings.
+func TestNodeComposition(t *testing.T) {
+	dedicated, shared := articleNodes(t)
 	for _, c := range []struct {
 		counting                               Counting
 		before, after, monthly, annual, saving string
 	}{
-		{AsGiven, "3270.40", "1752.00", "1518.40", "18220.80", "46.4%"},
-		{AuxiliaryOnBoth, "3387.20", "1752.00", "1635.20", "19622.40", "48.3%"},
-		{AuxiliaryOnNeither, "3270.40", "1635.20", "1635.20", "19622.40", "50%"},
+		{CountingAsGiven, "3270.40", "1752.00", "1518.40", "18220.80", "46.4%"},
+		{CountingAuxiliaryOnBoth, "3387.20", "1752.00", "1635.20", "19622.40", "48.3%"},
+		{CountingAuxiliaryOnNeither, "3270.40", "1635.20", "1635.20", "19622.40", "50%"},
 	} {
 		s, err := CompareCompositions(dedicated, shared, c.counting)
 		if err != nil {
@@ -44,7 +45,7 @@ func TestAuxiliaryOnBothTakesTheLarger(t *testing.T) {
 	usd := money(t, "1 USD")
 	a := Composition{{"gpu", 1, usd, false}, {"cpu", 3, usd, true}, {"a-only", 1, usd, true}}
 	b := Composition{{"gpu", 1, usd, false}, {"cpu", 1, usd, true}}
-	s, err := CompareCompositions(a, b, AuxiliaryOnBoth)
+	s, err := CompareCompositions(a, b, CountingAuxiliaryOnBoth)
 	if err != nil || s.Monthly.Sign() != 0 || s.Before.Decimal() != "3650.00" {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -52,24 +53,24 @@ func TestAuxiliaryOnBothTakesTheLarger(t *testing.T) {
 
 func TestCompositionErrors(t *testing.T) {
 	bad := Composition{{"", 1, money(t, "1 USD"), false}, {"a", -1, money(t, "-1 USD"), false}, {"a", 1, Money{}, false}}
-	_, err := CompareCompositions(bad, bad, AsGiven)
+	_, err := CompareCompositions(bad, bad, CountingAsGiven)
 	for _, want := range []string{"before[0].name", "before[1].count", "before[1].price_per_hour", "before[2].name", "after[0].name", "after[2].name"} {
 		if !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %q", err, want)
 		}
 	}
 	usd, eur := Composition{{"a", 1, money(t, "1 USD"), false}}, Composition{{"a", 1, money(t, "1 EUR"), false}}
-	if _, err := CompareCompositions(usd, eur, AsGiven); !errors.Is(err, ErrCurrency) {
+	if _, err := CompareCompositions(usd, eur, CountingAsGiven); !errors.Is(err, ErrCurrency) {
 		t.Errorf("USD against EUR: %v", err)
 	}
-	if _, err := CompareCompositions(nil, usd, AsGiven); !errors.Is(err, ErrInput) {
+	if _, err := CompareCompositions(nil, usd, CountingAsGiven); !errors.Is(err, ErrInput) {
 		t.Errorf("saving part of nothing: %v", err)
 	}
 	if _, err := CompareCompositions(usd, usd, Counting(9)); !errors.Is(err, ErrInput) {
 		t.Errorf("unknown counting: %v", err)
 	}
 	huge := Composition{{"a", 1 << 30, money(t, "4000000000000 USD"), false}}
-	if _, err := CompareCompositions(huge, usd, AsGiven); !errors.Is(err, ErrOverflow) {
+	if _, err := CompareCompositions(huge, usd, CountingAsGiven); !errors.Is(err, ErrOverflow) {
 		t.Errorf("overflow: %v", err)
 	}
 	if _, err := NewSaving(money(t, "4000000000000 USD"), Money{}); !errors.Is(err, ErrOverflow) {
@@ -85,18 +86,18 @@ func TestEnums(t *testing.T) {
 			t.Errorf("%v does not round-trip", c)
 		}
 	}
-	for _, b := range []Basis{ByAllocation, ByUse, Blend} {
+	for _, b := range []SplitBy{SplitByAllocation, SplitByUse, SplitByBlend} {
 		text, err := b.MarshalText()
-		var back Basis
+		var back SplitBy
 		if err != nil || back.UnmarshalText(text) != nil || back != b {
 			t.Errorf("%v does not round-trip", b)
 		}
 	}
-	b := ByUse
-	if err := b.UnmarshalText([]byte("usage")); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), `"use"`) || b != ByUse {
+	b := SplitByUse
+	if err := b.UnmarshalText([]byte("usage")); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), `"use"`) || b != SplitByUse {
 		t.Errorf("%v, %v", b, err)
 	}
-	if Basis(9).String() != "Basis(9)" || Counting(9).String() != "Counting(9)" {
+	if SplitBy(9).String() != "invalid(9)" || Counting(9).String() != "invalid(9)" {
 		t.Error("unknown values do not print as such")
 	}
 }

@@ -3,14 +3,13 @@ package cost
 import (
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
-// TV5: S0 printed all four figures cut off after one decimal.
-func TestContentionTV5(t *testing.T) {
+// The latency article printed all four figures cut off after one decimal.
+func TestContention(t *testing.T) {
 	for _, c := range []struct {
 		alone, shared                     time.Duration
 		latency, throughput               string // exact
@@ -25,8 +24,9 @@ func TestContentionTV5(t *testing.T) {
 		if err1 != nil || err2 != nil || lat.String() != c.latency || thr.String() != c.throughput {
 			t.Errorf("%v, %v, %v, %v; want %s and %s", lat, thr, err1, err2, c.latency, c.throughput)
 		}
-		if a, b := lat.TruncatePercent(1).String(), thr.TruncatePercent(1).String(); a != c.printedLatency || b != c.printedThroughput {
-			t.Errorf("cut off: %s, %s; S0 printed %s, %s", a, b, c.printedLatency, c.printedThroughput)
+		cutOff := func(p PPM) string { return (p - p%(Percent/10)).String() }
+		if a, b := cutOff(lat), cutOff(thr); a != c.printedLatency || b != c.printedThroughput {
+			t.Errorf("cut off: %s, %s; the article printed %s, %s", a, b, c.printedLatency, c.printedThroughput)
 		}
 		same := 1 - 1/(1+lat.Float()) // the two impacts are one figure
 		if math.Abs(same+thr.Float()) > 1e-6 {
@@ -45,45 +45,17 @@ func TestContentionTV5(t *testing.T) {
 	}
 }
 
-// TV6: processor sharing predicts S0's pair with nothing fitted.
-func TestProcessorSharingTV6(t *testing.T) {
-	work := []time.Duration{1135 * time.Millisecond, 609 * time.Millisecond}
-	ends, err := ProcessorSharing(work)
-	if err != nil || ends[0] != 1744*time.Millisecond || ends[1] != 1218*time.Millisecond {
-		t.Fatalf("%v, %v", ends, err)
-	}
-	for i, measured := range []time.Duration{1778 * time.Millisecond, 1227 * time.Millisecond} {
-		off, err := (Contention{Alone: measured, Shared: ends[i]}).LatencyImpact()
-		if want := []string{"-1.9%", "-0.7%"}[i]; err != nil || off.RoundPercent(1).String() != want {
-			t.Errorf("off by %v, %v; want %s", off, err, want)
-		}
-	}
-	loss, err := SystemLoss(work, 1778*time.Millisecond)
+// The latency article's pair of models, whose requests ended after 1.227 s and
+// 1.778 s.
+func TestSystemLoss(t *testing.T) {
+	loss, err := SystemLoss([]time.Duration{1135 * time.Millisecond, 609 * time.Millisecond}, 1778*time.Millisecond)
 	if err != nil || loss.RoundPercent(1).String() != "1.9%" {
 		t.Errorf("system loss %v, %v; want 1.9%%", loss, err)
-	}
-}
-
-func TestProcessorSharing(t *testing.T) {
-	for _, c := range []struct{ work, want []time.Duration }{
-		{nil, []time.Duration{}}, {[]time.Duration{5}, []time.Duration{5}}, {[]time.Duration{2, 2, 2}, []time.Duration{6, 6, 6}},
-		{[]time.Duration{0, 3, 1}, []time.Duration{0, 4, 2}}, {[]time.Duration{4, 1, 2}, []time.Duration{7, 3, 5}},
-	} {
-		got, err := ProcessorSharing(c.work)
-		if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
-			t.Errorf("%v: %v (-want +got):\n%s", c.work, err, diff)
-		}
-	}
-	if _, err := ProcessorSharing([]time.Duration{1, -1}); !errors.Is(err, ErrInput) {
-		t.Errorf("%v", err)
-	}
-	if _, err := ProcessorSharing([]time.Duration{math.MaxInt64 / 2, math.MaxInt64 / 2, math.MaxInt64 / 2}); !errors.Is(err, ErrOverflow) {
-		t.Errorf("%v", err)
 	}
 	if _, err := SystemLoss([]time.Duration{math.MaxInt64, 1}, 1); !errors.Is(err, ErrOverflow) {
 		t.Errorf("%v", err)
 	}
-	if _, err := SystemLoss(nil, 0); !errors.Is(err, ErrInput) {
+	if _, err := SystemLoss([]time.Duration{-1}, 0); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "makespan: ") || !strings.Contains(err.Error(), "work[0]: ") {
 		t.Errorf("%v", err)
 	}
 }

@@ -29,15 +29,23 @@ func inputErr(l *problem.List) error {
 }
 
 // inputError is an ErrInput with one thing to say.
-type inputError struct {
-	text string
-	err  error // may be nil
+type inputError string
+
+func badInput(format string, args ...any) error { return inputError(fmt.Sprintf(format, args...)) }
+
+func (e inputError) Error() string      { return "cost: " + string(e) }
+func (inputError) Is(target error) bool { return target == ErrInput }
+
+// notNegative notes an amount below zero.
+func notNegative(l *problem.List, path string, m Money) {
+	if m.micros < 0 {
+		l.Addf(path, "give 0 or more", "%s is below zero", m)
+	}
 }
 
-func badInput(format string, args ...any) error {
-	return &inputError{text: fmt.Sprintf(format, args...)}
+// inRange notes a fraction that is not from 0 to most.
+func inRange(l *problem.List, path string, p, most PPM) {
+	if p < 0 || p > most {
+		l.Addf(path, fmt.Sprintf("give 0%% to %s", most), "%s is out of range", p)
+	}
 }
-
-func (e *inputError) Error() string        { return "cost: " + e.text }
-func (e *inputError) Is(target error) bool { return target == ErrInput }
-func (e *inputError) Unwrap() error        { return e.err }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log"
+	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
@@ -35,21 +36,27 @@ func ExamplePerWorkloadHour() {
 	// Output: 0.945 USD shown as 0.95 USD
 }
 
-// HAMi pods of 25 % each; the fourth slot is empty.
-func ExampleAttribute() {
-	price, _ := cost.ParsePrice("3.25 USD")
-	a, err := cost.Attribute(price, []cost.TenantUse{
-		{Tenant: "search", Allocated: 25},
-		{Tenant: "ads", Allocated: 25},
-		{Tenant: "lab", Allocated: 25},
-	}, cost.AttributeOptions{Capacity: 100})
+// HAMi pods of 25% each; the fourth slot is empty.
+func ExampleSharedGPU_Split() {
+	gpu, err := cost.ReadSharedGPU(strings.NewReader(`
+price: 3.25 USD
+capacity: 100
+tenants:
+- {tenant: search, allocated: 25}
+- {tenant: ads, allocated: 25}
+- {tenant: lab, allocated: 25}
+`))
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, c := range a.Charges {
+	s, err := gpu.Split(cost.SplitOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, c := range s.Charges {
 		fmt.Println(c.Tenant, c.Amount)
 	}
-	fmt.Println("idle", a.Idle)
+	fmt.Println("idle", s.Idle)
 	// Output:
 	// search 0.8125 USD
 	// ads 0.8125 USD
@@ -58,35 +65,30 @@ func ExampleAttribute() {
 }
 
 // Half by what was set aside, half by the busy seconds of the hour.
-func ExampleAttribute_blend() {
+func ExampleSharedGPU_Split_blend() {
 	price, _ := cost.ParsePrice("3.60 USD")
-	busy := []float64{1800, 360}
-	a, err := cost.Attribute(price, []cost.TenantUse{
-		{Tenant: "search", Allocated: 1, Used: &busy[0]},
-		{Tenant: "ads", Allocated: 1, Used: &busy[1]},
-	}, cost.AttributeOptions{Basis: cost.Blend, UseWeight: 50 * cost.Percent, Capacity: 4, UseCapacity: 3600})
+	s, err := cost.SharedGPU{Price: price, Capacity: 4, UseCapacity: 3600, Tenants: []cost.TenantUse{
+		{Tenant: "search", Allocated: 1, Used: cost.Some(1800.0)},
+		{Tenant: "ads", Allocated: 1, Used: cost.Some(360.0)},
+	}}.Split(cost.SplitOptions{By: cost.SplitByBlend, UseWeight: 50 * cost.Percent})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(a.Charges[0].Amount, a.Charges[1].Amount, a.Idle)
+	fmt.Println(s.Charges[0].Amount, s.Charges[1].Amount, s.Idle)
 	// Output: 1.35 USD 0.63 USD 1.62 USD
 }
 
-func ExampleNewStatement() {
+func ExampleNewBill() {
 	price, _ := cost.ParsePrice("1 USD")
-	var hours []cost.Attribution
-	for range 3 {
-		hour, err := cost.Attribute(price, []cost.TenantUse{{Tenant: "search", Allocated: 1}}, cost.AttributeOptions{Capacity: 3})
-		if err != nil {
-			log.Fatal(err)
-		}
-		hours = append(hours, hour)
-	}
-	s, err := cost.NewStatement(hours...)
+	hour, err := cost.SharedGPU{Price: price, Capacity: 3, Tenants: []cost.TenantUse{{Tenant: "search", Allocated: 1}}}.Split(cost.SplitOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(s.Charges[0].Amount, "+", s.Idle, "=", s.Price)
+	bill, err := cost.NewBill(hour, hour, hour)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(bill.Charges[0].Amount, "+", bill.Idle, "=", bill.Price)
 	// Output: 0.999999 USD + 2.000001 USD = 3.00 USD
 }
 
@@ -136,13 +138,27 @@ func ExampleUtilisationHours() {
 	// Output: 180 GPU-hours a day need not be bought, 144 do more work
 }
 
-func ExampleProcessorSharing() {
-	ends, err := cost.ProcessorSharing([]time.Duration{609 * time.Millisecond, 1135 * time.Millisecond})
+// How many must share an A100 to pay less than for a T4 each?
+func ExampleBreakEvenTenants() {
+	a100, _ := cost.ParsePrice("3.25 USD")
+	t4, _ := cost.ParsePrice("0.526 USD")
+	n, err := cost.BreakEvenTenants(a100, t4, 10*cost.Percent)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(ends)
-	// Output: [1.218s 1.744s]
+	fmt.Println(n, "tenants")
+	// Output: 7 tenants
+}
+
+// A 3g.40gb instance has 3 of an A100's 7 compute slices.
+func ExamplePerShareHour() {
+	a100, _ := cost.ParsePrice("3.25 USD")
+	hour, err := cost.PerShareHour(a100, 3, 7, 0)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(hour)
+	// Output: 1.392857 USD
 }
 
 func ExampleReapedHours() {

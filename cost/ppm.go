@@ -9,14 +9,14 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// PPM is a fraction in parts per million: 8 * cost.Percent is 8 %. It may be
-// negative (a loss) or above Whole (a slowdown of 101 %).
+// PPM is a fraction in parts per million. It may be negative (a loss) or above
+// Whole (a slowdown of 101%).
 type PPM int64
 
-// Handy fractions.
+// Units of fractions, to multiply as time.Second is: 8 * cost.Percent is 8%.
 const (
 	Percent PPM = 10_000    // one hundredth
-	Whole   PPM = 1_000_000 // 100 %
+	Whole   PPM = 1_000_000 // 100%
 )
 
 // ratio returns num/den as a PPM, rounded half away from zero. den must be
@@ -32,7 +32,7 @@ func ratio(num, den int64) (PPM, error) {
 	return PPM(q), nil
 }
 
-// PPMFromFloat returns the PPM nearest to a fraction (0.25 is 25 %), rounding
+// PPMFromFloat returns the PPM nearest to a fraction (0.25 is 25%), rounding
 // half away from zero. NaN, infinities and what does not fit are errors.
 func PPMFromFloat(fraction float64) (PPM, error) {
 	if math.IsNaN(fraction) || math.IsInf(fraction, 0) {
@@ -57,11 +57,8 @@ func roundRat(r *big.Rat) *big.Int {
 	return q
 }
 
-// Float returns the fraction as a number: 0.08 for 8 %.
+// Float returns the fraction as a number: 0.08 for 8%.
 func (p PPM) Float() float64 { return float64(p) / float64(Whole) }
-
-// PercentFloat returns the fraction in percent: 8 for 8 %.
-func (p PPM) PercentFloat() float64 { return float64(p) / float64(Percent) }
 
 // RoundPercent returns p rounded half away from zero to the given number of
 // decimals of a percent, for display. Decimals above 4 leave p as it is; below
@@ -78,11 +75,6 @@ func (p PPM) RoundPercent(decimals int) PPM {
 		return t
 	}
 }
-
-// TruncatePercent returns p cut off towards zero after the given number of
-// decimals of a percent. It reproduces figures that were printed so (TV5);
-// RoundPercent is the one for display.
-func (p PPM) TruncatePercent(decimals int) PPM { return p - p%percentStep(decimals) }
 
 func percentStep(decimals int) PPM {
 	step := Percent

@@ -6,6 +6,12 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
+// HoursPerMonth is the month that cloud price lists and the articles count with.
+const HoursPerMonth = 730
+
+// Monthly returns a month of an hourly amount: 730 hours.
+func Monthly(hourly Money) (Money, error) { return hourly.Mul(HoursPerMonth) }
+
 // Saving compares what a fleet costs before and after a change.
 type Saving struct {
 	Before  Money `json:"before_per_month"` // of 730 hours
@@ -23,9 +29,7 @@ func NewSaving(beforePerHour, afterPerHour Money) (Saving, error) {
 	if beforePerHour.Sign() <= 0 {
 		l.Addf("before", "give what is paid now", "%s leaves nothing to save", beforePerHour)
 	}
-	if afterPerHour.Sign() < 0 {
-		l.Addf("after", "give 0 or more", "%s is below zero", afterPerHour)
-	}
+	notNegative(&l, "after", afterPerHour)
 	if err := inputErr(&l); err != nil {
 		return Saving{}, err
 	}

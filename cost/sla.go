@@ -10,16 +10,18 @@ import (
 
 // RevenueLoss returns the part of revenue that a rule of the form "each 100 ms
 // of added latency loses so much" takes away: added / 100ms * lossPer100ms,
-// rounded half away from zero and at most Whole. S0's calculator multiplies a
-// rate per 100 ms by milliseconds and so arrives at 100 % for 100 ms (TV4, trap
-// T17); the answer is 1 %. Latency that became shorter gives 0, since the rule
-// says nothing about gains.
+// rounded half away from zero and at most Whole. The latency article's
+// calculator multiplies a rate per 100 ms by milliseconds and so arrives at 100%
+// for 100 ms; the answer is 1%. Latency that became shorter gives 0, since the
+// rule says nothing about gains.
 //
-// The rate is yours to bring: S0 quotes 1 % to 3 % per 100 ms, without a
+// The rate is yours to bring: the article quotes 1% to 3% per 100 ms, without a
 // measurement.
 func RevenueLoss(added time.Duration, lossPer100ms PPM) (PPM, error) {
-	if lossPer100ms < 0 || lossPer100ms > Whole {
-		return 0, badInput("lossPer100ms: %s is out of range (give 0%% to 100%%)", lossPer100ms)
+	var l problem.List
+	inRange(&l, "lossPer100ms", lossPer100ms, Whole)
+	if err := inputErr(&l); err != nil {
+		return 0, err
 	}
 	if added <= 0 {
 		return 0, nil
@@ -46,7 +48,7 @@ func NetSaving(saving, revenue Money, loss PPM) (Money, error) {
 }
 
 // BreakEvenRevenue returns the revenue above which losing the part loss of it
-// costs more than the saving: saving / loss (TV4b). Without a loss, or without
+// costs more than the saving: saving / loss. Without a loss, or without
 // a saving, there is no such revenue: ErrNoBreakEven.
 func BreakEvenRevenue(saving Money, loss PPM) (Money, error) {
 	if err := lossErr(Money{}, loss); err != nil {
@@ -63,35 +65,23 @@ func BreakEvenRevenue(saving Money, loss PPM) (Money, error) {
 
 func lossErr(revenue Money, loss PPM) error {
 	var l problem.List
-	if revenue.Sign() < 0 {
-		l.Addf("revenue", "give 0 or more", "%s is below zero", revenue)
-	}
-	if loss < 0 || loss > Whole {
-		l.Addf("loss", "give 0% to 100%", "%s is out of range", loss)
-	}
+	notNegative(&l, "revenue", revenue)
+	inRange(&l, "loss", loss, Whole)
 	return inputErr(&l)
 }
 
 // BreakEvenTenants returns the smallest number of tenants at which a part of a
 // shared GPU costs less than an exclusive GPU of another kind: the smallest n
-// with shared / n * (1 + overhead) < exclusive. It answers whether four on an
-// A100 beat a T4 each.
+// with shared / n * (1 + overhead) < exclusive. It answers how many must share
+// an A100 to beat a T4 each.
 func BreakEvenTenants(sharedPerHour, exclusivePerHour Money, overhead PPM) (int64, error) {
 	if _, err := sharedPerHour.match(exclusivePerHour); err != nil {
 		return 0, err
 	}
 	var l problem.List
-	for _, p := range []struct {
-		name string
-		m    Money
-	}{{"shared", sharedPerHour}, {"exclusive", exclusivePerHour}} {
-		if p.m.Sign() < 0 {
-			l.Addf(p.name, "give 0 or more", "%s is below zero", p.m)
-		}
-	}
-	if overhead < 0 || overhead > maxOverhead {
-		l.Addf("overhead", fmt.Sprintf("give 0%% to %s", maxOverhead), "%s is out of range", overhead)
-	}
+	notNegative(&l, "shared", sharedPerHour)
+	notNegative(&l, "exclusive", exclusivePerHour)
+	inRange(&l, "overhead", overhead, maxOverhead)
 	if err := inputErr(&l); err != nil {
 		return 0, err
 	}
@@ -105,20 +95,4 @@ func BreakEvenTenants(sharedPerHour, exclusivePerHour Money, overhead PPM) (int6
 		return 0, fmt.Errorf("%w: not below %d tenants", ErrNoBreakEven, maxShares)
 	}
 	return n.Int64() + 1, nil
-}
-
-// PaybackMonths returns after how many months a one-off cost (the migration)
-// is earned back by a monthly saving. Without a saving there is no payback:
-// ErrNoBreakEven.
-func PaybackMonths(oneOff, monthlySaving Money) (float64, error) {
-	if _, err := oneOff.match(monthlySaving); err != nil {
-		return 0, err
-	}
-	if oneOff.Sign() < 0 {
-		return 0, badInput("oneOff: %s is below zero (give 0 or more)", oneOff)
-	}
-	if monthlySaving.Sign() <= 0 {
-		return 0, fmt.Errorf("%w: nothing is saved (%s a month)", ErrNoBreakEven, monthlySaving)
-	}
-	return float64(oneOff.micros) / float64(monthlySaving.micros), nil
 }

@@ -98,7 +98,7 @@ func (pl *planner) judgeBin(key groupKey, b *bin) (again bool, err error) {
 			group, who = append(group, *solo), append(who, m.workload)
 		}
 	}
-	preds, err := pl.evidence.predictor.Predict(key.mechanism, group, predict.ClosedForm)
+	preds, err := pl.evidence.predictor.Predict(key.mechanism, group, predict.MethodClosedForm)
 	if errors.Is(err, predict.ErrUnpredictable) || errors.Is(err, predict.ErrOtherGPU) {
 		return false, nil
 	}

@@ -2,12 +2,23 @@ package decision
 
 import (
 	"io"
+	"os"
 
 	"github.com/cotenant/cotenant/internal/strictyaml"
 )
 
 // MaxInputBytes bounds a fleet file.
 const MaxInputBytes = 16 << 20
+
+// LoadFleet reads a fleet from a file; see [ParseFleet].
+func LoadFleet(path string) (*Fleet, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return ReadFleet(f)
+}
 
 // ReadFleet reads a fleet from r; see [ParseFleet].
 func ReadFleet(r io.Reader) (*Fleet, error) {

@@ -132,7 +132,7 @@ func (t text) reasonsFor(d *Decision) {
 func (t text) predicted(d *Decision) {
 	if p := d.Predicted; p != nil {
 		tpot := ""
-		if i, ok := p.Figures[predict.TPOTP99.String()]; ok {
+		if i, ok := p.Figures[predict.MetricTPOTP99.String()]; ok {
 			tpot = fmt.Sprintf("; TPOT P99 %.3g ms (%.3g to %.3g)", i.Value, i.Low, i.High)
 		}
 		t.line("  predicted %.2f times slower than alone (90%%: %.2f to %.2f), %d on a GPU (%s)%s", p.Slowdown.Value, p.Slowdown.Low, p.Slowdown.High, p.Tenants, p.Basis, tpot)

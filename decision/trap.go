@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
@@ -243,7 +244,7 @@ func (s *trapScene) bypasses() bool {
 
 func (s *trapScene) tightSLO() bool {
 	for _, l := range s.w.SLO.Limits() {
-		if l != nil && l.Seconds() < 0.1 {
+		if l.At < 100*time.Millisecond {
 			return true
 		}
 	}

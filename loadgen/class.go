@@ -1,5 +1,7 @@
 package loadgen
 
+import "github.com/cotenant/cotenant/internal/enum"
+
 // Class says how a request ended. The zero value, Unfinished, is never written
 // to an artifact.
 type Class uint8
@@ -23,32 +25,20 @@ const (
 	Dropped              // the client did not send it: Load.MaxInFlight was reached
 )
 
-var classNames = []string{"unfinished", "ok", "http_4xx", "http_429", "http_5xx", "connect", "timeout_connect",
-	"timeout_ttft", "timeout_idle", "timeout_total", "truncated", "error_event", "malformed", "cancelled", "dropped"}
+var classNames = enum.Of[Class](ErrUnknownName, "class", "unfinished", "ok", "http_4xx", "http_429", "http_5xx", "connect", "timeout_connect",
+	"timeout_ttft", "timeout_idle", "timeout_total", "truncated", "error_event", "malformed", "cancelled", "dropped")
 
 // String returns the class's name in the artifacts, e.g. "timeout_ttft".
-func (c Class) String() string { return enumString(classNames, int(c)) }
+func (c Class) String() string { return classNames.String(c) }
 
 // MarshalText returns the class's name.
-func (c Class) MarshalText() ([]byte, error) { return enumText("class", classNames, int(c)) }
+func (c Class) MarshalText() ([]byte, error) { return classNames.Text(c) }
 
 // UnmarshalText reads a class's name.
-func (c *Class) UnmarshalText(b []byte) error {
-	i, err := enumParse("class", classNames, b)
-	if err == nil {
-		*c = Class(i)
-	}
-	return err
-}
+func (c *Class) UnmarshalText(b []byte) error { return classNames.Parse(c, b) }
 
 // Classes lists every class but Unfinished, in the order of their values.
-func Classes() []Class {
-	cs := make([]Class, 0, len(classNames)-1)
-	for c := OK; int(c) < len(classNames); c++ {
-		cs = append(cs, c)
-	}
-	return cs
-}
+func Classes() []Class { return classNames.Values()[1:] }
 
 // retriable says whether another attempt may fare better. A request that has
 // shown its first token is never retried.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
@@ -13,27 +14,29 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
 // client makes the requests of one tenant. It is safe for concurrent use.
 type client struct {
 	tenant   *Tenant
-	clock    *clock
+	clock    *wire.Clock
 	timeouts Timeouts // resolved
 	router   router
 	streams  sync.Pool // of *stream
 	scrub    *scrubber
-	pollers  pollers
+	conns    wire.Conns
 }
 
-func newClient(runCtx context.Context, t *Tenant, clk *clock, stamps bool, scrub *scrubber) (*client, error) {
+func newClient(runCtx context.Context, t *Tenant, clk *wire.Clock, receive Receive, scrub *scrubber) (*client, error) {
 	c := &client{
 		tenant: t, clock: clk, timeouts: t.Timeouts.withDefaults(), scrub: scrub,
-		streams: sync.Pool{New: func() any { return &stream{buf: make([]byte, 8<<10)} }},
+		streams: sync.Pool{New: func() any { return &stream{} }},
 	}
 	c.router.routing = t.Routing
 	for i := range t.Endpoints {
-		e, err := newEndpoint(runCtx, &t.Endpoints[i], t.API, !t.NonStreaming, stamps, &c.pollers, c.timeouts.Connect)
+		e, err := newEndpoint(runCtx, &t.Endpoints[i], t.API, !t.NonStreaming, wire.Mode(receive), &c.conns, c.timeouts.Connect)
 		if err != nil {
 			return nil, err
 		}
@@ -44,7 +47,7 @@ func newClient(runCtx context.Context, t *Tenant, clk *clock, stamps bool, scrub
 
 func (c *client) close() {
 	c.router.close()
-	c.pollers.close()
+	c.conns.Close()
 }
 
 // do makes the request that body describes, with its retries, and fills in rec
@@ -79,11 +82,10 @@ type attempt struct {
 	retryAfter time.Duration
 }
 
-// wire is what the transport's goroutines report. One of them may do so after
+// progress is what the transport's goroutines report. One of them may do so after
 // the attempt is over, so it is not reused.
-type wire struct {
-	stamper   stamper
-	tappable  tappable
+type progress struct {
+	conn      net.Conn
 	reused    bool
 	connected atomic.Int64
 	written   atomic.Int64
@@ -91,7 +93,7 @@ type wire struct {
 
 func (a *attempt) run(parent context.Context, body []byte) {
 	c, rec := a.client, a.rec
-	start := c.clock.now()
+	start := c.clock.Now()
 	if rec.SentNS == 0 {
 		rec.SentNS = start
 	}
@@ -100,26 +102,25 @@ func (a *attempt) run(parent context.Context, body []byte) {
 	}
 	rec.Endpoint, rec.Status, rec.Error = a.endpoint.label, 0, ""
 	rec.ConnectedNS, rec.WrittenNS, rec.FirstByteNS, rec.EndNS = 0, 0, 0, 0
-	a.stream.begin(c.clock, nil, start)
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	w := &watchdog{clock: c.clock, limits: c.timeouts, start: start, streamed: !c.tenant.NonStreaming, cancel: cancel}
+	a.watch = w
+	a.stream.begin(a, nil, start)
 	w.begin()
 	defer w.stop()
-	a.watch = w
 
-	var wi wire
+	var p progress
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
-			wi.stamper, wi.reused = stamperOf(info.Conn), info.Reused
-			wi.tappable, _ = info.Conn.(tappable)
-			now := c.clock.now()
-			wi.connected.Store(now)
+			p.conn, p.reused = info.Conn, info.Reused
+			now := c.clock.Now()
+			p.connected.Store(now)
 			w.connected.Store(now)
 		},
 		WroteRequest: func(info httptrace.WroteRequestInfo) {
 			if info.Err == nil {
-				wi.written.Store(c.clock.now())
+				p.written.Store(c.clock.Now())
 			}
 		},
 	})
@@ -135,24 +136,24 @@ func (a *attempt) run(parent context.Context, body []byte) {
 		req.Host = host
 	}
 	resp, err := a.endpoint.transport.RoundTrip(req)
-	rec.ConnectedNS = wi.connected.Load()
+	rec.ConnectedNS = p.connected.Load()
 	if err != nil {
-		rec.WrittenNS = wi.written.Load()
+		rec.WrittenNS = p.written.Load()
 		a.fail(ctx, a.transportClass(err), err)
 		return
 	}
-	rec.Reused = wi.reused
-	a.stream.begin(c.clock, wi.stamper, rec.SentNS)
-	rec.FirstByteNS, _ = a.stream.stamps.read()
-	a.answer(ctx, resp, wi.tappable)
+	rec.Reused = p.reused
+	a.stream.begin(a, p.conn, rec.SentNS)
+	rec.FirstByteNS, _ = a.stream.in.Stamp()
+	a.answer(ctx, resp)
 	// The request is known to be written once it is answered, but the transport may
 	// say so a moment later; without its word the time stays unknown.
-	rec.WrittenNS = wi.written.Load()
+	rec.WrittenNS = p.written.Load()
 	a.stream.conclude(rec, c.tenant)
 }
 
 // answer reads the response to its end.
-func (a *attempt) answer(ctx context.Context, resp *http.Response, conn tappable) {
+func (a *attempt) answer(ctx context.Context, resp *http.Response) {
 	defer resp.Body.Close()
 	rec := a.rec
 	rec.Status = resp.StatusCode
@@ -171,14 +172,10 @@ func (a *attempt) answer(ctx context.Context, resp *http.Response, conn tappable
 		return
 	}
 	rec.Streamed = true
-	ok, err := a.readTapped(conn, resp)
-	if !ok {
-		err = a.stream.readEvents(resp.Body, a.watch, rec)
-	}
-	switch {
+	switch err := a.stream.in.Stream(resp, a.stream); {
 	case errors.Is(err, errServer):
 		a.fail(ctx, ErrorEvent, err)
-	case errors.Is(err, errMalformed), errors.Is(err, errEventTooLong):
+	case errors.Is(err, errMalformed), errors.Is(err, wire.ErrTooLong):
 		a.fail(ctx, Malformed, err)
 	case a.stream.done || rec.FinishReason != "":
 		a.succeed(ctx)
@@ -196,7 +193,7 @@ func (a *attempt) succeed(ctx context.Context) {
 		return
 	}
 	if a.rec.EndNS == 0 {
-		a.rec.EndNS = a.client.clock.now()
+		a.rec.EndNS = a.client.clock.Now()
 	}
 	a.rec.Class = OK
 }
@@ -204,13 +201,13 @@ func (a *attempt) succeed(ctx context.Context) {
 // whole reads an answer in one piece.
 func (a *attempt) whole(ctx context.Context, body io.Reader) {
 	data, err := io.ReadAll(io.LimitReader(body, maxEventBytes+1))
-	end, lag := a.stream.stamps.read()
+	end, lag := a.stream.in.Stamp()
 	switch {
 	case err != nil:
 		a.fail(ctx, readClass(err), err)
 		return
 	case len(data) > maxEventBytes:
-		a.fail(ctx, Malformed, errEventTooLong)
+		a.fail(ctx, Malformed, wire.ErrTooLong)
 		return
 	}
 	d, err := decodeDelta(data)
@@ -283,7 +280,7 @@ func (a *attempt) fail(ctx context.Context, class Class, err error) {
 		class, err = Cancelled, cause
 	}
 	a.rec.Class, a.rec.Error = class, a.client.scrub.clean(err.Error())
-	a.rec.EndNS = a.client.clock.now()
+	a.rec.EndNS = a.client.clock.Now()
 }
 
 // transportClass classifies an error before the answer's headers.
@@ -297,6 +294,9 @@ func (a *attempt) transportClass(err error) Class {
 // readClass classifies an error of an answer's bytes: what breaks HTTP's own
 // syntax is malformed, everything else is a cut.
 func readClass(err error) Class {
+	if errors.Is(err, wire.ErrChunked) {
+		return Malformed
+	}
 	// net/http has no exported errors for these.
 	for _, text := range []string{"malformed", "invalid byte in chunk", "chunk length", "chunked"} {
 		if strings.Contains(err.Error(), text) {

@@ -104,9 +104,10 @@ func (c *collector) ended(r *Record, s *stream, l lags, tenant *Tenant) {
 	if s != nil {
 		c.reads += int64(s.reads)
 		c.merged += int64(s.merged)
-		c.clamped += int64(s.stamps.clamped)
-		c.kernelReads += int64(s.stamps.readsKernel)
-		c.userReads += int64(s.stamps.readsUser)
+		n := s.in.Counts()
+		c.clamped += int64(n.Clamped)
+		c.kernelReads += int64(n.Kernel)
+		c.userReads += int64(n.User)
 		for _, lag := range s.lags {
 			c.metrics[ReadLag].Record(time.Duration(lag))
 		}

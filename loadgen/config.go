@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"time"
+
+	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
 // Config is the content of config.json: the plan as it was resolved, and where
@@ -87,13 +89,13 @@ type HostConfig struct {
 	Version    string `json:"cotenant_version,omitempty"`
 }
 
-func newConfig(p *Plan, o *Options, clk *clock) *Config {
+func newConfig(p *Plan, o *Options, clk *wire.Clock) *Config {
 	w := p.window()
 	c := &Config{
 		SchemaVersion: SchemaVersion, RunID: o.RunID, Scenario: p.Scenario, Basis: "measured", Seed: p.Seed,
 		DurationS: p.Duration.Seconds(), DrainS: p.Drain.Seconds(), WindowFromS: w.From.Seconds(), WindowToS: w.To.Seconds(),
 		StallFactor: p.StallFactor, Meta: o.Meta,
-		Clock: ClockConfig{clk.baseUnix, "times are this plus the monotonic time since; a step of the wall clock moves none"},
+		Clock: ClockConfig{clk.Base(), "times are this plus the monotonic time since; a step of the wall clock moves none"},
 		Host:  host(),
 	}
 	if p.Simulated {

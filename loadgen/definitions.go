@@ -1,6 +1,10 @@
 package loadgen
 
-import "maps"
+import (
+	"maps"
+
+	"github.com/cotenant/cotenant/internal/enum"
+)
 
 // Metric names a distribution of a tenant.
 type Metric uint8
@@ -26,31 +30,21 @@ const (
 	metricCount = int(ReadLag) + 1
 )
 
-var metricNames = []string{"ttft", "ttft_service", "ttfv", "tpot", "itl", "chunk_gap", "e2e", "e2e_service",
-	"e2e_close", "schedule_delay", "connected", "written", "first_byte", "pacing_lag", "send_lag", "read_lag"}
+var metricNames = enum.Of[Metric](ErrUnknownName, "metric", "ttft", "ttft_service", "ttfv", "tpot", "itl", "chunk_gap", "e2e", "e2e_service",
+	"e2e_close", "schedule_delay", "connected", "written", "first_byte", "pacing_lag", "send_lag", "read_lag")
 
 // String returns the metric's name in the artifacts.
-func (m Metric) String() string { return enumString(metricNames, int(m)) }
+func (m Metric) String() string { return metricNames.String(m) }
 
 // MarshalText returns the metric's name.
-func (m Metric) MarshalText() ([]byte, error) { return enumText("metric", metricNames, int(m)) }
+func (m Metric) MarshalText() ([]byte, error) { return metricNames.Text(m) }
 
 // UnmarshalText reads a metric's name.
-func (m *Metric) UnmarshalText(b []byte) error {
-	i, err := enumParse("metric", metricNames, b)
-	if err == nil {
-		*m = Metric(i)
-	}
-	return err
-}
+func (m *Metric) UnmarshalText(b []byte) error { return metricNames.Parse(m, b) }
 
 // Metrics lists every metric.
 func Metrics() []Metric {
-	ms := make([]Metric, metricCount)
-	for i := range ms {
-		ms[i] = Metric(i)
-	}
-	return ms
+	return metricNames.Values()
 }
 
 var definitions = map[string]string{

@@ -24,13 +24,9 @@
 //
 // # Inputs and comparisons
 //
-// Prompts come from [ReadPrompts], [ReadShareGPT] with [Conversations],
-// [NewSynthetic], or a published [Trace], which gives the arrivals too. No
-// tokenizer is needed: [Calibrate] fits made-up prompts to the server's counts.
-// [CompareRuns] compares groups of repeated runs and refuses claims that so few
-// runs, or so few requests, cannot support. [ReadResults] puts the result files of
-// other tools beside this package's, each figure under its tool's name and with
-// its tool's definition.
+// Package loadgen/prompt reads and makes up prompts, and reads published traces,
+// which give the arrivals too. Package loadgen/report compares groups of repeated
+// runs, and puts the result files of other tools beside this package's.
 //
 // # Clocks
 //

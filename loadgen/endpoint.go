@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
 // endpoint is a resolved Endpoint with its own connections.
@@ -23,7 +25,7 @@ type endpoint struct {
 }
 
 // newEndpoint resolves e. Dials end with runCtx, so that none outlives the run.
-func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming, stamps bool, polls *pollers, connect time.Duration) (*endpoint, error) {
+func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming bool, mode wire.Mode, conns *wire.Conns, connect time.Duration) (*endpoint, error) {
 	u, err := url.Parse(e.URL)
 	if err != nil {
 		return nil, err
@@ -47,6 +49,9 @@ func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming, stamps
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: connect}).DialContext
 	}
+	if mode == wire.ModePolled && (e.Dial != nil || u.Scheme != "http") {
+		mode = wire.ModeStamped
+	}
 	var tlsConfig *tls.Config
 	if e.TLS != nil {
 		tlsConfig = e.TLS.Clone()
@@ -60,13 +65,10 @@ func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming, stamps
 				defer cancel()
 				defer context.AfterFunc(runCtx, cancel)()
 				c, err := dial(ctx, network, addr)
-				switch {
-				case err != nil || !stamps:
-					return c, err
-				case e.Dial == nil && u.Scheme == "http":
-					return polls.adopt(c)
+				if err != nil {
+					return nil, err
 				}
-				return withStamps(c), nil
+				return conns.Adopt(c, mode)
 			},
 			TLSClientConfig:     tlsConfig,
 			TLSHandshakeTimeout: connect,

@@ -165,7 +165,7 @@ func TestKernelStamps(t *testing.T) {
 				t.Errorf("record %d matches no request of the server", i)
 			}
 		}
-		res, err = loadgen.Run(context.Background(), plan, loadgen.Options{UserStamps: true})
+		res, err = loadgen.Run(context.Background(), plan, loadgen.Options{Receive: loadgen.ReceivePlain})
 		if err != nil {
 			t.Fatal(err)
 		}

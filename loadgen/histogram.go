@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/cotenant/cotenant/internal/stats"
 )
 
 // The range and precision of every HDR histogram, in microseconds.
@@ -86,7 +88,7 @@ func (h *Histogram) Quantile(q float64) (time.Duration, bool) {
 	if n == 0 {
 		return 0, false
 	}
-	rank := nearestRank(q, n)
+	rank := stats.Rank(q, n)
 	if h.keep {
 		if !slices.IsSorted(h.exact) {
 			slices.Sort(h.exact)
@@ -111,7 +113,7 @@ func (h *Histogram) medianAboveZero() (time.Duration, bool) {
 	if zero == n {
 		return 0, false
 	}
-	rank := zero + nearestRank(0.5, n-zero)
+	rank := zero + stats.Rank(0.5, n-zero)
 	return h.Quantile(float64(rank) / float64(n))
 }
 
@@ -156,7 +158,7 @@ func (h *Histogram) withFailures(failed int64) WithFailures {
 		return WithFailures{}
 	}
 	q := func(p float64) Millis {
-		rank := nearestRank(p, n+failed)
+		rank := stats.Rank(p, n+failed)
 		if rank > n {
 			return Millis(math.Inf(1))
 		}
@@ -230,9 +232,4 @@ func (e encodedHistogram) decode() (*Histogram, error) {
 	}
 	h.sum, h.max = e.SumNS, time.Duration(e.MaxNS)
 	return h, nil
-}
-
-// nearestRank is the rank, from 1, of the quantile q among n samples.
-func nearestRank(q float64, n int64) int64 {
-	return min(max(int64(math.Ceil(q*float64(n)-1e-9)), 1), n)
 }

@@ -27,8 +27,8 @@ type Options struct {
 	Health HealthLimits
 	// Pacing says how open loops wait.
 	Pacing Pacing
-	// UserStamps turns the kernel's receive times off.
-	UserStamps bool
+	// Receive says how answers are read and timed.
+	Receive Receive
 	// Worker makes this process one of several that share the plan's load.
 	Worker Worker
 	// StartAt, when not zero, is when the run starts, so that workers start together.
@@ -67,7 +67,10 @@ func (o *Options) check() error {
 	if o.Worker.Count < 0 || o.Worker.Index < 0 || o.Worker.Index >= o.Worker.count() {
 		l.Addf("worker", "use 0 <= index < count", "index %d of %d", o.Worker.Index, o.Worker.Count)
 	}
-	if int(o.Pacing) >= len(pacingNames) {
+	if !receiveNames.Has(o.Receive) {
+		l.Addf("receive", "use one of the package's constants", "%d is not a value", o.Receive)
+	}
+	if !pacingNames.Has(o.Pacing) {
 		l.Addf("pacing", "use PacingPrecise or PacingTimer", "%d is not a value", o.Pacing)
 	}
 	notNegative(&l, "progress_every", o.ProgressEvery)

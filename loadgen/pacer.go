@@ -3,6 +3,8 @@ package loadgen
 import (
 	"context"
 	"time"
+
+	"github.com/cotenant/cotenant/internal/enum"
 )
 
 // Pacing says how open loops wait for the next arrival. The zero value is
@@ -15,22 +17,16 @@ const (
 	PacingTimer                 // a time.Timer (late by up to about 1 ms); works in a synctest bubble
 )
 
-var pacingNames = []string{"precise", "timer"}
+var pacingNames = enum.Of[Pacing](ErrUnknownName, "pacing", "precise", "timer")
 
 // String returns "precise" or "timer".
-func (p Pacing) String() string { return enumString(pacingNames, int(p)) }
+func (p Pacing) String() string { return pacingNames.String(p) }
 
 // MarshalText returns the pacing's name.
-func (p Pacing) MarshalText() ([]byte, error) { return enumText("pacing", pacingNames, int(p)) }
+func (p Pacing) MarshalText() ([]byte, error) { return pacingNames.Text(p) }
 
 // UnmarshalText reads a pacing's name.
-func (p *Pacing) UnmarshalText(b []byte) error {
-	i, err := enumParse("pacing", pacingNames, b)
-	if err == nil {
-		*p = Pacing(i)
-	}
-	return err
-}
+func (p *Pacing) UnmarshalText(b []byte) error { return pacingNames.Parse(p, b) }
 
 // pacer waits for instants. Only one goroutine may use it.
 type pacer interface {

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
 // perfLoad is what a client of the benchmarks is asked to do.
@@ -179,7 +181,7 @@ func perfRate(dir string) float64 {
 func perfStamps(l perfLoad) error {
 	start := time.Now()
 	t := Tenant{Name: "t", Endpoints: []Endpoint{{URL: l.URL}}, MaxTokens: 100}
-	c, err := newClient(context.Background(), &t, newClock(), true, newScrubber(nil))
+	c, err := newClient(context.Background(), &t, wire.NewClock(), ReceivePolled, newScrubber(nil))
 	if err != nil {
 		return err
 	}
@@ -192,7 +194,7 @@ func perfStamps(l perfLoad) error {
 	for u := range l.Streams {
 		wg.Go(func() {
 			time.Sleep(l.Ramp * time.Duration(u) / time.Duration(l.Streams))
-			s := &stream{buf: make([]byte, 8<<10), wantText: true}
+			s := newTestStream()
 			for left.Add(-1) >= 0 {
 				var rec Record
 				c.do(context.Background(), &Prompt{Text: "hello"}, []byte(perfBody), &rec, s)

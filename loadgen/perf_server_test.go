@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/cotenant/cotenant/internal/stats"
 )
 
 // The server of the performance benchmarks: all streams get their next event on
@@ -186,6 +188,6 @@ func perfPercentiles(v []float64) (p50, p99, top float64) {
 		return 0, 0, 0
 	}
 	slices.Sort(v)
-	at := func(q float64) float64 { return v[nearestRank(q, int64(len(v)))-1] }
+	at := func(q float64) float64 { return stats.NearestRank(v, q) }
 	return at(0.5), at(0.99), v[len(v)-1]
 }

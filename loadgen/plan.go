@@ -106,10 +106,13 @@ func (t *Tenant) check(l *problem.List, path string, planDuration time.Duration)
 	}
 	for _, e := range []struct {
 		name  string
-		value int
-		known []string
-	}{{"api", int(t.API), apiNames}, {"routing", int(t.Routing), routingNames}, {"usage", int(t.Usage), usageNames}} {
-		if e.value >= len(e.known) {
+		value uint8
+		known bool
+	}{
+		{"api", uint8(t.API), apiNames.Has(t.API)}, {"routing", uint8(t.Routing), routingNames.Has(t.Routing)},
+		{"usage", uint8(t.Usage), usageNames.Has(t.Usage)},
+	} {
+		if !e.known {
 			l.Addf(path+"."+e.name, "use one of the package's constants", "%d is not a value", e.value)
 		}
 	}

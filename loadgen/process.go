@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"runtime/metrics"
 	"time"
+
+	"github.com/cotenant/cotenant/internal/stats"
 )
 
 // processStats are what the runtime and the system say about this process:
@@ -72,7 +74,7 @@ func runtimeQuantile(h *metrics.Float64Histogram, q float64) time.Duration {
 	if total == 0 {
 		return 0
 	}
-	rank := nearestRank(q, total)
+	rank := stats.Rank(q, total)
 	for i, n := range h.Counts {
 		if rank -= int64(n); rank <= 0 {
 			bound := h.Buckets[i+1]

@@ -30,11 +30,11 @@ func ReadTimeline(r io.Reader) ([]TimelineRow, error) {
 			l.Addf("header", "give a timeline.csv of this package", "no column %q", name)
 		}
 	}
-	if err := inputError(&l); err != nil {
+	if err := l.Under(ErrInput); err != nil {
 		return nil, err
 	}
 	var rows []TimelineRow
-	for l.Len() <= maxProblems {
+	for l.Len() <= problem.Enough {
 		values, err := cr.Read()
 		if err == io.EOF {
 			break
@@ -54,7 +54,7 @@ func ReadTimeline(r io.Reader) ([]TimelineRow, error) {
 		} {
 			v, err := strconv.ParseInt(values[column[f.name]], 10, 64)
 			if err != nil {
-				l.Addf(fmt.Sprintf("line %d.%s", line, f.name), "write a whole number", "is %q", shorten(values[column[f.name]]))
+				l.Addf(fmt.Sprintf("line %d.%s", line, f.name), "write a whole number", "is %q", problem.Clip(values[column[f.name]]))
 			}
 			*f.into = v
 		}
@@ -68,15 +68,15 @@ func ReadTimeline(r io.Reader) ([]TimelineRow, error) {
 				continue
 			}
 			ms, err := strconv.ParseFloat(text, 64)
-			if err != nil || !(ms >= 0 && ms < maxTraceTime.Seconds()*1e3) {
-				l.Addf(fmt.Sprintf("line %d.%s", line, f.name), "write milliseconds, or nothing", "is %q", shorten(text))
+			if err != nil || !(ms >= 0 && ms*1e6 < math.MaxInt64) {
+				l.Addf(fmt.Sprintf("line %d.%s", line, f.name), "write milliseconds, or nothing", "is %q", problem.Clip(text))
 				continue
 			}
 			*f.into, *f.has = time.Duration(math.Round(ms*1e6)), true
 		}
 		rows = append(rows, row)
 	}
-	if err := inputError(&l); err != nil {
+	if err := l.Under(ErrInput); err != nil {
 		return nil, err
 	}
 	return rows, nil

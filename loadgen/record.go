@@ -1,6 +1,10 @@
 package loadgen
 
-import "time"
+import (
+	"time"
+
+	"github.com/cotenant/cotenant/internal/enum"
+)
 
 // TokenSource says where a count of output tokens comes from. The zero value is
 // TokensUnknown.
@@ -14,24 +18,16 @@ const (
 	TokensUsage                 // the server's usage report
 )
 
-var tokenSourceNames = []string{"unknown", "events", "tokenizer", "server_usage"}
+var tokenSourceNames = enum.Of[TokenSource](ErrUnknownName, "token source", "unknown", "events", "tokenizer", "server_usage")
 
 // String returns "unknown", "events", "tokenizer" or "server_usage".
-func (s TokenSource) String() string { return enumString(tokenSourceNames, int(s)) }
+func (s TokenSource) String() string { return tokenSourceNames.String(s) }
 
 // MarshalText returns the source's name.
-func (s TokenSource) MarshalText() ([]byte, error) {
-	return enumText("token source", tokenSourceNames, int(s))
-}
+func (s TokenSource) MarshalText() ([]byte, error) { return tokenSourceNames.Text(s) }
 
 // UnmarshalText reads a source's name.
-func (s *TokenSource) UnmarshalText(b []byte) error {
-	i, err := enumParse("token source", tokenSourceNames, b)
-	if err == nil {
-		*s = TokenSource(i)
-	}
-	return err
-}
+func (s *TokenSource) UnmarshalText(b []byte) error { return tokenSourceNames.Parse(s, b) }
 
 // Record is one request: a line of requests.jsonl. Times are Unix nanoseconds on
 // the run's clock; 0 means that it did not happen, and the field is then absent

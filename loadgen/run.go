@@ -8,6 +8,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
 // errDrainTime cancels what is in flight when Plan.Drain is over.
@@ -31,7 +33,7 @@ func Run(ctx context.Context, plan Plan, opts Options) (*Result, error) {
 	if opts.RunID == "" {
 		opts.RunID = NewRunID(time.Now(), plan.Scenario, plan.tenantRand("run id"))
 	}
-	r := &runner{plan: &plan, opts: &opts, clock: newClock(), scrub: newScrubber(plan.Tenants)}
+	r := &runner{plan: &plan, opts: &opts, clock: wire.NewClock(), scrub: newScrubber(plan.Tenants)}
 	runCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if err := r.prepare(runCtx); err != nil {
@@ -48,7 +50,7 @@ func Run(ctx context.Context, plan Plan, opts Options) (*Result, error) {
 type runner struct {
 	plan      *Plan
 	opts      *Options
-	clock     *clock
+	clock     *wire.Clock
 	scrub     *scrubber
 	dir       *runDir // nil without a directory
 	tenants   []*tenantRun
@@ -69,7 +71,7 @@ func (r *runner) prepare(runCtx context.Context) error {
 	}
 	for i := range r.plan.Tenants {
 		t := &r.plan.Tenants[i]
-		c, err := newClient(runCtx, t, r.clock, !r.opts.UserStamps, r.scrub)
+		c, err := newClient(runCtx, t, r.clock, r.opts.Receive, r.scrub)
 		if err != nil {
 			return fmt.Errorf("loadgen: tenant %q: %w", t.Name, err)
 		}
@@ -151,7 +153,7 @@ func cmpErr(ctx context.Context, err error) error {
 // beginAt sets the run's start and empties the collectors.
 func (r *runner) beginAt(t time.Time) {
 	r.start = t
-	startNS := r.clock.at(t)
+	startNS := r.clock.At(t)
 	w := r.plan.window()
 	from, to := int64(0), int64(math.MaxInt64)
 	if w.From > 0 {

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
+	"net"
 	"strings"
+
+	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
 // errServer wraps an error that the server reported inside its answer.
@@ -20,11 +22,11 @@ type event struct {
 // stream holds the reading of one answer. It is reused from request to request;
 // events and lags are valid until then.
 type stream struct {
-	buf      []byte
-	parser   sseParser
-	tap      tap // of a connection that reads ahead of the transport
+	in       wire.Reader
+	parser   wire.Parser
 	template template
-	stamps   stampReader
+	watch    *watchdog // of the attempt, as is rec
+	rec      *Record
 	events   []event
 	lags     []int64 // of reads that brought events, where known
 	reads    int     // reads that brought events
@@ -37,11 +39,17 @@ type stream struct {
 	visible  strings.Builder
 }
 
-// begin prepares for an answer; no event of it is earlier than sent.
-func (s *stream) begin(clk *clock, st stamper, sent int64) {
-	s.parser.reset(maxEventBytes)
+var _ wire.Sink = (*stream)(nil)
+
+// maxEventBytes bounds an event, and an answer that is not streamed.
+const maxEventBytes = 8 << 20
+
+// begin prepares for an answer over conn; no event of it is earlier than sent.
+func (s *stream) begin(a *attempt, conn net.Conn, sent int64) {
+	s.in.Begin(a.client.clock, conn, sent)
+	s.parser.Reset(maxEventBytes)
 	s.template.reset()
-	s.stamps = stampReader{clock: clk, stamper: st, prev: sent}
+	s.watch, s.rec = a.watch, a.rec
 	s.events, s.lags = s.events[:0], s.lags[:0]
 	s.reads, s.merged, s.done = 0, 0, false
 	s.usage, s.hasUsage = usage{}, false
@@ -49,48 +57,23 @@ func (s *stream) begin(clk *clock, st stamper, sent int64) {
 	s.visible.Reset()
 }
 
-// readEvents reads an event stream to [DONE] and on to the end of the answer. It
-// returns nil at a proper end of the answer, whether or not a terminator came.
-func (s *stream) readEvents(body io.Reader, w *watchdog, rec *Record) error {
-	for {
-		n, err := body.Read(s.buf)
-		if n > 0 {
-			at, lag := s.stamps.read()
-			if err := s.take(s.buf[:n], at, lag, w, rec); err != nil {
-				return err
-			}
-			if s.done {
-				s.drain(body, err)
-				return nil
-			}
-		}
-		if err == io.EOF {
-			rec.EndNS = s.stamps.clock.now()
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// take takes a piece of the event stream, up to the terminator.
-func (s *stream) take(b []byte, at, lag int64, w *watchdog, rec *Record) error {
+// Take takes a piece of the event stream, up to the terminator.
+func (s *stream) Take(b []byte, at, lag int64) (events int, done bool, err error) {
 	before := len(s.events)
-	s.parser.feed(b)
+	s.parser.Feed(b)
 	for !s.done {
-		name, data, ok := s.parser.next()
+		name, data, ok := s.parser.Next()
 		if !ok {
 			break
 		}
-		w.lastEvent.Store(at)
-		if err := s.event(name, data, at, w, rec); err != nil {
-			return err
+		s.watch.lastEvent.Store(at)
+		if err := s.event(name, data, at); err != nil {
+			return len(s.events) - before, false, err
 		}
 	}
-	if got := len(s.events) - before; got > 0 {
+	if events = len(s.events) - before; events > 0 {
 		s.reads++
-		if got > 1 {
+		if events > 1 {
 			s.merged++
 		}
 		if lag >= 0 {
@@ -98,30 +81,23 @@ func (s *stream) take(b []byte, at, lag int64, w *watchdog, rec *Record) error {
 		}
 	}
 	if s.done {
-		rec.EndNS = at
-		w.terminate(at)
+		s.rec.EndNS = at
+		s.watch.terminate(at)
 	}
-	return s.parser.err
+	return events, s.done, s.parser.Err()
 }
 
-// drain reads what follows the terminator, so that the connection can be used
-// again. What it brings has no part in the request.
-func (s *stream) drain(body io.Reader, err error) {
-	for total := 0; err == nil && total < maxDrain; {
-		var n int
-		n, err = body.Read(s.buf)
-		total += n
-	}
-}
+// End takes the end of an answer that had no terminator.
+func (s *stream) End(at int64) { s.rec.EndNS = at }
 
 // event takes one event of the stream.
-func (s *stream) event(name, data []byte, at int64, w *watchdog, rec *Record) error {
+func (s *stream) event(name, data []byte, at int64) error {
 	if len(name) == 0 {
 		if raw, ok := s.template.match(data); ok {
 			if s.wantText {
 				s.collect(unescape(raw), s.template.reasoning)
 			}
-			s.content(at, 0, !s.template.reasoning, w, rec)
+			s.content(at, 0, !s.template.reasoning)
 			return nil
 		}
 	}
@@ -153,11 +129,11 @@ func (s *stream) event(name, data []byte, at int64, w *watchdog, rec *Record) er
 			s.collect(d.text, false)
 			s.collect(d.reasoning, true)
 		}
-		s.content(at, running, d.visible(), w, rec)
+		s.content(at, running, d.visible())
 		s.template.learn(data, &d)
 	}
 	if d.finish != "" {
-		rec.FinishReason = d.finish
+		s.rec.FinishReason = d.finish
 	}
 	return nil
 }
@@ -170,16 +146,16 @@ func (s *stream) collect(text string, reasoning bool) {
 }
 
 // content counts a content event.
-func (s *stream) content(at int64, running int, visible bool, w *watchdog, rec *Record) {
+func (s *stream) content(at int64, running int, visible bool) {
 	if len(s.events) == 0 {
-		rec.FirstTokenNS = at
-		w.firstToken.Store(at)
+		s.rec.FirstTokenNS = at
+		s.watch.firstToken.Store(at)
 	}
-	if visible && rec.FirstVisibleNS == 0 {
-		rec.FirstVisibleNS = at
+	if visible && s.rec.FirstVisibleNS == 0 {
+		s.rec.FirstVisibleNS = at
 	}
-	rec.LastTokenNS = at
-	rec.Events++
+	s.rec.LastTokenNS = at
+	s.rec.Events++
 	s.events = append(s.events, event{at: at, tokens: int32(min(running, 1<<31-1))})
 }
 
@@ -214,7 +190,8 @@ func (s *stream) continuous() bool {
 
 // conclude fills in what the record knows only once the answer is over.
 func (s *stream) conclude(rec *Record, t *Tenant) {
-	rec.StampSource = stampSource(int64(s.stamps.readsKernel), int64(s.stamps.readsUser))
+	n := s.in.Counts()
+	rec.StampSource = stampSource(int64(n.Kernel), int64(n.User))
 	if s.hasUsage && s.usage.Prompt > 0 {
 		rec.PromptTokens = s.usage.Prompt
 	}
@@ -246,4 +223,17 @@ func (s *stream) conclude(rec *Record, t *Tenant) {
 			rec.OutputTokens, rec.TokenSource = n, TokensTokenizer
 		}
 	}
+}
+
+// stampSource names whose times a number of reads have, "" without reads.
+func stampSource(kernel, user int64) string {
+	switch {
+	case kernel > 0 && user > 0:
+		return "mixed"
+	case kernel > 0:
+		return "kernel"
+	case user > 0:
+		return "user"
+	}
+	return ""
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
+	"github.com/cotenant/cotenant/loadgen/report"
 )
 
 // TestStudy: two models on one simulated GPU, each alone and both together.
@@ -46,7 +47,7 @@ func TestStudy(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				slow := loadgen.Slowdowns(&results[2].Summary, []*loadgen.Summary{&results[0].Summary, &results[1].Summary})
+				slow := report.Slowdowns(&results[2].Summary, []*loadgen.Summary{&results[0].Summary, &results[1].Summary})
 				if len(slow) != 2 || slow[0].Basis != "simulated" || results[2].Summary.Basis != "simulated" {
 					t.Fatalf("%+v", slow)
 				}

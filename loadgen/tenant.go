@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/cotenant/cotenant/internal/enum"
 )
 
 // API is the endpoint's protocol. The zero value is Chat.
@@ -17,22 +19,16 @@ const (
 	Completions            // POST /v1/completions
 )
 
-var apiNames = []string{"chat", "completions"}
+var apiNames = enum.Of[API](ErrUnknownName, "api", "chat", "completions")
 
 // String returns "chat" or "completions".
-func (a API) String() string { return enumString(apiNames, int(a)) }
+func (a API) String() string { return apiNames.String(a) }
 
 // MarshalText returns the API's name.
-func (a API) MarshalText() ([]byte, error) { return enumText("api", apiNames, int(a)) }
+func (a API) MarshalText() ([]byte, error) { return apiNames.Text(a) }
 
 // UnmarshalText reads an API's name.
-func (a *API) UnmarshalText(b []byte) error {
-	i, err := enumParse("api", apiNames, b)
-	if err == nil {
-		*a = API(i)
-	}
-	return err
-}
+func (a *API) UnmarshalText(b []byte) error { return apiNames.Parse(a, b) }
 
 // Routing says which of a tenant's endpoints serves a request. The zero value
 // is RoundRobin.
@@ -45,22 +41,16 @@ const (
 	StickyPrefix                 // by the hash of Prompt.Prefix, in turn without one
 )
 
-var routingNames = []string{"round-robin", "sticky-session", "sticky-prefix"}
+var routingNames = enum.Of[Routing](ErrUnknownName, "routing", "round-robin", "sticky-session", "sticky-prefix")
 
 // String returns "round-robin", "sticky-session" or "sticky-prefix".
-func (r Routing) String() string { return enumString(routingNames, int(r)) }
+func (r Routing) String() string { return routingNames.String(r) }
 
 // MarshalText returns the routing's name.
-func (r Routing) MarshalText() ([]byte, error) { return enumText("routing", routingNames, int(r)) }
+func (r Routing) MarshalText() ([]byte, error) { return routingNames.Text(r) }
 
 // UnmarshalText reads a routing's name.
-func (r *Routing) UnmarshalText(b []byte) error {
-	i, err := enumParse("routing", routingNames, b)
-	if err == nil {
-		*r = Routing(i)
-	}
-	return err
-}
+func (r *Routing) UnmarshalText(b []byte) error { return routingNames.Parse(r, b) }
 
 // UsageMode says what usage report a tenant asks the server for. The zero value
 // is UsageFinal.
@@ -73,22 +63,16 @@ const (
 	UsageNone                        // no stream_options, for servers that refuse them
 )
 
-var usageNames = []string{"final", "continuous", "none"}
+var usageNames = enum.Of[UsageMode](ErrUnknownName, "usage mode", "final", "continuous", "none")
 
 // String returns "final", "continuous" or "none".
-func (u UsageMode) String() string { return enumString(usageNames, int(u)) }
+func (u UsageMode) String() string { return usageNames.String(u) }
 
 // MarshalText returns the mode's name.
-func (u UsageMode) MarshalText() ([]byte, error) { return enumText("usage mode", usageNames, int(u)) }
+func (u UsageMode) MarshalText() ([]byte, error) { return usageNames.Text(u) }
 
 // UnmarshalText reads a mode's name.
-func (u *UsageMode) UnmarshalText(b []byte) error {
-	i, err := enumParse("usage mode", usageNames, b)
-	if err == nil {
-		*u = UsageMode(i)
-	}
-	return err
-}
+func (u *UsageMode) UnmarshalText(b []byte) error { return usageNames.Parse(u, b) }
 
 // DialFunc opens a connection, as net.Dialer.DialContext does.
 type DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)

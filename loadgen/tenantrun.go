@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
 // tenantRun drives one tenant.
@@ -16,7 +18,7 @@ type tenantRun struct {
 	tenant    *Tenant
 	opts      *Options
 	client    *client
-	clock     *clock
+	clock     *wire.Clock
 	collector lockedCollector
 	log       *requestLog // nil without a directory
 	start     time.Time
@@ -119,7 +121,7 @@ func (r *tenantRun) run(offer, run context.Context, j job) error {
 		if !ok {
 			return nil
 		}
-		ended := r.clock.now()
+		ended := r.clock.Now()
 		if sleep(offer, delay) != nil {
 			return nil
 		}
@@ -219,7 +221,7 @@ func (r *tenantRun) open(offer, run context.Context, offered func()) (err error)
 		if early {
 			j.pacing = time.Since(due)
 		}
-		j.intended = r.clock.at(due)
+		j.intended = r.clock.At(due)
 		if slots != nil {
 			select {
 			case slots <- struct{}{}:
@@ -230,7 +232,7 @@ func (r *tenantRun) open(offer, run context.Context, offered func()) (err error)
 				}
 				select {
 				case slots <- struct{}{}:
-					unblocked = r.clock.now()
+					unblocked = r.clock.Now()
 				case <-offer.Done():
 					return nil
 				}
@@ -250,7 +252,7 @@ func (r *tenantRun) open(offer, run context.Context, offered func()) (err error)
 // drop records a request that the client did not send.
 func (r *tenantRun) drop(j *job) {
 	rec := Record{
-		Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, IntendedNS: j.intended, EndNS: r.clock.now(), Class: Dropped,
+		Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, IntendedNS: j.intended, EndNS: r.clock.Now(), Class: Dropped,
 		PromptTokens: j.prompt.PromptTokens, Error: fmt.Sprintf("%d requests in flight", r.tenant.Load.MaxInFlight),
 	}
 	r.record(&rec, nil, lags{pacing: j.pacing, send: -1})

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/cotenant/cotenant/internal/stats"
 )
 
 // TimelineRow is one second of one tenant: a line of timeline.csv. The last
@@ -131,7 +133,7 @@ func (s sketch) quantile(q float64) (time.Duration, bool) {
 		total += n
 	}
 	slices.Sort(keys)
-	rank := nearestRank(q, total)
+	rank := stats.Rank(q, total)
 	for _, k := range keys {
 		if rank -= s[k]; rank <= 0 {
 			return sketchValue(k), true

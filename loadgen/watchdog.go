@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
 // timeoutError is the cause with which a watchdog cancels an attempt.
@@ -27,7 +29,7 @@ const drainTime = time.Second
 // serves all phases: when it fires it looks at what has happened meanwhile, so
 // that an event costs an atomic store and not a timer.
 type watchdog struct {
-	clock    *clock
+	clock    *wire.Clock
 	limits   Timeouts // resolved; 0 means none
 	start    int64
 	streamed bool
@@ -67,7 +69,7 @@ func (w *watchdog) arm(now int64) {
 }
 
 func (w *watchdog) fire() {
-	now := w.clock.now()
+	now := w.clock.Now()
 	deadline, cause := w.deadline()
 	if deadline > 0 && deadline <= now {
 		w.cancel(cause)

@@ -53,8 +53,8 @@ func (b *Bounded) add(value, low, high float64) {
 	b.Value, b.Low, b.High = b.Value+value, b.Low+min(low, value), b.High+max(high, value)
 }
 
-// Usage is a tenant's part of a device.
-type Usage struct {
+// TenantUsage is a tenant's part of a device.
+type TenantUsage struct {
 	Name string `json:"name"`
 	// GPUSeconds is the part of the device's busy time.
 	GPUSeconds Bounded `json:"gpu_seconds"`
@@ -89,11 +89,11 @@ type Attribution struct {
 	// figures took away.
 	Span      time.Duration `json:"span_ns"`
 	Uncovered time.Duration `json:"uncovered_ns"`
-	Tenants   []Usage       `json:"tenants"`
+	Tenants   []TenantUsage `json:"tenants"`
 	// Other is what processes and instances of no tenant used.
-	Other               Usage   `json:"other"`
-	UnattributedSeconds float64 `json:"unattributed_seconds"`
-	IdleSeconds         float64 `json:"idle_seconds"`
+	Other               TenantUsage `json:"other"`
+	UnattributedSeconds float64     `json:"unattributed_seconds"`
+	IdleSeconds         float64     `json:"idle_seconds"`
 	// ExcessSeconds is by how much the driver's figures per process exceeded
 	// the device's; the tenants' parts were scaled down by it.
 	ExcessSeconds float64 `json:"excess_seconds"`
@@ -112,17 +112,15 @@ type Attribution struct {
 // the caller's weights, or equally, between bounds that the active thread
 // percentages set, and Basis says so.
 func Attribute(s *Series, device int, opts AttributionOptions) (Attribution, error) {
-	if device < 0 || device >= len(s.Devices) {
-		return Attribution{}, &DeviceError{Device: device, Devices: len(s.Devices)}
+	if err := s.check(device); err != nil {
+		return Attribution{}, err
 	}
 	if err := opts.check(); err != nil {
 		return Attribution{}, err
 	}
 	a := newAttributor(s, device, opts)
-	for x := range s.All() {
-		if x.Device == device {
-			a.sample(x)
-		}
+	for x := range s.of(device) {
+		a.sample(x)
 	}
 	return a.result(), nil
 }

@@ -25,7 +25,7 @@ func attribute(t *testing.T, s *telemetry.Series, opts telemetry.AttributionOpti
 func reconciles(t *testing.T, a telemetry.Attribution) {
 	t.Helper()
 	secs, joules := a.UnattributedSeconds+a.IdleSeconds, a.UnattributedJoules.Or(0)+a.BaselineJoules.Or(0)
-	for _, u := range append([]telemetry.Usage{a.Other}, a.Tenants...) {
+	for _, u := range append([]telemetry.TenantUsage{a.Other}, a.Tenants...) {
 		secs += u.GPUSeconds.Value
 		j := u.Joules.Or(telemetry.Bounded{})
 		joules += j.Value
@@ -58,7 +58,7 @@ func TestAttributeTimeSlicing(t *testing.T) {
 	tenants := []telemetry.Tenant{{Name: "a", PIDs: []uint32{1, 2}}, {Name: "b", ProcessNames: []string{"b.exe"}}}
 	opts := telemetry.AttributionOptions{Mechanism: sharing.MechanismTimeSlicing, Tenants: tenants, IdleWatts: 100}
 	phase := func(util float64, procs ...telemetry.Process) telemetrytest.Phase {
-		return telemetrytest.Phase{Figures: figures{telemetry.GPUUtilPercent: util, telemetry.PowerWatts: 300}, Processes: procs}
+		return telemetrytest.Phase{Figures: figures{telemetry.MetricGPUUtilPercent: util, telemetry.MetricPowerWatts: 300}, Processes: procs}
 	}
 	b := telemetry.Process{PID: 3, Name: "b.exe", SMUtilPercent: telemetry.Some(20.0)}
 	t.Run("less than the device", func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestAttributeMPS(t *testing.T) {
 		return telemetry.Process{PID: pid, Memory: telemetry.Some(sharing.GiB)}
 	}
 	phase := telemetrytest.Phase{Processes: []telemetry.Process{server, client(1), client(2)},
-		Figures: figures{telemetry.GPUUtilPercent: 100, telemetry.SMUtilPercent: 60, telemetry.PowerWatts: 400}}
+		Figures: figures{telemetry.MetricGPUUtilPercent: 100, telemetry.MetricSMUtilPercent: 60, telemetry.MetricPowerWatts: 400}}
 	s := simulated(t, oneGPU(phase), telemetry.SamplerOptions{}, 100*time.Second)
 	tenants := func(w1, w2, cap1, cap2 float64) telemetry.AttributionOptions {
 		return telemetry.AttributionOptions{Mechanism: sharing.MechanismMPS, IdleWatts: 100, Tenants: []telemetry.Tenant{
@@ -167,7 +167,7 @@ func TestAttributeMPS(t *testing.T) {
 	}
 	// Without GPM an active thread percentage bounds nothing: a kernel on a
 	// tenth of the SMs reads as a busy device.
-	delete(phase.Figures, telemetry.SMUtilPercent)
+	delete(phase.Figures, telemetry.MetricSMUtilPercent)
 	a = attribute(t, simulated(t, oneGPU(phase), telemetry.SamplerOptions{}, 100*time.Second), tenants(0, 0, 20, 20))
 	isNear(t, "a without GPM", a.Tenants[0].GPUSeconds.Value, 50)
 	isNear(t, "a at most without GPM", a.Tenants[0].GPUSeconds.High, 100)
@@ -175,9 +175,9 @@ func TestAttributeMPS(t *testing.T) {
 
 func TestAttributeMIG(t *testing.T) {
 	instance := func(id, slices int, active, sm float64) telemetrytest.Instance {
-		return telemetrytest.Instance{ID: id, ComputeSlices: slices, Figures: figures{telemetry.GraphicsUtilPercent: active, telemetry.SMUtilPercent: sm, telemetry.MemUsedBytes: 1 << 30}}
+		return telemetrytest.Instance{ID: id, ComputeSlices: slices, Figures: figures{telemetry.MetricGraphicsUtilPercent: active, telemetry.MetricSMUtilPercent: sm, telemetry.MetricMemUsedBytes: 1 << 30}}
 	}
-	s := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.PowerWatts: 450},
+	s := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.MetricPowerWatts: 450},
 		Instances: []telemetrytest.Instance{instance(1, 3, 70, 60), instance(2, 2, 35, 10), instance(9, 1, 70, 0)}}), telemetry.SamplerOptions{}, 70*time.Second)
 	opts := telemetry.AttributionOptions{Mechanism: sharing.MechanismMIG, IdleWatts: 100,
 		Tenants: []telemetry.Tenant{{Name: "a", GPUInstances: []int{1}}, {Name: "b", GPUInstances: []int{2, 3}}}}
@@ -194,7 +194,7 @@ func TestAttributeMIG(t *testing.T) {
 		t.Errorf("basis %v", a.Basis)
 	}
 	// An A100 has no counters for its instances: unknown, not idle.
-	bare := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.PowerWatts: 450}, Instances: []telemetrytest.Instance{{ID: 1, ComputeSlices: 3}}}),
+	bare := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.MetricPowerWatts: 450}, Instances: []telemetrytest.Instance{{ID: 1, ComputeSlices: 3}}}),
 		telemetry.SamplerOptions{}, 70*time.Second)
 	if b := attribute(t, bare, opts); b.Span != 0 || b.IdleSeconds != 0 || b.Uncovered != 70*time.Second {
 		t.Errorf("%+v", b)
@@ -204,21 +204,21 @@ func TestAttributeMIG(t *testing.T) {
 }
 
 func TestAttributeExclusive(t *testing.T) {
-	s := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.GPUUtilPercent: 50}}), telemetry.SamplerOptions{}, 100*time.Second)
+	s := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.MetricGPUUtilPercent: 50}}), telemetry.SamplerOptions{}, 100*time.Second)
 	a := attribute(t, s, telemetry.AttributionOptions{Mechanism: sharing.MechanismExclusive, Tenants: []telemetry.Tenant{{Name: "a"}}})
 	isNear(t, "a", a.Tenants[0].GPUSeconds.Value, 50)
 	isNear(t, "idle", a.IdleSeconds, 50)
 	if !a.TotalJoules.IsZero() || !a.Tenants[0].Joules.IsZero() {
 		t.Error("energy without a power reading")
 	}
-	blind := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.PowerWatts: 50}}), telemetry.SamplerOptions{}, 100*time.Second)
+	blind := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.MetricPowerWatts: 50}}), telemetry.SamplerOptions{}, 100*time.Second)
 	if a := attribute(t, blind, telemetry.AttributionOptions{Mechanism: sharing.MechanismExclusive, Tenants: []telemetry.Tenant{{Name: "a"}}}); a.Span != 0 || a.Uncovered != 100*time.Second {
 		t.Errorf("without utilization: %+v", a)
 	}
 }
 
 func TestAttributionOptionsNameEveryProblem(t *testing.T) {
-	s := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.GPUUtilPercent: 50}}), telemetry.SamplerOptions{}, time.Second)
+	s := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.MetricGPUUtilPercent: 50}}), telemetry.SamplerOptions{}, time.Second)
 	for _, c := range []struct {
 		opts telemetry.AttributionOptions
 		want []string

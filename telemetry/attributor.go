@@ -39,10 +39,10 @@ func (m *mean) add(v float64) { m.sum, m.n = m.sum+v, m.n+1 }
 
 func newAttributor(s *Series, device int, opts AttributionOptions) *attributor {
 	n := len(opts.Tenants)
-	w := &attributor{opts: opts, device: device, busy: GPUUtilPercent, gap: max(3*s.SlowPeriod, maxGap(0, s.Period)),
+	w := &attributor{opts: opts, device: device, busy: MetricGPUUtilPercent, gap: max(3*s.SlowPeriod, maxGap(0, s.Period)),
 		energy: true, resident: make([]bool, n), memory: make([]float64, n+1), memorySeen: make([]bool, n+1), weights: make([]float64, n)}
 	a := &w.a
-	*a = Attribution{Device: device, Mechanism: opts.Mechanism, SeriesBasis: s.Info.Basis, Basis: sharing.BasisMeasured, Tenants: make([]Usage, n)}
+	*a = Attribution{Device: device, Mechanism: opts.Mechanism, SeriesBasis: s.Info.Basis, Basis: sharing.BasisMeasured, Tenants: make([]TenantUsage, n)}
 	for i, t := range opts.Tenants {
 		a.Tenants[i].Name = t.Name
 		w.weights[i] = 1
@@ -53,8 +53,8 @@ func newAttributor(s *Series, device int, opts AttributionOptions) *attributor {
 	switch opts.Mechanism {
 	case sharing.MechanismMPS:
 		a.Basis, w.bound = sharing.BasisPrior, GroupBasic
-		if supported(SMUtilPercent) {
-			w.busy, w.bound = SMUtilPercent, GroupGPM
+		if supported(MetricSMUtilPercent) {
+			w.busy, w.bound = MetricSMUtilPercent, GroupGPM
 		}
 		if opts.Tenants[0].Weight > 0 {
 			a.Basis = sharing.BasisDerived
@@ -72,27 +72,27 @@ func newAttributor(s *Series, device int, opts AttributionOptions) *attributor {
 	case sharing.MechanismExclusive:
 		w.bound = GroupBasic
 		if !supported(w.busy) {
-			w.busy, w.bound = GraphicsUtilPercent, GroupGPM
+			w.busy, w.bound = MetricGraphicsUtilPercent, GroupGPM
 		}
 	default:
 		w.bound = GroupProcessUtil
 		if !supported(w.busy) {
-			w.busy = GraphicsUtilPercent
+			w.busy = MetricGraphicsUtilPercent
 		}
 		assume("switching between contexts counts for the process that the driver charges it to")
 	}
 	if opts.Mechanism != sharing.MechanismMIG {
 		assume("a busy second above idle power draws the same whoever is busy")
 	}
-	a.Quantity = map[Metric]string{GPUUtilPercent: "time in which a kernel ran", GraphicsUtilPercent: "time in which a context was active",
-		SMUtilPercent: "share of SMs busy, over time"}[w.busy]
+	a.Quantity = map[Metric]string{MetricGPUUtilPercent: "time in which a kernel ran", MetricGraphicsUtilPercent: "time in which a context was active",
+		MetricSMUtilPercent: "share of SMs busy, over time"}[w.busy]
 	if opts.Mechanism == sharing.MechanismMIG {
 		a.Quantity = "time in which a context was active in the instance, times its part of the compute slices"
 	}
 	if opts.IdleWatts > 0 {
 		w.idle = Some(opts.IdleWatts)
 	} else {
-		for _, p := range s.Points(device, PowerWatts) {
+		for _, p := range s.Points(device, MetricPowerWatts) {
 			w.idle = Some(min(p.Value, w.idle.Or(p.Value)))
 		}
 		assume("idle power is the lowest of the series")
@@ -105,7 +105,7 @@ func (w *attributor) sample(x *Sample) {
 	if v, ok := x.Get(w.busy); ok {
 		w.util.add(v)
 	}
-	if v, ok := x.Get(PowerWatts); ok {
+	if v, ok := x.Get(MetricPowerWatts); ok {
 		w.power.add(v)
 	}
 	if x.Groups.Has(GroupProcesses) {
@@ -160,7 +160,7 @@ func (w *attributor) evident(x *Sample) bool {
 		return w.util.n > 0
 	case sharing.MechanismMIG:
 		for i := range x.Instances {
-			_, active := x.Instances[i].Get(GraphicsUtilPercent)
+			_, active := x.Instances[i].Get(MetricGraphicsUtilPercent)
 			if !active || x.Instances[i].ComputeSlices.IsZero() {
 				return false
 			}
@@ -205,7 +205,7 @@ func (w *attributor) window(x *Sample, length time.Duration) {
 	w.spend(parts, secs, max(busy, attributed), weight, free)
 }
 
-func (w *attributor) usage(i int) *Usage {
+func (w *attributor) usage(i int) *TenantUsage {
 	if i == len(w.a.Tenants) {
 		return &w.a.Other
 	}
@@ -270,7 +270,7 @@ func (w *attributor) byWeight(parts []part, busy, secs float64) {
 			continue
 		}
 		limit[i] = busy
-		if t.ActiveThreadPercent > 0 && w.busy == SMUtilPercent {
+		if t.ActiveThreadPercent > 0 && w.busy == MetricSMUtilPercent {
 			limit[i] = min(busy, t.ActiveThreadPercent/100*secs)
 		}
 		total += limit[i]
@@ -322,18 +322,18 @@ func (w *attributor) byInstance(parts []part, x *Sample, secs float64) float64 {
 			t = len(parts) - 1
 		}
 		u := w.usage(t)
-		if used, ok := in.Get(MemUsedBytes); ok {
+		if used, ok := in.Get(MetricMemUsedBytes); ok {
 			w.memory[t] += float64(used * secs)
 			w.memorySeen[t] = true
 		}
 		g, _ := in.ComputeSlices.Get()
 		fraction := float64(g) / slices
 		u.ReservedSeconds = Some(u.ReservedSeconds.Or(0) + float64(fraction*secs))
-		active, _ := in.Get(GraphicsUtilPercent)
+		active, _ := in.Get(MetricGraphicsUtilPercent)
 		v := fraction * min(active/100, 1) * secs
 		parts[t].value, parts[t].low, parts[t].high = parts[t].value+v, parts[t].low+v, parts[t].high+v
 		busy += v
-		if sm, ok := in.Get(SMUtilPercent); ok {
+		if sm, ok := in.Get(MetricSMUtilPercent); ok {
 			parts[t].energyWeight += float64(fraction * sm / 100 * secs)
 		} else {
 			parts[t].energyWeight += v

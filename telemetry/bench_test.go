@@ -16,7 +16,7 @@ func eightGPUs() telemetrytest.Script {
 	for range 8 {
 		f := figures{}
 		for _, m := range telemetry.Metrics() {
-			if m != telemetry.EnergyJoules {
+			if m != telemetry.MetricEnergyJoules {
 				f[m] = 42
 			}
 		}

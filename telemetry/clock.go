@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// ErrNotSimulated says that a source cannot be taken through simulated time.
-var ErrNotSimulated = errors.New("telemetry: the source has no simulated clock; use Run or Stream")
+// ErrNotSimulated says that a reader cannot be taken through simulated time.
+var ErrNotSimulated = errors.New("telemetry: the reader has no simulated clock; use Run or Stream")
 
-// simulatedClock is a source whose time can be set.
+// simulatedClock is a reader whose time can be set.
 type simulatedClock interface {
 	SetTime(sinceStart time.Duration)
 }
 
-// Simulate takes a source with a simulated clock (one that has a method
+// Simulate takes a reader with a simulated clock (one that has a method
 // SetTime(time.Duration)) through a span of time without waiting, as if the
-// sampling had begun at start. Both clocks tick exactly. Other sources are
+// sampling had begun at start. Both clocks tick exactly. Other readers are
 // ErrNotSimulated. The end of ctx is no error.
 func (s *Sampler) Simulate(ctx context.Context, start time.Time, span time.Duration, sinks ...Sink) error {
 	clock, ok := s.src.(simulatedClock)

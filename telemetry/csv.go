@@ -43,7 +43,7 @@ const (
 
 var csvColumns = func() []string {
 	cols := []string{colKind, colAt, colTime, colBasis, colDevice, colTick, colGroups, colID}
-	cols = append(cols, metricNames...)
+	cols = append(cols, metricNames[1:]...)
 	return append(cols, colThrottle, colProcSM, colInstance, colSlices, colDropped, colDetail)
 }()
 
@@ -60,7 +60,7 @@ type csvHeader struct {
 // the end, and as often as the file should be complete before.
 //
 // The form has one header line and rows of six kinds, told apart by the column
-// kind: one series row (its start; what the source is), one gpu row for each
+// kind: one series row (its start; what the reader is), one gpu row for each
 // device, and then sample, process, instance and event rows in order of time;
 // process and instance rows belong to the sample row before them. A missing
 // figure is an empty cell. at_s is the time since the start by the monotonic
@@ -165,7 +165,7 @@ func (c *CSVWriter) text(s string) {
 }
 
 func (c *CSVWriter) figures(f *figures) {
-	for m := GPUUtilPercent; m < metricEnd; m++ {
+	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
 		c.cell(f.get(m))
 	}
 }
@@ -202,7 +202,7 @@ func (c *CSVWriter) Sample(x *Sample) error {
 		c.intCell(int64(p.PID), true)
 		mem := none
 		if b, ok := p.Memory.Get(); ok {
-			mem.set(MemUsedBytes, float64(b))
+			mem.set(MetricMemUsedBytes, float64(b))
 		}
 		c.figures(&mem)
 		c.buf = append(c.buf, ',')

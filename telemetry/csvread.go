@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -85,7 +86,7 @@ func (p *csvParser) columns(head []string) {
 	p.line = 1
 	for i, name := range head {
 		name = strings.TrimPrefix(name, "\ufeff")
-		if _, err := parseName(csvColumns, []byte(name), "CSV column"); err != nil {
+		if _, err := enum.Parse(errUnknown, "CSV column", csvColumns, []byte(name)); err != nil {
 			p.problem(name, "", "%v", err)
 		}
 		if _, twice := p.col[name]; twice {
@@ -200,7 +201,7 @@ func (p *csvParser) row() {
 	case rowEvent:
 		p.eventRow(at)
 	default:
-		_, err := parseName([]string{rowSeries, rowGPU, rowSample, rowProcess, rowInstance, rowEvent}, []byte(kind), "kind of row")
+		_, err := enum.Parse(errUnknown, "kind of row", []string{rowSeries, rowGPU, rowSample, rowProcess, rowInstance, rowEvent}, []byte(kind))
 		p.problem(colKind, "", "%v", err)
 	}
 }
@@ -221,7 +222,7 @@ func (p *csvParser) seriesRow(at time.Duration, start time.Time, basis sharing.B
 		p.problem(colDetail, "write positive periods", "telemetry: periods of %d and %d ns", h.PeriodNS, h.SlowPeriodNS)
 	}
 	p.hasHead = true
-	p.head = Header{Info: SourceInfo{Name: h.Source, Detail: h.SourceDetail, Basis: basis}, Start: start.UTC(),
+	p.head = Header{Info: ReaderInfo{Name: h.Source, Detail: h.SourceDetail, Basis: basis}, Start: start.UTC(),
 		Period: time.Duration(h.PeriodNS), SlowPeriod: time.Duration(h.SlowPeriodNS)}
 }
 
@@ -254,7 +255,7 @@ func (p *csvParser) device() (int, bool) {
 }
 
 func (p *csvParser) figures(f *figures) {
-	for m := GPUUtilPercent; m < metricEnd; m++ {
+	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
 		if v, ok := p.number(metricTable[m].name); ok {
 			f.set(m, v)
 		}
@@ -304,9 +305,9 @@ func (p *csvParser) partRow(kind string, at time.Duration) {
 		x.Instances = append(x.Instances, in)
 	} else {
 		proc := Process{PID: uint32(id), Name: p.get(colDetail)}
-		if v, ok := f.get(MemUsedBytes); ok {
+		if v, ok := f.get(MetricMemUsedBytes); ok {
 			if v < 0 || v >= 1<<63 {
-				p.problem(MemUsedBytes.String(), "write bytes", "telemetry: %v", v)
+				p.problem(MetricMemUsedBytes.String(), "write bytes", "telemetry: %v", v)
 			} else {
 				proc.Memory = Some(sharing.Bytes(v))
 			}

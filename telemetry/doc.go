@@ -1,13 +1,13 @@
 // Package telemetry samples what GPUs do while workloads share them, and says
 // what the samples can support: energy, idle time, and each tenant's part.
 //
-// A [Sampler] reads a [Source] (telemetrynvml for a real driver, telemetrytest
+// A [Sampler] reads a [Reader] (telemetrynvml for a real driver, telemetrytest
 // for a scripted one) on two clocks: a fast one for what costs microseconds
 // and a slow one for what costs milliseconds. What it reads becomes a
 // [Series], which is written as CSV and read back without loss, or, one sample
 // at a time, a [Latest] for Prometheus. [MeasureEnergy] integrates power and
 // checks it against the energy counter, [DetectIdle] finds deep idle,
-// execution-idle and stalled time, [Policy.Recoverable] says what reaping
+// execution-idle and stalled time, [ReapPolicy.Recoverable] says what reaping
 // would give back, and [Attribute] divides a shared GPU among its tenants.
 //
 // # Missing is not zero
@@ -25,5 +25,5 @@
 //
 // NVML's utilization is the share of time in which any kernel ran: a kernel of
 // one thread reads 100%. It says nothing about capacity; for that use the GPM
-// figures of Hopper and later ([SMUtilPercent], [DRAMUtilPercent]).
+// figures of Hopper and later ([MetricSMUtilPercent], [MetricDRAMUtilPercent]).
 package telemetry

@@ -8,10 +8,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// DefaultTolerancePercent is how far the integrated power may be from the
+// defaultTolerancePercent is how far the integrated power may be from the
 // energy counter. nvml.h gives an accuracy of 5% for the power reading of the
 // boards that it gives one for.
-const DefaultTolerancePercent = 5
+const defaultTolerancePercent = 5
 
 // CounterWrapJoules is where an energy counter of 32 bits of millijoules starts
 // again.
@@ -74,18 +74,13 @@ type Energy struct {
 
 // MeasureEnergy measures the energy of one device over a series.
 func MeasureEnergy(s *Series, device int, opts EnergyOptions) (Energy, error) {
-	if device < 0 || device >= len(s.Devices) {
-		return Energy{}, &DeviceError{Device: device, Devices: len(s.Devices)}
-	}
 	m := NewEnergyMeter(opts)
 	if err := m.Begin(s.Header); err != nil {
 		return Energy{}, err
 	}
-	for x := range s.All() {
-		if x.Device == device {
-			if err := m.Sample(x); err != nil {
-				return Energy{}, err
-			}
+	for x := range s.of(device) {
+		if err := m.Sample(x); err != nil {
+			return Energy{}, err
 		}
 	}
 	return m.Energy(device)
@@ -142,14 +137,14 @@ func (m *EnergyMeter) Event(Event) error { return nil }
 
 // Sample takes power and the energy counter from a sample.
 func (m *EnergyMeter) Sample(x *Sample) error {
-	if x.Device < 0 || x.Device >= len(m.devs) {
-		return &DeviceError{Device: x.Device, Devices: len(m.devs)}
+	if err := m.h.check(x.Device); err != nil {
+		return err
 	}
 	d := &m.devs[x.Device]
-	if v, ok := x.Get(EnergyJoules); ok {
+	if v, ok := x.Get(MetricEnergyJoules); ok {
 		d.count(Point{x.At, v})
 	}
-	if v, ok := x.Get(PowerWatts); ok {
+	if v, ok := x.Get(MetricPowerWatts); ok {
 		d.integrate(Point{x.At, v}, maxGap(m.opts.MaxGap, m.h.Period))
 	}
 	return nil
@@ -246,8 +241,8 @@ func (d *meter) compare(now mark) {
 
 // Energy returns a device's energy so far.
 func (m *EnergyMeter) Energy(device int) (Energy, error) {
-	if device < 0 || device >= len(m.devs) {
-		return Energy{}, &DeviceError{Device: device, Devices: len(m.devs)}
+	if err := m.h.check(device); err != nil {
+		return Energy{}, err
 	}
 	d := &m.devs[device]
 	e := Energy{Device: device, Basis: m.h.Info.Basis, Covered: d.covered, Uncovered: d.missed, Wraps: d.wraps, Restarts: d.restarts}
@@ -268,7 +263,7 @@ func (m *EnergyMeter) Energy(device int) (Energy, error) {
 	e.DifferencePercent = Some(100 * diff / d.cmpCount)
 	tolerance := m.opts.TolerancePercent
 	if tolerance == 0 {
-		tolerance = DefaultTolerancePercent
+		tolerance = defaultTolerancePercent
 	}
 	slack := math.Abs(d.cmpLast-d.cmpFirst) * powerLag.Seconds()
 	e.Agree = sharing.AnswerOf(math.Abs(diff) <= tolerance/100*d.cmpCount+slack)

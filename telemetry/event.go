@@ -1,6 +1,10 @@
 package telemetry
 
-import "time"
+import (
+	"time"
+
+	"github.com/cotenant/cotenant/internal/enum"
+)
 
 // EventKind says what happened to the sampling. The zero EventKind is EventUnknown.
 type EventKind uint8
@@ -19,18 +23,16 @@ const (
 var eventNames = []string{"unknown", "gap", "clock-jump", "lost", "back", "read-error", "dropped"}
 
 // String returns the kind's name.
-func (k EventKind) String() string { return nameOf(eventNames, int(k), "EventKind") }
+func (k EventKind) String() string { return enum.String(eventNames, int(k)) }
 
 // MarshalText returns the kind's name.
-func (k EventKind) MarshalText() ([]byte, error) { return nameText(eventNames, int(k), "event kind") }
+func (k EventKind) MarshalText() ([]byte, error) {
+	return enum.Text(errUnknown, "event kind", eventNames, int(k))
+}
 
 // UnmarshalText reads a kind's name.
 func (k *EventKind) UnmarshalText(b []byte) error {
-	i, err := parseName(eventNames, b, "event kind")
-	if err == nil {
-		*k = EventKind(i)
-	}
-	return err
+	return enum.Set(k, errUnknown, "event kind", eventNames, b)
 }
 
 // Event is something that happened to the sampling and that a reader of the

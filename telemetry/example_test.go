@@ -19,7 +19,7 @@ func afternoon() telemetrytest.Script {
 	server := []telemetry.Process{{PID: 4711, Name: "server", Memory: telemetry.Some(20 * sharing.GiB), SMUtilPercent: telemetry.Some(90.0)}}
 	idle := []telemetry.Process{{PID: 4711, Name: "server", Memory: telemetry.Some(20 * sharing.GiB)}}
 	figures := func(util, watts, used float64) map[telemetry.Metric]float64 {
-		return map[telemetry.Metric]float64{telemetry.GPUUtilPercent: util, telemetry.PowerWatts: watts, telemetry.MemUsedBytes: used}
+		return map[telemetry.Metric]float64{telemetry.MetricGPUUtilPercent: util, telemetry.MetricPowerWatts: watts, telemetry.MetricMemUsedBytes: used}
 	}
 	return telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: []telemetrytest.Phase{
 		{For: 20 * time.Minute, Figures: figures(90, 500, 20<<30), Processes: server},
@@ -63,8 +63,8 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	watts, _ := series.Mean(0, telemetry.PowerWatts)
-	sm, _ := series.Mean(0, telemetry.SMUtilPercent)
+	watts, _ := series.Mean(0, telemetry.MetricPowerWatts)
+	sm, _ := series.Mean(0, telemetry.MetricSMUtilPercent)
 	fmt.Printf("%s: %v W, SM utilization %v (%v)\n", series.Devices[0].Name, watts, sm, series.Info.Basis)
 	// Output: simulated GPU: 500 W, SM utilization - (simulated)
 }
@@ -89,7 +89,7 @@ func ExampleDetectIdle() {
 	// deep-idle         40m10s  0.05 kWh
 }
 
-func ExamplePolicy_Recoverable() {
+func ExampleReapPolicy_Recoverable() {
 	series, err := simulate(afternoon(), telemetry.SamplerOptions{Period: 10 * time.Second, SlowPeriod: 10 * time.Second}, 4*time.Hour)
 	if err != nil {
 		fmt.Println(err)
@@ -100,18 +100,18 @@ func ExamplePolicy_Recoverable() {
 		fmt.Println(err)
 		return
 	}
-	for _, p := range telemetry.Policies() {
-		r, err := p.Recoverable([]telemetry.IdleReport{report}, telemetry.RecoverOptions{PricePerHour: telemetry.Some(3.5), Currency: "USD"})
+	for _, p := range telemetry.ReapPolicies() {
+		r, err := p.Recoverable([]telemetry.IdleReport{report})
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		fmt.Printf("%-9s after %-7v %d of %d episodes, %v, %.2f %s\n", p.Name, p.ReapAfter, r.Reaped, r.Episodes, r.Recoverable, r.Money.Or(0), r.Currency)
+		fmt.Printf("%-9s after %-7v %d of %d episodes, %v\n", p.Name, p.ReapAfter, r.Reaped, r.Episodes, r.Recoverable)
 	}
 	// Output:
-	// idlebot   after 1h0m0s  1 of 1 episodes, 2h0m0s, 7.00 USD
-	// princeton after 2h0m0s  1 of 1 episodes, 1h0m0s, 3.50 USD
-	// kubeflow  after 24h0m0s 0 of 1 episodes, 0s, 0.00 USD
+	// idlebot   after 1h0m0s  1 of 1 episodes, 2h0m0s
+	// princeton after 2h0m0s  1 of 1 episodes, 1h0m0s
+	// kubeflow  after 24h0m0s 0 of 1 episodes, 0s
 }
 
 func ExampleMeasureEnergy() {
@@ -135,7 +135,7 @@ func ExampleAttribute() {
 		{PID: 20, Memory: telemetry.Some(40 * sharing.GiB), SMUtilPercent: telemetry.Some(20.0)},
 	}
 	series, err := simulate(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: []telemetrytest.Phase{{
-		Figures:   map[telemetry.Metric]float64{telemetry.GPUUtilPercent: 90, telemetry.PowerWatts: 400},
+		Figures:   map[telemetry.Metric]float64{telemetry.MetricGPUUtilPercent: 90, telemetry.MetricPowerWatts: 400},
 		Processes: tenants,
 	}}}}}, telemetry.SamplerOptions{}, time.Minute)
 	if err != nil {

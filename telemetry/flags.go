@@ -3,6 +3,8 @@ package telemetry
 import (
 	"fmt"
 	"strings"
+
+	"github.com/cotenant/cotenant/internal/enum"
 )
 
 // Groups is a set of groups of readings that are taken together because they
@@ -42,7 +44,7 @@ var groupNames = []string{"basic", "processes", "gpm", "process-util", "energy",
 func (g Groups) Has(want Groups) bool { return g&want == want }
 
 // String joins the names of the groups with "+": "basic+processes", or "none".
-func (g Groups) String() string { return joinFlags(uint64(g), groupNames, "none") }
+func (g Groups) String() string { return joinFlags(uint64(g), groupNames) }
 
 // MarshalText returns what String returns; bits that are no group are an error.
 func (g Groups) MarshalText() ([]byte, error) {
@@ -54,7 +56,7 @@ func (g Groups) MarshalText() ([]byte, error) {
 
 // UnmarshalText reads what MarshalText writes.
 func (g *Groups) UnmarshalText(b []byte) error {
-	v, err := parseFlags(string(b), groupNames, "none", "group")
+	v, err := parseFlags(string(b), groupNames, "group")
 	if err == nil {
 		*g = Groups(v)
 	}
@@ -89,7 +91,7 @@ var throttleNames = []string{"idle", "app-clocks", "power-cap", "hw-slowdown", "
 func KnownThrottle(bits uint64) Throttle { return Throttle(bits) & (throttleEnd - 1) }
 
 // String joins the reasons with "+": "power-cap+hw-thermal", or "none".
-func (t Throttle) String() string { return joinFlags(uint64(t), throttleNames, "none") }
+func (t Throttle) String() string { return joinFlags(uint64(t), throttleNames) }
 
 // MarshalText returns what String returns; unknown bits are an error.
 func (t Throttle) MarshalText() ([]byte, error) {
@@ -101,16 +103,16 @@ func (t Throttle) MarshalText() ([]byte, error) {
 
 // UnmarshalText reads what MarshalText writes.
 func (t *Throttle) UnmarshalText(b []byte) error {
-	v, err := parseFlags(string(b), throttleNames, "none", "throttle reason")
+	v, err := parseFlags(string(b), throttleNames, "throttle reason")
 	if err == nil {
 		*t = Throttle(v)
 	}
 	return err
 }
 
-func joinFlags(v uint64, names []string, none string) string {
+func joinFlags(v uint64, names []string) string {
 	if v == 0 {
-		return none
+		return noFlags
 	}
 	var parts []string
 	for i, n := range names {
@@ -124,14 +126,17 @@ func joinFlags(v uint64, names []string, none string) string {
 	return strings.Join(parts, "+")
 }
 
-func parseFlags(s string, names []string, none, kind string) (uint64, error) {
-	if s == none {
+// noFlags is the text of an empty set.
+const noFlags = "none"
+
+func parseFlags(s string, names []string, kind string) (uint64, error) {
+	if s == noFlags {
 		return 0, nil
 	}
 	var v uint64
 	last := -1
 	for _, part := range strings.Split(s, "+") {
-		i, err := parseName(names, []byte(part), kind)
+		i, err := enum.Parse(errUnknown, kind, names, []byte(part))
 		if err != nil {
 			return 0, err
 		}

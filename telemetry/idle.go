@@ -3,6 +3,7 @@ package telemetry
 import (
 	"time"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -39,18 +40,16 @@ func States() []State {
 }
 
 // String returns the state's name.
-func (s State) String() string { return nameOf(stateNames, int(s), "State") }
+func (s State) String() string { return enum.String(stateNames, int(s)) }
 
 // MarshalText returns the state's name.
-func (s State) MarshalText() ([]byte, error) { return nameText(stateNames, int(s), "state") }
+func (s State) MarshalText() ([]byte, error) {
+	return enum.Text(errUnknown, "state", stateNames, int(s))
+}
 
 // UnmarshalText reads a state's name.
 func (s *State) UnmarshalText(b []byte) error {
-	i, err := parseName(stateNames, b, "state")
-	if err == nil {
-		*s = State(i)
-	}
-	return err
+	return enum.Set(s, errUnknown, "state", stateNames, b)
 }
 
 // Idle says whether nothing useful is done in the state.
@@ -59,11 +58,11 @@ func (s State) Idle() bool { return s >= StateStalled }
 // Defaults of IdleOptions. None is published for execution-idle (arXiv
 // 2604.04745 gives no thresholds); these are ours, except as noted.
 const (
-	DefaultActivePercent   = 5.0
-	DefaultWorkingPercent  = 2.0 // a kernel of one thread reads 0.76% SM utilization on an H200
-	DefaultActiveBytesPerS = 10e6
-	DefaultResident        = sharing.GiB // as the Alibaba GenAI trace was read
-	DefaultPoweredWatts    = 10.0        // a context alone costs 26 to 50 W on boards with HBM (arXiv 2605.23918)
+	defaultActivePercent   = 5.0
+	defaultWorkingPercent  = 2.0 // a kernel of one thread reads 0.76% SM utilization on an H200
+	defaultActiveBytesPerS = 10e6
+	defaultResident        = sharing.GiB // as the Alibaba GenAI trace was read
+	defaultPoweredWatts    = 10.0        // a context alone costs 26 to 50 W on boards with HBM (arXiv 2605.23918)
 	DefaultSustain         = 10 * time.Second
 )
 
@@ -118,12 +117,12 @@ func (o IdleOptions) withDefaults(h Header) IdleOptions {
 			*v = d
 		}
 	}
-	orFloat(&o.ActivePercent, DefaultActivePercent)
-	orFloat(&o.WorkingPercent, DefaultWorkingPercent)
-	orFloat(&o.ActiveBytesPerS, DefaultActiveBytesPerS)
-	orFloat(&o.PoweredWatts, DefaultPoweredWatts)
+	orFloat(&o.ActivePercent, defaultActivePercent)
+	orFloat(&o.WorkingPercent, defaultWorkingPercent)
+	orFloat(&o.ActiveBytesPerS, defaultActiveBytesPerS)
+	orFloat(&o.PoweredWatts, defaultPoweredWatts)
 	if o.Resident == 0 {
-		o.Resident = DefaultResident
+		o.Resident = defaultResident
 	}
 	if o.Sustain == 0 {
 		o.Sustain = DefaultSustain
@@ -135,8 +134,8 @@ func (o IdleOptions) withDefaults(h Header) IdleOptions {
 	return o
 }
 
-// Interval is a time in one state.
-type Interval struct {
+// StateInterval is a time in one state.
+type StateInterval struct {
 	From  time.Duration `json:"from_ns"`
 	To    time.Duration `json:"to_ns"`
 	State State         `json:"state"`
@@ -149,14 +148,14 @@ type Interval struct {
 }
 
 // Length is the interval's length.
-func (i Interval) Length() time.Duration { return i.To - i.From }
+func (i StateInterval) Length() time.Duration { return i.To - i.From }
 
 // IdleReport says what a device did over a series.
 type IdleReport struct {
 	Device int           `json:"device"`
 	Basis  sharing.Basis `json:"basis"`
 	// Intervals cover the time from the device's first sample to its last.
-	Intervals []Interval `json:"intervals"`
+	Intervals []StateInterval `json:"intervals"`
 	// Pauses is the time of idleness too short to count; it is in StateActive.
 	Pauses time.Duration `json:"pauses_ns"`
 	// DeepIdleWatts is the power of deep idle that was used.
@@ -205,19 +204,17 @@ func (r *IdleReport) Observed() time.Duration {
 // DetectIdle says what a device did over a series. Where opts gives no power of
 // deep idle, the lowest of the whole series is used.
 func DetectIdle(s *Series, device int, opts IdleOptions) (IdleReport, error) {
-	if device < 0 || device >= len(s.Devices) {
-		return IdleReport{}, &DeviceError{Device: device, Devices: len(s.Devices)}
+	if err := s.check(device); err != nil {
+		return IdleReport{}, err
 	}
 	detect := func(opts IdleOptions) (*IdleDetector, error) {
 		d := NewIdleDetector(opts)
 		if err := d.Begin(s.Header); err != nil {
 			return nil, err
 		}
-		for x := range s.All() {
-			if x.Device == device {
-				if err := d.Sample(x); err != nil {
-					return nil, err
-				}
+		for x := range s.of(device) {
+			if err := d.Sample(x); err != nil {
+				return nil, err
 			}
 		}
 		return d, nil

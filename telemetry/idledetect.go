@@ -25,7 +25,7 @@ type idleState struct {
 	procAt    time.Duration
 	busySince Optional[time.Duration]
 	deepIdle  Optional[float64]
-	intervals []Interval
+	intervals []StateInterval
 }
 
 // NewIdleDetector returns a detector.
@@ -51,17 +51,17 @@ func (d *IdleDetector) Event(Event) error { return nil }
 
 // instanceMetrics are those for which the busiest MIG instance stands where the
 // device itself has none.
-var instanceMetrics = []Metric{GraphicsUtilPercent, SMUtilPercent, DRAMUtilPercent, TensorUtilPercent, PCIeTxBytesPerS, PCIeRxBytesPerS, NVLinkTxBytesPerS, NVLinkRxBytesPerS}
+var instanceMetrics = []Metric{MetricGraphicsUtilPercent, MetricSMUtilPercent, MetricDRAMUtilPercent, MetricTensorUtilPercent, MetricPCIeTxBytesPerS, MetricPCIeRxBytesPerS, MetricNVLinkTxBytesPerS, MetricNVLinkRxBytesPerS}
 
 // Sample takes a sample. It describes the time since the device's last one. On
 // a MIG GPU without figures of its own the busiest instance speaks for it.
 func (d *IdleDetector) Sample(x *Sample) error {
-	if x.Device < 0 || x.Device >= len(d.devs) {
-		return &DeviceError{Device: x.Device, Devices: len(d.devs)}
+	if err := d.h.check(x.Device); err != nil {
+		return err
 	}
 	s := &d.devs[x.Device]
-	before, hadPower := s.fresh(PowerWatts, x.At, d.opts.MaxAge)
-	for m := GPUUtilPercent; m < metricEnd; m++ {
+	before, hadPower := s.fresh(MetricPowerWatts, x.At, d.opts.MaxAge)
+	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
 		if v, ok := x.Get(m); ok {
 			s.values.set(m, v)
 			s.valueAt[m] = x.At
@@ -90,10 +90,10 @@ func (d *IdleDetector) Sample(x *Sample) error {
 	if !seen || x.At <= last {
 		return nil
 	}
-	next := Interval{From: last, To: x.At}
+	next := StateInterval{From: last, To: x.At}
 	if x.At-last <= d.opts.MaxGap {
 		next.State, next.Powered = d.classify(s, x.At)
-		if now, ok := s.fresh(PowerWatts, x.At, d.opts.MaxAge); ok && hadPower {
+		if now, ok := s.fresh(MetricPowerWatts, x.At, d.opts.MaxAge); ok && hadPower {
 			next.Joules = Some((before + now) / 2 * (x.At - last).Seconds())
 		}
 	}
@@ -102,7 +102,7 @@ func (d *IdleDetector) Sample(x *Sample) error {
 }
 
 // appendInterval joins next to the last interval when they tell the same.
-func appendInterval(list []Interval, next Interval) []Interval {
+func appendInterval(list []StateInterval, next StateInterval) []StateInterval {
 	if n := len(list); n > 0 && list[n-1].State == next.State && list[n-1].Powered == next.Powered && list[n-1].To == next.From {
 		l := &list[n-1]
 		l.To = next.To
@@ -140,9 +140,9 @@ func (d *IdleDetector) classify(s *idleState, now time.Duration) (State, sharing
 		}
 		return answer
 	}
-	busy := atLeast(o.ActivePercent, GPUUtilPercent, GraphicsUtilPercent)
-	working := atLeast(o.WorkingPercent, SMUtilPercent, DRAMUtilPercent, TensorUtilPercent)
-	traffic := atLeast(o.ActiveBytesPerS, PCIeTxBytesPerS, PCIeRxBytesPerS, NVLinkTxBytesPerS, NVLinkRxBytesPerS)
+	busy := atLeast(o.ActivePercent, MetricGPUUtilPercent, MetricGraphicsUtilPercent)
+	working := atLeast(o.WorkingPercent, MetricSMUtilPercent, MetricDRAMUtilPercent, MetricTensorUtilPercent)
+	traffic := atLeast(o.ActiveBytesPerS, MetricPCIeTxBytesPerS, MetricPCIeRxBytesPerS, MetricNVLinkTxBytesPerS, MetricNVLinkRxBytesPerS)
 	if busy != sharing.AnswerYes {
 		s.busySince = Optional[time.Duration]{}
 	} else if s.busySince.IsZero() {
@@ -150,7 +150,7 @@ func (d *IdleDetector) classify(s *idleState, now time.Duration) (State, sharing
 	}
 	// A GPM figure describes the slow period before it: one that began before
 	// the device was busy says nothing about what it is busy with.
-	gpm := max(s.valueAt[SMUtilPercent], s.valueAt[DRAMUtilPercent], s.valueAt[TensorUtilPercent])
+	gpm := max(s.valueAt[MetricSMUtilPercent], s.valueAt[MetricDRAMUtilPercent], s.valueAt[MetricTensorUtilPercent])
 	covers := gpm-d.h.SlowPeriod >= s.busySince.Or(now)
 	switch {
 	case working == sharing.AnswerYes || traffic == sharing.AnswerYes:
@@ -162,7 +162,7 @@ func (d *IdleDetector) classify(s *idleState, now time.Duration) (State, sharing
 	case busy == sharing.AnswerUnknown && working == sharing.AnswerUnknown:
 		return StateUnknown, sharing.AnswerUnknown
 	}
-	watts, powerKnown := s.fresh(PowerWatts, now, o.MaxAge)
+	watts, powerKnown := s.fresh(MetricPowerWatts, now, o.MaxAge)
 	switch s.resident(now, o) {
 	case sharing.AnswerUnknown:
 		return StateUnknown, sharing.AnswerUnknown
@@ -186,7 +186,7 @@ func (d *IdleDetector) classify(s *idleState, now time.Duration) (State, sharing
 func (s *idleState) resident(now time.Duration, o *IdleOptions) sharing.Answer {
 	n, listed := s.processes.Get()
 	listed = listed && now-s.procAt <= o.MaxAge
-	used, known := s.fresh(MemUsedBytes, now, o.MaxAge)
+	used, known := s.fresh(MetricMemUsedBytes, now, o.MaxAge)
 	switch {
 	case listed && n > 0, known && used >= float64(o.Resident):
 		return sharing.AnswerYes
@@ -198,8 +198,8 @@ func (s *idleState) resident(now time.Duration, o *IdleOptions) sharing.Answer {
 
 // Report says what a device did so far.
 func (d *IdleDetector) Report(device int) (IdleReport, error) {
-	if device < 0 || device >= len(d.devs) {
-		return IdleReport{}, &DeviceError{Device: device, Devices: len(d.devs)}
+	if err := d.h.check(device); err != nil {
+		return IdleReport{}, err
 	}
 	s := &d.devs[device]
 	r := IdleReport{Device: device, Basis: d.h.Info.Basis, DeepIdleWatts: s.deepIdle}

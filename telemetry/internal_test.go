@@ -75,8 +75,7 @@ func TestEnumText(t *testing.T) {
 		if err := into.UnmarshalText(b); err != nil || read() != v {
 			t.Errorf("%v does not come back: %v, %v", v, read(), err)
 		}
-		var une *sharing.UnknownNameError
-		if err := into.UnmarshalText([]byte(v.String() + "x")); !errors.As(err, &une) {
+		if err := into.UnmarshalText([]byte(v.String() + "x")); !errors.Is(err, errUnknown) {
 			t.Errorf("%vx: %v", v, err)
 		}
 	}
@@ -122,18 +121,18 @@ func TestEnumText(t *testing.T) {
 func TestReadingRefusesWhatIsNoFigure(t *testing.T) {
 	var r Reading
 	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		r.Set(PowerWatts, v)
+		r.Set(MetricPowerWatts, v)
 	}
 	r.Set(Metric(0), 1)
 	r.Set(metricEnd, 1)
 	if r.Has() {
 		t.Error("a reading holds what is no figure")
 	}
-	r.Set(PowerWatts, 0)
-	if v, ok := r.Get(PowerWatts); !ok || v != 0 {
+	r.Set(MetricPowerWatts, 0)
+	if v, ok := r.Get(MetricPowerWatts); !ok || v != 0 {
 		t.Error("zero is a figure")
 	}
-	if r.Supported(PowerWatts) != sharing.AnswerYes {
+	if r.Supported(MetricPowerWatts) != sharing.AnswerYes {
 		t.Error("a figure that is there is supported")
 	}
 }

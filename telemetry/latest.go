@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/atomicfile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -57,13 +58,13 @@ func (l *Latest) Begin(h Header) error {
 func (l *Latest) Sample(x *Sample) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if x.Device < 0 || x.Device >= len(l.devs) {
-		return &DeviceError{Device: x.Device, Devices: len(l.devs)}
+	if err := l.h.check(x.Device); err != nil {
+		return err
 	}
 	l.newest, l.received = max(l.newest, x.At), time.Now()
 	d := &l.devs[x.Device]
 	d.seen = true
-	for m := GPUUtilPercent; m < metricEnd; m++ {
+	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
 		if v, ok := x.Get(m); ok {
 			d.f.set(m, v)
 			d.at[m] = x.At
@@ -96,7 +97,7 @@ func (l *Latest) Event(e Event) error {
 		i = -1
 	}
 	l.events[eventKey{e.Kind, i}]++
-	if i >= 0 && i < len(l.devs) {
+	if l.h.check(i) == nil {
 		switch e.Kind {
 		case EventLost:
 			l.devs[i].lost = true
@@ -118,7 +119,7 @@ func (l *Latest) fresh(at time.Duration) bool {
 func (l *Latest) Get(device int, m Metric) (float64, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if device < 0 || device >= len(l.devs) {
+	if l.h.check(device) != nil {
 		return 0, false
 	}
 	return l.get(device, m)
@@ -137,7 +138,7 @@ func (l *Latest) get(device int, m Metric) (float64, bool) {
 func (l *Latest) Lost(device int) sharing.Answer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if device < 0 || device >= len(l.devs) {
+	if l.h.check(device) != nil {
 		return sharing.AnswerUnknown
 	}
 	return l.devs[device].lostAnswer()
@@ -155,7 +156,7 @@ func (d *latestDevice) lostAnswer() sharing.Answer {
 func (l *Latest) Processes(device int) ([]Process, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if device < 0 || device >= len(l.devs) {
+	if l.h.check(device) != nil {
 		return nil, false
 	}
 	d := &l.devs[device]
@@ -171,7 +172,7 @@ func (l *Latest) Processes(device int) ([]Process, bool) {
 func (l *Latest) Instances(device int) []Instance {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if device < 0 || device >= len(l.devs) || l.devs[device].lost || !l.fresh(l.devs[device].instAt) {
+	if l.h.check(device) != nil || l.devs[device].lost || !l.fresh(l.devs[device].instAt) {
 		return nil
 	}
 	return l.devs[device].instances
@@ -205,9 +206,9 @@ func (l *Latest) WritePrometheus(w io.Writer) error {
 			p.line(base[i], 0)
 		}
 	}
-	for m := GPUUtilPercent; m < metricEnd; m++ {
+	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
 		name, kind := m.String(), "gauge"
-		if m == EnergyJoules {
+		if m == MetricEnergyJoules {
 			name, kind = name+"_total", "counter"
 		}
 		p.family(name, kind, m.Help())
@@ -237,6 +238,12 @@ func (l *Latest) WritePrometheus(w io.Writer) error {
 	return p.w.Flush()
 }
 
+// SavePrometheus replaces the file at path with what WritePrometheus writes, so
+// that a reader (Node exporter's textfile collector) never sees half of it.
+func (l *Latest) SavePrometheus(path string) error {
+	return atomicfile.WriteFunc(path, 0o644, l.WritePrometheus)
+}
+
 func (l *Latest) writeThrottle(p *promWriter, base []string) {
 	p.family("throttle", "gauge", "Whether a reason holds the clocks down.")
 	for i := range l.devs {
@@ -252,7 +259,7 @@ func (l *Latest) writeThrottle(p *promWriter, base []string) {
 }
 
 func (l *Latest) writeInstances(p *promWriter, base []string) {
-	for m := GPUUtilPercent; m < metricEnd; m++ {
+	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
 		p.family("instance_"+m.String(), "gauge", "Of a MIG GPU instance: "+m.Help())
 		for i := range l.devs {
 			d := &l.devs[i]

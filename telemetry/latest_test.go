@@ -90,7 +90,7 @@ func TestWritePrometheus(t *testing.T) {
 		!strings.Contains(out, `cotenant_gpu_up{device="0",uuid="GPU-a",basis="simulated"} 0`) {
 		t.Errorf("a lost GPU:\n%s", out)
 	}
-	if _, ok := l.Get(0, telemetry.PowerWatts); ok || l.Lost(0) != sharing.AnswerYes || l.Lost(1) != sharing.AnswerNo {
+	if _, ok := l.Get(0, telemetry.MetricPowerWatts); ok || l.Lost(0) != sharing.AnswerYes || l.Lost(1) != sharing.AnswerNo {
 		t.Error("a lost GPU has figures")
 	}
 	if _, ok := l.Processes(0); ok {
@@ -104,17 +104,17 @@ func TestWritePrometheus(t *testing.T) {
 func TestLatestForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(telemetry.Latest)
-		src := source(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.PowerWatts: 100, telemetry.SMUtilPercent: 5}}))
+		src := source(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.MetricPowerWatts: 100, telemetry.MetricSMUtilPercent: 5}}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := sampler(t, src, telemetry.SamplerOptions{}).Stream(ctx, l); err != nil {
 			t.Fatal(err)
 		}
-		if v, ok := l.Get(0, telemetry.SMUtilPercent); !ok || v != 5 {
+		if v, ok := l.Get(0, telemetry.MetricSMUtilPercent); !ok || v != 5 {
 			t.Errorf("%v, %v", v, ok)
 		}
 		time.Sleep(4 * time.Second) // nothing comes any more
-		if v, ok := l.Get(0, telemetry.PowerWatts); ok {
+		if v, ok := l.Get(0, telemetry.MetricPowerWatts); ok {
 			t.Errorf("%v W, from 4 s ago", v)
 		}
 		if strings.Contains(prom(t, l), "power_watts{") {
@@ -126,7 +126,7 @@ func TestLatestForgets(t *testing.T) {
 func FuzzPrometheusLabels(f *testing.F) {
 	f.Add("a\"b\\c\nd", "\xff{}")
 	f.Fuzz(func(t *testing.T, uuid, name string) {
-		script := oneGPU(telemetrytest.Phase{Figures: figures{telemetry.PowerWatts: 1}, Processes: []telemetry.Process{{PID: 1, Name: name, Memory: telemetry.Some(sharing.MiB)}}})
+		script := oneGPU(telemetrytest.Phase{Figures: figures{telemetry.MetricPowerWatts: 1}, Processes: []telemetry.Process{{PID: 1, Name: name, Memory: telemetry.Some(sharing.MiB)}}})
 		script.GPUs[0].Device = telemetry.Device{UUID: uuid, Name: name}
 		l := new(telemetry.Latest)
 		if err := simulated(t, script, telemetry.SamplerOptions{}, 0).Replay(l); err != nil {

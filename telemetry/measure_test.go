@@ -32,7 +32,7 @@ func near(t *testing.T, what string, got telemetry.Optional[float64], want, tole
 
 func TestEnergy(t *testing.T) {
 	at := func(d time.Duration, w float64) telemetrytest.Phase {
-		return telemetrytest.Phase{For: d, Figures: figures{telemetry.PowerWatts: w}}
+		return telemetrytest.Phase{For: d, Figures: figures{telemetry.MetricPowerWatts: w}}
 	}
 	steps := []telemetrytest.Phase{at(20*time.Second, 100), at(20*time.Second, 700), at(0, 300)}
 	t.Run("steps", func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestEnergy(t *testing.T) {
 		}
 	})
 	t.Run("no power", func(t *testing.T) {
-		s := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.GPUUtilPercent: 1}}), telemetry.SamplerOptions{}, time.Minute)
+		s := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.MetricGPUUtilPercent: 1}}), telemetry.SamplerOptions{}, time.Minute)
 		if e := energy(t, s, telemetry.EnergyOptions{}); !e.IntegratedJoules.IsZero() || e.Covered != 0 || e.Agree != sharing.AnswerUnknown {
 			t.Errorf("%+v", e)
 		}
@@ -99,8 +99,8 @@ func TestEnergy(t *testing.T) {
 		}
 		for i := range 60 {
 			x := telemetry.Sample{At: time.Duration(i) * time.Second}
-			x.Set(telemetry.PowerWatts, 108)
-			x.Set(telemetry.EnergyJoules, 100*float64(i))
+			x.Set(telemetry.MetricPowerWatts, 108)
+			x.Set(telemetry.MetricEnergyJoules, 100*float64(i))
 			if err := s.Sample(&x); err != nil {
 				t.Fatal(err)
 			}
@@ -142,7 +142,7 @@ func TestDetectIdle(t *testing.T) {
 		return telemetrytest.Phase{For: d, Processes: procs, Figures: f}
 	}
 	minute := time.Minute
-	util, watts, used, sm, dram, pcie := telemetry.GPUUtilPercent, telemetry.PowerWatts, telemetry.MemUsedBytes, telemetry.SMUtilPercent, telemetry.DRAMUtilPercent, telemetry.PCIeRxBytesPerS
+	util, watts, used, sm, dram, pcie := telemetry.MetricGPUUtilPercent, telemetry.MetricPowerWatts, telemetry.MetricMemUsedBytes, telemetry.MetricSMUtilPercent, telemetry.MetricDRAMUtilPercent, telemetry.MetricPCIeRxBytesPerS
 	for _, c := range []struct {
 		name   string
 		opts   telemetry.IdleOptions
@@ -215,8 +215,8 @@ func TestDetectIdle(t *testing.T) {
 func TestIdleOnMIG(t *testing.T) {
 	phase := func(active float64) telemetrytest.Phase {
 		return telemetrytest.Phase{For: time.Minute, Processes: []telemetry.Process{{PID: 1}}, Instances: []telemetrytest.Instance{
-			{ID: 1, Figures: figures{telemetry.GraphicsUtilPercent: active, telemetry.SMUtilPercent: active}},
-			{ID: 2, Figures: figures{telemetry.GraphicsUtilPercent: 0, telemetry.SMUtilPercent: 0}}}}
+			{ID: 1, Figures: figures{telemetry.MetricGraphicsUtilPercent: active, telemetry.MetricSMUtilPercent: active}},
+			{ID: 2, Figures: figures{telemetry.MetricGraphicsUtilPercent: 0, telemetry.MetricSMUtilPercent: 0}}}}
 	}
 	last := phase(0)
 	last.For = 0
@@ -230,7 +230,7 @@ func TestIdleOnMIG(t *testing.T) {
 }
 
 func TestMeasureOptionsAreChecked(t *testing.T) {
-	s := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.PowerWatts: 1}}), telemetry.SamplerOptions{}, time.Second)
+	s := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.MetricPowerWatts: 1}}), telemetry.SamplerOptions{}, time.Second)
 	_, err := telemetry.DetectIdle(s, 0, telemetry.IdleOptions{ActivePercent: -1, Sustain: -1, PoweredWatts: math.NaN()})
 	for _, want := range []string{"active_percent", "sustain", "powered_watts"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -253,7 +253,7 @@ func TestMeasureOptionsAreChecked(t *testing.T) {
 
 func TestIdleEvidence(t *testing.T) {
 	s := simulated(t, oneGPU(telemetrytest.Phase{Processes: []telemetry.Process{{PID: 1}},
-		Figures: figures{telemetry.GPUUtilPercent: 0, telemetry.PowerWatts: 120}}), telemetry.SamplerOptions{}, time.Minute)
+		Figures: figures{telemetry.MetricGPUUtilPercent: 0, telemetry.MetricPowerWatts: 120}}), telemetry.SamplerOptions{}, time.Minute)
 	for watts, want := range map[float64]sharing.Answer{0: sharing.AnswerUnknown, 75: sharing.AnswerYes} {
 		r, err := telemetry.DetectIdle(s, 0, telemetry.IdleOptions{DeepIdleWatts: watts})
 		if err != nil || len(r.Intervals) != 1 || r.Intervals[0].Powered != want {
@@ -275,7 +275,7 @@ func idleFor(times ...time.Duration) telemetry.IdleReport {
 		if i%2 == 1 {
 			st = telemetry.StateExecutionIdle
 		}
-		r.Intervals = append(r.Intervals, telemetry.Interval{From: at, To: at + d, State: st})
+		r.Intervals = append(r.Intervals, telemetry.StateInterval{From: at, To: at + d, State: st})
 		at += d
 	}
 	return r
@@ -292,50 +292,49 @@ func TestPolicies(t *testing.T) {
 		report telemetry.IdleReport
 		want   map[string]row
 	}{
-		// TV10: a job that is busy 8 of 24 hours is idle for 16, two thirds.
+		// A job that is busy 8 of 24 hours is idle for 16, two thirds.
 		{"8 of 24 hours", idleFor(8*h, 16*h), map[string]row{"idlebot": {1, 1, 15 * h}, "princeton": {1, 1, 14 * h}, "kubeflow": {1, 0, 0}}},
 		{"just short", idleFor(h, h-1), map[string]row{"idlebot": {1, 0, 0}, "princeton": {1, 0, 0}, "kubeflow": {1, 0, 0}}},
 		{"just long enough", idleFor(h, h), map[string]row{"idlebot": {1, 1, 0}, "princeton": {1, 0, 0}, "kubeflow": {1, 0, 0}}},
 		{"many short gaps are no reaper's business", idleFor(m, 10*m, m, 10*m, m, 10*m), map[string]row{"idlebot": {3, 0, 0}, "princeton": {3, 0, 0}, "kubeflow": {3, 0, 0}}},
 		{"never idle", idleFor(h), map[string]row{"idlebot": {}, "princeton": {}, "kubeflow": {}}},
 	} {
-		for _, p := range telemetry.Policies() {
-			r, err := p.Recoverable([]telemetry.IdleReport{c.report}, telemetry.RecoverOptions{PricePerHour: telemetry.Some(2.0), Currency: "EUR"})
+		for _, p := range telemetry.ReapPolicies() {
+			r, err := p.Recoverable([]telemetry.IdleReport{c.report}, telemetry.StateExecutionIdle)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if d := cmp.Diff(c.want[p.Name], row{r.Episodes, r.Reaped, r.Recoverable}); d != "" {
 				t.Errorf("%s, %s: %s", c.name, p.Name, d)
 			}
-			near(t, c.name, r.Money, 2*r.Recoverable.Hours(), 1e-9)
 		}
 	}
 	rep := idleFor(8*h, 16*h)
 	if share := rep.Total(telemetry.StateExecutionIdle).Hours() / rep.Observed().Hours(); math.Abs(share-2.0/3) > 1e-12 {
 		t.Errorf("idle %v", share)
 	}
-	p := telemetry.Policies()[0]
-	r, err := p.Recoverable([]telemetry.IdleReport{idleFor(h, 20*m), idleFor(h, 3*h)}, telemetry.RecoverOptions{})
-	if err != nil || r.Warned != telemetry.Some(2) || !r.Money.IsZero() || r.Observed != 5*h+20*m {
+	p := telemetry.ReapPolicies()[0]
+	r, err := p.Recoverable([]telemetry.IdleReport{idleFor(h, 20*m), idleFor(h, 3*h)})
+	if err != nil || r.Warned != telemetry.Some(2) || r.Observed != 5*h+20*m {
 		t.Errorf("%+v, %v", r, err)
 	}
 	near(t, "hours a day", r.HoursPerDay, 24*2/(5+1.0/3), 1e-9)
-	if pr, _ := telemetry.ParsePolicy("princeton"); pr.ReapAfter != 2*h {
+	if pr, _ := telemetry.ParseReapPolicy("princeton"); pr.ReapAfter != 2*h {
 		t.Errorf("%+v", pr)
 	}
-	if r, _ := telemetry.Policies()[1].Recoverable([]telemetry.IdleReport{rep}, telemetry.RecoverOptions{}); !r.Warned.IsZero() {
+	if r, _ := telemetry.ReapPolicies()[1].Recoverable([]telemetry.IdleReport{rep}); !r.Warned.IsZero() {
 		t.Error("warnings at times that nobody published")
 	}
-	if own, err := telemetry.ParsePolicy("45m"); err != nil || own.ReapAfter != 45*m {
+	if own, err := telemetry.ParseReapPolicy("45m"); err != nil || own.ReapAfter != 45*m {
 		t.Errorf("%+v, %v", own, err)
 	}
 	for _, bad := range []string{"idelbot", "-1h", "0s", ""} {
-		if _, err := telemetry.ParsePolicy(bad); err == nil {
+		if _, err := telemetry.ParseReapPolicy(bad); err == nil {
 			t.Errorf("%q is a policy", bad)
 		}
 	}
-	_, err = telemetry.Policy{Name: "x"}.Recoverable(nil, telemetry.RecoverOptions{States: []telemetry.State{telemetry.StateActive}, PricePerHour: telemetry.Some(-1.0)})
-	for _, want := range []string{"reap_after", "states", "price_per_hour"} {
+	_, err = telemetry.ReapPolicy{Name: "x"}.Recoverable(nil, telemetry.StateActive)
+	for _, want := range []string{"reap_after", "states"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
 		}
@@ -344,8 +343,8 @@ func TestPolicies(t *testing.T) {
 
 func TestUnknownTimeIsNeverRecoverable(t *testing.T) {
 	r := idleFor(time.Hour, 3*time.Hour)
-	r.Intervals = append(r.Intervals, telemetry.Interval{From: 4 * time.Hour, To: 9 * time.Hour})
-	got, err := telemetry.Policies()[0].Recoverable([]telemetry.IdleReport{r}, telemetry.RecoverOptions{})
+	r.Intervals = append(r.Intervals, telemetry.StateInterval{From: 4 * time.Hour, To: 9 * time.Hour})
+	got, err := telemetry.ReapPolicies()[0].Recoverable([]telemetry.IdleReport{r})
 	if err != nil || got.Recoverable != 2*time.Hour || got.Unknown != 5*time.Hour {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -10,15 +10,15 @@ import (
 )
 
 // ErrLost says that a device has fallen off the bus or cannot be reached any
-// more. A Source wraps it; a Sampler then leaves the device out and tries it
+// more. A Reader wraps it; a Sampler then leaves the device out and tries it
 // again on each slow tick.
 var ErrLost = errors.New("telemetry: the GPU is lost")
 
-// Source reads GPUs. Its methods must be safe for concurrent use: a Sampler
+// Reader reads GPUs. Its methods must be safe for concurrent use: a Sampler
 // reads fast and slow groups at the same time.
-type Source interface {
-	// Info says what the source is. It does not change.
-	Info() SourceInfo
+type Reader interface {
+	// Info says what the reader is. It does not change.
+	Info() ReaderInfo
 	// Devices lists the devices. Their order is their index everywhere.
 	Devices(ctx context.Context) ([]Device, error)
 	// Read reads one group of one device into r. Figures that the device cannot
@@ -30,12 +30,12 @@ type Source interface {
 	Read(ctx context.Context, device int, group Groups, r *Reading) error
 }
 
-// SourceInfo says where a series' figures come from.
-type SourceInfo struct {
-	// Name is the source's name, e.g. "nvml" or "script".
+// ReaderInfo says where a series' figures come from.
+type ReaderInfo struct {
+	// Name is the reader's name, e.g. "nvml" or "script".
 	Name string `json:"name"`
 	// Basis is sharing.BasisMeasured for a driver and sharing.BasisSimulated
-	// for a script. A source that does not say is sharing.BasisUnknown.
+	// for a script. A reader that does not say is sharing.BasisUnknown.
 	Basis sharing.Basis `json:"basis"`
 	// Detail is what a reader may want to know: driver version, seed.
 	Detail string `json:"detail,omitempty"`

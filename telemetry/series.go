@@ -11,13 +11,21 @@ import (
 // Header describes a series: where it comes from, when it began, and what it
 // covers.
 type Header struct {
-	Info SourceInfo
+	Info ReaderInfo
 	// Start is the wall clock at the series' start. Times in the series are
 	// monotonic differences to it.
 	Start   time.Time
 	Devices []Device
 	// Period and SlowPeriod are the periods of the two clocks.
 	Period, SlowPeriod time.Duration
+}
+
+// check returns an error for an index that names no device.
+func (h *Header) check(device int) error {
+	if device < 0 || device >= len(h.Devices) {
+		return &DeviceError{Device: device, Devices: len(h.Devices)}
+	}
+	return nil
 }
 
 // Sink takes what a Sampler reads, in order of time. A Sampler calls one
@@ -80,8 +88,8 @@ func (s *Series) Begin(h Header) error {
 // Sample appends a copy of a sample. Samples of devices that the header does
 // not list are an error.
 func (s *Series) Sample(x *Sample) error {
-	if x.Device < 0 || x.Device >= len(s.Devices) {
-		return &DeviceError{Device: x.Device, Devices: len(s.Devices)}
+	if err := s.check(x.Device); err != nil {
+		return err
 	}
 	if len(s.chunks) == 0 || len(s.chunks[len(s.chunks)-1].rows) == chunkRows {
 		s.chunks = append(s.chunks, &chunk{rows: make([]row, 0, chunkRows), vals: make([]float64, 0, 8*chunkRows)})
@@ -89,7 +97,7 @@ func (s *Series) Sample(x *Sample) error {
 	c := s.chunks[len(s.chunks)-1]
 	r := row{at: int64(x.At), tick: x.Tick, has: x.f.has, throttle: x.Throttle, off: int32(len(c.vals)),
 		device: int32(x.Device), dropped: int32(min(x.Dropped, 1<<31-1)), groups: x.Groups}
-	for m := GPUUtilPercent; m < metricEnd; m++ {
+	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
 		if x.f.has&(1<<m) != 0 {
 			c.vals = append(c.vals, x.f.v[m])
 		}
@@ -139,12 +147,23 @@ func (s *Series) All() iter.Seq[*Sample] {
 	}
 }
 
+// of yields the samples of one device as All does.
+func (s *Series) of(device int) iter.Seq[*Sample] {
+	return func(yield func(*Sample) bool) {
+		for x := range s.All() {
+			if x.Device == device && !yield(x) {
+				return
+			}
+		}
+	}
+}
+
 func (c *chunk) load(r *row, x *Sample) {
 	*x = Sample{Device: int(r.device), At: time.Duration(r.at), Tick: r.tick, Groups: r.groups,
 		Reading: Reading{Throttle: r.throttle, Processes: r.processes, Instances: r.instances, Dropped: int(r.dropped)}}
 	x.f.has = r.has
 	at := r.off
-	for m := GPUUtilPercent; m < metricEnd; m++ {
+	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
 		if r.has&(1<<m) != 0 {
 			x.f.v[m] = c.vals[at]
 			at++
@@ -172,11 +191,9 @@ type Point struct {
 // Where the metric is missing there is no point.
 func (s *Series) Points(device int, m Metric) []Point {
 	var ps []Point
-	for x := range s.All() {
-		if x.Device == device {
-			if v, ok := x.Get(m); ok {
-				ps = append(ps, Point{x.At, v})
-			}
+	for x := range s.of(device) {
+		if v, ok := x.Get(m); ok {
+			ps = append(ps, Point{x.At, v})
 		}
 	}
 	return ps
@@ -198,10 +215,10 @@ func (s *Series) Mean(device int, m Metric) (Optional[float64], int) {
 }
 
 // Supported answers whether a device can give a metric: yes when it did, no
-// when the source said that it cannot, unknown when nobody asked or every
+// when the reader said that it cannot, unknown when nobody asked or every
 // reading failed. A series read from CSV knows only yes and unknown.
 func (s *Series) Supported(device int, m Metric) sharing.Answer {
-	if device < 0 || device >= len(s.has) {
+	if s.check(device) != nil {
 		return sharing.AnswerUnknown
 	}
 	f := figures{has: s.has[device], unsp: s.unsp[device]}

@@ -44,7 +44,7 @@ func CalibrateProbe(runs ...ProbeRun) (Calibration, error) {
 			path := fmt.Sprintf("%s.readings[%d]", path, j)
 			switch {
 			case !p.OK():
-				l.Addf(path, "run the probe again", "the probe ended with %q", clip(p.Status))
+				l.Addf(path, "run the probe again", "the probe ended with %q", problem.Clip(p.Status))
 			case !p.Timed || p.On.P50 <= 0 || p.Off.P50 <= 0:
 				l.Addf(path, "run it for longer, and beside others", "has no on- and off-times: %d gaps are too few", p.Gaps)
 			default:

@@ -2,6 +2,7 @@ package timeslice
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"regexp"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -28,14 +30,14 @@ type ControllerOptions struct {
 }
 
 // NewController returns a Controller; it runs nothing yet.
-func NewController(opt ControllerOptions) *Controller {
-	if opt.Runner == nil {
-		opt.Runner = Command{}
+func NewController(opts ControllerOptions) *Controller {
+	if opts.Runner == nil {
+		opts.Runner = SMI{}
 	}
-	if opt.Logger == nil {
-		opt.Logger = slog.New(slog.DiscardHandler)
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Controller{runner: opt.Runner, log: opt.Logger}
+	return &Controller{runner: opts.Runner, log: opts.Logger}
 }
 
 // Support is the answer to whether a GPU has time-slice levels.
@@ -53,7 +55,7 @@ func (c *Controller) Probe(ctx context.Context, device string) Support {
 	switch {
 	case err == nil:
 		return Support{Answer: sharing.AnswerYes, Reason: "nvidia-smi lists level " + level.String(), Level: level}
-	case isAny(err, ErrNotSupported, ErrMIG):
+	case errors.Is(err, ErrNotSupported), errors.Is(err, ErrMIG):
 		return Support{Answer: sharing.AnswerNo, Reason: err.Error()}
 	}
 	return Support{Answer: sharing.AnswerUnknown, Reason: err.Error()}
@@ -63,17 +65,11 @@ func (c *Controller) Probe(ctx context.Context, device string) Support {
 // bus id.
 func (c *Controller) Level(ctx context.Context, device string) (Level, error) {
 	const op = "read level"
-	if err := checkDevice(device); err != nil {
-		return 0, &OpError{op, device, err}
-	}
-	out, err := c.runner.Run(ctx, "compute-policy", "-i", device, "-l")
+	text, err := c.ask(ctx, op, device, "compute-policy", "-i", device, "-l")
 	if err != nil {
-		return 0, &OpError{op, device, err}
+		return 0, err
 	}
-	if err := refusal(out); err != nil {
-		return 0, &OpError{op, device, err}
-	}
-	level, err := parseLevel(out.Stdout)
+	level, err := parseLevel(text)
 	if err != nil {
 		return 0, &OpError{op, device, err}
 	}
@@ -85,21 +81,26 @@ func (c *Controller) Level(ctx context.Context, device string) (Level, error) {
 // the level in force afterwards is another, the error is ErrReadBack.
 func (c *Controller) SetLevel(ctx context.Context, device string, level Level) error {
 	const op = "set level"
-	if int(level) >= len(levelNames) {
-		return &OpError{op, device, fmt.Errorf("%d is no time-slice level", uint8(level))}
+	_, err := level.MarshalText()
+	if err == nil {
+		err = checkDevice(device)
 	}
-	if err := checkDevice(device); err != nil {
-		return &OpError{op, device, err}
-	}
-	if err := c.checkMIG(ctx, device); err != nil {
-		return err
-	}
-	out, err := c.runner.Run(ctx, "compute-policy", "-i", device, "--set-timeslice", strconv.Itoa(int(level)))
 	if err != nil {
 		return &OpError{op, device, err}
 	}
-	if err := refusal(out); err != nil {
-		return &OpError{op, device, err}
+	mode, err := c.ask(ctx, "read MIG mode", device, "-i", device, "--query-gpu=mig.mode.current", "--format=csv,noheader")
+	if err != nil {
+		return err
+	}
+	switch mode = strings.TrimSpace(mode); mode {
+	case "Disabled", "[N/A]", "[Not Supported]":
+	case "Enabled":
+		return &OpError{op, device, ErrMIG}
+	default:
+		return &OpError{op, device, fmt.Errorf("%w: MIG mode %q", ErrUnreadable, problem.Clip(mode))}
+	}
+	if _, err := c.ask(ctx, op, device, "compute-policy", "-i", device, "--set-timeslice", strconv.Itoa(int(level))); err != nil {
+		return err
 	}
 	got, err := c.Level(ctx, device)
 	if err != nil {
@@ -112,23 +113,19 @@ func (c *Controller) SetLevel(ctx context.Context, device string, level Level) e
 	return nil
 }
 
-func (c *Controller) checkMIG(ctx context.Context, device string) error {
-	const op = "read MIG mode"
-	out, err := c.runner.Run(ctx, "-i", device, "--query-gpu=mig.mode.current", "--format=csv,noheader")
+// ask runs nvidia-smi for one device and returns what it printed.
+func (c *Controller) ask(ctx context.Context, op, device string, args ...string) (string, error) {
+	if err := checkDevice(device); err != nil {
+		return "", &OpError{op, device, err}
+	}
+	out, err := c.runner.Run(ctx, Invocation{Args: args})
+	if err == nil {
+		err = refusal(out)
+	}
 	if err != nil {
-		return &OpError{op, device, err}
+		return "", &OpError{op, device, err}
 	}
-	if err := refusal(out); err != nil {
-		return &OpError{op, device, err}
-	}
-	switch mode := strings.TrimSpace(out.Stdout); mode {
-	case "Disabled", "[N/A]", "[Not Supported]":
-		return nil
-	case "Enabled":
-		return &OpError{op, device, ErrMIG}
-	default:
-		return &OpError{op, device, fmt.Errorf("%w: MIG mode %q", ErrUnreadable, clip(mode))}
-	}
+	return out.Stdout, nil
 }
 
 // devicePattern admits an index, a GPU UUID (or a prefix of one) and a PCI bus
@@ -140,7 +137,7 @@ func checkDevice(device string) error {
 		return ErrMIG
 	}
 	if !devicePattern.MatchString(device) {
-		return fmt.Errorf("%q names no single GPU (use an index, a UUID as GPU-…, or a PCI bus id)", clip(device))
+		return fmt.Errorf("%q names no single GPU (use an index, a UUID as GPU-…, or a PCI bus id)", problem.Clip(device))
 	}
 	return nil
 }
@@ -156,7 +153,7 @@ func refusal(out Output) error {
 	case strings.Contains(lower, "insufficient permissions"):
 		return ErrPermission
 	case out.ExitCode != 0:
-		return fmt.Errorf("nvidia-smi ended with exit code %d: %s", out.ExitCode, clip(text))
+		return fmt.Errorf("nvidia-smi ended with exit code %d: %s", out.ExitCode, problem.Clip(text))
 	}
 	return nil
 }
@@ -172,13 +169,13 @@ func parseLevel(s string) (Level, error) {
 			continue
 		}
 		var here []Level
-		for i, n := range levelNames {
-			if slices.Contains(words, strings.ToLower(n)) {
-				here = append(here, Level(i))
+		for _, l := range levelNames.Values() {
+			if slices.Contains(words, strings.ToLower(l.String())) {
+				here = append(here, l)
 			}
 		}
 		if len(here) != 1 {
-			return 0, fmt.Errorf("%w: %q names %d levels", ErrUnreadable, clip(strings.TrimSpace(line)), len(here))
+			return 0, fmt.Errorf("%w: %q names %d levels", ErrUnreadable, problem.Clip(strings.TrimSpace(line)), len(here))
 		}
 		found = append(found, here[0])
 	}
@@ -186,7 +183,7 @@ func parseLevel(s string) (Level, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return 0, fmt.Errorf("%w: no time slice in %q", ErrUnreadable, clip(strings.TrimSpace(s)))
+		return 0, fmt.Errorf("%w: no time slice in %q", ErrUnreadable, problem.Clip(strings.TrimSpace(s)))
 	}
 	return 0, fmt.Errorf("%w: it lists several levels %v for one GPU", ErrUnreadable, found)
 }

@@ -26,8 +26,8 @@ type smi struct {
 	called []string
 }
 
-func (s *smi) Run(ctx context.Context, args ...string) (timeslice.Output, error) {
-	s.called = append(s.called, strings.Join(args, " "))
+func (s *smi) Run(ctx context.Context, in timeslice.Invocation) (timeslice.Output, error) {
+	s.called = append(s.called, strings.Join(in.Args, " "))
 	if s.err != nil || ctx.Err() != nil {
 		return timeslice.Output{}, errors.Join(s.err, ctx.Err())
 	}
@@ -41,7 +41,7 @@ func (s *smi) Run(ctx context.Context, args ...string) (timeslice.Output, error)
 	case s.set != timeslice.Output{} || s.deaf:
 		return s.set, nil
 	default:
-		s.level = map[string]string{"0": "Default", "1": "Short", "2": "Medium", "3": "Long"}[args[len(args)-1]]
+		s.level = map[string]string{"0": "Default", "1": "Short", "2": "Medium", "3": "Long"}[in.Args[len(in.Args)-1]]
 		return timeslice.Output{Stdout: "Timeslice config was set\n"}, nil
 	}
 }
@@ -154,7 +154,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestMain lets the test binary play nvidia-smi for Command.
+// TestMain lets the test binary play nvidia-smi.
 func TestMain(m *testing.M) {
 	switch os.Getenv("TIMESLICE_TEST_SMI") {
 	case "":
@@ -175,21 +175,21 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-func TestCommand(t *testing.T) {
+func TestSMI(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		name string
-		cmd  timeslice.Command
+		cmd  timeslice.SMI
 		want string
 	}{
-		{"answer", timeslice.Command{Path: self}, ""},
-		{"fail", timeslice.Command{Path: self}, "exit code 6: No devices were found"},
-		{"flood", timeslice.Command{Path: self, MaxOutput: 1 << 20}, "more than 1048576 bytes"},
-		{"hang", timeslice.Command{Path: self, Timeout: 200 * time.Millisecond}, "did not end in time"},
-		{"missing", timeslice.Command{Path: self + "-is-not-there"}, "set level of GPU 0"},
+		{"answer", timeslice.SMI{Path: self}, ""},
+		{"fail", timeslice.SMI{Path: self}, "exit code 6: No devices were found"},
+		{"flood", timeslice.SMI{Path: self, MaxOutput: 1 << 20}, "over 1048576 bytes"},
+		{"hang", timeslice.SMI{Path: self, Timeout: 200 * time.Millisecond}, "did not end in time"},
+		{"missing", timeslice.SMI{Path: self + "-is-not-there"}, "set level of GPU 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("TIMESLICE_TEST_SMI", c.name)

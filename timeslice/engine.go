@@ -8,18 +8,18 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// Work is a piece of GPU work that a program submits.
+// Work is a piece of GPU work that a tenant submits.
 type Work struct {
 	At  time.Duration // when it is submitted, on the simulated clock
 	GPU time.Duration // how long it needs the GPU for; at least 0
 }
 
-// Program is what one tenant does. Next is called once at time 0 and then each
-// time that the tenant's last work has finished, at the simulated time now; it
-// returns the next work, or false when there will be none. An At before now
-// counts as now: such work follows within the same slice, as that of a queue
-// that is never empty does. Programs are called from one goroutine.
-type Program interface {
+// Submitter is what one tenant does. Next is called once at time 0 and then
+// each time that the tenant's last work has finished, at the simulated time
+// now; it returns the next work, or false when there will be none. An At before
+// now counts as now: such work follows within the same slice, as that of a
+// queue that is never empty does. Submitters are called from one goroutine.
+type Submitter interface {
 	Next(now time.Duration) (Work, bool)
 }
 
@@ -29,7 +29,7 @@ type Slice struct {
 	From, To time.Duration
 }
 
-// Usage is what the simulated GPU did for one program. Times of work that had
+// Usage is what the simulated GPU did for one tenant. Times of work that had
 // not finished at the end are included.
 type Usage struct {
 	GPU       time.Duration   // in which it had the GPU
@@ -46,83 +46,79 @@ type Totals struct {
 	Idle      time.Duration
 }
 
-// EngineOptions tune Run. The zero value is the default.
-type EngineOptions struct {
+// Engine simulates tenants that share a GPU by time-slicing, round robin in
+// the order given. A tenant keeps the GPU for a quantum when others wait, and
+// gives it back when it runs out of work; a change of tenant costs a switch, a
+// tenant that is alone pays nothing.
+type Engine struct {
+	Scheduler Scheduler
+	Tenants   []Submitter
+	Until     time.Duration // where the simulated clock ends, if work is left so long
 	// Observe is called for each slice in order of time; nil means nobody looks.
 	// A slice is cut at the end of each piece of work.
 	Observe func(Slice)
 }
 
 type tenantState struct {
-	prog      Program
+	Submitter
 	at        time.Duration // when the current work was or will be submitted
 	remaining time.Duration
 	done      bool // no more work
 }
 
-// Run simulates programs that share a GPU by time-slicing, round robin in the
-// order given, until the simulated clock reaches until or nobody has work left.
-// A tenant keeps the GPU for a quantum when others wait, and gives it back when
-// it runs out of work; a change of tenant costs a switch, a tenant that is
-// alone pays nothing. The result depends on its arguments only. Run returns
+// Run simulates until the clock reaches Until or nobody has work left. The
+// result, one usage for each tenant, depends on the fields only. Run returns
 // ctx's error when ctx ends first.
-func Run(ctx context.Context, s Scheduler, programs []Program, until time.Duration, opt EngineOptions) ([]Usage, Totals, error) {
+func (e Engine) Run(ctx context.Context) ([]Usage, Totals, error) {
 	var l problem.List
-	s.check(&l, "scheduler")
-	if until <= 0 || until > longest {
-		l.Addf("until", "", "must be positive and at most %v, is %v", longest, until)
+	e.Scheduler.check(&l, "scheduler")
+	if e.Until <= 0 || e.Until > longest {
+		l.Addf("until", "", "must be positive and at most %v, is %v", longest, e.Until)
 	}
-	for i, p := range programs {
+	for i, p := range e.Tenants {
 		if p == nil {
-			l.Addf(fmt.Sprintf("programs[%d]", i), "", "is nil")
+			l.Addf(fmt.Sprintf("tenants[%d]", i), "", "is nil")
 		}
 	}
 	if err := l.Err(); err != nil {
 		return nil, Totals{}, err
 	}
-	e := &engine{s: s, until: until, observe: opt.Observe, tenants: make([]tenantState, len(programs)), usage: make([]Usage, len(programs)), last: -1}
-	for i, p := range programs {
-		e.tenants[i].prog = p
-		e.usage[i].WaitedOn = make([]time.Duration, len(programs))
-		if err := e.fetch(i); err != nil {
+	r := &engineRun{Engine: e, tenants: make([]tenantState, len(e.Tenants)), usage: make([]Usage, len(e.Tenants)), last: -1}
+	for i, p := range e.Tenants {
+		r.tenants[i].Submitter = p
+		r.usage[i].WaitedOn = make([]time.Duration, len(e.Tenants))
+		if err := r.fetch(i); err != nil {
 			return nil, Totals{}, err
 		}
 	}
-	for n := 0; ; n++ {
-		if n&4095 == 0 {
-			if err := ctx.Err(); err != nil {
-				return nil, Totals{}, err
-			}
+	for n, more := 0, true; more; n++ {
+		if n&4095 == 0 && ctx.Err() != nil {
+			return nil, Totals{}, ctx.Err()
 		}
-		more, err := e.turn()
-		if err != nil {
+		var err error
+		if more, err = r.turn(); err != nil {
 			return nil, Totals{}, err
 		}
-		if !more {
-			break
-		}
 	}
-	e.totals.Simulated = e.now
-	e.totals.Idle = e.now - e.totals.Busy - e.totals.Switching
-	return e.usage, e.totals, nil
+	r.totals.Simulated = r.now
+	r.totals.Idle = r.now - r.totals.Busy - r.totals.Switching
+	return r.usage, r.totals, nil
 }
 
-type engine struct {
-	s       Scheduler
-	until   time.Duration
+type engineRun struct {
+	Engine
 	now     time.Duration
 	last    int // whose context is loaded; -1 at the start
 	stuck   int // pieces of work without length in a row
 	tenants []tenantState
 	usage   []Usage
 	totals  Totals
-	observe func(Slice)
 }
 
 // fetch asks tenant i for its next work.
-func (e *engine) fetch(i int) error {
+func (e *engineRun) fetch(i int) error {
 	t := &e.tenants[i]
-	w, ok := t.prog.Next(e.now)
+	w, ok := t.Next(e.now)
 	if !ok {
 		t.done = true
 		return nil
@@ -141,11 +137,11 @@ func (e *engine) fetch(i int) error {
 	return nil
 }
 
-func (e *engine) ready(i int) bool { return !e.tenants[i].done && e.tenants[i].at <= e.now }
+func (e *engineRun) ready(i int) bool { return !e.tenants[i].done && e.tenants[i].at <= e.now }
 
 // next returns the first tenant after the last one, itself last, that has
 // work; -1 when none has.
-func (e *engine) next() int {
+func (e *engineRun) next() int {
 	n := len(e.tenants)
 	i := e.last
 	for range n {
@@ -161,13 +157,13 @@ func (e *engine) next() int {
 
 // turn gives one tenant a slice, or lets the clock run to the next submission.
 // It returns false at the end.
-func (e *engine) turn() (bool, error) {
-	if e.now >= e.until {
+func (e *engineRun) turn() (bool, error) {
+	if e.now >= e.Until {
 		return false, nil
 	}
 	i := e.next()
 	if i < 0 {
-		at := e.until
+		at := e.Until
 		pending := false
 		for j := range e.tenants {
 			if t := &e.tenants[j]; !t.done {
@@ -182,12 +178,12 @@ func (e *engine) turn() (bool, error) {
 	}
 	if i != e.last {
 		if e.last >= 0 {
-			e.pass(-1, min(e.s.Switch, e.until-e.now))
+			e.pass(-1, min(e.Scheduler.Switch, e.Until-e.now))
 		}
 		e.last = i
 	}
 	e.usage[i].Slices++
-	end := min(e.now+e.s.Quantum, e.until)
+	end := min(e.now+e.Scheduler.Quantum, e.Until)
 	t := &e.tenants[i]
 	for e.now < end && e.ready(i) {
 		run := min(t.remaining, end-e.now)
@@ -204,7 +200,7 @@ func (e *engine) turn() (bool, error) {
 
 // pass lets d go by with tenant i on the GPU, or with a switch for i = -1, and
 // books the wait of everybody else who has work in that time.
-func (e *engine) pass(i int, d time.Duration) {
+func (e *engineRun) pass(i int, d time.Duration) {
 	from := e.now
 	e.now += d
 	for j := range e.tenants {
@@ -225,7 +221,7 @@ func (e *engine) pass(i int, d time.Duration) {
 	}
 	e.totals.Busy += d
 	e.usage[i].GPU += d
-	if e.observe != nil && d > 0 {
-		e.observe(Slice{i, from, e.now})
+	if e.Observe != nil && d > 0 {
+		e.Observe(Slice{i, from, e.now})
 	}
 }

@@ -4,10 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // Errors that callers may test for with errors.Is.
 var (
+	// ErrUnknownName says that a text is no value of an enumeration.
+	ErrUnknownName = errors.New("timeslice: unknown name")
 	// ErrMIG says that a time-slice level was asked for on a MIG device, or on
 	// a GPU with MIG enabled: levels exist on whole GPUs only.
 	ErrMIG = errors.New("timeslice: the time-slice level cannot be set on MIG devices")
@@ -32,25 +36,8 @@ type OpError struct {
 
 // Error returns the operation, the device and the cause.
 func (e *OpError) Error() string {
-	return fmt.Sprintf("timeslice: %s of GPU %s: %s", e.Op, clip(e.Device), strings.TrimPrefix(e.Err.Error(), "timeslice: "))
+	return fmt.Sprintf("timeslice: %s of GPU %s: %s", e.Op, problem.Clip(e.Device), strings.TrimPrefix(e.Err.Error(), "timeslice: "))
 }
 
 // Unwrap returns the cause.
 func (e *OpError) Unwrap() error { return e.Err }
-
-func isAny(err error, targets ...error) bool {
-	for _, t := range targets {
-		if errors.Is(err, t) {
-			return true
-		}
-	}
-	return false
-}
-
-// clip shortens what came from outside for an error message.
-func clip(s string) string {
-	if r := []rune(s); len(r) > 120 {
-		return string(r[:120]) + "…"
-	}
-	return s
-}

@@ -87,7 +87,7 @@ func parseProbeLine(line string) (p ProbeReading, err error) {
 	sms, rest, ok2 := strings.Cut(rest, " err=")
 	status, rest, ok3 := strings.Cut(rest, " gaps=")
 	if !ok || !ok2 || !ok3 || tag != strings.TrimSpace(tag) || tag == "" || status != strings.TrimSpace(status) || status == "" {
-		return ProbeReading{}, fmt.Errorf("%q is no line of the quantum probe", clip(line))
+		return ProbeReading{}, fmt.Errorf("%q is no line of the quantum probe", problem.Clip(line))
 	}
 	f := strings.Fields(rest)
 	if len(f) < 2 || !strings.HasPrefix(f[1], "off_total_ms=") {
@@ -122,7 +122,7 @@ func parseProbeLine(line string) (p ProbeReading, err error) {
 func probeCount(s, name string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 {
-		return 0, fmt.Errorf("%s=%q is no count", name, clip(s))
+		return 0, fmt.Errorf("%s=%q is no count", name, problem.Clip(s))
 	}
 	return n, nil
 }
@@ -131,7 +131,7 @@ func probeTime(s, prefix string, unit time.Duration) (time.Duration, error) {
 	v, found := strings.CutPrefix(s, prefix)
 	f, err := strconv.ParseFloat(v, 64)
 	if !found || err != nil || !(f >= 0) || f*float64(unit) > float64(longest) {
-		return 0, fmt.Errorf("%q is not %s and a time", clip(s), prefix)
+		return 0, fmt.Errorf("%q is not %s and a time", problem.Clip(s), prefix)
 	}
 	return time.Duration(math.Round(f * float64(unit))), nil
 }

@@ -53,12 +53,12 @@ func Simulate(ctx context.Context, sim Simulation) (*Result, error) {
 		return nil, err
 	}
 	loops := make([]*loop, len(sim.Tenants))
-	programs := make([]Program, len(sim.Tenants))
+	engine := Engine{Scheduler: sim.Scheduler, Tenants: make([]Submitter, len(sim.Tenants)), Until: sim.For}
 	for i, t := range sim.Tenants {
 		loops[i] = newLoop(t, rand.New(rand.NewPCG(sim.Seed, uint64(i))), sim.Warmup, sim.For)
-		programs[i] = loops[i]
+		engine.Tenants[i] = loops[i]
 	}
-	usage, totals, err := Run(ctx, sim.Scheduler, programs, sim.For, EngineOptions{})
+	usage, totals, err := engine.Run(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -49,13 +49,13 @@ func mean(t testing.TB, l *timeslice.Latency) time.Duration {
 // the first one is off the GPU.
 func TestSimulatedProbe(t *testing.T) {
 	for n, want := range map[int]time.Duration{2: 2396300 * time.Nanosecond, 4: 6883600 * time.Nanosecond} {
-		programs := make([]timeslice.Program, n)
+		programs := make([]timeslice.Submitter, n)
 		for i := range programs {
 			programs[i] = spin{}
 		}
 		var off, on []time.Duration
 		var last time.Duration
-		_, _, err := timeslice.Run(context.Background(), timeslice.H200(), programs, time.Second, timeslice.EngineOptions{Observe: func(s timeslice.Slice) {
+		_, _, err := timeslice.Engine{Scheduler: timeslice.H200(), Tenants: programs, Until: time.Second, Observe: func(s timeslice.Slice) {
 			if s.Tenant != 0 {
 				return
 			}
@@ -63,7 +63,7 @@ func TestSimulatedProbe(t *testing.T) {
 				off = append(off, s.From-last)
 			}
 			on, last = append(on, s.To-s.From), s.To
-		}})
+		}}.Run(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -258,7 +258,7 @@ type program func(now time.Duration) (timeslice.Work, bool)
 func (p program) Next(now time.Duration) (timeslice.Work, bool) { return p(now) }
 
 func TestRunRefusesBadPrograms(t *testing.T) {
-	for name, p := range map[string]timeslice.Program{
+	for name, p := range map[string]timeslice.Submitter{
 		"nil":            nil,
 		"negative":       program(func(time.Duration) (timeslice.Work, bool) { return timeslice.Work{GPU: -1}, true }),
 		"endless":        program(func(time.Duration) (timeslice.Work, bool) { return timeslice.Work{}, true }),
@@ -266,17 +266,17 @@ func TestRunRefusesBadPrograms(t *testing.T) {
 		"too much in it": program(func(time.Duration) (timeslice.Work, bool) { return timeslice.Work{GPU: math.MaxInt64}, true }),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := timeslice.Run(context.Background(), timeslice.H200(), []timeslice.Program{p}, time.Second, timeslice.EngineOptions{}); err == nil {
+			if _, _, err := (timeslice.Engine{Scheduler: timeslice.H200(), Tenants: []timeslice.Submitter{p}, Until: time.Second}).Run(context.Background()); err == nil {
 				t.Error("accepted")
 			}
 		})
 	}
 	once := true
-	_, tot, err := timeslice.Run(context.Background(), timeslice.H200(), []timeslice.Program{program(func(time.Duration) (timeslice.Work, bool) {
+	_, tot, err := timeslice.Engine{Scheduler: timeslice.H200(), Until: time.Second, Tenants: []timeslice.Submitter{program(func(time.Duration) (timeslice.Work, bool) {
 		more := once
 		once = false
 		return timeslice.Work{At: ms, GPU: 3 * ms}, more
-	})}, time.Second, timeslice.EngineOptions{})
+	})}}.Run(context.Background())
 	if err != nil || tot.Simulated != 4*ms || tot.Busy != 3*ms {
 		t.Errorf("a program that ends: %+v, %v", tot, err)
 	}

@@ -26,7 +26,7 @@ func Exponential(mean time.Duration) Dist { return Dist{Mean: mean, CV: 1} }
 
 // Draw returns a value from the distribution. A constant takes nothing from
 // rng.
-func (d Dist) Draw(rng *rand.Rand) time.Duration {
+func (d Dist) draw(rng *rand.Rand) time.Duration {
 	switch {
 	case d.CV == 0 || d.Mean == 0:
 		return d.Mean
@@ -112,7 +112,7 @@ func (p *loop) Next(now time.Duration) (Work, bool) {
 		if p.left == 0 && p.arrived >= p.warmup {
 			p.request.record(now - p.arrived)
 		}
-		free += p.t.Think.Draw(p.rng)
+		free += p.t.Think.draw(p.rng)
 	}
 	if p.left == 0 {
 		p.arrived = p.nextRequest(free)
@@ -121,7 +121,7 @@ func (p *loop) Next(now time.Duration) (Work, bool) {
 	}
 	p.left--
 	p.running, p.submitted = true, free
-	return Work{At: free, GPU: p.t.Step.Draw(p.rng)}, true
+	return Work{At: free, GPU: p.t.Step.draw(p.rng)}, true
 }
 
 // nextRequest returns when the next request comes, which in an open loop may
@@ -132,7 +132,7 @@ func (p *loop) nextRequest(free time.Duration) time.Duration {
 		gap := min(p.rng.ExpFloat64()/p.t.RatePerSecond, longest.Seconds())
 		return p.arrived + time.Duration(gap*float64(time.Second))
 	case p.running:
-		return free + p.t.Pause.Draw(p.rng)
+		return free + p.t.Pause.draw(p.rng)
 	}
 	return 0 // a closed loop's first request comes at once
 }

@@ -13,7 +13,7 @@ var limits = [...]struct {
 	metric predict.Metric
 	code   Code
 	name   string
-}{{predict.TTFTP99, CodeTTFT, "TTFT P99"}, {predict.TPOTP99, CodeTPOT, "TPOT P99"}, {predict.E2EP99, CodeE2E, "E2E P99"}}
+}{{predict.MetricTTFTP99, CodeTTFT, "TTFT P99"}, {predict.MetricTPOTP99, CodeTPOT, "TPOT P99"}, {predict.MetricE2EP99, CodeE2E, "E2E P99"}}
 
 // objective names a metric as objectives do.
 func objective(m predict.Metric) string {
@@ -92,7 +92,7 @@ func Objectives(slo *predict.SLO, maxSlowdown float64, p *predict.Prediction) Re
 	if maxSlowdown > 0 && !hold(predictedReason(CodeSlowdown, 1000*maxSlowdown, p.Slowdown, p.Slowdown.Value > 0)) {
 		return worst
 	}
-	for i, limit := range slo.Limits() {
+	for i, limit := range [...]*predict.Duration{slo.TTFTP99, slo.TPOTP99, slo.E2EP99} {
 		if limit == nil {
 			continue
 		}

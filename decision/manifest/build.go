@@ -1,13 +1,38 @@
 package manifest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
+	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/sharing"
 )
+
+// ErrInvalid is matched by every error about an input: a decision that cannot
+// be configured, or a document that cannot be read or that its reader would
+// refuse. Such an error names every problem with its path and, where there is
+// one, the remedy.
+var ErrInvalid = errors.New("manifest: invalid")
+
+func invalid(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrInvalid, err)
+}
+
+// Folder is what Build has written, in memory. Folder.Write puts it on disk.
+type Folder struct {
+	Files []File // by path; plan.md is the one to read first
+	// Warnings are what is legal and does not do what it looks like.
+	Warnings []sharing.Warning
+}
 
 // File is a document in memory.
 type File struct {
@@ -19,19 +44,34 @@ type File struct {
 // Options tune Build. The zero value is the documented default.
 type Options struct {
 	// Deliveries are the ways to write each workload for. nil stands for
-	// GPUOperator, DRA, HAMiDelivery and VGPUManager. A delivery that cannot
-	// deliver a mechanism is left out for it. Bare has no documents;
-	// DevicePlugin is GPUOperator without the Operator's values.
+	// DeliveryGPUOperator, DeliveryDRA, DeliveryHAMi and DeliveryVGPUManager. A
+	// delivery that cannot deliver a mechanism is left out for it.
+	// DeliveryBare has no documents; DeliveryDevicePlugin is
+	// DeliveryGPUOperator without the Operator's values.
 	Deliveries []sharing.Delivery
 	// OperatorNamespace is where the GPU Operator runs; "" is gpu-operator.
 	OperatorNamespace string
 	// KAIQueue is the queue of the pods under KAI; "" leaves the label out.
 	KAIQueue string
-	// Plan replaces the plan that is made of the fleet; PlanNotes and Traps are
-	// added to either.
-	Plan      *Plan
-	PlanNotes []string
-	Traps     []PlanTrap
+	// Pods says, by workload, what a fleet does not say of its pods.
+	Pods map[string]PodOptions
+	// VGPUSchedulers is, by pool, the scheduler of time-sliced virtual GPUs.
+	VGPUSchedulers map[string]VGPUScheduler
+	// Notes are put into plan.md.
+	Notes []string
+}
+
+// PodOptions is what a fleet does not say of a workload's pods.
+type PodOptions struct {
+	Namespace string   // "" leaves it out
+	Container string   // name of the container; "" is the workload's name
+	Image     string   // "" leaves it out: the document is then a patch
+	Args      []string // arguments to keep before those that are added
+	// ComputePercent is the share of a GPU's compute that a pod may use, above
+	// 0 and at most 100: the active thread percentage under MPS, gpucores under
+	// HAMi. 0 takes an equal share where HAMi or the MIG-like emulation divides
+	// compute, and sets no limit elsewhere.
+	ComputePercent float64
 }
 
 // order is that of the deliveries: the first that delivers a workload writes
@@ -53,242 +93,195 @@ func (o Options) deliveries() []sharing.Delivery {
 	return out
 }
 
-func (o Options) namespace() string {
-	if o.OperatorNamespace == "" {
-		return "gpu-operator"
+// Build writes the configuration of a decision r for f in memory: documents
+// for every workload that has a place, and plan.md with the rollout, the
+// decision's traps, and what was left out. Names that Kubernetes would refuse
+// are folded to lower-case letters, digits and dashes. The error matches
+// ErrInvalid, names every problem, and comes without a folder.
+func Build(f *decision.Fleet, r *decision.Result, opts Options) (*Folder, error) {
+	if err := f.Validate(); err != nil {
+		return nil, invalid(err)
 	}
-	return o.OperatorNamespace
-}
-
-// Build writes the configuration of f in memory. The files are ordered by path;
-// plan.md is the one to read first. Warnings are what is legal and does not do
-// what it looks like. The error matches ErrInvalid, names every problem, and
-// comes without files.
-func Build(f Fleet, opt Options) ([]File, []sharing.Warning, error) {
+	if opts.OperatorNamespace == "" {
+		opts.OperatorNamespace = "gpu-operator"
+	}
+	b := builder{result: r, opts: opts, deliveries: opts.deliveries()}
 	var l problem.List
-	f.check(&l)
-	checkName(&l, "options.operator_namespace", opt.namespace())
-	for i, d := range opt.Deliveries {
-		if d == sharing.DeliveryBare || int(d) >= len(sharing.Deliveries()) {
-			l.Addf(fmt.Sprintf("options.deliveries[%d]", i), "", "%v has no documents", d)
-		}
-	}
+	b.read(f, &l)
+	b.check(&l)
 	if err := l.Err(); err != nil {
-		return nil, nil, invalid(err)
+		return nil, invalid(err)
 	}
-	b := builder{fleet: &f, opt: opt, deliveries: opt.deliveries()}
 	if err := b.run(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	slices.SortStableFunc(b.files, func(x, y File) int { return strings.Compare(x.Path, y.Path) })
-	return b.files, dedupe(b.warnings), nil
-}
-
-func dedupe(ws []sharing.Warning) []sharing.Warning {
+	slices.SortStableFunc(b.Files, func(x, y File) int { return strings.Compare(x.Path, y.Path) })
 	seen := map[sharing.Warning]bool{}
-	return slices.DeleteFunc(ws, func(w sharing.Warning) bool {
+	b.Warnings = slices.DeleteFunc(b.Warnings, func(w sharing.Warning) bool {
 		dup := seen[w]
 		seen[w] = true
 		return dup
 	})
+	return &b.Folder, nil
 }
 
 type builder struct {
-	fleet      *Fleet
-	opt        Options
+	Folder
+	result     *decision.Result
+	opts       Options
 	deliveries []sharing.Delivery
-	files      []File
-	warnings   []sharing.Warning
+	groups     []*group
+	members    []*member // in the order of the decisions
+	notes      []string  // for plan.md
 }
 
-func (b *builder) add(files []File, ws []sharing.Warning, err error) error {
-	b.files = append(b.files, files...)
-	b.warnings = append(b.warnings, ws...)
+func (b *builder) add(path, note string, data []byte) {
+	b.Files = append(b.Files, File{Path: path, Data: data, Note: note})
+}
+
+// encode adds a file of documents under a header of comments.
+func (b *builder) encode(path, note string, header []string, docs ...*yaml.Node) error {
+	data, err := yamlnode.Encode(header, docs...)
+	b.add(path, note, data)
 	return err
 }
+
+func (b *builder) warn(w sharing.Warning) { b.Warnings = append(b.Warnings, w) }
 
 func (b *builder) uses(ds ...sharing.Delivery) bool {
 	return slices.ContainsFunc(ds, func(d sharing.Delivery) bool { return slices.Contains(b.deliveries, d) })
 }
 
+// any reports whether a group shares in the way that is asked for.
+func (b *builder) any(is func(sharing.Mechanism) bool) bool {
+	return slices.ContainsFunc(b.groups, func(g *group) bool { return is(g.Mechanism) })
+}
+
 // delivers are the chosen deliveries of a group, the primary one first.
-func (b *builder) delivers(g *Group) []sharing.Delivery {
+func (b *builder) delivers(g *group) []sharing.Delivery {
 	var out []sharing.Delivery
 	for _, d := range b.deliveries {
-		if sharing.Delivers(d, g.Mechanism).Answer == sharing.AnswerYes && !wrongNode(g.Mechanism, d) {
+		// HAMi's plugin and NVIDIA's cannot both hand out a node's GPUs.
+		wrongNode := (d == sharing.DeliveryHAMi || d == sharing.DeliveryVolcano) && !usesHAMi(g.Mechanism)
+		if !wrongNode && sharing.Delivers(d, g.Mechanism).Answer == sharing.AnswerYes {
 			out = append(out, d)
 		}
 	}
 	return out
 }
 
-// primary is the first delivery, or Bare.
-func primary(ds []sharing.Delivery) sharing.Delivery {
-	if len(ds) == 0 {
-		return sharing.DeliveryBare
+// primary is the first delivery of a group, or DeliveryBare.
+func (b *builder) primary(g *group) sharing.Delivery {
+	if ds := b.delivers(g); len(ds) > 0 {
+		return ds[0]
 	}
-	return ds[0]
-}
-
-// wrongNode reports whether the group's nodes are set up for another delivery:
-// HAMi's plugin and NVIDIA's cannot both hand out a node's GPUs.
-func wrongNode(m sharing.Mechanism, d sharing.Delivery) bool {
-	hami := m == sharing.MechanismHAMi || m == sharing.MechanismHAMiWithMPS
-	return (d == sharing.DeliveryHAMi || d == sharing.DeliveryVolcano) && !hami
+	return sharing.DeliveryBare
 }
 
 func (b *builder) run() error {
-	f := b.fleet
-	for i := range f.Groups {
-		g := &f.Groups[i]
-		ds := b.delivers(g)
-		if len(ds) == 0 {
-			b.undelivered(g)
-		}
-		if rest := g.GPUsPerNode; rest > 0 && g.GPUs%rest != 0 {
-			b.warnings = append(b.warnings, sharing.Warning{Code: WarnPartialNode, Path: g.Key(), Source: "F4",
-				Message: fmt.Sprintf("%d GPUs are %d whole nodes of %d and a part; a node shares by one mechanism, so the other GPUs of that node serve it too or idle",
-					g.GPUs, g.GPUs/rest, rest),
-				Remedy: "count whole nodes"})
-		}
-		files, err := g.nodeFiles(primary(ds))
-		if err := b.add(files, nil, err); err != nil {
+	if len(b.groups) == 0 {
+		b.add("plan.md", "why there is nothing to apply", b.rollout())
+		return nil
+	}
+	for _, g := range b.groups {
+		if err := b.group(g); err != nil {
 			return err
 		}
-		for n, d := range ds {
-			if err := b.deliver(g, d, n == 0); err != nil {
-				return err
-			}
-		}
-		if isVGPU(g.Mechanism) && b.uses(sharing.DeliveryVGPUManager) {
-			file, ws, err := g.vgpuFile()
-			if err := b.add([]File{file}, ws, err); err != nil {
-				return err
-			}
-		}
 	}
-	for i := range f.Workloads {
-		w := &f.Workloads[i]
-		b.warnings = append(b.warnings, f.group(w).warnings(w)...)
+	for _, m := range b.members {
+		b.limitWarnings(m)
 	}
 	if err := b.cluster(); err != nil {
 		return err
 	}
-	return b.plan()
+	b.add("plan.md", "the rollout, step by step: read it first", b.rollout())
+	return nil
 }
 
-func (b *builder) undelivered(g *Group) {
-	reason := fmt.Sprintf("nothing of %s delivers %v", deliveryNames(b.deliveries), g.Mechanism)
-	if g.Mechanism == sharing.MechanismResearch {
-		reason = "research systems bring their own deployment; only the nodes' labels are written"
+// group writes the labels of a group's nodes and the workloads that run there.
+func (b *builder) group(g *group) error {
+	ds := b.delivers(g)
+	if len(ds) == 0 {
+		b.undelivered(g)
 	}
-	var can []string
+	if n := g.pool.GPUsPerNode; n > 0 && g.GPUs%n != 0 {
+		b.warn(sharing.Warning{Code: WarnPartialNode, Path: g.key, Source: "F4",
+			Message: fmt.Sprintf("%d GPUs are %d whole nodes of %d and a part; a node shares by one mechanism, so the other GPUs of that node serve it too or idle",
+				g.GPUs, g.GPUs/n, n),
+			Remedy: "count whole nodes"})
+	}
+	if err := b.nodeFiles(g); err != nil {
+		return err
+	}
+	for i, d := range ds {
+		var err error
+		if d == sharing.DeliveryDRA {
+			err = b.draFiles(g)
+		} else {
+			err = b.pods(g, d, i == 0)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if isVGPU(g.Mechanism) && b.uses(sharing.DeliveryVGPUManager) {
+		return b.vgpuFile(g)
+	}
+	return nil
+}
+
+func (b *builder) undelivered(g *group) {
+	var asked, can []string
+	for _, d := range b.deliveries {
+		asked = append(asked, d.String())
+	}
 	for _, d := range sharing.Deliveries() {
 		if d != sharing.DeliveryBare && sharing.Delivers(d, g.Mechanism).Answer == sharing.AnswerYes {
 			can = append(can, d.String())
 		}
 	}
+	reason := fmt.Sprintf("nothing of %s delivers %v", strings.Join(asked, ", "), g.Mechanism)
+	if g.Mechanism == sharing.MechanismResearch {
+		reason = "research systems bring their own deployment; only the nodes' labels are written"
+	}
 	remedy := ""
 	if len(can) > 0 {
-		remedy = "ask for one of " + joinSorted(can)
+		slices.Sort(can)
+		remedy = "ask for one of " + strings.Join(can, ", ")
 	}
-	b.warnings = append(b.warnings, sharing.Warning{Code: WarnNotDelivered, Path: g.Key(), Message: reason, Remedy: remedy,
+	b.warn(sharing.Warning{Code: WarnNotDelivered, Path: g.key, Message: reason, Remedy: remedy,
 		Source: sharing.Delivers(sharing.DeliveryGPUOperator, g.Mechanism).Source})
 }
 
-// deliver writes the workloads of g for one delivery.
-func (b *builder) deliver(g *Group, d sharing.Delivery, first bool) error {
-	if d == sharing.DeliveryDRA {
-		files, ws, err := b.fleet.draFiles(g)
-		return b.add(files, ws, err)
-	}
-	for i := range b.fleet.Workloads {
-		w := &b.fleet.Workloads[i]
-		if b.fleet.group(w) != g {
-			continue
-		}
-		request := g.pluginPod
-		switch d {
-		case sharing.DeliveryHAMi:
-			request = g.hamiPod
-		case sharing.DeliveryVolcano:
-			request = g.volcanoPod
-		case sharing.DeliveryKAI:
-			request = g.kaiPod
-		case sharing.DeliveryVGPUManager:
-			request = g.vgpuPod
-		}
-		p, ws, err := request(w)
-		if err != nil {
-			return err
-		}
-		if d == sharing.DeliveryKAI && b.opt.KAIQueue != "" {
-			p.queue = b.opt.KAIQueue
-		}
-		folder := "pods/"
-		if !first {
-			folder = d.String() + "/pods/"
-		}
-		file, err := p.file(folder+w.file()+".yaml", w, g, fmt.Sprintf("%s, by %v", w.Name, d))
-		if err := b.add([]File{file}, ws, err); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// byPlugin reports whether a group is delivered by the device plugin.
+// byPlugin reports whether the device plugin delivers a group.
 func (b *builder) byPlugin() bool {
-	return b.uses(sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin) && slices.ContainsFunc(b.fleet.Groups, func(g Group) bool { return g.byPlugin() })
+	return b.uses(sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin) && b.any(byPlugin)
 }
 
 // cluster writes what the cluster as a whole needs.
 func (b *builder) cluster() error {
-	f := b.fleet
 	if b.byPlugin() {
-		files, ws, err := f.pluginFiles(b.opt.namespace())
-		if err := b.add(files, ws, err); err != nil {
+		if err := b.pluginFiles(); err != nil {
 			return err
 		}
 	}
-	parted, ws := f.partedConfig()
-	b.warnings = append(b.warnings, ws...)
-	if parted != nil {
-		files, err := partedFiles(parted, b.opt.namespace())
-		if err := b.add(files, nil, err); err != nil {
+	if b.any(usesMIG) {
+		if err := b.partedFiles(); err != nil {
 			return err
 		}
 	}
-	if b.uses(sharing.DeliveryGPUOperator) && (parted != nil || b.byPlugin()) {
-		file, ws, err := f.operatorValues(parted != nil, b.byPlugin())
-		if err := b.add([]File{file}, ws, err); err != nil {
+	if b.uses(sharing.DeliveryGPUOperator) && (b.any(usesMIG) || b.byPlugin()) {
+		if err := b.operatorValues(); err != nil {
 			return err
 		}
 	}
-	hami := slices.ContainsFunc(f.Groups, func(g Group) bool {
-		return g.Mechanism == sharing.MechanismHAMi || g.Mechanism == sharing.MechanismHAMiWithMPS
-	})
-	if hami && b.uses(sharing.DeliveryHAMi) {
-		file, err := f.hamiValues()
-		if err := b.add([]File{file}, nil, err); err != nil {
+	if b.any(usesHAMi) && b.uses(sharing.DeliveryHAMi) {
+		if err := b.hamiValues(); err != nil {
 			return err
 		}
 	}
-	if hami && b.uses(sharing.DeliveryVolcano) {
-		file, err := volcanoScheduler()
-		if err := b.add([]File{file}, nil, err); err != nil {
-			return err
-		}
+	if b.any(usesHAMi) && b.uses(sharing.DeliveryVolcano) {
+		return b.volcanoScheduler()
 	}
 	return nil
-}
-
-func (b *builder) plan() error {
-	p := RolloutPlan(*b.fleet, b.opt)
-	if b.opt.Plan != nil {
-		p = *b.opt.Plan
-	}
-	p.Notes = append(slices.Clone(p.Notes), b.opt.PlanNotes...)
-	p.Traps = append(slices.Clone(p.Traps), b.opt.Traps...)
-	return b.add([]File{{Path: "plan.md", Data: p.Markdown(), Note: "the rollout, step by step: read it first"}}, nil, nil)
 }

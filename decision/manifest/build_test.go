@@ -2,49 +2,55 @@ package manifest
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 var everyDelivery = []sharing.Delivery{sharing.DeliveryGPUOperator, sharing.DeliveryDRA, sharing.DeliveryHAMi, sharing.DeliveryVGPUManager, sharing.DeliveryVolcano, sharing.DeliveryKAI}
 
-func dump(files []File, ws []sharing.Warning) []byte {
+func dump(f *Folder) []byte {
 	var b bytes.Buffer
-	for _, f := range files {
+	for _, f := range f.Files {
 		fmt.Fprintf(&b, "==> %s  (%s)\n%s\n", f.Path, f.Note, f.Data)
 	}
 	b.WriteString("==> warnings\n")
-	for _, w := range ws {
+	for _, w := range f.Warnings {
 		fmt.Fprintf(&b, "%s: %s\n", w.Code, w)
 	}
 	return b.Bytes()
 }
 
 func TestBuildGolden(t *testing.T) {
-	files, ws, err := Build(mixedFleet(), Options{Deliveries: everyDelivery, KAIQueue: "team-a",
-		PlanNotes: []string{"Saves 4 GPUs."}, Traps: []PlanTrap{{"M3", "high", "limits | hold\nfor each process"}}})
+	s := mixed(t)
+	s.opts.Deliveries, s.opts.KAIQueue, s.opts.Notes = everyDelivery, "team-a", []string{"Saves 4 GPUs."}
+	s.result.Traps = []decision.TrapHit{{ID: "M3", Severity: sharing.SeverityHigh, Message: "limits | hold\nfor each process"}}
+	folder, err := s.build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden.Check(t, "testdata/mixed.txt", dump(files, ws))
+	golden.Check(t, "testdata/mixed.txt", dump(folder))
 }
 
 func TestBuildIsDeterministic(t *testing.T) {
 	var first []byte
 	for range 20 {
-		files, ws, err := Build(mixedFleet(), Options{Deliveries: everyDelivery})
+		s := mixed(t)
+		s.opts.Deliveries = everyDelivery
+		folder, err := s.build()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := dump(files, ws); first == nil {
+		if got := dump(folder); first == nil {
 			first = got
 		} else if !bytes.Equal(first, got) {
 			t.Fatal(cmp.Diff(string(first), string(got)))
@@ -53,25 +59,23 @@ func TestBuildIsDeterministic(t *testing.T) {
 }
 
 func TestBuildLeavesInputAlone(t *testing.T) {
-	f, opt := mixedFleet(), Options{Plan: &Plan{Title: "mine"}, PlanNotes: []string{"n"}, Deliveries: slices.Clone(everyDelivery)}
-	if _, _, err := Build(f, opt); err != nil {
+	s, want := mixed(t), mixed(t)
+	if _, err := s.build(); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(mixedFleet(), f); diff != "" {
+	unexported := cmpopts.IgnoreUnexported(cost.Money{})
+	if diff := cmp.Diff(want.fleet, s.fleet, unexported) + cmp.Diff(want.result, s.result) + cmp.Diff(want.opts, s.opts); diff != "" {
 		t.Error(diff)
-	}
-	if len(opt.Plan.Notes) != 0 || !slices.Equal(opt.Deliveries, everyDelivery) {
-		t.Errorf("options changed: %+v", opt)
 	}
 }
 
-func find(t *testing.T, files []File, path string) string {
+func find(t *testing.T, f *Folder, path string) string {
 	t.Helper()
-	i := slices.IndexFunc(files, func(f File) bool { return f.Path == path })
+	i := slices.IndexFunc(f.Files, func(f File) bool { return f.Path == path })
 	if i < 0 {
 		t.Fatalf("no %s", path)
 	}
-	return string(files[i].Data)
+	return string(f.Files[i].Data)
 }
 
 func hasCode(ws []sharing.Warning, path string, code sharing.WarningCode) bool {
@@ -81,108 +85,103 @@ func hasCode(ws []sharing.Warning, path string, code sharing.WarningCode) bool {
 func TestBuildWarnings(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(*Fleet)
-		opt    Options
+		change func(*scene)
 		path   string
 		code   sharing.WarningCode
 	}{
-		{"research", nil, Options{}, "lab-research", WarnNotDelivered},
-		{"HAMi by DRA only", nil, Options{Deliveries: []sharing.Delivery{sharing.DeliveryDRA}}, "edge-hami", WarnNotDelivered},
-		{"MIG and MPS in one Operator", nil, Options{}, "mig.strategy", WarnMIGStrategyEnv},
-		{"two namespaces on one claim", nil, Options{}, "serve-mps", WarnClaimNamespaces},
-		{"two processes", nil, Options{}, "rerank", WarnPerProcess},
-		{"more than an equal share", func(f *Fleet) { f.Workloads[3].Memory = 40 * sharing.GiB }, Options{}, "embed", WarnEqualShares},
-		{"graphs", nil, Options{}, "on", WarnCUDAGraphs},
-		{"no limit", func(f *Fleet) { f.Workloads[7].Memory = 0 }, Options{}, "on", WarnNoMemoryLimit},
-		{"time-slicing has no limit", nil, Options{}, "notebook", WarnNoMemoryLimit},
-		{"fraction too large", func(f *Fleet) { f.Workloads[3].Framework.MemoryFraction = 0.9 }, Options{}, "embed", WarnFractionTooLarge},
-		{"fraction unknown", func(f *Fleet) { f.Groups[4].GPU = ""; f.Workloads[6].Memory = 0 }, Options{}, "notebook", WarnFractionUnknown},
-		{"part of a node", func(f *Fleet) { f.Groups[2].GPUs = 3 }, Options{}, "serve-mps", WarnPartialNode},
-		{"node size", func(f *Fleet) { f.Groups[0].GPUsPerNode = 0 }, Options{}, "prod-mig", WarnNodeSizeUnknown},
-		{"no room", func(f *Fleet) { f.Workloads[3].Replicas = 9 }, Options{}, "rerank", WarnUnplacedTenants},
-		{"compute", func(f *Fleet) { f.Workloads[6].ComputePercent = 20 }, Options{}, "notebook", WarnComputeNotLimited},
-		{"KAI enforces nothing", nil, Options{Deliveries: everyDelivery}, "notebook", WarnNotEnforced},
-		{"too many claims", func(f *Fleet) { f.Groups[2].GPUs = 1_000_000; f.Workloads[3].Replicas = 1_000_000 }, Options{}, "serve-mps", WarnClaimsLeftOut},
-		{"V100 cap", func(f *Fleet) { f.Groups[2].GPU, f.Groups[2].Replicas = "Tesla V100-SXM2-32GB", 20 }, Options{}, "serve-mps: sharing.mps.resources[0].replicas", "replica-cap"},
+		{"research", nil, "lab-research", WarnNotDelivered},
+		{"HAMi by DRA only", func(s *scene) { s.opts.Deliveries = []sharing.Delivery{sharing.DeliveryDRA} }, "edge-hami", WarnNotDelivered},
+		{"MIG and MPS in one Operator", nil, "mig.strategy", WarnMIGStrategyEnv},
+		{"two namespaces on one claim", nil, "serve-mps", WarnClaimNamespaces},
+		{"two processes", nil, "rerank", WarnPerProcess},
+		{"more memory than an equal share", func(s *scene) { *s.workload("embed").Memory = 40 * sharing.GiB }, "embed", WarnEqualShares},
+		{"more compute than an equal share", func(s *scene) { s.pod("embed", func(p *PodOptions) { p.ComputePercent = 60 }) }, "embed", WarnEqualShares},
+		{"graphs", nil, "on", WarnCUDAGraphs},
+		{"graphs perhaps", func(s *scene) { s.workload("on").Framework = nil }, "on", WarnCUDAGraphs},
+		{"time-slicing has no limit", nil, "notebook", WarnNoMemoryLimit},
+		{"fraction unknown", func(s *scene) { *s.workload("notebook").Memory = sharing.MiB }, "notebook", WarnFractionUnknown},
+		{"part of a node", func(s *scene) { s.group("serve", sharing.MechanismMPS).GPUs = 3 }, "serve-mps", WarnPartialNode},
+		{"node size", func(s *scene) { s.fleet.Pools[0].GPUsPerNode = 0 }, "prod-mig", WarnNodeSizeUnknown},
+		{"no room", func(s *scene) { s.result.Decisions[4].Replicas = 9 }, "rerank", WarnUnplacedTenants},
+		{"compute", func(s *scene) { s.opts.Pods["notebook"] = PodOptions{ComputePercent: 20} }, "notebook", WarnComputeNotLimited},
+		{"KAI enforces nothing", func(s *scene) { s.opts.Deliveries = everyDelivery }, "notebook", WarnNotEnforced},
+		{"too many claims", func(s *scene) { s.group("serve", sharing.MechanismMPS).GPUs = 1_000_000 }, "serve-mps", WarnClaimsLeftOut},
+		{"V100 cap", func(s *scene) {
+			s.fleet.Pools[1].GPU = "Tesla V100-SXM2-32GB"
+			s.group("serve", sharing.MechanismMPS).Layouts[0].Tenants[0].Replicas = 20
+		}, "serve-mps: sharing.mps.resources[0].replicas", "replica-cap"},
+		{"one of two forms", nil, "vdi-vgpu", WarnRmPVMRLForm},
+		{"best effort", func(s *scene) { s.opts.VGPUSchedulers = nil }, "vdi-vgpu", WarnBestEffort},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := mixedFleet()
+			s := mixed(t)
 			if c.change != nil {
-				c.change(&f)
+				c.change(s)
 			}
-			_, ws, err := Build(f, c.opt)
+			folder, err := s.build()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !hasCode(ws, c.path, c.code) {
-				t.Errorf("no %s at %s in\n%v", c.code, c.path, ws)
+			if !hasCode(folder.Warnings, c.path, c.code) {
+				t.Errorf("no %s at %s in\n%v", c.code, c.path, folder.Warnings)
 			}
-			for _, w := range ws {
-				if w.Message == "" || w.Source == "" {
-					t.Errorf("no message or source: %+v", w)
+			for _, w := range folder.Warnings {
+				if _, ok := sharing.SourceByID(w.Source); !ok || w.Message == "" {
+					t.Errorf("no message, or a source that does not resolve: %+v", w)
 				}
 			}
 		})
 	}
 }
 
-// A table of the facts: what a framework's fraction must come to.
+// What a framework's fraction must come to.
 func TestFractions(t *testing.T) {
-	total := Group{Pool: "p", GPUMemory: 80 * sharing.GiB, GPUs: 1, Replicas: 2}
+	fraction := func(f float64) *float64 { return &f }
+	gpu, err := sharing.LookupGPU("H100 80GB HBM3")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name string
 		m    sharing.Mechanism
 		mem  sharing.Bytes
-		fw   Framework
+		fw   decision.Framework
 		want []string
 	}{
-		{"Dynamo's example: 56 of 80 GiB under MPS", sharing.MechanismMPS, 56 * sharing.GiB, Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.65"}},
-		{"TGI under MPS", sharing.MechanismMPS, 20 * sharing.GiB, Framework{Name: "tgi"}, []string{"--cuda-memory-fraction", "0.23"}},
-		{"SGLang measures what is free", sharing.MechanismMPS, 20 * sharing.GiB, Framework{Name: "sglang"}, []string{"--mem-fraction-static", "0.85"}},
-		{"the limit is divided by the processes", sharing.MechanismMPS, 40 * sharing.GiB, Framework{Name: "vllm", Processes: 2}, []string{"--gpu-memory-utilization", "0.23"}},
-		{"an equal share when no limit is given", sharing.MechanismMPS, 0, Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.46"}},
-		{"HAMi rewrites the total", sharing.MechanismHAMi, 20 * sharing.GiB, Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.85"}},
-		{"time-slicing", sharing.MechanismTimeSlicing, 20 * sharing.GiB, Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.23"}},
-		{"a given fraction stays", sharing.MechanismHAMi, 20 * sharing.GiB, Framework{Name: "vllm", MemoryFraction: 0.9}, []string{"--gpu-memory-utilization", "0.9"}},
-		{"exclusive is left alone", sharing.MechanismExclusive, 0, Framework{Name: "vllm"}, nil},
-		{"an unknown framework has no option", sharing.MechanismMPS, 20 * sharing.GiB, Framework{Name: "triton"}, nil},
+		{"Dynamo's example: 56 of 80 GiB under MPS", sharing.MechanismMPS, 56 * sharing.GiB, decision.Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.65"}},
+		{"TGI under MPS", sharing.MechanismMPS, 20 * sharing.GiB, decision.Framework{Name: "tgi"}, []string{"--cuda-memory-fraction", "0.23"}},
+		{"SGLang measures what is free", sharing.MechanismMPS, 20 * sharing.GiB, decision.Framework{Name: "sglang"}, []string{"--mem-fraction-static", "0.85"}},
+		{"the limit is divided by the processes", sharing.MechanismMPS, 40 * sharing.GiB, decision.Framework{Name: "vllm", Processes: 2}, []string{"--gpu-memory-utilization", "0.23"}},
+		{"HAMi rewrites the total", sharing.MechanismHAMi, 20 * sharing.GiB, decision.Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.85"}},
+		{"time-slicing", sharing.MechanismTimeSlicing, 20 * sharing.GiB, decision.Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.23"}},
+		{"a share drops a given fraction", sharing.MechanismHAMi, 20 * sharing.GiB, decision.Framework{Name: "vllm", MemoryFraction: fraction(0.9)}, []string{"--gpu-memory-utilization", "0.85"}},
+		{"a GPU of its own keeps it", sharing.MechanismExclusive, 0, decision.Framework{Name: "vllm", MemoryFraction: fraction(0.97)}, []string{"--gpu-memory-utilization", "0.97"}},
+		{"exclusive is left alone", sharing.MechanismExclusive, 0, decision.Framework{Name: "vllm"}, nil},
+		{"an unknown framework has no option", sharing.MechanismMPS, 20 * sharing.GiB, decision.Framework{Name: "triton"}, nil},
 	} {
-		g := total
-		g.Mechanism = c.m
-		got, _ := g.fractionArgs(&Workload{Name: "w", Mechanism: c.m, Memory: c.mem, Framework: c.fw})
-		if diff := cmp.Diff(c.want, got); diff != "" {
+		need := c.mem
+		if usesMPS(c.m) {
+			need -= gate.ContextMemory
+		}
+		g := &group{GroupResult: decision.GroupResult{Mechanism: c.m}, gpu: gpu}
+		m := newMember(&decision.Decision{Mechanism: c.m}, &decision.Workload{Memory: &need, Framework: &c.fw}, g, "w", PodOptions{})
+		if diff := cmp.Diff(c.want, new(builder).fractionArgs(m)); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)
 		}
 	}
 }
 
 func BenchmarkBuild(b *testing.B) {
-	f := mixedFleet()
+	s := mixed(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := Build(f, Options{}); err != nil {
+		if _, err := s.build(); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
-// Every source that a warning or a privilege names stands in package sharing.
-func TestSourcesResolve(t *testing.T) {
-	f := mixedFleet()
-	f.Groups[2].Replicas = 20
-	f.Groups[2].GPU = "Tesla V100-SXM2-32GB"
-	f.Workloads[7].Memory = 0
-	f.Groups[0].GPUsPerNode = 0
-	f.Groups[8].VGPUScheduler = VGPUScheduler{}
-	_, ws, err := Build(f, Options{Deliveries: everyDelivery})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, w := range ws {
-		if _, ok := sharing.SourceByID(w.Source); !ok {
-			t.Errorf("%s: source %q does not resolve", w.Code, w.Source)
-		}
-	}
+func TestPrivileges(t *testing.T) {
 	for _, m := range sharing.Mechanisms() {
 		for _, p := range Privileges(m) {
 			if _, ok := sharing.SourceByID(p.Source); !ok {
@@ -195,45 +194,32 @@ func TestSourcesResolve(t *testing.T) {
 	}
 }
 
-func TestMIGTakesAnyFraction(t *testing.T) {
-	f := mixedFleet()
-	f.Workloads[0].Framework.MemoryFraction = 0.97
-	files, ws, err := Build(f, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if doc := find(t, files, "pods/ml.chat.yaml"); !strings.Contains(doc, `"0.97"`) {
-		t.Errorf("got\n%s", doc)
-	}
-	if hasCode(ws, "chat", WarnFractionTooLarge) {
-		t.Errorf("warned: %v", ws)
-	}
-}
-
-func TestOptionsRefused(t *testing.T) {
-	files, _, err := Build(mixedFleet(), Options{OperatorNamespace: "Nope", Deliveries: []sharing.Delivery{sharing.DeliveryBare, 99}})
-	if files != nil || !errors.Is(err, ErrInvalid) {
-		t.Fatalf("%v", err)
-	}
-	for _, want := range []string{`operator_namespace: "Nope"`, "deliveries[0]: bare has no documents", "deliveries[1]"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("error lacks %q:\n%v", want, err)
-		}
-	}
-}
-
 // Every path is written once, whatever the names.
 func TestPathsAreUnique(t *testing.T) {
-	f := mixedFleet()
-	f.Workloads[6].Name, f.Workloads[7].Name, f.Workloads[2].Name = "scheduler", "values", "configmap"
-	f.Workloads[3].Namespace, f.Workloads[3].Name = "serve-mps", "claims"
-	files, _, err := Build(f, Options{Deliveries: everyDelivery})
+	s := mixed(t)
+	for from, to := range map[int]string{6: "scheduler", 7: "values", 2: "configmap", 3: "claims"} {
+		s.fleet.Workloads[from].Name, s.result.Decisions[from].Workload = to, to
+		for i := range s.result.Pools {
+			for j := range s.result.Pools[i].Groups {
+				for k := range s.result.Pools[i].Groups[j].Layouts {
+					for n, tenant := range s.result.Pools[i].Groups[j].Layouts[k].Tenants {
+						if tenant.Workload == mixed(t).fleet.Workloads[from].Name {
+							s.result.Pools[i].Groups[j].Layouts[k].Tenants[n].Workload = to
+						}
+					}
+				}
+			}
+		}
+	}
+	s.opts.Pods = map[string]PodOptions{"claims": {Namespace: "serve-mps"}}
+	s.opts.Deliveries = everyDelivery
+	folder, err := s.build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := 1; i < len(files); i++ {
-		if files[i].Path <= files[i-1].Path {
-			t.Errorf("%s after %s", files[i].Path, files[i-1].Path)
+	for i := 1; i < len(folder.Files); i++ {
+		if folder.Files[i].Path <= folder.Files[i-1].Path {
+			t.Errorf("%s after %s", folder.Files[i].Path, folder.Files[i-1].Path)
 		}
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// Flags are the flags of the device plugin and of GPU feature discovery that
+// PluginFlags are the flags of the device plugin and of GPU feature discovery that
 // its configuration document holds. Empty and nil leave a flag out.
-type Flags struct {
+type PluginFlags struct {
 	MIGStrategy             string // none, single or mixed
 	FailOnInitError         *bool
 	MPSRoot                 string // where the MPS daemon's folders are, by default /run/nvidia/mps
@@ -38,23 +38,23 @@ type Flags struct {
 	MachineTypeFile string
 }
 
-// DevicePluginConfig is a configuration document (version v1) of the NVIDIA
+// PluginConfig is a configuration document (version v1) of the NVIDIA
 // device plugin. The zero value shares nothing. With both blocks MPS wins.
-type DevicePluginConfig struct {
-	Flags       Flags
+type PluginConfig struct {
+	Flags       PluginFlags
 	TimeSlicing *timeslice.PluginConfig
 	MPS         *mps.PluginConfig
 }
 
-// ParseDevicePluginConfig reads a document, YAML or JSON, strictly: unknown
+// ParsePluginConfig reads a document, YAML or JSON, strictly: unknown
 // keys, which the plugin drops without a word, and what it would refuse are
 // errors that match ErrInvalid; what it reads and ignores becomes a warning.
-func ParseDevicePluginConfig(data []byte) (*DevicePluginConfig, []sharing.Warning, error) {
+func ParsePluginConfig(data []byte) (*PluginConfig, []sharing.Warning, error) {
 	d, ws, err := pluginconf.Parse(data)
 	if err != nil {
 		return nil, nil, invalid(err)
 	}
-	c := &DevicePluginConfig{Flags: Flags(d.Flags)}
+	c := &PluginConfig{Flags: PluginFlags(d.Flags)}
 	if b := d.TimeSlicing; b != nil {
 		c.TimeSlicing = &timeslice.PluginConfig{RenameByDefault: b.RenameByDefault, FailRequestsGreaterThanOne: b.FailRequestsGreaterThanOne}
 		for _, r := range b.Resources {
@@ -78,7 +78,7 @@ func warnings(ws []problem.Warning) []sharing.Warning {
 	return out
 }
 
-func (c *DevicePluginConfig) document() *pluginconf.Document {
+func (c *PluginConfig) document() *pluginconf.Document {
 	d := &pluginconf.Document{Flags: pluginconf.Flags(c.Flags)}
 	if s := c.TimeSlicing; s != nil {
 		d.TimeSlicing = &pluginconf.Block{RenameByDefault: s.RenameByDefault, FailRequestsGreaterThanOne: s.FailRequestsGreaterThanOne}
@@ -97,13 +97,13 @@ func (c *DevicePluginConfig) document() *pluginconf.Document {
 
 // Validate returns nil, or an error that matches ErrInvalid and names every
 // reason for which the plugin would refuse the document.
-func (c *DevicePluginConfig) Validate() error { return invalid(c.document().Validate()) }
+func (c *PluginConfig) Validate() error { return invalid(c.document().Validate()) }
 
 // Warnings lists what the plugin accepts in c and does otherwise than it looks.
-func (c *DevicePluginConfig) Warnings() []sharing.Warning { return warnings(c.document().Warnings()) }
+func (c *PluginConfig) Warnings() []sharing.Warning { return warnings(c.document().Warnings()) }
 
 // Marshal validates c and writes the document.
-func (c *DevicePluginConfig) Marshal() ([]byte, error) {
+func (c *PluginConfig) Marshal() ([]byte, error) {
 	b, err := c.document().Marshal()
 	return b, invalid(err)
 }
@@ -112,9 +112,9 @@ func (c *DevicePluginConfig) Marshal() ([]byte, error) {
 // default, so that a node without a label never shares.
 const exclusiveKey = "exclusive"
 
-// byPlugin reports whether the device plugin hands out the group's devices.
-func (g *Group) byPlugin() bool {
-	switch g.Mechanism {
+// byPlugin reports whether the device plugin hands out the devices.
+func byPlugin(m sharing.Mechanism) bool {
+	switch m {
 	case sharing.MechanismExclusive, sharing.MechanismInServer, sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG, sharing.MechanismMIGLikeEmulation:
 		return true
 	}
@@ -122,17 +122,17 @@ func (g *Group) byPlugin() bool {
 }
 
 // pluginKey names the group's device-plugin configuration.
-func (g *Group) pluginKey() string {
+func (g *group) pluginKey() string {
 	if g.Mechanism == sharing.MechanismExclusive || g.Mechanism == sharing.MechanismInServer {
 		return exclusiveKey
 	}
-	return g.Key()
+	return g.key
 }
 
 // pluginConfig is the device-plugin configuration of the group's nodes.
-func (g *Group) pluginConfig() *DevicePluginConfig {
+func (g *group) pluginConfig() *PluginConfig {
 	yes := true
-	c := &DevicePluginConfig{Flags: Flags{MIGStrategy: "none"}}
+	c := &PluginConfig{Flags: PluginFlags{MIGStrategy: "none"}}
 	switch g.Mechanism {
 	case sharing.MechanismTimeSlicing:
 		c.TimeSlicing = &timeslice.PluginConfig{FailRequestsGreaterThanOne: &yes,

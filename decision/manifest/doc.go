@@ -4,9 +4,9 @@
 // fraction, and what belongs to no mechanism's package (HAMi, Volcano, KAI,
 // NVIDIA vGPU), with a one-page plan for the rollout.
 //
-// [Build] takes a [Fleet], which says what runs where by which mechanism, and
-// gives [File] values in memory; [WriteDir] puts them into a folder, all or
-// none. The same fleet gives the same bytes. Every document is checked by the
+// [Build] takes a fleet and what package decision decided for it, and gives a
+// [Folder] of documents in memory; [Folder.Write] puts it on disk, all or none.
+// The same decision gives the same bytes. Every document is checked by the
 // rules of the program that will read it before it is returned; what is legal
 // there and does not do what it looks like comes back as a
 // [sharing.Warning] with its source.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
@@ -15,9 +16,9 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-func fullPlugin() *DevicePluginConfig {
-	return &DevicePluginConfig{
-		Flags: Flags{
+func fullPlugin() *PluginConfig {
+	return &PluginConfig{
+		Flags: PluginFlags{
 			MIGStrategy: "mixed", FailOnInitError: ptr(true), MPSRoot: "/run/nvidia/mps", NvidiaDriverRoot: "/run/nvidia/driver", NvidiaDevRoot: "/", GDSEnabled: ptr(false),
 			MOFEDEnabled: ptr(false), UseNodeFeatureAPI: ptr(true), DeviceDiscoveryStrategy: "auto", PassDeviceSpecs: ptr(true), DeviceListStrategy: []string{"envvar", "cdi-cri"},
 			DeviceIDStrategy: "uuid", CDIAnnotationPrefix: "cdi.k8s.io/", NvidiaCTKPath: "/usr/bin/nvidia-ctk", ContainerDriverRoot: "/driver-root", SharedDevicesAllocationPolicy: "packed",
@@ -28,14 +29,14 @@ func fullPlugin() *DevicePluginConfig {
 	}
 }
 
-func TestDevicePluginConfigRoundTrip(t *testing.T) {
+func TestPluginConfigRoundTrip(t *testing.T) {
 	c := fullPlugin()
 	got, err := c.Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}
 	golden.Check(t, "testdata/device-plugin-full.yaml", got)
-	back, ws, err := ParseDevicePluginConfig(got)
+	back, ws, err := ParsePluginConfig(got)
 	if diff := cmp.Diff(c, back); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
@@ -44,7 +45,7 @@ func TestDevicePluginConfigRoundTrip(t *testing.T) {
 	}
 }
 
-func TestDevicePluginConfigRefusesMPSWithMIG(t *testing.T) {
+func TestPluginConfigRefusesMPSWithMIG(t *testing.T) {
 	c := fullPlugin()
 	c.MPS = &mps.PluginConfig{Resources: []mps.PluginResource{{Name: "nvidia.com/gpu", Replicas: 2}}}
 	b, err := c.Marshal()
@@ -56,20 +57,20 @@ func TestDevicePluginConfigRefusesMPSWithMIG(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, ws, err := ParseDevicePluginConfig(b)
+	_, ws, err := ParsePluginConfig(b)
 	if err != nil || !hasCode(ws, "sharing.timeSlicing", "time-slicing-ignored") {
 		t.Errorf("%v, %v", ws, err)
 	}
 }
 
-func TestDeviceConfig(t *testing.T) {
+func TestDRAConfig(t *testing.T) {
 	head := "apiVersion: resource.nvidia.com/v1beta1\n"
-	for in, want := range map[string]*DeviceConfig{
+	for in, want := range map[string]*DRAConfig{
 		"kind: GpuConfig": {},
 		"kind: MigDeviceConfig\nsharing: {strategy: MPS}":                                        {MIGDevice: true, MPS: &mps.DRAConfig{MIGDevice: true}},
 		"kind: GpuConfig\nsharing: {strategy: TimeSlicing, timeSlicingConfig: {interval: Long}}": {TimeSlicing: &timeslice.DRAConfig{Interval: timeslice.LevelLong}},
 	} {
-		got, _, err := ParseDeviceConfig([]byte(head + in))
+		got, _, err := ParseDRAConfig([]byte(head + in))
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", in, err, diff)
 			continue
@@ -78,18 +79,18 @@ func TestDeviceConfig(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if back, _, err := ParseDeviceConfig(b); err != nil || !cmp.Equal(back, got) {
+		if back, _, err := ParseDRAConfig(b); err != nil || !cmp.Equal(back, got) {
 			t.Errorf("%s: %v %s", in, err, cmp.Diff(got, back))
 		}
 	}
-	both := &DeviceConfig{TimeSlicing: &timeslice.DRAConfig{}, MPS: &mps.DRAConfig{}}
+	both := &DRAConfig{TimeSlicing: &timeslice.DRAConfig{}, MPS: &mps.DRAConfig{}}
 	if b, err := both.Marshal(); b != nil || !errors.Is(err, ErrInvalid) {
 		t.Errorf("%q, %v", b, err)
 	}
 }
 
 func TestClaim(t *testing.T) {
-	c := Claim{Name: "half", Namespace: "ml", Profile: "3g.40gb", Count: 1, Config: &DeviceConfig{MPS: &mps.DRAConfig{MIGDevice: true, DefaultActiveThreadPercentage: ptr(50)}}}
+	c := Claim{Name: "half", Namespace: "ml", Profile: "3g.40gb", Count: 1, Config: &DRAConfig{MPS: &mps.DRAConfig{MIGDevice: true, DefaultActiveThreadPercentage: ptr(50)}}}
 	got, err := c.Marshal()
 	if err != nil {
 		t.Fatal(err)
@@ -104,12 +105,12 @@ func TestClaim(t *testing.T) {
 		claim Claim
 		want  string
 	}{
-		"parameters of the other kind": {Claim{Name: "a", Profile: "1g.10gb", Config: &DeviceConfig{MPS: &mps.DRAConfig{}}}, "config: the driver ignores parameters of the other kind"},
+		"parameters of the other kind": {Claim{Name: "a", Profile: "1g.10gb", Config: &DRAConfig{MPS: &mps.DRAConfig{}}}, "config: the driver ignores parameters of the other kind"},
 		"injection":                    {Claim{Name: "a", GPU: "x') || true || ('"}, `gpu: "x') || true || ('" is not a product name`},
 		"profile":                      {Claim{Name: "a", Profile: "1g.10gb' || 'x"}, "profile"},
 		"name":                         {Claim{Name: "A b"}, `name: "A b"`},
 		"count":                        {Claim{Name: "a", Count: -1}, "count: must be 1 or more"},
-		"config":                       {Claim{Name: "a", Config: &DeviceConfig{MPS: &mps.DRAConfig{DefaultPinnedDeviceMemoryLimit: 5}}}, "below 1Mi"},
+		"config":                       {Claim{Name: "a", Config: &DRAConfig{MPS: &mps.DRAConfig{DefaultPinnedDeviceMemoryLimit: 5}}}, "below 1Mi"},
 	} {
 		if b, err := x.claim.Marshal(); b != nil || !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%s: %q, %v", name, b, err)
@@ -117,20 +118,34 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-func TestDRASeats(t *testing.T) {
-	f := Fleet{
-		Groups: []Group{{Pool: "p", Mechanism: sharing.MechanismMPS, GPU: "L40S", GPUs: 2, Layouts: []Layout{
-			{Tenants: []Tenant{{"a", 2}, {"b", 1}}}, {Tenants: []Tenant{{"b", 2}}}}}},
-		Workloads: []Workload{
-			{Name: "a", Pool: "p", Mechanism: sharing.MechanismMPS, Replicas: 2, Memory: 10 * sharing.GiB, ComputePercent: 33.3},
-			{Name: "b", Pool: "p", Mechanism: sharing.MechanismMPS, Replicas: 3, Memory: 12 * sharing.GiB, ComputePercent: 20}},
-	}
-	files, _, err := Build(f, Options{Deliveries: []sharing.Delivery{sharing.DeliveryDRA}})
+// sharedPool is one pool whose GPUs all run one mechanism.
+func sharedPool(t *testing.T, workloads string, m sharing.Mechanism, layouts ...decision.LayoutResult) *scene {
+	t.Helper()
+	f, err := decision.ParseFleet([]byte("version: v1\npools: [{name: p, gpu: L40S, count: 2}]\nworkloads:\n" + workloads))
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden.Check(t, "testdata/dra-seats.txt", dump(files, nil))
-	claims := find(t, files, "dra/claims/p-mps.yaml")
+	s := &scene{fleet: f, result: &decision.Result{Pools: []decision.PoolResult{{Pool: "p", Groups: []decision.GroupResult{{Mechanism: m, GPUs: len(layouts), Layouts: layouts}}}}}}
+	for _, w := range f.Workloads {
+		s.result.Decisions = append(s.result.Decisions, decision.Decision{Workload: w.Name, Pool: "p", Mechanism: m, Replicas: w.Replicas.Max, GPUs: 1})
+	}
+	return s
+}
+
+func TestDRASeats(t *testing.T) {
+	s := sharedPool(t, `
+  - {name: a, kind: batch, replicas: 2, memory: 9728MiB}
+  - {name: b, kind: batch, replicas: 3, memory: 11776MiB}
+`, sharing.MechanismMPS,
+		decision.LayoutResult{GPUs: 1, Tenants: []decision.TenantResult{{Workload: "a", Replicas: 2}, {Workload: "b", Replicas: 1}}},
+		decision.LayoutResult{GPUs: 1, Tenants: []decision.TenantResult{{Workload: "b", Replicas: 2}}})
+	s.opts = Options{Deliveries: []sharing.Delivery{sharing.DeliveryDRA}, Pods: map[string]PodOptions{"a": {ComputePercent: 33.3}, "b": {ComputePercent: 20}}}
+	folder, err := s.build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "testdata/dra-seats.txt", dump(&Folder{Files: folder.Files}))
+	claims := find(t, folder, "dra/claims/p-mps.yaml")
 	// The daemon's defaults are the most that any tenant of the device may have.
 	for _, want := range []string{"defaultActiveThreadPercentage: 34", "defaultActiveThreadPercentage: 20", "defaultPinnedDeviceMemoryLimit: 12Gi"} {
 		if !strings.Contains(claims, want) {
@@ -141,29 +156,35 @@ func TestDRASeats(t *testing.T) {
 
 // A lone tenant of a shared group gets the plugin's least number of replicas.
 func TestLoneTenant(t *testing.T) {
-	f := Fleet{
-		Groups:    []Group{{Pool: "p", Mechanism: sharing.MechanismTimeSlicing, GPU: "L4", GPUs: 1, Layouts: []Layout{{Tenants: []Tenant{{"a", 1}}}}}},
-		Workloads: []Workload{{Name: "a", Pool: "p", Mechanism: sharing.MechanismTimeSlicing}},
-	}
-	files, _, err := Build(f, Options{})
+	folder, err := sharedPool(t, "  - {name: a, kind: batch, memory: 1GiB}", sharing.MechanismTimeSlicing,
+		decision.LayoutResult{GPUs: 1, Tenants: []decision.TenantResult{{Workload: "a", Replicas: 1}}}).build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if doc := find(t, files, "device-plugin/p-time-slicing.yaml"); !strings.Contains(doc, "replicas: 2") {
+	if doc := find(t, folder, "device-plugin/p-time-slicing.yaml"); !strings.Contains(doc, "replicas: 2") {
 		t.Errorf("got\n%s", doc)
 	}
 }
 
-func TestPlanMarkdown(t *testing.T) {
-	p := Plan{Title: "Two\nlines", Notes: []string{"n"}, Steps: []Step{{Title: "s", Do: []string{"`x`"}, Rollback: []string{"r"}, Privileges: []string{"root"}}},
-		Traps: []PlanTrap{{"T1", "high", "a|b"}}}
-	want := "# Two lines\n\n- n\n\n## 1. s\n\n- `x`\n\nRoll back:\n- r\n\nNeeds:\n- root\n\n## Check for these\n\n| severity | trap | what is true |\n|---|---|---|\n| high | T1 | a\\|b |\n"
-	if diff := cmp.Diff(want, string(p.Markdown())); diff != "" {
-		t.Error(diff)
+// What a user or a trap says cannot break the page.
+func TestPlanText(t *testing.T) {
+	s := sharedPool(t, "  - {name: a, kind: batch, memory: 1GiB}", sharing.MechanismTimeSlicing,
+		decision.LayoutResult{GPUs: 1, Tenants: []decision.TenantResult{{Workload: "a", Replicas: 1}}})
+	s.opts.Notes = []string{"two\nlines"}
+	s.result.Traps = []decision.TrapHit{{ID: "T1", Severity: sharing.SeverityHigh, Message: "a|b\nc"}}
+	folder, err := s.build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := find(t, folder, "plan.md")
+	for _, want := range []string{"\n- two lines\n", "\n## Check for these\n\n| severity | trap | what is true |\n|---|---|---|\n| high | T1 | a\\|b c |\n"} {
+		if !strings.Contains(plan, want) {
+			t.Errorf("plan.md lacks %q:\n%s", want, plan)
+		}
 	}
 }
 
-func FuzzParseDevicePluginConfig(f *testing.F) {
+func FuzzParsePluginConfig(f *testing.F) {
 	b, err := fullPlugin().Marshal()
 	if err != nil {
 		f.Fatal(err)
@@ -171,7 +192,7 @@ func FuzzParseDevicePluginConfig(f *testing.F) {
 	f.Add(b)
 	f.Add([]byte("version: v1\nflags: {migStrategy: none}\nsharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 3}]}}"))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		c, ws, err := ParseDevicePluginConfig(in)
+		c, ws, err := ParsePluginConfig(in)
 		if err != nil {
 			if c != nil || ws != nil {
 				t.Fatalf("value with %v", err)
@@ -182,7 +203,7 @@ func FuzzParseDevicePluginConfig(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, _, err := ParseDevicePluginConfig(out)
+		back, _, err := ParsePluginConfig(out)
 		if err != nil {
 			t.Fatalf("%v in\n%s", err, out)
 		}
@@ -193,11 +214,11 @@ func FuzzParseDevicePluginConfig(f *testing.F) {
 	})
 }
 
-func FuzzParseDeviceConfig(f *testing.F) {
+func FuzzParseDRAConfig(f *testing.F) {
 	f.Add([]byte("apiVersion: resource.nvidia.com/v1beta1\nkind: GpuConfig\nsharing: {strategy: TimeSlicing, timeSlicingConfig: {interval: Long}}"))
 	f.Add([]byte("apiVersion: resource.nvidia.com/v1beta1\nkind: MigDeviceConfig\nsharing: {strategy: MPS, mpsConfig: {defaultPinnedDeviceMemoryLimit: 1G}}"))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		c, ws, err := ParseDeviceConfig(in)
+		c, ws, err := ParseDRAConfig(in)
 		if err != nil {
 			if c != nil || ws != nil {
 				t.Fatalf("value with %v", err)
@@ -208,7 +229,7 @@ func FuzzParseDeviceConfig(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, _, err := ParseDeviceConfig(out)
+		back, _, err := ParseDRAConfig(out)
 		if diff := cmp.Diff(c, back); err != nil || diff != "" {
 			t.Fatalf("%v %s", err, diff)
 		}

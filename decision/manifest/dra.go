@@ -16,10 +16,10 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// DeviceConfig is the opaque parameters of a claim for the NVIDIA DRA driver:
+// DRAConfig is the opaque parameters of a claim for the NVIDIA DRA driver:
 // a GpuConfig or a MigDeviceConfig. At most one strategy is set; without one
 // the device is not shared beyond the driver's default.
-type DeviceConfig struct {
+type DRAConfig struct {
 	TimeSlicing *timeslice.DRAConfig
 	MPS         *mps.DRAConfig
 	// MIGDevice is the kind of a document without a strategy; with one, the
@@ -27,14 +27,14 @@ type DeviceConfig struct {
 	MIGDevice bool
 }
 
-// ParseDeviceConfig reads a GpuConfig or MigDeviceConfig, YAML or JSON,
+// ParseDRAConfig reads a GpuConfig or MigDeviceConfig, YAML or JSON,
 // strictly. Errors match ErrInvalid.
-func ParseDeviceConfig(data []byte) (*DeviceConfig, []sharing.Warning, error) {
+func ParseDRAConfig(data []byte) (*DRAConfig, []sharing.Warning, error) {
 	d, _, err := draconf.Parse(data)
 	if err != nil {
 		return nil, nil, invalid(err)
 	}
-	out := &DeviceConfig{MIGDevice: d.MIG}
+	out := &DRAConfig{MIGDevice: d.MIG}
 	var ws []sharing.Warning
 	switch d.Strategy {
 	case draconf.TimeSlicing:
@@ -49,7 +49,7 @@ func ParseDeviceConfig(data []byte) (*DeviceConfig, []sharing.Warning, error) {
 }
 
 // Marshal validates c and writes the document.
-func (c *DeviceConfig) Marshal() ([]byte, error) {
+func (c *DRAConfig) Marshal() ([]byte, error) {
 	var b []byte
 	var err error
 	switch {
@@ -66,7 +66,7 @@ func (c *DeviceConfig) Marshal() ([]byte, error) {
 }
 
 // forMIG reports the kind of document that c becomes.
-func (c *DeviceConfig) forMIG() bool {
+func (c *DRAConfig) forMIG() bool {
 	switch {
 	case c.TimeSlicing != nil:
 		return c.TimeSlicing.MIGDevice
@@ -87,7 +87,7 @@ type Claim struct {
 	Profile   string // a MIG device of this profile; "" is a whole GPU
 	GPU       string // product name that the device's must end with; "" takes any
 	Count     int    // devices; 0 stands for 1
-	Config    *DeviceConfig
+	Config    *DRAConfig
 }
 
 var claimName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
@@ -171,15 +171,15 @@ func (c Claim) node() (*yaml.Node, error) {
 		kind, spec = "ResourceClaimTemplate", yamlnode.Map("spec", spec)
 	}
 	return yamlnode.Map("apiVersion", "resource.k8s.io/v1", "kind", kind,
-		"metadata", metadata(c.Name, c.Namespace, nil, nil), "spec", spec), nil
+		"metadata", metadata(c.Name, c.Namespace), "spec", spec), nil
 }
 
-func metadata(name, namespace string, labels, annotations map[string]string) *yaml.Node {
+func metadata(name, namespace string) *yaml.Node {
 	var ns any
 	if namespace != "" {
 		ns = namespace
 	}
-	return yamlnode.Map("name", name, "namespace", ns, "labels", labels, "annotations", annotations)
+	return yamlnode.Map("name", name, "namespace", ns)
 }
 
 // request is the name of the claim's request.

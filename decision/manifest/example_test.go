@@ -2,36 +2,41 @@ package manifest_test
 
 import (
 	"fmt"
+	"log"
 	"time"
 
+	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// A pool of one node whose four L40S are shared by MPS, and two workloads.
+// A decision becomes a folder of documents: read plan.md first.
 func ExampleBuild() {
-	fleet := manifest.Fleet{
-		Groups: []manifest.Group{{Pool: "serve", Mechanism: sharing.MechanismMPS, GPU: "L40S", GPUs: 4, GPUsPerNode: 4, Replicas: 2}},
-		Workloads: []manifest.Workload{
-			{Name: "chat", Pool: "serve", Mechanism: sharing.MechanismMPS, Replicas: 6, Memory: 20 * sharing.GiB,
-				Framework: manifest.Framework{Name: "vllm"}, Image: "vllm/vllm-openai:latest"},
-			{Name: "embed", Pool: "serve", Mechanism: sharing.MechanismMPS, Replicas: 2, Memory: 12 * sharing.GiB, ComputePercent: 30},
-		},
-	}
-	files, warnings, err := manifest.Build(fleet, manifest.Options{Deliveries: []sharing.Delivery{sharing.DeliveryGPUOperator}})
+	fleet, err := decision.ParseFleet([]byte(`
+version: v1
+pools: [{name: serve, gpu: L40S, count: 4, gpus_per_node: 4, mechanisms: [mps]}]
+workloads:
+  - {name: chat, kind: online-inference, replicas: 6, memory: 20GiB, gpu_busy: 0.3, framework: {name: vllm}}
+  - {name: embed, kind: batch, replicas: 2, memory: 12GiB, gpu_busy: 0.2}
+`))
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
-	for _, f := range files {
+	result, err := decision.Decide(fleet, decision.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	folder, err := manifest.Build(fleet, result, manifest.Options{Deliveries: []sharing.Delivery{sharing.DeliveryGPUOperator}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// folder.Write("out") puts it on disk.
+	for _, f := range folder.Files {
 		fmt.Println(f.Path)
 		if f.Path == "pods/chat.yaml" {
 			fmt.Print(string(f.Data))
 		}
 	}
-	fmt.Println(len(warnings), "warnings")
-	// manifest.WriteDir("out", files) would put them into a folder.
-
 	// Output:
 	// device-plugin/configmap.yaml
 	// device-plugin/exclusive.yaml
@@ -41,6 +46,7 @@ func ExampleBuild() {
 	// plan.md
 	// pods/chat.yaml
 	// # chat: mps on the nodes of serve-mps.
+	// # A patch: add the image, or apply it to the Deployment that has one.
 	// # The list of arguments replaces the container's own: keep yours in it.
 	// apiVersion: apps/v1
 	// kind: Deployment
@@ -48,35 +54,27 @@ func ExampleBuild() {
 	//   name: chat
 	// spec:
 	//   replicas: 6
-	//   selector:
-	//     matchLabels:
-	//       app: chat
 	//   template:
-	//     metadata:
-	//       labels:
-	//         app: chat
 	//     spec:
 	//       nodeSelector:
 	//         gpu-sharing-group: serve-mps
 	//       containers:
 	//         - name: chat
-	//           image: vllm/vllm-openai:latest
 	//           args:
 	//             - --gpu-memory-utilization
-	//             - "0.41"
+	//             - "0.42"
 	//           env:
 	//             - name: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT
-	//               value: 0=20G
+	//               value: 0=20992M
 	//           resources:
 	//             limits:
 	//               nvidia.com/gpu: "1"
 	// pods/embed.yaml
-	// 0 warnings
 }
 
 // What the device plugin would ignore or refuse is said, all of it at once.
-func ExampleParseDevicePluginConfig() {
-	_, _, err := manifest.ParseDevicePluginConfig([]byte(`
+func ExampleParsePluginConfig() {
+	_, _, err := manifest.ParsePluginConfig([]byte(`
 version: v1
 flags: {migStrategy: mixed}
 sharing:
@@ -118,8 +116,8 @@ func ExampleClaim_Marshal() {
 }
 
 // A pod's request to HAMi: 8 GiB and 30 % of one card.
-func ExampleShare_HAMiResources() {
-	s := manifest.Share{Memory: 8 * sharing.GiB, Cores: 30}
+func ExampleHAMiShare_HAMiResources() {
+	s := manifest.HAMiShare{Memory: 8 * sharing.GiB, Cores: 30}
 	fmt.Println(s.HAMiResources(), s.HAMiAnnotations())
 	fmt.Println(s.VolcanoResources())
 	// Output:
@@ -129,7 +127,7 @@ func ExampleShare_HAMiResources() {
 
 // The vGPU manager's registry word for slices of 3 ms in equal shares.
 func ExampleVGPUScheduler_RmPVMRL() {
-	word, err := manifest.VGPUScheduler{Policy: manifest.EqualShare, TimeSlice: 3 * time.Millisecond}.RmPVMRL()
+	word, err := manifest.VGPUScheduler{Policy: manifest.VGPUPolicyEqualShare, TimeSlice: 3 * time.Millisecond}.RmPVMRL()
 	fmt.Printf("0x%08x %v\n", word, err)
 	// Output: 0x00030003 <nil>
 }

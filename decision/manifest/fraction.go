@@ -8,34 +8,22 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// total is the memory that w's processes see as the whole, or 0.
-func (g *Group) total(w *Workload) sharing.Bytes {
-	if usesMIG(w.Mechanism) {
-		return g.profileMemory(w.Profile)
-	}
-	return g.memory()
-}
-
-// processLimit is the memory that one process of w may use, in whole
-// mebibytes, or 0 where there is no limit.
-func (g *Group) processLimit(w *Workload) sharing.Bytes {
-	b := w.Memory
-	if b == 0 && g.byPlugin() && usesMPS(w.Mechanism) {
-		return mps.PluginShare{Replicas: g.clients(), Total: g.memory()}.PinnedMemoryLimit()
-	}
-	limit, err := mps.LimitPerProcess(b, max(w.Framework.Processes, 1))
+// processLimit is the memory that one process may use, in whole mebibytes, or 0
+// where there is no limit.
+func (m *member) processLimit() sharing.Bytes {
+	limit, err := mps.LimitPerProcess(m.memory, m.processes())
 	if err != nil {
 		return 0
 	}
 	return limit
 }
 
-// advice is the memory fraction for w's framework, or nil where it has no such
-// option, where nothing is shared, or where a figure is missing.
-func (g *Group) advice(w *Workload, f mps.Framework) *mps.FractionAdvice {
-	limit, total := g.processLimit(w), g.total(w)
+// advice is the memory fraction for the workload's framework, or 0 where nothing
+// is shared or a figure is missing.
+func (m *member) advice(f mps.Framework) float64 {
+	limit, total := m.processLimit(), m.total()
 	enforcer := mps.EnforcerMPS
-	switch w.Mechanism {
+	switch m.Mechanism {
 	case sharing.MechanismMIG, sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS:
 		// The total that the framework sees is the limit itself.
 		enforcer, limit, total = mps.EnforcerHAMi, sharing.GiB, sharing.GiB
@@ -44,43 +32,35 @@ func (g *Group) advice(w *Workload, f mps.Framework) *mps.FractionAdvice {
 		f = mps.VLLM
 	case sharing.MechanismMPS, sharing.MechanismMIGWithMPS, sharing.MechanismMIGLikeEmulation:
 	default:
-		return nil
+		return 0
 	}
 	a, err := mps.MemoryFraction(f, enforcer, limit, total)
 	if err != nil {
+		return 0
+	}
+	return a.Recommended
+}
+
+// fractionArgs returns the memory-fraction option of the workload's framework,
+// or nil.
+func (b *builder) fractionArgs(m *member) []string {
+	var f mps.Framework
+	if f.UnmarshalText([]byte(m.framework().Name)) != nil {
 		return nil
 	}
-	if w.Mechanism == sharing.MechanismMIG {
-		// Nobody else is on the instance, so a larger fraction harms nobody.
-		a.Max, a.Why = 1, "the instance's memory is the total that the framework sees"
+	fraction := m.fraction
+	if fraction == 0 {
+		fraction = m.advice(f)
 	}
-	return &a
-}
-
-// fractionArgs returns the memory-fraction option of w's framework, or nil.
-func (g *Group) fractionArgs(w *Workload) ([]string, []sharing.Warning) {
-	var f mps.Framework
-	if f.UnmarshalText([]byte(w.Framework.Name)) != nil {
-		return nil, nil
+	if fraction > 0 {
+		return []string{f.Flag(), formatFloat(fraction)}
 	}
-	given, advice := w.Framework.MemoryFraction, g.advice(w, f)
-	switch {
-	case given == 0 && advice != nil:
-		return []string{f.Flag(), formatFraction(advice.Recommended)}, nil
-	case given == 0 && (shared(w.Mechanism) || w.Mechanism == sharing.MechanismVGPU):
-		return nil, []sharing.Warning{{Code: WarnFractionUnknown, Path: w.Name, Source: "DYN-LIM",
+	if shared(m.Mechanism) || m.Mechanism == sharing.MechanismVGPU {
+		b.warn(sharing.Warning{Code: WarnFractionUnknown, Path: m.name, Source: "DYN-LIM",
 			Message: fmt.Sprintf("no %s is written, for the memory that it is a fraction of, or the workload's share of it, is not known or leaves nothing; the framework would take most of the GPU", f.Flag()),
-			Remedy:  "give the workload's memory and the GPU's"}}
-	case given == 0:
-		return nil, nil
+			Remedy:  "give the workload's memory and the GPU's"})
 	}
-	var ws []sharing.Warning
-	if advice != nil && given > advice.Max {
-		ws = append(ws, sharing.Warning{Code: WarnFractionTooLarge, Path: w.Name, Source: advice.Source,
-			Message: fmt.Sprintf("a fraction of %s is more than the %s that it may be at most: %s", formatFraction(given), formatFraction(advice.Max), advice.Why),
-			Remedy:  "use " + formatFraction(advice.Recommended)})
-	}
-	return []string{f.Flag(), formatFraction(given)}, ws
+	return nil
 }
 
-func formatFraction(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+func formatFloat(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

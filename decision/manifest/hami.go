@@ -3,57 +3,47 @@ package manifest
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
-	"strings"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// HAMiMode is how HAMi gives a pod its share. The zero value is HAMiCore,
+// HAMiMode is how HAMi gives a pod its share. The zero value is HAMiModeCore,
 // HAMi's default.
 type HAMiMode uint8
 
 // The modes.
 const (
-	HAMiCore HAMiMode = iota // limits by the preloaded library
-	HAMiMIG                  // a MIG instance that HAMi makes for the pod
-	HAMiMPS                  // an MPS share
+	HAMiModeCore HAMiMode = iota // limits by the preloaded library
+	HAMiModeMIG                  // a MIG instance that HAMi makes for the pod
+	HAMiModeMPS                  // an MPS share
 )
 
-var hamiModes = [...]string{"hami-core", "mig", "mps"}
+var hamiModes = []string{"hami-core", "mig", "mps"}
 
 // String returns "hami-core", "mig" or "mps".
-func (m HAMiMode) String() string {
-	if int(m) >= len(hamiModes) {
-		return fmt.Sprintf("HAMiMode(%d)", uint8(m))
-	}
-	return hamiModes[m]
-}
+func (m HAMiMode) String() string { return enum.String(hamiModes, int(m)) }
 
 // MarshalText returns the mode's text.
 func (m HAMiMode) MarshalText() ([]byte, error) {
-	if int(m) >= len(hamiModes) {
-		return nil, fmt.Errorf("manifest: %d is no HAMi mode", uint8(m))
-	}
-	return []byte(hamiModes[m]), nil
+	return enum.Text(ErrInvalid, "HAMi mode", hamiModes, int(m))
 }
 
-// UnmarshalText reads a mode's text; unknown text is a
-// *sharing.UnknownNameError.
+// UnmarshalText reads a mode's text; unknown text is an error that matches
+// ErrInvalid.
 func (m *HAMiMode) UnmarshalText(b []byte) error {
-	i := slices.Index(hamiModes[:], string(b))
-	if i < 0 {
-		return &sharing.UnknownNameError{Kind: "HAMi mode", Name: string(b), Known: hamiModes[:]}
+	i, err := enum.Parse(ErrInvalid, "HAMi mode", hamiModes, b)
+	if err == nil {
+		*m = HAMiMode(i)
 	}
-	*m = HAMiMode(i)
-	return nil
+	return err
 }
 
-// Share is a pod's request to HAMi or to Volcano's vGPU device plugin, whose
+// HAMiShare is a pod's request to HAMi or to Volcano's vGPU device plugin, whose
 // enforcement is HAMi's. The zero value asks for one card and no limits.
-type Share struct {
+type HAMiShare struct {
 	Mode HAMiMode
 	GPUs int // cards; 0 stands for 1
 	// Memory of each card, in whole mebibytes (a rest is rounded up), or
@@ -65,17 +55,14 @@ type Share struct {
 	GPUType       string // HAMi: cards whose name contains it
 }
 
-// Exclusive is a request for whole cards.
-func Exclusive(gpus int) Share { return Share{GPUs: gpus, MemoryPercent: 100, Cores: 100} }
-
 // Validate returns nil, or an error that matches ErrInvalid.
-func (s Share) Validate() error {
+func (s HAMiShare) Validate() error {
 	var l problem.List
 	s.check(&l)
 	return invalid(l.Err())
 }
 
-func (s Share) check(l *problem.List) {
+func (s HAMiShare) check(l *problem.List) {
 	if int(s.Mode) >= len(hamiModes) {
 		l.Addf("mode", "use hami-core, mig or mps", "%v is not known", s.Mode)
 	}
@@ -97,7 +84,7 @@ func (s Share) check(l *problem.List) {
 }
 
 // mib is the memory in whole mebibytes, rounded up, for 0 means no limit.
-func (s Share) mib() int { return int((s.Memory + sharing.MiB - 1) / sharing.MiB) }
+func (s HAMiShare) mib() int { return int((s.Memory + sharing.MiB - 1) / sharing.MiB) }
 
 type pair struct{ key, value string }
 
@@ -113,7 +100,7 @@ func amounts(kv ...any) []pair {
 
 // HAMiResources returns the limits of the container for HAMi, by resource
 // name.
-func (s Share) HAMiResources() map[string]string {
+func (s HAMiShare) HAMiResources() map[string]string {
 	priority := 0
 	if s.LowPriority {
 		priority = 1
@@ -123,7 +110,7 @@ func (s Share) HAMiResources() map[string]string {
 }
 
 // HAMiAnnotations returns the annotations of the pod for HAMi.
-func (s Share) HAMiAnnotations() map[string]string {
+func (s HAMiShare) HAMiAnnotations() map[string]string {
 	out := map[string]string{"nvidia.com/vgpu-mode": s.Mode.String()}
 	if s.GPUType != "" {
 		out["nvidia.com/use-gputype"] = s.GPUType
@@ -133,13 +120,13 @@ func (s Share) HAMiAnnotations() map[string]string {
 
 // VolcanoResources returns the limits of the container for Volcano's vGPU
 // device plugin, by resource name.
-func (s Share) VolcanoResources() map[string]string {
+func (s HAMiShare) VolcanoResources() map[string]string {
 	return toMap(amounts("volcano.sh/vgpu-number", max(s.GPUs, 1), "volcano.sh/vgpu-memory", s.mib(),
 		"volcano.sh/vgpu-memory-percentage", s.MemoryPercent, "volcano.sh/vgpu-cores", s.Cores))
 }
 
 // VolcanoAnnotations returns the annotations of the pod for Volcano.
-func (s Share) VolcanoAnnotations() map[string]string {
+func (s HAMiShare) VolcanoAnnotations() map[string]string {
 	return map[string]string{"volcano.sh/vgpu-mode": s.Mode.String()}
 }
 
@@ -152,35 +139,26 @@ func toMap(ps []pair) map[string]string {
 }
 
 // share is the request of a workload under HAMi or Volcano.
-func (w *Workload) share() Share {
-	s := Share{GPUs: w.gpus(), Memory: w.Memory, Cores: int(math.Ceil(w.ComputePercent))}
-	switch w.Mechanism {
-	case sharing.MechanismExclusive, sharing.MechanismInServer:
-		return Exclusive(w.gpus())
-	case sharing.MechanismMIG:
-		s.Mode = HAMiMIG
-	case sharing.MechanismHAMiWithMPS:
-		s.Mode = HAMiMPS
+func (m *member) share() HAMiShare {
+	s := HAMiShare{GPUs: m.gpus(), Memory: m.memory, Cores: int(math.Ceil(m.percent))}
+	if m.Mechanism == sharing.MechanismHAMiWithMPS {
+		s.Mode = HAMiModeMPS
 	}
 	return s
 }
 
-// hamiWarnings lists what HAMi does not do for w.
-func (w *Workload) hamiWarnings() []sharing.Warning {
-	var ws []sharing.Warning
-	if w.ComputePercent > 0 && w.Framework.CUDAGraphs != sharing.AnswerNo {
-		msg := "gpucores does not limit CUDA graphs, and this workload launches them"
-		if w.Framework.CUDAGraphs == sharing.AnswerUnknown {
-			msg = "gpucores does not limit CUDA graphs; whether this workload launches them is not known (vLLM does by default)"
-		}
-		ws = append(ws, sharing.Warning{Code: WarnCUDAGraphs, Path: w.Name, Source: "HCORE", Message: msg,
-			Remedy: "do not count on the compute limit, or turn graphs off"})
+// graphsWarning warns of a compute limit that HAMi does not hold.
+func (b *builder) graphsWarning(m *member) {
+	launches := m.framework().CUDAGraphs
+	if m.percent == 0 || launches != nil && !*launches {
+		return
 	}
-	if w.Memory == 0 && w.Mechanism != sharing.MechanismMIG {
-		ws = append(ws, sharing.Warning{Code: WarnNoMemoryLimit, Path: w.Name, Source: "HAMI",
-			Message: "without gpumem HAMi gives the pod the whole card's memory", Remedy: "set a memory limit"})
+	msg := "gpucores does not limit CUDA graphs; whether this workload launches them is not known (vLLM does by default)"
+	if launches != nil {
+		msg = "gpucores does not limit CUDA graphs, and this workload launches them"
 	}
-	return ws
+	b.warn(sharing.Warning{Code: WarnCUDAGraphs, Path: m.name, Source: "HCORE", Message: msg,
+		Remedy: "do not count on the compute limit, or turn graphs off"})
 }
 
 // KAIAnnotations returns the annotations with which the KAI scheduler places a
@@ -196,7 +174,7 @@ func KAIAnnotations(memory sharing.Bytes, fraction float64, container string) (m
 	case memory > 0:
 		out["gpu-memory"] = strconv.FormatInt(int64((memory+sharing.MiB-1)/sharing.MiB), 10)
 	case fraction > 0 && fraction < 1:
-		out["gpu-fraction"] = strconv.FormatFloat(fraction, 'f', -1, 64)
+		out["gpu-fraction"] = formatFloat(fraction)
 	default:
 		return nil, fmt.Errorf("%w: a GPU fraction must lie between 0 and 1, not %v", ErrInvalid, fraction)
 	}
@@ -204,29 +182,4 @@ func KAIAnnotations(memory sharing.Bytes, fraction float64, container string) (m
 		out["gpu-fraction-container-name"] = container
 	}
 	return out, nil
-}
-
-// kaiAnnotations is what KAI needs to place w on its group, or nil for whole
-// GPUs.
-func (w *Workload) kaiAnnotations(g *Group) (map[string]string, error) {
-	if !shared(w.Mechanism) {
-		return nil, nil
-	}
-	var fraction float64
-	if w.Memory == 0 {
-		fraction = floor2(1 / float64(g.clients()))
-		if fraction == 0 {
-			return nil, fmt.Errorf("%w: %s: %d clients leave no hundredth of a GPU each", ErrInvalid, w.Name, g.clients())
-		}
-	}
-	return KAIAnnotations(w.Memory, fraction, w.container())
-}
-
-func floor2(x float64) float64 { return math.Floor(x*100+1e-9) / 100 }
-
-// joinSorted writes names in order, divided by commas.
-func joinSorted(names []string) string {
-	names = slices.Clone(names)
-	slices.Sort(names)
-	return strings.Join(slices.Compact(names), ", ")
 }

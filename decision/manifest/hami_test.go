@@ -12,14 +12,14 @@ import (
 func TestShare(t *testing.T) {
 	for _, c := range []struct {
 		name          string
-		s             Share
+		s             HAMiShare
 		hami, volcano map[string]string
 	}{
-		{"zero", Share{}, map[string]string{"nvidia.com/gpu": "1"}, map[string]string{"volcano.sh/vgpu-number": "1"}},
-		{"limits", Share{GPUs: 2, Memory: 3000*sharing.MiB + 1, Cores: 30, LowPriority: true},
+		{"zero", HAMiShare{}, map[string]string{"nvidia.com/gpu": "1"}, map[string]string{"volcano.sh/vgpu-number": "1"}},
+		{"limits", HAMiShare{GPUs: 2, Memory: 3000*sharing.MiB + 1, Cores: 30, LowPriority: true},
 			map[string]string{"nvidia.com/gpu": "2", "nvidia.com/gpumem": "3001", "nvidia.com/gpucores": "30", "nvidia.com/priority": "1"},
 			map[string]string{"volcano.sh/vgpu-number": "2", "volcano.sh/vgpu-memory": "3001", "volcano.sh/vgpu-cores": "30"}},
-		{"exclusive", Exclusive(1),
+		{"exclusive", HAMiShare{MemoryPercent: 100, Cores: 100},
 			map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "100", "nvidia.com/gpucores": "100"},
 			map[string]string{"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory-percentage": "100", "volcano.sh/vgpu-cores": "100"}},
 	} {
@@ -33,11 +33,11 @@ func TestShare(t *testing.T) {
 			t.Errorf("%s: %s", c.name, diff)
 		}
 	}
-	s := Share{Mode: HAMiMIG, GPUType: "A100"}
+	s := HAMiShare{Mode: HAMiModeMIG, GPUType: "A100"}
 	if diff := cmp.Diff(map[string]string{"nvidia.com/vgpu-mode": "mig", "nvidia.com/use-gputype": "A100"}, s.HAMiAnnotations()); diff != "" {
 		t.Error(diff)
 	}
-	for _, bad := range []Share{{Mode: 9}, {GPUs: -1}, {Memory: -1}, {MemoryPercent: 101}, {Memory: 1, MemoryPercent: 1}, {Cores: 101}, {Cores: -1}} {
+	for _, bad := range []HAMiShare{{Mode: 9}, {GPUs: -1}, {Memory: -1}, {MemoryPercent: 101}, {Memory: 1, MemoryPercent: 1}, {Cores: 101}, {Cores: -1}} {
 		if err := bad.Validate(); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%+v: %v", bad, err)
 		}
@@ -45,7 +45,7 @@ func TestShare(t *testing.T) {
 }
 
 func TestHAMiModeText(t *testing.T) {
-	for _, m := range []HAMiMode{HAMiCore, HAMiMIG, HAMiMPS} {
+	for _, m := range []HAMiMode{HAMiModeCore, HAMiModeMIG, HAMiModeMPS} {
 		b, err := m.MarshalText()
 		var back HAMiMode
 		if err != nil || back.UnmarshalText(b) != nil || back != m {

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -33,10 +32,10 @@ type pod struct {
 	header      []string
 }
 
-func (p *pod) node(w *Workload, g *Group) *yaml.Node {
+func (p *pod) node(m *member) *yaml.Node {
 	var image, scheduler, claims, podClaims any
-	if w.Image != "" {
-		image = w.Image
+	if m.pod.Image != "" {
+		image = m.pod.Image
 	}
 	if p.scheduler != "" {
 		scheduler = p.scheduler
@@ -46,8 +45,8 @@ func (p *pod) node(w *Workload, g *Group) *yaml.Node {
 		env = append(env, yamlnode.Map("name", e.key, "value", e.value))
 	}
 	var args []string
-	if len(w.Args)+len(p.args) > 0 {
-		args = slices.Concat(w.Args, p.args)
+	if len(m.pod.Args)+len(p.args) > 0 {
+		args = slices.Concat(m.pod.Args, p.args)
 	}
 	if c := p.claim; c != nil {
 		source := "resourceClaimName"
@@ -59,14 +58,14 @@ func (p *pod) node(w *Workload, g *Group) *yaml.Node {
 	}
 	// A patch must not touch the selector, which cannot be changed.
 	selector, labels := map[string]string{}, map[string]string{}
-	if w.Image != "" {
+	if m.pod.Image != "" {
 		selector["app"], labels["app"] = p.name, p.name
 	}
 	if p.queue != "" {
 		labels["kai.scheduler/queue"] = p.queue
 	}
 	return yamlnode.Map("apiVersion", "apps/v1", "kind", "Deployment",
-		"metadata", metadata(p.name, w.Namespace, nil, nil),
+		"metadata", metadata(p.name, m.pod.Namespace),
 		"spec", yamlnode.Map(
 			"replicas", p.replicas,
 			"selector", yamlnode.Map("matchLabels", selector),
@@ -74,163 +73,143 @@ func (p *pod) node(w *Workload, g *Group) *yaml.Node {
 				"metadata", yamlnode.Map("labels", labels, "annotations", p.annotations),
 				"spec", yamlnode.Map(
 					"schedulerName", scheduler,
-					"nodeSelector", map[string]string{groupLabel: g.Key()},
+					"nodeSelector", map[string]string{groupLabel: m.group.key},
 					"resourceClaims", podClaims,
 					"containers", yamlnode.List(yamlnode.Map(
-						"name", w.container(), "image", image, "args", args, "env", env,
+						"name", m.container(), "image", image, "args", args, "env", env,
 						"resources", yamlnode.Map("limits", p.limits, "claims", claims)))))))
 }
 
 // newPod is what every delivery has in common.
-func (g *Group) newPod(w *Workload) (*pod, []sharing.Warning) {
-	args, ws := g.fractionArgs(w)
-	p := &pod{name: w.Name, replicas: w.replicas(), args: args}
-	p.header = []string{fmt.Sprintf("%s: %v on the nodes of %s.", w.Name, w.Mechanism, g.Key())}
-	if w.Image == "" {
+func (b *builder) newPod(m *member) *pod {
+	p := &pod{name: m.name, replicas: m.Replicas, args: b.fractionArgs(m)}
+	p.header = []string{fmt.Sprintf("%s: %v on the nodes of %s.", m.name, m.Mechanism, m.group.key)}
+	if m.pod.Image == "" {
 		p.header = append(p.header, "A patch: add the image, or apply it to the Deployment that has one.")
 	}
 	if len(p.args) > 0 {
 		p.header = append(p.header, "The list of arguments replaces the container's own: keep yours in it.")
 	}
-	if usesMPS(w.Mechanism) {
-		p.env = g.mpsEnv(w)
+	if usesMPS(m.Mechanism) {
+		p.env = m.mpsEnv()
 	}
-	return p, ws
+	return p
 }
 
 // mpsEnv is the environment with which a client tightens its own limits. With
 // one GPU in sight its ordinal is 0, wherever the GPU sits in the node; an
 // entry for another ordinal would drop every limit (DYN-LIM).
-func (g *Group) mpsEnv(w *Workload) []pair {
+func (m *member) mpsEnv() []pair {
 	var env []pair
-	if w.ComputePercent > 0 {
-		env = append(env, pair{mps.EnvThreads, strconv.FormatFloat(w.ComputePercent, 'f', -1, 64)})
+	if m.percent > 0 {
+		env = append(env, pair{mps.EnvThreads, formatFloat(m.percent)})
 	}
-	if w.Memory > 0 {
-		if text, err := mps.FormatMemLimit(g.processLimit(w)); err == nil {
-			env = append(env, pair{mps.EnvPinnedMemLimit, "0=" + text})
-		}
+	if text, err := mps.FormatMemLimit(m.processLimit()); err == nil {
+		env = append(env, pair{mps.EnvPinnedMemLimit, "0=" + text})
 	}
 	return env
 }
 
-// warnings lists what a workload's configuration cannot do, whatever delivers
-// it.
-func (g *Group) warnings(w *Workload) []sharing.Warning {
-	var ws []sharing.Warning
-	add := func(code sharing.WarningCode, source sharing.SourceID, remedy, format string, args ...any) {
-		ws = append(ws, sharing.Warning{Code: code, Path: w.Name, Source: source, Remedy: remedy, Message: fmt.Sprintf(format, args...)})
+// limitWarnings warns of limits that the mechanism does not hold, whatever
+// delivers it.
+func (b *builder) limitWarnings(m *member) {
+	warn := func(code sharing.WarningCode, remedy, format string, args ...any) {
+		b.warn(sharing.Warning{Code: code, Path: m.name, Source: "KDP", Remedy: remedy, Message: fmt.Sprintf(format, args...)})
 	}
-	if usesMPS(w.Mechanism) {
-		if n := w.Framework.Processes; n > 1 {
-			add(WarnPerProcess, "KDP", "", "MPS limits each process, not the container: each of the %d processes gets %v", n, g.processLimit(w))
+	if n := m.processes(); n > 1 && usesMPS(m.Mechanism) {
+		warn(WarnPerProcess, "", "MPS limits each process, not the container: each of the %d processes gets %v", n, m.processLimit())
+	}
+	if m.Mechanism == sharing.MechanismTimeSlicing {
+		warn(WarnNoMemoryLimit, "keep the framework's memory fraction below its share", "time-slicing limits no memory: any tenant can take all of the GPU's")
+	}
+	if m.percent > 0 && !usesMPS(m.Mechanism) && !usesHAMi(m.Mechanism) {
+		warn(WarnComputeNotLimited, "leave it out", "%v takes no compute limit of %v%%", m.Mechanism, m.percent)
+	}
+}
+
+// pods writes the workloads of a group for one delivery.
+func (b *builder) pods(g *group, d sharing.Delivery, first bool) error {
+	for _, m := range g.members {
+		p := b.newPod(m)
+		var err error
+		switch d {
+		case sharing.DeliveryHAMi:
+			s := m.share()
+			p.limits, p.annotations, err = s.HAMiResources(), s.HAMiAnnotations(), s.Validate()
+			b.graphsWarning(m)
+		case sharing.DeliveryVolcano:
+			s := m.share()
+			p.scheduler = "volcano"
+			p.limits, p.annotations, err = s.VolcanoResources(), s.VolcanoAnnotations(), s.Validate()
+			b.graphsWarning(m)
+		case sharing.DeliveryKAI:
+			err = b.kaiPod(p, m)
+		case sharing.DeliveryVGPUManager:
+			p.limits = map[string]string{pluginconf.GPU: strconv.Itoa(m.gpus())}
+			p.header = append(p.header, "For the cluster whose nodes are virtual machines with a virtual GPU.")
+		default:
+			err = b.pluginPod(p, m)
 		}
-		if w.Memory == 0 {
-			add(WarnNoMemoryLimit, "KDP", "give the workload a memory limit", "its limit is whatever delivers it: an equal share by the plugin, none by a DRA claim")
+		if err != nil {
+			return invalid(err)
+		}
+		folder := "pods/"
+		if !first {
+			folder = d.String() + "/pods/"
+		}
+		if err := b.encode(folder+m.file()+".yaml", fmt.Sprintf("%s, by %v", m.name, d), p.header, p.node(m)); err != nil {
+			return err
 		}
 	}
-	if w.Mechanism == sharing.MechanismTimeSlicing {
-		add(WarnNoMemoryLimit, "KDP", "keep the framework's memory fraction below its share",
-			"time-slicing limits no memory: any tenant can take all of the GPU's")
-	}
-	if w.ComputePercent > 0 {
-		switch w.Mechanism {
-		case sharing.MechanismTimeSlicing, sharing.MechanismMIG, sharing.MechanismExclusive, sharing.MechanismInServer, sharing.MechanismVGPU, sharing.MechanismMIGBackedVGPU:
-			add(WarnComputeNotLimited, "KDP", "leave it out", "%v takes no compute limit of %v%%", w.Mechanism, w.ComputePercent)
-		}
-	}
-	return ws
+	return nil
 }
 
 // pluginPod is the workload as the device plugin serves it.
-func (g *Group) pluginPod(w *Workload) (*pod, []sharing.Warning, error) {
-	p, ws := g.newPod(w)
+func (b *builder) pluginPod(p *pod, m *member) error {
 	resource := pluginconf.GPU
-	if w.Mechanism == sharing.MechanismMIG {
+	if m.Mechanism == sharing.MechanismMIG {
 		var err error
-		if resource, err = mig.ResourceName(w.Profile); err != nil {
-			return nil, nil, invalid(err)
+		if resource, err = mig.ResourceName(m.Profile); err != nil {
+			return err
 		}
 	}
-	p.limits = map[string]string{resource: strconv.Itoa(w.gpus())}
-	if usesMPS(w.Mechanism) {
-		share := mps.PluginShare{Replicas: g.clients(), Total: g.memory()}
-		limit, percent := share.PinnedMemoryLimit(), float64(share.ActiveThreadPercentage())
-		if per := g.processLimit(w); limit > 0 && per > limit {
-			ws = append(ws, sharing.Warning{Code: WarnEqualShares, Path: w.Name, Source: "KDP",
-				Message: fmt.Sprintf("the plugin limits each process to %v, an equal share; the environment can tighten that and not widen it to %v", limit, per),
-				Remedy:  "use fewer replicas, or deliver by DRA"})
-		}
-		if w.ComputePercent > percent {
-			ws = append(ws, sharing.Warning{Code: WarnEqualShares, Path: w.Name, Source: "KDP",
-				Message: fmt.Sprintf("the plugin gives each process %v%% of the threads; the environment cannot widen that to %v%%", percent, w.ComputePercent),
-				Remedy:  "use fewer replicas, or deliver by DRA"})
-		}
+	p.limits = map[string]string{resource: strconv.Itoa(m.gpus())}
+	if !usesMPS(m.Mechanism) {
+		return nil
 	}
-	return p, ws, nil
+	share := mps.PluginShare{Replicas: m.group.clients(), Total: m.group.memory()}
+	limit, percent := share.PinnedMemoryLimit(), float64(share.ActiveThreadPercentage())
+	tooMuch := func(format string, args ...any) {
+		b.warn(sharing.Warning{Code: WarnEqualShares, Path: m.name, Source: "KDP", Message: fmt.Sprintf(format, args...), Remedy: "use fewer replicas, or deliver by DRA"})
+	}
+	if per := m.processLimit(); limit > 0 && per > limit {
+		tooMuch("the plugin limits each process to %v, an equal share; the environment can tighten that and not widen it to %v", limit, per)
+	}
+	if m.percent > percent {
+		tooMuch("the plugin gives each process %v%% of the threads; the environment cannot widen that to %v%%", percent, m.percent)
+	}
+	return nil
 }
 
-// vgpuPod is the workload inside a virtual machine, which sees one GPU.
-func (g *Group) vgpuPod(w *Workload) (*pod, []sharing.Warning, error) {
-	p, ws := g.newPod(w)
-	p.limits = map[string]string{pluginconf.GPU: strconv.Itoa(w.gpus())}
-	p.header = append(p.header, "For the cluster whose nodes are virtual machines with a virtual GPU.")
-	return p, ws, nil
-}
-
-func (g *Group) hamiPod(w *Workload) (*pod, []sharing.Warning, error) {
-	p, ws := g.newPod(w)
-	s := w.share()
-	if err := s.Validate(); err != nil {
-		return nil, nil, err
+// kaiPod is the workload as KAI places it: on a part of a GPU, or on whole ones.
+func (b *builder) kaiPod(p *pod, m *member) error {
+	p.scheduler, p.queue = "kai-scheduler", b.opts.KAIQueue
+	if !shared(m.Mechanism) {
+		p.limits = map[string]string{pluginconf.GPU: strconv.Itoa(m.gpus())}
+		return nil
 	}
-	p.limits, p.annotations = s.HAMiResources(), s.HAMiAnnotations()
-	return p, append(ws, w.hamiWarnings()...), nil
-}
-
-func (g *Group) volcanoPod(w *Workload) (*pod, []sharing.Warning, error) {
-	p, ws := g.newPod(w)
-	s := w.share()
-	if err := s.Validate(); err != nil {
-		return nil, nil, err
-	}
-	p.scheduler = "volcano"
-	p.limits, p.annotations = s.VolcanoResources(), s.VolcanoAnnotations()
-	return p, append(ws, w.hamiWarnings()...), nil
-}
-
-func (g *Group) kaiPod(w *Workload) (*pod, []sharing.Warning, error) {
-	p, ws := g.newPod(w)
-	p.scheduler = "kai-scheduler"
-	annotations, err := w.kaiAnnotations(g)
-	if err != nil {
-		return nil, nil, err
-	}
-	if annotations == nil {
-		p.limits = map[string]string{pluginconf.GPU: strconv.Itoa(w.gpus())}
-		return p, ws, nil
-	}
-	p.annotations = annotations
 	p.header = append(p.header, "For nodes whose device plugin replicates nothing: KAI divides whole GPUs.")
-	ws = append(ws, sharing.Warning{Code: WarnNotEnforced, Path: w.Name, Source: "KAI",
+	b.warn(sharing.Warning{Code: WarnNotEnforced, Path: m.name, Source: "KAI",
 		Message: "KAI places the pod by this share and enforces none of it", Remedy: "trust the tenants, or add a mechanism that enforces"})
-	return p, ws, nil
+	var err error
+	p.annotations, err = KAIAnnotations(m.memory, 0, m.container())
+	return err
 }
 
-// file encodes the pod, after the documents that it needs.
-func (p *pod) file(path string, w *Workload, g *Group, note string, before ...*yaml.Node) (File, error) {
-	b, err := yamlnode.Encode(p.header, append(before, p.node(w, g))...)
-	if err != nil {
-		return File{}, err
-	}
-	return File{Path: path, Data: b, Note: note}, nil
-}
-
-// nodeLabels are the labels of the group's nodes when by is what delivers it
-// first; Bare stands for nothing.
-func (g *Group) nodeLabels(by sharing.Delivery, migLabel string) map[string]string {
-	out := map[string]string{groupLabel: g.Key()}
-	switch by {
+// nodeLabels are the labels of the group's nodes.
+func (b *builder) nodeLabels(g *group, k nodeKind) map[string]string {
+	out := map[string]string{groupLabel: g.key}
+	switch b.primary(g) {
 	case sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin:
 		out["nvidia.com/device-plugin.config"] = g.pluginKey()
 	case sharing.DeliveryHAMi:
@@ -239,8 +218,8 @@ func (g *Group) nodeLabels(by sharing.Delivery, migLabel string) map[string]stri
 	case sharing.DeliveryVolcano, sharing.DeliveryDRA:
 		out[noPlugin] = "false"
 	}
-	if migLabel != "" {
-		out["nvidia.com/mig.config"] = migLabel
+	if usesMIG(g.Mechanism) {
+		out["nvidia.com/mig.config"] = k.name
 	}
 	return out
 }
@@ -249,38 +228,20 @@ func (g *Group) nodeLabels(by sharing.Delivery, migLabel string) map[string]stri
 // hands out the GPUs.
 const noPlugin = "nvidia.com/gpu.deploy.device-plugin"
 
-// nodeFiles are the patches that label the group's nodes.
-func (g *Group) nodeFiles(by sharing.Delivery) ([]File, error) {
-	kinds := []nodeKind{{nodes: g.nodes()}}
-	if usesMIG(g.Mechanism) {
-		kinds, _ = g.nodeKinds()
-	}
-	var out []File
-	for _, k := range kinds {
-		name := g.Key()
-		if k.label != "" {
-			name = k.label
-		}
+// nodeFiles writes the patches that label the group's nodes.
+func (b *builder) nodeFiles(g *group) error {
+	for _, k := range g.nodeKinds() {
 		count := "the nodes"
 		if k.nodes > 0 {
 			count = fmt.Sprintf("%d node(s)", k.nodes)
 		}
-		b, err := yamlnode.Encode([]string{fmt.Sprintf("kubectl patch node NODE --patch-file nodes/%s.yaml, for %s of %s.", name, count, g.Key())},
-			yamlnode.Map("metadata", yamlnode.Map("labels", g.nodeLabels(by, k.label))))
-		if err != nil {
-			return nil, err
+		header := []string{fmt.Sprintf("kubectl patch node NODE --patch-file nodes/%s.yaml, for %s of %s.", k.name, count, g.key)}
+		labels := yamlnode.Map("metadata", yamlnode.Map("labels", b.nodeLabels(g, k)))
+		if err := b.encode("nodes/"+k.name+".yaml", "labels for "+count+" of "+g.key, header, labels); err != nil {
+			return err
 		}
-		out = append(out, File{Path: "nodes/" + name + ".yaml", Data: b, Note: "labels for " + count + " of " + g.Key()})
 	}
-	return out, nil
+	return nil
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-
-func deliveryNames(ds []sharing.Delivery) string {
-	var names []string
-	for _, d := range ds {
-		names = append(names, d.String())
-	}
-	return strings.Join(names, ", ")
-}

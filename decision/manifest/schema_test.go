@@ -18,7 +18,7 @@ import (
 // schema lists every path that a document may have, with the type of its
 // value: "[]" stands for any index, "*" for any key. A "!" behind the type
 // makes the path required where its parent is there. The tables are written by
-// hand from the upstream APIs as the facts describe them.
+// hand from the upstream APIs.
 type schema map[string]string
 
 func meta(prefix string) schema {
@@ -225,7 +225,7 @@ func checkKind(t *testing.T, path, kind string, d *yaml.Node) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, _, err := ParseDeviceConfig(parameters)
+			c, _, err := ParseDRAConfig(parameters)
 			if err != nil {
 				t.Errorf("%s: %v", path, err)
 			} else if c.forMIG() != (class == "mig.nvidia.com") {
@@ -258,7 +258,7 @@ func checkKind(t *testing.T, path, kind string, d *yaml.Node) {
 
 func checkPlugin(t *testing.T, path string, data []byte) {
 	t.Helper()
-	c, _, err := ParseDevicePluginConfig(data)
+	c, _, err := ParsePluginConfig(data)
 	switch {
 	case err != nil:
 		t.Errorf("%s: %v", path, err)
@@ -282,12 +282,14 @@ func checkPlugin(t *testing.T, path string, data []byte) {
 func TestEveryDocumentIsValid(t *testing.T) {
 	for _, opt := range []Options{{}, {Deliveries: everyDelivery, KAIQueue: "q"},
 		{Deliveries: []sharing.Delivery{sharing.DeliveryDRA}}, {Deliveries: []sharing.Delivery{sharing.DeliveryVolcano}}, {Deliveries: []sharing.Delivery{sharing.DeliveryKAI}}, {Deliveries: []sharing.Delivery{sharing.DeliveryDevicePlugin}}} {
-		files, _, err := Build(mixedFleet(), opt)
+		s := mixed(t)
+		s.opts.Deliveries, s.opts.KAIQueue = opt.Deliveries, opt.KAIQueue
+		folder, err := s.build()
 		if err != nil {
 			t.Fatal(err)
 		}
 		kinds := 0
-		for _, f := range files {
+		for _, f := range folder.Files {
 			if strings.HasSuffix(f.Path, ".yaml") {
 				checkFile(t, f)
 				kinds++
@@ -302,18 +304,20 @@ func TestEveryDocumentIsValid(t *testing.T) {
 // A node label names a configuration that exists, and pods select a label that
 // nodes get.
 func TestReferencesResolve(t *testing.T) {
-	files, _, err := Build(mixedFleet(), Options{Deliveries: everyDelivery})
+	s := mixed(t)
+	s.opts.Deliveries = everyDelivery
+	folder, err := s.build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	parted, err := mig.ParsePartedConfig([]byte(find(t, files, "mig-parted/config.yaml")))
+	parted, err := mig.ParsePartedConfig([]byte(find(t, folder, "mig-parted/config.yaml")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	groups := map[string]bool{}
 	claims := map[string]bool{}
 	var deployments []*yaml.Node
-	for _, f := range files {
+	for _, f := range folder.Files {
 		if !strings.HasSuffix(f.Path, ".yaml") {
 			continue
 		}
@@ -327,7 +331,7 @@ func TestReferencesResolve(t *testing.T) {
 				labels := field(d, "metadata", "labels")
 				groups[text(field(labels, groupLabel))] = true
 				if key := text(field(labels, "nvidia.com/device-plugin.config")); key != "" {
-					find(t, files, "device-plugin/"+key+".yaml")
+					find(t, folder, "device-plugin/"+key+".yaml")
 				}
 				if label := text(field(labels, "nvidia.com/mig.config")); label != "" && !slices.Contains(parted.Labels(), label) {
 					t.Errorf("%s: mig-parted has no label %s", f.Path, label)

@@ -11,40 +11,57 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// ErrExists is matched when WriteDir would have to replace something.
+// ErrExists is matched when Folder.Write would have to replace something.
 var ErrExists = errors.New("manifest: the folder is not empty")
 
-// WriteDir writes the files into dir, all or none: they are written and synced
+// Write puts the files into dir, all or none: they are written and synced
 // beside it and put in place by one rename. dir must not exist or be an empty
 // folder; else the error matches ErrExists and nothing is touched. Its parents
 // are made. A path that is absolute, leaves dir or stands twice is an error
 // that matches ErrInvalid.
-func WriteDir(dir string, files []File) error {
-	_, err := writeDir(dir, files, false)
+func (f *Folder) Write(dir string) error {
+	empty, err := f.target(&dir)
+	if err == nil && !empty {
+		err = fmt.Errorf("%w: %s; choose another, or remove it", ErrExists, dir)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.write(dir, empty)
 	return err
 }
 
-// ReplaceDir is WriteDir for a folder that may hold something: what stands at
-// dir is renamed first, and backup says to what ("" when there was nothing).
-// Nothing is deleted.
-func ReplaceDir(dir string, files []File) (backup string, err error) {
-	return writeDir(dir, files, true)
-}
-
-func writeDir(dir string, files []File, replace bool) (backup string, err error) {
-	if err := checkPaths(files); err != nil {
-		return "", err
-	}
-	if dir, err = resolve(dir); err != nil {
-		return "", fmt.Errorf("manifest: %w", err)
-	}
-	empty, err := isEmpty(dir)
+// Replace is Write for a folder that may hold something: what stands at dir is
+// renamed first, and backup says to what ("" when there was nothing). Nothing
+// is deleted.
+func (f *Folder) Replace(dir string) (backup string, err error) {
+	empty, err := f.target(&dir)
 	if err != nil {
 		return "", err
 	}
-	if !empty && !replace {
-		return "", fmt.Errorf("%w: %s; choose another, or remove it", ErrExists, dir)
+	return f.write(dir, empty)
+}
+
+// target checks the files' paths, resolves dir and reports whether it is
+// missing or an empty folder.
+func (f *Folder) target(dir *string) (empty bool, err error) {
+	if err := f.checkPaths(); err != nil {
+		return false, err
 	}
+	if *dir, err = resolve(*dir); err != nil {
+		return false, fmt.Errorf("manifest: %w", err)
+	}
+	entries, err := os.ReadDir(*dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("manifest: %w", err)
+	}
+	return len(entries) == 0, nil
+}
+
+func (f *Folder) write(dir string, empty bool) (backup string, err error) {
 	stage, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+".new-*")
 	if err != nil {
 		return "", fmt.Errorf("manifest: %w", err)
@@ -57,8 +74,8 @@ func writeDir(dir string, files []File, replace bool) (backup string, err error)
 	if err := os.Chmod(stage, 0o755); err != nil {
 		return "", fmt.Errorf("manifest: %w", err)
 	}
-	for _, f := range files {
-		if err := writeFile(filepath.Join(stage, filepath.FromSlash(f.Path)), f.Data); err != nil {
+	for _, file := range f.Files {
+		if err := writeFile(filepath.Join(stage, filepath.FromSlash(file.Path)), file.Data); err != nil {
 			return "", fmt.Errorf("manifest: %w", err)
 		}
 	}
@@ -92,10 +109,10 @@ func resolve(dir string) (string, error) {
 	return dir, os.MkdirAll(filepath.Dir(dir), 0o755)
 }
 
-func checkPaths(files []File) error {
+func (f *Folder) checkPaths() error {
 	var l problem.List
 	seen := map[string]bool{}
-	for i, f := range files {
+	for i, f := range f.Files {
 		at := fmt.Sprintf("files[%d].path", i)
 		if !filepath.IsLocal(filepath.FromSlash(f.Path)) || strings.Contains(f.Path, "\\") || f.Path == "." {
 			l.Addf(at, "use a relative path inside the folder", "%q leaves the folder", f.Path)
@@ -106,18 +123,6 @@ func checkPaths(files []File) error {
 		seen[f.Path] = true
 	}
 	return invalid(l.Err())
-}
-
-// isEmpty reports whether dir is missing or an empty folder.
-func isEmpty(dir string) (bool, error) {
-	entries, err := os.ReadDir(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return true, nil
-	case err != nil:
-		return false, fmt.Errorf("manifest: %w", err)
-	}
-	return len(entries) == 0, nil
 }
 
 func writeFile(path string, data []byte) (err error) {

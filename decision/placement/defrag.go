@@ -52,7 +52,7 @@ func (p Plan) Gain() float64 { return p.BeforeMilli - p.AfterMilli }
 // whoever runs the workloads. p filters targets as for NewScorer. ctx is looked
 // at between moves: when it ends, the plan that was made until then is returned
 // with its error.
-func Defragment(ctx context.Context, s *Snapshot, v Valuer, p Predictor, b Budget) (Plan, error) {
+func Defragment(ctx context.Context, s *Snapshot, v Valuer, p Forecaster, b Budget) (Plan, error) {
 	if b.Moves < 0 || b.Tenants < 0 || !(b.MinGainMilli >= 0) {
 		return Plan{}, fmt.Errorf("%w: Budget: no number in it may be negative", ErrInvalid)
 	}

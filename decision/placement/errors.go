@@ -57,7 +57,7 @@ func (e *UnplacedError) Is(target error) bool { return target == ErrNoFit }
 
 // Unplaced explains why no node takes a request, by filtering every node. It
 // returns nil where one does. p is as for Snapshot.Fit.
-func (s *Snapshot) Unplaced(r *Request, p Predictor) *UnplacedError {
+func (s *Snapshot) Unplaced(r *Request, p Forecaster) *UnplacedError {
 	e := &UnplacedError{Request: r.Name, Nodes: s.Len()}
 	for i := range s.Len() {
 		f := s.Fit(i, r, p)

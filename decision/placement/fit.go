@@ -11,8 +11,8 @@ import (
 // Fit filters one node: whether the request fits it now, and if not why, as the
 // GPU says that came nearest to a fit. p judges objectives, and may be nil: then
 // requests that have one and would get neighbours are unknown. It does not
-// allocate where there is no predictor.
-func (s *Snapshot) Fit(i int, r *Request, p Predictor) gate.Reason {
+// allocate where there is no forecaster.
+func (s *Snapshot) Fit(i int, r *Request, p Forecaster) gate.Reason {
 	n := s.node(i)
 	var why, nearest gate.Reason
 	if !n.fits(r, &why) {

@@ -47,7 +47,7 @@ func (f Forecast) String() string {
 // to see, by GPU, neighbours first, oldest first. It is empty where r would
 // have no neighbours, or the mechanism keeps them apart. p may be nil: nothing
 // is known then. c must be a candidate for r on s.
-func (s *Snapshot) Forecast(c Candidate, r *Request, p Predictor) []Forecast {
+func (s *Snapshot) Forecast(c Candidate, r *Request, p Forecaster) []Forecast {
 	if c.Node < 0 || c.Node >= s.len {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (s *Snapshot) Forecast(c Candidate, r *Request, p Predictor) []Forecast {
 	return out
 }
 
-// nothing is a predictor that knows nothing.
+// nothing is a forecaster that knows nothing.
 type nothing struct{}
 
 func (nothing) Predict(out []*predict.Prediction, _ string, _ sharing.Mechanism, group []string) []*predict.Prediction {

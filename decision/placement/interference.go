@@ -8,10 +8,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Predictor predicts what the tenants of one GPU do to each other; [Models] is
+// Forecaster predicts what the tenants of one GPU do to each other; [Models] is
 // one. It must answer the same for the same question and be safe for concurrent
 // use.
-type Predictor interface {
+type Forecaster interface {
 	// Predict appends to out what each tenant of a group sees beside the others
 	// on one GPU of a model (as nodes name it) under a mechanism, in the order of
 	// the group and read-only; nil for what is not known. The group must not be
@@ -45,9 +45,9 @@ func (p Interference) base() Policy {
 	return p.Base
 }
 
-// judge asks a predictor, if there is one, without allocating anew each time.
+// judge asks a forecaster, if there is one, without allocating anew each time.
 type judge struct {
-	p             Predictor
+	p             Forecaster
 	names         []string
 	on            []*Placement
 	before, after []*predict.Prediction

@@ -108,7 +108,7 @@ func NewModels(workloads map[string]Workload, gpus ...Calibrated) (*Models, erro
 	return m, nil
 }
 
-// Predict implements Predictor.
+// Predict implements Forecaster.
 func (m *Models) Predict(out []*predict.Prediction, gpu string, mechanism sharing.Mechanism, group []string) []*predict.Prediction {
 	key, ok := m.key(gpu, mechanism, group)
 	var a groupAnswer
@@ -127,7 +127,7 @@ func (m *Models) Predict(out []*predict.Prediction, gpu string, mechanism sharin
 }
 
 // Why says why nothing is predicted for a group; nil where something is. The
-// error names every tenant without a profile; decision.ErrNoProfile,
+// error names every tenant without a profile; predict.ErrNoProfile,
 // ErrOtherGPU and ErrUnpredictable are in its tree.
 func (m *Models) Why(gpu string, mechanism sharing.Mechanism, group []string) error {
 	c := m.gpus[gpu]
@@ -186,7 +186,7 @@ func (m *Models) answer(gpu string, mechanism sharing.Mechanism, key *groupKey, 
 	for i, k := range key.tenants[:n] {
 		solos[i] = c.solos[k-1]
 	}
-	if a.predictions, a.why = c.predictor.Predict(mechanism, solos, predict.ClosedForm); a.why != nil {
+	if a.predictions, a.why = c.predictor.Predict(mechanism, solos, predict.MethodClosedForm); a.why != nil {
 		a.predictions = nil
 	}
 	m.mu.Lock()

@@ -128,7 +128,7 @@ func TestModels(t *testing.T) {
 				}
 				solos = append(solos, s)
 			}
-			want, err := predictor.Predict(mech, solos, predict.ClosedForm)
+			want, err := predictor.Predict(mech, solos, predict.MethodClosedForm)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -229,7 +229,7 @@ func TestModelsUnknownIsNotZero(t *testing.T) {
 	}
 	// A limit within the interval is for a measurement to settle.
 	p := m.Predict(nil, "H200", sharing.MechanismMPS, []string{"rank", "rank"})[0]
-	v, ok := p.Get(predict.TPOTP99)
+	v, ok := p.Get(predict.MetricTPOTP99)
 	if !ok {
 		t.Fatal("no TPOT P99")
 	}

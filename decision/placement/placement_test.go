@@ -67,7 +67,7 @@ func TestFit(t *testing.T) {
 	for name, c := range map[string]struct {
 		node Node
 		r    Request
-		p    Predictor
+		p    Forecaster
 		want gate.Reason
 	}{
 		"fits":                {gpu(sharing.MechanismMPS), share, nil, gate.Reason{Verdict: gate.VerdictPass}},

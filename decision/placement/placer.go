@@ -24,7 +24,7 @@ type kept struct {
 const maxShapes = 4096
 
 // NewPlacer returns a placer. p may be nil, see NewScorer.
-func NewPlacer(policy Policy, p Predictor) *Placer {
+func NewPlacer(policy Policy, p Forecaster) *Placer {
 	return &Placer{scorer: NewScorer(policy, p), scores: policy.ByShape(), kept: map[shape][]kept{}}
 }
 

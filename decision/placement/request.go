@@ -41,7 +41,7 @@ type Request struct {
 	// Demand is what the workload that it is a replica of asks of a GPU; nil =
 	// not known. On nodes with a Ground, decision's gates are then asked as well.
 	Demand *gate.Demand
-	// Workload is what a Predictor knows the request by.
+	// Workload is what a Forecaster knows the request by.
 	Workload string
 	// MaxSlowdown is the objective: how many times slower than alone neighbours
 	// may make it. 0 = there is none.
@@ -118,11 +118,16 @@ func (r *Request) check(path string, l *problem.List) {
 	if math.IsNaN(r.MaxSlowdown) || math.IsInf(r.MaxSlowdown, 0) || r.MaxSlowdown != 0 && r.MaxSlowdown < 1 {
 		add("MaxSlowdown", "1 is as fast as alone; 0 sets no objective", "%v is no slowdown", r.MaxSlowdown)
 	}
-	for i, limit := range r.SLO.Limits() {
+	for i, limit := range r.limits() {
 		if limit != nil && *limit <= 0 {
 			add("SLO."+[...]string{"TTFTP99", "TPOTP99", "E2EP99"}[i], "leave it out to set no limit", "%v is no latency", *limit)
 		}
 	}
+}
+
+// limits are those of TTFT, TPOT and E2E; nil where there is none.
+func (r *Request) limits() [3]*predict.Duration {
+	return [3]*predict.Duration{r.SLO.TTFTP99, r.SLO.TPOTP99, r.SLO.E2EP99}
 }
 
 // whole reports whether the request wants its GPUs for itself.
@@ -149,7 +154,7 @@ type shape struct {
 
 func (r *Request) shape() shape {
 	s := shape{int64(r.CPUMilli), int64(r.Memory), int64(r.GPUMemory), r.GPUs, r.Milli, r.Profile, "", r.Workload, r.Tenant, r.MaxSlowdown, [3]predict.Duration{}, r.Demand}
-	for i, limit := range r.SLO.Limits() {
+	for i, limit := range r.limits() {
 		if limit != nil {
 			s.slo[i] = *limit
 		}

@@ -71,7 +71,7 @@ func (c Candidate) GPUs() []int {
 // use, and scoring a node does not allocate.
 type Scorer struct {
 	policy    Policy
-	predictor Predictor
+	predictor Forecaster
 	scratch   sync.Pool // of *work
 }
 
@@ -91,7 +91,7 @@ type work struct {
 
 // NewScorer returns a scorer. p may be nil: nothing is predicted, and requests
 // with an objective are given no neighbours.
-func NewScorer(policy Policy, p Predictor) *Scorer {
+func NewScorer(policy Policy, p Forecaster) *Scorer {
 	s := &Scorer{policy: policy, predictor: p}
 	s.scratch.New = func() any { return &work{judge: judge{p: p}} }
 	return s

@@ -29,7 +29,7 @@ func BenchmarkPredict(b *testing.B) {
 	group := fourTenants(b)
 	p := predict.NewPredictor()
 	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
-		for _, method := range []predict.Method{predict.ClosedForm, predict.Simulated} {
+		for _, method := range []predict.Method{predict.MethodClosedForm, predict.MethodSimulated} {
 			b.Run(m.String()+"/"+method.String(), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {

@@ -128,19 +128,19 @@ func (s *closedState) metric(t *tenantModel, m Metric) float64 {
 	step, prefill := s.step-t.step, s.prefill-t.prefill
 	tpot := step + t.interrupts*prefill/steps
 	first := prefill
-	if t.alone[TTFTP50] > 0 {
-		first *= max(1, t.alone[TTFTP50]/t.prefill)
+	if t.alone[MetricTTFTP50] > 0 {
+		first *= max(1, t.alone[MetricTTFTP50]/t.prefill)
 	}
 	alone := t.alone[m]
 	if alone <= 0 {
 		return 0
 	}
 	switch m {
-	case TPOTP50, TPOTP99:
+	case MetricTPOTP50, MetricTPOTP99:
 		return alone + tpot
-	case TTFTP50, TTFTP99:
+	case MetricTTFTP50, MetricTTFTP99:
 		return alone + first
-	case TokensPerSecond:
+	case MetricTokensPerSecond:
 		if !t.closed {
 			return alone
 		}

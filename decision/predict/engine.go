@@ -10,7 +10,7 @@ import (
 )
 
 // engine is a serving engine with continuous batching and its clients, as a
-// timeslice.Program: between two decode steps of the whole batch it prefills at
+// timeslice.Submitter: between two decode steps of the whole batch it prefills at
 // most one new request. A prefill's kernels are launched at an even pace,
 // whether or not the GPU gets to run them; decode waits for its step.
 type engine struct {
@@ -68,7 +68,7 @@ func newEngine(t *tenantModel, index int, from, until time.Duration) *engine {
 // simulationSeed seeds all predictions: the same input gives the same bytes.
 const simulationSeed = 1
 
-// Next implements timeslice.Program.
+// Next implements timeslice.Submitter.
 func (e *engine) Next(now time.Duration) (timeslice.Work, bool) {
 	switch e.phase {
 	case prefilling:
@@ -183,13 +183,13 @@ func (e *engine) outcome() (o outcome, requests int) {
 		m Metric
 		v []float64
 		q float64
-	}{{TPOTP50, e.tpot, .5}, {TPOTP99, e.tpot, .99}, {TTFTP50, e.ttft, .5}, {TTFTP99, e.ttft, .99},
-		{E2EP50, e.e2e, .5}, {E2EP90, e.e2e, .9}, {E2EP99, e.e2e, .99}} {
+	}{{MetricTPOTP50, e.tpot, .5}, {MetricTPOTP99, e.tpot, .99}, {MetricTTFTP50, e.ttft, .5}, {MetricTTFTP99, e.ttft, .99},
+		{MetricE2EP50, e.e2e, .5}, {MetricE2EP90, e.e2e, .9}, {MetricE2EP99, e.e2e, .99}} {
 		if len(s.v) > 0 {
 			slices.Sort(s.v)
 			o[s.m] = nearestRank(s.v, s.q)
 		}
 	}
-	o[TokensPerSecond] = float64(e.tokens) / (e.until - e.from).Seconds()
+	o[MetricTokensPerSecond] = float64(e.tokens) / (e.until - e.from).Seconds()
 	return o, len(e.e2e)
 }

@@ -10,7 +10,7 @@ import (
 
 // Metric returns a row's measured metric, and whether it was measured.
 func (r *Row) Metric(m Metric) (float64, bool) {
-	get := func(s *Millis, f func(*Millis) *float64) (float64, bool) {
+	get := func(s *LatencyMS, f func(*LatencyMS) *float64) (float64, bool) {
 		if s == nil {
 			return 0, false
 		}
@@ -20,26 +20,26 @@ func (r *Row) Metric(m Metric) (float64, bool) {
 		}
 		return *v, true
 	}
-	p50 := func(s *Millis) *float64 { return s.P50 }
-	p90 := func(s *Millis) *float64 { return s.P90 }
-	p99 := func(s *Millis) *float64 { return s.P99 }
+	p50 := func(s *LatencyMS) *float64 { return s.P50 }
+	p90 := func(s *LatencyMS) *float64 { return s.P90 }
+	p99 := func(s *LatencyMS) *float64 { return s.P99 }
 	switch m {
-	case TPOTP50:
+	case MetricTPOTP50:
 		return get(r.TPOT, p50)
-	case TPOTP99:
+	case MetricTPOTP99:
 		return get(r.TPOT, p99)
-	case TTFTP50:
+	case MetricTTFTP50:
 		return get(r.TTFT, p50)
-	case TTFTP99:
+	case MetricTTFTP99:
 		return get(r.TTFT, p99)
-	case E2EP50:
+	case MetricE2EP50:
 		return get(r.E2E, p50)
-	case E2EP90:
+	case MetricE2EP90:
 		return get(r.E2E, p90)
-	case E2EP99:
+	case MetricE2EP99:
 		return get(r.E2E, p99)
 	}
-	if m != TokensPerSecond || r.TokensPerS == nil || *r.TokensPerS <= 0 {
+	if m != MetricTokensPerSecond || r.TokensPerS == nil || *r.TokensPerS <= 0 {
 		return 0, false
 	}
 	return *r.TokensPerS, true
@@ -83,7 +83,7 @@ func summarise(ms []Measured, predict func(*Measured, Metric) (Interval, bool), 
 			for j := range ms {
 				m := &ms[j]
 				got, ok := m.Row.Metric(metric)
-				if m.Row.Mechanism != mechanism || !ok || metric == TokensPerSecond && !m.Row.Load.Closed() {
+				if m.Row.Mechanism != mechanism || !ok || metric == MetricTokensPerSecond && !m.Row.Load.Closed() {
 					continue
 				}
 				v, ok := predict(m, metric)
@@ -123,22 +123,24 @@ type Baseline uint8
 // MPS.
 const (
 	// NTimesSlower: N tenants, N times slower.
-	NTimesSlower Baseline = iota
+	BaselineNTimesSlower Baseline = iota
 	// Flat: everything 1.75 times slower, the middle of an article's +50 to
 	// +100%.
-	Flat
+	BaselineFlat
 	// ByGPUBusy: processor sharing, 1 plus the others' busy share of the GPU
 	// (GPM graphics_util).
-	ByGPUBusy
+	BaselineGPUBusy
 	// ByEngineBusy: the same by the share of time in which the others' engines
 	// are busy.
-	ByEngineBusy
+	BaselineEngineBusy
 )
 
 var baselineNames = []string{"n-times-slower", "flat-1.75", "processor-sharing-graphics-util", "processor-sharing-engine-busy"}
 
 // Baselines lists the baselines.
-func Baselines() []Baseline { return []Baseline{NTimesSlower, Flat, ByGPUBusy, ByEngineBusy} }
+func Baselines() []Baseline {
+	return []Baseline{BaselineNTimesSlower, BaselineFlat, BaselineGPUBusy, BaselineEngineBusy}
+}
 
 // String returns the baseline's name.
 func (b Baseline) String() string { return enum.String(baselineNames, int(b)) }
@@ -164,7 +166,7 @@ func BaselineErrors(b Baseline, rows Rows) ([]ErrorSummary, error) {
 	}
 	var ms []Measured
 	factor := map[*Row]float64{}
-	alone := map[*Row]*Profile{}
+	alone := map[*Row]*SoloProfile{}
 	for _, c := range rows.Cases() {
 		if len(c.Rows) < 2 {
 			continue
@@ -183,7 +185,7 @@ func BaselineErrors(b Baseline, rows Rows) ([]ErrorSummary, error) {
 	return summarise(ms, func(m *Measured, metric Metric) (Interval, bool) {
 		lone := Row{TTFT: alone[m.Row].TTFT, TPOT: alone[m.Row].TPOT, E2E: alone[m.Row].E2E, TokensPerS: alone[m.Row].TokensPerS}
 		v, ok := lone.Metric(metric)
-		if metric == TokensPerSecond {
+		if metric == MetricTokensPerSecond {
 			return Interval{Value: v / factor[m.Row]}, ok
 		}
 		return Interval{Value: v * factor[m.Row]}, ok
@@ -192,9 +194,9 @@ func BaselineErrors(b Baseline, rows Rows) ([]ErrorSummary, error) {
 
 func (b Baseline) factor(rows Rows, c Case, i int, ps *Profiles) (float64, bool) {
 	switch b {
-	case NTimesSlower:
+	case BaselineNTimesSlower:
 		return float64(len(c.Rows)), true
-	case Flat:
+	case BaselineFlat:
 		return 1.75, true
 	}
 	f := 1.0
@@ -207,7 +209,7 @@ func (b Baseline) factor(rows Rows, c Case, i int, ps *Profiles) (float64, bool)
 			return 0, false
 		}
 		busy := p.GPUBusyFraction
-		if b == ByEngineBusy {
+		if b == BaselineEngineBusy {
 			busy = p.EngineFraction
 		}
 		if busy == nil {

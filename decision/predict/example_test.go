@@ -44,13 +44,13 @@ func ExamplePredictor_Predict() {
 	}
 	predictor := predict.NewPredictor()
 	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
-		predictions, err := predictor.Predict(m, group, predict.ClosedForm)
+		predictions, err := predictor.Predict(m, group, predict.MethodClosedForm)
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
 		for i, p := range predictions {
-			tpot, _ := p.Get(predict.TPOTP50)
+			tpot, _ := p.Get(predict.MetricTPOTP50)
 			fmt.Printf("%s: %s TPOT %.1f ms (%.1f to %.1f), %.1fx\n", m, group[i].Server.Model(), tpot.Value, tpot.Low, tpot.High, p.Slowdown.Value)
 		}
 	}

@@ -27,7 +27,7 @@ func (p Predictor) Fit(method Method, files ...Rows) (*Predictor, error) {
 	if err != nil {
 		return nil, err
 	}
-	unseen, err := s.validate(LeaveOneModelOut)
+	unseen, err := s.validate(SplitLeaveOneModelOut)
 	if err != nil {
 		return nil, err
 	}
@@ -50,10 +50,10 @@ type Split uint8
 const (
 	// LeaveOneCaseOut predicts each case by a predictor calibrated on all other
 	// cases.
-	LeaveOneCaseOut Split = iota
+	SplitLeaveOneCaseOut Split = iota
 	// LeaveOneModelOut predicts each tenant by a predictor calibrated on the
 	// cases in which the tenant's model does not occur.
-	LeaveOneModelOut
+	SplitLeaveOneModelOut
 )
 
 var splitNames = []string{"leave-one-case-out", "leave-one-model-out"}
@@ -182,7 +182,7 @@ const pull = 0.001
 type study struct {
 	start    Predictor
 	method   Method
-	profiles []Profile
+	profiles []SoloProfile
 	cases    []*studyCase
 }
 
@@ -280,8 +280,8 @@ func (s *study) score(m sharing.Mechanism, k int, use func(*studyCase) bool) (me
 	sum, n := 0.0, 0
 	s.each(m, k, use, func(r *Row, p *Prediction) {
 		tenants++
-		for _, metric := range []Metric{TPOTP50, TokensPerSecond} {
-			if got, ok := r.Metric(metric); ok && (metric == TPOTP50 || r.Load.Closed()) {
+		for _, metric := range []Metric{MetricTPOTP50, MetricTokensPerSecond} {
+			if got, ok := r.Metric(metric); ok && (metric == MetricTPOTP50 || r.Load.Closed()) {
 				if v, ok := p.Get(metric); ok {
 					sum += logRatio(v.Value, got)
 					n++
@@ -319,7 +319,7 @@ func (s *study) spread(m sharing.Mechanism, k int, use func(*studyCase) bool, to
 				metric := Metric(i)
 				got, ok := r.Metric(metric)
 				v, ok2 := p.Get(metric)
-				if ok && ok2 && (metric != TokensPerSecond || r.Load.Closed()) {
+				if ok && ok2 && (metric != MetricTokensPerSecond || r.Load.Closed()) {
 					errs[i] = append(errs[i], logRatio(v.Value, got))
 				}
 			}
@@ -371,7 +371,7 @@ func (s *study) validate(split Split) ([]Measured, error) {
 	var out []Measured
 	byModel := map[string]*Predictor{}
 	for _, sc := range s.cases {
-		if split == LeaveOneCaseOut {
+		if split == SplitLeaveOneCaseOut {
 			p, err := s.calibrate(func(o *studyCase) bool { return o.c.Name != sc.c.Name }, "")
 			if err != nil {
 				p = &s.start

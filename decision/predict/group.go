@@ -20,8 +20,8 @@ type Grouping struct {
 	Cost float64
 }
 
-// MaxGrouped bounds GroupTenants, which is exact.
-const MaxGrouped = 12
+// maxGrouped bounds GroupTenants, which is exact.
+const maxGrouped = 12
 
 // GroupTenants divides tenants among the given number of GPUs, at most perGPU
 // on each (0 means no limit), so that their mean predicted slow-down under the
@@ -31,8 +31,8 @@ const MaxGrouped = 12
 func (p *Predictor) GroupTenants(mechanism sharing.Mechanism, tenants []Solo, gpus, perGPU int) (Grouping, error) {
 	n := len(tenants)
 	switch {
-	case n == 0 || n > MaxGrouped:
-		return Grouping{}, fmt.Errorf("predict: exact grouping takes 1 to %d tenants, not %d", MaxGrouped, n)
+	case n == 0 || n > maxGrouped:
+		return Grouping{}, fmt.Errorf("predict: exact grouping takes 1 to %d tenants, not %d", maxGrouped, n)
 	case gpus < 1:
 		return Grouping{}, errors.New("predict: no GPU to group tenants on")
 	}
@@ -53,7 +53,7 @@ func (p *Predictor) GroupTenants(mechanism sharing.Mechanism, tenants []Solo, gp
 		for k, i := range members {
 			group[k] = tenants[i]
 		}
-		predictions, err := p.Predict(mechanism, group, ClosedForm)
+		predictions, err := p.Predict(mechanism, group, MethodClosedForm)
 		if err != nil {
 			return Grouping{}, err
 		}
@@ -129,11 +129,11 @@ func (p *Predictor) PaysFrom(s Solo, limit int) ([]Pays, error) {
 		}
 		at := Pays{Tenants: n}
 		for m, to := range map[sharing.Mechanism]*Interval{sharing.MechanismTimeSlicing: &at.TimeSlicing, sharing.MechanismMPS: &at.MPS} {
-			predictions, err := p.Predict(m, group, ClosedForm)
+			predictions, err := p.Predict(m, group, MethodClosedForm)
 			if err != nil {
 				return nil, err
 			}
-			*to, _ = predictions[0].Get(TPOTP50)
+			*to, _ = predictions[0].Get(MetricTPOTP50)
 		}
 		at.Better = sharing.MechanismTimeSlicing
 		if at.MPS.Value < at.TimeSlicing.Value {

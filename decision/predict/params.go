@@ -10,8 +10,8 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// PredictorVersion is the version of Predictor's JSON form.
-const PredictorVersion = 1
+// Version is the version of the JSON forms of Predictor and SoloProfile.
+const Version = 1
 
 // Parameter is a constant of the models, with what it means.
 type Parameter struct {
@@ -127,7 +127,7 @@ func NewPredictor() Predictor {
 	prior := func(v float64, unit string, low, high float64) Parameter {
 		return Parameter{Value: v, Unit: unit, Low: low, High: high, Basis: sharing.BasisPrior, Source: priorSource}
 	}
-	p := Predictor{Version: PredictorVersion, GPU: "H200", Driver: "580.159.04", Parameters: Parameters{
+	p := Predictor{Version: Version, GPU: "H200", Driver: "580.159.04", Parameters: Parameters{
 		Quantum:        Parameter{quantum, "ms", 0.2, 10, sharing.BasisMeasured, probeSource, &quantum},
 		Switch:         Parameter{change, "ms", 0.01, 1, sharing.BasisMeasured, probeSource, &change},
 		HostFraction:   prior(0.05, "fraction of a step", 0, 0.2),
@@ -174,8 +174,8 @@ func ParsePredictor(data []byte) (*Predictor, error) {
 // Validate names everything that is wrong with p in one error, or returns nil.
 func (p *Predictor) Validate() error {
 	var list problem.List
-	if p.Version != PredictorVersion {
-		list.Addf("version", fmt.Sprintf("this package reads %d", PredictorVersion), "is %d", p.Version)
+	if p.Version != Version {
+		list.Addf("version", fmt.Sprintf("this package reads %d", Version), "is %d", p.Version)
 	}
 	if p.GPU == "" {
 		list.Addf("gpu_name", "", "is empty")

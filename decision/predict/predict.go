@@ -27,14 +27,14 @@ type Metric uint8
 
 // The metrics; latencies are in milliseconds.
 const (
-	TPOTP50 Metric = iota
-	TPOTP99
-	TTFTP50
-	TTFTP99
-	E2EP50
-	E2EP90
-	E2EP99
-	TokensPerSecond
+	MetricTPOTP50 Metric = iota
+	MetricTPOTP99
+	MetricTTFTP50
+	MetricTTFTP99
+	MetricE2EP50
+	MetricE2EP90
+	MetricE2EP99
+	MetricTokensPerSecond
 )
 
 // MetricCount is the number of metrics.
@@ -149,10 +149,10 @@ type Method uint8
 const (
 	// Simulated runs the tenants' engines, client by client and step by step,
 	// on a simulated GPU: the more accurate, in milliseconds. Default.
-	Simulated Method = iota
+	MethodSimulated Method = iota
 	// ClosedForm averages over what the neighbours are doing (decoding,
 	// prefilling, nothing): explainable, in microseconds.
-	ClosedForm
+	MethodClosedForm
 )
 
 var methodNames = []string{"simulated", "closed-form"}
@@ -191,7 +191,7 @@ func (p *Predictor) Predict(mechanism sharing.Mechanism, group []Solo, method Me
 		return nil, errors.Join(errs...)
 	}
 	out := make([]Prediction, len(group))
-	if method == ClosedForm {
+	if method == MethodClosedForm {
 		p.closedForm(mechanism, models, out)
 		return out, nil
 	}

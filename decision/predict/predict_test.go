@@ -32,11 +32,11 @@ func TestH200Splits(t *testing.T) {
 	rows := colocation(t)
 	type limit struct{ mean, p95 float64 }
 	limits := map[sharing.Mechanism]map[predict.Metric]limit{
-		sharing.MechanismTimeSlicing: {predict.TPOTP50: {0.04, 0.12}, predict.E2EP50: {0.04, 0.12}, predict.TokensPerSecond: {0.045, 1}},
-		sharing.MechanismMPS:         {predict.TPOTP50: {0.035, 0.10}, predict.E2EP50: {0.035, 0.10}, predict.TokensPerSecond: {0.04, 1}},
+		sharing.MechanismTimeSlicing: {predict.MetricTPOTP50: {0.04, 0.12}, predict.MetricE2EP50: {0.04, 0.12}, predict.MetricTokensPerSecond: {0.045, 1}},
+		sharing.MechanismMPS:         {predict.MetricTPOTP50: {0.035, 0.10}, predict.MetricE2EP50: {0.035, 0.10}, predict.MetricTokensPerSecond: {0.04, 1}},
 	}
-	for _, method := range []predict.Method{predict.Simulated, predict.ClosedForm} {
-		for _, split := range []predict.Split{predict.LeaveOneCaseOut, predict.LeaveOneModelOut} {
+	for _, method := range []predict.Method{predict.MethodSimulated, predict.MethodClosedForm} {
+		for _, split := range []predict.Split{predict.SplitLeaveOneCaseOut, predict.SplitLeaveOneModelOut} {
 			t.Run(method.String()+"/"+split.String(), func(t *testing.T) {
 				t.Parallel()
 				measured, err := predict.NewPredictor().CrossValidate(method, split, rows)
@@ -47,7 +47,7 @@ func TestH200Splits(t *testing.T) {
 				for m, metrics := range limits {
 					for metric, want := range metrics {
 						e := got[m][metric]
-						if wantRows := map[bool]int{true: 36, false: 39}[metric == predict.TokensPerSecond]; e.Rows != wantRows {
+						if wantRows := map[bool]int{true: 36, false: 39}[metric == predict.MetricTokensPerSecond]; e.Rows != wantRows {
 							t.Errorf("%s %s: %d rows, want %d", m, metric, e.Rows, wantRows)
 						}
 						if c := *e.CoverageFraction; c < 0.8 || c > 0.97 {
@@ -57,7 +57,7 @@ func TestH200Splits(t *testing.T) {
 							t.Errorf("%s %s: mean width %.0f%%", m, metric, 100**e.WidthFraction)
 						}
 						slack := 1.0
-						if method == predict.ClosedForm {
+						if method == predict.MethodClosedForm {
 							slack = 1.15 // the demanded figures are the simulation's
 						}
 						if e.MeanFraction > slack*want.mean || e.P95Fraction > slack*want.p95 {
@@ -81,11 +81,11 @@ func TestMPSFromTimeSlicingProfiles(t *testing.T) {
 		}
 	}
 	p := predict.NewPredictor()
-	measured, err := p.PredictRows(predict.Simulated, kept, nil)
+	measured, err := p.PredictRows(predict.MethodSimulated, kept, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := errorsBy(predict.ErrorsOf(measured))[sharing.MechanismMPS][predict.TPOTP50]
+	e := errorsBy(predict.ErrorsOf(measured))[sharing.MechanismMPS][predict.MetricTPOTP50]
 	if e.Rows != 39 || e.MeanFraction > 0.05 {
 		t.Errorf("mean error %.1f%% over %d rows, want at most 5%% over 39", 100*e.MeanFraction, e.Rows)
 	}
@@ -101,16 +101,16 @@ func TestMPSFromTimeSlicingProfiles(t *testing.T) {
 func TestCappedRows(t *testing.T) {
 	p := predict.NewPredictor()
 	capped := rowsOf(t, "h200-colocation-sm-percent.json")
-	measured, err := p.PredictRows(predict.Simulated, capped, profilesOf(t, colocation(t)))
+	measured, err := p.PredictRows(predict.MethodSimulated, capped, profilesOf(t, colocation(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := errorsBy(predict.ErrorsOf(measured))[sharing.MechanismMPS][predict.TPOTP50]
+	e := errorsBy(predict.ErrorsOf(measured))[sharing.MechanismMPS][predict.MetricTPOTP50]
 	if e.Rows != 10 || e.MeanFraction > 0.08 {
 		t.Errorf("mean error %.1f%% over %d rows", 100*e.MeanFraction, e.Rows)
 	}
 	// On its own the file lacks the prefill tenant: its case is unknown.
-	measured, err = p.PredictRows(predict.Simulated, capped, nil)
+	measured, err = p.PredictRows(predict.MethodSimulated, capped, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,11 +139,11 @@ func TestOutcomesAreNotUsed(t *testing.T) {
 		}
 	}
 	p := predict.NewPredictor()
-	want, err := p.PredictRows(predict.ClosedForm, rows, nil)
+	want, err := p.PredictRows(predict.MethodClosedForm, rows, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := p.PredictRows(predict.ClosedForm, blind, nil)
+	got, err := p.PredictRows(predict.MethodClosedForm, blind, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestOutcomesAreNotUsed(t *testing.T) {
 // TestParametersArePlausible: calibrated parameters have units, lie within
 // their physical ranges, and agree with independent measurements.
 func TestParametersArePlausible(t *testing.T) {
-	fitted, err := predict.NewPredictor().Fit(predict.ClosedForm, colocation(t))
+	fitted, err := predict.NewPredictor().Fit(predict.MethodClosedForm, colocation(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,13 +197,13 @@ func TestParametersArePlausible(t *testing.T) {
 	if got := fitted.Parameters.QueueShare.Basis; got != sharing.BasisFitted {
 		t.Errorf("queue_share is %s", got)
 	}
-	if r := fitted.MPS[predict.TPOTP50]; r.Points != 39 || r.Mean == nil || *r.Mean > 0.05 {
+	if r := fitted.MPS[predict.MetricTPOTP50]; r.Points != 39 || r.Mean == nil || *r.Mean > 0.05 {
 		t.Errorf("the error with a model left out is not reported: %+v", r)
 	}
 }
 
 func TestPredictorRoundTrip(t *testing.T) {
-	fitted, err := predict.NewPredictor().Fit(predict.ClosedForm, colocation(t))
+	fitted, err := predict.NewPredictor().Fit(predict.MethodClosedForm, colocation(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,11 +220,11 @@ func TestPredictorRoundTrip(t *testing.T) {
 	}
 	group := fourTenants(t)
 	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
-		x, err := fitted.Predict(m, group, predict.Simulated)
+		x, err := fitted.Predict(m, group, predict.MethodSimulated)
 		if err != nil {
 			t.Fatal(err)
 		}
-		y, err := back.Predict(m, group, predict.Simulated)
+		y, err := back.Predict(m, group, predict.MethodSimulated)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +242,7 @@ func TestParsePredictorNamesEveryProblem(t *testing.T) {
 	p.Version, p.GPU = 7, ""
 	p.Parameters.Switch.Value = 50
 	p.Parameters.QueueShare.Unit = ""
-	delete(p.MPS, predict.TTFTP50)
+	delete(p.MPS, predict.MetricTTFTP50)
 	b, err := json.Marshal(p)
 	if err != nil {
 		t.Fatal(err)
@@ -269,18 +269,18 @@ func TestQuantumMatters(t *testing.T) {
 	}
 	p, other := predict.NewPredictor(), predict.NewPredictor()
 	other.Parameters.Quantum.Value *= 2
-	want, err := p.Predict(sharing.MechanismTimeSlicing, group, predict.Simulated)
+	want, err := p.Predict(sharing.MechanismTimeSlicing, group, predict.MethodSimulated)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := other.Predict(sharing.MechanismTimeSlicing, group, predict.Simulated)
+	got, err := other.Predict(sharing.MechanismTimeSlicing, group, predict.MethodSimulated)
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := 0
 	for i := range group {
-		w, _ := want[i].Get(predict.TPOTP50)
-		g, _ := got[i].Get(predict.TPOTP50)
+		w, _ := want[i].Get(predict.MetricTPOTP50)
+		g, _ := got[i].Get(predict.MetricTPOTP50)
 		if !w.Contains(g.Value) {
 			out++
 		}
@@ -293,7 +293,7 @@ func TestQuantumMatters(t *testing.T) {
 func TestLoneTenant(t *testing.T) {
 	group := fourTenants(t)[:1]
 	p := predict.NewPredictor()
-	for _, method := range []predict.Method{predict.Simulated, predict.ClosedForm} {
+	for _, method := range []predict.Method{predict.MethodSimulated, predict.MethodClosedForm} {
 		out, err := p.Predict(sharing.MechanismTimeSlicing, group, method)
 		if err != nil {
 			t.Fatal(err)
@@ -316,31 +316,31 @@ func TestLoneTenant(t *testing.T) {
 // an error; never narrower.
 func TestLessIsWider(t *testing.T) {
 	p := predict.NewPredictor()
-	width := func(change func(*predict.Profile)) float64 {
+	width := func(change func(*predict.SoloProfile)) float64 {
 		t.Helper()
 		group := fourTenants(t)[:2]
 		own := *group[0].MPS
 		change(&own)
 		group[0].MPS, group[0].Siblings = &own, nil
-		out, err := p.Predict(sharing.MechanismMPS, group, predict.ClosedForm)
+		out, err := p.Predict(sharing.MechanismMPS, group, predict.MethodClosedForm)
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, _ := out[0].Get(predict.TPOTP50)
+		v, _ := out[0].Get(predict.MetricTPOTP50)
 		return v.WidthFraction()
 	}
-	full := width(func(*predict.Profile) {})
+	full := width(func(*predict.SoloProfile) {})
 	three := 3
-	for name, change := range map[string]func(*predict.Profile){
-		"no SM utilisation": func(q *predict.Profile) { q.SMFraction = nil },
-		"few requests":      func(q *predict.Profile) { q.Requests = &three },
-		"another driver":    func(q *predict.Profile) { q.Driver = "615.71.09" },
+	for name, change := range map[string]func(*predict.SoloProfile){
+		"no SM utilisation": func(q *predict.SoloProfile) { q.SMFraction = nil },
+		"few requests":      func(q *predict.SoloProfile) { q.Requests = &three },
+		"another driver":    func(q *predict.SoloProfile) { q.Driver = "615.71.09" },
 	} {
 		if w := width(change); w <= full {
 			t.Errorf("%s: width %.3f, with everything %.3f", name, w, full)
 		}
 	}
-	same := width(func(q *predict.Profile) { q.GPU, q.Driver = "NVIDIA H200", "580.65.06" })
+	same := width(func(q *predict.SoloProfile) { q.GPU, q.Driver = "NVIDIA H200", "580.65.06" })
 	if same != full {
 		t.Errorf("the same GPU by another name changes the width from %v to %v", full, same)
 	}
@@ -348,7 +348,7 @@ func TestLessIsWider(t *testing.T) {
 
 func TestPredictRefuses(t *testing.T) {
 	p := predict.NewPredictor()
-	group := func(change func(*predict.Profile)) []predict.Solo {
+	group := func(change func(*predict.SoloProfile)) []predict.Solo {
 		g := fourTenants(t)[:2]
 		own := *g[1].TimeSlicing
 		change(&own)
@@ -364,13 +364,13 @@ func TestPredictRefuses(t *testing.T) {
 	}{
 		{"MIG", sharing.MechanismMIG, fourTenants(t), nil, "FitSlice"},
 		{"nobody", sharing.MechanismMPS, nil, nil, "1 to 64 tenants"},
-		{"other GPU", sharing.MechanismTimeSlicing, group(func(q *predict.Profile) { q.GPU = "A100" }), predict.ErrOtherGPU, "tenants[1]"},
-		{"one token", sharing.MechanismTimeSlicing, group(func(q *predict.Profile) { q.Load.Output = 1 }), predict.ErrUnpredictable, "tenants[1]"},
-		{"no gaps", sharing.MechanismTimeSlicing, group(func(q *predict.Profile) { q.ITL = nil }), predict.ErrUnpredictable, "itl_ms.p50"},
+		{"other GPU", sharing.MechanismTimeSlicing, group(func(q *predict.SoloProfile) { q.GPU = "A100" }), predict.ErrOtherGPU, "tenants[1]"},
+		{"one token", sharing.MechanismTimeSlicing, group(func(q *predict.SoloProfile) { q.Load.Output = 1 }), predict.ErrUnpredictable, "tenants[1]"},
+		{"no gaps", sharing.MechanismTimeSlicing, group(func(q *predict.SoloProfile) { q.ITL = nil }), predict.ErrUnpredictable, "itl_ms.p50"},
 		{"no profile", sharing.MechanismTimeSlicing, []predict.Solo{{MPS: fourTenants(t)[0].MPS}}, predict.ErrNoProfile, "tenants[0]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			out, err := p.Predict(c.m, c.group, predict.ClosedForm)
+			out, err := p.Predict(c.m, c.group, predict.MethodClosedForm)
 			if err == nil || out != nil || c.err != nil && !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("got %v, %v", out, err)
 			}
@@ -384,16 +384,16 @@ func TestBaselines(t *testing.T) {
 	for _, c := range []struct {
 		b       predict.Baseline
 		ts, mps float64
-	}{{predict.NTimesSlower, 0.123, 0.487}, {predict.Flat, 0.199, 0.190}, {predict.ByGPUBusy, 0.077, 0}, {predict.ByEngineBusy, 0.124, 0}} {
+	}{{predict.BaselineNTimesSlower, 0.123, 0.487}, {predict.BaselineFlat, 0.199, 0.190}, {predict.BaselineGPUBusy, 0.077, 0}, {predict.BaselineEngineBusy, 0.124, 0}} {
 		es, err := predict.BaselineErrors(c.b, rows)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := errorsBy(es)
-		if e := got[sharing.MechanismTimeSlicing][predict.TPOTP50].MeanFraction; math.Abs(e-c.ts) > 0.001 {
+		if e := got[sharing.MechanismTimeSlicing][predict.MetricTPOTP50].MeanFraction; math.Abs(e-c.ts) > 0.001 {
 			t.Errorf("%s, time-slicing: %.3f, want %.3f", c.b, e, c.ts)
 		}
-		if e := got[sharing.MechanismMPS][predict.TPOTP50].MeanFraction; c.mps > 0 && math.Abs(e-c.mps) > 0.001 {
+		if e := got[sharing.MechanismMPS][predict.MetricTPOTP50].MeanFraction; c.mps > 0 && math.Abs(e-c.mps) > 0.001 {
 			t.Errorf("%s, MPS: %.3f, want %.3f", c.b, e, c.mps)
 		}
 	}
@@ -402,7 +402,7 @@ func TestBaselines(t *testing.T) {
 func TestSameInputSameBytes(t *testing.T) {
 	p := predict.NewPredictor()
 	text := func() []byte {
-		out, err := p.Predict(sharing.MechanismMPS, fourTenants(t), predict.Simulated)
+		out, err := p.Predict(sharing.MechanismMPS, fourTenants(t), predict.MethodSimulated)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -424,11 +424,11 @@ func TestSameInputSameBytes(t *testing.T) {
 
 func TestCheckSLO(t *testing.T) {
 	p := predict.NewPredictor()
-	out, err := p.Predict(sharing.MechanismMPS, fourTenants(t), predict.ClosedForm)
+	out, err := p.Predict(sharing.MechanismMPS, fourTenants(t), predict.MethodClosedForm)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e2e, _ := out[0].Get(predict.E2EP99)
+	e2e, _ := out[0].Get(predict.MetricE2EP99)
 	at := func(ms float64) *predict.Duration { d := predict.Duration(ms * 1e6); return &d }
 	checks := out[0].CheckSLO(predict.SLO{TTFTP99: at(1e6), TPOTP99: at(0.001), E2EP99: at(e2e.Value)})
 	want := []sharing.Answer{sharing.AnswerYes, sharing.AnswerNo, sharing.AnswerUnknown}

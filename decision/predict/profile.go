@@ -10,13 +10,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// ProfileVersion is the version of Profile's JSON form.
-const ProfileVersion = 1
-
-// Profile is what was measured of one workload alone on a GPU, under one
+// SoloProfile is what was measured of one workload alone on a GPU, under one
 // mechanism: what a Predictor predicts its co-location from. What is not known
 // is nil, and makes predictions wider or impossible, never zero.
-type Profile struct {
+type SoloProfile struct {
 	Version int `yaml:"version,required" json:"version"`
 	// Mechanism it ran under: time-slicing (the uncontended baseline) or MPS
 	// (what MPS costs a lone tenant).
@@ -28,12 +25,12 @@ type Profile struct {
 	Driver string `yaml:"driver" json:"driver,omitempty"`
 	Run    string `yaml:"run" json:"run,omitempty"` // which run measured it
 
-	Requests   *int     `yaml:"requests" json:"requests,omitempty"`
-	TokensPerS *float64 `yaml:"tokens_per_s" json:"tokens_per_s,omitempty"`
-	TTFT       *Millis  `yaml:"ttft_ms" json:"ttft_ms,omitempty"`
-	TPOT       *Millis  `yaml:"tpot_ms" json:"tpot_ms,omitempty"`
-	ITL        *Millis  `yaml:"itl_ms" json:"itl_ms,omitempty"`
-	E2E        *Millis  `yaml:"e2e_ms" json:"e2e_ms,omitempty"`
+	Requests   *int       `yaml:"requests" json:"requests,omitempty"`
+	TokensPerS *float64   `yaml:"tokens_per_s" json:"tokens_per_s,omitempty"`
+	TTFT       *LatencyMS `yaml:"ttft_ms" json:"ttft_ms,omitempty"`
+	TPOT       *LatencyMS `yaml:"tpot_ms" json:"tpot_ms,omitempty"`
+	ITL        *LatencyMS `yaml:"itl_ms" json:"itl_ms,omitempty"`
+	E2E        *LatencyMS `yaml:"e2e_ms" json:"e2e_ms,omitempty"`
 
 	// Shares of time or capacity over the run, 0 to 1.
 	GPUBusyFraction *float64 `yaml:"gpu_busy_fraction" json:"gpu_busy_fraction,omitempty"` // GPM graphics_util
@@ -154,9 +151,9 @@ func (l Load) check(list *problem.List, path string) {
 	}
 }
 
-// Millis are statistics of a latency in milliseconds. What was not measured is
+// LatencyMS are statistics of a latency in milliseconds. What was not measured is
 // nil.
-type Millis struct {
+type LatencyMS struct {
 	P50  *float64 `yaml:"p50" json:"p50,omitempty"`
 	P90  *float64 `yaml:"p90" json:"p90,omitempty"`
 	P95  *float64 `yaml:"p95" json:"p95,omitempty"`
@@ -164,7 +161,7 @@ type Millis struct {
 	Mean *float64 `yaml:"mean" json:"mean,omitempty"`
 }
 
-func (m *Millis) check(list *problem.List, path string) {
+func (m *LatencyMS) check(list *problem.List, path string) {
 	if m == nil {
 		return
 	}
@@ -191,14 +188,14 @@ func (m *Millis) check(list *problem.List, path string) {
 }
 
 // p50 and mean read a statistic that may be missing.
-func (m *Millis) p50() (float64, bool) {
+func (m *LatencyMS) p50() (float64, bool) {
 	if m == nil || m.P50 == nil || *m.P50 <= 0 {
 		return 0, false
 	}
 	return *m.P50, true
 }
 
-func (m *Millis) mean() (float64, bool) {
+func (m *LatencyMS) mean() (float64, bool) {
 	if m == nil || m.Mean == nil || *m.Mean <= 0 {
 		return 0, false
 	}
@@ -207,8 +204,8 @@ func (m *Millis) mean() (float64, bool) {
 
 // ParseProfiles reads a list of profiles, YAML or JSON, strictly: the error
 // names every problem with its path.
-func ParseProfiles(data []byte) ([]Profile, error) {
-	var ps []Profile
+func ParseProfiles(data []byte) ([]SoloProfile, error) {
+	var ps []SoloProfile
 	if err := strictyaml.Decode(data, &ps, strictyaml.Options{}); err != nil {
 		return nil, err
 	}
@@ -223,16 +220,16 @@ func ParseProfiles(data []byte) ([]Profile, error) {
 }
 
 // Validate names everything that is wrong with p in one error, or returns nil.
-func (p *Profile) Validate() error {
+func (p *SoloProfile) Validate() error {
 	var list problem.List
 	p.check(&list, "")
 	return list.Err()
 }
 
-func (p *Profile) check(list *problem.List, path string) {
+func (p *SoloProfile) check(list *problem.List, path string) {
 	at := func(name string) string { return problem.Join(path, name) }
-	if p.Version != ProfileVersion {
-		list.Addf(at("version"), fmt.Sprintf("this package reads %d", ProfileVersion), "is %d", p.Version)
+	if p.Version != Version {
+		list.Addf(at("version"), fmt.Sprintf("this package reads %d", Version), "is %d", p.Version)
 	}
 	if p.Mechanism != sharing.MechanismTimeSlicing && p.Mechanism != sharing.MechanismMPS {
 		list.Addf(at("mechanism"), "use time-slicing for a run without MPS", "is %s; a profile is taken under time-slicing or mps", p.Mechanism)
@@ -252,7 +249,7 @@ func (p *Profile) check(list *problem.List, path string) {
 	}
 	for _, m := range []struct {
 		name string
-		v    *Millis
+		v    *LatencyMS
 	}{{"ttft_ms", p.TTFT}, {"tpot_ms", p.TPOT}, {"itl_ms", p.ITL}, {"e2e_ms", p.E2E}} {
 		m.v.check(list, at(m.name))
 	}
@@ -280,8 +277,8 @@ func (p *Profile) check(list *problem.List, path string) {
 
 // Profiles finds the profile of a workload. The zero value is empty.
 type Profiles struct {
-	byKey map[profileKey]*Profile
-	order []*Profile
+	byKey map[profileKey]*SoloProfile
+	order []*SoloProfile
 }
 
 type profileKey struct {
@@ -292,7 +289,7 @@ type profileKey struct {
 
 // Add adds valid profiles. Of two profiles of the same workload under the same
 // mechanism the one with more requests counts, and of equals the first.
-func (ps *Profiles) Add(profiles ...Profile) error {
+func (ps *Profiles) Add(profiles ...SoloProfile) error {
 	var list problem.List
 	for i := range profiles {
 		profiles[i].check(&list, fmt.Sprintf("[%d]", i))
@@ -301,7 +298,7 @@ func (ps *Profiles) Add(profiles ...Profile) error {
 		return err
 	}
 	if ps.byKey == nil {
-		ps.byKey = map[profileKey]*Profile{}
+		ps.byKey = map[profileKey]*SoloProfile{}
 	}
 	for _, p := range profiles {
 		key := profileKey{p.Mechanism, p.Server.Key(), p.Load.same()}
@@ -328,7 +325,7 @@ func count(n *int) int {
 // Len is the number of profiles.
 func (ps *Profiles) Len() int { return len(ps.order) }
 
-func (ps *Profiles) find(m sharing.Mechanism, s Server, l Load) *Profile {
+func (ps *Profiles) find(m sharing.Mechanism, s Server, l Load) *SoloProfile {
 	return ps.byKey[profileKey{m, s.Key(), l.same()}]
 }
 
@@ -338,10 +335,10 @@ type Solo struct {
 	Load   Load
 	// TimeSlicing and MPS are the profiles under each mechanism; nil when there
 	// is none.
-	TimeSlicing, MPS *Profile
+	TimeSlicing, MPS *SoloProfile
 	// Siblings are profiles of the same server at any load, which tell its
 	// prefill's use of the SMs from its decode's.
-	Siblings []*Profile
+	Siblings []*SoloProfile
 	// CapPercent is the active thread percentage that was not measured alone, to
 	// which MPS's profile must be scaled; 0 when there is nothing to scale.
 	CapPercent float64

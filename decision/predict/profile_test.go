@@ -103,7 +103,7 @@ func TestMoreRequestsCount(t *testing.T) {
 	n, m, slow, fast := 10, 20, 100.0, 200.0
 	few.Requests, few.TokensPerS = &n, &slow
 	many.Requests, many.TokensPerS = &m, &fast
-	for _, order := range [][]predict.Profile{{few, many}, {many, few}} {
+	for _, order := range [][]predict.SoloProfile{{few, many}, {many, few}} {
 		var ps predict.Profiles
 		if err := ps.Add(order...); err != nil {
 			t.Fatal(err)
@@ -163,7 +163,7 @@ func FuzzParseRows(f *testing.F) {
 			t.Fatalf("round trip: %s, then %s (%v)", b, c, err)
 		}
 		p := predict.NewPredictor()
-		measured, err := p.PredictRows(predict.ClosedForm, rows, nil)
+		measured, err := p.PredictRows(predict.MethodClosedForm, rows, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,11 +25,11 @@ func TestAnyProfile(t *testing.T) {
 		return v
 	}
 	share := func() *float64 { v := rng.Float64(); return maybe(&v) }
-	random := func(m sharing.Mechanism) *predict.Profile {
-		p := &predict.Profile{Version: 1, Mechanism: m, Server: predict.Server{"model": "x"},
+	random := func(m sharing.Mechanism) *predict.SoloProfile {
+		p := &predict.SoloProfile{Version: 1, Mechanism: m, Server: predict.Server{"model": "x"},
 			Load:       predict.Load{Concurrency: 1 + rng.IntN(1<<rng.IntN(16)), Prompt: 1 + rng.IntN(1e5), Output: 2 + rng.IntN(1<<rng.IntN(20))},
-			TokensPerS: wild(1e-3, 1e9), TPOT: &predict.Millis{P50: wild(1e-6, 1e6), Mean: maybe(wild(1e-6, 1e6))},
-			ITL: &predict.Millis{P50: wild(1e-6, 1e6)}, E2E: &predict.Millis{P50: wild(1e-6, 1e6), P99: maybe(wild(1e6, 1e9))},
+			TokensPerS: wild(1e-3, 1e9), TPOT: &predict.LatencyMS{P50: wild(1e-6, 1e6), Mean: maybe(wild(1e-6, 1e6))},
+			ITL: &predict.LatencyMS{P50: wild(1e-6, 1e6)}, E2E: &predict.LatencyMS{P50: wild(1e-6, 1e6), P99: maybe(wild(1e6, 1e9))},
 			GPUBusyFraction: share(), SMFraction: share()}
 		if rng.IntN(2) == 0 {
 			p.Load.Concurrency, p.Load.Rate = 0, *wild(1e-3, 1e5)
@@ -51,10 +51,10 @@ func TestAnyProfile(t *testing.T) {
 		for range 1 + rng.IntN(3) {
 			ts := random(sharing.MechanismTimeSlicing)
 			mps := random(sharing.MechanismMPS)
-			group = append(group, predict.Solo{Server: ts.Server, Load: ts.Load, TimeSlicing: ts, MPS: mps, Siblings: []*predict.Profile{ts, mps}})
+			group = append(group, predict.Solo{Server: ts.Server, Load: ts.Load, TimeSlicing: ts, MPS: mps, Siblings: []*predict.SoloProfile{ts, mps}})
 		}
 		for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
-			for _, method := range []predict.Method{predict.ClosedForm, predict.Simulated} {
+			for _, method := range []predict.Method{predict.MethodClosedForm, predict.MethodSimulated} {
 				start := time.Now()
 				out, err := p.Predict(m, group, method)
 				if d := time.Since(start); d > time.Minute {

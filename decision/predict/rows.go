@@ -20,10 +20,10 @@ type Row struct {
 	Requests   *int              `yaml:"requests" json:"requests,omitempty"`
 	Errors     *int              `yaml:"errors" json:"errors,omitempty"`
 	TokensPerS *float64          `yaml:"tokens_per_s" json:"tokens_per_s,omitempty"`
-	TTFT       *Millis           `yaml:"ttft_ms" json:"ttft_ms,omitempty"`
-	TPOT       *Millis           `yaml:"tpot_ms" json:"tpot_ms,omitempty"`
-	ITL        *Millis           `yaml:"itl_ms" json:"itl_ms,omitempty"`
-	E2E        *Millis           `yaml:"e2e_ms" json:"e2e_ms,omitempty"`
+	TTFT       *LatencyMS        `yaml:"ttft_ms" json:"ttft_ms,omitempty"`
+	TPOT       *LatencyMS        `yaml:"tpot_ms" json:"tpot_ms,omitempty"`
+	ITL        *LatencyMS        `yaml:"itl_ms" json:"itl_ms,omitempty"`
+	E2E        *LatencyMS        `yaml:"e2e_ms" json:"e2e_ms,omitempty"`
 	GPU        *RowGPU           `yaml:"gpu" json:"gpu,omitempty"`
 	GPM        *RowGPM           `yaml:"gpm" json:"gpm,omitempty"`
 	EngineBusy *float64          `yaml:"engine_busy" json:"engine_busy,omitempty"` // fraction
@@ -130,8 +130,8 @@ func (r *Row) check(list *problem.List, path string) {
 	r.E2E.check(list, path+".e2e_ms")
 }
 
-func (r *Row) profile() Profile {
-	p := Profile{Version: ProfileVersion, Mechanism: r.Mechanism, Server: r.Server, Load: r.Load, Run: r.Case,
+func (r *Row) profile() SoloProfile {
+	p := SoloProfile{Version: Version, Mechanism: r.Mechanism, Server: r.Server, Load: r.Load, Run: r.Case,
 		Requests: r.Requests, TokensPerS: r.TokensPerS, TTFT: r.TTFT, TPOT: r.TPOT, ITL: r.ITL, E2E: r.E2E, EngineFraction: r.EngineBusy}
 	percent := func(v *float64) *float64 {
 		if v == nil {
@@ -152,8 +152,8 @@ func (r *Row) profile() Profile {
 }
 
 // Profiles returns the profiles in the rows: those of lone tenants.
-func (rows Rows) Profiles() ([]Profile, error) {
-	var out []Profile
+func (rows Rows) Profiles() ([]SoloProfile, error) {
+	var out []SoloProfile
 	for i := range rows {
 		if rows[i].Tenants == 1 {
 			out = append(out, rows[i].profile())

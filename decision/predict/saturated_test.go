@@ -176,7 +176,7 @@ func bruteForce(t *testing.T, p *predict.Predictor, m sharing.Mechanism, tenants
 				sum = math.Inf(1)
 				break
 			}
-			out, err := p.Predict(m, g, predict.ClosedForm)
+			out, err := p.Predict(m, g, predict.MethodClosedForm)
 			if err != nil {
 				t.Fatal(err)
 			}

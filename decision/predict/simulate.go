@@ -50,9 +50,9 @@ func combine(m Metric, measured, aloneSim, togetherSim float64) float64 {
 		return togetherSim
 	}
 	switch m {
-	case TokensPerSecond:
+	case MetricTokensPerSecond:
 		return togetherSim * measured / aloneSim
-	case TPOTP50, E2EP50, TTFTP50:
+	case MetricTPOTP50, MetricE2EP50, MetricTTFTP50:
 		return togetherSim + (measured-aloneSim)/2
 	}
 	return max(togetherSim+measured-aloneSim, togetherSim/2)
@@ -68,11 +68,11 @@ func (p *Predictor) settle(mechanism sharing.Mechanism, t *tenantModel) (outcome
 			return o, err
 		}
 		o = got[0]
-		if !t.closed || i == 4 || o[TokensPerSecond] <= 0 {
+		if !t.closed || i == 4 || o[MetricTokensPerSecond] <= 0 {
 			return o, nil
 		}
 		tokens := 1e3 * t.batch * float64(t.output)
-		change := 0.8 * (tokens/t.alone[TokensPerSecond] - tokens/o[TokensPerSecond]) / t.batch
+		change := 0.8 * (tokens/t.alone[MetricTokensPerSecond] - tokens/o[MetricTokensPerSecond]) / t.batch
 		if math.Abs(change) < 0.005*t.prefill {
 			return o, nil
 		}
@@ -93,12 +93,12 @@ func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel
 	if mechanism == sharing.MechanismMPS {
 		p.runConcurrently(engines, until)
 	} else {
-		programs := make([]timeslice.Program, len(engines))
-		for i, e := range engines {
-			programs[i] = e
+		sim := timeslice.Engine{Until: until,
+			Scheduler: timeslice.Scheduler{Quantum: millis(p.Parameters.Quantum.Value), Switch: millis(p.Parameters.Switch.Value)}}
+		for _, e := range engines {
+			sim.Tenants = append(sim.Tenants, e)
 		}
-		s := timeslice.Scheduler{Quantum: millis(p.Parameters.Quantum.Value), Switch: millis(p.Parameters.Switch.Value)}
-		if _, _, err := timeslice.Run(context.Background(), s, programs, until, timeslice.EngineOptions{}); err != nil {
+		if _, _, err := sim.Run(context.Background()); err != nil {
 			return nil, nil, fmt.Errorf("predict: simulating the group: %w", err)
 		}
 	}
@@ -119,7 +119,7 @@ func horizon(models []tenantModel) (from, until time.Duration) {
 	longest, tokens := 0.0, 0.0 // tokens a millisecond
 	for i := range models {
 		t := &models[i]
-		longest = max(longest, t.alone[E2EP50])
+		longest = max(longest, t.alone[MetricE2EP50])
 		tokens += t.batch / t.step
 		if !t.closed {
 			longest = max(longest, 8/t.rate)
@@ -183,14 +183,14 @@ func (p *Predictor) fill(mechanism sharing.Mechanism, t *tenantModel, out *Predi
 		}
 		extra := t.widen
 		switch {
-		case m == TokensPerSecond && !t.closed:
+		case m == MetricTokensPerSecond && !t.closed:
 			extra = math.Hypot(extra, t.offered)
-		case m == TTFTP50 || m == TTFTP99:
+		case m == MetricTTFTP50 || m == MetricTTFTP99:
 			extra = math.Hypot(extra, t.first)
 		}
 		out.set(m, value(m), stretch*math.Hypot(r.HalfWidth, extra))
 	}
-	if v, ok := out.Get(TPOTP50); ok {
+	if v, ok := out.Get(MetricTPOTP50); ok {
 		out.Slowdown = Interval{v.Value / t.reference, v.Low / t.reference, v.High / t.reference}
 	}
 	if mechanism == sharing.MechanismTimeSlicing {

@@ -15,19 +15,33 @@ type SLO struct {
 	E2EP99  *Duration `yaml:"e2e_p99"`
 }
 
-// Limits returns the limits of TTFT, TPOT and E2E, in this order; nil where there
-// is none.
-func (s *SLO) Limits() [3]*Duration { return [3]*Duration{s.TTFTP99, s.TPOTP99, s.E2EP99} }
+// Limit is a bound of a metric.
+type Limit struct {
+	Metric Metric
+	At     time.Duration
+}
+
+// Limits lists what is demanded, in the order TTFT, TPOT, E2E.
+func (s SLO) Limits() []Limit {
+	var out []Limit
+	for _, l := range []struct {
+		m  Metric
+		at *Duration
+	}{{MetricTTFTP99, s.TTFTP99}, {MetricTPOTP99, s.TPOTP99}, {MetricE2EP99, s.E2EP99}} {
+		if l.at != nil {
+			out = append(out, Limit{l.m, time.Duration(*l.at)})
+		}
+	}
+	return out
+}
 
 // Validate names everything that is wrong with s in one error, or returns nil.
 func (s SLO) Validate() error {
 	var list problem.List
-	for _, l := range []struct {
-		key string
-		d   *Duration
-	}{{"ttft_p99", s.TTFTP99}, {"tpot_p99", s.TPOTP99}, {"e2e_p99", s.E2EP99}} {
-		if l.d != nil && (*l.d <= 0 || time.Duration(*l.d) > 7*24*time.Hour) {
-			list.Addf(l.key, "write a positive duration, for example 500ms", "%v is out of range", *l.d)
+	keys := map[Metric]string{MetricTTFTP99: "ttft_p99", MetricTPOTP99: "tpot_p99", MetricE2EP99: "e2e_p99"}
+	for _, l := range s.Limits() {
+		if l.At <= 0 || l.At > 7*24*time.Hour {
+			list.Addf(keys[l.Metric], "write a positive duration, for example 500ms", "%v is out of range", l.At)
 		}
 	}
 	if s.E2EP99 != nil && s.TTFTP99 != nil && *s.E2EP99 < *s.TTFTP99 {
@@ -74,20 +88,14 @@ type SLOCheck struct {
 // TPOT, E2E; limits that are not set are left out.
 func (p *Prediction) CheckSLO(s SLO) []SLOCheck {
 	var out []SLOCheck
-	for _, l := range []struct {
-		m     Metric
-		limit *Duration
-	}{{TTFTP99, s.TTFTP99}, {TPOTP99, s.TPOTP99}, {E2EP99, s.E2EP99}} {
-		if l.limit == nil {
-			continue
-		}
-		c := SLOCheck{Metric: l.m, LimitMS: float64(*l.limit) / float64(time.Millisecond)}
-		v, ok := p.Get(l.m)
+	for _, l := range s.Limits() {
+		c := SLOCheck{Metric: l.Metric, LimitMS: float64(l.At) / float64(time.Millisecond)}
+		v, ok := p.Get(l.Metric)
 		if ok {
 			c.Predicted, c.Meets = v, v.Below(c.LimitMS)
 		}
 		if c.Meets == sharing.AnswerUnknown {
-			c.Settle = fmt.Sprintf("measure %s under %s beside these neighbours; at least 100 requests for a P99", l.m, p.Mechanism)
+			c.Settle = fmt.Sprintf("measure %s under %s beside these neighbours; at least 100 requests for a P99", l.Metric, p.Mechanism)
 		}
 		out = append(out, c)
 	}

@@ -11,7 +11,7 @@ import (
 // tenantModel is a workload taken apart for prediction. Times are in
 // milliseconds, rates in requests a millisecond.
 type tenantModel struct {
-	base    *Profile // which it was read from
+	base    *SoloProfile // which it was read from
 	closed  bool
 	clients int
 	rate    float64
@@ -88,7 +88,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 	if err := t.takeApart(p, base); err != nil {
 		return err
 	}
-	t.reference = t.alone[TPOTP50]
+	t.reference = t.alone[MetricTPOTP50]
 	if ts := s.TimeSlicing; ts != nil {
 		if v, ok := ts.TPOT.p50(); ok {
 			t.reference = v
@@ -108,7 +108,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 	return nil
 }
 
-func (p *Predictor) sameGPU(base *Profile, t *tenantModel) error {
+func (p *Predictor) sameGPU(base *SoloProfile, t *tenantModel) error {
 	if base.GPU != "" && !sameName(base.GPU, p.GPU) {
 		return fmt.Errorf("%w: %s, calibrated on %s; calibrate a predictor on measurements of that GPU", ErrOtherGPU, base.GPU, p.GPU)
 	}
@@ -129,7 +129,7 @@ func driverBranch(s string) string {
 	return branch
 }
 
-func (t *tenantModel) readProfile(b *Profile) error {
+func (t *tenantModel) readProfile(b *SoloProfile) error {
 	t.closed, t.clients, t.rate = b.Load.Closed(), b.Load.Concurrency, b.Load.Rate/1e3
 	t.base, t.output, t.model = b, b.Load.Output, b.Server.Model()
 	if !t.closed {
@@ -145,8 +145,8 @@ func (t *tenantModel) readProfile(b *Profile) error {
 		return fmt.Errorf("%w: itl_ms.p50, tpot_ms.p50, e2e_ms.p50 and tokens_per_s are needed", ErrUnpredictable)
 	}
 	t.step = step
-	t.alone[TPOTP50], t.alone[E2EP50], t.alone[TokensPerSecond] = tpot, e2e, *b.TokensPerS
-	get := func(m Metric, s *Millis, f func(*Millis) *float64) {
+	t.alone[MetricTPOTP50], t.alone[MetricE2EP50], t.alone[MetricTokensPerSecond] = tpot, e2e, *b.TokensPerS
+	get := func(m Metric, s *LatencyMS, f func(*LatencyMS) *float64) {
 		if s == nil {
 			return
 		}
@@ -154,11 +154,11 @@ func (t *tenantModel) readProfile(b *Profile) error {
 			t.alone[m] = *v
 		}
 	}
-	get(TPOTP99, b.TPOT, func(m *Millis) *float64 { return m.P99 })
-	get(TTFTP50, b.TTFT, func(m *Millis) *float64 { return m.P50 })
-	get(TTFTP99, b.TTFT, func(m *Millis) *float64 { return m.P99 })
-	get(E2EP90, b.E2E, func(m *Millis) *float64 { return m.P90 })
-	get(E2EP99, b.E2E, func(m *Millis) *float64 { return m.P99 })
+	get(MetricTPOTP99, b.TPOT, func(m *LatencyMS) *float64 { return m.P99 })
+	get(MetricTTFTP50, b.TTFT, func(m *LatencyMS) *float64 { return m.P50 })
+	get(MetricTTFTP99, b.TTFT, func(m *LatencyMS) *float64 { return m.P99 })
+	get(MetricE2EP90, b.E2E, func(m *LatencyMS) *float64 { return m.P90 })
+	get(MetricE2EP99, b.E2E, func(m *LatencyMS) *float64 { return m.P99 })
 	if b.Requests != nil && *b.Requests < 10 {
 		t.note(0.03, "the profile holds %d requests only", *b.Requests)
 	}
@@ -167,7 +167,7 @@ func (t *tenantModel) readProfile(b *Profile) error {
 }
 
 // readSlots finds how many requests the server has in its batch at once.
-func (t *tenantModel) readSlots(b *Profile) {
+func (t *tenantModel) readSlots(b *SoloProfile) {
 	if v, ok := b.Server.number("slots"); ok && v >= 1 && v < 1<<20 {
 		t.slots = int(v)
 		return
@@ -191,7 +191,7 @@ func (t *tenantModel) readSlots(b *Profile) {
 // checkStep finds a median gap between tokens that is no decode step: where
 // prefills outnumber steps, it holds a prefill. A step grows little with the
 // batch, so the server's other loads tell.
-func (t *tenantModel) checkStep(base *Profile, siblings []*Profile) {
+func (t *tenantModel) checkStep(base *SoloProfile, siblings []*SoloProfile) {
 	const grown, usual = 1.6, 1.2
 	least := t.step
 	for _, q := range siblings {
@@ -227,15 +227,15 @@ func (t *tenantModel) stretch(extra float64) {
 	request := float64(t.output-1) * extra
 	t.step += extra
 	t.added += extra
-	for _, m := range []Metric{TPOTP50, TPOTP99} {
+	for _, m := range []Metric{MetricTPOTP50, MetricTPOTP99} {
 		if t.alone[m] > 0 {
 			t.alone[m] += extra
 		}
 	}
 	if t.closed {
-		t.alone[TokensPerSecond] *= t.alone[E2EP50] / (t.alone[E2EP50] + request)
+		t.alone[MetricTokensPerSecond] *= t.alone[MetricE2EP50] / (t.alone[MetricE2EP50] + request)
 	}
-	for _, m := range []Metric{E2EP50, E2EP90, E2EP99} {
+	for _, m := range []Metric{MetricE2EP50, MetricE2EP90, MetricE2EP99} {
 		if t.alone[m] > 0 {
 			t.alone[m] += request
 		}
@@ -243,12 +243,12 @@ func (t *tenantModel) stretch(extra float64) {
 }
 
 // takeApart finds the parts of a decode step and a prefill.
-func (t *tenantModel) takeApart(p *Predictor, b *Profile) error {
+func (t *tenantModel) takeApart(p *Predictor, b *SoloProfile) error {
 	steps := float64(t.output - 1)
 	busy := 0.0 // GPU-active time for each request
 	if t.closed {
 		t.batch = float64(min(t.clients, t.slots))
-		t.cycle = float64(t.clients) * float64(t.output) / (t.alone[TokensPerSecond] / 1e3)
+		t.cycle = float64(t.clients) * float64(t.output) / (t.alone[MetricTokensPerSecond] / 1e3)
 		inBatch := t.cycle * t.batch / float64(t.clients)
 		t.prefill = (inBatch - steps*t.step - clientDelay) / t.batch
 		if b.GPUBusyFraction != nil {
@@ -267,7 +267,7 @@ func (t *tenantModel) takeApart(p *Predictor, b *Profile) error {
 		t.batch = max(1, t.rate*e2e)
 		t.prefill = (tpot - t.step) * steps / (t.rate * e2e)
 	}
-	if ttft := t.alone[TTFTP50]; ttft > 0 && (t.prefill < 0.1*ttft && t.batch < 2 || t.prefill <= 0) {
+	if ttft := t.alone[MetricTTFTP50]; ttft > 0 && (t.prefill < 0.1*ttft && t.batch < 2 || t.prefill <= 0) {
 		t.prefill = ttft / max(1, (t.batch+1)/2)
 		t.note(0.05, "the profile's throughput leaves no time for prefills; TTFT was used")
 	}
@@ -284,7 +284,7 @@ func (t *tenantModel) takeApart(p *Predictor, b *Profile) error {
 		t.gpu = 0.3 * t.step
 		t.perToken = (t.step - t.host - t.gpu) / t.batch
 	}
-	t.interrupts = max(0, (t.alone[TPOTP50]-t.step)*steps/t.prefill)
+	t.interrupts = max(0, (t.alone[MetricTPOTP50]-t.step)*steps/t.prefill)
 	t.prefillGPU = prefillBusy * t.prefill
 	return nil
 }
@@ -295,7 +295,7 @@ const shortestPart, longestPart = 1e-3, 3.6e6
 
 // usualHost is the host's part of a decode step as the server's other loads tell
 // it under the same mechanism; 0 when none does.
-func (p *Predictor) usualHost(base *Profile, siblings []*Profile) float64 {
+func (p *Predictor) usualHost(base *SoloProfile, siblings []*SoloProfile) float64 {
 	sum, n := 0.0, 0
 	for _, q := range siblings {
 		if q == base || q.GPUBusyFraction == nil || !q.Load.Closed() || q.Mechanism != base.Mechanism {
@@ -350,7 +350,7 @@ const maxSMShare = 0.75
 
 // splitSMs finds the shares of the SMs that decode and prefill take, from the
 // mean shares at several loads: each is a mixture of the two.
-func (t *tenantModel) splitSMs(p *Predictor, base *Profile, s *Solo) {
+func (t *tenantModel) splitSMs(p *Predictor, base *SoloProfile, s *Solo) {
 	if base.SMFraction == nil {
 		// The rows of 1B and 8B servers lie between 0.2 and 0.5.
 		t.decodeSM, t.prefillSM = 0.3, 0.6

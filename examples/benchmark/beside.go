@@ -16,7 +16,7 @@ import (
 )
 
 // openNVML opens the GPUs of this machine.
-func openNVML() (telemetry.Source, func() error, error) {
+func openNVML() (telemetry.Reader, func() error, error) {
 	src, err := telemetrynvml.Open(telemetrynvml.Options{})
 	if err != nil {
 		return nil, nil, err

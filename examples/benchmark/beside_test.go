@@ -34,14 +34,14 @@ func TestTelemetryAndServerLogBesideARun(t *testing.T) {
 		}
 		return loadgentest.Reply{TTFT: 150 * time.Millisecond}
 	})
-	src, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: []telemetrytest.Phase{{Figures: map[telemetry.Metric]float64{telemetry.GPUUtilPercent: 42}}}}}})
+	src, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: []telemetrytest.Phase{{Figures: map[telemetry.Metric]float64{telemetry.MetricGPUUtilPercent: 42}}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	closed := false
 	var out, errs bytes.Buffer
 	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, health: noLimits,
-		openGPUs: func() (telemetry.Source, func() error, error) {
+		openGPUs: func() (telemetry.Reader, func() error, error) {
 			return src, func() error { closed = true; return nil }, nil
 		}}
 	run := filepath.Join(dir, "run")

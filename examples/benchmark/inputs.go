@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/prompt"
 )
 
 //go:embed testdata/prompts.jsonl
@@ -15,7 +16,7 @@ var builtinPrompts []byte
 // inputs are what the files say.
 type inputs struct {
 	prompts []loadgen.Prompt
-	trace   *loadgen.Trace
+	trace   *prompt.Trace
 	plan    *planFile
 }
 
@@ -61,12 +62,12 @@ func forAPI(prompts []loadgen.Prompt, api loadgen.API, builtin bool) ([]loadgen.
 	return fit, nil
 }
 
-func readTrace(data []byte, slice windowFlag) (*loadgen.Trace, error) {
-	format, err := loadgen.DetectTrace(data)
+func readTrace(data []byte, slice windowFlag) (*prompt.Trace, error) {
+	format, err := prompt.DetectTrace(data)
 	if err != nil {
 		return nil, err
 	}
-	trace, err := loadgen.ReadTrace(format, bytes.NewReader(data))
+	trace, err := prompt.ReadTrace(format, bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}
@@ -79,17 +80,17 @@ func readTrace(data []byte, slice windowFlag) (*loadgen.Trace, error) {
 
 func (a *app) readPrompts(file string) ([]loadgen.Prompt, error) {
 	if file == "" {
-		return loadgen.ReadPrompts(bytes.NewReader(builtinPrompts))
+		return prompt.ReadPrompts(bytes.NewReader(builtinPrompts))
 	}
 	if file == "-" {
-		return loadgen.ReadPrompts(a.stdin)
+		return prompt.ReadPrompts(a.stdin)
 	}
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	prompts, err := loadgen.ReadPrompts(f)
+	prompts, err := prompt.ReadPrompts(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}

@@ -62,7 +62,7 @@ type app struct {
 	health         loadgen.HealthLimits // the zero value but in tests
 	help           bytes.Buffer         // of the command whose flags were read; shown for -h alone
 	// openGPUs opens what -telemetry samples.
-	openGPUs func() (src telemetry.Source, closeSource func() error, err error)
+	openGPUs func() (src telemetry.Reader, closeSource func() error, err error)
 }
 
 // exitError ends the program with a code of its own.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/prompt"
 	"github.com/cotenant/cotenant/telemetry"
 )
 
@@ -28,7 +29,7 @@ type measurement struct {
 	meta    map[string]any
 	several bool
 	results []*loadgen.Result
-	source  telemetry.Source // nil without -telemetry
+	source  telemetry.Reader // nil without -telemetry
 	worker  loadgen.Worker   // all of the load unless the environment says otherwise
 	startAt time.Time
 }
@@ -123,7 +124,7 @@ func (s *settings) tenant(in inputs, urls []string) (loadgen.Tenant, error) {
 		t.Requests = 0
 	}
 	var err error
-	t.Prompts, err = in.trace.Prompts(loadgen.TracePromptOptions{Seed: s.seed})
+	t.Prompts, err = in.trace.Prompts(prompt.TracePromptOptions{Seed: s.seed})
 	return t, err
 }
 

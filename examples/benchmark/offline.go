@@ -12,6 +12,7 @@ import (
 
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/report"
 )
 
 // readRuns reads run directories, and the run directories inside of others, in
@@ -102,7 +103,7 @@ func compareCommand(_ context.Context, a *app, args []string) error {
 		args, other = args[:split], args[split+1:]
 	}
 	fs := a.flags("compare", "[flags] BASE... -- OTHER...", "Compare two groups of repeated runs, a run being one value.")
-	figures := fs.String("figures", strings.Join(loadgen.DefaultFigures(), ","), "comma-separated `list` of figures")
+	figures := fs.String("figures", strings.Join(report.DefaultFigures(), ","), "comma-separated `list` of figures")
 	tenant := fs.String("tenant", "", "compare this tenant instead of the totals")
 	confidence := fs.Float64("confidence", 0.95, "of the intervals; 1 minus it is the tests' level")
 	allow := fs.Bool("allow-invalid", false, "take runs that are invalid or incomplete, and say so")
@@ -123,7 +124,7 @@ func compareCommand(_ context.Context, a *app, args []string) error {
 			groups[i] = append(groups[i], r.Summary)
 		}
 	}
-	rc, err := loadgen.CompareRuns(groups[0], groups[1], loadgen.CompareOptions{
+	rc, err := report.CompareRuns(groups[0], groups[1], report.CompareOptions{
 		Figures: strings.Split(*figures, ","), Tenant: *tenant, Confidence: *confidence, AllowInvalid: *allow,
 	})
 	if err != nil {
@@ -149,14 +150,14 @@ func importCommand(_ context.Context, a *app, args []string) error {
 		return errors.New("name at least one result file")
 	}
 	var l problem.List
-	var all []loadgen.ToolResult
+	var all []report.ToolResult
 	for _, file := range fs.Args() {
 		f, err := os.Open(file)
 		if err != nil {
 			l.AddErr("", err)
 			continue
 		}
-		results, err := loadgen.ReadResults(filepath.Base(file), f)
+		results, err := report.ReadResults(filepath.Base(file), f)
 		l.AddErr("", errors.Join(err, f.Close()))
 		all = append(all, results...)
 	}
@@ -165,11 +166,11 @@ func importCommand(_ context.Context, a *app, args []string) error {
 	}
 	switch {
 	case *asCSV:
-		return loadgen.WriteResultCSV(a.stdout, all)
+		return report.WriteResultCSV(a.stdout, all)
 	case *asJSON:
 		enc := json.NewEncoder(a.stdout)
 		enc.SetIndent("", "  ")
 		return enc.Encode(all)
 	}
-	return loadgen.WriteResultTable(a.stdout, all)
+	return report.WriteResultTable(a.stdout, all)
 }

@@ -148,7 +148,7 @@ func TestCompareCommand(t *testing.T) {
 }
 
 func TestImportCommand(t *testing.T) {
-	const dir = "../../loadgen/testdata/results/"
+	const dir = "../../loadgen/report/testdata/results/"
 	code, out, errs := execProgram(t.Context(), "", "import", dir+"vllm.json", dir+"aiperf.json", "testdata/runs/example/mps-c8/summary.json")
 	if code != exitOK {
 		t.Fatal(errs)

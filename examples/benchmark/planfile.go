@@ -10,6 +10,7 @@ import (
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
+	"github.com/cotenant/cotenant/loadgen/prompt"
 )
 
 // planFile is a plan as users write it.
@@ -57,8 +58,8 @@ type planTenant struct {
 	SMShare     float64           `yaml:"sm_share"`        // on the embedded GPU
 	BWShare     float64           `yaml:"bandwidth_share"` // on the embedded GPU, partitioned
 	prompts     []loadgen.Prompt
-	trace       *loadgen.Trace
-	synthetic   *loadgen.SyntheticOptions
+	trace       *prompt.Trace
+	synthetic   *prompt.SyntheticOptions
 }
 
 type planEndpoint struct {
@@ -244,34 +245,34 @@ func (t *planTenant) load(a *app, l *problem.List, path string, p *planFile) {
 	}
 }
 
-func (s *planSynthetic) options(l *problem.List, path string, seed uint64) *loadgen.SyntheticOptions {
-	o := &loadgen.SyntheticOptions{
+func (s *planSynthetic) options(l *problem.List, path string, seed uint64) *prompt.SyntheticOptions {
+	o := &prompt.SyntheticOptions{
 		Input: s.Input.lengths(l, path+".input"), Output: s.Output.lengths(l, path+".output"), Think: time.Duration(s.Think), Seed: seed,
-		Prefix: loadgen.SharedPrefix{Groups: s.Prefix.Groups, Tokens: s.Prefix.Tokens, Zipf: s.Prefix.Zipf},
+		Prefix: prompt.SharedPrefix{Groups: s.Prefix.Groups, Tokens: s.Prefix.Tokens, Zipf: s.Prefix.Zipf},
 	}
 	if s.Turns != nil {
 		o.Turns = s.Turns.lengths(l, path+".turns")
 	}
 	if l.Len() == 0 {
-		_, err := loadgen.NewSynthetic(*o)
+		_, err := prompt.NewSynthetic(*o)
 		l.AddErr(path, err)
 	}
 	return o
 }
 
-func (p *planLengths) lengths(l *problem.List, path string) loadgen.Lengths {
-	var found []loadgen.Lengths
+func (p *planLengths) lengths(l *problem.List, path string) prompt.Lengths {
+	var found []prompt.Lengths
 	if p.Fixed != 0 {
-		found = append(found, loadgen.Fixed(p.Fixed))
+		found = append(found, prompt.Fixed(p.Fixed))
 	}
 	if n := p.Normal; n != nil {
-		found = append(found, loadgen.Normal{Mean: n.Mean, StdDev: n.StdDev, Min: n.Min, Max: n.Max})
+		found = append(found, prompt.Normal{Mean: n.Mean, StdDev: n.StdDev, Min: n.Min, Max: n.Max})
 	}
 	if n := p.LogNormal; n != nil {
-		found = append(found, loadgen.LogNormal{Median: n.Median, Sigma: n.Sigma, Min: n.Min, Max: n.Max})
+		found = append(found, prompt.LogNormal{Median: n.Median, Sigma: n.Sigma, Min: n.Min, Max: n.Max})
 	}
 	if p.Empirical != nil {
-		found = append(found, loadgen.Empirical(p.Empirical))
+		found = append(found, prompt.Empirical(p.Empirical))
 	}
 	if len(found) != 1 {
 		l.Addf(path, "set exactly one of fixed, normal, log_normal and empirical", "%d of them", len(found))
@@ -315,9 +316,9 @@ func (p *planFile) build(urls []string) (loadgen.Plan, error) {
 		switch {
 		case t.trace != nil:
 			lt.Load.Schedule = t.trace.Schedule(t.Trace.Speed)
-			lt.Prompts, err = t.trace.Prompts(loadgen.TracePromptOptions{Seed: uint64(p.Seed)})
+			lt.Prompts, err = t.trace.Prompts(prompt.TracePromptOptions{Seed: uint64(p.Seed)})
 		case t.synthetic != nil:
-			lt.Prompts, err = loadgen.NewSynthetic(*t.synthetic)
+			lt.Prompts, err = prompt.NewSynthetic(*t.synthetic)
 		default:
 			lt.Prompts = loadgen.NewCycle(t.prompts...)
 		}

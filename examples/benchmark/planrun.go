@@ -8,6 +8,7 @@ import (
 
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
+	"github.com/cotenant/cotenant/loadgen/report"
 )
 
 // start starts the embedded servers, if the plan has any.
@@ -90,7 +91,7 @@ func (m *measurement) showSlowdowns(runs []*loadgen.Summary) error {
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "together / alone\tttft p50\tttft p99\ttpot p50\tchunk gap p99\te2e p99\ttokens/s\tvalid")
-	for _, d := range loadgen.Slowdowns(together, runs[:len(runs)-1]) {
+	for _, d := range report.Slowdowns(together, runs[:len(runs)-1]) {
 		fmt.Fprintf(tw, "%s", d.Tenant)
 		for _, f := range []float64{d.TTFTP50, d.TTFTP99, d.TPOTP50, d.ChunkGapP99, d.E2EP99, d.TokenRate} {
 			if f == 0 {

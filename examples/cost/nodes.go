@@ -42,7 +42,7 @@ func prepareNodes(fs *flag.FlagSet) func(io.Reader) (result, error) {
 				return nil, err
 			}
 			row := nodesRow{Counting: counting, Saving: s}
-			if !given(fs) && counting == cost.AsGiven {
+			if !given(fs) && counting == cost.CountingAsGiven {
 				row.Published = "S0: $1,518.40, $18,220.80, ~46%"
 			}
 			r.Rows = append(r.Rows, row)
@@ -63,8 +63,8 @@ func (r nodesResult) text(w io.Writer) {
 		if printed == "" {
 			printed = "-"
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\n", map[cost.Counting]string{cost.AsGiven: "after only",
-			cost.AuxiliaryOnBoth: "before and after", cost.AuxiliaryOnNeither: "not at all"}[row.Counting],
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\n", map[cost.Counting]string{cost.CountingAsGiven: "after only",
+			cost.CountingAuxiliaryOnBoth: "before and after", cost.CountingAuxiliaryOnNeither: "not at all"}[row.Counting],
 			row.Before, row.After, row.Monthly, row.Annual, row.Fraction.RoundPercent(1), printed)
 	}
 	_ = t.Flush()

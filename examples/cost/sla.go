@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/timeslice"
 )
 
 type slaResult struct {
@@ -139,10 +140,8 @@ func (s *slaSource) contention() error {
 	alone := []time.Duration{609 * time.Millisecond, 1135 * time.Millisecond}
 	shared := []time.Duration{1227 * time.Millisecond, 1778 * time.Millisecond}
 	published := []string{"+101.4%, -50.3%", "+56.6%, -36.1%"}
-	predicted, err := cost.ProcessorSharing(alone)
-	if err != nil {
-		return err
-	}
+	predicted := timeslice.FinishTimes(alone, 0)
+	var err error
 	for i := range alone {
 		row := contentionRow{AloneMS: ms(alone[i]), SharedMS: ms(shared[i]), PredictedMS: ms(predicted[i]), Published: published[i]}
 		c := cost.Contention{Alone: alone[i], Shared: shared[i]}

@@ -4,11 +4,12 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/cotenant/cotenant/colocation"
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/examples/internal/colocation"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -48,55 +49,43 @@ type answer struct {
 }
 
 // decide asks for a decision on the loads of the first case.
-func (f *flow) decide(rows []reportRow) *decisionReport {
+func (f *planFlow) decide() *decisionReport {
 	out := &decisionReport{GPU: f.plan.Decision.GPU}
 	if out.GPU == "" {
-		out.GPU, _ = f.site.gpu()
-		out.GPU = strings.TrimPrefix(out.GPU, "NVIDIA ")
+		gpu, _ := f.site.gpu()
+		out.GPU = strings.TrimPrefix(gpu, "NVIDIA ")
 	}
-	before, err := f.fleet(out.GPU, false)
+	profiles, _, err := f.profiles()
+	var before, after *decision.Result
+	if err == nil {
+		before, err = f.decideFleet(out.GPU, nil)
+	}
+	if err == nil {
+		after, err = f.decideFleet(out.GPU, &profiles)
+	}
 	if err != nil {
 		out.Problem = err.Error()
 		return out
 	}
-	after, err := f.fleet(out.GPU, true)
-	if err != nil {
-		out.Problem = err.Error()
-		return out
-	}
-	b, err := decision.Decide(before, decision.Options{})
-	if err != nil {
-		out.Problem = err.Error()
-		return out
-	}
-	profiles, err := f.profiles()
-	if err != nil {
-		out.Problem = err.Error()
-		return out
-	}
-	a, err := decision.Decide(after, decision.Options{Profiles: &profiles, Predictor: f.config.predictor})
-	if err != nil {
-		out.Problem = err.Error()
-		return out
-	}
-	for i := range before.Workloads {
-		name := before.Workloads[i].Name
-		was, is := b.Decision(name), a.Decision(name)
-		out.Workload = append(out.Workload, workloadVerdict{Workload: name, Before: answerOf(was), After: answerOf(is), New: newReasons(was, is), Predicted: is.Predicted, BreakEven: is.BreakEven})
+	for _, name := range f.plan.Cases[0].Loads {
+		was, is := before.Decision(name), after.Decision(name)
+		had := reasonsOf(was)
+		news := slices.DeleteFunc(reasonsOf(is), func(r reason) bool { return slices.Contains(had, r) })
+		out.Workload = append(out.Workload, workloadVerdict{name, answerOf(was), answerOf(is), news, is.Predicted, is.BreakEven})
 	}
 	return out
 }
 
 var errNoMemory = errors.New("say with servers[].memory what each server takes, for a decision")
 
-// fleet puts the loads of the first case before package decision: with
-// evidence, what the runs alone showed.
-func (f *flow) fleet(gpu string, evidence bool) (*decision.Fleet, error) {
+// decideFleet puts the loads of the first case before package decision: with
+// profiles, and what the runs alone showed besides.
+func (f *planFlow) decideFleet(gpu string, profiles *predict.Profiles) (*decision.Result, error) {
 	pool := decision.Pool{Name: "gpu", GPU: gpu, Count: len(f.plan.Servers), PricePerGPUHour: f.plan.Decision.Price}
 	// The question is which of the mechanisms that were measured to use, if any.
 	for _, m := range f.plan.Modes {
-		if !slices.Contains(pool.Mechanisms, m.mechanism()) {
-			pool.Mechanisms = append(pool.Mechanisms, m.mechanism())
+		if m = predictedAs(m); !slices.Contains(pool.Mechanisms, m) {
+			pool.Mechanisms = append(pool.Mechanisms, m)
 		}
 	}
 	if _, driver := f.site.gpu(); driver != "" {
@@ -106,51 +95,56 @@ func (f *flow) fleet(gpu string, evidence bool) (*decision.Fleet, error) {
 	}
 	fleet := &decision.Fleet{Version: "v1", Pools: []decision.Pool{pool}}
 	for _, name := range f.plan.Cases[0].Loads {
-		l := f.plan.load(name)
-		s := &f.plan.Servers[f.plan.server(l.Server)]
+		l := f.plan.Load(name)
+		s, _ := f.plan.ServerOf(l)
 		if s.Memory == nil {
 			return nil, errNoMemory
 		}
-		w := decision.Workload{Name: l.Name, Kind: decision.KindOnlineInference, Memory: s.Memory, SLO: l.SLO}
-		if evidence {
-			f.addEvidence(&w, l)
+		w := decision.Workload{Name: name, Kind: decision.KindOnlineInference, Memory: s.Memory, SLO: l.SLO}
+		if row := f.soloRow(name); row != nil && profiles != nil {
+			f.addEvidence(&w, l, row)
 		}
 		fleet.Workloads = append(fleet.Workloads, w)
 	}
-	return fleet, nil
+	opts := decision.Options{Profiles: profiles}
+	if profiles != nil {
+		opts.Predictor = f.predictor
+	}
+	return decision.Decide(fleet, opts)
 }
 
 // addEvidence adds what the load's run alone under time-slicing showed.
-func (f *flow) addEvidence(w *decision.Workload, l *loadPlan) {
-	row := f.soloRow(modeTimeSlicing, l.Name)
-	if row == nil {
-		return
+func (f *planFlow) addEvidence(w *decision.Workload, l *colocation.Load, row *predict.Row) {
+	w.Profile = &decision.ProfileRef{Server: row.Server, Load: row.Load}
+	busy := func(percent float64, e decision.Evidence) {
+		v := min(max(percent/100, 0), 1)
+		w.GPUBusy, w.Evidence = &v, e
 	}
-	w.Profile = &decision.ProfileRef{Server: f.serverOf(modeTimeSlicing, l), Load: f.loadOf(l)}
 	switch {
 	case row.GPM != nil && row.GPM.SMUtil != nil:
-		w.GPUBusy, w.Evidence = fraction(*row.GPM.SMUtil), decision.EvidenceMeasured
+		busy(*row.GPM.SMUtil, decision.EvidenceMeasured)
 	case row.GPU != nil && row.GPU.Util != nil:
-		w.GPUBusy, w.Evidence = fraction(*row.GPU.Util), decision.EvidenceNVML
+		busy(*row.GPU.Util, decision.EvidenceNVML)
 	}
-	if f.simulated() {
+	if f.simulated {
 		w.Evidence = decision.EvidenceSynthetic
 	}
-	alone := colocation.Figures(row)
-	set := func(m predict.Metric, demanded *predict.Duration, d **predict.Duration) {
-		if ms, ok := alone[m]; ok && demanded != nil {
-			v := predict.Duration(seconds(ms / 1e3))
-			*d = &v
+	alone := metrics(row)
+	for _, limit := range l.SLO.Limits() {
+		ms, ok := alone[limit.Metric]
+		if !ok {
+			continue
+		}
+		d := predict.Duration(milliseconds(ms).Round(time.Nanosecond))
+		switch limit.Metric {
+		case predict.MetricTTFTP99:
+			w.Solo.TTFTP99 = &d
+		case predict.MetricTPOTP99:
+			w.Solo.TPOTP99 = &d
+		case predict.MetricE2EP99:
+			w.Solo.E2EP99 = &d
 		}
 	}
-	set(predict.TTFTP99, w.SLO.TTFTP99, &w.Solo.TTFTP99)
-	set(predict.TPOTP99, w.SLO.TPOTP99, &w.Solo.TPOTP99)
-	set(predict.E2EP99, w.SLO.E2EP99, &w.Solo.E2EP99)
-}
-
-func fraction(percent float64) *float64 {
-	v := min(max(percent/100, 0), 1)
-	return &v
 }
 
 func answerOf(d *decision.Decision) answer {
@@ -161,15 +155,6 @@ func answerOf(d *decision.Decision) answer {
 		}
 	}
 	return a
-}
-
-// newReasons lists the reasons of after's candidates that before's have not.
-func newReasons(before, after *decision.Decision) []reason {
-	had := map[reason]bool{}
-	for _, r := range reasonsOf(before) {
-		had[r] = true
-	}
-	return slices.DeleteFunc(reasonsOf(after), func(r reason) bool { return had[r] })
 }
 
 func reasonsOf(d *decision.Decision) []reason {

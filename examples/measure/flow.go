@@ -5,49 +5,133 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/cotenant/cotenant/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/examples/internal/colocation"
-	"github.com/cotenant/cotenant/internal/atomicfile"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
 )
 
-// flow takes a plan through its modes.
-type flow struct {
-	config *config
-	plan   *plan
-	site   site
-	now    func() time.Time
-	log    io.Writer // progress, for people
+// site is where servers run: this machine, or a simulation.
+type site interface {
+	// basis says whether its figures are measured or simulated.
+	basis() sharing.Basis
+	// gpu names the GPU and its driver, "" where that is not known.
+	gpu() (name, driver string)
+	// start has the plan's servers serve in a mode; logs go below dir. What is
+	// returned must be closed.
+	start(ctx context.Context, m sharing.Mechanism, dir string) (*stand, error)
+}
+
+// stand is the plan's servers, serving in one mode.
+type stand struct {
+	endpoints []loadgen.Endpoint // by server
+	source    telemetry.Reader   // of the GPU; nil = nobody looks
+	device    int                // the GPU's index in source
+	notes     []string           // what a reader of the figures must know
+	close     func() error
+}
+
+// planFlow takes a plan through its modes.
+type planFlow struct {
+	bench
+	text []byte // of the plan
+	plan *colocation.Plan
+	site site
 
 	runs        []run // in the order in which they were made
 	predictions []prediction
-	notes       []string
-	report      *report
 }
 
 // run is one run of loads, alone or side by side.
 type run struct {
-	mode    mode
-	name    string // case, or "solo-" and the load
-	loads   []string
-	dir     string // below the results' folder
-	began   time.Time
-	rows    predict.Rows // by load
-	healthy bool         // the client did not shape the figures
+	mode  sharing.Mechanism
+	name  string // case, or "solo-" and the load
+	loads []string
+	dir   string // below the results' folder
+	began time.Time
+	rows  predict.Rows // by load
 }
 
 func (r *run) solo() bool { return len(r.loads) == 1 }
 
-// run measures. On an error the runs so far stand.
-func (f *flow) run(ctx context.Context) error {
-	out := f.config.out
-	if err := atomicfile.Write(filepath.Join(out, "plan.yaml"), f.config.planText, 0o644); err != nil {
+// title is a mode in words. MPS with limits bounds what a client may use; it
+// contains neither faults nor contention, so it is never called isolation.
+func title(m sharing.Mechanism) string {
+	if m == sharing.MechanismMIGLikeEmulation {
+		return m.String() + " (MPS with percentages and memory limits; it does not isolate)"
+	}
+	return m.String()
+}
+
+// newPlanFlow reads the plan and the predictor: that of -use, else what this
+// project measured on an H200, else the simulated GPU's.
+func newPlanFlow(a *app, c *config) (f *planFlow, err error) {
+	f = &planFlow{bench: bench{config: c, app: a}}
+	name := c.plan
+	if name == "" {
+		name = "built-in plan"
+		f.text, err = plans.ReadFile("plans/simulated.yaml")
+	} else {
+		f.text, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("-plan: %w", err)
+	}
+	if f.plan, err = colocation.ParsePlan(f.text, colocation.PlanOptions{Real: c.real, Seconds: c.seconds}); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	switch {
+	case c.use != "":
+		f.predictor, err = predict.LoadPredictor(c.use)
+	case c.real:
+		p := predict.NewPredictor()
+		f.predictor = &p
+	case f.plan.SimGPU != nil:
+		f.predictor = simulatedPredictor(*f.plan.SimGPU)
+	default:
+		f.predictor = simulatedPredictor(colocation.SimulatedGPU{})
+	}
+	return f, err
+}
+
+// run measures, and reports what there is. After an error the runs so far stand.
+func (f *planFlow) run(ctx context.Context) error {
+	var closeSite func() error
+	var err error
+	switch {
+	case f.app.site != nil:
+		f.site, closeSite, err = f.app.site(f.config, f.plan)
+	case f.real:
+		f.site, closeSite, err = openMachine(f.config, f.plan)
+	default:
+		f.site, closeSite = &simulatedSite{f.plan, f.app.simulatedTime}, func() error { return nil }
+	}
+	if err != nil {
+		return err
+	}
+	f.simulated = f.site.basis() == sharing.BasisSimulated
+	err = f.measure(ctx)
+	err = errors.Join(err, closeSite())
+	if len(f.runs) == 0 {
+		return err
+	}
+	rep := f.report(err)
+	err = errors.Join(err, f.write("report.json", rep))
+	if !f.json {
+		return errors.Join(err, rep.writeText(f.app.stdout, f.plan.Modes))
+	}
+	enc := json.NewEncoder(f.app.stdout)
+	enc.SetIndent("", "  ")
+	return errors.Join(err, enc.Encode(rep))
+}
+
+func (f *planFlow) measure(ctx context.Context) error {
+	if err := os.WriteFile(filepath.Join(f.out, "plan.yaml"), f.text, 0o644); err != nil {
 		return err
 	}
 	var errs []error
@@ -57,7 +141,7 @@ func (f *flow) run(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("%s: %w", m, err))
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("interrupted; %d runs are kept in %s: %w", len(f.runs), out, context.Cause(ctx))
+			return fmt.Errorf("interrupted; %d runs are kept in %s: %w", len(f.runs), f.out, context.Cause(ctx))
 		}
 	}
 	return errors.Join(errs...)
@@ -65,12 +149,12 @@ func (f *flow) run(ctx context.Context) error {
 
 // measureMode runs everything under one mode: each load alone, the prediction,
 // then the cases.
-func (f *flow) measureMode(ctx context.Context, m mode) (err error) {
-	dir := filepath.Join(f.config.out, m.String())
+func (f *planFlow) measureMode(ctx context.Context, m sharing.Mechanism) (err error) {
+	dir := filepath.Join(f.out, m.String())
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	f.say("%s: starting the servers", m.title())
+	f.say("%s: starting the servers", title(m))
 	st, err := f.site.start(ctx, m, dir)
 	if err != nil {
 		return err
@@ -79,8 +163,8 @@ func (f *flow) measureMode(ctx context.Context, m mode) (err error) {
 	for _, n := range st.notes {
 		f.note("%s: %s", m, n)
 	}
-	for _, load := range f.plan.used() {
-		if err := f.measure(ctx, st, m, "solo-"+load, []string{load}); err != nil {
+	for _, load := range f.plan.Used() {
+		if err := f.measureRun(ctx, st, run{mode: m, name: "solo-" + load, loads: []string{load}}); err != nil {
 			return err
 		}
 	}
@@ -89,57 +173,44 @@ func (f *flow) measureMode(ctx context.Context, m mode) (err error) {
 		return err
 	}
 	for _, c := range f.plan.Cases {
-		if err := f.measure(ctx, st, m, c.Name, c.Loads); err != nil {
+		if err := f.measureRun(ctx, st, run{mode: m, name: c.Name, loads: c.Loads}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// predict predicts the mode's cases from the runs alone, and writes that down.
-func (f *flow) predict(m mode) error {
-	profiles, err := f.profiles()
-	if err != nil {
-		return err
-	}
-	file := predictionFile{Basis: f.site.basis(), Mode: m, Written: f.now(), From: f.soloRuns(), Predictor: *f.config.predictor}
-	for _, c := range f.plan.Cases {
-		p := f.predictCase(m, c, &profiles)
-		p.written = file.Written
-		if p.Problem != "" {
-			f.note("%s, %s: no prediction: %s", m, c.Name, p.Problem)
-		}
-		file.Cases = append(file.Cases, p)
-		f.predictions = append(f.predictions, p)
-	}
-	data, err := json.MarshalIndent(file, "", "  ")
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(f.config.out, m.String(), "predictions.json")
-	if err := atomicfile.Write(path, append(data, '\n'), 0o444); err != nil {
-		return err
-	}
-	f.say("%s: predictions written to %s", m, path)
-	return nil
-}
+// errNothing says that a load got no answers.
+var errNothing = errors.New("no request was answered in the counted time")
 
-// measure makes one run and keeps its rows.
-func (f *flow) measure(ctx context.Context, st *stand, m mode, name string, loads []string) error {
-	r := run{mode: m, name: name, loads: loads, dir: filepath.Join(m.String(), name), began: f.now()}
-	f.say("%s: %s, %v s", m, name, f.plan.Seconds)
-	res, series, err := f.drive(ctx, st, &r)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	h := &res.Summary.ClientHealth
-	if r.healthy = h.Valid; !r.healthy {
-		f.note("%s, %s: the client shaped the figures: %v", m, name, h.Reasons)
-	}
-	for i, load := range loads {
-		row, err := f.row(&r, i, &res.Summary, series, st.device)
+// measureRun makes one run and keeps its rows.
+func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
+	r.dir, r.began = filepath.Join(r.mode.String(), r.name), f.app.now()
+	f.say("%s: %s, %v s", r.mode, r.name, f.plan.Seconds)
+	plan := loadgen.Plan{Scenario: r.mode.String() + "-" + r.name, Duration: f.plan.Window().To, Window: f.plan.Window(), Drain: time.Minute, Seed: uint64(f.plan.Seed)}
+	for _, name := range r.loads {
+		l := f.plan.Load(name)
+		server, i := f.plan.ServerOf(l)
+		t, err := colocation.Offer(name, f.loadOf(l), uint64(f.plan.Seed))
 		if err != nil {
-			return fmt.Errorf("%s, load %s: %w", name, load, err)
+			return err
+		}
+		t.Model, t.API, t.Endpoints, t.Warmup = server.Model, server.API, st.endpoints[i:i+1], max(1, l.Concurrency)
+		plan.Tenants = append(plan.Tenants, t)
+	}
+	rec, err := f.record(ctx, r.dir, plan, st.source)
+	if err != nil {
+		return err
+	}
+	for _, name := range r.loads {
+		l := f.plan.Load(name)
+		row := rec.Row([]string{name}, []int{st.device})
+		if *row.Requests == 0 {
+			return fmt.Errorf("%s, load %s: %w; see %s", r.dir, name, errNothing, filepath.Join(f.out, r.dir, loadgen.ArtifactRequests))
+		}
+		row.Mechanism, row.Case, row.Tenants, row.Server, row.Load = predictedAs(r.mode), r.name, len(r.loads), f.serverOf(r.mode, l), f.loadOf(l)
+		if f.simulated { // the format has no word for that
+			row.Case = "simulated/" + r.name
 		}
 		r.rows = append(r.rows, row)
 	}
@@ -148,72 +219,86 @@ func (f *flow) measure(ctx context.Context, st *stand, m mode, name string, load
 }
 
 // writeRows replaces the rows' file with all rows so far.
-func (f *flow) writeRows() error {
+func (f *planFlow) writeRows() error {
 	var rows predict.Rows
 	for i := range f.runs {
 		rows = append(rows, f.runs[i].rows...)
 	}
 	name := "rows.json"
-	if f.simulated() {
+	if f.simulated {
 		name = "rows.simulated.json"
 	}
-	data, err := json.MarshalIndent(rows, "", " ")
+	return f.write(name, rows)
+}
+
+// predict predicts the mode's cases from the runs alone, and writes that down.
+func (f *planFlow) predict(m sharing.Mechanism) error {
+	profiles, from, err := f.profiles()
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(f.config.out, name), append(data, '\n'), 0o644)
-}
-
-// finish makes the report of what there is and writes it. failed is why the
-// flow ended early, if it did.
-func (f *flow) finish(failed error) error {
-	if len(f.runs) == 0 {
-		return nil
-	}
-	f.report = f.newReport(failed)
-	data, err := json.MarshalIndent(f.report, "", "  ")
-	if err != nil {
-		return err
-	}
-	return atomicfile.Write(filepath.Join(f.config.out, "report.json"), append(data, '\n'), 0o644)
-}
-
-func (f *flow) simulated() bool { return f.site.basis() == sharing.BasisSimulated }
-
-func (f *flow) say(format string, args ...any) {
-	prefix := ""
-	if f.simulated() {
-		prefix = "simulated: "
-	}
-	fmt.Fprintf(f.log, prefix+format+"\n", args...)
-}
-
-func (f *flow) note(format string, args ...any) {
-	f.notes = append(f.notes, fmt.Sprintf(format, args...))
-	f.say("note: "+format, args...)
-}
-
-// loadPlan turns loads into what loadgen runs.
-func (f *flow) loadPlan(st *stand, r *run) loadgen.Plan {
-	p := f.plan
-	out := loadgen.Plan{
-		Scenario: r.mode.String() + "-" + r.name, Duration: seconds(p.Seconds), Drain: time.Minute, Seed: p.seed(),
-		Window: loadgen.Window{From: seconds(p.WarmSeconds), To: seconds(p.Seconds)}, Simulated: f.simulated(),
-	}
-	for _, name := range r.loads {
-		l := p.load(name)
-		s := p.server(l.Server)
-		t := loadgen.Tenant{
-			Name: name, Model: p.Servers[s].Model, API: p.Servers[s].API, Endpoints: st.endpoints[s : s+1],
-			Prompts: colocation.NewPrompts(p.seed(), l.Name, l.Prompt), MaxTokens: l.Output, Warmup: max(1, l.Concurrency),
-			Body: map[string]any{"ignore_eos": true}, // answers of the length that was asked for
+	file := predictionFile{Basis: f.site.basis(), Mode: m, Written: f.app.now(), From: from, Predictor: *f.predictor}
+	for _, c := range f.plan.Cases {
+		p := prediction{Mode: m, Case: c.Name, written: file.Written}
+		if p.Tenants, err = f.predictCase(m, c, &profiles); err != nil {
+			p.Problem = err.Error()
+			f.note("%s, %s: no prediction: %s", m, c.Name, p.Problem)
 		}
-		if l.Concurrency > 0 {
-			t.Load.Concurrency = l.Concurrency
-		} else {
-			t.Load.Schedule = loadgen.Poisson{PerS: l.Rate}
-		}
-		out.Tenants = append(out.Tenants, t)
+		file.Cases = append(file.Cases, p)
 	}
-	return out
+	f.predictions = append(f.predictions, file.Cases...)
+	name := filepath.Join(m.String(), "predictions.json")
+	return errors.Join(f.write(name, file), os.Chmod(filepath.Join(f.out, name), 0o444))
+}
+
+func (f *planFlow) predictCase(m sharing.Mechanism, c colocation.Case, profiles *predict.Profiles) ([]tenantPrediction, error) {
+	var group []predict.Solo
+	for _, name := range c.Loads {
+		l := f.plan.Load(name)
+		solo, err := profiles.Solo(f.serverOf(m, l), f.loadOf(l))
+		if err != nil {
+			return nil, err
+		}
+		group = append(group, solo)
+	}
+	return predictTenants(f.predictor, m, c.Loads, group)
+}
+
+// serverOf is a load's server as profiles know it.
+func (f *planFlow) serverOf(m sharing.Mechanism, l *colocation.Load) predict.Server {
+	s, _ := f.plan.ServerOf(l)
+	if m != sharing.MechanismMIGLikeEmulation {
+		return serverKey(s.Model, s.Slots, 0)
+	}
+	return serverKey(s.Model, s.Slots, s.Percent)
+}
+
+func (f *planFlow) loadOf(l *colocation.Load) predict.Load {
+	_, i := f.plan.ServerOf(l)
+	return predict.Load{Server: i, Concurrency: l.Concurrency, Rate: l.Rate, Prompt: l.Prompt, Output: l.Output}
+}
+
+// profiles are the runs alone so far, as a Predictor takes them, and their
+// folders.
+func (f *planFlow) profiles() (ps predict.Profiles, from []string, err error) {
+	gpu, driver := f.site.gpu()
+	for i := range f.runs {
+		r := &f.runs[i]
+		if !r.solo() {
+			continue
+		}
+		dir := filepath.ToSlash(r.dir)
+		list, err := r.rows.Profiles()
+		for j := range list {
+			list[j].GPU, list[j].Driver, list[j].Run = gpu, driver, dir
+		}
+		if err == nil {
+			err = ps.Add(list...)
+		}
+		if err != nil {
+			return ps, nil, fmt.Errorf("%s: %w", dir, err)
+		}
+		from = append(from, dir)
+	}
+	return ps, from, nil
 }

@@ -1,17 +1,18 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// predictionFile is predictions.json: what was predicted for a mode's cases,
-// from which runs and by what, before any of them ran.
+// predictionFile is predictions.json: what was predicted for cases, from which
+// runs and by what, before any of them ran.
 type predictionFile struct {
 	Basis     sharing.Basis     `json:"basis"` // of the runs alone
-	Mode      mode              `json:"mode"`
+	Mode      sharing.Mechanism `json:"mode"`
 	Written   time.Time         `json:"written_at"`
 	From      []string          `json:"from_runs"`
 	Cases     []prediction      `json:"cases"`
@@ -21,7 +22,7 @@ type predictionFile struct {
 // prediction is what a case's tenants are expected to see, or why nothing can
 // be said.
 type prediction struct {
-	Mode    mode               `json:"mode"`
+	Mode    sharing.Mechanism  `json:"mode"`
 	Case    string             `json:"case"`
 	Tenants []tenantPrediction `json:"tenants,omitempty"`
 	Problem string             `json:"problem,omitempty"`
@@ -33,49 +34,92 @@ type tenantPrediction struct {
 	Load      string                              `json:"load"`
 	Basis     sharing.Basis                       `json:"basis"`
 	Predicted map[predict.Metric]predict.Interval `json:"predicted"`
+	// Prior is what is expected where nothing says how wide the interval is.
+	Prior map[predict.Metric]float64 `json:"expected_without_interval,omitempty"`
 	// Slowdown is TPOT over that alone under time-slicing, where that was run.
-	Slowdown predict.Interval `json:"slowdown_factor"`
-	Turns    int              `json:"time_slices_per_step,omitempty"`
+	Slowdown      *predict.Interval `json:"slowdown_factor,omitempty"`
+	PriorSlowdown *float64          `json:"slowdown_factor_without_interval,omitempty"`
+	Turns         int               `json:"time_slices_per_step,omitempty"`
 	// OtherTurns is another number of slices that the step nearly takes.
 	OtherTurns int      `json:"or_time_slices_per_step,omitempty"`
 	Notes      []string `json:"notes,omitempty"`
 }
 
-func (f *flow) predictCase(m mode, c casePlan, profiles *predict.Profiles) prediction {
-	out := prediction{Mode: m, Case: c.Name}
-	var group []predict.Solo
-	for _, name := range c.Loads {
-		l := f.plan.load(name)
-		solo, err := profiles.Solo(f.serverOf(m, l), f.loadOf(l))
-		if err != nil {
-			out.Problem = err.Error()
-			return out
-		}
-		group = append(group, solo)
+// expectedCell is what is expected of a metric, for people.
+func expectedCell(predicted map[predict.Metric]predict.Interval, prior map[predict.Metric]float64, m predict.Metric) string {
+	if v, ok := predicted[m]; ok {
+		return fmt.Sprintf("%s (%s-%s)", short(v.Value), short(v.Low), short(v.High))
 	}
-	ps, err := f.config.predictor.Predict(m.mechanism(), group, predict.Simulated)
+	if v, ok := prior[m]; ok {
+		return short(v) + " (prior)"
+	}
+	return "-"
+}
+
+// predictedAs is the mechanism that a Predictor knows: a workload with nobody
+// beside it takes turns with itself, and emulated slices are MPS clients.
+func predictedAs(m sharing.Mechanism) sharing.Mechanism {
+	switch m {
+	case sharing.MechanismExclusive:
+		return sharing.MechanismTimeSlicing
+	case sharing.MechanismMIGLikeEmulation:
+		return sharing.MechanismMPS
+	}
+	return m
+}
+
+// predictTenants predicts what the loads of these names see beside one another.
+// Copies of a load see much the same: the mean of them is expected, within any
+// one's interval.
+func predictTenants(p *predict.Predictor, how sharing.Mechanism, names []string, group []predict.Solo) ([]tenantPrediction, error) {
+	predictions, err := p.Predict(predictedAs(how), group, predict.MethodSimulated)
 	if err != nil {
-		out.Problem = err.Error()
-		return out
+		return nil, err
 	}
-	for i := range ps {
-		p := &ps[i]
-		t := tenantPrediction{Load: c.Loads[i], Basis: p.Basis, Predicted: map[predict.Metric]predict.Interval{},
-			Slowdown: p.Slowdown, Turns: p.Turns, OtherTurns: p.OtherTurns, Notes: p.Notes}
+	copies := map[string][]predict.Prediction{}
+	for i, name := range names {
+		copies[name] = append(copies[name], predictions[i])
+	}
+	var out []tenantPrediction
+	for _, name := range names {
+		of := copies[name]
+		if of == nil {
+			continue
+		}
+		delete(copies, name)
+		slowdown, _ := middle(of, func(p *predict.Prediction) (predict.Interval, bool) { return p.Slowdown, true })
+		t := tenantPrediction{Load: name, Basis: of[0].Basis, Predicted: map[predict.Metric]predict.Interval{}, Slowdown: &slowdown,
+			Turns: of[0].Turns, OtherTurns: of[0].OtherTurns, Notes: of[0].Notes}
 		for _, metric := range predict.Metrics() {
-			if v, ok := p.Get(metric); ok {
+			if v, ok := middle(of, func(p *predict.Prediction) (predict.Interval, bool) { return p.Get(metric) }); ok {
 				t.Predicted[metric] = v
 			}
 		}
-		out.Tenants = append(out.Tenants, t)
+		out = append(out, t)
 	}
-	return out
+	return out, nil
+}
+
+// middle is the mean of predictions, with the widest bounds.
+func middle(of []predict.Prediction, get func(*predict.Prediction) (predict.Interval, bool)) (out predict.Interval, ok bool) {
+	for i := range of {
+		v, ok := get(&of[i])
+		if !ok {
+			return predict.Interval{}, false
+		}
+		if i == 0 {
+			out.Low, out.High = v.Low, v.High
+		}
+		out.Value += v.Value / float64(len(of))
+		out.Low, out.High = min(out.Low, v.Low), max(out.High, v.High)
+	}
+	return out, true
 }
 
 // predicted finds what was predicted for a load in a case; nil when nothing was.
-func (f *flow) predicted(m mode, name, load string) (*tenantPrediction, time.Time) {
-	for i := range f.predictions {
-		p := &f.predictions[i]
+func predicted(list []prediction, m sharing.Mechanism, name, load string) (*tenantPrediction, time.Time) {
+	for i := range list {
+		p := &list[i]
 		if p.Mode != m || p.Case != name {
 			continue
 		}
@@ -87,3 +131,30 @@ func (f *flow) predicted(m mode, name, load string) (*tenantPrediction, time.Tim
 	}
 	return nil, time.Time{}
 }
+
+// serverKey is a server as profiles know it: what may change its speed. 0 is not
+// known, and no percentage.
+func serverKey(model string, slots int, percent float64) predict.Server {
+	s := predict.Server{"model": model}
+	if slots > 0 {
+		s["slots"] = slots
+	}
+	if percent > 0 {
+		s["sm_percent"] = percent
+	}
+	return s
+}
+
+// metrics are a row's figures; what was not measured is not in it.
+func metrics(r *predict.Row) map[predict.Metric]float64 {
+	out := map[predict.Metric]float64{}
+	for _, m := range predict.Metrics() {
+		if v, ok := r.Metric(m); ok {
+			out[m] = v
+		}
+	}
+	return out
+}
+
+func inMS(d time.Duration) float64          { return float64(d) / float64(time.Millisecond) }
+func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cotenant/cotenant/colocation"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
@@ -20,12 +21,12 @@ import (
 
 // machine is a site of real servers on this machine's GPU.
 type machine struct {
-	plan    *plan
+	plan    *colocation.Plan
 	dir     string // of the servers' commands
 	program *mps.Program
 	runner  mps.Runner // nil = program
 
-	source telemetry.Source // nil without telemetry
+	source telemetry.Reader // nil without telemetry
 	device telemetry.Device
 	only   bool // it is the machine's only GPU
 	driver string
@@ -33,7 +34,7 @@ type machine struct {
 }
 
 // openMachine opens NVML, finds the plan's GPU and looks whether it is free.
-func openMachine(c *config, p *plan) (site, func() error, error) {
+func openMachine(c *config, p *colocation.Plan) (site, func() error, error) {
 	m := &machine{plan: p, dir: c.dir, program: &mps.Program{Path: c.control}}
 	if c.noTelemetry {
 		return m, func() error { return nil }, nil
@@ -69,7 +70,7 @@ func (m *machine) look(ctx context.Context) error {
 	if err := m.source.Read(ctx, m.plan.Device, telemetry.GroupBasic, &r); err != nil {
 		return err
 	}
-	if v, ok := r.Get(telemetry.MemTotalBytes); ok {
+	if v, ok := r.Get(telemetry.MetricMemTotalBytes); ok {
 		m.total = sharing.Bytes(v)
 	}
 	return nil
@@ -114,7 +115,7 @@ func (m *machine) strangers(ctx context.Context) []string {
 	return out
 }
 
-func (m *machine) start(ctx context.Context, md mode, dir string) (*stand, error) {
+func (m *machine) start(ctx context.Context, md sharing.Mechanism, dir string) (*stand, error) {
 	st := &stand{source: m.source, device: m.plan.Device, close: func() error { return nil }}
 	for i := range m.plan.Servers {
 		st.endpoints = append(st.endpoints, loadgen.Endpoint{URL: m.plan.Servers[i].URL})
@@ -150,7 +151,7 @@ func (m *machine) start(ctx context.Context, md mode, dir string) (*stand, error
 // group is the servers of one mode, and their daemon.
 type group struct {
 	machine *machine
-	mode    mode
+	mode    sharing.Mechanism
 	logs    string
 	pipe    string
 	daemon  *mps.Daemon // nil under time-slicing
@@ -159,7 +160,7 @@ type group struct {
 }
 
 func (g *group) start(ctx context.Context) error {
-	if g.mode != modeTimeSlicing {
+	if g.mode != sharing.MechanismTimeSlicing {
 		if err := g.startDaemon(ctx); err != nil {
 			return err
 		}
@@ -202,7 +203,7 @@ func (g *group) startDaemon(ctx context.Context) error {
 }
 
 // environ is the environment of a server in the mode.
-func (g *group) environ(ctx context.Context, p *serverPlan) ([]string, error) {
+func (g *group) environ(ctx context.Context, p *colocation.Server) ([]string, error) {
 	if g.daemon == nil {
 		// A pipe directory without a daemon keeps the server from becoming a
 		// client of a daemon that somebody runs in the default one.
@@ -214,7 +215,7 @@ func (g *group) environ(ctx context.Context, p *serverPlan) ([]string, error) {
 	}
 	c := g.daemon.Client()
 	e := mps.ClientEnvironment{PipeDirectory: c.PipeDirectory(), DaemonPipeDirectory: c.PipeDirectory()}
-	if g.mode == modeMIGLike {
+	if g.mode == sharing.MechanismMIGLikeEmulation {
 		e.ActiveThreadPercentage = p.Percent
 		limit := p.MemoryLimit
 		if limit == 0 {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cotenant/cotenant/colocation"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/mps/mpstest"
@@ -97,14 +98,14 @@ loads:
 
 // scriptedGPU is a GPU for the real flow: its figures are a script's, so that
 // everything is marked as simulated.
-func scriptedGPU(t *testing.T) telemetry.Source {
+func scriptedGPU(t *testing.T) telemetry.Reader {
 	t.Helper()
 	src, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{
 		Device: telemetry.Device{Name: "NVIDIA H200", UUID: "GPU-1", MIG: sharing.AnswerNo, GPM: sharing.AnswerYes},
 		Phases: []telemetrytest.Phase{{
 			Processes: []telemetry.Process{{PID: 7, Name: "stranger"}},
-			Figures: map[telemetry.Metric]float64{telemetry.GPUUtilPercent: 60, telemetry.MemTotalBytes: float64(141 * sharing.GiB), telemetry.MemUsedBytes: 1e10,
-				telemetry.GraphicsUtilPercent: 60, telemetry.SMUtilPercent: 30, telemetry.DRAMUtilPercent: 25, telemetry.PowerWatts: 300},
+			Figures: map[telemetry.Metric]float64{telemetry.MetricGPUUtilPercent: 60, telemetry.MetricMemTotalBytes: float64(141 * sharing.GiB), telemetry.MetricMemUsedBytes: 1e10,
+				telemetry.MetricGraphicsUtilPercent: 60, telemetry.MetricSMUtilPercent: 30, telemetry.MetricDRAMUtilPercent: 25, telemetry.MetricPowerWatts: 300},
 		}},
 	}}})
 	if err != nil {
@@ -135,7 +136,7 @@ func realRun(ctx context.Context, t *testing.T, text string, args ...string) (di
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	a := app{stdout: &out, stderr: &errs, site: func(_ *config, p *plan) (site, func() error, error) {
+	a := app{now: time.Now, stdout: &out, stderr: &errs, site: func(_ *config, p *colocation.Plan) (site, func() error, error) {
 		m := &machine{plan: p, program: program, runner: mpstest.Socket{}, source: scriptedGPU(t)}
 		return m, func() error { return nil }, m.look(t.Context())
 	}}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/examples/internal/colocation"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -17,27 +16,29 @@ type report struct {
 	Basis    sharing.Basis `json:"basis"`
 	GPU      string        `json:"gpu_name,omitempty"`
 	Driver   string        `json:"driver,omitempty"`
-	Complete bool          `json:"complete"` // every run of the plan was made
+	Complete bool          `json:"complete"` // every run was made
 	Problem  string        `json:"problem,omitempty"`
 	Notes    []string      `json:"notes,omitempty"`
 
-	Rows      []reportRow     `json:"rows"`
-	Agreement []agreement     `json:"agreement"`
-	Verdicts  []verdict       `json:"verdicts"`
-	Decision  *decisionReport `json:"decision,omitempty"`
+	Rows        []reportRow     `json:"rows"`
+	Agreement   []agreement     `json:"agreement"`
+	Verdicts    []verdict       `json:"verdicts,omitempty"`
+	Decision    *decisionReport `json:"decision,omitempty"`
+	fleetReport                 // with -input
 }
 
 // reportRow is one load in one run.
 type reportRow struct {
-	Basis    sharing.Basis `json:"basis"`
-	Mode     mode          `json:"mode"`
-	Case     string        `json:"case"`
-	Load     string        `json:"load"`
-	Tenants  int           `json:"tenants"`
-	Began    time.Time     `json:"began"`
-	Run      string        `json:"run"` // folder
-	Requests int           `json:"requests"`
-	Failed   int           `json:"failed"`
+	Basis    sharing.Basis     `json:"basis"`
+	Mode     sharing.Mechanism `json:"mode"`
+	Case     string            `json:"case"`
+	Load     string            `json:"load"`
+	Tenants  int               `json:"tenants"`
+	Copies   int               `json:"copies_measured,omitempty"` // of a fleet's workload
+	Began    time.Time         `json:"began"`
+	Run      string            `json:"run"` // folder
+	Requests int               `json:"requests"`
+	Failed   int               `json:"failed"`
 
 	Actual map[predict.Metric]float64 `json:"actual"`
 	// Slowdown is TPOT p50 over that of the load alone under time-slicing.
@@ -48,80 +49,115 @@ type reportRow struct {
 	PredictedAt       *time.Time                          `json:"predicted_at,omitempty"`
 	PredictionBasis   *sharing.Basis                      `json:"prediction_basis,omitempty"`
 	Predicted         map[predict.Metric]predict.Interval `json:"predicted,omitempty"`
+	Prior             map[predict.Metric]float64          `json:"expected_without_interval,omitempty"`
 	PredictedSlowdown *predict.Interval                   `json:"predicted_slowdown_factor,omitempty"`
+	PriorSlowdown     *float64                            `json:"slowdown_factor_without_interval,omitempty"`
 	ErrorFraction     map[predict.Metric]float64          `json:"error_fraction,omitempty"`
 	Inside            map[predict.Metric]bool             `json:"inside_interval,omitempty"`
+
+	Objectives []objective `json:"objectives,omitempty"`
+	Decided    *decided    `json:"decision,omitempty"` // of a fleet's workload
 }
 
-// agreement is how good the predictions of a metric in a mode were. The
-// intervals are meant to hold 90% of the outcomes.
-type agreement struct {
-	Mode              *mode          `json:"mode,omitempty"` // absent: all modes
-	Metric            predict.Metric `json:"metric"`
-	Points            int            `json:"points"`
-	Inside            int            `json:"inside_interval"`
-	MeanErrorFraction float64        `json:"mean_absolute_error_fraction"`
-	MeanWidthFraction float64        `json:"mean_interval_width_fraction"`
+// objective is a limit of a load held against what came.
+type objective struct {
+	Load    string         `json:"load"`
+	Metric  predict.Metric `json:"metric"`
+	LimitMS float64        `json:"limit_ms"`
+	// Expected is what the prediction answered, unknown where its interval
+	// holds the limit: only the run could settle that.
+	Expected sharing.Answer `json:"expected"`
+	ActualMS *float64       `json:"actual_ms,omitempty"`
+	Kept     bool           `json:"kept"` // by every request, of which none failed
 }
 
-func (f *flow) newReport(failed error) *report {
-	rep := &report{Basis: f.site.basis(), Complete: failed == nil, Notes: f.notes, Rows: []reportRow{}, Agreement: []agreement{}, Verdicts: []verdict{}}
-	rep.GPU, rep.Driver = f.site.gpu()
+// fill puts what a load saw, and what it was to see, into the row. alone is its
+// row alone under time-slicing, nil if that was not run; p may be nil.
+func (r *reportRow) fill(row, alone *predict.Row, p *tenantPrediction, written time.Time, slo predict.SLO) {
+	r.Requests, r.Failed, r.Actual = *row.Requests, *row.Errors, metrics(row)
+	if alone != nil {
+		if a, b := metrics(alone)[predict.MetricTPOTP50], r.Actual[predict.MetricTPOTP50]; a > 0 && b > 0 {
+			s := b / a
+			r.Slowdown = &s
+		}
+	}
+	if p != nil {
+		r.PredictedAt, r.PredictionBasis, r.Predicted, r.Prior, r.PredictedSlowdown, r.PriorSlowdown = &written, &p.Basis, p.Predicted, p.Prior, p.Slowdown, p.PriorSlowdown
+		r.ErrorFraction, r.Inside = map[predict.Metric]float64{}, map[predict.Metric]bool{}
+		for m, v := range p.Predicted {
+			if a := r.Actual[m]; a > 0 {
+				r.ErrorFraction[m], r.Inside[m] = v.Value/a-1, v.Contains(a)
+			}
+		}
+	}
+	for _, l := range slo.Limits() {
+		o := objective{Load: r.Load, Metric: l.Metric, LimitMS: inMS(l.At)}
+		if v, ok := r.Predicted[o.Metric]; ok {
+			o.Expected = v.Below(o.LimitMS)
+		}
+		if a, ok := r.Actual[o.Metric]; ok {
+			o.ActualMS, o.Kept = &a, a <= o.LimitMS && r.Failed == 0
+		}
+		r.Objectives = append(r.Objectives, o)
+	}
+}
+
+// end says how the run ended.
+func (rep *report) end(failed error, notes []string) {
+	rep.Complete, rep.Notes = failed == nil, notes
 	if failed != nil {
 		rep.Problem = failed.Error()
 		if errors.Is(failed, context.Canceled) {
 			rep.Problem = "interrupted"
 		}
 	}
+}
+
+// report is made of what there is. failed is why the flow ended early, if it did.
+func (f *planFlow) report(failed error) *report {
+	rep := &report{Basis: f.site.basis(), Rows: []reportRow{}}
+	rep.GPU, rep.Driver = f.site.gpu()
+	rep.end(failed, f.notes)
 	for i := range f.runs {
-		for j := range f.runs[i].loads {
-			rep.Rows = append(rep.Rows, f.reportRow(&f.runs[i], j))
+		r := &f.runs[i]
+		for j, load := range r.loads {
+			row := reportRow{Basis: rep.Basis, Mode: r.mode, Case: r.name, Load: load, Tenants: len(r.loads), Began: r.began, Run: r.dir}
+			p, written := predicted(f.predictions, r.mode, r.name, load)
+			row.fill(&r.rows[j], f.soloRow(load), p, written, f.plan.Load(load).SLO)
+			rep.Rows = append(rep.Rows, row)
 		}
 	}
 	rep.Agreement = agreements(rep.Rows, f.plan.Modes)
 	rep.Verdicts = f.verdicts(rep.Rows)
-	rep.Decision = f.decide(rep.Rows)
+	rep.Decision = f.decide()
 	return rep
 }
 
-func (f *flow) reportRow(r *run, i int) reportRow {
-	row := &r.rows[i]
-	out := reportRow{Basis: f.site.basis(), Mode: r.mode, Case: r.name, Load: r.loads[i], Tenants: len(r.loads), Began: r.began, Run: r.dir,
-		Requests: *row.Requests, Failed: *row.Errors, Actual: colocation.Figures(row)}
-	if alone := f.soloRow(modeTimeSlicing, r.loads[i]); alone != nil {
-		if a, b := colocation.Figures(alone)[predict.TPOTP50], out.Actual[predict.TPOTP50]; a > 0 && b > 0 {
-			s := b / a
-			out.Slowdown = &s
-		}
-	}
-	p, written := f.predicted(r.mode, r.name, r.loads[i])
-	if p == nil {
-		return out
-	}
-	out.PredictedAt, out.PredictionBasis, out.Predicted, out.PredictedSlowdown = &written, &p.Basis, p.Predicted, &p.Slowdown
-	out.ErrorFraction, out.Inside = map[predict.Metric]float64{}, map[predict.Metric]bool{}
-	for m, v := range p.Predicted {
-		if a := out.Actual[m]; a > 0 {
-			out.ErrorFraction[m], out.Inside[m] = v.Value/a-1, v.Contains(a)
-		}
-	}
-	return out
-}
-
-// soloRow is the row of a load alone in a mode, nil if it was not run.
-func (f *flow) soloRow(m mode, load string) *predict.Row {
+// soloRow is the row of a load alone under time-slicing, nil if it was not run.
+func (f *planFlow) soloRow(load string) *predict.Row {
 	for i := range f.runs {
-		if r := &f.runs[i]; r.mode == m && r.solo() && r.loads[0] == load {
+		if r := &f.runs[i]; r.mode == sharing.MechanismTimeSlicing && r.solo() && r.loads[0] == load {
 			return &r.rows[0]
 		}
 	}
 	return nil
 }
 
+// agreement is how good the predictions of a metric in a mode were. The
+// intervals are meant to hold 90% of the outcomes.
+type agreement struct {
+	Mode              *sharing.Mechanism `json:"mode,omitempty"` // absent: all modes
+	Metric            predict.Metric     `json:"metric"`
+	Points            int                `json:"points"`
+	Inside            int                `json:"inside_interval"`
+	MeanErrorFraction float64            `json:"mean_absolute_error_fraction"`
+	MeanWidthFraction float64            `json:"mean_interval_width_fraction"`
+}
+
 // agreements sums up the rows by mode and metric, then over all modes.
-func agreements(rows []reportRow, modes []mode) []agreement {
+func agreements(rows []reportRow, modes []sharing.Mechanism) []agreement {
 	out := []agreement{}
-	sum := func(m *mode) {
+	sum := func(m *sharing.Mechanism) {
 		for _, metric := range predict.Metrics() {
 			a := agreement{Mode: m, Metric: metric}
 			for i := range rows {
@@ -153,10 +189,10 @@ func agreements(rows []reportRow, modes []mode) []agreement {
 
 // verdict says how a case did in a mode against the loads' objectives.
 type verdict struct {
-	Case       string      `json:"case"`
-	Mode       mode        `json:"mode"`
-	TokensPerS float64     `json:"tokens_per_s"` // of all loads
-	Objectives []objective `json:"objectives,omitempty"`
+	Case       string            `json:"case"`
+	Mode       sharing.Mechanism `json:"mode"`
+	TokensPerS float64           `json:"tokens_per_s"` // of all loads
+	Objectives []objective       `json:"objectives,omitempty"`
 	// Kept says that every objective was kept.
 	Kept bool `json:"kept"`
 	// Best marks the mode to choose for the case: of those that keep every
@@ -164,33 +200,8 @@ type verdict struct {
 	Best bool `json:"best,omitempty"`
 }
 
-type objective struct {
-	Load    string         `json:"load"`
-	Metric  predict.Metric `json:"metric"`
-	LimitMS float64        `json:"limit_ms"`
-	// Expected is what the prediction answered, unknown where its interval
-	// holds the limit: only the run could settle that.
-	Expected sharing.Answer `json:"expected"`
-	ActualMS float64        `json:"actual_ms"`
-	Kept     bool           `json:"kept"`
-}
-
-// limits are a load's objectives that the rows can be held against.
-func (l *loadPlan) limits() []objective {
-	var out []objective
-	for _, s := range []struct {
-		m predict.Metric
-		d *predict.Duration
-	}{{predict.TTFTP99, l.SLO.TTFTP99}, {predict.TPOTP99, l.SLO.TPOTP99}, {predict.E2EP99, l.SLO.E2EP99}} {
-		if s.d != nil {
-			out = append(out, objective{Load: l.Name, Metric: s.m, LimitMS: float64(time.Duration(*s.d)) / float64(time.Millisecond)})
-		}
-	}
-	return out
-}
-
-func (f *flow) verdicts(rows []reportRow) []verdict {
-	out := []verdict{}
+func (f *planFlow) verdicts(rows []reportRow) []verdict {
+	var out []verdict
 	for _, c := range f.plan.Cases {
 		best, most := -1, 0.0
 		for _, m := range f.plan.Modes {
@@ -202,13 +213,8 @@ func (f *flow) verdicts(rows []reportRow) []verdict {
 					continue
 				}
 				n++
-				v.TokensPerS += r.Actual[predict.TokensPerSecond]
-				for _, o := range f.plan.load(r.Load).limits() {
-					a, ok := r.Actual[o.Metric]
-					if p, has := r.Predicted[o.Metric]; has {
-						o.Expected = p.Below(o.LimitMS)
-					}
-					o.ActualMS, o.Kept = a, ok && a <= o.LimitMS
+				v.TokensPerS += r.Actual[predict.MetricTokensPerSecond]
+				for _, o := range r.Objectives {
 					v.Kept = v.Kept && o.Kept
 					v.Objectives = append(v.Objectives, o)
 				}

@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/cotenant/cotenant/colocation"
 )
 
 // server is a process that was started for a mode.
@@ -23,7 +25,7 @@ type server struct {
 var errOccupied = errors.New("something answers there already; stop it, or leave the command out to measure it as it is")
 
 // startServer starts a plan's command without a shell.
-func startServer(p *serverPlan, env []string, dir, log string) (*server, error) {
+func startServer(p *colocation.Server, env []string, dir, log string) (*server, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if answers(ctx, p.URL) == nil {
@@ -49,12 +51,12 @@ func startServer(p *serverPlan, env []string, dir, log string) (*server, error) 
 
 // ready waits until the plan's server answers. s is its process, nil when it
 // is not ours.
-func (m *machine) ready(ctx context.Context, p *serverPlan, s *server) error {
+func (m *machine) ready(ctx context.Context, p *colocation.Server, s *server) error {
 	var ended chan struct{}
 	if s != nil {
 		ended = s.done
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, seconds(m.plan.StartSecs), fmt.Errorf("no answer within %v s (start_seconds)", m.plan.StartSecs))
+	ctx, cancel := context.WithTimeoutCause(ctx, milliseconds(1e3*m.plan.StartSecs), fmt.Errorf("no answer within %v s (start_seconds)", m.plan.StartSecs))
 	defer cancel()
 	for {
 		err := answers(ctx, p.URL)

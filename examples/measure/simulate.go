@@ -2,46 +2,184 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync"
 	"time"
 
-	"github.com/cotenant/cotenant/examples/internal/colocation"
+	"github.com/cotenant/cotenant/colocation"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
 )
 
-// simulation is a site of embedded servers on a simulated GPU.
+// simulatedName is the simulated GPU's name wherever a GPU's stands.
+const simulatedName = "simulated GPU"
+
+// seat is a server's place on a simulated GPU.
+type seat struct {
+	gpu   int // index
+	model loadgentest.Model
+	slots int // requests served at once; 0 = no bound
+}
+
+// simulation is servers on simulated GPUs, and a source of telemetry that reads
+// those as NVML reads real ones: what their kernels did since the last reading.
+// Neither power nor memory is simulated.
 type simulation struct {
-	plan *plan
+	endpoints []loadgen.Endpoint // of the seats
+	gpus      []*loadgentest.GPU
+	servers   []*loadgentest.Server
+
+	mu   sync.Mutex
+	last map[reading]loadgentest.Activity
+}
+
+type reading struct {
+	device int
+	group  telemetry.Groups
+}
+
+// simulate starts GPUs and servers on them, which must be closed. With pipe they
+// are reached through memory, as simulated time needs it.
+func simulate(gpus []loadgentest.GPUOptions, seats []seat, pipe bool) (*simulation, error) {
+	s := &simulation{last: map[reading]loadgentest.Activity{}}
+	for _, o := range gpus {
+		s.gpus = append(s.gpus, loadgentest.NewGPU(o))
+	}
+	for _, t := range seats {
+		srv, err := loadgentest.NewServer(loadgentest.Options{GPU: s.gpus[t.gpu], Model: t.model, Slots: t.slots, Pipe: pipe, NoLog: true})
+		if err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		s.servers = append(s.servers, srv)
+		e := loadgen.Endpoint{URL: srv.URL}
+		if pipe {
+			e.Dial = srv.Dial
+		}
+		s.endpoints = append(s.endpoints, e)
+	}
+	return s, nil
+}
+
+// close stops the servers, then the GPUs.
+func (s *simulation) close() error {
+	var errs []error
+	for _, srv := range s.servers {
+		errs = append(errs, srv.Close())
+	}
+	for _, g := range s.gpus {
+		errs = append(errs, g.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (s *simulation) Info() telemetry.ReaderInfo {
+	return telemetry.ReaderInfo{Name: "simulation", Basis: sharing.BasisSimulated, Detail: "embedded servers on a simulated GPU"}
+}
+
+func (s *simulation) Devices(context.Context) ([]telemetry.Device, error) {
+	var out []telemetry.Device
+	for i := range s.gpus {
+		out = append(out, telemetry.Device{UUID: fmt.Sprintf("GPU-simulated-%d", i), Name: simulatedName, MIG: sharing.AnswerNo, GPM: sharing.AnswerYes})
+	}
+	return out, nil
+}
+
+// Read reads utilisations: the first reading of a group has none, for one figure
+// needs two readings.
+func (s *simulation) Read(_ context.Context, device int, group telemetry.Groups, r *telemetry.Reading) error {
+	if group != telemetry.GroupBasic && group != telemetry.GroupGPM {
+		return telemetry.ErrUnsupported
+	}
+	now := s.gpus[device].Activity()
+	key := reading{device, group}
+	s.mu.Lock()
+	before, ok := s.last[key]
+	s.last[key] = now
+	s.mu.Unlock()
+	elapsed := now.Elapsed - before.Elapsed
+	if !ok || elapsed <= 0 {
+		return nil
+	}
+	percent := func(d time.Duration) float64 { return 100 * d.Seconds() / elapsed.Seconds() }
+	if group == telemetry.GroupBasic {
+		r.Set(telemetry.MetricGPUUtilPercent, percent(now.Busy-before.Busy))
+		return nil
+	}
+	r.Set(telemetry.MetricGraphicsUtilPercent, percent(now.Busy-before.Busy))
+	r.Set(telemetry.MetricSMUtilPercent, percent(now.SMUse-before.SMUse))
+	r.Set(telemetry.MetricDRAMUtilPercent, percent(now.BandwidthUse-before.BandwidthUse))
+	return nil
+}
+
+// simulatedPredictor is the predictor for simulated GPUs: the H200's models with
+// the simulation's own constants, where what is zero is its default. Its engines
+// have no work on the host but for a moment, its prefills keep the GPU busy
+// throughout, its MPS costs a lone client nothing, and two decodes that ask for
+// 130% of the bandwidth slow each other down by as much.
+func simulatedPredictor(gpu colocation.SimulatedGPU) *predict.Predictor {
+	p := predict.NewPredictor()
+	p.GPU, p.Driver = simulatedName, ""
+	set := func(q *predict.Parameter, v float64) {
+		*q = predict.Parameter{Value: v, Unit: q.Unit, Low: 0, High: max(q.High, v), Basis: sharing.BasisSimulated, Source: "the simulation's own constants"}
+	}
+	ms := func(d predict.Duration, otherwise time.Duration) float64 {
+		if d <= 0 {
+			d = predict.Duration(otherwise)
+		}
+		return inMS(time.Duration(d))
+	}
+	q := &p.Parameters
+	set(&q.Quantum, ms(gpu.Quantum, loadgentest.DefaultQuantum))
+	set(&q.Switch, ms(gpu.Switch, loadgentest.DefaultSwitch))
+	set(&q.HostFraction, 0)
+	set(&q.HostPerToken, 0.01)
+	set(&q.BatchDoubling, 0.015)
+	set(&q.PrefillBusy, 1)
+	set(&q.PrefillCatchUp, 1)
+	set(&q.SMBlocking, 0.75)
+	set(&q.QueueShare, 0)
+	set(&q.Arbitration, 0)
+	set(&q.LoneStepCost, 0)
+	return &p
+}
+
+// simulatedSite is a site of embedded servers on a simulated GPU.
+type simulatedSite struct {
+	plan *colocation.Plan
 	pipe bool // in-memory connections, for tests with simulated time
 }
 
-func (s *simulation) basis() sharing.Basis  { return sharing.BasisSimulated }
-func (s *simulation) gpu() (string, string) { return colocation.SimulatedGPU, "" }
+func (s *simulatedSite) basis() sharing.Basis  { return sharing.BasisSimulated }
+func (s *simulatedSite) gpu() (string, string) { return simulatedName, "" }
 
-func (s *simulation) start(_ context.Context, m mode, _ string) (*stand, error) {
-	opts := loadgentest.GPUOptions{Seed: s.plan.seed(), Sharing: loadgentest.TimeSliced}
-	if m != modeTimeSlicing {
+func (s *simulatedSite) start(_ context.Context, m sharing.Mechanism, _ string) (*stand, error) {
+	opts := loadgentest.GPUOptions{Seed: uint64(s.plan.Seed), Sharing: loadgentest.TimeSliced}
+	if m != sharing.MechanismTimeSlicing {
 		opts.Sharing = loadgentest.Concurrent
 	}
 	if g := s.plan.SimGPU; g != nil {
 		opts.Quantum, opts.Switch = time.Duration(g.Quantum), time.Duration(g.Switch)
 	}
-	var tenants []colocation.Tenant
+	var seats []seat
 	for i := range s.plan.Servers {
 		p := &s.plan.Servers[i]
-		t := colocation.Tenant{Slots: p.Slots}
+		t := seat{slots: p.Slots}
 		if sim := p.Simulated; sim != nil {
-			t.Model = loadgentest.Model{StepKernels: sim.StepKernels, KernelMean: time.Duration(sim.KernelMean), PrefillPerToken: time.Duration(sim.PrefillPerToken),
+			t.model = loadgentest.Model{StepKernels: sim.StepKernels, KernelMean: time.Duration(sim.KernelMean), PrefillPerToken: time.Duration(sim.PrefillPerToken),
 				SMDemand: sim.SMDemand, BandwidthDemand: sim.BandwidthDemand}
 		}
-		if m == modeMIGLike {
-			t.Model.SMShare = p.Percent / 100
+		if m == sharing.MechanismMIGLikeEmulation {
+			t.model.SMShare = p.Percent / 100
 		}
-		tenants = append(tenants, t)
+		seats = append(seats, t)
 	}
-	sim, err := colocation.Simulate([]loadgentest.GPUOptions{opts}, tenants, s.pipe)
+	sim, err := simulate([]loadgentest.GPUOptions{opts}, seats, s.pipe)
 	if err != nil {
 		return nil, err
 	}
-	return &stand{endpoints: sim.Endpoints, source: sim.Source, close: sim.Close}, nil
+	return &stand{endpoints: sim.endpoints, source: sim, close: sim.close}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cotenant/cotenant/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
@@ -29,7 +30,7 @@ type results struct {
 // bubble runs the program on the simulation in simulated time, so that its
 // figures are those of the simulated GPU and not of this machine's timers. edit
 // changes the simulated machine behind the predictor's back.
-func bubble(t *testing.T, after time.Duration, edit func(*plan), args ...string) results {
+func bubble(t *testing.T, after time.Duration, edit func(*colocation.Plan), args ...string) results {
 	t.Helper()
 	r := results{dir: filepath.Join(t.TempDir(), "results")}
 	var stdout, stderr bytes.Buffer
@@ -39,13 +40,12 @@ func bubble(t *testing.T, after time.Duration, edit func(*plan), args ...string)
 		if after > 0 {
 			defer time.AfterFunc(after, cancel).Stop()
 		}
-		a := app{stdout: &stdout, stderr: &stderr, site: func(c *config, p *plan) (site, func() error, error) {
-			c.userStamps = true
+		a := app{stdout: &stdout, stderr: &stderr, now: time.Now, simulatedTime: true, site: func(_ *config, p *colocation.Plan) (site, func() error, error) {
 			machine := *p
 			if edit != nil {
 				edit(&machine)
 			}
-			return &simulation{plan: &machine, pipe: true}, func() error { return nil }, nil
+			return &simulatedSite{plan: &machine, pipe: true}, func() error { return nil }, nil
 		}}
 		r.code = a.run(ctx, append([]string{"-simulate", "-out", r.dir}, args...))
 	})
@@ -124,7 +124,7 @@ func TestSimulation(t *testing.T) {
 	if r.code != exitOK {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)
 	}
-	metrics := []predict.Metric{predict.TPOTP50, predict.E2EP50, predict.TokensPerSecond}
+	metrics := []predict.Metric{predict.MetricTPOTP50, predict.MetricE2EP50, predict.MetricTokensPerSecond}
 	agrees(t, r.report, metrics...)
 	if inside, out := misses(r.report, metrics...); inside+len(out) != 18 {
 		t.Errorf("%d figures inside their intervals, outside %q", inside, out)
@@ -186,7 +186,7 @@ func checkRun(t *testing.T, dir string) {
 		t.Error(err)
 		return
 	}
-	if busy, n := series.Mean(0, telemetry.GraphicsUtilPercent); n == 0 || busy.Or(0) < 50 || series.Info.Basis != sharing.BasisSimulated {
+	if busy, n := series.Mean(0, telemetry.MetricGraphicsUtilPercent); n == 0 || busy.Or(0) < 50 || series.Info.Basis != sharing.BasisSimulated {
 		t.Errorf("%s: the GPU was %v%% busy in %d readings, basis %s", dir, busy, n, series.Info.Basis)
 	}
 }
@@ -194,11 +194,11 @@ func checkRun(t *testing.T, dir string) {
 // A GPU with twice the quantum that the predictor believes in shows in the
 // predictions: they miss.
 func TestDoubledQuantumMisses(t *testing.T) {
-	metrics := []predict.Metric{predict.TPOTP50, predict.E2EP50, predict.TokensPerSecond}
+	metrics := []predict.Metric{predict.MetricTPOTP50, predict.MetricE2EP50, predict.MetricTokensPerSecond}
 	file := timeSlicingOnly(t)
 	r := bubble(t, 0, nil, "-plan", file)
 	agrees(t, r.report, metrics...)
-	r = bubble(t, 0, func(p *plan) {
+	r = bubble(t, 0, func(p *colocation.Plan) {
 		g := *p.SimGPU
 		g.Quantum *= 2
 		p.SimGPU = &g
@@ -214,8 +214,8 @@ func TestDoubledQuantumMisses(t *testing.T) {
 		if row.Load != "chat" || row.Tenants < 2 {
 			continue
 		}
-		if row.Inside[predict.TPOTP50] || row.ErrorFraction[predict.TPOTP50] > -0.2 {
-			t.Errorf("chat's TPOT was predicted as %v and is %v", row.Predicted[predict.TPOTP50], row.Actual[predict.TPOTP50])
+		if row.Inside[predict.MetricTPOTP50] || row.ErrorFraction[predict.MetricTPOTP50] > -0.2 {
+			t.Errorf("chat's TPOT was predicted as %v and is %v", row.Predicted[predict.MetricTPOTP50], row.Actual[predict.MetricTPOTP50])
 		}
 	}
 }

@@ -1,8 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
+	"bufio"
 	"fmt"
 	"io"
 	"strings"
@@ -13,47 +12,52 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// print writes the report as JSON or for people.
-func (f *flow) print(w io.Writer) error {
-	var b bytes.Buffer
-	if f.config.json {
-		enc := json.NewEncoder(&b)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(f.report); err != nil {
-			return err
-		}
-	} else {
-		f.report.write(&b, f.plan.Modes)
-	}
-	_, err := w.Write(b.Bytes())
-	return err
+// printer writes for people; the writer keeps the first error.
+type printer struct{ *bufio.Writer }
+
+func (p printer) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
+
+// table lines columns up; a row is its cells.
+func (p printer) table(write func(row func(cells ...string))) {
+	w := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
+	write(func(cells ...string) { fmt.Fprintln(w, strings.Join(cells, "\t")) })
+	_ = w.Flush() // p keeps its error
 }
 
-// tableMetrics are those that the table has room for; report.json has all.
+// tableMetrics are those that the tables have room for; report.json has all.
 var tableMetrics = []struct {
 	m    predict.Metric
 	head string
-}{{predict.TPOTP50, "TPOT p50 ms"}, {predict.TTFTP50, "TTFT p50 ms"}, {predict.E2EP50, "E2E p50 ms"}, {predict.TokensPerSecond, "tokens/s"}}
+}{{predict.MetricTPOTP50, "TPOT p50 ms"}, {predict.MetricTTFTP50, "TTFT p50 ms"}, {predict.MetricE2EP50, "E2E p50 ms"}, {predict.MetricTokensPerSecond, "tokens/s"}}
 
-func (rep *report) write(b *bytes.Buffer, modes []mode) {
+// writeText writes the report of a plan for people.
+func (rep *report) writeText(w io.Writer, modes []sharing.Mechanism) error {
+	p := printer{bufio.NewWriter(w)}
 	if rep.Basis == sharing.BasisSimulated {
-		fmt.Fprintf(b, "SIMULATED: every figure below is of embedded servers on a simulated GPU and of no real one.\n\n")
+		p.line("SIMULATED: every figure below is of embedded servers on a simulated GPU and of no real one.\n")
 	} else {
-		fmt.Fprintf(b, "Measured on %s, driver %s.\n\n", orUnknown(rep.GPU), orUnknown(rep.Driver))
+		p.line("Measured on %s, driver %s.\n", orUnknown(rep.GPU), orUnknown(rep.Driver))
 	}
 	if !rep.Complete {
-		fmt.Fprintf(b, "NOT COMPLETE: %s\n\n", strings.ReplaceAll(rep.Problem, "\n", "; "))
+		p.line("NOT COMPLETE: %s\n", strings.ReplaceAll(rep.Problem, "\n", "; "))
 	}
-	rep.writeAlone(b)
+	p.alone(rep.Rows)
 	for _, m := range modes {
-		rep.writeBeside(b, m)
+		p.beside(rep.Rows, m)
 	}
-	rep.writeAgreement(b)
-	rep.writeVerdicts(b)
-	rep.writeDecision(b)
+	if len(rep.Agreement) > 0 {
+		p.agreement(rep.Agreement)
+	}
+	if len(rep.Verdicts) > 0 {
+		p.verdicts(rep.Verdicts)
+	}
+	if rep.Decision != nil {
+		p.decision(rep.Decision)
+	}
 	for _, n := range rep.Notes {
-		fmt.Fprintf(b, "note: %s\n", n)
+		p.line("note: %s", n)
 	}
+	return p.Flush()
 }
 
 func orUnknown(s string) string {
@@ -63,26 +67,16 @@ func orUnknown(s string) string {
 	return s
 }
 
-// table lines columns up; a line is a row of cells.
-func table(b *bytes.Buffer, write func(line func(cells ...string))) {
-	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	write(func(cells ...string) {
-		_, _ = io.WriteString(w, strings.Join(cells, "\t")+"\n") // into memory
-	})
-	_ = w.Flush() // into memory
-	fmt.Fprintln(b)
-}
-
-func (rep *report) writeAlone(b *bytes.Buffer) {
-	fmt.Fprintln(b, "Alone")
-	table(b, func(line func(...string)) {
+func (p printer) alone(rows []reportRow) {
+	p.line("Alone")
+	p.table(func(row func(...string)) {
 		head := []string{"mode", "load", "requests", "failed"}
 		for _, t := range tableMetrics {
 			head = append(head, t.head)
 		}
-		line(append(head, "slowdown")...)
-		for i := range rep.Rows {
-			r := &rep.Rows[i]
+		row(append(head, "slowdown")...)
+		for i := range rows {
+			r := &rows[i]
 			if r.Tenants > 1 {
 				continue
 			}
@@ -90,111 +84,109 @@ func (rep *report) writeAlone(b *bytes.Buffer) {
 			for _, t := range tableMetrics {
 				cells = append(cells, number(r.Actual, t.m))
 			}
-			line(append(cells, factor(r.Slowdown))...)
+			row(append(cells, factor(r.Slowdown))...)
 		}
 	})
+	p.line("")
 }
 
-// writeBeside shows the runs side by side with what was predicted for them.
-func (rep *report) writeBeside(b *bytes.Buffer, m mode) {
-	var rows []*reportRow
-	for i := range rep.Rows {
-		if r := &rep.Rows[i]; r.Mode == m && r.Tenants > 1 {
-			rows = append(rows, r)
-		}
-	}
-	if len(rows) == 0 {
-		return
-	}
-	fmt.Fprintf(b, "Side by side, %s\n", m.title())
-	table(b, func(line func(...string)) {
-		line("case", "load", "figure", "predicted", "90% interval", "actual", "error", "inside", "slowdown", "predicted", "requests")
-		for _, r := range rows {
-			name, load, slow, slowPredicted, n := r.Case, r.Load, factor(r.Slowdown), "-", fmt.Sprint(r.Requests)
-			if p := r.PredictedSlowdown; p != nil && p.Value > 0 {
-				slowPredicted = factor(&p.Value)
+// beside shows the runs side by side with what was predicted for them.
+func (p printer) beside(rows []reportRow, m sharing.Mechanism) {
+	any := false
+	p.table(func(row func(...string)) {
+		for i := range rows {
+			r := &rows[i]
+			if r.Mode != m || r.Tenants < 2 {
+				continue
+			}
+			if !any {
+				any = true
+				p.line("Side by side, %s", title(m))
+				row("case", "load", "figure", "predicted", "90% interval", "actual", "error", "inside", "slowdown", "predicted", "requests")
+			}
+			first, last := []string{r.Case, r.Load}, []string{factor(r.Slowdown), "-", fmt.Sprint(r.Requests)}
+			if s := r.PredictedSlowdown; s != nil && s.Value > 0 {
+				last[1] = factor(&s.Value)
 			}
 			for _, t := range tableMetrics {
-				cells := []string{name, load, t.head, "-", "-", number(r.Actual, t.m), "-", "-", slow, slowPredicted, n}
+				cells := []string{t.head, "-", "-", number(r.Actual, t.m), "-", "-"}
 				if v, ok := r.Predicted[t.m]; ok {
-					cells[3], cells[4] = short(v.Value), fmt.Sprintf("%s to %s", short(v.Low), short(v.High))
+					cells[1], cells[2] = short(v.Value), fmt.Sprintf("%s to %s", short(v.Low), short(v.High))
 				}
 				if e, ok := r.ErrorFraction[t.m]; ok {
-					cells[6], cells[7] = fmt.Sprintf("%+.1f%%", 100*e), yesNo(r.Inside[t.m])
+					cells[4], cells[5] = fmt.Sprintf("%+.1f%%", 100*e), map[bool]string{true: "yes", false: "NO"}[r.Inside[t.m]]
 				}
-				line(cells...)
-				name, load, slow, slowPredicted, n = "", "", "", "", ""
+				row(append(append(first, cells...), last...)...)
+				first, last = []string{"", ""}, []string{"", "", ""}
 			}
 		}
 	})
+	if any {
+		p.line("")
+	}
 }
 
-func (rep *report) writeAgreement(b *bytes.Buffer) {
-	if len(rep.Agreement) == 0 {
-		return
-	}
-	fmt.Fprintln(b, "Agreement of predictions, written before the runs side by side, with what came")
+func (p printer) agreement(list []agreement) {
+	p.line("Agreement of predictions, written before the runs side by side, with what came")
 	points, inside := 0, 0
-	table(b, func(line func(...string)) {
-		line("mode", "figure", "mean error", "inside 90% interval", "mean width")
-		for _, a := range rep.Agreement {
+	p.table(func(row func(...string)) {
+		row("mode", "figure", "mean error", "inside 90% interval", "mean width")
+		for _, a := range list {
 			name := "all"
 			if a.Mode != nil {
 				name = a.Mode.String()
 			} else {
 				points, inside = points+a.Points, inside+a.Inside
 			}
-			line(name, a.Metric.String(), fmt.Sprintf("%.1f%%", 100*a.MeanErrorFraction), fmt.Sprintf("%d of %d", a.Inside, a.Points), fmt.Sprintf("%.0f%%", 100*a.MeanWidthFraction))
+			row(name, a.Metric.String(), fmt.Sprintf("%.1f%%", 100*a.MeanErrorFraction), fmt.Sprintf("%d of %d", a.Inside, a.Points), fmt.Sprintf("%.0f%%", 100*a.MeanWidthFraction))
 		}
 	})
-	fmt.Fprintf(b, "%d of %d figures lie inside their 90%% intervals.\n\n", inside, points)
+	p.line("\n%d of %d figures lie inside their 90%% intervals.\n", inside, points)
 }
 
-func (rep *report) writeVerdicts(b *bytes.Buffer) {
-	if len(rep.Verdicts) == 0 {
-		return
-	}
-	fmt.Fprintln(b, "Objectives, and the mode to choose")
-	table(b, func(line func(...string)) {
-		line("case", "mode", "tokens/s", "objectives", "", "choose")
-		for _, v := range rep.Verdicts {
+func (p printer) verdicts(list []verdict) {
+	p.line("Objectives, and the mode to choose")
+	p.table(func(row func(...string)) {
+		row("case", "mode", "tokens/s", "objectives", "", "choose")
+		for _, v := range list {
 			choose := ""
 			if v.Best {
 				choose = "this one"
 			}
 			first := []string{v.Case, v.Mode.String(), short(v.TokensPerS)}
 			if len(v.Objectives) == 0 {
-				line(append(first, "none", "", choose)...)
+				row(append(first, "none", "", choose)...)
 			}
 			for _, o := range v.Objectives {
-				line(append(first, fmt.Sprintf("%s %s at most %s: %s", o.Load, o.Metric, short(o.LimitMS), short(o.ActualMS)),
+				actual := "-"
+				if o.ActualMS != nil {
+					actual = short(*o.ActualMS)
+				}
+				row(append(first, fmt.Sprintf("%s %s at most %s: %s", o.Load, o.Metric, short(o.LimitMS), actual),
 					fmt.Sprintf("%s (predicted: %s)", map[bool]string{true: "kept", false: "MISSED"}[o.Kept], o.Expected), choose)...)
 				first, choose = []string{"", "", ""}, ""
 			}
 		}
 	})
+	p.line("")
 }
 
-func (rep *report) writeDecision(b *bytes.Buffer) {
-	d := rep.Decision
-	if d == nil {
-		return
-	}
+func (p printer) decision(d *decisionReport) {
 	if d.Problem != "" {
-		fmt.Fprintf(b, "No decision: %s\n\n", d.Problem)
+		p.line("No decision: %s\n", d.Problem)
 		return
 	}
-	fmt.Fprintf(b, "Decision on %s between not sharing and what was run, without and with the runs alone as evidence\n(report.json has every reason)\n", d.GPU)
+	p.line("Decision on %s between not sharing and what was run, without and with the runs alone as evidence\n(report.json has every reason)", d.GPU)
 	for _, w := range d.Workload {
-		fmt.Fprintf(b, "  %s: %s -> %s\n", w.Workload, w.Before, w.After)
+		p.line("  %s: %s -> %s", w.Workload, w.Before, w.After)
 		for _, r := range w.New {
 			// What speaks for the choice, and against what else was run.
 			if run := r.Mechanism == sharing.MechanismTimeSlicing || r.Mechanism == sharing.MechanismMPS; r.Mechanism == w.After.Mechanism || run && r.Verdict != gate.VerdictPass {
-				fmt.Fprintf(b, "    %s: %s: %s\n", r.Mechanism, r.Verdict, r.Message)
+				p.line("    %s: %s: %s", r.Mechanism, r.Verdict, r.Message)
 			}
 		}
-		if p := w.Predicted; p != nil {
-			fmt.Fprintf(b, "    predicted with %d tenants on a GPU: %.2f times slower than alone (%.2f to %.2f, %s)\n", p.Tenants, p.Slowdown.Value, p.Slowdown.Low, p.Slowdown.High, p.Basis)
+		if s := w.Predicted; s != nil {
+			p.line("    predicted with %d tenants on a GPU: %.2f times slower than alone (%.2f to %.2f, %s)", s.Tenants, s.Slowdown.Value, s.Slowdown.Low, s.Slowdown.High, s.Basis)
 		}
 	}
 	for _, w := range d.Workload {
@@ -203,11 +195,11 @@ func (rep *report) writeDecision(b *bytes.Buffer) {
 			if !s.Sure {
 				sure = ", but the intervals overlap"
 			}
-			fmt.Fprintf(b, "  %s: from %d copies on a GPU %s is predicted to be the better (TPOT p50 %s ms by time-slicing, %s by MPS)%s\n",
+			p.line("  %s: from %d copies on a GPU %s is predicted to be the better (TPOT p50 %s ms by time-slicing, %s by MPS)%s",
 				w.Workload, s.Tenants, s.Better, short(s.TimeSlicing.Value), short(s.MPS.Value), sure)
 		}
 	}
-	fmt.Fprintln(b)
+	p.line("")
 }
 
 func (a answer) String() string {
@@ -218,11 +210,10 @@ func (a answer) String() string {
 }
 
 func number(figures map[predict.Metric]float64, m predict.Metric) string {
-	v, ok := figures[m]
-	if !ok {
-		return "-"
+	if v, ok := figures[m]; ok {
+		return short(v)
 	}
-	return short(v)
+	return "-"
 }
 
 // short writes three figures, or more before the point.
@@ -241,11 +232,4 @@ func factor(v *float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.2fx", *v)
-}
-
-func yesNo(v bool) string {
-	if v {
-		return "yes"
-	}
-	return "NO"
 }

@@ -101,12 +101,12 @@ func (m *monitor) table(at time.Duration) error {
 		if list, ok := m.latest.Processes(d); ok {
 			processes = strconv.Itoa(len(list))
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", d, dev.Name, cell(get, telemetry.GPUUtilPercent, 0), cell(get, telemetry.SMUtilPercent, 1),
-			cell(get, telemetry.DRAMUtilPercent, 1), memory(get), cell(get, telemetry.PowerWatts, 0), cell(get, telemetry.SMClockMHz, 0),
-			cell(get, telemetry.TemperatureCelsius, 0), processes, m.means.throttle(d), m.state(d))
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", d, dev.Name, cell(get, telemetry.MetricGPUUtilPercent, 0), cell(get, telemetry.MetricSMUtilPercent, 1),
+			cell(get, telemetry.MetricDRAMUtilPercent, 1), memory(get), cell(get, telemetry.MetricPowerWatts, 0), cell(get, telemetry.MetricSMClockMHz, 0),
+			cell(get, telemetry.MetricTemperatureCelsius, 0), processes, m.means.throttle(d), m.state(d))
 		for _, in := range m.latest.Instances(d) {
-			fmt.Fprintf(w, "%d/%d\tMIG, slices: %v\t%s\t%s\t%s\t%s\t-\t-\t-\t-\t-\t-\t\n", d, in.ID, in.ComputeSlices, cell(in.Get, telemetry.GraphicsUtilPercent, 0),
-				cell(in.Get, telemetry.SMUtilPercent, 1), cell(in.Get, telemetry.DRAMUtilPercent, 1), memory(in.Get))
+			fmt.Fprintf(w, "%d/%d\tMIG, slices: %v\t%s\t%s\t%s\t%s\t-\t-\t-\t-\t-\t-\t\n", d, in.ID, in.ComputeSlices, cell(in.Get, telemetry.MetricGraphicsUtilPercent, 0),
+				cell(in.Get, telemetry.MetricSMUtilPercent, 1), cell(in.Get, telemetry.MetricDRAMUtilPercent, 1), memory(in.Get))
 		}
 	}
 	return w.Flush()
@@ -122,7 +122,7 @@ func cell(get func(telemetry.Metric) (float64, bool), metric telemetry.Metric, d
 }
 
 func memory(get func(telemetry.Metric) (float64, bool)) string {
-	used, ok := get(telemetry.MemUsedBytes)
+	used, ok := get(telemetry.MetricMemUsedBytes)
 	if !ok {
 		return "-"
 	}
@@ -145,8 +145,8 @@ func (m *monitor) state(d int) string {
 // means is a sink that averages the readings of every metric, and keeps the
 // last throttle reasons.
 type means struct {
-	sum       [][]float64
-	n         [][]int
+	sum       []map[telemetry.Metric]float64
+	n         []map[telemetry.Metric]int
 	reasons   []telemetry.Optional[telemetry.Throttle]
 	throttled []telemetry.Throttle
 }
@@ -154,10 +154,10 @@ type means struct {
 // Begin forgets everything.
 func (s *means) Begin(h telemetry.Header) error {
 	n := len(h.Devices)
-	s.sum, s.n = make([][]float64, n), make([][]int, n)
+	s.sum, s.n = make([]map[telemetry.Metric]float64, n), make([]map[telemetry.Metric]int, n)
 	s.reasons, s.throttled = make([]telemetry.Optional[telemetry.Throttle], n), make([]telemetry.Throttle, n)
 	for i := range n {
-		s.sum[i], s.n[i] = make([]float64, telemetry.MetricCount+1), make([]int, telemetry.MetricCount+1)
+		s.sum[i], s.n[i] = map[telemetry.Metric]float64{}, map[telemetry.Metric]int{}
 	}
 	return nil
 }

@@ -16,10 +16,10 @@ func node(seed uint64) telemetrytest.Script {
 	const total = 150_754_820_096 // of an H200
 	figures := func(util, sm, dram, watts, clock, used float64) map[telemetry.Metric]float64 {
 		return map[telemetry.Metric]float64{
-			telemetry.GPUUtilPercent: util, telemetry.MemUtilPercent: dram, telemetry.MemUsedBytes: used, telemetry.MemTotalBytes: total,
-			telemetry.PowerWatts: watts, telemetry.PowerLimitWatts: 700, telemetry.SMClockMHz: clock, telemetry.TemperatureCelsius: 28 + watts/16,
-			telemetry.GraphicsUtilPercent: util, telemetry.SMUtilPercent: sm, telemetry.SMOccupancyPercent: sm / 7, telemetry.DRAMUtilPercent: dram,
-			telemetry.PCIeTxBytesPerS: 1e6 * sm, telemetry.PCIeRxBytesPerS: 1e6 * sm,
+			telemetry.MetricGPUUtilPercent: util, telemetry.MetricMemUtilPercent: dram, telemetry.MetricMemUsedBytes: used, telemetry.MetricMemTotalBytes: total,
+			telemetry.MetricPowerWatts: watts, telemetry.MetricPowerLimitWatts: 700, telemetry.MetricSMClockMHz: clock, telemetry.MetricTemperatureCelsius: 28 + watts/16,
+			telemetry.MetricGraphicsUtilPercent: util, telemetry.MetricSMUtilPercent: sm, telemetry.MetricSMOccupancyPercent: sm / 7, telemetry.MetricDRAMUtilPercent: dram,
+			telemetry.MetricPCIeTxBytesPerS: 1e6 * sm, telemetry.MetricPCIeRxBytesPerS: 1e6 * sm,
 		}
 	}
 	process := func(pid uint32, name string, memory sharing.Bytes, util float64) []telemetry.Process {

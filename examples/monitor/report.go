@@ -13,12 +13,20 @@ import (
 
 // report is the JSON report.
 type report struct {
-	Source    telemetry.SourceInfo `json:"source"`
+	Source    telemetry.ReaderInfo `json:"source"`
 	Start     time.Time            `json:"start"`
 	DurationS float64              `json:"duration_s"`
 	GPUs      []gpuReport          `json:"gpus"`
-	Policies  []telemetry.Recovery `json:"policies"`
+	Policies  []recovery           `json:"policies"`
 	Events    []telemetry.Event    `json:"events"`
+}
+
+// recovery is what a policy would give back, and what that is worth.
+type recovery struct {
+	telemetry.Recovery
+	Money    json.Number `json:"money,omitempty"`
+	Currency string      `json:"currency,omitempty"`
+	worth    string      // as the table shows it
 }
 
 type gpuReport struct {
@@ -38,7 +46,7 @@ const joulesPerKWh = 3.6e6
 
 // finish prints the report of what was seen.
 func (m *monitor) finish() error {
-	rep := report{Source: m.h.Info, Start: m.h.Start.UTC(), DurationS: m.last.Seconds(), Events: m.events, Policies: []telemetry.Recovery{}}
+	rep := report{Source: m.h.Info, Start: m.h.Start.UTC(), DurationS: m.last.Seconds(), Events: m.events, Policies: []recovery{}}
 	var idle []telemetry.IdleReport
 	for d, dev := range m.h.Devices {
 		r, errIdle := m.idle.Report(d)
@@ -50,7 +58,7 @@ func (m *monitor) finish() error {
 		g := gpuReport{Index: d, Device: dev, Means: map[telemetry.Metric]float64{}, HoursByState: map[telemetry.State]float64{},
 			KWhByState: map[telemetry.State]float64{}, Verdict: verdict(&r), Energy: e, Throttled: m.means.throttled[d]}
 		for _, metric := range telemetry.Metrics() {
-			if v, ok := m.means.mean(d, metric).Get(); ok && metric != telemetry.EnergyJoules {
+			if v, ok := m.means.mean(d, metric).Get(); ok && metric != telemetry.MetricEnergyJoules {
 				g.Means[metric] = v
 			}
 		}
@@ -64,14 +72,18 @@ func (m *monitor) finish() error {
 		}
 		rep.GPUs = append(rep.GPUs, g)
 	}
-	opts := telemetry.RecoverOptions{Currency: m.c.currency}
-	if m.c.price > 0 {
-		opts.PricePerHour = telemetry.Some(m.c.price)
-	}
 	for _, p := range m.c.policies {
-		r, err := p.Recoverable(idle, opts)
+		rec, err := p.Recoverable(idle)
 		if err != nil {
 			return err
+		}
+		r := recovery{Recovery: rec, worth: "-"}
+		if m.c.price.Sign() > 0 {
+			worth, err := m.c.price.MulFrac(int64(rec.Recoverable), int64(time.Hour))
+			if err != nil {
+				return err
+			}
+			r.Money, r.Currency, r.worth = json.Number(worth.Decimal()), worth.Currency(), worth.Round(2).String()
 		}
 		rep.Policies = append(rep.Policies, r)
 	}
@@ -143,12 +155,8 @@ func (m *monitor) print(rep *report) error {
 	w = tabwriter.NewWriter(m.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "policy\tafter\tidle\tepisodes\treaped\trecoverable\ta GPU and day\tmoney\t")
 	for _, r := range rep.Policies {
-		money := "-"
-		if v, ok := r.Money.Get(); ok {
-			money = fmt.Sprintf("%.2f %s", v, r.Currency)
-		}
 		fmt.Fprintf(w, "%s\t%v\t%.1f\t%d\t%d\t%.1f\t%.2f\t%s\t\n", r.Policy.Name, r.Policy.ReapAfter, r.Idle.Hours(), r.Episodes, r.Reaped,
-			r.Recoverable.Hours(), r.HoursPerDay.Or(0), money)
+			r.Recoverable.Hours(), r.HoursPerDay.Or(0), r.worth)
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -8,11 +8,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/internal/atomicfile"
-	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 	"github.com/cotenant/cotenant/telemetry/telemetrytest"
@@ -33,9 +33,8 @@ type config struct {
 	idle                            telemetry.IdleOptions
 	csv, prom                       string
 	json                            bool
-	price                           float64
-	currency                        string
-	policies                        []telemetry.Policy
+	price                           cost.Money // zero without -price
+	policies                        []telemetry.ReapPolicy
 	seed                            uint64
 	policyNames                     string
 	period, slowPeriod, idleSustain time.Duration
@@ -73,8 +72,8 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	fs.StringVar(&c.csv, "csv", "", "write every reading to this new file")
 	fs.StringVar(&c.prom, "prom", "", "keep this file up to date in Prometheus' text format")
 	fs.BoolVar(&c.json, "json", false, "print one JSON report at the end instead of tables")
-	fs.Float64Var(&c.price, "price", 0, "price of a GPU hour (default: no money is shown)")
-	fs.StringVar(&c.currency, "currency", "USD", "currency of the price")
+	price := fs.Float64("price", 0, "price of a GPU hour (default: no money is shown)")
+	currency := fs.String("currency", "USD", "currency of the price")
 	fs.StringVar(&c.policyNames, "policy", "idlebot,princeton,kubeflow", "reaping policies: names (idlebot, princeton, kubeflow) or durations such as 45m")
 	fs.Uint64Var(&c.seed, "seed", 1, "source of the simulated noise")
 	if err := fs.Parse(args); err != nil {
@@ -86,29 +85,33 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 		}
 		return nil, fmt.Errorf("%w (see -h)", err)
 	}
-	var probs problem.List
+	var probs []error
+	bad := func(format string, args ...any) { probs = append(probs, fmt.Errorf(format, args...)) }
 	if fs.NArg() > 0 {
-		probs.Addf("", "use flags only; see -h", "unexpected %q", fs.Args())
+		bad("unexpected %q (use flags only; see -h)", fs.Args())
 	}
 	for _, f := range []struct {
 		name string
 		d    time.Duration
 	}{{"-duration", c.duration}, {"-every", c.every}, {"-period", c.period}, {"-slow-period", c.slowPeriod}, {"-sustain", c.idleSustain}} {
 		if f.d < 0 {
-			probs.Addf(f.name, "use a positive duration", "%v", f.d)
+			bad("%s: %v (use a positive duration)", f.name, f.d)
 		}
 	}
-	for _, f := range []struct {
-		name string
-		v    float64
-	}{{"-price", c.price}, {"-idle-watts", c.idle.DeepIdleWatts}} {
-		if !(f.v >= 0) || f.v > 1e9 {
-			probs.Addf(f.name, "use 0 or more", "%v", f.v)
+	if w := c.idle.DeepIdleWatts; !(w >= 0) || w > 1e9 {
+		bad("-idle-watts: %v (use 0 or more)", w)
+	}
+	if *price != 0 {
+		var err error
+		if c.price, err = cost.ParsePrice(strconv.FormatFloat(*price, 'f', -1, 64) + " " + *currency); err != nil {
+			bad("-price: %w", err)
 		}
 	}
 	for _, name := range strings.Split(c.policyNames, ",") {
-		p, err := telemetry.ParsePolicy(strings.TrimSpace(name))
-		probs.AddErr("-policy", err)
+		p, err := telemetry.ParseReapPolicy(strings.TrimSpace(name))
+		if err != nil {
+			bad("-policy: %w", err)
+		}
 		c.policies = append(c.policies, p)
 	}
 	or := func(d *time.Duration, real, simulated time.Duration) {
@@ -124,7 +127,7 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	or(&c.slowPeriod, max(telemetry.DefaultSlowPeriod, c.period), max(10*time.Second, c.period))
 	or(&c.idleSustain, telemetry.DefaultSustain, time.Minute)
 	c.opts.Period, c.opts.SlowPeriod, c.idle.Sustain = c.period, c.slowPeriod, c.idleSustain
-	return c, probs.Err()
+	return c, errors.Join(probs...)
 }
 
 // run is the program; it returns the exit code.
@@ -160,7 +163,7 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 		sinks = append(sinks, m.csv)
 	}
 	if c.prom != "" {
-		m.expose = func() error { return atomicfile.WriteFunc(c.prom, 0o644, m.latest.WritePrometheus) }
+		m.expose = func() error { return m.latest.SavePrometheus(c.prom) }
 	}
 	// The figures are kept whatever ends the sampling.
 	err = c.sample(ctx, sampler, append(sinks, m))
@@ -182,7 +185,7 @@ func fail(stderr io.Writer, err error, code int) int {
 }
 
 // open opens NVML or the simulated node.
-func (c *config) open() (telemetry.Source, func(), error) {
+func (c *config) open() (telemetry.Reader, func(), error) {
 	if !c.real {
 		src, err := telemetrytest.New(node(c.seed))
 		return src, func() {}, err

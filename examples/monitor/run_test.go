@@ -41,7 +41,7 @@ func TestJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &rep); err != nil {
 		t.Fatal(err)
 	}
-	if rep.Source.Basis != sharing.BasisSimulated || len(rep.GPUs) != 4 || len(rep.Policies) != 2 || !rep.Policies[0].Money.IsZero() {
+	if rep.Source.Basis != sharing.BasisSimulated || len(rep.GPUs) != 4 || len(rep.Policies) != 2 || rep.Policies[0].Money != "" {
 		t.Errorf("%+v", rep)
 	}
 }
@@ -113,9 +113,9 @@ func TestAnInterruptKeepsWhatWasDone(t *testing.T) {
 
 func TestMIGInstancesHaveRows(t *testing.T) {
 	src, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: []telemetrytest.Phase{{
-		Figures: map[telemetry.Metric]float64{telemetry.PowerWatts: 200},
+		Figures: map[telemetry.Metric]float64{telemetry.MetricPowerWatts: 200},
 		Instances: []telemetrytest.Instance{{ID: 5, ComputeSlices: 3, Figures: map[telemetry.Metric]float64{
-			telemetry.GraphicsUtilPercent: 80, telemetry.SMUtilPercent: 41.5, telemetry.MemUsedBytes: 1 << 33}}},
+			telemetry.MetricGraphicsUtilPercent: 80, telemetry.MetricSMUtilPercent: 41.5, telemetry.MetricMemUsedBytes: 1 << 33}}},
 	}}}}})
 	if err != nil {
 		t.Fatal(err)

@@ -81,7 +81,7 @@ func (o *options) report(p *predict.Predictor, others *predict.Profiles) (*repor
 		return rep, nil
 	}
 	rep.Splits = map[string]errorTable{}
-	for _, split := range []predict.Split{predict.LeaveOneCaseOut, predict.LeaveOneModelOut} {
+	for _, split := range []predict.Split{predict.SplitLeaveOneCaseOut, predict.SplitLeaveOneModelOut} {
 		held, err := predict.NewPredictor().CrossValidate(o.method, split, rows)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.data, err)
@@ -211,19 +211,19 @@ func (rep *report) write(out io.Writer) error {
 	for _, r := range rep.Rows {
 		tenant := fmt.Sprintf("%s, %s", nameOf(r.Server), r.Load)
 		if r.Unknown != "" {
-			fmt.Fprintf(tw, "%s\t%s\t%s\tunknown\t\t%s\t\t\t\t\t\t\n", r.Mechanism, r.Case, tenant, actual(r, predict.TPOTP50, "%.2fms"))
+			fmt.Fprintf(tw, "%s\t%s\t%s\tunknown\t\t%s\t\t\t\t\t\t\n", r.Mechanism, r.Case, tenant, actual(r, predict.MetricTPOTP50, "%.2fms"))
 			notes = append(notes, fmt.Sprintf("%s: %s", r.Case, r.Unknown))
 			continue
 		}
-		tpot := r.Predicted[predict.TPOTP50.String()]
+		tpot := r.Predicted[predict.MetricTPOTP50.String()]
 		miss := "-"
-		if a, ok := r.Actual[predict.TPOTP50.String()]; ok {
+		if a, ok := r.Actual[predict.MetricTPOTP50.String()]; ok {
 			miss = fmt.Sprintf("%+.1f%%", 100*(tpot.Value/a-1))
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%.2fms\t%.2f-%.2f\t%s\t%s\t%.0fms\t%s\t%.0f\t%s\t%.2fx\n", r.Mechanism, r.Case, tenant,
-			tpot.Value, tpot.Low, tpot.High, actual(r, predict.TPOTP50, "%.2fms"), miss,
-			r.Predicted[predict.E2EP99.String()].Value, actual(r, predict.E2EP99, "%.0fms"),
-			r.Predicted[predict.TokensPerSecond.String()].Value, actual(r, predict.TokensPerSecond, "%.0f"), r.Slowdown.Value)
+			tpot.Value, tpot.Low, tpot.High, actual(r, predict.MetricTPOTP50, "%.2fms"), miss,
+			r.Predicted[predict.MetricE2EP99.String()].Value, actual(r, predict.MetricE2EP99, "%.0fms"),
+			r.Predicted[predict.MetricTokensPerSecond.String()].Value, actual(r, predict.MetricTokensPerSecond, "%.0f"), r.Slowdown.Value)
 		for _, n := range r.Notes {
 			notes = append(notes, fmt.Sprintf("%s, %s: %s", r.Case, nameOf(r.Server), n))
 		}
@@ -236,7 +236,7 @@ func (rep *report) write(out io.Writer) error {
 	}
 	writeNotes(w, notes)
 	writeErrors(w, "Errors of these predictions", rep.Errors)
-	for _, split := range []predict.Split{predict.LeaveOneCaseOut, predict.LeaveOneModelOut} {
+	for _, split := range []predict.Split{predict.SplitLeaveOneCaseOut, predict.SplitLeaveOneModelOut} {
 		if t, ok := rep.Splits[split.String()]; ok {
 			writeErrors(w, "Errors, "+split.String(), t)
 		}

@@ -59,7 +59,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	fs.BoolVar(&o.splits, "splits", true, "also predict the measured rows of -data with predictors calibrated on its other cases, and on its other models")
 	fs.BoolVar(&o.turnsOnly, "time-slicing-profiles", false, "leave profiles under MPS out, and predict MPS from those without")
-	fs.TextVar(&o.method, "method", predict.Simulated, "simulated or closed-form")
+	fs.TextVar(&o.method, "method", predict.MethodSimulated, "simulated or closed-form")
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
 	} else if err != nil {

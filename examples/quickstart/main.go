@@ -6,26 +6,19 @@
 //	go run ./examples/quickstart -input fleet.yaml -format json
 //	go run ./examples/quickstart -input fleet.yaml -out plan/
 //
-// With -measure it then runs what it decided, and what it decided against, on
-// simulated GPUs, and shows what came beside what was expected:
+// To run what it decides, and what it decides against, on simulated GPUs:
 //
-//	go run ./examples/quickstart -measure
+//	go run ./examples/measure -input fleet.yaml
 package main
 
 import (
-	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/manifest"
@@ -38,32 +31,22 @@ var embedded []byte
 const (
 	exitOK       = 0
 	exitUnplaced = 1 // with -strict
-	exitStopped  = 1 // -measure did not end
 	exitBadInput = 2
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	a := app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
-	code := a.run(ctx, os.Args[1:])
-	stop()
-	os.Exit(code)
-}
+const usage = `Decides how workloads share GPUs, explains it, and writes the configuration.
 
-// app is the program with its doors to the world.
-type app struct {
-	stdin          io.Reader
-	stdout, stderr io.Writer
+usage: quickstart [-input FILE] [-format text|json] [-out DIR] [-strict]
 
-	// For tests; see measureOptions.
-	simulatedTime bool
-	quantum       time.Duration
-}
+exit: 0 decided, 1 with -strict and a workload that fits nowhere, 2 bad input
 
-func (a *app) run(ctx context.Context, args []string) int {
-	stdin, stdout, stderr := a.stdin, a.stdout, a.stderr
+`
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("quickstart", flag.ContinueOnError)
-	fs.SetOutput(stderr)
+	fs.SetOutput(io.Discard) // errors are reported below
 	input := fs.String("input", "", "fleet `FILE` (YAML or JSON), - for standard input; without it an example fleet")
 	format := fs.String("format", "text", "text or json")
 	out := fs.String("out", "", "`DIR` to write the configuration and plan.md to; it must not exist, or be empty")
@@ -72,115 +55,72 @@ func (a *app) run(ctx context.Context, args []string) int {
 	strict := fs.Bool("strict", false, "exit 1 when a workload fits nowhere")
 	all := fs.Bool("all", false, "text: show every rejected candidate, not one line a mechanism")
 	schema := fs.Bool("schema", false, "print the JSON Schema of a fleet file and exit")
-	measuring := fs.Bool("measure", false, "then run the mechanisms on simulated GPUs and show measured beside expected; artifacts go to DIR/simulated")
-	mo := measureOptions{simulatedTime: a.simulatedTime, quantum: a.quantum}
-	fs.Float64Var(&mo.seconds, "seconds", defaultSeconds, "with -measure: length of each run")
-	fs.Uint64Var(&mo.seed, "seed", 1, "with -measure: of arrivals, prompts and kernel lengths")
-	fs.Func("mechanisms", "with -measure: comma-separated `LIST` (default exclusive, time-slicing, mps, mig and those recommended)", mo.parseMechanisms)
-	fs.Usage = func() {
-		fmt.Fprint(stderr, `Decides how workloads share GPUs, explains it, and writes the configuration.
-
-usage: quickstart [-input FILE] [-format text|json] [-out DIR] [-strict]
-       quickstart -measure [-seconds N] [-seed N] [-mechanisms LIST] [...]
-
-`)
+	measure := fs.Bool("measure", false, "has become a program: go run ./examples/measure -input FILE")
+	err := fs.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, usage)
+		fs.SetOutput(stdout)
 		fs.PrintDefaults()
-		fmt.Fprint(stderr, "\nexit: 0 decided, 1 with -strict and a workload that fits nowhere, or -measure interrupted or failed, 2 bad input\n")
-	}
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return exitOK
-		}
-		return exitBadInput
-	}
-	bad := func(err error) int {
-		fmt.Fprintf(stderr, "quickstart: %s\n", strings.ReplaceAll(err.Error(), "\n", "\nquickstart: "))
-		return exitBadInput
-	}
-	if fs.NArg() > 0 {
-		return bad(fmt.Errorf("unexpected argument %q; name the file with -input", fs.Arg(0)))
-	}
-	if *format != "text" && *format != "json" {
-		return bad(fmt.Errorf("-format %q: use text or json", *format))
-	}
-	if err := mo.check(fs, *measuring); err != nil {
-		return bad(err)
-	}
-	if *schema {
-		if _, err := stdout.Write(decision.Schema()); err != nil {
-			return bad(err)
-		}
 		return exitOK
+	case err != nil:
+	case fs.NArg() > 0:
+		err = fmt.Errorf("unexpected argument %q; name the file with -input", fs.Arg(0))
+	case *measure:
+		err = errors.New("-measure has become a program: go run ./examples/measure -input FILE")
+	case *format != "text" && *format != "json":
+		err = fmt.Errorf("-format %q: use text or json", *format)
+	case *schema:
+		_, err = stdout.Write(decision.Schema())
+		return exit(stderr, err)
 	}
+	if err != nil {
+		return exit(stderr, err)
+	}
+
 	fleet, err := load(*input, stdin)
 	if err != nil {
-		return bad(err)
+		return exit(stderr, err)
 	}
-	opt, err := evidence(*profiles, *predictor)
+	opts, err := evidence(*profiles, *predictor)
 	if err != nil {
-		return bad(err)
+		return exit(stderr, err)
 	}
-	result, err := decision.Decide(fleet, opt)
+	result, err := decision.Decide(fleet, opts)
 	if err != nil {
-		return bad(err)
+		return exit(stderr, err)
 	}
 	if *out != "" {
-		files, warnings, err := manifest.ForResult(fleet, result, manifest.Options{})
+		folder, err := manifest.Build(fleet, result, manifest.Options{})
 		if err != nil {
-			return bad(err)
+			return exit(stderr, err)
 		}
-		if err := manifest.WriteDir(*out, files); err != nil {
-			return bad(err)
+		if err := folder.Write(*out); err != nil {
+			return exit(stderr, err)
 		}
-		for _, w := range warnings {
+		for _, w := range folder.Warnings {
 			fmt.Fprintf(stderr, "quickstart: note: %s\n", w)
 		}
-		fmt.Fprintf(stderr, "quickstart: wrote %d files to %s; read %s/plan.md first\n", len(files), *out, *out)
-	}
-	if *format == "text" {
-		if err := result.WriteText(stdout, decision.TextOptions{All: *all}); err != nil {
-			return bad(err)
-		}
-	}
-	code := exitOK
-	var found *measured
-	if *measuring {
-		if *out != "" {
-			mo.dir = filepath.Join(*out, "simulated")
-		}
-		found, err = measure(ctx, stderr, fleet, opt, result, mo)
-		if err != nil {
-			bad(err)
-			code = exitStopped
-		}
-		if found != nil && *format == "text" {
-			err = writeMeasured(stdout, found)
-		}
+		fmt.Fprintf(stderr, "quickstart: wrote %d files to %s; read %s/plan.md first\n", len(folder.Files), *out, *out)
 	}
 	if *format == "json" {
-		err = writeJSON(stdout, result, found)
+		err = result.WriteJSON(stdout)
+	} else {
+		err = result.WriteText(stdout, decision.TextOptions{All: *all})
 	}
-	if err != nil && code == exitOK {
-		return bad(err)
-	}
-	if *strict && result.Totals.Unplaced > 0 {
+	if err == nil && *strict && result.Totals.Unplaced > 0 {
 		return exitUnplaced
 	}
-	return code
+	return exit(stderr, err)
 }
 
-// writeJSON writes the result, and beside its fields what was measured.
-func writeJSON(w io.Writer, result *decision.Result, found *measured) error {
-	if found == nil {
-		return result.WriteJSON(w)
+// exit reports the error, if there is one, a line for each problem.
+func exit(stderr io.Writer, err error) int {
+	if err == nil {
+		return exitOK
 	}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(struct {
-		*decision.Result
-		Simulated *measured `json:"simulated"`
-	}{result, found})
+	fmt.Fprintf(stderr, "quickstart: %s\n", strings.ReplaceAll(err.Error(), "\n", "\nquickstart: "))
+	return exitBadInput
 }
 
 func load(path string, stdin io.Reader) (*decision.Fleet, error) {
@@ -190,49 +130,21 @@ func load(path string, stdin io.Reader) (*decision.Fleet, error) {
 	case "-":
 		return decision.ReadFleet(stdin)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return decision.ReadFleet(f)
+	return decision.LoadFleet(path)
 }
 
 // evidence reads the profiles and the predictor, where they are given.
-func evidence(profiles, predictor string) (decision.Options, error) {
-	var opt decision.Options
+func evidence(profiles, predictor string) (opts decision.Options, err error) {
 	if predictor != "" {
 		if profiles == "" {
-			return opt, errors.New("-predictor needs -profiles")
+			return opts, errors.New("-predictor needs -profiles")
 		}
-		data, err := os.ReadFile(predictor)
-		if err != nil {
-			return opt, err
-		}
-		if opt.Predictor, err = predict.ParsePredictor(data); err != nil {
-			return opt, fmt.Errorf("%s: %w", predictor, err)
+		if opts.Predictor, err = predict.LoadPredictor(predictor); err != nil {
+			return opts, err
 		}
 	}
-	if profiles == "" {
-		return opt, nil
+	if profiles != "" {
+		opts.Profiles, err = predict.LoadProfiles(profiles)
 	}
-	data, err := os.ReadFile(profiles)
-	if err != nil {
-		return opt, err
-	}
-	list, err := predict.ParseProfiles(data)
-	if err != nil {
-		rows, rowsErr := predict.ParseRows(data)
-		if rowsErr != nil {
-			return opt, fmt.Errorf("%s: neither profiles nor co-location rows: %w", profiles, rowsErr)
-		}
-		if list, err = rows.Profiles(); err != nil {
-			return opt, fmt.Errorf("%s: %w", profiles, err)
-		}
-	}
-	opt.Profiles = &predict.Profiles{}
-	if err := opt.Profiles.Add(list...); err != nil {
-		return opt, fmt.Errorf("%s: %w", profiles, err)
-	}
-	return opt, nil
+	return opts, err
 }

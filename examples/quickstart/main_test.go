@@ -17,8 +17,7 @@ import (
 func runQuick(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	a := app{stdin: strings.NewReader(stdin), stdout: &out, stderr: &errs}
-	code = a.run(t.Context(), args)
+	code = run(args, strings.NewReader(stdin), &out, &errs)
 	return code, out.String(), errs.String()
 }
 
@@ -196,6 +195,7 @@ func TestBadInput(t *testing.T) {
 		{"format", "", []string{"-format", "xml"}, []string{"use text or json"}},
 		{"argument", "", []string{"fleet.yaml"}, []string{"name the file with -input"}},
 		{"flag", "", []string{"-nope"}, []string{"-nope"}},
+		{"measure", "", []string{"-measure"}, []string{"go run ./examples/measure -input FILE"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "plan")
@@ -220,9 +220,9 @@ func TestBadInput(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	code, _, stderr := runQuick(t, "", "-h")
-	if code != exitOK || !strings.Contains(stderr, "-input") || !strings.Contains(stderr, "exit:") {
-		t.Errorf("exit %d: %s", code, stderr)
+	code, stdout, stderr := runQuick(t, "", "-h")
+	if code != exitOK || stderr != "" || !strings.Contains(stdout, "-input") || !strings.Contains(stdout, "exit:") {
+		t.Errorf("exit %d: %s%s", code, stdout, stderr)
 	}
 	if code, out, _ := runQuick(t, "", "-schema"); code != exitOK || !json.Valid([]byte(out)) {
 		t.Errorf("-schema: exit %d", code)

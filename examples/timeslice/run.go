@@ -12,7 +12,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/cotenant/cotenant/internal/atomicfile"
 	"github.com/cotenant/cotenant/timeslice"
 )
 
@@ -63,7 +62,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return code
 	}
 	if fs.NArg() > 0 {
-		return fail(2, fmt.Errorf("unknown argument %q; a file of tenants is given with -f", clip(fs.Arg(0))))
+		return fail(2, fmt.Errorf("unknown argument %.60q; a file of tenants is given with -f", fs.Arg(0)))
 	}
 	tenants, err := readTenants(*file, stdin)
 	if err != nil {
@@ -86,7 +85,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return fail(1, err)
 	}
 	if *svg != "" {
-		if err := atomicfile.WriteFunc(*svg, 0o644, func(w io.Writer) error { return writeSVG(w, s) }); err != nil {
+		var chart bytes.Buffer
+		if err := writeSVG(&chart, s); err != nil {
+			return fail(1, err)
+		}
+		if err := os.WriteFile(*svg, chart.Bytes(), 0o644); err != nil {
 			return fail(1, err)
 		}
 	}

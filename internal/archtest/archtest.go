@@ -13,41 +13,56 @@ const Module = "github.com/cotenant/cotenant"
 
 const nvml = "github.com/NVIDIA/go-nvml"
 
-// allowed says which of the module's packages each top-level package may
-// import (its own subtree apart). A package that is not listed under
-// restricted is free.
+// allowed says of each library package which others of the module it may
+// import, internal ones apart. What stands in nobody's list (drivers that need
+// cgo, what is experimental, doubles for tests) is for examples and users.
+// decision itself does not import timeslice: how a GPU divides its time is
+// asked of decision/predict.
 var allowed = map[string][]string{
-	"sharing":   {},
-	"loadgen":   {},
-	"mig":       {"sharing"},
-	"mps":       {"sharing"},
-	"timeslice": {"sharing"},
-	"telemetry": {"sharing"},
-	"cost":      {"sharing"},
-	"decision":  {"sharing", "mig", "mps", "timeslice", "cost"},
+	"sharing":                 {},
+	"mig":                     {"sharing"},
+	"mig/mignvml":             {"mig", "sharing"},
+	"mig/migtest":             {"mig", "sharing"},
+	"mps":                     {"mps/internal/form", "sharing"},
+	"mps/internal/form":       {},
+	"mps/mpstest":             {"mps", "sharing"},
+	"mps/mpsv3":               {"mps", "mps/internal/form", "sharing"},
+	"mps/mpsv3/mpsv3test":     {"mps", "mps/mpstest"},
+	"timeslice":               {"sharing"},
+	"telemetry":               {"sharing"},
+	"telemetry/telemetrynvml": {"telemetry", "sharing"},
+	"telemetry/telemetrytest": {"telemetry", "sharing"},
+	"cost":                    {"sharing"},
+	"loadgen":                 {"loadgen/internal/wire"},
+	"loadgen/internal/wire":   {},
+	"loadgen/loadgentest":     {"loadgen"},
+	"loadgen/prompt":          {"loadgen"},
+	"loadgen/report":          {"loadgen"},
+	"decision":                {"decision/gate", "decision/predict", "cost", "mig", "sharing"},
+	"decision/gate":           {"decision/predict", "mig", "sharing"},
+	"decision/predict":        {"sharing", "timeslice"},
+	"decision/placement":      {"decision/gate", "decision/predict", "mig", "sharing"},
+	"decision/manifest":       {"decision", "decision/gate", "mig", "mps", "sharing", "timeslice"},
+	"colocation":              {"cost", "decision/predict", "loadgen", "loadgen/prompt", "sharing", "telemetry"},
 }
+
+// alone are packages that import nothing of the module, internal ones included.
+var alone = []string{"loadgen/internal/wire"}
 
 // nvmlLeaves are the only packages that may mention go-nvml.
 var nvmlLeaves = []string{"mig/mignvml", "telemetry/telemetrynvml", "internal/nvmlret"}
 
-// leaves are packages that no library package may import: drivers that need
-// cgo, what is experimental, and doubles for tests.
-var leaves = []string{
-	"mig/mignvml", "mig/migtest", "mps/mpstest", "mps/mpsv3", "mps/mpsv3/mpsv3test", "loadgen/loadgentest",
-	"telemetry/telemetrynvml", "telemetry/telemetrytest",
-}
-
-// builtOn names the leaves that are made of another one.
-var builtOn = map[string]string{"mps/mpsv3/mpsv3test": "mps/mpstest"}
+// uncopied are the examples that still import internal packages.
+var uncopied = []string{"examples/benchmark", "examples/cost", "examples/fleet", "examples/monitor", "examples/predict", "examples/timeslice"}
 
 // topLevel are the folders that may stand in the module's root.
 var topLevel = []string{
-	"sharing", "mig", "mps", "timeslice", "loadgen", "telemetry", "decision", "cost",
+	"sharing", "mig", "mps", "timeslice", "loadgen", "telemetry", "decision", "cost", "colocation",
 	"examples", "internal", "tools",
 }
 
-// Check returns a sentence for each broken rule. imports maps a package's
-// import path to what it imports.
+// Check returns a sentence for each broken rule, and for each rule of a package
+// that does not exist. imports maps a package's import path to what it imports.
 func Check(imports map[string][]string) []string {
 	var broken []string
 	for pkg, deps := range imports {
@@ -55,6 +70,11 @@ func Check(imports map[string][]string) []string {
 		top, _, _ := strings.Cut(rel, "/")
 		if rel != "" && !slices.Contains(topLevel, top) {
 			broken = append(broken, fmt.Sprintf("%s: %q is not one of the top-level folders", rel, top))
+			continue
+		}
+		if _, ok := allowed[rel]; isLibrary(rel) && !ok {
+			broken = append(broken, fmt.Sprintf("%s: say in archtest which packages it may import", rel))
+			continue
 		}
 		for _, dep := range deps {
 			if why := forbidden(rel, top, dep); why != "" {
@@ -62,8 +82,19 @@ func Check(imports map[string][]string) []string {
 			}
 		}
 	}
+	for rel := range allowed {
+		if _, ok := imports[Module+"/"+rel]; !ok {
+			broken = append(broken, fmt.Sprintf("%s: archtest has a rule for it, and there is no such package", rel))
+		}
+	}
 	slices.Sort(broken)
 	return broken
+}
+
+// isLibrary says whether a package is one that users import.
+func isLibrary(rel string) bool {
+	top, _, _ := strings.Cut(rel, "/")
+	return rel != "" && !slices.Contains([]string{"examples", "internal", "tools"}, top)
 }
 
 func forbidden(rel, top, dep string) string {
@@ -79,31 +110,23 @@ func forbidden(rel, top, dep string) string {
 	if dep != Module && !strings.HasPrefix(dep, Module+"/") {
 		return ""
 	}
-	depRel := relative(dep)
-	depTop, _, _ := strings.Cut(depRel, "/")
-	if top == "examples" {
+	dep = relative(dep)
+	depTop, _, _ := strings.Cut(dep, "/")
+	switch {
+	case top == "examples" && depTop == "internal" && !slices.Contains(uncopied, rel):
+		return "an example imports public packages only, so that it can be copied"
+	case top == "examples":
 		return ""
-	}
-	if depTop == "examples" {
+	case depTop == "examples":
 		return "nothing imports an example"
-	}
-	if slices.Contains(leaves, depRel) && depTop != top {
-		return "a leaf is imported by examples and by users only"
-	}
-	if top == "internal" {
-		if depTop != "internal" {
-			return "internal packages know nothing of the packages above them"
-		}
+	case slices.Contains(alone, rel):
+		return "it stands alone"
+	case depTop == "internal":
 		return ""
-	}
-	if depTop == "internal" || depTop == top {
-		if depTop == top && slices.Contains(leaves, depRel) && rel != depRel && builtOn[rel] != depRel {
-			return "a package must not import its own leaf"
-		}
-		return ""
-	}
-	if list, ok := allowed[top]; ok && !slices.Contains(list, depTop) {
-		return fmt.Sprintf("%s may import only %v of ours", top, list)
+	case top == "internal":
+		return "internal packages know nothing of the packages above them"
+	case !slices.Contains(allowed[rel], dep):
+		return fmt.Sprintf("it may import only %v of ours", allowed[rel])
 	}
 	return ""
 }

@@ -74,24 +74,61 @@ func TestCheckFindsForbiddenImports(t *testing.T) {
 		{"decision", m + "mps/mpsv3", true},
 		{"loadgen", m + "sharing", true},
 		{"loadgen/loadgentest", m + "loadgen", false},
+		{"loadgen", m + "loadgen/prompt", true},
+		{"loadgen", m + "loadgen/report", true},
+		{"loadgen/prompt", m + "loadgen", false},
+		{"loadgen/prompt", m + "loadgen/report", true},
+		{"loadgen/report", m + "loadgen", false},
+		{"loadgen/prompt", m + "sharing", true},
+		{"loadgen", m + "loadgen/internal/wire", false},
+		{"loadgen/prompt", m + "loadgen/internal/wire", true},
+		{"loadgen/internal/wire", m + "internal/problem", true},
 		{"decision", m + "loadgen", true},
 		{"decision", m + "cost", false},
 		{"decision/manifest", m + "mps", false},
+		{"decision", m + "decision/predict", false},
+		{"decision", m + "decision/placement", true},
+		{"decision", m + "timeslice", true},
+		{"decision/predict", m + "timeslice", false},
+		{"decision/predict", m + "decision", true},
+		{"decision/predict", m + "mig", true},
+		{"decision/placement", m + "decision/predict", false},
+		{"decision/placement", m + "decision/manifest", true},
+		{"loadgen/parts", "fmt", true}, // a package without a rule
 		{"cost", m + "decision", true},
 		{"internal/problem", m + "sharing", true},
 		{"decision", m + "mig/migtest", true},
 		{"decision", m + "examples/quickstart", true},
 		{"examples/quickstart", m + "decision", false},
+		{"examples/quickstart", m + "internal/problem", true},
+		{"colocation", m + "loadgen", false},
+		{"decision", m + "colocation", true},
 		{"cost", "gonum.org/v1/plot", true},
 		{"examples/benchmark", "gonum.org/v1/plot/vg", false},
 		{"common", "fmt", true},
 	} {
-		got := Check(map[string][]string{m + c.pkg: {c.dep}})
+		imports := map[string][]string{}
+		for rel := range allowed {
+			imports[m+rel] = nil
+		}
+		imports[m+c.pkg] = []string{c.dep}
+		got := Check(imports)
 		if (len(got) > 0) != c.broken {
 			t.Errorf("%s importing %s: %v", c.pkg, c.dep, got)
 		}
 		if len(got) > 0 && !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, c.pkg) }) {
 			t.Errorf("message does not name the package: %v", got)
 		}
+	}
+}
+
+func TestCheckFindsRulesOfNothing(t *testing.T) {
+	imports := map[string][]string{}
+	for rel := range allowed {
+		imports[Module+"/"+rel] = nil
+	}
+	delete(imports, Module+"/mps")
+	if got := Check(imports); len(got) != 1 || !strings.HasPrefix(got[0], "mps: ") {
+		t.Errorf("%v", got)
 	}
 }

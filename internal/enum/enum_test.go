@@ -25,7 +25,40 @@ func TestEnum(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
+	gap := []string{"", "alpha"}
+	if _, err := Text(errUnknown, "letter", gap, 0); err == nil || String(gap, 0) != "invalid(0)" {
+		t.Error("a value without a name has a text")
+	}
+	if _, err := Parse(errUnknown, "letter", gap, nil); err == nil || err.Error() != `unknown: letter ""; known: alpha` {
+		t.Error(err)
+	}
+	v := uint8(1)
+	if err := Set(&v, errUnknown, "letter", names, []byte("x")); err == nil || v != 1 {
+		t.Errorf("%d, %v", v, err)
+	}
+	if err := Set(&v, errUnknown, "letter", names, []byte("alpha")); err != nil || v != 0 {
+		t.Errorf("%d, %v", v, err)
+	}
 	if _, err := Text(errUnknown, "letter", names, 2); !errors.Is(err, errUnknown) || String(names, -1) != "invalid(-1)" {
+		t.Error(err)
+	}
+}
+
+func TestNames(t *testing.T) {
+	type letter uint8
+	set := Of[letter](errUnknown, "letter", "alpha", "beta")
+	for _, v := range set.Values() {
+		b, err := set.Text(v)
+		back := letter(9)
+		if err != nil || string(b) != set.String(v) || !set.Has(v) || set.Parse(&back, b) != nil || back != v {
+			t.Errorf("%d: %s, %v, back %d", v, b, err, back)
+		}
+	}
+	v := letter(1)
+	if err := set.Parse(&v, []byte("gamma")); !errors.Is(err, errUnknown) || v != 1 {
+		t.Errorf("%v, %d", err, v)
+	}
+	if _, err := set.Text(2); !errors.Is(err, errUnknown) || set.Has(2) || set.String(2) != "invalid(2)" {
 		t.Error(err)
 	}
 }

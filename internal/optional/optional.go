@@ -7,6 +7,7 @@ package optional
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 )
 
 // Value is a value that may be missing. The zero Value is missing. In JSON a
@@ -33,6 +34,10 @@ func (o Value[T]) Or(fallback T) T {
 
 // IsZero says whether the value is missing; encoding/json's omitzero uses it.
 func (o Value[T]) IsZero() bool { return !o.ok }
+
+// Equal says whether both are missing, or both are there and equal as
+// reflect.DeepEqual has it; go-cmp uses it.
+func (o Value[T]) Equal(p Value[T]) bool { return o.ok == p.ok && reflect.DeepEqual(o.v, p.v) }
 
 // String formats the value, or "-" when it is missing.
 func (o Value[T]) String() string {
@@ -62,4 +67,20 @@ func (o *Value[T]) UnmarshalJSON(b []byte) error {
 	}
 	*o = Of(v)
 	return nil
+}
+
+// Fill makes a value, given by its pointer, one that is there and returns where
+// to store it: a *T. It answers false where v is no *Value. Decoders that know
+// no JSON need it.
+func Fill(v any) (at any, ok bool) {
+	f, ok := v.(interface{ fill() any })
+	if !ok {
+		return nil, false
+	}
+	return f.fill(), true
+}
+
+func (o *Value[T]) fill() any {
+	o.ok = true
+	return &o.v
 }

@@ -29,3 +29,10 @@ func TestMissingIsAbsent(t *testing.T) {
 		t.Errorf("%+v", back)
 	}
 }
+
+func TestEqual(t *testing.T) {
+	list := Of([]int{1})
+	if !list.Equal(Of([]int{1})) || list.Equal(Of([]int{2})) || Of(0).Equal(Value[int]{}) || !(Value[int]{}).Equal(Value[int]{}) {
+		t.Error("Equal does not tell values apart")
+	}
+}

@@ -109,6 +109,18 @@ func (l *List) Err() error {
 	return errors.Join(errs...)
 }
 
+// Under returns the error of Err wrapped in what, nil for an empty list.
+func (l *List) Under(what error) error {
+	if err := l.Err(); err != nil {
+		return fmt.Errorf("%w: %w", what, err)
+	}
+	return nil
+}
+
+// Enough is how many problems a reader lists before it gives up: a file of the
+// wrong kind is wrong on every line.
+const Enough = 20
+
 // Join joins two paths: an index ("[3]") follows without a dot.
 func Join(a, b string) string {
 	switch {

@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
@@ -46,6 +47,16 @@ func (d *Decoder) value(path string, n *yaml.Node, v reflect.Value) {
 	if v.CanAddr() && v.Addr().Type().Implements(nodeDecoder) {
 		v.Addr().Interface().(NodeDecoder).DecodeNode(d, path, n)
 		return
+	}
+	if v.CanAddr() {
+		if at, ok := optional.Fill(v.Addr().Interface()); ok {
+			if isNull(n) {
+				v.SetZero()
+				return
+			}
+			d.value(path, n, reflect.ValueOf(at).Elem())
+			return
+		}
 	}
 	if v.Kind() == reflect.Pointer {
 		if isNull(n) {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/cotenant/cotenant/internal/optional"
 )
 
 type level int
@@ -38,17 +40,18 @@ func (w *words) DecodeNode(d *Decoder, path string, n *yaml.Node) {
 }
 
 type doc struct {
-	Version string             `yaml:"version,required"`
-	Count   int                `yaml:"count,nonzero"`
-	Params  int64              `yaml:"params"`
-	Share   *float64           `yaml:"share"`
-	On      bool               `yaml:"on"`
-	Level   level              `yaml:"level"`
-	Levels  map[string]level   `yaml:"levels"`
-	Items   []item             `yaml:"items"`
-	Words   words              `yaml:"words"`
-	Free    any                `yaml:"free"`
-	Nums    map[string]float64 `yaml:"nums"`
+	Version string                  `yaml:"version,required"`
+	Count   int                     `yaml:"count,nonzero"`
+	Params  int64                   `yaml:"params"`
+	Share   *float64                `yaml:"share"`
+	Part    optional.Value[float64] `yaml:"part"`
+	On      bool                    `yaml:"on"`
+	Level   level                   `yaml:"level"`
+	Levels  map[string]level        `yaml:"levels"`
+	Items   []item                  `yaml:"items"`
+	Words   words                   `yaml:"words"`
+	Free    any                     `yaml:"free"`
+	Nums    map[string]float64      `yaml:"nums"`
 }
 
 type item struct {
@@ -67,6 +70,8 @@ func TestDecode(t *testing.T) {
 				Items: []item{{"x", 1}}, Words: words{"a", "b"}}},
 		{"version: v1\nparams: 8000000000.0\nwords: one\n", doc{Version: "v1", Params: 8e9, Words: words{"one"}}},
 		{`{"version": "v1", "count": 0x10, "nums": {"a": 1}}`, doc{Version: "v1", Count: 16, Nums: map[string]float64{"a": 1}}},
+		{"version: v1\npart: 0\n", doc{Version: "v1", Part: optional.Of(0.0)}},
+		{"version: v1\npart: null\n", doc{Version: "v1"}},
 		{"version: v1\nshare: null\nfree: {a: [1]}\n", doc{Version: "v1", Free: map[string]any{"a": []any{1}}}},
 	} {
 		var got doc
@@ -101,6 +106,7 @@ func TestDecodeProblems(t *testing.T) {
 		{"huge exponent", "version: v1\nparams: 1e999999999\n", []string{"params: must be a whole number"}},
 		{"int overflow", "version: v1\nparams: 99999999999999999999\n", []string{"params: must be a whole number"}},
 		{"zero", "version: v1\ncount: 0\n", []string{"count: must not be 0 (leave the key out for the default)"}},
+		{"optional", "version: v1\npart: x\n", []string{"part: must be a finite number"}},
 		{"null", "version:\n", []string{"version: has no value"}},
 		{"merge", "version: v1\nnums: {<<: {a: 1}}\n", []string{"a key must be a plain string"}},
 		{"shape", "version: v1\nitems: {a: 1}\nnums: []\ncount: [1]\n", []string{"items: must be a list", "nums: must be a mapping", "count: must be a single value"}},

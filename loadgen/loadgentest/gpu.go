@@ -24,24 +24,16 @@ const (
 	Partitioned                // at the same time, each on its own share, as under MIG
 )
 
-var sharingNames = []string{"time-sliced", "concurrent", "partitioned"}
+var sharingNames = enum.Of[Sharing](ErrUnknownName, "sharing", "time-sliced", "concurrent", "partitioned")
 
 // String returns "time-sliced", "concurrent" or "partitioned".
-func (s Sharing) String() string { return enum.String(sharingNames, int(s)) }
+func (s Sharing) String() string { return sharingNames.String(s) }
 
 // MarshalText returns the sharing's name.
-func (s Sharing) MarshalText() ([]byte, error) {
-	return enum.Text(ErrUnknownName, "sharing", sharingNames, int(s))
-}
+func (s Sharing) MarshalText() ([]byte, error) { return sharingNames.Text(s) }
 
 // UnmarshalText reads a sharing's name.
-func (s *Sharing) UnmarshalText(b []byte) error {
-	i, err := enum.Parse(ErrUnknownName, "sharing", sharingNames, b)
-	if err == nil {
-		*s = Sharing(i)
-	}
-	return err
-}
+func (s *Sharing) UnmarshalText(b []byte) error { return sharingNames.Parse(s, b) }
 
 // The defaults of GPUOptions: the quantum and the cost of a switch between
 // contexts that were measured on an H200 with the default time-slice.

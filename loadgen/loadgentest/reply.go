@@ -30,25 +30,17 @@ const (
 	Refuse            // the connection is closed before the answer
 )
 
-var faultNames = []string{"none", "cut", "truncate", "error-object", "error-event", "bad-json", "stall", "huge-event",
-	"endless", "html", "no-answer", "refuse"}
+var faultNames = enum.Of[Fault](ErrUnknownName, "fault", "none", "cut", "truncate", "error-object", "error-event", "bad-json", "stall", "huge-event",
+	"endless", "html", "no-answer", "refuse")
 
 // String returns the fault's name, e.g. "error-object".
-func (f Fault) String() string { return enum.String(faultNames, int(f)) }
+func (f Fault) String() string { return faultNames.String(f) }
 
 // MarshalText returns the fault's name.
-func (f Fault) MarshalText() ([]byte, error) {
-	return enum.Text(ErrUnknownName, "fault", faultNames, int(f))
-}
+func (f Fault) MarshalText() ([]byte, error) { return faultNames.Text(f) }
 
 // UnmarshalText reads a fault's name.
-func (f *Fault) UnmarshalText(b []byte) error {
-	i, err := enum.Parse(ErrUnknownName, "fault", faultNames, b)
-	if err == nil {
-		*f = Fault(i)
-	}
-	return err
-}
+func (f *Fault) UnmarshalText(b []byte) error { return faultNames.Parse(f, b) }
 
 // Usage says what token counts an answer reports. The zero value, UsageAsked,
 // does what the request asks.
@@ -62,24 +54,16 @@ const (
 	UsageContinuous
 )
 
-var usageNames = []string{"asked", "never", "final", "continuous"}
+var usageNames = enum.Of[Usage](ErrUnknownName, "usage", "asked", "never", "final", "continuous")
 
 // String returns "asked", "never", "final" or "continuous".
-func (u Usage) String() string { return enum.String(usageNames, int(u)) }
+func (u Usage) String() string { return usageNames.String(u) }
 
 // MarshalText returns the usage's name.
-func (u Usage) MarshalText() ([]byte, error) {
-	return enum.Text(ErrUnknownName, "usage", usageNames, int(u))
-}
+func (u Usage) MarshalText() ([]byte, error) { return usageNames.Text(u) }
 
 // UnmarshalText reads a usage's name.
-func (u *Usage) UnmarshalText(b []byte) error {
-	i, err := enum.Parse(ErrUnknownName, "usage", usageNames, b)
-	if err == nil {
-		*u = Usage(i)
-	}
-	return err
-}
+func (u *Usage) UnmarshalText(b []byte) error { return usageNames.Parse(u, b) }
 
 // Reply scripts one answer. The zero value is an immediate answer of one token.
 type Reply struct {

@@ -1,5 +1,5 @@
 // Package telemetrynvml reads GPUs through NVIDIA's management library, as a
-// source for package telemetry.
+// reader for package telemetry.
 //
 // It needs linux and cgo, and libnvidia-ml.so.1 of an installed driver when it
 // runs; no CUDA toolkit, no root. Elsewhere it builds too, and Open says why
@@ -21,8 +21,8 @@ import "errors"
 // ErrUnavailable says that there is no NVML here.
 var ErrUnavailable = errors.New("telemetrynvml: NVML is not available")
 
-// ErrClosed says that the source was closed.
-var ErrClosed = errors.New("telemetrynvml: the source is closed")
+// ErrClosed says that the reader was closed.
+var ErrClosed = errors.New("telemetrynvml: the reader is closed")
 
 // Options say how to open NVML. The zero value finds the library by its name.
 type Options struct {

@@ -31,7 +31,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	watts, readings := series.Mean(0, telemetry.PowerWatts)
+	watts, readings := series.Mean(0, telemetry.MetricPowerWatts)
 	fmt.Printf("%s: %v W from %d readings\n", series.Devices[0].Name, watts, readings)
 }
 
@@ -45,7 +45,7 @@ func ExampleOpen() {
 // A program that should run everywhere falls back on a script, and its figures
 // then say that they are simulated.
 func ExampleOpen_fallback() {
-	var src telemetry.Source
+	var src telemetry.Reader
 	real, err := telemetrynvml.Open(telemetrynvml.Options{LibraryPath: "/nonexistent/libnvidia-ml.so.1"})
 	if err == nil {
 		defer real.Close()
@@ -62,7 +62,7 @@ func ExampleOpen_fallback() {
 }
 
 // A closed source may be closed again.
-func ExampleSource_Close() {
+func ExampleReader_Close() {
 	src, err := telemetrynvml.Open(telemetrynvml.Options{LibraryPath: "/nonexistent/libnvidia-ml.so.1"})
 	if err != nil {
 		fmt.Println("nothing to close")

@@ -10,11 +10,11 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// Source is a telemetry.Source over NVML. On this platform there is none.
-type Source struct{}
+// Reader is a telemetry.Reader over NVML. On this platform there is none.
+type Reader struct{}
 
 // Open returns an error that wraps ErrUnavailable and says why.
-func Open(Options) (*Source, error) { return nil, unavailable() }
+func Open(Options) (*Reader, error) { return nil, unavailable() }
 
 func unavailable() error {
 	if runtime.GOOS != "linux" {
@@ -23,16 +23,16 @@ func unavailable() error {
 	return fmt.Errorf("%w: the program was built with CGO_ENABLED=0; build it with cgo and a C compiler", ErrUnavailable)
 }
 
-// Info says what the source would be.
-func (*Source) Info() telemetry.SourceInfo { return telemetry.SourceInfo{Name: "nvml"} }
+// Info says what the reader would be.
+func (*Reader) Info() telemetry.ReaderInfo { return telemetry.ReaderInfo{Name: "nvml"} }
 
 // Devices returns an error that wraps ErrUnavailable.
-func (*Source) Devices(context.Context) ([]telemetry.Device, error) { return nil, unavailable() }
+func (*Reader) Devices(context.Context) ([]telemetry.Device, error) { return nil, unavailable() }
 
 // Read returns an error that wraps ErrUnavailable.
-func (*Source) Read(context.Context, int, telemetry.Groups, *telemetry.Reading) error {
+func (*Reader) Read(context.Context, int, telemetry.Groups, *telemetry.Reading) error {
 	return unavailable()
 }
 
 // Close does nothing.
-func (*Source) Close() error { return nil }
+func (*Reader) Close() error { return nil }

@@ -23,18 +23,18 @@ var gpmMetrics = []struct {
 	metric telemetry.Metric
 	scale  float64 // to the metric's unit; 0 marks a percentage
 }{
-	{nvml.GPM_METRIC_GRAPHICS_UTIL, telemetry.GraphicsUtilPercent, 0},
-	{nvml.GPM_METRIC_SM_UTIL, telemetry.SMUtilPercent, 0},
-	{nvml.GPM_METRIC_SM_OCCUPANCY, telemetry.SMOccupancyPercent, 0},
-	{nvml.GPM_METRIC_ANY_TENSOR_UTIL, telemetry.TensorUtilPercent, 0},
-	{nvml.GPM_METRIC_DRAM_BW_UTIL, telemetry.DRAMUtilPercent, 0},
-	{nvml.GPM_METRIC_FP64_UTIL, telemetry.FP64UtilPercent, 0},
-	{nvml.GPM_METRIC_FP32_UTIL, telemetry.FP32UtilPercent, 0},
-	{nvml.GPM_METRIC_FP16_UTIL, telemetry.FP16UtilPercent, 0},
-	{nvml.GPM_METRIC_PCIE_TX_PER_SEC, telemetry.PCIeTxBytesPerS, mib},
-	{nvml.GPM_METRIC_PCIE_RX_PER_SEC, telemetry.PCIeRxBytesPerS, mib},
-	{nvml.GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC, telemetry.NVLinkTxBytesPerS, mib},
-	{nvml.GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC, telemetry.NVLinkRxBytesPerS, mib},
+	{nvml.GPM_METRIC_GRAPHICS_UTIL, telemetry.MetricGraphicsUtilPercent, 0},
+	{nvml.GPM_METRIC_SM_UTIL, telemetry.MetricSMUtilPercent, 0},
+	{nvml.GPM_METRIC_SM_OCCUPANCY, telemetry.MetricSMOccupancyPercent, 0},
+	{nvml.GPM_METRIC_ANY_TENSOR_UTIL, telemetry.MetricTensorUtilPercent, 0},
+	{nvml.GPM_METRIC_DRAM_BW_UTIL, telemetry.MetricDRAMUtilPercent, 0},
+	{nvml.GPM_METRIC_FP64_UTIL, telemetry.MetricFP64UtilPercent, 0},
+	{nvml.GPM_METRIC_FP32_UTIL, telemetry.MetricFP32UtilPercent, 0},
+	{nvml.GPM_METRIC_FP16_UTIL, telemetry.MetricFP16UtilPercent, 0},
+	{nvml.GPM_METRIC_PCIE_TX_PER_SEC, telemetry.MetricPCIeTxBytesPerS, mib},
+	{nvml.GPM_METRIC_PCIE_RX_PER_SEC, telemetry.MetricPCIeRxBytesPerS, mib},
+	{nvml.GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC, telemetry.MetricNVLinkTxBytesPerS, mib},
+	{nvml.GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC, telemetry.MetricNVLinkRxBytesPerS, mib},
 }
 
 // gpmState is two samples that take turns; the figures are of the time between.
@@ -89,7 +89,7 @@ func (x *look) gpm() {
 	if x.d.desc.GPM != sharing.AnswerYes {
 		if x.d.desc.GPM == sharing.AnswerNo {
 			for _, m := range gpmMetrics {
-				if m.scale == 0 || m.metric >= telemetry.NVLinkTxBytesPerS { // PCIe comes another way
+				if m.scale == 0 || m.metric >= telemetry.MetricNVLinkTxBytesPerS { // PCIe comes another way
 					x.r.Unsupported(m.metric)
 				}
 			}
@@ -178,8 +178,8 @@ func (x *look) instances() {
 		}
 		in := telemetry.Instance{ID: id}
 		if m, ret := h.GetMemoryInfo(); ret == nvml.SUCCESS && m.Used <= m.Total {
-			in.Set(telemetry.MemUsedBytes, float64(m.Used))
-			in.Set(telemetry.MemTotalBytes, float64(m.Total))
+			in.Set(telemetry.MetricMemUsedBytes, float64(m.Used))
+			in.Set(telemetry.MetricMemTotalBytes, float64(m.Total))
 		}
 		if a, ret := h.GetAttributes(); ret == nvml.SUCCESS && a.GpuInstanceSliceCount > 0 {
 			in.ComputeSlices = telemetry.Some(int(a.GpuInstanceSliceCount))

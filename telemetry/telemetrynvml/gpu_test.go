@@ -87,10 +87,10 @@ func TestAgainstNvidiaSMI(t *testing.T) {
 		m                   telemetry.Metric
 		scale, abs, percent float64
 	}{
-		{telemetry.MemUsedBytes, 1 << 20, 64 << 20, 2}, {telemetry.MemTotalBytes, 1 << 20, 1 << 20, 0},
-		{telemetry.PowerWatts, 1, 10, 10}, {telemetry.PowerLimitWatts, 1, 0.5, 0},
-		{telemetry.SMClockMHz, 1, 60, 5}, {telemetry.MemClockMHz, 1, 1, 0}, {telemetry.TemperatureCelsius, 1, 4, 0},
-		{telemetry.GPUUtilPercent, 1, 10, 0}, {telemetry.MemUtilPercent, 1, 10, 0},
+		{telemetry.MetricMemUsedBytes, 1 << 20, 64 << 20, 2}, {telemetry.MetricMemTotalBytes, 1 << 20, 1 << 20, 0},
+		{telemetry.MetricPowerWatts, 1, 10, 10}, {telemetry.MetricPowerLimitWatts, 1, 0.5, 0},
+		{telemetry.MetricSMClockMHz, 1, 60, 5}, {telemetry.MetricMemClockMHz, 1, 1, 0}, {telemetry.MetricTemperatureCelsius, 1, 4, 0},
+		{telemetry.MetricGPUUtilPercent, 1, 10, 0}, {telemetry.MetricMemUtilPercent, 1, 10, 0},
 	} {
 		if math.IsNaN(smi.figures[i]) {
 			continue
@@ -116,7 +116,7 @@ func TestGPUSanity(t *testing.T) {
 		}
 	}
 	if s.Devices[0].GPM == sharing.AnswerYes && s.Devices[0].MIG == sharing.AnswerNo {
-		for _, m := range []telemetry.Metric{telemetry.GraphicsUtilPercent, telemetry.SMUtilPercent, telemetry.DRAMUtilPercent, telemetry.PCIeTxBytesPerS} {
+		for _, m := range []telemetry.Metric{telemetry.MetricGraphicsUtilPercent, telemetry.MetricSMUtilPercent, telemetry.MetricDRAMUtilPercent, telemetry.MetricPCIeTxBytesPerS} {
 			if s.Supported(0, m) != sharing.AnswerYes {
 				t.Errorf("%v: %v", m, s.Supported(0, m))
 			}

@@ -64,28 +64,28 @@ const (
 
 func (x *look) basic() {
 	h := x.d.h
-	if u, ret := h.GetUtilizationRates(); x.ok("GetUtilizationRates", ret, telemetry.GPUUtilPercent, telemetry.MemUtilPercent) {
-		x.percent(telemetry.GPUUtilPercent, float64(u.Gpu))
-		x.percent(telemetry.MemUtilPercent, float64(u.Memory))
+	if u, ret := h.GetUtilizationRates(); x.ok("GetUtilizationRates", ret, telemetry.MetricGPUUtilPercent, telemetry.MetricMemUtilPercent) {
+		x.percent(telemetry.MetricGPUUtilPercent, float64(u.Gpu))
+		x.percent(telemetry.MetricMemUtilPercent, float64(u.Memory))
 	}
 	if x.lost {
 		return
 	}
 	x.memory()
-	if mw, ret := h.GetPowerUsage(); x.ok("GetPowerUsage", ret, telemetry.PowerWatts) {
-		x.bounded(telemetry.PowerWatts, float64(mw)/1e3, maxWatts)
+	if mw, ret := h.GetPowerUsage(); x.ok("GetPowerUsage", ret, telemetry.MetricPowerWatts) {
+		x.bounded(telemetry.MetricPowerWatts, float64(mw)/1e3, maxWatts)
 	}
-	if mw, ret := h.GetEnforcedPowerLimit(); x.ok("GetEnforcedPowerLimit", ret, telemetry.PowerLimitWatts) {
-		x.bounded(telemetry.PowerLimitWatts, float64(mw)/1e3, maxWatts)
+	if mw, ret := h.GetEnforcedPowerLimit(); x.ok("GetEnforcedPowerLimit", ret, telemetry.MetricPowerLimitWatts) {
+		x.bounded(telemetry.MetricPowerLimitWatts, float64(mw)/1e3, maxWatts)
 	}
-	if mhz, ret := h.GetClockInfo(nvml.CLOCK_SM); x.ok("GetClockInfo", ret, telemetry.SMClockMHz) {
-		x.bounded(telemetry.SMClockMHz, float64(mhz), maxMHz)
+	if mhz, ret := h.GetClockInfo(nvml.CLOCK_SM); x.ok("GetClockInfo", ret, telemetry.MetricSMClockMHz) {
+		x.bounded(telemetry.MetricSMClockMHz, float64(mhz), maxMHz)
 	}
-	if mhz, ret := h.GetClockInfo(nvml.CLOCK_MEM); x.ok("GetClockInfo", ret, telemetry.MemClockMHz) {
-		x.bounded(telemetry.MemClockMHz, float64(mhz), maxMHz)
+	if mhz, ret := h.GetClockInfo(nvml.CLOCK_MEM); x.ok("GetClockInfo", ret, telemetry.MetricMemClockMHz) {
+		x.bounded(telemetry.MetricMemClockMHz, float64(mhz), maxMHz)
 	}
-	if c, ret := h.GetTemperature(nvml.TEMPERATURE_GPU); x.ok("GetTemperature", ret, telemetry.TemperatureCelsius) {
-		x.bounded(telemetry.TemperatureCelsius, float64(c), maxCelsius)
+	if c, ret := h.GetTemperature(nvml.TEMPERATURE_GPU); x.ok("GetTemperature", ret, telemetry.MetricTemperatureCelsius) {
+		x.bounded(telemetry.MetricTemperatureCelsius, float64(c), maxCelsius)
 	}
 	// The call by its old name: every driver has it.
 	if bits, ret := h.GetCurrentClocksThrottleReasons(); x.ok("GetCurrentClocksThrottleReasons", ret) {
@@ -104,7 +104,7 @@ func (x *look) memory() {
 			return
 		}
 	}
-	if m, ret := h.GetMemoryInfo(); x.ok("GetMemoryInfo", ret, telemetry.MemUsedBytes, telemetry.MemTotalBytes) {
+	if m, ret := h.GetMemoryInfo(); x.ok("GetMemoryInfo", ret, telemetry.MetricMemUsedBytes, telemetry.MetricMemTotalBytes) {
 		x.setMemory(m.Used, m.Total)
 	}
 }
@@ -114,13 +114,13 @@ func (x *look) setMemory(used, total uint64) {
 		x.r.Dropped++
 		return
 	}
-	x.r.Set(telemetry.MemUsedBytes, float64(used))
-	x.r.Set(telemetry.MemTotalBytes, float64(total))
+	x.r.Set(telemetry.MetricMemUsedBytes, float64(used))
+	x.r.Set(telemetry.MetricMemTotalBytes, float64(total))
 }
 
 func (x *look) energy() {
-	if mj, ret := x.d.h.GetTotalEnergyConsumption(); x.ok("GetTotalEnergyConsumption", ret, telemetry.EnergyJoules) {
-		x.r.Set(telemetry.EnergyJoules, float64(mj)/1e3)
+	if mj, ret := x.d.h.GetTotalEnergyConsumption(); x.ok("GetTotalEnergyConsumption", ret, telemetry.MetricEnergyJoules) {
+		x.r.Set(telemetry.MetricEnergyJoules, float64(mj)/1e3)
 	}
 }
 
@@ -131,11 +131,11 @@ func (x *look) pcie() {
 		x.errs = append(x.errs, telemetry.ErrUnsupported)
 		return
 	}
-	if kb, ret := x.d.h.GetPcieThroughput(nvml.PCIE_UTIL_TX_BYTES); x.ok("GetPcieThroughput", ret, telemetry.PCIeTxBytesPerS) {
-		x.r.Set(telemetry.PCIeTxBytesPerS, float64(kb)*1e3)
+	if kb, ret := x.d.h.GetPcieThroughput(nvml.PCIE_UTIL_TX_BYTES); x.ok("GetPcieThroughput", ret, telemetry.MetricPCIeTxBytesPerS) {
+		x.r.Set(telemetry.MetricPCIeTxBytesPerS, float64(kb)*1e3)
 	}
-	if kb, ret := x.d.h.GetPcieThroughput(nvml.PCIE_UTIL_RX_BYTES); x.ok("GetPcieThroughput", ret, telemetry.PCIeRxBytesPerS) {
-		x.r.Set(telemetry.PCIeRxBytesPerS, float64(kb)*1e3)
+	if kb, ret := x.d.h.GetPcieThroughput(nvml.PCIE_UTIL_RX_BYTES); x.ok("GetPcieThroughput", ret, telemetry.MetricPCIeRxBytesPerS) {
+		x.r.Set(telemetry.MetricPCIeRxBytesPerS, float64(kb)*1e3)
 	}
 }
 

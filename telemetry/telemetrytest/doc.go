@@ -1,4 +1,4 @@
-// Package telemetrytest is a scripted GPU source for tests, examples and dry
+// Package telemetrytest is a scripted GPU reader for tests, examples and dry
 // runs: devices go through phases with given figures, processes and faults.
 // What it gives is always marked sharing.BasisSimulated.
 //

@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// Script says what each device does. It is data; New makes a source of it.
+// Script says what each device does. It is data; New makes a reader of it.
 type Script struct {
 	GPUs []GPU
 	// NoisePercent spreads every figure but counters, memory and the power
@@ -81,12 +81,12 @@ type Instance struct {
 // groupOf says with which group a metric is read.
 func groupOf(m telemetry.Metric) telemetry.Groups {
 	switch m {
-	case telemetry.EnergyJoules:
+	case telemetry.MetricEnergyJoules:
 		return telemetry.GroupEnergy
-	case telemetry.PCIeTxBytesPerS, telemetry.PCIeRxBytesPerS:
+	case telemetry.MetricPCIeTxBytesPerS, telemetry.MetricPCIeRxBytesPerS:
 		return telemetry.GroupPCIe
 	}
-	if m >= telemetry.GraphicsUtilPercent {
+	if m >= telemetry.MetricGraphicsUtilPercent {
 		return telemetry.GroupGPM
 	}
 	return telemetry.GroupBasic
@@ -134,7 +134,7 @@ func checkFigures(probs *problem.List, path string, figures map[telemetry.Metric
 		if !ok {
 			continue
 		}
-		if m == telemetry.EnergyJoules {
+		if m == telemetry.MetricEnergyJoules {
 			probs.Addf(problem.Join(path, m.String()), "leave it out: the counter follows from power_watts", "telemetrytest: a scripted energy counter")
 		}
 		var r telemetry.Reading

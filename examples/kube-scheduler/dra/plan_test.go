@@ -98,7 +98,7 @@ func TestOutput(t *testing.T) {
 				claims[o.Namespace+"/"+o.Name] = true
 				requests(o.Spec.Devices.Requests)
 				for _, c := range o.Spec.Devices.Config {
-					if _, _, err := manifest.ParseDeviceConfig(c.Opaque.Parameters.Raw); err != nil {
+					if _, _, err := manifest.ParseDRAConfig(c.Opaque.Parameters.Raw); err != nil {
 						t.Errorf("%s: the driver would refuse its parameters: %v", o.Name, err)
 					}
 				}

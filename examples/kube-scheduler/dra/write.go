@@ -101,7 +101,7 @@ func (w *writer) finish() (*Output, error) {
 // every client, so they are the most that any of them has; each tightens its own
 // in its environment.
 func (c *sharedClaim) config() ([]resourcev1.DeviceClaimConfiguration, error) {
-	var dc manifest.DeviceConfig
+	var dc manifest.DRAConfig
 	switch c.device.Mechanism {
 	case sharing.MechanismMPS:
 		percent, memory, all := 0, sharing.Bytes(0), true

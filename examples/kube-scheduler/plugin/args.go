@@ -45,8 +45,8 @@ type Args struct {
 // Measured is what was measured of workloads alone on GPUs of one model.
 type Measured struct {
 	Model         string `yaml:"model,required"`
-	ProfilesFile  string `yaml:"profilesFile,required"` // as decision.ParseProfiles reads it
-	PredictorFile string `yaml:"predictorFile"`         // as decision.ParsePredictor reads it; "" is decision.NewPredictor
+	ProfilesFile  string `yaml:"profilesFile,required"` // as predict.ParseProfiles reads it
+	PredictorFile string `yaml:"predictorFile"`         // as predict.ParsePredictor reads it; "" is predict.NewPredictor
 }
 
 // Workload is a server under a load, as its profile has them.
@@ -116,7 +116,7 @@ func ParseArgs(data []byte) (Args, error) {
 // built is what the plugin works with.
 type built struct {
 	policy    placement.Policy
-	predictor placement.Predictor // nil: none
+	predictor placement.Forecaster // nil: none
 	prices    map[string]cost.Money
 }
 

@@ -1,0 +1,357 @@
+package colocation
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/internal/strictyaml"
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// PlanVersion is the version of the plan files that this package reads.
+const PlanVersion = "v1"
+
+// Plan says what is measured on one GPU: each load alone, then the cases, under
+// each mode.
+type Plan struct {
+	Version     string              `yaml:"version,required"`
+	Seconds     float64             `yaml:"seconds,nonzero"` // of load in each run; default 8
+	WarmSeconds float64             `yaml:"warm_seconds"`    // at its start, not counted; default 15%, at most 1.5 s
+	Seed        int                 `yaml:"seed"`            // of prompts and arrivals
+	Device      int                 `yaml:"device"`          // GPU index, as NVML counts
+	Modes       []sharing.Mechanism `yaml:"modes"`           // of those that [Modes] lists; default all
+	StartSecs   float64             `yaml:"start_seconds"`   // for the servers to answer; default 300
+	Servers     []Server            `yaml:"servers,required"`
+	Loads       []Load              `yaml:"loads,required"`
+	Cases       []Case              `yaml:"cases"` // default: the first load of each server, together
+	SimGPU      *SimulatedGPU       `yaml:"simulated_gpu"`
+	Decision    Decision            `yaml:"decision"`
+}
+
+// Modes are the mechanisms by which processes share a whole GPU: taking turns,
+// which is what a GPU does by itself, as clients of one MPS server, and as such
+// with active thread percentages and memory limits.
+func Modes() []sharing.Mechanism {
+	return []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation}
+}
+
+// Server is a server under test. With a command it is started and stopped for
+// each mode; without one it runs already, and stays.
+type Server struct {
+	Name    string      `yaml:"name,required"`
+	Model   string      `yaml:"model,required"` // as requests name it
+	Command []string    `yaml:"command"`
+	URL     string      `yaml:"url"`
+	API     loadgen.API `yaml:"api"`
+	Slots   int         `yaml:"slots,nonzero"` // requests served at once; 0 = not known
+	// Percent and MemoryLimit are for mig-like-emulation. A limit that is not given
+	// is the percentage of the GPU's memory.
+	Percent     float64       `yaml:"percent,nonzero"`
+	MemoryLimit sharing.Bytes `yaml:"memory_limit,nonzero"`
+	// Memory is what the server takes, for a decision.
+	Memory    *sharing.Bytes   `yaml:"memory"`
+	Simulated *SimulatedServer `yaml:"simulated"`
+}
+
+// Load is what clients ask of a server, and what they expect.
+type Load struct {
+	Name        string      `yaml:"name,required"`
+	Server      string      `yaml:"server,required"`
+	Concurrency int         `yaml:"concurrency,nonzero"`
+	Rate        float64     `yaml:"rate,nonzero"`
+	Prompt      int         `yaml:"prompt,required"`
+	Output      int         `yaml:"output,required"`
+	SLO         predict.SLO `yaml:"slo"`
+}
+
+// Case is loads that run side by side, each on another server.
+type Case struct {
+	Name  string   `yaml:"name,required"`
+	Loads []string `yaml:"loads,required"`
+}
+
+// Decision is what a decision on the loads needs that measuring does not tell.
+type Decision struct {
+	GPU   string      `yaml:"gpu"` // product name; default: the GPU that is measured
+	Price *cost.Money `yaml:"price_per_hour"`
+}
+
+// SimulatedGPU is the GPU of a simulated run; what is zero has the simulation's
+// default.
+type SimulatedGPU struct {
+	Quantum predict.Duration `yaml:"quantum"`
+	Switch  predict.Duration `yaml:"switch"`
+}
+
+// SimulatedServer is a server on a simulated GPU; what is zero has the
+// simulation's default.
+type SimulatedServer struct {
+	StepKernels     int              `yaml:"step_kernels"`
+	KernelMean      predict.Duration `yaml:"kernel_mean"`
+	PrefillPerToken predict.Duration `yaml:"prefill_per_token"`
+	SMDemand        float64          `yaml:"sm_demand"`
+	BandwidthDemand float64          `yaml:"bandwidth_demand"`
+}
+
+// PlanOptions say how a plan is read.
+type PlanOptions struct {
+	// Real demands that every server can be reached.
+	Real bool
+	// Seconds, when not 0, replaces the runs' length.
+	Seconds float64
+}
+
+// ParsePlan reads a plan strictly, fills in the defaults, and names everything
+// that is wrong with it, each with its path.
+func ParsePlan(data []byte, opts PlanOptions) (*Plan, error) {
+	p := &Plan{}
+	if err := strictyaml.Decode(data, p, strictyaml.Options{}); err != nil {
+		return nil, err
+	}
+	if opts.Seconds != 0 {
+		p.Seconds, p.WarmSeconds = opts.Seconds, 0
+	}
+	p.fill()
+	var list problem.List
+	p.check(&list, opts.Real)
+	if err := list.Err(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// fill sets what is not given.
+func (p *Plan) fill() {
+	if p.Seconds == 0 {
+		p.Seconds = 8
+	}
+	if p.WarmSeconds == 0 {
+		p.WarmSeconds = min(1.5, 0.15*p.Seconds)
+	}
+	if p.StartSecs == 0 {
+		p.StartSecs = 300
+	}
+	if len(p.Modes) == 0 {
+		p.Modes = Modes()
+	}
+	if len(p.Cases) == 0 {
+		c := Case{Name: "together"}
+		for _, s := range p.Servers {
+			if i := slices.IndexFunc(p.Loads, func(l Load) bool { return l.Server == s.Name }); i >= 0 {
+				c.Loads = append(c.Loads, p.Loads[i].Name)
+			}
+		}
+		p.Cases = []Case{c}
+	}
+}
+
+func (p *Plan) check(list *problem.List, real bool) {
+	if p.Version != PlanVersion {
+		list.Addf("version", "this program reads "+PlanVersion, "is %q", p.Version)
+	}
+	if !(p.Seconds >= 0.5 && p.Seconds <= 3600) {
+		list.Addf("seconds", "", "must lie between 0.5 and 3600, is %v", p.Seconds)
+	}
+	if !(p.WarmSeconds >= 0 && p.WarmSeconds < p.Seconds) {
+		list.Addf("warm_seconds", "", "must be less than seconds (%v), is %v", p.Seconds, p.WarmSeconds)
+	}
+	if !(p.StartSecs > 0 && p.StartSecs <= 3600) {
+		list.Addf("start_seconds", "", "must lie above 0 and at most at 3600, is %v", p.StartSecs)
+	}
+	if p.Seed < 0 {
+		list.Addf("seed", "", "must not be negative, is %d", p.Seed)
+	}
+	if p.Device < 0 {
+		list.Addf("device", "", "must be an index, is %d", p.Device)
+	}
+	for i, m := range p.Modes {
+		at := fmt.Sprintf("modes[%d]", i)
+		if !slices.Contains(Modes(), m) {
+			list.Addf(at, fmt.Sprintf("use one of %v", Modes()), "%s is no way for processes to share a whole GPU", m)
+		}
+		if slices.Contains(p.Modes[:i], m) {
+			list.Addf(at, "", "%s stands there twice", m)
+		}
+	}
+	servers := checkNames(list, "servers", p.Servers, func(s Server) string { return s.Name })
+	loads := checkNames(list, "loads", p.Loads, func(l Load) string { return l.Name })
+	checkNames(list, "cases", p.Cases, func(c Case) string { return c.Name })
+	p.checkServers(list)
+	if real {
+		p.checkReach(list)
+	}
+	for i := range p.Loads {
+		p.Loads[i].check(list, fmt.Sprintf("loads[%d]", i), servers)
+	}
+	for i := range p.Cases {
+		p.checkCase(list, fmt.Sprintf("cases[%d]", i), p.Cases[i].Loads, loads)
+	}
+	if gpu := p.Decision.GPU; gpu != "" {
+		_, err := sharing.LookupGPU(gpu)
+		list.AddErr("decision.gpu", err)
+	}
+}
+
+// checkNames makes sure that there are some, and that their names can be folders
+// and stand there once. It returns the names.
+func checkNames[T any](list *problem.List, section string, items []T, name func(T) string) []string {
+	if len(items) == 0 {
+		list.Addf(section, "", "there are none")
+	}
+	bad := func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
+	}
+	var names []string
+	for i := range items {
+		n, at := name(items[i]), fmt.Sprintf("%s[%d].name", section, i)
+		if n == "" || len(n) > 64 || strings.ContainsFunc(n, bad) {
+			list.Addf(at, "use letters, digits, - and _, at most 64", "%.80q names folders", n)
+		}
+		if slices.Contains(names, n) {
+			list.Addf(at, "", "%q stands there twice", n)
+		}
+		names = append(names, n)
+	}
+	return names
+}
+
+func (p *Plan) checkServers(list *problem.List) {
+	emulated := slices.Contains(p.Modes, sharing.MechanismMIGLikeEmulation)
+	total := 0.0
+	for i := range p.Servers {
+		s, at := &p.Servers[i], fmt.Sprintf("servers[%d]", i)
+		if s.Slots < 0 || s.Slots > 1<<20 {
+			list.Addf(at+".slots", "", "must be a number of requests, is %d", s.Slots)
+		}
+		if s.Percent != 0 && !(s.Percent > 0 && s.Percent <= 100) {
+			list.Addf(at+".percent", "", "must lie above 0 and at most at 100, is %v", s.Percent)
+		}
+		if total += s.Percent; emulated && s.Percent == 0 {
+			list.Addf(at+".percent", "give the server's share, or leave mig-like-emulation out of modes", "mode mig-like-emulation needs it")
+		}
+		if s.MemoryLimit < 0 || s.MemoryLimit%sharing.MiB != 0 {
+			list.Addf(at+".memory_limit", "", "must be positive and whole in MiB")
+		}
+		s.Simulated.check(list, at+".simulated")
+	}
+	if emulated && total > 100+1e-9 {
+		list.Addf("servers", "percentages that sum to more than 100 overlap, which is not MIG-like", "the percentages sum to %v", total)
+	}
+}
+
+// checkReach makes sure that real servers can be reached, and run under the modes.
+func (p *Plan) checkReach(list *problem.List) {
+	running := 0
+	for i := range p.Servers {
+		s, at := &p.Servers[i], fmt.Sprintf("servers[%d]", i)
+		if u, err := url.Parse(s.URL); s.URL == "" || err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http") {
+			list.Addf(at+".url", `for example "http://127.0.0.1:8001"`, "must be the server's base URL, is %q", s.URL)
+		} else if j := slices.IndexFunc(p.Servers[:i], func(o Server) bool { return o.URL == s.URL }); j >= 0 {
+			list.Addf(at+".url", "", "is that of servers[%d]", j)
+		}
+		if len(s.Command) == 0 {
+			running++
+		} else if s.Command[0] == "" {
+			list.Addf(at+".command[0]", "", "is empty")
+		}
+	}
+	switch {
+	case running > 0 && running < len(p.Servers):
+		list.Addf("servers", "give all of them a command, or none", "%d of %d have no command: one mode would apply to some only", running, len(p.Servers))
+	case running > 0 && len(p.Modes) > 1:
+		list.Addf("modes", "name the one mode that the servers run under, or give commands", "servers without a command run already and keep their mode")
+	}
+}
+
+func (s *SimulatedServer) check(list *problem.List, path string) {
+	if s == nil {
+		return
+	}
+	if !(s.SMDemand >= 0 && s.SMDemand <= 1) {
+		list.Addf(path+".sm_demand", "", "must be a fraction, is %v", s.SMDemand)
+	}
+	if !(s.BandwidthDemand >= 0 && s.BandwidthDemand <= 1) {
+		list.Addf(path+".bandwidth_demand", "", "must be a fraction, is %v", s.BandwidthDemand)
+	}
+	if s.StepKernels < 0 || s.StepKernels > 1<<12 {
+		list.Addf(path+".step_kernels", "", "must lie between 1 and %d, is %d", 1<<12, s.StepKernels)
+	}
+}
+
+func (l *Load) check(list *problem.List, path string, servers []string) {
+	if !slices.Contains(servers, l.Server) {
+		list.Addf(path+".server", suggest(l.Server, servers), "there is no server %q", l.Server)
+	}
+	list.AddErr(path, predict.Load{Concurrency: l.Concurrency, Rate: l.Rate, Prompt: l.Prompt, Output: l.Output}.Validate())
+	if l.Output == 1 {
+		list.Addf(path+".output", "use 2 or more", "with one token there are no decode steps to measure")
+	}
+	list.AddErr(path+".slo", l.SLO.Validate())
+}
+
+func (p *Plan) checkCase(list *problem.List, path string, names, loads []string) {
+	if len(names) < 2 {
+		list.Addf(path+".loads", "every load is run alone anyway", "must name at least two loads")
+	}
+	var servers []string
+	for j, name := range names {
+		at := fmt.Sprintf("%s.loads[%d]", path, j)
+		if !slices.Contains(loads, name) {
+			list.Addf(at, suggest(name, loads), "there is no load %q", name)
+			continue
+		}
+		s := p.Load(name).Server
+		if slices.Contains(servers, s) {
+			list.Addf(at, "a case has one load for each server", "server %q has a load in this case already", s)
+		}
+		servers = append(servers, s)
+	}
+}
+
+func suggest(word string, names []string) string {
+	if near := problem.Nearest(word, names); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "there are " + strings.Join(names, ", ")
+}
+
+// Load returns the load of a name, nil where there is none.
+func (p *Plan) Load(name string) *Load {
+	if i := slices.IndexFunc(p.Loads, func(l Load) bool { return l.Name == name }); i >= 0 {
+		return &p.Loads[i]
+	}
+	return nil
+}
+
+// ServerOf returns a load's server, and its index.
+func (p *Plan) ServerOf(l *Load) (*Server, int) {
+	i := slices.IndexFunc(p.Servers, func(s Server) bool { return s.Name == l.Server })
+	return &p.Servers[i], i
+}
+
+// Used lists the loads that any case needs, in the plan's order: those are run
+// alone.
+func (p *Plan) Used() []string {
+	var out []string
+	for _, l := range p.Loads {
+		if slices.ContainsFunc(p.Cases, func(c Case) bool { return slices.Contains(c.Loads, l.Name) }) {
+			out = append(out, l.Name)
+		}
+	}
+	return out
+}
+
+// Window is the part of a run that counts, without the warm-up at its start.
+func (p *Plan) Window() loadgen.Window {
+	return loadgen.Window{From: seconds(p.WarmSeconds), To: seconds(p.Seconds)}
+}
+
+func seconds(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }

@@ -1,0 +1,91 @@
+package colocation
+
+import (
+	"os"
+	"testing"
+
+	"github.com/cotenant/cotenant/internal/golden"
+)
+
+// Every problem of a plan is named with its path and a remedy.
+func TestBadPlan(t *testing.T) {
+	for name, text := range map[string]string{
+		"bad-values": `
+version: v2
+seconds: 1
+warm_seconds: 2
+seed: -1
+device: -1
+modes: [mps, mps, mig-like-emulation]
+start_seconds: 9999
+servers:
+  - {name: a, model: m, url: "http://h:1", command: [x], percent: 70, memory_limit: 1KiB}
+  - {name: a, model: m, url: "http://h:1", percent: 140, simulated: {sm_demand: 2, step_kernels: -1}}
+  - {name: ../b, model: m, slots: -3}
+loads:
+  - {name: x, server: aa, concurrency: 1, rate: 2, prompt: 0, output: 1}
+  - {name: x, server: a, prompt: 1, output: 2}
+  - {name: y, server: a, rate: 1e9, prompt: 1, output: 2}
+cases:
+  - {name: one, loads: [x]}
+  - {name: one, loads: [x, y, xx]}
+decision: {gpu: H2000}
+`,
+		"unknown-keys": `
+version: v1
+server: []
+servers:
+  - {name: a, modell: m}
+loads:
+  - {name: x, server: a, concurrency: 4, prompt: 1, output: 2, slo: {tpot: 5ms}}
+`,
+		"running-servers": `
+version: v1
+servers:
+  - {name: a, model: m, url: "http://h:1", percent: 10}
+  - {name: b, model: m, url: "http://h:2", percent: 10}
+loads:
+  - {name: x, server: a, concurrency: 4, prompt: 1, output: 2}
+  - {name: y, server: b, concurrency: 4, prompt: 1, output: 2}
+`,
+		"empty": "",
+	} {
+		_, err := ParsePlan([]byte(text), PlanOptions{Real: true})
+		if err == nil {
+			t.Errorf("%s: no error", name)
+			continue
+		}
+		golden.Check(t, "testdata/"+name+".txt", []byte(err.Error()+"\n"))
+	}
+}
+
+func FuzzPlan(f *testing.F) {
+	for _, name := range []string{"simulated.yaml", "two-models.yaml"} {
+		b, err := os.ReadFile("../examples/measure/plans/" + name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, true)
+		f.Add(b, false)
+	}
+	f.Fuzz(func(t *testing.T, data []byte, real bool) {
+		p, err := ParsePlan(data, PlanOptions{Real: real})
+		if (p == nil) == (err == nil) {
+			t.Fatalf("plan %v, error %v", p, err)
+		}
+		if err != nil {
+			return
+		}
+		// What a flow relies on.
+		for _, c := range p.Cases {
+			for _, name := range c.Loads {
+				if s, _ := p.ServerOf(p.Load(name)); s.Name == "" {
+					t.Fatalf("load %q has no server", name)
+				}
+			}
+		}
+		if len(p.Used()) < 2 {
+			t.Fatal("a plan without two loads to compare")
+		}
+	})
+}

@@ -1,0 +1,148 @@
+package colocation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"path/filepath"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/atomicfile"
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/prompt"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// Offer is a load as package loadgen offers it: prompts of random words, about a
+// token each, and answers of exactly the length asked for. The same name and seed
+// ask the same in every run, alone and beside others, and no two names do. Where
+// the requests go is the caller's to add.
+func Offer(name string, load predict.Load, seed uint64) (loadgen.Tenant, error) {
+	h := fnv.New64a()
+	fmt.Fprint(h, name) // a hash's Write never fails
+	prompts, err := prompt.NewSynthetic(prompt.SyntheticOptions{Input: prompt.Fixed(load.Prompt), Output: prompt.Fixed(load.Output), Seed: seed ^ h.Sum64(), IgnoreEOS: true})
+	t := loadgen.Tenant{Name: name, Prompts: prompts, Load: loadgen.Load{Concurrency: load.Concurrency}}
+	if !load.Closed() {
+		t.Load.Schedule = loadgen.Poisson{PerS: load.Rate}
+	}
+	return t, err
+}
+
+// Recording is what was seen of a run.
+type Recording struct {
+	*loadgen.Result
+	Series *telemetry.Series // nil without a source
+}
+
+// gpmPeriod is the slow clock's period: GPM figures, each the mean since the
+// reading before.
+const gpmPeriod = 500 * time.Millisecond
+
+// Record makes a run with telemetry beside it, which goes to the run's folder as
+// well. source may be nil. The artifacts of an interrupted run stay, its figures
+// do not count.
+func Record(ctx context.Context, plan loadgen.Plan, opts loadgen.Options, source telemetry.Reader) (*Recording, error) {
+	if source == nil {
+		res, err := loadgen.Run(ctx, plan, opts)
+		return &Recording{Result: res}, err
+	}
+	// What costs milliseconds a reading and is not needed is left out.
+	sampler, err := telemetry.NewSampler(source, telemetry.SamplerOptions{SlowPeriod: gpmPeriod, Skip: telemetry.GroupPCIe | telemetry.GroupProcessUtil})
+	if err != nil {
+		return nil, err
+	}
+	// The sampling ends with the run, which ctx ends as well.
+	sampling, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var r Recording
+	var samplerErr error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.Series, samplerErr = sampler.Run(sampling)
+	}()
+	r.Result, err = loadgen.Run(ctx, plan, opts)
+	stop()
+	<-ended
+	if r.Series != nil && opts.Dir != "" {
+		samplerErr = errors.Join(samplerErr, atomicfile.WriteFunc(filepath.Join(opts.Dir, loadgen.ArtifactTelemetry), 0o644, r.Series.WriteCSV))
+	}
+	return &r, errors.Join(err, samplerErr)
+}
+
+// Row is what a load's clients saw together, each a tenant of the run and their
+// server on its own one of the devices: counts add, latencies are those of all
+// requests, rates and utilisations are means over the clients. The caller adds
+// mechanism, case, server, load and the number of tenants on a GPU.
+func (r *Recording) Row(clients []string, devices []int) predict.Row {
+	row := predict.Row{Requests: new(int), Errors: new(int), TokensPerS: new(float64), WallS: new(float64)}
+	histograms := map[loadgen.Metric]*loadgen.Histogram{}
+	for _, name := range clients {
+		if t, ok := r.Summary.Tenant(name); ok {
+			*row.Requests += int(t.Counts.OK)
+			*row.Errors += int(t.Counts.Failed)
+			*row.TokensPerS += t.OutputTokensPerS / float64(len(clients))
+			*row.WallS = max(*row.WallS, t.DurationS)
+		}
+		for _, h := range r.Histograms {
+			if h.Tenant != name {
+				continue
+			}
+			for m, v := range h.ByMetric {
+				if histograms[m] == nil {
+					histograms[m] = loadgen.NewHistogram()
+				}
+				histograms[m].Merge(v)
+			}
+		}
+	}
+	row.TTFT, row.TPOT, row.ITL, row.E2E = millis(histograms[loadgen.TTFT]), millis(histograms[loadgen.TPOT]), millis(histograms[loadgen.ITL]), millis(histograms[loadgen.E2E])
+	if r.Series == nil {
+		return row
+	}
+	mean := func(m telemetry.Metric, unit float64) *float64 { return r.mean(devices, m, unit) }
+	row.GPU = &predict.RowGPU{Util: mean(telemetry.MetricGPUUtilPercent, 1), MemUtil: mean(telemetry.MetricMemUtilPercent, 1), PowerW: mean(telemetry.MetricPowerWatts, 1),
+		UsedGiB: mean(telemetry.MetricMemUsedBytes, float64(sharing.GiB)), SMMHz: mean(telemetry.MetricSMClockMHz, 1)}
+	row.GPM = &predict.RowGPM{GraphicsUtil: mean(telemetry.MetricGraphicsUtilPercent, 1), SMUtil: mean(telemetry.MetricSMUtilPercent, 1), SMOccupancy: mean(telemetry.MetricSMOccupancyPercent, 1),
+		TensorUtil: mean(telemetry.MetricTensorUtilPercent, 1), DRAMBwUtil: mean(telemetry.MetricDRAMUtilPercent, 1)}
+	return row
+}
+
+func millis(h *loadgen.Histogram) *predict.LatencyMS {
+	if h == nil || h.Count() == 0 {
+		return nil
+	}
+	f := h.Figures()
+	v := func(m loadgen.Millis) *float64 { x := float64(m); return &x }
+	return &predict.LatencyMS{P50: v(f.P50), P90: v(f.P90), P95: v(f.P95), P99: v(f.P99), Mean: v(f.Mean)}
+}
+
+// mean is the mean over the devices of a metric's means in the run's window, nil
+// where no device has it. A GPM figure is about the time before it, so that the
+// first one of the window is left out.
+func (r *Recording) mean(devices []int, m telemetry.Metric, unit float64) *float64 {
+	from, to := time.Unix(0, r.Summary.Window.FromNS).Sub(r.Series.Start), time.Unix(0, r.Summary.Window.ToNS).Sub(r.Series.Start)
+	if m >= telemetry.MetricGraphicsUtilPercent {
+		from += gpmPeriod
+	}
+	total, have := 0.0, 0
+	for _, d := range devices {
+		sum, n := 0.0, 0
+		for _, p := range r.Series.Points(d, m) {
+			if p.At >= from && p.At <= to {
+				sum, n = sum+p.Value, n+1
+			}
+		}
+		if n > 0 {
+			total, have = total+sum/float64(n)/unit, have+1
+		}
+	}
+	if have == 0 {
+		return nil
+	}
+	total /= float64(have)
+	return &total
+}

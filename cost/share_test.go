@@ -1,0 +1,103 @@
+package cost
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// "Why Share GPUs?" puts four teams on one GPU and prints 9,490 and 2,373.
+func TestFourTeams(t *testing.T) {
+	shared, err := Monthly(money(t, "3.25 USD"))
+	if err != nil || shared.Decimal() != "2372.50" || shared.Round(0).Decimal() != "2373.00" {
+		t.Errorf("shared: %v, %v", shared, err)
+	}
+	exclusive, err := shared.Mul(4)
+	if err != nil || exclusive.Decimal() != "9490.00" {
+		t.Errorf("exclusive: %v, %v", exclusive, err)
+	}
+	four, _ := money(t, "3.25 USD").Mul(4)
+	if s, err := NewSaving(four, money(t, "3.25 USD")); err != nil || s.Fraction != 75*Percent || s.Before != exclusive || s.After != shared {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+func TestPerShareHour(t *testing.T) {
+	for _, c := range []struct {
+		price       string
+		part, whole int64
+		overhead    PPM
+		want        string
+	}{
+		{"7 USD", 3, 7, 0, "3.00"}, {"3.25 USD", 2, 8, 0, "0.8125"}, {"1 USD", 1, 3, 0, "0.333333"}, {"2 USD", 1, 3, 0, "0.666667"},
+		{"0 USD", 1, 1, 0, "0.00"}, {"3.50 USD", 1, 4, 1, "0.875001"},
+	} {
+		if m, err := PerShareHour(money(t, c.price), c.part, c.whole, c.overhead); err != nil || m.Decimal() != c.want {
+			t.Errorf("%s * %d / %d + %s = %v, %v; want %s", c.price, c.part, c.whole, c.overhead, m, err, c.want)
+		}
+	}
+	_, err := PerShareHour(money(t, "-1 USD"), 3, 2, -1)
+	for _, path := range []string{"price: ", "part: ", "overhead: "} {
+		if !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%v does not name %q", err, path)
+		}
+	}
+	for _, tenants := range []int{0, -1, math.MaxInt} {
+		if _, err := PerWorkloadHour(money(t, "1 USD"), tenants, 0); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "tenants: ") {
+			t.Errorf("%d tenants: %v", tenants, err)
+		}
+	}
+	if m, err := PerWorkloadHour(money(t, "4000000000000 USD"), 1, maxOverhead); !errors.Is(err, ErrOverflow) {
+		t.Errorf("%v, %v", m, err)
+	}
+}
+
+func TestOverheadRange(t *testing.T) {
+	for _, c := range []struct {
+		o         sharing.Overhead
+		low, high PPM
+		ok        bool
+	}{
+		{sharing.InfoFor(sharing.MechanismTimeSlicing).Overhead, 1 * Percent, 11 * Percent, true},
+		{sharing.InfoFor(sharing.MechanismMPS).Overhead, 0, 40 * Percent, true},
+		{sharing.InfoFor(sharing.MechanismExclusive).Overhead, 0, 0, true},
+		{sharing.InfoFor(sharing.MechanismHAMi).Overhead, 0, 0, false},
+		{sharing.Overhead{}, 0, 0, false},
+		{sharing.Overhead{Known: true, Low: math.NaN()}, 0, 0, false},
+		{sharing.Overhead{Known: true, High: math.Inf(1)}, 0, 0, false},
+		{sharing.Overhead{Known: true, Low: 0.2, High: 0.1}, 0, 0, false},
+		{sharing.Overhead{Known: true, Low: -0.2, High: 0.1}, 0, 0, false},
+	} {
+		if low, high, ok := OverheadRange(c.o); low != c.low || high != c.high || ok != c.ok {
+			t.Errorf("%+v: %v to %v, %v; want %v to %v, %v", c.o, low, high, ok, c.low, c.high, c.ok)
+		}
+	}
+}
+
+func TestPerUnits(t *testing.T) {
+	if m, err := PerUnits(money(t, "3.60 USD"), 1_000_000, 2500); err != nil || m.Decimal() != "0.40" {
+		t.Errorf("a million tokens: %v, %v; want 0.40", m, err)
+	}
+	if m, err := PerUnits(money(t, "4 USD"), math.MaxInt64, 1e-9); !errors.Is(err, ErrOverflow) {
+		t.Errorf("%v, %v", m, err)
+	}
+	for _, rate := range []float64{0, -1, math.NaN(), math.Inf(1)} {
+		_, err := PerUnits(money(t, "1 USD"), -1, rate)
+		if !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "units: ") || !strings.Contains(err.Error(), "ratePerSecond: ") {
+			t.Errorf("rate %v: %v", rate, err)
+		}
+	}
+}
+
+func BenchmarkPerWorkloadHour(b *testing.B) {
+	price := money(b, "3.50 USD")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := PerWorkloadHour(price, 4, 8*Percent); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package manifest
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// read takes over the decision's groups and workloads, and notes what is left
+// out of them.
+func (b *builder) read(f *decision.Fleet, l *problem.List) {
+	fleetPools, fleetWorkloads := map[string]*decision.Pool{}, map[string]*decision.Workload{}
+	for i := range f.Pools {
+		fleetPools[f.Pools[i].Name] = &f.Pools[i]
+	}
+	for i := range f.Workloads {
+		fleetWorkloads[f.Workloads[i].Name] = &f.Workloads[i]
+	}
+	var pools, workloads []string
+	for i, p := range b.result.Pools {
+		switch {
+		case fleetPools[p.Pool] == nil:
+			l.Addf(fmt.Sprintf("result.pools[%d].pool", i), "give the fleet that was decided", "the fleet has no pool %q", p.Pool)
+		case len(p.Groups) > 0:
+			pools = append(pools, p.Pool)
+		}
+	}
+	for i := range b.result.Decisions {
+		switch d := &b.result.Decisions[i]; {
+		case fleetWorkloads[d.Workload] == nil:
+			l.Addf(fmt.Sprintf("result.decisions[%d].workload", i), "give the fleet that was decided", "the fleet has no workload %q", d.Workload)
+		case d.Mechanism == sharing.MechanismNone:
+			b.notes = append(b.notes, d.Workload+" fits nowhere and has no documents.")
+		default:
+			workloads = append(workloads, d.Workload)
+		}
+	}
+	poolNames, names := b.fold("pool", pools), b.fold("workload", workloads)
+	type where struct {
+		pool      string
+		mechanism sharing.Mechanism
+	}
+	groups := map[where]*group{}
+	for i, p := range b.result.Pools {
+		pool := fleetPools[p.Pool]
+		if pool == nil {
+			continue
+		}
+		gpu, _ := sharing.LookupGPU(pool.GPU) // known, or the fleet would not be valid
+		for j, r := range p.Groups {
+			g := &group{GroupResult: r, at: fmt.Sprintf("result.pools[%d].groups[%d]", i, j), pool: pool, gpu: gpu,
+				key: poolNames[p.Pool] + "-" + strings.ReplaceAll(r.Mechanism.String(), "+", "-")}
+			g.model, _ = mig.Lookup(gpu.Name)
+			if groups[where{p.Pool, r.Mechanism}] != nil {
+				l.Addf(g.at, "put all GPUs of one pool and mechanism into one group", "repeats an earlier group")
+			}
+			groups[where{p.Pool, r.Mechanism}] = g
+			if isVGPU(r.Mechanism) && pool.VGPUType == "" {
+				b.notes = append(b.notes, fmt.Sprintf("Pool %s shares by %s, and its vgpu_type is not given: its documents are left out.", p.Pool, r.Mechanism))
+				continue
+			}
+			b.groups = append(b.groups, g)
+		}
+	}
+	for i := range b.result.Decisions {
+		d := &b.result.Decisions[i]
+		w, g := fleetWorkloads[d.Workload], groups[where{d.Pool, d.Mechanism}]
+		switch {
+		case w == nil || d.Mechanism == sharing.MechanismNone:
+		case g == nil:
+			l.Addf(fmt.Sprintf("result.decisions[%d].pool", i), "", "no group of pool %q shares by %v", d.Pool, d.Mechanism)
+		case slices.Contains(b.groups, g):
+			m := newMember(d, w, g, names[d.Workload], b.opts.Pods[d.Workload])
+			m.at = fmt.Sprintf("result.decisions[%d]", i)
+			g.members, b.members = append(g.members, m), append(b.members, m)
+		}
+	}
+	known(l, "options.pods.", "workload", b.opts.Pods, fleetWorkloads)
+	known(l, "options.vgpu_schedulers.", "pool", b.opts.VGPUSchedulers, fleetPools)
+}
+
+// known refuses options for what the fleet does not have.
+func known[O, F any](l *problem.List, at, kind string, opts map[string]O, fleet map[string]F) {
+	for _, name := range sortedKeys(opts) {
+		if _, ok := fleet[name]; ok {
+			continue
+		}
+		remedy := "name one of the fleet"
+		if near := problem.Nearest(name, sortedKeys(fleet)); near != "" {
+			remedy = fmt.Sprintf("did you mean %q?", near)
+		}
+		l.Addf(at+name, remedy, "the fleet has no such %s", kind)
+	}
+}
+
+// fold makes DNS labels of names, each unlike the others. Names that are
+// labels stay, whatever stands before them.
+func (b *builder) fold(kind string, names []string) map[string]string {
+	out, taken := map[string]string{}, map[string]bool{}
+	for _, name := range names {
+		if dnsLabel.MatchString(name) {
+			out[name], taken[name] = name, true
+		}
+	}
+	for _, name := range names {
+		if out[name] != "" {
+			continue
+		}
+		base := strings.Map(func(r rune) rune {
+			if r == '_' || r == '.' {
+				return '-'
+			}
+			return r
+		}, strings.ToLower(name))
+		folded := base
+		for i := 2; taken[folded]; i++ {
+			folded = fmt.Sprintf("%s-%d", base, i)
+		}
+		out[name], taken[folded] = folded, true
+		b.notes = append(b.notes, fmt.Sprintf("The %s %q is called %s in the documents.", kind, name, folded))
+	}
+	return out
+}
+
+var dnsLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+func checkName(l *problem.List, path, name string) {
+	if !dnsLabel.MatchString(name) {
+		l.Addf(path, "use up to 63 lower-case letters, digits and dashes, with a letter or digit at both ends", "%q is not a Kubernetes name", name)
+	}
+}
+
+// check finds every reason for which no configuration can be written.
+func (b *builder) check(l *problem.List) {
+	checkName(l, "options.operator_namespace", b.opts.OperatorNamespace)
+	for i, d := range b.opts.Deliveries {
+		if d == sharing.DeliveryBare || int(d) >= len(sharing.Deliveries()) {
+			l.Addf(fmt.Sprintf("options.deliveries[%d]", i), "", "%v has no documents", d)
+		}
+	}
+	for _, g := range b.groups {
+		if len(g.key) > 63 {
+			l.Addf(g.at, "shorten the pool's name", "pool %q with the mechanism makes a label of %d characters; 63 is the most", g.pool.Name, len(g.key))
+		}
+		if g.GPUs < 1 {
+			l.Addf(g.at+".gpus", "", "must be 1 or more, not %d", g.GPUs)
+		}
+		if shared(g.Mechanism) && g.clients() < 1 {
+			l.Addf(g.at+".layouts", "say who runs on each GPU", "%v needs tenants that share", g.Mechanism)
+		}
+		if usesMIG(g.Mechanism) {
+			g.checkMIG(l)
+		}
+		if isVGPU(g.Mechanism) {
+			g.checkVGPU(l, b.opts.VGPUSchedulers[g.pool.Name])
+		}
+	}
+	for _, m := range b.members {
+		m.check(l)
+	}
+}
+
+func (m *member) check(l *problem.List) {
+	if len(m.name) > 63 || len(m.name) > 56 && shared(m.Mechanism) {
+		l.Addf(m.at+".workload", "shorten the workload's name to 56 characters", "%q, with the number of a shared device, makes a label of more than 63", m.Workload)
+	}
+	at := "options.pods." + m.Workload
+	if m.pod.Namespace != "" {
+		checkName(l, at+".namespace", m.pod.Namespace)
+	}
+	if m.pod.Container != "" {
+		checkName(l, at+".container", m.pod.Container)
+	}
+	if p := m.pod.ComputePercent; p < 0 || p > 100 || math.IsNaN(p) {
+		l.Addf(at+".compute_percent", "", "must be above 0 and at most 100, not %v", p)
+	}
+	if shared(m.Mechanism) && m.gpus() > 1 {
+		l.Addf(m.at+".gpus", "give the workload whole GPUs", "%d shared GPUs are no more than one: replicas may land on the same GPU", m.gpus())
+	}
+	if usesMIG(m.Mechanism) && !slices.ContainsFunc(m.group.Layouts, func(x decision.LayoutResult) bool { return instances(x)[m.Profile] > 0 }) {
+		l.Addf(m.at+".profile", "name a profile that a layout of the group has", "no GPU of %s has an instance %q", m.group.key, m.Profile)
+	}
+}

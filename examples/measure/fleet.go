@@ -1,0 +1,430 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cotenant/cotenant/colocation"
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/loadgentest"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// fleetSeconds keep the five runs of quickstart's fleet under a minute.
+const fleetSeconds = 7
+
+// fleetFlow decides a fleet and simulates the GPUs that the decision fills: each
+// workload alone, the prediction, then side by side under each mechanism.
+type fleetFlow struct {
+	bench
+	result   *decision.Result
+	scenes   []scene
+	rep      report
+	profiles predict.Profiles
+	alone    map[string]*predict.Row // by workload
+	expected []prediction
+}
+
+// fleetReport is what a report says of a fleet besides.
+type fleetReport struct {
+	Seed          uint64       `json:"seed,omitempty"`
+	SecondsPerRun float64      `json:"seconds_per_run,omitempty"`
+	Assumed       []assumption `json:"assumed,omitempty"`
+	Scenes        []scene      `json:"scenes,omitempty"`
+	NotRun        []notRun     `json:"not_run,omitempty"`
+	Findings      []finding    `json:"findings,omitempty"`
+}
+
+// assumption is what stands for what the fleet file does not say of a workload.
+type assumption struct {
+	Workload string   `json:"workload"`
+	Assumed  []string `json:"assumed"`
+}
+
+// notRun is what is not simulated, and why.
+type notRun struct {
+	Scene     string             `json:"scene,omitempty"`
+	Workload  string             `json:"workload,omitempty"`
+	Mechanism *sharing.Mechanism `json:"mechanism,omitempty"`
+	Reason    string             `json:"reason"`
+}
+
+// newFleetFlow reads the fleet, and what to decide it with, and decides it.
+func newFleetFlow(a *app, c *config) (*fleetFlow, error) {
+	var fleet *decision.Fleet
+	var opts decision.Options
+	var err error
+	if c.input == "-" {
+		fleet, err = decision.ReadFleet(a.stdin)
+	} else {
+		fleet, err = decision.LoadFleet(c.input)
+	}
+	if err == nil && c.use != "" {
+		opts.Predictor, err = predict.LoadPredictor(c.use)
+	}
+	if err == nil && c.profiles != "" {
+		opts.Profiles, err = predict.LoadProfiles(c.profiles)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f := &fleetFlow{bench: bench{config: c, app: a, simulated: true, predictor: simulatedPredictor(colocation.SimulatedGPU{})}, alone: map[string]*predict.Row{}}
+	if f.result, err = decision.Decide(fleet, opts); err != nil {
+		return nil, err
+	}
+	f.rep = report{Basis: sharing.BasisSimulated, GPU: simulatedName, Rows: []reportRow{}, fleetReport: fleetReport{Seed: c.seed, SecondsPerRun: c.seconds}}
+	s, err := newSceneSet(fleet, f.result, opts.Profiles, c.seconds)
+	f.scenes, f.rep.NotRun, f.rep.Assumed = s.scenes, s.missing, s.assumed()
+	return f, err
+}
+
+// run simulates, and reports the decision and what came. After an error what was
+// measured stands.
+func (f *fleetFlow) run(ctx context.Context) error {
+	if !f.json {
+		if err := f.result.WriteText(f.app.stdout, decision.TextOptions{}); err != nil {
+			return err
+		}
+	}
+	err := f.measure(ctx)
+	f.rep.end(err, f.notes)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("interrupted: %d rows were measured: %w", len(f.rep.Rows), context.Cause(ctx))
+	}
+	f.rep.Scenes = f.scenes
+	f.rep.Agreement = agreements(f.rep.Rows, nil)
+	f.judge()
+	err = errors.Join(err, f.write("report.json", f.rep))
+	if !f.json {
+		return errors.Join(err, f.rep.writeFleet(f.app.stdout))
+	}
+	enc := json.NewEncoder(f.app.stdout)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return errors.Join(err, enc.Encode(struct {
+		*decision.Result
+		Simulated *report `json:"simulated"`
+	}{f.result, &f.rep}))
+}
+
+func (f *fleetFlow) measure(ctx context.Context) error {
+	if len(f.scenes) == 0 {
+		return nil
+	}
+	if err := f.measureAlone(ctx); err != nil {
+		return err
+	}
+	runs := map[sharing.Mechanism][]*scene{}
+	mechanisms := f.toRun()
+	for _, how := range mechanisms {
+		for i := range f.scenes {
+			s := &f.scenes[i]
+			if why := s.runnable(how, f.result); why != "" {
+				f.rep.NotRun = append(f.rep.NotRun, notRun{Scene: s.Name, Mechanism: &how, Reason: why})
+				continue
+			}
+			runs[how] = append(runs[how], s)
+			f.expected = append(f.expected, f.expect(how, s))
+		}
+	}
+	// All that is expected is written down before anything runs side by side.
+	if err := f.write("predictions.json", f.expected); err != nil {
+		return err
+	}
+	for _, how := range mechanisms {
+		if len(runs[how]) > 0 {
+			if err := f.measureBeside(ctx, how, runs[how]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// toRun lists the mechanisms to run.
+func (f *fleetFlow) toRun() []sharing.Mechanism {
+	if len(f.mechanisms) > 0 {
+		return f.mechanisms
+	}
+	out := []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG}
+	for _, s := range f.scenes {
+		if !slices.Contains(out, s.Recommended) {
+			out = append(out, s.Recommended)
+		}
+	}
+	return out
+}
+
+// fewestAlone is how many replicas of a workload are profiled, each alone: one
+// has few requests in a short run.
+const fewestAlone = 16
+
+// measureAlone profiles each workload on GPUs of its own.
+func (f *fleetFlow) measureAlone(ctx context.Context) error {
+	var l layout
+	var sims []*replica // a workload's
+	for i := range f.scenes {
+		s := &f.scenes[i]
+		for _, t := range s.Tenants {
+			if slices.Contains(sims, t.sim) {
+				continue
+			}
+			sims = append(sims, t.sim)
+			n := 1
+			if !t.sim.load.Closed() {
+				n = fewestAlone
+			}
+			for range n {
+				l.add(s, t, l.gpu(loadgentest.GPUOptions{Quantum: f.app.quantum}), 0, 0)
+			}
+		}
+	}
+	rec, err := f.drive(ctx, "alone", &l)
+	if err != nil {
+		return err
+	}
+	var all []predict.SoloProfile
+	for _, sim := range sims {
+		name := sim.workload.Name
+		row := rec.Row(l.clientsOf(nil, name))
+		row.Mechanism, row.Case, row.Tenants, row.Server, row.Load = sharing.MechanismTimeSlicing, "simulated/"+name, 1, sim.serverKey(0), sim.load
+		if *row.Requests == 0 {
+			f.note("%s: no request ended alone in the counted time, so nothing is expected of it", name)
+			continue
+		}
+		list, err := predict.Rows{row}.Profiles()
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			list[i].GPU, list[i].Run = simulatedName, "alone"
+		}
+		if err := f.profiles.Add(list...); err != nil {
+			f.note("%s: nothing is expected of it: %v", name, err)
+			continue
+		}
+		f.alone[name] = &row
+		all = append(all, list...)
+	}
+	return f.write("profiles.json", all)
+}
+
+// mostCopies is how often a scene is simulated at most in one run, for more
+// requests, as long as they are fewer events a second than usualEvents; copies
+// share nothing.
+const (
+	mostCopies  = 3
+	usualEvents = 2000.0
+)
+
+// measureBeside runs scenes under a mechanism, all at once, each on GPUs of its
+// own.
+func (f *fleetFlow) measureBeside(ctx context.Context, how sharing.Mechanism, list []*scene) error {
+	events := 0.0
+	for _, s := range list {
+		events += s.eventsPerS()
+	}
+	var l layout
+	for _, s := range list {
+		for range min(max(int(usualEvents/events), 1), mostCopies) {
+			l.place(how, s, f.result, loadgentest.GPUOptions{Quantum: f.app.quantum})
+		}
+	}
+	began := f.app.now()
+	rec, err := f.drive(ctx, how.String(), &l)
+	if err != nil {
+		return err
+	}
+	for _, s := range list {
+		for _, sim := range s.workloads() {
+			w := sim.workload
+			clients, gpus := l.clientsOf(s, w.Name)
+			row := rec.Row(clients, gpus)
+			r := reportRow{Basis: sharing.BasisSimulated, Mode: how, Case: s.Name, Load: w.Name, Tenants: len(s.Tenants), Copies: len(clients), Began: began, Run: how.String()}
+			p, written := predicted(f.expected, how, s.Name, w.Name)
+			r.fill(&row, f.alone[w.Name], p, written, w.SLO)
+			f.rep.Rows = append(f.rep.Rows, r)
+		}
+	}
+	return nil
+}
+
+// layout is replicas on the simulated GPUs of one run.
+type layout struct {
+	gpus  []loadgentest.GPUOptions
+	seats []seat
+	who   []client // of the seats
+}
+
+// client is a replica under load.
+type client struct {
+	name  string // in the run
+	scene *scene
+	sim   *replica
+}
+
+func (l *layout) gpu(o loadgentest.GPUOptions) int {
+	l.gpus = append(l.gpus, o)
+	return len(l.gpus) - 1
+}
+
+// add puts a replica on a GPU, or on a share of it.
+func (l *layout) add(s *scene, t tenant, gpu int, smShare, bandwidthShare float64) {
+	model := t.sim.model
+	model.SMShare, model.BandwidthShare = smShare, bandwidthShare
+	l.seats = append(l.seats, seat{gpu, model, t.sim.slots})
+	l.who = append(l.who, client{fmt.Sprintf("%s.%s.%d", s.Name, t.Workload, len(l.who)), s, t.sim})
+}
+
+// place puts a scene's tenants on GPUs under a mechanism that it is runnable by.
+func (l *layout) place(how sharing.Mechanism, s *scene, result *decision.Result, o loadgentest.GPUOptions) {
+	if how == sharing.MechanismExclusive {
+		for j, t := range s.Tenants {
+			// Closed loops have requests enough with one.
+			if again := slices.ContainsFunc(s.Tenants[:j], func(o tenant) bool { return o.sim == t.sim }); !again || !t.sim.load.Closed() {
+				l.add(s, t, l.gpu(o), 0, 0)
+			}
+		}
+		return
+	}
+	profiles, _ := s.slices(result)
+	switch how {
+	case sharing.MechanismMIG:
+		o.Sharing = loadgentest.Partitioned
+	case sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation:
+		o.Sharing = loadgentest.Concurrent
+	}
+	gpu := l.gpu(o)
+	for i, t := range s.Tenants {
+		sm, bandwidth := 0.0, 0.0
+		switch how {
+		case sharing.MechanismMIG:
+			sm, bandwidth = s.smShare(profiles[i]), float64(profiles[i].PlacementUnits)/float64(profiles[i].Model().Units)
+		case sharing.MechanismMIGLikeEmulation:
+			sm = s.emulationPercent() / 100
+		}
+		l.add(s, t, gpu, sm, bandwidth)
+	}
+}
+
+// clientsOf lists the clients of a workload in a scene, nil = any, and their GPUs.
+func (l *layout) clientsOf(s *scene, workload string) (names []string, gpus []int) {
+	for i, c := range l.who {
+		if c.sim.workload.Name == workload && (s == nil || c.scene == s) {
+			names, gpus = append(names, c.name), append(gpus, l.seats[i].gpu)
+		}
+	}
+	return names, gpus
+}
+
+// drive makes a run of the replicas. The first seconds of it do not count.
+func (f *fleetFlow) drive(ctx context.Context, name string, l *layout) (rec *colocation.Recording, err error) {
+	for i := range l.gpus {
+		l.gpus[i].Seed = f.seed + uint64(i)
+	}
+	sim, err := simulate(l.gpus, l.seats, f.app.simulatedTime)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, sim.close()) }()
+	f.say("%s: running %d replicas on %d GPUs for %v s", name, len(l.seats), len(l.gpus), f.seconds)
+	ms := 1e3 * f.seconds
+	plan := loadgen.Plan{Scenario: name, Duration: milliseconds(ms), Drain: 5 * time.Second, Seed: f.seed, Window: loadgen.Window{From: milliseconds(min(1e3, ms/5)), To: milliseconds(ms)}}
+	for i, c := range l.who {
+		t, err := colocation.Offer(c.name, c.sim.load, f.seed)
+		if err != nil {
+			return nil, err
+		}
+		t.Model, t.API, t.Endpoints = c.sim.workload.Name, loadgen.Completions, sim.endpoints[i:i+1]
+		plan.Tenants = append(plan.Tenants, t)
+	}
+	return f.record(ctx, name, plan, sim)
+}
+
+// expect predicts what a scene's workloads will see under a mechanism.
+func (f *fleetFlow) expect(how sharing.Mechanism, s *scene) prediction {
+	p := prediction{Mode: how, Case: s.Name, written: f.app.now()}
+	var problems []error
+	if how == sharing.MechanismExclusive { // each with nobody else
+		for _, sim := range s.workloads() {
+			one, err := f.predict(how, []*replica{sim}, 0)
+			problems = append(problems, err)
+			p.Tenants = append(p.Tenants, one...)
+		}
+	} else if how == sharing.MechanismMIG {
+		for _, sim := range s.workloads() {
+			one, err := f.expectSlice(s, sim)
+			problems = append(problems, err)
+			p.Tenants = append(p.Tenants, one...)
+		}
+	} else {
+		percent := 0.0
+		if how == sharing.MechanismMIGLikeEmulation {
+			percent = s.emulationPercent()
+		}
+		var sims []*replica
+		for _, t := range s.Tenants {
+			sims = append(sims, t.sim)
+		}
+		all, err := f.predict(how, sims, percent)
+		problems = append(problems, err)
+		p.Tenants = all
+	}
+	for _, t := range p.Tenants {
+		f.say("expected of %s on %s by %s: TTFT P99 %s ms, TPOT P99 %s ms", t.Load, s.Name, how, expectedCell(t.Predicted, t.Prior, predict.MetricTTFTP99), expectedCell(t.Predicted, t.Prior, predict.MetricTPOTP99))
+	}
+	if err := errors.Join(problems...); err != nil {
+		p.Problem = err.Error()
+		f.say("expected on %s by %s: nothing more: %s", s.Name, how, strings.ReplaceAll(p.Problem, "\n", "; "))
+	}
+	return p
+}
+
+// predict predicts replicas beside one another, of active thread percentages where
+// they have some.
+func (f *fleetFlow) predict(how sharing.Mechanism, sims []*replica, percent float64) ([]tenantPrediction, error) {
+	var names []string
+	var group []predict.Solo
+	for _, sim := range sims {
+		solo, err := f.profiles.Solo(sim.serverKey(percent), sim.load)
+		if err != nil {
+			return nil, err
+		}
+		names, group = append(names, sim.workload.Name), append(group, solo)
+	}
+	return predictTenants(f.predictor, how, names, group)
+}
+
+// expectSlice expects of a slice what the one workload that was measured on
+// slices showed. It says nothing of the spread, so there is no interval.
+func (f *fleetFlow) expectSlice(s *scene, sim *replica) ([]tenantPrediction, error) {
+	profiles, why := s.slices(f.result)
+	if why != "" {
+		return nil, errors.New(why)
+	}
+	i := slices.IndexFunc(s.Tenants, func(t tenant) bool { return t.sim == sim })
+	solo, err := f.profiles.Solo(sim.serverKey(0), sim.load)
+	if err != nil {
+		return nil, err
+	}
+	t := tenantPrediction{Load: sim.workload.Name, Basis: sharing.BasisPrior, Prior: map[predict.Metric]float64{}}
+	for metric, v := range metrics(&predict.Row{TTFT: solo.TimeSlicing.TTFT, TPOT: solo.TimeSlicing.TPOT, E2E: solo.TimeSlicing.E2E}) {
+		curve, err := predict.FitSlice([]predict.SlicePoint{{SMFraction: 1, Latency: milliseconds(v)}})
+		if err != nil {
+			return nil, err
+		}
+		t.Prior[metric] = inMS(curve.Latency(s.smShare(profiles[i])))
+		if metric == predict.MetricTPOTP50 {
+			slower := t.Prior[metric] / v
+			t.PriorSlowdown = &slower
+		}
+	}
+	return []tenantPrediction{t}, nil
+}

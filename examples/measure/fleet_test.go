@@ -1,0 +1,351 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/google/go-cmp/cmp"
+)
+
+// simulatedFleet is a run of a fleet in simulated time, so that its figures are
+// those of the simulated GPUs and not of this machine's timers. A quantum changes
+// the GPUs behind the predictor's back; after, when not 0, is when Ctrl-C comes.
+type simulatedFleet struct {
+	fleet   string // "" = quickstart's
+	quantum time.Duration
+	after   time.Duration
+
+	dir            string
+	code           int
+	stdout, stderr string
+}
+
+const quickstart = "../quickstart/"
+
+func (b *simulatedFleet) run(t *testing.T, args ...string) {
+	t.Helper()
+	b.dir = filepath.Join(t.TempDir(), "results")
+	input := "-"
+	if b.fleet == "" {
+		input = quickstart + "fleet.yaml"
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		if b.after > 0 {
+			defer time.AfterFunc(b.after, cancel).Stop()
+		}
+		var stdout, stderr bytes.Buffer
+		a := app{now: time.Now, stdin: strings.NewReader(b.fleet), stdout: &stdout, stderr: &stderr, simulatedTime: true, quantum: b.quantum}
+		b.code = a.run(ctx, append([]string{"-input", input, "-out", b.dir}, args...))
+		b.stdout, b.stderr = stdout.String(), stderr.String()
+	})
+}
+
+// report reads what a run with -format json found.
+func (b *simulatedFleet) report(t *testing.T) *report {
+	t.Helper()
+	var out struct {
+		decision.Result
+		Simulated *report `json:"simulated"`
+	}
+	if err := json.Unmarshal([]byte(b.stdout), &out); err != nil || out.Simulated == nil || len(out.Decisions) == 0 {
+		t.Fatalf("exit %d, %v: %s\n%s", b.code, err, b.stdout, b.stderr)
+	}
+	return out.Simulated
+}
+
+// figures are numbers, with the mark of those outside their interval.
+var figures = regexp.MustCompile(`[0-9]+(\.[0-9]+)?( !)?`)
+
+// masked leaves the layout, without figures and the widths that they give.
+func masked(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(figures.ReplaceAllString(text, "#")) {
+		if strings.Contains(line, "the client shaped the figures") {
+			continue // depends on what else this machine does
+		}
+		out.WriteString(strings.Join(strings.Fields(line), " ") + "\n")
+	}
+	return out.String()
+}
+
+// The default fleet: what is expected is said before anything runs side by
+// side, every line and artifact says that it is simulated, and the recommended
+// mechanism's missed limit is told as it is.
+func TestMeasure(t *testing.T) {
+	var b simulatedFleet
+	b.run(t, "-seconds", "2")
+	if b.code != exitOK {
+		t.Fatalf("exit %d: %s", b.code, b.stderr)
+	}
+	_, text, found := strings.Cut(b.stdout, "\nSIMULATED: ")
+	if !found {
+		t.Fatal(b.stdout)
+	}
+	golden.Check(t, "testdata/measured-default.masked", []byte(masked("SIMULATED: "+text)))
+	if !strings.Contains(text, "CONTRADICTS THE DECISION: chat by mig: recommended, but a limit is missed: TPOT P99") {
+		t.Error(text)
+	}
+	last, first := strings.LastIndex(b.stderr, "simulated: expected of"), strings.Index(b.stderr, "exclusive: running")
+	if last < 0 || first < last {
+		t.Errorf("expected at %d, run at %d:\n%s", last, first, b.stderr)
+	}
+	checkArtifacts(t, b.dir)
+}
+
+// checkArtifacts: everything is there, and marked.
+func checkArtifacts(t *testing.T, dir string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "report.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m report
+	if err := json.Unmarshal(data, &m); err != nil {
+		t.Fatal(err)
+	}
+	if m.Basis != sharing.BasisSimulated || !m.Complete || len(m.Rows) == 0 {
+		t.Errorf("basis %s, complete %v, %d rows", m.Basis, m.Complete, len(m.Rows))
+	}
+	requests := map[string]int64{}
+	for _, run := range []string{"alone", "exclusive", "time-slicing", "mps", "mig"} {
+		res, err := loadgen.ReadResult(filepath.Join(dir, run))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if res.Summary.Basis != "simulated" {
+			t.Errorf("%s: basis %s", run, res.Summary.Basis)
+		}
+		requests[run] = res.Summary.Counts.OK
+		series, err := os.ReadFile(filepath.Join(dir, run, loadgen.ArtifactTelemetry))
+		if err != nil || !strings.Contains(string(series), "simulated") {
+			t.Errorf("%s: telemetry is there: %v, and marked: %v", run, err == nil, strings.Contains(string(series), "simulated"))
+		}
+	}
+	for _, r := range m.Rows {
+		if r.Basis != sharing.BasisSimulated {
+			t.Errorf("%s by %s: basis %s", r.Load, r.Mode, r.Basis)
+		}
+		requests[r.Run] -= int64(r.Requests)
+	}
+	for run, left := range requests {
+		if run != "alone" && left != 0 {
+			t.Errorf("%s: the run has %d requests more than the report", run, left)
+		}
+	}
+	data, err = os.ReadFile(filepath.Join(dir, "profiles.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	profiles, err := predict.ParseProfiles(data)
+	if err != nil || len(profiles) != 4 || profiles[0].GPU != "simulated GPU" {
+		t.Errorf("%d profiles, %v", len(profiles), err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "predictions.json")); err != nil {
+		t.Error(err)
+	}
+}
+
+// pair is a light workload whose step fits one time slice beside one with long
+// steps: what it waits for is the other's slice.
+const pair = `
+version: v1
+pools: [{name: lab, gpu: L40S, count: 1, mechanisms: [time-slicing, mps]}]
+workloads:
+  - {name: light, kind: online-inference, memory: 4GiB, gpu_busy: 0.1, solo: {tpot_p99: 1600us}, profile: {server: {model: light}, load: {concurrency: 2, prompt: 64, output: 32}}}
+  - {name: heavy, kind: offline-inference, memory: 8GiB, gpu_busy: 0.2, solo: {tpot_p99: 20ms}, profile: {server: {model: heavy}, load: {concurrency: 2, prompt: 64, output: 16}}}
+`
+
+// Measured and expected agree on the GPU that the predictor knows, and part on
+// one with twice the quantum.
+func TestDoubledQuantum(t *testing.T) {
+	light := func(quantum time.Duration) (inside bool, measured, expected float64) {
+		b := simulatedFleet{fleet: pair, quantum: quantum}
+		b.run(t, "-json", "-mechanisms", "time-slicing", "-seconds", "4")
+		m := b.report(t)
+		i := slices.IndexFunc(m.Rows, func(r reportRow) bool { return r.Load == "light" })
+		if i < 0 || m.Rows[i].Requests < 20 {
+			t.Fatalf("%+v", m)
+		}
+		r := &m.Rows[i]
+		return r.Inside[predict.MetricTPOTP50], r.Actual[predict.MetricTPOTP50], r.Predicted[predict.MetricTPOTP50].Value
+	}
+	if inside, got, want := light(0); !inside {
+		t.Errorf("TPOT P50 is %v ms, expected %v", got, want)
+	}
+	if inside, got, want := light(2 * 2090 * time.Microsecond); inside || got < 1.2*want {
+		t.Errorf("with the double quantum TPOT P50 is %v ms, expected %v", got, want)
+	}
+}
+
+// openPair is two workloads of which the file says nothing but their load.
+const openPair = `
+version: v1
+pools: [{name: lab, gpu: A100-SXM4-80GB, count: 1}]
+workloads:
+  - {name: light, kind: online-inference, memory: 4GiB, gpu_busy: 0.1, framework: {name: vllm, memory_fraction: 0.4}}
+  - {name: train, kind: training, memory: 8GiB, gpu_busy: 0.2}
+`
+
+// The same seed makes the same schedule, another one another.
+func TestMeasureSeed(t *testing.T) {
+	counts := func(seed string) (out []int) {
+		b := simulatedFleet{fleet: openPair}
+		b.run(t, "-json", "-mechanisms", "mps", "-seconds", "2", "-seed", seed)
+		for _, r := range b.report(t).Rows {
+			out = append(out, r.Requests)
+		}
+		return out
+	}
+	one := counts("1")
+	if diff := cmp.Diff(one, counts("1")); diff != "" || len(one) != 2 {
+		t.Errorf("%v (-first +second):\n%s", one, diff)
+	}
+	if slices.Equal(one, counts("2")) {
+		t.Error("another seed makes the same schedule")
+	}
+}
+
+// Ctrl-C keeps what was measured, and says that it is not all.
+func TestMeasureInterrupted(t *testing.T) {
+	for after, rows := range map[time.Duration]int{time.Second: 0, 3 * time.Second: 0, 7 * time.Second: 4} {
+		b := simulatedFleet{fleet: pair, after: after}
+		b.run(t, "-json", "-seconds", "2")
+		m := b.report(t)
+		if b.code != exitFailed || m.Complete || m.Problem != "interrupted" || len(m.Rows) != rows {
+			t.Errorf("%v: exit %d, %d rows, %q", after, b.code, len(m.Rows), m.Problem)
+		}
+		if !strings.Contains(b.stderr, fmt.Sprintf("interrupted: %d rows were measured", rows)) {
+			t.Error(b.stderr)
+		}
+		if _, err := os.Stat(filepath.Join(b.dir, "report.json")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestScenes lists for every scenario which GPUs are simulated, and what is not
+// run and why.
+func TestScenes(t *testing.T) {
+	var out strings.Builder
+	files, err := filepath.Glob(quickstart + "testdata/*.yaml")
+	if err != nil || len(files) < 8 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, file := range append(files, quickstart+"fleet.yaml") {
+		fleet, err := decision.LoadFleet(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := decision.Decide(fleet, decision.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := newSceneSet(fleet, result, nil, fleetSeconds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&out, "%s\n", filepath.Base(file))
+		for i := range set.scenes {
+			s := &set.scenes[i]
+			fmt.Fprintf(&out, "  %s, %s, %s %s:", s.Name, s.GPU, s.Recommended, s.Note)
+			fmt.Fprintln(&out)
+			for _, tenant := range s.Tenants {
+				fmt.Fprintf(&out, "    %s %s %s\n", tenant.Workload, tenant.Profile, tenant.sim.load)
+			}
+			for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG, sharing.MechanismMIGLikeEmulation} {
+				if why := s.runnable(m, result); why != "" {
+					fmt.Fprintf(&out, "    %s: %s\n", m, why)
+				}
+			}
+		}
+		for _, n := range set.missing {
+			fmt.Fprintf(&out, "  %s: %s\n", n.Workload, n.Reason)
+		}
+		covered := map[string]bool{}
+		for _, n := range set.missing {
+			covered[n.Workload] = true
+		}
+		for _, s := range set.scenes {
+			for _, sim := range s.workloads() {
+				covered[sim.workload.Name] = true
+			}
+		}
+		if len(covered) != len(fleet.Workloads) {
+			t.Errorf("%s: %d of %d workloads are simulated or listed", file, len(covered), len(fleet.Workloads))
+		}
+	}
+	golden.Check(t, "testdata/scenes.txt", []byte(out.String()))
+}
+
+// What cannot be simulated is listed, and what can is run.
+func TestMeasureListsWhatItDoesNotRun(t *testing.T) {
+	b := simulatedFleet{fleet: openPair}
+	b.run(t, "-mechanisms", "hami, mig-like-emulation,mig", "-seconds", "2")
+	for _, want := range []string{"lab-1 by hami: not simulated: what a preloaded library", "mig-like-emulation  reject", "train     mig "} {
+		if b.code != exitOK || !strings.Contains(b.stdout, want) {
+			t.Errorf("exit %d, no %q:\n%s", b.code, want, b.stdout)
+		}
+	}
+	b = simulatedFleet{fleet: pair}
+	b.run(t, "-mechanisms", "mig", "-seconds", "2")
+	if want := "lab-1 by mig: rejected and not run: heavy: "; b.code != exitOK || !strings.Contains(b.stdout, want) || strings.Contains(b.stdout, "contradicts") {
+		t.Errorf("exit %d: %s", b.code, b.stdout)
+	}
+	b = simulatedFleet{}
+	b.run(t, "-input", quickstart+"testdata/llm-70b-on-l4.yaml")
+	if b.code != exitOK || !strings.Contains(b.stdout, "SIMULATED: not run") {
+		t.Errorf("exit %d: %s", b.code, b.stdout)
+	}
+}
+
+func TestFleetBadInput(t *testing.T) {
+	for _, c := range []struct {
+		name, fleet string
+		args        []string
+		want        []string
+	}{
+		{"fleet", "version: v1\npools: [{name: a, gpu: X9000, count: 1}]\nworkloads: [{name: w, kind: batch, memory: 5}]\n", []string{"-input", "-"}, []string{"pools[0].gpu: ", "workloads[0].memory: "}},
+		{"no file", pair, []string{"-input", "does-not-exist.yaml"}, []string{"does-not-exist.yaml"}},
+		{"mechanism", pair, []string{"-input", "-", "-mechanisms", "mps,time-slcing"}, []string{`"time-slcing"`, `did you mean "time-slicing"?`}},
+		{"none", pair, []string{"-input", "-", "-mechanisms", "none"}, []string{"no way to run"}},
+		{"seconds", pair, []string{"-input", "-", "-seconds", "NaN"}, []string{"-seconds: must lie between 1 and 600"}},
+		{"seed", pair, []string{"-input", "-", "-seed", "x"}, []string{"-seed"}},
+		{"without", pair, []string{"-seed", "2", "-mechanisms", "mps"}, []string{"-seed: is for -input only", "-mechanisms: is for -input only"}},
+		{"real", pair, []string{"-input", "-", "-real", "-plan", "x"}, []string{"-real: does not go with -input", "-plan: does not go with -input"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			a := app{now: time.Now, stdin: strings.NewReader(c.fleet), stdout: &stdout, stderr: &stderr}
+			out := filepath.Join(t.TempDir(), "results")
+			if code := a.run(t.Context(), append(c.args, "-out", out)); code != exitUsage || stdout.Len() > 0 {
+				t.Errorf("exit %d, stdout %q", code, &stdout)
+			}
+			for _, w := range c.want {
+				if !strings.Contains(stderr.String(), w) {
+					t.Errorf("stderr lacks %q:\n%s", w, &stderr)
+				}
+			}
+			if _, err := os.Stat(out); !os.IsNotExist(err) {
+				t.Errorf("something was written: %v", err)
+			}
+		})
+	}
+}

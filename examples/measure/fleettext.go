@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/cotenant/cotenant/decision/predict"
+)
+
+// writeFleet writes what came of a fleet for people.
+func (rep *report) writeFleet(w io.Writer) error {
+	p := printer{bufio.NewWriter(w)}
+	p.line("\nSIMULATED: expected beside measured, on embedded servers on simulated GPUs and on no real one (%v s a run, seed %d)", rep.SecondsPerRun, rep.Seed)
+	if !rep.Complete {
+		p.line("NOT COMPLETE: %s", rep.Problem)
+	}
+	for i := range rep.Scenes {
+		p.scene(&rep.Scenes[i], rep.Rows)
+	}
+	if len(rep.NotRun) > 0 {
+		p.line("\nSIMULATED: not run")
+	}
+	for _, n := range rep.NotRun {
+		what := n.Workload
+		if n.Mechanism != nil {
+			what = fmt.Sprintf("%s by %s", n.Scene, n.Mechanism)
+		}
+		p.line("  %s: %s", what, n.Reason)
+	}
+	if len(rep.Rows) > 0 {
+		p.findings(rep)
+	}
+	if len(rep.Assumed) > 0 {
+		p.line("\nSIMULATED: assumed, for the fleet file does not say")
+	}
+	for _, a := range rep.Assumed {
+		p.line("  %s: %s", a.Workload, strings.Join(a.Assumed, "; "))
+	}
+	for _, n := range rep.Notes {
+		p.line("  simulated: note: %s", n)
+	}
+	return p.Flush()
+}
+
+func (p printer) scene(s *scene, rows []reportRow) {
+	counts := map[string]int{}
+	for _, t := range s.Tenants {
+		counts[t.Workload]++
+	}
+	var who []string
+	for _, sim := range s.workloads() {
+		who = append(who, fmt.Sprintf("%d x %s", counts[sim.workload.Name], sim.workload.Name))
+	}
+	note := ""
+	if s.Note != "" {
+		note = ", here " + s.Note
+	}
+	p.line("\nSIMULATED %s (%s): %s, who ask for %.0f%% of a GPU; recommended: %s%s", s.Name, s.GPU, strings.Join(who, ", "), 100*s.busy(), s.Recommended, note)
+	p.table(func(row func(...string)) {
+		last := ""
+		for i := range rows {
+			r := &rows[i]
+			if r.Case != s.Name {
+				continue
+			}
+			name := r.Load
+			switch last {
+			case "":
+				row("  workload", "mechanism", "decision", "TTFT P99, expected", "measured", "TPOT P99, expected", "measured", "slower, decided", "expected", "measured", "requests", "limits")
+			case name:
+				name = ""
+			}
+			last = r.Load
+			expected := r.PriorSlowdown
+			if s := r.PredictedSlowdown; s != nil {
+				expected = &s.Value
+			}
+			row("  "+name, r.Mode.String(), r.Decided.word(),
+				expectedCell(r.Predicted, r.Prior, predict.MetricTTFTP99), r.actualCell(predict.MetricTTFTP99),
+				expectedCell(r.Predicted, r.Prior, predict.MetricTPOTP99), r.actualCell(predict.MetricTPOTP99),
+				times(r.Decided.Slowdown), times(expected), times(r.Slowdown), r.requestsCell(), r.limitsCell())
+		}
+	})
+}
+
+// word is the decision's word on a mechanism.
+func (d *decided) word() string {
+	switch {
+	case d.Recommended:
+		return "recommended"
+	case d.Code != "":
+		return fmt.Sprintf("%s: %s", d.Verdict, d.Code)
+	}
+	return d.Verdict.String()
+}
+
+// actualCell marks what is outside its interval.
+func (r *reportRow) actualCell(m predict.Metric) string {
+	if inside, ok := r.Inside[m]; ok && !inside {
+		return number(r.Actual, m) + " !"
+	}
+	return number(r.Actual, m)
+}
+
+func (r *reportRow) requestsCell() string {
+	if r.Failed > 0 {
+		return fmt.Sprintf("%d, %d failed", r.Requests, r.Failed)
+	}
+	return fmt.Sprint(r.Requests)
+}
+
+func (r *reportRow) limitsCell() string {
+	missed := r.missed()
+	switch {
+	case len(r.Objectives) == 0:
+		return "none"
+	case missed == "":
+		return "kept"
+	}
+	return "MISSED: " + missed
+}
+
+func times(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return short(*v) + "x"
+}
+
+func (p printer) findings(rep *report) {
+	p.line("\nSIMULATED: findings (latencies in ms with 90%% intervals; ! is outside; a P99 of under 100 requests is about their maximum)")
+	for _, of := range []struct {
+		name       string
+		ttft, tpot predict.Metric
+	}{{"P50s", predict.MetricTTFTP50, predict.MetricTPOTP50}, {"P99s", predict.MetricTTFTP99, predict.MetricTPOTP99}} {
+		inside, points := 0, 0
+		for _, a := range rep.Agreement {
+			if a.Metric == of.ttft || a.Metric == of.tpot {
+				inside, points = inside+a.Inside, points+a.Points
+			}
+		}
+		p.line("  %d of %d TTFT and TPOT %s lie inside their intervals", inside, points, of.name)
+	}
+	contradicted := false
+	for _, f := range rep.Findings {
+		word := "as decided"
+		if f.Contradicts {
+			contradicted = true
+			word = "CONTRADICTS THE DECISION"
+		}
+		p.line("  %s: %s by %s: %s", word, f.Workload, f.Mechanism, f.Text)
+	}
+	if !contradicted && rep.Complete {
+		p.line("  nothing that was simulated contradicts the decision")
+	}
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// decided is what the decision says of a mechanism for a workload.
+type decided struct {
+	Recommended bool         `json:"recommended"`
+	Verdict     gate.Verdict `json:"verdict"`
+	Code        string       `json:"code,omitempty"` // of the deciding reason
+	Reason      string       `json:"reason,omitempty"`
+	Slowdown    *float64     `json:"slowdown_factor,omitempty"`
+
+	unchecked string // why it could not check the limits
+}
+
+// finding is where the simulation and the decision agree or not on a
+// workload's objectives.
+type finding struct {
+	Scene       string            `json:"scene"`
+	Workload    string            `json:"workload"`
+	Mechanism   sharing.Mechanism `json:"mechanism"`
+	Contradicts bool              `json:"contradicts_the_decision"`
+	Text        string            `json:"text"`
+}
+
+// latencyCodes are the reasons that rest on a workload's objectives.
+var latencyCodes = []string{gate.CodeSLOMissed.String(), gate.CodeSLOOpen.String(), gate.CodeSLOTurns.String(),
+	gate.CodeTTFT.String(), gate.CodeTPOT.String(), gate.CodeE2E.String()}
+
+// judge puts what the decision said beside each row, orders the rows by scene,
+// workload and mechanism, and says where they contradict one another.
+func (f *fleetFlow) judge() {
+	order := map[string]int{}
+	for i, s := range f.scenes {
+		order[s.Name] = i
+	}
+	slices.SortStableFunc(f.rep.Rows, func(a, b reportRow) int {
+		return cmp.Or(order[a.Case]-order[b.Case], cmp.Compare(a.Load, b.Load), int(a.Mode)-int(b.Mode))
+	})
+	for i := range f.rep.Rows {
+		r := &f.rep.Rows[i]
+		s := &f.scenes[order[r.Case]]
+		r.Decided = decidedOf(f.result.Decision(r.Load), candidate(f.result, r.Load, s.Pool, r.Mode))
+		r.Decided.Recommended = r.Mode == s.Recommended
+		if text, contradicts := r.finding(); text != "" {
+			f.rep.Findings = append(f.rep.Findings, finding{r.Case, r.Load, r.Mode, contradicts, text})
+		}
+	}
+}
+
+func decidedOf(d *decision.Decision, c decision.Candidate) *decided {
+	out := &decided{Verdict: c.Verdict}
+	for _, p := range c.Parts {
+		if p.Criterion == decision.CriterionLatency {
+			out.Slowdown = &p.Raw
+		}
+	}
+	if c.Verdict == gate.VerdictPass && d.Predicted != nil && d.Predicted.Mechanism == c.Mechanism {
+		out.Slowdown = &d.Predicted.Slowdown.Value
+	}
+	for _, reason := range c.Reasons {
+		if reason.Code == gate.CodeSLOUnmeasured {
+			out.unchecked = reason.Message
+		}
+		if out.Code == "" && reason.Verdict == c.Verdict && c.Verdict != gate.VerdictPass {
+			out.Code, out.Reason = reason.Code.String(), reason.Message
+		}
+	}
+	return out
+}
+
+// finding says what the row shows of the decision, if anything.
+func (r *reportRow) finding() (text string, contradicts bool) {
+	if len(r.Objectives) == 0 {
+		return "", false
+	}
+	d, missed := r.Decided, r.missed()
+	kept, latency := missed == "", slices.Contains(latencyCodes, d.Code)
+	switch {
+	case d.Recommended && kept:
+		return "recommended, and its limits are kept", false
+	case d.Recommended:
+		text = "recommended, but a limit is missed: " + missed
+		if d.unchecked != "" {
+			text += "; it was decided unchecked: " + d.unchecked
+		}
+		return text, true
+	case kept && latency && d.Verdict == gate.VerdictReject:
+		return "rejected for its latency, but its limits are kept: " + d.Reason, true
+	case kept && latency:
+		return "open, and its limits are kept: " + d.Reason, false
+	case kept && d.Verdict != gate.VerdictPass:
+		return fmt.Sprintf("its limits are kept; the decision is against it for another reason (%s)", d.Code), false
+	case !kept && d.Verdict == gate.VerdictPass:
+		return "not chosen but held possible, and a limit is missed: " + missed, true
+	}
+	return "", false // kept and possible, or missed and rejected: as decided
+}
+
+// missed lists the limits that were not kept.
+func (r *reportRow) missed() string {
+	names := map[predict.Metric]string{predict.MetricTTFTP99: "TTFT P99", predict.MetricTPOTP99: "TPOT P99", predict.MetricE2EP99: "E2E P99"}
+	var out []string
+	for _, o := range r.Objectives {
+		switch {
+		case o.Kept:
+		case o.ActualMS == nil:
+			out = append(out, names[o.Metric]+": no answer ended")
+		case *o.ActualMS > o.LimitMS:
+			out = append(out, fmt.Sprintf("%s %s > %s", names[o.Metric], short(*o.ActualMS), short(o.LimitMS)))
+		default:
+			out = append(out, fmt.Sprintf("%d requests failed", r.Failed))
+		}
+	}
+	return strings.Join(slices.Compact(out), ", ")
+}

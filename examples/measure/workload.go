@@ -1,0 +1,196 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/loadgen/loadgentest"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// replica is one replica of a workload as the simulated GPU runs it: a server
+// that decodes, or, for what serves nobody, kernels in bursts.
+type replica struct {
+	workload *decision.Workload
+	model    loadgentest.Model
+	slots    int
+	load     predict.Load  // of a replica
+	step     time.Duration // a decode step, or an iteration of a burst, alone
+	prefill  time.Duration // of a whole prompt
+	assumed  []string      // what the fleet file does not say
+}
+
+// What stands for what the fleet file does not say. A decode step reads all
+// that the replica holds in memory once, at the share of the GPU's bandwidth at
+// which LLM servers of 1B and 8B were seen to decode on an H200 (0.54 to 0.65);
+// a prompt of the default length costs one step. Steps of lone servers were seen
+// to vary by a few percent (ITL P90 1.01 to 1.08 of its P50), hence the kernels'.
+const (
+	usualPrompt, usualOutput = 128, 16
+	usualBusy                = 0.3
+	decodeSM, decodeBW       = 0.4, 0.65
+	decodeKernels            = 12
+	decodeCV                 = 0.1
+	shortestStep             = time.Millisecond // or the timers of this machine would show
+	mostPrompt, mostOutput   = 1 << 15, 1 << 12
+)
+
+// burst is what a kind that serves nobody does: iterations of kernels. The
+// figures are made up; only their order of magnitude is meant.
+type burst struct {
+	iterations, kernels int
+	kernel              time.Duration
+	sm, bandwidth       float64
+}
+
+var (
+	steadyBurst      = burst{8, 20, 2 * time.Millisecond, 0.8, 0.5} // training, batch, HPC
+	interactiveBurst = burst{5, 10, 2 * time.Millisecond, 0.4, 0.4} // a notebook's cell, a CI job's test
+)
+
+// alwaysBusy is the busy share from which on a burst follows the one before.
+const alwaysBusy = 0.7
+
+// newReplica says how a replica is simulated on a GPU, or why it cannot be.
+func newReplica(w *decision.Workload, gpu *sharing.GPU, profiles *predict.Profiles) (*replica, string) {
+	if w.GPUs > 1 {
+		return nil, fmt.Sprintf("a replica spans %d GPUs, and links between GPUs are not simulated", w.GPUs)
+	}
+	s := &replica{workload: w}
+	switch w.Kind {
+	case decision.KindOnlineInference, decision.KindOfflineInference:
+		return s, s.server(gpu, profiles)
+	case decision.KindDistributedTraining:
+		return nil, "its traffic to other members of the job is not simulated"
+	case decision.KindNotebook, decision.KindCI:
+		s.bursts(interactiveBurst)
+	default:
+		s.bursts(steadyBurst)
+	}
+	return s, ""
+}
+
+func (s *replica) assume(format string, args ...any) {
+	s.assumed = append(s.assumed, fmt.Sprintf(format, args...))
+}
+
+// server makes the workload an LLM server.
+func (s *replica) server(gpu *sharing.GPU, profiles *predict.Profiles) (problem string) {
+	w := s.workload
+	s.load = predict.Load{Prompt: usualPrompt, Output: usualOutput}
+	if w.Profile != nil {
+		s.load = w.Profile.Load
+		s.load.Server, s.load.Seed = 0, nil
+		if v, ok := w.Profile.Server["slots"].(int); ok {
+			s.slots = v
+		}
+	} else {
+		s.assume("an LLM server, requests of %d tokens in and %d out", usualPrompt, usualOutput)
+	}
+	if s.load.Prompt > mostPrompt || s.load.Output > mostOutput || s.load.Output < 2 {
+		return fmt.Sprintf("requests of %d tokens in and %d out: the simulation takes up to %d in and 2 to %d out", s.load.Prompt, s.load.Output, mostPrompt, mostOutput)
+	}
+	if problem := s.findStep(gpu, profiles); problem != "" {
+		return problem
+	}
+	s.prefill = time.Duration(float64(s.step) * float64(s.load.Prompt) / usualPrompt)
+	s.model = loadgentest.Model{StepKernels: decodeKernels, KernelMean: s.step / decodeKernels, PrefillPerToken: s.step / usualPrompt,
+		KernelCV: decodeCV, SMDemand: decodeSM, BandwidthDemand: decodeBW}
+	if w.Profile == nil {
+		// Requests that overlap are decoded together, so the GPU is idle for as
+		// long as nobody is there: exp(-rate x time), as in an M/G/infinity queue.
+		s.load.Rate = round(-math.Log(1-min(s.busy(), 0.95)) / s.alone().Seconds())
+		s.assume("%.3g requests/s for each replica, which keep a whole GPU %.0f%% busy", s.load.Rate, 100*s.busy())
+	}
+	return ""
+}
+
+// findStep finds the length of a decode step alone on the whole GPU.
+func (s *replica) findStep(gpu *sharing.GPU, profiles *predict.Profiles) (problem string) {
+	w := s.workload
+	defer func() {
+		if problem == "" && s.step < shortestStep {
+			s.step = shortestStep
+			s.assume("a decode step of %v at least", shortestStep)
+		}
+	}()
+	if w.Profile != nil && profiles != nil {
+		if solo, err := profiles.Solo(w.Profile.Server, w.Profile.Load); err == nil && solo.TimeSlicing != nil && solo.TimeSlicing.ITL != nil && solo.TimeSlicing.ITL.P50 != nil {
+			s.step = milliseconds(*solo.TimeSlicing.ITL.P50)
+			s.assume("a decode step of %v, as in its profile", s.step.Round(10*time.Microsecond))
+			return ""
+		}
+	}
+	switch {
+	case w.Solo.TPOTP99 != nil:
+		s.step = time.Duration(*w.Solo.TPOTP99)
+		s.assume("a decode step of %v, its TPOT P99 alone", s.step)
+	case w.Solo.E2EP99 != nil:
+		s.step = time.Duration(*w.Solo.E2EP99) / time.Duration(s.load.Output+1)
+		s.assume("a decode step of %v, for its E2E P99 alone of %v", s.step.Round(10*time.Microsecond), w.Solo.E2EP99)
+	default:
+		bandwidth, ok := gpu.MemoryBandwidthGBps.Get()
+		if !ok {
+			return "the bandwidth of " + gpu.Name + " is not known, and no latency alone is given (solo:)"
+		}
+		held := w.MemoryNeed().Total
+		s.step = time.Duration(float64(held) / (decodeBW * bandwidth)) // bytes over 1e9 bytes/s are ns
+		s.assume("a decode step of %v: it reads the replica's %v once", s.step.Round(10*time.Microsecond), held)
+	}
+	return ""
+}
+
+// bursts makes the workload kernels in bursts, each a request of as many tokens
+// as it has iterations.
+func (s *replica) bursts(b burst) {
+	s.step = time.Duration(b.kernels) * b.kernel
+	s.slots = 1
+	s.model = loadgentest.Model{StepKernels: b.kernels, KernelMean: b.kernel, SMDemand: b.sm, BandwidthDemand: b.bandwidth}
+	s.load = predict.Load{Prompt: 1, Output: b.iterations}
+	s.assume("bursts of %d iterations of %d kernels of %v", b.iterations, b.kernels, b.kernel)
+	if s.busy() >= alwaysBusy {
+		s.load.Concurrency = 1
+		s.assume("one after another")
+		return
+	}
+	s.load.Rate = round(s.busy() / s.alone().Seconds())
+	s.assume("%.3g bursts/s for each replica, which keep a whole GPU %.0f%% busy", s.load.Rate, 100*s.busy())
+}
+
+// busy is the share of a whole GPU that the replica keeps busy.
+func (s *replica) busy() float64 {
+	if b := s.workload.GPUBusy; b != nil {
+		return *b
+	}
+	if b := decision.ArchetypeOf(s.workload.Kind).BusyPrior; b > 0 {
+		return b
+	}
+	return usualBusy
+}
+
+// alone is the time of a request or burst alone on the whole GPU.
+func (s *replica) alone() time.Duration {
+	return s.prefill + time.Duration(s.load.Output)*s.step
+}
+
+// eventsPerS is about how many events a replica alone sends.
+func (s *replica) eventsPerS() float64 {
+	if s.load.Closed() {
+		return float64(s.load.Concurrency) / s.step.Seconds()
+	}
+	return s.load.Rate * float64(s.load.Output)
+}
+
+// serverKey is the replica's server as profiles know it.
+func (s *replica) serverKey(percent float64) predict.Server {
+	return serverKey(s.workload.Name, s.slots, percent)
+}
+
+// round keeps four digits, so that files are readable.
+func round(v float64) float64 {
+	scale := math.Pow(10, 3-math.Floor(math.Log10(v)))
+	return math.Round(v*scale) / scale
+}

@@ -1,0 +1,29 @@
+package command
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestEnviron(t *testing.T) {
+	got := Environ([]string{"A=1", "B=2"}, []string{"B=3", "C=4", "C=5", "PATH"})
+	if want := []string{"A=1", "B=3", "C=5", "PATH"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if got := Lookup([]string{"A=1", "AB=2", "A=x=y"}, "A"); got != "x=y" {
+		t.Errorf("A is %q", got)
+	}
+}
+
+func TestBuffer(t *testing.T) {
+	full := 0
+	b := Buffer{Limit: 4, Full: func() { full++ }}
+	for _, s := range []string{"ab", "cd", "ef", "g"} {
+		if n, err := b.Write([]byte(s)); n != len(s) || err != nil {
+			t.Errorf("%q: %d, %v", s, n, err)
+		}
+	}
+	if b.String() != "abcd" || full != 2 {
+		t.Errorf("kept %q, full %d times", b.String(), full)
+	}
+}

@@ -1,0 +1,80 @@
+package wire
+
+import (
+	"crypto/tls"
+	"net"
+	"time"
+)
+
+// stamper is a connection that knows when the kernel received what was read last.
+type stamper interface {
+	// lastStamp is in Unix nanoseconds on the system's wall clock; 0 means unknown.
+	lastStamp() int64
+}
+
+// stamperOf finds the stamper under a connection, TLS included.
+func stamperOf(c net.Conn) stamper {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	s, _ := c.(stamper)
+	return s
+}
+
+// stamps gives the times of an answer's reads.
+type stamps struct {
+	clock   *Clock
+	stamper stamper
+	prev    int64 // no read is earlier than this
+	counts  Counts
+}
+
+// Counts counts the reads of an answer by whose time they have.
+type Counts struct {
+	Kernel, User int
+	// Clamped are kernel times that contradicted the clock and were moved to the
+	// nearest possible one.
+	Clamped int
+}
+
+// stampTolerance is how far a stamp may lie in the future before it counts as
+// contradicting the clock: the two are read a moment apart.
+const stampTolerance = int64(20 * time.Microsecond)
+
+// read returns the time of the read that just returned, on the clock, and how long
+// the data had waited in the kernel; lag is -1 when not known.
+func (r *stamps) read() (at, lag int64) {
+	if r.stamper == nil {
+		return r.of(0)
+	}
+	return r.of(r.stamper.lastStamp())
+}
+
+// of is read for data that the kernel received at stamp; 0 means unknown.
+func (r *stamps) of(stamp int64) (at, lag int64) {
+	now := time.Now()
+	mono := r.clock.At(now)
+	if stamp != 0 {
+		// Both are wall-clock readings taken close together, so their difference
+		// needs no knowledge of the wall clock's offset to the monotonic one.
+		lag = now.UnixNano() - stamp
+		at = mono - lag
+		switch {
+		case lag < 0:
+			if lag < -stampTolerance {
+				r.counts.Clamped++
+			}
+			at, lag = mono, 0
+		case at < r.prev:
+			r.counts.Clamped++
+			at = r.prev
+			lag = mono - at
+		}
+		r.prev = at
+		r.counts.Kernel++
+		return at, lag
+	}
+	r.counts.User++
+	r.prev = max(mono, r.prev)
+	return r.prev, -1
+}

@@ -1,0 +1,20 @@
+// Package prompt gives a loadgen.Tenant what it asks: prompts from a file of JSON
+// Lines ([ReadPrompts]), recorded dialogues ([ReadShareGPT] with [Conversations]),
+// made-up texts of given lengths ([NewSynthetic]), or the lengths, shared prefixes
+// and arrivals of a published [Trace].
+//
+//	trace, err := prompt.ReadTrace(prompt.TraceMooncake, file)
+//	if err != nil {
+//		return err // names every bad line
+//	}
+//	part := trace.Slice(0, 10*time.Minute)
+//	texts, err := part.Prompts(prompt.TracePromptOptions{MaxInput: 8192})
+//	if err != nil {
+//		return err
+//	}
+//	tenant.Prompts, tenant.Load.Schedule = texts, part.Schedule(1)
+//
+// No tokenizer is needed: [Calibrate] fits the words of made-up prompts to the
+// token counts of the server. Readers are strict: an error wraps
+// loadgen.ErrInput and names each bad line, and nothing is returned with it.
+package prompt

@@ -1,0 +1,280 @@
+package prompt
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/loadgen"
+)
+
+const maxLineBytes = 16 << 20 // of a line of JSONL or CSV
+
+// promptFields are the keys of a line of prompts.
+var promptFields = []string{"prompt", "messages", "max_tokens", "output_tokens", "prompt_tokens", "session", "prefix", "body", "tools"}
+
+// ReadPrompts reads JSON Lines, one prompt an object. Each has either "prompt"
+// (a text) or "messages" (OpenAI's list of role and content), and may have
+// "max_tokens" (or "output_tokens", as vLLM's files call it), "prompt_tokens",
+// "session", "prefix", "tools" and "body", an object of further request fields.
+// Empty lines are skipped. Nothing else is accepted; the error, which wraps
+// ErrInput, names every bad line (the first 20) with its remedy, and then there
+// are no prompts.
+func ReadPrompts(r io.Reader) ([]loadgen.Prompt, error) {
+	var prompts []loadgen.Prompt
+	err := readLines(r, func(l *problem.List, n int, line []byte) {
+		if len(bytes.TrimSpace(line)) == 0 {
+			return
+		}
+		if p, ok := readPrompt(l, n, line); ok {
+			prompts = append(prompts, p)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(prompts) == 0 {
+		return nil, fmt.Errorf("%w: no prompts (write one JSON object a line, e.g. {\"prompt\": \"Hello\"})", loadgen.ErrInput)
+	}
+	return prompts, nil
+}
+
+func readPrompt(l *problem.List, n int, line []byte) (p loadgen.Prompt, ok bool) {
+	f, ok := parseObject(l, n, line)
+	if !ok {
+		return p, false
+	}
+	before := l.Len()
+	f.refuseUnknown(promptFields)
+	_, hasText := f.values["prompt"]
+	_, hasMessages := f.values["messages"]
+	switch {
+	case hasText == hasMessages:
+		f.bad("", "give exactly one of \"prompt\" and \"messages\"", "%s", map[bool]string{true: "both prompt and messages", false: "neither prompt nor messages"}[hasText])
+	case hasText:
+		if f.decode("prompt", &p.Text, "a text"); p.Text == "" {
+			f.bad("prompt", "write the prompt's text", "empty")
+		}
+	default:
+		p.Messages = f.messages()
+	}
+	p.MaxTokens = f.count("max_tokens")
+	if _, both := f.values["output_tokens"]; both {
+		if p.MaxTokens != 0 {
+			f.bad("output_tokens", "keep max_tokens", "stands beside max_tokens")
+		}
+		p.MaxTokens = f.count("output_tokens")
+	}
+	p.PromptTokens = f.count("prompt_tokens")
+	f.decode("session", &p.Session, "a text")
+	f.decode("prefix", &p.Prefix, "a text")
+	f.decode("body", &p.Body, "an object")
+	var tools []any
+	if f.decode("tools", &tools, "a list") {
+		if p.Body == nil {
+			p.Body = map[string]any{}
+		}
+		p.Body["tools"] = tools
+	}
+	return p, l.Len() == before
+}
+
+// WritePrompts writes the prompts as ReadPrompts reads them. A Prompt's Next is
+// not written.
+func WritePrompts(w io.Writer, prompts []loadgen.Prompt) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	for i := range prompts {
+		p := &prompts[i]
+		err := enc.Encode(struct {
+			Prompt       string            `json:"prompt,omitempty"`
+			Messages     []loadgen.Message `json:"messages,omitempty"`
+			MaxTokens    int               `json:"max_tokens,omitempty"`
+			PromptTokens int               `json:"prompt_tokens,omitempty"`
+			Session      string            `json:"session,omitempty"`
+			Prefix       string            `json:"prefix,omitempty"`
+			Body         map[string]any    `json:"body,omitempty"`
+		}{p.Text, p.Messages, p.MaxTokens, p.PromptTokens, p.Session, p.Prefix, p.Body})
+		if err != nil {
+			return fmt.Errorf("loadgen: write prompt %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// object is a JSON object on a line of an input, its fields not decoded yet.
+type object struct {
+	l      *problem.List
+	line   int
+	values map[string]json.RawMessage
+}
+
+func parseObject(l *problem.List, n int, line []byte) (*object, bool) {
+	o := &object{l: l, line: n}
+	if !utf8.Valid(line) {
+		o.bad("", "save the file as UTF-8", "invalid UTF-8")
+		return o, false
+	}
+	if err := json.Unmarshal(line, &o.values); err != nil || o.values == nil {
+		msg := "not an object"
+		if err != nil {
+			msg = strings.TrimPrefix(err.Error(), "json: ")
+		}
+		o.bad("", "write one JSON object a line", "not a JSON object: %s", msg)
+		return o, false
+	}
+	return o, true
+}
+
+func (o *object) bad(field, remedy, format string, args ...any) {
+	o.l.Add(&problem.Problem{Path: problem.Join(fmt.Sprintf("line %d", o.line), field), Line: o.line, Message: fmt.Sprintf(format, args...), Remedy: remedy})
+}
+
+func (o *object) unknown(known []string) []string {
+	var names []string
+	for name := range o.values {
+		if !slices.Contains(known, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (o *object) refuseUnknown(known []string) {
+	for _, name := range o.unknown(known) {
+		remedy := "put further request fields into \"body\""
+		if near := problem.Nearest(name, known); near != "" {
+			remedy = fmt.Sprintf("did you mean %q?", near)
+		}
+		o.bad(problem.Clip(name), remedy, "unknown field")
+	}
+}
+
+// decode reads a field if it is there.
+func (o *object) decode(name string, into any, what string) bool {
+	raw, has := o.values[name]
+	if !has {
+		return false
+	}
+	if string(raw) == "null" || json.Unmarshal(raw, into) != nil {
+		o.bad(name, "write "+what, "is %s", problem.Clip(string(raw)))
+		return false
+	}
+	return true
+}
+
+// number reads a required finite number of 0 or more.
+func (o *object) number(name string) (float64, bool) {
+	if _, has := o.values[name]; !has {
+		o.bad(name, "add it", "missing")
+		return 0, false
+	}
+	v := math.NaN()
+	if !o.decode(name, &v, "a number") {
+		return 0, false
+	}
+	if !(v >= 0) || math.IsInf(v, 0) {
+		o.bad(name, "use a number of 0 or more", "is %v", v)
+		return 0, false
+	}
+	return v, true
+}
+
+// count reads an optional number of tokens above 0.
+func (o *object) count(name string) int {
+	var n int
+	if o.decode(name, &n, "a whole number") && (n <= 0 || n > maxTraceTokens) {
+		o.bad(name, fmt.Sprintf("use a whole number from 1 to %d, or leave it out", maxTraceTokens), "is %d", n)
+		return 0
+	}
+	return n
+}
+
+func (o *object) messages() []loadgen.Message {
+	var raw []map[string]json.RawMessage
+	if !o.decode("messages", &raw, "a list of objects with role and content") {
+		return nil
+	}
+	if len(raw) == 0 {
+		o.bad("messages", "add a message", "empty")
+	}
+	messages := make([]loadgen.Message, len(raw))
+	for i, fields := range raw {
+		for name := range fields {
+			if name != "role" && name != "content" {
+				o.bad(fmt.Sprintf("messages[%d].%s", i, problem.Clip(name)), "give the whole list as \"body\": {\"messages\": ...}", "only role and content are known here")
+			}
+		}
+		for _, f := range []struct {
+			name string
+			into *string
+		}{{"role", &messages[i].Role}, {"content", &messages[i].Content}} {
+			path := fmt.Sprintf("messages[%d].%s", i, f.name)
+			switch value, has := fields[f.name]; {
+			case !has:
+				o.bad(path, "add it", "missing")
+			case string(value) == "null" || json.Unmarshal(value, f.into) != nil:
+				o.bad(path, "write a text; for parts such as images give the whole list as \"body\": {\"messages\": ...}", "is not a text")
+			case f.name == "role" && *f.into == "":
+				o.bad(path, "use system, user or assistant", "empty")
+			}
+		}
+	}
+	return messages
+}
+
+// readLines calls each with every line, numbered from 1, without its end. It
+// stops when too much is wrong, and returns everything that is.
+func readLines(r io.Reader, each func(l *problem.List, n int, line []byte)) error {
+	var l problem.List
+	br := bufio.NewReaderSize(r, 64<<10)
+	for n := 1; ; n++ {
+		line, err := readLine(br)
+		if len(line) > 0 {
+			if n == 1 {
+				line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
+			}
+			each(&l, n, bytes.TrimRight(line, "\r\n"))
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			l.Add(&problem.Problem{Path: fmt.Sprintf("line %d", n), Line: n, Message: err.Error()})
+			break
+		}
+		if l.Len() > problem.Enough {
+			l.Add(&problem.Problem{Line: n, Message: fmt.Sprintf("gave up after line %d", n), Remedy: "check that the file is of the right kind"})
+			break
+		}
+	}
+	return l.Under(loadgen.ErrInput)
+}
+
+var errLongLine = fmt.Errorf("the line is longer than %d MiB", maxLineBytes>>20)
+
+func readLine(br *bufio.Reader) ([]byte, error) {
+	var whole []byte
+	for {
+		part, err := br.ReadSlice('\n')
+		if len(whole)+len(part) > maxLineBytes {
+			return nil, errLongLine
+		}
+		if err == nil && whole == nil {
+			return part, nil
+		}
+		whole = append(whole, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return whole, err
+		}
+	}
+}

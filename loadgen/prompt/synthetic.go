@@ -1,0 +1,191 @@
+package prompt
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/loadgen"
+)
+
+// words are short, frequent English words, each one token in the usual
+// vocabularies when a space stands before it.
+var words = strings.Fields(`the of and to in is that for it as was with be by on not he his but at are this have from or
+	had an they which one you were all her she there would their we him been has when who will no more if out so said what
+	up its about than into them can only other time new some could these two may first then do any like my now over such our
+	man me even most made after also well did many before must through back years where much your way down should because
+	long each just those people how too little state good very make world still own see men work here get both between life
+	being under never day same another know while last might us great old year off come since against go came right used take three`)
+
+// appendWords appends n words drawn from rng.
+func appendWords(b *strings.Builder, rng *rand.Rand, n int) {
+	b.Grow(n * 5)
+	for range n {
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(words[rng.IntN(len(words))])
+	}
+}
+
+// SharedPrefix makes prompts begin with one of a few common texts, as system
+// prompts and few-shot examples do.
+type SharedPrefix struct {
+	// Groups is the number of different prefixes; 0 means 1.
+	Groups int
+	// Tokens is the length of each. It comes on top of SyntheticOptions.Input.
+	Tokens int
+	// Zipf is the exponent of the groups' popularity: the k-th is used in proportion
+	// to 1/k^Zipf. 0 means equally.
+	Zipf float64
+}
+
+// SyntheticOptions describe prompts made of random words. Input and Output are
+// required; everything else has a default.
+type SyntheticOptions struct {
+	Input  Lengths // tokens of a question
+	Output Lengths // sent as max_tokens
+	Prefix SharedPrefix
+	// Turns is the number of questions of a session; nil means one, sent as a text.
+	// Otherwise prompts are messages, for the chat API: the shared prefix is the
+	// system message, and the history, with the answers that the server gave,
+	// precedes each further question.
+	Turns Lengths
+	// Think is the pause between an answer and the next question.
+	Think time.Duration
+	// Count ends the source after this many sessions; 0 means never.
+	Count int
+	Seed  uint64
+	// Calibration turns tokens into words; the zero value means one token a word.
+	Calibration Calibration
+	// IgnoreEOS adds "ignore_eos": true to each request, which vLLM and SGLang
+	// understand, so that answers have the length asked for.
+	IgnoreEOS bool
+}
+
+// Synthetic is a PromptSource that makes up its prompts. The n-th session depends
+// on the seed and n alone. It is safe for concurrent use.
+type Synthetic struct {
+	opts     SyntheticOptions
+	prefixes []string
+	weights  []float64 // cumulative
+
+	mu   sync.Mutex
+	next int
+}
+
+// NewSynthetic checks the options and makes the shared prefixes.
+func NewSynthetic(opts SyntheticOptions) (*Synthetic, error) {
+	var l problem.List
+	for _, d := range []struct {
+		path     string
+		lengths  Lengths
+		required bool
+	}{{"input", opts.Input, true}, {"output", opts.Output, true}, {"turns", opts.Turns, false}} {
+		if d.lengths == nil {
+			if d.required {
+				l.Addf(d.path, "set it, e.g. to prompt.Fixed(128)", "missing")
+			}
+		} else if c, ok := d.lengths.(interface{ check() error }); ok {
+			l.AddErr(d.path, c.check())
+		}
+	}
+	p := &opts.Prefix
+	if p.Groups < 0 || p.Tokens < 0 || p.Groups > maxTraceTokens || p.Tokens > maxTraceTokens {
+		l.Addf("prefix", fmt.Sprintf("use 0 to %d", maxTraceTokens), "%d groups of %d tokens", p.Groups, p.Tokens)
+	}
+	if p.Groups > 0 && p.Tokens == 0 || p.Zipf != 0 && p.Groups < 2 {
+		l.Addf("prefix", "set tokens above 0, and groups above 1 for zipf", "%d groups of %d tokens with zipf %v", p.Groups, p.Tokens, p.Zipf)
+	}
+	if !(p.Zipf >= 0) || math.IsInf(p.Zipf, 0) {
+		l.Addf("prefix.zipf", "use a finite value of 0 or more", "%v", p.Zipf)
+	}
+	if opts.Think < 0 {
+		l.Addf("think", "use 0 or more", "%v is negative", opts.Think)
+	}
+	if opts.Count < 0 {
+		l.Addf("count", "use 0 or more", "%d is negative", opts.Count)
+	}
+	l.AddErr("calibration", opts.Calibration.check())
+	if err := l.Err(); err != nil {
+		return nil, fmt.Errorf("loadgen: invalid synthetic prompts: %w", err)
+	}
+	s := &Synthetic{opts: opts}
+	if p.Tokens > 0 {
+		total := 0.0
+		for g := range max(p.Groups, 1) {
+			var b strings.Builder
+			appendWords(&b, rand.New(rand.NewPCG(opts.Seed, ^uint64(g))), opts.Calibration.words(p.Tokens, 0))
+			s.prefixes = append(s.prefixes, b.String())
+			total += math.Pow(float64(g+1), -p.Zipf)
+			s.weights = append(s.weights, total)
+		}
+	}
+	return s, nil
+}
+
+// Next returns the first question of the next session.
+func (s *Synthetic) Next() (loadgen.Prompt, error) {
+	s.mu.Lock()
+	n := s.next
+	s.next++
+	s.mu.Unlock()
+	if s.opts.Count > 0 && n >= s.opts.Count {
+		return loadgen.Prompt{}, io.EOF
+	}
+	rng := rand.New(rand.NewPCG(s.opts.Seed, uint64(n)))
+	first := loadgen.Prompt{Session: fmt.Sprintf("s%d", n)}
+	prefix := ""
+	if len(s.prefixes) > 0 {
+		g, at := 0, rng.Float64()*s.weights[len(s.weights)-1]
+		for s.weights[g] < at {
+			g++
+		}
+		first.Prefix, prefix = fmt.Sprintf("p%d", g), s.prefixes[g]
+	}
+	if s.opts.Turns == nil {
+		return s.question(rng, first, prefix), nil
+	}
+	var history []loadgen.Message
+	if prefix != "" {
+		history = []loadgen.Message{message("system", prefix)}
+	}
+	return s.ask(rng, first, history, s.opts.Turns.Draw(rng)), nil
+}
+
+// question draws one question into p.Text, after before.
+func (s *Synthetic) question(rng *rand.Rand, p loadgen.Prompt, before string) loadgen.Prompt {
+	tokens := s.opts.Input.Draw(rng)
+	p.MaxTokens = s.opts.Output.Draw(rng)
+	p.PromptTokens = tokens
+	if before != "" {
+		p.PromptTokens += s.opts.Prefix.Tokens
+	}
+	if s.opts.IgnoreEOS {
+		p.Body = map[string]any{"ignore_eos": true}
+	}
+	var b strings.Builder
+	b.WriteString(before)
+	appendWords(&b, rng, s.opts.Calibration.words(tokens, 1))
+	p.Text = b.String()
+	return p
+}
+
+// ask makes the next of a session's left questions. rng belongs to the session,
+// whose turns are made one after another.
+func (s *Synthetic) ask(rng *rand.Rand, of loadgen.Prompt, history []loadgen.Message, left int) loadgen.Prompt {
+	p := s.question(rng, loadgen.Prompt{Session: of.Session, Prefix: of.Prefix}, "")
+	p.Messages = append(history[:len(history):len(history)], message("user", p.Text))
+	p.Text, p.PromptTokens = "", 0 // the history's length is the server's to count
+	if left > 1 {
+		p.Next = func(reply loadgen.Reply) (loadgen.Prompt, time.Duration, bool) {
+			return s.ask(rng, p, append(p.Messages[:len(p.Messages):len(p.Messages)], message("assistant", reply.Text)), left-1), s.opts.Think, true
+		}
+	}
+	return p
+}

@@ -1,0 +1,203 @@
+package prompt
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/loadgen"
+)
+
+// TraceFormat is the format of a published trace. The zero value is no format.
+type TraceFormat uint8
+
+// The formats.
+const (
+	TraceUnknown  TraceFormat = iota
+	TraceMooncake             // FAST'25 JSON Lines: timestamp (ms), input_length, output_length, hash_ids of 512 tokens
+	TraceBailian              // Qwen Bailian JSON Lines: the same with chat_id, parent_chat_id, turn, timestamp in seconds, blocks of 16 tokens
+	TraceAzure                // Azure LLM inference 2023 and 2024: CSV with TIMESTAMP, ContextTokens, GeneratedTokens
+	TraceBurstGPT             // BurstGPT: CSV with Timestamp (s), Request tokens, Response tokens
+)
+
+var traceFormatNames = enum.Of[TraceFormat](loadgen.ErrUnknownName, "trace format", "unknown", "mooncake", "bailian", "azure", "burstgpt")
+
+// String returns "mooncake", "bailian", "azure" or "burstgpt".
+func (f TraceFormat) String() string { return traceFormatNames.String(f) }
+
+// MarshalText returns the format's name.
+func (f TraceFormat) MarshalText() ([]byte, error) { return traceFormatNames.Text(f) }
+
+// UnmarshalText reads a format's name.
+func (f *TraceFormat) UnmarshalText(b []byte) error { return traceFormatNames.Parse(f, b) }
+
+// maxTraceTokens bounds a length in tokens: no model's context comes near.
+const maxTraceTokens = 100_000_000
+
+// maxTraceTime bounds a timestamp: a hundred years.
+const maxTraceTime = 100 * 365 * 24 * time.Hour
+
+// TraceRequest is one request of a trace.
+type TraceRequest struct {
+	At           time.Duration // since the trace's first request
+	InputTokens  int
+	OutputTokens int
+	// Blocks are the hashes of the prompt's blocks of Trace.BlockTokens tokens, the
+	// last one filled in part: an equal beginning is a shared prefix. nil if the
+	// trace has none.
+	Blocks []int64
+	// Session groups the turns of a conversation, "" if the trace doesn't say.
+	Session string
+	// Model is the model that served it, "" if the trace doesn't say.
+	Model string
+}
+
+// Trace is a published trace of requests, in order of time.
+type Trace struct {
+	Format   TraceFormat
+	Requests []TraceRequest
+	// BlockTokens is the size of a block of TraceRequest.Blocks, 0 without blocks.
+	BlockTokens int
+	// Failed counts the rows that the trace marks as failed (BurstGPT: no response
+	// tokens). They are not among the Requests.
+	Failed int
+	// Reordered counts the rows that were earlier than the row before them; they
+	// were sorted into place.
+	Reordered int
+	// Ignored are the columns or fields that this package has no use for.
+	Ignored []string
+}
+
+// DetectTrace tells the format from a file's beginning, which holds at least the
+// first line. The error wraps ErrInput.
+func DetectTrace(head []byte) (TraceFormat, error) {
+	line, _, _ := bytes.Cut(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), []byte("\n"))
+	line = bytes.TrimSpace(line)
+	if bytes.HasPrefix(line, []byte("{")) {
+		if bytes.Contains(line, []byte(`"chat_id"`)) {
+			return TraceBailian, nil
+		}
+		return TraceMooncake, nil
+	}
+	header := fieldSet(string(line))
+	switch {
+	case header["ContextTokens"]:
+		return TraceAzure, nil
+	case header["Request tokens"]:
+		return TraceBurstGPT, nil
+	}
+	return TraceUnknown, fmt.Errorf("%w: cannot tell the trace's format from its first line %q (known: mooncake, bailian, azure, burstgpt)", loadgen.ErrInput, problem.Clip(string(line)))
+}
+
+// ReadTrace reads a whole trace. It is strict: a missing column or field, a value
+// that is not of its kind and a row of another length are errors, all named (the
+// first 20) in one error that wraps ErrInput, and then there is no trace.
+func ReadTrace(format TraceFormat, r io.Reader) (*Trace, error) {
+	t := &Trace{Format: format}
+	var row func(l *problem.List, n int, line []byte) (TraceRequest, bool)
+	switch format {
+	case TraceMooncake:
+		t.BlockTokens, row = 512, t.mooncake
+	case TraceBailian:
+		t.BlockTokens, row = 16, newBailian(t).row
+	case TraceAzure:
+		row = newTable(t, azureColumns, azureRow).row
+	case TraceBurstGPT:
+		row = newTable(t, burstGPTColumns, burstGPTRow).row
+	default:
+		return nil, fmt.Errorf("%w: trace format %v (use mooncake, bailian, azure or burstgpt)", loadgen.ErrInput, format)
+	}
+	err := readLines(r, func(l *problem.List, n int, line []byte) {
+		if len(bytes.TrimSpace(line)) == 0 {
+			return
+		}
+		if req, ok := row(l, n, line); ok {
+			t.Requests = append(t.Requests, req)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(t.Requests) == 0 {
+		return nil, fmt.Errorf("%w: the %v trace has no requests", loadgen.ErrInput, format)
+	}
+	slices.Sort(t.Ignored)
+	t.rebase()
+	return t, nil
+}
+
+// rebase sorts by time and lets the first request be at 0.
+func (t *Trace) rebase() {
+	for i := 1; i < len(t.Requests); i++ {
+		if t.Requests[i].At < t.Requests[i-1].At {
+			t.Reordered++
+		}
+	}
+	slices.SortStableFunc(t.Requests, func(a, b TraceRequest) int {
+		switch {
+		case a.At < b.At:
+			return -1
+		case a.At > b.At:
+			return 1
+		}
+		return 0
+	})
+	first := t.Requests[0].At
+	for i := range t.Requests {
+		t.Requests[i].At -= first
+	}
+}
+
+// Duration is the time of the last request.
+func (t *Trace) Duration() time.Duration {
+	if len(t.Requests) == 0 {
+		return 0
+	}
+	return t.Requests[len(t.Requests)-1].At
+}
+
+// Slice returns the part of the trace from from on and before to (0: its end),
+// with its times counted from from. The requests are shared with t. Slice before
+// Schedule and Prompts, so that times and lengths stay together.
+func (t *Trace) Slice(from, to time.Duration) *Trace {
+	s := *t
+	s.Requests = nil
+	for _, r := range t.Requests {
+		if r.At >= from && (to == 0 || r.At < to) {
+			r.At -= from
+			s.Requests = append(s.Requests, r)
+		}
+	}
+	return &s
+}
+
+// Schedule returns the trace's arrivals; speed 2 replays twice as fast, 0 means 1.
+func (t *Trace) Schedule(speed float64) loadgen.Timestamps {
+	s := loadgen.Timestamps{Offsets: make([]time.Duration, len(t.Requests)), Speed: speed}
+	for i, r := range t.Requests {
+		s.Offsets[i] = r.At
+	}
+	return s
+}
+
+// InputLengths returns the distribution of the prompts' lengths.
+func (t *Trace) InputLengths() Empirical {
+	return t.lengths(func(r *TraceRequest) int { return r.InputTokens })
+}
+
+// OutputLengths returns the distribution of the answers' lengths.
+func (t *Trace) OutputLengths() Empirical {
+	return t.lengths(func(r *TraceRequest) int { return r.OutputTokens })
+}
+
+func (t *Trace) lengths(of func(*TraceRequest) int) Empirical {
+	e := make(Empirical, len(t.Requests))
+	for i := range t.Requests {
+		e[i] = max(of(&t.Requests[i]), 1)
+	}
+	return e
+}

@@ -1,0 +1,172 @@
+package prompt
+
+import (
+	"encoding/csv"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cotenant/cotenant/internal/problem"
+)
+
+// The columns of the CSV formats, by name: their order has changed between
+// releases and tools that go by position read the wrong ones.
+var (
+	azureColumns    = []string{"TIMESTAMP", "ContextTokens", "GeneratedTokens"}
+	burstGPTColumns = []string{"Timestamp", "Request tokens", "Response tokens"}
+	burstGPTExtra   = []string{"Model", "Session ID"}
+)
+
+// cells reads one row's cells by column and records what is wrong with them.
+type cells struct {
+	l      *problem.List
+	line   int
+	column map[string]int
+	values []string
+}
+
+func (c *cells) bad(column, remedy, format string, args ...any) {
+	c.l.Add(&problem.Problem{Path: fmt.Sprintf("line %d.%s", c.line, column), Line: c.line, Message: fmt.Sprintf(format, args...), Remedy: remedy})
+}
+
+func (c *cells) get(column string) string {
+	i, has := c.column[column]
+	if !has {
+		return ""
+	}
+	return strings.TrimSpace(c.values[i])
+}
+
+// tokens reads a whole number of 0 or more; some exports write it as "12.0".
+func (c *cells) tokens(column string) int {
+	v, err := strconv.ParseFloat(c.get(column), 64)
+	if err != nil || !(v >= 0 && v <= maxTraceTokens) || v != math.Trunc(v) {
+		c.bad(column, fmt.Sprintf("use a whole number from 0 to %d", maxTraceTokens), "is %q", problem.Clip(c.get(column)))
+		return 0
+	}
+	return int(v)
+}
+
+// table reads a CSV trace with a header.
+type table struct {
+	trace    *Trace
+	required []string
+	read     func(t *Trace, c *cells) (r TraceRequest, keep bool)
+	column   map[string]int
+	width    int
+	broken   bool // the header is unusable: its rows would only repeat that
+}
+
+func newTable(t *Trace, required []string, read func(*Trace, *cells) (TraceRequest, bool)) *table {
+	return &table{trace: t, required: required, read: read}
+}
+
+func (t *table) row(l *problem.List, n int, line []byte) (TraceRequest, bool) {
+	if t.broken {
+		return TraceRequest{}, false
+	}
+	values, err := splitCSV(string(line))
+	if err != nil {
+		l.Add(&problem.Problem{Path: fmt.Sprintf("line %d", n), Line: n, Message: "not a CSV row: " + err.Error()})
+		return TraceRequest{}, false
+	}
+	if t.column == nil {
+		t.header(l, n, values)
+		return TraceRequest{}, false
+	}
+	c := &cells{l: l, line: n, column: t.column, values: values}
+	if len(values) != t.width {
+		l.Add(&problem.Problem{Path: fmt.Sprintf("line %d", n), Line: n, Message: fmt.Sprintf("%d columns, the header has %d", len(values), t.width), Remedy: "complete or remove the row"})
+		return TraceRequest{}, false
+	}
+	before := l.Len()
+	r, keep := t.read(t.trace, c)
+	return r, keep && l.Len() == before
+}
+
+func (t *table) header(l *problem.List, n int, names []string) {
+	t.column, t.width = map[string]int{}, len(names)
+	for i, name := range names {
+		name = strings.TrimSpace(name)
+		if _, twice := t.column[name]; twice && slices.Contains(t.required, name) {
+			l.Add(&problem.Problem{Line: n, Path: "header", Message: fmt.Sprintf("column %q twice", name), Remedy: "keep one"})
+			t.broken = true
+		}
+		t.column[name] = i
+		if !slices.Contains(t.required, name) && !slices.Contains(burstGPTExtra, name) {
+			t.trace.ignore(name)
+		}
+	}
+	for _, name := range t.required {
+		if _, has := t.column[name]; has {
+			continue
+		}
+		remedy := "columns are found by name; add it"
+		if near := problem.Nearest(name, names); near != "" {
+			remedy = fmt.Sprintf("rename %q", near)
+		}
+		l.Add(&problem.Problem{Line: n, Path: "header", Message: fmt.Sprintf("no column %q", name), Remedy: remedy})
+		t.broken = true
+	}
+}
+
+func splitCSV(line string) ([]string, error) {
+	r := csv.NewReader(strings.NewReader(line))
+	r.FieldsPerRecord = -1
+	return r.Read()
+}
+
+func fieldSet(header string) map[string]bool {
+	names, err := splitCSV(header)
+	set := map[string]bool{}
+	if err == nil {
+		for _, n := range names {
+			set[strings.TrimSpace(n)] = true
+		}
+	}
+	return set
+}
+
+// azureLayouts are the time stamps of 2023 (no zone) and of 2024. Go reads a
+// fraction of a second after the seconds whether or not the layout has one.
+var azureLayouts = []string{"2006-01-02 15:04:05", "2006-01-02 15:04:05Z07:00"}
+
+func azureRow(_ *Trace, c *cells) (TraceRequest, bool) {
+	r := TraceRequest{InputTokens: c.tokens("ContextTokens"), OutputTokens: c.tokens("GeneratedTokens")}
+	stamp := c.get("TIMESTAMP")
+	for _, layout := range azureLayouts {
+		at, err := time.Parse(layout, stamp)
+		if err != nil {
+			continue
+		}
+		if r.At = at.Sub(azureEpoch); r.At < 0 || r.At > maxTraceTime {
+			break
+		}
+		return r, true
+	}
+	c.bad("TIMESTAMP", "write it like 2023-11-16 18:15:46.6805900 or 2024-05-10 00:00:00.009930+00:00", "is %q", problem.Clip(stamp))
+	return r, false
+}
+
+var azureEpoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func burstGPTRow(t *Trace, c *cells) (TraceRequest, bool) {
+	r := TraceRequest{
+		InputTokens: c.tokens("Request tokens"), OutputTokens: c.tokens("Response tokens"),
+		Model: c.get("Model"), Session: c.get("Session ID"),
+	}
+	s, err := strconv.ParseFloat(c.get("Timestamp"), 64)
+	if err != nil || !(s >= 0 && s <= maxTraceTime.Seconds()) {
+		c.bad("Timestamp", "use seconds, 0 or more", "is %q", problem.Clip(c.get("Timestamp")))
+		return r, false
+	}
+	r.At = time.Duration(s * 1e9)
+	if r.OutputTokens == 0 {
+		t.Failed++
+		return r, false
+	}
+	return r, true
+}

@@ -1,0 +1,88 @@
+package prompt
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+
+	"github.com/cotenant/cotenant/loadgen"
+)
+
+// TracePromptOptions tune Trace.Prompts. The zero value is the documented default.
+type TracePromptOptions struct {
+	// MaxInput and MaxOutput cut longer prompts and answers, so that a trace fits a
+	// model's context; 0 means no bound.
+	MaxInput, MaxOutput int
+	Seed                uint64
+	// Calibration turns tokens into words; the zero value means one token a word.
+	Calibration Calibration
+	// IgnoreEOS is as in SyntheticOptions.
+	IgnoreEOS bool
+}
+
+// TracePrompts is a PromptSource with the lengths of a trace and made-up words.
+// Where the trace has block hashes, equal blocks are equal text, so that shared
+// prefixes are shared on the server too. It ends with the trace, and is safe for
+// concurrent use.
+type TracePrompts struct {
+	trace *Trace
+	opts  TracePromptOptions
+
+	mu   sync.Mutex
+	next int
+}
+
+// Prompts returns the trace's prompts, in its order.
+func (t *Trace) Prompts(opts TracePromptOptions) (*TracePrompts, error) {
+	if err := opts.Calibration.check(); err != nil {
+		return nil, fmt.Errorf("loadgen: invalid calibration: %w", err)
+	}
+	if opts.MaxInput < 0 || opts.MaxOutput < 0 {
+		return nil, fmt.Errorf("loadgen: bounds of %d prompt and %d output tokens (use 0 or more)", opts.MaxInput, opts.MaxOutput)
+	}
+	return &TracePrompts{trace: t, opts: opts}, nil
+}
+
+// Next returns the prompt of the trace's next request. A length of 0 becomes 1.
+func (p *TracePrompts) Next() (loadgen.Prompt, error) {
+	p.mu.Lock()
+	n := p.next
+	p.next++
+	p.mu.Unlock()
+	if n >= len(p.trace.Requests) {
+		return loadgen.Prompt{}, io.EOF
+	}
+	r := &p.trace.Requests[n]
+	bound := func(v, limit int) int {
+		if v = max(v, 1); limit > 0 {
+			return min(v, limit)
+		}
+		return v
+	}
+	out := loadgen.Prompt{MaxTokens: bound(r.OutputTokens, p.opts.MaxOutput), PromptTokens: bound(r.InputTokens, p.opts.MaxInput), Session: r.Session}
+	if len(r.Blocks) > 0 {
+		out.Prefix = fmt.Sprintf("b%d", r.Blocks[0])
+	}
+	if p.opts.IgnoreEOS {
+		out.Body = map[string]any{"ignore_eos": true}
+	}
+	out.Text = p.text(n, r.Blocks, out.PromptTokens)
+	return out, nil
+}
+
+func (p *TracePrompts) text(n int, blocks []int64, tokens int) string {
+	var b strings.Builder
+	left := p.opts.Calibration.words(tokens, 1)
+	for _, block := range blocks {
+		k := min(p.opts.Calibration.words(p.trace.BlockTokens, 0), left)
+		appendWords(&b, rand.New(rand.NewPCG(p.opts.Seed, uint64(block))), k)
+		if left -= k; left == 0 {
+			return b.String()
+		}
+	}
+	// What the blocks don't cover is the request's own.
+	appendWords(&b, rand.New(rand.NewPCG(^p.opts.Seed, uint64(n))), left)
+	return b.String()
+}

@@ -1,0 +1,185 @@
+package prompt
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/loadgen"
+)
+
+var traceFiles = map[string]TraceFormat{
+	"traces/mooncake.jsonl": TraceMooncake, "traces/bailian.jsonl": TraceBailian, "traces/azure2023.csv": TraceAzure,
+	"traces/azure2024.csv": TraceAzure, "traces/burstgpt.csv": TraceBurstGPT,
+}
+
+func TestReadTrace(t *testing.T) {
+	want := map[string]*Trace{
+		"traces/mooncake.jsonl": {Format: TraceMooncake, BlockTokens: 512, Reordered: 1, Ignored: []string{"note"}, Requests: []TraceRequest{
+			{At: 0, InputTokens: 1200, OutputTokens: 50, Blocks: []int64{0, 1, 2}},
+			{At: 27 * time.Millisecond, InputTokens: 600, OutputTokens: 92, Blocks: []int64{7, 8}},
+			{At: 40 * time.Millisecond, InputTokens: 1024, OutputTokens: 3, Blocks: []int64{0, 1}},
+			{At: 3 * time.Second, InputTokens: 1300, OutputTokens: 10, Blocks: []int64{0, 1, 9}},
+		}},
+		"traces/bailian.jsonl": {Format: TraceBailian, BlockTokens: 16, Requests: []TraceRequest{
+			{At: 0, InputTokens: 40, OutputTokens: 7, Blocks: []int64{5, 6, 7}, Session: "1"},
+			{At: 500 * time.Millisecond, InputTokens: 16, OutputTokens: 9, Blocks: []int64{8}, Session: "2"},
+			{At: 11750 * time.Millisecond, InputTokens: 64, OutputTokens: 11, Blocks: []int64{5, 6, 7, 9}, Session: "1"},
+			{At: 19500 * time.Millisecond, InputTokens: 80, OutputTokens: 5, Blocks: []int64{5, 6, 7, 9, 10}, Session: "1"},
+		}},
+		"traces/azure2023.csv": {Format: TraceAzure, Requests: []TraceRequest{
+			{At: 0, InputTokens: 374, OutputTokens: 44},
+			{At: 4314579 * time.Microsecond, InputTokens: 396, OutputTokens: 109},
+			{At: 4541877 * time.Microsecond, InputTokens: 879, OutputTokens: 55},
+		}},
+		"traces/azure2024.csv": {Format: TraceAzure, Requests: []TraceRequest{
+			{At: 0, InputTokens: 10, OutputTokens: 20},
+			{At: 9930 * time.Microsecond, InputTokens: 2162, OutputTokens: 5},
+			{At: 1500 * time.Millisecond, InputTokens: 33},
+		}},
+		"traces/burstgpt.csv": {Format: TraceBurstGPT, Failed: 1, Ignored: []string{"Elapsed time", "Log Type", "Total tokens"}, Requests: []TraceRequest{
+			{At: 0, InputTokens: 472, OutputTokens: 18, Session: "s1", Model: "ChatGPT"},
+			{At: 113 * time.Second, InputTokens: 1087, OutputTokens: 230, Session: "s2", Model: "ChatGPT"},
+		}},
+	}
+	for name, format := range traceFiles {
+		t.Run(name, func(t *testing.T) {
+			data := readTestdata(t, name)
+			if got, err := DetectTrace(data); err != nil || got != format {
+				t.Errorf("detected %v, %v", got, err)
+			}
+			got, err := ReadTrace(format, bytes.NewReader(data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want[name], got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestReadTraceByColumnName(t *testing.T) {
+	in := "Log Type,Response tokens,Extra,Timestamp,Request tokens\nx,7,y,1.5,100\n"
+	tr, err := ReadTrace(TraceBurstGPT, strings.NewReader(in))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]TraceRequest{{InputTokens: 100, OutputTokens: 7}}, tr.Requests); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestReadTraceErrors(t *testing.T) {
+	for _, tc := range []struct {
+		format TraceFormat
+		in     string
+		want   string
+	}{
+		{TraceUnknown, "x", "trace format unknown"},
+		{TraceAzure, "TIMESTAMP,ContextToken,GeneratedTokens\nx,y,z\n", `no column "ContextTokens" (rename "ContextToken")`},
+		{TraceAzure, "TIMESTAMP,ContextTokens,GeneratedTokens\nyesterday,1,2\n", `line 2.TIMESTAMP: is "yesterday"`},
+		{TraceAzure, "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,1\n", "line 2: 2 columns, the header has 3"},
+		{TraceAzure, "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,-1,2\n", `line 2.ContextTokens: is "-1"`},
+		{TraceAzure, "TIMESTAMP,ContextTokens,GeneratedTokens\n", "has no requests"},
+		{TraceBurstGPT, "Timestamp,Request tokens,Response tokens\nNaN,1,2\n", `line 2.Timestamp: is "NaN"`},
+		{TraceBurstGPT, "Timestamp,Request tokens,Response tokens\n1,1.5,2\n", `line 2.Request tokens: is "1.5"`},
+		{TraceMooncake, `{"timestamp": 0, "input_length": 600, "output_length": 1, "hash_ids": [1]}`, "line 1.hash_ids: 1 ids for 600 tokens, which are 2 blocks"},
+		{TraceMooncake, `{"timestamp": 1e300, "input_length": 0, "output_length": 1, "hash_ids": []}`, "line 1.timestamp: 1e+300 is beyond"},
+		{TraceMooncake, `{"timestamp": 0}`, "line 1.input_length: missing"},
+		{TraceMooncake, `[1]`, "line 1: not a JSON object"},
+		{TraceBailian, `{"timestamp": 0, "input_length": 6, "output_length": 1, "hash_ids": [1]}`, "line 1.chat_id: missing"},
+		{TraceBailian, `{"chat_id": "a", "parent_chat_id": -1, "timestamp": 0, "input_length": 6, "output_length": 1, "hash_ids": [1]}`, `line 1.chat_id: is "a"`},
+	} {
+		tr, err := ReadTrace(tc.format, strings.NewReader(tc.in))
+		if tr != nil || !errors.Is(err, loadgen.ErrInput) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%v %q: %v\nwant %q", tc.format, tc.in, err, tc.want)
+		}
+	}
+	if _, err := DetectTrace([]byte("a,b,c\n")); !errors.Is(err, loadgen.ErrInput) {
+		t.Errorf("unknown header: %v", err)
+	}
+}
+
+func TestTraceSliceKeepsTimesAndPromptsTogether(t *testing.T) {
+	tr, err := ReadTrace(TraceMooncake, bytes.NewReader(readTestdata(t, "traces/mooncake.jsonl")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := tr.Slice(30*time.Millisecond, 0)
+	var times []time.Duration
+	for at := range part.Schedule(2).Arrivals(nil) {
+		times = append(times, at)
+	}
+	if diff := cmp.Diff([]time.Duration{5 * time.Millisecond, 1485 * time.Millisecond}, times); diff != "" {
+		t.Error(diff)
+	}
+	src, err := part.Prompts(TracePromptOptions{MaxInput: 1100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts [][]string
+	for {
+		p, err := src.Next()
+		if err == io.EOF {
+			break
+		}
+		texts = append(texts, strings.Fields(p.Text))
+	}
+	if len(texts) != 2 || len(texts[0]) != 1024 || len(texts[1]) != 1100 {
+		t.Fatalf("%d prompts of %d and %d words", len(texts), len(texts[0]), len(texts[1]))
+	}
+	if diff := cmp.Diff(texts[0], texts[1][:1024]); diff != "" {
+		t.Error("equal blocks are different text")
+	}
+	if got := tr.Duration(); got != 3*time.Second {
+		t.Errorf("duration %v", got)
+	}
+	if got := tr.InputLengths().Quantile(0.5); got != 1024 {
+		t.Errorf("median input %d", got)
+	}
+	if got := len(tr.Requests); got != 4 {
+		t.Errorf("Slice changed the trace: %d requests", got)
+	}
+}
+
+func FuzzReadTrace(f *testing.F) {
+	for name, format := range traceFiles {
+		f.Add(uint8(format), readTestdata(f, name))
+	}
+	f.Fuzz(func(t *testing.T, format uint8, data []byte) {
+		tr, err := ReadTrace(TraceFormat(format), bytes.NewReader(data))
+		if (err == nil) == (tr == nil) {
+			t.Fatalf("%v and %v", tr, err)
+		}
+		if err != nil {
+			return
+		}
+		last := time.Duration(0)
+		for _, r := range tr.Requests {
+			if r.At < last || r.InputTokens < 0 || r.OutputTokens < 0 {
+				t.Fatalf("%+v after %v", r, last)
+			}
+			last = r.At
+		}
+		if tr.Requests[0].At != 0 {
+			t.Fatal("does not start at 0")
+		}
+	})
+}
+
+func BenchmarkReadTraceMooncake(b *testing.B) {
+	line := bytes.SplitAfter(readTestdata(b, "traces/mooncake.jsonl"), []byte("\n"))[0]
+	data := bytes.Repeat(line, 1000)
+	b.SetBytes(int64(len(data)))
+	for b.Loop() {
+		if _, err := ReadTrace(TraceMooncake, bytes.NewReader(data)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

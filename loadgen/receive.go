@@ -1,0 +1,34 @@
+package loadgen
+
+import (
+	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/loadgen/internal/wire"
+)
+
+// Receive says how answers are read and whose clock gives the times of their
+// events. The zero value is ReceivePolled. What a system or a connection cannot
+// do becomes the next value.
+type Receive uint8
+
+// The ways to receive.
+const (
+	// ReceivePolled takes the kernel's receive times and reads plain HTTP in batches
+	// with a poller, at the least CPU (Linux).
+	ReceivePolled = Receive(wire.ModePolled)
+	// ReceiveStamped takes the kernel's receive times, without the poller: one
+	// goroutine waits for each connection (Linux).
+	ReceiveStamped = Receive(wire.ModeStamped)
+	// ReceivePlain takes the times after the read, as a client without help does.
+	ReceivePlain = Receive(wire.ModePlain)
+)
+
+var receiveNames = enum.Of[Receive](ErrUnknownName, "way to receive", "polled", "stamped", "plain")
+
+// String returns "polled", "stamped" or "plain".
+func (r Receive) String() string { return receiveNames.String(r) }
+
+// MarshalText returns the way's name.
+func (r Receive) MarshalText() ([]byte, error) { return receiveNames.Text(r) }
+
+// UnmarshalText reads a way's name.
+func (r *Receive) UnmarshalText(b []byte) error { return receiveNames.Parse(r, b) }

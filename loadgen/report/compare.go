@@ -1,0 +1,218 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/loadgen"
+)
+
+// Verdict is what a comparison can claim. The zero value is Unsupported.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Unsupported  Verdict = iota // the samples cannot support a claim; see Comparison.Reasons
+	NoDifference                // none was shown, which does not say that there is none
+	Lower                       // the other's values are lower
+	Higher                      // the other's values are higher
+)
+
+var verdictNames = enum.Of[Verdict](loadgen.ErrUnknownName, "verdict", "unsupported", "no difference shown", "lower", "higher")
+
+// String returns "unsupported", "no difference shown", "lower" or "higher".
+func (v Verdict) String() string { return verdictNames.String(v) }
+
+// MarshalText returns the verdict's name.
+func (v Verdict) MarshalText() ([]byte, error) { return verdictNames.Text(v) }
+
+// UnmarshalText reads a verdict's name.
+func (v *Verdict) UnmarshalText(b []byte) error { return verdictNames.Parse(v, b) }
+
+// Interval is a confidence interval.
+type Interval struct {
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+	// Confidence is the exact probability with which the procedure covers the true
+	// value: at least the one asked for.
+	Confidence float64 `json:"confidence"`
+}
+
+// Sample describes one side of a comparison.
+type Sample struct {
+	N      int     `json:"n"`
+	Median float64 `json:"median"`
+	// CI is the median's confidence interval from order statistics, without any
+	// assumption on the distribution; absent (nil) when N is too small for one (less
+	// than 6 at 95%).
+	CI *Interval `json:"median_ci,omitempty"`
+}
+
+// Comparison compares two independent samples of one quantity.
+type Comparison struct {
+	Figure  string  `json:"figure"`
+	Base    Sample  `json:"base"`
+	Other   Sample  `json:"other"`
+	Verdict Verdict `json:"verdict"`
+	// P is the two-sided p-value of the Mann-Whitney U test; absent (nil) where
+	// there was nothing to test. Exact says that it comes from all arrangements of
+	// the ranks, ties included, and not from the normal approximation.
+	P     *float64 `json:"p,omitempty"`
+	Exact bool     `json:"p_exact,omitempty"`
+	// Shift is the Hodges-Lehmann estimate of other minus base: the median of all
+	// pairwise differences. ShiftCI is its interval, absent when the samples are too
+	// small for one.
+	Shift   float64   `json:"shift"`
+	ShiftCI *Interval `json:"shift_ci,omitempty"`
+	// Change is Shift as a fraction of the base's median, absent when that is 0.
+	Change *float64 `json:"change,omitempty"`
+	// Reasons say why a claim is not supported, and what else to bear in mind.
+	Reasons []string `json:"reasons,omitempty"`
+}
+
+// CompareOptions tune Compare and CompareRuns. The zero value is the documented default.
+type CompareOptions struct {
+	// Confidence of the intervals and, as 1 minus it, the level of the test; 0 means
+	// 0.95.
+	Confidence float64
+	// Figures are those that CompareRuns compares; nil means DefaultFigures.
+	Figures []string
+	// Tenant selects a tenant's figures; "" means the totals.
+	Tenant string
+	// AllowInvalid lets CompareRuns take runs that their client spoiled or that were
+	// cut off; it then says so.
+	AllowInvalid bool
+}
+
+func (o CompareOptions) confidence() (float64, error) {
+	if o.Confidence == 0 {
+		return 0.95, nil
+	}
+	if !(o.Confidence >= 0.5 && o.Confidence < 1) {
+		return 0, &problem.Problem{Path: "confidence", Message: fmt.Sprintf("is %v", o.Confidence), Remedy: "use 0.5 to 0.999..., or 0 for 0.95"}
+	}
+	return o.Confidence, nil
+}
+
+// Compare compares two samples of independent values: those of runs, not of the
+// requests of one run, which depend on one another. It claims a difference only
+// when the Mann-Whitney test shows one at the level asked for, and says
+// Unsupported when no outcome of so few samples could have. NaN and infinite
+// values are an error.
+func Compare(figure string, base, other []float64, opts CompareOptions) (Comparison, error) {
+	conf, err := opts.confidence()
+	if err != nil {
+		return Comparison{}, fmt.Errorf("loadgen: invalid comparison: %w", err)
+	}
+	var l problem.List
+	for _, side := range []struct {
+		name   string
+		values []float64
+	}{{"base", base}, {"other", other}} {
+		for i, v := range side.values {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				l.Addf(fmt.Sprintf("%s[%d]", side.name, i), "leave missing values out", "%v is not a finite number", v)
+			}
+		}
+	}
+	if err := l.Err(); err != nil {
+		return Comparison{}, fmt.Errorf("loadgen: invalid comparison of %s: %w", figure, err)
+	}
+	c := Comparison{Figure: figure, Base: describe(base, conf), Other: describe(other, conf)}
+	n, m := len(base), len(other)
+	if n == 0 || m == 0 {
+		c.Reasons = append(c.Reasons, "one side has no values")
+		return c, nil
+	}
+	diffs := make([]float64, 0, n*m)
+	for _, b := range base {
+		for _, o := range other {
+			diffs = append(diffs, o-b)
+		}
+	}
+	slices.Sort(diffs)
+	c.Shift = medianOf(diffs)
+	c.ShiftCI = shiftInterval(diffs, n, m, conf)
+	if c.Base.Median != 0 {
+		change := c.Shift / math.Abs(c.Base.Median)
+		c.Change = &change
+	}
+	alpha := 1 - conf
+	p, exact := mannWhitney(base, other)
+	c.P, c.Exact = &p, exact
+	switch least := leastP(n, m); {
+	case least > alpha*(1+1e-9):
+		c.Reasons = append(c.Reasons, fmt.Sprintf("%d and %d values cannot show a difference at level %.3g: the least possible p is %.3g (use at least %d of each)",
+			n, m, alpha, least, enoughSamples(alpha)))
+	case p > alpha*(1+1e-9):
+		c.Verdict = NoDifference
+	case c.Shift < 0:
+		c.Verdict = Lower
+	case c.Shift > 0:
+		c.Verdict = Higher
+	default:
+		c.Verdict = NoDifference
+		c.Reasons = append(c.Reasons, "the distributions differ, their location does not")
+	}
+	return c, nil
+}
+
+func describe(values []float64, conf float64) Sample {
+	s := Sample{N: len(values)}
+	if s.N == 0 {
+		return s
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	s.Median = medianOf(sorted)
+	s.CI = medianInterval(sorted, conf)
+	return s
+}
+
+func medianOf(sorted []float64) float64 {
+	n := len(sorted)
+	if n%2 == 1 {
+		return sorted[n/2]
+	}
+	// Half of each: the sum of two huge values would overflow.
+	return sorted[n/2-1]/2 + sorted[n/2]/2
+}
+
+// medianInterval is the narrowest symmetric pair of order statistics that covers
+// the median with at least the given confidence.
+func medianInterval(sorted []float64, conf float64) *Interval {
+	n := len(sorted)
+	tail, below := 0.0, math.Exp2(-float64(n)) // P(B = 0) of a Binomial(n, 1/2)
+	best := -1
+	for k := 0; k < n/2; k++ {
+		if tail+below > (1-conf)/2 {
+			break
+		}
+		tail += below
+		below *= float64(n-k) / float64(k+1)
+		best = k
+	}
+	if best < 0 {
+		return nil
+	}
+	return &Interval{sorted[best], sorted[n-1-best], 1 - 2*tail}
+}
+
+// shiftInterval inverts the Mann-Whitney test over the sorted differences.
+func shiftInterval(diffs []float64, n, m int, conf float64) *Interval {
+	tail, best := 0.0, -1
+	cdf := untiedU(n, m)
+	for k := range len(diffs) / 2 {
+		if t := cdf(k); t <= (1-conf)/2 {
+			tail, best = t, k
+		} else {
+			break
+		}
+	}
+	if best < 0 {
+		return nil
+	}
+	return &Interval{diffs[best], diffs[len(diffs)-1-best], 1 - 2*tail}
+}

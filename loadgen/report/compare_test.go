@@ -1,0 +1,261 @@
+package report
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/loadgen"
+)
+
+// bruteMannWhitney counts the two tails over every way to choose a's values.
+func bruteMannWhitney(a, b []float64) float64 {
+	ranks, sum, _ := doubledRanks(a, b)
+	var lower, upper, all float64
+	for set := range 1 << len(ranks) {
+		n, s := 0, 0
+		for i, r := range ranks {
+			if set>>i&1 == 1 {
+				n, s = n+1, s+r
+			}
+		}
+		if n != len(a) {
+			continue
+		}
+		all++
+		if s <= sum {
+			lower++
+		}
+		if s >= sum {
+			upper++
+		}
+	}
+	return min(2*min(lower, upper)/all, 1)
+}
+
+func TestMannWhitneyAgainstBruteForce(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		a, b := make([]float64, 1+rng.IntN(6)), make([]float64, 1+rng.IntN(6))
+		for i := range a {
+			a[i] = float64(rng.IntN(8)) // many ties
+		}
+		for i := range b {
+			b[i] = float64(rng.IntN(8)) + float64(rng.IntN(3))
+		}
+		got, exact := mannWhitney(a, b)
+		if want := bruteMannWhitney(a, b); !exact || math.Abs(got-want) > 1e-12 {
+			t.Fatalf("%v %v: %v, want %v", a, b, got, want)
+		}
+	}
+}
+
+func TestMannWhitneyApproximationIsClose(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, shift := range []float64{0, 0.3, 0.6, 1} {
+		a, b := make([]float64, 30), make([]float64, 30)
+		for i := range a {
+			a[i], b[i] = rng.NormFloat64(), rng.NormFloat64()+shift
+		}
+		exact, isExact := mannWhitney(a, b)
+		// One more value on one side takes the other path.
+		approx, isApprox := mannWhitney(append(a, medianOf([]float64{0})), b)
+		if !isExact || isApprox || math.Abs(exact-approx) > 0.05 {
+			t.Errorf("shift %v: exact %v, approximate %v", shift, exact, approx)
+		}
+	}
+}
+
+func TestUntiedU(t *testing.T) {
+	cdf := untiedU(3, 4)
+	// The published distribution for 3 and 4: 1 1 2 3 4 4 5 4 4 3 2 1 1 of 35.
+	sum := 0.0
+	for u, ways := range []float64{1, 1, 2, 3, 4, 4, 5, 4, 4, 3, 2, 1, 1} {
+		sum += ways
+		if got := cdf(u); math.Abs(got-sum/35) > 1e-12 {
+			t.Errorf("P(U <= %d) = %v, want %v", u, got, sum/35)
+		}
+	}
+}
+
+func TestMedianInterval(t *testing.T) {
+	for _, tc := range []struct {
+		n    int
+		want *Interval // of 1..n at 95%
+	}{
+		{5, nil},
+		{6, &Interval{1, 6, 1 - 2.0/64}},
+		{8, &Interval{1, 8, 1 - 2.0/256}},
+		{9, &Interval{2, 8, 1 - 2*10.0/512}},
+		{20, &Interval{6, 15, 1 - 2*0.020694732666015625}},
+	} {
+		v := make([]float64, tc.n)
+		for i := range v {
+			v[i] = float64(i + 1)
+		}
+		if diff := cmp.Diff(tc.want, medianInterval(v, 0.95), cmpopts.EquateApprox(0, 1e-12)); diff != "" {
+			t.Errorf("n=%d: %s", tc.n, diff)
+		}
+	}
+}
+
+// TestIntervalsCover draws samples with a known shift and counts how often the
+// intervals hold it.
+func TestIntervalsCover(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	const trials = 2000
+	hits, medians := 0, 0
+	for range trials {
+		a, b := make([]float64, 8), make([]float64, 9)
+		for i := range a {
+			a[i] = rng.ExpFloat64()
+		}
+		for i := range b {
+			b[i] = rng.ExpFloat64() + 2
+		}
+		c, err := Compare("x", a, b, CompareOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.ShiftCI.Low <= 2 && 2 <= c.ShiftCI.High {
+			hits++
+		}
+		if c.Base.CI.Low <= math.Ln2 && math.Ln2 <= c.Base.CI.High {
+			medians++
+		}
+	}
+	// Three standard errors below 95%.
+	if least := int(trials * 0.935); hits < least || medians < least {
+		t.Errorf("shift covered %d, median %d times of %d", hits, medians, trials)
+	}
+}
+
+func TestCompareVerdicts(t *testing.T) {
+	for _, tc := range []struct {
+		name        string
+		base, other []float64
+		want        Verdict
+		reason      string
+	}{
+		{"three of each cannot show anything", []float64{1, 2, 3}, []float64{101, 102, 103}, Unsupported, "use at least 4 of each"},
+		{"one of each", []float64{1}, []float64{9}, Unsupported, "least possible p is 1"},
+		{"nothing", nil, []float64{1}, Unsupported, "no values"},
+		{"four of each apart", []float64{1, 2, 3, 4}, []float64{11, 12, 13, 14}, Higher, ""},
+		{"four of each apart the other way", []float64{11, 12, 13, 14}, []float64{1, 2, 3, 4}, Lower, ""},
+		{"four of each mixed", []float64{1, 2, 3, 4}, []float64{2, 3, 4, 5}, NoDifference, ""},
+		{"all equal", []float64{5, 5, 5, 5}, []float64{5, 5, 5, 5}, NoDifference, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, err := Compare("x", tc.base, tc.other, CompareOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.Verdict != tc.want || !strings.Contains(strings.Join(c.Reasons, " "), tc.reason) {
+				t.Errorf("%v %q", c.Verdict, c.Reasons)
+			}
+		})
+	}
+	if _, err := Compare("x", []float64{math.NaN()}, []float64{math.Inf(1)}, CompareOptions{}); err == nil || strings.Count(err.Error(), "finite") != 2 {
+		t.Errorf("%v", err)
+	}
+	if _, err := Compare("x", nil, nil, CompareOptions{Confidence: 2}); err == nil {
+		t.Error("confidence 2 taken")
+	}
+}
+
+// runOf is a valid run whose figures are around v.
+func runOf(id string, v float64, requests int64) loadgen.Summary {
+	f := loadgen.Figures{Count: requests, Mean: loadgen.Millis(v), P50: loadgen.Millis(v), P90: loadgen.Millis(2 * v), P95: loadgen.Millis(2.5 * v), P99: loadgen.Millis(3 * v), Max: loadgen.Millis(4 * v), Method: "exact"}
+	return loadgen.Summary{
+		SchemaVersion: 1, RunID: id, Scenario: strings.SplitN(id, "-", 2)[0], Basis: "measured", Complete: true,
+		ClientHealth: loadgen.ClientHealth{Valid: true},
+		Measures:     loadgen.Measures{OutputTokensPerS: 1000 / v, TokenSource: loadgen.TokensUsage, TTFT: f, TPOT: f, ChunkGap: f, E2E: f},
+		Tenants:      []loadgen.TenantSummary{{Name: "chat", Load: "closed loop, concurrency 8", Measures: loadgen.Measures{TTFT: f, TokenSource: loadgen.TokensUsage}}},
+	}
+}
+
+func runsOf(scenario string, requests int64, values ...float64) []loadgen.Summary {
+	var s []loadgen.Summary
+	for i, v := range values {
+		s = append(s, runOf(scenario+"-"+string(rune('a'+i)), v, requests))
+	}
+	return s
+}
+
+func TestCompareRuns(t *testing.T) {
+	base, other := runsOf("exclusive", 50, 10, 11, 12, 13, 14, 15), runsOf("mps", 50, 20, 21, 22, 23, 24, 25)
+	other[0].TokenSource = loadgen.TokensEvents
+	rc, err := CompareRuns(base, other, CompareOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := rc.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "testdata/compare.golden", b.Bytes())
+}
+
+func TestCompareRunsRefuses(t *testing.T) {
+	base, other := runsOf("a", 200, 1, 2, 3, 4), runsOf("b", 200, 1, 2, 3, 4)
+	other[0].Basis = "simulated"
+	other[1].RunID = base[0].RunID
+	other[2].ClientHealth = loadgen.ClientHealth{Reasons: []string{"send lag p99 is 50 ms"}}
+	other[3].Complete = false
+	_, err := CompareRuns(base, other, CompareOptions{Figures: []string{"ttft_ms.p98"}, Tenant: "batch"})
+	for _, want := range []string{
+		`figures[0]: unknown figure "ttft_ms.p98" (did you mean`, "other[0]: is simulated, other runs are measured", `other[1]: run "a-a" is base[0] too`,
+		"other[2]: invalid by client health: send lag p99 is 50 ms", "other[3]: not complete", `base[0]: has no tenant "batch"`,
+	} {
+		if !errors.Is(err, ErrIncomparable) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nlacks %q", err, want)
+		}
+	}
+	if _, err := CompareRuns(nil, nil, CompareOptions{}); !errors.Is(err, ErrIncomparable) {
+		t.Errorf("no runs: %v", err)
+	}
+}
+
+func TestCompareRunsAllowsInvalid(t *testing.T) {
+	base, other := runsOf("a", 200, 1, 2, 3, 4), runsOf("b", 200, 11, 12, 13, 14)
+	other[2].ClientHealth = loadgen.ClientHealth{Reasons: []string{"send lag"}}
+	rc, err := CompareRuns(base, other, CompareOptions{AllowInvalid: true, Tenant: "chat", Figures: []string{"ttft_ms.p99", "tpot_ms.p50"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rc.Figures[0].Verdict != Higher || rc.Figures[1].Verdict != Unsupported || !strings.Contains(rc.Warnings[0], "send lag") {
+		t.Errorf("%+v", rc)
+	}
+}
+
+func TestPercentileNeeds(t *testing.T) {
+	for q, want := range map[float64]int64{0: 1, 0.5: 2, 0.9: 10, 0.95: 20, 0.99: 100} {
+		if got := percentileNeeds(q); got != want {
+			t.Errorf("%v: %d, want %d", q, got, want)
+		}
+	}
+}
+
+func TestVerdictText(t *testing.T) {
+	for v := Unsupported; v <= Higher; v++ {
+		text, err := v.MarshalText()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Verdict
+		if err := back.UnmarshalText(text); err != nil || back != v {
+			t.Errorf("%s: %v, %v", text, back, err)
+		}
+	}
+	var v Verdict
+	if err := v.UnmarshalText([]byte("better")); !errors.Is(err, loadgen.ErrUnknownName) {
+		t.Errorf("%v", err)
+	}
+}

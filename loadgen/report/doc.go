@@ -1,0 +1,17 @@
+// Package report compares what runs of loadgen found, and reads other tools'
+// results beside them.
+//
+// [CompareRuns] compares two groups of repeated runs and refuses claims that so
+// few runs, or so few requests, cannot support:
+//
+//	base, other := []loadgen.Summary{ /* 5 runs */ }, []loadgen.Summary{ /* 5 runs */ }
+//	c, err := report.CompareRuns(base, other, report.CompareOptions{})
+//	if err != nil {
+//		return err // runs that must not be compared, and why
+//	}
+//	return c.WriteText(os.Stdout)
+//
+// [ReadResults] reads the result files of other tools; each figure keeps its
+// tool's name, unit and definition. [Slowdowns] says what a tenant loses beside
+// its neighbours.
+package report

@@ -1,0 +1,44 @@
+package report_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/cotenant/cotenant/loadgen/report"
+)
+
+// Three runs of each cannot show a difference at 5%, however far apart they are.
+func ExampleCompare() {
+	c, err := report.Compare("ttft_ms.p99", []float64{50, 51, 52}, []float64{90, 91, 92}, report.CompareOptions{})
+	fmt.Println(c.Verdict, c.Reasons, err)
+	c, err = report.Compare("ttft_ms.p99", []float64{50, 51, 52, 53}, []float64{90, 91, 92, 93}, report.CompareOptions{})
+	fmt.Printf("%v by %.0f ms (p %.3f) %v\n", c.Verdict, c.Shift, *c.P, err)
+	// Output:
+	// unsupported [3 and 3 values cannot show a difference at level 0.05: the least possible p is 0.1 (use at least 4 of each)] <nil>
+	// higher by 40 ms (p 0.029) <nil>
+}
+
+// Results of other tools keep their names and definitions.
+func ExampleReadResults() {
+	f, err := os.Open("testdata/results/aiperf.json")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer f.Close()
+	results, err := report.ReadResults("aiperf.json", f)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, fig := range results[0].Figures {
+		if fig.Statistic == "p99" {
+			fmt.Println(fig.Name, fig.Value, fig.Unit, "-", strings.SplitAfter(fig.Definition, ".")[0])
+		}
+	}
+	// Output:
+	// time_to_first_token.p99 69 ms - First response with content or reasoning minus the request's start; a role-only one is skipped.
+	// inter_token_latency.p99 20.4 ms - (request_latency - time_to_first_token)/(n - 1), a mean for each request: what others call TPOT.
+	// request_latency.p99 2049.5 ms - Last response with content minus the request's start.
+}

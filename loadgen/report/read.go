@@ -1,0 +1,298 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/loadgen"
+)
+
+// Tool is a load generator whose result files can be read. The zero value is no
+// tool.
+type Tool uint8
+
+// The tools.
+const (
+	ToolUnknown Tool = iota
+	ToolLoadgen      // this package: summary.json
+	ToolVLLM         // vLLM's bench serve: --save-result, also --append-result
+	ToolInferenceX
+	ToolSGLang   // SGLang's bench_serving: JSON Lines
+	ToolGuideLLM // guidellm: benchmarks.json, version 2
+	ToolAIPerf   // aiperf: profile_export_aiperf.json
+)
+
+var toolNames = enum.Of[Tool](loadgen.ErrUnknownName, "tool", "unknown", "loadgen", "vllm", "inferencex", "sglang", "guidellm", "aiperf")
+
+// String returns the tool's name in lower case.
+func (t Tool) String() string { return toolNames.String(t) }
+
+// MarshalText returns the tool's name.
+func (t Tool) MarshalText() ([]byte, error) { return toolNames.Text(t) }
+
+// UnmarshalText reads a tool's name.
+func (t *Tool) UnmarshalText(b []byte) error { return toolNames.Parse(t, b) }
+
+// Quantity says roughly what a tool's figure is about, so that a table has a
+// column for it. Figures of one quantity need not be comparable: see
+// ToolFigure.Definition. The zero value is no quantity.
+type Quantity uint8
+
+// The quantities.
+const (
+	QuantityUnknown Quantity = iota
+	Completed
+	Failures
+	DurationOf
+	RequestRate
+	OutputRate
+	FirstToken
+	PerToken
+	Gap
+	EndToEnd
+)
+
+var quantityNames = enum.Of[Quantity](loadgen.ErrUnknownName, "quantity", "unknown", "completed", "failed", "duration", "requests/s", "output tokens/s", "first token", "per output token", "inter token", "end to end")
+
+// String returns e.g. "first token".
+func (q Quantity) String() string { return quantityNames.String(q) }
+
+// MarshalText returns the quantity's name.
+func (q Quantity) MarshalText() ([]byte, error) { return quantityNames.Text(q) }
+
+// UnmarshalText reads a quantity's name.
+func (q *Quantity) UnmarshalText(b []byte) error { return quantityNames.Parse(q, b) }
+
+// ToolFigure is one figure as its tool names, counts and defines it.
+type ToolFigure struct {
+	Name      string   `json:"name"`                // the key in the tool's file, e.g. "p99_ttft_ms"
+	Metric    string   `json:"metric"`              // the key without the statistic, e.g. "ttft_ms"
+	Statistic string   `json:"statistic,omitempty"` // mean, p50, p90, p95, p99 or max; "" for a plain number
+	Quantity  Quantity `json:"quantity"`
+	Value     float64  `json:"value"`
+	Unit      string   `json:"unit,omitempty"` // ms, s, 1/s; "" for a count
+	// Definition is what the tool measures under that name.
+	Definition string `json:"definition"`
+}
+
+// ToolResult is one run of a tool.
+type ToolResult struct {
+	Tool  Tool   `json:"tool"`
+	Run   string `json:"run"`             // the file's name, or the run's id or scenario
+	Model string `json:"model,omitempty"` // absent if the file doesn't say
+	Load  string `json:"load,omitempty"`  // as the file says, e.g. "max_concurrency 8, request_rate inf"
+	// Basis is "measured" or "simulated" for this package's runs and "reported" for
+	// other tools', whose files cannot tell.
+	Basis   string       `json:"basis"`
+	Figures []ToolFigure `json:"figures"`
+	// Notes are what a reader has to know about the run.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// maxResultBytes bounds a result file; guidellm's hold every request's text.
+const maxResultBytes = 512 << 20
+
+// ReadResults reads a result file of any Tool, told by its content, as one result
+// for each run in it. name labels runs that have no name of their own. Python's
+// NaN is taken as a missing value. Figures keep the tool's names, units and
+// definitions; nothing is converted. The error wraps ErrInput.
+func ReadResults(name string, r io.Reader) ([]ToolResult, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxResultBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("loadgen: read %s: %w", name, err)
+	}
+	if len(data) > maxResultBytes {
+		return nil, fmt.Errorf("%w: %s is larger than %d MiB", loadgen.ErrInput, name, maxResultBytes>>20)
+	}
+	dec := json.NewDecoder(bytes.NewReader(fromPython(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))))
+	var l problem.List
+	var results []ToolResult
+	for i := 0; l.Len() <= problem.Enough; i++ {
+		var doc map[string]json.RawMessage
+		if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			l.Addf(fmt.Sprintf("%s[%d]", name, i), "give the tool's own JSON file", "not a JSON object: %v", err)
+			break
+		}
+		d := &document{l: &l, path: fmt.Sprintf("%s[%d]", name, i), fields: doc}
+		results = append(results, d.read(name)...)
+	}
+	if len(results) == 0 && l.Len() == 0 {
+		l.Addf(name, "give the tool's own JSON file", "holds no result")
+	}
+	if err := l.Under(loadgen.ErrInput); err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+// fromPython turns what Python writes for numbers that JSON cannot hold into
+// JSON: Infinity into "inf", NaN into null. Texts are left alone.
+func fromPython(data []byte) []byte {
+	if !bytes.Contains(data, []byte("NaN")) && !bytes.Contains(data, []byte("Infinity")) {
+		return data
+	}
+	var out []byte
+	inText := false
+	for i := 0; i < len(data); {
+		rest := data[i:]
+		switch {
+		case inText && data[i] == '\\' && len(rest) > 1:
+			out = append(out, rest[:2]...)
+			i += 2
+		case data[i] == '"':
+			inText = !inText
+			out = append(out, '"')
+			i++
+		case !inText && bytes.HasPrefix(rest, []byte("NaN")):
+			out = append(out, "null"...)
+			i += len("NaN")
+		case !inText && bytes.HasPrefix(rest, []byte("-Infinity")):
+			out = append(out, `"-inf"`...)
+			i += len("-Infinity")
+		case !inText && bytes.HasPrefix(rest, []byte("Infinity")):
+			out = append(out, `"inf"`...)
+			i += len("Infinity")
+		default:
+			out = append(out, data[i])
+			i++
+		}
+	}
+	return out
+}
+
+// document is one JSON object of a result file.
+type document struct {
+	l      *problem.List
+	path   string
+	fields map[string]json.RawMessage
+}
+
+func (d *document) has(name string) bool { return len(d.fields[name]) > 0 }
+
+func (d *document) bad(field, remedy, format string, args ...any) {
+	d.l.Addf(problem.Join(d.path, field), remedy, format, args...)
+}
+
+// read tells the tool and reads its result.
+func (d *document) read(name string) []ToolResult {
+	switch {
+	case d.has("client_health") && d.has("definitions"):
+		return d.loadgen()
+	case d.has("benchmarks"):
+		return d.guideLLM(name)
+	case d.has("request_latency") && (d.has("time_to_first_token") || d.has("output_token_throughput") || d.has("request_throughput")):
+		return d.aiPerf(name)
+	case d.has("mean_e2e_latency_ms") || d.has("median_e2e_latency_ms"):
+		return d.flat(name, ToolSGLang)
+	case d.has("request_goodput:"):
+		return d.flat(name, ToolInferenceX)
+	case d.has("request_throughput") && d.has("completed"):
+		return d.flat(name, ToolVLLM)
+	}
+	d.bad("", "give a summary.json of this package, or a result of vllm, sglang, guidellm or aiperf", "no known tool's result")
+	return nil
+}
+
+// number reads a number; a missing or null one is absent.
+func (d *document) number(name string) (float64, bool) {
+	raw := d.fields[name]
+	if len(raw) == 0 || string(raw) == "null" {
+		return 0, false
+	}
+	var v float64
+	if err := json.Unmarshal(raw, &v); err != nil || math.IsInf(v, 0) {
+		d.bad(name, "give the tool's own JSON file", "is %s, not a number", problem.Clip(string(raw)))
+		return 0, false
+	}
+	return v, true
+}
+
+// text reads a text or a number as a text, "" if it is neither.
+func (d *document) text(name string) string {
+	raw := d.fields[name]
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return problem.Clip(s)
+	}
+	var v json.Number
+	if json.Unmarshal(raw, &v) == nil {
+		return v.String()
+	}
+	return ""
+}
+
+// child reads an object; a missing one is empty.
+func (d *document) child(name string) *document {
+	c := &document{l: d.l, path: problem.Join(d.path, name)}
+	if raw := d.fields[name]; len(raw) > 0 && string(raw) != "null" {
+		if json.Unmarshal(raw, &c.fields) != nil {
+			d.bad(name, "give the tool's own JSON file", "is not an object")
+		}
+	}
+	return c
+}
+
+func (d *document) loadgen() []ToolResult {
+	var s loadgen.Summary
+	raw, err := json.Marshal(d.fields)
+	if err == nil {
+		err = json.Unmarshal(raw, &s)
+	}
+	if err != nil {
+		d.bad("", "give a summary.json of this package", "%v", err)
+		return nil
+	}
+	if s.SchemaVersion != loadgen.SchemaVersion {
+		d.bad("schema_version", "read it with a version of the library that wrote it", "is %d, this version reads %d", s.SchemaVersion, loadgen.SchemaVersion)
+		return nil
+	}
+	return []ToolResult{ResultOf(&s)}
+}
+
+// ResultOf gives a run of this package the shape of other tools' results. Only
+// figures that exist are in it.
+func ResultOf(s *loadgen.Summary) ToolResult {
+	r := ToolResult{Tool: ToolLoadgen, Run: strings.TrimPrefix(s.Scenario+" "+s.RunID, " "), Basis: s.Basis}
+	var loads, models []string
+	for i := range s.Tenants {
+		loads = append(loads, s.Tenants[i].Load)
+		if m := s.Tenants[i].Model; m != "" && !slices.Contains(models, m) {
+			models = append(models, m)
+		}
+	}
+	r.Load, r.Model = strings.Join(slices.Compact(loads), "; "), strings.Join(models, ", ")
+	def := loadgen.Definitions()
+	add := func(name string, q Quantity, v float64, unit, definition string) {
+		r.Figures = append(r.Figures, ToolFigure{Name: name, Metric: name, Quantity: q, Value: v, Unit: unit, Definition: definition})
+	}
+	add("counts.ok", Completed, float64(s.Counts.OK), "", def["ok"])
+	add("counts.failed", Failures, float64(s.Counts.Failed), "", "Every request that is not ok.")
+	add("duration_s", DurationOf, s.DurationS, "s", def["duration_s"])
+	add("completed_per_s", RequestRate, s.CompletedPerS, "1/s", "Ok requests / duration_s.")
+	add("output_tokens_per_s", OutputRate, s.OutputTokensPerS, "1/s", def["output_tokens_per_s"]+" "+def["output_tokens"])
+	quantity := map[string]Quantity{"ttft_ms": FirstToken, "tpot_ms": PerToken, "itl_ms": Gap, "e2e_ms": EndToEnd}
+	for _, dist := range distributions(&s.Measures) {
+		q, ok := quantity[dist.name]
+		if !ok || dist.f.Count == 0 {
+			continue
+		}
+		for _, st := range statistics {
+			r.Figures = append(r.Figures, ToolFigure{
+				Name: dist.name + "." + st.name, Metric: dist.name, Statistic: st.name, Quantity: q, Value: float64(st.of(dist.f)), Unit: "ms",
+				Definition: def[strings.TrimSuffix(dist.name, "_ms")] + " Percentiles by nearest rank.",
+			})
+		}
+	}
+	r.Notes = append(r.Notes, faults(s)...)
+	return r
+}

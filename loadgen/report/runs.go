@@ -1,0 +1,348 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/loadgen"
+)
+
+// ErrIncomparable says that runs cannot be compared.
+var ErrIncomparable = errors.New("loadgen: the runs cannot be compared")
+
+// DefaultFigures are the figures that CompareRuns compares unless told.
+func DefaultFigures() []string {
+	return []string{"output_tokens_per_s", "ttft_ms.p50", "ttft_ms.p99", "tpot_ms.p50", "tpot_ms.p99", "chunk_gap_ms.p99", "e2e_ms.p50", "e2e_ms.p99"}
+}
+
+// FigureNames lists every figure of a summary that can be compared.
+func FigureNames() []string {
+	names := []string{"completed_per_s", "goodput.fraction", "output_tokens_per_s", "stall.share"}
+	for _, d := range distributions(&loadgen.Measures{}) {
+		for _, s := range statistics {
+			names = append(names, d.name+"."+s.name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+var statistics = []struct {
+	name string
+	q    float64 // 0 if not a percentile
+	of   func(*loadgen.Figures) loadgen.Millis
+}{
+	{"mean", 0, func(f *loadgen.Figures) loadgen.Millis { return f.Mean }},
+	{"p50", 0.5, func(f *loadgen.Figures) loadgen.Millis { return f.P50 }},
+	{"p90", 0.9, func(f *loadgen.Figures) loadgen.Millis { return f.P90 }},
+	{"p95", 0.95, func(f *loadgen.Figures) loadgen.Millis { return f.P95 }},
+	{"p99", 0.99, func(f *loadgen.Figures) loadgen.Millis { return f.P99 }},
+	{"max", 0, func(f *loadgen.Figures) loadgen.Millis { return f.Max }},
+}
+
+type namedFigures struct {
+	name string
+	f    *loadgen.Figures
+}
+
+func distributions(m *loadgen.Measures) []namedFigures {
+	return []namedFigures{
+		{"ttft_ms", &m.TTFT}, {"ttft_service_ms", &m.TTFTService}, {"ttfv_ms", &m.TTFV}, {"tpot_ms", &m.TPOT}, {"chunk_gap_ms", &m.ChunkGap},
+		{"itl_ms", &m.ITL}, {"e2e_ms", &m.E2E}, {"e2e_service_ms", &m.E2EService}, {"e2e_close_ms", &m.E2EClose}, {"schedule_delay_ms", &m.ScheduleDelay},
+	}
+}
+
+// figureOf returns the named figure; ok is false when the run doesn't have it, and
+// doubt says why its value supports no claim, "" if it does.
+func figureOf(m *loadgen.Measures, name string) (value float64, doubt string, ok bool) {
+	switch name {
+	case "completed_per_s":
+		return m.CompletedPerS, "", true
+	case "output_tokens_per_s":
+		return m.OutputTokensPerS, "", true
+	case "goodput.fraction":
+		if m.Goodput == nil {
+			return 0, "", false
+		}
+		return m.Goodput.Fraction, "", true
+	case "stall.share":
+		if m.Stall == nil {
+			return 0, "", false
+		}
+		return m.Stall.Share, "", true
+	}
+	dist, stat, _ := strings.Cut(name, ".")
+	for _, d := range distributions(m) {
+		if d.name != dist || d.f.Count == 0 {
+			continue
+		}
+		for _, s := range statistics {
+			if s.name != stat {
+				continue
+			}
+			if need := percentileNeeds(s.q); d.f.Count < need {
+				doubt = fmt.Sprintf("%s of %d values is their maximum: %d are needed", stat, d.f.Count, need)
+			}
+			return float64(s.of(d.f)), doubt, true
+		}
+	}
+	return 0, "", false
+}
+
+// percentileNeeds is the number of values from which on the q-quantile is not
+// simply the largest.
+func percentileNeeds(q float64) int64 {
+	if q == 0 {
+		return 1
+	}
+	return int64(math.Ceil(1/(1-q) - 1e-9))
+}
+
+// RunComparison compares two groups of runs, figure by figure.
+type RunComparison struct {
+	Base     string       `json:"base"`  // the groups' scenarios
+	Other    string       `json:"other"` //
+	Basis    string       `json:"basis"` // "measured" or "simulated"
+	Figures  []Comparison `json:"figures"`
+	Warnings []string     `json:"warnings,omitempty"`
+}
+
+// CompareRuns compares the figures of two groups of repeated runs; a run is one
+// value. It refuses, with ErrIncomparable and every reason, groups that mix
+// simulated and measured runs, hold a run twice, or hold runs that are not valid
+// or not complete (unless AllowInvalid). A percentile of a run with too few
+// requests for it is Unsupported.
+func CompareRuns(base, other []loadgen.Summary, opts CompareOptions) (*RunComparison, error) {
+	if _, err := opts.confidence(); err != nil {
+		return nil, fmt.Errorf("loadgen: invalid comparison: %w", err)
+	}
+	if opts.Figures == nil {
+		opts.Figures = DefaultFigures()
+	}
+	var l problem.List
+	known := FigureNames()
+	for i, name := range opts.Figures {
+		if !slices.Contains(known, name) {
+			l.Addf(fmt.Sprintf("figures[%d]", i), didYouMean(name, known), "unknown figure %q", problem.Clip(name))
+		}
+	}
+	rc := &RunComparison{}
+	sides := []*side{newSide("base", base), newSide("other", other)}
+	seen := map[string]string{}
+	for _, s := range sides {
+		s.check(&l, rc, opts, seen)
+	}
+	if err := l.Err(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrIncomparable, err)
+	}
+	rc.Base, rc.Other = sides[0].label(), sides[1].label()
+	sources := countedBy(sides)
+	if a, b := sides[0].loads(), sides[1].loads(); a != b {
+		rc.Warnings = append(rc.Warnings, fmt.Sprintf("the loads differ: %s against %s", a, b))
+	}
+	for _, name := range opts.Figures {
+		c, err := compareFigure(name, sides, opts)
+		if err != nil {
+			return nil, err
+		}
+		if countsTokens(name) && len(sources) > 1 {
+			c.Verdict = Unsupported
+			c.Reasons = append(c.Reasons, "tokens were counted in different ways: "+strings.Join(sources, ", "))
+		}
+		rc.Figures = append(rc.Figures, c)
+	}
+	if n := len(rc.Figures); n > 1 {
+		conf, _ := opts.confidence()
+		rc.Warnings = append(rc.Warnings, fmt.Sprintf("%d figures were tested at level %.3g each: a claim here and there may be chance", n, 1-conf))
+	}
+	return rc, nil
+}
+
+func didYouMean(name string, known []string) string {
+	if near := problem.Nearest(name, known); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "see FigureNames"
+}
+
+func countsTokens(figure string) bool {
+	return strings.HasPrefix(figure, "output_tokens") || strings.HasPrefix(figure, "tpot") || strings.HasPrefix(figure, "itl")
+}
+
+// side is one group of runs.
+type side struct {
+	name string
+	runs []loadgen.Summary
+	of   []*loadgen.Measures
+}
+
+func newSide(name string, runs []loadgen.Summary) *side { return &side{name: name, runs: runs} }
+
+func (s *side) check(l *problem.List, rc *RunComparison, opts CompareOptions, seen map[string]string) {
+	if len(s.runs) == 0 {
+		l.Addf(s.name, "give at least one run", "no runs")
+	}
+	for i := range s.runs {
+		run, path := &s.runs[i], fmt.Sprintf("%s[%d]", s.name, i)
+		if first, twice := seen[run.RunID]; twice && run.RunID != "" {
+			l.Addf(path, "give each run once", "run %q is %s too", problem.Clip(run.RunID), first)
+		}
+		seen[run.RunID] = path
+		if rc.Basis == "" {
+			rc.Basis = run.Basis
+		} else if run.Basis != rc.Basis {
+			l.Addf(path, "compare like with like", "is %s, other runs are %s", run.Basis, rc.Basis)
+		}
+		for _, fault := range faults(run) {
+			if opts.AllowInvalid {
+				rc.Warnings = append(rc.Warnings, path+": "+fault)
+			} else {
+				l.Addf(path, "repeat it, or allow invalid runs", "%s", fault)
+			}
+		}
+		if opts.Tenant == "" {
+			s.of = append(s.of, &run.Measures)
+		} else if t, ok := run.Tenant(opts.Tenant); ok {
+			s.of = append(s.of, &t.Measures)
+		} else {
+			l.Addf(path, "choose a tenant that every run has", "has no tenant %q", problem.Clip(opts.Tenant))
+		}
+	}
+}
+
+// faults says why the run's figures should not be used.
+func faults(s *loadgen.Summary) []string {
+	var f []string
+	if !s.ClientHealth.Valid {
+		f = append(f, "invalid by client health: "+strings.Join(s.ClientHealth.Reasons, "; "))
+	}
+	if !s.Complete {
+		f = append(f, strings.TrimSuffix("not complete: "+s.Stopped, ": "))
+	}
+	return f
+}
+
+func (s *side) label() string {
+	var names []string
+	for i := range s.runs {
+		if n := s.runs[i].Scenario; !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+func (s *side) loads() string {
+	var loads []string
+	for i := range s.runs {
+		for j := range s.runs[i].Tenants {
+			if t := &s.runs[i].Tenants[j]; !slices.Contains(loads, t.Load) {
+				loads = append(loads, t.Load)
+			}
+		}
+	}
+	return strings.Join(loads, " and ")
+}
+
+func countedBy(sides []*side) []string {
+	var all []string
+	for _, s := range sides {
+		for _, m := range s.of {
+			if name := m.TokenSource.String(); !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+	}
+	return all
+}
+
+func compareFigure(name string, sides []*side, opts CompareOptions) (Comparison, error) {
+	var values [2][]float64
+	var doubts []string
+	for i, s := range sides {
+		missing := 0
+		for _, m := range s.of {
+			v, doubt, ok := figureOf(m, name)
+			switch {
+			case !ok:
+				missing++
+			default:
+				values[i] = append(values[i], v)
+			}
+			if doubt != "" && !slices.Contains(doubts, doubt) {
+				doubts = append(doubts, doubt)
+			}
+		}
+		if missing > 0 {
+			doubts = append(doubts, fmt.Sprintf("%d of %d runs of %s don't have it", missing, len(s.of), s.name))
+		}
+	}
+	c, err := Compare(name, values[0], values[1], opts)
+	if len(doubts) > 0 {
+		c.Verdict = Unsupported
+		c.Reasons = append(c.Reasons, doubts...)
+	}
+	return c, err
+}
+
+// WriteText writes the comparison as a table for people.
+func (rc *RunComparison) WriteText(w io.Writer) error {
+	var b strings.Builder
+	basis := ""
+	if rc.Basis != "measured" {
+		basis = "SYNTHETIC (" + rc.Basis + "), not a measurement\n"
+	}
+	fmt.Fprintf(&b, "%sbase: %s; other: %s\n\n", basis, rc.Base, rc.Other)
+	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "figure\tbase median (n)\tother median (n)\tchange\tp\tverdict")
+	var notes []string
+	for i := range rc.Figures {
+		c := &rc.Figures[i]
+		change, p, note := "-", "-", ""
+		if c.Change != nil {
+			change = fmt.Sprintf("%+.1f%%", 100**c.Change)
+			if ci := c.ShiftCI; ci != nil {
+				scale := 100 / math.Abs(c.Base.Median)
+				change += fmt.Sprintf(", %+.1f to %+.1f%%", ci.Low*scale, ci.High*scale)
+			}
+		}
+		if c.P != nil {
+			p = fmt.Sprintf("%.3f", *c.P)
+		}
+		for _, reason := range c.Reasons {
+			k := slices.Index(notes, reason)
+			if k < 0 {
+				notes, k = append(notes, reason), len(notes)
+			}
+			note += fmt.Sprintf(" [%d]", k+1)
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s%s\n", c.Figure, c.Base.text(), c.Other.text(), change, p, c.Verdict, note)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	for i, n := range notes {
+		fmt.Fprintf(&b, "[%d] %s\n", i+1, n)
+	}
+	for _, warning := range rc.Warnings {
+		fmt.Fprintf(&b, "note: %s\n", warning)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (s Sample) text() string {
+	switch {
+	case s.N == 0:
+		return "-"
+	case s.CI == nil:
+		return fmt.Sprintf("%.4g (%d)", s.Median, s.N)
+	}
+	return fmt.Sprintf("%.4g, %.4g to %.4g (%d)", s.Median, s.CI.Low, s.CI.High, s.N)
+}

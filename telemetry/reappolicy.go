@@ -1,0 +1,152 @@
+package telemetry
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// ReapPolicy is a rule by which idle GPUs are taken back.
+type ReapPolicy struct {
+	// Name is the policy's name, e.g. "idlebot".
+	Name string `json:"name"`
+	// Where says who uses it.
+	Where string `json:"where"`
+	// WarnAfter are the idle times after which the holder is warned. It is
+	// empty where they are not published.
+	WarnAfter []time.Duration `json:"warn_after_ns,omitempty"`
+	// Warnings is how many warnings there are.
+	Warnings int `json:"warnings"`
+	// ReapAfter is the idle time after which the GPU is taken.
+	ReapAfter time.Duration `json:"reap_after_ns"`
+}
+
+// ReapPolicies lists the policies that are known to be used, the strictest
+// first.
+func ReapPolicies() []ReapPolicy {
+	return []ReapPolicy{
+		// https://rc-docs.northeastern.edu/en/explorer-main/gpus/idlebot.html
+		{Name: "idlebot", Where: "Northeastern University: mail after 15 min, cancel after 1 h",
+			WarnAfter: []time.Duration{15 * time.Minute}, Warnings: 1, ReapAfter: time.Hour},
+		// https://researchcomputing.princeton.edu/get-started/utilization-policies
+		{Name: "princeton", Where: "Princeton University: cancel after 2 h at zero utilization, with two warnings (their times are not published)",
+			Warnings: 2, ReapAfter: 2 * time.Hour},
+		// https://github.com/kubeflow/kubeflow/pull/3856
+		{Name: "kubeflow", Where: "Kubeflow notebook culling: IDLE_TIME of 1,440 min by default",
+			ReapAfter: 24 * time.Hour},
+	}
+}
+
+// ParseReapPolicy returns the policy of a name, or one that reaps after a
+// duration such as "45m" without a warning.
+func ParseReapPolicy(s string) (ReapPolicy, error) {
+	if d, err := time.ParseDuration(s); err == nil {
+		if d <= 0 {
+			return ReapPolicy{}, fmt.Errorf("telemetry: a policy that reaps after %v; use a positive duration", d)
+		}
+		return ReapPolicy{Name: d.String(), Where: "given as a duration", ReapAfter: d}, nil
+	}
+	policies := ReapPolicies()
+	names := make([]string, len(policies))
+	for i, p := range policies {
+		names[i] = p.Name
+	}
+	i, err := enum.Parse(errUnknown, "reaping policy", names, []byte(s))
+	if err != nil {
+		return ReapPolicy{}, fmt.Errorf("%w (or give a duration such as 45m)", err)
+	}
+	return policies[i], nil
+}
+
+// Recovery is what a policy would give back.
+type Recovery struct {
+	Policy ReapPolicy `json:"policy"`
+	// Basis is that of the series; what a policy would do is derived from it.
+	Basis sharing.Basis `json:"basis"`
+	// Observed is the GPU time that was looked at, Unknown that part of it for
+	// which the state is unknown and which is never recoverable.
+	Observed time.Duration `json:"observed_ns"`
+	Unknown  time.Duration `json:"unknown_ns"`
+	// Idle is the GPU time in the states that count.
+	Idle time.Duration `json:"idle_ns"`
+	// Episodes are the unbroken idle times; Warned and Reaped are those that
+	// lasted long enough. Warned is missing where the policy's times are not
+	// published.
+	Episodes int           `json:"episodes"`
+	Warned   Optional[int] `json:"warned,omitzero"`
+	Reaped   int           `json:"reaped"`
+	// Recoverable is the idle GPU time after the reaping. An episode that the
+	// series cuts off counts as far as it was seen.
+	Recoverable time.Duration `json:"recoverable_ns"`
+	// HoursPerDay is Recoverable for each GPU and day observed, in hours.
+	HoursPerDay Optional[float64] `json:"hours_per_gpu_day,omitzero"`
+}
+
+// Recoverable says what the policy would give back on the devices of the
+// reports. states are those in which a GPU is taken back; none stands for
+// StateExecutionIdle and StateResidentIdle. StateDeepIdle belongs among them
+// where the GPU stays reserved with nothing resident, as a notebook's does.
+func (p ReapPolicy) Recoverable(reports []IdleReport, states ...State) (Recovery, error) {
+	var probs problem.List
+	if p.ReapAfter <= 0 {
+		probs.Addf("policy.reap_after", "use a positive duration or one of ReapPolicies", "telemetry: the policy %q reaps after %v", p.Name, p.ReapAfter)
+	}
+	if len(states) == 0 {
+		states = []State{StateExecutionIdle, StateResidentIdle}
+	}
+	for _, s := range states {
+		if !s.Idle() {
+			probs.Addf("states", "use the idle states", "telemetry: the state %v is not idle", s)
+		}
+	}
+	if err := probs.Err(); err != nil {
+		return Recovery{}, err
+	}
+	r := Recovery{Policy: p}
+	warned := 0
+	end := func(episode time.Duration) {
+		if episode == 0 {
+			return
+		}
+		r.Episodes++
+		r.Idle += episode
+		if len(p.WarnAfter) > 0 && episode >= p.WarnAfter[0] {
+			warned++
+		}
+		if episode >= p.ReapAfter {
+			r.Reaped++
+			r.Recoverable += episode - p.ReapAfter
+		}
+	}
+	for i := range reports {
+		rep := &reports[i]
+		if i == 0 {
+			r.Basis = rep.Basis
+		} else if r.Basis != rep.Basis {
+			r.Basis = sharing.BasisUnknown
+		}
+		r.Observed += rep.Observed()
+		r.Unknown += rep.Total(StateUnknown)
+		var episode time.Duration
+		for _, in := range rep.Intervals {
+			if slices.Contains(states, in.State) {
+				episode += in.Length()
+				continue
+			}
+			end(episode)
+			episode = 0
+		}
+		end(episode)
+	}
+	if len(p.WarnAfter) > 0 {
+		r.Warned = Some(warned)
+	}
+	if r.Observed > 0 {
+		r.HoursPerDay = Some(24 * r.Recoverable.Hours() / r.Observed.Hours())
+	}
+	return r, nil
+}

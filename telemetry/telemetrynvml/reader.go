@@ -1,0 +1,209 @@
+//go:build linux && cgo
+
+package telemetrynvml
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/cotenant/cotenant/internal/nvmlret"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// Reader is a telemetry.Reader over NVML. It is safe for concurrent use.
+type Reader struct {
+	lib  nvml.Interface
+	info telemetry.ReaderInfo
+	devs []*device
+
+	// mu keeps NVML open while a reading is under way.
+	mu     sync.RWMutex
+	closed bool
+}
+
+// device is one GPU with what must be remembered between readings.
+type device struct {
+	lib  nvml.Interface
+	h    nvml.Device
+	desc telemetry.Device
+	mem2 bool // the driver has nvmlDeviceGetMemoryInfo_v2
+	now  func() time.Time
+
+	mu       sync.Mutex
+	lastSeen uint64            // time stamp of the newest utilization sample, in us
+	names    map[uint32]string // of the processes in the last list
+	gpm      gpmState
+	inst     map[int]*gpmState // by GPU instance
+}
+
+// Open loads NVML and finds the GPUs. Close the reader in the end.
+func Open(opts Options) (*Reader, error) {
+	var lo []nvml.LibraryOption
+	if opts.LibraryPath != "" {
+		lo = append(lo, nvml.WithLibraryPath(opts.LibraryPath))
+	}
+	return open(nvml.New(lo...), time.Now)
+}
+
+func open(lib nvml.Interface, now func() time.Time) (*Reader, error) {
+	if err := nvmlret.Error("Init", "", lib.Init()); err != nil {
+		why := "is the NVIDIA driver loaded?"
+		if errors.Is(err, nvml.ERROR_LIBRARY_NOT_FOUND) {
+			why = "libnvidia-ml.so.1 was not found: install the NVIDIA driver, run on a node with a GPU, or let the container runtime mount it"
+		}
+		return nil, fmt.Errorf("%w: %w: %s", ErrUnavailable, err, why)
+	}
+	s := &Reader{lib: lib, info: telemetry.ReaderInfo{Name: "nvml", Basis: sharing.BasisMeasured}}
+	if err := s.find(now); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Reader) find(now func() time.Time) error {
+	if v, ret := s.lib.SystemGetDriverVersion(); ret == nvml.SUCCESS {
+		s.info.Detail = "driver " + v
+	}
+	n, ret := s.lib.DeviceGetCount()
+	if err := nvmlret.Error("DeviceGetCount", "", ret); err != nil {
+		return &telemetry.OpError{Op: "count GPUs", Err: err}
+	}
+	// A symbol that the driver lacks ends the process when it is called.
+	has := func(symbol string) bool { return s.lib.Extensions().LookupSymbol(symbol) == nil }
+	mem2, gpm := has("nvmlDeviceGetMemoryInfo_v2"), has("nvmlGpmQueryDeviceSupport")
+	for i := range n {
+		h, ret := s.lib.DeviceGetHandleByIndex(i)
+		if err := nvmlret.Error("DeviceGetHandleByIndex", fmt.Sprint(i), ret); err != nil {
+			return &telemetry.OpError{Op: "open", Device: fmt.Sprint(i), Err: err}
+		}
+		d := &device{lib: s.lib, h: h, mem2: mem2, now: now, lastSeen: uint64(now().UnixMicro()), names: map[uint32]string{}, inst: map[int]*gpmState{}}
+		uuid, ret := h.GetUUID()
+		if err := nvmlret.Error("GetUUID", fmt.Sprint(i), ret); err != nil {
+			return &telemetry.OpError{Op: "open", Device: fmt.Sprint(i), Err: err}
+		}
+		d.desc.UUID = uuid
+		if name, ret := h.GetName(); ret == nvml.SUCCESS {
+			d.desc.Name = name
+		}
+		d.desc.MIG = sharing.AnswerNo
+		switch mode, _, ret := h.GetMigMode(); ret {
+		case nvml.SUCCESS:
+			d.desc.MIG = sharing.AnswerOf(mode == nvml.DEVICE_MIG_ENABLE)
+		case nvml.ERROR_NOT_SUPPORTED:
+		default:
+			d.desc.MIG = sharing.AnswerUnknown
+		}
+		d.desc.GPM = sharing.AnswerNo
+		if gpm {
+			d.desc.GPM = supportsGPM(s.lib, h)
+		}
+		s.devs = append(s.devs, d)
+	}
+	return nil
+}
+
+// supportsGPM asks the driver, and where the question itself fails takes a
+// sample to see: go-nvml v0.12.9 fills the version of the question with a
+// structure size that the driver does not expect (seen on driver 580.159.04:
+// argument version mismatch, while samples work).
+func supportsGPM(lib nvml.Interface, h nvml.Device) sharing.Answer {
+	sup, ret := h.GpmQueryDeviceSupport()
+	switch ret {
+	case nvml.SUCCESS:
+		return sharing.AnswerOf(sup.IsSupportedDevice != 0)
+	case nvml.ERROR_NOT_SUPPORTED:
+		return sharing.AnswerNo
+	}
+	sample, ret := lib.GpmSampleAlloc()
+	if ret != nvml.SUCCESS {
+		return sharing.AnswerUnknown
+	}
+	defer sample.Free()
+	switch h.GpmSampleGet(sample) {
+	case nvml.SUCCESS:
+		return sharing.AnswerYes
+	case nvml.ERROR_NOT_SUPPORTED:
+		return sharing.AnswerNo
+	}
+	return sharing.AnswerUnknown
+}
+
+// Close frees what the reader holds and closes NVML. It waits for readings
+// under way. Closing again does nothing.
+func (s *Reader) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	for _, d := range s.devs {
+		d.mu.Lock()
+		d.gpm.free()
+		for _, g := range d.inst {
+			g.free()
+		}
+		d.mu.Unlock()
+	}
+	if err := nvmlret.Error("Shutdown", "", s.lib.Shutdown()); err != nil {
+		return &telemetry.OpError{Op: "close NVML", Err: err}
+	}
+	return nil
+}
+
+// Info names NVML and the driver's version.
+func (s *Reader) Info() telemetry.ReaderInfo { return s.info }
+
+// Devices lists the GPUs found by Open. MIG devices are not among them: they
+// appear as the instances of their GPU.
+func (s *Reader) Devices(ctx context.Context) ([]telemetry.Device, error) {
+	out := make([]telemetry.Device, len(s.devs))
+	for i, d := range s.devs {
+		out[i] = d.desc
+	}
+	return out, ctx.Err()
+}
+
+// Read reads one group of a device. The context is looked at before the call;
+// a call into the driver cannot be broken off.
+func (s *Reader) Read(ctx context.Context, index int, group telemetry.Groups, r *telemetry.Reading) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return ErrClosed
+	}
+	if index < 0 || index >= len(s.devs) {
+		return &telemetry.DeviceError{Device: index, Devices: len(s.devs)}
+	}
+	d := s.devs[index]
+	x := &look{d: d, r: r}
+	switch group {
+	case telemetry.GroupBasic:
+		x.basic()
+	case telemetry.GroupProcesses:
+		x.processes()
+	case telemetry.GroupProcessUtil:
+		x.processUtil()
+	case telemetry.GroupEnergy:
+		x.energy()
+	case telemetry.GroupPCIe:
+		x.pcie()
+	case telemetry.GroupGPM:
+		x.gpm()
+	default:
+		return fmt.Errorf("telemetrynvml: %v is not one group", group)
+	}
+	if err := errors.Join(x.errs...); err != nil {
+		return &telemetry.OpError{Op: "read " + group.String(), Device: d.desc.UUID, Err: err}
+	}
+	return nil
+}
