@@ -354,8 +354,8 @@ func TestSolo(t *testing.T) {
 	}
 }
 
-// TestSourcesResolve: every statement the engine can make has a source that
-// the facts carried over hold.
+// TestSourcesResolve: every statement the engine can make has a source, but for
+// what the input itself says.
 func TestSourcesResolve(t *testing.T) {
 	check := func(what string, id sharing.SourceID) {
 		if _, ok := sharing.SourceByID(id); !ok {

@@ -5,19 +5,18 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// ReadTimeline reads a timeline.csv, such as that of a run's directory. Columns
+// readTimeline reads a timeline.csv, such as that of a run's directory. Columns
 // are found by name. The error wraps ErrInput and names each bad line.
-func ReadTimeline(r io.Reader) ([]TimelineRow, error) {
+func readTimeline(r io.Reader) ([]TimelineRow, error) {
 	cr := csv.NewReader(r)
 	header, err := cr.Read()
 	if err != nil {
@@ -60,9 +59,8 @@ func ReadTimeline(r io.Reader) ([]TimelineRow, error) {
 		}
 		for _, f := range []struct {
 			name string
-			into *time.Duration
-			has  *bool
-		}{{"ttft_p99_ms", &row.TTFTP99, &row.HasTTFT}, {"itl_p99_ms", &row.ITLP99, &row.HasITLP99}} {
+			into *Optional[time.Duration]
+		}{{"ttft_p99_ms", &row.TTFTP99}, {"itl_p99_ms", &row.ITLP99}} {
 			text := values[column[f.name]]
 			if text == "" {
 				continue
@@ -72,7 +70,7 @@ func ReadTimeline(r io.Reader) ([]TimelineRow, error) {
 				l.Addf(fmt.Sprintf("line %d.%s", line, f.name), "write milliseconds, or nothing", "is %q", problem.Clip(text))
 				continue
 			}
-			*f.into, *f.has = time.Duration(math.Round(ms*1e6)), true
+			*f.into = optional.Of(time.Duration(math.Round(ms * 1e6)))
 		}
 		rows = append(rows, row)
 	}
@@ -80,26 +78,4 @@ func ReadTimeline(r io.Reader) ([]TimelineRow, error) {
 		return nil, err
 	}
 	return rows, nil
-}
-
-// ReadRun reads a run's directory: ReadResult with the timeline, where there is
-// one.
-func ReadRun(dir string) (*Result, error) {
-	res, err := ReadResult(dir)
-	if err != nil {
-		return nil, err
-	}
-	path := filepath.Join(dir, ArtifactTimeline)
-	f, err := os.Open(path)
-	switch {
-	case os.IsNotExist(err):
-		return res, nil
-	case err != nil:
-		return nil, opError("open", path, err)
-	}
-	defer f.Close()
-	if res.Timeline, err = ReadTimeline(f); err != nil {
-		return nil, &OpError{Op: "read", Path: path, Err: err}
-	}
-	return res, nil
 }

@@ -5,7 +5,6 @@ import (
 	_ "embed" // the catalogue
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -22,18 +21,16 @@ import (
 var catalogueJSON []byte
 
 type rawCatalogue struct {
-	Schema   int               `json:"schema"`
-	Sources  map[string]string `json:"sources"`
-	Unlisted []Unlisted        `json:"unlisted"`
-	GPUs     []rawGPU          `json:"gpus"`
+	Schema   int        `json:"schema"`
+	Unlisted []unlisted `json:"unlisted"`
+	GPUs     []rawGPU   `json:"gpus"`
 }
 
-// Unlisted is a GPU that is known to do MIG, or is said to, and whose profiles
+// unlisted is a GPU that is known to do MIG, or is said to, and whose profiles
 // no source gives.
-type Unlisted struct {
-	Name   string `json:"name"`
-	PCI    string `json:"pci"`
-	Status string `json:"status"`
+type unlisted struct {
+	Name string   `json:"name"`
+	PCI  []string `json:"pci"` // device ids
 }
 
 type rawGPU struct {
@@ -83,8 +80,7 @@ type rawProfile struct {
 
 type catalogue struct {
 	models   []*Model
-	sources  []sharing.Source
-	unlisted []Unlisted
+	unlisted []unlisted
 	index    lookupIndex
 }
 
@@ -100,14 +96,6 @@ func loadCatalogue(data []byte) (*catalogue, error) {
 		return nil, fmt.Errorf("mig: catalogue: %w", err)
 	}
 	c := &catalogue{unlisted: raw.Unlisted}
-	for id, title := range raw.Sources {
-		basis := sharing.BasisDocumented
-		if strings.HasPrefix(id, "RUN-") {
-			basis = sharing.BasisMeasured
-		}
-		c.sources = append(c.sources, sharing.Source{ID: sharing.SourceID(id), Title: title, Basis: basis})
-	}
-	slices.SortFunc(c.sources, func(a, b sharing.Source) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	for i := range raw.GPUs {
 		m, err := raw.GPUs[i].model()
 		if err != nil {
