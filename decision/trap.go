@@ -247,7 +247,7 @@ func (s *trapScene) bypasses() bool {
 
 func (s *trapScene) tightSLO() bool {
 	for _, l := range s.w.SLO.Limits() {
-		if l.At < 100*time.Millisecond {
+		if l < 100*time.Millisecond {
 			return true
 		}
 	}

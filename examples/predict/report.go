@@ -38,8 +38,8 @@ type row struct {
 	Predicted  map[string]predict.Interval `json:"predicted,omitempty"`
 	Actual     map[string]float64          `json:"actual,omitempty"`
 	Slowdown   *predict.Interval           `json:"slowdown,omitempty"`
-	Turns      int                         `json:"turns,omitempty"`
-	OtherTurns int                         `json:"other_turns,omitempty"`
+	Turns      predict.Optional[int]       `json:"turns,omitzero"`
+	OtherTurns predict.Optional[int]       `json:"other_turns,omitzero"`
 	Notes      []string                    `json:"notes,omitempty"`
 	Unknown    string                      `json:"unknown,omitempty"` // why there is no prediction
 }
@@ -95,13 +95,11 @@ func (o *options) report(p *predict.Predictor, others *predict.Profiles) (*repor
 
 func rowOf(m predict.Measured) row {
 	r := row{Index: m.Index, Mechanism: m.Row.Mechanism, Case: m.Row.Case, Server: m.Row.Server, Load: m.Row.Load}
-	for _, metric := range predict.Metrics() {
-		if v, ok := m.Row.Metric(metric); ok {
-			if r.Actual == nil {
-				r.Actual = map[string]float64{}
-			}
-			r.Actual[metric.String()] = v
+	for metric, v := range m.Row.All() {
+		if r.Actual == nil {
+			r.Actual = map[string]float64{}
 		}
+		r.Actual[metric.String()] = v
 	}
 	if m.Err != nil {
 		r.Unknown = m.Err.Error()
@@ -111,10 +109,8 @@ func rowOf(m predict.Measured) row {
 	r.Predicted, r.Basis, r.Slowdown = map[string]predict.Interval{}, &p.Basis, &predict.Interval{}
 	*r.Slowdown = rounded(p.Slowdown)
 	r.Turns, r.OtherTurns, r.Notes = p.Turns, p.OtherTurns, p.Notes
-	for _, metric := range predict.Metrics() {
-		if v, ok := p.Get(metric); ok {
-			r.Predicted[metric.String()] = rounded(v)
-		}
+	for metric, v := range p.All() {
+		r.Predicted[metric.String()] = rounded(v)
 	}
 	return r
 }
@@ -168,8 +164,8 @@ func tableOf(es []predict.ErrorSummary, rows predict.Rows) (errorTable, error) {
 func cellOf(e predict.ErrorSummary) errorCell {
 	percent := func(f float64) float64 { return math.Round(f*1e4) / 100 }
 	c := errorCell{Rows: e.Rows, Mean: percent(e.MeanFraction), P50: percent(e.P50Fraction), P95: percent(e.P95Fraction)}
-	if e.CoverageFraction != nil {
-		coverage, width := percent(*e.CoverageFraction), percent(*e.WidthFraction)
+	if v, ok := e.CoverageFraction.Get(); ok {
+		coverage, width := percent(v), percent(e.WidthFraction.Or(0))
 		c.Coverage, c.Width = &coverage, &width
 	}
 	return c
@@ -246,11 +242,11 @@ func (rep *report) write(out io.Writer) error {
 }
 
 func nameOf(s predict.Server) string {
-	name := s.Model()
+	name := s.Model
 	if name == "" {
-		name = s.Key()
+		name = s.String()
 	}
-	if p := s.SMPercent(); p < 100 {
+	if p := s.SMPercent.Or(100); p < 100 {
 		name += fmt.Sprintf("@%g%%", p)
 	}
 	return name
