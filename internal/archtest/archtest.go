@@ -38,10 +38,11 @@ var allowed = map[string][]string{
 	"loadgen/loadgentest":     {"loadgen"},
 	"loadgen/prompt":          {"loadgen"},
 	"loadgen/report":          {"loadgen"},
-	"decision":                {"decision/predict", "cost", "mig", "sharing"},
+	"decision":                {"decision/gate", "decision/predict", "cost", "mig", "sharing"},
+	"decision/gate":           {"decision/predict", "mig", "sharing"},
 	"decision/predict":        {"sharing", "timeslice"},
-	"decision/placement":      {"decision", "decision/predict", "mig", "sharing"},
-	"decision/manifest":       {"decision", "mig", "mps", "sharing", "timeslice"},
+	"decision/placement":      {"decision/gate", "decision/predict", "mig", "sharing"},
+	"decision/manifest":       {"decision", "decision/gate", "mig", "mps", "sharing", "timeslice"},
 	"colocation":              {"cost", "decision/predict", "loadgen", "loadgen/prompt", "sharing", "telemetry"},
 }
 
