@@ -246,8 +246,8 @@ func (s *trapScene) bypasses() bool {
 }
 
 func (s *trapScene) tightSLO() bool {
-	for _, l := range s.w.SLO.Limits() {
-		if l < 100*time.Millisecond {
+	for _, limit := range s.w.SLO.Limits() {
+		if limit < 100*time.Millisecond {
 			return true
 		}
 	}

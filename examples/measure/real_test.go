@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cotenant/cotenant/colocation"
+	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/mps/mpstest"

@@ -42,10 +42,10 @@ var allowed = map[string][]string{
 	"decision/gate":           {"decision/predict", "mig", "sharing"},
 	"decision/predict":        {"sharing", "timeslice"},
 	"decision/placement":      {"decision/gate", "decision/predict", "mig", "sharing"},
+	"decision/colocation":     {"cost", "decision/predict", "loadgen", "loadgen/prompt", "sharing", "telemetry"},
 	"decision/manifest":       {"decision", "decision/gate", "mig", "mps", "sharing", "timeslice"},
 	"internal/draconf":        {"sharing"},
 	"internal/pluginconf":     {"sharing"},
-	"colocation":              {"cost", "decision/predict", "loadgen", "loadgen/prompt", "sharing", "telemetry"},
 }
 
 // alone are packages that import nothing of the module, internal ones included.
@@ -59,7 +59,7 @@ var uncopied = []string{"examples/benchmark", "examples/cost", "examples/fleet",
 
 // topLevel are the folders that may stand in the module's root.
 var topLevel = []string{
-	"sharing", "mig", "mps", "timeslice", "loadgen", "telemetry", "decision", "cost", "colocation",
+	"sharing", "mig", "mps", "timeslice", "loadgen", "telemetry", "decision", "cost",
 	"examples", "internal", "tools",
 }
 
