@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // Driver is the version of an NVIDIA driver, as NVML prints it: 580.65.06 is
@@ -24,7 +26,7 @@ func ParseDriver(s string) (Driver, error) {
 	}
 	parts, ok := parseVersion(t, 3)
 	if !ok || parts[0] == 0 {
-		return Driver{}, fmt.Errorf("sharing: %q is not a driver version: write it as nvidia-smi does, for example 580.65.06", clip(s))
+		return Driver{}, fmt.Errorf("sharing: %q is not a driver version: write it as nvidia-smi does, for example 580.65.06", problem.Clip(s))
 	}
 	return Driver{parts[0], parts[1], parts[2]}, nil
 }
@@ -45,13 +47,6 @@ func parseVersion(s string, most int) (parts [3]int, ok bool) {
 		parts[i] = n
 	}
 	return parts, true
-}
-
-func clip(s string) string {
-	if r := []rune(s); len(r) > 60 {
-		return string(r[:60]) + "…"
-	}
-	return s
 }
 
 // IsZero answers whether the version is unknown.
@@ -114,7 +109,7 @@ type CUDAVersion struct{ Major, Minor int }
 func ParseCUDAVersion(s string) (CUDAVersion, error) {
 	parts, ok := parseVersion(strings.TrimSpace(s), 2)
 	if !ok || parts[0] == 0 {
-		return CUDAVersion{}, fmt.Errorf("sharing: %q is not a CUDA version: write, for example, 13.1", clip(s))
+		return CUDAVersion{}, fmt.Errorf("sharing: %q is not a CUDA version: write, for example, 13.1", problem.Clip(s))
 	}
 	return CUDAVersion{parts[0], parts[1]}, nil
 }

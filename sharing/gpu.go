@@ -58,7 +58,7 @@ func (c ComputeCapability) MarshalText() ([]byte, error) { return []byte(c.Strin
 func (c *ComputeCapability) UnmarshalText(b []byte) error {
 	parts, ok := parseVersion(string(b), 2)
 	if !ok || !strings.Contains(string(b), ".") {
-		return fmt.Errorf("sharing: %q is not a compute capability: write, for example, 9.0", clip(string(b)))
+		return fmt.Errorf("sharing: %q is not a compute capability: write, for example, 9.0", problem.Clip(string(b)))
 	}
 	*c = ComputeCapability{parts[0], parts[1]}
 	return nil
@@ -135,9 +135,9 @@ type UnknownGPUError struct {
 // Error names the nearest products and what else a user can give.
 func (e *UnknownGPUError) Error() string {
 	if len(e.Nearest) == 0 {
-		return fmt.Sprintf("sharing: unknown GPU %q; give the product name that nvidia-smi prints, or a PCI id such as 10DE:20B2", clip(e.Name))
+		return fmt.Sprintf("sharing: unknown GPU %q; give the product name that nvidia-smi prints, or a PCI id such as 10DE:20B2", problem.Clip(e.Name))
 	}
-	return fmt.Sprintf("sharing: unknown GPU %q; did you mean %s?", clip(e.Name), orList(e.Nearest))
+	return fmt.Sprintf("sharing: unknown GPU %q; did you mean %s?", problem.Clip(e.Name), orList(e.Nearest))
 }
 
 // AmbiguousGPUError says that a name fits several GPUs.
@@ -148,7 +148,7 @@ type AmbiguousGPUError struct {
 
 // Error lists the matches.
 func (e *AmbiguousGPUError) Error() string {
-	return fmt.Sprintf("sharing: GPU %q is ambiguous: it can be %s", clip(e.Name), orList(e.Matches))
+	return fmt.Sprintf("sharing: GPU %q is ambiguous: it can be %s", problem.Clip(e.Name), orList(e.Matches))
 }
 
 func orList(names []string) string {
