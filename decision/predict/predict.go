@@ -126,6 +126,19 @@ func (p *Prediction) Get(m Metric) (Interval, bool) {
 	return p.value[m], p.known&(1<<m) != 0
 }
 
+// Figures are the metrics that were predicted.
+func (p *Prediction) Figures() map[Metric]Interval { return figures(p.Get) }
+
+func figures[T any](get func(Metric) (T, bool)) map[Metric]T {
+	out := map[Metric]T{}
+	for _, m := range Metrics() {
+		if v, ok := get(m); ok {
+			out[m] = v
+		}
+	}
+	return out
+}
+
 func (p *Prediction) set(m Metric, value, halfWidth float64) {
 	if !(value > 0) || math.IsInf(value, 0) {
 		return

@@ -49,6 +49,9 @@ type RowGPM struct {
 	DRAMBwUtil   *float64 `yaml:"dram_bw_util" json:"dram_bw_util,omitempty"`
 }
 
+// Figures are the row's metrics; what was not measured is not among them.
+func (r *Row) Figures() map[Metric]float64 { return figures(r.Metric) }
+
 // Rows is a file of co-location measurements.
 type Rows []Row
 

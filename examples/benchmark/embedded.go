@@ -2,11 +2,13 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
+	"github.com/cotenant/cotenant/loadgen/planfile"
 )
 
 // embeddedScenario is a way to put model replicas on one simulated GPU.
@@ -65,7 +67,29 @@ func startScenario(name string, seed uint64) (*embedded, error) {
 	return startEmbedded(sc.sharing, seed, models...)
 }
 
+// startTenants starts a server for each of the plan's tenants, nil where they name
+// endpoints.
+func startTenants(p *planfile.File) (*embedded, error) {
+	if p.Embedded == "" {
+		return nil, nil
+	}
+	var sharing loadgentest.Sharing
+	if err := sharing.UnmarshalText([]byte(p.Embedded)); err != nil {
+		return nil, fmt.Errorf("embedded: %w", err)
+	}
+	var models []loadgentest.Model
+	for i := range p.Tenants {
+		m := simulatedModel
+		m.SMShare, m.BandwidthShare = p.Tenants[i].SMShare, p.Tenants[i].BandwidthShare
+		models = append(models, m)
+	}
+	return startEmbedded(sharing, p.Seed, models...)
+}
+
 func (e *embedded) urls() []string {
+	if e == nil {
+		return nil
+	}
 	var urls []string
 	for _, s := range e.servers {
 		urls = append(urls, s.URL)

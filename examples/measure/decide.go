@@ -128,7 +128,7 @@ func (f *planFlow) addEvidence(w *decision.Workload, l *colocation.Load, row *pr
 	if f.simulated {
 		w.Evidence = decision.EvidenceSynthetic
 	}
-	alone := metrics(row)
+	alone := row.Figures()
 	for _, limit := range l.SLO.Limits() {
 		ms, ok := alone[limit.Metric]
 		if !ok {

@@ -415,7 +415,7 @@ func (f *fleetFlow) expectSlice(s *scene, sim *replica) ([]tenantPrediction, err
 		return nil, err
 	}
 	t := tenantPrediction{Load: sim.workload.Name, Basis: sharing.BasisPrior, Prior: map[predict.Metric]float64{}}
-	for metric, v := range metrics(&predict.Row{TTFT: solo.TimeSlicing.TTFT, TPOT: solo.TimeSlicing.TPOT, E2E: solo.TimeSlicing.E2E}) {
+	for metric, v := range (&predict.Row{TTFT: solo.TimeSlicing.TTFT, TPOT: solo.TimeSlicing.TPOT, E2E: solo.TimeSlicing.E2E}).Figures() {
 		curve, err := predict.FitSlice([]predict.SlicePoint{{SMFraction: 1, Latency: milliseconds(v)}})
 		if err != nil {
 			return nil, err

@@ -74,9 +74,9 @@ type objective struct {
 // fill puts what a load saw, and what it was to see, into the row. alone is its
 // row alone under time-slicing, nil if that was not run; p may be nil.
 func (r *reportRow) fill(row, alone *predict.Row, p *tenantPrediction, written time.Time, slo predict.SLO) {
-	r.Requests, r.Failed, r.Actual = *row.Requests, *row.Errors, metrics(row)
+	r.Requests, r.Failed, r.Actual = *row.Requests, *row.Errors, row.Figures()
 	if alone != nil {
-		if a, b := metrics(alone)[predict.MetricTPOTP50], r.Actual[predict.MetricTPOTP50]; a > 0 && b > 0 {
+		if a, b := alone.Figures()[predict.MetricTPOTP50], r.Actual[predict.MetricTPOTP50]; a > 0 && b > 0 {
 			s := b / a
 			r.Slowdown = &s
 		}

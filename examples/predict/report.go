@@ -29,19 +29,19 @@ type summary struct {
 }
 
 type row struct {
-	Index      int                         `json:"index"`
-	Mechanism  sharing.Mechanism           `json:"mechanism"`
-	Case       string                      `json:"case"`
-	Server     predict.Server              `json:"server"`
-	Load       predict.Load                `json:"load"`
-	Basis      *sharing.Basis              `json:"basis,omitempty"`
-	Predicted  map[string]predict.Interval `json:"predicted,omitempty"`
-	Actual     map[string]float64          `json:"actual,omitempty"`
-	Slowdown   *predict.Interval           `json:"slowdown,omitempty"`
-	Turns      int                         `json:"turns,omitempty"`
-	OtherTurns int                         `json:"other_turns,omitempty"`
-	Notes      []string                    `json:"notes,omitempty"`
-	Unknown    string                      `json:"unknown,omitempty"` // why there is no prediction
+	Index      int                                 `json:"index"`
+	Mechanism  sharing.Mechanism                   `json:"mechanism"`
+	Case       string                              `json:"case"`
+	Server     predict.Server                      `json:"server"`
+	Load       predict.Load                        `json:"load"`
+	Basis      *sharing.Basis                      `json:"basis,omitempty"`
+	Predicted  map[predict.Metric]predict.Interval `json:"predicted,omitempty"`
+	Actual     map[predict.Metric]float64          `json:"actual,omitempty"`
+	Slowdown   *predict.Interval                   `json:"slowdown,omitempty"`
+	Turns      int                                 `json:"turns,omitempty"`
+	OtherTurns int                                 `json:"other_turns,omitempty"`
+	Notes      []string                            `json:"notes,omitempty"`
+	Unknown    string                              `json:"unknown,omitempty"` // why there is no prediction
 }
 
 // errorTable holds errors by mechanism and metric.
@@ -94,27 +94,16 @@ func (o *options) report(p *predict.Predictor, others *predict.Profiles) (*repor
 }
 
 func rowOf(m predict.Measured) row {
-	r := row{Index: m.Index, Mechanism: m.Row.Mechanism, Case: m.Row.Case, Server: m.Row.Server, Load: m.Row.Load}
-	for _, metric := range predict.Metrics() {
-		if v, ok := m.Row.Metric(metric); ok {
-			if r.Actual == nil {
-				r.Actual = map[string]float64{}
-			}
-			r.Actual[metric.String()] = v
-		}
-	}
+	r := row{Index: m.Index, Mechanism: m.Row.Mechanism, Case: m.Row.Case, Server: m.Row.Server, Load: m.Row.Load, Actual: m.Row.Figures()}
 	if m.Err != nil {
 		r.Unknown = m.Err.Error()
 		return r
 	}
 	p := m.Prediction
-	r.Predicted, r.Basis, r.Slowdown = map[string]predict.Interval{}, &p.Basis, &predict.Interval{}
-	*r.Slowdown = rounded(p.Slowdown)
-	r.Turns, r.OtherTurns, r.Notes = p.Turns, p.OtherTurns, p.Notes
-	for _, metric := range predict.Metrics() {
-		if v, ok := p.Get(metric); ok {
-			r.Predicted[metric.String()] = rounded(v)
-		}
+	slowdown := rounded(p.Slowdown)
+	r.Predicted, r.Basis, r.Slowdown, r.Turns, r.OtherTurns, r.Notes = p.Figures(), &p.Basis, &slowdown, p.Turns, p.OtherTurns, p.Notes
+	for metric, v := range r.Predicted {
+		r.Predicted[metric] = rounded(v)
 	}
 	return r
 }
@@ -215,15 +204,15 @@ func (rep *report) write(out io.Writer) error {
 			notes = append(notes, fmt.Sprintf("%s: %s", r.Case, r.Unknown))
 			continue
 		}
-		tpot := r.Predicted[predict.MetricTPOTP50.String()]
+		tpot := r.Predicted[predict.MetricTPOTP50]
 		miss := "-"
-		if a, ok := r.Actual[predict.MetricTPOTP50.String()]; ok {
+		if a, ok := r.Actual[predict.MetricTPOTP50]; ok {
 			miss = fmt.Sprintf("%+.1f%%", 100*(tpot.Value/a-1))
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%.2fms\t%.2f-%.2f\t%s\t%s\t%.0fms\t%s\t%.0f\t%s\t%.2fx\n", r.Mechanism, r.Case, tenant,
 			tpot.Value, tpot.Low, tpot.High, actual(r, predict.MetricTPOTP50, "%.2fms"), miss,
-			r.Predicted[predict.MetricE2EP99.String()].Value, actual(r, predict.MetricE2EP99, "%.0fms"),
-			r.Predicted[predict.MetricTokensPerSecond.String()].Value, actual(r, predict.MetricTokensPerSecond, "%.0f"), r.Slowdown.Value)
+			r.Predicted[predict.MetricE2EP99].Value, actual(r, predict.MetricE2EP99, "%.0fms"),
+			r.Predicted[predict.MetricTokensPerSecond].Value, actual(r, predict.MetricTokensPerSecond, "%.0f"), r.Slowdown.Value)
 		for _, n := range r.Notes {
 			notes = append(notes, fmt.Sprintf("%s, %s: %s", r.Case, nameOf(r.Server), n))
 		}
@@ -257,7 +246,7 @@ func nameOf(s predict.Server) string {
 }
 
 func actual(r row, m predict.Metric, format string) string {
-	v, ok := r.Actual[m.String()]
+	v, ok := r.Actual[m]
 	if !ok {
 		return "-"
 	}

@@ -37,6 +37,7 @@ var allowed = map[string][]string{
 	"loadgen/internal/wire":   {},
 	"loadgen/loadgentest":     {"loadgen"},
 	"loadgen/prompt":          {"loadgen"},
+	"loadgen/planfile":        {"loadgen", "loadgen/prompt"},
 	"loadgen/report":          {"loadgen"},
 	"decision":                {"decision/predict", "cost", "mig", "sharing"},
 	"decision/predict":        {"sharing", "timeslice"},
@@ -52,7 +53,7 @@ var alone = []string{"loadgen/internal/wire"}
 var nvmlLeaves = []string{"mig/mignvml", "telemetry/telemetrynvml", "internal/nvmlret"}
 
 // uncopied are the examples that still import internal packages.
-var uncopied = []string{"examples/benchmark", "examples/cost", "examples/fleet", "examples/monitor", "examples/predict", "examples/timeslice"}
+var uncopied = []string{"examples/fleet", "examples/monitor", "examples/timeslice"}
 
 // topLevel are the folders that may stand in the module's root.
 var topLevel = []string{

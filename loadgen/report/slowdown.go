@@ -1,6 +1,10 @@
 package report
 
 import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
 	"github.com/cotenant/cotenant/loadgen"
 )
 
@@ -26,10 +30,13 @@ type Slowdown struct {
 	Valid bool `json:"valid"`
 }
 
+// SlowdownTable is what the tenants of a run lose beside one another.
+type SlowdownTable []Slowdown
+
 // Slowdowns compares every tenant of a co-located run that was also run alone, in
 // the order of the co-located run.
-func Slowdowns(colocated *loadgen.Summary, alone []*loadgen.Summary) []Slowdown {
-	var out []Slowdown
+func Slowdowns(colocated *loadgen.Summary, alone []*loadgen.Summary) SlowdownTable {
+	var out SlowdownTable
 	for i := range colocated.Tenants {
 		with := &colocated.Tenants[i]
 		for _, s := range alone {
@@ -62,4 +69,30 @@ func factor(with, alone loadgen.Millis) float64 {
 		return 0
 	}
 	return float64(with / alone)
+}
+
+// WriteText writes the factors for people, a tenant a line.
+func (t SlowdownTable) WriteText(w io.Writer) error {
+	for _, d := range t {
+		if d.Basis != "measured" {
+			if _, err := fmt.Fprintln(w, SyntheticNote); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "together / alone\tttft p50\tttft p99\ttpot p50\tchunk gap p99\te2e p99\ttokens/s\tvalid")
+	for _, d := range t {
+		fmt.Fprint(tw, d.Tenant)
+		for _, f := range []float64{d.TTFTP50, d.TTFTP99, d.TPOTP50, d.ChunkGapP99, d.E2EP99, d.TokenRate} {
+			if f == 0 {
+				fmt.Fprint(tw, "\t-")
+			} else {
+				fmt.Fprintf(tw, "\t%.2fx", f)
+			}
+		}
+		fmt.Fprintf(tw, "\t%v\n", d.Valid)
+	}
+	return tw.Flush()
 }
