@@ -65,7 +65,7 @@ func ExampleRecord() {
 		log.Fatal(err)
 	}
 	chat.Endpoints, chat.Requests = []loadgen.Endpoint{{URL: server.URL}}, 6
-	recording, err := colocation.Record(context.Background(), loadgen.Plan{Tenants: []loadgen.Tenant{chat}}, loadgen.Options{}, nil)
+	recording, err := colocation.Record(context.Background(), loadgen.LoadPlan{Tenants: []loadgen.Tenant{chat}}, loadgen.Options{}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func Offer(name string, load predict.Load, seed uint64) (loadgen.Tenant, error) 
 	h := fnv.New64a()
 	fmt.Fprint(h, name) // a hash's Write never fails
 	prompts, err := prompt.NewSynthetic(prompt.SyntheticOptions{Input: prompt.Fixed(load.Prompt), Output: prompt.Fixed(load.Output), Seed: seed ^ h.Sum64(), IgnoreEOS: true})
-	t := loadgen.Tenant{Name: name, Prompts: prompts, Load: loadgen.Load{Concurrency: load.Concurrency}}
+	t := loadgen.Tenant{Name: name, Prompts: prompts, Load: loadgen.OfferedLoad{Concurrency: load.Concurrency}}
 	if !load.Closed() {
 		t.Load.Schedule = loadgen.Poisson{PerS: load.Rate}
 	}
@@ -44,7 +44,7 @@ const gpmPeriod = 500 * time.Millisecond
 // Record makes a run with telemetry beside it, which goes to the run's folder as
 // well. source may be nil. The artifacts of an interrupted run stay, its figures
 // do not count.
-func Record(ctx context.Context, plan loadgen.Plan, opts loadgen.Options, source telemetry.Reader) (*Recording, error) {
+func Record(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options, source telemetry.Reader) (*Recording, error) {
 	if source == nil {
 		res, err := loadgen.Run(ctx, plan, opts)
 		return &Recording{Result: res}, err
@@ -79,7 +79,7 @@ func Record(ctx context.Context, plan loadgen.Plan, opts loadgen.Options, source
 // mechanism, case, server, load and the number of tenants on a GPU.
 func (r *Recording) Row(clients []string, devices []int) predict.Row {
 	row := predict.Row{Requests: new(int), Errors: new(int), TokensPerS: new(float64), WallS: new(float64)}
-	histograms := map[loadgen.Metric]*loadgen.Histogram{}
+	histograms := map[loadgen.LatencyMetric]*loadgen.Histogram{}
 	for _, name := range clients {
 		if t, ok := r.Summary.Tenant(name); ok {
 			*row.Requests += int(t.Counts.OK)
@@ -99,7 +99,7 @@ func (r *Recording) Row(clients []string, devices []int) predict.Row {
 			}
 		}
 	}
-	row.TTFT, row.TPOT, row.ITL, row.E2E = millis(histograms[loadgen.TTFT]), millis(histograms[loadgen.TPOT]), millis(histograms[loadgen.ITL]), millis(histograms[loadgen.E2E])
+	row.TTFT, row.TPOT, row.ITL, row.E2E = millis(histograms[loadgen.MetricTTFT]), millis(histograms[loadgen.MetricTPOT]), millis(histograms[loadgen.MetricITL]), millis(histograms[loadgen.MetricE2E])
 	if r.Series == nil {
 		return row
 	}

@@ -188,7 +188,7 @@ func (pl *planner) words(w, p int, s *Scored) Candidate {
 		c.Reasons = append(c.Reasons, r.Text(cw, cp))
 	}
 	if len(c.Reasons) == 0 {
-		c.Reasons = append(c.Reasons, ReasonText{"fits", "no gate speaks against it", "A12", VerdictPass})
+		c.Reasons = append(c.Reasons, ReasonText{"fits", "no gate speaks against it", "cotenant-reading", VerdictPass})
 	}
 	return c
 }

@@ -73,7 +73,7 @@ type Reason struct {
 type ReasonText struct {
 	Code    string           `json:"code"`
 	Message string           `json:"message"`
-	Source  sharing.SourceID `json:"source"`
+	Source  sharing.SourceID `json:"source,omitempty"` // of what the reason rests on; none where that is the input
 	// Verdict is what this reason alone would make of the candidate.
 	Verdict Verdict `json:"verdict"`
 }
@@ -129,109 +129,109 @@ func (w *CompiledWorkload) needText(total int64) string {
 
 var reasons = [codeCount]wording{
 	CodeNone: {"none", "", fixed("")},
-	CodePinnedElsewhere: {"pinned-elsewhere", "F4", func(_ Reason, w *CompiledWorkload, _ *CompiledPool) string {
+	CodePinnedElsewhere: {"pinned-elsewhere", "", func(_ Reason, w *CompiledWorkload, _ *CompiledPool) string {
 		return fmt.Sprintf("the workload is pinned to pool %s", w.workload.Pool)
 	}},
-	CodeNotAllowedInPool: {"not-allowed-in-pool", "F4", func(r Reason, _ *CompiledWorkload, p *CompiledPool) string {
+	CodeNotAllowedInPool: {"not-allowed-in-pool", "", func(r Reason, _ *CompiledWorkload, p *CompiledPool) string {
 		return fmt.Sprintf("pool %s does not allow %s", p.pool.Name, r.Mechanism)
 	}},
-	CodeTooManyGPUs: {"too-many-gpus", "F4", func(r Reason, _ *CompiledWorkload, _ *CompiledPool) string {
+	CodeTooManyGPUs: {"too-many-gpus", "", func(r Reason, _ *CompiledWorkload, _ *CompiledPool) string {
 		return fmt.Sprintf("a replica needs %d GPUs and %d are together", r.A, r.B)
 	}},
-	CodeResearch: {"research-only", "TESS", fixed("no research system can be had as a supported product: single-framework, rewriting kernels, or needing a profile of each")},
-	CodeHardware: {"hardware", "A12", func(r Reason, _ *CompiledWorkload, p *CompiledPool) string {
+	CodeResearch: {"research-only", "cotenant-reading", fixed("no research system can be had as a supported product: single-framework, rewriting kernels, or needing a profile of each")},
+	CodeHardware: {"hardware", "cotenant-reading", func(r Reason, _ *CompiledWorkload, p *CompiledPool) string {
 		return p.available[r.Mechanism].Text
 	}},
-	CodeHardwareUnknown: {"hardware-unknown", "A12", func(r Reason, _ *CompiledWorkload, p *CompiledPool) string {
+	CodeHardwareUnknown: {"hardware-unknown", "cotenant-reading", func(r Reason, _ *CompiledWorkload, p *CompiledPool) string {
 		return p.available[r.Mechanism].Text + "; probe a GPU of the pool to settle it"
 	}},
-	CodeNeedsVGPUHost:  {"needs-vgpu-host", "VGPU", fixed("needs a hypervisor with the vGPU manager and licences; set vgpu: true on the pool once it has them")},
-	CodeMIGMPSDelivery: {"mig-mps-delivery", "KDP", fixed("the device plugin refuses MPS on MIG devices; deliver by DRA with static MIG (delivery: dra)")},
-	CodeNotAServer:     {"not-a-server", "A19", fixed("only a model server can multiplex its own requests")},
-	CodeOneReplica:     {"one-replica", "A19", fixed("one replica multiplexes its own requests already")},
-	CodeMergeReplicas: {"merge-replicas", "A19", func(r Reason, _ *CompiledWorkload, _ *CompiledPool) string {
+	CodeNeedsVGPUHost:  {"needs-vgpu-host", "nvidia-vgpu-guide", fixed("needs a hypervisor with the vGPU manager and licences; set vgpu: true on the pool once it has them")},
+	CodeMIGMPSDelivery: {"mig-mps-delivery", "k8s-device-plugin", fixed("the device plugin refuses MPS on MIG devices; deliver by DRA with static MIG (delivery: dra)")},
+	CodeNotAServer:     {"not-a-server", "cotenant-reading", fixed("only a model server can multiplex its own requests")},
+	CodeOneReplica:     {"one-replica", "cotenant-reading", fixed("one replica multiplexes its own requests already")},
+	CodeMergeReplicas: {"merge-replicas", "cotenant-reading", func(r Reason, _ *CompiledWorkload, _ *CompiledPool) string {
 		return fmt.Sprintf("if the %d replicas serve one model, one server with continuous batching (or one adapter each) takes their place: merge them", r.A)
 	}},
-	CodeGang:        {"gang", "F3", fixed("distributed training runs on whole GPUs: its slowest member sets the pace, so schedule it as a gang and do not share")},
-	CodeBusyUnknown: {"busy-unknown", "T20", fixed("gpu_busy is not stated; measure SM activity alone on the GPU (not NVML utilisation) and state it")},
-	CodeBusyPrior: {"busy-prior", "decision.f", func(r Reason, w *CompiledWorkload, _ *CompiledPool) string {
+	CodeGang:        {"gang", "asleekgeek-sharing", fixed("distributed training runs on whole GPUs: its slowest member sets the pace, so schedule it as a gang and do not share")},
+	CodeBusyUnknown: {"busy-unknown", "nvidia-nvml-api-utilization", fixed("gpu_busy is not stated; measure SM activity alone on the GPU (not NVML utilisation) and state it")},
+	CodeBusyPrior: {"busy-prior", "alibaba-genai-trace", func(r Reason, w *CompiledWorkload, _ *CompiledPool) string {
 		return fmt.Sprintf("gpu_busy is not stated; %s is assumed for a %s (prior)", pct(r.A), w.workload.Kind)
 	}},
-	CodeSaturated: {"saturated", "T11", func(r Reason, w *CompiledWorkload, _ *CompiledPool) string {
+	CodeSaturated: {"saturated", "nvidia-mps-guide", func(r Reason, w *CompiledWorkload, _ *CompiledPool) string {
 		return fmt.Sprintf("one replica keeps %s of the GPU busy; from %s on sharing only makes %s slower", pct(r.A), pct(r.B), w.workload.Kind)
 	}},
-	CodeIsolation: {"isolation", "A11", func(r Reason, _ *CompiledWorkload, p *CompiledPool) string {
+	CodeIsolation: {"isolation", "cotenant-reading", func(r Reason, _ *CompiledWorkload, p *CompiledPool) string {
 		prop := &p.isolation[r.Mechanism][sharing.Axis(r.A)]
 		return fmt.Sprintf("%s isolation must be %s and is %s: %s", sharing.Axis(r.A), sharing.Level(r.B), prop.Level, prop.Text)
 	}},
-	CodeIsolationUnknown: {"isolation-unknown", "A11", func(r Reason, _ *CompiledWorkload, p *CompiledPool) string {
+	CodeIsolationUnknown: {"isolation-unknown", "cotenant-reading", func(r Reason, _ *CompiledWorkload, p *CompiledPool) string {
 		prop := &p.isolation[r.Mechanism][sharing.Axis(r.A)]
 		return fmt.Sprintf("%s isolation must be %s and no source says what it is here: %s", sharing.Axis(r.A), sharing.Level(r.B), prop.Text)
 	}},
-	CodeUntrusted: {"untrusted", "D9", func(r Reason, _ *CompiledWorkload, _ *CompiledPool) string {
+	CodeUntrusted: {"untrusted", "nvidia-gpu-operator-sharing", func(r Reason, _ *CompiledWorkload, _ *CompiledPool) string {
 		return fmt.Sprintf("all %d possible neighbours belong to tenants that it does not trust, or that do not trust it; untrusted tenants never share by %s alone", r.A, r.Mechanism)
 	}},
-	CodeAlone: {"alone", "F5", fixed("there is no other replica to share a GPU with")},
-	CodeMultiGPU: {"multi-gpu", "M12", func(r Reason, _ *CompiledWorkload, _ *CompiledPool) string {
+	CodeAlone: {"alone", "", fixed("there is no other replica to share a GPU with")},
+	CodeMultiGPU: {"multi-gpu", "nvidia-mig-guide-deployment", func(r Reason, _ *CompiledWorkload, _ *CompiledPool) string {
 		return fmt.Sprintf("a replica spans %d GPUs, and shares or slices of them cannot be relied on to lie on different GPUs or to reach one another", r.A)
 	}},
-	CodeHAMiBypass:       {"hami-bypass", "T4", fixed("a privileged container or statically linked driver calls get round the preloaded library; drop privileged and static linking")},
-	CodeNoMemoryFraction: {"no-memory-fraction", "F8", fixed("emulation needs a framework with a memory fraction (vllm, tgi, sglang)")},
-	CodeMIGIsThere:       {"mig-is-there", "F8", fixed("this GPU has MIG: emulation is for GPUs without")},
-	CodeKVPrior: {"kv-cache-prior", "S2", func(r Reason, _ *CompiledWorkload, _ *CompiledPool) string {
+	CodeHAMiBypass:       {"hami-bypass", "hami-core", fixed("a privileged container or statically linked driver calls get round the preloaded library; drop privileged and static linking")},
+	CodeNoMemoryFraction: {"no-memory-fraction", "jabrayilov-gpushare", fixed("emulation needs a framework with a memory fraction (vllm, tgi, sglang)")},
+	CodeMIGIsThere:       {"mig-is-there", "jabrayilov-gpushare", fixed("this GPU has MIG: emulation is for GPUs without")},
+	CodeKVPrior: {"kv-cache-prior", "lucaberton-sharing", func(r Reason, _ *CompiledWorkload, _ *CompiledPool) string {
 		return fmt.Sprintf("model.kv_cache is not stated; %s is assumed (prior)", sharing.Bytes(r.A))
 	}},
-	CodeMemoryUnknown: {"memory-unknown", "mig.g", func(r Reason, _ *CompiledWorkload, _ *CompiledPool) string {
+	CodeMemoryUnknown: {"memory-unknown", "cotenant-mig-catalogue", func(r Reason, _ *CompiledWorkload, _ *CompiledPool) string {
 		return fmt.Sprintf("needs %s, and no source gives the memory that is there; read it from the device", sharing.Bytes(r.A))
 	}},
-	CodeMemory: {"memory", "A11", func(r Reason, w *CompiledWorkload, p *CompiledPool) string {
+	CodeMemory: {"memory", "cotenant-mig-catalogue", func(r Reason, w *CompiledWorkload, p *CompiledPool) string {
 		return fmt.Sprintf("needs %s and a %s has %s", w.needText(r.A), p.gpu.Name, sharing.Bytes(r.B))
 	}},
-	CodeMemoryForTwo: {"memory-for-two", "T13", func(r Reason, w *CompiledWorkload, p *CompiledPool) string {
+	CodeMemoryForTwo: {"memory-for-two", "k8s-device-plugin", func(r Reason, w *CompiledWorkload, p *CompiledPool) string {
 		return fmt.Sprintf("needs %s, so no second one fits the %s of a %s: memory is not divided by sharing", w.needText(r.A), sharing.Bytes(r.B), p.gpu.Name)
 	}},
-	CodeBusyForTwo: {"busy-for-two", "T11", func(r Reason, _ *CompiledWorkload, _ *CompiledPool) string {
+	CodeBusyForTwo: {"busy-for-two", "nvidia-mps-guide", func(r Reason, _ *CompiledWorkload, _ *CompiledPool) string {
 		return fmt.Sprintf("two replicas of %s each want more than the %s of a GPU that is to be had", pct(r.A), pct(r.B))
 	}},
-	CodeProfilesUnknown: {"profiles-unknown", "mig.g", fixed("no source gives this GPU's MIG profiles and placements; read them from the device")},
-	CodeSliceSaturated: {"slice-saturated", "R3", func(r Reason, _ *CompiledWorkload, p *CompiledPool) string {
+	CodeProfilesUnknown: {"profiles-unknown", "cotenant-mig-catalogue", fixed("no source gives this GPU's MIG profiles and placements; read them from the device")},
+	CodeSliceSaturated: {"slice-saturated", "nos-gpu-sharing", func(r Reason, _ *CompiledWorkload, p *CompiledPool) string {
 		return fmt.Sprintf("work that keeps %s of a whole GPU busy is more than a slice does, even %s (prior: 3.88 times slower on 1g of an A100)", pct(r.A), profileName(p, r.B))
 	}},
-	CodeMemorySlice: {"memory-slice", "T16", func(r Reason, w *CompiledWorkload, p *CompiledPool) string {
+	CodeMemorySlice: {"memory-slice", "cotenant-mig-catalogue", func(r Reason, w *CompiledWorkload, p *CompiledPool) string {
 		return fmt.Sprintf("needs %s and the largest slice, %s, has %s", w.needText(r.A), profileName(p, r.B), profileMemory(p, r.B))
 	}},
-	CodeSliceTooSmall: {"slice-too-small", "T16", func(r Reason, w *CompiledWorkload, p *CompiledPool) string {
+	CodeSliceTooSmall: {"slice-too-small", "cotenant-mig-catalogue", func(r Reason, w *CompiledWorkload, p *CompiledPool) string {
 		return fmt.Sprintf("does not fit the memory of %s: needs %s and it has %s", profileName(p, r.B), w.needText(r.A), profileMemory(p, r.B))
 	}},
-	CodeSliceFits: {"slice-fits", "mig.a3", func(r Reason, w *CompiledWorkload, p *CompiledPool) string {
+	CodeSliceFits: {"slice-fits", "cotenant-mig-catalogue", func(r Reason, w *CompiledWorkload, p *CompiledPool) string {
 		return fmt.Sprintf("fits %s (%s), of which %d stand on an empty GPU", profileName(p, r.B), profileMemory(p, r.B), p.profiles[r.B].capacity)
 	}},
-	CodeSliceLoad: {"slice-load", "R3", func(r Reason, _ *CompiledWorkload, _ *CompiledPool) string {
+	CodeSliceLoad: {"slice-load", "nos-gpu-sharing", func(r Reason, _ *CompiledWorkload, _ *CompiledPool) string {
 		return fmt.Sprintf("will keep the slice %s busy, if it runs %.2f times slower there as YOLOS-small on A100 slices does (prior); measure it", pct(r.A), float64(r.B)/100)
 	}},
-	CodeSLOMissed: {"slo-missed", "TV6", func(r Reason, w *CompiledWorkload, _ *CompiledPool) string {
+	CodeSLOMissed: {"slo-missed", "kleinrock-processor-sharing", func(r Reason, w *CompiledWorkload, _ *CompiledPool) string {
 		return fmt.Sprintf("%s is at least %.4g ms here and may be %.4g ms", sloName(r.A), float64(r.B)/1e3, w.slo[r.A]*1e3)
 	}},
-	CodeSLOOpen: {"slo-open", "H200", func(r Reason, w *CompiledWorkload, _ *CompiledPool) string {
+	CodeSLOOpen: {"slo-open", "cotenant-h200-colocation", func(r Reason, w *CompiledWorkload, _ *CompiledPool) string {
 		return fmt.Sprintf("%s may be as high as %.4g ms against a limit of %.4g ms; measure it beside its neighbours", sloName(r.A), float64(r.B)/1e3, w.slo[r.A]*1e3)
 	}},
-	CodeSLOTurns: {"slo-turns", "T10", fixed("tenants take turns at the GPU, milliseconds each: a latency objective is not kept unless measured figures prove it")},
-	CodeSLOUnmeasured: {"slo-unmeasured", "T6", func(r Reason, _ *CompiledWorkload, _ *CompiledPool) string {
+	CodeSLOTurns: {"slo-turns", "cotenant-h200-quantum", fixed("tenants take turns at the GPU, milliseconds each: a latency objective is not kept unless measured figures prove it")},
+	CodeSLOUnmeasured: {"slo-unmeasured", "cotenant-reading", func(r Reason, _ *CompiledWorkload, _ *CompiledPool) string {
 		return fmt.Sprintf("no latency was given for it alone (solo:), so the objective is not checked with %d on a GPU; measure before roll-out", r.A)
 	}},
-	CodeFraction: {"memory-fraction", "mps.a7", func(r Reason, w *CompiledWorkload, _ *CompiledPool) string {
+	CodeFraction: {"memory-fraction", "dynamo-mps-limits", func(r Reason, w *CompiledWorkload, _ *CompiledPool) string {
 		return fmt.Sprintf("a memory fraction of %.2f leaves %s of %s to %s, which needs %s: the written configuration raises it to %.2f",
 			*w.workload.Framework.MemoryFraction, sharing.Bytes(*w.workload.Framework.MemoryFraction*float64(r.B)), sharing.Bytes(r.B), w.workload.Framework.Name,
 			sharing.Bytes(r.A), math.Ceil(100*float64(r.A)/float64(r.B))/100)
 	}},
-	CodeSLOPredicted: {"slo-predicted", "INTERFERENCE", fixed("its objectives are judged by a prediction from its measured profile beside the neighbours it is given")},
-	CodeSLOPredictedMiss: {"slo-predicted-miss", "INTERFERENCE", func(r Reason, w *CompiledWorkload, _ *CompiledPool) string {
+	CodeSLOPredicted: {"slo-predicted", "cotenant-interference-model", fixed("its objectives are judged by a prediction from its measured profile beside the neighbours it is given")},
+	CodeSLOPredictedMiss: {"slo-predicted-miss", "cotenant-interference-model", func(r Reason, w *CompiledWorkload, _ *CompiledPool) string {
 		return fmt.Sprintf("even with one neighbour %s is predicted above its limit of %.4g ms (90%% interval up to %.4g ms)", sloName(r.A), w.slo[r.A]*1e3, float64(r.B)/1e3)
 	}},
-	CodeSLOPredictedOpen: {"slo-predicted-open", "INTERFERENCE", func(r Reason, w *CompiledWorkload, _ *CompiledPool) string {
+	CodeSLOPredictedOpen: {"slo-predicted-open", "cotenant-interference-model", func(r Reason, w *CompiledWorkload, _ *CompiledPool) string {
 		return fmt.Sprintf("with one neighbour the 90%% interval of %s reaches to %.4g ms and holds the limit of %.4g ms: measure the pair to settle it", sloName(r.A), float64(r.B)/1e3, w.slo[r.A]*1e3)
 	}},
-	CodePoolFull: {"pool-full", "F4", func(r Reason, _ *CompiledWorkload, p *CompiledPool) string {
+	CodePoolFull: {"pool-full", "", func(r Reason, _ *CompiledWorkload, p *CompiledPool) string {
 		return fmt.Sprintf("pool %s has %d GPUs and would need %d", p.pool.Name, r.B, r.A)
 	}},
 }

@@ -14,6 +14,8 @@ type Result struct {
 	Pools     []PoolResult `json:"pools"`     // by pool name
 	Traps     []TrapHit    `json:"traps"`     // of the fleet as a whole, worst first
 	Totals    Totals       `json:"totals"`
+	// Sources are what the reasons, the isolation and the traps rest on.
+	Sources sharing.Citations `json:"sources,omitzero"`
 }
 
 // Decision is the answer for one workload.

@@ -67,7 +67,7 @@ type (
 )
 
 // Write writes the manifest as YAML.
-func (j Job) Write(w io.Writer) error {
+func (j Job) WriteYAML(w io.Writer) error {
 	var l problem.List
 	for _, f := range []struct{ name, value string }{{"name", j.Name}, {"image", j.Image}} {
 		if f.value == "" {

@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,14 +12,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // ErrMerge says that results do not belong together.
 var ErrMerge = errors.New("loadgen: results cannot be merged")
 
-// ReadResult reads a run's summary and histograms back from its directory.
-func ReadResult(dir string) (*Result, error) {
+// LoadResult reads a run's summary, histograms and, where there is one, timeline
+// back from its directory.
+func LoadResult(dir string) (*Result, error) {
 	res := &Result{Dir: dir}
 	path := filepath.Join(dir, ArtifactSummary)
 	data, err := os.ReadFile(path)
@@ -32,16 +35,26 @@ func ReadResult(dir string) (*Result, error) {
 		return nil, &OpError{Op: "read", Path: path, Err: fmt.Errorf("schema version %d; this version of the library reads %d", v, SchemaVersion)}
 	}
 	path = filepath.Join(dir, ArtifactHistograms)
+	if res.Histograms, err = loadFile(path, readHistograms); err != nil {
+		return nil, err
+	}
+	path = filepath.Join(dir, ArtifactTimeline)
+	if res.Timeline, err = loadFile(path, readTimeline); errors.Is(err, os.ErrNotExist) {
+		return res, nil
+	}
+	return res, err
+}
+
+func loadFile[T any](path string, read func(io.Reader) (T, error)) (v T, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, opError("open", path, err)
+		return v, opError("open", path, err)
 	}
 	defer f.Close()
-	res.Histograms, err = readHistograms(f)
-	if err != nil {
-		return nil, &OpError{Op: "read", Path: path, Err: err}
+	if v, err = read(f); err != nil {
+		return v, &OpError{Op: "read", Path: path, Err: err}
 	}
-	return res, nil
+	return v, nil
 }
 
 func readHistograms(r io.Reader) ([]TenantHistograms, error) {
@@ -66,7 +79,7 @@ func readHistograms(r io.Reader) ([]TenantHistograms, error) {
 		if !ok {
 			i = len(out)
 			index[line.Tenant] = i
-			out = append(out, TenantHistograms{Tenant: line.Tenant, Probe: line.Probe, ByMetric: map[Metric]*Histogram{}})
+			out = append(out, TenantHistograms{Tenant: line.Tenant, Probe: line.Probe, ByMetric: map[LatencyMetric]*Histogram{}})
 		}
 		if out[i].ByMetric[line.Metric] != nil {
 			l.Addf(at, "", "second histogram of %v of tenant %q", line.Metric, line.Tenant)
@@ -78,6 +91,55 @@ func readHistograms(r io.Reader) ([]TenantHistograms, error) {
 		return nil, err
 	}
 	return out, l.Err()
+}
+
+// LoadResults reads run directories, and the run directories inside of others, in
+// the order given and, inside a directory, in that of their time. The error names
+// every one that cannot be read.
+func LoadResults(dirs ...string) ([]*Result, error) {
+	var l problem.List
+	var all []*Result
+	for _, dir := range dirs {
+		found, err := findRuns(dir)
+		l.AddErr("", err)
+		var here []*Result
+		for _, d := range found {
+			res, err := LoadResult(d)
+			if err != nil {
+				l.AddErr("", err)
+				continue
+			}
+			here = append(here, res)
+		}
+		slices.SortStableFunc(here, func(a, b *Result) int { return cmp.Compare(a.Summary.Window.FromNS, b.Summary.Window.FromNS) })
+		all = append(all, here...)
+	}
+	return all, l.Err()
+}
+
+// findRuns returns dir if it is a run's, else those of its entries that are.
+func findRuns(dir string) ([]string, error) {
+	isRun := func(d string) bool {
+		_, err := os.Stat(filepath.Join(d, ArtifactSummary))
+		return err == nil
+	}
+	if isRun(dir) {
+		return []string{dir}, nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var runs []string
+	for _, e := range entries {
+		if sub := filepath.Join(dir, e.Name()); e.IsDir() && isRun(sub) {
+			runs = append(runs, sub)
+		}
+	}
+	if len(runs) == 0 {
+		return nil, fmt.Errorf("%s: no %s in it, nor in a folder of it", dir, ArtifactSummary)
+	}
+	return runs, nil
 }
 
 // Merge puts the results of workers that shared one plan's load together: counts
@@ -100,8 +162,8 @@ func Merge(results ...*Result) (*Result, error) {
 	sum := &out.Summary
 	health := &sum.ClientHealth
 	health.Valid, health.Reasons = true, []string{}
-	merged := map[string]map[Metric]*Histogram{}
-	totals := map[Metric]*Histogram{}
+	merged := map[string]map[LatencyMetric]*Histogram{}
+	totals := map[LatencyMetric]*Histogram{}
 	for _, r := range results {
 		s := &r.Summary
 		sum.Workers += max(s.Workers, 1)
@@ -121,7 +183,7 @@ func Merge(results ...*Result) (*Result, error) {
 		}
 		for _, th := range r.Histograms {
 			if merged[th.Tenant] == nil {
-				merged[th.Tenant] = map[Metric]*Histogram{}
+				merged[th.Tenant] = map[LatencyMetric]*Histogram{}
 			}
 			for m, h := range th.ByMetric {
 				mergeInto(merged[th.Tenant], m, h)
@@ -132,7 +194,7 @@ func Merge(results ...*Result) (*Result, error) {
 		}
 	}
 	sum.Stopped = strings.Trim(sum.Stopped, "; ")
-	stall := float64(DefaultStallFactor)
+	stall := float64(defaultStallFactor)
 	if first.Stall != nil {
 		stall = first.Stall.Factor
 	}
@@ -144,11 +206,11 @@ func Merge(results ...*Result) (*Result, error) {
 		t.fill(merged[t.Name], stall)
 		out.Histograms = append(out.Histograms, TenantHistograms{Tenant: t.Name, Probe: t.Probe, ByMetric: merged[t.Name]})
 	}
-	health.SendLag, health.PacingLag, health.ReadLag = totals[SendLag].Figures(), totals[PacingLag].Figures(), totals[ReadLag].Figures()
+	health.SendLag, health.PacingLag, health.ReadLag = totals[MetricSendLag].Figures(), totals[MetricPacingLag].Figures(), totals[MetricReadLag].Figures()
 	return out, nil
 }
 
-func mergeInto(into map[Metric]*Histogram, m Metric, h *Histogram) {
+func mergeInto(into map[LatencyMetric]*Histogram, m LatencyMetric, h *Histogram) {
 	if into[m] == nil {
 		into[m] = NewHistogram()
 	}
@@ -265,15 +327,17 @@ func (h *ClientHealth) merge(o *ClientHealth) {
 	h.GCPauses += o.GCPauses
 	h.GCPauseMaxMS = max(h.GCPauseMaxMS, o.GCPauseMaxMS)
 	h.SchedulingP99MS = max(h.SchedulingP99MS, o.SchedulingP99MS)
-	h.CPUSeconds += o.CPUSeconds
-	h.CPUFraction = max(h.CPUFraction, o.CPUFraction)
+	if cpu, ok := o.CPUSeconds.Get(); ok {
+		h.CPUSeconds = optional.Of(h.CPUSeconds.Or(0) + cpu)
+		h.CPUFraction = optional.Of(max(h.CPUFraction.Or(0), o.CPUFraction.Or(0)))
+	}
 	h.GOMAXPROCS = max(h.GOMAXPROCS, o.GOMAXPROCS)
 	h.ArtifactProblems += o.ArtifactProblems
 }
 
-// WriteResult writes a merged result's summary and histograms into dir, which
+// SaveResult writes a merged result's summary and histograms into dir, which
 // must not exist or must be empty.
-func WriteResult(dir string, res *Result) error {
+func SaveResult(dir string, res *Result) error {
 	d, err := newRunDir(dir, newScrubber(nil))
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/cotenant/cotenant/internal/problem"
@@ -64,36 +65,20 @@ func (s Saturation) check() error {
 // its being no more than 0. p is 1 with fewer than 3 points.
 func slopeTest(x, y []float64) (slope, p float64) {
 	n := float64(len(x))
-	if len(x) < 3 {
+	if len(x) < 3 || stat.Variance(x, nil) == 0 {
 		return 0, 1
 	}
-	var mx, my float64
-	for i := range x {
-		mx += x[i] / n
-		my += y[i] / n
-	}
-	var sxx, sxy float64
-	for i := range x {
-		sxx += (x[i] - mx) * (x[i] - mx)
-		sxy += (x[i] - mx) * (y[i] - my)
-	}
-	if sxx == 0 {
-		return 0, 1
-	}
-	slope = sxy / sxx
+	alpha, slope := stat.LinearRegression(x, y, nil, false)
 	var rss float64
 	for i := range x {
-		e := y[i] - my - slope*(x[i]-mx)
+		e := y[i] - alpha - slope*x[i]
 		rss += e * e
 	}
-	se := math.Sqrt(rss / (n - 2) / sxx)
-	if se == 0 {
-		if slope > 0 {
-			return slope, 0
-		}
+	se := math.Sqrt(rss / (n - 2) / ((n - 1) * stat.Variance(x, nil)))
+	if se == 0 && slope <= 0 {
 		return slope, 1
 	}
-	return slope, 1 - distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 2}.CDF(slope/se)
+	return slope, distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 2}.Survival(slope / se)
 }
 
 // saturated judges samples of one tenant: times in seconds, requests in flight,
@@ -144,7 +129,7 @@ func (r *runner) watchSaturation(ctx context.Context, stopOffer func(), cancel c
 		}
 		now := r.snapshot()
 		for i, t := range r.tenants {
-			if !t.tenant.Load.Open() {
+			if !t.tenant.Load.open() {
 				continue
 			}
 			v, before := now.Tenants[i], last.Tenants[i]

@@ -10,6 +10,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
@@ -75,13 +76,13 @@ type RateVerdict struct {
 // SearchResult is what a search found.
 type SearchResult struct {
 	// PassesPerS is the highest rate that passed, FailsPerS the lowest that did not;
-	// 0 (absent) when none did, or none did not.
-	PassesPerS float64       `json:"passes_per_s,omitempty"`
-	FailsPerS  float64       `json:"fails_per_s,omitempty"`
-	Attainment float64       `json:"attainment"`
-	Confidence float64       `json:"confidence"`
-	Rates      []RateVerdict `json:"rates"` // in the order of their trial
-	Trials     []Trial       `json:"trials"`
+	// missing when none did, or none did not.
+	PassesPerS Optional[float64] `json:"passes_per_s,omitzero"`
+	FailsPerS  Optional[float64] `json:"fails_per_s,omitzero"`
+	Attainment float64           `json:"attainment"`
+	Confidence float64           `json:"confidence"`
+	Rates      []RateVerdict     `json:"rates"` // in the order of their trial
+	Trials     []Trial           `json:"trials"`
 }
 
 // WriteText writes the rates that were tried, and the highest that passed.
@@ -95,8 +96,8 @@ func (r *SearchResult) WriteText(w io.Writer) error {
 		return err
 	}
 	highest := "none found"
-	if r.PassesPerS > 0 {
-		highest = fmt.Sprintf("%.4g/s", r.PassesPerS)
+	if rate, ok := r.PassesPerS.Get(); ok {
+		highest = fmt.Sprintf("%.4g/s", rate)
 	}
 	_, err := fmt.Fprintf(w, "highest rate that keeps the SLO for %.0f%% of the requests (confidence %.0f%%): %s\n", 100*r.Attainment, 100*r.Confidence, highest)
 	return err
@@ -137,10 +138,7 @@ func (s Search) check() error {
 	if s.Repeats < 1 || s.MaxRepeats < s.Repeats {
 		l.Addf("repeats", "use 1 <= repeats <= max_repeats", "%d of at most %d", s.Repeats, s.MaxRepeats)
 	}
-	if err := l.Err(); err != nil {
-		return fmt.Errorf("loadgen: invalid search: %w", err)
-	}
-	return nil
+	return l.Under(errors.New("loadgen: invalid search"))
 }
 
 // Run searches. run makes one trial at a rate, typically with Run and TrialOf, a
@@ -152,6 +150,7 @@ func (s Search) Run(ctx context.Context, run func(ctx context.Context, ratePerS 
 		return nil, err
 	}
 	res := &SearchResult{Attainment: s.Attainment, Confidence: s.Confidence}
+	var low, high float64 // of the rates tried, the highest that passed and the lowest that did not
 	passes := func(rate float64) (bool, error) {
 		v, err := s.judge(ctx, rate, run, res)
 		if err != nil {
@@ -159,10 +158,10 @@ func (s Search) Run(ctx context.Context, run func(ctx context.Context, ratePerS 
 		}
 		res.Rates = append(res.Rates, v)
 		if v.Verdict == "passes" {
-			res.PassesPerS = rate
+			low, res.PassesPerS = rate, optional.Of(rate)
 			return true, nil
 		}
-		res.FailsPerS = rate
+		high, res.FailsPerS = rate, optional.Of(rate)
 		return false, nil
 	}
 	ok, err := passes(s.Low)
@@ -177,8 +176,8 @@ func (s Search) Run(ctx context.Context, run func(ctx context.Context, ratePerS 
 	if ok, err = passes(s.High); ok || err != nil {
 		return res, err
 	}
-	for res.FailsPerS-res.PassesPerS > s.Resolution*res.FailsPerS {
-		if _, err := passes((res.PassesPerS + res.FailsPerS) / 2); err != nil {
+	for high-low > s.Resolution*high {
+		if _, err := passes((low + high) / 2); err != nil {
 			return res, err
 		}
 	}

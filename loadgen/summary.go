@@ -218,8 +218,8 @@ type Result struct {
 	Dir string
 }
 
-func (l Load) describe() string {
-	if l.Open() {
+func (l OfferedLoad) describe() string {
+	if l.open() {
 		s := "open loop, " + l.Schedule.String()
 		if l.MaxInFlight > 0 {
 			s += fmt.Sprintf(", at most %d in flight", l.MaxInFlight)

@@ -44,7 +44,7 @@ func TestCatalogue(t *testing.T) {
 				}
 			}
 			for _, s := range p.Sources {
-				if !slices.ContainsFunc(Sources(), func(x sharing.Source) bool { return x.ID == s }) {
+				if _, ok := sharing.SourceByID(s); !ok {
 					t.Errorf("%s %s: source %s is not listed", m.Key, p.Name, s)
 				}
 			}

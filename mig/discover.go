@@ -32,7 +32,7 @@ type DeviceIdentity struct {
 }
 
 // DeviceSource is the source of facts that a device itself answered.
-const DeviceSource sharing.SourceID = "DEVICE"
+const DeviceSource sharing.SourceID = "nvidia-nvml-api"
 
 // Discover returns the model of a live GPU. The device's own answers count: where
 // they agree with the catalogue's entry in ids and placements it is that entry,

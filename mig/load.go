@@ -5,7 +5,6 @@ import (
 	_ "embed" // the catalogue
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -22,10 +21,9 @@ import (
 var catalogueJSON []byte
 
 type rawCatalogue struct {
-	Schema   int               `json:"schema"`
-	Sources  map[string]string `json:"sources"`
-	Unlisted []Unlisted        `json:"unlisted"`
-	GPUs     []rawGPU          `json:"gpus"`
+	Schema   int        `json:"schema"`
+	Unlisted []Unlisted `json:"unlisted"`
+	GPUs     []rawGPU   `json:"gpus"`
 }
 
 // Unlisted is a GPU that is known to do MIG, or is said to, and whose profiles
@@ -83,7 +81,6 @@ type rawProfile struct {
 
 type catalogue struct {
 	models   []*Model
-	sources  []sharing.Source
 	unlisted []Unlisted
 	index    lookupIndex
 }
@@ -100,14 +97,6 @@ func loadCatalogue(data []byte) (*catalogue, error) {
 		return nil, fmt.Errorf("mig: catalogue: %w", err)
 	}
 	c := &catalogue{unlisted: raw.Unlisted}
-	for id, title := range raw.Sources {
-		basis := sharing.BasisDocumented
-		if strings.HasPrefix(id, "RUN-") {
-			basis = sharing.BasisMeasured
-		}
-		c.sources = append(c.sources, sharing.Source{ID: sharing.SourceID(id), Title: title, Basis: basis})
-	}
-	slices.SortFunc(c.sources, func(a, b sharing.Source) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	for i := range raw.GPUs {
 		m, err := raw.GPUs[i].model()
 		if err != nil {

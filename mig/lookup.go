@@ -31,15 +31,6 @@ func UnlistedModels() []Unlisted {
 	return slices.Clone(c.unlisted)
 }
 
-// Sources returns what the catalogue's facts rest on, ordered by id.
-func Sources() []sharing.Source {
-	c, err := loaded()
-	if err != nil {
-		return nil
-	}
-	return slices.Clone(c.sources)
-}
-
 // LookupError says that a name or PCI id is not that of exactly one GPU of the
 // catalogue. It is an ErrUnknownGPU or an ErrAmbiguousGPU.
 type LookupError struct {

@@ -103,9 +103,9 @@ func TestBadInputIsNotSent(t *testing.T) {
 		"newline GPU": func() error { _, err := c.AddPartition(ctx, "GPU-1\nquit", 1); return err }(),
 		"chunks":      func() error { _, err := c.AddPartition(ctx, "GPU-1", 0); return err }(),
 		"partition":   c.RemovePartition(ctx, "GPU-1/a\nquit"),
-		"server":      c.ShutdownServer(ctx, 0, true),
+		"server":      c.ForceShutdownServer(ctx, 0),
 		"terminate":   c.TerminateClient(ctx, 0, -3),
-		"uid":         func() error { _, err := c.StartServer(ctx, -1, false); return err }(),
+		"uid":         func() error { _, err := c.StartServer(ctx, mps.ServerOptions{UID: -1}); return err }(),
 		"grace":       func() error { _, err := c.Quit(ctx, -time.Second); return err }(),
 		"verify":      func() error { _, err := c.Verify(ctx, 0, mps.VerifyOptions{}); return err }(),
 	} {
@@ -134,11 +134,11 @@ func TestServers(t *testing.T) {
 	ctx := t.Context()
 	d := mpstest.New(mpstest.Options{})
 	c := newClient(t, d)
-	s, err := c.StartServer(ctx, 1000, false)
+	s, err := c.StartServer(ctx, mps.ServerOptions{UID: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.StartServer(ctx, 1000, false); !errors.Is(err, mps.ErrServerExists) {
+	if _, err := c.StartServer(ctx, mps.ServerOptions{UID: 1000}); !errors.Is(err, mps.ErrServerExists) {
 		t.Errorf("second server: %v", err)
 	}
 	v, err := d.Connect(mpstest.Process{UID: 1000})
@@ -148,7 +148,7 @@ func TestServers(t *testing.T) {
 	if _, err := d.Connect(mpstest.Process{UID: 1001}); !errors.Is(err, mpstest.ErrWaiting) {
 		t.Errorf("another user: %v", err)
 	}
-	if err := c.ShutdownServer(ctx, s, false); !errors.Is(err, mps.ErrServerBusy) {
+	if err := c.ShutdownServer(ctx, s); !errors.Is(err, mps.ErrServerBusy) {
 		t.Errorf("shutdown with clients: %v", err)
 	}
 	if err := c.TerminateClient(ctx, s, v.PID+1); !errors.Is(err, mps.ErrClientNotFound) {
@@ -161,7 +161,7 @@ func TestServers(t *testing.T) {
 	if err != nil || len(devs) != 2 || devs[1].Server != s || devs[0].Devices[0].Name != "NVIDIA H200" {
 		t.Errorf("devices %+v, %v", devs, err)
 	}
-	if err := c.ShutdownServer(ctx, s, true); err != nil {
+	if err := c.ForceShutdownServer(ctx, s); err != nil {
 		t.Error(err)
 	}
 	if list, err := c.Servers(ctx); len(list) != 0 || err != nil {

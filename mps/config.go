@@ -111,7 +111,7 @@ func (c *PluginConfig) Warnings() []sharing.Warning {
 		}
 		share := PluginShare{Replicas: r.Replicas}
 		out = append(out, sharing.Warning{
-			Code: WarnUnevenPercentage, Path: fmt.Sprintf("sharing.mps.resources[%d].replicas", i), Source: "KDP",
+			Code: WarnUnevenPercentage, Path: fmt.Sprintf("sharing.mps.resources[%d].replicas", i), Source: "k8s-device-plugin-mps",
 			Message: fmt.Sprintf("the plugin gives each of %d replicas %d%% of the threads and leaves %d%% to nobody",
 				r.Replicas, share.ActiveThreadPercentage(), 100-r.Replicas*share.ActiveThreadPercentage()),
 			Remedy: "the daemon itself takes fractions: set the percentage with a client of your own",
@@ -130,7 +130,7 @@ func (c *PluginConfig) WarningsFor(major, minor int) []sharing.Warning {
 	for i, r := range c.Resources {
 		if r.Replicas > limit {
 			out = append(out, sharing.Warning{
-				Code: WarnReplicaCap, Path: fmt.Sprintf("sharing.mps.resources[%d].replicas", i), Source: "KDP",
+				Code: WarnReplicaCap, Path: fmt.Sprintf("sharing.mps.resources[%d].replicas", i), Source: "k8s-device-plugin-mps",
 				Message: fmt.Sprintf("the plugin allows %d replicas on a GPU of compute capability %d.%d, not %d", limit, major, minor, r.Replicas),
 				Remedy:  fmt.Sprintf("ask for %d or fewer", limit),
 			})

@@ -153,7 +153,7 @@ func TestPluginReplicaCap(t *testing.T) {
 			t.Errorf("%d.%d: %v", cc.major, cc.minor, ws)
 		}
 		for _, w := range ws {
-			if w.Code != WarnReplicaCap || w.Source != "KDP" {
+			if w.Code != WarnReplicaCap || w.Source != "k8s-device-plugin-mps" {
 				t.Errorf("%+v", w)
 			}
 		}

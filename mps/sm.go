@@ -46,13 +46,13 @@ var h200Points = [...]struct {
 
 // MeasuredSMPoints returns the points that the rule is held against: an H200
 // with driver 580 ("H200") and an RTX PRO 6000 Blackwell with driver 615
-// ("DYN-LIM").
+// ("dynamo-mps-limits").
 func MeasuredSMPoints() []SMPoint {
 	var ps []SMPoint
 	for _, p := range h200Points {
-		ps = append(ps, SMPoint{132, p.pct, p.sms, "H200"})
+		ps = append(ps, SMPoint{132, p.pct, p.sms, "cotenant-h200-mps"})
 	}
-	return append(ps, SMPoint{188, 25, 46, "DYN-LIM"}, SMPoint{188, 50, 94, "DYN-LIM"}, SMPoint{188, 75, 140, "DYN-LIM"})
+	return append(ps, SMPoint{188, 25, 46, "dynamo-mps-limits"}, SMPoint{188, 50, 94, "dynamo-mps-limits"}, SMPoint{188, 75, 140, "dynamo-mps-limits"})
 }
 
 func (r SMRule) check() (SMRule, error) {
@@ -144,13 +144,13 @@ func ChunkSMs(ccMajor int, p Protocol, integrated bool) (sharing.Cell[int], erro
 	case ccMajor < 8:
 		return sharing.Cell[int]{}, fmt.Errorf("%w: compute capability %d.x has no static SM partitions; they begin with Ampere, 8.0", ErrInvalid, ccMajor)
 	case integrated:
-		return sharing.KnownCell(2, "MT"), nil
+		return sharing.KnownCell(2, "nvidia-mps-guide-tasks"), nil
 	case ccMajor >= 9:
-		return sharing.KnownCell(8, "MT"), nil
+		return sharing.KnownCell(8, "nvidia-mps-guide-tasks"), nil
 	case p == ProtocolV2:
-		return sharing.KnownCell(4, "MT"), nil
+		return sharing.KnownCell(4, "nvidia-mps-guide-tasks"), nil
 	case p == ProtocolV3:
-		return sharing.KnownCell(2, "MT"), nil
+		return sharing.KnownCell(2, "nvidia-mps-guide-tasks"), nil
 	}
 	return sharing.Cell[int]{}, nil
 }

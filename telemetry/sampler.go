@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
@@ -103,23 +105,14 @@ func (s *Sampler) Stream(ctx context.Context, sinks ...Sink) error {
 		return err
 	}
 	r.elapsed = func() time.Duration { return time.Since(start) }
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	var wg sync.WaitGroup
+	clocks, ctx := errgroup.WithContext(ctx)
 	if GroupsFast&^s.opts.Skip != 0 {
-		wg.Go(func() {
-			defer stop()
-			r.every(ctx, s.opts.Period, r.fast)
-		})
+		clocks.Go(func() error { return r.every(ctx, s.opts.Period, r.fast) })
 	}
 	// The slow clock runs even when its groups are skipped: it also looks for
 	// lost devices and watches the wall clock.
-	wg.Go(func() {
-		defer stop()
-		r.every(ctx, s.opts.SlowPeriod, r.slow)
-	})
-	wg.Wait()
-	return r.err
+	clocks.Go(func() error { return r.every(ctx, s.opts.SlowPeriod, r.slow) })
+	return clocks.Wait()
 }
 
 // begin makes the state of one sampling and gives every sink the header.
@@ -159,16 +152,17 @@ type deviceState struct {
 	dropped  int
 }
 
-// every calls tick at each multiple of period since the start.
-func (r *run) every(ctx context.Context, period time.Duration, tick func(context.Context, int64)) {
+// every calls tick at each multiple of period since the start, until ctx ends
+// or a sink fails.
+func (r *run) every(ctx context.Context, period time.Duration, tick func(context.Context, int64)) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	last := r.start
-	for n := int64(0); ; n++ {
+	for n := int64(0); ctx.Err() == nil; n++ {
 		timer.Reset(time.Until(r.start.Add(time.Duration(n) * period)))
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-timer.C:
 		}
 		now := time.Now()
@@ -178,10 +172,11 @@ func (r *run) every(ctx context.Context, period time.Duration, tick func(context
 		}
 		last = now
 		tick(ctx, n)
-		if ctx.Err() != nil || r.failed() {
-			return
+		if err := r.failed(); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 func (r *run) fast(ctx context.Context, n int64) {
@@ -293,10 +288,11 @@ func (r *run) lost(d int) bool {
 	return r.devices[d].lost
 }
 
-func (r *run) failed() bool {
+// failed is the error of a sink, if one has failed.
+func (r *run) failed() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.err != nil
+	return r.err
 }
 
 // sample stamps x and gives it to the sinks. The stamp is taken under the lock,

@@ -157,7 +157,7 @@ func (b *builder) graphsWarning(m *member) {
 	if launches != nil {
 		msg = "gpucores does not limit CUDA graphs, and this workload launches them"
 	}
-	b.warn(sharing.Warning{Code: WarnCUDAGraphs, Path: m.name, Source: "HCORE", Message: msg,
+	b.warn(sharing.Warning{Code: WarnCUDAGraphs, Path: m.name, Source: "hami-core-graphs", Message: msg,
 		Remedy: "do not count on the compute limit, or turn graphs off"})
 }
 

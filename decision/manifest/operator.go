@@ -69,7 +69,7 @@ func (b *builder) operatorValues() error {
 	var strategy, migManager, plugin, mpsValues any
 	switch {
 	case mixed && hasMPS:
-		b.warn(sharing.Warning{Code: WarnMIGStrategyEnv, Path: "mig.strategy", Source: "GPUOP",
+		b.warn(sharing.Warning{Code: WarnMIGStrategyEnv, Path: "mig.strategy", Source: "nvidia-gpu-operator",
 			Message: "the Operator hands mig.strategy to every node's plugin, where it overrides the node's own configuration, and the plugin refuses MPS under mixed; the values leave it out",
 			Remedy:  "leave mig.strategy unset, and check in the plugin's log on an MPS node that the strategy is none"})
 	case mixed:

@@ -146,12 +146,12 @@ func (b *builder) vgpuFile(g *group) error {
 	text += fmt.Sprintf("# Scheduler: %v. Put this file into the host's modprobe.d and load the driver anew.\noptions nvidia NVreg_RegistryDwords=\"RmPVMRL=0x%08x\"\n", s.Policy, word)
 	b.add("vgpu/"+g.key+".conf", "for modprobe.d of the hypervisor's host", []byte(text))
 	if s.Policy == VGPUPolicyEqualShare && s.TimeSlice > 0 {
-		b.warn(sharing.Warning{Code: WarnRmPVMRLForm, Path: g.key, Source: "VGPU",
+		b.warn(sharing.Warning{Code: WarnRmPVMRLForm, Path: g.key, Source: "nvidia-vgpu-guide",
 			Message: "NVIDIA's guide gives two words for equal share with a time slice, ending in 0001 and in 0003; this is the second",
 			Remedy:  "read the scheduler in force back with nvidia-smi vgpu -ss"})
 	}
 	if s.Policy == VGPUPolicyBestEffort {
-		b.warn(sharing.Warning{Code: WarnBestEffort, Path: g.key, Source: "VGPU",
+		b.warn(sharing.Warning{Code: WarnBestEffort, Path: g.key, Source: "nvidia-vgpu-guide",
 			Message: "the best-effort scheduler promises no share of compute; only the frame buffer is divided",
 			Remedy:  "choose equal-share or fixed-share"})
 	}

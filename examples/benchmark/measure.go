@@ -78,7 +78,7 @@ func measureCommand(ctx context.Context, a *app, args []string) (err error) {
 // read reads the plan, or the files of the flags.
 func (a *app) read(s *settings) (err error) {
 	opts := planfile.Options{Stdin: a.stdin}
-	if opts.Prompts, err = prompt.ReadPrompts(bytes.NewReader(builtinPrompts)); err != nil {
+	if opts.Prompts, err = prompt.Read(bytes.NewReader(builtinPrompts)); err != nil {
 		return err
 	}
 	if s.plan != "" {
@@ -129,7 +129,7 @@ func safeArguments(args []string) []string {
 }
 
 // run makes one run and keeps its result, also when it was cut off.
-func (m *measurement) run(ctx context.Context, name string, plan loadgen.Plan, saturation *loadgen.Saturation) (res *loadgen.Result, err error) {
+func (m *measurement) run(ctx context.Context, name string, plan loadgen.LoadPlan, saturation *loadgen.Saturation) (res *loadgen.Result, err error) {
 	opts := loadgen.Options{Health: m.app.health, Meta: m.meta, Saturation: saturation, Worker: m.worker, StartAt: m.startAt}
 	if m.s.out != "" {
 		opts.Dir = m.s.out
@@ -198,7 +198,7 @@ func (m *measurement) verdict() error {
 	switch {
 	case len(classes) == 0:
 		return failed("no request succeeded (none was sent)")
-	case classes[loadgen.OK] == 0:
+	case classes[loadgen.ClassOK] == 0:
 		return failed("no request succeeded (%s)", report.FailedByClass(classes))
 	case len(spoiled) > 0:
 		return &exitError{exitInvalid, fmt.Errorf("invalid by client health: %s", strings.Join(spoiled, "\n  "))}

@@ -60,7 +60,7 @@ func readRuns(dirs []string) ([]*loadgen.Result, error) {
 	if len(dirs) == 0 {
 		return nil, errors.New("name at least one run directory")
 	}
-	return loadgen.ReadRuns(dirs...)
+	return loadgen.LoadResults(dirs...)
 }
 
 // reportCommand draws the report of runs made before.
@@ -157,7 +157,7 @@ func importCommand(_ context.Context, a *app, args []string) error {
 		return errors.New("name at least one result file")
 	}
 	var errs []error
-	var all []report.ToolResult
+	var all report.ToolResults
 	for _, file := range fs.Args() {
 		f, err := os.Open(file)
 		if err != nil {
@@ -173,9 +173,9 @@ func importCommand(_ context.Context, a *app, args []string) error {
 	}
 	switch {
 	case *asCSV:
-		return report.WriteResultCSV(a.stdout, all)
+		return all.WriteCSV(a.stdout)
 	case *asJSON:
 		return writeJSON(a.stdout, all)
 	}
-	return report.WriteResultTable(a.stdout, all)
+	return all.WriteText(a.stdout)
 }

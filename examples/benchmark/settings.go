@@ -40,7 +40,7 @@ func (s *settings) register(fs *flag.FlagSet) {
 	t := s.tenant()
 	t.Name = "load"
 	fs.StringVar(&s.endpoint, "endpoint", "", "base `URL` of an OpenAI-compatible server; without it the embedded server is measured")
-	fs.TextVar(&t.API, "api", loadgen.Chat, "chat or completions")
+	fs.TextVar(&t.API, "api", loadgen.APIChat, "chat or completions")
 	fs.StringVar(&t.Model, "model", "", "model name sent with each request (default: none is sent)")
 	fs.StringVar(&t.Prompts, "prompts", "", "JSON Lines `FILE` of prompts, used in order, over and over; - is stdin (default: a small built-in set)")
 	fs.Func("concurrency", "closed loop with this many users; a comma-separated `list` is a sweep (default 8 users, without -rate, -search, -trace and -plan)", numbers(&s.concurrency, "whole number"))

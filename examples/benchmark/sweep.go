@@ -85,7 +85,7 @@ func (s *settings) open(name string) (*target, error) {
 
 // at is the flags' plan at a level of load, with prompts from their beginning.
 // Repeats differ in their seed.
-func (s *settings) at(t *target, l level, repeat int) (loadgen.Plan, error) {
+func (s *settings) at(t *target, l level, repeat int) (loadgen.LoadPlan, error) {
 	f := s.file
 	f.Tenants = []planfile.Tenant{*s.tenant()}
 	l.apply(&f.Tenants[0])
@@ -148,12 +148,12 @@ func (m *measurement) runPlan(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.close()) }()
-	cases := func() ([]loadgen.Case, error) {
+	cases := func() ([]loadgen.StudyCase, error) {
 		plan, err := m.s.file.Plan(e.urls())
 		if m.s.study {
 			return loadgen.Study(plan), err
 		}
-		return []loadgen.Case{{Name: plan.Scenario, Plan: plan}}, err
+		return []loadgen.StudyCase{{Name: plan.Scenario, Plan: plan}}, err
 	}
 	all, err := cases()
 	if err != nil {

@@ -297,9 +297,9 @@ func (l *layout) place(how sharing.Mechanism, s *scene, result *decision.Result,
 	profiles, _ := s.slices(result)
 	switch how {
 	case sharing.MechanismMIG:
-		o.Sharing = loadgentest.Partitioned
+		o.Sharing = loadgentest.SharingPartitioned
 	case sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation:
-		o.Sharing = loadgentest.Concurrent
+		o.Sharing = loadgentest.SharingConcurrent
 	}
 	gpu := l.gpu(o)
 	for i, t := range s.Tenants {
@@ -336,13 +336,13 @@ func (f *fleetFlow) drive(ctx context.Context, name string, l *layout) (rec *col
 	defer func() { err = errors.Join(err, sim.close()) }()
 	f.say("%s: running %d replicas on %d GPUs for %v s", name, len(l.seats), len(l.gpus), f.seconds)
 	ms := 1e3 * f.seconds
-	plan := loadgen.Plan{Scenario: name, Duration: milliseconds(ms), Drain: 5 * time.Second, Seed: f.seed, Window: loadgen.Window{From: milliseconds(min(1e3, ms/5)), To: milliseconds(ms)}}
+	plan := loadgen.LoadPlan{Scenario: name, Duration: milliseconds(ms), Drain: 5 * time.Second, Seed: f.seed, Window: loadgen.Window{From: milliseconds(min(1e3, ms/5)), To: milliseconds(ms)}}
 	for i, c := range l.who {
 		t, err := colocation.Offer(c.name, c.sim.load, f.seed)
 		if err != nil {
 			return nil, err
 		}
-		t.Model, t.API, t.Endpoints = c.sim.workload.Name, loadgen.Completions, sim.endpoints[i:i+1]
+		t.Model, t.API, t.Endpoints = c.sim.workload.Name, loadgen.APICompletions, sim.endpoints[i:i+1]
 		plan.Tenants = append(plan.Tenants, t)
 	}
 	return f.record(ctx, name, plan, sim)

@@ -125,7 +125,7 @@ func checkArtifacts(t *testing.T, dir string) {
 	}
 	requests := map[string]int64{}
 	for _, run := range []string{"alone", "exclusive", "time-slicing", "mps", "mig"} {
-		res, err := loadgen.ReadResult(filepath.Join(dir, run))
+		res, err := loadgen.LoadResult(filepath.Join(dir, run))
 		if err != nil {
 			t.Error(err)
 			continue

@@ -187,7 +187,7 @@ var errNothing = errors.New("no request was answered in the counted time")
 func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 	r.dir, r.began = filepath.Join(r.mode.String(), r.name), f.app.now()
 	f.say("%s: %s, %v s", r.mode, r.name, f.plan.Seconds)
-	plan := loadgen.Plan{Scenario: r.mode.String() + "-" + r.name, Duration: f.plan.Window().To, Window: f.plan.Window(), Drain: time.Minute, Seed: uint64(f.plan.Seed)}
+	plan := loadgen.LoadPlan{Scenario: r.mode.String() + "-" + r.name, Duration: f.plan.Window().To, Window: f.plan.Window(), Drain: time.Minute, Seed: uint64(f.plan.Seed)}
 	for _, name := range r.loads {
 		l := f.plan.Load(name)
 		server, i := f.plan.ServerOf(l)

@@ -167,7 +167,7 @@ func TestSimulation(t *testing.T) {
 // checkRun checks a run's folder: everything is there and marked.
 func checkRun(t *testing.T, dir string) {
 	t.Helper()
-	res, err := loadgen.ReadResult(dir)
+	res, err := loadgen.LoadResult(dir)
 	if err != nil {
 		t.Error(err)
 		return

@@ -283,21 +283,21 @@ func (d *Document) Warnings() []problem.Warning {
 	}
 	switch d.Strategy {
 	case TimeSlicing:
-		add(FeatureGate, "sharing.strategy", "DRA", "needs the driver's feature gate TimeSlicingSettings, which is alpha and off by default", "turn the gate on")
+		add(FeatureGate, "sharing.strategy", "nvidia-dra-driver", "needs the driver's feature gate TimeSlicingSettings, which is alpha and off by default", "turn the gate on")
 	case MPS:
-		add(FeatureGate, "sharing.strategy", "DRA", "needs the driver's feature gate MPSSupport, which is alpha and off by default, and excludes DynamicMIG and consumable shares", "turn the gate on")
-		add(ClaimScope, "sharing.strategy", "DRA", "each claim has an MPS daemon of its own: only containers and pods that use the same claim share the device", "let the pods name one ResourceClaim, not a template")
+		add(FeatureGate, "sharing.strategy", "nvidia-dra-driver", "needs the driver's feature gate MPSSupport, which is alpha and off by default, and excludes DynamicMIG and consumable shares", "turn the gate on")
+		add(ClaimScope, "sharing.strategy", "nvidia-dra-driver", "each claim has an MPS daemon of its own: only containers and pods that use the same claim share the device", "let the pods name one ResourceClaim, not a template")
 	}
 	m := d.MPS
 	if m == nil {
 		return out
 	}
 	if m.ActiveThreadPercentage != nil && *m.ActiveThreadPercentage == 0 {
-		add(ZeroPercentage, "sharing.mpsConfig.defaultActiveThreadPercentage", "MAN595", "the DRA driver takes 0, the MPS daemon refuses it", "give 1 to 100, or leave the key out")
+		add(ZeroPercentage, "sharing.mpsConfig.defaultActiveThreadPercentage", "nvidia-mps-man", "the DRA driver takes 0, the MPS daemon refuses it", "give 1 to 100, or leave the key out")
 	}
 	rounded := func(path string, b int64) {
 		if b%mib != 0 {
-			add(LimitRoundedDown, path, "DRA", fmt.Sprintf("the driver rounds it down to %dMi", b/mib), "give whole mebibytes")
+			add(LimitRoundedDown, path, "nvidia-dra-driver", fmt.Sprintf("the driver rounds it down to %dMi", b/mib), "give whole mebibytes")
 		}
 	}
 	rounded("sharing.mpsConfig.defaultPinnedDeviceMemoryLimit", m.PinnedMemory)
@@ -305,7 +305,7 @@ func (d *Document) Warnings() []problem.Warning {
 		rounded("sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit."+k, m.PerDevicePinnedMemory[k])
 	}
 	if d.MIG && (m.PinnedMemory > 0 || len(m.PerDevicePinnedMemory) > 0) {
-		add(MIGMemoryLimit, "sharing.mpsConfig", "TESS", "EXCLUSIVE_PROCESS mode is not available on MIG devices, so a client that misses the daemon has the whole instance",
+		add(MIGMemoryLimit, "sharing.mpsConfig", "nvidia-mig-guide-deployment", "EXCLUSIVE_PROCESS mode is not available on MIG devices, so a client that misses the daemon has the whole instance",
 			"verify that each pod is a client of the daemon, and under which limit")
 	}
 	return out

@@ -209,7 +209,7 @@ func (f wireFlags) flat() Flags {
 func (w *wireDocument) warnings(d *Document) []problem.Warning {
 	var out []problem.Warning
 	add := func(code, path, message, remedy string) {
-		out = append(out, problem.Warning{Code: code, Path: path, Message: message, Remedy: remedy, Source: "KDP"})
+		out = append(out, problem.Warning{Code: code, Path: path, Message: message, Remedy: remedy, Source: "k8s-device-plugin-config"})
 	}
 	if w.Resources.present {
 		add(ResourcesIgnored, "resources", "the plugin ignores custom resources", "remove it")
@@ -247,7 +247,7 @@ func (w *wireDocument) warnings(d *Document) []problem.Warning {
 func (d *Document) Warnings() []problem.Warning {
 	var out []problem.Warning
 	add := func(code, path, message, remedy string) {
-		out = append(out, problem.Warning{Code: code, Path: path, Message: message, Remedy: remedy, Source: "KDP"})
+		out = append(out, problem.Warning{Code: code, Path: path, Message: message, Remedy: remedy, Source: "k8s-device-plugin"})
 	}
 	if d.MPS != nil && d.TimeSlicing != nil {
 		add(TimeSlicingIgnored, "sharing.timeSlicing", "MPS wins when both blocks are present; this one has no effect",

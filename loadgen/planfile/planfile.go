@@ -249,16 +249,16 @@ func (t *Tenant) readPrompts(opts Options) (prompts []loadgen.Prompt, err error)
 	case t.Prompts == "":
 		prompts = opts.Prompts
 	case t.Prompts == "-" && opts.Stdin != nil:
-		prompts, err = prompt.ReadPrompts(opts.Stdin)
+		prompts, err = prompt.Read(opts.Stdin)
 	default:
 		f, openErr := os.Open(join(opts.Dir, t.Prompts))
 		if openErr != nil {
 			return nil, openErr
 		}
 		defer f.Close()
-		prompts, err = prompt.ReadPrompts(f)
+		prompts, err = prompt.Read(f)
 	}
-	if err != nil || t.API != loadgen.Completions {
+	if err != nil || t.API != loadgen.APICompletions {
 		return prompts, err
 	}
 	var fit []loadgen.Prompt
@@ -302,8 +302,8 @@ func (p *Lengths) lengths(l *problem.List, path string) prompt.Lengths {
 
 // Plan makes a fresh plan, with prompts from their beginning. servers are the base
 // URLs of the tenants that name no endpoint, in the order of the tenants.
-func (f *File) Plan(servers []string) (loadgen.Plan, error) {
-	plan := loadgen.Plan{Scenario: f.Scenario, Duration: f.Duration, Drain: f.Drain, Window: f.Window, Seed: f.Seed, Simulated: f.Embedded != ""}
+func (f *File) Plan(servers []string) (loadgen.LoadPlan, error) {
+	plan := loadgen.LoadPlan{Scenario: f.Scenario, Duration: f.Duration, Drain: f.Drain, Window: f.Window, Seed: f.Seed, Simulated: f.Embedded != ""}
 	for i := range f.Tenants {
 		t := &f.Tenants[i]
 		lt := t.Tenant
@@ -338,26 +338,26 @@ func (e Endpoint) endpoint() loadgen.Endpoint {
 	return out
 }
 
-func (t *Tenant) load() loadgen.Load {
+func (t *Tenant) load() loadgen.OfferedLoad {
 	switch {
 	case t.trace != nil:
-		return loadgen.Load{Schedule: t.trace.Schedule(t.Trace.Speed)}
+		return loadgen.OfferedLoad{Schedule: t.trace.Schedule(t.Trace.Speed)}
 	case t.Concurrency != 0:
-		return loadgen.Load{Concurrency: t.Concurrency, ThinkTime: t.Think, Ramp: t.Ramp}
+		return loadgen.OfferedLoad{Concurrency: t.Concurrency, ThinkTime: t.Think, Ramp: t.Ramp}
 	case t.Arrivals == "poisson":
-		return loadgen.Load{Schedule: loadgen.Poisson{PerS: t.Rate}}
+		return loadgen.OfferedLoad{Schedule: loadgen.Poisson{PerS: t.Rate}}
 	case t.Arrivals == "gamma":
-		return loadgen.Load{Schedule: loadgen.Gamma{PerS: t.Rate, Burstiness: t.Burstiness}}
+		return loadgen.OfferedLoad{Schedule: loadgen.Gamma{PerS: t.Rate, Burstiness: t.Burstiness}}
 	}
-	return loadgen.Load{Schedule: loadgen.Constant{PerS: t.Rate}}
+	return loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: t.Rate}}
 }
 
 func (t *Tenant) source(seed uint64) (loadgen.PromptSource, error) {
 	switch {
 	case t.trace != nil:
-		return t.trace.Prompts(prompt.TracePromptOptions{Seed: seed})
+		return t.trace.Prompts(prompt.TraceOptions{Seed: seed})
 	case t.synthetic != nil:
 		return prompt.NewSynthetic(*t.synthetic)
 	}
-	return loadgen.NewCycle(t.prompts...), nil
+	return loadgen.NewPromptCycle(t.prompts...), nil
 }

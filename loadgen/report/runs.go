@@ -106,18 +106,18 @@ func percentileNeeds(q float64) int64 {
 
 // RunComparison compares two groups of runs, figure by figure.
 type RunComparison struct {
-	Base     string       `json:"base"`  // the groups' scenarios
-	Other    string       `json:"other"` //
-	Basis    string       `json:"basis"` // "measured" or "simulated"
-	Figures  []Comparison `json:"figures"`
-	Warnings []string     `json:"warnings,omitempty"`
+	Base     string             `json:"base"`  // the groups' scenarios
+	Other    string             `json:"other"` //
+	Basis    string             `json:"basis"` // "measured" or "simulated"
+	Figures  []FigureComparison `json:"figures"`
+	Warnings []string           `json:"warnings,omitempty"`
 }
 
 // CompareRuns compares the figures of two groups of repeated runs; a run is one
 // value. It refuses, with ErrIncomparable and every reason, groups that mix
 // simulated and measured runs, hold a run twice, or hold runs that are not valid
 // or not complete (unless AllowInvalid). A percentile of a run with too few
-// requests for it is Unsupported.
+// requests for it is ClaimUnsupported.
 func CompareRuns(base, other []loadgen.Summary, opts CompareOptions) (*RunComparison, error) {
 	if _, err := opts.confidence(); err != nil {
 		return nil, fmt.Errorf("loadgen: invalid comparison: %w", err)
@@ -152,7 +152,7 @@ func CompareRuns(base, other []loadgen.Summary, opts CompareOptions) (*RunCompar
 			return nil, err
 		}
 		if countsTokens(name) && len(sources) > 1 {
-			c.Verdict = Unsupported
+			c.Claim = ClaimUnsupported
 			c.Reasons = append(c.Reasons, "tokens were counted in different ways: "+strings.Join(sources, ", "))
 		}
 		rc.Figures = append(rc.Figures, c)
@@ -262,7 +262,7 @@ func countedBy(sides []*side) []string {
 	return all
 }
 
-func compareFigure(name string, sides []*side, opts CompareOptions) (Comparison, error) {
+func compareFigure(name string, sides []*side, opts CompareOptions) (FigureComparison, error) {
 	var values [2][]float64
 	var doubts []string
 	for i, s := range sides {
@@ -285,7 +285,7 @@ func compareFigure(name string, sides []*side, opts CompareOptions) (Comparison,
 	}
 	c, err := Compare(name, values[0], values[1], opts)
 	if len(doubts) > 0 {
-		c.Verdict = Unsupported
+		c.Claim = ClaimUnsupported
 		c.Reasons = append(c.Reasons, doubts...)
 	}
 	return c, err
@@ -305,15 +305,15 @@ func (rc *RunComparison) WriteText(w io.Writer) error {
 	for i := range rc.Figures {
 		c := &rc.Figures[i]
 		change, p, note := "-", "-", ""
-		if c.Change != nil {
-			change = fmt.Sprintf("%+.1f%%", 100**c.Change)
+		if v, ok := c.Change.Get(); ok {
+			change = fmt.Sprintf("%+.1f%%", 100*v)
 			if ci := c.ShiftCI; ci != nil {
 				scale := 100 / math.Abs(c.Base.Median)
 				change += fmt.Sprintf(", %+.1f to %+.1f%%", ci.Low*scale, ci.High*scale)
 			}
 		}
-		if c.P != nil {
-			p = fmt.Sprintf("%.3f", *c.P)
+		if v, ok := c.P.Get(); ok {
+			p = fmt.Sprintf("%.3f", v)
 		}
 		for _, reason := range c.Reasons {
 			k := slices.Index(notes, reason)
@@ -322,7 +322,7 @@ func (rc *RunComparison) WriteText(w io.Writer) error {
 			}
 			note += fmt.Sprintf(" [%d]", k+1)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s%s\n", c.Figure, c.Base.text(), c.Other.text(), change, p, c.Verdict, note)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s%s\n", c.Figure, c.Base.text(), c.Other.text(), change, p, c.Claim, note)
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -337,7 +337,7 @@ func (rc *RunComparison) WriteText(w io.Writer) error {
 	return err
 }
 
-func (s Sample) text() string {
+func (s ComparedSide) text() string {
 	switch {
 	case s.N == 0:
 		return "-"

@@ -8,7 +8,7 @@ import (
 )
 
 func TestNamesAreEscaped(t *testing.T) {
-	res, err := loadgen.ReadRun("../../examples/benchmark/testdata/runs/example/mps-c8")
+	res, err := loadgen.LoadResult("../../examples/benchmark/testdata/runs/example/mps-c8")
 	if err != nil {
 		t.Fatal(err)
 	}

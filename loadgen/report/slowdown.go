@@ -5,27 +5,28 @@ import (
 	"io"
 	"text/tabwriter"
 
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/loadgen"
 )
 
 // Slowdown compares a tenant with neighbours to the same tenant alone. A factor
-// is with/alone; 0 (absent in JSON) means that one of the two is not known.
+// is with/alone; it is missing when one of the two is not known.
 type Slowdown struct {
 	Tenant string `json:"tenant"`
 	With   string `json:"with"`  // run id of the co-located run
 	Alone  string `json:"alone"` // run id of the solo run
 	Basis  string `json:"basis"` // measured, or simulated when one of the two is
 
-	TTFTP50      float64 `json:"ttft_p50_factor,omitempty"`
-	TTFTP99      float64 `json:"ttft_p99_factor,omitempty"`
-	TPOTP50      float64 `json:"tpot_p50_factor,omitempty"`
-	TPOTP99      float64 `json:"tpot_p99_factor,omitempty"`
-	ChunkGapP99  float64 `json:"chunk_gap_p99_factor,omitempty"`
-	E2EP50       float64 `json:"e2e_p50_factor,omitempty"`
-	E2EP99       float64 `json:"e2e_p99_factor,omitempty"`
-	TokenRate    float64 `json:"output_tokens_per_s_factor,omitempty"`
-	FailedAlone  int64   `json:"failed_alone"`
-	FailedBeside int64   `json:"failed_with"`
+	TTFTP50      Optional[float64] `json:"ttft_p50_factor,omitzero"`
+	TTFTP99      Optional[float64] `json:"ttft_p99_factor,omitzero"`
+	TPOTP50      Optional[float64] `json:"tpot_p50_factor,omitzero"`
+	TPOTP99      Optional[float64] `json:"tpot_p99_factor,omitzero"`
+	ChunkGapP99  Optional[float64] `json:"chunk_gap_p99_factor,omitzero"`
+	E2EP50       Optional[float64] `json:"e2e_p50_factor,omitzero"`
+	E2EP99       Optional[float64] `json:"e2e_p99_factor,omitzero"`
+	TokenRate    Optional[float64] `json:"output_tokens_per_s_factor,omitzero"`
+	FailedAlone  int64             `json:"failed_alone"`
+	FailedBeside int64             `json:"failed_with"`
 	// Valid is false when the client spoiled one of the runs.
 	Valid bool `json:"valid"`
 }
@@ -64,11 +65,11 @@ func Slowdowns(colocated *loadgen.Summary, alone []*loadgen.Summary) SlowdownTab
 	return out
 }
 
-func factor(with, alone loadgen.Millis) float64 {
+func factor(with, alone loadgen.Millis) Optional[float64] {
 	if with <= 0 || alone <= 0 {
-		return 0
+		return Optional[float64]{}
 	}
-	return float64(with / alone)
+	return optional.Of(float64(with / alone))
 }
 
 // WriteText writes the factors for people, a tenant a line.
@@ -85,11 +86,11 @@ func (t SlowdownTable) WriteText(w io.Writer) error {
 	fmt.Fprintln(tw, "together / alone\tttft p50\tttft p99\ttpot p50\tchunk gap p99\te2e p99\ttokens/s\tvalid")
 	for _, d := range t {
 		fmt.Fprint(tw, d.Tenant)
-		for _, f := range []float64{d.TTFTP50, d.TTFTP99, d.TPOTP50, d.ChunkGapP99, d.E2EP99, d.TokenRate} {
-			if f == 0 {
-				fmt.Fprint(tw, "\t-")
-			} else {
+		for _, factor := range []Optional[float64]{d.TTFTP50, d.TTFTP99, d.TPOTP50, d.ChunkGapP99, d.E2EP99, d.TokenRate} {
+			if f, ok := factor.Get(); ok {
 				fmt.Fprintf(tw, "\t%.2fx", f)
+			} else {
+				fmt.Fprint(tw, "\t-")
 			}
 		}
 		fmt.Fprintf(tw, "\t%v\n", d.Valid)

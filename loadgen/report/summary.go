@@ -112,7 +112,7 @@ func failures(counts *loadgen.Counts) []string {
 func FailedByClass(counts map[loadgen.Class]int64) string {
 	var parts []string
 	for _, c := range loadgen.Classes() {
-		if n := counts[c]; n > 0 && c != loadgen.OK {
+		if n := counts[c]; n > 0 && c != loadgen.ClassOK {
 			parts = append(parts, fmt.Sprintf("%s %d", c, n))
 		}
 	}

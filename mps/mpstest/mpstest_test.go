@@ -126,11 +126,15 @@ func TestServerAnswers(t *testing.T) {
 			t.Errorf("%s: %q, want %q", command, got, want)
 		}
 	}
-	if got, err := mps.ParseProcesses(ask("ps")); err != nil || len(got) != 1 || got[0].Command != "/usr/bin/hold" || got[0].Device != "GPU-403fa439-6cf5-29e7" {
+	c, err := mps.NewClient(mps.Options{Runner: fake})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.Processes(t.Context()); err != nil || len(got) != 1 || got[0].Command != "/usr/bin/hold" || got[0].Device != "GPU-403fa439-6cf5-29e7" {
 		t.Errorf("ps: %+v, %v", got, err)
 	}
-	if got, err := mps.ParseDeviceQuery(ask("device_query --csv")); err != nil || len(got) != 2 {
-		t.Errorf("CSV: %+v, %v", got, err)
+	if got := ask("device_query --csv"); strings.Count(got, ",NVIDIA H200,N/A\n") != 2 {
+		t.Errorf("CSV: %q", got)
 	}
 }
 
