@@ -416,8 +416,8 @@ func TestThePlanInTestdataIsValid(t *testing.T) {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	for _, p.Embedded = range []string{"time-sliced", "concurrent", "partitioned"} {
-		e, err := startTenants(p)
-		if err := errors.Join(err, p.Resolve(planfile.Options{Dir: "testdata"}), e.close()); err != nil {
+		e, err := embedTenants(p)
+		if err := errors.Join(err, p.Resolve(planfile.Options{Dir: "testdata"}), e.Close()); err != nil {
 			t.Error(err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/loadgen/planfile"
 	"github.com/cotenant/cotenant/loadgen/report"
 )
@@ -45,9 +46,8 @@ func (l level) apply(t *planfile.Tenant) {
 
 // target is what one scenario's load goes to.
 type target struct {
-	scenario  string
-	endpoints []loadgen.Endpoint
-	embedded  *embedded // nil with -endpoint
+	scenario string
+	embedded *loadgentest.Simulation // nil with -endpoint
 }
 
 // targets are the names of what is measured.
@@ -69,18 +69,12 @@ func (s *settings) open(name string) (*target, error) {
 		}
 		return t, nil
 	}
-	e, err := startScenario(name, s.file.Seed)
-	if err != nil {
-		return nil, failed("cannot start the embedded server: %w", err)
-	}
 	if s.file.Scenario != "" {
 		t.scenario = s.file.Scenario + "-" + name
 	}
-	t.embedded = e
-	for _, u := range e.urls() {
-		t.endpoints = append(t.endpoints, loadgen.Endpoint{URL: u})
-	}
-	return t, nil
+	var err error
+	t.embedded, err = embedScenario(name, s.file.Seed)
+	return t, err
 }
 
 // at is the flags' plan at a level of load, with prompts from their beginning.
@@ -89,12 +83,12 @@ func (s *settings) at(t *target, l level, repeat int) (loadgen.LoadPlan, error) 
 	f := s.file
 	f.Tenants = []planfile.Tenant{*s.tenant()}
 	l.apply(&f.Tenants[0])
-	plan, err := f.Plan([]string{""})
+	plan, err := f.Plan(t.embedded.Endpoints())
 	if err != nil {
 		return plan, err
 	}
 	if t.embedded != nil {
-		plan.Tenants[0].Endpoints = t.endpoints
+		plan.Tenants[0].Endpoints = t.embedded.Endpoints() // each replica
 	} else {
 		plan.Tenants[0].Endpoints[0].Header = s.header
 	}
@@ -111,7 +105,7 @@ func (m *measurement) runSweep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(m.sweep(ctx, t), t.embedded.close()); err != nil {
+		if err := errors.Join(m.sweep(ctx, t), t.embedded.Close()); err != nil {
 			return err
 		}
 	}
@@ -143,13 +137,13 @@ func (m *measurement) repeated(name string, repeat int) string {
 
 // runPlan runs the plan once for each repeat, or its study.
 func (m *measurement) runPlan(ctx context.Context) (err error) {
-	e, err := startTenants(&m.s.file)
+	e, err := embedTenants(&m.s.file)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, e.close()) }()
+	defer func() { err = errors.Join(err, e.Close()) }()
 	cases := func() ([]loadgen.StudyCase, error) {
-		plan, err := m.s.file.Plan(e.urls())
+		plan, err := m.s.file.Plan(e.Endpoints())
 		if m.s.study {
 			return loadgen.Study(plan), err
 		}
@@ -215,7 +209,7 @@ func (m *measurement) runSearch(ctx context.Context) error {
 		}
 		return loadgen.TrialOf(rate, repeat, &res.Summary), nil
 	})
-	err = errors.Join(err, t.embedded.close())
+	err = errors.Join(err, t.embedded.Close())
 	if found == nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func ExampleFile_Resolve() {
 	if err := file.Resolve(planfile.Options{}); err != nil {
 		log.Fatal(err)
 	}
-	plan, err := file.Plan([]string{"http://127.0.0.1:8001"})
+	plan, err := file.Plan([]loadgen.Endpoint{{URL: "http://127.0.0.1:8001"}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
@@ -148,11 +149,7 @@ func (f *File) Resolve(opts Options) error {
 		return err
 	}
 	// What the fields mean together is loadgen's to judge.
-	embedded := make([]string, len(f.Tenants))
-	for i := range embedded {
-		embedded[i] = "http://embedded.invalid"
-	}
-	plan, err := f.Plan(embedded)
+	plan, err := f.Plan(slices.Repeat([]loadgen.Endpoint{{URL: "http://embedded.invalid"}}, len(f.Tenants)))
 	if err == nil {
 		err = plan.Validate()
 	}
@@ -167,9 +164,7 @@ func (t *Tenant) checkEndpoints(l *problem.List, path string, embedded bool) {
 		l.Addf(path+".endpoints", "remove them, or embedded", "the tenants are on the embedded GPU")
 	}
 	for j, e := range t.Endpoints {
-		if e.APIKeyEnv != "" && os.Getenv(e.APIKeyEnv) == "" {
-			l.Addf(fmt.Sprintf("%s.endpoints[%d].api_key_env", path, j), "export it first", "the variable %s is empty", e.APIKeyEnv)
-		}
+		l.If(e.APIKeyEnv != "" && os.Getenv(e.APIKeyEnv) == "", fmt.Sprintf("%s.endpoints[%d].api_key_env", path, j), "export it first", "the variable %s is empty", e.APIKeyEnv)
 	}
 }
 
@@ -183,9 +178,7 @@ func (t *Tenant) check(l *problem.List, path string) {
 	switch t.Arrivals {
 	case "":
 	case "constant", "poisson", "gamma":
-		if t.Rate == 0 {
-			l.Addf(path+".arrivals", "set rate", "has no effect without a rate")
-		}
+		l.If(t.Rate == 0, path+".arrivals", "set rate", "has no effect without a rate")
 	default:
 		l.Addf(path+".arrivals", "use constant, poisson or gamma", "is %q", t.Arrivals)
 	}
@@ -300,9 +293,9 @@ func (p *Lengths) lengths(l *problem.List, path string) prompt.Lengths {
 	return prompt.Fixed(p.Fixed)
 }
 
-// Plan makes a fresh plan, with prompts from their beginning. servers are the base
-// URLs of the tenants that name no endpoint, in the order of the tenants.
-func (f *File) Plan(servers []string) (loadgen.LoadPlan, error) {
+// Plan makes a fresh plan, with prompts from their beginning. servers are
+// those of the tenants that name no endpoint, in the order of the tenants.
+func (f *File) Plan(servers []loadgen.Endpoint) (loadgen.LoadPlan, error) {
 	plan := loadgen.LoadPlan{Scenario: f.Scenario, Duration: f.Duration, Drain: f.Drain, Window: f.Window, Seed: f.Seed, Simulated: f.Embedded != ""}
 	for i := range f.Tenants {
 		t := &f.Tenants[i]
@@ -312,7 +305,7 @@ func (f *File) Plan(servers []string) (loadgen.LoadPlan, error) {
 			lt.Endpoints = append(lt.Endpoints, e.endpoint())
 		}
 		if len(t.Endpoints) == 0 {
-			lt.Endpoints = []loadgen.Endpoint{{URL: servers[i]}}
+			lt.Endpoints = servers[i : i+1]
 		}
 		lt.Load = t.load()
 		var err error

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/cotenant/cotenant/loadgen"
 )
 
 func FuzzLoad(f *testing.F) {
@@ -25,7 +27,7 @@ func FuzzLoad(f *testing.F) {
 		if err != nil {
 			return
 		}
-		plan, err := file.Plan(make([]string, len(file.Tenants)))
+		plan, err := file.Plan(make([]loadgen.Endpoint, len(file.Tenants)))
 		if err != nil || len(plan.Tenants) != len(file.Tenants) {
 			t.Fatalf("a file that was read gives no plan: %v", err)
 		}
