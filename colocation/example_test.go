@@ -70,11 +70,8 @@ func ExampleRecord() {
 		log.Fatal(err)
 	}
 	row := recording.Row([]string{"chat"}, nil)
-	row.Mechanism, row.Case, row.Tenants, row.Server, row.Load = sharing.MechanismTimeSlicing, "alone", 1, predict.Server{"model": "rand-1b"}, load
-	profiles, err := predict.Rows{row}.Profiles()
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(len(profiles), "profile of", *profiles[0].Requests, "requests,", *row.Errors, "failed")
+	row.Mechanism, row.Case, row.Tenants, row.Server, row.Load = sharing.MechanismTimeSlicing, "alone", 1, predict.Server{Model: "rand-1b"}, load
+	profiles := predict.Rows{row}.Profiles()
+	fmt.Println(len(profiles), "profile of", profiles[0].Requests, "requests,", row.Errors, "failed")
 	// Output: 1 profile of 6 requests, 0 failed
 }

@@ -111,7 +111,7 @@ func (p *CompiledPool) compileProfiles() {
 		if strings.ContainsAny(prof.Name, "+-") || len(prof.Placements) == 0 || prof.PlacementUnits >= model.Units {
 			continue
 		}
-		s := slice{profile: prof, capacity: model.Capacity(prof)}
+		s := slice{profile: prof, capacity: prof.MaxInstances}
 		s.memory, _ = prof.Memory.Get()
 		share := float64(prof.ComputeSlices) / float64(max(1, model.ComputeSlices))
 		if sms, known := prof.SMs.Get(); known && wholeKnown && whole > 0 {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -39,8 +40,8 @@ type Decision struct {
 	Cost       *CostResult `json:"cost,omitempty"`
 	Impact     *Impact     `json:"sla_impact,omitempty"`
 	// Predicted and BreakEven stand where the workload has a measured profile.
-	Predicted *Predicted      `json:"predicted,omitempty"`
-	BreakEven []BreakEvenStep `json:"break_even,omitempty"`
+	Predicted *Predicted              `json:"predicted,omitempty"`
+	BreakEven []predict.BreakEvenStep `json:"break_even,omitempty"`
 }
 
 // AxisLevel is the isolation that a decision really gives on one axis.

@@ -43,9 +43,9 @@ func want(t testing.TB, s string) []mig.Count {
 	return c
 }
 
-func simulated(t testing.TB, m *mig.Model, opt migtest.Options) *migtest.GPU {
+func simulated(t testing.TB, m *mig.Model, opts migtest.Options) *migtest.GPU {
 	t.Helper()
-	g, err := migtest.New(m, opt)
+	g, err := migtest.New(m, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,14 +225,14 @@ func TestApplyFailures(t *testing.T) {
 				if !errors.Is(err, migtest.ErrInjected) {
 					t.Errorf("call %d: %v", call, err)
 				}
-				account(t, g, have, plan, report, err, !c.disabled)
+				account(t, g, have, plan, report, err, mig.Mode(!c.disabled))
 			}
 		}
 	}
 }
 
 // account checks that the device holds what the error says.
-func account(t *testing.T, g *migtest.GPU, have mig.Layout, plan mig.Plan, report mig.Report, err error, enabled bool) {
+func account(t *testing.T, g *migtest.GPU, have mig.Layout, plan mig.ChangePlan, report mig.Report, err error, enabled mig.Mode) {
 	t.Helper()
 	now := g.Layout().String()
 	state, serr := g.State(context.Background())
@@ -246,8 +246,8 @@ func account(t *testing.T, g *migtest.GPU, have mig.Layout, plan mig.Plan, repor
 			t.Errorf("[%s] after %v", now, err)
 		}
 	case ae.RolledBack:
-		if now != have.String() || state.Enabled != enabled {
-			t.Errorf("[%s] enabled %v after %v", now, state.Enabled, err)
+		if now != have.String() || state.Mode != enabled {
+			t.Errorf("[%s] enabled %v after %v", now, state.Mode, err)
 		}
 	case ae.Left != nil:
 		if now != ae.Left.Layout().String() {
@@ -299,7 +299,7 @@ func TestApplyConditions(t *testing.T) {
 		if !errors.Is(err, mig.ErrPendingReset) || !errors.As(err, &ae) || !ae.RolledBack || !strings.Contains(err.Error(), "only by a reset") {
 			t.Errorf("err = %v", err)
 		}
-		if err := g.SetMode(ctx, true); err != nil {
+		if err := g.SetMode(ctx, mig.ModeEnabled); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := mig.Apply(ctx, g, plan, mig.ApplyOptions{}); !errors.Is(err, mig.ErrPendingReset) {
@@ -314,7 +314,7 @@ func TestApplyConditions(t *testing.T) {
 	})
 	t.Run("GPU held", func(t *testing.T) {
 		g := simulated(t, a100, migtest.Options{})
-		g.Hold(true)
+		g.Hold()
 		if _, err := mig.Apply(ctx, g, plan, mig.ApplyOptions{}); !errors.Is(err, mig.ErrInUse) || !strings.Contains(err.Error(), "profilers") {
 			t.Errorf("err = %v", err)
 		}
@@ -332,7 +332,9 @@ func TestApplyConditions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g.SetBusy(0, true)
+		if _, err := g.Use(0); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := mig.Apply(ctx, g, p, mig.ApplyOptions{}); !errors.Is(err, mig.ErrBusy) || len(g.Calls()) != 1 {
 			t.Errorf("err = %v after %v", err, g.Calls())
 		}

@@ -54,7 +54,7 @@ func ParseCounts(s string) ([]Count, error) {
 func parseCount(s string) (int, error) {
 	digits := strings.TrimLeft(s, "0")
 	if s == "" || strings.Trim(s, "0123456789") != "" || len(digits) > 7 {
-		return 0, &problem.Problem{Message: fmt.Sprintf("%q is not a count", clip(s)), Remedy: fmt.Sprintf("write a whole number from 0 to %d", MaxCount)}
+		return 0, &problem.Problem{Message: fmt.Sprintf("%q is not a count", problem.Clip(s)), Remedy: fmt.Sprintf("write a whole number from 0 to %d", MaxCount)}
 	}
 	n := 0
 	for _, d := range digits {
@@ -96,7 +96,7 @@ func (m *Model) resolve(counts []Count) (demand, error) {
 	var devices map[int]map[int]int // profile to slices to devices
 	for i, c := range counts {
 		if c.N < 0 || c.N > MaxCount {
-			list.Addf(fmt.Sprintf("want[%d]", i), fmt.Sprintf("use 0 to %d", MaxCount), "%s: %d is not a count", clip(c.Profile), c.N)
+			list.Addf(fmt.Sprintf("want[%d]", i), fmt.Sprintf("use 0 to %d", MaxCount), "%s: %d is not a count", problem.Clip(c.Profile), c.N)
 			continue
 		}
 		p, slices := m.byName[c.Profile], 0
@@ -106,7 +106,7 @@ func (m *Model) resolve(counts []Count) (demand, error) {
 				list.add(fmt.Sprintf("want[%d]", i), err)
 				continue
 			}
-			if n, err := ParseName(c.Profile); err == nil && !n.Whole() {
+			if n, err := ParseName(c.Profile); err == nil && !n.whole() {
 				slices = n.ComputeSlices
 			}
 		}
@@ -224,9 +224,9 @@ func fitCompute(rule CIRule, g int, sizes []int) bool {
 		slots += computeSlots(c)
 	}
 	switch rule {
-	case CISingle:
+	case CIRuleSingle:
 		return len(sizes) <= 1 && sum <= g
-	case CIContiguous:
+	case CIRuleContiguous:
 		return sum <= g
 	}
 	return sum <= g && slots <= computeSlots(g) // unknown is as strict as aligned

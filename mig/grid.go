@@ -110,12 +110,24 @@ func (g *grid) remove(st *state, s int) {
 	st.count[sl.profile]--
 }
 
-// slotOf returns the slot of a placement, or -1.
-func (g *grid) slotOf(profile int, p Placement) int {
+// slotAt returns the slot of a profile that starts at a unit, or -1; a nil grid
+// has none.
+func (g *grid) slotAt(profile, start int) int {
+	if g == nil {
+		return -1
+	}
 	for _, s := range g.of[profile] {
-		if g.slots[s].Placement == p {
+		if g.slots[s].Start == start {
 			return s
 		}
+	}
+	return -1
+}
+
+// slotOf returns the slot of a placement, or -1.
+func (g *grid) slotOf(profile int, p Placement) int {
+	if s := g.slotAt(profile, p.Start); s >= 0 && g.slots[s].Size == p.Size {
+		return s
 	}
 	return -1
 }

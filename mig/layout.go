@@ -1,7 +1,6 @@
 package mig
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -130,7 +129,7 @@ func (m *Model) ParseLayout(s string) (Layout, error) {
 func (m *Model) parseInstance(s string) (Instance, error) {
 	var in Instance
 	bad := func() (Instance, error) {
-		return Instance{}, &problem.Problem{Message: fmt.Sprintf("%q is not a placed instance", clip(s)), Remedy: `write it like "3g.40gb@4" or "1g.10gb@0!busy"`}
+		return Instance{}, &problem.Problem{Message: fmt.Sprintf("%q is not a placed instance", problem.Clip(s)), Remedy: `write it like "3g.40gb@4" or "1g.10gb@0!busy"`}
 	}
 	s, in.Busy = strings.CutSuffix(s, "!busy")
 	name, at, ok := strings.Cut(s, "@")
@@ -168,64 +167,25 @@ func (m *Model) parseInstance(s string) (Instance, error) {
 	return in, nil
 }
 
-type jsonLayout struct {
-	GPU       string         `json:"gpu"`
-	Instances []jsonInstance `json:"instances"`
-}
-
-type jsonInstance struct {
-	Profile string `json:"profile"`
-	Placement
-	Busy    bool  `json:"busy,omitempty"`
-	Compute []int `json:"compute,omitzero"`
-}
-
 // MarshalJSON writes {"gpu": key, "instances": [{"profile", "start", "size"}]},
-// with "busy" and "compute" where they say something.
+// with "busy" and "compute" where they say something. Reading a layout back
+// takes its model: see Model.ParseLayout and Checkpoint.
 func (l Layout) MarshalJSON() ([]byte, error) {
-	j := jsonLayout{Instances: []jsonInstance{}}
+	type instance struct {
+		Profile string `json:"profile"`
+		Placement
+		Busy    bool  `json:"busy,omitempty"`
+		Compute []int `json:"compute,omitzero"`
+	}
+	out := struct {
+		GPU       string     `json:"gpu"`
+		Instances []instance `json:"instances"`
+	}{Instances: []instance{}}
 	if l.Model != nil {
-		j.GPU = l.Model.Key
+		out.GPU = l.Model.Key
 	}
 	for _, in := range l.Instances {
-		j.Instances = append(j.Instances, jsonInstance{in.Profile.Name, in.Placement, in.Busy, in.Compute})
+		out.Instances = append(out.Instances, instance{in.Profile.Name, in.Placement, in.Busy, in.Compute})
 	}
-	return json.Marshal(j)
-}
-
-// UnmarshalJSON reads what MarshalJSON writes and checks the layout.
-func (l *Layout) UnmarshalJSON(data []byte) error {
-	var j jsonLayout
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&j); err != nil {
-		return invalid(err)
-	}
-	if j.GPU == "" && len(j.Instances) == 0 {
-		*l = Layout{}
-		return nil
-	}
-	m, err := Lookup(j.GPU)
-	if err != nil {
-		return err
-	}
-	var list problems
-	out := Layout{Model: m}
-	for i, in := range j.Instances {
-		p, err := m.Profile(in.Profile)
-		if err != nil {
-			list.add(fmt.Sprintf("instances[%d].profile", i), err)
-			continue
-		}
-		out.Instances = append(out.Instances, Instance{p, in.Placement, in.Busy, in.Compute})
-	}
-	if err := list.err(); err != nil {
-		return err
-	}
-	out.sort()
-	if err := out.Validate(); err != nil {
-		return err
-	}
-	*l = out
-	return nil
+	return json.Marshal(out)
 }

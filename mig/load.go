@@ -22,16 +22,15 @@ var catalogueJSON []byte
 
 type rawCatalogue struct {
 	Schema   int        `json:"schema"`
-	Unlisted []Unlisted `json:"unlisted"`
+	Unlisted []unlisted `json:"unlisted"`
 	GPUs     []rawGPU   `json:"gpus"`
 }
 
-// Unlisted is a GPU that is known to do MIG, or is said to, and whose profiles
+// unlisted is a GPU that is known to do MIG, or is said to, and whose profiles
 // no source gives.
-type Unlisted struct {
-	Name   string `json:"name"`
-	PCI    string `json:"pci"`
-	Status string `json:"status"`
+type unlisted struct {
+	Name string   `json:"name"`
+	PCI  []string `json:"pci"` // device ids
 }
 
 type rawGPU struct {
@@ -81,7 +80,7 @@ type rawProfile struct {
 
 type catalogue struct {
 	models   []*Model
-	unlisted []Unlisted
+	unlisted []unlisted
 	index    lookupIndex
 }
 

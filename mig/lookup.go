@@ -21,33 +21,21 @@ func Models() []*Model {
 	return slices.Clone(c.models)
 }
 
-// UnlistedModels returns the GPUs that do MIG, or are said to, and that the
-// catalogue has no profiles of.
-func UnlistedModels() []Unlisted {
-	c, err := loaded()
-	if err != nil {
-		return nil
-	}
-	return slices.Clone(c.unlisted)
-}
-
 // LookupError says that a name or PCI id is not that of exactly one GPU of the
 // catalogue. It is an ErrUnknownGPU or an ErrAmbiguousGPU.
 type LookupError struct {
 	Name    string
 	Matches []string // keys of the GPUs that match; empty when none does
-	near    string
+	hint    string
 }
 
-// Error names the matches, or the nearest name.
+// Error names the matches, or the nearest name, or says what is known of a GPU
+// whose profiles are not.
 func (e *LookupError) Error() string {
 	if len(e.Matches) > 0 {
-		return fmt.Sprintf("mig: ambiguous GPU %q: it may be %s; use one of these, or a PCI id with its subsystem", clip(e.Name), strings.Join(e.Matches, ", "))
+		return fmt.Sprintf("mig: ambiguous GPU %q: it may be %s; use one of these, or a PCI id with its subsystem", problem.Clip(e.Name), strings.Join(e.Matches, ", "))
 	}
-	if e.near != "" {
-		return fmt.Sprintf("mig: unknown GPU %q; did you mean %q?", clip(e.Name), e.near)
-	}
-	return fmt.Sprintf("mig: unknown GPU %q; it is not in the catalogue (see Models)", clip(e.Name))
+	return fmt.Sprintf("mig: unknown GPU %q; %s", problem.Clip(e.Name), cmp.Or(e.hint, "it is not in the catalogue (see Models)"))
 }
 
 // Is reports whether target is the sentinel of this error.
@@ -117,10 +105,16 @@ func Lookup(name string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f, ok := parsePCI(name); ok {
-		return f.one(name, c.models)
-	}
 	folded := sharing.FoldGPUName(name)
+	f, isPCI := parsePCI(name)
+	for _, u := range c.unlisted {
+		if isPCI && f.Vendor == nvidiaVendor && slices.Contains(u.PCI, fmt.Sprintf("0x%04X", f.Device)) || folded == sharing.FoldGPUName(u.Name) {
+			return nil, &LookupError{Name: name, hint: fmt.Sprintf("no source gives the MIG profiles of %s: ask the device", u.Name)}
+		}
+	}
+	if isPCI {
+		return oneOf(name, f.among(c.models), nil)
+	}
 	if i := slices.IndexFunc(c.models, func(m *Model) bool { return sharing.FoldGPUName(m.Key) == folded }); i >= 0 {
 		return c.models[i], nil
 	}
@@ -181,7 +175,11 @@ func oneOf(name string, matches []*Model, names []string) (*Model, error) {
 	case 1:
 		return matches[0], nil
 	case 0:
-		return nil, &LookupError{Name: name, near: problem.Nearest(name, names)}
+		e := &LookupError{Name: name}
+		if near := problem.Nearest(name, names); near != "" {
+			e.hint = fmt.Sprintf("did you mean %q?", near)
+		}
+		return nil, e
 	}
 	e := &LookupError{Name: name}
 	for _, m := range matches {
@@ -218,7 +216,7 @@ func (m *Model) Profile(name string) (*Profile, error) {
 		}
 		return nil, err
 	}
-	if p := m.byName[n.GPUInstance().String()]; p != nil {
+	if p := m.byName[n.gpuInstance().String()]; p != nil {
 		return p, nil
 	}
 	return nil, m.unknownProfile(name)
@@ -239,7 +237,7 @@ func (m *Model) unknownProfile(name string) error {
 	if len(m.Profiles) == 0 {
 		return &invalidError{fmt.Errorf("the catalogue has no profiles of %s; ask the device", m.Key), true}
 	}
-	msg := fmt.Sprintf("%s has no profile %q", m.Key, clip(name))
+	msg := fmt.Sprintf("%s has no profile %q", m.Key, problem.Clip(name))
 	if near := m.nearest(name); near != "" {
 		return &invalidError{fmt.Errorf("%s; did you mean %q?", msg, near), true}
 	}

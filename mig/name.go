@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // Name is a parsed profile name: "1g.10gb", "1c.3g.40gb", "1g.10gb+me",
@@ -31,7 +33,7 @@ const maxNameLen = 128
 // prints, is allowed. C must not exceed G.
 func ParseName(s string) (Name, error) {
 	bad := func(why string) (Name, error) {
-		return Name{}, invalid(fmt.Errorf("%q is not a MIG profile name: %s", clip(s), why))
+		return Name{}, invalid(fmt.Errorf("%q is not a MIG profile name: %s", problem.Clip(s), why))
 	}
 	if len(s) > maxNameLen {
 		return bad("it is too long")
@@ -127,27 +129,15 @@ func (n Name) String() string {
 	return b.String()
 }
 
-// MarshalText writes the name.
-func (n Name) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
-
-// UnmarshalText reads what ParseName reads.
-func (n *Name) UnmarshalText(b []byte) error {
-	v, err := ParseName(string(b))
-	if err == nil {
-		*n = v
-	}
-	return err
-}
-
-// GPUInstance returns the name of the GPU instance that the device is in:
+// gpuInstance returns the name of the GPU instance that the device is in:
 // "3g.40gb" for "1c.3g.40gb".
-func (n Name) GPUInstance() Name {
+func (n Name) gpuInstance() Name {
 	n.ComputeSlices = n.Slices
 	return n
 }
 
-// Whole reports whether the compute instance spans its GPU instance.
-func (n Name) Whole() bool { return n.ComputeSlices == n.Slices }
+// whole reports whether the compute instance spans its GPU instance.
+func (n Name) whole() bool { return n.ComputeSlices == n.Slices }
 
 const (
 	resourceDomain = "nvidia.com/"
@@ -163,7 +153,7 @@ func ResourceName(profile string) (string, error) {
 		return "", err
 	}
 	if len(n.Attributes) > 1 || len(n.Without) > 1 {
-		return "", invalid(fmt.Errorf("%q: a resource name holds one attribute", clip(profile)))
+		return "", invalid(fmt.Errorf("%q: a resource name holds one attribute", problem.Clip(profile)))
 	}
 	return resourceDomain + resourcePrefix + labelPart(n), nil
 }
@@ -175,7 +165,7 @@ func labelPart(n Name) string { return strings.ReplaceAll(n.String(), "+", ".") 
 // without the "nvidia.com/".
 func ParseResourceName(s string) (Name, error) {
 	bad := func(why string) (Name, error) {
-		return Name{}, invalid(fmt.Errorf("%q is not a MIG resource name: %s", clip(s), why))
+		return Name{}, invalid(fmt.Errorf("%q is not a MIG resource name: %s", problem.Clip(s), why))
 	}
 	part, ok := strings.CutPrefix(strings.TrimPrefix(s, resourceDomain), resourcePrefix)
 	if !ok {
@@ -192,11 +182,4 @@ func ParseResourceName(s string) (Name, error) {
 		return bad(`write it like "nvidia.com/mig-1g.10gb" or "nvidia.com/mig-1g.10gb.me"`)
 	}
 	return n, nil
-}
-
-func clip(s string) string {
-	if r := []rune(s); len(r) > 60 {
-		return string(r[:60]) + "…"
-	}
-	return s
 }

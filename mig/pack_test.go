@@ -345,7 +345,7 @@ func TestPackErrors(t *testing.T) {
 // TestPackComputeExact compares the cutting of GPU instances with all
 // partitions.
 func TestPackComputeExact(t *testing.T) {
-	for _, rule := range []CIRule{CIContiguous, CIAligned} {
+	for _, rule := range []CIRule{CIRuleContiguous, CIRuleAligned} {
 		for _, sizes := range []map[int]int{{3: 2, 2: 4}, {4: 1, 3: 1}, {1: 7}, {3: 2, 1: 1}, {2: 3, 1: 1}, {2: 4}, {7: 2, 1: 1}} {
 			got := 0
 			for _, c := range packCompute(rule, 7, sizes) {

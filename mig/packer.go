@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // packer turns a demand on bins into a covering problem and its solution back
@@ -85,14 +87,14 @@ func (pk *packer) readDemand(demand []Count, list *problems) {
 			continue
 		}
 		if c.N < 0 || c.N > MaxCount {
-			list.Addf(at, fmt.Sprintf("use 0 to %d", MaxCount), "%s: %d is not a count", clip(c.Profile), c.N)
+			list.Addf(at, fmt.Sprintf("use 0 to %d", MaxCount), "%s: %d is not a count", problem.Clip(c.Profile), c.N)
 			continue
 		}
-		name, err := pk.canonical(n.GPUInstance().String())
+		name, err := pk.canonical(n.gpuInstance().String())
 		switch {
 		case err != nil:
 			list.add(at, err)
-		case n.Whole():
+		case n.whole():
 			total[name] += c.N
 		default:
 			if devices[name] == nil {
@@ -168,10 +170,10 @@ func (pk *packer) strictest() CIRule {
 	rule := pk.bins[0].Model.CIRule
 	for _, b := range pk.bins[1:] {
 		switch other := b.Model.CIRule; {
-		case rule == CISingle || other == CISingle:
-			rule = CISingle
-		case other == CIAligned:
-			rule = CIAligned
+		case rule == CIRuleSingle || other == CIRuleSingle:
+			rule = CIRuleSingle
+		case other == CIRuleAligned:
+			rule = CIRuleAligned
 		}
 	}
 	return rule

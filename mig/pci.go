@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // DeviceFilter selects GPUs by PCI identity, as mig-parted's device-filter
@@ -30,7 +32,7 @@ func ParseDeviceFilter(s string) (DeviceFilter, error) {
 		f.Subsystem, f.SubsystemVendor, ok = filterWord(sub)
 	}
 	if !ok {
-		return DeviceFilter{}, invalid(fmt.Errorf("%q is not a device filter (%s)", clip(s), filterRemedy))
+		return DeviceFilter{}, invalid(fmt.Errorf("%q is not a device filter (%s)", problem.Clip(s), filterRemedy))
 	}
 	return f, nil
 }
@@ -100,10 +102,6 @@ func (f DeviceFilter) among(models []*Model) []*Model {
 		return listed
 	}
 	return all
-}
-
-func (f DeviceFilter) one(name string, models []*Model) (*Model, error) {
-	return oneOf(name, f.among(models), nil)
 }
 
 // parsePCI reads the spellings of a PCI identity that Lookup accepts.

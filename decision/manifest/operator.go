@@ -1,8 +1,6 @@
 package manifest
 
 import (
-	"go.yaml.in/yaml/v3"
-
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -48,14 +46,7 @@ func (b *builder) pluginFiles() error {
 }
 
 func (b *builder) configMap(path, note, name string, data map[string]string) error {
-	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
-	for _, k := range sortedKeys(data) {
-		v := yamlnode.Text(data[k])
-		v.Style = yaml.LiteralStyle
-		n.Content = append(n.Content, yamlnode.Text(k), v)
-	}
-	return b.encode(path, note, nil, yamlnode.Map("apiVersion", "v1", "kind", "ConfigMap",
-		"metadata", metadata(name, b.opts.OperatorNamespace), "data", n))
+	return b.encode(path, note, nil, yamlnode.ConfigMap(name, b.opts.OperatorNamespace, data))
 }
 
 // operatorValues writes the GPU Operator's settings: only those that the

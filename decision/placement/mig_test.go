@@ -13,7 +13,7 @@ import (
 type leave struct {
 	at         float64
 	p          *Placement
-	gpu, start int // in mig.Fleet
+	gpu, start int // in mig.Cluster
 }
 
 type leaves []leave
@@ -38,7 +38,7 @@ var migMixes = map[string]string{
 // migOnline is the set-up of package mig's experiment: Poisson arrivals at a load
 // of 1.00 of the placement units, exponential lifetimes, the first tenth not
 // counted. It returns the accepted share in percent through a Placer and through
-// a mig.Fleet.
+// a mig.Cluster.
 func migOnline(tb testing.TB, mix string, perNode, arrivals int, seed uint64, policy func(*Mix) Policy, fleet bool) (ours, theirs float64) {
 	tb.Helper()
 	const gpus = 96
@@ -80,7 +80,7 @@ func migOnline(tb testing.TB, mix string, perNode, arrivals int, seed uint64, po
 	if err != nil {
 		tb.Fatal(err)
 	}
-	f, err := mig.NewFleet(m, gpus, mig.FleetOptions{Mix: counts})
+	f, err := mig.NewCluster(m, gpus, mig.ClusterOptions{Mix: counts})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -26,16 +26,11 @@ func measured() (*predict.Profiles, error) {
 	if err != nil {
 		return nil, err
 	}
-	alone, err := rows.Profiles()
-	if err != nil {
-		return nil, err
-	}
-	var ps predict.Profiles
-	return &ps, ps.Add(alone...)
+	return predict.NewProfiles(rows.Profiles()...)
 }
 
 func server(model string, clients int) placement.Workload {
-	return placement.Workload{Server: predict.Server{"model": model}, Load: predict.Load{Concurrency: clients, Prompt: 128, Output: 64}}
+	return placement.Workload{Server: predict.Server{Model: model}, Load: predict.Load{Concurrency: clients, Prompt: 128, Output: 64}}
 }
 
 func workloads() map[string]placement.Workload {

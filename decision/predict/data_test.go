@@ -35,15 +35,11 @@ func colocation(tb testing.TB) predict.Rows { return rowsOf(tb, "h200-colocation
 
 func profilesOf(tb testing.TB, rows predict.Rows) *predict.Profiles {
 	tb.Helper()
-	profiles, err := rows.Profiles()
+	ps, err := predict.NewProfiles(rows.Profiles()...)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	var ps predict.Profiles
-	if err := ps.Add(profiles...); err != nil {
-		tb.Fatal(err)
-	}
-	return &ps
+	return ps
 }
 
 // nos reads the saturated A100 rows of a mechanism.

@@ -195,14 +195,11 @@ func (f *fleetFlow) measureAlone(ctx context.Context) error {
 		name := sim.workload.Name
 		row := rec.Row(l.clientsOf(nil, name))
 		row.Mechanism, row.Case, row.Tenants, row.Server, row.Load = sharing.MechanismTimeSlicing, "simulated/"+name, 1, sim.serverKey(0), sim.load
-		if *row.Requests == 0 {
+		if row.Requests.Or(0) == 0 {
 			f.note("%s: no request ended alone in the counted time, so nothing is expected of it", name)
 			continue
 		}
-		list, err := predict.Rows{row}.Profiles()
-		if err != nil {
-			return err
-		}
+		list := predict.Rows{row}.Profiles()
 		for i := range list {
 			list[i].GPU, list[i].Run = simulatedName, "alone"
 		}
@@ -418,7 +415,10 @@ func (f *fleetFlow) expectSlice(s *scene, sim *replica) ([]tenantPrediction, err
 		return nil, err
 	}
 	t := tenantPrediction{Load: sim.workload.Name, Basis: sharing.BasisPrior, Prior: map[predict.Metric]float64{}}
-	for metric, v := range (&predict.Row{TTFT: solo.TimeSlicing.TTFT, TPOT: solo.TimeSlicing.TPOT, E2E: solo.TimeSlicing.E2E}).Figures() {
+	for metric, v := range solo.TimeSlicing.All() {
+		if metric == predict.MetricTokensPerSecond {
+			continue
+		}
 		curve, err := predict.FitSlice([]predict.SlicePoint{{SMFraction: 1, Latency: milliseconds(v)}})
 		if err != nil {
 			return nil, err

@@ -205,7 +205,7 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 	for _, name := range r.loads {
 		l := f.plan.Load(name)
 		row := rec.Row([]string{name}, []int{st.device})
-		if *row.Requests == 0 {
+		if row.Requests.Or(0) == 0 {
 			return fmt.Errorf("%s, load %s: %w; see %s", r.dir, name, errNothing, filepath.Join(f.out, r.dir, loadgen.ArtifactRequests))
 		}
 		row.Mechanism, row.Case, row.Tenants, row.Server, row.Load = predictedAs(r.mode), r.name, len(r.loads), f.serverOf(r.mode, l), f.loadOf(l)
@@ -288,14 +288,11 @@ func (f *planFlow) profiles() (ps predict.Profiles, from []string, err error) {
 			continue
 		}
 		dir := filepath.ToSlash(r.dir)
-		list, err := r.rows.Profiles()
+		list := r.rows.Profiles()
 		for j := range list {
 			list[j].GPU, list[j].Driver, list[j].Run = gpu, driver, dir
 		}
-		if err == nil {
-			err = ps.Add(list...)
-		}
-		if err != nil {
+		if err := ps.Add(list...); err != nil {
 			return ps, nil, fmt.Errorf("%s: %w", dir, err)
 		}
 		from = append(from, dir)

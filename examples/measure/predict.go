@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
@@ -37,12 +38,12 @@ type tenantPrediction struct {
 	// Prior is what is expected where nothing says how wide the interval is.
 	Prior map[predict.Metric]float64 `json:"expected_without_interval,omitempty"`
 	// Slowdown is TPOT over that alone under time-slicing, where that was run.
-	Slowdown      *predict.Interval `json:"slowdown_factor,omitempty"`
-	PriorSlowdown *float64          `json:"slowdown_factor_without_interval,omitempty"`
-	Turns         int               `json:"time_slices_per_step,omitempty"`
+	Slowdown      *predict.Interval     `json:"slowdown_factor,omitempty"`
+	PriorSlowdown *float64              `json:"slowdown_factor_without_interval,omitempty"`
+	Turns         predict.Optional[int] `json:"time_slices_per_step,omitzero"`
 	// OtherTurns is another number of slices that the step nearly takes.
-	OtherTurns int      `json:"or_time_slices_per_step,omitempty"`
-	Notes      []string `json:"notes,omitempty"`
+	OtherTurns predict.Optional[int] `json:"or_time_slices_per_step,omitzero"`
+	Notes      []string              `json:"notes,omitempty"`
 }
 
 // expectedCell is what is expected of a metric, for people.
@@ -87,10 +88,10 @@ func predictTenants(p *predict.Predictor, how sharing.Mechanism, names []string,
 			continue
 		}
 		delete(copies, name)
-		t := tenantPrediction{Load: name, Basis: of[0].Basis, Predicted: of[0].Figures(), Slowdown: &of[0].Slowdown, Turns: of[0].Turns, OtherTurns: of[0].OtherTurns, Notes: of[0].Notes}
+		t := tenantPrediction{Load: name, Basis: of[0].Basis, Predicted: maps.Collect(of[0].All()), Slowdown: &of[0].Slowdown, Turns: of[0].Turns, OtherTurns: of[0].OtherTurns, Notes: of[0].Notes}
 		for i := range of[1:] {
 			*t.Slowdown = middle(*t.Slowdown, of[i+1].Slowdown, i+1)
-			for m, v := range of[i+1].Figures() {
+			for m, v := range of[i+1].All() {
 				t.Predicted[m] = middle(t.Predicted[m], v, i+1)
 			}
 		}
@@ -123,12 +124,12 @@ func predicted(list []prediction, m sharing.Mechanism, name, load string) (*tena
 // serverKey is a server as profiles know it: what may change its speed. 0 is not
 // known, and no percentage.
 func serverKey(model string, slots int, percent float64) predict.Server {
-	s := predict.Server{"model": model}
+	s := predict.Server{Model: model}
 	if slots > 0 {
-		s["slots"] = slots
+		s.Slots = predict.Some(slots)
 	}
 	if percent > 0 {
-		s["sm_percent"] = percent
+		s.SMPercent = predict.Some(percent)
 	}
 	return s
 }

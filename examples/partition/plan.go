@@ -116,11 +116,7 @@ func (t *target) openDevice(ctx context.Context, driver *mignvml.Driver, want []
 			return nil, err
 		}
 	}
-	mode := "disabled"
-	if state.Enabled {
-		mode = "enabled"
-	}
-	fmt.Fprintf(c.err, "%s %s (%s): MIG %s, holds [%s]\n", gpu.Name(), gpu.UUID(), gpu.Model().Key, mode, state.Layout())
+	fmt.Fprintf(c.err, "%s %s (%s): MIG %s, holds [%s]\n", gpu.Name(), gpu.UUID(), gpu.Model().Key, state.Mode, state.Layout())
 	return &resolved{device: gpu, model: gpu.Model(), have: state.Layout(), want: want}, nil
 }
 
@@ -134,14 +130,14 @@ type planJSON struct {
 }
 
 // diff plans; an answer of no is a reason, other errors are errors.
-func (t *target) diff(r *resolved) (p mig.Plan, reason string, err error) {
+func (t *target) diff(r *resolved) (p mig.ChangePlan, reason string, err error) {
 	p, err = mig.Diff(r.model, r.have, r.want, mig.DiffOptions{AllowBusy: t.allowBusy})
 	var busy *mig.BusyError
 	switch {
 	case errors.As(err, &busy):
 		return busy.Plan, err.Error(), nil
 	case errors.Is(err, mig.ErrInfeasible):
-		return mig.Plan{}, err.Error(), nil
+		return mig.ChangePlan{}, err.Error(), nil
 	}
 	return p, "", err
 }
@@ -173,7 +169,7 @@ func plan(ctx context.Context, args []string, c *console) (err error) {
 	return err
 }
 
-func (c *console) plan(r *resolved, p mig.Plan, reason string) {
+func (c *console) plan(r *resolved, p mig.ChangePlan, reason string) {
 	fmt.Fprintf(c.out, "before %s\n", mig.Layout{Model: r.model, Instances: r.have.Instances}.Bar())
 	if reason != "" {
 		fmt.Fprintln(c.out, "no:", reason)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"text/tabwriter"
 
@@ -38,8 +39,8 @@ type row struct {
 	Predicted  map[predict.Metric]predict.Interval `json:"predicted,omitempty"`
 	Actual     map[predict.Metric]float64          `json:"actual,omitempty"`
 	Slowdown   *predict.Interval                   `json:"slowdown,omitempty"`
-	Turns      int                                 `json:"turns,omitempty"`
-	OtherTurns int                                 `json:"other_turns,omitempty"`
+	Turns      predict.Optional[int]               `json:"turns,omitzero"`
+	OtherTurns predict.Optional[int]               `json:"other_turns,omitzero"`
 	Notes      []string                            `json:"notes,omitempty"`
 	Unknown    string                              `json:"unknown,omitempty"` // why there is no prediction
 }
@@ -94,14 +95,14 @@ func (o *options) report(p *predict.Predictor, others *predict.Profiles) (*repor
 }
 
 func rowOf(m predict.Measured) row {
-	r := row{Index: m.Index, Mechanism: m.Row.Mechanism, Case: m.Row.Case, Server: m.Row.Server, Load: m.Row.Load, Actual: m.Row.Figures()}
+	r := row{Index: m.Index, Mechanism: m.Row.Mechanism, Case: m.Row.Case, Server: m.Row.Server, Load: m.Row.Load, Actual: maps.Collect(m.Row.All())}
 	if m.Err != nil {
 		r.Unknown = m.Err.Error()
 		return r
 	}
 	p := m.Prediction
 	slowdown := rounded(p.Slowdown)
-	r.Predicted, r.Basis, r.Slowdown, r.Turns, r.OtherTurns, r.Notes = p.Figures(), &p.Basis, &slowdown, p.Turns, p.OtherTurns, p.Notes
+	r.Predicted, r.Basis, r.Slowdown, r.Turns, r.OtherTurns, r.Notes = maps.Collect(p.All()), &p.Basis, &slowdown, p.Turns, p.OtherTurns, p.Notes
 	for metric, v := range r.Predicted {
 		r.Predicted[metric] = rounded(v)
 	}
@@ -157,8 +158,8 @@ func tableOf(es []predict.ErrorSummary, rows predict.Rows) (errorTable, error) {
 func cellOf(e predict.ErrorSummary) errorCell {
 	percent := func(f float64) float64 { return math.Round(f*1e4) / 100 }
 	c := errorCell{Rows: e.Rows, Mean: percent(e.MeanFraction), P50: percent(e.P50Fraction), P95: percent(e.P95Fraction)}
-	if e.CoverageFraction != nil {
-		coverage, width := percent(*e.CoverageFraction), percent(*e.WidthFraction)
+	if v, ok := e.CoverageFraction.Get(); ok {
+		coverage, width := percent(v), percent(e.WidthFraction.Or(0))
 		c.Coverage, c.Width = &coverage, &width
 	}
 	return c
@@ -235,11 +236,11 @@ func (rep *report) write(out io.Writer) error {
 }
 
 func nameOf(s predict.Server) string {
-	name := s.Model()
+	name := s.Model
 	if name == "" {
-		name = s.Key()
+		name = s.String()
 	}
-	if p := s.SMPercent(); p < 100 {
+	if p := s.SMPercent.Or(100); p < 100 {
 		name += fmt.Sprintf("@%g%%", p)
 	}
 	return name

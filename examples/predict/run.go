@@ -124,11 +124,7 @@ func (o *options) predictor() (*predict.Predictor, *predict.Profiles, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		profiles, err := rows.Profiles()
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", name, err)
-		}
-		if err := others.Add(profiles...); err != nil {
+		if err := others.Add(rows.Profiles()...); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", name, err)
 		}
 		measured = append(measured, rows)
