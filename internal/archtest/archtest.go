@@ -53,7 +53,7 @@ var alone = []string{"loadgen/internal/wire"}
 var nvmlLeaves = []string{"mig/mignvml", "telemetry/telemetrynvml", "internal/nvmlret"}
 
 // uncopied are the examples that still import internal packages.
-var uncopied = []string{"examples/fleet"}
+var uncopied = []string{"examples/fleet", "examples/kube-scheduler/kubegpu", "examples/kube-scheduler/plugin"}
 
 // topLevel are the folders that may stand in the module's root.
 var topLevel = []string{

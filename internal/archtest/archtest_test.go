@@ -3,9 +3,13 @@ package archtest
 import (
 	"encoding/json"
 	"errors"
+	"go/parser"
+	"go/token"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -48,6 +52,32 @@ func TestImportRules(t *testing.T) {
 		for _, b := range Check(imports) {
 			t.Errorf("%v: %s", env, b)
 		}
+	}
+}
+
+// TestSchedulerImports holds the scheduler, a module of its own, against the rules
+// as well.
+func TestSchedulerImports(t *testing.T) {
+	imports := map[string][]string{}
+	err := filepath.WalkDir("../../examples/kube-scheduler", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		pkg := Module + strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), "../..")
+		for _, i := range f.Imports {
+			imports[pkg] = append(imports[pkg], strings.Trim(i.Path.Value, `"`))
+		}
+		return nil
+	})
+	if err != nil || len(imports) < 3 {
+		t.Fatalf("%d packages, %v", len(imports), err)
+	}
+	for _, b := range Check(imports) {
+		t.Error(b)
 	}
 }
 
