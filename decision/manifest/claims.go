@@ -160,9 +160,9 @@ func (b *builder) sharedClaims(g *group) error {
 // environment tightens its own.
 func (g *group) draConfig(tenants []seat) *DRAConfig {
 	if g.Mechanism == sharing.MechanismTimeSlicing {
-		return &DRAConfig{TimeSlicing: &timeslice.DRAConfig{}}
+		return &DRAConfig{TimeSlicing: &timeslice.DRASettings{}}
 	}
-	c := &mps.DRAConfig{MIGDevice: usesMIG(g.Mechanism)}
+	c := &mps.DRASettings{MIGDevice: usesMIG(g.Mechanism)}
 	percent := 0.0
 	for _, s := range tenants {
 		percent = max(percent, s.percent)
@@ -170,7 +170,7 @@ func (g *group) draConfig(tenants []seat) *DRAConfig {
 	}
 	if !slices.ContainsFunc(tenants, func(s seat) bool { return s.percent == 0 }) {
 		n := int(math.Ceil(percent))
-		c.DefaultActiveThreadPercentage = &n
+		c.DefaultActiveThreadPercentage = Some(n)
 	}
 	return &DRAConfig{MPS: c}
 }

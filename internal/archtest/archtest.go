@@ -43,6 +43,8 @@ var allowed = map[string][]string{
 	"decision/predict":        {"sharing", "timeslice"},
 	"decision/placement":      {"decision", "decision/predict", "mig", "sharing"},
 	"decision/manifest":       {"decision", "mig", "mps", "sharing", "timeslice"},
+	"internal/draconf":        {"sharing"},
+	"internal/pluginconf":     {"sharing"},
 	"colocation":              {"cost", "decision/predict", "loadgen", "loadgen/prompt", "sharing", "telemetry"},
 }
 
@@ -123,7 +125,7 @@ func forbidden(rel, top, dep string) string {
 		return "it stands alone"
 	case depTop == "internal":
 		return ""
-	case top == "internal":
+	case top == "internal" && !slices.Contains(allowed[rel], dep):
 		return "internal packages know nothing of the packages above them"
 	case !slices.Contains(allowed[rel], dep):
 		return fmt.Sprintf("it may import only %v of ours", allowed[rel])

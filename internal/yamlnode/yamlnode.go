@@ -15,8 +15,8 @@ import (
 
 // Map builds a mapping from keys and values in turn. A value may be a
 // *yaml.Node, string, bool, int, []string, map[string]string, a list of nodes,
-// or a pointer to a bool, int or string; a nil pointer, nil node or nil list
-// leaves its key out. Another type, or a key that is no string, is a mistake
+// a pointer to a bool, int or string, or an optional.Value; a nil pointer, nil
+// node, nil list or missing value leaves its key out. Another type, or a key that is no string, is a mistake
 // of the program and gives a node that Encode refuses.
 func Map(kv ...any) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
@@ -97,6 +97,8 @@ func Value(v any) *yaml.Node {
 			return nil
 		}
 		return Value(*v)
+	case interface{ Any() any }:
+		return Value(v.Any())
 	case []string:
 		if v == nil {
 			return nil
