@@ -1,13 +1,6 @@
 package loadgen
 
-import (
-	"errors"
-
-	"github.com/cotenant/cotenant/internal/optional"
-)
-
-// Optional is a figure that may be missing; its zero value is.
-type Optional[T any] = optional.Value[T]
+import "errors"
 
 // ErrUnknownName says that a text names no value of an enumeration.
 var ErrUnknownName = errors.New("loadgen: unknown name")

@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -25,20 +26,12 @@ type HealthLimits struct {
 }
 
 func (l HealthLimits) withDefaults() HealthLimits {
-	for _, f := range []struct {
-		v   *time.Duration
-		def time.Duration
-	}{
-		{&l.SendLagP99, 10 * time.Millisecond}, {&l.PacingLagP99, 5 * time.Millisecond}, {&l.ReadLagP99, 250 * time.Millisecond},
-		{&l.SchedulingP99, 10 * time.Millisecond}, {&l.GCPauseMax, 10 * time.Millisecond},
-	} {
-		if *f.v == 0 {
-			*f.v = f.def
-		}
-	}
-	if l.CPUFraction == 0 {
-		l.CPUFraction = 0.95
-	}
+	l.SendLagP99 = cmp.Or(l.SendLagP99, 10*time.Millisecond)
+	l.PacingLagP99 = cmp.Or(l.PacingLagP99, 5*time.Millisecond)
+	l.ReadLagP99 = cmp.Or(l.ReadLagP99, 250*time.Millisecond)
+	l.SchedulingP99 = cmp.Or(l.SchedulingP99, 10*time.Millisecond)
+	l.GCPauseMax = cmp.Or(l.GCPauseMax, 10*time.Millisecond)
+	l.CPUFraction = cmp.Or(l.CPUFraction, 0.95)
 	return l
 }
 

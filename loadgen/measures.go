@@ -65,21 +65,14 @@ func (c *collector) measures(stallFactor float64, slo *RequestSLO) Measures {
 	if f != nil {
 		m.OutputTokens, m.ITLBasis = int64(math.Round(f.tokens)), f.basis()
 	}
-	if m.DurationS > 0 {
-		m.OfferedPerS = float64(m.Counts.Total) / m.DurationS
-		m.CompletedPerS = float64(m.Counts.OK) / m.DurationS
-		m.OutputTokensPerS = float64(m.OutputTokens) / m.DurationS
-	}
 	m.fill(c.histograms(), stallFactor)
 	if slo != nil && !slo.IsZero() && m.Counts.Total > 0 {
 		m.Goodput = &Goodput{
 			SLO: SLOFigures{TTFT: millis(slo.TTFT), TPOT: millis(slo.TPOT), E2E: millis(slo.E2E), Stall: millis(slo.Stall)},
-			Met: c.met, Fraction: float64(c.met) / float64(m.Counts.Total),
-		}
-		if m.DurationS > 0 {
-			m.Goodput.PerS = float64(c.met) / m.DurationS
+			Met: c.met,
 		}
 	}
+	m.rates()
 	return m
 }
 

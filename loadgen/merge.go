@@ -1,14 +1,8 @@
 package loadgen
 
 import (
-	"bufio"
-	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -18,129 +12,6 @@ import (
 
 // ErrMerge says that results do not belong together.
 var ErrMerge = errors.New("loadgen: results cannot be merged")
-
-// LoadResult reads a run's summary, histograms and, where there is one, timeline
-// back from its directory.
-func LoadResult(dir string) (*Result, error) {
-	res := &Result{Dir: dir}
-	path := filepath.Join(dir, ArtifactSummary)
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, opError("read", path, err)
-	}
-	if err := json.Unmarshal(data, &res.Summary); err != nil {
-		return nil, &OpError{Op: "decode", Path: path, Err: err}
-	}
-	if v := res.Summary.SchemaVersion; v != SchemaVersion {
-		return nil, &OpError{Op: "read", Path: path, Err: fmt.Errorf("schema version %d; this version of the library reads %d", v, SchemaVersion)}
-	}
-	path = filepath.Join(dir, ArtifactHistograms)
-	if res.Histograms, err = loadFile(path, readHistograms); err != nil {
-		return nil, err
-	}
-	path = filepath.Join(dir, ArtifactTimeline)
-	if res.Timeline, err = loadFile(path, readTimeline); errors.Is(err, os.ErrNotExist) {
-		return res, nil
-	}
-	return res, err
-}
-
-func loadFile[T any](path string, read func(io.Reader) (T, error)) (v T, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return v, opError("open", path, err)
-	}
-	defer f.Close()
-	if v, err = read(f); err != nil {
-		return v, &OpError{Op: "read", Path: path, Err: err}
-	}
-	return v, nil
-}
-
-func readHistograms(r io.Reader) ([]TenantHistograms, error) {
-	var out []TenantHistograms
-	index := map[string]int{}
-	var l problem.List
-	scan := bufio.NewScanner(r)
-	scan.Buffer(nil, 4<<20)
-	for n := 1; scan.Scan(); n++ {
-		at := fmt.Sprintf("line %d", n)
-		var line histogramLine
-		if err := json.Unmarshal(scan.Bytes(), &line); err != nil {
-			l.Addf(at, "", "%v", err)
-			continue
-		}
-		h, err := line.decode()
-		if err != nil {
-			l.Addf(at, "", "%v", err)
-			continue
-		}
-		i, ok := index[line.Tenant]
-		if !ok {
-			i = len(out)
-			index[line.Tenant] = i
-			out = append(out, TenantHistograms{Tenant: line.Tenant, Probe: line.Probe, ByMetric: map[LatencyMetric]*Histogram{}})
-		}
-		if out[i].ByMetric[line.Metric] != nil {
-			l.Addf(at, "", "second histogram of %v of tenant %q", line.Metric, line.Tenant)
-			continue
-		}
-		out[i].ByMetric[line.Metric] = h
-	}
-	if err := scan.Err(); err != nil {
-		return nil, err
-	}
-	return out, l.Err()
-}
-
-// LoadResults reads run directories, and the run directories inside of others, in
-// the order given and, inside a directory, in that of their time. The error names
-// every one that cannot be read.
-func LoadResults(dirs ...string) ([]*Result, error) {
-	var l problem.List
-	var all []*Result
-	for _, dir := range dirs {
-		found, err := findRuns(dir)
-		l.AddErr("", err)
-		var here []*Result
-		for _, d := range found {
-			res, err := LoadResult(d)
-			if err != nil {
-				l.AddErr("", err)
-				continue
-			}
-			here = append(here, res)
-		}
-		slices.SortStableFunc(here, func(a, b *Result) int { return cmp.Compare(a.Summary.Window.FromNS, b.Summary.Window.FromNS) })
-		all = append(all, here...)
-	}
-	return all, l.Err()
-}
-
-// findRuns returns dir if it is a run's, else those of its entries that are.
-func findRuns(dir string) ([]string, error) {
-	isRun := func(d string) bool {
-		_, err := os.Stat(filepath.Join(d, ArtifactSummary))
-		return err == nil
-	}
-	if isRun(dir) {
-		return []string{dir}, nil
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	var runs []string
-	for _, e := range entries {
-		if sub := filepath.Join(dir, e.Name()); e.IsDir() && isRun(sub) {
-			runs = append(runs, sub)
-		}
-	}
-	if len(runs) == 0 {
-		return nil, fmt.Errorf("%s: no %s in it, nor in a folder of it", dir, ArtifactSummary)
-	}
-	return runs, nil
-}
 
 // Merge puts the results of workers that shared one plan's load together: counts
 // and tokens add, histograms merge, rates are over the longest worker's time.

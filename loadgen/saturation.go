@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,18 +34,8 @@ type Saturation struct {
 }
 
 func (s Saturation) withDefaults() Saturation {
-	if s.Every == 0 {
-		s.Every = 500 * time.Millisecond
-	}
-	if s.After == 0 {
-		s.After = 10 * time.Second
-	}
-	if s.Confidence == 0 {
-		s.Confidence = 0.99
-	}
-	if s.MinGrowth == 0 {
-		s.MinGrowth = 0.5
-	}
+	s.Every, s.After = cmp.Or(s.Every, 500*time.Millisecond), cmp.Or(s.After, 10*time.Second)
+	s.Confidence, s.MinGrowth = cmp.Or(s.Confidence, 0.99), cmp.Or(s.MinGrowth, 0.5)
 	return s
 }
 

@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,20 +105,9 @@ func (r *SearchResult) WriteText(w io.Writer) error {
 }
 
 func (s Search) withDefaults() Search {
-	for _, f := range []struct {
-		v   *float64
-		def float64
-	}{{&s.Attainment, 0.99}, {&s.Confidence, 0.95}, {&s.Resolution, 0.05}} {
-		if *f.v == 0 {
-			*f.v = f.def
-		}
-	}
-	if s.Repeats == 0 {
-		s.Repeats = 2
-	}
-	if s.MaxRepeats == 0 {
-		s.MaxRepeats = max(4, s.Repeats)
-	}
+	s.Attainment, s.Confidence, s.Resolution = cmp.Or(s.Attainment, 0.99), cmp.Or(s.Confidence, 0.95), cmp.Or(s.Resolution, 0.05)
+	s.Repeats = cmp.Or(s.Repeats, 2)
+	s.MaxRepeats = cmp.Or(s.MaxRepeats, max(4, s.Repeats))
 	return s
 }
 

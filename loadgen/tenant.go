@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
@@ -140,29 +141,16 @@ type Timeouts struct {
 	Total      time.Duration // whole attempt; default 30 min
 }
 
-// The defaults of Timeouts.
-const (
-	defaultTimeoutConnect    = 10 * time.Second
-	defaultTimeoutFirstToken = 5 * time.Minute
-	defaultTimeoutIdle       = time.Minute
-	DefaultTimeoutTotal      = 30 * time.Minute
-)
+// DefaultTimeoutTotal is Timeouts.Total when it is 0.
+const DefaultTimeoutTotal = 30 * time.Minute
 
 func (t Timeouts) withDefaults() Timeouts {
-	for _, f := range []struct {
-		v   *time.Duration
-		def time.Duration
-	}{
-		{&t.Connect, defaultTimeoutConnect}, {&t.FirstToken, defaultTimeoutFirstToken},
-		{&t.Idle, defaultTimeoutIdle}, {&t.Total, DefaultTimeoutTotal},
-	} {
-		if *f.v == 0 {
-			*f.v = f.def
-		} else if *f.v < 0 {
-			*f.v = 0
-		}
+	return Timeouts{
+		Connect:    max(cmp.Or(t.Connect, 10*time.Second), 0),
+		FirstToken: max(cmp.Or(t.FirstToken, 5*time.Minute), 0),
+		Idle:       max(cmp.Or(t.Idle, time.Minute), 0),
+		Total:      max(cmp.Or(t.Total, DefaultTimeoutTotal), 0),
 	}
-	return t
 }
 
 // Retry says whether a request that failed before its first token with

@@ -83,7 +83,6 @@ func (r *CIRule) UnmarshalText(b []byte) error { return ciRuleNames.Parse(r, b) 
 // PCIDevice is a PCI identity of a model.
 type PCIDevice struct {
 	Device     string           // PCI device id, "0x2335"
-	Filter     string           // device and vendor as mig-parted writes them, "0x233510DE"
 	Subsystems []string         // subsystem ids seen on this model, "0x18BF"; may be empty
 	Name       string           // the name in the PCI id database
 	Source     sharing.SourceID // where the id comes from
@@ -103,17 +102,17 @@ type Model struct {
 	PCI               []PCIDevice
 	Architecture      string // "Ampere", "Hopper", "Blackwell", ...
 	Chip              string // "GH100"
-	ComputeCapability string // "9.0"; empty where unknown
-	MarketingGB       int    // memory in the product name; 0 where unknown
+	ComputeCapability string `json:"compute_capability"` // "9.0"; empty where unknown
+	MarketingGB       int    `json:"memory_gb"`          // memory in the product name; 0 where unknown
 	Memory            sharing.Cell[sharing.Bytes]
-	ComputeSlices     int // of the whole GPU; 0 where unknown
+	ComputeSlices     int `json:"compute_slices"` // of the whole GPU; 0 where unknown
 	Units             int // placement units of the grid; 0 where unknown
 	SMs               sharing.Cell[int]
 	Engines           Engines // of the whole GPU in MIG mode
 	Resetless         bool    // MIG mode changes without a GPU reset (NVML field 184)
-	MinDriver         string  // first driver, "R525.85.12"; empty where unknown
-	CIRule            CIRule
-	Verification      string // what was verified, in words
+	MinDriver         string  `json:"min_driver"` // first driver, "R525.85.12"; empty where unknown
+	CIRule            CIRule  `json:"ci_rule"`
+	Verification      string  // what was verified, in words
 	Notes             []string
 	Profiles          []*Profile // in the catalogue's order
 
@@ -132,19 +131,19 @@ type Profile struct {
 	// ID is the profile id that NVML and nvidia-smi print (19 for 1g on
 	// seven-slice GPUs). It is opaque: read it from the device when there is one.
 	ID             sharing.Cell[int]
-	ComputeSlices  int // G
-	PlacementUnits int // size of a placement; 0 where unknown
+	ComputeSlices  int `json:"slices"` // G
+	PlacementUnits int `json:"size"`   // of a placement; 0 where unknown
 	// Memory is a sample of what NVML reports; it differs by some percent
 	// between drivers.
 	Memory       sharing.Cell[sharing.Bytes]
 	SMs          sharing.Cell[int] // not proportional to slices
 	Engines      Engines
-	MaxInstances int         // most that fit on an empty GPU; 0 where unknown
+	MaxInstances int         `json:"max"` // most that fit on an empty GPU; 0 where unknown
 	Placements   []Placement // where it may start; nil where unknown
 	// DefaultCI is the compute-instance profile with the most SMs that spans
 	// the instance, as known for the family.
 	DefaultCI sharing.Cell[int]
-	MinDriver string
+	MinDriver string `json:"min_driver"`
 	Aliases   []Alias
 	Verified  Verified
 	Sources   []sharing.SourceID

@@ -99,16 +99,10 @@ func (m *Model) resolve(counts []Count) (demand, error) {
 			list.Addf(fmt.Sprintf("want[%d]", i), fmt.Sprintf("use 0 to %d", MaxCount), "%s: %d is not a count", problem.Clip(c.Profile), c.N)
 			continue
 		}
-		p, slices := m.byName[c.Profile], 0
-		if p == nil {
-			var err error
-			if p, err = m.Profile(c.Profile); err != nil {
-				list.add(fmt.Sprintf("want[%d]", i), err)
-				continue
-			}
-			if n, err := ParseName(c.Profile); err == nil && !n.whole() {
-				slices = n.ComputeSlices
-			}
+		p, slices, err := m.device(c.Profile)
+		if err != nil {
+			list.add(fmt.Sprintf("want[%d]", i), err)
+			continue
 		}
 		if slices == 0 {
 			d.n[p.index] = min(d.n[p.index]+c.N, MaxCount)
@@ -139,6 +133,22 @@ func (m *Model) resolve(counts []Count) (demand, error) {
 		}
 	}
 	return d, nil
+}
+
+// device returns the profile of a device's name, and the slices of its compute
+// instance where that does not span the GPU instance, else 0.
+func (m *Model) device(name string) (*Profile, int, error) {
+	if p := m.byName[name]; p != nil {
+		return p, 0, nil
+	}
+	p, err := m.Profile(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	if n, err := ParseName(name); err == nil && !n.whole() {
+		return p, n.ComputeSlices, nil
+	}
+	return p, 0, nil
 }
 
 // packCompute puts compute instances (slices to number) into as few GPU

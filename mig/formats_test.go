@@ -1,7 +1,7 @@
 package mig_test
 
 import (
-	"context"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,138 +14,8 @@ import (
 
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/mig"
-	"github.com/cotenant/cotenant/mig/migtest"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-func TestCheckpointRestore(t *testing.T) {
-	ctx := context.Background()
-	m := lookup(t, "H200")
-	g := simulated(t, m, migtest.Options{Layout: parse(t, m, "3g.71gb@4[2+1]!busy,1g.35gb@0,1g.18gb@3[]")})
-	state, err := g.State(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := json.MarshalIndent(mig.NewCheckpoint(state), "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden.Check(t, "testdata/checkpoint.json", append(data, '\n'))
-	c, err := mig.ParseCheckpoint(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	saved, err := c.Layout(m)
-	if want := strings.ReplaceAll(state.Layout().String(), "!busy", ""); err != nil || saved.String() != want || c.Enabled != mig.ModeEnabled {
-		t.Errorf("%s, %v, want %s", saved, err, want)
-	}
-	// A reboot: nothing is left, and MIG mode is off.
-	g = simulated(t, m, migtest.Options{Disabled: true})
-	if _, err := mig.Restore(ctx, g, c, mig.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if g.Layout().String() != saved.String() {
-		t.Errorf("restored [%s]", g.Layout())
-	}
-	// Back to a GPU without MIG, and to one in MIG mode that holds nothing.
-	for _, mode := range []mig.Mode{mig.ModeDisabled, mig.ModeEnabled} {
-		empty := mig.Checkpoint{Version: 1, Device: c.Device, Enabled: mode}
-		if _, err := mig.Restore(ctx, g, empty, mig.ApplyOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if state, err := g.State(ctx); err != nil || state.Mode != mode || len(state.Instances) > 0 {
-			t.Errorf("%+v, %v", state, err)
-		}
-	}
-	busy := simulated(t, m, migtest.Options{Layout: parse(t, m, "7g.141gb@0!busy")})
-	if _, err := mig.Restore(ctx, busy, c, mig.ApplyOptions{}); !errors.Is(err, mig.ErrBusy) {
-		t.Errorf("err = %v", err)
-	}
-	// Another GPU of the same model is refused until it is named.
-	other := simulated(t, m, migtest.Options{UUID: "GPU-other"})
-	if _, err := mig.Restore(ctx, other, c, mig.ApplyOptions{}); !errors.Is(err, mig.ErrInvalid) || !strings.Contains(err.Error(), "this is GPU-other") {
-		t.Errorf("err = %v", err)
-	}
-	c.Device = "GPU-other"
-	if _, err := mig.Restore(ctx, other, c, mig.ApplyOptions{}); err != nil || other.Layout().String() != saved.String() {
-		t.Errorf("[%s], %v", other.Layout(), err)
-	}
-	a30 := simulated(t, lookup(t, "A30"), migtest.Options{UUID: "GPU-other"})
-	if _, err := mig.Restore(ctx, a30, c, mig.ApplyOptions{}); !errors.Is(err, mig.ErrInvalid) || !strings.Contains(err.Error(), "no profile of constant 2") {
-		t.Errorf("err = %v", err)
-	}
-}
-
-// A mode that does not change, because the GPU needs a reset, is no success.
-func TestRestorePendingMode(t *testing.T) {
-	a100 := lookup(t, "a100-80gb")
-	g := simulated(t, a100, migtest.Options{})
-	off := mig.Checkpoint{Version: 1, Device: "GPU-simulated-a100-80gb"}
-	if _, err := mig.Restore(context.Background(), g, off, mig.ApplyOptions{}); !errors.Is(err, mig.ErrPendingReset) {
-		t.Errorf("err = %v", err)
-	}
-}
-
-// TestCheckpointOutsideCatalogue: a GPU that answers otherwise than the
-// catalogue comes back after a reboot, when its model is made anew.
-func TestCheckpointOutsideCatalogue(t *testing.T) {
-	ctx := context.Background()
-	discover := func() *mig.Model {
-		m, err := mig.Discover(mig.DeviceIdentity{Name: "NVIDIA Next", Memory: 64 * sharing.GiB, Resetless: sharing.AnswerYes}, []mig.DeviceProfile{
-			{Const: 0, ID: 19, Slices: 1, MaxInstances: 4, Memory: 16 * sharing.GiB, SMs: 10, Placements: []mig.Placement{{Start: 0, Size: 1}, {Start: 1, Size: 1}, {Start: 2, Size: 1}, {Start: 3, Size: 1}}},
-			{Const: 3, ID: 0, Slices: 4, MaxInstances: 1, Memory: 64 * sharing.GiB, SMs: 40, Placements: []mig.Placement{{Start: 0, Size: 4}}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
-	before := discover()
-	g := simulated(t, before, migtest.Options{Layout: parse(t, before, "1g.16gb@1,1g.16gb@3")})
-	state, err := g.State(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := json.Marshal(mig.NewCheckpoint(state))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := mig.ParseCheckpoint(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g = simulated(t, discover(), migtest.Options{UUID: state.UUID, Disabled: true})
-	if _, err := mig.Restore(ctx, g, c, mig.ApplyOptions{}); err != nil || g.Layout().String() != "1g.16gb@1,1g.16gb@3" {
-		t.Errorf("[%s], %v", g.Layout(), err)
-	}
-}
-
-func FuzzParseCheckpoint(f *testing.F) {
-	f.Add(`{"version":1,"device":"GPU-1","mig_enabled":true,"gpu":"a30","instances":[{"profile":"1g.6gb","nvml_const":0,"start":3,"size":1,"compute":[1]}]}`)
-	f.Add(`{"version":2,"gpu":"H100"}`)
-	f.Fuzz(func(t *testing.T, s string) {
-		c, err := mig.ParseCheckpoint([]byte(s))
-		if err != nil {
-			if !cmp.Equal(c, mig.Checkpoint{}) {
-				t.Errorf("%+v with %v", c, err)
-			}
-			return
-		}
-		data, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, err := mig.ParseCheckpoint(data)
-		if err != nil || !cmp.Equal(back, c) {
-			t.Errorf("%s: %+v, %v", data, back, err)
-		}
-		if m, err := mig.Lookup(c.GPU); err == nil {
-			if l, err := c.Layout(m); err == nil && l.Validate() != nil {
-				t.Errorf("%s is not valid", l)
-			}
-		}
-	})
-}
 
 func FuzzParseLayout(f *testing.F) {
 	m := lookup(f, "A100 80GB")
@@ -336,54 +206,36 @@ func TestDraw(t *testing.T) {
 
 // TestEnums: every text round-trips, other texts and values are errors.
 func TestEnums(t *testing.T) {
-	check := func(name string, n int, marshal func(int) ([]byte, error), unmarshal func([]byte) (int, error)) {
-		for i := range n {
-			text, err := marshal(i)
-			if err != nil {
-				t.Errorf("%s %d: %v", name, i, err)
-				continue
-			}
-			if back, err := unmarshal(text); err != nil || back != i {
-				t.Errorf("%s %s: %d, %v", name, text, back, err)
-			}
-		}
-		if text, err := marshal(n); !errors.Is(err, mig.ErrInvalid) {
-			t.Errorf("%s %d marshals to %s", name, n, text)
-		}
-		if v, err := unmarshal([]byte("nonsense")); !errors.Is(err, mig.ErrInvalid) {
-			t.Errorf("%s: nonsense is %d", name, v)
+	texts[mig.Verification](t, 6)
+	texts[mig.CIRule](t, 4)
+	texts[mig.Rule](t, 5)
+	texts[mig.Op](t, 2)
+	texts[mig.PlacementPolicy](t, 3)
+	texts[mig.Strategy](t, 3)
+}
+
+func texts[T interface {
+	~uint8
+	encoding.TextMarshaler
+}, P interface {
+	*T
+	encoding.TextUnmarshaler
+}](t *testing.T, n int) {
+	t.Helper()
+	for i := range n {
+		var back T
+		text, err := T(i).MarshalText()
+		if err != nil || P(&back).UnmarshalText(text) != nil || back != T(i) {
+			t.Errorf("%T %d: %s, %v, %v", back, i, text, back, err)
 		}
 	}
-	check("verification", 6, func(i int) ([]byte, error) { return mig.Verification(i).MarshalText() }, func(b []byte) (int, error) {
-		var v mig.Verification
-		err := v.UnmarshalText(b)
-		return int(v), err
-	})
-	check("ci rule", 4, func(i int) ([]byte, error) { return mig.CIRule(i).MarshalText() }, func(b []byte) (int, error) {
-		var v mig.CIRule
-		err := v.UnmarshalText(b)
-		return int(v), err
-	})
-	check("rule", 5, func(i int) ([]byte, error) { return mig.Rule(i).MarshalText() }, func(b []byte) (int, error) {
-		var v mig.Rule
-		err := v.UnmarshalText(b)
-		return int(v), err
-	})
-	check("op", 2, func(i int) ([]byte, error) { return mig.Op(i).MarshalText() }, func(b []byte) (int, error) {
-		var v mig.Op
-		err := v.UnmarshalText(b)
-		return int(v), err
-	})
-	check("policy", 3, func(i int) ([]byte, error) { return mig.PlacementPolicy(i).MarshalText() }, func(b []byte) (int, error) {
-		var v mig.PlacementPolicy
-		err := v.UnmarshalText(b)
-		return int(v), err
-	})
-	check("strategy", 3, func(i int) ([]byte, error) { return mig.Strategy(i).MarshalText() }, func(b []byte) (int, error) {
-		var v mig.Strategy
-		err := v.UnmarshalText(b)
-		return int(v), err
-	})
+	var v T
+	if text, err := T(n).MarshalText(); !errors.Is(err, mig.ErrInvalid) {
+		t.Errorf("%T %d marshals to %s", v, n, text)
+	}
+	if err := P(&v).UnmarshalText([]byte("nonsense")); !errors.Is(err, mig.ErrInvalid) {
+		t.Errorf("%T: nonsense is %v, %v", v, v, err)
+	}
 }
 
 // TestNoCgo: a program that imports mig and no leaf needs no C compiler.
@@ -435,19 +287,4 @@ func TestMetrics(t *testing.T) {
 	if err != nil || low >= high {
 		t.Errorf("fragmentation %.2f with 3g at 4, %.2f at 0, %v", low, high, err)
 	}
-}
-
-func ExampleGenerateParted() {
-	gpu, _ := mig.Lookup("A30")
-	config, err := mig.GenerateParted(gpu)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(config.Labels())
-	labels, err := config.NodeLabels("all-balanced", mig.StrategyMixed)
-	fmt.Println(labels, err)
-	// Output:
-	// [all-1g.6gb all-1g.6gb.me all-2g.12gb all-2g.12gb.me all-4g.24gb all-balanced all-disabled all-enabled]
-	// map[nvidia.com/mig.config:all-balanced nvidia.com/mig.strategy:mixed] <nil>
 }

@@ -93,10 +93,7 @@ func GenerateParted(models ...*Model) (*PartedConfig, error) {
 func (m *Model) filters() []DeviceFilter {
 	var out []DeviceFilter
 	for _, p := range m.PCI {
-		f, err := ParseDeviceFilter(p.Filter)
-		if err != nil {
-			continue
-		}
+		f, _ := parsePCI(p.Device) // as the catalogue writes it
 		if len(f.Models()) < 2 {
 			out = append(out, f)
 			continue

@@ -69,10 +69,7 @@ func newGrid(m *Model) *grid {
 // can't block anything: it is 0 for a profile and the most for a GPU.
 func packEngines(e Engines, unknown int) uint64 {
 	var v uint64
-	for i, c := range []struct {
-		Value int
-		Known bool
-	}{{e.Copy.Value, e.Copy.Known}, {e.NVDEC.Value, e.NVDEC.Known}, {e.NVENC.Value, e.NVENC.Known}, {e.JPEG.Value, e.JPEG.Known}, {e.OFA.Value, e.OFA.Known}} {
+	for i, c := range e.list() {
 		n := unknown
 		if c.Known {
 			n = min(c.Value, 127)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,66 +127,50 @@ func (m *Model) ParseLayout(s string) (Layout, error) {
 	return l, nil
 }
 
+var (
+	instanceForm = regexp.MustCompile(`^(.+)@(0|[1-9][0-9]{0,2})(\[` + slicesForm + `\])?(!busy)?$`)
+	slicesForm   = `(?:[1-9][0-9]{0,2}(?:\+[1-9][0-9]{0,2})*)?`
+)
+
 func (m *Model) parseInstance(s string) (Instance, error) {
-	var in Instance
-	bad := func() (Instance, error) {
+	form := instanceForm.FindStringSubmatch(s)
+	if form == nil {
 		return Instance{}, &problem.Problem{Message: fmt.Sprintf("%q is not a placed instance", problem.Clip(s)), Remedy: `write it like "3g.40gb@4" or "1g.10gb@0!busy"`}
 	}
-	s, in.Busy = strings.CutSuffix(s, "!busy")
-	name, at, ok := strings.Cut(s, "@")
-	if !ok {
-		return bad()
-	}
-	if i := strings.IndexByte(at, '['); i >= 0 {
-		list, ok := strings.CutSuffix(at[i+1:], "]")
-		if !ok {
-			return bad()
-		}
-		in.Compute = []int{}
-		for c := range strings.SplitSeq(list, "+") {
-			if list == "" {
-				break
-			}
-			n, ok := number(c, "")
-			if !ok || n == 0 {
-				return bad()
-			}
-			in.Compute = append(in.Compute, n)
-		}
-		at = at[:i]
-	}
-	start, ok := number(at, "")
-	if !ok {
-		return bad()
-	}
-	p, err := m.Profile(name)
+	p, err := m.Profile(form[1])
 	if err != nil {
 		return Instance{}, err
 	}
-	in.Profile = p
-	in.Placement = Placement{Start: start, Size: p.PlacementUnits}
+	in := Instance{Profile: p, Placement: Placement{Start: number(form[2]), Size: p.PlacementUnits}, Busy: form[4] != ""}
+	if form[3] != "" {
+		in.Compute = []int{}
+		for _, c := range strings.FieldsFunc(form[3], func(r rune) bool { return r == '+' || r == '[' || r == ']' }) {
+			in.Compute = append(in.Compute, number(c))
+		}
+	}
 	return in, nil
 }
 
-// MarshalJSON writes {"gpu": key, "instances": [{"profile", "start", "size"}]},
-// with "busy" and "compute" where they say something. Reading a layout back
-// takes its model: see Model.ParseLayout and Checkpoint.
-func (l Layout) MarshalJSON() ([]byte, error) {
-	type instance struct {
+// MarshalJSON writes {"profile", "start", "size"}, with "busy" and "compute"
+// where they say something.
+func (in Instance) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
 		Profile string `json:"profile"`
 		Placement
 		Busy    bool  `json:"busy,omitempty"`
 		Compute []int `json:"compute,omitzero"`
-	}
-	out := struct {
-		GPU       string     `json:"gpu"`
-		Instances []instance `json:"instances"`
-	}{Instances: []instance{}}
+	}{in.Profile.Name, in.Placement, in.Busy, in.Compute})
+}
+
+// MarshalJSON writes {"gpu": key, "instances": [...]}. Reading a layout back
+// takes its model: see Model.ParseLayout and Checkpoint.
+func (l Layout) MarshalJSON() ([]byte, error) {
+	key := ""
 	if l.Model != nil {
-		out.GPU = l.Model.Key
+		key = l.Model.Key
 	}
-	for _, in := range l.Instances {
-		out.Instances = append(out.Instances, instance{in.Profile.Name, in.Placement, in.Busy, in.Compute})
-	}
-	return json.Marshal(out)
+	return json.Marshal(struct {
+		GPU       string     `json:"gpu"`
+		Instances []Instance `json:"instances"`
+	}{key, append([]Instance{}, l.Instances...)})
 }

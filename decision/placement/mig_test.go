@@ -148,12 +148,12 @@ func TestMIGOnline(t *testing.T) {
 		ours, fleet := migOnline(t, mix, 1, 3_000, 0, frag, true)
 		nodes8, _ := migOnline(t, mix, 8, 3_000, 0, func(m *Mix) Policy { return NewCotenant(m) }, false)
 		best, _ := migOnline(t, mix, 8, 3_000, 0, func(*Mix) Policy { return BestFit{} }, false)
-		t.Logf("%s: fragmentation %.2f%%, mig.Fleet %.2f%%, cotenant with 8 a node %.2f%%, best-fit %.2f%%", name, ours, fleet, nodes8, best)
+		t.Logf("%s: fragmentation %.2f%%, mig.Cluster %.2f%%, cotenant with 8 a node %.2f%%, best-fit %.2f%%", name, ours, fleet, nodes8, best)
 		if diff := ours - fleet; diff < -0.15 || diff > 0.15 {
-			t.Errorf("%s: %.2f%% here, %.2f%% by mig.Fleet", name, ours, fleet)
+			t.Errorf("%s: %.2f%% here, %.2f%% by mig.Cluster", name, ours, fleet)
 		}
 		if nodes8 < fleet-0.3 || nodes8 < best {
-			t.Errorf("%s: cotenant %.2f%%, mig.Fleet %.2f%%, best-fit %.2f%%", name, nodes8, fleet, best)
+			t.Errorf("%s: cotenant %.2f%%, mig.Cluster %.2f%%, best-fit %.2f%%", name, nodes8, fleet, best)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func BenchmarkMIGOnline(b *testing.B) {
 				}
 			}
 			b.ReportMetric(ours, "accepted-%")
-			b.ReportMetric(theirs, "mig.Fleet-%")
+			b.ReportMetric(theirs, "mig.Cluster-%")
 		})
 	}
 }

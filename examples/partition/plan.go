@@ -121,12 +121,12 @@ func (t *target) openDevice(ctx context.Context, driver *mignvml.Driver, want []
 }
 
 type planJSON struct {
-	Feasible      bool     `json:"feasible"`
-	Keep          []placed `json:"keep"`
-	Destroy       []placed `json:"destroy"`
-	Create        []placed `json:"create"`
-	BusyDestroyed int      `json:"busy_destroyed"`
-	Reason        string   `json:"reason,omitempty"`
+	Feasible      bool           `json:"feasible"`
+	Keep          []mig.Instance `json:"keep"`
+	Destroy       []mig.Instance `json:"destroy"`
+	Create        []mig.Instance `json:"create"`
+	BusyDestroyed int            `json:"busy_destroyed"`
+	Reason        string         `json:"reason,omitempty"`
 }
 
 // diff plans; an answer of no is a reason, other errors are errors.
@@ -159,7 +159,7 @@ func plan(ctx context.Context, args []string, c *console) (err error) {
 		}
 	}
 	if t.asJSON {
-		err = c.json(planJSON{reason == "", placements(p.Keep), placements(p.Destroy), placements(p.Create), p.BusyDestroyed, reason})
+		err = c.json(planJSON{reason == "", list(p.Keep), list(p.Destroy), list(p.Create), p.BusyDestroyed, reason})
 	} else {
 		c.plan(r, p, reason)
 	}

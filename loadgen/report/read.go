@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/enum"
@@ -263,14 +262,14 @@ func (d *document) loadgen() []ToolResult {
 // figures that exist are in it.
 func resultOf(s *loadgen.Summary) ToolResult {
 	r := ToolResult{Tool: ToolLoadgen, Run: strings.TrimPrefix(s.Scenario+" "+s.RunID, " "), Basis: s.Basis}
-	var loads, models []string
-	for i := range s.Tenants {
-		loads = append(loads, s.Tenants[i].Load)
-		if m := s.Tenants[i].Model; m != "" && !slices.Contains(models, m) {
-			models = append(models, m)
+	loads := distinct(s.Tenants, func(t *loadgen.TenantSummary) []string { return []string{t.Load} })
+	models := distinct(s.Tenants, func(t *loadgen.TenantSummary) []string {
+		if t.Model == "" {
+			return nil
 		}
-	}
-	r.Load, r.Model = strings.Join(slices.Compact(loads), "; "), strings.Join(models, ", ")
+		return []string{t.Model}
+	})
+	r.Load, r.Model = strings.Join(loads, "; "), strings.Join(models, ", ")
 	def := loadgen.Definitions()
 	add := func(name string, q Quantity, v float64, unit, definition string) {
 		r.Figures = append(r.Figures, ToolFigure{Name: name, Metric: name, Quantity: q, Value: v, Unit: unit, Definition: definition})

@@ -229,37 +229,32 @@ func faults(s *loadgen.Summary) []string {
 }
 
 func (s *side) label() string {
-	var names []string
-	for i := range s.runs {
-		if n := s.runs[i].Scenario; !slices.Contains(names, n) {
-			names = append(names, n)
-		}
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(distinct(s.runs, func(run *loadgen.Summary) []string { return []string{run.Scenario} }), ", ")
 }
 
 func (s *side) loads() string {
-	var loads []string
-	for i := range s.runs {
-		for j := range s.runs[i].Tenants {
-			if t := &s.runs[i].Tenants[j]; !slices.Contains(loads, t.Load) {
-				loads = append(loads, t.Load)
-			}
+	return strings.Join(distinct(s.runs, func(run *loadgen.Summary) (loads []string) {
+		for i := range run.Tenants {
+			loads = append(loads, run.Tenants[i].Load)
 		}
-	}
-	return strings.Join(loads, " and ")
+		return loads
+	}), " and ")
 }
 
 func countedBy(sides []*side) []string {
-	var all []string
-	for _, s := range sides {
-		for _, m := range s.of {
-			if name := m.TokenSource.String(); !slices.Contains(all, name) {
-				all = append(all, name)
+	return distinct(slices.Concat(sides[0].of, sides[1].of), func(m **loadgen.Measures) []string { return []string{(*m).TokenSource.String()} })
+}
+
+// distinct lists the texts of all elements, each once, in order.
+func distinct[T any](all []T, texts func(*T) []string) (out []string) {
+	for i := range all {
+		for _, text := range texts(&all[i]) {
+			if !slices.Contains(out, text) {
+				out = append(out, text)
 			}
 		}
 	}
-	return all
+	return out
 }
 
 func compareFigure(name string, sides []*side, opts CompareOptions) (FigureComparison, error) {

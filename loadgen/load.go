@@ -1,10 +1,15 @@
 package loadgen
 
 import (
+	"bufio"
 	"encoding/csv"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +18,80 @@ import (
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
 )
+
+// LoadResult reads a run's summary, histograms and, where there is one, timeline
+// back from its directory.
+func LoadResult(dir string) (*Result, error) {
+	res := &Result{Dir: dir}
+	path := filepath.Join(dir, ArtifactSummary)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, opError("read", path, err)
+	}
+	if err := json.Unmarshal(data, &res.Summary); err != nil {
+		return nil, &OpError{Op: "decode", Path: path, Err: err}
+	}
+	if v := res.Summary.SchemaVersion; v != SchemaVersion {
+		return nil, &OpError{Op: "read", Path: path, Err: fmt.Errorf("schema version %d; this version of the library reads %d", v, SchemaVersion)}
+	}
+	path = filepath.Join(dir, ArtifactHistograms)
+	if res.Histograms, err = loadFile(path, readHistograms); err != nil {
+		return nil, err
+	}
+	path = filepath.Join(dir, ArtifactTimeline)
+	if res.Timeline, err = loadFile(path, readTimeline); errors.Is(err, os.ErrNotExist) {
+		return res, nil
+	}
+	return res, err
+}
+
+func loadFile[T any](path string, read func(io.Reader) (T, error)) (v T, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return v, opError("open", path, err)
+	}
+	defer f.Close()
+	if v, err = read(f); err != nil {
+		return v, &OpError{Op: "read", Path: path, Err: err}
+	}
+	return v, nil
+}
+
+func readHistograms(r io.Reader) ([]TenantHistograms, error) {
+	var out []TenantHistograms
+	index := map[string]int{}
+	var l problem.List
+	scan := bufio.NewScanner(r)
+	scan.Buffer(nil, 4<<20)
+	for n := 1; scan.Scan(); n++ {
+		at := fmt.Sprintf("line %d", n)
+		var line histogramLine
+		if err := json.Unmarshal(scan.Bytes(), &line); err != nil {
+			l.Addf(at, "", "%v", err)
+			continue
+		}
+		h, err := line.decode()
+		if err != nil {
+			l.Addf(at, "", "%v", err)
+			continue
+		}
+		i, ok := index[line.Tenant]
+		if !ok {
+			i = len(out)
+			index[line.Tenant] = i
+			out = append(out, TenantHistograms{Tenant: line.Tenant, Probe: line.Probe, ByMetric: map[LatencyMetric]*Histogram{}})
+		}
+		if out[i].ByMetric[line.Metric] != nil {
+			l.Addf(at, "", "second histogram of %v of tenant %q", line.Metric, line.Tenant)
+			continue
+		}
+		out[i].ByMetric[line.Metric] = h
+	}
+	if err := scan.Err(); err != nil {
+		return nil, err
+	}
+	return out, l.Err()
+}
 
 // readTimeline reads a timeline.csv, such as that of a run's directory. Columns
 // are found by name. The error wraps ErrInput and names each bad line.
