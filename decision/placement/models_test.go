@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -18,15 +17,7 @@ import (
 
 // measured are servers that were measured alone on an H200.
 func measured() (*predict.Profiles, error) {
-	data, err := os.ReadFile("../../examples/predict/testdata/h200-colocation.json")
-	if err != nil {
-		return nil, err
-	}
-	rows, err := predict.ParseRows(data)
-	if err != nil {
-		return nil, err
-	}
-	return predict.NewProfiles(rows.Profiles()...)
+	return predict.LoadProfiles("../../examples/predict/testdata/h200-colocation.json")
 }
 
 func server(model string, clients int) placement.Workload {

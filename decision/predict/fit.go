@@ -213,25 +213,28 @@ func (s *study) calibrate(use func(*sharedCase) bool, butModel string) (*Predict
 	p.TimeSlicing, p.MPS, p.Models = Residuals{}, Residuals{}, nil
 	any := false
 	for _, m := range mechanisms {
-		best, bestScore, points := -1, 0.0, 0
-		for k, t := range trialsOf(m) {
-			score, n := s.score(m, k, use)
-			if n == 0 {
+		q, step := p.Parameters.fitted(m)
+		from, to, start := s.start.residuals(m), p.residuals(m), q.Value
+		var errs [metricCount][]float64
+		best := math.Inf(1)
+		for k, trial := range trialsOf(m) {
+			e, tenants := s.errors(m, k, use)
+			scored := slices.Concat(e[MetricTPOTP50], e[MetricTokensPerSecond])
+			if len(scored) == 0 {
 				break
 			}
-			q, step := s.start.Parameters.fitted(m)
-			score += pull * math.Abs(t-q.Value) / step
-			if best < 0 || score < bestScore {
-				best, bestScore, points = k, score, n
+			score := pull * math.Abs(trial-start) / step
+			for _, e := range scored {
+				score += e / float64(len(scored))
+			}
+			if score < best {
+				any, best, errs = true, score, e
+				q.Value, q.Basis, q.Source = trial, sharing.BasisFitted, fmt.Sprintf("%d co-located tenants", tenants)
 			}
 		}
-		to := p.residuals(m)
-		if best >= 0 {
-			any = true
-			q, _ := p.Parameters.fitted(m)
-			q.Value, q.Basis, q.Source = trialsOf(m)[best], sharing.BasisFitted, fmt.Sprintf("%d co-located tenants", points)
+		for metric, e := range errs {
+			to[Metric(metric)] = from[Metric(metric)].learn(e)
 		}
-		s.spread(m, best, use, to)
 	}
 	if !any {
 		return nil, ErrNothingToFit
@@ -249,70 +252,36 @@ func (s *study) calibrate(use func(*sharedCase) bool, butModel string) (*Predict
 	return &p, nil
 }
 
-// score is the mean error of TPOT and, in closed loops, of throughput, on the
-// scale of logarithms, and the number of tenants it is taken over.
-func (s *study) score(m sharing.Mechanism, k int, use func(*sharedCase) bool) (mean float64, tenants int) {
-	sum, n := 0.0, 0
-	s.each(m, k, use, func(r *Row, p *Prediction) {
-		tenants++
-		for _, metric := range []Metric{MetricTPOTP50, MetricTokensPerSecond} {
-			if e, ok := logError(r, p, metric); ok {
-				sum += e
-				n++
-			}
-		}
-	})
-	if n == 0 {
-		return 0, 0
-	}
-	return sum / float64(n), tenants
-}
-
-func (s *study) each(m sharing.Mechanism, k int, use func(*sharedCase) bool, f func(*Row, *Prediction)) {
+// errors are the distances of trial k's predictions from what was measured, on
+// the scale of logarithms, and the number of tenants they are of.
+func (s *study) errors(m sharing.Mechanism, k int, use func(*sharedCase) bool) (errs [metricCount][]float64, tenants int) {
 	for _, sc := range s.cases {
 		if sc.rows[0].Mechanism != m || !use(sc) {
 			continue
 		}
 		for j, p := range s.try(sc, k) {
-			f(&sc.rows[j], &p)
+			tenants++
+			for metric, v := range p.All() {
+				if got, ok := sc.rows[j].compared(metric); ok {
+					errs[metric] = append(errs[metric], math.Abs(math.Log(v.Value/got)))
+				}
+			}
 		}
 	}
+	return errs, tenants
 }
 
 // priorWeight is the number of measurements that a prior half-width counts for.
 const priorWeight = 8
 
-// spread sets the half-widths of the intervals from the errors of trial k,
-// weighed against those of the start; k < 0 takes the start's.
-func (s *study) spread(m sharing.Mechanism, k int, use func(*sharedCase) bool, to Residuals) {
-	errs := [metricCount][]float64{}
-	if k >= 0 {
-		s.each(m, k, use, func(r *Row, p *Prediction) {
-			for metric := range Metric(metricCount) {
-				if e, ok := logError(r, p, metric); ok {
-					errs[metric] = append(errs[metric], e)
-				}
-			}
-		})
+// learn weighs the half-width against errors that were seen, if any were.
+func (r Residual) learn(errs []float64) Residual {
+	if len(errs) == 0 {
+		return r
 	}
-	from := s.start.residuals(m)
-	for i, e := range errs {
-		r := from[Metric(i)]
-		if n := len(e); n > 0 {
-			slices.Sort(e)
-			q := stats.NearestRank(e, 0.9)
-			r = Residual{Points: n, HalfWidth: math.Sqrt((float64(n)*q*q + priorWeight*r.HalfWidth*r.HalfWidth) / float64(n+priorWeight))}
-		}
-		to[Metric(i)] = r
-	}
-}
-
-// logError is the distance of a prediction from what was measured, on the scale
-// of logarithms.
-func logError(r *Row, p *Prediction, m Metric) (float64, bool) {
-	got, ok := r.compared(m)
-	v, ok2 := p.Get(m)
-	return math.Abs(math.Log(v.Value / got)), ok && ok2
+	slices.Sort(errs)
+	n, q := float64(len(errs)), stats.NearestRank(errs, 0.9)
+	return Residual{Points: len(errs), HalfWidth: math.Sqrt((n*q*q + priorWeight*r.HalfWidth*r.HalfWidth) / (n + priorWeight))}
 }
 
 // fitLoneCost takes what MPS costs a lone tenant from workloads that were

@@ -24,27 +24,23 @@ type LatencyMS struct {
 	Mean Optional[float64] `yaml:"mean" json:"mean,omitzero"`
 }
 
+// figures are values of the metrics, 0 where there is none.
+type figures [metricCount]float64
+
+func (o *Outcome) figures() (f figures) {
+	for m, v := range [metricCount]Optional[float64]{o.TPOT.P50, o.TPOT.P99, o.TTFT.P50, o.TTFT.P99, o.E2E.P50, o.E2E.P90, o.E2E.P99, o.TokensPerS} {
+		f[m], _ = positive(v)
+	}
+	return f
+}
+
 // Metric returns a measured metric, and whether it was measured.
 func (o *Outcome) Metric(m Metric) (float64, bool) {
-	switch m {
-	case MetricTPOTP50:
-		return positive(o.TPOT.P50)
-	case MetricTPOTP99:
-		return positive(o.TPOT.P99)
-	case MetricTTFTP50:
-		return positive(o.TTFT.P50)
-	case MetricTTFTP99:
-		return positive(o.TTFT.P99)
-	case MetricE2EP50:
-		return positive(o.E2E.P50)
-	case MetricE2EP90:
-		return positive(o.E2E.P90)
-	case MetricE2EP99:
-		return positive(o.E2E.P99)
-	case MetricTokensPerSecond:
-		return positive(o.TokensPerS)
+	if m >= metricCount {
+		return 0, false
 	}
-	return 0, false
+	v := o.figures()[m]
+	return v, v > 0
 }
 
 // All ranges over the metrics that were measured, in order.
@@ -63,20 +59,25 @@ func known[V any](get func(Metric) (V, bool)) iter.Seq2[Metric, V] {
 
 // positive reads a figure of which 0 says nothing.
 func positive(v Optional[float64]) (float64, bool) {
-	f, ok := v.Get()
-	return f, ok && f > 0
+	if f, ok := v.Get(); ok && f > 0 {
+		return f, true
+	}
+	return 0, false
 }
 
 // mean is the mean, or the median where only that is known.
 func (l *LatencyMS) mean() float64 {
-	if v, ok := positive(l.Mean); ok {
-		return v
+	v, ok := positive(l.Mean)
+	if !ok {
+		v, _ = positive(l.P50)
 	}
-	v, _ := positive(l.P50)
 	return v
 }
 
 func (o *Outcome) check(list *problem.List, path string) {
+	if v := o.TokensPerS.Or(0); !(v >= 0 && v <= 1e9) {
+		list.Addf(problem.Join(path, "tokens_per_s"), "", "must lie between 0 and 1e9, is %v", v)
+	}
 	for _, l := range []struct {
 		name string
 		l    *LatencyMS

@@ -2,7 +2,9 @@ package predict
 
 import (
 	"fmt"
+	"iter"
 	"math"
+	"reflect"
 
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
@@ -48,19 +50,15 @@ type Parameters struct {
 	CapExponent    Parameter `yaml:"cap_exponent,required" json:"cap_exponent"`       // of a decode step's growth with the inverse of the SM share
 }
 
-// named lists the parameters with their JSON names, in order.
-func (p *Parameters) named() []struct {
-	name string
-	p    *Parameter
-} {
-	return []struct {
-		name string
-		p    *Parameter
-	}{
-		{"quantum", &p.Quantum}, {"switch", &p.Switch}, {"host_fraction", &p.HostFraction}, {"host_per_token", &p.HostPerToken},
-		{"batch_doubling", &p.BatchDoubling}, {"prefill_busy", &p.PrefillBusy}, {"prefill_catch_up", &p.PrefillCatchUp},
-		{"prefill_overlap", &p.PrefillOverlap}, {"sm_blocking", &p.SMBlocking}, {"queue_share", &p.QueueShare}, {"arbitration", &p.Arbitration},
-		{"lone_step_cost", &p.LoneStepCost}, {"cap_exponent", &p.CapExponent},
+// named ranges over the parameters with their JSON names, in order.
+func (p *Parameters) named() iter.Seq2[string, *Parameter] {
+	return func(yield func(string, *Parameter) bool) {
+		v := reflect.ValueOf(p).Elem()
+		for i := range v.NumField() {
+			if !yield(v.Type().Field(i).Tag.Get("json"), v.Field(i).Addr().Interface().(*Parameter)) {
+				return
+			}
+		}
 	}
 }
 
@@ -73,8 +71,8 @@ type NamedParameter struct {
 // List returns the parameters with their names, in the order of the struct.
 func (p Parameters) List() []NamedParameter {
 	var out []NamedParameter
-	for _, n := range p.named() {
-		out = append(out, NamedParameter{n.name, *n.p})
+	for name, q := range p.named() {
+		out = append(out, NamedParameter{name, *q})
 	}
 	return out
 }
@@ -180,8 +178,8 @@ func (p *Predictor) Validate() error {
 	if p.GPU == "" {
 		list.Addf("gpu_name", "", "is empty")
 	}
-	for _, n := range p.Parameters.named() {
-		path, v := "parameters."+n.name, n.p
+	for name, v := range p.Parameters.named() {
+		path := "parameters." + name
 		switch {
 		case math.IsNaN(v.Value) || math.IsNaN(v.Low) || math.IsNaN(v.High) || math.IsInf(v.Low, 0) || math.IsInf(v.High, 0):
 			list.Addf(path, "", "must hold finite numbers")

@@ -74,27 +74,22 @@ func (p *SoloProfile) check(list *problem.List, path string) {
 	if p.Version != Version {
 		list.Addf(at("version"), fmt.Sprintf("this package reads %d", Version), "is %d", p.Version)
 	}
-	checkMechanism(list, at("mechanism"), p.Mechanism)
-	p.Server.check(list, at("server"))
-	list.AddErr(at("load"), p.Load.Validate())
+	checkRun(list, path, p.Mechanism, p.Server, p.Load)
 	if p.Requests.Or(0) < 0 {
 		list.Addf(at("requests"), "", "is negative")
 	}
-	if v, ok := positive(p.TokensPerS); !ok || v > 1e9 {
-		list.Addf(at("tokens_per_s"), "measure the workload alone", "must be positive in a profile")
-	}
 	p.Outcome.check(list, path)
+	need := func(name, remedy string, v Optional[float64]) {
+		if _, ok := positive(v); !ok {
+			list.Addf(at(name), remedy, "is missing from a profile")
+		}
+	}
+	need("tokens_per_s", "measure the workload alone", p.TokensPerS)
 	if p.Load.Output > 1 {
-		if _, ok := positive(p.ITL.P50); !ok {
-			list.Addf(at("itl_ms.p50"), "record the gaps between tokens: the median of them is one decode step", "is missing from a profile")
-		}
-		if _, ok := positive(p.TPOT.P50); !ok {
-			list.Addf(at("tpot_ms.p50"), "", "is missing from a profile")
-		}
+		need("itl_ms.p50", "record the gaps between tokens: the median of them is one decode step", p.ITL.P50)
+		need("tpot_ms.p50", "", p.TPOT.P50)
 	}
-	if _, ok := positive(p.E2E.P50); !ok {
-		list.Addf(at("e2e_ms.p50"), "", "is missing from a profile")
-	}
+	need("e2e_ms.p50", "", p.E2E.P50)
 	checkFraction(list, at("gpu_busy_fraction"), p.GPUBusyFraction, 1)
 	checkFraction(list, at("sm_fraction"), p.SMFraction, 1)
 	checkFraction(list, at("tensor_fraction"), p.TensorFraction, 1)
@@ -105,10 +100,13 @@ func (p *SoloProfile) check(list *problem.List, path string) {
 // mechanisms are those that can be predicted from profiles of whole GPUs.
 var mechanisms = [...]sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS}
 
-func checkMechanism(list *problem.List, path string, m sharing.Mechanism) {
+// checkRun holds what identifies a run against what can be predicted.
+func checkRun(list *problem.List, path string, m sharing.Mechanism, s Server, l Load) {
 	if !slices.Contains(mechanisms[:], m) {
-		list.Addf(path, "use time-slicing (also for a run without MPS) or mps", "%s cannot be predicted", m)
+		list.Addf(problem.Join(path, "mechanism"), "use time-slicing (also for a run without MPS) or mps", "%s cannot be predicted", m)
 	}
+	s.check(list, problem.Join(path, "server"))
+	list.AddErr(problem.Join(path, "load"), l.Validate())
 }
 
 // Profiles finds the profile of a workload. The zero value is empty.

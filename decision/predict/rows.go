@@ -98,12 +98,7 @@ func (r *Row) check(list *problem.List, path string) {
 		p.check(list, path)
 		return
 	}
-	checkMechanism(list, path+".mechanism", r.Mechanism)
-	r.Server.check(list, path+".server")
-	list.AddErr(path+".load", r.Load.Validate())
-	if r.TokensPerS.Or(0) < 0 {
-		list.Addf(path+".tokens_per_s", "", "is negative")
-	}
+	checkRun(list, path, r.Mechanism, r.Server, r.Load)
 	r.Outcome.check(list, path)
 }
 

@@ -93,9 +93,9 @@ func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel
 	if mechanism == sharing.MechanismMPS {
 		p.runConcurrently(engines, until)
 	} else {
-		sim := timeslice.Engine{Scheduler: p.scheduler(), Until: until}
-		for _, e := range engines {
-			sim.Tenants = append(sim.Tenants, e)
+		sim := timeslice.Engine{Scheduler: p.scheduler(), Tenants: make([]timeslice.Submitter, len(engines)), Until: until}
+		for i, e := range engines {
+			sim.Tenants[i] = e
 		}
 		if _, _, err := sim.Run(context.Background()); err != nil {
 			return nil, nil, fmt.Errorf("predict: simulating the group: %w", err)

@@ -47,9 +47,6 @@ type tenantModel struct {
 	notes []string
 }
 
-// figures are values of the metrics, 0 where there is none.
-type figures [metricCount]float64
-
 // clientDelay is the time from a request's end to its client's next request on
 // one machine: the HTTP round trip.
 const clientDelay = 1.0
@@ -140,9 +137,7 @@ func (t *tenantModel) readProfile(p *Predictor, b *SoloProfile) error {
 	if t.output < 2 {
 		return fmt.Errorf("%w: one-token answers have no decode step (%s)", ErrUnpredictable, b.Load)
 	}
-	for m := range Metric(metricCount) {
-		t.alone[m], _ = b.Metric(m)
-	}
+	t.alone = b.figures()
 	var ok bool
 	if t.step, ok = positive(b.ITL.P50); !ok || t.alone[MetricTPOTP50] == 0 || t.alone[MetricE2EP50] == 0 || t.alone[MetricTokensPerSecond] == 0 {
 		return fmt.Errorf("%w: itl_ms.p50, tpot_ms.p50, e2e_ms.p50 and tokens_per_s are needed", ErrUnpredictable)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"text/tabwriter"
 
@@ -15,12 +14,12 @@ import (
 
 // report is what the command prints; its JSON is the command's.
 type report struct {
-	Method     predict.Method           `json:"method"`
-	Predictor  summary                  `json:"predictor"`
-	Rows       []row                    `json:"rows"`
-	Errors     errorTable               `json:"errors"`
-	Splits     map[string]errorTable    `json:"splits,omitempty"`
-	Parameters []predict.NamedParameter `json:"parameters"`
+	Method     predict.Method               `json:"method"`
+	Predictor  summary                      `json:"predictor"`
+	Rows       []row                        `json:"rows"`
+	Errors     errorTable                   `json:"errors"`
+	Splits     map[predict.Split]errorTable `json:"splits,omitempty"`
+	Parameters []predict.NamedParameter     `json:"parameters"`
 }
 
 type summary struct {
@@ -46,17 +45,17 @@ type row struct {
 }
 
 // errorTable holds errors by mechanism and metric.
-type errorTable map[string]map[string]errorCell
+type errorTable map[sharing.Mechanism]map[predict.Metric]errorCell
 
 // errorCell holds absolute errors in percent.
 type errorCell struct {
-	Rows      int                  `json:"rows"`
-	Mean      float64              `json:"mean"`
-	P50       float64              `json:"p50"`
-	P95       float64              `json:"p95"`
-	Coverage  *float64             `json:"coverage,omitempty"` // of the 90% intervals, in percent
-	Width     *float64             `json:"width,omitempty"`    // their mean width, in percent of the value
-	Baselines map[string]errorCell `json:"baselines,omitempty"`
+	Rows      int                            `json:"rows"`
+	Mean      float64                        `json:"mean"`
+	P50       float64                        `json:"p50"`
+	P95       float64                        `json:"p95"`
+	Coverage  *float64                       `json:"coverage,omitempty"` // of the 90% intervals, in percent
+	Width     *float64                       `json:"width,omitempty"`    // their mean width, in percent of the value
+	Baselines map[predict.Baseline]errorCell `json:"baselines,omitempty"`
 }
 
 func (o *options) report(p *predict.Predictor, others *predict.Profiles) (*report, error) {
@@ -81,13 +80,13 @@ func (o *options) report(p *predict.Predictor, others *predict.Profiles) (*repor
 	if !o.splits || !compared {
 		return rep, nil
 	}
-	rep.Splits = map[string]errorTable{}
+	rep.Splits = map[predict.Split]errorTable{}
 	for _, split := range []predict.Split{predict.SplitLeaveOneCaseOut, predict.SplitLeaveOneModelOut} {
 		held, err := predict.NewPredictor().CrossValidate(o.method, split, rows)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.data, err)
 		}
-		if rep.Splits[split.String()], err = tableOf(predict.ErrorsOf(held), nil); err != nil {
+		if rep.Splits[split], err = tableOf(predict.ErrorsOf(held), nil); err != nil {
 			return nil, err
 		}
 	}
@@ -101,9 +100,10 @@ func rowOf(m predict.Measured) row {
 		return r
 	}
 	p := m.Prediction
-	slowdown := rounded(p.Slowdown)
-	r.Predicted, r.Basis, r.Slowdown, r.Turns, r.OtherTurns, r.Notes = maps.Collect(p.All()), &p.Basis, &slowdown, p.Turns, p.OtherTurns, p.Notes
-	for metric, v := range r.Predicted {
+	r.Predicted, r.Basis, r.Slowdown = map[predict.Metric]predict.Interval{}, &p.Basis, &predict.Interval{}
+	*r.Slowdown = rounded(p.Slowdown)
+	r.Turns, r.OtherTurns, r.Notes = p.Turns, p.OtherTurns, p.Notes
+	for metric, v := range p.All() {
 		r.Predicted[metric] = rounded(v)
 	}
 	return r
@@ -127,10 +127,10 @@ func figures(v float64) float64 {
 func tableOf(es []predict.ErrorSummary, rows predict.Rows) (errorTable, error) {
 	t := errorTable{}
 	for _, e := range es {
-		if t[e.Mechanism.String()] == nil {
-			t[e.Mechanism.String()] = map[string]errorCell{}
+		if t[e.Mechanism] == nil {
+			t[e.Mechanism] = map[predict.Metric]errorCell{}
 		}
-		t[e.Mechanism.String()][e.Metric.String()] = cellOf(e)
+		t[e.Mechanism][e.Metric] = cellOf(e)
 	}
 	if rows == nil {
 		return t, nil
@@ -141,15 +141,15 @@ func tableOf(es []predict.ErrorSummary, rows predict.Rows) (errorTable, error) {
 			return nil, err
 		}
 		for _, e := range es {
-			c, ok := t[e.Mechanism.String()][e.Metric.String()]
+			c, ok := t[e.Mechanism][e.Metric]
 			if !ok {
 				continue
 			}
 			if c.Baselines == nil {
-				c.Baselines = map[string]errorCell{}
+				c.Baselines = map[predict.Baseline]errorCell{}
 			}
-			c.Baselines[b.String()] = cellOf(e)
-			t[e.Mechanism.String()][e.Metric.String()] = c
+			c.Baselines[b] = cellOf(e)
+			t[e.Mechanism][e.Metric] = c
 		}
 	}
 	return t, nil
@@ -227,7 +227,7 @@ func (rep *report) write(out io.Writer) error {
 	writeNotes(w, notes)
 	writeErrors(w, "Errors of these predictions", rep.Errors)
 	for _, split := range []predict.Split{predict.SplitLeaveOneCaseOut, predict.SplitLeaveOneModelOut} {
-		if t, ok := rep.Splits[split.String()]; ok {
+		if t, ok := rep.Splits[split]; ok {
 			writeErrors(w, "Errors, "+split.String(), t)
 		}
 	}
@@ -274,14 +274,14 @@ func writeErrors(w io.Writer, title string, t errorTable) {
 	fmt.Fprintln(tw, header)
 	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 		for _, metric := range predict.Metrics() {
-			c, ok := t[m.String()][metric.String()]
+			c, ok := t[m][metric]
 			if !ok {
 				continue
 			}
 			fmt.Fprintf(tw, "%s\t%s\t%d\t%.1f\t%.1f\t%.1f\t%.0f\t%.0f", m, metric, c.Rows, c.Mean, c.P50, c.P95, *c.Coverage, *c.Width)
 			if baselines {
 				for _, b := range predict.Baselines() {
-					if v, ok := c.Baselines[b.String()]; ok {
+					if v, ok := c.Baselines[b]; ok {
 						fmt.Fprintf(tw, "\t%.1f / %.1f", v.Mean, v.P95)
 					} else {
 						fmt.Fprint(tw, "\t-")
