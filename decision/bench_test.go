@@ -3,6 +3,8 @@ package decision
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/cotenant/cotenant/decision/gate"
 )
 
 // BenchmarkEvaluate is the hot path of a scheduler: one workload against one
@@ -20,7 +22,7 @@ func BenchmarkEvaluate(b *testing.B) {
 	var ev Evaluation
 	b.ReportAllocs()
 	for b.Loop() {
-		Evaluate(w, p, Neighbours{Trusted: 3, Untrusted: 5}, &ev)
+		Evaluate(w, p, gate.Neighbours{Trusted: 3, Untrusted: 5}, &ev)
 	}
 	if ev.Best() == nil {
 		b.Fatal("nothing passes")
@@ -52,7 +54,7 @@ func TestEvaluateDoesNotAllocate(t *testing.T) {
 	}
 	w := CompileWorkload(&f.Workloads[0])
 	var ev Evaluation
-	if n := testing.AllocsPerRun(100, func() { Evaluate(w, p, Neighbours{Trusted: 3}, &ev) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { Evaluate(w, p, gate.Neighbours{Trusted: 3}, &ev) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

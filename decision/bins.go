@@ -3,6 +3,7 @@ package decision
 import (
 	"slices"
 
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -50,28 +51,19 @@ type item struct {
 }
 
 func itemOf(w int, cw *CompiledWorkload, c *choice) item {
-	t := &traits[c.mechanism]
-	need := cw.need.Total
-	if t.limited {
-		need += ContextMemory
-	}
-	return item{workload: w, memory: need, busy: cw.busy, tenants: c.tenants}
+	d := &cw.demand
+	return item{workload: w, memory: d.Memory.Under(c.mechanism), busy: d.Busy, tenants: c.tenants}
 }
 
 // room is how many replicas of it fit beside the members of b.
 func (g *group) room(b *bin, it item, trusts func(a, b int) bool) int {
-	t := &traits[g.mechanism]
+	t := gate.TraitsOf(g.mechanism)
 	n := min(it.tenants, b.limit) - b.n
-	if it.memory > 0 {
-		n = min(n, int((g.pool.memory-b.memory)/it.memory))
-	}
-	if it.busy > 0 {
-		n = min(n, int((t.capacity-b.busy)/it.busy+1e-9))
-	}
+	n = min(n, gate.Fit(it.memory, g.pool.memory-b.memory, it.busy, t.Capacity-b.busy))
 	if n <= 0 {
 		return 0
 	}
-	if t.trusted {
+	if t.Trusting {
 		for _, m := range b.members {
 			if !trusts(m.workload, it.workload) {
 				return 0
@@ -136,7 +128,7 @@ func (g *group) repack(items map[int]item, trusts func(a, b int) bool) {
 	}
 	size := func(w int) float64 {
 		it := items[w]
-		s := it.busy / traits[g.mechanism].capacity
+		s := it.busy / gate.TraitsOf(g.mechanism).Capacity
 		if g.pool.memory > 0 {
 			s = max(s, float64(it.memory)/float64(g.pool.memory))
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -92,17 +93,19 @@ func fleetTraps(ds []Decision) []TrapHit {
 func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
 	cw := pl.workloads[w]
 	d := Decision{Workload: cw.workload.Name, Mechanism: sharing.MechanismNone, Replicas: cw.workload.replicas(), GPUs: cw.workload.gpus(),
-		Memory: cw.need.Total.String(), Candidates: pl.candidates(w)}
+		Memory: cw.demand.Memory.Total.String(), Candidates: pl.candidates(w)}
 	c := pl.chosen[w]
 	if c != nil {
 		cp := pl.pools[c.pool]
 		d.Pool, d.Mechanism = cp.pool.Name, c.mechanism
-		d.Profile = cp.Profile(&Scored{profile: c.profile})
+		if c.slice != nil {
+			d.Profile = c.slice.Profile.Name
+		}
 		t := &traits[c.mechanism]
-		d.TradeOff = &ReasonText{Code: "trade-off", Message: t.tradeOff, Source: t.tradeOffSource, Verdict: VerdictPass}
+		d.TradeOff = &gate.ReasonText{Code: gate.CodeTradeOff, Message: t.tradeOff, Source: t.tradeOffSource, Verdict: gate.VerdictPass}
 		d.Risk = riskOf(cw.arch.Class, c.mechanism)
 		for a := range sharing.AxisCount {
-			p := &cp.isolation[c.mechanism][a]
+			p := cp.ground.Isolation(c.mechanism, sharing.Axis(a))
 			d.Isolation = append(d.Isolation, AxisLevel{p.Axis, p.Level, p.Text, p.Source})
 		}
 		d.NotChosen = notChosen(d.Candidates)
@@ -171,7 +174,7 @@ func (pl *planner) mixGroups() {
 			m = &mix{first: cw}
 			pl.mixes[key] = m
 		}
-		m.unequal = m.unequal || cw.workload.Kind != m.first.workload.Kind || cw.busy != m.first.busy
+		m.unequal = m.unequal || cw.workload.Kind != m.first.workload.Kind || cw.demand.Busy != m.first.demand.Busy
 		if uid := cw.workload.UID; uid != nil {
 			m.uids = m.uids || m.uid != nil && *m.uid != *uid
 			m.uid = uid
@@ -181,7 +184,7 @@ func (pl *planner) mixGroups() {
 
 func (pl *planner) poolResult(p int) PoolResult {
 	cp := pl.pools[p]
-	r := PoolResult{Pool: cp.pool.Name, GPU: cp.gpu.Name, GPUs: cp.pool.Count, Groups: []GroupResult{}}
+	r := PoolResult{Pool: cp.pool.Name, GPU: cp.ground.GPU().Name, GPUs: cp.pool.Count, Groups: []GroupResult{}}
 	for _, key := range pl.groupKeys() {
 		if key.pool != p {
 			continue
@@ -235,10 +238,10 @@ func (pl *planner) lowerBound(g *group) int {
 	if g.mechanism == sharing.MechanismExclusive {
 		return g.whole
 	}
-	if traits[g.mechanism].sliced {
+	if gate.TraitsOf(g.mechanism).Sliced {
 		return g.bound
 	}
-	t := &traits[g.mechanism]
+	t := gate.TraitsOf(g.mechanism)
 	memory, busy, seats := 0.0, 0.0, 0.0
 	for w, c := range pl.chosen {
 		if c == nil || pl.pools[c.pool] != g.pool || c.mechanism != g.mechanism {
@@ -248,7 +251,7 @@ func (pl *planner) lowerBound(g *group) int {
 		if g.pool.memory > 0 {
 			memory += n * float64(it.memory) / float64(g.pool.memory)
 		}
-		busy += n * it.busy / t.capacity
+		busy += n * it.busy / t.Capacity
 		seats += n / float64(max(1, it.tenants))
 	}
 	return int(math.Ceil(max(memory, busy, seats) - 1e-9))

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -22,7 +23,7 @@ func notChosen(cs []Candidate) []string {
 	var out []string
 	for i := range cs {
 		c := &cs[i]
-		if chosen == nil || c.Verdict != VerdictPass || c.Chosen || len(out) == 2 {
+		if chosen == nil || c.Verdict != gate.VerdictPass || c.Chosen || len(out) == 2 {
 			continue
 		}
 		better, worse, up, down := -1, -1, 0.0, 0.0
@@ -54,90 +55,113 @@ func notChosen(cs []Candidate) []string {
 	return out
 }
 
-// candidates evaluates workload w again, this time into words.
-func (pl *planner) candidates(w int) []Candidate {
-	if len(pl.pools) > pl.opt.MaxPoolsListed {
-		return pl.bestCandidates(w)
-	}
-	out := make([]Candidate, 0, len(pl.pools)*(sharing.MechanismCount-1))
-	var ev Evaluation
-	for p, cp := range pl.pools {
-		Evaluate(pl.workloads[w], cp, pl.neighbours(w, p), &ev)
-		for i := range ev.Candidates {
-			pl.annotate(w, p, &ev.Candidates[i])
-			out = append(out, pl.words(w, p, &ev.Candidates[i]))
-			out = pl.smallerProfiles(out, w, p, &ev.Candidates[i])
-		}
-	}
-	return sortCandidates(out)
+// listing is a candidate in words on its pool; pool is -1 for a MIG profile that
+// is smaller than the candidate's and does not do.
+type listing struct {
+	Candidate
+	pool  int
+	score float64
 }
 
-// smallerProfiles appends the MIG profiles that would pack more densely than
-// the candidate's and do not do, each with its reason.
-func (pl *planner) smallerProfiles(out []Candidate, w, p int, s *Scored) []Candidate {
-	if s.Mechanism != sharing.MechanismMIG || s.profile < 0 {
-		return out
-	}
-	cw, cp := pl.workloads[w], pl.pools[p]
-	for i := range cp.profiles[:s.profile] {
-		r := Reason{Code: CodeSliceTooSmall, Mechanism: s.Mechanism, Verdict: VerdictReject, A: int64(cw.need.Total), B: int64(i)}
-		if o := &cp.profiles[i]; o.memory >= cw.need.Total {
-			r = Reason{Code: CodeSliceSaturated, Mechanism: s.Mechanism, Verdict: VerdictReject, A: permille(cw.busy), B: int64(i)}
-		} else if o.memory == 0 {
+// list puts an evaluation of workload w on pool p into words.
+func (pl *planner) list(w, p int, ev *Evaluation) {
+	for i := range ev.Candidates {
+		s := &ev.Candidates[i]
+		pl.listed[w] = append(pl.listed[w], listing{pl.words(w, p, s), p, s.Score})
+		if s.Mechanism != sharing.MechanismMIG {
 			continue
 		}
-		out = append(out, Candidate{Pool: cp.pool.Name, Mechanism: s.Mechanism, Profile: cp.profiles[i].profile.Name, Verdict: VerdictReject,
-			Tenants: 1, Reasons: []ReasonText{r.Text(cw, cp)}})
+		for _, r := range s.Denser() {
+			pl.listed[w] = append(pl.listed[w], listing{Candidate{Pool: pl.pools[p].pool.Name, Mechanism: s.Mechanism, Profile: r.Profile.Name,
+				Verdict: r.Verdict, Tenants: 1, Reasons: []gate.ReasonText{r.Text()}}, -1, 0})
+		}
 	}
-	return out
 }
 
-// bestCandidates lists each mechanism once: the chosen candidate, or the best.
-func (pl *planner) bestCandidates(w int) []Candidate {
-	var best [sharing.MechanismCount - 1]Scored
-	var at [sharing.MechanismCount - 1]int
-	rank := func(p int, s *Scored) (int, float64) {
-		if pl.took(w, p, s.Mechanism) {
-			return -1, 0
-		}
-		return s.Verdict.severity(), -s.Score - pl.bonus[w][p]
-	}
-	var ev Evaluation
-	for p, cp := range pl.pools {
-		Evaluate(pl.workloads[w], cp, pl.neighbours(w, p), &ev)
-		for i := range ev.Candidates {
-			s := &ev.Candidates[i]
-			pl.annotate(w, p, s)
-			if p > 0 {
-				verdict, preference := rank(p, s)
-				bestVerdict, bestPreference := rank(at[i], &best[i])
-				if cmp.Or(cmp.Compare(verdict, bestVerdict), cmp.Compare(preference, bestPreference)) >= 0 && !(best[i].pinned() && !s.pinned()) {
-					continue
-				}
+// standing orders the candidates of a mechanism on different pools.
+type standing struct {
+	pool     int
+	severity int
+	pinned   bool
+	score    float64
+}
+
+func standingOf(p int, s *Scored) standing {
+	return standing{p, s.Verdict.Severity(), s.Len() > 0 && s.Reason(0).Code == gate.CodePinnedElsewhere, s.Score}
+}
+
+func (a standing) before(b standing, bonus []float64) bool {
+	return cmp.Or(cmp.Compare(a.severity, b.severity), cmpBool(a.pinned, b.pinned),
+		cmp.Compare(b.score+bonus[b.pool], a.score+bonus[a.pool]), cmp.Compare(a.pool, b.pool)) < 0
+}
+
+// unranked is the severity of a candidate that passes, which is ranked among the
+// choices instead.
+const unranked = 100
+
+// bestOf is the best of each mechanism among pools.
+func bestOf(seen [][sharing.MechanismCount]standing, bonus []float64) *[sharing.MechanismCount]standing {
+	best := seen[0]
+	for p := range seen[1:] {
+		for m, s := range seen[p+1] {
+			if s.before(best[m], bonus) {
+				best[m] = s
 			}
-			best[i], at[i] = *s, p
 		}
 	}
-	out := make([]Candidate, len(best))
-	for i := range best {
-		out[i] = pl.words(w, at[i], &best[i])
+	return &best
+}
+
+// candidates returns the candidates of workload w in words, the chosen one
+// first: those of all pools, or with many pools the best of each mechanism.
+func (pl *planner) candidates(w int) []Candidate {
+	list := pl.listed[w]
+	if pl.fallback[w] != nil {
+		list = make([]listing, 0, sharing.MechanismCount-1)
+		var s Scored
+		for _, m := range sharing.Mechanisms() {
+			p := pl.bestPool(w, m)
+			evaluate(pl.workloads[w], pl.pools[p], pl.neighbours(w, p), m, &s)
+			list = append(list, listing{pl.words(w, p, &s), p, s.Score})
+		}
+	}
+	out := make([]Candidate, len(list))
+	for i := range list {
+		pl.annotate(w, &list[i])
+		out[i] = list[i].Candidate
 	}
 	return sortCandidates(out)
 }
 
-func (s *Scored) pinned() bool {
-	return s.n > 0 && s.reasons[0].Code == CodePinnedElsewhere
-}
-
-// took says that workload w was given this candidate.
-func (pl *planner) took(w, p int, m sharing.Mechanism) bool {
-	c := pl.chosen[w]
-	return c != nil && c.pool == p && c.mechanism == m
+// bestPool is the pool on which mechanism m was chosen for workload w, or does
+// best, now that full pools and bans are known.
+func (pl *planner) bestPool(w int, m sharing.Mechanism) int {
+	if c := pl.chosen[w]; c != nil && c.mechanism == m {
+		return c.pool
+	}
+	best := pl.fallback[w][m]
+	for i := range pl.choices[w] {
+		c := &pl.choices[w][i]
+		if c.mechanism != m {
+			continue
+		}
+		s := standing{pool: c.pool, score: c.score}
+		key := banKey{w, c.pool, m}
+		if pl.full[w][key] > 0 {
+			s.severity = gate.VerdictReject.Severity()
+		} else if why, banned := pl.banned[key]; banned {
+			s.severity = why.Verdict.Severity()
+		}
+		if s.before(best, pl.bonus[w]) {
+			best = s
+		}
+	}
+	return best.pool
 }
 
 func sortCandidates(out []Candidate) []Candidate {
 	slices.SortStableFunc(out, func(a, b Candidate) int {
-		return cmp.Or(-cmpBool(a.Chosen, b.Chosen), cmp.Compare(a.Verdict.severity(), b.Verdict.severity()),
+		return cmp.Or(-cmpBool(a.Chosen, b.Chosen), cmp.Compare(a.Verdict.Severity(), b.Verdict.Severity()),
 			cmp.Compare(b.Preference, a.Preference), cmpBool(a.pinned(), b.pinned()), cmp.Compare(a.Mechanism, b.Mechanism), cmp.Compare(a.Pool, b.Pool))
 	})
 	return out
@@ -145,7 +169,7 @@ func sortCandidates(out []Candidate) []Candidate {
 
 // pinned says that the workload's pin alone rules the candidate out.
 func (c *Candidate) pinned() bool {
-	return len(c.Reasons) > 0 && c.Reasons[0].Code == reasons[CodePinnedElsewhere].name
+	return len(c.Reasons) > 0 && c.Reasons[0].Code == gate.CodePinnedElsewhere
 }
 
 func cmpBool(a, b bool) int {
@@ -158,37 +182,58 @@ func cmpBool(a, b bool) int {
 	return -1
 }
 
-// annotate adds what only the fleet as a whole shows: a pool that was full,
-// neighbours that never came.
-func (pl *planner) annotate(w, p int, s *Scored) {
-	key := banKey{w, p, s.Mechanism}
-	if need := pl.full[w][key]; need > 0 && s.Verdict == VerdictPass {
-		s.add(VerdictReject, CodePoolFull, int64(need), int64(pl.pools[p].pool.Count))
+// annotate adds what only the fleet as a whole shows: the choice, a pool that
+// was full, neighbours that never came.
+func (pl *planner) annotate(w int, l *listing) {
+	if l.pool < 0 {
+		return
 	}
-	if r := pl.banned[key]; r.Code != CodeNone {
-		s.add(r.Verdict, r.Code, r.A, r.B)
+	cw, cp := pl.workloads[w], pl.pools[l.pool]
+	key := banKey{w, l.pool, l.Mechanism}
+	if l.Verdict != gate.VerdictReject {
+		l.Preference = round(l.score+pl.bonus[w][l.pool], 2)
+	}
+	add := func(why gate.Reason) {
+		if l.Reasons[0].Code == gate.CodeFits {
+			l.Reasons = l.Reasons[:0]
+		}
+		l.Reasons = append(l.Reasons, why.About(&cw.demand, cp.ground).Text())
+		if why.Verdict.Severity() > l.Verdict.Severity() {
+			l.Verdict = why.Verdict
+		}
+		if l.Verdict == gate.VerdictReject {
+			l.Score, l.Preference, l.Parts = 0, 0, nil
+		}
+	}
+	if need := pl.full[w][key]; need > 0 && l.Verdict == gate.VerdictPass {
+		add(gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodePoolFull, Mechanism: l.Mechanism, Need: int64(need), Have: int64(cp.pool.Count)})
+	}
+	if why, banned := pl.banned[key]; banned {
+		why.Mechanism = l.Mechanism
+		add(why)
+	}
+	if c := pl.chosen[w]; c != nil && c.pool == l.pool && c.mechanism == l.Mechanism {
+		l.Chosen, l.Tenants = true, c.tenants // a prediction may have allowed fewer
 	}
 }
 
+// words puts an evaluated candidate into words.
 func (pl *planner) words(w, p int, s *Scored) Candidate {
-	cw, cp := pl.workloads[w], pl.pools[p]
-	c := Candidate{Pool: cp.pool.Name, Mechanism: s.Mechanism, Profile: cp.Profile(s), Verdict: s.Verdict, Chosen: pl.took(w, p, s.Mechanism),
-		Tenants: s.Tenants, Reasons: make([]ReasonText, 0, max(1, int(s.n)))}
-	if c.Chosen {
-		c.Tenants = pl.chosen[w].tenants // a prediction may have allowed fewer
-	}
-	if s.Verdict != VerdictReject {
-		c.Score, c.Preference = round(s.Score, 2), round(s.Score+pl.bonus[w][p], 2)
+	cw := pl.workloads[w]
+	c := Candidate{Pool: pl.pools[p].pool.Name, Mechanism: s.Mechanism, Profile: s.Profile(), Verdict: s.Verdict, Tenants: s.Tenants,
+		Reasons: make([]gate.ReasonText, 0, max(1, s.Len()))}
+	if s.Verdict != gate.VerdictReject {
+		c.Score = round(s.Score, 2)
 		c.Parts = make([]ScorePart, 0, CriterionCount)
 		for i := range CriterionCount {
 			c.Parts = append(c.Parts, ScorePart{Criterion(i), round(s.Raw[i], 4), round(s.Normalised[i], 4), round(cw.weights[i], 4), round(s.Weighted[i], 4)})
 		}
 	}
-	for _, r := range s.Reasons() {
-		c.Reasons = append(c.Reasons, r.Text(cw, cp))
+	for i := range s.Len() {
+		c.Reasons = append(c.Reasons, s.Reason(i).Text())
 	}
-	if len(c.Reasons) == 0 {
-		c.Reasons = append(c.Reasons, ReasonText{"fits", "no gate speaks against it", "cotenant-reading", VerdictPass})
+	if s.Len() == 0 {
+		c.Reasons = append(c.Reasons, gate.Pass().About(&cw.demand, pl.pools[p].ground).Text())
 	}
 	return c
 }

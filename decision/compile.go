@@ -2,61 +2,30 @@ package decision
 
 import (
 	"fmt"
-	"math"
-	"slices"
-	"strings"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // CompiledPool is a pool prepared for [Evaluate]. It is read-only once made
 // and safe for concurrent use.
 type CompiledPool struct {
-	pool  *Pool
-	gpu   *sharing.GPU
-	env   sharing.Environment
-	model *mig.Model // nil where the catalogue has none
-
-	memory      sharing.Bytes // 0 = not known
+	pool        *Pool
+	ground      *gate.Ground
+	memory      sharing.Bytes // of one GPU; 0 = not known
 	price       cost.Money
 	priced      bool
-	allowed     [sharing.MechanismCount]bool
-	available   [sharing.MechanismCount]sharing.Finding
-	isolation   [sharing.MechanismCount][sharing.AxisCount]sharing.Property
 	isolationMu [sharing.MechanismCount]float64 // mean level, 0 to 1
-	// answers and levels repeat what the gates read of available and isolation
-	// without the words, so that it stays in cache.
-	answers  [sharing.MechanismCount]sharing.Answer
-	levels   [sharing.MechanismCount][sharing.AxisCount]sharing.Level
-	clients  int     // MPS client limit; 0 = not known
-	profiles []slice // base profiles but the whole GPU's, most per GPU first
-}
-
-// slice is a MIG profile as the gates need it.
-type slice struct {
-	profile  *mig.Profile
-	memory   sharing.Bytes // 0 = not known
-	capacity int           // instances on an empty GPU
-	inverse  float64       // the whole GPU's SMs over the slice's: the most it can slow down
-	slowdown float64       // against the whole GPU, prior
 }
 
 // Pool returns the pool as it was given.
 func (p *CompiledPool) Pool() *Pool { return p.pool }
 
-// GPU returns the capability row of the pool's GPU. It must not be modified.
-func (p *CompiledPool) GPU() *sharing.GPU { return p.gpu }
-
-// Profile returns the name of the MIG profile of a candidate, or "".
-func (p *CompiledPool) Profile(s *Scored) string {
-	if s.profile < 0 || int(s.profile) >= len(p.profiles) {
-		return ""
-	}
-	return p.profiles[s.profile].profile.Name
-}
+// Ground returns what the gates know of the pool's GPUs.
+func (p *CompiledPool) Ground() *gate.Ground { return p.ground }
 
 // CompilePool prepares a pool. It fails for a GPU that is not known.
 func CompilePool(pool *Pool) (*CompiledPool, error) {
@@ -64,31 +33,33 @@ func CompilePool(pool *Pool) (*CompiledPool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decision: pool %q: %w", pool.Name, err)
 	}
-	p := &CompiledPool{pool: pool, gpu: gpu, env: sharing.Environment{GPU: gpu, Driver: pool.Driver}}
+	kind := gate.Kind{Name: pool.Name, GPU: gpu, Driver: pool.Driver, Mechanisms: pool.Mechanisms, VGPU: pool.VGPU, Together: pool.Count}
+	if pool.GPUsPerNode > 0 {
+		kind.Together = min(pool.Count, pool.GPUsPerNode)
+	}
 	if pool.StaticPartitions != nil {
-		p.env.StaticPartitions = sharing.AnswerOf(*pool.StaticPartitions)
+		kind.StaticPartitions = sharing.AnswerOf(*pool.StaticPartitions)
+	}
+	if pool.Delivery != "" {
+		if err := kind.Delivery.UnmarshalText([]byte(pool.Delivery)); err != nil {
+			return nil, fmt.Errorf("decision: pool %q: %w", pool.Name, err)
+		}
+	}
+	p := &CompiledPool{pool: pool}
+	if p.ground, err = gate.NewGround(kind); err != nil {
+		return nil, fmt.Errorf("decision: %w", err)
 	}
 	p.memory, _ = gpu.Memory.Get()
 	if p.price, p.priced, err = pool.gpuPrice(); err != nil {
 		return nil, fmt.Errorf("decision: pool %q: %w", pool.Name, err)
 	}
-	for m := range traits {
-		mech := sharing.Mechanism(m)
-		p.allowed[m] = len(pool.Mechanisms) == 0 || mech == sharing.MechanismExclusive || slices.Contains(pool.Mechanisms, mech)
-		p.available[m] = sharing.Available(mech, p.env)
-		p.answers[m] = p.available[m].Answer
+	for m := range p.isolationMu {
 		sum := 0.0
 		for a := range sharing.AxisCount {
-			p.isolation[m][a] = sharing.IsolationIn(mech, sharing.Axis(a), p.env)
-			p.levels[m][a] = p.isolation[m][a].Level
-			sum += levelValue(p.levels[m][a])
+			sum += levelValue(p.ground.Isolation(sharing.Mechanism(m), sharing.Axis(a)).Level)
 		}
 		p.isolationMu[m] = sum / float64(sharing.AxisCount)
 	}
-	if limit, _ := sharing.MPSClientLimit(gpu, pool.Driver); limit.Known {
-		p.clients = limit.Value
-	}
-	p.compileProfiles()
 	return p, nil
 }
 
@@ -98,38 +69,6 @@ func levelValue(l sharing.Level) float64 {
 		return 0
 	}
 	return float64(l-sharing.LevelNone) / float64(sharing.LevelHardware-sharing.LevelNone)
-}
-
-func (p *CompiledPool) compileProfiles() {
-	model, err := mig.Lookup(p.gpu.Name)
-	if err != nil || p.gpu.MIG.Known && p.gpu.MIG.Value == sharing.AnswerNo {
-		return
-	}
-	p.model = model
-	whole, wholeKnown := p.gpu.SMs.Get()
-	for _, prof := range model.Profiles {
-		if strings.ContainsAny(prof.Name, "+-") || len(prof.Placements) == 0 || prof.PlacementUnits >= model.Units {
-			continue
-		}
-		s := slice{profile: prof, capacity: prof.MaxInstances}
-		s.memory, _ = prof.Memory.Get()
-		share := float64(prof.ComputeSlices) / float64(max(1, model.ComputeSlices))
-		if sms, known := prof.SMs.Get(); known && wholeKnown && whole > 0 {
-			share = float64(sms) / float64(whole)
-		}
-		s.inverse = 1 / share
-		s.slowdown = math.Pow(s.inverse, predict.SliceExponent)
-		p.profiles = append(p.profiles, s)
-	}
-	slices.SortFunc(p.profiles, func(a, b slice) int {
-		if a.capacity != b.capacity {
-			return b.capacity - a.capacity
-		}
-		if a.profile.PlacementUnits != b.profile.PlacementUnits {
-			return a.profile.PlacementUnits - b.profile.PlacementUnits
-		}
-		return strings.Compare(a.profile.Name, b.profile.Name)
-	})
 }
 
 // gpuPrice is what one GPU costs for an hour, if the pool says.
@@ -148,61 +87,52 @@ func (p *Pool) gpuPrice() (cost.Money, bool, error) {
 // made and safe for concurrent use.
 type CompiledWorkload struct {
 	workload *Workload
-	need     MemoryNeed
+	demand   gate.Demand
 	arch     *Archetype
 	weights  [CriterionCount]float64
-	busy     float64 // planned busy share of one replica, 0 when not known
-	busyHow  busyBasis
-	solo     [3]float64 // seconds, 0 = not given: TTFT, TPOT, E2E
-	slo      [3]float64
-	hasSLO   bool
-	demands  bool // any isolation demand
-	// evidenced says that a prediction will judge the latency objectives.
-	evidenced bool
 }
-
-type busyBasis uint8
-
-const (
-	busyUnknown busyBasis = iota
-	busyStated
-	busyPrior
-)
 
 // Workload returns the workload as it was given.
 func (w *CompiledWorkload) Workload() *Workload { return w.workload }
 
+// Demand returns what one replica asks of a GPU. It must not be modified.
+func (w *CompiledWorkload) Demand() *gate.Demand { return &w.demand }
+
 // CompileWorkload prepares a workload.
 func CompileWorkload(w *Workload) *CompiledWorkload {
-	c := &CompiledWorkload{workload: w, need: w.MemoryNeed(), arch: &archetypes[0]}
+	c := &CompiledWorkload{workload: w, arch: &archetypes[0]}
 	if w.Kind < kindCount {
 		c.arch = &archetypes[w.Kind]
 	}
-	c.demands = w.Isolation != Isolation{}
 	weights := c.arch.Weights
-	if !c.demands {
+	if w.Isolation == (Isolation{}) {
 		weights.Isolation = min(weights.Isolation, 1)
 	}
 	if w.Weights != nil {
 		weights = *w.Weights
 	}
 	c.weights = weights.normalised()
-	for i, pair := range [3][2]*predict.Duration{{w.Solo.TTFTP99, w.SLO.TTFTP99}, {w.Solo.TPOTP99, w.SLO.TPOTP99}, {w.Solo.E2EP99, w.SLO.E2EP99}} {
-		if pair[0] != nil {
-			c.solo[i] = pair[0].Seconds()
-		}
-		if pair[1] != nil {
-			c.slo[i], c.hasSLO = pair[1].Seconds(), true
+	d := &c.demand
+	*d = gate.Demand{Pool: w.Pool, Kind: w.Kind.String(), Replicas: w.replicas(), GPUs: w.gpus(), Processes: w.processes(), Memory: w.MemoryNeed(),
+		Serves:      w.Kind == KindOnlineInference || w.Kind == KindOfflineInference,
+		NeverShares: c.arch.NeverShares, LatencyBound: c.arch.LatencyBound, SaturatedFrom: c.arch.SaturatedFrom, SLO: w.SLO, Solo: w.Solo}
+	for a := range d.Isolation {
+		d.Isolation[a] = w.Isolation.Level(sharing.Axis(a))
+	}
+	if f := w.Framework; f != nil {
+		d.Framework, d.Bypasses = f.Name, f.Privileged || f.StaticCUDA
+		if f.MemoryFraction != nil {
+			d.MemoryFraction = optional.Of(*f.MemoryFraction)
 		}
 	}
 	switch {
 	case w.GPUBusy != nil:
-		c.busy, c.busyHow = *w.GPUBusy, busyStated
-		if c.hasSLO && w.PeakBusy != nil {
-			c.busy = *w.PeakBusy
+		d.Busy, d.BusyBasis = *w.GPUBusy, gate.BusyStated
+		if d.SLO != (predict.SLO{}) && w.PeakBusy != nil {
+			d.Busy = *w.PeakBusy
 		}
 	case c.arch.BusyPrior > 0:
-		c.busy, c.busyHow = c.arch.BusyPrior, busyPrior
+		d.Busy, d.BusyBasis = c.arch.BusyPrior, gate.BusyPrior
 	}
 	return c
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/gate"
 )
 
 // workloadShare is what a workload takes of its pool's GPUs.
@@ -103,12 +104,12 @@ func savingPercent(before, after cost.Money) float64 {
 
 // impact compares what neighbours' latency may lose with what sharing saves.
 func (pl *planner) impact(cw *CompiledWorkload, c *choice, share workloadShare, p *CompiledPool) (*Impact, error) {
-	solo := cw.solo[2]
-	if solo == 0 {
+	solo := cw.workload.Solo.E2EP99
+	if solo == nil {
 		return nil, nil
 	}
-	expected, _, _ := slowdownBy(c.mechanism, max(1, share.fullest), cw.busy)
-	added := solo * (expected - 1)
+	expected := gate.SlowdownBy(c.mechanism, max(1, share.fullest), cw.demand.Busy).Value
+	added := solo.Seconds() * (expected - 1)
 	rev := cw.workload.Revenue
 	percent := min(100, added/0.1*rev.LossPercentPer100m)
 	fraction, err := cost.PPMFromFloat(percent / 100)

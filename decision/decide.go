@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -28,7 +29,7 @@ type Options struct {
 type choice struct {
 	pool      int
 	mechanism sharing.Mechanism
-	profile   int16
+	slice     *gate.Slice // of MIG
 	tenants   int
 	score     float64
 	// preference is the score and what its pool's price adds; it orders
@@ -44,13 +45,18 @@ type planner struct {
 	trust     *trustClasses
 	choices   [][]choice  // by workload, best first
 	bonus     [][]float64 // by workload and pool, see poolBonus
-	banned    map[banKey]Reason
-	evidence  *evidence // nil without profiles
-	apart     map[[2]int]bool
-	chosen    []*choice
-	full      []map[banKey]int // by workload: pools that were full, with the GPUs wanted
-	groups    map[groupKey]*group
-	mixes     map[groupKey]*mix
+	// listed is what is said of each workload's candidates; with more pools than
+	// are listed it is empty, and fallback has the best of each mechanism among
+	// those that do not pass.
+	listed   [][]listing
+	fallback []*[sharing.MechanismCount]standing
+	banned   map[banKey]gate.Reason
+	evidence *evidence // nil without profiles
+	apart    map[[2]int]bool
+	chosen   []*choice
+	full     []map[banKey]int // by workload: pools that were full, with the GPUs wanted
+	groups   map[groupKey]*group
+	mixes    map[groupKey]*mix
 	// migrations are by pool, nil where no layouts are given.
 	migrations []*Migration
 }
@@ -79,7 +85,7 @@ func Decide(f *Fleet, opt Options) (*Result, error) {
 	if opt.MaxPoolsListed <= 0 {
 		opt.MaxPoolsListed = 16
 	}
-	pl := &planner{opt: opt, banned: map[banKey]Reason{}, apart: map[[2]int]bool{}}
+	pl := &planner{opt: opt, banned: map[banKey]gate.Reason{}, apart: map[[2]int]bool{}}
 	for i := range f.Pools {
 		p, err := CompilePool(&f.Pools[i])
 		if err != nil {
@@ -106,26 +112,35 @@ func Decide(f *Fleet, opt Options) (*Result, error) {
 	return pl.result()
 }
 
-func (pl *planner) neighbours(w, p int) Neighbours {
+func (pl *planner) neighbours(w, p int) gate.Neighbours {
 	return pl.trust.neighbours(w, pl.workloads[w], pl.pools[p].pool.Name)
 }
 
-// evaluate collects what each workload could take, best first.
+// evaluate collects what each workload could take, best first, and what is to be
+// said of it.
 func (pl *planner) evaluate() {
-	pl.choices = make([][]choice, len(pl.workloads))
-	pl.bonus = make([][]float64, len(pl.workloads))
+	n := len(pl.workloads)
+	pl.choices, pl.bonus = make([][]choice, n), make([][]float64, n)
+	pl.listed, pl.fallback = make([][]listing, n), make([]*[sharing.MechanismCount]standing, n)
+	seen := make([][sharing.MechanismCount]standing, len(pl.pools))
 	var ev Evaluation
 	for w, cw := range pl.workloads {
 		each := make([]float64, len(pl.pools)) // price of a replica under the pool's best candidate, 0 = none
 		for p, cp := range pl.pools {
 			Evaluate(cw, cp, pl.neighbours(w, p), &ev)
 			for i := range ev.Candidates {
-				if c := &ev.Candidates[i]; c.Verdict == VerdictPass {
-					pl.choices[w] = append(pl.choices[w], choice{pool: p, mechanism: c.Mechanism, profile: c.profile, tenants: c.Tenants, score: c.Score})
+				c := &ev.Candidates[i]
+				seen[p][c.Mechanism] = standingOf(p, c)
+				if c.Verdict == gate.VerdictPass {
+					pl.choices[w] = append(pl.choices[w], choice{pool: p, mechanism: c.Mechanism, slice: c.Slice(), tenants: c.Tenants, score: c.Score})
+					seen[p][c.Mechanism].severity = unranked
 				}
 			}
 			if best := ev.Best(); best != nil && cp.priced {
 				each[p] = float64(cp.price.Micros()) / float64(best.Tenants)
+			}
+			if len(pl.pools) <= pl.opt.MaxPoolsListed {
+				pl.list(w, p, &ev)
 			}
 		}
 		pl.bonus[w] = poolBonus(each, cw.weights[CriterionCost])
@@ -134,6 +149,9 @@ func (pl *planner) evaluate() {
 			c.preference = c.score + pl.bonus[w][c.pool]
 		}
 		slices.SortFunc(pl.choices[w], compareChoices)
+		if len(pl.pools) > pl.opt.MaxPoolsListed {
+			pl.fallback[w] = bestOf(seen, pl.bonus[w])
+		}
 	}
 }
 
@@ -167,7 +185,7 @@ func (pl *planner) assign() error {
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(len(pl.choices[a]), len(pl.choices[b])),
 			cmp.Compare(pl.workloads[b].workload.gpus(), pl.workloads[a].workload.gpus()),
-			cmp.Compare(pl.workloads[b].need.Total, pl.workloads[a].need.Total), cmp.Compare(a, b))
+			cmp.Compare(pl.workloads[b].demand.Memory.Total, pl.workloads[a].demand.Memory.Total), cmp.Compare(a, b))
 	})
 	for {
 		pl.chosen = make([]*choice, len(pl.workloads))
@@ -205,7 +223,7 @@ func (pl *planner) take(w int, used []int) error {
 	for i := range pl.choices[w] {
 		c := &pl.choices[w][i]
 		key := banKey{w, c.pool, c.mechanism}
-		if pl.banned[key].Code != CodeNone {
+		if _, banned := pl.banned[key]; banned {
 			continue
 		}
 		gk := groupKey{c.pool, c.mechanism}
@@ -249,7 +267,7 @@ func (pl *planner) take(w int, used []int) error {
 // if the GPUs that the pool has left are then enough.
 func (pl *planner) tighten(g *group, w int, c *choice, left int) (bool, error) {
 	replicas := pl.workloads[w].workload.replicas()
-	if !traits[c.mechanism].sliced || replicas > 10_000 || !g.mayFit(c, replicas, g.gpus()+left) {
+	if !gate.TraitsOf(c.mechanism).Sliced || replicas > 10_000 || !g.mayFit(c, replicas, g.gpus()+left) {
 		return false, nil
 	}
 	n, err := g.tighten(w, c, replicas, false)
@@ -272,7 +290,7 @@ func (pl *planner) place(g *group, w int, cw *CompiledWorkload, c *choice, commi
 			g.wholes = append(g.wholes, member{w, replicas})
 		}
 		return n, nil
-	case traits[c.mechanism].sliced:
+	case gate.TraitsOf(c.mechanism).Sliced:
 		return g.cut(w, c, replicas, commit)
 	}
 	return g.fill(itemOf(w, cw, c), replicas, pl.mayPair, commit), nil
@@ -291,7 +309,7 @@ func (pl *planner) banLonely() bool {
 			if c == nil || c.pool != key.pool || c.mechanism != key.mechanism || !pl.hasOther(w, c) {
 				continue
 			}
-			pl.banned[banKey{w, c.pool, c.mechanism}] = Reason{Code: CodeAlone, Mechanism: c.mechanism, Verdict: VerdictReject}
+			pl.banned[banKey{w, c.pool, c.mechanism}] = gate.Reason{Code: gate.CodeAlone, Verdict: gate.VerdictReject}
 			found = true
 		}
 	}
@@ -302,7 +320,8 @@ func (pl *planner) hasOther(w int, not *choice) bool {
 	for i := range pl.choices[w] {
 		c := &pl.choices[w][i]
 		key := banKey{w, c.pool, c.mechanism}
-		if c != not && pl.banned[key].Code == CodeNone && pl.full[w][key] == 0 {
+		_, banned := pl.banned[key]
+		if c != not && !banned && pl.full[w][key] == 0 {
 			return true
 		}
 	}
@@ -334,7 +353,7 @@ func (pl *planner) groupKeys() []groupKey {
 
 // finish packs a group once more, now that all its members are known.
 func (pl *planner) finish(g *group) error {
-	if traits[g.mechanism].sliced {
+	if gate.TraitsOf(g.mechanism).Sliced {
 		if err := g.repackSlices(); err != nil {
 			return fmt.Errorf("decision: pool %q: %w", g.pool.pool.Name, err)
 		}

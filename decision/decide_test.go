@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -62,9 +63,9 @@ func TestFourTeams(t *testing.T) {
 		}
 		found := false
 		for _, reason := range d.Candidates[0].Reasons {
-			found = found || reason.Code == "slice-too-small" && strings.Contains(reason.Message, "does not fit the memory of 1g.10gb")
+			found = found || reason.Code == gate.CodeSliceTooSmall && strings.Contains(reason.Message, "does not fit the memory of 1g.10gb")
 		}
-		if !slices.ContainsFunc(d.Candidates, func(c Candidate) bool { return c.Profile == "1g.10gb" && c.Verdict == VerdictReject }) {
+		if !slices.ContainsFunc(d.Candidates, func(c Candidate) bool { return c.Profile == "1g.10gb" && c.Verdict == gate.VerdictReject }) {
 			t.Errorf("%s: 1g.10gb is no rejected candidate", d.Workload)
 		}
 		if !found {
@@ -101,7 +102,7 @@ func TestEveryMechanismIsACandidate(t *testing.T) {
 	for _, d := range decide(t, f).Decisions {
 		seen := map[string]int{}
 		for _, c := range d.Candidates {
-			if c.Mechanism == sharing.MechanismMIG && c.Profile != "" && c.Verdict == VerdictReject {
+			if c.Mechanism == sharing.MechanismMIG && c.Profile != "" && c.Verdict == gate.VerdictReject {
 				continue // a smaller profile than the candidate's
 			}
 			seen[c.Pool+" "+c.Mechanism.String()]++
@@ -193,7 +194,7 @@ func TestPlansHold(t *testing.T) {
 				if g.LowerBound > g.GPUs {
 					t.Errorf("%s on %s: lower bound %d of %d GPUs", g.Mechanism, p.Pool, g.LowerBound, g.GPUs)
 				}
-				if traits[g.Mechanism].sliced && g.GPUs != g.LowerBound {
+				if gate.TraitsOf(g.Mechanism).Sliced && g.GPUs != g.LowerBound {
 					t.Errorf("%s on %s: %d GPUs packed, %d would do", g.Mechanism, p.Pool, g.GPUs, g.LowerBound)
 				}
 				gpus := 0
@@ -252,7 +253,7 @@ func checkLayout(t *testing.T, p PoolResult, g GroupResult, l LayoutResult, work
 	if total, known := gpu.Memory.Get(); known && memory > total {
 		t.Errorf("%s on %s: tenants need %s of %s", g.Mechanism, p.Pool, memory, total)
 	}
-	if !traits[g.Mechanism].trusted {
+	if !gate.TraitsOf(g.Mechanism).Trusting {
 		return
 	}
 	for _, a := range tenants {
@@ -311,7 +312,7 @@ func TestFullPool(t *testing.T) {
 	found := false
 	for _, c := range d.Candidates {
 		for _, reason := range c.Reasons {
-			found = found || reason.Code == "pool-full"
+			found = found || reason.Code == gate.CodePoolFull
 		}
 	}
 	if !found {
@@ -327,7 +328,7 @@ func TestSolo(t *testing.T) {
 		v.Solo.E2EP99, v.SLO.E2EP99 = ptr(predict.Duration(solo*1e9)), ptr(predict.Duration(slo*1e9))
 		return &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "T4", Count: 4}}, Workloads: []Workload{v}}
 	}
-	verdict := func(f *Fleet, m sharing.Mechanism) Verdict {
+	verdict := func(f *Fleet, m sharing.Mechanism) gate.Verdict {
 		for _, c := range decide(t, f).Decision("w").Candidates {
 			if c.Mechanism == m {
 				return c.Verdict
@@ -339,13 +340,13 @@ func TestSolo(t *testing.T) {
 	for _, c := range []struct {
 		solo, slo float64
 		m         sharing.Mechanism
-		want      Verdict
+		want      gate.Verdict
 	}{
-		{0.1, 2, sharing.MechanismTimeSlicing, VerdictPass},     // at worst 2/0.9 times 100 ms
-		{0.1, 0.2, sharing.MechanismTimeSlicing, VerdictReject}, // may be 222 ms, and turns are not trusted with it
-		{0.1, 0.2, sharing.MechanismMPS, VerdictUnknown},
-		{0.1, 1, sharing.MechanismMPS, VerdictPass},
-		{0.5, 0.4, sharing.MechanismExclusive, VerdictReject}, // too slow even alone
+		{0.1, 2, sharing.MechanismTimeSlicing, gate.VerdictPass},     // at worst 2/0.9 times 100 ms
+		{0.1, 0.2, sharing.MechanismTimeSlicing, gate.VerdictReject}, // may be 222 ms, and turns are not trusted with it
+		{0.1, 0.2, sharing.MechanismMPS, gate.VerdictUnknown},
+		{0.1, 1, sharing.MechanismMPS, gate.VerdictPass},
+		{0.5, 0.4, sharing.MechanismExclusive, gate.VerdictReject}, // too slow even alone
 	} {
 		if got := verdict(fleet(c.solo, c.slo), c.m); got != c.want {
 			t.Errorf("%s with %v s alone and a limit of %v s: %s, want %s", c.m, c.solo, c.slo, got, c.want)
@@ -361,15 +362,9 @@ func TestSourcesResolve(t *testing.T) {
 			t.Errorf("%s: source %q does not resolve", what, id)
 		}
 	}
-	for c := CodeNone + 1; c < codeCount; c++ {
-		if reasons[c].name == "" || reasons[c].text == nil {
-			t.Errorf("code %d has no words", c)
-			continue
-		}
-		switch c {
-		case CodePinnedElsewhere, CodeNotAllowedInPool, CodeTooManyGPUs, CodeAlone, CodePoolFull:
-		default:
-			check(reasons[c].name, reasons[c].source)
+	for _, c := range gate.Codes() {
+		if id := c.Source(); id != "" {
+			check(c.String(), id)
 		}
 	}
 	for _, m := range sharing.Mechanisms() {

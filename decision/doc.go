@@ -3,9 +3,9 @@
 // gives, what it costs and saves, and what will bite.
 //
 // [ParseFleet] reads a fleet of pools and workloads, [Decide] answers for all
-// of them at once. Every candidate (a pool and a mechanism) passes hard gates
-// with four verdicts (pass, reject, fixable, unknown), each with a coded
-// reason and its source, and is then scored on weighted criteria whose raw,
+// of them at once. Every candidate (a pool and a mechanism) passes the gates of
+// decision/gate with four verdicts (pass, reject, fixable, unknown), each with a
+// coded reason and its source, and is then scored on weighted criteria whose raw,
 // normalised and weighted parts stay in the result. Not sharing is always a
 // candidate. Traps that the input walks into are reported by severity.
 //

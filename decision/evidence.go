@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -57,7 +58,7 @@ func newEvidence(workloads []*CompiledWorkload, opt Options) (*evidence, error) 
 			continue
 		}
 		e.solos[i] = &solo
-		w.evidenced = true
+		w.demand.Predicted = true
 	}
 	return e, errors.Join(errs...)
 }
@@ -110,8 +111,8 @@ func (pl *planner) judgeBin(key groupKey, b *bin) (again bool, err error) {
 		if old := pl.evidence.predicted[w]; old == nil || preds[k].Slowdown.Value > old.Slowdown.Value {
 			pl.evidence.predicted[w] = newPredicted(&preds[k], len(group))
 		}
-		answer, check := pl.workloads[w].keeps(&preds[k])
-		if answer == sharing.AnswerYes || slices.Contains(done, w) || pl.chosen[w] == nil {
+		why := gate.Objectives(&pl.workloads[w].workload.SLO, 0, &preds[k])
+		if why.Verdict == gate.VerdictPass || slices.Contains(done, w) || pl.chosen[w] == nil {
 			continue
 		}
 		again, done = true, append(done, w)
@@ -122,12 +123,8 @@ func (pl *planner) judgeBin(key groupKey, b *bin) (again bool, err error) {
 		if c.tenants = min(c.tenants, b.n) - 1; c.tenants >= 2 {
 			continue
 		}
-		code := CodeSLOPredictedMiss
-		verdict := VerdictReject
-		if answer == sharing.AnswerUnknown {
-			code, verdict = CodeSLOPredictedOpen, VerdictUnknown
-		}
-		pl.banned[banKey{w, key.pool, key.mechanism}] = Reason{Code: code, Mechanism: key.mechanism, Verdict: verdict, A: sloIndex(check.Metric), B: int64(check.Predicted.Or(predict.Interval{}).High * 1e3)}
+		why.Tenants = 2
+		pl.banned[banKey{w, key.pool, key.mechanism}] = why
 		pl.chosen[w] = nil
 	}
 	return again, nil
@@ -152,21 +149,6 @@ func (pl *planner) mayPair(a, b int) bool {
 	return pl.trust.trusts(a, b) && !pl.apart[[2]int{min(a, b), max(a, b)}]
 }
 
-// keeps says whether a prediction keeps the workload's objectives, and names
-// the check that decides: one that is missed before one that is open.
-func (w *CompiledWorkload) keeps(p *predict.Prediction) (sharing.Answer, predict.SLOCheck) {
-	answer, worst := sharing.AnswerYes, predict.SLOCheck{}
-	for _, c := range p.CheckSLO(w.workload.SLO) {
-		switch {
-		case c.Meets == sharing.AnswerNo:
-			return sharing.AnswerNo, c
-		case c.Meets == sharing.AnswerUnknown && answer == sharing.AnswerYes:
-			answer, worst = sharing.AnswerUnknown, c
-		}
-	}
-	return answer, worst
-}
-
 // breakEvenLimit is how many copies of a workload break-even looks at.
 const breakEvenLimit = 6
 
@@ -179,17 +161,6 @@ func (e *evidence) breakEven(w int) []predict.BreakEvenStep {
 		steps[i].TimeSlicing, steps[i].MPS = rounded(steps[i].TimeSlicing), rounded(steps[i].MPS)
 	}
 	return steps
-}
-
-// sloIndex is a metric's place in CompiledWorkload.slo.
-func sloIndex(m predict.Metric) int64 {
-	switch m {
-	case predict.MetricTTFTP99:
-		return 0
-	case predict.MetricTPOTP99:
-		return 1
-	}
-	return 2
 }
 
 func newPredicted(p *predict.Prediction, tenants int) *Predicted {

@@ -5,6 +5,7 @@ import (
 	"log"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -94,11 +95,11 @@ func ExampleEvaluate() {
 	}
 	workload := decision.CompileWorkload(&fleet.Workloads[0])
 	var ev decision.Evaluation
-	decision.Evaluate(workload, pool, decision.Neighbours{Untrusted: 3}, &ev)
+	decision.Evaluate(workload, pool, gate.Neighbours{Untrusted: 3}, &ev)
 	best := ev.Best()
-	fmt.Println(best.Mechanism, pool.Profile(best), best.Tenants)
-	for _, r := range best.Reasons() {
-		fmt.Println(r.Text(workload, pool).Message)
+	fmt.Println(best.Mechanism, best.Profile(), best.Tenants)
+	for i := range best.Len() {
+		fmt.Println(best.Reason(i))
 	}
 	// Output:
 	// mig 1g.20gb 4

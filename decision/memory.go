@@ -1,36 +1,21 @@
 package decision
 
-import "github.com/cotenant/cotenant/sharing"
-
-// Priors of the memory computation.
-const (
-	// ContextMemory is what the CUDA context and runtime of one process take
-	// beside its data: 512 MiB lie between a limit and what can be allocated
-	// under it (DYN-LIM: 10G leaves 9,728 MiB; H200: 8 GiB shows 7,678 MiB).
-	ContextMemory = 512 * sharing.MiB
+import (
+	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/sharing"
 )
-
-// MemoryNeed is what one replica takes on each of its GPUs.
-type MemoryNeed struct {
-	Weights sharing.Bytes // 0 when stated as a whole
-	KVCache sharing.Bytes // 0 when stated as a whole
-	Context sharing.Bytes // 0 when stated as a whole
-	Total   sharing.Bytes
-	// KVPrior says that a prior stands in for what the input does not say of it.
-	KVPrior bool
-}
 
 // MemoryNeed computes the memory of one replica on each of its GPUs: what the
 // workload states, or weights divided by its GPUs, KV cache and the contexts of
 // its processes.
-func (w *Workload) MemoryNeed() MemoryNeed {
+func (w *Workload) MemoryNeed() gate.MemoryNeed {
 	if w.Memory != nil {
-		return MemoryNeed{Total: *w.Memory}
+		return gate.MemoryNeed{Total: *w.Memory}
 	}
 	if w.Model == nil {
-		return MemoryNeed{}
+		return gate.MemoryNeed{}
 	}
-	var n MemoryNeed
+	var n gate.MemoryNeed
 	gpus := int64(max(1, w.GPUs))
 	half := int64(0)
 	if int(w.Model.Weights) < len(halfBytes) {
@@ -44,7 +29,7 @@ func (w *Workload) MemoryNeed() MemoryNeed {
 		kv, prior := w.kvNeed()
 		n.KVCache, n.KVPrior = (kv+sharing.Bytes(gpus)-1)/sharing.Bytes(gpus), prior
 	}
-	n.Context = ContextMemory * sharing.Bytes(w.processes())
+	n.Context = gate.ContextMemory * sharing.Bytes(w.processes())
 	n.Total = n.Weights + n.KVCache + n.Context
 	return n
 }

@@ -25,7 +25,7 @@ type Migration struct {
 func (pl *planner) migrate() error {
 	pl.migrations = make([]*Migration, len(pl.pools))
 	for p, cp := range pl.pools {
-		if len(cp.pool.Layouts) == 0 || cp.model == nil {
+		if len(cp.pool.Layouts) == 0 || cp.ground.Model() == nil {
 			continue
 		}
 		m := &Migration{Steps: []string{}}
@@ -44,7 +44,7 @@ func (pl *planner) migrate() error {
 		}
 		haves := make([]mig.Layout, len(cp.pool.Layouts))
 		for i, text := range cp.pool.Layouts {
-			have, err := parseLayout(cp.model, text)
+			have, err := parseLayout(cp.ground.Model(), text)
 			if err != nil {
 				return fmt.Errorf("decision: pool %q: layouts[%d]: %w", cp.pool.Name, i, err)
 			}
@@ -70,7 +70,7 @@ func (pl *planner) migrate() error {
 		}
 		targets = rest
 		for _, target := range targets {
-			if err := m.onto("another GPU", mig.Layout{Model: cp.model}, target); err != nil {
+			if err := m.onto("another GPU", mig.Layout{Model: cp.ground.Model()}, target); err != nil {
 				return err
 			}
 		}
@@ -80,7 +80,7 @@ func (pl *planner) migrate() error {
 		slices.SortStableFunc(idle, func(a, b int) int { return cmp.Compare(busyIn(haves[a]), busyIn(haves[b])) })
 		for k, i := range idle {
 			if k < short {
-				if err := m.onto(fmt.Sprintf("GPU %d", i), haves[i], &sliced{layout: mig.Layout{Model: cp.model}}); err != nil {
+				if err := m.onto(fmt.Sprintf("GPU %d", i), haves[i], &sliced{layout: mig.Layout{Model: cp.ground.Model()}}); err != nil {
 					return err
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -29,7 +30,7 @@ type Decision struct {
 	GPUs      int               `json:"gpus"` // per replica
 	Memory    string            `json:"memory"`
 	// TradeOff is what the choice accepts.
-	TradeOff *ReasonText `json:"trade_off,omitempty"`
+	TradeOff *gate.ReasonText `json:"trade_off,omitempty"`
 	// Risk is the row of the risk matrix that kind and mechanism fall in.
 	Risk *Risk `json:"risk,omitempty"`
 	// NotChosen says, for the best candidate that was not chosen, why.
@@ -57,15 +58,15 @@ type Candidate struct {
 	Pool      string            `json:"pool"`
 	Mechanism sharing.Mechanism `json:"mechanism"`
 	Profile   string            `json:"profile,omitempty"`
-	Verdict   Verdict           `json:"verdict"`
+	Verdict   gate.Verdict      `json:"verdict"`
 	Chosen    bool              `json:"chosen,omitempty"`
 	Tenants   int               `json:"tenants_per_gpu"`
 	Score     float64           `json:"score"`
 	// Preference orders candidates of different pools: the score and what the
 	// pool's price adds.
-	Preference float64      `json:"preference"`
-	Parts      []ScorePart  `json:"parts,omitempty"` // absent where rejected
-	Reasons    []ReasonText `json:"reasons"`
+	Preference float64           `json:"preference"`
+	Parts      []ScorePart       `json:"parts,omitempty"` // absent where rejected
+	Reasons    []gate.ReasonText `json:"reasons"`
 }
 
 // ScorePart is one criterion's part of a score.

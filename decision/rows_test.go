@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -179,7 +180,7 @@ func TestPrintedRows(t *testing.T) {
 func passing(d *Decision) string {
 	var b strings.Builder
 	for _, c := range d.Candidates {
-		if c.Verdict != VerdictReject {
+		if c.Verdict != gate.VerdictReject {
 			b.WriteString(c.Mechanism.String() + " " + c.Verdict.String() + "\n")
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -12,21 +13,16 @@ import (
 // instancesOf is how many instances a choice needs for its replicas, and how
 // many replicas each holds.
 func instancesOf(m sharing.Mechanism, replicas int) (instances, each int) {
-	each = 1
-	if m == sharing.MechanismMIGWithMPS {
-		each = clientsPerInstance
-	}
+	each = gate.PerInstance(m)
 	return (replicas + each - 1) / each, each
 }
 
-// clientsPerInstance is how many replicas of a workload share one MIG instance
-// under MPS.
-const clientsPerInstance = 2
+func (g *group) model() *mig.Model { return g.pool.ground.Model() }
 
 // cut puts a workload's instances on the group's GPUs in order, then on new
 // ones, and returns how many it opened. With commit unset nothing changes.
 func (g *group) cut(w int, c *choice, replicas int, commit bool) (int, error) {
-	prof := g.pool.profiles[c.profile].profile
+	prof := c.slice.Profile
 	instances, each := instancesOf(c.mechanism, replicas)
 	gpus := g.sliced
 	if !commit {
@@ -36,17 +32,17 @@ func (g *group) cut(w int, c *choice, replicas int, commit bool) (int, error) {
 	open := 0
 	for instances > 0 {
 		if open == len(gpus) {
-			gpus = append(gpus, sliced{layout: mig.Layout{Model: g.pool.model}})
+			gpus = append(gpus, sliced{layout: mig.Layout{Model: g.model()}})
 			opened++
 		}
-		ok, err := gpus[open].add(g.pool.model, prof, member{w, min(each, replicas)})
+		ok, err := gpus[open].add(g.model(), prof, member{w, min(each, replicas)})
 		if err != nil {
 			return 0, err
 		}
 		if !ok {
 			open++
 			if opened > 0 && len(gpus[len(gpus)-1].members) == 0 {
-				return 0, fmt.Errorf("decision: %s does not fit an empty %s", prof.Name, g.pool.gpu.Name)
+				return 0, fmt.Errorf("decision: %s does not fit an empty %s", prof.Name, g.pool.ground.GPU().Name)
 			}
 			continue
 		}
@@ -66,7 +62,7 @@ func (g *group) tighten(w int, c *choice, replicas int, commit bool) (int, error
 	pieces := g.pieces()
 	instances, each := instancesOf(c.mechanism, replicas)
 	for range instances {
-		pieces = append(pieces, piece{g.pool.profiles[c.profile].profile, member{w, min(each, replicas)}})
+		pieces = append(pieces, piece{c.slice.Profile, member{w, min(each, replicas)}})
 		replicas -= min(each, replicas)
 	}
 	packed, _, err := g.exact(pieces)
@@ -123,7 +119,7 @@ func (g *group) repackSlices() error {
 // mayFit is false where units or compute slices alone are too few.
 func (g *group) mayFit(c *choice, replicas, gpus int) bool {
 	instances, _ := instancesOf(c.mechanism, replicas)
-	prof := g.pool.profiles[c.profile].profile
+	prof := c.slice.Profile
 	units, compute := instances*prof.PlacementUnits, instances*prof.ComputeSlices
 	for i := range g.sliced {
 		for _, in := range g.sliced[i].layout.Instances {
@@ -131,7 +127,7 @@ func (g *group) mayFit(c *choice, replicas, gpus int) bool {
 			compute += in.Profile.ComputeSlices
 		}
 	}
-	return units <= gpus*g.pool.model.Units && compute <= gpus*g.pool.model.ComputeSlices
+	return units <= gpus*g.model().Units && compute <= gpus*g.model().ComputeSlices
 }
 
 // piece is an instance and who has it.
@@ -166,13 +162,13 @@ func (g *group) exact(pieces []piece) (gpus []sliced, bound int, err error) {
 		waiting[p.profile] = append(waiting[p.profile], p.member)
 	}
 	for i := range demand {
-		prof, err := g.pool.model.Profile(demand[i].Profile)
+		prof, err := g.model().Profile(demand[i].Profile)
 		if err != nil {
 			return nil, 0, fmt.Errorf("decision: %w", err)
 		}
 		demand[i].N = len(waiting[prof])
 	}
-	packing, err := g.pool.model.Pack(demand)
+	packing, err := g.model().Pack(demand)
 	if err != nil {
 		return nil, 0, fmt.Errorf("decision: %w", err)
 	}

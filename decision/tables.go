@@ -1,6 +1,9 @@
 package decision
 
-import "github.com/cotenant/cotenant/sharing"
+import (
+	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/sharing"
+)
 
 // Risk is a row of a risk matrix: what a class of workloads risks under a
 // mechanism.
@@ -27,7 +30,7 @@ func SLARisks() []Risk { return append([]Risk(nil), slaRisks...) }
 // riskOf returns the class's row where tenants take turns; elsewhere there is
 // none.
 func riskOf(class string, m sharing.Mechanism) *Risk {
-	if !traits[m].turns {
+	if !gate.TraitsOf(m).Turns {
 		return nil
 	}
 	for i := range slaRisks {
@@ -104,7 +107,7 @@ func Rollout() []Phase {
 
 // PoolRule returns the mechanisms that a pool of a GPU generation is fixed to.
 func PoolRule(p *CompiledPool) []sharing.Mechanism {
-	if p.available[sharing.MechanismMIG].Answer == sharing.AnswerYes {
+	if p.ground.Available(sharing.MechanismMIG).Answer == sharing.AnswerYes {
 		return []sharing.Mechanism{sharing.MechanismMIG, sharing.MechanismExclusive}
 	}
 	return []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismHAMi, sharing.MechanismExclusive}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -156,8 +157,8 @@ func (t text) predicted(d *Decision) {
 func (t text) reasonsAgainst(d *Decision) {
 	seen := map[sharing.Mechanism]bool{}
 	for _, c := range d.Candidates {
-		seen[c.Mechanism] = seen[c.Mechanism] || c.Verdict == VerdictPass
-		if c.Chosen || c.Verdict == VerdictPass || !t.opts.All && seen[c.Mechanism] {
+		seen[c.Mechanism] = seen[c.Mechanism] || c.Verdict == gate.VerdictPass
+		if c.Chosen || c.Verdict == gate.VerdictPass || !t.opts.All && seen[c.Mechanism] {
 			continue
 		}
 		seen[c.Mechanism] = true

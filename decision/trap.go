@@ -6,7 +6,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -70,7 +73,7 @@ func (s *trapScene) perGPU() int {
 // detectors has one function a trap; it returns what it found, or "".
 var detectors = map[string]func(*trapScene) string{
 	"time-slicing-takes-turns": func(s *trapScene) string {
-		return say(s.in(sharing.MechanismTimeSlicing) && (s.cw.hasSLO || s.w.Kind == KindOnlineInference),
+		return say(s.in(sharing.MechanismTimeSlicing) && (s.cw.demand.SLO != (predict.SLO{}) || s.w.Kind == KindOnlineInference),
 			"%s takes turns: with %d busy tenants each waits for the others", sharing.MechanismTimeSlicing, max(2, s.perGPU()))
 	},
 	"mps-is-not-isolation": func(s *trapScene) string {
@@ -82,7 +85,7 @@ var detectors = map[string]func(*trapScene) string{
 			"instances must be empty before they are destroyed: the migration needs the pods on them drained")
 	},
 	"hami-can-be-bypassed": func(s *trapScene) string {
-		return say(s.in(sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS) && (s.cw.demands || s.bypasses()),
+		return say(s.in(sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS) && (s.w.Isolation != (Isolation{}) || s.bypasses()),
 			"HAMi's limits live in the process; %s", pick(s.bypasses(), "this workload's settings get round them", "it is no hardware isolation"))
 	},
 	"emulation-is-not-mig": func(s *trapScene) string {
@@ -110,19 +113,19 @@ var detectors = map[string]func(*trapScene) string{
 			"turns last milliseconds (2.09 ms and a switch of 0.153 ms on an H200), against a P99 limit in the tens")
 	},
 	"mps-needs-idle-sms": func(s *trapScene) string {
-		return say(s.mps() && s.cw.busyHow == busyStated && s.cw.busy >= 0.8, "the job keeps %.0f%% of the GPU busy; MPS gains only where SMs idle", s.cw.busy*100)
+		return say(s.mps() && s.cw.demand.BusyBasis == gate.BusyStated && s.cw.demand.Busy >= 0.8, "the job keeps %.0f%% of the GPU busy; MPS gains only where SMs idle", s.cw.demand.Busy*100)
 	},
 	"training-fills-the-gpu": func(s *trapScene) string {
-		return say(s.shares() && (s.w.Kind == KindTraining || s.w.Kind == KindDistributedTraining) && s.cw.busyHow == busyStated && s.cw.busy >= 0.7,
-			"a training job at %.0f%% slows down by what its neighbours take", s.cw.busy*100)
+		return say(s.shares() && (s.w.Kind == KindTraining || s.w.Kind == KindDistributedTraining) && s.cw.demand.BusyBasis == gate.BusyStated && s.cw.demand.Busy >= 0.7,
+			"a training job at %.0f%% slows down by what its neighbours take", s.cw.demand.Busy*100)
 	},
 	"replicas-share-memory": func(s *trapScene) string {
 		if s.p == nil || !s.in(sharing.MechanismTimeSlicing) || s.p.memory == 0 {
 			return ""
 		}
 		n := max(2, s.perGPU())
-		total := s.cw.need.Total * sharing.Bytes(n)
-		return say(true, "%d shares of one %s hold %s together, and nothing divides its %s", n, s.p.gpu.Name, total, s.p.memory)
+		total := s.cw.demand.Memory.Total * sharing.Bytes(n)
+		return say(true, "%d shares of one %s hold %s together, and nothing divides its %s", n, s.p.ground.GPU().Name, total, s.p.memory)
 	},
 	"mps-fault-spreads": func(s *trapScene) string {
 		return say(s.mps() && s.perGPU() > 1, "a fatal GPU fault of one MPS client ends all %d on its GPU", s.perGPU())
@@ -132,15 +135,15 @@ var detectors = map[string]func(*trapScene) string{
 	},
 	"model-exceeds-slice": func(s *trapScene) string {
 		r := s.w.Request
-		if r == nil || r.Profile == "" || s.p == nil || s.p.model == nil {
+		if r == nil || r.Profile == "" || s.p == nil || s.p.ground.Model() == nil {
 			return ""
 		}
-		prof, err := s.p.model.Profile(r.Profile)
+		prof, err := s.p.ground.Model().Profile(r.Profile)
 		if err != nil {
 			return ""
 		}
 		have, known := prof.Memory.Get()
-		return say(known && s.cw.need.Total > have, "needs %s and %s has %s", s.cw.needText(int64(s.cw.need.Total)), prof.Name, have)
+		return say(known && s.cw.demand.Memory.Total > have, "needs %s and %s has %s", s.cw.demand.Memory, prof.Name, have)
 	},
 	"loss-per-100-ms": func(s *trapScene) string {
 		r := s.w.Revenue
@@ -161,15 +164,15 @@ var detectors = map[string]func(*trapScene) string{
 		return say(s.w.Evidence == EvidenceNVML, "gpu_busy is NVML utilisation: one thread block reads 100%%, so it says nothing of the room that is left")
 	},
 	"first-fit-blocks-4g": func(s *trapScene) string {
-		if s.p == nil || s.p.model == nil {
+		if s.p == nil || s.p.ground.Model() == nil {
 			return ""
 		}
 		return blockedLarge(s.p)
 	},
 	"replicas-are-not-capacity": func(s *trapScene) string {
 		n := s.perGPU()
-		return say(s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismHAMi) && n > 1 && s.cw.busyHow == busyStated && float64(n)*s.cw.busy > 1,
-			"%d shares that each keep %.0f%% busy want %.1f GPUs: replicas are not capacity", n, s.cw.busy*100, float64(n)*s.cw.busy)
+		return say(s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismHAMi) && n > 1 && s.cw.demand.BusyBasis == gate.BusyStated && float64(n)*s.cw.demand.Busy > 1,
+			"%d shares that each keep %.0f%% busy want %.1f GPUs: replicas are not capacity", n, s.cw.demand.Busy*100, float64(n)*s.cw.demand.Busy)
 	},
 	"two-shares-one-gpu": func(s *trapScene) string {
 		return say(s.w.Request != nil && s.w.Request.SharedGPUs > 1 && s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS),
@@ -230,8 +233,8 @@ var detectors = map[string]func(*trapScene) string{
 		if s.p == nil || !s.in(sharing.MechanismTimeSlicing) || s.p.pool.Timeslice == "" || s.p.pool.Timeslice == "default" {
 			return ""
 		}
-		set, known := s.p.gpu.TimesliceSetting.Get()
-		return say(!known || set != sharing.AnswerYes, "no source confirms that a %s lets its time slice be set; probe before relying on %q", s.p.gpu.Name, s.p.pool.Timeslice)
+		set, known := s.p.ground.GPU().TimesliceSetting.Get()
+		return say(!known || set != sharing.AnswerYes, "no source confirms that a %s lets its time slice be set; probe before relying on %q", s.p.ground.GPU().Name, s.p.pool.Timeslice)
 	},
 	"equal-load-per-model": func(s *trapScene) string {
 		return say(s.w.Evidence == EvidenceEqualConcurrency, "figures at equal load per model flatter sharing; compare at equal load per GPU")
@@ -243,8 +246,8 @@ func (s *trapScene) bypasses() bool {
 }
 
 func (s *trapScene) tightSLO() bool {
-	for _, l := range s.cw.slo {
-		if l > 0 && l < 0.1 {
+	for _, limit := range s.w.SLO.Limits() {
+		if limit < 100*time.Millisecond {
 			return true
 		}
 	}
@@ -328,7 +331,7 @@ func pinnedBeyond(v string, visible int) bool {
 // holding the 4g that only starts there.
 func blockedLarge(p *CompiledPool) string {
 	for i, text := range p.pool.Layouts {
-		layout, err := parseLayout(p.model, text)
+		layout, err := parseLayout(p.ground.Model(), text)
 		if err != nil {
 			continue
 		}

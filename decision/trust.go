@@ -3,6 +3,8 @@ package decision
 import (
 	"slices"
 	"strings"
+
+	"github.com/cotenant/cotenant/decision/gate"
 )
 
 // trustClasses groups workloads whose trust is the same, so that who may stand
@@ -16,9 +18,8 @@ type trustClasses struct {
 }
 
 type trustClass struct {
-	tenant string
-	trust  []string // sorted
-	pin    string
+	gate.Party // its trusts are sorted
+	pin        string
 	// shareable counts the replicas that could stand beside another.
 	shareable int
 }
@@ -35,7 +36,7 @@ func classify(workloads []*CompiledWorkload) *trustClasses {
 		if !ok {
 			c = len(t.classes)
 			index[key] = c
-			t.classes = append(t.classes, trustClass{tenant: tenant, trust: trust, pin: pin})
+			t.classes = append(t.classes, trustClass{Party: gate.Party{Tenant: tenant, Trusts: trust}, pin: pin})
 			t.byTenant[tenant] = append(t.byTenant[tenant], c)
 		}
 		t.of[i] = c
@@ -53,16 +54,10 @@ func classify(workloads []*CompiledWorkload) *trustClasses {
 	return t
 }
 
-func (c *trustClass) names(tenant string) bool {
-	_, ok := slices.BinarySearch(c.trust, tenant)
-	return ok
-}
-
 // trusts says whether two workloads may share: one tenant, or each names the
 // other's.
 func (t *trustClasses) trusts(a, b int) bool {
-	x, y := &t.classes[t.of[a]], &t.classes[t.of[b]]
-	return x.tenant == y.tenant || x.names(y.tenant) && y.names(x.tenant)
+	return t.classes[t.of[a]].MayShare(&t.classes[t.of[b]].Party)
 }
 
 // shareable: a replica that may have neighbours at all.
@@ -71,13 +66,13 @@ func (w *CompiledWorkload) shareable() bool {
 }
 
 // neighbours counts who could stand beside workload w in a pool.
-func (t *trustClasses) neighbours(w int, self *CompiledWorkload, pool string) Neighbours {
+func (t *trustClasses) neighbours(w int, self *CompiledWorkload, pool string) gate.Neighbours {
 	own := &t.classes[t.of[w]]
-	trusted := t.trustedOf(own, own.tenant, pool)
-	for _, tenant := range own.trust {
+	trusted := t.trustedOf(own, own.Tenant, pool)
+	for _, tenant := range own.Trusts {
 		trusted += t.trustedOf(own, tenant, pool)
 	}
-	nb := Neighbours{Trusted: trusted, Untrusted: t.anywhere + t.pinned[pool] - trusted}
+	nb := gate.Neighbours{Trusted: trusted, Untrusted: t.anywhere + t.pinned[pool] - trusted}
 	if self.shareable() && (own.pin == "" || own.pin == pool) {
 		nb.Trusted--
 	}
@@ -89,7 +84,7 @@ func (t *trustClasses) trustedOf(own *trustClass, tenant, pool string) int {
 	n := 0
 	for _, i := range t.byTenant[tenant] {
 		c := &t.classes[i]
-		if (c.pin == "" || c.pin == pool) && (tenant == own.tenant || c.names(own.tenant)) {
+		if (c.pin == "" || c.pin == pool) && (tenant == own.Tenant || c.Names(own.Tenant)) {
 			n += c.shareable
 		}
 	}

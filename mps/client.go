@@ -160,17 +160,28 @@ func withTimeout(ctx context.Context, d time.Duration) (context.Context, context
 	return context.WithTimeoutCause(ctx, d, fmt.Errorf("%w (%v): %w", ErrTimeout, d, context.DeadlineExceeded))
 }
 
-// poll asks until done or the client's time-out has passed.
+// poll asks until done, or it is an error that the client's time-out has passed.
 func (c *Client) poll(ctx context.Context, op string, done func(context.Context) (bool, error)) error {
 	ctx, cancel := withTimeout(ctx, c.timeout)
 	defer cancel()
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 250*time.Millisecond) {
-		ok, err := done(ctx)
-		if err != nil || ok {
-			return err
+	_, err := c.until(ctx, op, 2*c.timeout, 50*time.Millisecond, done)
+	return err
+}
+
+// until asks at least once, then at most every so often until done or within
+// has passed. ok is false when time is up.
+func (c *Client) until(ctx context.Context, op string, within, every time.Duration, done func(context.Context) (bool, error)) (ok bool, err error) {
+	wait := min(every, 10*time.Millisecond)
+	for deadline := time.Now().Add(within); ; wait = min(2*wait, every) {
+		if ok, err := done(ctx); err != nil || ok {
+			return ok, err
 		}
-		if err := sleep(ctx, wait); err != nil {
-			return c.opError(op, err)
+		left := time.Until(deadline)
+		if left <= 0 {
+			return false, nil
+		}
+		if err := sleep(ctx, min(wait, left)); err != nil {
+			return false, c.opError(op, err)
 		}
 	}
 }

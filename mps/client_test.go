@@ -49,7 +49,7 @@ func TestSettersReadBack(t *testing.T) {
 		"limit":              func() error { return c.SetPinnedMemLimit(ctx, v.Server, "0", 1536*sharing.MiB) },
 		"priority":           func() error { return c.SetDefaultClientPriority(ctx, mps.PriorityBelowNormal) },
 	}
-	d.Inject(mpstest.Fault{Kind: mpstest.Ignore})
+	d.Inject(mpstest.Fault{Kind: mpstest.FaultIgnore})
 	for name, f := range set {
 		var m *mps.MismatchError
 		if err := f(); !errors.Is(err, mps.ErrMismatch) || !errors.As(err, &m) || m.Want == "" {
@@ -230,10 +230,10 @@ func TestProbe(t *testing.T) {
 		{"driver 580", mpstest.Options{}, mpstest.Fault{}, mps.ProtocolV2, [...]sharing.Answer{y, y, u, y, y, u, n, n}},
 		{"driver 595", mpstest.Options{Partitions: true}, mpstest.Fault{}, mps.ProtocolV2, [...]sharing.Answer{y, y, u, y, y, u, y, n}},
 		{"driver 595 -S", mpstest.Options{Partitions: true, PartitioningOn: true}, mpstest.Fault{}, mps.ProtocolV2, [...]sharing.Answer{y, y, u, y, y, u, y, y}},
-		{"garbled lspart", mpstest.Options{}, mpstest.Fault{Kind: mpstest.Garbage, Command: "lspart"}, mps.ProtocolV2, [...]sharing.Answer{y, y, u, y, y, u, u, u}},
+		{"garbled lspart", mpstest.Options{}, mpstest.Fault{Kind: mpstest.FaultGarbage, Command: "lspart"}, mps.ProtocolV2, [...]sharing.Answer{y, y, u, y, y, u, u, u}},
 	} {
 		d := mpstest.New(c.opt)
-		if c.fault.Kind != mpstest.NoFault {
+		if c.fault.Kind != mpstest.FaultNone {
 			d.Inject(c.fault)
 		}
 		s, err := newClient(t, d).Probe(ctx)
@@ -263,13 +263,13 @@ func TestFaults(t *testing.T) {
 		fault mpstest.Fault
 		want  error
 	}{
-		{mpstest.Fault{Kind: mpstest.Garbage}, mps.ErrGarbled},
-		{mpstest.Fault{Kind: mpstest.Flood}, mps.ErrGarbled},
-		{mpstest.Fault{Kind: mpstest.Death}, mps.ErrCrashed},
-		{mpstest.Fault{Kind: mpstest.Hang}, mps.ErrTimeout},
-		{mpstest.Fault{Kind: mpstest.Slow, Delay: time.Second}, nil},
-		{mpstest.Fault{Kind: mpstest.Cut}, mps.ErrGarbled},
-		{mpstest.Fault{Kind: mpstest.Slow, Delay: time.Minute}, mps.ErrTimeout},
+		{mpstest.Fault{Kind: mpstest.FaultGarbage}, mps.ErrGarbled},
+		{mpstest.Fault{Kind: mpstest.FaultFlood}, mps.ErrGarbled},
+		{mpstest.Fault{Kind: mpstest.FaultDeath}, mps.ErrCrashed},
+		{mpstest.Fault{Kind: mpstest.FaultHang}, mps.ErrTimeout},
+		{mpstest.Fault{Kind: mpstest.FaultSlow, Delay: time.Second}, nil},
+		{mpstest.Fault{Kind: mpstest.FaultCut}, mps.ErrGarbled},
+		{mpstest.Fault{Kind: mpstest.FaultSlow, Delay: time.Minute}, mps.ErrTimeout},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			d := mpstest.New(mpstest.Options{})
@@ -294,7 +294,7 @@ func TestFaults(t *testing.T) {
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := mpstest.New(mpstest.Options{})
-		d.Inject(mpstest.Fault{Kind: mpstest.Hang})
+		d.Inject(mpstest.Fault{Kind: mpstest.FaultHang})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		_, err := newClient(t, d).Servers(ctx)

@@ -9,29 +9,19 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// AllocatablePoint is one measurement of what a client could allocate under a
-// pinned memory limit.
-type AllocatablePoint struct {
-	Limit       sharing.Bytes
-	Allocatable sharing.Bytes
-	Source      sharing.SourceID
-}
-
-// MeasuredAllocatable returns the measurements: an H200 with driver 580
-// ("H200") and an RTX PRO 6000 Blackwell with driver 615 ("dynamo-mps-limits").
-func MeasuredAllocatable() []AllocatablePoint {
-	const g, m = sharing.GiB, sharing.MiB
-	return []AllocatablePoint{
-		{8 * g, 7424 * m, "cotenant-h200-mps"}, {2 * g, 1280 * m, "cotenant-h200-mps"},
-		{10 * g, 9728 * m, "dynamo-mps-limits"}, {5 * g, 4864 * m, "dynamo-mps-limits"}, {2 * g, 1536 * m, "dynamo-mps-limits"},
-	}
-}
-
 // Allocatable is what a limit leaves a client to allocate.
 type Allocatable struct {
 	Low, High sharing.Bytes // limit less the largest and the smallest overhead measured
 	Basis     sharing.Basis
 	Sources   []sharing.SourceID
+}
+
+// allocated are measurements of what CUDA's own allocations take of a limit: two
+// on an H200 with driver 580, three by NVIDIA on an RTX PRO 6000 Blackwell with
+// driver 615.
+var allocated = []struct{ limit, overhead sharing.Bytes }{
+	{8 * sharing.GiB, 768 * sharing.MiB}, {2 * sharing.GiB, 768 * sharing.MiB},
+	{10 * sharing.GiB, 512 * sharing.MiB}, {5 * sharing.GiB, 256 * sharing.MiB}, {2 * sharing.GiB, 512 * sharing.MiB},
 }
 
 // AllocatableUnder returns the range that one client process can allocate
@@ -44,10 +34,9 @@ func AllocatableUnder(limit sharing.Bytes) (Allocatable, error) {
 		return Allocatable{}, invalid(&l)
 	}
 	a := Allocatable{Low: limit, Basis: sharing.BasisDerived, Sources: []sharing.SourceID{"cotenant-h200-mps", "dynamo-mps-limits"}}
-	for _, p := range MeasuredAllocatable() {
-		over := p.Limit - p.Allocatable
-		a.Low, a.High = min(a.Low, limit-over), max(a.High, limit-over)
-		if p.Limit == limit {
+	for _, p := range allocated {
+		a.Low, a.High = min(a.Low, limit-p.overhead), max(a.High, limit-p.overhead)
+		if p.limit == limit {
 			a.Basis = sharing.BasisMeasured
 		}
 	}
@@ -121,7 +110,7 @@ type FractionAdvice struct {
 // Under MPS vLLM and TGI measure against the whole GPU, so the fraction is
 // limit/total; SGLang measures against what is free when it starts, which is
 // the limit. Under HAMi or a cgroup the total is the limit, and the usual 0.85
-// to 0.9 is right (DYN-LIM).
+// to 0.9 is right (dynamo-mps-limits).
 func MemoryFraction(f ServingFramework, e Enforcer, limit, total sharing.Bytes) (FractionAdvice, error) {
 	var l problem.List
 	if !servingNames.Has(f) {
@@ -168,7 +157,8 @@ func floor2(x float64) float64 { return math.Floor(x*100+1e-9) / 100 }
 
 // LimitPerProcess returns the limit to set so that a container of several
 // client processes stays within its budget: MPS limits each process, so n
-// processes under one limit may take n times as much (KDP#720). It is rounded
+// processes under one limit may take n times as much
+// (k8s-device-plugin-issue-720). It is rounded
 // down to MiB.
 func LimitPerProcess(budget sharing.Bytes, processes int) (sharing.Bytes, error) {
 	if processes <= 0 || budget/sharing.Bytes(max(processes, 1)) < sharing.MiB {

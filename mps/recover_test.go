@@ -111,8 +111,8 @@ func TestWatch(t *testing.T) {
 			func() { x = connect(t, d) },
 			func() { y = connect(t, d) },
 			func() { d.Kill(y.PID) },
-			func() { d.Inject(mpstest.Fault{Kind: mpstest.Hang, Times: 1}) },
-			func() { d.Inject(mpstest.Fault{Kind: mpstest.Garbage, Times: 1}) },
+			func() { d.Inject(mpstest.Fault{Kind: mpstest.FaultHang, Times: 1}) },
+			func() { d.Inject(mpstest.Fault{Kind: mpstest.FaultGarbage, Times: 1}) },
 			func() { d.Exit(x.PID) },
 			func() { d.Stop() },
 		}

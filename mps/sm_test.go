@@ -11,16 +11,18 @@ import (
 )
 
 func TestMeasuredSMPoints(t *testing.T) {
-	points := MeasuredSMPoints()
-	if len(points) != 33 {
-		t.Fatalf("%d points", len(points))
-	}
-	for _, p := range points {
-		got, err := SMRule{Total: p.TotalSMs}.SMs(p.Percentage)
-		want := SMEstimate{SMs: p.SMs, Basis: sharing.BasisMeasured, Source: p.Source}
-		if err != nil || got != want {
-			t.Errorf("%v%% of %d: %+v, %v; want %+v", p.Percentage, p.TotalSMs, got, err, want)
+	n := 0
+	for total, p := range smPoints {
+		for pct, sms := range p.sms {
+			got, err := SMRule{Total: total}.SMs(pct)
+			if want := (SMEstimate{sms, sharing.BasisMeasured, p.source}); err != nil || got != want {
+				t.Errorf("%v%% of %d: %+v, %v; want %+v", pct, total, got, err, want)
+			}
+			n++
 		}
+	}
+	if n != 33 {
+		t.Errorf("%d points", n)
 	}
 }
 
@@ -82,15 +84,14 @@ func TestBadPercentages(t *testing.T) {
 
 func TestChunkSMs(t *testing.T) {
 	for _, c := range []struct {
-		cc         int
-		p          Protocol
-		integrated bool
-		want       int // 0 = not known, -1 = error
+		chip Chip
+		p    Protocol
+		want int // 0 = not known, -1 = error
 	}{
-		{9, ProtocolV2, false, 8}, {10, ProtocolV3, false, 8}, {8, ProtocolV2, false, 4}, {8, ProtocolV3, false, 2},
-		{8, ProtocolUnknown, false, 0}, {8, ProtocolV2, true, 2}, {7, ProtocolV2, false, -1},
+		{Chip{9, false}, ProtocolV2, 8}, {Chip{10, false}, ProtocolV3, 8}, {Chip{8, false}, ProtocolV2, 4}, {Chip{8, false}, ProtocolV3, 2},
+		{Chip{8, false}, ProtocolUnknown, 0}, {Chip{8, true}, ProtocolV2, 2}, {Chip{7, false}, ProtocolV2, -1},
 	} {
-		got, err := ChunkSMs(c.cc, c.p, c.integrated)
+		got, err := c.chip.ChunkSMs(c.p)
 		if (err != nil) != (c.want < 0) || err == nil && (got.Value != c.want || got.Known != (c.want > 0)) {
 			t.Errorf("%+v: %+v, %v", c, got, err)
 		}
@@ -162,9 +163,9 @@ func TestPlanSharesRefuses(t *testing.T) {
 }
 
 func TestMemoryAdvice(t *testing.T) {
-	for _, p := range MeasuredAllocatable() {
-		a, err := AllocatableUnder(p.Limit)
-		if err != nil || p.Allocatable < a.Low || p.Allocatable > a.High || a.Basis != sharing.BasisMeasured {
+	for _, p := range allocated {
+		a, err := AllocatableUnder(p.limit)
+		if err != nil || p.limit-p.overhead < a.Low || p.limit-p.overhead > a.High || a.Basis != sharing.BasisMeasured {
 			t.Errorf("%+v: %+v, %v", p, a, err)
 		}
 	}

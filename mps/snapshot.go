@@ -278,30 +278,22 @@ func (c *Client) AwaitRecovery(ctx context.Context, before Snapshot, within time
 	}
 	quick := *c
 	quick.timeout = min(c.timeout, within/4)
-	deadline := time.Now().Add(within)
-	bounded, cancel := context.WithDeadline(ctx, deadline)
+	bounded, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	last := Diagnosis{Advice: []string{"the daemon or a server is silent: ask again, and if it stays silent stop clients, then servers, then the daemon"}}
-	for {
-		after, err := quick.Snapshot(bounded)
-		if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-			return last, nil // time is up: what was last seen stands
-		}
+	_, err := quick.until(bounded, "await recovery", within, min(50*time.Millisecond, within/20), func(ctx context.Context) (bool, error) {
+		after, err := quick.Snapshot(ctx)
 		if err != nil {
-			return last, err
+			return false, err
 		}
 		last = Diagnose(before, after, gone...)
 		listed := slices.ContainsFunc(after.Servers, func(s ServerSnapshot) bool {
 			return slices.ContainsFunc(gone, func(p int) bool { return slices.Contains(s.Clients, p) })
 		})
-		if last.Recovered == sharing.AnswerYes && !listed || len(last.MustExit) > 0 {
-			return last, nil
-		}
-		if err := sleep(bounded, min(50*time.Millisecond, within/20)); err != nil {
-			if ctx.Err() == nil {
-				return last, nil
-			}
-			return last, c.opError("await recovery", err)
-		}
+		return last.Recovered == sharing.AnswerYes && !listed || len(last.MustExit) > 0, nil
+	})
+	if bounded.Err() != nil && ctx.Err() == nil {
+		err = nil // time is up: what was last seen stands
 	}
+	return last, err
 }

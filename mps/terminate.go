@@ -96,15 +96,22 @@ func (c *Client) endProcess(ctx context.Context, r *StopReport, server, client i
 		if sig == syscall.SIGKILL && !opts.Kill {
 			return nil
 		}
+		op := fmt.Sprintf("signal %d with %v", client, sig)
 		err := opts.Process.Signal(sig)
 		if err != nil && !errors.Is(err, os.ErrProcessDone) {
-			return c.opError(fmt.Sprintf("signal %d with %v", client, sig), err)
+			return c.opError(op, err)
 		}
 		if err == nil {
 			r.Signalled = true
 			r.Killed = sig == syscall.SIGKILL
 		}
-		left, err := c.waitLeft(ctx, server, client, grace)
+		left, err := c.until(ctx, op, grace, 20*time.Millisecond, func(ctx context.Context) (bool, error) {
+			pids, err := c.Clients(ctx, server)
+			if errors.Is(err, ErrServerNotFound) {
+				return true, nil
+			}
+			return err == nil && !slices.Contains(pids, client), err
+		})
 		if err != nil || left {
 			return err
 		}
@@ -112,25 +119,7 @@ func (c *Client) endProcess(ctx context.Context, r *StopReport, server, client i
 	return nil
 }
 
-// waitLeft waits until the client is listed no more or grace has passed.
-func (c *Client) waitLeft(ctx context.Context, server, client int, grace time.Duration) (bool, error) {
-	for deadline := time.Now().Add(grace); ; {
-		pids, err := c.Clients(ctx, server)
-		if errors.Is(err, ErrServerNotFound) {
-			return true, nil
-		}
-		if err != nil || !slices.Contains(pids, client) {
-			return err == nil, err
-		}
-		if !time.Now().Before(deadline) {
-			return false, nil
-		}
-		if err := sleep(ctx, 20*time.Millisecond); err != nil {
-			return false, err
-		}
-	}
-}
-
+// after says how the server is now.
 func (c *Client) after(ctx context.Context, r *StopReport, server, client int) error {
 	s, err := c.serverSnapshot(ctx, server)
 	if errors.Is(err, ErrServerNotFound) {
@@ -142,6 +131,6 @@ func (c *Client) after(ctx context.Context, r *StopReport, server, client int) e
 	}
 	r.State = s.State
 	r.Left = !slices.Contains(s.Clients, client)
-	r.Others = slices.DeleteFunc(slices.Clone(s.Clients), func(p int) bool { return p == client })
+	r.Others = slices.DeleteFunc(s.Clients, func(p int) bool { return p == client })
 	return nil
 }

@@ -56,16 +56,13 @@ func (c *Client) Verify(ctx context.Context, pid int, opts VerifyOptions) (Membe
 	if _, err := pidWord("pid", pid); err != nil {
 		return Membership{}, err
 	}
-	deadline := time.Now().Add(opts.Wait)
-	for {
-		m, err := c.verify(ctx, pid, opts)
-		if err != nil || m.Client == sharing.AnswerYes || !time.Now().Before(deadline) {
-			return m, err
-		}
-		if err := sleep(ctx, min(100*time.Millisecond, time.Until(deadline)+time.Millisecond)); err != nil {
-			return m, c.opError(fmt.Sprintf("verify %d", pid), err)
-		}
-	}
+	var m Membership
+	_, err := c.until(ctx, fmt.Sprintf("verify %d", pid), opts.Wait, 100*time.Millisecond, func(ctx context.Context) (bool, error) {
+		var err error
+		m, err = c.verify(ctx, pid, opts)
+		return m.Client == sharing.AnswerYes, err
+	})
+	return m, err
 }
 
 // Require returns nil if the process is a client, otherwise an error that

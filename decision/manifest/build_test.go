@@ -11,6 +11,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -160,7 +161,7 @@ func TestFractions(t *testing.T) {
 	} {
 		need := c.mem
 		if usesMPS(c.m) {
-			need -= decision.ContextMemory
+			need -= gate.ContextMemory
 		}
 		g := &group{GroupResult: decision.GroupResult{Mechanism: c.m}, gpu: gpu}
 		m := newMember(&decision.Decision{Mechanism: c.m}, &decision.Workload{Memory: &need, Framework: &c.fw}, g, "w", PodOptions{})

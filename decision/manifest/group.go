@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -150,7 +151,7 @@ func newMember(d *decision.Decision, w *decision.Workload, g *group, name string
 	}
 	if usesMPS(d.Mechanism) || d.Mechanism == sharing.MechanismHAMiWithMPS {
 		// Allocation stops that much below an MPS limit.
-		m.memory += decision.ContextMemory
+		m.memory += gate.ContextMemory
 	}
 	if m.percent == 0 {
 		tenants := 1

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/cotenant/cotenant/decision/gate"
 )
 
 // Budget bounds a defragmentation plan. The zero value allows ten moves.
@@ -130,7 +132,7 @@ func (d *defrag) of(s *Snapshot, i int) *valued {
 			continue
 		}
 		c, f := d.placer.scorer.Score(s, i, p.Request)
-		if m.ok = f.Code == CodeFits; m.ok {
+		if m.ok = f.Verdict == gate.VerdictPass; m.ok {
 			if again, _ := n.placementOf(p.Request, &c); again != nil {
 				m.to = c
 				m.inside = k.value - d.valuer.Stranded(&n.with(again).without(at).view)

@@ -3,7 +3,7 @@
 //
 // A [Snapshot] is the immutable state of a cluster; reserving and releasing
 // return a new one that shares everything but one node. [Snapshot.Fit] filters
-// with a verdict and a reason, a [Scorer] scores a node under a [Policy], and a
+// with a reason of decision/gate, a [Scorer] scores a node under a [Policy], and a
 // [Placer] does all of it for a request: filter, score, choose, reserve.
 //
 // Policies: [BestFit], [Spread], [Random], [Fragmentation] (FGD), [Cotenant]

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 )
 
 // Errors that calls of this package wrap; test for them with errors.Is.
@@ -32,10 +32,10 @@ type UnplacedError struct {
 
 // ReasonCount is a number of nodes that have one reason, with an example.
 type ReasonCount struct {
-	Code    Code             `json:"code"`
-	Verdict decision.Verdict `json:"verdict"`
-	Nodes   int              `json:"nodes"`
-	Example string           `json:"example"` // what the first of the nodes says
+	Code    gate.Code    `json:"code"`
+	Verdict gate.Verdict `json:"verdict"`
+	Nodes   int          `json:"nodes"`
+	Example string       `json:"example"` // what the first of the nodes says
 }
 
 // Error counts the nodes by reason: "0 of 3 nodes take job-7: 2 gpu-share (...)".
@@ -61,7 +61,7 @@ func (s *Snapshot) Unplaced(r *Request, p Forecaster) *UnplacedError {
 	e := &UnplacedError{Request: r.Name, Nodes: s.Len()}
 	for i := range s.Len() {
 		f := s.Fit(i, r, p)
-		if f.Verdict == decision.VerdictPass {
+		if f.Verdict == gate.VerdictPass {
 			return nil
 		}
 		at := slices.IndexFunc(e.Reasons, func(c ReasonCount) bool { return c.Code == f.Code && c.Verdict == f.Verdict })

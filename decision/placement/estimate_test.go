@@ -12,8 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cotenant/cotenant/decision"
-
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -74,7 +73,7 @@ func TestEstimate(t *testing.T) {
 		v := View{CPUMilli: int64(rng.IntN(200)) * cpuStep, Memory: sharing.Bytes(rng.IntN(200)) * memoryStep, Model: []string{"A", "B"}[rng.IntN(2)], Len: 1 + rng.IntN(8)}
 		mech := mechs[rng.IntN(len(mechs))]
 		for g := range v.GPUs[:v.Len] {
-			v.GPUs[g] = GPUView{Mechanism: mech, Milli: int32(rng.IntN(101)) * 10}
+			v.GPUs[g] = GPUView{Mechanism: mech, Left: gate.Left{Milli: int32(rng.IntN(101)) * 10}}
 		}
 		var b bin
 		b.from(&v, m.model(&v))
@@ -150,8 +149,8 @@ func TestFragmentation(t *testing.T) {
 	// 400 and 1000 free: the half can't use 400, the whole likewise, two whole
 	// anything, nor does the CPU-only request.
 	v := View{CPUMilli: 8_000, Len: 2}
-	v.GPUs[0] = GPUView{Mechanism: sharing.MechanismMPS, Milli: 400}
-	v.GPUs[1] = GPUView{Mechanism: sharing.MechanismMPS, Milli: 1000}
+	v.GPUs[0] = GPUView{Mechanism: sharing.MechanismMPS, Left: gate.Left{Milli: 400}}
+	v.GPUs[1] = GPUView{Mechanism: sharing.MechanismMPS, Left: gate.Left{Milli: 1000}}
 	if got, want := p.Stranded(&v), (400.0+400+1400+1400)/4; got != want {
 		t.Errorf("stranded %v, want %v", got, want)
 	}
@@ -300,7 +299,7 @@ func TestUnplaced(t *testing.T) {
 	if !errors.As(err, &e) {
 		t.Fatal(err)
 	}
-	want := []ReasonCount{{CodeCPU, decision.VerdictReject, 2, "needs 1000m CPU, 100m are free"}, {CodeModel, decision.VerdictReject, 1, "the GPU's model is not among those asked for"}}
+	want := []ReasonCount{{gate.CodeCPU, gate.VerdictReject, 2, "needs 1000m CPU, 100m are free"}, {gate.CodeModel, gate.VerdictReject, 1, "the GPU's model is not among those asked for"}}
 	if diff := cmp.Diff(want, e.Reasons); diff != "" {
 		t.Error(diff)
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -20,7 +20,7 @@ type Forecast struct {
 	Prediction *predict.Prediction
 	// Objective says whether the request's objectives are kept: pass, reject,
 	// unknown, with the reason. It is a pass where there are none.
-	Objective Fit
+	Objective gate.Reason
 }
 
 // String says it: "chat: 1.31x (1.22 to 1.40) slower under mps".
@@ -35,7 +35,7 @@ func (f Forecast) String() string {
 	}
 	switch {
 	case !f.Request.objective():
-	case f.Objective.Verdict == decision.VerdictPass:
+	case f.Objective.Verdict == gate.VerdictPass:
 		b.WriteString("; objectives kept")
 	default:
 		fmt.Fprintf(&b, "; %v: %v", f.Objective.Verdict, f.Objective)
@@ -57,8 +57,9 @@ func (s *Snapshot) Forecast(c Candidate, r *Request, p Forecaster) []Forecast {
 		if gpu >= n.view.Len {
 			return nil
 		}
-		t, _ := fitGPU(n, gpu, r, nil)
-		if n.view.GPUs[gpu].Tenants == 0 || separates(t.mechanism) {
+		var t take
+		n.fit(gpu, r, nil, &t, &gate.Reason{})
+		if n.view.GPUs[gpu].Tenants == 0 || !gate.TraitsOf(t.mechanism).Trusting {
 			continue
 		}
 		j := judge{p: p}

@@ -1,12 +1,9 @@
 package placement
 
 import (
-	"fmt"
-	"math"
 	"slices"
-	"time"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -76,9 +73,9 @@ func (j *judge) ask(n *node, gpu int, r *Request, m sharing.Mechanism) {
 
 // predict judges the objectives of r and of its neighbours on a GPU, and sets
 // what is predicted in t.
-func (n *node) predict(gpu int, r *Request, t *take, j *judge) Fit {
-	if separates(t.mechanism) {
-		return pass()
+func (n *node) predict(gpu int, r *Request, t *take, j *judge, why *gate.Reason) bool {
+	if !gate.TraitsOf(t.mechanism).Trusting {
+		return true
 	}
 	g := &n.view.GPUs[gpu]
 	tenants := g.Tenants + 1
@@ -89,12 +86,12 @@ func (n *node) predict(gpu int, r *Request, t *take, j *judge) Fit {
 		if r.objective() || slices.ContainsFunc(n.placed, func(q *Placement) bool {
 			return q.Request.objective() && slices.Contains(q.GPUs, gpu)
 		}) {
-			return reject(CodeSlowdownUnknown, 0, 0)
+			return refuse(why, gate.CodeSlowdownUnknown)
 		}
-		return pass()
+		return true
 	}
 	j.ask(n, gpu, r, t.mechanism)
-	worst := pass()
+	worst := gate.Pass()
 	for i, p := range j.after {
 		q, milli := r, int(t.milli)
 		if i < len(j.on) {
@@ -113,13 +110,14 @@ func (n *node) predict(gpu int, r *Request, t *take, j *judge) Fit {
 			}
 		}
 		t.lost += lost(milli, x) - lost(milli, before)
-		if f := q.judge(p); f.Verdict == decision.VerdictReject || f.Verdict != decision.VerdictPass && worst.Verdict == decision.VerdictPass {
-			if worst = f; f.Verdict == decision.VerdictReject {
-				return worst
+		if f := q.judge(p); f.Verdict.Severity() > worst.Verdict.Severity() {
+			if worst = f; f.Verdict == gate.VerdictReject {
+				break
 			}
 		}
 	}
-	return worst
+	*why = worst
+	return worst.Verdict == gate.VerdictPass
 }
 
 // evenly is the slowdown of tenants that share a busy GPU evenly.
@@ -130,90 +128,10 @@ func lost(milli int, x float64) float64 { return float64(milli) * (1 - 1/max(1, 
 
 func known(p *predict.Prediction) bool { return p != nil && p.Slowdown.Value > 0 }
 
-// limit is one of an SLO's.
-type limit struct {
-	name   string
-	metric predict.Metric
-	code   Code
-	limit  *predict.Duration
-}
-
-func limits(s *predict.SLO) [3]limit {
-	return [3]limit{{"TTFTP99", predict.MetricTTFTP99, CodeTTFT, s.TTFTP99}, {"TPOTP99", predict.MetricTPOTP99, CodeTPOT, s.TPOTP99},
-		{"E2EP99", predict.MetricE2EP99, CodeE2E, s.E2EP99}}
-}
-
 // objective reports whether the request states what neighbours may do to it.
 func (r *Request) objective() bool { return r.MaxSlowdown > 0 || r.SLO != predict.SLO{} }
 
-// judge holds a prediction against the request's objectives: pass where all are
-// kept, reject with the first that is missed, else unknown.
-func (r *Request) judge(p *predict.Prediction) Fit {
-	if !r.objective() {
-		return pass()
-	}
-	if p == nil {
-		return reject(CodeSlowdownUnknown, 0, 0)
-	}
-	worst := pass()
-	hold := func(code Code, need float64, v predict.Interval, predicted bool) bool {
-		f := reject(CodeSlowdownUnknown, 0, 0)
-		if predicted {
-			f = within(code, need, v)
-		}
-		if f.Verdict == decision.VerdictReject || f.Verdict != decision.VerdictPass && worst.Verdict == decision.VerdictPass {
-			worst = f
-		}
-		return worst.Verdict == decision.VerdictReject
-	}
-	if r.MaxSlowdown > 0 && hold(CodeSlowdown, 1000*r.MaxSlowdown, scaled(p.Slowdown, 1000), known(p)) {
-		return worst
-	}
-	for _, l := range limits(&r.SLO) {
-		if l.limit == nil {
-			continue
-		}
-		v, ok := p.Get(l.metric)
-		if hold(l.code, float64(*l.limit)/float64(time.Microsecond), scaled(v, 1000), ok) {
-			return worst
-		}
-	}
-	return worst
-}
-
-func scaled(v predict.Interval, by float64) predict.Interval {
-	return predict.Interval{Value: by * v.Value, Low: by * v.Low, High: by * v.High}
-}
-
-// within judges one objective, in thousandths or microseconds.
-func within(code Code, need float64, v predict.Interval) Fit {
-	f := Fit{Code: code, Need: int64(need), Have: int64(math.Round(v.Value)), Low: int64(math.Round(v.Low)), High: int64(math.Round(v.High))}
-	switch v.Below(need) {
-	case sharing.AnswerYes:
-		return pass()
-	case sharing.AnswerNo:
-		f.Verdict = decision.VerdictReject
-	default:
-		f.Verdict = decision.VerdictUnknown
-	}
-	return f
-}
-
-// objective puts a judged objective into words.
-func (f Fit) objective() string {
-	what, unit := "slowdown", ""
-	switch f.Code {
-	case CodeTTFT:
-		what, unit = "TTFT P99", " ms"
-	case CodeTPOT:
-		what, unit = "TPOT P99", " ms"
-	case CodeE2E:
-		what, unit = "E2E P99", " ms"
-	}
-	milli := func(n int64) float64 { return float64(n) / 1000 }
-	text := fmt.Sprintf("the predicted %s is %.3f%s (%.3f to %.3f), the objective %.3f%s", what, milli(f.Have), unit, milli(f.Low), milli(f.High), milli(f.Need), unit)
-	if f.Verdict == decision.VerdictUnknown {
-		text += ": only a measurement settles it"
-	}
-	return text
+// judge holds a prediction against the request's objectives.
+func (r *Request) judge(p *predict.Prediction) gate.Reason {
+	return gate.Objectives(&r.SLO, r.MaxSlowdown, p)
 }

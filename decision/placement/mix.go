@@ -3,9 +3,11 @@ package placement
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"sync"
 
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
@@ -81,7 +83,7 @@ func NewMix(typical []Typical) (*Mix, error) {
 		r := &typical[i].Request
 		k := m.kind(r)
 		s := r.shape()
-		s.tenant, s.workload, s.slowdown, s.slo = "", "", 0, [3]predict.Duration{}
+		s.tenant, s.workload, s.slowdown, s.slo, s.demand = "", "", 0, [3]predict.Duration{}, nil
 		s.lists = fmt.Sprint(k.models, k.mechanisms)
 		key := fmt.Sprint(s)
 		j, ok := at[key]
@@ -140,8 +142,7 @@ func (m *Mix) kind(r *Request) kind {
 		if mech == sharing.MechanismMIG {
 			continue
 		}
-		var t take
-		if f := chooseMechanism(&GPUView{Mechanism: mech}, r, &t); f.Code == CodeFits {
+		if chooseMechanism(mech, r, &take{}, &gate.Reason{}) {
 			k.mechanisms |= 1 << mech
 		}
 	}
@@ -204,7 +205,7 @@ func (m *Mix) strandedSlices(v *View) float64 {
 		}
 		tables := m.tables[g.MIG]
 		mask := g.Slices.Mask()
-		free := float64(g.MIG.Units - onesCount(mask))
+		free := float64(g.MIG.Units - bits.OnesCount32(mask))
 		stranded, weight := 0.0, 0.0
 		for j := range tables {
 			if tables[j] == nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
@@ -61,7 +61,7 @@ func ExampleModels() {
 	for i := range s.Len() {
 		c, fit := scorer.Score(s, i, r)
 		fmt.Printf("%s: %v, %v\n", s.Name(i), fit.Verdict, fit)
-		if fit.Verdict != decision.VerdictPass {
+		if fit.Verdict != gate.VerdictPass {
 			continue
 		}
 		for _, f := range s.Forecast(c, r, models) {
@@ -201,12 +201,12 @@ func TestModelsUnknownIsNotZero(t *testing.T) {
 	}
 	for _, slo := range []struct {
 		limit time.Duration
-		want  decision.Verdict
-	}{{time.Second, decision.VerdictPass}, {time.Microsecond, decision.VerdictReject}} {
+		want  gate.Verdict
+	}{{time.Second, gate.VerdictPass}, {time.Microsecond, gate.VerdictReject}} {
 		limit := predict.Duration(slo.limit)
 		strict := *r
 		strict.SLO = predict.SLO{TPOTP99: &limit}
-		if f := s.Fit(0, &strict, m); f.Verdict != decision.VerdictUnknown || f.Code != placement.CodeSlowdownUnknown {
+		if f := s.Fit(0, &strict, m); f.Verdict != gate.VerdictUnknown || f.Code != gate.CodeSlowdownUnknown {
 			t.Errorf("unknown neighbour: %v", f)
 		}
 		if f := s.Fit(1, &strict, m); f.Verdict != slo.want {
@@ -222,7 +222,7 @@ func TestModelsUnknownIsNotZero(t *testing.T) {
 	limit := predict.Duration(v.Value * float64(time.Millisecond))
 	strict := *r
 	strict.SLO = predict.SLO{TPOTP99: &limit}
-	if f := s.Fit(1, &strict, m); f.Verdict != decision.VerdictUnknown || f.Code != placement.CodeTPOT || !strings.Contains(f.String(), "only a measurement") {
+	if f := s.Fit(1, &strict, m); f.Verdict != gate.VerdictUnknown || f.Code != gate.CodeTPOT || !strings.Contains(f.String(), "only a measurement") {
 		t.Errorf("%v %v", f.Verdict, f)
 	}
 }
@@ -284,7 +284,7 @@ func TestScoringWithModelsDoesNotAllocate(t *testing.T) {
 	s, r := busy(t)
 	for _, policy := range interferencePolicies(t, r) {
 		scorer := placement.NewScorer(policy, models(t))
-		if _, f := scorer.Score(s, 0, r); f.Verdict != decision.VerdictPass {
+		if _, f := scorer.Score(s, 0, r); f.Verdict != gate.VerdictPass {
 			t.Fatal(f)
 		}
 		if n := testing.AllocsPerRun(100, func() { scorer.Score(s, 0, r) }); n > 0 {

@@ -3,8 +3,10 @@ package placement
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -22,6 +24,9 @@ type Node struct {
 	Model    string        // GPU model, as requests name it
 	GPUs     []GPU
 	Running  []Running
+	// Ground is what the gates know of its GPUs; nil = nothing. Requests with a
+	// Demand are held against it.
+	Ground *gate.Ground
 }
 
 // GPU is one GPU of a node.
@@ -31,9 +36,8 @@ type GPU struct {
 	// of it when the last one leaves.
 	Mechanism sharing.Mechanism
 	Memory    sharing.Bytes // 0 = not known
-	// MaxTenants bounds the tenants (replicas of the device plugin, MPS
-	// contexts). 0 is the mechanism's own bound: 48 MPS clients (A14), 10 HAMi
-	// shares (deviceSplitCount), otherwise none.
+	// MaxTenants bounds the tenants (replicas of the device plugin, HAMi's
+	// shares). 0 is the mechanism's own bound, as [gate.Ground.Seats] has it.
 	MaxTenants int
 	// MIG is the model that partitions it, when Mechanism is MIG.
 	MIG *mig.Model
@@ -60,14 +64,11 @@ type View struct {
 // GPUView is what is free on a GPU.
 type GPUView struct {
 	Mechanism sharing.Mechanism
-	fixed     bool // the mechanism stays when the last tenant leaves
-	Milli     int32
-	Tenants   int32
-	Room      int32         // more tenants that there may be
-	Memory    sharing.Bytes // free; means nothing where Total is 0
-	Total     sharing.Bytes // 0 = not known
-	MIG       *mig.Model
-	Slices    mig.Occupancy
+	fixed     bool  // the mechanism stays when the last tenant leaves
+	seats     int32 // that are stated; 0 = the mechanism's
+	gate.Left
+	MIG    *mig.Model
+	Slices mig.Occupancy
 }
 
 // FreeMilli returns the free thousandths of all GPUs; a free unit of a MIG GPU
@@ -84,13 +85,14 @@ func (g *GPUView) free() float64 {
 	if g.MIG == nil {
 		return float64(g.Milli)
 	}
-	return 1000 / float64(g.MIG.Units) * float64(g.MIG.Units-onesCount(g.Slices.Mask()))
+	return 1000 / float64(g.MIG.Units) * float64(g.MIG.Units-bits.OnesCount32(g.Slices.Mask()))
 }
 
 // node is a node of a snapshot. It is immutable.
 type node struct {
 	name   string
 	view   View
+	ground *gate.Ground
 	placed []*Placement
 	// tenant is the only tenant of all that is placed, unless mixed.
 	tenant string
@@ -142,27 +144,8 @@ func (n *Node) view() View {
 		if room == 0 {
 			room = math.MaxInt16
 		}
-		v.GPUs[i] = GPUView{Mechanism: g.Mechanism, fixed: g.Mechanism != sharing.MechanismNone, Milli: 1000, Room: int32(room),
-			Memory: g.Memory, Total: g.Memory, MIG: g.MIG}
+		v.GPUs[i] = GPUView{Mechanism: g.Mechanism, fixed: g.Mechanism != sharing.MechanismNone, seats: int32(g.MaxTenants), MIG: g.MIG,
+			Left: gate.Left{Milli: 1000, Room: int32(room), Memory: g.Memory, Total: g.Memory}}
 	}
 	return v
-}
-
-// bound is the most tenants that a mechanism takes on one GPU by itself.
-func bound(m sharing.Mechanism) int32 {
-	switch m {
-	case sharing.MechanismExclusive:
-		return 1
-	case sharing.MechanismMPS, sharing.MechanismHAMiWithMPS, sharing.MechanismMIGLikeEmulation:
-		return 48
-	case sharing.MechanismHAMi:
-		return 10
-	}
-	return math.MaxInt16
-}
-
-// separates reports whether a mechanism keeps tenants apart that do not trust
-// each other.
-func separates(m sharing.Mechanism) bool {
-	return m == sharing.MechanismMIG || m == sharing.MechanismVGPU || m == sharing.MechanismExclusive
 }

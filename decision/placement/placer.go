@@ -1,6 +1,6 @@
 package placement
 
-import "github.com/cotenant/cotenant/decision"
+import "github.com/cotenant/cotenant/decision/gate"
 
 // Placer places requests one after another: it filters and scores every node and
 // reserves the best. It keeps the scores of nodes that have not changed since
@@ -71,7 +71,7 @@ func (p *Placer) score(s *Snapshot, i int, r *Request, keep []kept) (Candidate, 
 		return keep[i].c, keep[i].fits
 	}
 	c, f := p.scorer.Score(s, i, r)
-	fits := f.Verdict == decision.VerdictPass
+	fits := f.Verdict == gate.VerdictPass
 	keep[i] = kept{n, c, fits}
 	return c, fits
 }

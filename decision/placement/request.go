@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
@@ -37,6 +38,9 @@ type Request struct {
 	Tenant string
 	Trusts []string
 
+	// Demand is what the workload that it is a replica of asks of a GPU; nil =
+	// not known. On nodes with a Ground, decision's gates are then asked as well.
+	Demand *gate.Demand
 	// Workload is what a Forecaster knows the request by.
 	Workload string
 	// MaxSlowdown is the objective: how many times slower than alone neighbours
@@ -114,11 +118,16 @@ func (r *Request) check(path string, l *problem.List) {
 	if math.IsNaN(r.MaxSlowdown) || math.IsInf(r.MaxSlowdown, 0) || r.MaxSlowdown != 0 && r.MaxSlowdown < 1 {
 		add("MaxSlowdown", "1 is as fast as alone; 0 sets no objective", "%v is no slowdown", r.MaxSlowdown)
 	}
-	for _, l := range limits(&r.SLO) {
-		if l.limit != nil && *l.limit <= 0 {
-			add("SLO."+l.name, "leave it out to set no limit", "%v is no latency", *l.limit)
+	for i, limit := range r.limits() {
+		if limit != nil && *limit <= 0 {
+			add("SLO."+[...]string{"TTFTP99", "TPOTP99", "E2EP99"}[i], "leave it out to set no limit", "%v is no latency", *limit)
 		}
 	}
+}
+
+// limits are those of TTFT, TPOT and E2E; nil where there is none.
+func (r *Request) limits() [3]*predict.Duration {
+	return [3]*predict.Duration{r.SLO.TTFTP99, r.SLO.TPOTP99, r.SLO.E2EP99}
 }
 
 // whole reports whether the request wants its GPUs for itself.
@@ -127,7 +136,8 @@ func (r *Request) whole() bool { return r.Milli == 1000 }
 // trusts reports whether two requests may stand on one GPU that does not
 // isolate them.
 func trusts(a, b *Request) bool {
-	return a.Tenant == b.Tenant || slices.Contains(a.Trusts, b.Tenant) && slices.Contains(b.Trusts, a.Tenant)
+	x, y := gate.Party{Tenant: a.Tenant, Trusts: a.Trusts}, gate.Party{Tenant: b.Tenant, Trusts: b.Trusts}
+	return x.MayShare(&y)
 }
 
 // shape is what of a request decides where it fits and how it scores: all but
@@ -139,13 +149,14 @@ type shape struct {
 	tenant                   string
 	slowdown                 float64
 	slo                      [3]predict.Duration // 0 = none
+	demand                   *gate.Demand
 }
 
 func (r *Request) shape() shape {
-	s := shape{int64(r.CPUMilli), int64(r.Memory), int64(r.GPUMemory), r.GPUs, r.Milli, r.Profile, "", r.Workload, r.Tenant, r.MaxSlowdown, [3]predict.Duration{}}
-	for i, l := range limits(&r.SLO) {
-		if l.limit != nil {
-			s.slo[i] = *l.limit
+	s := shape{int64(r.CPUMilli), int64(r.Memory), int64(r.GPUMemory), r.GPUs, r.Milli, r.Profile, "", r.Workload, r.Tenant, r.MaxSlowdown, [3]predict.Duration{}, r.Demand}
+	for i, limit := range r.limits() {
+		if limit != nil {
+			s.slo[i] = *limit
 		}
 	}
 	if len(r.Models)+len(r.Mechanisms)+len(r.Trusts) > 0 {

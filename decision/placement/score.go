@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -86,6 +86,7 @@ type work struct {
 	order [MaxGPUs]uint8
 	gpus  [MaxGPUs]uint8
 	judge judge
+	why   gate.Reason
 }
 
 // NewScorer returns a scorer. p may be nil: nothing is predicted, and requests
@@ -98,10 +99,11 @@ func NewScorer(policy Policy, p Forecaster) *Scorer {
 
 // Score filters node i and, where it passes, returns its best way to take the
 // request. Equal scores go to the fullest GPU, then the lowest index and start.
-func (s *Scorer) Score(snap *Snapshot, i int, r *Request) (Candidate, Fit) {
+func (s *Scorer) Score(snap *Snapshot, i int, r *Request) (Candidate, gate.Reason) {
 	n := snap.node(i)
-	if f := fitNode(n, r); f.Verdict != decision.VerdictPass {
-		return Candidate{}, f
+	var why gate.Reason
+	if !n.fits(r, &why) {
+		return Candidate{}, why
 	}
 	w := s.scratch.Get().(*work)
 	defer s.scratch.Put(w)
@@ -121,7 +123,7 @@ func (s *Scorer) Score(snap *Snapshot, i int, r *Request) (Candidate, Fit) {
 	if w.best.n < 0 {
 		return Candidate{}, snap.Fit(i, r, s.predictor)
 	}
-	return w.best, pass()
+	return w.best, gate.Pass()
 }
 
 // one tries every GPU for a request that needs one of them. GPUs in the same
@@ -130,11 +132,12 @@ func (s *Scorer) one(n *node, w *work) {
 	v := &n.view
 	once := s.predictor == nil && !n.mixed && s.policy.ByShape()
 	for g := range v.GPUs[:v.Len] {
-		t, f := fitGPU(n, g, w.option.Request, &w.judge)
-		if f.Verdict != decision.VerdictPass || once && slices.Contains(v.GPUs[:g], v.GPUs[g]) {
+		t := &w.takes[0]
+		*t = take{}
+		if !n.fit(g, w.option.Request, &w.judge, t, &w.why) || once && slices.Contains(v.GPUs[:g], v.GPUs[g]) {
 			continue
 		}
-		w.takes[0], w.gpus[0] = t, uint8(g)
+		w.gpus[0] = uint8(g)
 		old := w.after.GPUs[g]
 		if t.profile == nil {
 			w.after.GPUs[g].apply(t, -1)
@@ -158,8 +161,9 @@ func (s *Scorer) several(n *node, w *work) {
 	v, r := &n.view, w.option.Request
 	m := 0
 	for g := range v.GPUs[:v.Len] {
-		if t, f := fitGPU(n, g, r, &w.judge); f.Verdict == decision.VerdictPass {
-			w.takes[m], w.order[m] = t, uint8(g)
+		w.takes[m] = take{}
+		if n.fit(g, r, &w.judge, &w.takes[m], &w.why) {
+			w.order[m] = uint8(g)
 			m++
 		}
 	}
@@ -178,7 +182,7 @@ func (s *Scorer) several(n *node, w *work) {
 		w.order[k], w.order[at] = w.order[at], w.order[k]
 		w.takes[k], w.takes[at] = w.takes[at], w.takes[k]
 		w.gpus[k] = w.order[k]
-		w.after.GPUs[w.gpus[k]].apply(w.takes[k], -1)
+		w.after.GPUs[w.gpus[k]].apply(&w.takes[k], -1)
 	}
 	slices.Sort(w.gpus[:r.GPUs])
 	s.try(w, r.GPUs, -1, 0)

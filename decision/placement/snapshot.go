@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -69,7 +69,7 @@ func NewSnapshot(nodes []Node) (*Snapshot, error) {
 		if l.Len() > before {
 			continue
 		}
-		n := &node{name: in.Name, view: in.view()}
+		n := &node{name: in.Name, view: in.view(), ground: in.Ground}
 		for j, run := range in.Running {
 			n = n.start(problem.Join(path, fmt.Sprintf("Running[%d]", j)), run, &l)
 		}
@@ -115,7 +115,7 @@ func (n *node) start(path string, run Running, l *problem.List) *node {
 	// What runs already was let in by others: trust and objectives are not
 	// judged again.
 	p, f := n.placementOf(run.Request, &c)
-	if f.Verdict == decision.VerdictReject || f.Verdict == decision.VerdictFixable || p == nil {
+	if f.Verdict == gate.VerdictReject || f.Verdict == gate.VerdictFixable || p == nil {
 		l.Addf(path, "a label that lies about capacity, or two mechanisms on one GPU?", "%s can't run here: %v", run.Request.Name, f)
 		return n
 	}
@@ -163,7 +163,7 @@ func (s *Snapshot) Reserve(r *Request, c Candidate) (*Snapshot, *Placement, erro
 	}
 	n := s.node(c.Node)
 	p, f := n.placementOf(r, &c)
-	if p == nil || f.Verdict == decision.VerdictReject || f.Verdict == decision.VerdictFixable {
+	if p == nil || f.Verdict == gate.VerdictReject || f.Verdict == gate.VerdictFixable {
 		return nil, nil, fmt.Errorf("%w: %s on %s: %v", ErrConflict, r.Name, n.name, f)
 	}
 	return s.set(c.Node, n.with(p)), p, nil
@@ -187,39 +187,39 @@ func (s *Snapshot) Release(p *Placement) (*Snapshot, error) {
 
 // placementOf checks a candidate against the node as it is and makes it a
 // placement; nil when it does not fit.
-func (n *node) placementOf(r *Request, c *Candidate) (*Placement, Fit) {
-	if f := fitNode(n, r); f.Verdict != decision.VerdictPass {
-		return nil, f
+func (n *node) placementOf(r *Request, c *Candidate) (*Placement, gate.Reason) {
+	var why gate.Reason
+	if !n.fits(r, &why) {
+		return nil, why
 	}
 	p := &Placement{Request: r, Node: n.name, Start: c.Start}
 	for _, g := range c.gpus[:c.n] {
 		if int(g) >= n.view.Len {
-			return nil, reject(CodeGPUCount, int64(g)+1, int64(n.view.Len))
+			return nil, gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeGPUCount, Need: int64(g) + 1, Have: int64(n.view.Len)}
 		}
-		t, f := fitGPU(n, int(g), r, nil)
-		switch f.Code {
-		case CodeFits, CodeSlowdownUnknown: // whoever scored it has judged objectives
-		default:
-			return nil, f
+		var t take
+		if !n.fit(int(g), r, nil, &t, &why) && why.Code != gate.CodeSlowdownUnknown { // whoever scored it has judged objectives
+			return nil, why
 		}
 		if t.profile != nil {
 			if _, ok := n.view.GPUs[g].Slices.With(t.profile, c.Start); !ok {
-				return nil, reject(CodeSlices, 0, 0)
+				refuse(&why, gate.CodeSlices)
+				return nil, why
 			}
 		}
 		if len(p.GPUs) > 0 && (p.Mechanism != t.mechanism || p.Milli != int(t.milli)) {
-			return nil, reject(CodeGPUCount, int64(r.GPUs), int64(len(p.GPUs)))
+			return nil, gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeGPUCount, Need: int64(r.GPUs), Have: int64(len(p.GPUs))}
 		}
 		p.GPUs = append(p.GPUs, int(g))
 		p.Milli, p.GPUMemory, p.Mechanism, p.Profile = int(t.milli), t.memory, t.mechanism, t.profile
 	}
-	return p, pass()
+	return p, gate.Pass()
 }
 
 // with returns the node with p on it.
 func (n *node) with(p *Placement) *node {
 	out := *n
-	out.view.apply(p.Request, p.GPUs, take{mechanism: p.Mechanism, milli: int32(p.Milli), memory: p.GPUMemory, profile: p.Profile}, p.Start)
+	out.view.apply(p.Request, p.GPUs, &take{mechanism: p.Mechanism, milli: int32(p.Milli), memory: p.GPUMemory, profile: p.Profile}, p.Start)
 	out.placed = append(n.placed[:len(n.placed):len(n.placed)], p)
 	out.tenancy()
 	return &out
@@ -263,7 +263,7 @@ func (n *node) tenancy() {
 }
 
 // apply takes from v what a request takes of each of some GPUs.
-func (v *View) apply(r *Request, gpus []int, t take, start int) {
+func (v *View) apply(r *Request, gpus []int, t *take, start int) {
 	v.CPUMilli -= r.CPUMilli
 	v.Memory -= r.Memory
 	for _, i := range gpus {
@@ -271,7 +271,7 @@ func (v *View) apply(r *Request, gpus []int, t take, start int) {
 	}
 }
 
-func (g *GPUView) apply(t take, start int) {
+func (g *GPUView) apply(t *take, start int) {
 	g.Tenants++
 	g.Room--
 	if t.profile != nil {

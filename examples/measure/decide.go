@@ -6,8 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/colocation"
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/colocation"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -36,15 +37,15 @@ type workloadVerdict struct {
 // reason is a gate's word on a mechanism for a workload.
 type reason struct {
 	Mechanism sharing.Mechanism `json:"mechanism"`
-	Verdict   decision.Verdict  `json:"verdict"`
-	Code      string            `json:"code"`
+	Verdict   gate.Verdict      `json:"verdict"`
+	Code      gate.Code         `json:"code"`
 	Message   string            `json:"message"`
 }
 
 type answer struct {
 	Mechanism sharing.Mechanism `json:"mechanism"`
 	Tenants   int               `json:"tenants_per_gpu,omitempty"`
-	Verdict   decision.Verdict  `json:"verdict"`
+	Verdict   gate.Verdict      `json:"verdict"`
 }
 
 // decide asks for a decision on the loads of the first case.

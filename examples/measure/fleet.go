@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/colocation"
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"

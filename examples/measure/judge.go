@@ -7,17 +7,18 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // decided is what the decision says of a mechanism for a workload.
 type decided struct {
-	Recommended bool             `json:"recommended"`
-	Verdict     decision.Verdict `json:"verdict"`
-	Code        string           `json:"code,omitempty"` // of the deciding reason
-	Reason      string           `json:"reason,omitempty"`
-	Slowdown    *float64         `json:"slowdown_factor,omitempty"`
+	Recommended bool         `json:"recommended"`
+	Verdict     gate.Verdict `json:"verdict"`
+	Code        string       `json:"code,omitempty"` // of the deciding reason
+	Reason      string       `json:"reason,omitempty"`
+	Slowdown    *float64     `json:"slowdown_factor,omitempty"`
 
 	unchecked string // why it could not check the limits
 }
@@ -33,8 +34,8 @@ type finding struct {
 }
 
 // latencyCodes are the reasons that rest on a workload's objectives.
-var latencyCodes = []string{decision.CodeSLOMissed.String(), decision.CodeSLOOpen.String(), decision.CodeSLOTurns.String(),
-	decision.CodeSLOPredictedMiss.String(), decision.CodeSLOPredictedOpen.String()}
+var latencyCodes = []string{gate.CodeSLOMissed.String(), gate.CodeSLOOpen.String(), gate.CodeSLOTurns.String(),
+	gate.CodeTTFT.String(), gate.CodeTPOT.String(), gate.CodeE2E.String()}
 
 // judge puts what the decision said beside each row, orders the rows by scene,
 // workload and mechanism, and says where they contradict one another.
@@ -64,15 +65,15 @@ func decidedOf(d *decision.Decision, c decision.Candidate) *decided {
 			out.Slowdown = &p.Raw
 		}
 	}
-	if c.Verdict == decision.VerdictPass && d.Predicted != nil && d.Predicted.Mechanism == c.Mechanism {
+	if c.Verdict == gate.VerdictPass && d.Predicted != nil && d.Predicted.Mechanism == c.Mechanism {
 		out.Slowdown = &d.Predicted.Slowdown.Value
 	}
 	for _, reason := range c.Reasons {
-		if reason.Code == decision.CodeSLOUnmeasured.String() {
+		if reason.Code == gate.CodeSLOUnmeasured {
 			out.unchecked = reason.Message
 		}
-		if out.Code == "" && reason.Verdict == c.Verdict && c.Verdict != decision.VerdictPass {
-			out.Code, out.Reason = reason.Code, reason.Message
+		if out.Code == "" && reason.Verdict == c.Verdict && c.Verdict != gate.VerdictPass {
+			out.Code, out.Reason = reason.Code.String(), reason.Message
 		}
 	}
 	return out
@@ -94,13 +95,13 @@ func (r *reportRow) finding() (text string, contradicts bool) {
 			text += "; it was decided unchecked: " + d.unchecked
 		}
 		return text, true
-	case kept && latency && d.Verdict == decision.VerdictReject:
+	case kept && latency && d.Verdict == gate.VerdictReject:
 		return "rejected for its latency, but its limits are kept: " + d.Reason, true
 	case kept && latency:
 		return "open, and its limits are kept: " + d.Reason, false
-	case kept && d.Verdict != decision.VerdictPass:
+	case kept && d.Verdict != gate.VerdictPass:
 		return fmt.Sprintf("its limits are kept; the decision is against it for another reason (%s)", d.Code), false
-	case !kept && d.Verdict == decision.VerdictPass:
+	case !kept && d.Verdict == gate.VerdictPass:
 		return "not chosen but held possible, and a limit is missed: " + missed, true
 	}
 	return "", false // kept and possible, or missed and rejected: as decided

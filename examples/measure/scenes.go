@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -261,8 +262,7 @@ func (s *scene) smShare(p *mig.Profile) float64 {
 }
 
 // impossible are the reasons against a mechanism that leave nothing to run.
-var impossible = []string{decision.CodeMemory.String(), decision.CodeMemoryForTwo.String(), decision.CodeMemorySlice.String(),
-	decision.CodeSliceTooSmall.String(), decision.CodeHardware.String(), decision.CodeNotAllowedInPool.String()}
+var impossible = []gate.Code{gate.CodeGPUMemory, gate.CodeMemoryForTwo, gate.CodeMemorySlice, gate.CodeSliceTooSmall, gate.CodeHardware, gate.CodeNotAllowedInPool}
 
 // runnable says why the scene is not run under a mechanism; "" means it is.
 func (s *scene) runnable(m sharing.Mechanism, result *decision.Result) string {
@@ -275,7 +275,7 @@ func (s *scene) runnable(m sharing.Mechanism, result *decision.Result) string {
 	}
 	for _, sim := range s.workloads() {
 		for _, r := range candidate(result, sim.workload.Name, s.Pool, m).Reasons {
-			if r.Verdict == decision.VerdictReject && slices.Contains(impossible, r.Code) {
+			if r.Verdict == gate.VerdictReject && slices.Contains(impossible, r.Code) {
 				return fmt.Sprintf("rejected and not run: %s: %s", sim.workload.Name, r.Message)
 			}
 		}

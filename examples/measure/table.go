@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -181,7 +181,7 @@ func (p printer) decision(d *decisionReport) {
 		p.line("  %s: %s -> %s", w.Workload, w.Before, w.After)
 		for _, r := range w.New {
 			// What speaks for the choice, and against what else was run.
-			if run := r.Mechanism == sharing.MechanismTimeSlicing || r.Mechanism == sharing.MechanismMPS; r.Mechanism == w.After.Mechanism || run && r.Verdict != decision.VerdictPass {
+			if run := r.Mechanism == sharing.MechanismTimeSlicing || r.Mechanism == sharing.MechanismMPS; r.Mechanism == w.After.Mechanism || run && r.Verdict != gate.VerdictPass {
 				p.line("    %s: %s: %s", r.Mechanism, r.Verdict, r.Message)
 			}
 		}

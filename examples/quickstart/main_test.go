@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -99,14 +100,14 @@ func checkSources(t *testing.T, r *decision.Result) {
 			t.Errorf("%s: source %q does not resolve, or the result does not list it", what, id)
 		}
 	}
-	input := []string{"pinned-elsewhere", "not-allowed-in-pool", "too-many-gpus", "alone", "pool-full"}
+	input := []gate.Code{gate.CodePinnedElsewhere, gate.CodeNotAllowedInPool, gate.CodeGPUCount, gate.CodeAlone, gate.CodePoolFull}
 	for _, d := range r.Decisions {
 		mechanisms := map[sharing.Mechanism]bool{}
 		for _, c := range d.Candidates {
 			mechanisms[c.Mechanism] = true
 			for _, reason := range c.Reasons {
 				if !slices.Contains(input, reason.Code) {
-					check(d.Workload+" "+c.Mechanism.String()+" "+reason.Code, reason.Source)
+					check(d.Workload+" "+c.Mechanism.String()+" "+reason.Code.String(), reason.Source)
 				}
 			}
 		}

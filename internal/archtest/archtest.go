@@ -39,13 +39,14 @@ var allowed = map[string][]string{
 	"loadgen/prompt":          {"loadgen"},
 	"loadgen/planfile":        {"loadgen", "loadgen/prompt"},
 	"loadgen/report":          {"loadgen"},
-	"decision":                {"decision/predict", "cost", "mig", "sharing"},
+	"decision":                {"decision/gate", "decision/predict", "cost", "mig", "sharing"},
+	"decision/gate":           {"decision/predict", "mig", "sharing"},
 	"decision/predict":        {"sharing", "timeslice"},
-	"decision/placement":      {"decision", "decision/predict", "mig", "sharing"},
-	"decision/manifest":       {"decision", "mig", "mps", "sharing", "timeslice"},
+	"decision/placement":      {"decision/gate", "decision/predict", "mig", "sharing"},
+	"decision/colocation":     {"cost", "decision/predict", "loadgen", "loadgen/prompt", "sharing", "telemetry"},
+	"decision/manifest":       {"decision", "decision/gate", "mig", "mps", "sharing", "timeslice"},
 	"internal/draconf":        {"sharing"},
 	"internal/pluginconf":     {"sharing"},
-	"colocation":              {"cost", "decision/predict", "loadgen", "loadgen/prompt", "sharing", "telemetry"},
 }
 
 // alone are packages that import nothing of the module, internal ones included.
@@ -59,7 +60,7 @@ var uncopied = []string{"examples/fleet", "examples/kube-scheduler/kubegpu", "ex
 
 // topLevel are the folders that may stand in the module's root.
 var topLevel = []string{
-	"sharing", "mig", "mps", "timeslice", "loadgen", "telemetry", "decision", "cost", "colocation",
+	"sharing", "mig", "mps", "timeslice", "loadgen", "telemetry", "decision", "cost",
 	"examples", "internal", "tools",
 }
 

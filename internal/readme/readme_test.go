@@ -94,7 +94,7 @@ func TestCommands(t *testing.T) {
 // TestPackages: the package table names every package folder that is there.
 func TestPackages(t *testing.T) {
 	text := readme(t)
-	for _, p := range []string{"sharing", "mig", "mps", "timeslice", "loadgen", "telemetry", "decision", "cost", "colocation"} {
+	for _, p := range []string{"sharing", "mig", "mps", "timeslice", "loadgen", "telemetry", "decision", "cost"} {
 		_, err := os.Stat(filepath.Join(root, p))
 		if named := strings.Contains(text, "| `"+p+"` |"); named != (err == nil) {
 			t.Errorf("%s: in the table %v, in the tree %v", p, named, err == nil)

@@ -6,7 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/placement"
 )
 
@@ -75,7 +75,7 @@ func (c *Cluster) Place(p *Pod, scorer *placement.Scorer) (a *Allocation, verdic
 	var allocations []*Allocation
 	for i := range c.nodes {
 		a, score, v := c.state(i).Plan(p, scorer)
-		if v.Verdict != decision.VerdictPass {
+		if v.Verdict != gate.VerdictPass {
 			verdicts[c.names[i]] = v
 			continue
 		}

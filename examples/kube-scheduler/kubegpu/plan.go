@@ -1,7 +1,7 @@
 package kubegpu
 
 import (
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/placement"
 )
 
@@ -9,7 +9,7 @@ import (
 // where. The allocation is nil where the verdict is not a pass.
 func (s *State) Plan(p *Pod, scorer *placement.Scorer) (*Allocation, float64, Verdict) {
 	requests, containers, v := p.requests(s.Node)
-	if v.Verdict != decision.VerdictPass {
+	if v.Verdict != gate.VerdictPass {
 		return nil, 0, v
 	}
 	a := &Allocation{Node: s.name}
@@ -17,7 +17,7 @@ func (s *State) Plan(p *Pod, scorer *placement.Scorer) (*Allocation, float64, Ve
 	for i, r := range requests {
 		d := Device{Container: containers[i], Profile: r.Profile, request: r}
 		if r.Profile != "" {
-			if v := s.slotVerdict(r, a.Devices); v.Verdict != decision.VerdictPass {
+			if v := s.slotVerdict(r, a.Devices); v.Verdict != gate.VerdictPass {
 				return nil, 0, v
 			}
 		}
@@ -26,7 +26,7 @@ func (s *State) Plan(p *Pod, scorer *placement.Scorer) (*Allocation, float64, Ve
 			return nil, 0, refuse(CodeInvalid, "%v", err)
 		}
 		c, f := scorer.Score(snap, 0, r)
-		if f.Verdict != decision.VerdictPass {
+		if f.Verdict != gate.VerdictPass {
 			return nil, 0, verdictOf(f)
 		}
 		_, placed, err := snap.Reserve(r, c)
@@ -59,12 +59,12 @@ func (s *State) slotVerdict(r *placement.Request, taken []Device) Verdict {
 	}
 	switch {
 	case !any:
-		return verdictOf(placement.Fit{Verdict: decision.VerdictFixable, Code: placement.CodeNotMIG})
+		return verdictOf(gate.Reason{Verdict: gate.VerdictFixable, Code: gate.CodeNotMIG})
 	case !exists:
-		return refuse(placement.CodeProfile.String(), "the node has no MIG instance of %s", r.Profile)
+		return refuse(gate.CodeProfile.String(), "the node has no MIG instance of %s", r.Profile)
 	}
 	if g, _ := s.freeSlot(r.Profile, taken); g < 0 {
-		return refuse(placement.CodeSlices.String(), "no MIG instance of %s is free", r.Profile)
+		return refuse(gate.CodeSlices.String(), "no MIG instance of %s is free", r.Profile)
 	}
 	return pass()
 }

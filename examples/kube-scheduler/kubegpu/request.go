@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -12,7 +12,7 @@ import (
 // Verdict says whether a node takes a pod and why. Code is short and stable, to
 // count nodes by; Text is for people and has the numbers.
 type Verdict struct {
-	Verdict decision.Verdict
+	Verdict gate.Verdict
 	Code    string
 	Text    string
 }
@@ -27,13 +27,13 @@ const (
 	codeFits     = "fits"
 )
 
-func pass() Verdict { return Verdict{Verdict: decision.VerdictPass, Code: codeFits, Text: "it fits"} }
+func pass() Verdict { return Verdict{Verdict: gate.VerdictPass, Code: codeFits, Text: "it fits"} }
 
 func refuse(code, format string, args ...any) Verdict {
-	return Verdict{Verdict: decision.VerdictReject, Code: code, Text: fmt.Sprintf(format, args...)}
+	return Verdict{Verdict: gate.VerdictReject, Code: code, Text: fmt.Sprintf(format, args...)}
 }
 
-func verdictOf(f placement.Fit) Verdict {
+func verdictOf(f gate.Reason) Verdict {
 	return Verdict{Verdict: f.Verdict, Code: f.Code.String(), Text: f.String()}
 }
 
@@ -41,9 +41,9 @@ func verdictOf(f placement.Fit) Verdict {
 // leaves it.
 func (v Verdict) Final() bool {
 	switch v.Code {
-	case CodeNoGPU, CodeLabels, CodeResource, CodeReplicas, CodeInvalid, placement.CodeModel.String(), placement.CodeMIGMode.String(),
-		placement.CodeNotMIG.String(), placement.CodeProfile.String(), placement.CodeNoMechanism.String(),
-		placement.CodeMechanism.String(), placement.CodeMemoryUnknown.String():
+	case CodeNoGPU, CodeLabels, CodeResource, CodeReplicas, CodeInvalid, gate.CodeModel.String(), gate.CodeMIGMode.String(),
+		gate.CodeNotMIG.String(), gate.CodeProfile.String(), gate.CodeNoMechanism.String(),
+		gate.CodeMechanism.String(), gate.CodeGPUMemoryUnknown.String():
 		return true
 	}
 	return false
@@ -67,7 +67,7 @@ func (p *Pod) requests(n *Node) (out []*placement.Request, containers []string, 
 	}
 	for i := range p.Claims {
 		rs, v := p.claim(&p.Claims[i], n)
-		if v.Verdict != decision.VerdictPass {
+		if v.Verdict != gate.VerdictPass {
 			return nil, nil, v
 		}
 		for _, r := range rs {
@@ -104,7 +104,7 @@ func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Verdict) {
 		return nil, refuse(CodeResource, "asks for %s, and the node offers %s", c.Resource, n.offers())
 	case n.Single != "":
 		if c.Milli > 0 && c.Milli < 1000 {
-			return nil, verdictOf(placement.Fit{Verdict: decision.VerdictFixable, Code: placement.CodeMIGMode})
+			return nil, verdictOf(gate.Reason{Verdict: gate.VerdictFixable, Code: gate.CodeMIGMode})
 		}
 		var out []*placement.Request
 		for range c.GPUs {
@@ -114,7 +114,7 @@ func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Verdict) {
 		}
 		return out, pass()
 	case n.onlyMIG():
-		return nil, verdictOf(placement.Fit{Verdict: decision.VerdictFixable, Code: placement.CodeMIGMode})
+		return nil, verdictOf(gate.Reason{Verdict: gate.VerdictFixable, Code: gate.CodeMIGMode})
 	case hami:
 		p.hamiShare(r, c, n)
 	case n.Replicas > 1:
@@ -125,7 +125,7 @@ func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Verdict) {
 			r.Milli = max(1, 1000/n.Replicas)
 		}
 		if share := n.GPUMemory / sharing.Bytes(n.Replicas); n.Mechanism == sharing.MechanismMPS && n.GPUMemory > 0 && r.GPUMemory > share {
-			return nil, refuse(placement.CodeGPUMemory.String(), "needs %v of GPU memory, and the device plugin limits each of %d replicas to %v",
+			return nil, refuse(gate.CodeGPUMemory.String(), "needs %v of GPU memory, and the device plugin limits each of %d replicas to %v",
 				r.GPUMemory, n.Replicas, share)
 		}
 	case r.Milli == 0:

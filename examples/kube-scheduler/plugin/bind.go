@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
 
@@ -28,7 +28,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 		return fwk.AsStatus(fmt.Errorf("cotenant: node %s: %w", nodeName, err))
 	}
 	a, _, v := p.state(info).Plan(c.pod, p.scorer)
-	if v.Verdict != decision.VerdictPass {
+	if v.Verdict != gate.VerdictPass {
 		return fwk.NewStatus(fwk.Unschedulable, shortReason(v.Code))
 	}
 	p.mu.Lock()

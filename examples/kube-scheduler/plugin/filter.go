@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
 
@@ -63,7 +63,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *v1.Pod, in
 	}
 	_, score, v := p.state(info).Plan(c.pod, p.scorer)
 	name := info.Node().Name
-	if v.Verdict == decision.VerdictPass {
+	if v.Verdict == gate.VerdictPass {
 		c.verdicts.Delete(name)
 		c.scores.Store(name, score)
 		return nil

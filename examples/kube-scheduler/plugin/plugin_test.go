@@ -24,7 +24,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/cotenant/cotenant/decision/placement"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
@@ -355,11 +355,14 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// TestShortReasons holds that every code has its few words.
+// TestShortReasons holds that every code that a node can refuse a pod with has
+// its few words.
 func TestShortReasons(t *testing.T) {
-	for c := placement.CodeCPU; !strings.HasPrefix(c.String(), "code-"); c++ {
-		if shortReasons[c.String()] == "" {
-			t.Errorf("%v has no short reason", c)
+	for _, of := range [][2]gate.Code{{gate.CodeCPU, gate.CodeGPUCount}, {gate.CodeMIGMode, gate.CodeMechanism}, {gate.CodeGPUMemoryUnknown, gate.CodeGPUShare}, {gate.CodeSlowdownUnknown, gate.CodeSlowdown}} {
+		for c := of[0]; c <= of[1]; c++ {
+			if shortReasons[c.String()] == "" {
+				t.Errorf("%v has no short reason", c)
+			}
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
 
@@ -28,7 +28,7 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, info 
 		return 0, nil
 	}
 	_, score, v := p.state(info).Plan(c.pod, p.scorer)
-	if v.Verdict != decision.VerdictPass {
+	if v.Verdict != gate.VerdictPass {
 		return 0, fwk.NewStatus(fwk.Unschedulable, shortReason(v.Code))
 	}
 	c.scores.Store(info.Node().Name, score)

@@ -1,0 +1,170 @@
+package gate
+
+import (
+	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Code says what a reason is about. The texts are stable: they are part of
+// outputs. Of two codes for which a GPU refuses, the later one is closer to a fit.
+type Code uint8
+
+// The codes, with the operands of their reasons. Memory is in bytes, a share or
+// load in thousandths of a GPU, a latency in microseconds.
+const (
+	CodeFits Code = iota
+
+	// Of the node.
+	CodeCPU      // Need, Have: thousandths of a core
+	CodeMemory   // Need, Have: memory of the host
+	CodeModel    // the GPU's model is not asked for
+	CodeGPUCount // Need, Have: GPUs for one replica
+
+	// Of the pool.
+	CodePinnedElsewhere
+	CodeNotAllowedInPool
+	CodeResearch
+	CodeHardware
+	CodeHardwareUnknown
+	CodeNeedsVGPUHost
+	CodeMIGMPSDelivery
+
+	// Of what the GPU runs.
+	CodeMIGMode
+	CodeNotMIG
+	CodeProfile
+	CodeNoMechanism
+	CodeMechanism
+
+	// Of the workload.
+	CodeNotAServer
+	CodeOneReplica
+	CodeMergeReplicas // Have: replicas
+	CodeGang
+	CodeBusyUnknown
+	CodeBusyPrior        // Have: load
+	CodeSaturated        // Have: load; Need: the load from which sharing gains nothing
+	CodeIsolation        // Axis, Level: what is demanded
+	CodeIsolationUnknown // Axis, Level: what is demanded
+	CodeUntrusted        // Have: replicas that could be neighbours
+	CodeAlone
+	CodeMultiGPU // Need: GPUs
+	CodeHAMiBypass
+	CodeNoMemoryFraction
+	CodeMIGIsThere
+
+	// Of GPU memory and compute.
+	CodeKVPrior          // Have: memory
+	CodeMemoryForTwo     // Need, Have: memory
+	CodeBusyForTwo       // Have: load of one; Need: what there is
+	CodeProfilesUnknown  //
+	CodeSliceSaturated   // Have: load of a whole GPU; Profile
+	CodeMemorySlice      // Need: memory; Profile: the largest
+	CodeSliceTooSmall    // Need: memory; Profile
+	CodeSliceFits        // Need: memory; Profile
+	CodeSliceLoad        // Have: load of the slice; Profile
+	CodeFraction         // Need: memory; Have: memory that is visible
+	CodeGPUMemoryUnknown // Need: memory
+
+	// Of what others have left.
+	CodeTenants
+	CodeTrust
+	CodeSlices
+	CodeGPUMemory // Need, Have: memory
+	CodeGPUShare  // Need, Have: share
+	CodePoolFull  // Need, Have: GPUs
+
+	// Of objectives, bounded by figures measured alone.
+	CodeSLOMissed     // Metric; Have: the least it can be; Need: the limit
+	CodeSLOOpen       // Metric; Have: the most it can be; Need: the limit
+	CodeSLOTurns      //
+	CodeSLOUnmeasured // Have: replicas expected on the GPU
+	CodeSLOPredicted  // Have: replicas expected on the GPU
+
+	// Of objectives, as predicted: Need: the limit; Have: the prediction; Low and
+	// High: its 90% interval. CodeSlowdown is in thousandths. The verdict is
+	// unknown where the limit lies within the interval. Tenants is how many were
+	// assumed on the GPU, 0 for those that are there.
+	CodeSlowdownUnknown
+	CodeTTFT
+	CodeTPOT
+	CodeE2E
+	CodeSlowdown
+
+	CodeTradeOff // what a choice accepts
+	codeCount
+)
+
+// Scope says at which door a code's question is asked, and so how the answers
+// of the two doors may differ.
+type Scope uint8
+
+// The scopes.
+const (
+	// ScopeKind is asked at both doors with the same answer: of the workload and
+	// the kind of GPU, whoever runs there.
+	ScopeKind Scope = iota
+	// ScopeChoice is asked where the mechanism is still to be chosen: of a pool,
+	// and of a GPU that runs none. A GPU that runs one has answered.
+	ScopeChoice
+	// ScopeEmpty is asked of an empty pool only: whether to share there at all,
+	// with the neighbours that there may be.
+	ScopeEmpty
+	// ScopeNeighbours is asked at both doors, of other neighbours: an empty pool
+	// asks it of those that there may be, a GPU of those that are there.
+	ScopeNeighbours
+	// ScopeLeft is asked of what is left, so that the answer changes as others
+	// come and go. In an empty pool all is left.
+	ScopeLeft
+)
+
+// Scope returns where the code's question is asked.
+func (c Code) Scope() Scope {
+	if c >= codeCount {
+		return ScopeKind
+	}
+	return words[c].scope
+}
+
+var codeNames = func() []string {
+	names := make([]string, codeCount)
+	for c := range words {
+		names[c] = words[c].name
+	}
+	return names
+}()
+
+// String returns the code's text, for example "gpu-memory".
+func (c Code) String() string { return enum.String(codeNames, int(c)) }
+
+// MarshalText returns the code's text.
+func (c Code) MarshalText() ([]byte, error) {
+	return enum.Text(ErrUnknownName, "code", codeNames, int(c))
+}
+
+// UnmarshalText reads a code's text.
+func (c *Code) UnmarshalText(b []byte) error {
+	i, err := enum.Parse(ErrUnknownName, "code", codeNames, b)
+	if err == nil {
+		*c = Code(i)
+	}
+	return err
+}
+
+// Codes lists every code in the order of their values.
+func Codes() []Code {
+	out := make([]Code, codeCount)
+	for i := range out {
+		out[i] = Code(i)
+	}
+	return out
+}
+
+// Source is the source of the statement that the code rests on; empty where it
+// rests on nothing but the input.
+func (c Code) Source() sharing.SourceID {
+	if c >= codeCount {
+		return ""
+	}
+	return words[c].source
+}

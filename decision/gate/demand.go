@@ -1,0 +1,124 @@
+package gate
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Optional is a value that may be missing.
+type Optional[T any] = optional.Value[T]
+
+// Demand is what one replica of a workload asks of the GPUs that it runs on. It
+// must not be modified once it was given to a gate. decision.CompileWorkload
+// makes it of a workload.
+type Demand struct {
+	Pool     string // the pool that it is pinned to; empty = any
+	Kind     string // in words
+	Replicas int    // that the workload has
+	GPUs     int    // of one replica, in one node
+	// Processes of one replica on each GPU.
+	Processes int
+	Memory    MemoryNeed
+	// Busy is the share of a whole GPU that one replica keeps busy, 0 to 1, and
+	// BusyBasis what that rests on.
+	Busy      float64
+	BusyBasis BusyBasis
+
+	Serves       bool // a model server, which can multiplex requests itself
+	NeverShares  bool // it runs on whole GPUs
+	LatencyBound bool // with objectives, it stands no turns unless figures prove it
+	// SaturatedFrom is the Busy from which sharing gains it nothing.
+	SaturatedFrom float64
+
+	Isolation [sharing.AxisCount]sharing.Level // LevelUnknown demands nothing
+	// SLO are the limits of its latencies, Solo the same measured alone on a whole GPU.
+	SLO, Solo predict.SLO
+	Predicted bool // a prediction will judge the limits
+
+	Framework      string            // e.g. vllm; empty = not known
+	MemoryFraction Optional[float64] // that the framework takes of the memory it sees
+	// Bypasses says that a limit inside the process does not hold it.
+	Bypasses bool
+}
+
+// BusyBasis is what a demand's Busy rests on.
+type BusyBasis uint8
+
+// The bases.
+const (
+	BusyUnknown BusyBasis = iota // it means nothing
+	BusyStated
+	BusyPrior // of the kind of workload
+)
+
+// ContextMemory is what the CUDA context and runtime of one process take beside
+// its data: 512 MiB lie between a limit and what can be allocated under it
+// (10,240 MiB leave 9,728; on an H200 8 GiB show 7,678 MiB).
+const ContextMemory = 512 * sharing.MiB
+
+// MemoryNeed is what one replica takes on each of its GPUs.
+type MemoryNeed struct {
+	Weights sharing.Bytes // 0 when stated as a whole
+	KVCache sharing.Bytes // 0 when stated as a whole
+	Context sharing.Bytes // 0 when stated as a whole
+	Total   sharing.Bytes
+	// KVPrior says that a prior stands in for what the input does not say of it.
+	KVPrior bool
+}
+
+// Under is what a replica takes of a GPU under a mechanism: a limit that cannot
+// be allocated to the last byte is set higher.
+func (n *MemoryNeed) Under(m sharing.Mechanism) sharing.Bytes {
+	if TraitsOf(m).Limited {
+		return n.Total + ContextMemory
+	}
+	return n.Total
+}
+
+// Party is a tenant and the other tenants that it trusts.
+type Party struct {
+	Tenant string
+	Trusts []string
+}
+
+// MayShare says whether two parties trust each other: they are one tenant, or
+// each names the other's.
+func (p *Party) MayShare(q *Party) bool {
+	return p.Tenant == q.Tenant || p.Names(q.Tenant) && q.Names(p.Tenant)
+}
+
+// Names says whether p trusts a tenant, which is not yet to say that it may share.
+func (p *Party) Names(tenant string) bool { return slices.Contains(p.Trusts, tenant) }
+
+// Neighbours says how many replicas could stand beside one of a workload's on
+// the same GPU: those whose tenants trust one another (other replicas of the
+// workload included), and those of tenants that do not.
+type Neighbours struct {
+	Trusted   int
+	Untrusted int
+}
+
+// about is the demand that r is about, never nil.
+func (r *Reason) about() *Demand {
+	if r.demand == nil {
+		return &Demand{}
+	}
+	return r.demand
+}
+
+// need writes the memory that is needed.
+func (r *Reason) need() string { return r.about().Memory.text(sharing.Bytes(r.Need)) }
+
+// String writes the need, in parts where they are known.
+func (n MemoryNeed) String() string { return n.text(n.Total) }
+
+func (n *MemoryNeed) text(total sharing.Bytes) string {
+	if n.Weights == 0 {
+		return total.String()
+	}
+	return fmt.Sprintf("%s (weights %s, KV cache %s, contexts %s)", total, n.Weights, n.KVCache, n.Context)
+}

@@ -1,0 +1,157 @@
+package gate
+
+import (
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// gateFit decides memory and compute, and with them the profile and how many
+// replicas one GPU carries.
+func (g *Ground) gateFit(d *Demand, nb Neighbours, profile *mig.Profile, r *Report) {
+	if d.Memory.KVPrior {
+		r.compare(VerdictPass, CodeKVPrior, 0, int64(d.Memory.KVCache))
+	}
+	t := &traits[r.Mechanism]
+	if t.Sliced {
+		g.gateSlice(d, nb, profile, r)
+		return
+	}
+	if r.Mechanism == sharing.MechanismInServer {
+		r.Tenants = d.Replicas
+	}
+	need := d.Memory.Under(r.Mechanism)
+	left := Left{Total: g.memory, Memory: g.memory}
+	var why Reason
+	if !left.Known(need, &why) || !left.Suffices(need, 0, &why) {
+		r.compare(why.Verdict, why.Code, why.Need, why.Have)
+		return
+	}
+	switch r.Mechanism {
+	case sharing.MechanismExclusive, sharing.MechanismResearch, sharing.MechanismInServer:
+		noteFraction(d, need, g.memory, r)
+		return
+	}
+	if left.Memory -= need; !left.Suffices(need, 0, &why) {
+		r.compare(VerdictReject, CodeMemoryForTwo, int64(need), int64(g.memory))
+		return
+	}
+	n := Fit(need, g.memory, d.Busy, t.Capacity)
+	if n < 2 && d.BusyBasis == BusyStated {
+		r.compare(VerdictReject, CodeBusyForTwo, permille(t.Capacity), permille(d.Busy))
+	}
+	n = min(n, g.Seats(r.Mechanism, 0))
+	if t.Clients {
+		n = min(n, max(1, g.clients/d.Processes))
+	}
+	around := nb.Trusted
+	if !t.Trusting {
+		around += nb.Untrusted
+	}
+	r.Tenants = max(1, min(n, around+1))
+}
+
+// noteFraction: a framework takes only its fraction of the memory it sees.
+func noteFraction(d *Demand, need, visible sharing.Bytes, r *Report) {
+	if f, stated := d.MemoryFraction.Get(); stated && float64(need) > f*float64(visible) {
+		r.compare(VerdictPass, CodeFraction, int64(need), int64(visible))
+	}
+}
+
+// clientsPerInstance is how many replicas of a workload share one MIG instance
+// under MPS.
+const clientsPerInstance = 2
+
+// PerInstance is how many replicas of a workload share one MIG instance.
+func PerInstance(m sharing.Mechanism) int {
+	if m == sharing.MechanismMIGWithMPS {
+		return clientsPerInstance
+	}
+	return 1
+}
+
+// gateSlice picks the smallest profile with enough memory in which the
+// workload's work gets done; or asks that of the one that is asked for.
+func (g *Ground) gateSlice(d *Demand, nb Neighbours, profile *mig.Profile, r *Report) {
+	if len(g.slices) == 0 {
+		if g.answers[r.Mechanism] != sharing.AnswerNo {
+			r.say(VerdictUnknown, CodeProfilesUnknown)
+		}
+		return
+	}
+	inside := PerInstance(r.Mechanism)
+	need := d.Memory.Under(r.Mechanism) * sharing.Bytes(inside)
+	unknown, tooSmall, saturated := false, -1, -1
+	for i := range g.slices {
+		s := &g.slices[i]
+		if profile != nil && s.Profile != profile {
+			continue
+		}
+		switch {
+		case s.memory == 0:
+			unknown = true
+		case s.memory < need:
+			if tooSmall < 0 || s.memory > g.slices[tooSmall].memory {
+				tooSmall = i
+			}
+		case d.BusyBasis == BusyStated && d.Busy*s.Slowdown*float64(inside) > 1:
+			saturated = i
+		default:
+			r.slice = int16(i)
+			g.noteSlice(d, nb, need, r)
+			return
+		}
+	}
+	switch {
+	case saturated >= 0:
+		r.compare(VerdictReject, CodeSliceSaturated, 0, permille(d.Busy)).slice = int16(saturated) + 1
+	case unknown:
+		r.compare(VerdictUnknown, CodeGPUMemoryUnknown, int64(need), 0)
+	case tooSmall >= 0:
+		r.compare(VerdictReject, CodeMemorySlice, int64(need), 0).slice = int16(tooSmall) + 1
+	}
+}
+
+func (g *Ground) noteSlice(d *Demand, nb Neighbours, need sharing.Bytes, r *Report) {
+	s, inside := r.Slice(), PerInstance(r.Mechanism)
+	// Name the next smaller profile that the memory rules out.
+	for i := range g.slices {
+		if o := &g.slices[i]; o.memory > 0 && o.memory < need && o.PerGPU >= s.PerGPU {
+			r.compare(VerdictPass, CodeSliceTooSmall, int64(need), 0).slice = int16(i) + 1
+			break
+		}
+	}
+	r.compare(VerdictPass, CodeSliceFits, int64(need), 0).slice = r.slice + 1
+	noteFraction(d, need, s.memory, r)
+	if d.BusyBasis == BusyStated && d.Busy > 0 {
+		r.compare(VerdictPass, CodeSliceLoad, 0, permille(d.Busy*s.Slowdown*float64(inside))).slice = r.slice + 1
+	}
+	around := nb.Trusted
+	if inside == 1 {
+		around += nb.Untrusted
+	}
+	r.Tenants = max(1, min(s.PerGPU*inside, around+1))
+}
+
+// Denser returns, for a report with a slice, a rejection for each profile of
+// which more would stand on a GPU and that does not do.
+func (r *Report) Denser() []Reason {
+	if r.slice < 0 {
+		return nil
+	}
+	d, need := r.demand, r.demand.Memory.Total
+	var out []Reason
+	for i := range r.ground.slices[:r.slice] {
+		s := &r.ground.slices[i]
+		why := Reason{Verdict: VerdictReject, Mechanism: r.Mechanism, Profile: s.Profile, demand: d, ground: r.ground}
+		switch {
+		case s.memory >= need:
+			why.Code, why.Have = CodeSliceSaturated, permille(d.Busy)
+		case s.memory > 0:
+			why.Code, why.Need = CodeSliceTooSmall, int64(need)
+		default:
+			continue
+		}
+		out = append(out, why)
+	}
+	return out
+}

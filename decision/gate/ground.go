@@ -1,0 +1,180 @@
+package gate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Kind is a kind of GPU and how it is offered.
+type Kind struct {
+	Name       string // of the pool
+	GPU        *sharing.GPU
+	Driver     sharing.Driver      // zero = not known
+	Mechanisms []sharing.Mechanism // those that may be chosen; empty = all
+	Delivery   sharing.Delivery
+	VGPU       bool // a hypervisor with vGPU manager and licences
+	// StaticPartitions says whether MPS static SM partitions are on.
+	StaticPartitions sharing.Answer
+	Together         int // GPUs that one replica may have
+}
+
+// Ground is a kind of GPU prepared for the gates. It is read-only once made and
+// safe for concurrent use.
+type Ground struct {
+	name      string
+	gpu       *sharing.GPU
+	model     *mig.Model    // nil where the catalogue has none
+	memory    sharing.Bytes // 0 = not known
+	together  int
+	delivery  sharing.Delivery
+	vgpu      bool
+	allowed   [sharing.MechanismCount]bool
+	available [sharing.MechanismCount]sharing.Finding
+	isolation [sharing.MechanismCount][sharing.AxisCount]sharing.Property
+	// answers and levels repeat what the gates read of available and isolation
+	// without the words, so that it stays in cache.
+	answers [sharing.MechanismCount]sharing.Answer
+	levels  [sharing.MechanismCount][sharing.AxisCount]sharing.Level
+	clients int     // MPS client limit; 0 = not known
+	slices  []Slice // most per GPU first
+}
+
+// Slice is a MIG profile as the gates see it.
+type Slice struct {
+	Profile *mig.Profile
+	PerGPU  int // instances on an empty GPU
+	// Slowdown is against the whole GPU: a prior. The bound is the whole GPU's
+	// SMs over the slice's, the most that it can be.
+	Slowdown, SlowdownBound float64
+
+	memory sharing.Bytes // 0 = not known
+}
+
+// NewGround prepares a kind of GPU. It fails without a GPU.
+func NewGround(k Kind) (*Ground, error) {
+	if k.GPU == nil {
+		return nil, fmt.Errorf("gate: pool %q has no GPU", k.Name)
+	}
+	g := &Ground{name: k.Name, gpu: k.GPU, together: k.Together, delivery: k.Delivery, vgpu: k.VGPU}
+	g.memory, _ = k.GPU.Memory.Get()
+	env := sharing.Environment{GPU: k.GPU, Driver: k.Driver, StaticPartitions: k.StaticPartitions}
+	for m := range traits {
+		mech := sharing.Mechanism(m)
+		g.allowed[m] = len(k.Mechanisms) == 0 || mech == sharing.MechanismExclusive || slices.Contains(k.Mechanisms, mech)
+		g.available[m] = sharing.Available(mech, env)
+		g.answers[m] = g.available[m].Answer
+		for a := range sharing.AxisCount {
+			g.isolation[m][a] = sharing.IsolationIn(mech, sharing.Axis(a), env)
+			g.levels[m][a] = g.isolation[m][a].Level
+		}
+	}
+	if limit, _ := sharing.MPSClientLimit(k.GPU, k.Driver); limit.Known {
+		g.clients = limit.Value
+	}
+	g.cut()
+	return g, nil
+}
+
+// cut prepares the base profiles but the whole GPU's.
+func (g *Ground) cut() {
+	model, err := mig.Lookup(g.gpu.Name)
+	if err != nil || g.gpu.MIG.Known && g.gpu.MIG.Value == sharing.AnswerNo {
+		return
+	}
+	g.model = model
+	whole, wholeKnown := g.gpu.SMs.Get()
+	for _, prof := range model.Profiles {
+		if strings.ContainsAny(prof.Name, "+-") || len(prof.Placements) == 0 || prof.PlacementUnits >= model.Units {
+			continue
+		}
+		part := float64(prof.ComputeSlices) / float64(max(1, model.ComputeSlices))
+		if sms, known := prof.SMs.Get(); known && wholeKnown && whole > 0 {
+			part = float64(sms) / float64(whole)
+		}
+		s := Slice{Profile: prof, PerGPU: prof.MaxInstances, SlowdownBound: 1 / part}
+		s.memory, _ = prof.Memory.Get()
+		s.Slowdown = math.Pow(s.SlowdownBound, predict.SliceExponent)
+		g.slices = append(g.slices, s)
+	}
+	slices.SortFunc(g.slices, func(a, b Slice) int {
+		if a.PerGPU != b.PerGPU {
+			return b.PerGPU - a.PerGPU
+		}
+		if a.Profile.PlacementUnits != b.Profile.PlacementUnits {
+			return a.Profile.PlacementUnits - b.Profile.PlacementUnits
+		}
+		return strings.Compare(a.Profile.Name, b.Profile.Name)
+	})
+}
+
+// GPU returns the capability row of the GPU. It must not be modified.
+func (g *Ground) GPU() *sharing.GPU { return g.gpu }
+
+// Model returns the GPU's MIG model, nil where the catalogue has none.
+func (g *Ground) Model() *mig.Model { return g.model }
+
+// Available says whether the GPU can run a mechanism.
+func (g *Ground) Available(m sharing.Mechanism) *sharing.Finding { return &g.available[m] }
+
+// Isolation is what a mechanism really isolates here.
+func (g *Ground) Isolation(m sharing.Mechanism, a sharing.Axis) *sharing.Property {
+	return &g.isolation[m][a]
+}
+
+// Slices returns the MIG profiles of a part of the GPU, most per GPU first. The
+// result is read-only.
+func (g *Ground) Slices() []Slice { return g.slices }
+
+// sliceOf is the slice of a profile; nil where there is none.
+func (g *Ground) sliceOf(p *mig.Profile) *Slice {
+	for i := range g.slices {
+		if g.slices[i].Profile == p {
+			return &g.slices[i]
+		}
+	}
+	return nil
+}
+
+func (g *Ground) slowdown(p *mig.Profile) float64 {
+	if s := g.sliceOf(p); s != nil {
+		return s.Slowdown
+	}
+	return 1
+}
+
+func (g *Ground) gpuName() string {
+	if g.gpu == nil {
+		return "GPU"
+	}
+	return g.gpu.Name
+}
+
+// on is the ground that r is about, never nil.
+func (r *Reason) on() *Ground {
+	if r.ground == nil {
+		return &Ground{}
+	}
+	return r.ground
+}
+
+// slice names the profile that r is about.
+func (r *Reason) slice() string {
+	if r.Profile == nil {
+		return "a slice"
+	}
+	return r.Profile.Name
+}
+
+func (r *Reason) sliceMemory() sharing.Bytes {
+	if r.Profile == nil {
+		return 0
+	}
+	b, _ := r.Profile.Memory.Get()
+	return b
+}

@@ -1,0 +1,137 @@
+package gate
+
+import (
+	"math"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// permille is a share in thousandths.
+func permille(f float64) int64 { return int64(math.Round(f * 1000)) }
+
+func (g *Ground) gatePool(d *Demand, r *Report) {
+	if d.Pool != "" && d.Pool != g.name {
+		r.say(VerdictReject, CodePinnedElsewhere)
+	}
+	if !g.allowed[r.Mechanism] {
+		r.say(VerdictReject, CodeNotAllowedInPool)
+	}
+	if d.GPUs > g.together {
+		r.compare(VerdictReject, CodeGPUCount, int64(d.GPUs), int64(g.together))
+	}
+}
+
+func (g *Ground) gateHardware(r *Report) {
+	switch r.Mechanism {
+	case sharing.MechanismExclusive, sharing.MechanismInServer:
+		return
+	case sharing.MechanismResearch:
+		r.say(VerdictReject, CodeResearch)
+		return
+	}
+	switch g.answers[r.Mechanism] {
+	case sharing.AnswerNo:
+		r.say(VerdictReject, CodeHardware)
+	case sharing.AnswerUnknown:
+		r.say(VerdictUnknown, CodeHardwareUnknown)
+	}
+	if (r.Mechanism == sharing.MechanismVGPU || r.Mechanism == sharing.MechanismMIGBackedVGPU) && !g.vgpu {
+		r.say(VerdictFixable, CodeNeedsVGPUHost)
+	}
+	if r.Mechanism == sharing.MechanismMIGWithMPS {
+		switch g.delivery {
+		case sharing.DeliveryBare, sharing.DeliveryDevicePlugin, sharing.DeliveryGPUOperator:
+			r.say(VerdictFixable, CodeMIGMPSDelivery)
+		}
+	}
+}
+
+// gateInServer: one server can take the place of several replicas of the same
+// model, which only its team can do.
+func gateInServer(d *Demand, r *Report) {
+	switch {
+	case !d.Serves:
+		r.say(VerdictReject, CodeNotAServer)
+	case d.Replicas < 2:
+		r.say(VerdictReject, CodeOneReplica)
+	default:
+		r.compare(VerdictFixable, CodeMergeReplicas, 0, int64(d.Replicas))
+	}
+}
+
+func gateKind(d *Demand, r *Report) {
+	if d.NeverShares {
+		r.say(VerdictReject, CodeGang)
+		return
+	}
+	if !traits[r.Mechanism].Contends {
+		return
+	}
+	switch {
+	case d.BusyBasis == BusyUnknown:
+		r.say(VerdictUnknown, CodeBusyUnknown)
+	case d.BusyBasis == BusyPrior:
+		r.compare(VerdictPass, CodeBusyPrior, 0, permille(d.Busy))
+	case d.Busy >= d.SaturatedFrom:
+		r.compare(VerdictReject, CodeSaturated, permille(d.SaturatedFrom), permille(d.Busy))
+	}
+}
+
+func (g *Ground) gateIsolation(d *Demand, r *Report) {
+	for a, want := range d.Isolation {
+		if want == sharing.LevelUnknown {
+			continue
+		}
+		switch g.levels[r.Mechanism][a].AtLeast(want) {
+		case sharing.AnswerNo:
+			r.say(VerdictReject, CodeIsolation).isolation(a, want)
+		case sharing.AnswerUnknown:
+			r.say(VerdictUnknown, CodeIsolationUnknown).isolation(a, want)
+		}
+	}
+}
+
+func (n *note) isolation(a int, want sharing.Level) { n.axis, n.level = sharing.Axis(a), want }
+
+func gateTrust(nb Neighbours, r *Report) {
+	if !traits[r.Mechanism].Trusting || nb.Trusted > 0 {
+		return
+	}
+	if nb.Untrusted > 0 {
+		r.compare(VerdictReject, CodeUntrusted, 0, int64(nb.Untrusted))
+	} else {
+		r.say(VerdictReject, CodeAlone)
+	}
+}
+
+func gateMultiGPU(d *Demand, r *Report) {
+	if d.GPUs > 1 && r.Mechanism != sharing.MechanismInServer {
+		r.compare(VerdictReject, CodeMultiGPU, int64(d.GPUs), 0)
+	}
+}
+
+func (g *Ground) gateFramework(d *Demand, r *Report) {
+	switch r.Mechanism {
+	case sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS:
+		if d.Bypasses {
+			r.say(VerdictFixable, CodeHAMiBypass)
+		}
+	case sharing.MechanismMIGLikeEmulation:
+		if !takesMemoryFraction(d.Framework) {
+			r.say(VerdictReject, CodeNoMemoryFraction)
+		}
+		if g.answers[sharing.MechanismMIG] == sharing.AnswerYes {
+			r.say(VerdictPass, CodeMIGIsThere)
+		}
+	}
+}
+
+// takesMemoryFraction: the frameworks that are known to be told how much of the
+// memory to take.
+func takesMemoryFraction(name string) bool {
+	switch name {
+	case "vllm", "tgi", "sglang":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,143 @@
+package gate
+
+import (
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// maxReasons bounds the reasons of a report; no path through the gates gives
+// more.
+const maxReasons = 12
+
+// Report is what the gates say of a demand on a ground by one mechanism.
+type Report struct {
+	Mechanism sharing.Mechanism
+	// Verdict is the worst of the reasons'.
+	Verdict Verdict
+	// Tenants is the number of replicas expected on one GPU, and Slowdown what they
+	// do to one another, see [SlowdownBy].
+	Tenants  int
+	Slowdown predict.Interval
+
+	slice  int16 // index into the ground's slices, -1 = none
+	n      uint8
+	notes  [maxReasons + 1]note // the last takes what is too much
+	demand *Demand
+	ground *Ground
+}
+
+// note is a reason as small as a report can keep it.
+type note struct {
+	code       Code
+	verdict    Verdict
+	metric     predict.Metric
+	axis       sharing.Axis
+	level      sharing.Level
+	slice      int16 // index into the ground's slices plus one
+	need, have int64
+}
+
+// say adds a reason without numbers, and returns it for what it has of them.
+func (r *Report) say(v Verdict, c Code) *note {
+	if v.Severity() > r.Verdict.Severity() {
+		r.Verdict = v
+	}
+	n := &r.notes[r.n]
+	if r.n < maxReasons {
+		r.n++
+	}
+	*n = note{code: c, verdict: v}
+	return n
+}
+
+func (r *Report) compare(v Verdict, c Code, need, have int64) *note {
+	n := r.say(v, c)
+	n.need, n.have = need, have
+	return n
+}
+
+// Len is the number of reasons.
+func (r *Report) Len() int { return int(r.n) }
+
+// Reason returns the i-th reason, in the order of the gates.
+func (r *Report) Reason(i int) Reason {
+	n := &r.notes[:r.n][i]
+	why := Reason{Code: n.code, Verdict: n.verdict, Mechanism: r.Mechanism, Axis: n.axis, Level: n.level, Metric: n.metric,
+		Need: n.need, Have: n.have, demand: r.demand, ground: r.ground}
+	if n.slice > 0 {
+		why.Profile = r.ground.slices[n.slice-1].Profile
+	}
+	return why
+}
+
+// Slice returns the MIG profile that the gates chose, or nil. It is read-only.
+func (r *Report) Slice() *Slice {
+	if r.slice < 0 {
+		return nil
+	}
+	return &r.ground.slices[r.slice]
+}
+
+func (r *Report) reset(g *Ground, d *Demand, m sharing.Mechanism) {
+	r.Mechanism, r.Verdict, r.Tenants, r.slice, r.n, r.demand, r.ground = m, VerdictPass, 1, -1, 0, d, g
+}
+
+// Check asks every gate of an empty pool, for d by mechanism m beside the
+// neighbours that there may be, so that a rejected candidate has all its
+// reasons. It overwrites r and does not allocate.
+func (g *Ground) Check(d *Demand, m sharing.Mechanism, nb Neighbours, r *Report) {
+	r.reset(g, d, m)
+	g.check(d, nb, nil, r)
+}
+
+// check asks the gates; profile is the MIG profile that is asked for, nil = the
+// smallest that does.
+func (g *Ground) check(d *Demand, nb Neighbours, profile *mig.Profile, r *Report) {
+	m := r.Mechanism
+	g.gatePool(d, r)
+	g.gateHardware(r)
+	if m == sharing.MechanismInServer {
+		gateInServer(d, r)
+	}
+	if m != sharing.MechanismExclusive {
+		gateKind(d, r)
+		g.gateIsolation(d, r)
+		gateTrust(nb, r)
+		gateMultiGPU(d, r)
+		g.gateFramework(d, r)
+	}
+	g.gateFit(d, nb, profile, r)
+	r.Slowdown = SlowdownBy(m, r.Tenants, d.Busy)
+	g.gateSLO(d, r)
+}
+
+// Seat is how a GPU would run a demand.
+type Seat struct {
+	Mechanism sharing.Mechanism
+	Profile   *mig.Profile // the MIG profile that is asked for; nil without
+	// Fixed: the GPU runs the mechanism already, which so need not be chosen.
+	Fixed bool
+}
+
+// Admit asks, of a GPU of this kind, the gates that do not depend on who else
+// runs there, and returns the reason that decides. It does not allocate.
+func (g *Ground) Admit(d *Demand, s Seat) Reason {
+	var r Report
+	r.reset(g, d, s.Mechanism)
+	g.check(d, Neighbours{}, s.Profile, &r)
+	at, worst := -1, 0
+	for i := range r.notes[:r.n] {
+		n := &r.notes[i]
+		if scope := n.code.Scope(); scope == ScopeEmpty || scope == ScopeChoice && s.Fixed {
+			continue
+		}
+		if s := n.verdict.Severity(); s > worst {
+			at, worst = i, s
+		}
+	}
+	if at < 0 {
+		return Pass()
+	}
+	return r.Reason(at)
+}

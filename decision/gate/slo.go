@@ -1,0 +1,145 @@
+package gate
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// limits are the latencies that objectives are about, in the order of an SLO.
+var limits = [...]struct {
+	metric predict.Metric
+	code   Code
+	name   string
+}{{predict.MetricTTFTP99, CodeTTFT, "TTFT P99"}, {predict.MetricTPOTP99, CodeTPOT, "TPOT P99"}, {predict.MetricE2EP99, CodeE2E, "E2E P99"}}
+
+// objective names a metric as objectives do.
+func objective(m predict.Metric) string {
+	for i := range limits {
+		if limits[i].metric == m {
+			return limits[i].name
+		}
+	}
+	return m.String()
+}
+
+// gateSLO compares the latencies measured alone, times what neighbours or a
+// slice may do to them, with the limits.
+func (g *Ground) gateSLO(d *Demand, r *Report) {
+	if d.SLO.TTFTP99 == nil && d.SLO.TPOTP99 == nil && d.SLO.E2EP99 == nil {
+		return
+	}
+	if d.Predicted && (r.Mechanism == sharing.MechanismTimeSlicing || r.Mechanism == sharing.MechanismMPS) {
+		r.compare(VerdictPass, CodeSLOPredicted, 0, int64(r.Tenants))
+		return
+	}
+	by := r.Slowdown
+	if r.slice >= 0 {
+		by.High *= g.slices[r.slice].SlowdownBound
+	}
+	unmeasured, bounded := false, true
+	for i := range limits {
+		limit, solo := d.SLO.TTFTP99, d.Solo.TTFTP99
+		switch i {
+		case 1:
+			limit, solo = d.SLO.TPOTP99, d.Solo.TPOTP99
+		case 2:
+			limit, solo = d.SLO.E2EP99, d.Solo.E2EP99
+		}
+		switch {
+		case limit == nil:
+			continue
+		case solo == nil:
+			unmeasured = true
+		case float64(*solo)*by.Low > float64(*limit):
+			r.compare(VerdictReject, CodeSLOMissed, int64(*limit)/1000, int64(float64(*solo)*by.Low)/1000).metric = limits[i].metric
+		case float64(*solo)*by.High > float64(*limit):
+			r.compare(VerdictUnknown, CodeSLOOpen, int64(*limit)/1000, int64(float64(*solo)*by.High)/1000).metric = limits[i].metric
+		default:
+			continue
+		}
+		bounded = false
+	}
+	turns := traits[r.Mechanism].Turns
+	switch {
+	case turns && d.LatencyBound && !bounded:
+		r.say(VerdictReject, CodeSLOTurns)
+	case !unmeasured || r.Mechanism == sharing.MechanismExclusive:
+	case turns:
+		r.compare(VerdictUnknown, CodeSLOUnmeasured, 0, int64(r.Tenants))
+	default:
+		r.compare(VerdictPass, CodeSLOUnmeasured, 0, int64(r.Tenants))
+	}
+}
+
+// Objectives holds a prediction, nil where there is none, against the limits of
+// latencies and of the slowdown by neighbours, 0 = none: a pass where all are
+// kept or there are none, else the first that is missed, else the first that is
+// open.
+func Objectives(slo *predict.SLO, maxSlowdown float64, p *predict.Prediction) Reason {
+	worst := Pass()
+	hold := func(why Reason) bool {
+		if why.Verdict.Severity() > worst.Verdict.Severity() {
+			worst = why
+		}
+		return worst.Verdict != VerdictReject
+	}
+	if p == nil {
+		p = &predict.Prediction{}
+	}
+	if maxSlowdown > 0 && !hold(predictedReason(CodeSlowdown, 1000*maxSlowdown, p.Slowdown, p.Slowdown.Value > 0)) {
+		return worst
+	}
+	for i, limit := range [...]*predict.Duration{slo.TTFTP99, slo.TPOTP99, slo.E2EP99} {
+		if limit == nil {
+			continue
+		}
+		v, known := p.Get(limits[i].metric)
+		why := predictedReason(limits[i].code, float64(*limit)/1000, v, known)
+		if known {
+			why.Metric = limits[i].metric
+		}
+		if !hold(why) {
+			break
+		}
+	}
+	return worst
+}
+
+// predictedReason holds one prediction, in milliseconds or as a factor, against
+// a limit in thousandths of it.
+func predictedReason(c Code, limit float64, v predict.Interval, known bool) Reason {
+	if !known {
+		return Reason{Verdict: VerdictUnknown, Code: CodeSlowdownUnknown}
+	}
+	v = predict.Interval{Value: 1000 * v.Value, Low: 1000 * v.Low, High: 1000 * v.High}
+	why := Reason{Verdict: VerdictUnknown, Code: c, Need: int64(limit), Have: int64(math.Round(v.Value)), Low: int64(math.Round(v.Low)), High: int64(math.Round(v.High))}
+	switch v.Below(limit) {
+	case sharing.AnswerYes:
+		return Pass()
+	case sharing.AnswerNo:
+		why.Verdict = VerdictReject
+	}
+	return why
+}
+
+// predicted puts a judged objective into words.
+func predicted(r *Reason) string {
+	if r.Tenants > 0 {
+		if r.Verdict == VerdictUnknown {
+			return fmt.Sprintf("with one neighbour the 90%% interval of %s reaches to %.4g ms and holds the limit of %.4g ms: measure the pair to settle it", objective(r.Metric), millis(r.High), millis(r.Need))
+		}
+		return fmt.Sprintf("even with one neighbour %s is predicted above its limit of %.4g ms (90%% interval up to %.4g ms)", objective(r.Metric), millis(r.Need), millis(r.High))
+	}
+	what, unit := "slowdown", ""
+	if r.Code != CodeSlowdown {
+		what, unit = objective(r.Metric), " ms"
+	}
+	text := fmt.Sprintf("the predicted %s is %.3f%s (%.3f to %.3f), the objective %.3f%s", what, millis(r.Have), unit, millis(r.Low), millis(r.High), millis(r.Need), unit)
+	if r.Verdict == VerdictUnknown {
+		text += ": only a measurement settles it"
+	}
+	return text
+}

@@ -1,0 +1,81 @@
+package gate
+
+import (
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Traits is what the gates know of a mechanism beside its isolation.
+type Traits struct {
+	// Contends: neighbours take turns at, or run together on, the same SMs.
+	Contends bool
+	// Turns: the driver or hypervisor gives the GPU to one tenant after another.
+	Turns bool
+	// Trusting: neighbours must trust one another.
+	Trusting bool
+	// Sliced: a replica gets a MIG profile.
+	Sliced bool
+	// Limited: a memory limit whose headroom cannot be allocated.
+	Limited bool
+	// Clients: the MPS client limit holds.
+	Clients bool
+	// Capacity is the share of a GPU's work that is left when it is saturated.
+	Capacity float64
+	// Split is how many replicas one GPU is offered to unless configured
+	// otherwise; 0 = as many as fit.
+	Split int
+}
+
+const (
+	// TurnsCapacity: three to seven saturated pods deliver 0.90 of one pod's
+	// throughput on an A100 (nos-gpu-sharing); on an H200 switching alone
+	// takes 6.8 %.
+	TurnsCapacity = 0.90
+	// hamiSplit is HAMi's default deviceSplitCount (hami-values).
+	hamiSplit = 10
+	// mpsClients is how many clients MPS takes on Volta and later, at the least;
+	// see sharing.MPSClientLimit.
+	mpsClients = 48
+)
+
+var traits = [sharing.MechanismCount]Traits{
+	sharing.MechanismExclusive:        {Capacity: 1, Split: 1},
+	sharing.MechanismTimeSlicing:      {Contends: true, Turns: true, Trusting: true, Capacity: TurnsCapacity},
+	sharing.MechanismMPS:              {Contends: true, Trusting: true, Limited: true, Clients: true, Capacity: 1},
+	sharing.MechanismMIG:              {Sliced: true, Capacity: 1},
+	sharing.MechanismMIGWithMPS:       {Contends: true, Trusting: true, Sliced: true, Limited: true, Clients: true, Capacity: 1},
+	sharing.MechanismHAMi:             {Contends: true, Turns: true, Trusting: true, Capacity: TurnsCapacity, Split: hamiSplit},
+	sharing.MechanismHAMiWithMPS:      {Contends: true, Trusting: true, Limited: true, Clients: true, Capacity: 1, Split: hamiSplit},
+	sharing.MechanismVGPU:             {Contends: true, Turns: true, Capacity: TurnsCapacity},
+	sharing.MechanismMIGBackedVGPU:    {Sliced: true, Capacity: 1},
+	sharing.MechanismMIGLikeEmulation: {Contends: true, Trusting: true, Limited: true, Clients: true, Capacity: 1},
+	sharing.MechanismInServer:         {Contends: true, Trusting: true, Capacity: 1},
+	sharing.MechanismResearch:         {Contends: true, Trusting: true, Capacity: 1},
+}
+
+// TraitsOf returns a mechanism's traits, which must not be modified; those of
+// MechanismNone for a value that is no mechanism.
+func TraitsOf(m sharing.Mechanism) *Traits {
+	if int(m) >= len(traits) {
+		m = sharing.MechanismNone
+	}
+	return &traits[m]
+}
+
+// SlowdownBy is the expected slowdown of a tenant by n-1 neighbours that are
+// each busy the share b of the time, between its bounds for neighbours that are
+// idle and saturated: priors, from cotenant-h200-colocation and nos-gpu-sharing.
+func SlowdownBy(m sharing.Mechanism, n int, b float64) predict.Interval {
+	t := TraitsOf(m)
+	if n <= 1 || !t.Contends {
+		return predict.Interval{Value: 1, Low: 1, High: 1}
+	}
+	others := float64(n - 1)
+	if t.Turns {
+		// Processor sharing: each busy neighbour takes a turn.
+		return predict.Interval{Value: (1 + others*b) / t.Capacity, Low: 1, High: float64(n) / t.Capacity}
+	}
+	// H200, MPS: 1.2 to 2.1 for two tenants, 2.0 to 2.4 for four, and 1.04 to
+	// 1.40 for a tenant alone.
+	return predict.Interval{Value: 1.1 + 0.6*others*b, Low: 1.04, High: max(2.1, 1.2+0.6*others)}
+}
