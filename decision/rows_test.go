@@ -66,10 +66,10 @@ var rows = []row{
 	{id: "five-step flow", gpu: "L4", w: with(devtest, func(w *Workload) { w.Memory = &gib2 }), print: mechs(sharing.MechanismTimeSlicing)},
 	{id: "five-step flow", w: with(online, func(w *Workload) { w.Isolation = hard }), print: mechs(sharing.MechanismMIG)},
 	{id: "five-step flow", gpu: "T4", w: devtest, print: mechs(sharing.MechanismTimeSlicing, sharing.MechanismMPS)},
-	// "Ampere+" has MIG: false for A10 and L4 (D4).
+	// "Ampere+" has MIG: false for A10 and L4.
 	{id: "five-step flow", gpu: "A10", w: with(online, func(w *Workload) { w.Isolation = hard }), print: mechs(sharing.MechanismMIG), because: "nvidia-mig-guide-gpus", want: sharing.MechanismExclusive},
 	{id: "five-step flow", w: with(strict, func(w *Workload) { w.Tenant = "a" }), with: foreign(strict), print: mechs(sharing.MechanismVGPU, sharing.MechanismMIG)},
-	// Medium security: time-slicing with monitoring. Untrusted tenants never do (D9).
+	// Medium security: time-slicing with monitoring. Untrusted tenants never do.
 	{id: "five-step flow", w: with(batch, func(w *Workload) { w.Tenant, w.Replicas.Max = "a", 1 }), with: foreign(with(batch, func(w *Workload) { w.Replicas.Max = 1 })),
 		gpu: "T4", print: mechs(sharing.MechanismTimeSlicing), because: "nvidia-gpu-operator-sharing", want: sharing.MechanismExclusive},
 	{id: "five-step flow", w: devtest, print: mechs(sharing.MechanismTimeSlicing)},
