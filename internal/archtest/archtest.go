@@ -16,8 +16,6 @@ const nvml = "github.com/NVIDIA/go-nvml"
 // allowed says of each library package which others of the module it may
 // import, internal ones apart. What stands in nobody's list (drivers that need
 // cgo, what is experimental, doubles for tests) is for examples and users.
-// decision itself does not import timeslice: how a GPU divides its time is
-// asked of decision/predict.
 var allowed = map[string][]string{
 	"sharing":                 {},
 	"mig":                     {"sharing"},
@@ -39,7 +37,7 @@ var allowed = map[string][]string{
 	"loadgen/prompt":          {"loadgen"},
 	"loadgen/planfile":        {"loadgen", "loadgen/prompt"},
 	"loadgen/report":          {"loadgen"},
-	"decision":                {"decision/gate", "decision/predict", "cost", "mig", "sharing"},
+	"decision":                {"decision/gate", "decision/predict", "cost", "mig", "mps", "sharing", "timeslice"},
 	"decision/gate":           {"decision/predict", "mig", "sharing"},
 	"decision/predict":        {"sharing", "timeslice"},
 	"decision/placement":      {"decision/gate", "decision/predict", "mig", "sharing"},
