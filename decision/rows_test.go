@@ -112,7 +112,7 @@ var rows = []row{
 		print: mechs(sharing.MechanismVGPU), because: "nvidia-vgpu-guide", want: sharing.MechanismMIG},
 	{id: "decision matrix", w: research, print: mechs(sharing.MechanismResearch), because: "cotenant-reading", want: sharing.MechanismMPS},
 	// Container-native is a delivery of another mechanism.
-	{id: "decision matrix", pool: func(p *Pool) { p.Delivery = "dra" }, w: devtest, print: mechs(sharing.MechanismTimeSlicing)},
+	{id: "decision matrix", pool: func(p *Pool) { p.Delivery = sharing.DeliveryDRA }, w: devtest, print: mechs(sharing.MechanismTimeSlicing)},
 	// Use cases with their order.
 	{id: "use cases", w: strict, print: mechs(sharing.MechanismMIG, sharing.MechanismVGPU, sharing.MechanismExclusive), avoid: mechs(sharing.MechanismTimeSlicing)},
 	{id: "use cases", w: devtest, print: mechs(sharing.MechanismTimeSlicing)},
