@@ -259,7 +259,7 @@ func (out *Pod) readAnnotations(p *v1.Pod, l *problem.List) {
 	})
 	for _, limit := range []struct {
 		name string
-		to   **predict.Duration
+		to   *predict.Optional[predict.Duration]
 	}{{AnnotationTTFT, &out.SLO.TTFTP99}, {AnnotationTPOT, &out.SLO.TPOTP99}, {AnnotationE2E, &out.SLO.E2EP99}} {
 		get(limit.name, func(s string) error {
 			var d predict.Duration
@@ -269,7 +269,7 @@ func (out *Pod) readAnnotations(p *v1.Pod, l *problem.List) {
 			if d <= 0 {
 				return fmt.Errorf("%v is no limit of a latency", d)
 			}
-			*limit.to = &d
+			*limit.to = predict.Some(d)
 			return nil
 		})
 	}
