@@ -241,8 +241,9 @@ func (out *Pod) readAnnotations(p *v1.Pod, l *problem.List) {
 	get(AnnotationModels, func(s string) error {
 		return list(s, func(t string) error { out.Models = append(out.Models, ModelNames(t)...); return nil })
 	})
-	get(AnnotationGPUMemory, func(s string) (err error) {
-		if out.GPUMemory, err = sharing.ParseBytes(s); err == nil && (out.GPUMemory <= 0 || out.GPUMemory > placement.MaxMemory) {
+	get(AnnotationGPUMemory, func(s string) error {
+		err := out.GPUMemory.UnmarshalText([]byte(s))
+		if err == nil && (out.GPUMemory <= 0 || out.GPUMemory > placement.MaxMemory) {
 			err = fmt.Errorf("%s is out of range", s)
 		}
 		return err
