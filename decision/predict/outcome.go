@@ -123,6 +123,9 @@ func Outcomes(m Machine, share Share, tenants []Demand, confidence float64, out 
 		for k := range LatencyCount {
 			o.Known[k] = b.known[k]
 			o.P99[k] = Bounds{b.p99[k], z * formError[k], z * formError[k]}
+			if len(tenants) == 1 && share.SMs == 1 && tenants[i].Serving == nil {
+				o.P99[k] = Bounds{Value: b.p99[k]} // it was measured just so
+			}
 			o.P99[k].Low *= o.P99[k].Low
 			o.P99[k].High *= o.P99[k].High
 		}
