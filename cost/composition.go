@@ -66,25 +66,19 @@ const (
 	CountingAuxiliaryOnNeither                 // the nodes that run the workload alone
 )
 
-var countingNames = []string{"as-given", "auxiliary-on-both", "auxiliary-on-neither"}
+var countingNames = enum.Of[Counting](ErrInput, "way of counting", "as-given", "auxiliary-on-both", "auxiliary-on-neither")
 
 // Countings lists the ways to count.
-func Countings() []Counting {
-	return []Counting{CountingAsGiven, CountingAuxiliaryOnBoth, CountingAuxiliaryOnNeither}
-}
+func Countings() []Counting { return countingNames.Values() }
 
 // String returns "as-given", "auxiliary-on-both" or "auxiliary-on-neither".
-func (c Counting) String() string { return enum.String(countingNames, int(c)) }
+func (c Counting) String() string { return countingNames.String(c) }
 
 // MarshalText returns the text of c; a value that is no Counting is an error.
-func (c Counting) MarshalText() ([]byte, error) {
-	return enum.Text(ErrInput, "way of counting", countingNames, int(c))
-}
+func (c Counting) MarshalText() ([]byte, error) { return countingNames.Text(c) }
 
 // UnmarshalText reads what String writes.
-func (c *Counting) UnmarshalText(b []byte) error {
-	return enum.Set(c, ErrInput, "way of counting", countingNames, b)
-}
+func (c *Counting) UnmarshalText(b []byte) error { return countingNames.Parse(c, b) }
 
 // CompareCompositions returns what it saves to replace one composition by
 // another. A comparison is like for like when both sides run the same system

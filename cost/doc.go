@@ -16,10 +16,14 @@
 // ready for money.
 //
 // Three widely read articles have calculators of their own, which the tests
-// reproduce and whose errors the comments name: "GPU Sharing Performance
-// Reality: 50-100% Latency Impact Analysis Across 6 Strategies on Amazon EKS"
-// (the latency article), "Why share a GPU? The economics, the mechanics, the
-// four mechanisms" (the economics article) and "Why Share GPUs?".
+// reproduce and whose errors the comments name:
+//   - the latency article, "GPU Sharing Performance Reality: 50-100% Latency
+//     Impact Analysis Across 6 Strategies on Amazon EKS"
+//     (https://myitbasics.com/gpu-sharing-amazon-eks/)
+//   - the economics article, "Why share a GPU? The economics, the mechanics, the
+//     four mechanisms" (https://asleekgeek.com/articles/gpu-sharing-fundamentals)
+//   - "Why Share GPUs?"
+//     (https://lucaberton.com/blog/gpu-sharing-kubernetes-mig-mps-time-slicing-2026/)
 //
 // All functions are safe for concurrent use.
 package cost

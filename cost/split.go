@@ -25,21 +25,17 @@ const (
 	SplitByBlend                     // a weighted mean of both
 )
 
-var splitByNames = []string{"allocation", "use", "blend"}
+var splitByNames = enum.Of[SplitBy](ErrInput, "basis", "allocation", "use", "blend")
 
 // String returns "allocation", "use" or "blend".
-func (b SplitBy) String() string { return enum.String(splitByNames, int(b)) }
+func (b SplitBy) String() string { return splitByNames.String(b) }
 
 // MarshalText returns what String returns; a value that is no SplitBy is an
 // error.
-func (b SplitBy) MarshalText() ([]byte, error) {
-	return enum.Text(ErrInput, "basis", splitByNames, int(b))
-}
+func (b SplitBy) MarshalText() ([]byte, error) { return splitByNames.Text(b) }
 
 // UnmarshalText reads what String writes.
-func (b *SplitBy) UnmarshalText(t []byte) error {
-	return enum.Set(b, ErrInput, "basis", splitByNames, t)
-}
+func (b *SplitBy) UnmarshalText(t []byte) error { return splitByNames.Parse(b, t) }
 
 // Optional is a value that may be missing. The zero Optional is missing.
 type Optional[T any] = optional.Value[T]
@@ -167,7 +163,7 @@ func (g SharedGPU) Split(opts SplitOptions) (Split, error) {
 func (g SharedGPU) check(opts SplitOptions) error {
 	var l problem.List
 	notNegative(&l, "price", g.Price)
-	if _, err := opts.By.MarshalText(); err != nil {
+	if !splitByNames.Has(opts.By) {
 		l.Addf("basis", "use allocation, use or blend", "%v", opts.By)
 	}
 	inRange(&l, "use_weight", opts.UseWeight, Whole)

@@ -8,21 +8,20 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // Workloads are arranged a few at a time: all ways to divide a few among pools
 // and mechanisms are compared, beside what stands already.
 const (
-	fewWorkloads  = 5 // together, in fleets up to
-	fewUpTo       = 40
-	pairsUpTo     = 200
-	mostCompared  = 6 // choices of a workload that are compared, cheapest first
-	mostAlike     = 64
-	mostTogether  = 64 // tenants of a GPU without slices
-	dropped       = 1e15
-	scoreCounts   = 1e-6 // of a GPU's price: scores only order what costs the same
-	mostCandidate = 1 << fewWorkloads
+	fewWorkloads = 5 // together, in fleets up to
+	fewUpTo      = 40
+	pairsUpTo    = 200
+	mostCompared = 6 // choices of a workload that are compared, cheapest first
+	mostAlike    = 64
+	mostTogether = 64 // tenants of a GPU without slices
+	dropped      = 1e15
 )
 
 // weigh computes what each choice leads to, drops those that miss an objective
@@ -50,7 +49,7 @@ func (pl *planner) consider(w int, c *choice) bool {
 	one := []member{{w, 1}}
 	known := pl.complete(w, c.pool)
 	accept := func(p prospects) bool {
-		return p.answer == sharing.AnswerYes || !known && p.answer == sharing.AnswerUnknown
+		return p.answer == sharing.AnswerYes || !known && p.answer == sharing.AnswerUnknown && p.likely
 	}
 	if t.Sliced {
 		inside := gate.PerInstance(c.mechanism)
@@ -93,7 +92,10 @@ func (pl *planner) consider(w int, c *choice) bool {
 		pl.missed(w, c, p)
 		return false
 	}
-	c.answer, c.tenants = p.answer, pl.seats(w, c)
+	c.answer = p.answer
+	if !pl.measured(w) {
+		c.tenants = pl.seats(w, c)
+	}
 	alone := &bin{limit: c.tenants}
 	g := &group{pool: cp, mechanism: c.mechanism}
 	most := pl.room(g, c.pool, alone, w, c, min(c.tenants, mostAlike))
@@ -184,13 +186,8 @@ func (pl *planner) room(g *group, p int, b *bin, w int, c *choice, limit int) in
 		if !found {
 			members = append(members, member{w, k})
 		}
-		switch pl.prospectsOf(site{pool: p, mechanism: g.mechanism}, members).answer {
-		case sharing.AnswerYes:
-			return true
-		case sharing.AnswerUnknown:
-			return !pl.complete(w, p)
-		}
-		return false
+		r := pl.prospectsOf(site{pool: p, mechanism: g.mechanism}, members)
+		return r.answer == sharing.AnswerYes || r.answer == sharing.AnswerUnknown && r.likely && !pl.complete(w, p)
 	}
 	low, high := 0, n // fits(low) holds, what lies above high does not
 	for step := 1; low < high; {
@@ -521,7 +518,7 @@ var nowhere = way{cost: math.Inf(1)}
 func (pl *planner) settle(ws []int) error {
 	full := 1<<len(ws) - 1
 	perPool := map[int][]groupKey{}
-	for i, w := range ws {
+	for _, w := range ws {
 		n := 0
 		for k := range pl.choices[w] {
 			c := &pl.choices[w][k]
@@ -534,7 +531,6 @@ func (pl *planner) settle(ws []int) error {
 				perPool[c.pool] = append(perPool[c.pool], key)
 			}
 		}
-		_ = i
 	}
 	// Within a pool: the fewest GPUs for each set of workloads.
 	type poolPlan struct {
@@ -590,6 +586,12 @@ func (pl *planner) settle(ws []int) error {
 					for i, w := range ws {
 						if sub>>i&1 == 1 {
 							v.score += pl.choice(w, key).score * float64(pl.workloads[w].workload.replicas())
+							if key.mechanism != sharing.MechanismExclusive && pk.group.lonely(w) {
+								v.score -= lonelyCosts
+							}
+							if gate.TraitsOf(key.mechanism).Turns && pl.waits(w) {
+								v.score -= turnsCost
+							}
 						}
 					}
 					if used+int(v.cost+0.5) <= pl.pools[p].pool.Count && v.better(next[s]) {
@@ -669,6 +671,35 @@ func (pl *planner) settle(ws []int) error {
 		}
 	}
 	return nil
+}
+
+// lonelyCosts keeps workloads that meet nobody from a mechanism that shares,
+// where a GPU of their own costs the same.
+const lonelyCosts = 1e6
+
+// turnsCost keeps servers with latency objectives from taking turns where another
+// mechanism costs the same: a turn lasts milliseconds.
+const turnsCost = 1e4
+
+// waits says whether somebody waits for a workload's answers.
+func (pl *planner) waits(w int) bool {
+	cw := pl.workloads[w]
+	return cw.arch.LatencyBound && cw.workload.SLO != (predict.SLO{})
+}
+
+// lonely says whether a workload shares none of the group's GPUs.
+func (g *group) lonely(w int) bool {
+	for i := range g.sliced {
+		if s := &g.sliced[i]; len(s.members) > 1 && slices.ContainsFunc(s.members, func(m member) bool { return m.workload == w }) {
+			return false
+		}
+	}
+	for i := range g.bins {
+		if b := &g.bins[i]; b.n > 1 && slices.ContainsFunc(b.members, func(m member) bool { return m.workload == w }) {
+			return false
+		}
+	}
+	return true
 }
 
 // packSet packs the workloads of a set into a group; the zero packed where one

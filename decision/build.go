@@ -31,27 +31,60 @@ func (pl *planner) result() (*Result, error) {
 	if err := pl.totals(r); err != nil {
 		return nil, err
 	}
+	r.cite()
 	return r, nil
+}
+
+// cite gathers what the result names.
+func (r *Result) cite() {
+	seen := map[sharing.SourceID]bool{}
+	add := func(id sharing.SourceID) {
+		if !seen[id] {
+			seen[id] = true
+			r.Sources.Add(id)
+		}
+	}
+	for i := range r.Decisions {
+		d := &r.Decisions[i]
+		if d.TradeOff != nil {
+			add(d.TradeOff.Source)
+		}
+		if d.Risk != nil {
+			add(d.Risk.Source)
+		}
+		for _, a := range d.Isolation {
+			add(a.Source)
+		}
+		for _, c := range d.Candidates {
+			for _, reason := range c.Reasons {
+				add(reason.Source)
+			}
+		}
+	}
+	for _, hit := range r.Traps {
+		r.Sources.Add(hit.Sources...)
+	}
 }
 
 // fleetTraps is each trap once, with the workloads that walk into it.
 func fleetTraps(ds []Decision) []TrapHit {
 	who := map[string][]string{}
-	severity := map[string]sharing.Severity{}
 	for _, d := range ds {
 		for _, h := range d.Traps {
 			who[h.ID] = append(who[h.ID], d.Workload)
-			severity[h.ID] = h.Severity
 		}
 	}
 	hits := []TrapHit{}
-	for id, names := range who {
-		t, _ := sharing.TrapByID(id)
+	for _, t := range sharing.Traps() {
+		names := who[t.ID]
+		if len(names) == 0 {
+			continue
+		}
 		list := names[0]
 		if len(names) > 1 {
 			list = fmt.Sprintf("%s and %d more", names[0], len(names)-1)
 		}
-		hits = append(hits, TrapHit{ID: id, Severity: severity[id], Message: fmt.Sprintf("%s: “%s” In truth: %s", list, t.Statement, t.Truth)})
+		hits = append(hits, TrapHit{ID: t.ID, Severity: t.Severity, Message: fmt.Sprintf("%s: “%s” In truth: %s", list, t.Statement, t.Truth), Sources: t.Sources})
 	}
 	sortHits(hits)
 	return hits

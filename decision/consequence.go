@@ -165,7 +165,8 @@ type site struct {
 // of them keep their objectives.
 type prospects struct {
 	answer   sharing.Answer
-	outcomes []predict.Outcome
+	likely   bool // all of them do in the median
+	outcomes []predict.Prospect
 }
 
 // prospectsOf computes what members see together; the answers are kept.
@@ -212,13 +213,14 @@ func (pl *planner) compute(s site, members []member) prospects {
 		}
 	}
 	if measured && s.slice == nil {
-		return prospects{answer: sharing.AnswerYes} // the predictor judges from profiles
+		return prospects{answer: sharing.AnswerYes, likely: true} // the predictor judges from profiles
 	}
 	machine := predict.MachineOf(pl.pools[s.pool].ground.GPU())
-	all := predict.Outcomes(machine, share, tenants, pl.opt.Confidence, nil)
-	r := prospects{answer: sharing.AnswerYes}
+	all := predict.Prospects(machine, share, tenants, pl.opt.Confidence, nil)
+	r := prospects{answer: sharing.AnswerYes, likely: true}
 	for k, m := range members {
 		o := all[first[k]]
+		r.likely = r.likely && o.Likely(&tenants[first[k]])
 		r.outcomes = append(r.outcomes, o)
 		if pl.measured(m.workload) {
 			continue

@@ -344,8 +344,8 @@ func TestSolo(t *testing.T) {
 	}
 }
 
-// TestSourcesResolve: every statement the engine can make has a source that
-// the facts carried over hold.
+// TestSourcesResolve: every statement the engine can make has a source, but for
+// what the input itself says.
 func TestSourcesResolve(t *testing.T) {
 	check := func(what string, id sharing.SourceID) {
 		if _, ok := sharing.SourceByID(id); !ok {
@@ -434,7 +434,7 @@ func TestMigration(t *testing.T) {
 // there is an error that names it, not a guess.
 func TestEvidenceNeedsItsProfile(t *testing.T) {
 	w := online
-	w.Profile = &ProfileRef{Server: predict.Server{"model": "9b"}, Load: predict.Load{Concurrency: 4, Prompt: 128, Output: 64}}
+	w.Profile = &ProfileRef{Server: predict.Server{Model: "9b"}, Load: predict.Load{Concurrency: 4, Prompt: 128, Output: 64}}
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H200", Count: 4}}, Workloads: []Workload{w}}
 	if _, err := Decide(f, Options{Profiles: &predict.Profiles{}}); err == nil || !strings.Contains(err.Error(), `workload "w"`) {
 		t.Errorf("err = %v", err)

@@ -149,37 +149,24 @@ func (pl *planner) mayPair(a, b int) bool {
 	return pl.trust.trusts(a, b) && !pl.apart[[2]int{min(a, b), max(a, b)}]
 }
 
-// BreakEvenStep is a number of copies of a workload on one GPU from which a
-// mechanism is predicted to be the better; see [Predictor.PaysFrom].
-type BreakEvenStep struct {
-	Tenants     int               `json:"tenants"`
-	Better      sharing.Mechanism `json:"better"`
-	TimeSlicing predict.Interval  `json:"time_slicing_tpot_ms_p50"`
-	MPS         predict.Interval  `json:"mps_tpot_ms_p50"`
-	Sure        bool              `json:"sure"`
-}
-
 // breakEvenLimit is how many copies of a workload break-even looks at.
 const breakEvenLimit = 6
 
-func (e *evidence) breakEven(w int) []BreakEvenStep {
-	steps, err := e.predictor.PaysFrom(*e.solos[w], breakEvenLimit)
+func (e *evidence) breakEven(w int) []predict.BreakEvenStep {
+	steps, err := e.predictor.BreakEven(*e.solos[w], breakEvenLimit)
 	if err != nil {
 		return nil // what cannot be predicted is not said
 	}
-	out := make([]BreakEvenStep, len(steps))
-	for i, s := range steps {
-		out[i] = BreakEvenStep{s.Tenants, s.Better, rounded(s.TimeSlicing), rounded(s.MPS), s.Sure}
+	for i := range steps {
+		steps[i].TimeSlicing, steps[i].MPS = rounded(steps[i].TimeSlicing), rounded(steps[i].MPS)
 	}
-	return out
+	return steps
 }
 
 func newPredicted(p *predict.Prediction, tenants int) *Predicted {
 	out := &Predicted{Mechanism: p.Mechanism, Tenants: tenants, Basis: p.Basis, Slowdown: rounded(p.Slowdown), Figures: map[string]predict.Interval{}, Notes: p.Notes}
-	for _, m := range predict.Metrics() {
-		if i, ok := p.Get(m); ok {
-			out.Figures[m.String()] = rounded(i)
-		}
+	for m, i := range p.All() {
+		out.Figures[m.String()] = rounded(i)
 	}
 	return out
 }

@@ -60,10 +60,10 @@ func ExampleDecide_reasons() {
 		}
 	}
 	// Output:
-	// reject: isolation [GPUOP]
-	// reject: isolation [KDP]
-	// reject: untrusted [D9]
-	// reject: kv-cache-prior [S2]
+	// reject: isolation [nvidia-gpu-operator-sharing]
+	// reject: isolation [k8s-device-plugin]
+	// reject: untrusted [nvidia-gpu-operator-sharing]
+	// reject: kv-cache-prior [lucaberton-sharing]
 }
 
 // ParseFleet names every problem of a file, with path and remedy.

@@ -12,47 +12,50 @@ type trait struct {
 	// prior.
 	aggregate float64
 	// complexity is operational: 0 nothing to run, 1 low, 2 medium, 3 high, 4
-	// very high (A2, D13, read for what has to be run and watched).
+	// very high (cotenant-reading: what has to be run and watched).
 	complexity float64
-	// tradeOff is what choosing it accepts (A19, a.8).
+	// tradeOff is what choosing it accepts.
 	tradeOff       string
 	tradeOffSource sharing.SourceID
 }
 
 const (
 	// mpsAggregate lies between 0.88 of dedicated GPUs for LLM servers at high
-	// equal load (R6) and 1.93 for small vision models (R4): their geometric mean.
+	// equal load (dynamo-gpu-sharing) and 1.93 for small vision models
+	// (nos-gpu-sharing): their geometric mean.
 	mpsAggregate = 1.30
-	// migAggregate lies between 98 of an A100's 108 SMs and 1.79 (R4).
+	// migAggregate lies between 98 of an A100's 108 SMs and 1.79
+	// (nos-gpu-sharing).
 	migAggregate = 1.28
-	// hamiAggregate lies between 0.445 and 0.728 of dedicated GPUs (R5).
+	// hamiAggregate lies between 0.445 and 0.728 of dedicated GPUs
+	// (dynamo-gpu-sharing).
 	hamiAggregate = 0.57
 )
 
 var traits = [sharing.MechanismCount]trait{
 	sharing.MechanismNone: {},
 	sharing.MechanismExclusive: {aggregate: 1,
-		tradeOff: "whatever the replica leaves idle on its GPU stays idle", tradeOffSource: "F5"},
+		tradeOff: "whatever the replica leaves idle on its GPU stays idle", tradeOffSource: "cotenant-reading"},
 	sharing.MechanismTimeSlicing: {aggregate: gate.TurnsCapacity, complexity: 1,
-		tradeOff: "no memory quota, no fault isolation, and a latency that grows with every busy neighbour", tradeOffSource: "A10"},
+		tradeOff: "no memory quota, no fault isolation, and a latency that grows with every busy neighbour", tradeOffSource: "nvidia-gpu-operator-sharing"},
 	sharing.MechanismMPS: {aggregate: mpsAggregate, complexity: 2,
-		tradeOff: "a fatal GPU fault of one client takes all clients on that GPU with it, and limits hold per process", tradeOffSource: "MOLD"},
+		tradeOff: "a fatal GPU fault of one client takes all clients on that GPU with it, and limits hold per process", tradeOffSource: "nvidia-mps-guide"},
 	sharing.MechanismMIG: {aggregate: migAggregate, complexity: 2,
-		tradeOff: "a fixed slice: a lone tenant cannot use what its neighbours leave idle, and changing slices needs them empty", tradeOffSource: "R3"},
+		tradeOff: "a fixed slice: a lone tenant cannot use what its neighbours leave idle, and changing slices needs them empty", tradeOffSource: "nos-gpu-sharing"},
 	sharing.MechanismMIGWithMPS: {aggregate: migAggregate, complexity: 3,
-		tradeOff: "clients of one instance share faults, and the device plugin does not deliver it", tradeOffSource: "DRA"},
+		tradeOff: "clients of one instance share faults, and the device plugin does not deliver it", tradeOffSource: "nvidia-dra-driver"},
 	sharing.MechanismHAMi: {aggregate: hamiAggregate, complexity: 2,
-		tradeOff: "limits enforced inside the process: CUDA graphs pass the compute limit, faults are shared", tradeOffSource: "HCORE"},
+		tradeOff: "limits enforced inside the process: CUDA graphs pass the compute limit, faults are shared", tradeOffSource: "hami-core-graphs"},
 	sharing.MechanismHAMiWithMPS: {aggregate: mpsAggregate, complexity: 3,
-		tradeOff: "two control planes, and the fault domain of MPS", tradeOffSource: "HAMI"},
+		tradeOff: "two control planes, and the fault domain of MPS", tradeOffSource: "hami"},
 	sharing.MechanismVGPU: {aggregate: gate.TurnsCapacity, complexity: 3,
-		tradeOff: "only the frame buffer is a tenant's own; the default scheduler guarantees no share; licences", tradeOffSource: "VGPU"},
+		tradeOff: "only the frame buffer is a tenant's own; the default scheduler guarantees no share; licences", tradeOffSource: "nvidia-vgpu-guide"},
 	sharing.MechanismMIGBackedVGPU: {aggregate: migAggregate, complexity: 3,
-		tradeOff: "fixed slices inside virtual machines; licences", tradeOffSource: "VGPU"},
+		tradeOff: "fixed slices inside virtual machines; licences", tradeOffSource: "nvidia-vgpu-guide"},
 	sharing.MechanismMIGLikeEmulation: {aggregate: mpsAggregate, complexity: 2,
-		tradeOff: "a cap on SMs and a framework's own promise on memory: it isolates nothing", tradeOffSource: "F8"},
+		tradeOff: "a cap on SMs and a framework's own promise on memory: it isolates nothing", tradeOffSource: "jabrayilov-gpushare"},
 	sharing.MechanismInServer: {aggregate: 1, complexity: 2,
-		tradeOff: "tenants share one process: its queue, its faults and its releases", tradeOffSource: "A19"},
+		tradeOff: "tenants share one process: its queue, its faults and its releases", tradeOffSource: "cotenant-reading"},
 	sharing.MechanismResearch: {aggregate: 1, complexity: 4,
-		tradeOff: "research code for one framework or GPU generation", tradeOffSource: "TESS"},
+		tradeOff: "research code for one framework or GPU generation", tradeOffSource: "cotenant-reading"},
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -15,6 +16,8 @@ type Result struct {
 	Pools     []PoolResult `json:"pools"`     // by pool name
 	Traps     []TrapHit    `json:"traps"`     // of the fleet as a whole, worst first
 	Totals    Totals       `json:"totals"`
+	// Sources are what the reasons, the isolation and the traps rest on.
+	Sources sharing.Citations `json:"sources,omitzero"`
 }
 
 // Decision is the answer for one workload.
@@ -48,8 +51,8 @@ type Decision struct {
 	Cost       *CostResult `json:"cost,omitempty"`
 	Impact     *Impact     `json:"sla_impact,omitempty"`
 	// Predicted and BreakEven stand where the workload has a measured profile.
-	Predicted *Predicted      `json:"predicted,omitempty"`
-	BreakEven []BreakEvenStep `json:"break_even,omitempty"`
+	Predicted *Predicted              `json:"predicted,omitempty"`
+	BreakEven []predict.BreakEvenStep `json:"break_even,omitempty"`
 }
 
 // AxisLevel is the isolation that a decision really gives on one axis.

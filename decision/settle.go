@@ -74,6 +74,7 @@ func (pl *planner) answer(w int, d *Decision) {
 	if len(d.Assumes) > 0 || p.answer != sharing.AnswerYes && !pl.measured(w) {
 		d.Status = StatusProvisional
 	}
+	d.Why = pl.why(w, c, p)
 	if len(p.outcomes) > 0 {
 		d.Consequences = consequencesOf(&pl.outlookOf(w, c.pool).demand, &p.outcomes[0])
 	}
@@ -81,6 +82,37 @@ func (pl *planner) answer(w int, d *Decision) {
 		d.Settle = &Settle{Measurement: fmt.Sprintf("measure %s alone on a %s at its load", d.Workload, pl.pools[c.pool].ground.GPU().Name),
 			Command: "go run ./examples/measure -input FILE"}
 	}
+}
+
+// why puts the reason for a choice into numbers: the objective that it comes
+// closest to, or how busy it is, and what a GPU of its own would cost.
+func (pl *planner) why(w int, c *choice, p prospects) string {
+	text := "runs alone"
+	if len(p.outcomes) > 0 {
+		d, o := &pl.outlookOf(w, c.pool).demand, &p.outcomes[0]
+		tight, ratio := -1, 0.0
+		for k, limit := range d.Limits {
+			if limit > 0 && o.Known[k] && !math.IsInf(o.P99[k].High, 1) && o.P99[k].High/limit > ratio {
+				tight, ratio = k, o.P99[k].High/limit
+			}
+		}
+		switch {
+		case tight >= 0:
+			b, verb := o.P99[tight], "keeps"
+			if b.High > d.Limits[tight] {
+				verb = "may miss"
+			}
+			text = fmt.Sprintf("%s %s P99 %.4g ms (%.4g to %.4g) of %.4g", verb, predict.LatencyName(tight), 1e3*b.Value, 1e3*b.Low, 1e3*b.High, 1e3*d.Limits[tight])
+		case d.Online || d.Serving != nil:
+			text = fmt.Sprintf("keeps its share %.0f%% busy (%.0f to %.0f)", 100*o.Busy.Value, 100*o.Busy.Low, 100*min(9.99, o.Busy.High))
+		default:
+			text = fmt.Sprintf("keeps %.0f%% of its rate alone (%.0f to %.0f)", 100*o.Rate.Value, 100*o.Rate.Low, 100*min(1, o.Rate.High))
+		}
+	}
+	if own := pl.priceOf(c.pool) * float64(pl.workloads[w].workload.gpus()); c.unit > 0 && own/c.unit >= 1.05 {
+		text += fmt.Sprintf("; exclusive costs %.1f times as much", own/c.unit)
+	}
+	return text
 }
 
 // worst is what workload w sees on the GPU where it sees it worst, alone in its
@@ -96,7 +128,7 @@ func (pl *planner) worst(w int, c *choice) prospects {
 		o := p.outcomes[at]
 		answer := o.Kept(d)
 		if len(worst.outcomes) == 0 || strain(d, &o) > strain(d, &worst.outcomes[0]) {
-			worst = prospects{answer, []predict.Outcome{o}}
+			worst = prospects{answer: answer, outcomes: []predict.Prospect{o}}
 		}
 	}
 	switch {
@@ -126,7 +158,7 @@ func (pl *planner) worst(w int, c *choice) prospects {
 }
 
 // strain is how close an outcome comes to a demand's limits: 1 = at one.
-func strain(d *predict.Demand, o *predict.Outcome) float64 {
+func strain(d *predict.Demand, o *predict.Prospect) float64 {
 	s := o.Busy.High
 	for k, limit := range d.Limits {
 		if limit > 0 {
@@ -136,7 +168,7 @@ func strain(d *predict.Demand, o *predict.Outcome) float64 {
 	return s
 }
 
-func consequencesOf(d *predict.Demand, o *predict.Outcome) []Consequence {
+func consequencesOf(d *predict.Demand, o *predict.Prospect) []Consequence {
 	var out []Consequence
 	for k, limit := range d.Limits {
 		if limit == 0 || !o.Known[k] || math.IsInf(o.P99[k].High, 1) {

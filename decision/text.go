@@ -17,13 +17,16 @@ type TextOptions struct {
 	// All shows every reason against every candidate instead of one line a
 	// mechanism.
 	All bool
+	// Rest says how to see the sources that the list at the end leaves out, for
+	// example "-format json has all".
+	Rest string
 }
 
 // WriteText writes the result for people: a table of the decisions, for each of
 // them what speaks for it and against the others, the layout of the GPUs, the
-// traps of the fleet, and the cost.
+// traps of the fleet, the cost, and the sources that all this names.
 func (r *Result) WriteText(w io.Writer, opts TextOptions) error {
-	t := text{bufio.NewWriter(w), opts}
+	t := text{bufio.NewWriter(w), opts, &sharing.Citations{Rest: opts.Rest}}
 	t.table(r.Decisions)
 	for i := range r.Decisions {
 		t.decision(&r.Decisions[i])
@@ -36,17 +39,20 @@ func (r *Result) WriteText(w io.Writer, opts TextOptions) error {
 		t.line("\nTRAPS")
 	}
 	for _, hit := range r.Traps {
-		t.line("  %-8s %-4s %s", hit.Severity, hit.ID, hit.Message)
+		t.line("  %-8s %-26s %s%s", hit.Severity, hit.ID, hit.Message, t.cites.Ref(hit.Sources[0]))
 	}
 	t.line("\nCOST")
 	t.totals(&r.Totals)
+	t.line("")
+	_ = t.cites.WriteText(t.w) // t.w keeps its error
 	return t.w.Flush()
 }
 
 // text writes a result; the writer keeps the first error.
 type text struct {
-	w    *bufio.Writer
-	opts TextOptions
+	w     *bufio.Writer
+	opts  TextOptions
+	cites *sharing.Citations
 }
 
 func (t text) line(format string, args ...any) { fmt.Fprintf(t.w, format+"\n", args...) }
@@ -91,7 +97,7 @@ func (t text) decision(d *Decision) {
 		t.line("  instead   %s", s)
 	}
 	if a := d.TradeOff; a != nil {
-		t.line("  accepts   %s [%s]", a.Message, a.Source)
+		t.line("  accepts   %s%s", a.Message, t.cites.Ref(a.Source))
 	}
 	if len(d.Isolation) > 0 {
 		parts := make([]string, len(d.Isolation))
@@ -101,7 +107,7 @@ func (t text) decision(d *Decision) {
 		t.line("  isolation %s", strings.Join(parts, ", "))
 	}
 	if k := d.Risk; k != nil {
-		t.line("  risk      %s: %s risk, %s [%s]", k.Class, k.Level, k.Recommendation, k.Source)
+		t.line("  risk      %s: %s risk, %s%s", k.Class, k.Level, k.Recommendation, t.cites.Ref(k.Source))
 	}
 	if i := d.Impact; i != nil {
 		t.line("  impact    +%.4g ms may lose %.3g%%: %s against %s %s saved a month (%s)", i.AddedLatencyMS, i.LossPercent, i.MonthlyLoss, i.MonthlySaving, i.Currency, i.Basis)
@@ -109,7 +115,7 @@ func (t text) decision(d *Decision) {
 	t.predicted(d)
 	t.reasonsAgainst(d)
 	for _, hit := range d.Traps {
-		t.line("  trap %-4s %s: %s", hit.ID, hit.Severity, hit.Message)
+		t.line("  trap      %s, %s: %s", hit.ID, hit.Severity, hit.Message)
 	}
 }
 
@@ -124,7 +130,7 @@ func (t text) reasonsFor(d *Decision) {
 		}
 		t.line("  why       score %.1f of 100%s, %d on a GPU", c.Score, priced, c.Tenants)
 		for _, reason := range c.Reasons {
-			t.line("            %s [%s]", reason.Message, reason.Source)
+			t.line("            %s%s", reason.Message, t.cites.Ref(reason.Source))
 		}
 	}
 }
@@ -160,7 +166,7 @@ func (t text) reasonsAgainst(d *Decision) {
 			if !t.opts.All && reason.Verdict != c.Verdict {
 				continue
 			}
-			t.line("  %-9s %s on %s: %s [%s]", c.Verdict, c.Mechanism, c.Pool, reason.Message, reason.Source)
+			t.line("  %-9s %s on %s: %s%s", c.Verdict, c.Mechanism, c.Pool, reason.Message, t.cites.Ref(reason.Source))
 			if !t.opts.All {
 				break
 			}

@@ -18,6 +18,9 @@ type TrapHit struct {
 	ID       string           `json:"id"`
 	Severity sharing.Severity `json:"severity"`
 	Message  string           `json:"message"`
+	// Sources are given where a result lists its traps, and not again where a
+	// decision does.
+	Sources []sharing.SourceID `json:"sources,omitempty"`
 }
 
 // trapScene is what a detector sees: one workload, what it asked for, what was
@@ -69,54 +72,54 @@ func (s *trapScene) perGPU() int {
 
 // detectors has one function a trap; it returns what it found, or "".
 var detectors = map[string]func(*trapScene) string{
-	"T1": func(s *trapScene) string {
+	"time-slicing-takes-turns": func(s *trapScene) string {
 		return say(s.in(sharing.MechanismTimeSlicing) && (s.cw.demand.SLO != (predict.SLO{}) || s.w.Kind == KindOnlineInference),
 			"%s takes turns: with %d busy tenants each waits for the others", sharing.MechanismTimeSlicing, max(2, s.perGPU()))
 	},
-	"T2": func(s *trapScene) string {
+	"mps-is-not-isolation": func(s *trapScene) string {
 		return say(s.mps() && (s.w.Isolation.Fault > sharing.LevelNone || s.w.Isolation.Memory > sharing.LevelDriver || s.untrusted && slices.Contains(mpsFamily, s.asked())),
 			"MPS clients share the GPU's fault domain; only address spaces are a client's own")
 	},
-	"T3": func(s *trapScene) string {
+	"mig-needs-idle-instances": func(s *trapScene) string {
 		return say(s.in(sharing.MechanismMIG, sharing.MechanismMIGWithMPS) && s.p != nil && len(s.p.pool.Layouts) > 0,
 			"instances must be empty before they are destroyed: the migration needs the pods on them drained")
 	},
-	"T4": func(s *trapScene) string {
+	"hami-can-be-bypassed": func(s *trapScene) string {
 		return say(s.in(sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS) && (s.w.Isolation != (Isolation{}) || s.bypasses()),
 			"HAMi's limits live in the process; %s", pick(s.bypasses(), "this workload's settings get round them", "it is no hardware isolation"))
 	},
-	"T5": func(s *trapScene) string {
+	"emulation-is-not-mig": func(s *trapScene) string {
 		return say(s.in(sharing.MechanismMIGLikeEmulation), "an MPS percentage and a memory fraction imitate MIG's sizes, not its isolation")
 	},
-	"T6": func(s *trapScene) string {
+	"figures-of-others": func(s *trapScene) string {
 		return say(s.w.Evidence == EvidenceVendor, "gpu_busy comes from a vendor's or paper's figure; measure it on this GPU")
 	},
-	"T7": func(s *trapScene) string {
+	"memory-fractions-add-up": func(s *trapScene) string {
 		f := s.w.Framework
 		n := s.perGPU()
 		return say(f != nil && f.MemoryFraction != nil && n > 1 && s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation) && *f.MemoryFraction*float64(n) > 1,
 			"memory fraction %.2f times %d on one GPU is more than the GPU; the written configuration sets a fraction that fits", deref(f), n)
 	},
-	"T8": func(s *trapScene) string {
+	"prefill-memory": func(s *trapScene) string {
 		return say(s.framework("tgi") && s.shares() && s.w.Framework.MaxPrefill > 4096,
 			"max_batch_prefill_tokens %d ran out of memory in warm-up on a shared GPU where 4096 works", prefill(s.w))
 	},
-	"T9": func(s *trapScene) string {
+	"node-group-without-driver": func(s *trapScene) string {
 		return say(s.p != nil && strings.HasPrefix(s.p.pool.Platform, "eks") && strings.HasPrefix(s.p.pool.InstanceType, "g6e"),
 			"EKS managed node groups came up without the GPU driver on g6e; install it before the device plugin")
 	},
-	"T10": func(s *trapScene) string {
+	"turns-against-p99": func(s *trapScene) string {
 		return say(s.in(sharing.MechanismTimeSlicing, sharing.MechanismHAMi, sharing.MechanismVGPU) && s.tightSLO(),
 			"turns last milliseconds (2.09 ms and a switch of 0.153 ms on an H200), against a P99 limit in the tens")
 	},
-	"T11": func(s *trapScene) string {
+	"mps-needs-idle-sms": func(s *trapScene) string {
 		return say(s.mps() && s.cw.demand.BusyBasis == gate.BusyStated && s.cw.demand.Busy >= 0.8, "the job keeps %.0f%% of the GPU busy; MPS gains only where SMs idle", s.cw.demand.Busy*100)
 	},
-	"T12": func(s *trapScene) string {
+	"training-fills-the-gpu": func(s *trapScene) string {
 		return say(s.shares() && (s.w.Kind == KindTraining || s.w.Kind == KindDistributedTraining) && s.cw.demand.BusyBasis == gate.BusyStated && s.cw.demand.Busy >= 0.7,
 			"a training job at %.0f%% slows down by what its neighbours take", s.cw.demand.Busy*100)
 	},
-	"T13": func(s *trapScene) string {
+	"replicas-share-memory": func(s *trapScene) string {
 		if s.p == nil || !s.in(sharing.MechanismTimeSlicing) || s.p.memory == 0 {
 			return ""
 		}
@@ -124,13 +127,13 @@ var detectors = map[string]func(*trapScene) string{
 		total := s.cw.demand.Memory.Total * sharing.Bytes(n)
 		return say(true, "%d shares of one %s hold %s together, and nothing divides its %s", n, s.p.ground.GPU().Name, total, s.p.memory)
 	},
-	"T14": func(s *trapScene) string {
+	"mps-fault-spreads": func(s *trapScene) string {
 		return say(s.mps() && s.perGPU() > 1, "a fatal GPU fault of one MPS client ends all %d on its GPU", s.perGPU())
 	},
-	"T15": func(s *trapScene) string {
+	"synthetic-figures": func(s *trapScene) string {
 		return say(s.w.Evidence == EvidenceSynthetic, "gpu_busy comes from generated example data, not from a measurement")
 	},
-	"T16": func(s *trapScene) string {
+	"model-exceeds-slice": func(s *trapScene) string {
 		r := s.w.Request
 		if r == nil || r.Profile == "" || s.p == nil || s.p.ground.Model() == nil {
 			return ""
@@ -142,98 +145,98 @@ var detectors = map[string]func(*trapScene) string{
 		have, known := prof.Memory.Get()
 		return say(known && s.cw.demand.Memory.Total > have, "needs %s and %s has %s", s.cw.demand.Memory, prof.Name, have)
 	},
-	"T17": func(s *trapScene) string {
+	"loss-per-100-ms": func(s *trapScene) string {
 		r := s.w.Revenue
 		return say(r != nil && r.LossUnit == "per-ms", "the loss is a rate per 100 ms; taken per millisecond it is a hundred times too high")
 	},
-	"T18": func(s *trapScene) string {
+	"unequal-slowdowns": func(s *trapScene) string {
 		return say(s.in(sharing.MechanismTimeSlicing) && s.unequal,
 			"unlike tenants slow by unlike factors under fair turns: the shorter to twice its time, the longer to the sum; it is predictable")
 	},
-	"T19": func(s *trapScene) string {
+	"unlike-cost-sides": func(s *trapScene) string {
 		if s.p == nil {
 			return ""
 		}
 		n := s.p.pool.CPUNodes
 		return say(n != nil && n.Shared != n.Dedicated, "%d CPU nodes stand on the shared side and %d on the dedicated one; compare like with like", cpuNodes(s.p.pool, true), cpuNodes(s.p.pool, false))
 	},
-	"T20": func(s *trapScene) string {
+	"utilisation-is-not-load": func(s *trapScene) string {
 		return say(s.w.Evidence == EvidenceNVML, "gpu_busy is NVML utilisation: one thread block reads 100%%, so it says nothing of the room that is left")
 	},
-	"T21": func(s *trapScene) string {
+	"first-fit-blocks-4g": func(s *trapScene) string {
 		if s.p == nil || s.p.ground.Model() == nil {
 			return ""
 		}
 		return blockedLarge(s.p)
 	},
-	"M1": func(s *trapScene) string {
+	"replicas-are-not-capacity": func(s *trapScene) string {
 		n := s.perGPU()
 		return say(s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismHAMi) && n > 1 && s.cw.demand.BusyBasis == gate.BusyStated && float64(n)*s.cw.demand.Busy > 1,
 			"%d shares that each keep %.0f%% busy want %.1f GPUs: replicas are not capacity", n, s.cw.demand.Busy*100, float64(n)*s.cw.demand.Busy)
 	},
-	"M2": func(s *trapScene) string {
+	"two-shares-one-gpu": func(s *trapScene) string {
 		return say(s.w.Request != nil && s.w.Request.SharedGPUs > 1 && s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS),
 			"%d shares of a GPU give no more compute than one", sharedGPUs(s.w))
 	},
-	"M3": func(s *trapScene) string {
+	"mps-limit-per-process": func(s *trapScene) string {
 		return say(s.mps() && s.w.processes() > 1, "an MPS memory limit holds for each of the %d processes, not for the container", s.w.processes())
 	},
-	"M4": func(s *trapScene) string {
+	"mps-pipe-directory": func(s *trapScene) string {
 		dir, set := s.w.Env["CUDA_MPS_PIPE_DIRECTORY"]
 		return say(s.mps() && set && (dir == "" || !strings.HasPrefix(dir, "/")),
 			"CUDA_MPS_PIPE_DIRECTORY=%q reaches no daemon: the client then silently has the whole GPU", clip(dir))
 	},
-	"M5": func(s *trapScene) string {
+	"mps-memory-fraction": func(s *trapScene) string {
 		f := s.w.Framework
 		return say(s.in(sharing.MechanismMPS, sharing.MechanismHAMiWithMPS) && s.framework("vllm", "sglang", "tgi") && f.MemoryFraction != nil && s.perGPU() > 1 && *f.MemoryFraction > 1/float64(s.perGPU()),
 			"under an MPS limit the framework sees the whole GPU's memory, so its fraction must be limit over total, not %.2f", deref(f))
 	},
-	"M6": func(s *trapScene) string {
+	"mps-device-ordinals": func(s *trapScene) string {
 		v, set := s.w.Env["CUDA_VISIBLE_DEVICES"]
 		return say(s.mps() && set && hasOrdinal(v), "CUDA_VISIBLE_DEVICES=%q names ordinals, which the MPS server has renumbered; use UUIDs", clip(v))
 	},
-	"M7": func(s *trapScene) string {
+	"mps-limit-dropped": func(s *trapScene) string {
 		v, set := s.w.Env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"]
 		return say(s.mps() && set && pinnedBeyond(v, s.w.gpus()), "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%q has an entry for a GPU that the process cannot see, which drops every limit", clip(v))
 	},
-	"M8": func(s *trapScene) string {
+	"mps-one-user-per-server": func(s *trapScene) string {
 		return say(s.in(sharing.MechanismMPS) && s.uids && (s.p == nil || s.p.pool.MPSProtocol != 3),
 			"an MPS server runs for one user: clients of another user id wait until all of the first have gone")
 	},
-	"M9": func(s *trapScene) string {
+	"mps-client-killed": func(s *trapScene) string {
 		return say(s.mps() && s.perGPU() > 1, "a client that is killed without terminate_client first may take the server and its neighbours along; pod deletion ends in SIGKILL")
 	},
-	"M10": func(s *trapScene) string {
+	"mps-fault-state-lasts": func(s *trapScene) string {
 		return say(s.mps() && s.perGPU() > 1, "after a fault the server takes no client until every affected one has exited: one that lingers blocks all")
 	},
-	"M11": func(s *trapScene) string {
+	"hami-graphs-unlimited": func(s *trapScene) string {
 		f := s.w.Framework
 		return say(s.in(sharing.MechanismHAMi) && (f != nil && f.CUDAGraphs != nil && *f.CUDAGraphs || s.w.Request != nil && s.w.Request.Cores > 0 && s.framework("vllm")),
 			"HAMi's gpucores does not hold CUDA graphs back, which the framework launches by default")
 	},
-	"M12": func(s *trapScene) string {
+	"parallelism-across-slices": func(s *trapScene) string {
 		return say(s.w.gpus() > 1 && s.asked() > sharing.MechanismExclusive, "a replica over %d GPUs cannot run on shares or slices", s.w.gpus())
 	},
-	"M13": func(s *trapScene) string {
+	"mps-on-mig-delivery": func(s *trapScene) string {
 		return say(s.in(sharing.MechanismMIGWithMPS) && (s.p == nil || s.p.pool.Delivery == "" || s.p.pool.Delivery == "device-plugin" || s.p.pool.Delivery == "gpu-operator"),
 			"the device plugin refuses MPS on MIG devices")
 	},
-	"M14": func(s *trapScene) string {
+	"mps-namespace-limits": func(s *trapScene) string {
 		return say(s.w.Request != nil && s.w.Request.MPSNamespace != "" && s.w.Request.MPSNamespace != "default",
 			"namespace %q inherits none of its server's limits; set them on the namespace", namespace(s.w))
 	},
-	"M15": func(s *trapScene) string {
+	"mps-q-flag": func(s *trapScene) string {
 		return say(s.mps() && s.p != nil && (s.p.pool.MPSProtocol == 3 || s.p.pool.Driver.Major >= 615),
 			"-q asks a protocol-2 daemon to query devices and a protocol-3 one to quit")
 	},
-	"M16": func(s *trapScene) string {
+	"timeslice-setting": func(s *trapScene) string {
 		if s.p == nil || !s.in(sharing.MechanismTimeSlicing) || s.p.pool.Timeslice == "" || s.p.pool.Timeslice == "default" {
 			return ""
 		}
 		set, known := s.p.ground.GPU().TimesliceSetting.Get()
 		return say(!known || set != sharing.AnswerYes, "no source confirms that a %s lets its time slice be set; probe before relying on %q", s.p.ground.GPU().Name, s.p.pool.Timeslice)
 	},
-	"M17": func(s *trapScene) string {
+	"equal-load-per-model": func(s *trapScene) string {
 		return say(s.w.Evidence == EvidenceEqualConcurrency, "figures at equal load per model flatter sharing; compare at equal load per GPU")
 	},
 }
@@ -243,8 +246,8 @@ func (s *trapScene) bypasses() bool {
 }
 
 func (s *trapScene) tightSLO() bool {
-	for _, l := range s.w.SLO.Limits() {
-		if l.At < 100*time.Millisecond {
+	for _, limit := range s.w.SLO.Limits() {
+		if limit < 100*time.Millisecond {
 			return true
 		}
 	}
@@ -347,28 +350,16 @@ func blockedLarge(p *CompiledPool) string {
 // traps returns what the scene walks into, worst first.
 func (s *trapScene) traps() []TrapHit {
 	hits := []TrapHit{}
-	for id, detect := range detectors {
-		if msg := detect(s); msg != "" {
-			t, _ := sharing.TrapByID(id)
-			hits = append(hits, TrapHit{ID: id, Severity: t.Severity, Message: msg})
+	for _, t := range sharing.Traps() {
+		if msg := detectors[t.ID](s); msg != "" {
+			hits = append(hits, TrapHit{ID: t.ID, Severity: t.Severity, Message: msg})
 		}
 	}
 	sortHits(hits)
 	return hits
 }
 
+// sortHits puts the worst first, and keeps the order of hits as bad.
 func sortHits(hits []TrapHit) {
-	slices.SortFunc(hits, func(a, b TrapHit) int {
-		return cmp.Or(cmp.Compare(b.Severity, a.Severity), compareIDs(a.ID, b.ID))
-	})
-}
-
-// compareIDs orders T2 before T10, and T before M.
-func compareIDs(a, b string) int {
-	if a[:1] != b[:1] {
-		return cmp.Compare(b[:1], a[:1])
-	}
-	x, _ := strconv.Atoi(a[1:])
-	y, _ := strconv.Atoi(b[1:])
-	return cmp.Compare(x, y)
+	slices.SortStableFunc(hits, func(a, b TrapHit) int { return cmp.Compare(b.Severity, a.Severity) })
 }

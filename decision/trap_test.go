@@ -24,55 +24,55 @@ func asks(m sharing.Mechanism, f func(*Workload)) Workload {
 }
 
 var trapCases = map[string]trapCase{
-	"T1": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Kind = KindOnlineInference })},
-	"T2": {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Isolation = hard })},
-	"T3": {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4, Layouts: []string{"3g.40gb@4!busy"}}, w: asks(sharing.MechanismMIG, nil)},
-	"T4": {w: asks(sharing.MechanismHAMi, func(w *Workload) { w.Framework = &Framework{Name: "pytorch", Privileged: true} })},
-	"T5": {w: asks(sharing.MechanismMIGLikeEmulation, nil)},
-	"T6": {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = EvidenceVendor })},
-	"T7": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) {
+	"time-slicing-takes-turns": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Kind = KindOnlineInference })},
+	"mps-is-not-isolation":     {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Isolation = hard })},
+	"mig-needs-idle-instances": {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4, Layouts: []string{"3g.40gb@4!busy"}}, w: asks(sharing.MechanismMIG, nil)},
+	"hami-can-be-bypassed":     {w: asks(sharing.MechanismHAMi, func(w *Workload) { w.Framework = &Framework{Name: "pytorch", Privileged: true} })},
+	"emulation-is-not-mig":     {w: asks(sharing.MechanismMIGLikeEmulation, nil)},
+	"figures-of-others":        {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = EvidenceVendor })},
+	"memory-fractions-add-up": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) {
 		w.Framework = &Framework{Name: "tgi", MemoryFraction: ptr(0.8)}
 		w.Request.Replicas = 2
 	})},
-	"T8":  {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Framework = &Framework{Name: "tgi", MaxPrefill: 8192} })},
-	"T9":  {pool: Pool{GPU: "L40S", Count: 4, Platform: "eks-managed", InstanceType: "g6e.2xlarge"}, w: asks(sharing.MechanismTimeSlicing, nil)},
-	"T10": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.SLO.TPOTP99 = ptr(predict.Duration(50e6)) })},
-	"T11": {w: asks(sharing.MechanismMPS, func(w *Workload) { w.GPUBusy = ptr(0.95) })},
-	"T12": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Kind, w.GPUBusy = KindTraining, ptr(0.9) })},
-	"T13": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Request.Replicas = 4 })},
-	"T14": {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.Replicas = 4 })},
-	"T15": {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = EvidenceSynthetic })},
-	"T16": {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4}, w: asks(sharing.MechanismMIG, func(w *Workload) {
+	"prefill-memory":            {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Framework = &Framework{Name: "tgi", MaxPrefill: 8192} })},
+	"node-group-without-driver": {pool: Pool{GPU: "L40S", Count: 4, Platform: "eks-managed", InstanceType: "g6e.2xlarge"}, w: asks(sharing.MechanismTimeSlicing, nil)},
+	"turns-against-p99":         {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.SLO.TPOTP99 = ptr(predict.Duration(50e6)) })},
+	"mps-needs-idle-sms":        {w: asks(sharing.MechanismMPS, func(w *Workload) { w.GPUBusy = ptr(0.95) })},
+	"training-fills-the-gpu":    {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Kind, w.GPUBusy = KindTraining, ptr(0.9) })},
+	"replicas-share-memory":     {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Request.Replicas = 4 })},
+	"mps-fault-spreads":         {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.Replicas = 4 })},
+	"synthetic-figures":         {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = EvidenceSynthetic })},
+	"model-exceeds-slice": {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4}, w: asks(sharing.MechanismMIG, func(w *Workload) {
 		w.Memory, w.Model = nil, &Model{Parameters: 7e9, Weights: PrecisionFP16}
 		w.Request.Profile = "1g.10gb"
 	})},
-	"T17": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Revenue = &Revenue{LossPercentPer100m: 1, LossUnit: "per-ms"} })},
-	"T18": {pool: Pool{GPU: "T4", Count: 4, Mechanisms: []sharing.Mechanism{sharing.MechanismTimeSlicing}}, w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Replicas.Max = 1; w.Kind = KindNotebook }),
+	"loss-per-100-ms": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Revenue = &Revenue{LossPercentPer100m: 1, LossUnit: "per-ms"} })},
+	"unequal-slowdowns": {pool: Pool{GPU: "T4", Count: 4, Mechanisms: []sharing.Mechanism{sharing.MechanismTimeSlicing}}, w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Replicas.Max = 1; w.Kind = KindNotebook }),
 		with: &Workload{Name: "other", Kind: KindCI, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.05)}},
-	"T19": {pool: Pool{GPU: "L40S", Count: 4, CPUNodes: &CPUNodes{Shared: 2}}, w: asks(sharing.MechanismTimeSlicing, nil)},
-	"T20": {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = EvidenceNVML })},
-	"T21": {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4, Layouts: []string{"3g.40gb@0"}}, w: asks(sharing.MechanismMIG, nil)},
-	"M1":  {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.GPUBusy = ptr(0.5); w.Request.Replicas = 4 })},
-	"M2":  {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Request.SharedGPUs = 2 })},
-	"M3":  {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Framework = &Framework{Name: "pytorch", Processes: 2} })},
-	"M4":  {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Env = map[string]string{"CUDA_MPS_PIPE_DIRECTORY": "nvidia-mps"} })},
-	"M5": {w: asks(sharing.MechanismMPS, func(w *Workload) {
+	"unlike-cost-sides":         {pool: Pool{GPU: "L40S", Count: 4, CPUNodes: &CPUNodes{Shared: 2}}, w: asks(sharing.MechanismTimeSlicing, nil)},
+	"utilisation-is-not-load":   {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = EvidenceNVML })},
+	"first-fit-blocks-4g":       {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4, Layouts: []string{"3g.40gb@0"}}, w: asks(sharing.MechanismMIG, nil)},
+	"replicas-are-not-capacity": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.GPUBusy = ptr(0.5); w.Request.Replicas = 4 })},
+	"two-shares-one-gpu":        {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Request.SharedGPUs = 2 })},
+	"mps-limit-per-process":     {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Framework = &Framework{Name: "pytorch", Processes: 2} })},
+	"mps-pipe-directory":        {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Env = map[string]string{"CUDA_MPS_PIPE_DIRECTORY": "nvidia-mps"} })},
+	"mps-memory-fraction": {w: asks(sharing.MechanismMPS, func(w *Workload) {
 		w.Framework = &Framework{Name: "vllm", MemoryFraction: ptr(0.9)}
 		w.Request.Replicas = 2
 	})},
-	"M6": {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Env = map[string]string{"CUDA_VISIBLE_DEVICES": "0"} })},
-	"M7": {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Env = map[string]string{"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=2G,1=4G"} })},
-	"M8": {pool: Pool{GPU: "L40S", Count: 4}, w: asks(sharing.MechanismMPS, func(w *Workload) { w.Kind, w.UID = KindHPC, ptr(1000) }),
-		with: &Workload{Name: "other", Kind: KindHPC, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.1), UID: ptr(1001)}},
-	"M9":  {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.Replicas = 2 })},
-	"M10": {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.Replicas = 2 })},
-	"M11": {w: asks(sharing.MechanismHAMi, func(w *Workload) { w.Framework = &Framework{Name: "vllm", CUDAGraphs: ptr(true)} })},
-	"M12": {w: asks(sharing.MechanismMIG, func(w *Workload) { w.GPUs = 2 })},
-	"M13": {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4, Delivery: "device-plugin"}, w: asks(sharing.MechanismMIGWithMPS, nil)},
-	"M14": {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.MPSNamespace = "team" })},
-	"M15": {pool: Pool{GPU: "L40S", Count: 4, MPSProtocol: 3}, w: asks(sharing.MechanismMPS, nil)},
-	"M16": {pool: Pool{GPU: "V100-32GB", Count: 4, Timeslice: "long"}, w: asks(sharing.MechanismTimeSlicing, nil)},
-	"M17": {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = EvidenceEqualConcurrency })},
+	"mps-device-ordinals": {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Env = map[string]string{"CUDA_VISIBLE_DEVICES": "0"} })},
+	"mps-limit-dropped":   {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Env = map[string]string{"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=2G,1=4G"} })},
+	"mps-one-user-per-server": {pool: Pool{GPU: "L40S", Count: 4}, w: asks(sharing.MechanismMPS, func(w *Workload) { w.Kind, w.UID, w.Tenant = KindHPC, ptr(1000), "t" }),
+		with: &Workload{Name: "other", Kind: KindHPC, Tenant: "t", Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.1), UID: ptr(1001)}},
+	"mps-client-killed":         {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.Replicas = 2 })},
+	"mps-fault-state-lasts":     {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.Replicas = 2 })},
+	"hami-graphs-unlimited":     {w: asks(sharing.MechanismHAMi, func(w *Workload) { w.Framework = &Framework{Name: "vllm", CUDAGraphs: ptr(true)} })},
+	"parallelism-across-slices": {w: asks(sharing.MechanismMIG, func(w *Workload) { w.GPUs = 2 })},
+	"mps-on-mig-delivery":       {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4, Delivery: "device-plugin"}, w: asks(sharing.MechanismMIGWithMPS, nil)},
+	"mps-namespace-limits":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.MPSNamespace = "team" })},
+	"mps-q-flag":                {pool: Pool{GPU: "L40S", Count: 4, MPSProtocol: 3}, w: asks(sharing.MechanismMPS, nil)},
+	"timeslice-setting":         {pool: Pool{GPU: "V100-32GB", Count: 4, Timeslice: "long"}, w: asks(sharing.MechanismTimeSlicing, nil)},
+	"equal-load-per-model":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = EvidenceEqualConcurrency })},
 }
 
 func trapsOf(t *testing.T, c trapCase) []string {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -242,7 +243,7 @@ func (c *checker) workload(path string, w *Workload) {
 	c.request(path, w)
 	if r := w.Profile; r != nil && !c.partial {
 		c.AddErr(path+".profile.load", r.Load.Validate())
-		if len(r.Server) == 0 {
+		if r.Server == (predict.Server{}) {
 			c.Addf(path+".profile.server", "write the server as the profiles have it, for example {model: 8b}", "is empty")
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
@@ -78,23 +80,23 @@ func (g Gamma) check() error {
 	return errors.Join(checkRate("per_s", g.PerS), checkRate("burstiness", g.Burstiness))
 }
 
-// Segment is a stretch of a Profile. Its rate runs linearly from FromPerS to
+// Segment is a stretch of a Varying. Its rate runs linearly from FromPerS to
 // ToPerS: equal rates are a step, different ones a ramp.
 type Segment struct {
 	FromPerS, ToPerS float64
 	Duration         time.Duration
 }
 
-// Profile is a schedule whose rate changes: steps and ramps, one segment after
+// Varying is a schedule whose rate changes: steps and ramps, one segment after
 // another. It ends with the last segment.
-type Profile struct {
+type Varying struct {
 	Segments []Segment
 	// Burstiness is as in Gamma; 0 means evenly spaced arrivals, 1 Poisson.
 	Burstiness float64
 }
 
 // Arrivals yields a unit-rate process mapped through the profile's cumulative rate.
-func (p Profile) Arrivals(rng *rand.Rand) iter.Seq[time.Duration] {
+func (p Varying) Arrivals(rng *rand.Rand) iter.Seq[time.Duration] {
 	gap := evenly
 	switch p.Burstiness {
 	case 0:
@@ -107,7 +109,7 @@ func (p Profile) Arrivals(rng *rand.Rand) iter.Seq[time.Duration] {
 }
 
 // String lists the segments.
-func (p Profile) String() string {
+func (p Varying) String() string {
 	s := fmt.Sprintf("profile burstiness %v:", p.Burstiness)
 	for _, g := range p.Segments {
 		s += fmt.Sprintf(" %v..%v/s for %v", g.FromPerS, g.ToPerS, g.Duration)
@@ -115,7 +117,7 @@ func (p Profile) String() string {
 	return s
 }
 
-func (p Profile) check() error {
+func (p Varying) check() error {
 	var l problem.List
 	if len(p.Segments) == 0 {
 		l.Addf("segments", "add at least one", "none")
@@ -257,27 +259,7 @@ func (s Segment) when(u float64) float64 {
 	return 2 * u / (s.FromPerS + math.Sqrt(max(0, s.FromPerS*s.FromPerS+2*slope*u)))
 }
 
-// gammaGaps draws gaps of mean 1 by the method of Marsaglia and Tsang (2000).
+// gammaGaps draws gaps of mean 1.
 func gammaGaps(shape float64) func(*rand.Rand) float64 {
-	return func(rng *rand.Rand) float64 {
-		a, boost := shape, 1.0
-		if a < 1 {
-			boost = math.Pow(1-rng.Float64(), 1/a)
-			a++
-		}
-		d := a - 1.0/3
-		c := 1 / math.Sqrt(9*d)
-		for {
-			x := rng.NormFloat64()
-			v := 1 + c*x
-			if v <= 0 {
-				continue
-			}
-			v = v * v * v
-			u := 1 - rng.Float64()
-			if math.Log(u) < 0.5*x*x+d-d*v+d*math.Log(v) {
-				return d * v * boost / shape
-			}
-		}
-	}
+	return func(rng *rand.Rand) float64 { return distuv.Gamma{Alpha: shape, Beta: shape, Src: rng}.Rand() }
 }

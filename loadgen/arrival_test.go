@@ -29,9 +29,9 @@ func TestArrivalsExactly(t *testing.T) {
 	}{
 		{Constant{PerS: 4}, []time.Duration{0, sec / 4, sec / 2, 3 * sec / 4, sec}},
 		{Constant{PerS: 3}, []time.Duration{0, 333333333, 666666667, sec, 1333333333}},
-		{Profile{Segments: []Segment{{2, 2, sec}, {0, 0, sec}, {1, 1, 2 * sec}}}, []time.Duration{0, sec / 2, 2 * sec, 3 * sec}},
+		{Varying{Segments: []Segment{{2, 2, sec}, {0, 0, sec}, {1, 1, 2 * sec}}}, []time.Duration{0, sec / 2, 2 * sec, 3 * sec}},
 		// A ramp from 0 to 4/s over 2 s has 4 arrivals, the k-th at sqrt(k) s.
-		{Profile{Segments: []Segment{{0, 4, 2 * sec}}}, []time.Duration{0, sec, 1414213562, 1732050808}},
+		{Varying{Segments: []Segment{{0, 4, 2 * sec}}}, []time.Duration{0, sec, 1414213562, 1732050808}},
 		{Timestamps{Offsets: []time.Duration{0, sec, sec, 3 * sec, 9 * sec}}, []time.Duration{0, sec, sec, 3 * sec, 9 * sec}},
 		{Timestamps{Offsets: []time.Duration{0, sec, sec, 3 * sec, 9 * sec}, From: sec, To: 9 * sec, Speed: 2}, []time.Duration{0, 0, sec}},
 	} {
@@ -62,7 +62,7 @@ func TestArrivalProcesses(t *testing.T) {
 		cv float64
 	}{
 		{Poisson{PerS: rate}, 1}, {Gamma{PerS: rate, Burstiness: 1}, 1}, {Gamma{PerS: rate, Burstiness: 0.25}, 2},
-		{Gamma{PerS: rate, Burstiness: 4}, 0.5}, {Profile{Segments: []Segment{{rate, rate, 24 * time.Hour}}, Burstiness: 1}, 1},
+		{Gamma{PerS: rate, Burstiness: 4}, 0.5}, {Varying{Segments: []Segment{{rate, rate, 24 * time.Hour}}, Burstiness: 1}, 1},
 	} {
 		at := take(tc.s, n, 7)
 		if diff := cmp.Diff(at[:100], take(tc.s, 100, 7)); diff != "" {
@@ -85,9 +85,9 @@ func TestArrivalProcesses(t *testing.T) {
 }
 
 func TestBadPlans(t *testing.T) {
-	ok := func() Plan {
-		return Plan{Tenants: []Tenant{{
-			Name: "a", Endpoints: []Endpoint{{URL: "http://h:1"}}, Prompts: Texts("x"), Requests: 1, Load: Load{Concurrency: 1},
+	ok := func() LoadPlan {
+		return LoadPlan{Tenants: []Tenant{{
+			Name: "a", Endpoints: []Endpoint{{URL: "http://h:1"}}, Prompts: Texts("x"), Requests: 1, Load: OfferedLoad{Concurrency: 1},
 		}}}
 	}
 	valid := ok()
@@ -95,9 +95,9 @@ func TestBadPlans(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := ok()
-	p.Tenants = append(p.Tenants, Tenant{Name: "a", Load: Load{Schedule: Profile{}, Concurrency: 2}, MaxTokens: -1, API: 9,
-		Endpoints: []Endpoint{{URL: "host:80"}, {URL: "http://u:pw@h"}, {URL: "http://"}}, SLO: SLO{TTFT: -1}})
-	p.Tenants = append(p.Tenants, Tenant{Name: "c", Prompts: Texts("x"), Load: Load{Concurrency: 3}, Endpoints: []Endpoint{{URL: "https://h"}}})
+	p.Tenants = append(p.Tenants, Tenant{Name: "a", Load: OfferedLoad{Schedule: Varying{}, Concurrency: 2}, MaxTokens: -1, API: 9,
+		Endpoints: []Endpoint{{URL: "host:80"}, {URL: "http://u:pw@h"}, {URL: "http://"}}, SLO: RequestSLO{TTFT: -1}})
+	p.Tenants = append(p.Tenants, Tenant{Name: "c", Prompts: Texts("x"), Load: OfferedLoad{Concurrency: 3}, Endpoints: []Endpoint{{URL: "https://h"}}})
 	p.Window = Window{From: 2, To: 1}
 	p.StallFactor = 0.5
 	p.Duration = -1
@@ -118,11 +118,11 @@ func TestBadPlans(t *testing.T) {
 		t.Error("tells the password")
 	}
 	for _, s := range []Schedule{
-		Constant{}, Poisson{PerS: math.NaN()}, Gamma{PerS: 1}, Profile{}, Profile{Segments: []Segment{{-1, math.Inf(1), 0}}},
+		Constant{}, Poisson{PerS: math.NaN()}, Gamma{PerS: 1}, Varying{}, Varying{Segments: []Segment{{-1, math.Inf(1), 0}}},
 		Timestamps{}, Timestamps{Offsets: []time.Duration{2, 1}}, Timestamps{Offsets: []time.Duration{1}, From: 5}, Timestamps{Offsets: []time.Duration{1}, Speed: -1},
 	} {
 		p := ok()
-		p.Tenants[0].Load = Load{Schedule: s}
+		p.Tenants[0].Load = OfferedLoad{Schedule: s}
 		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "tenants[0].load.schedule") {
 			t.Errorf("%#v: %v", s, err)
 		}
@@ -146,7 +146,7 @@ func TestRouting(t *testing.T) {
 		t.Errorf("weighted turns %s", got)
 	}
 	r, smaller := mk(1, 1, 1), mk(1, 1)
-	r.routing, smaller.routing = StickySession, StickySession
+	r.routing, smaller.routing = RoutingStickySession, RoutingStickySession
 	count := map[string]int{}
 	for i := range 3000 {
 		p := &Prompt{Session: strings.Repeat("x", i%7) + string(rune('A'+i%26)) + string(rune('0'+i/26%64))}
@@ -175,9 +175,9 @@ func TestAPIPath(t *testing.T) {
 		api  API
 		want string
 	}{
-		{"", Chat, "/v1/chat/completions"}, {"/", Completions, "/v1/completions"}, {"/v1", Chat, "/v1/chat/completions"},
-		{"/openai/v1/", Completions, "/openai/v1/completions"}, {"/v1/chat/completions", Chat, "/v1/chat/completions"},
-		{"/proxy", Chat, "/proxy/v1/chat/completions"},
+		{"", APIChat, "/v1/chat/completions"}, {"/", APICompletions, "/v1/completions"}, {"/v1", APIChat, "/v1/chat/completions"},
+		{"/openai/v1/", APICompletions, "/openai/v1/completions"}, {"/v1/chat/completions", APIChat, "/v1/chat/completions"},
+		{"/proxy", APIChat, "/proxy/v1/chat/completions"},
 	} {
 		if got := apiPath(tc.in, tc.api); got != tc.want {
 			t.Errorf("%q: %q, want %q", tc.in, got, tc.want)

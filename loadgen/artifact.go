@@ -21,10 +21,10 @@ const (
 	partialSuffix      = ".partial"       // of requests.jsonl while the run lasts
 )
 
-// NewRunID returns an id such as "20260102T150405Z-mps-50-0a1b2c": the time in
+// newRunID returns an id such as "20260102T150405Z-mps-50-0a1b2c": the time in
 // UTC, the scenario with everything but letters, digits, dots and dashes turned
 // into dashes, and six random hex digits.
-func NewRunID(now time.Time, scenario string, rng *rand.Rand) string {
+func newRunID(now time.Time, scenario string, rng *rand.Rand) string {
 	clean := strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '-':
@@ -45,5 +45,5 @@ func NewRunID(now time.Time, scenario string, rng *rand.Rand) string {
 type TenantHistograms struct {
 	Tenant   string
 	Probe    bool
-	ByMetric map[Metric]*Histogram
+	ByMetric map[LatencyMetric]*Histogram
 }

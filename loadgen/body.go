@@ -39,9 +39,9 @@ func requestBody(t *Tenant, p *Prompt) ([]byte, error) {
 		add("model", t.Model)
 	}
 	switch {
-	case t.API == Chat && p.Messages != nil:
+	case t.API == APIChat && p.Messages != nil:
 		add("messages", p.Messages)
-	case t.API == Chat:
+	case t.API == APIChat:
 		add("messages", []Message{{Role: "user", Content: p.Text}})
 	case p.Messages != nil:
 		return nil, fmt.Errorf("%w: messages under the completions API; give its text", ErrPrompt)

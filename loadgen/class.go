@@ -2,27 +2,27 @@ package loadgen
 
 import "github.com/cotenant/cotenant/internal/enum"
 
-// Class says how a request ended. The zero value, Unfinished, is never written
+// Class says how a request ended. The zero value, ClassUnfinished, is never written
 // to an artifact.
 type Class uint8
 
 // The classes.
 const (
-	Unfinished     Class = iota
-	OK                   // HTTP 200, terminator seen, no error event, at least one token
-	HTTP4xx              // a 4xx status other than 429
-	HTTP429              // status 429
-	HTTP5xx              // a 5xx status
-	Connect              // name resolution, dial or TLS handshake failed
-	TimeoutConnect       // no connection within Timeouts.Connect
-	TimeoutTTFT          // no first token within Timeouts.FirstToken
-	TimeoutIdle          // no next event within Timeouts.Idle
-	TimeoutTotal         // not finished within Timeouts.Total
-	Truncated            // the connection or the stream ended without a terminator
-	ErrorEvent           // the server reported an error inside the stream
-	Malformed            // the answer is not what the API specifies
-	Cancelled            // the caller or the end of the run cut the request off
-	Dropped              // the client did not send it: Load.MaxInFlight was reached
+	ClassUnfinished     Class = iota
+	ClassOK                   // HTTP 200, terminator seen, no error event, at least one token
+	ClassHTTP4xx              // a 4xx status other than 429
+	ClassHTTP429              // status 429
+	ClassHTTP5xx              // a 5xx status
+	ClassConnect              // name resolution, dial or TLS handshake failed
+	ClassTimeoutConnect       // no connection within Timeouts.Connect
+	ClassTimeoutTTFT          // no first token within Timeouts.FirstToken
+	ClassTimeoutIdle          // no next event within Timeouts.Idle
+	ClassTimeoutTotal         // not finished within Timeouts.Total
+	ClassTruncated            // the connection or the stream ended without a terminator
+	ClassErrorEvent           // the server reported an error inside the stream
+	ClassMalformed            // the answer is not what the API specifies
+	ClassCancelled            // the caller or the end of the run cut the request off
+	ClassDropped              // the client did not send it: OfferedLoad.MaxInFlight was reached
 )
 
 var classNames = enum.Of[Class](ErrUnknownName, "class", "unfinished", "ok", "http_4xx", "http_429", "http_5xx", "connect", "timeout_connect",
@@ -37,14 +37,14 @@ func (c Class) MarshalText() ([]byte, error) { return classNames.Text(c) }
 // UnmarshalText reads a class's name.
 func (c *Class) UnmarshalText(b []byte) error { return classNames.Parse(c, b) }
 
-// Classes lists every class but Unfinished, in the order of their values.
+// Classes lists every class but ClassUnfinished, in the order of their values.
 func Classes() []Class { return classNames.Values()[1:] }
 
 // retriable says whether another attempt may fare better. A request that has
 // shown its first token is never retried.
 func (c Class) retriable() bool {
 	switch c {
-	case HTTP429, HTTP5xx, Connect, TimeoutConnect:
+	case ClassHTTP429, ClassHTTP5xx, ClassConnect, ClassTimeoutConnect:
 		return true
 	default:
 		return false

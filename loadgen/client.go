@@ -164,7 +164,7 @@ func (a *attempt) answer(ctx context.Context, resp *http.Response) {
 	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
 	media = strings.ToLower(strings.TrimSpace(media))
 	if media == "text/html" {
-		a.fail(ctx, Malformed, fmt.Errorf("%w: HTML: %s", errMalformed, peek(resp.Body)))
+		a.fail(ctx, ClassMalformed, fmt.Errorf("%w: HTML: %s", errMalformed, peek(resp.Body)))
 		return
 	}
 	if a.client.tenant.NonStreaming || media == "application/json" {
@@ -174,13 +174,13 @@ func (a *attempt) answer(ctx context.Context, resp *http.Response) {
 	rec.Streamed = true
 	switch err := a.stream.in.Stream(resp, a.stream); {
 	case errors.Is(err, errServer):
-		a.fail(ctx, ErrorEvent, err)
+		a.fail(ctx, ClassErrorEvent, err)
 	case errors.Is(err, errMalformed), errors.Is(err, wire.ErrTooLong):
-		a.fail(ctx, Malformed, err)
+		a.fail(ctx, ClassMalformed, err)
 	case a.stream.done || rec.FinishReason != "":
 		a.succeed(ctx)
 	case err == nil:
-		a.fail(ctx, Truncated, errors.New("the stream ended without [DONE] or a finish reason"))
+		a.fail(ctx, ClassTruncated, errors.New("the stream ended without [DONE] or a finish reason"))
 	default:
 		a.fail(ctx, readClass(err), err)
 	}
@@ -189,13 +189,13 @@ func (a *attempt) answer(ctx context.Context, resp *http.Response) {
 // succeed ends a request whose terminator was seen.
 func (a *attempt) succeed(ctx context.Context) {
 	if a.rec.Events == 0 {
-		a.fail(ctx, Malformed, fmt.Errorf("%w: it ended without a token", errMalformed))
+		a.fail(ctx, ClassMalformed, fmt.Errorf("%w: it ended without a token", errMalformed))
 		return
 	}
 	if a.rec.EndNS == 0 {
 		a.rec.EndNS = a.client.clock.Now()
 	}
-	a.rec.Class = OK
+	a.rec.Class = ClassOK
 }
 
 // whole reads an answer in one piece.
@@ -207,39 +207,39 @@ func (a *attempt) whole(ctx context.Context, body io.Reader) {
 		a.fail(ctx, readClass(err), err)
 		return
 	case len(data) > maxEventBytes:
-		a.fail(ctx, Malformed, wire.ErrTooLong)
+		a.fail(ctx, ClassMalformed, wire.ErrTooLong)
 		return
 	}
 	d, err := decodeDelta(data)
 	switch {
 	case err != nil:
-		a.fail(ctx, Malformed, err)
+		a.fail(ctx, ClassMalformed, err)
 		return
 	case d.failure != "":
-		a.fail(ctx, ErrorEvent, fmt.Errorf("%w: %s", errServer, d.failure))
+		a.fail(ctx, ClassErrorEvent, fmt.Errorf("%w: %s", errServer, d.failure))
 		return
 	case !a.client.tenant.NonStreaming:
-		a.fail(ctx, Malformed, fmt.Errorf("%w: one piece where a stream was asked for", errMalformed))
+		a.fail(ctx, ClassMalformed, fmt.Errorf("%w: one piece where a stream was asked for", errMalformed))
 		return
 	case !d.content() && (!d.hasUsage || d.usage.Completion == 0):
-		a.fail(ctx, Malformed, fmt.Errorf("%w: it holds no token", errMalformed))
+		a.fail(ctx, ClassMalformed, fmt.Errorf("%w: it holds no token", errMalformed))
 		return
 	}
 	a.stream.wholeAnswer(&d, a.rec, end, lag)
-	a.rec.EndNS, a.rec.Class = end, OK
+	a.rec.EndNS, a.rec.Class = end, ClassOK
 }
 
 // refused classifies an answer whose status is not 200.
 func (a *attempt) refused(ctx context.Context, resp *http.Response) {
 	text := peek(resp.Body)
-	class := Malformed
+	class := ClassMalformed
 	switch code := resp.StatusCode; {
 	case code == http.StatusTooManyRequests:
-		class = HTTP429
+		class = ClassHTTP429
 	case code >= 400 && code < 500:
-		class = HTTP4xx
+		class = ClassHTTP4xx
 	case code >= 500:
-		class = HTTP5xx
+		class = ClassHTTP5xx
 	case code >= 300 && code < 400:
 		text = "redirects are not followed; use the final URL: " + safeURL(resp.Header.Get("Location"))
 	}
@@ -277,7 +277,7 @@ func (a *attempt) fail(ctx context.Context, class Class, err error) {
 	if cause := context.Cause(ctx); errors.As(cause, &timeout) {
 		class, err = timeout.class, timeout
 	} else if cause != nil {
-		class, err = Cancelled, cause
+		class, err = ClassCancelled, cause
 	}
 	a.rec.Class, a.rec.Error = class, a.client.scrub.clean(err.Error())
 	a.rec.EndNS = a.client.clock.Now()
@@ -286,7 +286,7 @@ func (a *attempt) fail(ctx context.Context, class Class, err error) {
 // transportClass classifies an error before the answer's headers.
 func (a *attempt) transportClass(err error) Class {
 	if a.rec.ConnectedNS == 0 {
-		return Connect
+		return ClassConnect
 	}
 	return readClass(err)
 }
@@ -295,13 +295,13 @@ func (a *attempt) transportClass(err error) Class {
 // syntax is malformed, everything else is a cut.
 func readClass(err error) Class {
 	if errors.Is(err, wire.ErrChunked) {
-		return Malformed
+		return ClassMalformed
 	}
 	// net/http has no exported errors for these.
 	for _, text := range []string{"malformed", "invalid byte in chunk", "chunk length", "chunked"} {
 		if strings.Contains(err.Error(), text) {
-			return Malformed
+			return ClassMalformed
 		}
 	}
-	return Truncated
+	return ClassTruncated
 }

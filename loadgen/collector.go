@@ -11,7 +11,7 @@ import (
 // use; lockedCollector is.
 type collector struct {
 	from, to int64 // the window in Unix ns; to is MaxInt64 for the end of the run
-	slo      SLO
+	slo      RequestSLO
 
 	counts       map[Class]int64
 	examples     map[Class]string // an error of each class
@@ -45,12 +45,12 @@ type sourceFigures struct {
 	itl     *Histogram
 }
 
-func newCollector(from, to, start int64, slo SLO) *collector {
+func newCollector(from, to, start int64, slo RequestSLO) *collector {
 	c := &collector{
 		from: from, to: to, slo: slo, counts: map[Class]int64{}, examples: map[Class]string{}, timeline: timeline{start: start},
 	}
 	for i := range c.metrics {
-		if Metric(i) == ChunkGap || Metric(i) == ReadLag {
+		if LatencyMetric(i) == MetricChunkGap || LatencyMetric(i) == MetricReadLag {
 			c.metrics[i] = NewHistogram()
 		} else {
 			c.metrics[i] = newExactHistogram()
@@ -73,7 +73,7 @@ func (c *collector) ended(r *Record, s *stream, l lags, tenant *Tenant) {
 	if s != nil {
 		events = s.events
 	}
-	if r.Class == OK {
+	if r.Class == ClassOK {
 		c.tokensOf(r, s, tenant, c.inside(r.IntendedNS))
 	} else {
 		c.tokensFailed += int64(c.failedTokens(r, events))
@@ -93,13 +93,13 @@ func (c *collector) ended(r *Record, s *stream, l lags, tenant *Tenant) {
 	}
 	c.retries += int64(r.Retries)
 	if l.pacing >= 0 {
-		c.metrics[PacingLag].Record(l.pacing)
+		c.metrics[MetricPacingLag].Record(l.pacing)
 	}
 	if l.send >= 0 {
-		c.metrics[SendLag].Record(l.send)
+		c.metrics[MetricSendLag].Record(l.send)
 	}
 	if d, ok := r.ScheduleDelay(); ok {
-		c.metrics[ScheduleDelay].Record(d)
+		c.metrics[MetricScheduleDelay].Record(d)
 	}
 	if s != nil {
 		c.reads += int64(s.reads)
@@ -109,10 +109,10 @@ func (c *collector) ended(r *Record, s *stream, l lags, tenant *Tenant) {
 		c.kernelReads += int64(n.Kernel)
 		c.userReads += int64(n.User)
 		for _, lag := range s.lags {
-			c.metrics[ReadLag].Record(time.Duration(lag))
+			c.metrics[MetricReadLag].Record(time.Duration(lag))
 		}
 	}
-	if r.Class != OK {
+	if r.Class != ClassOK {
 		return
 	}
 	c.latencies(r, events)
@@ -127,22 +127,22 @@ func (c *collector) latencies(r *Record, events []event) {
 	}
 	c.promptTokens += int64(r.PromptTokens)
 	for _, v := range []struct {
-		m        Metric
+		m        LatencyMetric
 		from, to int64
 	}{
-		{TTFT, r.IntendedNS, r.FirstTokenNS}, {TTFTService, r.SentNS, r.FirstTokenNS}, {TTFV, r.IntendedNS, r.FirstVisibleNS},
-		{E2E, r.IntendedNS, r.LastTokenNS}, {E2EService, r.SentNS, r.LastTokenNS}, {E2EClose, r.IntendedNS, r.EndNS},
-		{Connected, r.SentNS, r.ConnectedNS}, {Written, r.SentNS, r.WrittenNS}, {FirstByte, r.SentNS, r.FirstByteNS},
+		{MetricTTFT, r.IntendedNS, r.FirstTokenNS}, {MetricTTFTService, r.SentNS, r.FirstTokenNS}, {MetricTTFV, r.IntendedNS, r.FirstVisibleNS},
+		{MetricE2E, r.IntendedNS, r.LastTokenNS}, {MetricE2EService, r.SentNS, r.LastTokenNS}, {MetricE2EClose, r.IntendedNS, r.EndNS},
+		{MetricConnected, r.SentNS, r.ConnectedNS}, {MetricWritten, r.SentNS, r.WrittenNS}, {MetricFirstByte, r.SentNS, r.FirstByteNS},
 	} {
 		// A retried request's phases are of its last attempt, whose start is unknown here.
-		if v.m >= Connected && r.Retries > 0 {
+		if v.m >= MetricConnected && r.Retries > 0 {
 			continue
 		}
 		if d, ok := between(v.from, v.to); ok {
 			c.metrics[v.m].Record(d)
 		}
 	}
-	gaps := c.metrics[ChunkGap]
+	gaps := c.metrics[MetricChunkGap]
 	for i := 1; i < len(events); i++ {
 		gaps.Record(time.Duration(events[i].at - events[i-1].at))
 	}
@@ -223,7 +223,7 @@ func (f *sourceFigures) add(r *Record, events []event, n int, basis string, c *c
 		if basis == "even" {
 			share = float64(n) * float64(to-from) / float64(m)
 		}
-		f.itl.RecordN(time.Duration(math.Round(float64(at-events[from-1].at)/share)), int64(tokens))
+		f.itl.recordN(time.Duration(math.Round(float64(at-events[from-1].at)/share)), int64(tokens))
 	}
 }
 
@@ -251,7 +251,7 @@ func (c *collector) onTimeline(r *Record, s *stream) {
 	if r.SentNS != 0 {
 		end.ended++
 	}
-	if r.Class == OK {
+	if r.Class == ClassOK {
 		end.done++
 	} else {
 		end.failed++

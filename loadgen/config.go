@@ -4,7 +4,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"time"
 
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
@@ -23,7 +22,7 @@ type Config struct {
 	WindowToS     float64        `json:"window_to_s,omitempty"`
 	StallFactor   float64        `json:"stall_factor"`
 	Tenants       []TenantConfig `json:"tenants"`
-	Worker        *WorkerConfig  `json:"worker,omitempty"`
+	Worker        *Worker        `json:"worker,omitempty"`
 	Clock         ClockConfig    `json:"clock"`
 	Host          HostConfig     `json:"host"`
 	Meta          map[string]any `json:"meta,omitempty"`
@@ -66,12 +65,6 @@ type TimeoutsConfig struct {
 	Total      float64 `json:"total"`
 }
 
-// WorkerConfig says which part of the plan's load this process offered.
-type WorkerConfig struct {
-	Index int `json:"index"`
-	Count int `json:"count"`
-}
-
 // ClockConfig is the base from which every time of the artifacts is counted.
 type ClockConfig struct {
 	BaseUnixNS int64  `json:"base_unix_ns"`
@@ -89,7 +82,7 @@ type HostConfig struct {
 	Version    string `json:"cotenant_version,omitempty"`
 }
 
-func newConfig(p *Plan, o *Options, clk *wire.Clock) *Config {
+func newConfig(p *LoadPlan, o *Options, clk *wire.Clock) *Config {
 	w := p.window()
 	c := &Config{
 		SchemaVersion: SchemaVersion, RunID: o.RunID, Scenario: p.Scenario, Basis: "measured", Seed: p.Seed,
@@ -102,10 +95,10 @@ func newConfig(p *Plan, o *Options, clk *wire.Clock) *Config {
 		c.Basis = "simulated"
 	}
 	if c.StallFactor == 0 {
-		c.StallFactor = DefaultStallFactor
+		c.StallFactor = defaultStallFactor
 	}
 	if o.Worker.Count > 0 {
-		c.Worker = &WorkerConfig{o.Worker.Index, o.Worker.Count}
+		c.Worker = &o.Worker
 	}
 	for i := range p.Tenants {
 		t := &p.Tenants[i]
@@ -148,6 +141,3 @@ func host() HostConfig {
 	}
 	return h
 }
-
-// UnixTime is the time of a Unix-nanosecond field of the artifacts.
-func UnixTime(ns int64) time.Time { return time.Unix(0, ns) }

@@ -29,7 +29,7 @@ type truth struct {
 
 func plain(edit func(*truth)) truth {
 	w := truth{
-		OK: 100, ByClass: map[loadgen.Class]int64{loadgen.OK: 100}, Tokens: 10000, Source: "server_usage", Basis: "even",
+		OK: 100, ByClass: map[loadgen.Class]int64{loadgen.ClassOK: 100}, Tokens: 10000, Source: "server_usage", Basis: "even",
 		TTFT: 50, TPOT: 20, GapP50: 20, GapP99: 20, ITLMean: 20, ITLP99: 20, E2E: 50 + 99*20,
 	}
 	if edit != nil {
@@ -41,7 +41,7 @@ func plain(edit func(*truth)) truth {
 func nineFail(class loadgen.Class, delivered int64) truth {
 	return plain(func(w *truth) {
 		w.OK, w.Failed, w.Tokens, w.TokensFailed = 91, 9, 9100, delivered
-		w.ByClass = map[loadgen.Class]int64{loadgen.OK: 91, class: 9}
+		w.ByClass = map[loadgen.Class]int64{loadgen.ClassOK: 91, class: 9}
 	})
 }
 
@@ -97,19 +97,19 @@ func TestCorrectness(t *testing.T) {
 		{"no usage", always(func(r *loadgentest.Reply) { r.Usage = loadgentest.UsageNever }), plain(func(w *truth) {
 			w.Source, w.Basis = "events", "event"
 		})},
-		{"clean truncation of 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = loadgentest.Truncate, 51 }), nineFail(loadgen.Truncated, 459)},
-		{"TCP cut of 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = loadgentest.Cut, 51 }), nineFail(loadgen.Truncated, 459)},
-		{"error object in 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = loadgentest.ErrorObject, 51 }), nineFail(loadgen.ErrorEvent, 459)},
-		{"error event in 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = loadgentest.ErrorEvent, 51 }), nineFail(loadgen.ErrorEvent, 459)},
-		{"malformed event in 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = loadgentest.BadJSON, 51 }), nineFail(loadgen.Malformed, 459)},
-		{"no answer to 9 at all", nine(func(r *loadgentest.Reply) { r.Fault = loadgentest.Refuse }), nineFail(loadgen.Truncated, 0)},
-		{"503 to 9", nine(func(r *loadgentest.Reply) { r.Status = 503 }), nineFail(loadgen.HTTP5xx, 0)},
-		{"429 to 9", nine(func(r *loadgentest.Reply) { r.Status = 429 }), nineFail(loadgen.HTTP429, 0)},
-		{"400 to 9", nine(func(r *loadgentest.Reply) { r.Status = 400 }), nineFail(loadgen.HTTP4xx, 0)},
-		{"HTML to 9", nine(func(r *loadgentest.Reply) { r.Fault = loadgentest.HTML }), nineFail(loadgen.Malformed, 0)},
+		{"clean truncation of 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = loadgentest.FaultTruncate, 51 }), nineFail(loadgen.ClassTruncated, 459)},
+		{"TCP cut of 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = loadgentest.FaultCut, 51 }), nineFail(loadgen.ClassTruncated, 459)},
+		{"error object in 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = loadgentest.FaultErrorObject, 51 }), nineFail(loadgen.ClassErrorEvent, 459)},
+		{"error event in 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = loadgentest.FaultErrorEvent, 51 }), nineFail(loadgen.ClassErrorEvent, 459)},
+		{"malformed event in 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = loadgentest.FaultBadJSON, 51 }), nineFail(loadgen.ClassMalformed, 459)},
+		{"no answer to 9 at all", nine(func(r *loadgentest.Reply) { r.Fault = loadgentest.FaultRefuse }), nineFail(loadgen.ClassTruncated, 0)},
+		{"503 to 9", nine(func(r *loadgentest.Reply) { r.Status = 503 }), nineFail(loadgen.ClassHTTP5xx, 0)},
+		{"429 to 9", nine(func(r *loadgentest.Reply) { r.Status = 429 }), nineFail(loadgen.ClassHTTP429, 0)},
+		{"400 to 9", nine(func(r *loadgentest.Reply) { r.Status = 400 }), nineFail(loadgen.ClassHTTP4xx, 0)},
+		{"HTML to 9", nine(func(r *loadgentest.Reply) { r.Fault = loadgentest.FaultHTML }), nineFail(loadgen.ClassMalformed, 0)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			res, served := bubble(t, tc.script, func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+			res, served := bubble(t, tc.script, func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
 				p.Tenants[0].Requests, p.Tenants[0].MaxTokens, p.Tenants[0].Load.Concurrency = 100, 100, 20
 			})
 			m := &res.Summary.Measures
@@ -141,10 +141,10 @@ func TestCorrectness(t *testing.T) {
 func TestCoordinatedOmission(t *testing.T) {
 	script := loadgentest.Always(loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 104})
 	for _, limit := range []int{0, 20} {
-		res, _ := bubble(t, script, func(p *loadgen.Plan, so *loadgentest.Options, _ *loadgen.Options) {
+		res, _ := bubble(t, script, func(p *loadgen.LoadPlan, so *loadgentest.Options, _ *loadgen.Options) {
 			so.Slots = 20
 			p.Tenants[0].Requests = 450
-			p.Tenants[0].Load = loadgen.Load{Schedule: loadgen.Constant{PerS: 15}, MaxInFlight: limit}
+			p.Tenants[0].Load = loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: 15}, MaxInFlight: limit}
 		})
 		m := &res.Summary.Measures
 		if m.TTFT.P99 < 5000 || m.TTFT.P99 != m.TTFTFailuresInfinite.P99 {
@@ -165,7 +165,7 @@ func TestCoordinatedOmission(t *testing.T) {
 
 func TestTimelineCoversTheRun(t *testing.T) {
 	res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 100}),
-		func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+		func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
 			p.Tenants[0].Requests = 20
 			p.Tenants[0].Load.Concurrency = 2
 		})

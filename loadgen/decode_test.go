@@ -131,7 +131,7 @@ func FuzzRecordJSON(f *testing.F) {
 	f.Add("t", "e <&> \x00é\xff", int64(5), 3)
 	f.Fuzz(func(t *testing.T, name, text string, ns int64, n int) {
 		r := Record{
-			Tenant: name, ID: ns, Session: text, Endpoint: name, Class: OK, Status: n, Error: text, Retries: n, Reused: n > 0,
+			Tenant: name, ID: ns, Session: text, Endpoint: name, Class: ClassOK, Status: n, Error: text, Retries: n, Reused: n > 0,
 			IntendedNS: ns, SentNS: ns, ConnectedNS: ns, EndNS: ns, OutputTokens: n, TokenSource: TokensUsage, MaxGapNS: ns,
 			FinishReason: name, Streamed: ns > 0, StampSource: text,
 		}

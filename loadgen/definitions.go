@@ -7,45 +7,40 @@ import (
 )
 
 // Metric names a distribution of a tenant.
-type Metric uint8
+type LatencyMetric uint8
 
 // The metrics; see Definitions.
 const (
-	TTFT Metric = iota
-	TTFTService
-	TTFV
-	TPOT
-	ITL
-	ChunkGap
-	E2E
-	E2EService
-	E2EClose
-	ScheduleDelay
-	Connected   // connection ready, from the actual start
-	Written     // request written, from the actual start
-	FirstByte   // answer's headers, from the actual start
-	PacingLag   // pacer's wake-up after the intended start
-	SendLag     // actual start after the request could have started
-	ReadLag     // read by the client after the kernel had received it
-	metricCount = int(ReadLag) + 1
+	MetricTTFT LatencyMetric = iota
+	MetricTTFTService
+	MetricTTFV
+	MetricTPOT
+	MetricITL
+	MetricChunkGap
+	MetricE2E
+	MetricE2EService
+	MetricE2EClose
+	MetricScheduleDelay
+	MetricConnected // connection ready, from the actual start
+	MetricWritten   // request written, from the actual start
+	MetricFirstByte // answer's headers, from the actual start
+	MetricPacingLag // pacer's wake-up after the intended start
+	MetricSendLag   // actual start after the request could have started
+	MetricReadLag   // read by the client after the kernel had received it
+	metricCount     = int(MetricReadLag) + 1
 )
 
-var metricNames = enum.Of[Metric](ErrUnknownName, "metric", "ttft", "ttft_service", "ttfv", "tpot", "itl", "chunk_gap", "e2e", "e2e_service",
+var metricNames = enum.Of[LatencyMetric](ErrUnknownName, "metric", "ttft", "ttft_service", "ttfv", "tpot", "itl", "chunk_gap", "e2e", "e2e_service",
 	"e2e_close", "schedule_delay", "connected", "written", "first_byte", "pacing_lag", "send_lag", "read_lag")
 
 // String returns the metric's name in the artifacts.
-func (m Metric) String() string { return metricNames.String(m) }
+func (m LatencyMetric) String() string { return metricNames.String(m) }
 
 // MarshalText returns the metric's name.
-func (m Metric) MarshalText() ([]byte, error) { return metricNames.Text(m) }
+func (m LatencyMetric) MarshalText() ([]byte, error) { return metricNames.Text(m) }
 
 // UnmarshalText reads a metric's name.
-func (m *Metric) UnmarshalText(b []byte) error { return metricNames.Parse(m, b) }
-
-// Metrics lists every metric.
-func Metrics() []Metric {
-	return metricNames.Values()
-}
+func (m *LatencyMetric) UnmarshalText(b []byte) error { return metricNames.Parse(m, b) }
 
 var definitions = map[string]string{
 	"symbols":              "t_i intended send, t_s actual send of the first attempt, c_k arrival of content event k (k=1..m), n output tokens, n_1 tokens of the first event (1 unless continuous usage says otherwise), d [DONE] or end of the answer.",
@@ -54,7 +49,7 @@ var definitions = map[string]string{
 	"ttft":                 "c_1 - t_i in open loop and trace replay; in closed loop t_i = t_s.",
 	"ttft_service":         "c_1 - t_s.",
 	"ttfv":                 "First content event that is not reasoning, minus t_i.",
-	"tpot":                 "(c_m - c_1)/(n - n_1) per request; undefined, not 0, when n <= n_1.",
+	"tpot":                 "(c_m - c_1)/(n - n_1) per request; undefined, not 0, when n <= n_1 or c_m = c_1.",
 	"chunk_gap":            "c_k - c_(k-1), pooled over requests.",
 	"itl":                  "Chunk gap spread over the tokens of the chunk, each token counted; events that arrive at one instant are one chunk. Tokens of a chunk: continuous usage when the server sends it, else n spread evenly over the events (tpot still counts the first event as n_1), else one token an event; itl_basis says which: usage, even or event.",
 	"e2e":                  "c_m - t_i: usage and finish events are not in it. Without streaming: end of the answer - t_i.",

@@ -85,7 +85,7 @@ func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming bool, m
 // apiPath completes the path of an endpoint's URL.
 func apiPath(path string, api API) string {
 	suffix := "/chat/completions"
-	if api == Completions {
+	if api == APICompletions {
 		suffix = "/completions"
 	}
 	path = strings.TrimRight(path, "/")
@@ -111,11 +111,11 @@ func (r *router) pick(p *Prompt) *endpoint {
 	}
 	key := ""
 	switch r.routing {
-	case StickySession:
+	case RoutingStickySession:
 		key = p.Session
-	case StickyPrefix:
+	case RoutingStickyPrefix:
 		key = p.Prefix
-	case RoundRobin:
+	case RoutingRoundRobin:
 	}
 	if key != "" {
 		return r.sticky(key)

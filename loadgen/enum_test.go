@@ -44,10 +44,10 @@ func TestEnumTexts(t *testing.T) {
 	checkEnum(t, receiveNames)
 	checkEnum(t, metricNames)
 	checkEnum(t, tokenSourceNames)
-	if len(Metrics()) != metricCount {
-		t.Errorf("%d names for %d metrics", len(Metrics()), metricCount)
+	if len(metricNames.Values()) != metricCount {
+		t.Errorf("%d names for %d metrics", len(metricNames.Values()), metricCount)
 	}
-	for _, m := range Metrics() {
+	for _, m := range metricNames.Values() {
 		if definitions[m.String()] == "" {
 			t.Errorf("%v is not defined", m)
 		}

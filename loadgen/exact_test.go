@@ -16,7 +16,7 @@ import (
 // one runs a single request and returns its record and the measures.
 func one(t *testing.T, r loadgentest.Reply, edit func(*loadgen.Tenant)) (loadgen.Record, *loadgen.Measures) {
 	t.Helper()
-	res, _ := bubble(t, loadgentest.Always(r), func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+	res, _ := bubble(t, loadgentest.Always(r), func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
 		if edit != nil {
 			edit(&p.Tenants[0])
 		}
@@ -66,6 +66,13 @@ func TestDefinitionsExactly(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 	})
+	t.Run("events of one instant have no tpot", func(t *testing.T) {
+		r, m := one(t, loadgentest.Reply{TTFT: 50 * ms, Tokens: 10, EventsPerWrite: 10}, nil)
+		must(t, "tpot", r.TPOT, -1)
+		if m.TPOT.Count != 0 || r.Events != 10 {
+			t.Errorf("%+v", m)
+		}
+	})
 	t.Run("continuous usage gives n_1", func(t *testing.T) {
 		r, m := one(t, loadgentest.Reply{TTFT: 50 * ms, Interval: 40 * ms, Tokens: 10, PerEvent: 4, Usage: loadgentest.UsageContinuous}, nil)
 		if r.FirstTokens != 4 || r.Events != 3 || m.ITLBasis != "usage" {
@@ -85,7 +92,7 @@ func TestDefinitionsExactly(t *testing.T) {
 		}
 	})
 	t.Run("completions API", func(t *testing.T) {
-		r, _ := one(t, loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 10}, func(t *loadgen.Tenant) { t.API = loadgen.Completions })
+		r, _ := one(t, loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 10}, func(t *loadgen.Tenant) { t.API = loadgen.APICompletions })
 		must(t, "e2e", r.E2E, 230*ms)
 	})
 	t.Run("in one piece", func(t *testing.T) {
@@ -104,9 +111,9 @@ func TestDefinitionsExactly(t *testing.T) {
 				rep.Interval = 120 * ms
 			}
 			return rep
-		}, func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+		}, func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
 			p.Tenants[0].Requests = 50
-			p.Tenants[0].SLO = loadgen.SLO{Stall: 100 * ms}
+			p.Tenants[0].SLO = loadgen.RequestSLO{Stall: 100 * ms}
 		})
 		s := res.Summary.Stall
 		if s == nil || s.Gaps != 1000 || s.Count != 20 || s.Share != 0.02 || s.GapMaxMS != 120 || s.LimitMS < 99.9 || s.LimitMS > 100.1 {
@@ -121,9 +128,9 @@ func TestDefinitionsExactly(t *testing.T) {
 func TestSchedules(t *testing.T) {
 	t.Run("open loop is timed from the intended start", func(t *testing.T) {
 		// One request at a time: each waits for those before it.
-		res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 300 * ms, Tokens: 1}), func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+		res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 300 * ms, Tokens: 1}), func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
 			p.Tenants[0].Requests = 4
-			p.Tenants[0].Load = loadgen.Load{Schedule: loadgen.Constant{PerS: 10}, MaxInFlight: 1}
+			p.Tenants[0].Load = loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: 10}, MaxInFlight: 1}
 		})
 		for i, r := range res.Records {
 			must(t, "ttft", r.TTFT, 300*ms+time.Duration(i)*200*ms)
@@ -135,11 +142,11 @@ func TestSchedules(t *testing.T) {
 		}
 	})
 	t.Run("excess is dropped and counted", func(t *testing.T) {
-		res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 250 * ms, Tokens: 1}), func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+		res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 250 * ms, Tokens: 1}), func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
 			p.Tenants[0].Requests = 9
-			p.Tenants[0].Load = loadgen.Load{Schedule: loadgen.Constant{PerS: 10}, MaxInFlight: 1, DropExcess: true}
+			p.Tenants[0].Load = loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: 10}, MaxInFlight: 1, DropExcess: true}
 		})
-		want := map[loadgen.Class]int64{loadgen.OK: 3, loadgen.Dropped: 6}
+		want := map[loadgen.Class]int64{loadgen.ClassOK: 3, loadgen.ClassDropped: 6}
 		if diff := cmp.Diff(want, res.Summary.Counts.ByClass); diff != "" {
 			t.Error(diff)
 		}
@@ -148,9 +155,9 @@ func TestSchedules(t *testing.T) {
 		}
 	})
 	t.Run("closed loop with think time and ramp", func(t *testing.T) {
-		res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 100 * ms, Tokens: 1}), func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+		res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 100 * ms, Tokens: 1}), func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
 			p.Tenants[0].Requests = 8
-			p.Tenants[0].Load = loadgen.Load{Concurrency: 4, ThinkTime: 300 * ms, Ramp: 200 * ms}
+			p.Tenants[0].Load = loadgen.OfferedLoad{Concurrency: 4, ThinkTime: 300 * ms, Ramp: 200 * ms}
 		})
 		start := res.Records[0].IntendedNS
 		var got []time.Duration
@@ -167,7 +174,7 @@ func TestSchedules(t *testing.T) {
 		}
 	})
 	t.Run("window takes tokens by their events", func(t *testing.T) {
-		res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 100 * ms, Interval: 100 * ms, Tokens: 10}), func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+		res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 100 * ms, Interval: 100 * ms, Tokens: 10}), func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
 			p.Tenants[0].Requests = 3
 			p.Window = loadgen.Window{From: 450 * ms, To: 2250 * ms}
 		})
@@ -178,31 +185,31 @@ func TestSchedules(t *testing.T) {
 		}
 	})
 	t.Run("duration ends the offering, drain what is in flight", func(t *testing.T) {
-		res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 50 * ms, Interval: 50 * ms, Tokens: 10}), func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+		res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 50 * ms, Interval: 50 * ms, Tokens: 10}), func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
 			p.Tenants[0].Requests = 0
-			p.Tenants[0].Load = loadgen.Load{Schedule: loadgen.Constant{PerS: 10}}
+			p.Tenants[0].Load = loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: 10}}
 			p.Duration, p.Drain = time.Second, 220*ms
 		})
 		// Arrivals at 0 .. 0.9 s, each takes 0.5 s; what started after 0.62 s is cut.
-		want := map[loadgen.Class]int64{loadgen.OK: 7, loadgen.Cancelled: 3}
+		want := map[loadgen.Class]int64{loadgen.ClassOK: 7, loadgen.ClassCancelled: 3}
 		if diff := cmp.Diff(want, res.Summary.Counts.ByClass); diff != "" {
 			t.Error(diff)
 		}
 	})
 	t.Run("drain cuts a closed loop's endless answers", func(t *testing.T) {
-		for name, change := range map[string]func(*loadgen.Plan){
-			"by duration": func(p *loadgen.Plan) { p.Duration, p.Tenants[0].Requests = time.Second, 0 },
-			"by requests": func(p *loadgen.Plan) { p.Tenants[0].Requests = 2 },
+		for name, change := range map[string]func(*loadgen.LoadPlan){
+			"by duration": func(p *loadgen.LoadPlan) { p.Duration, p.Tenants[0].Requests = time.Second, 0 },
+			"by requests": func(p *loadgen.LoadPlan) { p.Tenants[0].Requests = 2 },
 		} {
-			res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 50 * ms, Interval: time.Second, Tokens: 1000}), func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
-				p.Tenants[0].Load, p.Drain = loadgen.Load{Concurrency: 2}, 500*ms
+			res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 50 * ms, Interval: time.Second, Tokens: 1000}), func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
+				p.Tenants[0].Load, p.Drain = loadgen.OfferedLoad{Concurrency: 2}, 500*ms
 				change(p)
 			})
 			want := 1.5
 			if name == "by requests" {
 				want = 0.5
 			}
-			if s := res.Summary; s.Counts.ByClass[loadgen.Cancelled] != 2 || s.Counts.Total != 2 || math.Abs(s.DurationS-want) > 1e-6 {
+			if s := res.Summary; s.Counts.ByClass[loadgen.ClassCancelled] != 2 || s.Counts.Total != 2 || math.Abs(s.DurationS-want) > 1e-6 {
 				t.Errorf("%s: %+v", name, s.Measures)
 			}
 		}
@@ -210,10 +217,10 @@ func TestSchedules(t *testing.T) {
 	t.Run("workers make up the plan", func(t *testing.T) {
 		var sent []string
 		for i := range 3 {
-			res, served := bubble(t, nil, func(p *loadgen.Plan, _ *loadgentest.Options, o *loadgen.Options) {
+			res, served := bubble(t, nil, func(p *loadgen.LoadPlan, _ *loadgentest.Options, o *loadgen.Options) {
 				p.Tenants[0].Requests = 10
 				p.Tenants[0].Prompts = loadgen.Texts("p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9")
-				p.Tenants[0].Load = loadgen.Load{Schedule: loadgen.Poisson{PerS: 10}}
+				p.Tenants[0].Load = loadgen.OfferedLoad{Schedule: loadgen.Poisson{PerS: 10}}
 				o.Worker = loadgen.Worker{Index: i, Count: 3}
 			})
 			for k, s := range served {
@@ -234,7 +241,7 @@ func TestSchedules(t *testing.T) {
 			return loadgen.Prompt{Text: fmt.Sprint("turn ", len(heard)), Session: "s", Next: next}, 70 * ms, len(heard) < 3
 		}
 		res, served := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 100 * ms, Tokens: 2, Reasoning: 1, Word: "hé\"\n"}),
-			func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+			func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
 				p.Tenants[0].Requests = 0
 				p.Tenants[0].Prompts = &once{loadgen.Prompt{Text: "turn 0", Session: "s", Next: next}}
 			})
@@ -257,17 +264,17 @@ func TestRetries(t *testing.T) {
 		}
 		return loadgentest.Reply{TTFT: 50 * ms, Tokens: 1}
 	}
-	res, _ := bubble(t, script, func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+	res, _ := bubble(t, script, func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
 		p.Tenants[0].Retry = loadgen.Retry{Max: 2, Backoff: 100 * ms}
 	})
 	r := res.Records[0]
 	// 2 s by Retry-After, 200 ms of backoff, 50 ms of answer: all of it was waited.
 	must(t, "ttft", r.TTFT, 2250*ms)
-	if r.Retries != 2 || res.Summary.Counts.Retries != 2 || r.Class != loadgen.OK || r.Status != 200 || r.Error != "" {
+	if r.Retries != 2 || res.Summary.Counts.Retries != 2 || r.Class != loadgen.ClassOK || r.Status != 200 || r.Error != "" {
 		t.Errorf("%+v", r)
 	}
 	res, _ = bubble(t, loadgentest.Always(loadgentest.Reply{Status: 503}), nil)
-	if r := res.Records[0]; r.Retries != 0 || r.Class != loadgen.HTTP5xx {
+	if r := res.Records[0]; r.Retries != 0 || r.Class != loadgen.ClassHTTP5xx {
 		t.Errorf("retried without being asked: %+v", r)
 	}
 }
@@ -280,11 +287,11 @@ func TestTimeouts(t *testing.T) {
 		class loadgen.Class
 		after time.Duration
 	}{
-		{"no answer", loadgentest.Reply{Fault: loadgentest.NoAnswer}, loadgen.TimeoutTTFT, 3 * time.Second},
-		{"role and then nothing", loadgentest.Reply{Role: true, TTFT: time.Hour}, loadgen.TimeoutTTFT, 3 * time.Second},
-		{"stall long before the other limits", loadgentest.Reply{TTFT: 100 * ms, Tokens: 5, Fault: loadgentest.Stall, FaultAfter: 2}, loadgen.TimeoutIdle, 2100 * ms},
-		{"stall", loadgentest.Reply{TTFT: time.Second, Tokens: 5, Fault: loadgentest.Stall, FaultAfter: 2}, loadgen.TimeoutIdle, 3 * time.Second},
-		{"a stream that never ends", loadgentest.Reply{Interval: time.Second, Fault: loadgentest.Endless}, loadgen.TimeoutTotal, 10 * time.Second},
+		{"no answer", loadgentest.Reply{Fault: loadgentest.FaultNoAnswer}, loadgen.ClassTimeoutTTFT, 3 * time.Second},
+		{"role and then nothing", loadgentest.Reply{Role: true, TTFT: time.Hour}, loadgen.ClassTimeoutTTFT, 3 * time.Second},
+		{"stall long before the other limits", loadgentest.Reply{TTFT: 100 * ms, Tokens: 5, Fault: loadgentest.FaultStall, FaultAfter: 2}, loadgen.ClassTimeoutIdle, 2100 * ms},
+		{"stall", loadgentest.Reply{TTFT: time.Second, Tokens: 5, Fault: loadgentest.FaultStall, FaultAfter: 2}, loadgen.ClassTimeoutIdle, 3 * time.Second},
+		{"a stream that never ends", loadgentest.Reply{Interval: time.Second, Fault: loadgentest.FaultEndless}, loadgen.ClassTimeoutTotal, 10 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r, m := one(t, tc.reply, func(t *loadgen.Tenant) { t.Timeouts = limits })

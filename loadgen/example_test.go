@@ -19,9 +19,9 @@ func Example() {
 		return
 	}
 	defer srv.Close()
-	res, err := loadgen.Run(context.Background(), loadgen.Plan{Tenants: []loadgen.Tenant{{
+	res, err := loadgen.Run(context.Background(), loadgen.LoadPlan{Tenants: []loadgen.Tenant{{
 		Name: "chat", Endpoints: []loadgen.Endpoint{{URL: srv.URL}}, Model: "m", Prompts: loadgen.Texts("Why share a GPU?"),
-		MaxTokens: 10, Requests: 50, Load: loadgen.Load{Concurrency: 5},
+		MaxTokens: 10, Requests: 50, Load: loadgen.OfferedLoad{Concurrency: 5},
 	}}}, loadgen.Options{})
 	if err != nil {
 		fmt.Println(err)
@@ -39,15 +39,15 @@ func Example() {
 func ExampleRun_failures() {
 	usual := loadgentest.Reply{Tokens: 100}
 	cut := usual
-	cut.Fault, cut.FaultAfter = loadgentest.Cut, 51
+	cut.Fault, cut.FaultAfter = loadgentest.FaultCut, 51
 	srv, err := loadgentest.NewServer(loadgentest.Options{Script: loadgentest.Every(11, cut, usual)})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer srv.Close()
-	res, err := loadgen.Run(context.Background(), loadgen.Plan{Tenants: []loadgen.Tenant{{
-		Name: "t", Endpoints: []loadgen.Endpoint{{URL: srv.URL}}, Prompts: loadgen.Texts("hi"), Requests: 100, Load: loadgen.Load{Concurrency: 4},
+	res, err := loadgen.Run(context.Background(), loadgen.LoadPlan{Tenants: []loadgen.Tenant{{
+		Name: "t", Endpoints: []loadgen.Endpoint{{URL: srv.URL}}, Prompts: loadgen.Texts("hi"), Requests: 100, Load: loadgen.OfferedLoad{Concurrency: 4},
 	}}}, loadgen.Options{})
 	if err != nil {
 		fmt.Println(err)
@@ -59,8 +59,8 @@ func ExampleRun_failures() {
 }
 
 // A schedule is a pure function of its seed.
-func ExampleProfile() {
-	ramp := loadgen.Profile{Segments: []loadgen.Segment{{FromPerS: 0, ToPerS: 4, Duration: 2 * time.Second}, {FromPerS: 4, ToPerS: 4, Duration: time.Second}}}
+func ExampleVarying() {
+	ramp := loadgen.Varying{Segments: []loadgen.Segment{{FromPerS: 0, ToPerS: 4, Duration: 2 * time.Second}, {FromPerS: 4, ToPerS: 4, Duration: time.Second}}}
 	for at := range ramp.Arrivals(rand.New(rand.NewPCG(1, 2))) {
 		fmt.Print(at.Round(time.Millisecond), " ")
 	}
@@ -82,13 +82,13 @@ func ExampleSearch() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Printf("passes at %.2f/s, fails at %.2f/s, confidence %v\n", res.PassesPerS, res.FailsPerS, res.Confidence)
+	fmt.Printf("passes at %.2f/s, fails at %.2f/s, confidence %v\n", res.PassesPerS.Or(0), res.FailsPerS.Or(0), res.Confidence)
 	// Output: passes at 9.23/s, fails at 9.72/s, confidence 0.95
 }
 
 // Two tenants, each alone and both together.
 func ExampleStudy() {
-	plan := loadgen.Plan{Scenario: "mps", Tenants: []loadgen.Tenant{{Name: "chat"}, {Name: "batch"}}}
+	plan := loadgen.LoadPlan{Scenario: "mps", Tenants: []loadgen.Tenant{{Name: "chat"}, {Name: "batch"}}}
 	for _, c := range loadgen.Study(plan) {
 		fmt.Println(c.Plan.Scenario, len(c.Plan.Tenants))
 	}
@@ -102,7 +102,7 @@ func ExampleMerge() {
 	// What workers on several machines left, gathered in one place.
 	var parts []*loadgen.Result
 	for _, dir := range []string{"runs/0", "runs/1"} {
-		res, err := loadgen.ReadResult(dir)
+		res, err := loadgen.LoadResult(dir)
 		if err != nil {
 			fmt.Println("worker has left nothing:", dir)
 			continue
@@ -118,7 +118,7 @@ func ExampleMerge() {
 }
 
 func ExampleJob() {
-	err := loadgen.Job{Name: "bench", Workers: 2}.Write(os.Stdout)
+	err := loadgen.Job{Name: "bench", Workers: 2}.WriteYAML(os.Stdout)
 	fmt.Println(err)
 	// Output: loadgen: invalid job: image: empty (set it)
 }

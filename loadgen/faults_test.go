@@ -49,10 +49,10 @@ func serve(t *testing.T, opts loadgentest.Options) *loadgentest.Server {
 	return srv
 }
 
-func planFor(e loadgen.Endpoint, requests int) loadgen.Plan {
-	return loadgen.Plan{Tenants: []loadgen.Tenant{{
+func planFor(e loadgen.Endpoint, requests int) loadgen.LoadPlan {
+	return loadgen.LoadPlan{Tenants: []loadgen.Tenant{{
 		Name: "t", Model: "m", Endpoints: []loadgen.Endpoint{e}, Prompts: loadgen.Texts("hello"), MaxTokens: 5,
-		Requests: requests, Load: loadgen.Load{Concurrency: min(4, requests)},
+		Requests: requests, Load: loadgen.OfferedLoad{Concurrency: min(4, requests)},
 	}}}
 }
 
@@ -66,20 +66,20 @@ func TestFaultsOverTCP(t *testing.T) {
 		class loadgen.Class
 		says  string
 	}{
-		{name: "endpoint down", url: "http://127.0.0.1:1", class: loadgen.Connect, says: "refused"},
-		{name: "name does not resolve", url: "http://name.invalid:80", class: loadgen.Connect, says: "name.invalid"},
-		{name: "TLS where there is none", url: "https", class: loadgen.Connect, says: "TLS handshake"},
-		{name: "a path that is not there", url: "/nope/v1/chat/completions", class: loadgen.HTTP4xx, says: "no such path"},
-		{name: "429", reply: loadgentest.Reply{Status: 429, RetryAfter: "7"}, class: loadgen.HTTP429, says: "Retry-After 7"},
-		{name: "503", reply: loadgentest.Reply{Status: 503}, class: loadgen.HTTP5xx, says: "Service Unavailable"},
-		{name: "redirect", reply: loadgentest.Reply{Status: 302}, class: loadgen.Malformed, says: "redirects are not followed"},
-		{name: "HTML", reply: loadgentest.Reply{Fault: loadgentest.HTML}, class: loadgen.Malformed, says: "Welcome"},
-		{name: "huge event", reply: loadgentest.Reply{Tokens: 2, Fault: loadgentest.HugeEvent, FaultAfter: 1}, class: loadgen.Malformed, says: "size limit"},
-		{name: "endless", reply: loadgentest.Reply{Interval: ms, Fault: loadgentest.Endless}, limit: loadgen.Timeouts{Total: 200 * ms}, class: loadgen.TimeoutTotal},
-		{name: "stall", reply: loadgentest.Reply{Tokens: 9, Fault: loadgentest.Stall, FaultAfter: 2}, limit: loadgen.Timeouts{Idle: 100 * ms}, class: loadgen.TimeoutIdle},
-		{name: "no answer", reply: loadgentest.Reply{Fault: loadgentest.NoAnswer}, limit: loadgen.Timeouts{FirstToken: 100 * ms}, class: loadgen.TimeoutTTFT},
-		{name: "cut", reply: loadgentest.Reply{Tokens: 9, Fault: loadgentest.Cut, FaultAfter: 2}, class: loadgen.Truncated, says: "EOF"},
-		{name: "fine", reply: fast, class: loadgen.OK},
+		{name: "endpoint down", url: "http://127.0.0.1:1", class: loadgen.ClassConnect, says: "refused"},
+		{name: "name does not resolve", url: "http://name.invalid:80", class: loadgen.ClassConnect, says: "name.invalid"},
+		{name: "TLS where there is none", url: "https", class: loadgen.ClassConnect, says: "TLS handshake"},
+		{name: "a path that is not there", url: "/nope/v1/chat/completions", class: loadgen.ClassHTTP4xx, says: "no such path"},
+		{name: "429", reply: loadgentest.Reply{Status: 429, RetryAfter: "7"}, class: loadgen.ClassHTTP429, says: "Retry-After 7"},
+		{name: "503", reply: loadgentest.Reply{Status: 503}, class: loadgen.ClassHTTP5xx, says: "Service Unavailable"},
+		{name: "redirect", reply: loadgentest.Reply{Status: 302}, class: loadgen.ClassMalformed, says: "redirects are not followed"},
+		{name: "HTML", reply: loadgentest.Reply{Fault: loadgentest.FaultHTML}, class: loadgen.ClassMalformed, says: "Welcome"},
+		{name: "huge event", reply: loadgentest.Reply{Tokens: 2, Fault: loadgentest.FaultHugeEvent, FaultAfter: 1}, class: loadgen.ClassMalformed, says: "size limit"},
+		{name: "endless", reply: loadgentest.Reply{Interval: ms, Fault: loadgentest.FaultEndless}, limit: loadgen.Timeouts{Total: 200 * ms}, class: loadgen.ClassTimeoutTotal},
+		{name: "stall", reply: loadgentest.Reply{Tokens: 9, Fault: loadgentest.FaultStall, FaultAfter: 2}, limit: loadgen.Timeouts{Idle: 100 * ms}, class: loadgen.ClassTimeoutIdle},
+		{name: "no answer", reply: loadgentest.Reply{Fault: loadgentest.FaultNoAnswer}, limit: loadgen.Timeouts{FirstToken: 100 * ms}, class: loadgen.ClassTimeoutTTFT},
+		{name: "cut", reply: loadgentest.Reply{Tokens: 9, Fault: loadgentest.FaultCut, FaultAfter: 2}, class: loadgen.ClassTruncated, says: "EOF"},
+		{name: "fine", reply: fast, class: loadgen.ClassOK},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			noLeak(t)
@@ -124,7 +124,7 @@ func TestServerThatStopsReading(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := res.Records[0]; r.Class != loadgen.TimeoutTTFT || r.WrittenNS != 0 || r.ConnectedNS == 0 {
+	if r := res.Records[0]; r.Class != loadgen.ClassTimeoutTTFT || r.WrittenNS != 0 || r.ConnectedNS == 0 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -190,7 +190,7 @@ func TestSecretsStayOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res.Summary.Counts.ByClass[loadgen.HTTP4xx] != 2 {
+	if res.Summary.Counts.ByClass[loadgen.ClassHTTP4xx] != 2 {
 		t.Errorf("%+v", res.Summary.Counts)
 	}
 	all := ""
@@ -235,7 +235,7 @@ func TestRunDirectory(t *testing.T) {
 	if got := strings.Join(names, " "); got != "config.json hist.jsonl requests.jsonl summary.json timeline.csv" {
 		t.Errorf("files: %s", got)
 	}
-	back, err := loadgen.ReadResult(dir)
+	back, err := loadgen.LoadResult(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,21 +302,21 @@ func TestCancelKeepsWhatWasMeasured(t *testing.T) {
 	srv := serve(t, loadgentest.Options{Script: func(r loadgentest.Request) loadgentest.Reply {
 		if r.N == 6 {
 			time.AfterFunc(20*ms, cancel)
-			return loadgentest.Reply{Tokens: 3, Fault: loadgentest.Stall, FaultAfter: 2}
+			return loadgentest.Reply{Tokens: 3, Fault: loadgentest.FaultStall, FaultAfter: 2}
 		}
 		return loadgentest.Reply{TTFT: ms, Tokens: 2}
 	}})
 	plan := planFor(loadgen.Endpoint{URL: srv.URL}, 1000)
-	plan.Tenants[0].Load = loadgen.Load{Concurrency: 1}
+	plan.Tenants[0].Load = loadgen.OfferedLoad{Concurrency: 1}
 	res, err := loadgen.Run(ctx, plan, loadgen.Options{Dir: dir})
 	if !errors.Is(err, context.Canceled) || res == nil {
 		t.Fatalf("%v, %v", res, err)
 	}
-	back, err := loadgen.ReadResult(dir)
+	back, err := loadgen.LoadResult(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := back.Summary.Counts; back.Summary.Complete || c.OK != 6 || c.ByClass[loadgen.Cancelled] != 1 || back.Summary.OutputTokensFailed != 2 {
+	if c := back.Summary.Counts; back.Summary.Complete || c.OK != 6 || c.ByClass[loadgen.ClassCancelled] != 1 || back.Summary.OutputTokensFailed != 2 {
 		t.Errorf("%+v", back.Summary)
 	}
 	done, stop := context.WithCancel(context.Background())
@@ -346,8 +346,8 @@ func TestBrokenPrompts(t *testing.T) {
 	if !errors.Is(err, errBroken) || res == nil || res.Summary.Counts.OK != 2 {
 		t.Errorf("%v, %v", res, err)
 	}
-	plan.Tenants[0].Prompts = loadgen.NewCycle(loadgen.Prompt{Messages: []loadgen.Message{{Role: "user", Content: "x"}}})
-	plan.Tenants[0].API = loadgen.Completions
+	plan.Tenants[0].Prompts = loadgen.NewPromptCycle(loadgen.Prompt{Messages: []loadgen.Message{{Role: "user", Content: "x"}}})
+	plan.Tenants[0].API = loadgen.APICompletions
 	if _, err := loadgen.Run(context.Background(), plan, loadgen.Options{}); !errors.Is(err, loadgen.ErrPrompt) {
 		t.Errorf("messages under completions: %v", err)
 	}

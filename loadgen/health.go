@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -25,20 +26,12 @@ type HealthLimits struct {
 }
 
 func (l HealthLimits) withDefaults() HealthLimits {
-	for _, f := range []struct {
-		v   *time.Duration
-		def time.Duration
-	}{
-		{&l.SendLagP99, 10 * time.Millisecond}, {&l.PacingLagP99, 5 * time.Millisecond}, {&l.ReadLagP99, 250 * time.Millisecond},
-		{&l.SchedulingP99, 10 * time.Millisecond}, {&l.GCPauseMax, 10 * time.Millisecond},
-	} {
-		if *f.v == 0 {
-			*f.v = f.def
-		}
-	}
-	if l.CPUFraction == 0 {
-		l.CPUFraction = 0.95
-	}
+	l.SendLagP99 = cmp.Or(l.SendLagP99, 10*time.Millisecond)
+	l.PacingLagP99 = cmp.Or(l.PacingLagP99, 5*time.Millisecond)
+	l.ReadLagP99 = cmp.Or(l.ReadLagP99, 250*time.Millisecond)
+	l.SchedulingP99 = cmp.Or(l.SchedulingP99, 10*time.Millisecond)
+	l.GCPauseMax = cmp.Or(l.GCPauseMax, 10*time.Millisecond)
+	l.CPUFraction = cmp.Or(l.CPUFraction, 0.95)
 	return l
 }
 
@@ -68,15 +61,15 @@ type ClientHealth struct {
 	// ClampedStamps counts kernel stamps that contradicted the monotonic clock (a
 	// step of the wall clock) and were moved to the nearest possible time.
 	ClampedStamps int64 `json:"clamped_stamps"`
-	Dropped       int64 `json:"dropped"` // requests not sent by Load.DropExcess
+	Dropped       int64 `json:"dropped"` // requests not sent by OfferedLoad.DropExcess
 
-	GCPauses         int64   `json:"gc_pauses"`
-	GCPauseMaxMS     Millis  `json:"gc_pause_max_ms"`
-	SchedulingP99MS  Millis  `json:"scheduling_p99_ms"`
-	CPUSeconds       float64 `json:"cpu_s,omitempty"` // absent where the system doesn't say
-	CPUFraction      float64 `json:"cpu_fraction,omitempty"`
-	GOMAXPROCS       int     `json:"gomaxprocs"`
-	ArtifactProblems int     `json:"artifact_problems"` // failed writes to the run's directory
+	GCPauses         int64             `json:"gc_pauses"`
+	GCPauseMaxMS     Millis            `json:"gc_pause_max_ms"`
+	SchedulingP99MS  Millis            `json:"scheduling_p99_ms"`
+	CPUSeconds       Optional[float64] `json:"cpu_s,omitzero"` // missing where the system doesn't say
+	CPUFraction      Optional[float64] `json:"cpu_fraction,omitzero"`
+	GOMAXPROCS       int               `json:"gomaxprocs"`
+	ArtifactProblems int               `json:"artifact_problems"` // failed writes to the run's directory
 }
 
 // judge fills in Valid and Reasons.
@@ -99,8 +92,8 @@ func (h *ClientHealth) judge(limits HealthLimits, gap Figures, wall time.Duratio
 		h.Reasons = append(h.Reasons, fmt.Sprintf("read lag p99 of %.3f ms exceeds the median chunk gap of %.3f ms and %.1f%% of the reads were merged",
 			float64(h.ReadLag.P99), float64(gap.P50), 100*float64(h.MergedReads)/float64(h.Reads)))
 	}
-	if limits.CPUFraction > 0 && wall >= time.Second && h.CPUFraction > limits.CPUFraction {
-		h.Reasons = append(h.Reasons, fmt.Sprintf("CPU use is %.2f of what GOMAXPROCS %d allows, above %.2f", h.CPUFraction, h.GOMAXPROCS, limits.CPUFraction))
+	if used := h.CPUFraction.Or(0); limits.CPUFraction > 0 && wall >= time.Second && used > limits.CPUFraction {
+		h.Reasons = append(h.Reasons, fmt.Sprintf("CPU use is %.2f of what GOMAXPROCS %d allows, above %.2f", used, h.GOMAXPROCS, limits.CPUFraction))
 	}
 	if h.ArtifactProblems > 0 {
 		h.Reasons = append(h.Reasons, fmt.Sprintf("%d writes to the run's directory failed", h.ArtifactProblems))

@@ -44,10 +44,10 @@ func NewHistogram() *Histogram { return &Histogram{} }
 func newExactHistogram() *Histogram { return &Histogram{keep: true} }
 
 // Record adds a duration; a negative one counts as 0.
-func (h *Histogram) Record(d time.Duration) { h.RecordN(d, 1) }
+func (h *Histogram) Record(d time.Duration) { h.recordN(d, 1) }
 
 // RecordN adds a duration n times; n of 0 or less adds nothing.
-func (h *Histogram) RecordN(d time.Duration, n int64) {
+func (h *Histogram) recordN(d time.Duration, n int64) {
 	if n <= 0 {
 		return
 	}

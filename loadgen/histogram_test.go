@@ -102,7 +102,7 @@ func TestFailuresAreInfinite(t *testing.T) {
 
 func FuzzHistogramDecode(f *testing.F) {
 	h := NewHistogram()
-	h.RecordN(time.Millisecond, 7)
+	h.recordN(time.Millisecond, 7)
 	e, err := h.encode()
 	if err != nil {
 		f.Fatal(err)

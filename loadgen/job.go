@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -67,7 +68,7 @@ type (
 )
 
 // Write writes the manifest as YAML.
-func (j Job) Write(w io.Writer) error {
+func (j Job) WriteYAML(w io.Writer) error {
 	var l problem.List
 	for _, f := range []struct{ name, value string }{{"name", j.Name}, {"image", j.Image}} {
 		if f.value == "" {
@@ -80,13 +81,7 @@ func (j Job) Write(w io.Writer) error {
 	if err := l.Err(); err != nil {
 		return fmt.Errorf("loadgen: invalid job: %w", err)
 	}
-	or := func(v, def string) string {
-		if v == "" {
-			return def
-		}
-		return v
-	}
-	dir := or(j.OutputDir, "/runs")
+	dir := cmp.Or(j.OutputDir, "/runs")
 	env := arr{obj{"name": WorkerCountEnv, "value": strconv.Itoa(j.Workers)}}
 	if j.StartAt != "" {
 		env = append(env, obj{"name": StartAtEnv, "value": j.StartAt})
@@ -94,7 +89,7 @@ func (j Job) Write(w io.Writer) error {
 	if j.SecretName != "" {
 		env = append(env, obj{"name": APIKeyEnv, "valueFrom": obj{"secretKeyRef": obj{"name": j.SecretName, "key": "api-key"}}})
 	}
-	resources := obj{"cpu": or(j.CPU, "2"), "memory": or(j.Memory, "512Mi")}
+	resources := obj{"cpu": cmp.Or(j.CPU, "2"), "memory": cmp.Or(j.Memory, "512Mi")}
 	container := obj{
 		"name": "loadgen", "image": j.Image, "env": env,
 		"resources":    obj{"requests": resources, "limits": resources},

@@ -8,16 +8,16 @@ import (
 
 // histograms returns the collector's distributions, with the token-dependent
 // ones of the chosen source.
-func (c *collector) histograms() map[Metric]*Histogram {
-	out := make(map[Metric]*Histogram, metricCount)
+func (c *collector) histograms() map[LatencyMetric]*Histogram {
+	out := make(map[LatencyMetric]*Histogram, metricCount)
 	for i, h := range c.metrics {
-		out[Metric(i)] = h
+		out[LatencyMetric(i)] = h
 	}
 	_, f := c.source()
 	if f == nil {
 		return out
 	}
-	out[TPOT], out[ITL] = f.tpot, f.itl
+	out[MetricTPOT], out[MetricITL] = f.tpot, f.itl
 	return out
 }
 
@@ -43,9 +43,9 @@ func (c *collector) interval() (from, to int64) {
 }
 
 // measures computes the figures; slo is nil where no goodput is wanted.
-func (c *collector) measures(stallFactor float64, slo *SLO) Measures {
+func (c *collector) measures(stallFactor float64, slo *RequestSLO) Measures {
 	if stallFactor == 0 {
-		stallFactor = DefaultStallFactor
+		stallFactor = defaultStallFactor
 	}
 	m := Measures{PromptTokens: c.promptTokens, OutputTokensFailed: c.tokensFailed}
 	m.Counts.ByClass = map[Class]int64{}
@@ -56,7 +56,7 @@ func (c *collector) measures(stallFactor float64, slo *SLO) Measures {
 	if len(c.examples) > 0 {
 		m.Counts.Examples = maps.Clone(c.examples)
 	}
-	m.Counts.OK, m.Counts.Retries = c.counts[OK], c.retries
+	m.Counts.OK, m.Counts.Retries = c.counts[ClassOK], c.retries
 	m.Counts.Failed = m.Counts.Total - m.Counts.OK
 	from, to := c.interval()
 	m.DurationS = float64(to-from) / 1e9
@@ -65,40 +65,33 @@ func (c *collector) measures(stallFactor float64, slo *SLO) Measures {
 	if f != nil {
 		m.OutputTokens, m.ITLBasis = int64(math.Round(f.tokens)), f.basis()
 	}
-	if m.DurationS > 0 {
-		m.OfferedPerS = float64(m.Counts.Total) / m.DurationS
-		m.CompletedPerS = float64(m.Counts.OK) / m.DurationS
-		m.OutputTokensPerS = float64(m.OutputTokens) / m.DurationS
-	}
 	m.fill(c.histograms(), stallFactor)
 	if slo != nil && !slo.IsZero() && m.Counts.Total > 0 {
 		m.Goodput = &Goodput{
 			SLO: SLOFigures{TTFT: millis(slo.TTFT), TPOT: millis(slo.TPOT), E2E: millis(slo.E2E), Stall: millis(slo.Stall)},
-			Met: c.met, Fraction: float64(c.met) / float64(m.Counts.Total),
-		}
-		if m.DurationS > 0 {
-			m.Goodput.PerS = float64(c.met) / m.DurationS
+			Met: c.met,
 		}
 	}
+	m.rates()
 	return m
 }
 
 // fill computes the distributions' figures. Counts must be there already.
-func (m *Measures) fill(h map[Metric]*Histogram, stallFactor float64) {
+func (m *Measures) fill(h map[LatencyMetric]*Histogram, stallFactor float64) {
 	for _, f := range []struct {
 		to *Figures
-		of Metric
+		of LatencyMetric
 	}{
-		{&m.TTFT, TTFT}, {&m.TTFTService, TTFTService}, {&m.TTFV, TTFV}, {&m.TPOT, TPOT}, {&m.ChunkGap, ChunkGap}, {&m.ITL, ITL},
-		{&m.E2E, E2E}, {&m.E2EService, E2EService}, {&m.E2EClose, E2EClose}, {&m.ScheduleDelay, ScheduleDelay},
-		{&m.Connected, Connected}, {&m.Written, Written}, {&m.FirstByte, FirstByte},
+		{&m.TTFT, MetricTTFT}, {&m.TTFTService, MetricTTFTService}, {&m.TTFV, MetricTTFV}, {&m.TPOT, MetricTPOT}, {&m.ChunkGap, MetricChunkGap}, {&m.ITL, MetricITL},
+		{&m.E2E, MetricE2E}, {&m.E2EService, MetricE2EService}, {&m.E2EClose, MetricE2EClose}, {&m.ScheduleDelay, MetricScheduleDelay},
+		{&m.Connected, MetricConnected}, {&m.Written, MetricWritten}, {&m.FirstByte, MetricFirstByte},
 	} {
 		*f.to = h[f.of].Figures()
 	}
 	for _, f := range []struct {
 		to *WithFailures
-		of Metric
-	}{{&m.TTFTFailuresInfinite, TTFT}, {&m.E2EFailuresInfinite, E2E}} {
+		of LatencyMetric
+	}{{&m.TTFTFailuresInfinite, MetricTTFT}, {&m.E2EFailuresInfinite, MetricE2E}} {
 		// Answers in one piece have no first token: nothing to compare failures with.
 		if h[f.of].Count() > 0 || m.Counts.OK == 0 {
 			*f.to = h[f.of].withFailures(m.Counts.Failed)
@@ -113,7 +106,7 @@ func (m *Measures) fill(h map[Metric]*Histogram, stallFactor float64) {
 		}
 		m.UserTokensPerS = &UserRate{P50: rate(m.TPOT.P50), P5: rate(m.TPOT.P95), P1: rate(m.TPOT.P99)}
 	}
-	gaps := h[ChunkGap]
+	gaps := h[MetricChunkGap]
 	if median, ok := gaps.medianAboveZero(); ok {
 		limit := durationTimes(median, stallFactor)
 		p999, _ := gaps.Quantile(0.999)

@@ -1,84 +1,17 @@
 package loadgen
 
 import (
-	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // ErrMerge says that results do not belong together.
 var ErrMerge = errors.New("loadgen: results cannot be merged")
-
-// ReadResult reads a run's summary and histograms back from its directory.
-func ReadResult(dir string) (*Result, error) {
-	res := &Result{Dir: dir}
-	path := filepath.Join(dir, ArtifactSummary)
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, opError("read", path, err)
-	}
-	if err := json.Unmarshal(data, &res.Summary); err != nil {
-		return nil, &OpError{Op: "decode", Path: path, Err: err}
-	}
-	if v := res.Summary.SchemaVersion; v != SchemaVersion {
-		return nil, &OpError{Op: "read", Path: path, Err: fmt.Errorf("schema version %d; this version of the library reads %d", v, SchemaVersion)}
-	}
-	path = filepath.Join(dir, ArtifactHistograms)
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, opError("open", path, err)
-	}
-	defer f.Close()
-	res.Histograms, err = readHistograms(f)
-	if err != nil {
-		return nil, &OpError{Op: "read", Path: path, Err: err}
-	}
-	return res, nil
-}
-
-func readHistograms(r io.Reader) ([]TenantHistograms, error) {
-	var out []TenantHistograms
-	index := map[string]int{}
-	var l problem.List
-	scan := bufio.NewScanner(r)
-	scan.Buffer(nil, 4<<20)
-	for n := 1; scan.Scan(); n++ {
-		at := fmt.Sprintf("line %d", n)
-		var line histogramLine
-		if err := json.Unmarshal(scan.Bytes(), &line); err != nil {
-			l.Addf(at, "", "%v", err)
-			continue
-		}
-		h, err := line.decode()
-		if err != nil {
-			l.Addf(at, "", "%v", err)
-			continue
-		}
-		i, ok := index[line.Tenant]
-		if !ok {
-			i = len(out)
-			index[line.Tenant] = i
-			out = append(out, TenantHistograms{Tenant: line.Tenant, Probe: line.Probe, ByMetric: map[Metric]*Histogram{}})
-		}
-		if out[i].ByMetric[line.Metric] != nil {
-			l.Addf(at, "", "second histogram of %v of tenant %q", line.Metric, line.Tenant)
-			continue
-		}
-		out[i].ByMetric[line.Metric] = h
-	}
-	if err := scan.Err(); err != nil {
-		return nil, err
-	}
-	return out, l.Err()
-}
 
 // Merge puts the results of workers that shared one plan's load together: counts
 // and tokens add, histograms merge, rates are over the longest worker's time.
@@ -100,8 +33,8 @@ func Merge(results ...*Result) (*Result, error) {
 	sum := &out.Summary
 	health := &sum.ClientHealth
 	health.Valid, health.Reasons = true, []string{}
-	merged := map[string]map[Metric]*Histogram{}
-	totals := map[Metric]*Histogram{}
+	merged := map[string]map[LatencyMetric]*Histogram{}
+	totals := map[LatencyMetric]*Histogram{}
 	for _, r := range results {
 		s := &r.Summary
 		sum.Workers += max(s.Workers, 1)
@@ -121,7 +54,7 @@ func Merge(results ...*Result) (*Result, error) {
 		}
 		for _, th := range r.Histograms {
 			if merged[th.Tenant] == nil {
-				merged[th.Tenant] = map[Metric]*Histogram{}
+				merged[th.Tenant] = map[LatencyMetric]*Histogram{}
 			}
 			for m, h := range th.ByMetric {
 				mergeInto(merged[th.Tenant], m, h)
@@ -132,7 +65,7 @@ func Merge(results ...*Result) (*Result, error) {
 		}
 	}
 	sum.Stopped = strings.Trim(sum.Stopped, "; ")
-	stall := float64(DefaultStallFactor)
+	stall := float64(defaultStallFactor)
 	if first.Stall != nil {
 		stall = first.Stall.Factor
 	}
@@ -144,11 +77,11 @@ func Merge(results ...*Result) (*Result, error) {
 		t.fill(merged[t.Name], stall)
 		out.Histograms = append(out.Histograms, TenantHistograms{Tenant: t.Name, Probe: t.Probe, ByMetric: merged[t.Name]})
 	}
-	health.SendLag, health.PacingLag, health.ReadLag = totals[SendLag].Figures(), totals[PacingLag].Figures(), totals[ReadLag].Figures()
+	health.SendLag, health.PacingLag, health.ReadLag = totals[MetricSendLag].Figures(), totals[MetricPacingLag].Figures(), totals[MetricReadLag].Figures()
 	return out, nil
 }
 
-func mergeInto(into map[Metric]*Histogram, m Metric, h *Histogram) {
+func mergeInto(into map[LatencyMetric]*Histogram, m LatencyMetric, h *Histogram) {
 	if into[m] == nil {
 		into[m] = NewHistogram()
 	}
@@ -265,15 +198,17 @@ func (h *ClientHealth) merge(o *ClientHealth) {
 	h.GCPauses += o.GCPauses
 	h.GCPauseMaxMS = max(h.GCPauseMaxMS, o.GCPauseMaxMS)
 	h.SchedulingP99MS = max(h.SchedulingP99MS, o.SchedulingP99MS)
-	h.CPUSeconds += o.CPUSeconds
-	h.CPUFraction = max(h.CPUFraction, o.CPUFraction)
+	if cpu, ok := o.CPUSeconds.Get(); ok {
+		h.CPUSeconds = optional.Of(h.CPUSeconds.Or(0) + cpu)
+		h.CPUFraction = optional.Of(max(h.CPUFraction.Or(0), o.CPUFraction.Or(0)))
+	}
 	h.GOMAXPROCS = max(h.GOMAXPROCS, o.GOMAXPROCS)
 	h.ArtifactProblems += o.ArtifactProblems
 }
 
-// WriteResult writes a merged result's summary and histograms into dir, which
+// SaveResult writes a merged result's summary and histograms into dir, which
 // must not exist or must be empty.
-func WriteResult(dir string, res *Result) error {
+func SaveResult(dir string, res *Result) error {
 	d, err := newRunDir(dir, newScrubber(nil))
 	if err != nil {
 		return err

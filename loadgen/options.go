@@ -1,7 +1,7 @@
 package loadgen
 
 import (
-	"fmt"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -13,7 +13,7 @@ type Options struct {
 	// Dir is the run's directory. It is created; it must not exist or must be empty.
 	// "" keeps everything in memory.
 	Dir string
-	// RunID names the run; "" means NewRunID from the time, the plan's scenario and seed.
+	// RunID names the run; "" means newRunID from the time, the plan's scenario and seed.
 	RunID string
 	// Logger receives what is not worth an error; nil discards.
 	Logger *slog.Logger
@@ -45,7 +45,8 @@ type Options struct {
 // the prompts in the same way. The parts of all workers make up the plan exactly.
 // The zero value is all of it.
 type Worker struct {
-	Index, Count int
+	Index int `json:"index"`
+	Count int `json:"count"`
 }
 
 func (w Worker) count() int { return max(w.Count, 1) }
@@ -77,10 +78,7 @@ func (o *Options) check() error {
 	if o.Saturation != nil {
 		l.AddErr("saturation", o.Saturation.check())
 	}
-	if err := l.Err(); err != nil {
-		return fmt.Errorf("loadgen: invalid options: %w", err)
-	}
-	return nil
+	return l.Under(errors.New("loadgen: invalid options"))
 }
 
 // Progress is the state of a run.

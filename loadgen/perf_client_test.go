@@ -126,13 +126,13 @@ func perfOurs(l perfLoad) error {
 	defer os.RemoveAll(dir)
 	t := Tenant{
 		Name: "t", Model: "m", Endpoints: []Endpoint{{URL: l.URL}}, Prompts: Texts("hello"), MaxTokens: 100, Requests: l.Requests,
-		Load: Load{Concurrency: l.Streams, Ramp: l.Ramp},
+		Load: OfferedLoad{Concurrency: l.Streams, Ramp: l.Ramp},
 	}
 	if l.PerS > 0 {
-		t.Load = Load{Schedule: Constant{PerS: l.PerS}}
+		t.Load = OfferedLoad{Schedule: Constant{PerS: l.PerS}}
 	}
 	// The whole run counts, ramp included, as it does for the yardstick.
-	res, err := Run(context.Background(), Plan{Tenants: []Tenant{t}, Window: Window{From: 1}}, Options{Dir: filepath.Join(dir, "run")})
+	res, err := Run(context.Background(), LoadPlan{Tenants: []Tenant{t}, Window: Window{From: 1}}, Options{Dir: filepath.Join(dir, "run")})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -10,8 +11,8 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// Plan is a run to be made: tenants, how long, and which part of it counts.
-type Plan struct {
+// LoadPlan is a run to be made: tenants, how long, and which part of it counts.
+type LoadPlan struct {
 	// Scenario names what is being measured, e.g. "mps-50"; it labels tables.
 	Scenario string
 	Tenants  []Tenant
@@ -19,7 +20,7 @@ type Plan struct {
 	// that each tenant ends by Requests, its schedule or its prompts.
 	Duration time.Duration
 	// Drain bounds the wait for requests in flight once every tenant has stopped
-	// offering; what is left then is Cancelled. 0 means no bound but the requests' own.
+	// offering; what is left then is ClassCancelled. 0 means no bound but the requests' own.
 	Drain time.Duration
 	// Window is the part of the run that counts; the zero value is all of it.
 	Window Window
@@ -32,8 +33,8 @@ type Plan struct {
 	Simulated bool
 }
 
-// DefaultStallFactor is Plan.StallFactor when it is 0.
-const DefaultStallFactor = 5
+// defaultStallFactor is LoadPlan.StallFactor when it is 0.
+const defaultStallFactor = 5
 
 // Window is a part of the run, as offsets from its start. A request belongs to
 // it by its intended start, a token by the time of its event.
@@ -43,11 +44,8 @@ type Window struct {
 	To time.Duration
 }
 
-// IsZero says that the window is the whole run.
-func (w Window) IsZero() bool { return w == Window{} }
-
 // window is the plan's window with the longest ramp cut off when none is given.
-func (p *Plan) window() Window {
+func (p *LoadPlan) window() Window {
 	w := p.Window
 	if w.From == 0 {
 		for i := range p.Tenants {
@@ -58,7 +56,7 @@ func (p *Plan) window() Window {
 }
 
 // tenantRand returns the tenant's own random stream.
-func (p *Plan) tenantRand(name string) *rand.Rand {
+func (p *LoadPlan) tenantRand(name string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(name))
 	return rand.New(rand.NewPCG(p.Seed, h.Sum64()))
@@ -66,7 +64,7 @@ func (p *Plan) tenantRand(name string) *rand.Rand {
 
 // Validate checks the plan and returns one error that names every problem with
 // its path.
-func (p *Plan) Validate() error {
+func (p *LoadPlan) Validate() error {
 	var l problem.List
 	if len(p.Tenants) == 0 {
 		l.Addf("tenants", "add at least one", "no tenant")
@@ -91,10 +89,7 @@ func (p *Plan) Validate() error {
 		}
 		t.check(&l, path, p.Duration)
 	}
-	if err := l.Err(); err != nil {
-		return fmt.Errorf("loadgen: invalid plan: %w", err)
-	}
-	return nil
+	return l.Under(errors.New("loadgen: invalid plan"))
 }
 
 func (t *Tenant) check(l *problem.List, path string, planDuration time.Duration) {
@@ -160,8 +155,8 @@ func (t *Tenant) checkLoad(l *problem.List, path string, planDuration time.Durat
 		l.Addf(path, "drop max_in_flight and drop_excess", "bounds of an open loop on a closed loop")
 	case planDuration <= 0 && t.Requests == 0 && t.endless():
 		l.Addf(path, "set requests or the plan's duration", "would never end")
-	case ld.Concurrency > MaxConcurrency:
-		l.Addf(path+".concurrency", "share the users between workers on several machines", "%d is above %d", ld.Concurrency, MaxConcurrency)
+	case ld.Concurrency > maxConcurrency:
+		l.Addf(path+".concurrency", "share the users between workers on several machines", "%d is above %d", ld.Concurrency, maxConcurrency)
 	case ld.DropExcess && ld.MaxInFlight == 0:
 		l.Addf(path+".drop_excess", "set max_in_flight too", "nothing is in excess without max_in_flight")
 	}
@@ -170,7 +165,7 @@ func (t *Tenant) checkLoad(l *problem.List, path string, planDuration time.Durat
 // endless says that neither the tenant's load nor its prompts come to an end, as
 // far as this package's own types show.
 func (t *Tenant) endless() bool {
-	if _, cycle := t.Prompts.(*Cycle); !cycle {
+	if _, cycle := t.Prompts.(*PromptCycle); !cycle {
 		return false
 	}
 	if t.Load.Schedule == nil {

@@ -6,6 +6,7 @@ import (
 	"runtime/metrics"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/stats"
 )
 
@@ -94,7 +95,7 @@ func (p processStats) fill(h *ClientHealth, wall time.Duration) {
 	h.GCPauseMaxMS = millis(runtimeQuantile(p.gcPauses, 1))
 	h.SchedulingP99MS = millis(runtimeQuantile(p.sched, 0.99))
 	if p.cpu >= 0 && wall > 0 {
-		h.CPUSeconds = p.cpu.Seconds()
-		h.CPUFraction = p.cpu.Seconds() / wall.Seconds() / float64(h.GOMAXPROCS)
+		h.CPUSeconds = optional.Of(p.cpu.Seconds())
+		h.CPUFraction = optional.Of(p.cpu.Seconds() / wall.Seconds() / float64(h.GOMAXPROCS))
 	}
 }

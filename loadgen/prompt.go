@@ -50,27 +50,27 @@ type PromptSource interface {
 	Next() (Prompt, error)
 }
 
-// Cycle is a PromptSource that yields its prompts in order, over and over.
-// An empty Cycle yields io.EOF at once. It is safe for concurrent use.
-type Cycle struct {
+// PromptCycle is a PromptSource that yields its prompts in order, over and over.
+// An empty PromptCycle yields io.EOF at once. It is safe for concurrent use.
+type PromptCycle struct {
 	prompts []Prompt
 	n       atomic.Uint64
 }
 
-// NewCycle returns a Cycle over prompts, which it keeps.
-func NewCycle(prompts ...Prompt) *Cycle { return &Cycle{prompts: prompts} }
+// NewPromptCycle returns a PromptCycle over prompts, which it keeps.
+func NewPromptCycle(prompts ...Prompt) *PromptCycle { return &PromptCycle{prompts: prompts} }
 
-// Texts returns a Cycle over one prompt a text.
-func Texts(texts ...string) *Cycle {
+// Texts returns a PromptCycle over one prompt a text.
+func Texts(texts ...string) *PromptCycle {
 	prompts := make([]Prompt, len(texts))
 	for i, t := range texts {
 		prompts[i].Text = t
 	}
-	return NewCycle(prompts...)
+	return NewPromptCycle(prompts...)
 }
 
 // Next returns the next prompt.
-func (c *Cycle) Next() (Prompt, error) {
+func (c *PromptCycle) Next() (Prompt, error) {
 	if len(c.prompts) == 0 {
 		return Prompt{}, io.EOF
 	}

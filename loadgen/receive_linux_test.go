@@ -123,32 +123,32 @@ func TestReceive(t *testing.T) {
 		reused  bool // by the second request
 		through bool // the poller has tapped it
 	}{
-		{"in one piece", write(full), OK, 2, true, true},
-		{"head apart", write(chunkedHead, full[len(chunkedHead):]), OK, 2, true, true},
-		{"head in pieces", write(full[:20], full[20:60], full[60:100], full[100:]), OK, 2, true, true},
-		{"chunk end apart", write(full[:len(full)-7], full[len(full)-7:len(full)-3], full[len(full)-3:]), OK, 2, true, true},
-		{"extensions and trailers", write(chunkedHead, strings.Replace(chunk(deltaEvent("a")), "\r\n", ";x=y\r\n", 1), chunk(streamEnd)+"0;z\r\nT: 1\r\n", "U: 2\r\n\r\n"), OK, 1, true, true},
-		{"bare LF in the head", write(strings.ReplaceAll(chunkedHead, "\r\n", "\n"), full[len(chunkedHead):]), OK, 2, true, true},
-		{"103 before it", write("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", full), OK, 2, true, false},
-		{"103 with it", write("HTTP/1.1 103 Early Hints\r\n\r\n" + full), OK, 2, true, false},
-		{"content length", write(streamHead+fmt.Sprintf("Content-Length: %d\r\n\r\n", len(deltaEvent("a")+streamEnd)), deltaEvent("a"), streamEnd), OK, 1, true, false},
-		{"until the close", then((*net.TCPConn).Close, streamHead+"\r\n", deltaEvent("a"), streamEnd), OK, 1, false, false},
-		{"connection: close", then((*net.TCPConn).Close, streamHead+"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n", chunk(deltaEvent("a")+streamEnd)+"0\r\n\r\n"), OK, 1, false, true},
-		{"proper end without terminator", write(one, "0\r\n\r\n"), Truncated, 1, true, true},
-		{"FIN with data", then((*net.TCPConn).Close, one, chunk(deltaEvent("b"))), Truncated, 2, false, true},
-		{"FIN alone", then((*net.TCPConn).CloseWrite, one, ""), Truncated, 1, false, true},
-		{"FIN with everything", then((*net.TCPConn).Close, one), Truncated, 1, false, true},
-		{"FIN in a chunk", then((*net.TCPConn).CloseWrite, one, "40\r\ndata: "), Truncated, 1, false, true},
-		{"RST with data", then(reset, one, chunk(deltaEvent("b"))), Truncated, -1, false, true},
-		{"RST alone", then(func(c *net.TCPConn) error { time.Sleep(5 * time.Millisecond); return reset(c) }, one), Truncated, 1, false, true},
-		{"done and no end", then((*net.TCPConn).Close, one+chunk(streamEnd)), OK, 1, false, true},
-		{"malformed chunk", write(one, "xyz\r\n"), Malformed, 1, false, true},
-		{"no CRLF after the chunk", write(one + "1\r\n\nZZ"), Malformed, 1, false, true},
-		{"error event", write(one, chunk(`data: {"error":{"message":"no"}}`+"\n\n")), ErrorEvent, 1, false, true},
-		{"malformed event", write(one, chunk("data: {\n\n")), Malformed, 1, false, true},
-		{"stall", write(one), TimeoutIdle, 1, false, true},
-		{"stall before the head", write(""), TimeoutTTFT, 0, false, false},
-		{"stall after the head", write(chunkedHead), TimeoutTTFT, 0, false, true},
+		{"in one piece", write(full), ClassOK, 2, true, true},
+		{"head apart", write(chunkedHead, full[len(chunkedHead):]), ClassOK, 2, true, true},
+		{"head in pieces", write(full[:20], full[20:60], full[60:100], full[100:]), ClassOK, 2, true, true},
+		{"chunk end apart", write(full[:len(full)-7], full[len(full)-7:len(full)-3], full[len(full)-3:]), ClassOK, 2, true, true},
+		{"extensions and trailers", write(chunkedHead, strings.Replace(chunk(deltaEvent("a")), "\r\n", ";x=y\r\n", 1), chunk(streamEnd)+"0;z\r\nT: 1\r\n", "U: 2\r\n\r\n"), ClassOK, 1, true, true},
+		{"bare LF in the head", write(strings.ReplaceAll(chunkedHead, "\r\n", "\n"), full[len(chunkedHead):]), ClassOK, 2, true, true},
+		{"103 before it", write("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", full), ClassOK, 2, true, false},
+		{"103 with it", write("HTTP/1.1 103 Early Hints\r\n\r\n" + full), ClassOK, 2, true, false},
+		{"content length", write(streamHead+fmt.Sprintf("Content-Length: %d\r\n\r\n", len(deltaEvent("a")+streamEnd)), deltaEvent("a"), streamEnd), ClassOK, 1, true, false},
+		{"until the close", then((*net.TCPConn).Close, streamHead+"\r\n", deltaEvent("a"), streamEnd), ClassOK, 1, false, false},
+		{"connection: close", then((*net.TCPConn).Close, streamHead+"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n", chunk(deltaEvent("a")+streamEnd)+"0\r\n\r\n"), ClassOK, 1, false, true},
+		{"proper end without terminator", write(one, "0\r\n\r\n"), ClassTruncated, 1, true, true},
+		{"FIN with data", then((*net.TCPConn).Close, one, chunk(deltaEvent("b"))), ClassTruncated, 2, false, true},
+		{"FIN alone", then((*net.TCPConn).CloseWrite, one, ""), ClassTruncated, 1, false, true},
+		{"FIN with everything", then((*net.TCPConn).Close, one), ClassTruncated, 1, false, true},
+		{"FIN in a chunk", then((*net.TCPConn).CloseWrite, one, "40\r\ndata: "), ClassTruncated, 1, false, true},
+		{"RST with data", then(reset, one, chunk(deltaEvent("b"))), ClassTruncated, -1, false, true},
+		{"RST alone", then(func(c *net.TCPConn) error { time.Sleep(5 * time.Millisecond); return reset(c) }, one), ClassTruncated, 1, false, true},
+		{"done and no end", then((*net.TCPConn).Close, one+chunk(streamEnd)), ClassOK, 1, false, true},
+		{"malformed chunk", write(one, "xyz\r\n"), ClassMalformed, 1, false, true},
+		{"no CRLF after the chunk", write(one + "1\r\n\nZZ"), ClassMalformed, 1, false, true},
+		{"error event", write(one, chunk(`data: {"error":{"message":"no"}}`+"\n\n")), ClassErrorEvent, 1, false, true},
+		{"malformed event", write(one, chunk("data: {\n\n")), ClassMalformed, 1, false, true},
+		{"stall", write(one), ClassTimeoutIdle, 1, false, true},
+		{"stall before the head", write(""), ClassTimeoutTTFT, 0, false, false},
+		{"stall after the head", write(chunkedHead), ClassTimeoutTTFT, 0, false, true},
 		{"never-ending", func(c *net.TCPConn, _ int) bool {
 			_, err := io.WriteString(c, one)
 			for err == nil {
@@ -156,17 +156,17 @@ func TestReceive(t *testing.T) {
 				time.Sleep(5 * time.Millisecond)
 			}
 			return false
-		}, TimeoutIdle, 1, false, true},
+		}, ClassTimeoutIdle, 1, false, true},
 		{"much after the terminator", func(c *net.TCPConn, _ int) bool {
 			_, err := io.WriteString(c, one+chunk(streamEnd))
 			for err == nil {
 				_, err = io.WriteString(c, chunk(strings.Repeat("x", 1<<10)))
 			}
 			return false
-		}, OK, 1, false, true},
-		{"a long event", write(chunkedHead, chunk(deltaEvent(strings.Repeat("x", 1<<20))), chunk(deltaEvent("b")+streamEnd)+"0\r\n\r\n"), OK, 2, true, true},
-		{"500", write("HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk("sorry") + "0\r\n\r\n"), HTTP5xx, 0, true, false},
-		{"JSON", write("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk("{}") + "0\r\n\r\n"), Malformed, 0, true, false},
+		}, ClassOK, 1, false, true},
+		{"a long event", write(chunkedHead, chunk(deltaEvent(strings.Repeat("x", 1<<20))), chunk(deltaEvent("b")+streamEnd)+"0\r\n\r\n"), ClassOK, 2, true, true},
+		{"500", write("HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk("sorry") + "0\r\n\r\n"), ClassHTTP5xx, 0, true, false},
+		{"JSON", write("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk("{}") + "0\r\n\r\n"), ClassMalformed, 0, true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -210,7 +210,7 @@ func TestSplitAnywhere(t *testing.T) {
 	for cut := range full {
 		var rec Record
 		client.do(context.Background(), &Prompt{}, []byte(perfBody), &rec, s)
-		if rec.Class != OK || s.text.String() != "ab" || rec.Reused != (cut > 0) || !s.in.Polled() {
+		if rec.Class != ClassOK || s.text.String() != "ab" || rec.Reused != (cut > 0) || !s.in.Polled() {
 			t.Fatalf("cut at %d: %v %q reused %v: %s", cut, rec.Class, s.text.String(), rec.Reused, rec.Error)
 		}
 	}
@@ -252,15 +252,15 @@ func TestManyPolledStreams(t *testing.T) {
 				s := newTestStream()
 				for range 2 {
 					ctx, cancel := context.WithCancelCause(context.Background())
-					want := OK
+					want := ClassOK
 					if i%3 == 0 {
-						want = Cancelled
+						want = ClassCancelled
 						time.AfterFunc(time.Duration(i/10)*time.Millisecond, func() { cancel(errStop) })
 					}
 					var rec Record
 					client.do(ctx, &Prompt{}, []byte(perfBody), &rec, s)
 					cancel(nil)
-					if rec.Class != want || want == OK && rec.Events != tokens {
+					if rec.Class != want || want == ClassOK && rec.Events != tokens {
 						t.Errorf("stream %d: %v, %d events: %s", i, rec.Class, rec.Events, rec.Error)
 					}
 				}
@@ -293,7 +293,7 @@ func TestStuckWrite(t *testing.T) {
 		client := testClient(t, "http://"+ln.Addr().String(), receive, Timeouts{FirstToken: 200 * time.Millisecond})
 		var rec Record
 		client.do(context.Background(), &Prompt{}, make([]byte, 16<<20), &rec, newTestStream())
-		if rec.Class != TimeoutTTFT {
+		if rec.Class != ClassTimeoutTTFT {
 			t.Errorf("%v: %v: %s", receive, rec.Class, rec.Error)
 		}
 	}

@@ -94,21 +94,17 @@ func (r *Record) E2EClose() (time.Duration, bool) { return between(r.IntendedNS,
 func (r *Record) ScheduleDelay() (time.Duration, bool) { return between(r.IntendedNS, r.SentNS) }
 
 // TPOT is the mean time per output token after the first event. It is undefined
-// when no token came after the first event.
+// when no token came after the first event: events of one instant are one.
 func (r *Record) TPOT() (time.Duration, bool) {
-	return tpot(r, r.OutputTokens)
-}
-
-func tpot(r *Record, tokens int) (time.Duration, bool) {
-	if r.FirstTokenNS == 0 || tokens <= r.FirstTokens || r.Events < 2 {
+	if r.FirstTokenNS == 0 || r.LastTokenNS == r.FirstTokenNS || r.OutputTokens <= r.FirstTokens {
 		return 0, false
 	}
-	return time.Duration((r.LastTokenNS - r.FirstTokenNS) / int64(tokens-r.FirstTokens)), true
+	return time.Duration((r.LastTokenNS - r.FirstTokenNS) / int64(r.OutputTokens-r.FirstTokens)), true
 }
 
 // Meets says whether the request ended ok within every bound of the SLO.
-func (r *Record) Meets(slo SLO) bool {
-	if r.Class != OK {
+func (r *Record) Meets(slo RequestSLO) bool {
+	if r.Class != ClassOK {
 		return false
 	}
 	for _, b := range []struct {

@@ -9,21 +9,23 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
-// errDrainTime cancels what is in flight when Plan.Drain is over.
+// errDrainTime cancels what is in flight when LoadPlan.Drain is over.
 var errDrainTime = errors.New("cut off at the end of the run")
 
 // Run makes the plan's run and reports it. It blocks until the run is over and
 // every goroutine it started has ended.
 //
-// When ctx ends, no further load is offered, what is in flight is Cancelled, and
+// When ctx ends, no further load is offered, what is in flight is ClassCancelled, and
 // Run returns the Result of what was done (Summary.Complete false), with the
 // artifacts written, together with an error that wraps ctx's. A failing prompt
 // source and an unwritable directory likewise come with the Result of what was
 // measured. An invalid plan or directory comes without one, and nothing is sent.
-func Run(ctx context.Context, plan Plan, opts Options) (*Result, error) {
+func Run(ctx context.Context, plan LoadPlan, opts Options) (*Result, error) {
 	if err := errors.Join(plan.Validate(), opts.check()); err != nil {
 		return nil, err
 	}
@@ -31,7 +33,7 @@ func Run(ctx context.Context, plan Plan, opts Options) (*Result, error) {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	if opts.RunID == "" {
-		opts.RunID = NewRunID(time.Now(), plan.Scenario, plan.tenantRand("run id"))
+		opts.RunID = newRunID(time.Now(), plan.Scenario, plan.tenantRand("run id"))
 	}
 	r := &runner{plan: &plan, opts: &opts, clock: wire.NewClock(), scrub: newScrubber(plan.Tenants)}
 	runCtx, cancel := context.WithCancelCause(ctx)
@@ -48,7 +50,7 @@ func Run(ctx context.Context, plan Plan, opts Options) (*Result, error) {
 
 // runner holds a run together.
 type runner struct {
-	plan      *Plan
+	plan      *LoadPlan
 	opts      *Options
 	clock     *wire.Clock
 	scrub     *scrubber
@@ -170,13 +172,11 @@ func (r *runner) beginAt(t time.Time) {
 }
 
 func (r *runner) each(do func(*tenantRun) error) error {
-	var wg sync.WaitGroup
-	errs := make([]error, len(r.tenants))
-	for i, t := range r.tenants {
-		wg.Go(func() { errs[i] = do(t) })
+	var g errgroup.Group
+	for _, t := range r.tenants {
+		g.Go(func() error { return do(t) })
 	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return g.Wait()
 }
 
 // snapshot counts what has happened so far.
@@ -221,10 +221,10 @@ func (r *runner) finish() {
 
 // result puts the summary together and writes the artifacts.
 func (r *runner) result(complete bool) (*Result, error) {
-	total := newCollector(0, 0, 0, SLO{})
+	total := newCollector(0, 0, 0, RequestSLO{})
 	if len(r.tenants) > 0 {
 		first := r.tenants[0].collector.collector
-		total = newCollector(first.from, first.to, first.timeline.start, SLO{})
+		total = newCollector(first.from, first.to, first.timeline.start, RequestSLO{})
 	}
 	res := &Result{Dir: r.opts.Dir}
 	sum := &res.Summary
@@ -276,13 +276,13 @@ func (r *runner) health(pacer string) ClientHealth {
 	send, pacing, read := NewHistogram(), NewHistogram(), NewHistogram()
 	for _, t := range r.tenants {
 		c := t.collector.collector
-		send.Merge(c.metrics[SendLag])
-		pacing.Merge(c.metrics[PacingLag])
-		read.Merge(c.metrics[ReadLag])
+		send.Merge(c.metrics[MetricSendLag])
+		pacing.Merge(c.metrics[MetricPacingLag])
+		read.Merge(c.metrics[MetricReadLag])
 		h.Reads += c.reads
 		h.MergedReads += c.merged
 		h.ClampedStamps += c.clamped
-		h.Dropped += c.counts[Dropped]
+		h.Dropped += c.counts[ClassDropped]
 		h.KernelReads += c.kernelReads
 		h.UserReads += c.userReads
 	}

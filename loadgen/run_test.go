@@ -14,13 +14,13 @@ const ms = time.Millisecond
 
 // bubble runs a plan against a scripted server inside a synctest bubble, where
 // every time is exact. edit may change tenant and options.
-func bubble(t *testing.T, script loadgentest.Script, edit func(*loadgen.Plan, *loadgentest.Options, *loadgen.Options)) (res *loadgen.Result, served []loadgentest.Served) {
+func bubble(t *testing.T, script loadgentest.Script, edit func(*loadgen.LoadPlan, *loadgentest.Options, *loadgen.Options)) (res *loadgen.Result, served []loadgentest.Served) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		so := loadgentest.Options{Script: script, Pipe: true}
-		plan := loadgen.Plan{Tenants: []loadgen.Tenant{{
+		plan := loadgen.LoadPlan{Tenants: []loadgen.Tenant{{
 			Name: "t", Model: "m", Prompts: loadgen.Texts("hello there"), MaxTokens: 10, Requests: 1,
-			Load: loadgen.Load{Concurrency: 1},
+			Load: loadgen.OfferedLoad{Concurrency: 1},
 		}}}
 		opts := loadgen.Options{Pacing: loadgen.PacingTimer, KeepRecords: true}
 		if edit != nil {

@@ -161,9 +161,9 @@ func (d *runDir) writeSummary(s *Summary) []error {
 
 // histogramLine is a line of hist.jsonl.
 type histogramLine struct {
-	Tenant string `json:"tenant"`
-	Probe  bool   `json:"probe,omitempty"`
-	Metric Metric `json:"metric"`
+	Tenant string        `json:"tenant"`
+	Probe  bool          `json:"probe,omitempty"`
+	Metric LatencyMetric `json:"metric"`
 	encodedHistogram
 }
 
@@ -171,7 +171,7 @@ func histogramLines(all []TenantHistograms) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	for _, th := range all {
-		for _, m := range Metrics() {
+		for _, m := range metricNames.Values() {
 			h := th.ByMetric[m]
 			if h.Count() == 0 {
 				continue

@@ -20,7 +20,7 @@ func TestDiskFull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "requests.jsonl")
 	l := &requestLog{path: path, file: full, w: bufio.NewWriterSize(full, 128)}
 	for i := range int64(10) {
-		l.add(&Record{Tenant: "t", ID: i, Class: OK, EndNS: 1})
+		l.add(&Record{Tenant: "t", ID: i, Class: ClassOK, EndNS: 1})
 	}
 	var op *OpError
 	if err := l.close(); !errors.Is(err, syscall.ENOSPC) || !errors.As(err, &op) {
@@ -36,7 +36,7 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range int64(5) {
-		l.add(&Record{Tenant: "t", ID: i, Class: OK, EndNS: (i + 1) * 2e9})
+		l.add(&Record{Tenant: "t", ID: i, Class: ClassOK, EndNS: (i + 1) * 2e9})
 	}
 	f, err := os.Open(path + partialSuffix)
 	if err != nil {

@@ -1,12 +1,14 @@
 package loadgen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/cotenant/cotenant/internal/problem"
@@ -32,18 +34,8 @@ type Saturation struct {
 }
 
 func (s Saturation) withDefaults() Saturation {
-	if s.Every == 0 {
-		s.Every = 500 * time.Millisecond
-	}
-	if s.After == 0 {
-		s.After = 10 * time.Second
-	}
-	if s.Confidence == 0 {
-		s.Confidence = 0.99
-	}
-	if s.MinGrowth == 0 {
-		s.MinGrowth = 0.5
-	}
+	s.Every, s.After = cmp.Or(s.Every, 500*time.Millisecond), cmp.Or(s.After, 10*time.Second)
+	s.Confidence, s.MinGrowth = cmp.Or(s.Confidence, 0.99), cmp.Or(s.MinGrowth, 0.5)
 	return s
 }
 
@@ -64,36 +56,20 @@ func (s Saturation) check() error {
 // its being no more than 0. p is 1 with fewer than 3 points.
 func slopeTest(x, y []float64) (slope, p float64) {
 	n := float64(len(x))
-	if len(x) < 3 {
+	if len(x) < 3 || stat.Variance(x, nil) == 0 {
 		return 0, 1
 	}
-	var mx, my float64
-	for i := range x {
-		mx += x[i] / n
-		my += y[i] / n
-	}
-	var sxx, sxy float64
-	for i := range x {
-		sxx += (x[i] - mx) * (x[i] - mx)
-		sxy += (x[i] - mx) * (y[i] - my)
-	}
-	if sxx == 0 {
-		return 0, 1
-	}
-	slope = sxy / sxx
+	alpha, slope := stat.LinearRegression(x, y, nil, false)
 	var rss float64
 	for i := range x {
-		e := y[i] - my - slope*(x[i]-mx)
+		e := y[i] - alpha - slope*x[i]
 		rss += e * e
 	}
-	se := math.Sqrt(rss / (n - 2) / sxx)
-	if se == 0 {
-		if slope > 0 {
-			return slope, 0
-		}
+	se := math.Sqrt(rss / (n - 2) / ((n - 1) * stat.Variance(x, nil)))
+	if se == 0 && slope <= 0 {
 		return slope, 1
 	}
-	return slope, 1 - distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 2}.CDF(slope/se)
+	return slope, distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 2}.Survival(slope / se)
 }
 
 // saturated judges samples of one tenant: times in seconds, requests in flight,
@@ -144,7 +120,7 @@ func (r *runner) watchSaturation(ctx context.Context, stopOffer func(), cancel c
 		}
 		now := r.snapshot()
 		for i, t := range r.tenants {
-			if !t.tenant.Load.Open() {
+			if !t.tenant.Load.open() {
 				continue
 			}
 			v, before := now.Tenants[i], last.Tenants[i]

@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
@@ -73,30 +75,19 @@ type RateVerdict struct {
 // SearchResult is what a search found.
 type SearchResult struct {
 	// PassesPerS is the highest rate that passed, FailsPerS the lowest that did not;
-	// 0 (absent) when none did, or none did not.
-	PassesPerS float64       `json:"passes_per_s,omitempty"`
-	FailsPerS  float64       `json:"fails_per_s,omitempty"`
-	Attainment float64       `json:"attainment"`
-	Confidence float64       `json:"confidence"`
-	Rates      []RateVerdict `json:"rates"` // in the order of their trial
-	Trials     []Trial       `json:"trials"`
+	// missing when none did, or none did not.
+	PassesPerS Optional[float64] `json:"passes_per_s,omitzero"`
+	FailsPerS  Optional[float64] `json:"fails_per_s,omitzero"`
+	Attainment float64           `json:"attainment"`
+	Confidence float64           `json:"confidence"`
+	Rates      []RateVerdict     `json:"rates"` // in the order of their trial
+	Trials     []Trial           `json:"trials"`
 }
 
 func (s Search) withDefaults() Search {
-	for _, f := range []struct {
-		v   *float64
-		def float64
-	}{{&s.Attainment, 0.99}, {&s.Confidence, 0.95}, {&s.Resolution, 0.05}} {
-		if *f.v == 0 {
-			*f.v = f.def
-		}
-	}
-	if s.Repeats == 0 {
-		s.Repeats = 2
-	}
-	if s.MaxRepeats == 0 {
-		s.MaxRepeats = max(4, s.Repeats)
-	}
+	s.Attainment, s.Confidence, s.Resolution = cmp.Or(s.Attainment, 0.99), cmp.Or(s.Confidence, 0.95), cmp.Or(s.Resolution, 0.05)
+	s.Repeats = cmp.Or(s.Repeats, 2)
+	s.MaxRepeats = cmp.Or(s.MaxRepeats, max(4, s.Repeats))
 	return s
 }
 
@@ -117,10 +108,7 @@ func (s Search) check() error {
 	if s.Repeats < 1 || s.MaxRepeats < s.Repeats {
 		l.Addf("repeats", "use 1 <= repeats <= max_repeats", "%d of at most %d", s.Repeats, s.MaxRepeats)
 	}
-	if err := l.Err(); err != nil {
-		return fmt.Errorf("loadgen: invalid search: %w", err)
-	}
-	return nil
+	return l.Under(errors.New("loadgen: invalid search"))
 }
 
 // Run searches. run makes one trial at a rate, typically with Run and TrialOf, a
@@ -132,6 +120,7 @@ func (s Search) Run(ctx context.Context, run func(ctx context.Context, ratePerS 
 		return nil, err
 	}
 	res := &SearchResult{Attainment: s.Attainment, Confidence: s.Confidence}
+	var low, high float64 // of the rates tried, the highest that passed and the lowest that did not
 	passes := func(rate float64) (bool, error) {
 		v, err := s.judge(ctx, rate, run, res)
 		if err != nil {
@@ -139,10 +128,10 @@ func (s Search) Run(ctx context.Context, run func(ctx context.Context, ratePerS 
 		}
 		res.Rates = append(res.Rates, v)
 		if v.Verdict == "passes" {
-			res.PassesPerS = rate
+			low, res.PassesPerS = rate, optional.Of(rate)
 			return true, nil
 		}
-		res.FailsPerS = rate
+		high, res.FailsPerS = rate, optional.Of(rate)
 		return false, nil
 	}
 	ok, err := passes(s.Low)
@@ -157,8 +146,8 @@ func (s Search) Run(ctx context.Context, run func(ctx context.Context, ratePerS 
 	if ok, err = passes(s.High); ok || err != nil {
 		return res, err
 	}
-	for res.FailsPerS-res.PassesPerS > s.Resolution*res.FailsPerS {
-		if _, err := passes((res.PassesPerS + res.FailsPerS) / 2); err != nil {
+	for high-low > s.Resolution*high {
+		if _, err := passes((low + high) / 2); err != nil {
 			return res, err
 		}
 	}

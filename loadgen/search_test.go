@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/cotenant/cotenant/internal/optional"
 )
 
 // queue answers a trial as a server of the given capacity would: below it nearly
@@ -34,8 +36,9 @@ func TestSearch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.PassesPerS > capacity || r.FailsPerS < capacity || r.FailsPerS-r.PassesPerS > 0.05*r.FailsPerS {
-			t.Errorf("capacity %v: between %v and %v", capacity, r.PassesPerS, r.FailsPerS)
+		passes, fails := r.PassesPerS.Or(0), r.FailsPerS.Or(0)
+		if passes > capacity || fails < capacity || fails-passes > 0.05*fails {
+			t.Errorf("capacity %v: between %v and %v", capacity, passes, fails)
 		}
 		for _, v := range r.Rates {
 			if v.Verdict == "undecided" || !(v.Lower <= v.Attainment && v.Attainment <= v.Upper) {
@@ -44,11 +47,11 @@ func TestSearch(t *testing.T) {
 		}
 	}
 	r, err := Search{Low: 10, High: 20}.Run(context.Background(), queue(5, 1000, rand.New(rand.NewPCG(1, 2))))
-	if !errors.Is(err, ErrNoRate) || r.FailsPerS != 10 {
+	if !errors.Is(err, ErrNoRate) || r.FailsPerS != optional.Of(10.0) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	r, err = Search{Low: 10, High: 20}.Run(context.Background(), queue(50, 1000, rand.New(rand.NewPCG(1, 2))))
-	if err != nil || r.PassesPerS != 20 || r.FailsPerS != 0 {
+	if err != nil || r.PassesPerS != optional.Of(20.0) || !r.FailsPerS.IsZero() {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -170,7 +173,7 @@ func TestSteadyState(t *testing.T) {
 		{rows(0, 0, 0, 0, 0, 0), "unknown"},
 	} {
 		got := steadyState(tc.rows, 1e9, 100e9)
-		if got.Verdict != tc.want || got.Reason == "" || (got.TokenRateDrift == nil) != (tc.want == "unknown") {
+		if got.Verdict != tc.want || got.Reason == "" || got.TokenRateDrift.IsZero() != (tc.want == "unknown") {
 			t.Errorf("%+v, want %s", got, tc.want)
 		}
 	}

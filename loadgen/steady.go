@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/cotenant/cotenant/internal/optional"
 )
 
 // SteadyState says whether the window looks like one state of the system.
@@ -15,8 +17,8 @@ type SteadyState struct {
 	Reason  string `json:"reason"`
 	// TokenRateDrift and TTFTDrift are the change of the window's last third
 	// against its first, as a fraction; absent when unknown.
-	TokenRateDrift *float64 `json:"token_rate_drift,omitempty"`
-	TTFTDrift      *float64 `json:"ttft_drift,omitempty"`
+	TokenRateDrift Optional[float64] `json:"token_rate_drift,omitzero"`
+	TTFTDrift      Optional[float64] `json:"ttft_drift,omitzero"`
 }
 
 // The bounds of the steady-state check: the last third of the window may differ
@@ -59,8 +61,8 @@ func steadyState(rows []TimelineRow, from, to int64) SteadyState {
 			continue
 		}
 		s.tokens += float64(r.Tokens)
-		if r.HasTTFT {
-			s.ttft += float64(r.TTFTP99)
+		if ttft, ok := r.TTFTP99.Get(); ok {
+			s.ttft += float64(ttft)
 			s.ttftN++
 		}
 	}
@@ -69,14 +71,14 @@ func steadyState(rows []TimelineRow, from, to int64) SteadyState {
 	}
 	out := SteadyState{Verdict: "yes", Reason: "first and last third of the window agree"}
 	drift := late.tokens/early.tokens - 1
-	out.TokenRateDrift = &drift
+	out.TokenRateDrift = optional.Of(drift)
 	var reasons []string
 	if math.Abs(drift) > steadyTokenDrift {
 		reasons = append(reasons, fmt.Sprintf("the token rate of the last third differs by %+.0f%% from the first's", 100*drift))
 	}
 	if early.ttftN > 0 && late.ttftN > 0 {
 		d := late.ttft/late.ttftN/(early.ttft/early.ttftN) - 1
-		out.TTFTDrift = &d
+		out.TTFTDrift = optional.Of(d)
 		if d > steadyTTFTDrift {
 			reasons = append(reasons, fmt.Sprintf("the per-second TTFT p99 of the last third is %.0f%% above the first's", 100*d))
 		}

@@ -210,10 +210,10 @@ func (s *stream) conclude(rec *Record, t *Tenant) {
 	case continuous:
 		rec.FirstTokens = int(s.events[0].tokens)
 		rec.OutputTokens, rec.TokenSource = int(s.events[len(s.events)-1].tokens), TokensUsage
-		if rec.Class == OK && s.usage.Completion > rec.OutputTokens {
+		if rec.Class == ClassOK && s.usage.Completion > rec.OutputTokens {
 			rec.OutputTokens = s.usage.Completion
 		}
-	case rec.Class != OK:
+	case rec.Class != ClassOK:
 		// The usage report of a failed request, if there is one at all, is not of
 		// what was delivered.
 	case s.hasUsage && s.usage.Completion > 0:

@@ -22,15 +22,15 @@ import (
 
 // TestStudy: two models on one simulated GPU, each alone and both together.
 func TestStudy(t *testing.T) {
-	for _, mode := range []loadgentest.Sharing{loadgentest.TimeSliced, loadgentest.Concurrent, loadgentest.Partitioned} {
+	for _, mode := range []loadgentest.Sharing{loadgentest.SharingTimeSliced, loadgentest.SharingConcurrent, loadgentest.SharingPartitioned} {
 		t.Run(mode.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				gpu := loadgentest.NewGPU(loadgentest.GPUOptions{Sharing: mode})
-				plan := loadgen.Plan{Scenario: mode.String(), Simulated: true}
+				plan := loadgen.LoadPlan{Scenario: mode.String(), Simulated: true}
 				var servers []*loadgentest.Server
 				for _, name := range []string{"a", "b"} {
 					m := loadgentest.Model{SMDemand: 0.7, BandwidthDemand: 0.7}
-					if mode == loadgentest.Partitioned {
+					if mode == loadgentest.SharingPartitioned {
 						m.SMShare, m.BandwidthShare = 0.5, 0.5
 					}
 					srv, err := loadgentest.NewServer(loadgentest.Options{Pipe: true, GPU: gpu, Model: m})
@@ -40,7 +40,7 @@ func TestStudy(t *testing.T) {
 					servers = append(servers, srv)
 					plan.Tenants = append(plan.Tenants, loadgen.Tenant{
 						Name: name, Endpoints: []loadgen.Endpoint{{URL: srv.URL, Dial: srv.Dial}}, Prompts: loadgen.Texts("hello there, GPU"),
-						MaxTokens: 50, Requests: 20, Load: loadgen.Load{Concurrency: 4}, SLO: loadgen.SLO{TPOT: time.Second},
+						MaxTokens: 50, Requests: 20, Load: loadgen.OfferedLoad{Concurrency: 4}, SLO: loadgen.RequestSLO{TPOT: time.Second},
 					})
 				}
 				results, err := loadgen.RunStudy(context.Background(), loadgen.Study(plan), loadgen.Options{Pacing: loadgen.PacingTimer})
@@ -54,13 +54,13 @@ func TestStudy(t *testing.T) {
 				for _, s := range slow {
 					lo, hi := 0.98, 1.02 // partitions do not disturb one another
 					switch mode {
-					case loadgentest.TimeSliced:
+					case loadgentest.SharingTimeSliced:
 						lo, hi = 1.7, 2.4 // half the time, and the switches
-					case loadgentest.Concurrent:
+					case loadgentest.SharingConcurrent:
 						lo, hi = 1.3, 1.5 // 1.4 of the SMs are wanted
-					case loadgentest.Partitioned:
+					case loadgentest.SharingPartitioned:
 					}
-					if s.TPOTP50 < lo || s.TPOTP50 > hi {
+					if got := s.TPOTP50.Or(0); got < lo || got > hi {
 						t.Errorf("tenant %s: TPOT slows by %v, want %v to %v", s.Tenant, s.TPOTP50, lo, hi)
 					}
 				}
@@ -78,7 +78,7 @@ func TestStudy(t *testing.T) {
 }
 
 func TestStudyCases(t *testing.T) {
-	plan := loadgen.Plan{Scenario: "mps", Tenants: []loadgen.Tenant{{Name: "a"}, {Name: "b"}, {Name: "p", Probe: true}}}
+	plan := loadgen.LoadPlan{Scenario: "mps", Tenants: []loadgen.Tenant{{Name: "a"}, {Name: "b"}, {Name: "p", Probe: true}}}
 	var got []string
 	for _, c := range loadgen.Study(plan) {
 		s := c.Name + ":"
@@ -94,7 +94,7 @@ func TestStudyCases(t *testing.T) {
 }
 
 func TestProbeStaysOutOfTheTotals(t *testing.T) {
-	res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 50 * ms, Tokens: 2}), func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+	res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 50 * ms, Tokens: 2}), func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
 		probe := p.Tenants[0]
 		probe.Name, probe.Probe, probe.Requests = "probe", true, 3
 		p.Tenants = append(p.Tenants, probe)
@@ -116,11 +116,11 @@ func TestMergeWorkers(t *testing.T) {
 		return rep
 	}
 	run := func(w loadgen.Worker, dir string) *loadgen.Result {
-		res, _ := bubble(t, script, func(p *loadgen.Plan, _ *loadgentest.Options, o *loadgen.Options) {
+		res, _ := bubble(t, script, func(p *loadgen.LoadPlan, _ *loadgentest.Options, o *loadgen.Options) {
 			p.Tenants[0].Requests = 60
 			p.Tenants[0].Prompts = loadgen.Texts("a", "b", "c", "bad", "d")
-			p.Tenants[0].Load = loadgen.Load{Schedule: loadgen.Constant{PerS: 20}}
-			p.Tenants[0].SLO = loadgen.SLO{TTFT: time.Second}
+			p.Tenants[0].Load = loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: 20}}
+			p.Tenants[0].SLO = loadgen.RequestSLO{TTFT: time.Second}
 			o.Worker, o.Dir = w, dir
 		})
 		return res
@@ -131,7 +131,7 @@ func TestMergeWorkers(t *testing.T) {
 	for i := range 3 {
 		dir := filepath.Join(root, string(rune('0'+i)))
 		run(loadgen.Worker{Index: i, Count: 3}, dir)
-		res, err := loadgen.ReadResult(dir)
+		res, err := loadgen.LoadResult(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,10 +151,10 @@ func TestMergeWorkers(t *testing.T) {
 		t.Errorf("merged %+v\nwhole %+v", m.Measures, whole.Measures)
 	}
 	out := filepath.Join(root, "merged")
-	if err := loadgen.WriteResult(out, merged); err != nil {
+	if err := loadgen.SaveResult(out, merged); err != nil {
 		t.Fatal(err)
 	}
-	back, err := loadgen.ReadResult(out)
+	back, err := loadgen.LoadResult(out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,11 +179,11 @@ func TestJob(t *testing.T) {
 		Name: "bench", Namespace: "perf", Image: "registry.example/bench:1", Command: []string{"/bench"}, Args: []string{"-rate", "100", "-note", "a: b # c"},
 		Workers: 4, StartAt: "2026-01-02T15:04:05Z", SecretName: "llm-key", ClaimName: "runs",
 	}
-	if err := j.Write(&b); err != nil {
+	if err := j.WriteYAML(&b); err != nil {
 		t.Fatal(err)
 	}
 	golden.Check(t, "testdata/job.yaml", b.Bytes())
-	err := loadgen.Job{}.Write(&b)
+	err := loadgen.Job{}.WriteYAML(&b)
 	for _, want := range []string{"name: empty", "image: empty", "workers: 0"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
@@ -206,14 +206,14 @@ func TestJob(t *testing.T) {
 
 // TestSaturationStop: an open loop twice as fast as the server is stopped.
 func TestSaturationStop(t *testing.T) {
-	res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 100 * ms, Tokens: 1}), func(p *loadgen.Plan, so *loadgentest.Options, o *loadgen.Options) {
+	res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 100 * ms, Tokens: 1}), func(p *loadgen.LoadPlan, so *loadgentest.Options, o *loadgen.Options) {
 		so.Slots = 1
 		p.Tenants[0].Requests = 10000
-		p.Tenants[0].Load = loadgen.Load{Schedule: loadgen.Constant{PerS: 20}}
+		p.Tenants[0].Load = loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: 20}}
 		o.Saturation = &loadgen.Saturation{}
 	})
 	s := res.Summary
-	if !strings.Contains(s.Stopped, "over-saturated") || s.Complete || s.DurationS > 15 || s.Counts.ByClass[loadgen.Cancelled] == 0 {
+	if !strings.Contains(s.Stopped, "over-saturated") || s.Complete || s.DurationS > 15 || s.Counts.ByClass[loadgen.ClassCancelled] == 0 {
 		t.Errorf("stopped %q after %v s, %+v", s.Stopped, s.DurationS, s.Counts)
 	}
 }
@@ -221,17 +221,17 @@ func TestSaturationStop(t *testing.T) {
 // TestArtifactsGolden pins the layout of the artifacts. Times inside a bubble are
 // always the same; what belongs to the machine is taken out.
 func TestArtifactsGolden(t *testing.T) {
-	res, _ := bubble(t, loadgentest.Every(4, loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 8, Fault: loadgentest.Cut, FaultAfter: 5},
-		loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 8}), func(p *loadgen.Plan, _ *loadgentest.Options, o *loadgen.Options) {
+	res, _ := bubble(t, loadgentest.Every(4, loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 8, Fault: loadgentest.FaultCut, FaultAfter: 5},
+		loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 8}), func(p *loadgen.LoadPlan, _ *loadgentest.Options, o *loadgen.Options) {
 		p.Scenario, p.Simulated = "golden", true
 		p.Tenants[0].Requests = 8
 		p.Tenants[0].Load.Concurrency = 2
-		p.Tenants[0].SLO = loadgen.SLO{TTFT: 100 * ms}
+		p.Tenants[0].SLO = loadgen.RequestSLO{TTFT: 100 * ms}
 		o.RunID = "20000101T000000Z-golden-000000"
 	})
 	s := res.Summary
 	s.ClientHealth.GCPauses, s.ClientHealth.GCPauseMaxMS, s.ClientHealth.SchedulingP99MS = 0, 0, 0
-	s.ClientHealth.CPUSeconds, s.ClientHealth.CPUFraction, s.ClientHealth.GOMAXPROCS = 0, 0, 1
+	s.ClientHealth.CPUSeconds, s.ClientHealth.CPUFraction, s.ClientHealth.GOMAXPROCS = loadgen.Optional[float64]{}, loadgen.Optional[float64]{}, 1
 	s.ClientHealth.Valid, s.ClientHealth.Reasons = true, []string{}
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {

@@ -5,10 +5,15 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/cotenant/cotenant/internal/optional"
 )
 
 // SchemaVersion is the version of the artifacts that this package writes.
 const SchemaVersion = 1
+
+// Optional is a figure that may be missing; its zero value is.
+type Optional[T any] = optional.Value[T]
 
 // Millis is a time in milliseconds. In JSON an infinite one is the string "+Inf".
 type Millis float64
@@ -218,8 +223,8 @@ type Result struct {
 	Dir string
 }
 
-func (l Load) describe() string {
-	if l.Open() {
+func (l OfferedLoad) describe() string {
+	if l.open() {
 		s := "open loop, " + l.Schedule.String()
 		if l.MaxInFlight > 0 {
 			s += fmt.Sprintf(", at most %d in flight", l.MaxInFlight)

@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
@@ -10,13 +11,13 @@ import (
 	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// API is the endpoint's protocol. The zero value is Chat.
+// API is the endpoint's protocol. The zero value is APIChat.
 type API uint8
 
 // The APIs.
 const (
-	Chat        API = iota // POST /v1/chat/completions
-	Completions            // POST /v1/completions
+	APIChat        API = iota // POST /v1/chat/completions
+	APICompletions            // POST /v1/completions
 )
 
 var apiNames = enum.Of[API](ErrUnknownName, "api", "chat", "completions")
@@ -31,14 +32,14 @@ func (a API) MarshalText() ([]byte, error) { return apiNames.Text(a) }
 func (a *API) UnmarshalText(b []byte) error { return apiNames.Parse(a, b) }
 
 // Routing says which of a tenant's endpoints serves a request. The zero value
-// is RoundRobin.
+// is RoutingRoundRobin.
 type Routing uint8
 
 // The routings.
 const (
-	RoundRobin    Routing = iota // in turn; Endpoint.Weight sets the share of turns
-	StickySession                // by the hash of Prompt.Session, in turn without one
-	StickyPrefix                 // by the hash of Prompt.Prefix, in turn without one
+	RoutingRoundRobin    Routing = iota // in turn; Endpoint.Weight sets the share of turns
+	RoutingStickySession                // by the hash of Prompt.Session, in turn without one
+	RoutingStickyPrefix                 // by the hash of Prompt.Prefix, in turn without one
 )
 
 var routingNames = enum.Of[Routing](ErrUnknownName, "routing", "round-robin", "sticky-session", "sticky-prefix")
@@ -74,9 +75,6 @@ func (u UsageMode) MarshalText() ([]byte, error) { return usageNames.Text(u) }
 // UnmarshalText reads a mode's name.
 func (u *UsageMode) UnmarshalText(b []byte) error { return usageNames.Parse(u, b) }
 
-// DialFunc opens a connection, as net.Dialer.DialContext does.
-type DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
-
 // Endpoint is one server that a tenant may use.
 type Endpoint struct {
 	// URL is the server's base, e.g. "http://host:8000". A path that ends with
@@ -88,28 +86,28 @@ type Endpoint struct {
 	// Header is added to every request. Values of headers that look like
 	// credentials are never written to an artifact.
 	Header http.Header
-	// Weight is the endpoint's share of turns under RoundRobin; 0 means 1.
+	// Weight is the endpoint's share of turns under RoutingRoundRobin; 0 means 1.
 	Weight int
 	// TLS configures https; nil means the system's roots.
 	TLS *tls.Config
-	// Dial opens connections; nil means TCP. Kernel receive times need a
+	// Dial opens connections, as net.Dialer.DialContext does; nil means TCP. Kernel receive times need a
 	// connection that has a SyscallConn method. Proxies of the environment are not
 	// used: what is measured is the path that is named here.
-	Dial DialFunc
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// Load says when a tenant's requests start: by a Schedule, whatever the server
+// OfferedLoad says when a tenant's requests start: by a Schedule, whatever the server
 // does (open loop), or by Concurrency users, each waiting for its answer before
 // it asks again (closed loop). Exactly one of the two is set.
-type Load struct {
+type OfferedLoad struct {
 	Schedule Schedule
 	// MaxInFlight bounds an open loop's requests in flight; 0 means no bound.
 	// What arrives above it waits, still timed from its scheduled start.
 	MaxInFlight int
-	// DropExcess makes what arrives above MaxInFlight count as Dropped instead.
+	// DropExcess makes what arrives above MaxInFlight count as ClassDropped instead.
 	DropExcess bool
 
-	Concurrency int // at most MaxConcurrency
+	Concurrency int // at most 100,000
 	// ThinkTime is a closed-loop user's pause between answer and next request.
 	ThinkTime time.Duration
 	// Ramp spreads the users' first requests evenly over this time.
@@ -117,10 +115,10 @@ type Load struct {
 }
 
 // Open says whether the load is an open loop.
-func (l Load) Open() bool { return l.Schedule != nil }
+func (l OfferedLoad) open() bool { return l.Schedule != nil }
 
-// SLO holds upper bounds of a request; 0 means none.
-type SLO struct {
+// RequestSLO holds upper bounds of a request; 0 means none.
+type RequestSLO struct {
 	TTFT  time.Duration // ttft, from the intended start
 	TPOT  time.Duration // tpot; a request without one keeps it
 	E2E   time.Duration // e2e, from the intended start
@@ -128,11 +126,11 @@ type SLO struct {
 }
 
 // IsZero says that no bound is set.
-func (s SLO) IsZero() bool { return s == SLO{} }
+func (s RequestSLO) IsZero() bool { return s == RequestSLO{} }
 
-// MaxConcurrency bounds the users of one tenant in one process: beyond it the
+// maxConcurrency bounds the users of one tenant in one process: beyond it the
 // client's memory and ports, not the server, are measured. Workers share more.
-const MaxConcurrency = 100_000
+const maxConcurrency = 100_000
 
 // Timeouts bound the phases of a request. 0 means the default, a negative value
 // means no bound.
@@ -143,33 +141,20 @@ type Timeouts struct {
 	Total      time.Duration // whole attempt; default 30 min
 }
 
-// The defaults of Timeouts.
-const (
-	DefaultTimeoutConnect    = 10 * time.Second
-	DefaultTimeoutFirstToken = 5 * time.Minute
-	DefaultTimeoutIdle       = time.Minute
-	DefaultTimeoutTotal      = 30 * time.Minute
-)
+// DefaultTimeoutTotal is Timeouts.Total when it is 0.
+const DefaultTimeoutTotal = 30 * time.Minute
 
 func (t Timeouts) withDefaults() Timeouts {
-	for _, f := range []struct {
-		v   *time.Duration
-		def time.Duration
-	}{
-		{&t.Connect, DefaultTimeoutConnect}, {&t.FirstToken, DefaultTimeoutFirstToken},
-		{&t.Idle, DefaultTimeoutIdle}, {&t.Total, DefaultTimeoutTotal},
-	} {
-		if *f.v == 0 {
-			*f.v = f.def
-		} else if *f.v < 0 {
-			*f.v = 0
-		}
+	return Timeouts{
+		Connect:    max(cmp.Or(t.Connect, 10*time.Second), 0),
+		FirstToken: max(cmp.Or(t.FirstToken, 5*time.Minute), 0),
+		Idle:       max(cmp.Or(t.Idle, time.Minute), 0),
+		Total:      max(cmp.Or(t.Total, DefaultTimeoutTotal), 0),
 	}
-	return t
 }
 
 // Retry says whether a request that failed before its first token with
-// HTTP429, HTTP5xx, Connect or TimeoutConnect is tried again. The latencies of a
+// ClassHTTP429, ClassHTTP5xx, ClassConnect or ClassTimeoutConnect is tried again. The latencies of a
 // retried request count from its first attempt, and retries are counted.
 type Retry struct {
 	// Max is the number of further attempts; 0 means none.
@@ -187,7 +172,7 @@ type Tenant struct {
 	API       API
 	Endpoints []Endpoint
 	Routing   Routing
-	Load      Load
+	Load      OfferedLoad
 	Prompts   PromptSource
 	// MaxTokens is the output bound of prompts that set none; 0 sends none.
 	MaxTokens int
@@ -197,7 +182,7 @@ type Tenant struct {
 	// Warmup is the number of requests sent, one after another from min(Warmup,
 	// Concurrency or 8) users, before the run starts. They are measured by nobody.
 	Warmup int
-	SLO    SLO
+	SLO    RequestSLO
 	// Timeouts and Retry apply to each request.
 	Timeouts Timeouts
 	Retry    Retry

@@ -5,16 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
 // tenantRun drives one tenant.
 type tenantRun struct {
-	plan      *Plan
+	plan      *LoadPlan
 	tenant    *Tenant
 	opts      *Options
 	client    *client
@@ -40,7 +44,7 @@ type tenantRun struct {
 // drive offers the tenant's load until offer ends, and returns when its requests
 // have ended; run cancels them. offered is called when no new load will come.
 func (r *tenantRun) drive(offer, run context.Context, offered func()) error {
-	if r.tenant.Load.Open() {
+	if r.tenant.Load.open() {
 		return r.open(offer, run, offered)
 	}
 	return r.closed(offer, run, offered)
@@ -133,7 +137,7 @@ func (r *tenantRun) run(offer, run context.Context, j job) error {
 		if err != nil {
 			return err
 		}
-		if r.tenant.Load.Open() {
+		if r.tenant.Load.open() {
 			next.intended = ended + int64(delay)
 			next.eligible = next.intended
 		}
@@ -154,7 +158,7 @@ func (r *tenantRun) one(run context.Context, j *job) (follow Prompt, delay time.
 		l.send = time.Duration(rec.SentNS - j.eligible)
 	}
 	r.record(&rec, s, l)
-	if rec.Class == OK && j.prompt.Next != nil {
+	if rec.Class == ClassOK && j.prompt.Next != nil {
 		return j.prompt.Next(Reply{Text: s.visible.String(), Record: rec})
 	}
 	return Prompt{}, 0, false
@@ -162,7 +166,7 @@ func (r *tenantRun) one(run context.Context, j *job) (follow Prompt, delay time.
 
 // record takes a request that has ended.
 func (r *tenantRun) record(rec *Record, s *stream, l lags) {
-	if rec.Class == OK {
+	if rec.Class == ClassOK {
 		r.live.ok.Add(1)
 		if d, ok := rec.TTFT(); ok {
 			r.live.ttftSum.Add(int64(d))
@@ -189,16 +193,14 @@ func (r *tenantRun) record(rec *Record, s *stream, l lags) {
 func (r *tenantRun) open(offer, run context.Context, offered func()) (err error) {
 	p := newPacer(r.opts.Pacing)
 	r.pacerName = p.name()
-	var wg sync.WaitGroup
-	var failure firstError
+	var requests errgroup.Group
 	defer func() {
 		offered()
-		wg.Wait()
-		err = errors.Join(err, failure.get(), p.close())
+		err = errors.Join(err, requests.Wait(), p.close())
 	}()
-	var slots chan struct{}
+	slots := semaphore.NewWeighted(math.MaxInt64)
 	if n := r.tenant.Load.MaxInFlight; n > 0 {
-		slots = make(chan struct{}, max(r.opts.Worker.share(n), 1))
+		slots = semaphore.NewWeighted(int64(max(r.opts.Worker.share(n), 1)))
 	}
 	unblocked := int64(0) // when the loop last got a place that it had waited for
 	arrival := int64(-1)
@@ -222,28 +224,20 @@ func (r *tenantRun) open(offer, run context.Context, offered func()) (err error)
 			j.pacing = time.Since(due)
 		}
 		j.intended = r.clock.At(due)
-		if slots != nil {
-			select {
-			case slots <- struct{}{}:
-			default:
-				if r.tenant.Load.DropExcess {
-					r.drop(&j)
-					continue
-				}
-				select {
-				case slots <- struct{}{}:
-					unblocked = r.clock.Now()
-				case <-offer.Done():
-					return nil
-				}
+		if !slots.TryAcquire(1) {
+			if r.tenant.Load.DropExcess {
+				r.drop(&j)
+				continue
 			}
+			if slots.Acquire(offer, 1) != nil {
+				return nil
+			}
+			unblocked = r.clock.Now()
 		}
 		j.eligible = max(j.intended, unblocked)
-		wg.Go(func() {
-			failure.set(r.run(offer, run, j))
-			if slots != nil {
-				<-slots
-			}
+		requests.Go(func() error {
+			defer slots.Release(1)
+			return r.run(offer, run, j)
 		})
 	}
 	return nil
@@ -252,7 +246,7 @@ func (r *tenantRun) open(offer, run context.Context, offered func()) (err error)
 // drop records a request that the client did not send.
 func (r *tenantRun) drop(j *job) {
 	rec := Record{
-		Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, IntendedNS: j.intended, EndNS: r.clock.Now(), Class: Dropped,
+		Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, IntendedNS: j.intended, EndNS: r.clock.Now(), Class: ClassDropped,
 		PromptTokens: j.prompt.PromptTokens, Error: fmt.Sprintf("%d requests in flight", r.tenant.Load.MaxInFlight),
 	}
 	r.record(&rec, nil, lags{pacing: j.pacing, send: -1})
@@ -261,8 +255,7 @@ func (r *tenantRun) drop(j *job) {
 // closed offers a closed loop.
 func (r *tenantRun) closed(offer, run context.Context, offered func()) error {
 	users := r.tenant.Load.Concurrency
-	var wg sync.WaitGroup
-	var failure firstError
+	var group errgroup.Group
 	var left atomic.Int64
 	left.Store(int64(r.opts.Worker.share(users)))
 	if left.Load() == 0 {
@@ -278,15 +271,15 @@ func (r *tenantRun) closed(offer, run context.Context, offered func()) error {
 			continue
 		}
 		first := r.start.Add(r.tenant.Load.Ramp * time.Duration(u) / time.Duration(users))
-		wg.Go(func() {
-			failure.set(r.user(offer, run, first))
+		group.Go(func() error {
+			err := r.user(offer, run, first)
 			if left.Add(-1) == 0 {
 				offered()
 			}
+			return err
 		})
 	}
-	wg.Wait()
-	return failure.get()
+	return group.Wait()
 }
 
 // user is one user of a closed loop.
@@ -337,7 +330,7 @@ func (r *tenantRun) warm(ctx context.Context) error {
 			for left.Add(-1) >= 0 && ctx.Err() == nil {
 				rec := Record{}
 				r.client.do(ctx, &j.prompt, j.body, &rec, s)
-				if rec.Class != OK {
+				if rec.Class != ClassOK {
 					r.opts.Logger.Warn("warm-up request failed", "tenant", r.tenant.Name, "class", rec.Class.String(), "error", rec.Error)
 				}
 			}
@@ -359,24 +352,4 @@ func ignoreContext(ctx context.Context, err error) error {
 		return nil
 	}
 	return err
-}
-
-// firstError keeps the first error of several goroutines.
-type firstError struct {
-	mu  sync.Mutex
-	err error
-}
-
-func (f *firstError) set(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.err == nil {
-		f.err = err
-	}
-}
-
-func (f *firstError) get() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.err
 }

@@ -2,12 +2,13 @@ package loadgen
 
 import (
 	"bytes"
-	"fmt"
+	"encoding/csv"
 	"math/bits"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/stats"
 )
 
@@ -22,10 +23,9 @@ type TimelineRow struct {
 	Failed   int64
 	InFlight int64 // sent and not ended at the second's end
 	Tokens   int64 // content events, each with its share of the request's tokens, failed requests included
-	// TTFTP99 and ITLP99 are of requests and gaps that ended in the second; absent
-	// (ok false, an empty CSV field) without any. They are exact to 2%.
-	TTFTP99, ITLP99    time.Duration
-	HasTTFT, HasITLP99 bool
+	// TTFTP99 and ITLP99 are of requests and gaps that ended in the second; missing
+	// (an empty CSV field) without any. They are exact to 2%.
+	TTFTP99, ITLP99 Optional[time.Duration]
 }
 
 const timelineHeader = "unix_ns,tenant,offered,sent,done,failed,in_flight,tokens,ttft_p99_ms,itl_p99_ms\n"
@@ -62,8 +62,7 @@ func (t *timeline) rows(tenant string) []TimelineRow {
 			UnixNS: t.start + int64(i)*1e9, Tenant: tenant, Offered: s.offered, Sent: s.sent, Done: s.done,
 			Failed: s.failed, InFlight: inFlight, Tokens: s.tokens,
 		}
-		row.TTFTP99, row.HasTTFT = s.ttft.quantile(0.99)
-		row.ITLP99, row.HasITLP99 = s.itl.quantile(0.99)
+		row.TTFTP99, row.ITLP99 = s.ttft.quantile(0.99), s.itl.quantile(0.99)
 		rows = append(rows, row)
 	}
 	return rows
@@ -72,24 +71,23 @@ func (t *timeline) rows(tenant string) []TimelineRow {
 func timelineCSV(rows []TimelineRow) []byte {
 	var b bytes.Buffer
 	b.WriteString(timelineHeader)
-	opt := func(d time.Duration, ok bool) string {
+	w := csv.NewWriter(&b) // to a buffer, which takes everything
+	opt := func(o Optional[time.Duration]) string {
+		d, ok := o.Get()
 		if !ok {
 			return ""
 		}
 		return strconv.FormatFloat(float64(d)/1e6, 'f', 3, 64)
 	}
 	for _, r := range rows {
-		fmt.Fprintf(&b, "%d,%s,%d,%d,%d,%d,%d,%d,%s,%s\n", r.UnixNS, csvField(r.Tenant), r.Offered, r.Sent, r.Done, r.Failed,
-			r.InFlight, r.Tokens, opt(r.TTFTP99, r.HasTTFT), opt(r.ITLP99, r.HasITLP99))
+		fields := []string{strconv.FormatInt(r.UnixNS, 10), r.Tenant}
+		for _, n := range []int64{r.Offered, r.Sent, r.Done, r.Failed, r.InFlight, r.Tokens} {
+			fields = append(fields, strconv.FormatInt(n, 10))
+		}
+		_ = w.Write(append(fields, opt(r.TTFTP99), opt(r.ITLP99)))
 	}
+	w.Flush()
 	return b.Bytes()
-}
-
-func csvField(s string) string {
-	if !bytes.ContainsAny([]byte(s), ",\"\r\n") {
-		return s
-	}
-	return `"` + string(bytes.ReplaceAll([]byte(s), []byte(`"`), []byte(`""`))) + `"`
 }
 
 // sketch is a sparse log-linear histogram of durations with 64 steps an octave:
@@ -122,9 +120,9 @@ func sketchValue(b uint16) time.Duration {
 	return time.Duration((uint64(b&63)+64)<<e + mid - 64)
 }
 
-func (s sketch) quantile(q float64) (time.Duration, bool) {
+func (s sketch) quantile(q float64) Optional[time.Duration] {
 	if len(s) == 0 {
-		return 0, false
+		return Optional[time.Duration]{}
 	}
 	var total int64
 	keys := make([]uint16, 0, len(s))
@@ -136,8 +134,8 @@ func (s sketch) quantile(q float64) (time.Duration, bool) {
 	rank := stats.Rank(q, total)
 	for _, k := range keys {
 		if rank -= s[k]; rank <= 0 {
-			return sketchValue(k), true
+			return optional.Of(sketchValue(k))
 		}
 	}
-	return sketchValue(keys[len(keys)-1]), true
+	return optional.Of(sketchValue(keys[len(keys)-1]))
 }

@@ -16,11 +16,11 @@ func TestWarmup(t *testing.T) {
 	calls := 0
 	var startAt time.Time
 	res, served := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 100}),
-		func(p *loadgen.Plan, _ *loadgentest.Options, o *loadgen.Options) {
+		func(p *loadgen.LoadPlan, _ *loadgentest.Options, o *loadgen.Options) {
 			startAt = time.Now().Add(time.Minute)
 			p.Tenants[0].Warmup, p.Tenants[0].Requests = 3, 4
 			p.Tenants[0].Prompts = loadgen.Texts("p0", "p1", "p2", "p3")
-			p.Tenants[0].Load = loadgen.Load{Concurrency: 1}
+			p.Tenants[0].Load = loadgen.OfferedLoad{Concurrency: 1}
 			o.StartAt = startAt
 			o.Progress = func(p loadgen.Progress) { last, calls = p, calls+1 }
 		})
@@ -43,9 +43,9 @@ func TestWarmup(t *testing.T) {
 // TestClosedLoopDuration: users stop asking when the time is over, and what they
 // asked before is finished.
 func TestClosedLoopDuration(t *testing.T) {
-	res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 300 * ms, Tokens: 1}), func(p *loadgen.Plan, _ *loadgentest.Options, _ *loadgen.Options) {
+	res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 300 * ms, Tokens: 1}), func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
 		p.Tenants[0].Requests = 0
-		p.Tenants[0].Load = loadgen.Load{Concurrency: 2}
+		p.Tenants[0].Load = loadgen.OfferedLoad{Concurrency: 2}
 		p.Duration = time.Second
 	})
 	if s := res.Summary; s.Counts.OK != 8 || s.Counts.Failed != 0 || s.DurationS != 1.2 || !s.Complete {
@@ -54,7 +54,7 @@ func TestClosedLoopDuration(t *testing.T) {
 }
 
 func TestHealthVerdict(t *testing.T) {
-	res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 300 * ms, Tokens: 1}), func(p *loadgen.Plan, _ *loadgentest.Options, o *loadgen.Options) {
+	res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 300 * ms, Tokens: 1}), func(p *loadgen.LoadPlan, _ *loadgentest.Options, o *loadgen.Options) {
 		o.Health = loadgen.HealthLimits{CPUFraction: 1e-12, GCPauseMax: -1, SchedulingP99: -1}
 		p.Tenants[0].Requests = 10
 	})
@@ -65,7 +65,7 @@ func TestHealthVerdict(t *testing.T) {
 	if h.Valid != (len(h.Reasons) == 0) {
 		t.Errorf("valid %v with reasons %v", h.Valid, h.Reasons)
 	}
-	if h.CPUSeconds > 0 && h.Valid {
+	if h.CPUSeconds.Or(0) > 0 && h.Valid {
 		t.Error("a CPU limit of next to nothing is kept")
 	}
 }

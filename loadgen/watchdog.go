@@ -89,13 +89,13 @@ func (w *watchdog) deadline() (at int64, cause error) {
 		}
 	}
 	if w.connected.Load() == 0 {
-		bound(w.start, w.limits.Connect, TimeoutConnect)
+		bound(w.start, w.limits.Connect, ClassTimeoutConnect)
 	}
 	if w.firstToken.Load() == 0 {
-		bound(w.start, w.limits.FirstToken, TimeoutTTFT)
+		bound(w.start, w.limits.FirstToken, ClassTimeoutTTFT)
 	} else if w.streamed {
-		bound(w.lastEvent.Load(), w.limits.Idle, TimeoutIdle)
+		bound(w.lastEvent.Load(), w.limits.Idle, ClassTimeoutIdle)
 	}
-	bound(w.start, w.limits.Total, TimeoutTotal)
+	bound(w.start, w.limits.Total, ClassTimeoutTotal)
 	return at, cause
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/cotenant/cotenant/internal/optional"
 )
 
 // ApplyOptions tune Apply. The zero value is the documented default.
@@ -34,10 +36,10 @@ type JournalEntry struct {
 	Device   string `json:"device"`
 	Instance string `json:"instance,omitempty"` // as Instance.String writes it
 	// ID is the driver's id of the GPU instance, once it is known.
-	ID    *int   `json:"id,omitempty"`
-	Mode  *bool  `json:"mode,omitempty"` // of set-mode
-	Undo  bool   `json:"undo,omitempty"` // the step undoes an earlier one
-	Error string `json:"error,omitempty"`
+	ID    Optional[int]  `json:"id,omitzero"`
+	Mode  Optional[Mode] `json:"mode,omitzero"`  // of set-mode
+	Undo  bool           `json:"undo,omitempty"` // the step undoes an earlier one
+	Error string         `json:"error,omitempty"`
 }
 
 // Report says what Apply did.
@@ -96,12 +98,12 @@ func (e *ApplyError) Unwrap() []error {
 // Apply makes the changes of a plan on a device. It first reads the device: it
 // must hold what the plan starts from, and no instance that the plan destroys
 // may have become busy, else nothing is touched (ErrStale, ErrBusy). MIG mode
-// is switched on where it is off. Each step waits for the one before; ctx is
+// is switched where the plan needs it. Each step waits for the one before; ctx is
 // honoured between steps. When a step fails everything is undone, so that the
 // device holds the earlier placed layout and mode again. The error is then an
 // *ApplyError, which also says what is left where undoing failed.
-func Apply(ctx context.Context, dev Device, plan Plan, opt ApplyOptions) (Report, error) {
-	a := &applier{dev: dev, opt: opt, log: opt.Logger}
+func Apply(ctx context.Context, dev Device, plan ChangePlan, opts ApplyOptions) (Report, error) {
+	a := &applier{dev: dev, opts: opts, log: opts.Logger}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -112,11 +114,11 @@ func Apply(ctx context.Context, dev Device, plan Plan, opt ApplyOptions) (Report
 	if err != nil {
 		return Report{}, opError("read state", state.UUID, err)
 	}
-	a.report = Report{Device: state.UUID, DryRun: opt.DryRun}
+	a.report = Report{Device: state.UUID, DryRun: opts.DryRun}
 	if err := check(state, plan); err != nil {
 		return a.report, err
 	}
-	if opt.DryRun {
+	if opts.DryRun {
 		return a.dryRun(state, plan)
 	}
 	a.before = state
@@ -133,8 +135,8 @@ func Apply(ctx context.Context, dev Device, plan Plan, opt ApplyOptions) (Report
 }
 
 // check compares the device with what the plan starts from.
-func check(state DeviceState, plan Plan) error {
-	if state.Enabled != state.Pending {
+func check(state DeviceState, plan ChangePlan) error {
+	if state.Mode != state.Pending {
 		return &OpError{"change MIG", state.UUID, pendingError(state, state.Pending)}
 	}
 	now := state.Layout()
@@ -158,8 +160,7 @@ func check(state DeviceState, plan Plan) error {
 }
 
 // pendingError explains a mode change that did not take effect.
-func pendingError(state DeviceState, want bool) error {
-	mode := map[bool]string{true: "enabled", false: "disabled"}[want]
+func pendingError(state DeviceState, want Mode) error {
 	why := "the driver does not say whether this GPU changes mode without a reset"
 	switch state.Resetless.String() {
 	case "no":
@@ -168,12 +169,12 @@ func pendingError(state DeviceState, want bool) error {
 		why = "this GPU should change mode without a reset, and a client may hold it"
 	}
 	return fmt.Errorf("%w: MIG will be %s after a reset of %s (%s); stop its clients and reset it, for example with nvidia-smi --gpu-reset -i %s",
-		ErrPendingReset, mode, state.UUID, why, state.UUID)
+		ErrPendingReset, want, state.UUID, why, state.UUID)
 }
 
 type applier struct {
 	dev    Device
-	opt    ApplyOptions
+	opts   ApplyOptions
 	log    *slog.Logger
 	before DeviceState
 	report Report
@@ -181,15 +182,22 @@ type applier struct {
 	failed string
 }
 
-func (a *applier) dryRun(state DeviceState, plan Plan) (Report, error) {
-	if !state.Enabled && len(plan.Create) > 0 {
-		on := true
-		if err := a.journal(JournalEntry{Action: "set-mode", Status: "planned", Mode: &on}); err != nil {
-			return a.report, err
+func (a *applier) dryRun(state DeviceState, plan ChangePlan) (Report, error) {
+	var entries []JournalEntry
+	for _, s := range plan.Steps {
+		entries = append(entries, JournalEntry{Action: s.Op.String(), Instance: s.Instance.String()})
+	}
+	if mode := plan.mode(state.Mode); mode != state.Mode {
+		entry := JournalEntry{Action: "set-mode", Mode: optional.Of(mode)}
+		if mode == ModeEnabled {
+			entries = slices.Insert(entries, 0, entry)
+		} else {
+			entries = append(entries, entry)
 		}
 	}
-	for _, s := range plan.Steps {
-		if err := a.journal(JournalEntry{Action: s.Op.String(), Status: "planned", Instance: s.Instance.String()}); err != nil {
+	for _, e := range entries {
+		e.Status = "planned"
+		if err := a.journal(e); err != nil {
 			return a.report, err
 		}
 	}
@@ -201,14 +209,14 @@ func (a *applier) journal(e JournalEntry) error {
 	e.Seq, e.Device = len(a.report.Journal)+1, a.report.Device
 	a.report.Journal = append(a.report.Journal, e)
 	a.log.Info("mig apply", "seq", e.Seq, "action", e.Action, "status", e.Status, "instance", e.Instance, "undo", e.Undo, "error", e.Error)
-	if a.opt.Journal == nil {
+	if a.opts.Journal == nil {
 		return nil
 	}
-	return a.opt.Journal(e)
+	return a.opts.Journal(e)
 }
 
 // step journals an action around do.
-func (a *applier) step(ctx context.Context, e JournalEntry, do func() (*int, error)) error {
+func (a *applier) step(ctx context.Context, e JournalEntry, do func() (Optional[int], error)) error {
 	a.failed = strings.TrimSpace(e.Action + " " + e.Instance)
 	if err := ctx.Err(); err != nil {
 		return err
@@ -228,9 +236,10 @@ func (a *applier) step(ctx context.Context, e JournalEntry, do func() (*int, err
 	return err
 }
 
-func (a *applier) run(ctx context.Context, plan Plan) error {
-	if !a.before.Enabled && len(plan.Create) > 0 {
-		if err := a.enable(ctx); err != nil {
+func (a *applier) run(ctx context.Context, plan ChangePlan) error {
+	mode := plan.mode(a.before.Mode)
+	if mode == ModeEnabled && a.before.Mode == ModeDisabled {
+		if err := a.setMode(ctx, mode); err != nil {
 			return err
 		}
 	}
@@ -240,36 +249,42 @@ func (a *applier) run(ctx context.Context, plan Plan) error {
 	}
 	for _, s := range plan.Steps {
 		e := JournalEntry{Action: s.Op.String(), Instance: s.Instance.String()}
-		err := a.step(ctx, e, func() (*int, error) {
+		err := a.step(ctx, e, func() (Optional[int], error) {
 			if s.Op == OpDestroy {
 				d := ids[s.Instance.Placement]
-				return &d.ID, a.destroy(ctx, d)
+				return optional.Of(d.ID), a.destroy(ctx, d)
 			}
-			d, err := a.create(ctx, s.Instance)
-			return &d.ID, err
+			return a.create(ctx, s.Instance)
 		})
 		if err != nil {
 			return err
 		}
 		a.report.Done = append(a.report.Done, s)
 	}
+	if mode == ModeDisabled && a.before.Mode == ModeEnabled {
+		return a.setMode(ctx, mode)
+	}
 	return nil
 }
 
-func (a *applier) enable(ctx context.Context) error {
-	on := true
-	return a.step(ctx, JournalEntry{Action: "set-mode", Mode: &on}, func() (*int, error) {
-		if err := a.dev.SetMode(ctx, true); err != nil {
-			return nil, opError("enable MIG mode", a.report.Device, explain(err, inUseGPU))
+// mode is the MIG mode that the plan leaves a GPU in.
+func (p *ChangePlan) mode(now Mode) Mode {
+	if len(p.Create) > 0 {
+		now = ModeEnabled
+	}
+	return p.Mode.Or(now)
+}
+
+func (a *applier) setMode(ctx context.Context, mode Mode) error {
+	return a.step(ctx, JournalEntry{Action: "set-mode", Mode: optional.Of(mode)}, func() (Optional[int], error) {
+		err := explain(a.dev.SetMode(ctx, mode), inUseGPU)
+		if err == nil {
+			var state DeviceState
+			if state, err = a.dev.State(ctx); err == nil && state.Mode != mode {
+				err = pendingError(state, mode)
+			}
 		}
-		state, err := a.dev.State(ctx)
-		switch {
-		case err != nil:
-			return nil, opError("read state", a.report.Device, err)
-		case !state.Enabled:
-			return nil, opError("enable MIG mode", a.report.Device, pendingError(state, true))
-		}
-		return nil, nil
+		return Optional[int]{}, opError("set MIG mode", a.report.Device, err)
 	})
 }
 
@@ -283,15 +298,18 @@ func (a *applier) destroy(ctx context.Context, d DeviceInstance) error {
 	return opError(fmt.Sprintf("destroy GPU instance %d", d.ID), a.report.Device, err)
 }
 
-func (a *applier) create(ctx context.Context, in Instance) (DeviceInstance, error) {
+// create returns the driver's id where the GPU instance was made.
+func (a *applier) create(ctx context.Context, in Instance) (Optional[int], error) {
 	d, err := a.dev.CreateGPUInstance(ctx, in.Profile, in.Placement)
-	if err != nil {
-		return d, opError("create GPU instance "+in.String(), a.report.Device, explain(err, inUseGPU))
+	switch {
+	case err != nil:
+		return Optional[int]{}, opError("create GPU instance "+in.String(), a.report.Device, explain(err, inUseGPU))
+	case d.Placement != in.Placement:
+		err = opError("create GPU instance "+in.String(), a.report.Device, fmt.Errorf("the driver placed it at %s", d.Placement))
+	default:
+		err = a.createCompute(ctx, d.ID, in.Profile, in.Compute)
 	}
-	if d.Placement != in.Placement {
-		return d, opError("create GPU instance "+in.String(), a.report.Device, fmt.Errorf("the driver placed it at %s", d.Placement))
-	}
-	return d, a.createCompute(ctx, d.ID, in.Profile, in.Compute)
+	return optional.Of(d.ID), err
 }
 
 // createCompute creates compute instances of the given slices, or one that

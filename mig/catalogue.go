@@ -2,9 +2,8 @@ package mig
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -33,42 +32,25 @@ type Verification uint8
 
 // The levels, weakest first.
 const (
-	Unverified Verification = iota // no source was seen
-	Inferred                       // from a part with the same chip, or from driver source
-	Family                         // true of every board of the family that was captured, not captured on this one
-	Documented                     // a guide, a driver's name table or a shipped configuration
-	Captured                       // nvidia-smi or NVML output captured on this board and published
-	Measured                       // measured by us on this board
+	VerificationUnverified Verification = iota // no source was seen
+	VerificationInferred                       // from a part with the same chip, or from driver source
+	VerificationFamily                         // true of every board of the family that was captured, not captured on this one
+	VerificationDocumented                     // a guide, a driver's name table or a shipped configuration
+	VerificationCaptured                       // nvidia-smi or NVML output captured on this board and published
+	VerificationMeasured                       // measured by us on this board
 )
 
-var verificationNames = []string{"unverified", "inferred", "family", "documented", "captured", "measured"}
+var verificationNames = enum.Of[Verification](ErrInvalid, "verification level", "unverified", "inferred", "family", "documented", "captured", "measured")
 
 // String returns the level's text: unverified, inferred, family, documented,
 // captured or measured.
-func (v Verification) String() string {
-	if int(v) >= len(verificationNames) {
-		return fmt.Sprintf("Verification(%d)", int(v))
-	}
-	return verificationNames[v]
-}
+func (v Verification) String() string { return verificationNames.String(v) }
 
 // MarshalText returns the level's text.
-func (v Verification) MarshalText() ([]byte, error) {
-	if int(v) >= len(verificationNames) {
-		return nil, invalid(fmt.Errorf("%d is no verification level", int(v)))
-	}
-	return []byte(v.String()), nil
-}
+func (v Verification) MarshalText() ([]byte, error) { return verificationNames.Text(v) }
 
 // UnmarshalText reads a level's text.
-func (v *Verification) UnmarshalText(b []byte) error {
-	i := slices.Index(verificationNames, string(b))
-	if i < 0 {
-		return invalid(fmt.Errorf("unknown verification level %q (known: %s)", clip(string(b)), strings.Join(verificationNames, ", ")))
-	}
-	*v = Verification(i)
-	return nil
-}
+func (v *Verification) UnmarshalText(b []byte) error { return verificationNames.Parse(v, b) }
 
 // Verified says how well each group of a profile's facts is known.
 type Verified struct {
@@ -80,45 +62,27 @@ type CIRule uint8
 
 // The rules. They are from driver source and unverified on hardware.
 const (
-	CIUnknown    CIRule = iota // not known
-	CISingle                   // one compute instance in each GPU instance
-	CIContiguous               // any contiguous run of compute slices (Ampere)
-	CIAligned                  // starts are multiples of the slot size (Hopper and later)
+	CIRuleUnknown    CIRule = iota // not known
+	CIRuleSingle                   // one compute instance in each GPU instance
+	CIRuleContiguous               // any contiguous run of compute slices (Ampere)
+	CIRuleAligned                  // starts are multiples of the slot size (Hopper and later)
 )
 
-var ciRuleNames = []string{"unknown", "single-CI", "ampere-contiguous", "cts-aligned"}
+var ciRuleNames = enum.Of[CIRule](ErrInvalid, "compute-instance rule", "unknown", "single-CI", "ampere-contiguous", "cts-aligned")
 
 // String returns the rule's text: unknown, single-CI, ampere-contiguous or
 // cts-aligned.
-func (r CIRule) String() string {
-	if int(r) >= len(ciRuleNames) {
-		return fmt.Sprintf("CIRule(%d)", int(r))
-	}
-	return ciRuleNames[r]
-}
+func (r CIRule) String() string { return ciRuleNames.String(r) }
 
 // MarshalText returns the rule's text.
-func (r CIRule) MarshalText() ([]byte, error) {
-	if int(r) >= len(ciRuleNames) {
-		return nil, invalid(fmt.Errorf("%d is no compute-instance rule", int(r)))
-	}
-	return []byte(r.String()), nil
-}
+func (r CIRule) MarshalText() ([]byte, error) { return ciRuleNames.Text(r) }
 
 // UnmarshalText reads a rule's text.
-func (r *CIRule) UnmarshalText(b []byte) error {
-	i := slices.Index(ciRuleNames, string(b))
-	if i < 0 {
-		return invalid(fmt.Errorf("unknown compute-instance rule %q", clip(string(b))))
-	}
-	*r = CIRule(i)
-	return nil
-}
+func (r *CIRule) UnmarshalText(b []byte) error { return ciRuleNames.Parse(r, b) }
 
 // PCIDevice is a PCI identity of a model.
 type PCIDevice struct {
 	Device     string           // PCI device id, "0x2335"
-	Filter     string           // device and vendor as mig-parted writes them, "0x233510DE"
 	Subsystems []string         // subsystem ids seen on this model, "0x18BF"; may be empty
 	Name       string           // the name in the PCI id database
 	Source     sharing.SourceID // where the id comes from
@@ -138,17 +102,17 @@ type Model struct {
 	PCI               []PCIDevice
 	Architecture      string // "Ampere", "Hopper", "Blackwell", ...
 	Chip              string // "GH100"
-	ComputeCapability string // "9.0"; empty where unknown
-	MarketingGB       int    // memory in the product name; 0 where unknown
+	ComputeCapability string `json:"compute_capability"` // "9.0"; empty where unknown
+	MarketingGB       int    `json:"memory_gb"`          // memory in the product name; 0 where unknown
 	Memory            sharing.Cell[sharing.Bytes]
-	ComputeSlices     int // of the whole GPU; 0 where unknown
+	ComputeSlices     int `json:"compute_slices"` // of the whole GPU; 0 where unknown
 	Units             int // placement units of the grid; 0 where unknown
 	SMs               sharing.Cell[int]
 	Engines           Engines // of the whole GPU in MIG mode
 	Resetless         bool    // MIG mode changes without a GPU reset (NVML field 184)
-	MinDriver         string  // first driver, "R525.85.12"; empty where unknown
-	CIRule            CIRule
-	Verification      string // what was verified, in words
+	MinDriver         string  `json:"min_driver"` // first driver, "R525.85.12"; empty where unknown
+	CIRule            CIRule  `json:"ci_rule"`
+	Verification      string  // what was verified, in words
 	Notes             []string
 	Profiles          []*Profile // in the catalogue's order
 
@@ -167,19 +131,19 @@ type Profile struct {
 	// ID is the profile id that NVML and nvidia-smi print (19 for 1g on
 	// seven-slice GPUs). It is opaque: read it from the device when there is one.
 	ID             sharing.Cell[int]
-	ComputeSlices  int // G
-	PlacementUnits int // size of a placement; 0 where unknown
+	ComputeSlices  int `json:"slices"` // G
+	PlacementUnits int `json:"size"`   // of a placement; 0 where unknown
 	// Memory is a sample of what NVML reports; it differs by some percent
 	// between drivers.
 	Memory       sharing.Cell[sharing.Bytes]
 	SMs          sharing.Cell[int] // not proportional to slices
 	Engines      Engines
-	MaxInstances int         // most that fit on an empty GPU; 0 where unknown
+	MaxInstances int         `json:"max"` // most that fit on an empty GPU; 0 where unknown
 	Placements   []Placement // where it may start; nil where unknown
 	// DefaultCI is the compute-instance profile with the most SMs that spans
 	// the instance, as known for the family.
 	DefaultCI sharing.Cell[int]
-	MinDriver string
+	MinDriver string `json:"min_driver"`
 	Aliases   []Alias
 	Verified  Verified
 	Sources   []sharing.SourceID
@@ -196,25 +160,5 @@ func (p *Profile) Model() *Model { return p.model }
 // String returns the profile's canonical name.
 func (p *Profile) String() string { return p.Name }
 
-// Parsed returns the parts of the profile's name.
-func (p *Profile) Parsed() Name { return p.parsed }
-
 // ResourceName returns the profile's Kubernetes extended resource.
 func (p *Profile) ResourceName() string { return resourceDomain + resourcePrefix + labelPart(p.parsed) }
-
-// NominalMemory returns the figure in the profile's name, in GiB. A name
-// rounds up: an H200's 1g.18gb has 16 GiB. Use it only where Memory is unknown,
-// and leave room.
-func (p *Profile) NominalMemory() sharing.Bytes { return sharing.Bytes(p.parsed.GB) * sharing.GiB }
-
-// NominalGB returns the figure that drivers put into the name of a profile with
-// mem of a GPU's total memory: its eighths, rounded up, of the whole GiB. It
-// reproduces the catalogue's names, but drivers have used others (GB200).
-func NominalGB(mem, total sharing.Bytes) int {
-	if mem <= 0 || total <= 0 {
-		return 0
-	}
-	eighths := (8*int64(mem)/int64(sharing.MiB) + int64(total/sharing.MiB) - 1) / int64(total/sharing.MiB)
-	gib := (int64(total) + int64(sharing.GiB) - 1) / int64(sharing.GiB)
-	return int((eighths*gib + 4) / 8)
-}

@@ -3,6 +3,7 @@ package mig
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,7 +22,7 @@ func TestCatalogue(t *testing.T) {
 		}
 		for _, p := range m.Profiles {
 			profiles++
-			if p.Parsed().Slices != p.ComputeSlices || p.Parsed().String() != p.Name {
+			if p.parsed.Slices != p.ComputeSlices || p.parsed.String() != p.Name {
 				t.Errorf("%s %s: %d compute slices", m.Key, p.Name, p.ComputeSlices)
 			}
 			if back := m.ProfileByConst(p.Const); back != p {
@@ -34,7 +35,7 @@ func TestCatalogue(t *testing.T) {
 			total, ok2 := m.Memory.Get()
 			if ok1 && ok2 {
 				nominal++
-				if gb := NominalGB(mem, total); gb != p.Parsed().GB {
+				if gb := nominalGB(mem, total); gb != p.parsed.GB {
 					t.Errorf("%s %s: nominal %d GB", m.Key, p.Name, gb)
 				}
 			}
@@ -44,7 +45,7 @@ func TestCatalogue(t *testing.T) {
 				}
 			}
 			for _, s := range p.Sources {
-				if !slices.ContainsFunc(Sources(), func(x sharing.Source) bool { return x.ID == s }) {
+				if _, ok := sharing.SourceByID(s); !ok {
 					t.Errorf("%s %s: source %s is not listed", m.Key, p.Name, s)
 				}
 			}
@@ -102,6 +103,11 @@ func TestLookup(t *testing.T) {
 		_, err := Lookup(name)
 		var le *LookupError
 		if !errors.Is(err, ErrAmbiguousGPU) || !errors.As(err, &le) || !cmp.Equal(le.Matches, matches) {
+			t.Errorf("Lookup(%q): %v", name, err)
+		}
+	}
+	for _, name := range []string{"A100X", "0x230e", "10de:29BC"} {
+		if _, err := Lookup(name); !errors.Is(err, ErrUnknownGPU) || !strings.Contains(err.Error(), "no source gives the MIG profiles") {
 			t.Errorf("Lookup(%q): %v", name, err)
 		}
 	}

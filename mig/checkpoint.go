@@ -2,126 +2,117 @@ package mig
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"slices"
 
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 )
 
-// CheckpointVersion is the version that Checkpoint writes and reads.
-const CheckpointVersion = 1
+// checkpointVersion is the version that NewCheckpoint writes and ParseCheckpoint
+// reads.
+const checkpointVersion = 1
 
-// Checkpoint is the placed layout of one GPU as it was at some time, to be
-// written down and restored: MIG instances do not survive a reboot.
+// Checkpoint is what stood on one GPU at some time, to be written down as JSON
+// and restored: MIG instances do not survive a reboot. It names profiles as the
+// driver does, and so holds what any GPU reports, in the catalogue or not.
 type Checkpoint struct {
-	Device  string // UUID
-	Enabled bool   // MIG mode
-	// Layout is what stood on the GPU. What was busy is not kept.
-	Layout Layout
+	Version   int             `json:"version" yaml:"version,required"`
+	Device    string          `json:"device" yaml:"device,required"` // UUID
+	Enabled   Mode            `json:"mig_enabled" yaml:"mig_enabled,required"`
+	GPU       string          `json:"gpu" yaml:"gpu,required"` // key of the model
+	Instances []SavedInstance `json:"instances" yaml:"instances,required"`
 }
 
-// NewCheckpoint takes a checkpoint of what a device reports.
-func NewCheckpoint(s DeviceState) Checkpoint {
-	c := Checkpoint{Device: s.UUID, Enabled: s.Enabled, Layout: s.Layout()}
-	for i := range c.Layout.Instances {
-		c.Layout.Instances[i].Busy = false
-	}
-	return c
-}
-
-type rawCheckpoint struct {
-	Version   int         `json:"version" yaml:"version,required"`
-	Device    string      `json:"device" yaml:"device,required"`
-	Enabled   bool        `json:"mig_enabled" yaml:"mig_enabled,required"`
-	GPU       string      `json:"gpu" yaml:"gpu,required"`
-	Instances []rawPlaced `json:"instances" yaml:"instances,required"`
-}
-
-type rawPlaced struct {
+// SavedInstance is a GPU instance of a Checkpoint. The NVML constant says which
+// profile it has; drivers have renamed profiles.
+type SavedInstance struct {
 	Profile string `json:"profile" yaml:"profile,required"`
 	Const   int    `json:"nvml_const" yaml:"nvml_const,required"`
 	Start   int    `json:"start" yaml:"start,required"`
 	Size    int    `json:"size" yaml:"size,required"`
-	Compute []int  `json:"compute,omitzero" yaml:"compute"`
+	Compute []int  `json:"compute,omitzero" yaml:"compute"` // as Instance.Compute has it
 }
 
-// MarshalJSON writes the checkpoint with its version. Profiles are written by
-// NVML constant beside their name, since drivers rename them.
-func (c Checkpoint) MarshalJSON() ([]byte, error) {
-	r := rawCheckpoint{Version: CheckpointVersion, Device: c.Device, Enabled: c.Enabled, Instances: []rawPlaced{}}
-	if c.Layout.Model != nil {
-		r.GPU = c.Layout.Model.Key
+// NewCheckpoint takes a checkpoint of what a device reports. What is busy is not
+// kept.
+func NewCheckpoint(s DeviceState) Checkpoint {
+	c := Checkpoint{Version: checkpointVersion, Device: s.UUID, Enabled: s.Mode, GPU: s.Model.String(), Instances: []SavedInstance{}}
+	for _, in := range s.Layout().Instances {
+		c.Instances = append(c.Instances, SavedInstance{in.Profile.Name, in.Profile.Const, in.Start, in.Size, in.Compute})
 	}
-	for _, in := range c.Layout.Instances {
-		if in.Profile == nil {
-			return nil, invalid(fmt.Errorf("an instance at %s has no profile", in.Placement))
-		}
-		r.Instances = append(r.Instances, rawPlaced{in.Profile.Name, in.Profile.Const, in.Start, in.Size, in.Compute})
-	}
-	return json.Marshal(r)
+	return c
 }
 
-// ParseCheckpoint reads a checkpoint strictly and validates its layout. The
-// error names every problem.
+// ParseCheckpoint reads a checkpoint strictly. The error names every problem.
+// Whether a GPU can hold it is for Layout to say.
 func ParseCheckpoint(data []byte) (Checkpoint, error) {
-	var r rawCheckpoint
-	if err := strictyaml.Decode(data, &r, strictyaml.Options{}); err != nil {
+	var c Checkpoint
+	if err := strictyaml.Decode(data, &c, strictyaml.Options{}); err != nil {
 		return Checkpoint{}, invalid(err)
 	}
 	var list problems
-	if r.Version != CheckpointVersion {
-		list.Addf("version", fmt.Sprintf("this release reads version %d", CheckpointVersion), "is %d", r.Version)
+	if c.Version != checkpointVersion {
+		list.Addf("version", fmt.Sprintf("this release reads version %d", checkpointVersion), "is %d", c.Version)
 	}
-	m, err := Lookup(r.GPU)
-	if err != nil {
-		list.add("gpu", err)
-		return Checkpoint{}, list.err()
-	}
-	c := Checkpoint{Device: r.Device, Enabled: r.Enabled, Layout: Layout{Model: m}}
-	for i, in := range r.Instances {
-		at := fmt.Sprintf("instances[%d]", i)
-		p := m.ProfileByConst(in.Const)
-		if byName, err := m.Profile(in.Profile); err != nil {
-			list.add(at+".profile", err)
-			continue
-		} else if p != byName {
-			list.Addf(at+".nvml_const", fmt.Sprintf("%s has %d", byName.Name, byName.Const), "%d is not the constant of %s", in.Const, clip(in.Profile))
-			continue
-		}
-		c.Layout.Instances = append(c.Layout.Instances, Instance{Profile: p, Placement: Placement{in.Start, in.Size}, Compute: in.Compute})
-	}
-	if !r.Enabled && len(r.Instances) > 0 {
+	if c.Enabled == ModeDisabled && len(c.Instances) > 0 {
 		list.Addf("mig_enabled", "", "is false, and there are instances")
 	}
 	if err := list.err(); err != nil {
 		return Checkpoint{}, err
 	}
-	c.Layout.sort()
-	if err := c.Layout.Validate(); err != nil {
-		return Checkpoint{}, err
-	}
 	return c, nil
 }
 
-// Restore brings a device to a checkpoint: what stands at the same place with
+// Layout returns the checkpoint's layout on a GPU of a model: that of the device
+// that it is to be restored on, or the catalogue's. The error names every
+// instance that such a GPU can't hold.
+func (c Checkpoint) Layout(m *Model) (Layout, error) {
+	var list problems
+	l := Layout{Model: m}
+	for i, in := range c.Instances {
+		at := fmt.Sprintf("instances[%d]", i)
+		p := m.ProfileByConst(in.Const)
+		switch {
+		case p == nil:
+			list.Addf(at+".nvml_const", "", "%s has no profile of constant %d (%s)", m, in.Const, in.Profile)
+		case !slices.Contains(p.Placements, Placement{in.Start, in.Size}):
+			list.Addf(at, "its placements are "+placementsText(p), "%s can't stand at %d:%d on %s", p, in.Start, in.Size, m)
+		default:
+			l.Instances = append(l.Instances, Instance{Profile: p, Placement: Placement{in.Start, in.Size}, Compute: in.Compute})
+		}
+	}
+	if err := list.err(); err != nil {
+		return Layout{}, err
+	}
+	l.sort()
+	if err := l.Validate(); err != nil {
+		return Layout{}, err
+	}
+	return l, nil
+}
+
+// Restore brings a device to its checkpoint: what stands at the same place with
 // the same profile stays, the rest is destroyed and created; the mode is
 // switched where it differs. It fails like Apply, and with a *BusyError when an
-// instance in use would have to go.
-func Restore(ctx context.Context, dev Device, c Checkpoint, opt ApplyOptions) (Report, error) {
+// instance in use would have to go. A checkpoint of another GPU is refused; set
+// its Device to the GPU's UUID where that is meant.
+func Restore(ctx context.Context, dev Device, c Checkpoint, opts ApplyOptions) (Report, error) {
 	state, err := dev.State(ctx)
 	if err != nil {
 		return Report{}, opError("read state", c.Device, err)
 	}
-	if state.Model != c.Layout.Model && c.Layout.Model != nil {
-		return Report{}, invalid(fmt.Errorf("the checkpoint is of a %s, and %s is a %s", c.Layout.Model, state.UUID, state.Model))
+	if state.UUID != c.Device {
+		return Report{}, invalid(fmt.Errorf("the checkpoint is of %s, and this is %s", c.Device, state.UUID))
 	}
-	plan, err := DiffLayout(state.Model, state.Layout(), c.Layout, DiffOptions{})
+	want, err := c.Layout(state.Model)
 	if err != nil {
 		return Report{}, err
 	}
-	report, err := Apply(ctx, dev, plan, opt)
-	if err != nil || opt.DryRun || c.Enabled == state.Enabled || len(plan.Create) > 0 {
-		return report, err
+	plan, err := diffLayout(state.Model, state.Layout(), want, DiffOptions{})
+	if err != nil {
+		return Report{}, err
 	}
-	return report, opError("set MIG mode", state.UUID, dev.SetMode(ctx, c.Enabled))
+	plan.Mode = optional.Of(c.Enabled)
+	return Apply(ctx, dev, plan, opts)
 }

@@ -54,7 +54,7 @@ func ParseCounts(s string) ([]Count, error) {
 func parseCount(s string) (int, error) {
 	digits := strings.TrimLeft(s, "0")
 	if s == "" || strings.Trim(s, "0123456789") != "" || len(digits) > 7 {
-		return 0, &problem.Problem{Message: fmt.Sprintf("%q is not a count", clip(s)), Remedy: fmt.Sprintf("write a whole number from 0 to %d", MaxCount)}
+		return 0, &problem.Problem{Message: fmt.Sprintf("%q is not a count", problem.Clip(s)), Remedy: fmt.Sprintf("write a whole number from 0 to %d", MaxCount)}
 	}
 	n := 0
 	for _, d := range digits {
@@ -96,19 +96,13 @@ func (m *Model) resolve(counts []Count) (demand, error) {
 	var devices map[int]map[int]int // profile to slices to devices
 	for i, c := range counts {
 		if c.N < 0 || c.N > MaxCount {
-			list.Addf(fmt.Sprintf("want[%d]", i), fmt.Sprintf("use 0 to %d", MaxCount), "%s: %d is not a count", clip(c.Profile), c.N)
+			list.Addf(fmt.Sprintf("want[%d]", i), fmt.Sprintf("use 0 to %d", MaxCount), "%s: %d is not a count", problem.Clip(c.Profile), c.N)
 			continue
 		}
-		p, slices := m.byName[c.Profile], 0
-		if p == nil {
-			var err error
-			if p, err = m.Profile(c.Profile); err != nil {
-				list.add(fmt.Sprintf("want[%d]", i), err)
-				continue
-			}
-			if n, err := ParseName(c.Profile); err == nil && !n.Whole() {
-				slices = n.ComputeSlices
-			}
+		p, slices, err := m.device(c.Profile)
+		if err != nil {
+			list.add(fmt.Sprintf("want[%d]", i), err)
+			continue
 		}
 		if slices == 0 {
 			d.n[p.index] = min(d.n[p.index]+c.N, MaxCount)
@@ -139,6 +133,22 @@ func (m *Model) resolve(counts []Count) (demand, error) {
 		}
 	}
 	return d, nil
+}
+
+// device returns the profile of a device's name, and the slices of its compute
+// instance where that does not span the GPU instance, else 0.
+func (m *Model) device(name string) (*Profile, int, error) {
+	if p := m.byName[name]; p != nil {
+		return p, 0, nil
+	}
+	p, err := m.Profile(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	if n, err := ParseName(name); err == nil && !n.whole() {
+		return p, n.ComputeSlices, nil
+	}
+	return p, 0, nil
 }
 
 // packCompute puts compute instances (slices to number) into as few GPU
@@ -224,9 +234,9 @@ func fitCompute(rule CIRule, g int, sizes []int) bool {
 		slots += computeSlots(c)
 	}
 	switch rule {
-	case CISingle:
+	case CIRuleSingle:
 		return len(sizes) <= 1 && sum <= g
-	case CIContiguous:
+	case CIRuleContiguous:
 		return sum <= g
 	}
 	return sum <= g && slots <= computeSlots(g) // unknown is as strict as aligned

@@ -19,7 +19,7 @@ func (mv Move) String() string {
 
 // Fragmentation returns the free units of the fleet that a request drawn from
 // the mix can't use, in expectation.
-func (f *Fleet) Fragmentation() float64 {
+func (f *Cluster) Fragmentation() float64 {
 	sum := 0.0
 	for i := range f.gpus {
 		sum += f.frag[f.gpus[i].mask]
@@ -31,7 +31,7 @@ func (f *Fleet) Fragmentation() float64 {
 // effective first, at most maxMoves of them (0: as many as help). Busy
 // instances stay. Moves are valid in their order: a place is free when its move
 // comes. The fleet is not changed; Move does that.
-func (f *Fleet) Defragment(maxMoves int) []Move {
+func (f *Cluster) Defragment(maxMoves int) []Move {
 	work := *f
 	work.gpus = append([]state(nil), f.gpus...)
 	work.layout = make([]Layout, len(f.layout))
@@ -51,7 +51,7 @@ func (f *Fleet) Defragment(maxMoves int) []Move {
 
 // bestMove returns the move that lowers fragmentation most. Ties go to the
 // lowest GPUs and starts.
-func (f *Fleet) bestMove() (Move, bool) {
+func (f *Cluster) bestMove() (Move, bool) {
 	g := f.model.grid
 	var best Move
 	gain := 1e-9
@@ -88,7 +88,7 @@ func (f *Fleet) bestMove() (Move, bool) {
 
 // Move makes a move in the fleet. It fails, and changes nothing, when the
 // instance is not there, is busy, or its new place is not free.
-func (f *Fleet) Move(mv Move) error {
+func (f *Cluster) Move(mv Move) error {
 	bad := func(why string) error { return invalid(fmt.Errorf("move %v: %s", mv, why)) }
 	if mv.Profile == nil || mv.Profile.model != f.model {
 		return invalid(fmt.Errorf("the move's profile is not one of %s", f.model.Key))

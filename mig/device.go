@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -51,7 +52,7 @@ type Device interface {
 	State(ctx context.Context) (DeviceState, error)
 	// SetMode switches MIG mode. That the change is pending is no error here;
 	// State tells.
-	SetMode(ctx context.Context, enabled bool) error
+	SetMode(ctx context.Context, mode Mode) error
 	// CreateGPUInstance creates a GPU instance at exactly the placement.
 	CreateGPUInstance(ctx context.Context, p *Profile, at Placement) (DeviceInstance, error)
 	// DestroyGPUInstance destroys a GPU instance that has no compute instances.
@@ -63,6 +64,23 @@ type Device interface {
 	CreateComputeInstance(ctx context.Context, gpuInstance int, profile int) (DeviceCompute, error)
 	// DestroyComputeInstance destroys a compute instance.
 	DestroyComputeInstance(ctx context.Context, gpuInstance, id int) error
+}
+
+// Mode says whether a GPU is in MIG mode.
+type Mode bool
+
+// The modes.
+const (
+	ModeDisabled Mode = false
+	ModeEnabled  Mode = true
+)
+
+// String returns disabled or enabled.
+func (m Mode) String() string {
+	if m == ModeEnabled {
+		return "enabled"
+	}
+	return "disabled"
 }
 
 // ComputeProfile is a compute-instance profile as a GPU instance offers it.
@@ -77,9 +95,9 @@ type ComputeProfile struct {
 type DeviceState struct {
 	UUID  string
 	Model *Model
-	// Enabled is the MIG mode in force, and Pending the one that a reset
+	// Mode is the MIG mode in force, and Pending the one that a reset
 	// would bring; they are the same where no change is pending.
-	Enabled, Pending bool
+	Mode, Pending Mode
 	// Resetless says whether the mode changes without a GPU reset (NVML field
 	// 184); Unknown where the driver does not say.
 	Resetless sharing.Answer
@@ -94,6 +112,9 @@ type DeviceInstance struct {
 	Busy    bool // a client uses it
 	Compute []DeviceCompute
 }
+
+// Optional is a value that may be missing.
+type Optional[T any] = optional.Value[T]
 
 // DeviceCompute is a compute instance on a device.
 type DeviceCompute struct {

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
+
+	"github.com/cotenant/cotenant/internal/enum"
 )
 
 // ErrBusy says that a change would have to destroy instances that are in use.
@@ -21,33 +22,16 @@ const (
 	OpDestroy           // destroy the compute instances and the GPU instance
 )
 
-var opNames = []string{"create", "destroy"}
+var opNames = enum.Of[Op](ErrInvalid, "operation", "create", "destroy")
 
 // String returns create or destroy.
-func (o Op) String() string {
-	if int(o) >= len(opNames) {
-		return fmt.Sprintf("Op(%d)", int(o))
-	}
-	return opNames[o]
-}
+func (o Op) String() string { return opNames.String(o) }
 
 // MarshalText returns the operation's text.
-func (o Op) MarshalText() ([]byte, error) {
-	if int(o) >= len(opNames) {
-		return nil, invalid(fmt.Errorf("%d is no operation", int(o)))
-	}
-	return []byte(o.String()), nil
-}
+func (o Op) MarshalText() ([]byte, error) { return opNames.Text(o) }
 
 // UnmarshalText reads an operation's text.
-func (o *Op) UnmarshalText(b []byte) error {
-	i := slices.Index(opNames, string(b))
-	if i < 0 {
-		return invalid(fmt.Errorf("unknown operation %q (known: %s)", clip(string(b)), strings.Join(opNames, ", ")))
-	}
-	*o = Op(i)
-	return nil
-}
+func (o *Op) UnmarshalText(b []byte) error { return opNames.Parse(o, b) }
 
 // Step is one change of a plan.
 type Step struct {
@@ -58,9 +42,9 @@ type Step struct {
 // String writes the step: "create 3g.40gb@4".
 func (s Step) String() string { return s.Op.String() + " " + s.Instance.String() }
 
-// Plan is how to get from one layout of a GPU to another. It is data: making
+// ChangePlan is how to get from one layout of a GPU to another. It is data: making
 // one touches no device.
-type Plan struct {
+type ChangePlan struct {
 	Model      *Model
 	Have, Want Layout // before and after
 	Keep       []Instance
@@ -69,6 +53,9 @@ type Plan struct {
 	// Steps are the changes in the order in which they are possible: every
 	// layout between two steps is valid.
 	Steps []Step
+	// Mode is the MIG mode to leave the GPU in. Where it is missing, MIG is
+	// switched on if instances are created, and otherwise stays as it is.
+	Mode Optional[Mode]
 	// BusyDestroyed counts the instances in use that the plan destroys.
 	BusyDestroyed int
 	// Empties says that the GPU holds no instance at some point between two
@@ -88,7 +75,7 @@ type DiffOptions struct {
 // ErrBusy.
 type BusyError struct {
 	Busy []Instance // the fewest that would have to go
-	Plan Plan       // the change that destroys them, which AllowBusy would give
+	Plan ChangePlan // the change that destroys them, which AllowBusy would give
 }
 
 // Error names the instances.
@@ -107,40 +94,40 @@ func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 //
 // The error is an ErrInvalid, ErrPlacementsUnknown, an *InfeasibleError when
 // the wanted devices don't fit an empty GPU, or a *BusyError.
-func Diff(m *Model, have Layout, want []Count, opt DiffOptions) (Plan, error) {
+func Diff(m *Model, have Layout, want []Count, opts DiffOptions) (ChangePlan, error) {
 	d, err := m.resolve(want)
 	if err != nil {
-		return Plan{}, err
+		return ChangePlan{}, err
 	}
 	n := d.instances()
 	if m.grid == nil {
 		if err := m.refuteBlind(n, Layout{}); err != nil {
-			return Plan{}, err
+			return ChangePlan{}, err
 		}
 	}
 	if _, err := m.stateOf(have); err != nil {
-		return Plan{}, err
+		return ChangePlan{}, err
 	}
 	have.Model = m
 	have.Instances = slices.Clone(have.Instances)
 	have.sort()
 	if _, ok := m.search(state{}, n); !ok {
-		return Plan{}, m.explain(n, Layout{})
+		return ChangePlan{}, m.explain(n, Layout{})
 	}
 	df := differ{m: m, have: have.Instances, demand: d}
 	plan := df.best()
-	return checked(plan, have, opt)
+	return checked(plan, have, opts)
 }
 
 // DiffLayout plans the change from one placed layout to another: instances of
 // the same profile, placement and compute instances stay. It is what restoring
 // a checkpoint needs.
-func DiffLayout(m *Model, have, want Layout, opt DiffOptions) (Plan, error) {
+func diffLayout(m *Model, have, want Layout, opts DiffOptions) (ChangePlan, error) {
 	if _, err := m.stateOf(have); err != nil {
-		return Plan{}, err
+		return ChangePlan{}, err
 	}
 	if _, err := m.stateOf(want); err != nil {
-		return Plan{}, err
+		return ChangePlan{}, err
 	}
 	keep := uint32(0)
 	for i, in := range have.Instances {
@@ -157,19 +144,19 @@ func DiffLayout(m *Model, have, want Layout, opt DiffOptions) (Plan, error) {
 			create = append(create, w)
 		}
 	}
-	return checked(m.plan(have, keep, create), have, opt)
+	return checked(m.plan(have, keep, create), have, opts)
 }
 
-func checked(plan Plan, have Layout, opt DiffOptions) (Plan, error) {
+func checked(plan ChangePlan, have Layout, opts DiffOptions) (ChangePlan, error) {
 	plan.Have = have
-	if plan.BusyDestroyed > 0 && !opt.AllowBusy {
+	if plan.BusyDestroyed > 0 && !opts.AllowBusy {
 		e := &BusyError{Plan: plan}
 		for _, in := range plan.Destroy {
 			if in.Busy {
 				e.Busy = append(e.Busy, in)
 			}
 		}
-		return Plan{}, e
+		return ChangePlan{}, e
 	}
 	return plan, nil
 }
@@ -202,7 +189,7 @@ type differ struct {
 
 // best tries every set of instances to keep, those that lose least first. The
 // empty set is among them, so there is an answer.
-func (df *differ) best() Plan {
+func (df *differ) best() ChangePlan {
 	sets := make([]uint32, 1<<len(df.have))
 	busy := uint32(0)
 	for i, in := range df.have {
@@ -216,7 +203,7 @@ func (df *differ) best() Plan {
 	slices.SortStableFunc(sets, func(a, b uint32) int {
 		return cmp.Or(cmp.Compare(popcount(b&busy), popcount(a&busy)), cmp.Compare(popcount(b), popcount(a)))
 	})
-	var best Plan
+	var best ChangePlan
 	found := false
 	var at [2]int
 	for _, keep := range sets {
@@ -233,14 +220,14 @@ func (df *differ) best() Plan {
 }
 
 // better compares plans that destroy as much.
-func better(a, b Plan) bool {
+func better(a, b ChangePlan) bool {
 	if a.Empties != b.Empties {
 		return !a.Empties
 	}
 	return a.freeStarts() > b.freeStarts()
 }
 
-func (p *Plan) freeStarts() int32 {
+func (p *ChangePlan) freeStarts() int32 {
 	mask := uint32(0)
 	for _, in := range p.Want.Instances {
 		mask |= (1<<in.Size - 1) << in.Start
@@ -250,7 +237,7 @@ func (p *Plan) freeStarts() int32 {
 
 // keeping plans with a given set kept; ok is false when the set is no part of
 // what is wanted or the rest can't be placed beside it.
-func (df *differ) keeping(keep uint32) (Plan, bool) {
+func (df *differ) keeping(keep uint32) (ChangePlan, bool) {
 	m := df.m
 	whole, cut := df.demand.n, slices.Clone(df.demand.cut)
 	var st state
@@ -265,7 +252,7 @@ func (df *differ) keeping(keep uint32) (Plan, bool) {
 		case whole[p] > 0 && sameCompute(in, nil):
 			whole[p]--
 		default:
-			return Plan{}, false
+			return ChangePlan{}, false
 		}
 		m.grid.add(&st, m.grid.slotOf(p, in.Placement))
 	}
@@ -275,7 +262,7 @@ func (df *differ) keeping(keep uint32) (Plan, bool) {
 	}
 	slots, ok := m.search(st, n)
 	if !ok {
-		return Plan{}, false
+		return ChangePlan{}, false
 	}
 	have := Layout{Model: m, Instances: df.have}
 	plan := m.plan(have, keep, m.cutInstances(slots, cut))
@@ -289,7 +276,7 @@ func (df *differ) keeping(keep uint32) (Plan, bool) {
 
 // bridge plans a complete exchange so that the first new instance is created
 // beside an old one, which keeps the GPU partitioned throughout.
-func (df *differ) bridge(n [maxProfiles]int, cut []cutInstance) (Plan, bool) {
+func (df *differ) bridge(n [maxProfiles]int, cut []cutInstance) (ChangePlan, bool) {
 	g := df.m.grid
 	for _, old := range df.have {
 		var alone state
@@ -314,7 +301,7 @@ func (df *differ) bridge(n [maxProfiles]int, cut []cutInstance) (Plan, bool) {
 			}
 		}
 	}
-	return Plan{}, false
+	return ChangePlan{}, false
 }
 
 // cutInstances returns the instances of some slots, with the compute instances
@@ -337,8 +324,8 @@ func (m *Model) cutInstances(slots []int, cut []cutInstance) []Instance {
 // plan orders the steps. Instances are destroyed first and created after, but
 // the last old one stays until the first new one stands where that is possible
 // and nothing else keeps the GPU partitioned.
-func (m *Model) plan(have Layout, keep uint32, create []Instance) Plan {
-	p := Plan{Model: m, Have: have, Create: create, Want: Layout{Model: m}}
+func (m *Model) plan(have Layout, keep uint32, create []Instance) ChangePlan {
+	p := ChangePlan{Model: m, Have: have, Create: create, Want: Layout{Model: m}}
 	for i, in := range have.Instances {
 		if keep>>i&1 == 1 {
 			p.Keep = append(p.Keep, in)

@@ -32,7 +32,7 @@ type DeviceIdentity struct {
 }
 
 // DeviceSource is the source of facts that a device itself answered.
-const DeviceSource sharing.SourceID = "DEVICE"
+const DeviceSource sharing.SourceID = "nvidia-nvml-api"
 
 // Discover returns the model of a live GPU. The device's own answers count: where
 // they agree with the catalogue's entry in ids and placements it is that entry,
@@ -106,7 +106,7 @@ func (m *Model) agrees(profiles []DeviceProfile) bool {
 var profileAttributes = map[int]string{7: "+me", 8: "+me", 10: "+gfx", 11: "+gfx", 12: "+gfx", 13: "-me", 14: "-me", 15: "+me.all", 16: "+me.all", 17: "+gfx"}
 
 func (m *Model) discovered(d DeviceProfile, total sharing.Bytes, index int) *Profile {
-	name := Name{ComputeSlices: d.Slices, Slices: d.Slices, GB: NominalGB(d.Memory, total)}
+	name := Name{ComputeSlices: d.Slices, Slices: d.Slices, GB: nominalGB(d.Memory, total)}
 	if a := profileAttributes[d.Const]; a != "" {
 		if a[0] == '+' {
 			name.Attributes = []string{a[1:]}
@@ -117,7 +117,7 @@ func (m *Model) discovered(d DeviceProfile, total sharing.Bytes, index int) *Pro
 	p := &Profile{Name: name.String(), Const: d.Const, ID: sharing.KnownCell(d.ID, DeviceSource), ComputeSlices: d.Slices,
 		Memory: sharing.KnownCell(d.Memory, DeviceSource), SMs: sharing.KnownCell(d.SMs, DeviceSource), Engines: deviceEngines(d),
 		MaxInstances: d.MaxInstances, Placements: slices.Clone(d.Placements), Sources: []sharing.SourceID{DeviceSource},
-		Verified: Verified{Measured, Measured, Measured, Measured, Measured, Measured, Measured},
+		Verified: Verified{VerificationMeasured, VerificationMeasured, VerificationMeasured, VerificationMeasured, VerificationMeasured, VerificationMeasured, VerificationMeasured},
 		model:    m, index: index, parsed: name}
 	if len(d.Placements) > 0 {
 		p.PlacementUnits = d.Placements[0].Size
@@ -128,4 +128,16 @@ func (m *Model) discovered(d DeviceProfile, total sharing.Bytes, index int) *Pro
 func deviceEngines(d DeviceProfile) Engines {
 	known := func(n int) sharing.Cell[int] { return sharing.KnownCell(n, DeviceSource) }
 	return Engines{Copy: known(d.Copy), NVDEC: known(d.NVDEC), NVENC: known(d.NVENC), JPEG: known(d.JPEG), OFA: known(d.OFA)}
+}
+
+// nominalGB returns the figure that drivers put into the name of a profile with
+// mem of a GPU's total memory: its eighths, rounded up, of the whole GiB. It
+// reproduces the catalogue's names, but drivers have used others (GB200).
+func nominalGB(mem, total sharing.Bytes) int {
+	if mem <= 0 || total <= 0 {
+		return 0
+	}
+	eighths := (8*int64(mem)/int64(sharing.MiB) + int64(total/sharing.MiB) - 1) / int64(total/sharing.MiB)
+	gib := (int64(total) + int64(sharing.GiB) - 1) / int64(sharing.GiB)
+	return int((eighths*gib + 4) / 8)
 }

@@ -6,7 +6,7 @@
 // verified. A [Layout] is a set of placed instances on one GPU. Planning is
 // pure and exact: [Model.Place] puts a multiset of profiles on one GPU, [Pack]
 // a demand on as few GPUs as possible, [Diff] finds the least disruptive
-// change, [Fleet] places instances as they come. Only [Apply] touches a
+// change, [Cluster] places instances as they come. Only [Apply] touches a
 // device, through the small [Device] interface, and it goes back to the
 // layout that was there when a step fails. Package mig/migtest has a simulated
 // GPU behind that interface, and mig/mignvml a real one.

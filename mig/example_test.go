@@ -1,9 +1,11 @@
 package mig_test
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/mig/migtest"
 )
 
 // Will these instances fit one GPU, and where do they go?
@@ -53,4 +55,63 @@ mig-configs:
 	}
 	// Output:
 	// all-balanced a100-80gb yes 2g.20gb@0,1g.10gb@2,1g.10gb@3,3g.40gb@4
+}
+
+func ExampleDiff() {
+	gpu, _ := mig.Lookup("A100 80GB")
+	have, _ := gpu.ParseLayout("3g.40gb@4!busy,1g.10gb@0")
+	plan, err := mig.Diff(gpu, have, []mig.Count{{Profile: "3g.40gb", N: 1}, {Profile: "2g.20gb", N: 2}}, mig.DiffOptions{})
+	fmt.Println(plan.Steps, err)
+	_, err = mig.Diff(gpu, have, []mig.Count{{Profile: "7g.80gb", N: 1}}, mig.DiffOptions{})
+	fmt.Println(err)
+	// Output:
+	// [destroy 1g.10gb@0 create 2g.20gb@0 create 2g.20gb@2] <nil>
+	// mig: in use: the change can't be made on a100-80gb without destroying 3g.40gb@4!busy; wait until it is idle, or allow it
+}
+
+func ExampleApply() {
+	gpu, _ := mig.Lookup("H200")
+	device, _ := migtest.New(gpu, migtest.Options{})
+	plan, _ := mig.Diff(gpu, mig.Layout{}, []mig.Count{{Profile: "3g.71gb", N: 1}, {Profile: "1g.35gb", N: 2}}, mig.DiffOptions{})
+	report, err := mig.Apply(context.Background(), device, plan, mig.ApplyOptions{})
+	fmt.Println(report.After, err)
+
+	// The third call from now fails: everything is undone.
+	device.Fail(migtest.Fault{Call: 3})
+	plan, _ = mig.Diff(gpu, report.After, []mig.Count{{Profile: "7g.141gb", N: 1}}, mig.DiffOptions{})
+	_, err = mig.Apply(context.Background(), device, plan, mig.ApplyOptions{})
+	fmt.Println(err)
+	fmt.Println(device.Layout())
+	// Output:
+	// 1g.35gb@0,1g.35gb@2,3g.71gb@4 <nil>
+	// mig: destroy 1g.35gb@0 failed on GPU-simulated-h200-141gb-sxm: mig: destroy GPU instance 3 on GPU-simulated-h200-141gb-sxm: migtest: injected failure; the earlier layout stands again
+	// 1g.35gb@0,1g.35gb@2,3g.71gb@4
+}
+
+func ExamplePack() {
+	gpu, _ := mig.Lookup("A100 80GB")
+	packing, err := gpu.Pack([]mig.Count{{Profile: "1g.10gb", N: 40}, {Profile: "3g.40gb", N: 12}})
+	fmt.Println(packing.GPUs, packing.LowerBound, packing.Optimal, err)
+	for _, g := range packing.Groups {
+		fmt.Println(g.GPUs, "x", g.Layout)
+	}
+	// Output:
+	// 11 11 true <nil>
+	// 10 x 1g.10gb@0,1g.10gb@1,1g.10gb@2,1g.10gb@3,3g.40gb@4
+	// 1 x 3g.40gb@0,3g.40gb@4
+}
+
+func ExampleGenerateParted() {
+	gpu, _ := mig.Lookup("A30")
+	config, err := mig.GenerateParted(gpu)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(config.Labels())
+	labels, err := config.NodeLabels("all-balanced", mig.StrategyMixed)
+	fmt.Println(labels, err)
+	// Output:
+	// [all-1g.6gb all-1g.6gb.me all-2g.12gb all-2g.12gb.me all-4g.24gb all-balanced all-disabled all-enabled]
+	// map[nvidia.com/mig.config:all-balanced nvidia.com/mig.strategy:mixed] <nil>
 }

@@ -1,7 +1,7 @@
 package mig_test
 
 import (
-	"context"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,77 +14,8 @@ import (
 
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/mig"
-	"github.com/cotenant/cotenant/mig/migtest"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-func TestCheckpointRestore(t *testing.T) {
-	ctx := context.Background()
-	m := lookup(t, "H200")
-	g := simulated(t, m, migtest.Options{Layout: parse(t, m, "3g.71gb@4[2+1]!busy,1g.35gb@0,1g.18gb@3[]")})
-	state, err := g.State(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := json.MarshalIndent(mig.NewCheckpoint(state), "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden.Check(t, "testdata/checkpoint.json", append(data, '\n'))
-	c, err := mig.ParseCheckpoint(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := c.Layout.String(), strings.ReplaceAll(state.Layout().String(), "!busy", ""); got != want || !c.Enabled {
-		t.Errorf("%s, want %s", got, want)
-	}
-	// A reboot: nothing is left, and MIG mode is off.
-	g = simulated(t, m, migtest.Options{Disabled: true})
-	if _, err := mig.Restore(ctx, g, c, mig.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if g.Layout().String() != c.Layout.String() {
-		t.Errorf("restored [%s]", g.Layout())
-	}
-	// Back to a GPU without MIG.
-	off := mig.Checkpoint{Device: c.Device, Layout: mig.Layout{Model: m}}
-	if _, err := mig.Restore(ctx, g, off, mig.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if state, err := g.State(ctx); err != nil || state.Enabled || len(state.Instances) > 0 {
-		t.Errorf("%+v, %v", state, err)
-	}
-	busy := simulated(t, m, migtest.Options{Layout: parse(t, m, "7g.141gb@0!busy")})
-	if _, err := mig.Restore(ctx, busy, c, mig.ApplyOptions{}); !errors.Is(err, mig.ErrBusy) {
-		t.Errorf("err = %v", err)
-	}
-	other := simulated(t, lookup(t, "A30"), migtest.Options{})
-	if _, err := mig.Restore(ctx, other, c, mig.ApplyOptions{}); !errors.Is(err, mig.ErrInvalid) {
-		t.Errorf("err = %v", err)
-	}
-}
-
-func FuzzParseCheckpoint(f *testing.F) {
-	f.Add(`{"version":1,"device":"GPU-1","mig_enabled":true,"gpu":"a30","instances":[{"profile":"1g.6gb","nvml_const":0,"start":3,"size":1,"compute":[1]}]}`)
-	f.Add(`{"version":2,"gpu":"H100"}`)
-	f.Fuzz(func(t *testing.T, s string) {
-		c, err := mig.ParseCheckpoint([]byte(s))
-		if err != nil {
-			if !cmp.Equal(c.Device, "") || c.Layout.Model != nil {
-				t.Errorf("%+v with %v", c, err)
-			}
-			return
-		}
-		data, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, err := mig.ParseCheckpoint(data)
-		if err != nil || back.Layout.String() != c.Layout.String() || back.Device != c.Device {
-			t.Errorf("%s: %+v, %v", data, back, err)
-		}
-	})
-}
 
 func FuzzParseLayout(f *testing.F) {
 	m := lookup(f, "A100 80GB")
@@ -103,13 +34,8 @@ func FuzzParseLayout(f *testing.F) {
 		if err != nil || back.String() != l.String() {
 			t.Errorf("%q -> %s -> %s, %v", s, l, back, err)
 		}
-		data, err := json.Marshal(l)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var j mig.Layout
-		if err := json.Unmarshal(data, &j); err != nil || j.String() != l.String() {
-			t.Errorf("%s -> %s, %v", data, j, err)
+		if data, err := json.Marshal(l); err != nil || strings.Count(string(data), `"profile"`) != len(l.Instances) {
+			t.Errorf("%s, %v", data, err)
 		}
 	})
 }
@@ -215,7 +141,7 @@ func TestGenerate(t *testing.T) {
 			}
 			continue
 		}
-		if answer, _, err := m.Feasible(counts, mig.Layout{}); answer != sharing.AnswerYes {
+		if _, err := m.Place(counts, mig.Layout{}); err != nil {
 			t.Errorf("%s: %v %v", m, counts, err)
 		}
 	}
@@ -280,54 +206,36 @@ func TestDraw(t *testing.T) {
 
 // TestEnums: every text round-trips, other texts and values are errors.
 func TestEnums(t *testing.T) {
-	check := func(name string, n int, marshal func(int) ([]byte, error), unmarshal func([]byte) (int, error)) {
-		for i := range n {
-			text, err := marshal(i)
-			if err != nil {
-				t.Errorf("%s %d: %v", name, i, err)
-				continue
-			}
-			if back, err := unmarshal(text); err != nil || back != i {
-				t.Errorf("%s %s: %d, %v", name, text, back, err)
-			}
-		}
-		if text, err := marshal(n); !errors.Is(err, mig.ErrInvalid) {
-			t.Errorf("%s %d marshals to %s", name, n, text)
-		}
-		if v, err := unmarshal([]byte("nonsense")); !errors.Is(err, mig.ErrInvalid) {
-			t.Errorf("%s: nonsense is %d", name, v)
+	texts[mig.Verification](t, 6)
+	texts[mig.CIRule](t, 4)
+	texts[mig.Rule](t, 5)
+	texts[mig.Op](t, 2)
+	texts[mig.PlacementPolicy](t, 3)
+	texts[mig.Strategy](t, 3)
+}
+
+func texts[T interface {
+	~uint8
+	encoding.TextMarshaler
+}, P interface {
+	*T
+	encoding.TextUnmarshaler
+}](t *testing.T, n int) {
+	t.Helper()
+	for i := range n {
+		var back T
+		text, err := T(i).MarshalText()
+		if err != nil || P(&back).UnmarshalText(text) != nil || back != T(i) {
+			t.Errorf("%T %d: %s, %v, %v", back, i, text, back, err)
 		}
 	}
-	check("verification", 6, func(i int) ([]byte, error) { return mig.Verification(i).MarshalText() }, func(b []byte) (int, error) {
-		var v mig.Verification
-		err := v.UnmarshalText(b)
-		return int(v), err
-	})
-	check("ci rule", 4, func(i int) ([]byte, error) { return mig.CIRule(i).MarshalText() }, func(b []byte) (int, error) {
-		var v mig.CIRule
-		err := v.UnmarshalText(b)
-		return int(v), err
-	})
-	check("rule", 5, func(i int) ([]byte, error) { return mig.Rule(i).MarshalText() }, func(b []byte) (int, error) {
-		var v mig.Rule
-		err := v.UnmarshalText(b)
-		return int(v), err
-	})
-	check("op", 2, func(i int) ([]byte, error) { return mig.Op(i).MarshalText() }, func(b []byte) (int, error) {
-		var v mig.Op
-		err := v.UnmarshalText(b)
-		return int(v), err
-	})
-	check("policy", 3, func(i int) ([]byte, error) { return mig.Policy(i).MarshalText() }, func(b []byte) (int, error) {
-		var v mig.Policy
-		err := v.UnmarshalText(b)
-		return int(v), err
-	})
-	check("strategy", 3, func(i int) ([]byte, error) { return mig.Strategy(i).MarshalText() }, func(b []byte) (int, error) {
-		var v mig.Strategy
-		err := v.UnmarshalText(b)
-		return int(v), err
-	})
+	var v T
+	if text, err := T(n).MarshalText(); !errors.Is(err, mig.ErrInvalid) {
+		t.Errorf("%T %d marshals to %s", v, n, text)
+	}
+	if err := P(&v).UnmarshalText([]byte("nonsense")); !errors.Is(err, mig.ErrInvalid) {
+		t.Errorf("%T: nonsense is %v, %v", v, v, err)
+	}
 }
 
 // TestNoCgo: a program that imports mig and no leaf needs no C compiler.
@@ -379,19 +287,4 @@ func TestMetrics(t *testing.T) {
 	if err != nil || low >= high {
 		t.Errorf("fragmentation %.2f with 3g at 4, %.2f at 0, %v", low, high, err)
 	}
-}
-
-func ExampleGenerateParted() {
-	gpu, _ := mig.Lookup("A30")
-	config, err := mig.GenerateParted(gpu)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(config.Labels())
-	labels, err := config.NodeLabels("all-balanced", mig.StrategyMixed)
-	fmt.Println(labels, err)
-	// Output:
-	// [all-1g.6gb all-1g.6gb.me all-2g.12gb all-2g.12gb.me all-4g.24gb all-balanced all-disabled all-enabled]
-	// map[nvidia.com/mig.config:all-balanced nvidia.com/mig.strategy:mixed] <nil>
 }

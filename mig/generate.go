@@ -64,7 +64,7 @@ func GenerateParted(models ...*Model) (*PartedConfig, error) {
 		}
 		var filter []DeviceFilter
 		if len(models) > 1 {
-			filter = m.Filters()
+			filter = m.filters()
 		}
 		add := func(label string, devices map[string]int) {
 			c.Configs[label] = append(c.Configs[label], PartedEntry{Filter: filter, Devices: DeviceSelector{All: true}, MIGEnabled: true, MIGDevices: devices})
@@ -90,13 +90,10 @@ func GenerateParted(models ...*Model) (*PartedConfig, error) {
 
 // Filters returns the device filters of the model's PCI identities. A device id
 // that other models share is given with the subsystems of this one.
-func (m *Model) Filters() []DeviceFilter {
+func (m *Model) filters() []DeviceFilter {
 	var out []DeviceFilter
 	for _, p := range m.PCI {
-		f, err := ParseDeviceFilter(p.Filter)
-		if err != nil {
-			continue
-		}
+		f, _ := parsePCI(p.Device) // as the catalogue writes it
 		if len(f.Models()) < 2 {
 			out = append(out, f)
 			continue

@@ -69,10 +69,7 @@ func newGrid(m *Model) *grid {
 // can't block anything: it is 0 for a profile and the most for a GPU.
 func packEngines(e Engines, unknown int) uint64 {
 	var v uint64
-	for i, c := range []struct {
-		Value int
-		Known bool
-	}{{e.Copy.Value, e.Copy.Known}, {e.NVDEC.Value, e.NVDEC.Known}, {e.NVENC.Value, e.NVENC.Known}, {e.JPEG.Value, e.JPEG.Known}, {e.OFA.Value, e.OFA.Known}} {
+	for i, c := range e.list() {
 		n := unknown
 		if c.Known {
 			n = min(c.Value, 127)
@@ -110,12 +107,24 @@ func (g *grid) remove(st *state, s int) {
 	st.count[sl.profile]--
 }
 
-// slotOf returns the slot of a placement, or -1.
-func (g *grid) slotOf(profile int, p Placement) int {
+// slotAt returns the slot of a profile that starts at a unit, or -1; a nil grid
+// has none.
+func (g *grid) slotAt(profile, start int) int {
+	if g == nil {
+		return -1
+	}
 	for _, s := range g.of[profile] {
-		if g.slots[s].Placement == p {
+		if g.slots[s].Start == start {
 			return s
 		}
+	}
+	return -1
+}
+
+// slotOf returns the slot of a placement, or -1.
+func (g *grid) slotOf(profile int, p Placement) int {
+	if s := g.slotAt(profile, p.Start); s >= 0 && g.slots[s].Size == p.Size {
+		return s
 	}
 	return -1
 }

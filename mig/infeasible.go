@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -22,34 +23,17 @@ const (
 	RuleCompute               // more compute slices than the GPU, or the GPU instance, has
 )
 
-var ruleNames = []string{"placement", "units", "instances", "engines", "compute"}
+var ruleNames = enum.Of[Rule](ErrInvalid, "rule", "placement", "units", "instances", "engines", "compute")
 
 // String returns the rule's text: placement, units, instances, engines or
 // compute.
-func (r Rule) String() string {
-	if int(r) >= len(ruleNames) {
-		return fmt.Sprintf("Rule(%d)", int(r))
-	}
-	return ruleNames[r]
-}
+func (r Rule) String() string { return ruleNames.String(r) }
 
 // MarshalText returns the rule's text.
-func (r Rule) MarshalText() ([]byte, error) {
-	if int(r) >= len(ruleNames) {
-		return nil, invalid(fmt.Errorf("%d is no rule", int(r)))
-	}
-	return []byte(r.String()), nil
-}
+func (r Rule) MarshalText() ([]byte, error) { return ruleNames.Text(r) }
 
 // UnmarshalText reads a rule's text.
-func (r *Rule) UnmarshalText(b []byte) error {
-	i := slices.Index(ruleNames, string(b))
-	if i < 0 {
-		return invalid(fmt.Errorf("unknown rule %q (known: %s)", clip(string(b)), strings.Join(ruleNames, ", ")))
-	}
-	*r = Rule(i)
-	return nil
-}
+func (r *Rule) UnmarshalText(b []byte) error { return ruleNames.Parse(r, b) }
 
 // InfeasibleError says that instances can't be placed. It is an ErrInfeasible.
 type InfeasibleError struct {
@@ -92,7 +76,7 @@ func countsText(counts []Count) string {
 // holds. With Yes the layout proves it; with No the error is an
 // *InfeasibleError; with Unknown it says what is not known
 // (ErrPlacementsUnknown), or what is wrong with the input (ErrInvalid).
-func (m *Model) Feasible(want []Count, have Layout) (sharing.Answer, Layout, error) {
+func (m *Model) feasible(want []Count, have Layout) (sharing.Answer, Layout, error) {
 	l, err := m.Place(want, have)
 	switch {
 	case err == nil:

@@ -1,10 +1,10 @@
 package mig
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,105 +127,50 @@ func (m *Model) ParseLayout(s string) (Layout, error) {
 	return l, nil
 }
 
+var (
+	instanceForm = regexp.MustCompile(`^(.+)@(0|[1-9][0-9]{0,2})(\[` + slicesForm + `\])?(!busy)?$`)
+	slicesForm   = `(?:[1-9][0-9]{0,2}(?:\+[1-9][0-9]{0,2})*)?`
+)
+
 func (m *Model) parseInstance(s string) (Instance, error) {
-	var in Instance
-	bad := func() (Instance, error) {
-		return Instance{}, &problem.Problem{Message: fmt.Sprintf("%q is not a placed instance", clip(s)), Remedy: `write it like "3g.40gb@4" or "1g.10gb@0!busy"`}
+	form := instanceForm.FindStringSubmatch(s)
+	if form == nil {
+		return Instance{}, &problem.Problem{Message: fmt.Sprintf("%q is not a placed instance", problem.Clip(s)), Remedy: `write it like "3g.40gb@4" or "1g.10gb@0!busy"`}
 	}
-	s, in.Busy = strings.CutSuffix(s, "!busy")
-	name, at, ok := strings.Cut(s, "@")
-	if !ok {
-		return bad()
-	}
-	if i := strings.IndexByte(at, '['); i >= 0 {
-		list, ok := strings.CutSuffix(at[i+1:], "]")
-		if !ok {
-			return bad()
-		}
-		in.Compute = []int{}
-		for c := range strings.SplitSeq(list, "+") {
-			if list == "" {
-				break
-			}
-			n, ok := number(c, "")
-			if !ok || n == 0 {
-				return bad()
-			}
-			in.Compute = append(in.Compute, n)
-		}
-		at = at[:i]
-	}
-	start, ok := number(at, "")
-	if !ok {
-		return bad()
-	}
-	p, err := m.Profile(name)
+	p, err := m.Profile(form[1])
 	if err != nil {
 		return Instance{}, err
 	}
-	in.Profile = p
-	in.Placement = Placement{Start: start, Size: p.PlacementUnits}
+	in := Instance{Profile: p, Placement: Placement{Start: number(form[2]), Size: p.PlacementUnits}, Busy: form[4] != ""}
+	if form[3] != "" {
+		in.Compute = []int{}
+		for _, c := range strings.FieldsFunc(form[3], func(r rune) bool { return r == '+' || r == '[' || r == ']' }) {
+			in.Compute = append(in.Compute, number(c))
+		}
+	}
 	return in, nil
 }
 
-type jsonLayout struct {
-	GPU       string         `json:"gpu"`
-	Instances []jsonInstance `json:"instances"`
+// MarshalJSON writes {"profile", "start", "size"}, with "busy" and "compute"
+// where they say something.
+func (in Instance) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Profile string `json:"profile"`
+		Placement
+		Busy    bool  `json:"busy,omitempty"`
+		Compute []int `json:"compute,omitzero"`
+	}{in.Profile.Name, in.Placement, in.Busy, in.Compute})
 }
 
-type jsonInstance struct {
-	Profile string `json:"profile"`
-	Placement
-	Busy    bool  `json:"busy,omitempty"`
-	Compute []int `json:"compute,omitzero"`
-}
-
-// MarshalJSON writes {"gpu": key, "instances": [{"profile", "start", "size"}]},
-// with "busy" and "compute" where they say something.
+// MarshalJSON writes {"gpu": key, "instances": [...]}. Reading a layout back
+// takes its model: see Model.ParseLayout and Checkpoint.
 func (l Layout) MarshalJSON() ([]byte, error) {
-	j := jsonLayout{Instances: []jsonInstance{}}
+	key := ""
 	if l.Model != nil {
-		j.GPU = l.Model.Key
+		key = l.Model.Key
 	}
-	for _, in := range l.Instances {
-		j.Instances = append(j.Instances, jsonInstance{in.Profile.Name, in.Placement, in.Busy, in.Compute})
-	}
-	return json.Marshal(j)
-}
-
-// UnmarshalJSON reads what MarshalJSON writes and checks the layout.
-func (l *Layout) UnmarshalJSON(data []byte) error {
-	var j jsonLayout
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&j); err != nil {
-		return invalid(err)
-	}
-	if j.GPU == "" && len(j.Instances) == 0 {
-		*l = Layout{}
-		return nil
-	}
-	m, err := Lookup(j.GPU)
-	if err != nil {
-		return err
-	}
-	var list problems
-	out := Layout{Model: m}
-	for i, in := range j.Instances {
-		p, err := m.Profile(in.Profile)
-		if err != nil {
-			list.add(fmt.Sprintf("instances[%d].profile", i), err)
-			continue
-		}
-		out.Instances = append(out.Instances, Instance{p, in.Placement, in.Busy, in.Compute})
-	}
-	if err := list.err(); err != nil {
-		return err
-	}
-	out.sort()
-	if err := out.Validate(); err != nil {
-		return err
-	}
-	*l = out
-	return nil
+	return json.Marshal(struct {
+		GPU       string     `json:"gpu"`
+		Instances []Instance `json:"instances"`
+	}{key, append([]Instance{}, l.Instances...)})
 }

@@ -5,7 +5,6 @@ import (
 	_ "embed" // the catalogue
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -22,70 +21,42 @@ import (
 var catalogueJSON []byte
 
 type rawCatalogue struct {
-	Schema   int               `json:"schema"`
-	Sources  map[string]string `json:"sources"`
-	Unlisted []Unlisted        `json:"unlisted"`
-	GPUs     []rawGPU          `json:"gpus"`
+	Schema   int        `json:"schema"`
+	Unlisted []unlisted `json:"unlisted"`
+	GPUs     []rawGPU   `json:"gpus"`
 }
 
-// Unlisted is a GPU that is known to do MIG, or is said to, and whose profiles
+// unlisted is a GPU that is known to do MIG, or is said to, and whose profiles
 // no source gives.
-type Unlisted struct {
-	Name   string `json:"name"`
-	PCI    string `json:"pci"`
-	Status string `json:"status"`
+type unlisted struct {
+	Name string   `json:"name"`
+	PCI  []string `json:"pci"` // device ids
 }
 
+// rawGPU and rawProfile read a Model and a Profile; their own fields are what
+// the catalogue writes otherwise.
 type rawGPU struct {
-	Key      string   `json:"key"`
-	Products []string `json:"products"`
-	PCI      []struct {
-		Device     string           `json:"device"`
-		Name       string           `json:"name"`
-		Subsystems []string         `json:"subsystems"`
-		Source     sharing.SourceID `json:"source"`
-	} `json:"pci"`
-	Architecture      string       `json:"architecture"`
-	Chip              string       `json:"chip"`
-	ComputeCapability string       `json:"compute_capability"`
-	MemoryGB          int          `json:"memory_gb"`
-	MemoryMiB         *int64       `json:"memory_mib"`
-	ComputeSlices     int          `json:"compute_slices"`
-	Units             int          `json:"units"`
-	SMs               *int         `json:"sms"`
-	Engines           []*int       `json:"engines"`
-	Resetless         bool         `json:"resetless"`
-	MinDriver         string       `json:"min_driver"`
-	CIRule            CIRule       `json:"ci_rule"`
-	Verification      string       `json:"verification"`
-	Notes             []string     `json:"notes"`
-	Profiles          []rawProfile `json:"profiles"`
+	*Model
+	MemoryMiB *int64       `json:"memory_mib"`
+	SMs       *int         `json:"sms"`
+	Engines   []*int       `json:"engines"`
+	Profiles  []rawProfile `json:"profiles"`
 }
 
 type rawProfile struct {
-	Name      string             `json:"name"`
-	Const     int                `json:"const"`
-	ID        *int               `json:"id"`
-	Slices    int                `json:"slices"`
-	MemoryMiB *int64             `json:"memory_mib"`
-	SMs       *int               `json:"sms"`
-	Engines   []*int             `json:"engines"`
-	Max       int                `json:"max"`
-	Starts    []int              `json:"starts"`
-	Size      int                `json:"size"`
-	DefaultCI *int               `json:"default_ci"`
-	MinDriver string             `json:"min_driver"`
-	Aliases   []Alias            `json:"aliases"`
-	Verified  string             `json:"verified"`
-	Sources   []sharing.SourceID `json:"sources"`
-	Notes     []string           `json:"notes"`
+	*Profile
+	ID        *int   `json:"id"`
+	MemoryMiB *int64 `json:"memory_mib"`
+	SMs       *int   `json:"sms"`
+	Engines   []*int `json:"engines"`
+	Starts    []int  `json:"starts"`
+	DefaultCI *int   `json:"default_ci"`
+	Verified  string `json:"verified"`
 }
 
 type catalogue struct {
 	models   []*Model
-	sources  []sharing.Source
-	unlisted []Unlisted
-	index    lookupIndex
+	unlisted []unlisted
 }
 
 // loaded is the catalogue, read once. That the embedded file reads without an
@@ -100,14 +71,6 @@ func loadCatalogue(data []byte) (*catalogue, error) {
 		return nil, fmt.Errorf("mig: catalogue: %w", err)
 	}
 	c := &catalogue{unlisted: raw.Unlisted}
-	for id, title := range raw.Sources {
-		basis := sharing.BasisDocumented
-		if strings.HasPrefix(id, "RUN-") {
-			basis = sharing.BasisMeasured
-		}
-		c.sources = append(c.sources, sharing.Source{ID: sharing.SourceID(id), Title: title, Basis: basis})
-	}
-	slices.SortFunc(c.sources, func(a, b sharing.Source) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	for i := range raw.GPUs {
 		m, err := raw.GPUs[i].model()
 		if err != nil {
@@ -115,7 +78,6 @@ func loadCatalogue(data []byte) (*catalogue, error) {
 		}
 		c.models = append(c.models, m)
 	}
-	c.index = newLookupIndex(c.models)
 	return c, nil
 }
 
@@ -124,16 +86,8 @@ func (r *rawGPU) model() (*Model, error) {
 	if len(r.Profiles) > 0 && len(r.Profiles[0].Sources) > 0 {
 		src = r.Profiles[0].Sources[0]
 	}
-	m := &Model{Key: r.Key, Products: r.Products, Architecture: r.Architecture, Chip: r.Chip,
-		ComputeCapability: r.ComputeCapability, MarketingGB: r.MemoryGB, Memory: mebibytes(r.MemoryMiB, src),
-		ComputeSlices: r.ComputeSlices, Units: r.Units, SMs: cell(r.SMs, src), Engines: engines(r.Engines, src),
-		Resetless: r.Resetless, MinDriver: r.MinDriver, CIRule: r.CIRule, Verification: r.Verification,
-		Notes: r.Notes, byName: map[string]*Profile{}}
-	for _, p := range r.PCI {
-		m.PCI = append(m.PCI, PCIDevice{Device: p.Device, Filter: strings.ToUpper(p.Device[2:])[:4], Subsystems: p.Subsystems, Name: p.Name, Source: p.Source})
-		last := &m.PCI[len(m.PCI)-1]
-		last.Filter = "0x" + last.Filter + "10DE"
-	}
+	m := r.Model
+	m.Memory, m.SMs, m.Engines, m.byName = mebibytes(r.MemoryMiB, src), cell(r.SMs, src), engines(r.Engines, src), map[string]*Profile{}
 	for i := range r.Profiles {
 		p, err := r.Profiles[i].profile(m, i)
 		if err != nil {
@@ -157,25 +111,23 @@ func (r *rawGPU) model() (*Model, error) {
 }
 
 func (r *rawProfile) profile(m *Model, index int) (*Profile, error) {
-	name, err := ParseName(r.Name)
-	if err != nil {
+	p := r.Profile
+	var err error
+	if p.parsed, err = ParseName(p.Name); err != nil {
 		return nil, err
 	}
-	verified, err := parseVerified(r.Verified)
-	if err != nil {
+	if p.Verified, err = parseVerified(r.Verified); err != nil {
 		return nil, err
 	}
 	src := sharing.SourceID("")
-	if len(r.Sources) > 0 {
-		src = r.Sources[0]
+	if len(p.Sources) > 0 {
+		src = p.Sources[0]
 	}
-	p := &Profile{Name: r.Name, Const: r.Const, ID: cell(r.ID, src), ComputeSlices: r.Slices, PlacementUnits: r.Size,
-		Memory: mebibytes(r.MemoryMiB, src), SMs: cell(r.SMs, src), Engines: engines(r.Engines, src),
-		MaxInstances: r.Max, DefaultCI: cell(r.DefaultCI, src), MinDriver: r.MinDriver, Aliases: r.Aliases,
-		Verified: verified, Sources: r.Sources, Notes: r.Notes, model: m, index: index, parsed: name}
+	p.ID, p.Memory, p.SMs, p.Engines, p.DefaultCI = cell(r.ID, src), mebibytes(r.MemoryMiB, src), cell(r.SMs, src), engines(r.Engines, src), cell(r.DefaultCI, src)
 	for _, s := range r.Starts {
-		p.Placements = append(p.Placements, Placement{Start: s, Size: r.Size})
+		p.Placements = append(p.Placements, Placement{Start: s, Size: p.PlacementUnits})
 	}
+	p.model, p.index = m, index
 	return p, nil
 }
 

@@ -21,42 +21,21 @@ func Models() []*Model {
 	return slices.Clone(c.models)
 }
 
-// UnlistedModels returns the GPUs that do MIG, or are said to, and that the
-// catalogue has no profiles of.
-func UnlistedModels() []Unlisted {
-	c, err := loaded()
-	if err != nil {
-		return nil
-	}
-	return slices.Clone(c.unlisted)
-}
-
-// Sources returns what the catalogue's facts rest on, ordered by id.
-func Sources() []sharing.Source {
-	c, err := loaded()
-	if err != nil {
-		return nil
-	}
-	return slices.Clone(c.sources)
-}
-
 // LookupError says that a name or PCI id is not that of exactly one GPU of the
 // catalogue. It is an ErrUnknownGPU or an ErrAmbiguousGPU.
 type LookupError struct {
 	Name    string
 	Matches []string // keys of the GPUs that match; empty when none does
-	near    string
+	hint    string
 }
 
-// Error names the matches, or the nearest name.
+// Error names the matches, or the nearest name, or says what is known of a GPU
+// whose profiles are not.
 func (e *LookupError) Error() string {
 	if len(e.Matches) > 0 {
-		return fmt.Sprintf("mig: ambiguous GPU %q: it may be %s; use one of these, or a PCI id with its subsystem", clip(e.Name), strings.Join(e.Matches, ", "))
+		return fmt.Sprintf("mig: ambiguous GPU %q: it may be %s; use one of these, or a PCI id with its subsystem", problem.Clip(e.Name), strings.Join(e.Matches, ", "))
 	}
-	if e.near != "" {
-		return fmt.Sprintf("mig: unknown GPU %q; did you mean %q?", clip(e.Name), e.near)
-	}
-	return fmt.Sprintf("mig: unknown GPU %q; it is not in the catalogue (see Models)", clip(e.Name))
+	return fmt.Sprintf("mig: unknown GPU %q; %s", problem.Clip(e.Name), cmp.Or(e.hint, "it is not in the catalogue (see Models)"))
 }
 
 // Is reports whether target is the sentinel of this error.
@@ -67,40 +46,21 @@ func (e *LookupError) Is(target error) bool {
 	return target == ErrUnknownGPU
 }
 
-type lookupIndex struct {
-	exact map[string][]*Model // folded key or product
-	words []modelWords
-	names []string
+// names are the key and the products' names.
+func (m *Model) names() []string { return append([]string{m.Key}, m.Products...) }
+
+// called reports whether one of the names is folded.
+func (m *Model) called(folded string) bool {
+	return slices.ContainsFunc(m.names(), func(name string) bool { return sharing.FoldGPUName(name) == folded })
 }
 
-type modelWords struct {
-	model *Model
-	words [][]string // of each product name
+// has reports whether one of the names has all the words.
+func (m *Model) has(words []string) bool {
+	return slices.ContainsFunc(m.names(), func(name string) bool {
+		of := gpuWords(name)
+		return !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(of, w) })
+	})
 }
-
-func newLookupIndex(models []*Model) lookupIndex {
-	ix := lookupIndex{exact: map[string][]*Model{}}
-	add := func(key string, m *Model) {
-		if !slices.Contains(ix.exact[key], m) {
-			ix.exact[key] = append(ix.exact[key], m)
-		}
-	}
-	for _, m := range models {
-		mw := modelWords{model: m}
-		add(sharing.FoldGPUName(m.Key), m)
-		ix.names = append(ix.names, m.Key)
-		mw.words = append(mw.words, gpuWords(m.Key))
-		for _, p := range m.Products {
-			add(sharing.FoldGPUName(p), m)
-			ix.names = append(ix.names, trimProduct(p))
-			mw.words = append(mw.words, gpuWords(p))
-		}
-		ix.words = append(ix.words, mw)
-	}
-	return ix
-}
-
-func trimProduct(p string) string { return strings.TrimPrefix(p, "NVIDIA ") }
 
 // gpuWords are the words of a name in lower case, without "NVIDIA" and what
 // follows a parenthesis.
@@ -127,88 +87,87 @@ func Lookup(name string) (*Model, error) {
 		return nil, err
 	}
 	if f, ok := parsePCI(name); ok {
-		return f.one(name, c.models)
+		return c.oneOf(name, f.among(c.models))
 	}
 	folded := sharing.FoldGPUName(name)
 	if i := slices.IndexFunc(c.models, func(m *Model) bool { return sharing.FoldGPUName(m.Key) == folded }); i >= 0 {
 		return c.models[i], nil
 	}
-	if m, err := c.byProduct(name); m != nil || err != nil {
-		return m, err
+	matches := c.byProduct(name)
+	if len(matches) == 0 {
+		matches = c.where(func(m *Model) bool { return m.called(folded) })
 	}
-	matches := c.index.exact[folded]
 	if words := gpuWords(name); len(matches) == 0 && len(words) > 0 {
-		matches = c.index.byWords(words)
+		matches = c.where(func(m *Model) bool { return m.has(words) })
 	}
-	return oneOf(name, matches, c.index.names)
+	return c.oneOf(name, matches)
 }
 
-// byProduct finds the GPU through the product table of package sharing, so
-// that both mean the same board by a name. It finds nothing, without an error,
-// where that table knows no such name or the catalogue no such board.
-func (c *catalogue) byProduct(name string) (*Model, error) {
-	products := []string{}
+func (c *catalogue) where(is func(*Model) bool) []*Model {
+	return slices.DeleteFunc(slices.Clone(c.models), func(m *Model) bool { return !is(m) })
+}
+
+// byProduct finds the GPUs that the product table of package sharing knows by
+// the name, so that both mean the same board by it.
+func (c *catalogue) byProduct(name string) []*Model {
+	var products []string
 	g, err := sharing.LookupGPU(name)
 	var ambiguous *sharing.AmbiguousGPUError
 	switch {
 	case err == nil:
-		products = append(products, g.Name)
+		products = []string{g.Name}
 	case errors.As(err, &ambiguous):
 		products = ambiguous.Matches
 	}
-	var matches []*Model
+	found := map[*Model]bool{}
 	for _, product := range products {
 		g, err := sharing.LookupGPU(product)
 		if err != nil {
 			continue
 		}
-		exact := c.index.exact[sharing.FoldGPUName(product)]
 		for _, id := range g.PCIIDs {
-			f, ok := parsePCI(id)
-			if !ok {
-				continue
-			}
-			for _, m := range f.among(c.models) {
+			f, _ := parsePCI(id)
+			among := f.among(c.models)
+			for _, m := range among {
 				// Boards that share a PCI id are told apart by name.
-				if !slices.Contains(matches, m) && (len(f.among(c.models)) == 1 || slices.Contains(exact, m)) {
-					matches = append(matches, m)
-				}
+				found[m] = found[m] || len(among) == 1 || m.called(sharing.FoldGPUName(product))
 			}
 		}
 	}
-	if len(matches) == 0 {
-		return nil, nil
+	if len(found) == 0 {
+		return nil
 	}
-	slices.SortFunc(matches, func(a, b *Model) int {
-		return cmp.Compare(slices.Index(c.models, a), slices.Index(c.models, b))
-	})
-	return oneOf(name, matches, nil)
+	return c.where(func(m *Model) bool { return found[m] })
 }
 
-func oneOf(name string, matches []*Model, names []string) (*Model, error) {
-	switch len(matches) {
-	case 1:
+// oneOf is the only match, or the error that says what else the name may be.
+func (c *catalogue) oneOf(name string, matches []*Model) (*Model, error) {
+	if len(matches) == 1 {
 		return matches[0], nil
-	case 0:
-		return nil, &LookupError{Name: name, near: problem.Nearest(name, names)}
 	}
 	e := &LookupError{Name: name}
 	for _, m := range matches {
 		e.Matches = append(e.Matches, m.Key)
 	}
-	return nil, e
-}
-
-func (ix *lookupIndex) byWords(query []string) []*Model {
-	var matches []*Model
-	for _, mw := range ix.words {
-		if slices.ContainsFunc(mw.words, func(words []string) bool {
-			return !slices.ContainsFunc(query, func(w string) bool { return !slices.Contains(words, w) })
-		}) {
-			matches = append(matches, mw.model)
+	if len(matches) > 0 {
+		return nil, e
+	}
+	f, isPCI := parsePCI(name)
+	var known []string
+	for _, m := range c.models {
+		for _, n := range m.names() {
+			known = append(known, strings.TrimPrefix(n, "NVIDIA "))
 		}
 	}
-	return matches
+	if near := problem.Nearest(name, known); near != "" && !isPCI {
+		e.hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	for _, u := range c.unlisted {
+		if isPCI && f.Vendor == nvidiaVendor && slices.Contains(u.PCI, fmt.Sprintf("0x%04X", f.Device)) || sharing.FoldGPUName(u.Name) == sharing.FoldGPUName(name) {
+			e.hint = fmt.Sprintf("no source gives the MIG profiles of %s: ask the device", u.Name)
+		}
+	}
+	return nil, e
 }
 
 // Profile returns the profile of a name. Aliases and the prefix "MIG " are
@@ -227,7 +186,7 @@ func (m *Model) Profile(name string) (*Profile, error) {
 		}
 		return nil, err
 	}
-	if p := m.byName[n.GPUInstance().String()]; p != nil {
+	if p := m.byName[n.gpuInstance().String()]; p != nil {
 		return p, nil
 	}
 	return nil, m.unknownProfile(name)
@@ -248,7 +207,7 @@ func (m *Model) unknownProfile(name string) error {
 	if len(m.Profiles) == 0 {
 		return &invalidError{fmt.Errorf("the catalogue has no profiles of %s; ask the device", m.Key), true}
 	}
-	msg := fmt.Sprintf("%s has no profile %q", m.Key, clip(name))
+	msg := fmt.Sprintf("%s has no profile %q", m.Key, problem.Clip(name))
 	if near := m.nearest(name); near != "" {
 		return &invalidError{fmt.Errorf("%s; did you mean %q?", msg, near), true}
 	}

@@ -1,10 +1,13 @@
 package mig
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // Name is a parsed profile name: "1g.10gb", "1c.3g.40gb", "1g.10gb+me",
@@ -26,59 +29,37 @@ type Name struct {
 
 const maxNameLen = 128
 
+var nameForm = regexp.MustCompile(`^(?:MIG )?(?:([1-9][0-9]{0,2})c\.)?([1-9][0-9]{0,2})g\.(0|[1-9][0-9]{0,2})gb(?:([+-])(` +
+	nameAttribute + `(?:,` + nameAttribute + `)*))?$`)
+
+const nameAttribute = `[A-Za-z](?:[A-Za-z0-9.]*[A-Za-z0-9])?`
+
 // ParseName reads a profile name: [<C>c.]<G>g.<GB>gb followed by +attr or
 // -attr, several separated by commas. The prefix "MIG ", which nvidia-smi
 // prints, is allowed. C must not exceed G.
 func ParseName(s string) (Name, error) {
 	bad := func(why string) (Name, error) {
-		return Name{}, invalid(fmt.Errorf("%q is not a MIG profile name: %s", clip(s), why))
+		return Name{}, invalid(fmt.Errorf("%q is not a MIG profile name: %s", problem.Clip(s), why))
 	}
-	if len(s) > maxNameLen {
-		return bad("it is too long")
-	}
-	rest := strings.TrimPrefix(s, "MIG ")
-	var attrs string
-	sign := byte(0)
-	if i := strings.IndexAny(rest, "+-"); i >= 0 {
-		rest, sign, attrs = rest[:i], rest[i], rest[i+1:]
-	}
-	parts := strings.Split(rest, ".")
-	if len(parts) < 2 || len(parts) > 3 {
+	m := nameForm.FindStringSubmatch(s)
+	if m == nil || len(s) > maxNameLen {
 		return bad(`write it like "1g.10gb", "1c.3g.40gb" or "1g.10gb+me"`)
 	}
-	var n Name
-	var ok bool
-	if len(parts) == 3 {
-		if n.ComputeSlices, ok = number(parts[0], "c"); !ok || n.ComputeSlices == 0 {
-			return bad(`the first part must be like "1c"`)
-		}
-		parts = parts[1:]
-	}
-	if n.Slices, ok = number(parts[0], "g"); !ok || n.Slices == 0 {
-		return bad(`the slices must be like "3g"`)
-	}
-	if n.GB, ok = number(parts[1], "gb"); !ok {
-		return bad(`the memory must be like "40gb"`)
-	}
-	switch {
-	case n.ComputeSlices == 0:
-		n.ComputeSlices = n.Slices
-	case n.ComputeSlices > n.Slices:
+	n := Name{ComputeSlices: number(m[1]), Slices: number(m[2]), GB: number(m[3])}
+	n.ComputeSlices = cmp.Or(n.ComputeSlices, n.Slices)
+	if n.ComputeSlices > n.Slices {
 		return bad("a compute instance can't have more slices than its GPU instance")
 	}
-	if sign == 0 {
+	if m[4] == "" {
 		return n, nil
 	}
-	list := strings.Split(attrs, ",")
+	list := strings.Split(m[5], ",")
 	for i, a := range list {
-		if !validAttribute(a) {
-			return bad("an attribute starts with a letter and has letters, digits and inner dots; + and - don't mix")
-		}
 		if slices.Contains(list[:i], a) {
 			return bad("attribute " + a + " stands there twice")
 		}
 	}
-	if sign == '+' {
+	if m[4] == "+" {
 		n.Attributes = list
 	} else {
 		n.Without = list
@@ -86,29 +67,13 @@ func ParseName(s string) (Name, error) {
 	return n, nil
 }
 
-// number reads a decimal of at most three digits, without leading zeros, that
-// is followed by exactly unit.
-func number(s, unit string) (int, bool) {
-	digits, ok := strings.CutSuffix(s, unit)
-	if !ok || len(digits) == 0 || len(digits) > 3 || strings.Trim(digits, "0123456789") != "" || len(digits) > 1 && digits[0] == '0' {
-		return 0, false
+// number reads the digits that a form found; none are 0.
+func number(digits string) int {
+	n := 0
+	for _, d := range digits {
+		n = 10*n + int(d-'0')
 	}
-	n, err := strconv.Atoi(digits)
-	return n, err == nil
-}
-
-func validAttribute(a string) bool {
-	if a == "" || strings.HasSuffix(a, ".") {
-		return false
-	}
-	for i := range len(a) {
-		c := a[i]
-		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		if !letter && (i == 0 || c != '.' && (c < '0' || c > '9')) {
-			return false
-		}
-	}
-	return true
+	return n
 }
 
 // String writes the name in its canonical form, which ParseName reads.
@@ -127,27 +92,15 @@ func (n Name) String() string {
 	return b.String()
 }
 
-// MarshalText writes the name.
-func (n Name) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
-
-// UnmarshalText reads what ParseName reads.
-func (n *Name) UnmarshalText(b []byte) error {
-	v, err := ParseName(string(b))
-	if err == nil {
-		*n = v
-	}
-	return err
-}
-
-// GPUInstance returns the name of the GPU instance that the device is in:
+// gpuInstance returns the name of the GPU instance that the device is in:
 // "3g.40gb" for "1c.3g.40gb".
-func (n Name) GPUInstance() Name {
+func (n Name) gpuInstance() Name {
 	n.ComputeSlices = n.Slices
 	return n
 }
 
-// Whole reports whether the compute instance spans its GPU instance.
-func (n Name) Whole() bool { return n.ComputeSlices == n.Slices }
+// whole reports whether the compute instance spans its GPU instance.
+func (n Name) whole() bool { return n.ComputeSlices == n.Slices }
 
 const (
 	resourceDomain = "nvidia.com/"
@@ -163,7 +116,7 @@ func ResourceName(profile string) (string, error) {
 		return "", err
 	}
 	if len(n.Attributes) > 1 || len(n.Without) > 1 {
-		return "", invalid(fmt.Errorf("%q: a resource name holds one attribute", clip(profile)))
+		return "", invalid(fmt.Errorf("%q: a resource name holds one attribute", problem.Clip(profile)))
 	}
 	return resourceDomain + resourcePrefix + labelPart(n), nil
 }
@@ -175,7 +128,7 @@ func labelPart(n Name) string { return strings.ReplaceAll(n.String(), "+", ".") 
 // without the "nvidia.com/".
 func ParseResourceName(s string) (Name, error) {
 	bad := func(why string) (Name, error) {
-		return Name{}, invalid(fmt.Errorf("%q is not a MIG resource name: %s", clip(s), why))
+		return Name{}, invalid(fmt.Errorf("%q is not a MIG resource name: %s", problem.Clip(s), why))
 	}
 	part, ok := strings.CutPrefix(strings.TrimPrefix(s, resourceDomain), resourcePrefix)
 	if !ok {
@@ -192,11 +145,4 @@ func ParseResourceName(s string) (Name, error) {
 		return bad(`write it like "nvidia.com/mig-1g.10gb" or "nvidia.com/mig-1g.10gb.me"`)
 	}
 	return n, nil
-}
-
-func clip(s string) string {
-	if r := []rune(s); len(r) > 60 {
-		return string(r[:60]) + "…"
-	}
-	return s
 }

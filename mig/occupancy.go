@@ -8,46 +8,28 @@ import "fmt"
 // a mistake that is not detected.
 type Occupancy struct{ st state }
 
-// Occupancy returns what a layout occupies. The zero Layout is an empty GPU. The
-// error is that of Layout.Validate, or ErrPlacementsUnknown.
-func (m *Model) Occupancy(l Layout) (Occupancy, error) {
-	st, err := m.stateOf(l)
-	return Occupancy{st}, err
-}
-
 // With returns o with an instance of p at start added, and whether there is
 // room for it by the four rules of a valid layout. It does not allocate.
 func (o Occupancy) With(p *Profile, start int) (Occupancy, bool) {
 	g := p.model.grid
-	if g == nil {
+	s := g.slotAt(p.index, start)
+	if s < 0 || !g.fits(&o.st, s) {
 		return o, false
 	}
-	for _, s := range g.of[p.index] {
-		if g.slots[s].Start == start {
-			if !g.fits(&o.st, s) {
-				return o, false
-			}
-			g.add(&o.st, s)
-			return o, true
-		}
-	}
-	return o, false
+	g.add(&o.st, s)
+	return o, true
 }
 
 // Without returns o with an instance of p at start taken away, and false when
 // there can be none. Which instance it is, is for the caller to know.
 func (o Occupancy) Without(p *Profile, start int) (Occupancy, bool) {
 	g := p.model.grid
-	if g == nil {
+	s := g.slotAt(p.index, start)
+	if s < 0 || o.st.mask&g.slots[s].mask != g.slots[s].mask || o.st.count[p.index] == 0 {
 		return o, false
 	}
-	for _, s := range g.of[p.index] {
-		if sl := &g.slots[s]; sl.Start == start && o.st.mask&sl.mask == sl.mask && o.st.count[p.index] > 0 {
-			g.remove(&o.st, s)
-			return o, true
-		}
-	}
-	return o, false
+	g.remove(&o.st, s)
+	return o, true
 }
 
 // Mask returns the placement units that are taken, unit 0 lowest.

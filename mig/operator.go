@@ -7,8 +7,10 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
+	"github.com/cotenant/cotenant/internal/yamlnode"
 )
 
 // Strategy is how the NVIDIA device plugin offers MIG devices to Kubernetes.
@@ -22,33 +24,16 @@ const (
 	StrategyMixed                  // each profile as a resource of its own
 )
 
-var strategyNames = []string{"none", "single", "mixed"}
+var strategyNames = enum.Of[Strategy](ErrInvalid, "strategy", "none", "single", "mixed")
 
 // String returns none, single or mixed.
-func (s Strategy) String() string {
-	if int(s) >= len(strategyNames) {
-		return fmt.Sprintf("Strategy(%d)", int(s))
-	}
-	return strategyNames[s]
-}
+func (s Strategy) String() string { return strategyNames.String(s) }
 
 // MarshalText returns the strategy's text.
-func (s Strategy) MarshalText() ([]byte, error) {
-	if int(s) >= len(strategyNames) {
-		return nil, invalid(fmt.Errorf("%d is no strategy", int(s)))
-	}
-	return []byte(s.String()), nil
-}
+func (s Strategy) MarshalText() ([]byte, error) { return strategyNames.Text(s) }
 
 // UnmarshalText reads a strategy's text.
-func (s *Strategy) UnmarshalText(b []byte) error {
-	i := slices.Index(strategyNames, string(b))
-	if i < 0 {
-		return invalid(fmt.Errorf("unknown strategy %q (known: %s)", clip(string(b)), strings.Join(strategyNames, ", ")))
-	}
-	*s = Strategy(i)
-	return nil
-}
+func (s *Strategy) UnmarshalText(b []byte) error { return strategyNames.Parse(s, b) }
 
 // Node labels of the GPU Operator's MIG manager.
 const (
@@ -66,7 +51,7 @@ const (
 func (c *PartedConfig) NodeLabels(label string, s Strategy) (map[string]string, error) {
 	entries, ok := c.Configs[label]
 	if !ok {
-		return nil, invalid(&problem.Problem{Path: "mig-configs", Message: fmt.Sprintf("has no label %q", clip(label)), Remedy: "labels: " + strings.Join(c.Labels(), ", ")})
+		return nil, invalid(&problem.Problem{Path: "mig-configs", Message: fmt.Sprintf("has no label %q", problem.Clip(label)), Remedy: "labels: " + strings.Join(c.Labels(), ", ")})
 	}
 	if s == StrategySingle {
 		names := map[string]bool{}
@@ -96,24 +81,19 @@ func (c PartedConfig) ConfigMap(name, namespace string) ([]byte, error) {
 	}
 	var list problems
 	if !validDNS(name, 253, true) {
-		list.Addf("name", "use lower-case letters, digits, - and .", "%q can't name a ConfigMap", clip(name))
+		list.Addf("name", "use lower-case letters, digits, - and .", "%q can't name a ConfigMap", problem.Clip(name))
 	}
 	if namespace != "" && !validDNS(namespace, 63, false) {
-		list.Addf("namespace", "use lower-case letters, digits and -", "%q can't name a namespace", clip(namespace))
+		list.Addf("namespace", "use lower-case letters, digits and -", "%q can't name a namespace", problem.Clip(namespace))
 	}
 	if err := list.err(); err != nil {
 		return nil, err
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %q\n", name)
+	var ns *yaml.Node
 	if namespace != "" {
-		fmt.Fprintf(&b, "  namespace: %q\n", namespace)
+		ns = yamlnode.Quoted(namespace)
 	}
-	fmt.Fprintf(&b, "data:\n  %s: |\n", ConfigMapKey)
-	for line := range strings.Lines(string(text)) {
-		b.WriteString("    " + line)
-	}
-	return []byte(b.String()), nil
+	return yamlnode.Encode(nil, yamlnode.ConfigMap(yamlnode.Quoted(name), ns, map[string]string{ConfigMapKey: string(text)}))
 }
 
 func validDNS(s string, limit int, dots bool) bool {

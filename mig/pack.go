@@ -72,7 +72,7 @@ func (m *Model) Pack(demand []Count) (Packing, error) {
 // ErrUnknownProfile where no bin has a profile), ErrPlacementsUnknown,
 // ErrInfeasible where the limits are too small, or none of these where the
 // search ended before it found a packing or a proof that there is none.
-func Pack(demand []Count, bins []Bin, opt PackOptions) (Packing, error) {
+func Pack(demand []Count, bins []Bin, opts PackOptions) (Packing, error) {
 	pk, err := newPacker(demand, bins)
 	if err != nil {
 		return Packing{}, err
@@ -80,9 +80,9 @@ func Pack(demand []Count, bins []Bin, opt PackOptions) (Packing, error) {
 	if pk.problem.demand == (itemCounts{}) {
 		return Packing{Optimal: true}, nil
 	}
-	pk.problem.budget = cmp.Or(opt.SearchNodes, 200_000)
-	if opt.SearchNodes < 0 {
-		return Packing{}, invalid(fmt.Errorf("SearchNodes: %d is negative", opt.SearchNodes))
+	pk.problem.budget = cmp.Or(opts.SearchNodes, 200_000)
+	if opts.SearchNodes < 0 {
+		return Packing{}, invalid(fmt.Errorf("SearchNodes: %d is negative", opts.SearchNodes))
 	}
 	sol, ok := pk.problem.solve()
 	if sol.undecided {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // packer turns a demand on bins into a covering problem and its solution back
@@ -79,26 +81,21 @@ func (pk *packer) readDemand(demand []Count, list *problems) {
 	devices := map[string]map[int]int{} // profile to slices to devices
 	for i, c := range demand {
 		at := fmt.Sprintf("demand[%d]", i)
-		n, err := ParseName(c.Profile)
-		if err != nil {
-			list.add(at, err)
-			continue
-		}
 		if c.N < 0 || c.N > MaxCount {
-			list.Addf(at, fmt.Sprintf("use 0 to %d", MaxCount), "%s: %d is not a count", clip(c.Profile), c.N)
+			list.Addf(at, fmt.Sprintf("use 0 to %d", MaxCount), "%s: %d is not a count", problem.Clip(c.Profile), c.N)
 			continue
 		}
-		name, err := pk.canonical(n.GPUInstance().String())
+		name, width, err := pk.canonical(c.Profile)
 		switch {
 		case err != nil:
 			list.add(at, err)
-		case n.Whole():
+		case width == 0:
 			total[name] += c.N
 		default:
 			if devices[name] == nil {
 				devices[name] = map[int]int{}
 			}
-			devices[name][n.ComputeSlices] += c.N
+			devices[name][width] += c.N
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(devices)) {
@@ -131,26 +128,26 @@ func (pk *packer) readDemand(demand []Count, list *problems) {
 	pk.resolveItems(list)
 }
 
-// canonical returns the name that the bins' GPUs give to a profile, or name
-// itself where they differ.
-func (pk *packer) canonical(name string) (string, error) {
-	found := ""
-	var first error
+// canonical returns the name that the bins' GPUs give to the profile of a
+// device, or the one given where they differ, and the slices of its compute
+// instance as Model.device has them.
+func (pk *packer) canonical(name string) (found string, width int, err error) {
 	for _, b := range pk.bins {
-		p, err := b.Model.Profile(name)
+		p, w, failed := b.Model.device(name)
 		switch {
-		case err != nil:
-			first = cmp.Or(first, err)
+		case failed != nil:
+			err = cmp.Or(err, failed)
 		case found == "":
-			found = p.Name
+			found, width = p.Name, w
 		case found != p.Name:
-			found = name
+			n, _ := ParseName(name) // device has read it
+			found = n.gpuInstance().String()
 		}
 	}
 	if found == "" {
-		return "", first
+		return "", 0, err
 	}
-	return found, nil
+	return found, width, nil
 }
 
 // anyProfile returns the profile of a name on the first bin that has it.
@@ -168,10 +165,10 @@ func (pk *packer) strictest() CIRule {
 	rule := pk.bins[0].Model.CIRule
 	for _, b := range pk.bins[1:] {
 		switch other := b.Model.CIRule; {
-		case rule == CISingle || other == CISingle:
-			rule = CISingle
-		case other == CIAligned:
-			rule = CIAligned
+		case rule == CIRuleSingle || other == CIRuleSingle:
+			rule = CIRuleSingle
+		case other == CIRuleAligned:
+			rule = CIRuleAligned
 		}
 	}
 	return rule

@@ -2,7 +2,6 @@ package mig
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
+	"github.com/cotenant/cotenant/internal/yamlnode"
 )
 
 // PartedConfig is a configuration file of NVIDIA's mig-parted, version v1,
@@ -44,19 +44,7 @@ type DeviceSelector struct {
 }
 
 // Includes reports whether the GPU of an index is selected.
-func (s DeviceSelector) Includes(index int) bool { return s.All || slices.Contains(s.Indices, index) }
-
-// String writes "all" or "[0, 2]".
-func (s DeviceSelector) String() string {
-	if s.All {
-		return "all"
-	}
-	parts := make([]string, len(s.Indices))
-	for i, n := range s.Indices {
-		parts[i] = fmt.Sprint(n)
-	}
-	return "[" + strings.Join(parts, ", ") + "]"
-}
+func (s DeviceSelector) includes(index int) bool { return s.All || slices.Contains(s.Indices, index) }
 
 // Counts returns the entry's devices ordered by profile name.
 func (e PartedEntry) Counts() []Count {
@@ -96,7 +84,7 @@ func (f *partedFilter) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.No
 	for _, s := range texts {
 		one, err := ParseDeviceFilter(s)
 		if err != nil {
-			d.Addf(path, n, filterRemedy, "%q is not a device filter", clip(s))
+			d.Addf(path, n, filterRemedy, "%q is not a device filter", problem.Clip(s))
 		}
 		*f = append(*f, one)
 	}
@@ -108,7 +96,7 @@ type partedSelector DeviceSelector
 func (s *partedSelector) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode {
 		if n.Tag != "!!str" || n.Value != "all" {
-			d.Addf(path, n, "write all or a list of indices such as [0, 2]", "%q selects no devices", clip(n.Value))
+			d.Addf(path, n, "write all or a list of indices such as [0, 2]", "%q selects no devices", problem.Clip(n.Value))
 		}
 		s.All = true
 		return
@@ -133,7 +121,7 @@ func (p *partedDevices) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.N
 		at := problem.Join(path, name)
 		parsed, err := ParseName(name)
 		if err != nil || strings.HasPrefix(name, "MIG ") {
-			d.Addf(at, n, `write it like "1g.10gb", "1c.3g.40gb" or "1g.10gb+me"`, "%q is not a MIG profile name", clip(name))
+			d.Addf(at, n, `write it like "1g.10gb", "1c.3g.40gb" or "1g.10gb+me"`, "%q is not a MIG profile name", problem.Clip(name))
 			continue
 		}
 		switch count := raw[name]; {
@@ -165,7 +153,7 @@ func ParsePartedConfig(data []byte) (*PartedConfig, error) {
 	}
 	var list problem.List
 	if raw.Version != "v1" {
-		list.Addf("version", "write v1", "is %q", clip(raw.Version))
+		list.Addf("version", "write v1", "is %q", problem.Clip(raw.Version))
 	}
 	if len(raw.Configs) == 0 {
 		list.Addf("mig-configs", "add at least one label", "has no labels")
@@ -202,71 +190,56 @@ func ParsePartedConfig(data []byte) (*PartedConfig, error) {
 	return c, nil
 }
 
-// Validate checks what ParsePartedConfig checks, for a configuration that was
-// made in Go.
-func (c PartedConfig) Validate() error {
-	_, err := ParsePartedConfig(c.text())
-	return err
-}
-
 // Marshal writes the configuration as mig-parted reads it: labels in order,
 // device lists in flow style, names quoted, filters in upper case. It fails
 // when the configuration is not valid.
 func (c PartedConfig) Marshal() ([]byte, error) {
-	text := c.text()
-	if _, err := ParsePartedConfig(text); err != nil {
+	configs := yamlnode.Empty()
+	for _, label := range c.Labels() {
+		entries := flow[PartedEntry](nil, nil)
+		for _, e := range c.Configs[label] {
+			entries.Style = 0
+			entries.Content = append(entries.Content, e.node())
+		}
+		configs.Style = 0
+		configs.Content = append(configs.Content, yamlnode.Text(label), entries)
+	}
+	text, err := yamlnode.Encode(nil, yamlnode.Map("version", "v1", "mig-configs", configs))
+	if err == nil {
+		_, err = ParsePartedConfig(text)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return text, nil
 }
 
-func (c PartedConfig) text() []byte {
-	var b strings.Builder
-	b.WriteString("version: v1\nmig-configs:")
-	if len(c.Configs) == 0 {
-		b.WriteString(" {}\n")
-		return []byte(b.String())
+func (e PartedEntry) node() *yaml.Node {
+	var filter, devices, profiles *yaml.Node
+	if len(e.Filter) > 0 {
+		filter = flow(e.Filter, func(f DeviceFilter) *yaml.Node { return yamlnode.Quoted(f.String()) })
 	}
-	b.WriteByte('\n')
-	for _, label := range c.Labels() {
-		fmt.Fprintf(&b, "  %s:", yamlKey(label))
-		if len(c.Configs[label]) == 0 {
-			b.WriteString(" []")
-		}
-		b.WriteByte('\n')
-		for _, e := range c.Configs[label] {
-			e.write(&b)
-		}
+	if devices = yamlnode.Text("all"); !e.Devices.All {
+		devices = flow(e.Devices.Indices, func(i int) *yaml.Node { return yamlnode.Value(i) })
 	}
-	return []byte(b.String())
+	if e.MIGEnabled || len(e.MIGDevices) > 0 {
+		profiles = yamlnode.Empty()
+	}
+	for _, name := range sortedProfiles(e.MIGDevices) {
+		profiles.Style = 0
+		profiles.Content = append(profiles.Content, yamlnode.Quoted(canonicalName(name)), yamlnode.Value(e.MIGDevices[name]))
+	}
+	return yamlnode.Map("device-filter", filter, "devices", devices, "mig-enabled", e.MIGEnabled, "mig-devices", profiles)
 }
 
-func (e PartedEntry) write(b *strings.Builder) {
-	indent := "    - "
-	line := func(format string, args ...any) {
-		b.WriteString(indent)
-		fmt.Fprintf(b, format, args...)
-		b.WriteByte('\n')
-		indent = "      "
+// flow builds a sequence on one line.
+func flow[T any](items []T, node func(T) *yaml.Node) *yaml.Node {
+	n := yamlnode.List()
+	n.Style = yaml.FlowStyle
+	for _, item := range items {
+		n.Content = append(n.Content, node(item))
 	}
-	if len(e.Filter) > 0 {
-		quoted := make([]string, len(e.Filter))
-		for i, f := range e.Filter {
-			quoted[i] = fmt.Sprintf("%q", f)
-		}
-		line("device-filter: [%s]", strings.Join(quoted, ", "))
-	}
-	line("devices: %s", e.Devices)
-	line("mig-enabled: %t", e.MIGEnabled)
-	switch {
-	case len(e.MIGDevices) > 0:
-		line("mig-devices:")
-		for _, name := range sortedProfiles(e.MIGDevices) {
-			line("  %q: %d", canonicalName(name), e.MIGDevices[name])
-		}
-	case e.MIGEnabled:
-		line("mig-devices: {}")
-	}
+	return n
 }
 
 // canonicalName drops a compute part that says nothing, as mig-parted wants.
@@ -289,24 +262,4 @@ func sortedProfiles(devices map[string]int) []string {
 		return cmp.Or(cmp.Compare(p.Slices, q.Slices), cmp.Compare(p.GB, q.GB))
 	})
 	return names
-}
-
-func yamlKey(s string) string {
-	plain := s != "" && s[0] >= 'a' && s[0] <= 'z'
-	for i := range len(s) {
-		plain = plain && strings.IndexByte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_", s[i]) >= 0
-	}
-	if plain && !slices.Contains([]string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}, strings.ToLower(s)) {
-		return s
-	}
-	return yamlString(s)
-}
-
-// yamlString quotes a string. JSON's strings are YAML's.
-func yamlString(s string) string {
-	b, err := json.Marshal(s)
-	if err != nil {
-		return fmt.Sprintf("%q", s)
-	}
-	return string(b)
 }

@@ -103,7 +103,7 @@ func FuzzParsePartedConfig(f *testing.F) {
 		}
 		out, err := c.Marshal()
 		if err != nil {
-			t.Fatalf("%v\n%s", err, c.text())
+			t.Fatalf("%v\n%+v", err, c)
 		}
 		back, err := ParsePartedConfig(out)
 		if err != nil {

@@ -90,7 +90,7 @@ func (e PartedEntry) checkOn(m *Model) PartedFinding {
 		return f
 	}
 	var err error
-	f.Feasible, f.Layout, err = m.Feasible(e.Counts(), Layout{})
+	f.Feasible, f.Layout, err = m.feasible(e.Counts(), Layout{})
 	if err != nil {
 		f.Reason = oneLine(err)
 		if f.Feasible == sharing.AnswerUnknown && len(m.Profiles) > 0 && m.anyUnknownName(e) {
@@ -153,7 +153,7 @@ func (e PartedEntry) noGPU() string {
 		n, err := ParseName(c.Profile)
 		if err == nil && !slices.ContainsFunc(Models(), func(m *Model) bool { _, err := m.Profile(c.Profile); return err == nil }) {
 			text := c.Profile
-			if near := problem.Nearest(n.GPUInstance().String(), all); near != "" {
+			if near := problem.Nearest(n.gpuInstance().String(), all); near != "" {
 				text += fmt.Sprintf(" (did you mean %s?)", near)
 			}
 			missing = append(missing, text)
@@ -188,7 +188,7 @@ func selectorsMeet(a, b DeviceSelector) bool {
 	case b.All:
 		return len(a.Indices) > 0
 	}
-	return slices.ContainsFunc(a.Indices, b.Includes)
+	return slices.ContainsFunc(a.Indices, b.includes)
 }
 
 func filtersMeet(a, b []DeviceFilter) bool {
@@ -207,7 +207,7 @@ func (f DeviceFilter) meets(g DeviceFilter) bool {
 }
 
 // Matches reports whether a device with the identity d passes the filter.
-func (f DeviceFilter) Matches(d DeviceFilter) bool {
+func (f DeviceFilter) matches(d DeviceFilter) bool {
 	return f.Device == d.Device && f.Vendor == d.Vendor && (!f.HasSubsystem || f == d)
 }
 
@@ -240,7 +240,7 @@ func (c *PartedConfig) Resolve(label string, gpus []NodeGPU) ([]PartedAssignment
 		if near := problem.Nearest(label, c.Labels()); near != "" {
 			remedy = fmt.Sprintf("did you mean %q?", near)
 		}
-		return nil, invalid(&problem.Problem{Path: "mig-configs", Message: fmt.Sprintf("has no label %q", clip(label)), Remedy: remedy})
+		return nil, invalid(&problem.Problem{Path: "mig-configs", Message: fmt.Sprintf("has no label %q", problem.Clip(label)), Remedy: remedy})
 	}
 	var list problem.List
 	for i, e := range entries {
@@ -254,7 +254,7 @@ func (c *PartedConfig) Resolve(label string, gpus []NodeGPU) ([]PartedAssignment
 	for k, g := range gpus {
 		out[k] = PartedAssignment{GPU: g, Entry: -1}
 		for i, e := range entries {
-			if !e.Devices.Includes(g.Index) || len(e.Filter) > 0 && !slices.ContainsFunc(e.Filter, func(f DeviceFilter) bool { return f.Matches(g.Identity) }) {
+			if !e.Devices.includes(g.Index) || len(e.Filter) > 0 && !slices.ContainsFunc(e.Filter, func(f DeviceFilter) bool { return f.matches(g.Identity) }) {
 				continue
 			}
 			if !g.MIGCapable {

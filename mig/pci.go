@@ -2,9 +2,12 @@ package mig
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // DeviceFilter selects GPUs by PCI identity, as mig-parted's device-filter
@@ -19,28 +22,22 @@ type DeviceFilter struct {
 
 const filterRemedy = `write 0x<device><vendor>, for example "0x233510DE" or "0x2BB310DE:0x204D10DE"`
 
+var filterForm = regexp.MustCompile(`^0[xX]([0-9A-Fa-f]{4})([0-9A-Fa-f]{4})(?::0[xX]([0-9A-Fa-f]{4})([0-9A-Fa-f]{4}))?$`)
+
 // ParseDeviceFilter reads a filter: 0x, four hexadecimal digits of the device
 // and four of the vendor, and optionally the same for the subsystem after ":".
 func ParseDeviceFilter(s string) (DeviceFilter, error) {
-	var f DeviceFilter
-	main, sub, hasSub := strings.Cut(s, ":")
-	var ok bool
-	if f.Device, f.Vendor, ok = filterWord(main); ok && hasSub {
-		f.HasSubsystem = true
-		f.Subsystem, f.SubsystemVendor, ok = filterWord(sub)
+	m := filterForm.FindStringSubmatch(s)
+	if m == nil {
+		return DeviceFilter{}, invalid(fmt.Errorf("%q is not a device filter (%s)", problem.Clip(s), filterRemedy))
 	}
-	if !ok {
-		return DeviceFilter{}, invalid(fmt.Errorf("%q is not a device filter (%s)", clip(s), filterRemedy))
-	}
-	return f, nil
+	return DeviceFilter{Device: hexWord(m[1]), Vendor: hexWord(m[2]), Subsystem: hexWord(m[3]), SubsystemVendor: hexWord(m[4]), HasSubsystem: m[3] != ""}, nil
 }
 
-func filterWord(s string) (device, vendor uint16, ok bool) {
-	if len(s) != 10 || s[0] != '0' || s[1] != 'x' && s[1] != 'X' {
-		return 0, 0, false
-	}
-	v, err := strconv.ParseUint(s[2:], 16, 32)
-	return uint16(v >> 16), uint16(v), err == nil
+// hexWord reads the four hexadecimal digits that a form found; none are 0.
+func hexWord(s string) uint16 {
+	v, _ := strconv.ParseUint(s, 16, 16)
+	return uint16(v)
 }
 
 // String writes the filter with upper-case digits, as mig-parted's own files do.
@@ -102,26 +99,17 @@ func (f DeviceFilter) among(models []*Model) []*Model {
 	return all
 }
 
-func (f DeviceFilter) one(name string, models []*Model) (*Model, error) {
-	return oneOf(name, f.among(models), nil)
-}
+var pciForm = regexp.MustCompile(`^(?:([0-9A-Fa-f]{4}):|0[xX])([0-9A-Fa-f]{4})$`)
 
 // parsePCI reads the spellings of a PCI identity that Lookup accepts.
 func parsePCI(s string) (DeviceFilter, bool) {
-	if f, err := ParseDeviceFilter(s); err == nil {
+	if m := pciForm.FindStringSubmatch(s); m != nil {
+		f := DeviceFilter{Device: hexWord(m[2]), Vendor: nvidiaVendor}
+		if m[1] != "" {
+			f.Vendor = hexWord(m[1])
+		}
 		return f, true
 	}
-	var f DeviceFilter
-	if vendor, device, ok := strings.Cut(s, ":"); ok && len(vendor) == 4 && len(device) == 4 {
-		v, err1 := strconv.ParseUint(vendor, 16, 16)
-		d, err2 := strconv.ParseUint(device, 16, 16)
-		f.Vendor, f.Device = uint16(v), uint16(d)
-		return f, err1 == nil && err2 == nil
-	}
-	if len(s) == 6 && (strings.HasPrefix(s, "0x") || strings.HasPrefix(s, "0X")) {
-		d, err := strconv.ParseUint(s[2:], 16, 16)
-		f.Vendor, f.Device = nvidiaVendor, uint16(d)
-		return f, err == nil
-	}
-	return f, false
+	f, err := ParseDeviceFilter(s)
+	return f, err == nil
 }

@@ -42,15 +42,6 @@ func (m *Model) Place(want []Count, have Layout) (Layout, error) {
 	return out, nil
 }
 
-// Capacity returns how many instances of p fit on an empty GPU, or 0 where
-// that is not known or p is of another GPU.
-func (m *Model) Capacity(p *Profile) int {
-	if p == nil || p.model != m {
-		return 0
-	}
-	return p.MaxInstances
-}
-
 // PlacementsKnown reports whether the catalogue knows where the model's
 // profiles may be placed; without that nothing can be planned offline.
 func (m *Model) PlacementsKnown() bool { return m.grid != nil }

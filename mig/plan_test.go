@@ -125,11 +125,11 @@ func TestPlace(t *testing.T) {
 
 func TestFeasibleUnknown(t *testing.T) {
 	m := gpu(t, "rtx-pro-5000-blackwell-48gb")
-	answer, _, err := m.Feasible(counts(t, "1g.24gb"), Layout{})
+	answer, _, err := m.feasible(counts(t, "1g.24gb"), Layout{})
 	if answer != sharing.AnswerUnknown || !errors.Is(err, ErrPlacementsUnknown) {
 		t.Errorf("answer %v, err %v", answer, err)
 	}
-	answer, _, err = m.Feasible(counts(t, "1g.24gb=3"), Layout{})
+	answer, _, err = m.feasible(counts(t, "1g.24gb=3"), Layout{})
 	if answer != sharing.AnswerNo || !errors.Is(err, ErrInfeasible) {
 		t.Errorf("answer %v, err %v", answer, err)
 	}
@@ -194,7 +194,7 @@ func TestPlaceBesideAgainstEnumeration(t *testing.T) {
 				n[rng.IntN(len(m.Profiles))]++
 			}
 			possible := slices.ContainsFunc(layouts, func(l Layout) bool { return extends(m, l, have, n) })
-			answer, proof, err := m.Feasible(m.counts(n), have)
+			answer, proof, err := m.feasible(m.counts(n), have)
 			if (answer == sharing.AnswerYes) != possible || answer == sharing.AnswerUnknown {
 				t.Errorf("%s [%s] + %v: %v %v, possible %v", name, have, m.counts(n), answer, err, possible)
 			}
@@ -236,19 +236,19 @@ func checkReason(t *testing.T, m *Model, have Layout, n [maxProfiles]int, err er
 		return
 	}
 	blockers := NewLayout(m, slices.Clone(why.Blockers)...)
-	if answer, _, _ := m.Feasible(why.Want, blockers); answer != sharing.AnswerNo {
+	if answer, _, _ := m.feasible(why.Want, blockers); answer != sharing.AnswerNo {
 		t.Errorf("[%s] + %v: %v is no reason beside [%s]", have, m.counts(n), why.Want, blockers)
 	}
 	for i := range why.Want {
 		less := slices.Clone(why.Want)
 		less[i].N--
-		if answer, _, _ := m.Feasible(less, have); answer != sharing.AnswerYes {
+		if answer, _, _ := m.feasible(less, have); answer != sharing.AnswerYes {
 			t.Errorf("[%s] + %v: %v is not the smallest part", have, m.counts(n), why.Want)
 		}
 	}
 	for i := range blockers.Instances {
 		less := NewLayout(m, slices.Delete(slices.Clone(blockers.Instances), i, i+1)...)
-		if answer, _, _ := m.Feasible(why.Want, less); answer != sharing.AnswerYes {
+		if answer, _, _ := m.feasible(why.Want, less); answer != sharing.AnswerYes {
 			t.Errorf("[%s] + %v: [%s] are not the fewest blockers", have, m.counts(n), blockers)
 		}
 	}

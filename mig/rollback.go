@@ -5,13 +5,15 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/cotenant/cotenant/internal/optional"
 )
 
 // undo brings the device back to the layout and mode that were there. It looks
 // at what the device holds instead of at what was meant to be done, so that a
 // step that failed half-way is undone as well.
 func (a *applier) undo(ctx context.Context, cause error) error {
-	timeout := a.opt.RollbackTimeout
+	timeout := a.opts.RollbackTimeout
 	if timeout <= 0 {
 		timeout = time.Minute
 	}
@@ -22,7 +24,7 @@ func (a *applier) undo(ctx context.Context, cause error) error {
 	e.Undone = a.undone
 	if left, err := a.dev.State(ctx); err == nil {
 		e.Left = &left
-		e.RolledBack = left.Enabled == a.before.Enabled && left.Pending == a.before.Pending &&
+		e.RolledBack = left.Mode == a.before.Mode && left.Pending == a.before.Pending &&
 			slices.EqualFunc(left.Layout().Instances, a.before.Layout().Instances, sameInstance)
 		a.report.After = left.Layout()
 	} else {
@@ -45,7 +47,7 @@ func (a *applier) restore(ctx context.Context) error {
 	}
 	target := a.before.Layout()
 	var errs []error
-	try := func(op Op, in Instance, do func() (*int, error)) {
+	try := func(op Op, in Instance, do func() (Optional[int], error)) {
 		err := a.undoStep(JournalEntry{Action: op.String(), Instance: in.String()}, do)
 		if err == nil {
 			a.undone = append(a.undone, Step{op, in})
@@ -57,28 +59,27 @@ func (a *applier) restore(ctx context.Context) error {
 		in := d.instance()
 		i := slices.IndexFunc(target.Instances, func(t Instance) bool { return t.Profile == in.Profile && t.Placement == in.Placement })
 		if i < 0 {
-			try(OpDestroy, in, func() (*int, error) { return &d.ID, a.destroy(ctx, d) })
+			try(OpDestroy, in, func() (Optional[int], error) { return optional.Of(d.ID), a.destroy(ctx, d) })
 			continue
 		}
 		standing[in.Placement] = true
 		if want := target.Instances[i]; !sameInstance(in, want) {
-			try(OpCreate, want, func() (*int, error) {
-				return &d.ID, a.createCompute(ctx, d.ID, in.Profile, missing(want, in))
+			try(OpCreate, want, func() (Optional[int], error) {
+				return optional.Of(d.ID), a.createCompute(ctx, d.ID, in.Profile, missing(want, in))
 			})
 		}
 	}
 	for _, want := range target.Instances {
 		if !standing[want.Placement] {
-			try(OpCreate, want, func() (*int, error) {
-				d, err := a.create(ctx, want)
-				return &d.ID, err
+			try(OpCreate, want, func() (Optional[int], error) {
+				return a.create(ctx, want)
 			})
 		}
 	}
-	if now.Enabled != a.before.Enabled || now.Pending != a.before.Pending {
-		mode := a.before.Enabled
-		errs = append(errs, a.undoStep(JournalEntry{Action: "set-mode", Mode: &mode}, func() (*int, error) {
-			return nil, opError("restore MIG mode", a.report.Device, a.dev.SetMode(ctx, mode))
+	if now.Mode != a.before.Mode || now.Pending != a.before.Pending {
+		mode := a.before.Mode
+		errs = append(errs, a.undoStep(JournalEntry{Action: "set-mode", Mode: optional.Of(mode)}, func() (Optional[int], error) {
+			return Optional[int]{}, opError("restore MIG mode", a.report.Device, a.dev.SetMode(ctx, mode))
 		}))
 	}
 	return errors.Join(errs...)
@@ -86,7 +87,7 @@ func (a *applier) restore(ctx context.Context) error {
 
 // undoStep does and journals one step of undoing. What is undone is undone even
 // where the journal can't be written.
-func (a *applier) undoStep(e JournalEntry, do func() (*int, error)) error {
+func (a *applier) undoStep(e JournalEntry, do func() (Optional[int], error)) error {
 	e.Undo = true
 	id, err := do()
 	e.Status, e.ID = "done", id

@@ -40,7 +40,7 @@ func TestPossibleTable(t *testing.T) {
 				return
 			}
 			total++
-			if answer, _, _ := m.Feasible(counts, Layout{}); answer != sharing.AnswerYes {
+			if answer, _, _ := m.feasible(counts, Layout{}); answer != sharing.AnswerYes {
 				impossible++
 			}
 			return

@@ -49,7 +49,7 @@ func TestSettersReadBack(t *testing.T) {
 		"limit":              func() error { return c.SetPinnedMemLimit(ctx, v.Server, "0", 1536*sharing.MiB) },
 		"priority":           func() error { return c.SetDefaultClientPriority(ctx, mps.PriorityBelowNormal) },
 	}
-	d.Inject(mpstest.Fault{Kind: mpstest.Ignore})
+	d.Inject(mpstest.Fault{Kind: mpstest.FaultIgnore})
 	for name, f := range set {
 		var m *mps.MismatchError
 		if err := f(); !errors.Is(err, mps.ErrMismatch) || !errors.As(err, &m) || m.Want == "" {
@@ -103,9 +103,9 @@ func TestBadInputIsNotSent(t *testing.T) {
 		"newline GPU": func() error { _, err := c.AddPartition(ctx, "GPU-1\nquit", 1); return err }(),
 		"chunks":      func() error { _, err := c.AddPartition(ctx, "GPU-1", 0); return err }(),
 		"partition":   c.RemovePartition(ctx, "GPU-1/a\nquit"),
-		"server":      c.ShutdownServer(ctx, 0, true),
+		"server":      c.ForceShutdownServer(ctx, 0),
 		"terminate":   c.TerminateClient(ctx, 0, -3),
-		"uid":         func() error { _, err := c.StartServer(ctx, -1, false); return err }(),
+		"uid":         func() error { _, err := c.StartServer(ctx, mps.ServerOptions{UID: -1}); return err }(),
 		"grace":       func() error { _, err := c.Quit(ctx, -time.Second); return err }(),
 		"verify":      func() error { _, err := c.Verify(ctx, 0, mps.VerifyOptions{}); return err }(),
 	} {
@@ -134,11 +134,11 @@ func TestServers(t *testing.T) {
 	ctx := t.Context()
 	d := mpstest.New(mpstest.Options{})
 	c := newClient(t, d)
-	s, err := c.StartServer(ctx, 1000, false)
+	s, err := c.StartServer(ctx, mps.ServerOptions{UID: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.StartServer(ctx, 1000, false); !errors.Is(err, mps.ErrServerExists) {
+	if _, err := c.StartServer(ctx, mps.ServerOptions{UID: 1000}); !errors.Is(err, mps.ErrServerExists) {
 		t.Errorf("second server: %v", err)
 	}
 	v, err := d.Connect(mpstest.Process{UID: 1000})
@@ -148,7 +148,7 @@ func TestServers(t *testing.T) {
 	if _, err := d.Connect(mpstest.Process{UID: 1001}); !errors.Is(err, mpstest.ErrWaiting) {
 		t.Errorf("another user: %v", err)
 	}
-	if err := c.ShutdownServer(ctx, s, false); !errors.Is(err, mps.ErrServerBusy) {
+	if err := c.ShutdownServer(ctx, s); !errors.Is(err, mps.ErrServerBusy) {
 		t.Errorf("shutdown with clients: %v", err)
 	}
 	if err := c.TerminateClient(ctx, s, v.PID+1); !errors.Is(err, mps.ErrClientNotFound) {
@@ -161,7 +161,7 @@ func TestServers(t *testing.T) {
 	if err != nil || len(devs) != 2 || devs[1].Server != s || devs[0].Devices[0].Name != "NVIDIA H200" {
 		t.Errorf("devices %+v, %v", devs, err)
 	}
-	if err := c.ShutdownServer(ctx, s, true); err != nil {
+	if err := c.ForceShutdownServer(ctx, s); err != nil {
 		t.Error(err)
 	}
 	if list, err := c.Servers(ctx); len(list) != 0 || err != nil {
@@ -230,10 +230,10 @@ func TestProbe(t *testing.T) {
 		{"driver 580", mpstest.Options{}, mpstest.Fault{}, mps.ProtocolV2, [...]sharing.Answer{y, y, u, y, y, u, n, n}},
 		{"driver 595", mpstest.Options{Partitions: true}, mpstest.Fault{}, mps.ProtocolV2, [...]sharing.Answer{y, y, u, y, y, u, y, n}},
 		{"driver 595 -S", mpstest.Options{Partitions: true, PartitioningOn: true}, mpstest.Fault{}, mps.ProtocolV2, [...]sharing.Answer{y, y, u, y, y, u, y, y}},
-		{"garbled lspart", mpstest.Options{}, mpstest.Fault{Kind: mpstest.Garbage, Command: "lspart"}, mps.ProtocolV2, [...]sharing.Answer{y, y, u, y, y, u, u, u}},
+		{"garbled lspart", mpstest.Options{}, mpstest.Fault{Kind: mpstest.FaultGarbage, Command: "lspart"}, mps.ProtocolV2, [...]sharing.Answer{y, y, u, y, y, u, u, u}},
 	} {
 		d := mpstest.New(c.opt)
-		if c.fault.Kind != mpstest.NoFault {
+		if c.fault.Kind != mpstest.FaultNone {
 			d.Inject(c.fault)
 		}
 		s, err := newClient(t, d).Probe(ctx)
@@ -263,13 +263,13 @@ func TestFaults(t *testing.T) {
 		fault mpstest.Fault
 		want  error
 	}{
-		{mpstest.Fault{Kind: mpstest.Garbage}, mps.ErrGarbled},
-		{mpstest.Fault{Kind: mpstest.Flood}, mps.ErrGarbled},
-		{mpstest.Fault{Kind: mpstest.Death}, mps.ErrCrashed},
-		{mpstest.Fault{Kind: mpstest.Hang}, mps.ErrTimeout},
-		{mpstest.Fault{Kind: mpstest.Slow, Delay: time.Second}, nil},
-		{mpstest.Fault{Kind: mpstest.Cut}, mps.ErrGarbled},
-		{mpstest.Fault{Kind: mpstest.Slow, Delay: time.Minute}, mps.ErrTimeout},
+		{mpstest.Fault{Kind: mpstest.FaultGarbage}, mps.ErrGarbled},
+		{mpstest.Fault{Kind: mpstest.FaultFlood}, mps.ErrGarbled},
+		{mpstest.Fault{Kind: mpstest.FaultDeath}, mps.ErrCrashed},
+		{mpstest.Fault{Kind: mpstest.FaultHang}, mps.ErrTimeout},
+		{mpstest.Fault{Kind: mpstest.FaultSlow, Delay: time.Second}, nil},
+		{mpstest.Fault{Kind: mpstest.FaultCut}, mps.ErrGarbled},
+		{mpstest.Fault{Kind: mpstest.FaultSlow, Delay: time.Minute}, mps.ErrTimeout},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			d := mpstest.New(mpstest.Options{})
@@ -294,7 +294,7 @@ func TestFaults(t *testing.T) {
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := mpstest.New(mpstest.Options{})
-		d.Inject(mpstest.Fault{Kind: mpstest.Hang})
+		d.Inject(mpstest.Fault{Kind: mpstest.FaultHang})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		_, err := newClient(t, d).Servers(ctx)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/cotenant/cotenant/internal/pluginconf"
-	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -21,45 +20,30 @@ func configError(err error) error {
 	return fmt.Errorf("%w: %w", ErrConfig, err)
 }
 
-// Codes of the warnings that ParsePluginConfig, ParseDRAConfig and their
-// Warnings methods give.
-const (
-	WarnRenameIgnored       sharing.WarningCode = pluginconf.RenameIgnored       // the plugin ignores a resource's rename
-	WarnDevicesIgnored      sharing.WarningCode = pluginconf.DevicesIgnored      // the plugin ignores a resource's devices
-	WarnFlagIgnored         sharing.WarningCode = pluginconf.FlagIgnored         // a sharing key stands under flags
-	WarnResourcesIgnored    sharing.WarningCode = pluginconf.ResourcesIgnored    // the plugin ignores custom resources
-	WarnTimeSlicingIgnored  sharing.WarningCode = pluginconf.TimeSlicingIgnored  // both blocks are present and MPS wins
-	WarnMIGStrategyConflict sharing.WarningCode = pluginconf.MIGStrategyConflict // MPS and a MIG strategy in one document
-	WarnReplicaCap          sharing.WarningCode = "replica-cap"                  // more replicas than the plugin allows on this GPU
-	WarnUnevenPercentage    sharing.WarningCode = "uneven-percentage"            // whole percentages leave SMs unused
-)
-
-// PluginConfig is the sharing.mps block of the NVIDIA device plugin's
+// PluginSettings is the sharing.mps block of the NVIDIA device plugin's
 // configuration (version v1). The plugin gives each replica an equal share of
 // memory and of active threads; it knows no unequal shares.
-type PluginConfig struct {
+type PluginSettings struct {
 	// RenameByDefault offers the replicas as nvidia.com/gpu.shared.
 	RenameByDefault bool
 	// FailRequestsGreaterThanOne refuses pods that ask for several replicas.
-	// nil leaves the plugin's default, which for MPS is true.
-	FailRequestsGreaterThanOne *bool
+	// Missing leaves the plugin's default, which for MPS is true.
+	FailRequestsGreaterThanOne Optional[bool]
 	// Resources are what is replicated. The plugin shares only nvidia.com/gpu
 	// by MPS, so there is exactly one.
 	Resources []PluginResource
 }
 
-// PluginResource is a resource that the plugin replicates.
-type PluginResource struct {
-	Name     string // nvidia.com/gpu
-	Replicas int    // clients for each GPU, 2 or more
-}
+// PluginResource is a resource that the plugin replicates: its Name, here
+// nvidia.com/gpu, and its Replicas, the clients for each GPU, 2 or more.
+type PluginResource = pluginconf.Resource
 
-// ParsePluginConfig reads the sharing.mps block of a device-plugin
+// ParsePluginSettings reads the sharing.mps block of a device-plugin
 // configuration document, YAML or JSON. The whole document is read strictly:
 // unknown keys, which the plugin would drop without a word, are errors, and
 // what the plugin reads but ignores becomes a warning. A document without the
 // block is an error. Errors match ErrConfig.
-func ParsePluginConfig(data []byte) (*PluginConfig, []sharing.Warning, error) {
+func ParsePluginSettings(data []byte) (*PluginSettings, []sharing.Warning, error) {
 	d, ws, err := pluginconf.Parse(data)
 	if err != nil {
 		return nil, nil, configError(err)
@@ -67,43 +51,21 @@ func ParsePluginConfig(data []byte) (*PluginConfig, []sharing.Warning, error) {
 	if d.MPS == nil {
 		return nil, nil, fmt.Errorf("%w: sharing.mps: is missing (a time-slicing document is read by package timeslice)", ErrConfig)
 	}
-	c := &PluginConfig{RenameByDefault: d.MPS.RenameByDefault, FailRequestsGreaterThanOne: d.MPS.FailRequestsGreaterThanOne}
-	for _, r := range d.MPS.Resources {
-		c.Resources = append(c.Resources, PluginResource(r))
-	}
-	return c, append(warnings(ws), c.Warnings()...), nil
+	c := (*PluginSettings)(d.MPS)
+	return c, append(ws, c.Warnings()...), nil
 }
-
-func warnings(ws []problem.Warning) []sharing.Warning {
-	out := make([]sharing.Warning, 0, len(ws))
-	for _, w := range ws {
-		out = append(out, sharing.Warning{Code: sharing.WarningCode(w.Code), Path: w.Path, Message: w.Message, Remedy: w.Remedy, Source: sharing.SourceID(w.Source)})
-	}
-	return out
-}
-
-func (c *PluginConfig) document() *pluginconf.Document {
-	b := &pluginconf.Block{RenameByDefault: c.RenameByDefault, FailRequestsGreaterThanOne: c.FailRequestsGreaterThanOne}
-	for _, r := range c.Resources {
-		b.Resources = append(b.Resources, pluginconf.Resource(r))
-	}
-	return &pluginconf.Document{MPS: b}
-}
-
-// Validate returns nil, or an error that matches ErrConfig and names every
-// reason for which the plugin would refuse the block.
-func (c *PluginConfig) Validate() error { return configError(c.document().Validate()) }
 
 // Marshal validates c and writes it as a complete configuration document. The
-// same value gives the same bytes.
-func (c *PluginConfig) Marshal() ([]byte, error) {
-	b, err := c.document().Marshal()
+// same value gives the same bytes. Errors match ErrConfig and name every reason
+// for which the plugin would refuse c.
+func (c *PluginSettings) Marshal() ([]byte, error) {
+	b, err := (&pluginconf.Document{MPS: (*pluginconf.Block)(c)}).Marshal()
 	return b, configError(err)
 }
 
 // Warnings lists what the plugin accepts in c and does otherwise than it
 // looks: percentages that do not divide 100 leave a rest unused.
-func (c *PluginConfig) Warnings() []sharing.Warning {
+func (c *PluginSettings) Warnings() []sharing.Warning {
 	var out []sharing.Warning
 	for i, r := range c.Resources {
 		if r.Replicas < 2 || 100%r.Replicas == 0 {
@@ -111,7 +73,7 @@ func (c *PluginConfig) Warnings() []sharing.Warning {
 		}
 		share := PluginShare{Replicas: r.Replicas}
 		out = append(out, sharing.Warning{
-			Code: WarnUnevenPercentage, Path: fmt.Sprintf("sharing.mps.resources[%d].replicas", i), Source: "KDP",
+			Code: sharing.WarnUnevenPercentage, Path: fmt.Sprintf("sharing.mps.resources[%d].replicas", i), Source: "k8s-device-plugin-mps",
 			Message: fmt.Sprintf("the plugin gives each of %d replicas %d%% of the threads and leaves %d%% to nobody",
 				r.Replicas, share.ActiveThreadPercentage(), 100-r.Replicas*share.ActiveThreadPercentage()),
 			Remedy: "the daemon itself takes fractions: set the percentage with a client of your own",
@@ -121,32 +83,24 @@ func (c *PluginConfig) Warnings() []sharing.Warning {
 }
 
 // WarningsFor lists what the plugin does with c on a GPU of the given compute
-// capability. The plugin allows 48 replicas, and 16 on GPUs below compute
-// capability 7.5: a V100 (7.0) counts among those, although its hardware
-// takes 48 clients.
-func (c *PluginConfig) WarningsFor(major, minor int) []sharing.Warning {
-	limit := PluginMaxReplicas(major, minor)
+// capability. The plugin allows 48 replicas from capability 7.5 on and 16 below:
+// a V100 (7.0) is among the latter, although its hardware takes 48 clients.
+func (c *PluginSettings) WarningsFor(major, minor int) []sharing.Warning {
+	limit := 16
+	if major > 7 || major == 7 && minor >= 5 {
+		limit = 48
+	}
 	var out []sharing.Warning
 	for i, r := range c.Resources {
 		if r.Replicas > limit {
 			out = append(out, sharing.Warning{
-				Code: WarnReplicaCap, Path: fmt.Sprintf("sharing.mps.resources[%d].replicas", i), Source: "KDP",
+				Code: sharing.WarnReplicaCap, Path: fmt.Sprintf("sharing.mps.resources[%d].replicas", i), Source: "k8s-device-plugin-mps",
 				Message: fmt.Sprintf("the plugin allows %d replicas on a GPU of compute capability %d.%d, not %d", limit, major, minor, r.Replicas),
 				Remedy:  fmt.Sprintf("ask for %d or fewer", limit),
 			})
 		}
 	}
 	return out
-}
-
-// PluginMaxReplicas is the number of MPS replicas that the device plugin
-// v0.20.0 allows on a GPU of the given compute capability (source KDP): 48
-// from 7.5 on and 16 below.
-func PluginMaxReplicas(major, minor int) int {
-	if major > 7 || major == 7 && minor >= 5 {
-		return 48
-	}
-	return 16
 }
 
 // PluginShare is what the plugin gives each replica of a GPU.

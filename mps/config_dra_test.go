@@ -13,13 +13,13 @@ import (
 
 const draHead = "apiVersion: resource.nvidia.com/v1beta1\n"
 
-func TestParseDRAConfig(t *testing.T) {
+func TestParseDRASettings(t *testing.T) {
 	for _, c := range []struct {
 		name, in string
-		want     *DRAConfig
+		want     *DRASettings
 		warn     []sharing.WarningCode
 	}{
-		{"bare", draHead + "kind: GpuConfig\nsharing: {strategy: MPS}", &DRAConfig{}, []sharing.WarningCode{WarnFeatureGate, WarnClaimScope}},
+		{"bare", draHead + "kind: GpuConfig\nsharing: {strategy: MPS}", &DRASettings{}, []sharing.WarningCode{sharing.WarnFeatureGate, sharing.WarnClaimScope}},
 		{"limits", draHead + `kind: GpuConfig
 sharing:
   strategy: MPS
@@ -28,16 +28,16 @@ sharing:
     defaultPinnedDeviceMemoryLimit: 1500k
     defaultPerDevicePinnedMemoryLimit: {"0": 10Gi, GPU-b1028956-cfa2-0990-bf4a-5da9abb51763: 1.5Gi, "1": 2097152}
     multiUser: true
-`, &DRAConfig{
-			DefaultActiveThreadPercentage: configPtr(0), DefaultPinnedDeviceMemoryLimit: 1500 * 1000, MultiUser: configPtr(true),
+`, &DRASettings{
+			DefaultActiveThreadPercentage: Some(0), DefaultPinnedDeviceMemoryLimit: 1500 * 1000, MultiUser: Some(true),
 			DefaultPerDevicePinnedMemoryLimit: map[string]sharing.Bytes{"0": 10 * sharing.GiB, "1": 2 * sharing.MiB, "GPU-b1028956-cfa2-0990-bf4a-5da9abb51763": 1536 * sharing.MiB},
-		}, []sharing.WarningCode{WarnFeatureGate, WarnClaimScope, WarnZeroPercentage, WarnLimitRoundedDown}},
+		}, []sharing.WarningCode{sharing.WarnFeatureGate, sharing.WarnClaimScope, sharing.WarnZeroPercentage, sharing.WarnLimitRoundedDown}},
 		{"mig", draHead + "kind: MigDeviceConfig\nsharing: {strategy: MPS, mpsConfig: {defaultPinnedDeviceMemoryLimit: 4Gi}}",
-			&DRAConfig{MIGDevice: true, DefaultPinnedDeviceMemoryLimit: 4 * sharing.GiB},
-			[]sharing.WarningCode{WarnFeatureGate, WarnClaimScope, WarnMIGMemoryLimit}},
+			&DRASettings{MIGDevice: true, DefaultPinnedDeviceMemoryLimit: 4 * sharing.GiB},
+			[]sharing.WarningCode{sharing.WarnFeatureGate, sharing.WarnClaimScope, sharing.WarnMIGMemoryLimit}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, ws, err := ParseDRAConfig([]byte(c.in))
+			got, ws, err := ParseDRASettings([]byte(c.in))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -51,7 +51,7 @@ sharing:
 	}
 }
 
-func TestParseDRAConfigRefuses(t *testing.T) {
+func TestParseDRASettingsRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		in   string
 		want []string
@@ -79,7 +79,7 @@ sharing:
 		"unknown strategy": {draHead + "kind: GpuConfig\nsharing: {strategy: mps}", []string{`"mps" is not a strategy of the DRA driver (write TimeSlicing or MPS)`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, _, err := ParseDRAConfig([]byte(c.in))
+			got, _, err := ParseDRASettings([]byte(c.in))
 			if got != nil || !errors.Is(err, ErrConfig) {
 				t.Fatalf("got %+v, %v", got, err)
 			}
@@ -93,10 +93,10 @@ sharing:
 }
 
 func TestDRAConfigGolden(t *testing.T) {
-	for name, c := range map[string]*DRAConfig{
-		"dra-gpu": {DefaultActiveThreadPercentage: configPtr(50), DefaultPinnedDeviceMemoryLimit: 10 * sharing.GiB, MultiUser: configPtr(true),
+	for name, c := range map[string]*DRASettings{
+		"dra-gpu": {DefaultActiveThreadPercentage: Some(50), DefaultPinnedDeviceMemoryLimit: 10 * sharing.GiB, MultiUser: Some(true),
 			DefaultPerDevicePinnedMemoryLimit: map[string]sharing.Bytes{"1": 4096 * sharing.MiB, "0": 9728 * sharing.MiB}},
-		"dra-mig": {MIGDevice: true, DefaultActiveThreadPercentage: configPtr(50)},
+		"dra-mig": {MIGDevice: true, DefaultActiveThreadPercentage: Some(50)},
 		"dra-min": {},
 	} {
 		got, err := c.Marshal()
@@ -104,22 +104,22 @@ func TestDRAConfigGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		golden.Check(t, "testdata/config/"+name+".yaml", got)
-		back, _, err := ParseDRAConfig(got)
+		back, _, err := ParseDRASettings(got)
 		if diff := cmp.Diff(c, back); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", name, err, diff)
 		}
 	}
-	bad := &DRAConfig{DefaultActiveThreadPercentage: configPtr(-1), DefaultPinnedDeviceMemoryLimit: 5}
+	bad := &DRASettings{DefaultActiveThreadPercentage: Some(-1), DefaultPinnedDeviceMemoryLimit: 5}
 	if b, err := bad.Marshal(); b != nil || !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "-1") || !strings.Contains(err.Error(), "1Mi") {
 		t.Errorf("got %q, %v", b, err)
 	}
 }
 
-func FuzzParseDRAConfig(f *testing.F) {
+func FuzzParseDRASettings(f *testing.F) {
 	f.Add([]byte(draHead + "kind: GpuConfig\nsharing: {strategy: MPS, mpsConfig: {defaultActiveThreadPercentage: 50, defaultPinnedDeviceMemoryLimit: 1.5Gi, multiUser: false}}"))
 	f.Add([]byte(draHead + "kind: MigDeviceConfig\nsharing: {strategy: MPS, mpsConfig: {defaultPerDevicePinnedMemoryLimit: {\"0\": 1e9}}}"))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		c, ws, err := ParseDRAConfig(in)
+		c, ws, err := ParseDRASettings(in)
 		if err != nil {
 			if c != nil || ws != nil {
 				t.Fatalf("value with error %v", err)
@@ -130,7 +130,7 @@ func FuzzParseDRAConfig(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, _, err := ParseDRAConfig(out)
+		back, _, err := ParseDRASettings(out)
 		if diff := cmp.Diff(c, back); err != nil || diff != "" {
 			t.Fatalf("%v %s", err, diff)
 		}

@@ -8,8 +8,8 @@ import (
 )
 
 // The device plugin shares each GPU among four clients, equally.
-func ExamplePluginConfig_Marshal() {
-	c := mps.PluginConfig{Resources: []mps.PluginResource{{Name: "nvidia.com/gpu", Replicas: 4}}}
+func ExamplePluginSettings_Marshal() {
+	c := mps.PluginSettings{Resources: []mps.PluginResource{{Name: "nvidia.com/gpu", Replicas: 4}}}
 	doc, err := c.Marshal()
 	if err != nil {
 		fmt.Println(err)
@@ -29,8 +29,8 @@ func ExamplePluginConfig_Marshal() {
 }
 
 // What the plugin would ignore without a word becomes a warning.
-func ExampleParsePluginConfig() {
-	_, warnings, err := mps.ParsePluginConfig([]byte(`
+func ExampleParsePluginSettings() {
+	_, warnings, err := mps.ParsePluginSettings([]byte(`
 version: v1
 flags: {renameByDefault: true}
 sharing:
@@ -49,9 +49,8 @@ sharing:
 }
 
 // A DRA claim's parameters.
-func ExampleDRAConfig_Marshal() {
-	half := 50
-	c := mps.DRAConfig{DefaultActiveThreadPercentage: &half, DefaultPinnedDeviceMemoryLimit: 10 * sharing.GiB}
+func ExampleDRASettings_Marshal() {
+	c := mps.DRASettings{DefaultActiveThreadPercentage: mps.Some(50), DefaultPinnedDeviceMemoryLimit: 10 * sharing.GiB}
 	doc, err := c.Marshal()
 	if err != nil {
 		fmt.Println(err)

@@ -21,19 +21,19 @@ func configCodes(ws []sharing.Warning) []sharing.WarningCode {
 	return out
 }
 
-func TestParsePluginConfig(t *testing.T) {
+func TestParsePluginSettings(t *testing.T) {
 	for _, c := range []struct {
 		name, in string
-		want     *PluginConfig
+		want     *PluginSettings
 		warn     []sharing.WarningCode
 	}{
 		{
 			name: "plain", in: "version: v1\nsharing:\n  mps:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n",
-			want: &PluginConfig{Resources: []PluginResource{{"nvidia.com/gpu", 4}}},
+			want: &PluginSettings{Resources: []PluginResource{{Name: "nvidia.com/gpu", Replicas: 4}}},
 		},
 		{
 			name: "json", in: `{"version":"v1","sharing":{"mps":{"failRequestsGreaterThanOne":false,"renameByDefault":true,"resources":[{"name":"nvidia.com/gpu","replicas":2}]}}}`,
-			want: &PluginConfig{RenameByDefault: true, FailRequestsGreaterThanOne: configPtr(false), Resources: []PluginResource{{"nvidia.com/gpu", 2}}},
+			want: &PluginSettings{RenameByDefault: true, FailRequestsGreaterThanOne: Some(false), Resources: []PluginResource{{Name: "nvidia.com/gpu", Replicas: 2}}},
 		},
 		{
 			name: "ignored fields", in: `
@@ -48,13 +48,13 @@ sharing:
     resources:
     - {name: nvidia.com/gpu, devices: all, replicas: 4}
 `,
-			want: &PluginConfig{Resources: []PluginResource{{"nvidia.com/gpu", 7}}},
-			warn: []sharing.WarningCode{WarnResourcesIgnored, WarnFlagIgnored, WarnFlagIgnored, WarnRenameIgnored, WarnDevicesIgnored,
-				WarnDevicesIgnored, WarnTimeSlicingIgnored, WarnMIGStrategyConflict, WarnUnevenPercentage},
+			want: &PluginSettings{Resources: []PluginResource{{Name: "nvidia.com/gpu", Replicas: 7}}},
+			warn: []sharing.WarningCode{sharing.WarnResourcesIgnored, sharing.WarnFlagIgnored, sharing.WarnFlagIgnored, sharing.WarnRenameIgnored, sharing.WarnDevicesIgnored,
+				sharing.WarnDevicesIgnored, sharing.WarnTimeSlicingIgnored, sharing.WarnMIGStrategyConflict, sharing.WarnUnevenPercentage},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, ws, err := ParsePluginConfig([]byte(c.in))
+			got, ws, err := ParsePluginSettings([]byte(c.in))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +73,7 @@ sharing:
 	}
 }
 
-func TestParsePluginConfigRefuses(t *testing.T) {
+func TestParsePluginSettingsRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name, in string
 		want     []string
@@ -107,7 +107,7 @@ sharing:
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, _, err := ParsePluginConfig([]byte(c.in))
+			got, _, err := ParsePluginSettings([]byte(c.in))
 			if got != nil || !errors.Is(err, ErrConfig) {
 				t.Fatalf("got %+v, %v", got, err)
 			}
@@ -121,39 +121,36 @@ sharing:
 }
 
 func TestPluginConfigGolden(t *testing.T) {
-	for name, c := range map[string]*PluginConfig{
-		"plugin":         {Resources: []PluginResource{{"nvidia.com/gpu", 4}}},
-		"plugin-options": {RenameByDefault: true, FailRequestsGreaterThanOne: configPtr(true), Resources: []PluginResource{{"nvidia.com/gpu", 7}}},
+	for name, c := range map[string]*PluginSettings{
+		"plugin":         {Resources: []PluginResource{{Name: "nvidia.com/gpu", Replicas: 4}}},
+		"plugin-options": {RenameByDefault: true, FailRequestsGreaterThanOne: Some(true), Resources: []PluginResource{{Name: "nvidia.com/gpu", Replicas: 7}}},
 	} {
 		got, err := c.Marshal()
 		if err != nil {
 			t.Fatal(err)
 		}
 		golden.Check(t, "testdata/config/"+name+".yaml", got)
-		back, _, err := ParsePluginConfig(got)
+		back, _, err := ParsePluginSettings(got)
 		if diff := cmp.Diff(c, back); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", name, err, diff)
 		}
 	}
-	if b, err := (&PluginConfig{}).Marshal(); b != nil || !errors.Is(err, ErrConfig) {
+	if b, err := (&PluginSettings{}).Marshal(); b != nil || !errors.Is(err, ErrConfig) {
 		t.Errorf("got %q, %v", b, err)
 	}
 }
 
 func TestPluginReplicaCap(t *testing.T) {
-	c := &PluginConfig{Resources: []PluginResource{{"nvidia.com/gpu", 20}}}
 	for _, cc := range []struct {
-		major, minor, limit, warnings int
-	}{{6, 0, 16, 1}, {7, 0, 16, 1}, {7, 5, 48, 0}, {9, 0, 48, 0}} {
-		if got := PluginMaxReplicas(cc.major, cc.minor); got != cc.limit {
-			t.Errorf("%d.%d: limit %d, want %d", cc.major, cc.minor, got, cc.limit)
-		}
+		major, minor, replicas, warnings int
+	}{{6, 0, 17, 1}, {6, 0, 16, 0}, {7, 0, 17, 1}, {7, 5, 48, 0}, {7, 5, 49, 1}, {9, 0, 48, 0}} {
+		c := &PluginSettings{Resources: []PluginResource{{Name: "nvidia.com/gpu", Replicas: cc.replicas}}}
 		ws := c.WarningsFor(cc.major, cc.minor)
 		if len(ws) != cc.warnings {
 			t.Errorf("%d.%d: %v", cc.major, cc.minor, ws)
 		}
 		for _, w := range ws {
-			if w.Code != WarnReplicaCap || w.Source != "KDP" {
+			if w.Code != sharing.WarnReplicaCap || w.Source != "k8s-device-plugin-mps" {
 				t.Errorf("%+v", w)
 			}
 		}
@@ -176,11 +173,11 @@ func TestPluginShare(t *testing.T) {
 	}
 }
 
-func FuzzParsePluginConfig(f *testing.F) {
+func FuzzParsePluginSettings(f *testing.F) {
 	f.Add([]byte("version: v1\nsharing:\n  mps:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n"))
 	f.Add([]byte("version: v1\nflags: {renameByDefault: true, plugin: {deviceListStrategy: [envvar]}}\nsharing: {mps: {resources: [{name: nvidia.com/gpu, rename: x, devices: 2, replicas: 3}]}}"))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		c, ws, err := ParsePluginConfig(in)
+		c, ws, err := ParsePluginSettings(in)
 		if err != nil {
 			if c != nil || ws != nil {
 				t.Fatalf("value with error %v", err)
@@ -191,7 +188,7 @@ func FuzzParsePluginConfig(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, _, err := ParsePluginConfig(out)
+		back, _, err := ParsePluginSettings(out)
 		if diff := cmp.Diff(c, back); err != nil || diff != "" {
 			t.Fatalf("%v %s", err, diff)
 		}

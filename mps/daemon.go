@@ -17,7 +17,6 @@ import (
 	"github.com/cotenant/cotenant/internal/command"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mps/internal/form"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 // DaemonOptions say how to start a control daemon. Starting one changes
@@ -126,7 +125,7 @@ func Start(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
 	}()
 	err = opts.answers(ctx, l.client, d.done)
 	if errors.Is(err, errExited) {
-		err = fmt.Errorf("%w: the daemon ended at once (%v): %s", ErrCrashed, d.err, clip(strings.TrimSpace(d.output.String())))
+		err = fmt.Errorf("%w: the daemon ended at once (%v): %s", ErrCrashed, d.err, problem.Clip(strings.TrimSpace(d.output.String())))
 	}
 	if err != nil {
 		err = l.client.opError("start", err)
@@ -220,16 +219,13 @@ func (o *DaemonOptions) prepare(ctx context.Context) (*launch, error) {
 
 func (o *DaemonOptions) check() error {
 	var l problem.List
-	checkPipeDirectory(&l, "PipeDirectory", o.PipeDirectory)
-	if l.Len() == 0 && networkFileSystem(o.PipeDirectory) == sharing.AnswerYes {
-		l.Addf("PipeDirectory", "use a directory of this node, for example under /run or /tmp", "%s is on a network file system, which holds no sockets", o.PipeDirectory)
-	}
+	checkLocalDirectory(&l, "PipeDirectory", o.PipeDirectory)
 	if !strings.HasPrefix(o.LogDirectory, "/") || strings.ContainsFunc(o.LogDirectory, func(r rune) bool { return r < ' ' }) {
-		l.Addf("LogDirectory", "use an absolute path", "%q is no absolute path", clip(o.LogDirectory))
+		l.Addf("LogDirectory", "use an absolute path", "%q is no absolute path", problem.Clip(o.LogDirectory))
 	}
 	for i, d := range o.VisibleDevices {
 		if !form.IsUUID(d) {
-			l.Addf(fmt.Sprintf("VisibleDevices[%d]", i), "use the GPU's UUID", "%q is no UUID", clip(d))
+			l.Addf(fmt.Sprintf("VisibleDevices[%d]", i), "use the GPU's UUID", "%q is no UUID", problem.Clip(d))
 		}
 	}
 	if o.StartTimeout < 0 {

@@ -30,10 +30,10 @@ type ClientEnvironment struct {
 	DaemonPipeDirectory string
 	// GPUs are the devices that the client will see, from Client.Devices or
 	// configuration. Memory limits need them: one entry for a GPU that the
-	// client does not see drops every limit (H200, DYN-LIM).
+	// client does not see drops every limit, as measured on an H200.
 	GPUs []GPU
 	// VisibleDevices are UUIDs for CUDA_VISIBLE_DEVICES. Ordinals are refused:
-	// the server has renumbered the devices already (ME).
+	// the server has renumbered the devices already.
 	VisibleDevices         []string
 	ActiveThreadPercentage float64 // (0, 100]; 0 = not set
 	PinnedMemLimits        []DeviceLimit
@@ -47,7 +47,46 @@ type ClientEnvironment struct {
 // fields above. It refuses every known trap in one error that names each
 // problem. Nothing is changed on the system; the pipe directory's file system
 // is looked at where the platform tells.
-func (e ClientEnvironment) Build() ([]string, error) { return e.build(networkFileSystem) }
+func (e ClientEnvironment) Build() ([]string, error) {
+	if e.PipeDirectory == "" {
+		e.PipeDirectory = DefaultPipe
+	}
+	var l problem.List
+	checkLocalDirectory(&l, "PipeDirectory", e.PipeDirectory)
+	if d := e.DaemonPipeDirectory; d != "" && d != e.PipeDirectory {
+		l.Addf("PipeDirectory", "use the daemon's "+problem.Clip(d),
+			"the client's %s is not the daemon's: it would run without MPS and without limits, and nothing would report it", problem.Clip(e.PipeDirectory))
+	}
+	e.checkDevices(&l)
+	e.checkShares(&l)
+	limits := e.checkLimits(&l)
+	if err := invalid(&l); err != nil {
+		return nil, err
+	}
+	var out []string
+	add := func(key, value string) {
+		if value != "" {
+			out = append(out, key+"="+value)
+		}
+	}
+	add(EnvPipeDirectory, e.PipeDirectory)
+	add(EnvVisibleDevices, strings.Join(e.VisibleDevices, ","))
+	if e.ActiveThreadPercentage != 0 {
+		add(EnvThreads, formatPercentage(e.ActiveThreadPercentage))
+	}
+	add(EnvPinnedMemLimit, limits)
+	if e.Priority != PriorityUnset {
+		add(EnvPriority, e.Priority.wire())
+	}
+	add(EnvPartition, string(e.Partition))
+	if e.PerContextPartitioning {
+		add(EnvPerContext, "1")
+	}
+	if e.MaxConnections != 0 {
+		add(EnvMaxConnections, strconv.Itoa(e.MaxConnections))
+	}
+	return out, nil
+}
 
 // Environ returns base with Build's variables in their place. Variables of MPS
 // that base has and the environment does not set are removed, so that nothing
@@ -68,60 +107,6 @@ func (e ClientEnvironment) Environ(base []string) ([]string, error) {
 	return command.Environ(kept, set), nil
 }
 
-func (e ClientEnvironment) build(network func(dir string) sharing.Answer) ([]string, error) {
-	if e.PipeDirectory == "" {
-		e.PipeDirectory = DefaultPipe
-	}
-	var l problem.List
-	e.checkPipe(&l, network)
-	e.checkDevices(&l)
-	e.checkShares(&l)
-	limits := e.checkLimits(&l)
-	if err := invalid(&l); err != nil {
-		return nil, err
-	}
-	out := []string{EnvPipeDirectory + "=" + e.PipeDirectory}
-	add := func(key, value string) { out = append(out, key+"="+value) }
-	if len(e.VisibleDevices) > 0 {
-		add(EnvVisibleDevices, strings.Join(e.VisibleDevices, ","))
-	}
-	if e.ActiveThreadPercentage != 0 {
-		add(EnvThreads, formatPercentage(e.ActiveThreadPercentage))
-	}
-	if limits != "" {
-		add(EnvPinnedMemLimit, limits)
-	}
-	if e.Priority != PriorityUnset {
-		add(EnvPriority, e.Priority.wire())
-	}
-	if e.Partition != "" {
-		add(EnvPartition, string(e.Partition))
-	}
-	if e.PerContextPartitioning {
-		add(EnvPerContext, "1")
-	}
-	if e.MaxConnections != 0 {
-		add(EnvMaxConnections, strconv.Itoa(e.MaxConnections))
-	}
-	return out, nil
-}
-
-func (e *ClientEnvironment) checkPipe(l *problem.List, network func(dir string) sharing.Answer) {
-	const at = "PipeDirectory"
-	n := l.Len()
-	checkPipeDirectory(l, at, e.PipeDirectory)
-	if l.Len() > n {
-		return
-	}
-	if d := e.DaemonPipeDirectory; d != "" && d != e.PipeDirectory {
-		l.Addf(at, "use the daemon's "+clip(d),
-			"the client's %s is not the daemon's: it would run without MPS and without limits, and nothing would report it", e.PipeDirectory)
-	}
-	if network(e.PipeDirectory) == sharing.AnswerYes {
-		l.Addf(at, "use a directory of this node, for example under /run or /tmp", "%s is on a network file system, which holds no sockets", e.PipeDirectory)
-	}
-}
-
 func (e *ClientEnvironment) checkDevices(l *problem.List) {
 	checkGPUs(l, "GPUs", e.GPUs)
 	seen := map[string]bool{}
@@ -129,14 +114,14 @@ func (e *ClientEnvironment) checkDevices(l *problem.List) {
 		at := fmt.Sprintf("VisibleDevices[%d]", i)
 		switch {
 		case !form.IsUUID(d):
-			l.Addf(at, "use the GPU's UUID", "%q is no UUID; an ordinal would be applied to devices that the server has renumbered", clip(d))
+			l.Addf(at, "use the GPU's UUID", "%q is no UUID; an ordinal would be applied to devices that the server has renumbered", problem.Clip(d))
 		case seen[d]:
 			l.Addf(at, "name each device once", "%s stands twice", d)
 		}
 		seen[d] = true
 	}
 	if e.Partition != "" && !e.Partition.Valid() {
-		l.Addf("Partition", `use what AddPartition returned, "GPU-<uuid>/<id>"`, "%q is no partition", clip(string(e.Partition)))
+		l.Addf("Partition", `use what AddPartition returned, "GPU-<uuid>/<id>"`, "%q is no partition", problem.Clip(string(e.Partition)))
 	}
 }
 
@@ -144,10 +129,10 @@ func (e *ClientEnvironment) checkShares(l *problem.List) {
 	if e.ActiveThreadPercentage != 0 {
 		checkPercentage(l, "ActiveThreadPercentage", e.ActiveThreadPercentage)
 		if e.Partition != "" {
-			l.Addf("ActiveThreadPercentage", "leave it out", "it is ignored with a static SM partition (MT)")
+			l.Addf("ActiveThreadPercentage", "leave it out", "it is ignored with a static SM partition")
 		}
 	}
-	if int(e.Priority) >= len(priorityNames) {
+	if !priorityNames.Has(e.Priority) {
 		l.Addf("Priority", "use PriorityNormal or PriorityBelowNormal", "%v", e.Priority)
 	}
 	if e.MaxConnections < 0 || e.MaxConnections > 32 {
@@ -177,8 +162,7 @@ func (e *ClientEnvironment) checkLimits(l *problem.List) string {
 	limited := map[int]string{}
 	for i, d := range e.PinnedMemLimits {
 		at := fmt.Sprintf("PinnedMemLimits[%d]", i)
-		if !form.IsOrdinal(d.Device) && !form.IsUUID(d.Device) {
-			l.Addf(at+".Device", `name it by ordinal, "0", or by UUID, "GPU-..."`, "%q is no device", clip(d.Device))
+		if !checkDevice(l, at+".Device", d.Device) {
 			continue
 		}
 		if len(e.GPUs) == 0 {
@@ -187,7 +171,7 @@ func (e *ClientEnvironment) checkLimits(l *problem.List) string {
 		g, ok := findGPU(gpus, d.Device)
 		if len(e.GPUs) > 0 && !ok {
 			l.Addf(at+".Device", "limit only what it sees: "+gpuNames(gpus),
-				"the client does not see device %q, and such an entry drops every limit, also the others'", clip(d.Device))
+				"the client does not see device %q, and such an entry drops every limit, also the others'", problem.Clip(d.Device))
 		}
 		if before, dup := limited[g.Ordinal]; ok && dup {
 			l.Addf(at+".Device", "limit each device once", "%s is the device of %s again; the last entry would win", d.Device, before)
@@ -195,11 +179,8 @@ func (e *ClientEnvironment) checkLimits(l *problem.List) string {
 		if ok {
 			limited[g.Ordinal] = d.Device
 		}
-		n := l.Len()
-		addMemLimit(l, at+".Limit", d.Limit, g.Memory)
-		if l.Len() == n {
-			text, err := FormatMemLimit(d.Limit)
-			l.AddErr(at+".Limit", err)
+		checkMemLimit(l, at+".Limit", d.Limit, g.Memory)
+		if text, err := FormatMemLimit(d.Limit); err == nil {
 			entries = append(entries, d.Device+"="+text)
 		}
 	}
@@ -217,12 +198,12 @@ func ParsePinnedMemLimits(value string) ([]DeviceLimit, error) {
 		dev, text, ok := strings.Cut(entry, "=")
 		dev = strings.TrimSpace(dev)
 		if !ok || !form.IsOrdinal(dev) && !form.IsUUID(dev) {
-			l.Addf(at, "write device=limit, for example 0=2G", "%q is no limit of a device", clip(entry))
+			l.Addf(at, "write device=limit, for example 0=2G", "%q is no limit of a device", problem.Clip(entry))
 			continue
 		}
 		limit, err := ParseMemLimit(text)
 		if err != nil {
-			l.Addf(at, "write a whole number and G, M or K", "%q is no limit", clip(text))
+			l.Addf(at, "write a whole number and G, M or K", "%q is no limit", problem.Clip(text))
 			continue
 		}
 		out = append(out, DeviceLimit{Device: dev, Limit: limit})
@@ -242,7 +223,7 @@ func ParseClientEnvironment(environ []string) (ClientEnvironment, error) {
 	var l problem.List
 	for _, kv := range environ {
 		key, value, _ := strings.Cut(kv, "=")
-		bad := func(remedy string) { l.Addf(key, remedy, "%q cannot be read", clip(value)) }
+		bad := func(remedy string) { l.Addf(key, remedy, "%q cannot be read", problem.Clip(value)) }
 		switch key {
 		case EnvPipeDirectory:
 			e.PipeDirectory = value

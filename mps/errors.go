@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/cotenant/cotenant/internal/problem"
 )
@@ -121,20 +120,9 @@ func invalid(l *problem.List) error {
 	return nil
 }
 
-// clip shortens text from outside for an error message.
-func clip(s string) string {
-	const limit = 120
-	if !utf8.ValidString(s) {
-		s = strings.ToValidUTF8(s, "?")
-	}
-	if utf8.RuneCountInString(s) <= limit {
-		return s
-	}
-	return string([]rune(s)[:limit]) + "…"
-}
-
 // rejections maps the beginnings (or, after a "*", any part) of the daemon's
-// refusals to reasons. Sources: MAN595 (texts of the program), H200.
+// refusals to reasons. The texts stand in the program of driver 595; those that
+// driver 580 knows were seen on an H200.
 var rejections = []struct {
 	text   string
 	reason error
@@ -169,13 +157,13 @@ func rejection(text string) *RejectedError {
 		for _, r := range rejections {
 			part, anywhere := strings.CutPrefix(r.text, "*")
 			if anywhere && strings.Contains(line, part) || !anywhere && strings.HasPrefix(line, part) {
-				return &RejectedError{Text: clip(line), Reason: r.reason}
+				return &RejectedError{Text: problem.Clip(line), Reason: r.reason}
 			}
 		}
 		if rest, ok := strings.CutPrefix(line, "Server "); ok && strings.HasSuffix(strings.TrimSuffix(rest, "!"), " not found") {
 			id, _, _ := strings.Cut(rest, " ")
 			if _, err := strconv.ParseUint(id, 10, 64); err == nil {
-				return &RejectedError{Text: clip(line), Reason: ErrServerNotFound}
+				return &RejectedError{Text: problem.Clip(line), Reason: ErrServerNotFound}
 			}
 		}
 	}

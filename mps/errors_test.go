@@ -3,6 +3,7 @@ package mps
 import (
 	"encoding"
 	"errors"
+	"slices"
 	"testing"
 )
 
@@ -49,43 +50,62 @@ func TestRejections(t *testing.T) {
 	}
 }
 
-type enum interface {
-	comparable
+// checkEnum holds that each value up to last has a text that reads back, and
+// that nothing else does.
+func checkEnum[T interface {
+	~uint8
 	encoding.TextMarshaler
 	String() string
-}
-
-func checkEnum[T enum](t *testing.T, last T, at func(int) T, parse func([]byte) (T, error)) {
+}, P interface {
+	*T
+	encoding.TextUnmarshaler
+}](t *testing.T, last T) {
 	t.Helper()
-	for i := 0; ; i++ {
-		v := at(i)
+	for v := range last + 1 {
 		text, err := v.MarshalText()
-		if err != nil {
-			t.Fatalf("%v: %v", v, err)
-		}
-		if back, err := parse(text); err != nil || back != v || v.String() != string(text) {
-			t.Errorf("%s: %v, %v", text, back, err)
-		}
-		if v == last {
-			break
+		var back T
+		if err != nil || P(&back).UnmarshalText(text) != nil || back != v || v.String() != string(text) {
+			t.Errorf("%v: %s, %v, %v", v, text, back, err)
 		}
 	}
-	if _, err := at(200).MarshalText(); err == nil {
-		t.Errorf("%v marshals", at(200))
+	if _, err := (last + 1).MarshalText(); !errors.Is(err, ErrInvalid) {
+		t.Errorf("%v marshals", last+1)
 	}
-	if _, err := parse([]byte("nonsense")); !errors.Is(err, ErrInvalid) {
+	if err := P(&last).UnmarshalText([]byte("nonsense")); !errors.Is(err, ErrInvalid) {
 		t.Errorf("nonsense: %v", err)
 	}
 }
 
 func TestEnums(t *testing.T) {
-	checkEnum(t, ProtocolV3, func(i int) Protocol { return Protocol(i) }, func(b []byte) (v Protocol, err error) { err = v.UnmarshalText(b); return v, err })
-	checkEnum(t, StateFault, func(i int) ServerState { return ServerState(i) }, func(b []byte) (v ServerState, err error) { err = v.UnmarshalText(b); return v, err })
-	checkEnum(t, PriorityBelowNormal, func(i int) Priority { return Priority(i) }, func(b []byte) (v Priority, err error) { err = v.UnmarshalText(b); return v, err })
-	checkEnum(t, ShareExact, func(i int) Strategy { return Strategy(i) }, func(b []byte) (v Strategy, err error) { err = v.UnmarshalText(b); return v, err })
-	checkEnum(t, EnforcerCgroup, func(i int) Enforcer { return Enforcer(i) }, func(b []byte) (v Enforcer, err error) { err = v.UnmarshalText(b); return v, err })
-	checkEnum(t, SGLang, func(i int) Framework { return Framework(i) }, func(b []byte) (v Framework, err error) { err = v.UnmarshalText(b); return v, err })
-	checkEnum(t, LogRefusedPercentage, func(i int) LogKind { return LogKind(i) }, func(b []byte) (v LogKind, err error) { err = v.UnmarshalText(b); return v, err })
-	checkEnum(t, DamageDaemon, func(i int) Damage { return Damage(i) }, func(b []byte) (v Damage, err error) { err = v.UnmarshalText(b); return v, err })
-	checkEnum(t, EventError, func(i int) EventKind { return EventKind(i) }, func(b []byte) (v EventKind, err error) { err = v.UnmarshalText(b); return v, err })
+	checkEnum(t, ProtocolV3)
+	checkEnum(t, StateFault)
+	checkEnum(t, PriorityBelowNormal)
+	checkEnum(t, StrategyExact)
+	checkEnum(t, EnforcerCgroup)
+	checkEnum(t, ServingSGLang)
+	checkEnum(t, LogRefusedPercentage)
+	checkEnum(t, DamageDaemon)
+	checkEnum(t, EventError)
+}
+
+func TestAffected(t *testing.T) {
+	on := func(n int, pids ...int) DeviceClients {
+		d := DeviceClients{Ordinal: n}
+		for _, p := range pids {
+			d.Clients = append(d.Clients, ClientContext{PID: p})
+		}
+		return d
+	}
+	devices := []DeviceClients{on(0, 1, 2), on(1, 2, 3), on(2, 4), on(3, 5, 6)}
+	for _, c := range []struct {
+		culprit int
+		want    []int
+	}{{1, []int{1, 2, 3}}, {4, []int{4}}, {6, []int{5, 6}}, {9, []int{1, 2, 3, 4, 5, 6, 9}}} {
+		if got := affected(devices, c.culprit); !slices.Equal(got, c.want) {
+			t.Errorf("culprit %d: %v, want %v", c.culprit, got, c.want)
+		}
+	}
+	if got := affected(devices); len(got) != 0 {
+		t.Errorf("no culprit: %v", got)
+	}
 }

@@ -118,7 +118,7 @@ func ExampleClient_StopClient() {
 // Memory limits and serving frameworks count differently.
 func ExampleMemoryFraction() {
 	for _, e := range []mps.Enforcer{mps.EnforcerMPS, mps.EnforcerHAMi} {
-		a, err := mps.MemoryFraction(mps.VLLM, e, 56*sharing.GiB, 80*sharing.GiB)
+		a, err := mps.MemoryFraction(mps.ServingVLLM, e, 56*sharing.GiB, 80*sharing.GiB)
 		fmt.Println(e, a.Flag, a.Recommended, err)
 	}
 	// Output:

@@ -27,18 +27,18 @@ func FuzzAnswers(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		for name, parse := range map[string]func(string) (any, error){
-			"pids":       func(s string) (any, error) { return ParsePIDs(s) },
+			"pids":       func(s string) (any, error) { return parsePIDs(s) },
 			"state":      func(s string) (any, error) { return parseState(s) },
 			"percentage": func(s string) (any, error) { return parsePercentage(s) },
 			"limit":      func(s string) (any, error) { return ParseMemLimit(s) },
 			"optional":   func(s string) (any, error) { return parseOptionalLimit(s) },
 			"priority":   func(s string) (any, error) { return parsePriority(s) },
 			"status":     func(s string) (any, error) { return parseCUDAStatus(s) },
-			"clients":    func(s string) (any, error) { return ParseDeviceClients(s) },
-			"devices":    func(s string) (any, error) { return ParseDeviceQuery(s) },
-			"processes":  func(s string) (any, error) { return ParseProcesses(s) },
+			"clients":    func(s string) (any, error) { return parseDeviceClients(s) },
+			"devices":    func(s string) (any, error) { return parseDeviceQuery(s) },
+			"processes":  func(s string) (any, error) { return parseProcesses(s) },
 			"partition":  func(s string) (any, error) { return parsePartitionAdd(s) },
-			"partitions": func(s string) (any, error) { return ParsePartitions(s) },
+			"partitions": func(s string) (any, error) { return parsePartitions(s) },
 			"log":        func(s string) (any, error) { return ParseLogLine(s, time.UTC) },
 		} {
 			v, err := parse(text)

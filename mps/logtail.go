@@ -74,7 +74,7 @@ func (t *logTail) take(data []byte) []Event {
 		events = append(events, Event{Time: r.Time, Kind: EventLog, Server: r.Server, Client: r.Client, Log: &r})
 	}
 	if len(t.partial) > maxLogLine {
-		events = append(events, Event{Time: time.Now(), Kind: EventError, Err: &ParseError{What: "log line", Text: clip(string(t.partial[:maxLogLine]))}})
+		events = append(events, Event{Time: time.Now(), Kind: EventError, Err: garbled("log line", 0, string(t.partial[:maxLogLine]))})
 		t.partial = nil
 	}
 	return events

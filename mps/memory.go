@@ -4,27 +4,10 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-// AllocatablePoint is one measurement of what a client could allocate under a
-// pinned memory limit.
-type AllocatablePoint struct {
-	Limit       sharing.Bytes
-	Allocatable sharing.Bytes
-	Source      sharing.SourceID
-}
-
-// MeasuredAllocatable returns the measurements: an H200 with driver 580
-// ("H200") and an RTX PRO 6000 Blackwell with driver 615 ("DYN-LIM").
-func MeasuredAllocatable() []AllocatablePoint {
-	const g, m = sharing.GiB, sharing.MiB
-	return []AllocatablePoint{
-		{8 * g, 7424 * m, "H200"}, {2 * g, 1280 * m, "H200"},
-		{10 * g, 9728 * m, "DYN-LIM"}, {5 * g, 4864 * m, "DYN-LIM"}, {2 * g, 1536 * m, "DYN-LIM"},
-	}
-}
 
 // Allocatable is what a limit leaves a client to allocate.
 type Allocatable struct {
@@ -33,19 +16,27 @@ type Allocatable struct {
 	Sources   []sharing.SourceID
 }
 
+// allocated are measurements of what CUDA's own allocations take of a limit: two
+// on an H200 with driver 580, three by NVIDIA on an RTX PRO 6000 Blackwell with
+// driver 615.
+var allocated = []struct{ limit, overhead sharing.Bytes }{
+	{8 * sharing.GiB, 768 * sharing.MiB}, {2 * sharing.GiB, 768 * sharing.MiB},
+	{10 * sharing.GiB, 512 * sharing.MiB}, {5 * sharing.GiB, 256 * sharing.MiB}, {2 * sharing.GiB, 512 * sharing.MiB},
+}
+
 // AllocatableUnder returns the range that one client process can allocate
 // under a pinned memory limit: CUDA's own allocations count against it, so the
 // measured points stop 256 to 768 MiB short, 768 on the H200. Low is 0 when
 // the limit may leave nothing.
 func AllocatableUnder(limit sharing.Bytes) (Allocatable, error) {
-	if err := checkMemLimit("limit", limit, 0); err != nil {
-		return Allocatable{}, err
+	var l problem.List
+	if checkMemLimit(&l, "limit", limit, 0); l.Len() > 0 {
+		return Allocatable{}, invalid(&l)
 	}
-	a := Allocatable{Low: limit, Basis: sharing.BasisDerived, Sources: []sharing.SourceID{"H200", "DYN-LIM"}}
-	for _, p := range MeasuredAllocatable() {
-		over := p.Limit - p.Allocatable
-		a.Low, a.High = min(a.Low, limit-over), max(a.High, limit-over)
-		if p.Limit == limit {
+	a := Allocatable{Low: limit, Basis: sharing.BasisDerived, Sources: []sharing.SourceID{"cotenant-h200-mps", "dynamo-mps-limits"}}
+	for _, p := range allocated {
+		a.Low, a.High = min(a.Low, limit-p.overhead), max(a.High, limit-p.overhead)
+		if p.limit == limit {
 			a.Basis = sharing.BasisMeasured
 		}
 	}
@@ -64,55 +55,41 @@ const (
 	EnforcerCgroup                 // cgroup dmem limit of CUDA 13.4: the client sees the limit as total
 )
 
-var enforcerNames = []string{"mps", "hami", "cgroup"}
+var enforcerNames = enum.Of[Enforcer](ErrInvalid, "enforcer", "mps", "hami", "cgroup")
 
 // String returns "mps", "hami" or "cgroup".
-func (e Enforcer) String() string { return enumString(enforcerNames, int(e), "Enforcer") }
+func (e Enforcer) String() string { return enforcerNames.String(e) }
 
 // MarshalText returns the enforcer's text.
-func (e Enforcer) MarshalText() ([]byte, error) { return enumText(enforcerNames, int(e), "enforcer") }
+func (e Enforcer) MarshalText() ([]byte, error) { return enforcerNames.Text(e) }
 
 // UnmarshalText reads what String writes.
-func (e *Enforcer) UnmarshalText(b []byte) error {
-	i, err := enumParse(enforcerNames, b, "enforcer")
-	if err == nil {
-		*e = Enforcer(i)
-	}
-	return err
-}
+func (e *Enforcer) UnmarshalText(b []byte) error { return enforcerNames.Parse(e, b) }
 
-// Framework is a serving framework with a memory fraction of its own. The zero
-// value is VLLM.
-type Framework uint8
+// ServingFramework is a serving framework with a memory fraction of its own.
+// The zero value is ServingVLLM.
+type ServingFramework uint8
 
 // The frameworks.
 const (
-	VLLM Framework = iota
-	TGI
-	SGLang
+	ServingVLLM ServingFramework = iota
+	ServingTGI
+	ServingSGLang
 )
 
-var frameworkNames = []string{"vllm", "tgi", "sglang"}
+var servingNames = enum.Of[ServingFramework](ErrInvalid, "framework", "vllm", "tgi", "sglang")
 
 // String returns "vllm", "tgi" or "sglang".
-func (f Framework) String() string { return enumString(frameworkNames, int(f), "Framework") }
+func (f ServingFramework) String() string { return servingNames.String(f) }
 
 // MarshalText returns the framework's text.
-func (f Framework) MarshalText() ([]byte, error) {
-	return enumText(frameworkNames, int(f), "framework")
-}
+func (f ServingFramework) MarshalText() ([]byte, error) { return servingNames.Text(f) }
 
 // UnmarshalText reads what String writes.
-func (f *Framework) UnmarshalText(b []byte) error {
-	i, err := enumParse(frameworkNames, b, "framework")
-	if err == nil {
-		*f = Framework(i)
-	}
-	return err
-}
+func (f *ServingFramework) UnmarshalText(b []byte) error { return servingNames.Parse(f, b) }
 
 // Flag returns the framework's option.
-func (f Framework) Flag() string {
+func (f ServingFramework) Flag() string {
 	return [...]string{"--gpu-memory-utilization", "--cuda-memory-fraction", "--mem-fraction-static"}[min(int(f), 2)]
 }
 
@@ -133,28 +110,28 @@ type FractionAdvice struct {
 // Under MPS vLLM and TGI measure against the whole GPU, so the fraction is
 // limit/total; SGLang measures against what is free when it starts, which is
 // the limit. Under HAMi or a cgroup the total is the limit, and the usual 0.85
-// to 0.9 is right (DYN-LIM).
-func MemoryFraction(f Framework, e Enforcer, limit, total sharing.Bytes) (FractionAdvice, error) {
+// to 0.9 is right (dynamo-mps-limits).
+func MemoryFraction(f ServingFramework, e Enforcer, limit, total sharing.Bytes) (FractionAdvice, error) {
 	var l problem.List
-	if int(f) >= len(frameworkNames) {
-		l.Addf("framework", "use VLLM, TGI or SGLang", "%v is not known", f)
+	if !servingNames.Has(f) {
+		l.Addf("framework", "use ServingVLLM, ServingTGI or ServingSGLang", "%v is not known", f)
 	}
-	if int(e) >= len(enforcerNames) {
+	if !enforcerNames.Has(e) {
 		l.Addf("enforcer", "use EnforcerMPS, EnforcerHAMi or EnforcerCgroup", "%v is not known", e)
 	}
-	addMemLimit(&l, "limit", limit, total)
+	checkMemLimit(&l, "limit", limit, total)
 	if total <= 0 {
 		l.Addf("total", "give the GPU's memory", "%d bytes is no memory", int64(total))
 	}
 	if err := invalid(&l); err != nil {
 		return FractionAdvice{}, err
 	}
-	a := FractionAdvice{Flag: f.Flag(), Recommended: 0.85, Max: 0.9, Basis: sharing.BasisDocumented, Source: "DYN-LIM",
+	a := FractionAdvice{Flag: f.Flag(), Recommended: 0.85, Max: 0.9, Basis: sharing.BasisDocumented, Source: "dynamo-mps-limits",
 		Why: fmt.Sprintf("under %v the total that %v sees is the limit", e, f)}
 	if e != EnforcerMPS {
 		return a, nil
 	}
-	if f == SGLang {
+	if f == ServingSGLang {
 		a.Why = "SGLang measures against what is free when it starts; under MPS that is the limit, though the total is the whole GPU"
 		a.Basis = sharing.BasisInferred
 		return a, nil
@@ -180,20 +157,12 @@ func floor2(x float64) float64 { return math.Floor(x*100+1e-9) / 100 }
 
 // LimitPerProcess returns the limit to set so that a container of several
 // client processes stays within its budget: MPS limits each process, so n
-// processes under one limit may take n times as much (KDP#720). It is rounded
+// processes under one limit may take n times as much
+// (k8s-device-plugin-issue-720). It is rounded
 // down to MiB.
 func LimitPerProcess(budget sharing.Bytes, processes int) (sharing.Bytes, error) {
 	if processes <= 0 || budget/sharing.Bytes(max(processes, 1)) < sharing.MiB {
 		return 0, fmt.Errorf("%w: %v for %d processes is less than 1MiB each", ErrInvalid, budget, processes)
 	}
 	return budget / sharing.Bytes(processes) / sharing.MiB * sharing.MiB, nil
-}
-
-// ContainerMemory returns what a container of several client processes may
-// take in all under a limit per process.
-func ContainerMemory(limit sharing.Bytes, processes int) (sharing.Bytes, error) {
-	if processes <= 0 || limit <= 0 || int64(limit) > math.MaxInt64/int64(processes) {
-		return 0, fmt.Errorf("%w: limit %v for %d processes", ErrInvalid, limit, processes)
-	}
-	return limit * sharing.Bytes(processes), nil
 }

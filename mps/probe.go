@@ -6,9 +6,32 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/mps/internal/form"
 	"github.com/cotenant/cotenant/sharing"
 )
+
+// Protocol is the language of a control daemon. The zero value is
+// ProtocolUnknown.
+type Protocol uint8
+
+// The protocols.
+const (
+	ProtocolUnknown Protocol = iota
+	ProtocolV2               // commands on standard input, servers named by process ID; the default of every driver
+	ProtocolV3               // module and verb as arguments, named servers and namespaces; driver 615 and later
+)
+
+var protocolNames = enum.Of[Protocol](ErrInvalid, "protocol", "unknown", "v2", "v3")
+
+// String returns "unknown", "v2" or "v3".
+func (p Protocol) String() string { return protocolNames.String(p) }
+
+// MarshalText returns the protocol's text.
+func (p Protocol) MarshalText() ([]byte, error) { return protocolNames.Text(p) }
+
+// UnmarshalText reads what String writes.
+func (p *Protocol) UnmarshalText(b []byte) error { return protocolNames.Parse(p, b) }
 
 // Feature answers whether something is supported, and how that is known.
 type Feature struct {
@@ -22,8 +45,7 @@ type Feature struct {
 type Support struct {
 	Installed sharing.Answer // the control program runs here
 	Running   sharing.Answer // a daemon answers in the pipe directory
-	// Protocol is the running daemon's; ProtocolUnknown if none answers.
-	Protocol Protocol
+	Protocol  Protocol       // the running daemon's; ProtocolUnknown if none answers
 	// Commands are those that the program's help lists; nil if it could not be
 	// read.
 	Commands []string
@@ -36,7 +58,7 @@ type Support struct {
 	StaticPartitions Feature // sm_partition and lspart
 	// PartitioningOn answers whether the running daemon was started with
 	// static partitioning; its clients then need a partition, and percentages
-	// are ignored (MT).
+	// are ignored.
 	PartitioningOn Feature
 }
 
@@ -45,18 +67,23 @@ type Support struct {
 // Conclusive answers hold until driver or daemon change.
 func (c *Client) Probe(ctx context.Context) (Support, error) {
 	var s Support
-	if err := c.probeProgram(ctx, &s); err != nil {
-		return s, err
-	}
-	if s.Installed == sharing.AnswerNo {
+	err := c.probeProgram(ctx, &s)
+	switch {
+	case err != nil:
+	case s.Installed == sharing.AnswerNo:
 		s.Running = sharing.AnswerNo
-		return s, nil
+	default:
+		err = c.probeDaemon(ctx, &s)
 	}
-	err := c.probeDaemon(ctx, &s)
 	return s, err
 }
 
-var helpCommand = regexp.MustCompile(`^  ([a-z][a-z_-]+)(?: |$)`)
+// unclear answers whether an error is an answer that tells nothing.
+func unclear(err error) bool {
+	return errors.Is(err, ErrRejected) || errors.Is(err, ErrGarbled) || errors.Is(err, ErrCrashed) || errors.Is(err, ErrTimeout)
+}
+
+var helpCommand = regexp.MustCompile(`(?m)^  ([a-z][a-z_-]+)(?: |$)`)
 
 // probeProgram reads the program's help, which needs no daemon.
 func (c *Client) probeProgram(ctx context.Context, s *Support) error {
@@ -65,34 +92,34 @@ func (c *Client) probeProgram(ctx context.Context, s *Support) error {
 	case errors.Is(err, ErrNotInstalled), errors.Is(err, ErrPlatform):
 		s.Installed = sharing.AnswerNo
 		return nil
-	case errors.Is(err, ErrCrashed), errors.Is(err, ErrGarbled), errors.Is(err, ErrRejected):
+	case err != nil && unclear(err) && !errors.Is(err, ErrTimeout):
 		return nil // it is there, but its help says nothing to us
 	case err != nil:
 		return err
 	}
 	s.Installed = sharing.AnswerYes
 	help := out.Stdout + out.Stderr
-	for _, line := range form.Lines(help) {
-		if m := helpCommand.FindStringSubmatch(line); m != nil {
-			s.Commands = append(s.Commands, m[1])
-		}
+	for _, m := range helpCommand.FindAllStringSubmatch(help, -1) {
+		s.Commands = append(s.Commands, m[1])
 	}
 	if len(s.Commands) == 0 {
 		return nil
 	}
-	has := func(name string) Feature { return fromHelp(strings.Contains(help, "\n  "+name), name) }
-	s.ProtocolV3 = fromHelp(strings.Contains(help, "--protocol"), "--protocol")
-	s.ClientPriority, s.Processes, s.DeviceQuery = has("set_default_client_priority"), has("ps"), has("device_query")
-	s.TerminateClient, s.StaticPartitions = has("terminate_client"), has("sm_partition")
-	return nil
-}
-
-func fromHelp(listed bool, name string) Feature {
-	if listed {
-		return Feature{sharing.AnswerYes, "the program's help lists " + name}
+	for _, q := range []struct {
+		f         *Feature
+		name, has string
+	}{
+		{&s.ProtocolV3, "--protocol", "--protocol"}, {&s.ClientPriority, "set_default_client_priority", "\n  set_default_client_priority"},
+		{&s.Processes, "ps", "\n  ps"}, {&s.DeviceQuery, "device_query", "\n  device_query"},
+		{&s.TerminateClient, "terminate_client", "\n  terminate_client"}, {&s.StaticPartitions, "sm_partition", "\n  sm_partition"},
+	} {
+		// A help may leave commands out, so absence is no proof.
+		*q.f = Feature{sharing.AnswerUnknown, "the program's help does not list " + q.name}
+		if strings.Contains(help, q.has) {
+			*q.f = Feature{sharing.AnswerYes, "the program's help lists " + q.name}
+		}
 	}
-	// A help may leave commands out, so absence is no proof.
-	return Feature{sharing.AnswerUnknown, "the program's help does not list " + name}
+	return nil
 }
 
 // probeDaemon asks the running daemon; its answers outrank the help's.
@@ -106,43 +133,35 @@ func (c *Client) probeDaemon(ctx context.Context, s *Support) error {
 		return nil
 	case errors.Is(err, ErrTimeout):
 		return nil
-	case errors.Is(err, ErrRejected), errors.Is(err, ErrGarbled), errors.Is(err, ErrCrashed):
+	case unclear(err):
 		return c.probeV3(ctx, s)
 	default:
 		return err
-	}
-	ask := func(f *Feature, command string) error {
-		_, err := c.do(ctx, command)
-		switch {
-		case err == nil:
-			*f = Feature{sharing.AnswerYes, "the daemon answers " + command}
-		case errors.Is(err, ErrUnknownCommand):
-			*f = Feature{sharing.AnswerNo, "the daemon does not know " + command}
-		case errors.Is(err, ErrRejected):
-			*f = Feature{sharing.AnswerYes, "the daemon knows " + command + " and refuses it: " + err.Error()}
-		case errors.Is(err, ErrTimeout), errors.Is(err, ErrGarbled), errors.Is(err, ErrCrashed):
-			*f = Feature{sharing.AnswerUnknown, err.Error()}
-		default:
-			return err
-		}
-		return nil
 	}
 	for _, q := range []struct {
 		f       *Feature
 		command string
 	}{{&s.ClientPriority, "get_default_client_priority"}, {&s.Processes, "ps"}, {&s.DeviceQuery, "device_query"}, {&s.StaticPartitions, "lspart"}} {
-		if err := ask(q.f, q.command); err != nil {
+		_, err := c.do(ctx, q.command)
+		switch {
+		case err == nil:
+			*q.f = Feature{sharing.AnswerYes, "the daemon answers " + q.command}
+		case errors.Is(err, ErrUnknownCommand):
+			*q.f = Feature{sharing.AnswerNo, "the daemon does not know " + q.command}
+		case errors.Is(err, ErrRejected):
+			*q.f = Feature{sharing.AnswerYes, "the daemon knows " + q.command + " and refuses it: " + err.Error()}
+		case unclear(err):
+			*q.f = Feature{sharing.AnswerUnknown, err.Error()}
+		default:
 			return err
 		}
-	}
-	s.PartitioningOn = s.StaticPartitions
-	if s.StaticPartitions.Answer == sharing.AnswerYes {
-		_, err := c.do(ctx, "lspart")
-		switch {
-		case errors.Is(err, ErrPartitioningDisabled):
-			s.PartitioningOn = Feature{sharing.AnswerNo, "the daemon was started without it"}
-		case err != nil:
-			s.PartitioningOn = Feature{sharing.AnswerUnknown, err.Error()}
+		if q.f == &s.StaticPartitions {
+			s.PartitioningOn = s.StaticPartitions
+			if errors.Is(err, ErrPartitioningDisabled) {
+				s.PartitioningOn = Feature{sharing.AnswerNo, "the daemon was started without it"}
+			} else if errors.Is(err, ErrRejected) && q.f.Answer == sharing.AnswerYes {
+				s.PartitioningOn = Feature{sharing.AnswerUnknown, err.Error()}
+			}
 		}
 	}
 	return nil
@@ -153,17 +172,15 @@ func (c *Client) probeV3(ctx context.Context, s *Support) error {
 	text, err := c.Command(ctx, Invocation{Args: []string{"server", "list", "--format=csv,noheader"}, Env: []string{EnvProtocol + "=3"}})
 	for i, line := range form.Lines(text) { // a server is a row of seven fields
 		if strings.Count(line, ",") < 6 {
-			err = &ParseError{What: "list of v3 servers", Line: i + 1, Text: clip(line)}
+			err = garbled("list of v3 servers", i+1, line)
 		}
 	}
 	switch {
 	case err == nil:
 		s.Running, s.Protocol = sharing.AnswerYes, ProtocolV3
 		s.ProtocolV3 = Feature{sharing.AnswerYes, "the daemon answers server list"}
-		return nil
-	case errors.Is(err, ErrRejected), errors.Is(err, ErrGarbled), errors.Is(err, ErrCrashed), errors.Is(err, ErrTimeout):
-		s.ProtocolV3 = Feature{sharing.AnswerUnknown, err.Error()}
-		return nil
+	case unclear(err):
+		s.ProtocolV3, err = Feature{sharing.AnswerUnknown, err.Error()}, nil
 	}
 	return err
 }

@@ -35,7 +35,7 @@ func shortDir(t testing.TB) string {
 	return dir
 }
 
-func program(t testing.TB, o mpstest.ProgramOptions) *mps.Program {
+func program(t testing.TB, o mpstest.Options) *mps.Program {
 	t.Helper()
 	p, err := mpstest.Program(o)
 	if err != nil {
@@ -44,7 +44,7 @@ func program(t testing.TB, o mpstest.ProgramOptions) *mps.Program {
 	return p
 }
 
-func startDaemon(t testing.TB, o mpstest.ProgramOptions) (*mps.Daemon, mps.DaemonOptions) {
+func startDaemon(t testing.TB, o mpstest.Options) (*mps.Daemon, mps.DaemonOptions) {
 	t.Helper()
 	dir := shortDir(t)
 	opt := mps.DaemonOptions{Program: program(t, o), Runner: mpstest.Socket{}, PipeDirectory: filepath.Join(dir, "pipe"), LogDirectory: filepath.Join(dir, "log"), Timeout: 20 * time.Second, StartTimeout: 30 * time.Second}
@@ -127,7 +127,7 @@ func (p *cuda) kill(t testing.TB) {
 func TestProcesses(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	d, opt := startDaemon(t, mpstest.ProgramOptions{KillEffect: mpstest.KillFaults})
+	d, opt := startDaemon(t, mpstest.Options{KillEffect: mpstest.KillFaults})
 	byProgram, err := mps.NewClient(mps.Options{Runner: opt.Program, PipeDirectory: opt.PipeDirectory, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
@@ -202,16 +202,16 @@ func TestProcesses(t *testing.T) {
 
 func TestProgramFaults(t *testing.T) {
 	t.Parallel()
-	d, opt := startDaemon(t, mpstest.ProgramOptions{})
+	d, opt := startDaemon(t, mpstest.Options{})
 	for _, c := range []struct {
 		fault   mpstest.Fault
 		timeout time.Duration
 		want    error
 	}{
-		{mpstest.Fault{Kind: mpstest.Garbage}, time.Minute, mps.ErrGarbled},
-		{mpstest.Fault{Kind: mpstest.Flood}, time.Minute, mps.ErrOutputTooLarge},
-		{mpstest.Fault{Kind: mpstest.Death}, time.Minute, mps.ErrCrashed},
-		{mpstest.Fault{Kind: mpstest.Hang}, 500 * time.Millisecond, mps.ErrTimeout},
+		{mpstest.Fault{Kind: mpstest.FaultGarbage}, time.Minute, mps.ErrGarbled},
+		{mpstest.Fault{Kind: mpstest.FaultFlood}, time.Minute, mps.ErrOutputTooLarge},
+		{mpstest.Fault{Kind: mpstest.FaultDeath}, time.Minute, mps.ErrCrashed},
+		{mpstest.Fault{Kind: mpstest.FaultHang}, 500 * time.Millisecond, mps.ErrTimeout},
 	} {
 		p, err := mpstest.WithFault(opt.Program, c.fault)
 		if err != nil {
@@ -234,7 +234,7 @@ func TestProgramFaults(t *testing.T) {
 func TestStopHung(t *testing.T) {
 	t.Parallel()
 	dir := shortDir(t)
-	opt := mps.DaemonOptions{Program: program(t, mpstest.ProgramOptions{}), Runner: mpstest.Socket{}, Timeout: time.Second, StartTimeout: 30 * time.Second,
+	opt := mps.DaemonOptions{Program: program(t, mpstest.Options{}), Runner: mpstest.Socket{}, Timeout: time.Second, StartTimeout: 30 * time.Second,
 		PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
 	d, err := mps.Start(t.Context(), opt)
 	if err != nil {
@@ -273,7 +273,7 @@ func TestStopHung(t *testing.T) {
 
 func TestStartFails(t *testing.T) {
 	dir := shortDir(t)
-	good := mps.DaemonOptions{Program: program(t, mpstest.ProgramOptions{}), PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
+	good := mps.DaemonOptions{Program: program(t, mpstest.Options{}), PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
 	for name, c := range map[string]struct {
 		change func(*mps.DaemonOptions)
 		want   error
@@ -316,7 +316,7 @@ func fake(t testing.TB, dir string) string {
 func TestStartDetached(t *testing.T) {
 	t.Parallel()
 	dir := shortDir(t)
-	o := mps.DaemonOptions{Program: program(t, mpstest.ProgramOptions{}), StartTimeout: 30 * time.Second,
+	o := mps.DaemonOptions{Program: program(t, mpstest.Options{}), StartTimeout: 30 * time.Second,
 		PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
 	c, err := mps.StartDetached(t.Context(), o)
 	if err != nil {

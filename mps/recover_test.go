@@ -36,28 +36,6 @@ func (p *fakeProcess) Signal(s os.Signal) error {
 	return nil
 }
 
-func TestAffected(t *testing.T) {
-	on := func(n int, pids ...int) mps.DeviceClients {
-		d := mps.DeviceClients{Ordinal: n}
-		for _, p := range pids {
-			d.Clients = append(d.Clients, mps.ClientContext{PID: p})
-		}
-		return d
-	}
-	devices := []mps.DeviceClients{on(0, 1, 2), on(1, 2, 3), on(2, 4), on(3, 5, 6)}
-	for _, c := range []struct {
-		culprit int
-		want    []int
-	}{{1, []int{1, 2, 3}}, {4, []int{4}}, {6, []int{5, 6}}, {9, []int{1, 2, 3, 4, 5, 6, 9}}} {
-		if got := mps.Affected(devices, c.culprit); !slices.Equal(got, c.want) {
-			t.Errorf("culprit %d: %v, want %v", c.culprit, got, c.want)
-		}
-	}
-	if got := mps.Affected(devices); len(got) != 0 {
-		t.Errorf("no culprit: %v", got)
-	}
-}
-
 // TestKillNine plays kill -9 of one of three clients with each effect it can
 // have.
 func TestKillNine(t *testing.T) {
@@ -133,8 +111,8 @@ func TestWatch(t *testing.T) {
 			func() { x = connect(t, d) },
 			func() { y = connect(t, d) },
 			func() { d.Kill(y.PID) },
-			func() { d.Inject(mpstest.Fault{Kind: mpstest.Hang, Times: 1}) },
-			func() { d.Inject(mpstest.Fault{Kind: mpstest.Garbage, Times: 1}) },
+			func() { d.Inject(mpstest.Fault{Kind: mpstest.FaultHang, Times: 1}) },
+			func() { d.Inject(mpstest.Fault{Kind: mpstest.FaultGarbage, Times: 1}) },
 			func() { d.Exit(x.PID) },
 			func() { d.Stop() },
 		}

@@ -4,46 +4,40 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // Strategy says how the SMs of a GPU are divided. The zero value is
-// ShareEqual.
+// StrategyEqual.
 type Strategy uint8
 
-// The strategies; the first two and the last are NVIDIA's (MOLD).
+// The strategies; the first two and the last are NVIDIA's
+// (https://docs.nvidia.com/deploy/mps/).
 const (
-	ShareEqual    Strategy = iota // 100/n each: at most the whole GPU
-	ShareOverlap                  // 100/(0.5 n) each: twice the GPU, for clients that seldom run at once
-	ShareWeighted                 // in proportion to Weight
-	ShareExact                    // each client's own SMs
+	StrategyEqual    Strategy = iota // 100/n each: at most the whole GPU
+	StrategyOverlap                  // 100/(0.5 n) each: twice the GPU, for clients that seldom run at once
+	StrategyWeighted                 // in proportion to Weight
+	StrategyExact                    // each client's own SMs
 )
 
-var strategyNames = []string{"equal", "overlap", "weighted", "exact"}
+var strategyNames = enum.Of[Strategy](ErrInvalid, "share strategy", "equal", "overlap", "weighted", "exact")
 
 // String returns "equal", "overlap", "weighted" or "exact".
-func (s Strategy) String() string { return enumString(strategyNames, int(s), "Strategy") }
+func (s Strategy) String() string { return strategyNames.String(s) }
 
 // MarshalText returns the strategy's text.
-func (s Strategy) MarshalText() ([]byte, error) {
-	return enumText(strategyNames, int(s), "share strategy")
-}
+func (s Strategy) MarshalText() ([]byte, error) { return strategyNames.Text(s) }
 
 // UnmarshalText reads what String writes.
-func (s *Strategy) UnmarshalText(b []byte) error {
-	i, err := enumParse(strategyNames, b, "share strategy")
-	if err == nil {
-		*s = Strategy(i)
-	}
-	return err
-}
+func (s *Strategy) UnmarshalText(b []byte) error { return strategyNames.Parse(s, b) }
 
 // Sharer is one client to come.
 type Sharer struct {
 	Name   string
-	Weight float64 // of ShareWeighted, positive
-	SMs    int     // of ShareExact
+	Weight float64 // of StrategyWeighted, positive
+	SMs    int     // of StrategyExact
 }
 
 // ShareRequest asks for a share plan.
@@ -55,11 +49,11 @@ type ShareRequest struct {
 	// sharing.MPSClientLimit (16, 48 or 60); unknown = not checked, which the
 	// plan notes.
 	MaxClients sharing.Cell[int]
-	// Memory is divided like the SMs (equally under ShareOverlap and
-	// ShareExact) into limits whole in MiB; 0 = no memory limits.
+	// Memory is divided like the SMs (equally under StrategyOverlap and
+	// StrategyExact) into limits whole in MiB; 0 = no memory limits.
 	Memory sharing.Bytes
 	// AllowOversubscription accepts shares of more SMs than there are, which
-	// ShareOverlap asks for by itself.
+	// StrategyOverlap asks for by itself.
 	AllowOversubscription bool
 }
 
@@ -73,7 +67,7 @@ type Share struct {
 
 // SharePlan is what to set for each client. A percentage is a cap, no
 // reservation: kernels of different clients may run on one SM, and idle SMs
-// are not lent beyond it (MOLD).
+// are not lent beyond it.
 type SharePlan struct {
 	Shares    []Share
 	TotalSMs  int
@@ -106,14 +100,14 @@ func PlanShares(req ShareRequest) (SharePlan, error) {
 	plan := SharePlan{TotalSMs: rule.Total}
 	for _, c := range req.Clients {
 		part := 1 / float64(n)
-		if req.Strategy == ShareWeighted {
+		if req.Strategy == StrategyWeighted {
 			part = c.Weight / weights
 		}
 		s := Share{Name: c.Name}
 		switch req.Strategy {
-		case ShareOverlap:
+		case StrategyOverlap:
 			s.Percentage = ceilPercent(min(100, 200*part))
-		case ShareExact:
+		case StrategyExact:
 			if s.Percentage, s.SMs, err = rule.Percentage(c.SMs); err != nil {
 				return SharePlan{}, err
 			}
@@ -123,7 +117,7 @@ func PlanShares(req ShareRequest) (SharePlan, error) {
 		default:
 			s.Percentage = max(percentUnit, ceilPercent(100*part))
 		}
-		if req.Strategy != ShareExact {
+		if req.Strategy != StrategyExact {
 			if s.SMs, err = rule.SMs(s.Percentage); err != nil {
 				return SharePlan{}, err
 			}
@@ -139,7 +133,7 @@ func PlanShares(req ShareRequest) (SharePlan, error) {
 	}
 	plan.OversubscriptionRatio = float64(plan.SharedSMs) / float64(rule.Total)
 	plan.IdleSMs = max(0, rule.Total-plan.SharedSMs)
-	if plan.SharedSMs > rule.Total && req.Strategy != ShareOverlap && !req.AllowOversubscription {
+	if plan.SharedSMs > rule.Total && req.Strategy != StrategyOverlap && !req.AllowOversubscription {
 		return SharePlan{}, fmt.Errorf("%w: Clients: %d clients would share %d SMs of %d (every client gets at least %d); use fewer clients or AllowOversubscription",
 			ErrInvalid, n, plan.SharedSMs, rule.Total, rule.Floor)
 	}
@@ -162,8 +156,8 @@ func (p *SharePlan) note(req ShareRequest) {
 
 func (req ShareRequest) check(rule SMRule) error {
 	var l problem.List
-	if int(req.Strategy) >= len(strategyNames) {
-		l.Addf("Strategy", "use one of the Share constants", "%v", req.Strategy)
+	if !strategyNames.Has(req.Strategy) {
+		l.Addf("Strategy", "use one of the constants", "%v", req.Strategy)
 	}
 	if len(req.Clients) == 0 {
 		l.Addf("Clients", "name at least one client", "nobody shares")
@@ -178,13 +172,13 @@ func (req ShareRequest) check(rule SMRule) error {
 	for i, c := range req.Clients {
 		at := fmt.Sprintf("Clients[%d]", i)
 		if c.Name == "" || names[c.Name] {
-			l.Addf(at+".Name", "give each client its own name", "%q is empty or used twice", clip(c.Name))
+			l.Addf(at+".Name", "give each client its own name", "%q is empty or used twice", problem.Clip(c.Name))
 		}
 		names[c.Name] = true
-		if req.Strategy == ShareWeighted && !(c.Weight > 0 && c.Weight <= math.MaxFloat32) {
+		if req.Strategy == StrategyWeighted && !(c.Weight > 0 && c.Weight <= math.MaxFloat32) {
 			l.Addf(at+".Weight", "use a positive number", "%v is no weight", c.Weight)
 		}
-		if req.Strategy == ShareExact && (c.SMs <= 0 || c.SMs > rule.Total) {
+		if req.Strategy == StrategyExact && (c.SMs <= 0 || c.SMs > rule.Total) {
 			l.Addf(at+".SMs", fmt.Sprintf("use 1 to %d", rule.Total), "%d is no share of the GPU", c.SMs)
 		}
 	}

@@ -11,9 +11,10 @@ import (
 // SMRule turns active thread percentages into streaming multiprocessors. The
 // rule is floor(percentage x Total / 100), rounded down to whole Steps, and at
 // least Floor; 100% is every SM. It is fitted to 30 points measured on an H200
-// of 132 SMs and agrees with three on a GPU of 188 SMs (DYN-LIM). On other
-// GPUs it is inferred: read the device attribute MultiprocessorCount back in
-// the client, which reflects the limit.
+// of 132 SMs (testdata/h200-v2-transcript.txt) and agrees with three that NVIDIA
+// measured on a GPU of 188 SMs (dynamo-mps-limits). On other GPUs it is
+// inferred: read the device attribute MultiprocessorCount back in the client,
+// which reflects the limit.
 type SMRule struct {
 	Total int // SMs of the GPU or MIG instance
 	Step  int // SMs that come together; 0 = 2, one TPC
@@ -23,36 +24,19 @@ type SMRule struct {
 // SMEstimate is a number of SMs and how well it is known.
 type SMEstimate struct {
 	SMs    int
-	Basis  sharing.Basis // measured for a point of MeasuredSMPoints, derived for its GPUs, otherwise inferred
+	Basis  sharing.Basis // measured at this percentage, derived on a GPU that was measured, otherwise inferred
 	Source sharing.SourceID
 }
 
-// SMPoint is one measured point.
-type SMPoint struct {
-	TotalSMs   int
-	Percentage float64
-	SMs        int
-	Source     sharing.SourceID
-}
-
-var h200Points = [...]struct {
-	pct float64
-	sms int
+// smPoints are the measured points, SMs by percentage, of GPUs by their SMs.
+var smPoints = map[int]struct {
+	source sharing.SourceID
+	sms    map[float64]int
 }{
-	{1, 8}, {2, 8}, {3, 8}, {4, 8}, {5, 8}, {7, 8}, {10, 12}, {12.5, 16}, {14.2857, 18}, {15, 18},
-	{20, 26}, {25, 32}, {30, 38}, {33, 42}, {33.3334, 44}, {40, 52}, {45, 58}, {50, 66}, {55, 72}, {60, 78},
-	{66, 86}, {66.6667, 88}, {70, 92}, {75, 98}, {80, 104}, {85, 112}, {90, 118}, {95, 124}, {99, 130}, {100, 132},
-}
-
-// MeasuredSMPoints returns the points that the rule is held against: an H200
-// with driver 580 ("H200") and an RTX PRO 6000 Blackwell with driver 615
-// ("DYN-LIM").
-func MeasuredSMPoints() []SMPoint {
-	var ps []SMPoint
-	for _, p := range h200Points {
-		ps = append(ps, SMPoint{132, p.pct, p.sms, "H200"})
-	}
-	return append(ps, SMPoint{188, 25, 46, "DYN-LIM"}, SMPoint{188, 50, 94, "DYN-LIM"}, SMPoint{188, 75, 140, "DYN-LIM"})
+	132: {"cotenant-h200-mps", map[float64]int{1: 8, 2: 8, 3: 8, 4: 8, 5: 8, 7: 8, 10: 12, 12.5: 16, 14.2857: 18, 15: 18,
+		20: 26, 25: 32, 30: 38, 33: 42, 33.3334: 44, 40: 52, 45: 58, 50: 66, 55: 72, 60: 78,
+		66: 86, 66.6667: 88, 70: 92, 75: 98, 80: 104, 85: 112, 90: 118, 95: 124, 99: 130, 100: 132}},
+	188: {"dynamo-mps-limits", map[float64]int{25: 46, 50: 94, 75: 140}},
 }
 
 func (r SMRule) check() (SMRule, error) {
@@ -80,21 +64,14 @@ func (r SMRule) SMs(percentage float64) (SMEstimate, error) {
 		return SMEstimate{}, err
 	}
 	var l problem.List
-	checkPercentage(&l, "percentage", percentage)
-	if err := invalid(&l); err != nil {
-		return SMEstimate{}, err
+	if checkPercentage(&l, "percentage", percentage); l.Len() > 0 {
+		return SMEstimate{}, invalid(&l)
 	}
 	e := SMEstimate{SMs: r.at(percentage), Basis: sharing.BasisInferred}
-	for _, p := range MeasuredSMPoints() {
-		if p.TotalSMs != r.Total || r.Step != 2 || r.Floor != 8 {
-			continue
-		}
-		if e.Source = p.Source; e.Basis != sharing.BasisMeasured {
-			e.Basis = sharing.BasisDerived
-		}
-		if p.Percentage == percentage {
+	if p, ok := smPoints[r.Total]; ok && r.Step == 2 && r.Floor == 8 {
+		e.Source, e.Basis = p.source, sharing.BasisDerived
+		if _, measured := p.sms[percentage]; measured {
 			e.Basis = sharing.BasisMeasured
-			break
 		}
 	}
 	return e, nil
@@ -134,23 +111,31 @@ func ceilPercent(pct float64) float64 {
 	return min(100, math.Ceil(pct*1e4-1e-6)/1e4) // divided, so that it equals the literal
 }
 
+// Chip is a GPU as far as the chunks of static SM partitioning depend on it.
+type Chip struct {
+	ComputeMajor int  // major compute capability
+	Integrated   bool // shares its memory with the CPU
+}
+
 // ChunkSMs returns the SMs of one chunk of static partitioning: 8 on Hopper
 // and later, before it 4 under v2 and 2 under v3, and 2 on integrated GPUs
-// (MT). ccMajor is the major compute capability. Below Ampere there is no
-// static partitioning, which is an error. A partition can hold more SMs than
-// its chunks: read Partitions.
-func ChunkSMs(ccMajor int, p Protocol, integrated bool) (sharing.Cell[int], error) {
+// (nvidia-mps-guide-tasks). Below Ampere there is no static partitioning, which
+// is an error. A partition can hold more SMs than its chunks: read Partitions.
+func (g Chip) ChunkSMs(p Protocol) (sharing.Cell[int], error) {
+	sms := 0
 	switch {
-	case ccMajor < 8:
-		return sharing.Cell[int]{}, fmt.Errorf("%w: compute capability %d.x has no static SM partitions; they begin with Ampere, 8.0", ErrInvalid, ccMajor)
-	case integrated:
-		return sharing.KnownCell(2, "MT"), nil
-	case ccMajor >= 9:
-		return sharing.KnownCell(8, "MT"), nil
+	case g.ComputeMajor < 8:
+		return sharing.Cell[int]{}, fmt.Errorf("%w: compute capability %d.x has no static SM partitions; they begin with Ampere, 8.0", ErrInvalid, g.ComputeMajor)
+	case g.Integrated:
+		sms = 2
+	case g.ComputeMajor >= 9:
+		sms = 8
 	case p == ProtocolV2:
-		return sharing.KnownCell(4, "MT"), nil
+		sms = 4
 	case p == ProtocolV3:
-		return sharing.KnownCell(2, "MT"), nil
+		sms = 2
+	default:
+		return sharing.Cell[int]{}, nil
 	}
-	return sharing.Cell[int]{}, nil
+	return sharing.KnownCell(sms, "nvidia-mps-guide-tasks"), nil
 }

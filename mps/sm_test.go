@@ -11,16 +11,18 @@ import (
 )
 
 func TestMeasuredSMPoints(t *testing.T) {
-	points := MeasuredSMPoints()
-	if len(points) != 33 {
-		t.Fatalf("%d points", len(points))
-	}
-	for _, p := range points {
-		got, err := SMRule{Total: p.TotalSMs}.SMs(p.Percentage)
-		want := SMEstimate{SMs: p.SMs, Basis: sharing.BasisMeasured, Source: p.Source}
-		if err != nil || got != want {
-			t.Errorf("%v%% of %d: %+v, %v; want %+v", p.Percentage, p.TotalSMs, got, err, want)
+	n := 0
+	for total, p := range smPoints {
+		for pct, sms := range p.sms {
+			got, err := SMRule{Total: total}.SMs(pct)
+			if want := (SMEstimate{sms, sharing.BasisMeasured, p.source}); err != nil || got != want {
+				t.Errorf("%v%% of %d: %+v, %v; want %+v", pct, total, got, err, want)
+			}
+			n++
 		}
+	}
+	if n != 33 {
+		t.Errorf("%d points", n)
 	}
 }
 
@@ -51,9 +53,9 @@ func TestSMBasis(t *testing.T) {
 		pct  float64
 		want SMEstimate
 	}{
-		{SMRule{Total: 132}, 50, SMEstimate{66, sharing.BasisMeasured, "H200"}},
-		{SMRule{Total: 132}, 51, SMEstimate{66, sharing.BasisDerived, "H200"}},
-		{SMRule{Total: 188}, 51, SMEstimate{94, sharing.BasisDerived, "DYN-LIM"}},
+		{SMRule{Total: 132}, 50, SMEstimate{66, sharing.BasisMeasured, "cotenant-h200-mps"}},
+		{SMRule{Total: 132}, 51, SMEstimate{66, sharing.BasisDerived, "cotenant-h200-mps"}},
+		{SMRule{Total: 188}, 51, SMEstimate{94, sharing.BasisDerived, "dynamo-mps-limits"}},
 		{SMRule{Total: 108}, 50, SMEstimate{54, sharing.BasisInferred, ""}},
 		{SMRule{Total: 132, Step: 4}, 50, SMEstimate{64, sharing.BasisInferred, ""}},
 		{SMRule{Total: 6}, 10, SMEstimate{6, sharing.BasisInferred, ""}},
@@ -82,15 +84,14 @@ func TestBadPercentages(t *testing.T) {
 
 func TestChunkSMs(t *testing.T) {
 	for _, c := range []struct {
-		cc         int
-		p          Protocol
-		integrated bool
-		want       int // 0 = not known, -1 = error
+		chip Chip
+		p    Protocol
+		want int // 0 = not known, -1 = error
 	}{
-		{9, ProtocolV2, false, 8}, {10, ProtocolV3, false, 8}, {8, ProtocolV2, false, 4}, {8, ProtocolV3, false, 2},
-		{8, ProtocolUnknown, false, 0}, {8, ProtocolV2, true, 2}, {7, ProtocolV2, false, -1},
+		{Chip{9, false}, ProtocolV2, 8}, {Chip{10, false}, ProtocolV3, 8}, {Chip{8, false}, ProtocolV2, 4}, {Chip{8, false}, ProtocolV3, 2},
+		{Chip{8, false}, ProtocolUnknown, 0}, {Chip{8, true}, ProtocolV2, 2}, {Chip{7, false}, ProtocolV2, -1},
 	} {
-		got, err := ChunkSMs(c.cc, c.p, c.integrated)
+		got, err := c.chip.ChunkSMs(c.p)
 		if (err != nil) != (c.want < 0) || err == nil && (got.Value != c.want || got.Known != (c.want > 0)) {
 			t.Errorf("%+v: %+v, %v", c, got, err)
 		}
@@ -112,12 +113,12 @@ func TestPlanShares(t *testing.T) {
 		idle int
 	}{
 		{"equal", ShareRequest{Clients: three, Memory: 100 * sharing.GiB}, []row{{33.3334, 44, 34133}, {33.3334, 44, 34133}, {33.3334, 44, 34133}}, 1, 0},
-		{"overlap", ShareRequest{Strategy: ShareOverlap, Clients: three}, []row{{66.6667, 88, 0}, {66.6667, 88, 0}, {66.6667, 88, 0}}, 2, 0},
-		{"weighted", ShareRequest{Strategy: ShareWeighted, Clients: []Sharer{{Name: "a", Weight: 3}, {Name: "b", Weight: 1}}},
+		{"overlap", ShareRequest{Strategy: StrategyOverlap, Clients: three}, []row{{66.6667, 88, 0}, {66.6667, 88, 0}, {66.6667, 88, 0}}, 2, 0},
+		{"weighted", ShareRequest{Strategy: StrategyWeighted, Clients: []Sharer{{Name: "a", Weight: 3}, {Name: "b", Weight: 1}}},
 			[]row{{75, 98, 0}, {25, 32, 0}}, 130.0 / 132, 2},
-		{"exact", ShareRequest{Strategy: ShareExact, Clients: []Sharer{{Name: "a", SMs: 44}, {Name: "b", SMs: 33}}},
+		{"exact", ShareRequest{Strategy: StrategyExact, Clients: []Sharer{{Name: "a", SMs: 44}, {Name: "b", SMs: 33}}},
 			[]row{{33.3334, 44, 0}, {25.7576, 34, 0}}, 78.0 / 132, 54},
-		{"two overlap", ShareRequest{Strategy: ShareOverlap, Clients: three[:2]}, []row{{100, 132, 0}, {100, 132, 0}}, 2, 0},
+		{"two overlap", ShareRequest{Strategy: StrategyOverlap, Clients: three[:2]}, []row{{100, 132, 0}, {100, 132, 0}}, 2, 0},
 	} {
 		c.req.Rule = SMRule{Total: 132}
 		p, err := PlanShares(c.req)
@@ -144,10 +145,10 @@ func TestPlanSharesRefuses(t *testing.T) {
 	for name, req := range map[string]ShareRequest{
 		"nobody":      {Rule: rule},
 		"floor":       {Rule: rule, Clients: many}, // 20 x 8 SMs > 132
-		"over":        {Rule: rule, Strategy: ShareExact, Clients: []Sharer{{Name: "a", SMs: 100}, {Name: "b", SMs: 40}}},
-		"limit":       {Rule: rule, Clients: many, MaxClients: sharing.KnownCell(16, "MOLD"), AllowOversubscription: true},
+		"over":        {Rule: rule, Strategy: StrategyExact, Clients: []Sharer{{Name: "a", SMs: 100}, {Name: "b", SMs: 40}}},
+		"limit":       {Rule: rule, Clients: many, MaxClients: sharing.KnownCell(16, "nvidia-mps-guide"), AllowOversubscription: true},
 		"names":       {Rule: rule, Clients: []Sharer{{Name: "a"}, {Name: "a"}, {}}},
-		"weights":     {Rule: rule, Strategy: ShareWeighted, Clients: []Sharer{{Name: "a"}, {Name: "b", Weight: math.NaN()}}},
+		"weights":     {Rule: rule, Strategy: StrategyWeighted, Clients: []Sharer{{Name: "a"}, {Name: "b", Weight: math.NaN()}}},
 		"memory":      {Rule: rule, Clients: many[:3], Memory: 2 * sharing.MiB},
 		"strategy":    {Rule: rule, Strategy: 9, Clients: many[:1]},
 		"no such GPU": {Clients: many[:1]},
@@ -162,9 +163,9 @@ func TestPlanSharesRefuses(t *testing.T) {
 }
 
 func TestMemoryAdvice(t *testing.T) {
-	for _, p := range MeasuredAllocatable() {
-		a, err := AllocatableUnder(p.Limit)
-		if err != nil || p.Allocatable < a.Low || p.Allocatable > a.High || a.Basis != sharing.BasisMeasured {
+	for _, p := range allocated {
+		a, err := AllocatableUnder(p.limit)
+		if err != nil || p.limit-p.overhead < a.Low || p.limit-p.overhead > a.High || a.Basis != sharing.BasisMeasured {
 			t.Errorf("%+v: %+v, %v", p, a, err)
 		}
 	}
@@ -173,13 +174,13 @@ func TestMemoryAdvice(t *testing.T) {
 	}
 	const g = sharing.GiB
 	for _, c := range []struct {
-		f        Framework
+		f        ServingFramework
 		e        Enforcer
 		limit    sharing.Bytes
 		rec, max float64
 	}{
-		{VLLM, EnforcerMPS, 56 * g, 0.65, 0.70}, {TGI, EnforcerMPS, 40 * g, 0.46, 0.5}, {VLLM, EnforcerHAMi, 56 * g, 0.85, 0.9},
-		{SGLang, EnforcerMPS, 56 * g, 0.85, 0.9}, {TGI, EnforcerCgroup, 8 * g, 0.85, 0.9}, {VLLM, EnforcerMPS, 4 * g, 0.04, 0.05},
+		{ServingVLLM, EnforcerMPS, 56 * g, 0.65, 0.70}, {ServingTGI, EnforcerMPS, 40 * g, 0.46, 0.5}, {ServingVLLM, EnforcerHAMi, 56 * g, 0.85, 0.9},
+		{ServingSGLang, EnforcerMPS, 56 * g, 0.85, 0.9}, {ServingTGI, EnforcerCgroup, 8 * g, 0.85, 0.9}, {ServingVLLM, EnforcerMPS, 4 * g, 0.04, 0.05},
 	} {
 		a, err := MemoryFraction(c.f, c.e, c.limit, 80*g)
 		if err != nil || a.Recommended != c.rec || a.Max != c.max || a.Flag != c.f.Flag() {
@@ -187,18 +188,12 @@ func TestMemoryAdvice(t *testing.T) {
 		}
 	}
 	for _, limit := range []sharing.Bytes{0, -1, 81 * g, 1, sharing.MiB} {
-		if a, err := MemoryFraction(VLLM, EnforcerMPS, limit, 80*g); !errors.Is(err, ErrInvalid) {
+		if a, err := MemoryFraction(ServingVLLM, EnforcerMPS, limit, 80*g); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%v: %+v, %v", limit, a, err)
 		}
 	}
 	if l, err := LimitPerProcess(10*g, 3); err != nil || l != 3413*sharing.MiB {
 		t.Errorf("%v, %v", l, err)
-	}
-	if m, err := ContainerMemory(5*g, 2); err != nil || m != 10*g {
-		t.Errorf("%v, %v", m, err)
-	}
-	if _, err := ContainerMemory(5*g, 0); !errors.Is(err, ErrInvalid) {
-		t.Error(err)
 	}
 	if _, err := LimitPerProcess(5*g, -2); !errors.Is(err, ErrInvalid) {
 		t.Error(err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -74,12 +75,12 @@ func (c *Client) serverSnapshot(ctx context.Context, pid int) (ServerSnapshot, e
 	return s, nil
 }
 
-// Affected returns the clients that a fatal GPU fault of one of culprits
+// affected returns the clients that a fatal GPU fault of one of culprits
 // reaches, culprits included, in ascending order: all clients on the GPUs
-// shared with a culprit, and on through clients that span GPUs (MOLD). A
-// culprit on no listed device reaches every client, since its devices are not
-// known.
-func Affected(devices []DeviceClients, culprits ...int) []int {
+// shared with a culprit, and on through clients that span GPUs
+// (https://docs.nvidia.com/deploy/mps/). A culprit on no listed device reaches
+// every client, since its devices are not known.
+func affected(devices []DeviceClients, culprits ...int) []int {
 	hit := map[int]bool{}
 	for _, p := range culprits {
 		hit[p] = true
@@ -133,22 +134,16 @@ const (
 	DamageDaemon                // the daemon has gone; servers and clients may run on, unmanaged
 )
 
-var damageNames = []string{"unknown", "none", "fault", "server-gone", "daemon-gone"}
+var damageNames = enum.Of[Damage](ErrInvalid, "damage", "unknown", "none", "fault", "server-gone", "daemon-gone")
 
 // String returns "unknown", "none", "fault", "server-gone" or "daemon-gone".
-func (d Damage) String() string { return enumString(damageNames, int(d), "Damage") }
+func (d Damage) String() string { return damageNames.String(d) }
 
 // MarshalText returns the degree's text.
-func (d Damage) MarshalText() ([]byte, error) { return enumText(damageNames, int(d), "damage") }
+func (d Damage) MarshalText() ([]byte, error) { return damageNames.Text(d) }
 
 // UnmarshalText reads what String writes.
-func (d *Damage) UnmarshalText(b []byte) error {
-	i, err := enumParse(damageNames, b, "damage")
-	if err == nil {
-		*d = Damage(i)
-	}
-	return err
-}
+func (d *Damage) UnmarshalText(b []byte) error { return damageNames.Parse(d, b) }
 
 // Diagnosis says what the loss of clients did to their neighbours and what to
 // do about it.
@@ -158,7 +153,7 @@ type Diagnosis struct {
 	Lost []int
 	// Affected share a GPU with a lost or faulty client, directly or through
 	// clients that span GPUs. Killing a client that has work in flight is
-	// undefined for them (MOLD), so they deserve a look even without damage.
+	// undefined for them, so they deserve a look even without damage.
 	Affected []int
 	// MustExit are the clients that have to end before their server takes new
 	// ones.
@@ -180,7 +175,7 @@ func Diagnose(before, after Snapshot, gone ...int) Diagnosis {
 	case sharing.AnswerUnknown:
 		d.worsen(DamageUnknown, "the control daemon does not answer: ask again, and if it stays silent stop clients, then servers, then the daemon")
 	}
-	affected, must := map[int]bool{}, map[int]bool{}
+	hit, must := map[int]bool{}, map[int]bool{}
 	for _, b := range before.Servers {
 		i := slices.IndexFunc(after.Servers, func(s ServerSnapshot) bool { return s.Server == b.Server })
 		var now ServerSnapshot
@@ -194,18 +189,18 @@ func Diagnose(before, after Snapshot, gone ...int) Diagnosis {
 			}
 		}
 		d.Lost = append(d.Lost, culprits...)
-		for _, p := range Affected(b.Devices, culprits...) {
-			affected[p] = !slices.Contains(culprits, p)
+		for _, p := range affected(b.Devices, culprits...) {
+			hit[p] = !slices.Contains(culprits, p)
 		}
 		if i < 0 && after.Daemon == sharing.AnswerYes && len(b.Clients) > 0 && len(culprits) < len(b.Clients) {
 			d.worsen(DamageServer, fmt.Sprintf("server %d has gone: its clients have failed; restart them, and a new server starts with the first", b.Server))
 			for _, p := range b.Clients {
-				affected[p] = !slices.Contains(culprits, p)
+				hit[p] = !slices.Contains(culprits, p)
 			}
 		}
 	}
 	for _, s := range after.Servers {
-		d.judge(s, gone, affected, must)
+		d.judge(s, gone, hit, must)
 	}
 	for _, s := range after.Servers {
 		for _, p := range gone {
@@ -215,7 +210,7 @@ func Diagnose(before, after Snapshot, gone ...int) Diagnosis {
 		}
 	}
 	slices.Sort(d.Lost)
-	d.Affected, d.MustExit = trueKeys(affected), trueKeys(must)
+	d.Affected, d.MustExit = trueKeys(hit), trueKeys(must)
 	if d.Damage == DamageNone && len(d.Affected) > 0 {
 		d.Advice = append(d.Advice, fmt.Sprintf("check that %s still answer: killing a neighbour with work in flight is undefined for them; terminate_client first is safe", pidList(d.Affected)))
 	}
@@ -223,13 +218,13 @@ func Diagnose(before, after Snapshot, gone ...int) Diagnosis {
 }
 
 // judge adds what a server's present state asks for.
-func (d *Diagnosis) judge(s ServerSnapshot, gone []int, affected, must map[int]bool) {
+func (d *Diagnosis) judge(s ServerSnapshot, gone []int, hit, must map[int]bool) {
 	switch s.State {
 	case StateFault:
 		// The daemon does not tell the culprit; everybody still listed counts.
 		for _, p := range s.Clients {
 			if !slices.Contains(gone, p) {
-				affected[p], must[p] = true, true
+				hit[p], must[p] = true, true
 			}
 		}
 		d.worsen(DamageFault, fmt.Sprintf("server %d is in FAULT and takes no client until these have exited: %s; end them, then it becomes ACTIVE by itself",
@@ -283,30 +278,22 @@ func (c *Client) AwaitRecovery(ctx context.Context, before Snapshot, within time
 	}
 	quick := *c
 	quick.timeout = min(c.timeout, within/4)
-	deadline := time.Now().Add(within)
-	bounded, cancel := context.WithDeadline(ctx, deadline)
+	bounded, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	last := Diagnosis{Advice: []string{"the daemon or a server is silent: ask again, and if it stays silent stop clients, then servers, then the daemon"}}
-	for {
-		after, err := quick.Snapshot(bounded)
-		if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-			return last, nil // time is up: what was last seen stands
-		}
+	_, err := quick.until(bounded, "await recovery", within, min(50*time.Millisecond, within/20), func(ctx context.Context) (bool, error) {
+		after, err := quick.Snapshot(ctx)
 		if err != nil {
-			return last, err
+			return false, err
 		}
 		last = Diagnose(before, after, gone...)
 		listed := slices.ContainsFunc(after.Servers, func(s ServerSnapshot) bool {
 			return slices.ContainsFunc(gone, func(p int) bool { return slices.Contains(s.Clients, p) })
 		})
-		if last.Recovered == sharing.AnswerYes && !listed || len(last.MustExit) > 0 {
-			return last, nil
-		}
-		if err := sleep(bounded, min(50*time.Millisecond, within/20)); err != nil {
-			if ctx.Err() == nil {
-				return last, nil
-			}
-			return last, c.opError("await recovery", err)
-		}
+		return last.Recovered == sharing.AnswerYes && !listed || len(last.MustExit) > 0, nil
+	})
+	if bounded.Err() != nil && ctx.Err() == nil {
+		err = nil // time is up: what was last seen stands
 	}
+	return last, err
 }

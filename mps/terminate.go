@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -20,7 +18,7 @@ type Signaler interface {
 
 // TerminateClient tells a server to end its work for a client and waits for
 // it. The client's process goes on, its CUDA calls fail with
-// CLIENT_TERMINATED, and it stays listed until it ends (H200). After this it
+// CLIENT_TERMINATED, and it stays listed until it ends. After this it
 // is safe to kill. Process IDs are those of the daemon's PID namespace.
 func (c *Client) TerminateClient(ctx context.Context, server, client int) error {
 	s, err := pidWord("server", server)
@@ -36,14 +34,6 @@ func (c *Client) TerminateClient(ctx context.Context, server, client int) error 
 		err = c.opError("terminate_client "+s+" "+p, &RejectedError{Text: fmt.Sprintf("CUDA status %d", status)})
 	}
 	return err
-}
-
-func parseCUDAStatus(text string) (int, error) {
-	n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 16)
-	if err != nil {
-		return 0, &ParseError{What: "CUDA status", Text: clip(text)}
-	}
-	return int(n), nil
 }
 
 // StopOptions are options of StopClient.
@@ -72,9 +62,9 @@ type StopReport struct {
 // StopClient ends a client without harm to its neighbours: it makes sure that
 // the process is the server's client, has the server end its work
 // (terminate_client), and only then signals the process. Killing a client
-// without that is undefined and can take the server along (MOLD). Once the
+// without that is undefined and can take the server along. Once the
 // client is terminated the sequence runs to its end even if ctx ends.
-func (c *Client) StopClient(ctx context.Context, server, client int, opt StopOptions) (StopReport, error) {
+func (c *Client) StopClient(ctx context.Context, server, client int, opts StopOptions) (StopReport, error) {
 	var r StopReport
 	clients, err := c.Clients(ctx, server)
 	if err != nil {
@@ -87,34 +77,41 @@ func (c *Client) StopClient(ctx context.Context, server, client int, opt StopOpt
 		return r, err
 	}
 	r.Terminated = true
-	grace := opt.Grace
+	grace := opts.Grace
 	if grace <= 0 {
 		grace = 5 * time.Second
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*grace+3*c.timeout)
 	defer cancel()
-	if opt.Process != nil {
-		if err := c.endProcess(ctx, &r, server, client, opt, grace); err != nil {
+	if opts.Process != nil {
+		if err := c.endProcess(ctx, &r, server, client, opts, grace); err != nil {
 			return r, err
 		}
 	}
 	return r, c.after(ctx, &r, server, client)
 }
 
-func (c *Client) endProcess(ctx context.Context, r *StopReport, server, client int, opt StopOptions, grace time.Duration) error {
+func (c *Client) endProcess(ctx context.Context, r *StopReport, server, client int, opts StopOptions, grace time.Duration) error {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		if sig == syscall.SIGKILL && !opt.Kill {
+		if sig == syscall.SIGKILL && !opts.Kill {
 			return nil
 		}
-		err := opt.Process.Signal(sig)
+		op := fmt.Sprintf("signal %d with %v", client, sig)
+		err := opts.Process.Signal(sig)
 		if err != nil && !errors.Is(err, os.ErrProcessDone) {
-			return c.opError(fmt.Sprintf("signal %d with %v", client, sig), err)
+			return c.opError(op, err)
 		}
 		if err == nil {
 			r.Signalled = true
 			r.Killed = sig == syscall.SIGKILL
 		}
-		left, err := c.waitLeft(ctx, server, client, grace)
+		left, err := c.until(ctx, op, grace, 20*time.Millisecond, func(ctx context.Context) (bool, error) {
+			pids, err := c.Clients(ctx, server)
+			if errors.Is(err, ErrServerNotFound) {
+				return true, nil
+			}
+			return err == nil && !slices.Contains(pids, client), err
+		})
 		if err != nil || left {
 			return err
 		}
@@ -122,25 +119,7 @@ func (c *Client) endProcess(ctx context.Context, r *StopReport, server, client i
 	return nil
 }
 
-// waitLeft waits until the client is listed no more or grace has passed.
-func (c *Client) waitLeft(ctx context.Context, server, client int, grace time.Duration) (bool, error) {
-	for deadline := time.Now().Add(grace); ; {
-		pids, err := c.Clients(ctx, server)
-		if errors.Is(err, ErrServerNotFound) {
-			return true, nil
-		}
-		if err != nil || !slices.Contains(pids, client) {
-			return err == nil, err
-		}
-		if !time.Now().Before(deadline) {
-			return false, nil
-		}
-		if err := sleep(ctx, 20*time.Millisecond); err != nil {
-			return false, err
-		}
-	}
-}
-
+// after says how the server is now.
 func (c *Client) after(ctx context.Context, r *StopReport, server, client int) error {
 	s, err := c.serverSnapshot(ctx, server)
 	if errors.Is(err, ErrServerNotFound) {
@@ -152,6 +131,6 @@ func (c *Client) after(ctx context.Context, r *StopReport, server, client int) e
 	}
 	r.State = s.State
 	r.Left = !slices.Contains(s.Clients, client)
-	r.Others = slices.DeleteFunc(slices.Clone(s.Clients), func(p int) bool { return p == client })
+	r.Others = slices.DeleteFunc(s.Clients, func(p int) bool { return p == client })
 	return nil
 }

@@ -87,7 +87,7 @@ var outcomes = []struct {
 	{"get_client_list 673", []int(nil), nil},
 	{"ps", []Process{{PID: 711, ID: 2, Server: 673, Device: "GPU-403fa439-6cf5-29e7", Namespace: "4026531836", Command: "/usr/bin/hold"}}, nil},
 	{"get_client_list 673", []int{711}, nil},
-	{"get_device_client_list 673", []DeviceClients{{PCI: "00:00.0", Name: "NVIDIA H200", Clients: []ClientContext{{711, 1}}}}, nil},
+	{"get_device_client_list 673", []DeviceClients{{PCI: "00:00.0", Name: "NVIDIA H200", Clients: []ClientContext{{711, Some(1)}}}}, nil},
 	{"terminate_client 673 711", 0, nil},
 	{"get_client_list 673", []int{711}, nil},
 	{"set_default_client_priority 2", nil, ErrRejected},
@@ -111,15 +111,15 @@ func parseAny(command, text string) (any, error) {
 	}
 	switch verb {
 	case "get_server_list", "get_client_list":
-		return ParsePIDs(text)
+		return parsePIDs(text)
 	case "get_server_status":
 		return parseState(text)
 	case "get_device_client_list":
-		return ParseDeviceClients(text)
+		return parseDeviceClients(text)
 	case "device_query":
-		return ParseDeviceQuery(text)
+		return parseDeviceQuery(text)
 	case "ps":
-		return ParseProcesses(text)
+		return parseProcesses(text)
 	case "terminate_client":
 		return parseCUDAStatus(text)
 	case "get_default_client_priority":
@@ -186,7 +186,7 @@ func TestTranscriptLogs(t *testing.T) {
 	}
 	r, err := ParseLogLine("[2026-11-21 00:49:23.776 Server   673] Device pinned memory limit for device 0 set to 0x200000000 bytes", time.UTC)
 	wantRec := LogRecord{Time: time.Date(2026, 11, 21, 0, 49, 23, 776e6, time.UTC), Component: "Server", PID: 673, Server: 673,
-		Text: "Device pinned memory limit for device 0 set to 0x200000000 bytes", Kind: LogMemLimit, UID: -1, Limit: 8 * sharing.GiB}
+		Text: "Device pinned memory limit for device 0 set to 0x200000000 bytes", Kind: LogMemLimit, Device: Some(0), Limit: 8 * sharing.GiB}
 	if diff := cmp.Diff(wantRec, r); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -198,16 +198,16 @@ func TestDocumentedLogLines(t *testing.T) {
 		text string
 		want LogRecord
 	}{
-		{"Starting new server 673 for user 1000", LogRecord{Kind: LogServerStarting, Server: 673, UID: 1000, Device: -1}},
-		{"NEW SERVER 673: Ready", LogRecord{Kind: LogServerReady, Server: 673, UID: -1, Device: -1}},
-		{"NEW CLIENT 711 from user 0: Server already exists", LogRecord{Kind: LogClientRequest, Client: 711, UID: 0, Device: -1}},
-		{"Server 673 exited with status 0", LogRecord{Kind: LogServerExit, Server: 673, Value: "0", UID: -1, Device: -1}},
-		{"Server encountered a fatal exception. Shutting down", LogRecord{Kind: LogServerFatal, UID: -1, Device: -1}},
-		{"New client 711 connected", LogRecord{Kind: LogClientConnected, Client: 711, UID: -1, Device: -1}},
-		{"Volta MPS: Server is handling a fatal GPU error.", LogRecord{Kind: LogGPUFault, UID: -1, Device: -1}},
-		{"Volta MPS: status of client {711, 1} is INACTIVE", LogRecord{Kind: LogClientStatus, Client: 711, Value: "INACTIVE", UID: -1, Device: -1}},
-		{"Volta MPS: The following clients have a sticky error set:", LogRecord{Kind: LogStickyError, UID: -1, Device: -1}},
-		{"Creating server context on device 2", LogRecord{Kind: LogServerContext, UID: -1, Device: 2}},
+		{"Starting new server 673 for user 1000", LogRecord{Kind: LogServerStarting, Server: 673, UID: Some(1000)}},
+		{"NEW SERVER 673: Ready", LogRecord{Kind: LogServerReady, Server: 673}},
+		{"NEW CLIENT 711 from user 0: Server already exists", LogRecord{Kind: LogClientRequest, Client: 711, UID: Some(0)}},
+		{"Server 673 exited with status 0", LogRecord{Kind: LogServerExit, Server: 673, Value: "0"}},
+		{"Server encountered a fatal exception. Shutting down", LogRecord{Kind: LogServerFatal}},
+		{"New client 711 connected", LogRecord{Kind: LogClientConnected, Client: 711}},
+		{"Volta MPS: Server is handling a fatal GPU error.", LogRecord{Kind: LogGPUFault}},
+		{"Volta MPS: status of client {711, 1} is INACTIVE", LogRecord{Kind: LogClientStatus, Client: 711, Value: "INACTIVE"}},
+		{"Volta MPS: The following clients have a sticky error set:", LogRecord{Kind: LogStickyError}},
+		{"Creating server context on device 2", LogRecord{Kind: LogServerContext, Device: Some(2)}},
 	} {
 		got, err := ParseLogLine(head+c.text, time.UTC)
 		c.want.Time, c.want.Component, c.want.PID, c.want.Text = got.Time, "Control", 616, c.text
@@ -229,7 +229,7 @@ func TestSMPointsOfTranscript(t *testing.T) {
 			pct, _ := strconv.ParseFloat(p, 64)
 			sms, _ := strconv.Atoi(s)
 			got, err := SMRule{Total: 132}.SMs(pct)
-			if err != nil || got.SMs != sms || got.Basis != sharing.BasisMeasured || got.Source != "H200" {
+			if err != nil || got.SMs != sms || got.Basis != sharing.BasisMeasured || got.Source != "cotenant-h200-mps" {
 				t.Errorf("%s%%: %+v, %v; measured %d", p, got, err, sms)
 			}
 			n++

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -51,20 +52,17 @@ type VerifyOptions struct {
 // The process ID is one of the daemon's PID namespace. A process that is no
 // client is no error: Membership says so; require it with
 // Membership.Require.
-func (c *Client) Verify(ctx context.Context, pid int, opt VerifyOptions) (Membership, error) {
+func (c *Client) Verify(ctx context.Context, pid int, opts VerifyOptions) (Membership, error) {
 	if _, err := pidWord("pid", pid); err != nil {
 		return Membership{}, err
 	}
-	deadline := time.Now().Add(opt.Wait)
-	for {
-		m, err := c.verify(ctx, pid, opt)
-		if err != nil || m.Client == sharing.AnswerYes || !time.Now().Before(deadline) {
-			return m, err
-		}
-		if err := sleep(ctx, min(100*time.Millisecond, time.Until(deadline)+time.Millisecond)); err != nil {
-			return m, c.opError(fmt.Sprintf("verify %d", pid), err)
-		}
-	}
+	var m Membership
+	_, err := c.until(ctx, fmt.Sprintf("verify %d", pid), opts.Wait, 100*time.Millisecond, func(ctx context.Context) (bool, error) {
+		var err error
+		m, err = c.verify(ctx, pid, opts)
+		return m.Client == sharing.AnswerYes, err
+	})
+	return m, err
 }
 
 // Require returns nil if the process is a client, otherwise an error that
@@ -76,12 +74,12 @@ func (m Membership) Require() error {
 	return fmt.Errorf("%w: process %d: %s", ErrNotClient, m.PID, m.Reason)
 }
 
-func (c *Client) verify(ctx context.Context, pid int, opt VerifyOptions) (Membership, error) {
+func (c *Client) verify(ctx context.Context, pid int, opts VerifyOptions) (Membership, error) {
 	m := Membership{PID: pid}
 	if err := c.findClient(ctx, &m); err != nil {
 		return m, err
 	}
-	m.readEnvironment(opt, c.pipe)
+	m.readEnvironment(opts, c.pipe)
 	if m.Client != sharing.AnswerYes {
 		return m, nil
 	}
@@ -148,7 +146,7 @@ func (c *Client) readLimits(ctx context.Context, m *Membership) error {
 		}
 		m.Devices = append(m.Devices, d.Ordinal)
 		name := fmt.Sprint(d.Ordinal)
-		limit, err := read(ctx, c, parseOptionalLimit, "get_device_pinned_mem_limit", fmt.Sprint(m.Server), name)
+		limit, err := ask(ctx, c, parseOptionalLimit, "get_device_pinned_mem_limit", m.Server, name)
 		if err != nil {
 			return err
 		}
@@ -169,8 +167,8 @@ func (c *Client) readLimits(ctx context.Context, m *Membership) error {
 }
 
 // readEnvironment adds what the process's own environment explains.
-func (m *Membership) readEnvironment(opt VerifyOptions, pipe string) {
-	readEnviron := opt.Environ
+func (m *Membership) readEnvironment(opts VerifyOptions, pipe string) {
+	readEnviron := opts.Environ
 	if readEnviron == nil {
 		readEnviron = procEnviron
 	}
@@ -198,6 +196,6 @@ func (m *Membership) readEnvironment(opt VerifyOptions, pipe string) {
 	}
 	if m.Client == sharing.AnswerNo && own != pipe {
 		m.Reason = fmt.Sprintf("its pipe directory is %s and the daemon's is %s: it runs without MPS and without limits (restart it with %s=%s)",
-			clip(own), pipe, EnvPipeDirectory, pipe)
+			problem.Clip(own), pipe, EnvPipeDirectory, pipe)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -28,23 +29,17 @@ const (
 	EventError // an answer or line that cannot be understood; see Event.Err
 )
 
-var eventNames = []string{"none", "daemon-up", "daemon-gone", "daemon-silent", "server-up", "server-state",
-	"server-gone", "client-joined", "client-left", "log", "error"}
+var eventNames = enum.Of[EventKind](ErrInvalid, "event", "none", "daemon-up", "daemon-gone", "daemon-silent", "server-up", "server-state",
+	"server-gone", "client-joined", "client-left", "log", "error")
 
 // String returns the kind's text, for example "server-state".
-func (k EventKind) String() string { return enumString(eventNames, int(k), "EventKind") }
+func (k EventKind) String() string { return eventNames.String(k) }
 
 // MarshalText returns the kind's text.
-func (k EventKind) MarshalText() ([]byte, error) { return enumText(eventNames, int(k), "event") }
+func (k EventKind) MarshalText() ([]byte, error) { return eventNames.Text(k) }
 
 // UnmarshalText reads what String writes.
-func (k *EventKind) UnmarshalText(b []byte) error {
-	i, err := enumParse(eventNames, b, "event")
-	if err == nil {
-		*k = EventKind(i)
-	}
-	return err
-}
+func (k *EventKind) UnmarshalText(b []byte) error { return eventNames.Parse(k, b) }
 
 // Event is one observation of Watch.
 type Event struct {
@@ -86,29 +81,30 @@ type WatchOptions struct {
 	// lines written after Watch began are reported, unless FromStart.
 	LogDirectory string
 	FromStart    bool
-	// Servers names the v3 servers whose logs, <name>/server.log, are watched.
+	// Servers names the v3 servers whose logs, <name>/server.log, are watched
+	// too.
 	Servers []string
 }
 
 // Watch looks at the daemon every Interval and calls handle with what changed,
 // first with what is there. It blocks until ctx ends or handle returns an
-// error, which it returns; the end of ctx is returned as context's cause. handle is
-// called from this goroutine only.
-func (c *Client) Watch(ctx context.Context, opt WatchOptions, handle func(Event) error) error {
-	if opt.Interval < 0 {
-		return fmt.Errorf("%w: Interval: %v is negative", ErrInvalid, opt.Interval)
+// error, which it returns; so is ctx's cause. handle is called from this
+// goroutine only.
+func (c *Client) Watch(ctx context.Context, opts WatchOptions, handle func(Event) error) error {
+	if opts.Interval < 0 {
+		return fmt.Errorf("%w: Interval: %v is negative", ErrInvalid, opts.Interval)
 	}
-	if opt.Interval == 0 {
-		opt.Interval = 500 * time.Millisecond
+	if opts.Interval == 0 {
+		opts.Interval = 500 * time.Millisecond
 	}
 	var tails []*logTail
-	if opt.LogDirectory != "" {
+	if opts.LogDirectory != "" {
 		names := []string{"control.log", "server.log"}
-		for _, s := range opt.Servers {
+		for _, s := range opts.Servers {
 			names = append(names, filepath.Join(s, "server.log"))
 		}
 		for _, n := range names {
-			tails = append(tails, newLogTail(filepath.Join(opt.LogDirectory, n), opt.FromStart))
+			tails = append(tails, newLogTail(filepath.Join(opts.LogDirectory, n), opts.FromStart))
 		}
 	}
 	w := watcher{client: c, first: true}
@@ -125,7 +121,7 @@ func (c *Client) Watch(ctx context.Context, opt WatchOptions, handle func(Event)
 				return err
 			}
 		}
-		if err := sleep(ctx, opt.Interval); err != nil {
+		if err := sleep(ctx, opts.Interval); err != nil {
 			return err
 		}
 	}
@@ -149,7 +145,7 @@ func (w *watcher) look(ctx context.Context) []Event {
 		return nil
 	}
 	w.failed = ""
-	events := Changes(w.last, now)
+	events := changes(w.last, now)
 	if w.first && now.Daemon == sharing.AnswerUnknown {
 		events = []Event{{Time: now.Time, Kind: EventDaemonSilent}}
 	}
@@ -172,9 +168,9 @@ func (w *watcher) look(ctx context.Context) []Event {
 	return events
 }
 
-// Changes returns what happened between two snapshots, in a fixed order:
+// changes returns what happened between two snapshots, in a fixed order:
 // daemon, then servers by process ID, each with its clients.
-func Changes(before, now Snapshot) []Event {
+func changes(before, now Snapshot) []Event {
 	var events []Event
 	add := func(e Event) {
 		e.Time = now.Time

@@ -1,6 +1,6 @@
 package sharing
 
-import "fmt"
+import "github.com/cotenant/cotenant/internal/enum"
 
 // Answer is a three-valued answer. The zero value is Unknown.
 type Answer uint8
@@ -15,14 +15,16 @@ const (
 var answerNames = [...]string{AnswerUnknown: "unknown", AnswerNo: "no", AnswerYes: "yes"}
 
 // String returns "unknown", "no" or "yes".
-func (a Answer) String() string { return enumName(answerNames[:], int(a), "Answer") }
+func (a Answer) String() string { return enum.String(answerNames[:], int(a)) }
 
 // MarshalText returns the answer's text; a value that is no answer is an error.
-func (a Answer) MarshalText() ([]byte, error) { return enumText(answerNames[:], int(a), "answer") }
+func (a Answer) MarshalText() ([]byte, error) {
+	return enum.Text(ErrUnknownName, "answer", answerNames[:], int(a))
+}
 
 // UnmarshalText reads "unknown", "no" or "yes".
 func (a *Answer) UnmarshalText(b []byte) error {
-	i, err := enumParse(answerNames[:], b, "answer")
+	i, err := enum.Parse(ErrUnknownName, "answer", answerNames[:], b)
 	if err == nil {
 		*a = Answer(i)
 	}
@@ -58,39 +60,18 @@ const (
 var basisNames = [...]string{"unknown", "measured", "documented", "derived", "fitted", "popular", "second-hand", "inferred", "prior", "simulated"}
 
 // String returns the basis's text, for example "documented".
-func (b Basis) String() string { return enumName(basisNames[:], int(b), "Basis") }
+func (b Basis) String() string { return enum.String(basisNames[:], int(b)) }
 
 // MarshalText returns the basis's text.
-func (b Basis) MarshalText() ([]byte, error) { return enumText(basisNames[:], int(b), "basis") }
+func (b Basis) MarshalText() ([]byte, error) {
+	return enum.Text(ErrUnknownName, "basis", basisNames[:], int(b))
+}
 
 // UnmarshalText reads a basis's text.
 func (b *Basis) UnmarshalText(t []byte) error {
-	i, err := enumParse(basisNames[:], t, "basis")
+	i, err := enum.Parse(ErrUnknownName, "basis", basisNames[:], t)
 	if err == nil {
 		*b = Basis(i)
 	}
 	return err
-}
-
-func enumName(names []string, i int, typ string) string {
-	if i < 0 || i >= len(names) {
-		return fmt.Sprintf("%s(%d)", typ, i)
-	}
-	return names[i]
-}
-
-func enumText(names []string, i int, what string) ([]byte, error) {
-	if i < 0 || i >= len(names) {
-		return nil, fmt.Errorf("sharing: %d is no %s", i, what)
-	}
-	return []byte(names[i]), nil
-}
-
-func enumParse(names []string, b []byte, what string) (int, error) {
-	for i, n := range names {
-		if n == string(b) {
-			return i, nil
-		}
-	}
-	return 0, &UnknownNameError{Kind: what, Name: string(b), Known: names}
 }

@@ -14,20 +14,20 @@ type Finding struct {
 func Available(m Mechanism, env Environment) Finding {
 	switch m {
 	case MechanismNone:
-		return Finding{AnswerNo, "none is not a way to run", BasisDerived, "READING"}
+		return Finding{AnswerNo, "none is not a way to run", BasisDerived, "cotenant-reading"}
 	case MechanismExclusive:
-		return Finding{AnswerYes, "every GPU can be given to one workload", BasisDerived, "A11"}
+		return Finding{AnswerYes, "every GPU can be given to one workload", BasisDerived, "cotenant-reading"}
 	case MechanismInServer:
-		return Finding{AnswerYes, "the server has the whole GPU; the framework must be able to multiplex", BasisInferred, "READING"}
+		return Finding{AnswerYes, "the server has the whole GPU; the framework must be able to multiplex", BasisInferred, "cotenant-reading"}
 	case MechanismResearch:
-		return Finding{AnswerUnknown, "no system of this class ships as a product; whether one runs here depends on the system, its framework and its kernels", BasisDocumented, "mps.c5"}
+		return Finding{AnswerUnknown, "no system of this class ships as a product; whether one runs here depends on the system, its framework and its kernels", BasisInferred, "cotenant-reading"}
 	}
 	if env.GPU == nil {
-		return Finding{AnswerUnknown, "the GPU is not known", BasisUnknown, "A12"}
+		return Finding{AnswerUnknown, "the GPU is not known", BasisUnknown, "cotenant-reading"}
 	}
 	switch m {
 	case MechanismTimeSlicing:
-		return Finding{AnswerYes, "the driver time-slices contexts on every CUDA GPU", BasisDocumented, "A12"}
+		return Finding{AnswerYes, "the driver time-slices contexts on every CUDA GPU", BasisDocumented, "nvidia-mps-guide-architecture"}
 	case MechanismMPS, MechanismMIGLikeEmulation:
 		return mpsAvailable(env)
 	case MechanismMIG:
@@ -35,11 +35,11 @@ func Available(m Mechanism, env Environment) Finding {
 	case MechanismMIGWithMPS:
 		f := migAvailable(env)
 		if f.Answer == AnswerYes {
-			f = Finding{AnswerYes, "the driver runs one MPS server in each GPU instance; the device plugin refuses this, the DRA driver allows it on static MIG", BasisDocumented, "mps.a9"}
+			f = Finding{AnswerYes, "the driver runs one MPS server in each GPU instance; the device plugin refuses this, the DRA driver allows it on static MIG", BasisDocumented, "nvidia-mig-guide"}
 		}
 		return f
 	case MechanismHAMi:
-		return Finding{AnswerYes, "HAMi-core hooks the CUDA driver library and needs no hardware feature", BasisDocumented, "HAMI"}
+		return Finding{AnswerYes, "HAMi-core hooks the CUDA driver library and needs no hardware feature", BasisDocumented, "hami"}
 	case MechanismHAMiWithMPS:
 		return mpsAvailable(env)
 	case MechanismVGPU:
@@ -50,27 +50,28 @@ func Available(m Mechanism, env Environment) Finding {
 		}
 		return vgpuAvailable(env)
 	}
-	return Finding{AnswerUnknown, "not a mechanism", BasisUnknown, "READING"}
+	return Finding{AnswerUnknown, "not a mechanism", BasisUnknown, "cotenant-reading"}
 }
 
 func mpsAvailable(env Environment) Finding {
 	switch a := env.GPU.Architecture; {
 	case a == ArchitectureUnknown:
-		return Finding{AnswerUnknown, "MPS needs compute capability 3.5; that of this GPU is not known", BasisDocumented, "D3"}
+		return Finding{AnswerUnknown, "MPS needs compute capability 3.5; that of this GPU is not known", BasisDocumented, "nvidia-mps-guide"}
 	case a < ArchitectureVolta:
-		return Finding{AnswerYes, "MPS runs, but before Volta it protects no memory and takes 16 clients", BasisDocumented, "MOLD"}
+		return Finding{AnswerYes, "MPS runs, but before Volta it protects no memory and takes 16 clients", BasisDocumented, "nvidia-mps-guide"}
 	}
-	return Finding{AnswerYes, "MPS runs on this GPU (Linux and QNX only)", BasisDocumented, "MOLD"}
+	return Finding{AnswerYes, "MPS runs on this GPU (Linux and QNX only)", BasisDocumented, "nvidia-mps-guide"}
 }
 
 func migAvailable(env Environment) Finding {
 	g := env.GPU
 	if !g.MIG.Known {
-		return Finding{AnswerUnknown, "no source says whether this GPU has MIG; NVML answers on the device", BasisUnknown, "mig.b1"}
+		return Finding{AnswerUnknown, "no source says whether this GPU has MIG; NVML answers on the device", BasisUnknown, "nvidia-nvml-api"}
 	}
 	switch {
 	case g.MIG.Value != AnswerYes:
-		return Finding{AnswerNo, "this GPU has no MIG", basisOf(g.MIG.Source), g.MIG.Source}
+		src, _ := SourceByID(g.MIG.Source)
+		return Finding{AnswerNo, "this GPU has no MIG", src.Basis, g.MIG.Source}
 	case g.MIGMinDriver.Known && env.Driver.atLeast(g.MIGMinDriver.Value) == AnswerNo:
 		return Finding{AnswerNo, "MIG on this GPU needs a newer driver", BasisDocumented, g.MIGMinDriver.Source}
 	}
@@ -81,7 +82,7 @@ func vgpuAvailable(env Environment) Finding {
 	v, known := env.GPU.VGPU.Get()
 	switch {
 	case !known:
-		return Finding{AnswerUnknown, "no source read lists vGPU types for this GPU", BasisUnknown, "OKM-NAMES"}
+		return Finding{AnswerUnknown, "no source read lists vGPU types for this GPU", BasisUnknown, "nvidia-kernel-names"}
 	case v != AnswerYes:
 		return Finding{AnswerNo, "NVIDIA vGPU has no types for this GPU", BasisDocumented, env.GPU.VGPU.Source}
 	}
@@ -92,7 +93,7 @@ func vgpuAvailable(env Environment) Finding {
 // from Ampere and CUDA 13.1. Partial fault isolation comes with r610.
 func StaticSMPartitions(g *GPU, d Driver) Finding {
 	c := Condition{MinArchitecture: ArchitectureAmpere, MinCUDA: CUDAVersion{13, 1}}
-	f := Finding{c.Holds(Environment{GPU: g, Driver: d}), "", BasisDocumented, "MT"}
+	f := Finding{c.Holds(Environment{GPU: g, Driver: d}), "", BasisDocumented, "nvidia-mps-guide-tasks"}
 	switch {
 	case f.Answer == AnswerYes:
 		f.Text = "MPS can reserve SMs on this GPU with this driver"
@@ -116,19 +117,19 @@ func StaticSMPartitions(g *GPU, d Driver) Finding {
 // that is 16 (before Volta), on Volta and later without a known driver 48.
 func MPSClientLimit(g *GPU, d Driver) (Cell[int], Finding) {
 	if g == nil || g.Architecture == ArchitectureUnknown {
-		return KnownCell(16, "MOLD"), Finding{AnswerUnknown, "the GPU is not known: 16 is the lowest limit, that of GPUs before Volta", BasisDocumented, "MOLD"}
+		return KnownCell(16, "nvidia-mps-guide"), Finding{AnswerUnknown, "the GPU is not known: 16 is the lowest limit, that of GPUs before Volta", BasisDocumented, "nvidia-mps-guide"}
 	}
 	if g.Architecture < ArchitectureVolta {
-		return KnownCell(16, "MOLD"), Finding{AnswerYes, "GPUs before Volta take 16 contexts", BasisDocumented, "MOLD"}
+		return KnownCell(16, "nvidia-mps-guide"), Finding{AnswerYes, "GPUs before Volta take 16 contexts", BasisDocumented, "nvidia-mps-guide"}
 	}
 	switch d.SupportsCUDA(CUDAVersion{13, 1}) {
 	case AnswerYes:
-		return KnownCell(60, "mps.a2"), Finding{AnswerYes, "Volta and later take 60 contexts from CUDA 13.1", BasisDocumented, "mps.a2"}
+		return KnownCell(60, "nvidia-mps-guide-limits"), Finding{AnswerYes, "Volta and later take 60 contexts from CUDA 13.1", BasisDocumented, "nvidia-mps-guide-limits"}
 	case AnswerNo:
 		if d.Major == 580 {
-			return KnownCell(48, "H200"), Finding{AnswerYes, "Volta and later take 48 contexts up to CUDA 13.0; the 49th fails, measured on driver 580", BasisMeasured, "H200"}
+			return KnownCell(48, "cotenant-h200-mps"), Finding{AnswerYes, "Volta and later take 48 contexts up to CUDA 13.0; the 49th fails, measured on driver 580", BasisMeasured, "cotenant-h200-mps"}
 		}
-		return KnownCell(48, "MOLD"), Finding{AnswerYes, "Volta and later take 48 contexts up to CUDA 13.0", BasisDocumented, "MOLD"}
+		return KnownCell(48, "nvidia-mps-guide"), Finding{AnswerYes, "Volta and later take 48 contexts up to CUDA 13.0", BasisDocumented, "nvidia-mps-guide"}
 	}
-	return KnownCell(48, "MOLD"), Finding{AnswerUnknown, "the driver is not known: 48 contexts up to CUDA 13.0, 60 from CUDA 13.1", BasisDocumented, "MOLD"}
+	return KnownCell(48, "nvidia-mps-guide"), Finding{AnswerUnknown, "the driver is not known: 48 contexts up to CUDA 13.0, 60 from CUDA 13.1", BasisDocumented, "nvidia-mps-guide"}
 }

@@ -79,22 +79,28 @@ func citationLine(id SourceID) string {
 	return locatorLine(id, locator)
 }
 
+// locatorLine leaves out what a line has no room for of a locator's folders,
+// and of its path if the file's name alone is too long.
 func locatorLine(id SourceID, locator string) string {
-	line := fmt.Sprintf("  %-*s  ", citationWidth, id)
-	repo, rest, _ := strings.Cut(locator, "@")
-	commit, path, ok := strings.Cut(rest, ":")
-	if !ok || len(commit) < 12 {
-		return line + strings.TrimPrefix(locator, "https://")
+	head, tail := "", strings.TrimPrefix(locator, "https://")
+	if repo, rest, ok := strings.Cut(tail, "@"); ok {
+		commit, path, _ := strings.Cut(rest, ":")
+		head, tail = repo+"@"+commit[:min(len(commit), 12)]+":", path
+	} else if host, path, ok := strings.Cut(tail, "/"); ok {
+		head, tail = host+"/", path
 	}
-	line += repo + "@" + commit[:12] + ":"
-	for utf8.RuneCountInString(line+path) > citationColumns {
-		_, tail, ok := strings.Cut(strings.TrimPrefix(path, "…/"), "/")
+	line := fmt.Sprintf("  %-*s  %s", citationWidth, id, head)
+	if utf8.RuneCountInString(line) >= citationColumns {
+		line = fmt.Sprintf("  %s  %s", id, head)
+	}
+	for utf8.RuneCountInString(line+tail) > citationColumns {
+		_, rest, ok := strings.Cut(strings.TrimPrefix(tail, "…/"), "/")
 		if !ok {
-			break
+			return line + "…"
 		}
-		path = "…/" + tail
+		tail = "…/" + rest
 	}
-	return line + path
+	return line + tail
 }
 
 // MarshalJSON writes an object of the cited sources, by id.

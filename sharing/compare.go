@@ -1,5 +1,7 @@
 package sharing
 
+import "github.com/cotenant/cotenant/internal/enum"
+
 // Side says which of two compared mechanisms has the better of it. The zero
 // value is SideUnknown.
 type Side uint8
@@ -15,14 +17,16 @@ const (
 var sideNames = [...]string{"unknown", "equal", "a", "b"}
 
 // String returns "unknown", "equal", "a" or "b".
-func (s Side) String() string { return enumName(sideNames[:], int(s), "Side") }
+func (s Side) String() string { return enum.String(sideNames[:], int(s)) }
 
 // MarshalText returns the side's text.
-func (s Side) MarshalText() ([]byte, error) { return enumText(sideNames[:], int(s), "side") }
+func (s Side) MarshalText() ([]byte, error) {
+	return enum.Text(ErrUnknownName, "side", sideNames[:], int(s))
+}
 
 // UnmarshalText reads a side's text.
 func (s *Side) UnmarshalText(b []byte) error {
-	i, err := enumParse(sideNames[:], b, "side")
+	i, err := enum.Parse(ErrUnknownName, "side", sideNames[:], b)
 	if err == nil {
 		*s = Side(i)
 	}
@@ -44,7 +48,7 @@ type Comparison struct {
 	// AvailableA and AvailableB say whether the hardware can run each.
 	AvailableA, AvailableB Finding
 	// InfoA and InfoB hold what each is best for, when to avoid it and which
-	// hardware it needs (A13); they are shared and must not be modified.
+	// hardware it needs; they are shared and must not be modified.
 	InfoA, InfoB Info
 }
 

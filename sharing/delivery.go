@@ -1,5 +1,7 @@
 package sharing
 
+import "github.com/cotenant/cotenant/internal/enum"
+
 // Delivery is how a mechanism reaches containers or virtual machines. It is
 // not a mechanism. The zero value is DeliveryBare.
 type Delivery uint8
@@ -19,16 +21,16 @@ const (
 var deliveryNames = [...]string{"bare", "device-plugin", "gpu-operator", "dra", "hami", "volcano", "kai", "vgpu-manager"}
 
 // String returns the delivery's text, for example "device-plugin".
-func (d Delivery) String() string { return enumName(deliveryNames[:], int(d), "Delivery") }
+func (d Delivery) String() string { return enum.String(deliveryNames[:], int(d)) }
 
 // MarshalText returns the delivery's text.
 func (d Delivery) MarshalText() ([]byte, error) {
-	return enumText(deliveryNames[:], int(d), "delivery")
+	return enum.Text(ErrUnknownName, "delivery", deliveryNames[:], int(d))
 }
 
 // UnmarshalText reads a delivery's text.
 func (d *Delivery) UnmarshalText(b []byte) error {
-	i, err := enumParse(deliveryNames[:], b, "delivery")
+	i, err := enum.Parse(ErrUnknownName, "delivery", deliveryNames[:], b)
 	if err == nil {
 		*d = Delivery(i)
 	}
@@ -52,19 +54,19 @@ func Delivers(d Delivery, m Mechanism) Finding {
 	}
 	switch {
 	case m == MechanismNone || int(m) >= MechanismCount:
-		return Finding{AnswerNo, "none is not a way to run", BasisDerived, "READING"}
+		return Finding{AnswerNo, "none is not a way to run", BasisDerived, "cotenant-reading"}
 	case m == MechanismInServer && d != DeliveryVGPUManager:
-		return Finding{AnswerYes, "the server is a workload with a GPU of its own", BasisInferred, "READING"}
+		return Finding{AnswerYes, "the server is a workload with a GPU of its own", BasisInferred, "cotenant-reading"}
 	case m == MechanismResearch:
-		return Finding{AnswerUnknown, "depends on the system", BasisDocumented, "mps.c5"}
+		return Finding{AnswerUnknown, "depends on the system", BasisInferred, "cotenant-reading"}
 	case (m == MechanismVGPU || m == MechanismMIGBackedVGPU) && d != DeliveryVGPUManager:
-		return Finding{AnswerNo, "virtual GPUs are made by the vGPU manager of a hypervisor", BasisDocumented, "VGPU"}
+		return Finding{AnswerNo, "virtual GPUs are made by the vGPU manager of a hypervisor", BasisDocumented, "nvidia-vgpu-guide"}
 	case d == DeliveryVGPUManager && m != MechanismVGPU && m != MechanismMIGBackedVGPU:
-		return Finding{AnswerNo, "the vGPU manager makes virtual GPUs and nothing else", BasisDocumented, "VGPU"}
+		return Finding{AnswerNo, "the vGPU manager makes virtual GPUs and nothing else", BasisDocumented, "nvidia-vgpu-guide"}
 	case (m == MechanismHAMi || m == MechanismHAMiWithMPS) && (d == DeliveryDevicePlugin || d == DeliveryGPUOperator || d == DeliveryDRA):
-		return Finding{AnswerNo, "HAMi brings a scheduler and a device plugin of its own", BasisDocumented, "HAMI"}
+		return Finding{AnswerNo, "HAMi brings a scheduler and a device plugin of its own", BasisDocumented, "hami"}
 	}
-	return Finding{AnswerUnknown, "no source read says", BasisUnknown, "mps.c1"}
+	return Finding{AnswerUnknown, "no source read says", BasisUnknown, "cotenant-reading"}
 }
 
 type deliveryKey struct {
@@ -76,50 +78,50 @@ func yes(src SourceID, text string) Finding { return Finding{AnswerYes, text, Ba
 func no(src SourceID, text string) Finding  { return Finding{AnswerNo, text, BasisDocumented, src} }
 
 var deliveryTable = map[deliveryKey]Finding{
-	{DeliveryBare, MechanismExclusive}:        yes("mps.b1", "a process with the GPU to itself"),
-	{DeliveryBare, MechanismTimeSlicing}:      yes("mps.b1", "what the driver does with several processes on a GPU"),
-	{DeliveryBare, MechanismMPS}:              yes("MOLD", "run nvidia-cuda-mps-control on the node"),
-	{DeliveryBare, MechanismMIG}:              yes("mig.b1", "nvidia-smi mig or NVML, with admin rights or the mig/config capability"),
-	{DeliveryBare, MechanismMIGWithMPS}:       yes("mps.a9", "one daemon with its own pipe directory per MIG device"),
-	{DeliveryBare, MechanismMIGLikeEmulation}: yes("F8", "an MPS percentage and the framework's memory fraction"),
+	{DeliveryBare, MechanismExclusive}:        yes("nvidia-mps-guide-architecture", "a process with the GPU to itself"),
+	{DeliveryBare, MechanismTimeSlicing}:      yes("nvidia-mps-guide-architecture", "what the driver does with several processes on a GPU"),
+	{DeliveryBare, MechanismMPS}:              yes("nvidia-mps-guide", "run nvidia-cuda-mps-control on the node"),
+	{DeliveryBare, MechanismMIG}:              yes("nvidia-nvml-api", "nvidia-smi mig or NVML, with admin rights or the mig/config capability"),
+	{DeliveryBare, MechanismMIGWithMPS}:       yes("nvidia-mig-guide", "one daemon with its own pipe directory per MIG device"),
+	{DeliveryBare, MechanismMIGLikeEmulation}: yes("jabrayilov-gpushare", "an MPS percentage and the framework's memory fraction"),
 
-	{DeliveryDevicePlugin, MechanismExclusive}:        yes("KDP", "nvidia.com/gpu: 1"),
-	{DeliveryDevicePlugin, MechanismTimeSlicing}:      yes("KDP", "sharing.timeSlicing with replicas of at least 2; on MIG devices too; per node, no slice length"),
-	{DeliveryDevicePlugin, MechanismMPS}:              yes("KDP", "sharing.mps with equal shares, whole GPUs only; called experimental; at most 48 replicas, 16 on V100"),
-	{DeliveryDevicePlugin, MechanismMIG}:              yes("KDP", "migStrategy single or mixed; instances must be made beforehand"),
-	{DeliveryDevicePlugin, MechanismMIGWithMPS}:       no("KDP", "it refuses MPS on MIG devices"),
-	{DeliveryDevicePlugin, MechanismMIGLikeEmulation}: yes("KDP", "sharing.mps, and the framework's flags in the pod"),
+	{DeliveryDevicePlugin, MechanismExclusive}:        yes("k8s-device-plugin", "nvidia.com/gpu: 1"),
+	{DeliveryDevicePlugin, MechanismTimeSlicing}:      yes("k8s-device-plugin", "sharing.timeSlicing with replicas of at least 2; on MIG devices too; per node, no slice length"),
+	{DeliveryDevicePlugin, MechanismMPS}:              yes("k8s-device-plugin-mps", "sharing.mps with equal shares, whole GPUs only; called experimental; at most 48 replicas, 16 on V100"),
+	{DeliveryDevicePlugin, MechanismMIG}:              yes("k8s-device-plugin", "migStrategy single or mixed; instances must be made beforehand"),
+	{DeliveryDevicePlugin, MechanismMIGWithMPS}:       no("k8s-device-plugin", "it refuses MPS on MIG devices"),
+	{DeliveryDevicePlugin, MechanismMIGLikeEmulation}: yes("k8s-device-plugin", "sharing.mps, and the framework's flags in the pod"),
 
-	{DeliveryGPUOperator, MechanismExclusive}:        yes("GPUOP", "as the device plugin, which it deploys"),
-	{DeliveryGPUOperator, MechanismTimeSlicing}:      yes("GPUOP", "devicePlugin.config with the plugin's sharing.timeSlicing"),
-	{DeliveryGPUOperator, MechanismMPS}:              yes("GPUOP", "devicePlugin.config with the plugin's sharing.mps; the daemon runs where nvidia.com/mps.capable is true"),
-	{DeliveryGPUOperator, MechanismMIG}:              yes("GPUOP", "mig-manager applies a mig-parted configuration by node label"),
-	{DeliveryGPUOperator, MechanismMIGWithMPS}:       no("KDP", "the device plugin it deploys refuses MPS on MIG devices"),
-	{DeliveryGPUOperator, MechanismMIGLikeEmulation}: yes("GPUOP", "as the device plugin"),
+	{DeliveryGPUOperator, MechanismExclusive}:        yes("nvidia-gpu-operator", "as the device plugin, which it deploys"),
+	{DeliveryGPUOperator, MechanismTimeSlicing}:      yes("nvidia-gpu-operator", "devicePlugin.config with the plugin's sharing.timeSlicing"),
+	{DeliveryGPUOperator, MechanismMPS}:              yes("nvidia-gpu-operator", "devicePlugin.config with the plugin's sharing.mps; the daemon runs where nvidia.com/mps.capable is true"),
+	{DeliveryGPUOperator, MechanismMIG}:              yes("nvidia-gpu-operator", "mig-manager applies a mig-parted configuration by node label"),
+	{DeliveryGPUOperator, MechanismMIGWithMPS}:       no("k8s-device-plugin", "the device plugin it deploys refuses MPS on MIG devices"),
+	{DeliveryGPUOperator, MechanismMIGLikeEmulation}: yes("nvidia-gpu-operator", "as the device plugin"),
 
-	{DeliveryDRA, MechanismExclusive}:        yes("DRA", "a claim for one GPU"),
-	{DeliveryDRA, MechanismTimeSlicing}:      yes("DRA", "gate TimeSlicingSettings (alpha, off by default); the containers of one claim share"),
-	{DeliveryDRA, MechanismMPS}:              yes("DRA", "gate MPSSupport (alpha, off by default); one daemon per claim, so only its containers share; no static partitions"),
-	{DeliveryDRA, MechanismMIG}:              yes("DRA", "a claim for a MIG device; instances on demand with DynamicMIG"),
-	{DeliveryDRA, MechanismMIGWithMPS}:       yes("DRA", "MigDeviceConfig with strategy MPS on static MIG; not with DynamicMIG"),
-	{DeliveryDRA, MechanismMIGLikeEmulation}: yes("DRA", "as MPS, and the framework's flags in the pod"),
+	{DeliveryDRA, MechanismExclusive}:        yes("nvidia-dra-driver", "a claim for one GPU"),
+	{DeliveryDRA, MechanismTimeSlicing}:      yes("nvidia-dra-driver", "gate TimeSlicingSettings (alpha, off by default); the containers of one claim share"),
+	{DeliveryDRA, MechanismMPS}:              yes("nvidia-dra-driver", "gate MPSSupport (alpha, off by default); one daemon per claim, so only its containers share; no static partitions"),
+	{DeliveryDRA, MechanismMIG}:              yes("nvidia-dra-driver", "a claim for a MIG device; instances on demand with DynamicMIG"),
+	{DeliveryDRA, MechanismMIGWithMPS}:       yes("nvidia-dra-driver", "MigDeviceConfig with strategy MPS on static MIG; not with DynamicMIG"),
+	{DeliveryDRA, MechanismMIGLikeEmulation}: yes("nvidia-dra-driver", "as MPS, and the framework's flags in the pod"),
 
-	{DeliveryHAMi, MechanismExclusive}:   yes("HAMI", "gpumem-percentage 100 and gpucores 100"),
-	{DeliveryHAMi, MechanismMIG}:         yes("HAMI", "annotation vgpu-mode: mig; instances are made and reclaimed per pod"),
-	{DeliveryHAMi, MechanismHAMi}:        yes("HAMI", "annotation vgpu-mode: hami-core, the default"),
-	{DeliveryHAMi, MechanismHAMiWithMPS}: yes("HAMI", "annotation vgpu-mode: mps"),
-	{DeliveryHAMi, MechanismMIGWithMPS}:  no("HAMI", "a pod has one mode: hami-core, mig or mps"),
+	{DeliveryHAMi, MechanismExclusive}:   yes("hami", "gpumem-percentage 100 and gpucores 100"),
+	{DeliveryHAMi, MechanismMIG}:         yes("hami", "annotation vgpu-mode: mig; instances are made and reclaimed per pod"),
+	{DeliveryHAMi, MechanismHAMi}:        yes("hami", "annotation vgpu-mode: hami-core, the default"),
+	{DeliveryHAMi, MechanismHAMiWithMPS}: yes("hami", "annotation vgpu-mode: mps"),
+	{DeliveryHAMi, MechanismMIGWithMPS}:  no("hami", "a pod has one mode: hami-core, mig or mps"),
 
-	{DeliveryVolcano, MechanismHAMi}:        yes("VVGPU", "annotation volcano.sh/vgpu-mode: hami-core"),
-	{DeliveryVolcano, MechanismMIG}:         yes("VVGPU", "annotation volcano.sh/vgpu-mode: mig"),
-	{DeliveryVolcano, MechanismHAMiWithMPS}: no("VVGPU", "its modes are hami-core and mig"),
-	{DeliveryVolcano, MechanismMIGWithMPS}:  no("VVGPU", "its modes are hami-core and mig"),
+	{DeliveryVolcano, MechanismHAMi}:        yes("volcano-vgpu", "annotation volcano.sh/vgpu-mode: hami-core"),
+	{DeliveryVolcano, MechanismMIG}:         yes("volcano-vgpu", "annotation volcano.sh/vgpu-mode: mig"),
+	{DeliveryVolcano, MechanismHAMiWithMPS}: no("volcano-vgpu", "its modes are hami-core and mig"),
+	{DeliveryVolcano, MechanismMIGWithMPS}:  no("volcano-vgpu", "its modes are hami-core and mig"),
 
-	{DeliveryKAI, MechanismExclusive}:   yes("KAI", "a pod that asks for a whole GPU"),
-	{DeliveryKAI, MechanismTimeSlicing}: yes("KAI", "annotation gpu-fraction or gpu-memory; it schedules and enforces nothing, and the pod must not ask for nvidia.com/gpu too"),
-	{DeliveryKAI, MechanismMPS}:         {AnswerUnknown, "only with an MPS daemon run on the host beforehand; a mode of its own is in forks that need driver r615", BasisDocumented, "KAI"},
-	{DeliveryKAI, MechanismHAMi}:        {AnswerUnknown, "no source read says", BasisUnknown, "KAI"},
+	{DeliveryKAI, MechanismExclusive}:   yes("kai-gpu-sharing", "a pod that asks for a whole GPU"),
+	{DeliveryKAI, MechanismTimeSlicing}: yes("kai-gpu-sharing", "annotation gpu-fraction or gpu-memory; it schedules and enforces nothing, and the pod must not ask for nvidia.com/gpu too"),
+	{DeliveryKAI, MechanismMPS}:         {AnswerUnknown, "only with an MPS daemon run on the host beforehand; a mode of its own is in forks that need driver r615", BasisDocumented, "kai-gpu-sharing"},
+	{DeliveryKAI, MechanismHAMi}:        {AnswerUnknown, "no source read says", BasisUnknown, "kai-gpu-sharing"},
 
-	{DeliveryVGPUManager, MechanismVGPU}:          yes("VGPU", "time-sliced vGPU types"),
-	{DeliveryVGPUManager, MechanismMIGBackedVGPU}: yes("VGPU", "MIG-backed vGPU types"),
+	{DeliveryVGPUManager, MechanismVGPU}:          yes("nvidia-vgpu-guide", "time-sliced vGPU types"),
+	{DeliveryVGPUManager, MechanismMIGBackedVGPU}: yes("nvidia-vgpu-guide", "MIG-backed vGPU types"),
 }

@@ -4,10 +4,9 @@ import "slices"
 
 // Disagreement is a topic on which sources differ, and what we go by.
 type Disagreement struct {
-	// ID is "D1" to "D17" for disagreements among the popular sources, "C1" to
-	// "C23" for their contradictions with primary documentation, and
-	// "A10:mps:fault" and the like for a popular cell that differs from the
-	// primary reading of the same cell.
+	// ID is in words, for example "mps-compute"; that of a popular cell that
+	// differs from the primary reading is "asleekgeek-sharing:mps:fault" and the
+	// like.
 	ID        string
 	Topic     string
 	Positions []Statement // what the sources say
@@ -26,24 +25,13 @@ type CellDifference struct {
 	Primary   []Property // every statement of the primary reading
 }
 
-// Disagreements lists where sources differ: D1 to D17, C1 to C23, then the
-// cells of the popular isolation tables that the default statement of the
-// primary reading does not confirm, in the order of the tables. The slice is
-// the caller's; what its rows point to is shared and must not be modified.
+// Disagreements lists where widely read sources differ from one another or from
+// primary ones, then the cells of the popular isolation tables that the default
+// statement of the primary reading does not confirm, in the order of the tables.
+// The slice is the caller's; what its rows point to is shared and must not be
+// modified.
 func Disagreements() []Disagreement {
 	return slices.Concat(disagreementRows, cellDisagreements)
-}
-
-// DisagreementByID returns the disagreement of an id, and whether there is one.
-func DisagreementByID(id string) (Disagreement, bool) {
-	for _, table := range [][]Disagreement{disagreementRows, cellDisagreements} {
-		for i := range table {
-			if table[i].ID == id {
-				return table[i], true
-			}
-		}
-	}
-	return Disagreement{}, false
 }
 
 var cellDisagreements = compareReadings(popularProperties)

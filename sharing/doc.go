@@ -16,8 +16,11 @@
 // commit, a paper, or a measurement of ours that lies in this repository. Its
 // id is lower case and says who published what: publisher-document, and
 // -section where a document has several entries (nvidia-mps-guide,
-// nvidia-mps-guide-limits, k8s-device-plugin). Measurements, computations and
-// readings of ours start with cotenant- (cotenant-h200-colocation).
+// nvidia-mps-guide-limits, k8s-device-plugin). A paper is named by its system
+// (miso-paper). What is ours starts with cotenant-: measurements, computations
+// and data (cotenant-h200-colocation), and cotenant-reading, which stands where
+// no source says a thing in so many words; the statement then says what it is
+// inferred from.
 //
 // Everything in it is data with a source. Answers are three-valued: what no
 // source says is unknown, never no and never zero. The package does no I/O,

@@ -170,20 +170,20 @@ type CUDABranch struct {
 // MPS documentation. For CUDA 12.8 the two differ, and the release notes stand:
 // its installer ships 570.86.10.
 var cudaBranches = []CUDABranch{
-	{525, Driver{525, 60, 13}, CUDAVersion{12, 0}, "CUDANOTES"},
-	{530, Driver{530, 30, 2}, CUDAVersion{12, 1}, "CUDANOTES"},
-	{535, Driver{535, 54, 3}, CUDAVersion{12, 2}, "CUDANOTES"},
-	{545, Driver{545, 23, 6}, CUDAVersion{12, 3}, "CUDANOTES"},
-	{550, Driver{550, 54, 14}, CUDAVersion{12, 4}, "CUDANOTES"},
-	{555, Driver{555, 42, 2}, CUDAVersion{12, 5}, "CUDANOTES"},
-	{560, Driver{560, 28, 3}, CUDAVersion{12, 6}, "CUDANOTES"},
-	{570, Driver{570, 26, 0}, CUDAVersion{12, 8}, "CUDANOTES"},
-	{575, Driver{575, 51, 3}, CUDAVersion{12, 9}, "CUDANOTES"},
-	{580, Driver{580, 65, 6}, CUDAVersion{13, 0}, "CUDANOTES"},
-	{590, Driver{590, 44, 1}, CUDAVersion{13, 1}, "CUDANOTES"},
-	{595, Driver{595, 45, 4}, CUDAVersion{13, 2}, "CUDARUN"},
-	{610, Driver{610, 43, 2}, CUDAVersion{13, 3}, "CUDARUN"},
-	{615, Driver{}, CUDAVersion{13, 4}, "MPSV3"},
+	{525, Driver{525, 60, 13}, CUDAVersion{12, 0}, "nvidia-cuda-release-notes"},
+	{530, Driver{530, 30, 2}, CUDAVersion{12, 1}, "nvidia-cuda-release-notes"},
+	{535, Driver{535, 54, 3}, CUDAVersion{12, 2}, "nvidia-cuda-release-notes"},
+	{545, Driver{545, 23, 6}, CUDAVersion{12, 3}, "nvidia-cuda-release-notes"},
+	{550, Driver{550, 54, 14}, CUDAVersion{12, 4}, "nvidia-cuda-release-notes"},
+	{555, Driver{555, 42, 2}, CUDAVersion{12, 5}, "nvidia-cuda-release-notes"},
+	{560, Driver{560, 28, 3}, CUDAVersion{12, 6}, "nvidia-cuda-release-notes"},
+	{570, Driver{570, 26, 0}, CUDAVersion{12, 8}, "nvidia-cuda-release-notes"},
+	{575, Driver{575, 51, 3}, CUDAVersion{12, 9}, "nvidia-cuda-release-notes"},
+	{580, Driver{580, 65, 6}, CUDAVersion{13, 0}, "nvidia-cuda-release-notes"},
+	{590, Driver{590, 44, 1}, CUDAVersion{13, 1}, "nvidia-cuda-release-notes"},
+	{595, Driver{595, 45, 4}, CUDAVersion{13, 2}, "nvidia-cuda-installers"},
+	{610, Driver{610, 43, 2}, CUDAVersion{13, 3}, "nvidia-cuda-installers"},
+	{615, Driver{}, CUDAVersion{13, 4}, "nvidia-mps-guide-v3"},
 }
 
 // CUDABranches lists the driver branches whose CUDA version is known, by

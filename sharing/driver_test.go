@@ -84,9 +84,9 @@ func TestBranchesAreOrdered(t *testing.T) {
 // TestFirstDrivers holds the rows to what the release notes and the installers
 // print.
 func TestFirstDrivers(t *testing.T) {
-	want := []string{"12.0 525.60.13 CUDANOTES", "12.1 530.30.02 CUDANOTES", "12.2 535.54.03 CUDANOTES", "12.3 545.23.06 CUDANOTES", "12.4 550.54.14 CUDANOTES",
-		"12.5 555.42.02 CUDANOTES", "12.6 560.28.03 CUDANOTES", "12.8 570.26 CUDANOTES", "12.9 575.51.03 CUDANOTES", "13.0 580.65.06 CUDANOTES",
-		"13.1 590.44.01 CUDANOTES", "13.2 595.45.04 CUDARUN", "13.3 610.43.02 CUDARUN", "13.4 unknown MPSV3"}
+	want := []string{"12.0 525.60.13 nvidia-cuda-release-notes", "12.1 530.30.02 nvidia-cuda-release-notes", "12.2 535.54.03 nvidia-cuda-release-notes", "12.3 545.23.06 nvidia-cuda-release-notes", "12.4 550.54.14 nvidia-cuda-release-notes",
+		"12.5 555.42.02 nvidia-cuda-release-notes", "12.6 560.28.03 nvidia-cuda-release-notes", "12.8 570.26 nvidia-cuda-release-notes", "12.9 575.51.03 nvidia-cuda-release-notes", "13.0 580.65.06 nvidia-cuda-release-notes",
+		"13.1 590.44.01 nvidia-cuda-release-notes", "13.2 595.45.04 nvidia-cuda-installers", "13.3 610.43.02 nvidia-cuda-installers", "13.4 unknown nvidia-mps-guide-v3"}
 	var got []string
 	for _, b := range CUDABranches() {
 		got = append(got, fmt.Sprintf("%v %v %s", b.CUDA, b.First, b.Source))

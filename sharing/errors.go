@@ -1,11 +1,16 @@
 package sharing
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/problem"
 )
+
+// ErrUnknownName is what an error wraps when a text or a number names no value
+// of an enumeration.
+var ErrUnknownName = errors.New("sharing: unknown name")
 
 // UnknownNameError says that a text names no value of an enumeration or table.
 type UnknownNameError struct {

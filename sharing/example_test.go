@@ -2,6 +2,7 @@ package sharing_test
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -28,10 +29,10 @@ func Example() {
 	// Output:
 	// mps: none
 	//   a fatal GPU fault ends every client of the GPUs that the culprit uses; the server takes new clients only when all of those have exited
-	//   [MOLD] NVIDIA MPS documentation, the older edition with 48 clients
+	//   [nvidia-mps-guide] NVIDIA Multi-Process Service, release r575
 	// mig: hardware
 	//   a fault stays in its instance; what resets the whole GPU reaches all
-	//   [GUIDE-610] NVIDIA MIG User Guide, R610 and later: supported GPUs and profiles
+	//   [nvidia-mig-guide] NVIDIA MIG User Guide: concepts
 }
 
 func ExampleLookupGPU() {
@@ -93,17 +94,17 @@ func ExampleCompare() {
 func ExampleTraps() {
 	for _, trap := range sharing.Traps() {
 		if trap.Severity == sharing.SeverityCritical {
-			fmt.Println(trap.ID, trap.Statement)
+			fmt.Printf("%s: %s\n", trap.ID, trap.Statement)
 		}
 	}
 	// Output:
-	// T2 MPS isolates its clients like separate GPUs.
-	// T4 HAMi isolates like MIG.
-	// T5 An MPS percentage plus the framework's memory fraction is MIG.
-	// T14 One MPS client's fault is its own affair.
-	// M4 A container without the right pipe directory fails.
-	// M7 A wrong entry in the pinned memory limit is ignored.
-	// M14 The limits of an MPS server hold for its namespaces.
+	// mps-is-not-isolation: MPS isolates its clients like separate GPUs.
+	// hami-can-be-bypassed: HAMi isolates like MIG.
+	// emulation-is-not-mig: An MPS percentage plus the framework's memory fraction is MIG.
+	// mps-fault-spreads: One MPS client's fault is its own affair.
+	// mps-pipe-directory: A container without the right pipe directory fails.
+	// mps-limit-dropped: A wrong entry in the pinned memory limit is ignored.
+	// mps-namespace-limits: The limits of an MPS server hold for its namespaces.
 }
 
 func ExampleMPSClientLimit() {
@@ -136,9 +137,9 @@ func ExampleDisagreements() {
 		}
 	}
 	// Output:
-	// compute isolation of hami: printed "Software", primary partial [HAMI]
-	// fault isolation of hami: printed "Partial", primary none [C11]
-	// jitter isolation of hami: printed "Low-Medium", primary none [R7]
+	// compute isolation of hami: printed "Software", primary partial [hami-core]
+	// fault isolation of hami: printed "Partial", primary none [dynamo-gpu-sharing]
+	// jitter isolation of hami: printed "Low-Medium", primary none [dynamo-gpu-sharing]
 }
 
 func ExampleAvailable() {
@@ -154,7 +155,27 @@ func ExampleAvailable() {
 	f := sharing.Delivers(sharing.DeliveryDevicePlugin, sharing.MechanismMIGWithMPS)
 	fmt.Printf("mig+mps by the device plugin: %s, %s\n", f.Answer, f.Text)
 	// Output:
-	// mig: no, this GPU has no MIG [NVSMI-MIG]
-	// mps: yes, MPS runs on this GPU (Linux and QNX only) [MOLD]
+	// mig: no, this GPU has no MIG [nvidia-smi]
+	// mps: yes, MPS runs on this GPU (Linux and QNX only) [nvidia-mps-guide]
 	// mig+mps by the device plugin: no, it refuses MPS on MIG devices
+}
+
+// An output that names sources ends with where to find them.
+func ExampleCitations() {
+	cites := sharing.Citations{Rest: "-format json"}
+	for _, m := range []sharing.Mechanism{sharing.MechanismMPS, sharing.MechanismMIG, sharing.MechanismHAMi} {
+		p := sharing.Isolation(m, sharing.AxisFault, sharing.ReadingPrimary)
+		fmt.Printf("%s: %s%s\n", m, p.Level, cites.Ref(p.Source))
+	}
+	if err := cites.WriteText(os.Stdout); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// mps: none [nvidia-mps-guide]
+	// mig: hardware [nvidia-mig-guide]
+	// hami: none [dynamo-gpu-sharing]
+	// SOURCES
+	//   nvidia-mps-guide          docs.nvidia.com/deploy/pdf/CUDA_Multi_Process_Service_Overview.pdf
+	//   nvidia-mig-guide          docs.nvidia.com/datacenter/tesla/mig-user-guide/latest/concepts.html
+	//   dynamo-gpu-sharing        github.com/ai-dynamo/dynamo@f7ca9bb54a08:…/gpu-sharing-results.mdx
 }

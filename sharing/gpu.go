@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
@@ -28,16 +29,16 @@ const (
 var architectureNames = [...]string{"unknown", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell"}
 
 // String returns the architecture's text, for example "hopper".
-func (a Architecture) String() string { return enumName(architectureNames[:], int(a), "Architecture") }
+func (a Architecture) String() string { return enum.String(architectureNames[:], int(a)) }
 
 // MarshalText returns the architecture's text.
 func (a Architecture) MarshalText() ([]byte, error) {
-	return enumText(architectureNames[:], int(a), "architecture")
+	return enum.Text(ErrUnknownName, "architecture", architectureNames[:], int(a))
 }
 
 // UnmarshalText reads an architecture's text.
 func (a *Architecture) UnmarshalText(b []byte) error {
-	i, err := enumParse(architectureNames[:], b, "architecture")
+	i, err := enum.Parse(ErrUnknownName, "architecture", architectureNames[:], b)
 	if err == nil {
 		*a = Architecture(i)
 	}

@@ -145,20 +145,20 @@ func TestBandwidths(t *testing.T) {
 		gbps float64
 		src  SourceID
 	}{
-		"Tesla P100-PCIE-12GB": {549, "DEVPROPS"}, "Tesla P100-PCIE-16GB": {732, "DEVPROPS"}, "Tesla P100-SXM2-16GB": {732, "DEVPROPS"},
-		"Tesla V100-SXM2-16GB": {900, "QUOTED"}, "Tesla V100-PCIE-16GB": {900, "QUOTED"}, "Tesla V100-SXM2-32GB": {900, "QUOTED"}, "Tesla V100-PCIE-32GB": {900, "QUOTED"},
-		"Tesla T4": {320, "DEVPROPS"}, "GeForce RTX 2080 Ti": {616, "DEVPROPS"}, "GeForce RTX 4090": {1008, "DEVPROPS"},
-		"A2": {200, "QUOTED"}, "A10": {600, "TRTLLM"}, "A10G": {600, "TRTLLM"}, "A16": {200, "QUOTED"}, "A30": {933, "TRTLLM"}, "A40": {696, "TRTLLM"},
-		"A100-SXM4-40GB": {1555, "TRTLLM"}, "A100-PCIE-40GB": {1555, "TRTLLM"}, "A100-SXM4-80GB": {2039, "TRTLLM"}, "A100 80GB PCIe": {1935, "TRTLLM"},
-		"A800-SXM4-40GB": {}, "A800 40GB Active": {1555, "QUOTED"}, "A800-SXM4-80GB": {}, "A800 80GB PCIe": {},
-		"L4": {300, "TRTLLM"}, "L40": {864, "TRTLLM"}, "L40S": {864, "TRTLLM"},
-		"H100 80GB HBM3": {3350, "TRTLLM"}, "H100 PCIe": {2000, "TRTLLM"}, "H100 NVL": {3938, "QUOTED"}, "H100 SXM5 94GB": {},
-		"H800": {}, "H800 PCIe": {}, "H800 NVL": {}, "GH200 480GB": {4000, "QUOTED"}, "GH200 144G HBM3e": {4900, "QUOTED"},
-		"H200": {4800, "TRTLLM"}, "H200 NVL": {4800, "TRTLLM"}, "H20": {4000, "TRTLLM"}, "H20-3e": {},
-		"B200": {7700, "BLACKWELL"}, "GB200": {8000, "BLACKWELL"}, "B300 SXM6 AC": {8000, "QUOTED"}, "GB300": {8000, "QUOTED"},
-		"RTX PRO 6000 Blackwell Server Edition": {1597, "QUOTED"}, "RTX PRO 6000 Blackwell Workstation Edition": {1792, "QUOTED"},
-		"RTX PRO 6000 Blackwell Max-Q Workstation Edition": {1792, "QUOTED"},
-		"RTX PRO 5000 Blackwell":                           {1344, "QUOTED"}, "RTX PRO 5000 72GB Blackwell": {1344, "QUOTED"}, "RTX PRO 4500 Blackwell": {896, "QUOTED"},
+		"Tesla P100-PCIE-12GB": {549, "openxla-targets"}, "Tesla P100-PCIE-16GB": {732, "openxla-targets"}, "Tesla P100-SXM2-16GB": {732, "openxla-targets"},
+		"Tesla V100-SXM2-16GB": {900, "nvidia-v100-datasheet"}, "Tesla V100-PCIE-16GB": {900, "nvidia-v100-datasheet"}, "Tesla V100-SXM2-32GB": {900, "nvidia-v100-datasheet"}, "Tesla V100-PCIE-32GB": {900, "nvidia-v100-datasheet"},
+		"Tesla T4": {320, "nvidia-cuda-properties"}, "GeForce RTX 2080 Ti": {616, "nvidia-cuda-properties"}, "GeForce RTX 4090": {1008, "nvidia-cuda-properties"},
+		"A2": {200, "nvidia-a2"}, "A10": {600, "tensorrt-llm-clusters"}, "A10G": {600, "tensorrt-llm-clusters"}, "A16": {200, "nvidia-a16"}, "A30": {933, "tensorrt-llm-clusters"}, "A40": {696, "tensorrt-llm-clusters"},
+		"A100-SXM4-40GB": {1555, "tensorrt-llm-clusters"}, "A100-PCIE-40GB": {1555, "tensorrt-llm-clusters"}, "A100-SXM4-80GB": {2039, "tensorrt-llm-clusters"}, "A100 80GB PCIe": {1935, "tensorrt-llm-clusters"},
+		"A800-SXM4-40GB": {}, "A800 40GB Active": {1555, "nvidia-a800"}, "A800-SXM4-80GB": {}, "A800 80GB PCIe": {},
+		"L4": {300, "tensorrt-llm-clusters"}, "L40": {864, "tensorrt-llm-clusters"}, "L40S": {864, "tensorrt-llm-clusters"},
+		"H100 80GB HBM3": {3350, "tensorrt-llm-clusters"}, "H100 PCIe": {2000, "tensorrt-llm-clusters"}, "H100 NVL": {3938, "nvidia-h100-nvl-brief"}, "H100 SXM5 94GB": {},
+		"H800": {}, "H800 PCIe": {}, "H800 NVL": {}, "GH200 480GB": {4000, "nvidia-gh200-datasheet"}, "GH200 144G HBM3e": {4900, "nvidia-gh200-datasheet"},
+		"H200": {4800, "tensorrt-llm-clusters"}, "H200 NVL": {4800, "tensorrt-llm-clusters"}, "H20": {4000, "tensorrt-llm-clusters"}, "H20-3e": {},
+		"B200": {7700, "nvidia-blackwell-datasheet"}, "GB200": {8000, "nvidia-blackwell-datasheet"}, "B300 SXM6 AC": {8000, "nvidia-hgx"}, "GB300": {8000, "nvidia-gb300-nvl72"},
+		"RTX PRO 6000 Blackwell Server Edition": {1597, "nvidia-rtx-pro-server"}, "RTX PRO 6000 Blackwell Workstation Edition": {1792, "nvidia-rtx-pro"},
+		"RTX PRO 6000 Blackwell Max-Q Workstation Edition": {1792, "nvidia-rtx-pro"},
+		"RTX PRO 5000 Blackwell":                           {1344, "nvidia-rtx-pro"}, "RTX PRO 5000 72GB Blackwell": {1344, "nvidia-rtx-pro"}, "RTX PRO 4500 Blackwell": {896, "nvidia-rtx-pro"},
 	}
 	for _, g := range GPUs() {
 		w, ok := want[g.Name]
@@ -186,12 +186,12 @@ func TestCellJSON(t *testing.T) {
 		SMs    Cell[int]   `json:"sms,omitzero"`
 		Memory Cell[Bytes] `json:"memory"`
 	}
-	b, err := json.Marshal(row{Memory: KnownCell(18*GiB, "H200")})
-	if err != nil || string(b) != `{"memory":{"value":"18GiB","source":"H200"}}` {
+	b, err := json.Marshal(row{Memory: KnownCell(18*GiB, "nvidia-mig-guide")})
+	if err != nil || string(b) != `{"memory":{"value":"18GiB","source":"nvidia-mig-guide"}}` {
 		t.Errorf("got %s, %v", b, err)
 	}
 	var back row
-	if err := json.Unmarshal(b, &back); err != nil || back.SMs.Known || back.Memory != KnownCell(18*GiB, "H200") {
+	if err := json.Unmarshal(b, &back); err != nil || back.SMs.Known || back.Memory != KnownCell(18*GiB, "nvidia-mig-guide") {
 		t.Errorf("got %+v, %v", back, err)
 	}
 	if err := json.Unmarshal([]byte(`{"memory":null}`), &back); err != nil || back.Memory.Known {

@@ -1,6 +1,10 @@
 package sharing
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/cotenant/cotenant/internal/enum"
+)
 
 // Complexity is how much work it is to run a mechanism. The zero value is
 // ComplexityUnknown.
@@ -18,16 +22,16 @@ const (
 var complexityNames = [...]string{"unknown", "low", "medium", "high", "very-high"}
 
 // String returns the complexity's text, for example "very-high".
-func (c Complexity) String() string { return enumName(complexityNames[:], int(c), "Complexity") }
+func (c Complexity) String() string { return enum.String(complexityNames[:], int(c)) }
 
 // MarshalText returns the complexity's text.
 func (c Complexity) MarshalText() ([]byte, error) {
-	return enumText(complexityNames[:], int(c), "complexity")
+	return enum.Text(ErrUnknownName, "complexity", complexityNames[:], int(c))
 }
 
 // UnmarshalText reads a complexity's text.
 func (c *Complexity) UnmarshalText(b []byte) error {
-	i, err := enumParse(complexityNames[:], b, "complexity")
+	i, err := enum.Parse(ErrUnknownName, "complexity", complexityNames[:], b)
 	if err == nil {
 		*c = Complexity(i)
 	}
@@ -70,14 +74,14 @@ type Info struct {
 	Complexity        ComplexityRating
 	ComplexityRatings []ComplexityRating
 	// Overhead is the bracket to plan with, Overheads are the positions of the
-	// sources, which disagree (D5).
+	// sources, which disagree.
 	Overhead  Overhead
 	Overheads []Overhead
 	// MaxTenants is the most tenants that any GPU takes under the mechanism;
 	// unknown where no number bounds it. MPSClientLimit knows the limit of a GPU.
 	MaxTenants Cell[int]
-	// PopularMaxTenants is the limit as A14 prints it; its zero value where
-	// A14 has none.
+	// PopularMaxTenants is the limit as lucaberton-sharing prints it; its zero
+	// value where that has none.
 	PopularMaxTenants Statement
 	BestFor           []Statement
 	AvoidWhen         []Statement

@@ -1,6 +1,10 @@
 package sharing
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/cotenant/cotenant/internal/enum"
+)
 
 // Reading says whose reading of a mechanism a statement is.
 type Reading uint8
@@ -8,20 +12,22 @@ type Reading uint8
 // The readings.
 const (
 	ReadingPrimary Reading = iota // vendor documentation, source code, measurements
-	ReadingPopular                // the widely read comparison tables (A10, A14)
+	ReadingPopular                // the widely read comparison tables
 )
 
 var readingNames = [...]string{"primary", "popular"}
 
 // String returns "primary" or "popular".
-func (r Reading) String() string { return enumName(readingNames[:], int(r), "Reading") }
+func (r Reading) String() string { return enum.String(readingNames[:], int(r)) }
 
 // MarshalText returns the reading's text.
-func (r Reading) MarshalText() ([]byte, error) { return enumText(readingNames[:], int(r), "reading") }
+func (r Reading) MarshalText() ([]byte, error) {
+	return enum.Text(ErrUnknownName, "reading", readingNames[:], int(r))
+}
 
 // UnmarshalText reads a reading's text.
 func (r *Reading) UnmarshalText(b []byte) error {
-	i, err := enumParse(readingNames[:], b, "reading")
+	i, err := enum.Parse(ErrUnknownName, "reading", readingNames[:], b)
 	if err == nil {
 		*r = Reading(i)
 	}
@@ -45,14 +51,16 @@ const (
 var modeNames = [...]string{"any", "static-sm-partitions", "pinned-memory-limits", "cgroup-memory-limits", "vgpu-equal-share", "vgpu-fixed-share"}
 
 // String returns the mode's text, for example "static-sm-partitions".
-func (m Mode) String() string { return enumName(modeNames[:], int(m), "Mode") }
+func (m Mode) String() string { return enum.String(modeNames[:], int(m)) }
 
 // MarshalText returns the mode's text.
-func (m Mode) MarshalText() ([]byte, error) { return enumText(modeNames[:], int(m), "mode") }
+func (m Mode) MarshalText() ([]byte, error) {
+	return enum.Text(ErrUnknownName, "mode", modeNames[:], int(m))
+}
 
 // UnmarshalText reads a mode's text.
 func (m *Mode) UnmarshalText(b []byte) error {
-	i, err := enumParse(modeNames[:], b, "mode")
+	i, err := enum.Parse(ErrUnknownName, "mode", modeNames[:], b)
 	if err == nil {
 		*m = Mode(i)
 	}

@@ -1,5 +1,7 @@
 package sharing
 
+import "github.com/cotenant/cotenant/internal/enum"
+
 // Mechanism is a way for workloads to share a GPU, or not to. How a mechanism
 // is delivered to containers (device plugin, DRA, HAMi's scheduler, ...) is a
 // Delivery, not a mechanism. The zero value is MechanismNone.
@@ -31,16 +33,16 @@ const MechanismCount = len(mechanismNames)
 // String returns the mechanism's text: none, exclusive, time-slicing, mps, mig,
 // mig+mps, hami, hami+mps, vgpu, mig-vgpu, mig-like-emulation, in-server or
 // research.
-func (m Mechanism) String() string { return enumName(mechanismNames[:], int(m), "Mechanism") }
+func (m Mechanism) String() string { return enum.String(mechanismNames[:], int(m)) }
 
 // MarshalText returns the mechanism's text.
 func (m Mechanism) MarshalText() ([]byte, error) {
-	return enumText(mechanismNames[:], int(m), "mechanism")
+	return enum.Text(ErrUnknownName, "mechanism", mechanismNames[:], int(m))
 }
 
 // UnmarshalText reads a mechanism's text.
 func (m *Mechanism) UnmarshalText(b []byte) error {
-	i, err := enumParse(mechanismNames[:], b, "mechanism")
+	i, err := enum.Parse(ErrUnknownName, "mechanism", mechanismNames[:], b)
 	if err == nil {
 		*m = Mechanism(i)
 	}
@@ -81,14 +83,16 @@ var axisNames = [...]string{"memory", "compute", "fault", "jitter"}
 const AxisCount = len(axisNames)
 
 // String returns "memory", "compute", "fault" or "jitter".
-func (a Axis) String() string { return enumName(axisNames[:], int(a), "Axis") }
+func (a Axis) String() string { return enum.String(axisNames[:], int(a)) }
 
 // MarshalText returns the axis's text.
-func (a Axis) MarshalText() ([]byte, error) { return enumText(axisNames[:], int(a), "axis") }
+func (a Axis) MarshalText() ([]byte, error) {
+	return enum.Text(ErrUnknownName, "axis", axisNames[:], int(a))
+}
 
 // UnmarshalText reads an axis's text.
 func (a *Axis) UnmarshalText(b []byte) error {
-	i, err := enumParse(axisNames[:], b, "axis")
+	i, err := enum.Parse(ErrUnknownName, "axis", axisNames[:], b)
 	if err == nil {
 		*a = Axis(i)
 	}
@@ -116,14 +120,16 @@ var levelNames = [...]string{"unknown", "none", "partial", "software", "driver",
 
 // String returns "unknown", "none", "partial", "software", "driver" or
 // "hardware".
-func (l Level) String() string { return enumName(levelNames[:], int(l), "Level") }
+func (l Level) String() string { return enum.String(levelNames[:], int(l)) }
 
 // MarshalText returns the level's text.
-func (l Level) MarshalText() ([]byte, error) { return enumText(levelNames[:], int(l), "level") }
+func (l Level) MarshalText() ([]byte, error) {
+	return enum.Text(ErrUnknownName, "level", levelNames[:], int(l))
+}
 
 // UnmarshalText reads a level's text.
 func (l *Level) UnmarshalText(b []byte) error {
-	i, err := enumParse(levelNames[:], b, "level")
+	i, err := enum.Parse(ErrUnknownName, "level", levelNames[:], b)
 	if err == nil {
 		*l = Level(i)
 	}

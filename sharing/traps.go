@@ -1,6 +1,10 @@
 package sharing
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/cotenant/cotenant/internal/enum"
+)
 
 // Severity says how much a trap costs whoever falls into it. The zero value,
 // SeverityUnknown, is no severity.
@@ -19,16 +23,16 @@ const (
 var severityNames = [...]string{"unknown", "info", "low", "medium", "high", "critical"}
 
 // String returns the severity's text, for example "high".
-func (s Severity) String() string { return enumName(severityNames[:], int(s), "Severity") }
+func (s Severity) String() string { return enum.String(severityNames[:], int(s)) }
 
 // MarshalText returns the severity's text.
 func (s Severity) MarshalText() ([]byte, error) {
-	return enumText(severityNames[:], int(s), "severity")
+	return enum.Text(ErrUnknownName, "severity", severityNames[:], int(s))
 }
 
 // UnmarshalText reads a severity's text.
 func (s *Severity) UnmarshalText(b []byte) error {
-	i, err := enumParse(severityNames[:], b, "severity")
+	i, err := enum.Parse(ErrUnknownName, "severity", severityNames[:], b)
 	if err == nil {
 		*s = Severity(i)
 	}
@@ -37,16 +41,16 @@ func (s *Severity) UnmarshalText(b []byte) error {
 
 // Trap is a claim or a habit that looks right and fails in production.
 type Trap struct {
-	ID        string // "T1" to "T21", "M1" to "M17"
+	ID        string // in words, for example "mps-fault-spreads"
 	Statement string // what is believed or done
 	Truth     string // what is so
 	Detection string // how to notice it in a plan or on a machine
 	Severity  Severity
-	Sources   []SourceID // where it comes from, the row itself first
+	Sources   []SourceID // what shows the truth, then who makes the claim
 }
 
-// Traps lists all traps: T1 to T21, then M1 to M17. The slice is the caller's;
-// the Sources of its rows are shared and must not be modified.
+// Traps lists all traps. The slice is the caller's; the Sources of its rows are
+// shared and must not be modified.
 func Traps() []Trap { return slices.Clone(trapTable) }
 
 // TrapByID returns the trap of an id, and whether there is one.

@@ -8,7 +8,7 @@ func TestWarningString(t *testing.T) {
 		want string
 	}{
 		{Warning{Message: "m"}, "m"},
-		{Warning{Path: "a.b", Message: "m", Remedy: "r", Source: "KDP"}, "a.b: m (r) [KDP]"},
+		{Warning{Path: "a.b", Message: "m", Remedy: "r", Source: "k8s-device-plugin"}, "a.b: m (r) [k8s-device-plugin]"},
 	} {
 		if got := c.w.String(); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)

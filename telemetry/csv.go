@@ -43,7 +43,9 @@ const (
 
 var csvColumns = func() []string {
 	cols := []string{colKind, colAt, colTime, colBasis, colDevice, colTick, colGroups, colID}
-	cols = append(cols, metricNames[1:]...)
+	for _, m := range Metrics() {
+		cols = append(cols, m.String())
+	}
 	return append(cols, colThrottle, colProcSM, colInstance, colSlices, colDropped, colDetail)
 }()
 
@@ -112,6 +114,15 @@ func (c *CSVWriter) Event(e Event) error {
 	return c.spill()
 }
 
+// csvRow is a row: the cells beside the five that every row has.
+type csvRow struct {
+	tick, id                  Optional[int64]
+	instance, slices, dropped Optional[int]
+	groups, throttle, detail  string
+	processSM                 Optional[float64]
+	figures                   *figures // nil for none
+}
+
 // detailRow writes a row whose detail is JSON; device -1 is none.
 func (c *CSVWriter) detailRow(kind string, at time.Duration, device int, detail any) error {
 	var b bytes.Buffer
@@ -120,15 +131,12 @@ func (c *CSVWriter) detailRow(kind string, at time.Duration, device int, detail 
 	if err := enc.Encode(detail); err != nil {
 		return err
 	}
-	c.lead(kind, at, device)
-	c.buf = append(c.buf, strings.Repeat(",", len(csvColumns)-5)...) // tick to detail
-	c.text(strings.TrimSuffix(b.String(), "\n"))
-	c.buf = append(c.buf, '\n')
+	c.row(kind, at, device, &csvRow{detail: strings.TrimSuffix(b.String(), "\n")})
 	return nil
 }
 
-// lead writes the first five columns.
-func (c *CSVWriter) lead(kind string, at time.Duration, device int) {
+// row writes a row, its cells in the order of csvColumns.
+func (c *CSVWriter) row(kind string, at time.Duration, device int, r *csvRow) {
 	c.buf = append(append(c.buf, kind...), ',')
 	c.buf = appendSeconds(c.buf, at)
 	c.buf = append(c.buf, ',')
@@ -137,37 +145,47 @@ func (c *CSVWriter) lead(kind string, at time.Duration, device int) {
 	if device >= 0 {
 		c.buf = strconv.AppendInt(c.buf, int64(device), 10)
 	}
+	integer(c, r.tick)
+	c.text(r.groups)
+	integer(c, r.id)
+	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
+		if r.figures == nil {
+			c.buf = append(c.buf, ',')
+		} else {
+			c.number(r.figures.Get(m))
+		}
+	}
+	c.text(r.throttle)
+	c.number(r.processSM.Get())
+	integer(c, r.instance)
+	integer(c, r.slices)
+	integer(c, r.dropped)
+	c.text(r.detail)
+	c.buf = append(c.buf, '\n')
 }
 
-// cell writes a comma, and a number if there is one.
-func (c *CSVWriter) cell(v float64, ok bool) {
+// number writes a comma, and a number if there is one; integer and text do
+// likewise.
+func (c *CSVWriter) number(v float64, ok bool) {
 	c.buf = append(c.buf, ',')
 	if ok {
 		c.buf = appendNumber(c.buf, v)
 	}
 }
 
-func (c *CSVWriter) intCell(v int64, ok bool) {
+func integer[T int | int64](c *CSVWriter, o Optional[T]) {
 	c.buf = append(c.buf, ',')
-	if ok {
-		c.buf = strconv.AppendInt(c.buf, v, 10)
+	if v, ok := o.Get(); ok {
+		c.buf = strconv.AppendInt(c.buf, int64(v), 10)
 	}
 }
 
 func (c *CSVWriter) text(s string) {
-	if !strings.ContainsAny(s, "\",\r\n") && strings.TrimSpace(s) == s {
-		c.buf = append(c.buf, s...)
-		return
+	c.buf = append(c.buf, ',')
+	if strings.ContainsAny(s, "\",\r\n") || strings.TrimSpace(s) != s {
+		s = `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
 	}
-	c.buf = append(c.buf, '"')
-	c.buf = append(c.buf, strings.ReplaceAll(s, `"`, `""`)...)
-	c.buf = append(c.buf, '"')
-}
-
-func (c *CSVWriter) figures(f *figures) {
-	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
-		c.cell(f.get(m))
-	}
+	c.buf = append(c.buf, s...)
 }
 
 // Sample writes a sample row, and a row for each process and instance in it.
@@ -179,50 +197,30 @@ func (c *CSVWriter) Sample(x *Sample) error {
 	if err != nil {
 		return err
 	}
-	c.lead(rowSample, x.At, x.Device)
-	c.intCell(x.Tick, true)
-	c.buf = append(append(append(c.buf, ','), groups...), ',') // no id
-	c.figures(&x.f)
-	c.buf = append(c.buf, ',')
+	r := csvRow{tick: Some(x.Tick), groups: string(groups), figures: &x.figures}
 	if t, ok := x.Throttle.Get(); ok {
 		text, err := t.MarshalText()
 		if err != nil {
 			return err
 		}
-		c.buf = append(c.buf, text...)
+		r.throttle = string(text)
 	}
-	c.buf = append(c.buf, ",,,"...)
-	c.intCell(int64(x.Dropped), x.Dropped > 0)
-	c.buf = append(c.buf, ",\n"...)
-	var none figures
+	if x.Dropped > 0 {
+		r.dropped = Some(x.Dropped)
+	}
+	c.row(rowSample, x.At, x.Device, &r)
 	for i := range x.Processes {
 		p := &x.Processes[i]
-		c.lead(rowProcess, x.At, x.Device)
-		c.buf = append(c.buf, ",,"...)
-		c.intCell(int64(p.PID), true)
-		mem := none
+		r := csvRow{id: Some(int64(p.PID)), processSM: p.SMUtilPercent, instance: p.GPUInstance, detail: strings.ReplaceAll(p.Name, "\r", "")}
 		if b, ok := p.Memory.Get(); ok {
-			mem.set(MetricMemUsedBytes, float64(b))
+			r.figures = new(figures)
+			r.figures.Set(MetricMemUsedBytes, float64(b))
 		}
-		c.figures(&mem)
-		c.buf = append(c.buf, ',')
-		c.cell(p.SMUtilPercent.Get())
-		id, ok := p.GPUInstance.Get()
-		c.intCell(int64(id), ok)
-		c.buf = append(c.buf, ",,,"...)
-		c.text(strings.ReplaceAll(p.Name, "\r", ""))
-		c.buf = append(c.buf, '\n')
+		c.row(rowProcess, x.At, x.Device, &r)
 	}
 	for i := range x.Instances {
 		in := &x.Instances[i]
-		c.lead(rowInstance, x.At, x.Device)
-		c.buf = append(c.buf, ",,"...)
-		c.intCell(int64(in.ID), true)
-		c.figures(&in.f)
-		c.buf = append(c.buf, ",,,"...)
-		g, ok := in.ComputeSlices.Get()
-		c.intCell(int64(g), ok)
-		c.buf = append(c.buf, ",,\n"...)
+		c.row(rowInstance, x.At, x.Device, &csvRow{id: Some(int64(in.ID)), figures: &in.figures, slices: in.ComputeSlices})
 	}
 	return c.spill()
 }

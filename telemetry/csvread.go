@@ -257,7 +257,7 @@ func (p *csvParser) device() (int, bool) {
 func (p *csvParser) figures(f *figures) {
 	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
 		if v, ok := p.number(metricTable[m].name); ok {
-			f.set(m, v)
+			f.Set(m, v)
 		}
 	}
 }
@@ -271,7 +271,7 @@ func (p *csvParser) sampleRow(at time.Duration) {
 	if err := x.Groups.UnmarshalText([]byte(p.get(colGroups))); err != nil {
 		p.problem(colGroups, "", "%v", err)
 	}
-	p.figures(&x.f)
+	p.figures(&x.figures)
 	if s := p.get(colThrottle); s != "" {
 		var t Throttle
 		if err := t.UnmarshalText([]byte(s)); err != nil {
@@ -298,14 +298,14 @@ func (p *csvParser) partRow(kind string, at time.Duration) {
 	var f figures
 	p.figures(&f)
 	if kind == rowInstance {
-		in := Instance{ID: int(id), f: f}
+		in := Instance{ID: int(id), figures: f}
 		if g, ok := p.integer(colSlices, math.MaxInt32); ok {
 			in.ComputeSlices = Some(int(g))
 		}
 		x.Instances = append(x.Instances, in)
 	} else {
 		proc := Process{PID: uint32(id), Name: p.get(colDetail)}
-		if v, ok := f.get(MetricMemUsedBytes); ok {
+		if v, ok := f.Get(MetricMemUsedBytes); ok {
 			if v < 0 || v >= 1<<63 {
 				p.problem(MetricMemUsedBytes.String(), "write bytes", "telemetry: %v", v)
 			} else {

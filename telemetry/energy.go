@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -31,8 +32,7 @@ type EnergyOptions struct {
 	// MaxGap is the longest time between two power readings that is bridged.
 	// 0 is three periods of the series, and at least a second.
 	MaxGap time.Duration
-	// TolerancePercent is how far the two figures may differ and agree. 0 is
-	// DefaultTolerancePercent.
+	// TolerancePercent is how far the two figures may differ and agree. 0 is 5.
 	TolerancePercent float64
 }
 
@@ -261,10 +261,7 @@ func (m *EnergyMeter) Energy(device int) (Energy, error) {
 	}
 	diff := d.cmpPower - d.cmpCount
 	e.DifferencePercent = Some(100 * diff / d.cmpCount)
-	tolerance := m.opts.TolerancePercent
-	if tolerance == 0 {
-		tolerance = defaultTolerancePercent
-	}
+	tolerance := cmp.Or(m.opts.TolerancePercent, defaultTolerancePercent)
 	slack := math.Abs(d.cmpLast-d.cmpFirst) * powerLag.Seconds()
 	e.Agree = sharing.AnswerOf(math.Abs(diff) <= tolerance/100*d.cmpCount+slack)
 	return e, nil

@@ -20,20 +20,16 @@ const (
 	EventDropped             // impossible values were dropped; repeats as for EventReadError
 )
 
-var eventNames = []string{"unknown", "gap", "clock-jump", "lost", "back", "read-error", "dropped"}
+var eventNames = enum.Of[EventKind](errUnknown, "event kind", "unknown", "gap", "clock-jump", "lost", "back", "read-error", "dropped")
 
 // String returns the kind's name.
-func (k EventKind) String() string { return enum.String(eventNames, int(k)) }
+func (k EventKind) String() string { return eventNames.String(k) }
 
 // MarshalText returns the kind's name.
-func (k EventKind) MarshalText() ([]byte, error) {
-	return enum.Text(errUnknown, "event kind", eventNames, int(k))
-}
+func (k EventKind) MarshalText() ([]byte, error) { return eventNames.Text(k) }
 
 // UnmarshalText reads a kind's name.
-func (k *EventKind) UnmarshalText(b []byte) error {
-	return enum.Set(k, errUnknown, "event kind", eventNames, b)
-}
+func (k *EventKind) UnmarshalText(b []byte) error { return eventNames.Parse(k, b) }
 
 // Event is something that happened to the sampling and that a reader of the
 // figures must know.

@@ -81,10 +81,6 @@ const (
 	throttleEnd
 )
 
-// ThrottleHarmful are the reasons that cost a running workload speed against
-// its will: power, heat and the brake.
-const ThrottleHarmful = ThrottlePowerCap | ThrottleHWSlowdown | ThrottleSWThermal | ThrottleHWThermal | ThrottlePowerBrake
-
 var throttleNames = []string{"idle", "app-clocks", "power-cap", "hw-slowdown", "sync-boost", "sw-thermal", "hw-thermal", "power-brake", "display"}
 
 // KnownThrottle drops the bits that this package has no name for.

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/enum"
@@ -32,25 +33,19 @@ const (
 	StateDeepIdle
 )
 
-var stateNames = []string{"unknown", "active", "stalled", "execution-idle", "resident-idle", "deep-idle"}
+var stateNames = enum.Of[State](errUnknown, "state", "unknown", "active", "stalled", "execution-idle", "resident-idle", "deep-idle")
 
 // States lists the states in the order of their values.
-func States() []State {
-	return []State{StateUnknown, StateActive, StateStalled, StateExecutionIdle, StateResidentIdle, StateDeepIdle}
-}
+func States() []State { return stateNames.Values() }
 
 // String returns the state's name.
-func (s State) String() string { return enum.String(stateNames, int(s)) }
+func (s State) String() string { return stateNames.String(s) }
 
 // MarshalText returns the state's name.
-func (s State) MarshalText() ([]byte, error) {
-	return enum.Text(errUnknown, "state", stateNames, int(s))
-}
+func (s State) MarshalText() ([]byte, error) { return stateNames.Text(s) }
 
 // UnmarshalText reads a state's name.
-func (s *State) UnmarshalText(b []byte) error {
-	return enum.Set(s, errUnknown, "state", stateNames, b)
-}
+func (s *State) UnmarshalText(b []byte) error { return stateNames.Parse(s, b) }
 
 // Idle says whether nothing useful is done in the state.
 func (s State) Idle() bool { return s >= StateStalled }
@@ -112,25 +107,14 @@ func (o IdleOptions) check() error {
 }
 
 func (o IdleOptions) withDefaults(h Header) IdleOptions {
-	orFloat := func(v *float64, d float64) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	orFloat(&o.ActivePercent, defaultActivePercent)
-	orFloat(&o.WorkingPercent, defaultWorkingPercent)
-	orFloat(&o.ActiveBytesPerS, defaultActiveBytesPerS)
-	orFloat(&o.PoweredWatts, defaultPoweredWatts)
-	if o.Resident == 0 {
-		o.Resident = defaultResident
-	}
-	if o.Sustain == 0 {
-		o.Sustain = DefaultSustain
-	}
+	o.ActivePercent = cmp.Or(o.ActivePercent, defaultActivePercent)
+	o.WorkingPercent = cmp.Or(o.WorkingPercent, defaultWorkingPercent)
+	o.ActiveBytesPerS = cmp.Or(o.ActiveBytesPerS, defaultActiveBytesPerS)
+	o.PoweredWatts = cmp.Or(o.PoweredWatts, defaultPoweredWatts)
+	o.Resident = cmp.Or(o.Resident, defaultResident)
+	o.Sustain = cmp.Or(o.Sustain, DefaultSustain)
 	o.MaxGap = maxGap(o.MaxGap, h.Period)
-	if o.MaxAge == 0 {
-		o.MaxAge = max(3*h.SlowPeriod, o.MaxGap)
-	}
+	o.MaxAge = cmp.Or(o.MaxAge, max(3*h.SlowPeriod, o.MaxGap))
 	return o
 }
 
@@ -176,21 +160,17 @@ func (r *IdleReport) Total(s State) time.Duration {
 // Joules is the energy in a state. It is missing where any of the state's
 // intervals has none, or there is no interval.
 func (r *IdleReport) Joules(s State) Optional[float64] {
-	var sum float64
-	any := false
+	var sum Optional[float64]
 	for _, i := range r.Intervals {
 		if i.State == s {
 			j, ok := i.Joules.Get()
 			if !ok {
 				return Optional[float64]{}
 			}
-			sum, any = sum+j, true
+			sum = Some(sum.Or(0) + j)
 		}
 	}
-	if !any {
-		return Optional[float64]{}
-	}
-	return Some(sum)
+	return sum
 }
 
 // Observed is the time that the intervals cover, StateUnknown included.

@@ -63,7 +63,7 @@ func (d *IdleDetector) Sample(x *Sample) error {
 	before, hadPower := s.fresh(MetricPowerWatts, x.At, d.opts.MaxAge)
 	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
 		if v, ok := x.Get(m); ok {
-			s.values.set(m, v)
+			s.values.Set(m, v)
 			s.valueAt[m] = x.At
 		}
 	}
@@ -78,7 +78,7 @@ func (d *IdleDetector) Sample(x *Sample) error {
 			}
 		}
 		if v, ok := best.Get(); ok {
-			s.values.set(m, v)
+			s.values.Set(m, v)
 			s.valueAt[m] = x.At
 		}
 	}
@@ -118,7 +118,7 @@ func appendInterval(list []StateInterval, next StateInterval) []StateInterval {
 }
 
 func (s *idleState) fresh(m Metric, now, maxAge time.Duration) (float64, bool) {
-	v, ok := s.values.get(m)
+	v, ok := s.values.Get(m)
 	if !ok || now-s.valueAt[m] > maxAge {
 		return 0, false
 	}

@@ -90,9 +90,9 @@ func TestEnumText(t *testing.T) {
 		var got State
 		check(s, &got, func() text { return got })
 	}
-	for k := range eventNames {
+	for _, k := range eventNames.Values() {
 		var got EventKind
-		check(EventKind(k), &got, func() text { return got })
+		check(k, &got, func() text { return got })
 	}
 	for g := Groups(0); g < groupEnd; g++ {
 		var got Groups

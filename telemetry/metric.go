@@ -86,28 +86,22 @@ var metricTable = [metricEnd]struct{ name, help string }{
 	MetricNVLinkRxBytesPerS:   {"nvlink_rx_bytes_per_s", "NVLink traffic to the GPU (GPM)."},
 }
 
-var metricNames = func() []string {
+var metricNames = func() *enum.Names[Metric] {
 	names := make([]string, metricEnd)
 	for m, row := range metricTable {
 		names[m] = row.name
 	}
-	return names
+	return enum.Of[Metric](errUnknown, "metric", names...)
 }()
 
 // Metrics lists every metric in the order of their values.
-func Metrics() []Metric {
-	ms := make([]Metric, metricEnd-1)
-	for i := range ms {
-		ms[i] = Metric(i + 1)
-	}
-	return ms
-}
+func Metrics() []Metric { return metricNames.Values() }
 
 func (m Metric) valid() bool { return m > 0 && m < metricEnd }
 
 // String returns the metric's name with its unit, e.g. "power_watts"; it is
 // the CSV column and the Prometheus name after its prefix.
-func (m Metric) String() string { return enum.String(metricNames, int(m)) }
+func (m Metric) String() string { return metricNames.String(m) }
 
 // Help returns one line that says what the metric is.
 func (m Metric) Help() string {
@@ -118,11 +112,7 @@ func (m Metric) Help() string {
 }
 
 // MarshalText returns the metric's name.
-func (m Metric) MarshalText() ([]byte, error) {
-	return enum.Text(errUnknown, "metric", metricNames, int(m))
-}
+func (m Metric) MarshalText() ([]byte, error) { return metricNames.Text(m) }
 
 // UnmarshalText reads a metric's name.
-func (m *Metric) UnmarshalText(b []byte) error {
-	return enum.Set(m, errUnknown, "metric", metricNames, b)
-}
+func (m *Metric) UnmarshalText(b []byte) error { return metricNames.Parse(m, b) }

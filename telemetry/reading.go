@@ -58,10 +58,50 @@ type figures struct {
 	unsp uint64
 }
 
+// Set records a figure. NaN, infinities and metrics that do not exist are not
+// recorded.
+func (f *figures) Set(m Metric, v float64) {
+	if m.valid() && !math.IsNaN(v) && !math.IsInf(v, 0) {
+		f.v[m] = v
+		f.has |= 1 << m
+	}
+}
+
+// Get returns a figure and whether it is there.
+func (f *figures) Get(m Metric) (float64, bool) {
+	if !m.valid() || f.has&(1<<m) == 0 {
+		return 0, false
+	}
+	return f.v[m], true
+}
+
+// Unsupported records that the device cannot give these metrics.
+func (f *figures) Unsupported(ms ...Metric) {
+	for _, m := range ms {
+		if m.valid() {
+			f.unsp |= 1 << m
+		}
+	}
+}
+
+// Supported answers whether the device can give a metric, as far as is known
+// here.
+func (f *figures) Supported(m Metric) sharing.Answer {
+	switch {
+	case !m.valid():
+		return sharing.AnswerUnknown
+	case f.has&(1<<m) != 0:
+		return sharing.AnswerYes
+	case f.unsp&(1<<m) != 0:
+		return sharing.AnswerNo
+	}
+	return sharing.AnswerUnknown
+}
+
 // Reading is what one look at a device gave. The zero Reading is empty.
 // A Reading is not safe for concurrent use.
 type Reading struct {
-	f figures
+	figures
 	// Throttle are the reasons for low clocks.
 	Throttle Optional[Throttle]
 	// Processes are the processes that hold a context on the device. It means
@@ -75,55 +115,9 @@ type Reading struct {
 	Dropped int
 }
 
-// Set records a figure. NaN, infinities and metrics that do not exist are not
-// recorded.
-func (r *Reading) Set(m Metric, v float64) { r.f.set(m, v) }
-
-// Get returns a figure and whether the reading has it.
-func (r *Reading) Get(m Metric) (float64, bool) { return r.f.get(m) }
-
-// Unsupported records that the device cannot give these metrics.
-func (r *Reading) Unsupported(ms ...Metric) {
-	for _, m := range ms {
-		if m.valid() {
-			r.f.unsp |= 1 << m
-		}
-	}
-}
-
-// Supported answers whether the device can give a metric, as far as this
-// reading shows.
-func (r *Reading) Supported(m Metric) sharing.Answer { return r.f.supported(m) }
-
 // Has says whether the reading holds any figure, process or instance.
 func (r *Reading) Has() bool {
-	return r.f.has != 0 || len(r.Processes) > 0 || len(r.Instances) > 0 || !r.Throttle.IsZero()
-}
-
-func (f *figures) set(m Metric, v float64) {
-	if m.valid() && !math.IsNaN(v) && !math.IsInf(v, 0) {
-		f.v[m] = v
-		f.has |= 1 << m
-	}
-}
-
-func (f *figures) get(m Metric) (float64, bool) {
-	if !m.valid() || f.has&(1<<m) == 0 {
-		return 0, false
-	}
-	return f.v[m], true
-}
-
-func (f *figures) supported(m Metric) sharing.Answer {
-	switch {
-	case !m.valid():
-		return sharing.AnswerUnknown
-	case f.has&(1<<m) != 0:
-		return sharing.AnswerYes
-	case f.unsp&(1<<m) != 0:
-		return sharing.AnswerNo
-	}
-	return sharing.AnswerUnknown
+	return r.has != 0 || len(r.Processes) > 0 || len(r.Instances) > 0 || !r.Throttle.IsZero()
 }
 
 // Process is a process that holds a context on a device. Under MPS the driver
@@ -144,18 +138,12 @@ type Process struct {
 // memory. Percentages are of the instance, not of the device. The zero
 // Instance is instance 0 with no figures.
 type Instance struct {
-	f figures
+	figures
 	// ID is the GPU instance's id.
 	ID int
 	// ComputeSlices is the number of compute slices the instance has.
 	ComputeSlices Optional[int]
 }
-
-// Set records a figure as Reading.Set does.
-func (i *Instance) Set(m Metric, v float64) { i.f.set(m, v) }
-
-// Get returns a figure and whether the instance has it.
-func (i *Instance) Get(m Metric) (float64, bool) { return i.f.get(m) }
 
 // Sample is a reading with its place: which device, when, and what was asked.
 type Sample struct {

@@ -16,6 +16,8 @@ type ReapPolicy struct {
 	Name string `json:"name"`
 	// Where says who uses it.
 	Where string `json:"where"`
+	// Source says where that is written; none for a duration of your own.
+	Source sharing.SourceID `json:"source,omitempty"`
 	// WarnAfter are the idle times after which the holder is warned. It is
 	// empty where they are not published.
 	WarnAfter []time.Duration `json:"warn_after_ns,omitempty"`
@@ -30,13 +32,13 @@ type ReapPolicy struct {
 func ReapPolicies() []ReapPolicy {
 	return []ReapPolicy{
 		// https://rc-docs.northeastern.edu/en/explorer-main/gpus/idlebot.html
-		{Name: "idlebot", Where: "Northeastern University: mail after 15 min, cancel after 1 h",
+		{Name: "idlebot", Source: "northeastern-idlebot", Where: "Northeastern University: mail after 15 min, cancel after 1 h",
 			WarnAfter: []time.Duration{15 * time.Minute}, Warnings: 1, ReapAfter: time.Hour},
 		// https://researchcomputing.princeton.edu/get-started/utilization-policies
-		{Name: "princeton", Where: "Princeton University: cancel after 2 h at zero utilization, with two warnings (their times are not published)",
+		{Name: "princeton", Source: "princeton-utilization", Where: "Princeton University: cancel after 2 h at zero utilization, with two warnings (their times are not published)",
 			Warnings: 2, ReapAfter: 2 * time.Hour},
 		// https://github.com/kubeflow/kubeflow/pull/3856
-		{Name: "kubeflow", Where: "Kubeflow notebook culling: IDLE_TIME of 1,440 min by default",
+		{Name: "kubeflow", Source: "kubeflow-culling", Where: "Kubeflow notebook culling: IDLE_TIME of 1,440 min by default",
 			ReapAfter: 24 * time.Hour},
 	}
 }

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -55,12 +56,8 @@ func NewSampler(src Reader, opts SamplerOptions) (*Sampler, error) {
 	if opts.Period < 0 {
 		probs.Addf("period", "leave it 0 for the default of "+DefaultPeriod.String(), "telemetry: a period of %v", opts.Period)
 	}
-	if opts.Period == 0 {
-		opts.Period = DefaultPeriod
-	}
-	if opts.SlowPeriod == 0 {
-		opts.SlowPeriod = max(DefaultSlowPeriod, opts.Period)
-	}
+	opts.Period = cmp.Or(opts.Period, DefaultPeriod)
+	opts.SlowPeriod = cmp.Or(opts.SlowPeriod, max(DefaultSlowPeriod, opts.Period))
 	if opts.SlowPeriod < minSlowPeriod {
 		probs.Addf("slow_period", "use at least 100ms: GPM needs as much between two readings", "telemetry: a slow period of %v", opts.SlowPeriod)
 	}
@@ -256,7 +253,7 @@ func (r *run) read(ctx context.Context, g Groups, x *Sample) bool {
 	case isLost, errors.Is(err, ErrUnsupported):
 	case err != nil:
 		d.failures[g]++
-		if n := d.failures[g]; powerOfTen(n) {
+		if n := d.failures[g]; worthTelling(n-1, n) {
 			ev.Kind, ev.Count, ev.Detail = EventReadError, n, err.Error()
 			r.emit(ev)
 		}
@@ -266,20 +263,17 @@ func (r *run) read(ctx context.Context, g Groups, x *Sample) bool {
 		r.emit(ev)
 	}
 	if dropped > 0 {
-		before := d.dropped
 		d.dropped += dropped
-		if len(strconv.Itoa(before)) < len(strconv.Itoa(d.dropped)) || before == 0 {
+		if worthTelling(d.dropped-dropped, d.dropped) {
 			r.emit(Event{Kind: EventDropped, Device: ev.Device, Count: d.dropped, Detail: g.String()})
 		}
 	}
 	return !isLost
 }
 
-func powerOfTen(n int) bool {
-	for n >= 10 && n%10 == 0 {
-		n /= 10
-	}
-	return n == 1
+// worthTelling says whether a count that went up reached 1, 10, 100 and so on.
+func worthTelling(before, after int) bool {
+	return before == 0 || len(strconv.Itoa(before)) < len(strconv.Itoa(after))
 }
 
 func (r *run) lost(d int) bool {

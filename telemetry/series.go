@@ -95,11 +95,11 @@ func (s *Series) Sample(x *Sample) error {
 		s.chunks = append(s.chunks, &chunk{rows: make([]row, 0, chunkRows), vals: make([]float64, 0, 8*chunkRows)})
 	}
 	c := s.chunks[len(s.chunks)-1]
-	r := row{at: int64(x.At), tick: x.Tick, has: x.f.has, throttle: x.Throttle, off: int32(len(c.vals)),
+	r := row{at: int64(x.At), tick: x.Tick, has: x.has, throttle: x.Throttle, off: int32(len(c.vals)),
 		device: int32(x.Device), dropped: int32(min(x.Dropped, 1<<31-1)), groups: x.Groups}
 	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
-		if x.f.has&(1<<m) != 0 {
-			c.vals = append(c.vals, x.f.v[m])
+		if x.has&(1<<m) != 0 {
+			c.vals = append(c.vals, x.v[m])
 		}
 	}
 	last := &s.last[x.Device]
@@ -115,8 +115,8 @@ func (s *Series) Sample(x *Sample) error {
 		}
 		r.instances = last.instances
 	}
-	s.unsp[x.Device] |= x.f.unsp
-	s.has[x.Device] |= x.f.has
+	s.unsp[x.Device] |= x.unsp
+	s.has[x.Device] |= x.has
 	c.rows = append(c.rows, r)
 	s.n++
 	return nil
@@ -161,11 +161,11 @@ func (s *Series) of(device int) iter.Seq[*Sample] {
 func (c *chunk) load(r *row, x *Sample) {
 	*x = Sample{Device: int(r.device), At: time.Duration(r.at), Tick: r.tick, Groups: r.groups,
 		Reading: Reading{Throttle: r.throttle, Processes: r.processes, Instances: r.instances, Dropped: int(r.dropped)}}
-	x.f.has = r.has
+	x.has = r.has
 	at := r.off
 	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
 		if r.has&(1<<m) != 0 {
-			x.f.v[m] = c.vals[at]
+			x.v[m] = c.vals[at]
 			at++
 		}
 	}
@@ -222,5 +222,5 @@ func (s *Series) Supported(device int, m Metric) sharing.Answer {
 		return sharing.AnswerUnknown
 	}
 	f := figures{has: s.has[device], unsp: s.unsp[device]}
-	return f.supported(m)
+	return f.Supported(m)
 }

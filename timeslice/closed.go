@@ -60,7 +60,7 @@ type StepTime struct {
 
 // BoundaryTolerance is the fraction of a step's length within which a whole
 // number of quanta makes a prediction jumpy: a few percent of error in the
-// step moves the result by up to 19% (H200 co-location data).
+// step moves the result by up to 19% (cotenant-h200-colocation).
 const BoundaryTolerance = 0.08
 
 // RoundRobin is the step time of tenants that always have a step to run when

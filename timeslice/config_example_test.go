@@ -7,10 +7,9 @@ import (
 )
 
 // Four replicas of each GPU: four turns, not four GPUs.
-func ExamplePluginConfig_Marshal() {
-	yes := true
-	c := timeslice.PluginConfig{
-		FailRequestsGreaterThanOne: &yes,
+func ExamplePluginSettings_Marshal() {
+	c := timeslice.PluginSettings{
+		FailRequestsGreaterThanOne: timeslice.Some(true),
 		Resources:                  []timeslice.PluginResource{{Name: "nvidia.com/gpu", Replicas: 4}},
 	}
 	doc, err := c.Marshal()
@@ -34,8 +33,8 @@ func ExamplePluginConfig_Marshal() {
 }
 
 // A DRA claim that shares its GPU in long turns.
-func ExampleDRAConfig_Marshal() {
-	doc, err := (&timeslice.DRAConfig{Interval: timeslice.LevelLong}).Marshal()
+func ExampleDRASettings_Marshal() {
+	doc, err := (&timeslice.DRASettings{Interval: timeslice.LevelLong}).Marshal()
 	if err != nil {
 		fmt.Println(err)
 		return

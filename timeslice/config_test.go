@@ -21,21 +21,21 @@ func configCodes(ws []sharing.Warning) []sharing.WarningCode {
 	return out
 }
 
-func TestParsePluginConfig(t *testing.T) {
+func TestParsePluginSettings(t *testing.T) {
 	for _, c := range []struct {
 		name, in string
-		want     *PluginConfig
+		want     *PluginSettings
 		warn     []sharing.WarningCode
 	}{
 		{
 			name: "plain", in: "version: v1\nsharing:\n  timeSlicing:\n    failRequestsGreaterThanOne: true\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n",
-			want: &PluginConfig{FailRequestsGreaterThanOne: configPtr(true), Resources: []PluginResource{{"nvidia.com/gpu", 4}}},
-			warn: []sharing.WarningCode{WarnReplicasNotCapacity},
+			want: &PluginSettings{FailRequestsGreaterThanOne: Some(true), Resources: []PluginResource{{Name: "nvidia.com/gpu", Replicas: 4}}},
+			warn: []sharing.WarningCode{sharing.WarnReplicasNotCapacity},
 		},
 		{
 			name: "mig", in: "version: v1\nflags: {migStrategy: single}\nsharing: {timeSlicing: {renameByDefault: true, resources: [{name: nvidia.com/gpu, replicas: 2}, {name: nvidia.com/mig-1g.10gb, replicas: 3}]}}",
-			want: &PluginConfig{RenameByDefault: true, Resources: []PluginResource{{"nvidia.com/gpu", 2}, {"nvidia.com/mig-1g.10gb", 3}}},
-			warn: []sharing.WarningCode{WarnLargeRequestsAllowed, WarnMIGStrategyConflict, WarnReplicasNotCapacity},
+			want: &PluginSettings{RenameByDefault: true, Resources: []PluginResource{{Name: "nvidia.com/gpu", Replicas: 2}, {Name: "nvidia.com/mig-1g.10gb", Replicas: 3}}},
+			warn: []sharing.WarningCode{sharing.WarnLargeRequestsAllowed, sharing.WarnMIGStrategyConflict, sharing.WarnReplicasNotCapacity},
 		},
 		{
 			name: "ignored", in: `
@@ -49,12 +49,12 @@ sharing:
     resources:
     - {name: nvidia.com/gpu, replicas: 2}
 `,
-			want: &PluginConfig{Resources: []PluginResource{{"nvidia.com/gpu", 2}}},
-			warn: []sharing.WarningCode{WarnFlagIgnored, WarnRenameIgnored, WarnDevicesIgnored, WarnTimeSlicingIgnored},
+			want: &PluginSettings{Resources: []PluginResource{{Name: "nvidia.com/gpu", Replicas: 2}}},
+			warn: []sharing.WarningCode{sharing.WarnFlagIgnored, sharing.WarnRenameIgnored, sharing.WarnDevicesIgnored, sharing.WarnTimeSlicingIgnored},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, ws, err := ParsePluginConfig([]byte(c.in))
+			got, ws, err := ParsePluginSettings([]byte(c.in))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +68,7 @@ sharing:
 	}
 }
 
-func TestParsePluginConfigRefuses(t *testing.T) {
+func TestParsePluginSettingsRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name, in string
 		want     []string
@@ -89,7 +89,7 @@ sharing:
 		{"forms", "version: v1\nsharing: {timeSlicing: {resource: [], resources: [{replicas: two}]}}", []string{`did you mean "resources"`, "name: is missing", "replicas: must be a whole number"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, _, err := ParsePluginConfig([]byte(c.in))
+			got, _, err := ParsePluginSettings([]byte(c.in))
 			if got != nil || !errors.Is(err, ErrConfig) {
 				t.Fatalf("got %+v, %v", got, err)
 			}
@@ -104,19 +104,19 @@ sharing:
 
 func TestDRAConfig(t *testing.T) {
 	head := "apiVersion: resource.nvidia.com/v1beta1\n"
-	for in, want := range map[string]*DRAConfig{
+	for in, want := range map[string]*DRASettings{
 		"kind: GpuConfig\nsharing: {strategy: TimeSlicing}":                                       {},
 		"kind: GpuConfig\nsharing: {strategy: TimeSlicing, timeSlicingConfig: {interval: Short}}": {Interval: LevelShort},
 		"kind: MigDeviceConfig\nsharing: {strategy: TimeSlicing}":                                 {MIGDevice: true},
 	} {
-		got, ws, err := ParseDRAConfig([]byte(head + in))
+		got, ws, err := ParseDRASettings([]byte(head + in))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff([]sharing.WarningCode{WarnFeatureGate}, configCodes(ws)); diff != "" {
+		if diff := cmp.Diff([]sharing.WarningCode{sharing.WarnFeatureGate}, configCodes(ws)); diff != "" {
 			t.Error(diff)
 		}
 	}
@@ -126,11 +126,11 @@ func TestDRAConfig(t *testing.T) {
 		"kind: GpuConfig\nsharing: {strategy: TimeSlicing, mpsConfig: {}}":                             "does not go with the TimeSlicing strategy",
 		"kind: MigDeviceConfig\nsharing: {strategy: TimeSlicing, timeSlicingConfig: {interval: Long}}": "a MigDeviceConfig has no time-slice settings",
 	} {
-		if got, _, err := ParseDRAConfig([]byte(head + in)); got != nil || !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), want) {
+		if got, _, err := ParseDRASettings([]byte(head + in)); got != nil || !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %+v, %v; want %q", in, got, err, want)
 		}
 	}
-	for _, c := range []*DRAConfig{{Interval: 9}, {MIGDevice: true, Interval: LevelLong}} {
+	for _, c := range []*DRASettings{{Interval: 9}, {MIGDevice: true, Interval: LevelLong}} {
 		if b, err := c.Marshal(); b != nil || !errors.Is(err, ErrConfig) {
 			t.Errorf("%+v: %q, %v", c, b, err)
 		}
@@ -138,22 +138,22 @@ func TestDRAConfig(t *testing.T) {
 }
 
 func TestConfigGolden(t *testing.T) {
-	for name, c := range map[string]*PluginConfig{
-		"plugin": {FailRequestsGreaterThanOne: configPtr(true), Resources: []PluginResource{{"nvidia.com/gpu", 4}}},
-		"plugin-mig": {RenameByDefault: true, FailRequestsGreaterThanOne: configPtr(false),
-			Resources: []PluginResource{{"nvidia.com/mig-3g.40gb", 2}, {"nvidia.com/mig-1g.10gb.me", 3}}},
+	for name, c := range map[string]*PluginSettings{
+		"plugin": {FailRequestsGreaterThanOne: Some(true), Resources: []PluginResource{{Name: "nvidia.com/gpu", Replicas: 4}}},
+		"plugin-mig": {RenameByDefault: true, FailRequestsGreaterThanOne: Some(false),
+			Resources: []PluginResource{{Name: "nvidia.com/mig-3g.40gb", Replicas: 2}, {Name: "nvidia.com/mig-1g.10gb.me", Replicas: 3}}},
 	} {
 		got, err := c.Marshal()
 		if err != nil {
 			t.Fatal(err)
 		}
 		golden.Check(t, "testdata/config/"+name+".yaml", got)
-		back, _, err := ParsePluginConfig(got)
+		back, _, err := ParsePluginSettings(got)
 		if diff := cmp.Diff(c, back); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", name, err, diff)
 		}
 	}
-	for name, c := range map[string]*DRAConfig{"dra-gpu": {Interval: LevelMedium}, "dra-mig": {MIGDevice: true}} {
+	for name, c := range map[string]*DRASettings{"dra-gpu": {Interval: LevelMedium}, "dra-mig": {MIGDevice: true}} {
 		got, err := c.Marshal()
 		if err != nil {
 			t.Fatal(err)
@@ -162,11 +162,11 @@ func TestConfigGolden(t *testing.T) {
 	}
 }
 
-func FuzzParsePluginConfig(f *testing.F) {
+func FuzzParsePluginSettings(f *testing.F) {
 	f.Add([]byte("version: v1\nsharing:\n  timeSlicing:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n"))
 	f.Add([]byte("version: v1\nflags: {gfd: {oneshot: true}}\nsharing: {timeSlicing: {resources: [{name: nvidia.com/mig-1g.5gb, rename: x, devices: 2, replicas: 0x3}]}}"))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		c, ws, err := ParsePluginConfig(in)
+		c, ws, err := ParsePluginSettings(in)
 		if err != nil {
 			if c != nil || ws != nil {
 				t.Fatalf("value with error %v", err)
@@ -177,17 +177,17 @@ func FuzzParsePluginConfig(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, _, err := ParsePluginConfig(out)
+		back, _, err := ParsePluginSettings(out)
 		if diff := cmp.Diff(c, back); err != nil || diff != "" {
 			t.Fatalf("%v %s", err, diff)
 		}
 	})
 }
 
-func FuzzParseDRAConfig(f *testing.F) {
+func FuzzParseDRASettings(f *testing.F) {
 	f.Add([]byte("apiVersion: resource.nvidia.com/v1beta1\nkind: GpuConfig\nsharing: {strategy: TimeSlicing, timeSlicingConfig: {interval: Long}}"))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		c, ws, err := ParseDRAConfig(in)
+		c, ws, err := ParseDRASettings(in)
 		if err != nil {
 			if c != nil || ws != nil {
 				t.Fatalf("value with error %v", err)
@@ -198,7 +198,7 @@ func FuzzParseDRAConfig(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, _, err := ParseDRAConfig(out)
+		back, _, err := ParseDRASettings(out)
 		if diff := cmp.Diff(c, back); err != nil || diff != "" {
 			t.Fatalf("%v %s", err, diff)
 		}

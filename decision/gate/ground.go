@@ -97,7 +97,7 @@ func (g *Ground) cut() {
 		if sms, known := prof.SMs.Get(); known && wholeKnown && whole > 0 {
 			part = float64(sms) / float64(whole)
 		}
-		s := Slice{Profile: prof, PerGPU: model.Capacity(prof), SlowdownBound: 1 / part}
+		s := Slice{Profile: prof, PerGPU: prof.MaxInstances, SlowdownBound: 1 / part}
 		s.memory, _ = prof.Memory.Get()
 		s.Slowdown = math.Pow(s.SlowdownBound, predict.SliceExponent)
 		g.slices = append(g.slices, s)

@@ -32,7 +32,7 @@ type Reason struct {
 type ReasonText struct {
 	Code    Code             `json:"code"`
 	Message string           `json:"message"`
-	Source  sharing.SourceID `json:"source"`
+	Source  sharing.SourceID `json:"source,omitempty"` // absent where it rests on the input alone
 	// Verdict is what this reason alone would make of the candidate.
 	Verdict Verdict `json:"verdict"`
 }

@@ -28,10 +28,10 @@ type Traits struct {
 
 const (
 	// TurnsCapacity: three to seven saturated pods deliver 0.90 of one pod's
-	// throughput on an A100 (the nos project's rows); on an H200 switching alone
+	// throughput on an A100 (nos-gpu-sharing); on an H200 switching alone
 	// takes 6.8 %.
 	TurnsCapacity = 0.90
-	// hamiSplit is HAMi's default deviceSplitCount.
+	// hamiSplit is HAMi's default deviceSplitCount (hami-values).
 	hamiSplit = 10
 	// mpsClients is how many clients MPS takes on Volta and later, at the least;
 	// see sharing.MPSClientLimit.
@@ -64,7 +64,7 @@ func TraitsOf(m sharing.Mechanism) *Traits {
 
 // SlowdownBy is the expected slowdown of a tenant by n-1 neighbours that are
 // each busy the share b of the time, between its bounds for neighbours that are
-// idle and saturated: a prior, from our H200 measurements and the A100 rows.
+// idle and saturated: priors, from cotenant-h200-colocation and nos-gpu-sharing.
 func SlowdownBy(m sharing.Mechanism, n int, b float64) predict.Interval {
 	t := TraitsOf(m)
 	if n <= 1 || !t.Contends {

@@ -79,7 +79,7 @@ const maxClaims = 1000
 // pods all name. A claim belongs to one namespace.
 func (b *builder) sharedClaims(g *group) error {
 	if g.GPUs > maxClaims {
-		b.warn(sharing.Warning{Code: WarnClaimsLeftOut, Path: g.key, Source: "DRA",
+		b.warn(sharing.Warning{Code: WarnClaimsLeftOut, Path: g.key, Source: "nvidia-dra-driver",
 			Message: fmt.Sprintf("no claims are written: sharing %d GPUs by DRA takes a named claim for each", g.GPUs),
 			Remedy:  "deliver by the device plugin, or divide the pool"})
 		return nil
@@ -126,7 +126,7 @@ func (b *builder) sharedClaims(g *group) error {
 		}
 	}
 	if split > 0 {
-		b.warn(sharing.Warning{Code: WarnClaimNamespaces, Path: g.key, Source: "DRA",
+		b.warn(sharing.Warning{Code: WarnClaimNamespaces, Path: g.key, Source: "nvidia-dra-driver",
 			Message: fmt.Sprintf("a claim belongs to one namespace: tenants of several namespaces on one device take %d more device(s)", split),
 			Remedy:  "put tenants that share a device into one namespace, or deliver by the device plugin"})
 	}
@@ -137,7 +137,7 @@ func (b *builder) sharedClaims(g *group) error {
 	}
 	for _, m := range g.members {
 		if n := m.Replicas - seated[m]; n > 0 {
-			b.warn(sharing.Warning{Code: WarnUnplacedTenants, Path: m.name, Source: "DRA",
+			b.warn(sharing.Warning{Code: WarnUnplacedTenants, Path: m.name, Source: "nvidia-dra-driver",
 				Message: fmt.Sprintf("the devices of %s have no room for %d of its %d pods", g.key, n, m.Replicas),
 				Remedy:  "add GPUs to the group, or let more clients share each"})
 		}
@@ -160,9 +160,9 @@ func (b *builder) sharedClaims(g *group) error {
 // environment tightens its own.
 func (g *group) draConfig(tenants []seat) *DRAConfig {
 	if g.Mechanism == sharing.MechanismTimeSlicing {
-		return &DRAConfig{TimeSlicing: &timeslice.DRAConfig{}}
+		return &DRAConfig{TimeSlicing: &timeslice.DRASettings{}}
 	}
-	c := &mps.DRAConfig{MIGDevice: usesMIG(g.Mechanism)}
+	c := &mps.DRASettings{MIGDevice: usesMIG(g.Mechanism)}
 	percent := 0.0
 	for _, s := range tenants {
 		percent = max(percent, s.percent)
@@ -170,7 +170,7 @@ func (g *group) draConfig(tenants []seat) *DRAConfig {
 	}
 	if !slices.ContainsFunc(tenants, func(s seat) bool { return s.percent == 0 }) {
 		n := int(math.Ceil(percent))
-		c.DefaultActiveThreadPercentage = &n
+		c.DefaultActiveThreadPercentage = Some(n)
 	}
 	return &DRAConfig{MPS: c}
 }

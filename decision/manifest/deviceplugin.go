@@ -2,27 +2,26 @@ package manifest
 
 import (
 	"github.com/cotenant/cotenant/internal/pluginconf"
-	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
 )
 
 // PluginFlags are the flags of the device plugin and of GPU feature discovery that
-// its configuration document holds. Empty and nil leave a flag out.
+// its configuration document holds. Empty and missing leave a flag out.
 type PluginFlags struct {
 	MIGStrategy             string // none, single or mixed
-	FailOnInitError         *bool
+	FailOnInitError         Optional[bool]
 	MPSRoot                 string // where the MPS daemon's folders are, by default /run/nvidia/mps
 	NvidiaDriverRoot        string
 	NvidiaDevRoot           string
-	GDSEnabled              *bool
-	MOFEDEnabled            *bool
-	UseNodeFeatureAPI       *bool
+	GDSEnabled              Optional[bool]
+	MOFEDEnabled            Optional[bool]
+	UseNodeFeatureAPI       Optional[bool]
 	DeviceDiscoveryStrategy string
 
 	// Under flags.plugin.
-	PassDeviceSpecs               *bool
+	PassDeviceSpecs               Optional[bool]
 	DeviceListStrategy            []string // envvar, volume-mounts, cdi-annotations, cdi-cri
 	DeviceIDStrategy              string   // uuid or index
 	CDIAnnotationPrefix           string
@@ -31,8 +30,8 @@ type PluginFlags struct {
 	SharedDevicesAllocationPolicy string // distributed or packed
 
 	// Under flags.gfd.
-	Oneshot         *bool
-	NoTimestamp     *bool
+	Oneshot         Optional[bool]
+	NoTimestamp     Optional[bool]
 	SleepInterval   string
 	OutputFile      string
 	MachineTypeFile string
@@ -42,8 +41,8 @@ type PluginFlags struct {
 // device plugin. The zero value shares nothing. With both blocks MPS wins.
 type PluginConfig struct {
 	Flags       PluginFlags
-	TimeSlicing *timeslice.PluginConfig
-	MPS         *mps.PluginConfig
+	TimeSlicing *timeslice.PluginSettings
+	MPS         *mps.PluginSettings
 }
 
 // ParsePluginConfig reads a document, YAML or JSON, strictly: unknown
@@ -54,45 +53,12 @@ func ParsePluginConfig(data []byte) (*PluginConfig, []sharing.Warning, error) {
 	if err != nil {
 		return nil, nil, invalid(err)
 	}
-	c := &PluginConfig{Flags: PluginFlags(d.Flags)}
-	if b := d.TimeSlicing; b != nil {
-		c.TimeSlicing = &timeslice.PluginConfig{RenameByDefault: b.RenameByDefault, FailRequestsGreaterThanOne: b.FailRequestsGreaterThanOne}
-		for _, r := range b.Resources {
-			c.TimeSlicing.Resources = append(c.TimeSlicing.Resources, timeslice.PluginResource(r))
-		}
-	}
-	if b := d.MPS; b != nil {
-		c.MPS = &mps.PluginConfig{RenameByDefault: b.RenameByDefault, FailRequestsGreaterThanOne: b.FailRequestsGreaterThanOne}
-		for _, r := range b.Resources {
-			c.MPS.Resources = append(c.MPS.Resources, mps.PluginResource(r))
-		}
-	}
-	return c, warnings(ws), nil
-}
-
-func warnings(ws []problem.Warning) []sharing.Warning {
-	out := make([]sharing.Warning, 0, len(ws))
-	for _, w := range ws {
-		out = append(out, sharing.Warning{Code: sharing.WarningCode(w.Code), Path: w.Path, Message: w.Message, Remedy: w.Remedy, Source: sharing.SourceID(w.Source)})
-	}
-	return out
+	c := &PluginConfig{Flags: PluginFlags(d.Flags), TimeSlicing: (*timeslice.PluginSettings)(d.TimeSlicing), MPS: (*mps.PluginSettings)(d.MPS)}
+	return c, ws, nil
 }
 
 func (c *PluginConfig) document() *pluginconf.Document {
-	d := &pluginconf.Document{Flags: pluginconf.Flags(c.Flags)}
-	if s := c.TimeSlicing; s != nil {
-		d.TimeSlicing = &pluginconf.Block{RenameByDefault: s.RenameByDefault, FailRequestsGreaterThanOne: s.FailRequestsGreaterThanOne}
-		for _, r := range s.Resources {
-			d.TimeSlicing.Resources = append(d.TimeSlicing.Resources, pluginconf.Resource(r))
-		}
-	}
-	if s := c.MPS; s != nil {
-		d.MPS = &pluginconf.Block{RenameByDefault: s.RenameByDefault, FailRequestsGreaterThanOne: s.FailRequestsGreaterThanOne}
-		for _, r := range s.Resources {
-			d.MPS.Resources = append(d.MPS.Resources, pluginconf.Resource(r))
-		}
-	}
-	return d
+	return &pluginconf.Document{Flags: pluginconf.Flags(c.Flags), TimeSlicing: (*pluginconf.Block)(c.TimeSlicing), MPS: (*pluginconf.Block)(c.MPS)}
 }
 
 // Validate returns nil, or an error that matches ErrInvalid and names every
@@ -100,7 +66,7 @@ func (c *PluginConfig) document() *pluginconf.Document {
 func (c *PluginConfig) Validate() error { return invalid(c.document().Validate()) }
 
 // Warnings lists what the plugin accepts in c and does otherwise than it looks.
-func (c *PluginConfig) Warnings() []sharing.Warning { return warnings(c.document().Warnings()) }
+func (c *PluginConfig) Warnings() []sharing.Warning { return c.document().Warnings() }
 
 // Marshal validates c and writes the document.
 func (c *PluginConfig) Marshal() ([]byte, error) {
@@ -131,15 +97,14 @@ func (g *group) pluginKey() string {
 
 // pluginConfig is the device-plugin configuration of the group's nodes.
 func (g *group) pluginConfig() *PluginConfig {
-	yes := true
 	c := &PluginConfig{Flags: PluginFlags{MIGStrategy: "none"}}
 	switch g.Mechanism {
 	case sharing.MechanismTimeSlicing:
-		c.TimeSlicing = &timeslice.PluginConfig{FailRequestsGreaterThanOne: &yes,
+		c.TimeSlicing = &timeslice.PluginSettings{FailRequestsGreaterThanOne: Some(true),
 			Resources: []timeslice.PluginResource{{Name: pluginconf.GPU, Replicas: g.clients()}}}
 	case sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation:
 		c.Flags.MPSRoot = mpsRoot
-		c.MPS = &mps.PluginConfig{FailRequestsGreaterThanOne: &yes,
+		c.MPS = &mps.PluginSettings{FailRequestsGreaterThanOne: Some(true),
 			Resources: []mps.PluginResource{{Name: pluginconf.GPU, Replicas: g.clients()}}}
 	case sharing.MechanismMIG:
 		c.Flags.MIGStrategy = "mixed"

@@ -14,17 +14,15 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 func fullPlugin() *PluginConfig {
 	return &PluginConfig{
 		Flags: PluginFlags{
-			MIGStrategy: "mixed", FailOnInitError: ptr(true), MPSRoot: "/run/nvidia/mps", NvidiaDriverRoot: "/run/nvidia/driver", NvidiaDevRoot: "/", GDSEnabled: ptr(false),
-			MOFEDEnabled: ptr(false), UseNodeFeatureAPI: ptr(true), DeviceDiscoveryStrategy: "auto", PassDeviceSpecs: ptr(true), DeviceListStrategy: []string{"envvar", "cdi-cri"},
+			MIGStrategy: "mixed", FailOnInitError: Some(true), MPSRoot: "/run/nvidia/mps", NvidiaDriverRoot: "/run/nvidia/driver", NvidiaDevRoot: "/", GDSEnabled: Some(false),
+			MOFEDEnabled: Some(false), UseNodeFeatureAPI: Some(true), DeviceDiscoveryStrategy: "auto", PassDeviceSpecs: Some(true), DeviceListStrategy: []string{"envvar", "cdi-cri"},
 			DeviceIDStrategy: "uuid", CDIAnnotationPrefix: "cdi.k8s.io/", NvidiaCTKPath: "/usr/bin/nvidia-ctk", ContainerDriverRoot: "/driver-root", SharedDevicesAllocationPolicy: "packed",
-			Oneshot: ptr(false), NoTimestamp: ptr(true), SleepInterval: "60s", OutputFile: "/features.d/gfd", MachineTypeFile: "/machine-type",
+			Oneshot: Some(false), NoTimestamp: Some(true), SleepInterval: "60s", OutputFile: "/features.d/gfd", MachineTypeFile: "/machine-type",
 		},
-		TimeSlicing: &timeslice.PluginConfig{RenameByDefault: true, FailRequestsGreaterThanOne: ptr(true),
+		TimeSlicing: &timeslice.PluginSettings{RenameByDefault: true, FailRequestsGreaterThanOne: Some(true),
 			Resources: []timeslice.PluginResource{{Name: "nvidia.com/gpu", Replicas: 4}, {Name: "nvidia.com/mig-1g.5gb", Replicas: 2}}},
 	}
 }
@@ -40,14 +38,14 @@ func TestPluginConfigRoundTrip(t *testing.T) {
 	if diff := cmp.Diff(c, back); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
-	if len(ws) != 1 || ws[0].Code != WarnReplicasNotCapacity {
+	if len(ws) != 1 || ws[0].Code != sharing.WarnReplicasNotCapacity {
 		t.Errorf("%v", ws)
 	}
 }
 
 func TestPluginConfigRefusesMPSWithMIG(t *testing.T) {
 	c := fullPlugin()
-	c.MPS = &mps.PluginConfig{Resources: []mps.PluginResource{{Name: "nvidia.com/gpu", Replicas: 2}}}
+	c.MPS = &mps.PluginSettings{Resources: []mps.PluginResource{{Name: "nvidia.com/gpu", Replicas: 2}}}
 	b, err := c.Marshal()
 	if b != nil || !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "refuses MPS together with the mixed MIG strategy") {
 		t.Errorf("%q, %v", b, err)
@@ -67,8 +65,8 @@ func TestDRAConfig(t *testing.T) {
 	head := "apiVersion: resource.nvidia.com/v1beta1\n"
 	for in, want := range map[string]*DRAConfig{
 		"kind: GpuConfig": {},
-		"kind: MigDeviceConfig\nsharing: {strategy: MPS}":                                        {MIGDevice: true, MPS: &mps.DRAConfig{MIGDevice: true}},
-		"kind: GpuConfig\nsharing: {strategy: TimeSlicing, timeSlicingConfig: {interval: Long}}": {TimeSlicing: &timeslice.DRAConfig{Interval: timeslice.LevelLong}},
+		"kind: MigDeviceConfig\nsharing: {strategy: MPS}":                                        {MIGDevice: true, MPS: &mps.DRASettings{MIGDevice: true}},
+		"kind: GpuConfig\nsharing: {strategy: TimeSlicing, timeSlicingConfig: {interval: Long}}": {TimeSlicing: &timeslice.DRASettings{Interval: timeslice.LevelLong}},
 	} {
 		got, _, err := ParseDRAConfig([]byte(head + in))
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
@@ -83,14 +81,14 @@ func TestDRAConfig(t *testing.T) {
 			t.Errorf("%s: %v %s", in, err, cmp.Diff(got, back))
 		}
 	}
-	both := &DRAConfig{TimeSlicing: &timeslice.DRAConfig{}, MPS: &mps.DRAConfig{}}
+	both := &DRAConfig{TimeSlicing: &timeslice.DRASettings{}, MPS: &mps.DRASettings{}}
 	if b, err := both.Marshal(); b != nil || !errors.Is(err, ErrInvalid) {
 		t.Errorf("%q, %v", b, err)
 	}
 }
 
 func TestClaim(t *testing.T) {
-	c := Claim{Name: "half", Namespace: "ml", Profile: "3g.40gb", Count: 1, Config: &DRAConfig{MPS: &mps.DRAConfig{MIGDevice: true, DefaultActiveThreadPercentage: ptr(50)}}}
+	c := Claim{Name: "half", Namespace: "ml", Profile: "3g.40gb", Count: 1, Config: &DRAConfig{MPS: &mps.DRASettings{MIGDevice: true, DefaultActiveThreadPercentage: Some(50)}}}
 	got, err := c.Marshal()
 	if err != nil {
 		t.Fatal(err)
@@ -105,12 +103,12 @@ func TestClaim(t *testing.T) {
 		claim Claim
 		want  string
 	}{
-		"parameters of the other kind": {Claim{Name: "a", Profile: "1g.10gb", Config: &DRAConfig{MPS: &mps.DRAConfig{}}}, "config: the driver ignores parameters of the other kind"},
+		"parameters of the other kind": {Claim{Name: "a", Profile: "1g.10gb", Config: &DRAConfig{MPS: &mps.DRASettings{}}}, "config: the driver ignores parameters of the other kind"},
 		"injection":                    {Claim{Name: "a", GPU: "x') || true || ('"}, `gpu: "x') || true || ('" is not a product name`},
 		"profile":                      {Claim{Name: "a", Profile: "1g.10gb' || 'x"}, "profile"},
 		"name":                         {Claim{Name: "A b"}, `name: "A b"`},
 		"count":                        {Claim{Name: "a", Count: -1}, "count: must be 1 or more"},
-		"config":                       {Claim{Name: "a", Config: &DRAConfig{MPS: &mps.DRAConfig{DefaultPinnedDeviceMemoryLimit: 5}}}, "below 1Mi"},
+		"config":                       {Claim{Name: "a", Config: &DRAConfig{MPS: &mps.DRASettings{DefaultPinnedDeviceMemoryLimit: 5}}}, "below 1Mi"},
 	} {
 		if b, err := x.claim.Marshal(); b != nil || !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%s: %q, %v", name, b, err)

@@ -20,8 +20,8 @@ import (
 // a GpuConfig or a MigDeviceConfig. At most one strategy is set; without one
 // the device is not shared beyond the driver's default.
 type DRAConfig struct {
-	TimeSlicing *timeslice.DRAConfig
-	MPS         *mps.DRAConfig
+	TimeSlicing *timeslice.DRASettings
+	MPS         *mps.DRASettings
 	// MIGDevice is the kind of a document without a strategy; with one, the
 	// strategy's own field counts.
 	MIGDevice bool
@@ -38,9 +38,9 @@ func ParseDRAConfig(data []byte) (*DRAConfig, []sharing.Warning, error) {
 	var ws []sharing.Warning
 	switch d.Strategy {
 	case draconf.TimeSlicing:
-		out.TimeSlicing, ws, err = timeslice.ParseDRAConfig(data)
+		out.TimeSlicing, ws, err = timeslice.ParseDRASettings(data)
 	case draconf.MPS:
-		out.MPS, ws, err = mps.ParseDRAConfig(data)
+		out.MPS, ws, err = mps.ParseDRASettings(data)
 	}
 	if err != nil {
 		return nil, nil, invalid(err)

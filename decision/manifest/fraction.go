@@ -20,7 +20,7 @@ func (m *member) processLimit() sharing.Bytes {
 
 // advice is the memory fraction for the workload's framework, or 0 where nothing
 // is shared or a figure is missing.
-func (m *member) advice(f mps.Framework) float64 {
+func (m *member) advice(f mps.ServingFramework) float64 {
 	limit, total := m.processLimit(), m.total()
 	enforcer := mps.EnforcerMPS
 	switch m.Mechanism {
@@ -29,7 +29,7 @@ func (m *member) advice(f mps.Framework) float64 {
 		enforcer, limit, total = mps.EnforcerHAMi, sharing.GiB, sharing.GiB
 	case sharing.MechanismTimeSlicing:
 		// The whole GPU is in sight, as for vLLM under MPS, whatever is free.
-		f = mps.VLLM
+		f = mps.ServingVLLM
 	case sharing.MechanismMPS, sharing.MechanismMIGWithMPS, sharing.MechanismMIGLikeEmulation:
 	default:
 		return 0
@@ -44,7 +44,7 @@ func (m *member) advice(f mps.Framework) float64 {
 // fractionArgs returns the memory-fraction option of the workload's framework,
 // or nil.
 func (b *builder) fractionArgs(m *member) []string {
-	var f mps.Framework
+	var f mps.ServingFramework
 	if f.UnmarshalText([]byte(m.framework().Name)) != nil {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (b *builder) fractionArgs(m *member) []string {
 		return []string{f.Flag(), formatFloat(fraction)}
 	}
 	if shared(m.Mechanism) || m.Mechanism == sharing.MechanismVGPU {
-		b.warn(sharing.Warning{Code: WarnFractionUnknown, Path: m.name, Source: "DYN-LIM",
+		b.warn(sharing.Warning{Code: WarnFractionUnknown, Path: m.name, Source: "dynamo-mps-limits",
 			Message: fmt.Sprintf("no %s is written, for the memory that it is a fraction of, or the workload's share of it, is not known or leaves nothing; the framework would take most of the GPU", f.Flag()),
 			Remedy:  "give the workload's memory and the GPU's"})
 	}

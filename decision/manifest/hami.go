@@ -21,25 +21,17 @@ const (
 	HAMiModeMPS                  // an MPS share
 )
 
-var hamiModes = []string{"hami-core", "mig", "mps"}
+var hamiModes = enum.Of[HAMiMode](ErrInvalid, "HAMi mode", "hami-core", "mig", "mps")
 
 // String returns "hami-core", "mig" or "mps".
-func (m HAMiMode) String() string { return enum.String(hamiModes, int(m)) }
+func (m HAMiMode) String() string { return hamiModes.String(m) }
 
 // MarshalText returns the mode's text.
-func (m HAMiMode) MarshalText() ([]byte, error) {
-	return enum.Text(ErrInvalid, "HAMi mode", hamiModes, int(m))
-}
+func (m HAMiMode) MarshalText() ([]byte, error) { return hamiModes.Text(m) }
 
 // UnmarshalText reads a mode's text; unknown text is an error that matches
 // ErrInvalid.
-func (m *HAMiMode) UnmarshalText(b []byte) error {
-	i, err := enum.Parse(ErrInvalid, "HAMi mode", hamiModes, b)
-	if err == nil {
-		*m = HAMiMode(i)
-	}
-	return err
-}
+func (m *HAMiMode) UnmarshalText(b []byte) error { return hamiModes.Parse(m, b) }
 
 // HAMiShare is a pod's request to HAMi or to Volcano's vGPU device plugin, whose
 // enforcement is HAMi's. The zero value asks for one card and no limits.
@@ -63,7 +55,7 @@ func (s HAMiShare) Validate() error {
 }
 
 func (s HAMiShare) check(l *problem.List) {
-	if int(s.Mode) >= len(hamiModes) {
+	if !hamiModes.Has(s.Mode) {
 		l.Addf("mode", "use hami-core, mig or mps", "%v is not known", s.Mode)
 	}
 	if s.GPUs < 0 {
@@ -157,7 +149,7 @@ func (b *builder) graphsWarning(m *member) {
 	if launches != nil {
 		msg = "gpucores does not limit CUDA graphs, and this workload launches them"
 	}
-	b.warn(sharing.Warning{Code: WarnCUDAGraphs, Path: m.name, Source: "HCORE", Message: msg,
+	b.warn(sharing.Warning{Code: WarnCUDAGraphs, Path: m.name, Source: "hami-core-graphs", Message: msg,
 		Remedy: "do not count on the compute limit, or turn graphs off"})
 }
 

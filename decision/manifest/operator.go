@@ -1,8 +1,6 @@
 package manifest
 
 import (
-	"go.yaml.in/yaml/v3"
-
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -48,14 +46,7 @@ func (b *builder) pluginFiles() error {
 }
 
 func (b *builder) configMap(path, note, name string, data map[string]string) error {
-	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
-	for _, k := range sortedKeys(data) {
-		v := yamlnode.Text(data[k])
-		v.Style = yaml.LiteralStyle
-		n.Content = append(n.Content, yamlnode.Text(k), v)
-	}
-	return b.encode(path, note, nil, yamlnode.Map("apiVersion", "v1", "kind", "ConfigMap",
-		"metadata", metadata(name, b.opts.OperatorNamespace), "data", n))
+	return b.encode(path, note, nil, yamlnode.ConfigMap(name, b.opts.OperatorNamespace, data))
 }
 
 // operatorValues writes the GPU Operator's settings: only those that the
@@ -69,7 +60,7 @@ func (b *builder) operatorValues() error {
 	var strategy, migManager, plugin, mpsValues any
 	switch {
 	case mixed && hasMPS:
-		b.warn(sharing.Warning{Code: WarnMIGStrategyEnv, Path: "mig.strategy", Source: "GPUOP",
+		b.warn(sharing.Warning{Code: WarnMIGStrategyEnv, Path: "mig.strategy", Source: "nvidia-gpu-operator",
 			Message: "the Operator hands mig.strategy to every node's plugin, where it overrides the node's own configuration, and the plugin refuses MPS under mixed; the values leave it out",
 			Remedy:  "leave mig.strategy unset, and check in the plugin's log on an MPS node that the strategy is none"})
 	case mixed:

@@ -114,7 +114,7 @@ func (m *member) mpsEnv() []pair {
 // delivers it.
 func (b *builder) limitWarnings(m *member) {
 	warn := func(code sharing.WarningCode, remedy, format string, args ...any) {
-		b.warn(sharing.Warning{Code: code, Path: m.name, Source: "KDP", Remedy: remedy, Message: fmt.Sprintf(format, args...)})
+		b.warn(sharing.Warning{Code: code, Path: m.name, Source: "k8s-device-plugin", Remedy: remedy, Message: fmt.Sprintf(format, args...)})
 	}
 	if n := m.processes(); n > 1 && usesMPS(m.Mechanism) {
 		warn(WarnPerProcess, "", "MPS limits each process, not the container: each of the %d processes gets %v", n, m.processLimit())
@@ -180,7 +180,7 @@ func (b *builder) pluginPod(p *pod, m *member) error {
 	share := mps.PluginShare{Replicas: m.group.clients(), Total: m.group.memory()}
 	limit, percent := share.PinnedMemoryLimit(), float64(share.ActiveThreadPercentage())
 	tooMuch := func(format string, args ...any) {
-		b.warn(sharing.Warning{Code: WarnEqualShares, Path: m.name, Source: "KDP", Message: fmt.Sprintf(format, args...), Remedy: "use fewer replicas, or deliver by DRA"})
+		b.warn(sharing.Warning{Code: WarnEqualShares, Path: m.name, Source: "k8s-device-plugin", Message: fmt.Sprintf(format, args...), Remedy: "use fewer replicas, or deliver by DRA"})
 	}
 	if per := m.processLimit(); limit > 0 && per > limit {
 		tooMuch("the plugin limits each process to %v, an equal share; the environment can tighten that and not widen it to %v", limit, per)
@@ -199,7 +199,7 @@ func (b *builder) kaiPod(p *pod, m *member) error {
 		return nil
 	}
 	p.header = append(p.header, "For nodes whose device plugin replicates nothing: KAI divides whole GPUs.")
-	b.warn(sharing.Warning{Code: WarnNotEnforced, Path: m.name, Source: "KAI",
+	b.warn(sharing.Warning{Code: WarnNotEnforced, Path: m.name, Source: "kai-gpu-sharing",
 		Message: "KAI places the pod by this share and enforces none of it", Remedy: "trust the tenants, or add a mechanism that enforces"})
 	var err error
 	p.annotations, err = KAIAnnotations(m.memory, 0, m.container())

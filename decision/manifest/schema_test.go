@@ -268,12 +268,12 @@ func checkPlugin(t *testing.T, path string, data []byte) {
 		t.Errorf("%s: MPS and MIG in one configuration", path)
 	}
 	if c != nil && c.MPS != nil {
-		if _, _, err := mps.ParsePluginConfig(data); err != nil {
+		if _, _, err := mps.ParsePluginSettings(data); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
 	if c != nil && c.TimeSlicing != nil {
-		if _, _, err := timeslice.ParsePluginConfig(data); err != nil {
+		if _, _, err := timeslice.ParsePluginSettings(data); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

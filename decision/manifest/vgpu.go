@@ -27,25 +27,17 @@ const (
 	VGPUPolicyFixedShare                   // each virtual GPU has the share of its type
 )
 
-var vgpuPolicies = []string{"best-effort", "equal-share", "fixed-share"}
+var vgpuPolicies = enum.Of[VGPUPolicy](ErrInvalid, "vGPU policy", "best-effort", "equal-share", "fixed-share")
 
 // String returns "best-effort", "equal-share" or "fixed-share".
-func (p VGPUPolicy) String() string { return enum.String(vgpuPolicies, int(p)) }
+func (p VGPUPolicy) String() string { return vgpuPolicies.String(p) }
 
 // MarshalText returns the policy's text.
-func (p VGPUPolicy) MarshalText() ([]byte, error) {
-	return enum.Text(ErrInvalid, "vGPU policy", vgpuPolicies, int(p))
-}
+func (p VGPUPolicy) MarshalText() ([]byte, error) { return vgpuPolicies.Text(p) }
 
 // UnmarshalText reads a policy's text; unknown text is an error that matches
 // ErrInvalid.
-func (p *VGPUPolicy) UnmarshalText(b []byte) error {
-	i, err := enum.Parse(ErrInvalid, "vGPU policy", vgpuPolicies, b)
-	if err == nil {
-		*p = VGPUPolicy(i)
-	}
-	return err
-}
+func (p *VGPUPolicy) UnmarshalText(b []byte) error { return vgpuPolicies.Parse(p, b) }
 
 // VGPUScheduler is the scheduling of a time-sliced vGPU group. The zero value
 // is the manager's default: best effort.
@@ -68,7 +60,7 @@ const (
 )
 
 func (s VGPUScheduler) check(l *problem.List, at string) {
-	if int(s.Policy) >= len(vgpuPolicies) {
+	if !vgpuPolicies.Has(s.Policy) {
 		l.Addf(at+".policy", "use best-effort, equal-share or fixed-share", "%v is not known", s.Policy)
 	}
 	tuned := s.AveragingFactor != 0 || s.FrequencyHz != 0
@@ -146,12 +138,12 @@ func (b *builder) vgpuFile(g *group) error {
 	text += fmt.Sprintf("# Scheduler: %v. Put this file into the host's modprobe.d and load the driver anew.\noptions nvidia NVreg_RegistryDwords=\"RmPVMRL=0x%08x\"\n", s.Policy, word)
 	b.add("vgpu/"+g.key+".conf", "for modprobe.d of the hypervisor's host", []byte(text))
 	if s.Policy == VGPUPolicyEqualShare && s.TimeSlice > 0 {
-		b.warn(sharing.Warning{Code: WarnRmPVMRLForm, Path: g.key, Source: "VGPU",
+		b.warn(sharing.Warning{Code: WarnRmPVMRLForm, Path: g.key, Source: "nvidia-vgpu-guide",
 			Message: "NVIDIA's guide gives two words for equal share with a time slice, ending in 0001 and in 0003; this is the second",
 			Remedy:  "read the scheduler in force back with nvidia-smi vgpu -ss"})
 	}
 	if s.Policy == VGPUPolicyBestEffort {
-		b.warn(sharing.Warning{Code: WarnBestEffort, Path: g.key, Source: "VGPU",
+		b.warn(sharing.Warning{Code: WarnBestEffort, Path: g.key, Source: "nvidia-vgpu-guide",
 			Message: "the best-effort scheduler promises no share of compute; only the frame buffer is divided",
 			Remedy:  "choose equal-share or fixed-share"})
 	}

@@ -13,7 +13,7 @@ import (
 type leave struct {
 	at         float64
 	p          *Placement
-	gpu, start int // in mig.Fleet
+	gpu, start int // in mig.Cluster
 }
 
 type leaves []leave
@@ -38,7 +38,7 @@ var migMixes = map[string]string{
 // migOnline is the set-up of package mig's experiment: Poisson arrivals at a load
 // of 1.00 of the placement units, exponential lifetimes, the first tenth not
 // counted. It returns the accepted share in percent through a Placer and through
-// a mig.Fleet.
+// a mig.Cluster.
 func migOnline(tb testing.TB, mix string, perNode, arrivals int, seed uint64, policy func(*Mix) Policy, fleet bool) (ours, theirs float64) {
 	tb.Helper()
 	const gpus = 96
@@ -80,7 +80,7 @@ func migOnline(tb testing.TB, mix string, perNode, arrivals int, seed uint64, po
 	if err != nil {
 		tb.Fatal(err)
 	}
-	f, err := mig.NewFleet(m, gpus, mig.FleetOptions{Mix: counts})
+	f, err := mig.NewCluster(m, gpus, mig.ClusterOptions{Mix: counts})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -148,12 +148,12 @@ func TestMIGOnline(t *testing.T) {
 		ours, fleet := migOnline(t, mix, 1, 3_000, 0, frag, true)
 		nodes8, _ := migOnline(t, mix, 8, 3_000, 0, func(m *Mix) Policy { return NewCotenant(m) }, false)
 		best, _ := migOnline(t, mix, 8, 3_000, 0, func(*Mix) Policy { return BestFit{} }, false)
-		t.Logf("%s: fragmentation %.2f%%, mig.Fleet %.2f%%, cotenant with 8 a node %.2f%%, best-fit %.2f%%", name, ours, fleet, nodes8, best)
+		t.Logf("%s: fragmentation %.2f%%, mig.Cluster %.2f%%, cotenant with 8 a node %.2f%%, best-fit %.2f%%", name, ours, fleet, nodes8, best)
 		if diff := ours - fleet; diff < -0.15 || diff > 0.15 {
-			t.Errorf("%s: %.2f%% here, %.2f%% by mig.Fleet", name, ours, fleet)
+			t.Errorf("%s: %.2f%% here, %.2f%% by mig.Cluster", name, ours, fleet)
 		}
 		if nodes8 < fleet-0.3 || nodes8 < best {
-			t.Errorf("%s: cotenant %.2f%%, mig.Fleet %.2f%%, best-fit %.2f%%", name, nodes8, fleet, best)
+			t.Errorf("%s: cotenant %.2f%%, mig.Cluster %.2f%%, best-fit %.2f%%", name, nodes8, fleet, best)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func BenchmarkMIGOnline(b *testing.B) {
 				}
 			}
 			b.ReportMetric(ours, "accepted-%")
-			b.ReportMetric(theirs, "mig.Fleet-%")
+			b.ReportMetric(theirs, "mig.Cluster-%")
 		})
 	}
 }

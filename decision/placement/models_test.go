@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -18,24 +17,11 @@ import (
 
 // measured are servers that were measured alone on an H200.
 func measured() (*predict.Profiles, error) {
-	data, err := os.ReadFile("../../examples/predict/testdata/h200-colocation.json")
-	if err != nil {
-		return nil, err
-	}
-	rows, err := predict.ParseRows(data)
-	if err != nil {
-		return nil, err
-	}
-	alone, err := rows.Profiles()
-	if err != nil {
-		return nil, err
-	}
-	var ps predict.Profiles
-	return &ps, ps.Add(alone...)
+	return predict.LoadProfiles("../../examples/predict/testdata/h200-colocation.json")
 }
 
 func server(model string, clients int) placement.Workload {
-	return placement.Workload{Server: predict.Server{"model": model}, Load: predict.Load{Concurrency: clients, Prompt: 128, Output: 64}}
+	return placement.Workload{Server: predict.Server{Model: model}, Load: predict.Load{Concurrency: clients, Prompt: 128, Output: 64}}
 }
 
 func workloads() map[string]placement.Workload {

@@ -16,7 +16,7 @@ func fourTenants(tb testing.TB) []predict.Solo {
 		{Concurrency: 4, Prompt: 128, Output: 64}, {Concurrency: 1, Prompt: 128, Output: 64},
 		{Concurrency: 16, Prompt: 128, Output: 64}, {Concurrency: 4, Prompt: 768, Output: 16},
 	} {
-		s, err := ps.Solo(predict.Server{"model": "1b"}, l)
+		s, err := ps.Solo(predict.Server{Model: "1b"}, l)
 		if err != nil {
 			tb.Fatal(err)
 		}

@@ -62,15 +62,20 @@ func meanTurns(quanta float64) float64 {
 	return n + min(1, (quanta+within-n)/(2*within))
 }
 
+// cycleOf is the time, in a closed loop, from one request in a slot of the batch
+// to the next, with steps and prefills of these lengths.
+func (t *tenantModel) cycleOf(step, prefill float64) float64 {
+	return t.batch*prefill + t.steps*step + clientDelay
+}
+
 // occupy updates the shares of time from the lengths of step and prefill.
 func (s *closedState) occupy(t *tenantModel, stepOnGPU, prefillOnGPU float64) {
-	steps := float64(t.output - 1)
 	if t.closed {
-		c := t.batch*s.prefill + steps*s.step + clientDelay
-		s.decode, s.prefills = steps*s.step/c, t.batch*s.prefill/c
+		c := t.cycleOf(s.step, s.prefill)
+		s.decode, s.prefills = t.steps*s.step/c, t.batch*s.prefill/c
 	} else {
 		s.prefills = min(0.95, t.rate*s.prefill)
-		live := t.rate * steps * (s.step + t.interrupts*s.prefill/steps)
+		live := t.rate * t.steps * (s.step + t.interrupts*s.prefill/t.steps)
 		s.decode = (1 - s.prefills) * (1 - math.Exp(-live))
 	}
 	s.decodeOnGPU = s.decode * min(1, stepOnGPU/s.step)
@@ -124,16 +129,14 @@ func (p *Predictor) besideMPS(models []tenantModel, states []closedState, i int)
 // metric derives a metric from the workload alone and the lengths of step and
 // prefill beside the others.
 func (s *closedState) metric(t *tenantModel, m Metric) float64 {
-	steps := float64(t.output - 1)
-	step, prefill := s.step-t.step, s.prefill-t.prefill
-	tpot := step + t.interrupts*prefill/steps
-	first := prefill
-	if t.alone[MetricTTFTP50] > 0 {
-		first *= max(1, t.alone[MetricTTFTP50]/t.prefill)
-	}
 	alone := t.alone[m]
 	if alone <= 0 {
 		return 0
+	}
+	step, prefill := s.step-t.step, s.prefill-t.prefill
+	tpot, first := step+t.interrupts*prefill/t.steps, prefill
+	if ttft := t.alone[MetricTTFTP50]; ttft > 0 {
+		first *= max(1, ttft/t.prefill)
 	}
 	switch m {
 	case MetricTPOTP50, MetricTPOTP99:
@@ -144,8 +147,8 @@ func (s *closedState) metric(t *tenantModel, m Metric) float64 {
 		if !t.closed {
 			return alone
 		}
-		before := t.batch*t.prefill + steps*t.step + clientDelay
-		return alone * before / (before + t.batch*prefill + steps*step)
+		before := t.cycleOf(t.step, t.prefill)
+		return alone * before / (before + t.batch*prefill + t.steps*step)
 	}
-	return alone + steps*tpot + first
+	return alone + t.steps*tpot + first
 }

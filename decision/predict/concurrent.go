@@ -1,8 +1,6 @@
 package predict
 
-import (
-	"time"
-)
+import "time"
 
 // runConcurrently simulates engines whose kernels run at the same time, as
 // under MPS. While a neighbour's kernels hold SMs, one's own wait: with w_j the
@@ -16,12 +14,11 @@ func (p *Predictor) runConcurrently(engines []*engine, until time.Duration) {
 		active                 bool
 	}
 	jobs := make([]job, len(engines))
-	end := float64(until) / float64(time.Millisecond)
+	end := inMillis(until)
 	now := 0.0
 	fetch := func(i int) {
 		w, _ := engines[i].Next(millis(now)) // an engine always has more to do
-		jobs[i] = job{at: max(now, float64(w.At)/float64(time.Millisecond)), left: float64(w.GPU) / float64(time.Millisecond),
-			share: p.share(engines[i].t, engines[i].phase)}
+		jobs[i] = job{at: max(now, inMillis(w.At)), left: inMillis(w.GPU), share: p.share(engines[i].t, engines[i].phase)}
 	}
 	for i := range jobs {
 		fetch(i)

@@ -11,20 +11,13 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// data reads a file of measurements; examples/predict/testdata/README.md says
-// where they come from.
-func data(tb testing.TB, name string) []byte {
-	tb.Helper()
-	b, err := os.ReadFile("../../examples/predict/testdata/" + name)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return b
-}
+// testdata is where the measurements are; its README.md says where they come
+// from.
+const testdata = "../../examples/predict/testdata/"
 
 func rowsOf(tb testing.TB, name string) predict.Rows {
 	tb.Helper()
-	rows, err := predict.ParseRows(data(tb, name))
+	rows, err := predict.LoadRows(testdata + name)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -35,21 +28,17 @@ func colocation(tb testing.TB) predict.Rows { return rowsOf(tb, "h200-colocation
 
 func profilesOf(tb testing.TB, rows predict.Rows) *predict.Profiles {
 	tb.Helper()
-	profiles, err := rows.Profiles()
+	ps, err := predict.NewProfiles(rows.Profiles()...)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	var ps predict.Profiles
-	if err := ps.Add(profiles...); err != nil {
-		tb.Fatal(err)
-	}
-	return &ps
+	return ps
 }
 
 // nos reads the saturated A100 rows of a mechanism.
 func nos(tb testing.TB, mechanism string) []timeslice.SaturatedPoint {
 	tb.Helper()
-	f, err := os.Open("../../examples/predict/testdata/nos-a100-sharing.csv")
+	f, err := os.Open(testdata + "nos-a100-sharing.csv")
 	if err != nil {
 		tb.Fatal(err)
 	}

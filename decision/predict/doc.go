@@ -1,15 +1,23 @@
 // Package predict says what workloads will see beside others on one GPU, from
 // measurements of each of them alone: latency and throughput under time-slicing
-// and MPS, with intervals, by a simulation of their serving engines or by
-// closed forms.
+// and MPS, with intervals.
 //
-// Where the profiles come from is the caller's business: a file of rows in the
-// co-location format ([ParseRows]) or a list of profiles ([ParseProfiles]). A
-// [Predictor] starts from physical constants ([NewPredictor]) and can be
-// calibrated on measurements ([Predictor.Fit]). Every interval holds the
-// measured value with a probability of 90%; what cannot be predicted is an
-// error that says why.
+// A [SoloProfile] is what was measured of one workload alone; [Profiles] is a
+// set of them, read with [LoadProfiles] from a list of profiles or from rows in
+// the co-location format. [Profiles.Solo] collects what is known of a workload,
+// and [Predictor.Predict] takes a group of those and answers for each tenant, by
+// a simulation of the serving engines or by closed forms.
 //
-// The package touches no GPU, and everything in it that only reads may be
-// called concurrently. Same input, same bytes out.
+// [NewPredictor] returns a Predictor with the physical constants of an H200,
+// [Predictor.Fit] one that is calibrated on measured rows; its JSON form keeps
+// the constants, each with unit, plausible range, basis and source, and the
+// errors to expect. Every interval is to hold the measured value with a
+// probability of 90%. What cannot be predicted is an error that says why:
+// [ErrNoProfile], [ErrOtherGPU], [ErrUnpredictable].
+//
+// [FitSlice] and [FitSaturated] fit simpler curves: a workload's latency on MIG
+// slices, and that of equal tenants that always have work.
+//
+// Nothing here touches a GPU. Predictors and profiles may be read concurrently;
+// the same input gives the same bytes.
 package predict

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/timeslice"
 )
 
@@ -51,6 +52,8 @@ const (
 const prefillPieces = 20
 
 func millis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+
+func inMillis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func newEngine(t *tenantModel, index int, from, until time.Duration) *engine {
 	e := &engine{t: t, rng: rand.New(rand.NewPCG(simulationSeed, uint64(index))), from: from, until: until}
@@ -135,10 +138,9 @@ func (e *engine) emit(r *request, now time.Duration) {
 		return
 	}
 	if r.came >= e.from {
-		ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-		e.ttft = append(e.ttft, ms(r.first-r.came))
-		e.tpot = append(e.tpot, ms(now-r.first)/float64(e.t.output-1))
-		e.e2e = append(e.e2e, ms(now-r.came))
+		e.ttft = append(e.ttft, inMillis(r.first-r.came))
+		e.tpot = append(e.tpot, inMillis(now-r.first)/e.t.steps)
+		e.e2e = append(e.e2e, inMillis(now-r.came))
 	}
 	if e.t.closed {
 		at := now + millis(clientDelay*(0.5+e.rng.Float64()))
@@ -165,7 +167,7 @@ func (e *engine) admit(now time.Duration) {
 		e.arrivals = slices.Delete(e.arrivals, 0, n)
 		return
 	}
-	for e.next <= float64(now)/float64(time.Millisecond) && len(e.waiting) < maxQueue {
+	for e.next <= inMillis(now) && len(e.waiting) < maxQueue {
 		e.waiting = append(e.waiting, request{came: millis(e.next), left: e.t.output})
 		e.next += e.rng.ExpFloat64() / e.t.rate
 	}
@@ -174,11 +176,9 @@ func (e *engine) admit(now time.Duration) {
 // maxQueue bounds the queue of an open loop that cannot keep up.
 const maxQueue = 1 << 14
 
-// outcome is what a simulated engine's clients saw; a metric without requests
-// is 0.
-type outcome [MetricCount]float64
-
-func (e *engine) outcome() (o outcome, requests int) {
+// outcome is what the engine's clients saw, and how many of their requests
+// ended; a metric without requests is 0.
+func (e *engine) outcome() (o figures, requests int) {
 	for _, s := range []struct {
 		m Metric
 		v []float64
@@ -187,7 +187,7 @@ func (e *engine) outcome() (o outcome, requests int) {
 		{MetricE2EP50, e.e2e, .5}, {MetricE2EP90, e.e2e, .9}, {MetricE2EP99, e.e2e, .99}} {
 		if len(s.v) > 0 {
 			slices.Sort(s.v)
-			o[s.m] = nearestRank(s.v, s.q)
+			o[s.m] = stats.NearestRank(s.v, s.q)
 		}
 	}
 	o[MetricTokensPerSecond] = float64(e.tokens) / (e.until - e.from).Seconds()

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -23,19 +24,14 @@ func (p Predictor) Fit(method Method, files ...Rows) (*Predictor, error) {
 	if err != nil {
 		return nil, err
 	}
-	fitted, err := s.calibrate(func(*studyCase) bool { return true }, "")
+	fitted, err := s.calibrate(func(*sharedCase) bool { return true }, "")
 	if err != nil {
 		return nil, err
 	}
-	unseen, err := s.validate(SplitLeaveOneModelOut)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range ErrorsOf(unseen) {
+	for _, e := range ErrorsOf(s.validate(SplitLeaveOneModelOut)) {
 		residuals := fitted.residuals(e.Mechanism)
 		if r := residuals[e.Metric]; r.Points > 0 {
-			mean, p95 := e.MeanFraction, e.P95Fraction
-			r.Mean, r.P95 = &mean, &p95
+			r.Mean, r.P95 = Some(e.MeanFraction), Some(e.P95Fraction)
 			residuals[e.Metric] = r
 		}
 	}
@@ -48,34 +44,24 @@ type Split uint8
 
 // The splits.
 const (
-	// LeaveOneCaseOut predicts each case by a predictor calibrated on all other
+	// SplitLeaveOneCaseOut predicts each case by a predictor calibrated on all other
 	// cases.
 	SplitLeaveOneCaseOut Split = iota
-	// LeaveOneModelOut predicts each tenant by a predictor calibrated on the
+	// SplitLeaveOneModelOut predicts each tenant by a predictor calibrated on the
 	// cases in which the tenant's model does not occur.
 	SplitLeaveOneModelOut
 )
 
-var splitNames = []string{"leave-one-case-out", "leave-one-model-out"}
+var splits = enum.Of[Split](ErrUnknownName, "split", "leave-one-case-out", "leave-one-model-out")
 
 // String returns "leave-one-case-out" or "leave-one-model-out".
-func (s Split) String() string { return enum.String(splitNames, int(s)) }
+func (s Split) String() string { return splits.String(s) }
 
 // MarshalText returns the split's text.
-func (s Split) MarshalText() ([]byte, error) {
-	return enum.Text(ErrUnknownName, "split", splitNames, int(s))
-}
+func (s Split) MarshalText() ([]byte, error) { return splits.Text(s) }
 
 // UnmarshalText reads a split's text.
-func (s *Split) UnmarshalText(b []byte) error { return parse(splitNames, b, "split", s) }
-
-// Measured is a co-located row with its prediction.
-type Measured struct {
-	Index      int // of the row in its file
-	Row        *Row
-	Prediction *Prediction // nil when it could not be predicted
-	Err        error       // why not
-}
+func (s *Split) UnmarshalText(b []byte) error { return splits.Parse(s, b) }
 
 // CrossValidate predicts every co-located row of a file by predictors that were
 // calibrated, from p, on the part of the file that the split leaves them. The
@@ -85,40 +71,32 @@ func (p Predictor) CrossValidate(method Method, split Split, rows Rows) ([]Measu
 	if err != nil {
 		return nil, err
 	}
-	return s.validate(split)
+	return s.validate(split), nil
 }
 
 // PredictRows predicts every co-located row of a file from the file's lone rows;
 // a workload that the file does not hold alone is looked up in others. Outcomes
 // of the co-located rows are not used. The rows keep their order.
 func (p *Predictor) PredictRows(method Method, rows Rows, others *Profiles) ([]Measured, error) {
-	profiles, err := rows.Profiles()
+	ps, err := NewProfiles(rows.Profiles()...)
 	if err != nil {
 		return nil, err
 	}
-	var ps Profiles
-	if err := ps.Add(profiles...); err != nil {
-		return nil, err
-	}
 	var out []Measured
-	for _, c := range rows.Cases() {
-		if len(c.Rows) < 2 {
-			continue
-		}
-		group, err := rows.group(c, &ps, others)
-		out = append(out, p.predictCase(method, rows, c, group, err)...)
+	for _, sc := range rows.shared(ps, others) {
+		out = append(out, p.predictCase(method, sc)...)
 	}
 	return out, nil
 }
 
-func (p *Predictor) predictCase(method Method, rows Rows, c Case, group []Solo, err error) []Measured {
-	out := make([]Measured, len(c.Rows))
-	var predictions []Prediction
+func (p *Predictor) predictCase(method Method, sc *sharedCase) []Measured {
+	out := make([]Measured, len(sc.rows))
+	predictions, err := []Prediction(nil), sc.err
 	if err == nil {
-		predictions, err = p.Predict(c.Mechanism, group, method)
+		predictions, err = p.Predict(sc.rows[0].Mechanism, sc.group, method)
 	}
-	for k, i := range c.Rows {
-		out[k] = Measured{Index: i, Row: &rows[i], Err: err}
+	for k := range sc.rows {
+		out[k] = Measured{Index: sc.at + k, Row: &sc.rows[k], Err: err}
 		if err == nil {
 			out[k].Prediction = &predictions[k]
 		}
@@ -126,44 +104,54 @@ func (p *Predictor) predictCase(method Method, rows Rows, c Case, group []Solo, 
 	return out
 }
 
-// group looks a case's tenants up, in the first set of profiles that has them.
-func (rows Rows) group(c Case, sets ...*Profiles) ([]Solo, error) {
-	var errs []error
-	group := make([]Solo, len(c.Rows))
-	for k, i := range c.Rows {
-		var first error
-		found := false
-		for _, ps := range sets {
-			if ps == nil || found {
-				continue
-			}
-			solo, err := ps.Solo(rows[i].Server, rows[i].Load)
-			if err == nil {
-				group[k], found = solo, true
-			} else if first == nil {
-				first = err
-			}
-		}
-		if !found {
-			errs = append(errs, fmt.Errorf("[%d]: %w", i, first))
-		}
-	}
-	return group, errors.Join(errs...)
+// sharedCase is a case of several tenants with what is known of each alone.
+type sharedCase struct {
+	rowCase
+	group []Solo
+	err   error          // why it cannot be predicted
+	tried [][]Prediction // by trial; see study
 }
 
-// trial is a value of the one parameter that is fitted for a mechanism: a
-// prefill's catch-up for time-slicing, the queue share for MPS. SMBlocking is
-// not fitted: the data cannot tell the two apart.
-type trial float64
-
-// trialsOf is the grid over which a mechanism's parameters are fitted. It is
-// small and coarse: the models are physical, and constants fitted more finely
-// do worse on what they have not seen.
-func trialsOf(m sharing.Mechanism) []trial {
-	if m == sharing.MechanismMPS {
-		return []trial{0.03, 0.045, 0.06, 0.075, 0.09}
+// shared lists the cases of more than one tenant, each tenant with the first of
+// the profiles that know it; nil ones know nobody.
+func (rows Rows) shared(sets ...*Profiles) []*sharedCase {
+	var out []*sharedCase
+	for _, c := range rows.cases() {
+		if len(c.rows) < 2 {
+			continue
+		}
+		sc := &sharedCase{rowCase: c, group: make([]Solo, len(c.rows))}
+		var errs []error
+		for k, r := range c.rows {
+			var missing error
+			for _, ps := range sets {
+				solo, err := ps.Solo(r.Server, r.Load)
+				if err == nil {
+					sc.group[k], missing = solo, nil
+					break
+				}
+				if missing == nil {
+					missing = fmt.Errorf("[%d]: %w", c.at+k, err)
+				}
+			}
+			errs = append(errs, missing)
+		}
+		sc.err = errors.Join(errs...)
+		out = append(out, sc)
 	}
-	return []trial{0.55, 0.65, 0.75, 0.85, 0.95}
+	return out
+}
+
+// trialsOf are the values that are tried of the one parameter that is fitted for
+// a mechanism: a prefill's catch-up for time-slicing, the queue share for MPS.
+// SMBlocking is not fitted: the data cannot tell the two apart. The grid is
+// coarse: the models are physical, and constants fitted more finely do worse on
+// what they have not seen.
+func trialsOf(m sharing.Mechanism) []float64 {
+	if m == sharing.MechanismMPS {
+		return []float64{0.03, 0.045, 0.06, 0.075, 0.09}
+	}
+	return []float64{0.55, 0.65, 0.75, 0.85, 0.95}
 }
 
 // fitted is the parameter that is fitted for a mechanism, and a step of it that
@@ -182,176 +170,131 @@ const pull = 0.001
 type study struct {
 	start    Predictor
 	method   Method
-	profiles []SoloProfile
-	cases    []*studyCase
-}
-
-type studyCase struct {
-	rows  Rows
-	c     Case
-	group []Solo
-	err   error // why it cannot be predicted
-	tried [][]Prediction
+	profiles Profiles // of all files
+	cases    []*sharedCase
 }
 
 func newStudy(start Predictor, method Method, files []Rows) (*study, error) {
 	s := &study{start: start, method: method}
 	for _, rows := range files {
-		profiles, err := rows.Profiles()
+		profiles := rows.Profiles()
+		ps, err := NewProfiles(profiles...)
+		if err == nil {
+			err = s.profiles.Add(profiles...)
+		}
 		if err != nil {
 			return nil, err
 		}
-		s.profiles = append(s.profiles, profiles...)
-		var ps Profiles
-		if err := ps.Add(profiles...); err != nil {
-			return nil, err
-		}
-		for _, c := range rows.Cases() {
-			if len(c.Rows) > 1 {
-				sc := &studyCase{rows: rows, c: c}
-				sc.group, sc.err = rows.group(c, &ps)
-				s.cases = append(s.cases, sc)
-			}
-		}
+		s.cases = append(s.cases, rows.shared(ps)...)
 	}
 	return s, nil
 }
 
 // try returns what trial k predicts for a case; nil when nothing can.
-func (s *study) try(sc *studyCase, k int) []Prediction {
-	trials := trialsOf(sc.c.Mechanism)
+func (s *study) try(sc *sharedCase, k int) []Prediction {
+	m := sc.rows[0].Mechanism
+	trials := trialsOf(m)
 	if sc.tried == nil {
 		sc.tried = make([][]Prediction, len(trials))
 	}
 	if sc.tried[k] == nil && sc.err == nil {
 		p := s.start
-		q, _ := p.Parameters.fitted(sc.c.Mechanism)
-		q.Value = float64(trials[k])
-		sc.tried[k], sc.err = p.Predict(sc.c.Mechanism, sc.group, s.method)
+		q, _ := p.Parameters.fitted(m)
+		q.Value = trials[k]
+		sc.tried[k], sc.err = p.Predict(m, sc.group, s.method)
 	}
 	return sc.tried[k]
 }
 
 // calibrate fits a predictor to the cases that use admits, and to the profiles
 // of all models but one.
-func (s *study) calibrate(use func(*studyCase) bool, butModel string) (*Predictor, error) {
+func (s *study) calibrate(use func(*sharedCase) bool, butModel string) (*Predictor, error) {
 	p := s.start
 	p.TimeSlicing, p.MPS, p.Models = Residuals{}, Residuals{}, nil
 	any := false
-	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
-		best, bestScore, points := -1, 0.0, 0
-		for k, t := range trialsOf(m) {
-			score, n := s.score(m, k, use)
-			if n == 0 {
+	for _, m := range mechanisms {
+		q, step := p.Parameters.fitted(m)
+		from, to, start := s.start.residuals(m), p.residuals(m), q.Value
+		var errs [metricCount][]float64
+		best := math.Inf(1)
+		for k, trial := range trialsOf(m) {
+			e, tenants := s.errors(m, k, use)
+			scored := slices.Concat(e[MetricTPOTP50], e[MetricTokensPerSecond])
+			if len(scored) == 0 {
 				break
 			}
-			q, step := s.start.Parameters.fitted(m)
-			score += pull * math.Abs(float64(t)-q.Value) / step
-			if best < 0 || score < bestScore {
-				best, bestScore, points = k, score, n
+			score := pull * math.Abs(trial-start) / step
+			for _, e := range scored {
+				score += e / float64(len(scored))
+			}
+			if score < best {
+				any, best, errs = true, score, e
+				q.Value, q.Basis, q.Source = trial, sharing.BasisFitted, fmt.Sprintf("%d co-located tenants", tenants)
 			}
 		}
-		to := p.residuals(m)
-		if best >= 0 {
-			any = true
-			q, _ := p.Parameters.fitted(m)
-			q.Value, q.Basis, q.Source = float64(trialsOf(m)[best]), sharing.BasisFitted, fmt.Sprintf("%d co-located tenants", points)
+		for metric, e := range errs {
+			to[Metric(metric)] = from[Metric(metric)].learn(e)
 		}
-		s.spread(m, best, use, to)
 	}
 	if !any {
 		return nil, ErrNothingToFit
 	}
 	for _, sc := range s.cases {
-		for _, i := range sc.c.Rows {
-			if m := sc.rows[i].Server.Model(); use(sc) && !slices.Contains(p.Models, m) {
-				p.Models = append(p.Models, m)
+		for i := range sc.rows {
+			if use(sc) {
+				p.Models = append(p.Models, sc.rows[i].Server.Model)
 			}
 		}
 	}
 	slices.Sort(p.Models)
+	p.Models = slices.Compact(p.Models)
 	s.fitLoneCost(&p, butModel)
 	return &p, nil
 }
 
-// score is the mean error of TPOT and, in closed loops, of throughput, on the
-// scale of logarithms, and the number of tenants it is taken over.
-func (s *study) score(m sharing.Mechanism, k int, use func(*studyCase) bool) (mean float64, tenants int) {
-	sum, n := 0.0, 0
-	s.each(m, k, use, func(r *Row, p *Prediction) {
-		tenants++
-		for _, metric := range []Metric{MetricTPOTP50, MetricTokensPerSecond} {
-			if got, ok := r.Metric(metric); ok && (metric == MetricTPOTP50 || r.Load.Closed()) {
-				if v, ok := p.Get(metric); ok {
-					sum += logRatio(v.Value, got)
-					n++
-				}
-			}
-		}
-	})
-	if n == 0 {
-		return 0, 0
-	}
-	return sum / float64(n), tenants
-}
-
-func (s *study) each(m sharing.Mechanism, k int, use func(*studyCase) bool, f func(*Row, *Prediction)) {
+// errors are the distances of trial k's predictions from what was measured, on
+// the scale of logarithms, and the number of tenants they are of.
+func (s *study) errors(m sharing.Mechanism, k int, use func(*sharedCase) bool) (errs [metricCount][]float64, tenants int) {
 	for _, sc := range s.cases {
-		if sc.c.Mechanism != m || !use(sc) {
+		if sc.rows[0].Mechanism != m || !use(sc) {
 			continue
 		}
 		for j, p := range s.try(sc, k) {
-			f(&sc.rows[sc.c.Rows[j]], &p)
+			tenants++
+			for metric, v := range p.All() {
+				if got, ok := sc.rows[j].compared(metric); ok {
+					errs[metric] = append(errs[metric], math.Abs(math.Log(v.Value/got)))
+				}
+			}
 		}
 	}
+	return errs, tenants
 }
 
 // priorWeight is the number of measurements that a prior half-width counts for.
 const priorWeight = 8
 
-// spread sets the half-widths of the intervals from the errors of trial k,
-// weighed against those of the start; k < 0 takes the start's.
-func (s *study) spread(m sharing.Mechanism, k int, use func(*studyCase) bool, to Residuals) {
-	errs := [MetricCount][]float64{}
-	if k >= 0 {
-		s.each(m, k, use, func(r *Row, p *Prediction) {
-			for i := range errs {
-				metric := Metric(i)
-				got, ok := r.Metric(metric)
-				v, ok2 := p.Get(metric)
-				if ok && ok2 && (metric != MetricTokensPerSecond || r.Load.Closed()) {
-					errs[i] = append(errs[i], logRatio(v.Value, got))
-				}
-			}
-		})
+// learn weighs the half-width against errors that were seen, if any were.
+func (r Residual) learn(errs []float64) Residual {
+	if len(errs) == 0 {
+		return r
 	}
-	from := s.start.residuals(m)
-	for i, e := range errs {
-		r := from[Metric(i)]
-		if n := len(e); n > 0 {
-			slices.Sort(e)
-			q := nearestRank(e, 0.9)
-			r = Residual{Points: n, HalfWidth: math.Sqrt((float64(n)*q*q + priorWeight*r.HalfWidth*r.HalfWidth) / float64(n+priorWeight))}
-		}
-		to[Metric(i)] = r
-	}
+	slices.Sort(errs)
+	n, q := float64(len(errs)), stats.NearestRank(errs, 0.9)
+	return Residual{Points: len(errs), HalfWidth: math.Sqrt((n*q*q + priorWeight*r.HalfWidth*r.HalfWidth) / (n + priorWeight))}
 }
 
 // fitLoneCost takes what MPS costs a lone tenant from workloads that were
 // measured with and without it: the median difference of a decode step.
 func (s *study) fitLoneCost(p *Predictor, butModel string) {
-	var ps Profiles
-	if err := ps.Add(s.profiles...); err != nil {
-		return // they were valid when they were read
-	}
 	var costs []float64
-	for _, mps := range ps.order {
-		ts := ps.find(sharing.MechanismTimeSlicing, mps.Server, mps.Load)
-		if mps.Mechanism != sharing.MechanismMPS || ts == nil || butModel != "" && mps.Server.Model() == butModel {
+	for _, mps := range s.profiles.order {
+		ts := s.profiles.find(sharing.MechanismTimeSlicing, mps.Server, mps.Load)
+		if mps.Mechanism != sharing.MechanismMPS || ts == nil || butModel != "" && mps.Server.Model == butModel {
 			continue
 		}
-		a, ok := mps.ITL.p50()
-		b, ok2 := ts.ITL.p50()
+		a, ok := positive(mps.ITL.P50)
+		b, ok2 := positive(ts.ITL.P50)
 		if ok && ok2 {
 			costs = append(costs, a-b)
 		}
@@ -361,43 +304,38 @@ func (s *study) fitLoneCost(p *Predictor, butModel string) {
 	}
 	slices.Sort(costs)
 	c := &p.Parameters.LoneStepCost
-	c.Value = min(max(nearestRank(costs, 0.5), c.Low), c.High)
+	c.Value = min(max(stats.NearestRank(costs, 0.5), c.Low), c.High)
 	c.Basis, c.Source = sharing.BasisFitted, fmt.Sprintf("%d workloads measured alone with and without MPS", len(costs))
 }
 
 // validate predicts each case by predictors calibrated on what the split
-// leaves.
-func (s *study) validate(split Split) ([]Measured, error) {
+// leaves; where that is nothing, by what was known before.
+func (s *study) validate(split Split) []Measured {
 	var out []Measured
-	byModel := map[string]*Predictor{}
+	fitted := map[string]*Predictor{} // by the case or model that was left out
 	for _, sc := range s.cases {
-		if split == SplitLeaveOneCaseOut {
-			p, err := s.calibrate(func(o *studyCase) bool { return o.c.Name != sc.c.Name }, "")
-			if err != nil {
-				p = &s.start
-			}
-			out = append(out, p.predictCase(s.method, sc.rows, sc.c, sc.group, sc.err)...)
-			continue
-		}
 		predicted := map[string][]Measured{}
-		for k, i := range sc.c.Rows {
-			model := sc.rows[i].Server.Model()
-			if byModel[model] == nil {
-				p, err := s.calibrate(func(o *studyCase) bool { return !o.holds(model) }, model)
-				if err != nil {
-					p = &s.start // nothing is left: what was known before
+		for k := range sc.rows {
+			name, model := sc.rows[k].Case, ""
+			use := func(o *sharedCase) bool { return o.rows[0].Case != name }
+			if split == SplitLeaveOneModelOut {
+				name, model = "", sc.rows[k].Server.Model
+				use = func(o *sharedCase) bool {
+					return !slices.ContainsFunc(o.rows, func(r Row) bool { return r.Server.Model == model })
 				}
-				byModel[model] = p
 			}
-			if predicted[model] == nil {
-				predicted[model] = byModel[model].predictCase(s.method, sc.rows, sc.c, sc.group, sc.err)
+			left := name + model
+			if fitted[left] == nil {
+				fitted[left] = &s.start
+				if p, err := s.calibrate(use, model); err == nil {
+					fitted[left] = p
+				}
 			}
-			out = append(out, predicted[model][k])
+			if predicted[left] == nil {
+				predicted[left] = fitted[left].predictCase(s.method, sc)
+			}
+			out = append(out, predicted[left][k])
 		}
 	}
-	return out, nil
-}
-
-func (sc *studyCase) holds(model string) bool {
-	return slices.ContainsFunc(sc.c.Rows, func(i int) bool { return sc.rows[i].Server.Model() == model })
+	return out
 }

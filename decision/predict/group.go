@@ -106,36 +106,33 @@ func members(set int) []int {
 	return out
 }
 
-// Pays is a number of copies of a workload on one GPU from which a mechanism
-// is predicted to be the better.
-type Pays struct {
-	Tenants int
-	Better  sharing.Mechanism
+// BreakEvenStep is a number of copies of a workload on one GPU from which a
+// mechanism is predicted to be the better.
+type BreakEvenStep struct {
+	Tenants int               `json:"tenants"`
+	Better  sharing.Mechanism `json:"better"`
 	// TimeSlicing and MPS are the predicted TPOT P50 in milliseconds.
-	TimeSlicing, MPS Interval
+	TimeSlicing Interval `json:"time_slicing_tpot_ms_p50"`
+	MPS         Interval `json:"mps_tpot_ms_p50"`
 	// Sure says that the intervals do not overlap.
-	Sure bool
+	Sure bool `json:"sure"`
 }
 
-// PaysFrom predicts copies of a workload under time-slicing and MPS, from one
+// BreakEven predicts copies of a workload under time-slicing and MPS, from one
 // copy to limit, and lists where the mechanism with the lower TPOT changes:
 // "MPS pays from 2 tenants on", with the figures.
-func (p *Predictor) PaysFrom(s Solo, limit int) ([]Pays, error) {
-	var out []Pays
+func (p *Predictor) BreakEven(s Solo, limit int) ([]BreakEvenStep, error) {
+	var out []BreakEvenStep
 	for n := 1; n <= min(limit, MaxGroup); n++ {
-		group := make([]Solo, n)
-		for i := range group {
-			group[i] = s
-		}
-		at := Pays{Tenants: n}
-		for m, to := range map[sharing.Mechanism]*Interval{sharing.MechanismTimeSlicing: &at.TimeSlicing, sharing.MechanismMPS: &at.MPS} {
-			predictions, err := p.Predict(m, group, MethodClosedForm)
+		group := slices.Repeat([]Solo{s}, n)
+		at := BreakEvenStep{Tenants: n, Better: sharing.MechanismTimeSlicing}
+		for i, to := range []*Interval{&at.TimeSlicing, &at.MPS} {
+			predictions, err := p.Predict(mechanisms[i], group, MethodClosedForm)
 			if err != nil {
 				return nil, err
 			}
 			*to, _ = predictions[0].Get(MetricTPOTP50)
 		}
-		at.Better = sharing.MechanismTimeSlicing
 		if at.MPS.Value < at.TimeSlicing.Value {
 			at.Better = sharing.MechanismMPS
 		}

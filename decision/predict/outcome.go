@@ -1,274 +1,116 @@
 package predict
 
 import (
-	"math"
+	"iter"
 
-	"github.com/cotenant/cotenant/sharing"
-	"gonum.org/v1/gonum/stat/distuv"
+	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// The latencies of an outcome, as indices.
-const (
-	LatencyTTFT = iota
-	LatencyTPOT
-	LatencyE2E
-	LatencyCount
-)
-
-// Serving is one replica of a model server with continuous batching, at its
-// busiest hour.
-type Serving struct {
-	PerS          float64 // requests a second
-	Input, Output float64 // mean tokens of a request
-	Weights       float64 // bytes that a decode step reads
-	Parameters    float64 // that one token uses
-	KVPerToken    float64 // bytes
-	Layers        float64
-	Sequences     float64 // most in a batch; 0 = 64
-}
-
-// Demand is what is known of one replica on a whole GPU, at its busiest hour.
-// It is a model server with a load (Serving), a server of another kind (Alone
-// or Limits, with Busy), or work without latency objectives (Busy alone).
-type Demand struct {
-	Serving  *Serving
-	Busy     float64               // share of the GPU's time that it keeps busy, 0 to 1
-	Alone    [LatencyCount]float64 // P99 in seconds alone on the GPU; 0 = not known
-	Limits   [LatencyCount]float64 // objectives in seconds; 0 = none
-	Decodes  bool                  // a language model's server: bound by bandwidth
-	Online   bool                  // requests arrive whether it keeps up or not; implied by Serving, Alone and Limits
-	Workload int                   // tenants of the same workload err alike
-}
-
-// online says whether requests arrive whether it keeps up or not.
-func (d *Demand) online() bool {
-	return d.Online || d.Serving != nil || d.Alone != [LatencyCount]float64{} || d.Limits != [LatencyCount]float64{}
-}
-
-// BusiestUnbounded is how busy a server may keep its share of a GPU that has no
-// latency objective: at 0.8 the mean wait of a queue with random arrivals is four
-// service times, and from there on it grows without measure.
-const BusiestUnbounded = 0.8
-
-// KeepsRate is the part of its rate alone that work without latency objectives
-// must keep beside others: with less, sharing only delays it.
-const KeepsRate = 0.8
-
-// Share is what a mechanism gives the tenants of one GPU or slice.
-type Share struct {
-	Mechanism sharing.Mechanism // exclusive, time-slicing, mps or mig
-	SMs       float64           // share of the GPU's SMs, 1 = all; of a MIG slice
-	Bandwidth float64           // share of its memory bandwidth
-}
-
-// Outcome is what a tenant will see: the median of each figure and the bounds
-// between which it lies at the confidence asked for.
+// Outcome is what the clients of one tenant saw.
 type Outcome struct {
-	P99   [LatencyCount]Bounds // seconds; zero where not known
-	Rate  Bounds               // part of its rate alone, work without latency objectives
-	Busy  Bounds               // share of its time that the tenant keeps its share of the GPU busy; 1 or more: it can't keep up
-	Known [LatencyCount]bool
+	TokensPerS Optional[float64] `yaml:"tokens_per_s" json:"tokens_per_s,omitzero"`
+	TTFT       LatencyMS         `yaml:"ttft_ms,null" json:"ttft_ms,omitzero"`
+	TPOT       LatencyMS         `yaml:"tpot_ms,null" json:"tpot_ms,omitzero"`
+	ITL        LatencyMS         `yaml:"itl_ms,null" json:"itl_ms,omitzero"`
+	E2E        LatencyMS         `yaml:"e2e_ms,null" json:"e2e_ms,omitzero"`
 }
 
-// Bounds is a figure with its one-sided bounds.
-type Bounds struct{ Value, Low, High float64 }
+// LatencyMS are statistics of a latency in milliseconds.
+type LatencyMS struct {
+	P50  Optional[float64] `yaml:"p50" json:"p50,omitzero"`
+	P90  Optional[float64] `yaml:"p90" json:"p90,omitzero"`
+	P95  Optional[float64] `yaml:"p95" json:"p95,omitzero"`
+	P99  Optional[float64] `yaml:"p99" json:"p99,omitzero"`
+	Mean Optional[float64] `yaml:"mean" json:"mean,omitzero"`
+}
 
-// Kept says of each objective whether it is kept at the confidence asked for,
-// missed at that confidence, or neither.
-func (o *Outcome) Kept(d *Demand) sharing.Answer {
-	answer := sharing.AnswerYes
-	see := func(good, bad bool) {
+// figures are values of the metrics, 0 where there is none.
+type figures [metricCount]float64
+
+func (o *Outcome) figures() (f figures) {
+	for m, v := range [metricCount]Optional[float64]{o.TPOT.P50, o.TPOT.P99, o.TTFT.P50, o.TTFT.P99, o.E2E.P50, o.E2E.P90, o.E2E.P99, o.TokensPerS} {
+		f[m], _ = positive(v)
+	}
+	return f
+}
+
+// Metric returns a measured metric, and whether it was measured.
+func (o *Outcome) Metric(m Metric) (float64, bool) {
+	if m >= metricCount {
+		return 0, false
+	}
+	v := o.figures()[m]
+	return v, v > 0
+}
+
+// All ranges over the metrics that were measured, in order.
+func (o *Outcome) All() iter.Seq2[Metric, float64] { return known(o.Metric) }
+
+// known ranges over the metrics of which get knows something.
+func known[V any](get func(Metric) (V, bool)) iter.Seq2[Metric, V] {
+	return func(yield func(Metric, V) bool) {
+		for m := range Metric(metricCount) {
+			if v, ok := get(m); ok && !yield(m, v) {
+				return
+			}
+		}
+	}
+}
+
+// positive reads a figure of which 0 says nothing.
+func positive(v Optional[float64]) (float64, bool) {
+	if f, ok := v.Get(); ok && f > 0 {
+		return f, true
+	}
+	return 0, false
+}
+
+// mean is the mean, or the median where only that is known.
+func (l *LatencyMS) mean() float64 {
+	v, ok := positive(l.Mean)
+	if !ok {
+		v, _ = positive(l.P50)
+	}
+	return v
+}
+
+func (o *Outcome) check(list *problem.List, path string) {
+	if v := o.TokensPerS.Or(0); !(v >= 0 && v <= 1e9) {
+		list.Addf(problem.Join(path, "tokens_per_s"), "", "must lie between 0 and 1e9, is %v", v)
+	}
+	for _, l := range []struct {
+		name string
+		l    *LatencyMS
+	}{{"ttft_ms", &o.TTFT}, {"tpot_ms", &o.TPOT}, {"itl_ms", &o.ITL}, {"e2e_ms", &o.E2E}} {
+		l.l.check(list, problem.Join(path, l.name))
+	}
+}
+
+func (l *LatencyMS) check(list *problem.List, path string) {
+	last, lastName := 0.0, ""
+	for _, s := range []struct {
+		name string
+		v    Optional[float64]
+	}{{"p50", l.P50}, {"p90", l.P90}, {"p95", l.P95}, {"p99", l.P99}, {"mean", l.Mean}} {
+		v, ok := s.v.Get()
 		switch {
-		case bad:
-			answer = sharing.AnswerNo
-		case !good && answer == sharing.AnswerYes:
-			answer = sharing.AnswerUnknown
+		case !ok:
+		case !(v >= 0 && v <= 1e9):
+			list.Addf(path+"."+s.name, "", "must lie between 0 and 1e9 ms, is %v", v)
+		case s.name == "mean":
+		case v < last:
+			list.Addf(path+"."+s.name, "swap them or measure again", "%v is below %s, %v", v, lastName, last)
+			fallthrough
+		default:
+			last, lastName = v, s.name
 		}
 	}
-	for k, limit := range d.Limits {
-		if limit > 0 {
-			see(o.Known[k] && o.P99[k].High <= limit, o.Known[k] && o.P99[k].Low > limit)
-		}
-	}
-	if d.online() {
-		ceiling := 1.0
-		if d.Limits == [LatencyCount]float64{} {
-			ceiling = BusiestUnbounded
-		}
-		see(o.Busy.High < ceiling, o.Busy.Low >= ceiling)
-	} else {
-		see(o.Rate.Low >= KeepsRate, o.Rate.High < KeepsRate)
-	}
-	return answer
 }
 
-// formError is the standard deviation of the logarithm by which the closed
-// forms miss the event simulation.
-var formError = [LatencyCount]float64{0.12, 0.12, 0.10}
-
-// Outcomes computes what each of the tenants of one GPU or slice will see, at a
-// one-sided confidence (0.5 to 0.999). Quantities that nobody measured are
-// moved to their bad sides one after another, as far as the confidence goes,
-// and what each does to a figure is added in squares. out is reused where it
-// is large enough.
-func Outcomes(m Machine, share Share, tenants []Demand, confidence float64, out []Outcome) []Outcome {
-	out = append(out[:0], make([]Outcome, len(tenants))...)
-	z := distuv.UnitNormal.Quantile(confidence)
-	var e evaluation
-	e.machine, e.share, e.tenants = m, share, tenants
-	base := e.at(medians, medians, 0)
-	for i := range tenants {
-		b := &base[i]
-		o := &out[i]
-		for k := range LatencyCount {
-			o.Known[k] = b.known[k]
-			o.P99[k] = Bounds{b.p99[k], z * formError[k], z * formError[k]}
-			if len(tenants) == 1 && share.SMs == 1 && tenants[i].Serving == nil {
-				o.P99[k] = Bounds{Value: b.p99[k]} // it was measured just so
-			}
-			o.P99[k].Low *= o.P99[k].Low
-			o.P99[k].High *= o.P99[k].High
-		}
-		o.Rate, o.Busy = Bounds{Value: b.rate}, Bounds{Value: b.busy}
-	}
-	for q := range priors {
-		if !e.matters(q) {
-			continue
-		}
-		for _, side := range [2]float64{-1, 1} {
-			s := medians
-			s[q] = priors[q].shifted(side * z)
-			if s[q] == medians[q] {
-				continue
-			}
-			if !priors[q].perTenant {
-				e.widen(base, e.at(s, s, 0), out)
-				continue
-			}
-			for i := range tenants {
-				if i == 0 || !e.before(i) {
-					e.widen(base, e.at(medians, s, tenants[i].Workload), out)
-				}
-			}
-		}
-	}
-	for i := range out {
-		o := &out[i]
-		for k := range LatencyCount {
-			o.P99[k].close()
-		}
-		o.Rate.close()
-		o.Busy.close()
-	}
-	return out
-}
-
-// before says whether an earlier tenant is of the same workload.
-func (e *evaluation) before(i int) bool {
-	for k := range i {
-		if e.tenants[k].Workload == e.tenants[i].Workload {
-			return true
-		}
-	}
-	return false
-}
-
-// widen adds what a moved quantity does to each figure.
-func (e *evaluation) widen(base, moved []figures, out []Outcome) {
-	for i := range out {
-		b, v, o := &base[i], &moved[i], &out[i]
-		for k := range LatencyCount {
-			widen(&o.P99[k], b.p99[k], v.p99[k])
-		}
-		widen(&o.Rate, b.rate, v.rate)
-		widen(&o.Busy, b.busy, v.busy)
+// checkFraction holds a share of a whole against 0 and 1, or 100 for percent;
+// counters overshoot a little.
+func checkFraction(list *problem.List, path string, v Optional[float64], whole float64) {
+	if f, ok := v.Get(); ok && !(f >= 0 && f <= 1.02*whole) {
+		list.Addf(path, "", "must lie between 0 and %v, is %v", whole, f)
 	}
 }
-
-// widen adds the square of a change's logarithm on the side on which it lies.
-func widen(b *Bounds, base, moved float64) {
-	if base <= 0 || moved <= 0 || math.IsInf(base, 1) {
-		return
-	}
-	d := math.Log(moved / base)
-	if d > 0 {
-		b.High += d * d
-	} else {
-		b.Low += d * d
-	}
-}
-
-// close turns sums of squares into bounds.
-func (b *Bounds) close() {
-	b.Low, b.High = b.Value*math.Exp(-math.Sqrt(b.Low)), b.Value*math.Exp(math.Sqrt(b.High))
-	if math.IsInf(b.Value, 1) {
-		b.Low = b.Value
-	}
-}
-
-// figures is what a tenant sees in one setting.
-type figures struct {
-	p99   [LatencyCount]float64
-	known [LatencyCount]bool
-	rate  float64
-	busy  float64
-}
-
-// evaluation computes the figures of the tenants of a GPU.
-type evaluation struct {
-	machine Machine
-	share   Share
-	tenants []Demand
-	states  [2][16]state
-	figures [16]figures
-	more    []state
-}
-
-// state is a tenant while the activities of all are brought into line.
-type state struct {
-	stepHost, stepGPU, kvGPU float64 // seconds of a decode step: fixed parts, and for each sequence
-	preHost, preGPU          float64
-	weight                   float64 // what its activity costs a neighbour
-	active                   float64 // part of the time in which it is active
-	episode                  float64 // seconds that it stays so
-	crowd                    float64 // factor on GPU work, mean
-	batch, token             float64 // sequences in a batch, seconds a token
-	load                     float64 // requests a second, or busy share
-}
-
-// matters says whether a quantity can change anything here.
-func (e *evaluation) matters(q int) bool {
-	serving, other, decodes := false, false, false
-	for i := range e.tenants {
-		serving = serving || e.tenants[i].Serving != nil
-		other = other || e.tenants[i].Serving == nil
-		decodes = decodes || e.tenants[i].Decodes || e.tenants[i].Serving != nil
-	}
-	crowd := len(e.tenants) > 1
-	sliced := e.share.SMs < 1
-	mps := e.share.Mechanism == sharing.MechanismMPS
-	switch q {
-	case decodeEfficiency, stepPerLayer, prefillPerLayer, prefillEfficiency, hostFraction, loadError:
-		return serving
-	case smDecoding:
-		return mps && crowd && decodes
-	case smOther:
-		return mps && crowd && other
-	case sliceDecoding:
-		return sliced && decodes
-	case sliceOther:
-		return sliced
-	case turnsOverhead:
-		return crowd && !mps
-	case mpsStepPerLayer:
-		return mps && serving
-	case mpsBlocking:
-		return mps && crowd
-	case busyError, aloneError:
-		return other
-	}
-	return true
-}
-
-// LatencyName is the name of a latency: TTFT, TPOT or E2E.
-func LatencyName(k int) string { return [LatencyCount]string{"TTFT", "TPOT", "E2E"}[k] }

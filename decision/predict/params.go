@@ -2,7 +2,9 @@ package predict
 
 import (
 	"fmt"
+	"iter"
 	"math"
+	"reflect"
 
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
@@ -25,7 +27,7 @@ type Parameter struct {
 	Basis  sharing.Basis `yaml:"basis,required" json:"basis"`
 	Source string        `yaml:"source" json:"source,omitempty"`
 	// Independent is the same quantity measured in another way, when it was.
-	Independent *float64 `yaml:"independent" json:"independent,omitempty"`
+	Independent Optional[float64] `yaml:"independent" json:"independent,omitzero"`
 }
 
 // Parameters are the constants of the models, each with a meaning, for one GPU
@@ -48,19 +50,15 @@ type Parameters struct {
 	CapExponent    Parameter `yaml:"cap_exponent,required" json:"cap_exponent"`       // of a decode step's growth with the inverse of the SM share
 }
 
-// named lists the parameters with their JSON names, in order.
-func (p *Parameters) named() []struct {
-	name string
-	p    *Parameter
-} {
-	return []struct {
-		name string
-		p    *Parameter
-	}{
-		{"quantum", &p.Quantum}, {"switch", &p.Switch}, {"host_fraction", &p.HostFraction}, {"host_per_token", &p.HostPerToken},
-		{"batch_doubling", &p.BatchDoubling}, {"prefill_busy", &p.PrefillBusy}, {"prefill_catch_up", &p.PrefillCatchUp},
-		{"prefill_overlap", &p.PrefillOverlap}, {"sm_blocking", &p.SMBlocking}, {"queue_share", &p.QueueShare}, {"arbitration", &p.Arbitration},
-		{"lone_step_cost", &p.LoneStepCost}, {"cap_exponent", &p.CapExponent},
+// named ranges over the parameters with their JSON names, in order.
+func (p *Parameters) named() iter.Seq2[string, *Parameter] {
+	return func(yield func(string, *Parameter) bool) {
+		v := reflect.ValueOf(p).Elem()
+		for i := range v.NumField() {
+			if !yield(v.Type().Field(i).Tag.Get("json"), v.Field(i).Addr().Interface().(*Parameter)) {
+				return
+			}
+		}
 	}
 }
 
@@ -73,8 +71,8 @@ type NamedParameter struct {
 // List returns the parameters with their names, in the order of the struct.
 func (p Parameters) List() []NamedParameter {
 	var out []NamedParameter
-	for _, n := range p.named() {
-		out = append(out, NamedParameter{n.name, *n.p})
+	for name, q := range p.named() {
+		out = append(out, NamedParameter{name, *q})
 	}
 	return out
 }
@@ -88,9 +86,9 @@ type Residual struct {
 	// Points is the number of measurements behind it, 0 for a prior. Mean and
 	// P95 are the absolute relative error with the victim's model left out of
 	// the calibration, absent for a prior.
-	Points int      `yaml:"points" json:"points"`
-	Mean   *float64 `yaml:"mean_error_fraction" json:"mean_error_fraction,omitempty"`
-	P95    *float64 `yaml:"p95_error_fraction" json:"p95_error_fraction,omitempty"`
+	Points int               `yaml:"points" json:"points"`
+	Mean   Optional[float64] `yaml:"mean_error_fraction" json:"mean_error_fraction,omitzero"`
+	P95    Optional[float64] `yaml:"p95_error_fraction" json:"p95_error_fraction,omitzero"`
 }
 
 // Residuals holds a Residual for each metric.
@@ -114,7 +112,7 @@ type Predictor struct {
 }
 
 const (
-	priorSource = "facts of the H200 co-location runs; a prior for other GPUs and drivers"
+	priorSource = "chosen on examples/predict/testdata/h200-colocation.json; a prior for other GPUs and drivers"
 	probeSource = "quantum probe with 2 and 4 tenants, H200, driver 580.159.04"
 )
 
@@ -128,8 +126,8 @@ func NewPredictor() Predictor {
 		return Parameter{Value: v, Unit: unit, Low: low, High: high, Basis: sharing.BasisPrior, Source: priorSource}
 	}
 	p := Predictor{Version: Version, GPU: "H200", Driver: "580.159.04", Parameters: Parameters{
-		Quantum:        Parameter{quantum, "ms", 0.2, 10, sharing.BasisMeasured, probeSource, &quantum},
-		Switch:         Parameter{change, "ms", 0.01, 1, sharing.BasisMeasured, probeSource, &change},
+		Quantum:        Parameter{quantum, "ms", 0.2, 10, sharing.BasisMeasured, probeSource, Some(quantum)},
+		Switch:         Parameter{change, "ms", 0.01, 1, sharing.BasisMeasured, probeSource, Some(change)},
 		HostFraction:   prior(0.05, "fraction of a step", 0, 0.2),
 		HostPerToken:   prior(0.012, "ms", 0, 0.1),
 		BatchDoubling:  prior(0.02, "fraction a doubling", 0, 0.2),
@@ -143,9 +141,9 @@ func NewPredictor() Predictor {
 		CapExponent:    prior(0.08, "exponent", 0, 1),
 	}}
 	p.TimeSlicing, p.MPS = Residuals{}, Residuals{}
-	for m := range Metrics() {
-		p.TimeSlicing[Metric(m)] = Residual{HalfWidth: priorHalfWidths[0][m]}
-		p.MPS[Metric(m)] = Residual{HalfWidth: priorHalfWidths[1][m]}
+	for _, m := range Metrics() {
+		p.TimeSlicing[m] = Residual{HalfWidth: priorHalfWidths[0][m]}
+		p.MPS[m] = Residual{HalfWidth: priorHalfWidths[1][m]}
 	}
 	return p
 }
@@ -153,7 +151,7 @@ func NewPredictor() Predictor {
 // priorHalfWidths are half-widths of the 90% intervals before there is data,
 // for time-slicing and MPS by metric: what other models and other mixes showed
 // beside the H200 rows, TTFT's own repeatability (7 to 23%) included.
-var priorHalfWidths = [2][MetricCount]float64{
+var priorHalfWidths = [2][metricCount]float64{
 	{0.09, 0.12, 0.34, 0.35, 0.09, 0.11, 0.15, 0.085},
 	{0.07, 0.11, 0.22, 0.35, 0.07, 0.10, 0.14, 0.06},
 }
@@ -180,8 +178,8 @@ func (p *Predictor) Validate() error {
 	if p.GPU == "" {
 		list.Addf("gpu_name", "", "is empty")
 	}
-	for _, n := range p.Parameters.named() {
-		path, v := "parameters."+n.name, n.p
+	for name, v := range p.Parameters.named() {
+		path := "parameters." + name
 		switch {
 		case math.IsNaN(v.Value) || math.IsNaN(v.Low) || math.IsNaN(v.High) || math.IsInf(v.Low, 0) || math.IsInf(v.High, 0):
 			list.Addf(path, "", "must hold finite numbers")
@@ -196,14 +194,11 @@ func (p *Predictor) Validate() error {
 	if p.Parameters.Quantum.Value <= 0 {
 		list.Addf("parameters.quantum.value", "", "must be positive")
 	}
-	for _, r := range []struct {
-		name string
-		r    Residuals
-	}{{"time_slicing", p.TimeSlicing}, {"mps", p.MPS}} {
-		for i, name := range metricNames {
-			v, ok := r.r[Metric(i)]
-			if !ok || !(v.HalfWidth > 0 && v.HalfWidth < 5) {
-				list.Addf(r.name+"."+name+".half_width", "", "must be positive and below 5")
+	for i, name := range []string{"time_slicing", "mps"} {
+		residuals := p.residuals(mechanisms[i])
+		for _, m := range Metrics() {
+			if w := residuals[m].HalfWidth; !(w > 0 && w < 5) {
+				list.Addf(name+"."+m.String()+".half_width", "", "must be positive and below 5")
 			}
 		}
 	}

@@ -50,11 +50,11 @@ func TestH200Splits(t *testing.T) {
 						if wantRows := map[bool]int{true: 36, false: 39}[metric == predict.MetricTokensPerSecond]; e.Rows != wantRows {
 							t.Errorf("%s %s: %d rows, want %d", m, metric, e.Rows, wantRows)
 						}
-						if c := *e.CoverageFraction; c < 0.8 || c > 0.97 {
+						if c := e.CoverageFraction.Or(0); c < 0.8 || c > 0.97 {
 							t.Errorf("%s %s: the 90%% interval covers %.0f%%", m, metric, 100*c)
 						}
-						if *e.WidthFraction > 0.25 {
-							t.Errorf("%s %s: mean width %.0f%%", m, metric, 100**e.WidthFraction)
+						if w := e.WidthFraction.Or(1); w > 0.25 {
+							t.Errorf("%s %s: mean width %.0f%%", m, metric, 100*w)
 						}
 						slack := 1.0
 						if method == predict.MethodClosedForm {
@@ -186,8 +186,8 @@ func TestParametersArePlausible(t *testing.T) {
 		if !ok || n.Value < r[0] || n.Value > r[1] || n.Unit == "" || n.Source == "" {
 			t.Errorf("%s is %v %q (%s), want %v", n.Name, n.Value, n.Unit, n.Source, r)
 		}
-		if n.Independent != nil && math.Abs(*n.Independent/n.Value-1) > 0.05 {
-			t.Errorf("%s is %v, measured in another way %v", n.Name, n.Value, *n.Independent)
+		if v, ok := n.Independent.Get(); ok && math.Abs(v/n.Value-1) > 0.05 {
+			t.Errorf("%s is %v, measured in another way %v", n.Name, n.Value, v)
 		}
 		delete(ranges, n.Name)
 	}
@@ -197,7 +197,7 @@ func TestParametersArePlausible(t *testing.T) {
 	if got := fitted.Parameters.QueueShare.Basis; got != sharing.BasisFitted {
 		t.Errorf("queue_share is %s", got)
 	}
-	if r := fitted.MPS[predict.MetricTPOTP50]; r.Points != 39 || r.Mean == nil || *r.Mean > 0.05 {
+	if r := fitted.MPS[predict.MetricTPOTP50]; r.Points != 39 || r.Mean.Or(1) > 0.05 {
 		t.Errorf("the error with a model left out is not reported: %+v", r)
 	}
 }
@@ -261,7 +261,7 @@ func TestQuantumMatters(t *testing.T) {
 	ps := profilesOf(t, colocation(t))
 	var group []predict.Solo
 	for _, model := range []string{"1b", "8b"} {
-		s, err := ps.Solo(predict.Server{"model": model}, predict.Load{Concurrency: 4, Prompt: 128, Output: 64})
+		s, err := ps.Solo(predict.Server{Model: model}, predict.Load{Concurrency: 4, Prompt: 128, Output: 64})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -330,10 +330,9 @@ func TestLessIsWider(t *testing.T) {
 		return v.WidthFraction()
 	}
 	full := width(func(*predict.SoloProfile) {})
-	three := 3
 	for name, change := range map[string]func(*predict.SoloProfile){
-		"no SM utilisation": func(q *predict.SoloProfile) { q.SMFraction = nil },
-		"few requests":      func(q *predict.SoloProfile) { q.Requests = &three },
+		"no SM utilisation": func(q *predict.SoloProfile) { q.SMFraction = predict.Optional[float64]{} },
+		"few requests":      func(q *predict.SoloProfile) { q.Requests = predict.Some(3) },
 		"another driver":    func(q *predict.SoloProfile) { q.Driver = "615.71.09" },
 	} {
 		if w := width(change); w <= full {
@@ -366,7 +365,7 @@ func TestPredictRefuses(t *testing.T) {
 		{"nobody", sharing.MechanismMPS, nil, nil, "1 to 64 tenants"},
 		{"other GPU", sharing.MechanismTimeSlicing, group(func(q *predict.SoloProfile) { q.GPU = "A100" }), predict.ErrOtherGPU, "tenants[1]"},
 		{"one token", sharing.MechanismTimeSlicing, group(func(q *predict.SoloProfile) { q.Load.Output = 1 }), predict.ErrUnpredictable, "tenants[1]"},
-		{"no gaps", sharing.MechanismTimeSlicing, group(func(q *predict.SoloProfile) { q.ITL = nil }), predict.ErrUnpredictable, "itl_ms.p50"},
+		{"no gaps", sharing.MechanismTimeSlicing, group(func(q *predict.SoloProfile) { q.ITL = predict.LatencyMS{} }), predict.ErrUnpredictable, "itl_ms.p50"},
 		{"no profile", sharing.MechanismTimeSlicing, []predict.Solo{{MPS: fourTenants(t)[0].MPS}}, predict.ErrNoProfile, "tenants[0]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -48,7 +48,7 @@ type setting [priorCount]float64
 
 const (
 	rowsSource = sharing.SourceID("cotenant-h200-colocation")
-	nosSource  = sharing.SourceID("nos-sharing-comparison")
+	nosSource  = sharing.SourceID("nos-gpu-sharing")
 )
 
 var priors = [priorCount]Prior{

@@ -17,9 +17,9 @@ func TestParseRows(t *testing.T) {
 		t.Fatalf("%d rows", len(rows))
 	}
 	cases := map[sharing.Mechanism]int{}
-	for _, c := range rows.Cases() {
-		if len(c.Rows) > 1 {
-			cases[c.Mechanism] += len(c.Rows)
+	for _, r := range rows {
+		if r.Tenants > 1 {
+			cases[r.Mechanism]++
 		}
 	}
 	if diff := cmp.Diff(map[sharing.Mechanism]int{sharing.MechanismTimeSlicing: 39, sharing.MechanismMPS: 39}, cases); diff != "" {
@@ -68,58 +68,51 @@ func TestParseRowsNamesEveryProblem(t *testing.T) {
 
 func TestProfilesFindWorkloads(t *testing.T) {
 	ps := profilesOf(t, colocation(t))
-	seed := 9
-	s, err := ps.Solo(predict.Server{"model": "1b"}, predict.Load{Server: 3, Rate: 12, Prompt: 128, Output: 64, Seed: &seed})
+	s, err := ps.Solo(predict.Server{Model: "1b"}, predict.Load{Server: 3, Rate: 12, Prompt: 128, Output: 64, Seed: predict.Some(9)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.TimeSlicing == nil || s.MPS == nil || s.CapPercent != 0 {
+	if s.TimeSlicing == nil || s.MPS == nil || !s.CapPercent.IsZero() {
 		t.Errorf("another server index and seed: %+v", s)
 	}
-	s, err = ps.Solo(predict.Server{"model": "1b", "sm_percent": 50}, predict.Load{Concurrency: 4, Prompt: 128, Output: 64})
-	if err != nil || s.CapPercent != 50 || s.MPS == nil {
+	s, err = ps.Solo(predict.Server{Model: "1b", SMPercent: predict.Some(50.0)}, predict.Load{Concurrency: 4, Prompt: 128, Output: 64})
+	if err != nil || s.CapPercent != predict.Some(50.0) || s.MPS == nil {
 		t.Errorf("a capped server: %+v, %v", s, err)
 	}
 	for _, l := range []predict.Load{{Concurrency: 5, Prompt: 128, Output: 64}, {Rate: 4, Prompt: 128, Output: 64}} {
-		if _, err := ps.Solo(predict.Server{"model": "1b"}, l); err == nil {
+		if _, err := ps.Solo(predict.Server{Model: "1b"}, l); err == nil {
 			t.Errorf("%s is found", l)
 		}
 	}
-	if _, err := ps.Solo(predict.Server{"model": "1b", "slots": 8}, predict.Load{Concurrency: 4, Prompt: 128, Output: 64}); err == nil {
+	if _, err := ps.Solo(predict.Server{Model: "1b", Slots: predict.Some(8)}, predict.Load{Concurrency: 4, Prompt: 128, Output: 64}); err == nil {
 		t.Error("another server object is found")
 	}
 	var none predict.Profiles
-	if _, err := none.Solo(predict.Server{"model": "1b"}, predict.Load{Concurrency: 4, Prompt: 128, Output: 64}); err == nil || none.Len() != 0 {
+	if _, err := none.Solo(predict.Server{Model: "1b"}, predict.Load{Concurrency: 4, Prompt: 128, Output: 64}); err == nil || none.Len() != 0 {
 		t.Error("the zero value holds something")
 	}
 }
 
 func TestMoreRequestsCount(t *testing.T) {
-	profiles, err := colocation(t).Profiles()
-	if err != nil {
-		t.Fatal(err)
-	}
+	profiles := colocation(t).Profiles()
 	few, many := profiles[0], profiles[0]
-	n, m, slow, fast := 10, 20, 100.0, 200.0
-	few.Requests, few.TokensPerS = &n, &slow
-	many.Requests, many.TokensPerS = &m, &fast
+	fast := predict.Some(200.0)
+	few.Requests, few.TokensPerS = predict.Some(10), predict.Some(100.0)
+	many.Requests, many.TokensPerS = predict.Some(20), fast
 	for _, order := range [][]predict.SoloProfile{{few, many}, {many, few}} {
-		var ps predict.Profiles
-		if err := ps.Add(order...); err != nil {
+		ps, err := predict.NewProfiles(order...)
+		if err != nil {
 			t.Fatal(err)
 		}
 		s, err := ps.Solo(few.Server, few.Load)
-		if err != nil || ps.Len() != 1 || *s.TimeSlicing.TokensPerS != fast {
+		if err != nil || ps.Len() != 1 || s.TimeSlicing.TokensPerS != fast {
 			t.Errorf("%+v, %v", s, err)
 		}
 	}
 }
 
 func TestProfileRoundTrip(t *testing.T) {
-	profiles, err := colocation(t).Profiles()
-	if err != nil {
-		t.Fatal(err)
-	}
+	profiles := colocation(t).Profiles()
 	b, err := json.Marshal(profiles)
 	if err != nil {
 		t.Fatal(err)

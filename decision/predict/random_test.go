@@ -14,30 +14,30 @@ import (
 // sane intervals, or an error, and neither takes long.
 func TestAnyProfile(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	wild := func(low, high float64) *float64 {
-		v := low * math.Pow(high/low, rng.Float64())
-		return &v
+	wild := func(low, high float64) predict.Optional[float64] {
+		return predict.Some(low * math.Pow(high/low, rng.Float64()))
 	}
-	maybe := func(v *float64) *float64 {
+	maybe := func(v predict.Optional[float64]) predict.Optional[float64] {
 		if rng.IntN(3) == 0 {
-			return nil
+			return predict.Optional[float64]{}
 		}
 		return v
 	}
-	share := func() *float64 { v := rng.Float64(); return maybe(&v) }
+	share := func() predict.Optional[float64] { return maybe(predict.Some(rng.Float64())) }
 	random := func(m sharing.Mechanism) *predict.SoloProfile {
-		p := &predict.SoloProfile{Version: 1, Mechanism: m, Server: predict.Server{"model": "x"},
-			Load:       predict.Load{Concurrency: 1 + rng.IntN(1<<rng.IntN(16)), Prompt: 1 + rng.IntN(1e5), Output: 2 + rng.IntN(1<<rng.IntN(20))},
-			TokensPerS: wild(1e-3, 1e9), TPOT: &predict.LatencyMS{P50: wild(1e-6, 1e6), Mean: maybe(wild(1e-6, 1e6))},
-			ITL: &predict.LatencyMS{P50: wild(1e-6, 1e6)}, E2E: &predict.LatencyMS{P50: wild(1e-6, 1e6), P99: maybe(wild(1e6, 1e9))},
+		p := &predict.SoloProfile{Version: 1, Mechanism: m, Server: predict.Server{Model: "x"},
+			Load: predict.Load{Concurrency: 1 + rng.IntN(1<<rng.IntN(16)), Prompt: 1 + rng.IntN(1e5), Output: 2 + rng.IntN(1<<rng.IntN(20))},
+			Outcome: predict.Outcome{TokensPerS: wild(1e-3, 1e9), TPOT: predict.LatencyMS{P50: wild(1e-6, 1e6), Mean: maybe(wild(1e-6, 1e6))},
+				ITL: predict.LatencyMS{P50: wild(1e-6, 1e6)}, E2E: predict.LatencyMS{P50: wild(1e-6, 1e6), P99: maybe(wild(1e6, 1e9))}},
 			GPUBusyFraction: share(), SMFraction: share()}
 		if rng.IntN(2) == 0 {
-			p.Load.Concurrency, p.Load.Rate = 0, *wild(1e-3, 1e5)
+			p.Load.Concurrency, p.Load.Rate = 0, wild(1e-3, 1e5).Or(0)
 		}
 		if c := p.Load.Concurrency; c > 0 && rng.IntN(5) > 0 { // add up
-			step, prefill := *p.ITL.P50, *p.ITL.P50**wild(0.1, 50)
+			step := p.ITL.P50.Or(0)
+			prefill := step * wild(0.1, 50).Or(0)
 			cycle := float64(p.Load.Output-1)*step + float64(c)*prefill + 1
-			*p.TokensPerS = min(1e9, 1e3*float64(c)*float64(p.Load.Output)/cycle)
+			p.TokensPerS = predict.Some(min(1e9, 1e3*float64(c)*float64(p.Load.Output)/cycle))
 		}
 		if err := p.Validate(); err != nil {
 			t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// TestNos holds the saturated curves against the A100 rows (TV12):
+// TestNos holds the saturated curves against the A100 rows:
 // time-slicing with one overhead within 1%, MPS fitted on 1, 3 and 7 predicts 5
 // within 1%, MIG is constant.
 func TestNos(t *testing.T) {
@@ -44,11 +44,11 @@ func TestNos(t *testing.T) {
 	}
 	// MPS beats time-slicing from the second tenant, a MIG slice up to the
 	// seventh.
-	got := predict.BreakEven(ts, mps, 7)
+	got := predict.Crossings(ts, mps, 7)
 	if len(got) == 0 || got[len(got)-1].Faster != sharing.MechanismMPS || got[len(got)-1].Tenants > 2 {
 		t.Errorf("time-slicing against MPS: %+v", got)
 	}
-	got = predict.BreakEven(mig, mps, 12)
+	got = predict.Crossings(mig, mps, 12)
 	if len(got) != 2 || got[0].Faster != sharing.MechanismMPS || got[1].Faster != sharing.MechanismMIG || got[1].Tenants != 8 {
 		t.Errorf("MIG against MPS: %+v", got)
 	}
@@ -122,7 +122,7 @@ func TestGroupTenants(t *testing.T) {
 	for range 4 {
 		var tenants []predict.Solo
 		for range 5 {
-			s, err := ps.Solo(predict.Server{"model": []string{"1b", "8b"}[rng.IntN(2)]}, loads[rng.IntN(3)])
+			s, err := ps.Solo(predict.Server{Model: []string{"1b", "8b"}[rng.IntN(2)]}, loads[rng.IntN(3)])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -189,14 +189,14 @@ func bruteForce(t *testing.T, p *predict.Predictor, m sharing.Mechanism, tenants
 	return best
 }
 
-func TestPaysFrom(t *testing.T) {
+func TestBreakEven(t *testing.T) {
 	ps := profilesOf(t, colocation(t))
-	s, err := ps.Solo(predict.Server{"model": "1b"}, predict.Load{Concurrency: 4, Prompt: 128, Output: 64})
+	s, err := ps.Solo(predict.Server{Model: "1b"}, predict.Load{Concurrency: 4, Prompt: 128, Output: 64})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := predict.NewPredictor()
-	got, err := p.PaysFrom(s, 4)
+	got, err := p.BreakEven(s, 4)
 	if err != nil {
 		t.Fatal(err)
 	}

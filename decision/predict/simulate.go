@@ -13,7 +13,7 @@ import (
 
 // simulate predicts by running the tenants' engines, alone and together.
 func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, out []Prediction) error {
-	alone := make([]outcome, len(models))
+	alone := make([]figures, len(models))
 	for i := range models {
 		if j := slices.IndexFunc(models[:i], func(o tenantModel) bool { return o.base == models[i].base && o.step == models[i].step }); j >= 0 {
 			alone[i] = alone[j] // the same workload again
@@ -60,8 +60,8 @@ func combine(m Metric, measured, aloneSim, togetherSim float64) float64 {
 
 // settle adjusts the length of a prefill until the engine alone has the
 // measured throughput, and returns what its clients see.
-func (p *Predictor) settle(mechanism sharing.Mechanism, t *tenantModel) (outcome, error) {
-	var o outcome
+func (p *Predictor) settle(mechanism sharing.Mechanism, t *tenantModel) (figures, error) {
+	var o figures
 	for i := 0; ; i++ {
 		got, _, err := p.runEngines(mechanism, []tenantModel{*t})
 		if err != nil {
@@ -84,7 +84,7 @@ func (p *Predictor) settle(mechanism sharing.Mechanism, t *tenantModel) (outcome
 
 // runEngines simulates engines together. short says of each that hardly any of
 // its requests ended.
-func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel) (out []outcome, short []bool, err error) {
+func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel) (out []figures, short []bool, err error) {
 	from, until := horizon(models)
 	engines := make([]*engine, len(models))
 	for i := range models {
@@ -93,16 +93,15 @@ func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel
 	if mechanism == sharing.MechanismMPS {
 		p.runConcurrently(engines, until)
 	} else {
-		sim := timeslice.Engine{Until: until,
-			Scheduler: timeslice.Scheduler{Quantum: millis(p.Parameters.Quantum.Value), Switch: millis(p.Parameters.Switch.Value)}}
-		for _, e := range engines {
-			sim.Tenants = append(sim.Tenants, e)
+		sim := timeslice.Engine{Scheduler: p.scheduler(), Tenants: make([]timeslice.Submitter, len(engines)), Until: until}
+		for i, e := range engines {
+			sim.Tenants[i] = e
 		}
 		if _, _, err := sim.Run(context.Background()); err != nil {
 			return nil, nil, fmt.Errorf("predict: simulating the group: %w", err)
 		}
 	}
-	out, short = make([]outcome, len(engines)), make([]bool, len(engines))
+	out, short = make([]figures, len(engines)), make([]bool, len(engines))
 	for i, e := range engines {
 		var n int
 		out[i], n = e.outcome()
@@ -133,27 +132,27 @@ func horizon(models []tenantModel) (from, until time.Duration) {
 // trySides looks at tenants whose step is near a whole number of quanta: with
 // the other number of turns the whole group may fare otherwise, and each
 // interval is widened half of the way there.
-func (p *Predictor) trySides(mechanism sharing.Mechanism, models []tenantModel, alone, together []outcome, out []Prediction) error {
+func (p *Predictor) trySides(mechanism sharing.Mechanism, models []tenantModel, alone, together []figures, out []Prediction) error {
 	for i := range models {
-		if out[i].OtherTurns == 0 {
+		other, near := out[i].OtherTurns.Get()
+		if !near {
 			continue
 		}
-		sides := append([]tenantModel(nil), models...)
-		q := p.Parameters.Quantum.Value
-		edge := q * float64(min(out[i].Turns, out[i].OtherTurns))
+		turns, _ := out[i].Turns.Get()
+		sides := slices.Clone(models)
+		edge := p.Parameters.Quantum.Value * float64(min(turns, other))
 		sides[i].gpu = edge * 0.99
-		if out[i].OtherTurns > out[i].Turns {
+		if other > turns {
 			sides[i].gpu = edge * 1.01
 		}
-		other, _, err := p.runEngines(mechanism, sides)
+		otherwise, _, err := p.runEngines(mechanism, sides)
 		if err != nil {
 			return err
 		}
 		for j := range models {
-			for m := range Metrics() {
-				m := Metric(m)
+			for m := range Metric(metricCount) {
 				a := combine(m, models[j].alone[m], alone[j][m], together[j][m])
-				b := combine(m, models[j].alone[m], alone[j][m], other[j][m])
+				b := combine(m, models[j].alone[m], alone[j][m], otherwise[j][m])
 				if a > 0 && b > 0 {
 					out[j].include(m, math.Sqrt(a*b))
 				}
@@ -161,6 +160,10 @@ func (p *Predictor) trySides(mechanism sharing.Mechanism, models []tenantModel, 
 		}
 	}
 	return nil
+}
+
+func (p *Predictor) scheduler() timeslice.Scheduler {
+	return timeslice.Scheduler{Quantum: millis(p.Parameters.Quantum.Value), Switch: millis(p.Parameters.Switch.Value)}
 }
 
 // unseenModel is how much wider an interval is for a model that the predictor
@@ -175,8 +178,7 @@ func (p *Predictor) fill(mechanism sharing.Mechanism, t *tenantModel, out *Predi
 	if len(p.Models) > 0 && !slices.Contains(p.Models, t.model) {
 		stretch = unseenModel
 	}
-	for i := range MetricCount {
-		m := Metric(i)
+	for m := range Metric(metricCount) {
 		r := residuals[m]
 		if r.Points > 0 {
 			out.Basis = sharing.BasisFitted
@@ -194,10 +196,10 @@ func (p *Predictor) fill(mechanism sharing.Mechanism, t *tenantModel, out *Predi
 		out.Slowdown = Interval{v.Value / t.reference, v.Low / t.reference, v.High / t.reference}
 	}
 	if mechanism == sharing.MechanismTimeSlicing {
-		s := timeslice.Scheduler{Quantum: millis(p.Parameters.Quantum.Value), Switch: millis(p.Parameters.Switch.Value)}
-		out.Turns = s.Slices(millis(t.gpu))
+		s := p.scheduler()
+		out.Turns = Some(s.Slices(millis(t.gpu)))
 		if other, near := s.NearBoundary(millis(t.gpu), timeslice.BoundaryTolerance); near {
-			out.OtherTurns = other
+			out.OtherTurns = Some(other)
 		}
 	}
 }

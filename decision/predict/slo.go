@@ -2,6 +2,7 @@ package predict
 
 import (
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
@@ -15,33 +16,42 @@ type SLO struct {
 	E2EP99  *Duration `yaml:"e2e_p99"`
 }
 
-// Limit is a bound of a metric.
-type Limit struct {
-	Metric Metric
-	At     time.Duration
-}
-
-// Limits lists what is demanded, in the order TTFT, TPOT, E2E.
-func (s SLO) Limits() []Limit {
-	var out []Limit
-	for _, l := range []struct {
-		m  Metric
-		at *Duration
-	}{{MetricTTFTP99, s.TTFTP99}, {MetricTPOTP99, s.TPOTP99}, {MetricE2EP99, s.E2EP99}} {
-		if l.at != nil {
-			out = append(out, Limit{l.m, time.Duration(*l.at)})
+// Limits ranges over the limits that are set, in the order TTFT, TPOT, E2E.
+func (s SLO) Limits() iter.Seq2[Metric, time.Duration] {
+	return func(yield func(Metric, time.Duration) bool) {
+		for _, m := range [...]Metric{MetricTTFTP99, MetricTPOTP99, MetricE2EP99} {
+			if limit, ok := s.Limit(m); ok && !yield(m, limit) {
+				return
+			}
 		}
 	}
-	return out
+}
+
+// Limit is the limit of a metric, if there is one.
+func (s SLO) Limit(m Metric) (time.Duration, bool) {
+	limit := s.E2EP99
+	switch m {
+	case MetricTTFTP99:
+		limit = s.TTFTP99
+	case MetricTPOTP99:
+		limit = s.TPOTP99
+	case MetricE2EP99:
+	default:
+		limit = nil
+	}
+	if limit == nil {
+		return 0, false
+	}
+	return time.Duration(*limit), true
 }
 
 // Validate names everything that is wrong with s in one error, or returns nil.
 func (s SLO) Validate() error {
 	var list problem.List
 	keys := map[Metric]string{MetricTTFTP99: "ttft_p99", MetricTPOTP99: "tpot_p99", MetricE2EP99: "e2e_p99"}
-	for _, l := range s.Limits() {
-		if l.At <= 0 || l.At > 7*24*time.Hour {
-			list.Addf(keys[l.Metric], "write a positive duration, for example 500ms", "%v is out of range", l.At)
+	for m, limit := range s.Limits() {
+		if limit <= 0 || limit > 7*24*time.Hour {
+			list.Addf(keys[m], "write a positive duration, for example 500ms", "%v is out of range", limit)
 		}
 	}
 	if s.E2EP99 != nil && s.TTFTP99 != nil && *s.E2EP99 < *s.TTFTP99 {
@@ -56,11 +66,11 @@ type Duration time.Duration
 // MarshalText writes the duration as time.Duration does.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
-// UnmarshalText reads a positive duration.
+// UnmarshalText reads a duration.
 func (d *Duration) UnmarshalText(b []byte) error {
 	v, err := time.ParseDuration(string(b))
 	if err != nil {
-		return fmt.Errorf("%q is not a duration; write for example 500ms or 2s", clip(string(b)))
+		return fmt.Errorf("%q is not a duration; write for example 500ms or 2s", problem.Clip(string(b)))
 	}
 	*d = Duration(v)
 	return nil
@@ -76,8 +86,8 @@ func (d Duration) String() string { return time.Duration(d).String() }
 type SLOCheck struct {
 	Metric    Metric
 	LimitMS   float64
-	Predicted Interval // means nothing when Meets is Unknown for want of a prediction
-	// Meets is Unknown when the limit lies within the interval, or nothing was
+	Predicted Optional[Interval]
+	// Meets is unknown when the limit lies within the interval, or nothing was
 	// predicted.
 	Meets sharing.Answer
 	// Settle says which measurement would settle an unknown answer; else empty.
@@ -88,14 +98,13 @@ type SLOCheck struct {
 // TPOT, E2E; limits that are not set are left out.
 func (p *Prediction) CheckSLO(s SLO) []SLOCheck {
 	var out []SLOCheck
-	for _, l := range s.Limits() {
-		c := SLOCheck{Metric: l.Metric, LimitMS: float64(l.At) / float64(time.Millisecond)}
-		v, ok := p.Get(l.Metric)
-		if ok {
-			c.Predicted, c.Meets = v, v.Below(c.LimitMS)
+	for m, limit := range s.Limits() {
+		c := SLOCheck{Metric: m, LimitMS: inMillis(limit)}
+		if v, ok := p.Get(m); ok {
+			c.Predicted, c.Meets = Some(v), v.Below(c.LimitMS)
 		}
 		if c.Meets == sharing.AnswerUnknown {
-			c.Settle = fmt.Sprintf("measure %s under %s beside these neighbours; at least 100 requests for a P99", l.Metric, p.Mechanism)
+			c.Settle = fmt.Sprintf("measure %s under %s beside these neighbours; at least 100 requests for a P99", m, p.Mechanism)
 		}
 		out = append(out, c)
 	}

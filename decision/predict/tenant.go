@@ -16,6 +16,7 @@ type tenantModel struct {
 	clients int
 	rate    float64
 	output  int
+	steps   float64 // decode steps of a request: one fewer than its tokens
 	slots   int
 
 	// A decode step with batch sequences in it: host + perToken x batch on the
@@ -28,13 +29,11 @@ type tenantModel struct {
 	// interrupts is the number of prefills, others' included, between a
 	// request's first and last token.
 	interrupts float64
-	cycle      float64 // closed loop: from one request of a client to its next
+	cycle      float64 // closed loop: from one request in a slot of the batch to the next
 	// The share of the SMs that decode and prefill take while on the GPU.
 	decodeSM, prefillSM float64
 
-	// alone are the metrics of the workload alone under the mechanism; 0 when
-	// not known.
-	alone [MetricCount]float64
+	alone figures // of the workload alone under the mechanism
 	// reference is what a slowdown is relative to.
 	reference float64
 	model     string
@@ -68,21 +67,20 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 		base = s.MPS
 	}
 	if base == nil {
-		return fmt.Errorf("%w under %s: %s with %s", ErrNoProfile, mechanism, s.Server.Key(), s.Load)
+		return fmt.Errorf("%w under %s: %s with %s", ErrNoProfile, mechanism, s.Server, s.Load)
 	}
 	if err := p.sameGPU(base, t); err != nil {
 		return err
 	}
-	t.perToken, t.doubling = p.Parameters.HostPerToken.Value, p.Parameters.BatchDoubling.Value
-	if err := t.readProfile(base); err != nil {
+	if err := t.readProfile(p, base); err != nil {
 		return err
 	}
 	t.checkStep(base, s.Siblings)
 	if mechanism == sharing.MechanismMPS && base == s.TimeSlicing {
 		t.addMPSCost(p)
 	}
-	if mechanism == sharing.MechanismMPS && s.CapPercent > 0 {
-		t.addCap(p, s.CapPercent)
+	if percent, capped := s.CapPercent.Get(); capped && mechanism == sharing.MechanismMPS {
+		t.addCap(p, percent)
 	}
 	t.usualHost = p.usualHost(base, s.Siblings)
 	if err := t.takeApart(p, base); err != nil {
@@ -90,7 +88,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 	}
 	t.reference = t.alone[MetricTPOTP50]
 	if ts := s.TimeSlicing; ts != nil {
-		if v, ok := ts.TPOT.p50(); ok {
+		if v, ok := ts.Metric(MetricTPOTP50); ok {
 			t.reference = v
 		}
 	}
@@ -98,7 +96,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 		t.prefillGPU *= p.Parameters.PrefillCatchUp.Value
 		return nil
 	}
-	if c := s.Server.SMPercent(); c < 100 {
+	if c := s.Server.SMPercent.Or(100); c < 100 {
 		// Whether capped tenants' SMs overlap is the hardware's choice: equal
 		// tenants at 50% have been seen 20% apart.
 		t.note(0.11, "capped to %g%% of the SMs, which may or may not overlap others'", c)
@@ -129,38 +127,23 @@ func driverBranch(s string) string {
 	return branch
 }
 
-func (t *tenantModel) readProfile(b *SoloProfile) error {
+func (t *tenantModel) readProfile(p *Predictor, b *SoloProfile) error {
+	t.perToken, t.doubling = p.Parameters.HostPerToken.Value, p.Parameters.BatchDoubling.Value
 	t.closed, t.clients, t.rate = b.Load.Closed(), b.Load.Concurrency, b.Load.Rate/1e3
-	t.base, t.output, t.model = b, b.Load.Output, b.Server.Model()
+	t.base, t.output, t.steps, t.model = b, b.Load.Output, float64(b.Load.Output-1), b.Server.Model
 	if !t.closed {
-		t.offered = 1.645 / math.Sqrt(float64(max(count(b.Requests), 30)))
+		t.offered = 1.645 / math.Sqrt(float64(max(b.Requests.Or(0), 30)))
 	}
 	if t.output < 2 {
 		return fmt.Errorf("%w: one-token answers have no decode step (%s)", ErrUnpredictable, b.Load)
 	}
-	step, ok := b.ITL.p50()
-	tpot, ok2 := b.TPOT.p50()
-	e2e, ok3 := b.E2E.p50()
-	if !ok || !ok2 || !ok3 || b.TokensPerS == nil || *b.TokensPerS <= 0 {
+	t.alone = b.figures()
+	var ok bool
+	if t.step, ok = positive(b.ITL.P50); !ok || t.alone[MetricTPOTP50] == 0 || t.alone[MetricE2EP50] == 0 || t.alone[MetricTokensPerSecond] == 0 {
 		return fmt.Errorf("%w: itl_ms.p50, tpot_ms.p50, e2e_ms.p50 and tokens_per_s are needed", ErrUnpredictable)
 	}
-	t.step = step
-	t.alone[MetricTPOTP50], t.alone[MetricE2EP50], t.alone[MetricTokensPerSecond] = tpot, e2e, *b.TokensPerS
-	get := func(m Metric, s *LatencyMS, f func(*LatencyMS) *float64) {
-		if s == nil {
-			return
-		}
-		if v := f(s); v != nil {
-			t.alone[m] = *v
-		}
-	}
-	get(MetricTPOTP99, b.TPOT, func(m *LatencyMS) *float64 { return m.P99 })
-	get(MetricTTFTP50, b.TTFT, func(m *LatencyMS) *float64 { return m.P50 })
-	get(MetricTTFTP99, b.TTFT, func(m *LatencyMS) *float64 { return m.P99 })
-	get(MetricE2EP90, b.E2E, func(m *LatencyMS) *float64 { return m.P90 })
-	get(MetricE2EP99, b.E2E, func(m *LatencyMS) *float64 { return m.P99 })
-	if b.Requests != nil && *b.Requests < 10 {
-		t.note(0.03, "the profile holds %d requests only", *b.Requests)
+	if n, ok := b.Requests.Get(); ok && n < 10 {
+		t.note(0.03, "the profile holds %d requests only", n)
 	}
 	t.readSlots(b)
 	return nil
@@ -168,17 +151,13 @@ func (t *tenantModel) readProfile(b *SoloProfile) error {
 
 // readSlots finds how many requests the server has in its batch at once.
 func (t *tenantModel) readSlots(b *SoloProfile) {
-	if v, ok := b.Server.number("slots"); ok && v >= 1 && v < 1<<20 {
-		t.slots = int(v)
+	if v, ok := b.Server.Slots.Get(); ok {
+		t.slots = v
 		return
 	}
 	t.slots = max(usualSlots, t.clients)
-	tpot, ok := b.TPOT.mean()
-	if !ok {
-		tpot, _ = b.TPOT.p50()
-	}
 	// By Little's law, the requests that are decoding.
-	live := *b.TokensPerS / 1e3 / float64(t.output) * float64(t.output-1) * tpot
+	live := t.alone[MetricTokensPerSecond] / 1e3 / float64(t.output) * t.steps * b.TPOT.mean()
 	switch {
 	case !t.closed:
 		t.slots = max(t.slots, int(min(2*live, 1<<16)))
@@ -195,7 +174,7 @@ func (t *tenantModel) checkStep(base *SoloProfile, siblings []*SoloProfile) {
 	const grown, usual = 1.6, 1.2
 	least := t.step
 	for _, q := range siblings {
-		if v, ok := q.ITL.p50(); ok && q.Mechanism == base.Mechanism {
+		if v, ok := positive(q.ITL.P50); ok && q.Mechanism == base.Mechanism {
 			least = min(least, v)
 		}
 	}
@@ -224,7 +203,7 @@ func (t *tenantModel) addCap(p *Predictor, percent float64) {
 
 // stretch lengthens each decode step by extra.
 func (t *tenantModel) stretch(extra float64) {
-	request := float64(t.output-1) * extra
+	request := t.steps * extra
 	t.step += extra
 	t.added += extra
 	for _, m := range []Metric{MetricTPOTP50, MetricTPOTP99} {
@@ -244,28 +223,16 @@ func (t *tenantModel) stretch(extra float64) {
 
 // takeApart finds the parts of a decode step and a prefill.
 func (t *tenantModel) takeApart(p *Predictor, b *SoloProfile) error {
-	steps := float64(t.output - 1)
 	busy := 0.0 // GPU-active time for each request
 	if t.closed {
 		t.batch = float64(min(t.clients, t.slots))
-		t.cycle = float64(t.clients) * float64(t.output) / (t.alone[MetricTokensPerSecond] / 1e3)
-		inBatch := t.cycle * t.batch / float64(t.clients)
-		t.prefill = (inBatch - steps*t.step - clientDelay) / t.batch
-		if b.GPUBusyFraction != nil {
-			busy = *b.GPUBusyFraction * inBatch
-		}
+		t.cycle = float64(t.clients) * float64(t.output) / (t.alone[MetricTokensPerSecond] / 1e3) * t.batch / float64(t.clients)
+		t.prefill = (t.cycle - t.steps*t.step - clientDelay) / t.batch
+		busy = b.GPUBusyFraction.Or(0) * t.cycle
 	} else {
-		e2e, ok := b.E2E.mean()
-		if !ok {
-			e2e, _ = b.E2E.p50()
-		}
-		tpot, ok := b.TPOT.mean()
-		if !ok {
-			tpot, _ = b.TPOT.p50()
-		}
-		e2e, tpot = e2e+steps*t.added, tpot+t.added
+		e2e, tpot := b.E2E.mean()+t.steps*t.added, b.TPOT.mean()+t.added
 		t.batch = max(1, t.rate*e2e)
-		t.prefill = (tpot - t.step) * steps / (t.rate * e2e)
+		t.prefill = (tpot - t.step) * t.steps / (t.rate * e2e)
 	}
 	if ttft := t.alone[MetricTTFTP50]; ttft > 0 && (t.prefill < 0.1*ttft && t.batch < 2 || t.prefill <= 0) {
 		t.prefill = ttft / max(1, (t.batch+1)/2)
@@ -284,7 +251,7 @@ func (t *tenantModel) takeApart(p *Predictor, b *SoloProfile) error {
 		t.gpu = 0.3 * t.step
 		t.perToken = (t.step - t.host - t.gpu) / t.batch
 	}
-	t.interrupts = max(0, (t.alone[MetricTPOTP50]-t.step)*steps/t.prefill)
+	t.interrupts = max(0, (t.alone[MetricTPOTP50]-t.step)*t.steps/t.prefill)
 	t.prefillGPU = prefillBusy * t.prefill
 	return nil
 }
@@ -293,23 +260,33 @@ func (t *tenantModel) takeApart(p *Predictor, b *SoloProfile) error {
 // not longer than an hour.
 const shortestPart, longestPart = 1e-3, 3.6e6
 
+// alone takes a profile apart as it is.
+func (p *Predictor) alone(b *SoloProfile) (t tenantModel, err error) {
+	if err = t.readProfile(p, b); err == nil {
+		err = t.takeApart(p, b)
+	}
+	return t, err
+}
+
+// like says that q, of the same server as b, is another closed loop under the
+// same mechanism.
+func (q *SoloProfile) like(b *SoloProfile) bool {
+	return q != b && q.Load.Closed() && q.Mechanism == b.Mechanism
+}
+
 // usualHost is the host's part of a decode step as the server's other loads tell
-// it under the same mechanism; 0 when none does.
+// it; 0 when none does.
 func (p *Predictor) usualHost(base *SoloProfile, siblings []*SoloProfile) float64 {
 	sum, n := 0.0, 0
 	for _, q := range siblings {
-		if q == base || q.GPUBusyFraction == nil || !q.Load.Closed() || q.Mechanism != base.Mechanism {
+		if !q.like(base) || q.GPUBusyFraction.IsZero() {
 			continue
 		}
-		m := tenantModel{perToken: p.Parameters.HostPerToken.Value}
-		if m.readProfile(q) == nil && m.takeApart(p, q) == nil {
+		if m, err := p.alone(q); err == nil {
 			sum, n = sum+m.host/m.step, n+1
 		}
 	}
-	if n == 0 {
-		return 0
-	}
-	return sum / float64(n)
+	return sum / float64(max(n, 1))
 }
 
 // hostError is by how much the host's part of a decode step may differ from what
@@ -324,14 +301,14 @@ const hostError = 0.02
 func (p *Predictor) idleParts(t *tenantModel, busy float64) (host, prefillBusy float64) {
 	const prefillError, gpmError = 0.2, 0.01
 	host, prefillBusy = p.Parameters.HostFraction.Value, p.Parameters.PrefillBusy.Value
-	if busy <= 0 && t.usualHost > 0 {
-		host = t.usualHost
-	}
 	if busy <= 0 {
+		if t.usualHost > 0 {
+			host = t.usualHost
+		}
 		return host, prefillBusy
 	}
-	decoding, prefilling := float64(t.output-1)*t.step, t.batch*t.prefill
-	beyond := busy - (1-host)*decoding + float64(t.output-1)*t.perToken*t.batch - prefillBusy*prefilling
+	decoding, prefilling := t.steps*t.step, t.batch*t.prefill
+	beyond := busy - (1-host)*decoding + t.steps*t.perToken*t.batch - prefillBusy*prefilling
 	hostVar, prefillVar := hostError*hostError*decoding, prefillError*prefillError*prefilling
 	gain := beyond / (hostVar*decoding + prefillVar*prefilling + math.Pow(gpmError*busy, 2))
 	host -= hostVar * gain
@@ -351,48 +328,39 @@ const maxSMShare = 0.75
 // splitSMs finds the shares of the SMs that decode and prefill take, from the
 // mean shares at several loads: each is a mixture of the two.
 func (t *tenantModel) splitSMs(p *Predictor, base *SoloProfile, s *Solo) {
-	if base.SMFraction == nil {
+	u, ok := base.SMFraction.Get()
+	if !ok {
 		// The rows of 1B and 8B servers lie between 0.2 and 0.5.
 		t.decodeSM, t.prefillSM = 0.3, 0.6
 		t.note(0.15, "no SM utilisation in the profile")
 		return
 	}
-	alone := tenantModel{perToken: p.Parameters.HostPerToken.Value}
-	if alone.readProfile(base) != nil || alone.takeApart(p, base) != nil {
+	alone, err := p.alone(base)
+	if err != nil {
 		return // t was read from the same profile
 	}
-	// Least squares, drawn to the usual ratio where the loads are too alike.
+	// Drawn to the usual ratio where the loads are too alike.
 	const draw = 0.01
-	a11, a12, a22 := draw*prefillToDecodeSM*prefillToDecodeSM, -draw*prefillToDecodeSM, draw
-	b1, b2 := 0.0, 0.0
-	add := func(decode, prefill, u float64) {
-		a11, a12, a22 = a11+decode*decode, a12+decode*prefill, a22+prefill*prefill
-		b1, b2 = b1+decode*u, b2+prefill*u
-	}
+	fit := leastSquares{a11: draw * prefillToDecodeSM * prefillToDecodeSM, a12: -draw * prefillToDecodeSM, a22: draw}
 	decode, prefill := alone.duty()
-	add(decode, prefill, *base.SMFraction)
+	fit.add(decode, prefill, u)
 	for _, q := range s.Siblings {
-		if q == base || q.SMFraction == nil || q.Load.Prompt != base.Load.Prompt || !q.Load.Closed() || q.Mechanism != base.Mechanism {
+		share, ok := q.SMFraction.Get()
+		if !ok || !q.like(base) || q.Load.Prompt != base.Load.Prompt {
 			continue
 		}
-		m := tenantModel{perToken: p.Parameters.HostPerToken.Value}
-		if m.readProfile(q) != nil {
-			continue
+		if m, err := p.alone(q); err == nil {
+			d, f := m.duty()
+			fit.add(d, f, share)
 		}
-		if m.takeApart(p, q) != nil {
-			continue
-		}
-		d, f := m.duty()
-		add(d, f, *q.SMFraction)
 	}
-	det := a11*a22 - a12*a12
-	d, f := (b1*a22-b2*a12)/det, (a11*b2-a12*b1)/det
+	d, f := fit.solve()
 	if d <= 0.02 || f <= 0.02 {
-		d = *base.SMFraction / (decode + prefillToDecodeSM*prefill)
+		d = u / (decode + prefillToDecodeSM*prefill)
 		f = prefillToDecodeSM * d
 	}
 	// Where MPS or a cap stretches a step, its SM time is spread thinner.
-	most := min(maxSMShare, s.Server.SMPercent()/100)
+	most := min(maxSMShare, s.Server.SMPercent.Or(100)/100)
 	t.decodeSM = min(d*alone.gpu/t.gpu, most)
 	t.prefillSM = min(f*t.prefill/t.prefillGPU, most)
 }
@@ -401,10 +369,22 @@ func (t *tenantModel) splitSMs(p *Predictor, base *SoloProfile, s *Solo) {
 // prefill runs.
 func (t *tenantModel) duty() (decode, prefill float64) {
 	if t.closed {
-		c := t.cycle * t.batch / float64(t.clients)
-		return float64(t.output-1) * t.gpu / c, t.batch * t.prefill / c
+		return t.steps * t.gpu / t.cycle, t.batch * t.prefill / t.cycle
 	}
 	prefill = min(1, t.rate*t.prefill)
-	decoding := min(1, t.rate*float64(t.output-1)*t.step) // at most one batch at a time
+	decoding := min(1, t.rate*t.steps*t.step) // at most one batch at a time
 	return (1 - prefill) * (1 - math.Exp(-t.batch)) * decoding * t.gpu / t.step, prefill
+}
+
+// leastSquares solves x*a + y*b = v over many (a, b, v) for x and y.
+type leastSquares struct{ a11, a12, a22, b1, b2 float64 }
+
+func (l *leastSquares) add(a, b, v float64) {
+	l.a11, l.a12, l.a22 = l.a11+a*a, l.a12+a*b, l.a22+b*b
+	l.b1, l.b2 = l.b1+a*v, l.b2+b*v
+}
+
+func (l *leastSquares) solve() (x, y float64) {
+	det := l.a11*l.a22 - l.a12*l.a12
+	return (l.b1*l.a22 - l.b2*l.a12) / det, (l.a11*l.b2 - l.a12*l.b1) / det
 }

@@ -73,7 +73,7 @@ func (m *measurement) recordBeside(ctx context.Context, dir string) (*beside, er
 }
 
 // end stops the sampler and puts what was recorded into the run's directory.
-func (b *beside) end(plan *loadgen.Plan) error {
+func (b *beside) end(plan *loadgen.LoadPlan) error {
 	if b == nil {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (b *beside) end(plan *loadgen.Plan) error {
 }
 
 // copyLog copies what the server wrote during the run, without the plan's keys.
-func (b *beside) copyLog(plan *loadgen.Plan) error {
+func (b *beside) copyLog(plan *loadgen.LoadPlan) error {
 	f, err := os.Open(b.log)
 	if err != nil {
 		return err

@@ -21,11 +21,11 @@ type embeddedScenario struct {
 // MPS; two under MPS with an active thread percentage each, which isolates no
 // memory and is no MIG), and two more.
 var embeddedScenarios = map[string]embeddedScenario{
-	"baseline":      {loadgentest.Concurrent, 1, 1, 1},
-	"time-slicing":  {loadgentest.TimeSliced, 2, 1, 1},
-	"mps":           {loadgentest.Concurrent, 2, 1, 1},
-	"mig-emulation": {loadgentest.Concurrent, 2, 0.5, 1},
-	"mig":           {loadgentest.Partitioned, 2, 0.5, 0.5},
+	"baseline":      {loadgentest.SharingConcurrent, 1, 1, 1},
+	"time-slicing":  {loadgentest.SharingTimeSliced, 2, 1, 1},
+	"mps":           {loadgentest.SharingConcurrent, 2, 1, 1},
+	"mig-emulation": {loadgentest.SharingConcurrent, 2, 0.5, 1},
+	"mig":           {loadgentest.SharingPartitioned, 2, 0.5, 0.5},
 }
 
 func scenarioNames() []string { return slices.Sorted(maps.Keys(embeddedScenarios)) }

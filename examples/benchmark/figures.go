@@ -106,12 +106,12 @@ func curveName(r *loadgen.Result, tenant string) string {
 }
 
 var cdfMetrics = []struct {
-	metric         loadgen.Metric
+	metric         loadgen.LatencyMetric
 	title, caption string
 }{
-	{loadgen.TTFT, "Time to first token", "From the intended start of a request to its first content."},
-	{loadgen.ChunkGap, "Gap between chunks", "From one event with content to the next, all requests' gaps together."},
-	{loadgen.E2E, "End-to-end latency", "From the intended start of a request to its last content."},
+	{loadgen.MetricTTFT, "Time to first token", "From the intended start of a request to its first content."},
+	{loadgen.MetricChunkGap, "Gap between chunks", "From one event with content to the next, all requests' gaps together."},
+	{loadgen.MetricE2E, "End-to-end latency", "From the intended start of a request to its last content."},
 }
 
 func cdfCharts(results []*loadgen.Result) []chart {
@@ -178,8 +178,8 @@ func timelineCharts(results []*loadgen.Result) []chart {
 				tokens.add(name, at, float64(row.Tokens)/length, synthetic)
 			}
 			flight.add(name, at+length, float64(row.InFlight), synthetic)
-			if row.HasTTFT {
-				ttft.add(name, at, float64(row.TTFTP99)/1e6, synthetic)
+			if d, ok := row.TTFTP99.Get(); ok {
+				ttft.add(name, at, float64(d)/1e6, synthetic)
 			}
 		}
 	}

@@ -47,7 +47,7 @@ func (a *app) readInputs(s *settings) (in inputs, err error) {
 // forAPI sees to it that the prompts fit the API: messages don't fit completions.
 // They are left out of the built-in set and refused in a file.
 func forAPI(prompts []loadgen.Prompt, api loadgen.API, builtin bool) ([]loadgen.Prompt, error) {
-	if api != loadgen.Completions {
+	if api != loadgen.APICompletions {
 		return prompts, nil
 	}
 	var fit []loadgen.Prompt
@@ -80,17 +80,17 @@ func readTrace(data []byte, slice windowFlag) (*prompt.Trace, error) {
 
 func (a *app) readPrompts(file string) ([]loadgen.Prompt, error) {
 	if file == "" {
-		return prompt.ReadPrompts(bytes.NewReader(builtinPrompts))
+		return prompt.Read(bytes.NewReader(builtinPrompts))
 	}
 	if file == "-" {
-		return prompt.ReadPrompts(a.stdin)
+		return prompt.Read(a.stdin)
 	}
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	prompts, err := prompt.ReadPrompts(f)
+	prompts, err := prompt.Read(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}

@@ -57,7 +57,7 @@ func want(s *loadgen.Summary) int {
 
 func readSummary(t *testing.T, dir string) *loadgen.Summary {
 	t.Helper()
-	res, err := loadgen.ReadRun(dir)
+	res, err := loadgen.LoadResult(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestContract(t *testing.T) {
 	if err := os.WriteFile(prompts, []byte("{\"prompt\": \"one\"}\n{\"prompt\": \"two\"}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	url := serve(t, loadgentest.Every(11, loadgentest.Reply{Fault: loadgentest.Truncate, FaultAfter: 2, TTFT: time.Millisecond, Tokens: 4}, fast))
+	url := serve(t, loadgentest.Every(11, loadgentest.Reply{Fault: loadgentest.FaultTruncate, FaultAfter: 2, TTFT: time.Millisecond, Tokens: 4}, fast))
 	for _, load := range [][]string{{"-concurrency", "20"}, {"-rate", "400"}, {"-rate", "400", "-arrivals", "poisson"}, {"-rate", "400", "-arrivals", "gamma", "-burstiness", "0.5"}} {
 		t.Run(strings.Join(load, ""), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
@@ -112,7 +112,7 @@ func TestContract(t *testing.T) {
 			if _, has := health["valid"].(bool); !has || health["reasons"] == nil {
 				t.Errorf("client_health %v", health)
 			}
-			if n := s.Counts.ByClass[loadgen.Truncated]; n != s.Counts.Failed || n < 8 || n > 10 || s.OutputTokensFailed != 2*n || s.OutputTokens != 4*s.Counts.OK {
+			if n := s.Counts.ByClass[loadgen.ClassTruncated]; n != s.Counts.Failed || n < 8 || n > 10 || s.OutputTokensFailed != 2*n || s.OutputTokens != 4*s.Counts.OK {
 				t.Errorf("%+v, tokens %d and %d", s.Counts, s.OutputTokens, s.OutputTokensFailed)
 			}
 			if _, err := os.Stat(filepath.Join(dir, reportFile)); err == nil {
@@ -323,7 +323,7 @@ func TestSearch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(data, &found); err != nil || found.PassesPerS != 400 || len(found.Trials) < 4 {
+	if err := json.Unmarshal(data, &found); err != nil || found.PassesPerS.Or(0) != 400 || len(found.Trials) < 4 {
 		t.Errorf("%+v, %v", found, err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 // point is one run to be made.
 type point struct {
 	name string // of its directory, when there are several
-	plan loadgen.Plan
+	plan loadgen.LoadPlan
 }
 
 // measurement gathers the runs that were made.
@@ -117,31 +117,31 @@ func (s *settings) tenant(in inputs, urls []string) (loadgen.Tenant, error) {
 		t.Endpoints = append(t.Endpoints, loadgen.Endpoint{URL: u, APIKey: key, Header: s.header.Header})
 	}
 	if in.trace == nil {
-		t.Prompts = loadgen.NewCycle(in.prompts...)
+		t.Prompts = loadgen.NewPromptCycle(in.prompts...)
 		return t, nil
 	}
 	if !s.set["requests"] {
 		t.Requests = 0
 	}
 	var err error
-	t.Prompts, err = in.trace.Prompts(prompt.TracePromptOptions{Seed: s.seed})
+	t.Prompts, err = in.trace.Prompts(prompt.TraceOptions{Seed: s.seed})
 	return t, err
 }
 
 // loadPoint is a load and its short name.
 type loadPoint struct {
 	name string
-	load loadgen.Load
+	load loadgen.OfferedLoad
 }
 
 func (s *settings) loads(in inputs) []loadPoint {
 	switch {
 	case in.trace != nil:
-		return []loadPoint{{"trace", loadgen.Load{Schedule: in.trace.Schedule(s.trace.speed)}}}
+		return []loadPoint{{"trace", loadgen.OfferedLoad{Schedule: in.trace.Schedule(s.trace.speed)}}}
 	case len(s.rate) > 0:
 		var points []loadPoint
 		for _, r := range s.rate {
-			points = append(points, loadPoint{fmt.Sprintf("r%v", r), loadgen.Load{Schedule: s.schedule(r)}})
+			points = append(points, loadPoint{fmt.Sprintf("r%v", r), loadgen.OfferedLoad{Schedule: s.schedule(r)}})
 		}
 		return points
 	}
@@ -151,7 +151,7 @@ func (s *settings) loads(in inputs) []loadPoint {
 	}
 	var points []loadPoint
 	for _, c := range levels {
-		points = append(points, loadPoint{fmt.Sprintf("c%d", c), loadgen.Load{Concurrency: c, Ramp: s.ramp, ThinkTime: s.think}})
+		points = append(points, loadPoint{fmt.Sprintf("c%d", c), loadgen.OfferedLoad{Concurrency: c, Ramp: s.ramp, ThinkTime: s.think}})
 	}
 	return points
 }
@@ -238,8 +238,8 @@ func (m *measurement) runSweep(ctx context.Context, in inputs) error {
 }
 
 // plan puts a run together. Repeats differ in their seed.
-func (s *settings) plan(t *target, repeat int, tenants ...loadgen.Tenant) loadgen.Plan {
-	return loadgen.Plan{
+func (s *settings) plan(t *target, repeat int, tenants ...loadgen.Tenant) loadgen.LoadPlan {
+	return loadgen.LoadPlan{
 		Scenario: t.scenario, Tenants: tenants, Duration: s.duration, Drain: s.drain, Seed: s.seed + uint64(repeat), Simulated: t.simulated,
 		Window: loadgen.Window{From: s.window.from, To: s.window.to},
 	}

@@ -31,7 +31,7 @@ func readRuns(dirs []string) ([]*loadgen.Result, error) {
 		}
 		var here []*loadgen.Result
 		for _, d := range found {
-			res, err := loadgen.ReadRun(d)
+			res, err := loadgen.LoadResult(d)
 			if err != nil {
 				l.AddErr("", err)
 				continue
@@ -150,7 +150,7 @@ func importCommand(_ context.Context, a *app, args []string) error {
 		return errors.New("name at least one result file")
 	}
 	var l problem.List
-	var all []report.ToolResult
+	var all report.ToolResults
 	for _, file := range fs.Args() {
 		f, err := os.Open(file)
 		if err != nil {
@@ -166,11 +166,11 @@ func importCommand(_ context.Context, a *app, args []string) error {
 	}
 	switch {
 	case *asCSV:
-		return report.WriteResultCSV(a.stdout, all)
+		return all.WriteCSV(a.stdout)
 	case *asJSON:
 		enc := json.NewEncoder(a.stdout)
 		enc.SetIndent("", "  ")
 		return enc.Encode(all)
 	}
-	return report.WriteResultTable(a.stdout, all)
+	return all.WriteText(a.stdout)
 }

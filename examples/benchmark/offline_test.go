@@ -102,7 +102,7 @@ func TestFiguresAreDeterministic(t *testing.T) {
 }
 
 func TestReportEscapesNames(t *testing.T) {
-	res, err := loadgen.ReadRun("testdata/runs/example/mps-c8")
+	res, err := loadgen.LoadResult("testdata/runs/example/mps-c8")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -131,7 +131,7 @@ func (d *duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-var sharingNames = []string{loadgentest.TimeSliced.String(), loadgentest.Concurrent.String(), loadgentest.Partitioned.String()}
+var sharingNames = []string{loadgentest.SharingTimeSliced.String(), loadgentest.SharingConcurrent.String(), loadgentest.SharingPartitioned.String()}
 
 // readPlan reads a plan and every file that it names, and reports everything
 // that is wrong with them at once.
@@ -283,8 +283,8 @@ func (p *planLengths) lengths(l *problem.List, path string) prompt.Lengths {
 
 // build makes a fresh plan, with prompts from their beginning. urls are the
 // embedded servers, one a tenant.
-func (p *planFile) build(urls []string) (loadgen.Plan, error) {
-	plan := loadgen.Plan{
+func (p *planFile) build(urls []string) (loadgen.LoadPlan, error) {
+	plan := loadgen.LoadPlan{
 		Scenario: p.Scenario, Duration: time.Duration(p.Duration), Drain: time.Duration(p.Drain), Seed: uint64(p.Seed), Simulated: p.Embedded != "",
 		Window: loadgen.Window{From: time.Duration(p.Window.From), To: time.Duration(p.Window.To)},
 	}
@@ -293,7 +293,7 @@ func (p *planFile) build(urls []string) (loadgen.Plan, error) {
 		lt := loadgen.Tenant{
 			Name: t.Name, Model: t.Model, API: t.API, Routing: t.Routing, Usage: t.Usage, MaxTokens: t.MaxTokens, Requests: t.Requests,
 			Warmup: t.Warmup, Probe: t.Probe, Retry: loadgen.Retry{Max: t.Retries},
-			SLO: loadgen.SLO{TTFT: time.Duration(t.SLO.TTFT), TPOT: time.Duration(t.SLO.TPOT), E2E: time.Duration(t.SLO.E2E), Stall: time.Duration(t.SLO.Stall)},
+			SLO: loadgen.RequestSLO{TTFT: time.Duration(t.SLO.TTFT), TPOT: time.Duration(t.SLO.TPOT), E2E: time.Duration(t.SLO.E2E), Stall: time.Duration(t.SLO.Stall)},
 		}
 		if p.Embedded != "" {
 			lt.Endpoints = []loadgen.Endpoint{{URL: urls[i]}}
@@ -316,11 +316,11 @@ func (p *planFile) build(urls []string) (loadgen.Plan, error) {
 		switch {
 		case t.trace != nil:
 			lt.Load.Schedule = t.trace.Schedule(t.Trace.Speed)
-			lt.Prompts, err = t.trace.Prompts(prompt.TracePromptOptions{Seed: uint64(p.Seed)})
+			lt.Prompts, err = t.trace.Prompts(prompt.TraceOptions{Seed: uint64(p.Seed)})
 		case t.synthetic != nil:
 			lt.Prompts, err = prompt.NewSynthetic(*t.synthetic)
 		default:
-			lt.Prompts = loadgen.NewCycle(t.prompts...)
+			lt.Prompts = loadgen.NewPromptCycle(t.prompts...)
 		}
 		if err != nil {
 			return plan, err
@@ -330,7 +330,7 @@ func (p *planFile) build(urls []string) (loadgen.Plan, error) {
 			lt.Load.Schedule = s.schedule(t.Rate)
 		}
 		if t.Concurrency != 0 {
-			lt.Load = loadgen.Load{Concurrency: t.Concurrency, ThinkTime: time.Duration(t.Think), Ramp: time.Duration(t.Ramp)}
+			lt.Load = loadgen.OfferedLoad{Concurrency: t.Concurrency, ThinkTime: time.Duration(t.Think), Ramp: time.Duration(t.Ramp)}
 		}
 		plan.Tenants = append(plan.Tenants, lt)
 	}

@@ -40,12 +40,12 @@ func (m *measurement) runPlan(ctx context.Context, in inputs) (err error) {
 	if e != nil {
 		urls = e.urls()
 	}
-	cases := func() ([]loadgen.Case, error) {
+	cases := func() ([]loadgen.StudyCase, error) {
 		plan, err := in.plan.build(urls)
 		if m.s.study {
 			return loadgen.Study(plan), err
 		}
-		return []loadgen.Case{{Name: plan.Scenario, Plan: plan}}, err
+		return []loadgen.StudyCase{{Name: plan.Scenario, Plan: plan}}, err
 	}
 	all, err := cases()
 	if err != nil {
@@ -93,11 +93,11 @@ func (m *measurement) showSlowdowns(runs []*loadgen.Summary) error {
 	fmt.Fprintln(tw, "together / alone\tttft p50\tttft p99\ttpot p50\tchunk gap p99\te2e p99\ttokens/s\tvalid")
 	for _, d := range report.Slowdowns(together, runs[:len(runs)-1]) {
 		fmt.Fprintf(tw, "%s", d.Tenant)
-		for _, f := range []float64{d.TTFTP50, d.TTFTP99, d.TPOTP50, d.ChunkGapP99, d.E2EP99, d.TokenRate} {
-			if f == 0 {
-				fmt.Fprint(tw, "\t-")
-			} else {
+		for _, factor := range []report.Optional[float64]{d.TTFTP50, d.TTFTP99, d.TPOTP50, d.ChunkGapP99, d.E2EP99, d.TokenRate} {
+			if f, ok := factor.Get(); ok {
 				fmt.Fprintf(tw, "\t%.2fx", f)
+			} else {
+				fmt.Fprint(tw, "\t-")
 			}
 		}
 		fmt.Fprintf(tw, "\t%v\n", d.Valid)

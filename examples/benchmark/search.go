@@ -32,7 +32,7 @@ func (m *measurement) runSearch(ctx context.Context, in inputs) error {
 		if err != nil {
 			return loadgen.Trial{}, err
 		}
-		tenant.Load = loadgen.Load{Schedule: s.schedule(rate)}
+		tenant.Load = loadgen.OfferedLoad{Schedule: s.schedule(rate)}
 		p := point{name: fmt.Sprintf("%s-r%.4g-%d", t.scenario, rate, repeat+1), plan: s.plan(t, repeat, tenant)}
 		res, err := m.run(ctx, p, &loadgen.Saturation{})
 		if err != nil {
@@ -57,8 +57,8 @@ func (m *measurement) runSearch(ctx context.Context, in inputs) error {
 		return errors.Join(err, flushErr)
 	}
 	highest := "none found"
-	if found.PassesPerS > 0 {
-		highest = fmt.Sprintf("%.4g/s", found.PassesPerS)
+	if rate, ok := found.PassesPerS.Get(); ok {
+		highest = fmt.Sprintf("%.4g/s", rate)
 	}
 	fmt.Fprintf(&b, "highest rate that keeps the SLO for %.0f%% of the requests (confidence %.0f%%): %s\n\n", 100*found.Attainment, 100*found.Confidence, highest)
 	if _, writeErr := m.app.stdout.Write([]byte(b.String())); writeErr != nil {

@@ -32,7 +32,7 @@ type settings struct {
 	seed                                                                        uint64
 	progress, report, nonStreaming, study, telemetry, asJSON                    bool
 	trace                                                                       traceFlags
-	slo                                                                         loadgen.SLO
+	slo                                                                         loadgen.RequestSLO
 	search                                                                      floatList
 	header                                                                      headerFlag
 	simulate                                                                    scenarioList
@@ -48,7 +48,7 @@ type traceFlags struct {
 
 func (s *settings) register(fs *flag.FlagSet) {
 	fs.StringVar(&s.endpoint, "endpoint", "", "base `URL` of an OpenAI-compatible server; without it the embedded server is measured")
-	fs.TextVar(&s.api, "api", loadgen.Chat, "chat or completions")
+	fs.TextVar(&s.api, "api", loadgen.APIChat, "chat or completions")
 	fs.StringVar(&s.model, "model", "", "model name sent with each request (default: none is sent)")
 	fs.StringVar(&s.promptsFile, "prompts", "", "JSON Lines `FILE` of prompts, used in order, over and over; - is stdin (default: a small built-in set)")
 	fs.Var(&s.concurrency, "concurrency", "closed loop with this many users; a comma-separated `list` is a sweep (default 8 users, without -rate, -search, -trace and -plan)")

@@ -284,7 +284,7 @@ func failureLines(counts *loadgen.Counts) []string {
 func byClass(counts map[loadgen.Class]int64) string {
 	var parts []string
 	for _, c := range loadgen.Classes() {
-		if n := counts[c]; n > 0 && c != loadgen.OK {
+		if n := counts[c]; n > 0 && c != loadgen.ClassOK {
 			parts = append(parts, fmt.Sprintf("%s %d", c, n))
 		}
 	}

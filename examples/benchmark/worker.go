@@ -77,7 +77,7 @@ func jobCommand(_ context.Context, a *app, args []string) error {
 		return fmt.Errorf("run flags: %w", err)
 	}
 	j.Args = append(append([]string{}, fs.Args()...), "-progress=false", "-out", "/runs")
-	return j.Write(a.stdout)
+	return j.WriteYAML(a.stdout)
 }
 
 // mergeCommand puts the runs of one plan's workers together.
@@ -98,7 +98,7 @@ func mergeCommand(_ context.Context, a *app, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := loadgen.WriteResult(*out, merged); err != nil {
+	if err := loadgen.SaveResult(*out, merged); err != nil {
 		return err
 	}
 	writeRun(a.stdout, &merged.Summary)

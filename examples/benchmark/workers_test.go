@@ -117,7 +117,7 @@ func TestFourProcesses(t *testing.T) {
 		}
 		at := filepath.Join(dir, strconv.Itoa(i))
 		var err error
-		if results[i], err = loadgen.ReadRun(at); err != nil {
+		if results[i], err = loadgen.LoadResult(at); err != nil {
 			t.Fatal(err)
 		}
 		rs := records(t, at)
@@ -131,7 +131,7 @@ func TestFourProcesses(t *testing.T) {
 	if code, _, errs := execProgram(t.Context(), "", "merge", "-out", merged, dir); code != exitOK {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
-	got, err := loadgen.ReadRun(merged)
+	got, err := loadgen.LoadResult(merged)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,9 +162,9 @@ func TestFourProcesses(t *testing.T) {
 
 	// One process's histogram of what the four measured.
 	for _, m := range []struct {
-		metric loadgen.Metric
+		metric loadgen.LatencyMetric
 		of     func(*loadgen.Record) (time.Duration, bool)
-	}{{loadgen.TTFT, (*loadgen.Record).TTFT}, {loadgen.E2E, (*loadgen.Record).E2E}, {loadgen.TPOT, (*loadgen.Record).TPOT}} {
+	}{{loadgen.MetricTTFT, (*loadgen.Record).TTFT}, {loadgen.MetricE2E, (*loadgen.Record).E2E}, {loadgen.MetricTPOT, (*loadgen.Record).TPOT}} {
 		want := loadgen.NewHistogram()
 		for i := range all {
 			if d, ok := m.of(&all[i]); ok {

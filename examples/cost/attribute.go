@@ -20,6 +20,7 @@ type attributeResult struct {
 	UseWeight cost.PPM     `json:"use_weight"`
 	Splits    []cost.Split `json:"by_basis"`
 	Note      string       `json:"note,omitempty"`
+	cited
 }
 
 func prepareAttribute(fs *flag.FlagSet) func(io.Reader) (result, error) {

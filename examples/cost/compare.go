@@ -19,6 +19,7 @@ type compareResult struct {
 	SharedMonth     cost.Money    `json:"shared_month"`    // one GPU for all
 	Published       string        `json:"published,omitempty"`
 	Sides           []compareSide `json:"mechanisms"`
+	cited
 }
 
 // compareSide holds what is known; what no source gives is absent.
@@ -72,7 +73,8 @@ func prepareCompare(fs *flag.FlagSet) func(io.Reader) (result, error) {
 			return nil, err
 		}
 		if !given(fs) {
-			r.Published = "S2: $9,490 and $2,373"
+			r.Sources.Add(bertonArticle)
+			r.Published = string(bertonArticle) + ": $9,490 and $2,373"
 		}
 		for _, m := range []sharing.Mechanism{a, b} {
 			s, err := newCompareSide(m, *price, *tenants)
@@ -84,8 +86,14 @@ func prepareCompare(fs *flag.FlagSet) func(io.Reader) (result, error) {
 		c := sharing.Compare(a, b, env)
 		r.Sides[0].describe(c.InfoA, c.AvailableA)
 		r.Sides[1].describe(c.InfoB, c.AvailableB)
+		for _, side := range r.Sides {
+			for _, o := range priorsOf(side.Mechanism) {
+				r.Sources.Add(o.Source)
+			}
+		}
 		for _, x := range c.Axes {
 			r.Sides[0].Isolation = append(r.Sides[0].Isolation, isolationCell{x.Axis, x.A.Level, x.A.Text, x.A.Source})
+			r.Sources.Add(x.A.Source, x.B.Source)
 			r.Sides[1].Isolation = append(r.Sides[1].Isolation, isolationCell{x.Axis, x.B.Level, x.B.Text, x.B.Source})
 		}
 		return r, nil

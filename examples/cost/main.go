@@ -23,7 +23,15 @@ func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 // result is what a calculator found; JSON shows its exported fields.
 type result interface {
 	text(w io.Writer)
+	citations() []sharing.SourceID
 }
+
+// cited is what a result rests on.
+type cited struct {
+	Sources sharing.Citations `json:"sources,omitzero"`
+}
+
+func (c cited) citations() []sharing.SourceID { return c.Sources.IDs }
 
 type calculator struct {
 	name, about string
@@ -33,24 +41,24 @@ type calculator struct {
 }
 
 var calculators = []calculator{
-	{"tenants", "cost per workload and GPU-hours recovered when tenants share a GPU (S1)", prepareTenants},
-	{"nodes", "node composition before and after sharing, like for like (S0)", prepareNodes},
-	{"sla", "what added latency costs in revenue, and from which revenue on sharing loses (S0)", prepareSLA},
+	{"tenants", "cost per workload and GPU-hours recovered when tenants share a GPU (asleekgeek-sharing)", prepareTenants},
+	{"nodes", "node composition before and after sharing, like for like (myitbasics-eks-sharing)", prepareNodes},
+	{"sla", "what added latency costs in revenue, and from which revenue on sharing loses (myitbasics-eks-sharing)", prepareSLA},
 	{"compare", "two mechanisms side by side", prepareCompare},
 	{"attribute", "who pays for which part of a shared hour, by allocation, by use and by both", prepareAttribute},
 }
 
-// legend says what the sources are that the calculators name.
-func legend() string {
-	var b strings.Builder
-	b.WriteString("Sources\n")
-	for _, id := range []sharing.SourceID{"S0", "S1", "S2"} {
-		if s, ok := sharing.SourceByID(id); ok {
-			fmt.Fprintf(&b, "  %s  %s\n", id, s.Title)
-		}
-	}
-	b.WriteString("  Other names in the tables are keys of sharing.SourceByID.\n")
-	return b.String()
+const (
+	eksArticle        = sharing.SourceID("myitbasics-eks-sharing")
+	asleekgeekArticle = sharing.SourceID("asleekgeek-sharing")
+	bertonArticle     = sharing.SourceID("lucaberton-sharing")
+)
+
+// sources writes where to find what results name.
+func sources(w io.Writer, ids []sharing.SourceID) {
+	c := sharing.Citations{Rest: "-format json has all"}
+	c.Add(ids...)
+	_ = c.WriteText(w)
 }
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -106,11 +114,13 @@ func execute(args []string, stdin io.Reader) ([]byte, error) {
 		return encode(all)
 	}
 	var b strings.Builder
+	var ids []sharing.SourceID
 	for _, r := range results {
 		r.text(&b)
 		b.WriteString("\n")
+		ids = append(ids, r.citations()...)
 	}
-	b.WriteString(legend())
+	sources(&b, ids)
 	return []byte(b.String()), nil
 }
 
@@ -133,6 +143,10 @@ func (c calculator) execute(args []string, stdin io.Reader) ([]byte, error) {
 	}
 	var b strings.Builder
 	r.text(&b)
+	if ids := r.citations(); len(ids) > 0 {
+		b.WriteString("\n")
+		sources(&b, ids)
+	}
 	return []byte(b.String()), nil
 }
 
@@ -155,7 +169,8 @@ func overview(fs *flag.FlagSet) string {
 	for _, c := range calculators {
 		fmt.Fprintf(&b, "  %-10s %s\n", c.name, c.about)
 	}
-	fmt.Fprintf(&b, "\n%s\n%s", defaults(fs), legend())
+	fmt.Fprintf(&b, "\n%s\n", defaults(fs))
+	sources(&b, []sharing.SourceID{eksArticle, asleekgeekArticle, bertonArticle})
 	return b.String()
 }
 

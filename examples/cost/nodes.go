@@ -17,6 +17,7 @@ type nodesResult struct {
 	CPUNodes int        `json:"cpu_nodes_after"`
 	Rows     []nodesRow `json:"by_counting"`
 	Note     string     `json:"note,omitempty"`
+	cited
 }
 
 type nodesRow struct {
@@ -43,12 +44,13 @@ func prepareNodes(fs *flag.FlagSet) func(io.Reader) (result, error) {
 			}
 			row := nodesRow{Counting: counting, Saving: s}
 			if !given(fs) && counting == cost.CountingAsGiven {
-				row.Published = "S0: $1,518.40, $18,220.80, ~46%"
+				row.Published = string(eksArticle) + ": $1,518.40, $18,220.80, ~46%"
 			}
 			r.Rows = append(r.Rows, row)
 		}
 		if !given(fs) {
-			r.Note = "S0 charges the CPU nodes to the shared side alone; like for like the saving is 48.3% or 50%."
+			r.Sources.Add(eksArticle)
+			r.Note = string(eksArticle) + " charges the CPU nodes to the shared side alone; like for like the saving is 48.3% or 50%."
 		}
 		return r, nil
 	}

@@ -17,6 +17,7 @@ type slaResult struct {
 	Revenue *cost.Money `json:"revenue_per_month,omitempty"`
 	Rows    []slaRow    `json:"by_latency"`
 	Source  *slaSource  `json:"source_calculator,omitempty"`
+	cited
 }
 
 type slaRow struct {
@@ -28,7 +29,7 @@ type slaRow struct {
 	addedLatency string
 }
 
-// slaSource is S0's calculator beside the same with its units right.
+// slaSource is an article's calculator beside the same with its units right.
 type slaSource struct {
 	cost.Saving
 	TheirLoss cost.PPM `json:"revenue_loss_printed"`
@@ -39,7 +40,7 @@ type slaSource struct {
 	SystemLoss cost.PPM        `json:"system_loss"`
 }
 
-// contentionRow is one of S0's two models, which share a GPU by time-slicing.
+// contentionRow is one of the article's two models, which share a GPU by time-slicing.
 type contentionRow struct {
 	AloneMS          float64  `json:"alone_ms"`
 	SharedMS         float64  `json:"shared_ms"`
@@ -50,10 +51,10 @@ type contentionRow struct {
 }
 
 func prepareSLA(fs *flag.FlagSet) func(io.Reader) (result, error) {
-	saving := moneyFlag(fs, "saving", "1518.40 USD", "what sharing saves in a month, as an `amount`; the default is S0's")
+	saving := moneyFlag(fs, "saving", "1518.40 USD", "what sharing saves in a month, as an `amount`; the default is the article's")
 	revenue := moneyFlag(fs, "revenue", "0", "monthly revenue that depends on the latency, as an `amount`; shows the net saving")
-	added := fs.Duration("added", 618*time.Millisecond, "`latency` that sharing adds; S0 measured 618ms and 643ms")
-	rate := ppmFlag(fs, "loss-per-100ms", 1*cost.Percent, "`percent` of revenue lost for each 100 ms; S0 quotes 1% to 3%, without a measurement")
+	added := fs.Duration("added", 618*time.Millisecond, "`latency` that sharing adds; the article measured 618ms and 643ms")
+	rate := ppmFlag(fs, "loss-per-100ms", 1*cost.Percent, "`percent` of revenue lost for each 100 ms; the article quotes 1% to 3%, without a measurement")
 	return func(io.Reader) (result, error) {
 		r := slaResult{Saving: *saving}
 		if given(fs, "revenue") {
@@ -77,6 +78,7 @@ func prepareSLA(fs *flag.FlagSet) func(io.Reader) (result, error) {
 			return r, nil
 		}
 		var err error
+		r.Sources.Add(eksArticle)
 		r.Source, err = sourceCalculator()
 		return r, err
 	}
@@ -105,7 +107,7 @@ func newSLARow(r slaResult, added time.Duration, rate cost.PPM) (slaRow, error) 
 	return row, nil
 }
 
-// sourceCalculator runs S0's GPUSharingROI(2.24, impact 1.0): two GPUs become
+// sourceCalculator runs the article's GPUSharingROI(2.24, impact 1.0): two GPUs become
 // one. Its assess_business_impact multiplies a loss per 100 ms by milliseconds.
 func sourceCalculator() (*slaSource, error) {
 	one, err := cost.ParsePrice("2.24 USD")
@@ -130,11 +132,11 @@ func sourceCalculator() (*slaSource, error) {
 		return nil, err
 	}
 	s := &slaSource{Saving: saving, TheirLoss: theirs, OurLoss: ours,
-		Note: "S0 multiplies a loss per 100 ms by milliseconds, of a base latency of 100 ms that it assumes."}
+		Note: "It multiplies a loss per 100 ms by milliseconds, of a base latency of 100 ms that it assumes."}
 	return s, s.contention()
 }
 
-// contention adds S0's measurement of a pair of models, and what processor
+// contention adds the article's measurement of a pair of models, and what processor
 // sharing predicts for it with nothing fitted.
 func (s *slaSource) contention() error {
 	alone := []time.Duration{609 * time.Millisecond, 1135 * time.Millisecond}
@@ -185,9 +187,9 @@ func (r slaResult) text(w io.Writer) {
 }
 
 func (s *slaSource) text(w io.Writer) {
-	fmt.Fprintf(w, "\n  S0's calculator (2.24 USD, latency impact 1.0): %s a month, %s a year, %s saved, as printed;\n", s.Monthly, s.Annual, s.Fraction)
-	fmt.Fprintf(w, "  revenue lost: S0 says %s, the units say %s. %s\n", s.TheirLoss, s.OurLoss, s.Note)
-	fmt.Fprintf(w, "\n  S0's measurement, a pair of models on one time-sliced GPU:\n")
+	fmt.Fprintf(w, "\n  The calculator of %s (2.24 USD, latency impact 1.0): %s a month, %s a year, %s saved, as printed;\n", eksArticle, s.Monthly, s.Annual, s.Fraction)
+	fmt.Fprintf(w, "  revenue lost: it says %s, the units say %s. %s\n", s.TheirLoss, s.OurLoss, s.Note)
+	fmt.Fprintf(w, "\n  Its measurement, a pair of models on one time-sliced GPU:\n")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "    alone\tshared\tpredicted\tlatency\tthroughput\tprinted, cut off")
 	for _, c := range s.Contention {

@@ -21,6 +21,7 @@ type tenantsResult struct {
 	UtilisationHours float64           `json:"utilisation_gpu_hours_per_day"`
 	Rows             []tenantsRow      `json:"by_overhead"`
 	Note             string            `json:"note,omitempty"`
+	cited
 }
 
 // tenantsRow is the cost under one figure for the mechanism's overhead.
@@ -50,7 +51,7 @@ func (s span[T]) String() string {
 func prepareTenants(fs *flag.FlagSet) func(io.Reader) (result, error) {
 	gpus := fs.Int("gpus", 10, "`number` of GPUs")
 	price := moneyFlag(fs, "price", "3.50 USD", "`price` of a GPU for an hour")
-	tenants := fs.Int("tenants", 4, "workloads that share each GPU; S1 does not print its `number`, 4 is the only one that fits")
+	tenants := fs.Int("tenants", 4, "workloads that share each GPU; the article does not print its `number`, 4 is the only one that fits")
 	use := ppmFlag(fs, "utilisation", 25*cost.Percent, "how much of a GPU one workload keeps busy, in `percent`")
 	mechanism := sharing.MechanismTimeSlicing
 	fs.TextVar(&mechanism, "mechanism", mechanism, "`mechanism` whose published overheads to use")
@@ -75,8 +76,9 @@ func prepareTenants(fs *flag.FlagSet) func(io.Reader) (result, error) {
 			if err != nil {
 				return nil, err
 			}
-			if !given(fs) && o.Source == "decision.a6" {
-				row.Published = "S1: $0.95, -73%"
+			r.Sources.Add(o.Source)
+			if !given(fs) && o.Source == asleekgeekArticle {
+				row.Published = string(asleekgeekArticle) + ": $0.95, -73%"
 			}
 			r.Rows = append(r.Rows, row)
 		}
@@ -84,7 +86,7 @@ func prepareTenants(fs *flag.FlagSet) func(io.Reader) (result, error) {
 		case len(priors) == 0:
 			r.Note = fmt.Sprintf("No source gives an overhead for %s; measure it and give -overhead.", mechanism)
 		case !given(fs):
-			r.Note = "S1 printed 180 recovered hours and not which kind; with its inputs both kinds come to 180."
+			r.Note = string(asleekgeekArticle) + " printed 180 recovered hours and not which kind; with its inputs both kinds come to 180."
 		}
 		return r, nil
 	}

@@ -208,10 +208,8 @@ func (p *plan) placeable(g *sharing.GPU) bool {
 	return err == nil
 }
 
-// profileMemory is what a profile's instance holds, in bytes.
+// profileMemory is what a profile's instance holds, in bytes; 0 = not known.
 func profileMemory(p *mig.Profile) float64 {
-	if m, ok := p.Memory.Get(); ok {
-		return float64(m)
-	}
-	return float64(p.NominalMemory()) * 0.9
+	m, _ := p.Memory.Get()
+	return float64(m)
 }

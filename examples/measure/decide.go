@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/colocation"
+	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
@@ -30,8 +30,8 @@ type workloadVerdict struct {
 	// Predicted is what the workload is expected to see beside the neighbours
 	// that the decision gives it, and BreakEven which mechanism is better from
 	// how many copies of it on.
-	Predicted *decision.Predicted      `json:"predicted,omitempty"`
-	BreakEven []decision.BreakEvenStep `json:"break_even,omitempty"`
+	Predicted *decision.Predicted     `json:"predicted,omitempty"`
+	BreakEven []predict.BreakEvenStep `json:"break_even,omitempty"`
 }
 
 // reason is a gate's word on a mechanism for a workload.
@@ -93,7 +93,7 @@ func (f *planFlow) decideFleet(gpu string, profiles *predict.Profiles) (*decisio
 			return nil, err
 		}
 	}
-	fleet := &decision.Fleet{Version: "v1", Pools: []decision.Pool{pool}}
+	fleet := &decision.Fleet{Version: "v1", Trust: decision.TrustAll, Pools: []decision.Pool{pool}}
 	for _, name := range f.plan.Cases[0].Loads {
 		l := f.plan.Load(name)
 		s, _ := f.plan.ServerOf(l)
@@ -120,23 +120,21 @@ func (f *planFlow) addEvidence(w *decision.Workload, l *colocation.Load, row *pr
 		v := min(max(percent/100, 0), 1)
 		w.GPUBusy, w.Evidence = &v, e
 	}
-	switch {
-	case row.GPM != nil && row.GPM.SMUtil != nil:
-		busy(*row.GPM.SMUtil, decision.EvidenceMeasured)
-	case row.GPU != nil && row.GPU.Util != nil:
-		busy(*row.GPU.Util, decision.EvidenceNVML)
+	if v, ok := row.GPM.SMUtil.Get(); ok {
+		busy(v, decision.EvidenceMeasured)
+	} else if v, ok := row.GPU.Util.Get(); ok {
+		busy(v, decision.EvidenceNVML)
 	}
 	if f.simulated {
 		w.Evidence = decision.EvidenceSynthetic
 	}
-	alone := metrics(row)
-	for _, limit := range l.SLO.Limits() {
-		ms, ok := alone[limit.Metric]
+	for m := range l.SLO.Limits() {
+		ms, ok := row.Metric(m)
 		if !ok {
 			continue
 		}
 		d := predict.Duration(milliseconds(ms).Round(time.Nanosecond))
-		switch limit.Metric {
+		switch m {
 		case predict.MetricTTFTP99:
 			w.Solo.TTFTP99 = &d
 		case predict.MetricTPOTP99:

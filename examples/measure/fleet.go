@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/colocation"
+	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/loadgen"
@@ -195,14 +195,11 @@ func (f *fleetFlow) measureAlone(ctx context.Context) error {
 		name := sim.workload.Name
 		row := rec.Row(l.clientsOf(nil, name))
 		row.Mechanism, row.Case, row.Tenants, row.Server, row.Load = sharing.MechanismTimeSlicing, "simulated/"+name, 1, sim.serverKey(0), sim.load
-		if *row.Requests == 0 {
+		if row.Requests.Or(0) == 0 {
 			f.note("%s: no request ended alone in the counted time, so nothing is expected of it", name)
 			continue
 		}
-		list, err := predict.Rows{row}.Profiles()
-		if err != nil {
-			return err
-		}
+		list := predict.Rows{row}.Profiles()
 		for i := range list {
 			list[i].GPU, list[i].Run = simulatedName, "alone"
 		}
@@ -297,9 +294,9 @@ func (l *layout) place(how sharing.Mechanism, s *scene, result *decision.Result,
 	profiles, _ := s.slices(result)
 	switch how {
 	case sharing.MechanismMIG:
-		o.Sharing = loadgentest.Partitioned
+		o.Sharing = loadgentest.SharingPartitioned
 	case sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation:
-		o.Sharing = loadgentest.Concurrent
+		o.Sharing = loadgentest.SharingConcurrent
 	}
 	gpu := l.gpu(o)
 	for i, t := range s.Tenants {
@@ -336,13 +333,13 @@ func (f *fleetFlow) drive(ctx context.Context, name string, l *layout) (rec *col
 	defer func() { err = errors.Join(err, sim.close()) }()
 	f.say("%s: running %d replicas on %d GPUs for %v s", name, len(l.seats), len(l.gpus), f.seconds)
 	ms := 1e3 * f.seconds
-	plan := loadgen.Plan{Scenario: name, Duration: milliseconds(ms), Drain: 5 * time.Second, Seed: f.seed, Window: loadgen.Window{From: milliseconds(min(1e3, ms/5)), To: milliseconds(ms)}}
+	plan := loadgen.LoadPlan{Scenario: name, Duration: milliseconds(ms), Drain: 5 * time.Second, Seed: f.seed, Window: loadgen.Window{From: milliseconds(min(1e3, ms/5)), To: milliseconds(ms)}}
 	for i, c := range l.who {
 		t, err := colocation.Offer(c.name, c.sim.load, f.seed)
 		if err != nil {
 			return nil, err
 		}
-		t.Model, t.API, t.Endpoints = c.sim.workload.Name, loadgen.Completions, sim.endpoints[i:i+1]
+		t.Model, t.API, t.Endpoints = c.sim.workload.Name, loadgen.APICompletions, sim.endpoints[i:i+1]
 		plan.Tenants = append(plan.Tenants, t)
 	}
 	return f.record(ctx, name, plan, sim)
@@ -415,7 +412,10 @@ func (f *fleetFlow) expectSlice(s *scene, sim *replica) ([]tenantPrediction, err
 		return nil, err
 	}
 	t := tenantPrediction{Load: sim.workload.Name, Basis: sharing.BasisPrior, Prior: map[predict.Metric]float64{}}
-	for metric, v := range metrics(&predict.Row{TTFT: solo.TimeSlicing.TTFT, TPOT: solo.TimeSlicing.TPOT, E2E: solo.TimeSlicing.E2E}) {
+	for metric, v := range solo.TimeSlicing.All() {
+		if metric == predict.MetricTokensPerSecond {
+			continue
+		}
 		curve, err := predict.FitSlice([]predict.SlicePoint{{SMFraction: 1, Latency: milliseconds(v)}})
 		if err != nil {
 			return nil, err

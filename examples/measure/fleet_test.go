@@ -125,7 +125,7 @@ func checkArtifacts(t *testing.T, dir string) {
 	}
 	requests := map[string]int64{}
 	for _, run := range []string{"alone", "exclusive", "time-slicing", "mps", "mig"} {
-		res, err := loadgen.ReadResult(filepath.Join(dir, run))
+		res, err := loadgen.LoadResult(filepath.Join(dir, run))
 		if err != nil {
 			t.Error(err)
 			continue
@@ -167,6 +167,7 @@ func checkArtifacts(t *testing.T, dir string) {
 // steps: what it waits for is the other's slice.
 const pair = `
 version: v1
+trust: all
 pools: [{name: lab, gpu: L40S, count: 1, mechanisms: [time-slicing, mps]}]
 workloads:
   - {name: light, kind: online-inference, memory: 4GiB, gpu_busy: 0.1, solo: {tpot_p99: 1600us}, profile: {server: {model: light}, load: {concurrency: 2, prompt: 64, output: 32}}}
@@ -198,6 +199,7 @@ func TestDoubledQuantum(t *testing.T) {
 // openPair is two workloads of which the file says nothing but their load.
 const openPair = `
 version: v1
+trust: all
 pools: [{name: lab, gpu: A100-SXM4-80GB, count: 1}]
 workloads:
   - {name: light, kind: online-inference, memory: 4GiB, gpu_busy: 0.1, framework: {name: vllm, memory_fraction: 0.4}}

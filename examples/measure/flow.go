@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/cotenant/cotenant/colocation"
+	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
@@ -187,7 +187,7 @@ var errNothing = errors.New("no request was answered in the counted time")
 func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 	r.dir, r.began = filepath.Join(r.mode.String(), r.name), f.app.now()
 	f.say("%s: %s, %v s", r.mode, r.name, f.plan.Seconds)
-	plan := loadgen.Plan{Scenario: r.mode.String() + "-" + r.name, Duration: f.plan.Window().To, Window: f.plan.Window(), Drain: time.Minute, Seed: uint64(f.plan.Seed)}
+	plan := loadgen.LoadPlan{Scenario: r.mode.String() + "-" + r.name, Duration: f.plan.Window().To, Window: f.plan.Window(), Drain: time.Minute, Seed: uint64(f.plan.Seed)}
 	for _, name := range r.loads {
 		l := f.plan.Load(name)
 		server, i := f.plan.ServerOf(l)
@@ -205,7 +205,7 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 	for _, name := range r.loads {
 		l := f.plan.Load(name)
 		row := rec.Row([]string{name}, []int{st.device})
-		if *row.Requests == 0 {
+		if row.Requests.Or(0) == 0 {
 			return fmt.Errorf("%s, load %s: %w; see %s", r.dir, name, errNothing, filepath.Join(f.out, r.dir, loadgen.ArtifactRequests))
 		}
 		row.Mechanism, row.Case, row.Tenants, row.Server, row.Load = predictedAs(r.mode), r.name, len(r.loads), f.serverOf(r.mode, l), f.loadOf(l)
@@ -288,14 +288,11 @@ func (f *planFlow) profiles() (ps predict.Profiles, from []string, err error) {
 			continue
 		}
 		dir := filepath.ToSlash(r.dir)
-		list, err := r.rows.Profiles()
+		list := r.rows.Profiles()
 		for j := range list {
 			list[j].GPU, list[j].Driver, list[j].Run = gpu, driver, dir
 		}
-		if err == nil {
-			err = ps.Add(list...)
-		}
-		if err != nil {
+		if err := ps.Add(list...); err != nil {
 			return ps, nil, fmt.Errorf("%s: %w", dir, err)
 		}
 		from = append(from, dir)

@@ -24,7 +24,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cotenant/cotenant/colocation"
+	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
@@ -273,7 +273,7 @@ func (b *bench) write(name string, v any) error {
 }
 
 // record makes a run of the plan's tenants, who find the source's devices busy.
-func (b *bench) record(ctx context.Context, dir string, plan loadgen.Plan, source telemetry.Reader) (*colocation.Recording, error) {
+func (b *bench) record(ctx context.Context, dir string, plan loadgen.LoadPlan, source telemetry.Reader) (*colocation.Recording, error) {
 	plan.Simulated = b.simulated
 	opts := loadgen.Options{Dir: filepath.Join(b.out, dir), Meta: map[string]any{"run": filepath.ToSlash(dir)}}
 	if b.app.simulatedTime {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cotenant/cotenant/colocation"
+	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/internal/golden"
 )
 

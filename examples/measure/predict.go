@@ -37,12 +37,12 @@ type tenantPrediction struct {
 	// Prior is what is expected where nothing says how wide the interval is.
 	Prior map[predict.Metric]float64 `json:"expected_without_interval,omitempty"`
 	// Slowdown is TPOT over that alone under time-slicing, where that was run.
-	Slowdown      *predict.Interval `json:"slowdown_factor,omitempty"`
-	PriorSlowdown *float64          `json:"slowdown_factor_without_interval,omitempty"`
-	Turns         int               `json:"time_slices_per_step,omitempty"`
+	Slowdown      *predict.Interval     `json:"slowdown_factor,omitempty"`
+	PriorSlowdown *float64              `json:"slowdown_factor_without_interval,omitempty"`
+	Turns         predict.Optional[int] `json:"time_slices_per_step,omitzero"`
 	// OtherTurns is another number of slices that the step nearly takes.
-	OtherTurns int      `json:"or_time_slices_per_step,omitempty"`
-	Notes      []string `json:"notes,omitempty"`
+	OtherTurns predict.Optional[int] `json:"or_time_slices_per_step,omitzero"`
+	Notes      []string              `json:"notes,omitempty"`
 }
 
 // expectedCell is what is expected of a metric, for people.
@@ -135,25 +135,14 @@ func predicted(list []prediction, m sharing.Mechanism, name, load string) (*tena
 // serverKey is a server as profiles know it: what may change its speed. 0 is not
 // known, and no percentage.
 func serverKey(model string, slots int, percent float64) predict.Server {
-	s := predict.Server{"model": model}
+	s := predict.Server{Model: model}
 	if slots > 0 {
-		s["slots"] = slots
+		s.Slots = predict.Some(slots)
 	}
 	if percent > 0 {
-		s["sm_percent"] = percent
+		s.SMPercent = predict.Some(percent)
 	}
 	return s
-}
-
-// metrics are a row's figures; what was not measured is not in it.
-func metrics(r *predict.Row) map[predict.Metric]float64 {
-	out := map[predict.Metric]float64{}
-	for _, m := range predict.Metrics() {
-		if v, ok := r.Metric(m); ok {
-			out[m] = v
-		}
-	}
-	return out
 }
 
 func inMS(d time.Duration) float64          { return float64(d) / float64(time.Millisecond) }

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cotenant/cotenant/colocation"
+	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cotenant/cotenant/colocation"
+	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/mps/mpstest"
@@ -121,7 +121,7 @@ func realRun(ctx context.Context, t *testing.T, text string, args ...string) (di
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := mpstest.Program(mpstest.ProgramOptions{})
+	program, err := mpstest.Program(mpstest.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

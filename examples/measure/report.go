@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"time"
 
@@ -74,9 +75,10 @@ type objective struct {
 // fill puts what a load saw, and what it was to see, into the row. alone is its
 // row alone under time-slicing, nil if that was not run; p may be nil.
 func (r *reportRow) fill(row, alone *predict.Row, p *tenantPrediction, written time.Time, slo predict.SLO) {
-	r.Requests, r.Failed, r.Actual = *row.Requests, *row.Errors, metrics(row)
+	r.Requests, r.Failed, r.Actual = row.Requests.Or(0), row.Errors.Or(0), maps.Collect(row.All())
 	if alone != nil {
-		if a, b := metrics(alone)[predict.MetricTPOTP50], r.Actual[predict.MetricTPOTP50]; a > 0 && b > 0 {
+		a, ok := alone.Metric(predict.MetricTPOTP50)
+		if b, ok2 := row.Metric(predict.MetricTPOTP50); ok && ok2 {
 			s := b / a
 			r.Slowdown = &s
 		}
@@ -90,8 +92,8 @@ func (r *reportRow) fill(row, alone *predict.Row, p *tenantPrediction, written t
 			}
 		}
 	}
-	for _, l := range slo.Limits() {
-		o := objective{Load: r.Load, Metric: l.Metric, LimitMS: inMS(l.At)}
+	for m, limit := range slo.Limits() {
+		o := objective{Load: r.Load, Metric: m, LimitMS: inMS(limit)}
 		if v, ok := r.Predicted[o.Metric]; ok {
 			o.Expected = v.Below(o.LimitMS)
 		}

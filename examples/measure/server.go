@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/colocation"
+	"github.com/cotenant/cotenant/decision/colocation"
 )
 
 // server is a process that was started for a mode.

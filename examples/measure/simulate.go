@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cotenant/cotenant/colocation"
+	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
@@ -157,9 +157,9 @@ func (s *simulatedSite) basis() sharing.Basis  { return sharing.BasisSimulated }
 func (s *simulatedSite) gpu() (string, string) { return simulatedName, "" }
 
 func (s *simulatedSite) start(_ context.Context, m sharing.Mechanism, _ string) (*stand, error) {
-	opts := loadgentest.GPUOptions{Seed: uint64(s.plan.Seed), Sharing: loadgentest.TimeSliced}
+	opts := loadgentest.GPUOptions{Seed: uint64(s.plan.Seed), Sharing: loadgentest.SharingTimeSliced}
 	if m != sharing.MechanismTimeSlicing {
-		opts.Sharing = loadgentest.Concurrent
+		opts.Sharing = loadgentest.SharingConcurrent
 	}
 	if g := s.plan.SimGPU; g != nil {
 		opts.Quantum, opts.Switch = time.Duration(g.Quantum), time.Duration(g.Switch)

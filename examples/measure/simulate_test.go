@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cotenant/cotenant/colocation"
+	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
@@ -167,7 +167,7 @@ func TestSimulation(t *testing.T) {
 // checkRun checks a run's folder: everything is there and marked.
 func checkRun(t *testing.T, dir string) {
 	t.Helper()
-	res, err := loadgen.ReadResult(dir)
+	res, err := loadgen.LoadResult(dir)
 	if err != nil {
 		t.Error(err)
 		return

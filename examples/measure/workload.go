@@ -83,10 +83,8 @@ func (s *replica) server(gpu *sharing.GPU, profiles *predict.Profiles) (problem 
 	s.load = predict.Load{Prompt: usualPrompt, Output: usualOutput}
 	if w.Profile != nil {
 		s.load = w.Profile.Load
-		s.load.Server, s.load.Seed = 0, nil
-		if v, ok := w.Profile.Server["slots"].(int); ok {
-			s.slots = v
-		}
+		s.load.Server, s.load.Seed = 0, predict.Optional[int]{}
+		s.slots = w.Profile.Server.Slots.Or(s.slots)
 	} else {
 		s.assume("an LLM server, requests of %d tokens in and %d out", usualPrompt, usualOutput)
 	}
@@ -118,10 +116,12 @@ func (s *replica) findStep(gpu *sharing.GPU, profiles *predict.Profiles) (proble
 		}
 	}()
 	if w.Profile != nil && profiles != nil {
-		if solo, err := profiles.Solo(w.Profile.Server, w.Profile.Load); err == nil && solo.TimeSlicing != nil && solo.TimeSlicing.ITL != nil && solo.TimeSlicing.ITL.P50 != nil {
-			s.step = milliseconds(*solo.TimeSlicing.ITL.P50)
-			s.assume("a decode step of %v, as in its profile", s.step.Round(10*time.Microsecond))
-			return ""
+		if solo, err := profiles.Solo(w.Profile.Server, w.Profile.Load); err == nil && solo.TimeSlicing != nil {
+			if step, ok := solo.TimeSlicing.ITL.P50.Get(); ok {
+				s.step = milliseconds(step)
+				s.assume("a decode step of %v, as in its profile", s.step.Round(10*time.Microsecond))
+				return ""
+			}
 		}
 	}
 	switch {

@@ -26,18 +26,16 @@ const (
 )
 
 type config struct {
-	real                            bool
-	library                         string
-	duration, every                 time.Duration
-	opts                            telemetry.SamplerOptions
-	idle                            telemetry.IdleOptions
-	csv, prom                       string
-	json                            bool
-	price                           cost.Money // zero without -price
-	policies                        []telemetry.ReapPolicy
-	seed                            uint64
-	policyNames                     string
-	period, slowPeriod, idleSustain time.Duration
+	real            bool
+	library         string
+	duration, every time.Duration
+	opts            telemetry.SamplerOptions
+	idle            telemetry.IdleOptions
+	csv, prom       string
+	json            bool
+	price           cost.Money // zero without -price
+	policies        []telemetry.ReapPolicy
+	seed            uint64
 }
 
 const usage = `Shows what GPUs do, and who wastes them.
@@ -65,16 +63,16 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	fs.StringVar(&c.library, "nvml", "", "path of libnvidia-ml.so.1 (default: as the linker finds it)")
 	fs.DurationVar(&c.duration, "duration", 0, "how long (default: simulated 24h, real until Ctrl-C)")
 	fs.DurationVar(&c.every, "every", 0, "time between tables (default: simulated 6h, real 1s)")
-	fs.DurationVar(&c.period, "period", 0, "time between cheap readings (default: simulated 10s, real 100ms)")
-	fs.DurationVar(&c.slowPeriod, "slow-period", 0, "time between costly readings (default: simulated 10s, real 1s)")
-	fs.DurationVar(&c.idleSustain, "sustain", 0, "how long idleness must last to count (default: simulated 1m, real 10s)")
+	fs.DurationVar(&c.opts.Period, "period", 0, "time between cheap readings (default: simulated 10s, real 100ms)")
+	fs.DurationVar(&c.opts.SlowPeriod, "slow-period", 0, "time between costly readings (default: simulated 10s, real 1s)")
+	fs.DurationVar(&c.idle.Sustain, "sustain", 0, "how long idleness must last to count (default: simulated 1m, real 10s)")
 	fs.Float64Var(&c.idle.DeepIdleWatts, "idle-watts", 0, "power in watts of a GPU with nothing resident (default: learnt)")
 	fs.StringVar(&c.csv, "csv", "", "write every reading to this new file")
 	fs.StringVar(&c.prom, "prom", "", "keep this file up to date in Prometheus' text format")
 	fs.BoolVar(&c.json, "json", false, "print one JSON report at the end instead of tables")
 	price := fs.Float64("price", 0, "price of a GPU hour (default: no money is shown)")
 	currency := fs.String("currency", "USD", "currency of the price")
-	fs.StringVar(&c.policyNames, "policy", "idlebot,princeton,kubeflow", "reaping policies: names (idlebot, princeton, kubeflow) or durations such as 45m")
+	policies := fs.String("policy", "idlebot,princeton,kubeflow", "reaping policies: names (idlebot, princeton, kubeflow) or durations such as 45m")
 	fs.Uint64Var(&c.seed, "seed", 1, "source of the simulated noise")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -93,7 +91,7 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	for _, f := range []struct {
 		name string
 		d    time.Duration
-	}{{"-duration", c.duration}, {"-every", c.every}, {"-period", c.period}, {"-slow-period", c.slowPeriod}, {"-sustain", c.idleSustain}} {
+	}{{"-duration", c.duration}, {"-every", c.every}, {"-period", c.opts.Period}, {"-slow-period", c.opts.SlowPeriod}, {"-sustain", c.idle.Sustain}} {
 		if f.d < 0 {
 			bad("%s: %v (use a positive duration)", f.name, f.d)
 		}
@@ -107,7 +105,7 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 			bad("-price: %w", err)
 		}
 	}
-	for _, name := range strings.Split(c.policyNames, ",") {
+	for _, name := range strings.Split(*policies, ",") {
 		p, err := telemetry.ParseReapPolicy(strings.TrimSpace(name))
 		if err != nil {
 			bad("-policy: %w", err)
@@ -123,10 +121,9 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	}
 	or(&c.duration, 0, 24*time.Hour)
 	or(&c.every, time.Second, 6*time.Hour)
-	or(&c.period, telemetry.DefaultPeriod, 10*time.Second)
-	or(&c.slowPeriod, max(telemetry.DefaultSlowPeriod, c.period), max(10*time.Second, c.period))
-	or(&c.idleSustain, telemetry.DefaultSustain, time.Minute)
-	c.opts.Period, c.opts.SlowPeriod, c.idle.Sustain = c.period, c.slowPeriod, c.idleSustain
+	or(&c.opts.Period, telemetry.DefaultPeriod, 10*time.Second)
+	or(&c.opts.SlowPeriod, max(telemetry.DefaultSlowPeriod, c.opts.Period), max(10*time.Second, c.opts.Period))
+	or(&c.idle.Sustain, telemetry.DefaultSustain, time.Minute)
 	return c, errors.Join(probs...)
 }
 

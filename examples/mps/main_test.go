@@ -141,7 +141,7 @@ func realConfig(t *testing.T, effect mpstest.KillEffect) (c *config, args []stri
 	if runtime.GOOS != "linux" {
 		t.Skip("MPS runs on Linux")
 	}
-	p, err := mpstest.Program(mpstest.ProgramOptions{KillEffect: effect})
+	p, err := mpstest.Program(mpstest.Options{KillEffect: effect})
 	if err != nil {
 		t.Fatal(err)
 	}

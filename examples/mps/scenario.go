@@ -302,7 +302,7 @@ func (p *player) recover() (string, error) {
 	}
 	if d.Recovered != sharing.AnswerYes { // it hangs: nothing is left to lose
 		for _, s := range before.Servers {
-			if err := p.s.client.ShutdownServer(p.c.ctx, s.Server, true); err != nil {
+			if err := p.s.client.ForceShutdownServer(p.c.ctx, s.Server); err != nil {
 				return why, err
 			}
 		}

@@ -13,24 +13,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// placed is a placed instance in JSON.
-type placed struct {
-	Profile string `json:"profile"`
-	Start   int    `json:"start"`
-	Size    int    `json:"size"`
-	Busy    bool   `json:"busy,omitempty"`
-	Compute []int  `json:"compute,omitzero"`
-}
-
-// placements never returns nil, so that JSON has [] and not null.
-func placements(instances []mig.Instance) []placed {
-	out := []placed{}
-	for _, in := range instances {
-		out = append(out, placed{in.Profile.Name, in.Start, in.Size, in.Busy, in.Compute})
-	}
-	return out
-}
-
 type finding struct {
 	Source   string `json:"source,omitempty"` // ConfigMap
 	Label    string `json:"label"`
@@ -38,9 +20,9 @@ type finding struct {
 	GPU      string `json:"gpu"`
 	Feasible any    `json:"feasible"` // true, false or "unknown"
 	// Placements prove a feasible entry.
-	Placements   *[]placed `json:"placements,omitempty"`
-	Reason       string    `json:"reason,omitempty"`
-	OverriddenBy []int     `json:"overridden_by,omitempty"`
+	Placements   []mig.Instance `json:"placements,omitzero"`
+	Reason       string         `json:"reason,omitempty"`
+	OverriddenBy []int          `json:"overridden_by,omitempty"`
 }
 
 func check(_ context.Context, args []string, c *console) error {
@@ -92,13 +74,15 @@ func newFinding(source string, f mig.PartedFinding) finding {
 	switch f.Feasible {
 	case sharing.AnswerYes:
 		out.Feasible = true
-		at := placements(f.Layout.Instances)
-		out.Placements = &at
+		out.Placements = list(f.Layout.Instances)
 	case sharing.AnswerNo:
 		out.Feasible = false
 	}
 	return out
 }
+
+// list is never nil, so that JSON has [] and not null.
+func list(instances []mig.Instance) []mig.Instance { return append([]mig.Instance{}, instances...) }
 
 // maxFile is more than the largest configuration that is accepted.
 const maxFile = 16 << 20
@@ -128,13 +112,11 @@ func (c *console) findings(findings []finding) error {
 	fmt.Fprintln(w, "LABEL\tENTRY\tGPU\tFEASIBLE\tPLACEMENTS OR REASON")
 	for _, f := range findings {
 		text := f.Reason
-		if f.Placements != nil {
-			for i, p := range *f.Placements {
-				if i > 0 {
-					text += " "
-				}
-				text += fmt.Sprintf("%s@%d", p.Profile, p.Start)
+		for i, p := range f.Placements {
+			if i > 0 {
+				text += " "
 			}
+			text += fmt.Sprintf("%s@%d", p.Profile, p.Start)
 		}
 		if len(f.OverriddenBy) > 0 {
 			text += fmt.Sprintf(" (later entries select some of the same GPUs: %v)", f.OverriddenBy)

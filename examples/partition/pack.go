@@ -47,13 +47,13 @@ func pack(_ context.Context, args []string, c *console) error {
 	}
 	if *asJSON {
 		out := struct {
-			GPUs       int        `json:"gpus"`
-			LowerBound int64      `json:"lower_bound"`
-			Optimal    bool       `json:"optimal"`
-			Layouts    [][]placed `json:"layouts"`
-		}{p.GPUs, p.LowerBound, p.Optimal, [][]placed{}}
+			GPUs       int              `json:"gpus"`
+			LowerBound int64            `json:"lower_bound"`
+			Optimal    bool             `json:"optimal"`
+			Layouts    [][]mig.Instance `json:"layouts"`
+		}{p.GPUs, p.LowerBound, p.Optimal, [][]mig.Instance{}}
 		for _, l := range p.Layouts() {
-			out.Layouts = append(out.Layouts, placements(l.Instances))
+			out.Layouts = append(out.Layouts, list(l.Instances))
 		}
 		return c.json(out)
 	}

@@ -116,32 +116,28 @@ func (t *target) openDevice(ctx context.Context, driver *mignvml.Driver, want []
 			return nil, err
 		}
 	}
-	mode := "disabled"
-	if state.Enabled {
-		mode = "enabled"
-	}
-	fmt.Fprintf(c.err, "%s %s (%s): MIG %s, holds [%s]\n", gpu.Name(), gpu.UUID(), gpu.Model().Key, mode, state.Layout())
+	fmt.Fprintf(c.err, "%s %s (%s): MIG %s, holds [%s]\n", gpu.Name(), gpu.UUID(), gpu.Model().Key, state.Mode, state.Layout())
 	return &resolved{device: gpu, model: gpu.Model(), have: state.Layout(), want: want}, nil
 }
 
 type planJSON struct {
-	Feasible      bool     `json:"feasible"`
-	Keep          []placed `json:"keep"`
-	Destroy       []placed `json:"destroy"`
-	Create        []placed `json:"create"`
-	BusyDestroyed int      `json:"busy_destroyed"`
-	Reason        string   `json:"reason,omitempty"`
+	Feasible      bool           `json:"feasible"`
+	Keep          []mig.Instance `json:"keep"`
+	Destroy       []mig.Instance `json:"destroy"`
+	Create        []mig.Instance `json:"create"`
+	BusyDestroyed int            `json:"busy_destroyed"`
+	Reason        string         `json:"reason,omitempty"`
 }
 
 // diff plans; an answer of no is a reason, other errors are errors.
-func (t *target) diff(r *resolved) (p mig.Plan, reason string, err error) {
+func (t *target) diff(r *resolved) (p mig.ChangePlan, reason string, err error) {
 	p, err = mig.Diff(r.model, r.have, r.want, mig.DiffOptions{AllowBusy: t.allowBusy})
 	var busy *mig.BusyError
 	switch {
 	case errors.As(err, &busy):
 		return busy.Plan, err.Error(), nil
 	case errors.Is(err, mig.ErrInfeasible):
-		return mig.Plan{}, err.Error(), nil
+		return mig.ChangePlan{}, err.Error(), nil
 	}
 	return p, "", err
 }
@@ -163,7 +159,7 @@ func plan(ctx context.Context, args []string, c *console) (err error) {
 		}
 	}
 	if t.asJSON {
-		err = c.json(planJSON{reason == "", placements(p.Keep), placements(p.Destroy), placements(p.Create), p.BusyDestroyed, reason})
+		err = c.json(planJSON{reason == "", list(p.Keep), list(p.Destroy), list(p.Create), p.BusyDestroyed, reason})
 	} else {
 		c.plan(r, p, reason)
 	}
@@ -173,7 +169,7 @@ func plan(ctx context.Context, args []string, c *console) (err error) {
 	return err
 }
 
-func (c *console) plan(r *resolved, p mig.Plan, reason string) {
+func (c *console) plan(r *resolved, p mig.ChangePlan, reason string) {
 	fmt.Fprintf(c.out, "before %s\n", mig.Layout{Model: r.model, Instances: r.have.Instances}.Bar())
 	if reason != "" {
 		fmt.Fprintln(c.out, "no:", reason)

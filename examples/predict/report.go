@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"text/tabwriter"
 
@@ -14,12 +15,12 @@ import (
 
 // report is what the command prints; its JSON is the command's.
 type report struct {
-	Method     predict.Method           `json:"method"`
-	Predictor  summary                  `json:"predictor"`
-	Rows       []row                    `json:"rows"`
-	Errors     errorTable               `json:"errors"`
-	Splits     map[string]errorTable    `json:"splits,omitempty"`
-	Parameters []predict.NamedParameter `json:"parameters"`
+	Method     predict.Method               `json:"method"`
+	Predictor  summary                      `json:"predictor"`
+	Rows       []row                        `json:"rows"`
+	Errors     errorTable                   `json:"errors"`
+	Splits     map[predict.Split]errorTable `json:"splits,omitempty"`
+	Parameters []predict.NamedParameter     `json:"parameters"`
 }
 
 type summary struct {
@@ -29,33 +30,33 @@ type summary struct {
 }
 
 type row struct {
-	Index      int                         `json:"index"`
-	Mechanism  sharing.Mechanism           `json:"mechanism"`
-	Case       string                      `json:"case"`
-	Server     predict.Server              `json:"server"`
-	Load       predict.Load                `json:"load"`
-	Basis      *sharing.Basis              `json:"basis,omitempty"`
-	Predicted  map[string]predict.Interval `json:"predicted,omitempty"`
-	Actual     map[string]float64          `json:"actual,omitempty"`
-	Slowdown   *predict.Interval           `json:"slowdown,omitempty"`
-	Turns      int                         `json:"turns,omitempty"`
-	OtherTurns int                         `json:"other_turns,omitempty"`
-	Notes      []string                    `json:"notes,omitempty"`
-	Unknown    string                      `json:"unknown,omitempty"` // why there is no prediction
+	Index      int                                 `json:"index"`
+	Mechanism  sharing.Mechanism                   `json:"mechanism"`
+	Case       string                              `json:"case"`
+	Server     predict.Server                      `json:"server"`
+	Load       predict.Load                        `json:"load"`
+	Basis      *sharing.Basis                      `json:"basis,omitempty"`
+	Predicted  map[predict.Metric]predict.Interval `json:"predicted,omitempty"`
+	Actual     map[predict.Metric]float64          `json:"actual,omitempty"`
+	Slowdown   *predict.Interval                   `json:"slowdown,omitempty"`
+	Turns      predict.Optional[int]               `json:"turns,omitzero"`
+	OtherTurns predict.Optional[int]               `json:"other_turns,omitzero"`
+	Notes      []string                            `json:"notes,omitempty"`
+	Unknown    string                              `json:"unknown,omitempty"` // why there is no prediction
 }
 
 // errorTable holds errors by mechanism and metric.
-type errorTable map[string]map[string]errorCell
+type errorTable map[sharing.Mechanism]map[predict.Metric]errorCell
 
 // errorCell holds absolute errors in percent.
 type errorCell struct {
-	Rows      int                  `json:"rows"`
-	Mean      float64              `json:"mean"`
-	P50       float64              `json:"p50"`
-	P95       float64              `json:"p95"`
-	Coverage  *float64             `json:"coverage,omitempty"` // of the 90% intervals, in percent
-	Width     *float64             `json:"width,omitempty"`    // their mean width, in percent of the value
-	Baselines map[string]errorCell `json:"baselines,omitempty"`
+	Rows      int                            `json:"rows"`
+	Mean      float64                        `json:"mean"`
+	P50       float64                        `json:"p50"`
+	P95       float64                        `json:"p95"`
+	Coverage  *float64                       `json:"coverage,omitempty"` // of the 90% intervals, in percent
+	Width     *float64                       `json:"width,omitempty"`    // their mean width, in percent of the value
+	Baselines map[predict.Baseline]errorCell `json:"baselines,omitempty"`
 }
 
 func (o *options) report(p *predict.Predictor, others *predict.Profiles) (*report, error) {
@@ -80,13 +81,13 @@ func (o *options) report(p *predict.Predictor, others *predict.Profiles) (*repor
 	if !o.splits || !compared {
 		return rep, nil
 	}
-	rep.Splits = map[string]errorTable{}
+	rep.Splits = map[predict.Split]errorTable{}
 	for _, split := range []predict.Split{predict.SplitLeaveOneCaseOut, predict.SplitLeaveOneModelOut} {
 		held, err := predict.NewPredictor().CrossValidate(o.method, split, rows)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.data, err)
 		}
-		if rep.Splits[split.String()], err = tableOf(predict.ErrorsOf(held), nil); err != nil {
+		if rep.Splits[split], err = tableOf(predict.ErrorsOf(held), nil); err != nil {
 			return nil, err
 		}
 	}
@@ -94,27 +95,17 @@ func (o *options) report(p *predict.Predictor, others *predict.Profiles) (*repor
 }
 
 func rowOf(m predict.Measured) row {
-	r := row{Index: m.Index, Mechanism: m.Row.Mechanism, Case: m.Row.Case, Server: m.Row.Server, Load: m.Row.Load}
-	for _, metric := range predict.Metrics() {
-		if v, ok := m.Row.Metric(metric); ok {
-			if r.Actual == nil {
-				r.Actual = map[string]float64{}
-			}
-			r.Actual[metric.String()] = v
-		}
-	}
+	r := row{Index: m.Index, Mechanism: m.Row.Mechanism, Case: m.Row.Case, Server: m.Row.Server, Load: m.Row.Load, Actual: maps.Collect(m.Row.All())}
 	if m.Err != nil {
 		r.Unknown = m.Err.Error()
 		return r
 	}
 	p := m.Prediction
-	r.Predicted, r.Basis, r.Slowdown = map[string]predict.Interval{}, &p.Basis, &predict.Interval{}
+	r.Predicted, r.Basis, r.Slowdown = map[predict.Metric]predict.Interval{}, &p.Basis, &predict.Interval{}
 	*r.Slowdown = rounded(p.Slowdown)
 	r.Turns, r.OtherTurns, r.Notes = p.Turns, p.OtherTurns, p.Notes
-	for _, metric := range predict.Metrics() {
-		if v, ok := p.Get(metric); ok {
-			r.Predicted[metric.String()] = rounded(v)
-		}
+	for metric, v := range p.All() {
+		r.Predicted[metric] = rounded(v)
 	}
 	return r
 }
@@ -137,10 +128,10 @@ func figures(v float64) float64 {
 func tableOf(es []predict.ErrorSummary, rows predict.Rows) (errorTable, error) {
 	t := errorTable{}
 	for _, e := range es {
-		if t[e.Mechanism.String()] == nil {
-			t[e.Mechanism.String()] = map[string]errorCell{}
+		if t[e.Mechanism] == nil {
+			t[e.Mechanism] = map[predict.Metric]errorCell{}
 		}
-		t[e.Mechanism.String()][e.Metric.String()] = cellOf(e)
+		t[e.Mechanism][e.Metric] = cellOf(e)
 	}
 	if rows == nil {
 		return t, nil
@@ -151,15 +142,15 @@ func tableOf(es []predict.ErrorSummary, rows predict.Rows) (errorTable, error) {
 			return nil, err
 		}
 		for _, e := range es {
-			c, ok := t[e.Mechanism.String()][e.Metric.String()]
+			c, ok := t[e.Mechanism][e.Metric]
 			if !ok {
 				continue
 			}
 			if c.Baselines == nil {
-				c.Baselines = map[string]errorCell{}
+				c.Baselines = map[predict.Baseline]errorCell{}
 			}
-			c.Baselines[b.String()] = cellOf(e)
-			t[e.Mechanism.String()][e.Metric.String()] = c
+			c.Baselines[b] = cellOf(e)
+			t[e.Mechanism][e.Metric] = c
 		}
 	}
 	return t, nil
@@ -168,8 +159,8 @@ func tableOf(es []predict.ErrorSummary, rows predict.Rows) (errorTable, error) {
 func cellOf(e predict.ErrorSummary) errorCell {
 	percent := func(f float64) float64 { return math.Round(f*1e4) / 100 }
 	c := errorCell{Rows: e.Rows, Mean: percent(e.MeanFraction), P50: percent(e.P50Fraction), P95: percent(e.P95Fraction)}
-	if e.CoverageFraction != nil {
-		coverage, width := percent(*e.CoverageFraction), percent(*e.WidthFraction)
+	if v, ok := e.CoverageFraction.Get(); ok {
+		coverage, width := percent(v), percent(e.WidthFraction.Or(0))
 		c.Coverage, c.Width = &coverage, &width
 	}
 	return c
@@ -215,15 +206,15 @@ func (rep *report) write(out io.Writer) error {
 			notes = append(notes, fmt.Sprintf("%s: %s", r.Case, r.Unknown))
 			continue
 		}
-		tpot := r.Predicted[predict.MetricTPOTP50.String()]
+		tpot := r.Predicted[predict.MetricTPOTP50]
 		miss := "-"
-		if a, ok := r.Actual[predict.MetricTPOTP50.String()]; ok {
+		if a, ok := r.Actual[predict.MetricTPOTP50]; ok {
 			miss = fmt.Sprintf("%+.1f%%", 100*(tpot.Value/a-1))
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%.2fms\t%.2f-%.2f\t%s\t%s\t%.0fms\t%s\t%.0f\t%s\t%.2fx\n", r.Mechanism, r.Case, tenant,
 			tpot.Value, tpot.Low, tpot.High, actual(r, predict.MetricTPOTP50, "%.2fms"), miss,
-			r.Predicted[predict.MetricE2EP99.String()].Value, actual(r, predict.MetricE2EP99, "%.0fms"),
-			r.Predicted[predict.MetricTokensPerSecond.String()].Value, actual(r, predict.MetricTokensPerSecond, "%.0f"), r.Slowdown.Value)
+			r.Predicted[predict.MetricE2EP99].Value, actual(r, predict.MetricE2EP99, "%.0fms"),
+			r.Predicted[predict.MetricTokensPerSecond].Value, actual(r, predict.MetricTokensPerSecond, "%.0f"), r.Slowdown.Value)
 		for _, n := range r.Notes {
 			notes = append(notes, fmt.Sprintf("%s, %s: %s", r.Case, nameOf(r.Server), n))
 		}
@@ -237,7 +228,7 @@ func (rep *report) write(out io.Writer) error {
 	writeNotes(w, notes)
 	writeErrors(w, "Errors of these predictions", rep.Errors)
 	for _, split := range []predict.Split{predict.SplitLeaveOneCaseOut, predict.SplitLeaveOneModelOut} {
-		if t, ok := rep.Splits[split.String()]; ok {
+		if t, ok := rep.Splits[split]; ok {
 			writeErrors(w, "Errors, "+split.String(), t)
 		}
 	}
@@ -246,18 +237,18 @@ func (rep *report) write(out io.Writer) error {
 }
 
 func nameOf(s predict.Server) string {
-	name := s.Model()
+	name := s.Model
 	if name == "" {
-		name = s.Key()
+		name = s.String()
 	}
-	if p := s.SMPercent(); p < 100 {
+	if p := s.SMPercent.Or(100); p < 100 {
 		name += fmt.Sprintf("@%g%%", p)
 	}
 	return name
 }
 
 func actual(r row, m predict.Metric, format string) string {
-	v, ok := r.Actual[m.String()]
+	v, ok := r.Actual[m]
 	if !ok {
 		return "-"
 	}
@@ -284,14 +275,14 @@ func writeErrors(w io.Writer, title string, t errorTable) {
 	fmt.Fprintln(tw, header)
 	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 		for _, metric := range predict.Metrics() {
-			c, ok := t[m.String()][metric.String()]
+			c, ok := t[m][metric]
 			if !ok {
 				continue
 			}
 			fmt.Fprintf(tw, "%s\t%s\t%d\t%.1f\t%.1f\t%.1f\t%.0f\t%.0f", m, metric, c.Rows, c.Mean, c.P50, c.P95, *c.Coverage, *c.Width)
 			if baselines {
 				for _, b := range predict.Baselines() {
-					if v, ok := c.Baselines[b.String()]; ok {
+					if v, ok := c.Baselines[b]; ok {
 						fmt.Fprintf(tw, "\t%.1f / %.1f", v.Mean, v.P95)
 					} else {
 						fmt.Fprint(tw, "\t-")

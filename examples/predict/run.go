@@ -5,7 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
+	"slices"
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/predict"
@@ -109,13 +109,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 func (o *options) predictor() (*predict.Predictor, *predict.Profiles, error) {
 	p := predict.NewPredictor()
 	if o.use != "" {
-		data, err := os.ReadFile(o.use)
+		kept, err := predict.LoadPredictor(o.use)
 		if err != nil {
 			return nil, nil, err
-		}
-		kept, err := predict.ParsePredictor(data)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", o.use, err)
 		}
 		p = *kept
 	}
@@ -129,11 +125,7 @@ func (o *options) predictor() (*predict.Predictor, *predict.Profiles, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		profiles, err := rows.Profiles()
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", name, err)
-		}
-		if err := others.Add(profiles...); err != nil {
+		if err := others.Add(rows.Profiles()...); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", name, err)
 		}
 		measured = append(measured, rows)
@@ -146,22 +138,9 @@ func (o *options) predictor() (*predict.Predictor, *predict.Profiles, error) {
 }
 
 func (o *options) readRows(name string) (predict.Rows, error) {
-	data, err := os.ReadFile(name)
-	if err != nil {
-		return nil, err
+	rows, err := predict.LoadRows(name)
+	if o.turnsOnly {
+		rows = slices.DeleteFunc(rows, func(r predict.Row) bool { return r.Tenants == 1 && r.Mechanism == sharing.MechanismMPS })
 	}
-	rows, err := predict.ParseRows(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if !o.turnsOnly {
-		return rows, nil
-	}
-	kept := rows[:0]
-	for _, r := range rows {
-		if r.Tenants > 1 || r.Mechanism != sharing.MechanismMPS {
-			kept = append(kept, r)
-		}
-	}
-	return kept, nil
+	return rows, err
 }

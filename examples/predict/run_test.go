@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -236,6 +237,48 @@ func TestNothingToPredict(t *testing.T) {
 		code, out, errs := call(t, "-data", path)
 		if code != 0 || strings.Count(out, c.want) != c.more {
 			t.Errorf("exit %d, %q not %d times in:\n%s%s", code, c.want, c.more, out, errs)
+		}
+	}
+}
+
+// TestREADME holds the README's rows against what the commands above them print.
+func TestREADME(t *testing.T) {
+	page, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type table map[string]map[string]struct{ Mean, P95, Coverage, Width float64 }
+	holds := func(name string, errors table, mechanism string) {
+		m := errors[mechanism]
+		tpot, e2e, rate := m["tpot_ms_p50"], m["e2e_ms_p50"], m["tokens_per_s"]
+		row := fmt.Sprintf("| %.1f / %.1f | %.1f / %.1f | %.1f / %.1f | %.0f, %.0f |", tpot.Mean, tpot.P95, e2e.Mean, e2e.P95, rate.Mean, rate.P95, tpot.Coverage, tpot.Width)
+		if !strings.Contains(string(page), row) {
+			t.Errorf("%s, %s: the README has no row %s", name, mechanism, row)
+		}
+	}
+	for _, c := range []struct {
+		args   []string
+		splits []string
+	}{
+		{[]string{"-data", h200}, []string{"leave-one-case-out", "leave-one-model-out"}},
+		{[]string{"-fit", h200, "-data", mixes, "-splits=false"}, nil},
+		{[]string{"-fit", h200, "-data", mixes2, "-splits=false"}, nil},
+	} {
+		code, out, errs := call(t, append(c.args, "-json")...)
+		var got struct {
+			Errors table
+			Splits map[string]table
+		}
+		if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
+			t.Fatal(err, errs)
+		}
+		for _, mechanism := range []string{"time-slicing", "mps"} {
+			if c.splits == nil {
+				holds(strings.Join(c.args, " "), got.Errors, mechanism)
+			}
+			for _, split := range c.splits {
+				holds(split, got.Splits[split], mechanism)
+			}
 		}
 	}
 }

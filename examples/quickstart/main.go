@@ -106,7 +106,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if *format == "json" {
 		err = result.WriteJSON(stdout)
 	} else {
-		err = result.WriteText(stdout, decision.TextOptions{All: *all})
+		err = result.WriteText(stdout, decision.TextOptions{All: *all, Rest: "-format json has all"})
 	}
 	if err == nil && *strict && result.Totals.Unplaced > 0 {
 		return exitUnplaced

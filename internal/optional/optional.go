@@ -32,6 +32,14 @@ func (o Value[T]) Or(fallback T) T {
 	return fallback
 }
 
+// Any returns the value, or nil when it is missing.
+func (o Value[T]) Any() any {
+	if !o.ok {
+		return nil
+	}
+	return o.v
+}
+
 // IsZero says whether the value is missing; encoding/json's omitzero uses it.
 func (o Value[T]) IsZero() bool { return !o.ok }
 

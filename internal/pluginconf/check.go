@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/problem"
-	"github.com/cotenant/cotenant/internal/yamlnode"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // Validate returns every reason why the plugin would refuse the document.
@@ -25,14 +25,14 @@ func (d *Document) check(l *problem.List) {
 		oneOf(l, fmt.Sprintf("flags.plugin.deviceListStrategy[%d]", i), s, "envvar", "volume-mounts", "cdi-annotations", "cdi-cri")
 	}
 	if d.MPS != nil {
-		CheckMPS(l, "sharing.mps", d.MPS)
+		checkMPS(l, "sharing.mps", d.MPS)
 		if d.Flags.MIGStrategy == "mixed" {
 			l.Addf("flags.migStrategy", `set it to "none"; share MIG devices by MPS through the DRA driver`,
 				"the plugin refuses MPS together with the mixed MIG strategy")
 		}
 	}
 	if d.TimeSlicing != nil {
-		CheckTimeSlicing(l, "sharing.timeSlicing", d.TimeSlicing)
+		checkTimeSlicing(l, "sharing.timeSlicing", d.TimeSlicing)
 	}
 }
 
@@ -47,12 +47,11 @@ func oneOf(l *problem.List, path, value string, allowed ...string) {
 	l.Addf(path, remedy, "%q is not known to the plugin", value)
 }
 
-// CheckMPS records what is wrong with an MPS block.
-func CheckMPS(l *problem.List, path string, b *Block) {
+func checkMPS(l *problem.List, path string, b *Block) {
 	checkBlock(l, path, b, func(at string, name string) {
 		switch {
 		case name == GPU:
-		case strings.HasPrefix(name, MIGPrefix):
+		case strings.HasPrefix(name, migPrefix):
 			l.Addf(at, "share MIG devices by MPS through the DRA driver", "the plugin does not share MIG devices by MPS")
 		default:
 			l.Addf(at, "write "+GPU, "the plugin shares only %s by MPS, not %q", GPU, name)
@@ -62,11 +61,10 @@ func CheckMPS(l *problem.List, path string, b *Block) {
 
 var migResource = regexp.MustCompile(`^nvidia\.com/mig-[0-9]+(c\.[0-9]+)?g\.[0-9]+gb([.-][a-z0-9.]*[a-z0-9])?$`)
 
-// CheckTimeSlicing records what is wrong with a time-slicing block.
-func CheckTimeSlicing(l *problem.List, path string, b *Block) {
+func checkTimeSlicing(l *problem.List, path string, b *Block) {
 	checkBlock(l, path, b, func(at string, name string) {
 		if name != GPU && !migResource.MatchString(name) {
-			l.Addf(at, "write "+GPU+" or a MIG resource such as "+MIGPrefix+"1g.10gb",
+			l.Addf(at, "write "+GPU+" or a MIG resource such as "+migPrefix+"1g.10gb",
 				"the plugin offers no resource %q", name)
 		}
 	})
@@ -91,49 +89,70 @@ func checkBlock(l *problem.List, path string, b *Block, checkName func(at, name 
 	}
 }
 
-// Marshal writes the document as the plugin reads it, under the comment lines
-// of header. It validates first.
-func (d *Document) Marshal(header ...string) ([]byte, error) {
-	if err := d.Validate(); err != nil {
-		return nil, err
+func (w *wireDocument) warnings(d *Document) []sharing.Warning {
+	var out []sharing.Warning
+	add := func(code sharing.WarningCode, path, message, remedy string) {
+		out = append(out, sharing.Warning{Code: code, Path: path, Message: message, Remedy: remedy, Source: "k8s-device-plugin-config"})
 	}
-	f := d.Flags
-	doc := yamlnode.Map("version", "v1",
-		"flags", yamlnode.Map(
-			"migStrategy", optional(f.MIGStrategy), "failOnInitError", f.FailOnInitError, "mpsRoot", optional(f.MPSRoot),
-			"nvidiaDriverRoot", optional(f.NvidiaDriverRoot), "nvidiaDevRoot", optional(f.NvidiaDevRoot),
-			"gdsEnabled", f.GDSEnabled, "mofedEnabled", f.MOFEDEnabled, "useNodeFeatureAPI", f.UseNodeFeatureAPI,
-			"deviceDiscoveryStrategy", optional(f.DeviceDiscoveryStrategy),
-			"plugin", yamlnode.Map(
-				"passDeviceSpecs", f.PassDeviceSpecs, "deviceListStrategy", f.DeviceListStrategy,
-				"deviceIDStrategy", optional(f.DeviceIDStrategy), "cdiAnnotationPrefix", optional(f.CDIAnnotationPrefix),
-				"nvidiaCTKPath", optional(f.NvidiaCTKPath), "containerDriverRoot", optional(f.ContainerDriverRoot),
-				"sharedDevicesAllocationPolicy", optional(f.SharedDevicesAllocationPolicy)),
-			"gfd", yamlnode.Map(
-				"oneshot", f.Oneshot, "noTimestamp", f.NoTimestamp, "sleepInterval", optional(f.SleepInterval),
-				"outputFile", optional(f.OutputFile), "machineTypeFile", optional(f.MachineTypeFile))),
-		"sharing", yamlnode.Map("timeSlicing", node(d.TimeSlicing), "mps", node(d.MPS)))
-	return yamlnode.Encode(header, doc)
+	if w.Resources.present {
+		add(sharing.WarnResourcesIgnored, "resources", "the plugin ignores custom resources", "remove it")
+	}
+	if w.Flags.RenameByDefault.present {
+		add(sharing.WarnFlagIgnored, "flags.renameByDefault", "ignored without a word when it stands under flags",
+			"move it into the sharing block")
+	}
+	if w.Flags.FailRequests.present {
+		add(sharing.WarnFlagIgnored, "flags.failRequestsGreaterThanOne", "ignored without a word when it stands under flags",
+			"move it into the sharing block")
+	}
+	for _, b := range []struct {
+		path  string
+		block *wireBlock
+	}{{"sharing.mps", w.Sharing.MPS}, {"sharing.timeSlicing", w.Sharing.TimeSlicing}} {
+		if b.block == nil {
+			continue
+		}
+		for i, r := range b.block.Resources {
+			at := fmt.Sprintf("%s.resources[%d]", b.path, i)
+			if r.Rename.present {
+				add(sharing.WarnRenameIgnored, at+".rename", "the plugin ignores it", "use renameByDefault")
+			}
+			if r.Devices.present {
+				add(sharing.WarnDevicesIgnored, at+".devices", "the plugin ignores it and replicates every device of this name",
+					"give GPUs that are to be shared differently a node pool of their own")
+			}
+		}
+	}
+	return append(out, d.Warnings()...)
 }
 
-func optional(s string) *string {
-	if s == "" {
-		return nil
+// Warnings lists what is legal in the document and misleads.
+func (d *Document) Warnings() []sharing.Warning {
+	var out []sharing.Warning
+	add := func(code sharing.WarningCode, path, message, remedy string) {
+		out = append(out, sharing.Warning{Code: code, Path: path, Message: message, Remedy: remedy, Source: "k8s-device-plugin"})
 	}
-	return &s
-}
-
-func node(b *Block) any {
-	if b == nil {
-		return nil
+	if d.MPS != nil && d.TimeSlicing != nil {
+		add(sharing.WarnTimeSlicingIgnored, "sharing.timeSlicing", "MPS wins when both blocks are present; this one has no effect",
+			"keep one of them: a node shares by one mechanism")
 	}
-	var rename *bool
-	if b.RenameByDefault {
-		rename = &b.RenameByDefault
+	if d.MPS != nil && d.Flags.MIGStrategy == "single" {
+		add(sharing.WarnMIGStrategyConflict, "flags.migStrategy", "the plugin refuses MPS on the MIG devices of a node with this strategy",
+			`set it to "none", or share MIG devices by MPS through the DRA driver`)
 	}
-	list := yamlnode.List()
-	for _, r := range b.Resources {
-		list.Content = append(list.Content, yamlnode.Map("name", r.Name, "replicas", r.Replicas))
+	if b := d.TimeSlicing; b != nil && d.MPS == nil {
+		if !b.FailRequestsGreaterThanOne.Or(false) {
+			add(sharing.WarnLargeRequestsAllowed, "sharing.timeSlicing.failRequestsGreaterThanOne",
+				"a pod that asks for several replicas gets no larger share of compute for them", "set it to true")
+		}
+		for i, r := range b.Resources {
+			if strings.HasPrefix(r.Name, migPrefix) && d.Flags.MIGStrategy != "" && d.Flags.MIGStrategy != "mixed" {
+				add(sharing.WarnMIGStrategyConflict, fmt.Sprintf("sharing.timeSlicing.resources[%d].name", i),
+					fmt.Sprintf("the resource %s exists only under the mixed strategy", r.Name), "set flags.migStrategy to mixed")
+			}
+		}
+		add(sharing.WarnReplicasNotCapacity, "sharing.timeSlicing.resources",
+			"replicas are turns on the same GPU, not capacity: no replica has memory or compute of its own", "")
 	}
-	return yamlnode.Map("renameByDefault", rename, "failRequestsGreaterThanOne", b.FailRequestsGreaterThanOne, "resources", list)
+	return out
 }

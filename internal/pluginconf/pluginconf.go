@@ -4,33 +4,22 @@
 package pluginconf
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
+	"github.com/cotenant/cotenant/internal/yamlnode"
+	"github.com/cotenant/cotenant/sharing"
 )
 
-// GPU is the resource name of a whole GPU; MIGPrefix begins those of MIG
+// GPU is the resource name of a whole GPU; migPrefix begins those of MIG
 // devices under the mixed strategy.
 const (
 	GPU       = "nvidia.com/gpu"
-	MIGPrefix = "nvidia.com/mig-"
-)
-
-// Codes of what the plugin reads and does not act on.
-const (
-	RenameIgnored        = "rename-ignored"
-	DevicesIgnored       = "devices-ignored"
-	FlagIgnored          = "flag-ignored"
-	ResourcesIgnored     = "resources-ignored"
-	TimeSlicingIgnored   = "time-slicing-ignored"
-	ReplicasNotCapacity  = "replicas-not-capacity"
-	LargeRequestsAllowed = "large-requests-allowed"
-	MIGStrategyConflict  = "mig-strategy-conflict"
+	migPrefix = "nvidia.com/mig-"
 )
 
 // Resource is one replicated resource.
@@ -42,24 +31,24 @@ type Resource struct {
 // Block is sharing.mps or sharing.timeSlicing.
 type Block struct {
 	RenameByDefault            bool
-	FailRequestsGreaterThanOne *bool
+	FailRequestsGreaterThanOne optional.Value[bool]
 	Resources                  []Resource
 }
 
 // Flags are the flags of the plugin and of GPU feature discovery in one flat
-// struct; empty and nil mean that the flag is not set.
+// struct; empty and missing mean that the flag is not set.
 type Flags struct {
 	MIGStrategy             string
-	FailOnInitError         *bool
+	FailOnInitError         optional.Value[bool]
 	MPSRoot                 string
 	NvidiaDriverRoot        string
 	NvidiaDevRoot           string
-	GDSEnabled              *bool
-	MOFEDEnabled            *bool
-	UseNodeFeatureAPI       *bool
+	GDSEnabled              optional.Value[bool]
+	MOFEDEnabled            optional.Value[bool]
+	UseNodeFeatureAPI       optional.Value[bool]
 	DeviceDiscoveryStrategy string
 
-	PassDeviceSpecs               *bool
+	PassDeviceSpecs               optional.Value[bool]
 	DeviceListStrategy            []string
 	DeviceIDStrategy              string
 	CDIAnnotationPrefix           string
@@ -67,8 +56,8 @@ type Flags struct {
 	ContainerDriverRoot           string
 	SharedDevicesAllocationPolicy string
 
-	Oneshot         *bool
-	NoTimestamp     *bool
+	Oneshot         optional.Value[bool]
+	NoTimestamp     optional.Value[bool]
 	SleepInterval   string
 	OutputFile      string
 	MachineTypeFile string
@@ -94,9 +83,9 @@ type wireSharing struct {
 }
 
 type wireBlock struct {
-	RenameByDefault            bool           `yaml:"renameByDefault"`
-	FailRequestsGreaterThanOne *bool          `yaml:"failRequestsGreaterThanOne"`
-	Resources                  []wireResource `yaml:"resources,required"`
+	RenameByDefault            bool                 `yaml:"renameByDefault"`
+	FailRequestsGreaterThanOne optional.Value[bool] `yaml:"failRequestsGreaterThanOne"`
+	Resources                  []wireResource       `yaml:"resources,required"`
 }
 
 type wireResource struct {
@@ -107,37 +96,37 @@ type wireResource struct {
 }
 
 type wireFlags struct {
-	MIGStrategy             string          `yaml:"migStrategy"`
-	FailOnInitError         *bool           `yaml:"failOnInitError"`
-	MPSRoot                 string          `yaml:"mpsRoot"`
-	NvidiaDriverRoot        string          `yaml:"nvidiaDriverRoot"`
-	NvidiaDevRoot           string          `yaml:"nvidiaDevRoot"`
-	GDSEnabled              *bool           `yaml:"gdsEnabled"`
-	MOFEDEnabled            *bool           `yaml:"mofedEnabled"`
-	UseNodeFeatureAPI       *bool           `yaml:"useNodeFeatureAPI"`
-	DeviceDiscoveryStrategy string          `yaml:"deviceDiscoveryStrategy"`
-	Plugin                  wirePluginFlags `yaml:"plugin"`
-	GFD                     wireGFDFlags    `yaml:"gfd"`
-	RenameByDefault         ignoredValue    `yaml:"renameByDefault"`
-	FailRequests            ignoredValue    `yaml:"failRequestsGreaterThanOne"`
+	MIGStrategy             string               `yaml:"migStrategy"`
+	FailOnInitError         optional.Value[bool] `yaml:"failOnInitError"`
+	MPSRoot                 string               `yaml:"mpsRoot"`
+	NvidiaDriverRoot        string               `yaml:"nvidiaDriverRoot"`
+	NvidiaDevRoot           string               `yaml:"nvidiaDevRoot"`
+	GDSEnabled              optional.Value[bool] `yaml:"gdsEnabled"`
+	MOFEDEnabled            optional.Value[bool] `yaml:"mofedEnabled"`
+	UseNodeFeatureAPI       optional.Value[bool] `yaml:"useNodeFeatureAPI"`
+	DeviceDiscoveryStrategy string               `yaml:"deviceDiscoveryStrategy"`
+	Plugin                  wirePluginFlags      `yaml:"plugin"`
+	GFD                     wireGFDFlags         `yaml:"gfd"`
+	RenameByDefault         ignoredValue         `yaml:"renameByDefault"`
+	FailRequests            ignoredValue         `yaml:"failRequestsGreaterThanOne"`
 }
 
 type wirePluginFlags struct {
-	PassDeviceSpecs               *bool        `yaml:"passDeviceSpecs"`
-	DeviceListStrategy            stringOrList `yaml:"deviceListStrategy"`
-	DeviceIDStrategy              string       `yaml:"deviceIDStrategy"`
-	CDIAnnotationPrefix           string       `yaml:"cdiAnnotationPrefix"`
-	NvidiaCTKPath                 string       `yaml:"nvidiaCTKPath"`
-	ContainerDriverRoot           string       `yaml:"containerDriverRoot"`
-	SharedDevicesAllocationPolicy string       `yaml:"sharedDevicesAllocationPolicy"`
+	PassDeviceSpecs               optional.Value[bool] `yaml:"passDeviceSpecs"`
+	DeviceListStrategy            stringOrList         `yaml:"deviceListStrategy"`
+	DeviceIDStrategy              string               `yaml:"deviceIDStrategy"`
+	CDIAnnotationPrefix           string               `yaml:"cdiAnnotationPrefix"`
+	NvidiaCTKPath                 string               `yaml:"nvidiaCTKPath"`
+	ContainerDriverRoot           string               `yaml:"containerDriverRoot"`
+	SharedDevicesAllocationPolicy string               `yaml:"sharedDevicesAllocationPolicy"`
 }
 
 type wireGFDFlags struct {
-	Oneshot         *bool  `yaml:"oneshot"`
-	NoTimestamp     *bool  `yaml:"noTimestamp"`
-	SleepInterval   string `yaml:"sleepInterval"`
-	OutputFile      string `yaml:"outputFile"`
-	MachineTypeFile string `yaml:"machineTypeFile"`
+	Oneshot         optional.Value[bool] `yaml:"oneshot"`
+	NoTimestamp     optional.Value[bool] `yaml:"noTimestamp"`
+	SleepInterval   string               `yaml:"sleepInterval"`
+	OutputFile      string               `yaml:"outputFile"`
+	MachineTypeFile string               `yaml:"machineTypeFile"`
 }
 
 // ignoredValue is a value that the plugin accepts and does not act on.
@@ -163,7 +152,7 @@ func (s *stringOrList) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.No
 // Parse reads a document strictly. What the plugin would read and not act on
 // becomes a warning; what it would refuse, or drop because it doesn't know the
 // key, is part of the error, which names every problem.
-func Parse(data []byte) (*Document, []problem.Warning, error) {
+func Parse(data []byte) (*Document, []sharing.Warning, error) {
 	var w wireDocument
 	if err := strictyaml.Decode(data, &w, strictyaml.Options{}); err != nil {
 		return nil, nil, err
@@ -186,7 +175,7 @@ func (b *wireBlock) block() *Block {
 	}
 	out := &Block{RenameByDefault: b.RenameByDefault, FailRequestsGreaterThanOne: b.FailRequestsGreaterThanOne}
 	for _, r := range b.Resources {
-		out.Resources = append(out.Resources, Resource{Name: r.Name, Replicas: r.Replicas})
+		out.Resources = append(out.Resources, Resource{r.Name, r.Replicas})
 	}
 	return out
 }
@@ -206,70 +195,50 @@ func (f wireFlags) flat() Flags {
 	}
 }
 
-func (w *wireDocument) warnings(d *Document) []problem.Warning {
-	var out []problem.Warning
-	add := func(code, path, message, remedy string) {
-		out = append(out, problem.Warning{Code: code, Path: path, Message: message, Remedy: remedy, Source: "KDP"})
+// Marshal writes the document as the plugin reads it, under the comment lines
+// of header. It validates first.
+func (d *Document) Marshal(header ...string) ([]byte, error) {
+	if err := d.Validate(); err != nil {
+		return nil, err
 	}
-	if w.Resources.present {
-		add(ResourcesIgnored, "resources", "the plugin ignores custom resources", "remove it")
-	}
-	if w.Flags.RenameByDefault.present {
-		add(FlagIgnored, "flags.renameByDefault", "ignored without a word when it stands under flags",
-			"move it into the sharing block")
-	}
-	if w.Flags.FailRequests.present {
-		add(FlagIgnored, "flags.failRequestsGreaterThanOne", "ignored without a word when it stands under flags",
-			"move it into the sharing block")
-	}
-	for _, b := range []struct {
-		path  string
-		block *wireBlock
-	}{{"sharing.mps", w.Sharing.MPS}, {"sharing.timeSlicing", w.Sharing.TimeSlicing}} {
-		if b.block == nil {
-			continue
-		}
-		for i, r := range b.block.Resources {
-			at := fmt.Sprintf("%s.resources[%d]", b.path, i)
-			if r.Rename.present {
-				add(RenameIgnored, at+".rename", "the plugin ignores it", "use renameByDefault")
-			}
-			if r.Devices.present {
-				add(DevicesIgnored, at+".devices", "the plugin ignores it and replicates every device of this name",
-					"give GPUs that are to be shared differently a node pool of their own")
-			}
-		}
-	}
-	return append(out, d.Warnings()...)
+	f := d.Flags
+	doc := yamlnode.Map("version", "v1",
+		"flags", yamlnode.Map(
+			"migStrategy", given(f.MIGStrategy), "failOnInitError", f.FailOnInitError, "mpsRoot", given(f.MPSRoot),
+			"nvidiaDriverRoot", given(f.NvidiaDriverRoot), "nvidiaDevRoot", given(f.NvidiaDevRoot),
+			"gdsEnabled", f.GDSEnabled, "mofedEnabled", f.MOFEDEnabled, "useNodeFeatureAPI", f.UseNodeFeatureAPI,
+			"deviceDiscoveryStrategy", given(f.DeviceDiscoveryStrategy),
+			"plugin", yamlnode.Map(
+				"passDeviceSpecs", f.PassDeviceSpecs, "deviceListStrategy", f.DeviceListStrategy,
+				"deviceIDStrategy", given(f.DeviceIDStrategy), "cdiAnnotationPrefix", given(f.CDIAnnotationPrefix),
+				"nvidiaCTKPath", given(f.NvidiaCTKPath), "containerDriverRoot", given(f.ContainerDriverRoot),
+				"sharedDevicesAllocationPolicy", given(f.SharedDevicesAllocationPolicy)),
+			"gfd", yamlnode.Map(
+				"oneshot", f.Oneshot, "noTimestamp", f.NoTimestamp, "sleepInterval", given(f.SleepInterval),
+				"outputFile", given(f.OutputFile), "machineTypeFile", given(f.MachineTypeFile))),
+		"sharing", yamlnode.Map("timeSlicing", node(d.TimeSlicing), "mps", node(d.MPS)))
+	return yamlnode.Encode(header, doc)
 }
 
-// Warnings lists what is legal in the document and misleads.
-func (d *Document) Warnings() []problem.Warning {
-	var out []problem.Warning
-	add := func(code, path, message, remedy string) {
-		out = append(out, problem.Warning{Code: code, Path: path, Message: message, Remedy: remedy, Source: "KDP"})
+// given leaves an empty text out.
+func given(s string) any {
+	if s == "" {
+		return nil
 	}
-	if d.MPS != nil && d.TimeSlicing != nil {
-		add(TimeSlicingIgnored, "sharing.timeSlicing", "MPS wins when both blocks are present; this one has no effect",
-			"keep one of them: a node shares by one mechanism")
+	return s
+}
+
+func node(b *Block) any {
+	if b == nil {
+		return nil
 	}
-	if d.MPS != nil && d.Flags.MIGStrategy == "single" {
-		add(MIGStrategyConflict, "flags.migStrategy", "the plugin refuses MPS on the MIG devices of a node with this strategy",
-			`set it to "none", or share MIG devices by MPS through the DRA driver`)
+	rename := optional.Value[bool]{}
+	if b.RenameByDefault {
+		rename = optional.Of(true)
 	}
-	if b := d.TimeSlicing; b != nil && d.MPS == nil {
-		if b.FailRequestsGreaterThanOne == nil || !*b.FailRequestsGreaterThanOne {
-			add(LargeRequestsAllowed, "sharing.timeSlicing.failRequestsGreaterThanOne",
-				"a pod that asks for several replicas gets no larger share of compute for them", "set it to true")
-		}
-		for i, r := range b.Resources {
-			if strings.HasPrefix(r.Name, MIGPrefix) && d.Flags.MIGStrategy != "" && d.Flags.MIGStrategy != "mixed" {
-				add(MIGStrategyConflict, fmt.Sprintf("sharing.timeSlicing.resources[%d].name", i),
-					fmt.Sprintf("the resource %s exists only under the mixed strategy", r.Name), "set flags.migStrategy to mixed")
-			}
-		}
-		add(ReplicasNotCapacity, "sharing.timeSlicing.resources",
-			"replicas are turns on the same GPU, not capacity: no replica has memory or compute of its own", "")
+	list := yamlnode.List()
+	for _, r := range b.Resources {
+		list.Content = append(list.Content, yamlnode.Map("name", r.Name, "replicas", r.Replicas))
 	}
-	return out
+	return yamlnode.Map("renameByDefault", rename, "failRequestsGreaterThanOne", b.FailRequestsGreaterThanOne, "resources", list)
 }

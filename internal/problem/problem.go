@@ -179,11 +179,6 @@ func abs(x int) int {
 	return x
 }
 
-// Warning says that something legal in an input does not do what it looks
-// like. Packages show it to users as a sharing.Warning, which this package
-// cannot import.
-type Warning struct{ Code, Path, Message, Remedy, Source string }
-
 // clipAt is how many runes of a text from outside an error message repeats.
 const clipAt = 100
 

@@ -50,9 +50,22 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// TestCommands runs every "go run ./examples/..." line that the README prints.
+// TestCommands runs every "go run ./examples/..." line that the README and those
+// of the examples print.
 func TestCommands(t *testing.T) {
-	lines := regexp.MustCompile(`(?m)^go run (\./examples/\S+.*)$`).FindAllStringSubmatch(readme(t), -1)
+	text := readme(t)
+	pages, err := filepath.Glob(filepath.Join(root, "examples", "*", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		b, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += string(b)
+	}
+	lines := regexp.MustCompile(`(?m)^go run (\./examples/\S+.*)$`).FindAllStringSubmatch(text, -1)
 	if len(lines) == 0 {
 		t.Fatal("the README prints no command")
 	}
@@ -81,7 +94,7 @@ func TestCommands(t *testing.T) {
 // TestPackages: the package table names every package folder that is there.
 func TestPackages(t *testing.T) {
 	text := readme(t)
-	for _, p := range []string{"sharing", "mig", "mps", "timeslice", "loadgen", "telemetry", "decision", "cost", "colocation"} {
+	for _, p := range []string{"sharing", "mig", "mps", "timeslice", "loadgen", "telemetry", "decision", "cost"} {
 		_, err := os.Stat(filepath.Join(root, p))
 		if named := strings.Contains(text, "| `"+p+"` |"); named != (err == nil) {
 			t.Errorf("%s: in the table %v, in the tree %v", p, named, err == nil)

@@ -113,6 +113,7 @@ type field struct {
 	index    []int
 	required bool
 	nonzero  bool
+	null     bool
 }
 
 func fieldsOf(t reflect.Type) (map[string]field, []string) {
@@ -128,7 +129,7 @@ func fieldsOf(t reflect.Type) (map[string]field, []string) {
 			continue
 		}
 		options := strings.Split(rest, ",")
-		fields[name] = field{index: f.Index, required: slices.Contains(options, "required"), nonzero: slices.Contains(options, "nonzero")}
+		fields[name] = field{index: f.Index, required: slices.Contains(options, "required"), nonzero: slices.Contains(options, "nonzero"), null: slices.Contains(options, "null")}
 		names = append(names, name)
 	}
 	return fields, names
@@ -153,6 +154,9 @@ func (d *Decoder) object(path string, n *yaml.Node, v reflect.Value) {
 			continue
 		}
 		present[k.Value] = true
+		if f.null && isNull(c) {
+			continue
+		}
 		before := d.list.Len()
 		d.value(problem.Join(path, k.Value), c, v.FieldByIndex(f.index))
 		if f.nonzero && d.list.Len() == before && v.FieldByIndex(f.index).IsZero() {

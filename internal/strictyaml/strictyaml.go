@@ -16,17 +16,15 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// DefaultMaxBytes bounds a document when Options.MaxBytes is 0.
-const DefaultMaxBytes = 8 << 20
-
 const (
-	maxDepth = 64
-	maxNodes = 4 << 20
+	defaultMaxBytes = 8 << 20
+	maxDepth        = 64
+	maxNodes        = 4 << 20
 )
 
 // Options tune Decode. The zero value is the documented default.
 type Options struct {
-	// MaxBytes bounds the input; 0 means DefaultMaxBytes.
+	// MaxBytes bounds the input; 0 means 8 MiB.
 	MaxBytes int
 }
 
@@ -38,8 +36,8 @@ type NodeDecoder interface {
 }
 
 // Read reads at most the allowed number of bytes from r, for Decode.
-func Read(r io.Reader, opt Options) ([]byte, error) {
-	limit := opt.maxBytes()
+func Read(r io.Reader, opts Options) ([]byte, error) {
+	limit := opts.maxBytes()
 	data, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	if err != nil {
 		return nil, err
@@ -53,10 +51,11 @@ func Read(r io.Reader, opt Options) ([]byte, error) {
 // Decode decodes exactly one document into v, a pointer to a struct, map or
 // slice. Struct fields are matched by their yaml tag; a field with the option
 // "required" must be present, one with "nonzero" must not be written as zero
-// (absent stands for its default). The error joins one *problem.Problem for each
-// thing wrong; v must not be used when it is not nil.
-func Decode(data []byte, v any, opt Options) error {
-	docs, err := Parse(data, opt)
+// (absent stands for its default), one with "null" may be null, as if absent.
+// The error joins one *problem.Problem for each thing wrong; v must not be used
+// when it is not nil.
+func Decode(data []byte, v any, opts Options) error {
+	docs, err := Parse(data, opts)
 	if err != nil {
 		return err
 	}
@@ -76,9 +75,9 @@ func Decode(data []byte, v any, opt Options) error {
 // Parse returns the root node of each non-empty document after the checks that
 // need no target: size, UTF-8, syntax, anchors, aliases, tags, merge keys,
 // duplicate and non-string keys, depth.
-func Parse(data []byte, opt Options) ([]*yaml.Node, error) {
-	if len(data) > opt.maxBytes() {
-		return nil, tooLarge(opt.maxBytes())
+func Parse(data []byte, opts Options) ([]*yaml.Node, error) {
+	if len(data) > opts.maxBytes() {
+		return nil, tooLarge(opts.maxBytes())
 	}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	if i := invalidUTF8(data); i >= 0 {
@@ -168,7 +167,7 @@ func (o Options) maxBytes() int {
 	if o.MaxBytes > 0 {
 		return o.MaxBytes
 	}
-	return DefaultMaxBytes
+	return defaultMaxBytes
 }
 
 func tooLarge(limit int) error {

@@ -49,6 +49,7 @@ type doc struct {
 	Level   level                   `yaml:"level"`
 	Levels  map[string]level        `yaml:"levels"`
 	Items   []item                  `yaml:"items"`
+	Item    item                    `yaml:"item,null"`
 	Words   words                   `yaml:"words"`
 	Free    any                     `yaml:"free"`
 	Nums    map[string]float64      `yaml:"nums"`
@@ -71,7 +72,7 @@ func TestDecode(t *testing.T) {
 		{"version: v1\nparams: 8000000000.0\nwords: one\n", doc{Version: "v1", Params: 8e9, Words: words{"one"}}},
 		{`{"version": "v1", "count": 0x10, "nums": {"a": 1}}`, doc{Version: "v1", Count: 16, Nums: map[string]float64{"a": 1}}},
 		{"version: v1\npart: 0\n", doc{Version: "v1", Part: optional.Of(0.0)}},
-		{"version: v1\npart: null\n", doc{Version: "v1"}},
+		{"version: v1\npart: null\nitem: null\n", doc{Version: "v1"}},
 		{"version: v1\nshare: null\nfree: {a: [1]}\n", doc{Version: "v1", Free: map[string]any{"a": []any{1}}}},
 	} {
 		var got doc

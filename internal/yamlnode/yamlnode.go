@@ -5,6 +5,8 @@ package yamlnode
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,8 +15,8 @@ import (
 
 // Map builds a mapping from keys and values in turn. A value may be a
 // *yaml.Node, string, bool, int, []string, map[string]string, a list of nodes,
-// or a pointer to a bool, int or string; a nil pointer, nil node or nil list
-// leaves its key out. Another type, or a key that is no string, is a mistake
+// a pointer to a bool, int or string, or an optional.Value; a nil pointer, nil
+// node, nil list or missing value leaves its key out. Another type, or a key that is no string, is a mistake
 // of the program and gives a node that Encode refuses.
 func Map(kv ...any) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
@@ -39,6 +41,11 @@ func Text(s string) *yaml.Node {
 		n.Style = yaml.DoubleQuotedStyle
 	}
 	return n
+}
+
+// Quoted builds a string node in double quotes.
+func Quoted(s string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s, Style: yaml.DoubleQuotedStyle}
 }
 
 func oldBool(s string) bool {
@@ -90,6 +97,8 @@ func Value(v any) *yaml.Node {
 			return nil
 		}
 		return Value(*v)
+	case interface{ Any() any }:
+		return Value(v.Any())
 	case []string:
 		if v == nil {
 			return nil
@@ -161,4 +170,17 @@ func check(n *yaml.Node) error {
 // Empty builds a mapping that is written as {} even though it has no keys.
 func Empty() *yaml.Node {
 	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Style: yaml.FlowStyle}
+}
+
+// ConfigMap builds a Kubernetes ConfigMap whose data are texts of several
+// lines, keys in order. name and namespace are values as Map takes them.
+func ConfigMap(name, namespace any, data map[string]string) *yaml.Node {
+	texts := Empty()
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		text := Text(data[key])
+		text.Style = yaml.LiteralStyle
+		texts.Style = 0
+		texts.Content = append(texts.Content, Text(key), text)
+	}
+	return Map("apiVersion", "v1", "kind", "ConfigMap", "metadata", Map("name", name, "namespace", namespace), "data", texts)
 }

@@ -11,9 +11,9 @@ func TestActivity(t *testing.T) {
 		busy, sms, bw, till float64
 	}{
 		// 20 ms of work at 0.5 SMs and 0.8 bandwidth, 10 ms at 0.3 and 0.2.
-		{TimeSliced, 0.030, 0.013, 0.018, 0.100},
-		{Concurrent, 0.020, 0.013, 0.018, 0.100},
-		{Concurrent, 0.005, 0.004, 0.005, 0.005},
+		{SharingTimeSliced, 0.030, 0.013, 0.018, 0.100},
+		{SharingConcurrent, 0.020, 0.013, 0.018, 0.100},
+		{SharingConcurrent, 0.005, 0.004, 0.005, 0.005},
 	} {
 		c := newCore(tc.mode, 5*time.Millisecond, time.Millisecond)
 		for _, k := range []kernel{{0.020, 0.5, 0.8}, {0.010, 0.3, 0.2}} {

@@ -38,10 +38,10 @@ func (a *answer) serve() {
 		rep.LineEnd = "\n"
 	}
 	switch {
-	case rep.Fault == NoAnswer:
+	case rep.Fault == FaultNoAnswer:
 		a.until(time.Time{})
 		return
-	case rep.Fault == Refuse:
+	case rep.Fault == FaultRefuse:
 		a.cut()
 		return
 	case rep.Status != 0 && rep.Status != http.StatusOK:
@@ -50,7 +50,7 @@ func (a *answer) serve() {
 		}
 		refuse(a.w, rep.Status, http.StatusText(rep.Status))
 		return
-	case rep.Fault == HTML:
+	case rep.Fault == FaultHTML:
 		a.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		fmt.Fprint(a.w, "<html><body>Welcome</body></html>")
 		return
@@ -142,24 +142,24 @@ func (a *answer) stream(t timing) {
 		a.flush()
 	}
 	faultAt := -1
-	if rep.Fault != NoFault {
+	if rep.Fault != FaultNone {
 		faultAt = rep.FaultAfter
 	}
 	events := (rep.Tokens + rep.PerEvent - 1) / rep.PerEvent
-	for k := 0; k < events || rep.Fault == Endless; k++ {
-		if k == faultAt && rep.Fault != Endless && a.fault() {
+	for k := 0; k < events || rep.Fault == FaultEndless; k++ {
+		if k == faultAt && rep.Fault != FaultEndless && a.fault() {
 			return
 		}
 		if !t.next(k) {
 			return
 		}
 		tokens := rep.PerEvent
-		if rep.Fault != Endless {
+		if rep.Fault != FaultEndless {
 			tokens = min(tokens, rep.Tokens-a.sent)
 		}
 		a.sent += tokens
 		finish := ""
-		if k == events-1 && !rep.SeparateFinish && !rep.NoFinish && rep.Fault != Endless {
+		if k == events-1 && !rep.SeparateFinish && !rep.NoFinish && rep.Fault != FaultEndless {
 			finish = "stop"
 		}
 		a.event(a.chunk(a.delta(k, tokens), finish, a.sent))
@@ -200,21 +200,21 @@ func (a *answer) finish() {
 func (a *answer) fault() bool {
 	a.flush()
 	switch a.reply.Fault {
-	case Cut:
+	case FaultCut:
 		a.cut()
-	case ErrorObject:
+	case FaultErrorObject:
 		a.event(`{"error":{"message":"engine died","type":"server_error","code":500}}`)
 		a.flush()
-	case ErrorEvent:
+	case FaultErrorEvent:
 		fmt.Fprintf(&a.buf, "event: error%sdata: engine died%[1]s%[1]s", a.reply.LineEnd)
 		a.flush()
-	case BadJSON:
+	case FaultBadJSON:
 		a.event(`{"choices":[{"delta":`)
 		a.flush()
 		return false
-	case Stall:
+	case FaultStall:
 		a.until(time.Time{})
-	case HugeEvent:
+	case FaultHugeEvent:
 		io.WriteString(a.w, "data: ")
 		block := bytes.Repeat([]byte("x"), 1<<20)
 		for range 64 {
@@ -222,7 +222,7 @@ func (a *answer) fault() bool {
 				return true
 			}
 		}
-	case NoFault, Truncate, Endless, HTML, NoAnswer, Refuse:
+	case FaultNone, FaultTruncate, FaultEndless, FaultHTML, FaultNoAnswer, FaultRefuse:
 	}
 	return true
 }

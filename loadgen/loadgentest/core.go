@@ -58,7 +58,7 @@ func (c *core) rates() []float64 {
 	var sm, bw float64
 	for i, cl := range c.clients {
 		k := cl.head()
-		if k == nil || c.mode == TimeSliced && (i != c.active || c.now < c.readyAt) {
+		if k == nil || c.mode == SharingTimeSliced && (i != c.active || c.now < c.readyAt) {
 			continue
 		}
 		// What the client may use at most bounds it whoever else is there.
@@ -66,7 +66,7 @@ func (c *core) rates() []float64 {
 		sm += rates[i] * k.sm
 		bw += rates[i] * k.bw
 	}
-	if c.mode == Concurrent {
+	if c.mode == SharingConcurrent {
 		if over := math.Max(sm, bw); over > 1 {
 			for i := range rates {
 				rates[i] /= over
@@ -79,7 +79,7 @@ func (c *core) rates() []float64 {
 // turn gives the GPU to the next client with work when the active one has used
 // its quantum or has nothing to do.
 func (c *core) turn() {
-	if c.mode != TimeSliced {
+	if c.mode != SharingTimeSliced {
 		return
 	}
 	n := len(c.clients)
@@ -110,7 +110,7 @@ func (c *core) next() float64 {
 			at = math.Min(at, c.now+c.clients[i].head().work/r)
 		}
 	}
-	if c.mode == TimeSliced && c.active >= 0 && c.active < len(c.clients) && c.clients[c.active].head() != nil {
+	if c.mode == SharingTimeSliced && c.active >= 0 && c.active < len(c.clients) && c.clients[c.active].head() != nil {
 		if c.now < c.readyAt {
 			return c.readyAt
 		}

@@ -51,19 +51,19 @@ func TestCore(t *testing.T) {
 		work    [][]kernel
 		want    []float64 // s
 	}{
-		{"alone, no switch", TimeSliced, []coreClient{whole}, [][]kernel{repeat(kernel{msec, 0.5, 0.5}, 10)}, []float64{10 * msec}},
+		{"alone, no switch", SharingTimeSliced, []coreClient{whole}, [][]kernel{repeat(kernel{msec, 0.5, 0.5}, 10)}, []float64{10 * msec}},
 		// Slices of 2 ms and a switch of 0.1 ms between them: a 0-2, b 2.1-4.1, a
 		// 4.2-6.2, b 6.3-8.3; a's 4 ms end at 6.2, b's at 8.3.
-		{"two in turn", TimeSliced, []coreClient{whole, whole}, [][]kernel{{{4 * msec, 0.5, 0.5}}, {{4 * msec, 0.5, 0.5}}}, []float64{6.2 * msec, 8.3 * msec}},
+		{"two in turn", SharingTimeSliced, []coreClient{whole, whole}, [][]kernel{{{4 * msec, 0.5, 0.5}}, {{4 * msec, 0.5, 0.5}}}, []float64{6.2 * msec, 8.3 * msec}},
 		// b is done after 1 ms and yields: a 0-2, b 2.1-3.1, a 3.2-5.2.
-		{"an idle one yields", TimeSliced, []coreClient{whole, whole}, [][]kernel{{{4 * msec, 1, 1}}, {{1 * msec, 1, 1}}}, []float64{5.2 * msec, 3.1 * msec}},
-		{"room for both", Concurrent, []coreClient{whole, whole}, [][]kernel{{{4 * msec, 0.5, 0.3}}, {{4 * msec, 0.5, 0.3}}}, []float64{4 * msec, 4 * msec}},
+		{"an idle one yields", SharingTimeSliced, []coreClient{whole, whole}, [][]kernel{{{4 * msec, 1, 1}}, {{1 * msec, 1, 1}}}, []float64{5.2 * msec, 3.1 * msec}},
+		{"room for both", SharingConcurrent, []coreClient{whole, whole}, [][]kernel{{{4 * msec, 0.5, 0.3}}, {{4 * msec, 0.5, 0.3}}}, []float64{4 * msec, 4 * msec}},
 		// 1.6 of the SMs are wanted: both at 1/1.6 until b's 2 ms are done at 3.2 ms;
 		// a then has 2 ms left, alone.
-		{"SMs contended", Concurrent, []coreClient{whole, whole}, [][]kernel{{{4 * msec, 0.8, 0.1}}, {{2 * msec, 0.8, 0.1}}}, []float64{5.2 * msec, 3.2 * msec}},
-		{"bandwidth contended", Concurrent, []coreClient{whole, whole}, [][]kernel{{{2 * msec, 0.1, 1}}, {{2 * msec, 0.1, 1}}}, []float64{4 * msec, 4 * msec}},
-		{"a limit of SMs", Concurrent, []coreClient{{sm: 0.25, bw: 1}}, [][]kernel{{{2 * msec, 0.5, 0.1}}}, []float64{4 * msec}},
-		{"partitions do not meet", Partitioned, []coreClient{{sm: 0.5, bw: 0.5}, {sm: 0.5, bw: 0.5}}, [][]kernel{{{2 * msec, 1, 0.5}}, {{2 * msec, 0.5, 0.5}}}, []float64{4 * msec, 2 * msec}},
+		{"SMs contended", SharingConcurrent, []coreClient{whole, whole}, [][]kernel{{{4 * msec, 0.8, 0.1}}, {{2 * msec, 0.8, 0.1}}}, []float64{5.2 * msec, 3.2 * msec}},
+		{"bandwidth contended", SharingConcurrent, []coreClient{whole, whole}, [][]kernel{{{2 * msec, 0.1, 1}}, {{2 * msec, 0.1, 1}}}, []float64{4 * msec, 4 * msec}},
+		{"a limit of SMs", SharingConcurrent, []coreClient{{sm: 0.25, bw: 1}}, [][]kernel{{{2 * msec, 0.5, 0.1}}}, []float64{4 * msec}},
+		{"partitions do not meet", SharingPartitioned, []coreClient{{sm: 0.5, bw: 0.5}, {sm: 0.5, bw: 0.5}}, [][]kernel{{{2 * msec, 1, 0.5}}, {{2 * msec, 0.5, 0.5}}}, []float64{4 * msec, 2 * msec}},
 	} {
 		got := run(tc.mode, 2*time.Millisecond, 100*time.Microsecond, tc.clients, tc.work)
 		for i := range got {
@@ -76,7 +76,7 @@ func TestCore(t *testing.T) {
 
 // TestCoreLate: a GPU that has run for days still advances.
 func TestCoreLate(t *testing.T) {
-	c := newCore(TimeSliced, 2*time.Millisecond, 0)
+	c := newCore(SharingTimeSliced, 2*time.Millisecond, 0)
 	c.advance(1e6)
 	done := make(chan struct{})
 	c.clients = append(c.clients, &coreClient{sm: 1, bw: 1, tasks: []*task{{kernels: []kernel{{1e-4, 1, 1}, {1e-10, 1, 1}}, done: done}}})
@@ -99,7 +99,7 @@ func TestModelCheck(t *testing.T) {
 }
 
 func BenchmarkCore(b *testing.B) {
-	c := newCore(Concurrent, DefaultQuantum, 0)
+	c := newCore(SharingConcurrent, DefaultQuantum, 0)
 	for range 4 {
 		c.clients = append(c.clients, &coreClient{sm: 1, bw: 1})
 	}
@@ -114,7 +114,7 @@ func BenchmarkCore(b *testing.B) {
 // TestCoreThen: the steps of a task follow one another in the GPU's time,
 // however late somebody looks.
 func TestCoreThen(t *testing.T) {
-	c := newCore(TimeSliced, 2*time.Millisecond, 0)
+	c := newCore(SharingTimeSliced, 2*time.Millisecond, 0)
 	var starts []float64
 	step := func() []kernel {
 		if len(starts) == 10 {
@@ -144,7 +144,7 @@ func TestCoreThen(t *testing.T) {
 // TestCoreThenYields: a context gives up its slice between two steps when
 // somebody else has work.
 func TestCoreThenYields(t *testing.T) {
-	c := newCore(TimeSliced, 5*time.Millisecond, 100*time.Microsecond)
+	c := newCore(SharingTimeSliced, 5*time.Millisecond, 100*time.Microsecond)
 	var ends []float64
 	for range 2 {
 		n := 0

@@ -19,9 +19,9 @@ type Sharing uint8
 
 // The ways to share.
 const (
-	TimeSliced  Sharing = iota // the whole GPU in turn, for a quantum each
-	Concurrent                 // at the same time, as under MPS: SMs and bandwidth are contended for
-	Partitioned                // at the same time, each on its own share, as under MIG
+	SharingTimeSliced  Sharing = iota // the whole GPU in turn, for a quantum each
+	SharingConcurrent                 // at the same time, as under MPS: SMs and bandwidth are contended for
+	SharingPartitioned                // at the same time, each on its own share, as under MIG
 )
 
 var sharingNames = enum.Of[Sharing](ErrUnknownName, "sharing", "time-sliced", "concurrent", "partitioned")
@@ -217,7 +217,7 @@ func (g *GPU) attach(m Model) (*gpuClient, error) {
 	}
 	c := &gpuClient{gpu: g, model: m, core: &coreClient{sm: m.SMShare, bw: 1}, work: make(chan struct{}, 1), done: make(chan struct{})}
 	g.mu.Lock()
-	if g.core.mode == Partitioned {
+	if g.core.mode == SharingPartitioned {
 		c.core.bw = m.BandwidthShare
 	}
 	g.core.advance(time.Since(g.start).Seconds())

@@ -16,18 +16,18 @@ type Fault uint8
 
 // The faults. Those inside a stream happen after Reply.FaultAfter events.
 const (
-	NoFault     Fault = iota
-	Cut               // the connection is closed in the middle
-	Truncate          // the answer ends properly, without finish reason and [DONE]
-	ErrorObject       // an event with an "error" object, then the end
-	ErrorEvent        // an event named "error", then the end
-	BadJSON           // an event that is not JSON, then the rest of the stream
-	Stall             // nothing more comes until the client goes away
-	HugeEvent         // an event of 64 MiB without an end of line
-	Endless           // events without end
-	HTML              // status 200 and a page instead of a stream
-	NoAnswer          // the request is read and never answered
-	Refuse            // the connection is closed before the answer
+	FaultNone        Fault = iota
+	FaultCut               // the connection is closed in the middle
+	FaultTruncate          // the answer ends properly, without finish reason and [DONE]
+	FaultErrorObject       // an event with an "error" object, then the end
+	FaultErrorEvent        // an event named "error", then the end
+	FaultBadJSON           // an event that is not JSON, then the rest of the stream
+	FaultStall             // nothing more comes until the client goes away
+	FaultHugeEvent         // an event of 64 MiB without an end of line
+	FaultEndless           // events without end
+	FaultHTML              // status 200 and a page instead of a stream
+	FaultNoAnswer          // the request is read and never answered
+	FaultRefuse            // the connection is closed before the answer
 )
 
 var faultNames = enum.Of[Fault](ErrUnknownName, "fault", "none", "cut", "truncate", "error-object", "error-event", "bad-json", "stall", "huge-event",

@@ -1,5 +1,5 @@
 // Package prompt gives a loadgen.Tenant what it asks: prompts from a file of JSON
-// Lines ([ReadPrompts]), recorded dialogues ([ReadShareGPT] with [Conversations]),
+// Lines ([Read]), recorded dialogues ([ReadShareGPT] with [NewConversations]),
 // made-up texts of given lengths ([NewSynthetic]), or the lengths, shared prefixes
 // and arrivals of a published [Trace].
 //
@@ -8,7 +8,7 @@
 //		return err // names every bad line
 //	}
 //	part := trace.Slice(0, 10*time.Minute)
-//	texts, err := part.Prompts(prompt.TracePromptOptions{MaxInput: 8192})
+//	texts, err := part.Prompts(prompt.TraceOptions{MaxInput: 8192})
 //	if err != nil {
 //		return err
 //	}

@@ -20,7 +20,7 @@ func ExampleReadTrace() {
 		return
 	}
 	part := trace.Slice(0, 5*time.Second)
-	prompts, err := part.Prompts(prompt.TracePromptOptions{MaxInput: 300})
+	prompts, err := part.Prompts(prompt.TraceOptions{MaxInput: 300})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -38,8 +38,8 @@ func ExampleReadTrace() {
 }
 
 // A bad prompts file is refused whole, every bad line named.
-func ExampleReadPrompts() {
-	_, err := prompt.ReadPrompts(strings.NewReader(`{"prompt": "Why is the sky blue?", "max_tokens": 32}
+func ExampleRead() {
+	_, err := prompt.Read(strings.NewReader(`{"prompt": "Why is the sky blue?", "max_tokens": 32}
 {"promt": "Hello"}
 {"messages": [{"role": "user"}]}
 `))

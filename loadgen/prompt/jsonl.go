@@ -21,14 +21,14 @@ const maxLineBytes = 16 << 20 // of a line of JSONL or CSV
 // promptFields are the keys of a line of prompts.
 var promptFields = []string{"prompt", "messages", "max_tokens", "output_tokens", "prompt_tokens", "session", "prefix", "body", "tools"}
 
-// ReadPrompts reads JSON Lines, one prompt an object. Each has either "prompt"
+// Read reads JSON Lines, one prompt an object. Each has either "prompt"
 // (a text) or "messages" (OpenAI's list of role and content), and may have
 // "max_tokens" (or "output_tokens", as vLLM's files call it), "prompt_tokens",
 // "session", "prefix", "tools" and "body", an object of further request fields.
 // Empty lines are skipped. Nothing else is accepted; the error, which wraps
 // ErrInput, names every bad line (the first 20) with its remedy, and then there
 // are no prompts.
-func ReadPrompts(r io.Reader) ([]loadgen.Prompt, error) {
+func Read(r io.Reader) ([]loadgen.Prompt, error) {
 	var prompts []loadgen.Prompt
 	err := readLines(r, func(l *problem.List, n int, line []byte) {
 		if len(bytes.TrimSpace(line)) == 0 {
@@ -87,9 +87,9 @@ func readPrompt(l *problem.List, n int, line []byte) (p loadgen.Prompt, ok bool)
 	return p, l.Len() == before
 }
 
-// WritePrompts writes the prompts as ReadPrompts reads them. A Prompt's Next is
+// Write writes the prompts as Read reads them. A Prompt's Next is
 // not written.
-func WritePrompts(w io.Writer, prompts []loadgen.Prompt) error {
+func Write(w io.Writer, prompts []loadgen.Prompt) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	for i := range prompts {

@@ -27,7 +27,7 @@ func readTestdata(t testing.TB, name string) []byte {
 }
 
 func TestReadPrompts(t *testing.T) {
-	got, err := ReadPrompts(bytes.NewReader(readTestdata(t, "prompts/good.jsonl")))
+	got, err := Read(bytes.NewReader(readTestdata(t, "prompts/good.jsonl")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestReadPrompts(t *testing.T) {
 }
 
 func TestReadPromptsNamesEveryProblem(t *testing.T) {
-	got, err := ReadPrompts(bytes.NewReader(readTestdata(t, "prompts/bad.jsonl")))
+	got, err := Read(bytes.NewReader(readTestdata(t, "prompts/bad.jsonl")))
 	if got != nil || !errors.Is(err, loadgen.ErrInput) {
 		t.Fatalf("%v, %v", got, err)
 	}
@@ -58,7 +58,7 @@ func TestReadPromptsOneBadLineOfMany(t *testing.T) {
 		}
 		b.WriteString("{\"prompt\": \"fine\"}\n")
 	}
-	_, err := ReadPrompts(&b)
+	_, err := Read(&b)
 	if err == nil || !strings.Contains(err.Error(), "line 12346") || strings.Count(err.Error(), "\n") != 0 {
 		t.Errorf("%v", err)
 	}
@@ -66,14 +66,14 @@ func TestReadPromptsOneBadLineOfMany(t *testing.T) {
 
 func TestReadPromptsEmpty(t *testing.T) {
 	for _, in := range []string{"", "\n\n", "\xef\xbb\xbf"} {
-		if _, err := ReadPrompts(strings.NewReader(in)); !errors.Is(err, loadgen.ErrInput) {
+		if _, err := Read(strings.NewReader(in)); !errors.Is(err, loadgen.ErrInput) {
 			t.Errorf("%q: %v", in, err)
 		}
 	}
 }
 
 func TestReadLinesBoundsALine(t *testing.T) {
-	_, err := ReadPrompts(io.LimitReader(endless{}, maxLineBytes*2))
+	_, err := Read(io.LimitReader(endless{}, maxLineBytes*2))
 	if err == nil || !strings.Contains(err.Error(), "longer than 16 MiB") {
 		t.Errorf("%v", err)
 	}
@@ -94,7 +94,7 @@ func FuzzReadPrompts(f *testing.F) {
 	}
 	f.Add([]byte(`{"messages":[{"role":"user","content":"\u0000"}],"tools":[{}],"body":{"a":null}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		prompts, err := ReadPrompts(bytes.NewReader(data))
+		prompts, err := Read(bytes.NewReader(data))
 		if (err == nil) == (prompts == nil) {
 			t.Fatalf("%v and %v", prompts, err)
 		}
@@ -102,10 +102,10 @@ func FuzzReadPrompts(f *testing.F) {
 			return
 		}
 		var b bytes.Buffer
-		if err := WritePrompts(&b, prompts); err != nil {
+		if err := Write(&b, prompts); err != nil {
 			t.Fatal(err)
 		}
-		again, err := ReadPrompts(&b)
+		again, err := Read(&b)
 		if diff := cmp.Diff(prompts, again, cmpopts.EquateEmpty()); err != nil || diff != "" {
 			t.Fatalf("%v\n%s", err, diff)
 		}
@@ -189,7 +189,7 @@ func TestConversations(t *testing.T) {
 			{Messages: []loadgen.Message{message("system", "S"), message("user", "q1"), message("assistant", "recorded1"), message("user", "q2")}, MaxTokens: 7, Session: "c"}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			src := Conversations(recorded, tc.opts)
+			src := NewConversations(recorded, tc.opts)
 			p, err := src.Next()
 			if err != nil {
 				t.Fatal(err)
@@ -202,7 +202,7 @@ func TestConversations(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Conversations(nil, ConversationOptions{}).Next(); err != io.EOF {
+	if _, err := NewConversations(nil, ConversationOptions{}).Next(); err != io.EOF {
 		t.Errorf("no conversations: %v", err)
 	}
 }
@@ -286,7 +286,7 @@ func TestSyntheticSessions(t *testing.T) {
 func TestNewSyntheticNamesEveryProblem(t *testing.T) {
 	_, err := NewSynthetic(SyntheticOptions{
 		Input: Normal{Mean: -1, StdDev: -2, Min: 5, Max: 3}, Prefix: SharedPrefix{Groups: 2, Zipf: -1}, Turns: Empirical{}, Think: -1, Count: -1,
-		Calibration: Calibration{TokensPerWord: -1},
+		Calibration: WordCalibration{TokensPerWord: -1},
 	})
 	for _, want := range []string{"input.mean", "input.std_dev", "input.max", "output: missing", "turns: no lengths", "prefix:", "prefix.zipf", "think", "count", "calibration.tokens_per_word"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -303,7 +303,7 @@ func TestCalibrate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.TokensPerWord != 1.25 || c.Overhead != 11 || c.Error == nil || *c.Error != 0 {
+	if c.TokensPerWord != 1.25 || c.Overhead != 11 || c.Error.Or(1) != 0 {
 		t.Errorf("%+v", c)
 	}
 	s, err := NewSynthetic(SyntheticOptions{Input: Fixed(1011), Output: Fixed(1), Calibration: c})

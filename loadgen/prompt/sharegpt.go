@@ -33,7 +33,7 @@ type Conversation struct {
 func ReadShareGPT(r io.Reader) (conversations []Conversation, skipped int, err error) {
 	dec := json.NewDecoder(r)
 	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
-		return nil, 0, fmt.Errorf("%w: not a JSON array of conversations (JSON Lines are read by ReadPrompts)", loadgen.ErrInput)
+		return nil, 0, fmt.Errorf("%w: not a JSON array of conversations (JSON Lines are read by Read)", loadgen.ErrInput)
 	}
 	var l problem.List
 	for i := 0; dec.More() && l.Len() <= problem.Enough; i++ {
@@ -126,7 +126,7 @@ func (s *shareGPT) conversation(l *problem.List, path string) (c Conversation, o
 // code and for languages other than English.
 func EstimateTokens(text string) int { return (len(text) + 3) / 4 }
 
-// ConversationOptions tune Conversations. The zero value is the documented default.
+// ConversationOptions tune NewConversations. The zero value is the documented default.
 type ConversationOptions struct {
 	// MaxTurns bounds the questions taken from each conversation; 0 means 1, as the
 	// common tools do; a negative value means all.
@@ -141,10 +141,10 @@ type ConversationOptions struct {
 	Recorded bool
 }
 
-// ConversationSource is a PromptSource over recorded conversations, in order,
+// Conversations is a PromptSource over recorded conversations, in order,
 // over and over. Each is a session: its next question is asked when the one
 // before was answered. It is safe for concurrent use.
-type ConversationSource struct {
+type Conversations struct {
 	opts ConversationOptions
 
 	mu   sync.Mutex
@@ -152,16 +152,16 @@ type ConversationSource struct {
 	next int
 }
 
-// Conversations returns a source over conversations, which it keeps. One without
+// NewConversations returns a source over conversations, which it keeps. One without
 // turns is left out.
-func Conversations(conversations []Conversation, opts ConversationOptions) *ConversationSource {
+func NewConversations(conversations []Conversation, opts ConversationOptions) *Conversations {
 	if opts.MaxTurns == 0 {
 		opts.MaxTurns = 1
 	}
 	if opts.Tokens == nil {
 		opts.Tokens = EstimateTokens
 	}
-	s := &ConversationSource{opts: opts}
+	s := &Conversations{opts: opts}
 	for _, c := range conversations {
 		if len(c.Turns) > 0 {
 			s.all = append(s.all, c)
@@ -171,7 +171,7 @@ func Conversations(conversations []Conversation, opts ConversationOptions) *Conv
 }
 
 // Next returns the first question of the next conversation.
-func (s *ConversationSource) Next() (loadgen.Prompt, error) {
+func (s *Conversations) Next() (loadgen.Prompt, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.all) == 0 {
@@ -190,7 +190,7 @@ func (s *ConversationSource) Next() (loadgen.Prompt, error) {
 	return s.ask(c, session, history, 0), nil
 }
 
-func (s *ConversationSource) ask(c *Conversation, session string, history []loadgen.Message, turn int) loadgen.Prompt {
+func (s *Conversations) ask(c *Conversation, session string, history []loadgen.Message, turn int) loadgen.Prompt {
 	t := c.Turns[turn]
 	messages := append(history[:len(history):len(history)], message("user", t.User))
 	p := loadgen.Prompt{Messages: messages, MaxTokens: max(s.opts.Tokens(t.Reply), 1), Session: session}

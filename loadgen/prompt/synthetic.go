@@ -62,7 +62,7 @@ type SyntheticOptions struct {
 	Count int
 	Seed  uint64
 	// Calibration turns tokens into words; the zero value means one token a word.
-	Calibration Calibration
+	Calibration WordCalibration
 	// IgnoreEOS adds "ignore_eos": true to each request, which vLLM and SGLang
 	// understand, so that answers have the length asked for.
 	IgnoreEOS bool

@@ -10,43 +10,43 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// TracePromptOptions tune Trace.Prompts. The zero value is the documented default.
-type TracePromptOptions struct {
+// TraceOptions tune Trace.Prompts. The zero value is the documented default.
+type TraceOptions struct {
 	// MaxInput and MaxOutput cut longer prompts and answers, so that a trace fits a
 	// model's context; 0 means no bound.
 	MaxInput, MaxOutput int
 	Seed                uint64
 	// Calibration turns tokens into words; the zero value means one token a word.
-	Calibration Calibration
+	Calibration WordCalibration
 	// IgnoreEOS is as in SyntheticOptions.
 	IgnoreEOS bool
 }
 
-// TracePrompts is a PromptSource with the lengths of a trace and made-up words.
+// TraceSource is a PromptSource with the lengths of a trace and made-up words.
 // Where the trace has block hashes, equal blocks are equal text, so that shared
 // prefixes are shared on the server too. It ends with the trace, and is safe for
 // concurrent use.
-type TracePrompts struct {
+type TraceSource struct {
 	trace *Trace
-	opts  TracePromptOptions
+	opts  TraceOptions
 
 	mu   sync.Mutex
 	next int
 }
 
 // Prompts returns the trace's prompts, in its order.
-func (t *Trace) Prompts(opts TracePromptOptions) (*TracePrompts, error) {
+func (t *Trace) Prompts(opts TraceOptions) (*TraceSource, error) {
 	if err := opts.Calibration.check(); err != nil {
 		return nil, fmt.Errorf("loadgen: invalid calibration: %w", err)
 	}
 	if opts.MaxInput < 0 || opts.MaxOutput < 0 {
 		return nil, fmt.Errorf("loadgen: bounds of %d prompt and %d output tokens (use 0 or more)", opts.MaxInput, opts.MaxOutput)
 	}
-	return &TracePrompts{trace: t, opts: opts}, nil
+	return &TraceSource{trace: t, opts: opts}, nil
 }
 
 // Next returns the prompt of the trace's next request. A length of 0 becomes 1.
-func (p *TracePrompts) Next() (loadgen.Prompt, error) {
+func (p *TraceSource) Next() (loadgen.Prompt, error) {
 	p.mu.Lock()
 	n := p.next
 	p.next++
@@ -72,7 +72,7 @@ func (p *TracePrompts) Next() (loadgen.Prompt, error) {
 	return out, nil
 }
 
-func (p *TracePrompts) text(n int, blocks []int64, tokens int) string {
+func (p *TraceSource) text(n int, blocks []int64, tokens int) string {
 	var b strings.Builder
 	left := p.opts.Calibration.words(tokens, 1)
 	for _, block := range blocks {

@@ -119,7 +119,7 @@ func TestTraceSliceKeepsTimesAndPromptsTogether(t *testing.T) {
 	if diff := cmp.Diff([]time.Duration{5 * time.Millisecond, 1485 * time.Millisecond}, times); diff != "" {
 		t.Error(diff)
 	}
-	src, err := part.Prompts(TracePromptOptions{MaxInput: 1100})
+	src, err := part.Prompts(TraceOptions{MaxInput: 1100})
 	if err != nil {
 		t.Fatal(err)
 	}

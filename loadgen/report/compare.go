@@ -6,34 +6,38 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// Verdict is what a comparison can claim. The zero value is Unsupported.
-type Verdict uint8
+// Optional is a figure that may be missing; its zero value is.
+type Optional[T any] = optional.Value[T]
 
-// The verdicts.
+// Claim is what a comparison can claim. The zero value is ClaimUnsupported.
+type Claim uint8
+
+// The claims.
 const (
-	Unsupported  Verdict = iota // the samples cannot support a claim; see Comparison.Reasons
-	NoDifference                // none was shown, which does not say that there is none
-	Lower                       // the other's values are lower
-	Higher                      // the other's values are higher
+	ClaimUnsupported  Claim = iota // the samples cannot support a claim; see FigureComparison.Reasons
+	ClaimNoDifference              // none was shown, which does not say that there is none
+	ClaimLower                     // the other's values are lower
+	ClaimHigher                    // the other's values are higher
 )
 
-var verdictNames = enum.Of[Verdict](loadgen.ErrUnknownName, "verdict", "unsupported", "no difference shown", "lower", "higher")
+var claimNames = enum.Of[Claim](loadgen.ErrUnknownName, "claim", "unsupported", "no difference shown", "lower", "higher")
 
 // String returns "unsupported", "no difference shown", "lower" or "higher".
-func (v Verdict) String() string { return verdictNames.String(v) }
+func (c Claim) String() string { return claimNames.String(c) }
 
-// MarshalText returns the verdict's name.
-func (v Verdict) MarshalText() ([]byte, error) { return verdictNames.Text(v) }
+// MarshalText returns the claim's name.
+func (c Claim) MarshalText() ([]byte, error) { return claimNames.Text(c) }
 
-// UnmarshalText reads a verdict's name.
-func (v *Verdict) UnmarshalText(b []byte) error { return verdictNames.Parse(v, b) }
+// UnmarshalText reads a claim's name.
+func (c *Claim) UnmarshalText(b []byte) error { return claimNames.Parse(c, b) }
 
-// Interval is a confidence interval.
-type Interval struct {
+// ConfidenceInterval is a confidence interval.
+type ConfidenceInterval struct {
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 	// Confidence is the exact probability with which the procedure covers the true
@@ -41,34 +45,34 @@ type Interval struct {
 	Confidence float64 `json:"confidence"`
 }
 
-// Sample describes one side of a comparison.
-type Sample struct {
+// ComparedSide describes one side of a comparison.
+type ComparedSide struct {
 	N      int     `json:"n"`
 	Median float64 `json:"median"`
 	// CI is the median's confidence interval from order statistics, without any
 	// assumption on the distribution; absent (nil) when N is too small for one (less
 	// than 6 at 95%).
-	CI *Interval `json:"median_ci,omitempty"`
+	CI *ConfidenceInterval `json:"median_ci,omitempty"`
 }
 
-// Comparison compares two independent samples of one quantity.
-type Comparison struct {
-	Figure  string  `json:"figure"`
-	Base    Sample  `json:"base"`
-	Other   Sample  `json:"other"`
-	Verdict Verdict `json:"verdict"`
-	// P is the two-sided p-value of the Mann-Whitney U test; absent (nil) where
+// FigureComparison compares two independent samples of one quantity.
+type FigureComparison struct {
+	Figure string       `json:"figure"`
+	Base   ComparedSide `json:"base"`
+	Other  ComparedSide `json:"other"`
+	Claim  Claim        `json:"verdict"`
+	// P is the two-sided p-value of the Mann-Whitney U test; missing where
 	// there was nothing to test. Exact says that it comes from all arrangements of
 	// the ranks, ties included, and not from the normal approximation.
-	P     *float64 `json:"p,omitempty"`
-	Exact bool     `json:"p_exact,omitempty"`
+	P     Optional[float64] `json:"p,omitzero"`
+	Exact bool              `json:"p_exact,omitempty"`
 	// Shift is the Hodges-Lehmann estimate of other minus base: the median of all
 	// pairwise differences. ShiftCI is its interval, absent when the samples are too
 	// small for one.
-	Shift   float64   `json:"shift"`
-	ShiftCI *Interval `json:"shift_ci,omitempty"`
-	// Change is Shift as a fraction of the base's median, absent when that is 0.
-	Change *float64 `json:"change,omitempty"`
+	Shift   float64             `json:"shift"`
+	ShiftCI *ConfidenceInterval `json:"shift_ci,omitempty"`
+	// Change is Shift as a fraction of the base's median, missing when that is 0.
+	Change Optional[float64] `json:"change,omitzero"`
 	// Reasons say why a claim is not supported, and what else to bear in mind.
 	Reasons []string `json:"reasons,omitempty"`
 }
@@ -100,12 +104,12 @@ func (o CompareOptions) confidence() (float64, error) {
 // Compare compares two samples of independent values: those of runs, not of the
 // requests of one run, which depend on one another. It claims a difference only
 // when the Mann-Whitney test shows one at the level asked for, and says
-// Unsupported when no outcome of so few samples could have. NaN and infinite
+// ClaimUnsupported when no outcome of so few samples could have. NaN and infinite
 // values are an error.
-func Compare(figure string, base, other []float64, opts CompareOptions) (Comparison, error) {
+func Compare(figure string, base, other []float64, opts CompareOptions) (FigureComparison, error) {
 	conf, err := opts.confidence()
 	if err != nil {
-		return Comparison{}, fmt.Errorf("loadgen: invalid comparison: %w", err)
+		return FigureComparison{}, fmt.Errorf("loadgen: invalid comparison: %w", err)
 	}
 	var l problem.List
 	for _, side := range []struct {
@@ -119,9 +123,9 @@ func Compare(figure string, base, other []float64, opts CompareOptions) (Compari
 		}
 	}
 	if err := l.Err(); err != nil {
-		return Comparison{}, fmt.Errorf("loadgen: invalid comparison of %s: %w", figure, err)
+		return FigureComparison{}, fmt.Errorf("loadgen: invalid comparison of %s: %w", figure, err)
 	}
-	c := Comparison{Figure: figure, Base: describe(base, conf), Other: describe(other, conf)}
+	c := FigureComparison{Figure: figure, Base: describe(base, conf), Other: describe(other, conf)}
 	n, m := len(base), len(other)
 	if n == 0 || m == 0 {
 		c.Reasons = append(c.Reasons, "one side has no values")
@@ -137,31 +141,30 @@ func Compare(figure string, base, other []float64, opts CompareOptions) (Compari
 	c.Shift = medianOf(diffs)
 	c.ShiftCI = shiftInterval(diffs, n, m, conf)
 	if c.Base.Median != 0 {
-		change := c.Shift / math.Abs(c.Base.Median)
-		c.Change = &change
+		c.Change = optional.Of(c.Shift / math.Abs(c.Base.Median))
 	}
 	alpha := 1 - conf
 	p, exact := mannWhitney(base, other)
-	c.P, c.Exact = &p, exact
+	c.P, c.Exact = optional.Of(p), exact
 	switch least := leastP(n, m); {
 	case least > alpha*(1+1e-9):
 		c.Reasons = append(c.Reasons, fmt.Sprintf("%d and %d values cannot show a difference at level %.3g: the least possible p is %.3g (use at least %d of each)",
 			n, m, alpha, least, enoughSamples(alpha)))
 	case p > alpha*(1+1e-9):
-		c.Verdict = NoDifference
+		c.Claim = ClaimNoDifference
 	case c.Shift < 0:
-		c.Verdict = Lower
+		c.Claim = ClaimLower
 	case c.Shift > 0:
-		c.Verdict = Higher
+		c.Claim = ClaimHigher
 	default:
-		c.Verdict = NoDifference
+		c.Claim = ClaimNoDifference
 		c.Reasons = append(c.Reasons, "the distributions differ, their location does not")
 	}
 	return c, nil
 }
 
-func describe(values []float64, conf float64) Sample {
-	s := Sample{N: len(values)}
+func describe(values []float64, conf float64) ComparedSide {
+	s := ComparedSide{N: len(values)}
 	if s.N == 0 {
 		return s
 	}
@@ -182,7 +185,7 @@ func medianOf(sorted []float64) float64 {
 
 // medianInterval is the narrowest symmetric pair of order statistics that covers
 // the median with at least the given confidence.
-func medianInterval(sorted []float64, conf float64) *Interval {
+func medianInterval(sorted []float64, conf float64) *ConfidenceInterval {
 	n := len(sorted)
 	tail, below := 0.0, math.Exp2(-float64(n)) // P(B = 0) of a Binomial(n, 1/2)
 	best := -1
@@ -197,11 +200,11 @@ func medianInterval(sorted []float64, conf float64) *Interval {
 	if best < 0 {
 		return nil
 	}
-	return &Interval{sorted[best], sorted[n-1-best], 1 - 2*tail}
+	return &ConfidenceInterval{sorted[best], sorted[n-1-best], 1 - 2*tail}
 }
 
 // shiftInterval inverts the Mann-Whitney test over the sorted differences.
-func shiftInterval(diffs []float64, n, m int, conf float64) *Interval {
+func shiftInterval(diffs []float64, n, m int, conf float64) *ConfidenceInterval {
 	tail, best := 0.0, -1
 	cdf := untiedU(n, m)
 	for k := range len(diffs) / 2 {
@@ -214,5 +217,5 @@ func shiftInterval(diffs []float64, n, m int, conf float64) *Interval {
 	if best < 0 {
 		return nil
 	}
-	return &Interval{diffs[best], diffs[len(diffs)-1-best], 1 - 2*tail}
+	return &ConfidenceInterval{diffs[best], diffs[len(diffs)-1-best], 1 - 2*tail}
 }

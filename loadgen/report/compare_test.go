@@ -88,13 +88,13 @@ func TestUntiedU(t *testing.T) {
 func TestMedianInterval(t *testing.T) {
 	for _, tc := range []struct {
 		n    int
-		want *Interval // of 1..n at 95%
+		want *ConfidenceInterval // of 1..n at 95%
 	}{
 		{5, nil},
-		{6, &Interval{1, 6, 1 - 2.0/64}},
-		{8, &Interval{1, 8, 1 - 2.0/256}},
-		{9, &Interval{2, 8, 1 - 2*10.0/512}},
-		{20, &Interval{6, 15, 1 - 2*0.020694732666015625}},
+		{6, &ConfidenceInterval{1, 6, 1 - 2.0/64}},
+		{8, &ConfidenceInterval{1, 8, 1 - 2.0/256}},
+		{9, &ConfidenceInterval{2, 8, 1 - 2*10.0/512}},
+		{20, &ConfidenceInterval{6, 15, 1 - 2*0.020694732666015625}},
 	} {
 		v := make([]float64, tc.n)
 		for i := range v {
@@ -141,24 +141,24 @@ func TestCompareVerdicts(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
 		base, other []float64
-		want        Verdict
+		want        Claim
 		reason      string
 	}{
-		{"three of each cannot show anything", []float64{1, 2, 3}, []float64{101, 102, 103}, Unsupported, "use at least 4 of each"},
-		{"one of each", []float64{1}, []float64{9}, Unsupported, "least possible p is 1"},
-		{"nothing", nil, []float64{1}, Unsupported, "no values"},
-		{"four of each apart", []float64{1, 2, 3, 4}, []float64{11, 12, 13, 14}, Higher, ""},
-		{"four of each apart the other way", []float64{11, 12, 13, 14}, []float64{1, 2, 3, 4}, Lower, ""},
-		{"four of each mixed", []float64{1, 2, 3, 4}, []float64{2, 3, 4, 5}, NoDifference, ""},
-		{"all equal", []float64{5, 5, 5, 5}, []float64{5, 5, 5, 5}, NoDifference, ""},
+		{"three of each cannot show anything", []float64{1, 2, 3}, []float64{101, 102, 103}, ClaimUnsupported, "use at least 4 of each"},
+		{"one of each", []float64{1}, []float64{9}, ClaimUnsupported, "least possible p is 1"},
+		{"nothing", nil, []float64{1}, ClaimUnsupported, "no values"},
+		{"four of each apart", []float64{1, 2, 3, 4}, []float64{11, 12, 13, 14}, ClaimHigher, ""},
+		{"four of each apart the other way", []float64{11, 12, 13, 14}, []float64{1, 2, 3, 4}, ClaimLower, ""},
+		{"four of each mixed", []float64{1, 2, 3, 4}, []float64{2, 3, 4, 5}, ClaimNoDifference, ""},
+		{"all equal", []float64{5, 5, 5, 5}, []float64{5, 5, 5, 5}, ClaimNoDifference, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c, err := Compare("x", tc.base, tc.other, CompareOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.Verdict != tc.want || !strings.Contains(strings.Join(c.Reasons, " "), tc.reason) {
-				t.Errorf("%v %q", c.Verdict, c.Reasons)
+			if c.Claim != tc.want || !strings.Contains(strings.Join(c.Reasons, " "), tc.reason) {
+				t.Errorf("%v %q", c.Claim, c.Reasons)
 			}
 		})
 	}
@@ -230,7 +230,7 @@ func TestCompareRunsAllowsInvalid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rc.Figures[0].Verdict != Higher || rc.Figures[1].Verdict != Unsupported || !strings.Contains(rc.Warnings[0], "send lag") {
+	if rc.Figures[0].Claim != ClaimHigher || rc.Figures[1].Claim != ClaimUnsupported || !strings.Contains(rc.Warnings[0], "send lag") {
 		t.Errorf("%+v", rc)
 	}
 }
@@ -243,18 +243,18 @@ func TestPercentileNeeds(t *testing.T) {
 	}
 }
 
-func TestVerdictText(t *testing.T) {
-	for v := Unsupported; v <= Higher; v++ {
+func TestClaimText(t *testing.T) {
+	for v := ClaimUnsupported; v <= ClaimHigher; v++ {
 		text, err := v.MarshalText()
 		if err != nil {
 			t.Fatal(err)
 		}
-		var back Verdict
+		var back Claim
 		if err := back.UnmarshalText(text); err != nil || back != v {
 			t.Errorf("%s: %v, %v", text, back, err)
 		}
 	}
-	var v Verdict
+	var v Claim
 	if err := v.UnmarshalText([]byte("better")); !errors.Is(err, loadgen.ErrUnknownName) {
 		t.Errorf("%v", err)
 	}

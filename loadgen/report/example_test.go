@@ -5,15 +5,16 @@ import (
 	"os"
 	"strings"
 
+	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/report"
 )
 
 // Three runs of each cannot show a difference at 5%, however far apart they are.
 func ExampleCompare() {
 	c, err := report.Compare("ttft_ms.p99", []float64{50, 51, 52}, []float64{90, 91, 92}, report.CompareOptions{})
-	fmt.Println(c.Verdict, c.Reasons, err)
+	fmt.Println(c.Claim, c.Reasons, err)
 	c, err = report.Compare("ttft_ms.p99", []float64{50, 51, 52, 53}, []float64{90, 91, 92, 93}, report.CompareOptions{})
-	fmt.Printf("%v by %.0f ms (p %.3f) %v\n", c.Verdict, c.Shift, *c.P, err)
+	fmt.Printf("%v by %.0f ms (p %.3f) %v\n", c.Claim, c.Shift, c.P.Or(1), err)
 	// Output:
 	// unsupported [3 and 3 values cannot show a difference at level 0.05: the least possible p is 0.1 (use at least 4 of each)] <nil>
 	// higher by 40 ms (p 0.029) <nil>
@@ -41,4 +42,22 @@ func ExampleReadResults() {
 	// time_to_first_token.p99 69 ms - First response with content or reasoning minus the request's start; a role-only one is skipped.
 	// inter_token_latency.p99 20.4 ms - (request_latency - time_to_first_token)/(n - 1), a mean for each request: what others call TPOT.
 	// request_latency.p99 2049.5 ms - Last response with content minus the request's start.
+}
+
+// What a tenant loses beside a neighbour: its figures together over those alone.
+func ExampleSlowdowns() {
+	summary := func(id string, tpot float64, tenants ...string) *loadgen.Summary {
+		s := &loadgen.Summary{RunID: id, Basis: "measured"}
+		for _, name := range tenants {
+			t := loadgen.TenantSummary{Name: name}
+			t.TPOT = loadgen.Figures{Count: 500, P50: loadgen.Millis(tpot)}
+			s.Tenants = append(s.Tenants, t)
+		}
+		return s
+	}
+	together := summary("both", 31.5, "chat", "batch")
+	for _, s := range report.Slowdowns(together, []*loadgen.Summary{summary("alone", 21, "chat")}) {
+		fmt.Println(s.Tenant, "TPOT P50", s.TPOTP50, "times, TTFT P50", s.TTFTP50)
+	}
+	// Output: chat TPOT P50 1.5 times, TTFT P50 -
 }

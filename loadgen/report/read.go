@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/enum"
@@ -49,15 +48,15 @@ type Quantity uint8
 // The quantities.
 const (
 	QuantityUnknown Quantity = iota
-	Completed
-	Failures
-	DurationOf
-	RequestRate
-	OutputRate
-	FirstToken
-	PerToken
-	Gap
-	EndToEnd
+	QuantityCompleted
+	QuantityFailures
+	QuantityDuration
+	QuantityRequestRate
+	QuantityOutputRate
+	QuantityFirstToken
+	QuantityPerToken
+	QuantityGap
+	QuantityEndToEnd
 )
 
 var quantityNames = enum.Of[Quantity](loadgen.ErrUnknownName, "quantity", "unknown", "completed", "failed", "duration", "requests/s", "output tokens/s", "first token", "per output token", "inter token", "end to end")
@@ -104,7 +103,7 @@ const maxResultBytes = 512 << 20
 // for each run in it. name labels runs that have no name of their own. Python's
 // NaN is taken as a missing value. Figures keep the tool's names, units and
 // definitions; nothing is converted. The error wraps ErrInput.
-func ReadResults(name string, r io.Reader) ([]ToolResult, error) {
+func ReadResults(name string, r io.Reader) (ToolResults, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxResultBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("loadgen: read %s: %w", name, err)
@@ -114,7 +113,7 @@ func ReadResults(name string, r io.Reader) ([]ToolResult, error) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(fromPython(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))))
 	var l problem.List
-	var results []ToolResult
+	var results ToolResults
 	for i := 0; l.Len() <= problem.Enough; i++ {
 		var doc map[string]json.RawMessage
 		if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
@@ -256,31 +255,31 @@ func (d *document) loadgen() []ToolResult {
 		d.bad("schema_version", "read it with a version of the library that wrote it", "is %d, this version reads %d", s.SchemaVersion, loadgen.SchemaVersion)
 		return nil
 	}
-	return []ToolResult{ResultOf(&s)}
+	return []ToolResult{resultOf(&s)}
 }
 
-// ResultOf gives a run of this package the shape of other tools' results. Only
+// resultOf gives a run of this package the shape of other tools' results. Only
 // figures that exist are in it.
-func ResultOf(s *loadgen.Summary) ToolResult {
+func resultOf(s *loadgen.Summary) ToolResult {
 	r := ToolResult{Tool: ToolLoadgen, Run: strings.TrimPrefix(s.Scenario+" "+s.RunID, " "), Basis: s.Basis}
-	var loads, models []string
-	for i := range s.Tenants {
-		loads = append(loads, s.Tenants[i].Load)
-		if m := s.Tenants[i].Model; m != "" && !slices.Contains(models, m) {
-			models = append(models, m)
+	loads := distinct(s.Tenants, func(t *loadgen.TenantSummary) []string { return []string{t.Load} })
+	models := distinct(s.Tenants, func(t *loadgen.TenantSummary) []string {
+		if t.Model == "" {
+			return nil
 		}
-	}
-	r.Load, r.Model = strings.Join(slices.Compact(loads), "; "), strings.Join(models, ", ")
+		return []string{t.Model}
+	})
+	r.Load, r.Model = strings.Join(loads, "; "), strings.Join(models, ", ")
 	def := loadgen.Definitions()
 	add := func(name string, q Quantity, v float64, unit, definition string) {
 		r.Figures = append(r.Figures, ToolFigure{Name: name, Metric: name, Quantity: q, Value: v, Unit: unit, Definition: definition})
 	}
-	add("counts.ok", Completed, float64(s.Counts.OK), "", def["ok"])
-	add("counts.failed", Failures, float64(s.Counts.Failed), "", "Every request that is not ok.")
-	add("duration_s", DurationOf, s.DurationS, "s", def["duration_s"])
-	add("completed_per_s", RequestRate, s.CompletedPerS, "1/s", "Ok requests / duration_s.")
-	add("output_tokens_per_s", OutputRate, s.OutputTokensPerS, "1/s", def["output_tokens_per_s"]+" "+def["output_tokens"])
-	quantity := map[string]Quantity{"ttft_ms": FirstToken, "tpot_ms": PerToken, "itl_ms": Gap, "e2e_ms": EndToEnd}
+	add("counts.ok", QuantityCompleted, float64(s.Counts.OK), "", def["ok"])
+	add("counts.failed", QuantityFailures, float64(s.Counts.Failed), "", "Every request that is not ok.")
+	add("duration_s", QuantityDuration, s.DurationS, "s", def["duration_s"])
+	add("completed_per_s", QuantityRequestRate, s.CompletedPerS, "1/s", "Ok requests / duration_s.")
+	add("output_tokens_per_s", QuantityOutputRate, s.OutputTokensPerS, "1/s", def["output_tokens_per_s"]+" "+def["output_tokens"])
+	quantity := map[string]Quantity{"ttft_ms": QuantityFirstToken, "tpot_ms": QuantityPerToken, "itl_ms": QuantityGap, "e2e_ms": QuantityEndToEnd}
 	for _, dist := range distributions(&s.Measures) {
 		q, ok := quantity[dist.name]
 		if !ok || dist.f.Count == 0 {

@@ -28,7 +28,7 @@ func TestResultTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(ResultOf(&own), all[0]); diff != "" {
+	if diff := cmp.Diff(resultOf(&own), all[0]); diff != "" {
 		t.Error(diff)
 	}
 	for _, name := range resultFiles {
@@ -39,12 +39,12 @@ func TestResultTable(t *testing.T) {
 		all = append(all, rs...)
 	}
 	var b bytes.Buffer
-	if err := WriteResultTable(&b, all); err != nil {
+	if err := all.WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
 	golden.Check(t, "testdata/results/table.golden", b.Bytes())
 	b.Reset()
-	if err := WriteResultCSV(&b, all); err != nil {
+	if err := all.WriteCSV(&b); err != nil {
 		t.Fatal(err)
 	}
 	golden.Check(t, "testdata/results/table.csv", b.Bytes())
@@ -105,7 +105,7 @@ func FuzzReadResults(f *testing.F) {
 			t.Fatalf("%v and %v", results, err)
 		}
 		var b bytes.Buffer
-		if err := WriteResultTable(&b, results); err != nil {
+		if err := results.WriteText(&b); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range results {

@@ -106,18 +106,18 @@ func percentileNeeds(q float64) int64 {
 
 // RunComparison compares two groups of runs, figure by figure.
 type RunComparison struct {
-	Base     string       `json:"base"`  // the groups' scenarios
-	Other    string       `json:"other"` //
-	Basis    string       `json:"basis"` // "measured" or "simulated"
-	Figures  []Comparison `json:"figures"`
-	Warnings []string     `json:"warnings,omitempty"`
+	Base     string             `json:"base"`  // the groups' scenarios
+	Other    string             `json:"other"` //
+	Basis    string             `json:"basis"` // "measured" or "simulated"
+	Figures  []FigureComparison `json:"figures"`
+	Warnings []string           `json:"warnings,omitempty"`
 }
 
 // CompareRuns compares the figures of two groups of repeated runs; a run is one
 // value. It refuses, with ErrIncomparable and every reason, groups that mix
 // simulated and measured runs, hold a run twice, or hold runs that are not valid
 // or not complete (unless AllowInvalid). A percentile of a run with too few
-// requests for it is Unsupported.
+// requests for it is ClaimUnsupported.
 func CompareRuns(base, other []loadgen.Summary, opts CompareOptions) (*RunComparison, error) {
 	if _, err := opts.confidence(); err != nil {
 		return nil, fmt.Errorf("loadgen: invalid comparison: %w", err)
@@ -152,7 +152,7 @@ func CompareRuns(base, other []loadgen.Summary, opts CompareOptions) (*RunCompar
 			return nil, err
 		}
 		if countsTokens(name) && len(sources) > 1 {
-			c.Verdict = Unsupported
+			c.Claim = ClaimUnsupported
 			c.Reasons = append(c.Reasons, "tokens were counted in different ways: "+strings.Join(sources, ", "))
 		}
 		rc.Figures = append(rc.Figures, c)
@@ -229,40 +229,35 @@ func faults(s *loadgen.Summary) []string {
 }
 
 func (s *side) label() string {
-	var names []string
-	for i := range s.runs {
-		if n := s.runs[i].Scenario; !slices.Contains(names, n) {
-			names = append(names, n)
-		}
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(distinct(s.runs, func(run *loadgen.Summary) []string { return []string{run.Scenario} }), ", ")
 }
 
 func (s *side) loads() string {
-	var loads []string
-	for i := range s.runs {
-		for j := range s.runs[i].Tenants {
-			if t := &s.runs[i].Tenants[j]; !slices.Contains(loads, t.Load) {
-				loads = append(loads, t.Load)
-			}
+	return strings.Join(distinct(s.runs, func(run *loadgen.Summary) (loads []string) {
+		for i := range run.Tenants {
+			loads = append(loads, run.Tenants[i].Load)
 		}
-	}
-	return strings.Join(loads, " and ")
+		return loads
+	}), " and ")
 }
 
 func countedBy(sides []*side) []string {
-	var all []string
-	for _, s := range sides {
-		for _, m := range s.of {
-			if name := m.TokenSource.String(); !slices.Contains(all, name) {
-				all = append(all, name)
+	return distinct(slices.Concat(sides[0].of, sides[1].of), func(m **loadgen.Measures) []string { return []string{(*m).TokenSource.String()} })
+}
+
+// distinct lists the texts of all elements, each once, in order.
+func distinct[T any](all []T, texts func(*T) []string) (out []string) {
+	for i := range all {
+		for _, text := range texts(&all[i]) {
+			if !slices.Contains(out, text) {
+				out = append(out, text)
 			}
 		}
 	}
-	return all
+	return out
 }
 
-func compareFigure(name string, sides []*side, opts CompareOptions) (Comparison, error) {
+func compareFigure(name string, sides []*side, opts CompareOptions) (FigureComparison, error) {
 	var values [2][]float64
 	var doubts []string
 	for i, s := range sides {
@@ -285,7 +280,7 @@ func compareFigure(name string, sides []*side, opts CompareOptions) (Comparison,
 	}
 	c, err := Compare(name, values[0], values[1], opts)
 	if len(doubts) > 0 {
-		c.Verdict = Unsupported
+		c.Claim = ClaimUnsupported
 		c.Reasons = append(c.Reasons, doubts...)
 	}
 	return c, err
@@ -305,15 +300,15 @@ func (rc *RunComparison) WriteText(w io.Writer) error {
 	for i := range rc.Figures {
 		c := &rc.Figures[i]
 		change, p, note := "-", "-", ""
-		if c.Change != nil {
-			change = fmt.Sprintf("%+.1f%%", 100**c.Change)
+		if v, ok := c.Change.Get(); ok {
+			change = fmt.Sprintf("%+.1f%%", 100*v)
 			if ci := c.ShiftCI; ci != nil {
 				scale := 100 / math.Abs(c.Base.Median)
 				change += fmt.Sprintf(", %+.1f to %+.1f%%", ci.Low*scale, ci.High*scale)
 			}
 		}
-		if c.P != nil {
-			p = fmt.Sprintf("%.3f", *c.P)
+		if v, ok := c.P.Get(); ok {
+			p = fmt.Sprintf("%.3f", v)
 		}
 		for _, reason := range c.Reasons {
 			k := slices.Index(notes, reason)
@@ -322,7 +317,7 @@ func (rc *RunComparison) WriteText(w io.Writer) error {
 			}
 			note += fmt.Sprintf(" [%d]", k+1)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s%s\n", c.Figure, c.Base.text(), c.Other.text(), change, p, c.Verdict, note)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s%s\n", c.Figure, c.Base.text(), c.Other.text(), change, p, c.Claim, note)
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -337,7 +332,7 @@ func (rc *RunComparison) WriteText(w io.Writer) error {
 	return err
 }
 
-func (s Sample) text() string {
+func (s ComparedSide) text() string {
 	switch {
 	case s.N == 0:
 		return "-"

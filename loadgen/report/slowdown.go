@@ -1,27 +1,28 @@
 package report
 
 import (
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/loadgen"
 )
 
 // Slowdown compares a tenant with neighbours to the same tenant alone. A factor
-// is with/alone; 0 (absent in JSON) means that one of the two is not known.
+// is with/alone; it is missing when one of the two is not known.
 type Slowdown struct {
 	Tenant string `json:"tenant"`
 	With   string `json:"with"`  // run id of the co-located run
 	Alone  string `json:"alone"` // run id of the solo run
 	Basis  string `json:"basis"` // measured, or simulated when one of the two is
 
-	TTFTP50      float64 `json:"ttft_p50_factor,omitempty"`
-	TTFTP99      float64 `json:"ttft_p99_factor,omitempty"`
-	TPOTP50      float64 `json:"tpot_p50_factor,omitempty"`
-	TPOTP99      float64 `json:"tpot_p99_factor,omitempty"`
-	ChunkGapP99  float64 `json:"chunk_gap_p99_factor,omitempty"`
-	E2EP50       float64 `json:"e2e_p50_factor,omitempty"`
-	E2EP99       float64 `json:"e2e_p99_factor,omitempty"`
-	TokenRate    float64 `json:"output_tokens_per_s_factor,omitempty"`
-	FailedAlone  int64   `json:"failed_alone"`
-	FailedBeside int64   `json:"failed_with"`
+	TTFTP50      Optional[float64] `json:"ttft_p50_factor,omitzero"`
+	TTFTP99      Optional[float64] `json:"ttft_p99_factor,omitzero"`
+	TPOTP50      Optional[float64] `json:"tpot_p50_factor,omitzero"`
+	TPOTP99      Optional[float64] `json:"tpot_p99_factor,omitzero"`
+	ChunkGapP99  Optional[float64] `json:"chunk_gap_p99_factor,omitzero"`
+	E2EP50       Optional[float64] `json:"e2e_p50_factor,omitzero"`
+	E2EP99       Optional[float64] `json:"e2e_p99_factor,omitzero"`
+	TokenRate    Optional[float64] `json:"output_tokens_per_s_factor,omitzero"`
+	FailedAlone  int64             `json:"failed_alone"`
+	FailedBeside int64             `json:"failed_with"`
 	// Valid is false when the client spoiled one of the runs.
 	Valid bool `json:"valid"`
 }
@@ -57,9 +58,9 @@ func Slowdowns(colocated *loadgen.Summary, alone []*loadgen.Summary) []Slowdown 
 	return out
 }
 
-func factor(with, alone loadgen.Millis) float64 {
+func factor(with, alone loadgen.Millis) Optional[float64] {
 	if with <= 0 || alone <= 0 {
-		return 0
+		return Optional[float64]{}
 	}
-	return float64(with / alone)
+	return optional.Of(float64(with / alone))
 }

@@ -19,15 +19,18 @@ type resultColumn struct {
 }
 
 var resultColumns = []resultColumn{
-	{Completed, ""}, {Failures, ""}, {RequestRate, ""}, {OutputRate, ""}, {FirstToken, "p50"}, {FirstToken, "p99"}, {PerToken, "mean"},
-	{PerToken, "p99"}, {Gap, "mean"}, {Gap, "p99"}, {EndToEnd, "p50"}, {EndToEnd, "p99"},
+	{QuantityCompleted, ""}, {QuantityFailures, ""}, {QuantityRequestRate, ""}, {QuantityOutputRate, ""}, {QuantityFirstToken, "p50"}, {QuantityFirstToken, "p99"}, {QuantityPerToken, "mean"},
+	{QuantityPerToken, "p99"}, {QuantityGap, "mean"}, {QuantityGap, "p99"}, {QuantityEndToEnd, "p50"}, {QuantityEndToEnd, "p99"},
 }
 
-// WriteResultTable writes results of several tools as one table for people. Each
+// ToolResults are runs of several tools, one beside the other.
+type ToolResults []ToolResult
+
+// WriteText writes the results as one table for people. Each
 // cell has its unit and the mark of its definition, which stands below with the
 // tool's own name for it: cells of one column with different marks do not measure
 // the same thing. A figure that a file doesn't have is "-".
-func WriteResultTable(w io.Writer, results []ToolResult) error {
+func (results ToolResults) WriteText(w io.Writer) error {
 	var b strings.Builder
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprint(tw, "tool\trun\tbasis\tload")
@@ -99,9 +102,9 @@ func (r *ToolResult) find(c resultColumn) (ToolFigure, bool) {
 	return ToolFigure{}, false
 }
 
-// WriteResultCSV writes every figure of the results, one a line, with its tool's
+// WriteCSV writes every figure of the results, one a line, with its tool's
 // name, unit and definition.
-func WriteResultCSV(w io.Writer, results []ToolResult) error {
+func (results ToolResults) WriteCSV(w io.Writer) error {
 	cw := csv.NewWriter(w)
 	rows := [][]string{{"tool", "run", "basis", "model", "load", "name", "quantity", "statistic", "value", "unit", "definition"}}
 	for i := range results {

@@ -20,38 +20,38 @@ const numpy = " Percentiles by linear interpolation."
 
 var flatMetrics = map[Tool][]toolMetric{
 	ToolVLLM: {
-		{"ttft_ms", FirstToken, "ms", "First event with choices, a role-only one included, minus the actual send: waiting for a free place under max_concurrency is not in it." + numpy},
-		{"tpot_ms", PerToken, "ms", "(e2el - ttft)/(output tokens - 1) per request; requests with one token are left out." + numpy},
-		{"itl_ms", Gap, "ms", "Gaps between events with choices, pooled, whatever number of tokens an event has; the gap from the role event is one of them." + numpy},
-		{"e2el_ms", EndToEnd, "ms", "Last event minus the actual send; the usage event counts for chat." + numpy},
+		{"ttft_ms", QuantityFirstToken, "ms", "First event with choices, a role-only one included, minus the actual send: waiting for a free place under max_concurrency is not in it." + numpy},
+		{"tpot_ms", QuantityPerToken, "ms", "(e2el - ttft)/(output tokens - 1) per request; requests with one token are left out." + numpy},
+		{"itl_ms", QuantityGap, "ms", "Gaps between events with choices, pooled, whatever number of tokens an event has; the gap from the role event is one of them." + numpy},
+		{"e2el_ms", QuantityEndToEnd, "ms", "Last event minus the actual send; the usage event counts for chat." + numpy},
 	},
 	ToolInferenceX: {
-		{"ttft_ms", FirstToken, "ms", "First event with choices, a role-only one included, minus the actual send, on a new connection for each request." + numpy},
-		{"tpot_ms", PerToken, "ms", "(e2el - ttft)/(output tokens - 1) per request; 0 when the server reports no usage." + numpy},
-		{"itl_ms", Gap, "ms", "Gaps between events with choices, pooled, whatever number of tokens an event has." + numpy},
-		{"e2el_ms", EndToEnd, "ms", "Last event minus the actual send." + numpy},
+		{"ttft_ms", QuantityFirstToken, "ms", "First event with choices, a role-only one included, minus the actual send, on a new connection for each request." + numpy},
+		{"tpot_ms", QuantityPerToken, "ms", "(e2el - ttft)/(output tokens - 1) per request; 0 when the server reports no usage." + numpy},
+		{"itl_ms", QuantityGap, "ms", "Gaps between events with choices, pooled, whatever number of tokens an event has." + numpy},
+		{"e2el_ms", QuantityEndToEnd, "ms", "Last event minus the actual send." + numpy},
 	},
 	ToolSGLang: {
-		{"ttft_ms", FirstToken, "ms", "First non-empty content or reasoning minus the actual send, on a new connection for each request." + numpy},
-		{"tpot_ms", PerToken, "ms", "(e2e_latency - ttft)/(n - 1), n the length asked for unless the server reports usage." + numpy},
-		{"itl_ms", Gap, "ms", "Gaps between non-empty events, pooled; on the native API divided by the event's new tokens." + numpy},
-		{"e2e_latency_ms", EndToEnd, "ms", "[DONE] minus the actual send." + numpy},
+		{"ttft_ms", QuantityFirstToken, "ms", "First non-empty content or reasoning minus the actual send, on a new connection for each request." + numpy},
+		{"tpot_ms", QuantityPerToken, "ms", "(e2e_latency - ttft)/(n - 1), n the length asked for unless the server reports usage." + numpy},
+		{"itl_ms", QuantityGap, "ms", "Gaps between non-empty events, pooled; on the native API divided by the event's new tokens." + numpy},
+		{"e2e_latency_ms", QuantityEndToEnd, "ms", "[DONE] minus the actual send." + numpy},
 	},
 }
 
 var toolCounts = map[Tool][]toolMetric{
 	ToolVLLM: {
-		{"completed", Completed, "", "Requests that ended with status 200: streams that broke off cleanly or reported an error count."},
-		{"failed", Failures, "", "Requests with an error of transport or status."},
-		{"duration", DurationOf, "s", "First send to last end, ramp and tail included."},
-		{"request_throughput", RequestRate, "1/s", "completed / duration."},
-		{"output_throughput", OutputRate, "1/s", "Output tokens of completed requests / duration; by server usage, else by the tokenizer on the text."},
+		{"completed", QuantityCompleted, "", "Requests that ended with status 200: streams that broke off cleanly or reported an error count."},
+		{"failed", QuantityFailures, "", "Requests with an error of transport or status."},
+		{"duration", QuantityDuration, "s", "First send to last end, ramp and tail included."},
+		{"request_throughput", QuantityRequestRate, "1/s", "completed / duration."},
+		{"output_throughput", QuantityOutputRate, "1/s", "Output tokens of completed requests / duration; by server usage, else by the tokenizer on the text."},
 	},
 	ToolSGLang: {
-		{"completed", Completed, "", "Requests that ended with status 200: streams that broke off cleanly or reported an error count."},
-		{"duration", DurationOf, "s", "First send to last end, ramp and tail included."},
-		{"request_throughput", RequestRate, "1/s", "completed / duration."},
-		{"output_throughput", OutputRate, "1/s", "Output tokens of completed requests / duration; without usage the length asked for, whatever came."},
+		{"completed", QuantityCompleted, "", "Requests that ended with status 200: streams that broke off cleanly or reported an error count."},
+		{"duration", QuantityDuration, "s", "First send to last end, ramp and tail included."},
+		{"request_throughput", QuantityRequestRate, "1/s", "completed / duration."},
+		{"output_throughput", QuantityOutputRate, "1/s", "Output tokens of completed requests / duration; without usage the length asked for, whatever came."},
 	},
 }
 
@@ -96,12 +96,12 @@ func (d *document) flat(name string, tool Tool) []ToolResult {
 }
 
 var guideLLMMetrics = []toolMetric{
-	{"time_to_first_token_ms", FirstToken, "ms", "First event with text, reasoning or a tool call minus the actual start. Percentiles by nearest rank."},
-	{"time_per_output_token_ms", PerToken, "ms", "(last token - start)/n per request: the first token's time is in it."},
-	{"inter_token_latency_ms", Gap, "ms", "(last token - first token)/(n - 1), a mean for each request; the distribution is over requests, not over gaps."},
-	{"request_latency", EndToEnd, "s", "End of the answer minus the actual start, in seconds."},
-	{"requests_per_second", RequestRate, "1/s", "Mean rate of successful requests between the cut transients."},
-	{"output_tokens_per_second", OutputRate, "1/s", "Mean rate of output tokens of successful requests; without usage the number of chunks."},
+	{"time_to_first_token_ms", QuantityFirstToken, "ms", "First event with text, reasoning or a tool call minus the actual start. Percentiles by nearest rank."},
+	{"time_per_output_token_ms", QuantityPerToken, "ms", "(last token - start)/n per request: the first token's time is in it."},
+	{"inter_token_latency_ms", QuantityGap, "ms", "(last token - first token)/(n - 1), a mean for each request; the distribution is over requests, not over gaps."},
+	{"request_latency", QuantityEndToEnd, "s", "End of the answer minus the actual start, in seconds."},
+	{"requests_per_second", QuantityRequestRate, "1/s", "Mean rate of successful requests between the cut transients."},
+	{"output_tokens_per_second", QuantityOutputRate, "1/s", "Mean rate of output tokens of successful requests; without usage the number of chunks."},
 }
 
 func (d *document) guideLLM(name string) []ToolResult {
@@ -130,8 +130,8 @@ func (d *document) guideLLM(name string) []ToolResult {
 			made = bench.child("metrics").child("request_totals")
 		}
 		for _, c := range []toolMetric{
-			{"successful", Completed, "", "Requests that guidellm counts as successful."},
-			{"errored", Failures, "", "Requests with an error; incomplete ones are apart."},
+			{"successful", QuantityCompleted, "", "Requests that guidellm counts as successful."},
+			{"errored", QuantityFailures, "", "Requests with an error; incomplete ones are apart."},
 		} {
 			if v, ok := made.number(c.key); ok {
 				r.Figures = append(r.Figures, ToolFigure{Name: "requests." + c.key, Metric: "requests." + c.key, Quantity: c.quantity, Value: v, Definition: c.definition})
@@ -146,7 +146,7 @@ func (d *document) guideLLM(name string) []ToolResult {
 			if count, ok := dist.number("count"); ok && count == 0 {
 				continue // guidellm writes zeros for what it has not seen
 			}
-			rate := m.quantity == RequestRate || m.quantity == OutputRate
+			rate := m.quantity == QuantityRequestRate || m.quantity == QuantityOutputRate
 			r.statistics(dist, m, m.key+".successful.", "mean", map[string]string{"median": "p50", "max": "max"}, rate)
 			if !rate {
 				r.statistics(dist.child("percentiles"), m, m.key+".successful.percentiles.", "", map[string]string{"p90": "p90", "p95": "p95", "p99": "p99"}, false)
@@ -180,14 +180,14 @@ func (r *ToolResult) statistics(d *document, m toolMetric, prefix, mean string, 
 }
 
 var aiPerfMetrics = []toolMetric{
-	{"request_count", Completed, "", "Requests with an answer."},
-	{"error_request_count", Failures, "", "Requests with an error."},
-	{"benchmark_duration", DurationOf, "s", "First request to last answer."},
-	{"request_throughput", RequestRate, "1/s", "request_count / benchmark_duration."},
-	{"output_token_throughput", OutputRate, "1/s", "Output tokens / benchmark_duration, by the tokenizer on the text."},
-	{"time_to_first_token", FirstToken, "ms", "First response with content or reasoning minus the request's start; a role-only one is skipped." + numpy},
-	{"inter_token_latency", Gap, "ms", "(request_latency - time_to_first_token)/(n - 1), a mean for each request: what others call TPOT. Gaps between chunks are its inter_chunk_latency." + numpy},
-	{"request_latency", EndToEnd, "ms", "Last response with content minus the request's start." + numpy},
+	{"request_count", QuantityCompleted, "", "Requests with an answer."},
+	{"error_request_count", QuantityFailures, "", "Requests with an error."},
+	{"benchmark_duration", QuantityDuration, "s", "First request to last answer."},
+	{"request_throughput", QuantityRequestRate, "1/s", "request_count / benchmark_duration."},
+	{"output_token_throughput", QuantityOutputRate, "1/s", "Output tokens / benchmark_duration, by the tokenizer on the text."},
+	{"time_to_first_token", QuantityFirstToken, "ms", "First response with content or reasoning minus the request's start; a role-only one is skipped." + numpy},
+	{"inter_token_latency", QuantityGap, "ms", "(request_latency - time_to_first_token)/(n - 1), a mean for each request: what others call TPOT. Gaps between chunks are its inter_chunk_latency." + numpy},
+	{"request_latency", QuantityEndToEnd, "ms", "Last response with content minus the request's start." + numpy},
 }
 
 func (d *document) aiPerf(name string) []ToolResult {

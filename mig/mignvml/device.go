@@ -123,8 +123,8 @@ func (d *Device) State(ctx context.Context) (mig.DeviceState, error) {
 	if r != nvml.SUCCESS {
 		return mig.DeviceState{UUID: d.uuid}, opError("GetMigMode", d.uuid, r)
 	}
-	s.Enabled, s.Pending = current == nvml.DEVICE_MIG_ENABLE, pending == nvml.DEVICE_MIG_ENABLE
-	if !s.Enabled {
+	s.Mode, s.Pending = mig.Mode(current == nvml.DEVICE_MIG_ENABLE), mig.Mode(pending == nvml.DEVICE_MIG_ENABLE)
+	if s.Mode == mig.ModeDisabled {
 		return s, nil
 	}
 	for _, p := range d.model.Profiles {
@@ -199,15 +199,15 @@ func (d *Device) compute(ci nvml.ComputeInstance, profile, width int) (mig.Devic
 
 // SetMode implements mig.Device. The driver may detach the GPU on the way, so
 // its handle is looked up again.
-func (d *Device) SetMode(ctx context.Context, enabled bool) error {
+func (d *Device) SetMode(ctx context.Context, mode mig.Mode) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	mode := nvml.DEVICE_MIG_DISABLE
-	if enabled {
-		mode = nvml.DEVICE_MIG_ENABLE
+	word := nvml.DEVICE_MIG_DISABLE
+	if mode == mig.ModeEnabled {
+		word = nvml.DEVICE_MIG_ENABLE
 	}
-	activation, r := d.handle.SetMigMode(mode)
+	activation, r := d.handle.SetMigMode(word)
 	if r != nvml.SUCCESS {
 		return opError("SetMigMode", d.uuid, r)
 	}

@@ -52,13 +52,13 @@ func ExampleDriver_Devices() {
 	}
 	for _, g := range gpus {
 		state, err := g.State(context.Background())
-		fmt.Println(g.Name(), g.Model(), state.Enabled, state.Resetless, state.Layout(), err)
+		fmt.Println(g.Name(), g.Model(), state.Mode, state.Resetless, state.Layout(), err)
 	}
 }
 
 // Applying a plan on a real GPU: dry first, then in earnest.
 func ExampleDevice() {
-	apply := func(ctx context.Context, gpu *mignvml.Device, plan mig.Plan) error {
+	apply := func(ctx context.Context, gpu *mignvml.Device, plan mig.ChangePlan) error {
 		if _, err := mig.Apply(ctx, gpu, plan, mig.ApplyOptions{DryRun: true}); err != nil {
 			return err
 		}

@@ -60,7 +60,7 @@ func TestCatalogueAgainstGPU(t *testing.T) {
 		if state.Resetless != sharing.AnswerUnknown && (state.Resetless == sharing.AnswerYes) != models[0].Resetless {
 			t.Errorf("%s: field 184 says resetless %s, the catalogue %v", g.Name(), state.Resetless, models[0].Resetless)
 		}
-		t.Logf("%s: %s, MIG enabled %v, [%s], %d profiles compared", g.Name(), models[0], state.Enabled, state.Layout(), len(profiles))
+		t.Logf("%s: %s, MIG enabled %v, [%s], %d profiles compared", g.Name(), models[0], state.Mode, state.Layout(), len(profiles))
 	}
 }
 

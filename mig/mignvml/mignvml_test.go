@@ -97,7 +97,7 @@ func TestModelOfDevice(t *testing.T) {
 		t.Errorf("%s %s %s", d.Model(), d.Name(), d.UUID())
 	}
 	s, err := d.State(context.Background())
-	if err != nil || s.Enabled || s.Pending || s.Resetless != sharing.AnswerYes {
+	if err != nil || s.Mode || s.Pending || s.Resetless != sharing.AnswerYes {
 		t.Errorf("%+v, %v", s, err)
 	}
 	// A device that answers otherwise than the catalogue counts.
@@ -110,7 +110,7 @@ func TestModelOfDevice(t *testing.T) {
 		return info, r
 	}
 	d = opened(t, lib)
-	if d.Model() == m || len(d.Model().Profiles) != 6 || d.Model().CIRule != mig.CIAligned {
+	if d.Model() == m || len(d.Model().Profiles) != 6 || d.Model().CIRule != mig.CIRuleAligned {
 		t.Errorf("%s has %v", d.Model(), d.Model().ProfileNames())
 	}
 	if diff := cmp.Diff([]string{"1g.18gb", "1g.18gb+me", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb"}, d.Model().ProfileNames()); diff != "" {
@@ -155,13 +155,13 @@ func TestSetMode(t *testing.T) {
 			}
 			return c.activation, c.ret
 		}
-		if err := d.SetMode(ctx, true); !errors.Is(err, c.want) || (c.want == nil) != (err == nil) {
+		if err := d.SetMode(ctx, mig.ModeEnabled); !errors.Is(err, c.want) || (c.want == nil) != (err == nil) {
 			t.Errorf("%v %v: %v", c.activation, c.ret, err)
 		}
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	if err := d.SetMode(cancelled, true); !errors.Is(err, context.Canceled) {
+	if err := d.SetMode(cancelled, mig.ModeEnabled); !errors.Is(err, context.Canceled) {
 		t.Errorf("err = %v", err)
 	}
 }

@@ -47,7 +47,7 @@ func (d *Device) State(context.Context) (mig.DeviceState, error) {
 }
 
 // SetMode fails with ErrNoDriver.
-func (d *Device) SetMode(context.Context, bool) error { return ErrNoDriver }
+func (d *Device) SetMode(context.Context, mig.Mode) error { return ErrNoDriver }
 
 // CreateGPUInstance fails with ErrNoDriver.
 func (d *Device) CreateGPUInstance(context.Context, *mig.Profile, mig.Placement) (mig.DeviceInstance, error) {

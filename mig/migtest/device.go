@@ -15,17 +15,17 @@ func (g *GPU) State(ctx context.Context) (mig.DeviceState, error) {
 
 // SetMode implements mig.Device. On a GPU that needs a reset the change stays
 // pending until Reset.
-func (g *GPU) SetMode(ctx context.Context, enabled bool) error {
-	_, err := call(ctx, g, fmt.Sprintf("set mode %t", enabled), func() (struct{}, error) {
-		if enabled == g.pending {
+func (g *GPU) SetMode(ctx context.Context, mode mig.Mode) error {
+	_, err := call(ctx, g, fmt.Sprintf("set mode %v", mode), func() (struct{}, error) {
+		if mode == g.pending {
 			return struct{}{}, nil
 		}
-		if !enabled && g.enabled && len(g.instances) > 0 || g.held && g.model.Resetless {
+		if mode == mig.ModeDisabled && len(g.instances) > 0 || g.held && g.model.Resetless {
 			return struct{}{}, mig.ErrInUse
 		}
-		g.pending = enabled
+		g.pending = mode
 		if g.model.Resetless {
-			g.enabled = enabled
+			g.mode = mode
 		}
 		return struct{}{}, nil
 	})
@@ -35,7 +35,7 @@ func (g *GPU) SetMode(ctx context.Context, enabled bool) error {
 // CreateGPUInstance implements mig.Device.
 func (g *GPU) CreateGPUInstance(ctx context.Context, p *mig.Profile, at mig.Placement) (mig.DeviceInstance, error) {
 	return call(ctx, g, fmt.Sprintf("create %s@%d", p, at.Start), func() (mig.DeviceInstance, error) {
-		if !g.enabled {
+		if g.mode == mig.ModeDisabled {
 			return mig.DeviceInstance{}, mig.ErrDisabled
 		}
 		if g.held && len(g.instances) == 0 {
@@ -156,7 +156,7 @@ func (g *GPU) profilesOf(d *instance) []mig.ComputeProfile {
 	var out []mig.ComputeProfile
 	for c := 1; c <= d.Profile.ComputeSlices; c++ {
 		id, ok := computeIDs[c]
-		if !ok || g.model.CIRule == mig.CISingle && c < d.Profile.ComputeSlices {
+		if !ok || g.model.CIRule == mig.CIRuleSingle && c < d.Profile.ComputeSlices {
 			continue
 		}
 		sms := c * slice
@@ -193,8 +193,8 @@ func (g *GPU) createCompute(d *instance, profile int) (mig.DeviceCompute, error)
 		sum += c.Slices
 		slots += slotsOf(c.Slices)
 	}
-	if sum > d.Profile.ComputeSlices || g.model.CIRule == mig.CIAligned && slots > slotsOf(d.Profile.ComputeSlices) ||
-		g.model.CIRule == mig.CISingle && len(d.Compute) > 0 {
+	if sum > d.Profile.ComputeSlices || g.model.CIRule == mig.CIRuleAligned && slots > slotsOf(d.Profile.ComputeSlices) ||
+		g.model.CIRule == mig.CIRuleSingle && len(d.Compute) > 0 {
 		return mig.DeviceCompute{}, mig.ErrInsufficient
 	}
 	g.serial++

@@ -42,16 +42,16 @@ var ErrInjected = errors.New("migtest: injected failure")
 // GPU is a simulated GPU. It implements mig.Device. It is safe for concurrent
 // use.
 type GPU struct {
-	mu               sync.Mutex
-	model            *mig.Model
-	uuid             string
-	enabled, pending bool
-	held             bool
-	order            map[int][]int // of each size class, the driver's order of spans
-	instances        []*instance
-	faults           []Fault
-	log              []string
-	serial           int
+	mu            sync.Mutex
+	model         *mig.Model
+	uuid          string
+	mode, pending mig.Mode
+	held          bool
+	order         map[int][]int // of each size class, the driver's order of spans
+	instances     []*instance
+	faults        []Fault
+	log           []string
+	serial        int
 }
 
 type instance struct {
@@ -63,22 +63,22 @@ var _ mig.Device = (*GPU)(nil)
 
 // New returns a simulated GPU of a model. It fails when the model's placements
 // are not known or the layout is not valid.
-func New(m *mig.Model, opt Options) (*GPU, error) {
+func New(m *mig.Model, opts Options) (*GPU, error) {
 	if m == nil || !m.PlacementsKnown() {
 		return nil, fmt.Errorf("migtest: %w of %s", mig.ErrPlacementsUnknown, m)
 	}
-	g := &GPU{model: m, uuid: cmp.Or(opt.UUID, "GPU-simulated-"+m.Key), enabled: !opt.Disabled, pending: !opt.Disabled, order: map[int][]int{}}
-	rng := rand.New(rand.NewPCG(opt.Seed, 0))
+	g := &GPU{model: m, uuid: cmp.Or(opts.UUID, "GPU-simulated-"+m.Key), mode: mig.Mode(!opts.Disabled), pending: mig.Mode(!opts.Disabled), order: map[int][]int{}}
+	rng := rand.New(rand.NewPCG(opts.Seed, 0))
 	for class := 1; class <= 8; class *= 2 {
 		g.order[class] = rng.Perm(class)
 	}
-	if len(opt.Layout.Instances) == 0 {
+	if len(opts.Layout.Instances) == 0 {
 		return g, nil
 	}
-	if opt.Disabled {
+	if opts.Disabled {
 		return nil, errors.New("migtest: a GPU with MIG mode off holds no instances")
 	}
-	for _, in := range opt.Layout.Instances {
+	for _, in := range opts.Layout.Instances {
 		if err := g.hold(in); err != nil {
 			return nil, fmt.Errorf("migtest: %s: %w", in, err)
 		}
@@ -126,26 +126,35 @@ func (g *GPU) Calls() []string {
 }
 
 // Hold lets a client hold the whole GPU, as a process that has its device node
-// open does: then the first instance can't be created, the last one not
-// destroyed, and the mode not changed.
-func (g *GPU) Hold(held bool) {
+// open does: until release, the first instance can't be created, the last one
+// not destroyed, and the mode not changed.
+func (g *GPU) Hold() (release func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.held = held
+	g.held = true
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.held = false
+	}
 }
 
-// SetBusy makes a client use the instance at a start, or leave it. It reports
-// whether there is one.
-func (g *GPU) SetBusy(start int, busy bool) bool {
+// Use makes a client use the instance at a start until release. The error is
+// mig.ErrNotFound where there is none.
+func (g *GPU) Use(start int) (release func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, d := range g.instances {
-		if d.Start == start {
-			d.Busy = busy
-			return true
-		}
+	i := slices.IndexFunc(g.instances, func(d *instance) bool { return d.Start == start })
+	if i < 0 {
+		return nil, fmt.Errorf("migtest: %w: an instance at %d", mig.ErrNotFound, start)
 	}
-	return false
+	d := g.instances[i]
+	d.Busy = true
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		d.Busy = false
+	}, nil
 }
 
 // Reset resets the GPU: a pending mode takes effect and all instances are gone.
@@ -156,7 +165,7 @@ func (g *GPU) Reset() error {
 	if g.held || g.anyBusy() {
 		return fmt.Errorf("migtest: reset: %w", mig.ErrInUse)
 	}
-	g.enabled, g.instances = g.pending, nil
+	g.mode, g.instances = g.pending, nil
 	return nil
 }
 
@@ -194,7 +203,7 @@ func (g *GPU) anyBusy() bool {
 }
 
 func (g *GPU) state() mig.DeviceState {
-	s := mig.DeviceState{UUID: g.uuid, Model: g.model, Enabled: g.enabled, Pending: g.pending, Resetless: sharing.AnswerOf(g.model.Resetless)}
+	s := mig.DeviceState{UUID: g.uuid, Model: g.model, Mode: g.mode, Pending: g.pending, Resetless: sharing.AnswerOf(g.model.Resetless)}
 	for _, d := range g.instances {
 		c := d.DeviceInstance
 		c.Compute = slices.Clone(c.Compute)

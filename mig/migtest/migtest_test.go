@@ -12,13 +12,13 @@ import (
 	"github.com/cotenant/cotenant/mig/migtest"
 )
 
-func gpu(t testing.TB, name string, opt migtest.Options) (*migtest.GPU, *mig.Model) {
+func gpu(t testing.TB, name string, opts migtest.Options) (*migtest.GPU, *mig.Model) {
 	t.Helper()
 	m, err := mig.Lookup(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := migtest.New(m, opt)
+	g, err := migtest.New(m, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestStrict(t *testing.T) {
 	if err := g.DestroyGPUInstance(ctx, half.ID); !errors.Is(err, mig.ErrNotFound) {
 		t.Errorf("destroyed twice: %v", err)
 	}
-	if err := g.SetMode(ctx, false); !errors.Is(err, mig.ErrInUse) {
+	if err := g.SetMode(ctx, mig.ModeDisabled); !errors.Is(err, mig.ErrInUse) {
 		t.Errorf("mode off with an instance: %v", err)
 	}
 	if leaks := g.Leaks(mig.Layout{}); !slices.Equal(leaks, []string{"1g.10gb+me@0[] has no compute instance", "1g.10gb+me@0[] is left"}) {
@@ -173,15 +173,15 @@ func TestNewRefuses(t *testing.T) {
 	}
 	p := profile(t, m, "1g.6gb")
 	for name, c := range map[string]struct {
-		m   *mig.Model
-		opt migtest.Options
+		m    *mig.Model
+		opts migtest.Options
 	}{
 		"nil": {nil, migtest.Options{}}, "unknown placements": {unknown, migtest.Options{}},
 		"bad placement":     {m, migtest.Options{Layout: mig.NewLayout(m, mig.Instance{Profile: p, Placement: mig.Placement{Start: 9, Size: 1}})}},
 		"no profile":        {m, migtest.Options{Layout: mig.NewLayout(m, mig.Instance{})}},
 		"disabled and full": {m, migtest.Options{Disabled: true, Layout: mig.NewLayout(m, mig.Instance{Profile: p, Placement: p.Placements[0]})}},
 	} {
-		if g, err := migtest.New(c.m, c.opt); err == nil || g != nil {
+		if g, err := migtest.New(c.m, c.opts); err == nil || g != nil {
 			t.Errorf("%s: %v", name, g)
 		}
 	}
@@ -213,11 +213,11 @@ func ExampleGPU_Reset() {
 	ctx := context.Background()
 	model, _ := mig.Lookup("A30") // Ampere: a change of mode waits for a reset
 	device, _ := migtest.New(model, migtest.Options{Disabled: true})
-	_ = device.SetMode(ctx, true)
+	_ = device.SetMode(ctx, mig.ModeEnabled)
 	before, _ := device.State(ctx)
 	err := device.Reset()
 	after, _ := device.State(ctx)
-	fmt.Println(before.Enabled, before.Pending, after.Enabled, err)
+	fmt.Println(before.Mode, before.Pending, after.Mode, err)
 	// Output:
-	// false true true <nil>
+	// disabled enabled enabled <nil>
 }

@@ -20,7 +20,7 @@ func (d *Daemon) command(ctx context.Context, line string, fault *Fault) (string
 	if d.opt.Arguments != nil { // nobody has recorded what a v3 daemon says to v2
 		return fmt.Sprintf("Unknown command \"%s\"\n", w[0]), nil
 	}
-	if fault != nil && fault.Kind == Ignore && strings.HasPrefix(w[0], "set_") {
+	if fault != nil && fault.Kind == FaultIgnore && strings.HasPrefix(w[0], "set_") {
 		return "", nil
 	}
 	if s := d.hungServer(w); s != nil {
@@ -36,7 +36,7 @@ func (d *Daemon) command(ctx context.Context, line string, fault *Fault) (string
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	if fault != nil && fault.Kind == Cut {
+	if fault != nil && fault.Kind == FaultCut {
 		text = text[:max(0, len(text)-2)]
 	}
 	return text, nil
@@ -57,30 +57,15 @@ func (d *Daemon) hungServer(w []string) *server {
 func (d *Daemon) answer(name string, args []string) (string, bool) {
 	switch name {
 	case "get_server_list":
-		var b strings.Builder
-		for _, s := range d.servers {
-			fmt.Fprintln(&b, s.pid)
-		}
-		return b.String(), true
+		return pids(d.servers, func(s *server) int { return s.pid }), true
 	case "start_server":
 		return d.cmdStartServer(args), true
-	case "get_server_status", "shutdown_server", "get_client_list", "terminate_client",
-		"set_active_thread_percentage", "get_active_thread_percentage", "set_device_pinned_mem_limit", "get_device_pinned_mem_limit":
-		return d.serverCommand(name, args), true
 	case "get_device_client_list":
 		return d.deviceClients(args), true
 	case "ps":
 		return d.ps(), true
 	case "device_query":
 		return d.deviceQuery(args), true
-	case "get_default_active_thread_percentage":
-		return fmt.Sprintf("%.1f", d.pct), true
-	case "set_default_active_thread_percentage":
-		return setPercentage(&d.pct, args), true
-	case "set_default_device_pinned_mem_limit":
-		return setLimit(d.limits, args), true
-	case "get_default_device_pinned_mem_limit":
-		return getLimit(d.limits, args), true
 	case "get_default_client_priority":
 		return d.priority, true
 	case "set_default_client_priority":
@@ -101,7 +86,21 @@ func (d *Daemon) answer(name string, args []string) (string, bool) {
 		d.gone = true
 		return "", true
 	}
-	return "", false
+	if setting, ok := strings.CutPrefix(name, "set_default_"); ok {
+		return d.settings.set(setting, args)
+	}
+	if setting, ok := strings.CutPrefix(name, "get_default_"); ok {
+		return d.settings.get(setting, args)
+	}
+	return d.serverCommand(name, args)
+}
+
+func pids[T any](list []T, pid func(T) int) string {
+	var b strings.Builder
+	for _, x := range list {
+		fmt.Fprintln(&b, pid(x))
+	}
+	return b.String()
 }
 
 func (d *Daemon) cmdStartServer(args []string) string {
@@ -112,53 +111,45 @@ func (d *Daemon) cmdStartServer(args []string) string {
 	if err != nil {
 		return "Invalid UID"
 	}
-	for _, s := range d.servers {
-		if s.uid == int(uid) {
-			return fmt.Sprintf("Server with UID %d already exists", uid)
-		}
+	if slices.ContainsFunc(d.servers, func(s *server) bool { return s.uid == int(uid) }) {
+		return fmt.Sprintf("Server with UID %d already exists", uid)
 	}
 	d.startServer(int(uid))
 	return ""
 }
 
 // serverCommand plays the commands whose first argument is a server.
-func (d *Daemon) serverCommand(name string, args []string) string {
+func (d *Daemon) serverCommand(name string, args []string) (answer string, known bool) {
+	setting, isSet := strings.CutPrefix(name, "set_")
+	setting, isGet := strings.CutPrefix(setting, "get_")
+	if !slices.Contains([]string{"server_status", "client_list", "active_thread_percentage", "device_pinned_mem_limit"}, setting) &&
+		!slices.Contains([]string{"shutdown_server", "terminate_client"}, name) {
+		return "", false
+	}
 	if len(args) == 0 {
-		return "A server PID is required"
+		return "A server PID is required", true
 	}
 	s := d.server(args[0])
 	if s == nil {
-		if name == "terminate_client" {
-			return fmt.Sprintf("Server %s not found!", args[0])
-		}
-		return fmt.Sprintf("Server %s not found", args[0])
+		return fmt.Sprintf("Server %s not found", args[0]) + map[bool]string{true: "!"}[name == "terminate_client"], true
 	}
-	args = args[1:]
-	switch name {
-	case "get_server_status":
-		return s.state.String()
-	case "shutdown_server":
-		if force := slices.Contains(args, "-f"); !force && len(s.clients) > 0 {
-			return fmt.Sprintf("Server %d has %d active worker threads. Server will not shutdown.", s.pid, len(s.clients))
-		}
-		d.removeServer(s)
-		return ""
-	case "get_client_list":
-		var b strings.Builder
-		for _, c := range s.clients {
-			fmt.Fprintln(&b, c.PID)
-		}
-		return b.String()
-	case "terminate_client":
-		return d.terminate(s, args)
-	case "set_active_thread_percentage":
-		return setPercentage(&s.pct, args)
-	case "get_active_thread_percentage":
-		return fmt.Sprintf("%.1f", s.pct)
-	case "set_device_pinned_mem_limit":
-		return setLimit(s.limits, args)
+	switch args = args[1:]; {
+	case setting == "server_status":
+		return s.state.String(), true
+	case setting == "client_list":
+		return pids(s.clients, func(c *client) int { return c.PID }), true
+	case isSet:
+		return s.set(setting, args)
+	case isGet:
+		return s.get(setting, args)
+	case name == "terminate_client":
+		return d.terminate(s, args), true
 	}
-	return getLimit(s.limits, args)
+	if force := slices.Contains(args, "-f"); !force && len(s.clients) > 0 {
+		return fmt.Sprintf("Server %d has %d active worker threads. Server will not shutdown.", s.pid, len(s.clients)), true
+	}
+	d.removeServer(s)
+	return "", true
 }
 
 func (d *Daemon) terminate(s *server, args []string) string {
@@ -175,37 +166,43 @@ func (d *Daemon) terminate(s *server, args []string) string {
 	return fmt.Sprintf("Invalid process %s!", args[0])
 }
 
-// setPercentage answers a percentage out of range with the one in force, as
-// driver 580 does: the refusal stands in the log only.
-func setPercentage(at *float64, args []string) string {
-	if len(args) != 1 {
-		return "Invalid command format."
-	}
-	if v, err := strconv.ParseFloat(args[0], 64); err == nil && v > 0 && v <= 100 {
-		*at = v
-	}
-	return fmt.Sprintf("%.1f", *at)
+// settings are what the daemon gives the next server, and a server its clients
+// to come.
+type settings struct {
+	pct    float64
+	limits map[string]string // by device
 }
 
 var limitForm = regexp.MustCompile(`^[0-9]+[GM]$`)
 
-// setLimit takes limits for any device, as the daemon does.
-func setLimit(limits map[string]string, args []string) string {
-	if len(args) != 2 || !limitForm.MatchString(args[1]) {
-		return "Invalid command format."
+// set plays a setter. A percentage out of range is answered with the one in
+// force, as driver 580 does: the refusal stands in the log only. Limits are
+// taken for any device.
+func (s *settings) set(setting string, args []string) (answer string, known bool) {
+	switch {
+	case setting == "active_thread_percentage" && len(args) == 1:
+		if v, err := strconv.ParseFloat(args[0], 64); err == nil && v > 0 && v <= 100 {
+			s.pct = v
+		}
+		return s.get(setting, nil)
+	case setting == "device_pinned_mem_limit" && len(args) == 2 && limitForm.MatchString(args[1]):
+		if !strings.HasPrefix(args[0], "GPU-") && strings.Trim(args[0], "0123456789") != "" {
+			return "Invalid device identifier format: " + args[0], true
+		}
+		s.limits[args[0]] = args[1]
+		return "", true
 	}
-	if !strings.HasPrefix(args[0], "GPU-") && strings.Trim(args[0], "0123456789") != "" {
-		return "Invalid device identifier format: " + args[0]
-	}
-	limits[args[0]] = args[1]
-	return ""
+	return "Invalid command format.", setting == "active_thread_percentage" || setting == "device_pinned_mem_limit"
 }
 
-func getLimit(limits map[string]string, args []string) string {
-	if len(args) != 1 {
-		return "Invalid command format."
+func (s *settings) get(setting string, args []string) (answer string, known bool) {
+	switch {
+	case setting == "active_thread_percentage":
+		return fmt.Sprintf("%.1f", s.pct), true
+	case setting == "device_pinned_mem_limit" && len(args) == 1:
+		return s.limits[args[0]], true
 	}
-	return limits[args[0]]
+	return "Invalid command format.", setting == "device_pinned_mem_limit"
 }
 
 func (d *Daemon) deviceClients(args []string) string {

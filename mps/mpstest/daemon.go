@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,15 +29,15 @@ type Options struct {
 	// Partitions makes the fake know sm_partition and lspart, as driver 595
 	// does; PartitioningOn starts it with -S.
 	Partitions, PartitioningOn bool
-	BarePartitionID            bool          // answer sm_partition add as documented instead of as driver 595
-	MaxContexts                int           // on one device; 0 = 48, as driver 580
-	KillEffect                 KillEffect    // what an unannounced death of a client does
-	StartDelay                 time.Duration // how long a server is INITIALIZING
-	Now                        func() time.Time
+	BarePartitionID            bool             // answer sm_partition add as documented instead of as driver 595
+	MaxContexts                int              // on one device; 0 = 48, as driver 580
+	KillEffect                 KillEffect       // what an unannounced death of a client does
+	StartDelay                 time.Duration    // how long a server is INITIALIZING
+	Now                        func() time.Time `json:"-"`
 	// Arguments, if given, plays runs with arguments, which is how a v3 daemon
 	// takes its commands (package mpsv3test); commands on standard input are
 	// then unknown. quit ends the fake.
-	Arguments func(args []string) (answer string, quit bool)
+	Arguments func(args []string) (answer string, quit bool) `json:"-"`
 }
 
 // GPU is a device of the fake.
@@ -74,22 +75,20 @@ type Daemon struct {
 	gone     bool
 	servers  []*server
 	nextPID  int
-	pct      float64
 	priority string
-	limits   map[string]string
+	settings settings
 	parts    []partition
 	faults   []*Fault
 	commands []string
 }
 
 type server struct {
-	pid     int
-	uid     int
-	state   mps.ServerState
-	ready   time.Time
-	hung    bool
-	pct     float64
-	limits  map[string]string
+	pid   int
+	uid   int
+	state mps.ServerState
+	ready time.Time
+	hung  bool
+	settings
 	clients []*client
 	nextCtx int
 }
@@ -102,22 +101,22 @@ type client struct {
 }
 
 // New returns a running fake.
-func New(o Options) *Daemon {
-	if o.PipeDirectory == "" {
-		o.PipeDirectory = mps.DefaultPipe
+func New(opts Options) *Daemon {
+	if opts.PipeDirectory == "" {
+		opts.PipeDirectory = mps.DefaultPipe
 	}
-	if o.GPUs == nil {
-		o.GPUs = []GPU{H200(0)}
+	if opts.GPUs == nil {
+		opts.GPUs = []GPU{H200(0)}
 	}
-	if o.MaxContexts == 0 {
-		o.MaxContexts = 48
+	if opts.MaxContexts == 0 {
+		opts.MaxContexts = 48
 	}
-	if o.Now == nil {
-		o.Now = time.Now
+	if opts.Now == nil {
+		opts.Now = time.Now
 	}
-	d := &Daemon{opt: o, nextPID: FirstPID, pct: 100, priority: "0", limits: map[string]string{}}
-	d.logf("control.log", "Control", FirstPID-1, "Starting control daemon using socket %s/control", o.PipeDirectory)
-	d.logf("control.log", "Control", FirstPID-1, "To connect CUDA applications to this daemon, set env CUDA_MPS_PIPE_DIRECTORY=%s", o.PipeDirectory)
+	d := &Daemon{opt: opts, nextPID: FirstPID, priority: "0", settings: settings{100, map[string]string{}}}
+	d.logf("control.log", "Control", FirstPID-1, "Starting control daemon using socket %s/control", opts.PipeDirectory)
+	d.logf("control.log", "Control", FirstPID-1, "To connect CUDA applications to this daemon, set env CUDA_MPS_PIPE_DIRECTORY=%s", opts.PipeDirectory)
 	d.logf("control.log", "Control", FirstPID-1, "CUDA MPS Control binary version: 13000")
 	return d
 }
@@ -228,11 +227,9 @@ func (d *Daemon) refresh() {
 }
 
 func (d *Daemon) startServer(uid int) *server {
-	s := &server{pid: d.nextPID, uid: uid, state: mps.StateInitializing, ready: d.opt.Now().Add(d.opt.StartDelay), pct: d.pct, limits: map[string]string{}}
+	s := &server{pid: d.nextPID, uid: uid, state: mps.StateInitializing, ready: d.opt.Now().Add(d.opt.StartDelay),
+		settings: settings{d.settings.pct, maps.Clone(d.settings.limits)}}
 	d.nextPID++
-	for k, v := range d.limits {
-		s.limits[k] = v
-	}
 	d.servers = append(d.servers, s)
 	d.logf("control.log", "Control", FirstPID-1, "Starting new server %d for user %d", s.pid, uid)
 	for _, g := range d.opt.GPUs {

@@ -2,10 +2,12 @@ package mpstest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/mps"
 )
 
@@ -14,51 +16,35 @@ type FaultKind uint8
 
 // The kinds.
 const (
-	NoFault FaultKind = iota
-	Hang              // no answer until the caller gives up
-	Slow              // the answer comes after Delay
-	Garbage           // binary instead of an answer
-	Flood             // 10 MB instead of an answer
-	Death             // the program dies in the middle of its answer
-	Ignore            // a setter answers well and changes nothing
-	Cut               // the last character of the answer is missing
+	FaultNone    FaultKind = iota
+	FaultHang              // no answer until the caller gives up
+	FaultSlow              // the answer comes after Delay
+	FaultGarbage           // binary instead of an answer
+	FaultFlood             // 10 MB instead of an answer
+	FaultDeath             // the program dies in the middle of its answer
+	FaultIgnore            // a setter answers well and changes nothing
+	FaultCut               // the last character of the answer is missing
 )
 
-var faultNames = []string{"none", "hang", "slow", "garbage", "flood", "death", "ignore", "cut"}
+var errFault = errors.New("mpstest: unknown name")
+
+var faultNames = enum.Of[FaultKind](errFault, "fault", "none", "hang", "slow", "garbage", "flood", "death", "ignore", "cut")
 
 // String returns the kind's text, for example "hang".
-func (k FaultKind) String() string {
-	if int(k) < len(faultNames) {
-		return faultNames[k]
-	}
-	return fmt.Sprintf("FaultKind(%d)", k)
-}
+func (k FaultKind) String() string { return faultNames.String(k) }
 
 // MarshalText returns the kind's text.
-func (k FaultKind) MarshalText() ([]byte, error) {
-	if int(k) >= len(faultNames) {
-		return nil, fmt.Errorf("mpstest: %d is no fault", k)
-	}
-	return []byte(faultNames[k]), nil
-}
+func (k FaultKind) MarshalText() ([]byte, error) { return faultNames.Text(k) }
 
 // UnmarshalText reads what String writes.
-func (k *FaultKind) UnmarshalText(b []byte) error {
-	for i, n := range faultNames {
-		if n == string(b) {
-			*k = FaultKind(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("mpstest: unknown fault %q; known: %s", b, strings.Join(faultNames, ", "))
-}
+func (k *FaultKind) UnmarshalText(b []byte) error { return faultNames.Parse(k, b) }
 
 // Fault is something to go wrong.
 type Fault struct {
 	Kind    FaultKind
 	Command string        // hits commands that begin so; "" = every one
 	Times   int           // 0 = every time
-	Delay   time.Duration // of Slow
+	Delay   time.Duration // of FaultSlow
 }
 
 // Inject makes a fault happen from now on. Faults are tried in the order in
@@ -104,10 +90,10 @@ func flood() string { return strings.Repeat(floodLine, 10<<20/len(floodLine)) }
 // before plays the faults that need no daemon. done says that the run is over.
 func (f *Fault) before(ctx context.Context) (out mps.Output, err error, done bool) {
 	switch f.Kind {
-	case Hang:
+	case FaultHang:
 		<-ctx.Done()
 		return out, context.Cause(ctx), true
-	case Slow:
+	case FaultSlow:
 		t := time.NewTimer(f.Delay)
 		defer t.Stop()
 		select {
@@ -115,11 +101,11 @@ func (f *Fault) before(ctx context.Context) (out mps.Output, err error, done boo
 		case <-ctx.Done():
 			return out, context.Cause(ctx), true
 		}
-	case Garbage:
+	case FaultGarbage:
 		return mps.Output{Stdout: garbage}, nil, true
-	case Flood:
+	case FaultFlood:
 		return mps.Output{Stdout: flood()}, nil, true
-	case Death:
+	case FaultDeath:
 		return mps.Output{Stdout: "10"}, fmt.Errorf("%w: signal: killed", mps.ErrCrashed), true
 	}
 	return out, nil, false

@@ -35,7 +35,7 @@ func Example() {
 // A daemon that stops answering.
 func ExampleDaemon_Inject() {
 	fake := mpstest.New(mpstest.Options{})
-	fake.Inject(mpstest.Fault{Kind: mpstest.Garbage, Command: "ps", Times: 1})
+	fake.Inject(mpstest.Fault{Kind: mpstest.FaultGarbage, Command: "ps", Times: 1})
 	c, err := mps.NewClient(mps.Options{Runner: fake})
 	if err != nil {
 		fmt.Println(err)
@@ -126,11 +126,15 @@ func TestServerAnswers(t *testing.T) {
 			t.Errorf("%s: %q, want %q", command, got, want)
 		}
 	}
-	if got, err := mps.ParseProcesses(ask("ps")); err != nil || len(got) != 1 || got[0].Command != "/usr/bin/hold" || got[0].Device != "GPU-403fa439-6cf5-29e7" {
+	c, err := mps.NewClient(mps.Options{Runner: fake})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.Processes(t.Context()); err != nil || len(got) != 1 || got[0].Command != "/usr/bin/hold" || got[0].Device != "GPU-403fa439-6cf5-29e7" {
 		t.Errorf("ps: %+v, %v", got, err)
 	}
-	if got, err := mps.ParseDeviceQuery(ask("device_query --csv")); err != nil || len(got) != 2 {
-		t.Errorf("CSV: %+v, %v", got, err)
+	if got := ask("device_query --csv"); strings.Count(got, ",NVIDIA H200,N/A\n") != 2 {
+		t.Errorf("CSV: %q", got)
 	}
 }
 
@@ -168,7 +172,7 @@ func TestClientWall(t *testing.T) {
 }
 
 func TestFaultKinds(t *testing.T) {
-	for k := mpstest.NoFault; k <= mpstest.Cut; k++ {
+	for k := mpstest.FaultNone; k <= mpstest.FaultCut; k++ {
 		text, err := k.MarshalText()
 		var back mpstest.FaultKind
 		if err != nil || back.UnmarshalText(text) != nil || back != k || k.String() != string(text) {
@@ -176,7 +180,7 @@ func TestFaultKinds(t *testing.T) {
 		}
 	}
 	var k mpstest.FaultKind
-	if k.UnmarshalText([]byte("boom")) == nil || mpstest.FaultKind(99).String() != "FaultKind(99)" {
+	if k.UnmarshalText([]byte("boom")) == nil || mpstest.FaultKind(99).String() != "invalid(99)" {
 		t.Error("unknown faults pass")
 	}
 	if _, err := mpstest.FaultKind(99).MarshalText(); err == nil {

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/rpc"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -53,25 +53,15 @@ func ControlProgram(play ...func(args []string, opts *Options)) (code int, ok bo
 	return 0, false
 }
 
-// ProgramOptions are what a stand-in program plays. The fields of Options that
-// JSON can carry apply; PipeDirectory and LogDirectory come from the
-// environment, as in life.
-type ProgramOptions struct {
-	Partitions, PartitioningOn, BarePartitionID bool
-	MaxContexts                                 int
-	KillEffect                                  KillEffect
-	StartDelay                                  time.Duration
-	GPUs                                        []GPU
-}
-
-// Program returns the running test binary as a control program that plays o.
-// Its TestMain must call ControlProgram.
-func Program(o ProgramOptions) (*mps.Program, error) {
+// Program returns the running test binary as a control program that plays opts,
+// as far as JSON can carry them; PipeDirectory and LogDirectory come from the
+// environment, as in life. Its TestMain must call ControlProgram.
+func Program(opts Options) (*mps.Program, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	b, err := json.Marshal(o)
+	b, err := json.Marshal(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -110,47 +100,34 @@ func ClientCommand(ctx context.Context, env []string) (*exec.Cmd, error) {
 type Socket struct{}
 
 // Run plays one run of the control program.
-func (Socket) Run(ctx context.Context, in mps.Invocation) (mps.Output, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", socket(pipeOf(in.Env)))
+func (Socket) Run(ctx context.Context, in mps.Invocation) (out mps.Output, err error) {
+	conn, err := net.Dial("unix", socket(pipeOf(in.Env)))
 	if err != nil {
 		return mps.Output{Stdout: noDaemon, ExitCode: 1}, nil
 	}
 	defer conn.Close() // the answer is complete, or lost
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	defer stop()
-	r, err := ask(conn, bufio.NewReader(conn), request{Control: &in})
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	err = rpc.NewClient(conn).Call("Daemon.Control", in, &out)
 	if ctx.Err() != nil {
 		return mps.Output{}, context.Cause(ctx)
 	}
 	if err != nil {
 		return mps.Output{}, fmt.Errorf("%w: %w", mps.ErrCrashed, err)
 	}
-	return r.Output, nil
-}
-
-// request and reply are what stand-ins say to one another over the socket
-// "control" in the pipe directory, one line of JSON each.
-type request struct {
-	Control *mps.Invocation `json:",omitempty"`
-	Connect *Process        `json:",omitempty"`
-	Work    int             `json:",omitempty"` // PID
-	Bye     int             `json:",omitempty"` // PID
-}
-
-type reply struct {
-	Output mps.Output
-	View   View
-	Error  string `json:",omitempty"`
+	return out, nil
 }
 
 func pipeDir() string { return pipeOf(os.Environ()) }
 
+// socket is where stand-ins talk to one another, by net/rpc.
 func socket(dir string) string { return filepath.Join(dir, "control") }
 
 // control plays nvidia-cuda-mps-control.
 func control(args []string, stdin io.Reader, stdout io.Writer, play []func([]string, *Options)) int {
-	if text := os.Getenv(envFault); text != "" && !daemonMode(args) {
+	if slices.Contains(args, "-f") || slices.Contains(args, "-d") {
+		return startDaemon(args, stdout, play)
+	}
+	if text := os.Getenv(envFault); text != "" {
 		var f Fault
 		if err := json.Unmarshal([]byte(text), &f); err != nil {
 			return say(stdout, err.Error(), 3)
@@ -159,13 +136,10 @@ func control(args []string, stdin io.Reader, stdout io.Writer, play []func([]str
 			return code
 		}
 	}
-	if daemonMode(args) {
-		return startDaemon(args, stdout, play)
-	}
-	in := mps.Invocation{Args: args, Env: []string{mps.EnvPipeDirectory + "=" + pipeDir()}}
 	if slices.Equal(args, []string{"-h"}) {
 		return say(stdout, New(options()).help(), 0)
 	}
+	in := mps.Invocation{Args: args, Env: []string{mps.EnvPipeDirectory + "=" + pipeDir()}}
 	if len(args) == 0 {
 		text, err := io.ReadAll(stdin)
 		if err != nil {
@@ -173,16 +147,11 @@ func control(args []string, stdin io.Reader, stdout io.Writer, play []func([]str
 		}
 		in.Stdin = string(text)
 	}
-	conn, err := net.Dial("unix", socket(pipeDir()))
-	if err != nil {
-		return say(stdout, noDaemon, 1)
-	}
-	defer conn.Close() // the process ends here
-	r, err := ask(conn, bufio.NewReader(conn), request{Control: &in})
+	out, err := Socket{}.Run(context.Background(), in)
 	if err != nil {
 		return say(stdout, "Lost the connection to the MPS control daemon: "+err.Error(), 2)
 	}
-	return say(stdout, r.Output.Stdout, r.Output.ExitCode)
+	return say(stdout, out.Stdout, out.ExitCode)
 }
 
 func say(w io.Writer, text string, code int) int {
@@ -192,29 +161,21 @@ func say(w io.Writer, text string, code int) int {
 	return code
 }
 
-func daemonMode(args []string) bool {
-	return slices.Contains(args, "-f") || slices.Contains(args, "-d")
-}
-
 // playFault plays faults of the program itself, with real means.
 func playFault(f Fault, stdout io.Writer) (code int, done bool) {
 	switch f.Kind {
-	case Hang:
+	case FaultHang:
 		time.Sleep(time.Hour) // the caller's time-out kills it
 		return 5, true
-	case Slow:
+	case FaultSlow:
 		time.Sleep(f.Delay)
-	case Garbage:
+	case FaultGarbage:
 		return say(stdout, garbage, 0), true
-	case Flood:
+	case FaultFlood:
 		return say(stdout, flood(), 0), true
-	case Death:
+	case FaultDeath:
 		say(stdout, "10", 0)
-		self, err := os.FindProcess(os.Getpid())
-		if err == nil {
-			err = self.Kill()
-		}
-		if err != nil {
+		if self, err := os.FindProcess(os.Getpid()); err != nil || self.Kill() != nil {
 			return 6, true
 		}
 		time.Sleep(time.Hour)
@@ -223,13 +184,12 @@ func playFault(f Fault, stdout io.Writer) (code int, done bool) {
 }
 
 func options() Options {
-	var p ProgramOptions
-	if err := json.Unmarshal([]byte(os.Getenv(envOptions)), &p); err != nil {
-		p = ProgramOptions{}
+	var o Options
+	if err := json.Unmarshal([]byte(os.Getenv(envOptions)), &o); err != nil {
+		o = Options{}
 	}
-	return Options{PipeDirectory: pipeDir(), LogDirectory: os.Getenv(mps.EnvLogDirectory), GPUs: p.GPUs,
-		Partitions: p.Partitions, PartitioningOn: p.PartitioningOn, BarePartitionID: p.BarePartitionID,
-		MaxContexts: p.MaxContexts, KillEffect: p.KillEffect, StartDelay: p.StartDelay}
+	o.PipeDirectory, o.LogDirectory = pipeDir(), os.Getenv(mps.EnvLogDirectory)
+	return o
 }
 
 // startDaemon plays -f, and -d by running itself with -f in the background.
@@ -241,7 +201,7 @@ func startDaemon(args []string, stdout io.Writer, play []func([]string, *Options
 		}
 		for range 500 {
 			if c, err := net.Dial("unix", socket(pipeDir())); err == nil {
-				return say(stdout, "", closeCode(c.Close()))
+				return exitCode(c.Close())
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
@@ -258,10 +218,10 @@ func startDaemon(args []string, stdout io.Writer, play []func([]string, *Options
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	return closeCode(serve(ctx, l, New(o)))
+	return exitCode(serve(ctx, l, New(o)))
 }
 
-func closeCode(err error) int {
+func exitCode(err error) int {
 	if err != nil {
 		return 1
 	}
@@ -271,7 +231,6 @@ func closeCode(err error) int {
 // serve answers stand-ins until ctx ends or the daemon is told to quit.
 func serve(ctx context.Context, l net.Listener, d *Daemon) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	context.AfterFunc(ctx, func() { l.Close() }) // ends Accept, whose error is told from others below
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -285,9 +244,16 @@ func serve(ctx context.Context, l net.Listener, d *Daemon) error {
 			return err
 		}
 		wg.Go(func() {
-			stop := context.AfterFunc(ctx, func() { conn.Close() })
-			defer stop()
-			answer(ctx, conn, d)
+			defer context.AfterFunc(ctx, func() { conn.Close() })()
+			c := &connection{ctx: ctx, d: d}
+			s := rpc.NewServer()
+			if err := s.RegisterName("Daemon", c); err != nil {
+				return
+			}
+			s.ServeConn(conn)
+			if c.pid != 0 { // it disconnected without a word, so it was killed
+				d.Kill(c.pid)
+			}
 			if !d.Running() {
 				cancel()
 			}
@@ -295,119 +261,75 @@ func serve(ctx context.Context, l net.Listener, d *Daemon) error {
 	}
 }
 
-// answer serves one connection. A CUDA process that disconnects without a word
-// was killed.
-func answer(ctx context.Context, conn net.Conn, d *Daemon) {
-	defer conn.Close() // nothing is written after an error
-	pid := 0
-	defer func() {
-		if pid != 0 {
-			d.Kill(pid)
-		}
-	}()
-	in, enc := bufio.NewReader(conn), json.NewEncoder(conn)
-	for {
-		line, err := in.ReadBytes('\n')
-		if err != nil {
-			return
-		}
-		var q request
-		var r reply
-		if err := json.Unmarshal(line, &q); err != nil {
-			return
-		}
-		switch {
-		case q.Control != nil:
-			r.Output, err = d.Run(ctx, *q.Control)
-		case q.Connect != nil:
-			if r.View, err = d.Connect(*q.Connect); r.View.Client {
-				pid = q.Connect.PID
-			}
-		case q.Work != 0:
-			err = d.Work(q.Work)
-		case q.Bye != 0:
-			d.Exit(q.Bye)
-			pid = 0
-		}
-		if err != nil {
-			r.Error = err.Error()
-		}
-		if err := enc.Encode(r); err != nil || q.Control != nil {
-			return
-		}
-	}
+// connection is what the daemon does for one stand-in. Calls follow one
+// another.
+type connection struct {
+	ctx context.Context
+	d   *Daemon
+	pid int // of the client that is connected
 }
 
-func ask(conn net.Conn, in *bufio.Reader, q request) (reply, error) {
-	var r reply
-	if err := json.NewEncoder(conn).Encode(q); err != nil {
-		return r, err
+func (c *connection) Control(in mps.Invocation, out *mps.Output) (err error) {
+	*out, err = c.d.Run(c.ctx, in)
+	return err
+}
+
+func (c *connection) Connect(p Process, v *View) (err error) {
+	if *v, err = c.d.Connect(p); v.Client {
+		c.pid = p.PID
 	}
-	line, err := in.ReadBytes('\n')
-	if err != nil {
-		return r, err
-	}
-	return r, json.Unmarshal(line, &r)
+	return err
+}
+
+func (c *connection) Work(pid int, _ *struct{}) error { return c.d.Work(pid) }
+
+func (c *connection) Exit(pid int, _ *struct{}) error {
+	c.d.Exit(pid)
+	c.pid = 0
+	return nil
 }
 
 // cudaProcess plays a CUDA process.
 func cudaProcess(stdin io.Reader, stdout io.Writer) int {
-	pid := os.Getpid()
-	var in *bufio.Reader
-	conn, err := net.Dial("unix", socket(pipeDir()))
-	g := H200(0)
-	r := reply{View: View{PID: pid, SMs: g.SMs, Total: g.Memory, Allocatable: g.Memory}}
-	if err == nil { // otherwise it runs without MPS and says nothing
-		in = bufio.NewReader(conn)
-		r, err = ask(conn, in, request{Connect: &Process{PID: pid, UID: os.Getuid(), Env: os.Environ(), Command: os.Args[0]}})
-		if err == nil && r.Error != "" {
-			err = errors.New(r.Error)
-		}
-		if err != nil {
-			return say(stdout, err.Error()+"\n", 7)
-		}
+	pid, g := os.Getpid(), H200(0)
+	view := View{PID: pid, SMs: g.SMs, Total: g.Memory, Allocatable: g.Memory}
+	call := func(string, any, any) error { return nil } // without a daemon it runs without MPS and says nothing
+	if daemon, err := rpc.Dial("unix", socket(pipeDir())); err == nil {
+		call = daemon.Call
 	}
-	if err := json.NewEncoder(stdout).Encode(r.View); err != nil {
+	if err := call("Daemon.Connect", Process{PID: pid, UID: os.Getuid(), Env: os.Environ(), Command: os.Args[0]}, &view); err != nil {
+		return say(stdout, err.Error()+"\n", 7)
+	}
+	if err := json.NewEncoder(stdout).Encode(view); err != nil {
 		return 4
 	}
 	work := make(chan string)
 	go func() { // ends with the process at the latest
 		defer close(work)
 		for s := bufio.NewScanner(stdin); s.Scan(); {
-			work <- strings.TrimSpace(s.Text())
+			work <- s.Text()
 		}
 	}()
-	term := make(chan os.Signal, 1)
-	signal.Notify(term, syscall.SIGTERM)
-	for {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	for more := true; ; {
 		select {
-		case <-term:
-			return bye(conn, in, pid)
-		case _, more := <-work:
-			if !more {
-				return bye(conn, in, pid)
-			}
-			text := "ok"
-			if conn != nil {
-				if r, err := ask(conn, in, request{Work: pid}); err != nil {
-					text = "CUDA_ERROR_MPS_CONNECTION_FAILED"
-				} else if r.Error != "" {
-					text = r.Error
-				}
-			}
-			if _, err := fmt.Fprintln(stdout, text); err != nil {
-				return 4
-			}
+		case <-ctx.Done():
+			more = false
+		case _, more = <-work:
+		}
+		if !more {
+			_ = call("Daemon.Exit", pid, &struct{}{}) // the daemon may have gone first
+			return 0
+		}
+		text := "ok"
+		if err := call("Daemon.Work", pid, &struct{}{}); errors.As(err, new(rpc.ServerError)) {
+			text = err.Error()
+		} else if err != nil {
+			text = "CUDA_ERROR_MPS_CONNECTION_FAILED"
+		}
+		if code := say(stdout, text+"\n", 0); code != 0 {
+			return code
 		}
 	}
-}
-
-func bye(conn net.Conn, in *bufio.Reader, pid int) int {
-	if conn == nil {
-		return 0
-	}
-	if _, err := ask(conn, in, request{Bye: pid}); err != nil {
-		return 0 // the daemon went first
-	}
-	return closeCode(conn.Close())
 }

@@ -20,7 +20,7 @@ func Example() {
 		return
 	}
 	c := mpsv3.NewClient(base)
-	s, err := c.CreateServer(ctx, "serving", mpsv3.ServerOptions{UID: 1000})
+	s, err := c.CreateServer(ctx, "serving", mpsv3.ServerOptions{UID: mps.Some(1000)})
 	fmt.Println(s.Name, s.Status, err)
 	n, err := c.CreateNamespace(ctx, "serving", "batch", mpsv3.Limits{ActiveThreadPercentage: 25})
 	fmt.Println(n.PipeDirectory, n.ActiveThreadPercentage.Value, err)

@@ -33,12 +33,12 @@ func TestClient(t *testing.T) {
 	ctx := t.Context()
 	c, _, d := newClient(t)
 	uuid := d.GPUs()[0].UUID
-	s, err := c.CreateServer(ctx, "training", mpsv3.ServerOptions{UID: 1000, AllowedDevices: []string{uuid}, Devices: []string{uuid}})
+	s, err := c.CreateServer(ctx, "training", mpsv3.ServerOptions{UID: mps.Some(1000), AllowedDevices: []string{uuid}, Devices: []string{uuid}})
 	want := mpsv3.Server{Name: "training", UID: 1000, PID: s.PID, Status: "Ready", PipeDirectory: "/run/nvidia-mps/training", AllowedDevices: []string{uuid}}
 	if diff := cmp.Diff(want, s); err != nil || diff != "" {
 		t.Fatalf("%v (-want +got):\n%s", err, diff)
 	}
-	if _, err := c.CreateServer(ctx, "training", mpsv3.ServerOptions{UID: -1}); !errors.Is(err, mps.ErrServerExists) {
+	if _, err := c.CreateServer(ctx, "training", mpsv3.ServerOptions{}); !errors.Is(err, mps.ErrServerExists) {
 		t.Errorf("twice: %v", err)
 	}
 	if err := c.SetServer(ctx, "training", mpsv3.Limits{PinnedMemLimit: 8 * gib, ActiveThreadPercentage: 50, Priority: mps.PriorityNormal}); err != nil {
@@ -198,18 +198,17 @@ func TestClientEnvironment(t *testing.T) {
 }
 
 func TestSetupTOML(t *testing.T) {
-	yes, uid := true, 1000
 	setup := mpsv3.Setup{
 		Servers: []mpsv3.ServerSetup{
 			{
-				Name: "training", UID: &uid, AllowedDevices: []string{"GPU-abcd-1234", "GPU-efgh-5678"},
+				Name: "training", UID: mps.Some(1000), AllowedDevices: []string{"GPU-abcd-1234", "GPU-efgh-5678"},
 				Limits:     mpsv3.Limits{PinnedMemLimit: 10 * gib, ActiveThreadPercentage: 50, Priority: mps.PriorityNormal},
 				Namespaces: []mpsv3.NamespaceSetup{{Name: "low", Limits: mpsv3.Limits{PinnedMemLimit: 1536 * sharing.MiB, ActiveThreadPercentage: 25, Priority: mps.PriorityBelowNormal}}},
 				Partitions: []mpsv3.PartitionSpec{{Name: "large", Device: "GPU-abcd-1234", Chunks: 4}, {Name: "rest", Device: "GPU-abcd-1234", Chunks: 2, IncludeRemainder: true}, {Name: "large", Device: "GPU-efgh-5678", Chunks: 1}},
 			},
 			{Name: "dies", LocalityDomains: true},
 		},
-		MemAcct: &yes, AuditLog: &yes, ContextShare: new(bool),
+		MemAcct: mps.Some(true), AuditLog: mps.Some(true), ContextShare: mps.Some(false),
 	}
 	b, err := setup.TOML()
 	if err != nil {

@@ -22,7 +22,7 @@ func TestDaemon(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	p, err := mpstest.Program(mpstest.ProgramOptions{})
+	p, err := mpstest.Program(mpstest.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestDaemon(t *testing.T) {
 	if s, err := d.Client().Probe(t.Context()); err != nil || s.Protocol != mps.ProtocolV3 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if _, err := mpsv3.NewClient(d.Client()).CreateServer(t.Context(), "a", mpsv3.ServerOptions{UID: -1}); err != nil {
+	if _, err := mpsv3.NewClient(d.Client()).CreateServer(t.Context(), "a", mpsv3.ServerOptions{}); err != nil {
 		t.Error(err)
 	}
 	if r, err := d.Stop(t.Context(), time.Second); err != nil || !r.Graceful {

@@ -58,8 +58,8 @@ func parseServer(row string) (Server, bool) {
 
 // ServerOptions are options of CreateServer.
 type ServerOptions struct {
-	UID            int      // -1 = the user who asks
-	AllowedDevices []string // UUIDs; nil = all
+	UID            mps.Optional[int] // missing = the user who asks
+	AllowedDevices []string          // UUIDs; nil = all
 	// Devices are the UUIDs that exist. A server allowed a device that does not
 	// is created with success, dies, and leaves its clients without MPS and
 	// limits, so AllowedDevices needs them.
@@ -70,22 +70,19 @@ type ServerOptions struct {
 // CreateServer creates a named server and reads it back.
 func (v *Client) CreateServer(ctx context.Context, name string, opts ServerOptions) (Server, error) {
 	var l problem.List
-	checkName(&l, "name", name)
-	if opts.UID < -1 || int64(opts.UID) > 1<<32-2 {
-		l.Addf("UID", "use a user ID, or -1 for your own", "%d is no user ID", opts.UID)
-	}
+	checkUID(&l, "UID", opts.UID)
 	for i, d := range opts.AllowedDevices {
 		at := "AllowedDevices[" + strconv.Itoa(i) + "]"
 		if checkDevice(&l, at, d); !slices.ContainsFunc(opts.Devices, func(have string) bool { return strings.HasPrefix(have, d) }) {
 			l.Addf(at, "list the node's UUIDs in Devices and allow only those", "%q is not among Devices; its server would die and its clients run without limits", problem.Clip(d))
 		}
 	}
-	if err := invalid(&l); err != nil {
+	if err := names(&l, "name", name); err != nil {
 		return Server{}, err
 	}
 	args := []string{"server", "create", name}
-	if opts.UID >= 0 {
-		args = append(args, "--uid="+strconv.Itoa(opts.UID))
+	if uid, ok := opts.UID.Get(); ok {
+		args = append(args, "--uid="+strconv.Itoa(uid))
 	}
 	if len(opts.AllowedDevices) > 0 {
 		args = append(args, "--allowed-devices="+strings.Join(opts.AllowedDevices, ","))
@@ -93,18 +90,12 @@ func (v *Client) CreateServer(ctx context.Context, name string, opts ServerOptio
 	if opts.LocalityDomains {
 		args = append(args, "--locality-domains=true")
 	}
-	if _, err := v.do(ctx, args...); err != nil {
-		return Server{}, err
-	}
-	s, ok, err := v.findServer(ctx, name)
-	if err == nil && !ok {
-		err = v.opError("server create "+name, &mps.MismatchError{Setting: "server", Want: name})
-	}
-	return s, err
+	return create(ctx, v, func() (Server, bool, error) { return v.findServer(ctx, name) }, args...)
 }
 
 func (v *Client) findServer(ctx context.Context, name string) (Server, bool, error) {
-	return find(func(s Server) bool { return s.Name == name })(v.Servers(ctx))
+	rows, err := v.Servers(ctx)
+	return find(rows, err, func(s Server) bool { return s.Name == name })
 }
 
 // DeleteServer deletes a server and checks that it is gone. A server with
@@ -120,16 +111,10 @@ func (v *Client) ForceDeleteServer(ctx context.Context, name string) error {
 }
 
 func (v *Client) deleteServer(ctx context.Context, name string, flags ...string) error {
-	var l problem.List
-	checkName(&l, "name", name)
-	if err := invalid(&l); err != nil {
+	if err := names(&problem.List{}, "name", name); err != nil {
 		return err
 	}
-	if _, err := v.do(ctx, append([]string{"server", "delete", name}, flags...)...); err != nil {
-		return err
-	}
-	_, there, err := v.findServer(ctx, name)
-	return v.gone("server delete "+name, there, err)
+	return remove(ctx, v, func() (Server, bool, error) { return v.findServer(ctx, name) }, append([]string{"server", "delete", name}, flags...)...)
 }
 
 // Limits are what a namespace gives its clients. Zero fields are not set. A
@@ -185,13 +170,11 @@ func (v *Client) SetNamespace(ctx context.Context, server, namespace string, n L
 
 func (v *Client) set(ctx context.Context, args []string, namespace, server string, n Limits) error {
 	var l problem.List
-	checkName(&l, "server", server)
-	checkName(&l, "namespace", namespace)
 	n.check(&l, "")
 	if n == (Limits{}) {
 		l.Addf("", "set at least one limit", "there is nothing to set")
 	}
-	if err := invalid(&l); err != nil {
+	if err := names(&l, "server", server, "namespace", namespace); err != nil {
 		return err
 	}
 	limits, err := n.fields()
@@ -210,7 +193,7 @@ func (v *Client) set(ctx context.Context, args []string, namespace, server strin
 			return err
 		}
 		if !sameSetting(f[0], f[1], got) {
-			return v.opError(strings.Join(args[:3], " "), &mps.MismatchError{Setting: f[0] + " of " + path.Join(server, namespace), Want: f[1], Got: dash(got)})
+			return v.opError(args[:3], &mps.MismatchError{Setting: f[0] + " of " + path.Join(server, namespace), Want: f[1], Got: dash(got)})
 		}
 	}
 	return nil
@@ -283,29 +266,25 @@ func parseNamespace(row string) (Namespace, bool) {
 // limits are set have none, so have clients wait for this call.
 func (v *Client) CreateNamespace(ctx context.Context, server, namespace string, n Limits) (Namespace, error) {
 	var l problem.List
-	checkName(&l, "server", server)
-	checkName(&l, "namespace", namespace)
 	n.check(&l, "")
-	if err := invalid(&l); err != nil {
+	if err := names(&l, "server", server, "namespace", namespace); err != nil {
 		return Namespace{}, err
 	}
-	if _, err := v.do(ctx, "namespace", "create", namespace, "--server="+server); err != nil {
+	listed := func() (Namespace, bool, error) { return v.findNamespace(ctx, server, namespace) }
+	made, err := create(ctx, v, listed, "namespace", "create", namespace, "--server="+server)
+	if err != nil || n == (Limits{}) {
+		return made, err
+	}
+	if err := v.SetNamespace(ctx, server, namespace, n); err != nil {
 		return Namespace{}, err
 	}
-	if n != (Limits{}) {
-		if err := v.SetNamespace(ctx, server, namespace, n); err != nil {
-			return Namespace{}, err
-		}
-	}
-	got, ok, err := v.findNamespace(ctx, server, namespace)
-	if err == nil && !ok {
-		err = v.opError("namespace create "+namespace, &mps.MismatchError{Setting: "namespace", Want: server + "/" + namespace})
-	}
-	return got, err
+	made, _, err = listed()
+	return made, err
 }
 
 func (v *Client) findNamespace(ctx context.Context, server, name string) (Namespace, bool, error) {
-	return find(func(n Namespace) bool { return n.Name == name && n.Server == server })(v.Namespaces(ctx, server))
+	rows, err := v.Namespaces(ctx, server)
+	return find(rows, err, func(n Namespace) bool { return n.Name == name && n.Server == server })
 }
 
 // DeleteNamespace deletes a namespace and checks that it is gone. One with
@@ -320,15 +299,9 @@ func (v *Client) ForceDeleteNamespace(ctx context.Context, server, namespace str
 }
 
 func (v *Client) deleteNamespace(ctx context.Context, server, namespace string, flags ...string) error {
-	var l problem.List
-	checkName(&l, "server", server)
-	checkName(&l, "namespace", namespace)
-	if err := invalid(&l); err != nil {
+	if err := names(&problem.List{}, "server", server, "namespace", namespace); err != nil {
 		return err
 	}
-	if _, err := v.do(ctx, append([]string{"namespace", "delete", namespace, "--server=" + server}, flags...)...); err != nil {
-		return err
-	}
-	_, there, err := v.findNamespace(ctx, server, namespace)
-	return v.gone("namespace delete "+namespace, there, err)
+	return remove(ctx, v, func() (Namespace, bool, error) { return v.findNamespace(ctx, server, namespace) },
+		append([]string{"namespace", "delete", namespace, "--server=" + server}, flags...)...)
 }

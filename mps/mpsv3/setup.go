@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/mps"
 )
 
 // Setup is the start-up configuration of a v3 daemon, which reads it once as
@@ -15,19 +16,19 @@ import (
 // https://docs.nvidia.com/deploy/mps/mpsv3-configuration-file.html.
 type Setup struct {
 	Servers []ServerSetup
-	// MemAcct and ContextShare switch features; nil leaves the daemon's
+	// MemAcct and ContextShare switch features; missing leaves the daemon's
 	// default.
-	MemAcct      *bool
-	AuditLog     *bool // of MemAcct
-	ContextShare *bool
+	MemAcct      mps.Optional[bool]
+	AuditLog     mps.Optional[bool] // of MemAcct
+	ContextShare mps.Optional[bool]
 }
 
 // ServerSetup is one server of a Setup. Limits are those of its default
 // namespace; other namespaces inherit nothing.
 type ServerSetup struct {
 	Name            string
-	UID             *int     // nil = the daemon's user
-	AllowedDevices  []string // UUIDs; nil = all
+	UID             mps.Optional[int] // missing = the daemon's user
+	AllowedDevices  []string          // UUIDs; nil = all
 	Limits          Limits
 	LocalityDomains bool // excludes Partitions
 	Namespaces      []NamespaceSetup
@@ -55,21 +56,21 @@ func (s Setup) TOML() ([]byte, error) {
 			return nil, err
 		}
 	}
-	if s.MemAcct != nil || s.AuditLog != nil {
+	if !s.MemAcct.IsZero() || !s.AuditLog.IsZero() {
 		b.WriteString("\n[features.memacct]\n")
 		writeBool(&b, "enabled", s.MemAcct)
 		writeBool(&b, "audit_log", s.AuditLog)
 	}
-	if s.ContextShare != nil {
+	if !s.ContextShare.IsZero() {
 		b.WriteString("\n[features.context-share]\n")
 		writeBool(&b, "enabled", s.ContextShare)
 	}
 	return b.Bytes(), nil
 }
 
-func writeBool(b *bytes.Buffer, key string, v *bool) {
-	if v != nil {
-		fmt.Fprintf(b, "%s = %t\n", key, *v)
+func writeBool(b *bytes.Buffer, key string, v mps.Optional[bool]) {
+	if on, ok := v.Get(); ok {
+		fmt.Fprintf(b, "%s = %t\n", key, on)
 	}
 }
 
@@ -82,8 +83,8 @@ func (srv ServerSetup) write(b *bytes.Buffer) error {
 	if err := srv.Limits.write(b); err != nil {
 		return err
 	}
-	if srv.UID != nil {
-		fmt.Fprintf(b, "uid = %d\n", *srv.UID)
+	if uid, ok := srv.UID.Get(); ok {
+		fmt.Fprintf(b, "uid = %d\n", uid)
 	}
 	if srv.LocalityDomains {
 		b.WriteString("locality_domains = true\n")
@@ -137,9 +138,7 @@ func (s Setup) check() error {
 }
 
 func (srv ServerSetup) check(l *problem.List, at string) {
-	if srv.UID != nil && (*srv.UID < 0 || int64(*srv.UID) > 1<<32-2) {
-		l.Addf(at+".UID", "use a user ID of the system", "%d is no user ID", *srv.UID)
-	}
+	checkUID(l, at+".UID", srv.UID)
 	for i, d := range srv.AllowedDevices {
 		checkDevice(l, fmt.Sprintf("%s.AllowedDevices[%d]", at, i), d)
 	}

@@ -173,7 +173,7 @@ func (s *Reader) read(device int, group telemetry.Groups, t time.Duration, r *te
 	case telemetry.GroupGPM:
 		r.Instances = cp.instances
 	}
-	for _, m := range telemetry.Metrics() {
+	for _, m := range metrics {
 		if groupOf(m) != group {
 			continue
 		}
@@ -185,6 +185,9 @@ func (s *Reader) read(device int, group telemetry.Groups, t time.Duration, r *te
 	}
 	return nil
 }
+
+// metrics are all of them, listed once.
+var metrics = telemetry.Metrics()
 
 // phase returns the phase at t, how many whole rounds of a loop came before,
 // and the time since the phase's start.

@@ -129,7 +129,7 @@ func (s *Script) check() error {
 }
 
 func checkFigures(probs *problem.List, path string, figures map[telemetry.Metric]float64) {
-	for _, m := range telemetry.Metrics() {
+	for _, m := range metrics {
 		v, ok := figures[m]
 		if !ok {
 			continue

@@ -110,7 +110,7 @@ func (c *sharedClaim) config() ([]resourcev1.DeviceClaimConfiguration, error) {
 			memory = max(memory, m.device.Memory)
 			all = all && m.device.Memory > 0
 		}
-		dc.MPS = &mps.DRAConfig{DefaultActiveThreadPercentage: &percent}
+		dc.MPS = &mps.DRASettings{DefaultActiveThreadPercentage: mps.Some(percent)}
 		if all {
 			dc.MPS.DefaultPinnedDeviceMemoryLimit = memory
 		}
@@ -120,7 +120,7 @@ func (c *sharedClaim) config() ([]resourcev1.DeviceClaimConfiguration, error) {
 			}
 		}
 	case sharing.MechanismTimeSlicing:
-		dc.TimeSlicing = &timeslice.DRAConfig{}
+		dc.TimeSlicing = &timeslice.DRASettings{}
 	default:
 		return nil, nil
 	}

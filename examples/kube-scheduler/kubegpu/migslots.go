@@ -65,7 +65,7 @@ func (r *reader) readSingle(label string, offered int) {
 	}
 	r.out.Single = p.Name
 	healthy := r.quantity(ResourceGPU)
-	per := model.Capacity(p)
+	per := p.MaxInstances
 	if per == 0 || len(r.out.Problems) > 0 {
 		return
 	}

@@ -386,11 +386,7 @@ func measuredProfiles(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	profiles, err := rows.Profiles()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if data, err = json.Marshal(profiles); err != nil {
+	if data, err = json.Marshal(rows.Profiles()); err != nil {
 		t.Fatal(err)
 	}
 	name := filepath.Join(t.TempDir(), "profiles.json")
@@ -404,7 +400,7 @@ func measuredProfiles(t *testing.T) string {
 // says so.
 func TestPredicted(t *testing.T) {
 	w := func(model string, clients int) Workload {
-		return Workload{Server: predict.Server{"model": model}, Load: predict.Load{Concurrency: clients, Prompt: 128, Output: 64}}
+		return Workload{Server: predict.Server{Model: model}, Load: predict.Load{Concurrency: clients, Prompt: 128, Output: 64}}
 	}
 	args := Args{Measured: []Measured{{Model: "NVIDIA H200", ProfilesFile: measuredProfiles(t)}}, Workloads: map[string]Workload{"chat": w("8b", 4), "tags": w("1b", 4)}}
 	busy := makePod("busy", "nvidia.com/gpu=1", "node=a gpu=0 mechanism=mps share=500m workload=chat")

@@ -8,14 +8,16 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/internal/optional"
 )
 
 func TestTimelineRoundTrip(t *testing.T) {
 	rows := []TimelineRow{
-		{UnixNS: 1_700_000_000_000_000_000, Tenant: "a,\"b\"", Offered: 5, Sent: 4, Done: 3, Failed: 1, InFlight: 2, Tokens: 99, TTFTP99: 52500 * time.Microsecond, HasTTFT: true},
-		{UnixNS: 1_700_000_001_000_000_000, Tenant: "c", ITLP99: 20 * time.Millisecond, HasITLP99: true},
+		{UnixNS: 1_700_000_000_000_000_000, Tenant: "a,\"b\"", Offered: 5, Sent: 4, Done: 3, Failed: 1, InFlight: 2, Tokens: 99, TTFTP99: optional.Of(52500 * time.Microsecond)},
+		{UnixNS: 1_700_000_001_000_000_000, Tenant: "c", ITLP99: optional.Of(20 * time.Millisecond)},
 	}
-	got, err := ReadTimeline(bytes.NewReader(timelineCSV(rows)))
+	got, err := readTimeline(bytes.NewReader(timelineCSV(rows)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +34,7 @@ func TestReadTimelineErrors(t *testing.T) {
 		timelineHeader + "1,t,1,1,1,1,1,1,-3,\n": `line 2.ttft_p99_ms: is "-3"`,
 		timelineHeader + "1,t\n":                 "wrong number of fields",
 	} {
-		got, err := ReadTimeline(strings.NewReader(in))
+		got, err := readTimeline(strings.NewReader(in))
 		if got != nil || !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", in, err, want)
 		}
@@ -42,14 +44,14 @@ func TestReadTimelineErrors(t *testing.T) {
 func FuzzReadTimeline(f *testing.F) {
 	f.Add([]byte(timelineHeader + "1,t,1,1,1,1,1,1,2.5,\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		rows, err := ReadTimeline(bytes.NewReader(data))
+		rows, err := readTimeline(bytes.NewReader(data))
 		if err != nil {
 			if rows != nil {
 				t.Fatal("a value and an error")
 			}
 			return
 		}
-		again, err := ReadTimeline(bytes.NewReader(timelineCSV(rows)))
+		again, err := readTimeline(bytes.NewReader(timelineCSV(rows)))
 		if err != nil || len(again) != len(rows) {
 			t.Fatalf("%v", err)
 		}

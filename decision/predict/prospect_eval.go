@@ -14,9 +14,9 @@ const (
 	mostSettling = 8    // rounds in which the tenants' activities settle
 )
 
-// at computes every tenant's figures in a setting, those of one workload in
+// at computes every tenant's foreseen in a setting, those of one workload in
 // another.
-func (e *evaluation) at(s, own setting, workload int) []figures {
+func (e *evaluation) at(s, own setting, workload int) []foreseen {
 	n := len(e.tenants)
 	st := e.more
 	if n <= len(e.states[0]) {
@@ -54,7 +54,7 @@ func (e *evaluation) at(s, own setting, workload int) []figures {
 			break
 		}
 	}
-	out := make([]figures, n)
+	out := make([]foreseen, n)
 	for i := range st {
 		if e.tenants[i].Workload == workload {
 			out[i] = e.read(i, st, &own, alone)
@@ -147,10 +147,10 @@ func (t *state) settle(d *Demand) {
 	t.token = unit
 }
 
-// read turns a settled state into figures.
-func (e *evaluation) read(i int, st []state, s *setting, alone bool) figures {
+// read turns a settled state into foreseen.
+func (e *evaluation) read(i int, st []state, s *setting, alone bool) foreseen {
 	d, t := &e.tenants[i], &st[i]
-	f := figures{rate: 1, busy: t.active}
+	f := foreseen{rate: 1, busy: t.active}
 	// The tail sees more of its neighbours active than the mean.
 	worst := 1.0
 	if !alone {
@@ -220,7 +220,7 @@ func tailOf(busy, cv2 float64) float64 {
 }
 
 // serving fills in a model server's latencies.
-func (e *evaluation) serving(v *Serving, t *state, worst, cv2 float64, f *figures) {
+func (e *evaluation) serving(v *Serving, t *state, worst, cv2 float64, f *foreseen) {
 	f.known = [LatencyCount]bool{true, true, true}
 	if math.IsInf(t.batch, 1) {
 		f.busy = 2

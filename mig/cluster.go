@@ -3,55 +3,39 @@ package mig
 import (
 	"fmt"
 	"slices"
-	"strings"
+
+	"github.com/cotenant/cotenant/internal/enum"
 )
 
 // Policy chooses where an instance goes when several places are free. The zero
 // value is PolicyFragmentation.
-type Policy uint8
+type PlacementPolicy uint8
 
 // The policies.
 const (
 	// PolicyFragmentation takes the place where the units that the expected
 	// demand can't use grow least, with a mild preference for full GPUs.
-	PolicyFragmentation Policy = iota
+	PolicyFragmentation PlacementPolicy = iota
 	// PolicyBestFit takes the GPU with the fewest free units, lowest start.
 	PolicyBestFit
 	// PolicyFirstFit takes the first GPU and the lowest start.
 	PolicyFirstFit
 )
 
-var policyNames = []string{"fragmentation", "best-fit", "first-fit"}
+var policyNames = enum.Of[PlacementPolicy](ErrInvalid, "placement policy", "fragmentation", "best-fit", "first-fit")
 
 // String returns fragmentation, best-fit or first-fit.
-func (p Policy) String() string {
-	if int(p) >= len(policyNames) {
-		return fmt.Sprintf("Policy(%d)", int(p))
-	}
-	return policyNames[p]
-}
+func (p PlacementPolicy) String() string { return policyNames.String(p) }
 
 // MarshalText returns the policy's text.
-func (p Policy) MarshalText() ([]byte, error) {
-	if int(p) >= len(policyNames) {
-		return nil, invalid(fmt.Errorf("%d is no policy", int(p)))
-	}
-	return []byte(p.String()), nil
-}
+func (p PlacementPolicy) MarshalText() ([]byte, error) { return policyNames.Text(p) }
 
 // UnmarshalText reads a policy's text.
-func (p *Policy) UnmarshalText(b []byte) error {
-	i := slices.Index(policyNames, string(b))
-	if i < 0 {
-		return invalid(fmt.Errorf("unknown policy %q (known: %s)", clip(string(b)), strings.Join(policyNames, ", ")))
-	}
-	*p = Policy(i)
-	return nil
-}
+func (p *PlacementPolicy) UnmarshalText(b []byte) error { return policyNames.Parse(p, b) }
 
 // FleetOptions tune a Fleet. The zero value is the documented default.
-type FleetOptions struct {
-	Policy Policy
+type ClusterOptions struct {
+	Policy PlacementPolicy
 	// Mix is the expected demand: how often each profile is asked for,
 	// relative to the others. It weighs fragmentation. Empty means every
 	// profile without attributes alike.
@@ -61,9 +45,9 @@ type FleetOptions struct {
 // Fleet places instances on a number of GPUs of one model one at a time, as
 // they come, without moving what is there. It is a plan in memory and touches
 // no device. It is not safe for concurrent use.
-type Fleet struct {
+type Cluster struct {
 	model  *Model
-	policy Policy
+	policy PlacementPolicy
 	frag   []float64 // unusable units by mask
 	gpus   []state
 	layout []Layout
@@ -74,22 +58,22 @@ type Fleet struct {
 // experiment (see TestOnline) is flat between 0.15 and 0.3.
 const spreadWeight = 0.2
 
-// NewFleet returns a fleet of empty GPUs.
-func NewFleet(m *Model, gpus int, opt FleetOptions) (*Fleet, error) {
+// NewCluster returns a fleet of empty GPUs.
+func NewCluster(m *Model, gpus int, opts ClusterOptions) (*Cluster, error) {
 	if err := m.needGrid(); err != nil {
 		return nil, err
 	}
 	if gpus < 1 || gpus > MaxCount {
 		return nil, invalid(fmt.Errorf("a fleet of %d GPUs: use 1 to %d", gpus, MaxCount))
 	}
-	if int(opt.Policy) >= len(policyNames) {
-		return nil, invalid(fmt.Errorf("%d is no policy", int(opt.Policy)))
+	if _, err := policyNames.Text(opts.Policy); err != nil {
+		return nil, err
 	}
-	weights, err := m.mix(opt.Mix)
+	weights, err := m.mix(opts.Mix)
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{model: m, policy: opt.Policy, frag: m.fragmentation(weights), gpus: make([]state, gpus), layout: make([]Layout, gpus)}
+	f := &Cluster{model: m, policy: opts.Policy, frag: m.fragmentation(weights), gpus: make([]state, gpus), layout: make([]Layout, gpus)}
 	for i := range f.layout {
 		f.layout[i].Model = m
 	}
@@ -164,17 +148,17 @@ func (l Layout) Fragmentation(mix []Count) (float64, error) {
 }
 
 // Len returns the number of GPUs.
-func (f *Fleet) Len() int { return len(f.gpus) }
+func (f *Cluster) Len() int { return len(f.gpus) }
 
 // Layout returns what stands on a GPU. The caller may keep it.
-func (f *Fleet) Layout(gpu int) Layout {
+func (f *Cluster) Layout(gpu int) Layout {
 	l := f.layout[gpu]
 	l.Instances = slices.Clone(l.Instances)
 	return l
 }
 
 // Set makes a GPU hold a layout, in place of what it held.
-func (f *Fleet) Set(gpu int, l Layout) error {
+func (f *Cluster) Set(gpu int, l Layout) error {
 	if gpu < 0 || gpu >= len(f.gpus) {
 		return invalid(fmt.Errorf("the fleet has no GPU %d", gpu))
 	}
@@ -189,7 +173,7 @@ func (f *Fleet) Set(gpu int, l Layout) error {
 
 // Place puts an instance of the profile on one of the GPUs and says where. ok
 // is false, and nothing changes, when no GPU has room for it.
-func (f *Fleet) Place(p *Profile) (gpu int, at Placement, ok bool, err error) {
+func (f *Cluster) Place(p *Profile) (gpu int, at Placement, ok bool, err error) {
 	if p == nil || p.model != f.model {
 		return 0, Placement{}, false, invalid(fmt.Errorf("%v is no profile of %s", p, f.model.Key))
 	}
@@ -206,7 +190,7 @@ func (f *Fleet) Place(p *Profile) (gpu int, at Placement, ok bool, err error) {
 
 // choose returns the GPU and slot for a profile, or -1. Ties go to the GPU with
 // fewer free units, then the lower index, then the lower start.
-func (f *Fleet) choose(p int) (gpu, slot int) {
+func (f *Cluster) choose(p int) (gpu, slot int) {
 	g := f.model.grid
 	gpu = -1
 	best, bestFree := 0.0, 0
@@ -235,7 +219,7 @@ func (f *Fleet) choose(p int) (gpu, slot int) {
 }
 
 // Release removes the instance of a profile that starts at start from a GPU.
-func (f *Fleet) Release(gpu, start int) error {
+func (f *Cluster) Release(gpu, start int) error {
 	if gpu < 0 || gpu >= len(f.gpus) {
 		return invalid(fmt.Errorf("the fleet has no GPU %d", gpu))
 	}

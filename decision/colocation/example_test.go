@@ -6,7 +6,7 @@ import (
 	"log"
 	"time"
 
-	"github.com/cotenant/cotenant/colocation"
+	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
@@ -65,16 +65,13 @@ func ExampleRecord() {
 		log.Fatal(err)
 	}
 	chat.Endpoints, chat.Requests = []loadgen.Endpoint{{URL: server.URL}}, 6
-	recording, err := colocation.Record(context.Background(), loadgen.Plan{Tenants: []loadgen.Tenant{chat}}, loadgen.Options{}, nil)
+	recording, err := colocation.Record(context.Background(), loadgen.LoadPlan{Tenants: []loadgen.Tenant{chat}}, loadgen.Options{}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	row := recording.Row([]string{"chat"}, nil)
-	row.Mechanism, row.Case, row.Tenants, row.Server, row.Load = sharing.MechanismTimeSlicing, "alone", 1, predict.Server{"model": "rand-1b"}, load
-	profiles, err := predict.Rows{row}.Profiles()
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(len(profiles), "profile of", *profiles[0].Requests, "requests,", *row.Errors, "failed")
+	row.Mechanism, row.Case, row.Tenants, row.Server, row.Load = sharing.MechanismTimeSlicing, "alone", 1, predict.Server{Model: "rand-1b"}, load
+	profiles := predict.Rows{row}.Profiles()
+	fmt.Println(len(profiles), "profile of", profiles[0].Requests, "requests,", row.Errors, "failed")
 	// Output: 1 profile of 6 requests, 0 failed
 }

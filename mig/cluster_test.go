@@ -27,10 +27,10 @@ func (d *departures) Pop() any {
 // online runs one seed: Poisson arrivals of the mix at a load of the placement
 // units, exponential lifetimes of mean 1, the first warmup arrivals not
 // counted. It returns the accepted share of the others in percent.
-func online(tb testing.TB, policy Policy, mix []Count, load float64, gpus, arrivals, warmup int, seed uint64) float64 {
+func online(tb testing.TB, policy PlacementPolicy, mix []Count, load float64, gpus, arrivals, warmup int, seed uint64) float64 {
 	tb.Helper()
 	m := gpu(tb, "a100-80gb")
-	f, err := NewFleet(m, gpus, FleetOptions{Policy: policy, Mix: mix})
+	f, err := NewCluster(m, gpus, ClusterOptions{Policy: policy, Mix: mix})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -92,11 +92,11 @@ func mixes(tb testing.TB) map[string][]Count {
 // must not lose to best-fit on the rest.
 func TestOnline(t *testing.T) {
 	for name, mix := range mixes(t) {
-		seeds, policies := uint64(2), []Policy{PolicyFragmentation, PolicyBestFit}
+		seeds, policies := uint64(2), []PlacementPolicy{PolicyFragmentation, PolicyBestFit}
 		if name == "uniform" {
 			seeds, policies = 5, append(policies, PolicyFirstFit)
 		}
-		accepted := map[Policy]float64{}
+		accepted := map[PlacementPolicy]float64{}
 		for _, policy := range policies {
 			for seed := range seeds {
 				accepted[policy] += online(t, policy, mix, 1, 96, 20_000, 2_000, seed) / float64(seeds)
@@ -116,7 +116,7 @@ func TestOnline(t *testing.T) {
 // accepted share.
 func BenchmarkOnline(b *testing.B) {
 	for _, name := range []string{"uniform", "small-heavy", "big-heavy"} {
-		for _, policy := range []Policy{PolicyFragmentation, PolicyBestFit, PolicyFirstFit} {
+		for _, policy := range []PlacementPolicy{PolicyFragmentation, PolicyBestFit, PolicyFirstFit} {
 			b.Run(name+"/"+policy.String(), func(b *testing.B) {
 				accepted := 0.0
 				for b.Loop() {
@@ -136,7 +136,7 @@ func BenchmarkOnline(b *testing.B) {
 func BenchmarkFleet10000(b *testing.B) {
 	m := gpu(b, "a100-80gb")
 	for b.Loop() {
-		f, err := NewFleet(m, 1000, FleetOptions{})
+		f, err := NewCluster(m, 1000, ClusterOptions{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -166,7 +166,7 @@ func BenchmarkFleet10000(b *testing.B) {
 
 func TestDefragment(t *testing.T) {
 	m := gpu(t, "a100-80gb")
-	f, err := NewFleet(m, 4, FleetOptions{})
+	f, err := NewCluster(m, 4, ClusterOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func Offer(name string, load predict.Load, seed uint64) (loadgen.Tenant, error) 
 	h := fnv.New64a()
 	fmt.Fprint(h, name) // a hash's Write never fails
 	prompts, err := prompt.NewSynthetic(prompt.SyntheticOptions{Input: prompt.Fixed(load.Prompt), Output: prompt.Fixed(load.Output), Seed: seed ^ h.Sum64(), IgnoreEOS: true})
-	t := loadgen.Tenant{Name: name, Prompts: prompts, Load: loadgen.Load{Concurrency: load.Concurrency}}
+	t := loadgen.Tenant{Name: name, Prompts: prompts, Load: loadgen.OfferedLoad{Concurrency: load.Concurrency}}
 	if !load.Closed() {
 		t.Load.Schedule = loadgen.Poisson{PerS: load.Rate}
 	}
@@ -44,7 +44,7 @@ const gpmPeriod = 500 * time.Millisecond
 // Record makes a run with telemetry beside it, which goes to the run's folder as
 // well. source may be nil. The artifacts of an interrupted run stay, its figures
 // do not count.
-func Record(ctx context.Context, plan loadgen.Plan, opts loadgen.Options, source telemetry.Reader) (*Recording, error) {
+func Record(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options, source telemetry.Reader) (*Recording, error) {
 	if source == nil {
 		res, err := loadgen.Run(ctx, plan, opts)
 		return &Recording{Result: res}, err
@@ -78,14 +78,13 @@ func Record(ctx context.Context, plan loadgen.Plan, opts loadgen.Options, source
 // requests, rates and utilisations are means over the clients. The caller adds
 // mechanism, case, server, load and the number of tenants on a GPU.
 func (r *Recording) Row(clients []string, devices []int) predict.Row {
-	row := predict.Row{Requests: new(int), Errors: new(int), TokensPerS: new(float64), WallS: new(float64)}
-	histograms := map[loadgen.Metric]*loadgen.Histogram{}
+	requests, failed, rate, wall := 0, 0, 0.0, 0.0
+	histograms := map[loadgen.LatencyMetric]*loadgen.Histogram{}
 	for _, name := range clients {
 		if t, ok := r.Summary.Tenant(name); ok {
-			*row.Requests += int(t.Counts.OK)
-			*row.Errors += int(t.Counts.Failed)
-			*row.TokensPerS += t.OutputTokensPerS / float64(len(clients))
-			*row.WallS = max(*row.WallS, t.DurationS)
+			requests, failed = requests+int(t.Counts.OK), failed+int(t.Counts.Failed)
+			rate += t.OutputTokensPerS / float64(len(clients))
+			wall = max(wall, t.DurationS)
 		}
 		for _, h := range r.Histograms {
 			if h.Tenant != name {
@@ -99,31 +98,32 @@ func (r *Recording) Row(clients []string, devices []int) predict.Row {
 			}
 		}
 	}
-	row.TTFT, row.TPOT, row.ITL, row.E2E = millis(histograms[loadgen.TTFT]), millis(histograms[loadgen.TPOT]), millis(histograms[loadgen.ITL]), millis(histograms[loadgen.E2E])
+	row := predict.Row{Requests: predict.Some(requests), Errors: predict.Some(failed), WallS: predict.Some(wall), Outcome: predict.Outcome{TokensPerS: predict.Some(rate),
+		TTFT: millis(histograms[loadgen.MetricTTFT]), TPOT: millis(histograms[loadgen.MetricTPOT]), ITL: millis(histograms[loadgen.MetricITL]), E2E: millis(histograms[loadgen.MetricE2E])}}
 	if r.Series == nil {
 		return row
 	}
-	mean := func(m telemetry.Metric, unit float64) *float64 { return r.mean(devices, m, unit) }
-	row.GPU = &predict.RowGPU{Util: mean(telemetry.MetricGPUUtilPercent, 1), MemUtil: mean(telemetry.MetricMemUtilPercent, 1), PowerW: mean(telemetry.MetricPowerWatts, 1),
+	mean := func(m telemetry.Metric, unit float64) predict.Optional[float64] { return r.mean(devices, m, unit) }
+	row.GPU = predict.RowGPU{Util: mean(telemetry.MetricGPUUtilPercent, 1), MemUtil: mean(telemetry.MetricMemUtilPercent, 1), PowerW: mean(telemetry.MetricPowerWatts, 1),
 		UsedGiB: mean(telemetry.MetricMemUsedBytes, float64(sharing.GiB)), SMMHz: mean(telemetry.MetricSMClockMHz, 1)}
-	row.GPM = &predict.RowGPM{GraphicsUtil: mean(telemetry.MetricGraphicsUtilPercent, 1), SMUtil: mean(telemetry.MetricSMUtilPercent, 1), SMOccupancy: mean(telemetry.MetricSMOccupancyPercent, 1),
+	row.GPM = predict.RowGPM{GraphicsUtil: mean(telemetry.MetricGraphicsUtilPercent, 1), SMUtil: mean(telemetry.MetricSMUtilPercent, 1), SMOccupancy: mean(telemetry.MetricSMOccupancyPercent, 1),
 		TensorUtil: mean(telemetry.MetricTensorUtilPercent, 1), DRAMBwUtil: mean(telemetry.MetricDRAMUtilPercent, 1)}
 	return row
 }
 
-func millis(h *loadgen.Histogram) *predict.LatencyMS {
+func millis(h *loadgen.Histogram) predict.LatencyMS {
 	if h == nil || h.Count() == 0 {
-		return nil
+		return predict.LatencyMS{}
 	}
 	f := h.Figures()
-	v := func(m loadgen.Millis) *float64 { x := float64(m); return &x }
-	return &predict.LatencyMS{P50: v(f.P50), P90: v(f.P90), P95: v(f.P95), P99: v(f.P99), Mean: v(f.Mean)}
+	v := func(m loadgen.Millis) predict.Optional[float64] { return predict.Some(float64(m)) }
+	return predict.LatencyMS{P50: v(f.P50), P90: v(f.P90), P95: v(f.P95), P99: v(f.P99), Mean: v(f.Mean)}
 }
 
-// mean is the mean over the devices of a metric's means in the run's window, nil
-// where no device has it. A GPM figure is about the time before it, so that the
+// mean is the mean over the devices of a metric's means in the run's window,
+// missing where no device has it. A GPM figure is about the time before it, so that the
 // first one of the window is left out.
-func (r *Recording) mean(devices []int, m telemetry.Metric, unit float64) *float64 {
+func (r *Recording) mean(devices []int, m telemetry.Metric, unit float64) predict.Optional[float64] {
 	from, to := time.Unix(0, r.Summary.Window.FromNS).Sub(r.Series.Start), time.Unix(0, r.Summary.Window.ToNS).Sub(r.Series.Start)
 	if m >= telemetry.MetricGraphicsUtilPercent {
 		from += gpmPeriod
@@ -141,8 +141,7 @@ func (r *Recording) mean(devices []int, m telemetry.Metric, unit float64) *float
 		}
 	}
 	if have == 0 {
-		return nil
+		return predict.Optional[float64]{}
 	}
-	total /= float64(have)
-	return &total
+	return predict.Some(total / float64(have))
 }

@@ -61,7 +61,7 @@ loads:
 
 func FuzzPlan(f *testing.F) {
 	for _, name := range []string{"simulated.yaml", "two-models.yaml"} {
-		b, err := os.ReadFile("../examples/measure/plans/" + name)
+		b, err := os.ReadFile("../../examples/measure/plans/" + name)
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -11,16 +11,13 @@ func LoadProfiles(path string) (*Profiles, error) {
 	return load(path, func(data []byte) (*Profiles, error) {
 		list, err := ParseProfiles(data)
 		if err != nil {
-			rows, rowsErr := ParseRows(data)
-			if rowsErr != nil {
-				return nil, fmt.Errorf("neither profiles nor co-location rows: %w", rowsErr)
+			rows, err := ParseRows(data)
+			if err != nil {
+				return nil, fmt.Errorf("neither profiles nor co-location rows: %w", err)
 			}
-			if list, err = rows.Profiles(); err != nil {
-				return nil, err
-			}
+			list = rows.Profiles()
 		}
-		ps := &Profiles{}
-		return ps, ps.Add(list...)
+		return NewProfiles(list...)
 	})
 }
 

@@ -1,0 +1,191 @@
+package predict
+
+import (
+	"math"
+	"slices"
+
+	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/internal/stats"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Measured is a co-located row with its prediction.
+type Measured struct {
+	Index      int // of the row in its file
+	Row        *Row
+	Prediction *Prediction // nil when it could not be predicted
+	Err        error       // why not
+}
+
+// ErrorSummary is how far predictions of a metric were from measurements, as
+// absolute relative errors; quantiles by nearest rank.
+type ErrorSummary struct {
+	Mechanism    sharing.Mechanism `json:"mechanism"`
+	Metric       Metric            `json:"metric"`
+	Rows         int               `json:"rows"`
+	MeanFraction float64           `json:"mean"`
+	P50Fraction  float64           `json:"p50"`
+	P95Fraction  float64           `json:"p95"`
+	// CoverageFraction is the share of measurements within their 90% interval,
+	// and WidthFraction the intervals' mean width over their values. Both are
+	// missing for baselines, which have no intervals.
+	CoverageFraction Optional[float64] `json:"coverage,omitzero"`
+	WidthFraction    Optional[float64] `json:"width,omitzero"`
+}
+
+// ErrorsOf summarises predictions against measurements by mechanism and metric.
+// Throughput is compared in closed loops only: that of an open loop is what its
+// clients offer.
+func ErrorsOf(ms []Measured) []ErrorSummary {
+	out := make([]comparison, 0, len(ms))
+	for i := range ms {
+		if p := ms[i].Prediction; p != nil {
+			out = append(out, comparison{ms[i].Row, p.Get})
+		}
+	}
+	return summarise(out, true)
+}
+
+// comparison is a measured row with what was said of its metrics.
+type comparison struct {
+	row  *Row
+	said func(Metric) (Interval, bool)
+}
+
+// compared returns a row's metric if it is one that predictions are judged by.
+func (r *Row) compared(m Metric) (float64, bool) {
+	v, ok := r.Metric(m)
+	return v, ok && (m != MetricTokensPerSecond || r.Load.Closed())
+}
+
+func summarise(cs []comparison, intervals bool) []ErrorSummary {
+	var out []ErrorSummary
+	for _, mechanism := range mechanisms {
+		for m := range Metric(metricCount) {
+			var errs []float64
+			inside, width := 0.0, 0.0
+			for _, c := range cs {
+				got, ok := c.row.compared(m)
+				said, ok2 := c.said(m)
+				if !ok || !ok2 || c.row.Mechanism != mechanism {
+					continue
+				}
+				errs = append(errs, math.Abs(said.Value/got-1))
+				width += said.WidthFraction()
+				if said.Contains(got) {
+					inside++
+				}
+			}
+			if len(errs) == 0 {
+				continue
+			}
+			n := float64(len(errs))
+			s := ErrorSummary{Mechanism: mechanism, Metric: m, Rows: len(errs)}
+			for _, e := range errs {
+				s.MeanFraction += e / n
+			}
+			slices.Sort(errs)
+			s.P50Fraction, s.P95Fraction = stats.NearestRank(errs, 0.5), stats.NearestRank(errs, 0.95)
+			if intervals {
+				s.CoverageFraction, s.WidthFraction = Some(inside/n), Some(width/n)
+			}
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Baseline is a rule of thumb that predictions are compared with.
+type Baseline uint8
+
+// The baselines, each a factor on the figures of the workload alone without
+// MPS.
+const (
+	// BaselineNTimesSlower: N tenants, N times slower.
+	BaselineNTimesSlower Baseline = iota
+	// BaselineFlat: everything 1.75 times slower, the middle of an article's +50
+	// to +100%.
+	BaselineFlat
+	// BaselineGPUBusy: processor sharing, 1 plus the others' busy share of the
+	// GPU (GPM graphics_util).
+	BaselineGPUBusy
+	// BaselineEngineBusy: the same by the share of time in which the others'
+	// engines are busy.
+	BaselineEngineBusy
+)
+
+var baselines = enum.Of[Baseline](ErrUnknownName, "baseline", "n-times-slower", "flat-1.75", "processor-sharing-graphics-util", "processor-sharing-engine-busy")
+
+// Baselines lists the baselines.
+func Baselines() []Baseline { return baselines.Values() }
+
+// String returns the baseline's name.
+func (b Baseline) String() string { return baselines.String(b) }
+
+// MarshalText returns the baseline's name.
+func (b Baseline) MarshalText() ([]byte, error) { return baselines.Text(b) }
+
+// UnmarshalText reads a baseline's name.
+func (b *Baseline) UnmarshalText(t []byte) error { return baselines.Parse(b, t) }
+
+// BaselineErrors summarises what a baseline says of the co-located rows of a
+// file against what was measured.
+func BaselineErrors(b Baseline, rows Rows) ([]ErrorSummary, error) {
+	ps, err := NewProfiles(rows.Profiles()...)
+	if err != nil {
+		return nil, err
+	}
+	var out []comparison
+	for _, c := range rows.shared(ps) {
+		for i := range c.rows {
+			alone := ps.uncontended(&c.rows[i])
+			factor, ok := b.factor(c.rows, i, ps)
+			if !ok || alone == nil {
+				continue
+			}
+			out = append(out, comparison{&c.rows[i], func(m Metric) (Interval, bool) {
+				v, ok := alone.Metric(m)
+				if m == MetricTokensPerSecond {
+					return Interval{Value: v / factor}, ok
+				}
+				return Interval{Value: v * factor}, ok
+			}})
+		}
+	}
+	return summarise(out, false), nil
+}
+
+// uncontended is a row's workload alone, without MPS; nil when not measured.
+func (ps *Profiles) uncontended(r *Row) *SoloProfile {
+	return ps.find(sharing.MechanismTimeSlicing, r.Server.uncapped(), r.Load)
+}
+
+// factor is what the baseline says of tenant i of a case.
+func (b Baseline) factor(rows Rows, i int, ps *Profiles) (float64, bool) {
+	switch b {
+	case BaselineNTimesSlower:
+		return float64(len(rows)), true
+	case BaselineFlat:
+		return 1.75, true
+	}
+	f := 1.0
+	for j := range rows {
+		if j == i {
+			continue
+		}
+		p := ps.uncontended(&rows[j])
+		if p == nil {
+			return 0, false
+		}
+		busy := p.GPUBusyFraction
+		if b == BaselineEngineBusy {
+			busy = p.EngineFraction
+		}
+		v, ok := busy.Get()
+		if !ok {
+			return 0, false
+		}
+		f += v
+	}
+	return f, true
+}

@@ -1,0 +1,77 @@
+package predict
+
+import (
+	"errors"
+
+	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// ErrUnknownName says that a text names no value of an enumeration.
+var ErrUnknownName = errors.New("predict: unknown name")
+
+// Optional is a value that may be missing. The zero Optional is missing. In
+// JSON a missing value is null, or left out with the omitzero option.
+type Optional[T any] = optional.Value[T]
+
+// Some returns a value that is there.
+func Some[T any](v T) Optional[T] { return optional.Of(v) }
+
+// Metric is a figure that a Predictor predicts.
+type Metric uint8
+
+// The metrics; latencies are in milliseconds.
+const (
+	MetricTPOTP50 Metric = iota
+	MetricTPOTP99
+	MetricTTFTP50
+	MetricTTFTP99
+	MetricE2EP50
+	MetricE2EP90
+	MetricE2EP99
+	MetricTokensPerSecond
+)
+
+const metricCount = 8
+
+var metrics = enum.Of[Metric](ErrUnknownName, "metric",
+	"tpot_ms_p50", "tpot_ms_p99", "ttft_ms_p50", "ttft_ms_p99", "e2e_ms_p50", "e2e_ms_p90", "e2e_ms_p99", "tokens_per_s")
+
+// Metrics lists the metrics in order.
+func Metrics() []Metric { return metrics.Values() }
+
+// String returns the metric's name with its unit, for example "tpot_ms_p50".
+func (m Metric) String() string { return metrics.String(m) }
+
+// MarshalText returns the metric's name.
+func (m Metric) MarshalText() ([]byte, error) { return metrics.Text(m) }
+
+// UnmarshalText reads a metric's name.
+func (m *Metric) UnmarshalText(b []byte) error { return metrics.Parse(m, b) }
+
+// Interval is a predicted value with the bounds within which the measured one
+// is expected to lie with a probability of 90%.
+type Interval struct {
+	Value float64 `json:"value"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+}
+
+// WidthFraction is the interval's width over its value.
+func (i Interval) WidthFraction() float64 { return (i.High - i.Low) / i.Value }
+
+// Contains says whether v lies within the bounds.
+func (i Interval) Contains(v float64) bool { return v >= i.Low && v <= i.High }
+
+// Below answers whether the predicted figure will be at most limit; unknown
+// when the limit lies within the interval, which only a measurement settles.
+func (i Interval) Below(limit float64) sharing.Answer {
+	switch {
+	case i.High <= limit:
+		return sharing.AnswerYes
+	case i.Low > limit:
+		return sharing.AnswerNo
+	}
+	return sharing.AnswerUnknown
+}

@@ -1,0 +1,160 @@
+package loadgen
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/internal/problem"
+)
+
+// LoadResult reads a run's summary, histograms and, where there is one, timeline
+// back from its directory.
+func LoadResult(dir string) (*Result, error) {
+	res := &Result{Dir: dir}
+	path := filepath.Join(dir, ArtifactSummary)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, opError("read", path, err)
+	}
+	if err := json.Unmarshal(data, &res.Summary); err != nil {
+		return nil, &OpError{Op: "decode", Path: path, Err: err}
+	}
+	if v := res.Summary.SchemaVersion; v != SchemaVersion {
+		return nil, &OpError{Op: "read", Path: path, Err: fmt.Errorf("schema version %d; this version of the library reads %d", v, SchemaVersion)}
+	}
+	path = filepath.Join(dir, ArtifactHistograms)
+	if res.Histograms, err = loadFile(path, readHistograms); err != nil {
+		return nil, err
+	}
+	path = filepath.Join(dir, ArtifactTimeline)
+	if res.Timeline, err = loadFile(path, readTimeline); errors.Is(err, os.ErrNotExist) {
+		return res, nil
+	}
+	return res, err
+}
+
+func loadFile[T any](path string, read func(io.Reader) (T, error)) (v T, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return v, opError("open", path, err)
+	}
+	defer f.Close()
+	if v, err = read(f); err != nil {
+		return v, &OpError{Op: "read", Path: path, Err: err}
+	}
+	return v, nil
+}
+
+func readHistograms(r io.Reader) ([]TenantHistograms, error) {
+	var out []TenantHistograms
+	index := map[string]int{}
+	var l problem.List
+	scan := bufio.NewScanner(r)
+	scan.Buffer(nil, 4<<20)
+	for n := 1; scan.Scan(); n++ {
+		at := fmt.Sprintf("line %d", n)
+		var line histogramLine
+		if err := json.Unmarshal(scan.Bytes(), &line); err != nil {
+			l.Addf(at, "", "%v", err)
+			continue
+		}
+		h, err := line.decode()
+		if err != nil {
+			l.Addf(at, "", "%v", err)
+			continue
+		}
+		i, ok := index[line.Tenant]
+		if !ok {
+			i = len(out)
+			index[line.Tenant] = i
+			out = append(out, TenantHistograms{Tenant: line.Tenant, Probe: line.Probe, ByMetric: map[LatencyMetric]*Histogram{}})
+		}
+		if out[i].ByMetric[line.Metric] != nil {
+			l.Addf(at, "", "second histogram of %v of tenant %q", line.Metric, line.Tenant)
+			continue
+		}
+		out[i].ByMetric[line.Metric] = h
+	}
+	if err := scan.Err(); err != nil {
+		return nil, err
+	}
+	return out, l.Err()
+}
+
+// readTimeline reads a timeline.csv, such as that of a run's directory. Columns
+// are found by name. The error wraps ErrInput and names each bad line.
+func readTimeline(r io.Reader) ([]TimelineRow, error) {
+	cr := csv.NewReader(r)
+	header, err := cr.Read()
+	if err != nil {
+		return nil, fmt.Errorf("%w: timeline: %w", ErrInput, err)
+	}
+	var l problem.List
+	column := map[string]int{}
+	for _, name := range strings.Split(strings.TrimSpace(timelineHeader), ",") {
+		if column[name] = slices.Index(header, name); column[name] < 0 {
+			l.Addf("header", "give a timeline.csv of this package", "no column %q", name)
+		}
+	}
+	if err := l.Under(ErrInput); err != nil {
+		return nil, err
+	}
+	var rows []TimelineRow
+	for l.Len() <= problem.Enough {
+		values, err := cr.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			l.Addf("", "", "%v", err)
+			break
+		}
+		line, _ := cr.FieldPos(0)
+		row := TimelineRow{Tenant: values[column["tenant"]]}
+		for _, f := range []struct {
+			name string
+			into *int64
+		}{
+			{"unix_ns", &row.UnixNS}, {"offered", &row.Offered}, {"sent", &row.Sent}, {"done", &row.Done}, {"failed", &row.Failed},
+			{"in_flight", &row.InFlight}, {"tokens", &row.Tokens},
+		} {
+			v, err := strconv.ParseInt(values[column[f.name]], 10, 64)
+			if err != nil {
+				l.Addf(fmt.Sprintf("line %d.%s", line, f.name), "write a whole number", "is %q", problem.Clip(values[column[f.name]]))
+			}
+			*f.into = v
+		}
+		for _, f := range []struct {
+			name string
+			into *Optional[time.Duration]
+		}{{"ttft_p99_ms", &row.TTFTP99}, {"itl_p99_ms", &row.ITLP99}} {
+			text := values[column[f.name]]
+			if text == "" {
+				continue
+			}
+			ms, err := strconv.ParseFloat(text, 64)
+			if err != nil || !(ms >= 0 && ms*1e6 < math.MaxInt64) {
+				l.Addf(fmt.Sprintf("line %d.%s", line, f.name), "write milliseconds, or nothing", "is %q", problem.Clip(text))
+				continue
+			}
+			*f.into = optional.Of(time.Duration(math.Round(ms * 1e6)))
+		}
+		rows = append(rows, row)
+	}
+	if err := l.Under(ErrInput); err != nil {
+		return nil, err
+	}
+	return rows, nil
+}

@@ -1,0 +1,143 @@
+package mps
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/mps/internal/form"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// checkPipeDirectory refuses directories that cannot hold the daemon's
+// sockets or that an environment cannot carry.
+func checkPipeDirectory(l *problem.List, path, dir string) {
+	// sun_path holds 108 bytes with the terminating 0, and the longest socket
+	// is control_privileged.
+	const longest = 107 - len("/control_privileged")
+	switch {
+	case dir == "":
+		l.Addf(path, `use an absolute path, for example "`+DefaultPipe+`"`, "it is empty")
+	case strings.ContainsFunc(dir, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		l.Addf(path, "use a plain path", "%q holds control characters", problem.Clip(dir))
+	case !strings.HasPrefix(dir, "/"):
+		l.Addf(path, "use an absolute path: daemon and clients run in different directories", "%q is relative", problem.Clip(dir))
+	case filepath.ToSlash(filepath.Clean(dir)) != dir:
+		l.Addf(path, "write it as "+filepath.ToSlash(filepath.Clean(dir)), "%q is not in its shortest form", problem.Clip(dir))
+	case len(dir) > longest:
+		l.Addf(path, fmt.Sprintf("use at most %d bytes", longest), "%d bytes are too long for a socket's path", len(dir))
+	}
+}
+
+// checkLocalDirectory is checkPipeDirectory and looks at the file system, too.
+func checkLocalDirectory(l *problem.List, path, dir string) {
+	n := l.Len()
+	if checkPipeDirectory(l, path, dir); l.Len() == n && networkFileSystem(dir) == sharing.AnswerYes {
+		l.Addf(path, "use a directory of this node, for example under /run or /tmp", "%s is on a network file system, which holds no sockets", dir)
+	}
+}
+
+func checkGPUs(l *problem.List, path string, gpus []GPU) {
+	ordinals, uuids := map[int]bool{}, map[string]bool{}
+	for i, g := range gpus {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if g.Ordinal < 0 || ordinals[g.Ordinal] {
+			l.Addf(at+".Ordinal", "number the GPUs from 0", "%d is negative or given twice", g.Ordinal)
+		}
+		if g.UUID != "" && (!form.IsUUID(g.UUID) || uuids[g.UUID]) {
+			l.Addf(at+".UUID", `give each GPU's own UUID, "GPU-..."`, "%q is no UUID or given twice", problem.Clip(g.UUID))
+		}
+		if g.Memory < 0 || g.SMs < 0 {
+			l.Addf(at, "leave them 0 if not known", "negative memory or SMs")
+		}
+		ordinals[g.Ordinal], uuids[g.UUID] = true, g.UUID != ""
+	}
+}
+
+// checkDevice accepts a device named by ordinal ("0") or UUID ("GPU-...").
+func checkDevice(l *problem.List, path, device string) bool {
+	ok := form.IsOrdinal(device) || form.IsUUID(device)
+	if !ok {
+		l.Addf(path, `name it by ordinal, "0", or by UUID, "GPU-..."`, "%q is no device", problem.Clip(device))
+	}
+	return ok
+}
+
+// findGPU finds a device by ordinal, UUID or unambiguous beginning of a UUID.
+func findGPU(gpus []GPU, device string) (GPU, bool) {
+	var found GPU
+	n := 0
+	for _, g := range gpus {
+		if strconv.Itoa(g.Ordinal) == device || g.UUID == device {
+			return g, true
+		}
+		if form.IsUUID(device) && strings.HasPrefix(g.UUID, device) {
+			found = g
+			n++
+		}
+	}
+	return found, n == 1
+}
+
+func gpuNames(gpus []GPU) string {
+	var names []string
+	for _, g := range gpus {
+		n := strconv.Itoa(g.Ordinal)
+		if g.UUID != "" {
+			n += " (" + g.UUID + ")"
+		}
+		names = append(names, n)
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+func checkPID(l *problem.List, path string, pid int) {
+	if pid <= 0 || pid > 1<<31-1 {
+		l.Addf(path, "process IDs are positive", "%d is no process ID", pid)
+	}
+}
+
+func pidWord(path string, pid int) (string, error) {
+	var l problem.List
+	checkPID(&l, path, pid)
+	return strconv.Itoa(pid), invalid(&l)
+}
+
+// percentUnit is the last decimal of a percentage that is sent.
+const percentUnit = 1e-4
+
+// checkPercentage accepts what the daemon accepts: over 0 and up to 100, to
+// four decimals.
+func checkPercentage(l *problem.List, path string, pct float64) {
+	switch {
+	case math.IsNaN(pct):
+		l.Addf(path, "use a number over 0 and up to 100", "%v is no percentage", pct)
+	case pct <= 0 || pct > 100:
+		l.Addf(path, "use a number over 0 and up to 100", "%v%% is out of range", pct)
+	case pct < percentUnit:
+		l.Addf(path, "use at least 0.0001", "%v%% is smaller than can be sent", pct)
+	}
+}
+
+func formatPercentage(pct float64) string {
+	return strconv.FormatFloat(math.Round(pct*1e4)/1e4, 'f', -1, 64)
+}
+
+// checkMemLimit accepts limits that can be sent without rounding. total 0 is
+// not known.
+func checkMemLimit(l *problem.List, path string, limit, total sharing.Bytes) {
+	switch {
+	case limit <= 0:
+		l.Addf(path, "leave the limit out to have none", "%d bytes is no limit", int64(limit))
+	case limit%sharing.MiB != 0:
+		l.Addf(path, fmt.Sprintf("use %dMiB", limit.MiB()), "%v is not whole in MiB, the daemon's smallest unit", limit)
+	case total > 0 && limit > total:
+		l.Addf(path, "use at most the GPU's memory", "%v is larger than the GPU's %v", limit, total)
+	}
+}

@@ -1,0 +1,174 @@
+package mps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/cotenant/cotenant/internal/enum"
+)
+
+// ServerState is the state of an MPS server. The zero value is StateUnknown.
+type ServerState uint8
+
+// The states, with the daemon's own texts.
+const (
+	StateUnknown      ServerState = iota
+	StateInitializing             // it does not take clients yet
+	StateActive                   // it takes clients
+	StateFault                    // after a fatal GPU fault: it takes no client until every affected one has exited
+)
+
+var stateNames = enum.Of[ServerState](ErrInvalid, "server state", "UNKNOWN", "INITIALIZING", "ACTIVE", "FAULT")
+
+// String returns the daemon's text, for example "ACTIVE".
+func (s ServerState) String() string { return stateNames.String(s) }
+
+// MarshalText returns the state's text.
+func (s ServerState) MarshalText() ([]byte, error) { return stateNames.Text(s) }
+
+// UnmarshalText reads what String writes.
+func (s *ServerState) UnmarshalText(b []byte) error { return stateNames.Parse(s, b) }
+
+// ask sends a command about a server, whose process ID follows its name.
+func ask[T any](ctx context.Context, c *Client, parse func(string) (T, error), command string, server int, words ...string) (T, error) {
+	w, err := pidWord("server", server)
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return read(ctx, c, parse, append([]string{command, w}, words...)...)
+}
+
+// Servers lists the process IDs of the daemon's servers, possibly none.
+func (c *Client) Servers(ctx context.Context) ([]int, error) {
+	return read(ctx, c, parsePIDs, "get_server_list")
+}
+
+// ServerStatus returns a server's state. An unknown process ID is
+// ErrServerNotFound.
+func (c *Client) ServerStatus(ctx context.Context, server int) (ServerState, error) {
+	return ask(ctx, c, parseState, "get_server_status", server)
+}
+
+// Clients lists the process IDs of a server's clients. A terminated client
+// stays in the list until its process ends, as seen on an H200.
+func (c *Client) Clients(ctx context.Context, server int) ([]int, error) {
+	return ask(ctx, c, parsePIDs, "get_client_list", server)
+}
+
+// DeviceClients lists the devices with the clients that enumerate them, of one
+// server or, for server 0, of all.
+func (c *Client) DeviceClients(ctx context.Context, server int) ([]DeviceClients, error) {
+	if server == 0 {
+		return read(ctx, c, parseDeviceClients, "get_device_client_list")
+	}
+	return ask(ctx, c, parseDeviceClients, "get_device_client_list", server)
+}
+
+// Devices lists the devices as servers enumerate them: the default
+// enumeration and each server's, or for a server other than 0 only its own.
+func (c *Client) Devices(ctx context.Context, server int) ([]ServerDevices, error) {
+	if server == 0 {
+		return read(ctx, c, parseDeviceQuery, "device_query")
+	}
+	return ask(ctx, c, parseDeviceQuery, "device_query", server)
+}
+
+// Processes lists the client processes of all servers.
+func (c *Client) Processes(ctx context.Context) ([]Process, error) {
+	return read(ctx, c, parseProcesses, "ps")
+}
+
+// ServerOptions are options of StartServer.
+type ServerOptions struct {
+	UID int // the user whose clients it serves; 0 is root
+	// LocalityDomains splits GPUs of compute capability 10 along their dies
+	// (-mlopart, driver 595 and later).
+	LocalityDomains bool
+}
+
+// StartServer asks for a server and waits until the daemon lists it; servers
+// also start by themselves with the first client. It returns the server's
+// process ID. A second server of a user is ErrServerExists; one that does not
+// appear within the time-out is ErrTimeout and perhaps waits for the clients of
+// another user's server to leave.
+func (c *Client) StartServer(ctx context.Context, opts ServerOptions) (int, error) {
+	if opts.UID < 0 || uint64(opts.UID) > 1<<32-2 {
+		return 0, fmt.Errorf("%w: UID: %d is no user ID", ErrInvalid, opts.UID)
+	}
+	before, err := c.Servers(ctx)
+	if err != nil {
+		return 0, err
+	}
+	words := []string{"start_server", "-uid", strconv.Itoa(opts.UID)}
+	if opts.LocalityDomains {
+		words = append(words, "-mlopart")
+	}
+	if _, err := c.do(ctx, words...); err != nil {
+		return 0, err
+	}
+	var server int
+	err = c.poll(ctx, "start_server", func(ctx context.Context) (bool, error) {
+		now, err := c.Servers(ctx)
+		for _, pid := range now {
+			if !slices.Contains(before, pid) {
+				server = pid
+				state, err := c.ServerStatus(ctx, pid)
+				return state == StateActive, err
+			}
+		}
+		return false, err
+	})
+	return server, err
+}
+
+// ShutdownServer stops a server and waits until the daemon lists it no more.
+// One with clients is ErrServerBusy.
+func (c *Client) ShutdownServer(ctx context.Context, server int) error {
+	return c.shutdown(ctx, server)
+}
+
+// ForceShutdownServer stops a server even if it has clients, which lose their
+// work.
+func (c *Client) ForceShutdownServer(ctx context.Context, server int) error {
+	return c.shutdown(ctx, server, "-f")
+}
+
+func (c *Client) shutdown(ctx context.Context, server int, flags ...string) error {
+	w, err := pidWord("server", server)
+	if err != nil {
+		return err
+	}
+	if _, err := c.do(ctx, append([]string{"shutdown_server", w}, flags...)...); err != nil {
+		return err
+	}
+	return c.poll(ctx, "shutdown_server "+w, func(ctx context.Context) (bool, error) {
+		now, err := c.Servers(ctx)
+		return err == nil && !slices.Contains(now, server), err
+	})
+}
+
+// Quit asks the daemon to end with its servers. Clients still connected after
+// grace lose their work; grace 0 waits for them without end, within ctx. Grace
+// is sent in whole seconds, rounded up. graceful is false when the daemon said
+// that a server did not end by itself.
+func (c *Client) Quit(ctx context.Context, grace time.Duration) (graceful bool, err error) {
+	if grace < 0 || grace > 24*time.Hour {
+		return false, fmt.Errorf("%w: grace: %v is not between 0 and 24h", ErrInvalid, grace)
+	}
+	words, timeout := []string{"quit"}, 24*time.Hour
+	if grace > 0 {
+		secs := int((grace + time.Second - 1) / time.Second)
+		words = append(words, "-t", strconv.Itoa(secs))
+		timeout = time.Duration(secs)*time.Second + c.timeout
+	}
+	_, err = c.doWithin(ctx, timeout, words...)
+	if errors.Is(err, ErrCrashed) && !errors.Is(err, context.DeadlineExceeded) {
+		return false, nil
+	}
+	return err == nil, err
+}

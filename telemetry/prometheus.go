@@ -1,0 +1,152 @@
+package telemetry
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/cotenant/cotenant/internal/atomicfile"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// promPrefix starts the name of every exposed metric.
+const promPrefix = "cotenant_gpu_"
+
+// WritePrometheus writes the newest figures in Prometheus' text format 0.0.4.
+// Every line carries the device's index, its UUID and the basis of the
+// figures; a missing figure has no line. MIG instances have metrics of their
+// own, with the label gpu_instance. Lines come in a fixed order.
+func (l *Latest) WritePrometheus(w io.Writer) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := &promWriter{w: bufio.NewWriter(w), l: l}
+	for i, d := range l.h.Devices {
+		p.base = append(p.base, fmt.Sprintf(`device="%d",uuid=%s,basis="%s"`, i, promLabel(d.UUID), l.h.Info.Basis))
+	}
+	p.family("info", "gauge", "A GPU and the source of its figures; always 1.")
+	for i, d := range l.h.Devices {
+		p.line(i, fmt.Sprintf(`,name=%s,mig="%s",gpm="%s",source=%s`, promLabel(d.Name), d.MIG, d.GPM, promLabel(l.h.Info.Name)), 1)
+	}
+	p.family("up", "gauge", "Whether the GPU answers.")
+	for i := range l.devs {
+		switch l.devs[i].lostAnswer() {
+		case sharing.AnswerNo:
+			p.line(i, "", 1)
+		case sharing.AnswerYes:
+			p.line(i, "", 0)
+		}
+	}
+	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
+		name, kind := m.String(), "gauge"
+		if m == MetricEnergyJoules {
+			name, kind = name+"_total", "counter"
+		}
+		p.family(name, kind, m.Help())
+		p.each(func(i int, d *latestDevice) {
+			if v, ok := l.figure(d, m); ok {
+				p.line(i, "", v)
+			}
+		})
+	}
+	p.family("throttle", "gauge", "Whether a reason holds the clocks down.")
+	p.each(func(i int, d *latestDevice) {
+		if t, ok := d.throttle.Get(); ok && l.fresh(d.throtAt) {
+			for j, name := range throttleNames {
+				p.line(i, fmt.Sprintf(`,reason="%s"`, name), float64(t>>j&1))
+			}
+		}
+	})
+	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
+		p.family("instance_"+m.String(), "gauge", "Of a MIG GPU instance: "+m.Help())
+		p.each(func(i int, d *latestDevice) {
+			for j := range d.instances {
+				if v, ok := d.instances[j].Get(m); ok && l.fresh(d.instAt) {
+					p.line(i, fmt.Sprintf(`,gpu_instance="%d"`, d.instances[j].ID), v)
+				}
+			}
+		})
+	}
+	p.family("process_memory_bytes", "gauge", "Device memory that a process holds.")
+	p.each(func(i int, d *latestDevice) {
+		for j := range d.processes {
+			if b, ok := d.processes[j].Memory.Get(); ok && l.recent(d.procAt) {
+				p.line(i, processLabels(&d.processes[j]), float64(b))
+			}
+		}
+	})
+	p.family("process_sm_util_percent", "gauge", "Share of time in which a process's kernels ran.")
+	p.each(func(i int, d *latestDevice) {
+		for j := range d.util {
+			if v, ok := d.util[j].SMUtilPercent.Get(); ok && l.recent(d.utilAt) {
+				p.line(i, processLabels(&d.util[j]), v)
+			}
+		}
+	})
+	p.family("telemetry_events_total", "counter", "What happened to the sampling.")
+	for _, k := range eventNames.Values() {
+		for i := -1; i < len(l.devs); i++ {
+			if n, ok := l.events[eventKey{k, i}]; ok {
+				p.line(i, fmt.Sprintf(`,kind="%s"`, k), float64(n))
+			}
+		}
+	}
+	return p.w.Flush()
+}
+
+func processLabels(q *Process) string {
+	s := fmt.Sprintf(`,pid="%d",process=%s`, q.PID, promLabel(q.Name))
+	if id, ok := q.GPUInstance.Get(); ok {
+		s += fmt.Sprintf(`,gpu_instance="%d"`, id)
+	}
+	return s
+}
+
+// SavePrometheus replaces the file at path with what WritePrometheus writes, so
+// that a reader (Node exporter's textfile collector) never sees half of it.
+func (l *Latest) SavePrometheus(path string) error {
+	return atomicfile.WriteFunc(path, 0o644, l.WritePrometheus)
+}
+
+// promWriter writes families, leaving out those without a line. Its errors come
+// out of w.Flush.
+type promWriter struct {
+	w                *bufio.Writer
+	l                *Latest
+	base             []string // the labels of each device
+	name, kind, help string
+	open             bool
+}
+
+// each calls f with every device that is not lost.
+func (p *promWriter) each(f func(i int, d *latestDevice)) {
+	for i := range p.l.devs {
+		if !p.l.devs[i].lost {
+			f(i, &p.l.devs[i])
+		}
+	}
+}
+
+func (p *promWriter) family(name, kind, help string) {
+	p.name, p.kind, p.help, p.open = promPrefix+name, kind, help, false
+}
+
+// line writes a line of a device, or of none with -1.
+func (p *promWriter) line(device int, labels string, v float64) {
+	if !p.open {
+		fmt.Fprintf(p.w, "# HELP %s %s\n# TYPE %s %s\n", p.name, p.help, p.name, p.kind)
+		p.open = true
+	}
+	base := fmt.Sprintf(`basis="%s"`, p.l.h.Info.Basis)
+	if device >= 0 {
+		base = p.base[device]
+	}
+	fmt.Fprintf(p.w, "%s{%s%s} %s\n", p.name, base, labels, appendNumber(nil, v))
+}
+
+var promEscape = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+
+// promLabel quotes a label's value.
+func promLabel(s string) string {
+	return `"` + promEscape.Replace(strings.ToValidUTF8(s, "\uFFFD")) + `"`
+}
