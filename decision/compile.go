@@ -33,17 +33,12 @@ func CompilePool(pool *Pool) (*CompiledPool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decision: pool %q: %w", pool.Name, err)
 	}
-	kind := gate.Kind{Name: pool.Name, GPU: gpu, Driver: pool.Driver, Mechanisms: pool.Mechanisms, VGPU: pool.VGPU, Together: pool.Count}
+	kind := gate.Kind{Name: pool.Name, GPU: gpu, Driver: pool.Driver, Mechanisms: pool.Mechanisms, Delivery: pool.Delivery, VGPU: pool.VGPU, Together: pool.Count}
 	if pool.GPUsPerNode > 0 {
 		kind.Together = min(pool.Count, pool.GPUsPerNode)
 	}
 	if pool.StaticPartitions != nil {
 		kind.StaticPartitions = sharing.AnswerOf(*pool.StaticPartitions)
-	}
-	if pool.Delivery != "" {
-		if err := kind.Delivery.UnmarshalText([]byte(pool.Delivery)); err != nil {
-			return nil, fmt.Errorf("decision: pool %q: %w", pool.Name, err)
-		}
 	}
 	p := &CompiledPool{pool: pool}
 	if p.ground, err = gate.NewGround(kind); err != nil {

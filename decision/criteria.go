@@ -1,8 +1,7 @@
 package decision
 
 import (
-	"fmt"
-
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
@@ -22,24 +21,16 @@ const (
 // CriterionCount is the number of criteria.
 const CriterionCount = 6
 
-var criterionNames = []string{"isolation", "latency", "throughput", "cost", "complexity", "density"}
+var criterionNames = enum.Of[Criterion](ErrUnknownName, "criterion", "isolation", "latency", "throughput", "cost", "complexity", "density")
 
 // String returns the criterion's text.
-func (c Criterion) String() string { return nameOf(criterionNames, int(c)) }
+func (c Criterion) String() string { return criterionNames.String(c) }
 
 // MarshalText returns the criterion's text.
-func (c Criterion) MarshalText() ([]byte, error) { return textOf(criterionNames, int(c), "criterion") }
+func (c Criterion) MarshalText() ([]byte, error) { return criterionNames.Text(c) }
 
 // UnmarshalText reads a criterion's text.
-func (c *Criterion) UnmarshalText(b []byte) error {
-	for i, n := range criterionNames {
-		if n == string(b) {
-			*c = Criterion(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("decision: unknown criterion %q", clip(string(b)))
-}
+func (c *Criterion) UnmarshalText(b []byte) error { return criterionNames.Parse(c, b) }
 
 // anchors are the raw values that count 0 and 1. They are fixed, so that a
 // score means the same whatever the other candidates are.
@@ -87,7 +78,7 @@ func (w Weights) validate() error {
 	sum := 0.0
 	for c, v := range w.array() {
 		if !(v >= 0 && v <= 100) {
-			l.Addf(criterionNames[c], "use 0 to 100", "%v is out of range", v)
+			l.Addf(Criterion(c).String(), "use 0 to 100", "%v is out of range", v)
 		}
 		sum += v
 	}

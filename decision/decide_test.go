@@ -36,12 +36,12 @@ func decide(t testing.TB, f *Fleet) *Result {
 	return r
 }
 
-// sevenB is one team's 7B model in FP16 (TV2, TV9).
+// sevenB is one team's 7B model in FP16.
 func sevenB(name string) Workload {
 	return Workload{Name: name, Kind: KindOnlineInference, Model: &Model{Parameters: 7e9, Weights: PrecisionFP16}, GPUBusy: ptr(0.2), Tenant: name, Isolation: hard}
 }
 
-// TestFourTeams is TV2 and TV9: four 7B models in FP16 do not fit 1g.10gb and
+// TestFourTeams: four 7B models in FP16 do not fit 1g.10gb and
 // fit one A100-80GB as four 1g.20gb, which costs 2,372.50 instead of 9,490.00.
 func TestFourTeams(t *testing.T) {
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "prod", GPU: "A100-SXM4-80GB", Count: 4, PricePerGPUHour: price(t, "3.25 USD")}}}

@@ -1,12 +1,15 @@
 package decision
 
 import (
-	"fmt"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/internal/strictyaml"
+	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/timeslice"
 )
 
 // Fleet is the input: GPU pools and the workloads that want them.
@@ -38,16 +41,45 @@ type Pool struct {
 
 	// What the rest is for: gates and the detectors of traps.
 	Mechanisms       []sharing.Mechanism `yaml:"mechanisms"`        // those that may be used here; empty = all
-	Delivery         string              `yaml:"delivery"`          // device-plugin, gpu-operator, dra, hami, volcano, kai
+	Delivery         sharing.Delivery    `yaml:"delivery"`          // DeliveryBare = not stated
 	VGPU             bool                `yaml:"vgpu"`              // hypervisor with vGPU manager and licences
 	VGPUType         string              `yaml:"vgpu_type"`         // e.g. A100D-10C; for the manifests
 	Platform         string              `yaml:"platform"`          // e.g. eks-managed
 	InstanceType     string              `yaml:"instance_type"`     // e.g. g6e.2xlarge
 	StaticPartitions *bool               `yaml:"static_partitions"` // MPS static SM partitions are on
-	MPSProtocol      int                 `yaml:"mps_protocol"`      // 2 or 3; 0 = not known
-	Timeslice        string              `yaml:"timeslice"`         // default, short, medium, long: the compute policy wanted
+	MPSProtocol      mps.Protocol        `yaml:"mps_protocol"`      // in a file 2 or 3
+	Timeslice        timeslice.Level     `yaml:"timeslice"`         // the compute policy wanted; in a file default, short, medium or long
 	CPUNodes         *CPUNodes           `yaml:"cpu_nodes"`         // CPU nodes beside the GPU nodes
 }
+
+// DecodeNode reads a pool. A file writes two of its fields otherwise than their
+// packages do.
+func (p *Pool) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
+	type plain Pool
+	var file struct {
+		plain
+		MPSProtocol int    `yaml:"mps_protocol"`
+		Timeslice   string `yaml:"timeslice"`
+	}
+	d.Value(path, n, &file)
+	*p = Pool(file.plain)
+	switch file.MPSProtocol {
+	case 0:
+	case 2:
+		p.MPSProtocol = mps.ProtocolV2
+	case 3:
+		p.MPSProtocol = mps.ProtocolV3
+	default:
+		d.Addf(path+".mps_protocol", n, "use 2 or 3", "%d is out of range", file.MPSProtocol)
+	}
+	if file.Timeslice != "" {
+		if err := levelNames.Parse(&p.Timeslice, []byte(file.Timeslice)); err != nil {
+			d.Addf(path+".timeslice", n, "", "%v", err)
+		}
+	}
+}
+
+var levelNames = enum.Of[timeslice.Level](ErrUnknownName, "time slice", "default", "short", "medium", "long")
 
 // CPUNodes are CPU nodes that an accounting puts beside the GPU nodes.
 type CPUNodes struct {
@@ -156,125 +188,4 @@ type Revenue struct {
 	Monthly            cost.Money `yaml:"monthly,required"`
 	LossPercentPer100m float64    `yaml:"loss_percent_per_100ms,required"` // 1 means 1 percent
 	LossUnit           string     `yaml:"unit"`                            // per-100ms (default) or per-ms
-}
-
-// Kind is the class of a workload. The zero value, KindUnknown, is refused.
-type Kind uint8
-
-// The kinds.
-const (
-	KindUnknown Kind = iota
-	KindDistributedTraining
-	KindTraining
-	KindOnlineInference
-	KindOfflineInference
-	KindBatch
-	KindNotebook
-	KindCI
-	KindHPC
-	kindCount
-)
-
-var kindNames = []string{"unknown", "distributed-training", "training", "online-inference", "offline-inference",
-	"batch", "notebook", "ci", "hpc"}
-
-// String returns the kind's text, e.g. "online-inference".
-func (k Kind) String() string { return nameOf(kindNames, int(k)) }
-
-// MarshalText returns the kind's text.
-func (k Kind) MarshalText() ([]byte, error) { return textOf(kindNames, int(k), "kind") }
-
-// UnmarshalText reads a kind's text.
-func (k *Kind) UnmarshalText(b []byte) error { return parseName(kindNames, b, "kind", k) }
-
-// Evidence is what a workload's figures rest on.
-type Evidence uint8
-
-// The kinds of evidence for a workload's figures.
-const (
-	EvidenceUnstated         Evidence = iota
-	EvidenceMeasured                  // SM activity or step timing on the GPU
-	EvidenceEstimated                 // somebody's estimate
-	EvidenceVendor                    // a vendor's or paper's figure
-	EvidenceSynthetic                 // generated example data
-	EvidenceNVML                      // NVML or nvidia-smi utilisation
-	EvidenceEqualConcurrency          // a comparison at equal load per model, not per GPU
-)
-
-var evidenceNames = []string{"unstated", "measured", "estimated", "vendor", "synthetic", "nvml-utilization", "equal-concurrency"}
-
-// String returns the evidence's text.
-func (e Evidence) String() string { return nameOf(evidenceNames, int(e)) }
-
-// MarshalText returns the evidence's text.
-func (e Evidence) MarshalText() ([]byte, error) { return textOf(evidenceNames, int(e), "evidence") }
-
-// UnmarshalText reads an evidence's text.
-func (e *Evidence) UnmarshalText(b []byte) error { return parseName(evidenceNames, b, "evidence", e) }
-
-// Precision is the number format of a model's weights.
-type Precision uint8
-
-// The precisions.
-const (
-	PrecisionUnknown Precision = iota
-	PrecisionFP32
-	PrecisionFP16
-	PrecisionBF16
-	PrecisionFP8
-	PrecisionINT8
-	PrecisionFP4
-	PrecisionINT4
-)
-
-var (
-	precisionNames = []string{"unknown", "fp32", "fp16", "bf16", "fp8", "int8", "fp4", "int4"}
-	halfBytes      = [...]int64{0, 8, 4, 4, 2, 2, 1, 1}
-)
-
-// String returns the precision's text, e.g. "fp16".
-func (p Precision) String() string { return nameOf(precisionNames, int(p)) }
-
-// MarshalText returns the precision's text.
-func (p Precision) MarshalText() ([]byte, error) { return textOf(precisionNames, int(p), "precision") }
-
-// UnmarshalText reads a precision's text.
-func (p *Precision) UnmarshalText(b []byte) error {
-	return parseName(precisionNames, b, "precision", p)
-}
-
-func nameOf(names []string, i int) string {
-	if i < 0 || i >= len(names) {
-		return fmt.Sprintf("%d", i)
-	}
-	return names[i]
-}
-
-func textOf(names []string, i int, what string) ([]byte, error) {
-	if i < 0 || i >= len(names) {
-		return nil, fmt.Errorf("decision: %d is no %s", i, what)
-	}
-	return []byte(names[i]), nil
-}
-
-// parseName reads one of names; the first, "unknown" or "unstated", is what a
-// missing value means and cannot be written.
-func parseName[T ~uint8](names []string, b []byte, what string, v *T) error {
-	for i, n := range names[1:] {
-		if n == string(b) {
-			*v = T(i + 1)
-			return nil
-		}
-	}
-	if near := problem.Nearest(string(b), names[1:]); near != "" {
-		return fmt.Errorf("unknown %s %q; did you mean %q?", what, clip(string(b)), near)
-	}
-	return fmt.Errorf("unknown %s %q; known: %v", what, clip(string(b)), names[1:])
-}
-
-func clip(s string) string {
-	if r := []rune(s); len(r) > 60 {
-		return string(r[:60]) + "…"
-	}
-	return s
 }

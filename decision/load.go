@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -99,16 +100,16 @@ const (
 	TrustAll                   // all workloads without a tenant are one tenant's
 )
 
-var trustNames = []string{"unstated", "all"}
+var trustNames = enum.Of[Trust](ErrUnknownName, "trust", "", "all")
 
 // String returns the answer's text.
-func (t Trust) String() string { return nameOf(trustNames, int(t)) }
+func (t Trust) String() string { return trustNames.String(t) }
 
 // MarshalText returns the answer's text.
-func (t Trust) MarshalText() ([]byte, error) { return textOf(trustNames, int(t), "trust") }
+func (t Trust) MarshalText() ([]byte, error) { return trustNames.Text(t) }
 
 // UnmarshalText reads an answer's text.
-func (t *Trust) UnmarshalText(b []byte) error { return parseName(trustNames, b, "trust", t) }
+func (t *Trust) UnmarshalText(b []byte) error { return trustNames.Parse(t, b) }
 
 // KVPerToken is the KV cache that one token of context takes, exactly, and
 // whether the model's shape is stated: two vectors (key and value) of

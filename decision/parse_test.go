@@ -78,7 +78,7 @@ func TestBadInput(t *testing.T) {
 		{"contradiction", "memory: 18GiB", "memory: 18GiB\n    model: {parameters: 8e9, weights: fp16}", []string{"workloads[0].model: contradicts memory"}},
 		{"contradicting SLO", "e2e_p99: 2s", "e2e_p99: 100ms", []string{"workloads[0].slo.e2e_p99: 100ms is below ttft_p99 500ms"}},
 		{"no such pool", "pool: prod", "pool: prd", []string{`workloads[0].pool: there is no pool "prd" (did you mean "prod"?)`}},
-		{"unknown kind", "online-inference", "online", []string{`workloads[0].kind: unknown kind "online"`}},
+		{"unknown kind", "online-inference", "online", []string{`workloads[0].kind: decision: unknown name: kind "online"`}},
 		{"unknown level", "fault: hardware", "fault: total", []string{"workloads[0].isolation.fault: "}},
 		{"own tenant", "tenant: search", "tenant: search\n    trust: [search]", []string{"workloads[0].trust[0]: names the workload's own tenant"}},
 		{"bad layout", "layouts: []", `layouts: ["3g.40gb@1", "9g.99gb@0"]`, []string{"pools[0].layouts[0]", "pools[0].layouts[1]"}},

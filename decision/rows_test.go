@@ -68,10 +68,10 @@ var rows = []row{
 	{id: "five-step flow", gpu: "L4", w: with(devtest, func(w *Workload) { w.Memory = &gib2 }), print: mechs(sharing.MechanismTimeSlicing)},
 	{id: "five-step flow", w: with(online, func(w *Workload) { w.Isolation = hard }), print: mechs(sharing.MechanismMIG)},
 	{id: "five-step flow", gpu: "T4", w: devtest, print: mechs(sharing.MechanismTimeSlicing, sharing.MechanismMPS)},
-	// "Ampere+" has MIG: false for A10 and L4 (D4).
+	// "Ampere+" has MIG: false for A10 and L4.
 	{id: "five-step flow", gpu: "A10", w: with(online, func(w *Workload) { w.Isolation = hard }), print: mechs(sharing.MechanismMIG), because: "nvidia-mig-guide-gpus", want: sharing.MechanismExclusive},
 	{id: "five-step flow", w: with(strict, func(w *Workload) { w.Tenant = "a" }), with: foreign(strict), print: mechs(sharing.MechanismVGPU, sharing.MechanismMIG)},
-	// Medium security: time-slicing with monitoring. Untrusted tenants never do (D9).
+	// Medium security: time-slicing with monitoring. Untrusted tenants never do.
 	{id: "five-step flow", w: with(batch, func(w *Workload) { w.Tenant, w.Replicas.Max = "a", 1 }), with: foreign(with(batch, func(w *Workload) { w.Replicas.Max = 1 })),
 		gpu: "T4", print: mechs(sharing.MechanismTimeSlicing), because: "nvidia-gpu-operator-sharing", want: sharing.MechanismExclusive},
 	{id: "five-step flow", w: devtest, print: mechs(sharing.MechanismTimeSlicing)},
@@ -114,7 +114,7 @@ var rows = []row{
 		print: mechs(sharing.MechanismVGPU), because: "nvidia-vgpu-guide", want: sharing.MechanismMIG},
 	{id: "decision matrix", w: research, print: mechs(sharing.MechanismResearch), because: "cotenant-reading", want: sharing.MechanismMPS},
 	// Container-native is a delivery of another mechanism.
-	{id: "decision matrix", pool: func(p *Pool) { p.Delivery = "dra" }, w: devtest, print: mechs(sharing.MechanismTimeSlicing)},
+	{id: "decision matrix", pool: func(p *Pool) { p.Delivery = sharing.DeliveryDRA }, w: devtest, print: mechs(sharing.MechanismTimeSlicing)},
 	// Use cases with their order.
 	{id: "use cases", w: strict, print: mechs(sharing.MechanismMIG, sharing.MechanismVGPU, sharing.MechanismExclusive), avoid: mechs(sharing.MechanismTimeSlicing)},
 	{id: "use cases", w: devtest, print: mechs(sharing.MechanismTimeSlicing)},

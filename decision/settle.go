@@ -3,10 +3,10 @@ package decision
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -21,23 +21,16 @@ const (
 	StatusDecided                   // objectives are kept at the confidence asked for
 )
 
-var statusNames = []string{"none", "provisional", "decided"}
+var statusNames = enum.Of[Status](ErrUnknownName, "status", "none", "provisional", "decided")
 
 // String returns the status's text.
-func (s Status) String() string { return nameOf(statusNames, int(s)) }
+func (s Status) String() string { return statusNames.String(s) }
 
 // MarshalText returns the status's text.
-func (s Status) MarshalText() ([]byte, error) { return textOf(statusNames, int(s), "status") }
+func (s Status) MarshalText() ([]byte, error) { return statusNames.Text(s) }
 
 // UnmarshalText reads a status's text.
-func (s *Status) UnmarshalText(b []byte) error {
-	i := slices.Index(statusNames, string(b))
-	if i < 0 {
-		return fmt.Errorf("unknown status %q; known: %v", clip(string(b)), statusNames)
-	}
-	*s = Status(i)
-	return nil
-}
+func (s *Status) UnmarshalText(b []byte) error { return statusNames.Parse(s, b) }
 
 // Consequence is what a workload's objective will meet where it was placed, on
 // the GPU where it meets it worst.

@@ -10,7 +10,10 @@ import (
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/timeslice"
 )
 
 // TrapHit is a trap that the input or the decision walks into.
@@ -184,7 +187,7 @@ var detectors = map[string]func(*trapScene) string{
 	"mps-pipe-directory": func(s *trapScene) string {
 		dir, set := s.w.Env["CUDA_MPS_PIPE_DIRECTORY"]
 		return say(s.mps() && set && (dir == "" || !strings.HasPrefix(dir, "/")),
-			"CUDA_MPS_PIPE_DIRECTORY=%q reaches no daemon: the client then silently has the whole GPU", clip(dir))
+			"CUDA_MPS_PIPE_DIRECTORY=%q reaches no daemon: the client then silently has the whole GPU", problem.Clip(dir))
 	},
 	"mps-memory-fraction": func(s *trapScene) string {
 		f := s.w.Framework
@@ -193,14 +196,14 @@ var detectors = map[string]func(*trapScene) string{
 	},
 	"mps-device-ordinals": func(s *trapScene) string {
 		v, set := s.w.Env["CUDA_VISIBLE_DEVICES"]
-		return say(s.mps() && set && hasOrdinal(v), "CUDA_VISIBLE_DEVICES=%q names ordinals, which the MPS server has renumbered; use UUIDs", clip(v))
+		return say(s.mps() && set && hasOrdinal(v), "CUDA_VISIBLE_DEVICES=%q names ordinals, which the MPS server has renumbered; use UUIDs", problem.Clip(v))
 	},
 	"mps-limit-dropped": func(s *trapScene) string {
 		v, set := s.w.Env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"]
-		return say(s.mps() && set && pinnedBeyond(v, s.w.gpus()), "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%q has an entry for a GPU that the process cannot see, which drops every limit", clip(v))
+		return say(s.mps() && set && pinnedBeyond(v, s.w.gpus()), "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%q has an entry for a GPU that the process cannot see, which drops every limit", problem.Clip(v))
 	},
 	"mps-one-user-per-server": func(s *trapScene) string {
-		return say(s.in(sharing.MechanismMPS) && s.uids && (s.p == nil || s.p.pool.MPSProtocol != 3),
+		return say(s.in(sharing.MechanismMPS) && s.uids && (s.p == nil || s.p.pool.MPSProtocol != mps.ProtocolV3),
 			"an MPS server runs for one user: clients of another user id wait until all of the first have gone")
 	},
 	"mps-client-killed": func(s *trapScene) string {
@@ -218,7 +221,7 @@ var detectors = map[string]func(*trapScene) string{
 		return say(s.w.gpus() > 1 && s.asked() > sharing.MechanismExclusive, "a replica over %d GPUs cannot run on shares or slices", s.w.gpus())
 	},
 	"mps-on-mig-delivery": func(s *trapScene) string {
-		return say(s.in(sharing.MechanismMIGWithMPS) && (s.p == nil || s.p.pool.Delivery == "" || s.p.pool.Delivery == "device-plugin" || s.p.pool.Delivery == "gpu-operator"),
+		return say(s.in(sharing.MechanismMIGWithMPS) && (s.p == nil || s.p.pool.Delivery <= sharing.DeliveryGPUOperator),
 			"the device plugin refuses MPS on MIG devices")
 	},
 	"mps-namespace-limits": func(s *trapScene) string {
@@ -226,15 +229,15 @@ var detectors = map[string]func(*trapScene) string{
 			"namespace %q inherits none of its server's limits; set them on the namespace", namespace(s.w))
 	},
 	"mps-q-flag": func(s *trapScene) string {
-		return say(s.mps() && s.p != nil && (s.p.pool.MPSProtocol == 3 || s.p.pool.Driver.Major >= 615),
+		return say(s.mps() && s.p != nil && (s.p.pool.MPSProtocol == mps.ProtocolV3 || s.p.pool.Driver.Major >= 615),
 			"-q asks a protocol-2 daemon to query devices and a protocol-3 one to quit")
 	},
 	"timeslice-setting": func(s *trapScene) string {
-		if s.p == nil || !s.in(sharing.MechanismTimeSlicing) || s.p.pool.Timeslice == "" || s.p.pool.Timeslice == "default" {
+		if s.p == nil || !s.in(sharing.MechanismTimeSlicing) || s.p.pool.Timeslice == timeslice.LevelDefault {
 			return ""
 		}
 		set, known := s.p.ground.GPU().TimesliceSetting.Get()
-		return say(!known || set != sharing.AnswerYes, "no source confirms that a %s lets its time slice be set; probe before relying on %q", s.p.ground.GPU().Name, s.p.pool.Timeslice)
+		return say(!known || set != sharing.AnswerYes, "no source confirms that a %s lets its time slice be set; probe before relying on %q", s.p.ground.GPU().Name, levelNames.String(s.p.pool.Timeslice))
 	},
 	"equal-load-per-model": func(s *trapScene) string {
 		return say(s.w.Evidence == EvidenceEqualConcurrency, "figures at equal load per model flatter sharing; compare at equal load per GPU")
@@ -293,7 +296,7 @@ func namespace(w *Workload) string {
 	if w.Request == nil {
 		return ""
 	}
-	return clip(w.Request.MPSNamespace)
+	return problem.Clip(w.Request.MPSNamespace)
 }
 
 func cpuNodes(p *Pool, shared bool) int {

@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/timeslice"
 )
 
 // trapCase is an input that walks into one trap.
@@ -68,10 +70,10 @@ var trapCases = map[string]trapCase{
 	"mps-fault-state-lasts":     {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.Replicas = 2 })},
 	"hami-graphs-unlimited":     {w: asks(sharing.MechanismHAMi, func(w *Workload) { w.Framework = &Framework{Name: "vllm", CUDAGraphs: ptr(true)} })},
 	"parallelism-across-slices": {w: asks(sharing.MechanismMIG, func(w *Workload) { w.GPUs = 2 })},
-	"mps-on-mig-delivery":       {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4, Delivery: "device-plugin"}, w: asks(sharing.MechanismMIGWithMPS, nil)},
+	"mps-on-mig-delivery":       {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4, Delivery: sharing.DeliveryDevicePlugin}, w: asks(sharing.MechanismMIGWithMPS, nil)},
 	"mps-namespace-limits":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.MPSNamespace = "team" })},
-	"mps-q-flag":                {pool: Pool{GPU: "L40S", Count: 4, MPSProtocol: 3}, w: asks(sharing.MechanismMPS, nil)},
-	"timeslice-setting":         {pool: Pool{GPU: "V100-32GB", Count: 4, Timeslice: "long"}, w: asks(sharing.MechanismTimeSlicing, nil)},
+	"mps-q-flag":                {pool: Pool{GPU: "L40S", Count: 4, MPSProtocol: mps.ProtocolV3}, w: asks(sharing.MechanismMPS, nil)},
+	"timeslice-setting":         {pool: Pool{GPU: "V100-32GB", Count: 4, Timeslice: timeslice.LevelLong}, w: asks(sharing.MechanismTimeSlicing, nil)},
 	"equal-load-per-model":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = EvidenceEqualConcurrency })},
 }
 
@@ -106,7 +108,7 @@ func trapsOf(t *testing.T, c trapCase) []string {
 // TestEveryTrapIsDetected: each trap has a detector, an input that it finds
 // and one that it leaves alone.
 func TestEveryTrapIsDetected(t *testing.T) {
-	clean := trapCase{pool: Pool{GPU: "A100-SXM4-80GB", Count: 8, Delivery: "dra"}, w: with(online, func(w *Workload) { w.Isolation = hard })}
+	clean := trapCase{pool: Pool{GPU: "A100-SXM4-80GB", Count: 8, Delivery: sharing.DeliveryDRA}, w: with(online, func(w *Workload) { w.Isolation = hard })}
 	if ids := trapsOf(t, clean); len(ids) > 0 {
 		t.Errorf("a clean input walks into %v", ids)
 	}

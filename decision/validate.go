@@ -34,7 +34,7 @@ func (f *Fleet) Validate() error { return f.validate(false) }
 func (f *Fleet) validate(partial bool) error {
 	c := &checker{partial: partial}
 	if f.Version != "v1" && !(partial && f.Version == "") {
-		c.Addf("version", `write version: v1`, "must be v1, not %q", clip(f.Version))
+		c.Addf("version", `write version: v1`, "must be v1, not %q", problem.Clip(f.Version))
 	}
 	if !partial {
 		c.count("pools", len(f.Pools), MaxPools)
@@ -45,7 +45,7 @@ func (f *Fleet) validate(partial bool) error {
 		p, path := &f.Pools[i], fmt.Sprintf("pools[%d]", i)
 		c.name(path+".name", p.Name)
 		if _, dup := pools[p.Name]; dup && p.Name != "" {
-			c.Addf(path+".name", "give each pool a name of its own", "duplicate pool name %q", clip(p.Name))
+			c.Addf(path+".name", "give each pool a name of its own", "duplicate pool name %q", problem.Clip(p.Name))
 		}
 		pools[p.Name] = p
 		c.pool(path, p, &currency)
@@ -55,12 +55,12 @@ func (f *Fleet) validate(partial bool) error {
 		w, path := &f.Workloads[i], fmt.Sprintf("workloads[%d]", i)
 		c.name(path+".name", w.Name)
 		if seen[w.Name] && w.Name != "" {
-			c.Addf(path+".name", "give each workload a name of its own", "duplicate workload name %q", clip(w.Name))
+			c.Addf(path+".name", "give each workload a name of its own", "duplicate workload name %q", problem.Clip(w.Name))
 		}
 		seen[w.Name] = true
 		c.workload(path, w)
 		if w.Pool != "" && pools[w.Pool] == nil {
-			c.Addf(path+".pool", c.didYouMean(w.Pool, f.Pools), "there is no pool %q", clip(w.Pool))
+			c.Addf(path+".pool", c.didYouMean(w.Pool, f.Pools), "there is no pool %q", problem.Clip(w.Pool))
 		}
 		if p := pools[w.Pool]; p != nil && p.Count > 0 && w.GPUs > p.Count {
 			c.Addf(path+".gpus", "pin another pool or use fewer GPUs", "a replica needs %d GPUs and pool %q has %d", w.GPUs, p.Name, p.Count)
@@ -75,6 +75,15 @@ func (f *Fleet) validate(partial bool) error {
 type checker struct {
 	problem.List
 	partial bool
+}
+
+// known lists the values of an enumeration.
+func known[T fmt.Stringer](values []T) string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = v.String()
+	}
+	return "known: " + strings.Join(texts, ", ")
 }
 
 func (c *checker) count(path string, n, limit int) {
@@ -92,7 +101,7 @@ func (c *checker) name(path, s string) {
 	}
 	if !namePattern.MatchString(s) {
 		c.Addf(path, "use letters, digits, '-', '_' and '.', at most 63, beginning and ending with a letter or digit",
-			"%q is not a name", clip(s))
+			"%q is not a name", problem.Clip(s))
 	}
 }
 
@@ -145,11 +154,9 @@ func (c *checker) pool(path string, p *Pool, currency *string) {
 		c.within(path+".cpu_nodes.shared", n.Shared, 0, MaxGPUs)
 		c.price(path+".cpu_nodes.price_per_hour", &n.PricePerHour, currency)
 	}
-	if p.MPSProtocol != 0 {
-		c.within(path+".mps_protocol", p.MPSProtocol, 2, 3)
+	if p.Delivery == sharing.DeliveryVGPUManager {
+		c.Addf(path+".delivery", "set vgpu: true", "vGPU types are handed out by the hypervisor")
 	}
-	c.oneOf(path+".delivery", p.Delivery, deliveryNames)
-	c.oneOf(path+".timeslice", p.Timeslice, []string{"default", "short", "medium", "long"})
 	if len(p.Layouts) > p.Count && p.Count > 0 {
 		c.Addf(path+".layouts", "list one layout for each GPU at most", "%d layouts for %d GPUs", len(p.Layouts), p.Count)
 	}
@@ -168,8 +175,6 @@ func (c *checker) pool(path string, p *Pool, currency *string) {
 	}
 }
 
-var deliveryNames = []string{"device-plugin", "gpu-operator", "dra", "hami", "volcano", "kai"}
-
 func (c *checker) oneOf(path, v string, known []string) {
 	if v == "" || slices.Contains(known, v) {
 		return
@@ -178,7 +183,7 @@ func (c *checker) oneOf(path, v string, known []string) {
 	if near := problem.Nearest(v, known); near != "" {
 		remedy = fmt.Sprintf("did you mean %q?", near)
 	}
-	c.Addf(path, remedy, "unknown value %q", clip(v))
+	c.Addf(path, remedy, "unknown value %q", problem.Clip(v))
 }
 
 func (c *checker) price(path string, m *cost.Money, currency *string) {
@@ -204,7 +209,7 @@ const maxBytesPerGPU = 16 * sharing.TiB
 
 func (c *checker) workload(path string, w *Workload) {
 	if w.Kind == KindUnknown && !c.partial {
-		c.Addf(path+".kind", "known: "+strings.Join(kindNames[1:], ", "), "is missing")
+		c.Addf(path+".kind", known(kindNames.Values()), "is missing")
 	}
 	c.load(path, w)
 	c.within(path+".gpus", w.GPUs, 0, 1024)
@@ -220,7 +225,7 @@ func (c *checker) workload(path string, w *Workload) {
 			c.Addf(path+".model.parameters", "write the number of parameters, for example 8e9", "%d is out of range", m.Parameters)
 		}
 		if m.Weights == PrecisionUnknown && !c.partial {
-			c.Addf(path+".model.weights", "known: "+strings.Join(precisionNames[1:], ", "), "is missing")
+			c.Addf(path+".model.weights", known(precisionNames.Values()), "is missing")
 		}
 		c.bytes(path+".model.kv_cache", m.KVCache)
 	}
@@ -284,7 +289,7 @@ func (c *checker) tenants(path string, w *Workload) {
 			c.Addf(at, "a tenant trusts itself already", "names the workload's own tenant")
 		}
 		if seen[t] {
-			c.Addf(at, "keep one", "duplicate tenant %q", clip(t))
+			c.Addf(at, "keep one", "duplicate tenant %q", problem.Clip(t))
 		}
 		seen[t] = true
 	}

@@ -1,7 +1,9 @@
 package mig
 
 import (
+	"encoding/json"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -164,5 +166,49 @@ func TestLookupAgreesWithSharing(t *testing.T) {
 	}
 	if found < 25 {
 		t.Errorf("%d boards found", found)
+	}
+}
+
+// TestCatalogueAgainstProbe holds the H200 of the catalogue to what one answered.
+func TestCatalogueAgainstProbe(t *testing.T) {
+	b, err := os.ReadFile("testdata/h200-nvml-probe.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var probe struct {
+		Profiles []struct {
+			Const int
+			Info  struct {
+				ID                  int `json:"Id"`
+				InstanceCount       int
+				MultiprocessorCount int
+				MemorySizeMB        int64
+			}
+			Placements []Placement
+			InfoRet    string
+		}
+	}
+	if err := json.Unmarshal(b, &probe); err != nil {
+		t.Fatal(err)
+	}
+	m, found := gpu(t, "H200"), 0
+	for _, want := range probe.Profiles {
+		if want.InfoRet != "Success" {
+			continue
+		}
+		found++
+		i := slices.IndexFunc(m.Profiles, func(p *Profile) bool { return p.Const == want.Const })
+		if i < 0 {
+			t.Errorf("constant %d is not in the catalogue", want.Const)
+			continue
+		}
+		p := m.Profiles[i]
+		if p.ID.Value != want.Info.ID || p.SMs.Value != want.Info.MultiprocessorCount || p.Memory.Value.MiB() != want.Info.MemorySizeMB ||
+			p.MaxInstances != want.Info.InstanceCount || !slices.Equal(p.Placements, want.Placements) {
+			t.Errorf("%s: %+v, the device answered %+v", p.Name, p, want)
+		}
+	}
+	if found != 7 {
+		t.Errorf("%d profiles", found)
 	}
 }

@@ -45,15 +45,15 @@ func CheckParted(c *PartedConfig, m *Model) []PartedFinding {
 	return out
 }
 
-// Selects reports whether the entry's filter lets the model through. Where the
+// selects reports whether the entry's filter lets the model through. Where the
 // model has several PCI identities, one is enough.
-func (e PartedEntry) Selects(m *Model) bool {
+func (e PartedEntry) selects(m *Model) bool {
 	return len(e.Filter) == 0 || slices.ContainsFunc(e.Filter, func(f DeviceFilter) bool { return slices.Contains(f.Models(), m) })
 }
 
 func (e PartedEntry) check(m *Model) []PartedFinding {
 	switch {
-	case m != nil && !e.Selects(m):
+	case m != nil && !e.selects(m):
 		return nil
 	case m != nil:
 		return []PartedFinding{e.checkOn(m)}

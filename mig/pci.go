@@ -49,18 +49,6 @@ func (f DeviceFilter) String() string {
 	return s
 }
 
-// MarshalText writes the filter.
-func (f DeviceFilter) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
-
-// UnmarshalText reads what ParseDeviceFilter reads.
-func (f *DeviceFilter) UnmarshalText(b []byte) error {
-	v, err := ParseDeviceFilter(string(b))
-	if err == nil {
-		*f = v
-	}
-	return err
-}
-
 const nvidiaVendor = 0x10DE
 
 // Models returns the catalogue's GPUs that a device with this identity may be,

@@ -3,6 +3,7 @@ package mps
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"time"
@@ -184,7 +185,7 @@ func changes(before, now Snapshot) []Event {
 	}
 	pids := map[int]bool{}
 	old, cur := byServer(before, pids), byServer(now, pids)
-	for _, pid := range sortedKeys(pids) {
+	for _, pid := range slices.Sorted(maps.Keys(pids)) {
 		o, had := old[pid]
 		n, has := cur[pid]
 		switch {

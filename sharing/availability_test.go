@@ -2,14 +2,15 @@ package sharing
 
 import "testing"
 
-// TestAvailableA12 holds A12: MIG on none of the first three, all else on all.
-func TestAvailableA12(t *testing.T) {
+// TestAvailableByGPU holds a widely read table of mechanisms by GPU: MIG on none
+// of the first three, all else on all.
+func TestAvailableByGPU(t *testing.T) {
 	for _, c := range []struct {
 		gpu string
 		mig Answer
 	}{
 		{"T4", AnswerNo}, {"V100-16GB", AnswerNo}, {"V100-32GB", AnswerNo}, {"A10", AnswerNo}, {"L4", AnswerNo}, {"A100-80GB", AnswerYes}, {"H100-80GB", AnswerYes}, {"H200", AnswerYes}, {"B200", AnswerYes},
-		// Where S0's "Ampere+" goes wrong (D4).
+		// Where an article's "Ampere+" goes wrong.
 		{"A10G", AnswerNo}, {"A16", AnswerNo}, {"A40", AnswerNo}, {"L40", AnswerNo}, {"L40S", AnswerNo}, {"RTX 4090", AnswerNo}, {"A30", AnswerYes}, {"GH200-96GB", AnswerYes}, {"RTX PRO 6000 Server", AnswerYes},
 	} {
 		env := Environment{GPU: gpu(t, c.gpu)}

@@ -223,8 +223,8 @@ func TestDataAccessorsDoNotAllocate(t *testing.T) {
 			Delivers(DeliveryDevicePlugin, m)
 		}
 		MPSClientLimit(env.GPU, env.Driver)
-		TrapByID("M17")
-		SourceByID("R35")
+		TrapByID("equal-load-per-model")
+		SourceByID("cotenant-reading")
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -13,8 +13,8 @@ import (
 
 func seconds(f float64) time.Duration { return time.Duration(f * float64(time.Second)) }
 
-// TestA100Rows: YOLOS-small on an A100, 1, 3, 5 and 7 pods (nos
-// demos/gpu-sharing-comparison, TV12), with one fitted overhead.
+// TestA100Rows: YOLOS-small on an A100, 1, 3, 5 and 7 pods
+// (nos-gpu-sharing), with one fitted overhead.
 func TestA100Rows(t *testing.T) {
 	points := []timeslice.SaturatedPoint{
 		{1, seconds(0.08815048247208879)}, {3, seconds(0.2931403323839484)},

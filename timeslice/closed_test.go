@@ -26,7 +26,7 @@ func within(t *testing.T, what string, got, want time.Duration, fraction float64
 
 // TestArticlePair holds the pair of requests that an article measured on an
 // L40S (0.609 and 1.135 s alone, 1.227 and 1.778 s together) against equal
-// sharing with nothing fitted (TV6).
+// sharing with nothing fitted.
 func TestArticlePair(t *testing.T) {
 	got := timeslice.FinishTimes([]time.Duration{609 * ms, 1135 * ms}, 0)
 	if diff := cmp.Diff([]time.Duration{1218 * ms, 1744 * ms}, got); diff != "" {

@@ -11,8 +11,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-func configPtr[T any](v T) *T { return &v }
-
 func configCodes(ws []sharing.Warning) []sharing.WarningCode {
 	var out []sharing.WarningCode
 	for _, w := range ws {

@@ -127,39 +127,25 @@ func (c Code) Scope() Scope {
 	return words[c].scope
 }
 
-var codeNames = func() []string {
+var codeNames = func() *enum.Names[Code] {
 	names := make([]string, codeCount)
 	for c := range words {
 		names[c] = words[c].name
 	}
-	return names
+	return enum.Of[Code](ErrUnknownName, "code", names...)
 }()
 
 // String returns the code's text, for example "gpu-memory".
-func (c Code) String() string { return enum.String(codeNames, int(c)) }
+func (c Code) String() string { return codeNames.String(c) }
 
 // MarshalText returns the code's text.
-func (c Code) MarshalText() ([]byte, error) {
-	return enum.Text(ErrUnknownName, "code", codeNames, int(c))
-}
+func (c Code) MarshalText() ([]byte, error) { return codeNames.Text(c) }
 
 // UnmarshalText reads a code's text.
-func (c *Code) UnmarshalText(b []byte) error {
-	i, err := enum.Parse(ErrUnknownName, "code", codeNames, b)
-	if err == nil {
-		*c = Code(i)
-	}
-	return err
-}
+func (c *Code) UnmarshalText(b []byte) error { return codeNames.Parse(c, b) }
 
 // Codes lists every code in the order of their values.
-func Codes() []Code {
-	out := make([]Code, codeCount)
-	for i := range out {
-		out[i] = Code(i)
-	}
-	return out
-}
+func Codes() []Code { return codeNames.Values() }
 
 // Source is the source of the statement that the code rests on; empty where it
 // rests on nothing but the input.

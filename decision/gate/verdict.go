@@ -22,24 +22,16 @@ const (
 	VerdictPass                   // does
 )
 
-var verdictNames = []string{"unknown", "reject", "fixable", "pass"}
+var verdictNames = enum.Of[Verdict](ErrUnknownName, "verdict", "unknown", "reject", "fixable", "pass")
 
 // String returns "unknown", "reject", "fixable" or "pass".
-func (v Verdict) String() string { return enum.String(verdictNames, int(v)) }
+func (v Verdict) String() string { return verdictNames.String(v) }
 
 // MarshalText returns the verdict's text.
-func (v Verdict) MarshalText() ([]byte, error) {
-	return enum.Text(ErrUnknownName, "verdict", verdictNames, int(v))
-}
+func (v Verdict) MarshalText() ([]byte, error) { return verdictNames.Text(v) }
 
 // UnmarshalText reads a verdict's text.
-func (v *Verdict) UnmarshalText(b []byte) error {
-	i, err := enum.Parse(ErrUnknownName, "verdict", verdictNames, b)
-	if err == nil {
-		*v = Verdict(i)
-	}
-	return err
-}
+func (v *Verdict) UnmarshalText(b []byte) error { return verdictNames.Parse(v, b) }
 
 var severities = [...]int{VerdictUnknown: 2, VerdictReject: 3, VerdictFixable: 1, VerdictPass: 0}
 

@@ -33,7 +33,7 @@ func dump(f *Folder) []byte {
 func TestBuildGolden(t *testing.T) {
 	s := mixed(t)
 	s.opts.Deliveries, s.opts.KAIQueue, s.opts.Notes = everyDelivery, "team-a", []string{"Saves 4 GPUs."}
-	s.result.Traps = []decision.TrapHit{{ID: "M3", Severity: sharing.SeverityHigh, Message: "limits | hold\nfor each process"}}
+	s.result.Traps = []decision.TrapHit{{ID: "mps-limit-per-process", Severity: sharing.SeverityHigh, Message: "limits | hold\nfor each process"}}
 	folder, err := s.build()
 	if err != nil {
 		t.Fatal(err)

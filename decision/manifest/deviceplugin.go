@@ -112,5 +112,6 @@ func (g *group) pluginConfig() *PluginConfig {
 	return c
 }
 
-// mpsRoot is the plugin's and the GPU Operator's default (KDP, GPUOP).
+// mpsRoot is the plugin's and the GPU Operator's default (k8s-device-plugin,
+// nvidia-gpu-operator).
 const mpsRoot = "/run/nvidia/mps"

@@ -98,7 +98,7 @@ func (b *builder) newPod(m *member) *pod {
 
 // mpsEnv is the environment with which a client tightens its own limits. With
 // one GPU in sight its ordinal is 0, wherever the GPU sits in the node; an
-// entry for another ordinal would drop every limit (DYN-LIM).
+// entry for another ordinal would drop every limit (dynamo-mps-limits).
 func (m *member) mpsEnv() []pair {
 	var env []pair
 	if m.percent > 0 {

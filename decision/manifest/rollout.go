@@ -29,8 +29,9 @@ func (b *builder) rollout() []byte {
 			fmt.Fprintf(&out, "- %s\n", inline(s))
 		}
 	}
+	var cites sharing.Citations
 	out.WriteString("# GPU sharing rollout\n\n")
-	list(b.planNotes())
+	list(b.planNotes(&cites))
 	for i, s := range b.steps() {
 		fmt.Fprintf(&out, "\n## %d. %s\n\n", i+1, inline(s.title))
 		list(s.do)
@@ -50,6 +51,11 @@ func (b *builder) rollout() []byte {
 			fmt.Fprintf(&out, "| %v | %s | %s |\n", t.Severity, cell(t.ID), cell(t.Message))
 		}
 	}
+	out.WriteString("\n## Sources\n\n")
+	for _, id := range cites.IDs {
+		source, _ := sharing.SourceByID(id)
+		list([]string{fmt.Sprintf("%s: %s", id, source.Locator)})
+	}
 	return out.Bytes()
 }
 
@@ -58,7 +64,7 @@ func inline(s string) string { return strings.Join(strings.Fields(s), " ") }
 func cell(s string) string { return strings.ReplaceAll(inline(s), "|", "\\|") }
 
 // planNotes is what to know before starting.
-func (b *builder) planNotes() []string {
+func (b *builder) planNotes(cites *sharing.Citations) []string {
 	var notes []string
 	if len(b.groups) == 0 {
 		notes = append(notes, "Nothing can be rolled out: no workload fits.")
@@ -77,7 +83,7 @@ func (b *builder) planNotes() []string {
 		}
 	}
 	for _, phase := range decision.Rollout() {
-		notes = append(notes, fmt.Sprintf("%s, %s: %s. Check: %s. [%s]", phase.When, phase.Focus, strings.Join(phase.Do, "; "), strings.Join(phase.Check, "; "), phase.Source))
+		notes = append(notes, fmt.Sprintf("%s, %s: %s. Check: %s.%s", phase.When, phase.Focus, strings.Join(phase.Do, "; "), strings.Join(phase.Check, "; "), cites.Ref(phase.Source)))
 	}
 	return notes
 }

@@ -9,7 +9,6 @@ const (
 	WarnEqualShares       sharing.WarningCode = "equal-shares"        // the plugin's equal share is less than the workload's
 	WarnPerProcess        sharing.WarningCode = "limit-per-process"   // MPS limits processes, not containers
 	WarnFractionUnknown   sharing.WarningCode = "fraction-unknown"    // the memory fraction cannot be computed
-	WarnFractionTooLarge  sharing.WarningCode = "fraction-too-large"  // the given fraction exceeds what the pod may use
 	WarnNoMemoryLimit     sharing.WarningCode = "no-memory-limit"     // one tenant can take all memory
 	WarnCUDAGraphs        sharing.WarningCode = "cuda-graphs"         // HAMi's compute limit does not see graphs
 	WarnComputeNotLimited sharing.WarningCode = "compute-not-limited" // the mechanism has no compute limit

@@ -112,8 +112,8 @@ type Predictor struct {
 }
 
 const (
-	priorSource = "chosen on examples/predict/testdata/h200-colocation.json; a prior for other GPUs and drivers"
-	probeSource = "quantum probe with 2 and 4 tenants, H200, driver 580.159.04"
+	priorSource = "cotenant-h200-colocation"
+	probeSource = "cotenant-h200-quantum"
 )
 
 // NewPredictor returns the predictor for an H200 with driver 580 as measured

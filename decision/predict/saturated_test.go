@@ -14,7 +14,7 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// TestNos holds the saturated curves against the A100 rows:
+// TestNos holds the saturated curves against the A100 rows of nos:
 // time-slicing with one overhead within 1%, MPS fitted on 1, 3 and 7 predicts 5
 // within 1%, MIG is constant.
 func TestNos(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 // SliceExponent is that of a slice's slowdown over its share of the SMs:
 // YOLOS-small on 1g.10gb, 14 of an A100's 108 SMs, takes 3.88 times as long as
-// on the whole GPU (nos; examples/predict/testdata): ln 3.88 / ln(108/14). A prior for other
+// on the whole GPU (nos-gpu-sharing): ln 3.88 / ln(108/14). A prior for other
 // workloads.
 const SliceExponent = 0.664
 
@@ -61,7 +61,7 @@ func FitSlice(points []SlicePoint) (SliceCurve, error) {
 	if sorted[0].SMFraction == sorted[len(sorted)-1].SMFraction {
 		p := sorted[0]
 		return SliceCurve{Scaling: time.Duration(float64(p.Latency) * math.Pow(p.SMFraction, SliceExponent)), Exponent: SliceExponent,
-			Basis: sharing.BasisPrior, Source: "YOLOS-small on 1g.10gb of an A100, 14 of 108 SMs (nos); no MIG slice of this workload was measured", Points: len(points)}, nil
+			Basis: sharing.BasisPrior, Source: "YOLOS-small on 1g.10gb of an A100, 14 of 108 SMs (nos-gpu-sharing); no MIG slice of this workload was measured", Points: len(points)}, nil
 	}
 	var fit leastSquares
 	for _, p := range sorted {

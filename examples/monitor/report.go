@@ -19,6 +19,7 @@ type report struct {
 	GPUs      []gpuReport          `json:"gpus"`
 	Policies  []recovery           `json:"policies"`
 	Events    []telemetry.Event    `json:"events"`
+	Sources   sharing.Citations    `json:"sources,omitzero"` // of the policies
 }
 
 // recovery is what a policy would give back, and what that is worth.
@@ -86,6 +87,7 @@ func (m *monitor) finish() error {
 			r.Money, r.Currency, r.worth = json.Number(worth.Decimal()), worth.Currency(), worth.Round(2).String()
 		}
 		rep.Policies = append(rep.Policies, r)
+		rep.Sources.AddKnown(string(r.Policy.Source))
 	}
 	if m.expose != nil {
 		if err := m.expose(); err != nil {

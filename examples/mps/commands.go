@@ -17,21 +17,21 @@ import (
 
 // statusReport is what status prints as JSON. Absent fields are not known.
 type statusReport struct {
-	Simulated         bool           `json:"simulated,omitempty"`
-	PipeDirectory     string         `json:"pipe_directory"`
-	Installed         sharing.Answer `json:"installed"`
-	Running           sharing.Answer `json:"running"`
-	Protocol          mps.Protocol   `json:"protocol"`
-	StaticPartitions  sharing.Answer `json:"static_partitions"`
-	DefaultPercentage *float64       `json:"default_active_thread_percent,omitempty"`
-	Servers           []serverReport `json:"servers"`
+	Simulated         bool                  `json:"simulated,omitempty"`
+	PipeDirectory     string                `json:"pipe_directory"`
+	Installed         sharing.Answer        `json:"installed"`
+	Running           sharing.Answer        `json:"running"`
+	Protocol          mps.Protocol          `json:"protocol"`
+	StaticPartitions  sharing.Answer        `json:"static_partitions"`
+	DefaultPercentage mps.Optional[float64] `json:"default_active_thread_percent,omitzero"`
+	Servers           []serverReport        `json:"servers"`
 }
 
 type serverReport struct {
-	Server  int             `json:"server"`
-	State   mps.ServerState `json:"state"`
-	Percent *float64        `json:"active_thread_percent,omitempty"`
-	Clients []int           `json:"clients"`
+	Server  int                   `json:"server"`
+	State   mps.ServerState       `json:"state"`
+	Percent mps.Optional[float64] `json:"active_thread_percent,omitzero"`
+	Clients []int                 `json:"clients"`
 }
 
 func (c *config) status() error {
@@ -47,7 +47,7 @@ func (c *config) status() error {
 		Protocol: s.Protocol, StaticPartitions: s.StaticPartitions.Answer, Servers: []serverReport{}}
 	if s.Running == sharing.AnswerYes && s.Protocol == mps.ProtocolV2 {
 		if p, err := cl.DefaultActiveThreadPercentage(c.ctx); err == nil {
-			r.DefaultPercentage = &p
+			r.DefaultPercentage = mps.Some(p)
 		}
 		snap, err := cl.Snapshot(c.ctx)
 		if err != nil {
@@ -56,7 +56,7 @@ func (c *config) status() error {
 		for _, srv := range snap.Servers {
 			sr := serverReport{Server: srv.Server, State: srv.State, Clients: srv.Clients}
 			if p, err := cl.ActiveThreadPercentage(c.ctx, srv.Server); err == nil {
-				sr.Percent = &p
+				sr.Percent = mps.Some(p)
 			}
 			r.Servers = append(r.Servers, sr)
 		}
@@ -64,8 +64,8 @@ func (c *config) status() error {
 	return c.print(r, func(w io.Writer) {
 		fmt.Fprintf(w, "daemon at %s: installed %v, running %v, protocol %v, static partitions %v\n",
 			r.PipeDirectory, r.Installed, r.Running, r.Protocol, r.StaticPartitions)
-		if r.DefaultPercentage != nil {
-			fmt.Fprintf(w, "next server: %g%% of the threads\n", *r.DefaultPercentage)
+		if p, ok := r.DefaultPercentage.Get(); ok {
+			fmt.Fprintf(w, "next server: %g%% of the threads\n", p)
 		}
 		for _, s := range r.Servers {
 			fmt.Fprintf(w, "server %d: %v, clients %v\n", s.Server, s.State, s.Clients)
@@ -225,14 +225,14 @@ func (c *config) runClient() error {
 
 // membershipReport is one row of verify.
 type membershipReport struct {
-	Simulated bool           `json:"simulated,omitempty"`
-	PID       int            `json:"pid"`
-	Client    sharing.Answer `json:"client"`
-	Server    int            `json:"server,omitempty"`
-	Percent   *float64       `json:"active_thread_percent,omitempty"`
-	Limits    []string       `json:"pinned_mem_limits,omitempty"`
-	Reason    string         `json:"reason"`
-	Warnings  []string       `json:"warnings,omitempty"`
+	Simulated bool                  `json:"simulated,omitempty"`
+	PID       int                   `json:"pid"`
+	Client    sharing.Answer        `json:"client"`
+	Server    int                   `json:"server,omitempty"`
+	Percent   mps.Optional[float64] `json:"active_thread_percent,omitzero"`
+	Limits    []string              `json:"pinned_mem_limits,omitempty"`
+	Reason    string                `json:"reason"`
+	Warnings  []string              `json:"warnings,omitempty"`
 }
 
 func (c *config) report(m mps.Membership) membershipReport {
@@ -242,7 +242,7 @@ func (c *config) report(m mps.Membership) membershipReport {
 		pct = m.ServerPercentage
 	}
 	if v, ok := pct.Get(); ok {
-		r.Percent = &v
+		r.Percent = mps.Some(v)
 	}
 	for _, l := range m.ServerLimits {
 		r.Limits = append(r.Limits, l.Device+"="+l.Limit.String())
@@ -275,8 +275,8 @@ func (c *config) verify() error {
 		fmt.Fprintln(tw, "PID\tclient\tserver\tthreads\tmemory\tbecause")
 		for _, r := range rows {
 			threads := "-"
-			if r.Percent != nil {
-				threads = fmt.Sprintf("%g%%", *r.Percent)
+			if p, ok := r.Percent.Get(); ok {
+				threads = fmt.Sprintf("%g%%", p)
 			}
 			fmt.Fprintf(tw, "%d\t%v\t%d\t%s\t%v\t%s\n", r.PID, r.Client, r.Server, threads, r.Limits, r.Reason)
 		}

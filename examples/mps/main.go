@@ -158,7 +158,7 @@ func (c *config) parse(args []string) (command string, err error) {
 
 func (c *config) dispatch(command string) error {
 	commands := map[string]func() error{
-		"demo": c.demo, "status": c.status, "start": c.start, "limit": c.limit, "run": c.runClient,
+		"demo": c.scenario, "status": c.status, "start": c.start, "limit": c.limit, "run": c.runClient,
 		"verify": c.verify, "plan": c.plan, "stop": c.stop, "scenario": c.scenario,
 	}
 	f, ok := commands[command]

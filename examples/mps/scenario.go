@@ -40,10 +40,10 @@ type stage struct {
 
 // step is one line of the scenario's report.
 type step struct {
-	Step   string   `json:"step"`
-	OK     bool     `json:"ok"`
-	Detail string   `json:"detail"`
-	TookMs *float64 `json:"took_ms,omitempty"` // absent when simulated
+	Step   string                `json:"step"`
+	OK     bool                  `json:"ok"`
+	Detail string                `json:"detail"`
+	TookMs mps.Optional[float64] `json:"took_ms,omitzero"` // absent when simulated
 }
 
 type scenarioReport struct {
@@ -58,11 +58,6 @@ type player struct {
 	report scenarioReport
 	a, b   app
 	failed bool
-}
-
-// demo is the scenario on the fake daemon.
-func (c *config) demo() error {
-	return c.scenario()
 }
 
 func (c *config) scenario() error {
@@ -119,8 +114,7 @@ func (p *player) always(name string, f func() (string, error)) {
 	detail, err := f()
 	st := step{Step: name, OK: err == nil, Detail: detail}
 	if p.c.real {
-		ms := float64(time.Since(start).Microseconds()) / 1000
-		st.TookMs = &ms
+		st.TookMs = mps.Some(float64(time.Since(start).Microseconds()) / 1000)
 	}
 	if err != nil {
 		st.Detail = strings.TrimSpace(detail + " " + err.Error())
@@ -132,8 +126,8 @@ func (p *player) always(name string, f func() (string, error)) {
 	}
 	mark := map[bool]string{true: "ok  ", false: "FAIL"}[st.OK]
 	took := ""
-	if st.TookMs != nil {
-		took = fmt.Sprintf(" [%.0f ms]", *st.TookMs)
+	if ms, ok := st.TookMs.Get(); ok {
+		took = fmt.Sprintf(" [%.0f ms]", ms)
 	}
 	fmt.Fprintf(p.c.stdout, "%s %s: %s%s\n", mark, name, st.Detail, took)
 }
@@ -192,10 +186,11 @@ func (p *player) verify(a app) (string, error) {
 		return "", err
 	}
 	r := p.c.report(m)
-	if r.Percent == nil || len(r.Limits) == 0 {
+	percent, ok := r.Percent.Get()
+	if !ok || len(r.Limits) == 0 {
 		return "", fmt.Errorf("process %d is a client without limits: %+v", m.PID, r)
 	}
-	return fmt.Sprintf("process %d is a client of server %d (%v) under %g%% and %s", m.PID, m.Server, m.ServerState, *r.Percent, strings.Join(r.Limits, ", ")), nil
+	return fmt.Sprintf("process %d is a client of server %d (%v) under %g%% and %s", m.PID, m.Server, m.ServerState, percent, strings.Join(r.Limits, ", ")), nil
 }
 
 func (p *player) trap() (string, error) {

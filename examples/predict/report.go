@@ -21,6 +21,7 @@ type report struct {
 	Errors     errorTable                   `json:"errors"`
 	Splits     map[predict.Split]errorTable `json:"splits,omitempty"`
 	Parameters []predict.NamedParameter     `json:"parameters"`
+	Sources    sharing.Citations            `json:"sources,omitzero"`
 }
 
 type summary struct {
@@ -68,7 +69,7 @@ func (o *options) report(p *predict.Predictor, others *predict.Profiles) (*repor
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o.data, err)
 	}
-	rep := &report{Method: o.method, Predictor: summary{p.GPU, p.Driver, p.Models}, Parameters: p.Parameters.List(), Rows: []row{}}
+	rep := &report{Method: o.method, Predictor: summary{p.GPU, p.Driver, p.Models}, Parameters: p.Parameters.List(), Sources: parameterSources(p), Rows: []row{}}
 	compared := false
 	for _, m := range measured {
 		r := rowOf(m)
@@ -305,6 +306,18 @@ func writeParameters(out io.Writer, p *predict.Predictor) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
+	if cites := parameterSources(p); !cites.IsZero() {
+		w.WriteByte('\n')
+		_ = cites.WriteText(w) // into a buffer
+	}
 	_, err := w.WriteTo(out)
 	return err
+}
+
+// parameterSources are the sources among what the parameters come from.
+func parameterSources(p *predict.Predictor) (cites sharing.Citations) {
+	for _, n := range p.Parameters.List() {
+		cites.AddKnown(n.Source)
+	}
+	return cites
 }

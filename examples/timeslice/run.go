@@ -191,6 +191,10 @@ func writeTable(out io.Writer, s *study) error {
 		}
 		fmt.Fprintln(w)
 	}
+	if !s.Sources.IsZero() {
+		w.WriteByte('\n')
+		_ = s.Sources.WriteText(w) // into a buffer
+	}
 	_, err := w.WriteTo(out)
 	return err
 }

@@ -11,16 +11,17 @@ import (
 
 // study is what the command finds out; its JSON is the command's.
 type study struct {
-	Basis       sharing.Basis `json:"basis"`
-	QuantumMS   float64       `json:"quantum_ms"`
-	SwitchMS    float64       `json:"switch_ms"`
-	Scheduler   sharing.Basis `json:"scheduler_basis"`
-	Source      string        `json:"scheduler_source"`
-	SimulatedS  float64       `json:"simulated_s"`
-	Seed        uint64        `json:"seed"`
-	Rows        []row         `json:"rows"`
-	Hurt        *hurt         `json:"hurt,omitempty"`
-	Interrupted bool          `json:"interrupted,omitempty"`
+	Basis       sharing.Basis     `json:"basis"`
+	QuantumMS   float64           `json:"quantum_ms"`
+	SwitchMS    float64           `json:"switch_ms"`
+	Scheduler   sharing.Basis     `json:"scheduler_basis"`
+	Source      string            `json:"scheduler_source"`
+	SimulatedS  float64           `json:"simulated_s"`
+	Seed        uint64            `json:"seed"`
+	Rows        []row             `json:"rows"`
+	Hurt        *hurt             `json:"hurt,omitempty"`
+	Interrupted bool              `json:"interrupted,omitempty"`
+	Sources     sharing.Citations `json:"sources,omitzero"`
 }
 
 // row is one tenant when the first Tenants of the file share the GPU.
@@ -58,6 +59,7 @@ func ms(d time.Duration) float64 { return float64(d.Round(time.Microsecond)) / 1
 func explore(ctx context.Context, sim timeslice.Simulation) (*study, error) {
 	s := &study{Basis: sharing.BasisSimulated, QuantumMS: ms(sim.Scheduler.Quantum), SwitchMS: ms(sim.Scheduler.Switch),
 		Scheduler: sim.Scheduler.Basis, Source: sim.Scheduler.Source, SimulatedS: sim.For.Seconds(), Seed: sim.Seed}
+	s.Sources.AddKnown(s.Source)
 	tenants := sim.Tenants
 	alone := make([]*timeslice.Result, len(tenants))
 	for i := range tenants {

@@ -16,8 +16,6 @@ const nvml = "github.com/NVIDIA/go-nvml"
 // allowed says of each library package which others of the module it may
 // import, internal ones apart. What stands in nobody's list (drivers that need
 // cgo, what is experimental, doubles for tests) is for examples and users.
-// decision itself does not import timeslice: how a GPU divides its time is
-// asked of decision/predict.
 var allowed = map[string][]string{
 	"sharing":                 {},
 	"mig":                     {"sharing"},
@@ -37,8 +35,9 @@ var allowed = map[string][]string{
 	"loadgen/internal/wire":   {},
 	"loadgen/loadgentest":     {"loadgen"},
 	"loadgen/prompt":          {"loadgen"},
+	"loadgen/planfile":        {"loadgen", "loadgen/prompt"},
 	"loadgen/report":          {"loadgen"},
-	"decision":                {"decision/gate", "decision/predict", "cost", "mig", "sharing"},
+	"decision":                {"decision/gate", "decision/predict", "cost", "mig", "mps", "sharing", "timeslice"},
 	"decision/gate":           {"decision/predict", "mig", "sharing"},
 	"decision/predict":        {"sharing", "timeslice"},
 	"decision/placement":      {"decision/gate", "decision/predict", "mig", "sharing"},
@@ -55,7 +54,7 @@ var alone = []string{"loadgen/internal/wire"}
 var nvmlLeaves = []string{"mig/mignvml", "telemetry/telemetrynvml", "internal/nvmlret"}
 
 // uncopied are the examples that still import internal packages.
-var uncopied = []string{"examples/benchmark", "examples/cost", "examples/fleet", "examples/monitor", "examples/predict"}
+var uncopied = []string{"examples/fleet", "examples/kube-scheduler/kubegpu", "examples/kube-scheduler/plugin"}
 
 // topLevel are the folders that may stand in the module's root.
 var topLevel = []string{

@@ -1,0 +1,93 @@
+package decision
+
+import (
+	"errors"
+
+	"github.com/cotenant/cotenant/internal/enum"
+)
+
+// ErrUnknownName is wrapped by the errors about texts that name no value of an
+// enumeration.
+var ErrUnknownName = errors.New("decision: unknown name")
+
+// Kind is the class of a workload. The zero value, KindUnknown, is refused.
+type Kind uint8
+
+// The kinds.
+const (
+	KindUnknown Kind = iota
+	KindDistributedTraining
+	KindTraining
+	KindOnlineInference
+	KindOfflineInference
+	KindBatch
+	KindNotebook
+	KindCI
+	KindHPC
+	kindCount
+)
+
+var kindNames = enum.Of[Kind](ErrUnknownName, "kind", "", "distributed-training", "training", "online-inference", "offline-inference", "batch", "notebook", "ci", "hpc")
+
+// String returns the kind's text, e.g. "online-inference".
+func (k Kind) String() string { return kindNames.String(k) }
+
+// MarshalText returns the kind's text.
+func (k Kind) MarshalText() ([]byte, error) { return kindNames.Text(k) }
+
+// UnmarshalText reads a kind's text.
+func (k *Kind) UnmarshalText(b []byte) error { return kindNames.Parse(k, b) }
+
+// Evidence is what a workload's figures rest on.
+type Evidence uint8
+
+// The kinds of evidence for a workload's figures.
+const (
+	EvidenceUnstated         Evidence = iota
+	EvidenceMeasured                  // SM activity or step timing on the GPU
+	EvidenceEstimated                 // somebody's estimate
+	EvidenceVendor                    // a vendor's or paper's figure
+	EvidenceSynthetic                 // generated example data
+	EvidenceNVML                      // NVML or nvidia-smi utilisation
+	EvidenceEqualConcurrency          // a comparison at equal load per model, not per GPU
+)
+
+var evidenceNames = enum.Of[Evidence](ErrUnknownName, "evidence", "", "measured", "estimated", "vendor", "synthetic", "nvml-utilization", "equal-concurrency")
+
+// String returns the evidence's text.
+func (e Evidence) String() string { return evidenceNames.String(e) }
+
+// MarshalText returns the evidence's text.
+func (e Evidence) MarshalText() ([]byte, error) { return evidenceNames.Text(e) }
+
+// UnmarshalText reads an evidence's text.
+func (e *Evidence) UnmarshalText(b []byte) error { return evidenceNames.Parse(e, b) }
+
+// Precision is the number format of a model's weights.
+type Precision uint8
+
+// The precisions.
+const (
+	PrecisionUnknown Precision = iota
+	PrecisionFP32
+	PrecisionFP16
+	PrecisionBF16
+	PrecisionFP8
+	PrecisionINT8
+	PrecisionFP4
+	PrecisionINT4
+)
+
+var (
+	precisionNames = enum.Of[Precision](ErrUnknownName, "precision", "", "fp32", "fp16", "bf16", "fp8", "int8", "fp4", "int4")
+	halfBytes      = [...]int64{0, 8, 4, 4, 2, 2, 1, 1}
+)
+
+// String returns the precision's text, e.g. "fp16".
+func (p Precision) String() string { return precisionNames.String(p) }
+
+// MarshalText returns the precision's text.
+func (p Precision) MarshalText() ([]byte, error) { return precisionNames.Text(p) }
+
+// UnmarshalText reads a precision's text.
+func (p *Precision) UnmarshalText(b []byte) error { return precisionNames.Parse(p, b) }
