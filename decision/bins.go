@@ -16,7 +16,6 @@ type bin struct {
 	members []member
 	n       int
 	memory  sharing.Bytes
-	busy    float64
 	limit   int // the fewest tenants that any member was judged with
 }
 
@@ -38,16 +37,3 @@ type sliced struct {
 }
 
 func (g *group) gpus() int { return g.whole + len(g.bins) + len(g.sliced) }
-
-// item is what a workload asks of a bin, for one replica.
-type item struct {
-	workload int
-	memory   sharing.Bytes
-	busy     float64
-	tenants  int // the most on one GPU, as the gates judged
-}
-
-func itemOf(w int, cw *CompiledWorkload, c *choice) item {
-	d := &cw.demand
-	return item{workload: w, memory: d.Memory.Under(c.mechanism), busy: d.Busy, tenants: c.tenants}
-}

@@ -133,9 +133,7 @@ func (pl *planner) worst(w int, c *choice) prospects {
 		for i := range g.bins {
 			at := -1
 			var members []member
-			for _, m := range g.bins[i].members {
-				members = append(members, m)
-			}
+			members = append(members, g.bins[i].members...)
 			sortMembers(members)
 			for k, m := range members {
 				if m.workload == w {

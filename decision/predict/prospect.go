@@ -227,12 +227,11 @@ type foreseen struct {
 
 // evaluation computes the foreseen of the tenants of a GPU.
 type evaluation struct {
-	machine  Machine
-	share    Share
-	tenants  []Demand
-	states   [2][16]state
-	foreseen [16]foreseen
-	more     []state
+	machine Machine
+	share   Share
+	tenants []Demand
+	states  [2][16]state
+	more    []state
 }
 
 // state is a tenant while the activities of all are brought into line.

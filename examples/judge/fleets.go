@@ -131,10 +131,7 @@ func (d *distributions) scene(rng *rand.Rand) (*scene, error) {
 }
 
 func (d *distributions) workload(rng *rand.Rand, i int, gpus []*sharing.GPU) decision.Workload {
-	var kinds []string
-	for _, k := range []string{"llm", "vision", "notebook", "training", "batch"} {
-		kinds = append(kinds, k)
-	}
+	kinds := []string{"llm", "vision", "notebook", "training", "batch"}
 	kind := pick(rng, kinds, func(k string) float64 { return d.Kinds[k] })
 	w := decision.Workload{Name: fmt.Sprintf("%s%d", kind, i+1), Replicas: decision.Replicas{Max: 1 + rng.IntN(4)}}
 	if rng.IntN(10) < 3 {

@@ -260,21 +260,6 @@ func (j *bench) fleet(n int, s *scene, w *world, ours *tally, byRule []*tally, r
 	}
 	if r := j.price(s, ours, known, real, mine, decided); r > 0.05 {
 		fmt.Fprintf(j.log, "fleet %d (seed %d): costs %.0f%% more than what could be shown to do\n", n, j.o.seed, 100*r)
-		if os.Getenv("JD") != "" {
-			for _, w := range s.shown.Workloads {
-				fmt.Fprintf(j.log, "    %s x%d mem %v", w.Name, w.Replicas.Max, w.MemoryNeed().Total)
-				if w.GPUBusy != nil { fmt.Fprintf(j.log, " busy %.2f", *w.GPUBusy) }
-				if w.Load != nil { fmt.Fprintf(j.log, " load %.2f/s %d/%d", w.Load.RequestsPerS, w.Load.InputTokens, w.Load.OutputTokens) }
-				fmt.Fprintf(j.log, " slo %v tenant %q iso %v status %v\n", w.SLO.Limits(), w.Tenant, w.Isolation.Memory, result.Decision(w.Name).Status)
-			}
-			for _, p := range mine { fmt.Fprintf(j.log, "    ours %s %v %v %v\n", s.gpus[p.pool].Name, p.mechanism, p.counts, p.profiles) }
-			set := make([]bool, len(decided))
-			for i := range set { if decided[i] { _, set[i] = known.feasible(i) } }
-			for _, part := range s.parts(set) {
-				b, _ := known.cheapest(part)
-				for _, p := range b { fmt.Fprintf(j.log, "    best %s %v %v %v\n", s.gpus[p.pool].Name, p.mechanism, p.counts, p.profiles) }
-			}
-		}
 	}
 	for i, r := range rules {
 		t := byRule[i]

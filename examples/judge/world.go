@@ -126,14 +126,13 @@ type tenant struct {
 
 // engine is a model server with continuous batching.
 type engine struct {
-	weights, bandwidth    float64 // bytes a step, bytes a second
-	kvToken               float64
-	perStep, host         float64 // seconds of a step whatever the batch; fraction on the host
-	prefillFloor, perIn   float64 // seconds
-	input, output         float64 // mean tokens
-	mpsStep               float64
-	slots                 int
-	contextBytes, kvBytes float64
+	weights, bandwidth  float64 // bytes a step, bytes a second
+	kvToken             float64
+	perStep, host       float64 // seconds of a step whatever the batch; fraction on the host
+	prefillFloor, perIn float64 // seconds
+	input, output       float64 // mean tokens
+	mpsStep             float64
+	slots               int
 }
 
 // sliceLaw says how much slower GPU work is with parts of SMs and bandwidth.
