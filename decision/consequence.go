@@ -97,9 +97,9 @@ func (pl *planner) makeOutlook(w, p int) *outlook {
 
 // seconds are the latencies of an SLO in the order of an outcome; 0 = none.
 func seconds(s predict.SLO) (out [predict.LatencyCount]float64) {
-	for k, l := range [...]*predict.Duration{s.TTFTP99, s.TPOTP99, s.E2EP99} {
-		if l != nil {
-			out[k] = time.Duration(*l).Seconds()
+	for k, m := range [...]predict.Metric{predict.MetricTTFTP99, predict.MetricTPOTP99, predict.MetricE2EP99} {
+		if limit, ok := s.At(m).Get(); ok {
+			out[k] = time.Duration(limit).Seconds()
 		}
 	}
 	return out

@@ -105,8 +105,9 @@ func savingPercent(before, after cost.Money) float64 {
 
 // impact compares what neighbours' latency may lose with what sharing saves.
 func (pl *planner) impact(w int, c *choice, share workloadShare, p *CompiledPool) (*Impact, error) {
-	solo, seen := pl.workloads[w].workload.Solo.E2EP99, pl.worst(w, c).outcomes
-	if solo == nil || len(seen) == 0 || math.IsInf(seen[0].P99[predict.LatencyE2E].Value, 1) {
+	solo, measured := pl.workloads[w].workload.Solo.E2EP99.Get()
+	seen := pl.worst(w, c).outcomes
+	if !measured || len(seen) == 0 || math.IsInf(seen[0].P99[predict.LatencyE2E].Value, 1) {
 		return nil, nil
 	}
 	added := max(0, seen[0].P99[predict.LatencyE2E].Value-solo.Seconds())

@@ -134,7 +134,7 @@ func randomFleet(rng *rand.Rand, pools, workloads int) *Fleet {
 			w.Isolation = hard
 		}
 		if rng.IntN(4) == 0 {
-			w.SLO.E2EP99 = ptr(predict.Duration(1e9))
+			w.SLO.E2EP99 = predict.Some(predict.Duration(1e9))
 		}
 		if rng.IntN(6) == 0 {
 			w.Pool = f.Pools[rng.IntN(pools)].Name
@@ -325,7 +325,7 @@ func TestSolo(t *testing.T) {
 	w := Workload{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 2}, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.3)}
 	fleet := func(solo, slo float64) *Fleet {
 		v := w
-		v.Solo.E2EP99, v.SLO.E2EP99 = ptr(predict.Duration(solo*1e9)), ptr(predict.Duration(slo*1e9))
+		v.Solo.E2EP99, v.SLO.E2EP99 = predict.Some(predict.Duration(solo*1e9)), predict.Some(predict.Duration(slo*1e9))
 		return &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "T4", Count: 4}}, Workloads: []Workload{v}}
 	}
 	for _, c := range []struct {
@@ -393,8 +393,8 @@ func TestPoolRule(t *testing.T) {
 }
 
 func TestImpact(t *testing.T) {
-	w := Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 2}, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.3), Solo: predict.SLO{E2EP99: ptr(predict.Duration(609e6))},
-		SLO: predict.SLO{E2EP99: ptr(predict.Duration(60e9))}, Revenue: &Revenue{Monthly: *price(t, "10000.00 USD"), LossPercentPer100m: 1}}
+	w := Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 2}, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.3), Solo: predict.SLO{E2EP99: predict.Some(predict.Duration(609e6))},
+		SLO: predict.SLO{E2EP99: predict.Some(predict.Duration(60e9))}, Revenue: &Revenue{Monthly: *price(t, "10000.00 USD"), LossPercentPer100m: 1}}
 	r := decide(t, &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "T4", Count: 4, PricePerGPUHour: price(t, "0.50 USD")}}, Workloads: []Workload{w}})
 	i := r.Decision("w").Impact
 	if i == nil || i.AddedLatencyMS <= 0 || i.LossPercent >= 100 {

@@ -87,8 +87,8 @@ func logBetween(rng *rand.Rand, low, high float64) float64 {
 
 func ptr[T any](v T) *T { return &v }
 
-func milliseconds(v float64) *predict.Duration {
-	return ptr(predict.Duration(time.Duration(math.Round(v*1e3)) * time.Microsecond))
+func milliseconds(v float64) predict.Optional[predict.Duration] {
+	return predict.Some(predict.Duration(time.Duration(math.Round(v*1e3)) * time.Microsecond))
 }
 
 // scene makes one fleet.
@@ -222,8 +222,8 @@ func (s *scene) hide(rng *rand.Rand) {
 		switch {
 		case w.Load != nil:
 			w.Load = nil
-		case w.Solo.E2EP99 != nil && rng.IntN(2) == 0:
-			w.Solo.E2EP99 = nil
+		case w.Solo != (predict.SLO{}) && rng.IntN(2) == 0:
+			w.Solo = predict.SLO{}
 		default:
 			w.GPUBusy = nil
 		}

@@ -174,9 +174,9 @@ func (w *world) tenantOf(f *decision.Fleet, i int, g *sharing.GPU) *tenant {
 		t.memory = t.memory*own["memory_use"] + w.fleet["context_memory"]*float64(sharing.GiB)
 	}
 	t.loose = t.memory * own["fragmentation"]
-	for k, d := range []*predict.Duration{wl.SLO.TTFTP99, wl.SLO.TPOTP99, wl.SLO.E2EP99} {
-		if d != nil {
-			t.slo[k] = float64(*d) / 1e9
+	for k, m := range [...]predict.Metric{predict.MetricTTFTP99, predict.MetricTPOTP99, predict.MetricE2EP99} {
+		if limit, ok := wl.SLO.At(m).Get(); ok {
+			t.slo[k] = float64(limit) / 1e9
 		}
 	}
 	replicas := float64(max(1, wl.Replicas.Max))
@@ -201,8 +201,8 @@ func (w *world) tenantOf(f *decision.Fleet, i int, g *sharing.GPU) *tenant {
 		busy = *wl.PeakBusy
 	}
 	busy = min(0.98, busy*own["busy_error"])
-	if wl.Solo.E2EP99 != nil { // a server whose P99 alone is stated: its service follows
-		t.soloE2E = float64(*wl.Solo.E2EP99) / 1e9 * own["latency_error"]
+	if alone, ok := wl.Solo.E2EP99.Get(); ok { // a server whose P99 alone is stated: its service follows
+		t.soloE2E = float64(alone) / 1e9 * own["latency_error"]
 		t.service = serviceOf(t.soloE2E, busy, t.cv)
 		t.rate = busy / t.service
 		t.host = 0.15 * t.service
