@@ -13,9 +13,6 @@ import (
 // {580, 65, 6}. The zero value means that the version is not known.
 type Driver struct{ Major, Minor, Patch int }
 
-// maxVersionPart bounds each part of a version: real ones have three digits.
-const maxVersionPart = 9999
-
 // ParseDriver reads a driver version: "580.65.06", "580.88", "580", or a
 // branch name "R580". Anything else, the empty string included, is an error.
 func ParseDriver(s string) (Driver, error) {
@@ -39,11 +36,7 @@ func parseVersion(s string, most int) (parts [3]int, ok bool) {
 		if f == "" || len(f) > 4 || strings.Trim(f, "0123456789") != "" {
 			return parts, false
 		}
-		n, err := strconv.Atoi(f)
-		if err != nil || n > maxVersionPart {
-			return parts, false
-		}
-		parts[i] = n
+		parts[i], _ = strconv.Atoi(f)
 	}
 	return parts, true
 }
@@ -104,16 +97,13 @@ func (d Driver) atLeast(lowest Driver) Answer {
 // The zero value means that the version is not known.
 type CUDAVersion struct{ Major, Minor int }
 
-// IsZero answers whether the version is unknown.
-func (v CUDAVersion) IsZero() bool { return v == CUDAVersion{} }
-
 func (v CUDAVersion) atLeast(w CUDAVersion) bool {
 	return cmp.Or(cmp.Compare(v.Major, w.Major), cmp.Compare(v.Minor, w.Minor)) >= 0
 }
 
 // String formats the version: "13.1"; an unknown version is "unknown".
 func (v CUDAVersion) String() string {
-	if v.IsZero() {
+	if v == (CUDAVersion{}) {
 		return "unknown"
 	}
 	return fmt.Sprintf("%d.%d", v.Major, v.Minor)
@@ -121,7 +111,7 @@ func (v CUDAVersion) String() string {
 
 // MarshalText writes what String returns; an unknown version is empty.
 func (v CUDAVersion) MarshalText() ([]byte, error) {
-	if v.IsZero() {
+	if v == (CUDAVersion{}) {
 		return []byte{}, nil
 	}
 	return []byte(v.String()), nil
@@ -167,7 +157,7 @@ var cudaBranches = []struct {
 // without a row of their own are bounded by their neighbours, since a newer
 // branch supports what an older one does; what that cannot settle is Unknown.
 func (d Driver) SupportsCUDA(v CUDAVersion) Answer {
-	if d.IsZero() || v.IsZero() {
+	if d.IsZero() || v == (CUDAVersion{}) {
 		return AnswerUnknown
 	}
 	answer := AnswerUnknown

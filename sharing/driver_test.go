@@ -78,10 +78,10 @@ func FuzzParseDriver(f *testing.F) {
 			}
 		}
 		var v CUDAVersion
-		if err := v.UnmarshalText([]byte(s)); v.IsZero() == (err == nil && s != "") {
+		if err := v.UnmarshalText([]byte(s)); (v == CUDAVersion{}) == (err == nil && s != "") {
 			t.Fatalf("%q reads as %v, %v", s, v, err)
 		}
-		if !v.IsZero() {
+		if (v != CUDAVersion{}) {
 			var back CUDAVersion
 			if err := back.UnmarshalText([]byte(v.String())); err != nil || back != v {
 				t.Errorf("%q -> %v -> %v, %v", s, v, back, err)
@@ -135,7 +135,7 @@ func TestTexts(t *testing.T) {
 	}
 	var d Driver
 	var v CUDAVersion
-	if d.UnmarshalText(nil) != nil || v.UnmarshalText(nil) != nil || !d.IsZero() || !v.IsZero() || d.String() != "unknown" || v.String() != "unknown" {
+	if d.UnmarshalText(nil) != nil || v.UnmarshalText(nil) != nil || !d.IsZero() || (v != CUDAVersion{}) || d.String() != "unknown" || v.String() != "unknown" {
 		t.Errorf("empty texts: %v, %v", d, v)
 	}
 	if b, _ := d.MarshalText(); len(b) != 0 {

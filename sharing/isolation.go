@@ -110,7 +110,7 @@ func (c Condition) Holds(env Environment) Answer {
 	if !c.MinDriver.IsZero() {
 		answer = both(answer, env.Driver.atLeast(c.MinDriver))
 	}
-	if !c.MinCUDA.IsZero() {
+	if c.MinCUDA != (CUDAVersion{}) {
 		answer = both(answer, env.Driver.SupportsCUDA(c.MinCUDA))
 	}
 	return answer
