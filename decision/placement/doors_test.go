@@ -99,7 +99,9 @@ func TestBothDoors(t *testing.T) {
 			if fixed {
 				n.GPUs[i].Mechanism = m
 			}
-			n.GPUs[i].Memory, _ = gpu.Memory.Get()
+			if memory, known := gpu.Memory.Get(); known {
+				n.GPUs[i].Memory = Some(memory)
+			}
 			if !occupied {
 				continue
 			}
@@ -115,7 +117,7 @@ func TestBothDoors(t *testing.T) {
 				}
 				tenant.Milli, tenant.Profile, run.Start = 0, prof.Name, prof.Placements[0].Start
 			default:
-				tenant.GPUMemory = n.GPUs[i].Memory / sharing.Bytes(2+rng.IntN(3))
+				tenant.GPUMemory = n.GPUs[i].Memory.Or(0) / sharing.Bytes(2+rng.IntN(3))
 			}
 			n.Running = append(n.Running, run)
 		}
