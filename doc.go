@@ -5,7 +5,9 @@
 //   - sharing: the mechanisms, what each isolates and under which conditions,
 //     what each GPU can do, and the traps
 //   - decision: which mechanism for each workload, on which pool, in which
-//     layout, at what cost; decision/manifest writes the configuration
+//     layout, at what cost; decision/predict says what workloads will see
+//     beside others, decision/placement where one request goes, and
+//     decision/manifest writes the configuration
 //   - cost: money, cost per workload, attribution that reconciles
 //   - mig: profiles, placements and layouts of MIG
 //   - mps, timeslice: driving, configuring and modelling the other mechanisms

@@ -104,8 +104,8 @@ func savingPercent(before, after cost.Money) float64 {
 
 // impact compares what neighbours' latency may lose with what sharing saves.
 func (pl *planner) impact(cw *CompiledWorkload, c *choice, share workloadShare, p *CompiledPool) (*Impact, error) {
-	solo := cw.workload.Solo.E2EP99
-	if solo == nil {
+	solo, measured := cw.workload.Solo.E2EP99.Get()
+	if !measured {
 		return nil, nil
 	}
 	expected := gate.SlowdownBy(c.mechanism, max(1, share.fullest), cw.demand.Busy).Value

@@ -25,8 +25,6 @@ func price(t testing.TB, s string) cost.Money {
 	return m
 }
 
-func ptr[T any](v T) *T { return &v }
-
 func decide(t testing.TB, f *Fleet) *Result {
 	t.Helper()
 	r, err := Decide(f, Options{})
@@ -134,7 +132,7 @@ func randomFleet(rng *rand.Rand, pools, workloads int) *Fleet {
 			w.Isolation = hard
 		}
 		if rng.IntN(4) == 0 {
-			w.SLO.E2EP99 = ptr(predict.Duration(1e9))
+			w.SLO.E2EP99 = Some(predict.Duration(1e9))
 		}
 		if rng.IntN(6) == 0 {
 			w.Pool = f.Pools[rng.IntN(pools)].Name
@@ -325,7 +323,7 @@ func TestSolo(t *testing.T) {
 	w := Workload{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 2}, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.3)}
 	fleet := func(solo, slo float64) *Fleet {
 		v := w
-		v.Solo.E2EP99, v.SLO.E2EP99 = ptr(predict.Duration(solo*1e9)), ptr(predict.Duration(slo*1e9))
+		v.Solo.E2EP99, v.SLO.E2EP99 = Some(predict.Duration(solo*1e9)), Some(predict.Duration(slo*1e9))
 		return &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "T4", Count: 4}}, Workloads: []Workload{v}}
 	}
 	verdict := func(f *Fleet, m sharing.Mechanism) gate.Verdict {
@@ -403,8 +401,8 @@ func TestPoolRule(t *testing.T) {
 }
 
 func TestImpact(t *testing.T) {
-	w := Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 2}, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.3), Solo: predict.SLO{E2EP99: ptr(predict.Duration(609e6))},
-		SLO: predict.SLO{E2EP99: ptr(predict.Duration(60e9))}, Revenue: &Revenue{Monthly: price(t, "10000.00 USD"), LossPercentPer100m: 1}}
+	w := Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 2}, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.3), Solo: predict.SLO{E2EP99: Some(predict.Duration(609e6))},
+		SLO: predict.SLO{E2EP99: Some(predict.Duration(60e9))}, Revenue: &Revenue{Monthly: price(t, "10000.00 USD"), LossPercentPer100m: 1}}
 	r := decide(t, &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "T4", Count: 4, PricePerGPUHour: Some(price(t, "0.50 USD"))}}, Workloads: []Workload{w}})
 	i := r.Decision("w").Impact
 	if i == nil || i.AddedLatencyMS <= 0 || i.LossPercent >= 100 {

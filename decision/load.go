@@ -147,11 +147,11 @@ const PriorKVTokens = 16384
 // Where no objective bounds TPOT, 50 ms is assumed.
 func (w *Workload) sequences(output int) int {
 	tpot, ttft := 0.050, 1.0
-	if w.SLO.TPOTP99 != nil {
-		tpot = w.SLO.TPOTP99.Seconds()
+	if limit, ok := w.SLO.TPOTP99.Get(); ok {
+		tpot = limit.Seconds()
 	}
-	if w.SLO.TTFTP99 != nil {
-		ttft = w.SLO.TTFTP99.Seconds()
+	if limit, ok := w.SLO.TTFTP99.Get(); ok {
+		ttft = limit.Seconds()
 	}
 	each := w.Load.PeakPerS() / float64(w.replicas()) * (ttft + tpot*float64(output))
 	return max(1, int(math.Ceil(each+3*math.Sqrt(each))))

@@ -36,7 +36,7 @@ func TestParseFleet(t *testing.T) {
 	}
 	want := Workload{Name: "chat", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, GPUs: 1, Memory: Some(18 * sharing.GiB), GPUBusy: Some(0.25),
 		Framework: &Framework{Name: "vllm", MemoryFraction: Some(0.9), CUDAGraphs: Some(true), Processes: 1},
-		SLO:       predict.SLO{TTFTP99: ptr(predict.Duration(500e6)), TPOTP99: ptr(predict.Duration(60e6)), E2EP99: ptr(predict.Duration(2e9))},
+		SLO:       predict.SLO{TTFTP99: Some(predict.Duration(500e6)), TPOTP99: Some(predict.Duration(60e6)), E2EP99: Some(predict.Duration(2e9))},
 		Tenant:    "search", Isolation: hard, Pool: "prod"}
 	if diff := cmp.Diff(want, f.Workloads[0]); diff != "" {
 		t.Errorf("workload (-want +got):\n%s", diff)

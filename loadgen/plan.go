@@ -39,9 +39,9 @@ const defaultStallFactor = 5
 // Window is a part of the run, as offsets from its start. A request belongs to
 // it by its intended start, a token by the time of its event.
 type Window struct {
-	From time.Duration
+	From time.Duration `yaml:"from"`
 	// To is the end; 0 means the end of the run.
-	To time.Duration
+	To time.Duration `yaml:"to"`
 }
 
 // window is the plan's window with the longest ramp cut off when none is given.

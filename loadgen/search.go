@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"text/tabwriter"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -82,6 +84,24 @@ type SearchResult struct {
 	Confidence float64           `json:"confidence"`
 	Rates      []RateVerdict     `json:"rates"` // in the order of their trial
 	Trials     []Trial           `json:"trials"`
+}
+
+// WriteText writes the rates that were tried, and the highest that passed.
+func (r *SearchResult) WriteText(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "rate/s\tkeep the SLO\tat least\tat most\tverdict")
+	for _, v := range r.Rates {
+		fmt.Fprintf(tw, "%.4g\t%.2f%%\t%.2f%%\t%.2f%%\t%s\n", v.RatePerS, 100*v.Attainment, 100*v.Lower, 100*v.Upper, v.Verdict)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	highest := "none found"
+	if rate, ok := r.PassesPerS.Get(); ok {
+		highest = fmt.Sprintf("%.4g/s", rate)
+	}
+	_, err := fmt.Fprintf(w, "highest rate that keeps the SLO for %.0f%% of the requests (confidence %.0f%%): %s\n", 100*r.Attainment, 100*r.Confidence, highest)
+	return err
 }
 
 func (s Search) withDefaults() Search {

@@ -119,10 +119,10 @@ func (l OfferedLoad) open() bool { return l.Schedule != nil }
 
 // RequestSLO holds upper bounds of a request; 0 means none.
 type RequestSLO struct {
-	TTFT  time.Duration // ttft, from the intended start
-	TPOT  time.Duration // tpot; a request without one keeps it
-	E2E   time.Duration // e2e, from the intended start
-	Stall time.Duration // the request's longest chunk gap
+	TTFT  time.Duration `yaml:"ttft"`  // ttft, from the intended start
+	TPOT  time.Duration `yaml:"tpot"`  // tpot; a request without one keeps it
+	E2E   time.Duration `yaml:"e2e"`   // e2e, from the intended start
+	Stall time.Duration `yaml:"stall"` // the request's longest chunk gap
 }
 
 // IsZero says that no bound is set.
@@ -164,32 +164,33 @@ type Retry struct {
 	Backoff time.Duration
 }
 
-// Tenant is one source of load with a report of its own.
+// Tenant is one source of load with a report of its own. Its keys in a file are
+// those that package planfile reads.
 type Tenant struct {
 	// Name is unique in the plan; it labels everything the tenant leaves.
-	Name      string
-	Model     string
-	API       API
+	Name      string `yaml:"name,required"`
+	Model     string `yaml:"model"`
+	API       API    `yaml:"api"`
 	Endpoints []Endpoint
-	Routing   Routing
+	Routing   Routing `yaml:"routing"`
 	Load      OfferedLoad
 	Prompts   PromptSource
 	// MaxTokens is the output bound of prompts that set none; 0 sends none.
-	MaxTokens int
+	MaxTokens int `yaml:"max_tokens"`
 	// Requests ends the tenant after this many; 0 means no such end. Follow-up
 	// turns of a session count.
-	Requests int
+	Requests int `yaml:"requests"`
 	// Warmup is the number of requests sent, one after another from min(Warmup,
 	// Concurrency or 8) users, before the run starts. They are measured by nobody.
-	Warmup int
-	SLO    RequestSLO
+	Warmup int        `yaml:"warmup"`
+	SLO    RequestSLO `yaml:"slo"`
 	// Timeouts and Retry apply to each request.
 	Timeouts Timeouts
 	Retry    Retry
 	// NonStreaming asks for the answer in one piece; ttft, tpot and gaps are then
 	// absent.
-	NonStreaming bool
-	Usage        UsageMode
+	NonStreaming bool      `yaml:"non_streaming"`
+	Usage        UsageMode `yaml:"usage"`
 	// Body holds further fields of each request's JSON object.
 	Body map[string]any
 	// Tokenizer counts the tokens of an answer for which the server reports no
@@ -197,5 +198,5 @@ type Tenant struct {
 	Tokenizer func(text string) int
 	// Probe marks a tenant that measures the interference which the others cause:
 	// it has its own report and stays out of the totals.
-	Probe bool
+	Probe bool `yaml:"probe"`
 }

@@ -181,11 +181,23 @@ func (f *Cluster) Place(p *Profile) (gpu int, at Placement, ok bool, err error) 
 	if gpu < 0 {
 		return 0, Placement{}, false, nil
 	}
-	f.model.grid.add(&f.gpus[gpu], s)
 	at = f.model.grid.slots[s].Placement
-	f.layout[gpu].Instances = append(f.layout[gpu].Instances, Instance{Profile: p, Placement: at})
-	f.layout[gpu].sort()
+	f.add(gpu, Instance{Profile: p, Placement: at})
 	return gpu, at, true, nil
+}
+
+func (f *Cluster) add(gpu int, in Instance) {
+	f.model.grid.add(&f.gpus[gpu], f.model.grid.slotOf(in.Profile.index, in.Placement))
+	f.layout[gpu].Instances = append(f.layout[gpu].Instances, in)
+	f.layout[gpu].sort()
+}
+
+// take removes instance i of a GPU.
+func (f *Cluster) take(gpu, i int) {
+	l := &f.layout[gpu]
+	in := l.Instances[i]
+	f.model.grid.remove(&f.gpus[gpu], f.model.grid.slotOf(in.Profile.index, in.Placement))
+	l.Instances = slices.Delete(l.Instances, i, i+1)
 }
 
 // choose returns the GPU and slot for a profile, or -1. Ties go to the GPU with
@@ -223,13 +235,10 @@ func (f *Cluster) Release(gpu, start int) error {
 	if gpu < 0 || gpu >= len(f.gpus) {
 		return invalid(fmt.Errorf("the fleet has no GPU %d", gpu))
 	}
-	l := &f.layout[gpu]
-	i := slices.IndexFunc(l.Instances, func(in Instance) bool { return in.Start == start })
+	i := slices.IndexFunc(f.layout[gpu].Instances, func(in Instance) bool { return in.Start == start })
 	if i < 0 {
 		return invalid(fmt.Errorf("GPU %d has no instance at %d", gpu, start))
 	}
-	in := l.Instances[i]
-	f.model.grid.remove(&f.gpus[gpu], f.model.grid.slotOf(in.Profile.index, in.Placement))
-	l.Instances = slices.Delete(l.Instances, i, i+1)
+	f.take(gpu, i)
 	return nil
 }

@@ -131,9 +131,9 @@ func BenchmarkOnline(b *testing.B) {
 	}
 }
 
-// BenchmarkFleet10000 makes 10,000 placements, with as many releases, on 1,000
+// BenchmarkCluster10000 makes 10,000 placements, with as many releases, on 1,000
 // GPUs that are nearly full.
-func BenchmarkFleet10000(b *testing.B) {
+func BenchmarkCluster10000(b *testing.B) {
 	m := gpu(b, "a100-80gb")
 	for b.Loop() {
 		f, err := NewCluster(m, 1000, ClusterOptions{})

@@ -3,6 +3,7 @@ package mig
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/problem"
@@ -52,18 +53,11 @@ func ParseCounts(s string) ([]Count, error) {
 }
 
 func parseCount(s string) (int, error) {
-	digits := strings.TrimLeft(s, "0")
-	if s == "" || strings.Trim(s, "0123456789") != "" || len(digits) > 7 {
+	n, err := strconv.ParseUint(s, 10, 32)
+	if err != nil || n > MaxCount {
 		return 0, &problem.Problem{Message: fmt.Sprintf("%q is not a count", problem.Clip(s)), Remedy: fmt.Sprintf("write a whole number from 0 to %d", MaxCount)}
 	}
-	n := 0
-	for _, d := range digits {
-		n = 10*n + int(d-'0')
-	}
-	if n > MaxCount {
-		return 0, &problem.Problem{Message: fmt.Sprintf("%d is too many", n), Remedy: fmt.Sprintf("write a whole number from 0 to %d", MaxCount)}
-	}
-	return n, nil
+	return int(n), nil
 }
 
 // demand is what counts ask of one model: whole GPU instances of each profile,

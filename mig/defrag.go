@@ -1,6 +1,9 @@
 package mig
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Move moves an instance of a fleet. On real GPUs it is a new instance, the
 // workload moved, and the old instance destroyed.
@@ -96,30 +99,20 @@ func (f *Cluster) Move(mv Move) error {
 	if min(mv.FromGPU, mv.ToGPU) < 0 || max(mv.FromGPU, mv.ToGPU) >= len(f.gpus) {
 		return bad("the fleet has no such GPU")
 	}
-	g := f.model.grid
-	from, to := g.slotOf(mv.Profile.index, mv.From), g.slotOf(mv.Profile.index, mv.To)
-	l := &f.layout[mv.FromGPU]
-	at := -1
-	for i, in := range l.Instances {
-		if in.Profile == mv.Profile && in.Placement == mv.From {
-			at = i
-		}
-	}
-	switch {
-	case at < 0:
+	at := slices.IndexFunc(f.layout[mv.FromGPU].Instances, func(in Instance) bool { return in.Profile == mv.Profile && in.Placement == mv.From })
+	if at < 0 {
 		return bad("there is no such instance")
-	case l.Instances[at].Busy:
+	}
+	in := f.layout[mv.FromGPU].Instances[at]
+	g := f.model.grid
+	switch to := g.slotOf(mv.Profile.index, mv.To); {
+	case in.Busy:
 		return bad("the instance is busy")
 	case to < 0 || !g.fits(&f.gpus[mv.ToGPU], to):
 		return bad("the new place is not free")
 	}
-	in := l.Instances[at]
-	g.remove(&f.gpus[mv.FromGPU], from)
-	l.Instances = append(l.Instances[:at:at], l.Instances[at+1:]...)
-	g.add(&f.gpus[mv.ToGPU], to)
+	f.take(mv.FromGPU, at)
 	in.Placement = mv.To
-	dst := &f.layout[mv.ToGPU]
-	dst.Instances = append(dst.Instances, in)
-	dst.sort()
+	f.add(mv.ToGPU, in)
 	return nil
 }

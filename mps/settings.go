@@ -12,9 +12,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// SourceDaemon is the source of values that the running daemon itself gave. It
-// is no entry of the tables of package sharing.
-const SourceDaemon sharing.SourceID = "daemon"
+// SourceDaemon is the source of values that the running daemon itself gave: the
+// page of the program that was asked.
+const SourceDaemon sharing.SourceID = "nvidia-mps-man"
 
 // Priority is the scheduling hint of a client. The zero value leaves it
 // unset.

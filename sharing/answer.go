@@ -12,24 +12,16 @@ const (
 	AnswerYes
 )
 
-var answerNames = [...]string{AnswerUnknown: "unknown", AnswerNo: "no", AnswerYes: "yes"}
+var answerNames = enum.Of[Answer](ErrUnknownName, "answer", "unknown", "no", "yes")
 
 // String returns "unknown", "no" or "yes".
-func (a Answer) String() string { return enum.String(answerNames[:], int(a)) }
+func (a Answer) String() string { return answerNames.String(a) }
 
 // MarshalText returns the answer's text; a value that is no answer is an error.
-func (a Answer) MarshalText() ([]byte, error) {
-	return enum.Text(ErrUnknownName, "answer", answerNames[:], int(a))
-}
+func (a Answer) MarshalText() ([]byte, error) { return answerNames.Text(a) }
 
 // UnmarshalText reads "unknown", "no" or "yes".
-func (a *Answer) UnmarshalText(b []byte) error {
-	i, err := enum.Parse(ErrUnknownName, "answer", answerNames[:], b)
-	if err == nil {
-		*a = Answer(i)
-	}
-	return err
-}
+func (a *Answer) UnmarshalText(b []byte) error { return answerNames.Parse(a, b) }
 
 // AnswerOf turns a known boolean into an Answer.
 func AnswerOf(b bool) Answer {
@@ -57,21 +49,13 @@ const (
 	BasisSimulated               // the output of a simulation
 )
 
-var basisNames = [...]string{"unknown", "measured", "documented", "derived", "fitted", "popular", "second-hand", "inferred", "prior", "simulated"}
+var basisNames = enum.Of[Basis](ErrUnknownName, "basis", "unknown", "measured", "documented", "derived", "fitted", "popular", "second-hand", "inferred", "prior", "simulated")
 
 // String returns the basis's text, for example "documented".
-func (b Basis) String() string { return enum.String(basisNames[:], int(b)) }
+func (b Basis) String() string { return basisNames.String(b) }
 
 // MarshalText returns the basis's text.
-func (b Basis) MarshalText() ([]byte, error) {
-	return enum.Text(ErrUnknownName, "basis", basisNames[:], int(b))
-}
+func (b Basis) MarshalText() ([]byte, error) { return basisNames.Text(b) }
 
 // UnmarshalText reads a basis's text.
-func (b *Basis) UnmarshalText(t []byte) error {
-	i, err := enum.Parse(ErrUnknownName, "basis", basisNames[:], t)
-	if err == nil {
-		*b = Basis(i)
-	}
-	return err
-}
+func (b *Basis) UnmarshalText(t []byte) error { return basisNames.Parse(b, t) }

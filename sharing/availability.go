@@ -89,24 +89,6 @@ func vgpuAvailable(env Environment) Finding {
 	return Finding{AnswerYes, "the driver lists vGPU types for this GPU; a licence, a hypervisor and its vGPU manager are needed", BasisDocumented, env.GPU.VGPU.Source}
 }
 
-// StaticSMPartitions answers whether MPS can reserve SMs on g under driver d:
-// from Ampere and CUDA 13.1. Partial fault isolation comes with r610.
-func StaticSMPartitions(g *GPU, d Driver) Finding {
-	c := Condition{MinArchitecture: ArchitectureAmpere, MinCUDA: CUDAVersion{13, 1}}
-	f := Finding{c.Holds(Environment{GPU: g, Driver: d}), "", BasisDocumented, "nvidia-mps-guide-tasks"}
-	switch {
-	case f.Answer == AnswerYes:
-		f.Text = "MPS can reserve SMs on this GPU with this driver"
-	case f.Answer == AnswerUnknown:
-		f.Text = "static SM partitions need Ampere and a driver with CUDA 13.1; not all of that is known here"
-	case g != nil && g.Architecture != ArchitectureUnknown && g.Architecture < ArchitectureAmpere:
-		f.Text = "static SM partitions need Ampere or later"
-	default:
-		f.Text = "static SM partitions need a driver with CUDA 13.1 (R590 or later)"
-	}
-	return f
-}
-
 // MPSClientLimit returns how many CUDA contexts MPS takes at a time on one GPU
 // under driver d. It counts contexts, not processes, and holds for the default
 // CUDA_DEVICE_MAX_CONNECTIONS.

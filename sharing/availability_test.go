@@ -77,23 +77,6 @@ func TestMPSClientLimit(t *testing.T) {
 	}
 }
 
-func TestStaticSMPartitions(t *testing.T) {
-	for _, c := range []struct {
-		gpu    *GPU
-		driver Driver
-		want   Answer
-	}{
-		{gpu(t, "A30"), Driver{590, 44, 1}, AnswerYes}, {gpu(t, "A30"), Driver{580, 65, 6}, AnswerNo}, {gpu(t, "T4"), Driver{590, 44, 1}, AnswerNo},
-		{gpu(t, "A30"), Driver{}, AnswerUnknown}, {nil, Driver{590, 44, 1}, AnswerUnknown}, {nil, Driver{580, 65, 6}, AnswerNo},
-	} {
-		f := StaticSMPartitions(c.gpu, c.driver)
-		if f.Answer != c.want {
-			t.Errorf("%v on %v: %v (%s), want %v", c.driver, c.gpu, f.Answer, f.Text, c.want)
-		}
-		checkFinding(t, "static partitions", f)
-	}
-}
-
 func TestDelivers(t *testing.T) {
 	for _, c := range []struct {
 		d    Delivery

@@ -2,9 +2,10 @@ package sharing
 
 import (
 	"fmt"
-	"math"
 	"math/big"
 	"strings"
+
+	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // Bytes is an amount of memory in bytes. Its text form is binary: "18GiB".
@@ -12,11 +13,10 @@ type Bytes int64
 
 // Units of memory.
 const (
-	Byte Bytes = 1
-	KiB        = 1024 * Byte
-	MiB        = 1024 * KiB
-	GiB        = 1024 * MiB
-	TiB        = 1024 * GiB
+	KiB Bytes = 1024
+	MiB       = 1024 * KiB
+	GiB       = 1024 * MiB
+	TiB       = 1024 * GiB
 )
 
 var byteUnits = []struct {
@@ -62,22 +62,14 @@ func (b Bytes) MarshalText() ([]byte, error) {
 	return fmt.Appendf(nil, "%dB", int64(b)), nil
 }
 
-// UnmarshalText reads what ParseBytes reads.
-func (b *Bytes) UnmarshalText(t []byte) error {
-	v, err := ParseBytes(string(t))
-	if err == nil {
-		*b = v
-	}
-	return err
-}
-
-// ParseBytes reads an amount with a unit: "18GiB", "1.5 GiB", "512Mi", "80GB"
+// UnmarshalText reads an amount with a unit: "18GiB", "1.5 GiB", "512Mi", "80GB"
 // (decimal), "1024B". A bare number other than 0 is refused, since its unit
 // would be a guess; so are negative amounts.
-func ParseBytes(s string) (Bytes, error) {
-	t := strings.TrimSpace(s)
+func (b *Bytes) UnmarshalText(text []byte) error {
+	t := strings.TrimSpace(string(text))
 	if t == "0" {
-		return 0, nil
+		*b = 0
+		return nil
 	}
 	num := strings.TrimRight(t, "TGMKkiB")
 	unit := t[len(num):]
@@ -88,28 +80,28 @@ func ParseBytes(s string) (Bytes, error) {
 		}
 	}
 	num = strings.TrimSpace(num)
-	bad := func(why string) (Bytes, error) {
-		if len(s) > 40 {
-			s = s[:40] + "…"
-		}
-		return 0, fmt.Errorf("sharing: %q is not an amount of memory: %s", s, why)
+	bad := func(why string) error {
+		return fmt.Errorf("sharing: %q is not an amount of memory: %s", problem.Clip(string(text)), why)
 	}
 	switch {
 	case size == 0 && unit == "":
 		return bad(`add a unit, for example "18GiB"`)
 	case size == 0:
 		return bad("use B, KiB, MiB, GiB, TiB (or kB, MB, GB, TB)")
-	case num == "" || len(num) > 30 || strings.Trim(num, "0123456789.") != "":
-		return bad("write a plain decimal number and a unit")
 	}
-	r, ok := new(big.Rat).SetString(num)
-	if !ok {
+	// Rat reads exponents too, of any size: they are kept from it.
+	r := new(big.Rat)
+	if len(num) > 30 || strings.Trim(num, "0123456789.") != "" {
+		num = ""
+	}
+	if _, ok := r.SetString(num); !ok {
 		return bad("write a plain decimal number and a unit")
 	}
 	r.Mul(r, new(big.Rat).SetInt64(size))
-	if r.Cmp(new(big.Rat).SetInt64(math.MaxInt64)) > 0 {
+	q := new(big.Int).Quo(r.Num(), r.Denom())
+	if !q.IsInt64() {
 		return bad("it does not fit 63 bits")
 	}
-	q := new(big.Int).Quo(r.Num(), r.Denom())
-	return Bytes(q.Int64()), nil
+	*b = Bytes(q.Int64())
+	return nil
 }

@@ -14,24 +14,16 @@ const (
 	SideB
 )
 
-var sideNames = [...]string{"unknown", "equal", "a", "b"}
+var sideNames = enum.Of[Side](ErrUnknownName, "side", "unknown", "equal", "a", "b")
 
 // String returns "unknown", "equal", "a" or "b".
-func (s Side) String() string { return enum.String(sideNames[:], int(s)) }
+func (s Side) String() string { return sideNames.String(s) }
 
 // MarshalText returns the side's text.
-func (s Side) MarshalText() ([]byte, error) {
-	return enum.Text(ErrUnknownName, "side", sideNames[:], int(s))
-}
+func (s Side) MarshalText() ([]byte, error) { return sideNames.Text(s) }
 
 // UnmarshalText reads a side's text.
-func (s *Side) UnmarshalText(b []byte) error {
-	i, err := enum.Parse(ErrUnknownName, "side", sideNames[:], b)
-	if err == nil {
-		*s = Side(i)
-	}
-	return err
-}
+func (s *Side) UnmarshalText(b []byte) error { return sideNames.Parse(s, b) }
 
 // AxisComparison is one axis of a comparison.
 type AxisComparison struct {

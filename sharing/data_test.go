@@ -97,7 +97,7 @@ func TestSourcesResolve(t *testing.T) {
 		checkSource(t, s.Name, s.Source)
 	}
 	for _, b := range cudaBranches {
-		checkSource(t, b.CUDA.String(), b.Source)
+		checkSource(t, b.cuda.String(), b.source)
 	}
 }
 

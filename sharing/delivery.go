@@ -18,33 +18,19 @@ const (
 	DeliveryVGPUManager                  // a hypervisor with NVIDIA's vGPU manager
 )
 
-var deliveryNames = [...]string{"bare", "device-plugin", "gpu-operator", "dra", "hami", "volcano", "kai", "vgpu-manager"}
+var deliveryNames = enum.Of[Delivery](ErrUnknownName, "delivery", "bare", "device-plugin", "gpu-operator", "dra", "hami", "volcano", "kai", "vgpu-manager")
 
 // String returns the delivery's text, for example "device-plugin".
-func (d Delivery) String() string { return enum.String(deliveryNames[:], int(d)) }
+func (d Delivery) String() string { return deliveryNames.String(d) }
 
 // MarshalText returns the delivery's text.
-func (d Delivery) MarshalText() ([]byte, error) {
-	return enum.Text(ErrUnknownName, "delivery", deliveryNames[:], int(d))
-}
+func (d Delivery) MarshalText() ([]byte, error) { return deliveryNames.Text(d) }
 
 // UnmarshalText reads a delivery's text.
-func (d *Delivery) UnmarshalText(b []byte) error {
-	i, err := enum.Parse(ErrUnknownName, "delivery", deliveryNames[:], b)
-	if err == nil {
-		*d = Delivery(i)
-	}
-	return err
-}
+func (d *Delivery) UnmarshalText(b []byte) error { return deliveryNames.Parse(d, b) }
 
 // Deliveries lists every delivery in the order of their values.
-func Deliveries() []Delivery {
-	ds := make([]Delivery, len(deliveryNames))
-	for i := range ds {
-		ds[i] = Delivery(i)
-	}
-	return ds
-}
+func Deliveries() []Delivery { return deliveryNames.Values() }
 
 // Delivers answers whether d can deliver m, and under which conditions. What
 // no source says is Unknown.

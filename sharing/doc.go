@@ -5,7 +5,7 @@
 //   - LookupGPU and GPUs: the GPU table.
 //   - IsolationIn, Isolation, Properties: what a mechanism isolates, by the
 //     primary reading or by the popular tables; Disagreements: where they part.
-//   - Available, MPSClientLimit, StaticSMPartitions: what hardware and driver allow.
+//   - Available, MPSClientLimit: what hardware and driver allow.
 //   - InfoFor, Delivers, ResearchSystems: what there is to say of a mechanism.
 //   - Compare: two mechanisms side by side.
 //   - Traps, Sources; Citations, with which an output ends.

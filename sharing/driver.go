@@ -3,9 +3,10 @@ package sharing
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // Driver is the version of an NVIDIA driver, as NVML prints it: 580.65.06 is
@@ -24,7 +25,7 @@ func ParseDriver(s string) (Driver, error) {
 	}
 	parts, ok := parseVersion(t, 3)
 	if !ok || parts[0] == 0 {
-		return Driver{}, fmt.Errorf("sharing: %q is not a driver version: write it as nvidia-smi does, for example 580.65.06", clip(s))
+		return Driver{}, fmt.Errorf("sharing: %q is not a driver version: write it as nvidia-smi does, for example 580.65.06", problem.Clip(s))
 	}
 	return Driver{parts[0], parts[1], parts[2]}, nil
 }
@@ -45,13 +46,6 @@ func parseVersion(s string, most int) (parts [3]int, ok bool) {
 		parts[i] = n
 	}
 	return parts, true
-}
-
-func clip(s string) string {
-	if r := []rune(s); len(r) > 60 {
-		return string(r[:60]) + "…"
-	}
-	return s
 }
 
 // IsZero answers whether the version is unknown.
@@ -110,21 +104,11 @@ func (d Driver) atLeast(lowest Driver) Answer {
 // The zero value means that the version is not known.
 type CUDAVersion struct{ Major, Minor int }
 
-// ParseCUDAVersion reads "13.1" or "13".
-func ParseCUDAVersion(s string) (CUDAVersion, error) {
-	parts, ok := parseVersion(strings.TrimSpace(s), 2)
-	if !ok || parts[0] == 0 {
-		return CUDAVersion{}, fmt.Errorf("sharing: %q is not a CUDA version: write, for example, 13.1", clip(s))
-	}
-	return CUDAVersion{parts[0], parts[1]}, nil
-}
-
 // IsZero answers whether the version is unknown.
 func (v CUDAVersion) IsZero() bool { return v == CUDAVersion{} }
 
-// Compare returns -1, 0 or +1 as v is older than, equal to or newer than w.
-func (v CUDAVersion) Compare(w CUDAVersion) int {
-	return cmp.Or(cmp.Compare(v.Major, w.Major), cmp.Compare(v.Minor, w.Minor))
+func (v CUDAVersion) atLeast(w CUDAVersion) bool {
+	return cmp.Or(cmp.Compare(v.Major, w.Major), cmp.Compare(v.Minor, w.Minor)) >= 0
 }
 
 // String formats the version: "13.1"; an unknown version is "unknown".
@@ -143,62 +127,40 @@ func (v CUDAVersion) MarshalText() ([]byte, error) {
 	return []byte(v.String()), nil
 }
 
-// UnmarshalText reads what ParseCUDAVersion reads; empty text is unknown.
+// UnmarshalText reads "13.1" or "13"; empty text is an unknown version.
 func (v *CUDAVersion) UnmarshalText(b []byte) error {
-	if len(b) == 0 {
-		*v = CUDAVersion{}
-		return nil
+	parts, ok := parseVersion(strings.TrimSpace(string(b)), 2)
+	if len(b) > 0 && (!ok || parts[0] == 0) {
+		return fmt.Errorf("sharing: %q is not a CUDA version: write, for example, 13.1", problem.Clip(string(b)))
 	}
-	w, err := ParseCUDAVersion(string(b))
-	if err == nil {
-		*v = w
-	}
-	return err
+	*v = CUDAVersion{parts[0], parts[1]}
+	return nil
 }
 
-// CUDABranch says which CUDA version a branch of the driver brings.
-type CUDABranch struct {
-	Branch int         // the driver's major version, for example 580
-	First  Driver      // the oldest Linux driver of the branch that brings CUDA; zero if no source gives it
-	CUDA   CUDAVersion // the newest CUDA version the branch supports without a compatibility package
-	Source SourceID
-}
-
-// cudaBranches is ordered by branch. The rows come from the table of toolkit
-// driver versions in the CUDA release notes, and from 595 on from the names of
-// the toolkit installers, which carry the driver they ship; 615 is that of the
-// MPS documentation. For CUDA 12.8 the two differ, and the release notes stand:
-// its installer ships 570.86.10.
-var cudaBranches = []CUDABranch{
-	{525, Driver{525, 60, 13}, CUDAVersion{12, 0}, "nvidia-cuda-release-notes"},
-	{530, Driver{530, 30, 2}, CUDAVersion{12, 1}, "nvidia-cuda-release-notes"},
-	{535, Driver{535, 54, 3}, CUDAVersion{12, 2}, "nvidia-cuda-release-notes"},
-	{545, Driver{545, 23, 6}, CUDAVersion{12, 3}, "nvidia-cuda-release-notes"},
-	{550, Driver{550, 54, 14}, CUDAVersion{12, 4}, "nvidia-cuda-release-notes"},
-	{555, Driver{555, 42, 2}, CUDAVersion{12, 5}, "nvidia-cuda-release-notes"},
-	{560, Driver{560, 28, 3}, CUDAVersion{12, 6}, "nvidia-cuda-release-notes"},
-	{570, Driver{570, 26, 0}, CUDAVersion{12, 8}, "nvidia-cuda-release-notes"},
-	{575, Driver{575, 51, 3}, CUDAVersion{12, 9}, "nvidia-cuda-release-notes"},
-	{580, Driver{580, 65, 6}, CUDAVersion{13, 0}, "nvidia-cuda-release-notes"},
-	{590, Driver{590, 44, 1}, CUDAVersion{13, 1}, "nvidia-cuda-release-notes"},
-	{595, Driver{595, 45, 4}, CUDAVersion{13, 2}, "nvidia-cuda-installers"},
-	{610, Driver{610, 43, 2}, CUDAVersion{13, 3}, "nvidia-cuda-installers"},
-	{615, Driver{}, CUDAVersion{13, 4}, "nvidia-mps-guide-v3"},
-}
-
-// CUDABranches lists the driver branches whose CUDA version is known, by
-// branch. The slice is the caller's.
-func CUDABranches() []CUDABranch { return slices.Clone(cudaBranches) }
-
-// CUDA returns the newest CUDA version the driver's branch supports, and
-// whether it is known: only branches with a source are (see CUDABranches).
-func (d Driver) CUDA() (CUDAVersion, bool) {
-	for _, b := range cudaBranches {
-		if b.Branch == d.Major {
-			return b.CUDA, true
-		}
-	}
-	return CUDAVersion{}, false
+// cudaBranches says which CUDA version a branch of the driver brings, ordered by
+// branch: the newest that it supports without a compatibility package. The rows
+// come from the table of toolkit driver versions in the CUDA release notes, from
+// 595 on from the names of the toolkit installers, which carry the driver they
+// ship; 615 is that of the MPS documentation.
+var cudaBranches = []struct {
+	branch int // the driver's major version
+	cuda   CUDAVersion
+	source SourceID
+}{
+	{525, CUDAVersion{12, 0}, "nvidia-cuda-release-notes"},
+	{530, CUDAVersion{12, 1}, "nvidia-cuda-release-notes"},
+	{535, CUDAVersion{12, 2}, "nvidia-cuda-release-notes"},
+	{545, CUDAVersion{12, 3}, "nvidia-cuda-release-notes"},
+	{550, CUDAVersion{12, 4}, "nvidia-cuda-release-notes"},
+	{555, CUDAVersion{12, 5}, "nvidia-cuda-release-notes"},
+	{560, CUDAVersion{12, 6}, "nvidia-cuda-release-notes"},
+	{570, CUDAVersion{12, 8}, "nvidia-cuda-release-notes"},
+	{575, CUDAVersion{12, 9}, "nvidia-cuda-release-notes"},
+	{580, CUDAVersion{13, 0}, "nvidia-cuda-release-notes"},
+	{590, CUDAVersion{13, 1}, "nvidia-cuda-release-notes"},
+	{595, CUDAVersion{13, 2}, "nvidia-cuda-installers"},
+	{610, CUDAVersion{13, 3}, "nvidia-cuda-installers"},
+	{615, CUDAVersion{13, 4}, "nvidia-mps-guide-v3"},
 }
 
 // SupportsCUDA answers whether the driver supports CUDA version v. Branches
@@ -210,10 +172,10 @@ func (d Driver) SupportsCUDA(v CUDAVersion) Answer {
 	}
 	answer := AnswerUnknown
 	for _, b := range cudaBranches {
-		if b.Branch <= d.Major && b.CUDA.Compare(v) >= 0 {
+		if b.branch <= d.Major && b.cuda.atLeast(v) {
 			return AnswerYes
 		}
-		if b.Branch >= d.Major && b.CUDA.Compare(v) < 0 {
+		if b.branch >= d.Major && !b.cuda.atLeast(v) {
 			answer = AnswerNo
 		}
 	}

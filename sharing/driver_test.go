@@ -30,25 +30,6 @@ func TestParseDriver(t *testing.T) {
 	}
 }
 
-func TestDriverCUDA(t *testing.T) {
-	for _, c := range []struct {
-		driver string
-		want   string
-		known  bool
-	}{
-		{"580.159.04", "13.0", true}, {"590.44.01", "13.1", true}, {"595.45.04", "13.2", true}, {"610", "13.3", true}, {"615.71.09", "13.4", true},
-		{"575.51.03", "12.9", true}, {"585", "unknown", false}, {"470.57.02", "unknown", false}, {"700", "unknown", false},
-	} {
-		d, err := ParseDriver(c.driver)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, known := d.CUDA(); got.String() != c.want || known != c.known {
-			t.Errorf("%s: CUDA %v, %v; want %s", c.driver, got, known, c.want)
-		}
-	}
-}
-
 func TestSupportsCUDA(t *testing.T) {
 	for _, c := range []struct {
 		driver Driver
@@ -67,29 +48,15 @@ func TestSupportsCUDA(t *testing.T) {
 	}
 }
 
-func TestBranchesAreOrdered(t *testing.T) {
-	rows := CUDABranches()
-	for i := 1; i < len(rows); i++ {
-		if rows[i].Branch <= rows[i-1].Branch || rows[i].CUDA.Compare(rows[i-1].CUDA) <= 0 {
-			t.Errorf("%v does not follow %v", rows[i], rows[i-1])
-		}
-	}
-	for _, r := range rows {
-		if !r.First.IsZero() && r.First.Major != r.Branch {
-			t.Errorf("%v: the first driver is of another branch", r)
-		}
-	}
-}
-
-// TestFirstDrivers holds the rows to what the release notes and the installers
-// print.
-func TestFirstDrivers(t *testing.T) {
-	want := []string{"12.0 525.60.13 nvidia-cuda-release-notes", "12.1 530.30.02 nvidia-cuda-release-notes", "12.2 535.54.03 nvidia-cuda-release-notes", "12.3 545.23.06 nvidia-cuda-release-notes", "12.4 550.54.14 nvidia-cuda-release-notes",
-		"12.5 555.42.02 nvidia-cuda-release-notes", "12.6 560.28.03 nvidia-cuda-release-notes", "12.8 570.26 nvidia-cuda-release-notes", "12.9 575.51.03 nvidia-cuda-release-notes", "13.0 580.65.06 nvidia-cuda-release-notes",
-		"13.1 590.44.01 nvidia-cuda-release-notes", "13.2 595.45.04 nvidia-cuda-installers", "13.3 610.43.02 nvidia-cuda-installers", "13.4 unknown nvidia-mps-guide-v3"}
+// TestBranches holds the rows, in their order, to what the release notes and the
+// installers print.
+func TestBranches(t *testing.T) {
+	const notes, installers = "nvidia-cuda-release-notes", "nvidia-cuda-installers"
+	want := []string{"525 12.0 " + notes, "530 12.1 " + notes, "535 12.2 " + notes, "545 12.3 " + notes, "550 12.4 " + notes, "555 12.5 " + notes, "560 12.6 " + notes, "570 12.8 " + notes,
+		"575 12.9 " + notes, "580 13.0 " + notes, "590 13.1 " + notes, "595 13.2 " + installers, "610 13.3 " + installers, "615 13.4 nvidia-mps-guide-v3"}
 	var got []string
-	for _, b := range CUDABranches() {
-		got = append(got, fmt.Sprintf("%v %v %s", b.CUDA, b.First, b.Source))
+	for _, b := range cudaBranches {
+		got = append(got, fmt.Sprintf("%d %v %s", b.branch, b.cuda, b.source))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -110,12 +77,13 @@ func FuzzParseDriver(f *testing.F) {
 				t.Errorf("%q -> %v -> %v, %v", s, d, back, err)
 			}
 		}
-		v, err := ParseCUDAVersion(s)
-		if v.IsZero() == (err == nil) {
-			t.Fatalf("ParseCUDAVersion(%q) = %v, %v", s, v, err)
+		var v CUDAVersion
+		if err := v.UnmarshalText([]byte(s)); v.IsZero() == (err == nil && s != "") {
+			t.Fatalf("%q reads as %v, %v", s, v, err)
 		}
-		if err == nil {
-			if back, err := ParseCUDAVersion(v.String()); err != nil || back != v {
+		if !v.IsZero() {
+			var back CUDAVersion
+			if err := back.UnmarshalText([]byte(v.String())); err != nil || back != v {
 				t.Errorf("%q -> %v -> %v, %v", s, v, back, err)
 			}
 		}

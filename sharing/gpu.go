@@ -1,7 +1,6 @@
 package sharing
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,24 +25,16 @@ const (
 	ArchitectureBlackwell              // B200, RTX PRO 6000; B300 and GB300 (Blackwell Ultra) too
 )
 
-var architectureNames = [...]string{"unknown", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell"}
+var architectureNames = enum.Of[Architecture](ErrUnknownName, "architecture", "unknown", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell")
 
 // String returns the architecture's text, for example "hopper".
-func (a Architecture) String() string { return enum.String(architectureNames[:], int(a)) }
+func (a Architecture) String() string { return architectureNames.String(a) }
 
 // MarshalText returns the architecture's text.
-func (a Architecture) MarshalText() ([]byte, error) {
-	return enum.Text(ErrUnknownName, "architecture", architectureNames[:], int(a))
-}
+func (a Architecture) MarshalText() ([]byte, error) { return architectureNames.Text(a) }
 
 // UnmarshalText reads an architecture's text.
-func (a *Architecture) UnmarshalText(b []byte) error {
-	i, err := enum.Parse(ErrUnknownName, "architecture", architectureNames[:], b)
-	if err == nil {
-		*a = Architecture(i)
-	}
-	return err
-}
+func (a *Architecture) UnmarshalText(b []byte) error { return architectureNames.Parse(a, b) }
 
 // ComputeCapability is the CUDA compute capability of a GPU, for example {9, 0}.
 type ComputeCapability struct{ Major, Minor int }
@@ -58,15 +49,10 @@ func (c ComputeCapability) MarshalText() ([]byte, error) { return []byte(c.Strin
 func (c *ComputeCapability) UnmarshalText(b []byte) error {
 	parts, ok := parseVersion(string(b), 2)
 	if !ok || !strings.Contains(string(b), ".") {
-		return fmt.Errorf("sharing: %q is not a compute capability: write, for example, 9.0", clip(string(b)))
+		return fmt.Errorf("sharing: %q is not a compute capability: write, for example, 9.0", problem.Clip(string(b)))
 	}
 	*c = ComputeCapability{parts[0], parts[1]}
 	return nil
-}
-
-// Compare returns -1, 0 or +1 as c is lower than, equal to or higher than d.
-func (c ComputeCapability) Compare(d ComputeCapability) int {
-	return cmp.Or(cmp.Compare(c.Major, d.Major), cmp.Compare(c.Minor, d.Minor))
 }
 
 // GPU is a row of the GPU table: what a product can do, as far as sources say.
@@ -113,15 +99,6 @@ type GPU struct {
 	Note string
 }
 
-// ResetlessMIG answers whether MIG mode can change without resetting the GPU:
-// on Hopper and later (NVML field 184 is the device's own answer).
-func (g *GPU) ResetlessMIG() Answer {
-	if g == nil || g.MIG.Value != AnswerYes || g.Architecture == ArchitectureUnknown {
-		return AnswerUnknown
-	}
-	return AnswerOf(g.Architecture >= ArchitectureHopper)
-}
-
 // GPUs lists the table, sorted by name. The slice is the caller's; what its
 // rows point to is shared and must not be modified.
 func GPUs() []GPU { return slices.Clone(gpuTable) }
@@ -135,9 +112,9 @@ type UnknownGPUError struct {
 // Error names the nearest products and what else a user can give.
 func (e *UnknownGPUError) Error() string {
 	if len(e.Nearest) == 0 {
-		return fmt.Sprintf("sharing: unknown GPU %q; give the product name that nvidia-smi prints, or a PCI id such as 10DE:20B2", clip(e.Name))
+		return fmt.Sprintf("sharing: unknown GPU %q; give the product name that nvidia-smi prints, or a PCI id such as 10DE:20B2", problem.Clip(e.Name))
 	}
-	return fmt.Sprintf("sharing: unknown GPU %q; did you mean %s?", clip(e.Name), orList(e.Nearest))
+	return fmt.Sprintf("sharing: unknown GPU %q; did you mean %s?", problem.Clip(e.Name), orList(e.Nearest))
 }
 
 // AmbiguousGPUError says that a name fits several GPUs.
@@ -148,7 +125,7 @@ type AmbiguousGPUError struct {
 
 // Error lists the matches.
 func (e *AmbiguousGPUError) Error() string {
-	return fmt.Sprintf("sharing: GPU %q is ambiguous: it can be %s", clip(e.Name), orList(e.Matches))
+	return fmt.Sprintf("sharing: GPU %q is ambiguous: it can be %s", problem.Clip(e.Name), orList(e.Matches))
 }
 
 func orList(names []string) string {

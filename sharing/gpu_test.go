@@ -168,19 +168,6 @@ func TestBandwidths(t *testing.T) {
 	}
 }
 
-func TestResetlessMIG(t *testing.T) {
-	for name, want := range map[string]Answer{"A100-SXM4-80GB": AnswerNo, "H200": AnswerYes, "B200": AnswerYes, "L4": AnswerUnknown} {
-		g, err := LookupGPU(name)
-		if err != nil || g.ResetlessMIG() != want {
-			t.Errorf("%s: %v, %v, want %v", name, g.ResetlessMIG(), err, want)
-		}
-	}
-	var g *GPU
-	if g.ResetlessMIG() != AnswerUnknown {
-		t.Error("a nil GPU is not unknown")
-	}
-}
-
 func TestCellJSON(t *testing.T) {
 	type row struct {
 		SMs    Cell[int]   `json:"sms,omitzero"`

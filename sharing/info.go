@@ -19,24 +19,16 @@ const (
 	ComplexityVeryHigh
 )
 
-var complexityNames = [...]string{"unknown", "low", "medium", "high", "very-high"}
+var complexityNames = enum.Of[Complexity](ErrUnknownName, "complexity", "unknown", "low", "medium", "high", "very-high")
 
 // String returns the complexity's text, for example "very-high".
-func (c Complexity) String() string { return enum.String(complexityNames[:], int(c)) }
+func (c Complexity) String() string { return complexityNames.String(c) }
 
 // MarshalText returns the complexity's text.
-func (c Complexity) MarshalText() ([]byte, error) {
-	return enum.Text(ErrUnknownName, "complexity", complexityNames[:], int(c))
-}
+func (c Complexity) MarshalText() ([]byte, error) { return complexityNames.Text(c) }
 
 // UnmarshalText reads a complexity's text.
-func (c *Complexity) UnmarshalText(b []byte) error {
-	i, err := enum.Parse(ErrUnknownName, "complexity", complexityNames[:], b)
-	if err == nil {
-		*c = Complexity(i)
-	}
-	return err
-}
+func (c *Complexity) UnmarshalText(b []byte) error { return complexityNames.Parse(c, b) }
 
 // Statement is a sentence with its source.
 type Statement struct {

@@ -15,24 +15,16 @@ const (
 	ReadingPopular                // the widely read comparison tables
 )
 
-var readingNames = [...]string{"primary", "popular"}
+var readingNames = enum.Of[Reading](ErrUnknownName, "reading", "primary", "popular")
 
 // String returns "primary" or "popular".
-func (r Reading) String() string { return enum.String(readingNames[:], int(r)) }
+func (r Reading) String() string { return readingNames.String(r) }
 
 // MarshalText returns the reading's text.
-func (r Reading) MarshalText() ([]byte, error) {
-	return enum.Text(ErrUnknownName, "reading", readingNames[:], int(r))
-}
+func (r Reading) MarshalText() ([]byte, error) { return readingNames.Text(r) }
 
 // UnmarshalText reads a reading's text.
-func (r *Reading) UnmarshalText(b []byte) error {
-	i, err := enum.Parse(ErrUnknownName, "reading", readingNames[:], b)
-	if err == nil {
-		*r = Reading(i)
-	}
-	return err
-}
+func (r *Reading) UnmarshalText(b []byte) error { return readingNames.Parse(r, b) }
 
 // Mode is a way of running a mechanism that a statement may depend on. The
 // zero value, ModeAny, asks nothing.
@@ -48,24 +40,16 @@ const (
 	ModeVGPUFixedShare          // vGPU: the fixed share scheduler
 )
 
-var modeNames = [...]string{"any", "static-sm-partitions", "pinned-memory-limits", "cgroup-memory-limits", "vgpu-equal-share", "vgpu-fixed-share"}
+var modeNames = enum.Of[Mode](ErrUnknownName, "mode", "any", "static-sm-partitions", "pinned-memory-limits", "cgroup-memory-limits", "vgpu-equal-share", "vgpu-fixed-share")
 
 // String returns the mode's text, for example "static-sm-partitions".
-func (m Mode) String() string { return enum.String(modeNames[:], int(m)) }
+func (m Mode) String() string { return modeNames.String(m) }
 
 // MarshalText returns the mode's text.
-func (m Mode) MarshalText() ([]byte, error) {
-	return enum.Text(ErrUnknownName, "mode", modeNames[:], int(m))
-}
+func (m Mode) MarshalText() ([]byte, error) { return modeNames.Text(m) }
 
 // UnmarshalText reads a mode's text.
-func (m *Mode) UnmarshalText(b []byte) error {
-	i, err := enum.Parse(ErrUnknownName, "mode", modeNames[:], b)
-	if err == nil {
-		*m = Mode(i)
-	}
-	return err
-}
+func (m *Mode) UnmarshalText(b []byte) error { return modeNames.Parse(m, b) }
 
 // Environment is what is known of a place where a mechanism would run. The
 // zero value knows nothing.
@@ -110,8 +94,8 @@ type Condition struct {
 	Note string
 }
 
-// IsZero answers whether the condition asks nothing that can be checked.
-func (c Condition) IsZero() bool {
+// everywhere: the condition asks nothing that can be checked.
+func (c Condition) everywhere() bool {
 	c.Note = ""
 	return c == Condition{}
 }
@@ -197,7 +181,7 @@ func propertiesOf(m Mechanism, a Axis) []Property {
 // condition. Where a reading says nothing it is LevelUnknown, without a source.
 func Isolation(m Mechanism, a Axis, r Reading) Property {
 	for _, p := range propertiesOf(m, a) {
-		if p.Reading == r && p.When.IsZero() {
+		if p.Reading == r && p.When.everywhere() {
 			return p
 		}
 	}

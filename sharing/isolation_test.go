@@ -151,7 +151,7 @@ func TestPropertiesNeverPromiseMore(t *testing.T) {
 				}
 			}
 			ps := Properties(m, a)
-			if i := slices.IndexFunc(ps, func(p Property) bool { return p.Reading == ReadingPrimary }); i != 0 || !ps[0].When.IsZero() || ps[0].Caps {
+			if i := slices.IndexFunc(ps, func(p Property) bool { return p.Reading == ReadingPrimary }); i != 0 || !ps[0].When.everywhere() || ps[0].Caps {
 				t.Errorf("%v/%v: the default statement of the primary reading does not come first", m, a)
 			}
 		}

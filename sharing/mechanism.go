@@ -1,6 +1,14 @@
 package sharing
 
-import "github.com/cotenant/cotenant/internal/enum"
+import (
+	"errors"
+
+	"github.com/cotenant/cotenant/internal/enum"
+)
+
+// ErrUnknownName is what an error wraps when a text or a number names no value
+// of an enumeration.
+var ErrUnknownName = errors.New("sharing: unknown name")
 
 // Mechanism is a way for workloads to share a GPU, or not to. How a mechanism
 // is delivered to containers (device plugin, DRA, HAMi's scheduler, ...) is a
@@ -24,30 +32,21 @@ const (
 	MechanismResearch                          // research schedulers of finer grain
 )
 
-var mechanismNames = [...]string{"none", "exclusive", "time-slicing", "mps", "mig", "mig+mps", "hami", "hami+mps",
-	"vgpu", "mig-vgpu", "mig-like-emulation", "in-server", "research"}
+var mechanismNames = enum.Of[Mechanism](ErrUnknownName, "mechanism", "none", "exclusive", "time-slicing", "mps", "mig", "mig+mps", "hami", "hami+mps", "vgpu", "mig-vgpu", "mig-like-emulation", "in-server", "research")
 
 // MechanismCount is the number of mechanisms, MechanismNone included.
-const MechanismCount = len(mechanismNames)
+const MechanismCount = int(MechanismResearch) + 1
 
 // String returns the mechanism's text: none, exclusive, time-slicing, mps, mig,
 // mig+mps, hami, hami+mps, vgpu, mig-vgpu, mig-like-emulation, in-server or
 // research.
-func (m Mechanism) String() string { return enum.String(mechanismNames[:], int(m)) }
+func (m Mechanism) String() string { return mechanismNames.String(m) }
 
 // MarshalText returns the mechanism's text.
-func (m Mechanism) MarshalText() ([]byte, error) {
-	return enum.Text(ErrUnknownName, "mechanism", mechanismNames[:], int(m))
-}
+func (m Mechanism) MarshalText() ([]byte, error) { return mechanismNames.Text(m) }
 
 // UnmarshalText reads a mechanism's text.
-func (m *Mechanism) UnmarshalText(b []byte) error {
-	i, err := enum.Parse(ErrUnknownName, "mechanism", mechanismNames[:], b)
-	if err == nil {
-		*m = Mechanism(i)
-	}
-	return err
-}
+func (m *Mechanism) UnmarshalText(b []byte) error { return mechanismNames.Parse(m, b) }
 
 // ParseMechanism returns the mechanism of a text as String writes it.
 func ParseMechanism(s string) (Mechanism, error) {
@@ -58,11 +57,7 @@ func ParseMechanism(s string) (Mechanism, error) {
 
 // Mechanisms lists every mechanism but MechanismNone, in the order of their values.
 func Mechanisms() []Mechanism {
-	ms := make([]Mechanism, 0, MechanismCount-1)
-	for m := MechanismExclusive; int(m) < MechanismCount; m++ {
-		ms = append(ms, m)
-	}
-	return ms
+	return mechanismNames.Values()[1:]
 }
 
 // Axis is one of the four respects in which neighbours on a GPU can be
@@ -77,27 +72,19 @@ const (
 	AxisJitter              // neighbours do not disturb one's latency
 )
 
-var axisNames = [...]string{"memory", "compute", "fault", "jitter"}
+var axisNames = enum.Of[Axis](ErrUnknownName, "axis", "memory", "compute", "fault", "jitter")
 
 // AxisCount is the number of axes.
-const AxisCount = len(axisNames)
+const AxisCount = int(AxisJitter) + 1
 
 // String returns "memory", "compute", "fault" or "jitter".
-func (a Axis) String() string { return enum.String(axisNames[:], int(a)) }
+func (a Axis) String() string { return axisNames.String(a) }
 
 // MarshalText returns the axis's text.
-func (a Axis) MarshalText() ([]byte, error) {
-	return enum.Text(ErrUnknownName, "axis", axisNames[:], int(a))
-}
+func (a Axis) MarshalText() ([]byte, error) { return axisNames.Text(a) }
 
 // UnmarshalText reads an axis's text.
-func (a *Axis) UnmarshalText(b []byte) error {
-	i, err := enum.Parse(ErrUnknownName, "axis", axisNames[:], b)
-	if err == nil {
-		*a = Axis(i)
-	}
-	return err
-}
+func (a *Axis) UnmarshalText(b []byte) error { return axisNames.Parse(a, b) }
 
 // Level is how strongly a mechanism isolates on one axis; levels are ordered
 // from weakest to strongest, but for LevelUnknown, which compares with nothing.
@@ -116,25 +103,17 @@ const (
 	LevelHardware              // enforced by hardware, or there is no neighbour
 )
 
-var levelNames = [...]string{"unknown", "none", "partial", "software", "driver", "hardware"}
+var levelNames = enum.Of[Level](ErrUnknownName, "level", "unknown", "none", "partial", "software", "driver", "hardware")
 
 // String returns "unknown", "none", "partial", "software", "driver" or
 // "hardware".
-func (l Level) String() string { return enum.String(levelNames[:], int(l)) }
+func (l Level) String() string { return levelNames.String(l) }
 
 // MarshalText returns the level's text.
-func (l Level) MarshalText() ([]byte, error) {
-	return enum.Text(ErrUnknownName, "level", levelNames[:], int(l))
-}
+func (l Level) MarshalText() ([]byte, error) { return levelNames.Text(l) }
 
 // UnmarshalText reads a level's text.
-func (l *Level) UnmarshalText(b []byte) error {
-	i, err := enum.Parse(ErrUnknownName, "level", levelNames[:], b)
-	if err == nil {
-		*l = Level(i)
-	}
-	return err
-}
+func (l *Level) UnmarshalText(b []byte) error { return levelNames.Parse(l, b) }
 
 // AtLeast answers whether l is at least want; unknown on either side is
 // Unknown, except that everything is at least LevelNone.

@@ -1,6 +1,9 @@
 package sharing
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // SourceID is the key of a source, for example "nvidia-mps-guide". SourceByID
 // resolves it, the package's documentation says how ids are formed.
@@ -23,6 +26,24 @@ type Source struct {
 	// Date is when a page was read or a measurement made, as "2026-11-21"; empty
 	// for what does not change.
 	Date string `json:"date,omitempty"`
+}
+
+// Sources lists every source that a SourceID may name, by publisher. The slice
+// is the caller's.
+func Sources() []Source { return slices.Clone(sourceTable) }
+
+var sourceIndex = func() map[SourceID]Source {
+	index := make(map[SourceID]Source, len(sourceTable))
+	for _, s := range sourceTable {
+		index[s.ID] = s
+	}
+	return index
+}()
+
+// SourceByID returns the source of an id, and whether there is one.
+func SourceByID(id SourceID) (Source, bool) {
+	s, ok := sourceIndex[id]
+	return s, ok
 }
 
 // Cell is a value that may be unknown, with the source that gives it. The

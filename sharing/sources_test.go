@@ -1,8 +1,18 @@
 package sharing
 
 import (
+	"bytes"
+	"encoding/json"
+	"go/ast"
+	"go/constant"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -64,10 +74,72 @@ func TestSourcesAreCited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code := text.String()
+	cited := map[string]bool{}
+	for _, word := range regexp.MustCompile(`[\w-]+`).FindAllString(text.String(), -1) {
+		cited[word] = true
+	}
 	for _, s := range Sources() {
-		if !regexp.MustCompile(`(^|[^\w-])` + string(s.ID) + `($|[^\w-])`).MatchString(code) {
+		if !cited[string(s.ID)] {
 			t.Errorf("nothing cites %s", s.ID)
 		}
+	}
+}
+
+// TestConstantsResolve looks every constant of type SourceID up that the
+// module's code holds.
+func TestConstantsResolve(t *testing.T) {
+	const module = "github.com/cotenant/cotenant"
+	list := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles", "./...")
+	list.Dir = ".."
+	list.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	type listed struct {
+		ImportPath, Dir, Export string
+		GoFiles                 []string
+	}
+	exports := map[string]string{}
+	var own []listed
+	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
+		var p listed
+		if err := dec.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		exports[p.ImportPath] = p.Export
+		if strings.HasPrefix(p.ImportPath, module) {
+			own = append(own, p)
+		}
+	}
+	fset := token.NewFileSet()
+	config := types.Config{Importer: importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })}
+	found := 0
+	for _, p := range own {
+		var files []*ast.File
+		for _, name := range p.GoFiles {
+			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, file)
+		}
+		info := types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
+		if _, err := config.Check(p.ImportPath, fset, files, &info); err != nil {
+			t.Fatal(err)
+		}
+		for expr, tv := range info.Types {
+			if tv.Value == nil || types.TypeString(tv.Type, nil) != module+"/sharing.SourceID" {
+				continue
+			}
+			found++
+			id := SourceID(constant.StringVal(tv.Value))
+			if _, ok := SourceByID(id); !ok && id != "" {
+				t.Errorf("%s: %q is no source", fset.Position(expr.Pos()), id)
+			}
+		}
+	}
+	if found < 500 {
+		t.Errorf("only %d constants were looked at", found)
 	}
 }

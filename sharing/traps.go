@@ -20,24 +20,16 @@ const (
 	SeverityCritical          // tenants not isolated from one another though the plan says so
 )
 
-var severityNames = [...]string{"unknown", "info", "low", "medium", "high", "critical"}
+var severityNames = enum.Of[Severity](ErrUnknownName, "severity", "unknown", "info", "low", "medium", "high", "critical")
 
 // String returns the severity's text, for example "high".
-func (s Severity) String() string { return enum.String(severityNames[:], int(s)) }
+func (s Severity) String() string { return severityNames.String(s) }
 
 // MarshalText returns the severity's text.
-func (s Severity) MarshalText() ([]byte, error) {
-	return enum.Text(ErrUnknownName, "severity", severityNames[:], int(s))
-}
+func (s Severity) MarshalText() ([]byte, error) { return severityNames.Text(s) }
 
 // UnmarshalText reads a severity's text.
-func (s *Severity) UnmarshalText(b []byte) error {
-	i, err := enum.Parse(ErrUnknownName, "severity", severityNames[:], b)
-	if err == nil {
-		*s = Severity(i)
-	}
-	return err
-}
+func (s *Severity) UnmarshalText(b []byte) error { return severityNames.Parse(s, b) }
 
 // Trap is a claim or a habit that looks right and fails in production.
 type Trap struct {

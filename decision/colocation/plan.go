@@ -154,32 +154,16 @@ func (p *Plan) fill() {
 }
 
 func (p *Plan) check(list *problem.List, real bool) {
-	if p.Version != PlanVersion {
-		list.Addf("version", "this program reads "+PlanVersion, "is %q", p.Version)
-	}
-	if !(p.Seconds >= 0.5 && p.Seconds <= 3600) {
-		list.Addf("seconds", "", "must lie between 0.5 and 3600, is %v", p.Seconds)
-	}
-	if !(p.WarmSeconds >= 0 && p.WarmSeconds < p.Seconds) {
-		list.Addf("warm_seconds", "", "must be less than seconds (%v), is %v", p.Seconds, p.WarmSeconds)
-	}
-	if !(p.StartSecs > 0 && p.StartSecs <= 3600) {
-		list.Addf("start_seconds", "", "must lie above 0 and at most at 3600, is %v", p.StartSecs)
-	}
-	if p.Seed < 0 {
-		list.Addf("seed", "", "must not be negative, is %d", p.Seed)
-	}
-	if p.Device < 0 {
-		list.Addf("device", "", "must be an index, is %d", p.Device)
-	}
+	list.If(p.Version != PlanVersion, "version", "this program reads "+PlanVersion, "is %q", p.Version)
+	list.If(!(p.Seconds >= 0.5 && p.Seconds <= 3600), "seconds", "", "must lie between 0.5 and 3600, is %v", p.Seconds)
+	list.If(!(p.WarmSeconds >= 0 && p.WarmSeconds < p.Seconds), "warm_seconds", "", "must be less than seconds (%v), is %v", p.Seconds, p.WarmSeconds)
+	list.If(!(p.StartSecs > 0 && p.StartSecs <= 3600), "start_seconds", "", "must lie above 0 and at most at 3600, is %v", p.StartSecs)
+	list.If(p.Seed < 0, "seed", "", "must not be negative, is %d", p.Seed)
+	list.If(p.Device < 0, "device", "", "must be an index, is %d", p.Device)
 	for i, m := range p.Modes {
 		at := fmt.Sprintf("modes[%d]", i)
-		if !slices.Contains(Modes(), m) {
-			list.Addf(at, fmt.Sprintf("use one of %v", Modes()), "%s is no way for processes to share a whole GPU", m)
-		}
-		if slices.Contains(p.Modes[:i], m) {
-			list.Addf(at, "", "%s stands there twice", m)
-		}
+		list.If(!slices.Contains(Modes(), m), at, fmt.Sprintf("use one of %v", Modes()), "%s is no way for processes to share a whole GPU", m)
+		list.If(slices.Contains(p.Modes[:i], m), at, "", "%s stands there twice", m)
 	}
 	servers := checkNames(list, "servers", p.Servers, func(s Server) string { return s.Name })
 	loads := checkNames(list, "loads", p.Loads, func(l Load) string { return l.Name })
@@ -203,21 +187,15 @@ func (p *Plan) check(list *problem.List, real bool) {
 // checkNames makes sure that there are some, and that their names can be folders
 // and stand there once. It returns the names.
 func checkNames[T any](list *problem.List, section string, items []T, name func(T) string) []string {
-	if len(items) == 0 {
-		list.Addf(section, "", "there are none")
-	}
+	list.If(len(items) == 0, section, "", "there are none")
 	bad := func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
 	}
 	var names []string
 	for i := range items {
 		n, at := name(items[i]), fmt.Sprintf("%s[%d].name", section, i)
-		if n == "" || len(n) > 64 || strings.ContainsFunc(n, bad) {
-			list.Addf(at, "use letters, digits, - and _, at most 64", "%.80q names folders", n)
-		}
-		if slices.Contains(names, n) {
-			list.Addf(at, "", "%q stands there twice", n)
-		}
+		list.If(n == "" || len(n) > 64 || strings.ContainsFunc(n, bad), at, "use letters, digits, - and _, at most 64", "%.80q names folders", n)
+		list.If(slices.Contains(names, n), at, "", "%q stands there twice", n)
 		names = append(names, n)
 	}
 	return names
@@ -228,23 +206,15 @@ func (p *Plan) checkServers(list *problem.List) {
 	total := 0.0
 	for i := range p.Servers {
 		s, at := &p.Servers[i], fmt.Sprintf("servers[%d]", i)
-		if s.Slots < 0 || s.Slots > 1<<20 {
-			list.Addf(at+".slots", "", "must be a number of requests, is %d", s.Slots)
-		}
-		if s.Percent != 0 && !(s.Percent > 0 && s.Percent <= 100) {
-			list.Addf(at+".percent", "", "must lie above 0 and at most at 100, is %v", s.Percent)
-		}
+		list.If(s.Slots < 0 || s.Slots > 1<<20, at+".slots", "", "must be a number of requests, is %d", s.Slots)
+		list.If(s.Percent != 0 && !(s.Percent > 0 && s.Percent <= 100), at+".percent", "", "must lie above 0 and at most at 100, is %v", s.Percent)
 		if total += s.Percent; emulated && s.Percent == 0 {
 			list.Addf(at+".percent", "give the server's share, or leave mig-like-emulation out of modes", "mode mig-like-emulation needs it")
 		}
-		if s.MemoryLimit < 0 || s.MemoryLimit%sharing.MiB != 0 {
-			list.Addf(at+".memory_limit", "", "must be positive and whole in MiB")
-		}
+		list.If(s.MemoryLimit < 0 || s.MemoryLimit%sharing.MiB != 0, at+".memory_limit", "", "must be positive and whole in MiB")
 		s.Simulated.check(list, at+".simulated")
 	}
-	if emulated && total > 100+1e-9 {
-		list.Addf("servers", "percentages that sum to more than 100 overlap, which is not MIG-like", "the percentages sum to %v", total)
-	}
+	list.If(emulated && total > 100+1e-9, "servers", "percentages that sum to more than 100 overlap, which is not MIG-like", "the percentages sum to %v", total)
 }
 
 // checkReach makes sure that real servers can be reached, and run under the modes.
@@ -275,32 +245,20 @@ func (s *SimulatedServer) check(list *problem.List, path string) {
 	if s == nil {
 		return
 	}
-	if !(s.SMDemand >= 0 && s.SMDemand <= 1) {
-		list.Addf(path+".sm_demand", "", "must be a fraction, is %v", s.SMDemand)
-	}
-	if !(s.BandwidthDemand >= 0 && s.BandwidthDemand <= 1) {
-		list.Addf(path+".bandwidth_demand", "", "must be a fraction, is %v", s.BandwidthDemand)
-	}
-	if s.StepKernels < 0 || s.StepKernels > 1<<12 {
-		list.Addf(path+".step_kernels", "", "must lie between 1 and %d, is %d", 1<<12, s.StepKernels)
-	}
+	list.If(!(s.SMDemand >= 0 && s.SMDemand <= 1), path+".sm_demand", "", "must be a fraction, is %v", s.SMDemand)
+	list.If(!(s.BandwidthDemand >= 0 && s.BandwidthDemand <= 1), path+".bandwidth_demand", "", "must be a fraction, is %v", s.BandwidthDemand)
+	list.If(s.StepKernels < 0 || s.StepKernels > 1<<12, path+".step_kernels", "", "must lie between 1 and %d, is %d", 1<<12, s.StepKernels)
 }
 
 func (l *Load) check(list *problem.List, path string, servers []string) {
-	if !slices.Contains(servers, l.Server) {
-		list.Addf(path+".server", suggest(l.Server, servers), "there is no server %q", l.Server)
-	}
+	list.If(!slices.Contains(servers, l.Server), path+".server", suggest(l.Server, servers), "there is no server %q", l.Server)
 	list.AddErr(path, predict.Load{Concurrency: l.Concurrency, Rate: l.Rate, Prompt: l.Prompt, Output: l.Output}.Validate())
-	if l.Output == 1 {
-		list.Addf(path+".output", "use 2 or more", "with one token there are no decode steps to measure")
-	}
+	list.If(l.Output == 1, path+".output", "use 2 or more", "with one token there are no decode steps to measure")
 	list.AddErr(path+".slo", l.SLO.Validate())
 }
 
 func (p *Plan) checkCase(list *problem.List, path string, names, loads []string) {
-	if len(names) < 2 {
-		list.Addf(path+".loads", "every load is run alone anyway", "must name at least two loads")
-	}
+	list.If(len(names) < 2, path+".loads", "every load is run alone anyway", "must name at least two loads")
 	var servers []string
 	for j, name := range names {
 		at := fmt.Sprintf("%s.loads[%d]", path, j)
@@ -309,9 +267,7 @@ func (p *Plan) checkCase(list *problem.List, path string, names, loads []string)
 			continue
 		}
 		s := p.Load(name).Server
-		if slices.Contains(servers, s) {
-			list.Addf(at, "a case has one load for each server", "server %q has a load in this case already", s)
-		}
+		list.If(slices.Contains(servers, s), at, "a case has one load for each server", "server %q has a load in this case already", s)
 		servers = append(servers, s)
 	}
 }

@@ -28,7 +28,7 @@ func objective(m predict.Metric) string {
 // gateSLO compares the latencies measured alone, times what neighbours or a
 // slice may do to them, with the limits.
 func (g *Ground) gateSLO(d *Demand, r *Report) {
-	if d.SLO.TTFTP99 == nil && d.SLO.TPOTP99 == nil && d.SLO.E2EP99 == nil {
+	if d.SLO == (predict.SLO{}) {
 		return
 	}
 	if d.Predicted && (r.Mechanism == sharing.MechanismTimeSlicing || r.Mechanism == sharing.MechanismMPS) {
@@ -41,22 +41,17 @@ func (g *Ground) gateSLO(d *Demand, r *Report) {
 	}
 	unmeasured, bounded := false, true
 	for i := range limits {
-		limit, solo := d.SLO.TTFTP99, d.Solo.TTFTP99
-		switch i {
-		case 1:
-			limit, solo = d.SLO.TPOTP99, d.Solo.TPOTP99
-		case 2:
-			limit, solo = d.SLO.E2EP99, d.Solo.E2EP99
-		}
+		limit, demanded := d.SLO.At(limits[i].metric).Get()
+		solo, measured := d.Solo.At(limits[i].metric).Get()
 		switch {
-		case limit == nil:
+		case !demanded:
 			continue
-		case solo == nil:
+		case !measured:
 			unmeasured = true
-		case float64(*solo)*by.Low > float64(*limit):
-			r.compare(VerdictReject, CodeSLOMissed, int64(*limit)/1000, int64(float64(*solo)*by.Low)/1000).metric = limits[i].metric
-		case float64(*solo)*by.High > float64(*limit):
-			r.compare(VerdictUnknown, CodeSLOOpen, int64(*limit)/1000, int64(float64(*solo)*by.High)/1000).metric = limits[i].metric
+		case float64(solo)*by.Low > float64(limit):
+			r.compare(VerdictReject, CodeSLOMissed, int64(limit)/1000, int64(float64(solo)*by.Low)/1000).metric = limits[i].metric
+		case float64(solo)*by.High > float64(limit):
+			r.compare(VerdictUnknown, CodeSLOOpen, int64(limit)/1000, int64(float64(solo)*by.High)/1000).metric = limits[i].metric
 		default:
 			continue
 		}
@@ -92,14 +87,15 @@ func Objectives(slo *predict.SLO, maxSlowdown float64, p *predict.Prediction) Re
 	if maxSlowdown > 0 && !hold(predictedReason(CodeSlowdown, 1000*maxSlowdown, p.Slowdown, p.Slowdown.Value > 0)) {
 		return worst
 	}
-	for i, limit := range [...]*predict.Duration{slo.TTFTP99, slo.TPOTP99, slo.E2EP99} {
-		if limit == nil {
+	for _, l := range limits {
+		limit, demanded := slo.At(l.metric).Get()
+		if !demanded {
 			continue
 		}
-		v, known := p.Get(limits[i].metric)
-		why := predictedReason(limits[i].code, float64(*limit)/1000, v, known)
+		v, known := p.Get(l.metric)
+		why := predictedReason(l.code, float64(limit)/1000, v, known)
 		if known {
-			why.Metric = limits[i].metric
+			why.Metric = l.metric
 		}
 		if !hold(why) {
 			break

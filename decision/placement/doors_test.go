@@ -27,10 +27,10 @@ func randomWorkload(rng *rand.Rand) *decision.Workload {
 		w.Isolation = decision.Isolation{Memory: sharing.Level(rng.IntN(6)), Fault: sharing.Level(rng.IntN(6))}
 	}
 	if rng.IntN(4) == 0 {
-		limit, solo := predict.Duration(1+rng.IntN(2e9)), predict.Duration(1+rng.IntN(1e9))
-		w.SLO.E2EP99 = &limit
+		limit, solo := predict.Some(predict.Duration(1+rng.IntN(2e9))), predict.Some(predict.Duration(1+rng.IntN(1e9)))
+		w.SLO.E2EP99 = limit
 		if rng.IntN(3) > 0 {
-			w.Solo.E2EP99 = &solo
+			w.Solo.E2EP99 = solo
 		}
 	}
 	if rng.IntN(4) == 0 {

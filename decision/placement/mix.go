@@ -83,7 +83,7 @@ func NewMix(typical []Typical) (*Mix, error) {
 		r := &typical[i].Request
 		k := m.kind(r)
 		s := r.shape()
-		s.tenant, s.workload, s.slowdown, s.slo, s.demand = "", "", 0, [3]predict.Duration{}, nil
+		s.tenant, s.workload, s.slowdown, s.slo, s.demand = "", "", 0, predict.SLO{}, nil
 		s.lists = fmt.Sprint(k.models, k.mechanisms)
 		key := fmt.Sprint(s)
 		j, ok := at[key]

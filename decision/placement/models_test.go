@@ -42,13 +42,13 @@ func ExampleModels() {
 		fmt.Println(err)
 		return
 	}
-	tpot := predict.Duration(12 * time.Millisecond)
+	tpot := predict.Some(predict.Duration(12 * time.Millisecond))
 	running := func(name string, slo predict.SLO) []placement.Running {
 		return []placement.Running{{Request: &placement.Request{Name: name, GPUs: 1, Milli: 400, Workload: name, SLO: slo}, GPUs: []int{0}}}
 	}
 	gpu := []placement.GPU{{Mechanism: sharing.MechanismTimeSlicing}}
 	s, err := placement.NewSnapshot([]placement.Node{
-		{Name: "a", Model: "H200", GPUs: gpu, Running: running("chat", predict.SLO{TPOTP99: &tpot})},
+		{Name: "a", Model: "H200", GPUs: gpu, Running: running("chat", predict.SLO{TPOTP99: tpot})},
 		{Name: "b", Model: "H200", GPUs: gpu, Running: running("tags", predict.SLO{})},
 		{Name: "c", Model: "H200", GPUs: gpu, Running: running("not-measured", predict.SLO{})},
 	})
@@ -203,9 +203,9 @@ func TestModelsUnknownIsNotZero(t *testing.T) {
 		limit time.Duration
 		want  gate.Verdict
 	}{{time.Second, gate.VerdictPass}, {time.Microsecond, gate.VerdictReject}} {
-		limit := predict.Duration(slo.limit)
+		limit := predict.Some(predict.Duration(slo.limit))
 		strict := *r
-		strict.SLO = predict.SLO{TPOTP99: &limit}
+		strict.SLO = predict.SLO{TPOTP99: limit}
 		if f := s.Fit(0, &strict, m); f.Verdict != gate.VerdictUnknown || f.Code != gate.CodeSlowdownUnknown {
 			t.Errorf("unknown neighbour: %v", f)
 		}
@@ -219,9 +219,9 @@ func TestModelsUnknownIsNotZero(t *testing.T) {
 	if !ok {
 		t.Fatal("no TPOT P99")
 	}
-	limit := predict.Duration(v.Value * float64(time.Millisecond))
+	limit := predict.Some(predict.Duration(v.Value * float64(time.Millisecond)))
 	strict := *r
-	strict.SLO = predict.SLO{TPOTP99: &limit}
+	strict.SLO = predict.SLO{TPOTP99: limit}
 	if f := s.Fit(1, &strict, m); f.Verdict != gate.VerdictUnknown || f.Code != gate.CodeTPOT || !strings.Contains(f.String(), "only a measurement") {
 		t.Errorf("%v %v", f.Verdict, f)
 	}

@@ -102,7 +102,7 @@ func TestFit(t *testing.T) {
 		"not profiled":        {with(gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 300, Workload: "new"}), Request{GPUs: 1, Milli: 300, MaxSlowdown: 9}, pairs{}, gate.Reason{Verdict: gate.VerdictUnknown, Code: gate.CodeSlowdownUnknown}},
 		"within":              {with(gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, MaxSlowdown: 1.7, Workload: "me"}, pairs{"bert": 1.5, "me": 1}, gate.Reason{Verdict: gate.VerdictPass}},
 		"unsettled":           {with(gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, MaxSlowdown: 1.5, Workload: "me"}, pairs{"bert": 1.5, "me": 1}, gate.Reason{Verdict: gate.VerdictUnknown, Code: gate.CodeSlowdown, Need: 1500, Have: 1500, Low: 1350, High: 1650}},
-		"limit, no latency":   {with(gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, SLO: predict.SLO{TPOTP99: &limit10ms}, Workload: "me"}, pairs{"bert": 1.5, "me": 1}, gate.Reason{Verdict: gate.VerdictUnknown, Code: gate.CodeSlowdownUnknown}},
+		"limit, no latency":   {with(gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, SLO: predict.SLO{TPOTP99: limit10ms}, Workload: "me"}, pairs{"bert": 1.5, "me": 1}, gate.Reason{Verdict: gate.VerdictUnknown, Code: gate.CodeSlowdownUnknown}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := snapshot(t, c.node)
@@ -126,7 +126,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-var limit10ms = predict.Duration(10 * time.Millisecond)
+var limit10ms = predict.Some(predict.Duration(10 * time.Millisecond))
 
 func mustProfile(tb testing.TB, m *mig.Model, name string) *mig.Profile {
 	tb.Helper()
@@ -138,7 +138,7 @@ func mustProfile(tb testing.TB, m *mig.Model, name string) *mig.Profile {
 }
 
 func TestBadInput(t *testing.T) {
-	bad := Request{CPUMilli: -1, Memory: -1, GPUs: 2, Profile: "1g10", Milli: 5, Mechanisms: []sharing.Mechanism{sharing.MechanismResearch}, MaxSlowdown: 0.5, SLO: predict.SLO{E2EP99: new(predict.Duration)}}
+	bad := Request{CPUMilli: -1, Memory: -1, GPUs: 2, Profile: "1g10", Milli: 5, Mechanisms: []sharing.Mechanism{sharing.MechanismResearch}, MaxSlowdown: 0.5, SLO: predict.SLO{E2EP99: predict.Some(predict.Duration(0))}}
 	_, err := NewSnapshot([]Node{
 		{Name: "a", GPUs: make([]GPU, 17)},
 		{Name: "", CPUMilli: -1, Memory: -1, GPUs: []GPU{{Mechanism: sharing.MechanismMIG}, {Mechanism: sharing.MechanismInServer, Memory: Some(sharing.Bytes(-1)), MaxTenants: -1}, {Mechanism: sharing.MechanismMPS, MIG: a100(t)}}},
@@ -154,7 +154,7 @@ func TestBadInput(t *testing.T) {
 	for _, want := range []string{"Nodes[0].GPUs: 17", "Nodes[1].Name", "Nodes[1].CPUMilli", "Nodes[1].Memory", "Nodes[1].GPUs[0].MIG", "Nodes[1].GPUs[1].Mechanism",
 		"Nodes[1].GPUs[1].Memory", "Nodes[1].GPUs[1].MaxTenants", "Nodes[1].GPUs[2].MIG", `"a" is the name of Nodes[0]`, "Nodes[3].Running[0]: no request",
 		"Running[1].Request.CPUMilli", "Running[1].Request.Memory", "Running[1].Request.GPUs", "Running[1].Request.Milli", "Running[1].Request.Profile",
-		"Running[1].Request.Mechanisms[0]", "Running[1].Request.MaxSlowdown", "Running[1].Request.SLO.E2EP99", "Nodes[3].Running[3]: y can't run here", "Running[4].GPUs[0]: the node has no GPU 1"} {
+		"Running[1].Request.Mechanisms[0]", "Running[1].Request.MaxSlowdown", "Running[1].Request.SLO.e2e_p99", "Nodes[3].Running[3]: y can't run here", "Running[4].GPUs[0]: the node has no GPU 1"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in\n%v", want, err)
 		}

@@ -118,16 +118,7 @@ func (r *Request) check(path string, l *problem.List) {
 	if math.IsNaN(r.MaxSlowdown) || math.IsInf(r.MaxSlowdown, 0) || r.MaxSlowdown != 0 && r.MaxSlowdown < 1 {
 		add("MaxSlowdown", "1 is as fast as alone; 0 sets no objective", "%v is no slowdown", r.MaxSlowdown)
 	}
-	for i, limit := range r.limits() {
-		if limit != nil && *limit <= 0 {
-			add("SLO."+[...]string{"TTFTP99", "TPOTP99", "E2EP99"}[i], "leave it out to set no limit", "%v is no latency", *limit)
-		}
-	}
-}
-
-// limits are those of TTFT, TPOT and E2E; nil where there is none.
-func (r *Request) limits() [3]*predict.Duration {
-	return [3]*predict.Duration{r.SLO.TTFTP99, r.SLO.TPOTP99, r.SLO.E2EP99}
+	l.AddErr(problem.Join(path, "SLO"), r.SLO.Validate())
 }
 
 // whole reports whether the request wants its GPUs for itself.
@@ -148,17 +139,12 @@ type shape struct {
 	profile, lists, workload string
 	tenant                   string
 	slowdown                 float64
-	slo                      [3]predict.Duration // 0 = none
+	slo                      predict.SLO
 	demand                   *gate.Demand
 }
 
 func (r *Request) shape() shape {
-	s := shape{int64(r.CPUMilli), int64(r.Memory), int64(r.GPUMemory), r.GPUs, r.Milli, r.Profile, "", r.Workload, r.Tenant, r.MaxSlowdown, [3]predict.Duration{}, r.Demand}
-	for i, limit := range r.limits() {
-		if limit != nil {
-			s.slo[i] = *limit
-		}
-	}
+	s := shape{int64(r.CPUMilli), int64(r.Memory), int64(r.GPUMemory), r.GPUs, r.Milli, r.Profile, "", r.Workload, r.Tenant, r.MaxSlowdown, r.SLO, r.Demand}
 	if len(r.Models)+len(r.Mechanisms)+len(r.Trusts) > 0 {
 		s.lists = fmt.Sprintf("%q%d%q", r.Models, r.Mechanisms, r.Trusts)
 	}

@@ -142,28 +142,20 @@ func (rows Rows) shared(sets ...*Profiles) []*sharedCase {
 	return out
 }
 
-// trialsOf are the values that are tried of the one parameter that is fitted for
-// a mechanism: a prefill's catch-up for time-slicing, the queue share for MPS.
-// SMBlocking is not fitted: the data cannot tell the two apart. The grid is
-// coarse: the models are physical, and constants fitted more finely do worse on
-// what they have not seen.
-func trialsOf(m sharing.Mechanism) []float64 {
+// fitted is the one parameter that is fitted for a mechanism, a prefill's
+// catch-up for time-slicing and the queue share for MPS, and the values that are
+// tried of it. SMBlocking is not fitted: the data cannot tell the two apart. The
+// grid is coarse: the models are physical, and constants fitted more finely do
+// worse on what they have not seen.
+func (p *Parameters) fitted(m sharing.Mechanism) (q *Parameter, trials []float64) {
 	if m == sharing.MechanismMPS {
-		return []float64{0.03, 0.045, 0.06, 0.075, 0.09}
+		return &p.QueueShare, []float64{0.03, 0.045, 0.06, 0.075, 0.09}
 	}
-	return []float64{0.55, 0.65, 0.75, 0.85, 0.95}
+	return &p.PrefillCatchUp, []float64{0.55, 0.65, 0.75, 0.85, 0.95}
 }
 
-// fitted is the parameter that is fitted for a mechanism, and a step of it that
-// is worth a mean error of pull.
-func (p *Parameters) fitted(m sharing.Mechanism) (q *Parameter, step float64) {
-	if m == sharing.MechanismMPS {
-		return &p.QueueShare, 0.015
-	}
-	return &p.PrefillCatchUp, 0.1
-}
-
-// pull is the mean error that a step away from the starting point must save.
+// pull is the mean error that a step of the grid away from the starting point
+// must save.
 const pull = 0.001
 
 // study is a set of cases with what each trial predicts for them.
@@ -193,13 +185,12 @@ func newStudy(start Predictor, method Method, files []Rows) (*study, error) {
 // try returns what trial k predicts for a case; nil when nothing can.
 func (s *study) try(sc *sharedCase, k int) []Prediction {
 	m := sc.rows[0].Mechanism
-	trials := trialsOf(m)
+	p := s.start
+	q, trials := p.Parameters.fitted(m)
 	if sc.tried == nil {
 		sc.tried = make([][]Prediction, len(trials))
 	}
 	if sc.tried[k] == nil && sc.err == nil {
-		p := s.start
-		q, _ := p.Parameters.fitted(m)
 		q.Value = trials[k]
 		sc.tried[k], sc.err = p.Predict(m, sc.group, s.method)
 	}
@@ -213,17 +204,17 @@ func (s *study) calibrate(use func(*sharedCase) bool, butModel string) (*Predict
 	p.TimeSlicing, p.MPS, p.Models = Residuals{}, Residuals{}, nil
 	any := false
 	for _, m := range mechanisms {
-		q, step := p.Parameters.fitted(m)
+		q, trials := p.Parameters.fitted(m)
 		from, to, start := s.start.residuals(m), p.residuals(m), q.Value
 		var errs [metricCount][]float64
 		best := math.Inf(1)
-		for k, trial := range trialsOf(m) {
+		for k, trial := range trials {
 			e, tenants := s.errors(m, k, use)
 			scored := slices.Concat(e[MetricTPOTP50], e[MetricTokensPerSecond])
 			if len(scored) == 0 {
 				break
 			}
-			score := pull * math.Abs(trial-start) / step
+			score := pull * math.Abs(trial-start) / (trials[1] - trials[0])
 			for _, e := range scored {
 				score += e / float64(len(scored))
 			}

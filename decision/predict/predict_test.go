@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -421,22 +423,20 @@ func TestSameInputSameBytes(t *testing.T) {
 	}
 }
 
-func TestCheckSLO(t *testing.T) {
-	p := predict.NewPredictor()
-	out, err := p.Predict(sharing.MechanismMPS, fourTenants(t), predict.MethodClosedForm)
-	if err != nil {
-		t.Fatal(err)
+func TestSLO(t *testing.T) {
+	at := func(ms float64) predict.Optional[predict.Duration] { return predict.Some(predict.Duration(ms * 1e6)) }
+	s := predict.SLO{TTFTP99: at(500), E2EP99: at(2000)}
+	if diff := cmp.Diff(map[predict.Metric]time.Duration{predict.MetricTTFTP99: 500 * time.Millisecond, predict.MetricE2EP99: 2 * time.Second}, maps.Collect(s.Limits())); diff != "" {
+		t.Error(diff)
 	}
-	e2e, _ := out[0].Get(predict.MetricE2EP99)
-	at := func(ms float64) *predict.Duration { d := predict.Duration(ms * 1e6); return &d }
-	checks := out[0].CheckSLO(predict.SLO{TTFTP99: at(1e6), TPOTP99: at(0.001), E2EP99: at(e2e.Value)})
-	want := []sharing.Answer{sharing.AnswerYes, sharing.AnswerNo, sharing.AnswerUnknown}
-	for i, c := range checks {
-		if c.Meets != want[i] || (c.Settle != "") != (want[i] == sharing.AnswerUnknown) {
-			t.Errorf("%s: %s, %q", c.Metric, c.Meets, c.Settle)
+	if err := s.Validate(); err != nil || s.At(predict.MetricTPOTP50) != nil {
+		t.Errorf("%v; a limit of the median at %v", err, s.At(predict.MetricTPOTP50))
+	}
+	*s.At(predict.MetricTPOTP99), s.E2EP99 = at(-1), at(400)
+	err := s.Validate()
+	for _, want := range []string{"tpot_p99: -1ms is out of range", "e2e_p99: 400ms is below ttft_p99 500ms"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
 		}
-	}
-	if len(checks) != 3 || len(out[0].CheckSLO(predict.SLO{})) != 0 {
-		t.Errorf("%d checks", len(checks))
 	}
 }

@@ -6,47 +6,42 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
-	"github.com/cotenant/cotenant/sharing"
 )
 
-// SLO is a set of latency limits; absent limits are not demanded.
+// SLO is a set of latency limits; what is missing is not demanded. Hold a
+// prediction against one with [Interval.Below].
 type SLO struct {
-	TTFTP99 *Duration `yaml:"ttft_p99"`
-	TPOTP99 *Duration `yaml:"tpot_p99"`
-	E2EP99  *Duration `yaml:"e2e_p99"`
+	TTFTP99 Optional[Duration] `yaml:"ttft_p99"`
+	TPOTP99 Optional[Duration] `yaml:"tpot_p99"`
+	E2EP99  Optional[Duration] `yaml:"e2e_p99"`
+}
+
+// At is the place of a metric's limit; nil for a metric that no SLO limits.
+func (s *SLO) At(m Metric) *Optional[Duration] {
+	switch m {
+	case MetricTTFTP99:
+		return &s.TTFTP99
+	case MetricTPOTP99:
+		return &s.TPOTP99
+	case MetricE2EP99:
+		return &s.E2EP99
+	}
+	return nil
 }
 
 // Limits ranges over the limits that are set, in the order TTFT, TPOT, E2E.
-func (s SLO) Limits() iter.Seq2[Metric, time.Duration] {
+func (s *SLO) Limits() iter.Seq2[Metric, time.Duration] {
 	return func(yield func(Metric, time.Duration) bool) {
 		for _, m := range [...]Metric{MetricTTFTP99, MetricTPOTP99, MetricE2EP99} {
-			if limit, ok := s.Limit(m); ok && !yield(m, limit) {
+			if limit, ok := s.At(m).Get(); ok && !yield(m, time.Duration(limit)) {
 				return
 			}
 		}
 	}
 }
 
-// Limit is the limit of a metric, if there is one.
-func (s SLO) Limit(m Metric) (time.Duration, bool) {
-	limit := s.E2EP99
-	switch m {
-	case MetricTTFTP99:
-		limit = s.TTFTP99
-	case MetricTPOTP99:
-		limit = s.TPOTP99
-	case MetricE2EP99:
-	default:
-		limit = nil
-	}
-	if limit == nil {
-		return 0, false
-	}
-	return time.Duration(*limit), true
-}
-
 // Validate names everything that is wrong with s in one error, or returns nil.
-func (s SLO) Validate() error {
+func (s *SLO) Validate() error {
 	var list problem.List
 	keys := map[Metric]string{MetricTTFTP99: "ttft_p99", MetricTPOTP99: "tpot_p99", MetricE2EP99: "e2e_p99"}
 	for m, limit := range s.Limits() {
@@ -54,8 +49,9 @@ func (s SLO) Validate() error {
 			list.Addf(keys[m], "write a positive duration, for example 500ms", "%v is out of range", limit)
 		}
 	}
-	if s.E2EP99 != nil && s.TTFTP99 != nil && *s.E2EP99 < *s.TTFTP99 {
-		list.Addf("e2e_p99", "end-to-end latency holds the time to first token", "%v is below ttft_p99 %v", *s.E2EP99, *s.TTFTP99)
+	ttft, ok := s.TTFTP99.Get()
+	if e2e, ok2 := s.E2EP99.Get(); ok && ok2 && e2e < ttft {
+		list.Addf("e2e_p99", "end-to-end latency holds the time to first token", "%v is below ttft_p99 %v", e2e, ttft)
 	}
 	return list.Err()
 }
@@ -81,32 +77,3 @@ func (d Duration) Seconds() float64 { return float64(d) / 1e9 }
 
 // String returns the duration's text.
 func (d Duration) String() string { return time.Duration(d).String() }
-
-// SLOCheck is a prediction held against one limit.
-type SLOCheck struct {
-	Metric    Metric
-	LimitMS   float64
-	Predicted Optional[Interval]
-	// Meets is unknown when the limit lies within the interval, or nothing was
-	// predicted.
-	Meets sharing.Answer
-	// Settle says which measurement would settle an unknown answer; else empty.
-	Settle string
-}
-
-// CheckSLO holds a prediction against a workload's limits, in the order TTFT,
-// TPOT, E2E; limits that are not set are left out.
-func (p *Prediction) CheckSLO(s SLO) []SLOCheck {
-	var out []SLOCheck
-	for m, limit := range s.Limits() {
-		c := SLOCheck{Metric: m, LimitMS: inMillis(limit)}
-		if v, ok := p.Get(m); ok {
-			c.Predicted, c.Meets = Some(v), v.Below(c.LimitMS)
-		}
-		if c.Meets == sharing.AnswerUnknown {
-			c.Settle = fmt.Sprintf("measure %s under %s beside these neighbours; at least 100 requests for a P99", m, p.Mechanism)
-		}
-		out = append(out, c)
-	}
-	return out
-}

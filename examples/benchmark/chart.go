@@ -13,6 +13,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/cotenant/cotenant/loadgen/report"
 )
 
 const (
@@ -29,8 +31,8 @@ var palette = []color.RGBA{
 
 // picture is a figure in both formats.
 type picture struct {
-	Name, Title, Caption string
-	SVG, PNG             []byte
+	report.Picture
+	png []byte
 }
 
 func sans(size vg.Length) font.Font {
@@ -200,7 +202,7 @@ func evenStep(v float64) float64 {
 }
 
 func (c *chart) render(onto func(draw.Canvas)) (picture, error) {
-	pic := picture{Name: c.name, Title: c.title, Caption: c.caption}
+	pic := picture{Picture: report.Picture{Name: c.name, Title: c.title, Caption: c.caption}}
 	svg := vgsvg.New(figureWidth, figureHeight)
 	onto(draw.New(svg))
 	var b bytes.Buffer
@@ -215,6 +217,6 @@ func (c *chart) render(onto func(draw.Canvas)) (picture, error) {
 	if _, err := (vgimg.PngCanvas{Canvas: img}).WriteTo(&b); err != nil {
 		return pic, fmt.Errorf("figure %s: %w", c.name, err)
 	}
-	pic.PNG = b.Bytes()
+	pic.png = b.Bytes()
 	return pic, nil
 }

@@ -1,12 +1,13 @@
 package main
 
 import (
-	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
+	"github.com/cotenant/cotenant/loadgen/planfile"
 )
 
 // embeddedScenario is a way to put model replicas on one simulated GPU.
@@ -37,49 +38,39 @@ var simulatedModel = loadgentest.Model{
 	StepKernels: 12, KernelMean: 400 * time.Microsecond, PrefillPerToken: 10 * time.Microsecond, SMDemand: 0.7, BandwidthDemand: 0.6,
 }
 
-// embedded is the servers of a scenario on one simulated GPU.
-type embedded struct {
-	gpu     *loadgentest.GPU
-	servers []*loadgentest.Server
-}
-
-func startEmbedded(sharing loadgentest.Sharing, seed uint64, models ...loadgentest.Model) (*embedded, error) {
-	e := &embedded{gpu: loadgentest.NewGPU(loadgentest.GPUOptions{Sharing: sharing, Seed: seed})}
-	for _, m := range models {
-		srv, err := loadgentest.NewServer(loadgentest.Options{GPU: e.gpu, Model: m, NoLog: true})
-		if err != nil {
-			return nil, errors.Join(err, e.close())
-		}
-		e.servers = append(e.servers, srv)
+// embed starts servers of the model, with these shares, on one simulated GPU.
+func embed(sharing loadgentest.Sharing, seed uint64, shares ...[2]float64) (*loadgentest.Simulation, error) {
+	var seats []loadgentest.Seat
+	for _, share := range shares {
+		m := simulatedModel
+		m.SMShare, m.BandwidthShare = share[0], share[1]
+		seats = append(seats, loadgentest.Seat{Options: loadgentest.Options{Model: m, NoLog: true}})
 	}
-	return e, nil
+	sim, err := loadgentest.NewSimulation([]loadgentest.GPUOptions{{Sharing: sharing, Seed: seed}}, seats...)
+	if err != nil {
+		return nil, failed("cannot start the embedded server: %w", err)
+	}
+	return sim, nil
 }
 
-func startScenario(name string, seed uint64) (*embedded, error) {
+func embedScenario(name string, seed uint64) (*loadgentest.Simulation, error) {
 	sc := embeddedScenarios[name]
-	models := make([]loadgentest.Model, sc.replicas)
-	for i := range models {
-		models[i] = simulatedModel
-		models[i].SMShare, models[i].BandwidthShare = sc.smShare, sc.bwShare
-	}
-	return startEmbedded(sc.sharing, seed, models...)
+	return embed(sc.sharing, seed, slices.Repeat([][2]float64{{sc.smShare, sc.bwShare}}, sc.replicas)...)
 }
 
-func (e *embedded) urls() []string {
-	var urls []string
-	for _, s := range e.servers {
-		urls = append(urls, s.URL)
+// embedTenants starts a server for each of the plan's tenants, nil where they name
+// endpoints.
+func embedTenants(p *planfile.File) (*loadgentest.Simulation, error) {
+	if p.Embedded == "" {
+		return nil, nil
 	}
-	return urls
-}
-
-func (e *embedded) close() error {
-	if e == nil {
-		return nil
+	var sharing loadgentest.Sharing
+	if err := sharing.UnmarshalText([]byte(p.Embedded)); err != nil {
+		return nil, fmt.Errorf("embedded: %w", err)
 	}
-	var errs []error
-	for _, s := range e.servers {
-		errs = append(errs, s.Close())
+	var shares [][2]float64
+	for _, t := range p.Tenants {
+		shares = append(shares, [2]float64{t.SMShare, t.BandwidthShare})
 	}
-	return errors.Join(append(errs, e.gpu.Close())...)
+	return embed(sharing, p.Seed, shares...)
 }

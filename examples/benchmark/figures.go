@@ -8,11 +8,12 @@ import (
 	"gonum.org/v1/plot/plotter"
 
 	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/report"
 )
 
 // drawAll draws every figure that the runs have data for.
 func drawAll(results []*loadgen.Result) ([]picture, error) {
-	charts := studyCharts(studyRows(summariesOf(results)))
+	charts := studyCharts(report.ScenariosOf(results))
 	chosen := highestLoads(results)
 	charts = append(charts, cdfCharts(chosen)...)
 	charts = append(charts, timelineCharts(chosen)...)
@@ -28,11 +29,11 @@ func drawAll(results []*loadgen.Result) ([]picture, error) {
 }
 
 // studyCharts are the two figures of the LLM-serving study.
-func studyCharts(rows []studyRow) []chart {
+func studyCharts(rows report.Scenarios) []chart {
 	var charts []chart
-	for _, unit := range []string{unitUsers, unitRate} {
+	for _, unit := range []string{report.UnitUsers, report.UnitRate} {
 		x, suffix := "Concurrency (users)", "concurrency"
-		if unit == unitRate {
+		if unit == report.UnitRate {
 			x, suffix = "Offered load (requests/s)", "rate"
 		}
 		throughput := chart{name: "throughput-" + suffix, title: "Throughput by scenario", x: x, y: "Output tokens/s", levels: true,
@@ -81,8 +82,7 @@ func highestLoads(results []*loadgen.Result) []*loadgen.Result {
 			order = append(order, name)
 		}
 		if ok {
-			was, _, _ := level(&have.Summary)
-			if is, _, _ := level(&r.Summary); is < was {
+			if report.LevelOf(&r.Summary).Value < report.LevelOf(&have.Summary).Value {
 				continue
 			}
 		}
@@ -97,8 +97,7 @@ func highestLoads(results []*loadgen.Result) []*loadgen.Result {
 
 // curveName names a tenant's curve of a run.
 func curveName(r *loadgen.Result, tenant string) string {
-	_, _, load := level(&r.Summary)
-	name := r.Summary.Scenario + ", " + load
+	name := r.Summary.Scenario + ", " + report.LevelOf(&r.Summary).Text
 	if len(r.Summary.Tenants) > 1 {
 		name = strings.TrimPrefix(r.Summary.Scenario+": "+tenant, ": ")
 	}

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,6 +18,7 @@ import (
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
+	"github.com/cotenant/cotenant/loadgen/planfile"
 )
 
 // execProgram runs the program with the client's health out of the way: the machine
@@ -386,8 +387,8 @@ func TestWorkersAndMerge(t *testing.T) {
 func TestPlanNamesEveryProblem(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"keys": "tenants:\n- {name: a, concurency: 2}\n- {rate: fast}\n",
-		"values": "embedded: sliced\nseed: -1\ntenants:\n- {name: a, concurrency: 2, rate: 3, arrivals: weekly}\n" +
+		"keys": "seed: -1\ntenants:\n- {name: a, concurency: 2}\n- {rate: fast}\n",
+		"values": "embedded: sliced\ntenants:\n- {name: a, concurrency: 2, rate: 3, arrivals: weekly}\n" +
 			"- {name: b, endpoints: [{url: 'http://x', api_key_env: COTENANT_NO_SUCH_VARIABLE}], rate: 3, prompts: nowhere.jsonl}\n" +
 			"- {name: c, rate: 3, synthetic: {input: {fixed: 3, normal: {mean: 4}}, output: {}}}\n",
 		"meaning": "embedded: concurrent\ntenants:\n- {name: a, concurrency: 2}\n- {name: a, rate: 3, max_tokens: -1}\n",
@@ -410,10 +411,15 @@ func plainErrors(text, dir string) string {
 }
 
 func TestThePlanInTestdataIsValid(t *testing.T) {
-	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
-	p, err := a.readPlan("testdata/plan.yaml")
+	p, err := planfile.Load("testdata/plan.yaml", planfile.Options{})
 	if err != nil || len(p.Tenants) != 3 {
 		t.Fatalf("%+v, %v", p, err)
+	}
+	for _, p.Embedded = range []string{"time-sliced", "concurrent", "partitioned"} {
+		e, err := embedTenants(p)
+		if err := errors.Join(err, p.Resolve(planfile.Options{Dir: "testdata"}), e.Close()); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

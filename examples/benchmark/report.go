@@ -2,18 +2,18 @@ package main
 
 import (
 	"bytes"
-	_ "embed"
-	"encoding/base64"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"html/template"
-	"math"
+	"io"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/internal/atomicfile"
 	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/report"
 )
 
 const (
@@ -21,9 +21,6 @@ const (
 	figuresDir = "figures"
 	tableFile  = "table.md"
 )
-
-//go:embed report.html.tmpl
-var reportTemplate string
 
 // writeReport writes table.md, figures/*.svg and *.png and report.html into dir.
 func writeReport(dir string, results []*loadgen.Result) error {
@@ -34,117 +31,151 @@ func writeReport(dir string, results []*loadgen.Result) error {
 	if err := os.MkdirAll(filepath.Join(dir, figuresDir), 0o755); err != nil {
 		return err
 	}
-	for _, p := range pictures {
-		for ext, data := range map[string][]byte{".svg": p.SVG, ".png": p.PNG} {
-			if err := atomicfile.Write(filepath.Join(dir, figuresDir, p.Name+ext), data, 0o644); err != nil {
-				return err
-			}
-		}
+	write := func(name string, data []byte) {
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), data, 0o644))
 	}
-	if err := atomicfile.Write(filepath.Join(dir, tableFile), markdownTable(studyRows(summariesOf(results))), 0o644); err != nil {
+	var onPage []report.Picture
+	for _, p := range pictures {
+		write(filepath.Join(figuresDir, p.Name+".svg"), p.SVG)
+		write(filepath.Join(figuresDir, p.Name+".png"), p.png)
+		onPage = append(onPage, p.Picture)
+	}
+	var table, page bytes.Buffer
+	if err := errors.Join(report.ScenariosOf(results).WriteMarkdown(&table), report.WriteHTML(&page, results, onPage)); err != nil {
 		return err
 	}
-	page, err := renderReport(results, pictures)
+	write(tableFile, table.Bytes())
+	write(reportFile, page.Bytes())
+	return err
+}
+
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// readRuns reads the run directories that a command names.
+func readRuns(dirs []string) ([]*loadgen.Result, error) {
+	if len(dirs) == 0 {
+		return nil, errors.New("name at least one run directory")
+	}
+	return loadgen.LoadResults(dirs...)
+}
+
+// reportCommand draws the report of runs made before.
+func reportCommand(_ context.Context, a *app, args []string) error {
+	fs := a.flags("report", "[-out DIR] RUN...", "Table, figures (SVG and PNG) and one page of HTML from run directories.")
+	out := fs.String("out", "", "`DIR` to write into (default: the first RUN)")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	results, err := readRuns(fs.Args())
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(dir, reportFile), page, 0o644)
+	dir := *out
+	if dir == "" {
+		dir = fs.Arg(0)
+	}
+	if err := errors.Join(report.ScenariosOf(results).WriteText(a.stdout), writeReport(dir, results)); err != nil {
+		return failed("%w", err)
+	}
+	fmt.Fprintf(a.stdout, "\nreport: %s\n", filepath.Join(dir, reportFile))
+	return nil
 }
 
-// markdownTable is the study's table for a paper or an issue.
-func markdownTable(rows []studyRow) []byte {
-	var b bytes.Buffer
-	synthetic := false
-	for i := range rows {
-		synthetic = synthetic || rows[i].Simulated
+// tableCommand prints the table of run directories.
+func tableCommand(_ context.Context, a *app, args []string) error {
+	fs := a.flags("table", "[-json] RUN...", "The LLM-serving table from run directories, or from directories of them.")
+	asJSON := fs.Bool("json", false, "JSON instead of text")
+	if err := fs.Parse(args); err != nil {
+		return err
 	}
-	if synthetic {
-		fmt.Fprintf(&b, "**%s**\n\n", syntheticNote)
-	}
-	b.WriteString("| Scenario | Load | Throughput (tokens/s) | P99 latency (s) | Remarks |\n|---|---|---|---|---|\n")
-	for i := range rows {
-		r := &rows[i]
-		fmt.Fprintf(&b, "| %s | %s | %.1f | %s | %s |\n", strings.ReplaceAll(r.Scenario, "|", "\\|"), r.Load, r.TokensPerS, r.p99(), r.marks())
-	}
-	return b.Bytes()
-}
-
-type reportPage struct {
-	Synthetic   bool
-	Note        string
-	Study       []studyRow
-	Runs        []reportRun
-	Pictures    []reportPicture
-	Definitions []definition
-}
-
-type reportRun struct {
-	S       *loadgen.Summary
-	Load    string
-	Tenants []reportTenant
-}
-
-type reportTenant struct {
-	Label, Classes, Tokens string
-	Failures               []string
-	M                      *loadgen.Measures
-	Rows                   []figureRow
-}
-
-type reportPicture struct {
-	Caption, Title string
-	Source         template.URL
-}
-
-type definition struct{ Name, Text string }
-
-func renderReport(results []*loadgen.Result, pictures []picture) ([]byte, error) {
-	page := reportPage{Note: syntheticNote, Study: studyRows(summariesOf(results))}
-	for _, r := range results {
-		s := &r.Summary
-		page.Synthetic = page.Synthetic || s.Basis != "measured"
-		_, _, load := level(s)
-		run := reportRun{S: s, Load: load}
-		for i := range s.Tenants {
-			t := &s.Tenants[i]
-			label := t.Name + ": " + t.Load
-			if t.Probe {
-				label += " (probe)"
-			}
-			rt := reportTenant{Label: label, M: &t.Measures, Classes: byClass(t.Counts.ByClass), Tokens: tokensText(&t.Measures), Failures: failureLines(&t.Counts)}
-			for _, row := range figureRows(&t.Measures) {
-				if row.F.Count > 0 {
-					rt.Rows = append(rt.Rows, row)
-				}
-			}
-			run.Tenants = append(run.Tenants, rt)
-		}
-		page.Runs = append(page.Runs, run)
-	}
-	for _, p := range pictures {
-		// As data the page needs no other file, and ids of two drawings never meet.
-		page.Pictures = append(page.Pictures, reportPicture{p.Caption, p.Title, template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(p.SVG))})
-	}
-	for name, text := range loadgen.Definitions() {
-		page.Definitions = append(page.Definitions, definition{name, text})
-	}
-	sort.Slice(page.Definitions, func(i, j int) bool { return page.Definitions[i].Name < page.Definitions[j].Name })
-	t, err := template.New("report").Funcs(template.FuncMap{
-		"ms": func(v loadgen.Millis) string {
-			if math.IsInf(float64(v), 1) {
-				return "∞"
-			}
-			return fmt.Sprintf("%.2f", float64(v))
-		},
-		"f1":      func(v float64) string { return fmt.Sprintf("%.1f", v) },
-		"percent": func(v float64) string { return fmt.Sprintf("%.1f%%", 100*v) },
-		"p99":     func(r studyRow) string { return r.p99() },
-		"marks":   func(r studyRow) string { return r.marks() },
-	}).Parse(reportTemplate)
+	results, err := readRuns(fs.Args())
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var b bytes.Buffer
-	err = t.Execute(&b, &page)
-	return b.Bytes(), err
+	rows := report.ScenariosOf(results)
+	if *asJSON {
+		return writeJSON(a.stdout, rows)
+	}
+	return rows.WriteText(a.stdout)
+}
+
+// compareCommand compares two groups of runs.
+func compareCommand(_ context.Context, a *app, args []string) error {
+	// The flag package would swallow the "--" between the groups.
+	split := slices.Index(args, "--")
+	var other []string
+	if split >= 0 {
+		args, other = args[:split], args[split+1:]
+	}
+	fs := a.flags("compare", "[flags] BASE... -- OTHER...", "Compare two groups of repeated runs, a run being one value.")
+	figures := fs.String("figures", strings.Join(report.DefaultFigures(), ","), "comma-separated `list` of figures")
+	tenant := fs.String("tenant", "", "compare this tenant instead of the totals")
+	confidence := fs.Float64("confidence", 0.95, "of the intervals; 1 minus it is the tests' level")
+	allow := fs.Bool("allow-invalid", false, "take runs that are invalid or incomplete, and say so")
+	asJSON := fs.Bool("json", false, "JSON instead of text")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	if split < 0 {
+		return errors.New("write -- between the two groups")
+	}
+	groups := [2][]loadgen.Summary{}
+	for i, dirs := range [][]string{fs.Args(), other} {
+		results, err := readRuns(dirs)
+		if err != nil {
+			return fmt.Errorf("%s: %w", []string{"base", "other"}[i], err)
+		}
+		for _, r := range results {
+			groups[i] = append(groups[i], r.Summary)
+		}
+	}
+	rc, err := report.CompareRuns(groups[0], groups[1], report.CompareOptions{
+		Figures: strings.Split(*figures, ","), Tenant: *tenant, Confidence: *confidence, AllowInvalid: *allow,
+	})
+	if err != nil {
+		return err
+	}
+	if *asJSON {
+		return writeJSON(a.stdout, rc)
+	}
+	return rc.WriteText(a.stdout)
+}
+
+// importCommand puts results of several tools side by side.
+func importCommand(_ context.Context, a *app, args []string) error {
+	fs := a.flags("import", "[-csv] FILE...", "Results of vLLM, SGLang, guidellm, aiperf and this package in one table, each figure with its own definition.")
+	asCSV := fs.Bool("csv", false, "every figure, as CSV")
+	asJSON := fs.Bool("json", false, "every figure, as JSON")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	if fs.NArg() == 0 {
+		return errors.New("name at least one result file")
+	}
+	var errs []error
+	var all report.ToolResults
+	for _, file := range fs.Args() {
+		f, err := os.Open(file)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		results, err := report.ReadResults(filepath.Base(file), f)
+		errs = append(errs, err, f.Close())
+		all = append(all, results...)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	switch {
+	case *asCSV:
+		return all.WriteCSV(a.stdout)
+	case *asJSON:
+		return writeJSON(a.stdout, all)
+	}
+	return all.WriteText(a.stdout)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,96 +12,74 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/planfile"
 )
 
 // settings are the flags of a measurement.
 type settings struct {
-	endpoint, model, promptsFile, out, scenario, planFile, apiKeyEnv, serverLog string
-	api                                                                         loadgen.API
-	usage                                                                       loadgen.UsageMode
-	concurrency                                                                 intList
-	rate                                                                        floatList
-	arrivals                                                                    string
-	burstiness                                                                  float64
-	requests, maxTokens, warmup, repeats, retries                               int
-	duration, drain, timeout, ramp, think                                       time.Duration
-	window                                                                      windowFlag
-	seed                                                                        uint64
-	progress, report, nonStreaming, study, telemetry, asJSON                    bool
-	trace                                                                       traceFlags
-	slo                                                                         loadgen.RequestSLO
-	search                                                                      floatList
-	header                                                                      headerFlag
-	simulate                                                                    scenarioList
+	file                            planfile.File // the one tenant of the flags, or those of -plan
+	plan, out, serverLog            string
+	endpoint, apiKeyEnv             string
+	header                          http.Header
+	concurrency                     []int
+	rate, search                    []float64
+	trace                           planfile.Trace
+	repeats                         int
+	progress, report, study, asJSON bool
+	telemetry                       bool
+	simulate                        []string // embedded scenarios
 
 	set map[string]bool // the flags that were given
 }
 
-type traceFlags struct {
-	file  string
-	speed float64
-	slice windowFlag
-}
+func (s *settings) tenant() *planfile.Tenant { return &s.file.Tenants[0] }
 
 func (s *settings) register(fs *flag.FlagSet) {
+	s.file.Tenants = make([]planfile.Tenant, 1)
+	t := s.tenant()
+	t.Name = "load"
 	fs.StringVar(&s.endpoint, "endpoint", "", "base `URL` of an OpenAI-compatible server; without it the embedded server is measured")
-	fs.TextVar(&s.api, "api", loadgen.APIChat, "chat or completions")
-	fs.StringVar(&s.model, "model", "", "model name sent with each request (default: none is sent)")
-	fs.StringVar(&s.promptsFile, "prompts", "", "JSON Lines `FILE` of prompts, used in order, over and over; - is stdin (default: a small built-in set)")
-	fs.Var(&s.concurrency, "concurrency", "closed loop with this many users; a comma-separated `list` is a sweep (default 8 users, without -rate, -search, -trace and -plan)")
-	fs.Var(&s.rate, "rate", "open loop with this many requests/s; a comma-separated `list` is a sweep")
-	fs.StringVar(&s.arrivals, "arrivals", "constant", "arrivals of the open loop: constant, poisson or gamma")
-	fs.Float64Var(&s.burstiness, "burstiness", 1, "shape of -arrivals gamma: 1 is Poisson, less is burstier")
-	fs.IntVar(&s.requests, "requests", 100, "requests of each run; with -duration alone there is no bound")
-	fs.DurationVar(&s.duration, "duration", 0, "stop offering load after this time, e.g. 30s; what is in flight is finished (default: -requests decides)")
-	fs.DurationVar(&s.drain, "drain", 0, "once no more load is offered, wait this long for what is in flight, then cancel it (default: until each request's -timeout)")
-	fs.DurationVar(&s.timeout, "timeout", loadgen.DefaultTimeoutTotal, "bound of a whole request; besides, 10s to connect, 5m to the first token and 1m between events")
-	fs.IntVar(&s.maxTokens, "max-tokens", 100, "max_tokens of prompts that set none")
-	fs.IntVar(&s.warmup, "warmup", 0, "requests before the run, measured by nobody (default: none)")
-	fs.DurationVar(&s.ramp, "ramp", 0, "spread the users' first requests over this time, e.g. 2s, and cut it from the figures (default: all at once)")
-	fs.DurationVar(&s.think, "think", 0, "pause of a user between answer and next request, e.g. 1s (default: none)")
-	fs.Var(&s.window, "window", "count only this part of the run: `FROM[,TO]`, e.g. 5s,25s (default: all of it)")
-	fs.Uint64Var(&s.seed, "seed", 1, "seed of all randomness")
+	fs.TextVar(&t.API, "api", loadgen.APIChat, "chat or completions")
+	fs.StringVar(&t.Model, "model", "", "model name sent with each request (default: none is sent)")
+	fs.StringVar(&t.Prompts, "prompts", "", "JSON Lines `FILE` of prompts, used in order, over and over; - is stdin (default: a small built-in set)")
+	fs.Func("concurrency", "closed loop with this many users; a comma-separated `list` is a sweep (default 8 users, without -rate, -search, -trace and -plan)", numbers(&s.concurrency, "whole number"))
+	fs.Func("rate", "open loop with this many requests/s; a comma-separated `list` is a sweep", numbers(&s.rate, "number"))
+	fs.StringVar(&t.Arrivals, "arrivals", "constant", "arrivals of the open loop: constant, poisson or gamma")
+	fs.Float64Var(&t.Burstiness, "burstiness", 1, "shape of -arrivals gamma: 1 is Poisson, less is burstier")
+	fs.IntVar(&t.Requests, "requests", 100, "requests of each run; with -duration alone there is no bound")
+	fs.DurationVar(&s.file.Duration, "duration", 0, "stop offering load after this time, e.g. 30s; what is in flight is finished (default: -requests decides)")
+	fs.DurationVar(&s.file.Drain, "drain", 0, "once no more load is offered, wait this long for what is in flight, then cancel it (default: until each request's -timeout)")
+	fs.DurationVar(&t.Timeouts.Total, "timeout", loadgen.DefaultTimeoutTotal, "bound of a whole request; besides, 10s to connect, 5m to the first token and 1m between events")
+	fs.IntVar(&t.MaxTokens, "max-tokens", 100, "max_tokens of prompts that set none")
+	fs.IntVar(&t.Warmup, "warmup", 0, "requests before the run, measured by nobody (default: none)")
+	fs.DurationVar(&t.Ramp, "ramp", 0, "spread the users' first requests over this time, e.g. 2s, and cut it from the figures (default: all at once)")
+	fs.DurationVar(&t.Think, "think", 0, "pause of a user between answer and next request, e.g. 1s (default: none)")
+	fs.Func("window", "count only this part of the run: `FROM[,TO]`, e.g. 5s,25s (default: all of it)", window(&s.file.Window))
+	fs.Uint64Var(&s.file.Seed, "seed", 1, "seed of all randomness")
 	fs.BoolVar(&s.progress, "progress", true, "live progress on stderr")
 	fs.BoolVar(&s.report, "report", false, "draw figures and write report.html into -out")
 	fs.StringVar(&s.out, "out", "", "`DIR` for the artifacts; must not exist or must be empty (default: nothing is kept, but without any flags a new benchmark-... folder)")
-	fs.StringVar(&s.scenario, "scenario", "", "name of what is measured, for tables (default \"endpoint\", or the simulated scenario)")
+	fs.StringVar(&s.file.Scenario, "scenario", "", "name of what is measured, for tables (default \"endpoint\", or the simulated scenario)")
 	fs.IntVar(&s.repeats, "repeats", 1, "runs of each point, for compare")
-	fs.IntVar(&s.retries, "retries", 0, "further attempts after 429, 5xx and failed connections; counted (default: none)")
-	fs.BoolVar(&s.nonStreaming, "non-streaming", false, "ask for whole answers")
-	fs.TextVar(&s.usage, "usage", loadgen.UsageFinal, "usage reports asked for: final, continuous or none")
-	fs.Var(&s.header, "header", "`NAME: VALUE` added to each request; may be repeated")
+	fs.IntVar(&t.Retries, "retries", 0, "further attempts after 429, 5xx and failed connections; counted (default: none)")
+	fs.BoolVar(&t.NonStreaming, "non-streaming", false, "ask for whole answers")
+	fs.TextVar(&t.Usage, "usage", loadgen.UsageFinal, "usage reports asked for: final, continuous or none")
+	fs.Func("header", "`NAME: VALUE` added to each request; may be repeated", s.addHeader)
 	fs.StringVar(&s.apiKeyEnv, "api-key-env", "", "environment `VARIABLE` that holds the API key")
-	fs.DurationVar(&s.slo.TTFT, "slo-ttft", 0, "bound of ttft, e.g. 500ms, for goodput and searches (default: none; so too below)")
-	fs.DurationVar(&s.slo.TPOT, "slo-tpot", 0, "bound of tpot")
-	fs.DurationVar(&s.slo.E2E, "slo-e2e", 0, "bound of e2e")
-	fs.Var(&s.search, "search", "find the highest rate that keeps the SLOs between `LOW,HIGH` requests/s")
-	fs.StringVar(&s.trace.file, "trace", "", "replay a Mooncake, Qwen Bailian, Azure LLM or BurstGPT trace `FILE`: arrivals and lengths")
-	fs.Float64Var(&s.trace.speed, "trace-speed", 1, "replay the trace this many times as fast")
-	fs.Var(&s.trace.slice, "trace-slice", "replay this part of the trace: `FROM[,TO]`")
-	fs.StringVar(&s.planFile, "plan", "", "YAML or JSON `FILE` with several tenants; see testdata/plan.yaml")
+	fs.DurationVar(&t.SLO.TTFT, "slo-ttft", 0, "bound of ttft, e.g. 500ms, for goodput and searches (default: none; so too below)")
+	fs.DurationVar(&t.SLO.TPOT, "slo-tpot", 0, "bound of tpot")
+	fs.DurationVar(&t.SLO.E2E, "slo-e2e", 0, "bound of e2e")
+	fs.Func("search", "find the highest rate that keeps the SLOs between `LOW,HIGH` requests/s", numbers(&s.search, "number"))
+	fs.StringVar(&s.trace.File, "trace", "", "replay a Mooncake, Qwen Bailian, Azure LLM or BurstGPT trace `FILE`: arrivals and lengths")
+	fs.Float64Var(&s.trace.Speed, "trace-speed", 1, "replay the trace this many times as fast")
+	fs.Func("trace-slice", "replay this part of the trace: `FROM[,TO]`", window(&s.trace.Window))
+	fs.StringVar(&s.plan, "plan", "", "YAML or JSON `FILE` with several tenants; see testdata/plan.yaml")
 	fs.BoolVar(&s.study, "study", false, "with -plan: run each tenant alone, then all together, and show the slowdowns")
 	fs.BoolVar(&s.telemetry, "telemetry", false, "sample this machine's GPUs through NVML beside each run: telemetry.csv in -out")
 	fs.StringVar(&s.serverLog, "server-log", "", "copy what the server appends to this `FILE` during a run: server.log in -out")
 	fs.BoolVar(&s.asJSON, "json", false, "print the summaries as JSON instead of tables")
-	fs.Var(&s.simulate, "simulate", "scenarios of the embedded server, comma-separated `list`: baseline, time-slicing, mps, mig, mig-emulation (default baseline)")
-}
-
-// measureCommand reads the flags and measures.
-func measureCommand(ctx context.Context, a *app, args []string) error {
-	s, err := a.settings(args)
-	if err != nil {
-		return err
-	}
-	if len(args) == 0 {
-		s.demo(time.Now())
-	}
-	if err := s.check(); err != nil {
-		return err
-	}
-	return a.measure(ctx, s, args)
+	fs.Func("simulate", "scenarios of the embedded server, comma-separated `list`: baseline, time-slicing, mps, mig, mig-emulation (default baseline)", s.addScenarios)
 }
 
 // settings reads the flags of a measurement, which check judges.
@@ -123,202 +100,108 @@ func (a *app) settings(args []string) (*settings, error) {
 
 // demo is what is measured without arguments.
 func (s *settings) demo(now time.Time) {
-	s.simulate = scenarioList{"baseline", "mps", "mig-emulation"}
-	s.concurrency = intList{8, 16, 24}
-	s.duration, s.maxTokens, s.warmup = 2*time.Second, 16, 8
+	s.simulate = []string{"baseline", "mps", "mig-emulation"}
+	s.concurrency = []int{8, 16, 24}
+	s.file.Duration, s.tenant().MaxTokens, s.tenant().Warmup = 2*time.Second, 16, 8
 	s.report = true
 	s.out = now.UTC().Format("benchmark-20060102T150405Z")
 }
 
 // check names every flag that is wrong.
 func (s *settings) check() error {
-	var l problem.List
-	given := func(names ...string) (have []string) {
-		for _, n := range names {
-			if s.set[n] {
-				have = append(have, "-"+n)
+	var errs []error
+	bad := func(wrong bool, format string, args ...any) {
+		if wrong {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	given := func(names ...string) string {
+		names = slices.DeleteFunc(names, func(n string) bool { return !s.set[n] })
+		for i := range names {
+			names[i] = "-" + names[i]
+		}
+		return strings.Join(names, " and ")
+	}
+	t := s.tenant()
+	open := len(s.rate) > 0 || len(s.search) > 0
+	loads := given("concurrency", "rate", "search", "trace", "plan")
+	bad(strings.Contains(loads, " and "), "%s exclude one another (keep one)", loads)
+	bad(s.endpoint != "" && s.plan != "", "-endpoint: the plan names its endpoints (put it into the plan)")
+	bad(s.endpoint != "" && len(s.simulate) > 0, "-simulate: -endpoint and -simulate exclude one another (keep one)")
+	bad(s.set["burstiness"] && t.Arrivals != "gamma", "-burstiness: has no effect on %s arrivals (add -arrivals gamma)", t.Arrivals)
+	bad(s.set["arrivals"] && !open, "-arrivals: has no effect without an open loop (add -rate)")
+	closed := given("ramp", "think")
+	bad(closed != "" && (open || s.trace.File != ""), "%s: belongs to a closed loop (use -concurrency, or -window to cut the start)", closed)
+	bad(t.Requests < 0 || t.Requests == 0 && s.file.Duration == 0, "-requests: is %d (use 1 or more, or 0 with -duration)", t.Requests)
+	bad(t.Timeouts.Total <= 0, "-timeout: is %v (use a duration above 0)", t.Timeouts.Total)
+	inPlan := given("drain", "timeout")
+	bad(inPlan != "" && s.plan != "", "%s: has no effect on -plan (put drain into the plan)", inPlan)
+	bad(s.repeats < 1, "-repeats: is %d (use 1 or more)", s.repeats)
+	bad(!(s.trace.Speed > 0) || math.IsInf(s.trace.Speed, 0), "-trace-speed: is %v (use a factor above 0)", s.trace.Speed)
+	bad(s.study && s.plan == "", "-study: needs a plan with tenants (add -plan)")
+	bad(s.set["search"] && (len(s.search) != 2 || s.search[0] >= s.search[1]), "-search: is %v (write LOW,HIGH, e.g. 1,50)", s.search)
+	bad(s.set["search"] && t.SLO.IsZero(), "-search: needs an SLO (add -slo-ttft, -slo-tpot or -slo-e2e)")
+	bad(s.set["search"] && len(s.simulate) > 1, "-search: searches one scenario at a time")
+	bad(s.report && s.out == "", "-report: needs a directory to write into (add -out)")
+	for _, name := range []string{"telemetry", "server-log"} {
+		bad(s.set[name] && s.out == "", "-%s: needs a directory to write into (add -out)", name)
+		bad(s.set[name] && s.endpoint == "" && s.plan == "", "-%s: the embedded server has no GPU and no log (add -endpoint or -plan)", name)
+	}
+	bad(s.apiKeyEnv != "" && os.Getenv(s.apiKeyEnv) == "", "-api-key-env: the variable %s is empty (export it first)", s.apiKeyEnv)
+	if !s.set["requests"] && (s.file.Duration > 0 || s.trace.File != "") {
+		t.Requests = 0
+	}
+	return errors.Join(errs...)
+}
+
+// numbers reads a comma-separated list of finite numbers above 0.
+func numbers[T int | float64](list *[]T, what string) func(string) error {
+	return func(text string) error {
+		*list = nil
+		for part := range strings.SplitSeq(text, ",") {
+			n, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
+			if err != nil || !(n > 0) || math.IsInf(n, 0) || float64(T(n)) != n {
+				return fmt.Errorf("%q is not a %s above 0", part, what)
 			}
+			*list = append(*list, T(n))
 		}
-		return have
+		return nil
 	}
-	if load := given("concurrency", "rate", "search", "trace", "plan"); len(load) > 1 {
-		l.Addf("", "keep one", "%s exclude one another", strings.Join(load, " and "))
-	}
-	if s.endpoint != "" && s.planFile != "" {
-		l.Addf("-endpoint", "put it into the plan", "the plan names its endpoints")
-	}
-	if s.endpoint != "" && len(s.simulate) > 0 {
-		l.Addf("-simulate", "keep one", "-endpoint and -simulate exclude one another")
-	}
-	if !slices.Contains([]string{"constant", "poisson", "gamma"}, s.arrivals) {
-		l.Addf("-arrivals", "use constant, poisson or gamma", "is %q", s.arrivals)
-	}
-	if s.set["burstiness"] && s.arrivals != "gamma" {
-		l.Addf("-burstiness", "add -arrivals gamma", "has no effect on %s arrivals", s.arrivals)
-	}
-	if open := given("arrivals"); len(open) > 0 && len(s.rate) == 0 && len(s.search) == 0 {
-		l.Addf("-arrivals", "add -rate", "has no effect without an open loop")
-	}
-	if closed := given("ramp", "think"); len(closed) > 0 && (len(s.rate) > 0 || len(s.search) > 0 || s.trace.file != "") {
-		l.Addf(strings.Join(closed, ", "), "use -concurrency, or -window to cut the start", "belongs to a closed loop")
-	}
-	if s.requests < 0 || s.requests == 0 && s.duration == 0 {
-		l.Addf("-requests", "use 1 or more, or 0 with -duration", "is %d", s.requests)
-	}
-	if s.duration > 0 && !s.set["requests"] {
-		s.requests = 0
-	}
-	if s.timeout <= 0 {
-		l.Addf("-timeout", "use a duration above 0", "is %v", s.timeout)
-	}
-	if inPlan := given("drain", "timeout"); len(inPlan) > 0 && s.planFile != "" {
-		l.Addf(strings.Join(inPlan, ", "), "put drain into the plan", "has no effect on -plan")
-	}
-	if s.repeats < 1 {
-		l.Addf("-repeats", "use 1 or more", "is %d", s.repeats)
-	}
-	if !(s.trace.speed > 0) || math.IsInf(s.trace.speed, 0) {
-		l.Addf("-trace-speed", "use a factor above 0", "is %v", s.trace.speed)
-	}
-	if s.study && s.planFile == "" {
-		l.Addf("-study", "add -plan", "needs a plan with tenants")
-	}
-	if len(s.search) > 0 {
-		if len(s.search) != 2 || s.search[0] >= s.search[1] {
-			l.Addf("-search", "write LOW,HIGH, e.g. 1,50", "is %s", s.search.String())
-		}
-		if s.slo.IsZero() {
-			l.Addf("-search", "add -slo-ttft, -slo-tpot or -slo-e2e", "needs an SLO")
-		}
-	}
-	if s.report && s.out == "" {
-		l.Addf("-report", "add -out", "needs a directory to write into")
-	}
-	for _, name := range given("telemetry", "server-log") {
-		if s.out == "" {
-			l.Addf(name, "add -out", "needs a directory to write into")
-		}
-		if s.endpoint == "" && s.planFile == "" {
-			l.Addf(name, "add -endpoint or -plan", "the embedded server has no GPU and no log")
-		}
-	}
-	if s.apiKeyEnv != "" && os.Getenv(s.apiKeyEnv) == "" {
-		l.Addf("-api-key-env", "export it first", "the variable %s is empty", s.apiKeyEnv)
-	}
-	return l.Err()
 }
 
-// intList is a comma-separated list of counts above 0.
-type intList []int
-
-func (v *intList) String() string {
-	if v == nil {
-		return ""
-	}
-	var parts []string
-	for _, n := range *v {
-		parts = append(parts, strconv.Itoa(n))
-	}
-	return strings.Join(parts, ",")
-}
-
-func (v *intList) Set(text string) error {
-	*v = nil
-	for _, part := range strings.Split(text, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(part))
-		if err != nil || n < 1 {
-			return fmt.Errorf("%q is not a whole number above 0", part)
+// window reads FROM[,TO].
+func window(w *loadgen.Window) func(string) error {
+	return func(text string) error {
+		from, to, two := strings.Cut(text, ",")
+		var err error
+		if w.From, err = time.ParseDuration(from); err == nil && two {
+			w.To, err = time.ParseDuration(to)
 		}
-		*v = append(*v, n)
-	}
-	return nil
-}
-
-// floatList is a comma-separated list of finite numbers above 0.
-type floatList []float64
-
-func (v *floatList) String() string {
-	if v == nil {
-		return ""
-	}
-	var parts []string
-	for _, n := range *v {
-		parts = append(parts, strconv.FormatFloat(n, 'g', -1, 64))
-	}
-	return strings.Join(parts, ",")
-}
-
-func (v *floatList) Set(text string) error {
-	*v = nil
-	for _, part := range strings.Split(text, ",") {
-		n, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
-		if err != nil || !(n > 0) || math.IsInf(n, 0) {
-			return fmt.Errorf("%q is not a number above 0", part)
+		if err != nil || w.From < 0 || two && w.To <= w.From {
+			return errors.New("write FROM or FROM,TO with FROM before TO, e.g. 5s,25s")
 		}
-		*v = append(*v, n)
+		return nil
 	}
-	return nil
 }
 
-// windowFlag is FROM[,TO].
-type windowFlag struct{ from, to time.Duration }
-
-func (w *windowFlag) String() string {
-	switch {
-	case w == nil || *w == windowFlag{}:
-		return ""
-	case w.to == 0:
-		return w.from.String()
-	}
-	return w.from.String() + "," + w.to.String()
-}
-
-func (w *windowFlag) Set(text string) error {
-	from, to, two := strings.Cut(text, ",")
-	var err error
-	if w.from, err = time.ParseDuration(from); err == nil && two {
-		w.to, err = time.ParseDuration(to)
-	}
-	if err != nil || w.from < 0 || two && w.to <= w.from {
-		return errors.New("write FROM or FROM,TO with FROM before TO, e.g. 5s,25s")
-	}
-	return nil
-}
-
-// headerFlag gathers headers.
-type headerFlag struct{ http.Header }
-
-func (h *headerFlag) String() string { return "" } // may hold credentials
-
-func (h *headerFlag) Set(text string) error {
+func (s *settings) addHeader(text string) error {
 	name, value, ok := strings.Cut(text, ":")
 	if name = strings.TrimSpace(name); !ok || name == "" {
 		return errors.New("write NAME: VALUE")
 	}
-	if h.Header == nil {
-		h.Header = http.Header{}
+	if s.header == nil {
+		s.header = http.Header{}
 	}
-	h.Add(name, strings.TrimSpace(value))
+	s.header.Add(name, strings.TrimSpace(value))
 	return nil
 }
 
-// scenarioList names embedded scenarios.
-type scenarioList []string
-
-func (v *scenarioList) String() string {
-	if v == nil {
-		return ""
-	}
-	return strings.Join(*v, ",")
-}
-
-func (v *scenarioList) Set(text string) error {
-	*v = nil
-	for _, name := range strings.Split(text, ",") {
+func (s *settings) addScenarios(text string) error {
+	s.simulate = strings.Split(text, ",")
+	for _, name := range s.simulate {
 		if _, ok := embeddedScenarios[name]; !ok {
 			return fmt.Errorf("unknown scenario %q (known: %s)", name, strings.Join(scenarioNames(), ", "))
 		}
-		*v = append(*v, name)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/report"
 )
 
 // asWorker takes this process's part of the load from the environment, as a
@@ -101,7 +102,9 @@ func mergeCommand(_ context.Context, a *app, args []string) error {
 	if err := loadgen.SaveResult(*out, merged); err != nil {
 		return err
 	}
-	writeRun(a.stdout, &merged.Summary)
+	if err := report.WriteSummary(a.stdout, &merged.Summary); err != nil {
+		return err
+	}
 	_, err = fmt.Fprintf(a.stdout, "\n%d workers merged into %s\n", merged.Summary.Workers, *out)
 	return err
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/colocation"
@@ -128,18 +127,8 @@ func (f *planFlow) addEvidence(w *decision.Workload, l *colocation.Load, row *pr
 		w.Evidence = decision.EvidenceSynthetic
 	}
 	for m := range l.SLO.Limits() {
-		ms, ok := row.Metric(m)
-		if !ok {
-			continue
-		}
-		d := predict.Duration(milliseconds(ms).Round(time.Nanosecond))
-		switch m {
-		case predict.MetricTTFTP99:
-			w.Solo.TTFTP99 = &d
-		case predict.MetricTPOTP99:
-			w.Solo.TPOTP99 = &d
-		case predict.MetricE2EP99:
-			w.Solo.E2EP99 = &d
+		if ms, ok := row.Metric(m); ok {
+			*w.Solo.At(m) = predict.Some(predict.Duration(milliseconds(ms)))
 		}
 	}
 }

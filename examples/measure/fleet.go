@@ -256,7 +256,7 @@ func (f *fleetFlow) measureBeside(ctx context.Context, how sharing.Mechanism, li
 // layout is replicas on the simulated GPUs of one run.
 type layout struct {
 	gpus  []loadgentest.GPUOptions
-	seats []seat
+	seats []loadgentest.Seat
 	who   []client // of the seats
 }
 
@@ -276,7 +276,7 @@ func (l *layout) gpu(o loadgentest.GPUOptions) int {
 func (l *layout) add(s *scene, t tenant, gpu int, smShare, bandwidthShare float64) {
 	model := t.sim.model
 	model.SMShare, model.BandwidthShare = smShare, bandwidthShare
-	l.seats = append(l.seats, seat{gpu, model, t.sim.slots})
+	l.seats = append(l.seats, loadgentest.Seat{Index: gpu, Options: loadgentest.Options{Model: model, Slots: t.sim.slots, NoLog: true}})
 	l.who = append(l.who, client{fmt.Sprintf("%s.%s.%d", s.Name, t.Workload, len(l.who)), s, t.sim})
 }
 
@@ -315,7 +315,7 @@ func (l *layout) place(how sharing.Mechanism, s *scene, result *decision.Result,
 func (l *layout) clientsOf(s *scene, workload string) (names []string, gpus []int) {
 	for i, c := range l.who {
 		if c.sim.workload.Name == workload && (s == nil || c.scene == s) {
-			names, gpus = append(names, c.name), append(gpus, l.seats[i].gpu)
+			names, gpus = append(names, c.name), append(gpus, l.seats[i].Index)
 		}
 	}
 	return names, gpus
@@ -326,11 +326,14 @@ func (f *fleetFlow) drive(ctx context.Context, name string, l *layout) (rec *col
 	for i := range l.gpus {
 		l.gpus[i].Seed = f.seed + uint64(i)
 	}
-	sim, err := simulate(l.gpus, l.seats, f.app.simulatedTime)
+	for i := range l.seats {
+		l.seats[i].Pipe = f.app.simulatedTime
+	}
+	sim, err := loadgentest.NewSimulation(l.gpus, l.seats...)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, sim.close()) }()
+	defer func() { err = errors.Join(err, sim.Close()) }()
 	f.say("%s: running %d replicas on %d GPUs for %v s", name, len(l.seats), len(l.gpus), f.seconds)
 	ms := 1e3 * f.seconds
 	plan := loadgen.LoadPlan{Scenario: name, Duration: milliseconds(ms), Drain: 5 * time.Second, Seed: f.seed, Window: loadgen.Window{From: milliseconds(min(1e3, ms/5)), To: milliseconds(ms)}}
@@ -339,10 +342,10 @@ func (f *fleetFlow) drive(ctx context.Context, name string, l *layout) (rec *col
 		if err != nil {
 			return nil, err
 		}
-		t.Model, t.API, t.Endpoints = c.sim.workload.Name, loadgen.APICompletions, sim.endpoints[i:i+1]
+		t.Model, t.API, t.Endpoints = c.sim.workload.Name, loadgen.APICompletions, sim.Endpoints()[i:i+1]
 		plan.Tenants = append(plan.Tenants, t)
 	}
-	return f.record(ctx, name, plan, sim)
+	return f.record(ctx, name, plan, &gpuReader{gpus: sim.GPUs})
 }
 
 // expect predicts what a scene's workloads will see under a mechanism.

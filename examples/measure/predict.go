@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
@@ -87,12 +88,11 @@ func predictTenants(p *predict.Predictor, how sharing.Mechanism, names []string,
 			continue
 		}
 		delete(copies, name)
-		slowdown, _ := middle(of, func(p *predict.Prediction) (predict.Interval, bool) { return p.Slowdown, true })
-		t := tenantPrediction{Load: name, Basis: of[0].Basis, Predicted: map[predict.Metric]predict.Interval{}, Slowdown: &slowdown,
-			Turns: of[0].Turns, OtherTurns: of[0].OtherTurns, Notes: of[0].Notes}
-		for _, metric := range predict.Metrics() {
-			if v, ok := middle(of, func(p *predict.Prediction) (predict.Interval, bool) { return p.Get(metric) }); ok {
-				t.Predicted[metric] = v
+		t := tenantPrediction{Load: name, Basis: of[0].Basis, Predicted: maps.Collect(of[0].All()), Slowdown: &of[0].Slowdown, Turns: of[0].Turns, OtherTurns: of[0].OtherTurns, Notes: of[0].Notes}
+		for i := range of[1:] {
+			*t.Slowdown = middle(*t.Slowdown, of[i+1].Slowdown, i+1)
+			for m, v := range of[i+1].All() {
+				t.Predicted[m] = middle(t.Predicted[m], v, i+1)
 			}
 		}
 		out = append(out, t)
@@ -100,20 +100,9 @@ func predictTenants(p *predict.Predictor, how sharing.Mechanism, names []string,
 	return out, nil
 }
 
-// middle is the mean of predictions, with the widest bounds.
-func middle(of []predict.Prediction, get func(*predict.Prediction) (predict.Interval, bool)) (out predict.Interval, ok bool) {
-	for i := range of {
-		v, ok := get(&of[i])
-		if !ok {
-			return predict.Interval{}, false
-		}
-		if i == 0 {
-			out.Low, out.High = v.Low, v.High
-		}
-		out.Value += v.Value / float64(len(of))
-		out.Low, out.High = min(out.Low, v.Low), max(out.High, v.High)
-	}
-	return out, true
+// middle is the mean of n intervals and one more, with the widest bounds.
+func middle(of, and predict.Interval, n int) predict.Interval {
+	return predict.Interval{Value: of.Value + (and.Value-of.Value)/float64(n+1), Low: min(of.Low, and.Low), High: max(of.High, and.High)}
 }
 
 // predicted finds what was predicted for a load in a case; nil when nothing was.

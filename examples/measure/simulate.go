@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
@@ -18,20 +16,10 @@ import (
 // simulatedName is the simulated GPU's name wherever a GPU's stands.
 const simulatedName = "simulated GPU"
 
-// seat is a server's place on a simulated GPU.
-type seat struct {
-	gpu   int // index
-	model loadgentest.Model
-	slots int // requests served at once; 0 = no bound
-}
-
-// simulation is servers on simulated GPUs, and a source of telemetry that reads
-// those as NVML reads real ones: what their kernels did since the last reading.
-// Neither power nor memory is simulated.
-type simulation struct {
-	endpoints []loadgen.Endpoint // of the seats
-	gpus      []*loadgentest.GPU
-	servers   []*loadgentest.Server
+// gpuReader reads simulated GPUs as NVML reads real ones: what their kernels did
+// since the last reading. Neither power nor memory is simulated.
+type gpuReader struct {
+	gpus []*loadgentest.GPU
 
 	mu   sync.Mutex
 	last map[reading]loadgentest.Activity
@@ -42,45 +30,11 @@ type reading struct {
 	group  telemetry.Groups
 }
 
-// simulate starts GPUs and servers on them, which must be closed. With pipe they
-// are reached through memory, as simulated time needs it.
-func simulate(gpus []loadgentest.GPUOptions, seats []seat, pipe bool) (*simulation, error) {
-	s := &simulation{last: map[reading]loadgentest.Activity{}}
-	for _, o := range gpus {
-		s.gpus = append(s.gpus, loadgentest.NewGPU(o))
-	}
-	for _, t := range seats {
-		srv, err := loadgentest.NewServer(loadgentest.Options{GPU: s.gpus[t.gpu], Model: t.model, Slots: t.slots, Pipe: pipe, NoLog: true})
-		if err != nil {
-			return nil, errors.Join(err, s.close())
-		}
-		s.servers = append(s.servers, srv)
-		e := loadgen.Endpoint{URL: srv.URL}
-		if pipe {
-			e.Dial = srv.Dial
-		}
-		s.endpoints = append(s.endpoints, e)
-	}
-	return s, nil
-}
-
-// close stops the servers, then the GPUs.
-func (s *simulation) close() error {
-	var errs []error
-	for _, srv := range s.servers {
-		errs = append(errs, srv.Close())
-	}
-	for _, g := range s.gpus {
-		errs = append(errs, g.Close())
-	}
-	return errors.Join(errs...)
-}
-
-func (s *simulation) Info() telemetry.ReaderInfo {
+func (s *gpuReader) Info() telemetry.ReaderInfo {
 	return telemetry.ReaderInfo{Name: "simulation", Basis: sharing.BasisSimulated, Detail: "embedded servers on a simulated GPU"}
 }
 
-func (s *simulation) Devices(context.Context) ([]telemetry.Device, error) {
+func (s *gpuReader) Devices(context.Context) ([]telemetry.Device, error) {
 	var out []telemetry.Device
 	for i := range s.gpus {
 		out = append(out, telemetry.Device{UUID: fmt.Sprintf("GPU-simulated-%d", i), Name: simulatedName, MIG: sharing.AnswerNo, GPM: sharing.AnswerYes})
@@ -90,7 +44,7 @@ func (s *simulation) Devices(context.Context) ([]telemetry.Device, error) {
 
 // Read reads utilisations: the first reading of a group has none, for one figure
 // needs two readings.
-func (s *simulation) Read(_ context.Context, device int, group telemetry.Groups, r *telemetry.Reading) error {
+func (s *gpuReader) Read(_ context.Context, device int, group telemetry.Groups, r *telemetry.Reading) error {
 	if group != telemetry.GroupBasic && group != telemetry.GroupGPM {
 		return telemetry.ErrUnsupported
 	}
@@ -98,6 +52,9 @@ func (s *simulation) Read(_ context.Context, device int, group telemetry.Groups,
 	key := reading{device, group}
 	s.mu.Lock()
 	before, ok := s.last[key]
+	if s.last == nil {
+		s.last = map[reading]loadgentest.Activity{}
+	}
 	s.last[key] = now
 	s.mu.Unlock()
 	elapsed := now.Elapsed - before.Elapsed
@@ -164,22 +121,22 @@ func (s *simulatedSite) start(_ context.Context, m sharing.Mechanism, _ string) 
 	if g := s.plan.SimGPU; g != nil {
 		opts.Quantum, opts.Switch = time.Duration(g.Quantum), time.Duration(g.Switch)
 	}
-	var seats []seat
+	var seats []loadgentest.Seat
 	for i := range s.plan.Servers {
 		p := &s.plan.Servers[i]
-		t := seat{slots: p.Slots}
+		t := loadgentest.Seat{Options: loadgentest.Options{Slots: p.Slots, Pipe: s.pipe, NoLog: true}}
 		if sim := p.Simulated; sim != nil {
-			t.model = loadgentest.Model{StepKernels: sim.StepKernels, KernelMean: time.Duration(sim.KernelMean), PrefillPerToken: time.Duration(sim.PrefillPerToken),
+			t.Model = loadgentest.Model{StepKernels: sim.StepKernels, KernelMean: time.Duration(sim.KernelMean), PrefillPerToken: time.Duration(sim.PrefillPerToken),
 				SMDemand: sim.SMDemand, BandwidthDemand: sim.BandwidthDemand}
 		}
 		if m == sharing.MechanismMIGLikeEmulation {
-			t.model.SMShare = p.Percent / 100
+			t.Model.SMShare = p.Percent / 100
 		}
 		seats = append(seats, t)
 	}
-	sim, err := simulate([]loadgentest.GPUOptions{opts}, seats, s.pipe)
+	sim, err := loadgentest.NewSimulation([]loadgentest.GPUOptions{opts}, seats...)
 	if err != nil {
 		return nil, err
 	}
-	return &stand{endpoints: sim.endpoints, source: sim, close: sim.close}, nil
+	return &stand{endpoints: sim.Endpoints(), source: &gpuReader{gpus: sim.GPUs}, close: sim.Close}, nil
 }

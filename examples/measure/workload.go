@@ -124,13 +124,15 @@ func (s *replica) findStep(gpu *sharing.GPU, profiles *predict.Profiles) (proble
 			}
 		}
 	}
+	tpot, tpotKnown := w.Solo.TPOTP99.Get()
+	e2e, e2eKnown := w.Solo.E2EP99.Get()
 	switch {
-	case w.Solo.TPOTP99 != nil:
-		s.step = time.Duration(*w.Solo.TPOTP99)
+	case tpotKnown:
+		s.step = time.Duration(tpot)
 		s.assume("a decode step of %v, its TPOT P99 alone", s.step)
-	case w.Solo.E2EP99 != nil:
-		s.step = time.Duration(*w.Solo.E2EP99) / time.Duration(s.load.Output+1)
-		s.assume("a decode step of %v, for its E2E P99 alone of %v", s.step.Round(10*time.Microsecond), w.Solo.E2EP99)
+	case e2eKnown:
+		s.step = time.Duration(e2e) / time.Duration(s.load.Output+1)
+		s.assume("a decode step of %v, for its E2E P99 alone of %v", s.step.Round(10*time.Microsecond), e2e)
 	default:
 		bandwidth, ok := gpu.MemoryBandwidthGBps.Get()
 		if !ok {

@@ -1,15 +1,16 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/internal/atomicfile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -31,45 +32,39 @@ Flags:
 // options are the command's flags.
 type options struct {
 	data, use, save string
-	fit             files
+	fit             []string
 	json            bool
 	splits          bool
 	turnsOnly       bool
 	method          predict.Method
 }
 
-type files []string
-
-func (f *files) String() string     { return strings.Join(*f, ", ") }
-func (f *files) Set(s string) error { *f = append(*f, s); return nil }
-
 // run is the command: 0 is success, 1 a failure, 2 bad input.
 func run(args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("predict", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	fs.Usage = func() {
-		fmt.Fprint(fs.Output(), usage)
-		fs.PrintDefaults()
-	}
+	fs.SetOutput(io.Discard) // errors are reported below
 	var o options
 	fs.StringVar(&o.data, "data", "", "`file` of rows to predict")
-	fs.Var(&o.fit, "fit", "calibrate on the measured rows of `file`; may be repeated")
+	fs.Func("fit", "calibrate on the measured rows of `file`; may be repeated", func(s string) error { o.fit = append(o.fit, s); return nil })
 	fs.StringVar(&o.use, "use", "", "start from the predictor in `file`")
 	fs.StringVar(&o.save, "save", "", "write the predictor to `file`")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	fs.BoolVar(&o.splits, "splits", true, "also predict the measured rows of -data with predictors calibrated on its other cases, and on its other models")
 	fs.BoolVar(&o.turnsOnly, "time-slicing-profiles", false, "leave profiles under MPS out, and predict MPS from those without")
 	fs.TextVar(&o.method, "method", predict.MethodSimulated, "simulated or closed-form")
-	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return 0
-	} else if err != nil {
-		return 2
-	}
 	fail := func(code int, err error) int {
 		fmt.Fprintf(stderr, "predict: %v\n", err)
 		return code
 	}
+	err := fs.Parse(args)
 	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, usage)
+		fs.SetOutput(stdout)
+		fs.PrintDefaults()
+		return 0
+	case err != nil:
+		return fail(2, err)
 	case fs.NArg() > 0:
 		return fail(2, fmt.Errorf("unknown argument %q; a file of rows is given with -data", fs.Arg(0)))
 	case o.data == "" && (o.save == "" || len(o.fit) == 0):
@@ -86,7 +81,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	if o.save != "" {
-		if err := atomicfile.WriteFunc(o.save, 0o644, func(w io.Writer) error { return writeJSON(w, predictor) }); err != nil {
+		data, err := json.MarshalIndent(predictor, "", "  ")
+		if err == nil {
+			err = os.WriteFile(o.save, append(data, '\n'), 0o644)
+		}
+		if err != nil {
 			return fail(1, err)
 		}
 	}
@@ -132,7 +131,7 @@ func (o *options) predictor() (*predict.Predictor, *predict.Profiles, error) {
 	}
 	fitted, err := p.Fit(o.method, measured...)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", o.fit.String(), err)
+		return nil, nil, fmt.Errorf("%s: %w", strings.Join(o.fit, ", "), err)
 	}
 	return fitted, &others, nil
 }

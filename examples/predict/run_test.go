@@ -194,7 +194,7 @@ const soloOnly = `[{"mechanism":"time-slicing","case":"s","load":{"server":0,"co
 
 func TestHelp(t *testing.T) {
 	code, out, errs := call(t, "-h")
-	if code != 0 || out != "" || !strings.Contains(errs, "-fit") || !strings.Contains(errs, "profiles") {
+	if code != 0 || errs != "" || !strings.Contains(out, "-fit") || !strings.Contains(out, "profiles") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }

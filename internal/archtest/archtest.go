@@ -35,6 +35,7 @@ var allowed = map[string][]string{
 	"loadgen/internal/wire":   {},
 	"loadgen/loadgentest":     {"loadgen"},
 	"loadgen/prompt":          {"loadgen"},
+	"loadgen/planfile":        {"loadgen", "loadgen/prompt"},
 	"loadgen/report":          {"loadgen"},
 	"decision":                {"decision/gate", "decision/predict", "cost", "mig", "mps", "sharing", "timeslice"},
 	"decision/gate":           {"decision/predict", "mig", "sharing"},
@@ -53,7 +54,7 @@ var alone = []string{"loadgen/internal/wire"}
 var nvmlLeaves = []string{"mig/mignvml", "telemetry/telemetrynvml", "internal/nvmlret"}
 
 // uncopied are the examples that still import internal packages.
-var uncopied = []string{"examples/benchmark", "examples/cost", "examples/fleet", "examples/monitor", "examples/predict"}
+var uncopied = []string{"examples/fleet", "examples/kube-scheduler/kubegpu", "examples/kube-scheduler/plugin"}
 
 // topLevel are the folders that may stand in the module's root.
 var topLevel = []string{

@@ -51,6 +51,13 @@ func (l *List) Addf(path, remedy, format string, args ...any) {
 	l.Add(&Problem{Path: path, Message: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
+// If records a problem at path, which is there when wrong.
+func (l *List) If(wrong bool, path, remedy, format string, args ...any) {
+	if wrong {
+		l.Addf(path, remedy, format, args...)
+	}
+}
+
 // Add records p unless the same path and message stand in the list already.
 func (l *List) Add(p *Problem) {
 	key := p.Path + "\x00" + p.Message

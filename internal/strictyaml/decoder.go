@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -36,6 +37,7 @@ func (d *Decoder) Addf(path string, n *yaml.Node, remedy, format string, args ..
 var (
 	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 	nodeDecoder     = reflect.TypeFor[NodeDecoder]()
+	duration        = reflect.TypeFor[time.Duration]()
 )
 
 // Value decodes n into v, a non-nil pointer.
@@ -196,6 +198,14 @@ func (d *Decoder) scalar(path string, n *yaml.Node, v reflect.Value) {
 		d.Addf(path, n, "", "must be a single value, not %s", kindName(n))
 		return
 	}
+	if v.Type() == duration {
+		t, err := time.ParseDuration(n.Value)
+		if err != nil {
+			d.Addf(path, n, "write e.g. 1.5s", "%q is not a duration", problem.Clip(n.Value))
+		}
+		v.SetInt(int64(t))
+		return
+	}
 	switch v.Kind() {
 	case reflect.String:
 		if n.Tag != "!!str" {
@@ -216,6 +226,13 @@ func (d *Decoder) scalar(path string, n *yaml.Node, v reflect.Value) {
 			return
 		}
 		v.SetInt(i)
+	case reflect.Uint64:
+		i, err := parseInt(n)
+		if err != nil || i < 0 {
+			d.Addf(path, n, "", "must be a whole number of 0 or more, not %q", problem.Clip(n.Value))
+			return
+		}
+		v.SetUint(uint64(i))
 	case reflect.Float64:
 		f, err := strconv.ParseFloat(strings.ReplaceAll(n.Value, "_", ""), 64)
 		if n.Tag != "!!int" && n.Tag != "!!float" || err != nil || math.IsNaN(f) || math.IsInf(f, 0) {

@@ -31,8 +31,10 @@ func (f Fixed) check() error { return checkLength("length", float64(f)) }
 
 // Normal is a normal distribution, drawn again while outside of its bounds.
 type Normal struct {
-	Mean, StdDev float64
-	Min, Max     int // 0 means 1, and no bound
+	Mean   float64 `yaml:"mean,required"`
+	StdDev float64 `yaml:"std_dev"`
+	Min    int     `yaml:"min"` // 0 means 1
+	Max    int     `yaml:"max"` // 0 means no bound
 }
 
 // Draw returns a length.
@@ -50,10 +52,11 @@ func (n Normal) check() error { return checkSpread(n.Mean, "mean", n.StdDev, "st
 // LogNormal is a log-normal distribution, drawn again while outside of its
 // bounds: the shape that lengths of real prompts and answers mostly have.
 type LogNormal struct {
-	Median float64
+	Median float64 `yaml:"median,required"`
 	// Sigma is the standard deviation of the length's natural logarithm.
-	Sigma    float64
-	Min, Max int // 0 means 1, and no bound
+	Sigma float64 `yaml:"sigma"`
+	Min   int     `yaml:"min"` // 0 means 1
+	Max   int     `yaml:"max"` // 0 means no bound
 }
 
 // Draw returns a length.

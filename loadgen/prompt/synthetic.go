@@ -37,12 +37,12 @@ func appendWords(b *strings.Builder, rng *rand.Rand, n int) {
 // prompts and few-shot examples do.
 type SharedPrefix struct {
 	// Groups is the number of different prefixes; 0 means 1.
-	Groups int
+	Groups int `yaml:"groups"`
 	// Tokens is the length of each. It comes on top of SyntheticOptions.Input.
-	Tokens int
+	Tokens int `yaml:"tokens"`
 	// Zipf is the exponent of the groups' popularity: the k-th is used in proportion
 	// to 1/k^Zipf. 0 means equally.
-	Zipf float64
+	Zipf float64 `yaml:"zipf"`
 }
 
 // SyntheticOptions describe prompts made of random words. Input and Output are

@@ -1,6 +1,10 @@
 package report
 
 import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/loadgen"
 )
@@ -27,10 +31,13 @@ type Slowdown struct {
 	Valid bool `json:"valid"`
 }
 
+// SlowdownTable is what the tenants of a run lose beside one another.
+type SlowdownTable []Slowdown
+
 // Slowdowns compares every tenant of a co-located run that was also run alone, in
 // the order of the co-located run.
-func Slowdowns(colocated *loadgen.Summary, alone []*loadgen.Summary) []Slowdown {
-	var out []Slowdown
+func Slowdowns(colocated *loadgen.Summary, alone []*loadgen.Summary) SlowdownTable {
+	var out SlowdownTable
 	for i := range colocated.Tenants {
 		with := &colocated.Tenants[i]
 		for _, s := range alone {
@@ -63,4 +70,30 @@ func factor(with, alone loadgen.Millis) Optional[float64] {
 		return Optional[float64]{}
 	}
 	return optional.Of(float64(with / alone))
+}
+
+// WriteText writes the factors for people, a tenant a line.
+func (t SlowdownTable) WriteText(w io.Writer) error {
+	for _, d := range t {
+		if d.Basis != "measured" {
+			if _, err := fmt.Fprintln(w, SyntheticNote); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "together / alone\tttft p50\tttft p99\ttpot p50\tchunk gap p99\te2e p99\ttokens/s\tvalid")
+	for _, d := range t {
+		fmt.Fprint(tw, d.Tenant)
+		for _, factor := range []Optional[float64]{d.TTFTP50, d.TTFTP99, d.TPOTP50, d.ChunkGapP99, d.E2EP99, d.TokenRate} {
+			if f, ok := factor.Get(); ok {
+				fmt.Fprintf(tw, "\t%.2fx", f)
+			} else {
+				fmt.Fprint(tw, "\t-")
+			}
+		}
+		fmt.Fprintf(tw, "\t%v\n", d.Valid)
+	}
+	return tw.Flush()
 }

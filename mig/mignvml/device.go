@@ -157,28 +157,41 @@ func (d *Device) instance(gi nvml.GpuInstance, p *mig.Profile) (mig.DeviceInstan
 	}
 	in := mig.DeviceInstance{ID: int(info.Id), Profile: p,
 		Placement: mig.Placement{Start: int(info.Placement.Start), Size: int(info.Placement.Size)}}
-	for c := range nvml.COMPUTE_INSTANCE_PROFILE_COUNT {
-		cinfo, r := gi.GetComputeInstanceProfileInfo(c, nvml.COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED)
-		if r == nvml.ERROR_NOT_SUPPORTED || r == nvml.ERROR_INVALID_ARGUMENT {
-			continue
-		}
+	err := d.computeProfiles(gi, func(c int, profile nvml.ComputeInstanceProfileInfo) error {
+		list, r := gi.GetComputeInstances(&profile)
 		if r != nvml.SUCCESS {
-			return in, opError("GetComputeInstanceProfileInfo", d.uuid, r)
-		}
-		list, r := gi.GetComputeInstances(&cinfo)
-		if r != nvml.SUCCESS {
-			return in, opError("GetComputeInstances", d.uuid, r)
+			return opError("GetComputeInstances", d.uuid, r)
 		}
 		for _, ci := range list {
-			dc, busy, err := d.compute(ci, c, int(cinfo.SliceCount))
+			dc, busy, err := d.compute(ci, c, int(profile.SliceCount))
 			if err != nil {
-				return in, err
+				return err
 			}
 			in.Compute = append(in.Compute, dc)
 			in.Busy = in.Busy || busy
 		}
+		return nil
+	})
+	return in, err
+}
+
+// computeProfiles calls do for each compute-instance profile that the GPU
+// instance has, by NVML constant.
+func (d *Device) computeProfiles(gi nvml.GpuInstance, do func(int, nvml.ComputeInstanceProfileInfo) error) error {
+	for c := range nvml.COMPUTE_INSTANCE_PROFILE_COUNT {
+		info, r := gi.GetComputeInstanceProfileInfo(c, nvml.COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED)
+		if r == nvml.ERROR_NOT_SUPPORTED || r == nvml.ERROR_INVALID_ARGUMENT {
+			continue
+		}
+		err := opError(fmt.Sprintf("GetComputeInstanceProfileInfo(%d)", c), d.uuid, r)
+		if err == nil {
+			err = do(c, info)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return in, nil
+	return nil
 }
 
 func (d *Device) compute(ci nvml.ComputeInstance, profile, width int) (mig.DeviceCompute, bool, error) {
@@ -267,17 +280,11 @@ func (d *Device) ComputeProfiles(ctx context.Context, gpuInstance int) ([]mig.Co
 		return nil, err
 	}
 	var out []mig.ComputeProfile
-	for c := range nvml.COMPUTE_INSTANCE_PROFILE_COUNT {
-		info, r := gi.GetComputeInstanceProfileInfo(c, nvml.COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED)
-		if r == nvml.ERROR_NOT_SUPPORTED || r == nvml.ERROR_INVALID_ARGUMENT {
-			continue
-		}
-		if r != nvml.SUCCESS {
-			return nil, opError(fmt.Sprintf("GetComputeInstanceProfileInfo(%d)", c), d.uuid, r)
-		}
+	err = d.computeProfiles(gi, func(c int, info nvml.ComputeInstanceProfileInfo) error {
 		out = append(out, mig.ComputeProfile{ID: c, Slices: int(info.SliceCount), SMs: int(info.MultiprocessorCount)})
-	}
-	return out, nil
+		return nil
+	})
+	return out, err
 }
 
 // CreateComputeInstance implements mig.Device.

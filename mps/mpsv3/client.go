@@ -38,8 +38,16 @@ func (v *Client) do(ctx context.Context, args ...string) (string, error) {
 	return v.c.Command(ctx, mps.Invocation{Args: args, Env: []string{mps.EnvProtocol + "=3"}})
 }
 
-// list runs a list command and parses each row of its answer.
-func list[T any](ctx context.Context, v *Client, parse func(row string) (T, bool), args ...string) ([]T, error) {
+// list runs a list command, for one server or for all ("", with the flags of
+// all), and parses each row of its answer.
+func list[T any](ctx context.Context, v *Client, parse func(row string) (T, bool), server, command string, all ...string) ([]T, error) {
+	args := append(strings.Fields(command), all...)
+	if server != "" {
+		if err := names(&problem.List{}, "server", server); err != nil {
+			return nil, err
+		}
+		args = append(strings.Fields(command), "--server="+server)
+	}
 	text, err := v.do(ctx, append(args, "--format=csv,noheader")...)
 	if err != nil {
 		return nil, err
@@ -48,7 +56,7 @@ func list[T any](ctx context.Context, v *Client, parse func(row string) (T, bool
 	for i, row := range form.Lines(text) {
 		x, ok := parse(row)
 		if !ok {
-			return nil, v.opError(args, &mps.ParseError{What: "row of " + strings.Join(args, " "), Line: i + 1, Text: problem.Clip(row)})
+			return nil, v.opError(args, &mps.ParseError{What: "row of " + command, Line: i + 1, Text: problem.Clip(row)})
 		}
 		out = append(out, x)
 	}
@@ -163,14 +171,6 @@ func names(l *problem.List, kindAndName ...string) error {
 		checkName(l, kindAndName[i], kindAndName[i+1])
 	}
 	return invalid(l)
-}
-
-// scope limits a list command to a server, "" for all of them.
-func scope(server string, all ...string) ([]string, error) {
-	if server == "" {
-		return all, nil
-	}
-	return []string{"--server=" + server}, names(&problem.List{}, "server", server)
 }
 
 // Quit ends the daemon with all its servers.

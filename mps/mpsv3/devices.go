@@ -23,11 +23,7 @@ type Process struct {
 
 // Clients lists the client processes of a server, or of all for "".
 func (v *Client) Clients(ctx context.Context, server string) ([]Process, error) {
-	which, err := scope(server, "--all")
-	if err != nil {
-		return nil, err
-	}
-	return list(ctx, v, parseProcess, append([]string{"client", "list"}, which...)...)
+	return list(ctx, v, parseProcess, server, "client list", "--all")
 }
 
 func parseProcess(row string) (Process, bool) {
@@ -64,11 +60,7 @@ type Device struct {
 // Devices lists the devices, as one server enumerates them or, for "", as all
 // do.
 func (v *Client) Devices(ctx context.Context, server string) ([]Device, error) {
-	which, err := scope(server)
-	if err != nil {
-		return nil, err
-	}
-	return list(ctx, v, parseDevice, append([]string{"device", "list"}, which...)...)
+	return list(ctx, v, parseDevice, server, "device list")
 }
 
 func parseDevice(row string) (Device, bool) {
@@ -97,11 +89,7 @@ type Partition struct {
 // Partitions lists the static SM partitions of a server, or of all for "",
 // with a row for free capacity.
 func (v *Client) Partitions(ctx context.Context, server string) ([]Partition, error) {
-	which, err := scope(server, "--all")
-	if err != nil {
-		return nil, err
-	}
-	return list(ctx, v, parsePartition, append([]string{"sm-partition", "list"}, which...)...)
+	return list(ctx, v, parsePartition, server, "sm-partition list", "--all")
 }
 
 func parsePartition(row string) (Partition, bool) {

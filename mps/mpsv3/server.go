@@ -27,7 +27,7 @@ type Server struct {
 
 // Servers lists the servers.
 func (v *Client) Servers(ctx context.Context) ([]Server, error) {
-	return list(ctx, v, parseServer, "server", "list")
+	return list(ctx, v, parseServer, "", "server list")
 }
 
 // parseServer reads a row of server list. The devices may be separated by
@@ -227,11 +227,7 @@ type Namespace struct {
 
 // Namespaces lists the namespaces of a server, or of all for "".
 func (v *Client) Namespaces(ctx context.Context, server string) ([]Namespace, error) {
-	which, err := scope(server)
-	if err != nil {
-		return nil, err
-	}
-	return list(ctx, v, parseNamespace, append([]string{"namespace", "list"}, which...)...)
+	return list(ctx, v, parseNamespace, server, "namespace list")
 }
 
 func parseNamespace(row string) (Namespace, bool) {

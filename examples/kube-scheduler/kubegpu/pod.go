@@ -241,8 +241,9 @@ func (out *Pod) readAnnotations(p *v1.Pod, l *problem.List) {
 	get(AnnotationModels, func(s string) error {
 		return list(s, func(t string) error { out.Models = append(out.Models, ModelNames(t)...); return nil })
 	})
-	get(AnnotationGPUMemory, func(s string) (err error) {
-		if out.GPUMemory, err = sharing.ParseBytes(s); err == nil && (out.GPUMemory <= 0 || out.GPUMemory > placement.MaxMemory) {
+	get(AnnotationGPUMemory, func(s string) error {
+		err := out.GPUMemory.UnmarshalText([]byte(s))
+		if err == nil && (out.GPUMemory <= 0 || out.GPUMemory > placement.MaxMemory) {
 			err = fmt.Errorf("%s is out of range", s)
 		}
 		return err
@@ -259,7 +260,7 @@ func (out *Pod) readAnnotations(p *v1.Pod, l *problem.List) {
 	})
 	for _, limit := range []struct {
 		name string
-		to   **predict.Duration
+		to   *predict.Optional[predict.Duration]
 	}{{AnnotationTTFT, &out.SLO.TTFTP99}, {AnnotationTPOT, &out.SLO.TPOTP99}, {AnnotationE2E, &out.SLO.E2EP99}} {
 		get(limit.name, func(s string) error {
 			var d predict.Duration
@@ -269,7 +270,7 @@ func (out *Pod) readAnnotations(p *v1.Pod, l *problem.List) {
 			if d <= 0 {
 				return fmt.Errorf("%v is no limit of a latency", d)
 			}
-			*limit.to = &d
+			*limit.to = predict.Some(d)
 			return nil
 		})
 	}

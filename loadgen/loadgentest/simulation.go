@@ -1,0 +1,67 @@
+package loadgentest
+
+import (
+	"errors"
+
+	"github.com/cotenant/cotenant/loadgen"
+)
+
+// Simulation is servers on simulated GPUs. A nil one has none.
+type Simulation struct {
+	GPUs    []*GPU
+	Servers []*Server
+}
+
+// Seat is a server's place in a Simulation.
+type Seat struct {
+	Index int // of the GPU, which takes the place of that of the options
+	Options
+}
+
+// NewSimulation starts GPUs, and a server for each seat. It must be closed.
+func NewSimulation(gpus []GPUOptions, seats ...Seat) (*Simulation, error) {
+	s := &Simulation{}
+	for _, o := range gpus {
+		s.GPUs = append(s.GPUs, NewGPU(o))
+	}
+	for _, seat := range seats {
+		seat.GPU = s.GPUs[seat.Index]
+		srv, err := NewServer(seat.Options)
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		s.Servers = append(s.Servers, srv)
+	}
+	return s, nil
+}
+
+// Endpoints are the servers', in the order of their seats.
+func (s *Simulation) Endpoints() []loadgen.Endpoint {
+	if s == nil {
+		return nil
+	}
+	var out []loadgen.Endpoint
+	for _, srv := range s.Servers {
+		e := loadgen.Endpoint{URL: srv.URL}
+		if srv.opts.Pipe {
+			e.Dial = srv.Dial
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// Close stops the servers, then the GPUs.
+func (s *Simulation) Close() error {
+	if s == nil {
+		return nil
+	}
+	var errs []error
+	for _, srv := range s.Servers {
+		errs = append(errs, srv.Close())
+	}
+	for _, g := range s.GPUs {
+		errs = append(errs, g.Close())
+	}
+	return errors.Join(errs...)
+}

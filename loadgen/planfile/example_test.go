@@ -1,0 +1,86 @@
+package planfile_test
+
+import (
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/planfile"
+)
+
+const twoTenants = `
+scenario: colocated
+duration: 30s
+window: {from: 5s}
+tenants:
+  - {name: chat, endpoints: [{url: "http://llm:8000"}], concurrency: 4, slo: {ttft: 200ms}}
+  - name: batch
+    endpoints: [{url: "http://llm:8000"}]
+    rate: 6
+    arrivals: poisson
+    synthetic: {input: {log_normal: {median: 300, sigma: 0.6}}, output: {fixed: 16}}
+`
+
+func write(text string) string {
+	dir, err := os.MkdirTemp("", "planfile")
+	if err != nil {
+		log.Fatal(err)
+	}
+	path := filepath.Join(dir, "plan.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		log.Fatal(err)
+	}
+	return path
+}
+
+// A plan is read with everything that it names; tenants without prompts of their
+// own get those of the options.
+func ExampleLoad() {
+	path := write(twoTenants)
+	defer os.RemoveAll(filepath.Dir(path))
+	file, err := planfile.Load(path, planfile.Options{Prompts: []loadgen.Prompt{{Text: "Tell me a story."}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	plan, err := file.Plan(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, t := range plan.Tenants {
+		fmt.Println(t.Name, t.Load.Concurrency, t.Load.Schedule, t.SLO.TTFT, t.Endpoints[0].URL)
+	}
+	// Output:
+	// chat 4 <nil> 200ms http://llm:8000
+	// batch 0 poisson 6/s 0s http://llm:8000
+}
+
+// Everything that is wrong with a plan is named at once.
+func ExampleLoad_problems() {
+	path := write("tenants:\n- {name: a, concurrency: 2, rate: 3, arrivals: weekly}\n- {name: b, trace: {file: nowhere.csv}}\n")
+	defer os.RemoveAll(filepath.Dir(path))
+	_, err := planfile.Load(path, planfile.Options{})
+	fmt.Println(strings.ReplaceAll(err.Error(), filepath.Dir(path)+string(filepath.Separator), ""))
+	// Output:
+	// plan.yaml: tenants[0].endpoints: missing (add one, or set the plan's embedded)
+	// tenants[0]: 2 of concurrency, rate and trace (set exactly one)
+	// tenants[0].arrivals: is "weekly" (use constant, poisson or gamma)
+	// tenants[1].endpoints: missing (add one, or set the plan's embedded)
+	// tenants[1].trace: open nowhere.csv: no such file or directory
+}
+
+// A program with flags of its own fills a file in, and resolves it.
+func ExampleFile_Resolve() {
+	file := planfile.File{Embedded: "concurrent", Tenants: []planfile.Tenant{{Tenant: loadgen.Tenant{Name: "load", Requests: 10}, Rate: 5}}}
+	if err := file.Resolve(planfile.Options{}); err != nil {
+		log.Fatal(err)
+	}
+	plan, err := file.Plan([]loadgen.Endpoint{{URL: "http://127.0.0.1:8001"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(plan.Tenants[0].Load.Schedule, plan.Simulated)
+	// Output: constant 5/s true
+}

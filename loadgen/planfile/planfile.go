@@ -1,0 +1,356 @@
+// Package planfile reads load plans from YAML or JSON: which tenants ask what of
+// which servers, with the files of prompts and traces that a plan names.
+//
+//	file, err := planfile.Load("plan.yaml", planfile.Options{})
+//	if err != nil {
+//		return err // names everything that is wrong, each with its path
+//	}
+//	plan, err := file.Plan(nil)
+//	if err != nil {
+//		return err
+//	}
+//	result, err := loadgen.Run(ctx, plan, loadgen.Options{})
+package planfile
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/internal/strictyaml"
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/prompt"
+)
+
+// File is a plan as users write it.
+type File struct {
+	Scenario string         `yaml:"scenario"`
+	Duration time.Duration  `yaml:"duration"`
+	Drain    time.Duration  `yaml:"drain"`
+	Window   loadgen.Window `yaml:"window"`
+	Seed     uint64         `yaml:"seed"`
+	// Embedded, when not empty, says that the caller starts a server for each
+	// tenant, all on one simulated GPU shared in this way: time-sliced, concurrent
+	// or partitioned.
+	Embedded string   `yaml:"embedded"`
+	Tenants  []Tenant `yaml:"tenants,required"`
+}
+
+// Tenant is a tenant as users write it. The fields Endpoints, Load, Prompts and
+// Retry of the embedded one come from those here.
+type Tenant struct {
+	loadgen.Tenant
+	Endpoints   []Endpoint    `yaml:"endpoints"`
+	Concurrency int           `yaml:"concurrency"` // exactly one of this, Rate and Trace
+	Think       time.Duration `yaml:"think"`
+	Ramp        time.Duration `yaml:"ramp"`
+	Rate        float64       `yaml:"rate"`     // requests/s
+	Arrivals    string        `yaml:"arrivals"` // constant (default), poisson or gamma
+	Burstiness  float64       `yaml:"burstiness"`
+	Trace       *Trace        `yaml:"trace"`
+	Prompts     string        `yaml:"prompts"` // file of JSON Lines
+	Synthetic   *Synthetic    `yaml:"synthetic"`
+	Retries     int           `yaml:"retries"`
+	// SMShare and BandwidthShare are the tenant's on the embedded GPU.
+	SMShare        float64 `yaml:"sm_share"`
+	BandwidthShare float64 `yaml:"bandwidth_share"`
+
+	prompts   []loadgen.Prompt
+	trace     *prompt.Trace
+	synthetic *prompt.SyntheticOptions
+}
+
+// Endpoint is a server as users write it. Its key is in the environment.
+type Endpoint struct {
+	URL       string            `yaml:"url,required"`
+	Weight    int               `yaml:"weight"`
+	APIKeyEnv string            `yaml:"api_key_env"`
+	Header    map[string]string `yaml:"headers"`
+}
+
+// Trace is a trace to replay: its arrivals and lengths.
+type Trace struct {
+	File  string  `yaml:"file,required"`
+	Speed float64 `yaml:"speed"` // 0 = as it was recorded
+	loadgen.Window
+}
+
+// Synthetic are prompts of random words.
+type Synthetic struct {
+	Input  Lengths             `yaml:"input,required"`
+	Output Lengths             `yaml:"output,required"`
+	Turns  *Lengths            `yaml:"turns"`
+	Think  time.Duration       `yaml:"think"`
+	Prefix prompt.SharedPrefix `yaml:"prefix"`
+}
+
+// Lengths is exactly one of its fields.
+type Lengths struct {
+	Fixed     int               `yaml:"fixed"`
+	Normal    *prompt.Normal    `yaml:"normal"`
+	LogNormal *prompt.LogNormal `yaml:"log_normal"`
+	Empirical []int             `yaml:"empirical"`
+}
+
+// Options say what a plan's names stand for.
+type Options struct {
+	// Dir is the folder that file names are relative to. [Load] sets it.
+	Dir string
+	// Stdin is the file of prompts named "-"; nil means that none may be.
+	Stdin io.Reader
+	// Prompts are those of tenants that name none.
+	Prompts []loadgen.Prompt
+}
+
+// sharings are the ways to share the embedded GPU.
+var sharings = []string{"time-sliced", "concurrent", "partitioned"}
+
+// Load reads a plan strictly, and every file that it names. The error names
+// everything that is wrong with them.
+func Load(path string, opts Options) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := strictyaml.Read(f, strictyaml.Options{})
+	if err == nil {
+		opts.Dir = filepath.Dir(path)
+		file := &File{}
+		if err = strictyaml.Decode(data, file, strictyaml.Options{}); err == nil {
+			if err = file.Resolve(opts); err == nil {
+				return file, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("%s: %w", path, err)
+}
+
+// Resolve reads the files that the plan names, and names everything that is wrong
+// with it. It must come before [File.Plan] where the plan was not read by [Load].
+func (f *File) Resolve(opts Options) error {
+	var l problem.List
+	if known := fmt.Sprintf("use one of %v", sharings); f.Embedded != "" && f.Embedded != sharings[0] && f.Embedded != sharings[1] && f.Embedded != sharings[2] {
+		l.Addf("embedded", known, "unknown sharing %q", f.Embedded)
+	}
+	for i := range f.Tenants {
+		at := fmt.Sprintf("tenants[%d]", i)
+		f.Tenants[i].checkEndpoints(&l, at, f.Embedded != "")
+		f.Tenants[i].check(&l, at)
+		f.Tenants[i].read(&l, at, opts, f.Seed)
+	}
+	if err := l.Err(); err != nil {
+		return err
+	}
+	// What the fields mean together is loadgen's to judge.
+	plan, err := f.Plan(slices.Repeat([]loadgen.Endpoint{{URL: "http://embedded.invalid"}}, len(f.Tenants)))
+	if err == nil {
+		err = plan.Validate()
+	}
+	return err
+}
+
+func (t *Tenant) checkEndpoints(l *problem.List, path string, embedded bool) {
+	switch {
+	case !embedded && len(t.Endpoints) == 0:
+		l.Addf(path+".endpoints", "add one, or set the plan's embedded", "missing")
+	case embedded && len(t.Endpoints) > 0:
+		l.Addf(path+".endpoints", "remove them, or embedded", "the tenants are on the embedded GPU")
+	}
+	for j, e := range t.Endpoints {
+		l.If(e.APIKeyEnv != "" && os.Getenv(e.APIKeyEnv) == "", fmt.Sprintf("%s.endpoints[%d].api_key_env", path, j), "export it first", "the variable %s is empty", e.APIKeyEnv)
+	}
+}
+
+func (t *Tenant) check(l *problem.List, path string) {
+	if n := count(t.Concurrency != 0, t.Rate != 0, t.Trace != nil); n != 1 {
+		l.Addf(path, "set exactly one", "%d of concurrency, rate and trace", n)
+	}
+	if n := count(t.Prompts != "", t.Synthetic != nil, t.Trace != nil); n > 1 {
+		l.Addf(path, "keep one", "%d of prompts, synthetic and trace", n)
+	}
+	switch t.Arrivals {
+	case "":
+	case "constant", "poisson", "gamma":
+		l.If(t.Rate == 0, path+".arrivals", "set rate", "has no effect without a rate")
+	default:
+		l.Addf(path+".arrivals", "use constant, poisson or gamma", "is %q", t.Arrivals)
+	}
+}
+
+func count(set ...bool) (n int) {
+	for _, is := range set {
+		if is {
+			n++
+		}
+	}
+	return n
+}
+
+// read reads the tenant's files.
+func (t *Tenant) read(l *problem.List, path string, opts Options, seed uint64) {
+	var err error
+	switch {
+	case t.Trace != nil:
+		t.trace, err = t.Trace.read(opts.Dir)
+		l.AddErr(path+".trace", err)
+	case t.Synthetic != nil:
+		t.synthetic = t.Synthetic.options(l, path+".synthetic", seed)
+	default:
+		t.prompts, err = t.readPrompts(opts)
+		l.AddErr(path+".prompts", err)
+	}
+}
+
+func (t *Trace) read(dir string) (*prompt.Trace, error) {
+	data, err := os.ReadFile(join(dir, t.File))
+	if err != nil {
+		return nil, err
+	}
+	format, err := prompt.DetectTrace(data)
+	if err != nil {
+		return nil, err
+	}
+	trace, err := prompt.ReadTrace(format, bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	if trace = trace.Slice(t.From, t.To); len(trace.Requests) == 0 {
+		return nil, fmt.Errorf("no request between %v and %v", t.From, t.To)
+	}
+	return trace, nil
+}
+
+func join(dir, file string) string {
+	if filepath.IsAbs(file) {
+		return file
+	}
+	return filepath.Join(dir, file)
+}
+
+// readPrompts reads the tenant's prompts and sees to it that they fit the API:
+// messages don't fit completions. They are left out of the default set and refused
+// in a file.
+func (t *Tenant) readPrompts(opts Options) (prompts []loadgen.Prompt, err error) {
+	switch {
+	case t.Prompts == "":
+		prompts = opts.Prompts
+	case t.Prompts == "-" && opts.Stdin != nil:
+		prompts, err = prompt.Read(opts.Stdin)
+	default:
+		f, openErr := os.Open(join(opts.Dir, t.Prompts))
+		if openErr != nil {
+			return nil, openErr
+		}
+		defer f.Close()
+		prompts, err = prompt.Read(f)
+	}
+	if err != nil || t.API != loadgen.APICompletions {
+		return prompts, err
+	}
+	var fit []loadgen.Prompt
+	for i, p := range prompts {
+		if len(p.Messages) > 0 && t.Prompts != "" {
+			return nil, fmt.Errorf("prompt %d has messages, which -api completions has no place for (give it as \"prompt\")", i+1)
+		}
+		if len(p.Messages) == 0 {
+			fit = append(fit, p)
+		}
+	}
+	return fit, nil
+}
+
+func (s *Synthetic) options(l *problem.List, path string, seed uint64) *prompt.SyntheticOptions {
+	o := &prompt.SyntheticOptions{Input: s.Input.lengths(l, path+".input"), Output: s.Output.lengths(l, path+".output"), Think: s.Think, Prefix: s.Prefix, Seed: seed}
+	if s.Turns != nil {
+		o.Turns = s.Turns.lengths(l, path+".turns")
+	}
+	if l.Len() == 0 {
+		_, err := prompt.NewSynthetic(*o)
+		l.AddErr(path, err)
+	}
+	return o
+}
+
+func (p *Lengths) lengths(l *problem.List, path string) prompt.Lengths {
+	if n := count(p.Fixed != 0, p.Normal != nil, p.LogNormal != nil, p.Empirical != nil); n != 1 {
+		l.Addf(path, "set exactly one of fixed, normal, log_normal and empirical", "%d of them", n)
+	}
+	switch {
+	case p.Normal != nil:
+		return *p.Normal
+	case p.LogNormal != nil:
+		return *p.LogNormal
+	case p.Empirical != nil:
+		return prompt.Empirical(p.Empirical)
+	}
+	return prompt.Fixed(p.Fixed)
+}
+
+// Plan makes a fresh plan, with prompts from their beginning. servers are
+// those of the tenants that name no endpoint, in the order of the tenants.
+func (f *File) Plan(servers []loadgen.Endpoint) (loadgen.LoadPlan, error) {
+	plan := loadgen.LoadPlan{Scenario: f.Scenario, Duration: f.Duration, Drain: f.Drain, Window: f.Window, Seed: f.Seed, Simulated: f.Embedded != ""}
+	for i := range f.Tenants {
+		t := &f.Tenants[i]
+		lt := t.Tenant
+		lt.Retry.Max = t.Retries
+		for _, e := range t.Endpoints {
+			lt.Endpoints = append(lt.Endpoints, e.endpoint())
+		}
+		if len(t.Endpoints) == 0 {
+			lt.Endpoints = servers[i : i+1]
+		}
+		lt.Load = t.load()
+		var err error
+		if lt.Prompts, err = t.source(f.Seed); err != nil {
+			return plan, err
+		}
+		plan.Tenants = append(plan.Tenants, lt)
+	}
+	return plan, nil
+}
+
+func (e Endpoint) endpoint() loadgen.Endpoint {
+	out := loadgen.Endpoint{URL: e.URL, Weight: e.Weight}
+	if e.APIKeyEnv != "" {
+		out.APIKey = loadgen.Secret(os.Getenv(e.APIKeyEnv))
+	}
+	for name, value := range e.Header {
+		if out.Header == nil {
+			out.Header = http.Header{}
+		}
+		out.Header.Add(name, value)
+	}
+	return out
+}
+
+func (t *Tenant) load() loadgen.OfferedLoad {
+	switch {
+	case t.trace != nil:
+		return loadgen.OfferedLoad{Schedule: t.trace.Schedule(t.Trace.Speed)}
+	case t.Concurrency != 0:
+		return loadgen.OfferedLoad{Concurrency: t.Concurrency, ThinkTime: t.Think, Ramp: t.Ramp}
+	case t.Arrivals == "poisson":
+		return loadgen.OfferedLoad{Schedule: loadgen.Poisson{PerS: t.Rate}}
+	case t.Arrivals == "gamma":
+		return loadgen.OfferedLoad{Schedule: loadgen.Gamma{PerS: t.Rate, Burstiness: t.Burstiness}}
+	}
+	return loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: t.Rate}}
+}
+
+func (t *Tenant) source(seed uint64) (loadgen.PromptSource, error) {
+	switch {
+	case t.trace != nil:
+		return t.trace.Prompts(prompt.TraceOptions{Seed: seed})
+	case t.synthetic != nil:
+		return prompt.NewSynthetic(*t.synthetic)
+	}
+	return loadgen.NewPromptCycle(t.prompts...), nil
+}

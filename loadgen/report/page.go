@@ -1,0 +1,97 @@
+package report
+
+import (
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/cotenant/cotenant/loadgen"
+)
+
+//go:embed page.html.tmpl
+var pageTemplate string
+
+// Picture is a drawing for a page.
+type Picture struct {
+	Name, Title, Caption string
+	SVG                  []byte
+}
+
+type page struct {
+	Synthetic   bool
+	Note        string
+	Study       Scenarios
+	Runs        []pageRun
+	Pictures    []pagePicture
+	Definitions []definition
+}
+
+type pageRun struct {
+	S       *loadgen.Summary
+	Load    string
+	Tenants []pageTenant
+}
+
+type pageTenant struct {
+	Label, Classes, Tokens string
+	Failures               []string
+	M                      *loadgen.Measures
+	Rows                   []shownFigures
+}
+
+type pagePicture struct {
+	Caption, Title string
+	Source         template.URL
+}
+
+type definition struct{ Name, Text string }
+
+// WriteHTML writes a page that needs no other file: the table of scenarios, the
+// pictures, each run with its tenants, and what the figures mean.
+func WriteHTML(w io.Writer, results []*loadgen.Result, pictures []Picture) error {
+	p := page{Note: SyntheticNote, Study: ScenariosOf(results)}
+	p.Synthetic = p.Study.synthetic()
+	for _, r := range results {
+		s := &r.Summary
+		run := pageRun{S: s, Load: LevelOf(s).Text}
+		for i := range s.Tenants {
+			t := &s.Tenants[i]
+			label := t.Name + ": " + t.Load
+			if t.Probe {
+				label += " (probe)"
+			}
+			run.Tenants = append(run.Tenants, pageTenant{Label: label, M: &t.Measures, Classes: FailedByClass(t.Counts.ByClass),
+				Tokens: tokens(&t.Measures), Failures: failures(&t.Counts), Rows: shown(&t.Measures)})
+		}
+		p.Runs = append(p.Runs, run)
+	}
+	for _, pic := range pictures {
+		// As data the page needs no other file, and ids of two drawings never meet.
+		p.Pictures = append(p.Pictures, pagePicture{pic.Caption, pic.Title, template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(pic.SVG))})
+	}
+	definitions := loadgen.Definitions()
+	for _, name := range slices.Sorted(maps.Keys(definitions)) {
+		p.Definitions = append(p.Definitions, definition{name, definitions[name]})
+	}
+	t, err := template.New("page").Funcs(template.FuncMap{
+		"ms": func(v loadgen.Millis) string {
+			if math.IsInf(float64(v), 1) {
+				return "∞"
+			}
+			return fmt.Sprintf("%.2f", float64(v))
+		},
+		"f1":      func(v float64) string { return fmt.Sprintf("%.1f", v) },
+		"percent": func(v float64) string { return fmt.Sprintf("%.1f%%", 100*v) },
+		"p99":     func(r Scenario) string { return r.p99() },
+		"remarks": func(r Scenario) string { return r.remarks() },
+	}).Parse(pageTemplate)
+	if err != nil {
+		return err
+	}
+	return t.Execute(w, &p)
+}

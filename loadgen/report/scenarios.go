@@ -1,0 +1,213 @@
+package report
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/cotenant/cotenant/loadgen"
+)
+
+// SyntheticNote heads texts of simulated runs.
+const SyntheticNote = "SYNTHETIC: from a simulated GPU, not a measurement of a real one"
+
+func synthetic(s *loadgen.Summary) bool { return s.Basis != "measured" }
+
+// LoadLevel is how much load a run offered: users of closed loops, or the rate of
+// open ones.
+type LoadLevel struct {
+	Value float64
+	Unit  string // UnitUsers, UnitRate, or UnitMixed (Value is then 0)
+	Text  string // e.g. "8 users"; both where there are both
+}
+
+// The units of a LoadLevel.
+const (
+	UnitUsers = "users"
+	UnitRate  = "requests/s"
+	UnitMixed = "mixed" // closed and open loops together: no single level
+)
+
+// LevelOf reads how much load a run offered. Probes do not count.
+func LevelOf(s *loadgen.Summary) LoadLevel {
+	users, rate := 0.0, 0.0
+	for i := range s.Tenants {
+		t := &s.Tenants[i]
+		if t.Probe {
+			continue
+		}
+		if after, closed := strings.CutPrefix(t.Load, "closed loop, concurrency "); closed {
+			n, _, _ := strings.Cut(after, ",")
+			if v, err := strconv.ParseFloat(n, 64); err == nil {
+				users += v
+			}
+			continue
+		}
+		rate += offered(t)
+	}
+	usersText, rateText := fmt.Sprintf("%v %s", users, UnitUsers), fmt.Sprintf("%v %s", rate, UnitRate)
+	switch {
+	case rate > 0 && users > 0:
+		return LoadLevel{0, UnitMixed, usersText + ", " + rateText}
+	case rate > 0:
+		return LoadLevel{rate, UnitRate, rateText}
+	}
+	return LoadLevel{users, UnitUsers, usersText}
+}
+
+// offered is the rate that the schedule was to offer, or what it did offer where
+// that is not one number.
+func offered(t *loadgen.TenantSummary) float64 {
+	fields := strings.Fields(t.Load)
+	if i := slices.IndexFunc(fields, func(f string) bool { return f == "constant" || f == "poisson" || f == "gamma" }); i >= 0 && i+1 < len(fields) {
+		if v, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSuffix(fields[i+1], ","), "/s"), 64); err == nil {
+			return v
+		}
+	}
+	return math.Round(t.OfferedPerS*100) / 100
+}
+
+// Scenario is the runs of a scenario under one load. Figures are medians over the
+// runs.
+type Scenario struct {
+	Scenario    string  `json:"scenario"`
+	Load        string  `json:"load"` // e.g. "8 users" or "15 requests/s"
+	Level       float64 `json:"level,omitempty"`
+	Unit        string  `json:"unit"` // of Level; see LoadLevel
+	Runs        int     `json:"runs"`
+	TokensPerS  float64 `json:"output_tokens_per_s"`
+	P99S        float64 `json:"e2e_p99_s,omitempty"` // 0 when nothing succeeded
+	OK          int64   `json:"ok"`
+	Failed      int64   `json:"failed"`
+	Simulated   bool    `json:"simulated"`
+	Invalid     int     `json:"invalid_runs"`
+	P99IsMax    bool    `json:"p99_is_maximum,omitempty"` // fewer than 100 requests in a run
+	FailuresInf bool    `json:"p99_infinite_with_failures,omitempty"`
+}
+
+// Scenarios is the table of an LLM-serving study: throughput and P99 latency by
+// scenario and load.
+type Scenarios []Scenario
+
+// ScenariosOf puts runs into the table, scenarios in the order in which they
+// appear and loads from the lowest.
+func ScenariosOf(results []*loadgen.Result) Scenarios {
+	groups := map[Scenario][]*loadgen.Summary{}
+	var keys []Scenario
+	first := map[string]int{}
+	for _, r := range results {
+		s := &r.Summary
+		l := LevelOf(s)
+		k := Scenario{Scenario: s.Scenario, Level: l.Value, Unit: l.Unit, Load: l.Text, Simulated: synthetic(s)}
+		if groups[k] == nil {
+			keys = append(keys, k)
+		}
+		if _, seen := first[s.Scenario]; !seen {
+			first[s.Scenario] = len(keys)
+		}
+		groups[k] = append(groups[k], s)
+	}
+	var rows Scenarios
+	for _, k := range keys {
+		row := k
+		var tokens, p99 []float64
+		for _, s := range groups[k] {
+			row.Runs++
+			row.OK += s.Counts.OK
+			row.Failed += s.Counts.Failed
+			if !s.ClientHealth.Valid {
+				row.Invalid++
+			}
+			tokens = append(tokens, s.OutputTokensPerS)
+			if s.E2E.Count > 0 {
+				p99 = append(p99, float64(s.E2E.P99)/1e3)
+				row.P99IsMax = row.P99IsMax || s.E2E.Count < 100
+			}
+			row.FailuresInf = row.FailuresInf || math.IsInf(float64(s.E2EFailuresInfinite.P99), 1)
+		}
+		slices.Sort(tokens)
+		slices.Sort(p99)
+		row.TokensPerS = medianOf(tokens)
+		if len(p99) > 0 {
+			row.P99S = medianOf(p99)
+		}
+		rows = append(rows, row)
+	}
+	slices.SortStableFunc(rows, func(a, b Scenario) int {
+		return cmp.Or(cmp.Compare(first[a.Scenario], first[b.Scenario]), cmp.Compare(a.Unit, b.Unit), cmp.Compare(a.Level, b.Level))
+	})
+	return rows
+}
+
+// remarks say what a reader of the row's figures must know.
+func (r *Scenario) remarks() string {
+	var m []string
+	if r.Simulated {
+		m = append(m, "SYNTHETIC")
+	}
+	if r.Invalid > 0 {
+		m = append(m, fmt.Sprintf("%d of %d INVALID", r.Invalid, r.Runs))
+	}
+	if r.P99IsMax {
+		m = append(m, "P99 is the maximum")
+	}
+	if r.FailuresInf {
+		m = append(m, "P99 infinite with failures")
+	}
+	return strings.Join(m, ", ")
+}
+
+func (r *Scenario) p99() string {
+	if r.P99S == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f", r.P99S)
+}
+
+func (rows Scenarios) synthetic() bool {
+	return slices.ContainsFunc(rows, func(r Scenario) bool { return r.Simulated })
+}
+
+// WriteText writes the table for people.
+func (rows Scenarios) WriteText(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	if rows.synthetic() {
+		fmt.Fprintln(b, SyntheticNote)
+	}
+	unit := "Concurrency"
+	if slices.ContainsFunc(rows, func(r Scenario) bool { return r.Unit != UnitUsers }) {
+		unit = "Load"
+	}
+	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(tw, "Scenario\t%s\tThroughput (tokens/s)\tP99 latency (s)\tok\tfailed\truns\t\n", unit)
+	for i := range rows {
+		r := &rows[i]
+		load := r.Load
+		if unit == "Concurrency" {
+			load = fmt.Sprint(r.Level)
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%.1f\t%s\t%d\t%d\t%d\t%s\n", r.Scenario, load, r.TokensPerS, r.p99(), r.OK, r.Failed, r.Runs, r.remarks())
+	}
+	return errors.Join(tw.Flush(), b.Flush())
+}
+
+// WriteMarkdown writes the table for a paper or an issue.
+func (rows Scenarios) WriteMarkdown(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	if rows.synthetic() {
+		fmt.Fprintf(b, "**%s**\n\n", SyntheticNote)
+	}
+	fmt.Fprintln(b, "| Scenario | Load | Throughput (tokens/s) | P99 latency (s) | Remarks |\n|---|---|---|---|---|")
+	for i := range rows {
+		r := &rows[i]
+		fmt.Fprintf(b, "| %s | %s | %.1f | %s | %s |\n", strings.ReplaceAll(r.Scenario, "|", "\\|"), r.Load, r.TokensPerS, r.p99(), r.remarks())
+	}
+	return b.Flush()
+}

@@ -1,0 +1,43 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/loadgen"
+)
+
+func TestNamesAreEscaped(t *testing.T) {
+	res, err := loadgen.LoadResult("../../examples/benchmark/testdata/runs/example/mps-c8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Summary.Scenario = `<script>alert("x")</script>|`
+	var page, table strings.Builder
+	if err := WriteHTML(&page, []*loadgen.Result{res}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(page.String(), "<script>") {
+		t.Error("a scenario's name is not escaped")
+	}
+	if err := ScenariosOf([]*loadgen.Result{res}).WriteMarkdown(&table); err != nil || !strings.Contains(table.String(), `\|`) {
+		t.Error(table.String(), err)
+	}
+}
+
+func TestLevelOf(t *testing.T) {
+	for load, want := range map[string]string{
+		"closed loop, concurrency 8":                                    "8 users",
+		"closed loop, concurrency 24, think time 1s, ramp 2s":           "24 users",
+		"open loop, constant 15/s":                                      "15 requests/s",
+		"open loop, poisson 0.5/s, at most 4 in flight":                 "0.5 requests/s",
+		"open loop, gamma 7/s burstiness 0.5":                           "7 requests/s",
+		"open loop, trace of 3 arrivals at speed 1, from 0s to its end": "3.33 requests/s",
+	} {
+		s := &loadgen.Summary{Tenants: []loadgen.TenantSummary{{Load: load}, {Load: "open loop, constant 1/s", Probe: true}}}
+		s.Tenants[0].OfferedPerS = 3.3333
+		if got := LevelOf(s).Text; got != want {
+			t.Errorf("%s: %q, want %q", load, got, want)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/cotenant/cotenant/loadgen"
+)
+
+// WriteSummary writes one run for people: the totals, and each tenant where there
+// are several.
+func WriteSummary(w io.Writer, s *loadgen.Summary) error {
+	b := bufio.NewWriter(w)
+	if synthetic(s) {
+		fmt.Fprintln(b, SyntheticNote)
+	}
+	fmt.Fprintf(b, "run %s\n", s.RunID)
+	if s.Stopped != "" {
+		fmt.Fprintf(b, "stopped: %s\n", s.Stopped)
+	}
+	if len(s.Tenants) == 1 {
+		writeMeasures(b, s.Tenants[0].Load, &s.Measures)
+	} else {
+		writeMeasures(b, "all tenants", &s.Measures)
+		for i := range s.Tenants {
+			t := &s.Tenants[i]
+			label := fmt.Sprintf("%s, %s", t.Name, t.Load)
+			if t.Probe {
+				label += ", probe"
+			}
+			writeMeasures(b, label, &t.Measures)
+		}
+	}
+	switch h := &s.ClientHealth; {
+	case h.Valid && h.Stamps != "":
+		fmt.Fprintf(b, "client health: valid (receive times: %s)\n", h.Stamps)
+	case h.Valid:
+		fmt.Fprintln(b, "client health: valid")
+	default:
+		fmt.Fprintf(b, "client health: INVALID: %s\n", strings.Join(h.Reasons, "; "))
+	}
+	fmt.Fprintf(b, "steady state: %s (%s)\n", s.SteadyState.Verdict, s.SteadyState.Reason)
+	return b.Flush()
+}
+
+func writeMeasures(b *bufio.Writer, label string, m *loadgen.Measures) {
+	fmt.Fprintf(b, "\n%s\n  requests %d, ok %d, failed %d", label, m.Counts.Total, m.Counts.OK, m.Counts.Failed)
+	if m.Counts.Failed > 0 {
+		fmt.Fprintf(b, " (%s)", FailedByClass(m.Counts.ByClass))
+	}
+	fmt.Fprintf(b, "; %.2f s; %.1f requests/s; %.1f tokens/s (%s)\n", m.DurationS, m.CompletedPerS, m.OutputTokensPerS, tokens(m))
+	for _, line := range failures(&m.Counts) {
+		fmt.Fprintf(b, "  %s\n", line)
+	}
+	if g := m.Goodput; g != nil {
+		fmt.Fprintf(b, "  goodput %.2f requests/s: %.1f%% keep the SLO\n", g.PerS, 100*g.Fraction)
+	}
+	rows := shown(m)
+	if len(rows) == 0 {
+		return
+	}
+	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(tw, "  ms\tcount\tmean\tp50\tp90\tp95\tp99\tmax\t")
+	for _, r := range rows {
+		fmt.Fprintf(tw, "  %s\t%d", r.Name, r.F.Count)
+		for _, v := range []loadgen.Millis{r.F.Mean, r.F.P50, r.F.P90, r.F.P95, r.F.P99, r.F.Max} {
+			fmt.Fprintf(tw, "\t%.2f", float64(v))
+		}
+		fmt.Fprintln(tw, "\t")
+	}
+	_ = tw.Flush() // b keeps its error
+}
+
+// shownFigures are a distribution that texts and pages show.
+type shownFigures struct {
+	Name string
+	F    loadgen.Figures
+}
+
+func shown(m *loadgen.Measures) []shownFigures {
+	return slices.DeleteFunc([]shownFigures{
+		{"ttft", m.TTFT}, {"ttft_service", m.TTFTService}, {"tpot", m.TPOT}, {"chunk_gap", m.ChunkGap}, {"itl", m.ITL},
+		{"e2e", m.E2E}, {"e2e_service", m.E2EService}, {"schedule_delay", m.ScheduleDelay},
+		{"connected", m.Connected}, {"written", m.Written}, {"first_byte", m.FirstByte},
+	}, func(d shownFigures) bool { return d.F.Count == 0 })
+}
+
+func tokens(m *loadgen.Measures) string {
+	if m.TokenSource == loadgen.TokensUnknown {
+		return "no tokens"
+	}
+	return fmt.Sprintf("%d tokens by %s", m.OutputTokens, m.TokenSource)
+}
+
+// failures are an error of each class that failed.
+func failures(counts *loadgen.Counts) []string {
+	var lines []string
+	for _, c := range loadgen.Classes() {
+		if text := counts.Examples[c]; text != "" {
+			lines = append(lines, fmt.Sprintf("%s, for example: %s", c, text))
+		}
+	}
+	return lines
+}
+
+// FailedByClass lists the classes other than ok that occurred, for example
+// "http_5xx 4, truncated 1".
+func FailedByClass(counts map[loadgen.Class]int64) string {
+	var parts []string
+	for _, c := range loadgen.Classes() {
+		if n := counts[c]; n > 0 && c != loadgen.ClassOK {
+			parts = append(parts, fmt.Sprintf("%s %d", c, n))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
