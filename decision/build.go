@@ -95,6 +95,7 @@ func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
 	d := Decision{Workload: cw.workload.Name, Mechanism: sharing.MechanismNone, Replicas: cw.workload.replicas(), GPUs: cw.workload.gpus(),
 		Memory: cw.demand.Memory.Total.String(), Candidates: pl.candidates(w)}
 	c := pl.chosen[w]
+	pl.answer(w, &d)
 	if c != nil {
 		cp := pl.pools[c.pool]
 		d.Pool, d.Mechanism = cp.pool.Name, c.mechanism
@@ -119,8 +120,8 @@ func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
 		return d, nil
 	}
 	var err error
-	if d.Cost, err = pl.costOf(cw, pl.pools[c.pool], share); err == nil && cw.workload.Revenue != nil {
-		d.Impact, err = pl.impact(cw, c, share, pl.pools[c.pool])
+	if d.Cost, err = pl.costOf(w, pl.pools[c.pool], share); err == nil && cw.workload.Revenue != nil {
+		d.Impact, err = pl.impact(w, c, share, pl.pools[c.pool])
 	}
 	return d, err
 }
@@ -247,18 +248,12 @@ func (pl *planner) lowerBound(g *group) int {
 	if gate.TraitsOf(g.mechanism).Sliced {
 		return g.bound
 	}
-	t := gate.TraitsOf(g.mechanism)
-	memory, busy, seats := 0.0, 0.0, 0.0
+	memory, p := 0.0, slices.Index(pl.pools, g.pool)
+	usable := float64(pl.usable(p, g.mechanism))
 	for w, c := range pl.chosen {
-		if c == nil || pl.pools[c.pool] != g.pool || c.mechanism != g.mechanism {
-			continue
+		if c != nil && c.pool == p && c.mechanism == g.mechanism && usable > 0 {
+			memory += float64(pl.placed[w]) * float64(pl.memoryOf(w, g.mechanism)) / usable
 		}
-		it, n := itemOf(w, pl.workloads[w], c), float64(pl.workloads[w].workload.replicas())
-		if g.pool.memory > 0 {
-			memory += n * float64(it.memory) / float64(g.pool.memory)
-		}
-		busy += n * it.busy / t.Capacity
-		seats += n / float64(max(1, it.tenants))
 	}
-	return int(math.Ceil(max(memory, busy, seats) - 1e-9))
+	return max(1, int(math.Ceil(memory-1e-9)))
 }

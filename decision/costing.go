@@ -2,9 +2,10 @@ package decision
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/predict"
 )
 
 // workloadShare is what a workload takes of its pool's GPUs.
@@ -77,8 +78,8 @@ func divide(out []workloadShare, price cost.Money, members []member, units []int
 // weights at most 1e5, so the product fits.
 func mulDiv(a, b, c int64) int64 { return a * b / c }
 
-func (pl *planner) costOf(cw *CompiledWorkload, p *CompiledPool, share workloadShare) (*CostResult, error) {
-	replicas, gpus := int64(cw.workload.replicas()), int64(cw.workload.gpus())
+func (pl *planner) costOf(w int, p *CompiledPool, share workloadShare) (*CostResult, error) {
+	replicas, gpus := int64(pl.placed[w]), int64(pl.workloads[w].workload.gpus())
 	alone, err := p.price.Mul(replicas * gpus)
 	if err != nil {
 		return nil, fmt.Errorf("decision: %w", err)
@@ -103,14 +104,14 @@ func savingPercent(before, after cost.Money) float64 {
 }
 
 // impact compares what neighbours' latency may lose with what sharing saves.
-func (pl *planner) impact(cw *CompiledWorkload, c *choice, share workloadShare, p *CompiledPool) (*Impact, error) {
-	solo, measured := cw.workload.Solo.E2EP99.Get()
-	if !measured {
+func (pl *planner) impact(w int, c *choice, share workloadShare, p *CompiledPool) (*Impact, error) {
+	solo, measured := pl.workloads[w].workload.Solo.E2EP99.Get()
+	seen := pl.worst(w, c).outcomes
+	if !measured || len(seen) == 0 || math.IsInf(seen[0].P99[predict.LatencyE2E].Value, 1) {
 		return nil, nil
 	}
-	expected := gate.SlowdownBy(c.mechanism, max(1, share.fullest), cw.demand.Busy).Value
-	added := solo.Seconds() * (expected - 1)
-	rev := cw.workload.Revenue
+	added := max(0, seen[0].P99[predict.LatencyE2E].Value-solo.Seconds())
+	rev := pl.workloads[w].workload.Revenue
 	percent := min(100, added/0.1*rev.LossPercentPer100m)
 	fraction, err := cost.PPMFromFloat(percent / 100)
 	if err != nil {
@@ -120,7 +121,7 @@ func (pl *planner) impact(cw *CompiledWorkload, c *choice, share workloadShare, 
 	if err != nil {
 		return nil, fmt.Errorf("decision: %w", err)
 	}
-	alone := p.price.Micros() * int64(cw.workload.replicas()) * int64(cw.workload.gpus())
+	alone := p.price.Micros() * int64(pl.placed[w]) * int64(pl.workloads[w].workload.gpus())
 	hourly, err := cost.FromMicros(alone-share.micros, p.price.Currency())
 	if err != nil {
 		return nil, fmt.Errorf("decision: %w", err)
@@ -135,7 +136,7 @@ func (pl *planner) impact(cw *CompiledWorkload, c *choice, share workloadShare, 
 	}
 	return &Impact{AddedLatencyMS: round(added*1000, 3), LossPercent: round(percent, 3), MonthlyLoss: loss.Decimal(),
 		MonthlySaving: saving.Decimal(), Net: net.Decimal(), Currency: loss.Currency(),
-		Basis: "prior: expected slowdown by neighbours times the end-to-end P99 measured alone; measure it beside them"}, nil
+		Basis: "computed: the end-to-end P99 beside the neighbours, less the one measured alone; measure it beside them"}, nil
 }
 
 func (pl *planner) totals(r *Result) error {
@@ -154,7 +155,7 @@ func (pl *planner) totals(r *Result) error {
 			t.Unplaced++
 			continue
 		}
-		n := pl.workloads[w].workload.replicas() * pl.workloads[w].workload.gpus()
+		n := pl.placed[w] * pl.workloads[w].workload.gpus()
 		t.GPUsBefore += n
 		before += pl.pools[c.pool].price.Micros() * int64(n)
 	}

@@ -23,6 +23,11 @@ type Options struct {
 	Profiles *predict.Profiles
 	// Predictor predicts from Profiles; nil means NewPredictor's.
 	Predictor *predict.Predictor
+	// Confidence is how sure a decision must be that objectives are kept, 0.5 to
+	// 0.999; 0 means DefaultConfidence.
+	Confidence float64
+	// Headroom is the memory that layouts leave free; nil means DefaultHeadroom.
+	Headroom *Headroom
 }
 
 // choice is a candidate that could be taken.
@@ -35,6 +40,8 @@ type choice struct {
 	// preference is the score and what its pool's price adds; it orders
 	// candidates of different pools.
 	preference float64
+	unit       float64        // what a replica costs where its GPU is full
+	answer     sharing.Answer // whether it keeps its objectives there
 }
 
 // planner holds a fleet while it is being decided.
@@ -59,6 +66,10 @@ type planner struct {
 	mixes    map[groupKey]*mix
 	// migrations are by pool, nil where no layouts are given.
 	migrations []*Migration
+	placed     []int // by workload: replicas
+	alike      []int // by pool: the first pool with the same GPU
+	outlooks   map[[2]int]*outlook
+	seen       map[string]prospects
 }
 
 type banKey struct {
@@ -82,10 +93,20 @@ func Decide(f *Fleet, opt Options) (*Result, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
 	}
+	if opt.Confidence == 0 {
+		opt.Confidence = DefaultConfidence
+	}
+	if !(opt.Confidence >= 0.5 && opt.Confidence <= 0.999) {
+		return nil, fmt.Errorf("decision: confidence %v is out of range; use 0.5 to 0.999", opt.Confidence)
+	}
+	if opt.Headroom == nil {
+		opt.Headroom = &DefaultHeadroom
+	}
 	if opt.MaxPoolsListed <= 0 {
 		opt.MaxPoolsListed = 16
 	}
-	pl := &planner{opt: opt, banned: map[banKey]gate.Reason{}, apart: map[[2]int]bool{}}
+	pl := &planner{opt: opt, banned: map[banKey]gate.Reason{}, apart: map[[2]int]bool{},
+		outlooks: map[[2]int]*outlook{}, seen: map[string]prospects{}}
 	for i := range f.Pools {
 		p, err := CompilePool(&f.Pools[i])
 		if err != nil {
@@ -104,9 +125,11 @@ func Decide(f *Fleet, opt Options) (*Result, error) {
 			return nil, err
 		}
 	}
-	pl.trust = classify(pl.workloads)
+	pl.prepare()
+	pl.trust = classify(pl.workloads, f.Trust)
 	pl.evaluate()
-	if err := pl.assign(); err != nil {
+	pl.weigh()
+	if err := pl.arrange(); err != nil {
 		return nil, err
 	}
 	return pl.result()
@@ -174,128 +197,6 @@ func compareChoices(a, b choice) int {
 	return cmp.Or(cmp.Compare(b.preference, a.preference), cmp.Compare(a.mechanism, b.mechanism), cmp.Compare(a.pool, b.pool))
 }
 
-// assign gives each workload its best choice for which there is room. Those
-// with the fewest ways out come first. A group in which nobody meets a
-// neighbour has no point: its workloads choose again without it.
-func (pl *planner) assign() error {
-	order := make([]int, len(pl.workloads))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(len(pl.choices[a]), len(pl.choices[b])),
-			cmp.Compare(pl.workloads[b].workload.gpus(), pl.workloads[a].workload.gpus()),
-			cmp.Compare(pl.workloads[b].demand.Memory.Total, pl.workloads[a].demand.Memory.Total), cmp.Compare(a, b))
-	})
-	for {
-		pl.chosen = make([]*choice, len(pl.workloads))
-		pl.full = make([]map[banKey]int, len(pl.workloads))
-		pl.groups = map[groupKey]*group{}
-		used := make([]int, len(pl.pools))
-		for _, w := range order {
-			if err := pl.take(w, used); err != nil {
-				return err
-			}
-		}
-		if pl.banLonely() {
-			continue
-		}
-		if pl.evidence == nil {
-			break
-		}
-		if again, err := pl.judge(); err != nil {
-			return err
-		} else if !again {
-			break
-		}
-	}
-	for _, key := range pl.groupKeys() {
-		if err := pl.finish(pl.groups[key]); err != nil {
-			return err
-		}
-	}
-	return pl.migrate()
-}
-
-// take gives workload w the first of its choices that there is room for.
-func (pl *planner) take(w int, used []int) error {
-	cw := pl.workloads[w]
-	for i := range pl.choices[w] {
-		c := &pl.choices[w][i]
-		key := banKey{w, c.pool, c.mechanism}
-		if _, banned := pl.banned[key]; banned {
-			continue
-		}
-		gk := groupKey{c.pool, c.mechanism}
-		g := pl.groups[gk]
-		if g == nil {
-			g = &group{pool: pl.pools[c.pool], mechanism: c.mechanism}
-		}
-		before := g.gpus()
-		opened, err := pl.place(g, w, cw, c, false)
-		if err != nil {
-			return err
-		}
-		if limit := pl.pools[c.pool].pool.Count; used[c.pool]+opened > limit {
-			ok, err := pl.tighten(g, w, c, limit-used[c.pool])
-			if err != nil {
-				return err
-			}
-			if ok {
-				used[c.pool] += g.gpus() - before
-				pl.groups[gk], pl.chosen[w] = g, c
-				return nil
-			}
-			if pl.full[w] == nil {
-				pl.full[w] = map[banKey]int{}
-			}
-			pl.full[w][key] = used[c.pool] + opened
-			continue
-		}
-		if _, err := pl.place(g, w, cw, c, true); err != nil {
-			return err
-		}
-		pl.groups[gk] = g
-		used[c.pool] += opened
-		pl.chosen[w] = c
-		return nil
-	}
-	return nil
-}
-
-// tighten puts a workload into a MIG group by packing the whole group exactly,
-// if the GPUs that the pool has left are then enough.
-func (pl *planner) tighten(g *group, w int, c *choice, left int) (bool, error) {
-	replicas := pl.workloads[w].workload.replicas()
-	if !gate.TraitsOf(c.mechanism).Sliced || replicas > 10_000 || !g.mayFit(c, replicas, g.gpus()+left) {
-		return false, nil
-	}
-	n, err := g.tighten(w, c, replicas, false)
-	if err != nil || n > g.gpus()+left {
-		return false, err
-	}
-	_, err = g.tighten(w, c, replicas, true)
-	return err == nil, err
-}
-
-// place puts a workload's replicas into a group and returns how many GPUs that
-// opens; with commit unset nothing changes.
-func (pl *planner) place(g *group, w int, cw *CompiledWorkload, c *choice, commit bool) (int, error) {
-	replicas := cw.workload.replicas()
-	switch {
-	case c.mechanism == sharing.MechanismExclusive:
-		n := replicas * cw.workload.gpus()
-		if commit {
-			g.whole += n
-			g.wholes = append(g.wholes, member{w, replicas})
-		}
-		return n, nil
-	case gate.TraitsOf(c.mechanism).Sliced:
-		return g.cut(w, c, replicas, commit)
-	}
-	return g.fill(itemOf(w, cw, c), replicas, pl.mayPair, commit), nil
-}
-
 // banLonely bans the choices of groups in which every GPU has one tenant, and
 // says whether there were any that have another way.
 func (pl *planner) banLonely() bool {
@@ -351,20 +252,30 @@ func (pl *planner) groupKeys() []groupKey {
 	return keys
 }
 
-// finish packs a group once more, now that all its members are known.
-func (pl *planner) finish(g *group) error {
-	if gate.TraitsOf(g.mechanism).Sliced {
-		if err := g.repackSlices(); err != nil {
-			return fmt.Errorf("decision: pool %q: %w", g.pool.pool.Name, err)
+// prepare lets consequences decide where the gates would guess: what is not
+// stated is assumed, and said so.
+func (pl *planner) prepare() {
+	for p, cp := range pl.pools {
+		first := p
+		for q := range p {
+			if pl.pools[q].ground.GPU() == cp.ground.GPU() {
+				first = q
+				break
+			}
 		}
-		return nil
+		pl.alike = append(pl.alike, first)
 	}
-	items := map[int]item{}
-	for w, c := range pl.chosen {
-		if c != nil && pl.pools[c.pool] == g.pool && c.mechanism == g.mechanism {
-			items[w] = itemOf(w, pl.workloads[w], c)
+	for w, cw := range pl.workloads {
+		d := &cw.demand
+		// Without its latency alone an objective can't be computed, and what the
+		// gates know of the kind decides.
+		d.Predicted = true
+		for k, limit := range seconds(cw.workload.SLO) {
+			d.Predicted = d.Predicted && (limit == 0 || seconds(cw.workload.Solo)[k] > 0 || pl.serves(cw.workload))
+		}
+		d.Predicted = d.Predicted || pl.measured(w)
+		if d.BusyBasis == gate.BusyUnknown {
+			d.Busy, d.BusyBasis = priorBusy, gate.BusyPrior
 		}
 	}
-	g.repack(items, pl.mayPair)
-	return nil
 }

@@ -217,9 +217,9 @@ func TestPlansHold(t *testing.T) {
 		}
 		total := int64(0)
 		for _, d := range r.Decisions {
-			want := d.Replicas * d.GPUs
-			if d.Mechanism == sharing.MechanismNone {
-				want = 0
+			want := d.Placed * d.GPUs
+			if d.Placed+d.Unplaced != d.Replicas || (d.Mechanism == sharing.MechanismNone) != (d.Placed == 0) {
+				t.Errorf("%s (%s): %d placed and %d unplaced of %d replicas", d.Workload, d.Mechanism, d.Placed, d.Unplaced, d.Replicas)
 			}
 			if placed[d.Workload] != want {
 				t.Errorf("%s (%s): %d replicas placed, want %d", d.Workload, d.Mechanism, placed[d.Workload], want)
@@ -304,8 +304,8 @@ func TestFullPool(t *testing.T) {
 	w := with(gang, func(w *Workload) { w.Replicas.Max = 3 })
 	r := decide(t, &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H100 80GB HBM3", Count: 8}}, Workloads: []Workload{w}})
 	d := r.Decision("w")
-	if d.Mechanism != sharing.MechanismNone {
-		t.Fatalf("12 GPUs on 8: %s", d.Mechanism)
+	if d.Placed != 2 || d.Unplaced != 1 || d.Mechanism != sharing.MechanismExclusive {
+		t.Fatalf("12 GPUs on 8: %d placed, %d not, %s", d.Placed, d.Unplaced, d.Mechanism)
 	}
 	found := false
 	for _, c := range d.Candidates {
@@ -326,28 +326,18 @@ func TestSolo(t *testing.T) {
 		v.Solo.E2EP99, v.SLO.E2EP99 = Some(predict.Duration(solo*1e9)), Some(predict.Duration(slo*1e9))
 		return &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "T4", Count: 4}}, Workloads: []Workload{v}}
 	}
-	verdict := func(f *Fleet, m sharing.Mechanism) gate.Verdict {
-		for _, c := range decide(t, f).Decision("w").Candidates {
-			if c.Mechanism == m {
-				return c.Verdict
-			}
-		}
-		t.Fatalf("no candidate %s", m)
-		return 0
-	}
 	for _, c := range []struct {
 		solo, slo float64
-		m         sharing.Mechanism
-		want      gate.Verdict
+		gpus      int
+		status    Status
 	}{
-		{0.1, 2, sharing.MechanismTimeSlicing, gate.VerdictPass},     // at worst 2/0.9 times 100 ms
-		{0.1, 0.2, sharing.MechanismTimeSlicing, gate.VerdictReject}, // may be 222 ms, and turns are not trusted with it
-		{0.1, 0.2, sharing.MechanismMPS, gate.VerdictUnknown},
-		{0.1, 1, sharing.MechanismMPS, gate.VerdictPass},
-		{0.5, 0.4, sharing.MechanismExclusive, gate.VerdictReject}, // too slow even alone
+		{0.1, 2, 1, StatusDecided},    // far from the limit beside each other
+		{0.1, 0.11, 2, StatusDecided}, // no room for a neighbour
+		{0.5, 0.4, 0, StatusNone},     // too slow even alone
 	} {
-		if got := verdict(fleet(c.solo, c.slo), c.m); got != c.want {
-			t.Errorf("%s with %v s alone and a limit of %v s: %s, want %s", c.m, c.solo, c.slo, got, c.want)
+		r := decide(t, fleet(c.solo, c.slo))
+		if d := r.Decision("w"); r.Totals.GPUsAfter != c.gpus || d.Status != c.status {
+			t.Errorf("%v s alone and a limit of %v s: %s on %d GPUs, %s; want %d, %s", c.solo, c.slo, d.Mechanism, r.Totals.GPUsAfter, d.Status, c.gpus, c.status)
 		}
 	}
 }

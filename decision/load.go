@@ -268,3 +268,10 @@ func (c *checker) capacity(path string, p *Pool, currency *string) {
 		}
 	}
 }
+
+// priorLayers stands for a number of layers that is not stated: 32 for 8B, 80
+// for 70B, and between and beyond on the line through both on logarithmic scales.
+func priorLayers(parameters int64) float64 {
+	slope := math.Log(80.0/32) / math.Log(70.6/8.03)
+	return 32 * math.Pow(float64(parameters)/8.03e9, slope)
+}

@@ -26,9 +26,19 @@ type Decision struct {
 	Pool      string            `json:"pool,omitempty"` // absent with mechanism none
 	Mechanism sharing.Mechanism `json:"mechanism"`
 	Profile   string            `json:"profile,omitempty"` // MIG
-	Replicas  int               `json:"replicas"`
-	GPUs      int               `json:"gpus"` // per replica
-	Memory    string            `json:"memory"`
+	// Status says how far the answer can be relied on; Placed and Unplaced are
+	// replicas.
+	Status   Status `json:"status"`
+	Placed   int    `json:"placed"`
+	Unplaced int    `json:"unplaced"`
+	// Why is the reason for the choice in numbers.
+	Why          string        `json:"why"`
+	Consequences []Consequence `json:"consequences,omitempty"`
+	Assumes      []Assumption  `json:"assumes,omitempty"`
+	Settle       *Settle       `json:"settle,omitempty"` // of a provisional answer
+	Replicas     int           `json:"replicas"`
+	GPUs         int           `json:"gpus"` // per replica
+	Memory       string        `json:"memory"`
 	// TradeOff is what the choice accepts.
 	TradeOff *gate.ReasonText `json:"trade_off,omitempty"`
 	// Risk is the row of the risk matrix that kind and mechanism fall in.

@@ -36,12 +36,14 @@ var (
 	gib5     = Some(5 * sharing.GiB)
 	gib8     = Some(8 * sharing.GiB)
 	gib40    = Some(40 * sharing.GiB)
+	ms10     = Some(predict.Duration(10e6))
 	ms50     = Some(predict.Duration(50e6))
+	ms200    = Some(predict.Duration(200e6))
 	ms800    = Some(predict.Duration(800e6))
 	s1       = Some(predict.Duration(1e9))
 	hard     = Isolation{Memory: sharing.LevelHardware, Fault: sharing.LevelHardware}
 	online   = Workload{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, Memory: gib8, GPUBusy: busy10}
-	strict   = Workload{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, Memory: gib8, GPUBusy: busy10, SLO: predict.SLO{E2EP99: s1, TPOTP99: ms50}, Isolation: hard}
+	strict   = Workload{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, Memory: gib8, GPUBusy: busy10, SLO: predict.SLO{E2EP99: s1, TPOTP99: ms50}, Solo: predict.SLO{E2EP99: ms200, TPOTP99: ms10}, Isolation: hard}
 	devtest  = Workload{Name: "w", Kind: KindNotebook, Replicas: Replicas{Max: 4}, Memory: gib5}
 	batch    = Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 4}, Memory: gib8, GPUBusy: busy25}
 	gang     = Workload{Name: "w", Kind: KindDistributedTraining, Replicas: Replicas{Max: 2}, GPUs: 4, Memory: gib40, GPUBusy: busy95}

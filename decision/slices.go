@@ -55,23 +55,6 @@ func (g *group) cut(w int, c *choice, replicas int, commit bool) (int, error) {
 	return opened, nil
 }
 
-// tighten packs the group together with a workload's instances exactly, when
-// in order they would not fit the GPUs that are left. It returns how many GPUs
-// the group then takes; with commit unset nothing changes.
-func (g *group) tighten(w int, c *choice, replicas int, commit bool) (int, error) {
-	pieces := g.pieces()
-	instances, each := instancesOf(c.mechanism, replicas)
-	for range instances {
-		pieces = append(pieces, piece{c.slice.Profile, member{w, min(each, replicas)}})
-		replicas -= min(each, replicas)
-	}
-	packed, _, err := g.exact(pieces)
-	if err == nil && commit {
-		g.sliced = packed
-	}
-	return len(packed), err
-}
-
 // add places one more instance on the GPU, if there is room for it.
 func (s *sliced) add(m *mig.Model, p *mig.Profile, who member) (bool, error) {
 	units := 0
@@ -114,20 +97,6 @@ func (g *group) repackSlices() error {
 		g.sliced = packed
 	}
 	return nil
-}
-
-// mayFit is false where units or compute slices alone are too few.
-func (g *group) mayFit(c *choice, replicas, gpus int) bool {
-	instances, _ := instancesOf(c.mechanism, replicas)
-	prof := c.slice.Profile
-	units, compute := instances*prof.PlacementUnits, instances*prof.ComputeSlices
-	for i := range g.sliced {
-		for _, in := range g.sliced[i].layout.Instances {
-			units += in.Size
-			compute += in.Profile.ComputeSlices
-		}
-	}
-	return units <= gpus*g.model().Units && compute <= gpus*g.model().ComputeSlices
 }
 
 // piece is an instance and who has it.

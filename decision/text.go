@@ -92,6 +92,18 @@ func (t text) decision(d *Decision) {
 	if d.Mechanism == sharing.MechanismNone {
 		t.line("  fits nowhere; nothing was chosen")
 	}
+	if d.Why != "" {
+		t.line("  %-9s %s", d.Status, d.Why)
+	}
+	if d.Unplaced > 0 && d.Placed > 0 {
+		t.line("  unplaced  %d of %d replicas: the pools have no room for more", d.Unplaced, d.Replicas)
+	}
+	for _, a := range d.Assumes {
+		t.line("  assumes   %s (%s)", a.What, a.Why)
+	}
+	if s := d.Settle; s != nil {
+		t.line("  settle    %s: %s", s.Measurement, s.Command)
+	}
 	t.reasonsFor(d)
 	for _, s := range d.NotChosen {
 		t.line("  instead   %s", s)

@@ -24,13 +24,16 @@ type trustClass struct {
 	shareable int
 }
 
-func classify(workloads []*CompiledWorkload) *trustClasses {
+func classify(workloads []*CompiledWorkload, among Trust) *trustClasses {
 	t := &trustClasses{of: make([]int, len(workloads)), byTenant: map[string][]int{}, pinned: map[string]int{}}
 	index := map[string]int{}
 	for i, w := range workloads {
 		trust := slices.Clone(w.workload.Trust)
 		slices.Sort(trust)
 		tenant, pin := w.workload.Tenant, w.workload.Pool
+		if tenant == "" && among != TrustAll {
+			tenant = "\x00" + w.workload.Name // a stranger to all others
+		}
 		key := tenant + "\x00" + pin + "\x00" + strings.Join(trust, "\x00")
 		c, ok := index[key]
 		if !ok {

@@ -90,6 +90,7 @@ const (
 	CodeTPOT
 	CodeE2E
 	CodeSlowdown
+	CodeOverloaded // Have, High: share of the time that it keeps its part of the GPU busy
 
 	CodeTradeOff // what a choice accepts
 	codeCount

@@ -37,7 +37,7 @@ func (g *Ground) gateFit(d *Demand, nb Neighbours, profile *mig.Profile, r *Repo
 		return
 	}
 	n := Fit(need, total, d.Busy, t.Capacity)
-	if n < 2 && d.BusyBasis == BusyStated {
+	if n < 2 && d.BusyBasis == BusyStated && !d.Predicted {
 		r.compare(VerdictReject, CodeBusyForTwo, permille(t.Capacity), permille(d.Busy))
 	}
 	n = min(n, g.Seats(r.Mechanism, 0))
@@ -94,7 +94,7 @@ func (g *Ground) gateSlice(d *Demand, nb Neighbours, profile *mig.Profile, r *Re
 			if tooSmall < 0 || s.memory > g.slices[tooSmall].memory {
 				tooSmall = i
 			}
-		case d.BusyBasis == BusyStated && d.Busy*s.Slowdown*float64(inside) > 1:
+		case !d.Predicted && d.BusyBasis == BusyStated && d.Busy*s.Slowdown*float64(inside) > 1:
 			saturated = i
 		default:
 			r.slice = int16(i)

@@ -180,3 +180,13 @@ func (r *Reason) sliceMemory() sharing.Bytes {
 	b, _ := r.Profile.Memory.Get()
 	return b
 }
+
+// Shares are the parts of the whole GPU's SMs and memory bandwidth that an
+// instance of the profile has.
+func (s *Slice) Shares() (sms, bandwidth float64) {
+	m := s.Profile.Model()
+	return 1 / s.SlowdownBound, float64(s.Profile.PlacementUnits) / float64(max(1, m.Units))
+}
+
+// Memory is what an instance of the profile holds, and whether that is known.
+func (s *Slice) Memory() (sharing.Bytes, bool) { return s.memory, s.memory > 0 }

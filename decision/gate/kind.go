@@ -72,7 +72,7 @@ func gateKind(d *Demand, r *Report) {
 		r.say(VerdictUnknown, CodeBusyUnknown)
 	case d.BusyBasis == BusyPrior:
 		r.compare(VerdictPass, CodeBusyPrior, 0, permille(d.Busy))
-	case d.Busy >= d.SaturatedFrom:
+	case !d.Predicted && d.Busy >= d.SaturatedFrom:
 		r.compare(VerdictReject, CodeSaturated, permille(d.SaturatedFrom), permille(d.Busy))
 	}
 }

@@ -31,7 +31,7 @@ func (g *Ground) gateSLO(d *Demand, r *Report) {
 	if d.SLO == (predict.SLO{}) {
 		return
 	}
-	if d.Predicted && (r.Mechanism == sharing.MechanismTimeSlicing || r.Mechanism == sharing.MechanismMPS) {
+	if d.Predicted {
 		r.compare(VerdictPass, CodeSLOPredicted, 0, int64(r.Tenants))
 		return
 	}
@@ -138,4 +138,25 @@ func predicted(r *Reason) string {
 		text += ": only a measurement settles it"
 	}
 	return text
+}
+
+// Missed is the reason of a choice that misses a latency's limit (TTFT, TPOT,
+// E2E as 0, 1, 2), or may. Figures are in seconds.
+func Missed(latency int, value, low, high, limit float64) Reason {
+	l := limits[latency]
+	return predictedReason(l.code, 1e6*limit, predict.Interval{Value: 1e3 * value, Low: 1e3 * low, High: 1e3 * high}, true).about99(l.metric)
+}
+
+func (r Reason) about99(m predict.Metric) Reason {
+	r.Metric = m
+	if r.Verdict == VerdictPass {
+		r.Verdict = VerdictUnknown
+	}
+	return r
+}
+
+// Overloaded is the reason of a choice under which a load can't be served, or
+// work gets too small a part of the GPU. Figures are shares of the time.
+func Overloaded(value, high float64) Reason {
+	return Reason{Code: CodeOverloaded, Verdict: VerdictReject, Have: int64(math.Round(1000 * min(value, 99))), High: int64(math.Round(1000 * min(high, 99)))}
 }

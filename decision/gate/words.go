@@ -160,5 +160,8 @@ var words = [codeCount]word{
 	CodeTPOT:            {"tpot", "cotenant-interference-model", ScopeNeighbours, predicted},
 	CodeE2E:             {"e2e", "cotenant-interference-model", ScopeNeighbours, predicted},
 	CodeSlowdown:        {"slowdown", "cotenant-interference-model", ScopeNeighbours, predicted},
-	CodeTradeOff:        {"trade-off", "", ScopeKind, fixed("what a choice accepts")},
+	CodeOverloaded: {"overloaded", "cotenant-interference-model", ScopeNeighbours, func(r *Reason) string {
+		return fmt.Sprintf("would be %.0f%% busy there, or as much as %.0f%%: it could not keep up", float64(r.Have)/10, float64(r.High)/10)
+	}},
+	CodeTradeOff: {"trade-off", "", ScopeKind, fixed("what a choice accepts")},
 }

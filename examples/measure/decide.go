@@ -92,7 +92,7 @@ func (f *planFlow) decideFleet(gpu string, profiles *predict.Profiles) (*decisio
 			return nil, err
 		}
 	}
-	fleet := &decision.Fleet{Version: "v1", Pools: []decision.Pool{pool}}
+	fleet := &decision.Fleet{Version: "v1", Trust: decision.TrustAll, Pools: []decision.Pool{pool}}
 	for _, name := range f.plan.Cases[0].Loads {
 		l := f.plan.Load(name)
 		s, _ := f.plan.ServerOf(l)

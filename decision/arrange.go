@@ -1,0 +1,771 @@
+package decision
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Workloads are arranged a few at a time: all ways to divide a few among pools
+// and mechanisms are compared, beside what stands already.
+const (
+	fewWorkloads = 5 // together, in fleets up to
+	fewUpTo      = 40
+	pairsUpTo    = 200
+	mostCompared = 6 // choices of a workload that are compared, cheapest first
+	mostAlike    = 64
+	mostTogether = 64 // tenants of a GPU without slices
+	dropped      = 1e15
+)
+
+// weigh computes what each choice leads to, drops those that miss an objective
+// or do not fit with headroom, and orders the rest by what a replica costs.
+func (pl *planner) weigh() {
+	for w := range pl.choices {
+		kept := pl.choices[w][:0]
+		for _, c := range pl.choices[w] {
+			if pl.consider(w, &c) {
+				kept = append(kept, c)
+			}
+		}
+		pl.choices[w] = kept
+		slices.SortFunc(kept, func(a, b choice) int {
+			return cmp.Or(cmp.Compare(a.unit, b.unit), compareChoices(a, b))
+		})
+	}
+}
+
+// consider fills in what a choice leads to, and says whether it can be taken.
+func (pl *planner) consider(w int, c *choice) bool {
+	cw, cp := pl.workloads[w], pl.pools[c.pool]
+	price := pl.priceOf(c.pool)
+	t := gate.TraitsOf(c.mechanism)
+	one := []member{{w, 1}}
+	known := pl.complete(w, c.pool)
+	accept := func(p prospects) bool {
+		return p.answer == sharing.AnswerYes || !known && p.answer == sharing.AnswerUnknown && p.likely
+	}
+	if t.Sliced {
+		inside := gate.PerInstance(c.mechanism)
+		need := pl.memoryOf(w, c.mechanism) * sharing.Bytes(inside)
+		var last prospects
+		all := cp.ground.Slices()
+		for i := range all {
+			s := &all[i]
+			if m, ok := s.Memory(); !ok || m < need || s.PerGPU == 0 {
+				continue
+			}
+			last = pl.prospectsOf(site{c.pool, c.mechanism, s}, []member{{w, inside}})
+			if accept(last) {
+				c.slice, c.tenants = s, s.PerGPU*inside
+				c.unit = price / float64(s.PerGPU*inside)
+				c.answer = last.answer
+				return true
+			}
+		}
+		pl.missed(w, c, last)
+		return false
+	}
+	need, usable := pl.memoryOf(w, c.mechanism), pl.usable(c.pool, c.mechanism)
+	if c.mechanism == sharing.MechanismExclusive {
+		usable = sharing.Bytes(float64(cp.memory) * (1 - pl.opt.Headroom.Driver))
+	}
+	if cp.memory > 0 && need > usable {
+		pl.banned[banKey{w, c.pool, c.mechanism}] = gate.Reason{Code: gate.CodeGPUMemory, Verdict: gate.VerdictReject, Need: int64(need), Have: int64(usable)}
+		return false
+	}
+	p := pl.prospectsOf(site{pool: c.pool, mechanism: c.mechanism}, one)
+	if c.mechanism == sharing.MechanismExclusive {
+		c.unit, c.answer = price*float64(cw.workload.gpus()), p.answer
+		if p.answer == sharing.AnswerNo {
+			pl.missed(w, c, p)
+		}
+		return p.answer != sharing.AnswerNo
+	}
+	if !accept(p) {
+		pl.missed(w, c, p)
+		return false
+	}
+	c.answer = p.answer
+	if !pl.measured(w) {
+		c.tenants = pl.seats(w, c)
+	}
+	alone := &bin{limit: c.tenants}
+	g := &group{pool: cp, mechanism: c.mechanism}
+	most := pl.room(g, c.pool, alone, w, c, min(c.tenants, mostAlike))
+	// Where replicas are fewer than would fit, others may fill the GPU.
+	c.unit = price / float64(max(1, most))
+	return true
+}
+
+// seats is how many tenants like w a GPU takes whatever they do: what the
+// mechanism offers, and the limit of MPS clients.
+func (pl *planner) seats(w int, c *choice) int {
+	n := pl.pools[c.pool].ground.Seats(c.mechanism, 0)
+	if gate.TraitsOf(c.mechanism).Clients {
+		n = max(1, n/max(1, pl.workloads[w].demand.Processes))
+	}
+	return min(n, mostTogether)
+}
+
+// missed keeps why a choice was dropped: the objective that is missed by most.
+func (pl *planner) missed(w int, c *choice, p prospects) {
+	if len(p.outcomes) == 0 {
+		return
+	}
+	pl.banned[banKey{w, c.pool, c.mechanism}] = pl.reasonOf(w, c.pool, p)
+}
+
+// priceOf is what a GPU of a pool counts: its price, or 1 where any pool has none.
+func (pl *planner) priceOf(p int) float64 {
+	for _, cp := range pl.pools {
+		if !cp.priced {
+			return 1
+		}
+	}
+	return float64(pl.pools[p].price.Micros()) / 1e6
+}
+
+// costOfGPUs is what n GPUs of a pool cost for an hour: reserved ones first.
+func (pl *planner) costOfGPUs(p, n int) float64 {
+	price := pl.priceOf(p)
+	r := pl.pools[p].pool.Reserved
+	if r == nil || !pl.pools[p].priced {
+		return price * float64(n)
+	}
+	first := n
+	if r.Count > 0 {
+		first = min(n, r.Count)
+	}
+	return float64(r.PricePerGPUHour.Micros())/1e6*float64(first) + price*float64(n-first)
+}
+
+// room is how many replicas of w, at most limit, can stand beside the members
+// of b: by memory with headroom, trust, and everybody's objectives.
+func (pl *planner) room(g *group, p int, b *bin, w int, c *choice, limit int) int {
+	n := min(limit, min(c.tenants, b.limit)-b.n, mostTogether-b.n)
+	if need := pl.memoryOf(w, g.mechanism); need > 0 && g.pool.memory > 0 {
+		n = min(n, int((pl.usable(p, g.mechanism)-b.memory)/need))
+	}
+	if n <= 0 {
+		return 0
+	}
+	for _, m := range b.members {
+		if m.workload == w {
+			continue
+		}
+		if gate.TraitsOf(g.mechanism).Trusting && !pl.mayPair(m.workload, w) {
+			return 0
+		}
+		// What was assumed of one workload must not decide about another.
+		if !pl.complete(w, p) || !pl.complete(m.workload, p) {
+			return 0
+		}
+		if pl.measured(w) != pl.measured(m.workload) {
+			return 0
+		}
+	}
+	if !pl.videoFits(b, w, n) {
+		return 0
+	}
+	fits := func(k int) bool {
+		members := slices.Clone(b.members)
+		found := false
+		for i := range members {
+			if members[i].workload == w {
+				members[i].replicas += k
+				found = true
+			}
+		}
+		if !found {
+			members = append(members, member{w, k})
+		}
+		r := pl.prospectsOf(site{pool: p, mechanism: g.mechanism}, members)
+		return r.answer == sharing.AnswerYes || r.answer == sharing.AnswerUnknown && r.likely && !pl.complete(w, p)
+	}
+	low, high := 0, n // fits(low) holds, what lies above high does not
+	for step := 1; low < high; {
+		k := min(low+step, high)
+		if fits(k) {
+			low = k
+			step *= 2
+			continue
+		}
+		high = k - 1
+		step = max(1, (high-low+1)/2)
+	}
+	return low
+}
+
+// videoFits says whether n more replicas of w leave the GPU's video engines
+// enough: what all use together stays under nine tenths.
+func (pl *planner) videoFits(b *bin, w, n int) bool {
+	dec, enc := 0.0, 0.0
+	add := func(w, n int) {
+		if v := pl.workloads[w].workload.Video; v != nil {
+			dec += v.NVDECBusy.Or(0) * float64(n)
+			enc += v.NVENCBusy.Or(0) * float64(n)
+		}
+	}
+	for _, m := range b.members {
+		add(m.workload, m.replicas)
+	}
+	add(w, 1)
+	return max(dec, enc) <= 0.9 || len(b.members) == 0
+}
+
+// packed is a group with some workloads more.
+type packed struct {
+	group *group
+	gpus  int // all told
+	err   error
+}
+
+// pack puts workloads, each with its number of replicas, into a group beside
+// what it holds, without changing it.
+func (pl *planner) pack(key groupKey, base *group, who []member) packed {
+	g := &group{pool: pl.pools[key.pool], mechanism: key.mechanism}
+	if base != nil {
+		*g = *base
+		g.wholes, g.sliced = slices.Clone(base.wholes), slices.Clone(base.sliced)
+	}
+	switch t := gate.TraitsOf(key.mechanism); {
+	case key.mechanism == sharing.MechanismExclusive:
+		for _, m := range who {
+			g.whole += m.replicas * pl.workloads[m.workload].workload.gpus()
+			g.wholes = append(g.wholes, m)
+		}
+	case t.Sliced:
+		for _, m := range who {
+			if _, err := g.cut(m.workload, pl.choice(m.workload, key), m.replicas, true); err != nil {
+				return packed{err: err}
+			}
+		}
+		if len(g.sliced) <= 64 {
+			if gpus, _, err := g.exact(g.pieces()); err != nil {
+				return packed{err: err}
+			} else if len(gpus) < len(g.sliced) {
+				g.sliced = gpus
+			}
+		}
+	default:
+		if base != nil {
+			g.bins = cloneBins(base.bins)
+		}
+		for _, part := range pl.friends(who) {
+			before := g.bins
+			var best []bin
+			for _, order := range pl.orders(key, part) {
+				g.bins = cloneBins(before)
+				for _, m := range order {
+					pl.fill(g, key, m.workload, m.replicas)
+				}
+				if best == nil || len(g.bins) < len(best) {
+					best = g.bins
+				}
+			}
+			for n := len(best) - len(before) - 1; n > 0 && len(part) > 1; n-- {
+				even := pl.even(g, key, part, n)
+				if even == nil {
+					break
+				}
+				best = append(cloneBins(before), even...)
+			}
+			g.bins = best
+		}
+	}
+	return packed{group: g, gpus: g.gpus()}
+}
+
+// friends divides workloads into sets that may meet.
+func (pl *planner) friends(who []member) [][]member {
+	var out [][]member
+	seen := make([]bool, len(who))
+	for i := range who {
+		if seen[i] {
+			continue
+		}
+		seen[i] = true
+		set := []member{who[i]}
+		for k := 0; k < len(set); k++ {
+			for j := range who {
+				if !seen[j] && pl.mayPair(set[k].workload, who[j].workload) {
+					seen[j] = true
+					set = append(set, who[j])
+				}
+			}
+		}
+		out = append(out, set)
+	}
+	return out
+}
+
+// even spreads workloads over n bins as evenly as it goes, those with most
+// replicas first, or returns nil where that misses an objective.
+func (pl *planner) even(g *group, key groupKey, who []member, n int) []bin {
+	bins := make([]bin, n)
+	for i := range bins {
+		bins[i].limit = math.MaxInt
+	}
+	order := slices.Clone(who)
+	slices.SortStableFunc(order, func(a, b member) int {
+		return cmp.Or(cmp.Compare(pl.choice(b.workload, key).unit, pl.choice(a.workload, key).unit), cmp.Compare(a.workload, b.workload))
+	})
+	load := make([]float64, n)
+	for _, m := range order {
+		c := pl.choice(m.workload, key)
+		for range m.replicas {
+			at := -1
+			for i := range bins {
+				if at < 0 || load[i] < load[at]-1e-12 {
+					at = i
+				}
+			}
+			if pl.room(g, key.pool, &bins[at], m.workload, c, 1) < 1 {
+				at = slices.IndexFunc(bins, func(b bin) bool { return pl.room(g, key.pool, &b, m.workload, c, 1) > 0 })
+				if at < 0 {
+					return nil
+				}
+			}
+			pl.put(g, &bins[at], m.workload, c, 1)
+			load[at] += c.unit
+		}
+	}
+	return bins
+}
+
+// orders are the orders in which workloads are put into bins: largest first,
+// smallest first, and by turns.
+func (pl *planner) orders(key groupKey, who []member) [][]member {
+	size := func(m member) float64 { return pl.choice(m.workload, key).unit }
+	down := slices.Clone(who)
+	slices.SortStableFunc(down, func(a, b member) int {
+		return cmp.Or(cmp.Compare(size(b), size(a)), cmp.Compare(a.workload, b.workload))
+	})
+	if len(who) < 2 {
+		return [][]member{down}
+	}
+	up := slices.Clone(down)
+	slices.Reverse(up)
+	var turns []member
+	left := slices.Clone(down)
+	for again := true; again && len(turns) < 256; {
+		again = false
+		for i := range left {
+			if left[i].replicas > 0 {
+				left[i].replicas--
+				turns = append(turns, member{left[i].workload, 1})
+				again = true
+			}
+		}
+	}
+	for _, m := range left {
+		if m.replicas > 0 {
+			turns = append(turns, m)
+		}
+	}
+	return [][]member{down, up, turns}
+}
+
+func cloneBins(bins []bin) []bin {
+	out := slices.Clone(bins)
+	for i := range out {
+		out[i].members = slices.Clone(out[i].members)
+	}
+	return out
+}
+
+// fill puts replicas into the group's bins in order, then into new ones.
+func (pl *planner) fill(g *group, key groupKey, w, replicas int) {
+	c := pl.choice(w, key)
+	for i := range g.bins {
+		if replicas == 0 {
+			return
+		}
+		if n := pl.room(g, key.pool, &g.bins[i], w, c, replicas); n > 0 {
+			pl.put(g, &g.bins[i], w, c, n)
+			replicas -= n
+		}
+	}
+	each := 0
+	for replicas > 0 {
+		b := bin{limit: c.tenants}
+		if each == 0 {
+			each = max(1, pl.room(g, key.pool, &b, w, c, replicas))
+		}
+		n := min(each, replicas)
+		pl.put(g, &b, w, c, n)
+		g.bins = append(g.bins, b)
+		replicas -= n
+	}
+}
+
+func (pl *planner) put(g *group, b *bin, w int, c *choice, n int) {
+	b.limit = min(b.limit, c.tenants)
+	b.n += n
+	b.memory += pl.memoryOf(w, g.mechanism) * sharing.Bytes(n)
+	for i := range b.members {
+		if b.members[i].workload == w {
+			b.members[i].replicas += n
+			return
+		}
+	}
+	b.members = append(b.members, member{w, n})
+}
+
+// choice is workload w's choice of a group, or nil.
+func (pl *planner) choice(w int, key groupKey) *choice {
+	for i := range pl.choices[w] {
+		if c := &pl.choices[w][i]; c.pool == key.pool && c.mechanism == key.mechanism {
+			return c
+		}
+	}
+	return nil
+}
+
+// open says whether a choice may still be taken.
+func (pl *planner) open(w int, c *choice) bool {
+	_, banned := pl.banned[banKey{w, c.pool, c.mechanism}]
+	return !banned
+}
+
+// arrange gives each workload the pool and mechanism with which the fleet costs
+// least, a few workloads at a time, those with the fewest ways out first.
+func (pl *planner) arrange() error {
+	order := pl.order()
+	few := 1
+	switch n := len(order); {
+	case n <= fewUpTo:
+		few = fewWorkloads
+	case n <= pairsUpTo:
+		few = 2
+	}
+	for {
+		pl.chosen = make([]*choice, len(pl.workloads))
+		pl.placed = make([]int, len(pl.workloads))
+		pl.full = make([]map[banKey]int, len(pl.workloads))
+		pl.groups = map[groupKey]*group{}
+		for at := 0; at < len(order); at += few {
+			if err := pl.settle(order[at:min(at+few, len(order))]); err != nil {
+				return err
+			}
+		}
+		if pl.banLonely() {
+			continue
+		}
+		if pl.evidence == nil {
+			break
+		}
+		if again, err := pl.judge(); err != nil {
+			return err
+		} else if !again {
+			break
+		}
+	}
+	for _, key := range pl.groupKeys() {
+		if g := pl.groups[key]; gate.TraitsOf(g.mechanism).Sliced {
+			if err := g.repackSlices(); err != nil {
+				return fmt.Errorf("decision: pool %q: %w", g.pool.pool.Name, err)
+			}
+		}
+	}
+	return pl.migrate()
+}
+
+func (pl *planner) order() []int {
+	order := make([]int, len(pl.workloads))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(len(pl.choices[a]), len(pl.choices[b])),
+			cmp.Compare(pl.workloads[b].workload.gpus(), pl.workloads[a].workload.gpus()),
+			cmp.Compare(pl.workloads[b].demand.Memory.Total, pl.workloads[a].demand.Memory.Total), cmp.Compare(a, b))
+	})
+	return order
+}
+
+// way is the best way found to place a set of workloads.
+type way struct {
+	cost  float64
+	score float64
+	last  int // index of the part that was added
+	sub   int // its workloads
+}
+
+func (a way) better(b way) bool {
+	if math.Abs(a.cost-b.cost) > 1e-9*max(1, math.Abs(b.cost)) {
+		return a.cost < b.cost
+	}
+	return a.score > b.score+1e-9
+}
+
+var nowhere = way{cost: math.Inf(1)}
+
+// settle places a few workloads: over all ways to divide them among pools and
+// mechanisms it takes the cheapest, the better score among equals. What finds
+// no room is placed in part.
+func (pl *planner) settle(ws []int) error {
+	full := 1<<len(ws) - 1
+	perPool := map[int][]groupKey{}
+	for _, w := range ws {
+		n := 0
+		for k := range pl.choices[w] {
+			c := &pl.choices[w][k]
+			if !pl.open(w, c) || n >= mostCompared && c.mechanism != sharing.MechanismExclusive {
+				continue
+			}
+			n++
+			key := groupKey{c.pool, c.mechanism}
+			if !slices.Contains(perPool[c.pool], key) {
+				perPool[c.pool] = append(perPool[c.pool], key)
+			}
+		}
+	}
+	// Within a pool: the fewest GPUs for each set of workloads.
+	type poolPlan struct {
+		pool  int
+		keys  []groupKey
+		packs []map[int]packed
+		ways  [][]way // by number of mechanisms considered, by set
+	}
+	var plans []poolPlan
+	pools := make([]int, 0, len(perPool))
+	for p := range perPool {
+		pools = append(pools, p)
+	}
+	slices.Sort(pools)
+	for _, p := range pools {
+		pp := poolPlan{pool: p, keys: perPool[p]}
+		slices.SortFunc(pp.keys, func(a, b groupKey) int { return cmp.Compare(a.mechanism, b.mechanism) })
+		used := 0
+		for key, g := range pl.groups {
+			if key.pool == p {
+				used += g.gpus()
+			}
+		}
+		prev := make([]way, full+1)
+		for s := 1; s <= full; s++ {
+			prev[s] = nowhere
+		}
+		pp.ways = append(pp.ways, prev)
+		for k, key := range pp.keys {
+			packs := map[int]packed{}
+			next := slices.Clone(prev)
+			for s := 1; s <= full; s++ {
+				for sub := s; sub > 0; sub = (sub - 1) & s {
+					if math.IsInf(prev[s&^sub].cost, 1) {
+						continue
+					}
+					pk, ok := packs[sub]
+					if !ok {
+						pk = pl.packSet(key, ws, sub)
+						packs[sub] = pk
+					}
+					if pk.err != nil {
+						return pk.err
+					}
+					if pk.group == nil {
+						continue
+					}
+					before := 0
+					if g := pl.groups[key]; g != nil {
+						before = g.gpus()
+					}
+					v := way{cost: prev[s&^sub].cost + float64(pk.gpus-before), score: prev[s&^sub].score, last: k, sub: sub}
+					for i, w := range ws {
+						if sub>>i&1 == 1 {
+							v.score += pl.choice(w, key).score * float64(pl.workloads[w].workload.replicas())
+							if key.mechanism != sharing.MechanismExclusive && pk.group.lonely(w) {
+								v.score -= lonelyCosts
+							}
+							if gate.TraitsOf(key.mechanism).Turns && pl.waits(w) {
+								v.score -= turnsCost
+							}
+						}
+					}
+					if used+int(v.cost+0.5) <= pl.pools[p].pool.Count && v.better(next[s]) {
+						next[s] = v
+					}
+				}
+			}
+			pp.packs = append(pp.packs, packs)
+			pp.ways = append(pp.ways, next)
+			prev = next
+		}
+		plans = append(plans, pp)
+	}
+	// Across pools: the cheapest way for each set; leaving a workload out costs
+	// more than anything.
+	all := make([][]way, len(plans)+1)
+	all[0] = make([]way, full+1)
+	for s := 1; s <= full; s++ {
+		v := way{}
+		for i, w := range ws {
+			if s>>i&1 == 1 {
+				v.cost += dropped * float64(pl.workloads[w].workload.replicas())
+			}
+		}
+		all[0][s] = v
+	}
+	for k, pp := range plans {
+		used := 0
+		for key, g := range pl.groups {
+			if key.pool == pp.pool {
+				used += g.gpus()
+			}
+		}
+		last := pp.ways[len(pp.ways)-1]
+		all[k+1] = slices.Clone(all[k])
+		for s := 1; s <= full; s++ {
+			all[k+1][s].sub = 0
+			for sub := s; sub > 0; sub = (sub - 1) & s {
+				in := last[sub]
+				if math.IsInf(in.cost, 1) {
+					continue
+				}
+				n := int(in.cost + 0.5)
+				v := way{cost: all[k][s&^sub].cost + pl.costOfGPUs(pp.pool, used+n) - pl.costOfGPUs(pp.pool, used), score: all[k][s&^sub].score + in.score, sub: sub}
+				if v.better(all[k+1][s]) {
+					all[k+1][s] = v
+				}
+			}
+		}
+	}
+	set := full
+	for k := len(plans) - 1; k >= 0; k-- {
+		sub := all[k+1][set].sub
+		set &^= sub
+		pp := plans[k]
+		for m := len(pp.keys); sub > 0 && m > 0; m-- {
+			v := pp.ways[m][sub]
+			if pp.ways[m-1][sub] == v {
+				continue
+			}
+			key := pp.keys[v.last]
+			pl.groups[key] = pp.packs[v.last][v.sub].group
+			for i, w := range ws {
+				if v.sub>>i&1 == 1 {
+					pl.chosen[w] = pl.choice(w, key)
+					pl.placed[w] = pl.workloads[w].workload.replicas()
+				}
+			}
+			sub &^= v.sub
+		}
+	}
+	for i, w := range ws {
+		if set>>i&1 == 1 {
+			if err := pl.inPart(w); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lonelyCosts keeps workloads that meet nobody from a mechanism that shares,
+// where a GPU of their own costs the same.
+const lonelyCosts = 1e6
+
+// turnsCost keeps servers with latency objectives from taking turns where another
+// mechanism costs the same: a turn lasts milliseconds.
+const turnsCost = 1e4
+
+// waits says whether somebody waits for a workload's answers.
+func (pl *planner) waits(w int) bool {
+	cw := pl.workloads[w]
+	return cw.arch.LatencyBound && cw.workload.SLO != (predict.SLO{})
+}
+
+// lonely says whether a workload shares none of the group's GPUs.
+func (g *group) lonely(w int) bool {
+	for i := range g.sliced {
+		if s := &g.sliced[i]; len(s.members) > 1 && slices.ContainsFunc(s.members, func(m member) bool { return m.workload == w }) {
+			return false
+		}
+	}
+	for i := range g.bins {
+		if b := &g.bins[i]; b.n > 1 && slices.ContainsFunc(b.members, func(m member) bool { return m.workload == w }) {
+			return false
+		}
+	}
+	return true
+}
+
+// packSet packs the workloads of a set into a group; the zero packed where one
+// of them has no such choice.
+func (pl *planner) packSet(key groupKey, ws []int, set int) packed {
+	who := make([]member, 0, bits.OnesCount(uint(set)))
+	for i, w := range ws {
+		if set>>i&1 == 0 {
+			continue
+		}
+		c := pl.choice(w, key)
+		if c == nil || !pl.open(w, c) {
+			return packed{}
+		}
+		who = append(who, member{w, pl.workloads[w].workload.replicas()})
+	}
+	return pl.pack(key, pl.groups[key], who)
+}
+
+// inPart places as many replicas of a workload as the pools have room for, on
+// the choice that takes most of them, the cheapest among equals.
+func (pl *planner) inPart(w int) error {
+	replicas := pl.workloads[w].workload.replicas()
+	var best *choice
+	var bestPack packed
+	most := 0
+	for i := range pl.choices[w] {
+		c := &pl.choices[w][i]
+		if !pl.open(w, c) {
+			continue
+		}
+		key := groupKey{c.pool, c.mechanism}
+		others := 0
+		for k, g := range pl.groups {
+			if k.pool == c.pool && k != key {
+				others += g.gpus()
+			}
+		}
+		var err error
+		var at packed
+		low, high := 0, replicas
+		for low < high {
+			n := (low + high + 1) / 2
+			pk := pl.pack(key, pl.groups[key], []member{{w, n}})
+			if pk.err != nil {
+				err = pk.err
+				break
+			}
+			if others+pk.gpus <= pl.pools[c.pool].pool.Count {
+				low, at = n, pk
+			} else {
+				high = n - 1
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if low > most {
+			best, bestPack, most = c, at, low
+		}
+		if pl.full[w] == nil {
+			pl.full[w] = map[banKey]int{}
+		}
+		if pk := pl.pack(key, pl.groups[key], []member{{w, replicas}}); pk.err == nil && others+pk.gpus > pl.pools[c.pool].pool.Count {
+			pl.full[w][banKey{w, c.pool, c.mechanism}] = others + pk.gpus
+		}
+	}
+	if best != nil {
+		pl.chosen[w], pl.placed[w] = best, most
+		pl.groups[groupKey{best.pool, best.mechanism}] = bestPack.group
+	}
+	return nil
+}

@@ -1,0 +1,275 @@
+package decision
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// DefaultConfidence is how sure a decision is that objectives are kept, unless
+// Options say otherwise.
+const DefaultConfidence = 0.9
+
+// Headroom is memory that a layout leaves free beside what its tenants need.
+type Headroom struct {
+	// Driver is the part of a GPU's memory that no process can allocate, 0 to 1:
+	// 2.5 percent lie between the nominal and the visible memory of boards.
+	Driver float64
+	// Fragmentation is the part of what is used that allocators lose where no
+	// hardware or enforced limit holds a process, 0 to 1.
+	Fragmentation float64
+}
+
+// DefaultHeadroom is what Decide leaves free unless Options say otherwise.
+var DefaultHeadroom = Headroom{Driver: 0.025, Fragmentation: 0.1}
+
+// outlook is what is known of a workload on a pool's GPU before neighbours come.
+type outlook struct {
+	demand  predict.Demand
+	assumes []Assumption
+}
+
+// Assumption is something that an answer takes for granted because the input
+// does not say.
+type Assumption struct {
+	What string `json:"what"`
+	Why  string `json:"why"`
+}
+
+// priorBusy stands for a busy share that neither the workload nor its kind
+// states.
+const priorBusy = 0.4
+
+// assumedAlone is the part of an objective that a latency is assumed to take
+// alone where nobody measured it.
+const assumedAlone = 0.5
+
+// outlookOf is what workload w asks of a GPU of pool p.
+func (pl *planner) outlookOf(w, p int) *outlook {
+	key := [2]int{w, pl.alike[p]}
+	if o := pl.outlooks[key]; o != nil {
+		return o
+	}
+	o := pl.makeOutlook(w, p)
+	pl.outlooks[key] = o
+	return o
+}
+
+func (pl *planner) makeOutlook(w, p int) *outlook {
+	cw := pl.workloads[w]
+	wl := cw.workload
+	o := &outlook{}
+	d := &o.demand
+	d.Limits, d.Alone = seconds(wl.SLO), seconds(wl.Solo)
+	d.Online = wl.Kind == KindOnlineInference
+	d.Decodes = wl.Model != nil && (wl.Kind == KindOnlineInference || wl.Kind == KindOfflineInference)
+	m := predict.MachineOf(pl.pools[p].ground.GPU())
+	if pl.serves(wl) && m.Bandwidth > 0 && m.FLOPs > 0 {
+		d.Serving = servingOf(wl)
+		return o
+	}
+	if wl.Load != nil && wl.GPUBusy.IsZero() {
+		o.assume(wl.Name+": how busy its load keeps a GPU", "the load is stated without a model and lengths, or the GPU's bandwidth is not known; state gpu_busy")
+	}
+	d.Busy = wl.PeakBusy.Or(cw.demand.Busy)
+	if wl.GPUBusy.IsZero() {
+		if cw.arch.BusyPrior == 0 {
+			if wl.Load == nil {
+				o.assume(fmt.Sprintf("%s keeps a GPU %.0f%% busy", wl.Name, 100*d.Busy), "neither gpu_busy nor a load with a model is stated")
+			}
+		}
+	}
+	for k, limit := range d.Limits {
+		if limit > 0 && d.Alone[k] == 0 && !pl.measured(w) {
+			d.Alone[k] = assumedAlone * limit
+			o.assume(fmt.Sprintf("%s P99 of %s alone is half of its limit", predict.LatencyName(k), wl.Name), "solo is not stated, and the load does not tell")
+		}
+	}
+	return o
+}
+
+// seconds are the latencies of an SLO in the order of an outcome; 0 = none.
+func seconds(s predict.SLO) (out [predict.LatencyCount]float64) {
+	for k, m := range [...]predict.Metric{predict.MetricTTFTP99, predict.MetricTPOTP99, predict.MetricE2EP99} {
+		if limit, ok := s.At(m).Get(); ok {
+			out[k] = time.Duration(limit).Seconds()
+		}
+	}
+	return out
+}
+
+func (o *outlook) assume(what, why string) { o.assumes = append(o.assumes, Assumption{what, why}) }
+
+// serves says whether a workload is a model server whose load and model give
+// its latencies.
+func (pl *planner) serves(w *Workload) bool {
+	return w.Model != nil && w.Load != nil && !w.Load.InputTokens.IsZero() && !w.Load.OutputTokens.IsZero() && w.GPUs <= 1
+}
+
+func servingOf(w *Workload) *predict.Serving {
+	m, l := w.Model, w.Load
+	kv, known := m.KVPerToken()
+	if !known {
+		kv = PriorKVPerToken(m.Parameters)
+	}
+	active := m.Parameters
+	if m.Active > 0 {
+		active = m.Active
+	}
+	layers := priorLayers(m.Parameters)
+	if n, known := m.Layers.Get(); known {
+		layers = float64(n)
+	}
+	bytes := float64(halfBytes[m.Weights]) / 2
+	return &predict.Serving{PerS: l.PeakPerS() / float64(w.replicas()), Input: float64(l.InputTokens.Or(0)), Output: float64(l.OutputTokens.Or(0)),
+		Weights: float64(active) * bytes, Parameters: float64(active), KVPerToken: float64(kv), Layers: layers}
+}
+
+// measured says whether profiles will judge a workload.
+func (pl *planner) measured(w int) bool {
+	return pl.evidence != nil && pl.evidence.solos[w] != nil
+}
+
+// complete says whether nothing had to be assumed of a workload on a pool.
+func (pl *planner) complete(w, p int) bool { return len(pl.outlookOf(w, p).assumes) == 0 }
+
+// physics is the law by which a mechanism's tenants get along.
+func physics(m sharing.Mechanism) sharing.Mechanism {
+	t := gate.TraitsOf(m)
+	switch {
+	case t.Sliced && !t.Contends:
+		return sharing.MechanismMIG
+	case !t.Contends:
+		return sharing.MechanismExclusive
+	case t.Turns:
+		return sharing.MechanismTimeSlicing
+	}
+	return sharing.MechanismMPS
+}
+
+// site is a place where tenants meet: a GPU of a pool, or a slice of one.
+type site struct {
+	pool      int
+	mechanism sharing.Mechanism
+	slice     *gate.Slice
+}
+
+// prospects is what members see together at a site, by member, and whether all
+// of them keep their objectives.
+type prospects struct {
+	answer   sharing.Answer
+	likely   bool // all of them do in the median
+	outcomes []predict.Prospect
+}
+
+// prospectsOf computes what members see together; the answers are kept.
+func (pl *planner) prospectsOf(s site, members []member) prospects {
+	key := make([]byte, 0, 8+8*len(members))
+	key = fmt.Appendf(key, "%d %d", pl.alike[s.pool], physics(s.mechanism))
+	if s.slice != nil {
+		key = append(key, s.slice.Profile.Name...)
+	}
+	sorted := members
+	if !slices.IsSortedFunc(members, func(a, b member) int { return a.workload - b.workload }) {
+		sorted = slices.Clone(members)
+		sortMembers(sorted)
+	}
+	for _, m := range sorted {
+		key = fmt.Appendf(key, " %d:%d", m.workload, m.replicas)
+	}
+	if r, ok := pl.seen[string(key)]; ok {
+		return r
+	}
+	r := pl.compute(s, sorted)
+	pl.seen[string(key)] = r
+	return r
+}
+
+func (pl *planner) compute(s site, members []member) prospects {
+	share := predict.Share{Mechanism: physics(s.mechanism), SMs: 1, Bandwidth: 1}
+	if s.slice != nil {
+		share.SMs, share.Bandwidth = s.slice.Shares()
+		if gate.TraitsOf(s.mechanism).Contends {
+			share.Mechanism = sharing.MechanismMPS
+		}
+	}
+	var tenants []predict.Demand
+	var first []int
+	measured := true
+	for _, m := range members {
+		first = append(first, len(tenants))
+		measured = measured && pl.measured(m.workload)
+		d := pl.outlookOf(m.workload, s.pool).demand
+		d.Workload = m.workload
+		for range m.replicas {
+			tenants = append(tenants, d)
+		}
+	}
+	if measured && s.slice == nil {
+		return prospects{answer: sharing.AnswerYes, likely: true} // the predictor judges from profiles
+	}
+	machine := predict.MachineOf(pl.pools[s.pool].ground.GPU())
+	all := predict.Prospects(machine, share, tenants, pl.opt.Confidence, nil)
+	r := prospects{answer: sharing.AnswerYes, likely: true}
+	for k, m := range members {
+		o := all[first[k]]
+		r.likely = r.likely && o.Likely(&tenants[first[k]])
+		r.outcomes = append(r.outcomes, o)
+		if pl.measured(m.workload) {
+			continue
+		}
+		switch o.Kept(&tenants[first[k]]) {
+		case sharing.AnswerNo:
+			r.answer = sharing.AnswerNo
+		case sharing.AnswerUnknown:
+			if r.answer == sharing.AnswerYes {
+				r.answer = sharing.AnswerUnknown
+			}
+		}
+	}
+	return r
+}
+
+// memoryOf is what a replica takes of a GPU or slice, context and all.
+func (pl *planner) memoryOf(w int, m sharing.Mechanism) sharing.Bytes {
+	cw := pl.workloads[w]
+	need := cw.demand.Memory.Under(m)
+	if cw.demand.Memory.Context == 0 && !gate.TraitsOf(m).Limited {
+		need += gate.ContextMemory * sharing.Bytes(cw.demand.Processes)
+	}
+	return need
+}
+
+// usable is the memory of a pool's GPU that tenants may fill under a mechanism.
+func (pl *planner) usable(p int, m sharing.Mechanism) sharing.Bytes {
+	total := float64(pl.pools[p].memory) * (1 - pl.opt.Headroom.Driver)
+	if !gate.TraitsOf(m).Sliced && m != sharing.MechanismVGPU {
+		total /= 1 + pl.opt.Headroom.Fragmentation
+	}
+	return sharing.Bytes(total)
+}
+
+// reasonOf says which figure of workload w is furthest beyond its limit.
+func (pl *planner) reasonOf(w, pool int, p prospects) gate.Reason {
+	o := &p.outcomes[0]
+	d := &pl.outlookOf(w, pool).demand
+	why, worst := gate.Reason{Code: gate.CodeSlowdownUnknown, Verdict: gate.VerdictReject}, 0.0
+	for k, limit := range d.Limits {
+		if limit > 0 && o.Known[k] && o.P99[k].High/limit > worst {
+			worst = o.P99[k].High / limit
+			why = gate.Missed(k, o.P99[k].Value, o.P99[k].Low, o.P99[k].High, limit)
+		}
+	}
+	if d.Limits == [predict.LatencyCount]float64{} || o.Busy.High >= 1 && worst <= 1 {
+		why = gate.Overloaded(o.Busy.Value, o.Busy.High)
+	}
+	return why
+}
+
+func sortMembers(ms []member) {
+	slices.SortFunc(ms, func(a, b member) int { return a.workload - b.workload })
+}

@@ -1,0 +1,284 @@
+package predict
+
+import (
+	"math"
+
+	"github.com/cotenant/cotenant/sharing"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// The latencies of an outcome, as indices.
+const (
+	LatencyTTFT = iota
+	LatencyTPOT
+	LatencyE2E
+	LatencyCount
+)
+
+// Serving is one replica of a model server with continuous batching, at its
+// busiest hour.
+type Serving struct {
+	PerS          float64 // requests a second
+	Input, Output float64 // mean tokens of a request
+	Weights       float64 // bytes that a decode step reads
+	Parameters    float64 // that one token uses
+	KVPerToken    float64 // bytes
+	Layers        float64
+	Sequences     float64 // most in a batch; 0 = 64
+}
+
+// Demand is what is known of one replica on a whole GPU, at its busiest hour.
+// It is a model server with a load (Serving), a server of another kind (Alone
+// or Limits, with Busy), or work without latency objectives (Busy alone).
+type Demand struct {
+	Serving  *Serving
+	Busy     float64               // share of the GPU's time that it keeps busy, 0 to 1
+	Alone    [LatencyCount]float64 // P99 in seconds alone on the GPU; 0 = not known
+	Limits   [LatencyCount]float64 // objectives in seconds; 0 = none
+	Decodes  bool                  // a language model's server: bound by bandwidth
+	Online   bool                  // requests arrive whether it keeps up or not; implied by Serving, Alone and Limits
+	Workload int                   // tenants of the same workload err alike
+}
+
+// online says whether requests arrive whether it keeps up or not.
+func (d *Demand) online() bool {
+	return d.Online || d.Serving != nil || d.Alone != [LatencyCount]float64{} || d.Limits != [LatencyCount]float64{}
+}
+
+// BusiestUnbounded is how busy a server may keep its share of a GPU that has no
+// latency objective: at 0.8 the mean wait of a queue with random arrivals is four
+// service times, and from there on it grows without measure.
+const BusiestUnbounded = 0.8
+
+// KeepsRate is the part of its rate alone that work without latency objectives
+// must keep beside others: with less, sharing only delays it.
+const KeepsRate = 0.8
+
+// Share is what a mechanism gives the tenants of one GPU or slice.
+type Share struct {
+	Mechanism sharing.Mechanism // exclusive, time-slicing, mps or mig
+	SMs       float64           // share of the GPU's SMs, 1 = all; of a MIG slice
+	Bandwidth float64           // share of its memory bandwidth
+}
+
+// Prospect is what a tenant will see: the median of each figure and the bounds
+// between which it lies at the confidence asked for.
+type Prospect struct {
+	P99   [LatencyCount]Bounds // seconds; zero where not known
+	Rate  Bounds               // part of its rate alone, work without latency objectives
+	Busy  Bounds               // share of its time that the tenant keeps its share of the GPU busy; 1 or more: it can't keep up
+	Known [LatencyCount]bool
+}
+
+// Bounds is a figure with its one-sided bounds.
+type Bounds struct{ Value, Low, High float64 }
+
+// Kept says of each objective whether it is kept at the confidence asked for,
+// missed at that confidence, or neither.
+func (o *Prospect) Kept(d *Demand) sharing.Answer {
+	answer := sharing.AnswerYes
+	see := func(good, bad bool) {
+		switch {
+		case bad:
+			answer = sharing.AnswerNo
+		case !good && answer == sharing.AnswerYes:
+			answer = sharing.AnswerUnknown
+		}
+	}
+	for k, limit := range d.Limits {
+		if limit > 0 {
+			see(o.Known[k] && o.P99[k].High <= limit, o.Known[k] && o.P99[k].Low > limit)
+		}
+	}
+	if d.online() {
+		ceiling := 1.0
+		if d.Limits == [LatencyCount]float64{} {
+			ceiling = BusiestUnbounded
+		}
+		see(o.Busy.High < ceiling, o.Busy.Low >= ceiling)
+	} else {
+		see(o.Rate.Low >= KeepsRate, o.Rate.High < KeepsRate)
+	}
+	return answer
+}
+
+// Likely says whether every objective is kept in the median.
+func (o *Prospect) Likely(d *Demand) bool {
+	median := *o
+	for k := range median.P99 {
+		median.P99[k].Low, median.P99[k].High = median.P99[k].Value, median.P99[k].Value
+	}
+	median.Rate.Low, median.Rate.High = o.Rate.Value, o.Rate.Value
+	median.Busy.Low, median.Busy.High = o.Busy.Value, o.Busy.Value
+	return median.Kept(d) == sharing.AnswerYes
+}
+
+// formError is the standard deviation of the logarithm by which the closed
+// forms miss the event simulation.
+var formError = [LatencyCount]float64{0.12, 0.12, 0.10}
+
+// Prospects computes what each of the tenants of one GPU or slice will see, at a
+// one-sided confidence (0.5 to 0.999). Quantities that nobody measured are
+// moved to their bad sides one after another, as far as the confidence goes,
+// and what each does to a figure is added in squares. out is reused where it
+// is large enough.
+func Prospects(m Machine, share Share, tenants []Demand, confidence float64, out []Prospect) []Prospect {
+	out = append(out[:0], make([]Prospect, len(tenants))...)
+	z := distuv.UnitNormal.Quantile(confidence)
+	var e evaluation
+	e.machine, e.share, e.tenants = m, share, tenants
+	base := e.at(medians, medians, 0)
+	for i := range tenants {
+		b := &base[i]
+		o := &out[i]
+		for k := range LatencyCount {
+			o.Known[k] = b.known[k]
+			o.P99[k] = Bounds{b.p99[k], z * formError[k], z * formError[k]}
+			if len(tenants) == 1 && share.SMs == 1 && tenants[i].Serving == nil {
+				o.P99[k] = Bounds{Value: b.p99[k]} // it was measured just so
+			}
+			o.P99[k].Low *= o.P99[k].Low
+			o.P99[k].High *= o.P99[k].High
+		}
+		o.Rate, o.Busy = Bounds{Value: b.rate}, Bounds{Value: b.busy}
+	}
+	for q := range priors {
+		if !e.matters(q) {
+			continue
+		}
+		for _, side := range [2]float64{-1, 1} {
+			s := medians
+			s[q] = priors[q].shifted(side * z)
+			if s[q] == medians[q] {
+				continue
+			}
+			if !priors[q].perTenant {
+				e.widen(base, e.at(s, s, 0), out)
+				continue
+			}
+			for i := range tenants {
+				if i == 0 || !e.before(i) {
+					e.widen(base, e.at(medians, s, tenants[i].Workload), out)
+				}
+			}
+		}
+	}
+	for i := range out {
+		o := &out[i]
+		for k := range LatencyCount {
+			o.P99[k].close()
+		}
+		o.Rate.close()
+		o.Busy.close()
+	}
+	return out
+}
+
+// before says whether an earlier tenant is of the same workload.
+func (e *evaluation) before(i int) bool {
+	for k := range i {
+		if e.tenants[k].Workload == e.tenants[i].Workload {
+			return true
+		}
+	}
+	return false
+}
+
+// widen adds what a moved quantity does to each figure.
+func (e *evaluation) widen(base, moved []foreseen, out []Prospect) {
+	for i := range out {
+		b, v, o := &base[i], &moved[i], &out[i]
+		for k := range LatencyCount {
+			widen(&o.P99[k], b.p99[k], v.p99[k])
+		}
+		widen(&o.Rate, b.rate, v.rate)
+		widen(&o.Busy, b.busy, v.busy)
+	}
+}
+
+// widen adds the square of a change's logarithm on the side on which it lies.
+func widen(b *Bounds, base, moved float64) {
+	if base <= 0 || moved <= 0 || math.IsInf(base, 1) {
+		return
+	}
+	d := math.Log(moved / base)
+	if d > 0 {
+		b.High += d * d
+	} else {
+		b.Low += d * d
+	}
+}
+
+// close turns sums of squares into bounds.
+func (b *Bounds) close() {
+	b.Low, b.High = b.Value*math.Exp(-math.Sqrt(b.Low)), b.Value*math.Exp(math.Sqrt(b.High))
+	if math.IsInf(b.Value, 1) {
+		b.Low = b.Value
+	}
+}
+
+// foreseen is what a tenant sees in one setting.
+type foreseen struct {
+	p99   [LatencyCount]float64
+	known [LatencyCount]bool
+	rate  float64
+	busy  float64
+}
+
+// evaluation computes the foreseen of the tenants of a GPU.
+type evaluation struct {
+	machine Machine
+	share   Share
+	tenants []Demand
+	states  [2][16]state
+	more    []state
+}
+
+// state is a tenant while the activities of all are brought into line.
+type state struct {
+	stepHost, stepGPU, kvGPU float64 // seconds of a decode step: fixed parts, and for each sequence
+	preHost, preGPU          float64
+	weight                   float64 // what its activity costs a neighbour
+	active                   float64 // part of the time in which it is active
+	episode                  float64 // seconds that it stays so
+	crowd                    float64 // factor on GPU work, mean
+	batch, token             float64 // sequences in a batch, seconds a token
+	load                     float64 // requests a second, or busy share
+}
+
+// matters says whether a quantity can change anything here.
+func (e *evaluation) matters(q int) bool {
+	serving, other, decodes := false, false, false
+	for i := range e.tenants {
+		serving = serving || e.tenants[i].Serving != nil
+		other = other || e.tenants[i].Serving == nil
+		decodes = decodes || e.tenants[i].Decodes || e.tenants[i].Serving != nil
+	}
+	crowd := len(e.tenants) > 1
+	sliced := e.share.SMs < 1
+	mps := e.share.Mechanism == sharing.MechanismMPS
+	switch q {
+	case decodeEfficiency, stepPerLayer, prefillPerLayer, prefillEfficiency, hostFraction, loadError:
+		return serving
+	case smDecoding:
+		return mps && crowd && decodes
+	case smOther:
+		return mps && crowd && other
+	case sliceDecoding:
+		return sliced && decodes
+	case sliceOther:
+		return sliced
+	case turnsOverhead:
+		return crowd && !mps
+	case mpsStepPerLayer:
+		return mps && serving
+	case mpsBlocking:
+		return mps && crowd
+	case busyError, aloneError:
+		return other
+	}
+	return true
+}
+
+// LatencyName is the name of a latency: TTFT, TPOT or E2E.
+func LatencyName(k int) string { return [LatencyCount]string{"TTFT", "TPOT", "E2E"}[k] }

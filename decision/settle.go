@@ -1,0 +1,179 @@
+package decision
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Status is how far the answer for a workload can be relied on. The zero value
+// is StatusNone.
+type Status uint8
+
+// The statuses.
+const (
+	StatusNone        Status = iota // nothing does; the reasons say what stands in the way
+	StatusProvisional               // right if what it assumes is
+	StatusDecided                   // objectives are kept at the confidence asked for
+)
+
+var statusNames = enum.Of[Status](ErrUnknownName, "status", "none", "provisional", "decided")
+
+// String returns the status's text.
+func (s Status) String() string { return statusNames.String(s) }
+
+// MarshalText returns the status's text.
+func (s Status) MarshalText() ([]byte, error) { return statusNames.Text(s) }
+
+// UnmarshalText reads a status's text.
+func (s *Status) UnmarshalText(b []byte) error { return statusNames.Parse(s, b) }
+
+// Consequence is what a workload's objective will meet where it was placed, on
+// the GPU where it meets it worst.
+type Consequence struct {
+	Metric  string         `json:"metric"`
+	Value   float64        `json:"value"` // milliseconds; of the load, percent
+	Low     float64        `json:"low"`   // bounds at the confidence asked for
+	High    float64        `json:"high"`
+	Limit   float64        `json:"limit"`
+	Verdict sharing.Answer `json:"kept"`
+}
+
+// Settle is the measurement that turns a provisional answer into a decided one.
+type Settle struct {
+	Measurement string `json:"measurement"`
+	Command     string `json:"command"`
+	// MonthlyAtStake is what lies between the answer and its safe alternative,
+	// an exact decimal; absent where prices are.
+	MonthlyAtStake string `json:"monthly_at_stake,omitempty"`
+}
+
+// answer fills in status, placement and consequences.
+func (pl *planner) answer(w int, d *Decision) {
+	c := pl.chosen[w]
+	replicas := pl.workloads[w].workload.replicas()
+	d.Placed, d.Unplaced = pl.placed[w], replicas-pl.placed[w]
+	if c == nil {
+		d.Unplaced = replicas
+		return
+	}
+	p := pl.worst(w, c)
+	d.Status = StatusDecided
+	d.Assumes = pl.outlookOf(w, c.pool).assumes
+	if len(d.Assumes) > 0 || p.answer != sharing.AnswerYes && !pl.measured(w) {
+		d.Status = StatusProvisional
+	}
+	d.Why = pl.why(w, c, p)
+	if len(p.outcomes) > 0 {
+		d.Consequences = consequencesOf(&pl.outlookOf(w, c.pool).demand, &p.outcomes[0])
+	}
+	if d.Status == StatusProvisional {
+		d.Settle = &Settle{Measurement: fmt.Sprintf("measure %s alone on a %s at its load", d.Workload, pl.pools[c.pool].ground.GPU().Name),
+			Command: "go run ./examples/measure -input FILE"}
+	}
+}
+
+// why puts the reason for a choice into numbers: the objective that it comes
+// closest to, or how busy it is, and what a GPU of its own would cost.
+func (pl *planner) why(w int, c *choice, p prospects) string {
+	text := "runs alone"
+	if len(p.outcomes) > 0 {
+		d, o := &pl.outlookOf(w, c.pool).demand, &p.outcomes[0]
+		tight, ratio := -1, 0.0
+		for k, limit := range d.Limits {
+			if limit > 0 && o.Known[k] && !math.IsInf(o.P99[k].High, 1) && o.P99[k].High/limit > ratio {
+				tight, ratio = k, o.P99[k].High/limit
+			}
+		}
+		switch {
+		case tight >= 0:
+			b, verb := o.P99[tight], "keeps"
+			if b.High > d.Limits[tight] {
+				verb = "may miss"
+			}
+			text = fmt.Sprintf("%s %s P99 %.4g ms (%.4g to %.4g) of %.4g", verb, predict.LatencyName(tight), 1e3*b.Value, 1e3*b.Low, 1e3*b.High, 1e3*d.Limits[tight])
+		case d.Online || d.Serving != nil:
+			text = fmt.Sprintf("keeps its share %.0f%% busy (%.0f to %.0f)", 100*o.Busy.Value, 100*o.Busy.Low, 100*min(9.99, o.Busy.High))
+		default:
+			text = fmt.Sprintf("keeps %.0f%% of its rate alone (%.0f to %.0f)", 100*o.Rate.Value, 100*o.Rate.Low, 100*min(1, o.Rate.High))
+		}
+	}
+	if own := pl.priceOf(c.pool) * float64(pl.workloads[w].workload.gpus()); c.unit > 0 && own/c.unit >= 1.05 {
+		text += fmt.Sprintf("; exclusive costs %.1f times as much", own/c.unit)
+	}
+	return text
+}
+
+// worst is what workload w sees on the GPU where it sees it worst, alone in its
+// outcomes.
+func (pl *planner) worst(w int, c *choice) prospects {
+	g := pl.groups[groupKey{c.pool, c.mechanism}]
+	worst := prospects{answer: sharing.AnswerYes}
+	take := func(p prospects, at int) {
+		if len(p.outcomes) == 0 {
+			return
+		}
+		d := &pl.outlookOf(w, c.pool).demand
+		o := p.outcomes[at]
+		answer := o.Kept(d)
+		if len(worst.outcomes) == 0 || strain(d, &o) > strain(d, &worst.outcomes[0]) {
+			worst = prospects{answer: answer, outcomes: []predict.Prospect{o}}
+		}
+	}
+	switch {
+	case c.mechanism == sharing.MechanismExclusive:
+		take(pl.prospectsOf(site{pool: c.pool, mechanism: c.mechanism}, []member{{w, 1}}), 0)
+	case gate.TraitsOf(c.mechanism).Sliced:
+		take(pl.prospectsOf(site{c.pool, c.mechanism, c.slice}, []member{{w, gate.PerInstance(c.mechanism)}}), 0)
+	default:
+		for i := range g.bins {
+			at := -1
+			var members []member
+			members = append(members, g.bins[i].members...)
+			sortMembers(members)
+			for k, m := range members {
+				if m.workload == w {
+					at = k
+				}
+			}
+			if at >= 0 {
+				take(pl.prospectsOf(site{pool: c.pool, mechanism: c.mechanism}, members), at)
+			}
+		}
+	}
+	return worst
+}
+
+// strain is how close an outcome comes to a demand's limits: 1 = at one.
+func strain(d *predict.Demand, o *predict.Prospect) float64 {
+	s := o.Busy.High
+	for k, limit := range d.Limits {
+		if limit > 0 {
+			s = max(s, o.P99[k].High/limit)
+		}
+	}
+	return s
+}
+
+func consequencesOf(d *predict.Demand, o *predict.Prospect) []Consequence {
+	var out []Consequence
+	for k, limit := range d.Limits {
+		if limit == 0 || !o.Known[k] || math.IsInf(o.P99[k].High, 1) {
+			continue
+		}
+		p := o.P99[k]
+		kept := sharing.AnswerUnknown
+		switch {
+		case p.High <= limit:
+			kept = sharing.AnswerYes
+		case p.Low > limit:
+			kept = sharing.AnswerNo
+		}
+		out = append(out, Consequence{predict.LatencyName(k) + " P99 ms", round(1e3*p.Value, 2), round(1e3*p.Low, 2), round(1e3*p.High, 2), round(1e3*limit, 2), kept})
+	}
+	return out
+}

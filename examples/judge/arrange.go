@@ -1,0 +1,215 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// plan is what one GPU carries: replicas by workload, and under MIG the profile
+// of each workload's replicas.
+type plan struct {
+	pool      int
+	mechanism sharing.Mechanism
+	counts    []int
+	profiles  []string
+}
+
+func (p *plan) key() string {
+	return fmt.Sprint(p.pool, p.mechanism, p.counts, strings.Join(p.profiles, ","))
+}
+
+func (p *plan) replicas() int {
+	n := 0
+	for _, c := range p.counts {
+		n += c
+	}
+	return n
+}
+
+// arrangement is a plan for every GPU that is used.
+type arrangement []plan
+
+func (a arrangement) cost(s *scene) float64 {
+	sum := 0.0
+	for i := range a {
+		sum += s.prices[a[i].pool]
+	}
+	return sum
+}
+
+// carrying is the part of the arrangement whose GPUs carry one of the workloads.
+func (a arrangement) carrying(in []bool) arrangement {
+	var out arrangement
+	for _, p := range a {
+		for w, n := range p.counts {
+			if n > 0 && in[w] {
+				out = append(out, p)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// arrangementOf reads the layout of a decision.
+func arrangementOf(s *scene, r *decision.Result) arrangement {
+	index := map[string]int{}
+	for i := range s.shown.Workloads {
+		index[s.shown.Workloads[i].Name] = i
+	}
+	pools := map[string]int{}
+	for i := range s.shown.Pools {
+		pools[s.shown.Pools[i].Name] = i
+	}
+	var out arrangement
+	for _, pool := range r.Pools {
+		for _, g := range pool.Groups {
+			for _, l := range g.Layouts {
+				p := plan{pool: pools[pool.Pool], mechanism: g.Mechanism, counts: make([]int, len(index))}
+				if len(l.Instances) > 0 {
+					p.profiles = make([]string, len(index))
+				}
+				for _, in := range l.Instances {
+					w := index[in.Workload]
+					p.counts[w] += in.Replicas
+					p.profiles[w] = in.Profile
+				}
+				for _, t := range l.Tenants {
+					p.counts[index[t.Workload]] += t.Replicas
+				}
+				for range l.GPUs {
+					out = append(out, p)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// tenants makes the plan's replicas real in a world.
+func (p *plan) tenants(s *scene, w *world) ([]*tenant, way) {
+	how := way{mechanism: p.mechanism}
+	var model *mig.Model
+	if p.mechanism == sharing.MechanismMIG {
+		model, _ = mig.Lookup(s.gpus[p.pool].Name)
+	}
+	var out []*tenant
+	for i, n := range p.counts {
+		for range n {
+			out = append(out, w.tenantOf(s.full, i, s.gpus[p.pool]))
+			if model != nil {
+				prof, err := model.Profile(p.profiles[i])
+				if err != nil {
+					panic(err) // the profile came from this model's list
+				}
+				how.slices = append(how.slices, sliceOf(model, prof))
+			}
+		}
+	}
+	return out, how
+}
+
+// overcommits says whether the plan's tenants take more memory in a world than
+// there is.
+func (p *plan) overcommits(s *scene, w *world, tenants []*tenant) bool {
+	g := s.gpus[p.pool]
+	total := float64(g.Memory.Value) * (1 - w.fleet["driver_reserve"])
+	if p.mechanism == sharing.MechanismMIG {
+		model, _ := mig.Lookup(g.Name)
+		for _, t := range tenants {
+			prof, err := model.Profile(p.profiles[t.workload])
+			if err != nil || t.memory > profileMemory(prof) {
+				return true
+			}
+		}
+		return false
+	}
+	sum := 0.0
+	for _, t := range tenants {
+		sum += t.memory + t.loose
+	}
+	return sum > total
+}
+
+// allowed says whether isolation and trust let the workloads of a plan meet.
+func (p *plan) allowed(s *scene) bool {
+	if p.replicas() < 2 {
+		return true
+	}
+	first := -1
+	for i, n := range p.counts {
+		if n == 0 {
+			continue
+		}
+		w := &s.shown.Workloads[i]
+		if p.mechanism != sharing.MechanismMIG {
+			if w.Isolation.Memory == sharing.LevelHardware {
+				return false
+			}
+			if first >= 0 && !trusts(s.shown, first, i) {
+				return false
+			}
+			if first < 0 {
+				first = i
+			}
+		}
+	}
+	return true
+}
+
+func trusts(f *decision.Fleet, a, b int) bool {
+	ta, tb := f.Workloads[a].Tenant, f.Workloads[b].Tenant
+	if ta == "" && tb == "" {
+		return f.Trust == decision.TrustAll
+	}
+	return ta == tb
+}
+
+// profilesOf lists the MIG profiles of a pool's GPU, smallest first; none where
+// there is no MIG.
+func profilesOf(g *sharing.GPU) []*mig.Profile {
+	model, err := mig.Lookup(g.Name)
+	if err != nil {
+		return nil
+	}
+	var out []*mig.Profile
+	for _, p := range model.Profiles {
+		if !strings.Contains(p.Name, "+") && !strings.Contains(p.Name, "-") {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b *mig.Profile) int {
+		if a.PlacementUnits != b.PlacementUnits {
+			return a.PlacementUnits - b.PlacementUnits
+		}
+		return a.ComputeSlices - b.ComputeSlices
+	})
+	return out
+}
+
+// placeable says whether the plan's instances stand together on one GPU.
+func (p *plan) placeable(g *sharing.GPU) bool {
+	model, err := mig.Lookup(g.Name)
+	if err != nil {
+		return false
+	}
+	var counts []mig.Count
+	for i, n := range p.counts {
+		if n > 0 {
+			counts = append(counts, mig.Count{Profile: p.profiles[i], N: n})
+		}
+	}
+	_, err = model.Place(counts, mig.Layout{})
+	return err == nil
+}
+
+// profileMemory is what a profile's instance holds, in bytes; 0 = not known.
+func profileMemory(p *mig.Profile) float64 {
+	m, _ := p.Memory.Get()
+	return float64(m)
+}

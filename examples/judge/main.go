@@ -1,0 +1,410 @@
+// Command judge plays what a decision leads to. It makes random fleets, decides
+// each, and plays the outcome event by event in a simulated world that the
+// decider does not see; beside it the rules that people follow. Everything it
+// prints is simulated.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/cotenant/cotenant/decision"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+type options struct {
+	fleets     int
+	seed       uint64
+	confidence float64
+	json       bool
+	verbose    bool
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var o options
+	fs := flag.NewFlagSet("judge", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.IntVar(&o.fleets, "fleets", 50, "how many random fleets to decide and play")
+	fs.Uint64Var(&o.seed, "seed", 1, "seed of fleets and worlds; the same seed gives the same output")
+	fs.Float64Var(&o.confidence, "confidence", 0.9, "how sure a decision must be that objectives are kept, 0.5 to 0.999")
+	fs.BoolVar(&o.json, "json", false, "print JSON")
+	fs.BoolVar(&o.verbose, "v", false, "name each workload that missed, and each fleet that cost more than it had to")
+	usage := func(w io.Writer) {
+		fmt.Fprint(w, "usage: judge [flags]\n\nDecides random fleets and plays what comes of it in simulated worlds,\nbeside the rules that people follow. All figures are simulated.\n\n")
+		fs.SetOutput(w)
+		fs.PrintDefaults()
+	}
+	fs.Usage = func() {}
+	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
+		usage(stdout)
+		return 0
+	} else if err != nil {
+		return 2
+	}
+	var wrong error
+	if o.fleets < 1 || o.fleets > 1_000_000 {
+		wrong = errors.Join(wrong, fmt.Errorf("-fleets: %d is out of range; use 1 to 1000000", o.fleets))
+	}
+	if !(o.confidence >= 0.5 && o.confidence <= 0.999) {
+		wrong = errors.Join(wrong, fmt.Errorf("-confidence: %v is out of range; use 0.5 to 0.999", o.confidence))
+	}
+	if fs.NArg() > 0 {
+		wrong = errors.Join(wrong, fmt.Errorf("unexpected argument %q; judge takes flags only", fs.Arg(0)))
+	}
+	if wrong != nil {
+		fmt.Fprintln(stderr, wrong)
+		return 2
+	}
+	rep, err := judge(ctx, o, stderr)
+	if err != nil {
+		fmt.Fprintln(stderr, "judge:", err)
+		return 1
+	}
+	if o.json {
+		enc := json.NewEncoder(stdout)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(rep)
+	} else {
+		err = rep.writeText(stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "judge:", err)
+		return 1
+	}
+	return 0
+}
+
+// figure is a mean and a 95th percentile, in percent.
+type figure struct {
+	Mean float64 `json:"mean"`
+	P95  float64 `json:"p95"`
+}
+
+// outcome sums up what one way of deciding led to. Counts are of workloads.
+type outcome struct {
+	Decided                  int     `json:"decided"`
+	Provisional              int     `json:"provisional"`
+	ProvisionalStatedPercent float64 `json:"provisional_stated_percent"` // among workloads whose load was stated
+	None                     int     `json:"none"`
+	WrongNone                int     `json:"wrong_none"`
+	MissedPercent            float64 `json:"missed_percent"`
+	ProvisionalMissedPercent float64 `json:"provisional_missed_percent"`
+	Overcommitted            int     `json:"overcommitted"` // GPUs
+	Regret                   figure  `json:"regret_percent"`
+	Hindsight                figure  `json:"hindsight_percent"`
+}
+
+type report struct {
+	Simulated  bool                `json:"simulated"`
+	Fleets     int                 `json:"fleets"`
+	Workloads  int                 `json:"workloads"`
+	Exhaustive int                 `json:"exhaustive_fleets"` // whose cheapest arrangement was sought among all
+	Confidence float64             `json:"confidence"`
+	Ours       outcome             `json:"ours"`
+	Rules      map[string]*outcome `json:"rules"`
+	Seed       uint64              `json:"seed"`
+}
+
+// tally gathers an outcome while fleets are played.
+type tally struct {
+	outcome
+	missed, provisionalMissed, stated, statedProvisional int
+	regret, hindsight                                    []float64
+}
+
+func (t *tally) sum() *outcome {
+	o := t.outcome
+	o.MissedPercent = percent(t.missed, o.Decided)
+	o.ProvisionalMissedPercent = percent(t.provisionalMissed, o.Provisional)
+	o.ProvisionalStatedPercent = percent(t.statedProvisional, t.stated)
+	o.Regret, o.Hindsight = figureOf(t.regret), figureOf(t.hindsight)
+	return &o
+}
+
+func percent(n, of int) float64 {
+	if of == 0 {
+		return 0
+	}
+	return math.Round(1e4*float64(n)/float64(of)) / 100
+}
+
+func figureOf(v []float64) figure {
+	if len(v) == 0 {
+		return figure{}
+	}
+	slices.Sort(v)
+	mean, _ := moments(v)
+	return figure{math.Round(1e4*mean) / 100, math.Round(1e4*v[min(len(v)-1, int(math.Ceil(0.95*float64(len(v))))-1)]) / 100}
+}
+
+func judge(ctx context.Context, o options, progress io.Writer) (*report, error) {
+	sp, err := readSpreads()
+	if err != nil {
+		return nil, err
+	}
+	dist, err := readDistributions()
+	if err != nil {
+		return nil, err
+	}
+	rep := &report{Simulated: true, Confidence: o.confidence, Seed: o.seed, Rules: map[string]*outcome{}}
+	ours, byRule := &tally{}, make([]*tally, len(rules))
+	for i := range byRule {
+		byRule[i] = &tally{}
+	}
+	j := &bench{o: o, spreads: sp, z: distuv.UnitNormal.Quantile(o.confidence), log: io.Discard}
+	if o.verbose {
+		j.log = progress
+	}
+	told := time.Now()
+	for n := range o.fleets {
+		if ctx.Err() != nil {
+			fmt.Fprintf(progress, "interrupted after %d of %d fleets; what was played is kept\n", n, o.fleets)
+			break
+		}
+		if time.Since(told) > 5*time.Second {
+			told = time.Now()
+			fmt.Fprintf(progress, "%d of %d fleets\n", n, o.fleets)
+		}
+		rng := rand.New(rand.NewPCG(o.seed, uint64(n)))
+		s, err := dist.scene(rng)
+		if err != nil {
+			return nil, fmt.Errorf("fleet %d: %w", n, err)
+		}
+		w := sp.draw(rng, len(s.full.Workloads), rng.IntN(sp.Outliers) == 0)
+		if err := j.fleet(n, s, w, ours, byRule, rep); err != nil {
+			return nil, fmt.Errorf("fleet %d: %w", n, err)
+		}
+	}
+	rep.Ours = *ours.sum()
+	for i, r := range rules {
+		rep.Rules[r.name] = byRule[i].sum()
+	}
+	return rep, nil
+}
+
+// bench plays fleets.
+type bench struct {
+	o       options
+	spreads *spreads
+	z       float64
+	log     io.Writer
+}
+
+func (j *bench) fleet(n int, s *scene, w *world, ours *tally, byRule []*tally, rep *report) error {
+	rep.Fleets++
+	rep.Workloads += len(s.full.Workloads)
+	result, err := decision.Decide(s.shown, decision.Options{Confidence: j.o.confidence})
+	if err != nil {
+		return err
+	}
+	seed := j.o.seed*1_000_003 + uint64(n)
+	known := newOracle(s, shown(s, j.spreads, seed^0x9e3779b9, j.z))
+	real := newOracle(s, truth(s, w, seed))
+	decided := make([]bool, len(s.full.Workloads))
+	provisional := make([]bool, len(decided))
+	for i := range decided {
+		d := result.Decision(s.shown.Workloads[i].Name)
+		if s.stated[i] {
+			ours.stated++
+		}
+		switch d.Status {
+		case decision.StatusDecided:
+			decided[i] = true
+			ours.Decided++
+		case decision.StatusProvisional:
+			provisional[i] = true
+			ours.Provisional++
+			if s.stated[i] {
+				ours.statedProvisional++
+			}
+		default:
+			ours.None++
+			if _, ok := known.feasible(i); ok {
+				ours.WrongNone++
+				fmt.Fprintf(j.log, "fleet %d (seed %d): %s got none, and a GPU of its own would have done\n", n, j.o.seed, d.Workload)
+			}
+		}
+	}
+	mine := arrangementOf(s, result)
+	missed, over := played(s, w, mine, seed)
+	ours.Overcommitted += over
+	for i, m := range missed {
+		switch {
+		case m == "":
+		case decided[i]:
+			ours.missed++
+			fmt.Fprintf(j.log, "fleet %d (seed %d): %s missed: %s (outlier %q)\n", n, j.o.seed, s.full.Workloads[i].Name, m, w.outlier)
+		case provisional[i]:
+			ours.provisionalMissed++
+		}
+	}
+	if s.exhaustive(decided) {
+		rep.Exhaustive++
+	}
+	if r := j.price(s, ours, known, real, mine, decided); r > 0.05 {
+		fmt.Fprintf(j.log, "fleet %d (seed %d): costs %.0f%% more than what could be shown to do\n", n, j.o.seed, 100*r)
+	}
+	for i, r := range rules {
+		t := byRule[i]
+		a, placed := r.arrange(s)
+		missed, over := played(s, w, a, seed)
+		t.Overcommitted += over
+		for k, ok := range placed {
+			if !ok {
+				t.None++
+				continue
+			}
+			t.Decided++
+			if missed[k] != "" {
+				t.missed++
+			}
+		}
+		j.price(s, t, known, real, a, placed)
+	}
+	return nil
+}
+
+// played says of each workload what it missed, and how many GPUs were overcommitted.
+func played(s *scene, w *world, a arrangement, seed uint64) (missed []string, over int) {
+	missed = make([]string, len(s.full.Workloads))
+	before := map[string][]string{}
+	for i := range a {
+		p := &a[i]
+		tenants, how := p.tenants(s, w)
+		if p.overcommits(s, w, tenants) {
+			over++
+			for _, t := range tenants {
+				missed[t.workload] = "memory ran out"
+			}
+			continue
+		}
+		key := p.key()
+		what, again := before[key]
+		if !again {
+			for k, v := range play(tenants, how, w, seed) {
+				what = append(what, tenants[k].why(v))
+			}
+			before[key] = what
+		}
+		for k, t := range tenants {
+			if what[k] != "" {
+				missed[t.workload] = what[k] + " under " + p.mechanism.String()
+			}
+		}
+	}
+	return missed, over
+}
+
+// why says what was missed, or nothing.
+func (t *tenant) why(v seen) string {
+	if v.saturated {
+		return "could not keep up with its load"
+	}
+	if t.rate == 0 && v.rate < keepsRate {
+		return fmt.Sprintf("got %.0f%% of its rate alone", 100*v.rate)
+	}
+	for k, limit := range t.slo {
+		if limit > 0 && v.p99[k] > limit {
+			return fmt.Sprintf("%s %.1f ms > %.1f", metricNames[k], 1e3*v.p99[k], 1e3*limit)
+		}
+	}
+	return ""
+}
+
+// price adds what an arrangement costs over the cheapest that could be shown to
+// do, and over the cheapest in hindsight, for the workloads in the set that the
+// yardstick can place.
+func (j *bench) price(s *scene, t *tally, known, real *oracle, a arrangement, in []bool) float64 {
+	regret := over(s, known, a, in)
+	if !math.IsNaN(regret) {
+		t.regret = append(t.regret, regret)
+	}
+	if h := over(s, real, a, in); !math.IsNaN(h) {
+		t.hindsight = append(t.hindsight, h)
+	}
+	return regret
+}
+
+// over is how much dearer the arrangement is than the oracle's, as a fraction;
+// NaN where the oracle has none. In fleets too large for an exhaustive search
+// the workloads are taken a few at a time, and an arrangement that is cheaper
+// counts as the best found.
+func over(s *scene, o *oracle, a arrangement, in []bool) float64 {
+	set := make([]bool, len(in))
+	any := false
+	for i := range in {
+		if in[i] {
+			_, set[i] = o.feasible(i)
+			any = any || set[i]
+		}
+	}
+	if !any {
+		return math.NaN()
+	}
+	best := 0.0
+	for _, part := range s.parts(set) {
+		b, ok := o.cheapest(part)
+		if !ok {
+			return math.NaN()
+		}
+		best += b.cost(s)
+	}
+	return max(0, a.carrying(set).cost(s)/best-1)
+}
+
+// parts divides a set of workloads into sets that can be searched exhaustively.
+func (s *scene) parts(set []bool) [][]bool {
+	var out [][]bool
+	cur := make([]bool, len(set))
+	for i, yes := range set {
+		if !yes {
+			continue
+		}
+		next := slices.Clone(cur)
+		next[i] = true
+		if !s.exhaustive(next) && slices.Contains(cur, true) {
+			out = append(out, cur)
+			next = make([]bool, len(set))
+			next[i] = true
+		}
+		cur = next
+	}
+	return append(out, cur)
+}
+
+func (r *report) writeText(w io.Writer) error {
+	fmt.Fprintf(w, "SIMULATED: %d fleets with %d workloads, seed %d, confidence %v; the cheapest arrangement was sought\namong all in %d fleets, elsewhere the best found stands for it.\n\n", r.Fleets, r.Workloads, r.Seed, r.Confidence, r.Exhaustive)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "\tdecided\tprov.\tnone\twrong\tmissed %\tprov.\tGPUs out\tregret %\thindsight %")
+	fmt.Fprintln(t, "\t\t\t\tnone\t\tmissed %\tof memory\tmean, P95\tmean, P95")
+	line := func(name string, o *outcome) {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%.2f\t%.1f\t%d\t%.1f, %.1f\t%.1f, %.1f\n", name, o.Decided, o.Provisional, o.None, o.WrongNone,
+			o.MissedPercent, o.ProvisionalMissedPercent, o.Overcommitted, o.Regret.Mean, o.Regret.P95, o.Hindsight.Mean, o.Hindsight.P95)
+	}
+	line("decision", &r.Ours)
+	for _, rule := range rules {
+		line(rule.name, r.Rules[rule.name])
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nProvisional where the load was stated: %.1f%%. Regret is what is paid over the cheapest arrangement that\ncould be shown to keep the objectives from the same information; hindsight knows the world.\n", r.Ours.ProvisionalStatedPercent)
+	return err
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// The same seed gives the same bytes, another one others, and ours misses less
+// than every rule.
+func TestJudge(t *testing.T) {
+	play := func(args ...string) string {
+		var out bytes.Buffer
+		if code := run(context.Background(), append(args, "-fleets", "8"), &out, io.Discard); code != 0 {
+			t.Fatalf("exit %d", code)
+		}
+		return out.String()
+	}
+	first := play("-json")
+	if first != play("-json", "-seed", "1") {
+		t.Error("the same seed gives another report")
+	}
+	if first == play("-json", "-seed", "2") {
+		t.Error("another seed gives the same report")
+	}
+	var r report
+	if err := json.Unmarshal([]byte(first), &r); err != nil || !r.Simulated || r.Fleets != 8 || r.Ours.Decided+r.Ours.Provisional+r.Ours.None != r.Workloads {
+		t.Fatalf("%v: %+v", err, r)
+	}
+	for name, o := range r.Rules {
+		if o.MissedPercent < r.Ours.MissedPercent {
+			t.Errorf("%s misses %v%%, the decision %v%%", name, o.MissedPercent, r.Ours.MissedPercent)
+		}
+	}
+	if r.Ours.Overcommitted != 0 {
+		t.Errorf("%d GPUs out of memory", r.Ours.Overcommitted)
+	}
+}
+
+func TestBadFlags(t *testing.T) {
+	var stderr bytes.Buffer
+	if code := run(context.Background(), []string{"-fleets", "0", "-confidence", "2", "more"}, io.Discard, &stderr); code != 2 {
+		t.Errorf("exit %d", code)
+	}
+	for _, want := range []string{"-fleets: 0", "-confidence: 2", `"more"`} {
+		if !strings.Contains(stderr.String(), want) {
+			t.Errorf("no %q in %q", want, stderr.String())
+		}
+	}
+	var help bytes.Buffer
+	if code := run(context.Background(), []string{"-h"}, &help, io.Discard); code != 0 || !strings.Contains(help.String(), "-confidence") {
+		t.Errorf("exit %d: %s", code, help.String())
+	}
+}
+
+// A lone server's P99 is that of its queue, and a neighbour that is always
+// active halves what work without requests gets.
+func TestPlayAgainstTheory(t *testing.T) {
+	w := &world{fleet: map[string]float64{"turns_overhead": 0, "mps_blocking": 1}}
+	server := &tenant{service: 0.01, rate: 50, cv: 1, slowBy: sliceLaw{exponent: 1}}
+	got := play([]*tenant{server}, way{mechanism: sharing.MechanismExclusive}, w, 1)[0].p99[e2e]
+	if want := 0.01 * unitP99(0.5, 1); math.Abs(math.Log(got/want)) > 0.25 {
+		t.Errorf("P99 %v, the queue's is %v", got, want)
+	}
+	busy := &tenant{service: 0.1, slowBy: sliceLaw{exponent: 1}, think: 1e-6}
+	for _, s := range play([]*tenant{busy, busy}, way{mechanism: sharing.MechanismTimeSlicing}, w, 1) {
+		if math.Abs(s.rate-0.5) > 0.02 {
+			t.Errorf("two that are always busy get %v of their rate each", s.rate)
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+	"go.yaml.in/yaml/v3"
+)
+
+//go:embed worlds.yaml
+var worldsYAML []byte
+
+// spread is what is left open of a quantity: log-normal around Median, or
+// uniform between Low and High.
+type spread struct {
+	Median float64 `yaml:"median"`
+	Sigma  float64 `yaml:"sigma"`
+	Low    float64 `yaml:"low"`
+	High   float64 `yaml:"high"`
+	Unit   string  `yaml:"unit"`
+	Source string  `yaml:"source"`
+}
+
+func (s spread) draw(rng *rand.Rand) float64 {
+	if s.Median > 0 {
+		return s.Median * math.Exp(s.Sigma*rng.NormFloat64())
+	}
+	return s.Low + (s.High-s.Low)*rng.Float64()
+}
+
+// outside is a value that the published spread does not hold.
+func (s spread) outside(rng *rand.Rand) float64 {
+	side := 1.0
+	if rng.IntN(2) == 0 {
+		side = -1
+	}
+	if s.Median > 0 {
+		return s.Median * math.Exp(side*s.Sigma*(3+rng.Float64()))
+	}
+	half := (s.High - s.Low) / 2
+	if side < 0 {
+		return max(0, s.Low-half*rng.Float64())
+	}
+	return s.High + half*rng.Float64()
+}
+
+type spreads struct {
+	Outliers   int               `yaml:"outliers"`
+	Quantities map[string]spread `yaml:"quantities"`
+}
+
+func readSpreads() (*spreads, error) {
+	var s spreads
+	dec := yaml.NewDecoder(bytes.NewReader(worldsYAML))
+	dec.KnownFields(true)
+	if err := dec.Decode(&s); err != nil {
+		return nil, fmt.Errorf("worlds.yaml: %w", err)
+	}
+	return &s, nil
+}
+
+// world is one way in which a fleet may really be. What concerns the machines
+// is the same for all workloads, what concerns a workload is drawn for each.
+type world struct {
+	outlier string // the quantity that lies outside the published spread, or ""
+	fleet   map[string]float64
+	each    []map[string]float64 // by workload
+}
+
+// ofWorkload are the quantities that differ from workload to workload.
+var ofWorkload = []string{"sm_decode", "sm_other", "slice_other", "load_error", "busy_error", "latency_error", "burstiness", "memory_use", "fragmentation"}
+
+// draw draws a world for n workloads. With outlier one quantity lies outside.
+func (s *spreads) draw(rng *rand.Rand, n int, outlier bool) *world {
+	names := slices.Sorted(maps.Keys(s.Quantities))
+	w := &world{fleet: map[string]float64{}}
+	if outlier {
+		w.outlier = names[rng.IntN(len(names))]
+	}
+	take := func(name string) float64 {
+		if name == w.outlier {
+			return s.Quantities[name].outside(rng)
+		}
+		return s.Quantities[name].draw(rng)
+	}
+	for _, name := range names {
+		if !slices.Contains(ofWorkload, name) {
+			w.fleet[name] = take(name)
+		}
+	}
+	for range n {
+		own := map[string]float64{}
+		for _, name := range ofWorkload {
+			own[name] = take(name)
+		}
+		w.each = append(w.each, own)
+	}
+	return w
+}
+
+// tenant is one replica on a GPU, as it really is in a world.
+type tenant struct {
+	workload int
+	llm      *engine
+	service  float64 // seconds of GPU time of a request, where it is no LLM
+	host     float64 // seconds beside it
+	rate     float64 // requests a second; 0 = it asks again after thinking
+	think    float64 // mean seconds between
+	cv       float64 // of the gaps between requests
+	sm       float64 // SM activity while it is on the GPU
+	slowBy   sliceLaw
+	memory   float64 // bytes, high water, context and all
+	loose    float64 // bytes lost to fragmentation where nothing limits it
+	slo      [3]float64
+	soloE2E  float64
+}
+
+// engine is a model server with continuous batching.
+type engine struct {
+	weights, bandwidth  float64 // bytes a step, bytes a second
+	kvToken             float64
+	perStep, host       float64 // seconds of a step whatever the batch; fraction on the host
+	prefillFloor, perIn float64 // seconds
+	input, output       float64 // mean tokens
+	mpsStep             float64
+	slots               int
+}
+
+// sliceLaw says how much slower GPU work is with parts of SMs and bandwidth.
+type sliceLaw struct {
+	bandwidth bool    // decoding: by bandwidth
+	exponent  float64 // of the inverse share
+	prefill   float64 // exponent of the inverse SM share, for prefills
+}
+
+const (
+	ttft = iota
+	tpot
+	e2e
+)
+
+var metricNames = [...]string{"TTFT P99", "TPOT P99", "E2E P99"}
+
+// flopsPerSM is the dense 16-bit rate of a streaming multiprocessor in FLOP a
+// cycle, and its clock in GHz, by architecture (NVIDIA's architecture papers).
+var flopsPerSM = map[sharing.Architecture][2]float64{
+	sharing.ArchitectureVolta: {1024, 1.53}, sharing.ArchitectureTuring: {1024, 1.59}, sharing.ArchitectureAmpere: {1024, 1.70},
+	sharing.ArchitectureAda: {1024, 2.3}, sharing.ArchitectureHopper: {4096, 1.83}, sharing.ArchitectureBlackwell: {8192, 1.96},
+}
+
+func flops(g *sharing.GPU) float64 {
+	r := flopsPerSM[g.Architecture]
+	if g.Chip == "GA100" {
+		r = [2]float64{2048, 1.41}
+	}
+	return float64(g.SMs.Value) * r[0] * r[1] * 1e9
+}
+
+// tenantOf makes workload i of the fleet real on a GPU of the pool.
+func (w *world) tenantOf(f *decision.Fleet, i int, g *sharing.GPU) *tenant {
+	wl, own := &f.Workloads[i], w.each[i]
+	t := &tenant{workload: i, cv: own["burstiness"], sm: own["sm_other"], slowBy: sliceLaw{exponent: own["slice_other"], prefill: own["slice_other"]}}
+	t.memory = float64(wl.MemoryNeed().Total)
+	if !wl.Memory.IsZero() {
+		t.memory = t.memory*own["memory_use"] + w.fleet["context_memory"]*float64(sharing.GiB)
+	}
+	t.loose = t.memory * own["fragmentation"]
+	for k, m := range [...]predict.Metric{predict.MetricTTFTP99, predict.MetricTPOTP99, predict.MetricE2EP99} {
+		if limit, ok := wl.SLO.At(m).Get(); ok {
+			t.slo[k] = float64(limit) / 1e9
+		}
+	}
+	replicas := float64(max(1, wl.Replicas.Max))
+	if m, l := wl.Model, wl.Load; m != nil && l != nil {
+		layers := float64(m.Layers.Or(0))
+		kv, _ := m.KVPerToken()
+		t.rate = l.PeakPerS() / replicas * own["load_error"]
+		t.sm = own["sm_decode"]
+		t.slowBy.bandwidth, t.slowBy.exponent = true, w.fleet["slice_decode"]
+		t.llm = &engine{weights: 2 * float64(m.Parameters), bandwidth: g.MemoryBandwidthGBps.Value * 1e9 * w.fleet["decode_efficiency"],
+			kvToken: float64(kv), perStep: w.fleet["step_per_layer"] * layers / 1e3, host: w.fleet["host_fraction"],
+			prefillFloor: w.fleet["prefill_per_layer"] * layers / 1e3,
+			perIn:        2 * float64(m.Parameters) / (flops(g) * w.fleet["prefill_efficiency"]),
+			input:        float64(l.InputTokens.Or(0)), output: float64(l.OutputTokens.Or(0)), mpsStep: w.fleet["mps_step_per_layer"] * layers / 1e3, slots: 64}
+		return t
+	}
+	busy := min(0.98, wl.PeakBusy.Or(wl.GPUBusy.Or(0))*own["busy_error"])
+	if alone, ok := wl.Solo.E2EP99.Get(); ok { // a server whose P99 alone is stated: its service follows
+		t.soloE2E = float64(alone) / 1e9 * own["latency_error"]
+		t.service = serviceOf(t.soloE2E, busy, t.cv)
+		t.rate = busy / t.service
+		t.host = 0.15 * t.service
+		t.service -= t.host
+		return t
+	}
+	t.service, t.host = 0.100, 0
+	t.think = t.service * (1 - busy) / max(busy, 0.001)
+	return t
+}
+
+// slice is what a tenant has of a GPU.
+type slice struct {
+	sms, bandwidth float64 // shares, 1 = all
+}
+
+// sliceOf are a MIG profile's shares of the GPU.
+func sliceOf(m *mig.Model, p *mig.Profile) slice {
+	return slice{sms: float64(p.ComputeSlices) / float64(m.ComputeSlices), bandwidth: float64(p.PlacementUnits) / float64(m.Units)}
+}
+
+func (l sliceLaw) slowdown(s slice) float64 {
+	if l.bandwidth {
+		return math.Pow(1/s.bandwidth, l.exponent)
+	}
+	return math.Pow(1/s.sms, l.exponent)
+}
