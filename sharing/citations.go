@@ -48,8 +48,8 @@ func (c *Citations) Ref(id SourceID) string {
 }
 
 // The list that WriteText writes: at most citationLines lines of at most
-// citationColumns columns, ids padded to citationWidth.
-const citationLines, citationColumns, citationWidth = 10, 100, 24
+// citationColumns columns.
+const citationLines, citationColumns = 10, 100
 
 // WriteText writes the cited sources under the heading SOURCES, a line each: id
 // and locator, a commit cut to 12 digits and a long path to its end. It writes
@@ -65,8 +65,16 @@ func (c Citations) WriteText(w io.Writer) error {
 	if len(shown) > citationLines {
 		shown = shown[:citationLines-1]
 	}
+	width := 0
 	for _, id := range shown {
-		b.WriteString(citationLine(id) + "\n")
+		width = max(width, len(id))
+	}
+	for _, id := range shown {
+		locator := "not a source of this version"
+		if s, ok := SourceByID(id); ok {
+			locator = s.Locator
+		}
+		b.WriteString(locatorLine(id, width, locator) + "\n")
 	}
 	if left := len(c.IDs) - len(shown); left > 0 {
 		fmt.Fprintf(&b, "  and %d more", left)
@@ -79,17 +87,9 @@ func (c Citations) WriteText(w io.Writer) error {
 	return err
 }
 
-func citationLine(id SourceID) string {
-	locator := "not a source of this version"
-	if s, ok := SourceByID(id); ok {
-		locator = s.Locator
-	}
-	return locatorLine(id, locator)
-}
-
 // locatorLine leaves out what a line has no room for of a locator's folders,
-// and of its path if the file's name alone is too long.
-func locatorLine(id SourceID, locator string) string {
+// and of the start of its file's name if that alone is too long.
+func locatorLine(id SourceID, width int, locator string) string {
 	head, tail := "", strings.TrimPrefix(locator, "https://")
 	if repo, rest, ok := strings.Cut(tail, "@"); ok {
 		commit, path, _ := strings.Cut(rest, ":")
@@ -97,14 +97,16 @@ func locatorLine(id SourceID, locator string) string {
 	} else if host, path, ok := strings.Cut(tail, "/"); ok {
 		head, tail = host+"/", path
 	}
-	line := fmt.Sprintf("  %-*s  %s", citationWidth, id, head)
-	if utf8.RuneCountInString(line) >= citationColumns {
-		line = fmt.Sprintf("  %s  %s", id, head)
+	if len(head) > citationColumns-width-16 {
+		width = 0
 	}
-	for utf8.RuneCountInString(line+tail) > citationColumns {
+	line := fmt.Sprintf("  %-*s  %s", width, id, head)
+	room := citationColumns - utf8.RuneCountInString(line)
+	for utf8.RuneCountInString(tail) > room {
 		_, rest, ok := strings.Cut(strings.TrimPrefix(tail, "…/"), "/")
 		if !ok {
-			return line + "…"
+			cut := []rune(tail)
+			return line + "…" + string(cut[len(cut)-max(room-1, 0):])
 		}
 		tail = "…/" + rest
 	}

@@ -30,7 +30,7 @@ func TestCitations(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
-	if len(lines) != 11 || lines[0] != "SOURCES" || lines[1] != "  nobody-0                  not a source of this version" || lines[10] != "  and 3 more: -format json" {
+	if len(lines) != 11 || lines[0] != "SOURCES" || lines[1] != "  nobody-0  not a source of this version" || lines[10] != "  and 3 more: -format json" {
 		t.Errorf("got\n%s", b.String())
 	}
 
@@ -59,8 +59,9 @@ func TestCitationPath(t *testing.T) {
 	for path, want := range map[string]string{
 		"README.md": "README.md",
 		"src/nvidia/generated/some/very/long/folder/g_nv_name_released.h": "…/g_nv_name_released.h",
+		"src/multiprocess/multiprocess_utilization_watcher.c":             "…_utilization_watcher.c",
 	} {
-		got := locatorLine("a", "github.com/NVIDIA/k8s-device-plugin@"+commit+":"+path)
+		got := locatorLine("a", 24, "github.com/NVIDIA/k8s-device-plugin@"+commit+":"+path)
 		if diff := cmp.Diff("  a                         github.com/NVIDIA/k8s-device-plugin@012345678901:"+want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}

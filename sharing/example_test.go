@@ -175,7 +175,7 @@ func ExampleCitations() {
 	// mig: hardware [nvidia-mig-guide]
 	// hami: none [dynamo-gpu-sharing]
 	// SOURCES
-	//   nvidia-mps-guide          docs.nvidia.com/deploy/pdf/CUDA_Multi_Process_Service_Overview.pdf
-	//   nvidia-mig-guide          docs.nvidia.com/datacenter/tesla/mig-user-guide/latest/concepts.html
-	//   dynamo-gpu-sharing        github.com/ai-dynamo/dynamo@f7ca9bb54a08:…/gpu-sharing-results.mdx
+	//   nvidia-mps-guide    docs.nvidia.com/deploy/pdf/CUDA_Multi_Process_Service_Overview.pdf
+	//   nvidia-mig-guide    docs.nvidia.com/datacenter/tesla/mig-user-guide/latest/concepts.html
+	//   dynamo-gpu-sharing  github.com/ai-dynamo/dynamo@f7ca9bb54a08:…/gpu-sharing/gpu-sharing-results.mdx
 }

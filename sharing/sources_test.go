@@ -43,7 +43,7 @@ func TestSources(t *testing.T) {
 		if strings.HasPrefix(s.Locator, "https://") && !date.MatchString(s.Date) {
 			t.Errorf("%s: a page needs the date when it was read", s.ID)
 		}
-		if line := citationLine(s.ID); utf8.RuneCountInString(line) > citationColumns {
+		if line := locatorLine(s.ID, 31, s.Locator); utf8.RuneCountInString(line) > citationColumns {
 			t.Errorf("a line of %d columns: %s", utf8.RuneCountInString(line), line)
 		}
 		if own := strings.HasPrefix(string(s.ID), "cotenant-"); own && locators.MatchString(s.Locator) {
@@ -91,7 +91,6 @@ func TestConstantsResolve(t *testing.T) {
 	const module = "github.com/cotenant/cotenant"
 	list := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles", "./...")
 	list.Dir = ".."
-	list.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := list.Output()
 	if err != nil {
 		t.Fatal(err)
