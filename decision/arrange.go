@@ -209,12 +209,8 @@ func (pl *planner) videoFits(b *bin, w, n int) bool {
 	dec, enc := 0.0, 0.0
 	add := func(w, n int) {
 		if v := pl.workloads[w].workload.Video; v != nil {
-			if v.NVDECBusy != nil {
-				dec += *v.NVDECBusy * float64(n)
-			}
-			if v.NVENCBusy != nil {
-				enc += *v.NVENCBusy * float64(n)
-			}
+			dec += v.NVDECBusy.Or(0) * float64(n)
+			enc += v.NVENCBusy.Or(0) * float64(n)
 		}
 	}
 	for _, m := range b.members {

@@ -130,6 +130,12 @@ func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
 func (pl *planner) scene(w, fullest int) *trapScene {
 	cw := pl.workloads[w]
 	s := &trapScene{w: cw.workload, cw: cw, tenants: fullest}
+	if f := cw.workload.Framework; f != nil {
+		s.f = *f
+	}
+	if r := cw.workload.Request; r != nil {
+		s.r = *r
+	}
 	c := pl.chosen[w]
 	switch {
 	case c != nil:
@@ -150,7 +156,7 @@ func (pl *planner) scene(w, fullest int) *trapScene {
 	if c != nil {
 		mix := pl.mixes[groupKey{c.pool, c.mechanism}]
 		s.unequal = mix.unequal
-		s.uids = mix.uids && cw.workload.UID != nil
+		s.uids = mix.uids && !cw.workload.UID.IsZero()
 	}
 	return s
 }
@@ -158,7 +164,7 @@ func (pl *planner) scene(w, fullest int) *trapScene {
 // mix says how unlike the workloads of a group are.
 type mix struct {
 	first   *CompiledWorkload
-	uid     *int
+	uid     Optional[int]
 	unequal bool // in kind or load
 	uids    bool // several user ids
 }
@@ -176,8 +182,8 @@ func (pl *planner) mixGroups() {
 			pl.mixes[key] = m
 		}
 		m.unequal = m.unequal || cw.workload.Kind != m.first.workload.Kind || cw.demand.Busy != m.first.demand.Busy
-		if uid := cw.workload.UID; uid != nil {
-			m.uids = m.uids || m.uid != nil && *m.uid != *uid
+		if uid := cw.workload.UID; !uid.IsZero() {
+			m.uids = m.uids || !m.uid.IsZero() && m.uid != uid
 			m.uid = uid
 		}
 	}
@@ -192,7 +198,7 @@ func (pl *planner) poolResult(p int) PoolResult {
 		}
 		g := pl.groups[key]
 		gr := GroupResult{Mechanism: g.mechanism, GPUs: g.gpus(), LowerBound: pl.lowerBound(g), Layouts: pl.layouts(g)}
-		if n := cp.pool.GPUsPerNode; n > 0 && gr.GPUs%n != 0 && g.mechanism != sharing.MechanismExclusive {
+		if n := cp.pool.GPUsPerNode.Or(1); gr.GPUs%n != 0 && g.mechanism != sharing.MechanismExclusive {
 			gr.Notes = append(gr.Notes, fmt.Sprintf("%d GPUs are no whole number of nodes of %d: the device plugin has one sharing configuration a node, so give this group nodes of its own, or deliver by DRA", gr.GPUs, n))
 		}
 		r.GPUsNeeded += gr.GPUs

@@ -6,7 +6,6 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -33,12 +32,10 @@ func CompilePool(pool *Pool) (*CompiledPool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decision: pool %q: %w", pool.Name, err)
 	}
-	kind := gate.Kind{Name: pool.Name, GPU: gpu, Driver: pool.Driver, Mechanisms: pool.Mechanisms, Delivery: pool.Delivery, VGPU: pool.VGPU, Together: pool.Count}
-	if pool.GPUsPerNode > 0 {
-		kind.Together = min(pool.Count, pool.GPUsPerNode)
-	}
-	if pool.StaticPartitions != nil {
-		kind.StaticPartitions = sharing.AnswerOf(*pool.StaticPartitions)
+	kind := gate.Kind{Name: pool.Name, GPU: gpu, Driver: pool.Driver, Mechanisms: pool.Mechanisms, Delivery: pool.Delivery, VGPU: pool.VGPU}
+	kind.Together = min(pool.Count, pool.GPUsPerNode.Or(pool.Count))
+	if on, stated := pool.StaticPartitions.Get(); stated {
+		kind.StaticPartitions = sharing.AnswerOf(on)
 	}
 	p := &CompiledPool{pool: pool}
 	if p.ground, err = gate.NewGround(kind); err != nil {
@@ -68,14 +65,16 @@ func levelValue(l sharing.Level) float64 {
 
 // gpuPrice is what one GPU costs for an hour, if the pool says.
 func (p *Pool) gpuPrice() (cost.Money, bool, error) {
-	switch {
-	case p.PricePerGPUHour != nil:
-		return *p.PricePerGPUHour, true, nil
-	case p.NodePricePerHour != nil && p.GPUsPerNode > 0:
-		m, err := p.NodePricePerHour.MulFrac(1, int64(p.GPUsPerNode))
-		return m, err == nil, err
+	if price, stated := p.PricePerGPUHour.Get(); stated {
+		return price, true, nil
 	}
-	return cost.Money{}, false, nil
+	node, stated := p.NodePricePerHour.Get()
+	gpus, known := p.GPUsPerNode.Get()
+	if !stated || !known {
+		return cost.Money{}, false, nil
+	}
+	m, err := node.MulFrac(1, int64(gpus))
+	return m, err == nil, err
 }
 
 // CompiledWorkload is a workload prepared for [Evaluate]. It is read-only once
@@ -115,18 +114,14 @@ func CompileWorkload(w *Workload) *CompiledWorkload {
 		d.Isolation[a] = w.Isolation.Level(sharing.Axis(a))
 	}
 	if f := w.Framework; f != nil {
-		d.Framework, d.Bypasses = f.Name, f.Privileged || f.StaticCUDA
-		if f.MemoryFraction != nil {
-			d.MemoryFraction = optional.Of(*f.MemoryFraction)
-		}
+		d.Framework, d.MemoryFraction, d.Bypasses = f.Name, f.MemoryFraction, f.Privileged || f.StaticCUDA
 	}
-	switch {
-	case w.GPUBusy != nil:
-		d.Busy, d.BusyBasis = *w.GPUBusy, gate.BusyStated
-		if d.SLO != (predict.SLO{}) && w.PeakBusy != nil {
-			d.Busy = *w.PeakBusy
+	if busy, stated := w.GPUBusy.Get(); stated {
+		d.Busy, d.BusyBasis = busy, gate.BusyStated
+		if d.SLO != (predict.SLO{}) {
+			d.Busy = w.PeakBusy.Or(busy)
 		}
-	case c.arch.BusyPrior > 0:
+	} else if c.arch.BusyPrior > 0 {
 		d.Busy, d.BusyBasis = c.arch.BusyPrior, gate.BusyPrior
 	}
 	return c

@@ -72,14 +72,11 @@ func (pl *planner) makeOutlook(w, p int) *outlook {
 		d.Serving = servingOf(wl)
 		return o
 	}
-	if wl.Load != nil && wl.GPUBusy == nil {
+	if wl.Load != nil && wl.GPUBusy.IsZero() {
 		o.assume(wl.Name+": how busy its load keeps a GPU", "the load is stated without a model and lengths, or the GPU's bandwidth is not known; state gpu_busy")
 	}
-	d.Busy = cw.demand.Busy
-	if wl.PeakBusy != nil {
-		d.Busy = *wl.PeakBusy
-	}
-	if wl.GPUBusy == nil {
+	d.Busy = wl.PeakBusy.Or(cw.demand.Busy)
+	if wl.GPUBusy.IsZero() {
 		if cw.arch.BusyPrior == 0 {
 			if wl.Load == nil {
 				o.assume(fmt.Sprintf("%s keeps a GPU %.0f%% busy", wl.Name, 100*d.Busy), "neither gpu_busy nor a load with a model is stated")
@@ -110,7 +107,7 @@ func (o *outlook) assume(what, why string) { o.assumes = append(o.assumes, Assum
 // serves says whether a workload is a model server whose load and model give
 // its latencies.
 func (pl *planner) serves(w *Workload) bool {
-	return w.Model != nil && w.Load != nil && w.Load.InputTokens > 0 && w.Load.OutputTokens > 0 && w.GPUs <= 1
+	return w.Model != nil && w.Load != nil && !w.Load.InputTokens.IsZero() && !w.Load.OutputTokens.IsZero() && w.GPUs <= 1
 }
 
 func servingOf(w *Workload) *predict.Serving {
@@ -123,12 +120,12 @@ func servingOf(w *Workload) *predict.Serving {
 	if m.Active > 0 {
 		active = m.Active
 	}
-	layers := float64(m.Layers)
-	if layers == 0 {
-		layers = priorLayers(m.Parameters)
+	layers := priorLayers(m.Parameters)
+	if n, known := m.Layers.Get(); known {
+		layers = float64(n)
 	}
 	bytes := float64(halfBytes[m.Weights]) / 2
-	return &predict.Serving{PerS: l.PeakPerS() / float64(w.replicas()), Input: float64(l.InputTokens), Output: float64(l.OutputTokens),
+	return &predict.Serving{PerS: l.PeakPerS() / float64(w.replicas()), Input: float64(l.InputTokens.Or(0)), Output: float64(l.OutputTokens.Or(0)),
 		Weights: float64(active) * bytes, Parameters: float64(active), KVPerToken: float64(kv), Layers: layers}
 }
 

@@ -186,7 +186,6 @@ func (pl *planner) totals(r *Result) error {
 	if err != nil {
 		return fmt.Errorf("decision: %w", err)
 	}
-	percent := savingPercent(b, a)
-	t.MonthlyBefore, t.MonthlyAfter, t.MonthlySaving, t.SavingPercent, t.Currency = b.Decimal(), a.Decimal(), saving.Decimal(), &percent, currency
+	t.MonthlyBefore, t.MonthlyAfter, t.MonthlySaving, t.SavingPercent, t.Currency = b.Decimal(), a.Decimal(), saving.Decimal(), Some(savingPercent(b, a)), currency
 	return nil
 }

@@ -16,16 +16,14 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-func price(t testing.TB, s string) *cost.Money {
+func price(t testing.TB, s string) cost.Money {
 	t.Helper()
 	m, err := cost.ParseMoney(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &m
+	return m
 }
-
-func ptr[T any](v T) *T { return &v }
 
 func decide(t testing.TB, f *Fleet) *Result {
 	t.Helper()
@@ -38,19 +36,19 @@ func decide(t testing.TB, f *Fleet) *Result {
 
 // sevenB is one team's 7B model in FP16.
 func sevenB(name string) Workload {
-	return Workload{Name: name, Kind: KindOnlineInference, Model: &Model{Parameters: 7e9, Weights: PrecisionFP16}, GPUBusy: ptr(0.2), Tenant: name, Isolation: hard}
+	return Workload{Name: name, Kind: KindOnlineInference, Model: &Model{Parameters: 7e9, Weights: PrecisionFP16}, GPUBusy: Some(0.2), Tenant: name, Isolation: hard}
 }
 
 // TestFourTeams: four 7B models in FP16 do not fit 1g.10gb and
 // fit one A100-80GB as four 1g.20gb, which costs 2,372.50 instead of 9,490.00.
 func TestFourTeams(t *testing.T) {
-	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "prod", GPU: "A100-SXM4-80GB", Count: 4, PricePerGPUHour: price(t, "3.25 USD")}}}
+	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "prod", GPU: "A100-SXM4-80GB", Count: 4, PricePerGPUHour: Some(price(t, "3.25 USD"))}}}
 	for _, team := range []string{"a", "b", "c", "d"} {
 		f.Workloads = append(f.Workloads, sevenB(team))
 	}
 	r := decide(t, f)
 	want := Totals{GPUsBefore: 4, GPUsAfter: 1, MonthlyBefore: "9490.00", MonthlyAfter: "2372.50", MonthlySaving: "7117.50",
-		SavingPercent: ptr(75.0), Currency: "USD", CapacityHours: 72, HoursPerMonth: 730, WorkloadsTotal: 4}
+		SavingPercent: Some(75.0), Currency: "USD", CapacityHours: 72, HoursPerMonth: 730, WorkloadsTotal: 4}
 	if diff := cmp.Diff(want, r.Totals); diff != "" {
 		t.Errorf("totals (-want +got):\n%s", diff)
 	}
@@ -82,12 +80,12 @@ func TestMemoryNeed(t *testing.T) {
 		w    Workload
 		want sharing.Bytes
 	}{
-		{Workload{Memory: ptr(18 * sharing.GiB)}, 18 * sharing.GiB},
-		{Workload{Model: &Model{Parameters: 8e9, Weights: PrecisionFP16, KVCache: ptr(2 * sharing.GiB)}}, 16e9 + 2*sharing.GiB + 512*sharing.MiB},
+		{Workload{Memory: Some(18 * sharing.GiB)}, 18 * sharing.GiB},
+		{Workload{Model: &Model{Parameters: 8e9, Weights: PrecisionFP16, KVCache: Some(2 * sharing.GiB)}}, 16e9 + 2*sharing.GiB + 512*sharing.MiB},
 		{Workload{Model: &Model{Parameters: 7e9, Weights: PrecisionFP16}}, 14e9 + PriorKVTokens*PriorKVPerToken(7e9) + 512*sharing.MiB},
-		{Workload{Model: &Model{Parameters: 7e9, Weights: PrecisionINT4, KVCache: ptr(sharing.GiB)}}, 3.5e9 + sharing.GiB + 512*sharing.MiB},
-		{Workload{GPUs: 4, Model: &Model{Parameters: 70e9, Weights: PrecisionFP16, KVCache: ptr(sharing.GiB)}}, 35e9 + sharing.GiB + 512*sharing.MiB},
-		{Workload{Framework: &Framework{Name: "pytorch", Processes: 3}, Model: &Model{Parameters: 1e9, Weights: PrecisionFP32, KVCache: ptr(sharing.GiB)}}, 4e9 + sharing.GiB + 3*512*sharing.MiB},
+		{Workload{Model: &Model{Parameters: 7e9, Weights: PrecisionINT4, KVCache: Some(sharing.GiB)}}, 3.5e9 + sharing.GiB + 512*sharing.MiB},
+		{Workload{GPUs: 4, Model: &Model{Parameters: 70e9, Weights: PrecisionFP16, KVCache: Some(sharing.GiB)}}, 35e9 + sharing.GiB + 512*sharing.MiB},
+		{Workload{Framework: &Framework{Name: "pytorch", Processes: 3}, Model: &Model{Parameters: 1e9, Weights: PrecisionFP32, KVCache: Some(sharing.GiB)}}, 4e9 + sharing.GiB + 3*512*sharing.MiB},
 	} {
 		if got := c.w.MemoryNeed().Total; got != c.want {
 			t.Errorf("%+v needs %d, want %d", c.w, got, c.want)
@@ -122,19 +120,19 @@ func randomFleet(rng *rand.Rand, pools, workloads int) *Fleet {
 	f := &Fleet{Version: "v1"}
 	for i := range pools {
 		m, _ := cost.FromMicros(int64(500_000+rng.IntN(5_000_000)), "USD")
-		f.Pools = append(f.Pools, Pool{Name: fmt.Sprintf("p%d", i), GPU: gpus[rng.IntN(len(gpus))], Count: 1 + rng.IntN(20), PricePerGPUHour: &m})
+		f.Pools = append(f.Pools, Pool{Name: fmt.Sprintf("p%d", i), GPU: gpus[rng.IntN(len(gpus))], Count: 1 + rng.IntN(20), PricePerGPUHour: Some(m)})
 	}
 	for i := range workloads {
 		w := Workload{Name: fmt.Sprintf("w%d", i), Kind: Kind(1 + rng.IntN(int(kindCount)-1)), Replicas: Replicas{Max: 1 + rng.IntN(4)},
-			Memory: ptr(sharing.Bytes(1+rng.IntN(30)) * sharing.GiB), Tenant: fmt.Sprintf("t%d", rng.IntN(3))}
+			Memory: Some(sharing.Bytes(1+rng.IntN(30)) * sharing.GiB), Tenant: fmt.Sprintf("t%d", rng.IntN(3))}
 		if rng.IntN(5) > 0 {
-			w.GPUBusy = ptr(float64(rng.IntN(100)) / 100)
+			w.GPUBusy = Some(float64(rng.IntN(100)) / 100)
 		}
 		if rng.IntN(4) == 0 {
 			w.Isolation = hard
 		}
 		if rng.IntN(4) == 0 {
-			w.SLO.E2EP99 = predict.Some(predict.Duration(1e9))
+			w.SLO.E2EP99 = Some(predict.Duration(1e9))
 		}
 		if rng.IntN(6) == 0 {
 			w.Pool = f.Pools[rng.IntN(pools)].Name
@@ -274,8 +272,8 @@ func TestTrustIsMutual(t *testing.T) {
 		trustBack bool
 		want      sharing.Mechanism
 	}{{false, sharing.MechanismExclusive}, {true, sharing.MechanismMPS}} {
-		a := Workload{Name: "a", Kind: KindHPC, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.2), Tenant: "a", Trust: []string{"b"}}
-		b := Workload{Name: "b", Kind: KindHPC, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.2), Tenant: "b"}
+		a := Workload{Name: "a", Kind: KindHPC, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.2), Tenant: "a", Trust: []string{"b"}}
+		b := Workload{Name: "b", Kind: KindHPC, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.2), Tenant: "b"}
 		if c.trustBack {
 			b.Trust = []string{"a"}
 		}
@@ -291,7 +289,7 @@ func TestTrustIsMutual(t *testing.T) {
 // TestLonelyShareIsNone: a share that no neighbour joins is a whole GPU.
 func TestLonelyShareIsNone(t *testing.T) {
 	// The two trust one another but do not fit together.
-	big := Workload{Name: "a", Kind: KindHPC, Memory: ptr(20 * sharing.GiB), GPUBusy: ptr(0.55), Tenant: "t"}
+	big := Workload{Name: "a", Kind: KindHPC, Memory: Some(20 * sharing.GiB), GPUBusy: Some(0.55), Tenant: "t"}
 	other := big
 	other.Name = "b"
 	r := decide(t, &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L40S", Count: 4}}, Workloads: []Workload{big, other}})
@@ -322,10 +320,10 @@ func TestFullPool(t *testing.T) {
 
 // TestSolo: measured latencies decide what is otherwise open.
 func TestSolo(t *testing.T) {
-	w := Workload{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 2}, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.3)}
+	w := Workload{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 2}, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.3)}
 	fleet := func(solo, slo float64) *Fleet {
 		v := w
-		v.Solo.E2EP99, v.SLO.E2EP99 = predict.Some(predict.Duration(solo*1e9)), predict.Some(predict.Duration(slo*1e9))
+		v.Solo.E2EP99, v.SLO.E2EP99 = Some(predict.Duration(solo*1e9)), Some(predict.Duration(slo*1e9))
 		return &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "T4", Count: 4}}, Workloads: []Workload{v}}
 	}
 	for _, c := range []struct {
@@ -393,9 +391,9 @@ func TestPoolRule(t *testing.T) {
 }
 
 func TestImpact(t *testing.T) {
-	w := Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 2}, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.3), Solo: predict.SLO{E2EP99: predict.Some(predict.Duration(609e6))},
-		SLO: predict.SLO{E2EP99: predict.Some(predict.Duration(60e9))}, Revenue: &Revenue{Monthly: *price(t, "10000.00 USD"), LossPercentPer100m: 1}}
-	r := decide(t, &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "T4", Count: 4, PricePerGPUHour: price(t, "0.50 USD")}}, Workloads: []Workload{w}})
+	w := Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 2}, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.3), Solo: predict.SLO{E2EP99: Some(predict.Duration(609e6))},
+		SLO: predict.SLO{E2EP99: Some(predict.Duration(60e9))}, Revenue: &Revenue{Monthly: price(t, "10000.00 USD"), LossPercentPer100m: 1}}
+	r := decide(t, &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "T4", Count: 4, PricePerGPUHour: Some(price(t, "0.50 USD"))}}, Workloads: []Workload{w}})
 	i := r.Decision("w").Impact
 	if i == nil || i.AddedLatencyMS <= 0 || i.LossPercent >= 100 {
 		t.Fatalf("impact %+v", i)
@@ -409,7 +407,7 @@ func TestImpact(t *testing.T) {
 // TestMigration: what is there and fits stays, busy instances first.
 func TestMigration(t *testing.T) {
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "A100-SXM4-80GB", Count: 2, Layouts: []string{"", "3g.40gb@0!busy,1g.10gb@4!busy,1g.10gb@6"}}},
-		Workloads: []Workload{{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 2}, Memory: ptr(30 * sharing.GiB), GPUBusy: ptr(0.2), Isolation: hard}}}
+		Workloads: []Workload{{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 2}, Memory: Some(30 * sharing.GiB), GPUBusy: Some(0.2), Isolation: hard}}}
 	r := decide(t, f)
 	// The empty GPU takes both: nothing is destroyed.
 	want := &Migration{Create: 2, Steps: []string{"GPU 0: create 3g.40gb@0", "GPU 0: create 3g.40gb@4"}}

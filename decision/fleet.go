@@ -28,11 +28,11 @@ type Pool struct {
 
 	// PricePerGPUHour, or NodePricePerHour with GPUsPerNode, gives what one
 	// GPU costs for an hour. Without either the decision has no cost.
-	PricePerGPUHour  *cost.Money `yaml:"price_per_gpu_hour"`
-	NodePricePerHour *cost.Money `yaml:"node_price_per_hour"`
-	GPUsPerNode      int         `yaml:"gpus_per_node,nonzero"` // 0 = not known: a replica's GPUs may be anywhere in the pool
-	Reserved         *Capacity   `yaml:"reserved"`              // GPUs that are paid for whether they are used or not
-	Spot             *Capacity   `yaml:"spot"`                  // GPUs that may be taken away; for workloads with spot: true
+	PricePerGPUHour  Optional[cost.Money] `yaml:"price_per_gpu_hour"`
+	NodePricePerHour Optional[cost.Money] `yaml:"node_price_per_hour"`
+	GPUsPerNode      Optional[int]        `yaml:"gpus_per_node"` // not known: a replica's GPUs may be anywhere in the pool
+	Reserved         *Capacity            `yaml:"reserved"`      // GPUs that are paid for whether they are used or not
+	Spot             *Capacity            `yaml:"spot"`          // GPUs that may be taken away; for workloads with spot: true
 
 	Driver sharing.Driver `yaml:"driver"` // zero = not known
 	// Layouts are the MIG layouts that are there now, one text a GPU
@@ -46,7 +46,7 @@ type Pool struct {
 	VGPUType         string              `yaml:"vgpu_type"`         // e.g. A100D-10C; for the manifests
 	Platform         string              `yaml:"platform"`          // e.g. eks-managed
 	InstanceType     string              `yaml:"instance_type"`     // e.g. g6e.2xlarge
-	StaticPartitions *bool               `yaml:"static_partitions"` // MPS static SM partitions are on
+	StaticPartitions Optional[bool]      `yaml:"static_partitions"` // MPS static SM partitions are on
 	MPSProtocol      mps.Protocol        `yaml:"mps_protocol"`      // in a file 2 or 3
 	Timeslice        timeslice.Level     `yaml:"timeslice"`         // the compute policy wanted; in a file default, short, medium or long
 	CPUNodes         *CPUNodes           `yaml:"cpu_nodes"`         // CPU nodes beside the GPU nodes
@@ -95,16 +95,16 @@ type Workload struct {
 	Replicas Replicas `yaml:"replicas"`     // default 1
 	GPUs     int      `yaml:"gpus,nonzero"` // per replica (tensor parallel); default 1
 
-	Memory *sharing.Bytes `yaml:"memory"` // per GPU, all told; or Model
-	Model  *Model         `yaml:"model"`
+	Memory Optional[sharing.Bytes] `yaml:"memory"` // per GPU, all told; or Model
+	Model  *Model                  `yaml:"model"`
 
-	GPUBusy  *float64  `yaml:"gpu_busy"`  // mean share of a whole GPU that one replica keeps busy, 0 to 1
-	PeakBusy *float64  `yaml:"peak_busy"` // the same at its peak
-	Load     *Traffic  `yaml:"load"`      // its traffic
-	Adapters *Adapters `yaml:"adapters"`
-	Video    *Video    `yaml:"video"`    // its use of the video engines
-	Spot     bool      `yaml:"spot"`     // may run on GPUs that can be taken away
-	Evidence Evidence  `yaml:"evidence"` // what gpu_busy rests on
+	GPUBusy  Optional[float64] `yaml:"gpu_busy"`  // mean share of a whole GPU that one replica keeps busy, 0 to 1
+	PeakBusy Optional[float64] `yaml:"peak_busy"` // the same at its peak
+	Load     *Traffic          `yaml:"load"`      // its traffic
+	Adapters *Adapters         `yaml:"adapters"`
+	Video    *Video            `yaml:"video"`    // its use of the video engines
+	Spot     bool              `yaml:"spot"`     // may run on GPUs that can be taken away
+	Evidence Evidence          `yaml:"evidence"` // what gpu_busy rests on
 
 	Framework *Framework  `yaml:"framework"`
 	SLO       predict.SLO `yaml:"slo"`
@@ -118,7 +118,7 @@ type Workload struct {
 	Profile *ProfileRef       `yaml:"profile"` // the measured workload that it is; see Options.Profiles
 	Request *Request          `yaml:"request"` // what its team asked for, or has now
 	Env     map[string]string `yaml:"env"`     // environment that its containers set
-	UID     *int              `yaml:"uid"`     // user id its processes run under
+	UID     Optional[int]     `yaml:"uid"`     // user id its processes run under
 	Revenue *Revenue          `yaml:"revenue"` // what its latency is worth
 	Weights *Weights          `yaml:"weights"` // of the criteria; default by kind
 }
@@ -128,24 +128,24 @@ type Model struct {
 	Parameters int64     `yaml:"parameters,required"` // 8e9
 	Weights    Precision `yaml:"weights,required"`
 	// Active is how many parameters one token uses, of a mixture of experts; 0 = all.
-	Active  int64          `yaml:"active_parameters,nonzero"`
-	KVCache *sharing.Bytes `yaml:"kv_cache"` // per GPU; absent = from load and shape, or a prior, said so
-	// Layers, KVHeads and HeadDim are the shape of the attention; 0 = not known.
-	Layers  int       `yaml:"layers,nonzero"`
-	KVHeads int       `yaml:"kv_heads,nonzero"`
-	HeadDim int       `yaml:"head_dim,nonzero"`
-	KVDtype Precision `yaml:"kv_dtype"` // default: 16 bits
+	Active  int64                   `yaml:"active_parameters,nonzero"`
+	KVCache Optional[sharing.Bytes] `yaml:"kv_cache"` // per GPU; absent = from load and shape, or a prior, said so
+	// Layers, KVHeads and HeadDim are the shape of the attention.
+	Layers  Optional[int] `yaml:"layers"`
+	KVHeads Optional[int] `yaml:"kv_heads"`
+	HeadDim Optional[int] `yaml:"head_dim"`
+	KVDtype Precision     `yaml:"kv_dtype"` // default: 16 bits
 }
 
 // Framework is the model server or training framework of a workload.
 type Framework struct {
-	Name           string   `yaml:"name,required"`   // vllm, tgi, sglang, pytorch, ...
-	MemoryFraction *float64 `yaml:"memory_fraction"` // of the visible GPU memory, 0 to 1
-	CUDAGraphs     *bool    `yaml:"cuda_graphs"`
-	Processes      int      `yaml:"processes"` // per replica; default 1
-	Privileged     bool     `yaml:"privileged"`
-	StaticCUDA     bool     `yaml:"static_cuda"`              // bypasses the dynamic linker
-	MaxPrefill     int      `yaml:"max_batch_prefill_tokens"` // of TGI
+	Name           string            `yaml:"name,required"`   // vllm, tgi, sglang, pytorch, ...
+	MemoryFraction Optional[float64] `yaml:"memory_fraction"` // of the visible GPU memory, 0 to 1
+	CUDAGraphs     Optional[bool]    `yaml:"cuda_graphs"`
+	Processes      int               `yaml:"processes"` // per replica; default 1
+	Privileged     bool              `yaml:"privileged"`
+	StaticCUDA     bool              `yaml:"static_cuda"`              // bypasses the dynamic linker
+	MaxPrefill     int               `yaml:"max_batch_prefill_tokens"` // of TGI
 }
 
 // Isolation is what a workload must have from its neighbours, by axis.

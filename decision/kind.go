@@ -4,7 +4,14 @@ import (
 	"errors"
 
 	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/internal/optional"
 )
+
+// Optional is a value that may be missing. The zero Optional is missing.
+type Optional[T any] = optional.Value[T]
+
+// Some returns a value that is there.
+func Some[T any](v T) Optional[T] { return optional.Of(v) }
 
 // ErrUnknownName is wrapped by the errors about texts that name no value of an
 // enumeration.

@@ -14,12 +14,12 @@ import (
 )
 
 // Traffic is the load of a whole workload, all replicas together, with the mean
-// lengths of a request. Lengths of 0 are not known.
+// lengths of a request.
 type Traffic struct {
-	RequestsPerS  float64 `yaml:"requests_per_s,required"`
-	InputTokens   int     `yaml:"input_tokens,nonzero"`
-	OutputTokens  int     `yaml:"output_tokens,nonzero"`
-	ContextTokens int     `yaml:"context_tokens,nonzero"` // longest context of a request; 0 = input and output together
+	RequestsPerS  float64       `yaml:"requests_per_s,required"`
+	InputTokens   Optional[int] `yaml:"input_tokens"`
+	OutputTokens  Optional[int] `yaml:"output_tokens"`
+	ContextTokens int           `yaml:"context_tokens,nonzero"` // longest context of a request; 0 = input and output together
 	// ByHour are 24 multiples of RequestsPerS, from midnight; none = even.
 	// The busiest hour decides about latency and memory.
 	ByHour []float64 `yaml:"by_hour"`
@@ -81,8 +81,8 @@ type Adapters struct {
 // Video is what one replica uses of a GPU's video engines: mean shares of all
 // of them, 0 to 1.
 type Video struct {
-	NVDECBusy *float64 `yaml:"nvdec_busy"`
-	NVENCBusy *float64 `yaml:"nvenc_busy"`
+	NVDECBusy Optional[float64] `yaml:"nvdec_busy"`
+	NVENCBusy Optional[float64] `yaml:"nvenc_busy"`
 }
 
 // Capacity is what some of a pool's GPUs cost when they are not bought on demand.
@@ -115,14 +115,17 @@ func (t *Trust) UnmarshalText(b []byte) error { return trustNames.Parse(t, b) }
 // whether the model's shape is stated: two vectors (key and value) of
 // KVHeads x HeadDim elements in each layer.
 func (m *Model) KVPerToken() (sharing.Bytes, bool) {
-	if m.Layers == 0 || m.KVHeads == 0 || m.HeadDim == 0 {
+	layers, a := m.Layers.Get()
+	heads, b := m.KVHeads.Get()
+	dim, c := m.HeadDim.Get()
+	if !a || !b || !c {
 		return 0, false
 	}
 	half := halfBytes[PrecisionFP16]
 	if m.KVDtype != PrecisionUnknown && int(m.KVDtype) < len(halfBytes) {
 		half = halfBytes[m.KVDtype]
 	}
-	return sharing.Bytes(2 * int64(m.Layers) * int64(m.KVHeads) * int64(m.HeadDim) * half / 2), true
+	return sharing.Bytes(2 * int64(layers) * int64(heads) * int64(dim) * half / 2), true
 }
 
 // PriorKVPerToken stands for the KV cache per token of a model whose shape is
@@ -142,7 +145,7 @@ const PriorKVTokens = 16384
 // sequences is how many requests a replica holds at once in the busiest hour,
 // by Little's law with three standard deviations of a Poisson number on top.
 // Where no objective bounds TPOT, 50 ms is assumed.
-func (w *Workload) sequences() int {
+func (w *Workload) sequences(output int) int {
 	tpot, ttft := 0.050, 1.0
 	if limit, ok := w.SLO.TPOTP99.Get(); ok {
 		tpot = limit.Seconds()
@@ -150,7 +153,7 @@ func (w *Workload) sequences() int {
 	if limit, ok := w.SLO.TTFTP99.Get(); ok {
 		ttft = limit.Seconds()
 	}
-	each := w.Load.PeakPerS() / float64(w.replicas()) * (ttft + tpot*float64(w.Load.OutputTokens))
+	each := w.Load.PeakPerS() / float64(w.replicas()) * (ttft + tpot*float64(output))
 	return max(1, int(math.Ceil(each+3*math.Sqrt(each))))
 }
 
@@ -162,14 +165,15 @@ func (w *Workload) kvNeed() (need sharing.Bytes, prior bool) {
 		perToken = PriorKVPerToken(w.Model.Parameters)
 	}
 	l := w.Load
-	if l == nil || l.InputTokens == 0 || l.OutputTokens == 0 {
-		tokens := PriorKVTokens
-		if l != nil {
-			tokens = max(tokens, l.ContextTokens)
-		}
-		return perToken * sharing.Bytes(tokens), true
+	if l == nil {
+		return perToken * PriorKVTokens, true
 	}
-	tokens := max(w.sequences()*(l.InputTokens+l.OutputTokens), l.ContextTokens)
+	input, a := l.InputTokens.Get()
+	output, b := l.OutputTokens.Get()
+	if !a || !b {
+		return perToken * sharing.Bytes(max(PriorKVTokens, l.ContextTokens)), true
+	}
+	tokens := max(w.sequences(output)*(input+output), l.ContextTokens)
 	return perToken * sharing.Bytes(tokens), !known
 }
 
@@ -183,8 +187,8 @@ func (w *Workload) adapterMemory() sharing.Bytes {
 	}
 	width := math.Cbrt(float64(w.Model.Parameters) * 128 / 12)
 	layers := width / 128
-	if w.Model.Layers > 0 {
-		layers = float64(w.Model.Layers)
+	if n, stated := w.Model.Layers.Get(); stated {
+		layers = float64(n)
 		width = math.Sqrt(float64(w.Model.Parameters) / (12 * layers))
 	}
 	return sharing.Bytes(float64(w.Adapters.Count) * layers * 4 * 2 * float64(w.Adapters.Rank) * width * 2)
@@ -202,10 +206,10 @@ func (c *checker) load(path string, w *Workload) {
 		if !(l.RequestsPerS >= 0 && l.RequestsPerS <= 1e6) {
 			c.Addf(at+".requests_per_s", "write the requests of all replicas together, for example 4.5", "%v is out of range", l.RequestsPerS)
 		}
-		c.within(at+".input_tokens", l.InputTokens, 0, 10_000_000)
-		c.within(at+".output_tokens", l.OutputTokens, 0, 10_000_000)
+		c.optional(at+".input_tokens", l.InputTokens, 10_000_000)
+		c.optional(at+".output_tokens", l.OutputTokens, 10_000_000)
 		c.within(at+".context_tokens", l.ContextTokens, 0, 10_000_000)
-		if l.ContextTokens > 0 && l.ContextTokens < l.InputTokens+l.OutputTokens {
+		if l.ContextTokens > 0 && l.ContextTokens < l.InputTokens.Or(0)+l.OutputTokens.Or(0) {
 			c.Addf(at+".context_tokens", "it is the longest context of a request: input and output together", "%d is below input_tokens + output_tokens", l.ContextTokens)
 		}
 		if n := len(l.ByHour); n != 0 && n != 24 {
@@ -225,17 +229,17 @@ func (c *checker) load(path string, w *Workload) {
 		}
 	}
 	if v := w.Video; v != nil {
-		c.fraction(path+".video.nvdec_busy", v.NVDECBusy, true)
-		c.fraction(path+".video.nvenc_busy", v.NVENCBusy, true)
+		c.share(path+".video.nvdec_busy", v.NVDECBusy)
+		c.share(path+".video.nvenc_busy", v.NVENCBusy)
 	}
 	if m := w.Model; m != nil {
 		at := path + ".model"
-		c.within(at+".layers", m.Layers, 0, 10_000)
-		c.within(at+".kv_heads", m.KVHeads, 0, 10_000)
-		c.within(at+".head_dim", m.HeadDim, 0, 10_000)
+		c.optional(at+".layers", m.Layers, 10_000)
+		c.optional(at+".kv_heads", m.KVHeads, 10_000)
+		c.optional(at+".head_dim", m.HeadDim, 10_000)
 		stated := 0
-		for _, v := range []int{m.Layers, m.KVHeads, m.HeadDim} {
-			if v > 0 {
+		for _, v := range []Optional[int]{m.Layers, m.KVHeads, m.HeadDim} {
+			if !v.IsZero() {
 				stated++
 			}
 		}
@@ -257,7 +261,7 @@ func (c *checker) capacity(path string, p *Pool, currency *string) {
 		if v.c == nil {
 			continue
 		}
-		c.price(path+"."+v.key+".price_per_gpu_hour", &v.c.PricePerGPUHour, currency)
+		c.price(path+"."+v.key+".price_per_gpu_hour", v.c.PricePerGPUHour, currency)
 		c.within(path+"."+v.key+".count", v.c.Count, 0, MaxGPUs)
 		if v.c.Count > p.Count && p.Count > 0 {
 			c.Addf(path+"."+v.key+".count", "it is a part of the pool's GPUs", "%d is more than the pool's %d", v.c.Count, p.Count)

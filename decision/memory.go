@@ -9,8 +9,8 @@ import (
 // workload states, or weights divided by its GPUs, KV cache and the contexts of
 // its processes.
 func (w *Workload) MemoryNeed() gate.MemoryNeed {
-	if w.Memory != nil {
-		return gate.MemoryNeed{Total: *w.Memory}
+	if total, stated := w.Memory.Get(); stated {
+		return gate.MemoryNeed{Total: total}
 	}
 	if w.Model == nil {
 		return gate.MemoryNeed{}
@@ -23,8 +23,8 @@ func (w *Workload) MemoryNeed() gate.MemoryNeed {
 	}
 	// Parameters are at most 1e14, so the product stays far below 2^63.
 	n.Weights = sharing.Bytes((w.Model.Parameters*half/2+gpus-1)/gpus) + w.adapterMemory()/sharing.Bytes(gpus)
-	if w.Model.KVCache != nil {
-		n.KVCache = *w.Model.KVCache
+	if kv, stated := w.Model.KVCache.Get(); stated {
+		n.KVCache = kv
 	} else {
 		kv, prior := w.kvNeed()
 		n.KVCache, n.KVPrior = (kv+sharing.Bytes(gpus)-1)/sharing.Bytes(gpus), prior

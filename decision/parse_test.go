@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -33,14 +34,14 @@ func TestParseFleet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Workload{Name: "chat", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, GPUs: 1, Memory: ptr(18 * sharing.GiB), GPUBusy: ptr(0.25),
-		Framework: &Framework{Name: "vllm", MemoryFraction: ptr(0.9), CUDAGraphs: ptr(true), Processes: 1},
-		SLO:       predict.SLO{TTFTP99: predict.Some(predict.Duration(500e6)), TPOTP99: predict.Some(predict.Duration(60e6)), E2EP99: predict.Some(predict.Duration(2e9))},
+	want := Workload{Name: "chat", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, GPUs: 1, Memory: Some(18 * sharing.GiB), GPUBusy: Some(0.25),
+		Framework: &Framework{Name: "vllm", MemoryFraction: Some(0.9), CUDAGraphs: Some(true), Processes: 1},
+		SLO:       predict.SLO{TTFTP99: Some(predict.Duration(500e6)), TPOTP99: Some(predict.Duration(60e6)), E2EP99: Some(predict.Duration(2e9))},
 		Tenant:    "search", Isolation: hard, Pool: "prod"}
 	if diff := cmp.Diff(want, f.Workloads[0]); diff != "" {
 		t.Errorf("workload (-want +got):\n%s", diff)
 	}
-	if p := f.Pools[0]; p.Driver != (sharing.Driver{Major: 580, Minor: 65, Patch: 6}) || p.PricePerGPUHour.Decimal() != "3.25" {
+	if p := f.Pools[0]; p.Driver != (sharing.Driver{Major: 580, Minor: 65, Patch: 6}) || p.PricePerGPUHour.Or(cost.Money{}).Decimal() != "3.25" {
 		t.Errorf("pool %+v", p)
 	}
 }

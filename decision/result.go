@@ -154,18 +154,18 @@ type TenantResult struct {
 
 // Totals sum the fleet up. Workloads with mechanism none count on neither side.
 type Totals struct {
-	GPUsBefore     int      `json:"gpus_before"`
-	GPUsAfter      int      `json:"gpus_after"`
-	MonthlyBefore  string   `json:"monthly_before,omitempty"`
-	MonthlyAfter   string   `json:"monthly_after,omitempty"`
-	MonthlySaving  string   `json:"monthly_saving,omitempty"`
-	SavingPercent  *float64 `json:"saving_percent,omitempty"`
-	Currency       string   `json:"currency,omitempty"`
-	CapacityHours  float64  `json:"capacity_hours_per_day"` // GPU-hours a day freed for others
-	Unplaced       int      `json:"unplaced_workloads"`
-	UnpricedPools  []string `json:"unpriced_pools,omitempty"`
-	HoursPerMonth  int      `json:"hours_per_month"`
-	WorkloadsTotal int      `json:"workloads"`
+	GPUsBefore     int               `json:"gpus_before"`
+	GPUsAfter      int               `json:"gpus_after"`
+	MonthlyBefore  string            `json:"monthly_before,omitempty"`
+	MonthlyAfter   string            `json:"monthly_after,omitempty"`
+	MonthlySaving  string            `json:"monthly_saving,omitempty"`
+	SavingPercent  Optional[float64] `json:"saving_percent,omitzero"`
+	Currency       string            `json:"currency,omitempty"`
+	CapacityHours  float64           `json:"capacity_hours_per_day"` // GPU-hours a day freed for others
+	Unplaced       int               `json:"unplaced_workloads"`
+	UnpricedPools  []string          `json:"unpriced_pools,omitempty"`
+	HoursPerMonth  int               `json:"hours_per_month"`
+	WorkloadsTotal int               `json:"workloads"`
 }
 
 // WriteJSON writes the result as indented JSON with a final newline.

@@ -29,25 +29,25 @@ type row struct {
 func mechs(ms ...sharing.Mechanism) []sharing.Mechanism { return ms }
 
 var (
-	busy10   = 0.10
-	busy25   = 0.25
-	busy95   = 0.95
-	gib2     = 2 * sharing.GiB
-	gib5     = 5 * sharing.GiB
-	gib8     = 8 * sharing.GiB
-	gib40    = 40 * sharing.GiB
-	ms10     = predict.Some(predict.Duration(10e6))
-	ms50     = predict.Some(predict.Duration(50e6))
-	ms200    = predict.Some(predict.Duration(200e6))
-	ms800    = predict.Some(predict.Duration(800e6))
-	s1       = predict.Some(predict.Duration(1e9))
+	busy10   = Some(0.10)
+	busy25   = Some(0.25)
+	busy95   = Some(0.95)
+	gib2     = Some(2 * sharing.GiB)
+	gib5     = Some(5 * sharing.GiB)
+	gib8     = Some(8 * sharing.GiB)
+	gib40    = Some(40 * sharing.GiB)
+	ms10     = Some(predict.Duration(10e6))
+	ms50     = Some(predict.Duration(50e6))
+	ms200    = Some(predict.Duration(200e6))
+	ms800    = Some(predict.Duration(800e6))
+	s1       = Some(predict.Duration(1e9))
 	hard     = Isolation{Memory: sharing.LevelHardware, Fault: sharing.LevelHardware}
-	online   = Workload{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, Memory: &gib8, GPUBusy: &busy10}
-	strict   = Workload{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, Memory: &gib8, GPUBusy: &busy10, SLO: predict.SLO{E2EP99: s1, TPOTP99: ms50}, Solo: predict.SLO{E2EP99: ms200, TPOTP99: ms10}, Isolation: hard}
-	devtest  = Workload{Name: "w", Kind: KindNotebook, Replicas: Replicas{Max: 4}, Memory: &gib5}
-	batch    = Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 4}, Memory: &gib8, GPUBusy: &busy25}
-	gang     = Workload{Name: "w", Kind: KindDistributedTraining, Replicas: Replicas{Max: 2}, GPUs: 4, Memory: &gib40, GPUBusy: &busy95}
-	research = Workload{Name: "w", Kind: KindHPC, Replicas: Replicas{Max: 4}, Memory: &gib8, GPUBusy: &busy10}
+	online   = Workload{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, Memory: gib8, GPUBusy: busy10}
+	strict   = Workload{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, Memory: gib8, GPUBusy: busy10, SLO: predict.SLO{E2EP99: s1, TPOTP99: ms50}, Solo: predict.SLO{E2EP99: ms200, TPOTP99: ms10}, Isolation: hard}
+	devtest  = Workload{Name: "w", Kind: KindNotebook, Replicas: Replicas{Max: 4}, Memory: gib5}
+	batch    = Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 4}, Memory: gib8, GPUBusy: busy25}
+	gang     = Workload{Name: "w", Kind: KindDistributedTraining, Replicas: Replicas{Max: 2}, GPUs: 4, Memory: gib40, GPUBusy: busy95}
+	research = Workload{Name: "w", Kind: KindHPC, Replicas: Replicas{Max: 4}, Memory: gib8, GPUBusy: busy10}
 )
 
 func with(w Workload, f func(*Workload)) Workload {
@@ -65,7 +65,7 @@ func foreign(w Workload) *Workload {
 var rows = []row{
 	// Five steps with both answers.
 	{id: "five-step flow", w: strict, print: mechs(sharing.MechanismMIG, sharing.MechanismExclusive), avoid: mechs(sharing.MechanismTimeSlicing)},
-	{id: "five-step flow", gpu: "L4", w: with(devtest, func(w *Workload) { w.Memory = &gib2 }), print: mechs(sharing.MechanismTimeSlicing)},
+	{id: "five-step flow", gpu: "L4", w: with(devtest, func(w *Workload) { w.Memory = gib2 }), print: mechs(sharing.MechanismTimeSlicing)},
 	{id: "five-step flow", w: with(online, func(w *Workload) { w.Isolation = hard }), print: mechs(sharing.MechanismMIG)},
 	{id: "five-step flow", gpu: "T4", w: devtest, print: mechs(sharing.MechanismTimeSlicing, sharing.MechanismMPS)},
 	// "Ampere+" has MIG: false for A10 and L4.
@@ -83,7 +83,7 @@ var rows = []row{
 	{id: "when to choose", w: with(strict, func(w *Workload) { w.Tenant = "a" }), with: foreign(strict), print: mechs(sharing.MechanismMIG)},
 	{id: "when to choose", w: with(online, func(w *Workload) { w.Isolation = hard }), print: mechs(sharing.MechanismMIG)},
 	{id: "when to choose", w: research, print: mechs(sharing.MechanismMPS)},
-	{id: "when to choose", gpu: "L40S", w: with(batch, func(w *Workload) { w.GPUBusy = &busy10 }), print: mechs(sharing.MechanismMPS)},
+	{id: "when to choose", gpu: "L40S", w: with(batch, func(w *Workload) { w.GPUBusy = busy10 }), print: mechs(sharing.MechanismMPS)},
 	{id: "when to choose", gpu: "A10", w: devtest, print: mechs(sharing.MechanismTimeSlicing)},
 	{id: "when to choose", gpu: "T4", w: with(devtest, func(w *Workload) { w.Kind = KindCI }), print: mechs(sharing.MechanismTimeSlicing)},
 	// The three archetypes.
@@ -103,7 +103,7 @@ var rows = []row{
 	{id: "reaping", w: with(devtest, func(w *Workload) { w.Replicas.Max = 8 }), print: mechs(sharing.MechanismTimeSlicing, sharing.MechanismHAMi)},
 	// Emulation where MIG is missing: allowed, and never isolation.
 	{id: "emulation", gpu: "L4", w: with(online, func(w *Workload) {
-		w.Memory, w.Isolation = &gib5, hard
+		w.Memory, w.Isolation = gib5, hard
 		w.Framework = &Framework{Name: "vllm"}
 	}), print: mechs(sharing.MechanismMIGLikeEmulation), because: "jabrayilov-gpushare", want: sharing.MechanismExclusive},
 	// Business fit by strategy.
@@ -122,10 +122,10 @@ var rows = []row{
 	{id: "use cases", w: research, print: mechs(sharing.MechanismResearch, sharing.MechanismMPS, sharing.MechanismTimeSlicing)},
 	// Risk classes under time-slicing.
 	{id: "risk classes", w: devtest, print: mechs(sharing.MechanismTimeSlicing)},
-	{id: "risk classes", gpu: "T4", w: with(batch, func(w *Workload) { w.Memory = &gib5 }), print: mechs(sharing.MechanismTimeSlicing, sharing.MechanismMPS)},
-	{id: "risk classes", gpu: "T4", w: with(online, func(w *Workload) { w.Memory, w.SLO = &gib5, predict.SLO{E2EP99: ms800} }), print: mechs(sharing.MechanismMPS, sharing.MechanismExclusive), avoid: mechs(sharing.MechanismTimeSlicing)},
+	{id: "risk classes", gpu: "T4", w: with(batch, func(w *Workload) { w.Memory = gib5 }), print: mechs(sharing.MechanismTimeSlicing, sharing.MechanismMPS)},
+	{id: "risk classes", gpu: "T4", w: with(online, func(w *Workload) { w.Memory, w.SLO = gib5, predict.SLO{E2EP99: ms800} }), print: mechs(sharing.MechanismMPS, sharing.MechanismExclusive), avoid: mechs(sharing.MechanismTimeSlicing)},
 	// The register's worst risk: latency under contention.
-	{id: "risk register", gpu: "T4", w: with(strict, func(w *Workload) { w.Memory, w.Isolation = &gib5, Isolation{} }), avoid: mechs(sharing.MechanismTimeSlicing), print: mechs(sharing.MechanismMPS, sharing.MechanismExclusive)},
+	{id: "risk register", gpu: "T4", w: with(strict, func(w *Workload) { w.Memory, w.Isolation = gib5, Isolation{} }), avoid: mechs(sharing.MechanismTimeSlicing), print: mechs(sharing.MechanismMPS, sharing.MechanismExclusive)},
 	// Opportunities.
 	{id: "opportunities", w: with(devtest, func(w *Workload) { w.Kind = KindCI }), print: mechs(sharing.MechanismTimeSlicing)},
 	{id: "opportunities", w: strict, print: mechs(sharing.MechanismMIG)},

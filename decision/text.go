@@ -219,7 +219,7 @@ func (t text) pool(p *PoolResult) {
 func (t text) totals(s *Totals) {
 	t.line("  GPUs     %d before (each replica alone), %d after", s.GPUsBefore, s.GPUsAfter)
 	if s.MonthlyBefore != "" {
-		t.line("  a month  %s before, %s after, %s %s saved (%.1f%%; %d hours)", s.MonthlyBefore, s.MonthlyAfter, s.MonthlySaving, s.Currency, *s.SavingPercent, s.HoursPerMonth)
+		t.line("  a month  %s before, %s after, %s %s saved (%.1f%%; %d hours)", s.MonthlyBefore, s.MonthlyAfter, s.MonthlySaving, s.Currency, s.SavingPercent.Or(0), s.HoursPerMonth)
 	}
 	if len(s.UnpricedPools) > 0 {
 		t.line("  no total: pools without a price: %s", strings.Join(s.UnpricedPools, ", "))

@@ -30,6 +30,8 @@ type TrapHit struct {
 // decided, and the pool that either is about.
 type trapScene struct {
 	w         *Workload
+	f         Framework // the workload's, zero without
+	r         Request   // likewise
 	cw        *CompiledWorkload
 	p         *CompiledPool // nil when nothing was decided and no pool is pinned
 	chosen    sharing.Mechanism
@@ -39,26 +41,18 @@ type trapScene struct {
 	unequal   bool // tenants of its GPUs differ in kind or demand
 }
 
-// asked is what the team asked for, or None.
-func (s *trapScene) asked() sharing.Mechanism {
-	if s.w.Request == nil {
-		return sharing.MechanismNone
-	}
-	return s.w.Request.Mechanism
-}
-
 // in says whether the mechanism chosen or asked for is one of ms.
 func (s *trapScene) in(ms ...sharing.Mechanism) bool {
-	return slices.Contains(ms, s.chosen) || slices.Contains(ms, s.asked())
+	return slices.Contains(ms, s.chosen) || slices.Contains(ms, s.r.Mechanism)
 }
 
 // shares says the same of any mechanism but whole GPUs.
 func (s *trapScene) shares() bool {
-	return s.chosen > sharing.MechanismExclusive || s.asked() > sharing.MechanismExclusive
+	return s.chosen > sharing.MechanismExclusive || s.r.Mechanism > sharing.MechanismExclusive
 }
 
 func (s *trapScene) framework(names ...string) bool {
-	return s.w.Framework != nil && slices.Contains(names, s.w.Framework.Name)
+	return slices.Contains(names, s.f.Name)
 }
 
 var mpsFamily = []sharing.Mechanism{sharing.MechanismMPS, sharing.MechanismHAMiWithMPS, sharing.MechanismMIGWithMPS, sharing.MechanismMIGLikeEmulation}
@@ -67,8 +61,8 @@ func (s *trapScene) mps() bool { return s.in(mpsFamily...) }
 
 // requested replicas per GPU, or those that were decided.
 func (s *trapScene) perGPU() int {
-	if r := s.w.Request; r != nil && r.Replicas > 0 {
-		return r.Replicas
+	if s.r.Replicas > 0 {
+		return s.r.Replicas
 	}
 	return s.tenants
 }
@@ -80,7 +74,7 @@ var detectors = map[string]func(*trapScene) string{
 			"%s takes turns: with %d busy tenants each waits for the others", sharing.MechanismTimeSlicing, max(2, s.perGPU()))
 	},
 	"mps-is-not-isolation": func(s *trapScene) string {
-		return say(s.mps() && (s.w.Isolation.Fault > sharing.LevelNone || s.w.Isolation.Memory > sharing.LevelDriver || s.untrusted && slices.Contains(mpsFamily, s.asked())),
+		return say(s.mps() && (s.w.Isolation.Fault > sharing.LevelNone || s.w.Isolation.Memory > sharing.LevelDriver || s.untrusted && slices.Contains(mpsFamily, s.r.Mechanism)),
 			"MPS clients share the GPU's fault domain; only address spaces are a client's own")
 	},
 	"mig-needs-idle-instances": func(s *trapScene) string {
@@ -98,14 +92,13 @@ var detectors = map[string]func(*trapScene) string{
 		return say(s.w.Evidence == EvidenceVendor, "gpu_busy comes from a vendor's or paper's figure; measure it on this GPU")
 	},
 	"memory-fractions-add-up": func(s *trapScene) string {
-		f := s.w.Framework
-		n := s.perGPU()
-		return say(f != nil && f.MemoryFraction != nil && n > 1 && s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation) && *f.MemoryFraction*float64(n) > 1,
-			"memory fraction %.2f times %d on one GPU is more than the GPU; the written configuration sets a fraction that fits", deref(f), n)
+		f, n := s.f.MemoryFraction.Or(0), s.perGPU()
+		return say(n > 1 && s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation) && f*float64(n) > 1,
+			"memory fraction %.2f times %d on one GPU is more than the GPU; the written configuration sets a fraction that fits", f, n)
 	},
 	"prefill-memory": func(s *trapScene) string {
-		return say(s.framework("tgi") && s.shares() && s.w.Framework.MaxPrefill > 4096,
-			"max_batch_prefill_tokens %d ran out of memory in warm-up on a shared GPU where 4096 works", prefill(s.w))
+		return say(s.framework("tgi") && s.shares() && s.f.MaxPrefill > 4096,
+			"max_batch_prefill_tokens %d ran out of memory in warm-up on a shared GPU where 4096 works", s.f.MaxPrefill)
 	},
 	"node-group-without-driver": func(s *trapScene) string {
 		return say(s.p != nil && strings.HasPrefix(s.p.pool.Platform, "eks") && strings.HasPrefix(s.p.pool.InstanceType, "g6e"),
@@ -137,11 +130,10 @@ var detectors = map[string]func(*trapScene) string{
 		return say(s.w.Evidence == EvidenceSynthetic, "gpu_busy comes from generated example data, not from a measurement")
 	},
 	"model-exceeds-slice": func(s *trapScene) string {
-		r := s.w.Request
-		if r == nil || r.Profile == "" || s.p == nil || s.p.ground.Model() == nil {
+		if s.r.Profile == "" || s.p == nil || s.p.ground.Model() == nil {
 			return ""
 		}
-		prof, err := s.p.ground.Model().Profile(r.Profile)
+		prof, err := s.p.ground.Model().Profile(s.r.Profile)
 		if err != nil {
 			return ""
 		}
@@ -157,11 +149,11 @@ var detectors = map[string]func(*trapScene) string{
 			"unlike tenants slow by unlike factors under fair turns: the shorter to twice its time, the longer to the sum; it is predictable")
 	},
 	"unlike-cost-sides": func(s *trapScene) string {
-		if s.p == nil {
+		if s.p == nil || s.p.pool.CPUNodes == nil {
 			return ""
 		}
 		n := s.p.pool.CPUNodes
-		return say(n != nil && n.Shared != n.Dedicated, "%d CPU nodes stand on the shared side and %d on the dedicated one; compare like with like", cpuNodes(s.p.pool, true), cpuNodes(s.p.pool, false))
+		return say(n.Shared != n.Dedicated, "%d CPU nodes stand on the shared side and %d on the dedicated one; compare like with like", n.Shared, n.Dedicated)
 	},
 	"utilisation-is-not-load": func(s *trapScene) string {
 		return say(s.w.Evidence == EvidenceNVML, "gpu_busy is NVML utilisation: one thread block reads 100%%, so it says nothing of the room that is left")
@@ -178,8 +170,8 @@ var detectors = map[string]func(*trapScene) string{
 			"%d shares that each keep %.0f%% busy want %.1f GPUs: replicas are not capacity", n, s.cw.demand.Busy*100, float64(n)*s.cw.demand.Busy)
 	},
 	"two-shares-one-gpu": func(s *trapScene) string {
-		return say(s.w.Request != nil && s.w.Request.SharedGPUs > 1 && s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS),
-			"%d shares of a GPU give no more compute than one", sharedGPUs(s.w))
+		return say(s.r.SharedGPUs > 1 && s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS),
+			"%d shares of a GPU give no more compute than one", s.r.SharedGPUs)
 	},
 	"mps-limit-per-process": func(s *trapScene) string {
 		return say(s.mps() && s.w.processes() > 1, "an MPS memory limit holds for each of the %d processes, not for the container", s.w.processes())
@@ -190,9 +182,9 @@ var detectors = map[string]func(*trapScene) string{
 			"CUDA_MPS_PIPE_DIRECTORY=%q reaches no daemon: the client then silently has the whole GPU", problem.Clip(dir))
 	},
 	"mps-memory-fraction": func(s *trapScene) string {
-		f := s.w.Framework
-		return say(s.in(sharing.MechanismMPS, sharing.MechanismHAMiWithMPS) && s.framework("vllm", "sglang", "tgi") && f.MemoryFraction != nil && s.perGPU() > 1 && *f.MemoryFraction > 1/float64(s.perGPU()),
-			"under an MPS limit the framework sees the whole GPU's memory, so its fraction must be limit over total, not %.2f", deref(f))
+		f := s.f.MemoryFraction.Or(0)
+		return say(s.in(sharing.MechanismMPS, sharing.MechanismHAMiWithMPS) && s.framework("vllm", "sglang", "tgi") && s.perGPU() > 1 && f > 1/float64(s.perGPU()),
+			"under an MPS limit the framework sees the whole GPU's memory, so its fraction must be limit over total, not %.2f", f)
 	},
 	"mps-device-ordinals": func(s *trapScene) string {
 		v, set := s.w.Env["CUDA_VISIBLE_DEVICES"]
@@ -213,20 +205,19 @@ var detectors = map[string]func(*trapScene) string{
 		return say(s.mps() && s.perGPU() > 1, "after a fault the server takes no client until every affected one has exited: one that lingers blocks all")
 	},
 	"hami-graphs-unlimited": func(s *trapScene) string {
-		f := s.w.Framework
-		return say(s.in(sharing.MechanismHAMi) && (f != nil && f.CUDAGraphs != nil && *f.CUDAGraphs || s.w.Request != nil && s.w.Request.Cores > 0 && s.framework("vllm")),
+		return say(s.in(sharing.MechanismHAMi) && (s.f.CUDAGraphs.Or(false) || s.r.Cores > 0 && s.framework("vllm")),
 			"HAMi's gpucores does not hold CUDA graphs back, which the framework launches by default")
 	},
 	"parallelism-across-slices": func(s *trapScene) string {
-		return say(s.w.gpus() > 1 && s.asked() > sharing.MechanismExclusive, "a replica over %d GPUs cannot run on shares or slices", s.w.gpus())
+		return say(s.w.gpus() > 1 && s.r.Mechanism > sharing.MechanismExclusive, "a replica over %d GPUs cannot run on shares or slices", s.w.gpus())
 	},
 	"mps-on-mig-delivery": func(s *trapScene) string {
 		return say(s.in(sharing.MechanismMIGWithMPS) && (s.p == nil || s.p.pool.Delivery <= sharing.DeliveryGPUOperator),
 			"the device plugin refuses MPS on MIG devices")
 	},
 	"mps-namespace-limits": func(s *trapScene) string {
-		return say(s.w.Request != nil && s.w.Request.MPSNamespace != "" && s.w.Request.MPSNamespace != "default",
-			"namespace %q inherits none of its server's limits; set them on the namespace", namespace(s.w))
+		return say(s.r.MPSNamespace != "" && s.r.MPSNamespace != "default",
+			"namespace %q inherits none of its server's limits; set them on the namespace", problem.Clip(s.r.MPSNamespace))
 	},
 	"mps-q-flag": func(s *trapScene) string {
 		return say(s.mps() && s.p != nil && (s.p.pool.MPSProtocol == mps.ProtocolV3 || s.p.pool.Driver.Major >= 615),
@@ -245,7 +236,7 @@ var detectors = map[string]func(*trapScene) string{
 }
 
 func (s *trapScene) bypasses() bool {
-	return s.w.Framework != nil && (s.w.Framework.Privileged || s.w.Framework.StaticCUDA)
+	return s.f.Privileged || s.f.StaticCUDA
 }
 
 func (s *trapScene) tightSLO() bool {
@@ -269,44 +260,6 @@ func pick(first bool, a, b string) string {
 		return a
 	}
 	return b
-}
-
-func deref(f *Framework) float64 {
-	if f == nil || f.MemoryFraction == nil {
-		return 0
-	}
-	return *f.MemoryFraction
-}
-
-func prefill(w *Workload) int {
-	if w.Framework == nil {
-		return 0
-	}
-	return w.Framework.MaxPrefill
-}
-
-func sharedGPUs(w *Workload) int {
-	if w.Request == nil {
-		return 0
-	}
-	return w.Request.SharedGPUs
-}
-
-func namespace(w *Workload) string {
-	if w.Request == nil {
-		return ""
-	}
-	return problem.Clip(w.Request.MPSNamespace)
-}
-
-func cpuNodes(p *Pool, shared bool) int {
-	switch {
-	case p.CPUNodes == nil:
-		return 0
-	case shared:
-		return p.CPUNodes.Shared
-	}
-	return p.CPUNodes.Dedicated
 }
 
 func hasOrdinal(v string) bool {

@@ -18,7 +18,7 @@ type trapCase struct {
 }
 
 func asks(m sharing.Mechanism, f func(*Workload)) Workload {
-	w := Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 4}, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.1), Request: &Request{Mechanism: m}}
+	w := Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 4}, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.1), Request: &Request{Mechanism: m}}
 	if f != nil {
 		f(&w)
 	}
@@ -33,42 +33,42 @@ var trapCases = map[string]trapCase{
 	"emulation-is-not-mig":     {w: asks(sharing.MechanismMIGLikeEmulation, nil)},
 	"figures-of-others":        {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = EvidenceVendor })},
 	"memory-fractions-add-up": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) {
-		w.Framework = &Framework{Name: "tgi", MemoryFraction: ptr(0.8)}
+		w.Framework = &Framework{Name: "tgi", MemoryFraction: Some(0.8)}
 		w.Request.Replicas = 2
 	})},
 	"prefill-memory":            {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Framework = &Framework{Name: "tgi", MaxPrefill: 8192} })},
 	"node-group-without-driver": {pool: Pool{GPU: "L40S", Count: 4, Platform: "eks-managed", InstanceType: "g6e.2xlarge"}, w: asks(sharing.MechanismTimeSlicing, nil)},
-	"turns-against-p99":         {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.SLO.TPOTP99 = predict.Some(predict.Duration(50e6)) })},
-	"mps-needs-idle-sms":        {w: asks(sharing.MechanismMPS, func(w *Workload) { w.GPUBusy = ptr(0.95) })},
-	"training-fills-the-gpu":    {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Kind, w.GPUBusy = KindTraining, ptr(0.9) })},
+	"turns-against-p99":         {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.SLO.TPOTP99 = Some(predict.Duration(50e6)) })},
+	"mps-needs-idle-sms":        {w: asks(sharing.MechanismMPS, func(w *Workload) { w.GPUBusy = Some(0.95) })},
+	"training-fills-the-gpu":    {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Kind, w.GPUBusy = KindTraining, Some(0.9) })},
 	"replicas-share-memory":     {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Request.Replicas = 4 })},
 	"mps-fault-spreads":         {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.Replicas = 4 })},
 	"synthetic-figures":         {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = EvidenceSynthetic })},
 	"model-exceeds-slice": {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4}, w: asks(sharing.MechanismMIG, func(w *Workload) {
-		w.Memory, w.Model = nil, &Model{Parameters: 7e9, Weights: PrecisionFP16}
+		w.Memory, w.Model = Optional[sharing.Bytes]{}, &Model{Parameters: 7e9, Weights: PrecisionFP16}
 		w.Request.Profile = "1g.10gb"
 	})},
 	"loss-per-100-ms": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Revenue = &Revenue{LossPercentPer100m: 1, LossUnit: "per-ms"} })},
 	"unequal-slowdowns": {pool: Pool{GPU: "T4", Count: 4, Mechanisms: []sharing.Mechanism{sharing.MechanismTimeSlicing}}, w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Replicas.Max = 1; w.Kind = KindNotebook }),
-		with: &Workload{Name: "other", Kind: KindCI, Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.05)}},
+		with: &Workload{Name: "other", Kind: KindCI, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.05)}},
 	"unlike-cost-sides":         {pool: Pool{GPU: "L40S", Count: 4, CPUNodes: &CPUNodes{Shared: 2}}, w: asks(sharing.MechanismTimeSlicing, nil)},
 	"utilisation-is-not-load":   {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = EvidenceNVML })},
 	"first-fit-blocks-4g":       {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4, Layouts: []string{"3g.40gb@0"}}, w: asks(sharing.MechanismMIG, nil)},
-	"replicas-are-not-capacity": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.GPUBusy = ptr(0.5); w.Request.Replicas = 4 })},
+	"replicas-are-not-capacity": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.GPUBusy = Some(0.5); w.Request.Replicas = 4 })},
 	"two-shares-one-gpu":        {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Request.SharedGPUs = 2 })},
 	"mps-limit-per-process":     {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Framework = &Framework{Name: "pytorch", Processes: 2} })},
 	"mps-pipe-directory":        {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Env = map[string]string{"CUDA_MPS_PIPE_DIRECTORY": "nvidia-mps"} })},
 	"mps-memory-fraction": {w: asks(sharing.MechanismMPS, func(w *Workload) {
-		w.Framework = &Framework{Name: "vllm", MemoryFraction: ptr(0.9)}
+		w.Framework = &Framework{Name: "vllm", MemoryFraction: Some(0.9)}
 		w.Request.Replicas = 2
 	})},
 	"mps-device-ordinals": {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Env = map[string]string{"CUDA_VISIBLE_DEVICES": "0"} })},
 	"mps-limit-dropped":   {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Env = map[string]string{"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=2G,1=4G"} })},
-	"mps-one-user-per-server": {pool: Pool{GPU: "L40S", Count: 4}, w: asks(sharing.MechanismMPS, func(w *Workload) { w.Kind, w.UID, w.Tenant = KindHPC, ptr(1000), "t" }),
-		with: &Workload{Name: "other", Kind: KindHPC, Tenant: "t", Memory: ptr(4 * sharing.GiB), GPUBusy: ptr(0.1), UID: ptr(1001)}},
+	"mps-one-user-per-server": {pool: Pool{GPU: "L40S", Count: 4}, w: asks(sharing.MechanismMPS, func(w *Workload) { w.Kind, w.UID, w.Tenant = KindHPC, Some(1000), "t" }),
+		with: &Workload{Name: "other", Kind: KindHPC, Tenant: "t", Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.1), UID: Some(1001)}},
 	"mps-client-killed":         {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.Replicas = 2 })},
 	"mps-fault-state-lasts":     {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.Replicas = 2 })},
-	"hami-graphs-unlimited":     {w: asks(sharing.MechanismHAMi, func(w *Workload) { w.Framework = &Framework{Name: "vllm", CUDAGraphs: ptr(true)} })},
+	"hami-graphs-unlimited":     {w: asks(sharing.MechanismHAMi, func(w *Workload) { w.Framework = &Framework{Name: "vllm", CUDAGraphs: Some(true)} })},
 	"parallelism-across-slices": {w: asks(sharing.MechanismMIG, func(w *Workload) { w.GPUs = 2 })},
 	"mps-on-mig-delivery":       {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4, Delivery: sharing.DeliveryDevicePlugin}, w: asks(sharing.MechanismMIGWithMPS, nil)},
 	"mps-namespace-limits":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.MPSNamespace = "team" })},
@@ -86,10 +86,10 @@ func trapsOf(t *testing.T, c trapCase) []string {
 	p.Name = "p"
 	f := &Fleet{Version: "v1", Pools: []Pool{p}, Workloads: []Workload{c.w}}
 	if p.CPUNodes != nil {
-		p.CPUNodes.PricePerHour = *price(t, "0.08 USD")
+		p.CPUNodes.PricePerHour = price(t, "0.08 USD")
 	}
 	if f.Workloads[0].Revenue != nil {
-		f.Workloads[0].Revenue.Monthly = *price(t, "1000.00 USD")
+		f.Workloads[0].Revenue.Monthly = price(t, "1000.00 USD")
 	}
 	if c.with != nil {
 		f.Workloads = append(f.Workloads, *c.with)

@@ -122,12 +122,16 @@ func (c *checker) within(path string, v, low, high int) {
 	}
 }
 
-func (c *checker) fraction(path string, v *float64, zeroOK bool) {
-	if v == nil {
-		return
+// optional checks a number that is left out where it is not known.
+func (c *checker) optional(path string, v Optional[int], high int) {
+	if n, stated := v.Get(); stated {
+		c.within(path, n, 1, high)
 	}
-	if !(*v > 0 || zeroOK && *v == 0) || *v > 1 {
-		c.Addf(path, "use a share between 0 and 1, for example 0.25", "%v is out of range", *v)
+}
+
+func (c *checker) share(path string, v Optional[float64]) {
+	if f, stated := v.Get(); stated && !(f >= 0 && f <= 1) {
+		c.Addf(path, "use a share between 0 and 1, for example 0.25", "%v is out of range", f)
 	}
 }
 
@@ -139,20 +143,20 @@ func (c *checker) pool(path string, p *Pool, currency *string) {
 	if !(c.partial && p.Count == 0) {
 		c.within(path+".count", p.Count, 1, MaxGPUs)
 	}
-	c.within(path+".gpus_per_node", p.GPUsPerNode, 0, 1024)
-	c.price(path+".price_per_gpu_hour", p.PricePerGPUHour, currency)
-	c.price(path+".node_price_per_hour", p.NodePricePerHour, currency)
+	c.optional(path+".gpus_per_node", p.GPUsPerNode, 1024)
+	c.optionalPrice(path+".price_per_gpu_hour", p.PricePerGPUHour, currency)
+	c.optionalPrice(path+".node_price_per_hour", p.NodePricePerHour, currency)
 	c.capacity(path, p, currency)
-	if p.PricePerGPUHour != nil && p.NodePricePerHour != nil {
+	if !p.PricePerGPUHour.IsZero() && !p.NodePricePerHour.IsZero() {
 		c.Addf(path+".node_price_per_hour", "keep one of the two", "contradicts price_per_gpu_hour")
 	}
-	if p.NodePricePerHour != nil && p.GPUsPerNode == 0 {
+	if !p.NodePricePerHour.IsZero() && p.GPUsPerNode.IsZero() {
 		c.Addf(path+".gpus_per_node", "add gpus_per_node, so that the node's price can be divided", "is missing beside node_price_per_hour")
 	}
 	if n := p.CPUNodes; n != nil {
 		c.within(path+".cpu_nodes.dedicated", n.Dedicated, 0, MaxGPUs)
 		c.within(path+".cpu_nodes.shared", n.Shared, 0, MaxGPUs)
-		c.price(path+".cpu_nodes.price_per_hour", &n.PricePerHour, currency)
+		c.price(path+".cpu_nodes.price_per_hour", n.PricePerHour, currency)
 	}
 	if p.Delivery == sharing.DeliveryVGPUManager {
 		c.Addf(path+".delivery", "set vgpu: true", "vGPU types are handed out by the hypervisor")
@@ -186,10 +190,13 @@ func (c *checker) oneOf(path, v string, known []string) {
 	c.Addf(path, remedy, "unknown value %q", problem.Clip(v))
 }
 
-func (c *checker) price(path string, m *cost.Money, currency *string) {
-	if m == nil {
-		return
+func (c *checker) optionalPrice(path string, m Optional[cost.Money], currency *string) {
+	if price, stated := m.Get(); stated {
+		c.price(path, price, currency)
 	}
+}
+
+func (c *checker) price(path string, m cost.Money, currency *string) {
 	if c.partial && m.Currency() == "" {
 		return
 	}
@@ -214,9 +221,9 @@ func (c *checker) workload(path string, w *Workload) {
 	c.load(path, w)
 	c.within(path+".gpus", w.GPUs, 0, 1024)
 	switch {
-	case w.Memory != nil && w.Model != nil:
+	case !w.Memory.IsZero() && w.Model != nil:
 		c.Addf(path+".model", "keep memory or model", "contradicts memory")
-	case w.Memory == nil && w.Model == nil && !c.partial:
+	case w.Memory.IsZero() && w.Model == nil && !c.partial:
 		c.Addf(path+".memory", "add memory: 18GiB (per GPU), or model: {parameters: 8e9, weights: fp16, kv_cache: 2GiB}", "is missing")
 	}
 	c.bytes(path+".memory", w.Memory)
@@ -229,13 +236,16 @@ func (c *checker) workload(path string, w *Workload) {
 		}
 		c.bytes(path+".model.kv_cache", m.KVCache)
 	}
-	c.fraction(path+".gpu_busy", w.GPUBusy, true)
-	c.fraction(path+".peak_busy", w.PeakBusy, true)
-	if w.GPUBusy != nil && w.PeakBusy != nil && *w.PeakBusy < *w.GPUBusy {
-		c.Addf(path+".peak_busy", "the peak is at least the mean", "%v is below gpu_busy %v", *w.PeakBusy, *w.GPUBusy)
+	c.share(path+".gpu_busy", w.GPUBusy)
+	c.share(path+".peak_busy", w.PeakBusy)
+	if mean, peak := w.GPUBusy.Or(0), w.PeakBusy.Or(1); peak < mean {
+		c.Addf(path+".peak_busy", "the peak is at least the mean", "%v is below gpu_busy %v", peak, mean)
 	}
 	if f := w.Framework; f != nil {
-		c.fraction(path+".framework.memory_fraction", f.MemoryFraction, false)
+		c.share(path+".framework.memory_fraction", f.MemoryFraction)
+		if f.MemoryFraction.Or(1) == 0 {
+			c.Addf(path+".framework.memory_fraction", "use a share between 0 and 1, for example 0.9", "0 is out of range")
+		}
 		c.within(path+".framework.processes", f.Processes, 0, 4096)
 		c.within(path+".framework.max_batch_prefill_tokens", f.MaxPrefill, 0, 1<<30)
 		if f.Name == "" && !c.partial {
@@ -252,8 +262,8 @@ func (c *checker) workload(path string, w *Workload) {
 			c.Addf(path+".profile.server", "write the server as the profiles have it, for example {model: 8b}", "is empty")
 		}
 	}
-	if u := w.UID; u != nil && (*u < 0 || *u > 1<<31-2) {
-		c.Addf(path+".uid", "use a user id from 0", "%d is out of range", *u)
+	if u := w.UID.Or(0); u < 0 || u > 1<<31-2 {
+		c.Addf(path+".uid", "use a user id from 0", "%d is out of range", u)
 	}
 	if r := w.Revenue; r != nil {
 		if r.Monthly.Micros() < 0 {
@@ -271,9 +281,9 @@ func (c *checker) workload(path string, w *Workload) {
 	}
 }
 
-func (c *checker) bytes(path string, b *sharing.Bytes) {
-	if b != nil && (*b <= 0 || *b > maxBytesPerGPU) {
-		c.Addf(path, "write the memory of one GPU, for example 18GiB", "%s is out of range", *b)
+func (c *checker) bytes(path string, b Optional[sharing.Bytes]) {
+	if b, stated := b.Get(); stated && (b <= 0 || b > maxBytesPerGPU) {
+		c.Addf(path, "write the memory of one GPU, for example 18GiB", "%s is out of range", b)
 	}
 }
 

@@ -57,8 +57,8 @@ type Server struct {
 	Percent     float64       `yaml:"percent,nonzero"`
 	MemoryLimit sharing.Bytes `yaml:"memory_limit,nonzero"`
 	// Memory is what the server takes, for a decision.
-	Memory    *sharing.Bytes   `yaml:"memory"`
-	Simulated *SimulatedServer `yaml:"simulated"`
+	Memory    predict.Optional[sharing.Bytes] `yaml:"memory"`
+	Simulated *SimulatedServer                `yaml:"simulated"`
 }
 
 // Load is what clients ask of a server, and what they expect.
@@ -80,8 +80,8 @@ type Case struct {
 
 // Decision is what a decision on the loads needs that measuring does not tell.
 type Decision struct {
-	GPU   string      `yaml:"gpu"` // product name; default: the GPU that is measured
-	Price *cost.Money `yaml:"price_per_hour"`
+	GPU   string                       `yaml:"gpu"` // product name; default: the GPU that is measured
+	Price predict.Optional[cost.Money] `yaml:"price_per_hour"`
 }
 
 // SimulatedGPU is the GPU of a simulated run; what is zero has the simulation's

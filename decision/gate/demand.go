@@ -9,8 +9,11 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Optional is a value that may be missing.
+// Optional is a value that may be missing. The zero Optional is missing.
 type Optional[T any] = optional.Value[T]
+
+// Some returns a value that is there.
+func Some[T any](v T) Optional[T] { return optional.Of(v) }
 
 // Demand is what one replica of a workload asks of the GPUs that it runs on. It
 // must not be modified once it was given to a gate. decision.CompileWorkload

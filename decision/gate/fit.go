@@ -20,7 +20,8 @@ func (g *Ground) gateFit(d *Demand, nb Neighbours, profile *mig.Profile, r *Repo
 		r.Tenants = d.Replicas
 	}
 	need := d.Memory.Under(r.Mechanism)
-	left := Left{Total: g.memory, Memory: g.memory}
+	total := g.memory.Or(0)
+	left := Left{Total: g.memory, Memory: total}
 	var why Reason
 	if !left.Known(need, &why) || !left.Suffices(need, 0, &why) {
 		r.compare(why.Verdict, why.Code, why.Need, why.Have)
@@ -28,14 +29,14 @@ func (g *Ground) gateFit(d *Demand, nb Neighbours, profile *mig.Profile, r *Repo
 	}
 	switch r.Mechanism {
 	case sharing.MechanismExclusive, sharing.MechanismResearch, sharing.MechanismInServer:
-		noteFraction(d, need, g.memory, r)
+		noteFraction(d, need, total, r)
 		return
 	}
 	if left.Memory -= need; !left.Suffices(need, 0, &why) {
-		r.compare(VerdictReject, CodeMemoryForTwo, int64(need), int64(g.memory))
+		r.compare(VerdictReject, CodeMemoryForTwo, int64(need), int64(total))
 		return
 	}
-	n := Fit(need, g.memory, d.Busy, t.Capacity)
+	n := Fit(need, total, d.Busy, t.Capacity)
 	if n < 2 && d.BusyBasis == BusyStated && !d.Predicted {
 		r.compare(VerdictReject, CodeBusyForTwo, permille(t.Capacity), permille(d.Busy))
 	}

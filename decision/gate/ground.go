@@ -29,8 +29,8 @@ type Kind struct {
 type Ground struct {
 	name      string
 	gpu       *sharing.GPU
-	model     *mig.Model    // nil where the catalogue has none
-	memory    sharing.Bytes // 0 = not known
+	model     *mig.Model // nil where the catalogue has none
+	memory    Optional[sharing.Bytes]
 	together  int
 	delivery  sharing.Delivery
 	vgpu      bool
@@ -62,7 +62,9 @@ func NewGround(k Kind) (*Ground, error) {
 		return nil, fmt.Errorf("gate: pool %q has no GPU", k.Name)
 	}
 	g := &Ground{name: k.Name, gpu: k.GPU, together: k.Together, delivery: k.Delivery, vgpu: k.VGPU}
-	g.memory, _ = k.GPU.Memory.Get()
+	if memory, known := k.GPU.Memory.Get(); known {
+		g.memory = Some(memory)
+	}
 	env := sharing.Environment{GPU: k.GPU, Driver: k.Driver, StaticPartitions: k.StaticPartitions}
 	for m := range traits {
 		mech := sharing.Mechanism(m)

@@ -8,11 +8,11 @@ import (
 
 // Left is what one GPU, or one slice of it, has left for one more replica.
 type Left struct {
-	Total   sharing.Bytes // memory of the GPU; 0 = not known
-	Memory  sharing.Bytes // that is free; means nothing where Total is 0
-	Milli   int32         // free thousandths of its work
-	Tenants int32         // that are there
-	Room    int32         // more tenants that there may be
+	Total   Optional[sharing.Bytes] // memory of the GPU
+	Memory  sharing.Bytes           // that is free; means nothing where Total is missing
+	Milli   int32                   // free thousandths of its work
+	Tenants int32                   // that are there
+	Room    int32                   // more tenants that there may be
 }
 
 // Seats is how many replicas a mechanism takes on one GPU of g, which may be nil:
@@ -53,7 +53,7 @@ func (l *Left) Seated(seats int, milli int32, why *Reason) bool {
 
 // Known says whether memory can be compared with the GPU's.
 func (l *Left) Known(memory sharing.Bytes, why *Reason) bool {
-	if memory > 0 && l.Total == 0 {
+	if memory > 0 && l.Total.IsZero() {
 		*why = Reason{Verdict: VerdictUnknown, Code: CodeGPUMemoryUnknown, Need: int64(memory)}
 		return false
 	}

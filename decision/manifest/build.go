@@ -204,7 +204,7 @@ func (b *builder) group(g *group) error {
 	if len(ds) == 0 {
 		b.undelivered(g)
 	}
-	if n := g.pool.GPUsPerNode; n > 0 && g.GPUs%n != 0 {
+	if n := g.pool.GPUsPerNode.Or(1); g.GPUs%n != 0 {
 		b.warn(sharing.Warning{Code: WarnPartialNode, Path: g.key, Source: "k8s-device-plugin",
 			Message: fmt.Sprintf("%d GPUs are %d whole nodes of %d and a part; a node shares by one mechanism, so the other GPUs of that node serve it too or idle",
 				g.GPUs, g.GPUs/n, n),

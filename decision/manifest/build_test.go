@@ -94,14 +94,14 @@ func TestBuildWarnings(t *testing.T) {
 		{"MIG and MPS in one Operator", nil, "mig.strategy", WarnMIGStrategyEnv},
 		{"two namespaces on one claim", nil, "serve-mps", WarnClaimNamespaces},
 		{"two processes", nil, "rerank", WarnPerProcess},
-		{"more memory than an equal share", func(s *scene) { *s.workload("embed").Memory = 40 * sharing.GiB }, "embed", WarnEqualShares},
+		{"more memory than an equal share", func(s *scene) { s.workload("embed").Memory = decision.Some(40 * sharing.GiB) }, "embed", WarnEqualShares},
 		{"more compute than an equal share", func(s *scene) { s.pod("embed", func(p *PodOptions) { p.ComputePercent = 60 }) }, "embed", WarnEqualShares},
 		{"graphs", nil, "on", WarnCUDAGraphs},
 		{"graphs perhaps", func(s *scene) { s.workload("on").Framework = nil }, "on", WarnCUDAGraphs},
 		{"time-slicing has no limit", nil, "notebook", WarnNoMemoryLimit},
-		{"fraction unknown", func(s *scene) { *s.workload("notebook").Memory = sharing.MiB }, "notebook", WarnFractionUnknown},
+		{"fraction unknown", func(s *scene) { s.workload("notebook").Memory = decision.Some(sharing.MiB) }, "notebook", WarnFractionUnknown},
 		{"part of a node", func(s *scene) { s.group("serve", sharing.MechanismMPS).GPUs = 3 }, "serve-mps", WarnPartialNode},
-		{"node size", func(s *scene) { s.fleet.Pools[0].GPUsPerNode = 0 }, "prod-mig", WarnNodeSizeUnknown},
+		{"node size", func(s *scene) { s.fleet.Pools[0].GPUsPerNode = decision.Optional[int]{} }, "prod-mig", WarnNodeSizeUnknown},
 		{"no room", func(s *scene) { s.result.Decisions[4].Replicas = 9 }, "rerank", WarnUnplacedTenants},
 		{"compute", func(s *scene) { s.opts.Pods["notebook"] = PodOptions{ComputePercent: 20} }, "notebook", WarnComputeNotLimited},
 		{"KAI enforces nothing", func(s *scene) { s.opts.Deliveries = everyDelivery }, "notebook", WarnNotEnforced},
@@ -136,7 +136,6 @@ func TestBuildWarnings(t *testing.T) {
 
 // What a framework's fraction must come to.
 func TestFractions(t *testing.T) {
-	fraction := func(f float64) *float64 { return &f }
 	gpu, err := sharing.LookupGPU("H100 80GB HBM3")
 	if err != nil {
 		t.Fatal(err)
@@ -154,8 +153,8 @@ func TestFractions(t *testing.T) {
 		{"the limit is divided by the processes", sharing.MechanismMPS, 40 * sharing.GiB, decision.Framework{Name: "vllm", Processes: 2}, []string{"--gpu-memory-utilization", "0.23"}},
 		{"HAMi rewrites the total", sharing.MechanismHAMi, 20 * sharing.GiB, decision.Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.85"}},
 		{"time-slicing", sharing.MechanismTimeSlicing, 20 * sharing.GiB, decision.Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.23"}},
-		{"a share drops a given fraction", sharing.MechanismHAMi, 20 * sharing.GiB, decision.Framework{Name: "vllm", MemoryFraction: fraction(0.9)}, []string{"--gpu-memory-utilization", "0.85"}},
-		{"a GPU of its own keeps it", sharing.MechanismExclusive, 0, decision.Framework{Name: "vllm", MemoryFraction: fraction(0.97)}, []string{"--gpu-memory-utilization", "0.97"}},
+		{"a share drops a given fraction", sharing.MechanismHAMi, 20 * sharing.GiB, decision.Framework{Name: "vllm", MemoryFraction: decision.Some(0.9)}, []string{"--gpu-memory-utilization", "0.85"}},
+		{"a GPU of its own keeps it", sharing.MechanismExclusive, 0, decision.Framework{Name: "vllm", MemoryFraction: decision.Some(0.97)}, []string{"--gpu-memory-utilization", "0.97"}},
 		{"exclusive is left alone", sharing.MechanismExclusive, 0, decision.Framework{Name: "vllm"}, nil},
 		{"an unknown framework has no option", sharing.MechanismMPS, 20 * sharing.GiB, decision.Framework{Name: "triton"}, nil},
 	} {
@@ -164,7 +163,7 @@ func TestFractions(t *testing.T) {
 			need -= gate.ContextMemory
 		}
 		g := &group{GroupResult: decision.GroupResult{Mechanism: c.m}, gpu: gpu}
-		m := newMember(&decision.Decision{Mechanism: c.m}, &decision.Workload{Memory: &need, Framework: &c.fw}, g, "w", PodOptions{})
+		m := newMember(&decision.Decision{Mechanism: c.m}, &decision.Workload{Memory: decision.Some(need), Framework: &c.fw}, g, "w", PodOptions{})
 		if diff := cmp.Diff(c.want, new(builder).fractionArgs(m)); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)
 		}

@@ -116,8 +116,8 @@ func (g *group) clients() int {
 
 // nodes is the number of nodes that the group takes, or 0 where unknown.
 func (g *group) nodes() int {
-	n := g.pool.GPUsPerNode
-	if n == 0 {
+	n, known := g.pool.GPUsPerNode.Get()
+	if !known {
 		return 0
 	}
 	return (g.GPUs + n - 1) / n
@@ -169,10 +169,10 @@ func newMember(d *decision.Decision, w *decision.Workload, g *group, name string
 	}
 	// Only on a GPU or slice of its own does the fraction stand; a share needs
 	// another.
-	if f := m.framework().MemoryFraction; f != nil && (d.Mechanism == sharing.MechanismExclusive || d.Mechanism == sharing.MechanismMIG) {
-		m.fraction = *f
+	if f, stated := m.framework().MemoryFraction.Get(); stated && (d.Mechanism == sharing.MechanismExclusive || d.Mechanism == sharing.MechanismMIG) {
+		m.fraction = f
 		if slice := g.profileMemory(d.Profile); slice > 0 {
-			m.fraction = max(*f, min(1, math.Ceil(100*float64(m.memory)/float64(slice))/100))
+			m.fraction = max(f, min(1, math.Ceil(100*float64(m.memory)/float64(slice))/100))
 		}
 	}
 	return m

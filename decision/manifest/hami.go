@@ -141,12 +141,12 @@ func (m *member) share() HAMiShare {
 
 // graphsWarning warns of a compute limit that HAMi does not hold.
 func (b *builder) graphsWarning(m *member) {
-	launches := m.framework().CUDAGraphs
-	if m.percent == 0 || launches != nil && !*launches {
+	launches, known := m.framework().CUDAGraphs.Get()
+	if m.percent == 0 || known && !launches {
 		return
 	}
 	msg := "gpucores does not limit CUDA graphs; whether this workload launches them is not known (vLLM does by default)"
-	if launches != nil {
+	if known {
 		msg = "gpucores does not limit CUDA graphs, and this workload launches them"
 	}
 	b.warn(sharing.Warning{Code: WarnCUDAGraphs, Path: m.name, Source: "hami-core-graphs", Message: msg,

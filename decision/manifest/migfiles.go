@@ -71,7 +71,7 @@ func (g *group) nodeKinds() []nodeKind {
 			perGPU = append(perGPU, of)
 		}
 	}
-	perNode := max(g.pool.GPUsPerNode, 1)
+	perNode := g.pool.GPUsPerNode.Or(1)
 	var kinds []nodeKind
 	for start := 0; start < len(perGPU); start += perNode {
 		entries := nodeEntries(perGPU[start:min(start+perNode, len(perGPU))], perNode)
@@ -80,7 +80,7 @@ func (g *group) nodeKinds() []nodeKind {
 			kinds = append(kinds, nodeKind{name: g.key, entries: entries})
 			i = len(kinds) - 1
 		}
-		if g.pool.GPUsPerNode > 0 {
+		if !g.pool.GPUsPerNode.IsZero() {
 			kinds[i].nodes++
 		}
 	}
@@ -131,7 +131,7 @@ func (b *builder) partedFiles() error {
 		for _, k := range kinds {
 			c.Configs[k.name] = k.entries
 		}
-		if g.pool.GPUsPerNode == 0 && len(kinds) > 1 {
+		if g.pool.GPUsPerNode.IsZero() && len(kinds) > 1 {
 			b.warn(sharing.Warning{Code: WarnNodeSizeUnknown, Path: g.key, Source: "nvidia-gpu-operator",
 				Message: "GPUs are laid out differently and it is not known how many a node has; each label here is for nodes whose GPUs are all alike",
 				Remedy:  "say how many GPUs a node has"})

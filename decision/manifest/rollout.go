@@ -167,8 +167,8 @@ func (b *builder) groupStep(g *group) step {
 func (b *builder) groupChecks(g *group) []string {
 	allocatable := "`kubectl get node NODE -o jsonpath='{.status.allocatable}'` shows "
 	times := func(n int) string {
-		if g.pool.GPUsPerNode > 0 {
-			return fmt.Sprint(n * g.pool.GPUsPerNode)
+		if each, known := g.pool.GPUsPerNode.Get(); known {
+			return fmt.Sprint(n * each)
 		}
 		if n == 1 {
 			return "the node's GPUs"

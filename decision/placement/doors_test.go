@@ -19,10 +19,9 @@ func randomWorkload(rng *rand.Rand) *decision.Workload {
 	w := &decision.Workload{Name: "w", Kind: decision.KindDistributedTraining + decision.Kind(rng.IntN(8)), GPUs: 1 + rng.IntN(9)/7,
 		Tenant: fmt.Sprint("t", rng.IntN(3)), Replicas: decision.Replicas{Max: 1 + rng.IntN(4)}}
 	memory := sharing.Bytes(1+rng.IntN(48)) * sharing.GiB / 2
-	w.Memory = &memory
+	w.Memory = decision.Some(memory)
 	if rng.IntN(4) > 0 {
-		busy := float64(rng.IntN(70)) / 100
-		w.GPUBusy = &busy
+		w.GPUBusy = decision.Some(float64(rng.IntN(70)) / 100)
 	}
 	if rng.IntN(4) == 0 {
 		w.Isolation = decision.Isolation{Memory: sharing.Level(rng.IntN(6)), Fault: sharing.Level(rng.IntN(6))}
@@ -35,8 +34,7 @@ func randomWorkload(rng *rand.Rand) *decision.Workload {
 		}
 	}
 	if rng.IntN(4) == 0 {
-		fraction := 0.9
-		w.Framework = &decision.Framework{Name: []string{"vllm", "pytorch"}[rng.IntN(2)], Privileged: rng.IntN(2) == 0, MemoryFraction: &fraction}
+		w.Framework = &decision.Framework{Name: []string{"vllm", "pytorch"}[rng.IntN(2)], Privileged: rng.IntN(2) == 0, MemoryFraction: decision.Some(0.9)}
 	}
 	if rng.IntN(20) == 0 {
 		w.Pool = "another"
@@ -101,7 +99,9 @@ func TestBothDoors(t *testing.T) {
 			if fixed {
 				n.GPUs[i].Mechanism = m
 			}
-			n.GPUs[i].Memory, _ = gpu.Memory.Get()
+			if memory, known := gpu.Memory.Get(); known {
+				n.GPUs[i].Memory = Some(memory)
+			}
 			if !occupied {
 				continue
 			}
@@ -117,7 +117,7 @@ func TestBothDoors(t *testing.T) {
 				}
 				tenant.Milli, tenant.Profile, run.Start = 0, prof.Name, prof.Placements[0].Start
 			default:
-				tenant.GPUMemory = n.GPUs[i].Memory / sharing.Bytes(2+rng.IntN(3))
+				tenant.GPUMemory = n.GPUs[i].Memory.Or(0) / sharing.Bytes(2+rng.IntN(3))
 			}
 			n.Running = append(n.Running, run)
 		}

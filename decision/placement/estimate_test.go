@@ -41,7 +41,7 @@ func plainRun(m *Mix, v View, r *run, bit uint64) int64 {
 		}
 		slices.SortStableFunc(fit, func(a, b int) int { return int(v.GPUs[a].Milli - v.GPUs[b].Milli) })
 		for _, g := range fit[:k.gpus] {
-			v.GPUs[g].Milli -= k.need(v.GPUs[g].Total)
+			v.GPUs[g].Milli -= k.need(v.GPUs[g].Total.Or(0))
 			v.GPUs[g].Memory -= k.gpuMemory
 		}
 		v.CPUMilli -= k.cpu
@@ -171,7 +171,7 @@ func TestInterference(t *testing.T) {
 	c, _ := NewScorer(Interference{Base: BestFit{}}, pred).Score(s, 0, r)
 	// The newcomer loses 500*(1-1/2), the hog 500*(1-1/1.25).
 	plain, _ := NewScorer(BestFit{}, pred).Score(s, 0, r)
-	if got, want := plain.Score-c.Score, 250.0+100; math.Abs(got-want) > 1e-9 || c.Slowdown != 2 {
+	if got, want := plain.Score-c.Score, 250.0+100; math.Abs(got-want) > 1e-9 || c.Slowdown != Some(2.0) {
 		t.Errorf("lost %v, want %v; slowdown %v", got, want, c.Slowdown)
 	}
 	_, p, err := NewPlacer(Interference{Base: BestFit{}}, pred).Place(s, r)

@@ -12,7 +12,7 @@ import (
 // A scheduler in a few lines: nodes in, requests placed, reasons for those that
 // are not.
 func Example() {
-	mps := placement.GPU{Mechanism: sharing.MechanismMPS, Memory: 80 * sharing.GiB}
+	mps := placement.GPU{Mechanism: sharing.MechanismMPS, Memory: placement.Some(80 * sharing.GiB)}
 	cluster, err := placement.NewSnapshot([]placement.Node{
 		{Name: "a", CPUMilli: 32_000, Memory: 256 * sharing.GiB, GPUs: []placement.GPU{mps, mps}},
 		{Name: "b", CPUMilli: 16_000, Memory: 128 * sharing.GiB, GPUs: []placement.GPU{mps}},

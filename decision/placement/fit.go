@@ -126,7 +126,7 @@ func (n *node) fit(i int, r *Request, j *judge, t *take, why *gate.Reason) bool 
 		return false
 	}
 	if r.Milli == 0 {
-		t.milli = milliOf(r.GPUMemory, g.Total)
+		t.milli = milliOf(r.GPUMemory, g.Total.Or(0))
 	}
 	if !g.Seated(n.ground.Seats(t.mechanism, int(g.seats)), t.milli, why) {
 		return false

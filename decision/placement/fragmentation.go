@@ -94,7 +94,7 @@ func (k *kind) fits(g *GPUView) bool {
 	if g.MIG != nil || g.Milli < k.milli || k.mechanisms>>g.Mechanism&1 == 0 {
 		return false
 	}
-	return k.gpuMemory == 0 || g.Total > 0 && k.gpuMemory <= g.Memory && g.Milli >= k.need(g.Total)
+	return k.gpuMemory == 0 || !g.Total.IsZero() && k.gpuMemory <= g.Memory && g.Milli >= k.need(g.Total.Or(0))
 }
 
 // need is the thousandths that the kind takes of a GPU with so much memory.

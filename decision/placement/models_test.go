@@ -196,7 +196,7 @@ func TestModelsUnknownIsNotZero(t *testing.T) {
 	scorer := placement.NewScorer(placement.Interference{}, m)
 	unknown, _ := scorer.Score(s, 0, r)
 	known, _ := scorer.Score(s, 1, r)
-	if unknown.Unpredicted != 2 || unknown.Slowdown != 0 || known.Unpredicted != 0 || known.Slowdown <= 1 || unknown.Score >= known.Score {
+	if unknown.Unpredicted != 2 || !unknown.Slowdown.IsZero() || known.Unpredicted != 0 || known.Slowdown.Or(0) <= 1 || unknown.Score >= known.Score {
 		t.Errorf("unknown %+v, known %+v", unknown, known)
 	}
 	for _, slo := range []struct {

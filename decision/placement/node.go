@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -14,6 +15,12 @@ import (
 
 // MaxGPUs is the most GPUs that one node may have.
 const MaxGPUs = 16
+
+// Optional is a value that may be missing. The zero Optional is missing.
+type Optional[T any] = optional.Value[T]
+
+// Some returns a value that is there.
+func Some[T any](v T) Optional[T] { return optional.Of(v) }
 
 // Node is a node as it enters a snapshot, with what is there when nothing is
 // placed on it; Running says what is placed already.
@@ -35,7 +42,7 @@ type GPU struct {
 	// stands for an idle GPU that takes its first tenant's mechanism and is free
 	// of it when the last one leaves.
 	Mechanism sharing.Mechanism
-	Memory    sharing.Bytes // 0 = not known
+	Memory    Optional[sharing.Bytes]
 	// MaxTenants bounds the tenants (replicas of the device plugin, HAMi's
 	// shares). 0 is the mechanism's own bound, as [gate.Ground.Seats] has it.
 	MaxTenants int
@@ -128,8 +135,8 @@ func (n *Node) check(path string, l *problem.List) {
 		case g.MIG != nil && !g.MIG.PlacementsKnown():
 			add(at+"MIG", "read them from a device", "where instances may be placed on a %s is not known", g.MIG.Key)
 		}
-		if g.Memory < 0 || g.Memory > MaxMemory {
-			add(at+"Memory", "0 = not known", "%d bytes are out of range", int64(g.Memory))
+		if b, known := g.Memory.Get(); known && (b <= 0 || b > MaxMemory) {
+			add(at+"Memory", "leave it out where it is not known", "%d bytes are out of range", int64(b))
 		}
 		if g.MaxTenants < 0 || g.MaxTenants > math.MaxInt16 {
 			add(at+"MaxTenants", "0 = the mechanism's bound", "%d is out of range", g.MaxTenants)
@@ -145,7 +152,7 @@ func (n *Node) view() View {
 			room = math.MaxInt16
 		}
 		v.GPUs[i] = GPUView{Mechanism: g.Mechanism, fixed: g.Mechanism != sharing.MechanismNone, seats: int32(g.MaxTenants), MIG: g.MIG,
-			Left: gate.Left{Milli: 1000, Room: int32(room), Memory: g.Memory, Total: g.Memory}}
+			Left: gate.Left{Milli: 1000, Room: int32(room), Memory: g.Memory.Or(0), Total: g.Memory}}
 	}
 	return v
 }

@@ -59,7 +59,7 @@ func TestFit(t *testing.T) {
 	m := a100(t)
 	run := func(r Request) []Running { return []Running{{Request: &r, GPUs: []int{0}}} }
 	gpu := func(mech sharing.Mechanism) Node {
-		return Node{Name: "n", CPUMilli: 8_000, Memory: 16 * sharing.GiB, Model: "A100", GPUs: []GPU{{Mechanism: mech, Memory: 80 * sharing.GiB}}}
+		return Node{Name: "n", CPUMilli: 8_000, Memory: 16 * sharing.GiB, Model: "A100", GPUs: []GPU{{Mechanism: mech, Memory: Some(80 * sharing.GiB)}}}
 	}
 	with := func(n Node, r Request) Node { n.Running = run(r); return n }
 	migNode := func() Node { n := gpu(sharing.MechanismMIG); n.GPUs[0].MIG = m; return n }
@@ -141,7 +141,7 @@ func TestBadInput(t *testing.T) {
 	bad := Request{CPUMilli: -1, Memory: -1, GPUs: 2, Profile: "1g10", Milli: 5, Mechanisms: []sharing.Mechanism{sharing.MechanismResearch}, MaxSlowdown: 0.5, SLO: predict.SLO{E2EP99: predict.Some(predict.Duration(0))}}
 	_, err := NewSnapshot([]Node{
 		{Name: "a", GPUs: make([]GPU, 17)},
-		{Name: "", CPUMilli: -1, Memory: -1, GPUs: []GPU{{Mechanism: sharing.MechanismMIG}, {Mechanism: sharing.MechanismInServer, Memory: -1, MaxTenants: -1}, {Mechanism: sharing.MechanismMPS, MIG: a100(t)}}},
+		{Name: "", CPUMilli: -1, Memory: -1, GPUs: []GPU{{Mechanism: sharing.MechanismMIG}, {Mechanism: sharing.MechanismInServer, Memory: Some(sharing.Bytes(-1)), MaxTenants: -1}, {Mechanism: sharing.MechanismMPS, MIG: a100(t)}}},
 		{Name: "a"},
 		{Name: "c", GPUs: []GPU{{Mechanism: sharing.MechanismMPS}}, Running: []Running{
 			{}, {Request: &bad}, {Request: &Request{Name: "x", GPUs: 1, Milli: 700}, GPUs: []int{0}}, {Request: &Request{Name: "y", GPUs: 1, Milli: 700}, GPUs: []int{0}},
@@ -187,7 +187,7 @@ func zoo(tb testing.TB) ([]Node, []Request) {
 	for i := range 14 {
 		n := Node{Name: fmt.Sprintf("n%02d", i), CPUMilli: 40_000, Memory: 256 * sharing.GiB, Model: []string{"A", "B"}[i%2]}
 		for range 1 + i%4 {
-			g := GPU{Mechanism: mechs[i%len(mechs)], Memory: 80 * sharing.GiB}
+			g := GPU{Mechanism: mechs[i%len(mechs)], Memory: Some(80 * sharing.GiB)}
 			if g.Mechanism == sharing.MechanismMIG {
 				g.MIG = m
 			}

@@ -30,15 +30,15 @@ type Option struct {
 	After   *View
 	GPUs    []uint8 // those taken; empty for a request without GPU
 	Start   int     // of the MIG instance; -1 without
-	// Slowdown is the worst that the request or one of its neighbours is
-	// predicted to have; 0 = not predicted.
-	Slowdown float64
+	// Slowdown is the worst that is predicted for the request or one of its
+	// neighbours.
+	Slowdown Optional[float64]
 	// LostMilli is the thousandths of a GPU's work that the tenants lose more
 	// than before. Those that nothing is predicted for are taken to share evenly:
 	// n tenants are n times slower.
 	LostMilli float64
 	// Unpredicted is how many tenants, the request included, nothing is predicted
-	// for; 0 with a Slowdown of 0 when it would have no neighbours.
+	// for; 0 without a Slowdown when it would have no neighbours.
 	Unpredicted int
 }
 
@@ -48,10 +48,10 @@ type Option struct {
 type Candidate struct {
 	Node  int
 	Score float64
-	// Slowdown is the worst that the request or a neighbour of it is predicted
-	// to have; 0 = not predicted. Unpredicted is how many of them nothing is
-	// predicted for; Snapshot.Forecast says more.
-	Slowdown    float64
+	// Slowdown is the worst that is predicted for the request or a neighbour of
+	// it. Unpredicted is how many of them nothing is predicted for;
+	// Snapshot.Forecast says more.
+	Slowdown    Optional[float64]
 	Unpredicted int
 	Start       int // of the MIG instance; -1 without
 	gpus        [MaxGPUs]uint8
@@ -216,9 +216,11 @@ func (w *work) keepAlike(m *int, want int) {
 // it where it is better than the best.
 func (s *Scorer) try(w *work, gpus, start int, free float64) {
 	o := &w.option
-	o.GPUs, o.Start, o.Slowdown, o.LostMilli, o.Unpredicted = w.gpus[:gpus], start, 0, 0, 0
+	o.GPUs, o.Start, o.Slowdown, o.LostMilli, o.Unpredicted = w.gpus[:gpus], start, Optional[float64]{}, 0, 0
 	for _, t := range w.takes[:gpus] {
-		o.Slowdown = max(o.Slowdown, t.slowdown)
+		if t.slowdown > o.Slowdown.Or(0) {
+			o.Slowdown = Some(t.slowdown)
+		}
 		o.LostMilli += t.lost
 		o.Unpredicted += int(t.unknown)
 	}

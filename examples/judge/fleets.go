@@ -85,8 +85,6 @@ func logBetween(rng *rand.Rand, low, high float64) float64 {
 	return low * math.Exp(rng.Float64()*math.Log(high/low))
 }
 
-func ptr[T any](v T) *T { return &v }
-
 func milliseconds(v float64) predict.Optional[predict.Duration] {
 	return predict.Some(predict.Duration(time.Duration(math.Round(v*1e3)) * time.Microsecond))
 }
@@ -113,7 +111,7 @@ func (d *distributions) scene(rng *rand.Rand) (*scene, error) {
 			return nil, err
 		}
 		s.gpus, s.prices = append(s.gpus, g), append(s.prices, c.Price)
-		s.full.Pools = append(s.full.Pools, decision.Pool{Name: fmt.Sprintf("pool%d", p+1), GPU: c.GPU, Count: 40, PricePerGPUHour: &price,
+		s.full.Pools = append(s.full.Pools, decision.Pool{Name: fmt.Sprintf("pool%d", p+1), GPU: c.GPU, Count: 40, PricePerGPUHour: decision.Some(price),
 			Mechanisms: []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG}})
 	}
 	left := most
@@ -137,7 +135,9 @@ func (d *distributions) workload(rng *rand.Rand, i int, gpus []*sharing.GPU) dec
 	if rng.IntN(10) < 3 {
 		w.Tenant = string(rune('a' + rng.IntN(3)))
 	}
-	gib := func(v float64) *sharing.Bytes { return ptr(sharing.Bytes(v * float64(sharing.GiB))) }
+	gib := func(v float64) decision.Optional[sharing.Bytes] {
+		return decision.Some(sharing.Bytes(v * float64(sharing.GiB)))
+	}
 	largest := 0.0
 	for _, g := range gpus {
 		largest = max(largest, float64(g.Memory.Value)/float64(sharing.GiB))
@@ -155,7 +155,7 @@ func (d *distributions) workload(rng *rand.Rand, i int, gpus []*sharing.GPU) dec
 		busy := math.Round(logBetween(rng, 0.03, 0.5)*100) / 100
 		service := logBetween(rng, 0.008, 0.2)
 		alone := service * unitP99(busy, 1.25)
-		w.GPUBusy, w.Evidence = &busy, decision.EvidenceMeasured
+		w.GPUBusy, w.Evidence = decision.Some(busy), decision.EvidenceMeasured
 		w.Solo.E2EP99 = milliseconds(alone * 1e3)
 		w.SLO.E2EP99 = milliseconds(alone * 1e3 * logBetween(rng, 1.4, 8))
 		if rng.IntN(6) == 0 {
@@ -165,15 +165,15 @@ func (d *distributions) workload(rng *rand.Rand, i int, gpus []*sharing.GPU) dec
 		w.Kind = decision.KindNotebook
 		w.Replicas.Max = 1 + rng.IntN(6)
 		w.Memory = gib(math.Round(logBetween(rng, 2, min(20, largest*0.6))))
-		w.GPUBusy = ptr(math.Round(logBetween(rng, 0.01, 0.2)*100) / 100)
+		w.GPUBusy = decision.Some(math.Round(logBetween(rng, 0.01, 0.2)*100) / 100)
 	case "training":
 		w.Kind = decision.KindTraining
 		w.Memory = gib(math.Round(logBetween(rng, 4, largest*0.85)))
-		w.GPUBusy = ptr(math.Round((0.5+0.45*rng.Float64())*100) / 100)
+		w.GPUBusy = decision.Some(math.Round((0.5+0.45*rng.Float64())*100) / 100)
 	case "batch":
 		w.Kind = decision.KindBatch
 		w.Memory = gib(math.Round(logBetween(rng, 2, min(24, largest*0.8))))
-		w.GPUBusy = ptr(math.Round(logBetween(rng, 0.05, 0.7)*100) / 100)
+		w.GPUBusy = decision.Some(math.Round(logBetween(rng, 0.05, 0.7)*100) / 100)
 	}
 	return w
 }
@@ -195,13 +195,13 @@ func (d *distributions) server(rng *rand.Rand, w *decision.Workload, gpus []*sha
 		return m.Weight
 	})
 	l := pick(rng, d.Lengths, func(l lengthChoice) float64 { return l.Weight })
-	w.Model = &decision.Model{Parameters: int64(m.Parameters), Weights: decision.PrecisionBF16, Layers: m.Layers, KVHeads: m.KVHeads, HeadDim: m.HeadDim}
+	w.Model = &decision.Model{Parameters: int64(m.Parameters), Weights: decision.PrecisionBF16, Layers: decision.Some(m.Layers), KVHeads: decision.Some(m.KVHeads), HeadDim: decision.Some(m.HeadDim)}
 	step := 2*m.Parameters/(best.MemoryBandwidthGBps.Value*1e9*0.75) + 0.00007*float64(m.Layers)
 	prefill := max(0.0005*float64(m.Layers), 2*m.Parameters*float64(l.Input)/(flops(best)*0.45))
 	// A server is busy for a prefill and some of its steps of each request.
 	most := 0.6 / (prefill + step*float64(l.Output)/8)
 	each := math.Max(0.05, math.Round(logBetween(rng, 0.05, 0.8)*most*100)/100)
-	w.Load = &decision.Traffic{RequestsPerS: each * float64(w.Replicas.Max), InputTokens: l.Input, OutputTokens: l.Output}
+	w.Load = &decision.Traffic{RequestsPerS: each * float64(w.Replicas.Max), InputTokens: decision.Some(l.Input), OutputTokens: decision.Some(l.Output)}
 	w.SLO.TPOTP99 = milliseconds(roundTo(1e3*step*logBetween(rng, 2.5, 12), 5))
 	w.SLO.TTFTP99 = milliseconds(roundTo(1e3*prefill*logBetween(rng, 10, 60), 50))
 }
@@ -225,7 +225,7 @@ func (s *scene) hide(rng *rand.Rand) {
 		case w.Solo != (predict.SLO{}) && rng.IntN(2) == 0:
 			w.Solo = predict.SLO{}
 		default:
-			w.GPUBusy = nil
+			w.GPUBusy = decision.Optional[float64]{}
 		}
 	}
 	s.shown = &shown

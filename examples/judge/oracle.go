@@ -274,8 +274,8 @@ func (o *oracle) room(p *plan) bool {
 	for i, n := range p.counts {
 		w := &o.s.full.Workloads[i]
 		memory += float64(n) * 0.9 * float64(w.MemoryNeed().Total)
-		if w.GPUBusy != nil {
-			busy += float64(n) * 0.8 * *w.GPUBusy
+		if own, stated := w.GPUBusy.Get(); stated {
+			busy += float64(n) * 0.8 * own
 		}
 	}
 	return memory <= float64(g.Memory.Value) && (busy <= 1 || p.replicas() == 1)

@@ -170,7 +170,7 @@ func (w *world) tenantOf(f *decision.Fleet, i int, g *sharing.GPU) *tenant {
 	wl, own := &f.Workloads[i], w.each[i]
 	t := &tenant{workload: i, cv: own["burstiness"], sm: own["sm_other"], slowBy: sliceLaw{exponent: own["slice_other"], prefill: own["slice_other"]}}
 	t.memory = float64(wl.MemoryNeed().Total)
-	if wl.Memory != nil {
+	if !wl.Memory.IsZero() {
 		t.memory = t.memory*own["memory_use"] + w.fleet["context_memory"]*float64(sharing.GiB)
 	}
 	t.loose = t.memory * own["fragmentation"]
@@ -181,7 +181,7 @@ func (w *world) tenantOf(f *decision.Fleet, i int, g *sharing.GPU) *tenant {
 	}
 	replicas := float64(max(1, wl.Replicas.Max))
 	if m, l := wl.Model, wl.Load; m != nil && l != nil {
-		layers := float64(m.Layers)
+		layers := float64(m.Layers.Or(0))
 		kv, _ := m.KVPerToken()
 		t.rate = l.PeakPerS() / replicas * own["load_error"]
 		t.sm = own["sm_decode"]
@@ -190,17 +190,10 @@ func (w *world) tenantOf(f *decision.Fleet, i int, g *sharing.GPU) *tenant {
 			kvToken: float64(kv), perStep: w.fleet["step_per_layer"] * layers / 1e3, host: w.fleet["host_fraction"],
 			prefillFloor: w.fleet["prefill_per_layer"] * layers / 1e3,
 			perIn:        2 * float64(m.Parameters) / (flops(g) * w.fleet["prefill_efficiency"]),
-			input:        float64(l.InputTokens), output: float64(l.OutputTokens), mpsStep: w.fleet["mps_step_per_layer"] * layers / 1e3, slots: 64}
+			input:        float64(l.InputTokens.Or(0)), output: float64(l.OutputTokens.Or(0)), mpsStep: w.fleet["mps_step_per_layer"] * layers / 1e3, slots: 64}
 		return t
 	}
-	busy := 0.0
-	if wl.GPUBusy != nil {
-		busy = *wl.GPUBusy
-	}
-	if wl.PeakBusy != nil {
-		busy = *wl.PeakBusy
-	}
-	busy = min(0.98, busy*own["busy_error"])
+	busy := min(0.98, wl.PeakBusy.Or(wl.GPUBusy.Or(0))*own["busy_error"])
 	if alone, ok := wl.Solo.E2EP99.Get(); ok { // a server whose P99 alone is stated: its service follows
 		t.soloE2E = float64(alone) / 1e9 * own["latency_error"]
 		t.service = serviceOf(t.soloE2E, busy, t.cv)

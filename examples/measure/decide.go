@@ -96,7 +96,7 @@ func (f *planFlow) decideFleet(gpu string, profiles *predict.Profiles) (*decisio
 	for _, name := range f.plan.Cases[0].Loads {
 		l := f.plan.Load(name)
 		s, _ := f.plan.ServerOf(l)
-		if s.Memory == nil {
+		if s.Memory.IsZero() {
 			return nil, errNoMemory
 		}
 		w := decision.Workload{Name: name, Kind: decision.KindOnlineInference, Memory: s.Memory, SLO: l.SLO}
@@ -116,8 +116,7 @@ func (f *planFlow) decideFleet(gpu string, profiles *predict.Profiles) (*decisio
 func (f *planFlow) addEvidence(w *decision.Workload, l *colocation.Load, row *predict.Row) {
 	w.Profile = &decision.ProfileRef{Server: row.Server, Load: row.Load}
 	busy := func(percent float64, e decision.Evidence) {
-		v := min(max(percent/100, 0), 1)
-		w.GPUBusy, w.Evidence = &v, e
+		w.GPUBusy, w.Evidence = decision.Some(min(max(percent/100, 0), 1)), e
 	}
 	if v, ok := row.GPM.SMUtil.Get(); ok {
 		busy(v, decision.EvidenceMeasured)

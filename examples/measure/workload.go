@@ -164,8 +164,8 @@ func (s *replica) bursts(b burst) {
 
 // busy is the share of a whole GPU that the replica keeps busy.
 func (s *replica) busy() float64 {
-	if b := s.workload.GPUBusy; b != nil {
-		return *b
+	if b, stated := s.workload.GPUBusy.Get(); stated {
+		return b
 	}
 	if b := decision.ArchetypeOf(s.workload.Kind).BusyPrior; b > 0 {
 		return b

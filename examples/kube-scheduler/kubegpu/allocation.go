@@ -26,9 +26,9 @@ type Device struct {
 	Memory    sharing.Bytes // of each GPU; 0 = not limited
 	Profile   string        // of a MIG instance
 	Start     int           // of a MIG instance
-	// Slowdown is the worst that is predicted for the pod or a neighbour; 0 =
-	// not predicted. Unpredicted is how many of them nothing is predicted for.
-	Slowdown    float64
+	// Slowdown is the worst that is predicted for the pod or a neighbour.
+	// Unpredicted is how many of them nothing is predicted for.
+	Slowdown    placement.Optional[float64]
 	Unpredicted int
 	// Container is whose claim it is for. Model and Total memory are the GPUs';
 	// Part of Whole is what a GPU's price is charged for: thousandths, or the

@@ -103,9 +103,9 @@ func (r *reader) readHAMi(text string) {
 			r.note("%s (%s) is not healthy", where, d.ID)
 			continue
 		}
-		out.Mechanism, out.GPUMemory, out.Replicas = m, memory, d.Count
+		out.Mechanism, out.GPUMemory, out.Replicas = m, placement.Some(memory), d.Count
 		out.UUIDs = append(out.UUIDs, d.ID)
-		out.GPUs = append(out.GPUs, placement.GPU{Mechanism: m, Memory: memory, MaxTenants: d.Count})
+		out.GPUs = append(out.GPUs, placement.GPU{Mechanism: m, Memory: out.GPUMemory, MaxTenants: d.Count})
 	}
 	if offered := r.capacity(ResourceGPU); offered != shares && len(out.Problems) == 0 {
 		r.problem("annotation %s has %d shares, and the node offers %d of %s", AnnotationHAMiRegister, shares, offered, ResourceGPU)

@@ -17,7 +17,7 @@ type Node struct {
 	Name string
 	// Model is the canonical product name, or the label's where it is unknown.
 	Model     string
-	GPUMemory sharing.Bytes // of one GPU; 0 = not known
+	GPUMemory placement.Optional[sharing.Bytes] // of one GPU
 	// Mechanism is what its GPUs share by, but for those in MIG mode.
 	Mechanism sharing.Mechanism
 	// Resource is how whole GPUs, or replicas of them, are asked for.
@@ -177,13 +177,13 @@ func (r *reader) readProduct(name string) {
 	if gpu := lookupGPU(name); gpu != nil {
 		r.out.Model = gpu.Name
 		if m, ok := gpu.Memory.Get(); ok {
-			r.out.GPUMemory = m
+			r.out.GPUMemory = placement.Some(m)
 		}
 	} else if name != "" {
 		r.note("label %s: the GPU table has no %.60q; its memory is taken from the label", LabelProduct, name)
 	}
 	if mib, ok := r.number(LabelMemory); ok && mib > 0 {
-		r.out.GPUMemory = sharing.Bytes(mib) * sharing.MiB
+		r.out.GPUMemory = placement.Some(sharing.Bytes(mib) * sharing.MiB)
 	}
 }
 
@@ -212,7 +212,7 @@ func (r *reader) checkMemory() {
 		return
 	}
 	known, ok := gpu.Memory.Get()
-	if got := r.out.GPUMemory; ok && (float64(got) < leastMemory*float64(known) || float64(got) > mostMemory*float64(known)) {
+	if got := r.out.GPUMemory.Or(0); ok && (float64(got) < leastMemory*float64(known) || float64(got) > mostMemory*float64(known)) {
 		r.problem("label %s says %v, and no %s has that: it has %v", LabelMemory, got, gpu.Name, known)
 	}
 }

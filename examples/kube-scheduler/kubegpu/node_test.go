@@ -82,7 +82,7 @@ func TestReadNode(t *testing.T) {
 		want                                string
 	}{
 		{name: "cpu only", want: "no GPU"},
-		{name: "no labels", allocatable: "nvidia.com/gpu=2", want: " 0B as nvidia.com/gpu: exclusive, exclusive"},
+		{name: "no labels", allocatable: "nvidia.com/gpu=2", want: " - as nvidia.com/gpu: exclusive, exclusive"},
 		{name: "exclusive", allocatable: "nvidia.com/gpu=2",
 			labels: "gpu.product=NVIDIA-H100-80GB-HBM3 gpu.memory=81559 gpu.count=2 gpu.replicas=1 gpu.sharing-strategy=none mig.strategy=none",
 			want:   "H100 80GB HBM3 79.65GiB as nvidia.com/gpu: exclusive, exclusive"},

@@ -35,7 +35,7 @@ func (s *State) Plan(p *Pod, scorer *placement.Scorer) (*Allocation, float64, Ve
 		}
 		d.GPUs, d.Mechanism, d.Milli, d.Memory, d.Slowdown = placed.GPUs, placed.Mechanism, placed.Milli, placed.GPUMemory, c.Slowdown
 		d.Unpredicted = c.Unpredicted
-		d.Model, d.Total, d.Part, d.Whole = s.Node.Model, s.Node.GPUMemory, int64(placed.Milli), 1000
+		d.Model, d.Total, d.Part, d.Whole = s.Node.Model, s.Node.GPUMemory.Or(0), int64(placed.Milli), 1000
 		if r.Profile != "" {
 			// Which instance of the GPU is the device plugin's, not the policy's.
 			g := d.GPUs[0]

@@ -124,9 +124,9 @@ func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Verdict) {
 		if r.Milli == 0 {
 			r.Milli = max(1, 1000/n.Replicas)
 		}
-		if share := n.GPUMemory / sharing.Bytes(n.Replicas); n.Mechanism == sharing.MechanismMPS && n.GPUMemory > 0 && r.GPUMemory > share {
+		if total, known := n.GPUMemory.Get(); known && n.Mechanism == sharing.MechanismMPS && r.GPUMemory > total/sharing.Bytes(n.Replicas) {
 			return nil, refuse(gate.CodeGPUMemory.String(), "needs %v of GPU memory, and the device plugin limits each of %d replicas to %v",
-				r.GPUMemory, n.Replicas, share)
+				r.GPUMemory, n.Replicas, total/sharing.Bytes(n.Replicas))
 		}
 	case r.Milli == 0:
 		r.Milli = 1000
@@ -141,9 +141,9 @@ func (p *Pod) hamiShare(r *placement.Request, c *Claim, n *Node) {
 	case c.Memory > 0:
 		r.GPUMemory = c.Memory
 	case c.MemoryPercent > 0:
-		r.GPUMemory = n.GPUMemory / 100 * sharing.Bytes(c.MemoryPercent)
+		r.GPUMemory = n.GPUMemory.Or(0) / 100 * sharing.Bytes(c.MemoryPercent)
 	case r.GPUMemory == 0:
-		r.GPUMemory = n.GPUMemory
+		r.GPUMemory = n.GPUMemory.Or(0)
 	}
 	if r.Milli == 0 {
 		r.Milli = 10 * c.Cores

@@ -121,8 +121,8 @@ func (p *Plugin) verdictText(c *cycle, a *kubegpu.Allocation) string {
 		}
 	}
 	for _, d := range a.Devices {
-		if d.Slowdown > 0 {
-			text += fmt.Sprintf(", the worst slowdown among the neighbours is predicted as %.3f", d.Slowdown)
+		if x, predicted := d.Slowdown.Get(); predicted {
+			text += fmt.Sprintf(", the worst slowdown among the neighbours is predicted as %.3f", x)
 		}
 		if p.predicts && d.Unpredicted > 0 {
 			text += fmt.Sprintf(", for %d of the neighbours nothing is predicted", d.Unpredicted)
