@@ -214,6 +214,28 @@ func (pl *planner) annotate(w int, l *listing) {
 	}
 	if c := pl.chosen[w]; c != nil && c.pool == l.pool && c.mechanism == l.Mechanism {
 		l.Chosen, l.Tenants = true, c.tenants // a prediction may have allowed fewer
+		if c.slice != nil {
+			l.chose(c.slice)
+			need := pl.memoryOf(w, c.mechanism)
+			add(gate.Reason{Verdict: gate.VerdictPass, Code: gate.CodeSliceFits, Mechanism: l.Mechanism, Need: int64(need), Profile: c.slice.Profile})
+		}
+	}
+}
+
+// chose puts the slice that consequences led to in the place of the smallest
+// that the gates found, and of what they said of it.
+func (l *listing) chose(s *gate.Slice) {
+	other := l.Profile != s.Profile.Name
+	l.Profile = s.Profile.Name
+	l.Reasons = slices.DeleteFunc(l.Reasons, func(r gate.ReasonText) bool {
+		switch r.Code {
+		case gate.CodeSliceFits, gate.CodeSliceLoad, gate.CodeSLOUnmeasured:
+			return true
+		}
+		return other && r.Code == gate.CodeFraction
+	})
+	if len(l.Reasons) == 0 {
+		l.Reasons = []gate.ReasonText{{Code: gate.CodeFits}}
 	}
 }
 
