@@ -21,9 +21,6 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
-
-	"github.com/cotenant/cotenant/internal/atomicfile"
-	"github.com/cotenant/cotenant/internal/problem"
 )
 
 func main() {
@@ -87,7 +84,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func (o *options) check(rest []string) error {
-	var l problem.List
+	var l problems
 	if len(rest) > 0 {
 		l.Addf("", "files are named with -nodes and -tasks", "unexpected argument %q", rest[0])
 	}
@@ -99,7 +96,7 @@ func (o *options) check(rest []string) error {
 	}
 	if o.policy != "" && !slices.Contains(policyNames, o.policy) {
 		remedy := "use " + strings.Join(policyNames, ", ")
-		if n := problem.Nearest(o.policy, policyNames); n != "" {
+		if n := nearest(o.policy, policyNames); n != "" {
 			remedy = fmt.Sprintf("did you mean %q?", n)
 		}
 		l.Addf("-policy", remedy, "there is no policy %q", o.policy)
@@ -148,7 +145,7 @@ func compare(ctx context.Context, c *cluster, o *options, stdout io.Writer) erro
 		return e
 	}
 	if o.svg != "" {
-		if e := atomicfile.Write(o.svg, cmp.svg(), 0o644); e != nil {
+		if e := os.WriteFile(o.svg, cmp.svg(), 0o644); e != nil {
 			return e
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/cotenant/cotenant/decision/placement"
-	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -34,7 +33,7 @@ const (
 // and column.
 type table struct {
 	file    string
-	list    problem.List
+	list    problems
 	skipped int
 	columns map[string]int
 	names   map[string]int // line of a name
@@ -138,7 +137,7 @@ func (t *table) header(rec, required, optional []string) bool {
 		if _, ok := t.columns[name]; !ok {
 			remedy := "the columns are " + strings.Join(known, ", ")
 			for have := range t.columns {
-				if problem.Nearest(have, []string{name}) != "" && !slices.Contains(known, have) {
+				if nearest(have, []string{name}) != "" && !slices.Contains(known, have) {
 					remedy = fmt.Sprintf("rename column %q?", have)
 				}
 			}

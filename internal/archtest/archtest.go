@@ -53,8 +53,8 @@ var alone = []string{"loadgen/internal/wire"}
 // nvmlLeaves are the only packages that may mention go-nvml.
 var nvmlLeaves = []string{"mig/mignvml", "telemetry/telemetrynvml", "internal/nvmlret"}
 
-// uncopied are the examples that still import internal packages.
-var uncopied = []string{"examples/fleet", "examples/kube-scheduler/kubegpu", "examples/kube-scheduler/plugin"}
+// uncopied are folders of a module of its own, which is built in this repository.
+var uncopied = []string{"examples/kube-scheduler/kubegpu", "examples/kube-scheduler/plugin"}
 
 // topLevel are the folders that may stand in the module's root.
 var topLevel = []string{
