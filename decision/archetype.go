@@ -14,11 +14,8 @@ type Archetype struct {
 	NeverShares bool
 	// LatencyBound: time-slicing is out when it has latency objectives.
 	LatencyBound bool
-	// Interactive: somebody waits, so an idle share is worth keeping, and
-	// processes are killed at any time.
-	Interactive bool
-	// BusyPrior stands for a gpu_busy that is not stated; 0 = there is none.
-	BusyPrior float64
+	// BusyPrior stands for a gpu_busy that is not stated.
+	BusyPrior Optional[float64]
 	// SaturatedFrom is the gpu_busy from which sharing gains nothing.
 	SaturatedFrom float64
 	Source        sharing.SourceID
@@ -39,9 +36,9 @@ var archetypes = [kindCount]Archetype{
 		Weights: Weights{Isolation: 1, Latency: 1, Throughput: 3, Cost: 3, Complexity: 1, Density: 1}, Source: "myitbasics-eks-sharing"},
 	KindBatch: {Kind: KindBatch, Class: "Batch", SaturatedFrom: 0.8,
 		Weights: Weights{Isolation: 1, Latency: 0.5, Throughput: 3, Cost: 3, Complexity: 1, Density: 1}, Source: "myitbasics-eks-sharing"},
-	KindNotebook: {Kind: KindNotebook, Class: "Dev/Test", Interactive: true, BusyPrior: notebookBusy, SaturatedFrom: 0.8,
+	KindNotebook: {Kind: KindNotebook, Class: "Dev/Test", BusyPrior: Some(notebookBusy), SaturatedFrom: 0.8,
 		Weights: Weights{Isolation: 0.5, Latency: 0.5, Throughput: 0.5, Cost: 2, Complexity: 4, Density: 1}, Source: "asleekgeek-sharing"},
-	KindCI: {Kind: KindCI, Class: "Dev/Test", Interactive: true, BusyPrior: notebookBusy, SaturatedFrom: 0.8,
+	KindCI: {Kind: KindCI, Class: "Dev/Test", BusyPrior: Some(notebookBusy), SaturatedFrom: 0.8,
 		Weights: Weights{Isolation: 0.5, Latency: 0.5, Throughput: 0.5, Cost: 2, Complexity: 4, Density: 1}, Source: "myitbasics-eks-sharing"},
 	KindHPC: {Kind: KindHPC, Class: "Batch", SaturatedFrom: 0.8,
 		Weights: Weights{Isolation: 1, Latency: 1, Throughput: 4, Cost: 3, Complexity: 1, Density: 1}, Source: "myitbasics-eks-sharing"},

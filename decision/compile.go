@@ -20,9 +20,6 @@ type CompiledPool struct {
 	isolationMu [sharing.MechanismCount]float64 // mean level, 0 to 1
 }
 
-// Pool returns the pool as it was given.
-func (p *CompiledPool) Pool() *Pool { return p.pool }
-
 // Ground returns what the gates know of the pool's GPUs.
 func (p *CompiledPool) Ground() *gate.Ground { return p.ground }
 
@@ -32,7 +29,7 @@ func CompilePool(pool *Pool) (*CompiledPool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decision: pool %q: %w", pool.Name, err)
 	}
-	kind := gate.Kind{Name: pool.Name, GPU: gpu, Driver: pool.Driver, Mechanisms: pool.Mechanisms, Delivery: pool.Delivery, VGPU: pool.VGPU}
+	kind := gate.GPUKind{Name: pool.Name, GPU: gpu, Driver: pool.Driver, Mechanisms: pool.Mechanisms, Delivery: pool.Delivery, VGPU: pool.VGPU}
 	kind.Together = min(pool.Count, pool.GPUsPerNode.Or(pool.Count))
 	if on, stated := pool.StaticPartitions.Get(); stated {
 		kind.StaticPartitions = sharing.AnswerOf(on)
@@ -111,7 +108,7 @@ func CompileWorkload(w *Workload) *CompiledWorkload {
 		Serves:      w.Kind == KindOnlineInference || w.Kind == KindOfflineInference,
 		NeverShares: c.arch.NeverShares, LatencyBound: c.arch.LatencyBound, SaturatedFrom: c.arch.SaturatedFrom, SLO: w.SLO, Solo: w.Solo}
 	for a := range d.Isolation {
-		d.Isolation[a] = w.Isolation.Level(sharing.Axis(a))
+		d.Isolation[a] = w.Isolation.level(sharing.Axis(a))
 	}
 	if f := w.Framework; f != nil {
 		d.Framework, d.MemoryFraction, d.Bypasses = f.Name, f.MemoryFraction, f.Privileged || f.StaticCUDA
@@ -121,8 +118,8 @@ func CompileWorkload(w *Workload) *CompiledWorkload {
 		if d.SLO != (predict.SLO{}) {
 			d.Busy = w.PeakBusy.Or(busy)
 		}
-	} else if c.arch.BusyPrior > 0 {
-		d.Busy, d.BusyBasis = c.arch.BusyPrior, gate.BusyPrior
+	} else if prior, known := c.arch.BusyPrior.Get(); known {
+		d.Busy, d.BusyBasis = prior, gate.BusyPrior
 	}
 	return c
 }

@@ -29,7 +29,7 @@ var DefaultHeadroom = Headroom{Driver: 0.025, Fragmentation: 0.1}
 
 // outlook is what is known of a workload on a pool's GPU before neighbours come.
 type outlook struct {
-	demand  predict.Demand
+	demand  predict.Tenant
 	assumes []Assumption
 }
 
@@ -77,7 +77,7 @@ func (pl *planner) makeOutlook(w, p int) *outlook {
 	}
 	d.Busy = wl.PeakBusy.Or(cw.demand.Busy)
 	if wl.GPUBusy.IsZero() {
-		if cw.arch.BusyPrior == 0 {
+		if cw.arch.BusyPrior.IsZero() {
 			if wl.Load == nil {
 				o.assume(fmt.Sprintf("%s keeps a GPU %.0f%% busy", wl.Name, 100*d.Busy), "neither gpu_busy nor a load with a model is stated")
 			}
@@ -114,7 +114,7 @@ func servingOf(w *Workload) *predict.Serving {
 	m, l := w.Model, w.Load
 	kv, known := m.KVPerToken()
 	if !known {
-		kv = PriorKVPerToken(m.Parameters)
+		kv = priorKVPerToken(m.Parameters)
 	}
 	active := m.Parameters
 	if m.Active > 0 {
@@ -155,7 +155,7 @@ func physics(m sharing.Mechanism) sharing.Mechanism {
 type site struct {
 	pool      int
 	mechanism sharing.Mechanism
-	slice     *gate.Slice
+	slice     *gate.MIGSlice
 }
 
 // prospects is what members see together at a site, by member, and whether all
@@ -197,7 +197,7 @@ func (pl *planner) compute(s site, members []member) prospects {
 			share.Mechanism = sharing.MechanismMPS
 		}
 	}
-	var tenants []predict.Demand
+	var tenants []predict.Tenant
 	var first []int
 	measured := true
 	for _, m := range members {

@@ -43,15 +43,8 @@ var anchors = [CriterionCount]struct{ zero, one float64 }{
 	CriterionDensity:    {1, 7},
 }
 
-// Anchors returns the raw values of a criterion that are normalised to 0 and
-// to 1; values beyond them are cut off.
-func Anchors(c Criterion) (zero, one float64) {
-	if int(c) >= CriterionCount {
-		return 0, 0
-	}
-	return anchors[c].zero, anchors[c].one
-}
-
+// normalise places a raw value between the criterion's anchors; values beyond
+// them are cut off.
 func normalise(c Criterion, raw float64) float64 {
 	a := anchors[c]
 	n := (raw - a.zero) / (a.one - a.zero)

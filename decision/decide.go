@@ -34,7 +34,7 @@ type Options struct {
 type choice struct {
 	pool      int
 	mechanism sharing.Mechanism
-	slice     *gate.Slice // of MIG
+	slice     *gate.MIGSlice // of MIG
 	tenants   int
 	score     float64
 	// preference is the score and what its pool's price adds; it orders

@@ -36,7 +36,7 @@ func decide(t testing.TB, f *Fleet) *Result {
 
 // sevenB is one team's 7B model in FP16.
 func sevenB(name string) Workload {
-	return Workload{Name: name, Kind: KindOnlineInference, Model: &Model{Parameters: 7e9, Weights: PrecisionFP16}, GPUBusy: Some(0.2), Tenant: name, Isolation: hard}
+	return Workload{Name: name, Kind: KindOnlineInference, Model: &LanguageModel{Parameters: 7e9, Weights: PrecisionFP16}, GPUBusy: Some(0.2), Tenant: name, Isolation: hard}
 }
 
 // TestFourTeams: four 7B models in FP16 do not fit 1g.10gb and
@@ -81,11 +81,11 @@ func TestMemoryNeed(t *testing.T) {
 		want sharing.Bytes
 	}{
 		{Workload{Memory: Some(18 * sharing.GiB)}, 18 * sharing.GiB},
-		{Workload{Model: &Model{Parameters: 8e9, Weights: PrecisionFP16, KVCache: Some(2 * sharing.GiB)}}, 16e9 + 2*sharing.GiB + 512*sharing.MiB},
-		{Workload{Model: &Model{Parameters: 7e9, Weights: PrecisionFP16}}, 14e9 + PriorKVTokens*PriorKVPerToken(7e9) + 512*sharing.MiB},
-		{Workload{Model: &Model{Parameters: 7e9, Weights: PrecisionINT4, KVCache: Some(sharing.GiB)}}, 3.5e9 + sharing.GiB + 512*sharing.MiB},
-		{Workload{GPUs: 4, Model: &Model{Parameters: 70e9, Weights: PrecisionFP16, KVCache: Some(sharing.GiB)}}, 35e9 + sharing.GiB + 512*sharing.MiB},
-		{Workload{Framework: &Framework{Name: "pytorch", Processes: 3}, Model: &Model{Parameters: 1e9, Weights: PrecisionFP32, KVCache: Some(sharing.GiB)}}, 4e9 + sharing.GiB + 3*512*sharing.MiB},
+		{Workload{Model: &LanguageModel{Parameters: 8e9, Weights: PrecisionFP16, KVCache: Some(2 * sharing.GiB)}}, 16e9 + 2*sharing.GiB + 512*sharing.MiB},
+		{Workload{Model: &LanguageModel{Parameters: 7e9, Weights: PrecisionFP16}}, 14e9 + priorKVTokens*priorKVPerToken(7e9) + 512*sharing.MiB},
+		{Workload{Model: &LanguageModel{Parameters: 7e9, Weights: PrecisionINT4, KVCache: Some(sharing.GiB)}}, 3.5e9 + sharing.GiB + 512*sharing.MiB},
+		{Workload{GPUs: 4, Model: &LanguageModel{Parameters: 70e9, Weights: PrecisionFP16, KVCache: Some(sharing.GiB)}}, 35e9 + sharing.GiB + 512*sharing.MiB},
+		{Workload{Framework: &Framework{Name: "pytorch", Processes: 3}, Model: &LanguageModel{Parameters: 1e9, Weights: PrecisionFP32, KVCache: Some(sharing.GiB)}}, 4e9 + sharing.GiB + 3*512*sharing.MiB},
 	} {
 		if got := c.w.MemoryNeed().Total; got != c.want {
 			t.Errorf("%+v needs %d, want %d", c.w, got, c.want)
@@ -364,29 +364,8 @@ func TestSourcesResolve(t *testing.T) {
 	for k := KindDistributedTraining; k < kindCount; k++ {
 		check(k.String(), archetypes[k].Source)
 	}
-	for _, r := range SLARisks() {
+	for _, r := range slaRisks {
 		check(r.Class, r.Source)
-	}
-	for _, r := range RiskRegister() {
-		check(r.Risk, r.Source)
-	}
-	for _, o := range Opportunities() {
-		check(o.Name, o.Source)
-	}
-	for _, p := range Rollout() {
-		check(p.Focus, p.Source)
-	}
-}
-
-func TestPoolRule(t *testing.T) {
-	for gpu, want := range map[string]sharing.Mechanism{"A100-SXM4-80GB": sharing.MechanismMIG, "T4": sharing.MechanismTimeSlicing} {
-		p, err := CompilePool(&Pool{Name: "p", GPU: gpu, Count: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := PoolRule(p); got[0] != want || !slices.Contains(got, sharing.MechanismExclusive) {
-			t.Errorf("%s: %v", gpu, got)
-		}
 	}
 }
 
@@ -432,7 +411,7 @@ func TestMigration(t *testing.T) {
 // there is an error that names it, not a guess.
 func TestEvidenceNeedsItsProfile(t *testing.T) {
 	w := online
-	w.Profile = &ProfileRef{Server: predict.Server{Model: "9b"}, Load: predict.Load{Concurrency: 4, Prompt: 128, Output: 64}}
+	w.Profile = &predict.ProfileRef{Server: predict.Server{Model: "9b"}, Load: predict.Load{Concurrency: 4, Prompt: 128, Output: 64}}
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H200", Count: 4}}, Workloads: []Workload{w}}
 	if _, err := Decide(f, Options{Profiles: &predict.Profiles{}}); err == nil || !strings.Contains(err.Error(), `workload "w"`) {
 		t.Errorf("err = %v", err)

@@ -62,7 +62,7 @@ func evaluate(w *CompiledWorkload, p *CompiledPool, nb gate.Neighbours, m sharin
 	score(w, p, c)
 }
 
-// score fills the parts of the score; see Anchors.
+// score fills the parts of the score; see anchors.
 func score(w *CompiledWorkload, p *CompiledPool, c *Scored) {
 	t := &traits[c.Mechanism]
 	c.Raw[CriterionIsolation] = p.isolationMu[c.Mechanism]

@@ -10,13 +10,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// ProfileRef names the measured workload that a workload of the fleet is: the
-// server and the load of its profiles.
-type ProfileRef struct {
-	Server predict.Server `yaml:"server,required"`
-	Load   predict.Load   `yaml:"load,required"`
-}
-
 // Predicted is what one replica of a workload is expected to see beside the
 // neighbours it was given, by a Predictor.
 type Predicted struct {

@@ -111,7 +111,7 @@ func ExampleEvaluate() {
 
 // MemoryNeed computes what one replica takes on its GPU.
 func ExampleWorkload_MemoryNeed() {
-	w := decision.Workload{Model: &decision.Model{Parameters: 7e9, Weights: decision.PrecisionFP16}}
+	w := decision.Workload{Model: &decision.LanguageModel{Parameters: 7e9, Weights: decision.PrecisionFP16}}
 	n := w.MemoryNeed()
 	fmt.Println(n.Weights, n.KVCache, n.Context, n.Total)
 	// Output: 13.04GiB 1.89GiB 512MiB 15.43GiB

@@ -31,8 +31,8 @@ type Pool struct {
 	PricePerGPUHour  Optional[cost.Money] `yaml:"price_per_gpu_hour"`
 	NodePricePerHour Optional[cost.Money] `yaml:"node_price_per_hour"`
 	GPUsPerNode      Optional[int]        `yaml:"gpus_per_node"` // not known: a replica's GPUs may be anywhere in the pool
-	Reserved         *Capacity            `yaml:"reserved"`      // GPUs that are paid for whether they are used or not
-	Spot             *Capacity            `yaml:"spot"`          // GPUs that may be taken away; for workloads with spot: true
+	Reserved         *Tariff              `yaml:"reserved"`      // GPUs that are paid for whether they are used or not
+	Spot             *Tariff              `yaml:"spot"`          // GPUs that may be taken away; for workloads with spot: true
 
 	Driver sharing.Driver `yaml:"driver"` // zero = not known
 	// Layouts are the MIG layouts that are there now, one text a GPU
@@ -96,7 +96,7 @@ type Workload struct {
 	GPUs     int      `yaml:"gpus,nonzero"` // per replica (tensor parallel); default 1
 
 	Memory Optional[sharing.Bytes] `yaml:"memory"` // per GPU, all told; or Model
-	Model  *Model                  `yaml:"model"`
+	Model  *LanguageModel          `yaml:"model"`
 
 	GPUBusy  Optional[float64] `yaml:"gpu_busy"`  // mean share of a whole GPU that one replica keeps busy, 0 to 1
 	PeakBusy Optional[float64] `yaml:"peak_busy"` // the same at its peak
@@ -115,16 +115,16 @@ type Workload struct {
 	Isolation Isolation `yaml:"isolation"`
 	Pool      string    `yaml:"pool"` // pin
 
-	Profile *ProfileRef       `yaml:"profile"` // the measured workload that it is; see Options.Profiles
-	Request *Request          `yaml:"request"` // what its team asked for, or has now
-	Env     map[string]string `yaml:"env"`     // environment that its containers set
-	UID     Optional[int]     `yaml:"uid"`     // user id its processes run under
-	Revenue *Revenue          `yaml:"revenue"` // what its latency is worth
-	Weights *Weights          `yaml:"weights"` // of the criteria; default by kind
+	Profile *predict.ProfileRef `yaml:"profile"` // the measured workload that it is; see Options.Profiles
+	Request *Asked              `yaml:"request"` // what its team asked for, or has now
+	Env     map[string]string   `yaml:"env"`     // environment that its containers set
+	UID     Optional[int]       `yaml:"uid"`     // user id its processes run under
+	Revenue *Revenue            `yaml:"revenue"` // what its latency is worth
+	Weights *Weights            `yaml:"weights"` // of the criteria; default by kind
 }
 
-// Model gives the memory of a model server from the model.
-type Model struct {
+// LanguageModel gives the memory of a model server from the model.
+type LanguageModel struct {
 	Parameters int64     `yaml:"parameters,required"` // 8e9
 	Weights    Precision `yaml:"weights,required"`
 	// Active is how many parameters one token uses, of a mixture of experts; 0 = all.
@@ -158,7 +158,7 @@ type Isolation struct {
 }
 
 // Level is the demand on one axis.
-func (i Isolation) Level(a sharing.Axis) sharing.Level {
+func (i Isolation) level(a sharing.Axis) sharing.Level {
 	switch a {
 	case sharing.AxisMemory:
 		return i.Memory
@@ -172,9 +172,9 @@ func (i Isolation) Level(a sharing.Axis) sharing.Level {
 	return sharing.LevelUnknown
 }
 
-// Request is what a team asked for, or has now: the traps in it are found even
+// Asked is what a team asked for, or has now: the traps in it are found even
 // where the decision goes elsewhere.
-type Request struct {
+type Asked struct {
 	Mechanism    sharing.Mechanism `yaml:"mechanism,required"`
 	Profile      string            `yaml:"profile"`                  // MIG profile
 	Replicas     int               `yaml:"replicas_per_gpu,nonzero"` // shares that one GPU advertises

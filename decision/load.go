@@ -36,18 +36,6 @@ func (l *Traffic) PeakPerS() float64 {
 	return l.RequestsPerS * peak
 }
 
-// MeanPerS is the rate of requests over the day.
-func (l *Traffic) MeanPerS() float64 {
-	if len(l.ByHour) == 0 {
-		return l.RequestsPerS
-	}
-	sum := 0.0
-	for _, f := range l.ByHour {
-		sum += f
-	}
-	return l.RequestsPerS * sum / float64(len(l.ByHour))
-}
-
 // Replicas is how many equal replicas a workload runs: Max of them at its
 // busiest, never fewer than Min where it scales (0 = it does not). In a file it
 // is a number or {min, max}. The zero value is one replica.
@@ -85,8 +73,8 @@ type Video struct {
 	NVENCBusy Optional[float64] `yaml:"nvenc_busy"`
 }
 
-// Capacity is what some of a pool's GPUs cost when they are not bought on demand.
-type Capacity struct {
+// Tariff is what some of a pool's GPUs cost when they are not bought on demand.
+type Tariff struct {
 	Count           int        `yaml:"count,nonzero"` // 0 = any number
 	PricePerGPUHour cost.Money `yaml:"price_per_gpu_hour,required"`
 }
@@ -114,7 +102,7 @@ func (t *Trust) UnmarshalText(b []byte) error { return trustNames.Parse(t, b) }
 // KVPerToken is the KV cache that one token of context takes, exactly, and
 // whether the model's shape is stated: two vectors (key and value) of
 // KVHeads x HeadDim elements in each layer.
-func (m *Model) KVPerToken() (sharing.Bytes, bool) {
+func (m *LanguageModel) KVPerToken() (sharing.Bytes, bool) {
 	layers, a := m.Layers.Get()
 	heads, b := m.KVHeads.Get()
 	dim, c := m.HeadDim.Get()
@@ -132,15 +120,15 @@ func (m *Model) KVPerToken() (sharing.Bytes, bool) {
 // not stated: 128 KiB for 8B and 320 KiB for 70B, as Llama 3's configurations
 // give them in FP16, and between and beyond them on the line through both on
 // logarithmic scales. Models without grouped queries need several times as much.
-func PriorKVPerToken(parameters int64) sharing.Bytes {
+func priorKVPerToken(parameters int64) sharing.Bytes {
 	const b8, b70 = 131072.0, 327680.0
 	slope := math.Log(b70/b8) / math.Log(70.6/8.03)
 	return sharing.Bytes(math.Round(b8 * math.Pow(float64(parameters)/8.03e9, slope)))
 }
 
-// PriorKVTokens is the context, all sequences together, that a server is
+// priorKVTokens is the context, all sequences together, that a server is
 // assumed to hold where neither its KV cache nor its load is stated.
-const PriorKVTokens = 16384
+const priorKVTokens = 16384
 
 // sequences is how many requests a replica holds at once in the busiest hour,
 // by Little's law with three standard deviations of a Poisson number on top.
@@ -162,16 +150,16 @@ func (w *Workload) sequences(output int) int {
 func (w *Workload) kvNeed() (need sharing.Bytes, prior bool) {
 	perToken, known := w.Model.KVPerToken()
 	if !known {
-		perToken = PriorKVPerToken(w.Model.Parameters)
+		perToken = priorKVPerToken(w.Model.Parameters)
 	}
 	l := w.Load
 	if l == nil {
-		return perToken * PriorKVTokens, true
+		return perToken * priorKVTokens, true
 	}
 	input, a := l.InputTokens.Get()
 	output, b := l.OutputTokens.Get()
 	if !a || !b {
-		return perToken * sharing.Bytes(max(PriorKVTokens, l.ContextTokens)), true
+		return perToken * sharing.Bytes(max(priorKVTokens, l.ContextTokens)), true
 	}
 	tokens := max(w.sequences(output)*(input+output), l.ContextTokens)
 	return perToken * sharing.Bytes(tokens), !known
@@ -196,8 +184,8 @@ func (w *Workload) adapterMemory() sharing.Bytes {
 
 func (c *checker) load(path string, w *Workload) {
 	r := w.Replicas
-	if r.Min < 0 || r.Max < 0 || r.Min > MaxReplicas || r.Max > MaxReplicas {
-		c.Addf(path+".replicas", fmt.Sprintf("use 1 to %d", MaxReplicas), "%d is out of range", cmp.Or(min(r.Min, 0), r.Max))
+	if r.Min < 0 || r.Max < 0 || r.Min > maxReplicas || r.Max > maxReplicas {
+		c.Addf(path+".replicas", fmt.Sprintf("use 1 to %d", maxReplicas), "%d is out of range", cmp.Or(min(r.Min, 0), r.Max))
 	} else if r.Min > r.Max {
 		c.Addf(path+".replicas", "min is at most max", "min %d is above max %d", r.Min, r.Max)
 	}
@@ -256,13 +244,13 @@ func (c *checker) load(path string, w *Workload) {
 func (c *checker) capacity(path string, p *Pool, currency *string) {
 	for _, v := range []struct {
 		key string
-		c   *Capacity
+		c   *Tariff
 	}{{"reserved", p.Reserved}, {"spot", p.Spot}} {
 		if v.c == nil {
 			continue
 		}
 		c.price(path+"."+v.key+".price_per_gpu_hour", v.c.PricePerGPUHour, currency)
-		c.within(path+"."+v.key+".count", v.c.Count, 0, MaxGPUs)
+		c.within(path+"."+v.key+".count", v.c.Count, 0, maxGPUs)
 		if v.c.Count > p.Count && p.Count > 0 {
 			c.Addf(path+"."+v.key+".count", "it is a part of the pool's GPUs", "%d is more than the pool's %d", v.c.Count, p.Count)
 		}

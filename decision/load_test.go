@@ -37,9 +37,6 @@ func TestLoadOfAWorkload(t *testing.T) {
 	if got := w.Load.PeakPerS(); got != 16 {
 		t.Errorf("peak %v, want 16", got)
 	}
-	if got := w.Load.MeanPerS(); got != 8 {
-		t.Errorf("mean %v, want 8: the hours sum up to 24", got)
-	}
 	// 2 x 32 layers x 8 heads x 128 elements of one byte.
 	if b, ok := w.Model.KVPerToken(); b != 65536 || !ok {
 		t.Errorf("KV per token %d, %v", b, ok)
@@ -56,11 +53,11 @@ func TestLoadOfAWorkload(t *testing.T) {
 
 func TestKVPriors(t *testing.T) {
 	for p, want := range map[int64]sharing.Bytes{8_030_000_000: 131072, 70_600_000_000: 327680} {
-		if got := PriorKVPerToken(p); got != want {
+		if got := priorKVPerToken(p); got != want {
 			t.Errorf("%d parameters: %d bytes a token, want %d", p, got, want)
 		}
 	}
-	w := Workload{Model: &Model{Parameters: 70e9, Weights: PrecisionFP16}}
+	w := Workload{Model: &LanguageModel{Parameters: 70e9, Weights: PrecisionFP16}}
 	if n := w.MemoryNeed(); n.KVCache < 4*sharing.GiB || !n.KVPrior {
 		t.Errorf("a 70B model's KV prior is %v", n.KVCache)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // MaxInputBytes bounds a fleet file.
-const MaxInputBytes = 16 << 20
+const maxInputBytes = 16 << 20
 
 // LoadFleet reads a fleet from a file; see [ParseFleet].
 func LoadFleet(path string) (*Fleet, error) {
@@ -22,7 +22,7 @@ func LoadFleet(path string) (*Fleet, error) {
 
 // ReadFleet reads a fleet from r; see [ParseFleet].
 func ReadFleet(r io.Reader) (*Fleet, error) {
-	data, err := strictyaml.Read(r, strictyaml.Options{MaxBytes: MaxInputBytes})
+	data, err := strictyaml.Read(r, strictyaml.Options{MaxBytes: maxInputBytes})
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func ReadFleet(r io.Reader) (*Fleet, error) {
 // keys and names, numbers out of range, unknown GPUs, contradictions.
 func ParseFleet(data []byte) (*Fleet, error) {
 	var f Fleet
-	if err := strictyaml.Decode(data, &f, strictyaml.Options{MaxBytes: MaxInputBytes}); err != nil {
+	if err := strictyaml.Decode(data, &f, strictyaml.Options{MaxBytes: maxInputBytes}); err != nil {
 		// What was decoded is still checked, so that one run shows everything.
 		return nil, joinProblems(err, f.validate(true))
 	}

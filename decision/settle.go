@@ -149,7 +149,7 @@ func (pl *planner) worst(w int, c *choice) prospects {
 }
 
 // strain is how close an outcome comes to a demand's limits: 1 = at one.
-func strain(d *predict.Demand, o *predict.Prospect) float64 {
+func strain(d *predict.Tenant, o *predict.Prospect) float64 {
 	s := o.Busy.High
 	for k, limit := range d.Limits {
 		if limit > 0 {
@@ -159,7 +159,7 @@ func strain(d *predict.Demand, o *predict.Prospect) float64 {
 	return s
 }
 
-func consequencesOf(d *predict.Demand, o *predict.Prospect) []Consequence {
+func consequencesOf(d *predict.Tenant, o *predict.Prospect) []Consequence {
 	var out []Consequence
 	for k, limit := range d.Limits {
 		if limit == 0 || !o.Known[k] || math.IsInf(o.P99[k].High, 1) {

@@ -31,7 +31,7 @@ type TrapHit struct {
 type trapScene struct {
 	w         *Workload
 	f         Framework // the workload's, zero without
-	r         Request   // likewise
+	r         Asked     // likewise
 	cw        *CompiledWorkload
 	p         *CompiledPool // nil when nothing was decided and no pool is pinned
 	chosen    sharing.Mechanism

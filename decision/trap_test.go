@@ -18,7 +18,7 @@ type trapCase struct {
 }
 
 func asks(m sharing.Mechanism, f func(*Workload)) Workload {
-	w := Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 4}, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.1), Request: &Request{Mechanism: m}}
+	w := Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 4}, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.1), Request: &Asked{Mechanism: m}}
 	if f != nil {
 		f(&w)
 	}
@@ -45,7 +45,7 @@ var trapCases = map[string]trapCase{
 	"mps-fault-spreads":         {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.Replicas = 4 })},
 	"synthetic-figures":         {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = EvidenceSynthetic })},
 	"model-exceeds-slice": {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4}, w: asks(sharing.MechanismMIG, func(w *Workload) {
-		w.Memory, w.Model = Optional[sharing.Bytes]{}, &Model{Parameters: 7e9, Weights: PrecisionFP16}
+		w.Memory, w.Model = Optional[sharing.Bytes]{}, &LanguageModel{Parameters: 7e9, Weights: PrecisionFP16}
 		w.Request.Profile = "1g.10gb"
 	})},
 	"loss-per-100-ms": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Revenue = &Revenue{LossPercentPer100m: 1, LossUnit: "per-ms"} })},

@@ -17,10 +17,10 @@ import (
 
 // Limits of a fleet: larger numbers are taken for mistakes.
 const (
-	MaxGPUs      = 1_000_000
-	MaxReplicas  = 100_000
-	MaxPools     = 10_000
-	MaxWorkloads = 100_000
+	maxGPUs      = 1_000_000
+	maxReplicas  = 100_000
+	maxPools     = 10_000
+	maxWorkloads = 100_000
 )
 
 // namePattern is wider than that of Kubernetes labels; manifests fold names.
@@ -37,8 +37,8 @@ func (f *Fleet) validate(partial bool) error {
 		c.Addf("version", `write version: v1`, "must be v1, not %q", problem.Clip(f.Version))
 	}
 	if !partial {
-		c.count("pools", len(f.Pools), MaxPools)
-		c.count("workloads", len(f.Workloads), MaxWorkloads)
+		c.count("pools", len(f.Pools), maxPools)
+		c.count("workloads", len(f.Workloads), maxWorkloads)
 	}
 	currency, pools := "", map[string]*Pool{}
 	for i := range f.Pools {
@@ -141,7 +141,7 @@ func (c *checker) pool(path string, p *Pool, currency *string) {
 		c.AddErr(path+".gpu", err)
 	}
 	if !(c.partial && p.Count == 0) {
-		c.within(path+".count", p.Count, 1, MaxGPUs)
+		c.within(path+".count", p.Count, 1, maxGPUs)
 	}
 	c.optional(path+".gpus_per_node", p.GPUsPerNode, 1024)
 	c.optionalPrice(path+".price_per_gpu_hour", p.PricePerGPUHour, currency)
@@ -154,8 +154,8 @@ func (c *checker) pool(path string, p *Pool, currency *string) {
 		c.Addf(path+".gpus_per_node", "add gpus_per_node, so that the node's price can be divided", "is missing beside node_price_per_hour")
 	}
 	if n := p.CPUNodes; n != nil {
-		c.within(path+".cpu_nodes.dedicated", n.Dedicated, 0, MaxGPUs)
-		c.within(path+".cpu_nodes.shared", n.Shared, 0, MaxGPUs)
+		c.within(path+".cpu_nodes.dedicated", n.Dedicated, 0, maxGPUs)
+		c.within(path+".cpu_nodes.shared", n.Shared, 0, maxGPUs)
 		c.price(path+".cpu_nodes.price_per_hour", n.PricePerHour, currency)
 	}
 	if p.Delivery == sharing.DeliveryVGPUManager {
@@ -304,7 +304,7 @@ func (c *checker) tenants(path string, w *Workload) {
 		seen[t] = true
 	}
 	for a := sharing.Axis(0); int(a) < sharing.AxisCount; a++ {
-		if l := w.Isolation.Level(a); int(l) > int(sharing.LevelHardware) {
+		if l := w.Isolation.level(a); int(l) > int(sharing.LevelHardware) {
 			c.Addf(path+".isolation."+a.String(), "", "is no level")
 		}
 	}

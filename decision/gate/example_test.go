@@ -12,7 +12,7 @@ func ground(name string) *gate.Ground {
 	if err != nil {
 		panic(err)
 	}
-	g, err := gate.NewGround(gate.Kind{Name: "pool", GPU: gpu, Together: 4})
+	g, err := gate.NewGround(gate.GPUKind{Name: "pool", GPU: gpu, Together: 4})
 	if err != nil {
 		panic(err)
 	}

@@ -36,7 +36,7 @@ func (g *Ground) gateFit(d *Demand, nb Neighbours, profile *mig.Profile, r *Repo
 		r.compare(VerdictReject, CodeMemoryForTwo, int64(need), int64(total))
 		return
 	}
-	n := Fit(need, total, d.Busy, t.Capacity)
+	n := room(need, total, d.Busy, t.Capacity)
 	if n < 2 && d.BusyBasis == BusyStated && !d.Predicted {
 		r.compare(VerdictReject, CodeBusyForTwo, permille(t.Capacity), permille(d.Busy))
 	}

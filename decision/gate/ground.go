@@ -11,8 +11,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Kind is a kind of GPU and how it is offered.
-type Kind struct {
+// GPUKind is a kind of GPU and how it is offered.
+type GPUKind struct {
 	Name       string // of the pool
 	GPU        *sharing.GPU
 	Driver     sharing.Driver      // zero = not known
@@ -41,12 +41,12 @@ type Ground struct {
 	// without the words, so that it stays in cache.
 	answers [sharing.MechanismCount]sharing.Answer
 	levels  [sharing.MechanismCount][sharing.AxisCount]sharing.Level
-	clients int     // MPS client limit; 0 = not known
-	slices  []Slice // most per GPU first
+	clients int        // MPS client limit; 0 = not known
+	slices  []MIGSlice // most per GPU first
 }
 
-// Slice is a MIG profile as the gates see it.
-type Slice struct {
+// MIGSlice is a MIG profile as the gates see it.
+type MIGSlice struct {
 	Profile *mig.Profile
 	PerGPU  int // instances on an empty GPU
 	// Slowdown is against the whole GPU: a prior. The bound is the whole GPU's
@@ -57,7 +57,7 @@ type Slice struct {
 }
 
 // NewGround prepares a kind of GPU. It fails without a GPU.
-func NewGround(k Kind) (*Ground, error) {
+func NewGround(k GPUKind) (*Ground, error) {
 	if k.GPU == nil {
 		return nil, fmt.Errorf("gate: pool %q has no GPU", k.Name)
 	}
@@ -99,12 +99,12 @@ func (g *Ground) cut() {
 		if sms, known := prof.SMs.Get(); known && wholeKnown && whole > 0 {
 			part = float64(sms) / float64(whole)
 		}
-		s := Slice{Profile: prof, PerGPU: prof.MaxInstances, SlowdownBound: 1 / part}
+		s := MIGSlice{Profile: prof, PerGPU: prof.MaxInstances, SlowdownBound: 1 / part}
 		s.memory, _ = prof.Memory.Get()
 		s.Slowdown = math.Pow(s.SlowdownBound, predict.SliceExponent)
 		g.slices = append(g.slices, s)
 	}
-	slices.SortFunc(g.slices, func(a, b Slice) int {
+	slices.SortFunc(g.slices, func(a, b MIGSlice) int {
 		if a.PerGPU != b.PerGPU {
 			return b.PerGPU - a.PerGPU
 		}
@@ -131,10 +131,10 @@ func (g *Ground) Isolation(m sharing.Mechanism, a sharing.Axis) *sharing.Propert
 
 // Slices returns the MIG profiles of a part of the GPU, most per GPU first. The
 // result is read-only.
-func (g *Ground) Slices() []Slice { return g.slices }
+func (g *Ground) Slices() []MIGSlice { return g.slices }
 
 // sliceOf is the slice of a profile; nil where there is none.
-func (g *Ground) sliceOf(p *mig.Profile) *Slice {
+func (g *Ground) sliceOf(p *mig.Profile) *MIGSlice {
 	for i := range g.slices {
 		if g.slices[i].Profile == p {
 			return &g.slices[i]
@@ -183,10 +183,10 @@ func (r *Reason) sliceMemory() sharing.Bytes {
 
 // Shares are the parts of the whole GPU's SMs and memory bandwidth that an
 // instance of the profile has.
-func (s *Slice) Shares() (sms, bandwidth float64) {
+func (s *MIGSlice) Shares() (sms, bandwidth float64) {
 	m := s.Profile.Model()
 	return 1 / s.SlowdownBound, float64(s.Profile.PlacementUnits) / float64(max(1, m.Units))
 }
 
 // Memory is what an instance of the profile holds, and whether that is known.
-func (s *Slice) Memory() (sharing.Bytes, bool) { return s.memory, s.memory > 0 }
+func (s *MIGSlice) Memory() (sharing.Bytes, bool) { return s.memory, s.memory > 0 }

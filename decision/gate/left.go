@@ -74,9 +74,9 @@ func (l *Left) Suffices(memory sharing.Bytes, milli int32, why *Reason) bool {
 	return false
 }
 
-// Fit is how many replicas that each take so much memory and keep so much of a
+// room is how many replicas that each take so much memory and keep so much of a
 // GPU busy go into what is left of both. What they take none of does not bound it.
-func Fit(memory, memoryLeft sharing.Bytes, busy, busyLeft float64) int {
+func room(memory, memoryLeft sharing.Bytes, busy, busyLeft float64) int {
 	n := math.MaxInt16
 	if memory > 0 {
 		n = min(n, int(memoryLeft/memory))

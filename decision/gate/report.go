@@ -16,7 +16,7 @@ type Report struct {
 	// Verdict is the worst of the reasons'.
 	Verdict Verdict
 	// Tenants is the number of replicas expected on one GPU, and Slowdown what they
-	// do to one another, see [SlowdownBy].
+	// do to one another, see [slowdownBy].
 	Tenants  int
 	Slowdown predict.Interval
 
@@ -72,7 +72,7 @@ func (r *Report) Reason(i int) Reason {
 }
 
 // Slice returns the MIG profile that the gates chose, or nil. It is read-only.
-func (r *Report) Slice() *Slice {
+func (r *Report) Slice() *MIGSlice {
 	if r.slice < 0 {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (g *Ground) check(d *Demand, nb Neighbours, profile *mig.Profile, r *Report
 		g.gateFramework(d, r)
 	}
 	g.gateFit(d, nb, profile, r)
-	r.Slowdown = SlowdownBy(m, r.Tenants, d.Busy)
+	r.Slowdown = slowdownBy(m, r.Tenants, d.Busy)
 	g.gateSLO(d, r)
 }
 

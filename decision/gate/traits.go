@@ -62,10 +62,10 @@ func TraitsOf(m sharing.Mechanism) *Traits {
 	return &traits[m]
 }
 
-// SlowdownBy is the expected slowdown of a tenant by n-1 neighbours that are
+// slowdownBy is the expected slowdown of a tenant by n-1 neighbours that are
 // each busy the share b of the time, between its bounds for neighbours that are
 // idle and saturated: priors, from cotenant-h200-colocation and nos-gpu-sharing.
-func SlowdownBy(m sharing.Mechanism, n int, b float64) predict.Interval {
+func slowdownBy(m sharing.Mechanism, n int, b float64) predict.Interval {
 	t := TraitsOf(m)
 	if n <= 1 || !t.Contends {
 		return predict.Interval{Value: 1, Low: 1, High: 1}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -82,10 +81,26 @@ func (b *builder) planNotes(cites *sharing.Citations) []string {
 				p.Pool, m.Keep, m.Destroy, m.Busy, m.Create, strings.Join(m.Steps, "; ")))
 		}
 	}
-	for _, phase := range decision.Rollout() {
-		notes = append(notes, fmt.Sprintf("%s, %s: %s. Check: %s.%s", phase.When, phase.Focus, strings.Join(phase.Do, "; "), strings.Join(phase.Check, "; "), cites.Ref(phase.Source)))
+	for _, p := range phases {
+		notes = append(notes, fmt.Sprintf("%s, %s: %s. Check: %s.%s", p.when, p.focus, strings.Join(p.do, "; "), strings.Join(p.check, "; "), cites.Ref(p.source)))
 	}
 	return notes
+}
+
+// phase is a step of a roll-out: pack the node, choose the mode, then route.
+type phase struct {
+	when, focus string
+	do, check   []string
+	source      sharing.SourceID
+}
+
+// phases are those of a roll-out.
+var phases = []phase{
+	{"week 1", "assess", []string{"measure SM activity and memory of each workload alone, at its real load", "classify workloads and tenants"}, []string{"every workload has a measured gpu_busy"}, "myitbasics-eks-sharing"},
+	{"week 2", "pack the node", []string{"fill one node before opening the next", "apply the configuration to one node group"}, []string{"the plan's GPUs are in use, the rest are free"}, "cotenant-reading"},
+	{"week 3", "choose the mode", []string{"move the least critical group first", "run the load test beside real neighbours"}, []string{"P95 and P99 stay within the objectives"}, "myitbasics-eks-sharing"},
+	{"week 4", "route", []string{"send requests by cache and load once the packing holds", "roll the next group out"}, []string{"utilisation towards 70 to 80 percent with P95 within objectives"}, "cotenant-reading"},
+	{"30, 90 and 365 days", "review", []string{"compare cost and latency with the plan", "reap what has gone idle before buying"}, []string{"saving against plan", "SLO attainment"}, "myitbasics-eks-sharing"},
 }
 
 func (b *builder) steps() []step {

@@ -8,8 +8,8 @@ import (
 	"github.com/cotenant/cotenant/decision/gate"
 )
 
-// Budget bounds a defragmentation plan. The zero value allows ten moves.
-type Budget struct {
+// DefragOptions bound a defragmentation plan. The zero value allows ten moves.
+type DefragOptions struct {
 	Moves int // 0 = 10
 	// Tenants bounds how many tenants are disturbed; 0 = no bound.
 	Tenants int
@@ -19,6 +19,8 @@ type Budget struct {
 	// Movable says which placements may be moved; nil = all that are not Fixed.
 	// It must answer the same for the same placement.
 	Movable func(*Placement) bool
+	// Forecaster filters targets as for NewScorer; nil = nothing is predicted.
+	Forecaster Forecaster
 }
 
 // Move is one step of a plan: start the request at To, then end it at From. Each
@@ -34,8 +36,8 @@ func (m Move) String() string {
 	return fmt.Sprintf("%v -> %s GPU %v (%.0fm less stranded)", m.From, m.To.Node, m.To.GPUs, m.GainMilli)
 }
 
-// Plan is a defragmentation plan.
-type Plan struct {
+// MovePlan is a defragmentation plan.
+type MovePlan struct {
 	Moves []Move
 	// BeforeMilli and AfterMilli are the free thousandths that the Valuer expects
 	// to be lost: simulated.
@@ -45,27 +47,26 @@ type Plan struct {
 }
 
 // Gain is how much less is stranded.
-func (p Plan) Gain() float64 { return p.BeforeMilli - p.AfterMilli }
+func (p MovePlan) Gain() float64 { return p.BeforeMilli - p.AfterMilli }
 
 // Defragment plans moves that each lower what v takes for stranded, the most
-// effective first, within a budget. It changes nothing: a plan is carried out by
-// whoever runs the workloads. p filters targets as for NewScorer. ctx is looked
-// at between moves: when it ends, the plan that was made until then is returned
-// with its error.
-func Defragment(ctx context.Context, s *Snapshot, v Valuer, p Forecaster, b Budget) (Plan, error) {
-	if b.Moves < 0 || b.Tenants < 0 || !(b.MinGainMilli >= 0) {
-		return Plan{}, fmt.Errorf("%w: Budget: no number in it may be negative", ErrInvalid)
+// effective first, within bounds. It changes nothing: a plan is carried out by
+// whoever runs the workloads. ctx is looked at between moves: when it ends, the
+// plan that was made until then is returned with its error.
+func Defragment(ctx context.Context, s *Snapshot, v Valuer, opts DefragOptions) (MovePlan, error) {
+	if opts.Moves < 0 || opts.Tenants < 0 || !(opts.MinGainMilli >= 0) {
+		return MovePlan{}, fmt.Errorf("%w: DefragOptions: no number in it may be negative", ErrInvalid)
 	}
-	if b.Moves == 0 {
-		b.Moves = 10
+	if opts.Moves == 0 {
+		opts.Moves = 10
 	}
-	if b.MinGainMilli == 0 {
-		b.MinGainMilli = 50
+	if opts.MinGainMilli == 0 {
+		opts.MinGainMilli = 50
 	}
-	d := defrag{valuer: v, budget: b, placer: NewPlacer(valuing{v}, p), tenants: map[string]bool{}, values: make([]valued, s.Len())}
-	plan := Plan{BeforeMilli: d.total(s), Snapshot: s}
+	d := defrag{valuer: v, opts: opts, placer: NewPlacer(valuing{v}, opts.Forecaster), tenants: map[string]bool{}, values: make([]valued, s.Len())}
+	plan := MovePlan{BeforeMilli: d.total(s), Snapshot: s}
 	var err error
-	for len(plan.Moves) < b.Moves {
+	for len(plan.Moves) < opts.Moves {
 		if err = ctx.Err(); err != nil {
 			break
 		}
@@ -96,7 +97,7 @@ func (p valuing) Score(o *Option) float64 {
 
 type defrag struct {
 	valuer  Valuer
-	budget  Budget
+	opts    DefragOptions
 	placer  *Placer
 	tenants map[string]bool // disturbed so far
 	values  []valued
@@ -114,7 +115,7 @@ type valued struct {
 // same node with what moving there gains; ok is false where there is none.
 type inNode struct {
 	leaving, inside float64
-	to              Candidate
+	to              Offer
 	ok              bool
 }
 
@@ -154,10 +155,10 @@ func (d *defrag) movable(p *Placement) bool {
 	if p.Fixed || len(p.GPUs) == 0 {
 		return false
 	}
-	if d.budget.Tenants > 0 && !d.tenants[p.Request.Tenant] && len(d.tenants) >= d.budget.Tenants {
+	if d.opts.Tenants > 0 && !d.tenants[p.Request.Tenant] && len(d.tenants) >= d.opts.Tenants {
 		return false
 	}
-	return d.budget.Movable == nil || d.budget.Movable(p)
+	return d.opts.Movable == nil || d.opts.Movable(p)
 }
 
 // best returns the move that gains most and the snapshot after it; nil when none
@@ -166,15 +167,15 @@ func (d *defrag) movable(p *Placement) bool {
 // made without an interruption.
 func (d *defrag) best(s *Snapshot) (Move, *Snapshot) {
 	var best Move
-	var to Candidate
-	gain := d.budget.MinGainMilli - 2*tie
-	try := func(p *Placement, g float64, c Candidate) {
+	var to Offer
+	gain := d.opts.MinGainMilli - 2*tie
+	try := func(p *Placement, g float64, c Offer) {
 		if g > gain+tie {
 			gain, to = g, c
 			best = Move{From: p, GainMilli: g}
 		}
 	}
-	targets := map[shape][2]Candidate{}
+	targets := map[shape][2]Offer{}
 	for i := range s.Len() {
 		k := d.of(s, i)
 		for at, p := range k.node.placed {
@@ -215,8 +216,8 @@ func (d *defrag) best(s *Snapshot) (Move, *Snapshot) {
 
 // targets returns the two best nodes for a request, of which one is not the node
 // that it is on. Node is -1 for those that there are not.
-func (d *defrag) targets(s *Snapshot, r *Request) [2]Candidate {
-	two := [2]Candidate{{Node: -1}, {Node: -1}}
+func (d *defrag) targets(s *Snapshot, r *Request) [2]Offer {
+	two := [2]Offer{{Node: -1}, {Node: -1}}
 	keep := d.placer.of(r, s.Len())
 	for i := range s.Len() {
 		c, fits := d.placer.score(s, i, r, keep)

@@ -15,9 +15,9 @@ var (
 	ErrInvalid = errors.New("placement: invalid input")
 	// ErrNoFit says that no node takes a request. The error is an *UnplacedError.
 	ErrNoFit = errors.New("placement: no node fits")
-	// ErrConflict says that a candidate no longer fits the snapshot it is
+	// ErrConflict says that an offer no longer fits the snapshot it is
 	// reserved on, because that is newer than the one it was scored on.
-	ErrConflict = errors.New("placement: the candidate no longer fits")
+	ErrConflict = errors.New("placement: the offer no longer fits")
 	// ErrNotPlaced says that a snapshot does not hold a placement.
 	ErrNotPlaced = errors.New("placement: not placed here")
 )

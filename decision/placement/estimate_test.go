@@ -211,7 +211,7 @@ func TestDefragment(t *testing.T) {
 		}
 	}
 	for _, v := range []Valuer{NewFragmentation(m), NewCotenant(m)} {
-		plan, err := Defragment(context.Background(), s, v, nil, Budget{Moves: 6})
+		plan, err := Defragment(context.Background(), s, v, DefragOptions{Moves: 6})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +221,7 @@ func TestDefragment(t *testing.T) {
 		at, gain := s, 0.0
 		for _, mv := range plan.Moves {
 			i, _ := at.Node(mv.To.Node)
-			c := Candidate{Node: i, Start: mv.To.Start, n: len(mv.To.GPUs)}
+			c := Offer{Node: i, Start: mv.To.Start, n: len(mv.To.GPUs)}
 			for k, g := range mv.To.GPUs {
 				c.gpus[k] = uint8(g)
 			}
@@ -241,20 +241,20 @@ func TestDefragment(t *testing.T) {
 			t.Errorf("moves gain %v, the plan %v", gain, plan.Gain())
 		}
 	}
-	one, err := Defragment(context.Background(), s, NewFragmentation(m), nil, Budget{Tenants: 1})
+	one, err := Defragment(context.Background(), s, NewFragmentation(m), DefragOptions{Tenants: 1})
 	if err != nil || len(one.Disturbed) > 1 {
 		t.Errorf("%v, disturbed %v", err, one.Disturbed)
 	}
-	none, err := Defragment(context.Background(), s, NewFragmentation(m), nil, Budget{Movable: func(*Placement) bool { return false }})
+	none, err := Defragment(context.Background(), s, NewFragmentation(m), DefragOptions{Movable: func(*Placement) bool { return false }})
 	if err != nil || len(none.Moves) != 0 || none.Gain() != 0 {
 		t.Errorf("%v, %v", none.Moves, err)
 	}
-	if _, err := Defragment(context.Background(), s, NewFragmentation(m), nil, Budget{Moves: -1}); !errors.Is(err, ErrInvalid) {
+	if _, err := Defragment(context.Background(), s, NewFragmentation(m), DefragOptions{Moves: -1}); !errors.Is(err, ErrInvalid) {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if p, err := Defragment(ctx, s, NewFragmentation(m), nil, Budget{}); !errors.Is(err, context.Canceled) || p.Snapshot != s {
+	if p, err := Defragment(ctx, s, NewFragmentation(m), DefragOptions{}); !errors.Is(err, context.Canceled) || p.Snapshot != s {
 		t.Errorf("%v", err)
 	}
 }

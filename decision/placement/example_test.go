@@ -142,7 +142,7 @@ func ExampleDefragment() {
 		{Name: "b", GPUs: []placement.GPU{gpu}, Running: []placement.Running{{Request: half("y", "search"), GPUs: []int{0}}}},
 	})
 	mix, _ := placement.NewMix([]placement.Typical{{Request: placement.Request{GPUs: 1, Milli: 1000}, Weight: 1}})
-	plan, err := placement.Defragment(context.Background(), s, placement.NewFragmentation(mix), nil, placement.Budget{Moves: 3})
+	plan, err := placement.Defragment(context.Background(), s, placement.NewFragmentation(mix), placement.DefragOptions{Moves: 3})
 	if err != nil {
 		fmt.Println(err)
 		return

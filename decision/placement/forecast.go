@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Forecast is what one tenant of a GPU is predicted to see once a candidate is
+// Forecast is what one tenant of a GPU is predicted to see once an offer is
 // reserved.
 type Forecast struct {
 	Request   *Request
@@ -43,11 +43,11 @@ func (f Forecast) String() string {
 	return b.String()
 }
 
-// Forecast explains a candidate: what r and each of its neighbours are predicted
+// Forecast explains an offer: what r and each of its neighbours are predicted
 // to see, by GPU, neighbours first, oldest first. It is empty where r would
 // have no neighbours, or the mechanism keeps them apart. p may be nil: nothing
-// is known then. c must be a candidate for r on s.
-func (s *Snapshot) Forecast(c Candidate, r *Request, p Forecaster) []Forecast {
+// is known then. c must be an offer for r on s.
+func (s *Snapshot) Forecast(c Offer, r *Request, p Forecaster) []Forecast {
 	if c.Node < 0 || c.Node >= s.len {
 		return nil
 	}

@@ -24,7 +24,7 @@ type Forecaster interface {
 // loses m*(1-1/x). Both are thousandths of a GPU, so they add up. What is not
 // known is not taken for nothing: n tenants that nothing is predicted for are
 // taken to be n times slower, as under even sharing of a busy GPU, and counted
-// in Candidate.Unpredicted.
+// in Offer.Unpredicted.
 type Interference struct {
 	Base Policy // nil = Spread
 }

@@ -12,12 +12,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Workload says which measured server under which load a request's Workload is.
-type Workload struct {
-	Server predict.Server
-	Load   predict.Load
-}
-
 // Calibrated is what was measured on GPUs of one model.
 type Calibrated struct {
 	Model     string // as nodes name it: Node.Model
@@ -69,7 +63,7 @@ type groupAnswer struct {
 // NewModels returns the predictions for workloads by the names that requests
 // use. A workload without a profile on a GPU model is no error: it is unknown
 // there, and Why says so. The error is an ErrInvalid that names every problem.
-func NewModels(workloads map[string]Workload, gpus ...Calibrated) (*Models, error) {
+func NewModels(workloads map[string]predict.ProfileRef, gpus ...Calibrated) (*Models, error) {
 	var l problem.List
 	m := &Models{workloads: map[string]uint16{}, names: slices.Sorted(maps.Keys(workloads)), gpus: map[string]*calibrated{}, kept: map[groupKey]groupAnswer{}}
 	if len(workloads) > 1<<16-2 {

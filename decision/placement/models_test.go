@@ -20,12 +20,12 @@ func measured() (*predict.Profiles, error) {
 	return predict.LoadProfiles("../../examples/predict/testdata/h200-colocation.json")
 }
 
-func server(model string, clients int) placement.Workload {
-	return placement.Workload{Server: predict.Server{Model: model}, Load: predict.Load{Concurrency: clients, Prompt: 128, Output: 64}}
+func server(model string, clients int) predict.ProfileRef {
+	return predict.ProfileRef{Server: predict.Server{Model: model}, Load: predict.Load{Concurrency: clients, Prompt: 128, Output: 64}}
 }
 
-func workloads() map[string]placement.Workload {
-	return map[string]placement.Workload{"chat": server("8b", 4), "tags": server("1b", 4), "rank": server("1b", 1), "new": server("70b", 4)}
+func workloads() map[string]predict.ProfileRef {
+	return map[string]predict.ProfileRef{"chat": server("8b", 4), "tags": server("1b", 4), "rank": server("1b", 1), "new": server("70b", 4)}
 }
 
 // Two GPUs with a tenant each: a third goes where it and its neighbour lose
@@ -36,7 +36,7 @@ func ExampleModels() {
 		fmt.Println(err)
 		return
 	}
-	models, err := placement.NewModels(map[string]placement.Workload{"chat": server("8b", 4), "tags": server("1b", 4)},
+	models, err := placement.NewModels(map[string]predict.ProfileRef{"chat": server("8b", 4), "tags": server("1b", 4)},
 		placement.Calibrated{Model: "H200", Predictor: predict.NewPredictor(), Profiles: profiles})
 	if err != nil {
 		fmt.Println(err)
@@ -161,7 +161,7 @@ func TestModels(t *testing.T) {
 			}
 		})
 	}
-	_, err = placement.NewModels(map[string]placement.Workload{"": {}}, placement.Calibrated{}, placement.Calibrated{Model: "H200"})
+	_, err = placement.NewModels(map[string]predict.ProfileRef{"": {}}, placement.Calibrated{}, placement.Calibrated{Model: "H200"})
 	if !errors.Is(err, placement.ErrInvalid) {
 		t.Fatal(err)
 	}

@@ -174,7 +174,7 @@ func TestBadInput(t *testing.T) {
 	if _, err := p.PlaceBatch(s, []*Request{nil, &bad}); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "Requests[0]") || !strings.Contains(err.Error(), "Requests[1].GPUs") {
 		t.Errorf("%v", err)
 	}
-	if _, _, err := s.Reserve(&Request{GPUs: 1, Milli: 1}, Candidate{Node: 1}); !errors.Is(err, ErrInvalid) {
+	if _, _, err := s.Reserve(&Request{GPUs: 1, Milli: 1}, Offer{Node: 1}); !errors.Is(err, ErrInvalid) {
 		t.Errorf("%v", err)
 	}
 }
@@ -308,7 +308,7 @@ func TestRandomWalk(t *testing.T) {
 				} else {
 					r := &requests[rng.IntN(len(requests))]
 					best, ok := placer.Best(s, r)
-					var want Candidate
+					var want Offer
 					wantOK := false
 					for i := range s.Len() {
 						if c, f := scorer.Score(s, i, r); f.Verdict == gate.VerdictPass && (!wantOK || c.Score > want.Score+tie) {
@@ -375,9 +375,9 @@ func TestConcurrentScoring(t *testing.T) {
 	for _, policy := range policies(t) {
 		scorer := NewScorer(policy, nil)
 		var wg sync.WaitGroup
-		got := make([][]Candidate, 8)
+		got := make([][]Offer, 8)
 		for w := range got {
-			got[w] = make([]Candidate, s.Len()*len(requests))
+			got[w] = make([]Offer, s.Len()*len(requests))
 			wg.Go(func() {
 				for i := range s.Len() {
 					n := (i + w) % s.Len()

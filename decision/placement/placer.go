@@ -16,7 +16,7 @@ type Placer struct {
 
 type kept struct {
 	node *node // nil: nothing kept
-	c    Candidate
+	c    Offer
 	fits bool
 }
 
@@ -28,9 +28,9 @@ func NewPlacer(policy Policy, p Forecaster) *Placer {
 	return &Placer{scorer: NewScorer(policy, p), scores: policy.ByShape(), kept: map[shape][]kept{}}
 }
 
-// Best returns the candidate with the highest score; equal ones go to the node
+// Best returns the offer with the highest score; equal ones go to the node
 // that stands first. ok is false when no node fits; Snapshot.Unplaced says why.
-func (p *Placer) Best(s *Snapshot, r *Request) (best Candidate, ok bool) {
+func (p *Placer) Best(s *Snapshot, r *Request) (best Offer, ok bool) {
 	keep := p.of(r, s.Len())
 	bounded, _ := p.scorer.policy.(bounded)
 	for i := range s.Len() {
@@ -65,7 +65,7 @@ func (p *Placer) of(r *Request, nodes int) []kept {
 	return k
 }
 
-func (p *Placer) score(s *Snapshot, i int, r *Request, keep []kept) (Candidate, bool) {
+func (p *Placer) score(s *Snapshot, i int, r *Request, keep []kept) (Offer, bool) {
 	n := s.node(i)
 	if keep[i].node == n && (p.scores || !keep[i].fits) {
 		return keep[i].c, keep[i].fits
@@ -76,7 +76,7 @@ func (p *Placer) score(s *Snapshot, i int, r *Request, keep []kept) (Candidate, 
 	return c, fits
 }
 
-// Place reserves the best candidate. The error is an *UnplacedError when no node
+// Place reserves the best offer. The error is an *UnplacedError when no node
 // takes the request, or an ErrInvalid; the snapshot is then nil.
 func (p *Placer) Place(s *Snapshot, r *Request) (*Snapshot, *Placement, error) {
 	if err := r.Validate(); err != nil {

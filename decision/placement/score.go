@@ -42,10 +42,10 @@ type Option struct {
 	Unpredicted int
 }
 
-// Candidate is the best way for one node to take a request. It is valid for
+// Offer is the best way for one node to take a request. It is valid for
 // Reserve on the snapshot that it was scored on, and on later ones until
 // something else took its place.
-type Candidate struct {
+type Offer struct {
 	Node  int
 	Score float64
 	// Slowdown is the worst that is predicted for the request or a neighbour of
@@ -59,7 +59,7 @@ type Candidate struct {
 }
 
 // GPUs returns the indexes of the GPUs, ascending.
-func (c Candidate) GPUs() []int {
+func (c Offer) GPUs() []int {
 	out := make([]int, c.n)
 	for i := range out {
 		out[i] = int(c.gpus[i])
@@ -79,7 +79,7 @@ type Scorer struct {
 type work struct {
 	option   Option
 	after    View
-	best     Candidate
+	best     Offer
 	bestFree float64
 
 	takes [MaxGPUs]take
@@ -99,11 +99,11 @@ func NewScorer(policy Policy, p Forecaster) *Scorer {
 
 // Score filters node i and, where it passes, returns its best way to take the
 // request. Equal scores go to the fullest GPU, then the lowest index and start.
-func (s *Scorer) Score(snap *Snapshot, i int, r *Request) (Candidate, gate.Reason) {
+func (s *Scorer) Score(snap *Snapshot, i int, r *Request) (Offer, gate.Reason) {
 	n := snap.node(i)
 	var why gate.Reason
 	if !n.fits(r, &why) {
-		return Candidate{}, why
+		return Offer{}, why
 	}
 	w := s.scratch.Get().(*work)
 	defer s.scratch.Put(w)
@@ -111,7 +111,7 @@ func (s *Scorer) Score(snap *Snapshot, i int, r *Request) (Candidate, gate.Reaso
 	v := &n.view
 	w.after.CPUMilli, w.after.Memory, w.after.Model, w.after.Len = v.CPUMilli-r.CPUMilli, v.Memory-r.Memory, v.Model, v.Len
 	copy(w.after.GPUs[:v.Len], v.GPUs[:v.Len])
-	w.best = Candidate{Node: i, Score: math.Inf(-1), Start: -1, n: -1}
+	w.best = Offer{Node: i, Score: math.Inf(-1), Start: -1, n: -1}
 	switch {
 	case r.GPUs == 0:
 		s.try(w, 0, -1, 0)
@@ -121,7 +121,7 @@ func (s *Scorer) Score(snap *Snapshot, i int, r *Request) (Candidate, gate.Reaso
 		s.several(n, w)
 	}
 	if w.best.n < 0 {
-		return Candidate{}, snap.Fit(i, r, s.predictor)
+		return Offer{}, snap.Fit(i, r, s.predictor)
 	}
 	return w.best, gate.Pass()
 }
@@ -229,7 +229,7 @@ func (s *Scorer) try(w *work, gpus, start int, free float64) {
 		return
 	}
 	w.bestFree = free
-	w.best = Candidate{Node: w.best.Node, Score: score, Slowdown: o.Slowdown, Unpredicted: o.Unpredicted, Start: start, n: gpus}
+	w.best = Offer{Node: w.best.Node, Score: score, Slowdown: o.Slowdown, Unpredicted: o.Unpredicted, Start: start, n: gpus}
 	copy(w.best.gpus[:], w.gpus[:gpus])
 }
 

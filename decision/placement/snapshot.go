@@ -95,7 +95,7 @@ func (n *node) start(path string, run Running, l *problem.List) *node {
 	if len(run.GPUs) != run.Request.GPUs {
 		l.Addf(problem.Join(path, "GPUs"), "list the index of each", "%d GPUs for a request of %d", len(run.GPUs), run.Request.GPUs)
 	}
-	c := Candidate{Start: -1, n: len(run.GPUs)}
+	c := Offer{Start: -1, n: len(run.GPUs)}
 	for i, g := range run.GPUs {
 		if g < 0 || g >= n.view.Len {
 			l.Addf(problem.Join(path, fmt.Sprintf("GPUs[%d]", i)), "", "the node has no GPU %d", g)
@@ -154,12 +154,12 @@ func (s *Snapshot) set(i int, n *node) *Snapshot {
 	return &out
 }
 
-// Reserve takes what a candidate takes and returns the new snapshot. The
-// candidate may have been scored on an older snapshot: where it no longer fits
+// Reserve takes what an offer takes and returns the new snapshot. The offer
+// may have been scored on an older snapshot: where it no longer fits
 // the error is an ErrConflict that says why, and s is unchanged as always.
-func (s *Snapshot) Reserve(r *Request, c Candidate) (*Snapshot, *Placement, error) {
+func (s *Snapshot) Reserve(r *Request, c Offer) (*Snapshot, *Placement, error) {
 	if c.Node < 0 || c.Node >= s.len || c.n != r.GPUs {
-		return nil, nil, fmt.Errorf("%w: no such candidate", ErrInvalid)
+		return nil, nil, fmt.Errorf("%w: no such offer", ErrInvalid)
 	}
 	n := s.node(c.Node)
 	p, f := n.placementOf(r, &c)
@@ -185,9 +185,9 @@ func (s *Snapshot) Release(p *Placement) (*Snapshot, error) {
 	return s.set(i, n.without(at)), nil
 }
 
-// placementOf checks a candidate against the node as it is and makes it a
+// placementOf checks an offer against the node as it is and makes it a
 // placement; nil when it does not fit.
-func (n *node) placementOf(r *Request, c *Candidate) (*Placement, gate.Reason) {
+func (n *node) placementOf(r *Request, c *Offer) (*Placement, gate.Reason) {
 	var why gate.Reason
 	if !n.fits(r, &why) {
 		return nil, why

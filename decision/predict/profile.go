@@ -109,6 +109,13 @@ func checkRun(list *problem.List, path string, m sharing.Mechanism, s Server, l 
 	list.AddErr(problem.Join(path, "load"), l.Validate())
 }
 
+// ProfileRef names the measured workload that a workload is: the server and the
+// load of its profile.
+type ProfileRef struct {
+	Server Server `yaml:"server,required"`
+	Load   Load   `yaml:"load,required"`
+}
+
 // Profiles finds the profile of a workload. The zero value is empty.
 type Profiles struct {
 	byKey map[profileKey]*SoloProfile

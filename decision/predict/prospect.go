@@ -27,10 +27,10 @@ type Serving struct {
 	Sequences     float64 // most in a batch; 0 = 64
 }
 
-// Demand is what is known of one replica on a whole GPU, at its busiest hour.
+// Tenant is what is known of one replica on a whole GPU, at its busiest hour.
 // It is a model server with a load (Serving), a server of another kind (Alone
 // or Limits, with Busy), or work without latency objectives (Busy alone).
-type Demand struct {
+type Tenant struct {
 	Serving  *Serving
 	Busy     float64               // share of the GPU's time that it keeps busy, 0 to 1
 	Alone    [LatencyCount]float64 // P99 in seconds alone on the GPU; 0 = not known
@@ -41,7 +41,7 @@ type Demand struct {
 }
 
 // online says whether requests arrive whether it keeps up or not.
-func (d *Demand) online() bool {
+func (d *Tenant) online() bool {
 	return d.Online || d.Serving != nil || d.Alone != [LatencyCount]float64{} || d.Limits != [LatencyCount]float64{}
 }
 
@@ -75,7 +75,7 @@ type Bounds struct{ Value, Low, High float64 }
 
 // Kept says of each objective whether it is kept at the confidence asked for,
 // missed at that confidence, or neither.
-func (o *Prospect) Kept(d *Demand) sharing.Answer {
+func (o *Prospect) Kept(d *Tenant) sharing.Answer {
 	answer := sharing.AnswerYes
 	see := func(good, bad bool) {
 		switch {
@@ -103,7 +103,7 @@ func (o *Prospect) Kept(d *Demand) sharing.Answer {
 }
 
 // Likely says whether every objective is kept in the median.
-func (o *Prospect) Likely(d *Demand) bool {
+func (o *Prospect) Likely(d *Tenant) bool {
 	median := *o
 	for k := range median.P99 {
 		median.P99[k].Low, median.P99[k].High = median.P99[k].Value, median.P99[k].Value
@@ -122,7 +122,7 @@ var formError = [LatencyCount]float64{0.12, 0.12, 0.10}
 // moved to their bad sides one after another, as far as the confidence goes,
 // and what each does to a figure is added in squares. out is reused where it
 // is large enough.
-func Prospects(m Machine, share Share, tenants []Demand, confidence float64, out []Prospect) []Prospect {
+func Prospects(m Machine, share Share, tenants []Tenant, confidence float64, out []Prospect) []Prospect {
 	out = append(out[:0], make([]Prospect, len(tenants))...)
 	z := distuv.UnitNormal.Quantile(confidence)
 	var e evaluation
@@ -229,7 +229,7 @@ type foreseen struct {
 type evaluation struct {
 	machine Machine
 	share   Share
-	tenants []Demand
+	tenants []Tenant
 	states  [2][16]state
 	more    []state
 }

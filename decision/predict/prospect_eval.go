@@ -66,7 +66,7 @@ func (e *evaluation) at(s, own setting, workload int) []foreseen {
 }
 
 // prepare computes what a tenant does alone on its share.
-func (e *evaluation) prepare(d *Demand, t *state, s *setting) {
+func (e *evaluation) prepare(d *Tenant, t *state, s *setting) {
 	*t = state{}
 	mps := e.share.Mechanism == sharing.MechanismMPS
 	slowDecode := math.Pow(1/e.share.Bandwidth, s[sliceDecoding])
@@ -113,7 +113,7 @@ func (e *evaluation) prepare(d *Demand, t *state, s *setting) {
 }
 
 // settle brings a tenant's activity into line with its crowd.
-func (t *state) settle(d *Demand) {
+func (t *state) settle(d *Tenant) {
 	if v := d.Serving; v != nil {
 		pre := t.preHost + t.preGPU*t.crowd
 		free := 1 - t.load*pre

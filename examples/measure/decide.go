@@ -114,7 +114,7 @@ func (f *planFlow) decideFleet(gpu string, profiles *predict.Profiles) (*decisio
 
 // addEvidence adds what the load's run alone under time-slicing showed.
 func (f *planFlow) addEvidence(w *decision.Workload, l *colocation.Load, row *predict.Row) {
-	w.Profile = &decision.ProfileRef{Server: row.Server, Load: row.Load}
+	w.Profile = &predict.ProfileRef{Server: row.Server, Load: row.Load}
 	busy := func(percent float64, e decision.Evidence) {
 		w.GPUBusy, w.Evidence = decision.Some(min(max(percent/100, 0), 1)), e
 	}

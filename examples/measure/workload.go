@@ -167,10 +167,7 @@ func (s *replica) busy() float64 {
 	if b, stated := s.workload.GPUBusy.Get(); stated {
 		return b
 	}
-	if b := decision.ArchetypeOf(s.workload.Kind).BusyPrior; b > 0 {
-		return b
-	}
-	return usualBusy
+	return decision.ArchetypeOf(s.workload.Kind).BusyPrior.Or(usualBusy)
 }
 
 // alone is the time of a request or burst alone on the whole GPU.

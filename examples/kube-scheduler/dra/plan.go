@@ -75,7 +75,7 @@ func Plan(nodes []*v1.Node, pods []*v1.Pod, scorer *placement.Scorer, opt Option
 }
 
 // why counts the nodes' verdicts by code, most frequent first.
-func why(verdicts map[string]kubegpu.Verdict) string {
+func why(verdicts map[string]kubegpu.Ruling) string {
 	count, example := map[string]int{}, map[string]string{}
 	for _, node := range slices.Sorted(maps.Keys(verdicts)) {
 		v := verdicts[node]

@@ -127,7 +127,7 @@ func TestAtOnce(t *testing.T) {
 }
 
 // refusedAlike holds that the library refuses a pod as the scheduler does.
-func (r *run) refusedAlike(p *v1.Pod) map[string]kubegpu.Verdict {
+func (r *run) refusedAlike(p *v1.Pod) map[string]kubegpu.Ruling {
 	r.t.Helper()
 	asked, err := kubegpu.ReadPod(p)
 	if err != nil {

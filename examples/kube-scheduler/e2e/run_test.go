@@ -189,7 +189,7 @@ func (r *run) consistent() []string {
 				if err != nil {
 					continue
 				}
-				if _, _, v := state.Plan(asked, r.scorer); v.Verdict == gate.VerdictPass {
+				if _, _, v := state.Plan(asked, r.scorer); v.Ruling == gate.VerdictPass {
 					fits = p.Name + " waits, and fits on " + n.Name
 					return false
 				}

@@ -74,7 +74,7 @@ func (o *outcomes) bound(p *v1.Pod, a *kubegpu.Allocation) {
 	o.nodes[a.Node][m]++
 }
 
-func (o *outcomes) refused(p *v1.Pod, verdicts map[string]kubegpu.Verdict) {
+func (o *outcomes) refused(p *v1.Pod, verdicts map[string]kubegpu.Ruling) {
 	one := o.of(p)
 	one.refused++
 	for _, v := range verdicts {

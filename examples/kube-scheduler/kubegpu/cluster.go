@@ -68,14 +68,14 @@ func (c *Cluster) state(i int) *State {
 
 // Place puts a pod where the scorer's policy takes it. The allocation is nil
 // where no node takes it; verdicts has what each of those says that don't.
-func (c *Cluster) Place(p *Pod, scorer *placement.Scorer) (a *Allocation, verdicts map[string]Verdict) {
-	verdicts = map[string]Verdict{}
+func (c *Cluster) Place(p *Pod, scorer *placement.Scorer) (a *Allocation, verdicts map[string]Ruling) {
+	verdicts = map[string]Ruling{}
 	var names []string
 	var scores []float64
 	var allocations []*Allocation
 	for i := range c.nodes {
 		a, score, v := c.state(i).Plan(p, scorer)
-		if v.Verdict != gate.VerdictPass {
+		if v.Ruling != gate.VerdictPass {
 			verdicts[c.names[i]] = v
 			continue
 		}

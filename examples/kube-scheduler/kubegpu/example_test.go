@@ -30,7 +30,7 @@ func Example() {
 	}
 	state := kubegpu.NewState(node, nil)
 	a, _, verdict := state.Plan(pod, placement.NewScorer(placement.BestFit{}, nil))
-	fmt.Println(verdict.Verdict, a)
+	fmt.Println(verdict.Ruling, a)
 	fmt.Println(a.Annotations())
 	// Output:
 	// pass GPU 0 as 250m of mps on a

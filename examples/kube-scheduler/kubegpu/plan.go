@@ -7,9 +7,9 @@ import (
 
 // Plan says whether a node takes a pod, how well by the scorer's policy, and
 // where. The allocation is nil where the verdict is not a pass.
-func (s *State) Plan(p *Pod, scorer *placement.Scorer) (*Allocation, float64, Verdict) {
+func (s *State) Plan(p *Pod, scorer *placement.Scorer) (*Allocation, float64, Ruling) {
 	requests, containers, v := p.requests(s.Node)
-	if v.Verdict != gate.VerdictPass {
+	if v.Ruling != gate.VerdictPass {
 		return nil, 0, v
 	}
 	a := &Allocation{Node: s.name}
@@ -17,7 +17,7 @@ func (s *State) Plan(p *Pod, scorer *placement.Scorer) (*Allocation, float64, Ve
 	for i, r := range requests {
 		d := Device{Container: containers[i], Profile: r.Profile, request: r}
 		if r.Profile != "" {
-			if v := s.slotVerdict(r, a.Devices); v.Verdict != gate.VerdictPass {
+			if v := s.slotVerdict(r, a.Devices); v.Ruling != gate.VerdictPass {
 				return nil, 0, v
 			}
 		}
@@ -49,7 +49,7 @@ func (s *State) Plan(p *Pod, scorer *placement.Scorer) (*Allocation, float64, Ve
 }
 
 // slotVerdict says whether an instance of the profile exists and is free.
-func (s *State) slotVerdict(r *placement.Request, taken []Device) Verdict {
+func (s *State) slotVerdict(r *placement.Request, taken []Device) Ruling {
 	any, exists := false, false
 	for _, slots := range s.Node.slots {
 		for _, sl := range slots {

@@ -9,12 +9,12 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Verdict says whether a node takes a pod and why. Code is short and stable, to
+// Ruling says whether a node takes a pod and why. Code is short and stable, to
 // count nodes by; Text is for people and has the numbers.
-type Verdict struct {
-	Verdict gate.Verdict
-	Code    string
-	Text    string
+type Ruling struct {
+	Ruling gate.Verdict
+	Code   string
+	Text   string
 }
 
 // Codes of verdicts besides those of package placement.
@@ -27,19 +27,19 @@ const (
 	codeFits     = "fits"
 )
 
-func pass() Verdict { return Verdict{Verdict: gate.VerdictPass, Code: codeFits, Text: "it fits"} }
+func pass() Ruling { return Ruling{Ruling: gate.VerdictPass, Code: codeFits, Text: "it fits"} }
 
-func refuse(code, format string, args ...any) Verdict {
-	return Verdict{Verdict: gate.VerdictReject, Code: code, Text: fmt.Sprintf(format, args...)}
+func refuse(code, format string, args ...any) Ruling {
+	return Ruling{Ruling: gate.VerdictReject, Code: code, Text: fmt.Sprintf(format, args...)}
 }
 
-func verdictOf(f gate.Reason) Verdict {
-	return Verdict{Verdict: f.Verdict, Code: f.Code.String(), Text: f.String()}
+func verdictOf(f gate.Reason) Ruling {
+	return Ruling{Ruling: f.Verdict, Code: f.Code.String(), Text: f.String()}
 }
 
 // Final reports whether the verdict stays while the node is what it is, whoever
 // leaves it.
-func (v Verdict) Final() bool {
+func (v Ruling) Final() bool {
 	switch v.Code {
 	case CodeNoGPU, CodeLabels, CodeResource, CodeReplicas, CodeInvalid, gate.CodeModel.String(), gate.CodeMIGMode.String(),
 		gate.CodeNotMIG.String(), gate.CodeProfile.String(), gate.CodeNoMechanism.String(),
@@ -52,13 +52,13 @@ func (v Verdict) Final() bool {
 // Requests is what a pod asks of a node in placement's terms: what a claim comes
 // to depends on how the node offers its GPUs. CPU and memory of the pod stand in
 // the first request.
-func (p *Pod) Requests(n *Node) ([]*placement.Request, Verdict) {
+func (p *Pod) Requests(n *Node) ([]*placement.Request, Ruling) {
 	out, _, v := p.requests(n)
 	return out, v
 }
 
 // requests is Requests, with the container that each is for.
-func (p *Pod) requests(n *Node) (out []*placement.Request, containers []string, v Verdict) {
+func (p *Pod) requests(n *Node) (out []*placement.Request, containers []string, v Ruling) {
 	if n == nil {
 		return nil, nil, refuse(CodeNoGPU, "the node offers no GPU")
 	}
@@ -67,7 +67,7 @@ func (p *Pod) requests(n *Node) (out []*placement.Request, containers []string, 
 	}
 	for i := range p.Claims {
 		rs, v := p.claim(&p.Claims[i], n)
-		if v.Verdict != gate.VerdictPass {
+		if v.Ruling != gate.VerdictPass {
 			return nil, nil, v
 		}
 		for _, r := range rs {
@@ -88,7 +88,7 @@ func (p *Pod) request() *placement.Request {
 		Workload: p.Workload, MaxSlowdown: p.MaxSlowdown, SLO: p.SLO, GPUMemory: p.GPUMemory}
 }
 
-func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Verdict) {
+func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Ruling) {
 	r := p.request()
 	r.GPUs, r.Milli = c.GPUs, c.Milli
 	hami := n.Mechanism == sharing.MechanismHAMi || n.Mechanism == sharing.MechanismHAMiWithMPS

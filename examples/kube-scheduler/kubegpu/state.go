@@ -81,7 +81,7 @@ func fill(n *Node, running []Running, check bool) *State {
 // be. Whether they have room is looked at only with check.
 func (s *State) take(p *Pod, devices []Device, check bool) bool {
 	requests, v := p.Requests(s.Node)
-	if v.Verdict != gate.VerdictPass || len(requests) != len(devices) {
+	if v.Ruling != gate.VerdictPass || len(requests) != len(devices) {
 		return false
 	}
 	before := len(s.runs)
@@ -145,7 +145,7 @@ func (s *State) slotAt(d *Device) *bool {
 // assume puts a pod whose GPUs are not known on those that have most free.
 func (s *State) assume(p *Pod) {
 	requests, v := p.Requests(s.Node)
-	if v.Verdict != gate.VerdictPass {
+	if v.Ruling != gate.VerdictPass {
 		s.Notes = append(s.Notes, p.Name+" runs here, and "+v.Text)
 		return
 	}

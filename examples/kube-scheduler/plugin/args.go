@@ -30,7 +30,7 @@ type Args struct {
 	Policy string `yaml:"policy"`
 	Seed   uint64 `yaml:"seed"` // of random
 	// Mix is the requests of a typical day, which cotenant and fgd look ahead by.
-	Mix []Kind `yaml:"mix"`
+	Mix []MixEntry `yaml:"mix"`
 	// Prices of a GPU's hour by model ("2.49 USD"), for verdicts.
 	Prices map[string]string `yaml:"prices"`
 
@@ -38,8 +38,8 @@ type Args struct {
 	// GPU models, and which of it the workloads are that pods name by annotation.
 	// With them the policy weighs what neighbours lose, and pods may have
 	// objectives beside neighbours.
-	Measured  []Measured          `yaml:"measured"`
-	Workloads map[string]Workload `yaml:"workloads"`
+	Measured  []Measured                    `yaml:"measured"`
+	Workloads map[string]predict.ProfileRef `yaml:"workloads"`
 }
 
 // Measured is what was measured of workloads alone on GPUs of one model.
@@ -49,14 +49,8 @@ type Measured struct {
 	PredictorFile string `yaml:"predictorFile"`         // as predict.ParsePredictor reads it; "" is predict.NewPredictor
 }
 
-// Workload is a server under a load, as its profile has them.
-type Workload struct {
-	Server predict.Server `yaml:"server,required"`
-	Load   predict.Load   `yaml:"load,required"`
-}
-
-// Kind is a kind of request and how often it comes.
-type Kind struct {
+// MixEntry is a kind of request and how often it comes.
+type MixEntry struct {
 	Weight     float64             `yaml:"weight"` // 0 = 1
 	CPUMilli   int64               `yaml:"cpuMilli"`
 	Memory     sharing.Bytes       `yaml:"memory"`
@@ -68,7 +62,7 @@ type Kind struct {
 	Mechanisms []sharing.Mechanism `yaml:"mechanisms"`
 }
 
-func (k *Kind) typical() placement.Typical {
+func (k *MixEntry) typical() placement.Typical {
 	r := placement.Request{CPUMilli: k.CPUMilli, Memory: k.Memory, GPUs: k.GPUs, Milli: k.GPUMilli, GPUMemory: k.GPUMemory, Profile: k.Profile,
 		Mechanisms: k.Mechanisms}
 	if r.GPUs == 0 {
@@ -226,10 +220,6 @@ func (a *Args) models(l *problem.List) *placement.Models {
 		return nil
 	}
 	before := l.Len()
-	workloads := map[string]placement.Workload{}
-	for name, w := range a.Workloads {
-		workloads[name] = placement.Workload(w)
-	}
 	var gpus []placement.Calibrated
 	for i, m := range a.Measured {
 		path := fmt.Sprintf("measured[%d]", i)
@@ -269,7 +259,7 @@ func (a *Args) models(l *problem.List) *placement.Models {
 	if l.Len() > before {
 		return nil
 	}
-	models, err := placement.NewModels(workloads, gpus...)
+	models, err := placement.NewModels(a.Workloads, gpus...)
 	if err != nil {
 		l.AddErr("", err)
 		return nil

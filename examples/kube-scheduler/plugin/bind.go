@@ -28,7 +28,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 		return fwk.AsStatus(fmt.Errorf("cotenant: node %s: %w", nodeName, err))
 	}
 	a, _, v := p.state(info).Plan(c.pod, p.scorer)
-	if v.Verdict != gate.VerdictPass {
+	if v.Ruling != gate.VerdictPass {
 		return fwk.NewStatus(fwk.Unschedulable, shortReason(v.Code))
 	}
 	p.mu.Lock()

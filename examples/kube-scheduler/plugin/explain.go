@@ -85,10 +85,10 @@ func (c *cycle) unplaced() string {
 		nodes []string
 	}
 	var names []string
-	verdicts := map[string]kubegpu.Verdict{}
+	verdicts := map[string]kubegpu.Ruling{}
 	c.verdicts.Range(func(k, v any) bool {
 		names = append(names, k.(string))
-		verdicts[k.(string)] = v.(kubegpu.Verdict)
+		verdicts[k.(string)] = v.(kubegpu.Ruling)
 		return true
 	})
 	slices.Sort(names)

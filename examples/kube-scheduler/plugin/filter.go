@@ -16,7 +16,7 @@ const stateKey fwk.StateKey = "Cotenant"
 // cycle is what one attempt to schedule a pod knows.
 type cycle struct {
 	pod      *kubegpu.Pod
-	verdicts sync.Map // node name to kubegpu.Verdict
+	verdicts sync.Map // node name to kubegpu.Ruling
 	scores   sync.Map // node name to float64
 }
 
@@ -63,7 +63,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *v1.Pod, in
 	}
 	_, score, v := p.state(info).Plan(c.pod, p.scorer)
 	name := info.Node().Name
-	if v.Verdict == gate.VerdictPass {
+	if v.Ruling == gate.VerdictPass {
 		c.verdicts.Delete(name)
 		c.scores.Store(name, score)
 		return nil

@@ -399,10 +399,10 @@ func measuredProfiles(t *testing.T) string {
 // TestPredicted keeps a pod's objective by what decision's models predict, and
 // says so.
 func TestPredicted(t *testing.T) {
-	w := func(model string, clients int) Workload {
-		return Workload{Server: predict.Server{Model: model}, Load: predict.Load{Concurrency: clients, Prompt: 128, Output: 64}}
+	w := func(model string, clients int) predict.ProfileRef {
+		return predict.ProfileRef{Server: predict.Server{Model: model}, Load: predict.Load{Concurrency: clients, Prompt: 128, Output: 64}}
 	}
-	args := Args{Measured: []Measured{{Model: "NVIDIA H200", ProfilesFile: measuredProfiles(t)}}, Workloads: map[string]Workload{"chat": w("8b", 4), "tags": w("1b", 4)}}
+	args := Args{Measured: []Measured{{Model: "NVIDIA H200", ProfilesFile: measuredProfiles(t)}}, Workloads: map[string]predict.ProfileRef{"chat": w("8b", 4), "tags": w("1b", 4)}}
 	busy := makePod("busy", "nvidia.com/gpu=1", "node=a gpu=0 mechanism=mps share=500m workload=chat")
 	busy.Spec.NodeName = "a"
 	label := "gpu.product=NVIDIA-H200-SHARED gpu.count=1 gpu.replicas=2 gpu.sharing-strategy=mps"

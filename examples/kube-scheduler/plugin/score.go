@@ -28,7 +28,7 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, info 
 		return 0, nil
 	}
 	_, score, v := p.state(info).Plan(c.pod, p.scorer)
-	if v.Verdict != gate.VerdictPass {
+	if v.Ruling != gate.VerdictPass {
 		return 0, fwk.NewStatus(fwk.Unschedulable, shortReason(v.Code))
 	}
 	c.scores.Store(info.Node().Name, score)
