@@ -224,7 +224,7 @@ func (pl *planner) annotate(w int, l *listing) {
 
 // chose puts the slice that consequences led to in the place of the smallest
 // that the gates found, and of what they said of it.
-func (l *listing) chose(s *gate.Slice) {
+func (l *listing) chose(s *gate.MIGSlice) {
 	other := l.Profile != s.Profile.Name
 	l.Profile = s.Profile.Name
 	l.Reasons = slices.DeleteFunc(l.Reasons, func(r gate.ReasonText) bool {
