@@ -84,7 +84,7 @@ func (r *runner) prepare(runCtx context.Context) error {
 		r.tenants = append(r.tenants, tr)
 	}
 	if r.dir != nil {
-		return r.dir.writeConfig(newConfig(r.plan, r.opts, r.clock))
+		return r.dir.writeConfig(newConfig(r.plan, r.opts, r.clock, r.scrub))
 	}
 	return nil
 }
