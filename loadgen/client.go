@@ -290,10 +290,13 @@ func (a *attempt) fail(ctx context.Context, class Class, err error) {
 
 // transportClass classifies an error before the answer's headers.
 func (a *attempt) transportClass(err error) Class {
-	if a.rec.ConnectedNS == 0 {
-		return ClassConnect
+	switch {
+	case a.rec.ConnectedNS != 0:
+		return readClass(err)
+	case isClientLimit(err):
+		return ClassClientLimit
 	}
-	return readClass(err)
+	return ClassConnect
 }
 
 // readClass classifies an error of an answer's bytes: what breaks HTTP's own
