@@ -64,7 +64,7 @@ type ClientHealth struct {
 	Dropped       int64 `json:"dropped"` // requests not sent by OfferedLoad.DropExcess
 	// ClientLimits counts the requests that failed for want of the client's own
 	// descriptors, ports or buffers.
-	ClientLimits int64  `json:"client_limits"`
+	ClientLimits int64  `json:"client_limits,omitempty"`
 	clientLimit  string // the error of one of them
 
 	GCPauses         int64             `json:"gc_pauses"`
