@@ -66,6 +66,8 @@ func measureCommand(ctx context.Context, a *app, args []string) (err error) {
 		defer func() { err = errors.Join(err, closeSource()) }()
 	}
 	switch {
+	case s.scene:
+		err = m.runScene(ctx)
 	case s.plan != "":
 		err = m.runPlan(ctx)
 	case len(s.search) > 0:
@@ -219,6 +221,8 @@ func (m *measurement) show() error {
 			all = append(all, &r.Summary)
 		}
 		err = writeJSON(&b, all)
+	case m.s.scene:
+		err = writeScene(&b, m.results)
 	case len(m.results) == 1:
 		err = report.WriteSummary(&b, &m.results[0].Summary)
 	default:

@@ -29,6 +29,7 @@ type settings struct {
 	progress, report, study, asJSON bool
 	telemetry                       bool
 	simulate                        []string // embedded scenarios
+	scene, pipe                     bool     // the default scene; its servers in memory, for tests
 
 	set map[string]bool // the flags that were given
 }
@@ -96,15 +97,6 @@ func (a *app) settings(args []string) (*settings, error) {
 		return nil, fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	}
 	return s, nil
-}
-
-// demo is what is measured without arguments.
-func (s *settings) demo(now time.Time) {
-	s.simulate = []string{"baseline", "mps", "mig-emulation"}
-	s.concurrency = []int{8, 16, 24}
-	s.file.Duration, s.tenant().MaxTokens, s.tenant().Warmup = 2*time.Second, 16, 8
-	s.report = true
-	s.out = now.UTC().Format("benchmark-20060102T150405Z")
 }
 
 // check names every flag that is wrong.
