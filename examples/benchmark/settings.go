@@ -133,6 +133,7 @@ func (s *settings) check() error {
 	bad(s.study && s.plan == "", "-study: needs a plan with tenants (add -plan)")
 	bad(s.set["search"] && (len(s.search) != 2 || s.search[0] >= s.search[1]), "-search: is %v (write LOW,HIGH, e.g. 1,50)", s.search)
 	bad(s.set["search"] && t.SLO.IsZero(), "-search: needs an SLO (add -slo-ttft, -slo-tpot or -slo-e2e)")
+	bad(s.set["search"] && t.NonStreaming && (t.SLO.TTFT > 0 || t.SLO.TPOT > 0), "-search: whole answers have neither ttft nor tpot (use -slo-e2e, or drop -non-streaming)")
 	bad(s.set["search"] && len(s.simulate) > 1, "-search: searches one scenario at a time")
 	bad(s.report && s.out == "", "-report: needs a directory to write into (add -out)")
 	for _, name := range []string{"telemetry", "server-log"} {
