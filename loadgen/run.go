@@ -264,12 +264,12 @@ func (r *runner) result(complete bool) (*Result, error) {
 	sum.SteadyState = steadyState(res.Timeline, from, to)
 	sum.ClientHealth = r.health(pacer)
 	if r.dir == nil {
-		sum.ClientHealth.judge(r.opts.Health, sum.ChunkGap, r.endedWall)
+		sum.ClientHealth.judge(r.opts.Health, &sum.Measures, r.endedWall)
 		return res, nil
 	}
 	problems := r.dir.writeData(res)
 	sum.ClientHealth.ArtifactProblems = len(problems)
-	sum.ClientHealth.judge(r.opts.Health, sum.ChunkGap, r.endedWall)
+	sum.ClientHealth.judge(r.opts.Health, &sum.Measures, r.endedWall)
 	problems = append(problems, r.dir.writeSummary(sum)...)
 	return res, errors.Join(problems...)
 }
