@@ -14,7 +14,7 @@ import (
 func TestBufferingServer(t *testing.T) {
 	for _, together := range []int{8, 1000} {
 		for _, receive := range []loadgen.Receive{loadgen.ReceivePolled, loadgen.ReceiveStamped} {
-			srv := serve(t, loadgentest.Options{Script: loadgentest.Always(loadgentest.Reply{TTFT: 20 * ms, Interval: 10 * ms, Tokens: 40, EventsPerWrite: together})})
+			srv := serve(t, loadgentest.Options{Script: loadgentest.Always(loadgentest.Reply{TTFT: 20 * ms, Interval: 20 * ms, Tokens: 24, EventsPerWrite: together})})
 			plan := planFor(loadgen.Endpoint{URL: srv.URL}, 16)
 			res, err := loadgen.Run(context.Background(), plan, loadgen.Options{Receive: receive})
 			if err != nil {

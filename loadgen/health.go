@@ -14,8 +14,9 @@ type HealthLimits struct {
 	// ReadLagP99 bounds the time from the kernel's receive to the read; default
 	// 250 ms. Whatever the bound, where more than 1% of the reads brought several
 	// events, a read lag at p99 that chunk gaps cannot bear spoils the run: the client
-	// may have merged what came apart, and merged events are stamped late. Half the
-	// mean gap is what they bear, which merging doesn't change, or a quarter of the
+	// may have merged what came apart, and merged events are stamped late. Three
+	// quarters of the mean gap is what they bear, which merging doesn't change (a client
+	// that merges evenly spaced events has lags of up to a gap), or a quarter of the
 	// median e2e where all events of an answer come together. With less lag than
 	// that, it was the server who sent the events together.
 	ReadLagP99 time.Duration
@@ -99,8 +100,8 @@ func (h *ClientHealth) judge(limits HealthLimits, m *Measures, wall time.Duratio
 	}
 	over("longest GC pause", h.GCPauseMaxMS, limits.GCPauseMax)
 	if h.ReadLag.Count > 0 && m.E2E.Count > 0 && h.MergedReads*100 > h.Reads {
-		bear, what := m.ChunkGap.Mean/2, "half the mean chunk gap"
-		if bear == 0 {
+		bear, what := 3*m.ChunkGap.Mean/4, "three quarters of the mean chunk gap"
+		if together := m.E2E.P50 - m.TTFT.P50; together < m.E2E.P50/20 { // or its few pieces, one right after the other
 			bear, what = m.E2E.P50/4, "a quarter of the median e2e"
 		}
 		if h.ReadLag.P99 > bear {
