@@ -15,13 +15,13 @@ func TestBufferingServer(t *testing.T) {
 	for _, together := range []int{8, 1000} {
 		for _, receive := range []loadgen.Receive{loadgen.ReceivePolled, loadgen.ReceiveStamped} {
 			srv := serve(t, loadgentest.Options{Script: loadgentest.Always(loadgentest.Reply{TTFT: 20 * ms, Interval: 20 * ms, Tokens: 24, EventsPerWrite: together})})
-			plan := planFor(loadgen.Endpoint{URL: srv.URL}, 16)
+			plan := planFor(loadgen.Endpoint{URL: srv.URL}, 8)
 			res, err := loadgen.Run(context.Background(), plan, loadgen.Options{Receive: receive})
 			if err != nil {
 				t.Fatal(err)
 			}
 			h := res.Summary.ClientHealth
-			if strings.Contains(strings.Join(h.Reasons, ";"), "merged") || h.MergedBy != "server" || res.Summary.Counts.OK != 16 || h.MergedReads*2 < h.Reads {
+			if strings.Contains(strings.Join(h.Reasons, ";"), "merged") || h.MergedBy != "server" || res.Summary.Counts.OK != 8 || h.MergedReads*2 < h.Reads {
 				t.Errorf("%d in a write, %v: %+v", together, receive, h)
 			}
 		}
