@@ -37,7 +37,11 @@ func WriteSummary(w io.Writer, s *loadgen.Summary) error {
 	}
 	switch h := &s.ClientHealth; {
 	case h.Valid && h.Stamps != "":
-		fmt.Fprintf(b, "client health: valid (receive times: %s)\n", h.Stamps)
+		merged := ""
+		if h.MergedBy == "server" {
+			merged = fmt.Sprintf("; %.0f%% of the reads brought several events, which the server had sent together", 100*float64(h.MergedReads)/float64(h.Reads))
+		}
+		fmt.Fprintf(b, "client health: valid (receive times: %s%s)\n", h.Stamps, merged)
 	case h.Valid:
 		fmt.Fprintln(b, "client health: valid")
 	default:
@@ -57,7 +61,11 @@ func writeMeasures(b *bufio.Writer, label string, m *loadgen.Measures) {
 		fmt.Fprintf(b, "  %s\n", line)
 	}
 	if g := m.Goodput; g != nil {
-		fmt.Fprintf(b, "  goodput %.2f requests/s: %.1f%% keep the SLO\n", g.PerS, 100*g.Fraction)
+		if share, ok := g.Fraction.Get(); ok {
+			fmt.Fprintf(b, "  goodput %.2f requests/s: %.1f%% keep the SLO\n", g.PerS.Or(0), 100*share)
+		} else {
+			fmt.Fprintf(b, "  goodput unknown: %d requests cannot show what the SLO bounds\n", g.Unknown)
+		}
 	}
 	rows := shown(m)
 	if len(rows) == 0 {
