@@ -93,8 +93,9 @@ type Candidate struct {
 	Profile   string            `json:"profile,omitempty"`
 	Verdict   gate.Verdict      `json:"verdict"`
 	Chosen    bool              `json:"chosen,omitempty"`
-	Tenants   int               `json:"tenants_per_gpu"`
-	Score     float64           `json:"score"`
+	// Tenants is how many replicas of the workload a GPU takes that way.
+	Tenants int     `json:"tenants_per_gpu"`
+	Score   float64 `json:"score"`
 	// Preference orders candidates of different pools: the score with what the
 	// pool's price adds, of 100 like it.
 	Preference float64           `json:"preference"`
