@@ -70,6 +70,17 @@ func (pl *planner) spotGPUs(g *group) int {
 	return n
 }
 
+// used is how many of a pool's GPUs are in use, and how many of them may be spot.
+func (pl *planner) used(p int) (gpus, spot int) {
+	for key, g := range pl.groups {
+		if key.pool == p {
+			gpus += g.gpus()
+			spot += pl.spotGPUs(g)
+		}
+	}
+	return gpus, spot
+}
+
 // costOfGPUs is what n GPUs of a pool count for an hour, spot of which everybody
 // may lose: spot GPUs, reserved ones and then others.
 func (pl *planner) costOfGPUs(p, n, spot int) float64 {
