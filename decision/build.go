@@ -11,7 +11,7 @@ import (
 
 // result puts what was planned into words and figures.
 func (pl *planner) result() (*Result, error) {
-	r := &Result{Version: "v1", Decisions: []Decision{}, Pools: []PoolResult{}, Traps: []TrapHit{}}
+	r := &Result{Version: "v1", Confidence: pl.opt.Confidence, Decisions: []Decision{}, Pools: []PoolResult{}, Traps: []TrapHit{}}
 	pl.mixGroups()
 	shares, err := pl.shares()
 	if err != nil {
@@ -109,13 +109,13 @@ func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
 			p := cp.ground.Isolation(c.mechanism, sharing.Axis(a))
 			d.Isolation = append(d.Isolation, AxisLevel{p.Axis, p.Level, p.Text, p.Source})
 		}
-		d.NotChosen = notChosen(d.Candidates)
+		d.NotChosen = pl.notChosen(w, d.Candidates)
 	}
 	if e := pl.evidence; e != nil && e.solos[w] != nil {
 		d.Predicted = e.predicted[w]
 		d.BreakEven = e.breakEven(w)
 	}
-	d.Traps = pl.scene(w, share.fullest).traps()
+	pl.scene(w, share.fullest).findTraps(&d)
 	if c == nil || !pl.pools[c.pool].priced {
 		return d, nil
 	}
@@ -199,7 +199,7 @@ func (pl *planner) poolResult(p int) PoolResult {
 		g := pl.groups[key]
 		gr := GroupResult{Mechanism: g.mechanism, GPUs: g.gpus(), LowerBound: pl.lowerBound(g), Layouts: pl.layouts(g)}
 		if n := cp.pool.GPUsPerNode.Or(1); gr.GPUs%n != 0 && g.mechanism != sharing.MechanismExclusive {
-			gr.Notes = append(gr.Notes, fmt.Sprintf("%d GPUs are no whole number of nodes of %d: the device plugin has one sharing configuration a node, so give this group nodes of its own, or deliver by DRA", gr.GPUs, n))
+			gr.Notes = append(gr.Notes, fmt.Sprintf("%s: no whole number of nodes of %d. The device plugin has one sharing configuration a node, so give this group nodes of its own, or deliver by DRA", counted(gr.GPUs, "GPU"), n))
 		}
 		r.GPUsNeeded += gr.GPUs
 		r.Groups = append(r.Groups, gr)

@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// notChosen compares the choice with the next ones: what each would have done
-// better, and what worse.
-func notChosen(cs []Candidate) []string {
+// notChosen compares the choice with the next ones: what a replica costs on a
+// full GPU, and where that is the same what each does better and worse.
+func (pl *planner) notChosen(w int, cs []Candidate) []string {
+	taken := pl.chosen[w]
 	var chosen *Candidate
 	for i := range cs {
 		if cs[i].Chosen {
@@ -26,33 +26,46 @@ func notChosen(cs []Candidate) []string {
 		if chosen == nil || c.Verdict != gate.VerdictPass || c.Chosen || len(out) == 2 {
 			continue
 		}
-		better, worse, up, down := -1, -1, 0.0, 0.0
-		for k := range c.Parts {
-			diff := c.Parts[k].Weighted - chosen.Parts[k].Weighted
-			if diff > up {
-				better, up = k, diff
-			}
-			if diff < down {
-				worse, down = k, diff
-			}
+		at := slices.IndexFunc(pl.choices[w], func(o choice) bool {
+			return o.mechanism == c.Mechanism && pl.pools[o.pool].pool.Name == c.Pool
+		})
+		if at < 0 {
+			continue
 		}
-		text := fmt.Sprintf("%s on %s scores %.1f against %.1f", c.Mechanism, c.Pool, c.Preference, chosen.Preference)
-		var how []string
-		if worse >= 0 {
-			how = append(how, fmt.Sprintf("worse in %s", c.Parts[worse].Criterion))
-		}
-		if c.Preference-c.Score < chosen.Preference-chosen.Score-0.01 {
-			how = append(how, "dearer for a replica")
-		}
-		if better >= 0 {
-			how = append(how, fmt.Sprintf("better in %s", c.Parts[better].Criterion))
-		}
-		if len(how) > 0 {
-			text += ": " + strings.Join(how, ", ")
+		text := fmt.Sprintf("%s on %s ", c.Mechanism, c.Pool)
+		switch o := &pl.choices[w][at]; {
+		case o.unit >= 1.005*taken.unit && taken.unit > 0:
+			text += fmt.Sprintf("costs %.2f times as much for a replica", o.unit/taken.unit)
+		case o.unit <= 0.995*taken.unit:
+			text += "costs less on a full GPU, but not beside the others of this fleet"
+		default:
+			text += fmt.Sprintf("costs the same and scores %.1f against %.1f%s", c.Score, chosen.Score, compared(c, chosen))
 		}
 		out = append(out, text)
 	}
 	return out
+}
+
+// compared names the criteria in which a does worst and best beside b.
+func compared(a, b *Candidate) string {
+	better, worse, up, down := -1, -1, 0.0, 0.0
+	for k := range a.Parts {
+		diff := a.Parts[k].Weighted - b.Parts[k].Weighted
+		if diff > up {
+			better, up = k, diff
+		}
+		if diff < down {
+			worse, down = k, diff
+		}
+	}
+	text := ""
+	if worse >= 0 {
+		text += fmt.Sprintf(", worse in %s", a.Parts[worse].Criterion)
+	}
+	if better >= 0 {
+		text += fmt.Sprintf(", better in %s", a.Parts[better].Criterion)
+	}
+	return text
 }
 
 // listing is a candidate in words on its pool; pool is -1 for a MIG profile that
@@ -191,7 +204,7 @@ func (pl *planner) annotate(w int, l *listing) {
 	cw, cp := pl.workloads[w], pl.pools[l.pool]
 	key := banKey{w, l.pool, l.Mechanism}
 	if l.Verdict != gate.VerdictReject {
-		l.Preference = round(l.score+pl.bonus[w][l.pool], 2)
+		l.Preference = round(pl.preferenceOf(w, l.pool, l.score), 2)
 	}
 	add := func(why gate.Reason) {
 		if l.Reasons[0].Code == gate.CodeFits {

@@ -37,7 +37,7 @@ type choice struct {
 	slice     *gate.MIGSlice // of MIG
 	tenants   int
 	score     float64
-	// preference is the score and what its pool's price adds; it orders
+	// preference is the score with what its pool's price adds, of 100; it orders
 	// candidates of different pools.
 	preference float64
 	unit       float64        // what a replica costs where its GPU is full
@@ -170,7 +170,7 @@ func (pl *planner) evaluate() {
 		pl.bonus[w] = poolBonus(each, cw.weights[CriterionCost])
 		for i := range pl.choices[w] {
 			c := &pl.choices[w][i]
-			c.preference = c.score + pl.bonus[w][c.pool]
+			c.preference = pl.preferenceOf(w, c.pool, c.score)
 		}
 		slices.SortFunc(pl.choices[w], compareChoices)
 		if len(pl.pools) > pl.opt.MaxPoolsListed {
@@ -192,6 +192,12 @@ func poolBonus(each []float64, weight float64) []float64 {
 		}
 	}
 	return bonus
+}
+
+// preferenceOf is a score on a pool and its price's bonus, brought back to a
+// scale of 100.
+func (pl *planner) preferenceOf(w, pool int, score float64) float64 {
+	return (score + pl.bonus[w][pool]) / (1 + slices.Max(pl.bonus[w])/100)
 }
 
 func compareChoices(a, b choice) int {

@@ -159,7 +159,7 @@ func (m *Migration) onto(gpu string, have mig.Layout, target *sliced) error {
 		target.members = append(target.members, queue[0])
 		waiting[in.Profile] = queue[1:]
 	}
-	m.Keep += len(plan.Keep)
+	m.Keep += len(plan.Keep) + len(plan.Complete)
 	m.Destroy += len(plan.Destroy)
 	m.Create += len(plan.Create)
 	m.Busy += plan.BusyDestroyed

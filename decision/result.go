@@ -11,11 +11,13 @@ import (
 
 // Result is the answer for a fleet. Its JSON form is stable: version "v1".
 type Result struct {
-	Version   string       `json:"version"`
-	Decisions []Decision   `json:"decisions"` // by workload name
-	Pools     []PoolResult `json:"pools"`     // by pool name
-	Traps     []TrapHit    `json:"traps"`     // of the fleet as a whole, worst first
-	Totals    Totals       `json:"totals"`
+	Version string `json:"version"`
+	// Confidence is how sure decided answers are.
+	Confidence float64      `json:"confidence"`
+	Decisions  []Decision   `json:"decisions"` // by workload name
+	Pools      []PoolResult `json:"pools"`     // by pool name
+	Traps      []TrapHit    `json:"traps"`     // of the fleet as a whole, worst first
+	Totals     Totals       `json:"totals"`
 	// Sources are what the reasons, the isolation and the traps rest on.
 	Sources sharing.Citations `json:"sources,omitzero"`
 }
@@ -31,6 +33,8 @@ type Decision struct {
 	Status   Status `json:"status"`
 	Placed   int    `json:"placed"`
 	Unplaced int    `json:"unplaced"`
+	// MoreGPUs stands where replicas are unplaced that more GPUs would hold.
+	MoreGPUs *MoreGPUs `json:"more_gpus,omitempty"`
 	// Why is the reason for the choice in numbers.
 	Why          string        `json:"why"`
 	Consequences []Consequence `json:"consequences,omitempty"`
@@ -43,13 +47,18 @@ type Decision struct {
 	TradeOff *gate.ReasonText `json:"trade_off,omitempty"`
 	// Risk is the row of the risk matrix that kind and mechanism fall in.
 	Risk *Risk `json:"risk,omitempty"`
-	// NotChosen says, for the best candidate that was not chosen, why.
+	// NotChosen says, for the best candidates that were not chosen, why.
 	NotChosen  []string    `json:"not_chosen,omitempty"`
 	Isolation  []AxisLevel `json:"isolation,omitempty"`
 	Candidates []Candidate `json:"candidates"` // the chosen one, then by verdict and preference
-	Traps      []TrapHit   `json:"traps"`      // worst first
-	Cost       *CostResult `json:"cost,omitempty"`
-	Impact     *Impact     `json:"sla_impact,omitempty"`
+	// Traps are those that the input walks into by itself or by what it states;
+	// Accepts are risks that the layout bears, Avoids traps that it deals with.
+	// The worst stand first.
+	Traps   []TrapHit   `json:"traps"`
+	Accepts []TrapHit   `json:"accepts,omitempty"`
+	Avoids  []TrapHit   `json:"avoids,omitempty"`
+	Cost    *CostResult `json:"cost,omitempty"`
+	Impact  *Impact     `json:"sla_impact,omitempty"`
 	// Predicted and BreakEven stand where the workload has a measured profile.
 	Predicted *Predicted              `json:"predicted,omitempty"`
 	BreakEven []predict.BreakEvenStep `json:"break_even,omitempty"`
@@ -72,8 +81,8 @@ type Candidate struct {
 	Chosen    bool              `json:"chosen,omitempty"`
 	Tenants   int               `json:"tenants_per_gpu"`
 	Score     float64           `json:"score"`
-	// Preference orders candidates of different pools: the score and what the
-	// pool's price adds.
+	// Preference orders candidates of different pools: the score with what the
+	// pool's price adds, of 100 like it.
 	Preference float64           `json:"preference"`
 	Parts      []ScorePart       `json:"parts,omitempty"` // absent where rejected
 	Reasons    []gate.ReasonText `json:"reasons"`

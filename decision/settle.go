@@ -3,6 +3,7 @@ package decision
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
@@ -57,8 +58,10 @@ func (pl *planner) answer(w int, d *Decision) {
 	c := pl.chosen[w]
 	replicas := pl.workloads[w].workload.replicas()
 	d.Placed, d.Unplaced = pl.placed[w], replicas-pl.placed[w]
+	d.MoreGPUs = pl.moreGPUs(w)
 	if c == nil {
 		d.Unplaced = replicas
+		d.Why = pl.bound(w, d)
 		return
 	}
 	p := pl.worst(w, c)
@@ -75,6 +78,73 @@ func (pl *planner) answer(w int, d *Decision) {
 		d.Settle = &Settle{Measurement: fmt.Sprintf("measure %s alone on a %s at its load", d.Workload, pl.pools[c.pool].ground.GPU().Name),
 			Command: "go run ./examples/measure -input FILE"}
 	}
+}
+
+// MoreGPUs is how many more GPUs of a pool would do for what is unplaced, with
+// everything else as it stands.
+type MoreGPUs struct {
+	Pool string `json:"pool"`
+	GPUs int    `json:"gpus"`
+}
+
+// moreGPUs is the cheapest addition to one pool that places all replicas of w,
+// nil where none are missing or more GPUs would not help.
+func (pl *planner) moreGPUs(w int) *MoreGPUs {
+	var best *MoreGPUs
+	price := 0.0
+	for key, want := range pl.full[w] {
+		cp := pl.pools[key.pool]
+		m := MoreGPUs{cp.pool.Name, want - cp.pool.Count}
+		total := float64(m.GPUs) * pl.priceOf(key.pool)
+		if best == nil || total < price || total == price && (m.GPUs < best.GPUs || m.GPUs == best.GPUs && m.Pool < best.Pool) {
+			best, price = &m, total
+		}
+	}
+	return best
+}
+
+// bound says what stands in the way of a workload that has no place: the GPUs
+// that are missing, or what a whole GPU of its own fails by, which asks least of
+// a pool.
+func (pl *planner) bound(w int, d *Decision) string {
+	if m := d.MoreGPUs; m != nil {
+		return fmt.Sprintf("no room: %s more in pool %s would do", counted(m.GPUs, "GPU"), m.Pool)
+	}
+	// The roomiest pool whose gates it passes, and whose headroom or whose speed
+	// is not enough.
+	var found *gate.Reason
+	pool := 0
+	for p := range pl.pools {
+		if why, ok := pl.banned[banKey{w, p, sharing.MechanismExclusive}]; ok && (found == nil || why.Code != gate.CodeGPUMemory && found.Code == gate.CodeGPUMemory || why.Code == found.Code && why.Have > found.Have) {
+			found, pool = &why, p
+		}
+	}
+	if found != nil {
+		return fmt.Sprintf("exclusive on %s: %s", pl.pools[pool].pool.Name, found.About(&pl.workloads[w].demand, pl.pools[pool].ground).Text().Message)
+	}
+	var best *Candidate
+	rank := func(c *Candidate) int {
+		switch {
+		case slices.ContainsFunc(c.Reasons, func(r gate.ReasonText) bool {
+			return r.Code == gate.CodePinnedElsewhere || r.Code == gate.CodeNotAllowedInPool
+		}):
+			return 2
+		case c.Mechanism != sharing.MechanismExclusive:
+			return 1
+		}
+		return 0
+	}
+	for i := range d.Candidates {
+		if c := &d.Candidates[i]; best == nil || rank(c) < rank(best) {
+			best = c
+		}
+	}
+	for _, r := range best.Reasons {
+		if r.Verdict == best.Verdict {
+			return fmt.Sprintf("%s on %s: %s", best.Mechanism, best.Pool, r.Message)
+		}
+	}
+	return ""
 }
 
 // why puts the reason for a choice into numbers: the objective that it comes
@@ -98,7 +168,7 @@ func (pl *planner) why(w int, c *choice, p prospects) string {
 			text = fmt.Sprintf("%s %s P99 %.4g ms (%.4g to %.4g) of %.4g", verb, predict.LatencyName(tight), 1e3*b.Value, 1e3*b.Low, 1e3*b.High, 1e3*d.Limits[tight])
 		case d.Online || d.Serving != nil:
 			text = fmt.Sprintf("keeps its share %.0f%% busy (%.0f to %.0f)", 100*o.Busy.Value, 100*o.Busy.Low, 100*min(9.99, o.Busy.High))
-		default:
+		case c.mechanism != sharing.MechanismExclusive:
 			text = fmt.Sprintf("keeps %.0f%% of its rate alone (%.0f to %.0f)", 100*o.Rate.Value, 100*o.Rate.Low, 100*min(1, o.Rate.High))
 		}
 	}

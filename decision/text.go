@@ -2,80 +2,226 @@ package decision
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 
-	"github.com/cotenant/cotenant/decision/gate"
-	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // TextOptions say what [Result.WriteText] shows.
 type TextOptions struct {
-	// All shows every reason against every candidate instead of one line a
-	// mechanism.
-	All bool
-	// Rest says how to see the sources that the list at the end leaves out, for
-	// example "-format json has all".
-	Rest string
+	// Explain names a workload of which everything is shown, every candidate with
+	// its reasons among it, and nothing of the others.
+	Explain string
+	// Why is the id of a trap or of a source to show in full, and nothing else.
+	Why string
+	// Width is the number of columns to wrap at; 0 means DefaultWidth.
+	Width int
+	// Color paints headings and statuses, for terminals.
+	Color bool
+	// More says how to see what the text leaves out, for example "-format json".
+	More string
 }
 
-// WriteText writes the result for people: a table of the decisions, for each of
-// them what speaks for it and against the others, the layout of the GPUs, the
-// traps of the fleet, the cost, and the sources that all this names.
+// WriteText writes the result for people: the money, a line for each workload
+// (what it gets, why in numbers, and the worst that can come of it), the layout
+// of the GPUs, the traps that the input walks into, and the sources of that.
+// Fleets of many workloads are grouped by equal answers. A workload to explain
+// or an id that there is not is an error.
 func (r *Result) WriteText(w io.Writer, opts TextOptions) error {
-	t := text{bufio.NewWriter(w), opts, &sharing.Citations{Rest: opts.Rest}}
-	t.table(r.Decisions)
-	for i := range r.Decisions {
-		t.decision(&r.Decisions[i])
+	t := text{page{bufio.NewWriter(w), cmp.Or(opts.Width, DefaultWidth), opts.Color}, opts, r, &sharing.Citations{Rest: opts.More}}
+	switch {
+	case opts.Why != "":
+		if err := t.why(opts.Why); err != nil {
+			return err
+		}
+		return t.w.Flush()
+	case opts.Explain != "":
+		d := r.Decision(opts.Explain)
+		if d == nil {
+			return fmt.Errorf("decision: no workload %q; the fleet has %s", opts.Explain, someOf(r.names(), 12))
+		}
+		t.explain(d)
+	default:
+		t.money()
+		t.workloads()
+		t.layout()
+		t.traps()
 	}
-	t.line("\nLAYOUT")
-	for i := range r.Pools {
-		t.pool(&r.Pools[i])
+	if opts.More != "" {
+		t.put(0, 0, "", "For more: "+opts.More)
 	}
-	if len(r.Traps) > 0 {
-		t.line("\nTRAPS")
-	}
-	for _, hit := range r.Traps {
-		t.line("  %-8s %-26s %s%s", hit.Severity, hit.ID, hit.Message, t.cites.Ref(hit.Sources[0]))
-	}
-	t.line("\nCOST")
-	t.totals(&r.Totals)
-	t.line("")
+	t.w.WriteString("\n")
 	_ = t.cites.WriteText(t.w) // t.w keeps its error
 	return t.w.Flush()
 }
 
-// text writes a result; the writer keeps the first error.
+// text writes a result.
 type text struct {
-	w     *bufio.Writer
+	page
 	opts  TextOptions
+	r     *Result
 	cites *sharing.Citations
 }
 
-func (t text) line(format string, args ...any) { fmt.Fprintf(t.w, format+"\n", args...) }
-
-func (t text) table(list []Decision) {
-	t.line("DECISIONS")
-	tw := tabwriter.NewWriter(t.w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(tw, "workload\treplicas\tmemory\tmechanism\ton\tcost/hour\tsaving")
-	for i := range list {
-		d := &list[i]
-		replicas, pool, price, saving := fmt.Sprint(d.Replicas), "-", "-", "-"
-		if d.GPUs > 1 {
-			replicas += fmt.Sprintf(" x %d GPUs", d.GPUs)
-		}
-		if d.Pool != "" {
-			pool = d.Pool
-		}
-		if c := d.Cost; c != nil {
-			price, saving = c.PerWorkloadHour+" "+c.Currency, fmt.Sprintf("%.1f%%", c.SavingPercent)
-		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Workload, replicas, d.Memory, d.choice(), pool, price, saving)
+func (r *Result) names() []string {
+	out := make([]string, len(r.Decisions))
+	for i := range r.Decisions {
+		out[i] = r.Decisions[i].Workload
 	}
-	_ = tw.Flush() // t.w keeps its error
+	return out
+}
+
+// someOf lists the first names, at most limit, and counts the rest.
+func someOf(names []string, limit int) string {
+	if len(names) <= limit {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
+}
+
+// counted is a number with its noun, in the plural where it wants it.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// money is what the plan costs, and how far its answers can be relied on.
+func (t *text) money() {
+	s := &t.r.Totals
+	gpus := fmt.Sprintf("%s instead of %d", counted(s.GPUsAfter, "GPU"), s.GPUsBefore)
+	switch {
+	case s.MonthlyBefore != "":
+		t.put(0, 0, "", t.paint(bold, cents(s.MonthlyAfter)+" "+s.Currency)+fmt.Sprintf(" a month instead of %s: %s (%.1f%%) saved; %s", cents(s.MonthlyBefore), cents(s.MonthlySaving), s.SavingPercent.Or(0), gpus))
+	case len(s.UnpricedPools) > 0:
+		t.put(0, 0, "", gpus+"; no money: no price is stated for "+someOf(s.UnpricedPools, 6))
+	default:
+		t.put(0, 0, "", gpus)
+	}
+	count := map[Status]int{}
+	replicas, placed := 0, 0
+	for i := range t.r.Decisions {
+		d := &t.r.Decisions[i]
+		count[d.Status]++
+		replicas, placed = replicas+d.Replicas, placed+d.Placed
+	}
+	line := counted(s.WorkloadsTotal, "workload") + ":"
+	for _, st := range []Status{StatusDecided, StatusProvisional, StatusNone} {
+		if n := count[st]; n > 0 {
+			line += fmt.Sprintf(" %d %s,", n, t.status(st))
+		}
+	}
+	if placed < replicas {
+		line += fmt.Sprintf(" %d of %s placed,", placed, counted(replicas, "replica"))
+	}
+	t.put(0, 0, "", line+fmt.Sprintf(" at %.4g%% confidence", 100*t.r.Confidence))
+}
+
+func (t *text) status(s Status) string {
+	return t.paint([...]string{StatusNone: red, StatusProvisional: yellow, StatusDecided: green}[s], s.String())
+}
+
+// column is where text begins beside heads of these names.
+func column(names []string) int {
+	at := 0
+	for _, n := range names {
+		at = max(at, columns(n))
+	}
+	return min(at, 20) + 4
+}
+
+// manyWorkloads is from where on workloads are grouped by equal answers.
+const manyWorkloads = 21
+
+func (t *text) workloads() {
+	t.w.WriteString("\n")
+	t.title("WORKLOADS")
+	if len(t.r.Decisions) >= manyWorkloads {
+		t.groups()
+		return
+	}
+	at := column(t.r.names())
+	for i := range t.r.Decisions {
+		d := &t.r.Decisions[i]
+		t.put(2, at, d.Workload, t.answer(d))
+		if rest := t.unsettled(d); rest != "" {
+			t.put(2, at, "", rest)
+		}
+	}
+}
+
+// answer is a decision in a line: what, why in numbers, and the worst of it.
+func (t *text) answer(d *Decision) string {
+	if d.Status == StatusNone {
+		return t.status(d.Status) + ": " + d.Why
+	}
+	line := d.choice() + " on " + d.Pool
+	if d.GPUs > 1 {
+		line = fmt.Sprintf("%d GPUs each, %s", d.GPUs, line)
+	}
+	if d.Replicas > 1 {
+		line = fmt.Sprintf("%d x %s", d.Placed, line)
+	}
+	if d.Status != StatusDecided {
+		line = t.status(d.Status) + ": " + line
+	}
+	if d.Unplaced > 0 {
+		line += ", " + t.paint(yellow, fmt.Sprintf("%d unplaced", d.Unplaced))
+		if m := d.MoreGPUs; m != nil {
+			line += fmt.Sprintf(" (%s more in %s would do)", counted(m.GPUs, "GPU"), m.Pool)
+		}
+	}
+	if c := d.Cost; c != nil {
+		line += fmt.Sprintf(", %s %s an hour", cents(c.PerWorkloadHour), c.Currency)
+	}
+	line += ": " + d.Why
+	if risk := t.worst(d); risk != "" {
+		line += "; risk: " + risk
+	}
+	return line
+}
+
+// cents rounds an exact decimal for the eye.
+func cents(decimal string) string {
+	f, err := strconv.ParseFloat(decimal, 64)
+	if err != nil {
+		return decimal
+	}
+	return strconv.FormatFloat(f, 'f', 2, 64)
+}
+
+// worst is the worst that can come of a decision.
+func (t *text) worst(d *Decision) string {
+	if len(d.Traps) > 0 && d.Traps[0].Severity >= sharing.SeverityHigh {
+		return fmt.Sprintf("%s (%s)", d.Traps[0].ID, d.Traps[0].Severity)
+	}
+	risk := traits[d.Mechanism].risk
+	if risk != "" && d.TradeOff != nil && !slices.Contains(t.cites.IDs, d.TradeOff.Source) {
+		risk += t.cites.Ref(d.TradeOff.Source)
+	}
+	return risk
+}
+
+// unsettled is what a provisional answer rests on, and what settles it.
+func (t *text) unsettled(d *Decision) string {
+	var parts []string
+	if n := len(d.Assumes); n > 0 {
+		part := "assumes " + d.Assumes[0].What
+		if n > 1 {
+			part += fmt.Sprintf(" (and %d more)", n-1)
+		}
+		parts = append(parts, part)
+	}
+	if s := d.Settle; s != nil {
+		parts = append(parts, "settle: "+s.Command)
+	}
+	return strings.Join(parts, "; ")
 }
 
 // choice is the mechanism, and the slice's profile where there is one.
@@ -83,149 +229,35 @@ func (d *Decision) choice() string {
 	return strings.TrimSuffix(d.Mechanism.String()+" "+d.Profile, " ")
 }
 
-func (t text) decision(d *Decision) {
-	on := ""
-	if d.Pool != "" {
-		on = " on " + d.Pool
-	}
-	t.line("\n%s: %s%s", d.Workload, d.choice(), on)
-	if d.Mechanism == sharing.MechanismNone {
-		t.line("  fits nowhere; nothing was chosen")
-	}
-	if d.Why != "" {
-		t.line("  %-9s %s", d.Status, d.Why)
-	}
-	if d.Unplaced > 0 && d.Placed > 0 {
-		t.line("  unplaced  %d of %d replicas: the pools have no room for more", d.Unplaced, d.Replicas)
-	}
-	for _, a := range d.Assumes {
-		t.line("  assumes   %s (%s)", a.What, a.Why)
-	}
-	if s := d.Settle; s != nil {
-		t.line("  settle    %s: %s", s.Measurement, s.Command)
-	}
-	t.reasonsFor(d)
-	for _, s := range d.NotChosen {
-		t.line("  instead   %s", s)
-	}
-	if a := d.TradeOff; a != nil {
-		t.line("  accepts   %s%s", a.Message, t.cites.Ref(a.Source))
-	}
-	if len(d.Isolation) > 0 {
-		parts := make([]string, len(d.Isolation))
-		for i, a := range d.Isolation {
-			parts[i] = fmt.Sprintf("%s %s", a.Axis, a.Level)
-		}
-		t.line("  isolation %s", strings.Join(parts, ", "))
-	}
-	if k := d.Risk; k != nil {
-		t.line("  risk      %s: %s risk, %s%s", k.Class, k.Level, k.Recommendation, t.cites.Ref(k.Source))
-	}
-	if i := d.Impact; i != nil {
-		t.line("  impact    +%.4g ms may lose %.3g%%: %s against %s %s saved a month (%s)", i.AddedLatencyMS, i.LossPercent, i.MonthlyLoss, i.MonthlySaving, i.Currency, i.Basis)
-	}
-	t.predicted(d)
-	t.reasonsAgainst(d)
-	for _, hit := range d.Traps {
-		t.line("  trap      %s, %s: %s", hit.ID, hit.Severity, hit.Message)
-	}
-}
+// mostTrapLines is how many traps the text shows; the rest are counted.
+const mostTrapLines = 6
 
-func (t text) reasonsFor(d *Decision) {
-	for _, c := range d.Candidates {
-		if !c.Chosen {
-			continue
-		}
-		priced := ""
-		if c.Preference != c.Score {
-			priced = fmt.Sprintf(" (%.1f with the pool's price)", c.Preference)
-		}
-		t.line("  why       score %.1f of 100%s, %d on a GPU", c.Score, priced, c.Tenants)
-		for _, reason := range c.Reasons {
-			t.line("            %s%s", reason.Message, t.cites.Ref(reason.Source))
-		}
+// traps are those that the input walks into, each with the workload that shows
+// it best.
+func (t *text) traps() {
+	if len(t.r.Traps) == 0 {
+		return
 	}
-}
-
-func (t text) predicted(d *Decision) {
-	if p := d.Predicted; p != nil {
-		tpot := ""
-		if i, ok := p.Figures[predict.MetricTPOTP99.String()]; ok {
-			tpot = fmt.Sprintf("; TPOT P99 %.3g ms (%.3g to %.3g)", i.Value, i.Low, i.High)
+	t.w.WriteString("\n")
+	t.title("TRAPS that the input walks into")
+	for k, hit := range t.r.Traps {
+		if k == mostTrapLines && len(t.r.Traps) > mostTrapLines {
+			t.put(2, 2, "", fmt.Sprintf("and %s more", counted(len(t.r.Traps)-k, "trap")))
+			break
 		}
-		t.line("  predicted %.2f times slower than alone (90%%: %.2f to %.2f), %d on a GPU (%s)%s", p.Slowdown.Value, p.Slowdown.Low, p.Slowdown.High, p.Tenants, p.Basis, tpot)
-	}
-	for _, s := range d.BreakEven {
-		sure := ""
-		if !s.Sure {
-			sure = ", intervals overlap"
-		}
-		t.line("  pays      from %d on a GPU %s: %.3g ms a token time-sliced, %.3g ms under MPS%s", s.Tenants, s.Better, s.TimeSlicing.Value, s.MPS.Value, sure)
-	}
-}
-
-// reasonsAgainst writes what was not to be had: for each mechanism the first
-// deciding reason, or all reasons of all candidates.
-func (t text) reasonsAgainst(d *Decision) {
-	seen := map[sharing.Mechanism]bool{}
-	for _, c := range d.Candidates {
-		seen[c.Mechanism] = seen[c.Mechanism] || c.Verdict == gate.VerdictPass
-		if c.Chosen || c.Verdict == gate.VerdictPass || !t.opts.All && seen[c.Mechanism] {
-			continue
-		}
-		seen[c.Mechanism] = true
-		for _, reason := range c.Reasons {
-			if !t.opts.All && reason.Verdict != c.Verdict {
-				continue
-			}
-			t.line("  %-9s %s on %s: %s%s", c.Verdict, c.Mechanism, c.Pool, reason.Message, t.cites.Ref(reason.Source))
-			if !t.opts.All {
-				break
+		var names []string
+		message := ""
+		for i := range t.r.Decisions {
+			d := &t.r.Decisions[i]
+			if at := slices.IndexFunc(d.Traps, func(h TrapHit) bool { return h.ID == hit.ID }); at >= 0 {
+				names, message = append(names, d.Workload), cmp.Or(message, d.Traps[at].Message)
 			}
 		}
-	}
-}
-
-func (t text) pool(p *PoolResult) {
-	t.line("  %s: %d of %d %s", p.Pool, p.GPUsNeeded, p.GPUs, p.GPU)
-	for _, g := range p.Groups {
-		t.line("    %s: %d GPUs (no packing needs fewer than %d)", g.Mechanism, g.GPUs, g.LowerBound)
-		for _, l := range g.Layouts {
-			var parts []string
-			for _, in := range l.Instances {
-				parts = append(parts, fmt.Sprintf("%s@%d %s", in.Profile, in.Start, in.Workload))
-			}
-			for _, tenant := range l.Tenants {
-				name := tenant.Workload
-				if tenant.Replicas > 1 {
-					name = fmt.Sprintf("%d x %s", tenant.Replicas, name)
-				}
-				parts = append(parts, name)
-			}
-			t.line("      %3d x [%s]", l.GPUs, strings.Join(parts, " | "))
+		severity := hit.Severity.String()
+		color := ""
+		if hit.Severity >= sharing.SeverityHigh {
+			color = red
 		}
-		for _, n := range g.Notes {
-			t.line("      note: %s", n)
-		}
-	}
-	if m := p.Migration; m != nil {
-		t.line("    from the layouts that are there: keep %d, destroy %d (%d busy), create %d instances", m.Keep, m.Destroy, m.Busy, m.Create)
-		for _, s := range m.Steps {
-			t.line("      %s", s)
-		}
-	}
-}
-
-func (t text) totals(s *Totals) {
-	t.line("  GPUs     %d before (each replica alone), %d after", s.GPUsBefore, s.GPUsAfter)
-	if s.MonthlyBefore != "" {
-		t.line("  a month  %s before, %s after, %s %s saved (%.1f%%; %d hours)", s.MonthlyBefore, s.MonthlyAfter, s.MonthlySaving, s.Currency, s.SavingPercent.Or(0), s.HoursPerMonth)
-	}
-	if len(s.UnpricedPools) > 0 {
-		t.line("  no total: pools without a price: %s", strings.Join(s.UnpricedPools, ", "))
-	}
-	t.line("  freed    %.0f GPU-hours a day", s.CapacityHours)
-	if s.Unplaced > 0 {
-		t.line("  %d of %d workloads fit nowhere and count on neither side", s.Unplaced, s.WorkloadsTotal)
+		t.put(2, 12, t.paint(color, severity), fmt.Sprintf("%s, %s: %s%s", hit.ID, someOf(names, 1), message, t.cites.Ref(hit.Sources[0])))
 	}
 }

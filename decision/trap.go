@@ -16,7 +16,7 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// TrapHit is a trap that the input or the decision walks into.
+// TrapHit is a trap that an input walks into, or that a layout accepts or avoids.
 type TrapHit struct {
 	ID       string           `json:"id"`
 	Severity sharing.Severity `json:"severity"`
@@ -301,18 +301,6 @@ func blockedLarge(p *CompiledPool) string {
 		}
 	}
 	return ""
-}
-
-// traps returns what the scene walks into, worst first.
-func (s *trapScene) traps() []TrapHit {
-	hits := []TrapHit{}
-	for _, t := range sharing.Traps() {
-		if msg := detectors[t.ID](s); msg != "" {
-			hits = append(hits, TrapHit{ID: t.ID, Severity: t.Severity, Message: msg})
-		}
-	}
-	sortHits(hits)
-	return hits
 }
 
 // sortHits puts the worst first, and keeps the order of hits as bad.

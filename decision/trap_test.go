@@ -1,6 +1,9 @@
 package decision
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -128,6 +131,117 @@ func TestEveryTrapIsDetected(t *testing.T) {
 	for id := range detectors {
 		if _, ok := sharing.TrapByID(id); !ok {
 			t.Errorf("detector %s has no trap", id)
+		}
+	}
+}
+
+// stated says of each trap that is high or critical what of the input walks into
+// it: a share that a team asks for, or a setting of its own. Nothing else may be
+// a hit; what follows from the mechanism that was chosen is accepted or avoided.
+var stated = map[string]func(*Workload) bool{
+	"mps-is-not-isolation":      asksForShare,
+	"mig-needs-idle-instances":  asksForShare,
+	"hami-can-be-bypassed":      asksForShare,
+	"emulation-is-not-mig":      asksForShare,
+	"memory-fractions-add-up":   asksForShare,
+	"turns-against-p99":         asksForShare,
+	"replicas-share-memory":     asksForShare,
+	"mps-fault-spreads":         asksForShare,
+	"model-exceeds-slice":       asksForShare,
+	"mps-limit-per-process":     asksForShare,
+	"mps-memory-fraction":       asksForShare,
+	"mps-one-user-per-server":   asksForShare,
+	"mps-client-killed":         asksForShare,
+	"mps-fault-state-lasts":     asksForShare,
+	"hami-graphs-unlimited":     asksForShare,
+	"parallelism-across-slices": asksForShare,
+	"mps-on-mig-delivery":       asksForShare,
+	"mps-namespace-limits":      asksForShare,
+	"prefill-memory":            func(w *Workload) bool { return w.Framework != nil && w.Framework.MaxPrefill > 4096 },
+	"mps-pipe-directory":        setsEnv("CUDA_MPS_PIPE_DIRECTORY"),
+	"mps-device-ordinals":       setsEnv("CUDA_VISIBLE_DEVICES"),
+	"mps-limit-dropped":         setsEnv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"),
+}
+
+func asksForShare(w *Workload) bool {
+	return w.Request != nil && w.Request.Mechanism > sharing.MechanismExclusive
+}
+
+func setsEnv(name string) func(*Workload) bool {
+	return func(w *Workload) bool { _, set := w.Env[name]; return set }
+}
+
+// TestNoLayoutWalksIntoATrap: of every scene, every fleet that is kept here and
+// random ones, no hit of a high severity comes from the arrangement; and each
+// trap that a mechanism brings with it has an answer.
+func TestNoLayoutWalksIntoATrap(t *testing.T) {
+	fleets := map[string]*Fleet{}
+	for _, pattern := range []string{"../examples/quickstart/*.yaml", "../examples/quickstart/testdata/*.yaml", "testdata/*.yaml", "testdata/*/*.yaml"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if f, err := LoadFleet(file); err == nil { // others' tests read those that are no fleets
+				fleets[file] = f
+			}
+		}
+	}
+	if len(fleets) < 12 {
+		t.Fatalf("%d fleets", len(fleets))
+	}
+	rng := rand.New(rand.NewPCG(21, 22))
+	for i := range 60 {
+		fleets[fmt.Sprint("random ", i)] = randomFleet(rng, 1+rng.IntN(4), 1+rng.IntN(20))
+	}
+	accepted := 0
+	for name, f := range fleets {
+		r := decide(t, f)
+		for k := range f.Workloads {
+			w := &f.Workloads[k]
+			d := r.Decision(w.Name)
+			accepted += len(d.Accepts)
+			for _, h := range d.Traps {
+				if h.Severity >= sharing.SeverityHigh && !stated[h.ID](w) {
+					t.Errorf("%s: %s by %s walks into %s: %s", name, d.Workload, d.Mechanism, h.ID, h.Message)
+				}
+			}
+		}
+	}
+	if accepted == 0 {
+		t.Error("no layout accepts anything: the test sees nothing")
+	}
+	for id := range answeredTraps {
+		if _, ok := sharing.TrapByID(id); !ok {
+			t.Errorf("%s is no trap", id)
+		}
+	}
+	for _, trap := range sharing.Traps() {
+		if trap.Severity >= sharing.SeverityHigh && stated[trap.ID] == nil {
+			t.Errorf("%s: say what of an input walks into it", trap.ID)
+		}
+	}
+}
+
+// TestUsersHaveServersOfTheirOwn: workloads of different user ids are no clients
+// of one MPS server, though they trust one another; of one user id they are.
+func TestUsersHaveServersOfTheirOwn(t *testing.T) {
+	for _, other := range []int{1000, 1001} {
+		f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L40S", Count: 4, Mechanisms: []sharing.Mechanism{sharing.MechanismMPS, sharing.MechanismExclusive}}}}
+		for i, uid := range []int{1000, other} {
+			w := batch
+			w.Name, w.Tenant, w.UID, w.GPUBusy = fmt.Sprintf("w%d", i), "t", Some(uid), Some(0.05)
+			w.Replicas.Max = 2
+			f.Workloads = append(f.Workloads, w)
+		}
+		together := false
+		for _, g := range decide(t, f).Pools[0].Groups {
+			for _, l := range g.Layouts {
+				together = together || len(l.Tenants) > 1
+			}
+		}
+		if together != (other == 1000) {
+			t.Errorf("user ids 1000 and %d: together %v", other, together)
 		}
 	}
 }

@@ -93,3 +93,10 @@ func (t *trustClasses) trustedOf(own *trustClass, tenant, pool string) int {
 	}
 	return n
 }
+
+// oneUser says whether two workloads may be clients of one MPS server, which runs
+// for one user: unless both state other user ids.
+func (pl *planner) oneUser(a, b int) bool {
+	x, y := pl.workloads[a].workload.UID, pl.workloads[b].workload.UID
+	return x.IsZero() || y.IsZero() || x == y
+}

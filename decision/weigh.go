@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -145,6 +146,9 @@ func (pl *planner) room(g *group, p int, b *bin, w int, c *choice, limit int) in
 			continue
 		}
 		if gate.TraitsOf(g.mechanism).Trusting && !pl.mayPair(m.workload, w) {
+			return 0
+		}
+		if gate.TraitsOf(g.mechanism).Clients && g.pool.pool.MPSProtocol != mps.ProtocolV3 && !pl.oneUser(m.workload, w) {
 			return 0
 		}
 		// What was assumed of one workload must not decide about another.

@@ -133,14 +133,14 @@ func TestRouting(t *testing.T) {
 	mk := func(weights ...int) *router {
 		r := &router{}
 		for i, w := range weights {
-			r.endpoints = append(r.endpoints, &endpoint{label: string(rune('a' + i)), weight: w})
+			r.endpoints = append(r.endpoints, &endpoint{id: string(rune('a' + i)), weight: w})
 		}
 		return r
 	}
 	r := mk(3, 1)
 	got := ""
 	for range 8 {
-		got += r.pick(&Prompt{Session: "s"}).label
+		got += r.pick(&Prompt{Session: "s"}).id
 	}
 	if got != "aabaaaba" {
 		t.Errorf("weighted turns %s", got)
@@ -150,11 +150,11 @@ func TestRouting(t *testing.T) {
 	count := map[string]int{}
 	for i := range 3000 {
 		p := &Prompt{Session: strings.Repeat("x", i%7) + string(rune('A'+i%26)) + string(rune('0'+i/26%64))}
-		e := r.pick(p).label
-		if e != r.pick(p).label {
+		e := r.pick(p).id
+		if e != r.pick(p).id {
 			t.Fatal("not sticky")
 		}
-		if e != "c" && smaller.pick(p).label != e {
+		if e != "c" && smaller.pick(p).id != e {
 			t.Fatal("removing an endpoint moved another's session")
 		}
 		count[e]++

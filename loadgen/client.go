@@ -150,6 +150,11 @@ func (a *attempt) run(parent context.Context, body []byte) {
 	// say so a moment later; without its word the time stays unknown.
 	rec.WrittenNS = p.written.Load()
 	a.stream.conclude(rec, c.tenant)
+	switch rec.FinishReason {
+	case "", "stop", "length", "tool_calls", "content_filter":
+	default: // a server's own text
+		rec.FinishReason = clip(c.scrub.clean(serverText([]byte(rec.FinishReason))))
+	}
 }
 
 // answer reads the response to its end.
@@ -245,7 +250,7 @@ func (a *attempt) refused(ctx context.Context, resp *http.Response) {
 	}
 	if ra := resp.Header.Get("Retry-After"); ra != "" {
 		a.retryAfter = retryAfter(ra, time.Now())
-		text = "Retry-After " + clip([]byte(ra)) + "; " + text
+		text = "Retry-After " + serverText([]byte(ra)) + "; " + text
 	}
 	a.fail(ctx, class, fmt.Errorf("HTTP %d: %s", resp.StatusCode, text))
 }
@@ -263,11 +268,11 @@ func retryAfter(header string, now time.Time) time.Duration {
 
 // peek reads the beginning of an answer for an error message.
 func peek(r io.Reader) string {
-	b, err := io.ReadAll(io.LimitReader(r, 2048))
+	b, err := io.ReadAll(io.LimitReader(r, maxServerText))
 	if err != nil && len(b) == 0 {
 		return "no body"
 	}
-	return clip(b)
+	return serverText(b)
 }
 
 // fail ends the request. A watchdog's or the caller's cancellation explains an
@@ -279,16 +284,19 @@ func (a *attempt) fail(ctx context.Context, class Class, err error) {
 	} else if cause != nil {
 		class, err = ClassCancelled, cause
 	}
-	a.rec.Class, a.rec.Error = class, a.client.scrub.clean(err.Error())
+	a.rec.Class, a.rec.Error = class, clip(a.client.scrub.clean(err.Error()))
 	a.rec.EndNS = a.client.clock.Now()
 }
 
 // transportClass classifies an error before the answer's headers.
 func (a *attempt) transportClass(err error) Class {
-	if a.rec.ConnectedNS == 0 {
-		return ClassConnect
+	switch {
+	case a.rec.ConnectedNS != 0:
+		return readClass(err)
+	case isClientLimit(err):
+		return ClassClientLimit
 	}
-	return readClass(err)
+	return ClassConnect
 }
 
 // readClass classifies an error of an answer's bytes: what breaks HTTP's own

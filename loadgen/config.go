@@ -82,12 +82,12 @@ type HostConfig struct {
 	Version    string `json:"cotenant_version,omitempty"`
 }
 
-func newConfig(p *LoadPlan, o *Options, clk *wire.Clock) *Config {
+func newConfig(p *LoadPlan, o *Options, clk *wire.Clock, scrub *scrubber) *Config {
 	w := p.window()
 	c := &Config{
 		SchemaVersion: SchemaVersion, RunID: o.RunID, Scenario: p.Scenario, Basis: "measured", Seed: p.Seed,
 		DurationS: p.Duration.Seconds(), DrainS: p.Drain.Seconds(), WindowFromS: w.From.Seconds(), WindowToS: w.To.Seconds(),
-		StallFactor: p.StallFactor, Meta: o.Meta,
+		StallFactor: p.StallFactor, Meta: scrub.cleanMap(o.Meta),
 		Clock: ClockConfig{clk.Base(), "times are this plus the monotonic time since; a step of the wall clock moves none"},
 		Host:  host(),
 	}
@@ -108,7 +108,7 @@ func newConfig(p *LoadPlan, o *Options, clk *wire.Clock) *Config {
 			Load: t.Load.describe(), Requests: t.Requests, Warmup: t.Warmup, MaxTokens: t.MaxTokens,
 			SLO:       SLOFigures{millis(t.SLO.TTFT), millis(t.SLO.TPOT), millis(t.SLO.E2E), millis(t.SLO.Stall)},
 			TimeoutsS: TimeoutsConfig{to.Connect.Seconds(), to.FirstToken.Seconds(), to.Idle.Seconds(), to.Total.Seconds()},
-			RetryMax:  t.Retry.Max, Body: t.Body, HasTokenizer: t.Tokenizer != nil, Probe: t.Probe,
+			RetryMax:  t.Retry.Max, Body: scrub.cleanMap(t.Body), HasTokenizer: t.Tokenizer != nil, Probe: t.Probe,
 		}
 		for j := range t.Endpoints {
 			e := &t.Endpoints[j]

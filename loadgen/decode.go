@@ -68,7 +68,7 @@ func decodeDelta(data []byte) (delta, error) {
 		if present(w.Error) {
 			msg = w.Error
 		}
-		d.failure = clip(msg)
+		d.failure = serverText(msg)
 		return d, nil
 	}
 	for i := range w.Choices {
@@ -98,15 +98,23 @@ func decodeDelta(data []byte) (delta, error) {
 
 func present(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// clip makes server text fit for an error message.
-func clip(b []byte) string {
-	s := strings.ToValidUTF8(string(b[:min(len(b), 300)]), "�")
-	s = strings.Join(strings.Fields(s), " ")
-	if len(b) > 300 {
-		s += "…"
+// maxServerText is how much of a server's text is looked at for an error message.
+const maxServerText = 8 << 10
+
+// serverText is the beginning of what a server said. It is not fit for an artifact
+// before credentials are removed, which comes before it is made short.
+func serverText(b []byte) string { return string(b[:min(len(b), maxServerText)]) }
+
+// clip makes text fit for an error message.
+func clip(text string) string {
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "�")), " ")
+	if len(text) <= maxErrorText {
+		return text
 	}
-	return s
+	return strings.ToValidUTF8(text[:maxErrorText], "") + "…"
 }
+
+const maxErrorText = 400
 
 // template recognises the events that differ from an earlier, fully decoded one
 // in one string only: most of a stream. Whatever it does not recognise is for

@@ -18,6 +18,7 @@ import (
 type endpoint struct {
 	url       *url.URL
 	label     string // for artifacts
+	id        string // for sticky routing: the label hides what may tell two endpoints apart
 	header    http.Header
 	transport *http.Transport
 	weight    int
@@ -58,7 +59,7 @@ func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming bool, m
 		tlsConfig.NextProtos = nil
 	}
 	return &endpoint{
-		url: u, label: safeURL(u.String()), header: h, weight: max(e.Weight, 1),
+		url: u, label: safeURL(u.String()), id: u.String(), header: h, weight: max(e.Weight, 1),
 		transport: &http.Transport{
 			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				ctx, cancel := context.WithCancel(ctx)
@@ -144,7 +145,7 @@ func (r *router) sticky(key string) *endpoint {
 	var bestScore uint64
 	for _, e := range r.endpoints {
 		h := fnv.New64a()
-		h.Write([]byte(e.label))
+		h.Write([]byte(e.id))
 		h.Write([]byte{0})
 		h.Write([]byte(key))
 		// FNV's high bits mix badly in short inputs; finish as splitmix64 does.

@@ -62,6 +62,10 @@ type ClientHealth struct {
 	// step of the wall clock) and were moved to the nearest possible time.
 	ClampedStamps int64 `json:"clamped_stamps"`
 	Dropped       int64 `json:"dropped"` // requests not sent by OfferedLoad.DropExcess
+	// ClientLimits counts the requests that failed for want of the client's own
+	// descriptors, ports or buffers.
+	ClientLimits int64  `json:"client_limits,omitempty"`
+	clientLimit  string // the error of one of them
 
 	GCPauses         int64             `json:"gc_pauses"`
 	GCPauseMaxMS     Millis            `json:"gc_pause_max_ms"`
@@ -94,6 +98,9 @@ func (h *ClientHealth) judge(limits HealthLimits, gap Figures, wall time.Duratio
 	}
 	if used := h.CPUFraction.Or(0); limits.CPUFraction > 0 && wall >= time.Second && used > limits.CPUFraction {
 		h.Reasons = append(h.Reasons, fmt.Sprintf("CPU use is %.2f of what GOMAXPROCS %d allows, above %.2f", used, h.GOMAXPROCS, limits.CPUFraction))
+	}
+	if h.ClientLimits > 0 {
+		h.Reasons = append(h.Reasons, fmt.Sprintf("%d requests failed for want of the client's own resources, not the server's (raise the limit on open files with ulimit -n, or on ports, or use more workers): %s", h.ClientLimits, h.clientLimit))
 	}
 	if h.ArtifactProblems > 0 {
 		h.Reasons = append(h.Reasons, fmt.Sprintf("%d writes to the run's directory failed", h.ArtifactProblems))

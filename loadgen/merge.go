@@ -195,6 +195,7 @@ func (h *ClientHealth) merge(o *ClientHealth) {
 	h.MergedReads += o.MergedReads
 	h.ClampedStamps += o.ClampedStamps
 	h.Dropped += o.Dropped
+	h.ClientLimits += o.ClientLimits
 	h.GCPauses += o.GCPauses
 	h.GCPauseMaxMS = max(h.GCPauseMaxMS, o.GCPauseMaxMS)
 	h.SchedulingP99MS = max(h.SchedulingP99MS, o.SchedulingP99MS)

@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,9 +25,13 @@ var errDrainTime = errors.New("cut off at the end of the run")
 // Run returns the Result of what was done (Summary.Complete false), with the
 // artifacts written, together with an error that wraps ctx's. A failing prompt
 // source and an unwritable directory likewise come with the Result of what was
-// measured. An invalid plan or directory comes without one, and nothing is sent.
+// measured. An invalid plan or directory, or a plan that needs more open files than the
+// process may have, comes without one, and nothing is sent.
 func Run(ctx context.Context, plan LoadPlan, opts Options) (*Result, error) {
 	if err := errors.Join(plan.Validate(), opts.check()); err != nil {
+		return nil, err
+	}
+	if err := checkOpenFiles(&plan, opts.Worker); err != nil {
 		return nil, err
 	}
 	if opts.Logger == nil {
@@ -84,7 +89,7 @@ func (r *runner) prepare(runCtx context.Context) error {
 		r.tenants = append(r.tenants, tr)
 	}
 	if r.dir != nil {
-		return r.dir.writeConfig(newConfig(r.plan, r.opts, r.clock))
+		return r.dir.writeConfig(newConfig(r.plan, r.opts, r.clock, r.scrub))
 	}
 	return nil
 }
@@ -283,6 +288,8 @@ func (r *runner) health(pacer string) ClientHealth {
 		h.MergedReads += c.merged
 		h.ClampedStamps += c.clamped
 		h.Dropped += c.counts[ClassDropped]
+		h.ClientLimits += c.counts[ClassClientLimit]
+		h.clientLimit = cmp.Or(h.clientLimit, c.examples[ClassClientLimit])
 		h.KernelReads += c.kernelReads
 		h.UserReads += c.userReads
 	}

@@ -123,7 +123,7 @@ func (d *runDir) writeJSON(name string, v any) error {
 	if err != nil {
 		return &OpError{Op: "encode", Path: filepath.Join(d.path, name), Err: err}
 	}
-	return d.write(name, append([]byte(d.scrub.clean(string(b))), '\n'))
+	return d.write(name, append(d.scrub.cleanJSON(b), '\n'))
 }
 
 func (d *runDir) write(name string, data []byte) error {

@@ -28,31 +28,58 @@ func (s Secret) GoString() string { return s.String() }
 // MarshalText returns what String returns.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// credentialWords are parts of header and query names whose values are taken for
-// credentials.
-var credentialWords = []string{"auth", "key", "token", "secret", "cookie", "password", "credential", "signature"}
+// credentialWords are parts of header, field and query names whose values are taken
+// for credentials.
+var credentialWords = []string{
+	"auth", "key", "token", "secret", "cookie", "passw", "passphrase", "pwd", "credential", "sig", "jwt", "bearer", "session", "code",
+}
 
 func looksSecret(name string) bool {
 	name = strings.ToLower(name)
 	return slices.ContainsFunc(credentialWords, func(w string) bool { return strings.Contains(name, w) })
 }
 
-// safeURL is the URL with every query value that looks like a credential redacted.
+// harmlessQueries are the names of a URL's query whose values are no credentials;
+// every other one's is taken for one.
+var harmlessQueries = []string{
+	"alt", "api-version", "api_version", "debug", "deployment", "deployment-id", "deployment_id", "engine", "format", "model", "region", "replica",
+	"stream", "timeout", "version",
+}
+
+// queryPairs calls with for each part of a raw query, names decoded and values not.
+// What has no name is a value.
+func queryPairs(raw string, with func(part, name, value string)) {
+	for part := range strings.FieldsFuncSeq(raw, func(r rune) bool { return r == '&' || r == ';' }) {
+		name, value, ok := strings.Cut(part, "=")
+		if decoded, err := url.QueryUnescape(name); err == nil {
+			name = decoded
+		}
+		if !ok && !slices.Contains(harmlessQueries, strings.ToLower(name)) {
+			name, value = "", part
+		}
+		with(part, name, value)
+	}
+}
+
+// safeURL is the URL without what is, or may be, a credential in it.
 func safeURL(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return redacted
 	}
-	u.User = nil
-	q := u.Query()
-	for name := range q {
-		if looksSecret(name) {
-			q.Set(name, redacted)
+	u.User, u.Fragment, u.RawFragment = nil, "", ""
+	var parts []string
+	queryPairs(u.RawQuery, func(part, name, _ string) {
+		switch {
+		case slices.Contains(harmlessQueries, strings.ToLower(name)):
+			parts = append(parts, part)
+		case name == "":
+			parts = append(parts, redacted)
+		default:
+			parts = append(parts, url.QueryEscape(name)+"="+redacted)
 		}
-	}
-	if len(q) > 0 {
-		u.RawQuery = q.Encode()
-	}
+	})
+	u.RawQuery = strings.Join(parts, "&")
 	return u.String()
 }
 
@@ -70,49 +97,3 @@ func safeHeader(h http.Header) map[string]string {
 	}
 	return out
 }
-
-// scrubber removes a plan's credentials from free text.
-type scrubber struct{ replacer *strings.Replacer }
-
-func newScrubber(tenants []Tenant) *scrubber {
-	var secrets []string
-	add := func(s string) {
-		if s = strings.TrimSpace(s); len(s) >= 4 {
-			secrets = append(secrets, s)
-		}
-	}
-	for i := range tenants {
-		for _, e := range tenants[i].Endpoints {
-			add(string(e.APIKey))
-			for name, values := range e.Header {
-				if !looksSecret(name) {
-					continue
-				}
-				for _, v := range values {
-					add(v)
-					if _, token, ok := strings.Cut(v, " "); ok {
-						add(token)
-					}
-				}
-			}
-			if u, err := url.Parse(e.URL); err == nil {
-				for name, values := range u.Query() {
-					if looksSecret(name) {
-						for _, v := range values {
-							add(v)
-						}
-					}
-				}
-			}
-		}
-	}
-	// Longest first: a secret that begins with another must not leave its tail.
-	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
-	pairs := make([]string, 0, 2*len(secrets))
-	for _, s := range secrets {
-		pairs = append(pairs, s, redacted)
-	}
-	return &scrubber{strings.NewReplacer(pairs...)}
-}
-
-func (s *scrubber) clean(text string) string { return s.replacer.Replace(text) }

@@ -102,7 +102,7 @@ func (s *stream) event(name, data []byte, at int64) error {
 		}
 	}
 	if string(name) == "error" {
-		return fmt.Errorf("%w: %s", errServer, clip(data))
+		return fmt.Errorf("%w: %s", errServer, serverText(data))
 	}
 	data = bytes.TrimSpace(data)
 	if string(data) == "[DONE]" {
@@ -114,7 +114,7 @@ func (s *stream) event(name, data []byte, at int64) error {
 	}
 	d, err := decodeDelta(data)
 	if err != nil {
-		return fmt.Errorf("%w: %s", err, clip(data))
+		return fmt.Errorf("%w: %s", err, serverText(data))
 	}
 	if d.failure != "" {
 		return fmt.Errorf("%w: %s", errServer, d.failure)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // ApplyOptions tune Apply. The zero value is the documented default.
@@ -30,8 +30,9 @@ type ApplyOptions struct {
 // JournalEntry is one line of the journal of a change.
 type JournalEntry struct {
 	Seq    int    `json:"seq"`
-	Action string `json:"action"` // set-mode, create or destroy
-	// Status is planned (dry run), started, done or failed.
+	Action string `json:"action"` // set-mode, or an Op's text
+	// Status is planned (dry run), started, done, failed, or pending: the mode
+	// is set and waits for a reset.
 	Status   string `json:"status"`
 	Device   string `json:"device"`
 	Instance string `json:"instance,omitempty"` // as Instance.String writes it
@@ -63,13 +64,17 @@ type ApplyError struct {
 	// Undone are the steps that undid them, and what a step that failed
 	// half-way had left.
 	Undone []Step
-	// RolledBack says that the device holds the earlier layout again. Created
-	// again, instances have new ids and UUIDs.
+	// RolledBack says that everything that Apply did is undone. The device
+	// holds the earlier layout again, but for what somebody else changed
+	// meanwhile (ErrConflict), which stays. Created again, instances have new
+	// ids and UUIDs.
 	RolledBack bool
 	// RollbackErr says why undoing failed, where it did.
 	RollbackErr error
 	// Left is what the device holds now; nil where it could not be read.
 	Left *DeviceState
+
+	others bool // somebody else changed the device, so that Left differs from what was there
 }
 
 // Error says what failed and what is left.
@@ -77,6 +82,8 @@ func (e *ApplyError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "mig: %s failed on %s: %v", e.Failed, e.Device, e.Err)
 	switch {
+	case e.others:
+		fmt.Fprintf(&b, "; what was done is undone, what somebody else did is left alone, and the device holds [%s]", e.Left.Layout())
 	case e.RolledBack:
 		b.WriteString("; the earlier layout stands again")
 	case e.Left != nil:
@@ -95,14 +102,69 @@ func (e *ApplyError) Unwrap() []error {
 	return []error{e.Err, e.RollbackErr}
 }
 
+// PendingError is the outcome of a change of MIG mode that waits for a reset of
+// the GPU. The mode stays set, and so does what was done before. Reset the GPU
+// and make the same call again: it goes on from there. It is an
+// ErrPendingReset.
+type PendingError struct {
+	Device string
+	Mode   Mode   // the one that the reset brings
+	Done   []Step // steps that were made
+	why    string
+}
+
+// Error says what to do.
+func (e *PendingError) Error() string {
+	return fmt.Sprintf("%v: MIG will be %s after a reset of %s (%s); stop its clients, reset it, for example with nvidia-smi --gpu-reset -i %s, and make the same call again",
+		ErrPendingReset, e.Mode, e.Device, e.why, e.Device)
+}
+
+// Is reports whether target is ErrPendingReset.
+func (e *PendingError) Is(target error) bool { return target == ErrPendingReset }
+
+// newPending explains a mode that did not take effect.
+func newPending(state DeviceState) *PendingError {
+	e := &PendingError{Device: state.UUID, Mode: state.Pending, why: "the driver does not say whether this GPU changes mode without a reset"}
+	switch state.Resetless {
+	case sharing.AnswerNo:
+		e.why = "this GPU changes mode only by a reset"
+	case sharing.AnswerYes:
+		e.why = "this GPU should change mode without a reset, and a client may hold it"
+	}
+	return e
+}
+
 // Apply makes the changes of a plan on a device. It first reads the device: it
 // must hold what the plan starts from, and no instance that the plan destroys
-// may have become busy, else nothing is touched (ErrStale, ErrBusy). MIG mode
-// is switched where the plan needs it. Each step waits for the one before; ctx is
-// honoured between steps. When a step fails everything is undone, so that the
-// device holds the earlier placed layout and mode again. The error is then an
-// *ApplyError, which also says what is left where undoing failed.
+// may have become busy, else nothing is touched (ErrStale, ErrBusy). A device
+// that holds what the plan leads to is left as it is. MIG mode is switched where
+// the plan needs it; where that takes a reset, the error is a *PendingError.
+//
+// Each step waits for the one before; ctx is honoured between steps. Before
+// each the device is read again: where it holds anything that Apply did not
+// leave there, somebody else is changing it, and the step is not made
+// (ErrConflict). When a step fails everything that Apply did is undone, and
+// nothing that others did: an instance is Apply's own when the driver returned
+// it to Apply. The error is then an *ApplyError, which also says what is left
+// where undoing failed. A device that is a Locker is locked meanwhile.
 func Apply(ctx context.Context, dev Device, plan ChangePlan, opts ApplyOptions) (Report, error) {
+	unlock, err := lock(ctx, dev, opts)
+	if err != nil {
+		return Report{}, err
+	}
+	defer unlock()
+	return apply(ctx, dev, plan, opts)
+}
+
+// lock locks a device that is a Locker; a dry run needs none.
+func lock(ctx context.Context, dev Device, opts ApplyOptions) (unlock func(), err error) {
+	if l, ok := dev.(Locker); ok && !opts.DryRun {
+		return l.Lock(ctx)
+	}
+	return func() {}, ctx.Err()
+}
+
+func apply(ctx context.Context, dev Device, plan ChangePlan, opts ApplyOptions) (Report, error) {
 	a := &applier{dev: dev, opts: opts, log: opts.Logger}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
@@ -114,15 +176,22 @@ func Apply(ctx context.Context, dev Device, plan ChangePlan, opts ApplyOptions) 
 	if err != nil {
 		return Report{}, opError("read state", state.UUID, err)
 	}
-	a.report = Report{Device: state.UUID, DryRun: opts.DryRun}
-	if err := check(state, plan); err != nil {
+	a.report = Report{Device: state.UUID, DryRun: opts.DryRun, After: state.Layout()}
+	done, err := check(state, plan)
+	if done || err != nil {
 		return a.report, err
 	}
 	if opts.DryRun {
 		return a.dryRun(state, plan)
 	}
-	a.before = state
+	a.before, a.mode, a.stands = state, state.Mode, slices.Clone(state.Instances)
 	if err := a.run(ctx, plan); err != nil {
+		var pending *PendingError
+		if errors.As(err, &pending) {
+			pending.Done = a.report.Done
+			a.report.After = DeviceState{Model: state.Model, Instances: a.stands}.Layout()
+			return a.report, pending
+		}
 		return a.report, a.undo(ctx, err)
 	}
 	after, err := dev.State(context.WithoutCancel(ctx))
@@ -134,17 +203,26 @@ func Apply(ctx context.Context, dev Device, plan ChangePlan, opts ApplyOptions) 
 	return a.report, nil
 }
 
-// check compares the device with what the plan starts from.
-func check(state DeviceState, plan ChangePlan) error {
+// check compares the device with what the plan starts from, and says whether
+// it holds already what the plan leads to.
+func check(state DeviceState, plan ChangePlan) (done bool, err error) {
+	mode := plan.mode(state.Mode)
 	if state.Mode != state.Pending {
-		return &OpError{"change MIG", state.UUID, pendingError(state, state.Pending)}
+		pending := newPending(state)
+		if mode != state.Pending {
+			return false, fmt.Errorf("mig: another change waits, which the plan does not want: %w", pending)
+		}
+		return false, pending
 	}
 	now := state.Layout()
 	if plan.Model != nil && len(now.Instances) > 0 && now.Model != plan.Model {
-		return fmt.Errorf("%w: it is a %s, and the plan is for a %s", ErrStale, now.Model, plan.Model)
+		return false, fmt.Errorf("%w: it is a %s, and the plan is for a %s", ErrStale, now.Model, plan.Model)
 	}
 	if !slices.EqualFunc(now.Instances, plan.Have.Instances, sameInstance) {
-		return fmt.Errorf("%w: it holds [%s], and the plan starts from [%s]; plan again", ErrStale, now, plan.Have)
+		if mode == state.Mode && slices.EqualFunc(now.Instances, plan.Want.Instances, sameInstance) {
+			return true, nil
+		}
+		return false, fmt.Errorf("%w: it holds [%s], and the plan starts from [%s]; plan again", ErrStale, now, plan.Have)
 	}
 	var busy []Instance
 	for i, in := range now.Instances {
@@ -154,117 +232,9 @@ func check(state DeviceState, plan ChangePlan) error {
 		}
 	}
 	if len(busy) > 0 {
-		return &BusyError{Busy: busy, Plan: plan}
+		return false, &BusyError{Busy: busy, Plan: plan}
 	}
-	return nil
-}
-
-// pendingError explains a mode change that did not take effect.
-func pendingError(state DeviceState, want Mode) error {
-	why := "the driver does not say whether this GPU changes mode without a reset"
-	switch state.Resetless.String() {
-	case "no":
-		why = "this GPU changes mode only by a reset"
-	case "yes":
-		why = "this GPU should change mode without a reset, and a client may hold it"
-	}
-	return fmt.Errorf("%w: MIG will be %s after a reset of %s (%s); stop its clients and reset it, for example with nvidia-smi --gpu-reset -i %s",
-		ErrPendingReset, want, state.UUID, why, state.UUID)
-}
-
-type applier struct {
-	dev    Device
-	opts   ApplyOptions
-	log    *slog.Logger
-	before DeviceState
-	report Report
-	undone []Step
-	failed string
-}
-
-func (a *applier) dryRun(state DeviceState, plan ChangePlan) (Report, error) {
-	var entries []JournalEntry
-	for _, s := range plan.Steps {
-		entries = append(entries, JournalEntry{Action: s.Op.String(), Instance: s.Instance.String()})
-	}
-	if mode := plan.mode(state.Mode); mode != state.Mode {
-		entry := JournalEntry{Action: "set-mode", Mode: optional.Of(mode)}
-		if mode == ModeEnabled {
-			entries = slices.Insert(entries, 0, entry)
-		} else {
-			entries = append(entries, entry)
-		}
-	}
-	for _, e := range entries {
-		e.Status = "planned"
-		if err := a.journal(e); err != nil {
-			return a.report, err
-		}
-	}
-	a.report.After = plan.Want
-	return a.report, nil
-}
-
-func (a *applier) journal(e JournalEntry) error {
-	e.Seq, e.Device = len(a.report.Journal)+1, a.report.Device
-	a.report.Journal = append(a.report.Journal, e)
-	a.log.Info("mig apply", "seq", e.Seq, "action", e.Action, "status", e.Status, "instance", e.Instance, "undo", e.Undo, "error", e.Error)
-	if a.opts.Journal == nil {
-		return nil
-	}
-	return a.opts.Journal(e)
-}
-
-// step journals an action around do.
-func (a *applier) step(ctx context.Context, e JournalEntry, do func() (Optional[int], error)) error {
-	a.failed = strings.TrimSpace(e.Action + " " + e.Instance)
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	e.Status = "started"
-	if err := a.journal(e); err != nil {
-		return fmt.Errorf("journal: %w", err)
-	}
-	id, err := do()
-	e.Status, e.ID = "done", id
-	if err != nil {
-		e.Status, e.Error = "failed", err.Error()
-	}
-	if jerr := a.journal(e); jerr != nil && err == nil {
-		return fmt.Errorf("journal: %w", jerr)
-	}
-	return err
-}
-
-func (a *applier) run(ctx context.Context, plan ChangePlan) error {
-	mode := plan.mode(a.before.Mode)
-	if mode == ModeEnabled && a.before.Mode == ModeDisabled {
-		if err := a.setMode(ctx, mode); err != nil {
-			return err
-		}
-	}
-	ids := map[Placement]DeviceInstance{}
-	for _, d := range a.before.Instances {
-		ids[d.Placement] = d
-	}
-	for _, s := range plan.Steps {
-		e := JournalEntry{Action: s.Op.String(), Instance: s.Instance.String()}
-		err := a.step(ctx, e, func() (Optional[int], error) {
-			if s.Op == OpDestroy {
-				d := ids[s.Instance.Placement]
-				return optional.Of(d.ID), a.destroy(ctx, d)
-			}
-			return a.create(ctx, s.Instance)
-		})
-		if err != nil {
-			return err
-		}
-		a.report.Done = append(a.report.Done, s)
-	}
-	if mode == ModeDisabled && a.before.Mode == ModeEnabled {
-		return a.setMode(ctx, mode)
-	}
-	return nil
+	return false, nil
 }
 
 // mode is the MIG mode that the plan leaves a GPU in.
@@ -273,66 +243,6 @@ func (p *ChangePlan) mode(now Mode) Mode {
 		now = ModeEnabled
 	}
 	return p.Mode.Or(now)
-}
-
-func (a *applier) setMode(ctx context.Context, mode Mode) error {
-	return a.step(ctx, JournalEntry{Action: "set-mode", Mode: optional.Of(mode)}, func() (Optional[int], error) {
-		err := explain(a.dev.SetMode(ctx, mode), inUseGPU)
-		if err == nil {
-			var state DeviceState
-			if state, err = a.dev.State(ctx); err == nil && state.Mode != mode {
-				err = pendingError(state, mode)
-			}
-		}
-		return Optional[int]{}, opError("set MIG mode", a.report.Device, err)
-	})
-}
-
-func (a *applier) destroy(ctx context.Context, d DeviceInstance) error {
-	for _, c := range d.Compute {
-		if err := a.dev.DestroyComputeInstance(ctx, d.ID, c.ID); err != nil {
-			return opError(fmt.Sprintf("destroy compute instance %d of GPU instance %d", c.ID, d.ID), a.report.Device, explain(err, inUseInstance))
-		}
-	}
-	err := explain(a.dev.DestroyGPUInstance(ctx, d.ID), inUseInstance)
-	return opError(fmt.Sprintf("destroy GPU instance %d", d.ID), a.report.Device, err)
-}
-
-// create returns the driver's id where the GPU instance was made.
-func (a *applier) create(ctx context.Context, in Instance) (Optional[int], error) {
-	d, err := a.dev.CreateGPUInstance(ctx, in.Profile, in.Placement)
-	switch {
-	case err != nil:
-		return Optional[int]{}, opError("create GPU instance "+in.String(), a.report.Device, explain(err, inUseGPU))
-	case d.Placement != in.Placement:
-		err = opError("create GPU instance "+in.String(), a.report.Device, fmt.Errorf("the driver placed it at %s", d.Placement))
-	default:
-		err = a.createCompute(ctx, d.ID, in.Profile, in.Compute)
-	}
-	return optional.Of(d.ID), err
-}
-
-// createCompute creates compute instances of the given slices, or one that
-// spans the GPU instance, each with the most SMs that there are.
-func (a *applier) createCompute(ctx context.Context, id int, p *Profile, compute []int) error {
-	if compute == nil {
-		compute = []int{p.ComputeSlices}
-	}
-	// Largest first: an aligned driver might put a small one in a large one's way.
-	for _, width := range slices.SortedFunc(slices.Values(compute), func(a, b int) int { return b - a }) {
-		profiles, err := a.dev.ComputeProfiles(ctx, id)
-		if err != nil {
-			return opError(fmt.Sprintf("list compute profiles of GPU instance %d", id), a.report.Device, err)
-		}
-		best, ok := BestComputeProfile(profiles, width)
-		if !ok {
-			return opError("create compute instance", a.report.Device, fmt.Errorf("%w: GPU instance %d offers none of %d slices", ErrNotSupported, id, width))
-		}
-		if _, err := a.dev.CreateComputeInstance(ctx, id, best.ID); err != nil {
-			return opError(fmt.Sprintf("create compute instance of %d slices in GPU instance %d", width, id), a.report.Device, err)
-		}
-	}
-	return nil
 }
 
 // opError wraps err unless it is nil or says the device already.

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mig/migtest"
 	"github.com/cotenant/cotenant/sharing"
@@ -116,6 +119,64 @@ func account(t *testing.T, g *migtest.GPU, have mig.Layout, plan mig.ChangePlan,
 	}
 }
 
+// TestFailedCreate: a GPU instance that was not made has no id in the journal;
+// 0 is one that the driver gives.
+func TestFailedCreate(t *testing.T) {
+	m := lookup(t, "a100-80gb")
+	plan, err := mig.Diff(m, mig.Layout{}, want(t, "7g.80gb"), mig.DiffOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for call, id := range map[int]mig.Optional[int]{3: {}, 4: optional.Of(0)} {
+		g := simulated(t, m, migtest.Options{})
+		g.Fail(migtest.Fault{Call: call})
+		report, err := mig.Apply(context.Background(), g, plan, mig.ApplyOptions{})
+		if err == nil || report.Journal[1].Status != "failed" || !report.Journal[1].ID.Equal(id) {
+			t.Errorf("call %d: %+v, %v", call, report.Journal, err)
+		}
+	}
+}
+
+// TestApplyLocks: changes of one GPU wait for each other, and a reading does
+// not.
+func TestApplyLocks(t *testing.T) {
+	ctx := context.Background()
+	m := lookup(t, "a100-80gb")
+	g := simulated(t, m, migtest.Options{})
+	plan, err := mig.Diff(m, mig.Layout{}, want(t, "3g.40gb"), mig.DiffOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := g.Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithTimeout(ctx, time.Millisecond)
+	defer cancel()
+	if _, err := mig.Apply(ended, g, plan, mig.ApplyOptions{}); !errors.Is(err, context.DeadlineExceeded) || len(g.Calls()) > 0 {
+		t.Errorf("err = %v after %v", err, g.Calls())
+	}
+	if _, err := mig.Restore(ended, g, mig.Checkpoint{Version: 1, Device: "GPU-simulated-a100-80gb"}, mig.ApplyOptions{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("err = %v", err)
+	}
+	if _, err := mig.Apply(ctx, g, plan, mig.ApplyOptions{DryRun: true}); err != nil {
+		t.Error(err)
+	}
+	unlock()
+	var wg sync.WaitGroup
+	for range 4 { // one makes the change, the others find it made
+		wg.Go(func() {
+			if _, err := mig.Apply(ctx, g, plan, mig.ApplyOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if got := g.Layout().String(); got != "3g.40gb@4" {
+		t.Errorf("[%s]", got)
+	}
+}
+
 // TestApplyTwoFailures fails a second call while the first failure is undone.
 func TestApplyTwoFailures(t *testing.T) {
 	m := lookup(t, "a100-80gb")
@@ -148,31 +209,17 @@ func TestApplyConditions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("pending reset", func(t *testing.T) {
-		g := simulated(t, a100, migtest.Options{Disabled: true})
-		_, err := mig.Apply(ctx, g, plan, mig.ApplyOptions{})
-		var ae *mig.ApplyError
-		if !errors.Is(err, mig.ErrPendingReset) || !errors.As(err, &ae) || !ae.RolledBack || !strings.Contains(err.Error(), "only by a reset") {
-			t.Errorf("err = %v", err)
-		}
-		if err := g.SetMode(ctx, mig.ModeEnabled); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := mig.Apply(ctx, g, plan, mig.ApplyOptions{}); !errors.Is(err, mig.ErrPendingReset) {
-			t.Errorf("err = %v", err)
-		}
-		if err := g.Reset(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := mig.Apply(ctx, g, plan, mig.ApplyOptions{}); err != nil {
-			t.Error(err)
-		}
-	})
 	t.Run("GPU held", func(t *testing.T) {
 		g := simulated(t, a100, migtest.Options{})
 		g.Hold()
 		if _, err := mig.Apply(ctx, g, plan, mig.ApplyOptions{}); !errors.Is(err, mig.ErrInUse) || !strings.Contains(err.Error(), "profilers") {
 			t.Errorf("err = %v", err)
+		}
+	})
+	t.Run("done already", func(t *testing.T) {
+		g := simulated(t, a100, migtest.Options{Layout: parse(t, a100, "3g.40gb@4")})
+		if report, err := mig.Apply(ctx, g, plan, mig.ApplyOptions{}); err != nil || len(g.Calls()) != 1 || report.After.String() != "3g.40gb@4" {
+			t.Errorf("[%s], %v after %v", report.After, err, g.Calls())
 		}
 	})
 	t.Run("stale", func(t *testing.T) {
@@ -193,6 +240,31 @@ func TestApplyConditions(t *testing.T) {
 		}
 		if _, err := mig.Apply(ctx, g, p, mig.ApplyOptions{}); !errors.Is(err, mig.ErrBusy) || len(g.Calls()) != 1 {
 			t.Errorf("err = %v after %v", err, g.Calls())
+		}
+	})
+	t.Run("busy between steps", func(t *testing.T) {
+		have := parse(t, a100, "1g.10gb@0,1g.10gb@1")
+		g := &contested{GPU: simulated(t, a100, migtest.Options{Layout: have})}
+		n := 0
+		g.act = func(call string) {
+			if n++; call == "state" && n > 2 && n < 6 {
+				for _, in := range g.Layout().Instances {
+					if _, err := g.Use(in.Start); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		p, err := mig.Diff(a100, have, want(t, "4g.40gb"), mig.DiffOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ae *mig.ApplyError
+		if _, err := mig.Apply(ctx, g, p, mig.ApplyOptions{}); !errors.Is(err, mig.ErrBusy) || !errors.As(err, &ae) || !ae.RolledBack {
+			t.Errorf("err = %v", err)
+		}
+		if leaks := g.Leaks(have); len(leaks) > 0 {
+			t.Error(leaks)
 		}
 	})
 	t.Run("cancelled between steps", func(t *testing.T) {

@@ -94,10 +94,16 @@ func (c Checkpoint) Layout(m *Model) (Layout, error) {
 
 // Restore brings a device to its checkpoint: what stands at the same place with
 // the same profile stays, the rest is destroyed and created; the mode is
-// switched where it differs. It fails like Apply, and with a *BusyError when an
+// switched where it differs, and where that takes a reset the error is a
+// *PendingError: reset the GPU and restore again. It fails like Apply, and with a *BusyError when an
 // instance in use would have to go. A checkpoint of another GPU is refused; set
 // its Device to the GPU's UUID where that is meant.
 func Restore(ctx context.Context, dev Device, c Checkpoint, opts ApplyOptions) (Report, error) {
+	unlock, err := lock(ctx, dev, opts)
+	if err != nil {
+		return Report{}, err
+	}
+	defer unlock()
 	state, err := dev.State(ctx)
 	if err != nil {
 		return Report{}, opError("read state", c.Device, err)
@@ -114,5 +120,5 @@ func Restore(ctx context.Context, dev Device, c Checkpoint, opts ApplyOptions) (
 		return Report{}, err
 	}
 	plan.Mode = optional.Of(c.Enabled)
-	return Apply(ctx, dev, plan, opts)
+	return apply(ctx, dev, plan, opts)
 }

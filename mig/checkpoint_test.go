@@ -103,6 +103,14 @@ func TestCheckpointOutsideCatalogue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A plan for the GPU holds for it when it is opened again.
+	plan, err := mig.Diff(discover(), parse(t, discover(), "1g.16gb@1,1g.16gb@3"), want(t, "1g.16gb=3"), mig.DiffOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mig.Apply(ctx, simulated(t, before, migtest.Options{Layout: state.Layout()}), plan, mig.ApplyOptions{}); err != nil {
+		t.Error(err)
+	}
 	data, err := json.Marshal(mig.NewCheckpoint(state))
 	if err != nil {
 		t.Fatal(err)

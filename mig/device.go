@@ -27,6 +27,9 @@ var (
 	ErrPermission = errors.New("mig: no permission")
 	// ErrNotFound says that there is no such instance or device.
 	ErrNotFound = errors.New("mig: not found")
+	// ErrConflict says that somebody else changed a device while Apply did; the
+	// error names what changed.
+	ErrConflict = errors.New("mig: somebody else changed the device meanwhile")
 	// ErrStale says that a device does not hold what a plan starts from.
 	ErrStale = errors.New("mig: the device changed since the plan was made")
 )
@@ -64,6 +67,15 @@ type Device interface {
 	CreateComputeInstance(ctx context.Context, gpuInstance int, profile int) (DeviceCompute, error)
 	// DestroyComputeInstance destroys a compute instance.
 	DestroyComputeInstance(ctx context.Context, gpuInstance, id int) error
+}
+
+// Locker is a Device that one change at a time can have. Apply and Restore hold
+// the lock from their first reading to their last, so that changes of one GPU
+// that come through this package wait for each other. It binds nobody else:
+// not nvidia-smi, nor other tools.
+type Locker interface {
+	// Lock waits for the lock until ctx ends. unlock gives it back.
+	Lock(ctx context.Context) (unlock func(), err error)
 }
 
 // Mode says whether a GPU is in MIG mode.

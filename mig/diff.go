@@ -2,67 +2,8 @@ package mig
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"slices"
-
-	"github.com/cotenant/cotenant/internal/enum"
 )
-
-// ErrBusy says that a change would have to destroy instances that are in use.
-// The error is a *BusyError.
-var ErrBusy = errors.New("mig: in use")
-
-// Op is what a step does to an instance. The zero value is OpCreate.
-type Op uint8
-
-// The operations.
-const (
-	OpCreate  Op = iota // create a GPU instance and its compute instances
-	OpDestroy           // destroy the compute instances and the GPU instance
-)
-
-var opNames = enum.Of[Op](ErrInvalid, "operation", "create", "destroy")
-
-// String returns create or destroy.
-func (o Op) String() string { return opNames.String(o) }
-
-// MarshalText returns the operation's text.
-func (o Op) MarshalText() ([]byte, error) { return opNames.Text(o) }
-
-// UnmarshalText reads an operation's text.
-func (o *Op) UnmarshalText(b []byte) error { return opNames.Parse(o, b) }
-
-// Step is one change of a plan.
-type Step struct {
-	Op       Op
-	Instance Instance
-}
-
-// String writes the step: "create 3g.40gb@4".
-func (s Step) String() string { return s.Op.String() + " " + s.Instance.String() }
-
-// ChangePlan is how to get from one layout of a GPU to another. It is data: making
-// one touches no device.
-type ChangePlan struct {
-	Model      *Model
-	Have, Want Layout // before and after
-	Keep       []Instance
-	Destroy    []Instance
-	Create     []Instance
-	// Steps are the changes in the order in which they are possible: every
-	// layout between two steps is valid.
-	Steps []Step
-	// Mode is the MIG mode to leave the GPU in. Where it is missing, MIG is
-	// switched on if instances are created, and otherwise stays as it is.
-	Mode Optional[Mode]
-	// BusyDestroyed counts the instances in use that the plan destroys.
-	BusyDestroyed int
-	// Empties says that the GPU holds no instance at some point between two
-	// steps, which makes the driver leave and enter partitioning: that fails
-	// while any client has the GPU open. A plan avoids it where it can.
-	Empties bool
-}
 
 // DiffOptions tune Diff. The zero value is the documented default.
 type DiffOptions struct {
@@ -71,26 +12,12 @@ type DiffOptions struct {
 	AllowBusy bool
 }
 
-// BusyError says which instances in use are in the way of a change. It is an
-// ErrBusy.
-type BusyError struct {
-	Busy []Instance // the fewest that would have to go
-	Plan ChangePlan // the change that destroys them, which AllowBusy would give
-}
-
-// Error names the instances.
-func (e *BusyError) Error() string {
-	return fmt.Sprintf("mig: in use: the change can't be made on %s without destroying %s; wait until it is idle, or allow it", e.Plan.Model.Key, Layout{Instances: e.Busy})
-}
-
-// Is reports whether target is ErrBusy.
-func (e *BusyError) Is(target error) bool { return target == ErrBusy }
-
 // Diff plans the change of a GPU that holds have so that it holds the wanted
 // devices, exactly these. Among all ways it destroys the fewest instances in
 // use, then the fewest instances, then it avoids emptying the GPU on the way,
-// then it leaves most starts free for the future. Instances that stay are not
-// touched.
+// then it completes the fewest, then it leaves most starts free for the future.
+// Instances that stay are not touched, but that a GPU instance without compute
+// instances gets them.
 //
 // The error is an ErrInvalid, ErrPlacementsUnknown, an *InfeasibleError when
 // the wanted devices don't fit an empty GPU, or a *BusyError.
@@ -129,22 +56,31 @@ func diffLayout(m *Model, have, want Layout, opts DiffOptions) (ChangePlan, erro
 	if _, err := m.stateOf(want); err != nil {
 		return ChangePlan{}, err
 	}
-	keep := uint32(0)
+	keep, complete := uint32(0), map[int][]int{}
 	for i, in := range have.Instances {
-		if slices.ContainsFunc(want.Instances, func(w Instance) bool { return sameInstance(in, w) }) {
-			keep |= 1 << i
+		j := slices.IndexFunc(want.Instances, func(w Instance) bool { return w.Profile == in.Profile && w.Placement == in.Placement })
+		switch {
+		case j < 0:
+			continue
+		case sameInstance(in, want.Instances[j]):
+		case in.bare():
+			complete[i] = want.Instances[j].Compute
+		default:
+			continue
 		}
+		keep |= 1 << i
 	}
 	have.Model, want.Model = m, m
 	have.Instances, want.Instances = slices.Clone(have.Instances), slices.Clone(want.Instances)
 	want.sort()
 	var create []Instance
 	for _, w := range want.Instances {
-		if !slices.ContainsFunc(have.Instances, func(in Instance) bool { return sameInstance(in, w) }) {
+		i := slices.IndexFunc(have.Instances, func(in Instance) bool { return w.Profile == in.Profile && w.Placement == in.Placement })
+		if i < 0 || keep>>i&1 == 0 {
 			create = append(create, w)
 		}
 	}
-	return checked(m.plan(have, keep, create), have, opts)
+	return checked(m.plan(have, keep, create, complete), have, opts)
 }
 
 func checked(plan ChangePlan, have Layout, opts DiffOptions) (ChangePlan, error) {
@@ -179,6 +115,9 @@ func sameCompute(in Instance, compute []int) bool {
 	slices.Sort(b)
 	return slices.Equal(a, b)
 }
+
+// bare reports whether a GPU instance has no compute instance.
+func (in Instance) bare() bool { return in.Compute != nil && len(in.Compute) == 0 }
 
 // differ looks for the best set of instances to keep.
 type differ struct {
@@ -224,6 +163,9 @@ func better(a, b ChangePlan) bool {
 	if a.Empties != b.Empties {
 		return !a.Empties
 	}
+	if len(a.Complete) != len(b.Complete) {
+		return len(a.Complete) < len(b.Complete)
+	}
 	return a.freeStarts() > b.freeStarts()
 }
 
@@ -241,8 +183,13 @@ func (df *differ) keeping(keep uint32) (ChangePlan, bool) {
 	m := df.m
 	whole, cut := df.demand.n, slices.Clone(df.demand.cut)
 	var st state
+	var bare []int
 	for i, in := range df.have {
 		if keep>>i&1 == 0 {
+			continue
+		}
+		if in.bare() {
+			bare = append(bare, i)
 			continue
 		}
 		p := in.Profile.index
@@ -251,6 +198,22 @@ func (df *differ) keeping(keep uint32) (ChangePlan, bool) {
 			cut = slices.Delete(cut, j, j+1)
 		case whole[p] > 0 && sameCompute(in, nil):
 			whole[p]--
+		default:
+			return ChangePlan{}, false
+		}
+		m.grid.add(&st, m.grid.slotOf(p, in.Placement))
+	}
+	complete := map[int][]int{}
+	for _, i := range bare { // they become what the others left of the demand
+		in := df.have[i]
+		p := in.Profile.index
+		switch j := slices.IndexFunc(cut, func(c cutInstance) bool { return c.profile == p }); {
+		case whole[p] > 0:
+			whole[p]--
+			complete[i] = nil
+		case j >= 0:
+			complete[i] = cut[j].compute
+			cut = slices.Delete(cut, j, j+1)
 		default:
 			return ChangePlan{}, false
 		}
@@ -265,7 +228,7 @@ func (df *differ) keeping(keep uint32) (ChangePlan, bool) {
 		return ChangePlan{}, false
 	}
 	have := Layout{Model: m, Instances: df.have}
-	plan := m.plan(have, keep, m.cutInstances(slots, cut))
+	plan := m.plan(have, keep, m.cutInstances(slots, cut), complete)
 	if plan.Empties {
 		if bridged, ok := df.bridge(n, cut); ok {
 			return bridged, true
@@ -296,7 +259,7 @@ func (df *differ) bridge(n [maxProfiles]int, cut []cutInstance) (ChangePlan, boo
 				rest[p]--
 				if slots, ok := df.m.search(first, rest); ok {
 					create := df.m.cutInstances(append([]int{s}, slots...), cut)
-					return df.m.plan(Layout{Model: df.m, Instances: df.have}, 0, create), true
+					return df.m.plan(Layout{Model: df.m, Instances: df.have}, 0, create, nil), true
 				}
 			}
 		}
@@ -321,13 +284,21 @@ func (m *Model) cutInstances(slots []int, cut []cutInstance) []Instance {
 	return out
 }
 
-// plan orders the steps. Instances are destroyed first and created after, but
+// plan orders the steps; complete has the compute instances of kept instances
+// that have none yet. Instances are destroyed first and created after, but
 // the last old one stays until the first new one stands where that is possible
 // and nothing else keeps the GPU partitioned.
-func (m *Model) plan(have Layout, keep uint32, create []Instance) ChangePlan {
+func (m *Model) plan(have Layout, keep uint32, create []Instance, complete map[int][]int) ChangePlan {
 	p := ChangePlan{Model: m, Have: have, Create: create, Want: Layout{Model: m}}
 	for i, in := range have.Instances {
-		if keep>>i&1 == 1 {
+		compute, bare := complete[i]
+		switch {
+		case bare:
+			in.Compute = compute
+			p.Complete = append(p.Complete, in)
+			p.Steps = append(p.Steps, Step{OpComplete, in})
+			continue
+		case keep>>i&1 == 1:
 			p.Keep = append(p.Keep, in)
 			continue
 		}
@@ -336,12 +307,12 @@ func (m *Model) plan(have Layout, keep uint32, create []Instance) ChangePlan {
 			p.BusyDestroyed++
 		}
 	}
-	p.Want.Instances = append(slices.Clone(p.Keep), create...)
+	p.Want.Instances = slices.Concat(p.Keep, p.Complete, create)
 	p.Want.sort()
 	byStart := func(a, b Instance) int { return cmp.Compare(a.Start, b.Start) }
 	slices.SortFunc(p.Create, byStart)
 	last, first := -1, -1
-	if len(p.Keep) == 0 && len(p.Destroy) > 0 && len(p.Create) > 0 {
+	if len(p.Keep)+len(p.Complete) == 0 && len(p.Destroy) > 0 && len(p.Create) > 0 {
 		if last, first = m.bridgeOf(p.Destroy, p.Create); last < 0 {
 			p.Empties = true
 		}

@@ -33,7 +33,12 @@ func TestDiff(t *testing.T) {
 		{"a100-80gb", "1g.10gb@4,1g.10gb@5", "4g.40gb", false, "destroy 1g.10gb@5; create 4g.40gb@0; destroy 1g.10gb@4", "", false},
 		{"a100-80gb", "3g.40gb@4[1+1]", "3g.40gb", false, "create 3g.40gb@0; destroy 3g.40gb@4[1+1]", "", false},
 		{"a100-80gb", "3g.40gb@4[1+1]", "1c.3g.40gb=2", false, "", "", false},
-		{"a100-80gb", "3g.40gb@4[]", "3g.40gb", false, "create 3g.40gb@0; destroy 3g.40gb@4[]", "", false},
+		{"a100-80gb", "3g.40gb@4[]", "3g.40gb", false, "complete 3g.40gb@4", "", false},
+		{"a100-80gb", "3g.40gb@4[]", "1c.3g.40gb=2", false, "complete 3g.40gb@4[1+1]", "", false},
+		{"a100-80gb", "3g.40gb@4[],3g.40gb@0[1+1]", "3g.40gb,1c.3g.40gb=2", false, "complete 3g.40gb@4", "", false},
+		{"a100-80gb", "1g.10gb@0[],1g.10gb@1", "1g.10gb", false, "destroy 1g.10gb@0[]", "", false},
+		{"a100-80gb", "1g.10gb@0[],3g.40gb@4", "1g.10gb=2", false, "complete 1g.10gb@0; destroy 3g.40gb@4; create 1g.10gb@1", "", false},
+		{"a100-80gb", "1g.10gb@0[]", "", false, "destroy 1g.10gb@0[]", "", false},
 		{"a100-80gb", "3g.40gb@4!busy", "", false, "", "in use", false},
 		{"a100-80gb", "3g.40gb@4!busy", "", true, "destroy 3g.40gb@4!busy", "", false},
 		{"a100-80gb", "1g.10gb@0", "3g.40gb=2,1g.10gb", false, "", "9 placement units", false},
@@ -61,6 +66,55 @@ func TestDiff(t *testing.T) {
 		if err := p.Want.Validate(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestComplete: a GPU instance without compute instances keeps its id and gets
+// them, and when another step fails they go and it stays.
+func TestComplete(t *testing.T) {
+	ctx := context.Background()
+	m := lookup(t, "a100-80gb")
+	have := parse(t, m, "3g.40gb@4[],1g.10gb@0[]")
+	plan, err := mig.Diff(m, have, want(t, "1c.3g.40gb=2,1g.10gb=2"), mig.DiffOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(plan.Complete) != 2 || len(plan.Destroy) > 0 || len(plan.Create) != 1 {
+		t.Errorf("%+v", plan.Steps)
+	}
+	for call := 1; ; call++ {
+		g := simulated(t, m, migtest.Options{Layout: have})
+		before, err := g.State(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Fail(migtest.Fault{Call: call})
+		_, err = mig.Apply(ctx, g, plan, mig.ApplyOptions{})
+		after, serr := g.State(ctx)
+		for serr != nil {
+			after, serr = g.State(ctx)
+		}
+		for _, d := range before.Instances {
+			if !slices.ContainsFunc(after.Instances, func(o mig.DeviceInstance) bool { return o.ID == d.ID && o.Placement == d.Placement }) {
+				t.Errorf("call %d: %+v is gone", call, d)
+			}
+		}
+		if err == nil {
+			if g.Layout().String() != plan.Want.String() {
+				t.Errorf("[%s]", g.Layout())
+			}
+			break
+		}
+		var ae *mig.ApplyError
+		if errors.As(err, &ae) && ae.RolledBack && g.Layout().String() != have.String() {
+			t.Errorf("call %d: [%s] after %v", call, g.Layout(), err)
+		}
+	}
+	c := mig.NewCheckpoint(mig.DeviceState{UUID: "GPU-simulated-a100-80gb", Model: m, Mode: mig.ModeEnabled})
+	c.Instances = []mig.SavedInstance{{Profile: "3g.40gb", Const: 2, Start: 4, Size: 4}}
+	g := simulated(t, m, migtest.Options{Layout: parse(t, m, "3g.40gb@4[]")})
+	if report, err := mig.Restore(ctx, g, c, mig.ApplyOptions{}); err != nil || len(report.Done) != 1 || report.Done[0].Op != mig.OpComplete {
+		t.Errorf("%+v, %v", report.Done, err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -38,7 +39,8 @@ const DeviceSource sharing.SourceID = "nvidia-nvml-api"
 // they agree with the catalogue's entry in ids and placements it is that entry,
 // with its aliases and history; otherwise, and for GPUs outside the catalogue,
 // it is a new model made of the answers alone, with the key "<name>@device".
-// Profiles are matched by NVML constant. It fails when the device reports no
+// Profiles are matched by NVML constant. GPUs that answer the same have the same
+// model. It fails when the device reports no
 // profiles or their units don't make a grid.
 func Discover(id DeviceIdentity, profiles []DeviceProfile) (*Model, error) {
 	if len(profiles) == 0 {
@@ -50,6 +52,23 @@ func Discover(id DeviceIdentity, profiles []DeviceProfile) (*Model, error) {
 			return m, nil
 		}
 	}
+	sorted := slices.Clone(profiles)
+	slices.SortFunc(sorted, func(a, b DeviceProfile) int {
+		return cmp.Or(cmp.Compare(a.Slices, b.Slices), cmp.Compare(a.Memory, b.Memory), cmp.Compare(a.Const, b.Const))
+	})
+	m, err := newDiscovered(id, candidates, sorted)
+	if err != nil {
+		return nil, err
+	}
+	known, _ := discovered.LoadOrStore(fmt.Sprintf("%+v %+v", id, sorted), m)
+	return known.(*Model), nil
+}
+
+// discovered has the model of each set of answers, so that models can be
+// compared by pointer however often a device is opened.
+var discovered sync.Map
+
+func newDiscovered(id DeviceIdentity, candidates []*Model, profiles []DeviceProfile) (*Model, error) {
 	m := &Model{Key: deviceKey(id.Name), Products: []string{id.Name}, byName: map[string]*Profile{},
 		Memory: sharing.KnownCell(id.Memory, DeviceSource), Resetless: id.Resetless == sharing.AnswerYes,
 		Verification: "answered by the device"}
@@ -57,12 +76,8 @@ func Discover(id DeviceIdentity, profiles []DeviceProfile) (*Model, error) {
 		c := candidates[0]
 		m.Architecture, m.Chip, m.ComputeCapability, m.CIRule = c.Architecture, c.Chip, c.ComputeCapability, c.CIRule
 	}
-	sorted := slices.Clone(profiles)
-	slices.SortFunc(sorted, func(a, b DeviceProfile) int {
-		return cmp.Or(cmp.Compare(a.Slices, b.Slices), cmp.Compare(a.Memory, b.Memory), cmp.Compare(a.Const, b.Const))
-	})
-	whole := sorted[len(sorted)-1]
-	for _, d := range sorted {
+	whole := profiles[len(profiles)-1]
+	for _, d := range profiles {
 		p := m.discovered(d, id.Memory, len(m.Profiles))
 		for m.byName[p.Name] != nil { // a name that two constants share is told apart
 			p.Name += fmt.Sprintf("+c%d", d.Const)
@@ -116,13 +131,22 @@ func (m *Model) discovered(d DeviceProfile, total sharing.Bytes, index int) *Pro
 	}
 	p := &Profile{Name: name.String(), Const: d.Const, ID: sharing.KnownCell(d.ID, DeviceSource), ComputeSlices: d.Slices,
 		Memory: sharing.KnownCell(d.Memory, DeviceSource), SMs: sharing.KnownCell(d.SMs, DeviceSource), Engines: deviceEngines(d),
-		MaxInstances: d.MaxInstances, Placements: slices.Clone(d.Placements), Sources: []sharing.SourceID{DeviceSource},
+		MaxInstances: d.maxInstances(), Placements: slices.Clone(d.Placements), Sources: []sharing.SourceID{DeviceSource},
 		Verified: Verified{VerificationMeasured, VerificationMeasured, VerificationMeasured, VerificationMeasured, VerificationMeasured, VerificationMeasured, VerificationMeasured},
 		model:    m, index: index, parsed: name}
 	if len(d.Placements) > 0 {
 		p.PlacementUnits = d.Placements[0].Size
 	}
 	return p
+}
+
+// maxInstances is what the driver says, where it can be true: it has reported
+// wrong numbers (of the A30, around which mig-parted works too).
+func (d DeviceProfile) maxInstances() int {
+	if d.MaxInstances < 1 || d.MaxInstances > len(d.Placements) {
+		return len(d.Placements)
+	}
+	return d.MaxInstances
 }
 
 func deviceEngines(d DeviceProfile) Engines {

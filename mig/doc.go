@@ -8,7 +8,8 @@
 // a demand on as few GPUs as possible, [Diff] finds the least disruptive
 // change, [Cluster] places instances as they come. Only [Apply] touches a
 // device, through the small [Device] interface, and it goes back to the
-// layout that was there when a step fails. Package mig/migtest has a simulated
+// layout that was there when a step fails, without touching what others made
+// meanwhile. Package mig/migtest has a simulated
 // GPU behind that interface, and mig/mignvml a real one.
 //
 // What the catalogue does not know stays unknown: where a GPU's placements are

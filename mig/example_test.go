@@ -76,8 +76,8 @@ func ExampleApply() {
 	report, err := mig.Apply(context.Background(), device, plan, mig.ApplyOptions{})
 	fmt.Println(report.After, err)
 
-	// The third call from now fails: everything is undone.
-	device.Fail(migtest.Fault{Call: 3})
+	// The fourth call from now fails: everything is undone.
+	device.Fail(migtest.Fault{Call: 4})
 	plan, _ = mig.Diff(gpu, report.After, []mig.Count{{Profile: "7g.141gb", N: 1}}, mig.DiffOptions{})
 	_, err = mig.Apply(context.Background(), device, plan, mig.ApplyOptions{})
 	fmt.Println(err)

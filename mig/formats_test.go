@@ -209,7 +209,7 @@ func TestEnums(t *testing.T) {
 	texts[mig.Verification](t, 6)
 	texts[mig.CIRule](t, 4)
 	texts[mig.Rule](t, 5)
-	texts[mig.Op](t, 2)
+	texts[mig.Op](t, 4)
 	texts[mig.PlacementPolicy](t, 3)
 	texts[mig.Strategy](t, 3)
 }

@@ -3,15 +3,17 @@ package mig
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
-// undo brings the device back to the layout and mode that were there. It looks
-// at what the device holds instead of at what was meant to be done, so that a
-// step that failed half-way is undone as well.
+// undo takes back what Apply did, last things first. It looks at what the device
+// holds, so that a step that failed half-way is undone as well, and touches
+// only what the driver returned to Apply.
 func (a *applier) undo(ctx context.Context, cause error) error {
 	timeout := a.opts.RollbackTimeout
 	if timeout <= 0 {
@@ -20,97 +22,173 @@ func (a *applier) undo(ctx context.Context, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	e := &ApplyError{Device: a.report.Device, Err: cause, Failed: a.failed, Done: slices.Clone(a.report.Done)}
-	e.RollbackErr = a.restore(ctx)
-	e.Undone = a.undone
-	if left, err := a.dev.State(ctx); err == nil {
-		e.Left = &left
-		e.RolledBack = left.Mode == a.before.Mode && left.Pending == a.before.Pending &&
-			slices.EqualFunc(left.Layout().Instances, a.before.Layout().Instances, sameInstance)
-		a.report.After = left.Layout()
-	} else {
-		e.RollbackErr = errors.Join(e.RollbackErr, err)
-	}
-	if e.RolledBack {
-		e.RollbackErr = nil
-	} else if e.RollbackErr == nil {
-		e.RollbackErr = errors.New("mig: the device does not hold what was there before")
-	}
-	return e
-}
-
-// restore goes on past a step that fails, so that as much as possible comes
-// back, and joins the errors.
-func (a *applier) restore(ctx context.Context) error {
-	now, err := a.dev.State(ctx)
-	if err != nil {
-		return opError("read state", a.report.Device, err)
-	}
-	target := a.before.Layout()
 	var errs []error
-	try := func(op Op, in Instance, do func() (Optional[int], error)) {
-		err := a.undoStep(JournalEntry{Action: op.String(), Instance: in.String()}, do)
-		if err == nil {
-			a.undone = append(a.undone, Step{op, in})
+	for _, eff := range slices.Backward(a.effects) {
+		now, err := a.dev.State(ctx)
+		if err = opError("read state", a.report.Device, err); err == nil {
+			a.observe(now)
+			err = a.undoEffect(ctx, now, eff)
 		}
 		errs = append(errs, err)
 	}
-	standing := map[Placement]bool{}
+	e.Undone = a.undone
+	left, err := a.dev.State(ctx)
+	if err != nil {
+		e.RollbackErr = errors.Join(append(errs, opError("read state", a.report.Device, err))...)
+		return e
+	}
+	e.Left = &left
+	a.report.After = left.Layout()
+	failed := errors.Join(append(errs, a.doubt(cause, left))...)
+	// An undoing step may fail and have had its effect, so the layout counts,
+	// unless others may have made what looks like it.
+	contested := failed != nil && (refused(failed) || errors.Is(failed, ErrConflict) || errors.Is(cause, ErrConflict))
+	restored := !contested && left.Mode == a.before.Mode && left.Pending == a.before.Pending &&
+		slices.EqualFunc(a.report.After.Instances, a.before.Layout().Instances, sameInstance)
+	if !restored {
+		e.RollbackErr = failed
+	}
+	e.RolledBack = e.RollbackErr == nil
+	e.others = e.RolledBack && !restored
+	return e
+}
+
+// doubt says that somebody may have to look: where a create failed without the
+// driver saying that nothing happened, the instance that stands in its place
+// may be what the call made, or somebody else's.
+func (a *applier) doubt(cause error, left DeviceState) error {
+	if a.maybe == nil || refused(cause) {
+		return nil
+	}
+	for _, d := range left.Instances {
+		if d.Profile == a.maybe.Profile && d.Placement == a.maybe.Placement && !slices.ContainsFunc(a.before.Instances, d.isSame) {
+			return fmt.Errorf("mig: %s stands on %s: the call that failed may have made it, or somebody else; it was left alone", d.instance(), a.report.Device)
+		}
+	}
+	return nil
+}
+
+func (a *applier) undoEffect(ctx context.Context, now DeviceState, eff *effect) error {
+	if eff.setMode {
+		return a.undoMode(ctx, now)
+	}
+	stands := now.find(eff.at)
+	switch {
+	case eff.op == OpDestroy && (eff.gone || stands == nil && eff.maybeGone):
+		return a.recreate(ctx, now, eff)
+	case stands == nil:
+		return nil // somebody else destroyed it
+	case eff.lost && len(eff.hit)+len(eff.made) == 0 && eff.op != OpCreate:
+		return nil // nothing was done to it
+	case eff.lost:
+		return fmt.Errorf("%w: %s is left alone, somebody else destroyed or changed what this change had there", ErrConflict, stands.instance())
+	case eff.op == OpDestroy:
+		if others := without(stands.Compute, eff.at.Compute); len(others) > 0 {
+			return fmt.Errorf("%w: %s can't come back, %s stands in its place", ErrConflict, eff.at.instance(), stands.instance())
+		}
+		err := a.refill(ctx, eff, without(eff.hit, stands.Compute))
+		if err == nil && eff.maybeGone {
+			err = fmt.Errorf("mig: %s is in doubt: the call that failed may have destroyed it, and somebody else made what stands there", eff.at.instance())
+		}
+		return err
+	}
+	if others := without(stands.Compute, eff.made); len(others) > 0 {
+		return fmt.Errorf("mig: %s holds compute instances that the driver did not return to this change; it was left alone", stands.instance())
+	}
+	e, step := JournalEntry{Action: OpDestroy.String()}, Step{OpDestroy, stands.instance()}
+	if eff.op == OpComplete {
+		if len(stands.Compute) == 0 {
+			return nil
+		}
+		step.Op = OpEmpty
+	}
+	e.Action, e.Instance, e.ID = step.Op.String(), step.Instance.String(), optional.Of(stands.ID)
+	return a.undoStep(&e, &step, func() error {
+		gone := &effect{at: *stands}
+		if err := a.destroyCompute(ctx, gone, stands.Compute); err != nil || step.Op == OpEmpty {
+			return err
+		}
+		err := a.dev.DestroyGPUInstance(ctx, stands.ID)
+		return opError(fmt.Sprintf("destroy GPU instance %d", stands.ID), a.report.Device, explain(err, inUseInstance))
+	})
+}
+
+// refill creates compute instances again in a GPU instance that still stands.
+func (a *applier) refill(ctx context.Context, eff *effect, lost []DeviceCompute) error {
+	if len(lost) == 0 {
+		return nil
+	}
+	step := Step{OpComplete, eff.at.instance()}
+	e := JournalEntry{Action: step.Op.String(), Instance: step.Instance.String(), ID: optional.Of(eff.at.ID)}
+	return a.undoStep(&e, &step, func() error {
+		return a.addAll(ctx, &effect{at: eff.at}, lost)
+	})
+}
+
+// addAll creates compute instances of the profiles that were there.
+func (a *applier) addAll(ctx context.Context, eff *effect, compute []DeviceCompute) error {
+	for _, c := range slices.SortedStableFunc(slices.Values(compute), func(a, b DeviceCompute) int { return b.Slices - a.Slices }) {
+		if err := a.addCompute(ctx, eff, c.Profile); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recreate creates a destroyed instance again where its place is free.
+func (a *applier) recreate(ctx context.Context, now DeviceState, eff *effect) error {
+	in := eff.at.instance()
+	in.Busy = false
+	var taken []string
 	for _, d := range now.Instances {
-		in := d.instance()
-		i := slices.IndexFunc(target.Instances, func(t Instance) bool { return t.Profile == in.Profile && t.Placement == in.Placement })
-		if i < 0 {
-			try(OpDestroy, in, func() (Optional[int], error) { return optional.Of(d.ID), a.destroy(ctx, d) })
-			continue
-		}
-		standing[in.Placement] = true
-		if want := target.Instances[i]; !sameInstance(in, want) {
-			try(OpCreate, want, func() (Optional[int], error) {
-				return optional.Of(d.ID), a.createCompute(ctx, d.ID, in.Profile, missing(want, in))
-			})
+		if d.Start < in.End() && in.Start < d.End() {
+			taken = append(taken, d.instance().String())
 		}
 	}
-	for _, want := range target.Instances {
-		if !standing[want.Placement] {
-			try(OpCreate, want, func() (Optional[int], error) {
-				return a.create(ctx, want)
-			})
+	if len(taken) > 0 {
+		return fmt.Errorf("%w: %s can't come back, [%s] stands in its place", ErrConflict, in, strings.Join(taken, ","))
+	}
+	step := Step{OpCreate, in}
+	e := JournalEntry{Action: step.Op.String(), Instance: in.String()}
+	return a.undoStep(&e, &step, func() error {
+		d, err := a.dev.CreateGPUInstance(ctx, in.Profile, in.Placement)
+		if err != nil {
+			return opError("create GPU instance "+in.String(), a.report.Device, explain(err, inUseGPU))
 		}
+		e.ID = optional.Of(d.ID)
+		return a.addAll(ctx, &effect{at: d}, eff.at.Compute)
+	})
+}
+
+// undoMode switches MIG mode back, unless the change waits for a reset, which
+// the caller is to make, or somebody uses the mode.
+func (a *applier) undoMode(ctx context.Context, now DeviceState) error {
+	switch {
+	case now.Mode != now.Pending:
+		return newPending(now)
+	case now.Mode == a.before.Mode:
+		return nil
+	case len(now.Instances) > 0 && a.before.Mode == ModeDisabled:
+		return fmt.Errorf("mig: MIG stays enabled: [%s] stands", now.Layout())
 	}
-	if now.Mode != a.before.Mode || now.Pending != a.before.Pending {
-		mode := a.before.Mode
-		errs = append(errs, a.undoStep(JournalEntry{Action: "set-mode", Mode: optional.Of(mode)}, func() (Optional[int], error) {
-			return Optional[int]{}, opError("restore MIG mode", a.report.Device, a.dev.SetMode(ctx, mode))
-		}))
-	}
-	return errors.Join(errs...)
+	e := JournalEntry{Action: "set-mode", Mode: optional.Of(a.before.Mode)}
+	return a.undoStep(&e, nil, func() error {
+		return opError("restore MIG mode", a.report.Device, a.dev.SetMode(ctx, a.before.Mode))
+	})
 }
 
 // undoStep does and journals one step of undoing. What is undone is undone even
 // where the journal can't be written.
-func (a *applier) undoStep(e JournalEntry, do func() (Optional[int], error)) error {
-	e.Undo = true
-	id, err := do()
-	e.Status, e.ID = "done", id
+func (a *applier) undoStep(e *JournalEntry, step *Step, do func() error) error {
+	e.Undo, e.Status = true, "done"
+	err := do()
 	if err != nil {
 		e.Status, e.Error = "failed", err.Error()
+	} else if step != nil {
+		a.undone = append(a.undone, *step)
 	}
-	if jerr := a.journal(e); jerr != nil && err == nil {
+	if jerr := a.journal(*e); jerr != nil && err == nil {
 		a.log.Error("mig undo: journal", "error", jerr)
 	}
 	return err
-}
-
-// missing returns the slices of the compute instances that want has and in has
-// not.
-func missing(want, in Instance) []int {
-	left := slices.Clone(want.Compute)
-	if want.Compute == nil {
-		left = []int{want.Profile.ComputeSlices}
-	}
-	for _, c := range in.Compute {
-		if i := slices.Index(left, c); i >= 0 {
-			left = slices.Delete(left, i, i+1)
-		}
-	}
-	return left
 }

@@ -81,7 +81,8 @@ func (c *Client) PipeDirectory() string { return c.pipe }
 
 // Command runs the control program once for this daemon and returns what it
 // printed. A refusal is a *RejectedError. It is for what Client has no method
-// for: commands of later drivers, and protocol v3 (package mpsv3).
+// for: commands of later drivers, and protocol v3 (package mpsv3). What was
+// printed may hold anything where tenants choose words, as in names of programs.
 func (c *Client) Command(ctx context.Context, in Invocation) (string, error) {
 	out, err := c.run(ctx, c.timeout, in)
 	return out.Stdout, err
@@ -90,7 +91,13 @@ func (c *Client) Command(ctx context.Context, in Invocation) (string, error) {
 // do sends one v2 command and returns the answer, already known to be text
 // and no refusal.
 func (c *Client) do(ctx context.Context, words ...string) (string, error) {
-	return c.doWithin(ctx, c.timeout, words...)
+	text, err := c.doWithin(ctx, c.timeout, words...)
+	if err == nil {
+		if err = checkText(text); err != nil {
+			err = c.opError(strings.Join(words, " "), err)
+		}
+	}
+	return text, err
 }
 
 func (c *Client) doWithin(ctx context.Context, timeout time.Duration, words ...string) (string, error) {
@@ -141,8 +148,8 @@ func (c *Client) opError(op string, err error) error {
 	return &OpError{Op: problem.Clip(op), Device: c.pipe, Err: err}
 }
 
-// outcome turns what the program left behind into an error: a refusal, a
-// failure, or an answer that is no text.
+// outcome turns what the program left behind into an error: a refusal or a
+// failure.
 func outcome(out Output) error {
 	for _, text := range []string{out.Stdout, out.Stderr} {
 		if r := rejection(text); r != nil {
@@ -152,7 +159,7 @@ func outcome(out Output) error {
 	if out.ExitCode != 0 {
 		return fmt.Errorf("%w with exit status %d: %s", ErrCrashed, out.ExitCode, problem.Clip(strings.TrimSpace(out.Stderr+" "+out.Stdout)))
 	}
-	return checkText(out.Stdout)
+	return nil
 }
 
 // withTimeout bounds ctx by d, after which its cause is ErrTimeout.

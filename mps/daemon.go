@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/command"
@@ -82,25 +81,31 @@ func (v2) Clients(ctx context.Context, c *Client) ([]int, error) {
 
 func (v2) Quit(ctx context.Context, c *Client) (bool, error) { return c.Quit(ctx, time.Second) }
 
-// Daemon is a control daemon that Start runs as a child in the foreground. It
-// is safe for concurrent use.
+// Daemon is a control daemon: a child that Start runs in the foreground, or one
+// that ran already (Adopt). It is safe for concurrent use.
 type Daemon struct {
 	client  *Client
 	dialect Dialect
-	cmd     *exec.Cmd
+	program string // the name of the program's file
+	process process
+	child   *exec.Cmd // nil of one that Adopt found
 	output  *command.Buffer
-	done    chan struct{} // closed once the child is reaped; then err and output may be read
+	done    chan struct{} // closed once the daemon has ended; then err and output may be read
 	err     error
 
-	stop sync.Mutex // one Stop at a time
-	last StopResult
+	mu      sync.Mutex
+	started map[process]bool // what the daemon has been seen to start, its servers among them
+
+	stop    sync.Mutex // one Stop at a time
+	stopped bool
+	last    StopResult
 }
 
 // Start starts a control daemon as a child of this process, in the foreground
 // and in a process group of its own, and waits until it answers. It refuses
 // with ErrDaemonRunning if one answers in the pipe directory already. The
 // daemon lives until Stop; ctx bounds the start only. On failure nothing is
-// left running.
+// left running. Of two Starts at once in one pipe directory, one is refused.
 func Start(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
 	l, err := opts.prepare(ctx)
 	if err != nil {
@@ -110,32 +115,40 @@ func Start(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
 	if err != nil {
 		return nil, l.client.opError("start", err)
 	}
-	d := &Daemon{client: l.client, dialect: opts.Dialect, done: make(chan struct{}), output: &command.Buffer{Limit: 64 << 10}}
-	d.cmd = exec.Command(path, append([]string{"-f"}, l.args...)...)
-	d.cmd.Env = command.Environ(os.Environ(), slices.Concat(opts.Program.Env, l.environ))
-	d.cmd.Stdout, d.cmd.Stderr = d.output, d.output
-	d.cmd.WaitDelay = command.OutputPeriod
-	ownGroup(d.cmd)
-	if err := d.cmd.Start(); err != nil {
+	d := newDaemon(l.client, opts.Dialect, path)
+	d.output = &command.Buffer{Limit: 64 << 10}
+	d.child = exec.Command(path, append([]string{"-f"}, l.args...)...)
+	d.child.Env = command.Environ(withoutMPS(os.Environ()), slices.Concat(opts.Program.Env, l.environ))
+	d.child.Stdout, d.child.Stderr = d.output, d.output
+	d.child.WaitDelay = command.OutputPeriod
+	ownGroup(d.child)
+	if err := d.child.Start(); err != nil {
 		return nil, l.client.opError("start", err)
 	}
+	d.process.pid = d.child.Process.Pid
+	if p, ok := findProcess(d.process.pid); ok { // it is not reaped yet, so it is this one
+		d.process = p
+	}
 	go func() {
-		d.err = d.cmd.Wait()
+		d.err = d.child.Wait()
 		close(d.done)
 	}()
-	err = opts.answers(ctx, l.client, d.done)
+	err = opts.answers(ctx, d)
 	if errors.Is(err, errExited) {
 		err = fmt.Errorf("%w: the daemon ended at once (%v): %s", ErrCrashed, d.err, problem.Clip(strings.TrimSpace(d.output.String())))
 	}
 	if err != nil {
-		err = l.client.opError("start", err)
-		if kerr := d.cmd.Process.Kill(); kerr != nil && !errors.Is(kerr, os.ErrProcessDone) {
-			err = errors.Join(err, kerr)
-		}
+		d.look()
+		err = errors.Join(l.client.opError("start", err), d.signal(os.Kill))
 		<-d.done
-		return nil, err
+		return nil, errors.Join(err, d.reap(d.known, 0))
 	}
+	go d.watch()
 	return d, nil
+}
+
+func newDaemon(c *Client, dialect Dialect, path string) *Daemon {
+	return &Daemon{client: c, dialect: dialect, program: filepath.Base(path), done: make(chan struct{}), started: map[process]bool{}}
 }
 
 // StartDetached starts a control daemon in the background (-d), where it
@@ -150,7 +163,7 @@ func StartDetached(ctx context.Context, opts DaemonOptions) (*Client, error) {
 		err = outcome(out)
 	}
 	if err == nil {
-		err = opts.answers(ctx, l.client, nil)
+		err = opts.answers(ctx, newDaemon(l.client, opts.Dialect, ""))
 	}
 	if err != nil {
 		return nil, l.client.opError("start", err)
@@ -167,6 +180,36 @@ type launch struct {
 // prepare sets defaults, checks the options, makes the directories, and makes
 // sure that nobody answers there.
 func (o *DaemonOptions) prepare(ctx context.Context) (*launch, error) {
+	c, err := o.newClient()
+	if err != nil {
+		return nil, err
+	}
+	l := &launch{client: c, environ: []string{EnvPipeDirectory + "=" + o.PipeDirectory, EnvLogDirectory + "=" + o.LogDirectory}}
+	if len(o.VisibleDevices) > 0 {
+		l.environ = append(l.environ, EnvVisibleDevices+"="+strings.Join(o.VisibleDevices, ","))
+	}
+	args, environ, err := o.Dialect.Launch(*o)
+	if err != nil {
+		return nil, err
+	}
+	l.args, l.environ = args, append(l.environ, environ...)
+	for _, dir := range []string{o.PipeDirectory, o.LogDirectory} {
+		if err := makeDirectory(dir); err != nil {
+			return nil, c.opError("start", err)
+		}
+	}
+	switch _, err := o.Dialect.Servers(ctx, c); {
+	case err == nil:
+		return nil, c.opError("start", ErrDaemonRunning)
+	case errors.Is(err, ErrNoDaemon):
+		return l, nil
+	default:
+		return nil, err
+	}
+}
+
+// newClient sets defaults, checks the options and returns a client.
+func (o *DaemonOptions) newClient() (*Client, error) {
 	if o.Program == nil {
 		o.Program = &Program{}
 	}
@@ -188,33 +231,7 @@ func (o *DaemonOptions) prepare(ctx context.Context) (*launch, error) {
 	if o.Runner == nil {
 		o.Runner = o.Program
 	}
-	l := &launch{environ: []string{EnvPipeDirectory + "=" + o.PipeDirectory, EnvLogDirectory + "=" + o.LogDirectory}}
-	if len(o.VisibleDevices) > 0 {
-		l.environ = append(l.environ, EnvVisibleDevices+"="+strings.Join(o.VisibleDevices, ","))
-	}
-	args, environ, err := o.Dialect.Launch(*o)
-	if err != nil {
-		return nil, err
-	}
-	l.args, l.environ = args, append(l.environ, environ...)
-	l.client, err = NewClient(Options{Runner: o.Runner, PipeDirectory: o.PipeDirectory, Timeout: o.Timeout, GPUs: o.GPUs, Logger: o.Logger})
-	if err != nil {
-		return nil, err
-	}
-	// Clients of other users must reach the sockets.
-	for _, dir := range []string{o.PipeDirectory, o.LogDirectory} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, l.client.opError("start", err)
-		}
-	}
-	switch _, err := o.Dialect.Servers(ctx, l.client); {
-	case err == nil:
-		return nil, l.client.opError("start", ErrDaemonRunning)
-	case errors.Is(err, ErrNoDaemon):
-		return l, nil
-	default:
-		return nil, err
-	}
+	return NewClient(Options{Runner: o.Runner, PipeDirectory: o.PipeDirectory, Timeout: o.Timeout, GPUs: o.GPUs, Logger: o.Logger})
 }
 
 func (o *DaemonOptions) check() error {
@@ -236,17 +253,37 @@ func (o *DaemonOptions) check() error {
 
 var errExited = errors.New("mps: the daemon has ended")
 
-// answers waits until the daemon answers, or gone closes.
-func (o *DaemonOptions) answers(ctx context.Context, c *Client, gone <-chan struct{}) error {
+// settle is how long a daemon that writes no process ID has to stay alive beside
+// an answer, which could be another daemon's.
+const settle = 100 * time.Millisecond
+
+// answers waits until the daemon answers. Where d has a process, the answer must
+// be of that one, which path runs, and not of a daemon that was quicker.
+func (o *DaemonOptions) answers(ctx context.Context, d *Daemon) error {
 	ctx, cancel := withTimeout(ctx, o.StartTimeout)
 	defer cancel()
+	var first time.Time
 	for {
-		_, err := o.Dialect.Servers(ctx, c)
-		if err == nil || !errors.Is(err, ErrNoDaemon) {
+		switch _, err := o.Dialect.Servers(ctx, d.client); {
+		case err == nil && d.child == nil:
+			return nil
+		case err == nil:
+			if first.IsZero() {
+				first = time.Now()
+			}
+			who, told := daemonOf(o.PipeDirectory, d.program)
+			mine := told && d.owns(who) || !told && time.Since(first) > settle
+			if mine && d.process.alive() {
+				return nil
+			}
+		case !errors.Is(err, ErrNoDaemon):
 			return err
 		}
 		select {
-		case <-gone:
+		case <-d.done:
+			if _, err := o.Dialect.Servers(ctx, d.client); err == nil {
+				return ErrDaemonRunning // another one was quicker
+			}
 			return errExited
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -255,111 +292,16 @@ func (o *DaemonOptions) answers(ctx context.Context, c *Client, gone <-chan stru
 	}
 }
 
+// owns answers whether a process is the daemon's, or one that it has started.
+func (d *Daemon) owns(p process) bool {
+	return p == d.process || slices.Contains(d.process.descendants(), p)
+}
+
 // Client returns a client of the daemon.
 func (d *Daemon) Client() *Client { return d.client }
 
 // PID returns the daemon's process ID.
-func (d *Daemon) PID() int { return d.cmd.Process.Pid }
+func (d *Daemon) PID() int { return d.process.pid }
 
 // Done is closed when the daemon has ended, by Stop or by itself.
 func (d *Daemon) Done() <-chan struct{} { return d.done }
-
-// StopResult says how a daemon ended.
-type StopResult struct {
-	Graceful bool // it ended by itself, all servers with it
-	// Forced is the strongest that was needed: "", "quit", "terminated" or
-	// "killed".
-	Forced string
-	// Servers are servers that had to be killed because they outlived the
-	// daemon; their clients have failed.
-	Servers []int
-}
-
-// Stop ends the daemon: it is asked to quit, and clients have grace to leave;
-// after that their work is lost. A daemon that does not answer is terminated,
-// then killed, and servers that outlive it are killed too. Stop finishes even
-// if ctx ends, which only takes the rest of the grace away. Calls after the
-// first return the same result.
-func (d *Daemon) Stop(ctx context.Context, grace time.Duration) (StopResult, error) {
-	d.stop.Lock()
-	defer d.stop.Unlock()
-	select {
-	case <-d.done:
-		return d.last, nil
-	default:
-	}
-	own := context.WithoutCancel(ctx)
-	servers, err := d.dialect.Servers(own, d.client)
-	if err != nil {
-		d.client.log.WarnContext(ctx, "mps stop: servers not known", "err", err)
-	}
-	d.quit(ctx, own, grace)
-	for _, step := range []struct {
-		name string
-		sig  os.Signal
-	}{{"", nil}, {"terminated", syscall.SIGTERM}, {"killed", os.Kill}} {
-		if step.sig != nil {
-			d.last.Graceful, d.last.Forced = false, step.name
-			if err := d.cmd.Process.Signal(step.sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
-				return d.last, d.client.opError("stop", err)
-			}
-		}
-		select {
-		case <-d.done:
-			return d.last, d.reapServers(servers)
-		case <-time.After(2 * time.Second):
-		}
-	}
-	<-d.done // SIGKILL is not refused
-	return d.last, d.reapServers(servers)
-}
-
-// quit waits until no client is left, or the grace or ctx is over, then asks
-// the daemon to end.
-func (d *Daemon) quit(ctx, own context.Context, grace time.Duration) {
-	wait := time.NewTimer(max(grace, 0))
-	defer wait.Stop()
-	for grace > 0 {
-		if clients, err := d.dialect.Clients(own, d.client); err != nil || len(clients) == 0 {
-			break
-		}
-		select {
-		case <-wait.C:
-			grace = 0
-		case <-ctx.Done():
-			grace = 0
-		case <-d.done:
-			return
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-	graceful, err := d.dialect.Quit(own, d.client)
-	if d.last.Graceful = graceful && err == nil; !d.last.Graceful {
-		d.last.Forced = "quit"
-	}
-}
-
-// reapServers kills servers of a daemon that has gone. What has another name
-// than the server program is left alone: the process ID was reused.
-func (d *Daemon) reapServers(servers []int) error {
-	var errs []error
-	deadline := time.Now().Add(2 * time.Second) // a server may be on its way out
-	for _, pid := range servers {
-		for isMPSServer(pid) && time.Now().Before(deadline) {
-			time.Sleep(10 * time.Millisecond)
-		}
-		if !isMPSServer(pid) {
-			continue
-		}
-		p, err := os.FindProcess(pid)
-		if err == nil {
-			err = p.Kill()
-		}
-		if err == nil {
-			d.last.Servers = append(d.last.Servers, pid)
-		} else if !errors.Is(err, os.ErrProcessDone) && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, d.client.opError(fmt.Sprintf("kill server %d", pid), err))
-		}
-	}
-	return errors.Join(errs...)
-}

@@ -97,14 +97,19 @@ func (e ClientEnvironment) Environ(base []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var kept []string
+	return command.Environ(withoutMPS(base), set), nil
+}
+
+// withoutMPS returns an environment without what MPS reads in it.
+func withoutMPS(base []string) []string {
+	kept := make([]string, 0, len(base))
 	for _, kv := range base {
 		key, _, _ := strings.Cut(kv, "=")
 		if !strings.HasPrefix(key, "CUDA_MPS_") && key != EnvVisibleDevices {
 			kept = append(kept, kv)
 		}
 	}
-	return command.Environ(kept, set), nil
+	return kept
 }
 
 func (e *ClientEnvironment) checkDevices(l *problem.List) {

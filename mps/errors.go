@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/cotenant/cotenant/internal/problem"
 )
@@ -17,6 +18,7 @@ var (
 	ErrNotInstalled         = errors.New("mps: the control program was not found")           // no nvidia-cuda-mps-control
 	ErrNoDaemon             = errors.New("mps: no control daemon answers")                   // nothing listens in the pipe directory
 	ErrDaemonRunning        = errors.New("mps: a control daemon already answers there")      // Start found one
+	ErrUnsafe               = errors.New("mps: the directory is not safe to use")            // Start: another user could have put it there, or can write to it
 	ErrTimeout              = errors.New("mps: the control daemon did not answer in time")   // also context.DeadlineExceeded
 	ErrCrashed              = errors.New("mps: the control program failed")                  // non-zero exit for another reason
 	ErrGarbled              = errors.New("mps: the answer cannot be understood")             // see ParseError
@@ -120,8 +122,8 @@ func invalid(l *problem.List) error {
 	return nil
 }
 
-// rejections maps the beginnings (or, after a "*", any part) of the daemon's
-// refusals to reasons. The texts stand in the program of driver 595; those that
+// rejections maps the beginnings (or, after a "*", any part of a line that begins
+// with a letter, which rows of lists do not) of the daemon's refusals to reasons. The texts stand in the program of driver 595; those that
 // driver 580 knows were seen on an H200.
 var rejections = []struct {
 	text   string
@@ -129,6 +131,7 @@ var rejections = []struct {
 }{
 	{"Unknown command", ErrUnknownCommand},
 	{"Cannot find MPS control daemon process", ErrNoDaemon},
+	{"An instance of this daemon is already running", ErrDaemonRunning},
 	{"Insufficient privileges", ErrPermission},
 	{"Not enough privilege", ErrPermission},
 	{"A server PID is required", nil},
@@ -150,21 +153,22 @@ var rejections = []struct {
 	{"Server not found", ErrServerNotFound},
 }
 
-// rejection recognises a refusal in an answer.
+// rejection recognises a refusal in an answer. A refusal is the answer's first
+// line: further down, tenants choose words, such as the names of their programs.
 func rejection(text string) *RejectedError {
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		for _, r := range rejections {
-			part, anywhere := strings.CutPrefix(r.text, "*")
-			if anywhere && strings.Contains(line, part) || !anywhere && strings.HasPrefix(line, part) {
-				return &RejectedError{Text: problem.Clip(line), Reason: r.reason}
-			}
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	line = strings.TrimSpace(line)
+	isRow := line == "" || !unicode.IsLetter(rune(line[0]))
+	for _, r := range rejections {
+		part, anywhere := strings.CutPrefix(r.text, "*")
+		if anywhere && !isRow && strings.Contains(line, part) || !anywhere && strings.HasPrefix(line, part) {
+			return &RejectedError{Text: problem.Clip(line), Reason: r.reason}
 		}
-		if rest, ok := strings.CutPrefix(line, "Server "); ok && strings.HasSuffix(strings.TrimSuffix(rest, "!"), " not found") {
-			id, _, _ := strings.Cut(rest, " ")
-			if _, err := strconv.ParseUint(id, 10, 64); err == nil {
-				return &RejectedError{Text: problem.Clip(line), Reason: ErrServerNotFound}
-			}
+	}
+	if rest, ok := strings.CutPrefix(line, "Server "); ok && strings.HasSuffix(strings.TrimSuffix(rest, "!"), " not found") {
+		id, _, _ := strings.Cut(rest, " ")
+		if _, err := strconv.ParseUint(id, 10, 64); err == nil {
+			return &RejectedError{Text: problem.Clip(line), Reason: ErrServerNotFound}
 		}
 	}
 	return nil

@@ -1,6 +1,8 @@
 package mps
 
 import (
+	"io/fs"
+	"os"
 	"path/filepath"
 	"syscall"
 
@@ -29,4 +31,10 @@ func networkFileSystem(dir string) sharing.Answer {
 		}
 		dir = filepath.Dir(dir)
 	}
+}
+
+// ownedByUs answers whether a file is this user's or root's.
+func ownedByUs(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && (st.Uid == 0 || int(st.Uid) == os.Geteuid())
 }

@@ -2,6 +2,12 @@
 
 package mps
 
-import "github.com/cotenant/cotenant/sharing"
+import (
+	"io/fs"
+
+	"github.com/cotenant/cotenant/sharing"
+)
 
 func networkFileSystem(string) sharing.Answer { return sharing.AnswerUnknown }
+
+func ownedByUs(fs.FileInfo) bool { return true }

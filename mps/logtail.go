@@ -8,12 +8,14 @@ import (
 )
 
 // logTail reads the complete lines that are appended to a log file. The file
-// may appear later, and may be cut or replaced.
+// may appear later, and may be cut or replaced. Of one that is replaced the rest
+// is read too: it is kept open until its successor has something to say, because
+// whoever writes it moves on at a time of its own.
 type logTail struct {
 	path    string
 	at      int64
 	partial []byte
-	last    os.FileInfo
+	file    *os.File // nil: there is none yet
 }
 
 const (
@@ -23,29 +25,74 @@ const (
 
 func newLogTail(path string, fromStart bool) *logTail {
 	t := &logTail{path: path}
-	if info, err := os.Stat(path); err == nil && !fromStart {
-		t.at, t.last = info.Size(), info
+	if t.open() && !fromStart {
+		if info, err := t.file.Stat(); err == nil {
+			t.at = info.Size()
+		}
 	}
 	return t
+}
+
+// open opens what is at the path now, from its start, and answers whether it is
+// a file.
+func (t *logTail) open() bool {
+	info, err := os.Stat(t.path)
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	f, err := os.Open(t.path)
+	if err != nil {
+		return false
+	}
+	t.close()
+	t.file, t.at, t.partial = f, 0, nil
+	return true
+}
+
+// close may be called at any time.
+func (t *logTail) close() {
+	if t.file != nil {
+		_ = t.file.Close() // opened for reading: nothing can be lost
+		t.file = nil
+	}
 }
 
 // events returns an event for each line that was completed since the last
 // call. Missing and unreadable files yield none: they may come.
 func (t *logTail) events() []Event {
-	f, err := os.Open(t.path)
+	if t.file == nil && !t.open() {
+		return nil
+	}
+	events := t.read()
+	next, err := os.Stat(t.path)
+	if err != nil || next.Size() == 0 {
+		return events
+	}
+	if now, err := t.file.Stat(); err != nil || os.SameFile(now, next) {
+		return events
+	}
+	for more := t.read(); len(more) > 0; more = t.read() { // what was written before the successor was
+		events = append(events, more...)
+	}
+	if len(t.partial) > 0 {
+		events = append(events, t.take([]byte("\n"))...)
+	}
+	if t.open() {
+		events = append(events, t.read()...)
+	}
+	return events
+}
+
+// read takes what has been appended to the file.
+func (t *logTail) read() []Event {
+	info, err := t.file.Stat()
 	if err != nil {
 		return nil
 	}
-	defer f.Close() // opened for reading: nothing can be lost
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return nil
-	}
-	if info.Size() < t.at || t.last != nil && !os.SameFile(t.last, info) {
+	if info.Size() < t.at {
 		t.at, t.partial = 0, nil
 	}
-	t.last = info
-	data, err := io.ReadAll(io.NewSectionReader(f, t.at, maxLogRead))
+	data, err := io.ReadAll(io.NewSectionReader(t.file, t.at, maxLogRead))
 	if err != nil {
 		return nil
 	}

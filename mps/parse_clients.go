@@ -87,12 +87,13 @@ type Process struct {
 	Device     string // the beginning of the GPU's UUID
 	Namespace  string // inode of the client's Linux PID namespace; "" where not printed
 	Attributes string // "" where not printed
-	Command    string
+	Command    string // as the tenant named it; quoted as in Go where it holds more than printable text
 }
 
 // parseProcesses reads the table of ps. Columns are found by their headings,
 // since releases differ; a table without a heading line is an error, an empty
-// answer is no clients.
+// answer is no clients. A line that is no row goes on with the name of the
+// program before it, since only names can hold a newline.
 func parseProcesses(text string) ([]Process, error) {
 	const what = "table of client processes"
 	ls := form.Lines(text)
@@ -105,20 +106,28 @@ func parseProcesses(text string) ([]Process, error) {
 	}
 	var out []Process
 	for i, line := range ls[1:] {
-		if line == "" {
-			continue
-		}
 		p, ok := parseProcess(head, strings.Fields(line))
-		if !ok {
+		switch {
+		case ok:
+			out = append(out, p)
+		case len(out) > 0:
+			out[len(out)-1].Command += "\n" + line
+		case line != "":
 			return nil, garbled(what, i+2, line)
 		}
-		out = append(out, p)
+	}
+	for i := range out {
+		out[i].Command = form.Name(out[i].Command)
 	}
 	return out, nil
 }
 
 func parseProcess(head, fields []string) (p Process, ok bool) {
-	// COMMAND may hold spaces: what the other columns do not need is its.
+	// COMMAND may hold spaces: what the other columns do not need is its. It may be
+	// empty too.
+	if len(fields) == len(head)-1 && head[len(head)-1] == "COMMAND" {
+		fields = append(fields, "")
+	}
 	extra := len(fields) - len(head)
 	if extra < 0 {
 		return p, false
@@ -152,5 +161,5 @@ func parseProcess(head, fields []string) (p Process, ok bool) {
 			return p, false
 		}
 	}
-	return p, len(fields) == 0 && pidOK && idOK && serverOK && p.Command != "" && p.Device != ""
+	return p, len(fields) == 0 && pidOK && idOK && serverOK && p.Device != ""
 }

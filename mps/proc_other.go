@@ -14,4 +14,10 @@ func procEnviron(int) ([]string, error) {
 
 func ownGroup(*exec.Cmd) {}
 
-func isMPSServer(int) bool { return false }
+func findProcess(int) (process, bool) { return process{}, false }
+
+func (process) runs(string) bool { return false }
+
+func (process) descendants() []process { return nil }
+
+func (*Daemon) leftBehind() []process { return nil }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -57,6 +58,10 @@ type Runner = command.Runner
 
 // Program runs nvidia-cuda-mps-control on this machine. The zero value is
 // ready. It is safe for concurrent use.
+//
+// Of this process's environment the program gets all but what MPS reads:
+// CUDA_VISIBLE_DEVICES and CUDA_MPS_*. A daemon would hand such limits on to
+// everybody. What it is to have of them stands in Env.
 type Program struct {
 	Path      string   // "" = nvidia-cuda-mps-control on PATH
 	Env       []string // added to the environment, "KEY=VALUE"
@@ -72,7 +77,7 @@ func (p *Program) Run(ctx context.Context, in Invocation) (Output, error) {
 		return Output{}, err
 	}
 	in.Env = slices.Concat(p.Env, in.Env)
-	out, err := command.Run(ctx, path, p.MaxOutput, in)
+	out, err := command.Program{Path: path, MaxOutput: p.MaxOutput, Environ: withoutMPS(os.Environ())}.Run(ctx, in)
 	switch exit := (*exec.ExitError)(nil); {
 	case errors.Is(err, command.ErrOutputTooLarge):
 		err = fmt.Errorf("%w: %w", ErrOutputTooLarge, err)
@@ -90,7 +95,7 @@ func (p *Program) lookup() (string, error) {
 	}
 	name := p.Path
 	if name == "" {
-		name = "nvidia-cuda-mps-control"
+		name = controlProgram
 	}
 	path, err := exec.LookPath(name)
 	switch {

@@ -105,7 +105,9 @@ func (c *Client) Watch(ctx context.Context, opts WatchOptions, handle func(Event
 			names = append(names, filepath.Join(s, "server.log"))
 		}
 		for _, n := range names {
-			tails = append(tails, newLogTail(filepath.Join(opts.LogDirectory, n), opts.FromStart))
+			t := newLogTail(filepath.Join(opts.LogDirectory, n), opts.FromStart)
+			defer t.close()
+			tails = append(tails, t)
 		}
 	}
 	w := watcher{client: c, first: true}

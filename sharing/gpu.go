@@ -2,6 +2,7 @@ package sharing
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,11 +19,11 @@ const (
 	ArchitectureUnknown   Architecture = iota
 	ArchitecturePascal                 // P100
 	ArchitectureVolta                  // V100
-	ArchitectureTuring                 // T4, RTX 2080 Ti
-	ArchitectureAmpere                 // A100, A10, A30, A40
-	ArchitectureAda                    // L4, L40S, RTX 4090
+	ArchitectureTuring                 // T4, RTX 2080 Ti, Quadro RTX 6000
+	ArchitectureAmpere                 // A100, A10, A30, A40, RTX 3090
+	ArchitectureAda                    // L4, L40S, RTX 4090, RTX 6000 Ada
 	ArchitectureHopper                 // H100, H200
-	ArchitectureBlackwell              // B200, RTX PRO 6000; B300 and GB300 (Blackwell Ultra) too
+	ArchitectureBlackwell              // B200, RTX PRO 6000, RTX 5090, GB10; B300 and GB300 (Blackwell Ultra) too
 )
 
 var architectureNames = enum.Of[Architecture](ErrUnknownName, "architecture", "unknown", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell")
@@ -73,7 +74,8 @@ type GPU struct {
 	Architecture Architecture
 
 	ComputeCapability Cell[ComputeCapability]
-	// Memory is the total that NVML reports where MemoryVisible is set. Else
+	// Memory is the total that NVML, or CUDA where NVML has none, reports where
+	// MemoryVisible is set. Else
 	// it is the nominal size in GiB, of which a driver shows up to 2% less on
 	// HBM and up to 7% less on GDDR boards with ECC.
 	Memory        Cell[Bytes]
@@ -109,8 +111,12 @@ type UnknownGPUError struct {
 	Nearest []string // the product names nearest to it; may be empty
 }
 
-// Error names the nearest products and what else a user can give.
+// Error names the nearest products and what else a user can give; of another
+// vendor's GPU it says so, and what can be done with it all the same.
 func (e *UnknownGPUError) Error() string {
+	if v := otherVendor(e.Name); v != "" {
+		return fmt.Sprintf("sharing: GPU %q is by %s: not an NVIDIA GPU; not supported. What still applies: load generation (loadgen, examples/benchmark -endpoint) and comparing costs (cost, examples/cost without -gpu)", problem.Clip(e.Name), v)
+	}
 	if len(e.Nearest) == 0 {
 		return fmt.Sprintf("sharing: unknown GPU %q; give the product name that nvidia-smi prints, or a PCI id such as 10DE:20B2", problem.Clip(e.Name))
 	}
@@ -126,6 +132,27 @@ type AmbiguousGPUError struct {
 // Error lists the matches.
 func (e *AmbiguousGPUError) Error() string {
 	return fmt.Sprintf("sharing: GPU %q is ambiguous: it can be %s", problem.Clip(e.Name), orList(e.Matches))
+}
+
+// otherVendors know GPUs of other vendors by their folded names.
+var otherVendors = []struct {
+	vendor, pci string
+	names       *regexp.Regexp
+}{
+	{"AMD", "1002:", regexp.MustCompile(`^(amd|advancedmicrodevices)|radeon|instinct|firepro|^mi(25|50|60|8|[1-4]\d\d)[a-z]?($|oam|pcie|\d)|^gfx\d|^rx\d{3,4}`)},
+	{"Intel", "8086:", regexp.MustCompile(`^intel|gaudi|pontevecchio|^(datacenter)?(gpu)?max(series)?1(100|350|450|550)|^(datacenter)?(gpu)?flex(series)?1[47]0|^arc(pro)?[ab]?\d|^arc(pro)?$`)},
+}
+
+// otherVendor returns the vendor of a GPU that is known not to be NVIDIA's.
+func otherVendor(name string) string {
+	id, isID := pciKey(name)
+	key := FoldGPUName(name)
+	for _, o := range otherVendors {
+		if isID && strings.HasPrefix(id, o.pci) || !isID && len(key) <= 64 && o.names.MatchString(key) {
+			return o.vendor
+		}
+	}
+	return ""
 }
 
 func orList(names []string) string {

@@ -95,6 +95,29 @@ func TestLookupGPUUnknown(t *testing.T) {
 	}
 }
 
+// TestOtherVendors: a GPU that is not NVIDIA's is told from a misspelt one.
+func TestOtherVendors(t *testing.T) {
+	for _, c := range []struct{ in, vendor string }{
+		{"MI300X", "AMD"}, {"AMD Instinct MI210", "AMD"}, {"mi250x", "AMD"}, {"MI325X-OAM", "AMD"}, {"MI100", "AMD"}, {"MI50", "AMD"}, {"Radeon RX 7900 XTX", "AMD"}, {"RX 7900 XTX", "AMD"}, {"gfx942", "AMD"}, {"1002:74A1", "AMD"},
+		{"Gaudi3", "Intel"}, {"HL-225 Gaudi 2", "Intel"}, {"Intel Data Center GPU Max 1550", "Intel"}, {"Max 1550", "Intel"}, {"Max-1100", "Intel"}, {"Arc A770", "Intel"}, {"Arc Pro B60", "Intel"}, {"Flex 170", "Intel"}, {"0x0BD58086", "Intel"},
+	} {
+		_, err := LookupGPU(c.in)
+		if err == nil || strings.Contains(err.Error(), "did you mean") || !strings.Contains(err.Error(), "is by "+c.vendor+": not an NVIDIA GPU; not supported") || !strings.Contains(err.Error(), "load generation") || !strings.Contains(err.Error(), "costs") {
+			t.Errorf("LookupGPU(%q): %v", c.in, err)
+		}
+	}
+	for _, in := range []string{"A100O", "MIG 1g.5gb", "Maxwell", "Archer", "M40", "RTX 600", "10DE:FFFF"} {
+		if _, err := LookupGPU(in); err == nil || strings.Contains(err.Error(), "not an NVIDIA GPU") {
+			t.Errorf("LookupGPU(%q): %v", in, err)
+		}
+	}
+	for _, g := range GPUs() {
+		if v := otherVendor(g.Name); v != "" {
+			t.Errorf("%s is taken for one by %s", g.Name, v)
+		}
+	}
+}
+
 func TestGPUFacts(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -121,6 +144,12 @@ func TestGPUFacts(t *testing.T) {
 		{"Tesla P100-SXM2-16GB", ArchitecturePascal, "6.0", 16384, false, 56, AnswerNo, AnswerUnknown},
 		{"GeForce RTX 4090", ArchitectureAda, "8.9", 24564, true, 128, AnswerNo, AnswerYes},
 		{"A10G", ArchitectureAmpere, "8.6", 23028, true, 80, AnswerNo, AnswerYes},
+		{"RTX 6000 Ada", ArchitectureAda, "8.9", 49140, true, 142, AnswerNo, AnswerYes},
+		{"Quadro RTX 6000", ArchitectureTuring, "7.5", 24576, true, 72, AnswerNo, AnswerYes},
+		{"RTX 3090", ArchitectureAmpere, "8.6", 24576, true, 82, AnswerNo, AnswerYes},
+		{"RTX 5090", ArchitectureBlackwell, "12.0", 32607, true, 170, AnswerNo, AnswerYes},
+		{"L20", ArchitectureAda, "8.9", 46068, true, 92, AnswerNo, AnswerYes},
+		{"GB10", ArchitectureBlackwell, "12.1", 122570, true, 48, AnswerNo, AnswerYes},
 		{"H200 NVL", ArchitectureHopper, "9.0", 143771, true, 0, AnswerYes, AnswerYes},
 		{"H20-3e", ArchitectureHopper, "9.0", 144384, false, 78, AnswerYes, AnswerYes},
 		{"B300 SXM6 AC", ArchitectureBlackwell, "10.3", 275040, true, 0, AnswerYes, AnswerYes},
@@ -148,6 +177,8 @@ func TestBandwidths(t *testing.T) {
 		"Tesla P100-PCIE-12GB": {549, "openxla-targets"}, "Tesla P100-PCIE-16GB": {732, "openxla-targets"}, "Tesla P100-SXM2-16GB": {732, "openxla-targets"},
 		"Tesla V100-SXM2-16GB": {900, "nvidia-v100-datasheet"}, "Tesla V100-PCIE-16GB": {900, "nvidia-v100-datasheet"}, "Tesla V100-SXM2-32GB": {900, "nvidia-v100-datasheet"}, "Tesla V100-PCIE-32GB": {900, "nvidia-v100-datasheet"},
 		"Tesla T4": {320, "nvidia-cuda-properties"}, "GeForce RTX 2080 Ti": {616, "nvidia-cuda-properties"}, "GeForce RTX 4090": {1008, "nvidia-cuda-properties"},
+		"GeForce RTX 3090": {936, "nvidia-cuda-properties"}, "GeForce RTX 5090": {1792, "nvidia-cuda-properties"}, "Quadro RTX 6000": {672, "nvidia-quadro-rtx-6000"},
+		"RTX 6000 Ada Generation": {960, "nvidia-rtx-6000-ada"}, "L20": {864, "technical-city-l20"}, "GB10": {273, "nvidia-dgx-spark"},
 		"A2": {200, "nvidia-a2"}, "A10": {600, "tensorrt-llm-clusters"}, "A10G": {600, "tensorrt-llm-clusters"}, "A16": {200, "nvidia-a16"}, "A30": {933, "tensorrt-llm-clusters"}, "A40": {696, "tensorrt-llm-clusters"},
 		"A100-SXM4-40GB": {1555, "tensorrt-llm-clusters"}, "A100-PCIE-40GB": {1555, "tensorrt-llm-clusters"}, "A100-SXM4-80GB": {2039, "tensorrt-llm-clusters"}, "A100 80GB PCIe": {1935, "tensorrt-llm-clusters"},
 		"A800-SXM4-40GB": {}, "A800 40GB Active": {1555, "nvidia-a800"}, "A800-SXM4-80GB": {}, "A800 80GB PCIe": {},

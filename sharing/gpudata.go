@@ -116,6 +116,7 @@ var (
 	cc100 = ComputeCapability{10, 0}
 	cc103 = ComputeCapability{10, 3}
 	cc120 = ComputeCapability{12, 0}
+	cc121 = ComputeCapability{12, 1}
 )
 
 var boards = []board{
@@ -141,6 +142,10 @@ var boards = []board{
 	{name: "GeForce RTX 2080 Ti", aliases: names("RTX 2080 Ti", "2080 Ti"), pci: names("10DE:1E04", "10DE:1E07"), chip: "TU102",
 		cc: cc75, ccSrc: boardProps, mem: 11264, memSrc: boardSMI, gbps: 616, gbpsSrc: boardProps, sms: 68, smsSrc: boardProps, noMIG: boardGuide, src: boardIDs},
 
+	{name: "Quadro RTX 6000", aliases: names("RTX 6000", "RTX 6000 Turing"), pci: names("10DE:1E36"), chip: "TU102",
+		cc: cc75, ccSrc: boardCC, mem: 24576, memSrc: boardSMI, gbps: 672, gbpsSrc: "nvidia-quadro-rtx-6000", sms: 72, smsSrc: "nvidia-quadro-rtx-6000", noMIG: boardSMI, src: "pci-ids",
+		note: "with ECC 22698 MiB; the PCI device ids 10DE:1E30 and 10DE:1E78 are the Quadro RTX 8000's too, so give the name"},
+
 	{name: "A2", aliases: names("A2-16GB"), pci: names("10DE:25B6"), chip: "GA107",
 		cc: cc86, ccSrc: boardCC, mem: 15356, memSrc: boardSMI, gbps: 200, gbpsSrc: "nvidia-a2", noMIG: boardSMI, src: boardIDs,
 		note: "shares its PCI device id with A16"},
@@ -155,6 +160,8 @@ var boards = []board{
 		cc: cc80, ccSrc: boardGuide, mem: 24576, memSrc: boardMIG, gbps: 933, gbpsSrc: boardTRT, sms: 56, smsSrc: boardMIG, mig: Driver{460, 73, 1}, vgpu: boardMIG, src: boardMIG},
 	{name: "A40", aliases: names("A40-48GB"), pci: names("10DE:2235"), chip: "GA102",
 		cc: cc86, ccSrc: boardCC, mem: 46068, memSrc: boardSMI, gbps: 696, gbpsSrc: boardTRT, sms: 84, smsSrc: boardProps, noMIG: boardSMI, vgpu: boardIDs, src: boardIDs},
+	{name: "GeForce RTX 3090", aliases: names("RTX 3090", "3090"), pci: names("10DE:2204"), chip: "GA102",
+		cc: cc86, ccSrc: boardCC, mem: 24576, memSrc: boardSMI, gbps: 936, gbpsSrc: boardProps, sms: 82, smsSrc: boardProps, noMIG: boardSMI, src: "pci-ids"},
 	{name: "A100-SXM4-40GB", aliases: names("A100", "A100-40GB", "A100-SXM", "A100-SXM-40GB", "A100 SXM4 40GB"), pci: names("10DE:20B0"), chip: "GA100",
 		cc: cc80, ccSrc: boardGuide, mem: 40960, memSrc: boardMIG, gbps: 1555, gbpsSrc: boardTRT, sms: 108, smsSrc: boardMIG, mig: Driver{450, 80, 2}, vgpu: boardMIG, src: boardMIG},
 	{name: "A100-PCIE-40GB", aliases: names("A100", "A100-PCIE", "A100 40GB PCIe", "A100 PCIe 40GB"), pci: names("10DE:20B1", "10DE:20F1"), chip: "GA100",
@@ -178,6 +185,12 @@ var boards = []board{
 		cc: cc89, ccSrc: boardCC, mem: 46068, memSrc: boardSMI, gbps: 864, gbpsSrc: boardTRT, sms: 142, smsSrc: "nvidia-l40", noMIG: boardSMI, vgpu: boardIDs, src: boardIDs},
 	{name: "L40S", aliases: names("L40S-48GB"), pci: names("10DE:26B9"), chip: "AD102",
 		cc: cc89, ccSrc: boardCC, mem: 46068, memSrc: boardSMI, gbps: 864, gbpsSrc: boardTRT, sms: 142, smsSrc: boardProps, noMIG: boardSMI, vgpu: boardIDs, src: boardIDs},
+	{name: "L20", aliases: names("L20-48GB"), pci: names("10DE:26BA"), chip: "AD102",
+		cc: cc89, ccSrc: boardProps, mem: 46068, memSrc: boardSMI, gbps: 864, gbpsSrc: "technical-city-l20", sms: 92, smsSrc: "technical-city-l20", noMIG: boardSMI, src: "pci-ids",
+		note: "no data sheet of NVIDIA's was read: bandwidth and SMs (11776 cores, 128 to an SM) are second-hand"},
+	{name: "RTX 6000 Ada Generation", aliases: names("RTX 6000 Ada", "RTX 6000"), pci: names("10DE:26B1"), chip: "AD102",
+		cc: cc89, ccSrc: boardCC, mem: 49140, memSrc: boardSMI, gbps: 960, gbpsSrc: "nvidia-rtx-6000-ada", sms: 142, smsSrc: boardProps, noMIG: boardSMI, vgpu: boardIDs, src: "pci-ids",
+		note: "less memory with ECC: 46068 MiB on its sister boards"},
 	{name: "GeForce RTX 4090", aliases: names("RTX 4090", "4090"), pci: names("10DE:2684"), chip: "AD102",
 		cc: cc89, ccSrc: boardCC, mem: 24564, memSrc: boardSMI, gbps: 1008, gbpsSrc: boardProps, sms: 128, smsSrc: boardProps, noMIG: boardSMI, src: boardIDs},
 
@@ -221,6 +234,11 @@ var boards = []board{
 		cc: cc103, ccSrc: boardCC, mem: 284208, memSrc: boardSMI, gbps: 8000, gbpsSrc: "nvidia-gb300-nvl72", sms: 152, smsSrc: boardXLA, mig: Driver{595, 58, 3}, src: boardMIG,
 		note: "the oldest driver is the one documented for DGX Station"},
 
+	{name: "GeForce RTX 5090", aliases: names("RTX 5090", "5090"), pci: names("10DE:2B85"), chip: "GB202",
+		cc: cc120, ccSrc: boardCC, mem: 32607, memSrc: boardSMI, gbps: 1792, gbpsSrc: boardProps, sms: 170, smsSrc: boardProps, noMIG: boardSMI, src: "pci-ids"},
+	{name: "GB10", aliases: names("DGX Spark"), pci: names("10DE:2E12"), chip: "GB20B",
+		cc: cc121, ccSrc: boardCC, mem: 122570, memSrc: boardProps, gbps: 273, gbpsSrc: "nvidia-dgx-spark", sms: 48, smsSrc: boardProps, noMIG: boardSMI, src: "pci-ids",
+		note: "memory is the CPU's too, what its system and programs use is missing here; CUDA reports its size, NVML does not"},
 	{name: "RTX PRO 6000 Blackwell Server Edition", aliases: names("RTX PRO 6000", "RTX PRO 6000 Server", "RTX PRO 6000 Blackwell", "RTX PRO 6000 Blackwell Server"), pci: names("10DE:2BB5"), chip: "GB202",
 		cc: cc120, ccSrc: boardCC, mem: 97887, memSrc: boardMIG, gbps: 1597, gbpsSrc: "nvidia-rtx-pro-server", sms: 188, smsSrc: boardMIG, mig: Driver{575, 51, 3}, vgpu: boardMIG, src: boardMIG,
 		note: "bandwidth is the product page's; the RTX Blackwell PRO white paper is quoted with the Workstation Edition's 1792 GB/s"},

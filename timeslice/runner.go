@@ -45,7 +45,7 @@ func (s SMI) Run(ctx context.Context, in Invocation) (Output, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	out, err := command.Run(ctx, path, s.MaxOutput, in)
+	out, err := command.Program{Path: path, MaxOutput: s.MaxOutput}.Run(ctx, in)
 	switch {
 	case errors.Is(err, command.ErrOutputTooLarge):
 		err = fmt.Errorf("%w: %s: %w", ErrUnreadable, path, err)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -44,9 +45,9 @@ func (b *builder) rollout() []byte {
 			}
 		}
 	}
-	if len(b.result.Traps) > 0 {
+	if checks := b.checks(); len(checks) > 0 {
 		out.WriteString("\n## Check for these\n\n| severity | trap | what is true |\n|---|---|---|\n")
-		for _, t := range b.result.Traps {
+		for _, t := range checks {
 			fmt.Fprintf(&out, "| %v | %s | %s |\n", t.Severity, cell(t.ID), cell(t.Message))
 		}
 	}
@@ -56,6 +57,22 @@ func (b *builder) rollout() []byte {
 		list([]string{fmt.Sprintf("%s: %s", id, source.Locator)})
 	}
 	return out.Bytes()
+}
+
+// checks are the traps that the input walks into, and each risk that the layout
+// bears, once.
+func (b *builder) checks() []decision.TrapHit {
+	checks := slices.Clone(b.result.Traps)
+	for i := range b.result.Decisions {
+		d := &b.result.Decisions[i]
+		for _, t := range d.Accepts {
+			if !slices.ContainsFunc(checks, func(c decision.TrapHit) bool { return c.ID == t.ID }) {
+				t.Message = d.Workload + ": " + t.Message
+				checks = append(checks, t)
+			}
+		}
+	}
+	return checks
 }
 
 func inline(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -112,8 +112,8 @@ func checkRun(list *problem.List, path string, m sharing.Mechanism, s Server, l 
 // ProfileRef names the measured workload that a workload is: the server and the
 // load of its profile.
 type ProfileRef struct {
-	Server Server `yaml:"server,required"`
-	Load   Load   `yaml:"load,required"`
+	Server Server `yaml:"server,required" json:"server"`
+	Load   Load   `yaml:"load,required" json:"load"`
 }
 
 // Profiles finds the profile of a workload. The zero value is empty.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/telemetry"
@@ -107,20 +106,5 @@ func (b *beside) copyLog(plan *loadgen.LoadPlan) error {
 	if err != nil {
 		return err
 	}
-	var pairs []string
-	for i := range plan.Tenants {
-		for _, e := range plan.Tenants[i].Endpoints {
-			if e.APIKey != "" {
-				pairs = append(pairs, string(e.APIKey), "[redacted]")
-			}
-			for _, values := range e.Header {
-				for _, v := range values {
-					if len(v) >= 4 {
-						pairs = append(pairs, v, "[redacted]")
-					}
-				}
-			}
-		}
-	}
-	return os.WriteFile(filepath.Join(b.dir, loadgen.ArtifactServerLog), []byte(strings.NewReplacer(pairs...).Replace(string(data))), 0o644)
+	return os.WriteFile(filepath.Join(b.dir, loadgen.ArtifactServerLog), []byte(plan.Redact(string(data))), 0o644)
 }

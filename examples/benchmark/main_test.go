@@ -141,7 +141,7 @@ func TestExitCodes(t *testing.T) {
 		code int
 		err  string
 	}{
-		{"nothing listens", append([]string{"-endpoint", "http://127.0.0.1:1"}, small...), exitFailed, "no request succeeded (connect 4)"},
+		{"nothing listens", append([]string{"-endpoint", "http://127.0.0.1:1"}, small...), exitFailed, "no request succeeded (connect 4: connection refused)"},
 		{"every request refused", append([]string{"-endpoint", refuses}, small...), exitFailed, "http_5xx 4"},
 		{"bad endpoint", append([]string{"-endpoint", "ftp://x"}, small...), exitBad, `scheme is "ftp"`},
 		{"unknown flag", []string{"-nonsense"}, exitBad, "nonsense"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -185,21 +186,22 @@ func (m *measurement) finish(ctx context.Context, err error) error {
 }
 
 func (m *measurement) verdict() error {
-	classes := map[loadgen.Class]int64{}
+	all := loadgen.Counts{ByClass: map[loadgen.Class]int64{}, Examples: map[loadgen.Class]string{}}
 	var spoiled []string
 	for _, r := range m.results {
 		for c, n := range r.Summary.Counts.ByClass {
-			classes[c] += n
+			all.ByClass[c] += n
+			all.Examples[c] = cmp.Or(all.Examples[c], r.Summary.Counts.Examples[c])
 		}
 		if h := r.Summary.ClientHealth; !h.Valid {
 			spoiled = append(spoiled, fmt.Sprintf("%s: %s", r.Summary.RunID, strings.Join(h.Reasons, "; ")))
 		}
 	}
 	switch {
-	case len(classes) == 0:
+	case len(all.ByClass) == 0:
 		return failed("no request succeeded (none was sent)")
-	case classes[loadgen.ClassOK] == 0:
-		return failed("no request succeeded (%s)", report.FailedByClass(classes))
+	case all.ByClass[loadgen.ClassOK] == 0 && all.ByClass[loadgen.ClassClientLimit] == 0:
+		return failed("no request succeeded (%s)", report.FailedByClass(&all))
 	case len(spoiled) > 0:
 		return &exitError{exitInvalid, fmt.Errorf("invalid by client health: %s", strings.Join(spoiled, "\n  "))}
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/loadgen"
@@ -76,6 +77,10 @@ func jobCommand(_ context.Context, a *app, args []string) error {
 	}
 	if err := errors.Join(s.check(), s.oneRun()); err != nil {
 		return fmt.Errorf("run flags: %w", err)
+	}
+	given := loadgen.LoadPlan{Tenants: []loadgen.Tenant{{Endpoints: []loadgen.Endpoint{{URL: s.endpoint, Header: s.header}}}}}
+	if text := strings.Join(fs.Args(), "\n"); given.Redact(text) != text {
+		return errors.New("run flags: a credential in -header or -endpoint would stand in the manifest (put it into a Secret and name that with -secret)")
 	}
 	j.Args = append(append([]string{}, fs.Args()...), "-progress=false", "-out", "/runs")
 	return j.WriteYAML(a.stdout)

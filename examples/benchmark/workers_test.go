@@ -189,12 +189,13 @@ func TestFourProcesses(t *testing.T) {
 
 func TestJobRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
-		"image: empty":  {"job", "-name", "x", "-workers", "2"},
-		"workers: 0":    {"job", "-name", "x", "-image", "y"},
-		"one run":       {"job", "-name", "x", "-image", "y", "-workers", "2", "--", "-rate", "1,2"},
-		"-out is the":   {"job", "-name", "x", "-image", "y", "-workers", "2", "--", "-rate", "1", "-out", "z"},
-		"-ratio":        {"job", "-name", "x", "-image", "y", "-workers", "2", "--", "-ratio", "1"},
-		"is not a time": {"job", "-name", "x", "-image", "y", "-workers", "2", "-start-at", "noon"},
+		"image: empty":                {"job", "-name", "x", "-workers", "2"},
+		"workers: 0":                  {"job", "-name", "x", "-image", "y"},
+		"one run":                     {"job", "-name", "x", "-image", "y", "-workers", "2", "--", "-rate", "1,2"},
+		"-out is the":                 {"job", "-name", "x", "-image", "y", "-workers", "2", "--", "-rate", "1", "-out", "z"},
+		"-ratio":                      {"job", "-name", "x", "-image", "y", "-workers", "2", "--", "-ratio", "1"},
+		"would stand in the manifest": {"job", "-name", "x", "-image", "y", "-workers", "2", "--", "-rate", "1", "-endpoint", "http://h", "-header", "Authorization: Bearer abcdef"},
+		"is not a time":               {"job", "-name", "x", "-image", "y", "-workers", "2", "-start-at", "noon"},
 	} {
 		if code, _, errs := execProgram(t.Context(), "", args...); code != exitBad || !strings.Contains(errs, want) {
 			t.Errorf("%q: exit %d, %q", want, code, errs)

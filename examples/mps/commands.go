@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -24,6 +25,7 @@ type statusReport struct {
 	Protocol          mps.Protocol          `json:"protocol"`
 	StaticPartitions  sharing.Answer        `json:"static_partitions"`
 	DefaultPercentage mps.Optional[float64] `json:"default_active_thread_percent,omitzero"`
+	DefaultLimits     []string              `json:"default_pinned_mem_limits,omitempty"`
 	Servers           []serverReport        `json:"servers"`
 }
 
@@ -31,7 +33,16 @@ type serverReport struct {
 	Server  int                   `json:"server"`
 	State   mps.ServerState       `json:"state"`
 	Percent mps.Optional[float64] `json:"active_thread_percent,omitzero"`
+	Limits  []string              `json:"pinned_mem_limits,omitempty"`
 	Clients []int                 `json:"clients"`
+}
+
+// texts are limits as people read them.
+func texts(limits []mps.DeviceLimit) (out []string) {
+	for _, l := range limits {
+		out = append(out, l.Device+"="+l.Limit.String())
+	}
+	return out
 }
 
 func (c *config) status() error {
@@ -46,8 +57,10 @@ func (c *config) status() error {
 	r := statusReport{Simulated: !c.real, PipeDirectory: cl.PipeDirectory(), Installed: s.Installed, Running: s.Running,
 		Protocol: s.Protocol, StaticPartitions: s.StaticPartitions.Answer, Servers: []serverReport{}}
 	if s.Running == sharing.AnswerYes && s.Protocol == mps.ProtocolV2 {
-		if p, err := cl.DefaultActiveThreadPercentage(c.ctx); err == nil {
-			r.DefaultPercentage = mps.Some(p)
+		limits, err := cl.Limits(c.ctx)
+		if err == nil {
+			r.DefaultPercentage = mps.Some(limits.Percentage)
+			r.DefaultLimits = texts(limits.Memory)
 		}
 		snap, err := cl.Snapshot(c.ctx)
 		if err != nil {
@@ -55,8 +68,10 @@ func (c *config) status() error {
 		}
 		for _, srv := range snap.Servers {
 			sr := serverReport{Server: srv.Server, State: srv.State, Clients: srv.Clients}
-			if p, err := cl.ActiveThreadPercentage(c.ctx, srv.Server); err == nil {
-				sr.Percent = mps.Some(p)
+			for _, l := range limits.Servers {
+				if l.Server == srv.Server {
+					sr.Percent, sr.Limits = mps.Some(l.Percentage), texts(l.Memory)
+				}
 			}
 			r.Servers = append(r.Servers, sr)
 		}
@@ -65,12 +80,19 @@ func (c *config) status() error {
 		fmt.Fprintf(w, "daemon at %s: installed %v, running %v, protocol %v, static partitions %v\n",
 			r.PipeDirectory, r.Installed, r.Running, r.Protocol, r.StaticPartitions)
 		if p, ok := r.DefaultPercentage.Get(); ok {
-			fmt.Fprintf(w, "next server: %g%% of the threads\n", p)
+			fmt.Fprintf(w, "next server: %g%% of the threads%s\n", p, memoryText(r.DefaultLimits))
 		}
 		for _, s := range r.Servers {
-			fmt.Fprintf(w, "server %d: %v, clients %v\n", s.Server, s.State, s.Clients)
+			fmt.Fprintf(w, "server %d: %v, clients %v%s\n", s.Server, s.State, s.Clients, memoryText(s.Limits))
 		}
 	})
+}
+
+func memoryText(limits []string) string {
+	if len(limits) == 0 {
+		return ""
+	}
+	return ", memory " + strings.Join(limits, " ")
 }
 
 func (c *config) start() error {
@@ -90,17 +112,28 @@ func (c *config) start() error {
 	return nil
 }
 
+// stop ends a daemon that an earlier run has started, and its servers.
 func (c *config) stop() error {
-	cl, err := c.client()
+	if !c.real {
+		cl, err := c.client()
+		if err != nil {
+			return err
+		}
+		graceful, err := cl.Quit(c.ctx, c.grace)
+		if err == nil {
+			fmt.Fprintf(c.stdout, "stopped; every server ended by itself: %t\n", graceful)
+		}
+		return err
+	}
+	d, err := mps.Adopt(c.ctx, mps.DaemonOptions{Program: c.program(), Runner: c.runner, PipeDirectory: c.pipe, Timeout: c.timeout})
 	if err != nil {
 		return err
 	}
-	graceful, err := cl.Quit(c.ctx, c.grace)
-	if err != nil {
-		return err
+	r, err := d.Stop(c.ctx, c.grace)
+	if err == nil {
+		fmt.Fprintf(c.stdout, "stopped; every server ended by itself: %t\n", r.Graceful)
 	}
-	fmt.Fprintf(c.stdout, "stopped; every server ended by itself: %t\n", graceful)
-	return nil
+	return err
 }
 
 func (c *config) limit() error {
@@ -244,9 +277,7 @@ func (c *config) report(m mps.Membership) membershipReport {
 	if v, ok := pct.Get(); ok {
 		r.Percent = mps.Some(v)
 	}
-	for _, l := range m.ServerLimits {
-		r.Limits = append(r.Limits, l.Device+"="+l.Limit.String())
-	}
+	r.Limits = texts(m.ServerLimits)
 	return r
 }
 

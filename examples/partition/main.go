@@ -4,7 +4,7 @@
 //	partition check [-gpu NAME] [-json] FILE
 //	partition pack -gpu NAME -demand 1g.10gb=40,3g.40gb=12 [-json] [-svg FILE]
 //	partition plan -gpu NAME [-have LAYOUT] -want COUNTS [-allow-busy] [-json]
-//	partition apply (as plan) [-dry-run] [-real] [-device UUID]
+//	partition apply (as plan) [-dry-run] [-real] [-device UUID] [-json]
 //	partition generate -gpu NAME[,NAME] [-balanced]
 //	partition enumerate -gpu NAME [-profiles a,b,c] [-json]
 package main

@@ -48,6 +48,8 @@ func TestRun(t *testing.T) {
 		{"plan-infeasible", "plan -gpu A100-SXM4-80GB -want 3g.40gb=2,1g.10gb -json", "", 1},
 		{"plan-infeasible-text", "plan -gpu A100-SXM4-80GB -want 3g.40gb=2,1g.10gb", "", 1},
 		{"apply", "apply -gpu H200 -have 7g.141gb@0 -want 1c.3g.71gb=3,1g.35gb", "", 0},
+		{"apply-complete", "apply -gpu H200 -have 3g.71gb@4[],1g.18gb@0 -want 3g.71gb,1g.35gb", "", 0},
+		{"apply-journal", "apply -gpu H200 -have 7g.141gb@0 -want 3g.71gb -json", "", 0},
 		{"apply-dry-run", "apply -gpu H200 -have 7g.141gb@0 -want 3g.71gb=2 -dry-run", "", 0},
 		{"apply-allow-busy", "apply -gpu H200 -have 1g.18gb@0!busy,1g.18gb@1 -want 4g.71gb -allow-busy", "", 1},
 		{"generate", "generate -gpu A30", "", 0},

@@ -125,6 +125,7 @@ type planJSON struct {
 	Keep          []mig.Instance `json:"keep"`
 	Destroy       []mig.Instance `json:"destroy"`
 	Create        []mig.Instance `json:"create"`
+	Complete      []mig.Instance `json:"complete"` // they get the compute instances that they lack
 	BusyDestroyed int            `json:"busy_destroyed"`
 	Reason        string         `json:"reason,omitempty"`
 }
@@ -159,7 +160,7 @@ func plan(ctx context.Context, args []string, c *console) (err error) {
 		}
 	}
 	if t.asJSON {
-		err = c.json(planJSON{reason == "", list(p.Keep), list(p.Destroy), list(p.Create), p.BusyDestroyed, reason})
+		err = c.json(planJSON{reason == "", list(p.Keep), list(p.Destroy), list(p.Create), list(p.Complete), p.BusyDestroyed, reason})
 	} else {
 		c.plan(r, p, reason)
 	}
@@ -187,11 +188,11 @@ func (c *console) plan(r *resolved, p mig.ChangePlan, reason string) {
 	}
 }
 
-// apply prints the journal as JSON lines. Ctrl-C stops between steps and undoes
-// what was done.
+// apply prints each step as it ends, or with -json the journal. Ctrl-C stops
+// between steps and undoes what was done.
 func apply(ctx context.Context, args []string, c *console) (err error) {
 	var t target
-	r, err := t.resolve(ctx, args, c.flags("apply", "changes a GPU, simulated unless -real, and prints the journal as JSON lines"), c)
+	r, err := t.resolve(ctx, args, c.flags("apply", "changes a GPU, simulated unless -real, and prints each step; with -json the journal, an entry a line"), c)
 	if err != nil {
 		return err
 	}
@@ -203,18 +204,44 @@ func apply(ctx context.Context, args []string, c *console) (err error) {
 	if reason != "" {
 		return &deviceError{errors.New(reason)}
 	}
-	enc := json.NewEncoder(c.out)
-	report, err := mig.Apply(ctx, r.device, p, mig.ApplyOptions{DryRun: t.dryRun, Journal: func(e mig.JournalEntry) error { return enc.Encode(e) }})
+	journal, out := c.step, c.out
+	if t.asJSON {
+		enc := json.NewEncoder(c.out)
+		journal, out = func(e mig.JournalEntry) error { return enc.Encode(e) }, c.err
+	}
+	report, err := mig.Apply(ctx, r.device, p, mig.ApplyOptions{DryRun: t.dryRun, Journal: journal})
 	if err != nil {
 		return &deviceError{err}
 	}
 	if !t.real {
-		fmt.Fprint(c.err, "simulated: ")
+		fmt.Fprint(out, "simulated: ")
 	}
 	verb := "now holds"
 	if t.dryRun {
 		verb = "would hold"
 	}
-	fmt.Fprintf(c.err, "%s %s [%s]\n", report.Device, verb, report.After)
+	fmt.Fprintf(out, "%s %s [%s]\n", report.Device, verb, report.After)
 	return nil
+}
+
+// step prints a journal entry for people, once the step has ended.
+func (c *console) step(e mig.JournalEntry) error {
+	if e.Status == "started" {
+		return nil
+	}
+	if mode, ok := e.Mode.Get(); ok {
+		e.Action, e.Instance = "set MIG", mode.String()
+	}
+	undo, more := "", ""
+	if e.Undo {
+		undo = "undo: "
+	}
+	if id, ok := e.ID.Get(); ok {
+		more = fmt.Sprintf(" (GPU instance %d)", id)
+	}
+	if e.Error != "" {
+		more += ": " + e.Error
+	}
+	_, err := fmt.Fprintf(c.out, "%s%s %s: %s%s\n", undo, e.Action, e.Instance, e.Status, more)
+	return err
 }

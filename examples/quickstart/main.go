@@ -1,8 +1,10 @@
-// Quickstart decides how a fleet of workloads shares its GPUs: which mechanism
-// each gets, why, what will bite, what it costs before and after, and with
-// -out the configuration to apply. It needs no GPU.
+// Quickstart decides how a fleet of workloads shares its GPUs: what it costs
+// before and after, which mechanism each workload gets, why, what can bite, and
+// with -out the configuration to apply. It needs no GPU.
 //
 //	go run ./examples/quickstart
+//	go run ./examples/quickstart -explain chat
+//	go run ./examples/quickstart -why mps-fault-spreads
 //	go run ./examples/quickstart -input fleet.yaml -format json
 //	go run ./examples/quickstart -input fleet.yaml -out plan/
 //
@@ -12,13 +14,18 @@
 package main
 
 import (
+	"bytes"
 	_ "embed"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
+
+	"golang.org/x/term"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/manifest"
@@ -30,15 +37,21 @@ var embedded []byte
 
 const (
 	exitOK       = 0
-	exitUnplaced = 1 // with -strict
+	exitUnplaced = 1 // with -strict: none, or in part
 	exitBadInput = 2
 )
 
 const usage = `Decides how workloads share GPUs, explains it, and writes the configuration.
 
-usage: quickstart [-input FILE] [-format text|json] [-out DIR] [-strict]
+usage: quickstart [-input FILE] [-format text|json] [-out DIR] [-confidence C] [-strict]
+       quickstart [-input FILE] -explain WORKLOAD
+       quickstart [-input FILE] -why ID
 
-exit: 0 decided, 1 with -strict and a workload that fits nowhere, 2 bad input
+The text wraps to the terminal's width ($COLUMNS, where it is set, and 100 columns
+where there is no terminal). It is coloured on a terminal, unless NO_COLOR is set.
+
+exit: 0 answered, also where a workload is placed in part or not at all; 1 that,
+with -strict; 2 bad input
 
 `
 
@@ -52,8 +65,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	out := fs.String("out", "", "`DIR` to write the configuration and plan.md to; it must not exist, or be empty")
 	profiles := fs.String("profiles", "", "`FILE` of workloads measured alone: profiles, or rows in the co-location format; those that the fleet names are predicted")
 	predictor := fs.String("predictor", "", "`FILE` of a fitted predictor, as examples/predict -save writes it")
-	strict := fs.Bool("strict", false, "exit 1 when a workload fits nowhere")
-	all := fs.Bool("all", false, "text: show every rejected candidate, not one line a mechanism")
+	confidence := fs.Float64("confidence", decision.DefaultConfidence, "how sure decisions must be that objectives are kept, 0.5 to 0.999")
+	strict := fs.Bool("strict", false, "exit 1 when a workload is placed in part or not at all")
+	explain := fs.String("explain", "", "text: show everything about one `WORKLOAD`, every candidate and its reasons")
+	why := fs.String("why", "", "text: show the trap or the source of this `ID` in full")
 	schema := fs.Bool("schema", false, "print the JSON Schema of a fleet file and exit")
 	measure := fs.Bool("measure", false, "has become a program: go run ./examples/measure -input FILE")
 	err := fs.Parse(args)
@@ -70,6 +85,12 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		err = errors.New("-measure has become a program: go run ./examples/measure -input FILE")
 	case *format != "text" && *format != "json":
 		err = fmt.Errorf("-format %q: use text or json", *format)
+	case *format == "json" && (*explain != "" || *why != ""):
+		err = errors.New("-explain and -why are text; -format json has everything about every workload")
+	case *explain != "" && *why != "":
+		err = errors.New("-explain and -why are one question each; ask them one after the other")
+	case !(*confidence >= 0.5 && *confidence <= 0.999):
+		err = fmt.Errorf("-confidence %v: use 0.5 to 0.999", *confidence)
 	case *schema:
 		_, err = stdout.Write(decision.Schema())
 		return exit(stderr, err)
@@ -86,9 +107,18 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err != nil {
 		return exit(stderr, err)
 	}
+	opts.Confidence = *confidence
 	result, err := decision.Decide(fleet, opts)
 	if err != nil {
 		return exit(stderr, err)
+	}
+	var text bytes.Buffer
+	if *format == "text" {
+		show := decision.TextOptions{Explain: *explain, Why: *why, More: "-explain WORKLOAD, -why ID, -format json"}
+		show.Width, show.Color = screen(stdout)
+		if err := result.WriteText(&text, show); err != nil {
+			return exit(stderr, err)
+		}
 	}
 	if *out != "" {
 		folder, err := manifest.Build(fleet, result, manifest.Options{})
@@ -106,12 +136,24 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if *format == "json" {
 		err = result.WriteJSON(stdout)
 	} else {
-		err = result.WriteText(stdout, decision.TextOptions{All: *all, Rest: "-format json has all"})
+		_, err = text.WriteTo(stdout)
 	}
-	if err == nil && *strict && result.Totals.Unplaced > 0 {
+	if err == nil && *strict && slices.ContainsFunc(result.Decisions, func(d decision.Decision) bool { return d.Unplaced > 0 }) {
 		return exitUnplaced
 	}
 	return exit(stderr, err)
+}
+
+// screen is how wide the output is, and whether it has colours.
+func screen(stdout io.Writer) (width int, color bool) {
+	if file, ok := stdout.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+		width, _, _ = term.GetSize(int(file.Fd())) // 0 where it cannot be told
+	}
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
+		width = n
+	}
+	return width, color
 }
 
 // exit reports the error, if there is one, a line for each problem.

@@ -53,9 +53,6 @@ var alone = []string{"loadgen/internal/wire"}
 // nvmlLeaves are the only packages that may mention go-nvml.
 var nvmlLeaves = []string{"mig/mignvml", "telemetry/telemetrynvml", "internal/nvmlret"}
 
-// uncopied are folders of a module of its own, which is built in this repository.
-var uncopied = []string{"examples/kube-scheduler/kubegpu", "examples/kube-scheduler/plugin"}
-
 // topLevel are the folders that may stand in the module's root.
 var topLevel = []string{
 	"sharing", "mig", "mps", "timeslice", "loadgen", "telemetry", "decision", "cost",
@@ -114,7 +111,7 @@ func forbidden(rel, top, dep string) string {
 	dep = relative(dep)
 	depTop, _, _ := strings.Cut(dep, "/")
 	switch {
-	case top == "examples" && depTop == "internal" && !slices.Contains(uncopied, rel):
+	case top == "examples" && depTop == "internal":
 		return "an example imports public packages only, so that it can be copied"
 	case top == "examples":
 		return ""

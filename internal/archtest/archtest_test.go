@@ -133,6 +133,8 @@ func TestCheckFindsForbiddenImports(t *testing.T) {
 		{"decision", m + "examples/quickstart", true},
 		{"examples/quickstart", m + "decision", false},
 		{"examples/quickstart", m + "internal/problem", true},
+		{"examples/kube-scheduler/plugin", m + "internal/strictyaml", true},
+		{"examples/kube-scheduler/plugin", m + "examples/kube-scheduler/internal/problems", false},
 		{"decision/colocation", m + "loadgen", false},
 		{"decision", m + "decision/colocation", true},
 		{"cost", "gonum.org/v1/plot", true},

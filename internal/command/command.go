@@ -43,19 +43,31 @@ const defaultMaxOutput = 1 << 20
 // child of its own may hold the pipes open.
 const OutputPeriod = 2 * time.Second
 
-// Run runs the program at path once. maxOutput bounds what is taken from each
-// of stdout and stderr, in bytes; 0 means 1 MiB. More ends the program and is
+// Program is a program at Path.
+type Program struct {
+	Path string
+	// MaxOutput bounds what is taken from each of stdout and stderr, in bytes;
+	// 0 means 1 MiB.
+	MaxOutput int
+	Environ   []string // what an invocation's Env is added to; nil is this process's
+}
+
+// Run runs the program once. More output than MaxOutput ends the program and is
 // ErrOutputTooLarge. A program that a signal ends is an error, too.
-func Run(ctx context.Context, path string, maxOutput int, in Invocation) (Output, error) {
+func (p Program) Run(ctx context.Context, in Invocation) (Output, error) {
+	maxOutput, base := p.MaxOutput, p.Environ
 	if maxOutput <= 0 {
 		maxOutput = defaultMaxOutput
+	}
+	if base == nil {
+		base = os.Environ()
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	tooLarge := func() { cancel(fmt.Errorf("%w: over %d bytes", ErrOutputTooLarge, maxOutput)) }
 	stdout, stderr := &Buffer{Limit: maxOutput, Full: tooLarge}, &Buffer{Limit: maxOutput, Full: tooLarge}
-	cmd := exec.CommandContext(ctx, path, in.Args...)
-	cmd.Env = Environ(os.Environ(), in.Env)
+	cmd := exec.CommandContext(ctx, p.Path, in.Args...)
+	cmd.Env = Environ(base, in.Env)
 	cmd.Stdin = strings.NewReader(in.Stdin)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.WaitDelay = OutputPeriod

@@ -71,24 +71,28 @@ func (l *List) Add(p *Problem) {
 	l.problems = append(l.problems, p)
 }
 
-// AddErr records err at path. Errors joined with errors.Join and problems are
-// taken apart, and path is put before theirs.
+// AddErr records err at path. Joined errors are taken apart, and so is what
+// wraps problems, at any depth; path is put before the paths of the problems.
 func (l *List) AddErr(path string, err error) {
-	if err == nil {
+	var inside *Problem
+	switch e := err.(type) {
+	case nil:
 		return
-	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range joined.Unwrap() {
-			l.AddErr(path, e)
-		}
-		return
-	}
-	var p *Problem
-	if errors.As(err, &p) {
-		q := *p
-		q.Path = Join(path, p.Path)
+	case *Problem:
+		q := *e
+		q.Path = Join(path, e.Path)
 		l.Add(&q)
 		return
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			l.AddErr(path, one)
+		}
+		return
+	case interface{ Unwrap() error }:
+		if errors.As(err, &inside) {
+			l.AddErr(path, e.Unwrap())
+			return
+		}
 	}
 	l.Addf(path, "", "%v", err)
 }

@@ -2,6 +2,8 @@ package problem
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"strings"
 	"testing"
 )
@@ -25,6 +27,21 @@ func TestListErr(t *testing.T) {
 	var p *Problem
 	if !errors.As(l.Err(), &p) || p.Path != "a.b" {
 		t.Errorf("errors.As finds %+v", p)
+	}
+}
+
+// TestAddErrKeepsAllThatIsWrapped takes apart what stands under one or more %w.
+func TestAddErrKeepsAllThatIsWrapped(t *testing.T) {
+	var inner List
+	inner.Addf("x", "", "bad")
+	inner.Addf("y", "use 1", "worse")
+	deep := fmt.Errorf("tenant: %w", fmt.Errorf("again: %w", errors.Join(inner.Err(), errors.New("plain"))))
+	var l List
+	l.AddErr("list", deep)
+	l.AddErr("", fmt.Errorf("reading: %w", io.EOF))
+	want := "list.x: bad\nlist.y: worse (use 1)\nlist: plain\nreading: EOF"
+	if got := l.Err().Error(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 

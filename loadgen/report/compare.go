@@ -66,6 +66,9 @@ type FigureComparison struct {
 	// the ranks, ties included, and not from the normal approximation.
 	P     Optional[float64] `json:"p,omitzero"`
 	Exact bool              `json:"p_exact,omitempty"`
+	// PCorrected allows for the other figures that CompareRuns tested; missing where
+	// the figure was not among them.
+	PCorrected Optional[float64] `json:"p_corrected,omitzero"`
 	// Shift is the Hodges-Lehmann estimate of other minus base: the median of all
 	// pairwise differences. ShiftCI is its interval, absent when the samples are too
 	// small for one.

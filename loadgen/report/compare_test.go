@@ -17,7 +17,11 @@ import (
 
 // bruteMannWhitney counts the two tails over every way to choose a's values.
 func bruteMannWhitney(a, b []float64) float64 {
-	ranks, sum, _ := doubledRanks(a, b)
+	ranks, _ := midRanks(append(append([]float64{}, a...), b...))
+	sum := 0
+	for _, r := range ranks[:len(a)] {
+		sum += r
+	}
 	var lower, upper, all float64
 	for set := range 1 << len(ranks) {
 		n, s := 0, 0

@@ -65,7 +65,7 @@ func WriteHTML(w io.Writer, results []*loadgen.Result, pictures []Picture) error
 			if t.Probe {
 				label += " (probe)"
 			}
-			run.Tenants = append(run.Tenants, pageTenant{Label: label, M: &t.Measures, Classes: FailedByClass(t.Counts.ByClass),
+			run.Tenants = append(run.Tenants, pageTenant{Label: label, M: &t.Measures, Classes: FailedByClass(&t.Counts),
 				Tokens: tokens(&t.Measures), Failures: failures(&t.Counts), Rows: shown(&t.Measures)})
 		}
 		p.Runs = append(p.Runs, run)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -10,13 +11,7 @@ import (
 const exactRanks = 60
 
 // leastP is the smallest two-sided p-value that n and m untied values can give.
-func leastP(n, m int) float64 {
-	ways := 1.0
-	for k := 1; k <= min(n, m); k++ {
-		ways *= float64(n+m-min(n, m)+k) / float64(k)
-	}
-	return min(2/ways, 1)
-}
+func leastP(n, m int) float64 { return min(2/arrangements(n, m), 1) }
 
 // enoughSamples is the smallest n with leastP(n, n) at or below alpha.
 func enoughSamples(alpha float64) int {
@@ -35,19 +30,14 @@ func enoughSamples(alpha float64) int {
 // ties. With ties its distribution is not symmetric, and it doubles one tail
 // whichever is the smaller: {3} against {2, 2, 2} has p = 0.5, and 1.5 there.
 func mannWhitney(a, b []float64) (p float64, exact bool) {
-	ranks, sum, ties := doubledRanks(a, b)
 	n, m := len(a), len(b)
+	ranks, ties := midRanks(slices.Concat(a, b))
+	sum := 0
+	for _, r := range ranks[:n] {
+		sum += r
+	}
 	if n+m <= exactRanks {
-		var lower, upper float64
-		for s, p := range rankSums(ranks, n) {
-			if s <= sum {
-				lower += p
-			}
-			if s >= sum {
-				upper += p
-			}
-		}
-		return min(2*min(lower, upper), 1), true
+		return pBySum(rankSums(ranks, n))[sum], true
 	}
 	nf, mf := float64(n), float64(m)
 	total := nf + mf
@@ -60,46 +50,43 @@ func mannWhitney(a, b []float64) (p float64, exact bool) {
 	return math.Erfc(z / math.Sqrt2), false
 }
 
-// doubledRanks returns twice the mid-ranks of all values, in increasing order,
-// the sum over a of them, and the tie term: the sum of t³-t over groups of ties.
-func doubledRanks(a, b []float64) (ranks []int, sumA int, ties float64) {
-	type value struct {
-		v     float64
-		fromA bool
+// midRanks returns twice the mid-rank of each value.
+func midRanks(values []float64) (ranks []int, ties float64) {
+	order := make([]int, len(values))
+	for i := range order {
+		order[i] = i
 	}
-	all := make([]value, 0, len(a)+len(b))
-	for _, v := range a {
-		all = append(all, value{v, true})
-	}
-	for _, v := range b {
-		all = append(all, value{v, false})
-	}
-	slices.SortFunc(all, func(x, y value) int {
-		switch {
-		case x.v < y.v:
-			return -1
-		case x.v > y.v:
-			return 1
-		}
-		return 0
-	})
-	ranks = make([]int, len(all))
-	for i := 0; i < len(all); {
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(values[a], values[b]) })
+	ranks = make([]int, len(values))
+	for i := 0; i < len(order); {
 		j := i
-		for j < len(all) && all[j].v == all[i].v {
+		for j < len(order) && values[order[j]] == values[order[i]] {
 			j++
 		}
 		t := float64(j - i)
-		ties += t*t*t - t
-		for k := i; k < j; k++ {
-			ranks[k] = i + 1 + j // twice the mean of the ranks i+1 ... j
-			if all[k].fromA {
-				sumA += ranks[k]
-			}
+		ties += t*t*t - t // the tie term: the sum of t³-t over groups of ties
+		for _, at := range order[i:j] {
+			ranks[at] = i + 1 + j // twice the mean of the ranks i+1 ... j
 		}
 		i = j
 	}
-	return ranks, sumA, ties
+	return ranks, ties
+}
+
+// pBySum gives the two-sided p-value of each rank sum.
+func pBySum(chance []float64) []float64 {
+	p := make([]float64, len(chance))
+	below := 0.0
+	for s, c := range chance {
+		below += c
+		p[s] = below
+	}
+	above := 0.0
+	for s := len(chance) - 1; s >= 0; s-- {
+		above += chance[s]
+		p[s] = min(2*min(p[s], above), 1)
+	}
+	return p
 }
 
 // rankSums gives, for the sum S of n ranks drawn from ranks without replacement,

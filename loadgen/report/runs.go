@@ -3,11 +3,9 @@ package report
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/loadgen"
@@ -16,14 +14,17 @@ import (
 // ErrIncomparable says that runs cannot be compared.
 var ErrIncomparable = errors.New("loadgen: the runs cannot be compared")
 
+// failedShare names the share of requests that failed, of whatever class.
+const failedShare = "failed.share"
+
 // DefaultFigures are the figures that CompareRuns compares unless told.
 func DefaultFigures() []string {
-	return []string{"output_tokens_per_s", "ttft_ms.p50", "ttft_ms.p99", "tpot_ms.p50", "tpot_ms.p99", "chunk_gap_ms.p99", "e2e_ms.p50", "e2e_ms.p99"}
+	return []string{failedShare, "output_tokens_per_s", "ttft_ms.p50", "ttft_ms.p99", "tpot_ms.p50", "tpot_ms.p99", "chunk_gap_ms.p99", "e2e_ms.p50", "e2e_ms.p99"}
 }
 
 // FigureNames lists every figure of a summary that can be compared.
 func FigureNames() []string {
-	names := []string{"completed_per_s", "goodput.fraction", "output_tokens_per_s", "stall.share"}
+	names := []string{"completed_per_s", failedShare, "goodput.fraction", "output_tokens_per_s", "stall.share"}
 	for _, d := range distributions(&loadgen.Measures{}) {
 		for _, s := range statistics {
 			names = append(names, d.name+"."+s.name)
@@ -62,6 +63,11 @@ func distributions(m *loadgen.Measures) []namedFigures {
 // doubt says why its value supports no claim, "" if it does.
 func figureOf(m *loadgen.Measures, name string) (value float64, doubt string, ok bool) {
 	switch name {
+	case failedShare:
+		if m.Counts.Total == 0 {
+			return 0, "", false
+		}
+		return float64(m.Counts.Failed) / float64(m.Counts.Total), "", true
 	case "completed_per_s":
 		return m.CompletedPerS, "", true
 	case "output_tokens_per_s":
@@ -106,15 +112,25 @@ func percentileNeeds(q float64) int64 {
 
 // RunComparison compares two groups of runs, figure by figure.
 type RunComparison struct {
-	Base     string             `json:"base"`  // the groups' scenarios
-	Other    string             `json:"other"` //
-	Basis    string             `json:"basis"` // "measured" or "simulated"
-	Figures  []FigureComparison `json:"figures"`
-	Warnings []string           `json:"warnings,omitempty"`
+	Base    string             `json:"base"`  // the groups' scenarios
+	Other   string             `json:"other"` //
+	Basis   string             `json:"basis"` // "measured" or "simulated"
+	Figures []FigureComparison `json:"figures"`
+	// Correction says how p-values were corrected for the number of figures; ""
+	// where nothing was tested.
+	Correction string `json:"correction,omitempty"`
+	// Withheld says why nothing is claimed of latencies and rates, "" if nothing is
+	// withheld: they are those of the requests that did not fail.
+	Withheld string   `json:"withheld,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // CompareRuns compares the figures of two groups of repeated runs; a run is one
-// value. It refuses, with ErrIncomparable and every reason, groups that mix
+// value. Claims are made at a level that all of them share: where nothing differs,
+// the chance that any is made is at most 1 minus the confidence. Where the groups'
+// shares of failed requests differ beyond chance, claims on latencies and rates are
+// withheld, because a server that refuses requests serves the rest faster. It
+// refuses, with ErrIncomparable and every reason, groups that mix
 // simulated and measured runs, hold a run twice, or hold runs that are not valid
 // or not complete (unless AllowInvalid). A percentile of a run with too few
 // requests for it is ClaimUnsupported.
@@ -146,8 +162,9 @@ func CompareRuns(base, other []loadgen.Summary, opts CompareOptions) (*RunCompar
 	if a, b := sides[0].loads(), sides[1].loads(); a != b {
 		rc.Warnings = append(rc.Warnings, fmt.Sprintf("the loads differ: %s against %s", a, b))
 	}
-	for _, name := range opts.Figures {
-		c, err := compareFigure(name, sides, opts)
+	var tested []testedFigure
+	for i, name := range opts.Figures {
+		c, values, err := compareFigure(name, sides, opts)
 		if err != nil {
 			return nil, err
 		}
@@ -155,12 +172,14 @@ func CompareRuns(base, other []loadgen.Summary, opts CompareOptions) (*RunCompar
 			c.Claim = ClaimUnsupported
 			c.Reasons = append(c.Reasons, "tokens were counted in different ways: "+strings.Join(sources, ", "))
 		}
+		if c.Claim != ClaimUnsupported {
+			tested = append(tested, testedFigure{i, values[0], values[1]})
+		}
 		rc.Figures = append(rc.Figures, c)
 	}
-	if n := len(rc.Figures); n > 1 {
-		conf, _ := opts.confidence()
-		rc.Warnings = append(rc.Warnings, fmt.Sprintf("%d figures were tested at level %.3g each: a claim here and there may be chance", n, 1-conf))
-	}
+	conf, _ := opts.confidence()
+	rc.correct(tested, 1-conf)
+	rc.withhold(sides, 1-conf)
 	return rc, nil
 }
 
@@ -257,8 +276,7 @@ func distinct[T any](all []T, texts func(*T) []string) (out []string) {
 	return out
 }
 
-func compareFigure(name string, sides []*side, opts CompareOptions) (FigureComparison, error) {
-	var values [2][]float64
+func compareFigure(name string, sides []*side, opts CompareOptions) (c FigureComparison, values [2][]float64, err error) {
 	var doubts []string
 	for i, s := range sides {
 		missing := 0
@@ -278,66 +296,10 @@ func compareFigure(name string, sides []*side, opts CompareOptions) (FigureCompa
 			doubts = append(doubts, fmt.Sprintf("%d of %d runs of %s don't have it", missing, len(s.of), s.name))
 		}
 	}
-	c, err := Compare(name, values[0], values[1], opts)
+	c, err = Compare(name, values[0], values[1], opts)
 	if len(doubts) > 0 {
 		c.Claim = ClaimUnsupported
 		c.Reasons = append(c.Reasons, doubts...)
 	}
-	return c, err
-}
-
-// WriteText writes the comparison as a table for people.
-func (rc *RunComparison) WriteText(w io.Writer) error {
-	var b strings.Builder
-	basis := ""
-	if rc.Basis != "measured" {
-		basis = "SYNTHETIC (" + rc.Basis + "), not a measurement\n"
-	}
-	fmt.Fprintf(&b, "%sbase: %s; other: %s\n\n", basis, rc.Base, rc.Other)
-	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "figure\tbase median (n)\tother median (n)\tchange\tp\tverdict")
-	var notes []string
-	for i := range rc.Figures {
-		c := &rc.Figures[i]
-		change, p, note := "-", "-", ""
-		if v, ok := c.Change.Get(); ok {
-			change = fmt.Sprintf("%+.1f%%", 100*v)
-			if ci := c.ShiftCI; ci != nil {
-				scale := 100 / math.Abs(c.Base.Median)
-				change += fmt.Sprintf(", %+.1f to %+.1f%%", ci.Low*scale, ci.High*scale)
-			}
-		}
-		if v, ok := c.P.Get(); ok {
-			p = fmt.Sprintf("%.3f", v)
-		}
-		for _, reason := range c.Reasons {
-			k := slices.Index(notes, reason)
-			if k < 0 {
-				notes, k = append(notes, reason), len(notes)
-			}
-			note += fmt.Sprintf(" [%d]", k+1)
-		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s%s\n", c.Figure, c.Base.text(), c.Other.text(), change, p, c.Claim, note)
-	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	for i, n := range notes {
-		fmt.Fprintf(&b, "[%d] %s\n", i+1, n)
-	}
-	for _, warning := range rc.Warnings {
-		fmt.Fprintf(&b, "note: %s\n", warning)
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-func (s ComparedSide) text() string {
-	switch {
-	case s.N == 0:
-		return "-"
-	case s.CI == nil:
-		return fmt.Sprintf("%.4g (%d)", s.Median, s.N)
-	}
-	return fmt.Sprintf("%.4g, %.4g to %.4g (%d)", s.Median, s.CI.Low, s.CI.High, s.N)
+	return c, values, err
 }

@@ -155,6 +155,9 @@ func (r *Scenario) remarks() string {
 	if r.Invalid > 0 {
 		m = append(m, fmt.Sprintf("%d of %d INVALID", r.Invalid, r.Runs))
 	}
+	if all := r.OK + r.Failed; r.Failed > 0 {
+		m = append(m, fmt.Sprintf("%.3g%% failed", 100*float64(r.Failed)/float64(all)))
+	}
 	if r.P99IsMax {
 		m = append(m, "P99 is the maximum")
 	}

@@ -27,6 +27,9 @@ type Slowdown struct {
 	TokenRate    Optional[float64] `json:"output_tokens_per_s_factor,omitzero"`
 	FailedAlone  int64             `json:"failed_alone"`
 	FailedBeside int64             `json:"failed_with"`
+	// Withheld says why there are no factors: the shares of failed requests differ
+	// beyond chance, and the figures are those of the requests that did not fail.
+	Withheld string `json:"withheld,omitempty"`
 	// Valid is false when the client spoiled one of the runs.
 	Valid bool `json:"valid"`
 }
@@ -55,6 +58,11 @@ func Slowdowns(colocated *loadgen.Summary, alone []*loadgen.Summary) SlowdownTab
 				FailedAlone: a.Counts.Failed, FailedBeside: with.Counts.Failed,
 				Valid: colocated.ClientHealth.Valid && s.ClientHealth.Valid,
 			}
+			if w, c := with.Counts, a.Counts; w.Total > 0 && c.Total > 0 && fisher(c.Failed, c.Total, w.Failed, w.Total) <= slowdownLevel {
+				none := Optional[float64]{}
+				d.TTFTP50, d.TTFTP99, d.TPOTP50, d.TPOTP99, d.ChunkGapP99, d.E2EP50, d.E2EP99, d.TokenRate = none, none, none, none, none, none, none, none
+				d.Withheld = fmt.Sprintf("%d of %d requests failed together, %d of %d alone: the factors would be of the others", w.Failed, w.Total, c.Failed, c.Total)
+			}
 			if colocated.Basis == "simulated" || s.Basis == "simulated" {
 				d.Basis = "simulated"
 			}
@@ -64,6 +72,9 @@ func Slowdowns(colocated *loadgen.Summary, alone []*loadgen.Summary) SlowdownTab
 	}
 	return out
 }
+
+// slowdownLevel is that of the test whether shares of failed requests differ.
+const slowdownLevel = 0.05
 
 func factor(with, alone loadgen.Millis) Optional[float64] {
 	if with <= 0 || alone <= 0 {
@@ -83,7 +94,7 @@ func (t SlowdownTable) WriteText(w io.Writer) error {
 		}
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "together / alone\tttft p50\tttft p99\ttpot p50\tchunk gap p99\te2e p99\ttokens/s\tvalid")
+	fmt.Fprintln(tw, "together / alone\tttft p50\tttft p99\ttpot p50\tchunk gap p99\te2e p99\ttokens/s\tfailed\tvalid")
 	for _, d := range t {
 		fmt.Fprint(tw, d.Tenant)
 		for _, factor := range []Optional[float64]{d.TTFTP50, d.TTFTP99, d.TPOTP50, d.ChunkGapP99, d.E2EP99, d.TokenRate} {
@@ -93,7 +104,17 @@ func (t SlowdownTable) WriteText(w io.Writer) error {
 				fmt.Fprint(tw, "\t-")
 			}
 		}
-		fmt.Fprintf(tw, "\t%v\n", d.Valid)
+		fmt.Fprintf(tw, "\t%d / %d\t%v\n", d.FailedBeside, d.FailedAlone, d.Valid)
 	}
-	return tw.Flush()
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	for _, d := range t {
+		if d.Withheld != "" {
+			if _, err := fmt.Fprintf(w, "note: %s: %s\n", d.Tenant, d.Withheld); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -50,7 +50,7 @@ func WriteSummary(w io.Writer, s *loadgen.Summary) error {
 func writeMeasures(b *bufio.Writer, label string, m *loadgen.Measures) {
 	fmt.Fprintf(b, "\n%s\n  requests %d, ok %d, failed %d", label, m.Counts.Total, m.Counts.OK, m.Counts.Failed)
 	if m.Counts.Failed > 0 {
-		fmt.Fprintf(b, " (%s)", FailedByClass(m.Counts.ByClass))
+		fmt.Fprintf(b, " (%s)", FailedByClass(&m.Counts))
 	}
 	fmt.Fprintf(b, "; %.2f s; %.1f requests/s; %.1f tokens/s (%s)\n", m.DurationS, m.CompletedPerS, m.OutputTokensPerS, tokens(m))
 	for _, line := range failures(&m.Counts) {
@@ -107,14 +107,20 @@ func failures(counts *loadgen.Counts) []string {
 	return lines
 }
 
-// FailedByClass lists the classes other than ok that occurred, for example
-// "http_5xx 4, truncated 1".
-func FailedByClass(counts map[loadgen.Class]int64) string {
+// FailedByClass lists the classes other than ok that occurred, and why a connection
+// failed, for example "http_5xx 4, connect 2: connection refused".
+func FailedByClass(counts *loadgen.Counts) string {
 	var parts []string
 	for _, c := range loadgen.Classes() {
-		if n := counts[c]; n > 0 && c != loadgen.ClassOK {
-			parts = append(parts, fmt.Sprintf("%s %d", c, n))
+		n := counts.ByClass[c]
+		if n == 0 || c == loadgen.ClassOK {
+			continue
 		}
+		part := fmt.Sprintf("%s %d", c, n)
+		if text := counts.Examples[c]; text != "" && (c == loadgen.ClassConnect || c == loadgen.ClassClientLimit) {
+			part += ": " + strings.TrimSpace(text[strings.LastIndexByte(text, ':')+1:])
+		}
+		parts = append(parts, part)
 	}
 	return strings.Join(parts, ", ")
 }

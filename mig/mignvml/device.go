@@ -27,7 +27,10 @@ type Device struct {
 	resetless sharing.Answer
 }
 
-var _ mig.Device = (*Device)(nil)
+var (
+	_ mig.Device = (*Device)(nil)
+	_ mig.Locker = (*Device)(nil)
+)
 
 // UUID returns the GPU's UUID.
 func (d *Device) UUID() string { return d.uuid }
@@ -42,6 +45,11 @@ func (d *Device) Model() *mig.Model { return d.model }
 // profileConsts is the number of GPU-instance profile constants; NVML has one
 // more than the header that go-nvml was generated from.
 const profileConsts = nvml.GPU_INSTANCE_PROFILE_COUNT + 1
+
+// listRoom is how many instances of one profile a list has room for: more than
+// any GPU has placement units. The count that the driver reports for a profile,
+// which go-nvml would make room for, has been wrong (of the A30) and may be 0.
+const listRoom = 64
 
 func newDevice(lib nvml.Interface, h nvml.Device) (*Device, error) {
 	d := &Device{lib: lib, handle: h}
@@ -103,6 +111,9 @@ func (d *Device) profiles() ([]mig.DeviceProfile, error) {
 		if r != nvml.SUCCESS {
 			return nil, opError(fmt.Sprintf("GetGpuInstancePossiblePlacements(%d)", c), d.uuid, r)
 		}
+		if len(placements) == 0 {
+			continue // nothing of it can be made
+		}
 		p := mig.DeviceProfile{Const: c, ID: int(info.Id), Slices: int(info.SliceCount), MaxInstances: int(info.InstanceCount),
 			Memory: sharing.Bytes(info.MemorySizeMB) * sharing.MiB, SMs: int(info.MultiprocessorCount), Copy: int(info.CopyEngineCount),
 			NVDEC: int(info.DecoderCount), NVENC: int(info.EncoderCount), JPEG: int(info.JpegCount), OFA: int(info.OfaCount)}
@@ -135,6 +146,7 @@ func (d *Device) State(ctx context.Context) (mig.DeviceState, error) {
 		if r != nvml.SUCCESS {
 			return mig.DeviceState{UUID: d.uuid}, opError("GetGpuInstanceProfileInfo "+p.Name, d.uuid, r)
 		}
+		info.InstanceCount = listRoom
 		list, r := d.handle.GetGpuInstances(&info)
 		if r != nvml.SUCCESS {
 			return mig.DeviceState{UUID: d.uuid}, opError("GetGpuInstances "+p.Name, d.uuid, r)
@@ -158,17 +170,18 @@ func (d *Device) instance(gi nvml.GpuInstance, p *mig.Profile) (mig.DeviceInstan
 	in := mig.DeviceInstance{ID: int(info.Id), Profile: p,
 		Placement: mig.Placement{Start: int(info.Placement.Start), Size: int(info.Placement.Size)}}
 	err := d.computeProfiles(gi, func(c int, profile nvml.ComputeInstanceProfileInfo) error {
+		profile.InstanceCount = listRoom
 		list, r := gi.GetComputeInstances(&profile)
 		if r != nvml.SUCCESS {
 			return opError("GetComputeInstances", d.uuid, r)
 		}
 		for _, ci := range list {
-			dc, busy, err := d.compute(ci, c, int(profile.SliceCount))
+			dc, device, err := d.compute(ci, c, int(profile.SliceCount))
 			if err != nil {
 				return err
 			}
 			in.Compute = append(in.Compute, dc)
-			in.Busy = in.Busy || busy
+			in.Busy = in.Busy || busy(device, p)
 		}
 		return nil
 	})
@@ -194,21 +207,39 @@ func (d *Device) computeProfiles(gi nvml.GpuInstance, do func(int, nvml.ComputeI
 	return nil
 }
 
-func (d *Device) compute(ci nvml.ComputeInstance, profile, width int) (mig.DeviceCompute, bool, error) {
+// compute returns the report of a compute instance and its MIG device, which is
+// nil where the driver names none.
+func (d *Device) compute(ci nvml.ComputeInstance, profile, width int) (mig.DeviceCompute, nvml.Device, error) {
 	info, r := ci.GetInfo()
 	if r != nvml.SUCCESS {
-		return mig.DeviceCompute{}, false, opError("ComputeInstance.GetInfo", d.uuid, r)
+		return mig.DeviceCompute{}, nil, opError("ComputeInstance.GetInfo", d.uuid, r)
 	}
 	c := mig.DeviceCompute{ID: int(info.Id), Profile: profile, Slices: width}
 	if info.Device == nil {
-		return c, true, nil
+		return c, nil, nil
 	}
-	if c.UUID, r = info.Device.GetUUID(); r != nvml.SUCCESS {
-		return c, false, opError("GetUUID of a MIG device", d.uuid, r)
-	}
-	procs, r := info.Device.GetComputeRunningProcesses()
-	return c, r != nvml.SUCCESS || len(procs) > 0, nil
+	c.UUID, r = info.Device.GetUUID()
+	return c, info.Device, opError("GetUUID of a MIG device", d.uuid, r)
 }
+
+// busy reports whether a MIG device of a profile has processes, or can't say.
+// Graphics processes are on another list, which only profiles with graphics
+// have.
+func busy(device nvml.Device, p *mig.Profile) bool {
+	if device == nil {
+		return true
+	}
+	procs, r := device.GetComputeRunningProcesses()
+	if r != nvml.SUCCESS || len(procs) > 0 || !slices.Contains(gfxConsts, p.Const) {
+		return r != nvml.SUCCESS || len(procs) > 0
+	}
+	procs, r = device.GetGraphicsRunningProcesses()
+	return r != nvml.SUCCESS || len(procs) > 0
+}
+
+// gfxConsts are the profiles with graphics: of one, two and four slices, and
+// that of three slices, which go-nvml does not name.
+var gfxConsts = []int{nvml.GPU_INSTANCE_PROFILE_1_SLICE_GFX, nvml.GPU_INSTANCE_PROFILE_2_SLICE_GFX, nvml.GPU_INSTANCE_PROFILE_4_SLICE_GFX, 17}
 
 // SetMode implements mig.Device. The driver may detach the GPU on the way, so
 // its handle is looked up again.
@@ -236,7 +267,8 @@ func (d *Device) SetMode(ctx context.Context, mode mig.Mode) error {
 	return err
 }
 
-// CreateGPUInstance implements mig.Device.
+// CreateGPUInstance implements mig.Device. An instance that was made and can't
+// be read back is destroyed again.
 func (d *Device) CreateGPUInstance(ctx context.Context, p *mig.Profile, at mig.Placement) (mig.DeviceInstance, error) {
 	if err := ctx.Err(); err != nil {
 		return mig.DeviceInstance{}, err
@@ -250,8 +282,8 @@ func (d *Device) CreateGPUInstance(ctx context.Context, p *mig.Profile, at mig.P
 		return mig.DeviceInstance{}, opError(fmt.Sprintf("CreateGpuInstanceWithPlacement %s@%d", p.Name, at.Start), d.uuid, r)
 	}
 	got, r := gi.GetInfo()
-	if r != nvml.SUCCESS {
-		return mig.DeviceInstance{}, opError("GpuInstance.GetInfo", d.uuid, r)
+	if r != nvml.SUCCESS { // the handle is that of the new instance
+		return mig.DeviceInstance{}, errors.Join(opError("GpuInstance.GetInfo", d.uuid, r), opError("GpuInstance.Destroy", d.uuid, gi.Destroy()))
 	}
 	return mig.DeviceInstance{ID: int(got.Id), Profile: p, Placement: mig.Placement{Start: int(got.Placement.Start), Size: int(got.Placement.Size)}}, nil
 }
@@ -287,7 +319,8 @@ func (d *Device) ComputeProfiles(ctx context.Context, gpuInstance int) ([]mig.Co
 	return out, err
 }
 
-// CreateComputeInstance implements mig.Device.
+// CreateComputeInstance implements mig.Device. An instance that was made and
+// can't be read back is destroyed again.
 func (d *Device) CreateComputeInstance(ctx context.Context, gpuInstance, profile int) (mig.DeviceCompute, error) {
 	gi, err := d.gpuInstance(ctx, gpuInstance)
 	if err != nil {
@@ -302,7 +335,10 @@ func (d *Device) CreateComputeInstance(ctx context.Context, gpuInstance, profile
 		return mig.DeviceCompute{}, opError(fmt.Sprintf("CreateComputeInstance(%d) in GPU instance %d", profile, gpuInstance), d.uuid, r)
 	}
 	c, _, err := d.compute(ci, profile, int(info.SliceCount))
-	return c, err
+	if err != nil {
+		return mig.DeviceCompute{}, errors.Join(err, opError("ComputeInstance.Destroy", d.uuid, ci.Destroy()))
+	}
+	return c, nil
 }
 
 // DestroyComputeInstance implements mig.Device.

@@ -281,6 +281,116 @@ func TestInstances(t *testing.T) {
 	}
 }
 
+// TestListRoom: go-nvml makes room for as many instances as the driver says a
+// profile can have. It says too few of the A30, and with 0 go-nvml panics.
+func TestListRoom(t *testing.T) {
+	ctx := context.Background()
+	lib, dev, _ := fakeH200(t)
+	old := dev.GetGpuInstanceProfileInfoFunc
+	dev.GetGpuInstanceProfileInfoFunc = func(c int) (nvml.GpuInstanceProfileInfo, nvml.Return) {
+		info, r := old(c)
+		info.InstanceCount = 0
+		return info, r
+	}
+	gi := &mock.GpuInstance{
+		GetComputeInstanceProfileInfoFunc: func(int, int) (nvml.ComputeInstanceProfileInfo, nvml.Return) {
+			return nvml.ComputeInstanceProfileInfo{SliceCount: 1}, nvml.SUCCESS
+		},
+		GetComputeInstancesFunc: func(info *nvml.ComputeInstanceProfileInfo) ([]nvml.ComputeInstance, nvml.Return) {
+			room := make([]nvml.ComputeInstance, info.InstanceCount)
+			_ = room[0] // as go-nvml does
+			return nil, nvml.SUCCESS
+		},
+	}
+	gi.GetInfoFunc = func() (nvml.GpuInstanceInfo, nvml.Return) {
+		return nvml.GpuInstanceInfo{Id: 9, Placement: nvml.GpuInstancePlacement{Start: 3, Size: 1}}, nvml.SUCCESS
+	}
+	dev.GetMigModeFunc = func() (int, int, nvml.Return) { return 1, 1, nvml.SUCCESS }
+	dev.GetGpuInstancesFunc = func(info *nvml.GpuInstanceProfileInfo) ([]nvml.GpuInstance, nvml.Return) {
+		room := make([]nvml.GpuInstance, info.InstanceCount)
+		_ = room[0]
+		if info.Id != 19 {
+			return nil, nvml.SUCCESS
+		}
+		n := copy(room, []nvml.GpuInstance{gi, gi, gi, gi, gi, gi, gi})
+		return room[:n], nvml.SUCCESS
+	}
+	s, err := opened(t, lib).State(ctx)
+	if err != nil || len(s.Instances) != 7 {
+		t.Errorf("%d instances of 7, %v", len(s.Instances), err)
+	}
+}
+
+// TestBusyGraphics: a profile with graphics is in use by graphics processes too.
+func TestBusyGraphics(t *testing.T) {
+	procs := func(n int, r nvml.Return) func() ([]nvml.ProcessInfo, nvml.Return) {
+		return func() ([]nvml.ProcessInfo, nvml.Return) { return make([]nvml.ProcessInfo, n), r }
+	}
+	rtx, err := mig.Lookup("rtx-pro-6000-blackwell-server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		profile           string
+		compute, graphics int
+		ret               nvml.Return
+		want              bool
+	}{
+		{"1g.24gb+gfx", 0, 1, nvml.SUCCESS, true},
+		{"1g.24gb+gfx", 0, 0, nvml.SUCCESS, false},
+		{"1g.24gb+gfx", 1, 0, nvml.SUCCESS, true},
+		{"4g.96gb+gfx", 0, 0, nvml.ERROR_UNKNOWN, true},
+		{"1g.24gb", 0, 0, nvml.ERROR_UNKNOWN, false},
+		{"1g.24gb", 1, 0, nvml.SUCCESS, true},
+	} {
+		p, err := rtx.Profile(c.profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dev := &mock.Device{GetComputeRunningProcessesFunc: procs(c.compute, nvml.SUCCESS), GetGraphicsRunningProcessesFunc: procs(c.graphics, c.ret)}
+		if got := busy(dev, p); got != c.want {
+			t.Errorf("%+v is busy: %v", c, got)
+		}
+	}
+	if !busy(nil, rtx.Profiles[0]) {
+		t.Error("an instance without a device counts as free")
+	}
+}
+
+// TestUnreadable: what was created and can't be read back is destroyed, by the
+// handle that the driver gave for it.
+func TestUnreadable(t *testing.T) {
+	ctx := context.Background()
+	lib, dev, m := fakeH200(t)
+	var destroyed []string
+	ci := &mock.ComputeInstance{
+		GetInfoFunc: func() (nvml.ComputeInstanceInfo, nvml.Return) { return nvml.ComputeInstanceInfo{}, nvml.ERROR_UNKNOWN },
+		DestroyFunc: func() nvml.Return { destroyed = append(destroyed, "ci"); return nvml.SUCCESS },
+	}
+	gi := &mock.GpuInstance{
+		GetInfoFunc: func() (nvml.GpuInstanceInfo, nvml.Return) { return nvml.GpuInstanceInfo{}, nvml.ERROR_UNKNOWN },
+		DestroyFunc: func() nvml.Return { destroyed = append(destroyed, "gi"); return nvml.SUCCESS },
+		GetComputeInstanceProfileInfoFunc: func(int, int) (nvml.ComputeInstanceProfileInfo, nvml.Return) {
+			return nvml.ComputeInstanceProfileInfo{SliceCount: 1}, nvml.SUCCESS
+		},
+		CreateComputeInstanceFunc: func(*nvml.ComputeInstanceProfileInfo) (nvml.ComputeInstance, nvml.Return) { return ci, nvml.SUCCESS },
+	}
+	dev.CreateGpuInstanceWithPlacementFunc = func(*nvml.GpuInstanceProfileInfo, *nvml.GpuInstancePlacement) (nvml.GpuInstance, nvml.Return) {
+		return gi, nvml.SUCCESS
+	}
+	dev.GetGpuInstanceByIdFunc = func(int) (nvml.GpuInstance, nvml.Return) { return gi, nvml.SUCCESS }
+	d := opened(t, lib)
+	if _, err := d.CreateGPUInstance(ctx, m.Profiles[0], m.Profiles[0].Placements[0]); !errors.Is(err, nvml.ERROR_UNKNOWN) {
+		t.Errorf("err = %v", err)
+	}
+	if _, err := d.CreateComputeInstance(ctx, 1, 0); !errors.Is(err, nvml.ERROR_UNKNOWN) {
+		t.Errorf("err = %v", err)
+	}
+	if diff := cmp.Diff([]string{"gi", "ci"}, destroyed); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestOpenFails(t *testing.T) {
 	lib := &mock.Interface{InitFunc: func() nvml.Return { return nvml.ERROR_LIBRARY_NOT_FOUND }}
 	if d, err := open(lib); d != nil || !errors.Is(err, ErrNoDriver) || !errors.Is(err, nvml.ERROR_LIBRARY_NOT_FOUND) {

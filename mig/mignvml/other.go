@@ -30,7 +30,10 @@ func (d *Driver) Device(context.Context, string) (*Device, error) { return nil, 
 // Device stands for a GPU. There is none here.
 type Device struct{}
 
-var _ mig.Device = (*Device)(nil)
+var (
+	_ mig.Device = (*Device)(nil)
+	_ mig.Locker = (*Device)(nil)
+)
 
 // UUID returns "".
 func (d *Device) UUID() string { return "" }
@@ -45,6 +48,9 @@ func (d *Device) Model() *mig.Model { return nil }
 func (d *Device) State(context.Context) (mig.DeviceState, error) {
 	return mig.DeviceState{}, ErrNoDriver
 }
+
+// Lock fails with ErrNoDriver.
+func (d *Device) Lock(context.Context) (unlock func(), err error) { return nil, ErrNoDriver }
 
 // SetMode fails with ErrNoDriver.
 func (d *Device) SetMode(context.Context, mig.Mode) error { return ErrNoDriver }

@@ -52,6 +52,7 @@ type GPU struct {
 	faults        []Fault
 	log           []string
 	serial        int
+	lock          chan struct{}
 }
 
 type instance struct {
@@ -59,7 +60,10 @@ type instance struct {
 	nextCompute int
 }
 
-var _ mig.Device = (*GPU)(nil)
+var (
+	_ mig.Device = (*GPU)(nil)
+	_ mig.Locker = (*GPU)(nil)
+)
 
 // New returns a simulated GPU of a model. It fails when the model's placements
 // are not known or the layout is not valid.
@@ -67,7 +71,7 @@ func New(m *mig.Model, opts Options) (*GPU, error) {
 	if m == nil || !m.PlacementsKnown() {
 		return nil, fmt.Errorf("migtest: %w of %s", mig.ErrPlacementsUnknown, m)
 	}
-	g := &GPU{model: m, uuid: cmp.Or(opts.UUID, "GPU-simulated-"+m.Key), mode: mig.Mode(!opts.Disabled), pending: mig.Mode(!opts.Disabled), order: map[int][]int{}}
+	g := &GPU{model: m, uuid: cmp.Or(opts.UUID, "GPU-simulated-"+m.Key), mode: mig.Mode(!opts.Disabled), pending: mig.Mode(!opts.Disabled), order: map[int][]int{}, lock: make(chan struct{}, 1)}
 	rng := rand.New(rand.NewPCG(opts.Seed, 0))
 	for class := 1; class <= 8; class *= 2 {
 		g.order[class] = rng.Perm(class)
@@ -111,6 +115,9 @@ func (g *GPU) hold(in mig.Instance) error {
 	return nil
 }
 
+// Model returns the GPU's model.
+func (g *GPU) Model() *mig.Model { return g.model }
+
 // Fail adds a fault. Faults count calls from now on.
 func (g *GPU) Fail(f Fault) {
 	g.mu.Lock()
@@ -123,6 +130,17 @@ func (g *GPU) Calls() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.log)
+}
+
+// Lock implements mig.Locker among the callers of this GPU. It counts as no
+// call.
+func (g *GPU) Lock(ctx context.Context) (unlock func(), err error) {
+	select {
+	case g.lock <- struct{}{}:
+		return func() { <-g.lock }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // Hold lets a client hold the whole GPU, as a process that has its device node

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -34,6 +35,9 @@ type Options struct {
 	KillEffect                 KillEffect       // what an unannounced death of a client does
 	StartDelay                 time.Duration    // how long a server is INITIALIZING
 	Now                        func() time.Time `json:"-"`
+	// ServerProcesses makes the servers of a daemon that Program starts processes
+	// of their own, its children. They outlive a daemon that is not told to quit.
+	ServerProcesses bool
 	// Arguments, if given, plays runs with arguments, which is how a v3 daemon
 	// takes its commands (package mpsv3test); commands on standard input are
 	// then unknown. quit ends the fake.
@@ -80,6 +84,13 @@ type Daemon struct {
 	parts    []partition
 	faults   []*Fault
 	commands []string
+	spawn    func() (*process, error) // starts a server's process; nil: there is none
+}
+
+// process is a server's.
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed once it has ended
 }
 
 type server struct {
@@ -89,6 +100,7 @@ type server struct {
 	ready time.Time
 	hung  bool
 	settings
+	process *process // nil: there is none
 	clients []*client
 	nextCtx int
 }
@@ -215,7 +227,15 @@ func pipeOf(environ []string) string {
 // ones recover once their clients have gone.
 func (d *Daemon) refresh() {
 	now := d.opt.Now()
-	for _, s := range d.servers {
+	for _, s := range slices.Clone(d.servers) {
+		if s.process != nil {
+			select {
+			case <-s.process.done:
+				d.removeServer(s)
+				continue
+			default:
+			}
+		}
 		if s.state == mps.StateInitializing && !now.Before(s.ready) {
 			s.state = mps.StateActive
 			d.logf("control.log", "Control", FirstPID-1, "NEW SERVER %d: Ready", s.pid)
@@ -230,6 +250,14 @@ func (d *Daemon) startServer(uid int) *server {
 	s := &server{pid: d.nextPID, uid: uid, state: mps.StateInitializing, ready: d.opt.Now().Add(d.opt.StartDelay),
 		settings: settings{d.settings.pct, maps.Clone(d.settings.limits)}}
 	d.nextPID++
+	if d.spawn != nil {
+		p, err := d.spawn()
+		if err != nil {
+			d.logf("control.log", "Control", FirstPID-1, "Failed to start server: %v", err)
+		} else {
+			s.process, s.pid = p, p.cmd.Process.Pid
+		}
+	}
 	d.servers = append(d.servers, s)
 	d.logf("control.log", "Control", FirstPID-1, "Starting new server %d for user %d", s.pid, uid)
 	for _, g := range d.opt.GPUs {
@@ -250,6 +278,10 @@ func (d *Daemon) server(pid string) *server {
 }
 
 func (d *Daemon) removeServer(s *server) {
+	if s.process != nil {
+		_ = s.process.cmd.Process.Kill() // perhaps it has ended
+		<-s.process.done
+	}
 	d.servers = slices.DeleteFunc(d.servers, func(x *server) bool { return x == s })
 	d.logf("control.log", "Control", FirstPID-1, "Server %d exited with status 0", s.pid)
 	for _, c := range s.clients {

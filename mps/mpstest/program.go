@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/rpc"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -29,7 +31,14 @@ const (
 
 	roleControl = "control"
 	roleClient  = "client"
+	roleServer  = "server"
+
+	serverProgram = "nvidia-cuda-mps-server"
+	pidFile       = "nvidia-cuda-mps-control.pid"
 )
+
+// serverLife is when a server process ends that nobody has ended.
+const serverLife = 2 * time.Minute
 
 // ClientRole in its environment makes a test binary that calls ControlProgram
 // play a CUDA process. ClientCommand sets it.
@@ -49,6 +58,9 @@ func ControlProgram(play ...func(args []string, opts *Options)) (code int, ok bo
 		return control(os.Args[1:], os.Stdin, os.Stdout, play), true
 	case roleClient:
 		return cudaProcess(os.Stdin, os.Stdout), true
+	case roleServer:
+		time.Sleep(serverLife)
+		return 0, true
 	}
 	return 0, false
 }
@@ -207,7 +219,10 @@ func startDaemon(args []string, stdout io.Writer, play []func([]string, *Options
 		}
 		return 1
 	}
-	l, err := net.Listen("unix", socket(pipeDir()))
+	l, err := listen(pipeDir())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(pipeDir(), pidFile), []byte(strconv.Itoa(os.Getpid())), 0o666)
+	}
 	if err != nil {
 		return say(stdout, "An instance of this daemon is already running: "+err.Error()+"\n", 1)
 	}
@@ -218,7 +233,39 @@ func startDaemon(args []string, stdout io.Writer, play []func([]string, *Options
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	return exitCode(serve(ctx, l, New(o)))
+	d := New(o)
+	if o.ServerProcesses {
+		d.spawn = spawnServer
+	}
+	return exitCode(serve(ctx, l, d))
+}
+
+// listen makes the socket, in place of one that a killed daemon left.
+func listen(dir string) (net.Listener, error) {
+	if err := lock(dir); err != nil {
+		return nil, err
+	}
+	if err := os.Remove(socket(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return net.Listen("unix", socket(dir))
+}
+
+// spawnServer starts a process that stands for a server.
+func spawnServer() (*process, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{cmd: &exec.Cmd{Path: exe, Args: []string{serverProgram}, Env: append(os.Environ(), envRole+"="+roleServer)}, done: make(chan struct{})}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(p.done)
+		_ = p.cmd.Wait() // killed
+	}()
+	return p, nil
 }
 
 func exitCode(err error) int {

@@ -18,12 +18,38 @@ type Process struct {
 	Server    string
 	Device    string
 	Namespace string
-	Command   string
+	Command   string // as mps.Process has it
 }
 
-// Clients lists the client processes of a server, or of all for "".
+// Clients lists the client processes of a server, or of all for "". What
+// programs are called is the tenants' choice: it hides no other row, but it can
+// hold a line that looks like a row of the list.
 func (v *Client) Clients(ctx context.Context, server string) ([]Process, error) {
-	return list(ctx, v, parseProcess, server, "client list", "--all")
+	const command = "client list"
+	rows, err := list(ctx, v, func(row string) (Process, bool) {
+		if p, ok := parseProcess(row); ok {
+			return p, true
+		}
+		return Process{Command: row}, true // the name of the program before goes on
+	}, server, command, "--all")
+	if err != nil {
+		return nil, err
+	}
+	var out []Process
+	for i, p := range rows {
+		switch {
+		case p.PID > 0:
+			out = append(out, p)
+		case i == 0:
+			return nil, v.opError(strings.Fields(command), &mps.ParseError{What: "row of " + command, Line: 1, Text: problem.Clip(p.Command)})
+		default:
+			out[len(out)-1].Command += "\n" + p.Command
+		}
+	}
+	for i := range out {
+		out[i].Command = form.Name(out[i].Command)
+	}
+	return out, nil
 }
 
 func parseProcess(row string) (Process, bool) {

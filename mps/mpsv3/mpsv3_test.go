@@ -229,3 +229,23 @@ func TestSetupTOML(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNamesOfTenants lets a tenant choose what its program is called: the others
+// stay listed, with their own names.
+func TestNamesOfTenants(t *testing.T) {
+	for _, hostile := range []string{"already exists", "a\nb", "\x1b[2J", "Server not found", `"`, `a"b,"c`, "x\n1,2", "bad\xff", " "} {
+		c, _, d := newClient(t)
+		if _, err := c.CreateServer(t.Context(), "serving", mpsv3.ServerOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{hostile, "./after"} {
+			if _, err := d.Connect("serving", "default", mpstest.Process{Command: name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ps, err := c.Clients(t.Context(), "serving")
+		if err != nil || len(ps) != 2 || ps[1].Command != "./after" || strings.ContainsFunc(ps[0].Command, func(r rune) bool { return r < ' ' }) {
+			t.Errorf("%q: %q, %v", hostile, ps, err)
+		}
+	}
+}

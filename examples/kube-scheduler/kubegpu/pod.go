@@ -14,7 +14,7 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/examples/kube-scheduler/internal/problems"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -63,7 +63,7 @@ func (c *Claim) hami() bool { return c.Memory > 0 || c.MemoryPercent > 0 || c.Co
 // asks for no GPU. The error is an ErrInvalid that names every problem with its
 // path in the pod.
 func ReadPod(p *v1.Pod) (*Pod, error) {
-	var l problem.List
+	var l problems.List
 	out := &Pod{Name: p.Namespace + "/" + p.Name}
 	asks := false
 	for i := range p.Spec.Containers {
@@ -131,7 +131,7 @@ func asked(c *v1.Container, name v1.ResourceName) (int64, bool) {
 }
 
 // readContainer adds a container's claims and reports whether it asks for any.
-func (out *Pod) readContainer(path string, c *v1.Container, l *problem.List) bool {
+func (out *Pod) readContainer(path string, c *v1.Container, l *problems.List) bool {
 	path += ".resources"
 	any := false
 	get := func(name v1.ResourceName, limit int64) int {
@@ -182,7 +182,7 @@ func (out *Pod) readContainer(path string, c *v1.Container, l *problem.List) boo
 }
 
 // readProfiles adds a claim for each MIG instance.
-func (out *Pod) readProfiles(path string, c *v1.Container, l *problem.List) bool {
+func (out *Pod) readProfiles(path string, c *v1.Container, l *problems.List) bool {
 	names := map[v1.ResourceName]bool{}
 	for name := range c.Resources.Requests {
 		names[name] = true
@@ -212,7 +212,7 @@ func (out *Pod) readProfiles(path string, c *v1.Container, l *problem.List) bool
 	return any
 }
 
-func (out *Pod) readAnnotations(p *v1.Pod, l *problem.List) {
+func (out *Pod) readAnnotations(p *v1.Pod, l *problems.List) {
 	path := func(name string) string { return fmt.Sprintf("metadata.annotations[%s]", name) }
 	get := func(name string, read func(string) error) {
 		text, ok := p.Annotations[name]
@@ -278,7 +278,7 @@ func (out *Pod) readAnnotations(p *v1.Pod, l *problem.List) {
 }
 
 // applyKind narrows the mechanisms to those that the kind of workload stands.
-func (out *Pod) applyKind(path string, l *problem.List) {
+func (out *Pod) applyKind(path string, l *problems.List) {
 	a := decision.ArchetypeOf(out.Kind)
 	objective := out.MaxSlowdown > 0 || out.SLO != (predict.SLO{})
 	if !a.NeverShares && !(a.LatencyBound && objective) {

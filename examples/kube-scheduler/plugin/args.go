@@ -9,13 +9,14 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/examples/kube-scheduler/internal/problems"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
-	"github.com/cotenant/cotenant/internal/problem"
-	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -27,39 +28,39 @@ var ErrArgs = errors.New("cotenant: invalid arguments")
 type Args struct {
 	// Policy is cotenant, fgd, best-fit, spread or random; "" is cotenant where
 	// a mix is given, and best-fit where none is.
-	Policy string `yaml:"policy"`
-	Seed   uint64 `yaml:"seed"` // of random
+	Policy string `json:"policy"`
+	Seed   uint64 `json:"seed"` // of random
 	// Mix is the requests of a typical day, which cotenant and fgd look ahead by.
-	Mix []MixEntry `yaml:"mix"`
+	Mix []MixEntry `json:"mix"`
 	// Prices of a GPU's hour by model ("2.49 USD"), for verdicts.
-	Prices map[string]string `yaml:"prices"`
+	Prices map[string]string `json:"prices"`
 
 	// Measured and Workloads are what predictions rest on: what was measured of
 	// GPU models, and which of it the workloads are that pods name by annotation.
 	// With them the policy weighs what neighbours lose, and pods may have
 	// objectives beside neighbours.
-	Measured  []Measured                    `yaml:"measured"`
-	Workloads map[string]predict.ProfileRef `yaml:"workloads"`
+	Measured  []Measured                    `json:"measured"`
+	Workloads map[string]predict.ProfileRef `json:"workloads"`
 }
 
 // Measured is what was measured of workloads alone on GPUs of one model.
 type Measured struct {
-	Model         string `yaml:"model,required"`
-	ProfilesFile  string `yaml:"profilesFile,required"` // as predict.ParseProfiles reads it
-	PredictorFile string `yaml:"predictorFile"`         // as predict.ParsePredictor reads it; "" is predict.NewPredictor
+	Model         string `json:"model"`
+	ProfilesFile  string `json:"profilesFile"`  // as predict.ParseProfiles reads it
+	PredictorFile string `json:"predictorFile"` // as predict.ParsePredictor reads it; "" is predict.NewPredictor
 }
 
 // MixEntry is a kind of request and how often it comes.
 type MixEntry struct {
-	Weight     float64             `yaml:"weight"` // 0 = 1
-	CPUMilli   int64               `yaml:"cpuMilli"`
-	Memory     sharing.Bytes       `yaml:"memory"`
-	GPUs       int                 `yaml:"gpus"`     // 0 = 1
-	GPUMilli   int                 `yaml:"gpuMilli"` // of each; 0 = a whole one, where nothing else is said
-	GPUMemory  sharing.Bytes       `yaml:"gpuMemory"`
-	Profile    string              `yaml:"profile"` // MIG
-	Models     []string            `yaml:"models"`
-	Mechanisms []sharing.Mechanism `yaml:"mechanisms"`
+	Weight     float64             `json:"weight"` // 0 = 1
+	CPUMilli   int64               `json:"cpuMilli"`
+	Memory     sharing.Bytes       `json:"memory"`
+	GPUs       int                 `json:"gpus"`     // 0 = 1
+	GPUMilli   int                 `json:"gpuMilli"` // of each; 0 = a whole one, where nothing else is said
+	GPUMemory  sharing.Bytes       `json:"gpuMemory"`
+	Profile    string              `json:"profile"` // MIG
+	Models     []string            `json:"models"`
+	Mechanisms []sharing.Mechanism `json:"mechanisms"`
 }
 
 func (k *MixEntry) typical() placement.Typical {
@@ -98,10 +99,15 @@ func decodeArgs(obj runtime.Object) (Args, error) {
 }
 
 // ParseArgs reads arguments, YAML or JSON, strictly. The error is an ErrArgs that
-// names every problem.
+// names every unknown key, or the first value that cannot be read.
 func ParseArgs(data []byte) (Args, error) {
 	var a Args
-	if err := strictyaml.Decode(data, &a, strictyaml.Options{}); err != nil {
+	data, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return Args{}, fmt.Errorf("%w:\n%w", ErrArgs, err)
+	}
+	unknown, err := kjson.UnmarshalStrict(data, &a)
+	if err := errors.Join(append(unknown, err)...); err != nil {
 		return Args{}, fmt.Errorf("%w:\n%w", ErrArgs, err)
 	}
 	return a, nil
@@ -127,7 +133,7 @@ func (a *Args) Scorer() (*placement.Scorer, error) {
 }
 
 func (a *Args) build() (*built, error) {
-	var l problem.List
+	var l problems.List
 	b := &built{policy: a.policy(&l), prices: map[string]cost.Money{}}
 	for _, model := range slices.Sorted(maps.Keys(a.Prices)) {
 		price, err := cost.ParsePrice(a.Prices[model])
@@ -149,9 +155,7 @@ func (a *Args) build() (*built, error) {
 	return b, nil
 }
 
-var policies = []string{"cotenant", "fgd", "best-fit", "spread", "random"}
-
-func (a *Args) policy(l *problem.List) placement.Policy {
+func (a *Args) policy(l *problems.List) placement.Policy {
 	name := a.Policy
 	if name == "" {
 		name = "best-fit"
@@ -187,11 +191,7 @@ func (a *Args) policy(l *problem.List) placement.Policy {
 	case "random":
 		return placement.Random{Seed: a.Seed}
 	default:
-		remedy := "use cotenant, fgd, best-fit, spread or random"
-		if near := problem.Nearest(name, policies); near != "" {
-			remedy = "did you mean " + near + "?"
-		}
-		l.Addf("policy", remedy, "there is no policy %.40q", name)
+		l.Addf("policy", "use cotenant, fgd, best-fit, spread or random", "there is no policy %.40q", name)
 	}
 	return nil
 }
@@ -201,18 +201,17 @@ var mixFields = strings.NewReplacer("Typical[", "mix[", "Typical", "mix", "].Req
 	"].Request.Milli", "].gpuMilli", "].Request.GPUMemory", "].gpuMemory", "].Request.Profile", "].profile", "].Request.Mechanisms", "].mechanisms",
 	"].Weight", "].weight")
 
-func addMixErr(l *problem.List, err error) {
-	var found problem.List
-	found.AddErr("", err)
-	for _, p := range found.Problems() {
-		if p.Path != "" {
-			l.Addf(mixFields.Replace(p.Path), p.Remedy, "%s", p.Message)
+// addMixErr records err, which NewMix returned, under the arguments' names.
+func addMixErr(l *problems.List, err error) {
+	for line := range strings.Lines(err.Error()) {
+		if path, what, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && strings.HasPrefix(path, "Typical") {
+			l.Addf(mixFields.Replace(path), "", "%s", what)
 		}
 	}
 }
 
 // models makes the predictions, nil where nothing was measured.
-func (a *Args) models(l *problem.List) *placement.Models {
+func (a *Args) models(l *problems.List) *placement.Models {
 	if len(a.Measured) == 0 {
 		if len(a.Workloads) > 0 {
 			l.Addf("measured", "give the profiles of a GPU model", "workloads are named, and nothing was measured")
@@ -220,16 +219,33 @@ func (a *Args) models(l *problem.List) *placement.Models {
 		return nil
 	}
 	before := l.Len()
+	for _, name := range slices.Sorted(maps.Keys(a.Workloads)) {
+		w := a.Workloads[name]
+		if w.Server == (predict.Server{}) {
+			l.Addf("workloads."+name+".server", `say at least {"model": ...}`, "is empty")
+		}
+		if err := w.Load.Validate(); err != nil {
+			l.AddErr("workloads."+name+".load", err)
+		}
+	}
 	var gpus []placement.Calibrated
 	for i, m := range a.Measured {
 		path := fmt.Sprintf("measured[%d]", i)
 		g := placement.Calibrated{Model: m.Model, Predictor: predict.NewPredictor(), Profiles: &predict.Profiles{}}
-		if names := kubegpu.ModelNames(m.Model); len(names) == 1 {
+		names := kubegpu.ModelNames(m.Model)
+		switch {
+		case m.Model == "":
+			l.Addf(path+".model", "name a GPU model", "is missing")
+		case len(names) == 1:
 			g.Model = names[0]
-		} else {
+		default:
 			l.Addf(path+".model", "name one of them", "%s stands for %s", m.Model, strings.Join(names, ", "))
 		}
 		read := func(field, name string, use func([]byte) error) {
+			if name == "" {
+				l.Addf(path+"."+field, "name the file", "is missing")
+				return
+			}
 			data, err := os.ReadFile(name)
 			if err == nil {
 				err = use(data)

@@ -49,8 +49,8 @@ func ExampleParseArgs() {
 	fmt.Println(err)
 	// Output:
 	// cotenant: invalid arguments:
-	// polcy: unknown key (did you mean "policy"?)
-	// mix[0].gpuMili: unknown key (did you mean "gpuMilli"?)
+	// unknown field "mix[0].gpuMili"
+	// unknown field "polcy"
 }
 
 // The same check for what stands in a scheduler's configuration.

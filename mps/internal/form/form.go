@@ -7,6 +7,10 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // Lines splits an answer into its lines, without the empty ones at its end.
@@ -56,3 +60,13 @@ func IsUUID(s string) bool { return len(s) <= 96 && uuid.MatchString(s) }
 // IsWord answers whether s reaches the daemon as one word: it holds nothing
 // that ends a word or a line.
 func IsWord(s string) bool { return word.MatchString(s) }
+
+// Name makes what a tenant chose fit for a person's eyes: quoted as in Go, and
+// cut, where it holds more than printable text.
+func Name(s string) string {
+	s = strings.TrimRight(s, " \t\r\n")
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return problem.Clip(strconv.Quote(s))
+	}
+	return s
+}

@@ -1,0 +1,200 @@
+package decision
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/internal/strictyaml"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// expertCase is a fleet and the answers that an expert would accept, as
+// testdata/corpus/README.md has them.
+type expertCase struct {
+	Name      string         `yaml:"name,required"`
+	Reason    string         `yaml:"reason,required"`
+	Fleet     Fleet          `yaml:"fleet,required"`
+	GPUs      corpusRange    `yaml:"gpus"`
+	Expect    []expertAnswer `yaml:"expect,required"`
+	Disagrees []disagreement `yaml:"disagrees"`
+}
+
+type expertAnswer struct {
+	Workload   string              `yaml:"workload,required"`
+	Mechanism  []sharing.Mechanism `yaml:"mechanism"`
+	Profile    []string            `yaml:"profile"` // where the mechanism is MIG
+	Pool       []string            `yaml:"pool"`
+	Status     []Status            `yaml:"status"`
+	Placed     corpusRange         `yaml:"placed"`
+	MostPerGPU int                 `yaml:"most_per_gpu"`
+	Apart      []string            `yaml:"apart"`
+}
+
+// disagreement argues one difference between program and expert.
+type disagreement struct {
+	Says  string `yaml:"says,required"`
+	Wrong string `yaml:"wrong,required"` // program or expert
+	Why   string `yaml:"why,required"`
+}
+
+// corpusRange is "3", "2..4", or absent: anything.
+type corpusRange struct {
+	set    bool
+	lo, hi int
+}
+
+func (r *corpusRange) UnmarshalText(b []byte) error {
+	lo, hi, ranged := strings.Cut(string(b), "..")
+	if !ranged {
+		hi = lo
+	}
+	var err error
+	if r.lo, err = strconv.Atoi(lo); err != nil {
+		return err
+	}
+	r.hi, err = strconv.Atoi(hi)
+	r.set = true
+	return err
+}
+
+func (r corpusRange) differs(n int) bool { return r.set && (n < r.lo || n > r.hi) }
+
+func readCorpus(t *testing.T) []expertCase {
+	t.Helper()
+	files, err := filepath.Glob("testdata/corpus/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []expertCase
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var cases []expertCase
+		if err := strictyaml.Decode(data, &cases, strictyaml.Options{}); err != nil {
+			t.Fatalf("%s: %v", f, err)
+		}
+		all = append(all, cases...)
+	}
+	return all
+}
+
+// TestExpertsAgree runs the program on fleets that experts answered first. A
+// difference must be argued in the file, and an argument must be about
+// something that the program still says.
+func TestExpertsAgree(t *testing.T) {
+	cases := readCorpus(t)
+	if len(cases) < 50 {
+		t.Errorf("%d fleets", len(cases))
+	}
+	seen := map[string]bool{}
+	for _, c := range cases {
+		if seen[c.Name] {
+			t.Errorf("two cases %s", c.Name)
+		}
+		seen[c.Name] = true
+		t.Run(c.Name, func(t *testing.T) {
+			if err := c.Fleet.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			r, err := Decide(&c.Fleet, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			differences := c.differences(r)
+			argued := map[string]bool{}
+			for _, d := range c.Disagrees {
+				argued[d.Says] = true
+				if d.Wrong != "program" && d.Wrong != "expert" {
+					t.Errorf("disagrees: wrong is %q, not program or expert", d.Wrong)
+				}
+				if !slices.Contains(differences, d.Says) {
+					t.Errorf("argued, but no longer said: %s", d.Says)
+				}
+			}
+			for _, d := range differences {
+				if !argued[d] {
+					t.Errorf("not argued: %s\nexpert: %s", d, c.Reason)
+				}
+			}
+			if t.Failed() {
+				for _, d := range r.Decisions {
+					t.Logf("program: %s: %s", d.Workload, d.Why)
+				}
+			}
+		})
+	}
+}
+
+// differences says in what the result is none of the answers expected.
+func (c *expertCase) differences(r *Result) (out []string) {
+	for _, e := range c.Expect {
+		say := func(format string, args ...any) {
+			out = append(out, e.Workload+": "+fmt.Sprintf(format, args...))
+		}
+		d := r.Decision(e.Workload)
+		if d == nil {
+			say("not decided at all")
+			continue
+		}
+		if len(e.Mechanism) > 0 && !slices.Contains(e.Mechanism, d.Mechanism) {
+			say("mechanism %s", d.Mechanism)
+		} else if len(e.Profile) > 0 && d.Mechanism == sharing.MechanismMIG && !slices.Contains(e.Profile, d.Profile) {
+			say("profile %s", d.Profile)
+		}
+		if len(e.Pool) > 0 && !slices.Contains(e.Pool, d.Pool) {
+			say("pool %s", d.Pool)
+		}
+		if len(e.Status) > 0 && !slices.Contains(e.Status, d.Status) {
+			say("status %s", d.Status)
+		}
+		if e.Placed.differs(d.Placed) {
+			say("placed %d", d.Placed)
+		}
+		most, beside := together(r, e.Workload)
+		if e.MostPerGPU > 0 && most > e.MostPerGPU {
+			say("%d on one GPU", most)
+		}
+		for _, other := range e.Apart {
+			if m, ok := beside[other]; ok {
+				say("beside %s by %s", other, m)
+			}
+		}
+	}
+	if c.GPUs.differs(r.Totals.GPUsAfter) {
+		out = append(out, fmt.Sprintf("gpus %d", r.Totals.GPUsAfter))
+	}
+	return out
+}
+
+// together returns how many replicas of a workload the fullest GPU has without
+// MIG between them, and which other workloads are there so.
+func together(r *Result, workload string) (most int, beside map[string]sharing.Mechanism) {
+	beside = map[string]sharing.Mechanism{}
+	for _, p := range r.Pools {
+		for _, g := range p.Groups {
+			for _, l := range g.Layouts {
+				at := map[string]int{}
+				for _, t := range l.Tenants {
+					at[t.Workload] += t.Replicas
+				}
+				if at[workload] == 0 {
+					continue
+				}
+				most = max(most, at[workload])
+				for other := range at {
+					if other != workload {
+						beside[other] = g.Mechanism
+					}
+				}
+			}
+		}
+	}
+	return most, beside
+}

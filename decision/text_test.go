@@ -1,0 +1,140 @@
+package decision
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+func textOf(t *testing.T, r *Result, opts TextOptions) []string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := r.WriteText(&b, opts); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+}
+
+func checkWidth(t *testing.T, what string, lines []string, width int) {
+	t.Helper()
+	for _, line := range lines {
+		if n := columns(line); n > width {
+			t.Errorf("%s: %d columns: %s", what, n, line)
+		}
+	}
+}
+
+// TestTextOfManyWorkloads: 800 workloads take at most 80 lines of 100 columns,
+// however many pools they are on, and every workload is counted in them.
+func TestTextOfManyWorkloads(t *testing.T) {
+	for seed, pools := range []int{1, 6, 50} {
+		f := randomFleet(rand.New(rand.NewPCG(uint64(seed), 9)), pools, 800)
+		for i := range f.Pools {
+			f.Pools[i].Count = 3000 / pools
+		}
+		lines := textOf(t, decide(t, f), TextOptions{})
+		checkWidth(t, fmt.Sprintf("%d pools", pools), lines, DefaultWidth)
+		if len(lines) > 80 {
+			t.Errorf("%d pools: %d lines:\n%s", pools, len(lines), strings.Join(lines, "\n"))
+		}
+		if text := strings.Join(lines, "\n"); !strings.Contains(text, "800 workloads: ") {
+			t.Errorf("%d pools: the workloads are not counted:\n%s", pools, text)
+		}
+	}
+}
+
+// TestTextWraps at any width, down to the narrowest, in every mode.
+func TestTextWraps(t *testing.T) {
+	f := randomFleet(rand.New(rand.NewPCG(4, 9)), 3, 12)
+	r := decide(t, f)
+	for _, width := range []int{narrowest, 60, 100, 160} {
+		modes := []TextOptions{{}, {Why: "mps-fault-spreads"}, {Why: "k8s-device-plugin"}}
+		for _, w := range f.Workloads {
+			modes = append(modes, TextOptions{Explain: w.Name})
+		}
+		for _, opts := range modes {
+			opts.Width = width
+			lines := textOf(t, r, opts)
+			if at := indexOf(lines, "SOURCES"); at >= 0 {
+				lines = lines[:at] // their lines are of 100 columns
+			}
+			checkWidth(t, fmt.Sprintf("%+v", opts), lines, width)
+		}
+	}
+	plain, coloured := textOf(t, r, TextOptions{}), textOf(t, r, TextOptions{Color: true})
+	if got := strings.Join(coloured, "\n"); !strings.Contains(got, "\x1b[") || stripped(got) != strings.Join(plain, "\n") {
+		t.Error("colours change more than colours")
+	}
+}
+
+func indexOf(lines []string, want string) int {
+	for i, line := range lines {
+		if line == want {
+			return i
+		}
+	}
+	return -1
+}
+
+func stripped(s string) string {
+	var b strings.Builder
+	for {
+		before, rest, ok := strings.Cut(s, "\x1b[")
+		b.WriteString(before)
+		if !ok {
+			return b.String()
+		}
+		_, s, _ = strings.Cut(rest, "m")
+	}
+}
+
+// TestTextOfWhatThereIsNot: a workload or id that is not there is an error that
+// says which there are, and nothing is written.
+func TestTextOfWhatThereIsNot(t *testing.T) {
+	r := decide(t, randomFleet(rand.New(rand.NewPCG(4, 9)), 1, 2))
+	for _, c := range []struct {
+		opts TextOptions
+		want string
+	}{{TextOptions{Explain: "nobody"}, "w0, w1"}, {TextOptions{Why: "nothing"}, "no trap and no source"}} {
+		var b bytes.Buffer
+		if err := r.WriteText(&b, c.opts); err == nil || !strings.Contains(err.Error(), c.want) || b.Len() > 0 {
+			t.Errorf("%+v: %v, %q", c.opts, err, b.String())
+		}
+	}
+}
+
+// TestScoresStayOnTheirScale: of 100, the pool's price included.
+func TestScoresStayOnTheirScale(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 9))
+	for range 30 {
+		for _, d := range decide(t, randomFleet(rng, 1+rng.IntN(5), 8)).Decisions {
+			for _, c := range d.Candidates {
+				if c.Score < 0 || c.Score > 100 || c.Preference < 0 || c.Preference > 100 {
+					t.Errorf("%s: %s on %s: score %v, preference %v", d.Workload, c.Mechanism, c.Pool, c.Score, c.Preference)
+				}
+			}
+		}
+	}
+}
+
+// TestEveryTrapIsShownInFull: claim, truth and sources, whatever its length.
+func TestEveryTrapIsShownInFull(t *testing.T) {
+	r := decide(t, randomFleet(rand.New(rand.NewPCG(4, 9)), 1, 2))
+	for _, trap := range sharing.Traps() {
+		lines := textOf(t, r, TextOptions{Why: trap.ID})
+		checkWidth(t, trap.ID, lines, DefaultWidth)
+		text := strings.Join(strings.Fields(strings.Join(lines, " ")), " ")
+		for _, want := range []string{trap.Statement, trap.Truth, string(trap.Sources[0])} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s lacks %q:\n%s", trap.ID, want, text)
+			}
+		}
+	}
+	for _, s := range sharing.Sources() {
+		checkWidth(t, string(s.ID), textOf(t, r, TextOptions{Why: string(s.ID)}), DefaultWidth)
+	}
+}

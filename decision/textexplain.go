@@ -1,0 +1,230 @@
+package decision
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// explained is the column of what is said under a heading of an explanation.
+const explained = 14
+
+// explain writes all that is known of one decision.
+func (t *text) explain(d *Decision) {
+	say := func(head, format string, args ...any) { t.put(2, explained, head, fmt.Sprintf(format, args...)) }
+	t.put(0, explained, t.paint(bold, d.Workload), t.answer(d))
+	each := ""
+	if d.GPUs > 1 {
+		each = fmt.Sprintf(" on each of %d GPUs", d.GPUs)
+	}
+	say("needs", "%s%s, %s", d.Memory, each, counted(d.Replicas, "replica"))
+	for _, c := range d.Consequences {
+		say("expects", "%s %.4g (%.4g to %.4g) of %.4g: kept %s", c.Metric, c.Value, c.Low, c.High, c.Limit, c.Verdict)
+	}
+	for _, a := range d.Assumes {
+		say("assumes", "%s: %s", a.What, a.Why)
+	}
+	if s := d.Settle; s != nil {
+		say("settle", "%s", s.Measurement)
+		say("", "%s", s.Command)
+	}
+	if c := d.Cost; c != nil {
+		say("costs", "%s %s an hour, a replica %s; on GPUs of their own %s (%.1f%% saved)", c.PerWorkloadHour, c.Currency, c.PerReplicaHour, c.ExclusiveHour, c.SavingPercent)
+	}
+	if a := d.TradeOff; a != nil {
+		say("accepts", "%s%s", a.Message, t.cites.Ref(a.Source))
+	}
+	if len(d.Isolation) > 0 {
+		parts := make([]string, len(d.Isolation))
+		for i, a := range d.Isolation {
+			parts[i] = fmt.Sprintf("%s %s", a.Axis, a.Level)
+		}
+		say("isolation", "%s", strings.Join(parts, ", "))
+	}
+	if k := d.Risk; k != nil {
+		say("risk", "%s: %s risk, %s%s", k.Class, k.Level, k.Recommendation, t.cites.Ref(k.Source))
+	}
+	if i := d.Impact; i != nil {
+		say("impact", "+%.4g ms may lose %.3g%%: %s against %s %s saved a month (%s)", i.AddedLatencyMS, i.LossPercent, i.MonthlyLoss, i.MonthlySaving, i.Currency, i.Basis)
+	}
+	t.predicted(d)
+	for _, hit := range d.Traps {
+		say("trap", "%s, %s: %s", hit.ID, hit.Severity, hit.Message)
+	}
+	for _, hit := range d.Accepts {
+		say("bears", "%s, %s: %s", hit.ID, hit.Severity, hit.Message)
+	}
+	for _, hit := range d.Avoids {
+		say("avoids", "%s: %s", hit.ID, hit.Message)
+	}
+	for i := range t.r.Pools {
+		t.places(d, &t.r.Pools[i])
+	}
+	t.w.WriteString("\n")
+	t.title("CANDIDATES, the chosen one first")
+	for _, s := range d.NotChosen {
+		t.put(2, 4, "", s)
+	}
+	for i := range d.Candidates {
+		t.candidate(d.Candidates, i)
+	}
+}
+
+func (t *text) predicted(d *Decision) {
+	if p := d.Predicted; p != nil {
+		tpot := ""
+		if i, ok := p.Figures[predict.MetricTPOTP99.String()]; ok {
+			tpot = fmt.Sprintf("; TPOT P99 %.3g ms (%.3g to %.3g)", i.Value, i.Low, i.High)
+		}
+		t.put(2, explained, "predicted", fmt.Sprintf("%.2f times slower than alone (90%%: %.2f to %.2f), %d on a GPU (%s)%s", p.Slowdown.Value, p.Slowdown.Low, p.Slowdown.High, p.Tenants, p.Basis, tpot))
+	}
+	for _, s := range d.BreakEven {
+		sure := ""
+		if !s.Sure {
+			sure = ", intervals overlap"
+		}
+		t.put(2, explained, "pays", fmt.Sprintf("from %d on a GPU %s: %.3g ms a token time-sliced, %.3g ms under MPS%s", s.Tenants, s.Better, s.TimeSlicing.Value, s.MPS.Value, sure))
+	}
+}
+
+// places writes the GPUs of a pool that carry a workload, with the positions of
+// its instances, and what is to be noted of them.
+func (t *text) places(d *Decision, p *PoolResult) {
+	for _, g := range p.Groups {
+		if p.Pool != d.Pool || g.Mechanism != d.Mechanism {
+			continue
+		}
+		for _, l := range g.Layouts {
+			var parts []string
+			there := false
+			for _, in := range l.Instances {
+				parts, there = append(parts, fmt.Sprintf("%s@%d %s", in.Profile, in.Start, in.Workload)), there || in.Workload == d.Workload
+			}
+			for _, tenant := range l.Tenants {
+				parts, there = append(parts, fmt.Sprintf("%d x %s", tenant.Replicas, tenant.Workload)), there || tenant.Workload == d.Workload
+			}
+			if there {
+				t.put(2, explained, "on", fmt.Sprintf("%s of %s: %s", counted(l.GPUs, "GPU"), p.Pool, strings.Join(parts, " | ")))
+			}
+		}
+		for _, note := range g.Notes {
+			t.put(2, explained, "note", note)
+		}
+		if m := p.Migration; m != nil {
+			for _, step := range m.Steps {
+				t.put(2, explained, "step", step)
+			}
+		}
+	}
+}
+
+// deciding are the reasons that make a candidate's verdict; a pin is enough.
+func (c *Candidate) deciding() []gate.ReasonText {
+	if c.Verdict != gate.VerdictReject {
+		return c.Reasons
+	}
+	var out []gate.ReasonText
+	for _, r := range c.Reasons {
+		if r.Code == gate.CodePinnedElsewhere {
+			return []gate.ReasonText{r}
+		}
+		if r.Verdict == c.Verdict {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// candidate writes the candidate at k, with those that the same reasons rule out
+// on the same pool; those follow the first of them.
+func (t *text) candidate(cs []Candidate, k int) {
+	c := &cs[k]
+	reasons := c.deciding()
+	same := func(o Candidate) bool {
+		return o.Verdict == c.Verdict && o.Pool == c.Pool && len(o.Parts) == 0 && slices.Equal(o.deciding(), reasons)
+	}
+	names := []string{c.choice()}
+	if len(c.Parts) == 0 {
+		if slices.IndexFunc(cs, same) < k {
+			return
+		}
+		names = nil
+		for _, o := range cs[k:] {
+			if same(o) {
+				names = append(names, o.choice())
+			}
+		}
+	}
+	line := strings.Join(names, ", ") + " on " + c.Pool
+	if len(c.Parts) > 0 {
+		var parts []string
+		for _, p := range c.Parts {
+			parts = append(parts, fmt.Sprintf("%s %.1f", p.Criterion, 100*p.Weighted))
+		}
+		line += fmt.Sprintf(": %d on a GPU, score %.1f of 100 (%s)", c.Tenants, c.Score, strings.Join(parts, ", "))
+	}
+	verdict := c.Verdict.String()
+	if c.Chosen {
+		verdict = "chosen"
+	}
+	t.put(2, 12, verdict, line)
+	for _, reason := range reasons {
+		t.put(2, 14, "", reason.Message+t.cites.Ref(reason.Source))
+	}
+}
+
+func (c *Candidate) choice() string {
+	return strings.TrimSuffix(c.Mechanism.String()+" "+c.Profile, " ")
+}
+
+// why writes a trap or a source in full.
+func (t *text) why(id string) error {
+	say := func(head, body string) {
+		if body != "" {
+			t.put(2, explained, head, body)
+		}
+	}
+	if trap, ok := sharing.TrapByID(id); ok {
+		t.put(0, 0, t.paint(bold, trap.ID), fmt.Sprintf("trap, %s", trap.Severity))
+		say("claim", trap.Statement)
+		say("in truth", trap.Truth)
+		say("look for", trap.Detection)
+		for i := range t.r.Decisions {
+			d := &t.r.Decisions[i]
+			for _, does := range []struct {
+				what string
+				hits []TrapHit
+			}{{"walks into it", d.Traps}, {"bears it", d.Accepts}, {"avoids it", d.Avoids}} {
+				if k := slices.IndexFunc(does.hits, func(h TrapHit) bool { return h.ID == id }); k >= 0 {
+					say("here", fmt.Sprintf("%s %s: %s", d.Workload, does.what, does.hits[k].Message))
+				}
+			}
+		}
+		for _, s := range trap.Sources {
+			source, _ := sharing.SourceByID(s)
+			say("source", fmt.Sprintf("%s: %s %s", s, source.Title, source.Locator))
+		}
+		return nil
+	}
+	source, ok := sharing.SourceByID(sharing.SourceID(id))
+	if !ok {
+		return fmt.Errorf("decision: %q is no trap and no source; traps stand under TRAPS and sources in brackets, for example %s", id, sharing.Traps()[0].ID)
+	}
+	t.put(0, 0, t.paint(bold, id), fmt.Sprintf("source, %s", source.Basis))
+	say("title", source.Title)
+	say("where", source.Locator)
+	say("part", source.Section)
+	say("read", source.Date)
+	var backs []string
+	for _, trap := range sharing.Traps() {
+		if slices.Contains(trap.Sources, sharing.SourceID(id)) {
+			backs = append(backs, trap.ID)
+		}
+	}
+	say("traps", strings.Join(backs, ", "))
+	return nil
+}

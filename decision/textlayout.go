@@ -1,0 +1,113 @@
+package decision
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The layout shows at most this much; the rest is counted.
+const (
+	mostPoolLines = 16
+	mostLayouts   = 4
+	mostTenants   = 6
+)
+
+// layout is a line for each pool: how many of its GPUs run what.
+func (t *text) layout() {
+	t.w.WriteString("\n")
+	t.title("LAYOUT")
+	var used []*PoolResult
+	var unused []string
+	var names []string
+	for i := range t.r.Pools {
+		p := &t.r.Pools[i]
+		if p.GPUsNeeded == 0 {
+			unused = append(unused, p.Pool)
+			continue
+		}
+		used, names = append(used, p), append(names, p.Pool)
+	}
+	brief := len(t.r.Decisions) >= manyWorkloads
+	if len(used) > mostPoolLines {
+		slices.SortStableFunc(used, func(a, b *PoolResult) int { return cmp.Compare(b.GPUsNeeded, a.GPUsNeeded) })
+	}
+	at := column(names)
+	for i, p := range used {
+		if i == mostPoolLines-1 && len(used) > mostPoolLines {
+			n := 0
+			for _, p := range used[i:] {
+				n += p.GPUsNeeded
+			}
+			t.put(2, at, "", fmt.Sprintf("and %d more pools with %d GPUs in use", len(used)-i, n))
+			break
+		}
+		t.put(2, at, p.Pool, fmt.Sprintf("%d of %d %s: %s", p.GPUsNeeded, p.GPUs, p.GPU, p.brief(brief)))
+	}
+	if len(unused) > 0 {
+		t.put(2, at, "", "unused: "+someOf(unused, mostTenants))
+	}
+}
+
+// brief is what a pool's GPUs run, by mechanism; of many workloads only how many
+// GPUs each mechanism has.
+func (p *PoolResult) brief(onlyCounts bool) string {
+	groups := make([]string, len(p.Groups))
+	for i := range p.Groups {
+		g := &p.Groups[i]
+		if onlyCounts {
+			groups[i] = fmt.Sprintf("%s %d", g.Mechanism, g.GPUs)
+			continue
+		}
+		var layouts []string
+		for k := range g.Layouts {
+			if k == mostLayouts {
+				layouts = append(layouts, fmt.Sprintf("%d more layouts", len(g.Layouts)-k))
+				break
+			}
+			layouts = append(layouts, g.Layouts[k].brief())
+		}
+		groups[i] = fmt.Sprintf("%s %s", g.Mechanism, strings.Join(layouts, " + "))
+		if len(g.Notes) > 0 {
+			groups[i] += " (has a note)"
+		}
+	}
+	out := strings.Join(groups, "; ")
+	if m := p.Migration; m != nil {
+		out += fmt.Sprintf("; from what is there: keep %d, destroy %d (%d busy), create %d", m.Keep, m.Destroy, m.Busy, m.Create)
+	}
+	return out
+}
+
+// brief is a GPU's content, equal neighbours together, without positions.
+func (l *LayoutResult) brief() string {
+	type part struct {
+		what string
+		n    int
+	}
+	var parts []part
+	for _, in := range l.Instances {
+		what := in.Profile + " " + in.Workload
+		if k := len(parts) - 1; k >= 0 && parts[k].what == what {
+			parts[k].n++
+			continue
+		}
+		parts = append(parts, part{what, 1})
+	}
+	for _, tenant := range l.Tenants {
+		parts = append(parts, part{tenant.Workload, tenant.Replicas})
+	}
+	var texts []string
+	for k, p := range parts {
+		if k == mostTenants && len(parts) > mostTenants+1 {
+			texts = append(texts, fmt.Sprintf("%d more", len(parts)-k))
+			break
+		}
+		if p.n > 1 {
+			p.what = fmt.Sprintf("%d x %s", p.n, p.what)
+		}
+		texts = append(texts, p.what)
+	}
+	return fmt.Sprintf("%d x [%s]", l.GPUs, strings.Join(texts, " | "))
+}

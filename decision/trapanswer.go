@@ -1,0 +1,73 @@
+package decision
+
+import "github.com/cotenant/cotenant/sharing"
+
+// answered is what a layout does about a trap that lies in wait wherever its
+// mechanism is used.
+type answered struct {
+	// accepted says that the layout bears the risk: those who share it are one
+	// workload, or trust one another. Otherwise it avoids the trap.
+	accepted bool
+	how      string // why it is none here, or what to mind
+}
+
+// answeredTraps has the traps that follow from a mechanism and not from
+// anything that a workload or pool states: the gates and the consequences that a
+// choice has passed deal with them, or a tenant accepts them with the mechanism.
+var answeredTraps = map[string]answered{
+	"time-slicing-takes-turns":  {false, "the turns of all tenants are counted in what each will see"},
+	"turns-against-p99":         {false, "the P99 is computed with the turns of all tenants"},
+	"mps-is-not-isolation":      {false, "what it isolates was held against what is demanded"},
+	"hami-can-be-bypassed":      {false, "nothing stated gets round its limits, and no more than they give is demanded"},
+	"memory-fractions-add-up":   {false, "the written configuration sets a fraction that fits; leave the default and the second server fails"},
+	"mps-memory-fraction":       {false, "the written configuration sets the limit over the total; leave the default and the server runs out of memory"},
+	"mps-limit-per-process":     {false, "the written limit is divided among the processes"},
+	"mps-needs-idle-sms":        {false, "what all tenants ask of the GPU together is counted"},
+	"training-fills-the-gpu":    {false, "what all tenants ask of the GPU together is counted"},
+	"replicas-are-not-capacity": {false, "what all tenants ask of the GPU together is counted"},
+	"unequal-slowdowns":         {false, "each tenant's own slowdown is computed"},
+	"replicas-share-memory":     {false, "all tenants fit the GPU together, with headroom"},
+	"hami-graphs-unlimited":     {false, "the arrangement does not rest on HAMi's compute limit"},
+	"mps-q-flag":                {false, "what is written never uses -q"},
+	"mig-needs-idle-instances":  {true, "drain what runs on an instance before its step of the migration"},
+	"emulation-is-not-mig":      {true, "it isolates nothing; its tenants trust one another"},
+	"mps-fault-spreads":         {true, "its tenants are one workload or trust one another"},
+	"mps-client-killed":         {true, "end a client's work before its pod is deleted"},
+	"mps-fault-state-lasts":     {true, "after a fault restart all clients of that GPU"},
+	"mps-one-user-per-server":   {true, "give each user's GPUs a control daemon of their own"},
+}
+
+// findTraps fills in the traps of a decision: what the input walks into by
+// itself or by what a workload or pool states, what the layout accepts, and what
+// it avoids.
+func (s *trapScene) findTraps(d *Decision) {
+	asked, chosen := *s, *s
+	asked.chosen, asked.tenants = sharing.MechanismNone, 0
+	chosen.r = Asked{}
+	d.Traps = []TrapHit{}
+	for _, t := range sharing.Traps() {
+		detect := detectors[t.ID]
+		hit := TrapHit{ID: t.ID, Severity: t.Severity, Message: detect(&asked)}
+		if hit.Message != "" {
+			d.Traps = append(d.Traps, hit)
+			continue
+		}
+		if hit.Message = detect(&chosen); hit.Message == "" {
+			continue
+		}
+		a, ok := answeredTraps[t.ID]
+		switch {
+		case !ok:
+			d.Traps = append(d.Traps, hit)
+		case a.accepted:
+			hit.Message += "; " + a.how
+			d.Accepts = append(d.Accepts, hit)
+		default:
+			hit.Message = a.how
+			d.Avoids = append(d.Avoids, hit)
+		}
+	}
+	sortHits(d.Traps)
+	sortHits(d.Accepts)
+	sortHits(d.Avoids)
+}

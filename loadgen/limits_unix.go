@@ -1,0 +1,16 @@
+//go:build unix
+
+package loadgen
+
+import "golang.org/x/sys/unix"
+
+var clientLimitErrors = []error{unix.EMFILE, unix.ENFILE, unix.EADDRNOTAVAIL, unix.ENOBUFS, unix.ENOMEM}
+
+// openFileLimit is how many files the process may have open.
+func openFileLimit() (uint64, bool) {
+	var r unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
+		return 0, false
+	}
+	return uint64(r.Cur), true
+}

@@ -1,0 +1,269 @@
+package loadgen
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"html"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// scrubber removes a plan's credentials from text, in whatever encoding they come
+// and whatever is left of them: of a credential of at least gramSize characters,
+// any gramSize of them in a row are removed; of a shorter one the whole.
+type scrubber struct {
+	forms    []string // encodings of the credentials, the longest first
+	replacer *strings.Replacer
+	grams    map[string]struct{}
+}
+
+const (
+	gramSize      = 8
+	minSecretSize = 4 // shorter ones would take words apart
+)
+
+// Redact returns text without the credentials of the plan's endpoints, for what a
+// caller writes beside a run's artifacts: a server's log, its own arguments.
+func (p *LoadPlan) Redact(text string) string { return newScrubber(p.Tenants).clean(text) }
+
+func newScrubber(tenants []Tenant) *scrubber {
+	seen := map[string]bool{}
+	add := func(secret string) {
+		if secret = strings.TrimSpace(secret); len(secret) >= minSecretSize {
+			for _, form := range formsOf(secret) {
+				seen[form] = true
+			}
+		}
+	}
+	for i := range tenants {
+		t := &tenants[i]
+		for _, e := range t.Endpoints {
+			add(string(e.APIKey))
+			for name, values := range e.Header {
+				for _, v := range values {
+					if looksSecret(name) {
+						add(v)
+						if _, token, ok := strings.Cut(v, " "); ok {
+							add(token)
+						}
+					}
+				}
+			}
+			if u, err := url.Parse(e.URL); err == nil {
+				queryPairs(u.RawQuery, func(_, name, value string) {
+					if slices.Contains(harmlessQueries, strings.ToLower(name)) {
+						return
+					}
+					add(value)
+					if decoded, err := url.QueryUnescape(value); err == nil {
+						add(decoded)
+					}
+					if decoded, err := url.PathUnescape(value); err == nil {
+						add(decoded)
+					}
+				})
+			}
+		}
+		for name, v := range t.Body {
+			if text, ok := v.(string); ok && looksSecret(name) {
+				add(text)
+			}
+		}
+	}
+	s := &scrubber{grams: map[string]struct{}{}}
+	for form := range seen {
+		s.forms = append(s.forms, form)
+		for i := 0; i+gramSize <= len(form); i++ {
+			s.grams[form[i:i+gramSize]] = struct{}{}
+		}
+	}
+	// Longest first: a credential that begins with another must not leave its tail.
+	slices.SortFunc(s.forms, func(a, b string) int {
+		if d := len(b) - len(a); d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+	var pairs []string
+	for _, form := range s.forms {
+		pairs = append(pairs, form, redacted)
+	}
+	s.replacer = strings.NewReplacer(pairs...)
+	return s
+}
+
+// formsOf are the ways in which a credential may be written.
+func formsOf(secret string) []string {
+	var percent, lower, all, ascii strings.Builder
+	for i := range len(secret) {
+		c := secret[i]
+		fmt.Fprintf(&all, "%%%02X", c)
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-_.~", c) >= 0 {
+			percent.WriteByte(c)
+			lower.WriteByte(c)
+		} else {
+			fmt.Fprintf(&percent, "%%%02X", c)
+			fmt.Fprintf(&lower, "%%%02x", c)
+		}
+	}
+	for _, r := range secret {
+		if r < 0x80 {
+			ascii.WriteRune(r)
+		} else {
+			fmt.Fprintf(&ascii, "\\u%04x", r)
+		}
+	}
+	quoted := fmt.Sprintf("%q", secret)
+	forms := []string{
+		secret, percent.String(), lower.String(), all.String(), url.QueryEscape(secret), url.PathEscape(secret),
+		jsonText(secret), strings.ReplaceAll(jsonText(secret), "/", `\/`), ascii.String(), quoted[1 : len(quoted)-1], html.EscapeString(secret),
+		hex.EncodeToString([]byte(secret)), strings.ToUpper(hex.EncodeToString([]byte(secret))),
+	}
+	if len(secret) >= gramSize { // a short one in another case may be a word
+		forms = append(forms, strings.ToLower(secret), strings.ToUpper(secret))
+	}
+	// Within a longer text base64 depends on where the credential begins; what it
+	// shares with its neighbours is left out.
+	for before := range 3 {
+		padded := append(make([]byte, before), secret...)
+		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			text := enc.EncodeToString(padded)
+			if whole := (len(padded) - len(padded)%3) / 3 * 4; before == 0 {
+				forms = append(forms, text, text[:whole])
+			} else {
+				forms = append(forms, text[before+1:max(whole, before+1)])
+			}
+		}
+	}
+	return slices.DeleteFunc(forms, func(f string) bool { return len(f) < minSecretSize })
+}
+
+// jsonText is s as it stands in a JSON string, with the escapes of encoding/json.
+func jsonText(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return s
+	}
+	return string(b[1 : len(b)-1])
+}
+
+// clean removes credentials, and what is left of them, from free text.
+func (s *scrubber) clean(text string) string {
+	if len(s.forms) == 0 {
+		return text
+	}
+	text = s.replacer.Replace(text)
+	var b strings.Builder
+	kept := 0 // up to here text is in b, or was removed
+	for i := 0; i+gramSize <= len(text); {
+		if _, found := s.grams[text[i:i+gramSize]]; !found {
+			i++
+			continue
+		}
+		end := i + gramSize
+		for at := i + 1; at <= end && at+gramSize <= len(text); at++ {
+			if _, found := s.grams[text[at:at+gramSize]]; found {
+				end = at + gramSize
+			}
+		}
+		b.WriteString(text[kept:i])
+		b.WriteString(redacted)
+		kept, i = end, end
+	}
+	b.WriteString(text[kept:])
+	return s.cleanEnd(b.String())
+}
+
+// cleanEnd removes the beginning of a credential with which a text ends because it
+// was cut there.
+func (s *scrubber) cleanEnd(text string) string {
+	for _, form := range s.forms {
+		for n := min(len(form)-1, len(text), gramSize); n >= minSecretSize; n-- {
+			if strings.HasSuffix(text, form[:n]) {
+				return text[:len(text)-n] + redacted
+			}
+		}
+	}
+	return text
+}
+
+// cleanValue cleans every text inside of a value that is to be encoded as JSON, and
+// removes fields whose name is a credential's.
+func (s *scrubber) cleanValue(v any) any {
+	switch v := v.(type) {
+	case string:
+		return s.clean(v)
+	case []string:
+		out := make([]string, len(v))
+		for i := range v {
+			out[i] = s.clean(v[i])
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = s.cleanValue(v[i])
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, field := range v {
+			if text, ok := field.(string); ok && text != "" && looksSecret(name) {
+				field = redacted
+			}
+			out[s.clean(name)] = s.cleanValue(field)
+		}
+		return out
+	}
+	return v
+}
+
+// cleanMap is cleanValue for a map, which may be nil.
+func (s *scrubber) cleanMap(m map[string]any) map[string]any {
+	if m == nil {
+		return nil
+	}
+	return s.cleanValue(m).(map[string]any)
+}
+
+// cleanJSON removes credentials from the texts of an encoded document. Names and
+// numbers are left alone, and so are credentials so short that they may be a part of
+// the document's own words: it must stay readable.
+func (s *scrubber) cleanJSON(doc []byte) []byte {
+	if len(s.forms) == 0 {
+		return doc
+	}
+	var out bytes.Buffer
+	for len(doc) > 0 {
+		start := bytes.IndexByte(doc, '"')
+		if start < 0 {
+			break
+		}
+		end := start + 1
+		for end < len(doc) && doc[end] != '"' {
+			if doc[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		end = min(end+1, len(doc))
+		out.Write(doc[:start])
+		literal := doc[start:end]
+		doc = doc[end:]
+		var text string
+		name := bytes.HasPrefix(bytes.TrimLeft(doc, " \t\r\n"), []byte(":"))
+		if name || json.Unmarshal(literal, &text) != nil || !slices.ContainsFunc(s.forms, func(f string) bool { return len(f) >= gramSize && strings.Contains(text, f) }) {
+			out.Write(literal)
+			continue
+		}
+		if b, err := json.Marshal(s.clean(text)); err == nil {
+			out.Write(b)
+		}
+	}
+	out.Write(doc)
+	return out.Bytes()
+}

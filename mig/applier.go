@@ -1,0 +1,393 @@
+package mig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/internal/optional"
+)
+
+// applier makes one change.
+type applier struct {
+	dev    Device
+	opts   ApplyOptions
+	log    *slog.Logger
+	before DeviceState
+	// mode and stands are what the device holds if nobody else changes it.
+	mode   Mode
+	stands []DeviceInstance
+	// effects are what was done, or begun, in order.
+	effects []*effect
+	// maybe is the instance whose create failed, if one did.
+	maybe  *Instance
+	report Report
+	undone []Step
+	failed string
+}
+
+// effect is one change of the device: of an instance, or of the mode.
+type effect struct {
+	op      Op
+	setMode bool
+	// at is the GPU instance: as it stood before it was destroyed, and as the
+	// driver returned it when it was created.
+	at   DeviceInstance
+	want Instance
+	// made are the compute instances that the driver returned, and hit those
+	// that it destroyed, or may have. gone says that it destroyed the GPU
+	// instance, and maybeGone that it may have: the call failed in another way
+	// than a refusal.
+	made, hit       []DeviceCompute
+	gone, maybeGone bool
+	// lost says that the GPU instance was seen to be gone or without a compute
+	// instance that should be there: what stands in its place may be another,
+	// whatever its id.
+	lost bool
+}
+
+func (a *applier) dryRun(state DeviceState, plan ChangePlan) (Report, error) {
+	var entries []JournalEntry
+	for _, s := range plan.Steps {
+		entries = append(entries, JournalEntry{Action: s.Op.String(), Instance: s.Instance.String()})
+	}
+	if mode := plan.mode(state.Mode); mode != state.Mode {
+		entry := JournalEntry{Action: "set-mode", Mode: optional.Of(mode)}
+		if mode == ModeEnabled {
+			entries = slices.Insert(entries, 0, entry)
+		} else {
+			entries = append(entries, entry)
+		}
+	}
+	for _, e := range entries {
+		e.Status = "planned"
+		if err := a.journal(e); err != nil {
+			return a.report, err
+		}
+	}
+	a.report.After = plan.Want
+	return a.report, nil
+}
+
+func (a *applier) journal(e JournalEntry) error {
+	e.Seq, e.Device = len(a.report.Journal)+1, a.report.Device
+	a.report.Journal = append(a.report.Journal, e)
+	a.log.Info("mig apply", "seq", e.Seq, "action", e.Action, "status", e.Status, "instance", e.Instance, "undo", e.Undo, "error", e.Error)
+	if a.opts.Journal == nil {
+		return nil
+	}
+	return a.opts.Journal(e)
+}
+
+// step journals an action around do, which gets the device's state.
+func (a *applier) step(ctx context.Context, e JournalEntry, do func(DeviceState) (Optional[int], error)) error {
+	a.failed = strings.TrimSpace(e.Action + " " + e.Instance)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	e.Status = "started"
+	if err := a.journal(e); err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	state, err := a.unchanged(ctx)
+	if err == nil {
+		e.ID, err = do(state)
+		err = a.blame(ctx, err)
+	}
+	switch {
+	case err == nil:
+		e.Status = "done"
+	case errors.Is(err, ErrPendingReset):
+		e.Status = "pending"
+	default:
+		e.Status, e.Error = "failed", err.Error()
+	}
+	if jerr := a.journal(e); jerr != nil && err == nil {
+		return fmt.Errorf("journal: %w", jerr)
+	}
+	return err
+}
+
+// unchanged reads the device, which must hold what Apply left there.
+func (a *applier) unchanged(ctx context.Context) (DeviceState, error) {
+	state, err := a.dev.State(ctx)
+	if err != nil {
+		return state, opError("read state", a.report.Device, err)
+	}
+	a.observe(state)
+	if changes := a.changes(state); len(changes) > 0 {
+		return state, fmt.Errorf("%w: on %s %s", ErrConflict, a.report.Device, strings.Join(changes, ", "))
+	}
+	return state, nil
+}
+
+// observe notes what others took from the GPU instances that Apply made or
+// began to destroy.
+func (a *applier) observe(now DeviceState) {
+	for _, eff := range a.effects {
+		if eff.setMode || eff.gone {
+			continue
+		}
+		d := now.find(eff.at)
+		if d == nil {
+			eff.lost = eff.lost || !eff.maybeGone
+		} else if kept := without(slices.Concat(eff.at.Compute, eff.made), eff.hit); len(without(kept, d.Compute)) > 0 {
+			eff.lost = true
+		}
+	}
+}
+
+// blame turns a driver's refusal into a conflict where somebody else changed
+// the device since it was read.
+func (a *applier) blame(ctx context.Context, err error) error {
+	if !refused(err) {
+		return err
+	}
+	var changes []string
+	if state, serr := a.dev.State(context.WithoutCancel(ctx)); serr == nil {
+		a.observe(state)
+		changes = a.changes(state)
+	}
+	if n := len(a.effects); n > 0 && errors.Is(err, ErrNotFound) { // what stood there is gone
+		a.effects[n-1].lost = !a.effects[n-1].gone
+		if len(changes) == 0 {
+			changes = []string{a.effects[n-1].at.instance().String() + " was destroyed"}
+		}
+	}
+	if len(changes) > 0 {
+		return fmt.Errorf("%w: on %s %s; %w", ErrConflict, a.report.Device, strings.Join(changes, ", "), err)
+	}
+	return err
+}
+
+// changes says what others changed on the device.
+func (a *applier) changes(now DeviceState) []string {
+	var out []string
+	switch {
+	case now.Mode != a.mode:
+		out = append(out, fmt.Sprintf("MIG was %s", now.Mode))
+	case now.Pending != a.mode:
+		out = append(out, fmt.Sprintf("a change was requested: MIG will be %s after a reset", now.Pending))
+	}
+	for i := range now.Instances {
+		d := &now.Instances[i]
+		j := slices.IndexFunc(a.stands, d.isSame)
+		switch {
+		case j < 0:
+			out = append(out, d.instance().String()+" was created")
+		case sameComputeIDs(a.stands[j].Compute, d.Compute):
+		case len(a.stands[j].Compute) == len(d.Compute):
+			out = append(out, d.instance().String()+" was made again")
+		default:
+			out = append(out, fmt.Sprintf("%s became %s", a.stands[j].instance(), d.instance()))
+		}
+	}
+	for _, d := range a.stands {
+		if !slices.ContainsFunc(now.Instances, func(n DeviceInstance) bool { return n.isSame(d) }) {
+			out = append(out, d.instance().String()+" was destroyed")
+		}
+	}
+	return out
+}
+
+// isSame reports whether two reports are of one GPU instance, as far as the
+// driver's ids tell.
+func (d *DeviceInstance) isSame(o DeviceInstance) bool {
+	return d.ID == o.ID && d.Profile == o.Profile && d.Placement == o.Placement
+}
+
+// isSame reports whether two reports are of one compute instance. Where the
+// driver names MIG devices, one made again has another name.
+func (c DeviceCompute) isSame(o DeviceCompute) bool {
+	return c.ID == o.ID && (c.UUID == o.UUID || c.UUID == "" || o.UUID == "")
+}
+
+func sameComputeIDs(a, b []DeviceCompute) bool {
+	return len(a) == len(b) && len(without(a, b)) == 0
+}
+
+// without returns those of a that are not in b.
+func without(a, b []DeviceCompute) []DeviceCompute {
+	var out []DeviceCompute
+	for _, c := range a {
+		if !slices.ContainsFunc(b, c.isSame) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// find returns the device's report of a GPU instance, or nil.
+func (s DeviceState) find(d DeviceInstance) *DeviceInstance {
+	if i := slices.IndexFunc(s.Instances, d.isSame); i >= 0 {
+		return &s.Instances[i]
+	}
+	return nil
+}
+
+func (a *applier) run(ctx context.Context, plan ChangePlan) error {
+	mode := plan.mode(a.before.Mode)
+	if mode == ModeEnabled && a.before.Mode == ModeDisabled {
+		if err := a.setMode(ctx, mode); err != nil {
+			return err
+		}
+	}
+	for _, s := range plan.Steps {
+		e := JournalEntry{Action: s.Op.String(), Instance: s.Instance.String()}
+		err := a.step(ctx, e, func(now DeviceState) (Optional[int], error) {
+			if s.Op == OpCreate {
+				return a.create(ctx, s.Instance)
+			}
+			i := slices.IndexFunc(now.Instances, func(d DeviceInstance) bool {
+				return d.Profile == s.Instance.Profile && d.Placement == s.Instance.Placement
+			})
+			if i < 0 {
+				return Optional[int]{}, fmt.Errorf("%w: the plan has a step for %s, which does not stand", ErrInvalid, s.Instance)
+			}
+			d := now.Instances[i]
+			switch {
+			case s.Op == OpComplete:
+				return optional.Of(d.ID), a.complete(ctx, d, s.Instance)
+			case d.Busy && !s.Instance.Busy:
+				return optional.Of(d.ID), &BusyError{Busy: []Instance{d.instance()}, Plan: plan}
+			}
+			return optional.Of(d.ID), a.destroy(ctx, d, s.Instance)
+		})
+		if err != nil {
+			return err
+		}
+		a.report.Done = append(a.report.Done, s)
+	}
+	if mode == ModeDisabled && a.before.Mode == ModeEnabled {
+		return a.setMode(ctx, mode)
+	}
+	return nil
+}
+
+func (a *applier) setMode(ctx context.Context, mode Mode) error {
+	return a.step(ctx, JournalEntry{Action: "set-mode", Mode: optional.Of(mode)}, func(now DeviceState) (Optional[int], error) {
+		if mode == ModeDisabled && len(now.Instances) > 0 {
+			return Optional[int]{}, fmt.Errorf("%w: [%s] stands on %s, which the plan does not destroy", ErrInvalid, now.Layout(), a.report.Device)
+		}
+		a.effects = append(a.effects, &effect{setMode: true})
+		if err := a.dev.SetMode(ctx, mode); err != nil {
+			return Optional[int]{}, opError("set MIG mode", a.report.Device, explain(err, inUseGPU))
+		}
+		state, err := a.dev.State(ctx)
+		switch {
+		case err != nil:
+			return Optional[int]{}, opError("read the MIG mode back", a.report.Device, err)
+		case state.Mode != mode && state.Pending == mode:
+			return Optional[int]{}, newPending(state)
+		case state.Mode != mode:
+			return Optional[int]{}, fmt.Errorf("%w: MIG is %s on %s after it was switched", ErrConflict, state.Mode, a.report.Device)
+		}
+		a.mode = mode
+		return Optional[int]{}, nil
+	})
+}
+
+// destroy destroys what stands at d.
+func (a *applier) destroy(ctx context.Context, d DeviceInstance, want Instance) error {
+	eff := &effect{op: OpDestroy, at: d, want: want}
+	a.effects = append(a.effects, eff)
+	if err := a.destroyCompute(ctx, eff, d.Compute); err != nil {
+		return err
+	}
+	err := a.dev.DestroyGPUInstance(ctx, d.ID)
+	eff.gone, eff.maybeGone = err == nil, !refused(err)
+	if err != nil {
+		return opError(fmt.Sprintf("destroy GPU instance %d", d.ID), a.report.Device, explain(err, inUseInstance))
+	}
+	a.stands = slices.DeleteFunc(a.stands, d.isSame)
+	return nil
+}
+
+// nowStands notes which compute instances are in a GPU instance.
+func (a *applier) nowStands(d DeviceInstance, compute []DeviceCompute) {
+	if i := slices.IndexFunc(a.stands, d.isSame); i >= 0 {
+		a.stands[i].Compute = compute
+	}
+}
+
+func (a *applier) destroyCompute(ctx context.Context, eff *effect, compute []DeviceCompute) error {
+	for _, c := range compute {
+		err := a.dev.DestroyComputeInstance(ctx, eff.at.ID, c.ID)
+		if !refused(err) {
+			eff.hit = append(eff.hit, c)
+		}
+		if err != nil {
+			return opError(fmt.Sprintf("destroy compute instance %d of GPU instance %d", c.ID, eff.at.ID), a.report.Device, explain(err, inUseInstance))
+		}
+		a.nowStands(eff.at, without(eff.at.Compute, eff.hit))
+	}
+	return nil
+}
+
+// refused reports whether an error says that the driver did nothing. After any
+// other the call may have had its effect.
+func refused(err error) bool {
+	return slices.ContainsFunc([]error{ErrInUse, ErrInsufficient, ErrDisabled, ErrNotSupported, ErrPermission, ErrNotFound},
+		func(sentinel error) bool { return errors.Is(err, sentinel) })
+}
+
+// create returns the driver's id where the GPU instance was made.
+func (a *applier) create(ctx context.Context, in Instance) (Optional[int], error) {
+	eff := &effect{op: OpCreate, want: in}
+	d, err := a.dev.CreateGPUInstance(ctx, in.Profile, in.Placement)
+	if err != nil {
+		a.maybe = &in
+		return Optional[int]{}, opError("create GPU instance "+in.String(), a.report.Device, explain(err, inUseGPU))
+	}
+	eff.at = d
+	a.effects = append(a.effects, eff)
+	a.stands = append(a.stands, d)
+	if d.Placement != in.Placement {
+		return optional.Of(d.ID), opError("create GPU instance "+in.String(), a.report.Device, fmt.Errorf("the driver placed it at %s", d.Placement))
+	}
+	return optional.Of(d.ID), a.createCompute(ctx, eff, in.Compute)
+}
+
+// complete creates the compute instances of a GPU instance that has none.
+func (a *applier) complete(ctx context.Context, d DeviceInstance, want Instance) error {
+	eff := &effect{op: OpComplete, at: d, want: want}
+	a.effects = append(a.effects, eff)
+	return a.createCompute(ctx, eff, want.Compute)
+}
+
+// createCompute creates compute instances of the given slices, or one that
+// spans the GPU instance, each with the most SMs that there are.
+func (a *applier) createCompute(ctx context.Context, eff *effect, compute []int) error {
+	id := eff.at.ID
+	if compute == nil {
+		compute = []int{eff.want.Profile.ComputeSlices}
+	}
+	// Largest first: an aligned driver might put a small one in a large one's way.
+	for _, width := range slices.SortedFunc(slices.Values(compute), func(a, b int) int { return b - a }) {
+		profiles, err := a.dev.ComputeProfiles(ctx, id)
+		if err != nil {
+			return opError(fmt.Sprintf("list compute profiles of GPU instance %d", id), a.report.Device, err)
+		}
+		best, ok := BestComputeProfile(profiles, width)
+		if !ok {
+			return opError("create compute instance", a.report.Device, fmt.Errorf("%w: GPU instance %d offers none of %d slices", ErrNotSupported, id, width))
+		}
+		if err := a.addCompute(ctx, eff, best.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *applier) addCompute(ctx context.Context, eff *effect, profile int) error {
+	c, err := a.dev.CreateComputeInstance(ctx, eff.at.ID, profile)
+	if err != nil {
+		return opError(fmt.Sprintf("create compute instance of profile %d in GPU instance %d", profile, eff.at.ID), a.report.Device, err)
+	}
+	eff.made = append(eff.made, c)
+	a.nowStands(eff.at, slices.Concat(eff.at.Compute, eff.made))
+	return nil
+}

@@ -1,0 +1,62 @@
+//go:build linux && cgo
+
+package mignvml
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/cotenant/cotenant/mig"
+)
+
+// lockDir is where the lock files are. Only root can make it, so that nobody
+// else can hold a GPU up.
+const lockDir = "/run/cotenant"
+
+// Lock implements mig.Locker with a lock on the file mig-UUID.lock in
+// /run/cotenant, which the processes that share that directory see: those of a
+// host do, and those of a container when it is mounted there. A user other
+// than root who may change MIG needs that directory made and writable.
+func (d *Device) Lock(ctx context.Context) (unlock func(), err error) {
+	return lockFile(ctx, filepath.Join(lockDir, "mig-"+d.uuid+".lock"))
+}
+
+func lockFile(ctx context.Context, path string) (unlock func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var f *os.File
+	if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o660)
+	}
+	if errors.Is(err, os.ErrPermission) {
+		return nil, fmt.Errorf("%w: lock the GPU against other changes: %w", mig.ErrPermission, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("mignvml: lock the GPU against other changes: %w", err)
+	}
+	// A lock that is asked for without waiting can be given up when ctx ends.
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return func() { f.Close() }, nil // closing gives the lock back
+		case !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR):
+			f.Close()
+			return nil, fmt.Errorf("mignvml: lock %s: %w", path, err)
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, fmt.Errorf("mignvml: another process changes the GPU (it holds %s): %w", path, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,39 @@
+//go:build linux && cgo
+
+package mignvml
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestLockFile: one holder at a time, and who waits goes on when it is free or
+// gives up with its context.
+func TestLockFile(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "made", "mig-GPU-1.lock")
+	unlock, err := lockFile(ctx, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
+	defer cancel()
+	if _, err := lockFile(short, path); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a second holder: %v", err)
+	}
+	got := make(chan error, 1)
+	go func() {
+		again, err := lockFile(ctx, path)
+		if err == nil {
+			again()
+		}
+		got <- err
+	}()
+	unlock()
+	if err := <-got; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,170 @@
+package mig_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/mig/migtest"
+)
+
+// TestPendingMode: MIG mode that changes by a reset stays pending, whichever
+// way, and the same call goes on after the reset.
+func TestPendingMode(t *testing.T) {
+	ctx := context.Background()
+	m := lookup(t, "a100-80gb")
+	on, err := mig.Diff(m, mig.Layout{}, want(t, "3g.40gb,1g.10gb"), mig.DiffOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const uuid = "GPU-simulated-a100-80gb"
+	saved := mig.Checkpoint{Version: 1, Device: uuid, Enabled: mig.ModeEnabled, Instances: []mig.SavedInstance{{Profile: "3g.40gb", Const: 2, Start: 4, Size: 4}, {Profile: "1g.10gb", Const: 0, Start: 3, Size: 1}}}
+	held := migtest.Options{Layout: parse(t, m, "1g.10gb@0")}
+	for _, c := range []struct {
+		name string
+		opts migtest.Options
+		call func(g *migtest.GPU) (mig.Report, error)
+		mode mig.Mode
+		done int
+		want string
+	}{
+		{"apply enables", migtest.Options{Disabled: true}, func(g *migtest.GPU) (mig.Report, error) {
+			return mig.Apply(ctx, g, on, mig.ApplyOptions{})
+		}, mig.ModeEnabled, 0, "1g.10gb@0,3g.40gb@4"},
+		{"restore enables", migtest.Options{Disabled: true}, func(g *migtest.GPU) (mig.Report, error) {
+			return mig.Restore(ctx, g, saved, mig.ApplyOptions{})
+		}, mig.ModeEnabled, 0, "1g.10gb@3,3g.40gb@4"},
+		{"restore disables", held, func(g *migtest.GPU) (mig.Report, error) {
+			return mig.Restore(ctx, g, mig.Checkpoint{Version: 1, Device: uuid}, mig.ApplyOptions{})
+		}, mig.ModeDisabled, 1, ""},
+		{"restore disables an empty GPU", migtest.Options{}, func(g *migtest.GPU) (mig.Report, error) {
+			return mig.Restore(ctx, g, mig.Checkpoint{Version: 1, Device: uuid}, mig.ApplyOptions{})
+		}, mig.ModeDisabled, 0, ""},
+	} {
+		g := simulated(t, m, c.opts)
+		for call := range 2 { // the second finds the mode pending
+			report, err := c.call(g)
+			var pending *mig.PendingError
+			if !errors.As(err, &pending) || !errors.Is(err, mig.ErrPendingReset) || pending.Mode != c.mode || !strings.Contains(err.Error(), "reset it") || !strings.Contains(err.Error(), "same call again") {
+				t.Fatalf("%s: call %d: %v", c.name, call, err)
+			}
+			if call == 0 && (len(pending.Done) != c.done || report.Journal[len(report.Journal)-1].Status != "pending") {
+				t.Errorf("%s: %v done, journal %+v", c.name, pending.Done, report.Journal)
+			}
+			if state, err := g.State(ctx); err != nil || state.Mode == c.mode || state.Pending != c.mode {
+				t.Fatalf("%s: call %d: MIG is %s and pending %s, %v", c.name, call, state.Mode, state.Pending, err)
+			}
+		}
+		if err := g.Reset(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.call(g); err != nil || g.Layout().String() != c.want {
+			t.Errorf("%s: [%s], %v", c.name, g.Layout(), err)
+		}
+		if state, err := g.State(ctx); err != nil || state.Mode != c.mode {
+			t.Errorf("%s: MIG is %s, %v", c.name, state.Mode, err)
+		}
+	}
+}
+
+// TestPendingResume: a plan that disables MIG and was stopped by the reset is
+// done when it is applied again.
+func TestPendingResume(t *testing.T) {
+	ctx := context.Background()
+	m := lookup(t, "a100-80gb")
+	have := parse(t, m, "1g.10gb@0")
+	off, err := mig.Diff(m, have, nil, mig.DiffOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	off.Mode = optional.Of(mig.ModeDisabled)
+	g := simulated(t, m, migtest.Options{Layout: have})
+	if _, err := mig.Apply(ctx, g, off, mig.ApplyOptions{}); !errors.Is(err, mig.ErrPendingReset) {
+		t.Fatal(err)
+	}
+	if err := g.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mig.Apply(ctx, g, off, mig.ApplyOptions{}); err != nil {
+		t.Error(err)
+	}
+	// A pending change that the plan does not want is in the way of it.
+	g = simulated(t, m, migtest.Options{})
+	if err := g.SetMode(ctx, mig.ModeDisabled); err != nil {
+		t.Fatal(err)
+	}
+	on, err := mig.Diff(m, mig.Layout{}, want(t, "1g.10gb"), mig.DiffOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mig.Apply(ctx, g, on, mig.ApplyOptions{}); !errors.Is(err, mig.ErrPendingReset) || !strings.Contains(err.Error(), "which the plan does not want") {
+		t.Errorf("err = %v", err)
+	}
+}
+
+// TestPendingUnread: the mode is pending though the call that requested it
+// failed, or its result could not be read. Undoing leaves it and says so.
+func TestPendingUnread(t *testing.T) {
+	ctx := context.Background()
+	m := lookup(t, "a100-80gb")
+	plan, err := mig.Diff(m, mig.Layout{}, want(t, "3g.40gb"), mig.DiffOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fault := range []migtest.Fault{{Call: 3, After: true}, {Call: 4}} {
+		g := simulated(t, m, migtest.Options{Disabled: true})
+		g.Fail(fault)
+		_, err := mig.Apply(ctx, g, plan, mig.ApplyOptions{})
+		var ae *mig.ApplyError
+		if !errors.As(err, &ae) || ae.RolledBack || !errors.Is(err, mig.ErrPendingReset) || !errors.Is(err, migtest.ErrInjected) {
+			t.Errorf("%+v: %v", fault, err)
+		}
+		if state, err := g.State(ctx); err != nil || state.Pending != mig.ModeEnabled {
+			t.Errorf("%+v: pending %s, %v", fault, state.Pending, err)
+		}
+	}
+}
+
+// TestUndoMode: MIG mode goes back to disabled only while nobody has an
+// instance, and not when somebody else switched it.
+func TestUndoMode(t *testing.T) {
+	ctx := context.Background()
+	m := lookup(t, "H200")
+	plan, err := mig.Diff(m, mig.Layout{}, want(t, "3g.71gb"), mig.DiffOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &contested{GPU: simulated(t, m, migtest.Options{Disabled: true})}
+	g.act = func(call string) {
+		if call == "create" {
+			if _, err := g.GPU.CreateGPUInstance(ctx, m.Profiles[0], mig.Placement{Start: 4, Size: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var ae *mig.ApplyError
+	if _, err := mig.Apply(ctx, g, plan, mig.ApplyOptions{}); !errors.Is(err, mig.ErrConflict) || !errors.As(err, &ae) || ae.RolledBack || !strings.Contains(err.Error(), "MIG stays enabled") {
+		t.Errorf("err = %v", err)
+	}
+	if now := g.Layout().String(); now != "1g.18gb@4[]" {
+		t.Errorf("[%s]", now)
+	}
+	g = &contested{GPU: simulated(t, m, migtest.Options{})}
+	n := 0
+	g.act = func(call string) {
+		if n++; n == 2 {
+			if err := g.GPU.SetMode(ctx, mig.ModeDisabled); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := mig.Apply(ctx, g, plan, mig.ApplyOptions{}); !errors.Is(err, mig.ErrConflict) || !strings.Contains(err.Error(), "MIG was disabled") {
+		t.Errorf("err = %v", err)
+	}
+	if state, err := g.GPU.State(ctx); err != nil || state.Mode != mig.ModeDisabled {
+		t.Errorf("MIG is %s, %v", state.Mode, err)
+	}
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package mig_test
+
+const raceEnabled = true

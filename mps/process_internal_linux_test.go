@@ -1,0 +1,45 @@
+package mps
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+)
+
+// TestProcessIdentity tells a server from programs whose names begin alike, and
+// a process from an earlier one of its ID.
+func TestProcessIdentity(t *testing.T) {
+	start := func(name string) process {
+		cmd := &exec.Cmd{Path: "/bin/sleep", Args: []string{name, "60"}}
+		if err := cmd.Start(); err != nil {
+			t.Skip(err)
+		}
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill() // perhaps it has ended
+			_ = cmd.Wait()
+		})
+		p, ok := findProcess(cmd.Process.Pid)
+		if !ok {
+			t.Fatal("the process is not found")
+		}
+		return p
+	}
+	server, control := start("nvidia-cuda-mps-server"), start("nvidia-cuda-mps-control")
+	if !server.runs(serverProgram) || control.runs(serverProgram) || !control.runs(controlProgram) {
+		t.Error("programs are told apart wrongly")
+	}
+	reused := process{pid: server.pid, started: server.started - 1}
+	if reused.alive() {
+		t.Error("another process with the ID counts as the one before")
+	}
+	if err := reused.signal(os.Kill); err != nil || !server.alive() {
+		t.Errorf("a process was signalled in place of one that has gone: %v", err)
+	}
+	if err := server.signal(syscall.SIGSTOP); err != nil || !server.alive() {
+		t.Errorf("%v", err)
+	}
+	if err := server.signal(os.Kill); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,356 @@
+package mps_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/mps"
+	"github.com/cotenant/cotenant/mps/mpstest"
+)
+
+// processesOf are the processes, this one apart, that were started with a pipe
+// directory and have not ended.
+func processesOf(t testing.TB, pipe string) (pids []int) {
+	t.Helper()
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range dirs {
+		environ, err := os.ReadFile(dir + "/environ")
+		if err != nil || !slices.Contains(strings.Split(string(environ), "\x00"), mps.EnvPipeDirectory+"="+pipe) {
+			continue
+		}
+		stat, err := os.ReadFile(dir + "/stat")
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// TestStopLeavesNothing kills, stops or hangs the daemon or a server of it at a
+// random time, 200 times, and finds no process after Stop.
+func TestStopLeavesNothing(t *testing.T) {
+	t.Parallel()
+	prog := program(t, mpstest.Options{ServerProcesses: true})
+	left := make(chan int, 200)
+	for i := range 200 {
+		left <- i
+	}
+	close(left)
+	var wg sync.WaitGroup
+	for range 24 {
+		wg.Go(func() {
+			for i := range left {
+				if err := killAtRandom(t, prog, rand.New(rand.NewPCG(13, uint64(i)))); err != nil {
+					t.Errorf("seed %d: %v", i, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func killAtRandom(t testing.TB, prog *mps.Program, rng *rand.Rand) error {
+	dir, err := os.MkdirTemp("", "mps")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) // in the test's own directory nothing else is
+	opt := mps.DaemonOptions{Program: prog, Runner: mpstest.Socket{}, Timeout: time.Second, StartTimeout: 30 * time.Second,
+		PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
+	d, err := mps.Start(t.Context(), opt)
+	if err != nil {
+		return err
+	}
+	wait := func(most time.Duration) { time.Sleep(time.Duration(rng.Int64N(int64(most)))) }
+	var work sync.WaitGroup
+	servers := rng.IntN(4)
+	work.Go(func() {
+		for uid := range servers {
+			_, _ = d.Client().StartServer(t.Context(), mps.ServerOptions{UID: uid}) // the daemon may be dead by now
+		}
+	})
+	if rng.IntN(2) == 0 {
+		work.Wait()
+	}
+	wait(20 * time.Millisecond)
+	victims := []int{d.PID()}
+	if pids := processesOf(t, opt.PipeDirectory); len(pids) > 0 {
+		victims = pids
+	}
+	what := []syscall.Signal{syscall.SIGKILL, syscall.SIGKILL, syscall.SIGKILL, syscall.SIGTERM, syscall.SIGSTOP, 0}[rng.IntN(6)]
+	victim := victims[rng.IntN(len(victims))]
+	_ = syscall.Kill(victim, what) // perhaps it has ended
+	wait(10 * time.Millisecond)
+	r, err := d.Stop(context.Background(), time.Duration(rng.IntN(2))*10*time.Millisecond)
+	work.Wait()
+	if err == nil && len(processesOf(t, opt.PipeDirectory)) > 0 {
+		err = fmt.Errorf("%v of %v (the daemon is %d) leaves %v after %+v", what, victim, d.PID(), processesOf(t, opt.PipeDirectory), r)
+	}
+	for _, pid := range processesOf(t, opt.PipeDirectory) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	return err
+}
+
+// TestStopOfTheDead finds the servers of a daemon that was killed long before.
+func TestStopOfTheDead(t *testing.T) {
+	t.Parallel()
+	d, opt := startDaemon(t, mpstest.Options{ServerProcesses: true})
+	server, err := d.Client().StartServer(t.Context(), mps.ServerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(d.PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-d.Done()
+	if left := processesOf(t, opt.PipeDirectory); !slices.Equal(left, []int{server}) {
+		t.Fatalf("%v are there, want the server %d", left, server)
+	}
+	r, err := d.Stop(t.Context(), time.Second)
+	if err != nil || r.Graceful || !slices.Equal(r.Servers, []int{server}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if left := processesOf(t, opt.PipeDirectory); len(left) > 0 {
+		t.Errorf("%v are left", left)
+	}
+}
+
+// TestStopOfTheHung ends a daemon that hangs, with its server, in a few seconds.
+func TestStopOfTheHung(t *testing.T) {
+	t.Parallel()
+	d, opt := startDaemon(t, mpstest.Options{ServerProcesses: true})
+	if _, err := d.Client().StartServer(t.Context(), mps.ServerOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(d.PID(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	r, err := d.Stop(t.Context(), time.Hour)
+	if took := time.Since(start); err != nil || r.Graceful || r.Forced != "killed" || len(r.Servers) != 1 || took > 10*time.Second {
+		t.Errorf("%+v, %v after %v", r, err, took)
+	}
+	if left := processesOf(t, opt.PipeDirectory); len(left) > 0 {
+		t.Errorf("%v are left", left)
+	}
+}
+
+// TestRacingStarts starts daemons at once in one pipe directory: one is started,
+// and it lives; the others are refused.
+func TestRacingStarts(t *testing.T) {
+	t.Parallel()
+	prog := program(t, mpstest.Options{})
+	for range 5 {
+		dir := shortDir(t)
+		opt := mps.DaemonOptions{Program: prog, Runner: mpstest.Socket{}, Timeout: 20 * time.Second, StartTimeout: 30 * time.Second,
+			PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
+		var wg sync.WaitGroup
+		daemons, errs := make([]*mps.Daemon, 3), make([]error, 3)
+		for i := range daemons {
+			wg.Go(func() { daemons[i], errs[i] = mps.Start(t.Context(), opt) })
+		}
+		wg.Wait()
+		started := 0
+		for i, d := range daemons {
+			if errs[i] != nil {
+				if !errors.Is(errs[i], mps.ErrDaemonRunning) {
+					t.Errorf("refused with %v", errs[i])
+				}
+				continue
+			}
+			started++
+			select {
+			case <-d.Done():
+				t.Error("a daemon was started that has ended")
+			case <-time.After(50 * time.Millisecond):
+			}
+			if _, err := d.Stop(context.Background(), 0); err != nil {
+				t.Error(err)
+			}
+		}
+		if started != 1 {
+			t.Errorf("%d were started: %v", started, errs)
+		}
+	}
+}
+
+// TestAdopt restarts the program that manages a daemon: what it finds is what
+// was there, and its Stop ends all of it.
+func TestAdopt(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	dir := shortDir(t)
+	opt := mps.DaemonOptions{Program: program(t, mpstest.Options{ServerProcesses: true}), Timeout: 20 * time.Second, StartTimeout: 30 * time.Second,
+		PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
+	if _, err := mps.Adopt(ctx, opt); !errors.Is(err, mps.ErrNoDaemon) {
+		t.Errorf("nothing is there to adopt: %v", err)
+	}
+	first, err := mps.StartDetached(ctx, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{first.SetDefaultActiveThreadPercentage(ctx, 40), first.SetDefaultPinnedMemLimit(ctx, "0", 8*gib),
+		first.SetDefaultClientPriority(ctx, mps.PriorityBelowNormal)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := startCUDA(t, mps.EnvPipeDirectory+"="+opt.PipeDirectory)
+	before, err := first.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	opt.Runner = mpstest.Socket{}
+	d, err := mps.Adopt(ctx, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := d.Client().Snapshot(ctx)
+	before.Time = after.Time
+	if diff := cmp.Diff(before, after); err != nil || diff != "" || !slices.Equal(after.Servers[0].Clients, []int{a.cmd.Process.Pid}) {
+		t.Errorf("%v (-before +after):\n%s", err, diff)
+	}
+	memory := []mps.DeviceLimit{{Device: "0", Limit: 8 * gib}}
+	want := mps.Limits{Percentage: 40, Memory: memory, Priority: mps.PriorityBelowNormal,
+		Servers: []mps.ServerLimits{{Server: a.view.Server, Percentage: 40, Memory: memory}}}
+	if got, err := d.Client().Limits(ctx); err != nil || cmp.Diff(want, got) != "" {
+		t.Errorf("%v, %v", cmp.Diff(want, got), err)
+	}
+	if err := syscall.Kill(d.PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-d.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("the end of the daemon is not seen")
+	}
+	a.kill(t)
+	if r, err := d.Stop(ctx, 0); err != nil || !slices.Equal(r.Servers, []int{a.view.Server}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if left := processesOf(t, opt.PipeDirectory); len(left) > 0 {
+		t.Errorf("%v are left", left)
+	}
+}
+
+// TestDirectories refuses what another user could have planted.
+func TestDirectories(t *testing.T) {
+	prog := program(t, mpstest.Options{})
+	for name, plant := range map[string]func(dir string) error{
+		"a symbolic link to a directory for all": func(dir string) error {
+			return errors.Join(os.Mkdir(dir+"-real", 0o700), os.Chmod(dir+"-real", 0o777), os.Symlink(dir+"-real", dir))
+		},
+		"a symbolic link": func(dir string) error { return errors.Join(os.Mkdir(dir+"-real", 0o700), os.Symlink(dir+"-real", dir)) },
+		"for all":         func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777)) },
+		"sticky, for all": func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777|os.ModeSticky)) },
+		"a file":          func(dir string) error { return os.WriteFile(dir, nil, 0o600) },
+		"another user's": func(dir string) error {
+			if os.Geteuid() != 0 {
+				return errors.ErrUnsupported
+			}
+			return errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, 12345, 12345))
+		},
+	} {
+		for _, which := range []string{"p", "l"} {
+			dir := shortDir(t)
+			if err := plant(filepath.Join(dir, which)); errors.Is(err, errors.ErrUnsupported) {
+				continue
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			d, err := mps.Start(t.Context(), mps.DaemonOptions{Program: prog, Runner: mpstest.Socket{}, PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")})
+			if !errors.Is(err, mps.ErrUnsafe) || d != nil {
+				t.Errorf("%s as %s: %v", name, which, err)
+			}
+		}
+	}
+}
+
+// TestUmask reaches the sockets of a daemon that was started under a strict umask.
+// It is not parallel: the umask is the process's.
+func TestUmask(t *testing.T) {
+	dir := shortDir(t)
+	opt := mps.DaemonOptions{Program: program(t, mpstest.Options{}), Runner: mpstest.Socket{}, Timeout: 20 * time.Second, StartTimeout: 30 * time.Second,
+		PipeDirectory: filepath.Join(dir, "new", "p"), LogDirectory: filepath.Join(dir, "l")}
+	old := syscall.Umask(0o077)
+	d, err := mps.Start(t.Context(), opt)
+	syscall.Umask(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Stop(context.Background(), 0); err != nil {
+		t.Error(err)
+	}
+	for _, made := range []string{opt.PipeDirectory, filepath.Dir(opt.PipeDirectory), opt.LogDirectory} {
+		if info, err := os.Stat(made); err != nil || info.Mode().Perm() != 0o755 {
+			t.Errorf("%s: %v, %v", made, info.Mode(), err)
+		}
+	}
+}
+
+// TestDaemonInheritsNoLimits keeps the caller's own limits from the daemon, which
+// would hand them on to everybody.
+func TestDaemonInheritsNoLimits(t *testing.T) {
+	t.Setenv(mps.EnvVisibleDevices, "1")
+	t.Setenv(mps.EnvThreads, "10")
+	t.Setenv(mps.EnvPinnedMemLimit, "0=1G")
+	prog := program(t, mpstest.Options{})
+	prog.Env = append(prog.Env, mps.EnvPriority+"=1") // asked for
+	for name, start := range map[string]func(mps.DaemonOptions) error{
+		"in the foreground": func(o mps.DaemonOptions) error { _, err := mps.Start(t.Context(), o); return err },
+		"in the background": func(o mps.DaemonOptions) error { _, err := mps.StartDetached(t.Context(), o); return err },
+	} {
+		dir := shortDir(t)
+		opt := mps.DaemonOptions{Program: prog, Runner: mpstest.Socket{}, Timeout: 20 * time.Second, StartTimeout: 30 * time.Second,
+			PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
+		if err := start(opt); err != nil {
+			t.Fatal(err)
+		}
+		d, err := mps.Adopt(t.Context(), opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", d.PID()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for kv := range strings.SplitSeq(string(environ), "\x00") {
+			if strings.HasPrefix(kv, "CUDA_") {
+				got = append(got, kv)
+			}
+		}
+		slices.Sort(got)
+		want := []string{mps.EnvPriority + "=1", mps.EnvLogDirectory + "=" + opt.LogDirectory, mps.EnvPipeDirectory + "=" + opt.PipeDirectory, mps.EnvProtocol + "=2"}
+		slices.Sort(want)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if _, err := d.Stop(context.Background(), 0); err != nil {
+			t.Error(err)
+		}
+	}
+}
