@@ -117,7 +117,7 @@ func (o *Prospect) Likely(d *Tenant) bool {
 
 // formError is the standard deviation of the logarithm by which the closed
 // forms miss the event simulation.
-var formError = [LatencyCount]float64{0.14, 0.13, 0.10}
+var formError = [LatencyCount]float64{0.14, 0.14, 0.12}
 
 // Prospects computes what each of the tenants of one GPU or slice will see, at a
 // one-sided confidence (0.5 to 0.999). Quantities that nobody measured are

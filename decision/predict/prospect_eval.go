@@ -250,7 +250,8 @@ func (e *evaluation) serving(v *Serving, t *state, worst, cv2 float64, f *forese
 	token := (t.stepHost + t.stepGPU*t.crowd + t.kvGPU*t.crowd*batch) / (1 - busy)
 	mean := pre + v.Output*token
 	longest := v.Output * long * max(token, 0.5*(token+step))
-	f.p99[LatencyE2E] = mean + math.Hypot(longest-v.Output*token, f.p99[LatencyTTFT]-pre)
+	prefills := 2.33 * preWorst * math.Sqrt(1.4*cv2*t.load*(v.Output*t.token+pre))
+	f.p99[LatencyE2E] = mean + math.Hypot(math.Hypot(longest-v.Output*token, f.p99[LatencyTTFT]-pre), prefills)
 	f.busy = max(busy+t.load*v.Output*t.kvGPU*t.crowd, t.batch/max(1, orDefault(v.Sequences, 64)))
 }
 
