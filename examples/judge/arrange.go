@@ -158,9 +158,14 @@ func (p *plan) overcommits(s *scene, w *world, tenants []*tenant) bool {
 		}
 		return false
 	}
+	// Who is alone gives back what its allocator holds before it fails; neighbours
+	// do not give back theirs.
 	sum := 0.0
 	for _, t := range tenants {
-		sum += t.memory + t.loose
+		sum += t.memory
+		if len(tenants) > 1 {
+			sum += t.loose
+		}
 	}
 	return sum > total
 }
