@@ -23,7 +23,15 @@ func (pl *planner) result() (*Result, error) {
 			return nil, err
 		}
 		r.Decisions = append(r.Decisions, d)
+		switch {
+		case d.Mechanism == sharing.MechanismNone:
+		case d.Predicted != nil:
+			r.From.Profiles++
+		default:
+			r.From.ClosedForms++
+		}
 	}
+	r.Assumes = pl.strangers()
 	for p := range pl.pools {
 		r.Pools = append(r.Pools, pl.poolResult(p))
 	}
@@ -95,7 +103,7 @@ func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
 	d := Decision{Workload: cw.workload.Name, Mechanism: sharing.MechanismNone, Replicas: cw.workload.replicas(), GPUs: cw.workload.gpus(),
 		Memory: cw.demand.Memory.Total.String(), Candidates: pl.candidates(w)}
 	c := pl.chosen[w]
-	pl.answer(w, &d)
+	pl.answer(w, &d, share)
 	if c != nil {
 		cp := pl.pools[c.pool]
 		d.Pool, d.Mechanism = cp.pool.Name, c.mechanism
@@ -116,6 +124,9 @@ func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
 		d.BreakEven = e.breakEven(w)
 	}
 	pl.scene(w, share.fullest).findTraps(&d)
+	if err := pl.provisional(w, &d, share); err != nil {
+		return d, err
+	}
 	if c == nil || !pl.pools[c.pool].priced {
 		return d, nil
 	}

@@ -26,6 +26,9 @@ type Options struct {
 	// Confidence is how sure a decision must be that objectives are kept, 0.5 to
 	// 0.999; 0 means DefaultConfidence.
 	Confidence float64
+	// Input is the fleet's file, as commands and advice in the answers name it;
+	// empty: they say "the fleet file".
+	Input string
 	// Headroom is the memory that layouts leave free; nil means DefaultHeadroom.
 	Headroom *Headroom
 }
@@ -50,6 +53,7 @@ type planner struct {
 	pools     []*CompiledPool
 	workloads []*CompiledWorkload
 	trust     *trustClasses
+	among     Trust       // of workloads without a tenant
 	choices   [][]choice  // by workload, best first
 	bonus     [][]float64 // by workload and pool, see poolBonus
 	// listed is what is said of each workload's candidates; with more pools than
@@ -106,8 +110,7 @@ func Decide(f *Fleet, opt Options) (*Result, error) {
 	if opt.MaxPoolsListed <= 0 {
 		opt.MaxPoolsListed = 16
 	}
-	pl := &planner{opt: opt, banned: map[banKey]gate.Reason{}, apart: map[[2]int]bool{},
-		outlooks: map[[2]int]*outlook{}, seen: map[string]prospects{}}
+	pl := newPlanner(opt)
 	for i := range f.Pools {
 		p, err := CompilePool(&f.Pools[i])
 		if err != nil {
@@ -126,14 +129,24 @@ func Decide(f *Fleet, opt Options) (*Result, error) {
 			return nil, err
 		}
 	}
-	pl.prepare()
-	pl.trust = classify(pl.workloads, f.Trust)
-	pl.evaluate()
-	pl.weigh()
-	if err := pl.arrange(); err != nil {
+	if err := pl.plan(f.Trust); err != nil {
 		return nil, err
 	}
 	return pl.result()
+}
+
+func newPlanner(opt Options) *planner {
+	return &planner{opt: opt, banned: map[banKey]gate.Reason{}, apart: map[[2]int]bool{},
+		outlooks: map[[2]int]*outlook{}, seen: map[string]prospects{}}
+}
+
+// plan finds what each workload could take and arranges the fleet.
+func (pl *planner) plan(trust Trust) error {
+	pl.prepare()
+	pl.among, pl.trust = trust, classify(pl.workloads, trust)
+	pl.evaluate()
+	pl.weigh()
+	return pl.arrange()
 }
 
 func (pl *planner) neighbours(w, p int) gate.Neighbours {

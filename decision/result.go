@@ -18,8 +18,18 @@ type Result struct {
 	Pools      []PoolResult `json:"pools"`     // by pool name
 	Traps      []TrapHit    `json:"traps"`     // of the fleet as a whole, worst first
 	Totals     Totals       `json:"totals"`
+	// Assumes are what the answers for the fleet take for granted together.
+	Assumes []Assumption `json:"assumes,omitempty"`
+	From    Basis        `json:"consequences_from"`
 	// Sources are what the reasons, the isolation and the traps rest on.
 	Sources sharing.Citations `json:"sources,omitzero"`
+}
+
+// Basis counts the workloads with a place by what their consequences were
+// computed from.
+type Basis struct {
+	Profiles    int `json:"measured_profiles"` // of themselves alone; see Options.Profiles
+	ClosedForms int `json:"closed_forms"`      // over what is stated of them, and priors
 }
 
 // Decision is the answer for one workload.
@@ -39,10 +49,14 @@ type Decision struct {
 	Why          string        `json:"why"`
 	Consequences []Consequence `json:"consequences,omitempty"`
 	Assumes      []Assumption  `json:"assumes,omitempty"`
-	Settle       *Settle       `json:"settle,omitempty"` // of a provisional answer
-	Replicas     int           `json:"replicas"`
-	GPUs         int           `json:"gpus"` // per replica
-	Memory       string        `json:"memory"`
+	// Of a provisional answer: whole GPUs of its own, where it has none; what it
+	// would get if an assumption turned out otherwise; and what to measure.
+	Safe      *Alternative `json:"safe,omitempty"`
+	Otherwise *Alternative `json:"otherwise,omitempty"`
+	Settle    *Settle      `json:"settle,omitempty"`
+	Replicas  int          `json:"replicas"`
+	GPUs      int          `json:"gpus"` // per replica
+	Memory    string       `json:"memory"`
 	// TradeOff is what the choice accepts.
 	TradeOff *gate.ReasonText `json:"trade_off,omitempty"`
 	// Risk is the row of the risk matrix that kind and mechanism fall in.

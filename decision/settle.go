@@ -54,7 +54,7 @@ type Settle struct {
 }
 
 // answer fills in status, placement and consequences.
-func (pl *planner) answer(w int, d *Decision) {
+func (pl *planner) answer(w int, d *Decision, share workloadShare) {
 	c := pl.chosen[w]
 	replicas := pl.workloads[w].workload.replicas()
 	d.Placed, d.Unplaced = pl.placed[w], replicas-pl.placed[w]
@@ -67,16 +67,15 @@ func (pl *planner) answer(w int, d *Decision) {
 	p := pl.worst(w, c)
 	d.Status = StatusDecided
 	d.Assumes = pl.outlookOf(w, c.pool).assumes
+	if cw := pl.workloads[w]; cw.arch.NeverShares && cw.workload.SLO == (predict.SLO{}) {
+		d.Assumes = nil // how busy it is changes nothing
+	}
 	if len(d.Assumes) > 0 || p.answer != sharing.AnswerYes && !pl.measured(w) {
 		d.Status = StatusProvisional
 	}
-	d.Why = pl.why(w, c, p)
+	d.Why = pl.why(w, c, p) + pl.dearer(w, share)
 	if len(p.outcomes) > 0 {
 		d.Consequences = consequencesOf(&pl.outlookOf(w, c.pool).demand, &p.outcomes[0])
-	}
-	if d.Status == StatusProvisional {
-		d.Settle = &Settle{Measurement: fmt.Sprintf("measure %s alone on a %s at its load", d.Workload, pl.pools[c.pool].ground.GPU().Name),
-			Command: "go run ./examples/measure -input FILE"}
 	}
 }
 
@@ -172,10 +171,17 @@ func (pl *planner) why(w int, c *choice, p prospects) string {
 			text = fmt.Sprintf("keeps %.0f%% of its rate alone (%.0f to %.0f)", 100*o.Rate.Value, 100*o.Rate.Low, 100*min(1, o.Rate.High))
 		}
 	}
-	if own := pl.priceOf(c.pool) * float64(pl.workloads[w].workload.gpus()); c.unit > 0 && own/c.unit >= 1.05 {
-		text += fmt.Sprintf("; exclusive costs %.1f times as much", own/c.unit)
-	}
 	return text
+}
+
+// dearer says how much more its GPUs alone would cost a workload, if that is
+// more by a twentieth.
+func (pl *planner) dearer(w int, share workloadShare) string {
+	own := pl.pools[pl.chosen[w].pool].price.Micros() * int64(pl.placed[w]*pl.workloads[w].workload.gpus())
+	if share.micros <= 0 || float64(own) < 1.05*float64(share.micros) {
+		return ""
+	}
+	return fmt.Sprintf("; exclusive costs %.1f times as much", float64(own)/float64(share.micros))
 }
 
 // worst is what workload w sees on the GPU where it sees it worst, alone in its

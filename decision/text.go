@@ -120,7 +120,19 @@ func (t *text) money() {
 	if placed < replicas {
 		line += fmt.Sprintf(" %d of %s placed,", placed, counted(replicas, "replica"))
 	}
-	t.put(0, 0, "", line+fmt.Sprintf(" at %.4g%% confidence", 100*t.r.Confidence))
+	from := "from closed forms"
+	switch f := t.r.From; {
+	case f.ClosedForms == 0 && f.Profiles == 0:
+		from = "from the gates alone"
+	case f.ClosedForms == 0:
+		from = "from measured profiles"
+	case f.Profiles > 0:
+		from = fmt.Sprintf("from measured profiles for %d and closed forms for %d", f.Profiles, f.ClosedForms)
+	}
+	t.put(0, 0, "", line+fmt.Sprintf(" at %.4g%% confidence, %s", 100*t.r.Confidence, from))
+	for _, a := range t.r.Assumes {
+		t.put(0, 0, "", fmt.Sprintf("assumes %s: %s", a.What, a.Why))
+	}
 }
 
 func (t *text) status(s Status) string {
@@ -150,7 +162,7 @@ func (t *text) workloads() {
 	for i := range t.r.Decisions {
 		d := &t.r.Decisions[i]
 		t.put(2, at, d.Workload, t.answer(d))
-		if rest := t.unsettled(d); rest != "" {
+		for _, rest := range t.unsettled(d) {
 			t.put(2, at, "", rest)
 		}
 	}
@@ -208,8 +220,9 @@ func (t *text) worst(d *Decision) string {
 	return risk
 }
 
-// unsettled is what a provisional answer rests on, and what settles it.
-func (t *text) unsettled(d *Decision) string {
+// unsettled is what a provisional answer rests on and what stands beside it, and
+// what settles it.
+func (t *text) unsettled(d *Decision) (lines []string) {
 	var parts []string
 	if n := len(d.Assumes); n > 0 {
 		part := "assumes " + d.Assumes[0].What
@@ -218,10 +231,28 @@ func (t *text) unsettled(d *Decision) string {
 		}
 		parts = append(parts, part)
 	}
-	if s := d.Settle; s != nil {
-		parts = append(parts, "settle: "+s.Command)
+	safe, other := d.Safe, d.Otherwise
+	if safe != nil {
+		name := "safe"
+		if other != nil && safe.String() == other.String() {
+			name, other = "safe, and if "+other.If, nil
+		}
+		parts = append(parts, name+": "+safe.String())
 	}
-	return strings.Join(parts, "; ")
+	if other != nil {
+		parts = append(parts, fmt.Sprintf("if %s: %s", other.If, other))
+	}
+	if len(parts) > 0 {
+		lines = append(lines, strings.Join(parts, "; "))
+	}
+	if s := d.Settle; s != nil {
+		stake := ""
+		if s.MonthlyAtStake != "" && d.Cost != nil {
+			stake = fmt.Sprintf(" (%s %s a month at stake)", cents(s.MonthlyAtStake), d.Cost.Currency)
+		}
+		lines = append(lines, fmt.Sprintf("settle%s: %s", stake, s.Command))
+	}
+	return lines
 }
 
 // choice is the mechanism, and the slice's profile where there is one.

@@ -28,9 +28,18 @@ func (t *text) explain(d *Decision) {
 	for _, a := range d.Assumes {
 		say("assumes", "%s: %s", a.What, a.Why)
 	}
+	if d.Safe != nil {
+		say("safe", "%s", d.Safe)
+	}
+	if d.Otherwise != nil {
+		say("otherwise", "if %s: %s", d.Otherwise.If, d.Otherwise)
+	}
 	if s := d.Settle; s != nil {
 		say("settle", "%s", s.Measurement)
-		say("", "%s", s.Command)
+		if s.MonthlyAtStake != "" {
+			say("at stake", "%s %s a month", s.MonthlyAtStake, d.Cost.Currency)
+		}
+		say("command", "%s", s.Command)
 	}
 	if c := d.Cost; c != nil {
 		say("costs", "%s %s an hour, a replica %s; on GPUs of their own %s (%.1f%% saved)", c.PerWorkloadHour, c.Currency, c.PerReplicaHour, c.ExclusiveHour, c.SavingPercent)

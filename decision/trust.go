@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -99,4 +100,19 @@ func (t *trustClasses) trustedOf(own *trustClass, tenant, pool string) int {
 func (pl *planner) oneUser(a, b int) bool {
 	x, y := pl.workloads[a].workload.UID, pl.workloads[b].workload.UID
 	return x.IsZero() || y.IsZero() || x == y
+}
+
+// strangers is what is assumed of workloads that name no tenant, where there are
+// several and the fleet does not say.
+func (pl *planner) strangers() []Assumption {
+	var names []string
+	for _, cw := range pl.workloads {
+		if cw.workload.Tenant == "" {
+			names = append(names, cw.workload.Name)
+		}
+	}
+	if pl.among == TrustAll || len(names) < 2 {
+		return nil
+	}
+	return []Assumption{{What: fmt.Sprintf("%s are strangers to one another", someOf(names, 4)), Why: "state tenant, or trust: all"}}
 }

@@ -17,6 +17,7 @@ type collector struct {
 	examples     map[Class]string // an error of each class
 	retries      int64
 	met          int64
+	metUnknown   int64
 	promptTokens int64
 	tokensFailed int64
 	firstStart   int64 // earliest intended start and latest end of the requests that
@@ -122,7 +123,10 @@ func (c *collector) inside(ns int64) bool { return ns >= c.from && ns < c.to }
 
 // latencies records an ok request of the window.
 func (c *collector) latencies(r *Record, events []event) {
-	if r.Meets(c.slo) {
+	switch kept, known := r.Meets(c.slo).Get(); {
+	case !known:
+		c.metUnknown++
+	case kept:
 		c.met++
 	}
 	c.promptTokens += int64(r.PromptTokens)
@@ -290,6 +294,7 @@ func (c *collector) merge(other *collector) {
 	}
 	c.retries += other.retries
 	c.met += other.met
+	c.metUnknown += other.metUnknown
 	c.promptTokens += other.promptTokens
 	c.tokensFailed += other.tokensFailed
 	if c.firstStart == 0 || other.firstStart != 0 && other.firstStart < c.firstStart {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 )
@@ -103,6 +104,33 @@ func TestDefinitionsExactly(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 	})
+	t.Run("an SLO that cannot be seen", func(t *testing.T) {
+		goodput := func(reply loadgentest.Reply, change func(*loadgen.Tenant)) *loadgen.Goodput {
+			res, _ := bubble(t, func(loadgentest.Request) loadgentest.Reply { return reply }, func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
+				change(&p.Tenants[0])
+			})
+			return res.Summary.Tenants[0].Goodput
+		}
+		for _, tc := range []struct {
+			slo          loadgen.RequestSLO
+			whole        bool
+			met, unknown int64
+		}{
+			{loadgen.RequestSLO{TTFT: ms}, true, 0, 1}, {loadgen.RequestSLO{TPOT: ms}, true, 0, 1}, {loadgen.RequestSLO{Stall: ms}, true, 0, 1},
+			{loadgen.RequestSLO{E2E: time.Second}, true, 1, 0}, {loadgen.RequestSLO{TTFT: ms, E2E: 200 * ms}, true, 0, 0},
+			{loadgen.RequestSLO{TTFT: ms}, false, 0, 0}, {loadgen.RequestSLO{TTFT: time.Second, TPOT: time.Second, Stall: time.Second}, false, 1, 0},
+		} {
+			g := goodput(loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 10}, func(t *loadgen.Tenant) { t.NonStreaming, t.SLO = tc.whole, tc.slo })
+			if g == nil || g.Met != tc.met || g.Unknown != tc.unknown || g.Fraction.IsZero() != (tc.unknown > 0) || g.PerS.IsZero() != (tc.unknown > 0) {
+				t.Errorf("%+v: %+v", tc, g)
+			}
+		}
+		// One token: nothing comes after it, and the bounds on that are kept.
+		g := goodput(loadgentest.Reply{TTFT: 50 * ms, Tokens: 1}, func(t *loadgen.Tenant) { t.SLO = loadgen.RequestSLO{TPOT: ms, Stall: ms} })
+		if g == nil || g.Met != 1 {
+			t.Errorf("%+v", g)
+		}
+	})
 	t.Run("stall", func(t *testing.T) {
 		// 50 streams of 20 gaps of 20 ms; a second of silence in one of them.
 		res, _ := bubble(t, func(r loadgentest.Request) loadgentest.Reply {
@@ -119,7 +147,7 @@ func TestDefinitionsExactly(t *testing.T) {
 		if s == nil || s.Gaps != 1000 || s.Count != 20 || s.Share != 0.02 || s.GapMaxMS != 120 || s.LimitMS < 99.9 || s.LimitMS > 100.1 {
 			t.Errorf("%+v", s)
 		}
-		if g := res.Summary.Tenants[0].Goodput; g == nil || g.Met != 49 || g.Fraction != 0.98 {
+		if g := res.Summary.Tenants[0].Goodput; g == nil || g.Met != 49 || g.Fraction != optional.Of(0.98) {
 			t.Errorf("%+v", g)
 		}
 	})

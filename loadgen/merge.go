@@ -153,13 +153,14 @@ func (m *Measures) add(o *Measures) {
 			m.Goodput = &Goodput{SLO: o.Goodput.SLO}
 		}
 		m.Goodput.Met += o.Goodput.Met
+		m.Goodput.Unknown += o.Goodput.Unknown
 	}
 }
 
 // rates computes what follows from counts and duration.
 func (m *Measures) rates() {
-	if m.Goodput != nil && m.Counts.Total > 0 {
-		m.Goodput.Fraction = float64(m.Goodput.Met) / float64(m.Counts.Total)
+	if g := m.Goodput; g != nil && g.Unknown == 0 && m.Counts.Total > 0 {
+		g.Fraction = optional.Of(float64(g.Met) / float64(m.Counts.Total))
 	}
 	if m.DurationS <= 0 {
 		return
@@ -167,8 +168,8 @@ func (m *Measures) rates() {
 	m.OfferedPerS = float64(m.Counts.Total) / m.DurationS
 	m.CompletedPerS = float64(m.Counts.OK) / m.DurationS
 	m.OutputTokensPerS = float64(m.OutputTokens) / m.DurationS
-	if m.Goodput != nil {
-		m.Goodput.PerS = float64(m.Goodput.Met) / m.DurationS
+	if g := m.Goodput; g != nil && g.Unknown == 0 {
+		g.PerS = optional.Of(float64(g.Met) / m.DurationS)
 	}
 }
 

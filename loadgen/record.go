@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/internal/optional"
 )
 
 // TokenSource says where a count of output tokens comes from. The zero value is
@@ -102,24 +103,35 @@ func (r *Record) TPOT() (time.Duration, bool) {
 	return time.Duration((r.LastTokenNS - r.FirstTokenNS) / int64(r.OutputTokens-r.FirstTokens)), true
 }
 
-// Meets says whether the request ended ok within every bound of the SLO.
-func (r *Record) Meets(slo RequestSLO) bool {
+// Meets says whether the request ended ok within every bound of the SLO. It is
+// missing when no bound is known to be broken and one is on what the request cannot
+// show: an answer in one piece has no first token and no gaps. A streamed answer of
+// one event keeps the bounds on what comes after it.
+func (r *Record) Meets(slo RequestSLO) Optional[bool] {
 	if r.Class != ClassOK {
-		return false
+		return optional.Of(false)
 	}
+	known := true
 	for _, b := range []struct {
-		limit time.Duration
-		value func() (time.Duration, bool)
+		limit    time.Duration
+		value    func() (time.Duration, bool)
+		ofStream bool // vacuously kept where a stream has no such time
 	}{
-		{slo.TTFT, r.TTFT}, {slo.TPOT, r.TPOT}, {slo.E2E, r.E2E},
-		{slo.Stall, func() (time.Duration, bool) { return time.Duration(r.MaxGapNS), true }},
+		{slo.TTFT, r.TTFT, false}, {slo.TPOT, r.TPOT, true}, {slo.E2E, r.E2E, false},
+		{slo.Stall, func() (time.Duration, bool) { return time.Duration(r.MaxGapNS), r.Streamed }, true},
 	} {
 		if b.limit == 0 {
 			continue
 		}
-		if v, ok := b.value(); ok && v > b.limit {
-			return false
+		switch v, ok := b.value(); {
+		case ok && v > b.limit:
+			return optional.Of(false)
+		case !ok && !(b.ofStream && r.Streamed):
+			known = false
 		}
 	}
-	return true
+	if !known {
+		return Optional[bool]{}
+	}
+	return optional.Of(true)
 }

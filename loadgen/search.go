@@ -18,6 +18,9 @@ import (
 // ErrNoRate says that not even the lowest rate of a search keeps the SLOs.
 var ErrNoRate = errors.New("loadgen: no rate of the search keeps the SLOs")
 
+// ErrUnknownSLO says that requests cannot show whether they keep an SLO.
+var ErrUnknownSLO = errors.New("loadgen: the SLO was not measured")
+
 // Search looks for the highest rate at which the share of requests that keep
 // their SLO is at least Attainment. The zero value of each field but Low and High
 // is the documented default.
@@ -43,6 +46,9 @@ type Trial struct {
 	Repeat   int     `json:"repeat"` // from 0
 	Requests int64   `json:"requests"`
 	Met      int64   `json:"met"` // requests that kept their SLO
+	// Unknown are the requests that cannot show whether they did. A search ends with
+	// the first trial that has any.
+	Unknown int64 `json:"unknown,omitempty"`
 	// Saturated says why the run was stopped early; a stopped run fails.
 	Saturated string `json:"saturated,omitempty"`
 	// Valid is the run's client-health verdict. A trial that the client spoiled
@@ -56,7 +62,7 @@ func TrialOf(rate float64, repeat int, s *Summary) Trial {
 	t := Trial{RatePerS: rate, Repeat: repeat, Saturated: s.Stopped, Valid: s.ClientHealth.Valid, RunID: s.RunID}
 	for i := range s.Tenants {
 		if g := s.Tenants[i].Goodput; g != nil {
-			t.Met += g.Met
+			t.Met, t.Unknown = t.Met+g.Met, t.Unknown+g.Unknown
 			t.Requests += s.Tenants[i].Counts.Total
 		}
 	}
@@ -111,6 +117,21 @@ func (s Search) withDefaults() Search {
 	return s
 }
 
+// RequestsToPass is the least number of requests that can show a rate to pass, with
+// every one of them in time.
+func (s Search) RequestsToPass() int {
+	s = s.withDefaults()
+	z := distuv.UnitNormal.Quantile(s.Confidence)
+	return int(math.Ceil(z*z*s.Attainment/(1-s.Attainment) - 1e-9))
+}
+
+// TrialRequests is the least number of requests of a trial with which Repeats of
+// them can show a rate to pass. Trials at a low rate may have to be longer for it.
+func (s Search) TrialRequests() int {
+	s = s.withDefaults()
+	return (s.RequestsToPass() + s.Repeats - 1) / s.Repeats
+}
+
 func (s Search) check() error {
 	var l problem.List
 	if !(s.Low > 0) || !(s.High >= s.Low) || math.IsInf(s.High, 0) {
@@ -132,7 +153,8 @@ func (s Search) check() error {
 }
 
 // Run searches. run makes one trial at a rate, typically with Run and TrialOf, a
-// plan whose tenants have SLOs, and Options.Saturation set. When run fails or ctx
+// plan whose tenants have SLOs and which sends TrialRequests, and Options.Saturation
+// set. A trial that the client spoiled is made again, up to MaxRepeats times a rate. When run fails or ctx
 // ends, the result holds the trials so far. ErrNoRate comes with the result too.
 func (s Search) Run(ctx context.Context, run func(ctx context.Context, ratePerS float64, repeat int) (Trial, error)) (*SearchResult, error) {
 	s = s.withDefaults()
@@ -191,8 +213,8 @@ func (s Search) noRate(res *SearchResult) error {
 	case saturated != "":
 		return fmt.Errorf("%w: at %v/s: %s", ErrNoRate, s.Low, saturated)
 	case v.Verdict == "undecided":
-		return fmt.Errorf("%w: too few requests to tell at %v/s: %.1f%% to %.1f%% keep them at confidence %.0f%%, %v%% is wanted; %d of %d trials are invalid (make the trials longer, or more)",
-			ErrNoRate, s.Low, 100*v.Lower, 100*v.Upper, 100*s.Confidence, 100*s.Attainment, invalid, len(res.Trials))
+		return fmt.Errorf("%w: too few requests to tell at %v/s: %.1f%% to %.1f%% keep them at confidence %.0f%%, %v%% is wanted; %d of %d trials are invalid (at least %d requests are needed, all in time: make the trials longer, or more)",
+			ErrNoRate, s.Low, 100*v.Lower, 100*v.Upper, 100*s.Confidence, 100*s.Attainment, invalid, len(res.Trials), s.RequestsToPass())
 	}
 	return fmt.Errorf("%w: at %v/s %.1f%% of the requests keep them, %v%% is wanted", ErrNoRate, s.Low, 100*v.Attainment, 100*s.Attainment)
 }
@@ -202,7 +224,7 @@ func (s Search) judge(ctx context.Context, rate float64, run func(context.Contex
 	v := RateVerdict{RatePerS: rate, Verdict: "undecided", Upper: 1}
 	var met, n int64
 	saturated := 0
-	for repeat := range s.MaxRepeats {
+	for repeat, valid := 0, 0; valid < s.MaxRepeats && repeat < 2*s.MaxRepeats; repeat++ {
 		if err := ctx.Err(); err != nil {
 			return v, fmt.Errorf("loadgen: search cut off: %w", err)
 		}
@@ -211,6 +233,9 @@ func (s Search) judge(ctx context.Context, rate float64, run func(context.Contex
 			return v, fmt.Errorf("loadgen: trial at %v/s: %w", rate, err)
 		}
 		res.Trials = append(res.Trials, t)
+		if t.Unknown > 0 {
+			return v, fmt.Errorf("%w: %d of %d requests at %v/s cannot show what the SLO bounds (ttft, tpot and stall need streamed answers)", ErrUnknownSLO, t.Unknown, t.Requests, rate)
+		}
 		if !t.Valid {
 			continue
 		}
@@ -222,7 +247,7 @@ func (s Search) judge(ctx context.Context, rate float64, run func(context.Contex
 			v.Attainment = float64(met) / float64(n)
 			v.Lower, v.Upper = wilson(met, n, s.Confidence)
 		}
-		if repeat+1 < s.Repeats {
+		if valid++; valid < s.Repeats {
 			continue
 		}
 		switch {

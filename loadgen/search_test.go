@@ -88,6 +88,55 @@ func TestSearchIsHonest(t *testing.T) {
 	}
 }
 
+// TestSearchThatCanDecide: a server that is always in time passes with the least
+// number of requests that the search asks for, and with no fewer.
+func TestSearchThatCanDecide(t *testing.T) {
+	for _, s := range []Search{{Low: 1, High: 50}, {Low: 1, High: 50, Attainment: 0.9}, {Low: 1, High: 2, Confidence: 0.99, Repeats: 3}} {
+		if s.Attainment == 0 && s.Confidence == 0 && (s.RequestsToPass() != 268 || s.TrialRequests() != 134) {
+			t.Errorf("%d and %d", s.RequestsToPass(), s.TrialRequests())
+		}
+		always := func(n int) func(context.Context, float64, int) (Trial, error) {
+			return func(_ context.Context, rate float64, _ int) (Trial, error) {
+				return Trial{RatePerS: rate, Requests: int64(n), Met: int64(n), Valid: true}, nil
+			}
+		}
+		r, err := s.Run(context.Background(), always(s.TrialRequests()))
+		if err != nil || r.PassesPerS != optional.Of(s.High) || len(r.Trials) != 2*s.withDefaults().Repeats {
+			t.Errorf("%+v: %+v, %v", s, r, err)
+		}
+		n := int64(s.RequestsToPass())
+		if lower, _ := wilson(n, n, s.withDefaults().Confidence); lower < s.withDefaults().Attainment {
+			t.Errorf("%+v: %d requests show %v", s, n, lower)
+		}
+		if lower, _ := wilson(n-1, n-1, s.withDefaults().Confidence); lower >= s.withDefaults().Attainment {
+			t.Errorf("%+v: %d requests would do", s, n-1)
+		}
+	}
+}
+
+// TestSearchRepeatsSpoiledTrials: a trial that the client spoiled takes no valid
+// one's place.
+func TestSearchRepeatsSpoiledTrials(t *testing.T) {
+	trials := 0
+	r, err := Search{Low: 1, High: 1}.Run(context.Background(), func(_ context.Context, rate float64, _ int) (Trial, error) {
+		trials++
+		return Trial{RatePerS: rate, Requests: 100, Met: 100, Valid: trials > 3}, nil
+	})
+	if err != nil || r.PassesPerS != optional.Of(1.0) || trials != 6 {
+		t.Errorf("%d trials: %+v, %v", trials, r, err)
+	}
+}
+
+func TestSearchRefusesWhatWasNotMeasured(t *testing.T) {
+	r, err := Search{Low: 1, High: 2}.Run(context.Background(), func(_ context.Context, rate float64, _ int) (Trial, error) {
+		s := &Summary{Tenants: []TenantSummary{{Measures: Measures{Counts: Counts{Total: 300}, Goodput: &Goodput{Unknown: 300}}}}, ClientHealth: ClientHealth{Valid: true}}
+		return TrialOf(rate, 0, s), nil
+	})
+	if !errors.Is(err, ErrUnknownSLO) || len(r.Trials) != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // TestWilson holds the bounds against published values (Newcombe 1998, 81 of 263,
 // two-sided 95%).
 func TestWilson(t *testing.T) {

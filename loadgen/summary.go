@@ -103,10 +103,13 @@ type Stall struct {
 
 // Goodput counts the requests that keep a tenant's SLO.
 type Goodput struct {
-	SLO      SLOFigures `json:"slo"`
-	Met      int64      `json:"met"`
-	Fraction float64    `json:"fraction"` // of all requests of the window
-	PerS     float64    `json:"requests_per_s"`
+	SLO SLOFigures `json:"slo"`
+	Met int64      `json:"met"` // known to have kept it
+	// Unknown counts the ok requests that cannot show what the SLO bounds. With any
+	// of them there are no shares.
+	Unknown  int64             `json:"unknown,omitempty"`
+	Fraction Optional[float64] `json:"fraction,omitzero"` // of all requests of the window
+	PerS     Optional[float64] `json:"requests_per_s,omitzero"`
 }
 
 // SLOFigures are an SLO's bounds in milliseconds; 0 (absent) means none.

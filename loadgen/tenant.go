@@ -120,7 +120,7 @@ func (l OfferedLoad) open() bool { return l.Schedule != nil }
 // RequestSLO holds upper bounds of a request; 0 means none.
 type RequestSLO struct {
 	TTFT  time.Duration `yaml:"ttft"`  // ttft, from the intended start
-	TPOT  time.Duration `yaml:"tpot"`  // tpot; a request without one keeps it
+	TPOT  time.Duration `yaml:"tpot"`  // tpot; a stream without one keeps it
 	E2E   time.Duration `yaml:"e2e"`   // e2e, from the intended start
 	Stall time.Duration `yaml:"stall"` // the request's longest chunk gap
 }

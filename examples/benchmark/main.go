@@ -3,8 +3,9 @@
 // at once, searches for the highest rate that keeps the SLOs, tables, figures and
 // a page of HTML.
 //
-// Without arguments it measures three ways of sharing a simulated GPU, on an
-// embedded server, and reports them, marked as synthetic. It needs no GPU.
+// Without arguments it measures two tenants side by side under five ways of having
+// GPUs, on embedded servers and simulated GPUs, and reports them, marked as
+// synthetic. It needs no GPU.
 package main
 
 import (
@@ -138,8 +139,9 @@ func (a *app) flags(name, args, about string) *flag.FlagSet {
 	return fs
 }
 
-const exampleHelp = `Without flags it measures three ways of sharing a simulated GPU and writes a
-report; that takes about 20 s and needs no GPU. Other examples:
+const exampleHelp = `Without flags it measures two tenants side by side, each on a GPU of its own, by
+time-slicing, MPS, MIG and in one merged server, all simulated, and writes a
+report; that takes about 25 s and needs no GPU. Other examples:
 
   benchmark -endpoint http://HOST:8000 -model NAME -concurrency 20 -requests 200 -out DIR
   benchmark -endpoint http://HOST:8000 -model NAME -rate 5,10,15 -duration 30s -report -out DIR

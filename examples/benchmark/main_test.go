@@ -329,6 +329,40 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// TestSearchLengthensTrials: the help's own search, at a rate at which its duration
+// brings too few requests to decide.
+func TestSearchLengthensTrials(t *testing.T) {
+	url := serve(t, loadgentest.Always(loadgentest.Reply{TTFT: time.Millisecond, Tokens: 1}))
+	code, out, errs := execProgram(t.Context(), "", "-endpoint", url, "-search", "300,400", "-slo-ttft", "5s", "-duration", "100ms", "-progress=false")
+	if code != exitOK && code != exitInvalid || !strings.Contains(out, "400/s") || !strings.Contains(errs, "search: trials at 300/s last 500ms instead of 100ms: 134 requests each are needed to decide") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	if code, _, errs := execProgram(t.Context(), "", "-endpoint", url, "-search", "1,50", "-slo-ttft", "1ms", "-non-streaming"); code != exitBad || !strings.Contains(errs, "-slo-e2e") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	if code, _, errs := execProgram(t.Context(), "", "-endpoint", url, "-requests", "5", "-slo-ttft", "1ms", "-non-streaming", "-progress=false"); code != exitOK && code != exitInvalid {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
+// TestDiscardedTrials: the answer of a search stands though a trial was spoiled.
+func TestDiscardedTrials(t *testing.T) {
+	var errs bytes.Buffer
+	m := &measurement{app: &app{stderr: &errs}, discards: true}
+	for _, valid := range []bool{true, false, true} {
+		r := &loadgen.Result{}
+		r.Summary.Counts.ByClass = map[loadgen.Class]int64{loadgen.ClassOK: 9}
+		r.Summary.ClientHealth = loadgen.ClientHealth{Valid: valid, Reasons: []string{"longest GC pause"}}
+		m.results = append(m.results, r)
+	}
+	if err := m.verdict(); err != nil || !strings.Contains(errs.String(), "1 trials were discarded") {
+		t.Errorf("%v; %s", err, errs.String())
+	}
+	if m.discards = false; m.verdict() == nil {
+		t.Error("a spoiled run outside of a search is valid")
+	}
+}
+
 func TestStudyOfAPlan(t *testing.T) {
 	plan := filepath.Join(t.TempDir(), "plan.yaml")
 	if err := os.WriteFile(plan, []byte("embedded: time-sliced\nscenario: s\ntenants:\n"+

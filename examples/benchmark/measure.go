@@ -29,10 +29,12 @@ type measurement struct {
 	s       *settings
 	meta    map[string]any
 	several bool // each run has a folder of its own
-	results []*loadgen.Result
-	source  telemetry.Reader // nil without -telemetry
-	worker  loadgen.Worker   // all of the load unless the environment says otherwise
-	startAt time.Time
+	// discards says that spoiled runs were left out of the answer.
+	discards bool
+	results  []*loadgen.Result
+	source   telemetry.Reader // nil without -telemetry
+	worker   loadgen.Worker   // all of the load unless the environment says otherwise
+	startAt  time.Time
 }
 
 // measureCommand reads the flags and measures.
@@ -66,6 +68,8 @@ func measureCommand(ctx context.Context, a *app, args []string) (err error) {
 		defer func() { err = errors.Join(err, closeSource()) }()
 	}
 	switch {
+	case s.scene:
+		err = m.runScene(ctx)
 	case s.plan != "":
 		err = m.runPlan(ctx)
 	case len(s.search) > 0:
@@ -179,6 +183,8 @@ func (m *measurement) finish(ctx context.Context, err error) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return failed("interrupted%s", where)
+	case errors.As(err, new(*exitError)):
+		return err
 	case err != nil:
 		return failed("%w%s", err, strings.Replace(where, "was measured", "could be kept", 1))
 	}
@@ -202,6 +208,8 @@ func (m *measurement) verdict() error {
 		return failed("no request succeeded (none was sent)")
 	case all.ByClass[loadgen.ClassOK] == 0 && all.ByClass[loadgen.ClassClientLimit] == 0:
 		return failed("no request succeeded (%s)", report.FailedByClass(&all))
+	case len(spoiled) > 0 && m.discards:
+		fmt.Fprintf(m.app.stderr, "benchmark: %d trials were discarded, invalid by client health: %s\n", len(spoiled), spoiled[0])
 	case len(spoiled) > 0:
 		return &exitError{exitInvalid, fmt.Errorf("invalid by client health: %s", strings.Join(spoiled, "\n  "))}
 	}
@@ -219,6 +227,8 @@ func (m *measurement) show() error {
 			all = append(all, &r.Summary)
 		}
 		err = writeJSON(&b, all)
+	case m.s.scene:
+		err = writeScene(&b, m.results)
 	case len(m.results) == 1:
 		err = report.WriteSummary(&b, &m.results[0].Summary)
 	default:

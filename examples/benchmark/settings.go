@@ -29,6 +29,7 @@ type settings struct {
 	progress, report, study, asJSON bool
 	telemetry                       bool
 	simulate                        []string // embedded scenarios
+	scene, pipe                     bool     // the default scene; its servers in memory, for tests
 
 	set map[string]bool // the flags that were given
 }
@@ -98,15 +99,6 @@ func (a *app) settings(args []string) (*settings, error) {
 	return s, nil
 }
 
-// demo is what is measured without arguments.
-func (s *settings) demo(now time.Time) {
-	s.simulate = []string{"baseline", "mps", "mig-emulation"}
-	s.concurrency = []int{8, 16, 24}
-	s.file.Duration, s.tenant().MaxTokens, s.tenant().Warmup = 2*time.Second, 16, 8
-	s.report = true
-	s.out = now.UTC().Format("benchmark-20060102T150405Z")
-}
-
 // check names every flag that is wrong.
 func (s *settings) check() error {
 	var errs []error
@@ -141,6 +133,7 @@ func (s *settings) check() error {
 	bad(s.study && s.plan == "", "-study: needs a plan with tenants (add -plan)")
 	bad(s.set["search"] && (len(s.search) != 2 || s.search[0] >= s.search[1]), "-search: is %v (write LOW,HIGH, e.g. 1,50)", s.search)
 	bad(s.set["search"] && t.SLO.IsZero(), "-search: needs an SLO (add -slo-ttft, -slo-tpot or -slo-e2e)")
+	bad(s.set["search"] && t.NonStreaming && (t.SLO.TTFT > 0 || t.SLO.TPOT > 0), "-search: whole answers have neither ttft nor tpot (use -slo-e2e, or drop -non-streaming)")
 	bad(s.set["search"] && len(s.simulate) > 1, "-search: searches one scenario at a time")
 	bad(s.report && s.out == "", "-report: needs a directory to write into (add -out)")
 	for _, name := range []string{"telemetry", "server-log"} {

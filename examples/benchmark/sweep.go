@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
@@ -186,6 +190,29 @@ func (m *measurement) runPlan(ctx context.Context) (err error) {
 	return nil
 }
 
+// lengthen makes a trial long enough for its requests to decide, and says how long
+// it is then, "" when it is long enough.
+func lengthen(plan *loadgen.LoadPlan, rate float64, requests int) string {
+	t := &plan.Tenants[0]
+	var notes []string
+	if t.Requests > 0 && t.Requests < requests {
+		notes = append(notes, fmt.Sprintf("make %d requests instead of %d", requests, t.Requests))
+		t.Requests = requests
+	}
+	expected := float64(requests)
+	if _, even := t.Load.Schedule.(loadgen.Constant); !even {
+		expected += 3 * math.Sqrt(expected) // random arrivals: hardly ever fewer
+	}
+	if needs := time.Duration(math.Ceil(expected/rate*10)) * 100 * time.Millisecond; plan.Duration > 0 && plan.Duration < needs {
+		notes = append(notes, fmt.Sprintf("last %v instead of %v", needs, plan.Duration))
+		plan.Duration = needs
+	}
+	if len(notes) == 0 {
+		return ""
+	}
+	return strings.Join(notes, " and ") + fmt.Sprintf(": %d requests each are needed to decide", requests)
+}
+
 const searchFile = "search.json"
 
 // runSearch looks for the highest rate that keeps the SLOs. Only here is a run
@@ -197,11 +224,17 @@ func (m *measurement) runSearch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found, err := loadgen.Search{Low: s.search[0], High: s.search[1]}.Run(ctx, func(ctx context.Context, rate float64, repeat int) (loadgen.Trial, error) {
+	search := loadgen.Search{Low: s.search[0], High: s.search[1]}
+	lengthened := map[float64]bool{}
+	found, err := search.Run(ctx, func(ctx context.Context, rate float64, repeat int) (loadgen.Trial, error) {
 		l := level{name: fmt.Sprintf("r%.4g", rate), rate: rate}
 		plan, err := s.at(t, l, repeat)
 		if err != nil {
 			return loadgen.Trial{}, err
+		}
+		if note := lengthen(&plan, rate, search.TrialRequests()); note != "" && !lengthened[rate] {
+			lengthened[rate] = true
+			fmt.Fprintf(m.app.stderr, "search: trials at %.4g/s %s\n", rate, note)
 		}
 		res, err := m.run(ctx, fmt.Sprintf("%s-%s-%d", t.scenario, l.name, repeat+1), plan, &loadgen.Saturation{})
 		if err != nil {
@@ -212,6 +245,10 @@ func (m *measurement) runSearch(ctx context.Context) error {
 	err = errors.Join(err, t.embedded.Close())
 	if found == nil {
 		return err
+	}
+	m.discards = true // trials that the client spoiled were made again
+	if !slices.ContainsFunc(found.Trials, func(t loadgen.Trial) bool { return t.Valid }) && errors.Is(err, loadgen.ErrNoRate) {
+		err = &exitError{exitInvalid, err}
 	}
 	if t.embedded != nil {
 		fmt.Fprintln(m.app.stdout, report.SyntheticNote)

@@ -64,6 +64,7 @@ func newFleetFlow(a *app, c *config) (*fleetFlow, error) {
 	if c.input == "-" {
 		fleet, err = decision.ReadFleet(a.stdin)
 	} else {
+		opts.Input = c.input
 		fleet, err = decision.LoadFleet(c.input)
 	}
 	if err == nil && c.use != "" {

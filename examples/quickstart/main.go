@@ -107,7 +107,13 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err != nil {
 		return exit(stderr, err)
 	}
-	opts.Confidence = *confidence
+	opts.Confidence, opts.Input = *confidence, *input
+	switch *input {
+	case "":
+		opts.Input = "examples/quickstart/fleet.yaml"
+	case "-":
+		opts.Input = ""
+	}
 	result, err := decision.Decide(fleet, opts)
 	if err != nil {
 		return exit(stderr, err)

@@ -76,7 +76,8 @@ func figureOf(m *loadgen.Measures, name string) (value float64, doubt string, ok
 		if m.Goodput == nil {
 			return 0, "", false
 		}
-		return m.Goodput.Fraction, "", true
+		share, known := m.Goodput.Fraction.Get()
+		return share, "", known
 	case "stall.share":
 		if m.Stall == nil {
 			return 0, "", false

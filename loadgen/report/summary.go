@@ -57,7 +57,11 @@ func writeMeasures(b *bufio.Writer, label string, m *loadgen.Measures) {
 		fmt.Fprintf(b, "  %s\n", line)
 	}
 	if g := m.Goodput; g != nil {
-		fmt.Fprintf(b, "  goodput %.2f requests/s: %.1f%% keep the SLO\n", g.PerS, 100*g.Fraction)
+		if share, ok := g.Fraction.Get(); ok {
+			fmt.Fprintf(b, "  goodput %.2f requests/s: %.1f%% keep the SLO\n", g.PerS.Or(0), 100*share)
+		} else {
+			fmt.Fprintf(b, "  goodput unknown: %d requests cannot show what the SLO bounds\n", g.Unknown)
+		}
 	}
 	rows := shown(m)
 	if len(rows) == 0 {

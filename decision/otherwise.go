@@ -1,0 +1,254 @@
+package decision
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Alternative is another place for all replicas of a workload.
+type Alternative struct {
+	// If is what would have to turn out for it to be chosen.
+	If        string            `json:"if,omitempty"`
+	Pool      string            `json:"pool,omitempty"` // absent with mechanism none
+	Mechanism sharing.Mechanism `json:"mechanism"`
+	Profile   string            `json:"profile,omitempty"`
+	GPUs      int               `json:"gpus"`
+	// Monthly is what those GPUs cost, an exact decimal; absent where the pool has
+	// no price.
+	Monthly  string `json:"monthly,omitempty"`
+	Currency string `json:"currency,omitempty"`
+}
+
+// String is the alternative in words: what, on how many GPUs, for how much.
+func (a *Alternative) String() string {
+	if a.Mechanism == sharing.MechanismNone {
+		return "nothing in these pools does"
+	}
+	text := fmt.Sprintf("%s on %s, %s", strings.TrimSuffix(a.Mechanism.String()+" "+a.Profile, " "), a.Pool, counted(a.GPUs, "GPU"))
+	if a.Monthly != "" {
+		text += fmt.Sprintf(", %s %s a month", cents(a.Monthly), a.Currency)
+	}
+	return text
+}
+
+// provisional fills in what belongs to a provisional answer: the safe
+// alternative, what would be chosen otherwise, and the measurement that settles
+// it.
+func (pl *planner) provisional(w int, d *Decision, share workloadShare) error {
+	c := pl.chosen[w]
+	if d.Status != StatusProvisional {
+		return nil
+	}
+	var err error
+	if d.Safe, err = pl.safe(w); err != nil {
+		return err
+	}
+	if d.Otherwise, err = pl.otherwise(w); err != nil {
+		return err
+	}
+	d.Settle = pl.measurement(w, d)
+	against := d.Safe
+	if against == nil {
+		against = d.Otherwise
+	}
+	cp := pl.pools[c.pool]
+	if !cp.priced || against == nil || against.Monthly == "" {
+		return nil
+	}
+	hour, err := cost.FromMicros(share.micros, cp.price.Currency())
+	if err != nil {
+		return fmt.Errorf("decision: %w", err)
+	}
+	month, err := cost.Monthly(hour)
+	if err != nil {
+		return fmt.Errorf("decision: %w", err)
+	}
+	other, err := cost.ParseMoney(against.Monthly + " " + against.Currency)
+	if err != nil {
+		return fmt.Errorf("decision: %w", err)
+	}
+	stake, err := other.Sub(month)
+	if err == nil && stake.Sign() < 0 {
+		stake, err = month.Sub(other)
+	}
+	if err != nil {
+		return fmt.Errorf("decision: %w", err)
+	}
+	d.Settle.MonthlyAtStake = stake.Decimal()
+	return nil
+}
+
+// safe is where a workload needs no assumption about neighbours: whole GPUs of
+// its own, the cheapest that keep its objectives surely, or else any; nil for a
+// workload that has them.
+func (pl *planner) safe(w int) (*Alternative, error) {
+	if pl.chosen[w].mechanism == sharing.MechanismExclusive {
+		return nil, nil
+	}
+	n := pl.placed[w] * pl.workloads[w].workload.gpus()
+	var best *choice
+	for i := range pl.choices[w] {
+		c := &pl.choices[w][i]
+		if c.mechanism != sharing.MechanismExclusive || n > pl.pools[c.pool].pool.Count {
+			continue
+		}
+		// They are in the order of their price.
+		if best == nil || c.answer == sharing.AnswerYes && best.answer != sharing.AnswerYes {
+			best = c
+		}
+	}
+	if best == nil {
+		return nil, nil
+	}
+	return pl.alternative(best, n)
+}
+
+func (pl *planner) alternative(c *choice, gpus int) (*Alternative, error) {
+	cp := pl.pools[c.pool]
+	a := &Alternative{Pool: cp.pool.Name, Mechanism: c.mechanism, GPUs: gpus}
+	if c.slice != nil {
+		a.Profile = c.slice.Profile.Name
+	}
+	if !cp.priced {
+		return a, nil
+	}
+	hour, err := cp.price.Mul(int64(gpus))
+	if err != nil {
+		return nil, fmt.Errorf("decision: %w", err)
+	}
+	month, err := cost.Monthly(hour)
+	if err != nil {
+		return nil, fmt.Errorf("decision: %w", err)
+	}
+	a.Monthly, a.Currency = month.Decimal(), month.Currency()
+	return a, nil
+}
+
+// What is tried in the place of an assumption: a busy share and latencies alone
+// that are worse than assumed, for a workload that shares, or better, for one
+// that has GPUs of its own.
+const (
+	worseBusy, betterBusy   = 0.8, 0.1
+	worseAlone, betterAlone = 0.9, 0.1
+)
+
+// otherwise is what the workload alone in these pools would get if an assumption
+// turned out worse, or better where it has GPUs of its own; nil where that
+// changes nothing.
+func (pl *planner) otherwise(w int) (*Alternative, error) {
+	c, wl := pl.chosen[w], *pl.workloads[w].workload
+	busy, alone := worseBusy, worseAlone
+	if c.mechanism == sharing.MechanismExclusive {
+		busy, alone = betterBusy, betterAlone
+	}
+	var conditions []string
+	if pl.guessesBusy(w, c.pool) {
+		wl.GPUBusy, wl.PeakBusy = Some(busy), Optional[float64]{}
+		conditions = append(conditions, fmt.Sprintf("it keeps a GPU %.0f%% busy", 100*busy))
+	}
+	if metrics := pl.guessesAlone(w, c.pool); len(metrics) > 0 {
+		for _, m := range metrics {
+			limit, _ := wl.SLO.At(m).Get()
+			*wl.Solo.At(m) = predict.Some(predict.Duration(alone * float64(limit)))
+		}
+		conditions = append(conditions, fmt.Sprintf("its P99 alone is %.0f%% of the limit", 100*alone))
+	}
+	if len(conditions) == 0 {
+		// Only what keeps the objectives for sure is left.
+		at := slices.IndexFunc(pl.choices[w], func(o choice) bool { return o.answer == sharing.AnswerYes })
+		if at < 0 {
+			return &Alternative{If: "it misses an objective"}, nil
+		}
+		o := &pl.choices[w][at]
+		each := max(1, o.tenants)
+		a, err := pl.alternative(o, (pl.placed[w]*wl.gpus()+each-1)/each)
+		if a != nil {
+			a.If = "it misses an objective here"
+		}
+		return a, err
+	}
+	a := &Alternative{If: strings.Join(conditions, " and ")}
+	mini := newPlanner(pl.opt)
+	mini.opt.MaxPoolsListed = -1 // nobody reads its candidates
+	mini.opt.Profiles = nil
+	mini.pools, mini.workloads = pl.pools, []*CompiledWorkload{CompileWorkload(&wl)}
+	if err := mini.plan(TrustUnstated); err != nil {
+		return nil, err
+	}
+	o := mini.chosen[0]
+	if o == nil {
+		return a, nil
+	}
+	if o.pool == c.pool && o.mechanism == c.mechanism && o.slice == c.slice && mini.placed[0] == pl.placed[w] {
+		return nil, nil
+	}
+	found, err := mini.alternative(o, mini.groups[groupKey{o.pool, o.mechanism}].gpus())
+	if found != nil {
+		found.If = a.If
+	}
+	return found, err
+}
+
+// guessesBusy says whether how busy workload w keeps a GPU of pool p is assumed.
+func (pl *planner) guessesBusy(w, p int) bool {
+	cw := pl.workloads[w]
+	return cw.workload.GPUBusy.IsZero() && pl.outlookOf(w, p).demand.Serving == nil && cw.arch.BusyPrior.IsZero() && !pl.measured(w)
+}
+
+// guessesAlone lists the metrics with a limit whose value alone is assumed.
+func (pl *planner) guessesAlone(w, p int) []predict.Metric {
+	var out []predict.Metric
+	wl := pl.workloads[w].workload
+	if pl.outlookOf(w, p).demand.Serving != nil || pl.measured(w) {
+		return nil
+	}
+	for m := range wl.SLO.Limits() {
+		if wl.Solo.At(m).IsZero() {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// measurement is what settles a provisional answer: what to measure of one
+// replica alone, and where to state it.
+func (pl *planner) measurement(w int, d *Decision) *Settle {
+	cw, c := pl.workloads[w], pl.chosen[w]
+	wl := cw.workload
+	var what, keys []string
+	for _, m := range pl.guessesAlone(w, c.pool) {
+		what = append(what, m.String())
+	}
+	if len(what) > 0 {
+		what, keys = []string{strings.Join(what, ", ")}, []string{"solo"}
+	}
+	if pl.guessesBusy(w, c.pool) {
+		what, keys = append(what, "SM activity"), append(keys, "gpu_busy")
+	}
+	if len(what) == 0 { // computed, and too near to a limit to tell
+		for m := range wl.SLO.Limits() {
+			what = append(what, m.String())
+		}
+		what, keys = []string{strings.Join(what, ", ")}, []string{"solo, and gpu_busy in the place of load"}
+	}
+	file := pl.opt.Input
+	if file == "" {
+		file = "the fleet file"
+	}
+	s := &Settle{Measurement: fmt.Sprintf("%s of a replica of %s alone on a %s at its load; state it in %s as its %s", strings.Join(what, " and "), d.Workload, pl.pools[c.pool].ground.GPU().Name, file, strings.Join(keys, " and "))}
+	if !cw.demand.Serves {
+		s.Command = "go run ./examples/monitor -real -duration 10m -json"
+		return s
+	}
+	rate := "RATE"
+	if wl.Load != nil {
+		rate = fmt.Sprintf("%.3g", wl.Load.PeakPerS()/float64(wl.replicas()))
+	}
+	s.Command = fmt.Sprintf("go run ./examples/benchmark -endpoint http://HOST:8000 -rate %s -duration 5m -telemetry -out %s-alone", rate, d.Workload)
+	return s
+}

@@ -1,0 +1,161 @@
+package decision
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// unknownLoad is a server of which nobody said how busy it is.
+func unknownLoad(t *testing.T) *Fleet {
+	return &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H100 80GB HBM3", Count: 8, PricePerGPUHour: Some(price(t, "2.99 USD"))}},
+		Workloads: []Workload{{Name: "chat", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, Memory: Some(10 * sharing.GiB), Tenant: "a"}}}
+}
+
+// TestProvisionalAnswers name what is assumed, the safe alternative with its
+// price, what would be chosen otherwise, a command that is there to be run, and
+// the money between the two, exactly.
+func TestProvisionalAnswers(t *testing.T) {
+	for name, change := range map[string]func(*Workload){
+		"busy":  func(*Workload) {},
+		"alone": func(w *Workload) { w.GPUBusy, w.SLO.TPOTP99 = Some(0.1), ms50 },
+		"batch": func(w *Workload) { w.Kind = KindBatch },
+		"load":  func(w *Workload) { w.Load = &Traffic{RequestsPerS: 8} },
+	} {
+		f := unknownLoad(t)
+		change(&f.Workloads[0])
+		r, err := Decide(f, Options{Input: "my/fleet.yaml"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &r.Decisions[0]
+		if d.Status != StatusProvisional || len(d.Assumes) == 0 || d.Settle == nil || d.Placed != 4 {
+			t.Errorf("%s: %+v", name, d)
+			continue
+		}
+		folder, _, ok := strings.Cut(strings.TrimPrefix(d.Settle.Command, "go run ./"), " ")
+		if _, err := os.Stat("../" + folder); !ok || err != nil {
+			t.Errorf("%s: no such command: %s", name, d.Settle.Command)
+		}
+		if !strings.Contains(d.Settle.Measurement, "my/fleet.yaml") {
+			t.Errorf("%s: the file is not named: %s", name, d.Settle.Measurement)
+		}
+		if d.Mechanism == sharing.MechanismExclusive {
+			t.Errorf("%s: shares nothing", name)
+			continue
+		}
+		if d.Safe == nil || d.Safe.Mechanism != sharing.MechanismExclusive || d.Safe.GPUs != 4 || d.Safe.Monthly != "8730.80" {
+			t.Errorf("%s: safe: %+v", name, d.Safe)
+		}
+		if d.Otherwise == nil || d.Otherwise.If == "" {
+			t.Errorf("%s: otherwise: %+v", name, d.Otherwise)
+		}
+		hour := price(t, d.Cost.PerWorkloadHour+" USD")
+		month, err := cost.Monthly(hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stake, _ := price(t, "8730.80 USD").Sub(month); stake.Decimal() != d.Settle.MonthlyAtStake {
+			t.Errorf("%s: at stake %s, expected %s", name, d.Settle.MonthlyAtStake, stake.Decimal())
+		}
+		text := strings.Join(strings.Fields(strings.Join(textOf(t, r, TextOptions{}), " ")), " ")
+		for _, want := range []string{d.Assumes[0].What, d.Safe.String(), d.Settle.Command, "at stake"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: the text lacks %q:\n%s", name, want, text)
+			}
+		}
+	}
+}
+
+// TestOtherwiseIsWhatWouldBeDecided: stating what was tried gives the answer that
+// was announced.
+func TestOtherwiseIsWhatWouldBeDecided(t *testing.T) {
+	f := unknownLoad(t)
+	o := decide(t, f).Decisions[0].Otherwise
+	if o == nil || o.If != "it keeps a GPU 80% busy" {
+		t.Fatalf("%+v", o)
+	}
+	f.Workloads[0].GPUBusy = Some(worseBusy)
+	d := decide(t, f).Decisions[0]
+	if d.Mechanism != o.Mechanism || d.Profile != o.Profile || d.Pool != o.Pool {
+		t.Errorf("announced %s, decided %s %s on %s", o, d.Mechanism, d.Profile, d.Pool)
+	}
+}
+
+// TestNoneNamesItsBound, the one that a whole GPU fails by.
+func TestNoneNamesItsBound(t *testing.T) {
+	pool := Pool{Name: "p", GPU: "L4", Count: 2}
+	server := Workload{Name: "w", Kind: KindOnlineInference, Memory: gib5, GPUBusy: busy10, Tenant: "a"}
+	for _, c := range []struct {
+		name string
+		w    func(*Workload)
+		want string
+	}{
+		{"memory", func(w *Workload) { w.Memory = gib40 }, "needs 40GiB"},
+		{"bandwidth", func(w *Workload) {
+			w.Memory, w.GPUBusy = Optional[sharing.Bytes]{}, Optional[float64]{}
+			w.Model = &LanguageModel{Parameters: 8e9, Weights: PrecisionFP16}
+			w.Load = &Traffic{RequestsPerS: 0.1, InputTokens: Some(128), OutputTokens: Some(64)}
+			w.SLO.TPOTP99 = Some(predict.Duration(10e6))
+		}, "TPOT"},
+		{"room", func(w *Workload) { w.Kind, w.GPUs, w.Replicas.Max = KindDistributedTraining, 2, 3 }, "4 GPUs"},
+	} {
+		w := server
+		c.w(&w)
+		d := decide(t, &Fleet{Version: "v1", Pools: []Pool{pool}, Workloads: []Workload{w}}).Decisions[0]
+		if c.name == "room" {
+			if d.Placed != 1 || d.MoreGPUs == nil || d.MoreGPUs.GPUs != 4 {
+				t.Errorf("%s: %d placed, %+v more", c.name, d.Placed, d.MoreGPUs)
+			}
+			continue
+		}
+		if d.Status != StatusNone || d.Placed != 0 || !strings.Contains(d.Why, c.want) {
+			t.Errorf("%s: %s, %d placed: %q", c.name, d.Status, d.Placed, d.Why)
+		}
+	}
+}
+
+// TestMoreGPUsDo: with as many more as were named everything is placed, and with
+// one fewer it is not.
+func TestMoreGPUsDo(t *testing.T) {
+	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H100 80GB HBM3", Count: 1, PricePerGPUHour: Some(price(t, "2.99 USD"))}},
+		Workloads: []Workload{{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 9}, Memory: Some(30 * sharing.GiB), GPUBusy: Some(0.1), Tenant: "a"}}}
+	d := decide(t, f).Decisions[0]
+	if d.Placed == 0 || d.Unplaced == 0 || d.Placed+d.Unplaced != 9 || d.MoreGPUs == nil || d.MoreGPUs.Pool != "p" {
+		t.Fatalf("%d placed, %d not, %+v", d.Placed, d.Unplaced, d.MoreGPUs)
+	}
+	more := d.MoreGPUs.GPUs
+	for _, c := range []struct{ count, unplaced int }{{1 + more, 0}, {more, 1}} {
+		f.Pools[0].Count = c.count
+		if got := decide(t, f).Decisions[0].Unplaced; min(got, 1) != c.unplaced {
+			t.Errorf("%d GPUs: %d unplaced", c.count, got)
+		}
+	}
+}
+
+// TestStrangersAreSaid once for the fleet, and not where tenants or trust are
+// stated.
+func TestStrangersAreSaid(t *testing.T) {
+	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L40S", Count: 4}}}
+	for _, name := range []string{"bank", "rival"} {
+		w := online
+		w.Name = name
+		f.Workloads = append(f.Workloads, w)
+	}
+	r := decide(t, f)
+	if len(r.Assumes) != 1 || !strings.Contains(strings.Join(textOf(t, r, TextOptions{}), "\n"), "assumes bank, rival are strangers") {
+		t.Errorf("%+v", r.Assumes)
+	}
+	f.Trust = TrustAll
+	if r := decide(t, f); len(r.Assumes) != 0 {
+		t.Errorf("with trust: all %+v", r.Assumes)
+	}
+	f.Trust, f.Workloads[0].Tenant = TrustUnstated, "bank"
+	if r := decide(t, f); len(r.Assumes) != 0 {
+		t.Errorf("one without a tenant: %+v", r.Assumes)
+	}
+}

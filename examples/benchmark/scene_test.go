@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cotenant/cotenant/loadgen"
+)
+
+// The default scene, in simulated time: five ways at three loads, each of which
+// shows what it is there to show.
+func TestDefaultScene(t *testing.T) {
+	dir := t.TempDir()
+	var out, errs bytes.Buffer
+	sums := map[string]*loadgen.Summary{}
+	synctest.Test(t, func(t *testing.T) {
+		a := &app{stdout: &out, stderr: &errs, health: noLimits}
+		s, err := a.settings(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.demo(time.Now())
+		s.pipe, s.report, s.progress, s.out = true, false, false, filepath.Join(dir, "out")
+		if err := a.read(s); err != nil {
+			t.Fatal(err)
+		}
+		m := &measurement{app: a, s: s}
+		if err := m.finish(t.Context(), m.runScene(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range m.results {
+			sums[r.Summary.Scenario+" "+r.Summary.Tenants[0].Load] = &r.Summary
+		}
+	})
+	if len(sums) != 15 {
+		t.Fatalf("%d runs", len(sums))
+	}
+	at := func(part, users string) *loadgen.Summary {
+		s := sums[part+" closed loop, concurrency "+users]
+		if s == nil {
+			t.Fatalf("no %s at %s", part, users)
+		}
+		return s
+	}
+	for _, p := range sceneParts {
+		few, some, many := at(p.name, "4"), at(p.name, "16"), at(p.name, "48")
+		if r := some.OutputTokensPerS / few.OutputTokensPerS; r < 2 {
+			t.Errorf("%s: %.2f times the tokens from 4 to 16 users", p.name, r)
+		}
+		if r := many.OutputTokensPerS / some.OutputTokensPerS; r > 1.3 {
+			t.Errorf("%s is not saturated: %.2f times the tokens from 16 to 48 users", p.name, r)
+		}
+		if r := float64(many.E2E.P50 / some.E2E.P50); r < 1.8 {
+			t.Errorf("%s: %.2f times the latency from 16 to 48 users", p.name, r)
+		}
+		if !strings.Contains(out.String(), p.about) {
+			t.Errorf("the text does not say what %s is", p.name)
+		}
+	}
+	slower := func(part string) float64 { return float64(at(part, "16").E2E.P50 / at("exclusive", "16").E2E.P50) }
+	if ts, mps, mig, one := slower("time-slicing"), slower("mps"), slower("mig"), slower("merged"); !(ts > mig && mig > mps && mps > one && one > 1) {
+		t.Errorf("slow-downs: time-slicing %.2f, MIG %.2f, MPS %.2f, merged %.2f", ts, mig, mps, one)
+	}
+	for line := range strings.Lines(out.String() + errs.String()) {
+		if len([]rune(line)) > 101 && !strings.Contains(line, dir) {
+			t.Errorf("%d columns: %s", len([]rune(line)), line)
+		}
+	}
+	if strings.Contains(out.String(), "%!") || strings.Contains(out.String(), " - ") {
+		t.Errorf("the text has gaps:\n%s", out.String())
+	}
+	if entries, err := os.ReadDir(filepath.Join(dir, "out")); err != nil || len(entries) != 15 {
+		t.Errorf("%d run folders, %v", len(entries), err)
+	}
+}
