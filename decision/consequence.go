@@ -225,7 +225,7 @@ func (pl *planner) compute(s site, members []member) prospects {
 
 // mostSimulated is how many arrangements of a GPU are simulated in deciding a
 // fleet; closed forms judge the others.
-const mostSimulated = 2000
+const mostSimulated = 300
 
 // withinReach is how far below the closed forms' figures a simulation's may lie
 // for it to be worth its time.
@@ -282,7 +282,10 @@ func (pl *planner) memoryOf(w int, m sharing.Mechanism) sharing.Bytes {
 // usable is the memory of a pool's GPU that tenants may fill under a mechanism.
 func (pl *planner) usable(p int, m sharing.Mechanism) sharing.Bytes {
 	total := float64(pl.pools[p].memory) * (1 - pl.opt.Headroom.Driver)
-	if !gate.TraitsOf(m).Sliced && m != sharing.MechanismVGPU {
+	switch {
+	case gate.TraitsOf(m).Sliced, m == sharing.MechanismVGPU, m == sharing.MechanismHAMi, m == sharing.MechanismHAMiWithMPS:
+		// a limit holds
+	default:
 		total /= 1 + pl.opt.Headroom.Fragmentation
 	}
 	return sharing.Bytes(total)
