@@ -66,7 +66,7 @@ func (pl *planner) makeOutlook(w, p int) *outlook {
 	d := &o.demand
 	d.Limits, d.Alone = seconds(wl.SLO), seconds(wl.Solo)
 	d.Online = wl.Kind == KindOnlineInference
-	d.Decodes = wl.Model != nil && (wl.Kind == KindOnlineInference || wl.Kind == KindOfflineInference)
+	d.Decodes = wl.decodes()
 	m := predict.MachineOf(pl.pools[p].ground.GPU())
 	if pl.serves(wl) && m.Bandwidth > 0 && m.FLOPs > 0 {
 		d.Serving = servingOf(wl)
@@ -90,6 +90,11 @@ func (pl *planner) makeOutlook(w, p int) *outlook {
 		}
 	}
 	return o
+}
+
+// decodes says whether a workload serves a language model.
+func (w *Workload) decodes() bool {
+	return w.Model != nil && (w.Kind == KindOnlineInference || w.Kind == KindOfflineInference)
 }
 
 // seconds are the latencies of an SLO in the order of an outcome; 0 = none.
