@@ -1,7 +1,6 @@
 package decision
 
 import (
-	"math/rand/v2"
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/gate"
@@ -29,12 +28,11 @@ func BenchmarkEvaluate(b *testing.B) {
 	}
 }
 
-// BenchmarkDecide1000x50 decides 1,000 workloads against 50 pools in one call.
+// BenchmarkDecide1000x50 decides 1,000 workloads on 50 pools in one call: the
+// experts' fleets over and over, under names of their own, each workload free to
+// go to any pool.
 func BenchmarkDecide1000x50(b *testing.B) {
-	f := randomFleet(rand.New(rand.NewPCG(5, 6)), 50, 1000)
-	for i := range f.Pools {
-		f.Pools[i].Count = 64
-	}
+	f := corpusFleet(b, 50, 1000)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := Decide(f, Options{}); err != nil {

@@ -64,7 +64,7 @@ func (r *corpusRange) UnmarshalText(b []byte) error {
 
 func (r corpusRange) differs(n int) bool { return r.set && (n < r.lo || n > r.hi) }
 
-func readCorpus(t *testing.T) []expertCase {
+func readCorpus(t testing.TB) []expertCase {
 	t.Helper()
 	files, err := filepath.Glob("testdata/corpus/*.yaml")
 	if err != nil {
@@ -83,6 +83,38 @@ func readCorpus(t *testing.T) []expertCase {
 		all = append(all, cases...)
 	}
 	return all
+}
+
+// corpusFleet takes pools and workloads of the experts' fleets, over and over,
+// each under a name of its own, its tenant one of its case's.
+func corpusFleet(t testing.TB, pools, workloads int) *Fleet {
+	t.Helper()
+	f := &Fleet{Version: "v1"}
+	for round, cases := 0, readCorpus(t); len(f.Pools) < pools || len(f.Workloads) < workloads; round++ {
+		for i := range cases {
+			for _, p := range cases[i].Fleet.Pools {
+				if len(f.Pools) < pools {
+					p.Name = fmt.Sprintf("p%d", len(f.Pools))
+					p.Count *= 8
+					f.Pools = append(f.Pools, p)
+				}
+			}
+			for _, w := range cases[i].Fleet.Workloads {
+				if len(f.Workloads) < workloads {
+					w.Name = fmt.Sprintf("w%d", len(f.Workloads))
+					if w.Tenant != "" {
+						w.Tenant += strconv.Itoa(round)
+					}
+					w.Trust = nil
+					f.Workloads = append(f.Workloads, w)
+				}
+			}
+		}
+	}
+	if err := f.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
 
 // TestExpertsAgree runs the program on fleets that experts answered first. A

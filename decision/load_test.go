@@ -86,3 +86,30 @@ func TestBadLoads(t *testing.T) {
 		}
 	}
 }
+
+// TestReservedGPUs: what is paid for in any case comes before what would be
+// bought, and is still not wasted.
+func TestReservedGPUs(t *testing.T) {
+	f, err := ParseFleet([]byte(`
+version: v1
+pools:
+  - {name: bought, gpu: L4, count: 4, price_per_gpu_hour: "0.80 USD"}
+  - {name: owned, gpu: A10, count: 3, price_per_gpu_hour: "1.00 USD", reserved: {count: 1, price_per_gpu_hour: "0.90 USD"}}
+workloads:
+  - {name: one, kind: batch, memory: 18GiB, gpu_busy: 0.9, tenant: t}
+  - {name: two, kind: batch, memory: 18GiB, gpu_busy: 0.9, tenant: t}
+  - {name: idle, kind: batch, replicas: 3, memory: 2GiB, gpu_busy: 0.1, tenant: t}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := decide(t, f)
+	if bought, owned := r.Pools[0].GPUsNeeded, r.Pools[1].GPUsNeeded; owned != 1 || bought == 0 {
+		t.Errorf("%d of owned's GPUs in use and %d of bought's; one is paid for, and a further one is dearer than bought's", owned, bought)
+	}
+	f.Workloads = f.Workloads[2:]
+	f.Pools[1].Reserved.Count = 3
+	if got := decide(t, f).Pools[1].GPUsNeeded; got != 1 {
+		t.Errorf("three light jobs take %d reserved GPUs", got)
+	}
+}

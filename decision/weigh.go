@@ -117,18 +117,19 @@ func (pl *planner) priceOf(p int) float64 {
 	return float64(pl.pools[p].price.Micros()) / 1e6
 }
 
-// costOfGPUs is what n GPUs of a pool cost for an hour: reserved ones first.
+// reservedWeight is what a reserved GPU counts of its price: it is paid for in
+// any case, and left free it may serve others.
+const reservedWeight = 1e-3
+
+// costOfGPUs is what n GPUs of a pool count for an hour: reserved ones first.
 func (pl *planner) costOfGPUs(p, n int) float64 {
-	price := pl.priceOf(p)
-	r := pl.pools[p].pool.Reserved
-	if r == nil || !pl.pools[p].priced {
-		return price * float64(n)
+	reserved := 0
+	if r := pl.pools[p].pool.Reserved; r != nil && r.Count > 0 {
+		reserved = min(n, r.Count)
+	} else if r != nil {
+		reserved = n
 	}
-	first := n
-	if r.Count > 0 {
-		first = min(n, r.Count)
-	}
-	return float64(r.PricePerGPUHour.Micros())/1e6*float64(first) + price*float64(n-first)
+	return pl.priceOf(p) * (float64(n-reserved) + reservedWeight*float64(reserved))
 }
 
 // room is how many replicas of w, at most limit, can stand beside the members

@@ -12,9 +12,13 @@ type HealthLimits struct {
 	SendLagP99   time.Duration // default 10 ms
 	PacingLagP99 time.Duration // default 5 ms
 	// ReadLagP99 bounds the time from the kernel's receive to the read; default
-	// 250 ms. Whatever the bound, a read lag at p99 beyond the median chunk gap
-	// spoils a run in which more than 1% of the reads were merged, because merged
-	// events are stamped late.
+	// 250 ms. Whatever the bound, where more than 1% of the reads brought several
+	// events, a read lag at p99 that chunk gaps cannot bear spoils the run: the client
+	// may have merged what came apart, and merged events are stamped late. Three
+	// quarters of the mean gap is what they bear, which merging doesn't change (a client
+	// that merges evenly spaced events has lags of up to a gap), or a quarter of the
+	// median e2e where all events of an answer come together. With less lag than
+	// that, it was the server who sent the events together.
 	ReadLagP99 time.Duration
 	// SchedulingP99 bounds the Go scheduler's latency where, for more than 1% of the
 	// reads, no kernel stamp says how late they were; default 10 ms.
@@ -58,6 +62,9 @@ type ClientHealth struct {
 	UserReads   int64 `json:"user_stamped_reads"`
 	Reads       int64 `json:"reads"`        // reads that brought events
 	MergedReads int64 `json:"merged_reads"` // of these, with more than one event
+	// MergedBy is "server" where more than 1% of the reads were merged and the kernel's
+	// times show that the client was not late for them.
+	MergedBy string `json:"merged_by,omitempty"`
 	// ClampedStamps counts kernel stamps that contradicted the monotonic clock (a
 	// step of the wall clock) and were moved to the nearest possible time.
 	ClampedStamps int64 `json:"clamped_stamps"`
@@ -77,7 +84,7 @@ type ClientHealth struct {
 }
 
 // judge fills in Valid and Reasons.
-func (h *ClientHealth) judge(limits HealthLimits, gap Figures, wall time.Duration) {
+func (h *ClientHealth) judge(limits HealthLimits, m *Measures, wall time.Duration) {
 	limits = limits.withDefaults()
 	h.Reasons = []string{}
 	over := func(what string, v Millis, limit time.Duration) {
@@ -92,9 +99,17 @@ func (h *ClientHealth) judge(limits HealthLimits, gap Figures, wall time.Duratio
 		over("scheduling latency p99 (no kernel stamps)", h.SchedulingP99MS, limits.SchedulingP99)
 	}
 	over("longest GC pause", h.GCPauseMaxMS, limits.GCPauseMax)
-	if gap.Count > 0 && h.ReadLag.Count > 0 && h.ReadLag.P99 > gap.P50 && float64(h.MergedReads) > 0.01*float64(h.Reads) {
-		h.Reasons = append(h.Reasons, fmt.Sprintf("read lag p99 of %.3f ms exceeds the median chunk gap of %.3f ms and %.1f%% of the reads were merged",
-			float64(h.ReadLag.P99), float64(gap.P50), 100*float64(h.MergedReads)/float64(h.Reads)))
+	if h.ReadLag.Count > 0 && m.E2E.Count > 0 && h.MergedReads*100 > h.Reads {
+		bear, what := 3*m.ChunkGap.Mean/4, "three quarters of the mean chunk gap"
+		if together := m.E2E.P50 - m.TTFT.P50; together < m.E2E.P50/20 { // or its few pieces, one right after the other
+			bear, what = m.E2E.P50/4, "a quarter of the median e2e"
+		}
+		if h.ReadLag.P99 > bear {
+			h.Reasons = append(h.Reasons, fmt.Sprintf("read lag p99 of %.3f ms exceeds %s, %.3f ms, and %.1f%% of the reads were merged",
+				float64(h.ReadLag.P99), what, float64(bear), 100*float64(h.MergedReads)/float64(h.Reads)))
+		} else {
+			h.MergedBy = "server"
+		}
 	}
 	if used := h.CPUFraction.Or(0); limits.CPUFraction > 0 && wall >= time.Second && used > limits.CPUFraction {
 		h.Reasons = append(h.Reasons, fmt.Sprintf("CPU use is %.2f of what GOMAXPROCS %d allows, above %.2f", used, h.GOMAXPROCS, limits.CPUFraction))

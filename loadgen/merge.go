@@ -189,6 +189,7 @@ func (h *ClientHealth) merge(o *ClientHealth) {
 		}
 	}
 	join(&h.Pacer, o.Pacer)
+	join(&h.MergedBy, o.MergedBy)
 	h.KernelReads += o.KernelReads
 	h.UserReads += o.UserReads
 	h.Stamps = stampSource(h.KernelReads, h.UserReads)

@@ -105,6 +105,14 @@ func (r *runner) close() {
 func (r *runner) execute(ctx, runCtx context.Context, cancel context.CancelCauseFunc) error {
 	r.beginAt(time.Now()) // replaced below; a cancelled warm-up needs a start too
 	err := r.each(func(t *tenantRun) error { return t.warm(runCtx) })
+	if err == nil {
+		for _, t := range r.tenants {
+			if t.tenant.Load.open() {
+				t.fill(runCtx)
+				defer t.stock.close()
+			}
+		}
+	}
 	if err == nil && !r.opts.StartAt.IsZero() {
 		err = sleep(runCtx, time.Until(r.opts.StartAt))
 	}
@@ -264,12 +272,12 @@ func (r *runner) result(complete bool) (*Result, error) {
 	sum.SteadyState = steadyState(res.Timeline, from, to)
 	sum.ClientHealth = r.health(pacer)
 	if r.dir == nil {
-		sum.ClientHealth.judge(r.opts.Health, sum.ChunkGap, r.endedWall)
+		sum.ClientHealth.judge(r.opts.Health, &sum.Measures, r.endedWall)
 		return res, nil
 	}
 	problems := r.dir.writeData(res)
 	sum.ClientHealth.ArtifactProblems = len(problems)
-	sum.ClientHealth.judge(r.opts.Health, sum.ChunkGap, r.endedWall)
+	sum.ClientHealth.judge(r.opts.Health, &sum.Measures, r.endedWall)
 	problems = append(problems, r.dir.writeSummary(sum)...)
 	return res, errors.Join(problems...)
 }

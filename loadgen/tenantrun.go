@@ -35,7 +35,8 @@ type tenantRun struct {
 		taken int64
 		held  *Prompt // taken for the warm-up, and the run's first
 	}
-	live struct{ sent, ok, failed, tokens, ttftSum, ttftCount atomic.Int64 }
+	stock *stock // of an open loop
+	live  struct{ sent, ok, failed, tokens, ttftSum, ttftCount atomic.Int64 }
 
 	recordsMu sync.Mutex
 	records   []Record
@@ -125,20 +126,19 @@ func (r *tenantRun) run(offer, run context.Context, j job) error {
 		if !ok {
 			return nil
 		}
-		ended := r.clock.Now()
-		if sleep(offer, delay) != nil {
-			return nil
-		}
-		id, ok := r.ticket()
-		if !ok {
-			return nil
-		}
-		next, err := r.prepare(id, follow)
+		ended := time.Now()
+		next, err := r.prepare(0, follow) // before it is due
 		if err != nil {
 			return err
 		}
+		if sleep(offer, time.Until(ended.Add(delay))) != nil {
+			return nil
+		}
+		if next.id, ok = r.ticket(); !ok {
+			return nil
+		}
 		if r.tenant.Load.open() {
-			next.intended = ended + int64(delay)
+			next.intended = r.clock.At(ended) + int64(delay)
 			next.eligible = next.intended
 		}
 		j = next
@@ -211,10 +211,15 @@ func (r *tenantRun) open(offer, run context.Context, offered func()) (err error)
 		if arrival++; !r.opts.Worker.mine(arrival) {
 			continue
 		}
-		j, err := r.next()
-		if err != nil {
-			return ignoreEOF(err)
+		id, ok := r.ticket()
+		if !ok {
+			return nil
 		}
+		j, err := r.stock.take(offer)
+		if err != nil {
+			return ignoreEOF(ignoreContext(offer, err))
+		}
+		j.id = id
 		due := r.start.Add(at)
 		early := time.Until(due) > 0
 		if err := p.wait(offer, due); err != nil {

@@ -35,8 +35,12 @@ func (s *Sampler) Simulate(ctx context.Context, start time.Time, span time.Durat
 	if err != nil {
 		return err
 	}
+	workers := make([]*worker, len(devices)) // simulated time does not hang
+	for d := range workers {
+		workers[d] = &worker{device: d}
+	}
 	var now time.Duration
-	r.elapsed, r.simulated = func() time.Duration { return now }, true
+	r.elapsed = func() time.Duration { return now }
 	fast := GroupsFast&^s.opts.Skip != 0
 	for nf, ns := int64(0), int64(0); ctx.Err() == nil && r.err == nil; {
 		atFast, atSlow := time.Duration(nf)*s.opts.Period, time.Duration(ns)*s.opts.SlowPeriod
@@ -49,11 +53,20 @@ func (s *Sampler) Simulate(ctx context.Context, start time.Time, span time.Durat
 		}
 		clock.SetTime(now)
 		if fast && now == atFast {
-			r.fast(ctx, nf)
+			for _, w := range workers {
+				r.fast(ctx, w, nf)
+			}
 			nf++
 		}
 		if now == atSlow {
-			r.slow(ctx, ns)
+			for _, w := range workers {
+				r.retry(ctx, w, ns)
+			}
+			for g := GroupGPM; g < groupEnd; g <<= 1 {
+				for _, w := range workers {
+					r.slowGroup(ctx, w, g, ns)
+				}
+			}
 			ns++
 		}
 	}
@@ -78,12 +91,8 @@ func (d *drift) observe(wall, mono time.Duration) time.Duration {
 	return jump
 }
 
-// watchClock records a jump of the wall clock since the last call. Simulated
-// time has no wall clock to watch.
+// watchClock records a jump of the wall clock since the last call.
 func (r *run) watchClock(now time.Time) {
-	if r.simulated {
-		return
-	}
 	if jump := r.drift.observe(now.Round(0).Sub(r.start.Round(0)), now.Sub(r.start)); jump != 0 {
 		r.event(Event{Kind: EventClockJump, Length: jump})
 	}

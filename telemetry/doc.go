@@ -3,7 +3,9 @@
 //
 // A [Sampler] reads a [Reader] (telemetrynvml for a real driver, telemetrytest
 // for a scripted one) on two clocks: a fast one for what costs microseconds
-// and a slow one for what costs milliseconds. What it reads becomes a
+// and a slow one for what costs milliseconds. Each device has its own readers
+// and a watchdog: one that hangs or fails is down ([Latest.Down]) and holds
+// nobody up. What it reads becomes a
 // [Series], which is written as CSV and read back without loss, or, one sample
 // at a time, a [Latest] for Prometheus. [MeasureEnergy] integrates power and
 // checks it against the energy counter, [DetectIdle] finds deep idle,

@@ -15,12 +15,14 @@ const (
 	EventGap                 // ticks were missed; Length is from the last tick to the next
 	EventClockJump           // the wall clock moved against the monotonic clock by Length
 	EventLost                // a device was lost
-	EventBack                // a lost device answers again
+	EventBack                // a device that was down (lost, hung or failing) answers again
 	EventReadError           // a reading failed; repeats are reported at 10, 100, ... times
 	EventDropped             // impossible values were dropped; repeats as for EventReadError
+	EventHung                // a reading of a device has not returned for Length
+	EventFailing             // every reading of a device fails
 )
 
-var eventNames = enum.Of[EventKind](errUnknown, "event kind", "unknown", "gap", "clock-jump", "lost", "back", "read-error", "dropped")
+var eventNames = enum.Of[EventKind](errUnknown, "event kind", "unknown", "gap", "clock-jump", "lost", "back", "read-error", "dropped", "hung", "failing")
 
 // String returns the kind's name.
 func (k EventKind) String() string { return eventNames.String(k) }

@@ -30,6 +30,7 @@ const (
 	// each direction (nvml.h).
 	GroupPCIe
 	groupEnd
+	groupCount = 6
 )
 
 // GroupsFast are the groups that a Sampler reads on its fast tick.

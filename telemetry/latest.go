@@ -35,7 +35,7 @@ type latestDevice struct {
 	utilAt    Optional[time.Duration]
 	instances []Instance
 	instAt    time.Duration
-	lost      bool
+	down      Optional[Event] // why the device does not answer
 	seen      bool
 }
 
@@ -68,18 +68,18 @@ func (l *Latest) Sample(x *Sample) error {
 		d.throttle, d.throtAt = x.Throttle, x.At
 	}
 	if x.Groups.Has(GroupProcesses) {
-		d.processes, d.procAt = x.Processes, Some(x.At)
+		d.processes, d.procAt = eachOnce(x.Processes), Some(x.At)
 	}
 	if x.Groups.Has(GroupProcessUtil) {
-		d.util, d.utilAt = x.Processes, Some(x.At)
+		d.util, d.utilAt = eachOnce(x.Processes), Some(x.At)
 	}
 	if x.Groups.Has(GroupGPM) {
-		d.instances, d.instAt = x.Instances, x.At
+		d.instances, d.instAt = eachInstanceOnce(x.Instances), x.At
 	}
 	return nil
 }
 
-// Event counts an event and notes lost devices.
+// Event counts an event and notes which devices are down.
 func (l *Latest) Event(e Event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,10 +93,10 @@ func (l *Latest) Event(e Event) error {
 	l.events[eventKey{e.Kind, i}]++
 	if l.h.check(i) == nil {
 		switch e.Kind {
-		case EventLost:
-			l.devs[i].lost = true
+		case EventLost, EventHung, EventFailing:
+			l.devs[i].down = Some(e)
 		case EventBack:
-			l.devs[i].lost = false
+			l.devs[i].down = Optional[Event]{}
 		}
 	}
 	return nil
@@ -115,11 +115,11 @@ func (l *Latest) recent(at Optional[time.Duration]) bool {
 	return ok && l.fresh(t)
 }
 
-// live calls f with a device that is known and not lost.
+// live calls f with a device that is known and not down.
 func (l *Latest) live(device int, f func(*latestDevice)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.h.check(device) == nil && !l.devs[device].lost {
+	if l.h.check(device) == nil && l.devs[device].down.IsZero() {
 		f(&l.devs[device])
 	}
 }
@@ -138,21 +138,33 @@ func (l *Latest) figure(d *latestDevice, m Metric) (float64, bool) {
 	return v, true
 }
 
-// Lost answers whether a device is lost; unknown before its first sample.
+// Lost answers whether a device does not answer, for whichever of Down's
+// reasons; unknown before its first sample.
 func (l *Latest) Lost(device int) sharing.Answer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.h.check(device) != nil {
 		return sharing.AnswerUnknown
 	}
-	return l.devs[device].lostAnswer()
+	return l.devs[device].lost()
 }
 
-func (d *latestDevice) lostAnswer() sharing.Answer {
-	if !d.lost && !d.seen {
+// Down returns the event that took a device down, where it is: EventLost,
+// EventHung or EventFailing, with the reason as its detail.
+func (l *Latest) Down(device int) Optional[Event] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.h.check(device) != nil {
+		return Optional[Event]{}
+	}
+	return l.devs[device].down
+}
+
+func (d *latestDevice) lost() sharing.Answer {
+	if d.down.IsZero() && !d.seen {
 		return sharing.AnswerUnknown
 	}
-	return sharing.AnswerOf(d.lost)
+	return sharing.AnswerOf(!d.down.IsZero())
 }
 
 // Processes returns the processes of a device and whether they were listed

@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/sharing"
@@ -18,8 +21,8 @@ import (
 )
 
 var (
-	promLine = regexp.MustCompile(`^([a-z_]+)\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)+)\} (-?[0-9.e+]+)$`)
-	promMeta = regexp.MustCompile(`^# (HELP|TYPE) ([a-z_]+) (.+)$`)
+	promLine = regexp.MustCompile(`^([a-z_0-9]+)\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)+)\} (-?[0-9.e+]+)$`)
+	promMeta = regexp.MustCompile(`^# (HELP|TYPE) ([a-z_0-9]+) (.+)$`)
 )
 
 // checkProm holds the text against the rules of the format: each family once,
@@ -51,7 +54,11 @@ func checkProm(text string) error {
 		}
 		seen[m[1]+m[2]] = true
 	}
-	return nil
+	problems, err := promlint.New(strings.NewReader(text)).Lint()
+	for _, p := range problems {
+		err = errors.Join(err, fmt.Errorf("%s: %s", p.Metric, p.Text))
+	}
+	return err
 }
 
 func prom(t testing.TB, l *telemetry.Latest) string {
@@ -98,6 +105,70 @@ func TestWritePrometheus(t *testing.T) {
 	}
 	if p, ok := l.Processes(1); !ok || len(p) != 1 {
 		t.Errorf("%v, %v", p, ok)
+	}
+}
+
+// TestPrometheusNames exposes every metric there is; prom holds the names
+// against Prometheus' own linter.
+func TestPrometheusNames(t *testing.T) {
+	l := new(telemetry.Latest)
+	if err := simulated(t, eightGPUs(), telemetry.SamplerOptions{}, time.Second).Replay(l); err != nil {
+		t.Fatal(err)
+	}
+	x := telemetry.Sample{Groups: telemetry.GroupGPM, At: time.Second}
+	in := telemetry.Instance{ID: 1}
+	for _, m := range telemetry.Metrics() {
+		in.Set(m, 42)
+	}
+	x.Instances = []telemetry.Instance{in}
+	if err := l.Sample(&x); err != nil {
+		t.Fatal(err)
+	}
+	text := prom(t, l)
+	for _, want := range []string{"cotenant_gpu_sm_clock_hertz{", `gpu_instance="1"} 0.42`, `cotenant_gpu_util_ratio{device="7"`, "cotenant_gpu_instance_nvlink_rx_bytes_per_second{", "} 42000000\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	if n := strings.Count(text, "# TYPE"); n < 2*len(telemetry.Metrics()) {
+		t.Errorf("%d families", n)
+	}
+}
+
+// TestListedTwice: a process or instance that a reader lists twice is one.
+func TestListedTwice(t *testing.T) {
+	gib := func(n int) telemetry.Optional[sharing.Bytes] { return telemetry.Some(sharing.Bytes(n) * sharing.GiB) }
+	processes := []telemetry.Process{{PID: 7, Memory: gib(1)}, {PID: 8, Memory: gib(5), GPUInstance: telemetry.Some(1)}, {PID: 7, Name: "server", Memory: gib(2)},
+		{PID: 8, Memory: gib(5), GPUInstance: telemetry.Some(2)}, {PID: 7, SMUtilPercent: telemetry.Some(40.0)}, {PID: 9, SMUtilPercent: telemetry.Some(10.0)}}
+	script := oneGPU(telemetrytest.Phase{Figures: figures{telemetry.MetricSMUtilPercent: 50}, Processes: processes,
+		Instances: []telemetrytest.Instance{{ID: 1, Figures: figures{telemetry.MetricSMUtilPercent: 60}}, {ID: 1, Figures: figures{telemetry.MetricSMUtilPercent: 70}}}})
+	s := simulated(t, script, telemetry.SamplerOptions{}, time.Second)
+	direct, sampled := new(telemetry.Latest), new(telemetry.Latest)
+	if err := s.Replay(sampled); err != nil {
+		t.Fatal(err)
+	}
+	if err := direct.Begin(s.Header); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range []telemetry.Groups{telemetry.GroupProcesses, telemetry.GroupProcessUtil} {
+		if err := direct.Sample(&telemetry.Sample{Groups: g, Reading: telemetry.Reading{Processes: processes}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, l := range []*telemetry.Latest{direct, sampled} {
+		text := prom(t, l)
+		for _, want := range []string{`pid="7",process="server"} 2147483648`, `pid="8",process="",gpu_instance="2"} 5368709120`, `pid="9",process=""} 0.1`} {
+			if strings.Count(text, want) != 1 {
+				t.Errorf("not once %s in\n%s", want, text)
+			}
+		}
+	}
+	if processes[0].Memory != gib(1) || processes[0].Name != "" {
+		t.Error("the reader's list was changed")
+	}
+	a, err := telemetry.Attribute(s, 0, telemetry.AttributionOptions{Mechanism: sharing.MechanismTimeSlicing, Tenants: []telemetry.Tenant{{Name: "a", PIDs: []uint32{7}}}})
+	if held, ok := a.Tenants[0].MemoryByteSeconds.Get(); err != nil || !ok || math.Round(held) != float64(2*sharing.GiB) {
+		t.Errorf("%v byte-seconds in one second, %v", a.Tenants[0].MemoryByteSeconds, err)
 	}
 }
 

@@ -100,7 +100,7 @@ func Metrics() []Metric { return metricNames.Values() }
 func (m Metric) valid() bool { return m > 0 && m < metricEnd }
 
 // String returns the metric's name with its unit, e.g. "power_watts"; it is
-// the CSV column and the Prometheus name after its prefix.
+// the CSV column. Prometheus names have base units (WritePrometheus).
 func (m Metric) String() string { return metricNames.String(m) }
 
 // Help returns one line that says what the metric is.

@@ -13,7 +13,33 @@ import (
 // promPrefix starts the name of every exposed metric.
 const promPrefix = "cotenant_gpu_"
 
+// promUnits turn the unit at the end of a metric's name into Prometheus' base
+// unit, of which one is times/over of it.
+var promUnits = []struct {
+	suffix, unit string
+	times, over  float64
+}{
+	{"_percent", "_ratio", 1, 100},
+	{"_mhz", "_hertz", 1e6, 1},
+	{"_per_s", "_per_second", 1, 1},
+}
+
+// promName is a metric's name without the prefix, and how its figures are
+// written.
+func promName(m Metric) (name string, base func(float64) float64) {
+	name = m.String()
+	for _, u := range promUnits {
+		if stem, ok := strings.CutSuffix(name, u.suffix); ok {
+			return stem + u.unit, func(v float64) float64 { return v * u.times / u.over }
+		}
+	}
+	return name, func(v float64) float64 { return v }
+}
+
 // WritePrometheus writes the newest figures in Prometheus' text format 0.0.4.
+// Names are those of Metric.String with Prometheus' base units: ratios of 0 to
+// 1 in place of percentages, hertz in place of MHz, "per_second". Where the
+// GPU is down, cotenant_gpu_up is 0 and cotenant_gpu_down names the reason.
 // Every line carries the device's index, its UUID and the basis of the
 // figures; a missing figure has no line. MIG instances have metrics of their
 // own, with the label gpu_instance. Lines come in a fixed order.
@@ -30,22 +56,29 @@ func (l *Latest) WritePrometheus(w io.Writer) error {
 	}
 	p.family("up", "gauge", "Whether the GPU answers.")
 	for i := range l.devs {
-		switch l.devs[i].lostAnswer() {
+		switch l.devs[i].lost() {
 		case sharing.AnswerNo:
 			p.line(i, "", 1)
 		case sharing.AnswerYes:
 			p.line(i, "", 0)
 		}
 	}
+	p.family("down", "gauge", "Why the GPU does not answer: 1 for the reason.")
+	for i := range l.devs {
+		if e, ok := l.devs[i].down.Get(); ok {
+			p.line(i, fmt.Sprintf(`,reason="%s"`, e.Kind), 1)
+		}
+	}
 	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
-		name, kind := m.String(), "gauge"
+		name, base := promName(m)
+		kind := "gauge"
 		if m == MetricEnergyJoules {
 			name, kind = name+"_total", "counter"
 		}
 		p.family(name, kind, m.Help())
 		p.each(func(i int, d *latestDevice) {
 			if v, ok := l.figure(d, m); ok {
-				p.line(i, "", v)
+				p.line(i, "", base(v))
 			}
 		})
 	}
@@ -58,11 +91,12 @@ func (l *Latest) WritePrometheus(w io.Writer) error {
 		}
 	})
 	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
-		p.family("instance_"+m.String(), "gauge", "Of a MIG GPU instance: "+m.Help())
+		name, base := promName(m)
+		p.family("instance_"+name, "gauge", "Of a MIG GPU instance: "+m.Help())
 		p.each(func(i int, d *latestDevice) {
 			for j := range d.instances {
 				if v, ok := d.instances[j].Get(m); ok && l.fresh(d.instAt) {
-					p.line(i, fmt.Sprintf(`,gpu_instance="%d"`, d.instances[j].ID), v)
+					p.line(i, fmt.Sprintf(`,gpu_instance="%d"`, d.instances[j].ID), base(v))
 				}
 			}
 		})
@@ -75,11 +109,11 @@ func (l *Latest) WritePrometheus(w io.Writer) error {
 			}
 		}
 	})
-	p.family("process_sm_util_percent", "gauge", "Share of time in which a process's kernels ran.")
+	p.family("process_sm_util_ratio", "gauge", "Share of time in which a process's kernels ran.")
 	p.each(func(i int, d *latestDevice) {
 		for j := range d.util {
 			if v, ok := d.util[j].SMUtilPercent.Get(); ok && l.recent(d.utilAt) {
-				p.line(i, processLabels(&d.util[j]), v)
+				p.line(i, processLabels(&d.util[j]), v/100)
 			}
 		}
 	})
@@ -118,10 +152,10 @@ type promWriter struct {
 	open             bool
 }
 
-// each calls f with every device that is not lost.
+// each calls f with every device that is not down.
 func (p *promWriter) each(f func(i int, d *latestDevice)) {
 	for i := range p.l.devs {
-		if !p.l.devs[i].lost {
+		if p.l.devs[i].down.IsZero() {
 			f(i, &p.l.devs[i])
 		}
 	}

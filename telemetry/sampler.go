@@ -3,13 +3,9 @@ package telemetry
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
-	"strconv"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/cotenant/cotenant/internal/problem"
 )
@@ -18,7 +14,12 @@ import (
 const (
 	DefaultPeriod     = 100 * time.Millisecond
 	DefaultSlowPeriod = time.Second
+	DefaultStall      = 2 * time.Second
 )
+
+// lastWait is how long Stream waits, after its context ended, for readings that
+// are under way.
+const lastWait = time.Second
 
 // minSlowPeriod is what GPM needs between two readings (nvml.h).
 const minSlowPeriod = 100 * time.Millisecond
@@ -33,14 +34,18 @@ type SamplerOptions struct {
 	SlowPeriod time.Duration
 	// Skip leaves groups out.
 	Skip Groups
+	// Stall is how long a reading may take before its device counts as down
+	// (EventHung). 0 is DefaultStall.
+	Stall time.Duration
 	// Logger takes what happens to the sampling; nil discards it.
 	Logger *slog.Logger
 }
 
-// Sampler reads every device of a reader on two clocks. Both schedules are
-// absolute: a late tick does not shift those after it, and ticks that were
-// missed are left out and recorded. A Sampler may be used again, and by
-// several goroutines.
+// Sampler reads every device of a reader on two clocks. Each device has its own
+// readers, so that one that blocks does not hold up the others. All schedules
+// are absolute: a late tick does not shift those after it, and ticks that were
+// missed are left out and recorded. A Sampler may be used again, and by several
+// goroutines.
 type Sampler struct {
 	src  Reader
 	opts SamplerOptions
@@ -64,6 +69,10 @@ func NewSampler(src Reader, opts SamplerOptions) (*Sampler, error) {
 	if opts.SlowPeriod >= minSlowPeriod && opts.SlowPeriod < opts.Period {
 		probs.Addf("slow_period", "make it at least as long as the period", "telemetry: the slow period of %v is shorter than the period of %v", opts.SlowPeriod, opts.Period)
 	}
+	if opts.Stall < 0 {
+		probs.Addf("stall", "leave it 0 for the default of "+DefaultStall.String(), "telemetry: a stall of %v", opts.Stall)
+	}
+	opts.Stall = cmp.Or(opts.Stall, DefaultStall)
 	if (GroupsFast|GroupsSlow)&^opts.Skip == 0 {
 		probs.Addf("skip", "leave at least one group", "telemetry: every group is skipped")
 	}
@@ -86,15 +95,14 @@ func (s *Sampler) Run(ctx context.Context) (*Series, error) {
 }
 
 // Stream samples until ctx ends or a sink fails, giving each sample to every
-// sink. It returns when both clocks have stopped; a reading under way is waited
-// for, since a driver call cannot be broken off. The end of ctx is no error.
+// sink. A driver call cannot be broken off: a reading under way is waited for,
+// for a second and no longer than SamplerOptions.Stall allows. One that hangs is
+// left behind; the device is then recorded as down (EventHung), and the sinks
+// get nothing any more. The end of ctx is no error.
 func (s *Sampler) Stream(ctx context.Context, sinks ...Sink) error {
-	devices, err := s.src.Devices(ctx)
+	devices, err := s.list(ctx)
 	if err != nil {
 		return err
-	}
-	if len(devices) == 0 {
-		return ErrNoDevices
 	}
 	start := time.Now()
 	r, err := s.begin(start, devices, sinks)
@@ -102,19 +110,85 @@ func (s *Sampler) Stream(ctx context.Context, sinks ...Sink) error {
 		return err
 	}
 	r.elapsed = func() time.Duration { return time.Since(start) }
-	clocks, ctx := errgroup.WithContext(ctx)
-	if GroupsFast&^s.opts.Skip != 0 {
-		clocks.Go(func() error { return r.every(ctx, s.opts.Period, r.fast) })
+	ctx, r.stop = context.WithCancel(ctx)
+	defer r.stop()
+	exited, readers := make(chan struct{}), 0
+	read := func(device Optional[int], period time.Duration, tick func(int64)) {
+		readers++
+		go func() {
+			r.every(ctx, device, period, tick)
+			select {
+			case exited <- struct{}{}:
+			case <-r.left:
+			}
+		}()
 	}
-	// The slow clock runs even when its groups are skipped: it also looks for
-	// lost devices and watches the wall clock.
-	clocks.Go(func() error { return r.every(ctx, s.opts.SlowPeriod, r.slow) })
-	return clocks.Wait()
+	for d := range devices {
+		if GroupsFast&^s.opts.Skip != 0 {
+			w := r.worker(d, clockFast)
+			read(Some(d), s.opts.Period, func(n int64) { r.fast(ctx, w, n) })
+		}
+		// The slow clock runs even when its groups are skipped: it also looks
+		// for lost devices.
+		w := r.worker(d, clockSlow)
+		read(Some(d), s.opts.SlowPeriod, func(n int64) { r.slow(ctx, w, n) })
+	}
+	read(Optional[int]{}, s.opts.SlowPeriod, func(int64) { r.watchClock(time.Now()) })
+	<-ctx.Done()
+	return r.end(exited, readers)
+}
+
+// list lists the devices, for as long as ctx allows.
+func (s *Sampler) list(ctx context.Context) ([]Device, error) {
+	type answer struct {
+		devices []Device
+		err     error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		devices, err := s.src.Devices(ctx)
+		got <- answer{devices, err}
+	}()
+	var a answer
+	select {
+	case a = <-got:
+	case <-ctx.Done():
+		a.err = &OpError{Op: "list GPUs", Err: ctx.Err()}
+	}
+	if a.err == nil && len(a.devices) == 0 {
+		a.err = ErrNoDevices
+	}
+	return a.devices, a.err
+}
+
+// end waits for the readers that answer, notes which hang, and closes the
+// sinks to them.
+func (r *run) end(exited <-chan struct{}, readers int) error {
+	defer close(r.left)
+	timer := time.NewTimer(min(lastWait, r.s.opts.Stall))
+	defer timer.Stop()
+	for wait := true; wait && readers > r.hanging(); {
+		select {
+		case <-exited:
+			readers--
+		case <-timer.C:
+			wait = false
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for d := range r.devices {
+		for c := range r.devices[d].reading {
+			r.hung(d, clock(c))
+		}
+	}
+	r.closed = true
+	return r.err
 }
 
 // begin makes the state of one sampling and gives every sink the header.
 func (s *Sampler) begin(start time.Time, devices []Device, sinks []Sink) (*run, error) {
-	r := &run{s: s, start: start, sinks: sinks, devices: make([]deviceState, len(devices))}
+	r := &run{s: s, start: start, sinks: sinks, devices: make([]deviceState, len(devices)), stop: func() {}, left: make(chan struct{})}
 	for i := range r.devices {
 		r.devices[i].failures = map[Groups]int{}
 	}
@@ -134,24 +208,19 @@ type run struct {
 	sinks []Sink
 	// elapsed is the time since the start.
 	elapsed func() time.Duration
-	// simulated says that elapsed does not follow the real clock.
-	simulated bool
-	drift     drift // of the slow clock's goroutine only
+	drift   drift         // of one goroutine only
+	stop    func()        // ends the sampling
+	left    chan struct{} // closed when Stream returns
 
 	mu      sync.Mutex // everything below
 	devices []deviceState
 	err     error
+	closed  bool // Stream has returned: the sinks are the caller's again
 }
 
-type deviceState struct {
-	lost     bool
-	failures map[Groups]int
-	dropped  int
-}
-
-// every calls tick at each multiple of period since the start, until ctx ends
-// or a sink fails.
-func (r *run) every(ctx context.Context, period time.Duration, tick func(context.Context, int64)) error {
+// every calls tick at each multiple of period since the start, until ctx ends.
+// Gaps are those of a device where one is given.
+func (r *run) every(ctx context.Context, device Optional[int], period time.Duration, tick func(int64)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	last := r.start
@@ -159,150 +228,73 @@ func (r *run) every(ctx context.Context, period time.Duration, tick func(context
 		timer.Reset(time.Until(r.start.Add(time.Duration(n) * period)))
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-timer.C:
 		}
 		now := time.Now()
 		if due := int64(now.Sub(r.start) / period); due > n {
-			r.event(Event{Kind: EventGap, Length: now.Sub(last), Count: int(due - n), Detail: period.String() + " clock"})
+			if !device.IsZero() {
+				r.event(Event{Kind: EventGap, Device: device, Length: now.Sub(last), Count: int(due - n), Detail: period.String() + " clock"})
+			}
 			n = due
 		}
 		last = now
-		tick(ctx, n)
-		if err := r.failed(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *run) fast(ctx context.Context, n int64) {
-	var x Sample
-	for d := range r.devices {
-		if ctx.Err() != nil {
-			return
-		}
-		if r.lost(d) {
-			continue
-		}
-		x = Sample{Device: d, Tick: n}
-		for _, g := range [...]Groups{GroupBasic, GroupProcesses} {
-			if r.s.opts.Skip&g == 0 && !r.read(ctx, g, &x) {
-				break
-			}
-		}
-		r.sample(&x)
+		tick(n)
 	}
 }
 
-func (r *run) slow(ctx context.Context, n int64) {
-	r.watchClock(time.Now())
-	var x Sample
-	for d := range r.devices {
-		if r.lost(d) && ctx.Err() == nil {
-			x = Sample{Device: d, Tick: n}
-			r.read(ctx, GroupBasic, &x)
+func (r *run) fast(ctx context.Context, w *worker, n int64) {
+	if ctx.Err() != nil || r.lost(w.device) {
+		return
+	}
+	w.x = Sample{Device: w.device, Tick: n}
+	for _, g := range [...]Groups{GroupBasic, GroupProcesses} {
+		if r.s.opts.Skip&g == 0 && !r.read(ctx, w, g) {
+			break
 		}
 	}
+	r.sample(&w.x)
+}
+
+func (r *run) slow(ctx context.Context, w *worker, n int64) {
+	r.retry(ctx, w, n)
 	for g := GroupGPM; g < groupEnd; g <<= 1 {
-		if r.s.opts.Skip&g != 0 {
-			continue
-		}
-		for d := range r.devices {
-			if ctx.Err() != nil {
-				return
-			}
-			if r.lost(d) {
-				continue
-			}
-			x = Sample{Device: d, Tick: n}
-			r.read(ctx, g, &x)
-			r.sample(&x)
-		}
+		r.slowGroup(ctx, w, g, n)
 	}
 }
 
-// read reads one group into x and says whether the device is still there.
-func (r *run) read(ctx context.Context, g Groups, x *Sample) bool {
-	dropped := x.Dropped
-	err := r.s.src.Read(ctx, x.Device, g, &x.Reading)
-	dropped = x.Dropped - dropped
-	if err != nil {
-		if g&(GroupProcesses|GroupProcessUtil) != 0 {
-			x.Processes = nil
-		}
-		if g == GroupGPM {
-			x.Instances = nil
-		}
-	} else {
-		x.Groups |= g
+// retry looks whether a lost device is there again.
+func (r *run) retry(ctx context.Context, w *worker, n int64) {
+	if r.lost(w.device) && ctx.Err() == nil {
+		w.x = Sample{Device: w.device, Tick: n}
+		r.read(ctx, w, GroupBasic)
 	}
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return true
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	d := &r.devices[x.Device]
-	ev := Event{Device: Some(x.Device)}
-	isLost := errors.Is(err, ErrLost)
-	switch {
-	case isLost && !d.lost:
-		ev.Kind, ev.Detail = EventLost, err.Error()
-		d.lost = true
-		r.emit(ev)
-	case isLost, errors.Is(err, ErrUnsupported):
-	case err != nil:
-		d.failures[g]++
-		if n := d.failures[g]; worthTelling(n-1, n) {
-			ev.Kind, ev.Count, ev.Detail = EventReadError, n, err.Error()
-			r.emit(ev)
-		}
-	case d.lost:
-		ev.Kind = EventBack
-		d.lost = false
-		r.emit(ev)
-	}
-	if dropped > 0 {
-		d.dropped += dropped
-		if worthTelling(d.dropped-dropped, d.dropped) {
-			r.emit(Event{Kind: EventDropped, Device: ev.Device, Count: d.dropped, Detail: g.String()})
-		}
-	}
-	return !isLost
 }
 
-// worthTelling says whether a count that went up reached 1, 10, 100 and so on.
-func worthTelling(before, after int) bool {
-	return before == 0 || len(strconv.Itoa(before)) < len(strconv.Itoa(after))
-}
-
-func (r *run) lost(d int) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.devices[d].lost
-}
-
-// failed is the error of a sink, if one has failed.
-func (r *run) failed() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.err
+func (r *run) slowGroup(ctx context.Context, w *worker, g Groups, n int64) {
+	if r.s.opts.Skip&g != 0 || ctx.Err() != nil || r.lost(w.device) {
+		return
+	}
+	w.x = Sample{Device: w.device, Tick: n}
+	r.read(ctx, w, g)
+	r.sample(&w.x)
 }
 
 // sample stamps x and gives it to the sinks. The stamp is taken under the lock,
-// so that samples of the two clocks come in order of time.
+// so that samples come in order of time.
 func (r *run) sample(x *Sample) {
 	if x.Groups == 0 && !x.Has() {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.err != nil {
+	if r.closed || r.err != nil {
 		return
 	}
 	x.At = r.elapsed()
 	for _, sink := range r.sinks {
 		if r.err = sink.Sample(x); r.err != nil {
+			r.stop()
 			return
 		}
 	}
@@ -316,12 +308,17 @@ func (r *run) event(e Event) {
 
 // emit gives an event to the sinks; r.mu is held.
 func (r *run) emit(e Event) {
+	if r.closed {
+		return
+	}
 	e.At = r.elapsed()
 	r.s.log.Info("telemetry event", "kind", e.Kind.String(), "device", e.Device.String(), "length", e.Length, "count", e.Count, "detail", e.Detail)
 	for _, sink := range r.sinks {
 		if r.err != nil {
 			return
 		}
-		r.err = sink.Event(e)
+		if r.err = sink.Event(e); r.err != nil {
+			r.stop()
+		}
 	}
 }

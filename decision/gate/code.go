@@ -26,6 +26,7 @@ const (
 	CodeResearch
 	CodeHardware
 	CodeHardwareUnknown
+	CodeNoEncoder
 	CodeNeedsVGPUHost
 	CodeMIGMPSDelivery
 

@@ -34,6 +34,7 @@ type Demand struct {
 	Decodes      bool // a language model's work, bound by memory bandwidth
 	Serves       bool // a model server, which can multiplex requests itself
 	NeverShares  bool // it runs on whole GPUs
+	Encodes      bool // it uses video encoders
 	LatencyBound bool // with objectives, it stands no turns unless figures prove it
 	// SaturatedFrom is the Busy from which sharing gains it nothing.
 	SaturatedFrom float64
@@ -112,6 +113,14 @@ func (r *Reason) about() *Demand {
 		return &Demand{}
 	}
 	return r.demand
+}
+
+// overNodes says how a gang over several nodes is written.
+func (r *Reason) overNodes() string {
+	if r.about().NeverShares && r.Mechanism == sharing.MechanismExclusive {
+		return "; write a gang over several nodes as replicas, one a node"
+	}
+	return ""
 }
 
 // need writes the memory that is needed.

@@ -38,10 +38,11 @@ type Ground struct {
 	isolation [sharing.MechanismCount][sharing.AxisCount]sharing.Property
 	// answers and levels repeat what the gates read of available and isolation
 	// without the words, so that it stays in cache.
-	answers [sharing.MechanismCount]sharing.Answer
-	levels  [sharing.MechanismCount][sharing.AxisCount]sharing.Level
-	clients int        // MPS client limit; 0 = not known
-	slices  []MIGSlice // most per GPU first
+	answers   [sharing.MechanismCount]sharing.Answer
+	levels    [sharing.MechanismCount][sharing.AxisCount]sharing.Level
+	noEncoder bool       // the GPU is known to have none
+	clients   int        // MPS client limit; 0 = not known
+	slices    []MIGSlice // most per GPU first
 }
 
 // MIGSlice is a MIG profile as the gates see it.
@@ -90,6 +91,8 @@ func (g *Ground) cut() {
 		return
 	}
 	g.model = model
+	encoders, known := model.Engines.NVENC.Get()
+	g.noEncoder = known && encoders == 0
 	whole, wholeKnown := g.gpu.SMs.Get()
 	for _, prof := range model.Profiles {
 		if strings.ContainsAny(prof.Name, "+-") || len(prof.Placements) == 0 || prof.PlacementUnits >= model.Units {

@@ -16,6 +16,9 @@ func (g *Ground) gatePool(d *Demand, r *Report) {
 	if !g.allowed[r.Mechanism] {
 		r.say(VerdictReject, CodeNotAllowedInPool)
 	}
+	if d.Encodes && g.noEncoder {
+		r.say(VerdictReject, CodeNoEncoder)
+	}
 	if d.GPUs > g.together {
 		r.compare(VerdictReject, CodeGPUCount, int64(d.GPUs), int64(g.together))
 	}

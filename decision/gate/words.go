@@ -34,7 +34,7 @@ var words = [codeCount]word{
 	CodeModel: {"model", "", ScopeKind, fixed("the GPU's model is not among those asked for")},
 	CodeGPUCount: {"gpu-count", "", ScopeLeft, func(r *Reason) string {
 		if r.ground != nil {
-			return fmt.Sprintf("a replica needs %d GPUs and %d are together", r.Need, r.Have)
+			return fmt.Sprintf("a replica needs %d GPUs and %d are together%s", r.Need, r.Have, r.overNodes())
 		}
 		return fmt.Sprintf("needs %d GPUs with one mechanism, %d would do", r.Need, r.Have)
 	}},
@@ -52,6 +52,7 @@ var words = [codeCount]word{
 		return r.on().available[r.Mechanism].Text + "; probe a GPU of the pool to settle it"
 	}},
 	CodeNeedsVGPUHost:  {"needs-vgpu-host", "nvidia-vgpu-guide", ScopeChoice, fixed("needs a hypervisor with the vGPU manager and licences; set vgpu: true on the pool once it has them")},
+	CodeNoEncoder:      {"no-encoder", "cotenant-mig-catalogue", ScopeKind, fixed("the workload uses video encoders (nvenc_busy), and this GPU has none")},
 	CodeMIGMPSDelivery: {"mig-mps-delivery", "k8s-device-plugin", ScopeChoice, fixed("the device plugin refuses MPS on MIG devices; deliver by DRA with static MIG (delivery: dra)")},
 	CodeMIGMode:        {"mig-mode", "", ScopeKind, fixed("the GPU is in MIG mode: ask for a profile")},
 	CodeNotMIG:         {"not-mig", "", ScopeKind, fixed("a MIG instance is asked for and the GPU is not in MIG mode")},

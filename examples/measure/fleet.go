@@ -40,6 +40,7 @@ type fleetReport struct {
 	Scenes        []scene      `json:"scenes,omitempty"`
 	NotRun        []notRun     `json:"not_run,omitempty"`
 	Findings      []finding    `json:"findings,omitempty"`
+	Alone         []reportRow  `json:"alone,omitempty"` // each workload on a GPU of its own
 }
 
 // assumption is what stands for what the fleet file does not say of a workload.
@@ -97,7 +98,7 @@ func (f *fleetFlow) run(ctx context.Context) error {
 	err := f.measure(ctx)
 	f.rep.end(err, f.notes)
 	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("interrupted: %d rows were measured: %w", len(f.rep.Rows), context.Cause(ctx))
+		err = fmt.Errorf("interrupted: %d rows side by side and %d alone are kept in %s: %w", len(f.rep.Rows), len(f.rep.Alone), f.out, context.Cause(ctx))
 	}
 	f.rep.Scenes = f.scenes
 	f.rep.Agreement = agreements(f.rep.Rows, nil)
@@ -187,8 +188,9 @@ func (f *fleetFlow) measureAlone(ctx context.Context) error {
 			}
 		}
 	}
+	began := f.app.now()
 	rec, err := f.drive(ctx, "alone", &l)
-	if err != nil {
+	if err != nil && (ctx.Err() == nil || rec == nil) {
 		return err
 	}
 	var all []predict.SoloProfile
@@ -198,6 +200,11 @@ func (f *fleetFlow) measureAlone(ctx context.Context) error {
 		row.Mechanism, row.Case, row.Tenants, row.Server, row.Load = sharing.MechanismTimeSlicing, "simulated/"+name, 1, sim.serverKey(0), sim.load
 		if row.Requests.Or(0) == 0 {
 			f.note("%s: no request ended alone in the counted time, so nothing is expected of it", name)
+			continue
+		}
+		r := reportRow{Basis: sharing.BasisSimulated, Mode: sharing.MechanismExclusive, Case: "alone", Load: name, Tenants: 1, Began: began, Run: "alone", Cut: err != nil}
+		r.fill(&row, nil, nil, time.Time{}, predict.SLO{})
+		if f.rep.Alone = append(f.rep.Alone, r); r.Cut {
 			continue
 		}
 		list := predict.Rows{row}.Profiles()
@@ -210,6 +217,9 @@ func (f *fleetFlow) measureAlone(ctx context.Context) error {
 		}
 		f.alone[name] = &row
 		all = append(all, list...)
+	}
+	if err != nil {
+		return err
 	}
 	return f.write("profiles.json", all)
 }
@@ -237,7 +247,7 @@ func (f *fleetFlow) measureBeside(ctx context.Context, how sharing.Mechanism, li
 	}
 	began := f.app.now()
 	rec, err := f.drive(ctx, how.String(), &l)
-	if err != nil {
+	if err != nil && (ctx.Err() == nil || rec == nil) {
 		return err
 	}
 	for _, s := range list {
@@ -245,13 +255,18 @@ func (f *fleetFlow) measureBeside(ctx context.Context, how sharing.Mechanism, li
 			w := sim.workload
 			clients, gpus := l.clientsOf(s, w.Name)
 			row := rec.Row(clients, gpus)
-			r := reportRow{Basis: sharing.BasisSimulated, Mode: how, Case: s.Name, Load: w.Name, Tenants: len(s.Tenants), Copies: len(clients), Began: began, Run: how.String()}
+			r := reportRow{Basis: sharing.BasisSimulated, Mode: how, Case: s.Name, Load: w.Name, Tenants: len(s.Tenants), Copies: len(clients), Began: began, Run: how.String(), Cut: err != nil}
 			p, written := predicted(f.expected, how, s.Name, w.Name)
+			if r.Cut && row.Requests.Or(0) == 0 {
+				continue
+			} else if r.Cut {
+				p = nil
+			}
 			r.fill(&row, f.alone[w.Name], p, written, w.SLO)
 			f.rep.Rows = append(f.rep.Rows, r)
 		}
 	}
-	return nil
+	return err
 }
 
 // layout is replicas on the simulated GPUs of one run.
@@ -346,7 +361,7 @@ func (f *fleetFlow) drive(ctx context.Context, name string, l *layout) (rec *col
 		t.Model, t.API, t.Endpoints = c.sim.workload.Name, loadgen.APICompletions, sim.Endpoints()[i:i+1]
 		plan.Tenants = append(plan.Tenants, t)
 	}
-	return f.record(ctx, name, plan, &gpuReader{gpus: sim.GPUs})
+	return f.record(ctx, name, plan, &gpuReader{gpus: sim.GPUs}, nil)
 }
 
 // expect predicts what a scene's workloads will see under a mechanism.

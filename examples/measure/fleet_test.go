@@ -227,14 +227,14 @@ func TestMeasureSeed(t *testing.T) {
 
 // Ctrl-C keeps what was measured, and says that it is not all.
 func TestMeasureInterrupted(t *testing.T) {
-	for after, rows := range map[time.Duration]int{time.Second: 0, 3 * time.Second: 0, 7 * time.Second: 4} {
+	for after, rows := range map[time.Duration][2]int{300 * time.Millisecond: {0, 0}, time.Second: {0, 1}, 3 * time.Second: {1, 2}, 7 * time.Second: {5, 2}} {
 		b := simulatedFleet{fleet: pair, after: after}
 		b.run(t, "-json", "-seconds", "2")
 		m := b.report(t)
-		if b.code != exitFailed || m.Complete || m.Problem != "interrupted" || len(m.Rows) != rows {
-			t.Errorf("%v: exit %d, %d rows, %q", after, b.code, len(m.Rows), m.Problem)
+		if b.code != exitFailed || m.Complete || m.Problem != "interrupted" || len(m.Rows) != rows[0] || len(m.Alone) != rows[1] {
+			t.Errorf("%v: exit %d, %d rows and %d alone, %q", after, b.code, len(m.Rows), len(m.Alone), m.Problem)
 		}
-		if !strings.Contains(b.stderr, fmt.Sprintf("interrupted: %d rows were measured", rows)) {
+		if !strings.Contains(b.stderr, fmt.Sprintf("interrupted: %d rows side by side and %d alone are kept", rows[0], rows[1])) {
 			t.Error(b.stderr)
 		}
 		if _, err := os.Stat(filepath.Join(b.dir, "report.json")); err != nil {

@@ -14,7 +14,8 @@ func (rep *report) writeFleet(w io.Writer) error {
 	p := printer{bufio.NewWriter(w)}
 	p.line("\nSIMULATED: expected beside measured, on embedded servers on simulated GPUs and on no real one (%v s a run, seed %d)", rep.SecondsPerRun, rep.Seed)
 	if !rep.Complete {
-		p.line("NOT COMPLETE: %s", rep.Problem)
+		p.line("NOT COMPLETE: %s\n", rep.Problem)
+		p.alone(rep.Alone)
 	}
 	for i := range rep.Scenes {
 		p.scene(&rep.Scenes[i], rep.Rows)
@@ -77,7 +78,7 @@ func (p printer) scene(s *scene, rows []reportRow) {
 			if s := r.PredictedSlowdown; s != nil {
 				expected = &s.Value
 			}
-			row("  "+name, r.Mode.String(), r.Decided.word(),
+			row("  "+name, r.name(r.Mode.String()), r.Decided.word(),
 				expectedCell(r.Predicted, r.Prior, predict.MetricTTFTP99), r.actualCell(predict.MetricTTFTP99),
 				expectedCell(r.Predicted, r.Prior, predict.MetricTPOTP99), r.actualCell(predict.MetricTPOTP99),
 				times(r.Decided.Slowdown), times(expected), times(r.Slowdown), r.requestsCell(), r.limitsCell())

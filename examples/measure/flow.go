@@ -34,6 +34,12 @@ type stand struct {
 	device    int                // the GPU's index in source
 	notes     []string           // what a reader of the figures must know
 	close     func() error
+
+	// ask asks a server for one token, and tail is the end of its log. nil: its
+	// servers do not stop.
+	ask  func(ctx context.Context, server int) error
+	tail func(server int) string
+	dead map[int]error // what is known to have stopped, by server
 }
 
 // planFlow takes a plan through its modes.
@@ -44,7 +50,17 @@ type planFlow struct {
 	site site
 
 	runs        []run // in the order in which they were made
+	cut         []run // what there is of one that was interrupted
+	missing     []missing
 	predictions []prediction
+}
+
+// missing is a run of the plan that there is nothing of.
+type missing struct {
+	Mode   sharing.Mechanism `json:"mode"`
+	Case   string            `json:"case"`
+	Loads  []string          `json:"loads"`
+	Reason string            `json:"reason"`
 }
 
 // run is one run of loads, alone or side by side.
@@ -117,7 +133,7 @@ func (f *planFlow) run(ctx context.Context) error {
 	f.simulated = f.site.basis() == sharing.BasisSimulated
 	err = f.measure(ctx)
 	err = errors.Join(err, closeSite())
-	if len(f.runs) == 0 {
+	if len(f.runs)+len(f.cut)+len(f.missing) == 0 {
 		return err
 	}
 	rep := f.report(err)
@@ -141,7 +157,11 @@ func (f *planFlow) measure(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("%s: %w", m, err))
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("interrupted; %d runs are kept in %s: %w", len(f.runs), f.out, context.Cause(ctx))
+			part := ""
+			if len(f.cut) > 0 {
+				part = fmt.Sprintf(", and what there is of %s", f.cut[0].dir)
+			}
+			return fmt.Errorf("interrupted; %d runs are kept in %s%s: %w", len(f.runs), f.out, part, context.Cause(ctx))
 		}
 	}
 	return errors.Join(errs...)
@@ -163,21 +183,35 @@ func (f *planFlow) measureMode(ctx context.Context, m sharing.Mechanism) (err er
 	for _, n := range st.notes {
 		f.note("%s: %s", m, n)
 	}
+	var errs []error
 	for _, load := range f.plan.Used() {
-		if err := f.measureRun(ctx, st, run{mode: m, name: "solo-" + load, loads: []string{load}}); err != nil {
-			return err
+		errs = append(errs, f.tryRun(ctx, st, run{mode: m, name: "solo-" + load, loads: []string{load}}))
+		if ctx.Err() != nil {
+			return errors.Join(errs...)
 		}
 	}
 	// Written before anything runs side by side, and never again.
 	if err := f.predict(m); err != nil {
-		return err
+		return errors.Join(append(errs, err)...)
 	}
 	for _, c := range f.plan.Cases {
-		if err := f.measureRun(ctx, st, run{mode: m, name: c.Name, loads: c.Loads}); err != nil {
-			return err
+		errs = append(errs, f.tryRun(ctx, st, run{mode: m, name: c.Name, loads: c.Loads}))
+		if ctx.Err() != nil {
+			break
 		}
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+// tryRun makes one run, or says why it is missing: the others are made all the
+// same.
+func (f *planFlow) tryRun(ctx context.Context, st *stand, r run) error {
+	err := f.measureRun(ctx, st, r)
+	if err != nil && ctx.Err() == nil {
+		f.missing = append(f.missing, missing{r.mode, r.name, r.loads, err.Error()})
+		f.say("%s: %s is missing: %v", r.mode, r.name, err)
+	}
+	return err
 }
 
 // errNothing says that a load got no answers.
@@ -186,6 +220,13 @@ var errNothing = errors.New("no request was answered in the counted time")
 // measureRun makes one run and keeps its rows.
 func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 	r.dir, r.began = filepath.Join(r.mode.String(), r.name), f.app.now()
+	servers := map[string]int{}
+	for _, name := range r.loads {
+		_, i := f.plan.ServerOf(f.plan.Load(name))
+		if servers[name] = i; st.dead[i] != nil {
+			return fmt.Errorf("load %s failed: server %s stopped answering before", name, f.plan.Servers[i].Name)
+		}
+	}
 	f.say("%s: %s, %v s", r.mode, r.name, f.plan.Seconds)
 	plan := loadgen.LoadPlan{Scenario: r.mode.String() + "-" + r.name, Duration: f.plan.Window().To, Window: f.plan.Window(), Drain: time.Minute, Seed: uint64(f.plan.Seed)}
 	for _, name := range r.loads {
@@ -198,21 +239,36 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 		t.Model, t.API, t.Endpoints, t.Warmup = server.Model, server.API, st.endpoints[i:i+1], max(1, l.Concurrency)
 		plan.Tenants = append(plan.Tenants, t)
 	}
-	rec, err := f.record(ctx, r.dir, plan, st.source)
-	if err != nil {
+	w := f.watch(ctx, st, servers)
+	rec, err := f.record(w.ctx, r.dir, plan, st.source, w.progress)
+	if stopped := w.end(); stopped != nil {
+		return stopped
+	}
+	if err != nil && (ctx.Err() == nil || rec == nil) {
 		return err
 	}
-	for _, name := range r.loads {
+	loads := r.loads
+	r.loads = nil
+	for _, name := range loads {
 		l := f.plan.Load(name)
 		row := rec.Row([]string{name}, []int{st.device})
 		if row.Requests.Or(0) == 0 {
+			if err != nil {
+				continue
+			}
 			return fmt.Errorf("%s, load %s: %w; see %s", r.dir, name, errNothing, filepath.Join(f.out, r.dir, loadgen.ArtifactRequests))
 		}
-		row.Mechanism, row.Case, row.Tenants, row.Server, row.Load = predictedAs(r.mode), r.name, len(r.loads), f.serverOf(r.mode, l), f.loadOf(l)
+		row.Mechanism, row.Case, row.Tenants, row.Server, row.Load = predictedAs(r.mode), r.name, len(loads), f.serverOf(r.mode, l), f.loadOf(l)
 		if f.simulated { // the format has no word for that
 			row.Case = "simulated/" + r.name
 		}
-		r.rows = append(r.rows, row)
+		r.rows, r.loads = append(r.rows, row), append(r.loads, name)
+	}
+	if err != nil {
+		if len(r.rows) > 0 {
+			f.cut = append(f.cut, r)
+		}
+		return err
 	}
 	f.runs = append(f.runs, r)
 	return f.writeRows()

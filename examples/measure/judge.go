@@ -52,7 +52,7 @@ func (f *fleetFlow) judge() {
 		s := &f.scenes[order[r.Case]]
 		r.Decided = decidedOf(f.result.Decision(r.Load), candidate(f.result, r.Load, s.Pool, r.Mode))
 		r.Decided.Recommended = r.Mode == s.Recommended
-		if text, contradicts := r.finding(); text != "" {
+		if text, contradicts := r.finding(); text != "" && !r.Cut {
 			f.rep.Findings = append(f.rep.Findings, finding{r.Case, r.Load, r.Mode, contradicts, text})
 		}
 	}

@@ -87,6 +87,7 @@ type config struct {
 	real, simulate, json, printPlan, noTelemetry bool
 	input, plan, out, dir, use, nvml, control    string
 	profiles                                     string
+	silent                                       time.Duration       // a server that answers nothing for so long has stopped
 	mechanisms                                   []sharing.Mechanism // empty = those of the decision, and the usual ones
 	seed                                         uint64
 	seconds                                      float64
@@ -158,6 +159,7 @@ func (a *app) parse(args []string) (*config, error) {
 	fl.BoolVar(&c.printPlan, "print-plan", false, "print a plan for -real and exit")
 	fl.BoolVar(&c.noTelemetry, "no-telemetry", false, "measure without NVML: the predictions are then wider")
 	fl.StringVar(&c.nvml, "nvml", "", "path of libnvidia-ml.so.1 (default: as the linker finds it)")
+	fl.DurationVar(&c.silent, "silent", defaultSilent, "with -real: give a server up that answers nothing for so long, not even when asked for one token")
 	fl.StringVar(&c.control, "control", "", "path of nvidia-cuda-mps-control (default: on PATH)")
 	err := fl.Parse(args)
 	switch {
@@ -186,9 +188,12 @@ func (c *config) check(fl *flag.FlagSet) error {
 	if c.real && c.plan == "" && !c.printPlan && c.input == "" {
 		bad("-plan: -real needs a plan of the servers to measure (-print-plan prints one to start from)")
 	}
+	if c.silent < time.Second {
+		bad("-silent: must be 1s or more, is %v", c.silent)
+	}
 	others := []string{"profiles", "mechanisms", "seed"}
 	if c.input != "" {
-		others = []string{"real", "plan", "print-plan", "dir", "no-telemetry", "nvml", "control"}
+		others = []string{"real", "plan", "print-plan", "dir", "no-telemetry", "nvml", "control", "silent"}
 		if c.seconds == 0 {
 			c.seconds = fleetSeconds
 		}
@@ -273,15 +278,20 @@ func (b *bench) write(name string, v any) error {
 }
 
 // record makes a run of the plan's tenants, who find the source's devices busy.
-func (b *bench) record(ctx context.Context, dir string, plan loadgen.LoadPlan, source telemetry.Reader) (*colocation.Recording, error) {
+// What there is of an interrupted one comes with the error.
+func (b *bench) record(ctx context.Context, dir string, plan loadgen.LoadPlan, source telemetry.Reader, progress func(loadgen.Progress)) (*colocation.Recording, error) {
 	plan.Simulated = b.simulated
-	opts := loadgen.Options{Dir: filepath.Join(b.out, dir), Meta: map[string]any{"run": filepath.ToSlash(dir)}}
+	opts := loadgen.Options{Progress: progress, Dir: filepath.Join(b.out, dir), Meta: map[string]any{"run": filepath.ToSlash(dir)}}
 	if b.app.simulatedTime {
 		opts.Receive, opts.Pacing = loadgen.ReceivePlain, loadgen.PacingTimer
 	}
 	r, err := colocation.Record(ctx, plan, opts, source)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
+		err = fmt.Errorf("%s: %w", dir, err)
+		if r == nil || r.Result == nil {
+			return nil, err
+		}
+		return r, err
 	}
 	if h := &r.Summary.ClientHealth; !h.Valid {
 		b.note("%s: the client shaped the figures: %s", dir, strings.Join(h.Reasons, "; "))

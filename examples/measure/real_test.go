@@ -11,7 +11,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +29,10 @@ import (
 // envServer gives the test binary the role of a server that makes its CUDA
 // calls like any other; the value is its port.
 const envServer = "MEASURE_TEST_SERVER"
+
+// envHang makes the server stop answering after a few requests, as an engine does
+// that has died behind its API.
+const envHang = "MEASURE_TEST_HANG"
 
 func TestMain(m *testing.M) {
 	if port := os.Getenv(envServer); port != "" {
@@ -59,6 +65,17 @@ func playServer(port string) (int, error) {
 	if err != nil {
 		return 1, err
 	}
+	serve := http.Handler(srv)
+	if os.Getenv(envHang) != "" {
+		var served atomic.Int64
+		serve = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost && served.Add(1) > 3 { // its health goes on
+				<-r.Context().Done()
+				return
+			}
+			srv.ServeHTTP(w, r)
+		})
+	}
 	env := []string{os.Getenv(mps.EnvPipeDirectory), os.Getenv(mps.EnvThreads), os.Getenv(mps.EnvPinnedMemLimit)}
 	fmt.Println(strings.Join(env, "|"))
 	os.Stdin, os.Stdout = inR, outW
@@ -68,7 +85,7 @@ func playServer(port string) (int, error) {
 		view := make([]byte, 4096)
 		n, err := outR.Read(view)
 		fmt.Fprintf(os.Stderr, "%s%v\n", view[:n], err)
-		fmt.Fprintln(os.Stderr, http.Serve(l, srv))
+		fmt.Fprintln(os.Stderr, http.Serve(l, serve))
 	}()
 	code, _ := mpstest.ControlProgram()
 	return code, nil
@@ -206,6 +223,54 @@ func TestRealFailures(t *testing.T) {
 				t.Errorf("exit %d: %s; want %q", code, stderr, c.want)
 			}
 		})
+	}
+}
+
+// A server that stops answering while its health goes on is named soon, with the
+// end of its log; its loads fail, the others are measured, and the report says
+// what is missing.
+func TestRealServerHangs(t *testing.T) {
+	if defaultSilent > 15*time.Second-500*time.Millisecond {
+		t.Errorf("a server that hangs is named after %v", defaultSilent)
+	}
+	plan := strings.Replace(realPlan, "%[3]s=%[2]d", envHang+"=1, %[3]s=%[2]d", 1) + `  - {name: z, server: c, concurrency: 1, prompt: 16, output: 8}
+cases:
+  - {name: both, loads: [x, y]}
+  - {name: well, loads: [x, z]}
+modes: [time-slicing]
+`
+	plan = strings.Replace(plan, "loads:\n", fmt.Sprintf("  - {name: c, model: m, api: completions, url: \"http://127.0.0.1:%[1]d\", percent: 10, memory: 8GiB, command: [env, %%[4]s, %%[3]s=%[1]d, %%[5]s]}\nloads:\n", freePort(t)), 1)
+	began := time.Now()
+	dir, code, stdout, stderr := realRun(t.Context(), t, plan, "-silent", "2s", "-json")
+	if took := time.Since(began); code != exitFailed || took > 15*time.Second {
+		t.Errorf("exit %d after %v: %s", code, took, stderr)
+	}
+	for _, want := range []string{"time-slicing: solo-y is missing", "server b at http://127.0.0.1:", "has stopped answering: nothing came for 2", "its log ends:", `"Client":false`,
+		"time-slicing: both is missing: load y failed: server b stopped answering before"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("%q is not said: %s", want, stderr)
+		}
+	}
+	var rep report
+	if err := json.Unmarshal([]byte(stdout), &rep); err != nil {
+		t.Fatal(err)
+	}
+	var runs, missing []string
+	for _, r := range rep.Rows {
+		runs = append(runs, r.Case+" "+r.Load)
+	}
+	for _, m := range rep.Missing {
+		missing = append(missing, m.Case)
+	}
+	if want := []string{"solo-x x", "solo-z z", "well x", "well z"}; !slices.Equal(runs, want) || !slices.Equal(missing, []string{"solo-y", "both"}) || rep.Complete {
+		t.Errorf("runs %q, missing %q, complete %v", runs, missing, rep.Complete)
+	}
+	var text bytes.Buffer
+	if err := rep.writeText(&text, colocation.Modes()); err != nil || !strings.Contains(text.String(), "MISSING: solo-y by time-slicing: server b at") {
+		t.Errorf("%v: %s", err, text.String())
+	}
+	if _, err := os.Stat(filepath.Join(dir, "report.json")); err != nil {
+		t.Error(err)
 	}
 }
 

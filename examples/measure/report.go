@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
@@ -19,6 +20,7 @@ type report struct {
 	Driver   string        `json:"driver,omitempty"`
 	Complete bool          `json:"complete"` // every run was made
 	Problem  string        `json:"problem,omitempty"`
+	Missing  []missing     `json:"missing,omitempty"`
 	Notes    []string      `json:"notes,omitempty"`
 
 	Rows        []reportRow     `json:"rows"`
@@ -37,7 +39,8 @@ type reportRow struct {
 	Tenants  int               `json:"tenants"`
 	Copies   int               `json:"copies_measured,omitempty"` // of a fleet's workload
 	Began    time.Time         `json:"began"`
-	Run      string            `json:"run"` // folder
+	Run      string            `json:"run"`                 // folder
+	Cut      bool              `json:"cut_short,omitempty"` // the run was interrupted: nothing is concluded from it
 	Requests int               `json:"requests"`
 	Failed   int               `json:"failed"`
 
@@ -120,11 +123,14 @@ func (f *planFlow) report(failed error) *report {
 	rep := &report{Basis: f.site.basis(), Rows: []reportRow{}}
 	rep.GPU, rep.Driver = f.site.gpu()
 	rep.end(failed, f.notes)
-	for i := range f.runs {
-		r := &f.runs[i]
+	rep.Missing = f.missing
+	for i, r := range slices.Concat(f.runs, f.cut) {
 		for j, load := range r.loads {
-			row := reportRow{Basis: rep.Basis, Mode: r.mode, Case: r.name, Load: load, Tenants: len(r.loads), Began: r.began, Run: r.dir}
+			row := reportRow{Basis: rep.Basis, Mode: r.mode, Case: r.name, Load: load, Tenants: r.rows[j].Tenants, Began: r.began, Run: r.dir, Cut: i >= len(f.runs)}
 			p, written := predicted(f.predictions, r.mode, r.name, load)
+			if row.Cut {
+				p = nil
+			}
 			row.fill(&r.rows[j], f.soloRow(load), p, written, f.plan.Load(load).SLO)
 			rep.Rows = append(rep.Rows, row)
 		}
@@ -211,7 +217,7 @@ func (f *planFlow) verdicts(rows []reportRow) []verdict {
 			n := 0
 			for i := range rows {
 				r := &rows[i]
-				if r.Mode != m || r.Case != c.Name {
+				if r.Mode != m || r.Case != c.Name || r.Cut {
 					continue
 				}
 				n++

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -11,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/colocation"
+	"github.com/cotenant/cotenant/loadgen"
 )
 
 // server is a process that was started for a mode.
@@ -95,6 +99,30 @@ func answers(ctx context.Context, url string) error {
 		return fmt.Errorf("/v1/models answers %s", resp.Status)
 	}
 	return nil
+}
+
+// askToken asks a server for one token: the health of many goes on without what
+// makes the tokens. An answer of any status will do.
+func askToken(ctx context.Context, p *colocation.Server) error {
+	path, body := "/v1/completions", map[string]any{"model": p.Model, "prompt": "one", "max_tokens": 1}
+	if p.API == loadgen.APIChat {
+		path, body = "/v1/chat/completions", map[string]any{"model": p.Model, "messages": []map[string]string{{"role": "user", "content": "one"}}, "max_tokens": 1}
+	}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(strings.TrimRight(p.URL, "/"), "/v1")+path, bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
+	return errors.Join(err, resp.Body.Close())
 }
 
 // tail is the end of the server's output.

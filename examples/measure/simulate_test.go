@@ -222,12 +222,20 @@ func TestDoubledQuantumMisses(t *testing.T) {
 
 // Ctrl-C keeps what was measured, and says that it is not all.
 func TestInterrupted(t *testing.T) {
-	r := bubble(t, 18*time.Second, nil) // in the first run side by side
+	r := bubble(t, 22*time.Second, nil) // in the first run side by side
 	if r.code != exitFailed || !strings.Contains(r.stderr, "interrupted; 2 runs are kept") {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)
 	}
-	if r.report == nil || r.report.Complete || r.report.Problem != "interrupted" || len(r.report.Rows) != 2 {
+	if r.report == nil || r.report.Complete || r.report.Problem != "interrupted" || len(r.report.Rows) != 4 {
 		t.Fatalf("%+v", r.report)
+	}
+	for i, row := range r.report.Rows {
+		if cut := i >= 2; row.Cut != cut || row.Requests == 0 || cut && (row.Predicted != nil || row.Case != "pair") {
+			t.Errorf("row %d: %+v", i, row)
+		}
+	}
+	if len(r.report.Verdicts)+len(r.report.Agreement) > 0 {
+		t.Errorf("concluded from what was cut short: %+v, %+v", r.report.Verdicts, r.report.Agreement)
 	}
 	if !strings.Contains(r.stdout, "NOT COMPLETE: interrupted") {
 		t.Error(r.stdout)
@@ -236,6 +244,20 @@ func TestInterrupted(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(r.dir, name)); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Ctrl-C in the first run keeps what there is of it.
+func TestInterruptedAtOnce(t *testing.T) {
+	r := bubble(t, 5*time.Second, nil)
+	if r.code != exitFailed || !strings.Contains(r.stderr, "interrupted; 0 runs are kept") || !strings.Contains(r.stderr, "and what there is of time-slicing/solo-chat") {
+		t.Fatalf("exit %d: %s", r.code, r.stderr)
+	}
+	if r.report == nil || len(r.report.Rows) != 1 || !r.report.Rows[0].Cut || r.report.Rows[0].Actual[predict.MetricTPOTP50] <= 0 {
+		t.Fatalf("%+v", r.report)
+	}
+	if !strings.Contains(r.stdout, "chat (cut short)") {
+		t.Error(r.stdout)
 	}
 }
 

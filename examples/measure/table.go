@@ -41,6 +41,9 @@ func (rep *report) writeText(w io.Writer, modes []sharing.Mechanism) error {
 	if !rep.Complete {
 		p.line("NOT COMPLETE: %s\n", strings.ReplaceAll(rep.Problem, "\n", "; "))
 	}
+	for _, m := range rep.Missing {
+		p.line("MISSING: %s by %s: %s\n", m.Case, m.Mode, strings.ReplaceAll(m.Reason, "\n", "\n  "))
+	}
 	p.alone(rep.Rows)
 	for _, m := range modes {
 		p.beside(rep.Rows, m)
@@ -67,6 +70,14 @@ func orUnknown(s string) string {
 	return s
 }
 
+// name is a name in the row, marked where its run was cut short.
+func (r *reportRow) name(s string) string {
+	if r.Cut {
+		return s + " (cut short)"
+	}
+	return s
+}
+
 func (p printer) alone(rows []reportRow) {
 	p.line("Alone")
 	p.table(func(row func(...string)) {
@@ -80,7 +91,7 @@ func (p printer) alone(rows []reportRow) {
 			if r.Tenants > 1 {
 				continue
 			}
-			cells := []string{r.Mode.String(), r.Load, fmt.Sprint(r.Requests), fmt.Sprint(r.Failed)}
+			cells := []string{r.Mode.String(), r.name(r.Load), fmt.Sprint(r.Requests), fmt.Sprint(r.Failed)}
 			for _, t := range tableMetrics {
 				cells = append(cells, number(r.Actual, t.m))
 			}
@@ -104,7 +115,7 @@ func (p printer) beside(rows []reportRow, m sharing.Mechanism) {
 				p.line("Side by side, %s", title(m))
 				row("case", "load", "figure", "predicted", "90% interval", "actual", "error", "inside", "slowdown", "predicted", "requests")
 			}
-			first, last := []string{r.Case, r.Load}, []string{factor(r.Slowdown), "-", fmt.Sprint(r.Requests)}
+			first, last := []string{r.name(r.Case), r.Load}, []string{factor(r.Slowdown), "-", fmt.Sprint(r.Requests)}
 			if s := r.PredictedSlowdown; s != nil && s.Value > 0 {
 				last[1] = factor(&s.Value)
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -54,10 +55,17 @@ func (m *monitor) Begin(h telemetry.Header) error {
 // maxEvents is how many events are kept to be shown.
 const maxEvents = 100
 
-// Event keeps an event for the report.
+// Event keeps an event for the report. One that takes a device down or brings it
+// back is exposed at once: a device that hangs gives no sample to wait for.
 func (m *monitor) Event(e telemetry.Event) error {
 	if len(m.events) < maxEvents {
 		m.events = append(m.events, e)
+	}
+	switch e.Kind {
+	case telemetry.EventLost, telemetry.EventHung, telemetry.EventFailing, telemetry.EventBack:
+		if m.expose != nil {
+			return m.expose()
+		}
 	}
 	return nil
 }
@@ -131,8 +139,8 @@ func memory(get func(telemetry.Metric) (float64, bool)) string {
 
 // state is what a device does now, and for how long.
 func (m *monitor) state(d int) string {
-	if m.latest.Lost(d) == sharing.AnswerYes {
-		return "LOST"
+	if e, ok := m.latest.Down(d).Get(); ok {
+		return strings.ToUpper(e.Kind.String())
 	}
 	r, err := m.idle.Report(d)
 	if err != nil || len(r.Intervals) == 0 {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/golden"
@@ -132,6 +133,54 @@ func TestMIGInstancesHaveRows(t *testing.T) {
 	if text := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(text, "0/5 MIG, slices: 3 80 41.5 - 8.0 GiB") {
 		t.Error(out.String())
 	}
+}
+
+// hangs is a reader that hangs in the driver after a while.
+type hangs struct {
+	telemetry.Reader
+	from    time.Time
+	release chan struct{}
+}
+
+func (h *hangs) Read(ctx context.Context, device int, group telemetry.Groups, r *telemetry.Reading) error {
+	if time.Now().After(h.from) {
+		<-h.release
+	}
+	return h.Reader.Read(ctx, device, group, r)
+}
+
+// TestAHungGPUIsExposed: the only GPU hangs, so that no sample comes any more,
+// and the file says that it is down.
+func TestAHungGPUIsExposed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		script, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: []telemetrytest.Phase{{
+			Figures: map[telemetry.Metric]float64{telemetry.MetricPowerWatts: 200}}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		src := &hangs{Reader: script, from: time.Now().Add(1500 * time.Millisecond), release: make(chan struct{})}
+		defer close(src.release)
+		s, err := telemetry.NewSampler(src, telemetry.SamplerOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		prom := filepath.Join(t.TempDir(), "gpu.prom")
+		var out bytes.Buffer
+		m := newMonitor(&config{every: time.Second}, &out)
+		m.expose = func() error { return m.latest.SavePrometheus(prom) }
+		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+		defer cancel()
+		if err := s.Stream(ctx, append(m.sinks(), m)...); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(prom)
+		if err != nil || !strings.Contains(string(text), `basis="simulated"} 0`) || !strings.Contains(string(text), `reason="hung"} 1`) {
+			t.Errorf("%v:\n%s", err, text)
+		}
+		if state := m.state(0); state != "HUNG" {
+			t.Errorf("the table says %s", state)
+		}
+	})
 }
 
 func TestBadInput(t *testing.T) {

@@ -37,7 +37,11 @@ func WriteSummary(w io.Writer, s *loadgen.Summary) error {
 	}
 	switch h := &s.ClientHealth; {
 	case h.Valid && h.Stamps != "":
-		fmt.Fprintf(b, "client health: valid (receive times: %s)\n", h.Stamps)
+		merged := ""
+		if h.MergedBy == "server" {
+			merged = fmt.Sprintf("; %.0f%% of the reads brought several events, which the server had sent together", 100*float64(h.MergedReads)/float64(h.Reads))
+		}
+		fmt.Fprintf(b, "client health: valid (receive times: %s%s)\n", h.Stamps, merged)
 	case h.Valid:
 		fmt.Fprintln(b, "client health: valid")
 	default:

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -23,8 +24,12 @@ type Reader struct {
 	devs []*device
 
 	// mu keeps NVML open while a reading is under way.
-	mu     sync.RWMutex
-	closed bool
+	mu       sync.RWMutex
+	closed   atomic.Bool
+	closing  sync.Once
+	closeErr error
+	// closeWait is how long Close waits for readings under way.
+	closeWait time.Duration
 }
 
 // device is one GPU with what must be remembered between readings.
@@ -59,7 +64,7 @@ func open(lib nvml.Interface, now func() time.Time) (*Reader, error) {
 		}
 		return nil, fmt.Errorf("%w: %w: %s", ErrUnavailable, err, why)
 	}
-	s := &Reader{lib: lib, info: telemetry.ReaderInfo{Name: "nvml", Basis: sharing.BasisMeasured}}
+	s := &Reader{lib: lib, info: telemetry.ReaderInfo{Name: "nvml", Basis: sharing.BasisMeasured}, closeWait: 5 * time.Second}
 	if err := s.find(now); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -134,15 +139,28 @@ func supportsGPM(lib nvml.Interface, h nvml.Device) sharing.Answer {
 	return sharing.AnswerUnknown
 }
 
-// Close frees what the reader holds and closes NVML. It waits for readings
-// under way. Closing again does nothing.
+// Close frees what the reader holds and closes NVML. It waits five seconds for
+// readings under way; where one hangs in the driver NVML stays open and the
+// error says so. Closing again returns the same.
 func (s *Reader) Close() error {
+	s.closing.Do(func() {
+		ended := make(chan error, 1)
+		go func() { ended <- s.close() }()
+		timer := time.NewTimer(s.closeWait)
+		defer timer.Stop()
+		select {
+		case s.closeErr = <-ended:
+		case <-timer.C:
+			s.closeErr = &telemetry.OpError{Op: "close NVML", Err: errors.New("a reading hangs in the driver")}
+		}
+	})
+	return s.closeErr
+}
+
+func (s *Reader) close() error {
+	s.closed.Store(true) // new readings fail at once
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return nil
-	}
-	s.closed = true
 	for _, d := range s.devs {
 		d.mu.Lock()
 		d.gpm.free()
@@ -176,9 +194,12 @@ func (s *Reader) Read(ctx context.Context, index int, group telemetry.Groups, r 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if s.closed.Load() {
+		return ErrClosed
+	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if s.closed {
+	if s.closed.Load() { // closed while this waited
 		return ErrClosed
 	}
 	if index < 0 || index >= len(s.devs) {

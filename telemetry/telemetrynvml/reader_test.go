@@ -102,6 +102,41 @@ func (f *fake) open(t *testing.T) *Reader {
 	return s
 }
 
+// TestCloseHung: a reading that hangs in the driver does not hang Close, and
+// later readings fail at once.
+func TestCloseHung(t *testing.T) {
+	f := newFake()
+	entered, release := make(chan struct{}), make(chan struct{})
+	f.dev.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) {
+		close(entered)
+		<-release
+		return nvml.Utilization{}, ok
+	}
+	s, err := open(f.lib, func() time.Time { return f.now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.closeWait = 10 * time.Millisecond
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		var r telemetry.Reading
+		if err := s.Read(t.Context(), 0, telemetry.GroupBasic, &r); err != nil {
+			t.Error(err)
+		}
+	}()
+	<-entered
+	if err := s.Close(); err == nil || !strings.Contains(err.Error(), "hangs in the driver") {
+		t.Errorf("err = %v", err)
+	}
+	var r telemetry.Reading
+	if err := s.Read(t.Context(), 0, telemetry.GroupEnergy, &r); !errors.Is(err, ErrClosed) {
+		t.Errorf("err = %v", err)
+	}
+	close(release)
+	<-ended
+}
+
 func read(t *testing.T, s *Reader, g telemetry.Groups) telemetry.Reading {
 	t.Helper()
 	var r telemetry.Reading

@@ -13,7 +13,8 @@ import (
 // NewState. reserved is the allocation that the caller knows of and that the
 // pod's annotations do not have yet; nil leaves it to the annotations, ours or
 // HAMi's. A pod that was bound although what it asks for is invalid is taken by
-// its resources alone. notes are what was wrong.
+// its resources alone, and one that is bound nowhere is nominated. notes are what
+// was wrong.
 func ReadRunning(p *v1.Pod, n *Node, reserved *Allocation) (r Running, notes []string) {
 	pod, err := ReadPod(p)
 	if err != nil {
@@ -45,6 +46,9 @@ func ReadRunning(p *v1.Pod, n *Node, reserved *Allocation) (r Running, notes []s
 		if r.Allocation, err = ReadAllocation(p); err != nil {
 			notes = append(notes, fmt.Sprintf("%s/%s: %v", p.Namespace, p.Name, err))
 		}
+	}
+	if r.Nominated = p.Spec.NodeName == "" && r.Allocation == nil; r.Nominated {
+		notes = nil // it runs nowhere
 	}
 	return r, notes
 }

@@ -13,6 +13,8 @@ type Running struct {
 	Pod *Pod // nil for a pod that asks for no GPU
 	// Allocation is where it was placed; nil where that is not known.
 	Allocation *Allocation
+	// Nominated says that the pod is to come and has no GPUs yet.
+	Nominated bool
 	// What a pod without a GPU takes of the node.
 	CPUMilli int64
 	Memory   sharing.Bytes
@@ -72,7 +74,10 @@ func fill(n *Node, running []Running, check bool) *State {
 	}
 	s.cpuMilli, s.memory = max(0, s.cpuMilli), max(0, s.memory)
 	for _, r := range unknown {
-		s.assume(r.Pod)
+		said := len(s.Notes)
+		if s.assume(r.Pod); r.Nominated {
+			s.Notes = s.Notes[:said] // nobody has bound it
+		}
 	}
 	return s
 }

@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/util/retry"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
 
@@ -27,13 +26,13 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("cotenant: node %s: %w", nodeName, err))
 	}
-	a, _, v := p.state(info).Plan(c.pod, p.scorer)
-	if v.Ruling != gate.VerdictPass {
-		return fwk.NewStatus(fwk.Unschedulable, shortReason(v.Code))
+	on := c.plan(p, info)
+	if on.allocation == nil {
+		return fwk.NewStatus(fwk.Unschedulable, shortReason(on.ruling.Code))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.reserved[pod.UID] = a
+	p.reserved[pod.UID] = on.allocation
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
 
@@ -73,6 +74,11 @@ func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod
 		if text := c.unplaced(); text != "" {
 			p.event(pod, v1.EventTypeWarning, reasonUnplaced, text)
 		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if delete(p.lacksOther, pod.UID); c.lacksOther() {
+			p.lacksOther[pod.UID] = true
+		}
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
@@ -86,11 +92,12 @@ func (c *cycle) unplaced() string {
 	}
 	var names []string
 	verdicts := map[string]kubegpu.Ruling{}
-	c.verdicts.Range(func(k, v any) bool {
-		names = append(names, k.(string))
-		verdicts[k.(string)] = v.(kubegpu.Ruling)
-		return true
-	})
+	for name, on := range c.plans.Range {
+		if on := on.(*plan); on.allocation == nil {
+			names = append(names, name.(string))
+			verdicts[name.(string)] = on.ruling
+		}
+	}
 	slices.Sort(names)
 	var groups []group
 	for _, name := range names {
@@ -110,14 +117,29 @@ func (c *cycle) unplaced() string {
 	return strings.Join(parts, "; ")
 }
 
+// lacksOther reports whether a node refuses the pod for want of CPU or memory
+// beside the GPUs.
+func (c *cycle) lacksOther() bool {
+	for _, on := range c.plans.Range {
+		if code := on.(*plan).ruling.Code; code == gate.CodeCPU.String() || code == gate.CodeMemory.String() {
+			return true
+		}
+	}
+	return false
+}
+
 // verdictText says where a pod is and why.
 func (p *Plugin) verdictText(c *cycle, a *kubegpu.Allocation) string {
 	text := fmt.Sprintf("%v by policy %s", a, p.policy)
 	if c != nil {
-		if score, ok := c.scores.Load(a.Node); ok {
+		if on, ok := c.plans.Load(a.Node); ok {
 			n := 0
-			c.scores.Range(func(any, any) bool { n++; return true })
-			text += fmt.Sprintf(" (score %.2f, %d node(s) would do)", score, n)
+			for _, on := range c.plans.Range {
+				if on.(*plan).allocation != nil {
+					n++
+				}
+			}
+			text += fmt.Sprintf(" (score %.2f, %d node(s) would do)", on.(*plan).score, n)
 		}
 	}
 	for _, d := range a.Devices {

@@ -15,9 +15,29 @@ const stateKey fwk.StateKey = "Cotenant"
 
 // cycle is what one attempt to schedule a pod knows.
 type cycle struct {
-	pod      *kubegpu.Pod
-	verdicts sync.Map // node name to kubegpu.Ruling
-	scores   sync.Map // node name to float64
+	pod   *kubegpu.Pod
+	plans sync.Map // node name to *plan
+}
+
+// plan is what came of trying the pod on a node in a state.
+type plan struct {
+	state      *kubegpu.State
+	allocation *kubegpu.Allocation // nil where the ruling is not a pass
+	score      float64
+	ruling     kubegpu.Ruling
+}
+
+// plan tries the pod on a node, once for each state of it: Filter, Score and
+// Reserve ask for the same.
+func (c *cycle) plan(p *Plugin, info fwk.NodeInfo) *plan {
+	state, name := p.state(info), info.Node().Name
+	if last, ok := c.plans.Load(name); ok && last.(*plan).state == state {
+		return last.(*plan)
+	}
+	next := &plan{state: state}
+	next.allocation, next.score, next.ruling = state.Plan(c.pod, p.scorer)
+	c.plans.Store(name, next)
+	return next
 }
 
 // Clone returns the cycle itself: what it has of a node is replaced whenever the
@@ -61,14 +81,10 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *v1.Pod, in
 	if ctx.Err() != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, context.Cause(ctx).Error())
 	}
-	_, score, v := p.state(info).Plan(c.pod, p.scorer)
-	name := info.Node().Name
+	v := c.plan(p, info).ruling
 	if v.Ruling == gate.VerdictPass {
-		c.verdicts.Delete(name)
-		c.scores.Store(name, score)
 		return nil
 	}
-	c.verdicts.Store(name, v)
 	code := fwk.Unschedulable
 	if v.Final() {
 		code = fwk.UnschedulableAndUnresolvable

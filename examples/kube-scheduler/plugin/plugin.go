@@ -33,6 +33,8 @@ type Plugin struct {
 	mu       sync.Mutex
 	reserved map[types.UID]*kubegpu.Allocation
 	told     map[string]bool // what was said of nodes already, to say it once
+	// lacksOther are waiting pods that a node refuses for want of CPU or memory.
+	lacksOther map[types.UID]bool
 }
 
 var (
@@ -64,11 +66,16 @@ func NewPlugin(a Args, h fwk.Handle) (*Plugin, error) {
 		return nil, err
 	}
 	p := &Plugin{handle: h, policy: b.policy.Name(), scorer: b.scorer(), prices: b.prices, predicts: b.predictor != nil,
-		reserved: map[types.UID]*kubegpu.Allocation{}, told: map[string]bool{}}
+		reserved: map[types.UID]*kubegpu.Allocation{}, told: map[string]bool{}, lacksOther: map[types.UID]bool{}}
 	// A deleted pod needs no reservation; until then it bridges the time until
 	// the scheduler sees the annotations that PreBind wrote.
 	informers := h.SharedInformerFactory().Core().V1()
-	_, err = informers.Pods().Informer().AddEventHandler(whenDeleted(p.forget))
+	_, err = informers.Pods().Informer().AddEventHandler(whenDeleted(func(pod *v1.Pod) {
+		p.forget(pod)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.lacksOther, pod.UID)
+	}))
 	if err == nil {
 		_, err = informers.Nodes().Informer().AddEventHandler(whenDeleted(func(n *v1.Node) { p.nodes.Delete(n.Name) }))
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,12 +20,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
@@ -317,7 +320,8 @@ func TestDeletedPod(t *testing.T) {
 }
 
 func TestHints(t *testing.T) {
-	p := &Plugin{}
+	cpuless := makePod("cpuless", "nvidia.com/gpu=1 cpu=64", "")
+	p := &Plugin{lacksOther: map[types.UID]bool{cpuless.UID: true}}
 	events, err := p.EventsToRegister(t.Context())
 	if err != nil || len(events) != 3 {
 		t.Fatal(events, err)
@@ -326,8 +330,11 @@ func TestHints(t *testing.T) {
 	gpu := node("nvidia.com/gpu=1", "gpu.product=NVIDIA-L4")
 	heartbeat := gpu.DeepCopy()
 	heartbeat.Annotations = map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"}
-	gone := makePod("gone", "cpu=1", "")
-	gone.Spec.NodeName = "n"
+	bound := func(resources string) *v1.Pod {
+		p := makePod("gone", resources, "")
+		p.Spec.NodeName = "n"
+		return p
+	}
 	pod, wrong := makePod("p", "nvidia.com/gpu=1", ""), makePod("p", "nvidia.com/gpu=1", "kind=mining")
 	for _, tc := range []struct {
 		name     string
@@ -342,7 +349,14 @@ func TestHints(t *testing.T) {
 		{"a heartbeat", 0, pod, gpu, heartbeat, fwk.QueueSkip},
 		{"more GPUs", 0, pod, gpu, node("nvidia.com/gpu=2", "gpu.product=NVIDIA-L4"), fwk.Queue},
 		{"another label", 0, pod, gpu, node("nvidia.com/gpu=1", "gpu.product=NVIDIA-L40S"), fwk.Queue},
-		{"a pod leaves", 1, pod, gone, nil, fwk.Queue},
+		{"a pod leaves a GPU", 1, pod, bound("nvidia.com/gpu=1"), nil, fwk.Queue},
+		{"a pod leaves a MIG instance", 1, pod, bound("nvidia.com/mig-1g.10gb=1"), nil, fwk.Queue},
+		{"a pod leaves that asks in vain", 1, pod, bound("nvidia.com/gpu=1 nvidia.com/gpu.shared=1"), nil, fwk.Queue},
+		{"a pod leaves CPU", 1, pod, bound("cpu=1"), nil, fwk.QueueSkip},
+		{"a pod leaves CPU that lacks", 1, cpuless, bound("cpu=1"), nil, fwk.Queue},
+		{"a pod takes less CPU", 1, pod, bound("nvidia.com/gpu=1 cpu=2"), bound("nvidia.com/gpu=1 cpu=1"), fwk.QueueSkip},
+		{"a pod takes less CPU that lacks", 1, cpuless, bound("nvidia.com/gpu=1 cpu=2"), bound("nvidia.com/gpu=1 cpu=1"), fwk.Queue},
+		{"a pod takes fewer GPUs", 1, pod, bound("nvidia.com/gpu=2"), bound("nvidia.com/gpu=1"), fwk.Queue},
 		{"a waiting pod leaves", 1, pod, makePod("w", "nvidia.com/gpu=1", ""), nil, fwk.QueueSkip},
 		{"nonsense leaves", 1, pod, "text", nil, fwk.QueueSkip},
 		{"asks for the same", 2, pod, pod, makePod("p", "nvidia.com/gpu=1", "gpu=0 verdict=x"), fwk.QueueSkip},
@@ -352,6 +366,104 @@ func TestHints(t *testing.T) {
 		if err != nil || got != tc.want {
 			t.Errorf("%s: %v, %v", tc.name, got, err)
 		}
+	}
+}
+
+// TestLacksOther remembers who was refused for want of CPU, as long as it waits.
+func TestLacksOther(t *testing.T) {
+	pod, other := makePod("p", "nvidia.com/gpu=1 cpu=65", ""), makePod("q", "nvidia.com/gpu=9", "")
+	f := newFixture(t, Args{}, []*v1.Node{makeNode("a", "nvidia.com/gpu=1", "")}, pod, other)
+	for _, p := range []*v1.Pod{pod, other} {
+		state, _, _ := f.attempt(t, p)
+		f.PostFilter(t.Context(), state, p, nil)
+	}
+	lacks := func() (n int) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.lacksOther[other.UID] {
+			t.Error("a pod that lacks GPUs is taken for one that lacks CPU")
+		}
+		return len(f.lacksOther)
+	}
+	if lacks() != 1 {
+		t.Error("it is not known that CPU lacks")
+	}
+	if err := f.client.CoreV1().Pods("ns").Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{t: t, events: f.events}
+	c.wait("the pod to be forgotten", func() bool { return lacks() == 0 })
+}
+
+// TestNominated is about a pod that the framework puts on a node because it is to
+// come there: nobody has bound it, and it is counted all the same.
+func TestNominated(t *testing.T) {
+	f := newFixture(t, Args{}, []*v1.Node{makeNode("a", "nvidia.com/gpu=1", "")})
+	nominated := makePod("nominated", "nvidia.com/gpu=1", "")
+	nominated.Status.NominatedNodeName = "a"
+	pi, err := framework.NewPodInfo(nominated)
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := f.infos[0].Snapshot()
+	with.AddPodInfo(pi)
+	pod, state := makePod("p", "nvidia.com/gpu=1", ""), framework.NewCycleState()
+	f.PreFilter(t.Context(), state, pod, nil)
+	if s := f.Filter(t.Context(), state, pod, with); s.IsSuccess() {
+		t.Error("the nominated pod is not counted")
+	}
+	if s := f.Filter(t.Context(), state, pod, f.infos[0]); !s.IsSuccess() {
+		t.Errorf("without the nominated pod: %v", s)
+	}
+	bound := makePod("bound", "nvidia.com/gpu=1", "")
+	bound.Spec.NodeName = "a"
+	if pi, err = framework.NewPodInfo(bound); err != nil {
+		t.Fatal(err)
+	}
+	if e := f.events.of(reasonAssumed, "a"); len(e) > 0 {
+		t.Errorf("said of the nominated pod: %q", e)
+	}
+	with.AddPodInfo(pi)
+	f.Filter(t.Context(), state, pod, with)
+	if e := f.events.of(reasonAssumed, "a"); len(e) != 1 || !strings.Contains(e[0], "ns/bound was bound by somebody else") {
+		t.Errorf("said of the pod that is bound: %q", e)
+	}
+}
+
+// counting counts how often a policy weighs nodes.
+type counting struct {
+	placement.Policy
+	calls *atomic.Int64
+}
+
+func (c counting) Score(o *placement.Option) float64 {
+	c.calls.Add(1)
+	return c.Policy.Score(o)
+}
+
+// TestPlanOnce plans a pod once for each node, from Filter to Reserve.
+func TestPlanOnce(t *testing.T) {
+	f := newFixture(t, Args{}, someNodes())
+	var calls atomic.Int64
+	f.scorer = placement.NewScorer(counting{placement.Spread{}, &calls}, nil)
+	pod := makePod("p", "nvidia.com/gpu=1 cpu=2", "")
+	ctx, state := t.Context(), framework.NewCycleState()
+	f.PreFilter(ctx, state, pod, nil)
+	var took []fwk.NodeInfo
+	for _, info := range f.infos {
+		if f.Filter(ctx, state, pod, info).IsSuccess() {
+			took = append(took, info)
+		}
+	}
+	filtered := calls.Load()
+	for _, info := range took {
+		f.Score(ctx, state, pod, info)
+	}
+	if s := f.Reserve(ctx, state, pod, took[0].Node().Name); !s.IsSuccess() {
+		t.Error(s)
+	}
+	if got := calls.Load(); filtered == 0 || got != filtered {
+		t.Errorf("%d options were weighed in Filter, %d in all", filtered, got)
 	}
 }
 
@@ -507,7 +619,7 @@ func FuzzPlugin(f *testing.F) {
 			}
 		}
 		fx.PostFilter(ctx, state, pod, nil)
-		for _, hint := range []func(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error){nodeHint, leavingHint, askingHint} {
+		for _, hint := range []func(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error){nodeHint, fx.leavingHint, askingHint} {
 			hint(klog.Background(), pod, nil, n)
 			hint(klog.Background(), pod, bound, pod)
 		}

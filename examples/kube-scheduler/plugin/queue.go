@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"reflect"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -20,7 +21,7 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel | fwk.UpdateNodeAnnotation},
 			QueueingHintFn: nodeHint},
-		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown}, QueueingHintFn: leavingHint},
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown}, QueueingHintFn: p.leavingHint},
 		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}, QueueingHintFn: askingHint},
 	}, nil
 }
@@ -41,10 +42,21 @@ func nodeHint(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint,
 }
 
 // leavingHint retries a pod when another one leaves a node or takes less of it:
-// GPUs, or the CPU and memory beside them.
-func leavingHint(_ klog.Logger, pod *v1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
+// GPUs, or where the pod was refused for want of CPU and memory, those.
+func (p *Plugin) leavingHint(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	gone, _ := oldObj.(*v1.Pod)
 	if gone == nil || gone.Spec.NodeName == "" || !asksWell(pod) {
+		return fwk.QueueSkip, nil
+	}
+	had, err := kubegpu.ReadPod(gone)
+	frees := had != nil || err != nil
+	if shrunk, _ := newObj.(*v1.Pod); frees && shrunk != nil {
+		has, hasErr := kubegpu.ReadPod(shrunk)
+		frees = err != nil || hasErr != nil || has == nil || !slices.Equal(had.Claims, has.Claims)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !frees && !p.lacksOther[pod.UID] {
 		return fwk.QueueSkip, nil
 	}
 	return fwk.Queue, nil

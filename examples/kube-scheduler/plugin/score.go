@@ -8,7 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
 
@@ -27,12 +26,11 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, info 
 	if c == nil || info.Node() == nil {
 		return 0, nil
 	}
-	_, score, v := p.state(info).Plan(c.pod, p.scorer)
-	if v.Ruling != gate.VerdictPass {
-		return 0, fwk.NewStatus(fwk.Unschedulable, shortReason(v.Code))
+	on := c.plan(p, info)
+	if on.allocation == nil {
+		return 0, fwk.NewStatus(fwk.Unschedulable, shortReason(on.ruling.Code))
 	}
-	c.scores.Store(info.Node().Name, score)
-	return int64(max(math.MinInt32, min(math.MaxInt32, math.Round(score)))), nil
+	return int64(max(math.MinInt32, min(math.MaxInt32, math.Round(on.score)))), nil
 }
 
 // ScoreExtensions is the plugin.
@@ -49,8 +47,8 @@ func (p *Plugin) NormalizeScore(_ context.Context, state fwk.CycleState, _ *v1.P
 	names, values := make([]string, len(scores)), make([]float64, len(scores))
 	for i := range scores {
 		names[i], values[i] = scores[i].Name, float64(scores[i].Score)
-		if v, ok := c.scores.Load(names[i]); ok {
-			values[i] = v.(float64)
+		if v, ok := c.plans.Load(names[i]); ok {
+			values[i] = v.(*plan).score
 		}
 	}
 	low, high := slices.Min(values), slices.Max(values)

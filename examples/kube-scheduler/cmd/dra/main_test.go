@@ -37,7 +37,7 @@ func TestRun(t *testing.T) {
 		{"", []string{"extra"}, "", 2, `"extra" is no flag`},
 		{"", []string{"-nodes", "gone", "-pods", "gone too"}, "", 2, "gone too"},
 		{"", []string{"-nodes", pods, "-pods", nodes}, "", 2, "it is a Node, not a Pod"},
-		{"", []string{"-args", nodes}, "", 2, "unknown key"},
+		{"", []string{"-args", nodes}, "", 2, "unknown field"},
 		{"", []string{"-nodes", nodes, "-pods", "-"},
 			"kind: Pod\nmetadata: {name: x, annotations: {cotenant.dev/kind: mining}}\nspec: {containers: [{name: c, resources: {requests: {nvidia.com/gpu: 1}}}]}\n",
 			2, "metadata.annotations[cotenant.dev/kind]"},

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cotenant/cotenant/loadgen"
+)
+
+// defaultSilent is how long a server may answer nothing. A prefill may take
+// seconds, in which it answers nobody.
+const defaultSilent = 13 * time.Second
+
+// watch looks after the servers of a run: one whose requests all go without an
+// answer is asked for a token, and ends the run where it gives none.
+type watch struct {
+	ctx      context.Context // of the run
+	cancel   context.CancelCauseFunc
+	progress func(loadgen.Progress)
+	stop     chan struct{}
+	watching sync.WaitGroup
+
+	mu      sync.Mutex
+	sign    map[int]time.Time // when the server last answered
+	ok      map[string]int64  // answers by load
+	stopped error
+}
+
+// watch begins to look after the servers, by load.
+func (f *planFlow) watch(ctx context.Context, st *stand, servers map[string]int) *watch {
+	w := &watch{stop: make(chan struct{}), sign: map[int]time.Time{}, ok: map[string]int64{}}
+	w.ctx, w.cancel = context.WithCancelCause(ctx)
+	if st.ask == nil {
+		return w
+	}
+	var all []int
+	for _, i := range servers {
+		if !slices.Contains(all, i) {
+			all = append(all, i)
+			w.sign[i] = time.Now()
+		}
+	}
+	w.progress = func(p loadgen.Progress) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, t := range p.Tenants {
+			if t.OK > w.ok[t.Name] || t.InFlight == 0 {
+				w.sign[servers[t.Name]] = time.Now()
+			}
+			w.ok[t.Name] = t.OK
+		}
+	}
+	for _, i := range all {
+		w.watching.Go(func() { w.look(f, st, i) })
+	}
+	return w
+}
+
+// look looks after one server.
+func (w *watch) look(f *planFlow, st *stand, server int) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.stop:
+			return
+		case <-w.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		last := w.last(server)
+		if time.Since(last) < f.silent/3 {
+			continue
+		}
+		ctx, cancel := context.WithDeadline(w.ctx, last.Add(f.silent))
+		err := st.ask(ctx, server)
+		cancel()
+		w.mu.Lock()
+		switch {
+		case err == nil:
+			w.sign[server] = time.Now()
+		case w.ctx.Err() != nil:
+		case w.sign[server].Equal(last): // nor has the load had an answer meanwhile
+			p := &f.plan.Servers[server]
+			w.stopped = fmt.Errorf("server %s at %s has stopped answering: nothing came for %v, and one token that was asked for neither (%w)", p.Name, p.URL, time.Since(last).Round(100*time.Millisecond), err)
+			if tail := st.tail(server); tail != "" {
+				w.stopped = fmt.Errorf("%w; its log ends:\n%s", w.stopped, tail)
+			}
+			st.dead[server] = w.stopped
+			w.cancel(w.stopped)
+		}
+		w.mu.Unlock()
+	}
+}
+
+// last is when the server last answered.
+func (w *watch) last(server int) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sign[server]
+}
+
+// end ends the watch and returns why it ended the run, if it did.
+func (w *watch) end() error {
+	close(w.stop)
+	w.cancel(nil)
+	w.watching.Wait()
+	return w.stopped
+}

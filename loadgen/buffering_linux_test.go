@@ -1,0 +1,29 @@
+package loadgen_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/loadgentest"
+)
+
+// TestBufferingServer: a server or a proxy that sends several events in one write,
+// or the whole answer, spoils no run.
+func TestBufferingServer(t *testing.T) {
+	for _, together := range []int{8, 1000} {
+		for _, receive := range []loadgen.Receive{loadgen.ReceivePolled, loadgen.ReceiveStamped} {
+			srv := serve(t, loadgentest.Options{Script: loadgentest.Always(loadgentest.Reply{TTFT: 20 * ms, Interval: 20 * ms, Tokens: 24, EventsPerWrite: together})})
+			plan := planFor(loadgen.Endpoint{URL: srv.URL}, 8)
+			res, err := loadgen.Run(context.Background(), plan, loadgen.Options{Receive: receive})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := res.Summary.ClientHealth
+			if strings.Contains(strings.Join(h.Reasons, ";"), "merged") || h.MergedBy != "server" || res.Summary.Counts.OK != 8 || h.MergedReads*2 < h.Reads {
+				t.Errorf("%d in a write, %v: %+v", together, receive, h)
+			}
+		}
+	}
+}

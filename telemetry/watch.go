@@ -1,0 +1,225 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"math/bits"
+	"strconv"
+	"time"
+)
+
+// clock is one of the two on which a device is read.
+type clock int
+
+const (
+	clockFast clock = iota
+	clockSlow
+	clockEnd
+)
+
+// deviceState is what the sampling knows of a device.
+type deviceState struct {
+	lost     bool
+	failures map[Groups]int
+	answers  [groupCount]answer // the last of each group
+	why      string             // the last error
+	dropped  int
+	reading  [clockEnd]reading
+	down     EventKind // what took the device down; EventUnknown while it is up
+}
+
+// answer is how the last reading of a group ended.
+type answer uint8
+
+const (
+	answerNone answer = iota // not read yet
+	answerOK
+	answerUnsupported
+	answerFailed
+)
+
+// reading is a call into the driver.
+type reading struct {
+	group Groups // 0: none is under way
+	since time.Duration
+	hangs bool // it was reported
+}
+
+// worker reads one device on one clock.
+type worker struct {
+	device int
+	clock  clock
+	watch  *time.Timer // nil in simulated time; fires when a reading takes too long
+	x      Sample      // what is being read
+}
+
+func (r *run) worker(device int, c clock) *worker {
+	w := &worker{device: device, clock: c}
+	w.watch = time.AfterFunc(time.Hour, func() { r.overdue(device, c) })
+	w.watch.Stop()
+	return w
+}
+
+// overdue reports a reading that has taken too long. The timer may be late, and
+// another reading be under way.
+func (r *run) overdue(device int, c clock) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.elapsed()-r.devices[device].reading[c].since >= r.s.opts.Stall {
+		r.hung(device, c)
+	}
+}
+
+// hung records that a reading hangs; r.mu is held.
+func (r *run) hung(device int, c clock) {
+	d := &r.devices[device]
+	now := &d.reading[c]
+	if now.group == 0 || now.hangs {
+		return
+	}
+	now.hangs = true
+	if d.down != EventHung {
+		d.down = EventHung
+		r.emit(Event{Kind: EventHung, Device: Some(device), Length: r.elapsed() - now.since, Detail: "reading " + now.group.String() + " does not return"})
+	}
+}
+
+// hanging counts the readings that are known to hang: waiting for them is in
+// vain.
+func (r *run) hanging() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for i := range r.devices {
+		for _, now := range r.devices[i].reading {
+			if now.hangs {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// read reads one group into w.x and says whether the device is still there.
+func (r *run) read(ctx context.Context, w *worker, g Groups) bool {
+	x := &w.x
+	r.begins(w, g)
+	dropped := x.Dropped
+	err := r.s.src.Read(ctx, x.Device, g, &x.Reading)
+	dropped = x.Dropped - dropped
+	if err != nil {
+		if g&(GroupProcesses|GroupProcessUtil) != 0 {
+			x.Processes = nil
+		}
+		if g == GroupGPM {
+			x.Instances = nil
+		}
+	} else {
+		x.Groups |= g
+		x.Processes, x.Instances = eachOnce(x.Processes), eachInstanceOnce(x.Instances)
+	}
+	if w.watch != nil {
+		w.watch.Stop()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := &r.devices[x.Device]
+	d.reading[w.clock] = reading{}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return true
+	}
+	last := &d.answers[bits.TrailingZeros8(uint8(g))]
+	isLost := errors.Is(err, ErrLost)
+	switch {
+	case isLost:
+		d.lost, d.why = true, err.Error()
+	case errors.Is(err, ErrUnsupported):
+		*last = answerUnsupported
+	case err != nil:
+		*last, d.why = answerFailed, err.Error()
+		if x.has != 0 { // figures beside the error count
+			*last = answerOK
+		}
+		d.failures[g]++
+		if n := d.failures[g]; worthTelling(n-1, n) {
+			r.emit(Event{Kind: EventReadError, Device: Some(x.Device), Count: n, Detail: err.Error()})
+		}
+	default:
+		d.lost, *last = false, answerOK
+	}
+	r.judge(x.Device)
+	if dropped > 0 {
+		d.dropped += dropped
+		if worthTelling(d.dropped-dropped, d.dropped) {
+			r.emit(Event{Kind: EventDropped, Device: Some(x.Device), Count: d.dropped, Detail: g.String()})
+		}
+	}
+	return !isLost
+}
+
+// begins notes a reading and sets the watch.
+func (r *run) begins(w *worker, g Groups) {
+	if w.watch == nil {
+		return
+	}
+	r.mu.Lock()
+	r.devices[w.device].reading[w.clock] = reading{group: g, since: r.elapsed()}
+	r.mu.Unlock()
+	w.watch.Reset(r.s.opts.Stall)
+}
+
+// judge says whether a device is up, and tells when that changes; r.mu is
+// held.
+func (r *run) judge(device int) {
+	d := &r.devices[device]
+	down := EventUnknown
+	for _, now := range d.reading {
+		if now.hangs {
+			down = EventHung
+		}
+	}
+	if down == EventUnknown && d.lost {
+		down = EventLost
+	}
+	if down == EventUnknown && r.failing(d) {
+		down = EventFailing
+	}
+	if down == d.down {
+		return
+	}
+	d.down = down
+	e := Event{Kind: down, Device: Some(device), Detail: d.why}
+	if down == EventUnknown {
+		e.Kind, e.Detail = EventBack, ""
+	}
+	r.emit(e)
+}
+
+// failing says whether the last reading of every group failed. Groups that the
+// device does not have say nothing.
+func (r *run) failing(d *deviceState) bool {
+	failed := false
+	for i, last := range d.answers {
+		if r.s.opts.Skip&(1<<i) != 0 {
+			continue
+		}
+		switch last {
+		case answerNone, answerOK:
+			return false
+		case answerFailed:
+			failed = true
+		}
+	}
+	return failed
+}
+
+// worthTelling says whether a count that went up reached 1, 10, 100 and so on.
+func worthTelling(before, after int) bool {
+	return before == 0 || len(strconv.Itoa(before)) < len(strconv.Itoa(after))
+}
+
+func (r *run) lost(d int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.devices[d].lost
+}

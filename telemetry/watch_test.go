@@ -1,0 +1,233 @@
+package telemetry_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/telemetrytest"
+)
+
+// stuck is a reader whose device 1 hangs in the driver, from a time on until it
+// is released: it heeds no context.
+type stuck struct {
+	telemetry.Reader
+	start   time.Time
+	after   time.Duration
+	groups  telemetry.Groups
+	release chan struct{}
+}
+
+func (s *stuck) Read(ctx context.Context, device int, group telemetry.Groups, r *telemetry.Reading) error {
+	if device == 1 && s.groups&group != 0 && time.Since(s.start) >= s.after {
+		<-s.release
+	}
+	return s.Reader.Read(ctx, device, group, r)
+}
+
+func (s *stuck) free() { close(s.release) }
+
+func threeGPUs(t testing.TB) telemetry.Reader {
+	var script telemetrytest.Script
+	for range 3 {
+		script.GPUs = append(script.GPUs, telemetrytest.GPU{Phases: []telemetrytest.Phase{{Figures: figures{telemetry.MetricPowerWatts: 100}}}})
+	}
+	return source(t, script)
+}
+
+// guarded is a sink that must not be called once it is closed.
+type guarded struct {
+	telemetry.Series
+	mu     sync.Mutex
+	closed bool
+	late   int
+}
+
+func (g *guarded) Sample(x *telemetry.Sample) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		g.late++
+	}
+	return g.Series.Sample(x)
+}
+
+func (g *guarded) Event(e telemetry.Event) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		g.late++
+	}
+	return g.Series.Event(e)
+}
+
+// TestAHungGPU: a device that blocks in Read is down within the stall, with a
+// reason; the others are read as ever, and the end of the context ends the
+// sampling.
+func TestAHungGPU(t *testing.T) {
+	for _, groups := range []telemetry.Groups{telemetry.GroupsFast | telemetry.GroupsSlow, telemetry.GroupBasic, telemetry.GroupEnergy} {
+		synctest.Test(t, func(t *testing.T) {
+			src := &stuck{Reader: threeGPUs(t), start: time.Now(), after: 950 * time.Millisecond, groups: groups, release: make(chan struct{})}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second+50*time.Millisecond)
+			defer cancel()
+			l, kept := new(telemetry.Latest), new(guarded)
+			if err := sampler(t, src, telemetry.SamplerOptions{}).Stream(ctx, l, kept); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(src.start); took > 10100*time.Millisecond {
+				t.Errorf("the sampling ended after %v", took)
+			}
+			for _, d := range []int{0, 2} {
+				if n := len(kept.Points(d, telemetry.MetricPowerWatts)); n != 101 {
+					t.Errorf("GPU %d has %d readings, want 101", d, n)
+				}
+			}
+			var hung []telemetry.Event
+			for _, e := range kept.Events {
+				if e.Device != telemetry.Some(1) {
+					t.Errorf("%+v", e)
+				}
+				if e.Kind == telemetry.EventHung {
+					hung = append(hung, e)
+				}
+			}
+			if len(hung) != 1 || hung[0].At != 3*time.Second || hung[0].Length != 2*time.Second || !strings.Contains(hung[0].Detail, "does not return") {
+				t.Errorf("events %+v", kept.Events)
+			}
+			text := prom(t, l)
+			for _, want := range []string{`cotenant_gpu_up{device="0"`, `cotenant_gpu_up{device="1"`, `cotenant_gpu_down{device="1"`, `reason="hung"} 1`} {
+				if !strings.Contains(text, want) {
+					t.Errorf("no %s in\n%s", want, text)
+				}
+			}
+			if !strings.Contains(text, `cotenant_gpu_up{device="1",uuid="GPU-00000000-0000-0000-0000-000000000001",basis="simulated"} 0`) || l.Lost(1) != sharing.AnswerYes || l.Lost(0) != sharing.AnswerNo {
+				t.Errorf("up:\n%s", text)
+			}
+			if e, ok := l.Down(1).Get(); !ok || e.Kind != telemetry.EventHung {
+				t.Errorf("%+v", l.Down(1))
+			}
+			kept.mu.Lock()
+			kept.closed = true
+			kept.mu.Unlock()
+			src.free()
+			time.Sleep(time.Minute)
+			if kept.late > 0 {
+				t.Errorf("the sinks got %d more after Stream had returned", kept.late)
+			}
+		})
+	}
+}
+
+// TestAHungGPUComesBack: when the driver answers again the device is up, and
+// what was missed is a gap of that device.
+func TestAHungGPUComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &stuck{Reader: threeGPUs(t), start: time.Now(), after: time.Second, groups: telemetry.GroupBasic, release: make(chan struct{})}
+		time.AfterFunc(5*time.Second+time.Millisecond, src.free)
+		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second+50*time.Millisecond)
+		defer cancel()
+		l := new(telemetry.Latest)
+		s := new(telemetry.Series)
+		if err := sampler(t, src, telemetry.SamplerOptions{}).Stream(ctx, s, l); err != nil {
+			t.Fatal(err)
+		}
+		want := []telemetry.Event{
+			{Kind: telemetry.EventHung, At: 3 * time.Second, Device: telemetry.Some(1), Length: 2 * time.Second, Detail: "reading basic does not return"},
+			{Kind: telemetry.EventBack, At: 5*time.Second + time.Millisecond, Device: telemetry.Some(1)},
+			{Kind: telemetry.EventGap, At: 5*time.Second + time.Millisecond, Device: telemetry.Some(1), Length: 4*time.Second + time.Millisecond, Count: 39, Detail: "100ms clock"},
+		}
+		if d := cmp.Diff(want, s.Events); d != "" {
+			t.Error(d)
+		}
+		if l.Lost(1) != sharing.AnswerNo {
+			t.Errorf("lost: %v", l.Lost(1))
+		}
+		if n := len(s.Points(1, telemetry.MetricPowerWatts)); n != 10+2+30 { // the one that hung among them
+			t.Errorf("%d readings", n)
+		}
+	})
+}
+
+// TestHungAtTheEnd: Stream does not wait for readings that it cannot know to
+// hang yet longer than a second, nor for a list of devices.
+func TestHungAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &stuck{Reader: threeGPUs(t), start: time.Now(), after: 900 * time.Millisecond, groups: telemetry.GroupsFast | telemetry.GroupsSlow, release: make(chan struct{})}
+		defer src.free()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second+50*time.Millisecond)
+		defer cancel()
+		s, err := sampler(t, src, telemetry.SamplerOptions{}).Run(ctx)
+		if took := time.Since(src.start); err != nil || took != 2*time.Second+50*time.Millisecond {
+			t.Errorf("ended after %v, %v", took, err)
+		}
+		if i := slices.IndexFunc(s.Events, func(e telemetry.Event) bool { return e.Kind == telemetry.EventHung }); i < 0 || s.Events[i].Device != telemetry.Some(1) {
+			t.Errorf("%+v", s.Events)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		src := &hungList{Reader: threeGPUs(t), release: make(chan struct{})}
+		defer close(src.release)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := sampler(t, src, telemetry.SamplerOptions{}).Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("err = %v", err)
+		}
+	})
+}
+
+type hungList struct {
+	telemetry.Reader
+	release chan struct{}
+}
+
+func (h *hungList) Devices(ctx context.Context) ([]telemetry.Device, error) {
+	<-h.release
+	return h.Reader.Devices(ctx)
+}
+
+// TestAFailingGPU: a device whose every reading fails is down, with the error;
+// groups that it does not have say nothing, and one that answers is enough.
+func TestAFailingGPU(t *testing.T) {
+	broken := errors.New("unknown error")
+	all := map[telemetry.Groups]error{}
+	for g := telemetry.GroupBasic; g <= telemetry.GroupPCIe; g <<= 1 {
+		all[g] = broken
+	}
+	all[telemetry.GroupPCIe] = telemetry.ErrUnsupported
+	some := map[telemetry.Groups]error{telemetry.GroupBasic: broken, telemetry.GroupEnergy: broken}
+	busy := figures{telemetry.MetricPowerWatts: 300}
+	script := telemetrytest.Script{GPUs: []telemetrytest.GPU{
+		{Phases: []telemetrytest.Phase{{For: 2500 * time.Millisecond, Figures: busy, Fail: all}, {Figures: busy}}},
+		{Phases: []telemetrytest.Phase{{Figures: busy, Fail: some}}},
+	}}
+	l := new(telemetry.Latest)
+	s := simulated(t, script, telemetry.SamplerOptions{}, 2*time.Second)
+	if err := s.Replay(l); err != nil {
+		t.Fatal(err)
+	}
+	if e, ok := l.Down(0).Get(); !ok || e.Kind != telemetry.EventFailing || !strings.Contains(e.Detail, "unknown error") || !strings.Contains(prom(t, l), `reason="failing"} 1`) {
+		t.Errorf("%+v", l.Down(0))
+	}
+	if l.Lost(1) != sharing.AnswerNo {
+		t.Error("a device that answers some readings is down")
+	}
+	s = simulated(t, script, telemetry.SamplerOptions{}, 4*time.Second)
+	var kinds []telemetry.EventKind
+	for _, e := range s.Events {
+		if e.Device == telemetry.Some(0) && e.Kind != telemetry.EventReadError {
+			kinds = append(kinds, e.Kind)
+		}
+	}
+	if d := cmp.Diff([]telemetry.EventKind{telemetry.EventFailing, telemetry.EventBack}, kinds); d != "" {
+		t.Error(d)
+	}
+}
