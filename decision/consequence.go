@@ -86,6 +86,13 @@ func (pl *planner) makeOutlook(w, p int) *outlook {
 	for k, limit := range d.Limits {
 		if limit > 0 && d.Alone[k] == 0 && !pl.measured(w) {
 			d.Alone[k] = assumedAlone * limit
+			if k == predict.LatencyTPOT && d.Decodes && m.Bandwidth > 0 {
+				if least := weightsRead(wl) / (m.Bandwidth * float64(wl.gpus())); least > d.Alone[k] {
+					d.Alone[k] = least
+					o.assume(fmt.Sprintf("TPOT P99 of %s alone is what its weights take to be read", wl.Name), "solo is not stated, and a token can't come faster")
+					continue
+				}
+			}
 			o.assume(fmt.Sprintf("%s P99 of %s alone is half of its limit", predict.LatencyName(k), wl.Name), "solo is not stated, and the load does not tell")
 		}
 	}
@@ -95,6 +102,15 @@ func (pl *planner) makeOutlook(w, p int) *outlook {
 // decodes says whether a workload serves a language model.
 func (w *Workload) decodes() bool {
 	return w.Model != nil && (w.Kind == KindOnlineInference || w.Kind == KindOfflineInference)
+}
+
+// weightsRead are the bytes that a decode step of a workload's model reads.
+func weightsRead(w *Workload) float64 {
+	parameters := w.Model.Parameters
+	if w.Model.Active > 0 {
+		parameters = w.Model.Active
+	}
+	return float64(parameters) * float64(halfBytes[w.Model.Weights]) / 2
 }
 
 // seconds are the latencies of an SLO in the order of an outcome; 0 = none.
@@ -129,9 +145,8 @@ func servingOf(w *Workload) *predict.Serving {
 	if n, known := m.Layers.Get(); known {
 		layers = float64(n)
 	}
-	bytes := float64(halfBytes[m.Weights]) / 2
 	return &predict.Serving{PerS: l.PeakPerS() / float64(w.replicas()), Input: float64(l.InputTokens.Or(0)), Output: float64(l.OutputTokens.Or(0)),
-		Weights: float64(active) * bytes, Parameters: float64(active), KVPerToken: float64(kv), Layers: layers}
+		Weights: weightsRead(w), Parameters: float64(active), KVPerToken: float64(kv), Layers: layers}
 }
 
 // measured says whether profiles will judge a workload.

@@ -420,3 +420,25 @@ func TestEvidenceNeedsItsProfile(t *testing.T) {
 		t.Errorf("without profiles the reference is not used: %v", err)
 	}
 }
+
+// TestFasterThanItsWeights: no token comes faster than the weights cross the
+// memory bus, whatever is not known of load and latencies.
+func TestFasterThanItsWeights(t *testing.T) {
+	for _, c := range []struct {
+		name, workload string
+		want           Status
+	}{
+		{"one GPU, 16e9 bytes / 3350e9 = 4.8 ms, 4 ms asked for", "model: {parameters: 8e9, weights: bf16}, slo: {tpot_p99: 4ms}", StatusNone},
+		{"six ms may do", "model: {parameters: 8e9, weights: bf16}, slo: {tpot_p99: 6ms}", StatusProvisional},
+		{"four GPUs, 140e9 / 13400e9 = 10.4 ms, 9 ms asked for", "gpus: 4, model: {parameters: 70e9, weights: bf16}, load: {requests_per_s: 0.1, input_tokens: 500, output_tokens: 100}, slo: {tpot_p99: 9ms}", StatusNone},
+		{"of a mixture of experts those count that a token uses", "gpus: 4, model: {parameters: 70e9, active_parameters: 20e9, weights: bf16}, slo: {tpot_p99: 9ms}", StatusProvisional},
+	} {
+		f, err := ParseFleet([]byte("version: v1\npools: [{name: p, gpu: H100 80GB HBM3, count: 4}]\nworkloads:\n  - {name: w, kind: online-inference, gpu_busy: 0.2, " + c.workload + "}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := decide(t, f).Decisions[0]; got.Status != c.want {
+			t.Errorf("%s: %v, want %v: %s", c.name, got.Status, c.want, got.Why)
+		}
+	}
+}
