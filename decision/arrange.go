@@ -243,35 +243,41 @@ func (pl *planner) settle(ws []int) error {
 			}
 		}
 	}
-	set := full
-	for k := len(plans) - 1; k >= 0; k-- {
-		sub := all[k+1][set].sub
-		set &^= sub
-		pp := plans[k]
-		for m := len(pp.keys); sub > 0 && m > 0; m-- {
-			v := pp.ways[m][sub]
-			if pp.ways[m-1][sub] == v {
-				continue
+	take := func(set int) error {
+		for k := len(plans) - 1; k >= 0; k-- {
+			sub := all[k+1][set].sub
+			set &^= sub
+			pp := plans[k]
+			for m := len(pp.keys); sub > 0 && m > 0; m-- {
+				v := pp.ways[m][sub]
+				if pp.ways[m-1][sub] == v {
+					continue
+				}
+				key := pp.keys[v.last]
+				pl.groups[key] = pp.packs[v.last][v.sub].group
+				for i, w := range ws {
+					if v.sub>>i&1 == 1 {
+						pl.chosen[w] = pl.choice(w, key)
+						pl.placed[w] = pl.workloads[w].workload.replicas()
+					}
+				}
+				sub &^= v.sub
 			}
-			key := pp.keys[v.last]
-			pl.groups[key] = pp.packs[v.last][v.sub].group
-			for i, w := range ws {
-				if v.sub>>i&1 == 1 {
-					pl.chosen[w] = pl.choice(w, key)
-					pl.placed[w] = pl.workloads[w].workload.replicas()
+		}
+		for _, w := range ws {
+			if pl.chosen[w] == nil {
+				if err := pl.inPart(w); err != nil {
+					return err
 				}
 			}
-			sub &^= v.sub
 		}
+		return nil
 	}
-	for i, w := range ws {
-		if set>>i&1 == 1 {
-			if err := pl.inPart(w); err != nil {
-				return err
-			}
-		}
+	last := all[len(plans)]
+	if last[full].cost < dropped {
+		return take(full)
 	}
-	return nil
+	return pl.scarce(ws, func(set int) bool { return last[set].cost < dropped }, take)
 }
 
 // lonelyCosts keeps workloads that meet nobody from a mechanism that shares,

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -31,6 +32,7 @@ func (pl *planner) result() (*Result, error) {
 			r.From.ClosedForms++
 		}
 	}
+	slices.SortFunc(r.Decisions, func(a, b Decision) int { return cmp.Compare(a.Workload, b.Workload) })
 	r.Assumes = pl.strangers()
 	for p := range pl.pools {
 		r.Pools = append(r.Pools, pl.poolResult(p))
@@ -237,6 +239,7 @@ func (pl *planner) layouts(g *group) []LayoutResult {
 		for _, m := range g.bins[i].members {
 			l.Tenants = append(l.Tenants, TenantResult{pl.workloads[m.workload].workload.Name, m.replicas})
 		}
+		slices.SortFunc(l.Tenants, func(a, b TenantResult) int { return cmp.Compare(a.Workload, b.Workload) })
 		add(l)
 	}
 	for i := range g.sliced {

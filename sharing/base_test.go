@@ -2,6 +2,7 @@ package sharing
 
 import (
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -32,6 +33,16 @@ func TestBytesText(t *testing.T) {
 		v := Bytes(7)
 		if err := v.UnmarshalText([]byte(bad)); err == nil || v != 7 {
 			t.Errorf("%q reads as %d, want an error", bad, v)
+		}
+	}
+}
+
+// TestBytesRemedy suggests the units that are there for one that is short of them.
+func TestBytesRemedy(t *testing.T) {
+	for in, want := range map[string]string{"8G": `write "8Gi" (binary) or "8GB" (decimal)`, "512 m": "add a unit", "1.5k": `write "1.5Ki" (binary) or "1.5KB" (decimal)`, "8iG": "use B, KiB, MiB"} {
+		var b Bytes
+		if err := b.UnmarshalText([]byte(in)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", in, err, want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package sharing
 import (
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/problem"
@@ -86,6 +87,9 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 	switch {
 	case size == 0 && unit == "":
 		return bad(`add a unit, for example "18GiB"`)
+	case size == 0 && slices.Contains([]string{"T", "G", "M", "K", "k"}, unit):
+		binary := strings.TrimSpace(num) + strings.ToUpper(unit)
+		return bad(fmt.Sprintf("write %q (binary) or %q (decimal)", binary+"i", binary+"B"))
 	case size == 0:
 		return bad("use B, KiB, MiB, GiB, TiB (or kB, MB, GB, TB)")
 	}

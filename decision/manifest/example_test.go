@@ -57,7 +57,7 @@ workloads:
 	//   template:
 	//     spec:
 	//       nodeSelector:
-	//         gpu-sharing-group: serve-mps
+	//         cotenant.dev/sharing-group: serve-mps
 	//       containers:
 	//         - name: chat
 	//           args:

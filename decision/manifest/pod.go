@@ -16,7 +16,7 @@ import (
 )
 
 // groupLabel is the node label that ties pods to their group's nodes.
-const groupLabel = "gpu-sharing-group"
+const groupLabel = "cotenant.dev/sharing-group"
 
 // pod is what one delivery needs in a workload's Deployment.
 type pod struct {

@@ -130,15 +130,20 @@ func (c *config) parse(args []string) (command string, err error) {
 	fs.StringVar(&c.stray, "stray", "", "scenario: command of the client with a wrong pipe directory")
 	fs.StringVar(&c.askA, "ask-a", "", "scenario: base URL of client a's OpenAI-compatible API")
 	fs.StringVar(&c.askB, "ask-b", "", "scenario: base URL of client b's API")
-	err = fs.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(c.stdout, usage)
-		fs.SetOutput(c.stdout)
-		fs.PrintDefaults()
-		return "", err
+	parse := func(args []string) error {
+		switch err := fs.Parse(args); {
+		case errors.Is(err, flag.ErrHelp):
+			fmt.Fprint(c.stdout, usage)
+			fs.SetOutput(c.stdout)
+			fs.PrintDefaults()
+			return err
+		case err != nil:
+			return fmt.Errorf("%w: %w (see -h)", errUsage, err)
+		}
+		return nil
 	}
-	if err != nil {
-		return "", fmt.Errorf("%w: %w (see -h)", errUsage, err)
+	if err := parse(args); err != nil {
+		return "", err
 	}
 	// Flags may also follow the command.
 	rest := fs.Args()
@@ -146,8 +151,8 @@ func (c *config) parse(args []string) (command string, err error) {
 		return "demo", nil
 	}
 	command = rest[0]
-	if err := fs.Parse(rest[1:]); err != nil {
-		return "", fmt.Errorf("%w: %w (see -h)", errUsage, err)
+	if err := parse(rest[1:]); err != nil {
+		return "", err
 	}
 	c.args = fs.Args()
 	if len(c.args) > 0 && command != "run" && command != "verify" {

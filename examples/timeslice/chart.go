@@ -20,6 +20,9 @@ var palette = []color.RGBA{
 	{230, 159, 0, 255}, {86, 180, 233, 255}, {0, 0, 0, 255}, {240, 228, 66, 255},
 }
 
+// margin keeps letters from the chart's edge.
+const margin = 8 // points
+
 // writeSVG draws P50 (dashed) and P99 (solid) of each tenant's requests against
 // the number of tenants.
 func writeSVG(w io.Writer, s *study) error {
@@ -30,7 +33,9 @@ func writeSVG(w io.Writer, s *study) error {
 	p.Title.Text = "Request latency by tenants on the GPU (simulated)"
 	p.X.Label.Text, p.Y.Label.Text = "tenants", "latency, ms"
 	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	p.Legend.Top, p.Legend.Left = true, true
+	p.Title.Padding = vg.Points(6)
+	legend := plot.NewLegend()
+	legend.Top, legend.Left, legend.Padding = true, true, vg.Points(2)
 	p.Add(plotter.NewGrid())
 	n := s.Rows[len(s.Rows)-1].Tenants
 	var names []string
@@ -69,8 +74,8 @@ func writeSVG(w io.Writer, s *study) error {
 		}
 		dashed.Color, dashed.Dashes = c, []vg.Length{vg.Points(4), vg.Points(3)}
 		p.Add(dashed, solid, points)
-		p.Legend.Add(name+" P99", solid, points)
-		p.Legend.Add(name+" P50", dashed)
+		legend.Add(name+" P99", solid, points)
+		legend.Add(name+" P50", dashed)
 	}
 	if !drawn {
 		return errors.New("no request ended in the simulated time, so there is nothing to draw")
@@ -81,8 +86,12 @@ func writeSVG(w io.Writer, s *study) error {
 	}
 	p.X.Tick.Marker = plot.ConstantTicks(ticks)
 	p.X.Min, p.X.Max = 0.8, float64(n)+0.2
-	c := vgsvg.New(7*vg.Inch, 4.5*vg.Inch)
-	p.Draw(draw.New(c))
+	// The legend stands beside the plot, where it hides no curve.
+	c := vgsvg.New(8*vg.Inch, 4.5*vg.Inch)
+	all := draw.Crop(draw.New(c), margin, -margin, margin, -margin)
+	width := legend.Rectangle(all).Size().X + 2*margin
+	p.Draw(draw.Crop(all, 0, -width, 0, 0))
+	legend.Draw(draw.Crop(all, all.Rectangle.Size().X-width+margin, 0, 0, -3*margin))
 	_, err := c.WriteTo(w)
 	return err
 }

@@ -38,11 +38,7 @@ Flags:
 // run is the command: 0 is success, 1 a failure, 2 bad input.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("timeslice", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	fs.Usage = func() {
-		fmt.Fprint(fs.Output(), usage)
-		fs.PrintDefaults()
-	}
+	fs.SetOutput(io.Discard) // errors are reported below
 	file := fs.String("f", "", "`file` of tenants; - is standard input")
 	asJSON := fs.Bool("json", false, "print JSON")
 	svg := fs.String("svg", "", "write a chart of latency against tenants to `file`")
@@ -52,17 +48,22 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	change := fs.Duration("switch", -1, "cost of a switch (default: measured on an H200, 0.153ms)")
 	probe := fs.String("probe", "", "calibrate from the `file` that quantum probes printed, all run at once")
 	beside := fs.Int("tenants", 0, "number of probes that ran at once (default: lines in the file)")
-	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return 0
-	} else if err != nil {
-		return 2
-	}
 	fail := func(code int, err error) int {
 		fmt.Fprintf(stderr, "timeslice: %v\n", err)
 		return code
 	}
-	if fs.NArg() > 0 {
+	switch err := fs.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, usage)
+		fs.SetOutput(stdout)
+		fs.PrintDefaults()
+		return 0
+	case err != nil:
+		return fail(2, fmt.Errorf("%w (see -h)", err))
+	case fs.NArg() > 0:
 		return fail(2, fmt.Errorf("unknown argument %.60q; a file of tenants is given with -f", fs.Arg(0)))
+	case *length <= 0:
+		return fail(2, fmt.Errorf("-for: must be over 0, is %v", *length))
 	}
 	tenants, err := readTenants(*file, stdin)
 	if err != nil {

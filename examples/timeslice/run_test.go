@@ -4,8 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/xml"
-	"errors"
-	"io"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,13 +54,43 @@ func TestSVG(t *testing.T) {
 			t.Errorf("the chart does not say %q", want)
 		}
 	}
-	dec := xml.NewDecoder(bytes.NewReader(b))
-	for {
-		if _, err := dec.Token(); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
+	// The title lies within the picture, and the legend beside the plot.
+	var picture struct {
+		ViewBox string `xml:"viewBox,attr"`
+		Groups  []struct {
+			Texts []struct {
+				X     float64 `xml:"x,attr"`
+				Y     float64 `xml:"y,attr"`
+				Style string  `xml:"style,attr"`
+				Text  string  `xml:",chardata"`
+			} `xml:"text"`
+		} `xml:"g"`
+	}
+	if err := xml.Unmarshal(b, &picture); err != nil {
+		t.Fatal(err)
+	}
+	var width, height, right float64
+	if _, err := fmt.Sscanf(picture.ViewBox, "0 0 %f %f", &width, &height); err != nil {
+		t.Fatal(err)
+	}
+	legend := 0
+	for _, text := range picture.Groups[0].Texts {
+		switch {
+		case strings.HasPrefix(text.Text, "Request latency"):
+			if top := height + text.Y; top < 12 { // its baseline, in a type of 12 points
+				t.Errorf("the title is %v points below the edge", top)
+			}
+		case text.Text == "2": // the last tick
+			right = max(right, text.X)
+		case strings.HasSuffix(text.Text, " P99"), strings.HasSuffix(text.Text, " P50"):
+			legend++
+			if text.X < right+10 || text.X > width {
+				t.Errorf("the legend's %q stands at %v, the plot's last tick at %v", text.Text, text.X, right)
+			}
 		}
+	}
+	if legend != 4 || right == 0 {
+		t.Errorf("%d lines of the legend, the last tick at %v", legend, right)
 	}
 }
 
@@ -80,7 +109,8 @@ func TestBadInput(t *testing.T) {
 		{"twice", "tenants:\n- {name: a, step: 1ms}\n- {name: a, step: 1ms}\n", []string{"-f", "-"}, []string{`"a" is there twice`}},
 		{"nonsense values", "tenants:\n- {name: a, step: -1ms, step_cv: -2}\n", []string{"-f", "-"}, []string{"tenants[0].step.mean", "tenants[0].step.cv"}},
 		{"quantum", "", []string{"-quantum", "-1ms"}, []string{"scheduler.quantum"}},
-		{"time", "", []string{"-for", "-1s"}, []string{"for: must be positive"}},
+		{"time", "", []string{"-for", "-1s"}, []string{"-for: must be over 0, is -1s"}},
+		{"no time", "", []string{"-for", "0"}, []string{"-for: must be over 0, is 0s"}},
 		{"probe of one", "", []string{"-probe", "testdata/probe.txt", "-tenants", "1"}, []string{"runs[0].tenants"}},
 		{"no probe", "", []string{"-probe", "run.go"}, []string{"run.go: line 1", "no line of the quantum probe"}},
 	} {
@@ -100,7 +130,7 @@ func TestBadInput(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	code, out, errs := call(t, context.Background(), "", "-h")
-	if code != 0 || out != "" || !strings.Contains(errs, "rate_per_second") || !strings.Contains(errs, "-quantum") {
+	if code != 0 || errs != "" || !strings.Contains(out, "rate_per_second") || !strings.Contains(out, "-quantum") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }

@@ -91,6 +91,33 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// TestHelp asks every example for help: it is what was asked for, so that it goes
+// to standard output, and nothing has failed.
+func TestHelp(t *testing.T) {
+	dir := t.TempDir()
+	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "./examples/...")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	programs, err := os.ReadDir(dir)
+	if err != nil || len(programs) < 10 {
+		t.Fatalf("%d programs, %v", len(programs), err)
+	}
+	asked := [][]string{{"mps", "run"}, {"benchmark", "job"}, {"partition", "apply"}}
+	for _, p := range programs {
+		asked = append(asked, []string{strings.TrimSuffix(p.Name(), ".exe")})
+	}
+	for _, words := range asked {
+		cmd := exec.Command(filepath.Join(dir, words[0]), append(words[1:], "-h")...)
+		var stdout, stderr strings.Builder
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		if err := cmd.Run(); err != nil || stderr.Len() > 0 || !strings.Contains(stdout.String(), "-") {
+			t.Errorf("%v -h: %v; on standard output %d bytes, on standard error %q", words, err, stdout.Len(), stderr.String())
+		}
+	}
+}
+
 // TestPackages: the package table names every package folder that is there.
 func TestPackages(t *testing.T) {
 	text := readme(t)
