@@ -216,7 +216,7 @@ func (pl *planner) evaluate() {
 				}
 			}
 			if best := ev.Best(); best != nil && cp.priced {
-				each[p] = float64(cp.price.Micros()) / float64(best.Tenants)
+				each[p] = float64(pl.rate(w, cp).Micros()) / float64(best.Tenants)
 			}
 			if len(pl.pools) <= pl.opt.MaxPoolsListed {
 				pl.list(w, p, &ev)
