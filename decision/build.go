@@ -38,7 +38,7 @@ func (pl *planner) result() (*Result, error) {
 		r.Pools = append(r.Pools, pl.poolResult(p))
 	}
 	r.Traps = fleetTraps(r.Decisions)
-	if err := pl.totals(r); err != nil {
+	if err := pl.totals(r, shares); err != nil {
 		return nil, err
 	}
 	r.cite()
@@ -215,8 +215,11 @@ func (pl *planner) poolResult(p int) PoolResult {
 			gr.Notes = append(gr.Notes, fmt.Sprintf("%s: no whole number of nodes of %d. The device plugin has one sharing configuration a node, so give this group nodes of its own, or deliver by DRA", counted(gr.GPUs, "GPU"), n))
 		}
 		r.GPUsNeeded += gr.GPUs
+		r.SpotGPUs += pl.spotGPUs(g)
 		r.Groups = append(r.Groups, gr)
 	}
+	limit, _ := cp.spotOf()
+	r.SpotGPUs = min(r.SpotGPUs, limit)
 	r.Migration = pl.migrations[p]
 	return r
 }
