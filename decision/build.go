@@ -24,11 +24,12 @@ func (pl *planner) result() (*Result, error) {
 			return nil, err
 		}
 		r.Decisions = append(r.Decisions, d)
-		switch {
-		case d.Mechanism == sharing.MechanismNone:
-		case d.Predicted != nil:
+		switch d.From {
+		case FromProfiles:
 			r.From.Profiles++
-		default:
+		case FromSimulation:
+			r.From.Simulations++
+		case FromClosedForm:
 			r.From.ClosedForms++
 		}
 	}
@@ -38,7 +39,7 @@ func (pl *planner) result() (*Result, error) {
 		r.Pools = append(r.Pools, pl.poolResult(p))
 	}
 	r.Traps = fleetTraps(r.Decisions)
-	if err := pl.totals(r); err != nil {
+	if err := pl.totals(r, shares); err != nil {
 		return nil, err
 	}
 	r.cite()
@@ -215,8 +216,11 @@ func (pl *planner) poolResult(p int) PoolResult {
 			gr.Notes = append(gr.Notes, fmt.Sprintf("%s: no whole number of nodes of %d. The device plugin has one sharing configuration a node, so give this group nodes of its own, or deliver by DRA", counted(gr.GPUs, "GPU"), n))
 		}
 		r.GPUsNeeded += gr.GPUs
+		r.SpotGPUs += pl.spotGPUs(g)
 		r.Groups = append(r.Groups, gr)
 	}
+	limit, _ := cp.spotOf()
+	r.SpotGPUs = min(r.SpotGPUs, limit)
 	r.Migration = pl.migrations[p]
 	return r
 }

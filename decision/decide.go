@@ -77,6 +77,7 @@ type planner struct {
 	alike      []int // by pool: the first pool with the same GPU
 	outlooks   map[[2]int]*outlook
 	seen       map[string]prospects
+	simulated  int // arrangements of a GPU
 }
 
 type banKey struct {
@@ -216,7 +217,7 @@ func (pl *planner) evaluate() {
 				}
 			}
 			if best := ev.Best(); best != nil && cp.priced {
-				each[p] = float64(cp.price.Micros()) / float64(best.Tenants)
+				each[p] = float64(pl.rate(w, cp).Micros()) / float64(best.Tenants)
 			}
 			if len(pl.pools) <= pl.opt.MaxPoolsListed {
 				pl.list(w, p, &ev)

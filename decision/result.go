@@ -20,16 +20,17 @@ type Result struct {
 	Totals     Totals       `json:"totals"`
 	// Assumes are what the answers for the fleet take for granted together.
 	Assumes []Assumption `json:"assumes,omitempty"`
-	From    Basis        `json:"consequences_from"`
+	From    Origins      `json:"consequences_from"`
 	// Sources are what the reasons, the isolation and the traps rest on.
 	Sources sharing.Citations `json:"sources,omitzero"`
 }
 
-// Basis counts the workloads with a place by what their consequences were
-// computed from.
-type Basis struct {
-	Profiles    int `json:"measured_profiles"` // of themselves alone; see Options.Profiles
-	ClosedForms int `json:"closed_forms"`      // over what is stated of them, and priors
+// Origins counts the workloads that have a place by what their consequences were
+// computed by.
+type Origins struct {
+	Profiles    int `json:"measured_profiles"`
+	Simulations int `json:"simulations"`
+	ClosedForms int `json:"closed_forms"`
 }
 
 // Decision is the answer for one workload.
@@ -48,6 +49,7 @@ type Decision struct {
 	// Why is the reason for the choice in numbers.
 	Why          string        `json:"why"`
 	Consequences []Consequence `json:"consequences,omitempty"`
+	From         From          `json:"consequences_from"`
 	Assumes      []Assumption  `json:"assumes,omitempty"`
 	// Of a provisional answer: whole GPUs of its own, where it has none; what it
 	// would get if an assumption turned out otherwise; and what to measure.
@@ -76,6 +78,18 @@ type Decision struct {
 	// Predicted and BreakEven stand where the workload has a measured profile.
 	Predicted *Predicted              `json:"predicted,omitempty"`
 	BreakEven []predict.BreakEvenStep `json:"break_even,omitempty"`
+}
+
+// Chosen is the candidate that was chosen, for example to place replicas of the
+// workload by (placement.RequestOf takes its mechanism and profile). There is none
+// where nothing was.
+func (d *Decision) Chosen() (c Candidate, ok bool) {
+	for _, c := range d.Candidates {
+		if c.Chosen {
+			return c, true
+		}
+	}
+	return Candidate{}, false
 }
 
 // AxisLevel is the isolation that a decision really gives on one axis.
@@ -136,12 +150,14 @@ type Impact struct {
 
 // PoolResult is what a pool runs.
 type PoolResult struct {
-	Pool       string        `json:"pool"`
-	GPU        string        `json:"gpu"`
-	GPUs       int           `json:"gpus"`
-	GPUsNeeded int           `json:"gpus_needed"`
-	Groups     []GroupResult `json:"groups"` // by mechanism
-	Migration  *Migration    `json:"migration,omitempty"`
+	Pool       string `json:"pool"`
+	GPU        string `json:"gpu"`
+	GPUs       int    `json:"gpus"`
+	GPUsNeeded int    `json:"gpus_needed"`
+	// SpotGPUs are those of them to buy as spot: whose workloads may all lose them.
+	SpotGPUs  int           `json:"spot_gpus,omitempty"`
+	Groups    []GroupResult `json:"groups"` // by mechanism
+	Migration *Migration    `json:"migration,omitempty"`
 }
 
 // GroupResult is the GPUs of a pool that run one mechanism.

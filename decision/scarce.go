@@ -51,13 +51,10 @@ func (pl *planner) scarce(ws []int, fits func(set int) bool, take func(set int) 
 
 // price is what the GPUs in use cost for an hour.
 func (pl *planner) price() float64 {
-	used := make([]int, len(pl.pools))
-	for key, g := range pl.groups {
-		used[key.pool] += g.gpus()
-	}
 	sum := 0.0
-	for p, n := range used {
-		sum += pl.costOfGPUs(p, n)
+	for p := range pl.pools {
+		n, spot := pl.used(p)
+		sum += pl.costOfGPUs(p, n, spot)
 	}
 	return sum
 }

@@ -78,11 +78,31 @@ var figures = regexp.MustCompile(`[0-9]+(\.[0-9]+)?( !)?`)
 // masked leaves the layout, without figures and the widths that they give.
 func masked(text string) string {
 	var out strings.Builder
+	text = unwrapped(text) // where lines break depends on the figures too
 	for line := range strings.Lines(figures.ReplaceAllString(text, "#")) {
 		if strings.Contains(line, "the client shaped the figures") {
 			continue // depends on what else this machine does
 		}
 		out.WriteString(strings.Join(strings.Fields(line), " ") + "\n")
+	}
+	return out.String()
+}
+
+// unwrapped puts together what a printer has wrapped.
+func unwrapped(text string) string {
+	var out strings.Builder
+	start := 0 // of the line that is wrapped
+	for k, line := range strings.Split(text, "\n") {
+		rest := strings.TrimLeft(line, " ")
+		if indent := len(line) - len(rest); k > 0 && rest != "" && indent == start+4 {
+			out.WriteString(" " + rest)
+			continue
+		}
+		start = len(line) - len(rest)
+		if k > 0 {
+			out.WriteString("\n")
+		}
+		out.WriteString(line)
 	}
 	return out.String()
 }
