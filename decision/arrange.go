@@ -18,7 +18,7 @@ const (
 	fewWorkloads = 5 // together, in fleets up to
 	fewUpTo      = 40
 	pairsUpTo    = 200
-	mostCompared = 6 // choices of a workload that are compared, cheapest first
+	mostCompared = 14 // choices of a workload that are compared, cheapest first
 	mostAlike    = 64
 	mostTogether = 64 // tenants of a GPU without slices
 	dropped      = 1e15

@@ -76,6 +76,7 @@ type planner struct {
 	alike      []int // by pool: the first pool with the same GPU
 	outlooks   map[[2]int]*outlook
 	seen       map[string]prospects
+	simulated  int // arrangements of a GPU
 }
 
 type banKey struct {
