@@ -339,7 +339,7 @@ func TestDaemonInheritsNoLimits(t *testing.T) {
 		}
 		var got []string
 		for kv := range strings.SplitSeq(string(environ), "\x00") {
-			if strings.HasPrefix(kv, "CUDA_") {
+			if strings.HasPrefix(kv, "CUDA_MPS_") || strings.HasPrefix(kv, mps.EnvVisibleDevices) {
 				got = append(got, kv)
 			}
 		}
