@@ -18,7 +18,7 @@ const (
 	fewWorkloads = 5 // together, in fleets up to
 	fewUpTo      = 40
 	pairsUpTo    = 200
-	mostCompared = 6 // choices of a workload that are compared, cheapest first
+	mostCompared = 14 // choices of a workload that are compared, cheapest first
 	mostAlike    = 64
 	mostTogether = 64 // tenants of a GPU without slices
 	dropped      = 1e15
@@ -99,6 +99,8 @@ func (pl *planner) order() []int {
 // way is the best way found to place a set of workloads.
 type way struct {
 	cost  float64
+	gpus  int // of one pool
+	spot  int // of them those that may be spot
 	score float64
 	last  int // index of the part that was added
 	sub   int // its workloads
@@ -149,12 +151,8 @@ func (pl *planner) settle(ws []int) error {
 	for _, p := range pools {
 		pp := poolPlan{pool: p, keys: perPool[p]}
 		slices.SortFunc(pp.keys, func(a, b groupKey) int { return cmp.Compare(a.mechanism, b.mechanism) })
-		used := 0
-		for key, g := range pl.groups {
-			if key.pool == p {
-				used += g.gpus()
-			}
-		}
+		used, usedSpot := pl.used(p)
+		already := pl.costOfGPUs(p, used, usedSpot)
 		prev := make([]way, full+1)
 		for s := 1; s <= full; s++ {
 			prev[s] = nowhere
@@ -183,7 +181,9 @@ func (pl *planner) settle(ws []int) error {
 					if g := pl.groups[key]; g != nil {
 						before = g.gpus()
 					}
-					v := way{cost: prev[s&^sub].cost + float64(pk.gpus-before), score: prev[s&^sub].score, last: k, sub: sub}
+					v := way{gpus: prev[s&^sub].gpus + pk.gpus - before, spot: prev[s&^sub].spot + pl.spotGPUs(pk.group) - pl.spotGPUs(pl.groups[key]),
+						score: prev[s&^sub].score, last: k, sub: sub}
+					v.cost = pl.costOfGPUs(p, used+v.gpus, usedSpot+v.spot) - already
 					for i, w := range ws {
 						if sub>>i&1 == 1 {
 							v.score += pl.choice(w, key).score * float64(pl.workloads[w].workload.replicas())
@@ -195,7 +195,7 @@ func (pl *planner) settle(ws []int) error {
 							}
 						}
 					}
-					if used+int(v.cost+0.5) <= pl.pools[p].pool.Count && v.better(next[s]) {
+					if used+v.gpus <= pl.pools[p].pool.Count && v.better(next[s]) {
 						next[s] = v
 					}
 				}
@@ -220,12 +220,6 @@ func (pl *planner) settle(ws []int) error {
 		all[0][s] = v
 	}
 	for k, pp := range plans {
-		used := 0
-		for key, g := range pl.groups {
-			if key.pool == pp.pool {
-				used += g.gpus()
-			}
-		}
 		last := pp.ways[len(pp.ways)-1]
 		all[k+1] = slices.Clone(all[k])
 		for s := 1; s <= full; s++ {
@@ -235,43 +229,48 @@ func (pl *planner) settle(ws []int) error {
 				if math.IsInf(in.cost, 1) {
 					continue
 				}
-				n := int(in.cost + 0.5)
-				v := way{cost: all[k][s&^sub].cost + pl.costOfGPUs(pp.pool, used+n) - pl.costOfGPUs(pp.pool, used), score: all[k][s&^sub].score + in.score, sub: sub}
+				v := way{cost: all[k][s&^sub].cost + in.cost, score: all[k][s&^sub].score + in.score, sub: sub}
 				if v.better(all[k+1][s]) {
 					all[k+1][s] = v
 				}
 			}
 		}
 	}
-	set := full
-	for k := len(plans) - 1; k >= 0; k-- {
-		sub := all[k+1][set].sub
-		set &^= sub
-		pp := plans[k]
-		for m := len(pp.keys); sub > 0 && m > 0; m-- {
-			v := pp.ways[m][sub]
-			if pp.ways[m-1][sub] == v {
-				continue
+	take := func(set int) error {
+		for k := len(plans) - 1; k >= 0; k-- {
+			sub := all[k+1][set].sub
+			set &^= sub
+			pp := plans[k]
+			for m := len(pp.keys); sub > 0 && m > 0; m-- {
+				v := pp.ways[m][sub]
+				if pp.ways[m-1][sub] == v {
+					continue
+				}
+				key := pp.keys[v.last]
+				pl.groups[key] = pp.packs[v.last][v.sub].group
+				for i, w := range ws {
+					if v.sub>>i&1 == 1 {
+						pl.chosen[w] = pl.choice(w, key)
+						pl.placed[w] = pl.workloads[w].workload.replicas()
+					}
+				}
+				sub &^= v.sub
 			}
-			key := pp.keys[v.last]
-			pl.groups[key] = pp.packs[v.last][v.sub].group
-			for i, w := range ws {
-				if v.sub>>i&1 == 1 {
-					pl.chosen[w] = pl.choice(w, key)
-					pl.placed[w] = pl.workloads[w].workload.replicas()
+		}
+		for _, w := range ws {
+			if pl.chosen[w] == nil {
+				if err := pl.inPart(w); err != nil {
+					return err
 				}
 			}
-			sub &^= v.sub
 		}
+		return nil
 	}
-	for i, w := range ws {
-		if set>>i&1 == 1 {
-			if err := pl.inPart(w); err != nil {
-				return err
-			}
-		}
+	last := all[len(plans)]
+	if last[full].cost < dropped {
+		return take(full)
 	}
-	return nil
+	return pl.scarce(ws, func(set int) bool { return last[set].cost < dropped }, take)
 }
 
 // lonelyCosts keeps workloads that meet nobody from a mechanism that shares,

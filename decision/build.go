@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -31,12 +32,13 @@ func (pl *planner) result() (*Result, error) {
 			r.From.ClosedForms++
 		}
 	}
+	slices.SortFunc(r.Decisions, func(a, b Decision) int { return cmp.Compare(a.Workload, b.Workload) })
 	r.Assumes = pl.strangers()
 	for p := range pl.pools {
 		r.Pools = append(r.Pools, pl.poolResult(p))
 	}
 	r.Traps = fleetTraps(r.Decisions)
-	if err := pl.totals(r); err != nil {
+	if err := pl.totals(r, shares); err != nil {
 		return nil, err
 	}
 	r.cite()
@@ -213,8 +215,11 @@ func (pl *planner) poolResult(p int) PoolResult {
 			gr.Notes = append(gr.Notes, fmt.Sprintf("%s: no whole number of nodes of %d. The device plugin has one sharing configuration a node, so give this group nodes of its own, or deliver by DRA", counted(gr.GPUs, "GPU"), n))
 		}
 		r.GPUsNeeded += gr.GPUs
+		r.SpotGPUs += pl.spotGPUs(g)
 		r.Groups = append(r.Groups, gr)
 	}
+	limit, _ := cp.spotOf()
+	r.SpotGPUs = min(r.SpotGPUs, limit)
 	r.Migration = pl.migrations[p]
 	return r
 }
@@ -237,6 +242,7 @@ func (pl *planner) layouts(g *group) []LayoutResult {
 		for _, m := range g.bins[i].members {
 			l.Tenants = append(l.Tenants, TenantResult{pl.workloads[m.workload].workload.Name, m.replicas})
 		}
+		slices.SortFunc(l.Tenants, func(a, b TenantResult) int { return cmp.Compare(a.Workload, b.Workload) })
 		add(l)
 	}
 	for i := range g.sliced {

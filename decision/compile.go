@@ -105,6 +105,7 @@ func CompileWorkload(w *Workload) *CompiledWorkload {
 	c.weights = weights.normalised()
 	d := &c.demand
 	*d = gate.Demand{Pool: w.Pool, Kind: w.Kind.String(), Replicas: w.replicas(), GPUs: w.gpus(), Processes: w.processes(), Memory: w.MemoryNeed(),
+		Decodes:     w.decodes(),
 		Serves:      w.Kind == KindOnlineInference || w.Kind == KindOfflineInference,
 		NeverShares: c.arch.NeverShares, LatencyBound: c.arch.LatencyBound, SaturatedFrom: c.arch.SaturatedFrom, SLO: w.SLO, Solo: w.Solo}
 	for a := range d.Isolation {

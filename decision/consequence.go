@@ -25,7 +25,7 @@ type Headroom struct {
 }
 
 // DefaultHeadroom is what Decide leaves free unless Options say otherwise.
-var DefaultHeadroom = Headroom{Driver: 0.025, Fragmentation: 0.1}
+var DefaultHeadroom = Headroom{Driver: 0.025, Fragmentation: 0.08}
 
 // outlook is what is known of a workload on a pool's GPU before neighbours come.
 type outlook struct {
@@ -66,7 +66,7 @@ func (pl *planner) makeOutlook(w, p int) *outlook {
 	d := &o.demand
 	d.Limits, d.Alone = seconds(wl.SLO), seconds(wl.Solo)
 	d.Online = wl.Kind == KindOnlineInference
-	d.Decodes = wl.Model != nil && (wl.Kind == KindOnlineInference || wl.Kind == KindOfflineInference)
+	d.Decodes = wl.decodes()
 	m := predict.MachineOf(pl.pools[p].ground.GPU())
 	if pl.serves(wl) && m.Bandwidth > 0 && m.FLOPs > 0 {
 		d.Serving = servingOf(wl)
@@ -97,6 +97,11 @@ func (pl *planner) makeOutlook(w, p int) *outlook {
 		}
 	}
 	return o
+}
+
+// decodes says whether a workload serves a language model.
+func (w *Workload) decodes() bool {
+	return w.Model != nil && (w.Kind == KindOnlineInference || w.Kind == KindOfflineInference)
 }
 
 // weightsRead are the bytes that a decode step of a workload's model reads.
@@ -229,6 +234,41 @@ func (pl *planner) compute(s site, members []member) prospects {
 	}
 	machine := predict.MachineOf(pl.pools[s.pool].ground.GPU())
 	all := predict.Prospects(machine, share, tenants, pl.opt.Confidence, nil)
+	r := pl.answerOf(members, tenants, first, all)
+	if r.answer == sharing.AnswerUnknown && len(tenants) > 0 && pl.simulated < mostSimulated && worthwhile(tenants, all) {
+		pl.simulated++
+		predict.Simulate(machine, share, tenants, pl.opt.Confidence, all)
+		r = pl.answerOf(members, tenants, first, all)
+	}
+	return r
+}
+
+// mostSimulated is how many arrangements of a GPU are simulated in deciding a
+// fleet; closed forms judge the others.
+const mostSimulated = 300
+
+// withinReach is how far below the closed forms' figures a simulation's may lie
+// for it to be worth its time.
+const withinReach = 0.75
+
+// worthwhile says whether a simulation might find that every tenant keeps its
+// objectives.
+func worthwhile(tenants []predict.Tenant, all []predict.Prospect) bool {
+	for i := range all {
+		o := all[i]
+		for k := range o.P99 {
+			o.P99[k].High *= withinReach
+		}
+		o.Rate.Low /= withinReach
+		if o.Kept(&tenants[i]) != sharing.AnswerYes {
+			return false
+		}
+	}
+	return true
+}
+
+// answerOf sums up what members see, the first tenant of each at first.
+func (pl *planner) answerOf(members []member, tenants []predict.Tenant, first []int, all []predict.Prospect) prospects {
 	r := prospects{answer: sharing.AnswerYes, likely: true}
 	for k, m := range members {
 		o := all[first[k]]
@@ -262,7 +302,10 @@ func (pl *planner) memoryOf(w int, m sharing.Mechanism) sharing.Bytes {
 // usable is the memory of a pool's GPU that tenants may fill under a mechanism.
 func (pl *planner) usable(p int, m sharing.Mechanism) sharing.Bytes {
 	total := float64(pl.pools[p].memory) * (1 - pl.opt.Headroom.Driver)
-	if !gate.TraitsOf(m).Sliced && m != sharing.MechanismVGPU {
+	switch {
+	case gate.TraitsOf(m).Sliced, m == sharing.MechanismVGPU, m == sharing.MechanismHAMi, m == sharing.MechanismHAMiWithMPS:
+		// a limit holds
+	default:
 		total /= 1 + pl.opt.Headroom.Fragmentation
 	}
 	return sharing.Bytes(total)

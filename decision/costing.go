@@ -18,36 +18,36 @@ type workloadShare struct {
 // by tenants where they share without slices, by placement units under MIG.
 func (pl *planner) shares() ([]workloadShare, error) {
 	out := make([]workloadShare, len(pl.workloads))
+	meters := map[*CompiledPool]*meter{}
 	for _, key := range pl.groupKeys() {
 		g := pl.groups[key]
-		price := g.pool.price
-		for _, m := range g.wholes {
-			gpus := pl.workloads[m.workload].workload.gpus() * m.replicas
-			total, err := price.Mul(int64(gpus))
+		m := meters[g.pool]
+		if m == nil {
+			m = newMeter(g.pool)
+			meters[g.pool] = m
+		}
+		var failed error
+		pl.eachGPU(g, func(members []member, units []int, gpus int) {
+			price, err := m.take(gpus, pl.interruptible(members))
 			if err != nil {
-				return nil, fmt.Errorf("decision: %w", err)
+				failed = err
+				return
 			}
-			out[m.workload].micros += total.Micros()
+			divide(out, price, members, units)
+		})
+		if failed != nil {
+			return nil, failed
+		}
+		for _, m := range g.wholes {
 			out[m.workload].fullest = 1
-		}
-		for i := range g.bins {
-			divide(out, price, g.bins[i].members, nil)
-		}
-		for i := range g.sliced {
-			s := &g.sliced[i]
-			units := make([]int, len(s.members))
-			for k := range s.members {
-				units[k] = s.layout.Instances[k].Size
-			}
-			divide(out, price, s.members, units)
 		}
 	}
 	return out, nil
 }
 
-// divide gives each member its share of one GPU's price by weight (replicas
+// divide gives each member its share of a price, in micro-units, by weight (replicas
 // where there are no units); what rounding leaves goes to the first members.
-func divide(out []workloadShare, price cost.Money, members []member, units []int) {
+func divide(out []workloadShare, price int64, members []member, units []int) {
 	weight, tenants := 0, 0
 	at := func(k int) int {
 		if units != nil {
@@ -59,11 +59,11 @@ func divide(out []workloadShare, price cost.Money, members []member, units []int
 		weight += at(k)
 		tenants += members[k].replicas
 	}
-	left := price.Micros()
+	left := price
 	for k, m := range members {
 		part := int64(0)
 		if weight > 0 {
-			part = mulDiv(price.Micros(), int64(at(k)), int64(weight))
+			part = mulDiv(price, int64(at(k)), int64(weight))
 		}
 		out[m.workload].micros += part
 		left -= part
@@ -80,7 +80,7 @@ func mulDiv(a, b, c int64) int64 { return a * b / c }
 
 func (pl *planner) costOf(w int, p *CompiledPool, share workloadShare) (*CostResult, error) {
 	replicas, gpus := int64(pl.placed[w]), int64(pl.workloads[w].workload.gpus())
-	alone, err := p.price.Mul(replicas * gpus)
+	alone, err := pl.rate(w, p).Mul(replicas * gpus)
 	if err != nil {
 		return nil, fmt.Errorf("decision: %w", err)
 	}
@@ -121,7 +121,7 @@ func (pl *planner) impact(w int, c *choice, share workloadShare, p *CompiledPool
 	if err != nil {
 		return nil, fmt.Errorf("decision: %w", err)
 	}
-	alone := p.price.Micros() * int64(pl.placed[w]) * int64(pl.workloads[w].workload.gpus())
+	alone := pl.rate(w, p).Micros() * int64(pl.placed[w]) * int64(pl.workloads[w].workload.gpus())
 	hourly, err := cost.FromMicros(alone-share.micros, p.price.Currency())
 	if err != nil {
 		return nil, fmt.Errorf("decision: %w", err)
@@ -139,7 +139,7 @@ func (pl *planner) impact(w int, c *choice, share workloadShare, p *CompiledPool
 		Basis: "computed: the end-to-end P99 beside the neighbours, less the one measured alone; measure it beside them"}, nil
 }
 
-func (pl *planner) totals(r *Result) error {
+func (pl *planner) totals(r *Result, shares []workloadShare) error {
 	t := &r.Totals
 	t.HoursPerMonth, t.WorkloadsTotal = cost.HoursPerMonth, len(pl.workloads)
 	before, after, currency := int64(0), int64(0), ""
@@ -150,6 +150,10 @@ func (pl *planner) totals(r *Result) error {
 			t.UnpricedPools = append(t.UnpricedPools, cp.pool.Name)
 		}
 	}
+	separate := make([]*meter, len(pl.pools))
+	for p, cp := range pl.pools {
+		separate[p] = newMeter(cp)
+	}
 	for w, c := range pl.chosen {
 		if c == nil {
 			t.Unplaced++
@@ -157,11 +161,17 @@ func (pl *planner) totals(r *Result) error {
 		}
 		n := pl.placed[w] * pl.workloads[w].workload.gpus()
 		t.GPUsBefore += n
-		before += pl.pools[c.pool].price.Micros() * int64(n)
+		micros, err := separate[c.pool].take(n, pl.workloads[w].workload.Spot)
+		if err != nil {
+			return err
+		}
+		before += micros
 	}
 	for p := range r.Pools {
 		t.GPUsAfter += r.Pools[p].GPUsNeeded
-		after += pl.pools[p].price.Micros() * int64(r.Pools[p].GPUsNeeded)
+	}
+	for _, share := range shares {
+		after += share.micros
 	}
 	t.CapacityHours = 24 * float64(t.GPUsBefore-t.GPUsAfter)
 	if len(t.UnpricedPools) > 0 || currency == "" {

@@ -11,7 +11,7 @@ type Criterion uint8
 // The criteria.
 const (
 	CriterionIsolation  Criterion = iota // mean isolation level over the axes, 0 (none) to 1 (hardware)
-	CriterionLatency                     // expected slowdown, 1 = none: by neighbours; for kinds without latency objectives by the slice as well
+	CriterionLatency                     // expected slowdown, 1 = none: by neighbours and by the slice
 	CriterionThroughput                  // what saturated tenants together deliver, against one on a whole GPU
 	CriterionCost                        // cost of a replica as a share of a whole GPU
 	CriterionComplexity                  // operational complexity, 0 (nothing to run) to 4 (very high)

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
@@ -74,6 +76,7 @@ type planner struct {
 	alike      []int // by pool: the first pool with the same GPU
 	outlooks   map[[2]int]*outlook
 	seen       map[string]prospects
+	simulated  int // arrangements of a GPU
 }
 
 type banKey struct {
@@ -117,11 +120,8 @@ func Decide(f *Fleet, opt Options) (*Result, error) {
 		}
 		pl.pools = append(pl.pools, p)
 	}
-	for i := range f.Workloads {
-		pl.workloads = append(pl.workloads, CompileWorkload(&f.Workloads[i]))
-	}
+	pl.workloads = compiled(f.Workloads)
 	slices.SortFunc(pl.pools, func(a, b *CompiledPool) int { return cmp.Compare(a.pool.Name, b.pool.Name) })
-	slices.SortFunc(pl.workloads, func(a, b *CompiledWorkload) int { return cmp.Compare(a.workload.Name, b.workload.Name) })
 	if opt.Profiles != nil {
 		var err error
 		if pl.evidence, err = newEvidence(pl.workloads, opt); err != nil {
@@ -132,6 +132,49 @@ func Decide(f *Fleet, opt Options) (*Result, error) {
 		return nil, err
 	}
 	return pl.result()
+}
+
+// compiled are workloads in an order that depends on what they ask for, and on
+// names only between those that ask for the same: ties between arrangements are
+// broken by it, and a name must not decide about one.
+func compiled(workloads []Workload) []*CompiledWorkload {
+	type keyed struct {
+		key string
+		cw  *CompiledWorkload
+	}
+	all := make([]keyed, len(workloads))
+	for i := range workloads {
+		nameless := workloads[i]
+		nameless.Name = ""
+		var key strings.Builder
+		writeContent(&key, reflect.ValueOf(nameless))
+		all[i] = keyed{key.String(), CompileWorkload(&workloads[i])}
+	}
+	slices.SortFunc(all, func(a, b keyed) int {
+		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.cw.workload.Name, b.cw.workload.Name))
+	})
+	out := make([]*CompiledWorkload, len(all))
+	for i := range all {
+		out[i] = all[i].cw
+	}
+	return out
+}
+
+// writeContent writes what a value holds, and what it points to.
+func writeContent(b *strings.Builder, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			writeContent(b, v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			writeContent(b, v.Field(i))
+			b.WriteByte('|')
+		}
+	default:
+		fmt.Fprint(b, v) // maps in the order of their keys
+	}
 }
 
 func newPlanner(opt Options) *planner {
@@ -173,7 +216,7 @@ func (pl *planner) evaluate() {
 				}
 			}
 			if best := ev.Best(); best != nil && cp.priced {
-				each[p] = float64(cp.price.Micros()) / float64(best.Tenants)
+				each[p] = float64(pl.rate(w, cp).Micros()) / float64(best.Tenants)
 			}
 			if len(pl.pools) <= pl.opt.MaxPoolsListed {
 				pl.list(w, p, &ev)

@@ -289,7 +289,7 @@ func TestTrustIsMutual(t *testing.T) {
 // TestLonelyShareIsNone: a share that no neighbour joins is a whole GPU.
 func TestLonelyShareIsNone(t *testing.T) {
 	// The two trust one another but do not fit together.
-	big := Workload{Name: "a", Kind: KindHPC, Memory: Some(20 * sharing.GiB), GPUBusy: Some(0.55), Tenant: "t"}
+	big := Workload{Name: "a", Kind: KindHPC, Memory: Some(23 * sharing.GiB), GPUBusy: Some(0.55), Tenant: "t"}
 	other := big
 	other.Name = "b"
 	r := decide(t, &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L40S", Count: 4}}, Workloads: []Workload{big, other}})

@@ -67,8 +67,8 @@ func score(w *CompiledWorkload, p *CompiledPool, c *Scored) {
 	t := &traits[c.Mechanism]
 	c.Raw[CriterionIsolation] = p.isolationMu[c.Mechanism]
 	c.Raw[CriterionLatency] = c.Slowdown.Value
-	if s := c.Slice(); s != nil && !w.arch.LatencyBound {
-		c.Raw[CriterionLatency] *= s.Slowdown
+	if s := c.Slice(); s != nil {
+		c.Raw[CriterionLatency] *= s.Slowdown(&w.demand)
 	}
 	c.Raw[CriterionThroughput] = t.aggregate
 	c.Raw[CriterionCost] = 1 / float64(c.Tenants)

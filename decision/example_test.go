@@ -3,6 +3,7 @@ package decision_test
 import (
 	"fmt"
 	"log"
+	"strings"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/gate"
@@ -96,17 +97,22 @@ func ExampleEvaluate() {
 	workload := decision.CompileWorkload(&fleet.Workloads[0])
 	var ev decision.Evaluation
 	decision.Evaluate(workload, pool, gate.Neighbours{Untrusted: 3}, &ev)
-	best := ev.Best()
-	fmt.Println(best.Mechanism, best.Profile(), best.Tenants)
-	for i := range best.Len() {
-		fmt.Println(best.Reason(i))
+	for i := range ev.Candidates {
+		if c := &ev.Candidates[i]; c.Verdict == gate.VerdictPass {
+			fmt.Println(strings.TrimSpace(fmt.Sprintf("%.0f %v %s", c.Score, c.Mechanism, c.Profile())))
+			for k := range c.Len() {
+				fmt.Println("   ", c.Reason(k))
+			}
+		}
 	}
 	// Output:
-	// mig 1g.20gb 4
-	// model.kv_cache is not stated; 1.89GiB is assumed (prior)
-	// does not fit the memory of 1g.10gb: needs 15.43GiB (weights 13.04GiB, KV cache 1.89GiB, contexts 512MiB) and it has 9.5GiB
-	// fits 1g.20gb (19.5GiB), of which 4 stand on an empty GPU
-	// will keep the slice 77.7% busy, if it runs 3.88 times slower there as YOLOS-small on A100 slices does (prior); measure it
+	// 61 exclusive
+	//     model.kv_cache is not stated; 1.89GiB is assumed (prior)
+	// 61 mig 1g.20gb
+	//     model.kv_cache is not stated; 1.89GiB is assumed (prior)
+	//     does not fit the memory of 1g.10gb: needs 15.43GiB (weights 13.04GiB, KV cache 1.89GiB, contexts 512MiB) and it has 9.5GiB
+	//     fits 1g.20gb (19.5GiB), of which 4 stand on an empty GPU
+	//     will keep the slice 72.6% busy, if it runs 3.63 times slower there by its share of the memory bandwidth (prior); measure it
 }
 
 // MemoryNeed computes what one replica takes on its GPU.

@@ -113,3 +113,39 @@ workloads:
 		t.Errorf("three light jobs take %d reserved GPUs", got)
 	}
 }
+
+// TestSpotGPUs: what everybody on a GPU may lose is bought as spot, as much as
+// there is, and billed so.
+func TestSpotGPUs(t *testing.T) {
+	decided := func(text string) *Result {
+		t.Helper()
+		f, err := ParseFleet([]byte("version: v1\npools:\n" + text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return decide(t, f)
+	}
+	const pool = "  - {name: p, gpu: L4, count: 4, price_per_gpu_hour: \"0.80 USD\", spot: {count: 1, price_per_gpu_hour: \"0.30 USD\"}}\nworkloads:\n"
+	r := decided(pool + `
+  - {name: a, kind: batch, memory: 18GiB, gpu_busy: 0.9, tenant: t, spot: true}
+  - {name: b, kind: batch, memory: 18GiB, gpu_busy: 0.9, tenant: t, spot: true}
+  - {name: c, kind: batch, memory: 18GiB, gpu_busy: 0.9, tenant: t}
+`)
+	// 0.30 + 0.80 + 0.80 an hour for 730 hours, of which c alone is 0.80.
+	if r.Totals.MonthlyAfter != "1387.00" || r.Totals.MonthlyBefore != "1387.00" || r.Pools[0].SpotGPUs != 1 {
+		t.Errorf("%s before and %s after a month, %d spot GPUs", r.Totals.MonthlyBefore, r.Totals.MonthlyAfter, r.Pools[0].SpotGPUs)
+	}
+	if got := r.Decision("c").Cost.PerWorkloadHour; got != "0.80" {
+		t.Errorf("c costs %s", got)
+	}
+	r = decided(pool + `
+  - {name: a, kind: batch, memory: 4GiB, gpu_busy: 0.2, tenant: t, spot: true}
+  - {name: c, kind: batch, memory: 4GiB, gpu_busy: 0.2, tenant: t}
+`)
+	if r.Totals.GPUsAfter != 1 || r.Totals.MonthlyAfter != "584.00" || r.Pools[0].SpotGPUs != 0 {
+		t.Errorf("%d GPUs for %s a month, %d spot; beside c, which must stay, a's GPU can't be spot", r.Totals.GPUsAfter, r.Totals.MonthlyAfter, r.Pools[0].SpotGPUs)
+	}
+	if r := decided("  - {name: p, gpu: L4, count: 4, spot: {price_per_gpu_hour: \"0.30 USD\"}}\nworkloads:\n  - {name: a, kind: batch, memory: 4GiB, gpu_busy: 0.2, spot: true}\n"); r.Decision("a").Placed != 1 {
+		t.Error("a spot price without another stops the decision")
+	}
+}

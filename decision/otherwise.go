@@ -105,10 +105,10 @@ func (pl *planner) safe(w int) (*Alternative, error) {
 	if best == nil {
 		return nil, nil
 	}
-	return pl.alternative(best, n)
+	return pl.alternative(w, best, n)
 }
 
-func (pl *planner) alternative(c *choice, gpus int) (*Alternative, error) {
+func (pl *planner) alternative(w int, c *choice, gpus int) (*Alternative, error) {
 	cp := pl.pools[c.pool]
 	a := &Alternative{Pool: cp.pool.Name, Mechanism: c.mechanism, GPUs: gpus}
 	if c.slice != nil {
@@ -117,7 +117,7 @@ func (pl *planner) alternative(c *choice, gpus int) (*Alternative, error) {
 	if !cp.priced {
 		return a, nil
 	}
-	hour, err := cp.price.Mul(int64(gpus))
+	hour, err := pl.rate(w, cp).Mul(int64(gpus))
 	if err != nil {
 		return nil, fmt.Errorf("decision: %w", err)
 	}
@@ -166,7 +166,7 @@ func (pl *planner) otherwise(w int) (*Alternative, error) {
 		}
 		o := &pl.choices[w][at]
 		each := max(1, o.tenants)
-		a, err := pl.alternative(o, (pl.placed[w]*wl.gpus()+each-1)/each)
+		a, err := pl.alternative(w, o, (pl.placed[w]*wl.gpus()+each-1)/each)
 		if a != nil {
 			a.If = "it misses an objective here"
 		}
@@ -187,7 +187,7 @@ func (pl *planner) otherwise(w int) (*Alternative, error) {
 	if o.pool == c.pool && o.mechanism == c.mechanism && o.slice == c.slice && mini.placed[0] == pl.placed[w] {
 		return nil, nil
 	}
-	found, err := mini.alternative(o, mini.groups[groupKey{o.pool, o.mechanism}].gpus())
+	found, err := mini.alternative(0, o, mini.groups[groupKey{o.pool, o.mechanism}].gpus())
 	if found != nil {
 		found.If = a.If
 	}

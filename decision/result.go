@@ -147,12 +147,14 @@ type Impact struct {
 
 // PoolResult is what a pool runs.
 type PoolResult struct {
-	Pool       string        `json:"pool"`
-	GPU        string        `json:"gpu"`
-	GPUs       int           `json:"gpus"`
-	GPUsNeeded int           `json:"gpus_needed"`
-	Groups     []GroupResult `json:"groups"` // by mechanism
-	Migration  *Migration    `json:"migration,omitempty"`
+	Pool       string `json:"pool"`
+	GPU        string `json:"gpu"`
+	GPUs       int    `json:"gpus"`
+	GPUsNeeded int    `json:"gpus_needed"`
+	// SpotGPUs are those of them to buy as spot: whose workloads may all lose them.
+	SpotGPUs  int           `json:"spot_gpus,omitempty"`
+	Groups    []GroupResult `json:"groups"` // by mechanism
+	Migration *Migration    `json:"migration,omitempty"`
 }
 
 // GroupResult is the GPUs of a pool that run one mechanism.

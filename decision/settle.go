@@ -94,7 +94,7 @@ func (pl *planner) moreGPUs(w int) *MoreGPUs {
 	for key, want := range pl.full[w] {
 		cp := pl.pools[key.pool]
 		m := MoreGPUs{cp.pool.Name, want - cp.pool.Count}
-		total := float64(m.GPUs) * pl.priceOf(key.pool)
+		total := float64(m.GPUs) * pl.counts(pl.rate(w, cp))
 		if best == nil || total < price || total == price && (m.GPUs < best.GPUs || m.GPUs == best.GPUs && m.Pool < best.Pool) {
 			best, price = &m, total
 		}
@@ -177,7 +177,7 @@ func (pl *planner) why(w int, c *choice, p prospects) string {
 // dearer says how much more its GPUs alone would cost a workload, if that is
 // more by a twentieth.
 func (pl *planner) dearer(w int, share workloadShare) string {
-	own := pl.pools[pl.chosen[w].pool].price.Micros() * int64(pl.placed[w]*pl.workloads[w].workload.gpus())
+	own := pl.rate(w, pl.pools[pl.chosen[w].pool]).Micros() * int64(pl.placed[w]*pl.workloads[w].workload.gpus())
 	if share.micros <= 0 || float64(own) < 1.05*float64(share.micros) {
 		return ""
 	}

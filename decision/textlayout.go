@@ -43,7 +43,7 @@ func (t *text) layout() {
 			t.put(2, at, "", fmt.Sprintf("and %d more pools with %d GPUs in use", len(used)-i, n))
 			break
 		}
-		t.put(2, at, p.Pool, fmt.Sprintf("%d of %d %s: %s", p.GPUsNeeded, p.GPUs, p.GPU, p.brief(brief)))
+		t.put(2, at, p.Pool, fmt.Sprintf("%d of %d %s%s: %s", p.GPUsNeeded, p.GPUs, p.GPU, p.spot(), p.brief(brief)))
 	}
 	if len(unused) > 0 {
 		t.put(2, at, "", "unused: "+someOf(unused, mostTenants))
@@ -110,4 +110,12 @@ func (l *LayoutResult) brief() string {
 		texts = append(texts, p.what)
 	}
 	return fmt.Sprintf("%d x [%s]", l.GPUs, strings.Join(texts, " | "))
+}
+
+// spot says how many of the pool's GPUs are to be bought as spot.
+func (p *PoolResult) spot() string {
+	if p.SpotGPUs == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d spot)", p.SpotGPUs)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
@@ -29,7 +30,7 @@ func (pl *planner) weigh() {
 // consider fills in what a choice leads to, and says whether it can be taken.
 func (pl *planner) consider(w int, c *choice) bool {
 	cw, cp := pl.workloads[w], pl.pools[c.pool]
-	price := pl.priceOf(c.pool)
+	price := pl.counts(pl.rate(w, cp))
 	t := gate.TraitsOf(c.mechanism)
 	one := []member{{w, 1}}
 	known := pl.complete(w, c.pool)
@@ -107,29 +108,12 @@ func (pl *planner) missed(w int, c *choice, p prospects) {
 	pl.banned[banKey{w, c.pool, c.mechanism}] = pl.reasonOf(w, c.pool, p)
 }
 
-// priceOf is what a GPU of a pool counts: its price, or 1 where any pool has none.
-func (pl *planner) priceOf(p int) float64 {
-	for _, cp := range pl.pools {
-		if !cp.priced {
-			return 1
-		}
+// counts is what a GPU of the price counts: 1 where any pool has no price.
+func (pl *planner) counts(price cost.Money) float64 {
+	if slices.ContainsFunc(pl.pools, func(p *CompiledPool) bool { return !p.priced }) {
+		return 1
 	}
-	return float64(pl.pools[p].price.Micros()) / 1e6
-}
-
-// reservedWeight is what a reserved GPU counts of its price: it is paid for in
-// any case, and left free it may serve others.
-const reservedWeight = 1e-3
-
-// costOfGPUs is what n GPUs of a pool count for an hour: reserved ones first.
-func (pl *planner) costOfGPUs(p, n int) float64 {
-	reserved := 0
-	if r := pl.pools[p].pool.Reserved; r != nil && r.Count > 0 {
-		reserved = min(n, r.Count)
-	} else if r != nil {
-		reserved = n
-	}
-	return pl.priceOf(p) * (float64(n-reserved) + reservedWeight*float64(reserved))
+	return float64(price.Micros()) / 1e6
 }
 
 // room is how many replicas of w, at most limit, can stand beside the members

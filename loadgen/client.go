@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
@@ -54,13 +55,21 @@ func (c *client) close() {
 // and s. It returns when the request has ended, one way or the other.
 func (c *client) do(ctx context.Context, p *Prompt, body []byte, rec *Record, s *stream) {
 	rec.PromptTokens = p.PromptTokens
+	s.asked = choicesAsked(p.Body, c.tenant.Body)
 	backoff := c.tenant.Retry.Backoff
 	if backoff == 0 {
 		backoff = 100 * time.Millisecond
 	}
+	stale := false
 	for {
 		a := attempt{client: c, rec: rec, stream: s, endpoint: c.router.pick(p)}
 		a.run(ctx, body)
+		if a.stale && !stale && ctx.Err() == nil {
+			// Once, on a new connection, as browsers do: the server never saw the request.
+			stale = true
+			rec.Retries++
+			continue
+		}
 		if !rec.Class.retriable() || rec.Retries >= c.tenant.Retry.Max || ctx.Err() != nil {
 			return
 		}
@@ -80,6 +89,16 @@ type attempt struct {
 	stream     *stream
 	watch      *watchdog
 	retryAfter time.Duration
+	stale      bool // it failed on a connection that the server had given up
+}
+
+// staleIdle is how long a connection must have been idle for its end to count as
+// the server's giving it up, and not as the answer to a request.
+const staleIdle = 100 * time.Millisecond
+
+// connectionEnded says that the other side ended the connection.
+func connectionEnded(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || strings.Contains(err.Error(), "server closed idle connection")
 }
 
 // progress is what the transport's goroutines report. One of them may do so after
@@ -87,6 +106,7 @@ type attempt struct {
 type progress struct {
 	conn      net.Conn
 	reused    bool
+	idle      time.Duration // of a reused connection
 	connected atomic.Int64
 	written   atomic.Int64
 }
@@ -113,7 +133,7 @@ func (a *attempt) run(parent context.Context, body []byte) {
 	var p progress
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
-			p.conn, p.reused = info.Conn, info.Reused
+			p.conn, p.reused, p.idle = info.Conn, info.Reused, info.IdleTime
 			now := c.clock.Now()
 			p.connected.Store(now)
 			w.connected.Store(now)
@@ -139,6 +159,7 @@ func (a *attempt) run(parent context.Context, body []byte) {
 	rec.ConnectedNS = p.connected.Load()
 	if err != nil {
 		rec.WrittenNS = p.written.Load()
+		a.stale = p.reused && p.idle >= staleIdle && connectionEnded(err)
 		a.fail(ctx, a.transportClass(err), err)
 		return
 	}
@@ -163,13 +184,13 @@ func (a *attempt) answer(ctx context.Context, resp *http.Response) {
 	rec := a.rec
 	rec.Status = resp.StatusCode
 	if resp.StatusCode != http.StatusOK {
-		a.refused(ctx, resp)
+		a.refused(resp)
 		return
 	}
 	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
 	media = strings.ToLower(strings.TrimSpace(media))
 	if media == "text/html" {
-		a.fail(ctx, ClassMalformed, fmt.Errorf("%w: HTML: %s", errMalformed, peek(resp.Body)))
+		a.end(ClassMalformed, fmt.Errorf("%w: HTML: %s", errMalformed, a.peek(resp.Body)))
 		return
 	}
 	if a.client.tenant.NonStreaming || media == "application/json" {
@@ -177,15 +198,21 @@ func (a *attempt) answer(ctx context.Context, resp *http.Response) {
 		return
 	}
 	rec.Streamed = true
-	switch err := a.stream.in.Stream(resp, a.stream); {
+	err := a.stream.in.Stream(resp, a.stream)
+	if err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
+		if other := a.stream.notAStream(); other != nil {
+			err = other
+		}
+	}
+	switch {
 	case errors.Is(err, errServer):
 		a.fail(ctx, ClassErrorEvent, err)
 	case errors.Is(err, errMalformed), errors.Is(err, wire.ErrTooLong):
 		a.fail(ctx, ClassMalformed, err)
-	case a.stream.done || rec.FinishReason != "":
+	case a.stream.ended():
 		a.succeed(ctx)
 	case err == nil:
-		a.fail(ctx, ClassTruncated, errors.New("the stream ended without [DONE] or a finish reason"))
+		a.fail(ctx, ClassTruncated, errors.New("the stream ended without [DONE] or a finish reason of each choice"))
 	default:
 		a.fail(ctx, readClass(err), err)
 	}
@@ -235,8 +262,8 @@ func (a *attempt) whole(ctx context.Context, body io.Reader) {
 }
 
 // refused classifies an answer whose status is not 200.
-func (a *attempt) refused(ctx context.Context, resp *http.Response) {
-	text := peek(resp.Body)
+func (a *attempt) refused(resp *http.Response) {
+	text := a.peek(resp.Body)
 	class := ClassMalformed
 	switch code := resp.StatusCode; {
 	case code == http.StatusTooManyRequests:
@@ -252,7 +279,7 @@ func (a *attempt) refused(ctx context.Context, resp *http.Response) {
 		a.retryAfter = retryAfter(ra, time.Now())
 		text = "Retry-After " + serverText([]byte(ra)) + "; " + text
 	}
-	a.fail(ctx, class, fmt.Errorf("HTTP %d: %s", resp.StatusCode, text))
+	a.end(class, fmt.Errorf("HTTP %d: %s", resp.StatusCode, text))
 }
 
 // retryAfter reads the header's seconds or date; at most a minute.
@@ -266,8 +293,10 @@ func retryAfter(header string, now time.Time) time.Duration {
 	return min(max(d, 0), time.Minute)
 }
 
-// peek reads the beginning of an answer for an error message.
-func peek(r io.Reader) string {
+// peek reads the beginning of an answer for an error message. Its class is known, and
+// a body that stalls is not waited for.
+func (a *attempt) peek(r io.Reader) string {
+	a.watch.terminate(a.client.clock.Now())
 	b, err := io.ReadAll(io.LimitReader(r, maxServerText))
 	if err != nil && len(b) == 0 {
 		return "no body"
@@ -284,6 +313,11 @@ func (a *attempt) fail(ctx context.Context, class Class, err error) {
 	} else if cause != nil {
 		class, err = ClassCancelled, cause
 	}
+	a.end(class, err)
+}
+
+// end ends the request with a failure.
+func (a *attempt) end(class Class, err error) {
 	a.rec.Class, a.rec.Error = class, clip(a.client.scrub.clean(err.Error()))
 	a.rec.EndNS = a.client.clock.Now()
 }
@@ -306,7 +340,10 @@ func readClass(err error) Class {
 		return ClassMalformed
 	}
 	// net/http has no exported errors for these.
-	for _, text := range []string{"malformed", "invalid byte in chunk", "chunk length", "chunked"} {
+	for _, text := range []string{
+		"malformed", "invalid byte in chunk", "chunk length", "chunked", "response headers exceeded", "too many 1xx", "Content-Length", "transfer encoding",
+		"Transfer-Encoding", "invalid header",
+	} {
 		if strings.Contains(err.Error(), text) {
 			return ClassMalformed
 		}

@@ -12,12 +12,6 @@ import (
 // errMalformed says that an answer is not what the API specifies.
 var errMalformed = errors.New("loadgen: malformed answer")
 
-// usage is the server's token count. Completion is cumulative in a stream.
-type usage struct {
-	Prompt     int `json:"prompt_tokens"`
-	Completion int `json:"completion_tokens"`
-}
-
 // delta is what one event, or a whole answer, says. It is comparable.
 type delta struct {
 	text      string // visible content
@@ -27,6 +21,9 @@ type delta struct {
 	hasUsage  bool
 	usage     usage
 	failure   string // the server's error message
+	// seen and finished are sets of choices, by their index: those that the event
+	// speaks of, and those that it ends.
+	seen, finished choiceSet
 }
 
 // content says whether the event counts as a content event.
@@ -34,26 +31,6 @@ func (d *delta) content() bool { return d.text != "" || d.reasoning != "" || d.t
 
 // visible says whether the event shows something that is not reasoning.
 func (d *delta) visible() bool { return d.text != "" || d.tool }
-
-type wireMessage struct {
-	Content          string            `json:"content"`
-	ReasoningContent string            `json:"reasoning_content"`
-	Reasoning        string            `json:"reasoning"`
-	ToolCalls        []json.RawMessage `json:"tool_calls"`
-	FunctionCall     json.RawMessage   `json:"function_call"`
-}
-
-type wireChunk struct {
-	Object  string `json:"object"`
-	Choices []struct {
-		Delta        wireMessage `json:"delta"`
-		Message      wireMessage `json:"message"` // not streaming
-		Text         string      `json:"text"`    // completions API
-		FinishReason string      `json:"finish_reason"`
-	} `json:"choices"`
-	Usage *usage          `json:"usage"`
-	Error json.RawMessage `json:"error"`
-}
 
 // decodeDelta reads an event's data, or the body of an answer in one piece, with
 // encoding/json. Text and reasoning of several choices are joined.
@@ -73,18 +50,23 @@ func decodeDelta(data []byte) (delta, error) {
 	}
 	for i := range w.Choices {
 		c := &w.Choices[i]
+		d.seen.add(int(c.Index))
 		d.text += c.Text
 		for _, m := range []*wireMessage{&c.Delta, &c.Message} {
-			d.text += m.Content
-			if m.ReasoningContent != "" {
-				d.reasoning += m.ReasoningContent
-			} else {
-				d.reasoning += m.Reasoning
+			d.text += m.Content.text
+			switch {
+			case m.Content.reasoning != "":
+				d.reasoning += m.Content.reasoning
+			case m.ReasoningContent.text != "":
+				d.reasoning += m.ReasoningContent.text
+			default:
+				d.reasoning += m.Reasoning.text
 			}
 			d.tool = d.tool || len(m.ToolCalls) > 0 || present(m.FunctionCall)
 		}
 		if c.FinishReason != "" {
 			d.finish = c.FinishReason
+			d.finished.add(int(c.Index))
 		}
 	}
 	if w.Usage != nil {

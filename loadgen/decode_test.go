@@ -30,6 +30,12 @@ func TestDecodeDelta(t *testing.T) {
 		{in: `{"error":{"message":"boom"}}`, want: delta{failure: `{"message":"boom"}`}},
 		{in: `{"error":"boom"}`, want: delta{failure: `"boom"`}},
 		{in: `{"object":"error","message":"boom"}`, want: delta{failure: `{"object":"error","message":"boom"}`}},
+		{in: `{"choices":[{"delta":{"content":[{"type":"text","text":"a"},"b",{"type":"image"}]}}]}`, want: delta{text: "ab"}},
+		{in: `{"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"r"}]},{"type":"text","text":"a"}]}}]}`, want: delta{text: "a", reasoning: "r"}},
+		{in: `{"choices":[],"usage":{"prompt_tokens":3.0,"completion_tokens":7e0}}`, want: delta{hasUsage: true, usage: usage{3, 7}}},
+		{in: `{"choices":[],"usage":{"prompt_tokens":null,"completion_tokens":7}}`, want: delta{hasUsage: true, usage: usage{0, 7}}},
+		{in: `{"choices":[],"usage":{"completion_tokens":7.5}}`, bad: true},
+		{in: `{"choices":[],"usage":{"completion_tokens":1e300}}`, bad: true},
 		{in: `{"choices":[{"delta":{"content":"a"}}]`, bad: true},
 		{in: `{"choices":[{"delta":{"content":7}}]}`, bad: true},
 		{in: `{"choices":[],"usage":{"completion_tokens":-1}}`, bad: true},
@@ -39,6 +45,7 @@ func TestDecodeDelta(t *testing.T) {
 		if (err != nil) != tc.bad {
 			t.Errorf("%s: %v", tc.in, err)
 		}
+		got.seen, got.finished = 0, 0 // TestChoices looks at these
 		if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(delta{}, usage{})); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", tc.in, diff)
 		}
@@ -81,6 +88,23 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
+func TestChoices(t *testing.T) {
+	d, err := decodeDelta([]byte(`{"choices":[{"index":2,"delta":{"content":"a"}},{"index":0,"delta":{},"finish_reason":"stop"},{"index":99,"delta":{}}]}`))
+	if err != nil || d.seen != 1<<2|1|1<<63 || d.finished != 1 || d.seen.len() != 3 {
+		t.Errorf("%b, %b, %v", d.seen, d.finished, err)
+	}
+	for want, fields := range map[int][]map[string]any{
+		1: {nil, {"temperature": 0}}, 2: {nil, {"n": 2}}, 3: {{"n": 3.0}, {"n": 2}}, 4: {{"n": json.Number("4")}}, 64: {{"n": 1000}},
+	} {
+		if got := choicesAsked(fields...); got != want {
+			t.Errorf("%v: %d", fields, got)
+		}
+	}
+	if choicesAsked(map[string]any{"n": "many"}) != 1 || choicesAsked(map[string]any{"n": nil}, map[string]any{"n": 2}) != 1 {
+		t.Error("no number taken for one")
+	}
+}
+
 // FuzzTemplate holds what the template says of an event against encoding/json.
 func FuzzTemplate(f *testing.F) {
 	f.Add([]byte(chunkWith(`"a"`)), []byte(chunkWith(`"b"`)))
@@ -103,9 +127,9 @@ func FuzzTemplate(f *testing.F) {
 		if err != nil {
 			t.Fatalf("matched what does not decode: %q by %q: %v", second, first, err)
 		}
-		got := delta{text: unescape(raw)}
+		got := delta{text: unescape(raw), seen: d.seen} // the index is in the template
 		if tm.reasoning {
-			got = delta{reasoning: got.text}
+			got = delta{reasoning: got.text, seen: d.seen}
 		}
 		if got != want {
 			t.Errorf("template says %+v, encoding/json %+v of %q after %q", got, want, second, first)

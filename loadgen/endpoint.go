@@ -79,6 +79,8 @@ func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming bool, m
 			TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{},
 			MaxIdleConnsPerHost: 1 << 20,
 			IdleConnTimeout:     5 * time.Minute,
+			// An answer's head that never ends is told apart from a slow one soon.
+			MaxResponseHeaderBytes: 1 << 20,
 		},
 	}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -203,7 +204,7 @@ type requestLog struct {
 }
 
 func newRequestLog(path string) (*requestLog, error) {
-	f, err := os.OpenFile(path+partialSuffix, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(path+partialSuffix, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, opError("create", path+partialSuffix, err)
 	}
@@ -237,8 +238,26 @@ func (l *requestLog) close() error {
 	if l.err == nil {
 		l.err = l.file.Sync()
 	}
-	err := errors.Join(opError("write", l.path, l.err), opError("close", l.path, l.file.Close()))
+	err := opError("write", l.path, l.err)
+	if err != nil {
+		err = errors.Join(err, l.cutLine())
+	}
+	err = errors.Join(err, opError("close", l.path, l.file.Close()))
 	return errors.Join(err, opError("rename", l.path, os.Rename(l.path+partialSuffix, l.path)))
+}
+
+// cutLine removes the last line if a failed write has left a part of it.
+func (l *requestLog) cutLine() error {
+	size, err := l.file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return opError("seek", l.path, err)
+	}
+	tail := make([]byte, min(size, 1<<20))
+	if _, err := l.file.ReadAt(tail, size-int64(len(tail))); err != nil {
+		return opError("read", l.path, err)
+	}
+	whole := size - int64(len(tail)) + int64(bytes.LastIndexByte(tail, '\n')+1)
+	return opError("truncate", l.path, l.file.Truncate(whole))
 }
 
 // discard removes the file.

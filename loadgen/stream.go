@@ -32,8 +32,13 @@ type stream struct {
 	reads    int     // reads that brought events
 	merged   int     // of these, with more than one
 	done     bool    // [DONE] was seen
-	usage    usage   // the last report
+	asked    int     // choices of the request, set by the caller
+	seen     choiceSet
+	finished choiceSet
+	head     []byte // the beginning of a body in which no event has come yet
+	usage    usage  // the last report
 	hasUsage bool
+	anyEvent bool
 	wantText bool // set by the caller: collect text
 	text     strings.Builder
 	visible  strings.Builder
@@ -53,6 +58,7 @@ func (s *stream) begin(a *attempt, conn net.Conn, sent int64) {
 	s.events, s.lags = s.events[:0], s.lags[:0]
 	s.reads, s.merged, s.done = 0, 0, false
 	s.usage, s.hasUsage = usage{}, false
+	s.seen, s.finished, s.head, s.anyEvent = 0, 0, s.head[:0], false
 	s.text.Reset()
 	s.visible.Reset()
 }
@@ -60,12 +66,16 @@ func (s *stream) begin(a *attempt, conn net.Conn, sent int64) {
 // Take takes a piece of the event stream, up to the terminator.
 func (s *stream) Take(b []byte, at, lag int64) (events int, done bool, err error) {
 	before := len(s.events)
+	if !s.anyEvent && len(s.head) < maxServerText {
+		s.head = append(s.head, b[:min(len(b), maxServerText-len(s.head))]...)
+	}
 	s.parser.Feed(b)
 	for !s.done {
 		name, data, ok := s.parser.Next()
 		if !ok {
 			break
 		}
+		s.anyEvent = true
 		s.watch.lastEvent.Store(at)
 		if err := s.event(name, data, at); err != nil {
 			return len(s.events) - before, false, err
@@ -122,7 +132,7 @@ func (s *stream) event(name, data []byte, at int64) error {
 	running := 0
 	if d.hasUsage {
 		s.usage, s.hasUsage = d.usage, true
-		running = d.usage.Completion
+		running = int(d.usage.Completion)
 	}
 	if d.content() {
 		if s.wantText {
@@ -132,10 +142,41 @@ func (s *stream) event(name, data []byte, at int64) error {
 		s.content(at, running, d.visible())
 		s.template.learn(data, &d)
 	}
+	s.seen |= d.seen
+	s.finished |= d.finished
 	if d.finish != "" {
 		s.rec.FinishReason = d.finish
 	}
 	return nil
+}
+
+// ended says that the answer's own end was seen: [DONE], or a finish reason of every
+// choice that was asked for or begun.
+func (s *stream) ended() bool {
+	return s.done || s.finished != 0 && s.seen&^s.finished == 0 && s.finished.len() >= s.asked
+}
+
+// notAStream looks into a body that ended without an event: an error in JSON, or
+// whatever else a server sends in the place of a stream. It is nil for a body
+// without anything.
+func (s *stream) notAStream() error {
+	body := bytes.TrimSpace(s.head)
+	if s.anyEvent || len(body) == 0 {
+		return nil
+	}
+	for _, field := range []string{":", "data", "event", "id", "retry", "\ufeff"} {
+		if bytes.HasPrefix(body, []byte(field)) {
+			return nil // a stream, of which no event came whole
+		}
+	}
+	d, err := decodeDelta(body)
+	switch {
+	case err == nil && d.failure != "":
+		return fmt.Errorf("%w: %s", errServer, d.failure)
+	case err == nil && d.content():
+		return fmt.Errorf("%w: one piece where a stream was asked for", errMalformed)
+	}
+	return fmt.Errorf("%w: no event in it: %s", errMalformed, serverText(body))
 }
 
 func (s *stream) collect(text string, reasoning bool) {
@@ -193,7 +234,7 @@ func (s *stream) conclude(rec *Record, t *Tenant) {
 	n := s.in.Counts()
 	rec.StampSource = stampSource(int64(n.Kernel), int64(n.User))
 	if s.hasUsage && s.usage.Prompt > 0 {
-		rec.PromptTokens = s.usage.Prompt
+		rec.PromptTokens = int(s.usage.Prompt)
 	}
 	for i := 1; i < len(s.events); i++ {
 		rec.MaxGapNS = max(rec.MaxGapNS, s.events[i].at-s.events[i-1].at)
@@ -210,14 +251,14 @@ func (s *stream) conclude(rec *Record, t *Tenant) {
 	case continuous:
 		rec.FirstTokens = int(s.events[0].tokens)
 		rec.OutputTokens, rec.TokenSource = int(s.events[len(s.events)-1].tokens), TokensUsage
-		if rec.Class == ClassOK && s.usage.Completion > rec.OutputTokens {
-			rec.OutputTokens = s.usage.Completion
+		if rec.Class == ClassOK {
+			rec.OutputTokens = max(rec.OutputTokens, int(s.usage.Completion))
 		}
 	case rec.Class != ClassOK:
 		// The usage report of a failed request, if there is one at all, is not of
 		// what was delivered.
 	case s.hasUsage && s.usage.Completion > 0:
-		rec.OutputTokens, rec.TokenSource = s.usage.Completion, TokensUsage
+		rec.OutputTokens, rec.TokenSource = int(s.usage.Completion), TokensUsage
 	case t.Tokenizer != nil:
 		if n := t.Tokenizer(s.text.String()); n > 0 {
 			rec.OutputTokens, rec.TokenSource = n, TokensTokenizer

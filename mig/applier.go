@@ -157,6 +157,9 @@ func (a *applier) blame(ctx context.Context, err error) error {
 			changes = []string{a.effects[n-1].at.instance().String() + " was destroyed"}
 		}
 	}
+	if errors.Is(err, ErrDisabled) && len(changes) == 0 { // for a moment
+		changes = []string{"MIG was disabled"}
+	}
 	if len(changes) > 0 {
 		return fmt.Errorf("%w: on %s %s; %w", ErrConflict, a.report.Device, strings.Join(changes, ", "), err)
 	}

@@ -215,8 +215,10 @@ func check(state DeviceState, plan ChangePlan) (done bool, err error) {
 		return false, pending
 	}
 	now := state.Layout()
-	if plan.Model != nil && len(now.Instances) > 0 && now.Model != plan.Model {
-		return false, fmt.Errorf("%w: it is a %s, and the plan is for a %s", ErrStale, now.Model, plan.Model)
+	for _, step := range plan.Steps {
+		if p := step.Instance.Profile; p == nil || p.model != state.Model {
+			return false, fmt.Errorf("%w: it is a %s, and the plan is for a %s; plan with the model that the device reports", ErrStale, state.Model, plan.Model)
+		}
 	}
 	if !slices.EqualFunc(now.Instances, plan.Have.Instances, sameInstance) {
 		if mode == state.Mode && slices.EqualFunc(now.Instances, plan.Want.Instances, sameInstance) {

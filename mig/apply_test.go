@@ -228,6 +228,12 @@ func TestApplyConditions(t *testing.T) {
 			t.Errorf("err = %v after %v", err, g.Calls())
 		}
 	})
+	t.Run("another kind of GPU", func(t *testing.T) {
+		g := simulated(t, lookup(t, "a100-40gb"), migtest.Options{})
+		if _, err := mig.Apply(ctx, g, plan, mig.ApplyOptions{}); !errors.Is(err, mig.ErrStale) || len(g.Calls()) != 1 {
+			t.Errorf("err = %v after %v", err, g.Calls())
+		}
+	})
 	t.Run("busy since", func(t *testing.T) {
 		have := parse(t, a100, "1g.10gb@0")
 		g := simulated(t, a100, migtest.Options{Layout: have})

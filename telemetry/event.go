@@ -12,7 +12,7 @@ type EventKind uint8
 // The kinds of events.
 const (
 	EventUnknown   EventKind = iota
-	EventGap                 // ticks were missed; Length is from the last tick to the next
+	EventGap                 // ticks of a device were missed; Length is from the last tick to the next
 	EventClockJump           // the wall clock moved against the monotonic clock by Length
 	EventLost                // a device was lost
 	EventBack                // a device that was down (lost, hung or failing) answers again

@@ -10,8 +10,8 @@ import (
 // Timing says how evenly the fast clock ticked.
 type Timing struct {
 	Period time.Duration `json:"period_ns"`
-	// Ticks were read; Missed were not, since the one before took too long or
-	// the process did not run.
+	// Ticks were read, of one device at least; Missed were not, of any, since
+	// the one before took too long or the process did not run.
 	Ticks  int64 `json:"ticks"`
 	Missed int64 `json:"missed"`
 	// Jitter is by how much the time between a device's successive readings

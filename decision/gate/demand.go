@@ -31,6 +31,7 @@ type Demand struct {
 	Busy      float64
 	BusyBasis BusyBasis
 
+	Decodes      bool // a language model's work, bound by memory bandwidth
 	Serves       bool // a model server, which can multiplex requests itself
 	NeverShares  bool // it runs on whole GPUs
 	Encodes      bool // it uses video encoders

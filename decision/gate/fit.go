@@ -94,7 +94,7 @@ func (g *Ground) gateSlice(d *Demand, nb Neighbours, profile *mig.Profile, r *Re
 			if tooSmall < 0 || s.memory > g.slices[tooSmall].memory {
 				tooSmall = i
 			}
-		case !d.Predicted && d.BusyBasis == BusyStated && d.Busy*s.Slowdown*float64(inside) > 1:
+		case !d.Predicted && d.BusyBasis == BusyStated && d.Busy*s.Slowdown(d)*float64(inside) > 1:
 			saturated = i
 		default:
 			r.slice = int16(i)
@@ -124,7 +124,7 @@ func (g *Ground) noteSlice(d *Demand, nb Neighbours, need sharing.Bytes, r *Repo
 	r.compare(VerdictPass, CodeSliceFits, int64(need), 0).slice = r.slice + 1
 	noteFraction(d, need, s.memory, r)
 	if d.BusyBasis == BusyStated && d.Busy > 0 {
-		r.compare(VerdictPass, CodeSliceLoad, 0, permille(d.Busy*s.Slowdown*float64(inside))).slice = r.slice + 1
+		r.compare(VerdictPass, CodeSliceLoad, 0, permille(d.Busy*s.Slowdown(d)*float64(inside))).slice = r.slice + 1
 	}
 	around := nb.Trusted
 	if inside == 1 {

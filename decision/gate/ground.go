@@ -2,7 +2,6 @@ package gate
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -50,11 +49,12 @@ type Ground struct {
 type MIGSlice struct {
 	Profile *mig.Profile
 	PerGPU  int // instances on an empty GPU
-	// Slowdown is against the whole GPU: a prior. The bound is the whole GPU's
-	// SMs over the slice's, the most that it can be.
-	Slowdown, SlowdownBound float64
+	// SlowdownBound is the whole GPU's SMs over the slice's, the most that work
+	// can be slowed down by having fewer of them.
+	SlowdownBound float64
 
-	memory sharing.Bytes // 0 = not known
+	slower, slowerDecoding float64       // see Slowdown
+	memory                 sharing.Bytes // 0 = not known
 }
 
 // NewGround prepares a kind of GPU. It fails without a GPU.
@@ -104,7 +104,8 @@ func (g *Ground) cut() {
 		}
 		s := MIGSlice{Profile: prof, PerGPU: prof.MaxInstances, SlowdownBound: 1 / part}
 		s.memory, _ = prof.Memory.Get()
-		s.Slowdown = math.Pow(s.SlowdownBound, predict.SliceExponent)
+		sms, bandwidth := s.Shares()
+		s.slower, s.slowerDecoding = predict.SliceSlowdown(sms, bandwidth)
 		g.slices = append(g.slices, s)
 	}
 	slices.SortFunc(g.slices, func(a, b MIGSlice) int {
@@ -146,9 +147,18 @@ func (g *Ground) sliceOf(p *mig.Profile) *MIGSlice {
 	return nil
 }
 
-func (g *Ground) slowdown(p *mig.Profile) float64 {
-	if s := g.sliceOf(p); s != nil {
-		return s.Slowdown
+// Slowdown is how much slower the workload is on the slice than on the whole
+// GPU: a prior. Decoding is bound by memory bandwidth, other work by SMs.
+func (s *MIGSlice) Slowdown(d *Demand) float64 {
+	if d.Decodes {
+		return s.slowerDecoding
+	}
+	return s.slower
+}
+
+func (g *Ground) slowdown(p *mig.Profile, d *Demand) float64 {
+	if s := g.sliceOf(p); s != nil && d != nil {
+		return s.Slowdown(d)
 	}
 	return 1
 }

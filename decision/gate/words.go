@@ -116,7 +116,11 @@ var words = [codeCount]word{
 		return fmt.Sprintf("fits %s (%s), of which %d stand on an empty GPU", r.slice(), r.sliceMemory(), perGPU)
 	}},
 	CodeSliceLoad: {"slice-load", "nos-gpu-sharing", ScopeKind, func(r *Reason) string {
-		return fmt.Sprintf("will keep the slice %s busy, if it runs %.2f times slower there as YOLOS-small on A100 slices does (prior); measure it", share(r.Have), r.on().slowdown(r.Profile))
+		law := "as YOLOS-small on A100 slices does"
+		if r.demand != nil && r.demand.Decodes {
+			law = "by its share of the memory bandwidth"
+		}
+		return fmt.Sprintf("will keep the slice %s busy, if it runs %.2f times slower there %s (prior); measure it", share(r.Have), r.on().slowdown(r.Profile, r.demand), law)
 	}},
 	CodeFraction: {"memory-fraction", "dynamo-mps-limits", ScopeKind, func(r *Reason) string {
 		d := r.about()

@@ -68,6 +68,8 @@ type Prospect struct {
 	Rate  Bounds               // part of its rate alone, work without latency objectives
 	Busy  Bounds               // share of its time that the tenant keeps its share of the GPU busy; 1 or more: it can't keep up
 	Known [LatencyCount]bool
+	// Simulated says that the tenants were played request by request.
+	Simulated bool
 }
 
 // Bounds is a figure with its one-sided bounds.
@@ -115,7 +117,7 @@ func (o *Prospect) Likely(d *Tenant) bool {
 
 // formError is the standard deviation of the logarithm by which the closed
 // forms miss the event simulation.
-var formError = [LatencyCount]float64{0.12, 0.12, 0.10}
+var formError = [LatencyCount]float64{0.14, 0.14, 0.12}
 
 // Prospects computes what each of the tenants of one GPU or slice will see, at a
 // one-sided confidence (0.5 to 0.999). Quantities that nobody measured are
@@ -133,7 +135,7 @@ func Prospects(m Machine, share Share, tenants []Tenant, confidence float64, out
 		o := &out[i]
 		for k := range LatencyCount {
 			o.Known[k] = b.known[k]
-			o.P99[k] = Bounds{b.p99[k], z * formError[k], z * formError[k]}
+			o.P99[k] = Bounds{b.p99[k], formError[k], formError[k]}
 			if len(tenants) == 1 && share.SMs == 1 && tenants[i].Serving == nil {
 				o.P99[k] = Bounds{Value: b.p99[k]} // it was measured just so
 			}
@@ -148,7 +150,7 @@ func Prospects(m Machine, share Share, tenants []Tenant, confidence float64, out
 		}
 		for _, side := range [2]float64{-1, 1} {
 			s := medians
-			s[q] = priors[q].shifted(side * z)
+			s[q] = priors[q].shifted(side)
 			if s[q] == medians[q] {
 				continue
 			}
@@ -166,10 +168,10 @@ func Prospects(m Machine, share Share, tenants []Tenant, confidence float64, out
 	for i := range out {
 		o := &out[i]
 		for k := range LatencyCount {
-			o.P99[k].close()
+			o.P99[k].close(z)
 		}
-		o.Rate.close()
-		o.Busy.close()
+		o.Rate.close(z)
+		o.Busy.close(z)
 	}
 	return out
 }
@@ -209,9 +211,9 @@ func widen(b *Bounds, base, moved float64) {
 	}
 }
 
-// close turns sums of squares into bounds.
-func (b *Bounds) close() {
-	b.Low, b.High = b.Value*math.Exp(-math.Sqrt(b.Low)), b.Value*math.Exp(math.Sqrt(b.High))
+// close turns sums of squares into bounds z standard deviations away.
+func (b *Bounds) close(z float64) {
+	b.Low, b.High = b.Value*math.Exp(-z*math.Sqrt(b.Low)), b.Value*math.Exp(z*math.Sqrt(b.High))
 	if math.IsInf(b.Value, 1) {
 		b.Low = b.Value
 	}
@@ -238,6 +240,9 @@ type evaluation struct {
 type state struct {
 	stepHost, stepGPU, kvGPU float64 // seconds of a decode step: fixed parts, and for each sequence
 	preHost, preGPU          float64
+	perInput, preFloor       float64 // seconds of the GPU for a token of the prompt; of a prefill at least
+	slowPrefill              float64 // factor of the share
+	blocking                 float64 // share of a neighbour's kernels that its activity delays under MPS
 	weight                   float64 // what its activity costs a neighbour
 	active                   float64 // part of the time in which it is active
 	episode                  float64 // seconds that it stays so

@@ -71,9 +71,9 @@ func (e *evaluation) prepare(d *Tenant, t *state, s *setting) {
 	mps := e.share.Mechanism == sharing.MechanismMPS
 	slowDecode := math.Pow(1/e.share.Bandwidth, s[sliceDecoding])
 	slowOther := math.Pow(1/e.share.SMs, s[sliceOther])
-	sm := s[smOther]
+	t.blocking = s[mpsBlocking] * s[smOther]
 	if d.Decodes || d.Serving != nil {
-		sm = s[smDecoding]
+		t.blocking = s[mpsBlocking] * s[smDecoding]
 	}
 	if v := d.Serving; v != nil {
 		context := v.Input + v.Output/2
@@ -85,13 +85,14 @@ func (e *evaluation) prepare(d *Tenant, t *state, s *setting) {
 			t.stepHost += v.Layers * s[mpsStepPerLayer] / 1e3
 		}
 		floor := v.Layers * s[prefillPerLayer] / 1e3
-		gpu := max(2*v.Parameters*v.Input/(e.machine.FLOPs*s[prefillEfficiency]), launchBusy*floor)
+		t.perInput, t.preFloor, t.slowPrefill = 2*v.Parameters/(e.machine.FLOPs*s[prefillEfficiency]), floor, slowOther
+		gpu := max(t.perInput*v.Input, launchBusy*floor)
 		t.preHost, t.preGPU = max(0, floor-gpu), gpu*slowOther
 		t.load = v.PerS * s[loadError]
 		t.weight = t.stepGPU / (t.stepGPU + t.stepHost)
 		t.active = min(1, t.load*(t.preHost+t.preGPU+v.Output*(t.stepHost+t.stepGPU)))
 		if mps {
-			t.weight *= s[mpsBlocking] * sm
+			t.weight *= t.blocking
 		}
 		return
 	}
@@ -108,7 +109,7 @@ func (e *evaluation) prepare(d *Tenant, t *state, s *setting) {
 	t.weight = 1 - host
 	t.active = min(1, t.load*(t.stepHost+t.stepGPU))
 	if mps {
-		t.weight *= s[mpsBlocking] * sm
+		t.weight *= t.blocking
 	}
 }
 
@@ -245,17 +246,37 @@ func (e *evaluation) serving(v *Serving, t *state, worst, cv2 float64, f *forese
 	batch := t.batch + 1
 	deep := batch + 1.5*math.Sqrt(t.batch*cv2)
 	step := t.stepHost + t.stepGPU*worst + t.kvGPU*worst*deep
-	for _, c := range [...]struct{ length, tail float64 }{{0, 2.33}, {1, 1.55}, {1.6, 0.9}} {
-		out := max(2, v.Output*math.Exp(-lengthSigma*lengthSigma/2-c.length*lengthSigma))
-		met := t.load * out * t.token
-		prefills := met + c.tail*math.Sqrt(met*cv2)
-		f.p99[LatencyTPOT] = max(f.p99[LatencyTPOT], step+prefills*preWorst/(out-1))
-	}
+	f.p99[LatencyTPOT] = step + e.interrupted(v, t, preWorst, cv2)
 	token := (t.stepHost + t.stepGPU*t.crowd + t.kvGPU*t.crowd*batch) / (1 - busy)
 	mean := pre + v.Output*token
 	longest := v.Output * long * max(token, 0.5*(token+step))
-	f.p99[LatencyE2E] = mean + math.Hypot(longest-v.Output*token, f.p99[LatencyTTFT]-pre)
+	prefills := 2.33 * preWorst * math.Sqrt(1.4*cv2*t.load*(v.Output*t.token+pre))
+	f.p99[LatencyE2E] = mean + math.Hypot(math.Hypot(longest-v.Output*token, f.p99[LatencyTTFT]-pre), prefills)
 	f.busy = max(busy+t.load*v.Output*t.kvGPU*t.crowd, t.batch/max(1, orDefault(v.Sequences, 64)))
+}
+
+// interrupted is what other requests' prefills add to the P99 of the time per
+// output token: many in long answers, or one long one, or two, in a short answer.
+// A prefill that waited while the request had its own comes right after it.
+func (e *evaluation) interrupted(v *Serving, t *state, pre, cv2 float64) float64 {
+	added := 0.0
+	for _, c := range [...]struct{ length, tail float64 }{{0, 2.33}, {1, 1.55}, {1.6, 0.9}} {
+		out := max(2, v.Output*math.Exp(-lengthSigma*lengthSigma/2-c.length*lengthSigma))
+		met := t.load * (out*t.token + pre)
+		added = max(added, (met+c.tail*math.Sqrt(met*cv2))*pre/(out-1))
+	}
+	met := t.load * cv2 * (v.Output*t.token + pre)
+	for n, any := 1.0, -math.Expm1(-met); n <= 3; n, any = n+1, any*met/(n+1) {
+		if any <= 0.01 {
+			break
+		}
+		z := math.Sqrt2 * math.Erfinv(1-2*0.01/any)
+		each := math.Exp(z*lengthSigma/math.Sqrt2 - lengthSigma*lengthSigma/2)
+		long := max(pre, t.preGPU*t.crowd*e.lengthens(v, t, each))
+		short := max(2, v.Output*math.Exp(-lengthSigma*lengthSigma/2-z*lengthSigma/math.Sqrt2))
+		added = max(added, n*long/(short-1))
+	}
+	return added
 }
 
 // lengthens is how much longer the GPU's part of a prefill takes for a prompt

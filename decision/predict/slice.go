@@ -17,6 +17,13 @@ import (
 // workloads.
 const SliceExponent = 0.664
 
+// SliceSlowdown is how much slower work is on a slice with shares of a GPU's SMs
+// and memory bandwidth than on the whole of it, and how much decoding is, which
+// is bound by bandwidth; priors, see [Priors].
+func SliceSlowdown(sms, bandwidth float64) (other, decoding float64) {
+	return math.Pow(1/sms, SliceExponent), math.Pow(1/bandwidth, medians[sliceDecoding])
+}
+
 // SlicePoint is a latency measured on a share of a GPU.
 type SlicePoint struct {
 	SMFraction float64 // of the whole GPU's SMs, 0 to 1

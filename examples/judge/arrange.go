@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,6 +41,34 @@ func (a arrangement) cost(s *scene) float64 {
 		sum += s.prices[a[i].pool]
 	}
 	return sum
+}
+
+// words lists the arrangement's GPUs, alike ones together.
+func (a arrangement) words(s *scene) string {
+	var keys []string
+	counts := map[string]int{}
+	for i := range a {
+		p := &a[i]
+		var who []string
+		for w, n := range p.counts {
+			if n == 0 {
+				continue
+			}
+			name := fmt.Sprintf("%d %s", n, s.full.Workloads[w].Name)
+			if p.profiles != nil {
+				name += " " + p.profiles[w]
+			}
+			who = append(who, name)
+		}
+		k := fmt.Sprintf("%s %s [%s]", s.gpus[p.pool].Name, p.mechanism, strings.Join(who, " | "))
+		if counts[k]++; counts[k] == 1 {
+			keys = append(keys, k)
+		}
+	}
+	for i, k := range keys {
+		keys[i] = fmt.Sprintf("%d x %s", counts[k], k)
+	}
+	return strings.Join(keys, ", ")
 }
 
 // carrying is the part of the arrangement whose GPUs carry one of the workloads.
@@ -129,9 +158,14 @@ func (p *plan) overcommits(s *scene, w *world, tenants []*tenant) bool {
 		}
 		return false
 	}
+	// Who is alone gives back what its allocator holds before it fails; neighbours
+	// do not give back theirs.
 	sum := 0.0
 	for _, t := range tenants {
-		sum += t.memory + t.loose
+		sum += t.memory
+		if len(tenants) > 1 {
+			sum += t.loose
+		}
 	}
 	return sum > total
 }
@@ -173,24 +207,25 @@ func trusts(f *decision.Fleet, a, b int) bool {
 // profilesOf lists the MIG profiles of a pool's GPU, smallest first; none where
 // there is no MIG.
 func profilesOf(g *sharing.GPU) []*mig.Profile {
-	model, err := mig.Lookup(g.Name)
-	if err != nil {
-		return nil
+	if known, ok := profileLists[g]; ok {
+		return known
 	}
 	var out []*mig.Profile
-	for _, p := range model.Profiles {
-		if !strings.Contains(p.Name, "+") && !strings.Contains(p.Name, "-") {
-			out = append(out, p)
+	if model, err := mig.Lookup(g.Name); err == nil {
+		for _, p := range model.Profiles {
+			if !strings.Contains(p.Name, "+") && !strings.Contains(p.Name, "-") {
+				out = append(out, p)
+			}
 		}
 	}
 	slices.SortFunc(out, func(a, b *mig.Profile) int {
-		if a.PlacementUnits != b.PlacementUnits {
-			return a.PlacementUnits - b.PlacementUnits
-		}
-		return a.ComputeSlices - b.ComputeSlices
+		return cmp.Or(cmp.Compare(a.PlacementUnits, b.PlacementUnits), cmp.Compare(a.ComputeSlices, b.ComputeSlices))
 	})
+	profileLists[g] = out
 	return out
 }
+
+var profileLists = map[*sharing.GPU][]*mig.Profile{}
 
 // placeable says whether the plan's instances stand together on one GPU.
 func (p *plan) placeable(g *sharing.GPU) bool {

@@ -118,6 +118,7 @@ type report struct {
 	Exhaustive int                 `json:"exhaustive_fleets"` // whose cheapest arrangement was sought among all
 	Confidence float64             `json:"confidence"`
 	Ours       outcome             `json:"ours"`
+	Shown      outcome             `json:"shown"` // the cheapest arrangement that could be shown to do, where ours decided
 	Rules      map[string]*outcome `json:"rules"`
 	Seed       uint64              `json:"seed"`
 }
@@ -193,6 +194,7 @@ func judge(ctx context.Context, o options, progress io.Writer) (*report, error) 
 		}
 	}
 	rep.Ours = *ours.sum()
+	rep.Shown = *j.shown.sum()
 	for i, r := range rules {
 		rep.Rules[r.name] = byRule[i].sum()
 	}
@@ -205,6 +207,7 @@ type bench struct {
 	spreads *spreads
 	z       float64
 	log     io.Writer
+	shown   tally // the yardstick itself, played
 }
 
 func (j *bench) fleet(n int, s *scene, w *world, ours *tally, byRule []*tally, rep *report) error {
@@ -216,7 +219,7 @@ func (j *bench) fleet(n int, s *scene, w *world, ours *tally, byRule []*tally, r
 	}
 	seed := j.o.seed*1_000_003 + uint64(n)
 	known := newOracle(s, shown(s, j.spreads, seed^0x9e3779b9, j.z))
-	real := newOracle(s, truth(s, w, seed))
+	real := newOracle(s, truth(s, w))
 	decided := make([]bool, len(s.full.Workloads))
 	provisional := make([]bool, len(decided))
 	for i := range decided {
@@ -243,7 +246,7 @@ func (j *bench) fleet(n int, s *scene, w *world, ours *tally, byRule []*tally, r
 		}
 	}
 	mine := arrangementOf(s, result)
-	missed, over := played(s, w, mine, seed)
+	missed, over := played(s, w, mine)
 	ours.Overcommitted += over
 	for i, m := range missed {
 		switch {
@@ -258,13 +261,35 @@ func (j *bench) fleet(n int, s *scene, w *world, ours *tally, byRule []*tally, r
 	if s.exhaustive(decided) {
 		rep.Exhaustive++
 	}
+	for _, part := range s.parts(placeable(known, decided)) {
+		best, ok := known.cheapest(part)
+		if !ok {
+			continue
+		}
+		missed, over := played(s, w, best)
+		j.shown.Overcommitted += over
+		for i, in := range part {
+			if !in {
+				continue
+			}
+			j.shown.Decided++
+			if missed[i] != "" {
+				j.shown.missed++
+			}
+		}
+	}
 	if r := j.price(s, ours, known, real, mine, decided); r > 0.05 {
 		fmt.Fprintf(j.log, "fleet %d (seed %d): costs %.0f%% more than what could be shown to do\n", n, j.o.seed, 100*r)
+		fmt.Fprintf(j.log, "  decided: %s\n", mine.carrying(decided).words(s))
+		for _, part := range s.parts(placeable(known, decided)) {
+			best, _ := known.cheapest(part)
+			fmt.Fprintf(j.log, "  shown:   %s\n", best.words(s))
+		}
 	}
 	for i, r := range rules {
 		t := byRule[i]
 		a, placed := r.arrange(s)
-		missed, over := played(s, w, a, seed)
+		missed, over := played(s, w, a)
 		t.Overcommitted += over
 		for k, ok := range placed {
 			if !ok {
@@ -282,7 +307,7 @@ func (j *bench) fleet(n int, s *scene, w *world, ours *tally, byRule []*tally, r
 }
 
 // played says of each workload what it missed, and how many GPUs were overcommitted.
-func played(s *scene, w *world, a arrangement, seed uint64) (missed []string, over int) {
+func played(s *scene, w *world, a arrangement) (missed []string, over int) {
 	missed = make([]string, len(s.full.Workloads))
 	before := map[string][]string{}
 	for i := range a {
@@ -298,7 +323,7 @@ func played(s *scene, w *world, a arrangement, seed uint64) (missed []string, ov
 		key := p.key()
 		what, again := before[key]
 		if !again {
-			for k, v := range play(tenants, how, w, seed) {
+			for k, v := range play(tenants, how, w) {
 				what = append(what, tenants[k].why(v))
 			}
 			before[key] = what
@@ -347,15 +372,8 @@ func (j *bench) price(s *scene, t *tally, known, real *oracle, a arrangement, in
 // the workloads are taken a few at a time, and an arrangement that is cheaper
 // counts as the best found.
 func over(s *scene, o *oracle, a arrangement, in []bool) float64 {
-	set := make([]bool, len(in))
-	any := false
-	for i := range in {
-		if in[i] {
-			_, set[i] = o.feasible(i)
-			any = any || set[i]
-		}
-	}
-	if !any {
+	set := placeable(o, in)
+	if !slices.Contains(set, true) {
 		return math.NaN()
 	}
 	best := 0.0
@@ -367,6 +385,17 @@ func over(s *scene, o *oracle, a arrangement, in []bool) float64 {
 		best += b.cost(s)
 	}
 	return max(0, a.carrying(set).cost(s)/best-1)
+}
+
+// placeable is the part of a set of workloads that the oracle can place.
+func placeable(o *oracle, in []bool) []bool {
+	set := make([]bool, len(in))
+	for i := range in {
+		if in[i] {
+			_, set[i] = o.feasible(i)
+		}
+	}
+	return set
 }
 
 // parts divides a set of workloads into sets that can be searched exhaustively.
@@ -399,6 +428,7 @@ func (r *report) writeText(w io.Writer) error {
 			o.MissedPercent, o.ProvisionalMissedPercent, o.Overcommitted, o.Regret.Mean, o.Regret.P95, o.Hindsight.Mean, o.Hindsight.P95)
 	}
 	line("decision", &r.Ours)
+	line("cheapest that could be shown", &r.Shown)
 	for _, rule := range rules {
 		line(rule.name, r.Rules[rule.name])
 	}

@@ -62,14 +62,16 @@ func TestBadFlags(t *testing.T) {
 // A lone server's P99 is that of its queue, and a neighbour that is always
 // active halves what work without requests gets.
 func TestPlayAgainstTheory(t *testing.T) {
-	w := &world{fleet: map[string]float64{"turns_overhead": 0, "mps_blocking": 1}}
+	world := func() *world {
+		return &world{fleet: map[string]float64{"turns_overhead": 0, "mps_blocking": 1}, fates: make([]*fate, 1)}
+	}
 	server := &tenant{service: 0.01, rate: 50, cv: 1, slowBy: sliceLaw{exponent: 1}}
-	got := play([]*tenant{server}, way{mechanism: sharing.MechanismExclusive}, w, 1)[0].p99[e2e]
+	got := play([]*tenant{server}, way{mechanism: sharing.MechanismExclusive}, world())[0].p99[e2e]
 	if want := 0.01 * unitP99(0.5, 1); math.Abs(math.Log(got/want)) > 0.25 {
 		t.Errorf("P99 %v, the queue's is %v", got, want)
 	}
 	busy := &tenant{service: 0.1, slowBy: sliceLaw{exponent: 1}, think: 1e-6}
-	for _, s := range play([]*tenant{busy, busy}, way{mechanism: sharing.MechanismTimeSlicing}, w, 1) {
+	for _, s := range play([]*tenant{busy, busy}, way{mechanism: sharing.MechanismTimeSlicing}, world()) {
 		if math.Abs(s.rate-0.5) > 0.02 {
 			t.Errorf("two that are always busy get %v of their rate each", s.rate)
 		}

@@ -52,17 +52,44 @@ type request struct {
 	in, out         float64
 }
 
+// fate is the random numbers of a workload's requests in a world, drawn once
+// and used again in every play.
+type fate struct{ gaps, in, out, work, thought [fates]float64 }
+
+const fates = 2048
+
+// fateOf draws the fate of a tenant's requests: gaps of mean 1, lengths and work
+// over their means.
+func fateOf(rng *rand.Rand, t *tenant) *fate {
+	f := &fate{}
+	k := 1 / (t.cv * t.cv)
+	lengthOf := func() float64 { return math.Exp(lengthSigma*rng.NormFloat64() - lengthSigma*lengthSigma/2) }
+	for i := range fates {
+		switch {
+		case t.llm != nil:
+			f.gaps[i], f.in[i], f.out[i] = gamma(rng, k)/k, lengthOf(), lengthOf()
+		case t.rate > 0:
+			f.gaps[i], f.work[i] = gamma(rng, k)/k, math.Exp(0.3*rng.NormFloat64()-0.045)
+		default:
+			f.thought[i] = rng.ExpFloat64()
+		}
+	}
+	return f
+}
+
 // runner is a tenant while it is played.
 type runner struct {
 	*tenant
-	rng     *rand.Rand
+	fate    *fate
+	at      int     // in its fate
+	slow    float64 // factor on GPU work of its slice, in prefills too
+	slowPre float64
 	next    float64 // next arrival, +Inf when it waits for an answer
 	waiting []request
 	running []request
 	prefill float64 // part of a prefill that is left, 1 to 0; 0 = none
 	ticks   float64 // decode steps done
 	samples [3][]float64
-	share   slice
 	mps     bool
 	done    int
 	stuck   bool
@@ -102,24 +129,19 @@ func (r *runner) unit() (host, gpu float64) {
 // pace is how long the unit takes beside the others.
 func (r *runner) pace(crowd float64) float64 {
 	host, gpu := r.unit()
-	law := r.slowBy
 	if r.prefill > 0 {
-		law = sliceLaw{exponent: law.prefill}
+		return host + gpu*crowd*r.slowPre
 	}
-	return host + gpu*crowd*law.slowdown(r.share)
-}
-
-func lengthOf(rng *rand.Rand, mean float64) float64 {
-	return max(1, math.Round(mean*math.Exp(lengthSigma*rng.NormFloat64()-lengthSigma*lengthSigma/2)))
+	return host + gpu*crowd*r.slow
 }
 
 // gap draws the time to the next request: gamma with the tenant's variation.
 func (r *runner) gap() float64 {
+	r.at = (r.at + 1) % fates
 	if r.rate == 0 {
-		return r.think * r.rng.ExpFloat64()
+		return r.think * r.fate.thought[r.at]
 	}
-	k := 1 / (r.cv * r.cv)
-	return gamma(r.rng, k) / (k * r.rate)
+	return r.fate.gaps[r.at] / r.rate
 }
 
 // gamma draws from a gamma distribution of shape k and scale 1 (Marsaglia and Tsang).
@@ -145,20 +167,30 @@ func gamma(rng *rand.Rand, k float64) float64 {
 // play runs the tenants of one GPU event by event and tells what each saw.
 // overhead is what taking turns costs, blocking what MPS makes of a neighbour's
 // SM activity.
-func play(tenants []*tenant, how way, w *world, seed uint64) []seen {
+func play(tenants []*tenant, how way, w *world) []seen {
 	overhead, blocking := w.fleet["turns_overhead"], w.fleet["mps_blocking"]
-	rs := make([]*runner, len(tenants))
+	for len(w.runners) < len(tenants) {
+		w.runners = append(w.runners, &runner{})
+	}
+	rs := w.runners[:len(tenants)]
 	horizon := 0.0
 	for i, t := range tenants {
-		r := &runner{tenant: t, rng: rand.New(rand.NewPCG(seed, uint64(i))), share: slice{1, 1}, mps: how.mechanism == sharing.MechanismMPS}
+		r := rs[i]
+		if w.fates[t.workload] == nil {
+			w.fates[t.workload] = fateOf(rand.New(rand.NewPCG(w.seed, uint64(t.workload))), t)
+		}
+		*r = runner{tenant: t, fate: w.fates[t.workload], at: i * (fates/8 - 1) % fates, slow: 1, slowPre: 1, mps: how.mechanism == sharing.MechanismMPS,
+			waiting: r.waiting[:0], running: r.running[:0], samples: r.samples}
+		for k := range r.samples {
+			r.samples[k] = r.samples[k][:0]
+		}
 		if how.slices != nil {
-			r.share = how.slices[i]
+			r.slow, r.slowPre = t.slowBy.slowdown(how.slices[i]), sliceLaw{exponent: t.slowBy.prefill}.slowdown(how.slices[i])
 		}
 		r.next = r.gap()
 		if t.rate > 0 {
 			horizon = max(horizon, requestsPlayed/t.rate)
 		}
-		rs[i] = r
 	}
 	horizon = min(max(horizon, 60), longestPlay)
 	crowds := make([]float64, len(rs))
@@ -258,9 +290,9 @@ func (r *runner) advance(units float64) {
 func (r *runner) arrive(now float64) {
 	q := request{at: now, mark: 1}
 	if r.llm != nil {
-		q.in, q.out = lengthOf(r.rng, r.llm.input), lengthOf(r.rng, r.llm.output)
+		q.in, q.out = max(1, math.Round(r.llm.input*r.fate.in[r.at])), max(1, math.Round(r.llm.output*r.fate.out[r.at]))
 	} else if r.rate > 0 {
-		q.mark = math.Exp(0.3*r.rng.NormFloat64() - 0.045) // of its mean service
+		q.mark = r.fate.work[r.at] // of its mean service
 	}
 	r.waiting = append(r.waiting, q)
 	r.next = math.Inf(1)
@@ -283,7 +315,7 @@ func (r *runner) start() {
 func (r *runner) finish(now float64) {
 	if r.llm == nil {
 		q := r.waiting[0]
-		r.waiting = r.waiting[1:]
+		r.waiting = slices.Delete(r.waiting, 0, 1)
 		r.sample(e2e, now-q.at)
 		r.done++
 		if r.rate == 0 {
@@ -293,7 +325,7 @@ func (r *runner) finish(now float64) {
 	}
 	if r.prefill > 0 {
 		q := r.waiting[0]
-		r.waiting = r.waiting[1:]
+		r.waiting = slices.Delete(r.waiting, 0, 1)
 		r.prefill = 0
 		q.first, q.mark = now, r.ticks+q.out-1
 		r.sample(ttft, now-q.at)
@@ -332,14 +364,33 @@ func (r *runner) seen() seen {
 		if len(v) == 0 {
 			continue
 		}
-		v = v[len(v)/20:] // the start is not the steady state
-		slices.Sort(v)
-		s.p99[k] = v[min(len(v)-1, int(math.Ceil(0.99*float64(len(v))))-1)]
+		s.p99[k] = p99(v[len(v)/20:]) // the start is not the steady state
 		if r.stuck {
 			s.p99[k] = math.Inf(1)
 		}
 	}
 	return s
+}
+
+// p99 is the P99 by nearest rank: the smallest of the values that the last
+// hundredth holds.
+func p99(v []float64) float64 {
+	rank := min(len(v), int(math.Ceil(0.99*float64(len(v)))))
+	top := make([]float64, 0, 64) // ascending
+	most := len(v) - rank + 1
+	for _, x := range v {
+		if len(top) == most && x <= top[0] {
+			continue
+		}
+		at, _ := slices.BinarySearch(top, x)
+		if len(top) == most {
+			copy(top, top[1:at])
+			top[at-1] = x
+			continue
+		}
+		top = slices.Insert(top, at, x)
+	}
+	return top[0]
 }
 
 // unitP99 is the P99 of a server's latency over its mean service time, alone,
@@ -352,11 +403,11 @@ var unitP99 = func() func(busy, cv float64) float64 {
 		if table[c][b] == 0 {
 			busy := (float64(b) + 0.5) / steps
 			rng := rand.New(rand.NewPCG(uint64(c), uint64(b)))
-			r := runner{tenant: &tenant{cv: cvs[c], rate: busy}, rng: rng}
+			k := 1 / (cvs[c] * cvs[c])
 			free, at := 0.0, 0.0
 			var v []float64
 			for range 40_000 {
-				at += r.gap()
+				at += gamma(rng, k) / (k * busy)
 				free = max(free, at) + math.Exp(0.3*rng.NormFloat64()-0.045)
 				v = append(v, free-at)
 			}

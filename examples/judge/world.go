@@ -74,6 +74,9 @@ type world struct {
 	outlier string // the quantity that lies outside the published spread, or ""
 	fleet   map[string]float64
 	each    []map[string]float64 // by workload
+	seed    uint64
+	fates   []*fate   // by workload, once it was played
+	runners []*runner // kept from play to play
 }
 
 // ofWorkload are the quantities that differ from workload to workload.
@@ -82,7 +85,7 @@ var ofWorkload = []string{"sm_decode", "sm_other", "slice_other", "load_error", 
 // draw draws a world for n workloads. With outlier one quantity lies outside.
 func (s *spreads) draw(rng *rand.Rand, n int, outlier bool) *world {
 	names := slices.Sorted(maps.Keys(s.Quantities))
-	w := &world{fleet: map[string]float64{}}
+	w := &world{fleet: map[string]float64{}, seed: rng.Uint64(), fates: make([]*fate, n)}
 	if outlier {
 		w.outlier = names[rng.IntN(len(names))]
 	}
@@ -102,6 +105,21 @@ func (s *spreads) draw(rng *rand.Rand, n int, outlier bool) *world {
 		for _, name := range ofWorkload {
 			own[name] = take(name)
 		}
+		w.each = append(w.each, own)
+	}
+	return w
+}
+
+// worst is a world in which memory is as short as the spreads allow, for n
+// workloads.
+func (s *spreads) worst(n int) *world {
+	w := &world{fleet: map[string]float64{}}
+	own := map[string]float64{}
+	for name, q := range s.Quantities {
+		v := max(q.Median, q.High)
+		w.fleet[name], own[name] = v, v
+	}
+	for range n {
 		w.each = append(w.each, own)
 	}
 	return w

@@ -52,20 +52,23 @@ func (m *monitor) Begin(h telemetry.Header) error {
 	return err
 }
 
-// maxEvents is how many events are kept to be shown.
-const maxEvents = 100
+// maxEvents is how many events are kept to be shown, and maxDown how many where
+// a device goes down or comes back.
+const maxEvents, maxDown = 100, 1000
 
 // Event keeps an event for the report. One that takes a device down or brings it
 // back is exposed at once: a device that hangs gives no sample to wait for.
 func (m *monitor) Event(e telemetry.Event) error {
-	if len(m.events) < maxEvents {
-		m.events = append(m.events, e)
-	}
+	limit := maxEvents
 	switch e.Kind {
 	case telemetry.EventLost, telemetry.EventHung, telemetry.EventFailing, telemetry.EventBack:
-		if m.expose != nil {
-			return m.expose()
-		}
+		limit = maxDown
+	}
+	if len(m.events) < limit {
+		m.events = append(m.events, e)
+	}
+	if limit == maxDown && m.expose != nil {
+		return m.expose()
 	}
 	return nil
 }

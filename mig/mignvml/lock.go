@@ -34,11 +34,12 @@ func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
 		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o660)
 	}
-	if errors.Is(err, os.ErrPermission) {
-		return nil, fmt.Errorf("%w: lock the GPU against other changes: %w", mig.ErrPermission, err)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("mignvml: lock the GPU against other changes: %w", err)
+		err = fmt.Errorf("mignvml: lock the GPU against other changes: %w (make %s writable, in a container by mounting the host's)", err, filepath.Dir(path))
+		if errors.Is(err, os.ErrPermission) {
+			err = fmt.Errorf("%w: %w", mig.ErrPermission, err)
+		}
+		return nil, err
 	}
 	// A lock that is asked for without waiting can be given up when ctx ends.
 	tick := time.NewTicker(20 * time.Millisecond)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -35,5 +36,8 @@ func TestLockFile(t *testing.T) {
 	unlock()
 	if err := <-got; err != nil {
 		t.Error(err)
+	}
+	if _, err := lockFile(ctx, filepath.Join(path, "x.lock")); err == nil || !strings.Contains(err.Error(), "writable") {
+		t.Errorf("a lock below a file: %v", err)
 	}
 }

@@ -1,0 +1,289 @@
+package decision
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// smallFleet is one that the search goes through exhaustively: up to four
+// workloads and twelve replicas, on one to three pools.
+func smallFleet(rng *rand.Rand) *Fleet {
+	gpus := []string{"A100-SXM4-80GB", "T4", "L4", "H100 80GB HBM3", "A30", "L40S"}
+	f := &Fleet{Version: "v1"}
+	for i := range 1 + rng.IntN(3) {
+		m, _ := cost.FromMicros(int64(500_000+250_000*rng.IntN(20)), "USD")
+		f.Pools = append(f.Pools, Pool{Name: fmt.Sprintf("p%d", i), GPU: gpus[rng.IntN(len(gpus))], Count: 1 + rng.IntN(16), PricePerGPUHour: Some(m)})
+	}
+	for i := range 1 + rng.IntN(4) {
+		w := Workload{Name: fmt.Sprintf("w%d", i), Kind: [...]Kind{KindTraining, KindOnlineInference, KindOnlineInference, KindOnlineInference, KindOfflineInference, KindBatch, KindNotebook, KindCI, KindHPC}[rng.IntN(9)], Replicas: Replicas{Max: 1 + rng.IntN(3)},
+			Memory: Some(sharing.Bytes(1+rng.IntN(14)) * sharing.GiB), Tenant: fmt.Sprintf("t%d", rng.IntN(2))}
+		if rng.IntN(6) > 0 {
+			w.GPUBusy = Some(float64(1+rng.IntN(16)) / 20)
+		}
+		switch rng.IntN(4) {
+		case 0:
+			w.Isolation = hard
+		case 1:
+			w.Isolation.Fault = sharing.LevelDriver
+		}
+		if w.Kind == KindOnlineInference && rng.IntN(3) > 0 {
+			w.SLO.E2EP99 = Some(predict.Duration(1e9))
+			if rng.IntN(3) > 0 {
+				w.Solo.E2EP99 = Some(predict.Duration(float64(1+rng.IntN(8)) * 1e8))
+			}
+		}
+		if w.Kind == KindOnlineInference && rng.IntN(3) == 0 {
+			w.Memory, w.GPUBusy = Optional[sharing.Bytes]{}, Optional[float64]{}
+			w.Model = &LanguageModel{Parameters: int64(1+rng.IntN(8)) * 1e9, Weights: PrecisionFP16}
+			w.Load = &Traffic{RequestsPerS: 0.25 * float64(1+rng.IntN(8)), InputTokens: Some(256), OutputTokens: Some(64)}
+			w.SLO, w.Solo = predict.SLO{TPOTP99: Some(predict.Duration(60e6)), TTFTP99: Some(predict.Duration(1e9))}, predict.SLO{}
+		}
+		f.Workloads = append(f.Workloads, w)
+	}
+	return f
+}
+
+// clone copies a fleet as far as the changes below reach.
+func clone(f *Fleet) *Fleet {
+	g := *f
+	g.Pools, g.Workloads = slices.Clone(f.Pools), slices.Clone(f.Workloads)
+	for i := range g.Workloads {
+		if l := g.Workloads[i].Load; l != nil {
+			copied := *l
+			g.Workloads[i].Load = &copied
+		}
+	}
+	return &g
+}
+
+// result is what two answers are compared by: the replicas placed, and what the
+// GPUs cost.
+func outcomeOf(t *testing.T, r *Result) (placed int, monthly float64) {
+	t.Helper()
+	for _, d := range r.Decisions {
+		placed += d.Placed
+	}
+	monthly, err := strconv.ParseFloat(r.Totals.MonthlyAfter, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return placed, monthly
+}
+
+func shown(f *Fleet, r *Result) string {
+	var b bytes.Buffer
+	for _, p := range f.Pools {
+		fmt.Fprintf(&b, "pool %s %d x %s %v\n", p.Name, p.Count, p.GPU, p.PricePerGPUHour)
+	}
+	for _, w := range f.Workloads {
+		fmt.Fprintf(&b, "%s %s x%d mem %v busy %v slo %+v solo %+v tenant %s iso %+v", w.Name, w.Kind, w.Replicas.Max, w.Memory, w.GPUBusy, w.SLO, w.Solo, w.Tenant, w.Isolation)
+		if w.Load != nil {
+			fmt.Fprintf(&b, " load %v params %d", w.Load.RequestsPerS, w.Model.Parameters)
+		}
+		d := r.Decision(w.Name)
+		fmt.Fprintf(&b, " -> %s %s %s on %s, %d placed, %s\n", d.Status, d.Mechanism, d.Profile, d.Pool, d.Placed, d.Why)
+	}
+	return b.String()
+}
+
+// one is some workload that is wanted, or nil.
+func one(rng *rand.Rand, f *Fleet, wanted func(*Workload) bool) *Workload {
+	for _, i := range rng.Perm(len(f.Workloads)) {
+		if w := &f.Workloads[i]; wanted(w) {
+			return w
+		}
+	}
+	return nil
+}
+
+// worsen are changes that ask for more or offer less, of one workload or pool;
+// they say whether they changed anything.
+var worsen = map[string]func(rng *rand.Rand, f *Fleet) bool{
+	"more load": func(rng *rand.Rand, f *Fleet) bool {
+		w := &f.Workloads[rng.IntN(len(f.Workloads))]
+		if w.Load != nil {
+			w.Load.RequestsPerS *= 1.5
+			return true
+		}
+		busy, ok := w.GPUBusy.Get()
+		w.GPUBusy = Some(min(1, busy+0.1))
+		return ok
+	},
+	"a tighter objective": func(rng *rand.Rand, f *Fleet) bool {
+		w := one(rng, f, func(w *Workload) bool { return w.SLO != (predict.SLO{}) })
+		if w == nil {
+			return false
+		}
+		for m, limit := range w.SLO.Limits() {
+			*w.SLO.At(m) = Some(predict.Duration(float64(limit) * 0.7))
+		}
+		return true
+	},
+	// Of a workload with an objective: without one its kind's own stands.
+	"another objective": func(rng *rand.Rand, f *Fleet) bool {
+		w := one(rng, f, func(w *Workload) bool { return !w.SLO.E2EP99.IsZero() && !w.Solo.E2EP99.IsZero() })
+		if w == nil {
+			return false
+		}
+		w.SLO.TTFTP99, w.Solo.TTFTP99 = ms200, Some(predict.Duration(80e6))
+		return true
+	},
+	"stricter isolation": func(rng *rand.Rand, f *Fleet) bool {
+		w := &f.Workloads[rng.IntN(len(f.Workloads))]
+		if w.Isolation == hard {
+			return false
+		}
+		w.Isolation = hard
+		return true
+	},
+	"a stranger": func(rng *rand.Rand, f *Fleet) bool {
+		w := &f.Workloads[rng.IntN(len(f.Workloads))]
+		w.Tenant = "stranger"
+		return len(f.Workloads) > 1
+	},
+	"more memory needed": func(rng *rand.Rand, f *Fleet) bool {
+		w := &f.Workloads[rng.IntN(len(f.Workloads))]
+		memory, ok := w.Memory.Get()
+		w.Memory = Some(memory + 2*sharing.GiB)
+		return ok
+	},
+	"a dearer GPU": func(rng *rand.Rand, f *Fleet) bool {
+		p := &f.Pools[rng.IntN(len(f.Pools))]
+		was, _ := p.PricePerGPUHour.Get()
+		now, err := was.MulFrac(3, 2)
+		p.PricePerGPUHour = Some(now)
+		return err == nil
+	},
+	"fewer GPUs": func(rng *rand.Rand, f *Fleet) bool {
+		p := &f.Pools[rng.IntN(len(f.Pools))]
+		p.Count--
+		return p.Count > 0
+	},
+}
+
+// TestAskingMoreNeverLooksBetter: no change that asks for more or offers less
+// places all replicas for less. Where some have no place already the search takes
+// the best of few ways, which promises nothing.
+func TestAskingMoreNeverLooksBetter(t *testing.T) {
+	names := make([]string, 0, len(worsen))
+	for name := range worsen {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	rng := rand.New(rand.NewPCG(31, 32))
+	changed := map[string]int{}
+	for range 300 {
+		f := smallFleet(rng)
+		before := decide(t, f)
+		placed, monthly := outcomeOf(t, before)
+		if slices.ContainsFunc(before.Decisions, func(d Decision) bool { return d.Unplaced > 0 }) {
+			continue
+		}
+		for _, name := range names {
+			g := clone(f)
+			if !worsen[name](rng, g) {
+				continue
+			}
+			changed[name]++
+			after := decide(t, g)
+			p, m := outcomeOf(t, after)
+			if p > placed || p == placed && m < monthly-0.01 {
+				t.Errorf("%s: %d replicas for %.2f become %d for %.2f\n%sbecomes\n%s", name, placed, monthly, p, m, shown(f, before), shown(g, after))
+			}
+		}
+	}
+	for _, name := range names {
+		if changed[name] < 50 {
+			t.Errorf("%s was tried %d times", name, changed[name])
+		}
+	}
+}
+
+// TestAnUnknownNeverDecides: what was provisional stays so, or finds no place,
+// when the input says less of it.
+func TestAnUnknownNeverDecides(t *testing.T) {
+	rng := rand.New(rand.NewPCG(33, 34))
+	provisional := 0
+	for range 200 {
+		f := smallFleet(rng)
+		before := decide(t, f)
+		for i := range f.Workloads {
+			was := before.Decision(f.Workloads[i].Name)
+			for name, forget := range map[string]func(*Workload){
+				"gpu_busy": func(w *Workload) { w.GPUBusy, w.PeakBusy = Optional[float64]{}, Optional[float64]{} },
+				"load":     func(w *Workload) { w.Load = nil },
+				"solo":     func(w *Workload) { w.Solo = predict.SLO{} },
+			} {
+				g := clone(f)
+				forget(&g.Workloads[i])
+				after := decide(t, g)
+				if is := after.Decision(was.Workload); was.Status == StatusProvisional && is.Status == StatusDecided {
+					t.Errorf("%s of %s forgotten: %s becomes %s\n%sbecomes\n%s", name, was.Workload, was.Status, is.Status, shown(f, before), shown(g, after))
+				}
+			}
+			if was.Status == StatusProvisional {
+				provisional++
+			}
+		}
+	}
+	if provisional < 50 {
+		t.Errorf("%d provisional answers", provisional)
+	}
+}
+
+// TestNamesAndOrderChangeNothing: the answers of renamed workloads in another
+// order are the same answers.
+func TestNamesAndOrderChangeNothing(t *testing.T) {
+	rng := rand.New(rand.NewPCG(35, 36))
+	for range 300 {
+		f := smallFleet(rng)
+		before := decide(t, f)
+		g := clone(f)
+		names := map[string]string{}
+		order := rng.Perm(len(g.Workloads))
+		for i := range g.Workloads {
+			name := fmt.Sprintf("x%d", order[i])
+			names[g.Workloads[i].Name], g.Workloads[i].Name = name, name
+		}
+		rng.Shuffle(len(g.Workloads), func(i, j int) { g.Workloads[i], g.Workloads[j] = g.Workloads[j], g.Workloads[i] })
+		rng.Shuffle(len(g.Pools), func(i, j int) { g.Pools[i], g.Pools[j] = g.Pools[j], g.Pools[i] })
+		after := decide(t, g)
+		for _, d := range before.Decisions {
+			o := after.Decision(names[d.Workload])
+			if o.Status != d.Status || o.Mechanism != d.Mechanism || o.Profile != d.Profile || o.Pool != d.Pool || o.Placed != d.Placed {
+				t.Errorf("%s renamed %s\n%sbecomes\n%s", d.Workload, o.Workload, shown(f, before), shown(g, after))
+			}
+		}
+		if a, b := strings.Join(textOf(t, before, TextOptions{})[:1], ""), strings.Join(textOf(t, after, TextOptions{})[:1], ""); a != b {
+			t.Errorf("the money changes: %s, %s", a, b)
+		}
+	}
+}
+
+// TestScarceGPUsHoldMostReplicas: where not all find room, one workload in part
+// and another whole are better than fewer replicas of workloads that are whole.
+func TestScarceGPUsHoldMostReplicas(t *testing.T) {
+	sharer := func(name string, replicas int, busy float64) Workload {
+		return Workload{Name: name, Kind: KindCI, Replicas: Replicas{Max: replicas}, Memory: gib8, GPUBusy: Some(busy), Tenant: "a"}
+	}
+	alone := func(name string, tenant string) Workload {
+		return Workload{Name: name, Kind: KindHPC, Replicas: Replicas{Max: 3}, Memory: gib8, GPUBusy: busy10, Tenant: tenant, Isolation: hard}
+	}
+	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L4", Count: 6}}, Workloads: []Workload{alone("x", "b"), alone("y", "c"), sharer("z", 2, 0.1)}}
+	placed := 0
+	for _, d := range decide(t, f).Decisions {
+		placed += d.Placed
+	}
+	if placed != 7 {
+		t.Errorf("%d replicas on 6 GPUs, where 5 alone and 2 that share a GPU have room", placed)
+	}
+}

@@ -1,0 +1,127 @@
+package decision
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cotenant/cotenant/cost"
+)
+
+// reservedWeight is what a reserved GPU counts of its price: it is paid for in
+// any case, and left free it may serve others.
+const reservedWeight = 1e-3
+
+// spotOf is how many GPUs of a pool may be spot, and at what price; 0 where spot
+// is not cheaper.
+func (p *CompiledPool) spotOf() (int, cost.Money) {
+	s := p.pool.Spot
+	if s == nil || !p.priced || s.PricePerGPUHour.Micros() >= p.price.Micros() {
+		return 0, p.price
+	}
+	if s.Count > 0 {
+		return s.Count, s.PricePerGPUHour
+	}
+	return p.pool.Count, s.PricePerGPUHour
+}
+
+// rate is the price of a GPU that workload w has alone.
+func (pl *planner) rate(w int, p *CompiledPool) cost.Money {
+	if n, price := p.spotOf(); n > 0 && pl.workloads[w].workload.Spot {
+		return price
+	}
+	return p.price
+}
+
+// interruptible says whether everybody on a GPU may lose it.
+func (pl *planner) interruptible(members []member) bool {
+	return !slices.ContainsFunc(members, func(m member) bool { return !pl.workloads[m.workload].workload.Spot })
+}
+
+// eachGPU visits a group's GPUs in order, several at once where they are one
+// workload's alone.
+func (pl *planner) eachGPU(g *group, visit func(members []member, units []int, gpus int)) {
+	for _, m := range g.wholes {
+		visit([]member{m}, nil, m.replicas*pl.workloads[m.workload].workload.gpus())
+	}
+	for i := range g.bins {
+		visit(g.bins[i].members, nil, 1)
+	}
+	for i := range g.sliced {
+		s := &g.sliced[i]
+		units := make([]int, len(s.members))
+		for k := range s.members {
+			units[k] = s.layout.Instances[k].Size
+		}
+		visit(s.members, units, 1)
+	}
+}
+
+// spotGPUs is how many of a group's GPUs may be spot; 0 of none.
+func (pl *planner) spotGPUs(g *group) int {
+	n := 0
+	if g == nil || g.pool.pool.Spot == nil {
+		return 0
+	}
+	pl.eachGPU(g, func(members []member, _ []int, gpus int) {
+		if pl.interruptible(members) {
+			n += gpus
+		}
+	})
+	return n
+}
+
+// used is how many of a pool's GPUs are in use, and how many of them may be spot.
+func (pl *planner) used(p int) (gpus, spot int) {
+	for key, g := range pl.groups {
+		if key.pool == p {
+			gpus += g.gpus()
+			spot += pl.spotGPUs(g)
+		}
+	}
+	return gpus, spot
+}
+
+// costOfGPUs is what n GPUs of a pool count for an hour, spot of which everybody
+// may lose: spot GPUs, reserved ones and then others.
+func (pl *planner) costOfGPUs(p, n, spot int) float64 {
+	limit, cheap := pl.pools[p].spotOf()
+	spot = min(spot, limit)
+	n -= spot
+	reserved := 0
+	if r := pl.pools[p].pool.Reserved; r != nil && r.Count > 0 {
+		reserved = min(n, r.Count)
+	} else if r != nil {
+		reserved = n
+	}
+	return pl.counts(cheap)*float64(spot) + pl.counts(pl.pools[p].price)*(float64(n-reserved)+reservedWeight*float64(reserved))
+}
+
+// meter hands out the prices of a pool's GPUs.
+type meter struct {
+	pool *CompiledPool
+	spot int // that are left
+}
+
+func newMeter(p *CompiledPool) *meter {
+	n, _ := p.spotOf()
+	return &meter{p, n}
+}
+
+// take prices n GPUs, which may be spot or not, in micro-units.
+func (m *meter) take(n int, spot bool) (int64, error) {
+	k := 0
+	if spot {
+		k = min(n, m.spot)
+		m.spot -= k
+	}
+	_, cheap := m.pool.spotOf()
+	a, err := cheap.Mul(int64(k))
+	if err != nil {
+		return 0, fmt.Errorf("decision: %w", err)
+	}
+	b, err := m.pool.price.Mul(int64(n - k))
+	if err != nil {
+		return 0, fmt.Errorf("decision: %w", err)
+	}
+	return a.Micros() + b.Micros(), nil
+}

@@ -1,0 +1,112 @@
+package loadgen
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"math/bits"
+	"strconv"
+)
+
+// wireChunk is an event's data, or an answer in one piece.
+type wireChunk struct {
+	Object  string `json:"object"`
+	Choices []struct {
+		Index        wireCount   `json:"index"`
+		Delta        wireMessage `json:"delta"`
+		Message      wireMessage `json:"message"` // not streaming
+		Text         string      `json:"text"`    // completions API
+		FinishReason string      `json:"finish_reason"`
+	} `json:"choices"`
+	Usage *usage          `json:"usage"`
+	Error json.RawMessage `json:"error"`
+}
+
+type wireMessage struct {
+	Content          wireText          `json:"content"`
+	ReasoningContent wireText          `json:"reasoning_content"`
+	Reasoning        wireText          `json:"reasoning"`
+	ToolCalls        []json.RawMessage `json:"tool_calls"`
+	FunctionCall     json.RawMessage   `json:"function_call"`
+}
+
+// usage is the server's token count. Completion is cumulative in a stream.
+type usage struct {
+	Prompt     wireCount `json:"prompt_tokens"`
+	Completion wireCount `json:"completion_tokens"`
+}
+
+// wireCount is a whole number, which some servers write as 7.0.
+type wireCount int
+
+func (c *wireCount) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		return nil
+	}
+	if n, err := strconv.Atoi(string(b)); err == nil {
+		*c = wireCount(n)
+		return nil
+	}
+	v, err := strconv.ParseFloat(string(b), 64)
+	if err != nil || v != math.Trunc(v) || math.Abs(v) > 1<<40 {
+		return errors.New("not a whole number")
+	}
+	*c = wireCount(v)
+	return nil
+}
+
+// wireText is a text, or a list of parts of which some are texts and some are
+// reasoning ("thinking", in Mistral's answers).
+type wireText struct{ text, reasoning string }
+
+func (t *wireText) UnmarshalJSON(b []byte) error {
+	switch b[0] {
+	case 'n':
+		return nil
+	case '[':
+		var parts []wireText
+		err := json.Unmarshal(b, &parts)
+		for _, p := range parts {
+			t.text += p.text
+			t.reasoning += p.reasoning
+		}
+		return err
+	case '{':
+		var part struct {
+			Text     *wireText `json:"text"`
+			Thinking *wireText `json:"thinking"`
+		}
+		err := json.Unmarshal(b, &part)
+		if part.Text != nil {
+			t.text += part.Text.text
+		}
+		if part.Thinking != nil {
+			t.reasoning += part.Thinking.text + part.Thinking.reasoning
+		}
+		return err
+	}
+	return json.Unmarshal(b, &t.text)
+}
+
+// choiceSet is a set of choices by their index; those from 63 on count as one.
+type choiceSet uint64
+
+func (s *choiceSet) add(index int) { *s |= 1 << min(max(index, 0), 63) }
+
+func (s choiceSet) len() int { return bits.OnesCount64(uint64(s)) }
+
+// choicesAsked is the number of choices that a request's fields ask for.
+func choicesAsked(fields ...map[string]any) int {
+	for _, f := range fields {
+		v, ok := f["n"]
+		if !ok {
+			continue
+		}
+		var n wireCount
+		if b, err := json.Marshal(v); err == nil && json.Unmarshal(b, &n) == nil && n > 1 {
+			return min(int(n), 64)
+		}
+		return 1
+	}
+	return 1
+}
