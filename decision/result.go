@@ -78,6 +78,18 @@ type Decision struct {
 	BreakEven []predict.BreakEvenStep `json:"break_even,omitempty"`
 }
 
+// Chosen is the candidate that was chosen, for example to place replicas of the
+// workload by (placement.RequestOf takes its mechanism and profile). There is none
+// where nothing was.
+func (d *Decision) Chosen() (c Candidate, ok bool) {
+	for _, c := range d.Candidates {
+		if c.Chosen {
+			return c, true
+		}
+	}
+	return Candidate{}, false
+}
+
 // AxisLevel is the isolation that a decision really gives on one axis.
 type AxisLevel struct {
 	Axis   sharing.Axis     `json:"axis"`

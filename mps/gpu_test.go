@@ -5,11 +5,16 @@ package mps_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -114,4 +119,89 @@ func seenSMs(t *testing.T, d *mps.Daemon, pct float64) int {
 		t.Errorf("%v: %s", err, &stderr)
 	}
 	return sms
+}
+
+// TestGPUAdoptAndStop takes over a daemon that runs a client, kills it, and finds
+// nothing of it after Stop. Of racing starts one succeeds.
+func TestGPUAdoptAndStop(t *testing.T) {
+	t.Setenv(mps.EnvThreads, "10") // the caller's own
+	dir := shortDir(t)
+	opt := mps.DaemonOptions{PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
+	old := syscall.Umask(0o077)
+	c, err := mps.StartDetached(t.Context(), opt)
+	syscall.Umask(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, made := range []string{opt.PipeDirectory, opt.LogDirectory} {
+		if info, err := os.Stat(made); err != nil || info.Mode().Perm() != 0o755 {
+			t.Errorf("%s: %v, %v", made, info.Mode(), err)
+		}
+	}
+	if _, err := mps.Start(t.Context(), opt); !errors.Is(err, mps.ErrDaemonRunning) {
+		t.Errorf("a second daemon: %v", err)
+	}
+	if err := c.SetDefaultActiveThreadPercentage(t.Context(), 40); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "python3", "-c", attribute)
+	cmd.Env = append(cmd.Environ(), mps.EnvPipeDirectory+"="+opt.PipeDirectory, mps.EnvThreads+"=100")
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it has lost its daemon
+		_ = cmd.Wait()
+	})
+	if m, err := c.Verify(t.Context(), cmd.Process.Pid, mps.VerifyOptions{Wait: 30 * time.Second}); err != nil || m.Client != sharing.AnswerYes {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	d, err := mps.Adopt(t.Context(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := d.Client().Snapshot(t.Context())
+	if err != nil || len(s.Servers) != 1 || !slices.Equal(s.Servers[0].Clients, []int{cmd.Process.Pid}) {
+		t.Errorf("%+v, %v", s, err)
+	}
+	l, err := d.Client().Limits(t.Context())
+	if err != nil || l.Percentage != 40 || len(l.Servers) != 1 || l.Servers[0].Percentage != 40 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if err := syscall.Kill(d.PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-d.Done()
+	began := time.Now()
+	r, err := d.Stop(t.Context(), 0)
+	t.Logf("%+v after %v", r, time.Since(began))
+	if left := slices.DeleteFunc(processesOf(t, opt.PipeDirectory), func(pid int) bool { return pid == cmd.Process.Pid }); err != nil || len(left) > 0 {
+		t.Errorf("%v are left, %v", left, err)
+	}
+	var wg sync.WaitGroup
+	daemons := make([]*mps.Daemon, 3)
+	errs := make([]error, 3)
+	for i := range daemons {
+		wg.Go(func() { daemons[i], errs[i] = mps.Start(t.Context(), opt) })
+	}
+	wg.Wait()
+	started := 0
+	for i, d := range daemons {
+		if errs[i] != nil {
+			if !errors.Is(errs[i], mps.ErrDaemonRunning) {
+				t.Errorf("refused with %v", errs[i])
+			}
+			continue
+		}
+		started++
+		if r, err := d.Stop(context.Background(), 0); err != nil || !r.Graceful {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+	if started != 1 {
+		t.Errorf("%d daemons started: %v", started, errs)
+	}
 }

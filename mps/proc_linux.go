@@ -116,6 +116,7 @@ func (d *Daemon) leftBehind() []process {
 	}
 	// Somebody else's group can have the number once the daemon's is empty.
 	leader, ok := findProcess(d.process.pid)
+	here, _ := os.Readlink("/proc/self/ns/mnt")
 	group := d.child != nil && (!ok || leader == d.process)
 	var out []process
 	for _, dir := range dirs {
@@ -129,11 +130,18 @@ func (d *Daemon) leftBehind() []process {
 		}
 		parent := process{pid: s.parent}
 		if group && s.group == d.process.pid && s.started >= d.process.started ||
-			s.runs(serverProgram) && pipeOfProcess(pid) == d.client.pipe && !parent.runs(controlProgram) && !parent.runs(d.program) {
+			s.runs(serverProgram) && inNamespace(pid, here) && pipeOfProcess(pid) == d.client.pipe && !parent.runs(controlProgram) && !parent.runs(d.program) {
 			out = append(out, s.process)
 		}
 	}
 	return out
+}
+
+// inNamespace answers whether a process sees files as one in a mount namespace
+// does: in a container the pipe directory's path means another directory.
+func inNamespace(pid int, mount string) bool {
+	its, err := os.Readlink(procFile(pid, "ns/mnt"))
+	return err == nil && its == mount
 }
 
 // pipeOfProcess is the pipe directory that a process was started with.

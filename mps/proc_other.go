@@ -21,3 +21,5 @@ func (process) runs(string) bool { return false }
 func (process) descendants() []process { return nil }
 
 func (*Daemon) leftBehind() []process { return nil }
+
+func pipeOfProcess(int) string { return "" }

@@ -48,7 +48,8 @@ func (p process) signal(sig os.Signal) error {
 const pidFile = "nvidia-cuda-mps-control.pid"
 
 // daemonOf finds the control daemon of a pipe directory by what that says, as
-// long as it is a process that runs the program.
+// long as it is a process that runs the program for that directory: a number from
+// another container means somebody else here.
 func daemonOf(pipe, program string) (process, bool) {
 	b, err := os.ReadFile(filepath.Join(pipe, pidFile))
 	if err != nil {
@@ -59,5 +60,5 @@ func daemonOf(pipe, program string) (process, bool) {
 		return process{}, false
 	}
 	p, ok := findProcess(pid)
-	return p, ok && (p.runs(controlProgram) || p.runs(program))
+	return p, ok && (p.runs(controlProgram) || p.runs(program)) && pipeOfProcess(pid) == pipe
 }

@@ -339,7 +339,7 @@ func TestDaemonInheritsNoLimits(t *testing.T) {
 		}
 		var got []string
 		for kv := range strings.SplitSeq(string(environ), "\x00") {
-			if strings.HasPrefix(kv, "CUDA_") {
+			if strings.HasPrefix(kv, "CUDA_MPS_") || strings.HasPrefix(kv, mps.EnvVisibleDevices) {
 				got = append(got, kv)
 			}
 		}
@@ -352,5 +352,33 @@ func TestDaemonInheritsNoLimits(t *testing.T) {
 		if _, err := d.Stop(context.Background(), 0); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestStopSparesTheSuccessor stops a daemon that was killed, after another one has
+// taken its directory over: what that one runs is left alone.
+func TestStopSparesTheSuccessor(t *testing.T) {
+	t.Parallel()
+	d, opt := startDaemon(t, mpstest.Options{ServerProcesses: true})
+	if err := syscall.Kill(d.PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-d.Done()
+	next, err := mps.Start(t.Context(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := next.Client().StartServer(t.Context(), mps.ServerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := d.Stop(t.Context(), 0); err != nil || len(r.Servers) > 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if got := processesOf(t, opt.PipeDirectory); !slices.Contains(got, server) || !slices.Contains(got, next.PID()) {
+		t.Errorf("of the daemon %d and its server %d only %v are there", next.PID(), server, got)
+	}
+	if r, err := next.Stop(context.Background(), 0); err != nil || !r.Graceful {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -3,6 +3,7 @@ package telemetry_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -229,5 +230,102 @@ func TestAFailingGPU(t *testing.T) {
 	}
 	if d := cmp.Diff([]telemetry.EventKind{telemetry.EventFailing, telemetry.EventBack}, kinds); d != "" {
 		t.Error(d)
+	}
+}
+
+// moody is a reader whose devices hang or fail for a while.
+type moody struct {
+	telemetry.Reader
+	start time.Time
+	moods []mood
+}
+
+type mood struct {
+	from, until time.Duration
+	groups      telemetry.Groups
+	fails       bool // instead of hanging
+}
+
+func (m *moody) Read(ctx context.Context, device int, group telemetry.Groups, r *telemetry.Reading) error {
+	d, at := m.moods[device], time.Since(m.start)
+	if d.groups&group != 0 && at >= d.from && at < d.until {
+		if d.fails {
+			return errors.New("unknown error")
+		}
+		time.Sleep(d.until - at)
+	}
+	return m.Reader.Read(ctx, device, group, r)
+}
+
+// TestMoodyGPUs: whatever hangs or fails, each device is judged on its own and
+// in time, the well ones miss no reading, and the sampling ends.
+func TestMoodyGPUs(t *testing.T) {
+	all := telemetry.GroupsFast | telemetry.GroupsSlow
+	for seed := range uint64(300) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 12))
+			span := 10*time.Second + 50*time.Millisecond
+			var script telemetrytest.Script
+			src := &moody{start: time.Now()}
+			for range 8 {
+				script.GPUs = append(script.GPUs, telemetrytest.GPU{Phases: []telemetrytest.Phase{{Figures: figures{telemetry.MetricPowerWatts: 100}}}})
+				m := mood{from: time.Duration(rng.IntN(10_000)) * time.Millisecond, fails: rng.IntN(2) == 0}
+				m.until = m.from + time.Duration(rng.IntN(15_000))*time.Millisecond
+				if rng.IntN(3) > 0 {
+					m.groups = telemetry.Groups(rng.IntN(int(all) + 1))
+				}
+				if rng.IntN(3) == 0 {
+					m.groups = all
+				}
+				src.moods = append(src.moods, m)
+			}
+			src.Reader = source(t, script)
+			ctx, cancel := context.WithTimeout(t.Context(), span)
+			defer cancel()
+			l, s := new(telemetry.Latest), new(telemetry.Series)
+			if err := sampler(t, src, telemetry.SamplerOptions{}).Stream(ctx, l, s); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(src.start); took > span+time.Second {
+				t.Errorf("seed %d: ended after %v", seed, took)
+			}
+			for d, m := range src.moods {
+				down := l.Down(d).Or(telemetry.Event{}).Kind
+				basic := len(s.Points(d, telemetry.MetricPowerWatts))
+				at := time.Duration(0) // when it went down last
+				for _, e := range s.Events {
+					if e.Device == telemetry.Some(d) && (e.Kind == telemetry.EventHung || e.Kind == telemetry.EventFailing) {
+						at = e.At
+					}
+				}
+				switch {
+				case m.groups == 0:
+					if down != 0 || basic != 101 || at != 0 {
+						t.Errorf("seed %d: the well GPU %d: %v, %d readings", seed, d, down, basic)
+					}
+				case m.fails && m.groups != all:
+					if down != 0 || at != 0 {
+						t.Errorf("seed %d: GPU %d answers some readings, and is %v", seed, d, down)
+					}
+				case m.fails: // every group is read again within a second
+					if long := min(m.until, span)-m.from >= 1200*time.Millisecond; long && at == 0 || at > 0 && at > m.from+1200*time.Millisecond {
+						t.Errorf("seed %d: GPU %d failing from %v to %v: %v", seed, d, m.from, m.until, at)
+					}
+					if m.until < span-1200*time.Millisecond && down != 0 {
+						t.Errorf("seed %d: GPU %d fails no more since %v, and is %v", seed, d, m.until, down)
+					}
+				case m.groups.Has(telemetry.GroupBasic): // read within 100 ms
+					if long := min(m.until, span)-m.from >= 2100*time.Millisecond; long && (at == 0 || at > m.from+2100*time.Millisecond) {
+						t.Errorf("seed %d: GPU %d hangs from %v to %v: %v", seed, d, m.from, m.until, at)
+					}
+					fallthrough
+				default:
+					if m.until < span-1200*time.Millisecond && down != 0 {
+						t.Errorf("seed %d: GPU %d hangs no more since %v, and is %v", seed, d, m.until, down)
+					}
+				}
+			}
+			time.Sleep(time.Minute) // for what hangs still
+		})
 	}
 }

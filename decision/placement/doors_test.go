@@ -2,7 +2,6 @@ package placement
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -47,18 +46,8 @@ func randomWorkload(rng *rand.Rand) *decision.Workload {
 
 // replica is what one replica of a workload takes of a GPU that runs m.
 func replica(w *decision.CompiledWorkload, m sharing.Mechanism, profile string) *Request {
-	d := w.Demand()
-	r := &Request{Name: "w", GPUs: d.GPUs, GPUMemory: d.Memory.Under(m), Tenant: w.Workload().Tenant, Trusts: w.Workload().Trust,
-		Mechanisms: []sharing.Mechanism{m}, Demand: d, SLO: d.SLO}
-	switch {
-	case m == sharing.MechanismExclusive:
-		r.Milli = 1000
-	case m == sharing.MechanismMIG:
-		r.Profile, r.GPUs = profile, 1
-	default:
-		// Its load, out of the work that the mechanism leaves to its tenants.
-		r.Milli = min(999, max(1, int(math.Ceil(1000*d.Busy/gate.TraitsOf(m).Capacity-1e-9))))
-	}
+	r := RequestOf("w", w.Demand(), m, profile)
+	r.Tenant, r.Trusts = w.Workload().Tenant, w.Workload().Trust
 	return r
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -154,4 +155,55 @@ func ExampleDefragment() {
 	// Output:
 	// x on a GPU [0] as 500m of time-slicing -> b GPU [0] (1000m less stranded)
 	// stranded 1000m -> 0m, disturbed [search]
+}
+
+// A decision becomes requests and nodes: what was chosen for a workload is placed,
+// replica by replica, where others run already.
+func ExampleRequestOf() {
+	fleet, err := decision.ParseFleet([]byte(`
+version: v1
+pools:
+  - {name: a100, gpu: A100-SXM4-80GB, count: 2}
+workloads:
+  - {name: embed, kind: offline-inference, memory: 6GiB, gpu_busy: 0.1, replicas: 3, isolation: {memory: hardware, fault: hardware}}
+`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	result, err := decision.Decide(fleet, decision.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	pool, err := decision.CompilePool(&fleet.Pools[0])
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s, err := placement.NewSnapshot([]placement.Node{placement.NodeOf("node-1", pool.Ground(), 2, sharing.MechanismNone)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	chosen, _ := result.Decision("embed").Chosen()
+	demand := decision.CompileWorkload(&fleet.Workloads[0]).Demand()
+	for i := range 3 {
+		r := placement.RequestOf(fmt.Sprintf("embed-%d", i), demand, chosen.Mechanism, chosen.Profile)
+		offer, ok := placement.NewPlacer(placement.BestFit{}, nil).Best(s, r)
+		if !ok {
+			fmt.Println(s.Unplaced(r, nil))
+			return
+		}
+		var p *placement.Placement
+		if s, p, err = s.Reserve(r, offer); err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(p)
+	}
+	// Output:
+	// embed-0 on node-1 GPU [0] as 2g.20gb at 0
+	// embed-1 on node-1 GPU [0] as 2g.20gb at 2
+	// embed-2 on node-1 GPU [0] as 2g.20gb at 4
 }

@@ -152,13 +152,14 @@ func (n *node) admits(g *GPUView, r *Request, t *take, why *gate.Reason) bool {
 }
 
 func fitMIG(g *GPUView, r *Request, t *take, why *gate.Reason) bool {
-	if g.MIG == nil {
+	model := g.partition()
+	if model == nil {
 		return refuse(why, gate.CodeNotMIG)
 	}
 	if len(r.Mechanisms) > 0 && !slices.Contains(r.Mechanisms, sharing.MechanismMIG) {
 		return refuse(why, gate.CodeMechanism)
 	}
-	prof := profileOf(g.MIG, r.Profile)
+	prof := profileOf(model, r.Profile)
 	if prof == nil {
 		return refuse(why, gate.CodeProfile)
 	}

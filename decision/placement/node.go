@@ -46,7 +46,10 @@ type GPU struct {
 	// MaxTenants bounds the tenants (replicas of the device plugin, HAMi's
 	// shares). 0 is the mechanism's own bound, as [gate.Ground.Seats] has it.
 	MaxTenants int
-	// MIG is the model that partitions it, when Mechanism is MIG.
+	// MIG is the model that partitions it, when Mechanism is MIG. An idle GPU
+	// (None) that names its model is partitioned for a request with a profile, and
+	// leaves MIG mode with the last instance: whoever carries placements out sets
+	// the mode, which can take a reset. One that names none is never partitioned.
 	MIG *mig.Model
 }
 
@@ -74,8 +77,10 @@ type GPUView struct {
 	fixed     bool  // the mechanism stays when the last tenant leaves
 	seats     int32 // that are stated; 0 = the mechanism's
 	gate.Left
-	MIG    *mig.Model
+	MIG    *mig.Model // of a GPU in MIG mode
 	Slices mig.Occupancy
+
+	idleMIG *mig.Model // what it is partitioned by when it is idle; nil = never
 }
 
 // FreeMilli returns the free thousandths of all GPUs; a free unit of a MIG GPU
@@ -86,6 +91,15 @@ func (v *View) FreeMilli() float64 {
 		sum += v.GPUs[i].free()
 	}
 	return sum
+}
+
+// partition is the model by which the GPU is partitioned, or would be now; nil
+// where it is not.
+func (g *GPUView) partition() *mig.Model {
+	if g.Mechanism == sharing.MechanismNone {
+		return g.idleMIG
+	}
+	return g.MIG
 }
 
 func (g *GPUView) free() float64 {
@@ -130,8 +144,8 @@ func (n *Node) check(path string, l *problem.List) {
 		switch {
 		case g.Mechanism == sharing.MechanismMIG && g.MIG == nil:
 			add(at+"MIG", "name the GPU's model, see mig.Lookup", "a MIG GPU without its model")
-		case g.Mechanism != sharing.MechanismMIG && g.MIG != nil:
-			add(at+"MIG", "set Mechanism to MIG or leave MIG out", "a MIG model on a GPU that runs %v", g.Mechanism)
+		case g.Mechanism != sharing.MechanismMIG && g.Mechanism != sharing.MechanismNone && g.MIG != nil:
+			add(at+"MIG", "set Mechanism to MIG, or to None for one that may be partitioned, or leave MIG out", "a MIG model on a GPU that runs %v", g.Mechanism)
 		case g.MIG != nil && !g.MIG.PlacementsKnown():
 			add(at+"MIG", "read them from a device", "where instances may be placed on a %s is not known", g.MIG.Key)
 		}
@@ -151,8 +165,13 @@ func (n *Node) view() View {
 		if room == 0 {
 			room = math.MaxInt16
 		}
-		v.GPUs[i] = GPUView{Mechanism: g.Mechanism, fixed: g.Mechanism != sharing.MechanismNone, seats: int32(g.MaxTenants), MIG: g.MIG,
+		v.GPUs[i] = GPUView{Mechanism: g.Mechanism, fixed: g.Mechanism != sharing.MechanismNone, seats: int32(g.MaxTenants),
 			Left: gate.Left{Milli: 1000, Room: int32(room), Memory: g.Memory.Or(0), Total: g.Memory}}
+		if g.Mechanism == sharing.MechanismMIG {
+			v.GPUs[i].MIG = g.MIG
+		} else {
+			v.GPUs[i].idleMIG = g.MIG
+		}
 	}
 	return v
 }

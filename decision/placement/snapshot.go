@@ -239,6 +239,9 @@ func (n *node) without(at int) *node {
 		g.Room++
 		if p.Profile != nil {
 			g.Slices, _ = g.Slices.Without(p.Profile, p.Start)
+			if g.Tenants == 0 && !g.fixed {
+				g.Mechanism, g.MIG = sharing.MechanismNone, nil
+			}
 			continue
 		}
 		g.Milli += int32(p.Milli)
@@ -275,6 +278,7 @@ func (g *GPUView) apply(t *take, start int) {
 	g.Tenants++
 	g.Room--
 	if t.profile != nil {
+		g.Mechanism, g.MIG = sharing.MechanismMIG, t.profile.Model()
 		g.Slices, _ = g.Slices.With(t.profile, start)
 		return
 	}

@@ -52,7 +52,7 @@ func commands() []command {
 		{"compare", "[-figures LIST] BASE... -- OTHER...", "two groups of repeated runs, with confidence intervals and Mann-Whitney", compareCommand},
 		{"job", "-name NAME -image IMAGE -workers N [flags] -- RUN FLAGS...", "a Kubernetes Job that makes one run from several machines", jobCommand},
 		{"merge", "-out DIR RUN...", "the runs of several workers as one", mergeCommand},
-		{"import", "[-csv] FILE...", "results of vLLM, SGLang, guidellm, aiperf and this package in one table", importCommand},
+		{"import", "[-csv] FILE...", "results of vLLM, SGLang, guidellm, aiperf, genai-perf, llmperf, inference-perf and this package in one table", importCommand},
 	}
 }
 

@@ -147,7 +147,7 @@ func compareCommand(_ context.Context, a *app, args []string) error {
 
 // importCommand puts results of several tools side by side.
 func importCommand(_ context.Context, a *app, args []string) error {
-	fs := a.flags("import", "[-csv] FILE...", "Results of vLLM, SGLang, guidellm, aiperf and this package in one table, each figure with its own definition.")
+	fs := a.flags("import", "[-csv] FILE...", "Results of vLLM, SGLang, guidellm, aiperf, genai-perf, llmperf, inference-perf and this package in one table, each figure with its own definition.")
 	asCSV := fs.Bool("csv", false, "every figure, as CSV")
 	asJSON := fs.Bool("json", false, "every figure, as JSON")
 	if err := fs.Parse(args); err != nil {

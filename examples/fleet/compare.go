@@ -27,8 +27,11 @@ type policy struct {
 	Mean      float64   `json:"mean_allocated_percent"`
 	Placed    float64   `json:"mean_placed"`
 	Failed    float64   `json:"mean_failed"`
-	Seconds   float64   `json:"mean_seconds"`
-	curve     []point   // of the first seed
+	// GPUs of a task that was placed, and of one that was refused.
+	PlacedGPUs float64 `json:"mean_gpus_of_placed"`
+	FailedGPUs float64 `json:"mean_gpus_of_failed"`
+	Seconds    float64 `json:"mean_seconds"`
+	curve      []point // of the first seed
 }
 
 const seedCount = 10
@@ -66,6 +69,8 @@ seeds:
 			p.Mean += r.Allocated
 			p.Placed += float64(r.Placed)
 			p.Failed += float64(r.Failed)
+			p.PlacedGPUs += gpusEach(r.Allocated, c.capacity, r.Placed)
+			p.FailedGPUs += gpusEach(r.Arrived-r.Allocated, c.capacity, r.Failed)
 			p.Seconds += r.Seconds
 			if seed == first {
 				p.curve = r.curve
@@ -76,9 +81,18 @@ seeds:
 		for i := range out.Policies {
 			p := &out.Policies[i]
 			p.Mean, p.Placed, p.Failed, p.Seconds = p.Mean/n, p.Placed/n, p.Failed/n, p.Seconds/n
+			p.PlacedGPUs, p.FailedGPUs = p.PlacedGPUs/n, p.FailedGPUs/n
 		}
 	}
 	return out, err
+}
+
+// gpusEach divides a percentage of a cluster's thousandths among tasks.
+func gpusEach(percent float64, capacity int64, tasks int) float64 {
+	if tasks == 0 {
+		return 0
+	}
+	return percent / 100 * float64(capacity) / 1000 / float64(tasks)
 }
 
 func (c *comparison) print(w io.Writer, asJSON bool) error {
@@ -107,9 +121,15 @@ func (c *comparison) print(w io.Writer, asJSON bool) error {
 	if len(c.Seeds) > 0 {
 		row("mean", "%.2f", func(p *policy) float64 { return p.Mean })
 		row("placed", "%.1f", func(p *policy) float64 { return p.Placed })
-		row("failed", "%.1f", func(p *policy) float64 { return p.Failed })
+		row("GPUs of one", "%.2f", func(p *policy) float64 { return p.PlacedGPUs })
+		row("refused", "%.1f", func(p *policy) float64 { return p.Failed })
+		row("GPUs of one", "%.2f", func(p *policy) float64 { return p.FailedGPUs })
 		row("seconds", "%.2f", func(p *policy) float64 { return p.Seconds })
 	}
 	fmt.Fprintf(tw, "%s\n%s", head.String(), rows.String())
-	return tw.Flush()
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, "\nMore tasks placed are not more GPUs used: a policy that leaves pieces of many GPUs\nrefuses the large tasks, and has room for more of the small ones.")
+	return err
 }

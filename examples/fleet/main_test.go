@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -87,6 +88,14 @@ func TestCompare(t *testing.T) {
 	var c comparison
 	if err := json.Unmarshal([]byte(out), &c); err != nil {
 		t.Fatal(err)
+	}
+	for _, want := range []string{"both axes begin at 60 %", fmt.Sprintf("%.0f tasks of %.2f GPUs", c.Policies[0].Placed, c.Policies[0].PlacedGPUs)} {
+		if !strings.Contains(string(drawing), want) {
+			t.Errorf("the drawing does not say %q", want)
+		}
+	}
+	if r, of := c.Policies[0], c.Policies[1]; r.Placed < of.Placed || r.PlacedGPUs > of.PlacedGPUs || r.FailedGPUs < of.FailedGPUs {
+		t.Errorf("random places %v of %v GPUs, %s %v of %v", r.Placed, r.PlacedGPUs, of.Name, of.Placed, of.PlacedGPUs)
 	}
 	ours := c.Policies[len(c.Policies)-1]
 	for _, p := range c.Policies[:len(c.Policies)-1] {

@@ -46,7 +46,7 @@ func (c *comparison) svg() []byte {
 	for v := lowestShown; v <= right; v += 10 {
 		fmt.Fprintf(&b, `<path d="M%.1f %dV%d" stroke="#ddd"/><text x="%.1f" y="%d" text-anchor="middle">%.0f %%</text>`+"\n", x(v), plotTop, plotBottom, x(v), plotBottom+18, v)
 	}
-	fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="middle">asked for, of the cluster's GPUs</text>`+"\n", (plotLeft+plotRight)/2, plotBottom+42)
+	fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="middle">asked for, of the cluster's GPUs (both axes begin at %.0f %%)</text>`+"\n", (plotLeft+plotRight)/2, plotBottom+42, lowestShown)
 	for i := range c.Policies {
 		p := &c.Policies[i]
 		var d bytes.Buffer
@@ -64,8 +64,8 @@ func (c *comparison) svg() []byte {
 			fmt.Fprintf(&b, `<path d="%s" fill="none" stroke="%s" stroke-width="2" stroke-dasharray="%s"/>`+"\n", d.String(), colours[i], dashes[i])
 		}
 		at := plotBottom - 20*(len(c.Policies)-i) + 5
-		fmt.Fprintf(&b, `<path d="M%d %dh40" stroke="%s" stroke-width="2" stroke-dasharray="%s"/>`, plotRight-220, at-4, colours[i], dashes[i])
-		fmt.Fprintf(&b, `<text x="%d" y="%d">%s: mean %.2f %%</text>`+"\n", plotRight-170, at, escape(p.Name), p.Mean)
+		fmt.Fprintf(&b, `<path d="M%d %dh40" stroke="%s" stroke-width="2" stroke-dasharray="%s"/>`, plotRight-350, at-4, colours[i], dashes[i])
+		fmt.Fprintf(&b, `<text x="%d" y="%d">%s: mean %.2f %%, %.0f tasks of %.2f GPUs</text>`+"\n", plotRight-300, at, escape(p.Name), p.Mean, p.Placed, p.PlacedGPUs)
 	}
 	b.WriteString("</svg>\n")
 	return b.Bytes()

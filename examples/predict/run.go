@@ -33,7 +33,7 @@ Flags:
 type options struct {
 	data, use, save string
 	fit             []string
-	json            bool
+	json, rows      bool
 	splits          bool
 	turnsOnly       bool
 	method          predict.Method
@@ -49,6 +49,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	fs.StringVar(&o.use, "use", "", "start from the predictor in `file`")
 	fs.StringVar(&o.save, "save", "", "write the predictor to `file`")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
+	fs.BoolVar(&o.rows, "rows", false, "print every row, and not only those that are missed most")
 	fs.BoolVar(&o.splits, "splits", true, "also predict the measured rows of -data with predictors calibrated on its other cases, and on its other models")
 	fs.BoolVar(&o.turnsOnly, "time-slicing-profiles", false, "leave profiles under MPS out, and predict MPS from those without")
 	fs.TextVar(&o.method, "method", predict.MethodSimulated, "simulated or closed-form")
@@ -95,7 +96,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case o.json:
 		err = writeJSON(stdout, rep)
 	default:
-		err = rep.write(stdout)
+		err = rep.write(stdout, o.rows)
 	}
 	if err != nil {
 		return fail(1, err)

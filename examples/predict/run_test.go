@@ -29,7 +29,7 @@ func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
 func TestGolden(t *testing.T) {
 	for name, args := range map[string][]string{
 		"h200.txt":    {"-data", h200, "-method", "closed-form"},
-		"capped.txt":  {"-data", capped, "-fit", h200, "-method", "closed-form"},
+		"capped.txt":  {"-data", capped, "-fit", h200, "-method", "closed-form", "-rows"},
 		"capped.json": {"-data", capped, "-method", "closed-form", "-json", "-splits=false"},
 		"turns.txt":   {"-data", h200, "-method", "closed-form", "-time-slicing-profiles", "-splits=false"},
 	} {
@@ -38,6 +38,27 @@ func TestGolden(t *testing.T) {
 			t.Fatalf("%s: exit %d, %s", name, code, errs)
 		}
 		golden.Check(t, filepath.Join("testdata", "golden", name), []byte(out))
+	}
+}
+
+// TestFitsAScreen holds the text to 100 columns and about a screen; -rows adds the
+// other rows.
+func TestFitsAScreen(t *testing.T) {
+	lines := map[bool]int{}
+	for _, all := range []bool{false, true} {
+		_, out, errs := call(t, "-data", h200, "-fit", capped, "-method", "closed-form", fmt.Sprintf("-rows=%v", all))
+		if errs != "" {
+			t.Fatal(errs)
+		}
+		for line := range strings.Lines(out) {
+			lines[all]++
+			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 100 {
+				t.Errorf("%d columns: %s", n, line)
+			}
+		}
+	}
+	if lines[false] > 70 || lines[true] != lines[false]+78-10-2 { // without the line that says which rows are shown
+		t.Errorf("%d lines, with all rows %d", lines[false], lines[true])
 	}
 }
 

@@ -104,7 +104,7 @@ func TestHelp(t *testing.T) {
 	if err != nil || len(programs) < 10 {
 		t.Fatalf("%d programs, %v", len(programs), err)
 	}
-	asked := [][]string{{"mps", "run"}, {"benchmark", "job"}, {"partition", "apply"}}
+	asked := [][]string{{"mps", "run"}, {"benchmark", "job"}, {"partition", "apply"}, {"cost", "sla"}}
 	for _, p := range programs {
 		asked = append(asked, []string{strings.TrimSuffix(p.Name(), ".exe")})
 	}

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
@@ -25,11 +28,14 @@ const (
 	ToolVLLM         // vLLM's bench serve: --save-result, also --append-result
 	ToolInferenceX
 	ToolSGLang   // SGLang's bench_serving: JSON Lines
-	ToolGuideLLM // guidellm: benchmarks.json, version 2
-	ToolAIPerf   // aiperf: profile_export_aiperf.json
+	ToolGuideLLM // guidellm: its JSON, YAML or CSV, of versions 1 and 2
+	ToolAIPerf   // aiperf: profile_export_aiperf.json or .csv
+	ToolGenAIPerf
+	ToolLLMPerf       // llmperf: *_summary.json
+	ToolInferencePerf // inference-perf: *_lifecycle_metrics.json
 )
 
-var toolNames = enum.Of[Tool](loadgen.ErrUnknownName, "tool", "unknown", "loadgen", "vllm", "inferencex", "sglang", "guidellm", "aiperf")
+var toolNames = enum.Of[Tool](loadgen.ErrUnknownName, "tool", "unknown", "loadgen", "vllm", "inferencex", "sglang", "guidellm", "aiperf", "genai-perf", "llmperf", "inference-perf")
 
 // String returns the tool's name in lower case.
 func (t Tool) String() string { return toolNames.String(t) }
@@ -77,7 +83,7 @@ type ToolFigure struct {
 	Statistic string   `json:"statistic,omitempty"` // mean, p50, p90, p95, p99 or max; "" for a plain number
 	Quantity  Quantity `json:"quantity"`
 	Value     float64  `json:"value"`
-	Unit      string   `json:"unit,omitempty"` // ms, s, 1/s; "" for a count
+	Unit      string   `json:"unit,omitempty"` // ms, s, 1/s, /min; "" for a count
 	// Definition is what the tool measures under that name.
 	Definition string `json:"definition"`
 }
@@ -99,8 +105,8 @@ type ToolResult struct {
 // maxResultBytes bounds a result file; guidellm's hold every request's text.
 const maxResultBytes = 512 << 20
 
-// ReadResults reads a result file of any Tool, told by its content, as one result
-// for each run in it. name labels runs that have no name of their own. Python's
+// ReadResults reads a result file of any Tool (JSON, JSON Lines, a JSON array of
+// results, YAML or CSV), told by its content, as one result for each run in it. name labels runs that have no name of their own. Python's
 // NaN is taken as a missing value. Figures keep the tool's names, units and
 // definitions; nothing is converted. The error wraps ErrInput.
 func ReadResults(name string, r io.Reader) (ToolResults, error) {
@@ -111,19 +117,20 @@ func ReadResults(name string, r io.Reader) (ToolResults, error) {
 	if len(data) > maxResultBytes {
 		return nil, fmt.Errorf("%w: %s is larger than %d MiB", loadgen.ErrInput, name, maxResultBytes>>20)
 	}
-	dec := json.NewDecoder(bytes.NewReader(fromPython(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))))
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	var l problem.List
 	var results ToolResults
-	for i := 0; l.Len() <= problem.Enough; i++ {
-		var doc map[string]json.RawMessage
-		if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			l.Addf(fmt.Sprintf("%s[%d]", name, i), "give the tool's own JSON file", "not a JSON object: %v", err)
+	switch text := bytes.TrimSpace(data); {
+	case len(text) > 0 && text[0] != '{' && text[0] != '[' && yamlReport.Match(text):
+		if data, err = fromYAML(text); err != nil {
+			l.Addf(name, "give guidellm's own report", "%v", err)
 			break
 		}
-		d := &document{l: &l, path: fmt.Sprintf("%s[%d]", name, i), fields: doc}
-		results = append(results, d.read(name)...)
+		results = readDocuments(name, data, &l)
+	case len(text) > 0 && text[0] != '{' && text[0] != '[':
+		results = readTable(name, data, &l)
+	default:
+		results = readDocuments(name, fromPython(data), &l)
 	}
 	if len(results) == 0 && l.Len() == 0 {
 		l.Addf(name, "give the tool's own JSON file", "holds no result")
@@ -132,6 +139,72 @@ func ReadResults(name string, r io.Reader) (ToolResults, error) {
 		return nil, err
 	}
 	return results, nil
+}
+
+// yamlReport matches the beginning of guidellm's report in YAML.
+var yamlReport = regexp.MustCompile(`(?m)^(benchmarks|metadata|args|type_):`)
+
+// fromYAML turns YAML into JSON.
+func fromYAML(data []byte) ([]byte, error) {
+	var v any
+	if err := yaml.Unmarshal(data, &v); err != nil {
+		return nil, err
+	}
+	return json.Marshal(finite(v))
+}
+
+// finite leaves numbers out that JSON cannot hold.
+func finite(v any) any {
+	switch v := v.(type) {
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil
+		}
+	case []any:
+		for i := range v {
+			v[i] = finite(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = finite(v[k])
+		}
+	case map[any]any:
+		return nil // no report has keys that are no texts
+	}
+	return v
+}
+
+// readDocuments reads JSON objects, one after another or in arrays.
+func readDocuments(name string, data []byte, l *problem.List) (results ToolResults) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	n := 0
+	read := func(raw json.RawMessage) {
+		d := &document{l: l, path: fmt.Sprintf("%s[%d]", name, n)}
+		n++
+		if err := json.Unmarshal(raw, &d.fields); err != nil {
+			l.Addf(d.path, "give the tool's own JSON file", "not a JSON object: %v", err)
+			return
+		}
+		results = append(results, d.read(name)...)
+	}
+	for l.Len() <= problem.Enough {
+		var raw json.RawMessage
+		if err := dec.Decode(&raw); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			l.Addf(fmt.Sprintf("%s[%d]", name, n), "give the tool's own JSON file", "not a JSON object: %v", err)
+			break
+		}
+		var list []json.RawMessage
+		if raw[0] != '[' || json.Unmarshal(raw, &list) != nil {
+			read(raw)
+			continue
+		}
+		for _, raw := range list {
+			read(raw)
+		}
+	}
+	return results
 }
 
 // fromPython turns what Python writes for numbers that JSON cannot hold into
@@ -189,16 +262,23 @@ func (d *document) read(name string) []ToolResult {
 		return d.loadgen()
 	case d.has("benchmarks"):
 		return d.guideLLM(name)
-	case d.has("request_latency") && (d.has("time_to_first_token") || d.has("output_token_throughput") || d.has("request_throughput")):
+	case d.has("results_ttft_s_mean") || d.has("results_num_completed_requests"):
+		return d.llmPerf(name)
+	case d.has("load_summary") && d.has("successes"):
+		return d.inferencePerf(name)
+	case d.has("aiperf_version") || d.has("input_config") && (d.has("error_summary") || d.has("was_cancelled") || d.has("error_request_count")) ||
+		d.has("request_latency") && (d.has("time_to_first_token") || d.has("output_token_throughput") || d.has("request_throughput")):
 		return d.aiPerf(name)
 	case d.has("mean_e2e_latency_ms") || d.has("median_e2e_latency_ms"):
 		return d.flat(name, ToolSGLang)
-	case d.has("request_goodput:"):
+	// vLLM wrote this key with a colon too, until the middle of 2025; what only
+	// InferenceX's copy adds tells the two apart.
+	case d.has("request_goodput:") && (d.has("benchmark_start_time_unix") || d.has("benchmark_outcome")):
 		return d.flat(name, ToolInferenceX)
 	case d.has("request_throughput") && d.has("completed"):
 		return d.flat(name, ToolVLLM)
 	}
-	d.bad("", "give a summary.json of this package, or a result of vllm, sglang, guidellm or aiperf", "no known tool's result")
+	d.bad("", "give a summary.json of this package, or a result of vllm, sglang, guidellm, aiperf, genai-perf, llmperf or inference-perf", "no known tool's result")
 	return nil
 }
 

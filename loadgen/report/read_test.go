@@ -52,11 +52,12 @@ func TestResultTable(t *testing.T) {
 
 func TestReadResultsTellsTheTool(t *testing.T) {
 	for in, want := range map[string]Tool{
-		`{"completed": 1, "request_throughput": 2, "request_goodput:": 1, "mean_ttft_ms": 3}`: ToolInferenceX,
-		`{"completed": 1, "request_throughput": 2, "mean_ttft_ms": NaN}`:                      ToolVLLM,
-		`{"median_e2e_latency_ms": 1}`:                                                        ToolSGLang,
-		`{"benchmarks": [{}]}`:                                                                ToolGuideLLM,
-		`{"request_latency": {}, "request_throughput": {"avg": 1}}`:                           ToolAIPerf,
+		`{"completed": 1, "request_throughput": 2, "request_goodput:": 1, "mean_ttft_ms": 3}`:                                         ToolVLLM,
+		`{"completed": 1, "request_throughput": 2, "request_goodput:": null, "benchmark_start_time_unix": 1000.0, "mean_ttft_ms": 3}`: ToolInferenceX,
+		`{"completed": 1, "request_throughput": 2, "mean_ttft_ms": NaN}`:                                                              ToolVLLM,
+		`{"median_e2e_latency_ms": 1}`:                              ToolSGLang,
+		`{"benchmarks": [{}]}`:                                      ToolGuideLLM,
+		`{"request_latency": {}, "request_throughput": {"avg": 1}}`: ToolAIPerf,
 	} {
 		got, err := ReadResults("x", strings.NewReader(in))
 		if err != nil || len(got) != 1 || got[0].Tool != want {
@@ -70,10 +71,12 @@ func TestReadResultsErrors(t *testing.T) {
 		"":        "x: holds no result",
 		"[1]":     "x[0]: not a JSON object",
 		`{"a":1}`: "x[0]: no known tool's result",
-		`{"completed": "many", "request_throughput": 1}`:                       `x[0].completed: is "many", not a number`,
-		`{"benchmarks": {}}`:                                                   "x[0].benchmarks: is not a list",
-		`{"benchmarks": [3]}`:                                                  "x[0].benchmarks[0]: is not an object",
-		`{"benchmarks": [{}], "metadata": {"version": 1}}`:                     "x[0].metadata.version: is 1",
+		`{"completed": "many", "request_throughput": 1}`:   `x[0].completed: is "many", not a number`,
+		`{"benchmarks": {}}`:                               "x[0].benchmarks: is not a list",
+		`{"benchmarks": [3]}`:                              "x[0].benchmarks[0]: is not an object",
+		`{"benchmarks": [{}], "metadata": {"version": 3}}`: "x[0].metadata.version: is 3",
+		"a,b\n1,2\n": "x: no known tool's table",
+		"[{\"completed\": 1, \"request_throughput\": 2}, 7]":                   "x[1]: not a JSON object",
 		`{"request_latency": 3, "request_throughput": 1}`:                      "x[0].request_latency: is not an object",
 		`{"client_health": {}, "definitions": {}, "schema_version": 99}`:       "x[0].schema_version: is 99",
 		`{"client_health": 3, "definitions": {}}`:                              "x[0]: json: cannot unmarshal",

@@ -3,7 +3,6 @@ package report
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 )
 
 // toolMetric is a distribution in a tool's file, with what it means there. What
@@ -66,21 +65,21 @@ func (d *document) flat(name string, tool Tool) []ToolResult {
 	if label := d.text("label"); label != "" {
 		r.Run = label
 	}
-	var load []string
-	for _, key := range []string{"max_concurrency", "request_rate", "burstiness"} {
-		if v := d.text(key); v != "" {
-			load = append(load, key+" "+v)
-		}
+	if run := d.text("run_number"); run != "" { // of a sweep
+		r.Run += ", run " + run
 	}
-	r.Load = strings.Join(load, ", ")
+	r.Load = d.settings("max_concurrency", "request_rate", "burstiness")
 	counts := toolCounts[tool]
 	if tool == ToolInferenceX {
 		counts = toolCounts[ToolVLLM]
 	}
-	for _, m := range counts {
-		if v, ok := d.number(m.key); ok {
-			r.Figures = append(r.Figures, ToolFigure{Name: m.key, Metric: m.key, Quantity: m.quantity, Value: v, Unit: m.unit, Definition: m.definition})
-		}
+	r.counts(d, counts)
+	if d.has("request_goodput:") && tool == ToolVLLM {
+		r.Notes = append(r.Notes, "written by vLLM's benchmark_serving before the middle of 2025, or by a copy of it: there tpot may be 0 where the server reports no usage")
+	}
+	if v, ok := d.number("completed"); ok && v == 0 {
+		r.nothingCompleted()
+		return []ToolResult{r}
 	}
 	for _, m := range flatMetrics[tool] {
 		got := map[string]bool{}
@@ -110,8 +109,8 @@ func (d *document) guideLLM(name string) []ToolResult {
 		d.bad("benchmarks", "give guidellm's own JSON report", "is not a list of benchmarks")
 		return nil
 	}
-	if v, ok := d.child("metadata").number("version"); ok && v != 2 {
-		d.bad("metadata.version", "give a report of version 2", "is %v", v)
+	if v, ok := d.child("metadata").number("version"); ok && v != 1 && v != 2 {
+		d.bad("metadata.version", "give a report of version 1 or 2", "is %v", v)
 		return nil
 	}
 	var results []ToolResult
@@ -125,9 +124,15 @@ func (d *document) guideLLM(name string) []ToolResult {
 		if len(raw) > 1 {
 			r.Run = fmt.Sprintf("%s[%d]", name, i)
 		}
+		r.Load = bench.guideLLMLoad()
+		if r.Model = bench.firstText("config.backend.model", "worker.backend_model", "worker.backend_info.model_name", "benchmarker.backend.model"); r.Model == "" {
+			r.Model = d.firstText("args.model", "args.backend_kwargs.model")
+		}
 		made := bench.child("scheduler_metrics").child("requests_made")
-		if made.fields == nil {
-			made = bench.child("metrics").child("request_totals")
+		for _, other := range []*document{bench.child("metrics").child("request_totals"), bench.child("run_stats").child("requests_made"), bench.child("request_totals")} {
+			if made.fields == nil {
+				made = other
+			}
 		}
 		for _, c := range []toolMetric{
 			{"successful", QuantityCompleted, "", "Requests that guidellm counts as successful."},
@@ -179,6 +184,7 @@ func (r *ToolResult) statistics(d *document, m toolMetric, prefix, mean string, 
 	}
 }
 
+// aiPerfMetrics are those of aiperf, and of GenAI-Perf before it.
 var aiPerfMetrics = []toolMetric{
 	{"request_count", QuantityCompleted, "", "Requests with an answer."},
 	{"error_request_count", QuantityFailures, "", "Requests with an error."},
@@ -192,6 +198,16 @@ var aiPerfMetrics = []toolMetric{
 
 func (d *document) aiPerf(name string) []ToolResult {
 	r := ToolResult{Tool: ToolAIPerf, Run: name, Basis: "reported"}
+	config := d.child("input_config")
+	if !d.has("aiperf_version") && (config.has("perf_analyzer") || config.has("formatted_model_name")) {
+		r.Tool = ToolGenAIPerf
+	}
+	r.Model = config.firstText("endpoint.model_names", "models.items", "model_names", "model", "models")
+	r.Load = d.firstSettings([]string{"input_config.loadgen", "input_config.load", "input_config.perf_analyzer.stimulus", "input_config"}, "concurrency", "request_rate", "request_count")
+	completed, known := d.child("request_count").number("avg")
+	if failures, ok := d.child("error_request_count").number("avg"); ok && failures > 0 && (!known || completed == 0) {
+		r.nothingCompleted()
+	}
 	for _, m := range aiPerfMetrics {
 		dist := d.child(m.key)
 		if dist.fields == nil {

@@ -41,26 +41,25 @@ func main() {
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("dra", flag.ContinueOnError)
-	fs.SetOutput(stderr)
+	fs.SetOutput(io.Discard) // errors are reported below
 	nodesFile := fs.String("nodes", "", "`file` of nodes, as kubectl get nodes -o yaml or -o json prints them; - is standard input")
 	podsFile := fs.String("pods", "", "`file` of pods, likewise, in the order in which they are placed")
 	argsFile := fs.String("args", "", "`file` with the plugin's arguments (policy, mix, ...), as in the scheduler's configuration; default: best-fit")
 	memory := fs.Bool("consumable-memory", false, "share by consumable memory in place of shared claims")
 	asJSON := fs.Bool("json", false, "write one JSON List in place of YAML documents")
 	table := fs.Bool("table", false, "write a table of who shares what in place of documents")
-	fs.Usage = func() {
-		fmt.Fprintln(stderr, "usage: dra [-nodes file -pods file] [flags]\n\nWrites who shares which GPU as DRA claims. Without files it shows an embedded example.")
-		fs.PrintDefaults()
-	}
-	switch err := fs.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		return 2
-	}
 	fail := func(err error) int {
 		fmt.Fprintf(stderr, "dra: %s\n", strings.TrimPrefix(err.Error(), "dra: "))
 		return 2
+	}
+	switch err := fs.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintln(stdout, "usage: dra [-nodes file -pods file] [flags]\n\nWrites who shares which GPU as DRA claims. Without files it shows an embedded example.")
+		fs.SetOutput(stdout)
+		fs.PrintDefaults()
+		return 0
+	case err != nil:
+		return fail(fmt.Errorf("%w (see -h)", err))
 	}
 	if fs.NArg() > 0 {
 		return fail(fmt.Errorf("%q is no flag", fs.Arg(0)))

@@ -30,7 +30,7 @@ func TestRun(t *testing.T) {
 		{"sample-consumable", []string{"-consumable-memory"}, "", 1, "consumable shares exclude mps"},
 		{"", []string{"-nodes", nodes, "-pods", pods, "-args", args, "-table"}, "", 1, ""},
 		{"", []string{"-nodes", nodes, "-pods", "-", "-table"}, "kind: Pod\nmetadata: {name: x}\n", 0, ""},
-		{"", []string{"-h"}, "", 0, "usage: dra"},
+		{"", []string{"-nonsense"}, "", 2, "not defined: -nonsense"},
 		{"", []string{"-nodes", nodes}, "", 2, "give both -nodes and -pods"},
 		{"", []string{"-nodes", "-", "-pods", "-"}, "", 2, "standard input is either"},
 		{"", []string{"-json", "-table"}, "", 2, "not both"},
@@ -47,12 +47,19 @@ func TestRun(t *testing.T) {
 		if code != tc.code || !strings.Contains(stderr.String(), tc.want) {
 			t.Errorf("%v: %d, want %d; %s", tc.args, code, tc.code, stderr.String())
 		}
-		if code == 2 && (stdout.Len() > 0 || !strings.HasPrefix(stderr.String(), "dra: ") && tc.args[0] != "-h") {
+		if code == 2 && (stdout.Len() > 0 || !strings.HasPrefix(stderr.String(), "dra: ")) {
 			t.Errorf("%v: %q and %q", tc.args, stdout.String(), stderr.String())
 		}
 		if tc.name != "" {
 			golden.Check(t, filepath.Join("testdata", "golden", tc.name+".txt"), stdout.Bytes())
 		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	if code := run(context.Background(), []string{"-h"}, strings.NewReader(""), &stdout, &stderr); code != 0 || stderr.Len() > 0 || !strings.Contains(stdout.String(), "usage: dra") || !strings.Contains(stdout.String(), "-nodes") {
+		t.Errorf("%d: %q and %q", code, stdout.String(), stderr.String())
 	}
 }
 

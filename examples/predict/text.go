@@ -1,0 +1,247 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// What the text has room for; the JSON has everything.
+const (
+	textWidth = 100
+	worstRows = 10 // shown of more rows than twice as many, those that were missed most
+)
+
+// write writes the report for people, with all rows where rows says so.
+func (rep *report) write(out io.Writer, rows bool) error {
+	w := &bytes.Buffer{}
+	shown := rep.Rows
+	if worst := rep.worst(); !rows && len(rep.Rows) > 2*worstRows && len(worst) > 0 {
+		shown = worst
+		fmt.Fprintf(w, "The %d of %d rows whose TPOT is missed most (-rows shows all, -json all figures)\n\n", len(shown), len(rep.Rows))
+	}
+	var notes []string
+	var mechanisms []sharing.Mechanism
+	for _, r := range shown {
+		if !slices.Contains(mechanisms, r.Mechanism) {
+			mechanisms = append(mechanisms, r.Mechanism)
+		}
+	}
+	for _, m := range mechanisms {
+		of := slices.DeleteFunc(slices.Clone(shown), func(r row) bool { return r.Mechanism != m })
+		if err := writeRows(w, m, of); err != nil {
+			return err
+		}
+	}
+	for _, r := range rep.Rows {
+		if r.Unknown != "" {
+			notes = append(notes, fmt.Sprintf("%s: %s", r.Case, r.Unknown))
+		}
+		for _, n := range r.Notes {
+			notes = append(notes, fmt.Sprintf("%s, %s: %s", r.Case, nameOf(r.Server), n))
+		}
+	}
+	if len(rep.Rows) == 0 {
+		fmt.Fprintln(w, "Nothing to predict: every row has one tenant, and rows with one tenant are profiles.")
+	}
+	writeNotes(w, notes)
+	rep.writeErrors(w)
+	_, err := w.WriteTo(out)
+	return err
+}
+
+// worst are the rows that were missed most, in their order; none where nothing
+// was measured.
+func (rep *report) worst() []row {
+	missed := slices.DeleteFunc(slices.Clone(rep.Rows), func(r row) bool { return math.IsNaN(r.missed()) })
+	slices.SortStableFunc(missed, func(a, b row) int { return cmp.Compare(math.Abs(b.missed()), math.Abs(a.missed())) })
+	missed = missed[:min(worstRows, len(missed))]
+	slices.SortFunc(missed, func(a, b row) int { return a.Index - b.Index })
+	return missed
+}
+
+// missed is the error of TPOT P50, as a fraction; NaN where there is none.
+func (r *row) missed() float64 {
+	a, ok := r.Actual[predict.MetricTPOTP50]
+	if !ok || r.Unknown != "" {
+		return math.NaN()
+	}
+	return r.Predicted[predict.MetricTPOTP50].Value/a - 1
+}
+
+func writeRows(w io.Writer, m sharing.Mechanism, rows []row) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(tw, "%s\tTENANT, IN/OUT\tTPOT P50\t90%%\tMEASURED\tERROR\tSLOWDOWN\n", strings.ToUpper(m.String()))
+	for _, r := range rows {
+		first := fmt.Sprintf("%s\t%s", short(r.Case, 28), short(r.tenant(), 24))
+		if r.Unknown != "" {
+			fmt.Fprintf(tw, "%s\tunknown\t\t%s\t\t\n", first, actual(r, predict.MetricTPOTP50, "%.2fms"))
+			continue
+		}
+		tpot, miss := r.Predicted[predict.MetricTPOTP50], "-"
+		if v := r.missed(); !math.IsNaN(v) {
+			miss = fmt.Sprintf("%+.1f%%", 100*v)
+		}
+		fmt.Fprintf(tw, "%s\t%.2fms\t%.2f-%.2f\t%s\t%s\t%.2fx\n", first, tpot.Value, tpot.Low, tpot.High, actual(r, predict.MetricTPOTP50, "%.2fms"), miss, r.Slowdown.Value)
+	}
+	fmt.Fprintln(tw)
+	return tw.Flush()
+}
+
+// tenant is a tenant in a few letters: server, clients or requests a second,
+// tokens in and out.
+func (r *row) tenant() string {
+	load := fmt.Sprintf("x%d", r.Load.Concurrency)
+	if !r.Load.Closed() {
+		load = fmt.Sprintf("%g/s", r.Load.Rate)
+	}
+	return fmt.Sprintf("%s %s %d/%d", nameOf(r.Server), load, r.Load.Prompt, r.Load.Output)
+}
+
+func short(s string, most int) string {
+	if r := []rune(s); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return s
+}
+
+// writeNotes prints each note once, in the order of their first rows.
+func writeNotes(w io.Writer, notes []string) {
+	times := map[string]int{}
+	for _, n := range notes {
+		times[n]++
+	}
+	for _, n := range notes {
+		switch times[n] {
+		case 0:
+			continue
+		case 1:
+			wrapped(w, "note: "+n)
+		default:
+			wrapped(w, fmt.Sprintf("note: %s (%d rows)", n, times[n]))
+		}
+		times[n] = 0
+	}
+	if len(notes) > 0 {
+		fmt.Fprintln(w)
+	}
+}
+
+// wrapped prints a line in lines that are not too long.
+func wrapped(w io.Writer, text string) {
+	width := 0
+	for i, word := range strings.Fields(text) {
+		n := len([]rune(word))
+		switch {
+		case i == 0:
+		case width+1+n > textWidth:
+			fmt.Fprint(w, "\n  ")
+			width = 2
+		default:
+			fmt.Fprint(w, " ")
+			width++
+		}
+		fmt.Fprint(w, word)
+		width += n
+	}
+	fmt.Fprintln(w)
+}
+
+func nameOf(s predict.Server) string {
+	name := s.Model
+	if name == "" {
+		name = s.String()
+	}
+	if p := s.SMPercent.Or(100); p < 100 {
+		name += fmt.Sprintf("@%g%%", p)
+	}
+	return name
+}
+
+func actual(r row, m predict.Metric, format string) string {
+	v, ok := r.Actual[m]
+	if !ok {
+		return "-"
+	}
+	return fmt.Sprintf(format, v)
+}
+
+// writeErrors prints the errors of the predictions, of those of held-out rows,
+// and of what simpler rules say.
+func (rep *report) writeErrors(w io.Writer) {
+	if len(rep.Errors) == 0 {
+		return
+	}
+	tables := []errorTable{rep.Errors}
+	names := []string{"PREDICTED"}
+	for _, split := range []predict.Split{predict.SplitLeaveOneCaseOut, predict.SplitLeaveOneModelOut} {
+		if t, ok := rep.Splits[split]; ok {
+			tables, names = append(tables, t), append(names, strings.ToUpper(strings.TrimPrefix(split.String(), "leave-")))
+		}
+	}
+	wrapped(w, "Errors of the predictions, absolute, in percent: mean / P95; how many percent of the outcomes lie in the 90% intervals, and their width in percent of the value")
+	cell := func(c errorCell) string {
+		return fmt.Sprintf("%.1f / %.1f\t%.0f, %.0f", c.Mean, c.P95, *c.Coverage, *c.Width)
+	}
+	byMechanism(w, "ROWS\t"+strings.Join(names, "\tIN, WIDTH\t")+"\tIN, WIDTH", rep.Errors, func(m sharing.Mechanism, metric predict.Metric) string {
+		cells := []string{fmt.Sprint(rep.Errors[m][metric].Rows)}
+		for _, t := range tables {
+			if c, ok := t[m][metric]; ok {
+				cells = append(cells, cell(c))
+			} else {
+				cells = append(cells, "-\t-")
+			}
+		}
+		return strings.Join(cells, "\t")
+	})
+	baselines := false
+	for _, cells := range rep.Errors {
+		for _, c := range cells {
+			baselines = baselines || c.Baselines != nil
+		}
+	}
+	if !baselines {
+		return
+	}
+	wrapped(w, "Errors of simpler rules: N tenants make it N times slower; always 1.75 times; shares of what keeps the GPU busy; shares of what keeps its engines busy")
+	byMechanism(w, "N TIMES\tFLAT 1.75\tGPU BUSY\tENGINE BUSY", rep.Errors, func(m sharing.Mechanism, metric predict.Metric) string {
+		var cells []string
+		for _, b := range predict.Baselines() {
+			if v, ok := rep.Errors[m][metric].Baselines[b]; ok {
+				cells = append(cells, fmt.Sprintf("%.1f / %.1f", v.Mean, v.P95))
+			} else {
+				cells = append(cells, "-")
+			}
+		}
+		return strings.Join(cells, "\t")
+	})
+}
+
+// byMechanism prints a table for each mechanism, with a line for each metric.
+func byMechanism(w io.Writer, head string, t errorTable, line func(sharing.Mechanism, predict.Metric) string) {
+	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
+		if len(t[m]) == 0 {
+			continue
+		}
+		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintf(tw, "\n%s\t%s\n", strings.ToUpper(m.String()), head)
+		for _, metric := range predict.Metrics() {
+			if _, ok := t[m][metric]; ok {
+				fmt.Fprintf(tw, "%s\t%s\n", metric, line(m, metric))
+			}
+		}
+		_ = tw.Flush() // into a buffer
+	}
+	fmt.Fprintln(w)
+}

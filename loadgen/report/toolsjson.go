@@ -1,0 +1,166 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+var llmPerfMetrics = []toolMetric{
+	{"results_ttft_s", QuantityFirstToken, "s", "First content minus the request's start, in seconds." + pandas},
+	{"results_inter_token_latency_s", QuantityGap, "s", "(TTFT + all gaps)/chunks, a mean for each request: the first token's time is in it." + pandas},
+	{"results_end_to_end_latency_s", QuantityEndToEnd, "s", "End of the answer minus the request's start, in seconds." + pandas},
+}
+
+const pandas = " Quantiles by linear interpolation."
+
+var llmPerfCounts = []toolMetric{
+	{"results_num_completed_requests", QuantityCompleted, "", "Requests that ended without an error; streams that broke off cleanly count."},
+	{"results_number_errors", QuantityFailures, "", "Requests with an error."},
+	{"results_num_completed_requests_per_min", QuantityRequestRate, "/min", "Completed requests a minute."},
+	{"results_mean_output_throughput_token_per_s", QuantityOutputRate, "1/s", "Output tokens / time of the run, by llmperf's Llama tokenizer whatever the model."},
+}
+
+// llmPerf reads a *_summary.json of ray-project/llmperf.
+func (d *document) llmPerf(name string) []ToolResult {
+	r := ToolResult{Tool: ToolLLMPerf, Run: name, Basis: "reported", Model: d.text("model"), Load: d.settings("num_concurrent_requests", "mean_input_tokens", "mean_output_tokens")}
+	if run := d.text("name"); run != "" {
+		r.Run = run
+	}
+	r.counts(d, llmPerfCounts)
+	if v, ok := d.number("results_num_completed_requests"); ok && v == 0 {
+		r.nothingCompleted()
+		return []ToolResult{r}
+	}
+	for _, m := range llmPerfMetrics {
+		for _, s := range []struct{ key, statistic string }{
+			{"_mean", "mean"}, {"_quantiles_p50", "p50"}, {"_quantiles_p90", "p90"}, {"_quantiles_p95", "p95"}, {"_quantiles_p99", "p99"}, {"_max", "max"},
+		} {
+			if v, ok := d.number(m.key + s.key); ok {
+				r.Figures = append(r.Figures, ToolFigure{Name: m.key + s.key, Metric: m.key, Statistic: s.statistic, Quantity: m.quantity, Value: v, Unit: m.unit, Definition: m.definition})
+			}
+		}
+	}
+	return []ToolResult{r}
+}
+
+var inferencePerfMetrics = []toolMetric{
+	{"time_to_first_token", QuantityFirstToken, "s", "First non-empty content minus the actual send, in seconds; reasoning is ignored, and a request of one token has none." + numpy},
+	{"time_per_output_token", QuantityPerToken, "s", "(last token - first token)/(n - 1) per request, n by the tokenizer on the text." + numpy},
+	{"inter_token_latency", QuantityGap, "s", "Gaps between re-tokenised chunks, pooled: the tokens of a chunk are 0 apart." + numpy},
+	{"request_latency", QuantityEndToEnd, "s", "End of the answer minus the actual send, in seconds: the schedule delay stands beside." + numpy},
+}
+
+// inferencePerf reads a lifecycle report of kubernetes-sigs/inference-perf, of a
+// stage or of the whole run.
+func (d *document) inferencePerf(name string) []ToolResult {
+	load := d.child("load_summary")
+	r := ToolResult{Tool: ToolInferencePerf, Run: name, Basis: "reported", Load: load.settings("concurrency", "requested_rate", "achieved_rate", "send_duration")}
+	successes := d.child("successes")
+	latency := successes.child("latency")
+	add := func(at *document, key, as string, q Quantity, unit, definition string) {
+		if v, ok := at.number(key); ok {
+			r.Figures = append(r.Figures, ToolFigure{Name: as, Metric: as, Quantity: q, Value: v, Unit: unit, Definition: definition})
+		}
+	}
+	add(successes, "count", "successes.count", QuantityCompleted, "", "Requests that ended with status 200 and without an error.")
+	add(d.child("failures"), "count", "failures.count", QuantityFailures, "", "Requests with an error.")
+	throughput := successes.child("throughput")
+	add(throughput, "requests_per_sec", "successes.throughput.requests_per_sec", QuantityRequestRate, "1/s", "Successful requests / time of the stage.")
+	add(throughput, "output_tokens_per_sec", "successes.throughput.output_tokens_per_sec", QuantityOutputRate, "1/s", "Output tokens of successful requests / time of the stage, by the tokenizer on the text.")
+	if v, ok := successes.number("count"); ok && v == 0 {
+		r.nothingCompleted()
+		return []ToolResult{r}
+	}
+	for _, m := range inferencePerfMetrics {
+		r.statistics(latency.child(m.key), m, "successes.latency."+m.key+".", "mean", map[string]string{"median": "p50", "p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99", "max": "max"}, false)
+	}
+	return []ToolResult{r}
+}
+
+// settings are the named fields that are there, e.g. "max_concurrency 8, rate inf".
+func (d *document) settings(keys ...string) string {
+	var parts []string
+	for _, key := range keys {
+		if v := d.text(key); v != "" {
+			parts = append(parts, key+" "+v)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// counts adds plain numbers.
+func (r *ToolResult) counts(d *document, metrics []toolMetric) {
+	for _, m := range metrics {
+		if v, ok := d.number(m.key); ok {
+			r.Figures = append(r.Figures, ToolFigure{Name: m.key, Metric: m.key, Quantity: m.quantity, Value: v, Unit: m.unit, Definition: m.definition})
+		}
+	}
+}
+
+// nothingCompleted says why a result has no latencies.
+func (r *ToolResult) nothingCompleted() {
+	r.Notes = append(r.Notes, "no request completed: the file's zeros for latencies are no measurements and are left out")
+}
+
+// firstText is the first text that one of the paths leads to; the last element of a
+// path may be a list, or a list of objects with a name.
+func (d *document) firstText(paths ...string) string {
+	for _, path := range paths {
+		at := d
+		steps := strings.Split(path, ".")
+		for _, step := range steps[:len(steps)-1] {
+			next := &document{l: d.l, path: at.path}
+			if json.Unmarshal(at.fields[step], &next.fields) != nil {
+				next.fields = nil
+			}
+			at = next
+		}
+		key := steps[len(steps)-1]
+		if text := at.text(key); text != "" {
+			return text
+		}
+		var texts []string
+		if json.Unmarshal(at.fields[key], &texts) == nil && len(texts) > 0 {
+			return strings.Join(texts, ", ")
+		}
+		var named []struct {
+			Name string `json:"name"`
+		}
+		if json.Unmarshal(at.fields[key], &named) == nil && len(named) > 0 && named[0].Name != "" {
+			return named[0].Name
+		}
+	}
+	return ""
+}
+
+// firstSettings are the first settings that one of the objects has.
+func (d *document) firstSettings(objects []string, keys ...string) string {
+	for _, object := range objects {
+		var parts []string
+		for _, key := range keys {
+			if text := d.firstText(object + "." + key); text != "" {
+				parts = append(parts, key+" "+text)
+			}
+		}
+		if len(parts) > 0 {
+			return strings.Join(parts, ", ")
+		}
+	}
+	return ""
+}
+
+// guideLLMLoad is how guidellm loaded the server, in the words of either version.
+func (d *document) guideLLMLoad() string {
+	for _, at := range []string{"config.strategy", "args.strategy", "scheduler.strategy"} {
+		kind := d.firstText(at + ".type_")
+		if kind == "" {
+			continue
+		}
+		if more := d.firstSettings([]string{at}, "streams", "rate", "max_concurrency"); more != "" {
+			return fmt.Sprintf("%s, %s", kind, more)
+		}
+		return kind
+	}
+	return ""
+}
