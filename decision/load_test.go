@@ -109,8 +109,13 @@ workloads:
 	}
 	f.Workloads = f.Workloads[2:]
 	f.Pools[1].Reserved.Count = 3
-	if got := decide(t, f).Pools[1].GPUsNeeded; got != 1 {
+	r = decide(t, f)
+	if got := r.Pools[1].GPUsNeeded; got != 1 {
 		t.Errorf("three light jobs take %d reserved GPUs", got)
+	}
+	// 0.90 an hour for 730 hours.
+	if r.Totals.MonthlyAfter != "657.00" || r.Totals.MonthlyBefore != "1971.00" || r.Decision("idle").Cost.ExclusiveHour != "2.70" {
+		t.Errorf("%s a month, %s for GPUs of their own, %s an hour", r.Totals.MonthlyAfter, r.Totals.MonthlyBefore, r.Decision("idle").Cost.ExclusiveHour)
 	}
 }
 

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -24,9 +25,25 @@ func (p *CompiledPool) spotOf() (int, cost.Money) {
 	return p.pool.Count, s.PricePerGPUHour
 }
 
-// rate is the price of a GPU that workload w has alone.
+// reservedOf is how many GPUs of a pool are reserved, and at what price.
+func (p *CompiledPool) reservedOf() (int, cost.Money) {
+	r := p.pool.Reserved
+	if r == nil || !p.priced {
+		return 0, p.price
+	}
+	if r.Count > 0 {
+		return r.Count, r.PricePerGPUHour
+	}
+	return p.pool.Count, r.PricePerGPUHour
+}
+
+// rate is the price of a GPU where workload w has GPUs of its own.
 func (pl *planner) rate(w int, p *CompiledPool) cost.Money {
-	if n, price := p.spotOf(); n > 0 && pl.workloads[w].workload.Spot {
+	wl := pl.workloads[w].workload
+	if n, price := p.spotOf(); n > 0 && wl.Spot {
+		return price
+	}
+	if n, price := p.reservedOf(); n >= wl.replicas()*wl.gpus() {
 		return price
 	}
 	return p.price
@@ -87,41 +104,42 @@ func (pl *planner) costOfGPUs(p, n, spot int) float64 {
 	limit, cheap := pl.pools[p].spotOf()
 	spot = min(spot, limit)
 	n -= spot
-	reserved := 0
-	if r := pl.pools[p].pool.Reserved; r != nil && r.Count > 0 {
-		reserved = min(n, r.Count)
-	} else if r != nil {
-		reserved = n
-	}
+	reserved, _ := pl.pools[p].reservedOf()
+	reserved = min(n, reserved)
 	return pl.counts(cheap)*float64(spot) + pl.counts(pl.pools[p].price)*(float64(n-reserved)+reservedWeight*float64(reserved))
 }
 
 // meter hands out the prices of a pool's GPUs.
 type meter struct {
-	pool *CompiledPool
-	spot int // that are left
+	pool           *CompiledPool
+	spot, reserved int // that are left
 }
 
 func newMeter(p *CompiledPool) *meter {
-	n, _ := p.spotOf()
-	return &meter{p, n}
+	m := &meter{pool: p}
+	m.spot, _ = p.spotOf()
+	m.reserved, _ = p.reservedOf()
+	return m
 }
 
 // take prices n GPUs, which may be spot or not, in micro-units.
 func (m *meter) take(n int, spot bool) (int64, error) {
+	total := int64(0)
+	pay := func(n int, price cost.Money) error {
+		part, err := price.Mul(int64(n))
+		total += part.Micros()
+		return err
+	}
+	_, cheap := m.pool.spotOf()
+	_, reserved := m.pool.reservedOf()
 	k := 0
 	if spot {
 		k = min(n, m.spot)
-		m.spot -= k
 	}
-	_, cheap := m.pool.spotOf()
-	a, err := cheap.Mul(int64(k))
-	if err != nil {
+	r := min(n-k, m.reserved)
+	m.spot, m.reserved = m.spot-k, m.reserved-r
+	if err := errors.Join(pay(k, cheap), pay(r, reserved), pay(n-k-r, m.pool.price)); err != nil {
 		return 0, fmt.Errorf("decision: %w", err)
 	}
-	b, err := m.pool.price.Mul(int64(n - k))
-	if err != nil {
-		return 0, fmt.Errorf("decision: %w", err)
-	}
-	return a.Micros() + b.Micros(), nil
+	return total, nil
 }

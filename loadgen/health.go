@@ -17,7 +17,7 @@ type HealthLimits struct {
 	// may have merged what came apart, and merged events are stamped late. Three
 	// quarters of the mean gap is what they bear, which merging doesn't change (a client
 	// that merges evenly spaced events has lags of up to a gap), or a quarter of the
-	// median e2e where all events of an answer come together. With less lag than
+	// median e2e, at least 10 ms, where all events of an answer come together. With less lag than
 	// that, it was the server who sent the events together.
 	ReadLagP99 time.Duration
 	// SchedulingP99 bounds the Go scheduler's latency where, for more than 1% of the
@@ -102,7 +102,7 @@ func (h *ClientHealth) judge(limits HealthLimits, m *Measures, wall time.Duratio
 	if h.ReadLag.Count > 0 && m.E2E.Count > 0 && h.MergedReads*100 > h.Reads {
 		bear, what := 3*m.ChunkGap.Mean/4, "three quarters of the mean chunk gap"
 		if together := m.E2E.P50 - m.TTFT.P50; together < m.E2E.P50/20 { // or its few pieces, one right after the other
-			bear, what = m.E2E.P50/4, "a quarter of the median e2e"
+			bear, what = max(m.E2E.P50/4, 10), "a quarter of the median e2e, or 10 ms"
 		}
 		if h.ReadLag.P99 > bear {
 			h.Reasons = append(h.Reasons, fmt.Sprintf("read lag p99 of %.3f ms exceeds %s, %.3f ms, and %.1f%% of the reads were merged",

@@ -30,6 +30,7 @@ const (
 	exitFailed  = 1 // nothing succeeded, or the run was cut off
 	exitBad     = 2 // bad input: nothing was sent
 	exitInvalid = 3 // the client spoiled the run
+	exitMissed  = 4 // a condition of -fail-if holds, or is unknown
 )
 
 func main() {
@@ -151,5 +152,6 @@ report; that takes about 25 s and needs no GPU. Other examples:
 
 const exitHelp = `
 Exit codes: 0 the run completed; 3 it is invalid by client health (see
-summary.json); 2 bad input; 1 nothing succeeded or the run was cut off.
+summary.json); 4 a condition of -fail-if holds; 2 bad input; 1 nothing succeeded
+or the run was cut off.
 `

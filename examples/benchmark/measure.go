@@ -53,6 +53,9 @@ func measureCommand(ctx context.Context, a *app, args []string) (err error) {
 		return err
 	}
 	m := &measurement{app: a, s: s, meta: map[string]any{"arguments": safeArguments(args)}}
+	if _, err := s.trust(); err != nil {
+		return err
+	}
 	if err := m.asWorker(); err != nil {
 		return err
 	}
@@ -121,7 +124,8 @@ func (s *settings) claimOut() error {
 	return nil
 }
 
-// safeArguments are the arguments without the values of headers.
+// safeArguments are the arguments without the values of headers. Credentials in other
+// places are the run's to remove.
 func safeArguments(args []string) []string {
 	safe := slices.Clone(args)
 	for i, arg := range args {
@@ -212,6 +216,15 @@ func (m *measurement) verdict() error {
 		fmt.Fprintf(m.app.stderr, "benchmark: %d trials were discarded, invalid by client health: %s\n", len(spoiled), spoiled[0])
 	case len(spoiled) > 0:
 		return &exitError{exitInvalid, fmt.Errorf("invalid by client health: %s", strings.Join(spoiled, "\n  "))}
+	}
+	var missed []error
+	for _, r := range m.results {
+		if m.s != nil && len(m.s.failIf) > 0 {
+			missed = append(missed, report.GateConditions(&r.Summary, m.s.failIf))
+		}
+	}
+	if err := errors.Join(missed...); err != nil {
+		return &exitError{exitMissed, err}
 	}
 	return nil
 }

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,6 +17,7 @@ import (
 
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/planfile"
+	"github.com/cotenant/cotenant/loadgen/report"
 )
 
 // settings are the flags of a measurement.
@@ -30,6 +34,13 @@ type settings struct {
 	telemetry                       bool
 	simulate                        []string // embedded scenarios
 	scene, pipe                     bool     // the default scene; its servers in memory, for tests
+
+	failIf    []report.Condition
+	body      map[string]any
+	ignoreEOS bool
+	ca        string
+	randomIn  int
+	randomOut int
 
 	set map[string]bool // the flags that were given
 }
@@ -67,6 +78,13 @@ func (s *settings) register(fs *flag.FlagSet) {
 	fs.BoolVar(&t.NonStreaming, "non-streaming", false, "ask for whole answers")
 	fs.TextVar(&t.Usage, "usage", loadgen.UsageFinal, "usage reports asked for: final, continuous or none")
 	fs.Func("header", "`NAME: VALUE` added to each request; may be repeated", s.addHeader)
+	fs.Func("body", "`NAME=VALUE` added to each request's JSON, e.g. temperature=0; VALUE is JSON, or else a text; may be repeated", s.addBody)
+	fs.BoolVar(&s.ignoreEOS, "ignore-eos", false, "answers as long as max_tokens, on servers that know ignore_eos")
+	fs.StringVar(&t.ShareGPT, "sharegpt", "", "first questions of this ShareGPT `FILE` of conversations, answers as long as the recorded ones")
+	fs.IntVar(&s.randomIn, "random-input-len", 1024, "prompts of this many random words; needs no file")
+	fs.IntVar(&s.randomOut, "random-output-len", 128, "max_tokens of random prompts")
+	fs.StringVar(&s.ca, "ca", "", "PEM `FILE` of the certificate authorities that an https endpoint is checked against (default: the system's)")
+	fs.Func("fail-if", "exit with 4 if this `CONDITION` holds of a run, e.g. failed>1% or ttft.p99>500ms, or is unknown; may be repeated", s.addCondition)
 	fs.StringVar(&s.apiKeyEnv, "api-key-env", "", "environment `VARIABLE` that holds the API key")
 	fs.DurationVar(&t.SLO.TTFT, "slo-ttft", 0, "bound of ttft, e.g. 500ms, for goodput and searches (default: none; so too below)")
 	fs.DurationVar(&t.SLO.TPOT, "slo-tpot", 0, "bound of tpot")
@@ -141,6 +159,22 @@ func (s *settings) check() error {
 		bad(s.set[name] && s.endpoint == "" && s.plan == "", "-%s: the embedded server has no GPU and no log (add -endpoint or -plan)", name)
 	}
 	bad(s.apiKeyEnv != "" && os.Getenv(s.apiKeyEnv) == "", "-api-key-env: the variable %s is empty (export it first)", s.apiKeyEnv)
+	prompts := given("prompts", "sharegpt", "trace")
+	random := given("random-input-len", "random-output-len")
+	bad(strings.Contains(prompts, " and ") && !s.set["trace"], "%s exclude one another (keep one)", prompts)
+	bad(random != "" && prompts != "", "%s and %s exclude one another (keep one)", prompts, random)
+	bad(random != "" && (s.randomIn < 1 || s.randomOut < 1), "-random-input-len, -random-output-len: are %d and %d (use 1 or more)", s.randomIn, s.randomOut)
+	bad(s.ca != "" && !strings.HasPrefix(s.endpoint, "https:"), "-ca: has no effect without an https endpoint")
+	only := given("body", "ignore-eos", "sharegpt", "random-input-len", "random-output-len")
+	bad(only != "" && s.plan != "", "%s: has no effect on -plan (put it into the plan)", only)
+	bad(len(s.failIf) > 0 && s.set["search"], "-fail-if: a search goes beyond what a server keeps (drop one of the two)")
+	if s.ignoreEOS {
+		s.setBody("ignore_eos", true)
+	}
+	if random != "" {
+		t.Synthetic = &planfile.Synthetic{Input: planfile.Lengths{Fixed: s.randomIn}, Output: planfile.Lengths{Fixed: s.randomOut}}
+	}
+	t.Body = s.body
 	if !s.set["requests"] && (s.file.Duration > 0 || s.trace.File != "") {
 		t.Requests = 0
 	}
@@ -187,6 +221,48 @@ func (s *settings) addHeader(text string) error {
 	}
 	s.header.Add(name, strings.TrimSpace(value))
 	return nil
+}
+
+func (s *settings) setBody(name string, value any) {
+	if s.body == nil {
+		s.body = map[string]any{}
+	}
+	s.body[name] = value
+}
+
+func (s *settings) addBody(text string) error {
+	name, value, ok := strings.Cut(text, "=")
+	if name = strings.TrimSpace(name); !ok || name == "" {
+		return errors.New("write NAME=VALUE")
+	}
+	var v any
+	if json.Unmarshal([]byte(value), &v) != nil {
+		v = value
+	}
+	s.setBody(name, v)
+	return nil
+}
+
+func (s *settings) addCondition(text string) error {
+	c, err := report.ParseCondition(text)
+	s.failIf = append(s.failIf, c)
+	return err
+}
+
+// trust is the TLS configuration for -ca, nil without it.
+func (s *settings) trust() (*tls.Config, error) {
+	if s.ca == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(s.ca)
+	if err != nil {
+		return nil, fmt.Errorf("-ca: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("-ca: %s holds no certificate in PEM", s.ca)
+	}
+	return &tls.Config{RootCAs: pool}, nil
 }
 
 func (s *settings) addScenarios(text string) error {

@@ -94,7 +94,11 @@ func (s *settings) at(t *target, l level, repeat int) (loadgen.LoadPlan, error) 
 	if t.embedded != nil {
 		plan.Tenants[0].Endpoints = t.embedded.Endpoints() // each replica
 	} else {
-		plan.Tenants[0].Endpoints[0].Header = s.header
+		e := &plan.Tenants[0].Endpoints[0]
+		e.Header = s.header
+		if e.TLS, err = s.trust(); err != nil {
+			return plan, err
+		}
 	}
 	plan.Scenario = t.scenario
 	plan.Seed += uint64(repeat)

@@ -14,6 +14,7 @@ package planfile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -54,7 +55,8 @@ type Tenant struct {
 	Arrivals    string        `yaml:"arrivals"` // constant (default), poisson or gamma
 	Burstiness  float64       `yaml:"burstiness"`
 	Trace       *Trace        `yaml:"trace"`
-	Prompts     string        `yaml:"prompts"` // file of JSON Lines
+	Prompts     string        `yaml:"prompts"`  // file of JSON Lines
+	ShareGPT    string        `yaml:"sharegpt"` // file of ShareGPT conversations, of which first questions are asked
 	Synthetic   *Synthetic    `yaml:"synthetic"`
 	Retries     int           `yaml:"retries"`
 	// SMShare and BandwidthShare are the tenant's on the embedded GPU.
@@ -62,6 +64,7 @@ type Tenant struct {
 	BandwidthShare float64 `yaml:"bandwidth_share"`
 
 	prompts   []loadgen.Prompt
+	dialogues []prompt.Conversation
 	trace     *prompt.Trace
 	synthetic *prompt.SyntheticOptions
 }
@@ -172,8 +175,8 @@ func (t *Tenant) check(l *problem.List, path string) {
 	if n := count(t.Concurrency != 0, t.Rate != 0, t.Trace != nil); n != 1 {
 		l.Addf(path, "set exactly one", "%d of concurrency, rate and trace", n)
 	}
-	if n := count(t.Prompts != "", t.Synthetic != nil, t.Trace != nil); n > 1 {
-		l.Addf(path, "keep one", "%d of prompts, synthetic and trace", n)
+	if n := count(t.Prompts != "", t.ShareGPT != "", t.Synthetic != nil, t.Trace != nil); n > 1 {
+		l.Addf(path, "keep one", "%d of prompts, sharegpt, synthetic and trace", n)
 	}
 	switch t.Arrivals {
 	case "":
@@ -200,6 +203,9 @@ func (t *Tenant) read(l *problem.List, path string, opts Options, seed uint64) {
 	case t.Trace != nil:
 		t.trace, err = t.Trace.read(opts.Dir)
 		l.AddErr(path+".trace", err)
+	case t.ShareGPT != "":
+		t.dialogues, err = t.readShareGPT(opts)
+		l.AddErr(path+".sharegpt", err)
 	case t.Synthetic != nil:
 		t.synthetic = t.Synthetic.options(l, path+".synthetic", seed)
 	default:
@@ -264,6 +270,22 @@ func (t *Tenant) readPrompts(opts Options) (prompts []loadgen.Prompt, err error)
 		}
 	}
 	return fit, nil
+}
+
+func (t *Tenant) readShareGPT(opts Options) ([]prompt.Conversation, error) {
+	if t.API == loadgen.APICompletions {
+		return nil, errors.New("conversations are messages, for which the completions API has no place (use chat)")
+	}
+	f, err := os.Open(join(opts.Dir, t.ShareGPT))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	all, _, err := prompt.ReadShareGPT(f)
+	if err == nil && len(all) == 0 {
+		err = errors.New("no conversation has a question and its answer")
+	}
+	return all, err
 }
 
 func (s *Synthetic) options(l *problem.List, path string, seed uint64) *prompt.SyntheticOptions {
@@ -349,6 +371,8 @@ func (t *Tenant) source(seed uint64) (loadgen.PromptSource, error) {
 	switch {
 	case t.trace != nil:
 		return t.trace.Prompts(prompt.TraceOptions{Seed: seed})
+	case t.dialogues != nil:
+		return prompt.NewConversations(t.dialogues, prompt.ConversationOptions{}), nil
 	case t.synthetic != nil:
 		return prompt.NewSynthetic(*t.synthetic)
 	}
