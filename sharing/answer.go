@@ -37,19 +37,20 @@ type Basis uint8
 
 // The kinds of evidence, weakest claims last.
 const (
-	BasisUnknown    Basis = iota // no source
-	BasisMeasured                // measured; the source names the run
-	BasisDocumented              // the vendor's or project's own documentation, source code or binary
-	BasisDerived                 // arithmetic on sourced figures
-	BasisFitted                  // a parameter fitted to data; the source names the data
-	BasisPopular                 // a widely read article, not a primary source
-	BasisSecondHand              // quoted by a third party
-	BasisInferred                // our reading; no source says it in so many words
-	BasisPrior                   // an assumption to start from, to be replaced by a measurement
-	BasisSimulated               // the output of a simulation
+	BasisUnknown     Basis = iota // no source
+	BasisMeasured                 // measured; the source names the run
+	BasisDocumented               // the vendor's or project's own documentation, source code or binary
+	BasisDerived                  // arithmetic on sourced figures
+	BasisFitted                   // a parameter fitted to data; the source names the data
+	BasisPopular                  // a widely read article, not a primary source
+	BasisSecondHand               // quoted by a third party
+	BasisInferred                 // our reading; no source says it in so many words
+	BasisPrior                    // an assumption to start from, to be replaced by a measurement
+	BasisSimulated                // the output of a simulation
+	BasisTransferred              // found on another GPU and carried over
 )
 
-var basisNames = enum.Of[Basis](ErrUnknownName, "basis", "unknown", "measured", "documented", "derived", "fitted", "popular", "second-hand", "inferred", "prior", "simulated")
+var basisNames = enum.Of[Basis](ErrUnknownName, "basis", "unknown", "measured", "documented", "derived", "fitted", "popular", "second-hand", "inferred", "prior", "simulated", "transferred")
 
 // String returns the basis's text, for example "documented".
 func (b Basis) String() string { return basisNames.String(b) }

@@ -13,8 +13,8 @@ import (
 
 // Errors of predictions, to be tested for with errors.Is.
 var (
-	// ErrOtherGPU says that a profile was taken on another GPU than the
-	// predictor was calibrated on.
+	// ErrOtherGPU says that a profile was taken on a GPU to which the predictor's
+	// parameters do not carry over from the one that it was calibrated on.
 	ErrOtherGPU = errors.New("predict: the profile is of another GPU than the predictor")
 	// ErrUnpredictable says that a profile lacks what a prediction needs.
 	ErrUnpredictable = errors.New("predict: the profile does not allow a prediction")
@@ -24,7 +24,7 @@ var (
 type Prediction struct {
 	Mechanism sharing.Mechanism
 	// Basis is BasisFitted for a predictor calibrated on measurements, else
-	// BasisPrior.
+	// BasisPrior; BasisTransferred where those are of another GPU.
 	Basis sharing.Basis
 	value [metricCount]Interval // the zero Interval where nothing was predicted
 	// Slowdown is the predicted TPOT over that of the workload alone without MPS,

@@ -22,6 +22,7 @@ type Row struct {
 	Outcome
 	GPU        RowGPU            `yaml:"gpu,null" json:"gpu,omitzero"`
 	GPM        RowGPM            `yaml:"gpm,null" json:"gpm,omitzero"`
+	GPUName    string            `yaml:"gpu_name" json:"gpu_name,omitempty"`      // product name; "" is unknown
 	EngineBusy Optional[float64] `yaml:"engine_busy" json:"engine_busy,omitzero"` // fraction
 	WallS      Optional[float64] `yaml:"wall_s" json:"wall_s,omitzero"`
 }
@@ -110,7 +111,7 @@ func (r *Row) profile() SoloProfile {
 		}
 		return v
 	}
-	p := SoloProfile{Version: Version, Mechanism: r.Mechanism, Server: r.Server, Load: r.Load, Run: r.Case,
+	p := SoloProfile{Version: Version, Mechanism: r.Mechanism, Server: r.Server, Load: r.Load, Run: r.Case, GPU: r.GPUName,
 		Requests: r.Requests, Outcome: r.Outcome, EngineFraction: r.EngineBusy,
 		GPUBusyFraction: percent(r.GPM.GraphicsUtil), SMFraction: percent(r.GPM.SMUtil),
 		TensorFraction: percent(r.GPM.TensorUtil), DRAMFraction: percent(r.GPM.DRAMBwUtil)}

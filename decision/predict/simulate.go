@@ -131,7 +131,8 @@ func horizon(models []tenantModel) (from, until time.Duration) {
 
 // trySides looks at tenants whose step is near a whole number of quanta: with
 // the other number of turns the whole group may fare otherwise, and each
-// interval is widened half of the way there.
+// interval is widened half of the way there, on a GPU that the predictor was not
+// calibrated on all of it.
 func (p *Predictor) trySides(mechanism sharing.Mechanism, models []tenantModel, alone, together []figures, out []Prediction) error {
 	for i := range models {
 		other, near := out[i].OtherTurns.Get()
@@ -154,7 +155,10 @@ func (p *Predictor) trySides(mechanism sharing.Mechanism, models []tenantModel, 
 				a := combine(m, models[j].alone[m], alone[j][m], together[j][m])
 				b := combine(m, models[j].alone[m], alone[j][m], otherwise[j][m])
 				if a > 0 && b > 0 {
-					out[j].include(m, math.Sqrt(a*b))
+					if !models[j].transferred {
+						b = math.Sqrt(a * b)
+					}
+					out[j].include(m, b)
 				}
 			}
 		}
@@ -182,6 +186,9 @@ func (p *Predictor) fill(mechanism sharing.Mechanism, t *tenantModel, out *Predi
 		r := residuals[m]
 		if r.Points > 0 {
 			out.Basis = sharing.BasisFitted
+		}
+		if t.transferred {
+			out.Basis = sharing.BasisTransferred
 		}
 		extra := t.widen
 		switch {

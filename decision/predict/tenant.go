@@ -43,8 +43,9 @@ type tenantModel struct {
 	// first is the half-width of TTFT beyond that of the rest.
 	first float64
 	// widen is added to the intervals' half-widths in quadrature.
-	widen float64
-	notes []string
+	widen       float64
+	transferred bool
+	notes       []string
 }
 
 // clientDelay is the time from a request's end to its client's next request on
@@ -69,8 +70,11 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 	if base == nil {
 		return fmt.Errorf("%w under %s: %s with %s", ErrNoProfile, mechanism, s.Server, s.Load)
 	}
-	if err := p.sameGPU(base, t); err != nil {
+	if err := p.transfer(mechanism, base.GPU, t); err != nil {
 		return err
+	}
+	if base.Driver != "" && p.Driver != "" && driverBranch(base.Driver) != driverBranch(p.Driver) {
+		t.note(0.05, "profile taken with driver %s, predictor calibrated on %s", base.Driver, p.Driver)
 	}
 	if err := t.readProfile(p, base); err != nil {
 		return err
@@ -103,16 +107,6 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 	}
 	t.prefillGPU *= p.Parameters.PrefillOverlap.Value
 	t.splitSMs(p, base, s)
-	return nil
-}
-
-func (p *Predictor) sameGPU(base *SoloProfile, t *tenantModel) error {
-	if base.GPU != "" && !sameName(base.GPU, p.GPU) {
-		return fmt.Errorf("%w: %s, calibrated on %s; calibrate a predictor on measurements of that GPU", ErrOtherGPU, base.GPU, p.GPU)
-	}
-	if base.Driver != "" && p.Driver != "" && driverBranch(base.Driver) != driverBranch(p.Driver) {
-		t.note(0.05, "profile taken with driver %s, predictor calibrated on %s", base.Driver, p.Driver)
-	}
 	return nil
 }
 

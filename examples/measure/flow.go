@@ -137,6 +137,9 @@ func (f *planFlow) run(ctx context.Context) error {
 		return err
 	}
 	rep := f.report(err)
+	if err == nil {
+		rep.Calibrated, err = f.calibrate()
+	}
 	err = errors.Join(err, f.write("report.json", rep))
 	if !f.json {
 		return errors.Join(err, rep.writeText(f.app.stdout, f.plan.Modes))
@@ -259,6 +262,7 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 			return fmt.Errorf("%s, load %s: %w; see %s", r.dir, name, errNothing, filepath.Join(f.out, r.dir, loadgen.ArtifactRequests))
 		}
 		row.Mechanism, row.Case, row.Tenants, row.Server, row.Load = predictedAs(r.mode), r.name, len(loads), f.serverOf(r.mode, l), f.loadOf(l)
+		row.GPUName, _ = f.site.gpu()
 		if f.simulated { // the format has no word for that
 			row.Case = "simulated/" + r.name
 		}
@@ -275,16 +279,36 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 }
 
 // writeRows replaces the rows' file with all rows so far.
-func (f *planFlow) writeRows() error {
-	var rows predict.Rows
+func (f *planFlow) writeRows() error { return f.write(f.name("rows"), f.rows()) }
+
+func (f *planFlow) rows() (rows predict.Rows) {
 	for i := range f.runs {
 		rows = append(rows, f.runs[i].rows...)
 	}
-	name := "rows.json"
+	return rows
+}
+
+// name is a file's name: what was simulated says so.
+func (f *planFlow) name(what string) string {
 	if f.simulated {
-		name = "rows.simulated.json"
+		what += ".simulated"
 	}
-	return f.write(name, rows)
+	return what + ".json"
+}
+
+// calibrate fits the predictor to everything that was measured, keeps it, and
+// names its file; "" where nothing was measured side by side.
+func (f *planFlow) calibrate() (string, error) {
+	fitted, err := f.predictor.On(f.site.gpu()).Fit(predict.MethodSimulated, f.rows())
+	if errors.Is(err, predict.ErrNothingToFit) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("calibrating on what was measured: %w", err)
+	}
+	name := f.name("predictor")
+	f.say("calibrated on this run: -use %s", filepath.ToSlash(filepath.Join(f.out, name)))
+	return name, f.write(name, fitted)
 }
 
 // predict predicts the mode's cases from the runs alone, and writes that down.

@@ -62,7 +62,8 @@ beside measured, and what contradicts the decision is said.
 
 DIR keeps for every run what loadgen and telemetry saw, the predictions as they
 were before the runs side by side (DIR/MODE/predictions.json), DIR/rows.json in
-the form that examples/predict reads, and DIR/report.json. Ctrl-C ends the run
+the form that examples/predict reads, DIR/predictor.json calibrated on this run
+(the next one takes it by -use), and DIR/report.json. Ctrl-C ends the run
 and keeps what was measured.
 
 exit: 0 measured, 1 interrupted or failed, 2 bad input

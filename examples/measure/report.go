@@ -22,6 +22,8 @@ type report struct {
 	Problem  string        `json:"problem,omitempty"`
 	Missing  []missing     `json:"missing,omitempty"`
 	Notes    []string      `json:"notes,omitempty"`
+	// Calibrated is the file of a predictor fitted to this run, for -use.
+	Calibrated string `json:"calibrated,omitempty"`
 
 	Rows        []reportRow     `json:"rows"`
 	Agreement   []agreement     `json:"agreement"`

@@ -1,0 +1,65 @@
+package predict
+
+import (
+	"fmt"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// transferred is by how much wider intervals are, on the scale of logarithms,
+// for a GPU that the predictor was not calibrated on: for one of the same
+// architecture, and for another.
+//
+// Between an H200 and an H100 it was measured
+// (examples/predict/testdata/h100-colocation.json): with the H200's constants the
+// H100's TPOT is missed by 2.2% under MPS, no more than the H200's own, and by
+// 8.8% under time-slicing, where the H200's is by 5. For other architectures
+// nothing was: a prior.
+var transferred = map[sharing.Mechanism][2]float64{
+	sharing.MechanismTimeSlicing: {0.1, 0.25},
+	sharing.MechanismMPS:         {0.03, 0.2},
+}
+
+// transfer says whether the predictor's parameters carry over to the GPU of a
+// profile, and widens the intervals of what is predicted there.
+func (p *Predictor) transfer(mechanism sharing.Mechanism, gpu string, t *tenantModel) error {
+	if gpu == "" || sameName(gpu, p.GPU) {
+		return nil
+	}
+	there, err := sharing.LookupGPU(gpu)
+	if err != nil {
+		return fmt.Errorf("%w: %s, of which nothing is known; calibrated on %s", ErrOtherGPU, gpu, p.GPU)
+	}
+	here, err := sharing.LookupGPU(p.GPU)
+	if err != nil {
+		return fmt.Errorf("%w: %s; calibrated on %s, of which nothing is known", ErrOtherGPU, gpu, p.GPU)
+	}
+	if there == here {
+		return nil
+	}
+	if mechanism == sharing.MechanismMPS && (there.Architecture < sharing.ArchitectureVolta) != (here.Architecture < sharing.ArchitectureVolta) {
+		return fmt.Errorf("%w: %s, calibrated on %s; before Volta MPS clients shared one address space and scheduler, so nothing carries over", ErrOtherGPU, there.Name, here.Name)
+	}
+	k := 0
+	if there.Architecture != here.Architecture {
+		k = 1
+	}
+	t.transferred = true
+	t.note(transferred[mechanism][k], "carried over from %s to %s; calibrate on a %s for narrower intervals", here.Name, there.Name, there.Name)
+	return nil
+}
+
+// On is the predictor for a GPU and driver of whoever calibrates it there: what
+// was measured or fitted on another GPU becomes transferred until it is fitted
+// again.
+func (p Predictor) On(gpu, driver string) Predictor {
+	if !sameName(gpu, p.GPU) {
+		for _, q := range p.Parameters.named() {
+			if q.Basis == sharing.BasisMeasured || q.Basis == sharing.BasisFitted {
+				q.Basis, q.Independent = sharing.BasisTransferred, Optional[float64]{}
+			}
+		}
+	}
+	p.GPU, p.Driver = gpu, driver
+	return p
+}
