@@ -24,11 +24,12 @@ func (pl *planner) result() (*Result, error) {
 			return nil, err
 		}
 		r.Decisions = append(r.Decisions, d)
-		switch {
-		case d.Mechanism == sharing.MechanismNone:
-		case d.Predicted != nil:
+		switch d.From {
+		case FromProfiles:
 			r.From.Profiles++
-		default:
+		case FromSimulation:
+			r.From.Simulations++
+		case FromClosedForm:
 			r.From.ClosedForms++
 		}
 	}

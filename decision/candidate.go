@@ -225,13 +225,16 @@ func (pl *planner) annotate(w int, l *listing) {
 		why.Mechanism = l.Mechanism
 		add(why)
 	}
-	if c := pl.chosen[w]; c != nil && c.pool == l.pool && c.mechanism == l.Mechanism {
-		l.Chosen, l.Tenants = true, c.tenants // a prediction may have allowed fewer
+	if c := pl.choice(w, groupKey{l.pool, l.Mechanism}); c != nil && l.Verdict == gate.VerdictPass {
+		l.Tenants = min(c.fits, c.tenants) // a prediction may have allowed fewer
 		if c.slice != nil {
 			l.chose(c.slice)
 			need := pl.memoryOf(w, c.mechanism)
 			add(gate.Reason{Verdict: gate.VerdictPass, Code: gate.CodeSliceFits, Mechanism: l.Mechanism, Need: int64(need), Profile: c.slice.Profile})
 		}
+	}
+	if c := pl.chosen[w]; c != nil && c.pool == l.pool && c.mechanism == l.Mechanism {
+		l.Chosen = true
 	}
 }
 

@@ -181,9 +181,10 @@ type site struct {
 // prospects is what members see together at a site, by member, and whether all
 // of them keep their objectives.
 type prospects struct {
-	answer   sharing.Answer
-	likely   bool // all of them do in the median
-	outcomes []predict.Prospect
+	answer    sharing.Answer
+	likely    bool // all of them do in the median
+	simulated bool
+	outcomes  []predict.Prospect
 }
 
 // prospectsOf computes what members see together; the answers are kept.
@@ -239,6 +240,7 @@ func (pl *planner) compute(s site, members []member) prospects {
 		pl.simulated++
 		predict.Simulate(machine, share, tenants, pl.opt.Confidence, all)
 		r = pl.answerOf(members, tenants, first, all)
+		r.simulated = true
 	}
 	return r
 }

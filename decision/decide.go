@@ -40,7 +40,8 @@ type choice struct {
 	pool      int
 	mechanism sharing.Mechanism
 	slice     *gate.MIGSlice // of MIG
-	tenants   int
+	tenants   int            // that the mechanism offers
+	fits      int            // that are like it and keep their objectives together
 	score     float64
 	// preference is the score with what its pool's price adds, of 100; it orders
 	// candidates of different pools.

@@ -176,6 +176,7 @@ func (pl *planner) otherwise(w int) (*Alternative, error) {
 	mini := newPlanner(pl.opt)
 	mini.opt.MaxPoolsListed = -1 // nobody reads its candidates
 	mini.opt.Profiles = nil
+	mini.simulated = mostSimulated // closed forms do, for what is only imagined
 	mini.pools, mini.workloads = pl.pools, []*CompiledWorkload{CompileWorkload(&wl)}
 	if err := mini.plan(TrustUnstated); err != nil {
 		return nil, err

@@ -20,16 +20,17 @@ type Result struct {
 	Totals     Totals       `json:"totals"`
 	// Assumes are what the answers for the fleet take for granted together.
 	Assumes []Assumption `json:"assumes,omitempty"`
-	From    Basis        `json:"consequences_from"`
+	From    Origins      `json:"consequences_from"`
 	// Sources are what the reasons, the isolation and the traps rest on.
 	Sources sharing.Citations `json:"sources,omitzero"`
 }
 
-// Basis counts the workloads with a place by what their consequences were
-// computed from.
-type Basis struct {
-	Profiles    int `json:"measured_profiles"` // of themselves alone; see Options.Profiles
-	ClosedForms int `json:"closed_forms"`      // over what is stated of them, and priors
+// Origins counts the workloads that have a place by what their consequences were
+// computed by.
+type Origins struct {
+	Profiles    int `json:"measured_profiles"`
+	Simulations int `json:"simulations"`
+	ClosedForms int `json:"closed_forms"`
 }
 
 // Decision is the answer for one workload.
@@ -48,6 +49,7 @@ type Decision struct {
 	// Why is the reason for the choice in numbers.
 	Why          string        `json:"why"`
 	Consequences []Consequence `json:"consequences,omitempty"`
+	From         From          `json:"consequences_from"`
 	Assumes      []Assumption  `json:"assumes,omitempty"`
 	// Of a provisional answer: whole GPUs of its own, where it has none; what it
 	// would get if an assumption turned out otherwise; and what to measure.
@@ -105,8 +107,9 @@ type Candidate struct {
 	Profile   string            `json:"profile,omitempty"`
 	Verdict   gate.Verdict      `json:"verdict"`
 	Chosen    bool              `json:"chosen,omitempty"`
-	Tenants   int               `json:"tenants_per_gpu"`
-	Score     float64           `json:"score"`
+	// Tenants is how many replicas of the workload a GPU takes that way.
+	Tenants int     `json:"tenants_per_gpu"`
+	Score   float64 `json:"score"`
 	// Preference orders candidates of different pools: the score with what the
 	// pool's price adds, of 100 like it.
 	Preference float64           `json:"preference"`

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
@@ -32,6 +33,29 @@ func (s Status) MarshalText() ([]byte, error) { return statusNames.Text(s) }
 
 // UnmarshalText reads a status's text.
 func (s *Status) UnmarshalText(b []byte) error { return statusNames.Parse(s, b) }
+
+// From is what the consequences of a decision were computed by. The zero value
+// is FromGates: nothing was placed.
+type From uint8
+
+// What consequences are computed by.
+const (
+	FromGates      From = iota
+	FromClosedForm      // over what is stated of the workload, and priors
+	FromSimulation      // event by event, of the same, where closed forms leave it open
+	FromProfiles        // from measurements of the workload alone; see Options.Profiles
+)
+
+var fromNames = enum.Of[From](ErrUnknownName, "origin of consequences", "gates", "closed-form", "simulation", "measured-profiles")
+
+// String returns the origin's text.
+func (f From) String() string { return fromNames.String(f) }
+
+// MarshalText returns the origin's text.
+func (f From) MarshalText() ([]byte, error) { return fromNames.Text(f) }
+
+// UnmarshalText reads an origin's text.
+func (f *From) UnmarshalText(b []byte) error { return fromNames.Parse(f, b) }
 
 // Consequence is what a workload's objective will meet where it was placed, on
 // the GPU where it meets it worst.
@@ -65,6 +89,10 @@ func (pl *planner) answer(w int, d *Decision, share workloadShare) {
 		return
 	}
 	p := pl.worst(w, c)
+	d.From = FromClosedForm
+	if p.simulated {
+		d.From = FromSimulation
+	}
 	d.Status = StatusDecided
 	d.Assumes = pl.outlookOf(w, c.pool).assumes
 	if cw := pl.workloads[w]; cw.arch.NeverShares && cw.workload.SLO == (predict.SLO{}) {
@@ -74,9 +102,78 @@ func (pl *planner) answer(w int, d *Decision, share workloadShare) {
 		d.Status = StatusProvisional
 	}
 	d.Why = pl.why(w, c, p) + pl.dearer(w, share)
-	if len(p.outcomes) > 0 {
+	if pl.measured(w) {
+		d.From, d.Consequences = FromProfiles, pl.profiled(w)
+		if text := tightest(d.Consequences); text != "" {
+			d.Why = text + pl.dearer(w, share)
+		}
+	} else if len(p.outcomes) > 0 {
 		d.Consequences = consequencesOf(&pl.outlookOf(w, c.pool).demand, &p.outcomes[0])
 	}
+}
+
+// profiled are the consequences for a workload with a measured profile: what was
+// predicted beside its neighbours, or measured alone.
+func (pl *planner) profiled(w int) (out []Consequence) {
+	e, solo := pl.evidence, pl.evidence.solos[w]
+	for m, limit := range pl.workloads[w].workload.SLO.Limits() {
+		ms := 1e3 * limit.Seconds()
+		var i predict.Interval
+		if p := e.predicted[w]; p != nil {
+			i = p.Figures[m.String()]
+		} else if solo.TimeSlicing != nil {
+			for metric, v := range solo.TimeSlicing.All() {
+				if metric == m {
+					i = predict.Interval{Value: v, Low: v, High: v}
+				}
+			}
+		}
+		if i.Value == 0 {
+			continue
+		}
+		kept := sharing.AnswerUnknown
+		switch {
+		case i.High <= ms:
+			kept = sharing.AnswerYes
+		case i.Low > ms:
+			kept = sharing.AnswerNo
+		}
+		out = append(out, Consequence{predict.LatencyName(latencyOf(m)) + " P99 ms", round(i.Value, 2), round(i.Low, 2), round(i.High, 2), round(ms, 2), kept})
+	}
+	return out
+}
+
+// latencyOf is the place of a P99 in an outcome.
+func latencyOf(m predict.Metric) int {
+	switch m {
+	case predict.MetricTTFTP99:
+		return predict.LatencyTTFT
+	case predict.MetricTPOTP99:
+		return predict.LatencyTPOT
+	}
+	return predict.LatencyE2E
+}
+
+// tightest puts the consequence that comes closest to its limit into words.
+func tightest(list []Consequence) string {
+	at := -1
+	for i := range list {
+		if at < 0 || list[i].High/list[i].Limit > list[at].High/list[at].Limit {
+			at = i
+		}
+	}
+	if at < 0 {
+		return ""
+	}
+	c, verb := &list[at], "keeps"
+	if c.High > c.Limit {
+		verb = "may miss"
+	}
+	between := fmt.Sprintf(" (%.4g to %.4g)", c.Low, c.High)
+	if c.Low == c.High {
+		between = ", measured alone,"
+	}
+	return fmt.Sprintf("%s %s %.4g ms%s of %.4g", verb, strings.TrimSuffix(c.Metric, " ms"), c.Value, between, c.Limit)
 }
 
 // MoreGPUs is how many more GPUs of a pool would do for what is unplaced, with
@@ -197,7 +294,7 @@ func (pl *planner) worst(w int, c *choice) prospects {
 		o := p.outcomes[at]
 		answer := o.Kept(d)
 		if len(worst.outcomes) == 0 || strain(d, &o) > strain(d, &worst.outcomes[0]) {
-			worst = prospects{answer: answer, outcomes: []predict.Prospect{o}}
+			worst = prospects{answer: answer, outcomes: []predict.Prospect{o}, simulated: p.simulated}
 		}
 	}
 	switch {

@@ -1,6 +1,8 @@
 package decision
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -157,5 +159,37 @@ func TestStrangersAreSaid(t *testing.T) {
 	f.Trust, f.Workloads[0].Tenant = TrustUnstated, "bank"
 	if r := decide(t, f); len(r.Assumes) != 0 {
 		t.Errorf("one without a tenant: %+v", r.Assumes)
+	}
+}
+
+// TestOriginsAreCounted: each decision says what its consequences were computed
+// by, and the result counts them.
+func TestOriginsAreCounted(t *testing.T) {
+	rng := rand.New(rand.NewPCG(41, 42))
+	simulated := 0
+	for range 10 {
+		r := decide(t, smallFleet(rng))
+		var want Origins
+		for _, d := range r.Decisions {
+			if (d.From == FromGates) != (d.Placed == 0) {
+				t.Errorf("%s: %d placed, by %s", d.Workload, d.Placed, d.From)
+			}
+			switch d.From {
+			case FromClosedForm:
+				want.ClosedForms++
+			case FromSimulation:
+				want.Simulations++
+			}
+		}
+		if r.From != want {
+			t.Errorf("%+v, expected %+v", r.From, want)
+		}
+		simulated += want.Simulations
+		if text := textOf(t, r, TextOptions{})[1]; want.ClosedForms > 0 && !strings.Contains(text, fmt.Sprintf("%d by closed forms", want.ClosedForms)) {
+			t.Errorf("the text does not say it: %s", text)
+		}
+	}
+	if simulated == 0 {
+		t.Error("nothing was simulated")
 	}
 }

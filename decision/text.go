@@ -120,16 +120,19 @@ func (t *text) money() {
 	if placed < replicas {
 		line += fmt.Sprintf(" %d of %s placed,", placed, counted(replicas, "replica"))
 	}
-	from := "from closed forms"
-	switch f := t.r.From; {
-	case f.ClosedForms == 0 && f.Profiles == 0:
-		from = "from the gates alone"
-	case f.ClosedForms == 0:
-		from = "from measured profiles"
-	case f.Profiles > 0:
-		from = fmt.Sprintf("from measured profiles for %d and closed forms for %d", f.Profiles, f.ClosedForms)
+	var from []string
+	for _, o := range []struct {
+		name string
+		n    int
+	}{{"measured profiles", t.r.From.Profiles}, {"simulation", t.r.From.Simulations}, {"closed forms", t.r.From.ClosedForms}} {
+		if o.n > 0 {
+			from = append(from, fmt.Sprintf("%d by %s", o.n, o.name))
+		}
 	}
-	t.put(0, 0, "", line+fmt.Sprintf(" at %.4g%% confidence, %s", 100*t.r.Confidence, from))
+	if len(from) == 0 {
+		from = []string{"by the gates alone"}
+	}
+	t.put(0, 0, "", line+fmt.Sprintf(" at %.4g%% confidence: %s", 100*t.r.Confidence, strings.Join(from, ", ")))
 	for _, a := range t.r.Assumes {
 		t.put(0, 0, "", fmt.Sprintf("assumes %s: %s", a.What, a.Why))
 	}

@@ -50,6 +50,7 @@ func (pl *planner) consider(w int, c *choice) bool {
 			last = pl.prospectsOf(site{c.pool, c.mechanism, s}, []member{{w, inside}})
 			if accept(last) {
 				c.slice, c.tenants = s, s.PerGPU*inside
+				c.fits = c.tenants
 				c.unit = price / float64(s.PerGPU*inside)
 				c.answer = last.answer
 				return true
@@ -68,7 +69,7 @@ func (pl *planner) consider(w int, c *choice) bool {
 	}
 	p := pl.prospectsOf(site{pool: c.pool, mechanism: c.mechanism}, one)
 	if c.mechanism == sharing.MechanismExclusive {
-		c.unit, c.answer = price*float64(cw.workload.gpus()), p.answer
+		c.unit, c.answer, c.fits = price*float64(cw.workload.gpus()), p.answer, 1
 		if p.answer == sharing.AnswerNo {
 			pl.missed(w, c, p)
 		}
@@ -86,7 +87,8 @@ func (pl *planner) consider(w int, c *choice) bool {
 	g := &group{pool: cp, mechanism: c.mechanism}
 	most := pl.room(g, c.pool, alone, w, c, min(c.tenants, mostAlike))
 	// Where replicas are fewer than would fit, others may fill the GPU.
-	c.unit = price / float64(max(1, most))
+	c.fits = max(1, most)
+	c.unit = price / float64(c.fits)
 	return true
 }
 

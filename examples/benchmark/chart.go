@@ -55,25 +55,12 @@ type chart struct {
 	yMax                       float64 // 1 for shares; 0: by the data
 }
 
-// watermark writes across a figure whose data are simulated.
-type watermark struct{}
-
-func (watermark) Plot(c draw.Canvas, p *plot.Plot) {
-	style := p.Title.TextStyle
-	style.Font = sans(48)
-	style.Color = color.RGBA{0xf8, 0xe0, 0xe0, 0xff} // opaque: SVG colours here have no alpha
-	style.Rotation = math.Pi / 8
-	style.XAlign, style.YAlign = draw.XCenter, draw.YCenter
-	c.FillText(style, c.Center(), "SYNTHETIC")
-}
-
 func (c *chart) draw() (picture, error) {
 	p := plot.New()
 	p.Title.Text = c.title
 	p.Title.Padding = vg.Points(6)
 	if c.synthetic {
-		p.Title.Text += "\nSYNTHETIC: simulated GPU, not a measurement"
-		p.Title.TextStyle.Color = color.RGBA{0xA0, 0x10, 0x10, 0xff}
+		p.Title.Text += "\nSYNTHETIC: simulated GPU, not a measurement" // a figure may be shown without its page
 	}
 	p.X.Label.Text, p.Y.Label.Text = c.x, c.y
 	for _, ax := range []*plot.Axis{&p.X, &p.Y} {
@@ -89,9 +76,6 @@ func (c *chart) draw() (picture, error) {
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{0xdd}, color.Gray{0xdd}
 	p.Add(grid)
-	if c.synthetic {
-		p.Add(watermark{})
-	}
 	for i, l := range c.lines {
 		if r := []rune(l.name); len(r) > 44 {
 			l.name = string(r[:43]) + "…"
@@ -101,10 +85,7 @@ func (c *chart) draw() (picture, error) {
 			return picture{}, fmt.Errorf("figure %s: %s: %w", c.name, l.name, err)
 		}
 		curve.Color = palette[i%len(palette)]
-		curve.Width = vg.Points(1.6)
-		if i >= len(palette) {
-			curve.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
-		}
+		curve.Width, curve.Dashes = lineStyle(i, len(c.lines))
 		p.Add(curve)
 		if !l.dots {
 			legend.Add(l.name, curve)
@@ -123,6 +104,17 @@ func (c *chart) draw() (picture, error) {
 		p.Draw(draw.Crop(to, 0, -width, 0, 0))
 		legend.Draw(draw.Crop(to, to.Rectangle.Size().X-width+vg.Points(8), 0, 0, -vg.Points(46)))
 	})
+}
+
+// lineStyle draws each line narrower than the one beneath it, and with gaps of its
+// own, so that lines that coincide all show.
+func lineStyle(i, of int) (width vg.Length, dashes []vg.Length) {
+	width = vg.Points(1.4 + 0.9*float64(min(of-1-i, 4)))
+	if i > 0 {
+		on := vg.Points(9 - 2*float64((i-1)%4))
+		dashes = []vg.Length{on, vg.Points(4)}
+	}
+	return width, dashes
 }
 
 func (c *chart) scale(p *plot.Plot) {

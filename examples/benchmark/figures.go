@@ -154,6 +154,9 @@ func cdf(h *loadgen.Histogram) plotter.XYs {
 	return xy
 }
 
+// leastSeconds is the length of the shortest run whose course is drawn.
+const leastSeconds = 5
+
 func timelineCharts(results []*loadgen.Result) []chart {
 	tokens := chart{name: "timeline-tokens", title: "Tokens over time", x: "Seconds since the run's start", y: "Tokens/s",
 		caption: "Tokens by the second in which their event came, of all requests, failed ones too."}
@@ -184,7 +187,8 @@ func timelineCharts(results []*loadgen.Result) []chart {
 	}
 	var charts []chart
 	for _, c := range []chart{tokens, flight, ttft} {
-		if len(c.lines) > 0 {
+		// Two or three points show no course of time.
+		if slices.ContainsFunc(c.lines, func(l line) bool { return len(l.points) >= leastSeconds }) {
 			charts = append(charts, c)
 		}
 	}

@@ -13,8 +13,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/loadgen"
@@ -76,6 +78,7 @@ var figures = regexp.MustCompile(`[0-9]+(\.[0-9]+)?( !)?`)
 // masked leaves the layout, without figures and the widths that they give.
 func masked(text string) string {
 	var out strings.Builder
+	text = unwrapped(text) // where lines break depends on the figures too
 	for line := range strings.Lines(figures.ReplaceAllString(text, "#")) {
 		if strings.Contains(line, "the client shaped the figures") {
 			continue // depends on what else this machine does
@@ -83,6 +86,34 @@ func masked(text string) string {
 		out.WriteString(strings.Join(strings.Fields(line), " ") + "\n")
 	}
 	return out.String()
+}
+
+// unwrapped puts together what a printer has wrapped.
+func unwrapped(text string) string {
+	var out strings.Builder
+	start := 0 // of the line that is wrapped
+	for k, line := range strings.Split(text, "\n") {
+		rest := strings.TrimLeft(line, " ")
+		if indent := len(line) - len(rest); k > 0 && rest != "" && indent == start+4 {
+			out.WriteString(" " + rest)
+			continue
+		}
+		start = len(line) - len(rest)
+		if k > 0 {
+			out.WriteString("\n")
+		}
+		out.WriteString(line)
+	}
+	return out.String()
+}
+
+func checkColumns(t *testing.T, text string) {
+	t.Helper()
+	for line := range strings.SplitSeq(text, "\n") {
+		if n := utf8.RuneCountInString(line); n > columns {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
 }
 
 // The default fleet: what is expected is said before anything runs side by
@@ -99,6 +130,7 @@ func TestMeasure(t *testing.T) {
 		t.Fatal(b.stdout)
 	}
 	golden.Check(t, "testdata/measured-default.masked", []byte(masked("SIMULATED: "+text)))
+	checkColumns(t, b.stdout)
 	if strings.Contains(text, "CONTRADICTS") || !strings.Contains(text, "nothing that was simulated contradicts the decision") {
 		t.Error(text)
 	}
@@ -301,7 +333,7 @@ func TestScenes(t *testing.T) {
 func TestMeasureListsWhatItDoesNotRun(t *testing.T) {
 	b := simulatedFleet{fleet: openPair}
 	b.run(t, "-mechanisms", "hami, mig-like-emulation,mig", "-seconds", "2")
-	for _, want := range []string{"lab-1 by hami: not simulated: what a preloaded library", "mig-like-emulation  reject", "train     mig "} {
+	for _, want := range []string{"lab-1 by hami: not simulated: what a preloaded library", "mig-like-emulation  reject", "\n    mig     "} {
 		if b.code != exitOK || !strings.Contains(b.stdout, want) {
 			t.Errorf("exit %d, no %q:\n%s", b.code, want, b.stdout)
 		}
@@ -349,5 +381,60 @@ func TestFleetBadInput(t *testing.T) {
 				t.Errorf("something was written: %v", err)
 			}
 		})
+	}
+}
+
+// TestLoadOfTheFleetFile: a server whose model, lengths and rate are stated is
+// simulated with them, a part of the rate for each replica.
+func TestLoadOfTheFleetFile(t *testing.T) {
+	fleet, err := decision.ParseFleet([]byte(`
+version: v1
+pools: [{name: p, gpu: H100-80GB, count: 4}]
+workloads:
+  - {name: chat, kind: online-inference, replicas: 2, tenant: a, model: {parameters: 8e9, weights: bf16}, load: {requests_per_s: 4, input_tokens: 4096, output_tokens: 48}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gpu, err := sharing.LookupGPU(fleet.Pools[0].GPU)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, why := newReplica(&fleet.Workloads[0], gpu, nil)
+	if why != "" || s.load.Prompt != 4096 || s.load.Output != 48 || s.load.Rate != 2 {
+		t.Fatalf("%q, %+v", why, s.load)
+	}
+	// 16 GB at 0.65 of 3.35 TB/s; 65 TFLOP at 0.45 of 990 TFLOP/s.
+	if step := s.step.Seconds(); step < 0.006 || step > 0.009 {
+		t.Errorf("a decode step of %v", s.step)
+	}
+	if prefill := s.prefill.Seconds(); prefill < 0.11 || prefill > 0.19 {
+		t.Errorf("a prompt takes %v", s.prefill)
+	}
+	if busy := s.busy(); busy < 0.5 || busy > 0.7 {
+		t.Errorf("it keeps a GPU %.2f busy", busy)
+	}
+}
+
+// TestProvisionalAnswersMayTurnOutOtherwise: what was assumed and is not so does
+// not contradict the decision, which said so; what was decided and is not does.
+func TestProvisionalAnswersMayTurnOutOtherwise(t *testing.T) {
+	over := 20.0
+	for status, contradicts := range map[decision.Status]bool{decision.StatusProvisional: false, decision.StatusDecided: true} {
+		d := &decision.Decision{Status: status}
+		if !contradicts {
+			d.Assumes = []decision.Assumption{{What: "TPOT P99 alone is half of its limit"}}
+		}
+		r := reportRow{Mode: sharing.MechanismMPS, Tenants: 2, Objectives: []objective{{Metric: predict.MetricTPOTP99, LimitMS: 9, ActualMS: &over}}}
+		r.Decided = decidedOf(d, decision.Candidate{Verdict: gate.VerdictPass, Tenants: 2})
+		r.Decided.Recommended = true
+		text, got := r.finding()
+		if got != contradicts || !contradicts && !strings.Contains(text, "provisional: it assumes that TPOT P99 alone is half") {
+			t.Errorf("%s: %v, %q", status, got, text)
+		}
+		r.Decided.Recommended, r.Tenants = false, 3
+		if text, got := r.finding(); got && status == decision.StatusDecided {
+			t.Errorf("more than it takes: %q", text)
+		}
 	}
 }

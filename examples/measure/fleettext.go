@@ -59,40 +59,63 @@ func (p printer) scene(s *scene, rows []reportRow) {
 		note = ", here " + s.Note
 	}
 	p.line("\nSIMULATED %s (%s): %s, who ask for %.0f%% of a GPU; recommended: %s%s", s.Name, s.GPU, strings.Join(who, ", "), 100*s.busy(), s.Recommended, note)
+	for _, sim := range s.workloads() {
+		p.workload(s.Name, sim.workload.Name, rows)
+	}
+}
+
+// workload is a table of what a workload met in a scene.
+func (p printer) workload(scene, name string, rows []reportRow) {
+	var own []*reportRow
+	for i := range rows {
+		if r := &rows[i]; r.Case == scene && r.Load == name {
+			own = append(own, r)
+		}
+	}
+	if len(own) == 0 {
+		return
+	}
+	p.line("  %s: %s; expected beside what it got", name, requests(own))
 	p.table(func(row func(...string)) {
-		last := ""
-		for i := range rows {
-			r := &rows[i]
-			if r.Case != s.Name {
-				continue
-			}
-			name := r.Load
-			switch last {
-			case "":
-				row("  workload", "mechanism", "decision", "TTFT P99, expected", "measured", "TPOT P99, expected", "measured", "slower, decided", "expected", "measured", "requests", "limits")
-			case name:
-				name = ""
-			}
-			last = r.Load
+		row("    mechanism", "decision", "TTFT P99", "got", "TPOT P99", "got", "slower", "got")
+		for _, r := range own {
 			expected := r.PriorSlowdown
 			if s := r.PredictedSlowdown; s != nil {
 				expected = &s.Value
 			}
-			row("  "+name, r.name(r.Mode.String()), r.Decided.word(),
+			row("    "+r.name(r.Mode.String()), r.Decided.word(),
 				expectedCell(r.Predicted, r.Prior, predict.MetricTTFTP99), r.actualCell(predict.MetricTTFTP99),
 				expectedCell(r.Predicted, r.Prior, predict.MetricTPOTP99), r.actualCell(predict.MetricTPOTP99),
-				times(r.Decided.Slowdown), times(expected), times(r.Slowdown), r.requestsCell(), r.limitsCell())
+				times(expected), times(r.Slowdown))
 		}
 	})
+	for _, r := range own {
+		if missed := r.missed(); missed != "" {
+			p.line("    MISSED by %s: %s", r.Mode, missed)
+		}
+	}
+}
+
+// requests is how many requests counted, and whether any limits are to be kept.
+func requests(rows []*reportRow) string {
+	least, failed := rows[0].Requests, 0
+	for _, r := range rows {
+		least, failed = min(least, r.Requests), failed+r.Failed
+	}
+	text := fmt.Sprintf("%d requests at least", least)
+	if failed > 0 {
+		text += fmt.Sprintf(", %d failed", failed)
+	}
+	if len(rows[0].Objectives) == 0 {
+		return text + ", no limits"
+	}
+	return text
 }
 
 // word is the decision's word on a mechanism.
 func (d *decided) word() string {
-	switch {
-	case d.Recommended:
+	if d.Recommended {
 		return "recommended"
-	case d.Code != "":
-		return fmt.Sprintf("%s: %s", d.Verdict, d.Code)
 	}
 	return d.Verdict.String()
 }
@@ -103,24 +126,6 @@ func (r *reportRow) actualCell(m predict.Metric) string {
 		return number(r.Actual, m) + " !"
 	}
 	return number(r.Actual, m)
-}
-
-func (r *reportRow) requestsCell() string {
-	if r.Failed > 0 {
-		return fmt.Sprintf("%d, %d failed", r.Requests, r.Failed)
-	}
-	return fmt.Sprint(r.Requests)
-}
-
-func (r *reportRow) limitsCell() string {
-	missed := r.missed()
-	switch {
-	case len(r.Objectives) == 0:
-		return "none"
-	case missed == "":
-		return "kept"
-	}
-	return "MISSED: " + missed
 }
 
 func times(v *float64) string {

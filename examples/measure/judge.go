@@ -21,6 +21,8 @@ type decided struct {
 	Slowdown    *float64     `json:"slowdown_factor,omitempty"`
 
 	unchecked string // why it could not check the limits
+	tenants   int    // on a GPU, as many as it takes of the workload
+	assumes   string // what the answer rests on, "" = on nothing that may turn out otherwise
 }
 
 // finding is where the simulation and the decision agree or not on a
@@ -59,7 +61,13 @@ func (f *fleetFlow) judge() {
 }
 
 func decidedOf(d *decision.Decision, c decision.Candidate) *decided {
-	out := &decided{Verdict: c.Verdict}
+	out := &decided{Verdict: c.Verdict, tenants: c.Tenants}
+	if d.Status == decision.StatusProvisional {
+		out.assumes = "its interval lies on both sides of a limit"
+		if len(d.Assumes) > 0 {
+			out.assumes = "it assumes that " + d.Assumes[0].What
+		}
+	}
 	for _, p := range c.Parts {
 		if p.Criterion == decision.CriterionLatency {
 			out.Slowdown = &p.Raw
@@ -89,6 +97,8 @@ func (r *reportRow) finding() (text string, contradicts bool) {
 	switch {
 	case d.Recommended && kept:
 		return "recommended, and its limits are kept", false
+	case d.assumes != "" && (d.Recommended || d.Verdict == gate.VerdictPass):
+		return fmt.Sprintf("a limit is missed: %s; the answer is provisional: %s", missed, d.assumes), false
 	case d.Recommended:
 		text = "recommended, but a limit is missed: " + missed
 		if d.unchecked != "" {
@@ -101,6 +111,8 @@ func (r *reportRow) finding() (text string, contradicts bool) {
 		return "open, and its limits are kept: " + d.Reason, false
 	case kept && d.Verdict != gate.VerdictPass:
 		return fmt.Sprintf("its limits are kept; the decision is against it for another reason (%s)", d.Code), false
+	case !kept && d.Verdict == gate.VerdictPass && r.Mode != sharing.MechanismExclusive && r.Tenants > d.tenants:
+		return fmt.Sprintf("a limit is missed with %d on a GPU, and it takes %d: %s", r.Tenants, d.tenants, missed), false
 	case !kept && d.Verdict == gate.VerdictPass:
 		return "not chosen but held possible, and a limit is missed: " + missed, true
 	}

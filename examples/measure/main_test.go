@@ -40,6 +40,7 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Check(t, "testdata/report.txt", out.Bytes())
+	checkColumns(t, out.String())
 }
 
 func TestUsage(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
@@ -15,7 +16,29 @@ import (
 // printer writes for people; the writer keeps the first error.
 type printer struct{ *bufio.Writer }
 
-func (p printer) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
+// columns is how wide a line of text may be.
+const columns = 100
+
+// line writes lines, each wrapped a little further in than it begins.
+func (p printer) line(format string, args ...any) {
+	for text := range strings.SplitSeq(fmt.Sprintf(format, args...), "\n") {
+		rest := strings.TrimLeft(text, " ")
+		indent := len(text) - len(rest)
+		line := text[:indent]
+		for k, word := range strings.Fields(rest) {
+			switch {
+			case k == 0:
+				line += word
+			case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= columns:
+				line += " " + word
+			default:
+				fmt.Fprintln(p, line)
+				line = strings.Repeat(" ", indent+4) + word
+			}
+		}
+		fmt.Fprintln(p, strings.TrimRight(line, " "))
+	}
+}
 
 // table lines columns up; a row is its cells.
 func (p printer) table(write func(row func(cells ...string))) {
@@ -28,7 +51,7 @@ func (p printer) table(write func(row func(cells ...string))) {
 var tableMetrics = []struct {
 	m    predict.Metric
 	head string
-}{{predict.MetricTPOTP50, "TPOT p50 ms"}, {predict.MetricTTFTP50, "TTFT p50 ms"}, {predict.MetricE2EP50, "E2E p50 ms"}, {predict.MetricTokensPerSecond, "tokens/s"}}
+}{{predict.MetricTPOTP50, "TPOT p50"}, {predict.MetricTTFTP50, "TTFT p50"}, {predict.MetricE2EP50, "E2E p50"}, {predict.MetricTokensPerSecond, "tokens/s"}}
 
 // writeText writes the report of a plan for people.
 func (rep *report) writeText(w io.Writer, modes []sharing.Mechanism) error {
@@ -79,7 +102,7 @@ func (r *reportRow) name(s string) string {
 }
 
 func (p printer) alone(rows []reportRow) {
-	p.line("Alone")
+	p.line("Alone (latencies in ms)")
 	p.table(func(row func(...string)) {
 		head := []string{"mode", "load", "requests", "failed"}
 		for _, t := range tableMetrics {
@@ -113,7 +136,7 @@ func (p printer) beside(rows []reportRow, m sharing.Mechanism) {
 			if !any {
 				any = true
 				p.line("Side by side, %s", title(m))
-				row("case", "load", "figure", "predicted", "90% interval", "actual", "error", "inside", "slowdown", "predicted", "requests")
+				row("case", "load", "figure", "predicted", "90% interval", "actual", "error", "inside", "slower", "predicted", "n")
 			}
 			first, last := []string{r.name(r.Case), r.Load}, []string{factor(r.Slowdown), "-", fmt.Sprint(r.Requests)}
 			if s := r.PredictedSlowdown; s != nil && s.Value > 0 {
@@ -158,23 +181,23 @@ func (p printer) agreement(list []agreement) {
 func (p printer) verdicts(list []verdict) {
 	p.line("Objectives, and the mode to choose")
 	p.table(func(row func(...string)) {
-		row("case", "mode", "tokens/s", "objectives", "", "choose")
+		row("case", "mode", "tokens/s", "objectives", "", "expected", "")
 		for _, v := range list {
 			choose := ""
 			if v.Best {
-				choose = "this one"
+				choose = "choose"
 			}
 			first := []string{v.Case, v.Mode.String(), short(v.TokensPerS)}
 			if len(v.Objectives) == 0 {
-				row(append(first, "none", "", choose)...)
+				row(append(first, "none", "", "", choose)...)
 			}
 			for _, o := range v.Objectives {
 				actual := "-"
 				if o.ActualMS != nil {
 					actual = short(*o.ActualMS)
 				}
-				row(append(first, fmt.Sprintf("%s %s at most %s: %s", o.Load, o.Metric, short(o.LimitMS), actual),
-					fmt.Sprintf("%s (predicted: %s)", map[bool]string{true: "kept", false: "MISSED"}[o.Kept], o.Expected), choose)...)
+				row(append(first, fmt.Sprintf("%s %s %s of %s", o.Load, o.Metric, actual, short(o.LimitMS)),
+					map[bool]string{true: "kept", false: "MISSED"}[o.Kept], o.Expected.String(), choose)...)
 				first, choose = []string{"", "", ""}, ""
 			}
 		}

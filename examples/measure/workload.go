@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -21,6 +22,7 @@ type replica struct {
 	step     time.Duration // a decode step, or an iteration of a burst, alone
 	prefill  time.Duration // of a whole prompt
 	assumed  []string      // what the fleet file does not say
+	offered  bool          // the load is the fleet file's
 }
 
 // What stands for what the fleet file does not say. A decode step reads all
@@ -32,6 +34,7 @@ const (
 	usualPrompt, usualOutput = 128, 16
 	usualBusy                = 0.3
 	decodeSM, decodeBW       = 0.4, 0.65
+	prefillFLOPs             = 0.45 // of the peak, that a prompt reaches
 	decodeKernels            = 12
 	decodeCV                 = 0.1
 	shortestStep             = time.Millisecond // or the timers of this machine would show
@@ -85,6 +88,9 @@ func (s *replica) server(gpu *sharing.GPU, profiles *predict.Profiles) (problem 
 		s.load = w.Profile.Load
 		s.load.Server, s.load.Seed = 0, predict.Optional[int]{}
 		s.slots = w.Profile.Server.Slots.Or(s.slots)
+	} else if in, out, stated := lengths(w); stated {
+		s.load.Prompt, s.load.Output = in, out
+		s.assume("an LLM server")
 	} else {
 		s.assume("an LLM server, requests of %d tokens in and %d out", usualPrompt, usualOutput)
 	}
@@ -95,8 +101,18 @@ func (s *replica) server(gpu *sharing.GPU, profiles *predict.Profiles) (problem 
 		return problem
 	}
 	s.prefill = time.Duration(float64(s.step) * float64(s.load.Prompt) / usualPrompt)
-	s.model = loadgentest.Model{StepKernels: decodeKernels, KernelMean: s.step / decodeKernels, PrefillPerToken: s.step / usualPrompt,
+	if flops := predict.MachineOf(gpu).FLOPs; w.Model != nil && flops > 0 {
+		active := float64(cmp.Or(w.Model.Active, w.Model.Parameters))
+		compute := 2 * active * float64(s.load.Prompt) / (prefillFLOPs * flops)
+		s.prefill = max(time.Duration(1e9*compute), s.step)
+	}
+	s.model = loadgentest.Model{StepKernels: decodeKernels, KernelMean: s.step / decodeKernels, PrefillPerToken: s.prefill / time.Duration(s.load.Prompt),
 		KernelCV: decodeCV, SMDemand: decodeSM, BandwidthDemand: decodeBW}
+	if w.Load != nil && w.Profile == nil && (w.GPUBusy.IsZero() || w.Model != nil) {
+		s.load.Rate = round(w.Load.PeakPerS() / float64(max(1, w.Replicas.Max)))
+		s.offered = true
+		return ""
+	}
 	if w.Profile == nil {
 		// Requests that overlap are decoded together, so the GPU is idle for as
 		// long as nobody is there: exp(-rate x time), as in an M/G/infinity queue.
@@ -138,9 +154,13 @@ func (s *replica) findStep(gpu *sharing.GPU, profiles *predict.Profiles) (proble
 		if !ok {
 			return "the bandwidth of " + gpu.Name + " is not known, and no latency alone is given (solo:)"
 		}
-		held := w.MemoryNeed().Total
+		need := w.MemoryNeed()
+		held := need.Total
+		if w.Load != nil && need.Weights > 0 {
+			held = need.Weights // the context is little beside them
+		}
 		s.step = time.Duration(float64(held) / (decodeBW * bandwidth)) // bytes over 1e9 bytes/s are ns
-		s.assume("a decode step of %v: it reads the replica's %v once", s.step.Round(10*time.Microsecond), held)
+		s.assume("a decode step of %v: it reads %v of the replica's memory once", s.step.Round(10*time.Microsecond), held)
 	}
 	return ""
 }
@@ -162,8 +182,21 @@ func (s *replica) bursts(b burst) {
 	s.assume("%.3g bursts/s for each replica, which keep a whole GPU %.0f%% busy", s.load.Rate, 100*s.busy())
 }
 
+// lengths are the tokens of a request, where the fleet file has both.
+func lengths(w *decision.Workload) (in, out int, stated bool) {
+	if w.Load == nil {
+		return 0, 0, false
+	}
+	in, a := w.Load.InputTokens.Get()
+	out, b := w.Load.OutputTokens.Get()
+	return in, out, a && b
+}
+
 // busy is the share of a whole GPU that the replica keeps busy.
 func (s *replica) busy() float64 {
+	if s.offered {
+		return 1 - math.Exp(-s.load.Rate*s.alone().Seconds())
+	}
 	if b, stated := s.workload.GPUBusy.Get(); stated {
 		return b
 	}

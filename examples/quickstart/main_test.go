@@ -147,6 +147,9 @@ func TestMeasuredEvidence(t *testing.T) {
 	}
 	checkSources(t, &r)
 	checkExpected(t, file, "expect with profiles", &r)
+	if r.From.Profiles != 2 || !strings.Contains(text, "2 by measured profiles") {
+		t.Errorf("%+v\n%s", r.From, text)
+	}
 	chat := r.Decision("chat")
 	if chat.Predicted == nil || chat.Predicted.Tenants != 2 || len(chat.BreakEven) == 0 {
 		t.Errorf("chat: %+v, %+v", chat.Predicted, chat.BreakEven)

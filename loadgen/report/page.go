@@ -88,7 +88,10 @@ func WriteHTML(w io.Writer, results []*loadgen.Result, pictures []Picture) error
 		"f1":      func(v float64) string { return fmt.Sprintf("%.1f", v) },
 		"percent": func(v float64) string { return fmt.Sprintf("%.1f%%", 100*v) },
 		"p99":     func(r Scenario) string { return r.p99() },
-		"remarks": func(r Scenario) string { return r.remarks() },
+		"remarks": func(r Scenario) string {
+			r.Simulated = false // the banner and each run say it
+			return r.remarks()
+		},
 	}).Parse(pageTemplate)
 	if err != nil {
 		return err
