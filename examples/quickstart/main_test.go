@@ -186,6 +186,16 @@ func TestStrict(t *testing.T) {
 	if code, _, _ := runQuick(t, "", "-input", "testdata/llm-70b-on-l4.yaml", "-strict"); code != exitUnplaced {
 		t.Errorf("exit %d with -strict", code)
 	}
+	const inPart = "version: v1\npools: [{name: p, gpu: L4, count: 1}]\nworkloads: [{name: w, kind: training, replicas: 3, memory: 20GiB, gpu_busy: 0.9}]\n"
+	for args, want := range map[string]int{"": exitOK, "-strict": exitUnplaced} {
+		code, text, _ := runQuick(t, inPart, append([]string{"-input", "-"}, strings.Fields(args)...)...)
+		if code != want || !strings.Contains(text, "1 of 3 replicas placed") || !strings.Contains(text, "2 GPUs more in p would do") {
+			t.Errorf("%q: exit %d:\n%s", args, code, text)
+		}
+	}
+	if code, _, _ := runQuick(t, "", "-strict"); code != exitOK {
+		t.Errorf("exit %d with -strict and everything placed", code)
+	}
 }
 
 // TestBadInput: exit 2, every problem on standard error, nothing written.
