@@ -340,5 +340,8 @@ func (pl *planner) prepare() {
 		if d.BusyBasis == gate.BusyUnknown {
 			d.Busy, d.BusyBasis = priorBusy, gate.BusyPrior
 		}
+		if d.BusyBasis == gate.BusyPrior && pl.serves(cw.workload) {
+			d.BusyBasis = gate.BusyFromLoad
+		}
 	}
 }

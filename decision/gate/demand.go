@@ -57,7 +57,8 @@ type BusyBasis uint8
 const (
 	BusyUnknown BusyBasis = iota // it means nothing
 	BusyStated
-	BusyPrior // of the kind of workload
+	BusyPrior    // of the kind of workload
+	BusyFromLoad // what its load makes of the GPU is computed later; Busy is a prior
 )
 
 // ContextMemory is what the CUDA context and runtime of one process take beside

@@ -67,7 +67,7 @@ var words = [codeCount]word{
 	CodeGang:        {"gang", "asleekgeek-sharing", ScopeKind, fixed("distributed training runs on whole GPUs: its slowest member sets the pace, so schedule it as a gang and do not share")},
 	CodeBusyUnknown: {"busy-unknown", "nvidia-nvml-api-utilization", ScopeKind, fixed("gpu_busy is not stated; measure SM activity alone on the GPU (not NVML utilisation) and state it")},
 	CodeBusyPrior: {"busy-prior", "alibaba-genai-trace", ScopeKind, func(r *Reason) string {
-		return fmt.Sprintf("gpu_busy is not stated; %s is assumed for a %s (prior)", share(r.Have), r.about().Kind)
+		return fmt.Sprintf("gpu_busy is not stated; %s is assumed for its kind, %s (prior)", share(r.Have), r.about().Kind)
 	}},
 	CodeSaturated: {"saturated", "nvidia-mps-guide", ScopeKind, func(r *Reason) string {
 		return fmt.Sprintf("one replica keeps %s of the GPU busy; from %s on sharing only makes %s slower", share(r.Have), share(r.Need), r.about().Kind)
@@ -159,7 +159,7 @@ var words = [codeCount]word{
 	CodeSLOUnmeasured: {"slo-unmeasured", "cotenant-reading", ScopeNeighbours, func(r *Reason) string {
 		return fmt.Sprintf("no latency was given for it alone (solo:), so the objective is not checked with %d on a GPU; measure before roll-out", r.Have)
 	}},
-	CodeSLOPredicted:    {"slo-predicted", "cotenant-interference-model", ScopeNeighbours, fixed("its objectives are judged by a prediction from its measured profile beside the neighbours it is given")},
+	CodeSLOPredicted:    {"slo-predicted", "cotenant-interference-model", ScopeNeighbours, fixed("its objectives are judged beside its neighbours, from its load, its latencies alone or its profile")},
 	CodeSlowdownUnknown: {"slowdown-unknown", "", ScopeNeighbours, fixed("how much neighbours slow it down, or it them, is not known and there is an objective")},
 	CodeTTFT:            {"ttft", "cotenant-interference-model", ScopeNeighbours, predicted},
 	CodeTPOT:            {"tpot", "cotenant-interference-model", ScopeNeighbours, predicted},
