@@ -167,3 +167,17 @@ func newPredicted(p *predict.Prediction, tenants int) *Predicted {
 func rounded(i predict.Interval) predict.Interval {
 	return predict.Interval{Value: round(i.Value, 3), Low: round(i.Low, 3), High: round(i.High, 3)}
 }
+
+// pretended says so where predictions rest on a simulation: they are no evidence
+// about real GPUs.
+func (e *evidence) pretended() []Assumption {
+	if e == nil || !slices.ContainsFunc(e.solos, func(s *predict.Solo) bool { return s != nil }) {
+		return nil
+	}
+	for _, q := range e.predictor.Parameters.List() {
+		if q.Basis == sharing.BasisSimulated {
+			return []Assumption{{What: fmt.Sprintf("real GPUs are like the %s that the predictor was calibrated on", e.predictor.GPU), Why: "calibrate it on a real one (examples/measure -real)"}}
+		}
+	}
+	return nil
+}

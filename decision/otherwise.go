@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Alternative is another place for all replicas of a workload.
+// Alternative is another place for the replicas of a workload.
 type Alternative struct {
 	// If is what would have to turn out for it to be chosen.
 	If        string            `json:"if,omitempty"`
@@ -18,6 +18,8 @@ type Alternative struct {
 	Mechanism sharing.Mechanism `json:"mechanism"`
 	Profile   string            `json:"profile,omitempty"`
 	GPUs      int               `json:"gpus"`
+	// Unplaced are replicas that the answer places and that find no room here.
+	Unplaced int `json:"unplaced,omitempty"`
 	// Monthly is what those GPUs cost, an exact decimal; absent where the pool has
 	// no price.
 	Monthly  string `json:"monthly,omitempty"`
@@ -32,6 +34,9 @@ func (a *Alternative) String() string {
 	text := fmt.Sprintf("%s on %s, %s", strings.TrimSuffix(a.Mechanism.String()+" "+a.Profile, " "), a.Pool, counted(a.GPUs, "GPU"))
 	if a.Monthly != "" {
 		text += fmt.Sprintf(", %s %s a month", cents(a.Monthly), a.Currency)
+	}
+	if a.Unplaced > 0 {
+		text += fmt.Sprintf(", with %s unplaced", counted(a.Unplaced, "replica"))
 	}
 	return text
 }
@@ -57,7 +62,7 @@ func (pl *planner) provisional(w int, d *Decision, share workloadShare) error {
 		against = d.Otherwise
 	}
 	cp := pl.pools[c.pool]
-	if !cp.priced || against == nil || against.Monthly == "" {
+	if !cp.priced || against == nil || against.Monthly == "" || against.Unplaced > 0 {
 		return nil
 	}
 	hour, err := cost.FromMicros(share.micros, cp.price.Currency())
@@ -190,7 +195,7 @@ func (pl *planner) otherwise(w int) (*Alternative, error) {
 	}
 	found, err := mini.alternative(0, o, mini.groups[groupKey{o.pool, o.mechanism}].gpus())
 	if found != nil {
-		found.If = a.If
+		found.If, found.Unplaced = a.If, max(0, pl.placed[w]-mini.placed[0])
 	}
 	return found, err
 }

@@ -73,7 +73,8 @@ type Settle struct {
 	Measurement string `json:"measurement"`
 	Command     string `json:"command"`
 	// MonthlyAtStake is what lies between the answer and its safe alternative,
-	// an exact decimal; absent where prices are.
+	// an exact decimal; absent without prices, and where the alternative places
+	// fewer replicas.
 	MonthlyAtStake string `json:"monthly_at_stake,omitempty"`
 }
 

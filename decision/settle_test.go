@@ -193,3 +193,47 @@ func TestOriginsAreCounted(t *testing.T) {
 		t.Error("nothing was simulated")
 	}
 }
+
+// TestAlternativeThatFallsShort says that it does: what places fewer replicas is
+// not cheaper, and no money lies between the two.
+func TestAlternativeThatFallsShort(t *testing.T) {
+	f := unknownLoad(t)
+	f.Pools[0].Count, f.Workloads[0].Replicas.Max, f.Workloads[0].SLO.E2EP99 = 2, 4, Some(predict.Duration(100e6))
+	d := decide(t, f).Decisions[0]
+	if d.Placed != 4 || d.Safe != nil || d.Otherwise == nil || d.Otherwise.GPUs != 2 || d.Otherwise.Unplaced != 2 {
+		t.Fatalf("%d placed, safe %v, otherwise %+v", d.Placed, d.Safe, d.Otherwise)
+	}
+	if !strings.Contains(d.Otherwise.String(), "2 replicas unplaced") || d.Settle == nil || d.Settle.MonthlyAtStake != "" {
+		t.Errorf("%s: %+v", d.Otherwise, d.Settle)
+	}
+}
+
+// TestSimulatedPredictor: an answer that rests on a predictor calibrated on a
+// simulation says so, and no other does.
+func TestSimulatedPredictor(t *testing.T) {
+	f, err := LoadFleet("../examples/quickstart/testdata/measured.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	profiles, err := predict.LoadProfiles("../examples/predict/testdata/h200-colocation.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for basis, want := range map[sharing.Basis]bool{sharing.BasisMeasured: false, sharing.BasisSimulated: true} {
+		p := predict.NewPredictor()
+		p.GPU, p.Parameters.Quantum.Basis = "simulated GPU", basis
+		r, err := Decide(f, Options{Profiles: profiles, Predictor: &p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(strings.Fields(strings.Join(textOf(t, r, TextOptions{}), " ")), " ")
+		if got := strings.Contains(text, "assumes real GPUs are like the simulated GPU"); got != want {
+			t.Errorf("%s: %t:\n%s", basis, got, text)
+		}
+	}
+	p := predict.NewPredictor()
+	p.Parameters.Quantum.Basis = sharing.BasisSimulated
+	if r, err := Decide(unknownLoad(t), Options{Profiles: profiles, Predictor: &p}); err != nil || len(r.Assumes) > 0 {
+		t.Errorf("a predictor that is not used is mentioned: %v", err)
+	}
+}
