@@ -121,14 +121,14 @@ func TestScoresStayOnTheirScale(t *testing.T) {
 	}
 }
 
-// TestEveryTrapIsShownInFull: claim, truth and sources, whatever its length.
+// TestEveryTrapIsShownInFull: claim, truth, remedy and sources, whatever its length.
 func TestEveryTrapIsShownInFull(t *testing.T) {
 	r := decide(t, randomFleet(rand.New(rand.NewPCG(4, 9)), 1, 2))
 	for _, trap := range sharing.Traps() {
 		lines := textOf(t, r, TextOptions{Why: trap.ID})
 		checkWidth(t, trap.ID, lines, DefaultWidth)
 		text := strings.Join(strings.Fields(strings.Join(lines, " ")), " ")
-		for _, want := range []string{trap.Statement, trap.Truth, string(trap.Sources[0])} {
+		for _, want := range []string{trap.Statement, trap.Truth, trap.Remedy, string(trap.Sources[0])} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s lacks %q:\n%s", trap.ID, want, text)
 			}

@@ -202,6 +202,7 @@ func (t *text) why(id string) error {
 		say("claim", trap.Statement)
 		say("in truth", trap.Truth)
 		say("look for", trap.Detection)
+		say("remedy", trap.Remedy)
 		for i := range t.r.Decisions {
 			d := &t.r.Decisions[i]
 			for _, does := range []struct {

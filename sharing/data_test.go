@@ -152,7 +152,7 @@ func TestTrapsAreComplete(t *testing.T) {
 		t.Fatalf("%d traps, want 38", len(traps))
 	}
 	for _, tr := range traps {
-		if tr.Sources == nil || tr.Statement == "" || tr.Truth == "" || tr.Detection == "" || tr.Severity == SeverityUnknown {
+		if tr.Sources == nil || tr.Statement == "" || tr.Truth == "" || tr.Detection == "" || tr.Remedy == "" || tr.Severity == SeverityUnknown {
 			t.Errorf("trap %+v is not complete", tr)
 		}
 		if got, ok := TrapByID(tr.ID); !ok || got.Statement != tr.Statement {

@@ -37,6 +37,7 @@ type Trap struct {
 	Statement string // what is believed or done
 	Truth     string // what is so
 	Detection string // how to notice it in a plan or on a machine
+	Remedy    string // what to do instead
 	Severity  Severity
 	Sources   []SourceID // what shows the truth, then who makes the claim
 }

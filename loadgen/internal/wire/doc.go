@@ -66,7 +66,9 @@
 //     a connection closed in the same batch finds nothing in the table.
 //   - A Sink runs under that lock, mostly on the poller's goroutine. It must not
 //     block, nor close its own connection; it may cancel a context, whose callbacks
-//     run elsewhere.
+//     run elsewhere. An event that grows large (heavyEvent) is handed over to the
+//     goroutine of its request, which reads on to the end of the answer without the
+//     lock: its decoding must not hold up the other streams.
 //
 // # Duplicated descriptors
 //

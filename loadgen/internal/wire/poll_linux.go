@@ -260,10 +260,12 @@ func (p *poller) read(c *pollConn, all bool) {
 		}
 		if ended {
 			p.calm = max(p.calm-calmTurn, 0)
-			if err == nil {
-				c.held = append(append(c.own[:0], "0\r\n\r\n"...), t.rest...)
-			}
+			c.holdRest(t, err)
 			c.untap(err)
+			return
+		}
+		if t.heavy() {
+			c.untap(errHandOver)
 			return
 		}
 		if n < len(p.buf) && !all {

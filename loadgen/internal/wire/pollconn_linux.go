@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -251,7 +252,48 @@ func (c *pollConn) tap(t *tap) (ok bool, err error) {
 	c.tapped = t
 	p.read(c, true) // what has come by now makes no edge
 	p.mu.Unlock()
-	return true, <-c.ended
+	if err := <-c.ended; err != errHandOver {
+		return true, err
+	}
+	return true, c.feed(t)
+}
+
+// errHandOver ends a tap on the poller so that the request's own goroutine goes on.
+var errHandOver = errors.New("loadgen: handed over")
+
+// feed does on the caller's goroutine what the poller does for a tap.
+func (c *pollConn) feed(t *tap) error {
+	buf := make([]byte, pollBuffer)
+	for {
+		n, stamp, errno, open := c.readSome(buf)
+		switch {
+		case !open:
+			return c.closedError("read")
+		case errno == syscall.EAGAIN:
+			select {
+			case <-c.readable:
+			case <-c.closed:
+			}
+		case errno != 0:
+			return c.opError("read", "recvmsg", errno)
+		case n == 0:
+			return errCut
+		default:
+			c.last.Store(stamp)
+			if _, ended, err := t.take(buf[:n], stamp); ended {
+				c.holdRest(t, err)
+				return err
+			}
+		}
+	}
+}
+
+// holdRest keeps what the transport has to see of a body that the tap has read: its
+// end, and what follows.
+func (c *pollConn) holdRest(t *tap, err error) {
+	if err == nil {
+		c.held = append(append(c.own[:0], "0\r\n\r\n"...), t.rest...)
+	}
 }
 
 // untap ends the tap if there is one. The poller's lock is held.

@@ -122,6 +122,7 @@ type tap struct {
 	chunks  chunkedDecoder
 	done    bool   // the sink wants no more
 	drained int    // bytes since
+	quiet   int    // bytes since an event was completed
 	rest    []byte // what followed the body's end; valid within tappable.tap
 }
 
@@ -129,6 +130,13 @@ func (t *tap) reset(s *stamps, sink Sink) {
 	t.chunks.reset()
 	*t = tap{stamps: s, sink: sink, chunks: t.chunks}
 }
+
+// heavyEvent is the size from which on an event is too much work for the poller,
+// whose other streams would wait for it.
+const heavyEvent = 256 << 10
+
+// heavy says that the event under way has become that large.
+func (t *tap) heavy() bool { return t.quiet >= heavyEvent }
 
 // errUndrained says that too much followed the terminator.
 var errUndrained = errors.New("loadgen: too much data after the terminator")
@@ -149,6 +157,9 @@ func (t *tap) take(b []byte, stamp int64) (events int, ended bool, err error) {
 		var sinkErr error
 		if events, t.done, sinkErr = t.sink.Take(data, at, lag); sinkErr != nil {
 			return events, true, sinkErr
+		}
+		if t.quiet += len(data); events > 0 {
+			t.quiet = 0
 		}
 	}
 	if ended {
