@@ -125,6 +125,10 @@ func (pl *planner) room(g *group, p int, b *bin, w int, c *choice, limit int) in
 	if need := pl.memoryOf(w, g.mechanism); need > 0 && g.pool.memory > 0 {
 		n = min(n, int((pl.usable(p, g.mechanism)-b.memory)/need))
 	}
+	// A KV cache of which nothing is known may take what a neighbour needs.
+	if pl.workloads[w].demand.Memory.KVPrior && !pl.measured(w) {
+		n = min(n, 1-b.n)
+	}
 	if n <= 0 {
 		return 0
 	}
