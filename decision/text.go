@@ -97,6 +97,8 @@ func (t *text) money() {
 	s := &t.r.Totals
 	gpus := fmt.Sprintf("%s instead of %d", counted(s.GPUsAfter, "GPU"), s.GPUsBefore)
 	switch {
+	case s.GPUsBefore == 0 && s.WorkloadsTotal > 0:
+		t.put(0, 0, "", t.paint(bold, "nothing is placed")+": no GPU is used")
 	case s.MonthlyBefore != "":
 		t.put(0, 0, "", t.paint(bold, cents(s.MonthlyAfter)+" "+s.Currency)+fmt.Sprintf(" a month instead of %s: %s (%.1f%%) saved; %s", cents(s.MonthlyBefore), cents(s.MonthlySaving), s.SavingPercent.Or(0), gpus))
 	case len(s.UnpricedPools) > 0:

@@ -113,6 +113,9 @@ func TestLookup(t *testing.T) {
 			t.Errorf("Lookup(%q): %v", name, err)
 		}
 	}
+	if _, err := Lookup("T4"); !errors.Is(err, ErrUnknownGPU) || !strings.Contains(err.Error(), "Tesla T4 has no MIG") {
+		t.Errorf("a GPU without MIG: %v", err)
+	}
 	for _, name := range []string{"", " ", "Tesla T4", "0x1234", "0x2335AAAA", "NVIDIA", "H2O0"} {
 		if m, err := Lookup(name); !errors.Is(err, ErrUnknownGPU) {
 			t.Errorf("Lookup(%q) = %v, %v", name, m, err)

@@ -162,6 +162,9 @@ func (c *catalogue) oneOf(name string, matches []*Model) (*Model, error) {
 	if near := problem.Nearest(name, known); near != "" && !isPCI {
 		e.hint = fmt.Sprintf("did you mean %q?", near)
 	}
+	if g, err := sharing.LookupGPU(name); err == nil && g.MIG.Value == sharing.AnswerNo {
+		e.hint = g.Name + " has no MIG"
+	}
 	for _, u := range c.unlisted {
 		if isPCI && f.Vendor == nvidiaVendor && slices.Contains(u.PCI, fmt.Sprintf("0x%04X", f.Device)) || sharing.FoldGPUName(u.Name) == sharing.FoldGPUName(name) {
 			e.hint = fmt.Sprintf("no source gives the MIG profiles of %s: ask the device", u.Name)

@@ -229,8 +229,12 @@ func (p printer) decision(d *decisionReport) {
 			if !s.Sure {
 				sure = ", but the intervals overlap"
 			}
-			p.line("  %s: from %d copies on a GPU %s is predicted to be the better (TPOT p50 %s ms by time-slicing, %s by MPS)%s",
-				w.Workload, s.Tenants, s.Better, short(s.TimeSlicing.Value), short(s.MPS.Value), sure)
+			from := fmt.Sprintf("from %d copies on a GPU", s.Tenants)
+			if s.Tenants == 1 {
+				from = "alone on a GPU"
+			}
+			p.line("  %s: %s %s is predicted to be the better (TPOT p50 %s ms by time-slicing, %s by MPS)%s",
+				w.Workload, from, s.Better, short(s.TimeSlicing.Value), short(s.MPS.Value), sure)
 		}
 	}
 	p.line("")

@@ -44,8 +44,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	svg := fs.String("svg", "", "write a chart of latency against tenants to `file`")
 	length := fs.Duration("for", time.Minute, "time to simulate")
 	seed := fs.Uint64("seed", 1, "seed of the random draws")
-	quantum := fs.Duration("quantum", 0, "quantum (default: measured on an H200, 2.09ms)")
-	change := fs.Duration("switch", -1, "cost of a switch (default: measured on an H200, 0.153ms)")
+	var quantum, change *time.Duration
+	fs.Func("quantum", "`duration` of a turn (default: measured on an H200, 2.09ms)", given(&quantum))
+	fs.Func("switch", "`duration` lost to a switch (default: measured on an H200, 0.153ms)", given(&change))
 	probe := fs.String("probe", "", "calibrate from the `file` that quantum probes printed, all run at once")
 	beside := fs.Int("tenants", 0, "number of probes that ran at once (default: lines in the file)")
 	fail := func(code int, err error) int {
@@ -64,12 +65,16 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return fail(2, fmt.Errorf("unknown argument %.60q; a file of tenants is given with -f", fs.Arg(0)))
 	case *length <= 0:
 		return fail(2, fmt.Errorf("-for: must be over 0, is %v", *length))
+	case *beside < 0:
+		return fail(2, fmt.Errorf("-tenants: must be over 0, is %d", *beside))
+	case *beside > 0 && *probe == "":
+		return fail(2, errors.New("-tenants says how many probes ran at once: it needs -probe"))
 	}
 	tenants, err := readTenants(*file, stdin)
 	if err != nil {
 		return fail(2, fmt.Errorf("%s: %w", nameOf(*file), err))
 	}
-	sched, err := scheduler(*quantum, *change, *probe, *beside)
+	sched, err := scheduler(quantum, change, *probe, *beside)
 	if err != nil {
 		return fail(2, err)
 	}
@@ -107,7 +112,16 @@ func nameOf(file string) string {
 	return file
 }
 
-func scheduler(quantum, change time.Duration, probe string, beside int) (timeslice.Scheduler, error) {
+// given keeps a duration that is given, 0 and below included.
+func given(to **time.Duration) func(string) error {
+	return func(s string) error {
+		d, err := time.ParseDuration(s)
+		*to = &d
+		return err
+	}
+}
+
+func scheduler(quantum, change *time.Duration, probe string, beside int) (timeslice.Scheduler, error) {
 	s := timeslice.H200()
 	if probe != "" {
 		f, err := os.Open(probe)
@@ -128,14 +142,14 @@ func scheduler(quantum, change time.Duration, probe string, beside int) (timesli
 		}
 		s = c.Scheduler
 	}
-	if quantum != 0 || change >= 0 {
+	if quantum != nil || change != nil {
 		given := timeslice.Assumed()
 		given.Quantum, given.Switch, given.Source = s.Quantum, s.Switch, "given on the command line"
-		if quantum != 0 {
-			given.Quantum = quantum
+		if quantum != nil {
+			given.Quantum = *quantum
 		}
-		if change >= 0 {
-			given.Switch = change
+		if change != nil {
+			given.Switch = *change
 		}
 		s = given
 	}

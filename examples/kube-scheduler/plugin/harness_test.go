@@ -144,12 +144,35 @@ func newFixture(t testing.TB, args Args, nodes []*v1.Node, pods ...*v1.Pod) *fix
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
+	// The fake server tells watchers nothing of what happened between their list
+	// and their watch.
+	for !f.watchesPods() {
+		if ctx.Err() != nil {
+			t.Fatal("nobody watches pods")
+		}
+		time.Sleep(time.Millisecond)
+	}
 	f.infos, err = snapshot.NodeInfos().List()
 	if err != nil {
 		t.Fatal(err)
 	}
 	slices.SortFunc(f.infos, func(a, b fwk.NodeInfo) int { return strings.Compare(a.Node().Name, b.Node().Name) })
 	return f
+}
+
+// watchesPods says whether pods are watched after they were listed.
+func (f *fixture) watchesPods() bool {
+	listed := false
+	for _, a := range f.client.Actions() {
+		switch {
+		case a.GetResource().Resource != "pods":
+		case a.GetVerb() == "list":
+			listed = true
+		case a.GetVerb() == "watch" && listed:
+			return true
+		}
+	}
+	return false
 }
 
 // cluster is a whole scheduler on a fake API server.
