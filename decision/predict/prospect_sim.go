@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	simulatedRequests = 1500    // of the tenant with the fewest
+	simulatedRequests = 2000    // of the tenant with the fewest
 	fewestSimulated   = 400     // with fewer a P99 is chance
 	mostSimulated     = 120_000 // events
 	mostQueued        = 400     // with more a server can't keep up
-	simulatedError    = 0.05    // what is left of formError: the P99 of 1,500 requests varies by as much
+	simulatedError    = 0.05    // what is left of formError: the P99 of 2,000 requests varies by as much
 	warmUp            = 20      // one request in as many is not counted
 )
 
