@@ -93,16 +93,40 @@ type runner struct {
 	mps     bool
 	done    int
 	stuck   bool
+
+	// Of what it does now, until it arrives or finishes: see refresh.
+	on        bool
+	host, gpu float64 // seconds of a unit; the GPU's with the slice's factor
+	weight    float64 // what it costs its neighbours
+	mark      float64 // units or steps at which something happens
 }
 
 func (r *runner) active() bool {
 	return r.prefill > 0 || len(r.running) > 0 || r.llm == nil && len(r.waiting) > 0
 }
 
-// duty is the part of its active time in which it wants the GPU.
-func (r *runner) duty() float64 {
-	h, g := r.unit()
-	return g / (h + g)
+// refresh works out what the runner does from now on.
+func (r *runner) refresh(blocking float64) {
+	r.on, r.weight = r.active(), 0
+	if !r.on {
+		return
+	}
+	host, gpu := r.unit()
+	r.weight = gpu / (host + gpu)
+	if r.mps {
+		r.weight *= blocking * r.sm
+	}
+	slow := r.slow
+	if r.prefill > 0 {
+		slow = r.slowPre
+	}
+	r.host, r.gpu = host, gpu*slow
+	if r.prefill == 0 && r.llm != nil {
+		r.mark = math.Inf(1)
+		for i := range r.running {
+			r.mark = min(r.mark, r.running[i].mark)
+		}
+	}
 }
 
 // unit is the host's and the GPU's part of what the runner does now, on a whole
@@ -124,15 +148,6 @@ func (r *runner) unit() (host, gpu float64) {
 		host += e.mpsStep
 	}
 	return host, (1 - e.host) * step
-}
-
-// pace is how long the unit takes beside the others.
-func (r *runner) pace(crowd float64) float64 {
-	host, gpu := r.unit()
-	if r.prefill > 0 {
-		return host + gpu*crowd*r.slowPre
-	}
-	return host + gpu*crowd*r.slow
 }
 
 // gap draws the time to the next request: gamma with the tenant's variation.
@@ -188,42 +203,35 @@ func play(tenants []*tenant, how way, w *world) []seen {
 			r.slow, r.slowPre = t.slowBy.slowdown(how.slices[i]), sliceLaw{exponent: t.slowBy.prefill}.slowdown(how.slices[i])
 		}
 		r.next = r.gap()
+		r.refresh(blocking)
 		if t.rate > 0 {
 			horizon = max(horizon, requestsPlayed/t.rate)
 		}
 	}
 	horizon = min(max(horizon, 60), longestPlay)
-	crowds := make([]float64, len(rs))
+	units := make([]float64, len(rs))
 	for now, events := 0.0, 0; now < horizon && events < 400_000; events++ {
 		total := 0.0
-		for i, r := range rs {
-			crowds[i] = 0
-			if r.active() {
-				crowds[i] = r.duty()
-				if how.mechanism == sharing.MechanismMPS {
-					crowds[i] *= blocking * r.sm
-				}
-				total += crowds[i]
-			}
+		for _, r := range rs {
+			total += r.weight
 		}
 		step, who, arrives := math.Inf(1), -1, false
 		for i, r := range rs {
 			if r.next-now < step {
 				step, who, arrives = max(0, r.next-now), i, true
 			}
-			if !r.active() {
+			if !r.on {
 				continue
 			}
-			others := total - crowds[i]
-			crowds[i] = 1
-			if how.slices == nil && others > 0 {
-				crowds[i] += others
+			crowd := 1.0
+			if others := total - r.weight; how.slices == nil && others > 0 {
+				crowd += others
 				if how.mechanism != sharing.MechanismMPS {
-					crowds[i] *= 1 + overhead
+					crowd *= 1 + overhead
 				}
 			}
-			crowds[i] = r.pace(crowds[i]) // from here on: seconds for a unit
-			if left := crowds[i] * r.left(); left < step {
+			units[i] = r.host + r.gpu*crowd // seconds
+			if left := units[i] * r.left(); left < step {
 				step, who, arrives = left, i, false
 			}
 		}
@@ -232,16 +240,18 @@ func play(tenants []*tenant, how way, w *world) []seen {
 		}
 		now += step
 		for i, r := range rs {
-			if r.active() {
-				r.advance(step / crowds[i])
+			if r.on {
+				r.advance(step / units[i])
 			}
 		}
-		if r := rs[who]; arrives {
+		r := rs[who]
+		if arrives {
 			r.arrive(now)
 		} else {
 			r.finish(now)
 		}
-		if allStuck(rs) {
+		r.refresh(blocking)
+		if r.stuck && allStuck(rs) {
 			break
 		}
 	}
@@ -269,11 +279,7 @@ func (r *runner) left() float64 {
 	if r.llm == nil {
 		return r.waiting[0].mark
 	}
-	least := math.Inf(1)
-	for i := range r.running {
-		least = min(least, r.running[i].mark)
-	}
-	return max(0, least-r.ticks)
+	return max(0, r.mark-r.ticks)
 }
 
 func (r *runner) advance(units float64) {
