@@ -442,3 +442,18 @@ func TestFasterThanItsWeights(t *testing.T) {
 		}
 	}
 }
+
+// TestManySinglesShare: workloads of one replica share GPUs in a fleet of
+// hundreds as they do in one of a dozen.
+func TestManySinglesShare(t *testing.T) {
+	gpus := func(n int) int {
+		f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L40S", Count: n, PricePerGPUHour: Some(price(t, "1.20 USD"))}}}
+		for i := range n {
+			f.Workloads = append(f.Workloads, Workload{Name: fmt.Sprintf("w%03d", i), Kind: KindBatch, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.1), Tenant: "a"})
+		}
+		return decide(t, f).Totals.GPUsAfter
+	}
+	if few, many := gpus(24), gpus(240); many > 12*few {
+		t.Errorf("24 workloads take %d GPUs, and 240 take %d", few, many)
+	}
+}
