@@ -234,7 +234,7 @@ func TestProgramFaults(t *testing.T) {
 func TestStopHung(t *testing.T) {
 	t.Parallel()
 	dir := shortDir(t)
-	opt := mps.DaemonOptions{Program: program(t, mpstest.Options{}), Runner: mpstest.Socket{}, Timeout: time.Second, StartTimeout: 30 * time.Second,
+	opt := mps.DaemonOptions{Program: program(t, mpstest.Options{}), Runner: mpstest.Socket{}, Timeout: 5 * time.Second, StartTimeout: 30 * time.Second,
 		PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
 	d, err := mps.Start(t.Context(), opt)
 	if err != nil {

@@ -76,7 +76,7 @@ func killAtRandom(t testing.TB, prog *mps.Program, rng *rand.Rand) error {
 		return err
 	}
 	defer os.RemoveAll(dir) // in the test's own directory nothing else is
-	opt := mps.DaemonOptions{Program: prog, Runner: mpstest.Socket{}, Timeout: time.Second, StartTimeout: 30 * time.Second,
+	opt := mps.DaemonOptions{Program: prog, Runner: mpstest.Socket{}, Timeout: 5 * time.Second, StartTimeout: 30 * time.Second,
 		PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
 	d, err := mps.Start(t.Context(), opt)
 	if err != nil {

@@ -345,7 +345,7 @@ func truth(s *scene, w *world) func(*plan) bool {
 // A plan is played in a few worlds to show what it does in all that the
 // published spreads allow, and in more where the few leave it open.
 const (
-	worldsFew  = 10
+	worldsFew  = 5
 	worldsMost = 40
 )
 
@@ -394,12 +394,12 @@ func shown(s *scene, sp *spreads, seed uint64, z float64) func(*plan) bool {
 					}
 				}
 			}
-			if n%worldsFew == 0 {
+			if n >= worldsFew {
 				worst, doubt := math.Inf(-1), 0.0
 				for _, l := range logs {
 					mean, sd := moments(l)
 					if at := mean + z*sd; at > worst {
-						worst, doubt = at, 2*sd*math.Sqrt((1+z*z/2)/float64(n)) // two standard errors
+						worst, doubt = at, 2.5*sd*math.Sqrt((1+z*z/2)/float64(n)) // standard errors
 					}
 				}
 				if math.Abs(worst) > doubt || n == worldsMost {
