@@ -57,7 +57,12 @@ func (pl *planner) arrange() error {
 		pl.full = make([]map[banKey]int, len(pl.workloads))
 		pl.groups = map[groupKey]*group{}
 		for at := 0; at < len(order); at += few {
-			if err := pl.settle(order[at:min(at+few, len(order))]); err != nil {
+			to := min(at+few, len(order))
+			pl.coming = nil
+			if few < fewWorkloads {
+				pl.coming = order[to:]
+			}
+			if err := pl.settle(order[at:to]); err != nil {
 				return err
 			}
 		}
@@ -188,7 +193,7 @@ func (pl *planner) settle(ws []int) error {
 						if sub>>i&1 == 1 {
 							v.score += pl.choice(w, key).score * float64(pl.workloads[w].workload.replicas())
 							if key.mechanism != sharing.MechanismExclusive && pk.group.lonely(w) {
-								v.score -= lonelyCosts
+								v.score += pl.lonelyWorth(w, key)
 							}
 							if gate.TraitsOf(key.mechanism).Turns && pl.waits(w) {
 								v.score -= turnsCost
@@ -276,6 +281,17 @@ func (pl *planner) settle(ws []int) error {
 // lonelyCosts keeps workloads that meet nobody from a mechanism that shares,
 // where a GPU of their own costs the same.
 const lonelyCosts = 1e6
+
+// lonelyWorth is what it counts for that a workload meets nobody yet where GPUs
+// are shared: against it, unless workloads that come in ones and twos may join it.
+func (pl *planner) lonelyWorth(w int, key groupKey) float64 {
+	for _, other := range pl.coming {
+		if c := pl.choice(other, key); c != nil && pl.open(other, c) && (gate.TraitsOf(key.mechanism).Sliced || pl.mayPair(w, other)) {
+			return lonelyCosts
+		}
+	}
+	return -lonelyCosts
+}
 
 // turnsCost keeps servers with latency objectives from taking turns where another
 // mechanism costs the same: a turn lasts milliseconds.

@@ -442,3 +442,21 @@ func TestFasterThanItsWeights(t *testing.T) {
 		}
 	}
 }
+
+// TestManySinglesShare: workloads of one replica share GPUs in a fleet of
+// hundreds as they do in one of a dozen.
+func TestManySinglesShare(t *testing.T) {
+	gpus := func(n, tenants int) int {
+		f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L40S", Count: n, PricePerGPUHour: Some(price(t, "1.20 USD"))}}}
+		for i := range n {
+			f.Workloads = append(f.Workloads, Workload{Name: fmt.Sprintf("w%03d", i), Kind: KindBatch, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.1), Tenant: fmt.Sprint(i % tenants)})
+		}
+		return decide(t, f).Totals.GPUsAfter
+	}
+	few := gpus(24, 1)
+	for _, c := range []struct{ n, tenants int }{{60, 3}, {240, 1}} {
+		if many := gpus(c.n, c.tenants); many > few*c.n/20 {
+			t.Errorf("24 workloads of one tenant take %d GPUs, %d of %d tenants take %d", few, c.n, c.tenants, many)
+		}
+	}
+}
