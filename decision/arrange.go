@@ -58,10 +58,7 @@ func (pl *planner) arrange() error {
 		pl.groups = map[groupKey]*group{}
 		for at := 0; at < len(order); at += few {
 			to := min(at+few, len(order))
-			pl.coming = nil
-			if few < fewWorkloads {
-				pl.coming = order[to:]
-			}
+			pl.coming = order[to:]
 			if err := pl.settle(order[at:to]); err != nil {
 				return err
 			}
@@ -283,7 +280,7 @@ func (pl *planner) settle(ws []int) error {
 const lonelyCosts = 1e6
 
 // lonelyWorth is what it counts for that a workload meets nobody yet where GPUs
-// are shared: against it, unless workloads that come in ones and twos may join it.
+// are shared: against it, unless workloads that come later may join it.
 func (pl *planner) lonelyWorth(w int, key groupKey) float64 {
 	for _, other := range pl.coming {
 		if c := pl.choice(other, key); c != nil && pl.open(other, c) && (gate.TraitsOf(key.mechanism).Sliced || pl.mayPair(w, other)) {

@@ -68,7 +68,7 @@ type planner struct {
 	evidence *evidence // nil without profiles
 	apart    map[[2]int]bool
 	chosen   []*choice
-	coming   []int            // workloads that are still to be arranged, where they come in ones and twos
+	coming   []int            // workloads that are still to be arranged
 	full     []map[banKey]int // by workload: pools that were full, with the GPUs wanted
 	groups   map[groupKey]*group
 	mixes    map[groupKey]*mix
