@@ -37,8 +37,8 @@ func TestBurstOfLongPrompts(t *testing.T) {
 		p.Tenants[0].Requests, p.Tenants[0].Prompts = len(at), &slowSource{of: len(at), err: io.EOF}
 		p.Tenants[0].Load = loadgen.OfferedLoad{Schedule: loadgen.Timestamps{Offsets: at}}
 	})
-	if h := res.Summary.ClientHealth; res.Summary.Counts.OK != 60 || h.SendLag.Max != 0 || res.Summary.ScheduleDelay.Max != 0 || !h.Valid {
-		t.Errorf("%d ok, send lag %+v, %v", res.Summary.Counts.OK, h.SendLag, h.Reasons)
+	if h := res.Summary.ClientHealth; res.Summary.Counts.OK != 60 || h.SendLag.Max != 0 || res.Summary.ScheduleDelay.Max != 0 {
+		t.Errorf("%d ok, send lag %+v", res.Summary.Counts.OK, h.SendLag)
 	}
 	ids := map[int64]bool{}
 	for _, r := range res.Records {
