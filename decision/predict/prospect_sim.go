@@ -84,8 +84,13 @@ type player struct {
 	lone    []float64 // what it would have been alone, of what is no model server
 	free    float64   // when its server would be free, alone
 	stuck   bool
-	duty    float64 // what its activity costs a neighbour now
-	unit    float64 // seconds for a step, or a whole prefill or service, now
+
+	// Of what it does until it arrives or finishes; see refresh. duty is 0 while
+	// it is idle.
+	duty      float64 // what its activity costs a neighbour
+	host, gpu float64 // seconds of a step, or of a whole prefill or service
+	mark      float64 // steps at which something happens
+	unit      float64 // seconds for a step, or a whole prefill or service, now
 }
 
 type job struct{ at, first, mark, out, in float64 }
@@ -130,15 +135,7 @@ func (e *evaluation) play() []player {
 	for range mostSimulated {
 		total := 0.0
 		for i := range players {
-			p := &players[i]
-			if p.duty = 0; p.active() {
-				host, gpu := p.parts()
-				p.duty = gpu / (host + gpu)
-				if mps {
-					p.duty *= p.blocking
-				}
-				total += p.duty
-			}
+			total += players[i].duty
 		}
 		step, who, arrives := until-now, -1, false
 		for i := range players {
@@ -156,8 +153,7 @@ func (e *evaluation) play() []player {
 					crowd *= 1 + medians[turnsOverhead]
 				}
 			}
-			host, gpu := p.parts()
-			p.unit = host + gpu*crowd
+			p.unit = p.host + p.gpu*crowd
 			if d := p.unit * p.left(); d < step {
 				step, who, arrives = d, i, false
 			}
@@ -171,12 +167,13 @@ func (e *evaluation) play() []player {
 				p.advance(step / p.unit)
 			}
 		}
-		if p := &players[who]; arrives {
-			p.arrive(e, now)
+		p := &players[who]
+		if arrives {
+			p.arrive(now)
 		} else {
-			p.finish(e, now)
+			p.finish(now)
 		}
-		if players[who].stuck {
+		if p.refresh(mps); p.stuck {
 			break
 		}
 	}
@@ -186,7 +183,21 @@ func (e *evaluation) play() []player {
 	return players
 }
 
-func (p *player) active() bool { return p.entry > 0 || len(p.running) > 0 }
+// refresh works out what the player does from now on.
+func (p *player) refresh(mps bool) {
+	if p.duty = 0; p.entry == 0 && len(p.running) == 0 {
+		return
+	}
+	p.host, p.gpu = p.parts()
+	p.duty = p.gpu / (p.host + p.gpu)
+	if mps {
+		p.duty *= p.blocking
+	}
+	p.mark = math.Inf(1)
+	for i := range p.running {
+		p.mark = min(p.mark, p.running[i].mark)
+	}
+}
 
 // parts are the host's and the GPU's seconds of what the player does now: a
 // decode step, a prefill or a request.
@@ -205,11 +216,7 @@ func (p *player) left() float64 {
 	if p.entry > 0 {
 		return p.entry
 	}
-	least := math.Inf(1)
-	for i := range p.running {
-		least = min(least, p.running[i].mark)
-	}
-	return max(0, least-p.ticks)
+	return max(0, p.mark-p.ticks)
 }
 
 func (p *player) advance(units float64) {
@@ -228,7 +235,7 @@ func (p *player) gap() float64 {
 	return distuv.Gamma{Alpha: p.shape, Beta: p.shape * p.perS, Src: p.rng}.Rand()
 }
 
-func (p *player) arrive(e *evaluation, now float64) {
+func (p *player) arrive(now float64) {
 	j := job{at: now, mark: 1}
 	switch v := p.d.Serving; {
 	case v != nil:
@@ -244,7 +251,7 @@ func (p *player) arrive(e *evaluation, now float64) {
 		p.next = now + p.gap()
 		p.stuck = len(p.waiting) > mostQueued
 	}
-	p.start(e)
+	p.start()
 }
 
 func (p *player) length(mean float64) float64 {
@@ -252,7 +259,7 @@ func (p *player) length(mean float64) float64 {
 }
 
 // start begins a prefill or a service where one waits and there is a slot.
-func (p *player) start(e *evaluation) {
+func (p *player) start() {
 	if p.entry > 0 || len(p.waiting) == 0 || len(p.running) >= p.slots {
 		return
 	}
@@ -265,7 +272,7 @@ func (p *player) start(e *evaluation) {
 	p.pre = [2]float64{max(0, p.preFloor-gpu) + 1e-6, gpu * p.slowPrefill}
 }
 
-func (p *player) finish(e *evaluation, now float64) {
+func (p *player) finish(now float64) {
 	switch {
 	case p.entry > 0:
 		p.entry = 0
@@ -292,7 +299,7 @@ func (p *player) finish(e *evaluation, now float64) {
 			return true
 		})
 	}
-	p.start(e)
+	p.start()
 }
 
 func (p *player) sample(k int, v float64) { p.samples[k] = append(p.samples[k], v) }

@@ -142,6 +142,9 @@ type candidate struct {
 // ways are the mechanisms in the order in which they are tried.
 var ways = []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismMIG, sharing.MechanismMPS, sharing.MechanismTimeSlicing}
 
+// quickly are the same, those that are soon looked through first.
+var quickly = []sharing.Mechanism{sharing.MechanismMPS, sharing.MechanismTimeSlicing, sharing.MechanismExclusive, sharing.MechanismMIG}
+
 // plan is the candidate under one mechanism, or false where that can't be.
 func (o *oracle) plan(c candidate, m sharing.Mechanism) (plan, bool) {
 	p := plan{pool: c.pool, mechanism: m, counts: c.counts}
@@ -215,7 +218,7 @@ func (o *oracle) largest(pool int, need []int) []candidate {
 				continue
 			}
 			c.counts[w]++
-			if slices.ContainsFunc(ways, func(m sharing.Mechanism) bool { _, ok := o.plan(c, m); return ok }) {
+			if slices.ContainsFunc(quickly, func(m sharing.Mechanism) bool { _, ok := o.plan(c, m); return ok }) {
 				all = append(all, candidate{pool, slices.Clone(c.counts)})
 				grow(w, n+1)
 			}
