@@ -2,7 +2,9 @@ package timeslice
 
 import (
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
@@ -61,6 +63,9 @@ func ParseTenants(data []byte) ([]Tenant, error) {
 		}
 		if n := len([]rune(t.Name)); n == 0 || n > 40 {
 			l.Addf(at, "", "must have 1 to 40 characters, has %d", n)
+		}
+		if strings.ContainsFunc(t.Name, unicode.IsControl) {
+			l.Addf(at, "use letters, digits and signs", "%q holds control characters", problem.Clip(t.Name))
 		}
 		seen[t.Name] = true
 		out[i] = Tenant{Name: t.Name, Steps: t.Steps, RatePerSecond: t.RatePerSecond,
