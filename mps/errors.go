@@ -131,6 +131,7 @@ var rejections = []struct {
 }{
 	{"Unknown command", ErrUnknownCommand},
 	{"Cannot find MPS control daemon process", ErrNoDaemon},
+	{"Cannot send command to MPS control daemon process", ErrNoDaemon}, // one that was ending, seen on an H100
 	{"An instance of this daemon is already running", ErrDaemonRunning},
 	{"Insufficient privileges", ErrPermission},
 	{"Not enough privilege", ErrPermission},

@@ -33,6 +33,7 @@ func TestRejections(t *testing.T) {
 		"Invalid priority value - must be 0 or 1!":                          ErrRejected,
 		"Invalid number of chunks":                                          ErrRejected,
 		"Cannot find MPS control daemon process\n":                          ErrNoDaemon,
+		"Cannot send command to MPS control daemon process\n":               ErrNoDaemon,
 	} {
 		err := outcome(Output{Stdout: text})
 		var r *RejectedError

@@ -378,7 +378,7 @@ func TestStopSparesTheSuccessor(t *testing.T) {
 	if got := processesOf(t, opt.PipeDirectory); !slices.Contains(got, server) || !slices.Contains(got, next.PID()) {
 		t.Errorf("of the daemon %d and its server %d only %v are there", next.PID(), server, got)
 	}
-	if r, err := next.Stop(context.Background(), 0); err != nil || !r.Graceful {
+	if r, err := next.Stop(context.Background(), 20*time.Second); err != nil || !r.Graceful {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
