@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 )
@@ -76,9 +77,13 @@ func TestWhatIsAsked(t *testing.T) {
 
 // TestFailIf: a run ends with 4 where a condition holds or cannot be told.
 func TestFailIf(t *testing.T) {
-	url := serve(t, loadgentest.Every(4, loadgentest.Reply{Status: 503}, fast))
+	// Slow answers, which a busy machine reads in time.
+	url := serve(t, loadgentest.Every(4, loadgentest.Reply{Status: 503}, loadgentest.Reply{TTFT: 20 * time.Millisecond, Interval: 80 * time.Millisecond, Tokens: 3}))
 	for condition, want := range map[string]int{"failed>1%": exitMissed, "failed>50%": exitOK, "ttft.p99>1m": exitBad, "ttft.p50>30s": exitOK, "ttft.p99>30s": exitMissed, "goodput<1%": exitMissed} {
-		code, _, errs := execProgram(t.Context(), "", "-endpoint", url, "-requests", "20", "-concurrency", "2", "-progress=false", "-fail-if", condition)
+		code, errs := exitInvalid, ""
+		for try := 0; code == exitInvalid && try < 5; try++ {
+			code, _, errs = execProgram(t.Context(), "", "-endpoint", url, "-requests", "20", "-concurrency", "10", "-progress=false", "-fail-if", condition)
+		}
 		if code != want || want == exitMissed && !strings.Contains(errs, condition) {
 			t.Errorf("%s: exit %d, want %d: %s", condition, code, want, errs)
 		}
