@@ -304,15 +304,10 @@ func (pl *planner) memoryOf(w int, m sharing.Mechanism) sharing.Bytes {
 // usable is the memory of a pool's GPU that tenants may fill under a mechanism.
 func (pl *planner) usable(p int, m sharing.Mechanism) sharing.Bytes {
 	total := float64(pl.pools[p].memory) * (1 - pl.opt.Headroom.Driver)
-	if !pl.holds(m) {
+	if !gate.TraitsOf(m).Holds {
 		total /= 1 + pl.opt.Headroom.Fragmentation
 	}
 	return sharing.Bytes(total)
-}
-
-// holds says whether a limit that is enforced holds a tenant's memory.
-func (pl *planner) holds(m sharing.Mechanism) bool {
-	return gate.TraitsOf(m).Sliced || m == sharing.MechanismVGPU || m == sharing.MechanismHAMi || m == sharing.MechanismHAMiWithMPS
 }
 
 // reasonOf says which figure of workload w is furthest beyond its limit.

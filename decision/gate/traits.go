@@ -17,6 +17,9 @@ type Traits struct {
 	Sliced bool
 	// Limited: a memory limit whose headroom cannot be allocated.
 	Limited bool
+	// Holds: a limit that is enforced holds a tenant's memory, so that what
+	// allocators lose is the tenant's own loss.
+	Holds bool
 	// Clients: the MPS client limit holds.
 	Clients bool
 	// Capacity is the share of a GPU's work that is left when it is saturated.
@@ -42,12 +45,12 @@ var traits = [sharing.MechanismCount]Traits{
 	sharing.MechanismExclusive:        {Capacity: 1, Split: 1},
 	sharing.MechanismTimeSlicing:      {Contends: true, Turns: true, Trusting: true, Capacity: TurnsCapacity},
 	sharing.MechanismMPS:              {Contends: true, Trusting: true, Limited: true, Clients: true, Capacity: 1},
-	sharing.MechanismMIG:              {Sliced: true, Capacity: 1},
-	sharing.MechanismMIGWithMPS:       {Contends: true, Trusting: true, Sliced: true, Limited: true, Clients: true, Capacity: 1},
-	sharing.MechanismHAMi:             {Contends: true, Turns: true, Trusting: true, Capacity: TurnsCapacity, Split: hamiSplit},
-	sharing.MechanismHAMiWithMPS:      {Contends: true, Trusting: true, Limited: true, Clients: true, Capacity: 1, Split: hamiSplit},
-	sharing.MechanismVGPU:             {Contends: true, Turns: true, Capacity: TurnsCapacity},
-	sharing.MechanismMIGBackedVGPU:    {Sliced: true, Capacity: 1},
+	sharing.MechanismMIG:              {Holds: true, Sliced: true, Capacity: 1},
+	sharing.MechanismMIGWithMPS:       {Holds: true, Contends: true, Trusting: true, Sliced: true, Limited: true, Clients: true, Capacity: 1},
+	sharing.MechanismHAMi:             {Holds: true, Contends: true, Turns: true, Trusting: true, Capacity: TurnsCapacity, Split: hamiSplit},
+	sharing.MechanismHAMiWithMPS:      {Holds: true, Contends: true, Trusting: true, Limited: true, Clients: true, Capacity: 1, Split: hamiSplit},
+	sharing.MechanismVGPU:             {Holds: true, Contends: true, Turns: true, Capacity: TurnsCapacity},
+	sharing.MechanismMIGBackedVGPU:    {Holds: true, Sliced: true, Capacity: 1},
 	sharing.MechanismMIGLikeEmulation: {Contends: true, Trusting: true, Limited: true, Clients: true, Capacity: 1},
 	sharing.MechanismInServer:         {Contends: true, Trusting: true, Capacity: 1},
 	sharing.MechanismResearch:         {Contends: true, Trusting: true, Capacity: 1},

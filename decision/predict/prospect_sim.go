@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/sharing"
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -326,23 +327,9 @@ func tail(v []float64) float64 {
 	if len(v) < fewestSimulated {
 		return 0
 	}
-	v = v[len(v)/warmUp:]
-	// The smallest of the largest hundredth, kept in order.
-	most := len(v) - int(math.Ceil(0.99*float64(len(v)))) + 1
-	top := make([]float64, 0, most)
-	for _, x := range v {
-		if len(top) == most && x <= top[0] {
-			continue
-		}
-		at, _ := slices.BinarySearch(top, x)
-		if len(top) < most {
-			top = slices.Insert(top, at, x)
-			continue
-		}
-		copy(top, top[1:at])
-		top[at-1] = x
-	}
-	return top[0]
+	v = slices.Clone(v[len(v)/warmUp:])
+	slices.Sort(v)
+	return stats.NearestRank(v, 0.99)
 }
 
 // rate is the part of its rate alone that work without objectives got.
