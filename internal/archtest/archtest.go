@@ -42,6 +42,7 @@ var allowed = map[string][]string{
 	"decision/predict":        {"sharing", "timeslice"},
 	"decision/placement":      {"decision/gate", "decision/predict", "mig", "sharing"},
 	"decision/colocation":     {"cost", "decision/predict", "loadgen", "loadgen/prompt", "sharing", "telemetry"},
+	"decision/discover":       {"cost", "decision", "decision/predict", "mig", "sharing"},
 	"decision/manifest":       {"decision", "decision/gate", "mig", "mps", "sharing", "timeslice"},
 	"internal/draconf":        {"sharing"},
 	"internal/pluginconf":     {"sharing"},
