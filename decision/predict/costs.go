@@ -48,6 +48,7 @@ type Engine struct {
 	BlockTokens   int           // in a block of the KV cache; 0 = 16
 	NoPrefixCache bool          // nothing of a prompt is kept for others
 	Overhead      sharing.Bytes // memory besides weights, adapters and KV cache: context, graphs, activations
+	OverheadSigma float64       // standard deviation of its logarithm; 0 = it is known
 	Adapters      Adapters
 	Sleep         Sleep
 }
@@ -101,6 +102,7 @@ func NewEngine(m Model, on Machine) Engine {
 		PrefillSM:      cost(medians[smOther], smOther),
 		MPSStep:        cost(layers*medians[mpsStepPerLayer], mpsStepPerLayer),
 		ChunkTokens:    usualChunk,
+		OverheadSigma:  0.5,
 		Overhead:       usualOverhead,
 		Adapters:       Adapters{}.withPriors(m),
 		Sleep:          newSleep(),
@@ -219,6 +221,7 @@ func (e *Engine) check(list *problem.List, path string) {
 	if e.ChunkTokens > 0 && e.ChunkTokens <= e.sequences() {
 		list.Addf(problem.Join(path, "chunk_tokens"), fmt.Sprintf("more than the %d sequences that may decode in a step", e.sequences()), "%d leave no token for a prompt", e.ChunkTokens)
 	}
+	list.If(!(e.OverheadSigma >= 0 && e.OverheadSigma < 5) || e.Overhead < 0, problem.Join(path, "overhead"), "", "must not be negative, with a sigma below 5, is %v with %v", e.Overhead, e.OverheadSigma)
 	e.Adapters.check(list, problem.Join(path, "adapters"))
 	e.Sleep.check(list, problem.Join(path, "sleep"))
 }
