@@ -229,13 +229,3 @@ func (pl *planner) without(g *group, w int) *group {
 	}
 	return less
 }
-
-// price is what the GPUs in use cost for an hour.
-func (pl *planner) price() float64 {
-	sum := 0.0
-	for p := range pl.pools {
-		n, spot := pl.used(p)
-		sum += pl.costOfGPUs(p, n, spot)
-	}
-	return sum
-}
