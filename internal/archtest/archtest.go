@@ -44,6 +44,7 @@ var allowed = map[string][]string{
 	"decision/predict":                 {"sharing", "timeslice"},
 	"decision/placement":               {"decision/gate", "decision/predict", "mig", "sharing"},
 	"decision/colocation":              {"cost", "decision/predict", "loadgen", "loadgen/prompt", "sharing", "telemetry"},
+	"decision/discover":                {"cost", "decision", "decision/discover/internal/nvsmi", "decision/discover/internal/usage", "decision/predict", "mig", "sharing", "telemetry"},
 	"decision/manifest":                {"decision", "decision/gate", "mig", "mps", "sharing", "timeslice"},
 	"decision/discover/internal/nvsmi": {"sharing", "telemetry"},
 	"internal/draconf":                 {"sharing"},
