@@ -29,6 +29,7 @@ var allowed = map[string][]string{
 	"timeslice":                        {"sharing"},
 	"telemetry":                        {"sharing"},
 	"telemetry/container":              {},
+	"telemetry/ledger":                 {"cost", "sharing", "telemetry/container"},
 	"telemetry/telemetrynvml":          {"telemetry", "sharing"},
 	"telemetry/telemetrytest":          {"telemetry", "sharing"},
 	"cost":                             {"sharing"},
