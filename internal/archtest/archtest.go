@@ -28,6 +28,8 @@ var allowed = map[string][]string{
 	"mps/mpsv3/mpsv3test":              {"mps", "mps/mpstest"},
 	"timeslice":                        {"sharing"},
 	"telemetry":                        {"sharing"},
+	"telemetry/container":              {},
+	"telemetry/ledger":                 {"cost", "sharing", "telemetry/container"},
 	"telemetry/telemetrynvml":          {"telemetry", "sharing"},
 	"telemetry/telemetrytest":          {"telemetry", "sharing"},
 	"cost":                             {"sharing"},
