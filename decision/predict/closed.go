@@ -24,7 +24,10 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 	states := small[:0]
 	for i := range models {
 		t := &models[i]
-		n := meanTurns(t.gpu / p.Parameters.Quantum.Value)
+		n := t.turns
+		if n == 0 {
+			n = meanTurns(t.gpu / p.Parameters.Quantum.Value)
+		}
 		st := closedState{step: t.step, prefill: t.prefill, slice: t.gpu / n, turns: n}
 		st.occupy(t, t.gpu, t.prefillGPU)
 		states = append(states, st)

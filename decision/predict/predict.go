@@ -31,8 +31,10 @@ type Prediction struct {
 	// where that was measured; else over the profile used.
 	Slowdown Interval
 	// Turns is the number of time slices that a decode step takes; missing for
-	// MPS. Where a step within 8% of this one's length would take another number,
-	// OtherTurns is that: the prediction may be off by a round.
+	// MPS. OtherTurns is another number that it may be, so that the prediction may
+	// be off by a round: where the turns were counted beside a spinning neighbour,
+	// one that was counted nearly as often; else that of a step within 8% of this
+	// one's length.
 	Turns, OtherTurns Optional[int]
 	// Notes say why the intervals are wider than usual.
 	Notes []string

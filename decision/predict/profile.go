@@ -38,6 +38,11 @@ type SoloProfile struct {
 	DRAMFraction    Optional[float64] `yaml:"dram_fraction" json:"dram_fraction,omitzero"` // of peak bandwidth
 	EngineFraction  Optional[float64] `yaml:"engine_fraction" json:"engine_fraction,omitzero"`
 
+	// Turns is the mean number of time slices that a decode step was seen to take
+	// beside a neighbour that always spins ([TurnsBesideSpinner]). A latency alone
+	// cannot tell it where the step is about as long as a whole number of slices.
+	Turns Optional[float64] `yaml:"turns" json:"turns,omitzero"`
+
 	MemoryUsed Optional[sharing.Bytes] `yaml:"memory_used" json:"memory_used,omitzero"`
 }
 
@@ -95,6 +100,7 @@ func (p *SoloProfile) check(list *problem.List, path string) {
 	checkFraction(list, at("tensor_fraction"), p.TensorFraction, 1)
 	checkFraction(list, at("dram_fraction"), p.DRAMFraction, 1)
 	checkFraction(list, at("engine_fraction"), p.EngineFraction, 1)
+	checkTurns(list, at("turns"), p.Turns)
 }
 
 // mechanisms are those that can be predicted from profiles of whole GPUs.

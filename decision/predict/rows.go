@@ -25,6 +25,7 @@ type Row struct {
 	GPUName    string            `yaml:"gpu_name" json:"gpu_name,omitempty"`      // product name; "" is unknown
 	EngineBusy Optional[float64] `yaml:"engine_busy" json:"engine_busy,omitzero"` // fraction
 	WallS      Optional[float64] `yaml:"wall_s" json:"wall_s,omitzero"`
+	Turns      Optional[float64] `yaml:"turns" json:"turns,omitzero"` // of a lone tenant, as in SoloProfile
 }
 
 // RowGPU are means of NVML's readings over a case: utilisations in percent,
@@ -99,6 +100,7 @@ func (r *Row) check(list *problem.List, path string) {
 		p.check(list, path)
 		return
 	}
+	list.If(!r.Turns.IsZero(), path+".turns", "put it into the row of the tenant alone", "belongs to a tenant alone")
 	checkRun(list, path, r.Mechanism, r.Server, r.Load)
 	r.Outcome.check(list, path)
 }
@@ -114,7 +116,7 @@ func (r *Row) profile() SoloProfile {
 	p := SoloProfile{Version: Version, Mechanism: r.Mechanism, Server: r.Server, Load: r.Load, Run: r.Case, GPU: r.GPUName,
 		Requests: r.Requests, Outcome: r.Outcome, EngineFraction: r.EngineBusy,
 		GPUBusyFraction: percent(r.GPM.GraphicsUtil), SMFraction: percent(r.GPM.SMUtil),
-		TensorFraction: percent(r.GPM.TensorUtil), DRAMFraction: percent(r.GPM.DRAMBwUtil)}
+		TensorFraction: percent(r.GPM.TensorUtil), DRAMFraction: percent(r.GPM.DRAMBwUtil), Turns: r.Turns}
 	if gib, ok := r.GPU.UsedGiB.Get(); ok && gib >= 0 && gib < 1<<20 {
 		p.MemoryUsed = Some(sharing.Bytes(gib * float64(sharing.GiB)))
 	}

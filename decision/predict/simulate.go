@@ -203,6 +203,13 @@ func (p *Predictor) fill(mechanism sharing.Mechanism, t *tenantModel, out *Predi
 		out.Slowdown = Interval{v.Value / t.reference, v.Low / t.reference, v.High / t.reference}
 	}
 	if mechanism == sharing.MechanismTimeSlicing {
+		if t.turns > 0 {
+			out.Turns = Some(int(t.turns))
+			if t.otherTurns > 0 {
+				out.OtherTurns = Some(int(t.otherTurns))
+			}
+			return
+		}
 		s := p.scheduler()
 		out.Turns = Some(s.Slices(millis(t.gpu)))
 		if other, near := s.NearBoundary(millis(t.gpu), timeslice.BoundaryTolerance); near {

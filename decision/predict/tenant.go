@@ -23,6 +23,7 @@ type tenantModel struct {
 	// host, then gpu on the GPU.
 	step, host, perToken, gpu, batch, doubling float64
 	added                                      float64 // to each step, beyond what the profile measured
+	turns, otherTurns                          float64 // of a step, as counted beside a spinning neighbour; 0 = not counted, or sure
 	usualHost                                  float64 // the host's part of a step, where GPM does not tell; 0 = the parameter
 	// A prefill: its time alone, and the GPU's work in it.
 	prefill, prefillGPU float64
@@ -97,6 +98,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 		}
 	}
 	if mechanism != sharing.MechanismMPS {
+		t.countTurns(p, base)
 		t.prefillGPU *= p.Parameters.PrefillCatchUp.Value
 		return nil
 	}

@@ -1,0 +1,127 @@
+package predict_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// A step of 2.19 ms lies at the quantum of 2.09; its latency alone says one turn,
+// a spinning neighbour counted two, and so did the run side by side.
+func TestCountedTurnsAreUsed(t *testing.T) {
+	rows := rowsOf(t, "h100-colocation.json")
+	p := predict.NewPredictor()
+	chat := func(m predict.Measured) bool {
+		return m.Row.Case == "b" && m.Row.Server.Model == "rand-1b" && m.Row.Mechanism == sharing.MechanismTimeSlicing
+	}
+	wrong := func(method predict.Method) (float64, predict.Prediction) {
+		t.Helper()
+		measured, err := p.PredictRows(method, rows, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range measured {
+			if chat(m) {
+				v, _ := m.Prediction.Get(predict.MetricTPOTP50)
+				was, _ := m.Row.Metric(predict.MetricTPOTP50)
+				return math.Abs(v.Value/was - 1), *m.Prediction
+			}
+		}
+		t.Fatal("no such row")
+		return 0, predict.Prediction{}
+	}
+	for _, method := range []predict.Method{predict.MethodSimulated, predict.MethodClosedForm} {
+		for i := range rows {
+			rows[i].Turns = predict.Optional[float64]{}
+		}
+		before, guessed := wrong(method)
+		if guessed.OtherTurns.IsZero() {
+			t.Errorf("%s: a step near the quantum is not flagged", method)
+		}
+		for i := range rows {
+			if r := &rows[i]; r.Case == "solo-chat" && r.Mechanism == sharing.MechanismTimeSlicing {
+				r.Turns = predict.Some(1.85) // as counted on an H100 with the same load
+			}
+		}
+		after, counted := wrong(method)
+		if counted.Turns != predict.Some(2) || !counted.OtherTurns.IsZero() {
+			t.Errorf("%s: %v turns, or %v", method, counted.Turns, counted.OtherTurns)
+		}
+		if before < 0.15 || after > 0.1 {
+			t.Errorf("%s: wrong by %.3f without the turns and by %.3f with them", method, before, after)
+		}
+	}
+}
+
+func TestTurnsThatAreNoWholeNumber(t *testing.T) {
+	p := predict.NewPredictor()
+	on := func(turns float64, method predict.Method) predict.Prediction {
+		t.Helper()
+		group := fourTenants(t)[:2]
+		own := *group[0].TimeSlicing
+		own.ITL.P50, own.Turns = predict.Some(2.12), predict.Some(turns)
+		group[0].TimeSlicing = &own
+		out, err := p.Predict(sharing.MechanismTimeSlicing, group, method)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out[0]
+	}
+	for _, method := range []predict.Method{predict.MethodSimulated, predict.MethodClosedForm} {
+		if got := on(1.4, method); got.Turns != predict.Some(1) || got.OtherTurns != predict.Some(2) {
+			t.Errorf("%s: 1.4 turns are %v, or %v", method, got.Turns, got.OtherTurns)
+		}
+		if got := on(0.6, method); got.Turns != predict.Some(1) || !got.OtherTurns.IsZero() {
+			t.Errorf("%s: 0.6 turns are %v, or %v", method, got.Turns, got.OtherTurns)
+		}
+		if got := on(9, method); got.Turns == predict.Some(9) || !strings.Contains(strings.Join(got.Notes, " "), "9.0 turns") {
+			t.Errorf("%s: 9 turns of a step of one slice are believed: %v, %q", method, got.Turns, got.Notes)
+		}
+		p1, p2 := on(1, method), on(2, method)
+		one, _ := p1.Get(predict.MetricTPOTP50)
+		two, _ := p2.Get(predict.MetricTPOTP50)
+		if two.Value < 1.2*one.Value {
+			t.Errorf("%s: TPOT %.2f with one turn and %.2f with two", method, one.Value, two.Value)
+		}
+	}
+}
+
+// The table in which the turns of servers were counted on an H100.
+func TestTurnsBesideSpinner(t *testing.T) {
+	p := predict.NewPredictor()
+	ms := func(v float64) time.Duration { return time.Duration(v * float64(time.Millisecond)) }
+	for _, c := range []struct{ alone, beside, turns float64 }{
+		{1.99, 4.34, 1}, {2.15, 4.46, 1}, {2.41, 6.83, 2}, {2.28, 7.04, 2}, {4.99, 11.78, 3}, {4.97, 12.13, 3}, {8.10, 17.36, 4}, {8.02, 17.71, 4},
+	} {
+		got, err := p.TurnsBesideSpinner(ms(c.alone), ms(c.beside))
+		if err != nil || math.Round(got) != c.turns || math.Abs(got-c.turns) > 0.2 {
+			t.Errorf("%v alone, %v beside: %.2f turns, %v; want %v", c.alone, c.beside, got, err, c.turns)
+		}
+	}
+	for _, c := range []struct{ alone, beside float64 }{{2, 2.1}, {2, 1}, {2, 30}, {0, 3}, {2, 0}} {
+		if got, err := p.TurnsBesideSpinner(ms(c.alone), ms(c.beside)); err == nil {
+			t.Errorf("%v alone, %v beside: %v turns", c.alone, c.beside, got)
+		}
+	}
+}
+
+func TestTurnsAreChecked(t *testing.T) {
+	rows := colocation(t)
+	for _, bad := range []float64{-1, 0, 0.2, 1e9, math.NaN()} {
+		q := rows.Profiles()[0]
+		q.Turns = predict.Some(bad)
+		if err := q.Validate(); err == nil || !strings.Contains(err.Error(), "turns: must lie between 0.5") {
+			t.Errorf("%v turns: %v", bad, err)
+		}
+	}
+	_, err := predict.ParseRows([]byte(`[
+{"mechanism":"mps","case":"b","load":{"server":0,"concurrency":1,"prompt":1,"output":8},"server":{"model":"x"},"tenants":2,"turns":2},
+{"mechanism":"mps","case":"b","load":{"server":1,"concurrency":1,"prompt":1,"output":8},"server":{"model":"x"},"tenants":2}]`))
+	if err == nil || !strings.Contains(err.Error(), "[0].turns: belongs to a tenant alone") {
+		t.Error(err)
+	}
+}
