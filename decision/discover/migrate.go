@@ -274,4 +274,3 @@ func (t *target) layout() string {
 	}
 	return layoutText(n)
 }
-
