@@ -44,6 +44,7 @@ var allowed = map[string][]string{
 	"decision/colocation":              {"cost", "decision/predict", "loadgen", "loadgen/prompt", "sharing", "telemetry"},
 	"decision/manifest":                {"decision", "decision/gate", "mig", "mps", "sharing", "timeslice"},
 	"decision/discover/internal/nvsmi": {"sharing", "telemetry"},
+	"decision/discover/internal/usage": {"sharing", "telemetry"},
 	"internal/draconf":                 {"sharing"},
 	"internal/pluginconf":              {"sharing"},
 }
