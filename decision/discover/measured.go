@@ -398,8 +398,31 @@ func (b *build) strayDevices(u *usage.Usage, kind string) {
 	}
 }
 
-// checkSources finds sources whose times have nothing in common.
+// checkSources finds samples that were refused, and sources whose times have
+// nothing in common.
 func (b *build) checkSources(u *usage.Usage) {
+	reasons := map[string]int{}
+	example := ""
+	for _, list := range [][]usage.Stats{u.Tenants, u.Devices} {
+		for i := range list {
+			for f, v := range list[i].Figures {
+				for r, n := range v.Refused {
+					reasons[fmt.Sprintf("%v: %v", f, r)] += n
+					if text := fmt.Sprintf("%v of %v", f, list[i].Key); n > 0 && (example == "" || text < example) {
+						example = text
+					}
+				}
+			}
+		}
+		if len(reasons) > 0 {
+			break
+		}
+	}
+	for i := range u.Sources {
+		if s := &u.Sources[i]; s.Refused > 0 {
+			b.find("samples-refused", sharing.SeverityMedium, "samples of "+example, s.Name, "%d of %d samples are refused (%s); the rest is used", s.Refused, s.Samples, strings.Join(slices.Sorted(maps.Keys(reasons)), ", "))
+		}
+	}
 	var latest, earliest *usage.Source
 	for i := range u.Sources {
 		s := &u.Sources[i]
