@@ -322,6 +322,10 @@ func (c *Collector) object(file, kind string, raw json.RawMessage) {
 	if h.Kind == "" {
 		h.Kind = kind
 	}
+	if h.Kind == "" {
+		c.trouble(file, fmt.Sprintf("object %d", c.objects), "it does not say its kind")
+		return
+	}
 	read, ok := readers[h.Kind]
 	if h.Kind == "List" {
 		c.trouble(file, fmt.Sprintf("object %d", c.objects), "a List within a List is not read")

@@ -99,6 +99,8 @@ func (b *build) readNode(o *nodeObject) *node {
 		n.readDevices(b)
 	case len(n.registered) > 0:
 		n.readRegistered(b)
+	case n.capacity(resourceMilli) > 0:
+		n.readMilli(b)
 	case l["cloud.google.com/gke-accelerator"] != "" && l["nvidia.com/gpu.product"] == "":
 		n.readGKE(b)
 	default:
@@ -297,6 +299,24 @@ func (n *node) readDriver() {
 	}
 	if d, err := sharing.ParseDriver(text); err == nil {
 		n.driver, n.driverFrom = d, declared("%s", from)
+	}
+}
+
+// resourceMilli is thousandths of a GPU, as this repository's scheduler hands
+// them out.
+const resourceMilli = "cotenant.dev/gpu-milli"
+
+func (n *node) readMilli(b *build) {
+	n.gpus = n.capacity(resourceMilli) / 1000
+	n.whole, n.gpusFrom = n.gpus, derived("resource %s", resourceMilli)
+	n.mechanism, n.mechanismFrom = sharing.MechanismTimeSlicing, derived("resource %s, and no label cotenant.dev/mechanism", resourceMilli)
+	if text := n.label("cotenant.dev/mechanism"); text != "" {
+		m, err := sharing.ParseMechanism(text)
+		if err != nil || m == sharing.MechanismNone {
+			b.find("label-unreadable", sharing.SeverityMedium, "node "+n.name, "label cotenant.dev/mechanism", "there is no mechanism %.40q", text)
+			return
+		}
+		n.mechanism, n.mechanismFrom = m, declared("label cotenant.dev/mechanism")
 	}
 }
 

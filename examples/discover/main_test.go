@@ -16,7 +16,7 @@ func command(t *testing.T, stdin string, args ...string) (code int, stdout, stde
 	t.Helper()
 	t.Setenv("COLUMNS", "")
 	var out, errs bytes.Buffer
-	code = run(args, strings.NewReader(stdin), &out, &errs)
+	code = run(t.Context(), args, strings.NewReader(stdin), &out, &errs)
 	return code, out.String(), errs.String()
 }
 
