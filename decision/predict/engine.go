@@ -45,6 +45,10 @@ const (
 	idle phase = iota
 	prefilling
 	decoding
+	loading // an adapter
+	dozing  // idle, and asleep when nobody comes
+	fallingAsleep
+	waking
 )
 
 // prefillPieces is the number of pieces in which a prefill reaches the GPU. A

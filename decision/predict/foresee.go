@@ -1,0 +1,190 @@
+package predict
+
+import (
+	"context"
+	"iter"
+	"math"
+	"slices"
+	"time"
+)
+
+// foreseeSample is how many requests the runs with moved costs hold.
+const foreseeSample = 5000
+
+// Foresee plays the requests as Play does and says how far the answer can be
+// relied on: each cost that is not exact is moved up and down by a standard
+// deviation, in all services at once since they err alike, and what that does to
+// a metric is added in squares, with the errors that the Predictor expects of
+// its own. The intervals are to hold the real figures with a probability of 90%.
+//
+// The moved runs are of a sample of some 5000 requests from the beginning, and
+// apply as ratios; requests, and those of Clients, are ranged over again for each,
+// some thirty times.
+func (c *Cluster) Foresee(ctx context.Context, requests iter.Seq[Request]) (*Report, error) {
+	p, err := c.play()
+	if err != nil {
+		return nil, err
+	}
+	err = p.run(ctx, requests)
+	report := p.report()
+	if err != nil {
+		return report, err
+	}
+	all := int64(0)
+	for i := range report.Services {
+		all += report.Services[i].Requests
+	}
+	sample := *c
+	if all > foreseeSample {
+		part := float64(foreseeSample) / float64(all)
+		sample.Until = c.Warmup + time.Duration(part*float64(report.Simulated))
+	}
+	base, err := sample.Play(ctx, requests)
+	if err != nil {
+		return report, err
+	}
+	doubts := make([]doubt, len(report.Services))
+	for _, name := range c.uncertain() {
+		for _, z := range [2]float64{-1, 1} {
+			moved := sample.shifted(name, z)
+			r, err := moved.Play(ctx, requests)
+			if err != nil {
+				return report, err
+			}
+			for i := range doubts {
+				doubts[i].add(&base.Services[i], &r.Services[i])
+			}
+		}
+	}
+	for i := range doubts {
+		doubts[i].close(&report.Services[i], p.residuals(i))
+	}
+	return report, nil
+}
+
+// residuals are the errors to expect of a service's predictions: the larger ones
+// of the mechanisms under which its replicas run.
+func (p *play) residuals(service int) Residuals {
+	out := Residuals{}
+	for _, r := range p.services[service].replicas {
+		for m, e := range r.gpu.p.residuals(r.gpu.mechanism) {
+			if e.HalfWidth > out[m].HalfWidth {
+				out[m] = e
+			}
+		}
+	}
+	return out
+}
+
+// uncertain lists the costs that are not exact in some service, by name.
+func (c *Cluster) uncertain() []string {
+	var names []string
+	for i := range c.Services {
+		for name, cost := range c.Services[i].Engine.costs() {
+			if cost.Sigma > 0 && cost.Value > 0 && !slices.Contains(names, name) && c.matters(i, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// matters says whether a cost can change anything for a service.
+func (c *Cluster) matters(service int, name string) bool {
+	e := &c.Services[service].Engine
+	switch name {
+	case "decode_sm", "prefill_sm", "mps_step", "prefill_busy", "host_fraction":
+		return c.shared()
+	case "adapter_step", "adapter_each", "adapter_prefill", "adapter_load", "adapter_fetch":
+		return e.Adapters.Slots > 0
+	case "copy_in", "copy_out":
+		return e.Sleep.Level == SleepWeights
+	case "reload":
+		return e.Sleep.Level == SleepDiscard
+	case "sleep_fixed":
+		return e.Sleep.Level != SleepNever
+	}
+	return true
+}
+
+// shared says whether any GPU has more than one replica, or MPS.
+func (c *Cluster) shared() bool {
+	on := make([]int, len(c.GPUs))
+	for i := range c.Services {
+		for _, r := range c.Services[i].Replicas {
+			if on[r.GPU]++; on[r.GPU] > 1 || c.GPUs[r.GPU].Mechanism == mechanisms[1] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// shifted is the cluster with a cost moved by z standard deviations.
+func (c Cluster) shifted(name string, z float64) Cluster {
+	c.Services = slices.Clone(c.Services)
+	for i := range c.Services {
+		for n, cost := range c.Services[i].Engine.costs() {
+			if n == name {
+				cost.Value *= math.Exp(z * cost.Sigma)
+				switch name {
+				case "host_fraction", "prefill_busy", "decode_sm", "prefill_sm":
+					cost.Value = min(cost.Value, 1)
+				}
+			}
+		}
+	}
+	return c
+}
+
+// doubt adds up what moved costs do to a service: squares of the logarithms of
+// what they change, on the side on which it lies.
+type doubt struct {
+	low, high         [metricCount]float64
+	goodLow, goodHigh float64 // of good requests a second
+	partLow, partHigh float64 // of their share, without logarithms
+}
+
+func (d *doubt) add(base, moved *ServiceReport) {
+	a, b := base.figures(), moved.figures()
+	for m := range a {
+		addSide(&d.low[m], &d.high[m], logOf(b[m], a[m]))
+	}
+	addSide(&d.goodLow, &d.goodHigh, logOf(moved.GoodPerS, base.GoodPerS))
+	addSide(&d.partLow, &d.partHigh, moved.GoodFraction()-base.GoodFraction())
+}
+
+func logOf(moved, base float64) float64 {
+	if moved <= 0 || base <= 0 {
+		if moved == base {
+			return 0
+		}
+		return math.Copysign(3, moved-base)
+	}
+	return math.Log(moved / base)
+}
+
+func addSide(low, high *float64, d float64) {
+	if d > 0 {
+		*high += d * d
+	} else {
+		*low += d * d
+	}
+}
+
+// ninety is how many standard deviations hold 90% between them.
+const ninety = 1.6449
+
+func (d *doubt) close(r *ServiceReport, own Residuals) {
+	r.Foreseen = map[Metric]Interval{}
+	for m, v := range known(r.Metric) {
+		model := own[m].HalfWidth
+		if m == MetricTokensPerSecond {
+			model = 0 // what is offered is known; a lack of capacity shows in the moved runs
+		}
+		r.Foreseen[m] = Interval{v, v * math.Exp(-math.Hypot(ninety*math.Sqrt(d.low[m]), model)), v * math.Exp(math.Hypot(ninety*math.Sqrt(d.high[m]), model))}
+	}
+	part := r.GoodFraction()
+	r.GoodFractionRange = Some(Interval{part, max(0, part-ninety*math.Sqrt(d.partLow)), min(1, part+ninety*math.Sqrt(d.partHigh))})
+	r.GoodPerSRange = Some(Interval{r.GoodPerS, r.GoodPerS * math.Exp(-ninety*math.Sqrt(d.goodLow)), r.GoodPerS * math.Exp(ninety*math.Sqrt(d.goodHigh))})
+}
