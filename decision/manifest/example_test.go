@@ -16,7 +16,7 @@ func ExampleBuild() {
 version: v1
 pools: [{name: serve, gpu: L40S, count: 4, gpus_per_node: 4, mechanisms: [mps]}]
 workloads:
-  - {name: chat, kind: online-inference, replicas: 6, memory: 20GiB, gpu_busy: 0.3, framework: {name: vllm}}
+  - {name: chat, kind: online-inference, replicas: 6, memory: 16GiB, gpu_busy: 0.3, framework: {name: vllm}}
   - {name: embed, kind: batch, replicas: 2, memory: 12GiB, gpu_busy: 0.2}
 `))
 	if err != nil {
@@ -62,10 +62,10 @@ workloads:
 	//         - name: chat
 	//           args:
 	//             - --gpu-memory-utilization
-	//             - "0.42"
+	//             - "0.34"
 	//           env:
 	//             - name: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT
-	//               value: 0=20992M
+	//               value: 0=16896M
 	//           resources:
 	//             limits:
 	//               nvidia.com/gpu: "1"

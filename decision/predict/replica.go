@@ -38,6 +38,7 @@ type rates struct {
 	prefill, token, busy            float64
 	decodeSM, prefillSM             float64
 	sequences, chunk                int
+	turns                           float64
 	attention                       float64 // ms for a token and a token of its context
 	loraStep, loraEach, loraPrefill float64
 	loraLoad, loraFetch             float64
@@ -49,12 +50,11 @@ func ratesOf(e *Engine, mps bool) rates {
 		step: e.Step.Value, sequence: e.StepSequence.Value, context: e.StepContext.Value / 1e3, host: e.HostFraction.Value * e.Step.Value,
 		prefill: e.Prefill.Value, token: e.PrefillToken.Value / 1e3, attention: e.PrefillContext.Value / 1e6, busy: e.PrefillBusy.Value,
 		decodeSM: e.DecodeSM.Value, prefillSM: e.PrefillSM.Value,
-		sequences: e.sequences(), chunk: e.ChunkTokens,
+		turns: e.Turns, sequences: e.sequences(), chunk: e.ChunkTokens,
 		fallAsleep: e.Sleep.FallAsleep(e.Model), wake: e.Sleep.Wake(e.Model),
 	}
 	if mps {
-		r.step += e.MPSStep.Value
-		r.host += e.MPSStep.Value
+		r.step += e.MPSStep.Value // part of which kernels wait for each other
 	}
 	if e.Adapters.Slots > 0 {
 		r.loraStep, r.loraEach, r.loraPrefill = e.Adapters.Step.Value, e.Adapters.Each.Value, e.Adapters.Prefill.Value
