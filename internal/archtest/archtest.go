@@ -48,6 +48,7 @@ var allowed = map[string][]string{
 	"decision/discover":                {"cost", "decision", "decision/discover/internal/nvsmi", "decision/discover/internal/usage", "decision/predict", "mig", "sharing", "telemetry"},
 	"decision/manifest":                {"decision", "decision/gate", "mig", "mps", "sharing", "timeslice"},
 	"decision/discover/internal/nvsmi": {"sharing", "telemetry"},
+	"decision/discover/internal/usage": {"sharing", "telemetry"},
 	"internal/draconf":                 {"sharing"},
 	"internal/pluginconf":              {"sharing"},
 }
