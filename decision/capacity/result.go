@@ -109,10 +109,10 @@ type CurvePoint struct {
 
 // Crossover is where the cheapest arrangement changes as load grows.
 type Crossover struct {
-	Above float64 `json:"above_load"`
-	UpTo  float64 `json:"up_to_load"`
-	From  CheapestAt   `json:"from"`
-	To    CheapestAt   `json:"to"`
+	Above float64    `json:"above_load"`
+	UpTo  float64    `json:"up_to_load"`
+	From  CheapestAt `json:"from"`
+	To    CheapestAt `json:"to"`
 }
 
 // CheapestAt is the cheapest arrangement at a load.
