@@ -44,6 +44,7 @@ var allowed = map[string][]string{
 	"decision/gate":                    {"decision/predict", "mig", "sharing"},
 	"decision/predict":                 {"sharing", "timeslice"},
 	"decision/placement":               {"decision/gate", "decision/predict", "mig", "sharing"},
+	"decision/capacity":                {"cost", "decision/predict", "mig", "sharing"},
 	"decision/colocation":              {"cost", "decision/predict", "loadgen", "loadgen/prompt", "sharing", "telemetry"},
 	"decision/discover":                {"cost", "decision", "decision/discover/internal/nvsmi", "decision/discover/internal/usage", "decision/predict", "mig", "sharing", "telemetry"},
 	"decision/manifest":                {"decision", "decision/gate", "mig", "mps", "sharing", "timeslice"},
