@@ -72,6 +72,7 @@ func (c *Collector) Discover() *Discovery {
 	b.makePools()
 	b.makeWorkloads()
 	b.takeUsage()
+	b.takeServing()
 	b.today()
 	b.check()
 	b.traps()

@@ -132,6 +132,7 @@ type Collector struct {
 	clusterUID           string
 	usage                *usage.Reader // nil = no samples
 	machines             []*machine
+	pages                []metricsPage
 	instances            map[string]map[int][]telemetry.MIGInstance // by file name and GPU
 	skipped              map[string]int                             // objects of kinds that are not read
 	troubles             problem.List
@@ -148,7 +149,7 @@ func New(opts Options) *Collector {
 }
 
 // sniffed is how much of a file is looked at to tell its kind.
-const sniffed = 4096
+const sniffed = 32 << 10
 
 // Read takes a file over; name stands for it in what is said of it. The file's
 // kind is found from its content. The error names what could not be read; what
@@ -185,13 +186,16 @@ func (c *Collector) read(name string, head []byte, in io.Reader) error {
 	if kind := usage.Sniff(head); kind != usage.KindNone {
 		return c.readUsage(name, kind, in)
 	}
+	if servingHead.Match(head) {
+		return c.readServing(name, in)
+	}
 	switch {
 	case text[0] == '{':
 		return c.readKube(name, in)
 	case bytes.HasPrefix(text, []byte("apiVersion:")), bytes.HasPrefix(text, []byte("---")), bytes.HasPrefix(text, []byte("items:")), bytes.HasPrefix(text, []byte("kind:")):
 		return fmt.Errorf("%s: it is YAML: write it with `kubectl get ... -o json`", name)
 	}
-	return fmt.Errorf("%s: it is of no kind that is read (it begins with %.40q): give Kubernetes objects as JSON, what nvidia-smi printed, or samples of dcgm-exporter", name, firstLine(text))
+	return fmt.Errorf("%s: it is of no kind that is read (it begins with %.40q): give Kubernetes objects as JSON, what nvidia-smi printed, samples of dcgm-exporter, or a model server's metrics", name, firstLine(text))
 }
 
 // readMachine reads what nvidia-smi printed.

@@ -139,3 +139,35 @@ func TestMachines(t *testing.T) {
 		}
 	}
 }
+
+// TestServing: a model server's page gives latencies alone where its pod has a
+// whole GPU to itself, and none where it shares.
+func TestServing(t *testing.T) {
+	const page = `# TYPE vllm:time_to_first_token_seconds histogram
+vllm:time_to_first_token_seconds_bucket{model_name="m",le="0.1"} 50
+vllm:time_to_first_token_seconds_bucket{model_name="m",le="0.25"} 100
+vllm:time_to_first_token_seconds_bucket{model_name="m",le="+Inf"} 100
+vllm:time_to_first_token_seconds_sum{model_name="m"} 9
+vllm:time_to_first_token_seconds_count{model_name="m"} 100
+`
+	const objects = `{"kind":"List","items":[
+	 {"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{"nvidia.com/gpu.product":"NVIDIA-L4","nvidia.com/gpu.count":"2"}},"status":{"capacity":{"nvidia.com/gpu":"2"}}},
+	 {"apiVersion":"v1","kind":"Pod","metadata":{"name":"chat-0","namespace":"t"},"spec":{"nodeName":"n","containers":[{"image":"vllm/vllm-openai","resources":{"limits":{"nvidia.com/gpu":"1"}}}]},"status":{"phase":"Running"}}]}`
+	c := discover.New(discover.Options{})
+	for name, text := range map[string]string{"objects.json": objects, "dumps/chat-0.txt": page} {
+		if err := c.Read(name, strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := c.Discover()
+	if got := d.Fleet.Workloads[0].Solo.TTFTP99.String(); got != "250ms" {
+		t.Error(got)
+	}
+	if p := d.Provenance["workloads[0].solo"]; p.Basis != discover.BasisMeasured || !strings.Contains(p.Source, "0.1 to 0.25 s") {
+		t.Error(p)
+	}
+	shared, err := join(t, "mps", page)
+	if err != nil || !shared.Fleet.Workloads[1].Solo.TTFTP99.IsZero() || found(shared, "latencies-beside-others") == nil {
+		t.Errorf("%v %+v", err, shared.Findings)
+	}
+}

@@ -57,7 +57,8 @@ objects as kubectl writes them with -o json: Nodes, Pods, ResourceSlices, Resour
 ConfigMaps, HorizontalPodAutoscalers and owners of Pods, in Lists or alone; what nvidia-smi
 prints with -q -x, --query-gpu=... --format=csv, mig -lgi, topo -m and -L, in files named
 after the node (gpu-1.xml); samples of dcgm-exporter as Prometheus text or as the JSON of a
-range query, and this SDK's telemetry CSV. For example:
+range query, and this SDK's telemetry CSV; metrics pages of vLLM and SGLang, in files named
+after the pod (chat-0.txt). For example:
 
   kubectl get nodes,pods,replicasets,deployments,statefulsets,jobs,hpa -A -o json | discover -
 
