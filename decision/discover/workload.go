@@ -39,7 +39,7 @@ func (b *build) makeWorkload(w *workload, at string) decision.Workload {
 		b.note(at+".tenant", declared("annotation cotenant.dev/tenant"))
 	}
 	annotated(p, &out.SLO, func(key string) { b.note(at+".slo", declared("annotations %s", key)) })
-	out.Replicas = decision.Replicas{Max: w.all}
+	out.Replicas = decision.Replicas{Max: min(w.all, mostPods)}
 	b.note(at+".replicas", declared("%s of %s", plural(w.all, "pod"), o.kind))
 	if len(w.pods) == 0 {
 		b.note(at+".replicas", declared("spec.replicas of %s", o.kind))
@@ -67,6 +67,7 @@ func (b *build) makeWorkload(w *workload, at string) decision.Workload {
 	if node != nil && !several && b.poolOf[node] != nil {
 		pool := b.poolOf[node]
 		switch {
+		case out.GPUs > b.Fleet.Pools[pool.index].Count:
 		case p.selects != "":
 			out.Pool = pool.name
 			b.note(at+".pool", declared("nodeSelector %s; it runs there today", p.selects))
@@ -143,7 +144,7 @@ func (b *build) askedOf(w *workload, n *node, at string, out *decision.Workload)
 		from = declared("%s", p.ask.resource)
 	}
 	memory := func(v sharing.Bytes, from Provenance) {
-		if v > 0 {
+		if v > 0 && v <= mostMemory {
 			out.Memory = decision.Some(v)
 			b.note(at+".memory", from)
 		}
