@@ -234,6 +234,12 @@ func TestDay(t *testing.T) {
 			t.Errorf("%s: %v", w.Name, p)
 		}
 	}
+	for i, w := range found.Fleet.Workloads {
+		// StatefulSets without ports are taken for services, whatever their shape.
+		if p := found.Provenance[fmt.Sprintf("workloads[%d].kind", i)]; p.Source != "rule service-owner" {
+			t.Errorf("%s: %v", w.Name, p)
+		}
+	}
 	foundIdle := 0
 	for _, f := range found.Findings {
 		if f.Code == "idle-gpus" {

@@ -67,6 +67,7 @@ func (b *build) price(p *pool, at string, out *decision.Pool) {
 	if prices == nil {
 		return
 	}
+	b.priced[out.InstanceType], b.priced[out.GPU] = true, true
 	if m, ok := prices.machines[out.InstanceType]; ok && out.InstanceType != "" {
 		out.NodePricePerHour = decision.Some(m)
 		b.note(at+".node_price_per_hour", Provenance{BasisGiven, "prices, " + out.InstanceType})
@@ -75,6 +76,21 @@ func (b *build) price(p *pool, at string, out *decision.Pool) {
 	if m, ok := prices.gpus[out.GPU]; ok {
 		out.PricePerGPUHour = decision.Some(m)
 		b.note(at+".price_per_gpu_hour", Provenance{BasisGiven, "prices, " + out.GPU})
+	}
+}
+
+// unusedPrices finds prices of what the cluster does not have.
+func (b *build) unusedPrices() {
+	prices := b.c.opts.Prices
+	if prices == nil {
+		return
+	}
+	for _, of := range []map[string]cost.Money{prices.gpus, prices.machines} {
+		for key := range of {
+			if !b.priced[key] {
+				b.find("price-unused", sharing.SeverityLow, "price of "+key, "prices", "no pool has this GPU or instance type: it is not used")
+			}
+		}
 	}
 }
 

@@ -295,6 +295,10 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 			b.find("execution-idle", sharing.SeverityMedium, "workload "+w.name, kind, "holds GPU memory and does nothing %.0f%% of %s", 100*share, span(g.known))
 		}
 	}
+	if guess, ok := shapeOf(&g.Used, g.known/time.Duration(max(1, g.Pods))); ok && w.first.guess.rule == "lone-pod" && b.Provenance[at+".kind"].Basis == BasisGuess {
+		v.Kind = guess.kind
+		b.note(at+".kind", guessed("rule %s", guess.rule))
+	}
 	b.Used = append(b.Used, g.Used)
 }
 

@@ -1,9 +1,13 @@
 package discover_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
@@ -169,5 +173,73 @@ vllm:time_to_first_token_seconds_count{model_name="m"} 100
 	shared, err := join(t, "mps", page)
 	if err != nil || !shared.Fleet.Workloads[1].Solo.TTFTP99.IsZero() || found(shared, "latencies-beside-others") == nil {
 		t.Errorf("%v %+v", err, shared.Findings)
+	}
+}
+
+// TestShape: a pod that nothing else says anything of is known by its use.
+func TestShape(t *testing.T) {
+	const objects = `{"kind":"List","items":[{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{"nvidia.com/gpu.product":"NVIDIA-L4","nvidia.com/gpu.count":"1"}},"status":{"capacity":{"nvidia.com/gpu":"1"}}},
+	 {"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","namespace":"t"},"spec":{"nodeName":"n","containers":[{"image":"i","resources":{"limits":{"nvidia.com/gpu":"1"}}}]},"status":{"phase":"Running"}}]}`
+	for sm, want := range map[string]string{"0": "notebook guess: rule idle-shape", "0.95": "training guess: rule steady-shape", "0.4": "batch guess: rule lone-pod"} {
+		c := discover.New(discover.Options{})
+		for _, f := range []struct{ name, metric, value string }{{"a", "DCGM_FI_DEV_FB_USED", "4000"}, {"b", "DCGM_FI_PROF_SM_ACTIVE", sm}} {
+			var values []string
+			for i := range 8 * 60 {
+				values = append(values, fmt.Sprintf(`[%d,%q]`, 1763769600+60*i, f.value))
+			}
+			if err := c.Read(f.name, strings.NewReader(fmt.Sprintf(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":%q,"Hostname":"n","UUID":"GPU-1","gpu":"0","namespace":"t","pod":"x"},"values":[%s]}]}}`, f.metric, strings.Join(values, ",")))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.Read("objects", strings.NewReader(objects)); err != nil {
+			t.Fatal(err)
+		}
+		d := c.Discover()
+		if got := fmt.Sprint(d.Fleet.Workloads[0].Kind, " ", d.Provenance["workloads[0].kind"]); got != want {
+			t.Errorf("SMs busy %s: %s, want %s", sm, got, want)
+		}
+	}
+}
+
+// TestBetaSlices: the older forms of resource.k8s.io say the same.
+func TestBetaSlices(t *testing.T) {
+	data, err := os.ReadFile("testdata/clusters/dra-mig.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list struct {
+		Items []map[string]any `json:"items"`
+	}
+	if err := json.Unmarshal(data, &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range list.Items {
+		switch o["kind"] {
+		case "ResourceSlice":
+			o["apiVersion"] = "resource.k8s.io/v1beta1"
+			for _, v := range o["spec"].(map[string]any)["devices"].([]any) {
+				d := v.(map[string]any)
+				d["basic"] = map[string]any{"attributes": d["attributes"], "capacity": d["capacity"]}
+				delete(d, "attributes")
+				delete(d, "capacity")
+			}
+		case "ResourceClaim", "DeviceClass":
+			o["apiVersion"] = "resource.k8s.io/v1beta2"
+		}
+	}
+	beta, err := json.Marshal(map[string]any{"kind": "List", "items": list.Items})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := read(t, discover.Options{}, "objects", string(beta))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := read(t, discover.Options{}, "objects", string(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(now.Fleet, old.Fleet) + cmp.Diff(now.Today, old.Today); diff != "" {
+		t.Error(diff)
 	}
 }
