@@ -352,7 +352,8 @@ func (b *build) checkNode(n *node) {
 	if len(n.managers) > 1 {
 		b.find("two-managers", sharing.SeverityHigh, object, n.deliveryFrom.Source, "%s hand out its GPUs: each gives away what the other has given", strings.Join(n.managers, " and "))
 	}
-	if healthy, all := count(n.meta.Status.Allocatable["nvidia.com/gpu"]), n.capacity("nvidia.com/gpu"); len(n.registered) == 0 && healthy < all {
+	text, says := n.meta.Status.Allocatable["nvidia.com/gpu"]
+	if healthy, all := count(text), n.capacity("nvidia.com/gpu"); says && len(n.registered) == 0 && healthy < all {
 		b.find("unhealthy-gpus", sharing.SeverityMedium, object, "status.allocatable", "%d of %d of nvidia.com/gpu are not healthy", all-healthy, all)
 	}
 	if n.gpu == nil && n.product != "" {

@@ -33,10 +33,7 @@ func (d *Discovery) WriteText(w io.Writer, opts TextOptions) error {
 	}
 	p.today(d)
 	p.workloads(d)
-	p.list("FINDINGS", len(d.Findings), "-json has all", func(i int) string {
-		f := &d.Findings[i]
-		return fmt.Sprintf("%s  %s: %s: %s [%s]", f.Severity, f.Code, f.Object, f.Message, f.Source)
-	})
+	p.findings(d.Findings)
 	p.list("SMALLER MIG PROFILES that would do", len(d.Rightsize), "-json has all", func(i int) string {
 		r := &d.Rightsize[i]
 		return fmt.Sprintf("%s  %s instead of %s frees %s", r.Workload, r.To, r.From, plural(r.Frees, "GPU"))
@@ -185,6 +182,28 @@ func WriteSteps(w io.Writer, steps []Step, opts TextOptions) error {
 	}
 	_, err := p.out.WriteTo(w)
 	return err
+}
+
+// alike is how many findings of one code are told one by one.
+const alike = 3
+
+func (p *page) findings(all []Finding) {
+	if len(all) > 0 {
+		p.head("FINDINGS")
+	}
+	of, told := map[string]int{}, map[string]int{}
+	for i := range all {
+		of[all[i].Code]++
+	}
+	for i := range all {
+		f := &all[i]
+		told[f.Code]++
+		if n := told[f.Code]; p.most < 0 || n <= alike || of[f.Code] == alike+1 {
+			p.line(4, fmt.Sprintf("%s  %s: %s: %s [%s]", f.Severity, f.Code, f.Object, f.Message, f.Source))
+		} else if n == alike+1 {
+			p.line(4, fmt.Sprintf("%s  %s: and %d more: -json has all", f.Severity, f.Code, of[f.Code]-alike))
+		}
+	}
 }
 
 // unknown lists what is not known by workload, pool and node, and once for each
