@@ -32,6 +32,7 @@ var allowed = map[string][]string{
 	"telemetry/ledger":                 {"cost", "sharing", "telemetry/container"},
 	"telemetry/telemetrynvml":          {"telemetry", "sharing"},
 	"telemetry/telemetrytest":          {"telemetry", "sharing"},
+	"telemetry/serving":                {},
 	"cost":                             {"sharing"},
 	"loadgen":                          {"loadgen/internal/wire"},
 	"loadgen/internal/wire":            {},
