@@ -58,6 +58,7 @@ func TestFindings(t *testing.T) {
 		{"two clusters", aNode("n", l4+"alpha.eksctl.io/cluster-name=a", "", "nvidia.com/gpu=2") + "," + aNode("m", l4+"alpha.eksctl.io/cluster-name=b", "", "nvidia.com/gpu=2"), "two-clusters", "cluster", "2 clusters", 4},
 		{"a node that is not there", aNode("n", l4, "", "nvidia.com/gpu=2") + "," + aPod("a", "gone", "x=1"), "node-missing", "pod t/a", "node gone", 2},
 		{"more than there is", aNode("n", l4, "", "nvidia.com/gpu=1") + "," + aPod("a", "n", "x=1") + "," + aPod("b", "n", "x=1"), "overcommitted", "node n", "pods hold 2", 1},
+		{"a layout that failed", aNode("n", a100+"nvidia.com/mig.config=all-1g.10gb nvidia.com/mig.config.state=failed", "", "nvidia.com/gpu=1"), "mig-config-failed", "node n", "all-1g.10gb", 1},
 		{"drivers", aNode("n", l4+"nvidia.com/cuda.driver-version.full=550.54.15", "", "nvidia.com/gpu=1") + "," + aNode("m", l4+"nvidia.com/cuda.driver-version.full=535.54.03", "", "nvidia.com/gpu=1"), "drivers-differ", "pool l4", "the oldest is used", 2},
 		{"a configuration", aNode("n", l4, "", "nvidia.com/gpu=1") + `,{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"gpu-operator"},"data":{"any":"version: v1\nflags: {migStrategy: mixed}\nsharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}"}}`,
 			"mps-and-mig", "ConfigMap gpu-operator/c", "refuses MPS", 1},

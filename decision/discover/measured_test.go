@@ -170,6 +170,13 @@ vllm:time_to_first_token_seconds_count{model_name="m"} 100
 	if p := d.Provenance["workloads[0].solo"]; p.Basis != discover.BasisMeasured || !strings.Contains(p.Source, "0.1 to 0.25 s") {
 		t.Error(p)
 	}
+	var out strings.Builder
+	if err := d.WriteFleet(&out); err != nil {
+		t.Fatal(err)
+	}
+	if fleet, err := decision.ParseFleet([]byte(out.String())); err != nil || cmp.Diff(d.Fleet, *fleet) != "" {
+		t.Errorf("%v\n%s", err, out.String())
+	}
 	shared, err := join(t, "mps", page)
 	if err != nil || !shared.Fleet.Workloads[1].Solo.TTFTP99.IsZero() || found(shared, "latencies-beside-others") == nil {
 		t.Errorf("%v %+v", err, shared.Findings)

@@ -116,6 +116,7 @@ func (b *build) readNode(o *nodeObject) *node {
 		n.replicas = 1
 	}
 	b.checkNode(n)
+	n.checkConfig(b)
 	return n
 }
 

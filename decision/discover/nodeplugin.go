@@ -87,6 +87,13 @@ func (n *node) readPlugin(b *build) {
 	n.whole = n.gpus
 }
 
+// checkConfig finds MIG configurations that were not carried out.
+func (n *node) checkConfig(b *build) {
+	if s := n.label("nvidia.com/mig.config.state"); s == "failed" {
+		b.find("mig-config-failed", sharing.SeverityHigh, "node "+n.name, "label nvidia.com/mig.config.state", "its MIG configuration %.60q was not applied", n.label("nvidia.com/mig.config"))
+	}
+}
+
 // readReplicas reads how the GPUs that are not in MIG mode are shared, and how
 // many replicas one has.
 func (n *node) readReplicas(b *build, resource string) int {

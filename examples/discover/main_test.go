@@ -134,3 +134,17 @@ func TestExits(t *testing.T) {
 		}
 	}
 }
+
+// TestClosedPipe: output that can't be written is an error.
+func TestClosedPipe(t *testing.T) {
+	for _, args := range [][]string{nil, {"-json"}, {"-decide"}, {"-decide", "-json"}} {
+		var errs bytes.Buffer
+		if code := run(t.Context(), args, strings.NewReader(""), closed{}, &errs); code != exitBadInput || !strings.Contains(errs.String(), "closed") {
+			t.Error(args, code, errs.String())
+		}
+	}
+}
+
+type closed struct{}
+
+func (closed) Write([]byte) (int, error) { return 0, os.ErrClosed }
