@@ -22,7 +22,7 @@ type Prices struct {
 	loose          map[string]string // GPUs whose price stands under a name of several
 }
 
-// ParsePrices reads prices: a mapping from GPU models ("A100-SXM4-80GB") and
+// ParsePrices reads prices: a mapping from GPU models ("A100-SXM4-80GB", or "A100" for any) and
 // instance types ("p4d.24xlarge") to prices an hour ("3.25 USD"), YAML or JSON.
 // A GPU's price is for one GPU, an instance type's for the machine.
 func ParsePrices(data []byte) (*Prices, error) {
@@ -93,7 +93,7 @@ func (b *build) unusedPrices() {
 	}
 	for _, of := range []map[string]cost.Money{prices.gpus, prices.machines} {
 		for key := range of {
-			if !b.priced[key] {
+			if !b.priced[key] && prices.loose[key] == "" {
 				b.find("price-unused", sharing.SeverityLow, "price of "+key, "prices", "no pool has this GPU or instance type: it is not used")
 			}
 		}
