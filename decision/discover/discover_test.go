@@ -242,3 +242,29 @@ workloads:
 		}
 	}
 }
+
+// TestPrices: the machine's price before the GPU's, and a name of several GPUs for
+// those without one of their own.
+func TestPrices(t *testing.T) {
+	prices, err := discover.ParsePrices([]byte("A100: 3 USD\nA100-SXM4-80GB: 3.25 USD\np4d.24xlarge: 20 USD\np4de.24xlarge: 40 USD"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{"mig-mixed": "3.25 USD -", "mig-single": "3.00 USD -", "bare": "- 20.00 USD", "hami": "- -"} {
+		data, err := os.ReadFile("testdata/clusters/" + file + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := read(t, discover.Options{Prices: prices}, file, string(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &d.Fleet.Pools[0]
+		if got := p.PricePerGPUHour.String() + " " + p.NodePricePerHour.String(); got != want {
+			t.Errorf("%s: %s, want %s", file, got, want)
+		}
+		if found(d, "price-unused") == nil {
+			t.Errorf("%s: p4de.24xlarge is nowhere, and nothing says so", file)
+		}
+	}
+}

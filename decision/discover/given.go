@@ -19,9 +19,10 @@ import (
 // of an instance type an hour.
 type Prices struct {
 	gpus, machines map[string]cost.Money
+	loose          map[string]string // GPUs whose price stands under a name of several
 }
 
-// ParsePrices reads prices: a mapping from GPU models ("A100-SXM4-80GB") and
+// ParsePrices reads prices: a mapping from GPU models ("A100-SXM4-80GB", or "A100" for any) and
 // instance types ("p4d.24xlarge") to prices an hour ("3.25 USD"), YAML or JSON.
 // A GPU's price is for one GPU, an instance type's for the machine.
 func ParsePrices(data []byte) (*Prices, error) {
@@ -29,7 +30,7 @@ func ParsePrices(data []byte) (*Prices, error) {
 	if err := strictyaml.Decode(data, &file, strictyaml.Options{MaxBytes: 1 << 20}); err != nil {
 		return nil, fmt.Errorf("%w: prices: %w", ErrInvalid, err)
 	}
-	out := &Prices{gpus: map[string]cost.Money{}, machines: map[string]cost.Money{}}
+	out := &Prices{gpus: map[string]cost.Money{}, machines: map[string]cost.Money{}, loose: map[string]string{}}
 	var l problem.List
 	currency := ""
 	for _, key := range slices.Sorted(maps.Keys(file)) {
@@ -45,8 +46,13 @@ func ParsePrices(data []byte) (*Prices, error) {
 		switch {
 		case err == nil:
 			out.gpus[gpu.Name] = m
-		case len(ambiguous(err)) > 0:
-			l.AddErr(key, err)
+			delete(out.loose, gpu.Name)
+		case len(ambiguous(err)) > 0: // "A100" is any of them
+			for _, name := range ambiguous(err) {
+				if _, exact := out.gpus[name]; !exact {
+					out.gpus[name], out.loose[name] = m, key
+				}
+			}
 		default:
 			out.machines[key] = m
 		}
@@ -87,7 +93,7 @@ func (b *build) unusedPrices() {
 	}
 	for _, of := range []map[string]cost.Money{prices.gpus, prices.machines} {
 		for key := range of {
-			if !b.priced[key] {
+			if !b.priced[key] && prices.loose[key] == "" {
 				b.find("price-unused", sharing.SeverityLow, "price of "+key, "prices", "no pool has this GPU or instance type: it is not used")
 			}
 		}

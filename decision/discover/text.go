@@ -133,9 +133,9 @@ func (p *page) workloads(d *Discovery) {
 			text += fmt.Sprintf(" of %d GPUs", v.GPUs)
 		}
 		if r := v.Request; r != nil {
-			text += fmt.Sprintf("; %v %s", r.Mechanism, r.Profile)
+			text += strings.TrimSuffix(fmt.Sprintf("; %v %s", r.Mechanism, r.Profile), " ")
 			if r.Replicas > 0 {
-				text += fmt.Sprintf("%d to a GPU", r.Replicas)
+				text += fmt.Sprintf(" %d to a GPU", r.Replicas)
 			}
 		}
 		memory, busy := "not known", "not known"

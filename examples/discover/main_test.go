@@ -117,7 +117,7 @@ func TestExits(t *testing.T) {
 		{"one of two", all, []string{"-", write("x.txt", "hello")}, exitInPart, "of no kind that is read"},
 		{"nothing", "", []string{"-"}, exitBadInput, "is empty"},
 		{"no file", "", []string{filepath.Join(dir, "none")}, exitBadInput, "none"},
-		{"prices", all, []string{"-prices", write("p.yaml", "A100: 3 USD"), "-"}, exitBadInput, "ambiguous"},
+		{"prices", all, []string{"-prices", write("p.yaml", "A100: 3"), "-"}, exitBadInput, "add a currency"},
 		{"hints", all, []string{"-hints", write("h.yaml", "workload: {}"), "-"}, exitBadInput, "workload: unknown key"},
 		{"nvidia-smi", "", []string{write("box.csv", "index, name, uuid\n0, NVIDIA L4, GPU-1\n")}, exitOK, ""},
 		{"flag", "", []string{"-nope"}, exitBadInput, "not defined"},
