@@ -23,10 +23,11 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 	states := small[:0]
 	for i := range models {
 		t := &models[i]
-		turns, other, share := p.turnsOf(t)
-		n := float64(turns)
-		if other > 0 {
-			n += share * float64(other-turns)
+		n := t.turns
+		if n == 0 {
+			n = meanTurns(t.gpu / p.slice())
+		} else if t.otherTurns > 0 {
+			n += t.otherShare * (t.otherTurns - n)
 		}
 		st := closedState{step: t.step, prefill: t.prefill, slice: t.gpu / n, turns: n}
 		st.occupy(t, t.gpu, t.prefillGPU)

@@ -22,7 +22,7 @@ func (p *Predictor) runConcurrently(engines []*engine, until time.Duration) {
 	fetch := func(i int) {
 		w, _ := engines[i].Next(millis(now)) // an engine always has more to do
 		t := engines[i].t
-		jobs[i] = job{at: max(now, inMillis(w.At)), left: inMillis(w.GPU), share: p.share(t, engines[i].phase), robust: t.robust}
+		jobs[i] = job{at: max(now, inMillis(w.At)), left: inMillis(w.GPU), share: p.share(t, engines[i].act.kind), robust: t.robust}
 	}
 	for i := range jobs {
 		fetch(i)

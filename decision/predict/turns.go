@@ -79,6 +79,17 @@ func (p *Predictor) turnsOf(t *tenantModel) (turns, other int, share float64) {
 	return turns, other, (1 - min(1, away)) / 2
 }
 
+// meanTurns is the mean number of turns of a step that takes quanta of them on
+// the GPU: near a whole number, as the prediction flags it, it may be either.
+func meanTurns(quanta float64) float64 {
+	within := timeslice.BoundaryTolerance * quanta
+	n := max(1, math.Ceil(quanta-within))
+	if quanta+within <= n {
+		return n
+	}
+	return n + min(1, (quanta+within-n)/(2*within))
+}
+
 // mostMoved is the fraction by which the GPU's part of a step may be wrong.
 const mostMoved = 0.2
 

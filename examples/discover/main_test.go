@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/internal/golden"
+)
+
+func command(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	t.Setenv("COLUMNS", "")
+	var out, errs bytes.Buffer
+	code = run(args, strings.NewReader(stdin), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestBuiltIn(t *testing.T) {
+	code, stdout, stderr := command(t, "")
+	if code != exitOK || stderr != "" {
+		t.Fatal(code, stderr)
+	}
+	golden.Check(t, "testdata/builtin.txt", []byte(stdout))
+}
+
+func TestJSON(t *testing.T) {
+	code, stdout, stderr := command(t, "", "-json")
+	if code != exitOK {
+		t.Fatal(code, stderr)
+	}
+	var doc map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(stdout), &doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"fleet", "provenance", "findings", "unknown", "today", "rightsize"} {
+		if len(doc[key]) == 0 || string(doc[key]) == "null" {
+			t.Errorf("%s: %s", key, doc[key])
+		}
+	}
+}
+
+// TestOut: the file is what quickstart reads.
+func TestOut(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "fleet.yaml")
+	if code, _, stderr := command(t, "", "-out", file); code != exitOK || !strings.Contains(stderr, "wrote "+file) {
+		t.Fatal(code, stderr)
+	}
+	f, err := decision.LoadFleet(file)
+	if err != nil || len(f.Pools) != 2 || len(f.Workloads) != 8 {
+		t.Error(err)
+	}
+	if code, _, stderr := command(t, "", "-out", filepath.Join(file, "below")); code != exitBadInput || stderr == "" {
+		t.Error(code, stderr)
+	}
+}
+
+// TestDecide: decision, configuration and migration stand beside the rest, and
+// the configuration is written beside the fleet.
+func TestDecide(t *testing.T) {
+	code, stdout, stderr := command(t, "", "-decide")
+	if code != exitOK || stderr != "" {
+		t.Fatal(code, stderr)
+	}
+	for _, part := range []string{"\nTODAY\n", "\nDECISION\n", "\nMIGRATION, one step after another\n", "Leave t4-1 as it is for lab/jupyter-ada, lab/jupyter-bob,", "\nCONFIGURATION, which -out writes: "} {
+		if !strings.Contains(stdout, part) {
+			t.Errorf("%q is missing in\n%s", part, stdout)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "fleet.yaml")
+	code, stdout, stderr = command(t, "", "-decide", "-json", "-out", file)
+	var doc struct {
+		Fleet, Provenance, Decision map[string]json.RawMessage
+		Configuration               []struct{ Path, Data string }
+		Migration                   []map[string]any
+	}
+	if err := json.Unmarshal([]byte(stdout), &doc); err != nil || code != exitOK {
+		t.Fatal(code, err, stderr)
+	}
+	if len(doc.Fleet) != 3 || len(doc.Provenance) == 0 || len(doc.Decision["decisions"]) == 0 || len(doc.Migration) == 0 {
+		t.Errorf("%d %d %d", len(doc.Fleet), len(doc.Provenance), len(doc.Migration))
+	}
+	for _, f := range doc.Configuration {
+		data, err := os.ReadFile(filepath.Join(strings.TrimSuffix(file, ".yaml")+"-config", filepath.FromSlash(f.Path)))
+		if err != nil || string(data) != f.Data {
+			t.Error(f.Path, err)
+		}
+	}
+	if code, _, stderr := command(t, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}`, "-decide", "-"); code != exitBadInput || !strings.Contains(stderr, "can't be decided") {
+		t.Error(code, stderr)
+	}
+}
+
+func TestExits(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	all := string(cluster)
+	for _, c := range []struct {
+		name  string
+		stdin string
+		args  []string
+		code  int
+		want  string // on standard error
+	}{
+		{"standard input", all, []string{"-"}, exitOK, ""},
+		{"half a file", all[:len(all)/2], []string{"-"}, exitInPart, "standard input: the JSON is cut off after"},
+		{"one of two", all, []string{"-", write("x.txt", "hello")}, exitInPart, "of no kind that is read"},
+		{"nothing", "", []string{"-"}, exitBadInput, "is empty"},
+		{"no file", "", []string{filepath.Join(dir, "none")}, exitBadInput, "none"},
+		{"prices", all, []string{"-prices", write("p.yaml", "A100: 3 USD"), "-"}, exitBadInput, "ambiguous"},
+		{"hints", all, []string{"-hints", write("h.yaml", "workload: {}"), "-"}, exitBadInput, "workload: unknown key"},
+		{"flag", "", []string{"-nope"}, exitBadInput, "not defined"},
+		{"help", "", []string{"-h"}, exitOK, ""},
+	} {
+		code, stdout, stderr := command(t, c.stdin, c.args...)
+		if code != c.code || !strings.Contains(stderr, c.want) || c.want == "" && stderr != "" || (stdout == "") != (c.code == exitBadInput) {
+			t.Errorf("%s: exit %d, %d bytes out, stderr %s", c.name, code, len(stdout), stderr)
+		}
+		for line := range strings.Lines(stdout) {
+			if len([]rune(line)) > 101 {
+				t.Errorf("%s: over 100 columns: %s", c.name, line)
+			}
+		}
+	}
+}
