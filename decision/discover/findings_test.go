@@ -65,6 +65,8 @@ func TestFindings(t *testing.T) {
 		{"GKE", aNode("n", "cloud.google.com/gke-accelerator=nvidia-tesla-a100 cloud.google.com/gke-gpu-sharing-strategy=mps cloud.google.com/gke-max-shared-clients-per-gpu=4 cloud.google.com/gke-nodepool=gpus", "", "nvidia.com/gpu=8"), "", "", "", 2},
 		{"GKE's partitions", aNode("n", "cloud.google.com/gke-accelerator=nvidia-tesla-a100 cloud.google.com/gke-gpu-partition-size=1g.5gb", "", "nvidia.com/gpu=14"), "", "", "", 2},
 		{"Volcano", aNode("n", l4, "volcano.sh/node-vgpu-register=GPU-1,10,4914,NVIDIA-L4,true,hami-core:GPU-2,10,4914,NVIDIA-L4,true,hami-core:", "volcano.sh/vgpu-number=20"), "", "", "", 2},
+		{"shared instances", aNode("n", a100+"nvidia.com/gpu.count=1 nvidia.com/mig.strategy=mixed nvidia.com/mig-1g.10gb.replicas=2", "", "nvidia.com/mig-1g.10gb=14"), "", "", "", 1},
+		{"single, counted as boards", aNode("n", "nvidia.com/gpu.product=NVIDIA-A100-SXM4-80GB-MIG-1g.10gb nvidia.com/gpu.count=8 nvidia.com/mig.strategy=single", "", "nvidia.com/gpu=28"), "", "", "", 8},
 		{"thousandths", aNode("n", l4+"cotenant.dev/mechanism=mps", "", "cotenant.dev/gpu-milli=4000"), "", "", "", 4},
 	} {
 		d, err := read(t, discover.Options{}, c.name, `{"kind":"List","items":[`+c.items+`]}`)

@@ -18,7 +18,8 @@ func (n *node) migResources() map[string]int {
 		for key, text := range list {
 			if profile, ok := strings.CutPrefix(key, migPrefix); ok && count(text) > 0 {
 				profile, _ = strings.CutSuffix(profile, ".shared")
-				out[profileName(profile)] = max(out[profileName(profile)], count(text))
+				each := max(1, count(n.label(migPrefix+profile+".replicas")))
+				out[profileName(profile)] = max(out[profileName(profile)], count(text)/each)
 			}
 		}
 	}

@@ -133,6 +133,12 @@ func (b *build) unknowns() {
 		}
 		b.Unknown = append(b.Unknown, u)
 	}
+	if len(b.nodes) == 0 {
+		add("pools", "no node with GPUs is among the input", "kubectl get nodes -o json, or `nvidia-smi -q -x` of each machine", cost.Money{}, false)
+	}
+	if len(b.workloads) == 0 {
+		add("workloads", "no pod that asks for GPUs is among the input", "kubectl get pods -A -o json", cost.Money{}, false)
+	}
 	for _, n := range b.nodes {
 		if n.gpu != nil {
 			continue

@@ -24,6 +24,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -177,7 +178,10 @@ func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 		}
 	}
 	d := c.Discover()
-	if part != nil && len(d.Fleet.Pools) == 0 && len(d.Fleet.Workloads) == 0 && len(d.Findings) == 0 && len(d.Unknown) == 0 {
+	// A node whose GPU is not known is in no pool, and still something.
+	nothing := len(d.Fleet.Pools) == 0 && len(d.Fleet.Workloads) == 0 && len(d.Findings) == 0 &&
+		!slices.ContainsFunc(d.Unknown, func(u discover.Unknown) bool { return strings.HasPrefix(u.Path, "nodes.") })
+	if part != nil && nothing {
 		return nil, part
 	}
 	if o.out != "" {
