@@ -134,7 +134,6 @@ type Collector struct {
 	machines          []*machine
 	pages             []metricsPage
 	instances         map[string]map[int][]telemetry.MIGInstance // by file name and GPU
-	skipped           map[string]int                             // objects of kinds that are not read
 	troubles          problem.List
 	told              map[string]int
 	findings          []Finding
