@@ -40,14 +40,13 @@ type pool struct {
 
 // workload is pods of one owner that ask for the same.
 type workload struct {
-	name    string
-	pods    []*pod
-	key     workloadKey
-	all     int // pods, or the replicas that its owner wants
-	running int
-	index   int
-	first   *pod
-	held    decision.Optional[sharing.Bytes] // memory that its process holds, of a machine
+	name  string
+	pods  []*pod
+	key   workloadKey
+	all   int // pods, or the replicas that its owner wants
+	index int
+	first *pod
+	held  decision.Optional[sharing.Bytes] // memory that its process holds, of a machine
 }
 
 type workloadKey struct {
@@ -173,9 +172,6 @@ func (b *build) group() {
 		if w := add(p); w != nil {
 			w.pods = append(w.pods, p)
 			w.all++
-			if p.running {
-				w.running++
-			}
 			if p.node != "" && w.first.node == "" {
 				w.first = p
 			}

@@ -119,33 +119,32 @@ type Options struct {
 type Collector struct {
 	opts Options
 
-	objects, pods, ended int
-	nodes                map[string]*nodeObject
-	devices              map[string]map[string]*device // by node and name
-	generation           map[string]int64
-	claims, templates    map[string]*claim
-	controllers          map[string]*controller
-	autoscalers          map[string]autoscaler
-	users                []*pod
-	podUIDs              map[string]string
-	clusters             map[string][]string // nodes by the cluster that a label names
-	clusterUID           string
-	usage                *usage.Reader // nil = no samples
-	machines             []*machine
-	pages                []metricsPage
-	instances            map[string]map[int][]telemetry.MIGInstance // by file name and GPU
-	skipped              map[string]int                             // objects of kinds that are not read
-	troubles             problem.List
-	told                 map[string]int
-	findings             []Finding
-	found                map[Finding]bool
+	objects           int
+	nodes             map[string]*nodeObject
+	devices           map[string]map[string]*device // by node and name
+	generation        map[string]int64
+	claims, templates map[string]*claim
+	controllers       map[string]*controller
+	autoscalers       map[string]autoscaler
+	users             []*pod
+	podUIDs           map[string]string
+	clusters          map[string][]string // nodes by the cluster that a label names
+	clusterUID        string
+	usage             *usage.Reader // nil = no samples
+	machines          []*machine
+	pages             []metricsPage
+	instances         map[string]map[int][]telemetry.MIGInstance // by file name and GPU
+	troubles          problem.List
+	told              map[string]int
+	findings          []Finding
+	found             map[Finding]bool
 }
 
 // New returns a Collector without inputs.
 func New(opts Options) *Collector {
 	return &Collector{opts: opts, nodes: map[string]*nodeObject{}, devices: map[string]map[string]*device{}, generation: map[string]int64{},
 		claims: map[string]*claim{}, templates: map[string]*claim{}, controllers: map[string]*controller{}, autoscalers: map[string]autoscaler{},
-		podUIDs: map[string]string{}, clusters: map[string][]string{}, skipped: map[string]int{}, told: map[string]int{}, instances: map[string]map[int][]telemetry.MIGInstance{}, found: map[Finding]bool{}}
+		podUIDs: map[string]string{}, clusters: map[string][]string{}, told: map[string]int{}, instances: map[string]map[int][]telemetry.MIGInstance{}, found: map[Finding]bool{}}
 }
 
 // sniffed is how much of a file is looked at to tell its kind.
@@ -300,7 +299,8 @@ func (c *Collector) find(code string, severity sharing.Severity, object, source,
 	c.findings = append(c.findings, f)
 }
 
-// Workload names the workload that a pod belongs to, "" where it has none.
+// Workload names the workload that a pod ("namespace/name") belongs to, "" where
+// it has none: for whoever has figures of their own by pod.
 func (d *Discovery) Workload(pod string) string { return d.usedBy[pod] }
 
 // ambiguous are the boards that an ambiguous name may mean.

@@ -248,7 +248,7 @@ func (b *build) hintWorkload(at string, out *decision.Workload) {
 		set("pool", v.Pool != "", func() { out.Pool = v.Pool })
 		set("spot", v.Spot, func() { out.Spot = true })
 	}
-	if out.Memory.IsZero() == false || out.Model != nil {
+	if !out.Memory.IsZero() || out.Model != nil {
 		if p := b.Provenance[at+".pool"]; p.Basis == BasisDerived {
 			out.Pool = ""
 			delete(b.Provenance, at+".pool")

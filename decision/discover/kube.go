@@ -135,7 +135,6 @@ func (c *Collector) object(file, kind string, raw json.RawMessage) {
 		return
 	}
 	if !ok {
-		c.skipped[h.Kind]++
 		return
 	}
 	group, version, found := strings.Cut(h.APIVersion, "/")
@@ -143,8 +142,7 @@ func (c *Collector) object(file, kind string, raw json.RawMessage) {
 		group, version = "", group
 	}
 	if h.APIVersion != "" && (group != read.group && !(read.group == "*")) {
-		c.skipped[h.Kind]++ // another project's object of the same kind
-		return
+		return // another project's object of the same kind
 	}
 	if h.APIVersion != "" && !read.knows(version) {
 		c.unknownVersion(file, h.Kind, h.APIVersion, read.versions)

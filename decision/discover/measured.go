@@ -37,7 +37,6 @@ type gathering struct {
 	p50, p95               float64
 	memory                 [3]float64
 	memoryN                int64
-	evidence               decision.Evidence
 	figure                 usage.Figure
 	shared                 bool // some series are a device's that others use too
 	known, idle, execution time.Duration

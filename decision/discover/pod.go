@@ -60,10 +60,9 @@ type framework struct {
 // GPU for others.
 var reservations = []string{"kai-resource-reservation", "runai-reservation"}
 
-// takePod keeps what a pod asks of GPUs. Pods that have ended, and those
-// without, are counted.
+// takePod keeps what a pod asks of GPUs. Pods that have ended, and those without,
+// are left out.
 func (c *Collector) takePod(file string, o *podObject) {
-	c.pods++
 	if o.Metadata.Name == "" {
 		c.trouble(file, "Pod", "it has no name")
 		return
@@ -87,11 +86,7 @@ func (c *Collector) takePod(file string, o *podObject) {
 		return
 	}
 	c.podUIDs[key] = o.Metadata.UID
-	switch {
-	case o.Status.Phase == "Succeeded", o.Status.Phase == "Failed":
-		c.ended++
-		return
-	case o.Metadata.Deleted != "", slices.Contains(reservations, o.Metadata.Namespace):
+	if o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed" || o.Metadata.Deleted != "" || slices.Contains(reservations, o.Metadata.Namespace) {
 		return
 	}
 	p.running = o.Status.Phase == "Running" || o.Status.Phase == "" && p.node != "" || o.Status.Phase == "Pending" && p.node != ""
