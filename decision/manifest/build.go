@@ -53,6 +53,8 @@ type Options struct {
 	OperatorNamespace string
 	// KAIQueue is the queue of the pods under KAI; "" leaves the label out.
 	KAIQueue string
+	// KAIMode is how the cluster's KAI shares GPUs.
+	KAIMode KAIMode
 	// Pods says, by workload, what a fleet does not say of its pods.
 	Pods map[string]PodOptions
 	// VGPUSchedulers is, by pool, the scheduler of time-sliced virtual GPUs.
@@ -163,7 +165,7 @@ func (b *builder) delivers(g *group) []sharing.Delivery {
 	for _, d := range b.deliveries {
 		// HAMi's plugin and NVIDIA's cannot both hand out a node's GPUs.
 		wrongNode := (d == sharing.DeliveryHAMi || d == sharing.DeliveryVolcano) && !usesHAMi(g.Mechanism)
-		if !wrongNode && sharing.Delivers(d, g.Mechanism).Answer == sharing.AnswerYes {
+		if !wrongNode && b.can(d, g.Mechanism) {
 			out = append(out, d)
 		}
 	}

@@ -60,22 +60,3 @@ func TestHAMiModeText(t *testing.T) {
 		t.Error("9 marshals")
 	}
 }
-
-func TestKAIAnnotations(t *testing.T) {
-	got, err := KAIAnnotations(0, 0.5, "")
-	if diff := cmp.Diff(map[string]string{"gpu-fraction": "0.5"}, got); err != nil || diff != "" {
-		t.Errorf("%v %s", err, diff)
-	}
-	got, err = KAIAnnotations(2000*sharing.MiB, 0, "side")
-	if diff := cmp.Diff(map[string]string{"gpu-memory": "2000", "gpu-fraction-container-name": "side"}, got); err != nil || diff != "" {
-		t.Errorf("%v %s", err, diff)
-	}
-	for _, bad := range []struct {
-		mem sharing.Bytes
-		f   float64
-	}{{0, 0}, {0, 1}, {0, -0.5}, {sharing.GiB, 0.5}, {-1, 0}} {
-		if got, err := KAIAnnotations(bad.mem, bad.f, ""); got != nil || !errors.Is(err, ErrInvalid) {
-			t.Errorf("%+v: %v, %v", bad, got, err)
-		}
-	}
-}

@@ -191,21 +191,6 @@ func (b *builder) pluginPod(p *pod, m *member) error {
 	return nil
 }
 
-// kaiPod is the workload as KAI places it: on a part of a GPU, or on whole ones.
-func (b *builder) kaiPod(p *pod, m *member) error {
-	p.scheduler, p.queue = "kai-scheduler", b.opts.KAIQueue
-	if !shared(m.Mechanism) {
-		p.limits = map[string]string{pluginconf.GPU: strconv.Itoa(m.gpus())}
-		return nil
-	}
-	p.header = append(p.header, "For nodes whose device plugin replicates nothing: KAI divides whole GPUs.")
-	b.warn(sharing.Warning{Code: WarnNotEnforced, Path: m.name, Source: "kai-gpu-sharing",
-		Message: "KAI places the pod by this share and enforces none of it", Remedy: "trust the tenants, or add a mechanism that enforces"})
-	var err error
-	p.annotations, err = KAIAnnotations(m.memory, 0, m.container())
-	return err
-}
-
 // nodeLabels are the labels of the group's nodes.
 func (b *builder) nodeLabels(g *group, k nodeKind) map[string]string {
 	out := map[string]string{groupLabel: g.key}
