@@ -85,6 +85,7 @@ var sourceTable = []Source{
 	{"kai-gpu-sharing-modes", "KAI scheduler: GPU-sharing modes of 0.18", BasisDocumented, "github.com/kai-scheduler/KAI-Scheduler@39165828f55983fd9d9357e818670b1a2339c23c:docs/gpu-sharing/README.md", "global.gpuSharingMode, annotations by container; compute modes in nv-fraction/README.md beside it", ""},
 	{"kai-hami-isolation", "KAI scheduler: memory isolation by HAMi-core, from 0.17", BasisDocumented, "github.com/kai-scheduler/KAI-Scheduler@6640c3a630eeeed5a6c466919732b1bb6e6f0466:docs/gpu-sharing/hami/README.md", "", ""},
 	{"kai-gpu-fractioning", "KAI GPU fractioning: memory limits that the driver holds", BasisDocumented, "github.com/kai-scheduler/kai-gpu-fractioning@53beb31f1a0ef76eaa626fba801e6f789f3f51de:README.md", "GPU Operator 26.7.1, driver r615, CUDA 13.4, NRI", ""},
+	{"kueue-cluster-queue", "Kueue: flavours, quotas and queues", BasisDocumented, "https://raw.githubusercontent.com/kubernetes-sigs/kueue/main/site/static/examples/admin/single-clusterqueue-setup.yaml", "kueue.x-k8s.io/v1beta2", "2026-11-22"},
 
 	// Published measurements, papers and policies.
 	{"nos-gpu-sharing", "nos: time-slicing, MPS and MIG compared on an A100 80GB PCIe", BasisMeasured, "examples/predict/testdata/nos-a100-sharing.csv", "YOLOS-small, 1 to 7 pods; github.com/nebuly-ai/nos@12e0a728, demos/gpu-sharing-comparison", ""},

@@ -55,6 +55,10 @@ type Options struct {
 	KAIQueue string
 	// KAIMode is how the cluster's KAI shares GPUs.
 	KAIMode KAIMode
+	// KueueQueue names a ClusterQueue, and a LocalQueue in each namespace, which
+	// are written with the groups as flavours and what they offer as quotas; the
+	// workloads get its label. "" writes none.
+	KueueQueue string
 	// Pods says, by workload, what a fleet does not say of its pods.
 	Pods map[string]PodOptions
 	// VGPUSchedulers is, by pool, the scheduler of time-sliced virtual GPUs.
@@ -194,6 +198,9 @@ func (b *builder) run() error {
 		b.limitWarnings(m)
 	}
 	if err := b.cluster(); err != nil {
+		return err
+	}
+	if err := b.kueueFile(); err != nil {
 		return err
 	}
 	b.add("plan.md", "the rollout, step by step: read it first", b.rollout())

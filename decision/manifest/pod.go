@@ -24,7 +24,8 @@ type pod struct {
 	replicas    int
 	annotations map[string]string
 	scheduler   string
-	queue       string // of KAI
+	queue       string            // of KAI
+	labels      map[string]string // of the Deployment
 	env         []pair
 	args        []string
 	limits      map[string]string
@@ -65,7 +66,7 @@ func (p *pod) node(m *member) *yaml.Node {
 		labels["kai.scheduler/queue"] = p.queue
 	}
 	return yamlnode.Map("apiVersion", "apps/v1", "kind", "Deployment",
-		"metadata", metadata(p.name, m.pod.Namespace),
+		"metadata", labelled(p.name, m.pod.Namespace, p.labels),
 		"spec", yamlnode.Map(
 			"replicas", p.replicas,
 			"selector", yamlnode.Map("matchLabels", selector),
@@ -131,6 +132,7 @@ func (b *builder) limitWarnings(m *member) {
 func (b *builder) pods(g *group, d sharing.Delivery, first bool) error {
 	for _, m := range g.members {
 		p := b.newPod(m)
+		p.labels = b.queued(g, d)
 		var err error
 		switch d {
 		case sharing.DeliveryHAMi:
