@@ -176,6 +176,12 @@ func TestPlayRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %q", r.name, err, r.want)
 		}
 	}
+	closed := c
+	closed.Services = slices.Clone(c.Services)
+	closed.Services[0].Clients = &predict.Clients{N: 1, Requests: slices.Values([]predict.Request{{Input: 1}})}
+	if _, err := closed.Play(context.Background(), nil); err == nil || !strings.Contains(err.Error(), "services[0].clients: output") {
+		t.Errorf("a client's request without output: %v", err)
+	}
 	small := c
 	small.GPUs = []predict.SharedGPU{{Mechanism: sharing.MechanismMIG, Memory: 12 * sharing.GiB}}
 	if _, err := small.Play(context.Background(), nil); err == nil || !strings.Contains(err.Error(), "leave no KV cache") {
