@@ -97,7 +97,9 @@ func TestKVCacheAgainstSlow(t *testing.T) {
 				i := rng.IntN(len(running))
 				l := running[i]
 				fast.release(l.pins, l.private)
-				slow.release(l.prefix, l.private)
+				if seed%4 != 3 {
+					slow.release(l.prefix, l.private)
+				}
 				running = slices.Delete(running, i, i+1)
 			case k == 1 && len(running) > 0: // one grows
 				if fast.available() > 0 {
@@ -113,9 +115,26 @@ func TestKVCacheAgainstSlow(t *testing.T) {
 					h = mix(h*5 + uint64(rng.IntN(2)))
 					prefix = append(prefix, h)
 				}
+				if seed%4 == 3 && len(prefix) > 0 { // no path: whatever is found must still add up
+					h = uint64(rng.IntN(20))
+					prefix = prefix[:0]
+					for range rng.IntN(7) {
+						h++
+						prefix = append(prefix, h)
+					}
+				}
 				private := rng.IntN(6)
-				want, wantOK := slow.admit(prefix, private)
+				want, wantOK := 0, false
+				if seed%4 != 3 {
+					want, wantOK = slow.admit(prefix, private)
+				}
 				pins, hits, ok := fast.admit(prefix, private, 0, nil)
+				if seed%4 == 3 {
+					if ok {
+						running = append(running, live{prefix, private, pins})
+					}
+					continue
+				}
 				if hits != want || ok != wantOK {
 					t.Fatalf("seed %d, step %d: %d hits, %v, want %d, %v", seed, step, hits, ok, want, wantOK)
 				}
@@ -125,16 +144,22 @@ func TestKVCacheAgainstSlow(t *testing.T) {
 				}
 				running = append(running, live{prefix, private, pins})
 			}
-			if fast.used() != slow.private+slow.pinned()*unit || fast.used() > blocks || fast.pinned+fast.idle != len(slow.units) || len(fast.index) != len(slow.units) {
-				t.Fatalf("seed %d, step %d: %d blocks used, %d units, want %d and %d", seed, step, fast.used(), len(fast.index), slow.private+slow.pinned()*unit, len(slow.units))
+			if held := fast.used() + fast.idle*unit; held > blocks || fast.pinned+fast.idle != fast.index.n {
+				t.Fatalf("seed %d, step %d: %d of %d blocks, %d units of %d", seed, step, held, blocks, fast.pinned+fast.idle, fast.index.n)
+			}
+			if seed%4 == 3 {
+				continue
+			}
+			if fast.used() != slow.private+slow.pinned()*unit || fast.used() > blocks || fast.pinned+fast.idle != len(slow.units) || fast.index.n != len(slow.units) {
+				t.Fatalf("seed %d, step %d: %d blocks used, %d units, want %d and %d", seed, step, fast.used(), fast.index.n, slow.private+slow.pinned()*unit, len(slow.units))
 			}
 		}
 		evicted += fast.evicted
 		for _, l := range running {
 			fast.release(l.pins, l.private)
 		}
-		if fast.clear(); fast.used() != 0 || len(fast.index) != 0 || fast.available() != blocks {
-			t.Fatalf("seed %d: %d blocks and %d units are left", seed, fast.used(), len(fast.index))
+		if fast.clear(); fast.used() != 0 || fast.index.n != 0 || fast.available() != blocks {
+			t.Fatalf("seed %d: %d blocks and %d units are left", seed, fast.used(), fast.index.n)
 		}
 	}
 	if full == 0 || evicted == 0 {
@@ -166,6 +191,30 @@ func TestBlocksFor(t *testing.T) {
 			if got := r.blocksFor(steps); got != later-before {
 				t.Fatalf("seed %d: %d steps need %d blocks, want %d", seed, steps, got, later-before)
 			}
+		}
+	}
+}
+
+func TestHashIndex(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 5))
+	var x hashIndex
+	want := map[uint64]int32{}
+	for step := range 200_000 {
+		h := rng.Uint64N(3000)
+		if at := want[h]; at != x.get(h) {
+			t.Fatalf("step %d: %d is at %d, want %d", step, h, x.get(h), at)
+		}
+		if _, known := want[h]; known {
+			x.remove(h)
+			delete(want, h)
+		} else {
+			if at := x.add(h, int32(step+1)); at != int32(step+1) || x.add(h, 7) != at {
+				t.Fatalf("step %d: %d was given %d", step, h, at)
+			}
+			want[h] = int32(step + 1)
+		}
+		if x.n != len(want) {
+			t.Fatalf("step %d: %d hashes, want %d", step, x.n, len(want))
 		}
 	}
 }
