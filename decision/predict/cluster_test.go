@@ -72,6 +72,11 @@ func randomRequests(c *predict.Cluster, n int, perS float64, seed uint64) iter.S
 			r.Adapter = rng.IntN(6)
 		}
 		r.Session = uint64(rng.IntN(10))
+		for k := range 3 {
+			if r.Input%2 == 0 {
+				r.Answer = append(r.Answer, uint64(99+k)<<48|uint64(r.Input))
+			}
+		}
 		for k := range r.Input / 32 {
 			if k > 30 {
 				break

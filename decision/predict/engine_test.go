@@ -210,6 +210,27 @@ func TestPrefixCacheSaves(t *testing.T) {
 	}
 }
 
+// A conversation's next prompt finds the answer before it in the cache too.
+func TestAnswersAreCached(t *testing.T) {
+	e := plain()
+	e.NoPrefixCache, e.BlockTokens = false, 10
+	c := oneService(e, 1, 1<<20)
+	c.PrefixTokens = 100
+	history := []uint64{1, 2, 3, 4, 5, 6, 7, 8}
+	for _, turn := range []struct {
+		answer []uint64
+		want   int64
+	}{{nil, 300}, {history[3:5], 500}, {history[3:8], 500}} { // 340 + 250 tokens fill five blocks
+		s := played(t, c, slices.Values([]predict.Request{
+			{Input: 340, Output: 251, Prefix: history[:3], Answer: turn.answer},
+			{At: 10 * time.Second, Input: 810, Output: 2, Prefix: history},
+		})).Services[0]
+		if s.CachedTokens != turn.want || s.Replicas[0].KVHighWater > s.Replicas[0].KVCapacity {
+			t.Errorf("%d tokens cached with answer %v, want %d", s.CachedTokens, turn.answer, turn.want)
+		}
+	}
+}
+
 // Copies on one GPU shrink each copy's KV cache and split the prefix cache.
 func TestCopiesSplitTheCache(t *testing.T) {
 	var hits, capacity []float64

@@ -131,6 +131,24 @@ func (c *kvCache) room(n int) {
 	}
 }
 
+// keep turns a request's private blocks into units that others may use, as far as
+// they go; the rest are free.
+func (c *kvCache) keep(units []uint64, private int, pins []int32) []int32 {
+	c.private -= private
+	last := int32(0)
+	if n := len(pins); n > 0 {
+		last = pins[n-1]
+	}
+	for _, h := range units {
+		if private -= c.unit; private < 0 {
+			break
+		}
+		last = c.add(h, last)
+		pins = append(pins, last)
+	}
+	return pins
+}
+
 // release gives a request's blocks back and unpins its units.
 func (c *kvCache) release(pins []int32, private int) {
 	c.private -= private

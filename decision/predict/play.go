@@ -215,12 +215,14 @@ func (p *play) arrive(r *Request, at float64, client bool) error {
 		return fmt.Errorf("the router of service %q chose %d among %d replicas", v.s.Name, to, len(v.replicas))
 	}
 	f := p.flight()
-	f.prefix, f.service, f.adapter = r.Prefix, int32(v.at), int32(r.Adapter)
+	f.prefix, f.answer, f.adapter = r.Prefix, r.Answer, int32(r.Adapter)
 	f.input, f.output, f.came, f.client = r.Input, r.Output, at, client
 	if v.unitTokens == 0 {
-		f.prefix = nil
-	} else if n := r.Input / v.unitTokens; len(f.prefix) > n {
-		f.prefix = f.prefix[:n] // a block that is not full is nobody else's
+		f.prefix, f.answer = nil, nil
+	} else {
+		// A block that is not full is nobody else's, and the last token is in none.
+		f.prefix = f.prefix[:min(len(f.prefix), r.Input/v.unitTokens)]
+		f.answer = f.answer[:min(len(f.answer), (r.Input+r.Output-1)/v.unitTokens-len(f.prefix))]
 	}
 	if at >= p.from {
 		v.tally.requests++
