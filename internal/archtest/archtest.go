@@ -17,34 +17,36 @@ const nvml = "github.com/NVIDIA/go-nvml"
 // import, internal ones apart. What stands in nobody's list (drivers that need
 // cgo, what is experimental, doubles for tests) is for examples and users.
 var allowed = map[string][]string{
-	"sharing":                 {},
-	"mig":                     {"sharing"},
-	"mig/mignvml":             {"mig", "sharing"},
-	"mig/migtest":             {"mig", "sharing"},
-	"mps":                     {"mps/internal/form", "sharing"},
-	"mps/internal/form":       {},
-	"mps/mpstest":             {"mps", "sharing"},
-	"mps/mpsv3":               {"mps", "mps/internal/form", "sharing"},
-	"mps/mpsv3/mpsv3test":     {"mps", "mps/mpstest"},
-	"timeslice":               {"sharing"},
-	"telemetry":               {"sharing"},
-	"telemetry/telemetrynvml": {"telemetry", "sharing"},
-	"telemetry/telemetrytest": {"telemetry", "sharing"},
-	"cost":                    {"sharing"},
-	"loadgen":                 {"loadgen/internal/wire"},
-	"loadgen/internal/wire":   {},
-	"loadgen/loadgentest":     {"loadgen"},
-	"loadgen/prompt":          {"loadgen"},
-	"loadgen/planfile":        {"loadgen", "loadgen/prompt"},
-	"loadgen/report":          {"loadgen"},
-	"decision":                {"decision/gate", "decision/predict", "cost", "mig", "mps", "sharing", "timeslice"},
-	"decision/gate":           {"decision/predict", "mig", "sharing"},
-	"decision/predict":        {"sharing", "timeslice"},
-	"decision/placement":      {"decision/gate", "decision/predict", "mig", "sharing"},
-	"decision/colocation":     {"cost", "decision/predict", "loadgen", "loadgen/prompt", "sharing", "telemetry"},
-	"decision/manifest":       {"decision", "decision/gate", "mig", "mps", "sharing", "timeslice"},
-	"internal/draconf":        {"sharing"},
-	"internal/pluginconf":     {"sharing"},
+	"sharing":                  {},
+	"mig":                      {"sharing"},
+	"mig/mignvml":              {"mig", "sharing"},
+	"mig/migtest":              {"mig", "sharing"},
+	"mps":                      {"mps/internal/form", "sharing"},
+	"mps/internal/form":        {},
+	"mps/mpstest":              {"mps", "sharing"},
+	"mps/mpsv3":                {"mps", "mps/internal/form", "sharing"},
+	"mps/mpsv3/mpsv3test":      {"mps", "mps/mpstest"},
+	"timeslice":                {"sharing"},
+	"telemetry":                {"sharing"},
+	"telemetry/telemetrynvml":  {"telemetry", "sharing"},
+	"telemetry/telemetrytest":  {"telemetry", "sharing"},
+	"cost":                     {"sharing"},
+	"loadgen":                  {"loadgen/internal/wire"},
+	"loadgen/internal/wire":    {},
+	"loadgen/loadgentest":      {"loadgen"},
+	"loadgen/prompt":           {"loadgen"},
+	"loadgen/planfile":         {"loadgen", "loadgen/prompt"},
+	"loadgen/report":           {"loadgen"},
+	"decision":                 {"decision/gate", "decision/predict", "cost", "mig", "mps", "sharing", "timeslice"},
+	"decision/gate":            {"decision/predict", "mig", "sharing"},
+	"decision/predict":         {"sharing", "timeslice"},
+	"decision/placement":       {"decision/gate", "decision/predict", "mig", "sharing"},
+	"decision/colocation":      {"cost", "decision/predict", "loadgen", "loadgen/prompt", "sharing", "telemetry"},
+	"decision/manifest":        {"decision", "decision/gate", "mig", "mps", "sharing", "timeslice"},
+	"decision/probe":           {"decision/predict", "sharing", "timeslice"},
+	"decision/probe/cudaprobe": {"decision/probe", "mps", "sharing"},
+	"internal/draconf":         {"sharing"},
+	"internal/pluginconf":      {"sharing"},
 }
 
 // alone are packages that import nothing of the module, internal ones included.
@@ -52,6 +54,10 @@ var alone = []string{"loadgen/internal/wire"}
 
 // nvmlLeaves are the only packages that may mention go-nvml.
 var nvmlLeaves = []string{"mig/mignvml", "telemetry/telemetrynvml", "internal/nvmlret"}
+
+// cudaLeaf is the only package with C of its own, which loads the CUDA driver
+// library.
+const cudaLeaf = "decision/probe/cudaprobe"
 
 // topLevel are the folders that may stand in the module's root.
 var topLevel = []string{
@@ -101,6 +107,9 @@ func forbidden(rel, top, dep string) string {
 			return "go-nvml needs cgo; only the NVML leaves may mention it"
 		}
 		return ""
+	}
+	if dep == "C" && rel != cudaLeaf {
+		return "only " + cudaLeaf + " has C of its own"
 	}
 	if strings.HasPrefix(dep, "gonum.org/v1/plot") && top != "examples" {
 		return "plotting belongs to the examples"
