@@ -104,7 +104,7 @@ func fleetTraps(ds []Decision) []TrapHit {
 func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
 	cw := pl.workloads[w]
 	d := Decision{Workload: cw.workload.Name, Mechanism: sharing.MechanismNone, Replicas: cw.workload.replicas(), GPUs: cw.workload.gpus(),
-		Memory: cw.demand.Memory.Total.String(), Candidates: pl.candidates(w)}
+		Memory: memoryText(&cw.demand.Memory), Candidates: pl.candidates(w)}
 	c := pl.chosen[w]
 	pl.answer(w, &d, share)
 	if c != nil {
@@ -274,4 +274,12 @@ func (pl *planner) lowerBound(g *group) int {
 		}
 	}
 	return max(1, int(math.Ceil(memory-1e-9)))
+}
+
+// memoryText is what a replica needs on each GPU, as outputs say it.
+func memoryText(n *gate.MemoryNeed) string {
+	if n.Unknown {
+		return n.String()
+	}
+	return n.Total.String()
 }

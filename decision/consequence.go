@@ -63,6 +63,9 @@ func (pl *planner) makeOutlook(w, p int) *outlook {
 	cw := pl.workloads[w]
 	wl := cw.workload
 	o := &outlook{}
+	if cw.demand.Memory.Unknown {
+		o.assume(wl.Name+" fits the memory of a whole GPU", "neither memory nor model is stated")
+	}
 	d := &o.demand
 	d.Limits, d.Alone = seconds(wl.SLO), seconds(wl.Solo)
 	d.Online = wl.Kind == KindOnlineInference

@@ -90,12 +90,14 @@ type CPUNodes struct {
 
 // Workload is what runs: a number of equal replicas.
 type Workload struct {
-	Name     string   `yaml:"name,required"`
+	Name     string   `yaml:"name,required"` // or namespace/name
 	Kind     Kind     `yaml:"kind,required"`
 	Replicas Replicas `yaml:"replicas"`     // default 1
 	GPUs     int      `yaml:"gpus,nonzero"` // per replica (tensor parallel); default 1
 
-	Memory Optional[sharing.Bytes] `yaml:"memory"` // per GPU, all told; or Model
+	// Memory is per GPU, all told; or Model gives it. With neither it is not known,
+	// and the workload gets whole GPUs, provisionally.
+	Memory Optional[sharing.Bytes] `yaml:"memory"`
 	Model  *LanguageModel          `yaml:"model"`
 
 	GPUBusy  Optional[float64] `yaml:"gpu_busy"`  // mean share of a whole GPU that one replica keeps busy, 0 to 1

@@ -7,13 +7,13 @@ import (
 
 // MemoryNeed computes the memory of one replica on each of its GPUs: what the
 // workload states, or weights divided by its GPUs, KV cache and the contexts of
-// its processes.
+// its processes. With neither memory nor model stated it is unknown.
 func (w *Workload) MemoryNeed() gate.MemoryNeed {
 	if total, stated := w.Memory.Get(); stated {
 		return gate.MemoryNeed{Total: total}
 	}
 	if w.Model == nil {
-		return gate.MemoryNeed{}
+		return gate.MemoryNeed{Unknown: true}
 	}
 	var n gate.MemoryNeed
 	gpus := int64(max(1, w.GPUs))

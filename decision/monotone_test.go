@@ -170,9 +170,15 @@ var worsen = map[string]func(rng *rand.Rand, f *Fleet) bool{
 	},
 }
 
+// runShort leaves a fleet's pools so few GPUs that often not all find room.
+func runShort(rng *rand.Rand, f *Fleet) {
+	for i := range f.Pools {
+		f.Pools[i].Count = 1 + rng.IntN(3)
+	}
+}
+
 // TestAskingMoreNeverLooksBetter: no change that asks for more or offers less
-// places all replicas for less. Where some have no place already the search takes
-// the best of few ways, which promises nothing.
+// places more replicas, or as many for less, whether all find room or not.
 func TestAskingMoreNeverLooksBetter(t *testing.T) {
 	names := make([]string, 0, len(worsen))
 	for name := range worsen {
@@ -181,12 +187,22 @@ func TestAskingMoreNeverLooksBetter(t *testing.T) {
 	slices.Sort(names)
 	rng := rand.New(rand.NewPCG(31, 32))
 	changed := map[string]int{}
-	for range 80 {
+	short := 0
+	for i := range 160 {
 		f := smallFleet(rng)
+		if i%2 == 1 {
+			runShort(rng, f)
+		}
+		// Where GPUs run short larger fleets are compared exactly too.
+		for i%16 == 1 && len(f.Workloads) < 6 {
+			w := smallFleet(rng).Workloads[0]
+			w.Name = fmt.Sprintf("w%d", len(f.Workloads))
+			f.Workloads = append(f.Workloads, w)
+		}
 		before := decide(t, f)
 		placed, monthly := outcomeOf(t, before)
-		if slices.ContainsFunc(before.Decisions, func(d Decision) bool { return d.Unplaced > 0 }) {
-			continue
+		if slices.ContainsFunc(before.Decisions, func(d Decision) bool { return d.MoreGPUs != nil }) {
+			short++
 		}
 		for _, name := range names {
 			g := clone(f)
@@ -202,9 +218,36 @@ func TestAskingMoreNeverLooksBetter(t *testing.T) {
 		}
 	}
 	for _, name := range names {
-		if changed[name] < 15 {
+		if changed[name] < 30 {
 			t.Errorf("%s was tried %d times", name, changed[name])
 		}
+	}
+	if short < 40 {
+		t.Errorf("GPUs ran short in %d fleets", short)
+	}
+}
+
+// TestStricterIsolationFindsNoMoreRoom is a fleet in which asking for isolation
+// once led the search to a way that it had left out.
+func TestStricterIsolationFindsNoMoreRoom(t *testing.T) {
+	f, err := ParseFleet([]byte(`version: v1
+pools:
+  - {name: p0, gpu: A100-SXM4-80GB, count: 3, price_per_gpu_hour: "4.75 USD"}
+  - {name: p1, gpu: T4, count: 2, price_per_gpu_hour: "3.00 USD"}
+workloads:
+  - {name: w0, kind: notebook, replicas: 2, memory: 14GiB, gpu_busy: 0.2, tenant: t1}
+  - {name: w1, kind: training, replicas: 3, memory: 6GiB, tenant: t1, isolation: {fault: driver}}
+  - {name: w2, kind: offline-inference, replicas: 2, memory: 14GiB, gpu_busy: 0.55, tenant: t0}
+  - {name: w3, kind: ci, replicas: 3, memory: 13GiB, gpu_busy: 0.2, tenant: t0}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	loose, _ := outcomeOf(t, decide(t, f))
+	f.Workloads[0].Isolation = hard
+	strict, _ := outcomeOf(t, decide(t, f))
+	if loose < strict || loose < 9 {
+		t.Errorf("%d replicas find room, %d under stricter isolation", loose, strict)
 	}
 }
 

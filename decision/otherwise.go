@@ -53,8 +53,11 @@ func (pl *planner) provisional(w int, d *Decision, share workloadShare) error {
 	if d.Safe, err = pl.safe(w); err != nil {
 		return err
 	}
-	if d.Otherwise, err = pl.otherwise(w); err != nil {
-		return err
+	// Of what nobody knows the memory, nothing can be said of other places.
+	if !pl.workloads[w].demand.Memory.Unknown {
+		if d.Otherwise, err = pl.otherwise(w); err != nil {
+			return err
+		}
 	}
 	d.Settle = pl.measurement(w, d)
 	against := d.Safe
@@ -236,6 +239,9 @@ func (pl *planner) measurement(w int, d *Decision) *Settle {
 	if pl.guessesBusy(w, c.pool) {
 		what, keys = append(what, "SM activity"), append(keys, "gpu_busy")
 	}
+	if cw.demand.Memory.Unknown {
+		what, keys = append(what, "the most memory in use"), append(keys, "memory")
+	}
 	if len(what) == 0 { // computed, and too near to a limit to tell
 		for m := range wl.SLO.Limits() {
 			what = append(what, m.String())
@@ -255,6 +261,6 @@ func (pl *planner) measurement(w int, d *Decision) *Settle {
 	if wl.Load != nil {
 		rate = fmt.Sprintf("%.3g", wl.Load.PeakPerS()/float64(wl.replicas()))
 	}
-	s.Command = fmt.Sprintf("go run ./examples/benchmark -endpoint http://HOST:8000 -rate %s -duration 5m -telemetry -out %s-alone", rate, d.Workload)
+	s.Command = fmt.Sprintf("go run ./examples/benchmark -endpoint http://HOST:8000 -rate %s -duration 5m -telemetry -out %s-alone", rate, strings.ReplaceAll(d.Workload, "/", "-"))
 	return s
 }

@@ -2,59 +2,230 @@ package decision
 
 import (
 	"cmp"
-	"maps"
 	"slices"
+
+	"github.com/cotenant/cotenant/sharing"
 )
 
-// scarce settles workloads of which not all find room: of the sets that fit
-// entirely and can't be larger it takes the one beside which most replicas of the
-// others are placed in part, the cheapest among equals.
-func (pl *planner) scarce(ws []int, fits func(set int) bool, take func(set int) error) error {
-	groups, chosen, placed := maps.Clone(pl.groups), slices.Clone(pl.chosen), slices.Clone(pl.placed)
-	restore := func() {
-		pl.groups = maps.Clone(groups)
-		copy(pl.chosen, chosen)
-		copy(pl.placed, placed)
-		for _, w := range ws {
-			pl.full[w] = nil
-		}
+// Where not all find room, more is compared than where they do.
+const (
+	scarceTogether  = 8    // workloads, in fleets up to
+	mostPoints      = 4096 // numbers of replicas of a fleet's workloads
+	mostPointsLater = 256  // of a few, beside others that have their place
+)
+
+// settle places a few workloads: over all ways to divide them among pools and
+// mechanisms it takes the cheapest, the better score among equals. Where GPUs
+// run short it places most replicas, of each workload any number, and of ways
+// that place as many takes the cheapest.
+//
+// In a fleet of few workloads (scarceTogether) and replicas (mostPoints) every
+// division is compared: what asks for more, or offers less, never finds more
+// room. Beyond that numbers of replicas are compared in steps, and workloads a
+// few at a time, which promises nothing.
+func (pl *planner) settle(ws []int) error {
+	counts := make([][]int, len(ws))
+	for i, w := range ws {
+		counts[i] = []int{0, pl.workloads[w].workload.replicas()}
 	}
-	full := 1<<len(ws) - 1
-	var sets []int
-	for set := full; set >= 0; set-- {
-		if (set == 0 || fits(set)) && !slices.ContainsFunc(sets, func(larger int) bool { return larger&set == set }) {
-			sets = append(sets, set)
-		}
+	g := newGrid(ws, counts)
+	all, err := pl.divide(g)
+	if err != nil {
+		return err
 	}
-	best, most, least := 0, -1, 0.0
-	for _, set := range sets {
-		if len(sets) == 1 {
-			break
-		}
-		if err := take(set); err != nil {
+	if s := all[g.size-1]; s != nil {
+		pl.take(g, s)
+		return nil
+	}
+	if len(ws) > 1 {
+		g = newGrid(ws, pl.steps(ws))
+		g.exact = g.every
+		if all, err = pl.divide(g); err != nil {
 			return err
 		}
-		n := 0
-		for _, w := range ws {
-			n += pl.placed[w]
-		}
-		if price := pl.price(); n > most || n == most && cmp.Compare(price, least) < 0 {
-			best, most, least = set, n, price
-		}
-		restore()
+		pl.take(g, g.most(all))
 	}
-	if len(sets) == 1 {
-		best = sets[0]
+	for _, w := range ws {
+		if err := pl.inPart(w); err != nil {
+			return err
+		}
 	}
-	return take(best)
+	return nil
 }
 
-// price is what the GPUs in use cost for an hour.
-func (pl *planner) price() float64 {
-	sum := 0.0
-	for p := range pl.pools {
-		n, spot := pl.used(p)
-		sum += pl.costOfGPUs(p, n, spot)
+// steps are the numbers of replicas of workloads that are compared: all of them
+// where they are few, else every second, fourth and so on.
+func (pl *planner) steps(ws []int) [][]int {
+	limit := mostPointsLater
+	if len(ws) == len(pl.workloads) {
+		limit = mostPoints
 	}
-	return sum
+	counts := make([][]int, len(ws))
+	points := 1
+	for i, w := range ws {
+		for n := range pl.workloads[w].workload.replicas() + 1 {
+			counts[i] = append(counts[i], n)
+		}
+		points *= len(counts[i])
+		for points > limit {
+			at := 0
+			for k := range i + 1 {
+				if len(counts[k]) > len(counts[at]) {
+					at = k
+				}
+			}
+			points /= len(counts[at])
+			counts[at] = halved(counts[at])
+			points *= len(counts[at])
+		}
+	}
+	return counts
+}
+
+// halved leaves every second number out, but not the last.
+func halved(counts []int) []int {
+	out := []int{}
+	for i, n := range counts {
+		if i%2 == 0 || i == len(counts)-1 {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// most is the way that places most replicas; among equals the cheapest, then the
+// one with most workloads whole, then the one that scores best.
+func (g *grid) most(all []*spread) *spread {
+	var best *spread
+	placed, whole := 0, 0
+	for point := len(all) - 1; point >= 0; point-- {
+		s := all[point]
+		if s == nil {
+			continue
+		}
+		n, entire := 0, 0
+		for i := range g.ws {
+			n += g.at(point, i)
+			if g.digit(point, i) == len(g.counts[i])-1 {
+				entire++
+			}
+		}
+		byCost := 0
+		if best != nil && cheaper(s.cost, best.cost) {
+			byCost = 1
+		} else if best != nil && cheaper(best.cost, s.cost) {
+			byCost = -1
+		}
+		if best == nil || cmp.Or(cmp.Compare(n, placed), byCost, cmp.Compare(entire, whole), cmp.Compare(s.score, best.score)) > 0 {
+			best, placed, whole = s, n, entire
+		}
+	}
+	return best
+}
+
+// inPart places more replicas of a workload than have their place, on the choice
+// that takes most of them, the cheapest among equals; and keeps how many GPUs all
+// would take.
+func (pl *planner) inPart(w int) error {
+	replicas := pl.workloads[w].workload.replicas()
+	if pl.placed[w] == replicas {
+		return nil
+	}
+	restore := pl.lift(w)
+	var best *choice
+	var bestPack packed
+	most := pl.placed[w]
+	for i := range pl.choices[w] {
+		c := &pl.choices[w][i]
+		if !pl.open(w, c) {
+			continue
+		}
+		key := groupKey{c.pool, c.mechanism}
+		others := 0
+		for k, g := range pl.groups {
+			if k.pool == c.pool && k != key {
+				others += g.gpus()
+			}
+		}
+		low, high := most, replicas
+		for low < high {
+			n := (low + high + 1) / 2
+			pk := pl.pack(key, pl.groups[key], []member{{w, n}})
+			if pk.err != nil {
+				return pk.err
+			}
+			if others+pk.gpus <= pl.pools[c.pool].pool.Count {
+				low = n
+				best, bestPack, most = c, pk, n
+			} else {
+				high = n - 1
+			}
+		}
+		if pl.full[w] == nil {
+			pl.full[w] = map[banKey]int{}
+		}
+		if pk := pl.pack(key, pl.groups[key], []member{{w, replicas}}); pk.err == nil && others+pk.gpus > pl.pools[c.pool].pool.Count {
+			pl.full[w][banKey{w, c.pool, c.mechanism}] = others + pk.gpus
+		}
+	}
+	if best == nil {
+		restore()
+		return nil
+	}
+	pl.chosen[w], pl.placed[w] = best, most
+	pl.groups[groupKey{best.pool, best.mechanism}] = bestPack.group
+	return nil
+}
+
+// lift takes a workload from the GPUs where it stands, until it is put back.
+func (pl *planner) lift(w int) (restore func()) {
+	c := pl.chosen[w]
+	if c == nil {
+		return func() {}
+	}
+	key := groupKey{c.pool, c.mechanism}
+	g := pl.groups[key]
+	if less := pl.without(g, w); less.gpus() > 0 {
+		pl.groups[key] = less
+	} else {
+		delete(pl.groups, key)
+	}
+	return func() { pl.groups[key] = g }
+}
+
+// without is a group without a workload.
+func (pl *planner) without(g *group, w int) *group {
+	less := &group{pool: g.pool, mechanism: g.mechanism}
+	is := func(m member) bool { return m.workload == w }
+	for _, m := range g.wholes {
+		if !is(m) {
+			less.wholes = append(less.wholes, m)
+			less.whole += m.replicas * pl.workloads[m.workload].workload.gpus()
+		}
+	}
+	for _, b := range cloneBins(g.bins) {
+		for _, m := range b.members {
+			if is(m) {
+				b.n -= m.replicas
+				b.memory -= pl.memoryOf(w, g.mechanism) * sharing.Bytes(m.replicas)
+			}
+		}
+		if b.members = slices.DeleteFunc(b.members, is); b.n > 0 {
+			less.bins = append(less.bins, b)
+		}
+	}
+	for _, s := range g.sliced {
+		left := sliced{layout: s.layout}
+		left.layout.Instances = nil
+		for k, in := range s.layout.Instances {
+			if !is(s.members[k]) {
+				left.layout.Instances = append(left.layout.Instances, in)
+				left.members = append(left.members, s.members[k])
+			}
+		}
+		if len(left.members) > 0 {
+			less.sliced = append(less.sliced, left)
+		}
+	}
+	return less
 }

@@ -96,7 +96,7 @@ func (pl *planner) answer(w int, d *Decision, share workloadShare) {
 	}
 	d.Status = StatusDecided
 	d.Assumes = pl.outlookOf(w, c.pool).assumes
-	if cw := pl.workloads[w]; cw.arch.NeverShares && cw.workload.SLO == (predict.SLO{}) {
+	if cw := pl.workloads[w]; cw.arch.NeverShares && cw.workload.SLO == (predict.SLO{}) && !cw.demand.Memory.Unknown {
 		d.Assumes = nil // how busy it is changes nothing
 	}
 	if len(d.Assumes) > 0 || p.answer != sharing.AnswerYes && !pl.measured(w) {

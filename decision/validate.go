@@ -23,8 +23,13 @@ const (
 	maxWorkloads = 100_000
 )
 
-// namePattern is wider than that of Kubernetes labels; manifests fold names.
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?$`)
+// namePattern is wider than that of Kubernetes labels; manifests fold names. A
+// workload may have a namespace before its name, which may then be as long as
+// Kubernetes allows.
+var (
+	namePattern   = regexp.MustCompile(`^[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?$`)
+	spacedPattern = regexp.MustCompile(`^[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?/[A-Za-z0-9]([-_.A-Za-z0-9]{0,251}[A-Za-z0-9])?$`)
+)
 
 // Validate checks a fleet that was built in Go, as ParseFleet checks a file.
 func (f *Fleet) Validate() error { return f.validate(false) }
@@ -53,7 +58,9 @@ func (f *Fleet) validate(partial bool) error {
 	seen := map[string]bool{}
 	for i := range f.Workloads {
 		w, path := &f.Workloads[i], fmt.Sprintf("workloads[%d]", i)
-		c.name(path+".name", w.Name)
+		if !spacedPattern.MatchString(w.Name) {
+			c.name(path+".name", w.Name)
+		}
 		if seen[w.Name] && w.Name != "" {
 			c.Addf(path+".name", "give each workload a name of its own", "duplicate workload name %q", problem.Clip(w.Name))
 		}
@@ -220,11 +227,8 @@ func (c *checker) workload(path string, w *Workload) {
 	}
 	c.load(path, w)
 	c.within(path+".gpus", w.GPUs, 0, 1024)
-	switch {
-	case !w.Memory.IsZero() && w.Model != nil:
+	if !w.Memory.IsZero() && w.Model != nil {
 		c.Addf(path+".model", "keep memory or model", "contradicts memory")
-	case w.Memory.IsZero() && w.Model == nil && !c.partial:
-		c.Addf(path+".memory", "add memory: 18GiB (per GPU), or model: {parameters: 8e9, weights: fp16, kv_cache: 2GiB}", "is missing")
 	}
 	c.bytes(path+".memory", w.Memory)
 	if m := w.Model; m != nil {

@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/bits"
 	"strconv"
+
+	"github.com/cotenant/cotenant/internal/optional"
 )
 
 // wireChunk is an event's data, or an answer in one piece.
@@ -34,6 +36,23 @@ type wireMessage struct {
 type usage struct {
 	Prompt     wireCount `json:"prompt_tokens"`
 	Completion wireCount `json:"completion_tokens"`
+	// Cached is OpenAI's part of the prompt that came from a prefix cache. vLLM says it
+	// with --enable-prompt-tokens-details, SGLang with --enable-cache-report.
+	Cached cachedTokens `json:"prompt_tokens_details"`
+}
+
+// cachedTokens is the cached_tokens of prompt_tokens_details, missing where the server
+// does not say. Whatever else stands there fails no request.
+type cachedTokens struct{ Optional[int] }
+
+func (c *cachedTokens) UnmarshalJSON(b []byte) error {
+	var details struct {
+		Cached *wireCount `json:"cached_tokens"`
+	}
+	if json.Unmarshal(b, &details) == nil && details.Cached != nil && *details.Cached >= 0 {
+		c.Optional = optional.Of(int(*details.Cached))
+	}
+	return nil
 }
 
 // wireCount is a whole number, which some servers write as 7.0.

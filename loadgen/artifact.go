@@ -46,4 +46,6 @@ type TenantHistograms struct {
 	Tenant   string
 	Probe    bool
 	ByMetric map[LatencyMetric]*Histogram
+	// ByAdapter holds those of [AdapterSummary], by the adapter's name.
+	ByAdapter map[string]map[LatencyMetric]*Histogram
 }

@@ -35,8 +35,8 @@ func requestBody(t *Tenant, p *Prompt) ([]byte, error) {
 		}
 	}
 	b = append(b, '{')
-	if t.Model != "" {
-		add("model", t.Model)
+	if model := cmp.Or(p.Model, t.Model); model != "" {
+		add("model", model)
 	}
 	switch {
 	case t.API == APIChat && p.Messages != nil:
@@ -48,7 +48,7 @@ func requestBody(t *Tenant, p *Prompt) ([]byte, error) {
 	default:
 		add("prompt", p.Text)
 	}
-	if n := cmp.Or(p.MaxTokens, t.MaxTokens); n > 0 {
+	if n := p.outputBound(t); n > 0 {
 		addRaw("max_tokens", strconv.Itoa(n))
 	}
 	if !t.NonStreaming {
@@ -71,6 +71,9 @@ func requestBody(t *Tenant, p *Prompt) ([]byte, error) {
 	}
 	return append(b, '}'), nil
 }
+
+// outputBound is the bound of the output, 0 without one.
+func (p *Prompt) outputBound(t *Tenant) int { return cmp.Or(p.MaxTokens, t.MaxTokens) }
 
 func appendField(b []byte, name string, v any) ([]byte, error) {
 	value, err := json.Marshal(v)

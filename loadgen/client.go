@@ -35,7 +35,7 @@ func newClient(runCtx context.Context, t *Tenant, clk *wire.Clock, receive Recei
 		tenant: t, clock: clk, timeouts: t.Timeouts.withDefaults(), scrub: scrub,
 		streams: sync.Pool{New: func() any { return &stream{} }},
 	}
-	c.router.routing = t.Routing
+	c.router.routing, c.router.custom = t.Routing, t.Router
 	for i := range t.Endpoints {
 		e, err := newEndpoint(runCtx, &t.Endpoints[i], t.API, !t.NonStreaming, wire.Mode(receive), &c.conns, c.timeouts.Connect)
 		if err != nil {
@@ -52,8 +52,9 @@ func (c *client) close() {
 }
 
 // do makes the request that body describes, with its retries, and fills in rec
-// and s. It returns when the request has ended, one way or the other.
-func (c *client) do(ctx context.Context, p *Prompt, body []byte, rec *Record, s *stream) {
+// and s. It returns when the request has ended, one way or the other; the error says
+// that nowhere could be found to send it.
+func (c *client) do(ctx context.Context, p *Prompt, body []byte, rec *Record, s *stream) error {
 	rec.PromptTokens = p.PromptTokens
 	s.asked = choicesAsked(p.Body, c.tenant.Body)
 	backoff := c.tenant.Retry.Backoff
@@ -62,8 +63,13 @@ func (c *client) do(ctx context.Context, p *Prompt, body []byte, rec *Record, s 
 	}
 	stale := false
 	for {
-		a := attempt{client: c, rec: rec, stream: s, endpoint: c.router.pick(p)}
+		endpoint, release, err := c.router.take(c.tenant, p)
+		if err != nil {
+			return err
+		}
+		a := attempt{client: c, rec: rec, stream: s, endpoint: endpoint}
 		a.run(ctx, body)
+		release()
 		if a.stale && !stale && ctx.Err() == nil {
 			// Once, on a new connection, as browsers do: the server never saw the request.
 			stale = true
@@ -71,11 +77,11 @@ func (c *client) do(ctx context.Context, p *Prompt, body []byte, rec *Record, s 
 			continue
 		}
 		if !rec.Class.retriable() || rec.Retries >= c.tenant.Retry.Max || ctx.Err() != nil {
-			return
+			return nil
 		}
 		wait := max(backoff<<min(rec.Retries, 20), a.retryAfter)
 		if sleep(ctx, wait) != nil {
-			return // the failure stands
+			return nil // the failure stands
 		}
 		rec.Retries++
 	}

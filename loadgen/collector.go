@@ -30,6 +30,8 @@ type collector struct {
 	kernelReads  int64 // reads with the kernel's time, and with the client's own
 	userReads    int64
 	timeline     timeline
+	cache        PromptCache
+	adapters     map[string]*adapterFigures
 }
 
 // tokenSources are the sources for which figures are kept side by side, best
@@ -89,6 +91,7 @@ func (c *collector) ended(r *Record, s *stream, l lags, tenant *Tenant) {
 		c.firstStart = r.IntendedNS
 	}
 	c.counts[r.Class]++
+	c.ofAdapter(r)
 	if r.Error != "" && c.examples[r.Class] == "" {
 		c.examples[r.Class] = r.Error
 	}
@@ -130,6 +133,7 @@ func (c *collector) latencies(r *Record, events []event) {
 		c.met++
 	}
 	c.promptTokens += int64(r.PromptTokens)
+	c.cache.took(r)
 	for _, v := range []struct {
 		m        LatencyMetric
 		from, to int64
@@ -297,6 +301,7 @@ func (c *collector) merge(other *collector) {
 	c.metUnknown += other.metUnknown
 	c.promptTokens += other.promptTokens
 	c.tokensFailed += other.tokensFailed
+	c.cache.add(&other.cache)
 	if c.firstStart == 0 || other.firstStart != 0 && other.firstStart < c.firstStart {
 		c.firstStart = other.firstStart
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/internal/optional"
 )
 
 func TestDecodeDelta(t *testing.T) {
@@ -24,16 +26,23 @@ func TestDecodeDelta(t *testing.T) {
 		{in: `{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{"}}]}}]}`, want: delta{tool: true}},
 		{in: `{"choices":[{"delta":{"tool_calls":[]}}]}`, want: delta{}},
 		{in: `{"choices":[{"message":{"content":"whole"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":5}}`,
-			want: delta{text: "whole", finish: "stop", hasUsage: true, usage: usage{3, 5}}},
-		{in: `{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":5}}`, want: delta{hasUsage: true, usage: usage{3, 5}}},
+			want: delta{text: "whole", finish: "stop", hasUsage: true, usage: usage{Prompt: 3, Completion: 5}}},
+		{in: `{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":5}}`, want: delta{hasUsage: true, usage: usage{Prompt: 3, Completion: 5}}},
 		{in: `{"choices":[{"delta":{"content":"a"}}],"usage":null,"error":null}`, want: delta{text: "a"}},
 		{in: `{"error":{"message":"boom"}}`, want: delta{failure: `{"message":"boom"}`}},
 		{in: `{"error":"boom"}`, want: delta{failure: `"boom"`}},
 		{in: `{"object":"error","message":"boom"}`, want: delta{failure: `{"object":"error","message":"boom"}`}},
 		{in: `{"choices":[{"delta":{"content":[{"type":"text","text":"a"},"b",{"type":"image"}]}}]}`, want: delta{text: "ab"}},
 		{in: `{"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"r"}]},{"type":"text","text":"a"}]}}]}`, want: delta{text: "a", reasoning: "r"}},
-		{in: `{"choices":[],"usage":{"prompt_tokens":3.0,"completion_tokens":7e0}}`, want: delta{hasUsage: true, usage: usage{3, 7}}},
-		{in: `{"choices":[],"usage":{"prompt_tokens":null,"completion_tokens":7}}`, want: delta{hasUsage: true, usage: usage{0, 7}}},
+		{in: `{"choices":[],"usage":{"prompt_tokens":3.0,"completion_tokens":7e0}}`, want: delta{hasUsage: true, usage: usage{Prompt: 3, Completion: 7}}},
+		{in: `{"choices":[],"usage":{"prompt_tokens":null,"completion_tokens":7}}`, want: delta{hasUsage: true, usage: usage{Completion: 7}}},
+		{in: `{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":8,"audio_tokens":0}}}`,
+			want: delta{hasUsage: true, usage: usage{Prompt: 9, Completion: 7, Cached: cachedTokens{optional.Of(8)}}}},
+		{in: `{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":0}}}`,
+			want: delta{hasUsage: true, usage: usage{Prompt: 9, Completion: 7, Cached: cachedTokens{optional.Of(0)}}}},
+		{in: `{"choices":[],"usage":{"completion_tokens":7,"prompt_tokens_details":null}}`, want: delta{hasUsage: true, usage: usage{Completion: 7}}},
+		{in: `{"choices":[],"usage":{"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":-1}}}`, want: delta{hasUsage: true, usage: usage{Completion: 7}}},
+		{in: `{"choices":[],"usage":{"completion_tokens":7,"prompt_tokens_details":[]}}`, want: delta{hasUsage: true, usage: usage{Completion: 7}}},
 		{in: `{"choices":[],"usage":{"completion_tokens":7.5}}`, bad: true},
 		{in: `{"choices":[],"usage":{"completion_tokens":1e300}}`, bad: true},
 		{in: `{"choices":[{"delta":{"content":"a"}}]`, bad: true},
@@ -157,7 +166,10 @@ func FuzzRecordJSON(f *testing.F) {
 		r := Record{
 			Tenant: name, ID: ns, Session: text, Endpoint: name, Class: ClassOK, Status: n, Error: text, Retries: n, Reused: n > 0,
 			IntendedNS: ns, SentNS: ns, ConnectedNS: ns, EndNS: ns, OutputTokens: n, TokenSource: TokensUsage, MaxGapNS: ns,
-			FinishReason: name, Streamed: ns > 0, StampSource: text,
+			FinishReason: name, Streamed: ns > 0, StampSource: text, Adapter: text,
+		}
+		if n > 0 {
+			r.CachedTokens = optional.Of(n - 1)
 		}
 		want, err := json.Marshal(r)
 		if err != nil {

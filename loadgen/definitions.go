@@ -57,6 +57,7 @@ var definitions = map[string]string{
 	"e2e_close":            "d - t_i.",
 	"stall":                "Share of chunk gaps longer than factor x their median (gaps of 0, between events that arrive together, left out of the median), with the p99.9 and the longest gap.",
 	"user_tokens_per_s":    "1/tpot.",
+	"prompt_cache":         "cached_tokens of the server's usage (prompt_tokens_details), over the ok requests that report it: hit_rate is cached tokens over prompt tokens, of these requests; hits counts those with any.",
 	"output_tokens":        "Tokens of ok requests whose events lie in the window. Server usage first, else the caller's tokenizer, else events; one source for all of a tenant's requests: the best that all its ok requests have.",
 	"output_tokens_failed": "Tokens that failed requests had delivered, by the server's running count where it sent one, else one an event.",
 	"output_tokens_per_s":  "output_tokens / duration_s.",

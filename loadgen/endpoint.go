@@ -3,12 +3,10 @@ package loadgen
 import (
 	"context"
 	"crypto/tls"
-	"hash/fnv"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
@@ -23,6 +21,8 @@ type endpoint struct {
 	transport *http.Transport
 	weight    int
 	credit    int // of the weighted turn
+
+	inFlight, tokens, sent int64 // of the Router's state, guarded by router.mu
 }
 
 // newEndpoint resolves e. Dials end with runCtx, so that none outlives the run.
@@ -99,70 +99,4 @@ func apiPath(path string, api API) string {
 		return path + suffix
 	}
 	return path + "/v1" + suffix
-}
-
-// router chooses endpoints. It is safe for concurrent use.
-type router struct {
-	mu        sync.Mutex
-	routing   Routing
-	endpoints []*endpoint
-}
-
-func (r *router) pick(p *Prompt) *endpoint {
-	if len(r.endpoints) == 1 {
-		return r.endpoints[0]
-	}
-	key := ""
-	switch r.routing {
-	case RoutingStickySession:
-		key = p.Session
-	case RoutingStickyPrefix:
-		key = p.Prefix
-	case RoutingRoundRobin:
-	}
-	if key != "" {
-		return r.sticky(key)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	// Smooth weighted round robin: everyone earns its weight, the richest is
-	// picked and pays the sum. Ties go to the first.
-	var best *endpoint
-	sum := 0
-	for _, e := range r.endpoints {
-		e.credit += e.weight
-		sum += e.weight
-		if best == nil || e.credit > best.credit {
-			best = e
-		}
-	}
-	best.credit -= sum
-	return best
-}
-
-// sticky picks by rendezvous hashing, so that an endpoint that is added or
-// removed moves only the keys that are its own.
-func (r *router) sticky(key string) *endpoint {
-	var best *endpoint
-	var bestScore uint64
-	for _, e := range r.endpoints {
-		h := fnv.New64a()
-		h.Write([]byte(e.id))
-		h.Write([]byte{0})
-		h.Write([]byte(key))
-		// FNV's high bits mix badly in short inputs; finish as splitmix64 does.
-		x := h.Sum64()
-		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-		x = (x ^ x>>27) * 0x94d049bb133111eb
-		if x ^= x >> 31; best == nil || x > bestScore {
-			best, bestScore = e, x
-		}
-	}
-	return best
-}
-
-func (r *router) close() {
-	for _, e := range r.endpoints {
-		e.transport.CloseIdleConnections()
-	}
 }

@@ -81,11 +81,21 @@ func readHistograms(r io.Reader) ([]TenantHistograms, error) {
 			index[line.Tenant] = i
 			out = append(out, TenantHistograms{Tenant: line.Tenant, Probe: line.Probe, ByMetric: map[LatencyMetric]*Histogram{}})
 		}
-		if out[i].ByMetric[line.Metric] != nil {
+		by := out[i].ByMetric
+		if line.Adapter != "" {
+			if out[i].ByAdapter[line.Adapter] == nil {
+				if out[i].ByAdapter == nil {
+					out[i].ByAdapter = map[string]map[LatencyMetric]*Histogram{}
+				}
+				out[i].ByAdapter[line.Adapter] = map[LatencyMetric]*Histogram{}
+			}
+			by = out[i].ByAdapter[line.Adapter]
+		}
+		if by[line.Metric] != nil {
 			l.Addf(at, "", "second histogram of %v of tenant %q", line.Metric, line.Tenant)
 			continue
 		}
-		out[i].ByMetric[line.Metric] = h
+		by[line.Metric] = h
 	}
 	if err := scan.Err(); err != nil {
 		return nil, err

@@ -48,6 +48,9 @@ func (c *collector) measures(stallFactor float64, slo *RequestSLO) Measures {
 		stallFactor = defaultStallFactor
 	}
 	m := Measures{PromptTokens: c.promptTokens, OutputTokensFailed: c.tokensFailed}
+	if c.cache.Requests > 0 {
+		m.PromptCache = &c.cache
+	}
 	m.Counts.ByClass = map[Class]int64{}
 	for class, n := range c.counts {
 		m.Counts.ByClass[class] = n

@@ -34,6 +34,7 @@ func Merge(results ...*Result) (*Result, error) {
 	health := &sum.ClientHealth
 	health.Valid, health.Reasons = true, []string{}
 	merged := map[string]map[LatencyMetric]*Histogram{}
+	ofAdapters := map[string]map[string]map[LatencyMetric]*Histogram{}
 	totals := map[LatencyMetric]*Histogram{}
 	for _, r := range results {
 		s := &r.Summary
@@ -51,11 +52,13 @@ func Merge(results ...*Result) (*Result, error) {
 				sum.Tenants = append(sum.Tenants, TenantSummary{Name: t.Name, Model: t.Model, API: t.API, Load: t.Load, Probe: t.Probe})
 			}
 			sum.Tenants[at].add(&t.Measures)
+			sum.Tenants[at].addAdapters(t.Adapters)
 		}
 		for _, th := range r.Histograms {
 			if merged[th.Tenant] == nil {
 				merged[th.Tenant] = map[LatencyMetric]*Histogram{}
 			}
+			mergeAdapters(ofAdapters, &th)
 			for m, h := range th.ByMetric {
 				mergeInto(merged[th.Tenant], m, h)
 				if !th.Probe {
@@ -75,7 +78,8 @@ func Merge(results ...*Result) (*Result, error) {
 		t := &sum.Tenants[i]
 		t.rates()
 		t.fill(merged[t.Name], stall)
-		out.Histograms = append(out.Histograms, TenantHistograms{Tenant: t.Name, Probe: t.Probe, ByMetric: merged[t.Name]})
+		t.fillAdapters(ofAdapters[t.Name])
+		out.Histograms = append(out.Histograms, TenantHistograms{Tenant: t.Name, Probe: t.Probe, ByMetric: merged[t.Name], ByAdapter: ofAdapters[t.Name]})
 	}
 	health.SendLag, health.PacingLag, health.ReadLag = totals[MetricSendLag].Figures(), totals[MetricPacingLag].Figures(), totals[MetricReadLag].Figures()
 	return out, nil
@@ -138,6 +142,12 @@ func (m *Measures) add(o *Measures) {
 	m.Counts.Retries += o.Counts.Retries
 	m.DurationS = max(m.DurationS, o.DurationS)
 	m.PromptTokens += o.PromptTokens
+	if o.PromptCache != nil {
+		if m.PromptCache == nil {
+			m.PromptCache = &PromptCache{}
+		}
+		m.PromptCache.add(o.PromptCache)
+	}
 	m.OutputTokens += o.OutputTokens
 	m.OutputTokensFailed += o.OutputTokensFailed
 	if o.Counts.OK > 0 {
@@ -159,6 +169,7 @@ func (m *Measures) add(o *Measures) {
 
 // rates computes what follows from counts and duration.
 func (m *Measures) rates() {
+	m.PromptCache.rate()
 	if g := m.Goodput; g != nil && g.Unknown == 0 && m.Counts.Total > 0 {
 		g.Fraction = optional.Of(float64(g.Met) / float64(m.Counts.Total))
 	}

@@ -131,6 +131,8 @@ func (t *Tenant) check(l *problem.List, path string, planDuration time.Duration)
 	} {
 		notNegative(l, path+"."+d.name, d.value)
 	}
+	t.Adapters.check(l, path+".adapters")
+	l.If(t.Router != nil && t.Routing != RoutingRoundRobin, path+".routing", "keep one of the two", "has no effect beside a router")
 	t.checkLoad(l, path+".load", planDuration)
 	if len(t.Endpoints) == 0 {
 		l.Addf(path+".endpoints", "add at least one", "no endpoint")

@@ -37,6 +37,7 @@ type Record struct {
 	Tenant   string `json:"tenant"`
 	ID       int64  `json:"id"` // the request's number in its tenant, from 0
 	Session  string `json:"session,omitempty"`
+	Adapter  string `json:"adapter,omitempty"`  // the model asked for, where it is not the tenant's
 	Endpoint string `json:"endpoint,omitempty"` // URL, credentials redacted
 	Class    Class  `json:"class"`
 	Status   int    `json:"http_status,omitempty"` // of the last attempt
@@ -54,13 +55,16 @@ type Record struct {
 	LastTokenNS    int64 `json:"last_token_ns,omitempty"`    // last content event
 	EndNS          int64 `json:"end_ns,omitempty"`           // [DONE], end of the answer, or the failure
 
-	PromptTokens int         `json:"prompt_tokens,omitempty"` // by the server, else what the prompt's source meant
-	OutputTokens int         `json:"output_tokens"`           // delivered, by TokenSource
-	FirstTokens  int         `json:"first_tokens,omitempty"`  // tokens of the first event, 1 unless the server says otherwise
-	Events       int         `json:"events"`                  // content events
-	TokenSource  TokenSource `json:"token_source"`
-	MaxGapNS     int64       `json:"max_gap_ns,omitempty"` // longest chunk gap
-	FinishReason string      `json:"finish_reason,omitempty"`
+	PromptTokens int `json:"prompt_tokens,omitempty"` // by the server, else what the prompt's source meant
+	// CachedTokens of the prompt came from a prefix cache; missing where the server
+	// does not say.
+	CachedTokens Optional[int] `json:"cached_tokens,omitzero"`
+	OutputTokens int           `json:"output_tokens"`          // delivered, by TokenSource
+	FirstTokens  int           `json:"first_tokens,omitempty"` // tokens of the first event, 1 unless the server says otherwise
+	Events       int           `json:"events"`                 // content events
+	TokenSource  TokenSource   `json:"token_source"`
+	MaxGapNS     int64         `json:"max_gap_ns,omitempty"` // longest chunk gap
+	FinishReason string        `json:"finish_reason,omitempty"`
 	// Streamed says that the answer came as events; otherwise it came in one piece
 	// and has neither first token nor gaps.
 	Streamed bool `json:"streamed,omitempty"`

@@ -14,6 +14,7 @@ func appendRecord(b []byte, r *Record) []byte {
 	b = append(b, `,"id":`...)
 	b = strconv.AppendInt(b, r.ID, 10)
 	b = optString(b, "session", r.Session)
+	b = optString(b, "adapter", r.Adapter)
 	b = optString(b, "endpoint", r.Endpoint)
 	b = append(b, `,"class":"`...)
 	b = append(b, r.Class.String()...)
@@ -33,6 +34,9 @@ func appendRecord(b []byte, r *Record) []byte {
 	b = optInt(b, "last_token_ns", r.LastTokenNS)
 	b = optInt(b, "end_ns", r.EndNS)
 	b = optInt(b, "prompt_tokens", int64(r.PromptTokens))
+	if cached, ok := r.CachedTokens.Get(); ok {
+		b = strconv.AppendInt(append(b, `,"cached_tokens":`...), int64(cached), 10)
+	}
 	b = append(b, `,"output_tokens":`...)
 	b = strconv.AppendInt(b, int64(r.OutputTokens), 10)
 	b = optInt(b, "first_tokens", int64(r.FirstTokens))

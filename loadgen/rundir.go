@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/cotenant/cotenant/internal/atomicfile"
@@ -162,26 +164,39 @@ func (d *runDir) writeSummary(s *Summary) []error {
 
 // histogramLine is a line of hist.jsonl.
 type histogramLine struct {
-	Tenant string        `json:"tenant"`
-	Probe  bool          `json:"probe,omitempty"`
-	Metric LatencyMetric `json:"metric"`
+	Tenant  string        `json:"tenant"`
+	Adapter string        `json:"adapter,omitempty"`
+	Probe   bool          `json:"probe,omitempty"`
+	Metric  LatencyMetric `json:"metric"`
 	encodedHistogram
 }
 
 func histogramLines(all []TenantHistograms) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	for _, th := range all {
+	write := func(th *TenantHistograms, adapter string, by map[LatencyMetric]*Histogram) error {
 		for _, m := range metricNames.Values() {
-			h := th.ByMetric[m]
+			h := by[m]
 			if h.Count() == 0 {
 				continue
 			}
 			e, err := h.encode()
 			if err != nil {
-				return nil, err
+				return err
 			}
-			if err := enc.Encode(histogramLine{th.Tenant, th.Probe, m, e}); err != nil {
+			if err := enc.Encode(histogramLine{th.Tenant, adapter, th.Probe, m, e}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for i := range all {
+		th := &all[i]
+		if err := write(th, "", th.ByMetric); err != nil {
+			return nil, err
+		}
+		for _, adapter := range slices.Sorted(maps.Keys(th.ByAdapter)) {
+			if err := write(th, adapter, th.ByAdapter[adapter]); err != nil {
 				return nil, err
 			}
 		}

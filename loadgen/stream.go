@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
@@ -235,6 +236,9 @@ func (s *stream) conclude(rec *Record, t *Tenant) {
 	rec.StampSource = stampSource(int64(n.Kernel), int64(n.User))
 	if s.hasUsage && s.usage.Prompt > 0 {
 		rec.PromptTokens = int(s.usage.Prompt)
+	}
+	if cached, ok := s.usage.Cached.Get(); ok && s.hasUsage {
+		rec.CachedTokens = optional.Of(min(cached, rec.PromptTokens))
 	}
 	for i := 1; i < len(s.events); i++ {
 		rec.MaxGapNS = max(rec.MaxGapNS, s.events[i].at-s.events[i-1].at)

@@ -130,17 +130,19 @@ type UserRate struct {
 
 // Measures are the figures of a tenant, or of all of them together.
 type Measures struct {
-	Counts             Counts      `json:"counts"`
-	DurationS          float64     `json:"duration_s"`
-	OfferedPerS        float64     `json:"offered_per_s"`
-	CompletedPerS      float64     `json:"completed_per_s"` // ok requests
-	PromptTokens       int64       `json:"prompt_tokens"`   // of ok requests
-	OutputTokens       int64       `json:"output_tokens"`
-	OutputTokensFailed int64       `json:"output_tokens_failed"`
-	TokenSource        TokenSource `json:"token_source"`
-	ITLBasis           string      `json:"itl_basis,omitempty"`
-	OutputTokensPerS   float64     `json:"output_tokens_per_s"`
-	UserTokensPerS     *UserRate   `json:"user_tokens_per_s,omitempty"`
+	Counts        Counts  `json:"counts"`
+	DurationS     float64 `json:"duration_s"`
+	OfferedPerS   float64 `json:"offered_per_s"`
+	CompletedPerS float64 `json:"completed_per_s"` // ok requests
+	PromptTokens  int64   `json:"prompt_tokens"`   // of ok requests
+	// PromptCache is absent where no answer says what came from a cache.
+	PromptCache        *PromptCache `json:"prompt_cache,omitempty"`
+	OutputTokens       int64        `json:"output_tokens"`
+	OutputTokensFailed int64        `json:"output_tokens_failed"`
+	TokenSource        TokenSource  `json:"token_source"`
+	ITLBasis           string       `json:"itl_basis,omitempty"`
+	OutputTokensPerS   float64      `json:"output_tokens_per_s"`
+	UserTokensPerS     *UserRate    `json:"user_tokens_per_s,omitempty"`
 
 	TTFT          Figures `json:"ttft_ms"`
 	TTFTService   Figures `json:"ttft_service_ms"`
@@ -171,6 +173,9 @@ type TenantSummary struct {
 	Load  string `json:"load"` // e.g. "closed loop, concurrency 8" or "open loop, poisson 15/s"
 	Probe bool   `json:"probe,omitempty"`
 	Measures
+	// Adapters are the figures of each model that was asked for in place of Model, in
+	// the order of their names.
+	Adapters []AdapterSummary `json:"adapters,omitempty"`
 }
 
 // WindowSummary is the interval that the figures cover.

@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ type tenantRun struct {
 	log       *requestLog // nil without a directory
 	start     time.Time
 	pacerName string
+	mix       adapterPicker
 
 	issued  atomic.Int64 // requests given out
 	last    func()       // called when a closed loop's last request is given out
@@ -82,7 +84,10 @@ func (r *tenantRun) prompt() (Prompt, error) {
 			return p, err
 		}
 		r.prompts.taken++
-		if r.opts.Worker.mine(r.prompts.taken - 1) {
+		if n := r.prompts.taken - 1; r.opts.Worker.mine(n) {
+			if p.Model == "" {
+				p.Model = r.mix.pick(r.plan.Seed, p.Session, n)
+			}
 			return p, nil
 		}
 	}
@@ -122,12 +127,13 @@ func (r *tenantRun) prepare(id int64, p Prompt) (job, error) {
 // run makes the request and its session's further turns.
 func (r *tenantRun) run(offer, run context.Context, j job) error {
 	for {
-		follow, delay, ok := r.one(run, &j)
-		if !ok {
-			return nil
+		follow, delay, ok, err := r.one(run, &j)
+		if err != nil || !ok {
+			return err
 		}
 		ended := time.Now()
-		next, err := r.prepare(0, follow) // before it is due
+		follow.Model = cmp.Or(follow.Model, j.prompt.Model) // a session keeps to its adapter
+		next, err := r.prepare(0, follow)                   // before it is due
 		if err != nil {
 			return err
 		}
@@ -146,22 +152,25 @@ func (r *tenantRun) run(offer, run context.Context, j job) error {
 }
 
 // one makes one request and records it.
-func (r *tenantRun) one(run context.Context, j *job) (follow Prompt, delay time.Duration, ok bool) {
+func (r *tenantRun) one(run context.Context, j *job) (follow Prompt, delay time.Duration, ok bool, err error) {
 	s := r.client.streams.Get().(*stream)
 	defer r.client.streams.Put(s)
 	s.wantText = j.prompt.Next != nil || r.tenant.Tokenizer != nil
-	rec := Record{Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, IntendedNS: j.intended}
+	rec := Record{Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, Adapter: j.prompt.adapter(r.tenant), IntendedNS: j.intended}
 	r.live.sent.Add(1)
-	r.client.do(run, &j.prompt, j.body, &rec, s)
+	if err := r.client.do(run, &j.prompt, j.body, &rec, s); err != nil {
+		return Prompt{}, 0, false, err
+	}
 	l := lags{pacing: j.pacing, send: -1}
 	if j.eligible != 0 {
 		l.send = time.Duration(rec.SentNS - j.eligible)
 	}
 	r.record(&rec, s, l)
 	if rec.Class == ClassOK && j.prompt.Next != nil {
-		return j.prompt.Next(Reply{Text: s.visible.String(), Record: rec})
+		follow, delay, ok = j.prompt.Next(Reply{Text: s.visible.String(), Record: rec})
+		return follow, delay, ok, nil
 	}
-	return Prompt{}, 0, false
+	return Prompt{}, 0, false, nil
 }
 
 // record takes a request that has ended.
@@ -251,7 +260,7 @@ func (r *tenantRun) open(offer, run context.Context, offered func()) (err error)
 // drop records a request that the client did not send.
 func (r *tenantRun) drop(j *job) {
 	rec := Record{
-		Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, IntendedNS: j.intended, EndNS: r.clock.Now(), Class: ClassDropped,
+		Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, Adapter: j.prompt.adapter(r.tenant), IntendedNS: j.intended, EndNS: r.clock.Now(), Class: ClassDropped,
 		PromptTokens: j.prompt.PromptTokens, Error: fmt.Sprintf("%d requests in flight", r.tenant.Load.MaxInFlight),
 	}
 	r.record(&rec, nil, lags{pacing: j.pacing, send: -1})
@@ -334,7 +343,9 @@ func (r *tenantRun) warm(ctx context.Context) error {
 			s.wantText = false
 			for left.Add(-1) >= 0 && ctx.Err() == nil {
 				rec := Record{}
-				r.client.do(ctx, &j.prompt, j.body, &rec, s)
+				if err := r.client.do(ctx, &j.prompt, j.body, &rec, s); err != nil {
+					rec.Error = err.Error()
+				}
 				if rec.Class != ClassOK {
 					r.opts.Logger.Warn("warm-up request failed", "tenant", r.tenant.Name, "class", rec.Class.String(), "error", rec.Error)
 				}

@@ -55,6 +55,7 @@ const (
 	CodeMIGIsThere
 
 	// Of GPU memory and compute.
+	CodeMemoryUnknown
 	CodeKVPrior          // Have: memory
 	CodeMemoryForTwo     // Need, Have: memory
 	CodeBusyForTwo       // Have: load of one; Need: what there is

@@ -74,6 +74,8 @@ type MemoryNeed struct {
 	Total   sharing.Bytes
 	// KVPrior says that a prior stands in for what the input does not say of it.
 	KVPrior bool
+	// Unknown says that nobody knows; the rest means nothing then.
+	Unknown bool
 }
 
 // Under is what a replica takes of a GPU under a mechanism: a limit that cannot
@@ -131,6 +133,9 @@ func (r *Reason) need() string { return r.about().Memory.text(sharing.Bytes(r.Ne
 func (n MemoryNeed) String() string { return n.text(n.Total) }
 
 func (n *MemoryNeed) text(total sharing.Bytes) string {
+	if n.Unknown {
+		return "not known"
+	}
 	if n.Weights == 0 {
 		return total.String()
 	}

@@ -12,6 +12,15 @@ func (g *Ground) gateFit(d *Demand, nb Neighbours, profile *mig.Profile, r *Repo
 		r.compare(VerdictPass, CodeKVPrior, 0, int64(d.Memory.KVCache))
 	}
 	t := &traits[r.Mechanism]
+	if d.Memory.Unknown {
+		switch r.Mechanism {
+		case sharing.MechanismExclusive, sharing.MechanismResearch, sharing.MechanismInServer:
+			r.say(VerdictPass, CodeMemoryUnknown)
+		default:
+			r.say(VerdictUnknown, CodeMemoryUnknown)
+		}
+		return
+	}
 	if t.Sliced {
 		g.gateSlice(d, nb, profile, r)
 		return

@@ -89,6 +89,12 @@ var words = [codeCount]word{
 	CodeHAMiBypass:       {"hami-bypass", "hami-core", ScopeKind, fixed("a privileged container or statically linked driver calls get round the preloaded library; drop privileged and static linking")},
 	CodeNoMemoryFraction: {"no-memory-fraction", "jabrayilov-gpushare", ScopeKind, fixed("emulation needs a framework with a memory fraction (vllm, tgi, sglang)")},
 	CodeMIGIsThere:       {"mig-is-there", "jabrayilov-gpushare", ScopeChoice, fixed("this GPU has MIG: emulation is for GPUs without")},
+	CodeMemoryUnknown: {"memory-unknown", "cotenant-reading", ScopeKind, func(r *Reason) string {
+		if r.Verdict == VerdictPass {
+			return "neither memory nor model is stated: a whole GPU of its own is the only place that needs no neighbour's memory to fit"
+		}
+		return "neither memory nor model is stated, so nobody knows who fits beside it; measure its most memory in use and state it"
+	}},
 	CodeKVPrior: {"kv-cache-prior", "lucaberton-sharing", ScopeKind, func(r *Reason) string {
 		return fmt.Sprintf("model.kv_cache is not stated; %s is assumed (prior)", sharing.Bytes(r.Have))
 	}},

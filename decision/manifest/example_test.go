@@ -16,7 +16,7 @@ func ExampleBuild() {
 version: v1
 pools: [{name: serve, gpu: L40S, count: 4, gpus_per_node: 4, mechanisms: [mps]}]
 workloads:
-  - {name: chat, kind: online-inference, replicas: 6, memory: 20GiB, gpu_busy: 0.3, framework: {name: vllm}}
+  - {name: chat, kind: online-inference, replicas: 6, memory: 16GiB, gpu_busy: 0.3, framework: {name: vllm}}
   - {name: embed, kind: batch, replicas: 2, memory: 12GiB, gpu_busy: 0.2}
 `))
 	if err != nil {
@@ -62,10 +62,10 @@ workloads:
 	//         - name: chat
 	//           args:
 	//             - --gpu-memory-utilization
-	//             - "0.42"
+	//             - "0.34"
 	//           env:
 	//             - name: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT
-	//               value: 0=20992M
+	//               value: 0=16896M
 	//           resources:
 	//             limits:
 	//               nvidia.com/gpu: "1"
@@ -141,4 +141,24 @@ func ExamplePrivileges() {
 	// cluster administrator: write ConfigMaps in the Operator's namespace, label and drain nodes
 	// the plugin's MPS DaemonSet: a privileged pod with the host's PID namespace
 	// the workloads: one user ID for all clients of a daemon, or a multi-user daemon
+}
+
+// The router's side of an arrangement, and what a router lacks.
+func ExampleBuildRouter() {
+	folder, err := manifest.BuildRouter([]manifest.RouterPool{{
+		Name: "chat", Model: "llama-8b", Labels: map[string]string{"app": "chat"}, Policy: manifest.RouterPolicyRoundRobin,
+		Priorities: map[string]int{"interactive": 10},
+	}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, f := range folder.Files {
+		fmt.Println(f.Path)
+	}
+	fmt.Println(folder.Warnings[0].Message)
+	// Output:
+	// inference-extension/chat.yaml
+	// llm-d/chat.values.yaml
+	// the Gateway API inference extension's endpoint picker has no round-robin policy; its configuration takes random
 }

@@ -146,6 +146,9 @@ func isVGPU(m sharing.Mechanism) bool {
 // newMember ties a decision to its group and says what limits it implies.
 func newMember(d *decision.Decision, w *decision.Workload, g *group, name string, pod PodOptions) *member {
 	m := &member{Decision: d, workload: w, group: g, name: name, pod: pod, percent: pod.ComputePercent}
+	if m.pod.Namespace == "" {
+		m.pod.Namespace, _ = spaced(d.Workload)
+	}
 	if d.Mechanism != sharing.MechanismExclusive {
 		m.memory = (w.MemoryNeed().Total + sharing.MiB - 1) / sharing.MiB * sharing.MiB
 	}

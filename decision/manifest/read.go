@@ -100,30 +100,33 @@ func known[O, F any](l *problem.List, at, kind string, opts map[string]O, fleet 
 	}
 }
 
-// fold makes DNS labels of names, each unlike the others. Names that are
-// labels stay, whatever stands before them.
+// fold makes DNS labels of names, each unlike the others of its namespace. Names
+// that are labels stay, whatever stands before them.
 func (b *builder) fold(kind string, names []string) map[string]string {
 	out, taken := map[string]string{}, map[string]bool{}
 	for _, name := range names {
-		if dnsLabel.MatchString(name) {
-			out[name], taken[name] = name, true
+		if _, short := spaced(name); dnsLabel.MatchString(short) {
+			out[name], taken[name] = short, true
 		}
 	}
-	for _, name := range names {
-		if out[name] != "" {
+	for _, full := range names {
+		if out[full] != "" {
 			continue
 		}
+		namespace, name := spaced(full)
+		key := func(label string) string { return strings.TrimPrefix(namespace+"/"+label, "/") }
 		base := strings.Map(func(r rune) rune {
 			if r == '_' || r == '.' {
 				return '-'
 			}
 			return r
 		}, strings.ToLower(name))
+		base = strings.Trim(base[:min(len(base), 60)], "-")
 		folded := base
-		for i := 2; taken[folded]; i++ {
+		for i := 2; taken[key(folded)]; i++ {
 			folded = fmt.Sprintf("%s-%d", base, i)
 		}
-		out[name], taken[folded] = folded, true
+		out[full], taken[key(folded)] = folded, true
 		b.notes = append(b.notes, fmt.Sprintf("The %s %q is called %s in the documents.", kind, name, folded))
 	}
 	return out
@@ -187,4 +190,13 @@ func (m *member) check(l *problem.List) {
 	if usesMIG(m.Mechanism) && !slices.ContainsFunc(m.group.Layouts, func(x decision.LayoutResult) bool { return instances(x)[m.Profile] > 0 }) {
 		l.Addf(m.at+".profile", "name a profile that a layout of the group has", "no GPU of %s has an instance %q", m.group.key, m.Profile)
 	}
+}
+
+// spaced divides a workload's name into its namespace, where it has one, and the
+// rest.
+func spaced(name string) (namespace, rest string) {
+	if before, after, ok := strings.Cut(name, "/"); ok {
+		return before, after
+	}
+	return "", name
 }

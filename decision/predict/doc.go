@@ -18,6 +18,12 @@
 // [FitSlice] and [FitSaturated] fit simpler curves: a workload's latency on MIG
 // slices, and that of equal tenants that always have work.
 //
+// A [Cluster] is GPUs with replicas of services on them and routers in front:
+// [Cluster.Play] plays a trace of requests against it, with KV caches that fill up,
+// shared prefixes, prompts in chunks, LoRA adapters and servers that sleep, and
+// [Cluster.Foresee] adds what uncertain costs leave open. [NewEngine] is a server
+// of which nothing was measured. A [Router] works outside the simulation too.
+//
 // Nothing here touches a GPU. Predictors and profiles may be read concurrently;
 // the same input gives the same bytes.
 package predict

@@ -335,8 +335,11 @@ func (a *answer) chunk(delta, finish string, sent int) string {
 }
 
 func (a *answer) usage(tokens int) string {
-	prompt := max(1, len(strings.Fields(a.req.Prompt)))
-	return fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, prompt, tokens, prompt+tokens)
+	prompt, details := max(1, a.req.PromptTokens), ""
+	if cached, ok := a.req.CachedTokens.Get(); ok {
+		details = fmt.Sprintf(`,"prompt_tokens_details":{"cached_tokens":%d}`, cached)
+	}
+	return fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d%s}`, prompt, tokens, prompt+tokens, details)
 }
 
 func quote(s string) string {

@@ -254,7 +254,7 @@ type sequence struct {
 }
 
 func (c *gpuClient) begin(r Request, tokens int) *sequence {
-	s := &sequence{client: c, prompt: max(1, len(r.Prompt)/4), left: tokens, tokens: make(chan struct{}, tokens)}
+	s := &sequence{client: c, prompt: max(1, r.PromptTokens-r.CachedTokens.Or(0)), left: tokens, tokens: make(chan struct{}, tokens)}
 	c.mu.Lock()
 	c.waiting = append(c.waiting, s)
 	c.mu.Unlock()

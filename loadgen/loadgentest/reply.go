@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/loadgen"
 )
 
 // ErrUnknownName says that a text names no value of an enumeration.
@@ -115,13 +116,17 @@ type Reply struct {
 
 // Request is what the server was asked.
 type Request struct {
-	N         int // number of the request since the server's start, from 0
-	Path      string
-	Model     string
-	Prompt    string // the prompt, or the messages' contents joined by newlines
-	MaxTokens int
-	Stream    bool
-	Header    map[string]string
+	N      int // number of the request since the server's start, from 0
+	Path   string
+	Model  string
+	Prompt string // the prompt, or the messages' contents joined by newlines
+	// PromptTokens are the prompt's words; CachedTokens of them were in the server's
+	// prefix cache, missing where it has none.
+	PromptTokens int
+	CachedTokens loadgen.Optional[int]
+	MaxTokens    int
+	Stream       bool
+	Header       map[string]string
 	// IncludeUsage and ContinuousUsage are the stream options.
 	IncludeUsage, ContinuousUsage bool
 	Body                          json.RawMessage

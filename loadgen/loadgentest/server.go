@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/cotenant/cotenant/internal/optional"
 )
 
 // Options tune a Server. The zero value is the documented default.
@@ -34,6 +36,11 @@ type Options struct {
 	// simulated GPU; Reply's TTFT and Interval are not used then.
 	GPU   *GPU
 	Model Model
+	// CacheBlocks, when above 0, gives the server a prefix cache of so many blocks of
+	// CacheBlockTokens tokens (words of the prompt), the least recently used dropped
+	// first. Prompts of one model that begin alike share it; usage reports what came
+	// from it as cached_tokens, and a simulated GPU does not prefill that again.
+	CacheBlocks int
 	// NoLog keeps no Served records.
 	NoLog bool
 }
@@ -62,6 +69,7 @@ type Server struct {
 	cancel   context.CancelFunc
 	slots    chan struct{}
 	client   *gpuClient
+	cache    *prefixCache // nil without one
 	pool     *x509.CertPool
 
 	mu     sync.Mutex
@@ -76,6 +84,9 @@ func NewServer(opts Options) (*Server, error) {
 	}
 	s := &Server{opts: opts, done: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if opts.CacheBlocks > 0 {
+		s.cache = newPrefixCache(opts.CacheBlocks)
+	}
 	if opts.Slots > 0 {
 		s.slots = make(chan struct{}, opts.Slots)
 	}
@@ -184,6 +195,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	req.N = s.n
 	s.n++
+	req.PromptTokens = len(strings.Fields(req.Prompt))
+	if s.cache != nil {
+		req.CachedTokens = optional.Of(s.cache.use(req.Model, req.Prompt))
+	}
 	s.mu.Unlock()
 	served.Request = req
 	reply := s.opts.Script(req)

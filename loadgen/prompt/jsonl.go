@@ -19,12 +19,13 @@ import (
 const maxLineBytes = 16 << 20 // of a line of JSONL or CSV
 
 // promptFields are the keys of a line of prompts.
-var promptFields = []string{"prompt", "messages", "max_tokens", "output_tokens", "prompt_tokens", "session", "prefix", "body", "tools"}
+var promptFields = []string{"prompt", "messages", "max_tokens", "output_tokens", "prompt_tokens", "session", "prefix", "model", "body", "tools"}
 
 // Read reads JSON Lines, one prompt an object. Each has either "prompt"
 // (a text) or "messages" (OpenAI's list of role and content), and may have
 // "max_tokens" (or "output_tokens", as vLLM's files call it), "prompt_tokens",
-// "session", "prefix", "tools" and "body", an object of further request fields.
+// "session", "prefix", "model" (an adapter's name), "tools" and "body", an object of
+// further request fields.
 // Empty lines are skipped. Nothing else is accepted; the error, which wraps
 // ErrInput, names every bad line (the first 20) with its remedy, and then there
 // are no prompts.
@@ -76,6 +77,7 @@ func readPrompt(l *problem.List, n int, line []byte) (p loadgen.Prompt, ok bool)
 	p.PromptTokens = f.count("prompt_tokens")
 	f.decode("session", &p.Session, "a text")
 	f.decode("prefix", &p.Prefix, "a text")
+	f.decode("model", &p.Model, "a text")
 	f.decode("body", &p.Body, "an object")
 	var tools []any
 	if f.decode("tools", &tools, "a list") {
@@ -101,8 +103,9 @@ func Write(w io.Writer, prompts []loadgen.Prompt) error {
 			PromptTokens int               `json:"prompt_tokens,omitempty"`
 			Session      string            `json:"session,omitempty"`
 			Prefix       string            `json:"prefix,omitempty"`
+			Model        string            `json:"model,omitempty"`
 			Body         map[string]any    `json:"body,omitempty"`
-		}{p.Text, p.Messages, p.MaxTokens, p.PromptTokens, p.Session, p.Prefix, p.Body})
+		}{p.Text, p.Messages, p.MaxTokens, p.PromptTokens, p.Session, p.Prefix, p.Model, p.Body})
 		if err != nil {
 			return fmt.Errorf("loadgen: write prompt %d: %w", i, err)
 		}

@@ -63,7 +63,9 @@ func (p *TraceSource) Next() (loadgen.Prompt, error) {
 	}
 	out := loadgen.Prompt{MaxTokens: bound(r.OutputTokens, p.opts.MaxOutput), PromptTokens: bound(r.InputTokens, p.opts.MaxInput), Session: r.Session}
 	if len(r.Blocks) > 0 {
-		out.Prefix = fmt.Sprintf("b%d", r.Blocks[0])
+		// Of a prompt that was cut, what is left of the blocks.
+		whole := (out.PromptTokens + p.trace.BlockTokens - 1) / p.trace.BlockTokens
+		out.Prefix, out.Blocks = fmt.Sprintf("b%d", r.Blocks[0]), r.Blocks[:min(whole, len(r.Blocks))]
 	}
 	if p.opts.IgnoreEOS {
 		out.Body = map[string]any{"ignore_eos": true}

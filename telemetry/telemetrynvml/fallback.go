@@ -36,3 +36,8 @@ func (*Reader) Read(context.Context, int, telemetry.Groups, *telemetry.Reading) 
 
 // Close does nothing.
 func (*Reader) Close() error { return nil }
+
+// Inventory returns an error that wraps ErrUnavailable.
+func (*Reader) Inventory(context.Context) (telemetry.Inventory, error) {
+	return telemetry.Inventory{}, unavailable()
+}

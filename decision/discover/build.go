@@ -1,0 +1,362 @@
+package discover
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// build is a Discovery in the making. It adds nothing to its Collector.
+type build struct {
+	*Discovery
+	c         *Collector
+	found     map[Finding]bool
+	devices   map[string]map[string]*device
+	held      map[allocation]int // pods by DRA device
+	nodes     []*node
+	byName    map[string]*node
+	pools     []*pool
+	poolOf    map[*node]*pool
+	workloads []*workload
+}
+
+// pool is nodes with the same GPUs.
+type pool struct {
+	name  string
+	nodes []*node
+	index int
+}
+
+// workload is pods of one owner that ask for the same.
+type workload struct {
+	name    string
+	pods    []*pod
+	key     workloadKey
+	all     int // pods, or the replicas that its owner wants
+	running int
+	index   int
+	first   *pod
+}
+
+type workloadKey struct {
+	namespace string
+	owner     owner
+	signature string
+}
+
+// Discover makes the fleet of what was read so far. It may be called again
+// after more was read.
+func (c *Collector) Discover() *Discovery {
+	b := &build{c: c, devices: c.devices, held: map[allocation]int{}, byName: map[string]*node{}, poolOf: map[*node]*pool{}, found: map[Finding]bool{},
+		Discovery: &Discovery{Provenance: map[string]Provenance{}, usedBy: map[string]string{}, Findings: slices.Clone(c.findings)}}
+	b.Fleet.Version = "v1"
+	b.claims()
+	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
+		if n := b.readNode(c.nodes[name]); n != nil {
+			b.nodes, b.byName[name] = append(b.nodes, n), n
+		}
+	}
+	b.group()
+	b.makePools()
+	b.makeWorkloads()
+	b.today()
+	b.check()
+	b.unknowns()
+	slices.SortStableFunc(b.Findings, func(x, y Finding) int {
+		return cmp.Or(cmp.Compare(y.Severity, x.Severity), cmp.Compare(x.Code, y.Code), cmp.Compare(x.Object, y.Object), cmp.Compare(x.Message, y.Message))
+	})
+	return b.Discovery
+}
+
+func (b *build) find(code string, severity sharing.Severity, object, source, format string, args ...any) {
+	f := Finding{Code: code, Severity: severity, Object: object, Message: fmt.Sprintf(format, args...), Source: source}
+	if f.Message == "" || b.found[f] {
+		return
+	}
+	b.found[f] = true
+	b.Findings = append(b.Findings, f)
+}
+
+// claims puts what pods hold by ResourceClaims into what they ask for.
+func (b *build) claims() {
+	for _, p := range b.c.users {
+		for _, key := range p.claims {
+			if k := b.c.claims[key]; k != nil {
+				for _, a := range k.allocated {
+					b.held[a]++
+				}
+			}
+		}
+	}
+}
+
+// drawn is what a pod's claims come to: how many devices, of which profile, and
+// how they are shared.
+func (b *build) drawn(p *pod) (n int, profile string, mechanism sharing.Mechanism) {
+	mechanism = sharing.MechanismExclusive
+	named := slices.ContainsFunc(p.claims, func(key string) bool { return b.c.claims[key] != nil })
+	for _, key := range p.claims {
+		k := b.c.claims[key]
+		if name, ok := strings.CutPrefix(key, "template:"); ok && !named {
+			k = b.c.templates[name]
+		}
+		if k == nil {
+			continue
+		}
+		if len(k.allocated) == 0 {
+			n += len(k.classes)
+		}
+		for _, class := range k.classes {
+			if strings.HasPrefix(class, "mig.") {
+				mechanism = sharing.MechanismMIG
+			}
+		}
+		for _, a := range k.allocated {
+			n++
+			if d := b.devices[a.pool][a.device]; d != nil && d.kind == "mig" {
+				mechanism, profile = sharing.MechanismMIG, d.profile
+			}
+		}
+		several := k.pods > 1 || slices.ContainsFunc(k.allocated, func(a allocation) bool { return b.held[a] > 1 })
+		switch {
+		case k.strategy == "MPS" && mechanism == sharing.MechanismMIG:
+			mechanism = sharing.MechanismMIGWithMPS
+		case k.strategy == "MPS":
+			mechanism = sharing.MechanismMPS
+		case mechanism != sharing.MechanismMIG && (several || k.strategy == "TimeSlicing" && several):
+			mechanism = sharing.MechanismTimeSlicing
+		}
+	}
+	return n, profile, mechanism
+}
+
+// group puts pods of one owner together.
+func (b *build) group() {
+	byKey := map[workloadKey]*workload{}
+	add := func(p *pod) *workload {
+		o := b.root(p.namespace, p.owner)
+		n, profile, _ := b.drawn(p)
+		if p.ask.gpus == 0 {
+			p.ask.gpus, p.ask.profile, p.ask.resource = n, profile, "ResourceClaim"
+		}
+		if p.ask.gpus == 0 {
+			return nil // its claims are for something else
+		}
+		key := workloadKey{p.namespace, o, p.ask.signature()}
+		w := byKey[key]
+		if w == nil {
+			w = &workload{key: key, first: p}
+			byKey[key] = w
+			b.workloads = append(b.workloads, w)
+		}
+		return w
+	}
+	for _, p := range b.c.users {
+		if w := add(p); w != nil {
+			w.pods = append(w.pods, p)
+			w.all++
+			if p.running {
+				w.running++
+			}
+			if p.node != "" && w.first.node == "" {
+				w.first = p
+			}
+		}
+	}
+	// Owners whose pods were not given.
+	for _, name := range slices.Sorted(maps.Keys(b.c.controllers)) {
+		k := b.c.controllers[name]
+		if k.pod == nil || k.replicas == 0 || k.owner.name != "" && b.c.controllers[k.owner.kind+"/"+k.namespace+"/"+k.owner.name] != nil {
+			continue
+		}
+		o := b.root(k.namespace, owner{k.kind, k.name})
+		has := slices.ContainsFunc(b.workloads, func(w *workload) bool { return w.key.namespace == k.namespace && w.key.owner == o && len(w.pods) > 0 })
+		if has {
+			continue
+		}
+		if w := add(k.pod); w != nil {
+			w.all = k.replicas
+		}
+	}
+	slices.SortFunc(b.workloads, func(x, y *workload) int {
+		return cmp.Or(cmp.Compare(x.key.namespace, y.key.namespace), cmp.Compare(x.key.owner.name, y.key.owner.name),
+			cmp.Compare(x.key.owner.kind, y.key.owner.kind), cmp.Compare(y.all, x.all), cmp.Compare(x.key.signature, y.key.signature))
+	})
+	taken := map[string]bool{}
+	for _, w := range b.workloads {
+		base := workloadName(w.key.namespace, w.key.owner.name)
+		w.name = base
+		if taken[w.name] {
+			w.name = base + "-" + strings.ToLower(w.key.owner.kind)
+		}
+		for i := 2; taken[w.name]; i++ {
+			w.name = fmt.Sprintf("%s-%d", base, i)
+		}
+		taken[w.name] = true
+		for _, p := range w.pods {
+			b.usedBy[p.namespace+"/"+p.name] = w.name
+		}
+	}
+}
+
+var badName = regexp.MustCompile(`[^-_.A-Za-z0-9]+`)
+
+// workloadName is a name that a fleet file accepts.
+func workloadName(namespace, name string) string {
+	clean := func(s string, most int) string {
+		s = strings.Trim(badName.ReplaceAllString(s, "-"), "-_.")
+		if len(s) > most {
+			s = strings.Trim(s[:most], "-_.")
+		}
+		return cmp.Or(s, "unnamed")
+	}
+	if namespace == "" {
+		return clean(name, 63)
+	}
+	return clean(namespace, 63) + "/" + clean(name, 240)
+}
+
+var cronName = regexp.MustCompile(`-\d{7,10}$`)
+
+// root follows owners up: the Deployment of a ReplicaSet, the CronJob of a Job.
+func (b *build) root(namespace string, o owner) owner {
+	for range 8 {
+		k := b.c.controllers[o.kind+"/"+namespace+"/"+o.name]
+		if k == nil || k.owner.name == "" {
+			break
+		}
+		o = k.owner
+	}
+	if o.kind == "Job" {
+		if base := cronName.ReplaceAllString(o.name, ""); base != o.name {
+			return owner{"CronJob", base}
+		}
+	}
+	return o
+}
+
+// makePools puts nodes with the same GPUs into pools.
+func (b *build) makePools() {
+	type key struct {
+		group, gpu, instance string
+		each                 int
+	}
+	byKey := map[key]*pool{}
+	var order []key
+	for _, n := range b.nodes {
+		b.hintNode(n)
+		if n.gpu == nil {
+			continue
+		}
+		k := key{n.group, n.gpu.Name, n.instanceType, n.gpus}
+		if byKey[k] == nil {
+			byKey[k] = &pool{}
+			order = append(order, k)
+		}
+		byKey[k].nodes = append(byKey[k].nodes, n)
+	}
+	slices.SortFunc(order, func(x, y key) int {
+		return cmp.Or(cmp.Compare(cmp.Or(x.group, sharing.FoldGPUName(x.gpu)), cmp.Or(y.group, sharing.FoldGPUName(y.gpu))),
+			cmp.Compare(x.gpu, y.gpu), cmp.Compare(x.instance, y.instance), cmp.Compare(x.each, y.each))
+	})
+	names := map[string]int{}
+	base := func(k key) string {
+		return workloadName("", cmp.Or(k.group, strings.ToLower(badName.ReplaceAllString(k.gpu, "-"))))
+	}
+	for _, k := range order {
+		names[base(k)]++
+	}
+	taken := map[string]bool{}
+	for _, k := range order {
+		p := byKey[k]
+		p.name = base(k)
+		if names[p.name] > 1 {
+			part := k.instance
+			if part == "" {
+				part = fmt.Sprintf("%dx", k.each)
+			}
+			if k.group != "" {
+				part = strings.ToLower(k.gpu)
+			}
+			p.name = workloadName("", p.name+"-"+part)
+		}
+		for i := 2; taken[p.name]; i++ {
+			p.name = fmt.Sprintf("%s-%d", base(k), i)
+		}
+		taken[p.name] = true
+		b.pools = append(b.pools, p)
+	}
+	slices.SortFunc(b.pools, func(x, y *pool) int { return strings.Compare(x.name, y.name) })
+	for i, p := range b.pools {
+		p.index = i
+		for _, n := range p.nodes {
+			b.poolOf[n] = p
+		}
+		b.Fleet.Pools = append(b.Fleet.Pools, b.makePool(p))
+	}
+}
+
+func (b *build) note(path string, from Provenance) { b.Provenance[path] = from }
+
+// makePool writes a pool of the fleet.
+func (b *build) makePool(p *pool) decision.Pool {
+	n := p.nodes[0]
+	at := fmt.Sprintf("pools[%d]", p.index)
+	out := decision.Pool{Name: p.name, GPU: n.gpu.Name, GPUsPerNode: decision.Some(n.gpus), Delivery: n.delivery, InstanceType: n.instanceType}
+	switch {
+	case n.groupFrom != "":
+		b.note(at+".name", declared("label %s", n.groupFrom))
+	default:
+		b.note(at+".name", derived("the GPU's model"))
+	}
+	b.note(at+".gpu", n.productFrom)
+	from := n.gpusFrom
+	for _, m := range p.nodes {
+		out.Count += m.gpus
+		if m.gpusFrom.Basis > from.Basis {
+			from = m.gpusFrom
+		}
+		if out.Driver.IsZero() || !m.driver.IsZero() && m.driver.Compare(out.Driver) < 0 {
+			out.Driver = m.driver
+			b.note(at+".driver", m.driverFrom)
+		}
+		if out.Delivery != m.delivery {
+			out.Delivery = min(out.Delivery, m.delivery)
+		}
+		if m.driver != n.driver {
+			b.find("drivers-differ", sharing.SeverityLow, "pool "+p.name, m.driverFrom.Source, "node %s has driver %v and %s has %v: the oldest is used", m.name, m.driver, n.name, n.driver)
+		}
+		out.Layouts = append(out.Layouts, m.layouts...)
+	}
+	b.note(at+".count", Provenance{from.Basis, fmt.Sprintf("%s, %s", from.Source, plural(len(p.nodes), "node"))})
+	b.note(at+".gpus_per_node", from)
+	if n.delivery != sharing.DeliveryBare {
+		b.note(at+".delivery", n.deliveryFrom)
+	}
+	if n.instanceType != "" {
+		b.note(at+".instance_type", declared("label %s", n.typeFrom))
+		if n.groupFrom == "eks.amazonaws.com/nodegroup" {
+			out.Platform = "eks-managed"
+			b.note(at+".platform", derived("label eks.amazonaws.com/nodegroup"))
+		}
+	}
+	if len(out.Layouts) > 0 {
+		b.note(at+".layouts", Provenance{BasisMeasured, "nvidia-smi"})
+	}
+	b.price(p, at, &out)
+	b.hintPool(at, &out)
+	return out
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return fmt.Sprintf("%d %s", n, noun)
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,247 @@
+package discover
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// ErrInvalid is matched by every error about an input that cannot be read.
+var ErrInvalid = errors.New("discover: invalid")
+
+// Basis is what a field of the fleet rests on. The zero value is BasisUnknown.
+type Basis uint8
+
+// The bases.
+const (
+	BasisUnknown  Basis = iota // nothing: the field is left out
+	BasisDeclared              // a label, annotation or request says so
+	BasisDerived               // it follows from what is declared
+	BasisMeasured              // samples over time, or the device itself
+	BasisGuess                 // a rule's answer
+	BasisGiven                 // the user's own file
+)
+
+var basisNames = enum.Of[Basis](ErrInvalid, "basis", "unknown", "declared", "derived", "measured", "guess", "given")
+
+// String returns the basis's text.
+func (b Basis) String() string { return basisNames.String(b) }
+
+// MarshalText returns the basis's text.
+func (b Basis) MarshalText() ([]byte, error) { return basisNames.Text(b) }
+
+// UnmarshalText reads a basis's text.
+func (b *Basis) UnmarshalText(text []byte) error { return basisNames.Parse(b, text) }
+
+// Provenance says where a field of the fleet comes from.
+type Provenance struct {
+	Basis  Basis  `json:"basis"`
+	Source string `json:"source"` // "label nvidia.com/gpu.product"
+}
+
+// String writes it as the fleet file's comments do.
+func (p Provenance) String() string { return p.Basis.String() + ": " + p.Source }
+
+// Finding is something about the cluster that its owner should know.
+type Finding struct {
+	Code     string           `json:"code"` // "two-managers"
+	Severity sharing.Severity `json:"severity"`
+	Object   string           `json:"object"` // "node gpu-1", "workload team/chat"
+	Message  string           `json:"message"`
+	Source   string           `json:"source"` // the label, resource or file that says so
+}
+
+// Unknown is a field that no input says.
+type Unknown struct {
+	Path     string `json:"path"` // in the fleet: "workloads[3].memory"
+	Why      string `json:"why"`
+	SettleBy string `json:"settle_by"` // the cheapest way to know
+	// MonthlyAtStake is what the GPUs that it is about cost in a month of 730
+	// hours, an exact decimal; empty without prices.
+	MonthlyAtStake string `json:"monthly_at_stake,omitempty"`
+
+	stake int64 // micro-units
+}
+
+// Sharing is how some of a pool's GPUs are used today.
+type Sharing struct {
+	Pool      string            `json:"pool"`
+	Mechanism sharing.Mechanism `json:"mechanism"`
+	GPUs      int               `json:"gpus"`
+	Tenants   int               `json:"tenants"` // pods that run on them
+}
+
+// Rightsize is a MIG instance that is larger than its tenant needs.
+type Rightsize struct {
+	Workload string `json:"workload"`
+	From     string `json:"from"` // profiles
+	To       string `json:"to"`
+	// Frees are the GPUs of the pool that are no longer needed once this
+	// workload and those before it in the list have the smaller profile, both
+	// sides packed exactly.
+	Frees int `json:"frees"`
+}
+
+// Discovery is what was found out.
+type Discovery struct {
+	Fleet      decision.Fleet
+	Provenance map[string]Provenance // by path in the fleet
+	Findings   []Finding             // worst first
+	Unknown    []Unknown             // by the money at stake
+	Today      []Sharing             // by pool and mechanism
+	Rightsize  []Rightsize
+
+	usedBy map[string]string // pod, "namespace/name": workload
+}
+
+// Options tune a Collector. The zero value is the documented default.
+type Options struct {
+	Hints  *Hints  // nil = none
+	Prices *Prices // nil = none
+}
+
+// Collector takes the inputs of one cluster.
+type Collector struct {
+	opts Options
+
+	objects, pods, ended int
+	nodes                map[string]*nodeObject
+	devices              map[string]map[string]*device // by node and name
+	generation           map[string]int64
+	claims, templates    map[string]*claim
+	controllers          map[string]*controller
+	autoscalers          map[string]autoscaler
+	users                []*pod
+	podUIDs              map[string]string
+	clusters             map[string][]string // nodes by the cluster that a label names
+	clusterUID           string
+	skipped              map[string]int // objects of kinds that are not read
+	troubles             problem.List
+	told                 map[string]int
+	findings             []Finding
+	found                map[Finding]bool
+}
+
+// New returns a Collector without inputs.
+func New(opts Options) *Collector {
+	return &Collector{opts: opts, nodes: map[string]*nodeObject{}, devices: map[string]map[string]*device{}, generation: map[string]int64{},
+		claims: map[string]*claim{}, templates: map[string]*claim{}, controllers: map[string]*controller{}, autoscalers: map[string]autoscaler{},
+		podUIDs: map[string]string{}, clusters: map[string][]string{}, skipped: map[string]int{}, told: map[string]int{}, found: map[Finding]bool{}}
+}
+
+// sniffed is how much of a file is looked at to tell its kind.
+const sniffed = 4096
+
+// Read takes a file over; name stands for it in what is said of it. The file's
+// kind is found from its content. The error names what could not be read; what
+// could is taken over nevertheless, and [Collector.Discover] uses it.
+func (c *Collector) Read(name string, r io.Reader) error {
+	in := bufio.NewReaderSize(r, 64<<10)
+	head, err := in.Peek(sniffed)
+	if err != nil && err != io.EOF && err != bufio.ErrBufferFull {
+		return fmt.Errorf("%w: %s: %w", ErrInvalid, name, err)
+	}
+	before := len(c.troubles.Problems())
+	if err := c.read(name, head, in); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	var l problem.List
+	for _, p := range c.troubles.Problems()[before:] {
+		l.Add(p)
+	}
+	if err := l.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return nil
+}
+
+// read hands a file to the reader of its kind.
+func (c *Collector) read(name string, head []byte, in io.Reader) error {
+	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
+	switch {
+	case len(text) == 0:
+		return fmt.Errorf("%s: it is empty", name)
+	case text[0] == '{':
+		return c.readKube(name, in)
+	case bytes.HasPrefix(text, []byte("apiVersion:")), bytes.HasPrefix(text, []byte("---")), bytes.HasPrefix(text, []byte("items:")), bytes.HasPrefix(text, []byte("kind:")):
+		return fmt.Errorf("%s: it is YAML: write it with `kubectl get ... -o json`", name)
+	}
+	return fmt.Errorf("%s: it is of no kind that is read (it begins with %.40q): give Kubernetes objects as JSON", name, firstLine(text))
+}
+
+func firstLine(text []byte) string {
+	line, _, _ := bytes.Cut(text, []byte("\n"))
+	return string(line)
+}
+
+// trouble notes what could not be read of a file, at most maxTold of a kind.
+func (c *Collector) trouble(file, field, message string) {
+	kind, _, _ := strings.Cut(field, " (")
+	key := file + "\x00" + kind
+	if c.told[key]++; c.told[key] > maxTold {
+		return
+	}
+	if c.told[key] == maxTold {
+		message += "; more of the kind are not told"
+	}
+	c.troubles.Addf(file+": "+field, "", "%s", message)
+}
+
+// unknownVersion notes objects of a version that nobody here has read.
+func (c *Collector) unknownVersion(file, kind, version string, known []string) {
+	if c.told[file+kind+version]++; c.told[file+kind+version] == 1 {
+		c.troubles.Addf(file+": "+kind, "read are "+strings.Join(known, ", "), "version %.60q is not known", version)
+	}
+}
+
+// sameObject notes an object that was there already; another UID makes it
+// another cluster's.
+func (c *Collector) sameObject(file, object, had, got string) {
+	if had != "" && got != "" && had != got {
+		c.find("two-clusters", sharing.SeverityHigh, object, file, "stands twice with different UIDs: the input mixes two clusters or two moments; the first is used")
+	}
+}
+
+type namespaceObject = header
+
+func (c *Collector) takeNamespace(file string, o *namespaceObject) {
+	if o.Metadata.Name != "kube-system" || o.Metadata.UID == "" {
+		return
+	}
+	if c.clusterUID == "" {
+		c.clusterUID = o.Metadata.UID
+	}
+	c.sameObject(file, "Namespace kube-system", c.clusterUID, o.Metadata.UID)
+}
+
+// takeConfigMap takes no configuration over: what it says holds on nodes, whose
+// labels are read.
+func (c *Collector) find(code string, severity sharing.Severity, object, source, format string, args ...any) {
+	f := Finding{Code: code, Severity: severity, Object: object, Message: fmt.Sprintf(format, args...), Source: source}
+	if f.Message == "" || c.found[f] {
+		return
+	}
+	c.found[f] = true
+	c.findings = append(c.findings, f)
+}
+
+// Workload names the workload that a pod belongs to, "" where it has none.
+func (d *Discovery) Workload(pod string) string { return d.usedBy[pod] }
+
+// ambiguous are the boards that an ambiguous name may mean.
+func ambiguous(err error) []string {
+	var a *sharing.AmbiguousGPUError
+	if errors.As(err, &a) {
+		return slices.Clone(a.Matches)
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package discover_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/discover"
+)
+
+func read(t *testing.T, opts discover.Options, name, text string) (*discover.Discovery, error) {
+	t.Helper()
+	c := discover.New(opts)
+	err := c.Read(name, strings.NewReader(text))
+	return c.Discover(), err
+}
+
+func found(d *discover.Discovery, code string) *discover.Finding {
+	for i := range d.Findings {
+		if d.Findings[i].Code == code {
+			return &d.Findings[i]
+		}
+	}
+	return nil
+}
+
+// TestSecretsStayOut: neither Secrets nor environment values, tokens in
+// arguments or what an annotation repeats of them reach any output.
+func TestSecretsStayOut(t *testing.T) {
+	const secret = "hunter2-secret"
+	input := strings.ReplaceAll(`{"kind":"List","items":[
+	 {"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"},"data":{"k":"SECRET"},"stringData":{"k":"SECRET"}},
+	 {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"k":"SECRET","sharing.yaml":"version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 1}]}} # SECRET"}},
+	 {"apiVersion":"v1","kind":"Node","metadata":{"name":"n","annotations":{"x":"SECRET"},"labels":{"nvidia.com/gpu.product":"NVIDIA-L4","nvidia.com/gpu.count":"1"}},"status":{"allocatable":{"nvidia.com/gpu":"1"}}},
+	 {"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"t","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"SECRET"}},
+	  "spec":{"nodeName":"n","containers":[{"image":"i","args":["--api-key","SECRET","--gpu-memory-utilization","SECRET"],"env":[{"name":"A","value":"SECRET"}],
+	   "resources":{"limits":{"nvidia.com/gpu":1}}}]},"status":{"phase":"Running"}}]}`, "SECRET", secret)
+	d, err := read(t, discover.Options{}, "all.json", input)
+	var out bytes.Buffer
+	for _, write := range []func() error{
+		func() error { return d.WriteFleet(&out) }, func() error { return d.WriteJSON(&out) }, func() error { return d.WriteText(&out, discover.TextOptions{}) },
+	} {
+		if err := write(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err != nil || len(d.Fleet.Workloads) != 1 || !strings.Contains(out.String(), "t/p") {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	if strings.Contains(out.String(), secret) || strings.Contains(out.String(), "hunter2") {
+		t.Errorf("a secret got out:\n%s", &out)
+	}
+}
+
+// TestFleetIsRead: the fleet file is one that quickstart reads, the same bytes
+// for the same input, and equal to the fleet that the program has.
+func TestFleetIsRead(t *testing.T) {
+	for _, file := range clusterFiles(t) {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		prices, err := discover.ParsePrices([]byte("A100-SXM4-80GB: 3.25 USD\nA100-SXM4-40GB: 2 USD\nH100 80GB HBM3: 4 USD\nTesla T4: 0.35 USD\nL4: 0.8 USD"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := read(t, discover.Options{Prices: prices}, file, string(data))
+		if err != nil {
+			t.Error(err)
+		}
+		var first, second, text bytes.Buffer
+		if err := d.WriteFleet(&first); err != nil {
+			t.Fatal(err)
+		}
+		again, _ := read(t, discover.Options{Prices: prices}, file, string(data))
+		if err := again.WriteFleet(&second); err != nil || first.String() != second.String() {
+			t.Errorf("%s: another fleet from the same input", file)
+		}
+		fleet, err := decision.ParseFleet(first.Bytes())
+		if err != nil {
+			t.Errorf("%s: %v\n%s", file, err, &first)
+			continue
+		}
+		result, err := decision.Decide(fleet, decision.Options{})
+		if err != nil || len(result.Decisions) != len(d.Fleet.Workloads) {
+			t.Errorf("%s: %v", file, err)
+		}
+		if err := d.WriteText(&text, discover.TextOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(text.String()) {
+			if len([]rune(line)) > 101 && strings.Contains(strings.TrimSpace(line), " ") {
+				t.Errorf("%s: %d columns: %s", file, len(line), line)
+			}
+		}
+		checkProvenance(t, file, d)
+	}
+}
+
+// checkProvenance: every field of the fleet says where it comes from.
+func checkProvenance(t *testing.T, file string, d *discover.Discovery) {
+	t.Helper()
+	data, err := json.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Fleet      map[string]json.RawMessage
+		Provenance map[string]discover.Provenance
+	}
+	if err := json.Unmarshal(data, &doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range []string{"pools", "workloads"} {
+		var entries []map[string]json.RawMessage
+		if err := json.Unmarshal(doc.Fleet[list], &entries); err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range entries {
+			for key := range e {
+				path := list + "[" + string(rune('0'+i%10)) + "]." + key
+				if i < 10 && doc.Provenance[path].Source == "" {
+					t.Errorf("%s: %s does not say where it comes from", file, path)
+				}
+			}
+		}
+	}
+}
+
+func clusterFiles(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/clusters/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no clusters", err)
+	}
+	return files
+}
+
+func TestUnreadable(t *testing.T) {
+	const node = `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{"nvidia.com/gpu.product":"NVIDIA-L4"}},"status":{"allocatable":{"nvidia.com/gpu":"1"}}}`
+	for _, c := range []struct {
+		name, text, want string
+		gpus             int
+	}{
+		{"empty", "", "it is empty", 0},
+		{"truncated", `{"kind":"List","items":[` + node + `,{"apiVersion":"v1","ki`, "cut off after 1 objects", 1},
+		{"yaml", "apiVersion: v1\nkind: Node\n", "-o json", 0},
+		{"other", "hello there", "of no kind that is read", 0},
+		{"no kind", `{"a":1}`, "without kind", 0},
+		{"unknown version", `{"kind":"List","items":[` + node + `,{"apiVersion":"v7","kind":"Node","metadata":{"name":"m"}}]}`, `version "v7" is not known`, 1},
+		{"wrong type", `{"kind":"List","items":[` + node + `,{"apiVersion":"v1","kind":"Pod","metadata":{"name":7}}]}`, "metadata.name is a number", 1},
+		{"array", `[1]`, "of no kind that is read", 0},
+		{"two documents", node + "\n" + strings.ReplaceAll(node, `"n"`, `"m"`), "", 2},
+	} {
+		d, err := read(t, discover.Options{}, "file.json", c.text)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		got := 0
+		for _, p := range d.Fleet.Pools {
+			got += p.Count
+		}
+		if got != c.gpus {
+			t.Errorf("%s: %d GPUs, want %d", c.name, got, c.gpus)
+		}
+	}
+}

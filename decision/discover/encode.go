@@ -1,0 +1,275 @@
+package discover
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/internal/yamlnode"
+)
+
+// WriteFleet writes the fleet file, in which a comment beside each field says
+// where it comes from, and what is not known stands as a comment in its place.
+func (d *Discovery) WriteFleet(w io.Writer) error {
+	root, err := d.fleetNode()
+	if err != nil {
+		return err
+	}
+	data, err := yamlnode.Encode([]string{"Written by discover: each field says where it comes from."}, root)
+	if err != nil {
+		return fmt.Errorf("discover: %w", err)
+	}
+	_, err = w.Write(data)
+	return err
+}
+
+// Valid says what keeps the fleet from being decided: no pool or no workload was
+// found, or what a hint says.
+func (d *Discovery) Valid() error { return d.Fleet.Validate() }
+
+// fleetNode is the fleet as YAML.
+func (d *Discovery) fleetNode() (*yaml.Node, error) {
+	e := encoder{of: d.Provenance}
+	root := e.value("", reflect.ValueOf(d.Fleet))
+	if e.err != nil {
+		return nil, fmt.Errorf("discover: %w", e.err)
+	}
+	// An empty list says that nothing was found, where a missing one is refused.
+	for _, key := range []string{"pools", "workloads"} {
+		if !slices.ContainsFunc(root.Content, func(n *yaml.Node) bool { return n.Value == key }) {
+			root.Content = append(root.Content, yamlnode.Text(key), &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle})
+		}
+	}
+	for _, u := range d.Unknown {
+		parent, key, _ := cutLast(u.Path)
+		if n := at(root, parent); n != nil && n.Kind == yaml.MappingNode && len(n.Content) > 0 {
+			last := n.Content[len(n.Content)-2]
+			last.HeadComment = strings.TrimPrefix(last.HeadComment+"\n# unknown: "+key+": "+oneLine(u.Why), "\n")
+		}
+	}
+	return root, nil
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+func cutLast(path string) (parent, key string, ok bool) {
+	if i := strings.LastIndexByte(path, '.'); i >= 0 {
+		return path[:i], path[i+1:], true
+	}
+	return "", path, false
+}
+
+// at finds the node of a path such as "workloads[2]", or nil.
+func at(root *yaml.Node, path string) *yaml.Node {
+	list, rest, ok := strings.Cut(path, "[")
+	var i int
+	if _, err := fmt.Sscanf(rest, "%d]", &i); !ok || err != nil {
+		return nil
+	}
+	for k := 0; k+1 < len(root.Content); k += 2 {
+		if n := root.Content[k+1]; root.Content[k].Value == list && i < len(n.Content) {
+			return n.Content[i]
+		}
+	}
+	return nil
+}
+
+// encoder writes values by their yaml tags, as internal/strictyaml reads them.
+type encoder struct {
+	of  map[string]Provenance
+	err error
+}
+
+// value is the node of v, nil where v is its type's zero value.
+func (e *encoder) value(path string, v reflect.Value) *yaml.Node {
+	if v.IsZero() {
+		return nil
+	}
+	switch t := v.Interface().(type) {
+	case interface{ Any() any }:
+		return e.scalar(path, reflect.ValueOf(t.Any()))
+	case decision.Replicas:
+		if t.Min == 0 {
+			return yamlnode.Value(t.Max)
+		}
+		n := yamlnode.Map("min", t.Min, "max", t.Max)
+		n.Style = yaml.FlowStyle
+		return n
+	case encoding.TextMarshaler:
+		return e.scalar(path, v)
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		return e.value(path, v.Elem())
+	case reflect.Slice:
+		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+		for i := range v.Len() {
+			item := e.value(fmt.Sprintf("%s[%d]", path, i), v.Index(i))
+			if item == nil {
+				item = e.scalar(path, v.Index(i))
+			}
+			if item.Kind == yaml.ScalarNode {
+				n.Style = yaml.FlowStyle
+			}
+			n.Content = append(n.Content, item)
+		}
+		return n
+	case reflect.Struct:
+		return e.mapping(path, v)
+	}
+	return e.scalar(path, v)
+}
+
+func (e *encoder) mapping(path string, v reflect.Value) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	if strings.Contains(path, ".") {
+		n.Style = yaml.FlowStyle
+	}
+	for i := range v.NumField() {
+		key, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
+		if key == "" || key == "-" {
+			continue
+		}
+		below := strings.TrimPrefix(path+"."+key, ".")
+		field := e.value(below, v.Field(i))
+		if field == nil && strings.Contains(options, "required") && v.Field(i).Kind() != reflect.Slice {
+			field = e.scalar(below, v.Field(i))
+		}
+		if field == nil {
+			continue
+		}
+		if from, ok := e.of[below]; ok {
+			comment := "# " + oneLine(from.String())
+			if field.Kind == yaml.SequenceNode && field.Style != yaml.FlowStyle {
+				field.HeadComment = comment
+			} else {
+				field.LineComment = comment
+			}
+		}
+		n.Content = append(n.Content, yamlnode.Text(key), field)
+	}
+	return n
+}
+
+// scalar is the node of a value without parts.
+func (e *encoder) scalar(path string, v reflect.Value) *yaml.Node {
+	if t, ok := v.Interface().(encoding.TextMarshaler); ok {
+		text, err := t.MarshalText()
+		if err != nil && e.err == nil {
+			e.err = fmt.Errorf("%s: %w", path, err)
+		}
+		return yamlnode.Text(string(text))
+	}
+	n := &yaml.Node{}
+	if err := n.Encode(v.Interface()); err != nil && e.err == nil {
+		e.err = fmt.Errorf("%s: %w", path, err)
+	}
+	return n
+}
+
+// WriteJSON writes the discovery as indented JSON with a final newline: the
+// fleet with its pools and workloads as a fleet file has them, and everything
+// else by the names of the fields.
+func (d *Discovery) WriteJSON(w io.Writer) error {
+	data, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, data, "", "  "); err != nil {
+		return err
+	}
+	out.WriteByte('\n')
+	_, err = out.WriteTo(w)
+	return err
+}
+
+// MarshalJSON writes what WriteJSON does, on one line.
+func (d *Discovery) MarshalJSON() ([]byte, error) {
+	root, err := d.fleetNode()
+	if err != nil {
+		return nil, err
+	}
+	fleet, err := jsonOf(root)
+	if err != nil {
+		return nil, err
+	}
+	return encodeJSON(struct {
+		Fleet      json.RawMessage       `json:"fleet"`
+		Provenance map[string]Provenance `json:"provenance"`
+		Findings   []Finding             `json:"findings"`
+		Unknown    []Unknown             `json:"unknown"`
+		Today      []Sharing             `json:"today"`
+		Rightsize  []Rightsize           `json:"rightsize"`
+	}{fleet, d.Provenance, list(d.Findings), list(d.Unknown), list(d.Today), list(d.Rightsize)})
+}
+
+// list is never null.
+func list[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+func encodeJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(b.Bytes()), nil
+}
+
+// jsonOf writes a YAML node as JSON with the keys in their order.
+func jsonOf(n *yaml.Node) (json.RawMessage, error) {
+	var b bytes.Buffer
+	switch n.Kind {
+	case yaml.MappingNode:
+		b.WriteByte('{')
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			key, err := encodeJSON(n.Content[i].Value)
+			if err != nil {
+				return nil, err
+			}
+			value, err := jsonOf(n.Content[i+1])
+			if err != nil {
+				return nil, err
+			}
+			fmt.Fprintf(&b, "%s:%s", key, value)
+		}
+		b.WriteByte('}')
+	case yaml.SequenceNode:
+		b.WriteByte('[')
+		for i, item := range n.Content {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			value, err := jsonOf(item)
+			if err != nil {
+				return nil, err
+			}
+			b.Write(value)
+		}
+		b.WriteByte(']')
+	default:
+		var v any
+		if err := n.Decode(&v); err != nil {
+			return nil, fmt.Errorf("discover: %w", err)
+		}
+		return encodeJSON(v)
+	}
+	return b.Bytes(), nil
+}

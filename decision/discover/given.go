@@ -1,0 +1,236 @@
+package discover
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/internal/strictyaml"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Prices are what the user pays: for a GPU of a model an hour, or for a machine
+// of an instance type an hour.
+type Prices struct {
+	gpus, machines map[string]cost.Money
+}
+
+// ParsePrices reads prices: a mapping from GPU models ("A100-SXM4-80GB") and
+// instance types ("p4d.24xlarge") to prices an hour ("3.25 USD"), YAML or JSON.
+// A GPU's price is for one GPU, an instance type's for the machine.
+func ParsePrices(data []byte) (*Prices, error) {
+	var file map[string]cost.Money
+	if err := strictyaml.Decode(data, &file, strictyaml.Options{MaxBytes: 1 << 20}); err != nil {
+		return nil, fmt.Errorf("%w: prices: %w", ErrInvalid, err)
+	}
+	out := &Prices{gpus: map[string]cost.Money{}, machines: map[string]cost.Money{}}
+	var l problem.List
+	currency := ""
+	for _, key := range slices.Sorted(maps.Keys(file)) {
+		m := file[key]
+		if m.Sign() < 0 {
+			l.Addf(key, "write what it costs for an hour", "%s is negative", m)
+		}
+		if currency != "" && m.Currency() != currency {
+			l.Addf(key, "use one currency", "is in %s and an earlier price in %s", m.Currency(), currency)
+		}
+		currency = m.Currency()
+		gpu, err := sharing.LookupGPU(key)
+		switch {
+		case err == nil:
+			out.gpus[gpu.Name] = m
+		case len(ambiguous(err)) > 0:
+			l.AddErr(key, err)
+		default:
+			out.machines[key] = m
+		}
+	}
+	if len(file) == 0 {
+		l.Addf("", "write for example\n  A100-SXM4-80GB: 3.25 USD\n  p4d.24xlarge: 32.77 USD", "there are no prices")
+	}
+	if err := l.Err(); err != nil {
+		return nil, fmt.Errorf("%w: prices: %w", ErrInvalid, err)
+	}
+	return out, nil
+}
+
+// price writes a pool's price, where the user gave one: the machine's before the
+// GPU's.
+func (b *build) price(p *pool, at string, out *decision.Pool) {
+	prices := b.c.opts.Prices
+	if prices == nil {
+		return
+	}
+	if m, ok := prices.machines[out.InstanceType]; ok && out.InstanceType != "" {
+		out.NodePricePerHour = decision.Some(m)
+		b.note(at+".node_price_per_hour", Provenance{BasisGiven, "prices, " + out.InstanceType})
+		return
+	}
+	if m, ok := prices.gpus[out.GPU]; ok {
+		out.PricePerGPUHour = decision.Some(m)
+		b.note(at+".price_per_gpu_hour", Provenance{BasisGiven, "prices, " + out.GPU})
+	}
+}
+
+// Hints are what the user knows better.
+type Hints struct {
+	Trust     decision.Trust          `yaml:"trust"`
+	Workloads map[string]WorkloadHint `yaml:"workloads"` // by name, or a pattern such as "team-a/*"
+	Nodes     map[string]NodeHint     `yaml:"nodes"`     // likewise
+	Pools     map[string]PoolHint     `yaml:"pools"`     // likewise
+}
+
+// WorkloadHint overrides what was found of workloads. What is missing stays.
+type WorkloadHint struct {
+	Kind      decision.Kind                    `yaml:"kind"`
+	Memory    decision.Optional[sharing.Bytes] `yaml:"memory"`
+	GPUBusy   decision.Optional[float64]       `yaml:"gpu_busy"`
+	PeakBusy  decision.Optional[float64]       `yaml:"peak_busy"`
+	SLO       predict.SLO                      `yaml:"slo"`
+	Solo      predict.SLO                      `yaml:"solo"`
+	Load      *decision.Traffic                `yaml:"load"`
+	Model     *decision.LanguageModel          `yaml:"model"`
+	Isolation decision.Isolation               `yaml:"isolation"`
+	Tenant    string                           `yaml:"tenant"`
+	Trust     []string                         `yaml:"trust"`
+	Pool      string                           `yaml:"pool"`
+	Spot      bool                             `yaml:"spot"`
+}
+
+// NodeHint says what GPU a node has that nothing else names.
+type NodeHint struct {
+	GPU string `yaml:"gpu,required"`
+}
+
+// PoolHint says what was not found of a pool.
+type PoolHint struct {
+	Driver   sharing.Driver `yaml:"driver"`
+	Platform string         `yaml:"platform"`
+}
+
+// ParseHints reads hints, YAML or JSON, strictly.
+func ParseHints(data []byte) (*Hints, error) {
+	var h Hints
+	if err := strictyaml.Decode(data, &h, strictyaml.Options{MaxBytes: 1 << 20}); err != nil {
+		return nil, fmt.Errorf("%w: hints: %w", ErrInvalid, err)
+	}
+	var l problem.List
+	patterns := func(at string, keys []string) {
+		for _, k := range keys {
+			if _, err := path.Match(k, ""); err != nil {
+				l.Addf(at+"."+k, `write a name, or a pattern such as "team-a/*"`, "is no pattern")
+			}
+		}
+	}
+	patterns("workloads", slices.Sorted(maps.Keys(h.Workloads)))
+	patterns("nodes", slices.Sorted(maps.Keys(h.Nodes)))
+	patterns("pools", slices.Sorted(maps.Keys(h.Pools)))
+	for _, k := range slices.Sorted(maps.Keys(h.Nodes)) {
+		_, err := sharing.LookupGPU(h.Nodes[k].GPU)
+		l.AddErr("nodes."+k+".gpu", err)
+	}
+	for _, k := range slices.Sorted(maps.Keys(h.Workloads)) {
+		if w := h.Workloads[k]; !w.Memory.IsZero() && w.Model != nil {
+			l.Addf("workloads."+k+".model", "keep memory or model", "contradicts memory")
+		}
+	}
+	if err := l.Err(); err != nil {
+		return nil, fmt.Errorf("%w: hints: %w", ErrInvalid, err)
+	}
+	return &h, nil
+}
+
+// matching are the entries for a name: patterns in their order, and the name
+// itself last.
+func matching[T any](hints map[string]T, name string) (keys []string) {
+	for _, k := range slices.Sorted(maps.Keys(hints)) {
+		if ok, _ := path.Match(k, name); ok && k != name {
+			keys = append(keys, k)
+		}
+	}
+	if _, ok := hints[name]; ok {
+		keys = append(keys, name)
+	}
+	return keys
+}
+
+func (b *build) hintNode(n *node) {
+	h := b.c.opts.Hints
+	if h == nil {
+		return
+	}
+	for _, k := range matching(h.Nodes, n.name) {
+		gpu, err := sharing.LookupGPU(h.Nodes[k].GPU)
+		if err == nil && (n.gpu == nil || n.gpu != gpu) {
+			n.gpu, n.productFrom = gpu, Provenance{BasisGiven, "hints, nodes." + k}
+		}
+	}
+}
+
+func (b *build) hintPool(at string, out *decision.Pool) {
+	h := b.c.opts.Hints
+	if h == nil {
+		return
+	}
+	for _, k := range matching(h.Pools, out.Name) {
+		v, from := h.Pools[k], Provenance{BasisGiven, "hints, pools." + k}
+		if !v.Driver.IsZero() {
+			out.Driver = v.Driver
+			b.note(at+".driver", from)
+		}
+		if v.Platform != "" {
+			out.Platform = v.Platform
+			b.note(at+".platform", from)
+		}
+	}
+}
+
+// hintWorkload lets the user's hints override what was found.
+func (b *build) hintWorkload(at string, out *decision.Workload) {
+	h := b.c.opts.Hints
+	if h == nil {
+		return
+	}
+	b.Fleet.Trust = h.Trust
+	if h.Trust != decision.TrustUnstated {
+		b.note("trust", Provenance{BasisGiven, "hints"})
+	}
+	for _, k := range matching(h.Workloads, out.Name) {
+		v, from := h.Workloads[k], Provenance{BasisGiven, "hints, workloads." + k}
+		set := func(key string, given bool, write func()) {
+			if given {
+				write()
+				b.note(at+"."+key, from)
+			}
+		}
+		set("kind", v.Kind != decision.KindUnknown, func() { out.Kind = v.Kind })
+		set("memory", !v.Memory.IsZero(), func() { out.Memory, out.Model = v.Memory, nil })
+		set("model", v.Model != nil, func() {
+			out.Model, out.Memory = v.Model, decision.Optional[sharing.Bytes]{}
+			delete(b.Provenance, at+".memory")
+		})
+		set("gpu_busy", !v.GPUBusy.IsZero(), func() { out.GPUBusy = v.GPUBusy })
+		set("peak_busy", !v.PeakBusy.IsZero(), func() { out.PeakBusy = v.PeakBusy })
+		set("slo", v.SLO != predict.SLO{}, func() { out.SLO = v.SLO })
+		set("solo", v.Solo != predict.SLO{}, func() { out.Solo = v.Solo })
+		set("load", v.Load != nil, func() { out.Load = v.Load })
+		set("isolation", v.Isolation != decision.Isolation{}, func() { out.Isolation = v.Isolation })
+		set("tenant", v.Tenant != "", func() { out.Tenant = v.Tenant })
+		set("trust", len(v.Trust) > 0, func() { out.Trust = v.Trust })
+		set("pool", v.Pool != "", func() { out.Pool = v.Pool })
+		set("spot", v.Spot, func() { out.Spot = true })
+	}
+	if out.Memory.IsZero() == false || out.Model != nil {
+		if p := b.Provenance[at+".pool"]; p.Basis == BasisDerived {
+			out.Pool = ""
+			delete(b.Provenance, at+".pool")
+		}
+	}
+	out.Kind = cmp.Or(out.Kind, decision.KindBatch)
+}

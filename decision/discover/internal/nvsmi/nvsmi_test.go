@@ -1,0 +1,329 @@
+package nvsmi
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+func file(t testing.TB, name string) string {
+	t.Helper()
+	b, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func mib(n int64) optional.Value[sharing.Bytes] {
+	return optional.Of(sharing.Bytes(n) * sharing.MiB)
+}
+
+var f = optional.Of[float64]
+
+// realGPU is what the two boards in testdata were, read by eye off their files.
+func realGPU(name string) telemetry.GPU {
+	g := telemetry.GPU{Index: optional.Of(0), UUID: "GPU-f35d705d-9611-cf07-ad88-603217e945e4", Name: "NVIDIA H100 80GB HBM3",
+		PCIBus: "00000000:00:06.0", PCIID: "10DE:2330",
+		MemoryTotal: mib(81559), MemoryReserved: mib(480), MemoryUsed: mib(1933), MemoryFree: mib(79147),
+		MIG: sharing.AnswerNo, MIGPending: sharing.AnswerNo, ComputeMode: telemetry.ComputeModeDefault, Persistence: sharing.AnswerYes,
+		UtilPercent: f(100), MemUtilPercent: f(7), PowerWatts: f(392.06), PowerLimitWatts: f(700), TemperatureCelsius: f(48),
+		ProcessesListed: sharing.AnswerYes, Processes: []telemetry.Process{{PID: 412, Name: "python3", Memory: mib(1924)}}, MPS: sharing.AnswerNo}
+	if name == "h200" {
+		g.UUID, g.Name, g.PCIID = "GPU-63ea5d6e-fa85-65d4-eeb7-3e723952ba5d", "NVIDIA H200", "10DE:2335"
+		g.MemoryTotal, g.MemoryReserved, g.MemoryFree = mib(143771), mib(616), mib(141224)
+		g.MemUtilPercent, g.PowerWatts, g.TemperatureCelsius = f(5), f(391.58), f(46)
+		g.Processes[0].PID = 421
+	}
+	return g
+}
+
+func TestXMLOfRealGPUs(t *testing.T) {
+	for name, at := range map[string]string{"h100": "2026-11-22T09:33:20Z", "h200": "2026-11-22T09:32:09Z"} {
+		when, _ := time.Parse(time.RFC3339, at)
+		want := telemetry.Inventory{Driver: "580.159.04", CUDA: "13.0", At: optional.Of(when), GPUs: []telemetry.GPU{realGPU(name)}}
+		got, err := XML(strings.NewReader(file(t, name+".xml")))
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v\n%s", name, err, diff)
+		}
+		model, err := got.GPUs[0].Model()
+		if err != nil || !strings.HasPrefix(strings.ToLower(model.Name), name) {
+			t.Errorf("%s is the table's %v, %v", name, model, err)
+		}
+	}
+}
+
+// The CSV of the same minute must give the same GPU, as far as it was asked.
+func TestQueryOfRealGPUs(t *testing.T) {
+	for _, name := range []string{"h100", "h200"} {
+		want := realGPU(name)
+		want.PCIID, want.MemoryReserved = "", optional.Value[sharing.Bytes]{}
+		want.Processes, want.ProcessesListed, want.MPS = nil, sharing.AnswerUnknown, sharing.AnswerUnknown
+		got, err := Query(strings.NewReader(file(t, name+"-gpu.csv")))
+		if err != nil || len(got.GPUs) != 1 {
+			t.Fatalf("%s: %+v, %v", name, got, err)
+		}
+		// The figures that move were read a moment later.
+		for _, f := range []struct{ got, want *optional.Value[float64] }{
+			{&got.GPUs[0].UtilPercent, &want.UtilPercent}, {&got.GPUs[0].MemUtilPercent, &want.MemUtilPercent},
+			{&got.GPUs[0].PowerWatts, &want.PowerWatts}, {&got.GPUs[0].TemperatureCelsius, &want.TemperatureCelsius}} {
+			if d := f.got.Or(-1000) - f.want.Or(0); d < -5 || d > 5 {
+				t.Errorf("%s: %v, the XML says %v", name, f.got, f.want)
+			}
+			*f.got = *f.want
+		}
+		if diff := cmp.Diff(telemetry.Inventory{Driver: "580.159.04", GPUs: []telemetry.GPU{want}}, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		apps, err := Query(strings.NewReader(file(t, name+"-apps.csv")))
+		full := realGPU(name)
+		if diff := cmp.Diff(telemetry.Inventory{GPUs: []telemetry.GPU{{UUID: full.UUID, Processes: full.Processes,
+			ProcessesListed: sharing.AnswerYes, MPS: sharing.AnswerNo}}}, apps); err != nil || diff != "" {
+			t.Errorf("%s: %v\n%s", name, err, diff)
+		}
+		if _, err := Query(strings.NewReader(file(t, name+"-nounits.csv"))); !errors.Is(err, ErrKind) || !strings.Contains(err.Error(), "noheader") {
+			t.Errorf("without a header: %v", err)
+		}
+		topo, err := Topology(strings.NewReader(file(t, name+"-topo.txt")))
+		wantTopo := &Topo{GPUs: []TopoGPU{{Links: map[string]Link{"GPU0": {Kind: "X"}}, CPUs: "0-15", NUMA: "0"}}}
+		if diff := cmp.Diff(wantTopo, topo); err != nil || diff != "" {
+			t.Errorf("%s: %v\n%s", name, err, diff)
+		}
+		if in, err := Instances(strings.NewReader(file(t, name+"-mig.txt"))); err != nil || len(in) != 0 {
+			t.Errorf("%s: %v, %v", name, in, err)
+		}
+	}
+}
+
+func TestSniff(t *testing.T) {
+	for _, name := range []string{"h100", "h200"} {
+		for suffix, want := range map[string]Kind{".xml": KindXML, "-gpu.csv": KindQuery, "-apps.csv": KindQuery, "-topo.txt": KindTopology, "-mig.txt": KindInstances, "-nounits.csv": KindNone} {
+			if got := Sniff([]byte(file(t, name+suffix))); got != want {
+				t.Errorf("%s%s is %v, want %v", name, suffix, got, want)
+			}
+		}
+	}
+	for text, want := range map[string]Kind{
+		"GPU 0: NVIDIA A30 (UUID: GPU-1e44b340-5807-0dbe-62e6-343a6b8b8bcd)\n": KindList,
+		"memory.used [MiB]\n1933 MiB\n":                                        KindQuery,
+		"name\nsomething else\n":                                               KindQuery, // and Query finds nothing wrong with it: a name
+		"kind: Pod\n":                                                          KindNone, "{}": KindNone, "": KindNone, "kind,at_s,time\n": KindNone,
+	} {
+		if got := Sniff([]byte(text)); got != want {
+			t.Errorf("%q is %v, want %v", text, got, want)
+		}
+	}
+}
+
+// A MIG GPU as driver 575 prints it, cut to what is read; the second GPU is a T4.
+const migXML = `<?xml version="1.0" ?>
+<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">
+<nvidia_smi_log>
+	<driver_version>575.57.08</driver_version>
+	<gpu id="00000000:0F:00.0">
+		<product_name>NVIDIA A100-SXM4-80GB</product_name>
+		<mig_mode><current_mig>Enabled</current_mig><pending_mig>Disabled</pending_mig></mig_mode>
+		<mig_devices>
+			<mig_device>
+				<index>0</index><gpu_instance_id>1</gpu_instance_id><compute_instance_id>0</compute_instance_id>
+				<device_attributes><shared><multiprocessor_count>42</multiprocessor_count></shared></device_attributes>
+				<fb_memory_usage><total>40192 MiB</total><reserved>0 MiB</reserved><used>298 MiB</used><free>39894 MiB</free></fb_memory_usage>
+			</mig_device>
+		</mig_devices>
+		<uuid>GPU-00000000-0000-0000-0000-00000000000a</uuid>
+		<fb_memory_usage><total>81920 MiB</total><used>[N/A]</used><free>Insufficient Permissions</free></fb_memory_usage>
+		<compute_mode>Exclusive_Process</compute_mode>
+		<utilization><gpu_util>N/A</gpu_util><memory_util>N/A</memory_util></utilization>
+		<power_readings><power_draw>61.20 W</power_draw><power_limit>400.00 W</power_limit></power_readings>
+		<processes>
+			<process_info><gpu_instance_id>1</gpu_instance_id><compute_instance_id>0</compute_instance_id><pid>9</pid><type>M+C</type>
+				<process_name>/opt/serve --token s3cret</process_name><used_memory>N/A</used_memory></process_info>
+		</processes>
+	</gpu>
+	<gpu id="00000000:10:00.0">
+		<product_name>Tesla T4</product_name>
+		<mig_mode><current_mig>N/A</current_mig><pending_mig>N/A</pending_mig></mig_mode>
+		<mig_devices>None</mig_devices>
+		<uuid>GPU-00000000-0000-0000-0000-00000000000b</uuid>
+		<utilization><gpu_util>[Not Supported]</gpu_util></utilization>
+		<processes>
+			<process_info><pid>11</pid><type>C</type><process_name>nvidia-cuda-mps-server</process_name><used_memory>30 MiB</used_memory></process_info>
+		</processes>
+	</gpu>
+</nvidia_smi_log>`
+
+func migGPUs() []telemetry.GPU {
+	return []telemetry.GPU{
+		{Index: optional.Of(0), UUID: "GPU-00000000-0000-0000-0000-00000000000a", Name: "NVIDIA A100-SXM4-80GB", PCIBus: "00000000:0f:00.0",
+			MemoryTotal: mib(81920), MIG: sharing.AnswerYes, MIGPending: sharing.AnswerNo, ComputeMode: telemetry.ComputeModeExclusiveProcess,
+			PowerWatts: f(61.2), PowerLimitWatts: f(400), ProcessesListed: sharing.AnswerYes, MPS: sharing.AnswerYes,
+			Instances: []telemetry.MIGInstance{{Index: optional.Of(0), ID: optional.Of(1), Compute: optional.Of(0), SMs: optional.Of(42),
+				MemoryTotal: mib(40192), MemoryUsed: mib(298), MemoryFree: mib(39894)}},
+			Processes: []telemetry.Process{{PID: 9, Name: "serve", GPUInstance: optional.Of(1)}}},
+		{Index: optional.Of(1), UUID: "GPU-00000000-0000-0000-0000-00000000000b", Name: "Tesla T4", PCIBus: "00000000:10:00.0",
+			ProcessesListed: sharing.AnswerYes, MPS: sharing.AnswerYes,
+			Processes: []telemetry.Process{{PID: 11, Name: "nvidia-cuda-mps-server", Memory: mib(30)}}},
+	}
+}
+
+func TestXMLWithMIG(t *testing.T) {
+	got, err := XML(strings.NewReader(migXML))
+	if diff := cmp.Diff(telemetry.Inventory{Driver: "575.57.08", GPUs: migGPUs()}, got); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	by, err := Instances(strings.NewReader(`+-------------------------------------------------------+
+| GPU instances:                                        |
+| GPU   Name             Profile  Instance   Placement  |
+|                          ID       ID       Start:Size |
+|=======================================================|
+|   0  MIG 3g.40gb          9        1          4:4     |
++-------------------------------------------------------+
+|   0  MIG 1g.10gb+me      20        7          0:1     |
++-------------------------------------------------------+
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	Join(&got, by)
+	want := migGPUs()
+	in := &want[0].Instances
+	(*in)[0].Profile, (*in)[0].Start, (*in)[0].Size = "3g.40gb", optional.Of(4), optional.Of(4)
+	*in = append(*in, telemetry.MIGInstance{Profile: "1g.10gb+me", ID: optional.Of(7), Start: optional.Of(0), Size: optional.Of(1)})
+	if diff := cmp.Diff(want, got.GPUs); diff != "" {
+		t.Error(diff)
+	}
+	list, err := List(strings.NewReader("GPU 0: NVIDIA A30 (UUID: GPU-1e44b340-5807-0dbe-62e6-343a6b8b8bcd)\n  MIG 1g.6gb      Device  0: (UUID: MIG-41b9eab5-8d48-5c52-9f07-82bc59af3901)\n"))
+	if diff := cmp.Diff(telemetry.Inventory{GPUs: []telemetry.GPU{{Index: optional.Of(0), Name: "NVIDIA A30", UUID: "GPU-1e44b340-5807-0dbe-62e6-343a6b8b8bcd", MIG: sharing.AnswerYes,
+		Instances: []telemetry.MIGInstance{{Profile: "1g.6gb", Index: optional.Of(0), UUID: "MIG-41b9eab5-8d48-5c52-9f07-82bc59af3901"}}}}}, list); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}
+
+// The columns stand in any order, with and without units, and with -l a GPU
+// stands in several rows.
+func TestQueryForms(t *testing.T) {
+	want := telemetry.Inventory{Driver: "550.54.15", At: optional.Of(time.Date(2026, 11, 22, 9, 33, 20, 0, time.UTC)), GPUs: []telemetry.GPU{{
+		UUID: "GPU-00000000-0000-0000-0000-00000000000a", PCIID: "10DE:2330", MemoryTotal: mib(81559), MemoryUsed: mib(12), UtilPercent: f(3), PowerLimitWatts: f(650)}}}
+	for name, text := range map[string]string{
+		"units": `timestamp, uuid, memory.used [MiB], utilization.gpu [%], memory.total [MiB], power.limit [W], enforced.power.limit [W], pci.device_id, fan.speed [%], mig.mode.current, driver_version
+2026/11/22 09:33:15.100, GPU-00000000-0000-0000-0000-00000000000a, 11 MiB, 90 %, 81559 MiB, 700.00 W, 650.00 W, 0x233010DE, [N/A], [N/A], 550.54.15
+2026/11/22 09:33:20.100, GPU-00000000-0000-0000-0000-00000000000a, 12 MiB, 3 %, 81559 MiB, 700.00 W, 650.00 W, 0x233010DE, [N/A], [N/A], 550.54.15
+`,
+		"nounits": `driver_version, gpu_uuid, enforced.power.limit [W], power.limit [W], memory.total [MiB], pci.device_id, utilization.gpu [%], memory.used [MiB], utilization.memory [%], timestamp
+550.54.15, GPU-00000000-0000-0000-0000-00000000000a, 650.00, 700.00, 81559, 0x233010DE, 3, 12, [Not Supported], 2026/11/22 09:33:20.100
+`} {
+		got, err := Query(strings.NewReader(text))
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v\n%s", name, err, diff)
+		}
+	}
+}
+
+func TestTopologyOfEight(t *testing.T) {
+	text := "\t\x1b[4mGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\nGPU0\t X \tNV18\tPIX\t0-55,112-167\t0\t\tN/A\nGPU1\tNV18\t X \tSYS\t56-111\t1\t\tN/A\nNIC0\tPIX\tSYS\t X \t\t\t\t\n\nLegend:\n\n  X    = Self\n"
+	want := &Topo{GPUs: []TopoGPU{
+		{0, map[string]Link{"GPU0": {Kind: "X"}, "GPU1": {"NV", 18}, "NIC0": {Kind: "PIX"}}, "0-55,112-167", "0"},
+		{1, map[string]Link{"GPU0": {"NV", 18}, "GPU1": {Kind: "X"}, "NIC0": {Kind: "SYS"}}, "56-111", "1"}}}
+	got, err := Topology(strings.NewReader(text))
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	// A copy from a terminal has blanks for tabs.
+	blanks := "        GPU0    GPU1    CPU Affinity    NUMA Affinity\nGPU0     X      PHB     0-11            N/A\nGPU1    PHB      X      0-11            N/A\n"
+	got, err = Topology(strings.NewReader(blanks))
+	if err != nil || len(got.GPUs) != 2 || got.GPUs[1].Links["GPU0"].Kind != "PHB" || got.GPUs[0].CPUs != "0-11" || got.GPUs[0].NUMA != "" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// Bad input: each problem has its path, and the rest is still there.
+func TestProblems(t *testing.T) {
+	broken := strings.NewReplacer("<total>81559 MiB</total>\n\t\t\t<reserved>", "<total>-5 MiB</total>\n\t\t\t<reserved>", "<gpu_util>100 %</gpu_util>", "<gpu_util>250 %</gpu_util>",
+		"<compute_mode>Default<", "<compute_mode>Defualt<", "<gpu_temp>48 C<", "<gpu_temp>ERR!<").Replace(file(t, "h100.xml"))
+	got, err := XML(strings.NewReader(broken))
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"gpu[0].fb_memory_usage.total", "gpu[0].utilization.gpu_util: 250 %", `gpu[0].compute_mode`, `did you mean "default"`, `gpu[0].temperature.gpu_temp: nvidia-smi answers "ERR!"`} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in:\n%v", want, err)
+		}
+	}
+	if g := got.GPUs[0]; !g.MemoryTotal.IsZero() || !g.UtilPercent.IsZero() || !g.TemperatureCelsius.IsZero() || g.PowerWatts.Or(0) != 392.06 {
+		t.Errorf("%+v", g)
+	}
+	whole := migXML
+	cut := whole[:strings.Index(whole, "Tesla T4")]
+	inv, err := XML(strings.NewReader(cut))
+	if err == nil || !strings.Contains(err.Error(), "gpu[1]") || len(inv.GPUs) != 1 {
+		t.Errorf("cut off: %d GPUs, %v", len(inv.GPUs), err)
+	}
+	for _, text := range []string{"", "<html></html>", "{}", "kind: Pod"} {
+		if _, err := XML(strings.NewReader(text)); !errors.Is(err, ErrKind) {
+			t.Errorf("XML(%q): %v", text, err)
+		}
+		if _, err := Topology(strings.NewReader(text)); !errors.Is(err, ErrKind) {
+			t.Errorf("Topology(%q): %v", text, err)
+		}
+		if _, err := Instances(strings.NewReader(text)); !errors.Is(err, ErrKind) {
+			t.Errorf("Instances(%q): %v", text, err)
+		}
+		if _, err := List(strings.NewReader(text)); !errors.Is(err, ErrKind) {
+			t.Errorf("List(%q): %v", text, err)
+		}
+	}
+	inv, err = Query(strings.NewReader("index, uuid, memory.used [MiB]\n0, GPU-a, 1 MiB, 7\n1, SSD-b, x MiB\n2, GPU-c, 3 MiB\n"))
+	if err == nil || !strings.Contains(err.Error(), "line 2: 4 cells under 3 columns") || !strings.Contains(err.Error(), "line 3, uuid") ||
+		!strings.Contains(err.Error(), "line 3, memory.used") || len(inv.GPUs) != 2 || inv.GPUs[1].MemoryUsed != mib(3) {
+		t.Errorf("%+v, %v", inv, err)
+	}
+}
+
+// FuzzAll reads any text as each of the outputs: a value or an error, figures
+// that can be, and no argument of a command line.
+func FuzzAll(f *testing.F) {
+	for _, name := range []string{"h100.xml", "h200-gpu.csv", "h100-apps.csv", "h100-topo.txt", "h200-mig.txt"} {
+		f.Add(file(f, name))
+	}
+	f.Add(migXML)
+	f.Add("GPU 0: NVIDIA A30 (UUID: GPU-1)\n  MIG 1g.6gb      Device  0: (UUID: MIG-4)\n")
+	f.Add("| GPU instances: |\n|   0  MIG 3g.40gb          9        1          4:4     |\n")
+	f.Fuzz(func(t *testing.T, s string) {
+		Sniff([]byte(s))
+		for _, read := range []func() (telemetry.Inventory, error){
+			func() (telemetry.Inventory, error) { return XML(strings.NewReader(s)) },
+			func() (telemetry.Inventory, error) { return Query(strings.NewReader(s)) },
+			func() (telemetry.Inventory, error) { return List(strings.NewReader(s)) },
+		} {
+			inv, err := read()
+			if err != nil && errors.Is(err, ErrKind) && len(inv.GPUs) > 0 {
+				t.Errorf("another kind, and yet %d GPUs", len(inv.GPUs))
+			}
+			for _, g := range inv.GPUs {
+				if g.UtilPercent.Or(0) < 0 || g.UtilPercent.Or(0) > 100 || g.MemoryTotal.Or(0) < 0 || g.MemoryUsed.Or(0) < 0 {
+					t.Errorf("%+v", g)
+				}
+				for _, p := range g.Processes {
+					if strings.Contains(p.Name, " ") {
+						t.Errorf("an argument was kept: %q", p.Name)
+					}
+				}
+			}
+		}
+		if by, err := Instances(strings.NewReader(s)); err == nil {
+			inv := telemetry.Inventory{GPUs: []telemetry.GPU{{Index: optional.Of(0)}}}
+			Join(&inv, by)
+		}
+		if topo, err := Topology(strings.NewReader(s)); err == nil && len(topo.GPUs) == 0 {
+			t.Error("no GPU and no error")
+		}
+	})
+}

@@ -1,0 +1,184 @@
+package nvsmi
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// columns are the names under which --help-query-gpu lists the fields that are
+// read. Others are left alone.
+var columns = map[string]func(r *reader, g *telemetry.GPU, at, s string){
+	"index":              func(r *reader, g *telemetry.GPU, at, s string) { g.Index = r.integer(at, s) },
+	"name":               func(r *reader, g *telemetry.GPU, at, s string) { g.Name = r.text(at, s) },
+	"uuid":               func(r *reader, g *telemetry.GPU, at, s string) { g.UUID = r.uuid(at, s) },
+	"pci.bus_id":         func(r *reader, g *telemetry.GPU, at, s string) { g.PCIBus = strings.ToLower(r.text(at, s)) },
+	"pci.device_id":      func(r *reader, g *telemetry.GPU, at, s string) { g.PCIID = r.pciID(at, s) },
+	"memory.total":       func(r *reader, g *telemetry.GPU, at, s string) { g.MemoryTotal = r.bytes(at, s) },
+	"memory.reserved":    func(r *reader, g *telemetry.GPU, at, s string) { g.MemoryReserved = r.bytes(at, s) },
+	"memory.used":        func(r *reader, g *telemetry.GPU, at, s string) { g.MemoryUsed = r.bytes(at, s) },
+	"memory.free":        func(r *reader, g *telemetry.GPU, at, s string) { g.MemoryFree = r.bytes(at, s) },
+	"mig.mode.current":   func(r *reader, g *telemetry.GPU, at, s string) { g.MIG = r.onOff(at, s) },
+	"mig.mode.pending":   func(r *reader, g *telemetry.GPU, at, s string) { g.MIGPending = r.onOff(at, s) },
+	"compute_mode":       func(r *reader, g *telemetry.GPU, at, s string) { g.ComputeMode = r.mode(at, s) },
+	"persistence_mode":   func(r *reader, g *telemetry.GPU, at, s string) { g.Persistence = r.onOff(at, s) },
+	"utilization.gpu":    func(r *reader, g *telemetry.GPU, at, s string) { g.UtilPercent = r.percent(at, s) },
+	"utilization.memory": func(r *reader, g *telemetry.GPU, at, s string) { g.MemUtilPercent = r.percent(at, s) },
+	"temperature.gpu":    func(r *reader, g *telemetry.GPU, at, s string) { g.TemperatureCelsius = r.number(at, s, "C") },
+	"power.draw":         func(r *reader, g *telemetry.GPU, at, s string) { g.PowerWatts = r.number(at, s, "W") },
+	"power.limit": func(r *reader, g *telemetry.GPU, at, s string) {
+		if g.PowerLimitWatts.IsZero() {
+			g.PowerLimitWatts = r.number(at, s, "W")
+		}
+	},
+	"enforced.power.limit": func(r *reader, g *telemetry.GPU, at, s string) {
+		if v := r.number(at, s, "W"); !v.IsZero() {
+			g.PowerLimitWatts = v
+		}
+	},
+}
+
+// aliases are second names of columns.
+var aliases = map[string]string{"gpu_name": "name", "gpu_uuid": "uuid", "gpu_bus_id": "pci.bus_id", "power.draw.average": "power.draw"}
+
+// Query reads the output of --query-gpu or --query-compute-apps with
+// --format=csv, with or without nounits; the header line must be there. Where a
+// GPU stands in several rows, as with -l, the last one counts.
+func Query(in io.Reader) (telemetry.Inventory, error) {
+	var (
+		inv telemetry.Inventory
+		r   reader
+	)
+	rd := csv.NewReader(io.LimitReader(in, maxText))
+	rd.TrimLeadingSpace, rd.FieldsPerRecord, rd.LazyQuotes = true, -1, true
+	head, err := rd.Read()
+	if err != nil {
+		return inv, fmt.Errorf("%w: --query-gpu: %w", ErrKind, err)
+	}
+	names, unit := make([]string, len(head)), make([]string, len(head))
+	known := 0
+	for i, h := range head {
+		name, u, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(h, "\ufeff")), " [")
+		if to, ok := aliases[name]; ok {
+			name = to
+		}
+		names[i], unit[i] = name, strings.TrimSuffix(u, "]")
+		if columns[name] != nil || name == "pid" {
+			known++
+		}
+	}
+	if known == 0 {
+		return inv, fmt.Errorf("%w: --query-gpu: the first line names no column of it (print it without noheader)", ErrKind)
+	}
+	row := 1
+	for !r.full() {
+		rec, err := rd.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		row++
+		if err != nil {
+			r.probs.Addf(fmt.Sprintf("line %d", row), "print it again", "%v", err)
+			break
+		}
+		if len(rec) != len(names) {
+			r.probs.Addf(fmt.Sprintf("line %d", row), "print it again", "%d cells under %d columns", len(rec), len(names))
+			continue
+		}
+		r.row(&inv, names, unit, rec, row)
+	}
+	for i := range inv.GPUs {
+		inv.GPUs[i].MPS = inv.GPUs[i].SeesMPS()
+	}
+	return inv, r.probs.Err()
+}
+
+func (r *reader) row(inv *telemetry.Inventory, names, unit, rec []string, row int) {
+	var (
+		g      telemetry.GPU
+		pid    string
+		app    = map[string]string{}
+		driver string
+		when   string
+	)
+	at := func(name string) string { return fmt.Sprintf("line %d, %s", row, name) }
+	for i, name := range names {
+		switch name {
+		case "driver_version":
+			driver = r.text(at(name), rec[i])
+		case "timestamp":
+			when = rec[i]
+		case "pid":
+			pid = rec[i]
+		case "process_name":
+			app[name] = rec[i]
+		case "used_gpu_memory", "used_memory":
+			app["used_memory"] = withUnit(rec[i], unit[i])
+		default:
+			if set := columns[name]; set != nil {
+				set(r, &g, at(name), withUnit(rec[i], unit[i]))
+			}
+		}
+	}
+	if driver != "" {
+		inv.Driver = driver
+	}
+	if when != "" {
+		inv.At = r.when(at("timestamp"), strings.TrimSpace(strings.SplitN(when, ".", 2)[0]))
+	}
+	if pid == "" {
+		r.put(inv, g)
+		return
+	}
+	have := r.find(inv, g)
+	if have == nil {
+		r.put(inv, g)
+		have = &inv.GPUs[len(inv.GPUs)-1]
+	}
+	have.ProcessesListed = sharing.AnswerYes
+	r.process(have, at, pid, app["process_name"], app["used_memory"], "")
+}
+
+// withUnit puts the unit of the header after a figure that has none, as with
+// nounits.
+func withUnit(cell, unit string) string {
+	cell = strings.TrimSpace(cell)
+	if unit == "" || cell == "" || cell[len(cell)-1] < '0' || cell[len(cell)-1] > '9' {
+		return cell
+	}
+	return cell + " " + unit
+}
+
+// find is the GPU of the inventory that g is another reading of.
+func (r *reader) find(inv *telemetry.Inventory, g telemetry.GPU) *telemetry.GPU {
+	for i := range inv.GPUs {
+		h := &inv.GPUs[i]
+		switch {
+		case g.UUID != "" || h.UUID != "":
+			if g.UUID == h.UUID {
+				return h
+			}
+		case g.PCIBus != "" || h.PCIBus != "":
+			if g.PCIBus == h.PCIBus {
+				return h
+			}
+		case !g.Index.IsZero() && g.Index == h.Index:
+			return h
+		}
+	}
+	return nil
+}
+
+func (r *reader) put(inv *telemetry.Inventory, g telemetry.GPU) {
+	if have := r.find(inv, g); have != nil {
+		g.Processes, g.ProcessesListed = have.Processes, have.ProcessesListed
+		*have = g
+		return
+	}
+	inv.GPUs = append(inv.GPUs, g)
+}

@@ -1,0 +1,159 @@
+package nvsmi
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// ErrKind says that a text is not what was expected of it.
+var ErrKind = errors.New("nvsmi: not this output of nvidia-smi")
+
+// maxText bounds what is read of one output: a node with 16 GPUs and a thousand
+// processes prints about 1 MiB.
+const maxText = 64 << 20
+
+// missing are the texts for "there is no such figure".
+var missing = map[string]bool{"": true, "-": true, "n/a": true, "not supported": true, "none": true, "not available": true,
+	"not available in wddm driver model": true, "requested functionality has been deprecated": true,
+	"insufficient permissions": true, "not found": true}
+
+// failed are the texts for "the driver could not say".
+var failed = map[string]bool{"unknown error": true, "err!": true, "gpu is lost": true, "gpu requires reset": true, "error": true, "function not found": true}
+
+// reader collects the problems of one text.
+type reader struct{ probs problem.List }
+
+func (r *reader) full() bool { return r.probs.Len() >= problem.Enough }
+
+// text returns a field's text, or "" where it says that there is none.
+func (r *reader) text(path, s string) string {
+	s = strings.TrimSpace(s)
+	plain := s
+	if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") {
+		plain = s[1 : len(s)-1]
+	}
+	switch key := strings.ToLower(strings.TrimSpace(plain)); {
+	case missing[key]:
+		return ""
+	case failed[key]:
+		if !r.full() {
+			r.probs.Addf(path, "look at the GPU: dmesg and nvidia-smi on the node", "nvidia-smi answers %q", plain)
+		}
+		return ""
+	}
+	return s
+}
+
+// units are what one of a unit is in the base unit of its figure.
+var units = map[string]float64{"": 1, "%": 1, "w": 1, "c": 1, "mw": 1e-3,
+	"b": 1, "bytes": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 1e3, "mb": 1e6, "gb": 1e9}
+
+// number reads a figure with its unit; unit is the one of a figure without.
+func (r *reader) number(path, s, unit string) optional.Value[float64] {
+	s = r.text(path, s)
+	if s == "" {
+		return optional.Value[float64]{}
+	}
+	figure := strings.TrimRight(s, "%ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+	if u := strings.TrimSpace(s[len(figure):]); u != "" {
+		unit = u
+	}
+	scale, known := units[strings.ToLower(unit)]
+	v, err := strconv.ParseFloat(strings.TrimSpace(figure), 64)
+	if err != nil || !known || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+		if !r.full() {
+			r.probs.Addf(path, "print it again with nvidia-smi", "%s is no figure of nvidia-smi", problem.Clip(strconv.Quote(s)))
+		}
+		return optional.Value[float64]{}
+	}
+	return optional.Of(v * scale)
+}
+
+func (r *reader) percent(path, s string) optional.Value[float64] {
+	v := r.number(path, s, "%")
+	if p, ok := v.Get(); ok && p > 100 {
+		r.probs.Addf(path, "", "%v %% is no share", p)
+		return optional.Value[float64]{}
+	}
+	return v
+}
+
+func (r *reader) bytes(path, s string) optional.Value[sharing.Bytes] {
+	v, ok := r.number(path, s, "MiB").Get()
+	if !ok {
+		return optional.Value[sharing.Bytes]{}
+	}
+	if v > 1<<60 {
+		r.probs.Addf(path, "", "%v bytes is no memory", v)
+		return optional.Value[sharing.Bytes]{}
+	}
+	return optional.Of(sharing.Bytes(v))
+}
+
+func (r *reader) integer(path, s string) optional.Value[int] {
+	v, ok := r.number(path, s, "").Get()
+	if !ok {
+		return optional.Value[int]{}
+	}
+	if v != math.Trunc(v) || v > math.MaxInt32 {
+		r.probs.Addf(path, "", "%v is no number of a thing", v)
+		return optional.Value[int]{}
+	}
+	return optional.Of(int(v))
+}
+
+// onOff reads "Enabled" and "Disabled".
+func (r *reader) onOff(path, s string) sharing.Answer {
+	switch t := r.text(path, s); strings.ToLower(t) {
+	case "":
+		return sharing.AnswerUnknown
+	case "enabled":
+		return sharing.AnswerYes
+	case "disabled":
+		return sharing.AnswerNo
+	default:
+		r.probs.Addf(path, "", "%s is neither Enabled nor Disabled", problem.Clip(strconv.Quote(t)))
+	}
+	return sharing.AnswerUnknown
+}
+
+func (r *reader) mode(path, s string) telemetry.ComputeMode {
+	var m telemetry.ComputeMode
+	if t := r.text(path, s); t != "" {
+		if err := m.UnmarshalText([]byte(t)); err != nil {
+			r.probs.AddErr(path, err)
+		}
+	}
+	return m
+}
+
+// pciID turns "0x233010DE" or "233010DE", device before vendor, into sharing's
+// form.
+func (r *reader) pciID(path, s string) string {
+	t := strings.ToUpper(strings.TrimPrefix(strings.ToLower(r.text(path, s)), "0x"))
+	if t == "" {
+		return ""
+	}
+	if _, err := strconv.ParseUint(t, 16, 32); err != nil || len(t) != 8 {
+		r.probs.Addf(path, "", "%s is no PCI device id", problem.Clip(strconv.Quote(s)))
+		return ""
+	}
+	return t[4:] + ":" + t[:4]
+}
+
+// uuid keeps what looks like a UUID of a GPU or a MIG device.
+func (r *reader) uuid(path, s string) string {
+	t := r.text(path, s)
+	if t != "" && !strings.HasPrefix(t, "GPU-") && !strings.HasPrefix(t, "MIG-") {
+		r.probs.Addf(path, "", "%s is no UUID of a GPU", problem.Clip(strconv.Quote(t)))
+		return ""
+	}
+	return t
+}

@@ -1,0 +1,159 @@
+package discover
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// TextOptions tune WriteText. The zero value is the documented default.
+type TextOptions struct {
+	Width int // columns; 0 means 100
+	// Most is how many lines each list of findings and unknowns has at most; 0
+	// means 12, and less than 0 all.
+	Most int
+}
+
+// WriteText writes the discovery for people: what shares what today and with
+// which isolation, the workloads, what is odd, what could be smaller, and what is
+// not known.
+func (d *Discovery) WriteText(w io.Writer, opts TextOptions) error {
+	p := page{width: opts.Width, most: opts.Most}
+	if p.width <= 0 {
+		p.width = 100
+	}
+	if p.most == 0 {
+		p.most = 12
+	}
+	p.today(d)
+	p.workloads(d)
+	p.list("FINDINGS", len(d.Findings), "-json has all", func(i int) string {
+		f := &d.Findings[i]
+		return fmt.Sprintf("%s  %s: %s: %s [%s]", f.Severity, f.Code, f.Object, f.Message, f.Source)
+	})
+	p.list("SMALLER MIG PROFILES that would do", len(d.Rightsize), "-json has all", func(i int) string {
+		r := &d.Rightsize[i]
+		return fmt.Sprintf("%s  %s instead of %s frees %s", r.Workload, r.To, r.From, plural(r.Frees, "GPU"))
+	})
+	p.list("NOT KNOWN, by the money a month that hangs on it", len(d.Unknown), "-json has all", func(i int) string {
+		u := &d.Unknown[i]
+		money := ""
+		if u.MonthlyAtStake != "" {
+			money = " (" + u.MonthlyAtStake + ")"
+		}
+		return fmt.Sprintf("%s%s  %s; settle: %s", u.Path, money, u.Why, u.SettleBy)
+	})
+	_, err := p.out.WriteTo(w)
+	return err
+}
+
+type page struct {
+	out         bytes.Buffer
+	width, most int
+}
+
+// line writes a line that goes on under the indent where it is too long.
+func (p *page) line(indent int, text string) {
+	column, first := 0, true
+	for word := range strings.FieldsSeq(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case first:
+			p.out.WriteString("  ")
+			column = 2
+		case column+1+n > p.width:
+			p.out.WriteString("\n" + strings.Repeat(" ", indent))
+			column = indent
+		default:
+			p.out.WriteByte(' ')
+			column++
+		}
+		p.out.WriteString(word)
+		column, first = column+n, false
+	}
+	p.out.WriteByte('\n')
+}
+
+func (p *page) head(title string) { fmt.Fprintf(&p.out, "\n%s\n", title) }
+
+func (p *page) list(title string, n int, more string, text func(i int) string) {
+	if n == 0 {
+		return
+	}
+	p.head(title)
+	for i := range n {
+		if p.most > 0 && i == p.most && n > p.most+1 {
+			p.line(4, fmt.Sprintf("and %d more: %s", n-i, more))
+			return
+		}
+		p.line(4, text(i))
+	}
+}
+
+func (p *page) today(d *Discovery) {
+	gpus := 0
+	for i := range d.Fleet.Pools {
+		gpus += d.Fleet.Pools[i].Count
+	}
+	fmt.Fprintf(&p.out, "%s in %s, %s\n", plural(gpus, "GPU"), plural(len(d.Fleet.Pools), "pool"), plural(len(d.Fleet.Workloads), "workload"))
+	if len(d.Today) > 0 {
+		p.head("TODAY")
+	}
+	for i := range d.Today {
+		s := &d.Today[i]
+		text := fmt.Sprintf("%s  %v: %s, %s", s.Pool, s.Mechanism, plural(s.GPUs, "GPU"), plural(s.Tenants, "tenant"))
+		for k := range d.Fleet.Pools {
+			if v := &d.Fleet.Pools[k]; v.Name == s.Pool && s.Mechanism != sharing.MechanismExclusive {
+				text += "; isolation: " + isolation(v, s.Mechanism)
+			}
+		}
+		p.line(4, text)
+	}
+}
+
+// isolation is what a mechanism gives on a pool's GPUs, by axis.
+func isolation(v *decision.Pool, m sharing.Mechanism) string {
+	c, err := decision.CompilePool(v)
+	if err != nil {
+		return "not known"
+	}
+	var parts []string
+	for a := range sharing.AxisCount {
+		i := c.Ground().Isolation(m, sharing.Axis(a))
+		parts = append(parts, fmt.Sprintf("%v %v", i.Axis, i.Level))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (p *page) workloads(d *Discovery) {
+	p.list("WORKLOADS", len(d.Fleet.Workloads), "-out FILE has all", func(i int) string {
+		v := &d.Fleet.Workloads[i]
+		at := fmt.Sprintf("workloads[%d]", i)
+		text := fmt.Sprintf("%s  %v (%v), %s", v.Name, v.Kind, d.Provenance[at+".kind"], plural(max(1, v.Replicas.Max), "replica"))
+		if v.Replicas.Min > 0 {
+			text = fmt.Sprintf("%s  %v (%v), %d to %d replicas", v.Name, v.Kind, d.Provenance[at+".kind"], v.Replicas.Min, v.Replicas.Max)
+		}
+		if v.GPUs > 1 {
+			text += fmt.Sprintf(" of %d GPUs", v.GPUs)
+		}
+		if r := v.Request; r != nil {
+			text += fmt.Sprintf("; %v %s", r.Mechanism, r.Profile)
+			if r.Replicas > 0 {
+				text += fmt.Sprintf("%d to a GPU", r.Replicas)
+			}
+		}
+		memory, busy := "not known", "not known"
+		if m, ok := v.Memory.Get(); ok {
+			memory = fmt.Sprintf("%v (%v)", m, d.Provenance[at+".memory"].Basis)
+		}
+		if f, ok := v.GPUBusy.Get(); ok {
+			busy = fmt.Sprintf("%.0f%% (%v)", 100*f, d.Provenance[at+".gpu_busy"].Basis)
+		}
+		return text + fmt.Sprintf("; memory %s, busy %s", memory, busy)
+	})
+}

@@ -1,0 +1,176 @@
+package discover
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// check looks for what contradicts itself across nodes and pods.
+func (b *build) check() {
+	if len(b.c.clusters) > 1 {
+		var names []string
+		for _, name := range slices.Sorted(maps.Keys(b.c.clusters)) {
+			names = append(names, fmt.Sprintf("%s (%s)", name, b.c.clusters[name][0]))
+		}
+		b.find("two-clusters", sharing.SeverityHigh, "cluster", "labels of nodes", "nodes name %d clusters: %v: give each cluster's files alone", len(names), names)
+	}
+	type load struct {
+		asked, memory, limit int64
+	}
+	loads := map[*node]*load{}
+	for _, w := range b.workloads {
+		for _, p := range w.pods {
+			n := b.byName[p.node]
+			if n == nil || !p.running {
+				continue
+			}
+			if loads[n] == nil {
+				loads[n] = &load{}
+			}
+			l := loads[n]
+			switch {
+			case n.mechanism == sharing.MechanismHAMi && p.ask.memory > 0:
+				l.memory += int64(p.ask.memory) * int64(p.ask.gpus)
+			case p.ask.resource == "nvidia.com/gpu" || p.ask.resource == "nvidia.com/gpu.shared":
+				l.asked += int64(p.ask.gpus)
+			}
+			if f, ok := p.framework.memoryFraction.Get(); ok && n.mechanism == sharing.MechanismTimeSlicing {
+				if f*float64(n.replicas) > 1 && w.all > 1 {
+					b.find("memory-oversubscribed", sharing.SeverityHigh, "workload "+w.name, "memory fraction flag", "each pod takes %.0f%% of a GPU's memory where %d may share one: %s fit, and the next fails to start", 100*f, n.replicas, plural(int(1/f), "pod"))
+				}
+			}
+		}
+	}
+	for _, n := range b.nodes {
+		l := loads[n]
+		if l == nil || n.gpu == nil {
+			continue
+		}
+		if total, ok := n.gpu.Memory.Get(); ok && l.memory > int64(total)*int64(n.gpus) {
+			b.find("memory-oversubscribed", sharing.SeverityHigh, "node "+n.name, "nvidia.com/gpumem", "pods are given %v of GPU memory, and its %s have %v", sharing.Bytes(l.memory), plural(n.gpus, "GPU"), total*sharing.Bytes(n.gpus))
+		}
+		if n.offered > 0 && l.asked > int64(n.offered) {
+			b.find("overcommitted", sharing.SeverityHigh, "node "+n.name, "nvidia.com/gpu", "pods hold %d of nvidia.com/gpu and it offers %d: the files are of two moments, or a second scheduler places", l.asked, n.offered)
+		}
+	}
+}
+
+// hourly is what a GPU of a pool costs, where the pool says.
+func hourly(p *decision.Pool) (cost.Money, bool) {
+	if m, ok := p.PricePerGPUHour.Get(); ok {
+		return m, true
+	}
+	m, ok := p.NodePricePerHour.Get()
+	each, known := p.GPUsPerNode.Get()
+	if !ok || !known {
+		return cost.Money{}, false
+	}
+	m, err := m.MulFrac(1, int64(each))
+	return m, err == nil
+}
+
+// atStake is what the GPUs that a workload has cost in a month: its parts of
+// shared ones.
+func (b *build) atStake(w *workload) (cost.Money, bool) {
+	var total cost.Money
+	known := false
+	add := func(n *node, gpus, parts int) {
+		p := b.poolOf[n]
+		if p == nil {
+			return
+		}
+		price, ok := hourly(&b.Fleet.Pools[p.index])
+		if !ok {
+			return
+		}
+		m, err := price.MulFrac(int64(gpus)*cost.HoursPerMonth, int64(max(1, parts)))
+		if err != nil {
+			return
+		}
+		if !known {
+			total, known = m, true
+		} else if sum, err := total.Add(m); err == nil {
+			total = sum
+		}
+	}
+	for _, p := range w.pods {
+		n := b.byName[p.node]
+		if n == nil || !p.running {
+			continue
+		}
+		parts := n.replicas
+		switch b.sharedBy(p, n) {
+		case sharing.MechanismMIG, sharing.MechanismMIGWithMPS:
+			parts = 1
+			sum := 0
+			for _, k := range n.instances {
+				sum += k
+			}
+			if n.inMIG > 0 {
+				parts = max(1, sum/n.inMIG)
+			}
+		case sharing.MechanismExclusive:
+			parts = 1
+		}
+		add(n, p.ask.gpus, parts)
+	}
+	return total, known
+}
+
+// unknowns lists what no input says, by the money that hangs on it.
+func (b *build) unknowns() {
+	add := func(path, why, settle string, at cost.Money, priced bool) {
+		u := Unknown{Path: path, Why: why, SettleBy: settle}
+		if priced {
+			u.stake, u.MonthlyAtStake = at.Micros(), at.Round(2).Decimal()
+		}
+		b.Unknown = append(b.Unknown, u)
+	}
+	for _, n := range b.nodes {
+		if n.gpu != nil {
+			continue
+		}
+		why := fmt.Sprintf("no label says which GPU its %s are", plural(n.gpus, "GPU"))
+		if n.product != "" {
+			why = fmt.Sprintf("%.60q is not in the GPU table", n.product)
+		}
+		add("nodes."+n.name+".gpu", why+": it is in no pool", "run GPU Feature Discovery, give `nvidia-smi -q -x` of the node, or name the GPU with -hints", cost.Money{}, false)
+	}
+	for i := range b.Fleet.Pools {
+		p := &b.Fleet.Pools[i]
+		at := fmt.Sprintf("pools[%d]", i)
+		if _, ok := hourly(p); !ok {
+			add(at+".price_per_gpu_hour", "no price was given: nothing can be said of money", fmt.Sprintf("-prices FILE with %q or its instance type", p.GPU), cost.Money{}, false)
+		}
+		if p.Driver.IsZero() {
+			add(at+".driver", "no label says it: which mechanisms the driver has is not known", "run GPU Feature Discovery, or give `nvidia-smi -q -x` of a node", cost.Money{}, false)
+		}
+	}
+	for _, w := range b.workloads {
+		v := &b.Fleet.Workloads[w.index]
+		at := fmt.Sprintf("workloads[%d]", w.index)
+		stake, priced := b.atStake(w)
+		if len(w.pods) == 0 {
+			stake, priced = cost.Money{}, false
+		}
+		if v.Memory.IsZero() && v.Model == nil {
+			add(at+".memory", "nothing says how much GPU memory "+v.Name+" uses", settleUsage, stake, priced)
+		}
+		if v.GPUBusy.IsZero() && v.Load == nil {
+			add(at+".gpu_busy", "nothing says how busy "+v.Name+" keeps its GPU", settleUsage, stake, priced)
+		}
+		if v.SLO == (predict.SLO{}) && v.Kind == decision.KindOnlineInference {
+			add(at+".slo", "a cluster does not say which latencies "+v.Name+" must keep", fmt.Sprintf("write slo with -hints under workloads.%s", v.Name), stake, priced)
+		}
+	}
+	slices.SortStableFunc(b.Unknown, func(x, y Unknown) int { return cmp.Compare(y.stake, x.stake) })
+}
+
+const settleUsage = "a day of dcgm-exporter (DCGM_FI_DEV_FB_USED, DCGM_FI_PROF_SM_ACTIVE) as a Prometheus range query"

@@ -1,0 +1,297 @@
+package discover
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// makeWorkloads writes the workloads of the fleet.
+func (b *build) makeWorkloads() {
+	for i, w := range b.workloads {
+		w.index = i
+		b.Fleet.Workloads = append(b.Fleet.Workloads, b.makeWorkload(w, fmt.Sprintf("workloads[%d]", i)))
+	}
+}
+
+func (b *build) makeWorkload(w *workload, at string) decision.Workload {
+	p, o := w.first, w.key.owner
+	out := decision.Workload{Name: w.name, Kind: p.guess.kind, GPUs: p.ask.gpus, Tenant: workloadName("", p.namespace)}
+	b.note(at+".name", declared("%s %s", o.kind, strings.TrimPrefix(w.key.namespace+"/"+o.name, "/")))
+	b.note(at+".kind", guessed("rule %s", p.guess.rule))
+	if text := p.annotated["cotenant.dev/kind"]; text != "" && out.Kind.UnmarshalText([]byte(text)) == nil {
+		b.note(at+".kind", declared("annotation cotenant.dev/kind"))
+	}
+	b.note(at+".gpus", declared("%s", p.ask.resource))
+	b.note(at+".tenant", guessed("the namespace"))
+	if p.namespace == "" {
+		out.Tenant = ""
+		delete(b.Provenance, at+".tenant")
+	}
+	if text := p.annotated["cotenant.dev/tenant"]; text != "" {
+		out.Tenant = workloadName("", text)
+		b.note(at+".tenant", declared("annotation cotenant.dev/tenant"))
+	}
+	out.Replicas = decision.Replicas{Max: w.all}
+	b.note(at+".replicas", declared("%s of %s", plural(w.all, "pod"), o.kind))
+	if len(w.pods) == 0 {
+		b.note(at+".replicas", declared("spec.replicas of %s", o.kind))
+	}
+	if a, ok := b.c.autoscalers[o.kind+"/"+w.key.namespace+"/"+o.name]; ok {
+		out.Replicas = decision.Replicas{Min: a.min, Max: max(a.max, w.all)}
+		if a.min == out.Replicas.Max {
+			out.Replicas.Min = 0
+		}
+		b.note(at+".replicas", declared("HorizontalPodAutoscaler, minReplicas and maxReplicas"))
+	}
+	node, several := b.home(w)
+	if node != nil {
+		b.askedOf(w, node, at, &out)
+	}
+	b.frameworkOf(p, at, &out)
+	if u, ok := p.uid.Get(); ok {
+		out.UID = decision.Some(u)
+		b.note(at+".uid", declared("securityContext.runAsUser"))
+	}
+	if node != nil && !several && b.poolOf[node] != nil {
+		pool := b.poolOf[node]
+		switch {
+		case p.selects != "":
+			out.Pool = pool.name
+			b.note(at+".pool", declared("nodeSelector %s; it runs there today", p.selects))
+		case out.Memory.IsZero():
+			out.Pool = pool.name
+			b.note(at+".pool", derived("it runs there today, and whether its memory fits elsewhere is not known"))
+		}
+	}
+	b.hintWorkload(at, &out)
+	return out
+}
+
+// home is a node that the workload runs on, and whether it is in several pools.
+func (b *build) home(w *workload) (at *node, several bool) {
+	for _, p := range w.pods {
+		n := b.byName[p.node]
+		if n == nil {
+			if p.node != "" && len(b.c.nodes) > 0 && b.c.nodes[p.node] == nil {
+				b.find("node-missing", sharing.SeverityMedium, "pod "+p.namespace+"/"+p.name, "spec.nodeName", "runs on node %s, which is not among the input: another cluster's, or a node that is gone", p.node)
+			}
+			continue
+		}
+		if at == nil {
+			at = n
+		} else if b.poolOf[at] != b.poolOf[n] {
+			several = true
+		}
+	}
+	return at, several
+}
+
+// sharedBy is the mechanism by which a pod has its GPUs on a node.
+func (b *build) sharedBy(p *pod, n *node) sharing.Mechanism {
+	_, _, drawn := b.drawn(p)
+	switch {
+	case p.ask.resource == "ResourceClaim":
+		return drawn
+	case p.ask.profile != "" || n.single != "" && n.inMIG > 0:
+		return sharing.MechanismMIG
+	case p.ask.delivery == sharing.DeliveryKAI:
+		return sharing.MechanismTimeSlicing
+	}
+	return n.mechanism
+}
+
+// askedOf writes what a workload has today, and how much memory that bounds it
+// to.
+func (b *build) askedOf(w *workload, n *node, at string, out *decision.Workload) {
+	p := w.first
+	m := b.sharedBy(p, n)
+	var total sharing.Bytes
+	if n.gpu != nil {
+		total, _ = n.gpu.Memory.Get()
+	}
+	if m == sharing.MechanismExclusive {
+		return
+	}
+	out.Request = &decision.Asked{Mechanism: m}
+	from := n.mechanismFrom
+	if from.Source == "" || m == sharing.MechanismMIG {
+		from = declared("%s", p.ask.resource)
+	}
+	memory := func(v sharing.Bytes, from Provenance) {
+		if v > 0 {
+			out.Memory = decision.Some(v)
+			b.note(at+".memory", from)
+		}
+	}
+	switch m {
+	case sharing.MechanismMIG, sharing.MechanismMIGWithMPS:
+		profile := p.ask.profile
+		if profile == "" && n.single != "INVALID" {
+			profile = n.single
+		}
+		out.Request.Profile = profile
+		if model := n.model(); model != nil && profile != "" {
+			if prof, err := model.Profile(profile); err == nil {
+				v, _ := prof.Memory.Get()
+				memory(v, derived("a %s has no more (%s)", prof.Name, p.ask.resource))
+			}
+		}
+	case sharing.MechanismMPS:
+		out.Request.Replicas = replicas(n)
+		if n.replicas > 1 && total > 0 {
+			memory(total/sharing.Bytes(n.replicas), derived("the device plugin limits each of %d MPS clients to that", n.replicas))
+		}
+	case sharing.MechanismTimeSlicing:
+		out.Request.Replicas = replicas(n)
+		if p.ask.delivery == sharing.DeliveryKAI {
+			from = declared("%s", p.ask.resource)
+			if f, err := strconv.ParseFloat(p.ask.fraction, 64); err == nil && f > 0 && f < 1 && total > 0 {
+				memory(sharing.Bytes(f*float64(total)), derived("annotation gpu-fraction of a %s", n.gpu.Name))
+			}
+		}
+	case sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS:
+		out.Request.Cores = p.ask.cores
+		if p.ask.percent > 0 && p.ask.percent < 100 && total > 0 {
+			memory(total*sharing.Bytes(p.ask.percent)/100, derived("percent of the memory that it asks for, of a %s", n.gpu.Name))
+		}
+	}
+	if p.ask.memory > 0 {
+		memory(p.ask.memory, declared("%s", memoryResource(p)))
+	}
+	if (m == sharing.MechanismTimeSlicing || m == sharing.MechanismMPS) && out.GPUs > 1 && p.ask.delivery != sharing.DeliveryKAI && p.ask.resource != "ResourceClaim" {
+		out.Request.SharedGPUs, out.GPUs = out.GPUs, 1
+	}
+	b.note(at+".request", from)
+}
+
+func memoryResource(p *pod) string {
+	switch p.ask.delivery {
+	case sharing.DeliveryKAI:
+		return "annotation gpu-memory"
+	case sharing.DeliveryVolcano:
+		return "volcano.sh/vgpu-memory"
+	}
+	return "nvidia.com/gpumem"
+}
+
+func replicas(n *node) int {
+	if n.replicas > 1 {
+		return n.replicas
+	}
+	return 0
+}
+
+func (b *build) frameworkOf(p *pod, at string, out *decision.Workload) {
+	f := p.framework
+	if f.name == "" {
+		return
+	}
+	out.Framework = &decision.Framework{Name: f.name, MemoryFraction: f.memoryFraction, Privileged: f.privileged}
+	source := "image or command"
+	if !f.memoryFraction.IsZero() {
+		source += ", memory fraction by its flag"
+	}
+	b.note(at+".framework", declared("%s", source))
+}
+
+// today counts what shares what.
+func (b *build) today() {
+	type key struct {
+		pool      int
+		mechanism sharing.Mechanism
+	}
+	rows := map[key]*Sharing{}
+	add := func(n *node, m sharing.Mechanism, gpus, tenants int) {
+		p := b.poolOf[n]
+		if p == nil || gpus == 0 && tenants == 0 {
+			return
+		}
+		k := key{p.index, m}
+		if rows[k] == nil {
+			rows[k] = &Sharing{Pool: p.name, Mechanism: m}
+		}
+		rows[k].GPUs += gpus
+		rows[k].Tenants += tenants
+	}
+	pods := map[*node][]*pod{}
+	for _, w := range b.workloads {
+		for _, p := range w.pods {
+			if n := b.byName[p.node]; n != nil && p.running {
+				pods[n] = append(pods[n], p)
+			}
+		}
+	}
+	for _, n := range b.nodes {
+		tenants := map[sharing.Mechanism]int{}
+		groups, held := map[string]bool{}, map[sharing.Mechanism]map[string]bool{}
+		for _, p := range pods[n] {
+			m := b.sharedBy(p, n)
+			tenants[m]++
+			if p.ask.delivery == sharing.DeliveryKAI {
+				group := p.ask.group
+				if group == "" {
+					group = p.name // a GPU of its own, as far as is known
+				}
+				groups[group] = true
+			}
+			if p.ask.resource != "ResourceClaim" {
+				continue
+			}
+			for _, key := range p.claims {
+				if k := b.c.claims[key]; k != nil {
+					for _, a := range k.allocated {
+						if d := b.devices[a.pool][a.device]; d != nil && d.kind != "mig" {
+							if held[m] == nil {
+								held[m] = map[string]bool{}
+							}
+							held[m][a.device] = true
+						}
+					}
+				}
+			}
+		}
+		whole := n.whole
+		share := func(m sharing.Mechanism, gpus int) {
+			gpus = min(gpus, whole)
+			add(n, m, gpus, tenants[m])
+			delete(tenants, m)
+			whole -= gpus
+		}
+		for _, m := range []sharing.Mechanism{sharing.MechanismMIG, sharing.MechanismMIGWithMPS} {
+			gpus := 0
+			if m == sharing.MechanismMIG && n.inMIG > 0 {
+				gpus = n.inMIG
+			}
+			add(n, m, gpus, tenants[m])
+			delete(tenants, m)
+		}
+		if len(groups) > 0 && n.mechanism == sharing.MechanismExclusive {
+			share(sharing.MechanismTimeSlicing, len(groups))
+		}
+		for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
+			if len(held[m]) > 0 {
+				share(m, len(held[m]))
+			}
+		}
+		add(n, n.mechanism, whole, tenants[n.mechanism])
+		delete(tenants, n.mechanism)
+		for _, m := range sharing.Mechanisms() {
+			if tenants[m] > 0 {
+				add(n, m, 0, tenants[m])
+			}
+		}
+	}
+	for _, p := range b.pools {
+		for _, m := range sharing.Mechanisms() {
+			if r := rows[key{p.index, m}]; r != nil {
+				b.Today = append(b.Today, *r)
+			}
+		}
+	}
+	b.Today = slices.Clip(b.Today)
+}

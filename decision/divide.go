@@ -1,0 +1,368 @@
+package decision
+
+import (
+	"math"
+	"slices"
+
+	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// grid is what is compared of a few workloads: for each some numbers of replicas
+// to place, ascending from 0. A point of it is one number for each; two points
+// with disjoint supports add up to one.
+type grid struct {
+	ws     []int
+	counts [][]int
+	stride []int
+	size   int
+	every  bool // every number of replicas is among the counts, and they are few
+	exact  bool // worth an exact search; needs every
+}
+
+func newGrid(ws []int, counts [][]int) *grid {
+	g := &grid{ws: ws, counts: counts, size: 1, every: true}
+	for _, c := range counts {
+		g.stride = append(g.stride, g.size)
+		g.size *= len(c)
+		g.every = g.every && len(c) == c[len(c)-1]+1 && len(c) <= laneMost+1
+	}
+	return g
+}
+
+// at is how many replicas of the grid's workload i a point has.
+func (g *grid) at(point, i int) int { return g.counts[i][g.digit(point, i)] }
+
+func (g *grid) digit(point, i int) int { return point / g.stride[i] % len(g.counts[i]) }
+
+// support is the set of workloads of which a point has replicas.
+func (g *grid) support(point int) (set int) {
+	for i := range g.ws {
+		if g.digit(point, i) > 0 {
+			set |= 1 << i
+		}
+	}
+	return set
+}
+
+// part is a point without the workloads that are not in the set.
+func (g *grid) part(point, set int) int {
+	out := 0
+	for i := range g.ws {
+		if set>>i&1 == 1 {
+			out += g.digit(point, i) * g.stride[i]
+		}
+	}
+	return out
+}
+
+// members are a point's workloads with their replicas.
+func (g *grid) members(point int) []member {
+	out := make([]member, 0, len(g.ws))
+	for i, w := range g.ws {
+		if n := g.at(point, i); n > 0 {
+			out = append(out, member{w, n})
+		}
+	}
+	return out
+}
+
+// packing is what a point's replicas add to a pool under one mechanism.
+type packing struct {
+	group      *group
+	gpus, spot int
+	score      float64
+}
+
+// way is a way to place a point's replicas in a pool.
+type way struct {
+	cost       float64
+	gpus, spot int
+	score      float64
+	key        groupKey
+	point      int // what is packed under the key
+	packing    *packing
+	before     *way // where the others are
+}
+
+func cheaper(cost, than float64) bool { return cost < than-1e-9*max(1, math.Abs(than)) }
+
+func (a *way) better(b *way) bool {
+	if cheaper(a.cost, b.cost) || cheaper(b.cost, a.cost) {
+		return a.cost < b.cost
+	}
+	return a.score > b.score+1e-9
+}
+
+// keep adds a way to those that are worth keeping: none that needs no more GPUs
+// is as good.
+func keep(front []*way, v way) []*way {
+	for _, old := range front {
+		if old.gpus <= v.gpus && !v.better(old) {
+			return front
+		}
+	}
+	out := make([]*way, 0, len(front)+1)
+	for _, old := range front {
+		if old.gpus < v.gpus || old.better(&v) {
+			out = append(out, old)
+		}
+	}
+	return append(out, &v)
+}
+
+// spread is a way to place a point's replicas in some pools.
+type spread struct {
+	cost, score float64
+	in          *way
+	before      *spread
+}
+
+// divide finds for each point of a grid the cheapest way to divide its replicas
+// among pools and mechanisms, the replicas of a workload together, beside what
+// stands already; nil where there is no room.
+func (pl *planner) divide(g *grid) ([]*spread, error) {
+	all := make([]*spread, g.size)
+	all[0] = &spread{}
+	for p, keys := range pl.offers(g) {
+		if len(keys) == 0 {
+			continue
+		}
+		ways, err := pl.within(g, p, keys)
+		if err != nil {
+			return nil, err
+		}
+		best := make([]*way, g.size)
+		for point, front := range ways {
+			for _, v := range front {
+				if best[point] == nil || v.better(best[point]) {
+					best[point] = v
+				}
+			}
+		}
+		for point := g.size - 1; point > 0; point-- {
+			set := g.support(point)
+			for sub := set; sub > 0; sub = (sub - 1) & set {
+				here := g.part(point, sub)
+				in, rest := best[here], all[point-here]
+				if in == nil || rest == nil {
+					continue
+				}
+				v := &spread{cost: rest.cost + in.cost, score: rest.score + in.score, in: in, before: rest}
+				if old := all[point]; old == nil || cheaper(v.cost, old.cost) || !cheaper(old.cost, v.cost) && v.score > old.score+1e-9 {
+					all[point] = v
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+// offers are by pool the mechanisms that any workload of a grid could take.
+func (pl *planner) offers(g *grid) [][]groupKey {
+	out := make([][]groupKey, len(pl.pools))
+	for _, w := range g.ws {
+		n := 0
+		for k := range pl.choices[w] {
+			c := &pl.choices[w][k]
+			if !pl.open(w, c) || !g.exact && n >= mostCompared && c.mechanism != sharing.MechanismExclusive {
+				continue
+			}
+			n++
+			if key := (groupKey{c.pool, c.mechanism}); !slices.Contains(out[c.pool], key) {
+				out[c.pool] = append(out[c.pool], key)
+			}
+		}
+	}
+	for _, keys := range out {
+		slices.SortFunc(keys, func(a, b groupKey) int { return int(a.mechanism) - int(b.mechanism) })
+	}
+	return out
+}
+
+// within finds the ways to place each point in one pool, one mechanism after
+// another.
+func (pl *planner) within(g *grid, p int, keys []groupKey) ([][]*way, error) {
+	used, usedSpot := pl.used(p)
+	already := pl.costOfGPUs(p, used, usedSpot)
+	ways := make([][]*way, g.size)
+	ways[0] = []*way{{}}
+	for _, key := range keys {
+		packings, err := pl.packings(g, key)
+		if err != nil {
+			return nil, err
+		}
+		// From the largest point down: those without this mechanism are still there.
+		for point := g.size - 1; point > 0; point-- {
+			set := g.support(point)
+			for sub := set; sub > 0; sub = (sub - 1) & set {
+				here := g.part(point, sub)
+				pk := packings[here]
+				if pk == nil {
+					continue
+				}
+				for _, before := range ways[point-here] {
+					v := way{gpus: before.gpus + pk.gpus, spot: before.spot + pk.spot, score: before.score + pk.score, key: key, point: here, packing: pk, before: before}
+					if used+v.gpus > pl.pools[p].pool.Count {
+						continue
+					}
+					v.cost = pl.costOfGPUs(p, used+v.gpus, usedSpot+v.spot) - already
+					ways[point] = keep(ways[point], v)
+				}
+			}
+		}
+	}
+	return ways, nil
+}
+
+// packings packs every point of a grid under one mechanism, nil where a workload
+// can't take it.
+func (pl *planner) packings(g *grid, key groupKey) ([]*packing, error) {
+	out := make([]*packing, g.size)
+	can := 0
+	for i, w := range g.ws {
+		if c := pl.choice(w, key); c != nil && pl.open(w, c) {
+			can |= 1 << i
+		}
+	}
+	base := pl.groups[key]
+	var exact *binned
+	if t := gate.TraitsOf(key.mechanism); g.exact && key.mechanism != sharing.MechanismExclusive && !t.Sliced && (base == nil || len(base.bins) == 0) {
+		exact = pl.binned(g, key, can)
+	}
+	before := 0
+	if base != nil {
+		before = base.gpus()
+	}
+	for point := 1; point < g.size; point++ {
+		set := g.support(point)
+		if set&^can != 0 {
+			continue
+		}
+		var pk packed
+		if exact == nil {
+			pk = pl.pack(key, base, g.members(point))
+		} else {
+			pk = exact.pack(point)
+		}
+		if pk.err != nil {
+			return nil, pk.err
+		}
+		one := &packing{group: pk.group, gpus: pk.gpus - before, spot: pl.spotGPUs(pk.group) - pl.spotGPUs(base)}
+		for i, w := range g.ws {
+			if set>>i&1 == 0 {
+				continue
+			}
+			one.score += pl.choice(w, key).score * float64(g.at(point, i))
+			if key.mechanism != sharing.MechanismExclusive && pk.group.lonely(w) {
+				one.score += pl.lonelyWorth(w, key)
+			}
+			if gate.TraitsOf(key.mechanism).Turns && pl.waits(w) {
+				one.score -= turnsCost
+			}
+		}
+		out[point] = one
+	}
+	return out, nil
+}
+
+// take places what a spread says.
+func (pl *planner) take(g *grid, s *spread) {
+	for ; s.in != nil; s = s.before {
+		for v := s.in; v.packing != nil; v = v.before {
+			who := g.members(v.point)
+			taken := v.packing.group
+			// The GPUs are as few; this spreads them more evenly.
+			if pk := pl.pack(v.key, pl.groups[v.key], who); g.exact && pk.err == nil && pk.gpus <= taken.gpus() && pl.spotGPUs(pk.group) >= pl.spotGPUs(taken) {
+				taken = pk.group
+			}
+			pl.groups[v.key] = taken
+			for _, m := range who {
+				pl.chosen[m.workload] = pl.choice(m.workload, v.key)
+				pl.placed[m.workload] = m.replicas
+			}
+		}
+	}
+}
+
+// binned are the GPUs of one mechanism without slices that each point of a grid
+// needs, exactly: from all sets of replicas that may meet on a GPU.
+type binned struct {
+	pl     *planner
+	g      *grid
+	key    groupKey
+	fewest []int // by point
+	last   []int // by point: the replicas on the GPU that was added
+}
+
+// binned finds them for the workloads that can take the mechanism.
+func (pl *planner) binned(g *grid, key groupKey, can int) *binned {
+	b := &binned{pl: pl, g: g, key: key, fewest: make([]int, g.size), last: make([]int, g.size)}
+	own := &group{pool: pl.pools[key.pool], mechanism: key.mechanism}
+	fits := make([]bool, g.size)
+	var together []int // points that fit
+	lanes := make([]uint64, g.size)
+	for point := 1; point < g.size; point++ {
+		lanes[point] = g.lanes(point)
+		set := g.support(point)
+		if set&^can != 0 {
+			continue
+		}
+		for i, w := range g.ws {
+			if less := point - g.stride[i]; set>>i&1 == 1 && !fits[point] {
+				if less > 0 && fits[less] {
+					one := b.bin(less)
+					fits[point] = pl.room(own, key.pool, &one, w, pl.choice(w, key), 1) > 0
+				}
+				fits[point] = fits[point] || less == 0
+			}
+		}
+		if fits[point] {
+			together = append(together, point)
+		}
+		b.fewest[point] = math.MaxInt
+		for k := len(together) - 1; k >= 0; k-- {
+			here := together[k]
+			if ((lanes[point]|laneTops)-lanes[here])&laneTops != laneTops {
+				continue
+			}
+			if n := b.fewest[point-here] + 1; n < b.fewest[point] {
+				b.fewest[point], b.last[point] = n, here
+			}
+		}
+	}
+	return b
+}
+
+// A point's digits fit into bytes of a word, whose top bits stay free: so that one
+// subtraction tells whether a point has no more of any workload than another.
+const (
+	laneTops = 0x8080808080808080
+	laneMost = 127
+)
+
+func (g *grid) lanes(point int) (word uint64) {
+	for i := range g.ws {
+		word |= uint64(g.digit(point, i)) << (8 * i)
+	}
+	return word
+}
+
+// bin is a GPU with a point's replicas.
+func (b *binned) bin(point int) bin {
+	one := bin{limit: math.MaxInt}
+	shared := &group{pool: b.pl.pools[b.key.pool], mechanism: b.key.mechanism}
+	for _, m := range b.g.members(point) {
+		b.pl.put(shared, &one, m.workload, b.pl.choice(m.workload, b.key), m.replicas)
+	}
+	return one
+}
+
+// pack is a point on the fewest GPUs.
+func (b *binned) pack(point int) packed {
+	out := &group{pool: b.pl.pools[b.key.pool], mechanism: b.key.mechanism}
+	for left := point; left > 0; left -= b.last[left] {
+		out.bins = append(out.bins, b.bin(b.last[left]))
+	}
+	return packed{group: out, gpus: len(out.bins)}
+}

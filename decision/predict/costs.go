@@ -1,0 +1,227 @@
+package predict
+
+import (
+	"fmt"
+	"iter"
+	"math"
+
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Cost is a time or a factor that an engine is made of, and how far it can be
+// relied on.
+type Cost struct {
+	Value  float64
+	Sigma  float64 // standard deviation of its logarithm; 0 = taken as it is
+	Basis  sharing.Basis
+	Source sharing.SourceID
+}
+
+// Engine is what one replica of a model server is: the shape of its model, what
+// its work costs and how it schedules. Times are in milliseconds. [NewEngine]
+// fills the costs with priors, [Predictor.Engine] takes what a profile says.
+//
+// A decode step of n sequences with c tokens of context in all takes
+// Step + n*StepSequence + c/1000*StepContext, of which HostFraction*Step keeps
+// no GPU busy. A prefill of p tokens that are not in the prefix cache takes
+// p/1000*PrefillToken, what attention adds in long prompts, and at least Prefill,
+// in which the kernels' launches bound it. With chunks, prompts are computed in the same steps in which others
+// decode.
+type Engine struct {
+	Model          Model
+	Step           Cost    // ms
+	StepSequence   Cost    // ms for each sequence in the batch
+	StepContext    Cost    // ms for each 1000 tokens of context in the batch
+	HostFraction   Cost    // of Step
+	Prefill        Cost    // ms at least
+	PrefillToken   Cost    // ms for each 1000 tokens
+	PrefillContext Cost    // ms for each 1000 tokens with each 1000 tokens of context before them
+	PrefillBusy    Cost    // fraction of a launch-bound prefill in which the GPU works
+	DecodeSM       Cost    // share of the SMs that decoding holds while it is on the GPU
+	PrefillSM      Cost    // likewise of a prefill
+	Turns          float64 // time slices that a step was counted to take beside others; 0 = as its length says
+	MPSStep        Cost    // ms that MPS adds to each step
+
+	Sequences     int           // in a batch at once; 0 = 256
+	ChunkTokens   int           // tokens that a step computes at most, prompts in chunks; 0 = a prefill runs alone, one between two steps
+	BlockTokens   int           // in a block of the KV cache; 0 = 16
+	NoPrefixCache bool          // nothing of a prompt is kept for others
+	Overhead      sharing.Bytes // memory besides weights, adapters and KV cache: context, graphs, activations
+	OverheadSigma float64       // standard deviation of its logarithm; 0 = it is known
+	Adapters      Adapters
+	Sleep         Sleep
+}
+
+const (
+	usualSequences = 256
+	usualBlock     = 16
+	usualChunk     = 2048
+	usualOverhead  = 3 * sharing.GiB
+)
+
+func (e *Engine) block() int {
+	if e.BlockTokens == 0 {
+		return usualBlock
+	}
+	return e.BlockTokens
+}
+
+func (e *Engine) sequences() int {
+	if e.Sequences == 0 {
+		return usualSequences
+	}
+	return e.Sequences
+}
+
+// NewEngine is an engine of which nothing was measured: its costs are the
+// priors of [Priors] for the model's shape on the machine, and it schedules as vLLM
+// does by default: 256 sequences, chunks of 2048 tokens, blocks of 16 with prefix
+// cache.
+func NewEngine(m Model, on Machine) Engine {
+	cost := func(value float64, of ...int) Cost {
+		c := Cost{Value: value, Basis: sharing.BasisPrior, Source: priors[of[0]].Source}
+		for _, q := range of {
+			c.Sigma = math.Hypot(c.Sigma, priors[q].sigma())
+		}
+		return c
+	}
+	layers, read := float64(m.Layers), medians[decodeEfficiency]*on.Bandwidth
+	bytesRead := float64(m.Weights()) * m.active() / m.Parameters
+	return Engine{
+		Model:          m,
+		Step:           cost(1e3*bytesRead/read+layers*medians[stepPerLayer], decodeEfficiency),
+		StepSequence:   Cost{Value: hostPerSequence, Sigma: 0.5, Basis: sharing.BasisPrior, Source: rowsSource},
+		StepContext:    cost(1e6*float64(m.KVPerToken())/read, decodeEfficiency),
+		HostFraction:   cost(medians[hostFraction], hostFraction),
+		Prefill:        cost(layers*medians[prefillPerLayer], prefillPerLayer),
+		PrefillToken:   cost(1e6*2*m.active()/(on.FLOPs*medians[prefillEfficiency]), prefillEfficiency),
+		PrefillContext: cost(1e9*4*layers*float64(m.queryWidth())/(on.FLOPs*medians[prefillEfficiency]), prefillEfficiency),
+		PrefillBusy:    Cost{Value: launchBusy, Sigma: 0.2, Basis: sharing.BasisPrior, Source: rowsSource},
+		DecodeSM:       cost(medians[smDecoding], smDecoding),
+		PrefillSM:      cost(medians[smOther], smOther),
+		MPSStep:        cost(layers*medians[mpsStepPerLayer], mpsStepPerLayer),
+		ChunkTokens:    usualChunk,
+		OverheadSigma:  0.5,
+		Overhead:       usualOverhead,
+		Adapters:       Adapters{}.withPriors(m),
+		Sleep:          newSleep(),
+	}
+}
+
+// hostPerSequence is the host's time in a step for each sequence in it, as in
+// the servers of h200-colocation.json.
+const hostPerSequence = 0.012
+
+// sigma is the standard deviation of the quantity's logarithm.
+func (p *Prior) sigma() float64 {
+	if p.Sigma > 0 {
+		return p.Sigma
+	}
+	return (p.High - p.Low) / math.Sqrt(12) / p.Median
+}
+
+// On is the engine on a part of the GPU, as a MIG slice is: decode slows down with
+// the share of the bandwidth, prefills with that of the SMs.
+func (e Engine) On(s Share) Engine {
+	slow := func(c *Cost, share float64, q int) {
+		f := math.Pow(1/share, medians[q])
+		c.Value *= f
+		c.Sigma = math.Hypot(c.Sigma, priors[q].sigma()*math.Log(f)/medians[q])
+		c.Basis = sharing.BasisPrior
+	}
+	if s.Bandwidth > 0 && s.Bandwidth < 1 {
+		slow(&e.Step, s.Bandwidth, sliceDecoding)
+		slow(&e.StepContext, s.Bandwidth, sliceDecoding)
+	}
+	if s.SMs > 0 && s.SMs < 1 {
+		slow(&e.PrefillToken, s.SMs, sliceOther)
+		slow(&e.PrefillContext, s.SMs, sliceOther)
+	}
+	return e
+}
+
+// Capped is the engine under MPS with so many percent of the threads: decode, which
+// is bound by memory, loses little, prefills lose with the SMs, and neither holds
+// more SMs than it may.
+func (e Engine) Capped(percent float64) Engine {
+	if !(percent > 0 && percent < 100) {
+		return e
+	}
+	usual := NewPredictor().Parameters.CapExponent
+	slow := func(c *Cost, exponent, sigma float64) {
+		f := math.Log(100 / percent)
+		c.Value *= math.Exp(exponent * f)
+		c.Sigma = math.Hypot(c.Sigma, sigma*f)
+		c.Basis = sharing.BasisPrior
+	}
+	slow(&e.Step, usual.Value, usual.Value/2)
+	for _, c := range []*Cost{&e.PrefillToken, &e.PrefillContext} {
+		slow(c, medians[sliceOther], priors[sliceOther].sigma()*medians[sliceOther])
+	}
+	for _, c := range []*Cost{&e.DecodeSM, &e.PrefillSM} {
+		c.Value = min(c.Value, percent/100)
+	}
+	return e
+}
+
+// costs ranges over the engine's costs with their names, in order.
+func (e *Engine) costs() iter.Seq2[string, *Cost] {
+	return func(yield func(string, *Cost) bool) {
+		for _, c := range []struct {
+			name string
+			c    *Cost
+		}{{"step", &e.Step}, {"step_sequence", &e.StepSequence}, {"step_context", &e.StepContext}, {"host_fraction", &e.HostFraction},
+			{"prefill", &e.Prefill}, {"prefill_token", &e.PrefillToken}, {"prefill_context", &e.PrefillContext}, {"prefill_busy", &e.PrefillBusy},
+			{"decode_sm", &e.DecodeSM}, {"prefill_sm", &e.PrefillSM}, {"mps_step", &e.MPSStep},
+			{"adapter_step", &e.Adapters.Step}, {"adapter_each", &e.Adapters.Each}, {"adapter_prefill", &e.Adapters.Prefill}, {"adapter_load", &e.Adapters.Load}, {"adapter_fetch", &e.Adapters.Fetch},
+			{"copy_in", &e.Sleep.CopyIn}, {"copy_out", &e.Sleep.CopyOut}, {"reload", &e.Sleep.Reload}, {"sleep_fixed", &e.Sleep.Fixed}} {
+			if !yield(c.name, c.c) {
+				return
+			}
+		}
+	}
+}
+
+// Costs lists the engine's costs with their names, each with its basis.
+func (e Engine) Costs() iter.Seq2[string, Cost] {
+	return func(yield func(string, Cost) bool) {
+		for name, c := range e.costs() {
+			if c.Basis != sharing.BasisUnknown && !yield(name, *c) {
+				return
+			}
+		}
+	}
+}
+
+func (e *Engine) check(list *problem.List, path string) {
+	e.Model.check(list, problem.Join(path, "model"))
+	for name, c := range e.costs() {
+		if !(c.Value >= 0 && c.Value <= longestPart && c.Sigma >= 0 && c.Sigma < 5) {
+			list.Addf(problem.Join(path, name), "", "must lie between 0 and %g with a sigma below 5, is %v with %v", longestPart, c.Value, c.Sigma)
+		}
+	}
+	if e.Step.Value+e.StepSequence.Value <= 0 {
+		list.Addf(problem.Join(path, "step"), "NewEngine gives a prior", "a decode step must take time")
+	}
+	for name, c := range e.costs() {
+		switch name {
+		case "host_fraction", "prefill_busy", "decode_sm", "prefill_sm":
+			list.If(c.Value > 1, problem.Join(path, name), "", "must lie between 0 and 1, is %v", c.Value)
+		}
+	}
+	for _, n := range []struct {
+		name    string
+		v, most int
+	}{{"sequences", e.Sequences, 1 << 20}, {"chunk_tokens", e.ChunkTokens, 1 << 24}, {"block_tokens", e.BlockTokens, 1 << 16}} {
+		if n.v < 0 || n.v > n.most {
+			list.Addf(problem.Join(path, n.name), "", "must lie between 0 and %d, is %d", n.most, n.v)
+		}
+	}
+	if e.ChunkTokens > 0 && e.ChunkTokens <= e.sequences() {
+		list.Addf(problem.Join(path, "chunk_tokens"), fmt.Sprintf("more than the %d sequences that may decode in a step", e.sequences()), "%d leave no token for a prompt", e.ChunkTokens)
+	}
+	list.If(!(e.OverheadSigma >= 0 && e.OverheadSigma < 5) || e.Overhead < 0, problem.Join(path, "overhead"), "", "must not be negative, with a sigma below 5, is %v with %v", e.Overhead, e.OverheadSigma)
+	e.Adapters.check(list, problem.Join(path, "adapters"))
+	e.Sleep.check(list, problem.Join(path, "sleep"))
+}

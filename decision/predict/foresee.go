@@ -1,0 +1,217 @@
+package predict
+
+import (
+	"context"
+	"iter"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// foreseeSample is how many requests the runs with moved costs hold.
+const foreseeSample = 5000
+
+// Foresee plays the requests as Play does and says how far the answer can be
+// relied on: each cost that is not exact is moved to the bounds that hold it with
+// a probability of 90%, in all services at once since they err alike, and what that
+// does to a metric is added in squares, with the errors that the Predictor expects
+// of its own. The intervals are to hold the real figures with a probability of 90%.
+//
+// The moved runs are of a sample of some 5000 requests from the beginning, and
+// apply as ratios; requests, and those of Clients, are ranged over again for each,
+// some thirty times.
+func (c *Cluster) Foresee(ctx context.Context, requests iter.Seq[Request]) (*Report, error) {
+	p, err := c.play()
+	if err != nil {
+		return nil, err
+	}
+	err = p.run(ctx, requests)
+	report := p.report()
+	if err != nil {
+		return report, err
+	}
+	all := int64(0)
+	for i := range report.Services {
+		all += report.Services[i].Requests
+	}
+	sample := *c
+	if all > foreseeSample {
+		part := float64(foreseeSample) / float64(all)
+		sample.Until = c.Warmup + time.Duration(part*float64(report.Simulated))
+	}
+	base, err := sample.Play(ctx, requests)
+	if err != nil {
+		return report, err
+	}
+	doubts := make([]doubt, len(report.Services))
+	for _, name := range c.uncertain() {
+		for _, z := range [2]float64{-ninety, ninety} {
+			moved := sample.shifted(name, z)
+			r, err := moved.Play(ctx, requests)
+			if err != nil {
+				return report, err
+			}
+			for i := range doubts {
+				doubts[i].add(&base.Services[i], &r.Services[i])
+			}
+		}
+	}
+	for i := range doubts {
+		doubts[i].close(&report.Services[i], p.residuals(i), c.Services[i].Clients == nil)
+	}
+	return report, nil
+}
+
+// residuals are the errors to expect of a service's predictions: the larger ones
+// of the mechanisms under which its replicas run.
+func (p *play) residuals(service int) Residuals {
+	out := Residuals{}
+	for _, r := range p.services[service].replicas {
+		for m, e := range r.gpu.p.residuals(r.gpu.mechanism) {
+			if e.HalfWidth > out[m].HalfWidth {
+				out[m] = e
+			}
+		}
+	}
+	return out
+}
+
+// uncertain lists the costs that are not exact in some service, by name.
+func (c *Cluster) uncertain() []string {
+	var names []string
+	for i := range c.Services {
+		for name, cost := range c.Services[i].Engine.costs() {
+			if cost.Sigma > 0 && cost.Value > 0 && !slices.Contains(names, name) && c.matters(i, name) {
+				names = append(names, name)
+			}
+		}
+		if e := &c.Services[i].Engine; e.OverheadSigma > 0 && e.Overhead > 0 && !slices.Contains(names, overhead) {
+			names = append(names, overhead)
+		}
+	}
+	return names
+}
+
+// matters says whether a cost can change anything for a service.
+func (c *Cluster) matters(service int, name string) bool {
+	e := &c.Services[service].Engine
+	switch name {
+	case "decode_sm", "prefill_sm", "mps_step", "prefill_busy", "host_fraction":
+		return c.shared()
+	case "adapter_step", "adapter_each", "adapter_prefill", "adapter_load", "adapter_fetch":
+		return e.Adapters.Slots > 0
+	case "copy_in", "copy_out":
+		return e.Sleep.Level == SleepWeights
+	case "reload":
+		return e.Sleep.Level == SleepDiscard
+	case "sleep_fixed":
+		return e.Sleep.Level != SleepNever
+	}
+	return true
+}
+
+// shared says whether any GPU has more than one replica, or MPS.
+func (c *Cluster) shared() bool {
+	on := make([]int, len(c.GPUs))
+	for i := range c.Services {
+		for _, r := range c.Services[i].Replicas {
+			if on[r.GPU]++; on[r.GPU] > 1 || c.GPUs[r.GPU].Mechanism == mechanisms[1] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// shifted is the cluster with a cost moved by z standard deviations.
+func (c Cluster) shifted(name string, z float64) Cluster {
+	c.Services = slices.Clone(c.Services)
+	for i := range c.Services {
+		if name == overhead {
+			c.moveOverhead(&c.Services[i], z)
+			continue
+		}
+		for n, cost := range c.Services[i].Engine.costs() {
+			if n == name {
+				cost.Value *= math.Exp(z * cost.Sigma)
+				switch name {
+				case "host_fraction", "prefill_busy", "decode_sm", "prefill_sm":
+					cost.Value = min(cost.Value, 1)
+				}
+			}
+		}
+	}
+	return c
+}
+
+// overhead is the name of memory that is moved like a cost.
+const overhead = "overhead"
+
+// moveOverhead moves a service's overhead by z standard deviations, but leaves a
+// quarter of the KV cache at least.
+func (c *Cluster) moveOverhead(s *Service, z float64) {
+	e := &s.Engine
+	cache := math.Inf(1)
+	for _, r := range s.Replicas {
+		cache = min(cache, float64(c.memory(r)-e.Model.Weights()-e.Adapters.memory(e.Model)-e.Overhead))
+	}
+	was := float64(e.Overhead)
+	e.Overhead = sharing.Bytes(min(was*math.Exp(z*e.OverheadSigma), was+0.75*cache))
+}
+
+// doubt adds up what moved costs do to a service: squares of the logarithms of
+// what they change, on the side on which it lies.
+type doubt struct {
+	low, high         [metricCount]float64
+	goodLow, goodHigh float64    // of good requests a second
+	good, hit         [2]float64 // of their share and of the hits', low and high, without logarithms
+}
+
+func (d *doubt) add(base, moved *ServiceReport) {
+	a, b := base.figures(), moved.figures()
+	for m := range a {
+		addSide(&d.low[m], &d.high[m], logOf(b[m], a[m]))
+	}
+	addSide(&d.goodLow, &d.goodHigh, logOf(moved.GoodPerS, base.GoodPerS))
+	addSide(&d.good[0], &d.good[1], moved.GoodFraction()-base.GoodFraction())
+	addSide(&d.hit[0], &d.hit[1], moved.HitFraction()-base.HitFraction())
+}
+
+func logOf(moved, base float64) float64 {
+	if moved <= 0 || base <= 0 {
+		if moved == base {
+			return 0
+		}
+		return math.Copysign(3, moved-base)
+	}
+	return math.Log(moved / base)
+}
+
+func addSide(low, high *float64, d float64) {
+	if d > 0 {
+		*high += d * d
+	} else {
+		*low += d * d
+	}
+}
+
+// ninety is how many standard deviations hold 90% between them.
+const ninety = 1.6449
+
+func (d *doubt) close(r *ServiceReport, own Residuals, open bool) {
+	r.Foreseen = map[Metric]Interval{}
+	for m, v := range known(r.Metric) {
+		model := own[m].HalfWidth
+		if m == MetricTokensPerSecond && open {
+			model = 0 // what is offered is known; a lack of capacity shows in the moved runs
+		}
+		r.Foreseen[m] = Interval{v, v * math.Exp(-math.Hypot(math.Sqrt(d.low[m]), model)), v * math.Exp(math.Hypot(math.Sqrt(d.high[m]), model))}
+	}
+	part := func(v float64, sides [2]float64) Optional[Interval] {
+		return Some(Interval{v, max(0, v-math.Sqrt(sides[0])), min(1, v+math.Sqrt(sides[1]))})
+	}
+	r.GoodFractionRange, r.HitFractionRange = part(r.GoodFraction(), d.good), part(r.HitFraction(), d.hit)
+	r.GoodPerSRange = Some(Interval{r.GoodPerS, r.GoodPerS * math.Exp(-math.Sqrt(d.goodLow)), r.GoodPerS * math.Exp(math.Sqrt(d.goodHigh))})
+}

@@ -1,0 +1,60 @@
+package predict
+
+import (
+	"time"
+)
+
+// Request is one request of a trace.
+type Request struct {
+	At      time.Duration // since the trace's beginning; ascending
+	Service int           // index among the cluster's services
+	Input   int           // tokens of the prompt
+	Output  int           // tokens of the answer, at least 1
+	// Prefix identifies the prompt's beginning: a hash for each whole block of
+	// Cluster.PrefixTokens tokens, that depends on all tokens before it as well.
+	// Requests with equal beginnings share them in the prefix cache. Play holds on to
+	// it until the request has ended.
+	Prefix  []uint64
+	Session uint64 // what session affinity goes by; 0 = none
+	Adapter int    // 0 = the base model
+}
+
+// Objective is what a good request keeps; a limit of 0 is none.
+type Objective struct {
+	TTFT, TPOT, E2E time.Duration
+}
+
+// kept says whether latencies in ms keep the objective.
+func (o *Objective) kept(ttft, tpot, e2e float64) bool {
+	within := func(v float64, limit time.Duration) bool { return limit == 0 || v <= inMillis(limit) }
+	return within(ttft, o.TTFT) && within(tpot, o.TPOT) && within(e2e, o.E2E)
+}
+
+// flight is a request on its way. Times are in ms.
+type flight struct {
+	prefix         []uint64
+	service        int32
+	adapter        int32
+	input, output  int
+	came, first    float64
+	client         bool // its end lets its client send another
+	done           int  // tokens given so far
+	prompt, cached int  // tokens to compute when it was admitted, and of these found in the cache
+	left           int  // tokens of the prompt still to compute
+	mark           int64
+	began          int64 // tick at which it began to decode
+	pins           []int32
+	whole          int // tokens of the units that it pins
+	blocked        blocker
+}
+
+// blocker is what keeps a request waiting.
+type blocker uint8
+
+const (
+	blockedNot blocker = iota
+	blockedSequences
+	blockedKV
+	blockedAdapter
+	blockedCount
+)

@@ -1,0 +1,91 @@
+package predict
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Model is the shape of a language model, as far as memory and time follow from
+// it. Grouped-query attention has fewer KV heads than query heads; multi-head
+// latent attention keeps one vector of Latent elements a layer instead of heads.
+type Model struct {
+	Parameters float64 // all of them
+	Active     float64 // those that one token uses (mixture of experts); 0 = all
+	Layers     int
+	KVHeads    int
+	HeadDim    int
+	Latent     int // elements a layer of a compressed KV cache; 0 = KVHeads and HeadDim say
+	WeightBits int // of a parameter; 0 = 16
+	KVBits     int // of an element of the KV cache; 0 = 16
+	// Widths, for the memory of adapters; 0 = inferred.
+	Hidden, Heads, Intermediate int
+}
+
+// Weights is the memory that the weights take.
+func (m Model) Weights() sharing.Bytes {
+	return sharing.Bytes(math.Ceil(m.Parameters * float64(orBits(m.WeightBits)) / 8))
+}
+
+// KVPerToken is the KV cache of one token of context, exactly: a key and a value
+// of KVHeads x HeadDim elements in each layer, or one latent vector.
+func (m Model) KVPerToken() sharing.Bytes {
+	elements := 2 * m.KVHeads * m.HeadDim
+	if m.Latent > 0 {
+		elements = m.Latent
+	}
+	return sharing.Bytes((m.Layers*elements*orBits(m.KVBits) + 7) / 8)
+}
+
+func orBits(v int) int {
+	if v == 0 {
+		return 16
+	}
+	return v
+}
+
+func (m Model) active() float64 { return orDefault(m.Active, m.Parameters) }
+
+func (m Model) check(list *problem.List, path string) {
+	if !(m.Parameters > 0 && m.Parameters <= 1e14) {
+		list.Addf(problem.Join(path, "parameters"), "", "must be positive and at most 1e14, is %v", m.Parameters)
+	}
+	if !(m.Active >= 0 && m.Active <= m.Parameters) {
+		list.Addf(problem.Join(path, "active"), "", "must lie between 0 and the parameters, is %v", m.Active)
+	}
+	if m.Layers < 1 || m.Layers > 10_000 {
+		list.Addf(problem.Join(path, "layers"), "", "must lie between 1 and 10000, is %d", m.Layers)
+	}
+	switch {
+	case m.Latent < 0 || m.Latent > 1<<20:
+		list.Addf(problem.Join(path, "latent"), "", "must lie between 0 and %d, is %d", 1<<20, m.Latent)
+	case m.Latent == 0 && (m.KVHeads < 1 || m.HeadDim < 1 || m.KVHeads > 10_000 || m.HeadDim > 1<<20):
+		list.Addf(problem.Join(path, "kv_heads"), "the KV cache of a token follows from layers, kv_heads and head_dim", "heads %d of %d elements make no KV cache", m.KVHeads, m.HeadDim)
+	}
+	for _, b := range []struct {
+		name string
+		bits int
+	}{{"weight_bits", m.WeightBits}, {"kv_bits", m.KVBits}} {
+		if b.bits < 0 || b.bits > 64 {
+			list.Addf(problem.Join(path, b.name), "", "must lie between 0 (16) and 64, is %d", b.bits)
+		}
+	}
+}
+
+// KVTokens is how many tokens of KV cache fit a replica with so much memory on
+// its GPU: what is left beside the weights, the adapters' slots and the overhead, in
+// whole blocks. It is an error when that is less than a block.
+func (e *Engine) KVTokens(memory sharing.Bytes) (int, error) {
+	perBlock := e.Model.KVPerToken() * sharing.Bytes(e.block())
+	fixed := e.Model.Weights() + e.Overhead + e.Adapters.memory(e.Model)
+	if perBlock <= 0 {
+		return 0, fmt.Errorf("predict: the model's shape gives no KV cache per token")
+	}
+	if memory < fixed+perBlock {
+		return 0, fmt.Errorf("predict: %v of memory leave no KV cache beside %v of weights, %v of adapters and %v of overhead",
+			memory, e.Model.Weights(), e.Adapters.memory(e.Model), e.Overhead)
+	}
+	return int((memory-fixed)/perBlock) * e.block(), nil
+}

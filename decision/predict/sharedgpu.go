@@ -1,0 +1,167 @@
+package predict
+
+import (
+	"math"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// gpuState is a GPU with the replicas on it. Times are in ms.
+type gpuState struct {
+	p         *Predictor
+	mechanism sharing.Mechanism
+	replicas  []*replica
+	memory    float64 // bytes; 0 = not stated
+	wanted    []*replica
+	next      float64 // when the next activity ends
+	heap      int     // place among the GPUs
+	changed   float64 // when the active replicas last changed
+	active    float64 // ms in which any replica worked
+}
+
+// retime brings all activities up to now and works out how long their units take
+// beside each other from now on.
+func (g *gpuState) retime(now float64) {
+	busy := 0
+	for _, r := range g.replicas {
+		r.act.advance(now)
+		if r.act.kind.works() {
+			busy++
+		}
+	}
+	if len(g.replicas) > 1 {
+		switch {
+		case busy < 2:
+			for _, r := range g.replicas {
+				r.act.unit = r.act.alone()
+			}
+		case g.mechanism == sharing.MechanismMPS:
+			g.concurrently()
+		default:
+			g.inTurns()
+		}
+	}
+	g.next = math.Inf(1)
+	for _, r := range g.replicas {
+		g.next = min(g.next, r.act.due())
+	}
+}
+
+// works says that the GPU is used.
+func (k phase) works() bool { return k == prefilling || k == decoding }
+
+// inTurns sets the units under time-slicing, as Predictor.besideTurns does for
+// the mean: each of one's turns is followed by those of the others that have work, a
+// whole slice of one whose kernels queue up, and what has piled up of one that
+// leaves gaps.
+func (g *gpuState) inTurns() {
+	quantum, change := g.p.Parameters.Quantum.Value, g.p.Parameters.Switch.Value
+	for _, r := range g.replicas {
+		a := &r.act
+		if a.unit = a.alone(); !a.kind.works() {
+			continue
+		}
+		work, turns := g.turns(r)
+		slice := work / turns
+		wait := change
+		for _, o := range g.replicas {
+			b := &o.act
+			if o == r || !b.kind.works() {
+				continue
+			}
+			w, n := g.turns(o)
+			if b.kind == prefilling {
+				wait += min(quantum, w/b.alone()*(slice+2*change)) + change
+			} else {
+				wait += w/n + change
+			}
+		}
+		alone := a.unit
+		if a.kind == prefilling {
+			alone += wait
+		}
+		a.unit = max(alone, work+turns*wait)
+	}
+}
+
+// turns is a unit's work on the GPU beside others and the turns that it takes.
+func (g *gpuState) turns(r *replica) (work, turns float64) {
+	a := &r.act
+	if work = a.gpu; a.launchBound() {
+		work *= g.p.Parameters.PrefillCatchUp.Value
+	}
+	if a.kind == decoding && r.c.turns > 0 {
+		return work, r.c.turns
+	}
+	return work, meanTurns(work / g.p.Parameters.Quantum.Value)
+}
+
+// launchBound says that a prefill leaves the GPU gaps.
+func (a *activity) launchBound() bool { return a.kind == prefilling && a.host > 0.1*a.gpu }
+
+// concurrently sets the units under MPS, as Predictor.besideMPS does for the mean:
+// while others' kernels hold the SMs, one's own wait.
+func (g *gpuState) concurrently() {
+	p := &g.p.Parameters
+	for range 4 {
+		for _, r := range g.replicas {
+			a := &r.act
+			if !a.kind.works() {
+				a.unit = a.alone()
+				continue
+			}
+			held, nobody := 0.0, 1.0
+			for _, o := range g.replicas {
+				b := &o.act
+				if o == r || !b.kind.works() {
+					continue
+				}
+				on := b.gpu / max(b.unit, b.alone())
+				if b.launchBound() {
+					on *= p.PrefillOverlap.Value
+				}
+				held += on * min(max(p.SMBlocking.Value*b.share+p.QueueShare.Value, 0.001), 0.95)
+				nobody *= 1 - min(1, on)
+			}
+			slow := 1/(1-min(held, 0.95)) + p.Arbitration.Value*(1-nobody)
+			a.unit = max(a.alone(), a.host+a.gpu*slow)
+		}
+	}
+}
+
+// fire ends what is due at the GPU's next event.
+func (g *gpuState) fire() {
+	now := g.next
+	g.account(now)
+	for _, r := range g.replicas {
+		r.act.advance(now)
+	}
+	for _, r := range g.replicas {
+		if r.act.kind != idle && r.act.due() <= now+1e-9 {
+			r.act.done = r.act.units
+			r.finish(now)
+		}
+	}
+	g.retime(now)
+}
+
+// arrive hands a request to a replica of the GPU.
+func (g *gpuState) arrive(r *replica, f *flight, now float64) {
+	g.account(now)
+	for _, o := range g.replicas {
+		o.act.advance(now)
+	}
+	r.arrive(f, now)
+	g.retime(now)
+}
+
+// account adds up the time in which the GPU had work.
+func (g *gpuState) account(now float64) {
+	for _, r := range g.replicas {
+		if r.act.kind.works() {
+			g.active += now - g.changed
+			break
+		}
+	}
+	g.changed = now
+}

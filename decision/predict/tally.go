@@ -1,0 +1,169 @@
+package predict
+
+import (
+	"math"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// tally counts what the clients of a service or an adapter saw, in bounded memory.
+type tally struct {
+	requests, completed, rejected, good, preempted int64
+	input, cached, output                          int64
+	ttft, tpot, gap, e2e                           spread
+}
+
+// spread is a distribution of times in ms, in HDR buckets of microseconds.
+type spread struct {
+	digits int
+	h      *hdrhistogram.Histogram
+	sum    float64
+	n      int64
+}
+
+const longestSpread = int64(24 * 3600 * 1e6) // microseconds; longer ones count as this
+
+func newTally(digits int) *tally {
+	t := &tally{}
+	for _, s := range []*spread{&t.ttft, &t.tpot, &t.gap, &t.e2e} {
+		s.digits = digits
+	}
+	return t
+}
+
+func (s *spread) add(ms float64, n int64) {
+	if n <= 0 {
+		return
+	}
+	if s.h == nil {
+		s.h = hdrhistogram.New(1, longestSpread, s.digits)
+	}
+	us := min(max(int64(math.Round(ms*1e3)), 0), longestSpread)
+	if s.h.RecordValues(us, n) != nil {
+		return // in range by construction
+	}
+	s.sum += ms * float64(n)
+	s.n += n
+}
+
+// ms are the distribution's statistics; absent without values.
+func (s *spread) ms() (l LatencyMS) {
+	if s.n == 0 {
+		return l
+	}
+	at := func(q float64) Optional[float64] { return Some(float64(s.h.ValueAtQuantile(q)) / 1e3) }
+	l.P50, l.P90, l.P95, l.P99 = at(50), at(90), at(95), at(99)
+	l.Mean = Some(s.sum / float64(s.n))
+	return l
+}
+
+// replicaStats are what a replica did. Times are in ms.
+type replicaStats struct {
+	busy, gpu    float64
+	queueHigh    int
+	preemptions  int64
+	adapterLoads int64
+	completed    int64
+	prompt       int64 // tokens of prompts, and of these from the cache
+	cached       int64
+	blocked      [blockedCount]int64
+}
+
+// counted says that a request came after the warm-up.
+func (v *service) counted(f *flight) bool { return f.came >= v.p.from }
+
+// started takes a request's first token.
+func (v *service) started(r *replica, f *flight) {
+	r.stats.prompt += int64(f.input)
+	r.stats.cached += int64(min(f.cached, f.input))
+	if v.counted(f) {
+		v.tally.cached += int64(min(f.cached, f.input))
+	}
+}
+
+// tokens counts tokens given at a time.
+func (v *service) tokens(n int64, now float64) {
+	if now >= v.p.from {
+		v.tally.output += n
+	}
+}
+
+// gaps counts times between tokens: n of a step's length, and stalled ones that a
+// prefill or a load came before.
+func (v *service) gaps(step float64, n int64, stall float64, stalled int) {
+	if v.p.now >= v.p.from {
+		v.tally.gap.add(step, n)
+		v.tally.gap.add(step+stall, int64(stalled))
+	}
+}
+
+func (v *service) preempted(f *flight) {
+	if v.counted(f) {
+		v.tally.preempted++
+	}
+}
+
+// ended takes a request's last token.
+func (v *service) ended(r *replica, f *flight, now float64) {
+	r.stats.completed++
+	if v.counted(f) {
+		ttft, tpot, e2e := f.first-f.came, 0.0, now-f.came
+		if f.output > 1 {
+			tpot = (now - f.first) / float64(f.output-1)
+		}
+		good := v.s.Objective.kept(ttft, tpot, e2e)
+		v.tally.ended(f, ttft, tpot, e2e, good)
+		if v.s.Engine.Adapters.Slots > 0 {
+			v.adapter(f).ended(f, ttft, tpot, e2e, good)
+		}
+	}
+	v.gone(f, now)
+}
+
+func (t *tally) ended(f *flight, ttft, tpot, e2e float64, good bool) {
+	t.completed++
+	t.ttft.add(ttft, 1)
+	t.e2e.add(e2e, 1)
+	if f.output > 1 {
+		t.tpot.add(tpot, 1)
+	}
+	if good {
+		t.good++
+	}
+}
+
+// maxAdapterTallies bounds the adapters that are told apart in a report; the rest
+// are counted together as -1.
+const maxAdapterTallies = 1 << 12
+
+func (v *service) adapter(f *flight) *tally {
+	id := f.adapter
+	t := v.adapters[id]
+	if t == nil && len(v.adapters) >= maxAdapterTallies {
+		id = otherAdapters
+		t = v.adapters[id]
+	}
+	if t == nil {
+		t = newTally(2)
+		v.adapters[id] = t
+	}
+	return t
+}
+
+const otherAdapters = -1
+
+// reject refuses a request.
+func (v *service) reject(f *flight, now float64) {
+	if v.counted(f) {
+		v.tally.rejected++
+	}
+	v.gone(f, now)
+}
+
+// gone lets a client send the next.
+func (v *service) gone(f *flight, now float64) {
+	if f.client {
+		v.closed = append(v.closed, now+max(1e-3, inMillis(v.s.Clients.Think)))
+	}
+	v.p.drop(f)
+}

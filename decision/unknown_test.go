@@ -1,0 +1,55 @@
+package decision
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// TestMemoryUnknown: a workload of which nobody says how much memory it needs
+// gets whole GPUs and a provisional answer that asks for it, and no neighbour.
+func TestMemoryUnknown(t *testing.T) {
+	f, err := ParseFleet([]byte(`
+version: v1
+pools: [{name: a, gpu: A100-SXM4-80GB, count: 8, price_per_gpu_hour: 3 USD}]
+workloads:
+  - {name: team-a/web, kind: online-inference, replicas: 2, gpu_busy: 0.05}
+  - {name: team-a/fit, kind: distributed-training, replicas: 2}
+  - {name: team-a/nb, kind: notebook, replicas: 3, memory: 4GiB, tenant: x}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Decide(f, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"team-a/web", "team-a/fit"} {
+		d := r.Decision(name)
+		if d.Status != StatusProvisional || d.Mechanism != sharing.MechanismExclusive || d.Memory != "not known" || d.Settle == nil || !strings.Contains(d.Settle.Measurement, "memory") || d.Otherwise != nil {
+			t.Errorf("%s: %+v", name, d)
+		}
+		for _, c := range d.Candidates {
+			if c.Mechanism != sharing.MechanismExclusive && c.Verdict.String() == "pass" {
+				t.Errorf("%s passes %v", name, c.Mechanism)
+			}
+		}
+	}
+	if d := r.Decision("team-a/nb"); d.Mechanism == sharing.MechanismExclusive || d.Memory != "4GiB" {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestNamesWithNamespace(t *testing.T) {
+	for name, ok := range map[string]bool{"a": true, "a/b": true, "a/" + strings.Repeat("b", 253): true, "a/b/c": false, "/b": false, "a/": false, "a//b": false, strings.Repeat("a", 64) + "/b": false, "a/-b": false} {
+		f := Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "T4", Count: 1}}, Workloads: []Workload{{Name: name, Kind: KindBatch}}}
+		if err := f.Validate(); (err == nil) != ok {
+			t.Errorf("%.80q: %v", name, err)
+		}
+	}
+	f := Fleet{Version: "v1", Pools: []Pool{{Name: "a/p", GPU: "T4", Count: 1}}, Workloads: []Workload{{Name: "w", Kind: KindBatch}}}
+	if f.Validate() == nil {
+		t.Error("a pool's name has a slash")
+	}
+}

@@ -1,0 +1,208 @@
+// Discover makes a fleet file of what a cluster says of itself: which GPUs there
+// are, what shares them today, what each workload asks for, and what nobody
+// knows. It needs no GPU and no access to a cluster.
+//
+//	go run ./examples/discover
+//	kubectl get nodes,pods,deployments,hpa -A -o json | go run ./examples/discover -out fleet.yaml -
+//	go run ./examples/quickstart -input fleet.yaml
+package main
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/cotenant/cotenant/decision/discover"
+)
+
+// The built-in cluster and what it costs.
+var (
+	//go:embed cluster.json
+	cluster []byte
+	//go:embed prices.yaml
+	clusterPrices []byte
+)
+
+const (
+	exitOK       = 0
+	exitInPart   = 1 // files were unreadable in part; the rest was printed
+	exitBadInput = 2
+)
+
+const usage = `Makes a fleet file of what a cluster says of its GPUs and workloads.
+
+usage: discover [flags] [FILE...]
+
+Each FILE's kind is found from its content; - is standard input. Read are Kubernetes
+objects as kubectl writes them with -o json: Nodes, Pods, ResourceSlices, ResourceClaims,
+ConfigMaps, HorizontalPodAutoscalers and owners of Pods, in Lists or alone. For example:
+
+  kubectl get nodes,pods,replicasets,deployments,statefulsets,jobs,hpa -A -o json | discover -
+
+Secrets and environment variables are never read. Without files a built-in cluster is shown.
+
+exit: 0 done; 1 files were unreadable in part, the rest is printed; 2 bad input
+
+`
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+type options struct {
+	json               bool
+	out, prices, hints string
+	all                bool
+	files              []string
+}
+
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	fs := flag.NewFlagSet("discover", flag.ContinueOnError)
+	fs.SetOutput(io.Discard) // errors are reported below
+	var o options
+	fs.BoolVar(&o.json, "json", false, "print JSON: fleet, provenance, findings, unknown, today and rightsize")
+	fs.BoolVar(&o.all, "all", false, "text: list everything, however long")
+	fs.StringVar(&o.out, "out", "", "`FILE` to write the fleet to, for quickstart -input; a comment beside each field says\nwhere it comes from")
+	fs.StringVar(&o.prices, "prices", "", "`FILE` of prices an hour: GPU models (for one GPU) and instance types (for the\nmachine), such as \"A100-SXM4-80GB: 3.25 USD\" or \"p4d.24xlarge: 32.77 USD\"")
+	fs.StringVar(&o.hints, "hints", "", "`FILE` of what you know better: {workloads: {team/chat: {kind: online-inference,\nslo: {ttft_p99: 500ms}}, \"lab/*\": {kind: notebook}}, nodes: {gpu-7: {gpu: L40S}}}")
+	err := fs.Parse(args)
+	o.files = fs.Args()
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, usage)
+		fs.SetOutput(stdout)
+		fs.PrintDefaults()
+		fmt.Fprint(stdout, "\nKinds of workloads are guessed by the first of these rules that fits; -hints override them:\n")
+		for _, r := range discover.KindRules() {
+			fmt.Fprintf(stdout, "  %-17s %-20s %s\n", r.Name, r.Kind, r.What)
+		}
+		return exitOK
+	case err == nil:
+		var part error
+		part, err = o.run(stdin, stdout, stderr)
+		if err == nil && part != nil {
+			report(stderr, part)
+			return exitInPart
+		}
+	}
+	if err != nil {
+		report(stderr, err)
+		return exitBadInput
+	}
+	return exitOK
+}
+
+// report writes an error, a line for each problem.
+func report(stderr io.Writer, err error) {
+	fmt.Fprintf(stderr, "discover: %s\n", strings.ReplaceAll(err.Error(), "\n", "\ndiscover: "))
+}
+
+// run does what was asked for. part is what could not be read beside the rest.
+func (o *options) run(stdin io.Reader, stdout, stderr io.Writer) (part, err error) {
+	var opts discover.Options
+	prices := clusterPrices
+	if o.prices != "" || len(o.files) > 0 {
+		prices = nil
+	}
+	if o.prices != "" {
+		if prices, err = os.ReadFile(o.prices); err != nil {
+			return nil, err
+		}
+	}
+	if prices != nil {
+		if opts.Prices, err = discover.ParsePrices(prices); err != nil {
+			return nil, err
+		}
+	}
+	if o.hints != "" {
+		hints, err := os.ReadFile(o.hints)
+		if err != nil {
+			return nil, err
+		}
+		if opts.Hints, err = discover.ParseHints(hints); err != nil {
+			return nil, err
+		}
+	}
+	c := discover.New(opts)
+	if len(o.files) == 0 {
+		part = c.Read("the built-in cluster", bytes.NewReader(cluster))
+	}
+	for _, file := range o.files {
+		if err := readFile(c, file, stdin); err != nil {
+			var path *os.PathError
+			if errors.As(err, &path) {
+				return nil, err
+			}
+			part = errors.Join(part, err)
+		}
+	}
+	d := c.Discover()
+	if part != nil && len(d.Fleet.Pools) == 0 && len(d.Fleet.Workloads) == 0 && len(d.Findings) == 0 && len(d.Unknown) == 0 {
+		return nil, part
+	}
+	if o.out != "" {
+		if err := writeFleet(d, o.out, stderr); err != nil {
+			return nil, err
+		}
+	}
+	if o.json {
+		return part, d.WriteJSON(stdout)
+	}
+	show := discover.TextOptions{Width: width(stdout)}
+	if o.all {
+		show.Most = -1
+	}
+	return part, d.WriteText(stdout, show)
+}
+
+func readFile(c *discover.Collector, file string, stdin io.Reader) error {
+	if file == "-" {
+		return c.Read("standard input", stdin)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return c.Read(file, f)
+}
+
+// writeFleet writes the fleet file, whole or not at all.
+func writeFleet(d *discover.Discovery, path string, stderr io.Writer) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".discover-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	err = d.WriteFleet(f)
+	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	fmt.Fprintf(stderr, "discover: wrote %s\n", path)
+	if err := d.Valid(); err != nil {
+		fmt.Fprintf(stderr, "discover: note: it can't be decided yet: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return nil
+}
+
+// width is how many columns the output has.
+func width(stdout io.Writer) int {
+	n, err := strconv.Atoi(os.Getenv("COLUMNS"))
+	if err == nil && n > 0 {
+		return n
+	}
+	if file, ok := stdout.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		n, _, _ = term.GetSize(int(file.Fd())) // 0 where it cannot be told
+	}
+	return n
+}

@@ -1,0 +1,174 @@
+//go:build linux && cgo
+
+package telemetrynvml
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/cotenant/cotenant/internal/nvmlret"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// Inventory says what the node's GPUs are and how they are set up, as
+// nvidia-smi -q does. What the driver does not say is missing. A GPU that
+// fails is there with what it said, and the error names it.
+func (s *Reader) Inventory(ctx context.Context) (telemetry.Inventory, error) {
+	var inv telemetry.Inventory
+	if err := ctx.Err(); err != nil {
+		return inv, err
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed.Load() {
+		return inv, ErrClosed
+	}
+	inv.Driver = strings.TrimPrefix(s.info.Detail, "driver ")
+	if v, ret := s.lib.SystemGetCudaDriverVersion(); ret == nvml.SUCCESS {
+		inv.CUDA = fmt.Sprintf("%d.%d", v/1000, v%1000/10)
+	}
+	if len(s.devs) > 0 {
+		inv.At = telemetry.Some(s.devs[0].now().UTC())
+	}
+	var errs []error
+	for i, d := range s.devs {
+		if err := ctx.Err(); err != nil {
+			return inv, err
+		}
+		g, err := d.inventory(i)
+		inv.GPUs = append(inv.GPUs, g)
+		if err != nil {
+			errs = append(errs, &telemetry.OpError{Op: "describe", Device: d.desc.UUID, Err: err})
+		}
+	}
+	return inv, errors.Join(errs...)
+}
+
+func (d *device) inventory(index int) (telemetry.GPU, error) {
+	g := telemetry.GPU{Index: telemetry.Some(index), UUID: d.desc.UUID, Name: d.desc.Name}
+	x := &look{d: d, r: new(telemetry.Reading)}
+	if pci, ret := d.h.GetPciInfo(); x.ok("GetPciInfo", ret) {
+		bus := make([]byte, 0, len(pci.BusId))
+		for _, c := range pci.BusId {
+			if c == 0 {
+				break
+			}
+			bus = append(bus, byte(c))
+		}
+		g.PCIBus = strings.ToLower(string(bus))
+		g.PCIID = fmt.Sprintf("%04X:%04X", pci.PciDeviceId&0xffff, pci.PciDeviceId>>16)
+	}
+	switch current, pending, ret := d.h.GetMigMode(); {
+	case ret == nvml.SUCCESS:
+		g.MIG, g.MIGPending = sharing.AnswerOf(current == nvml.DEVICE_MIG_ENABLE), sharing.AnswerOf(pending == nvml.DEVICE_MIG_ENABLE)
+	case ret != nvml.ERROR_NOT_SUPPORTED:
+		x.errs = append(x.errs, nvmlret.Error("GetMigMode", "", ret))
+	}
+	if mode, ret := d.h.GetComputeMode(); x.ok("GetComputeMode", ret) && mode <= nvml.COMPUTEMODE_EXCLUSIVE_PROCESS {
+		g.ComputeMode = telemetry.ComputeModeDefault + telemetry.ComputeMode(mode)
+	}
+	if on, ret := d.h.GetPersistenceMode(); x.ok("GetPersistenceMode", ret) {
+		g.Persistence = sharing.AnswerOf(on == nvml.FEATURE_ENABLED)
+	}
+	if !x.lost {
+		x.basic()
+		x.inventoryMemory(&g)
+		get := func(m telemetry.Metric) telemetry.Optional[float64] {
+			if v, ok := x.r.Get(m); ok {
+				return telemetry.Some(v)
+			}
+			return telemetry.Optional[float64]{}
+		}
+		g.UtilPercent, g.MemUtilPercent = get(telemetry.MetricGPUUtilPercent), get(telemetry.MetricMemUtilPercent)
+		g.PowerWatts, g.PowerLimitWatts = get(telemetry.MetricPowerWatts), get(telemetry.MetricPowerLimitWatts)
+		g.TemperatureCelsius = get(telemetry.MetricTemperatureCelsius)
+	}
+	if g.MIG == sharing.AnswerYes && !x.lost {
+		x.inventoryInstances(&g)
+	}
+	if !x.lost {
+		p := &look{d: d, r: new(telemetry.Reading)}
+		p.processes()
+		g.Processes, g.ProcessesListed = p.r.Processes, sharing.AnswerOf(len(p.errs) == 0)
+		x.errs = append(x.errs, p.errs...)
+		if clients, ret := d.h.GetMPSComputeRunningProcesses(); ret == nvml.SUCCESS && len(clients) > 0 {
+			g.MPS = sharing.AnswerYes
+		} else {
+			g.MPS = g.SeesMPS()
+		}
+	}
+	x.errs = without(x.errs, telemetry.ErrUnsupported)
+	return g, errors.Join(x.errs...)
+}
+
+// without drops the errors that only say that the device lacks something.
+func without(errs []error, what error) []error {
+	var kept []error
+	for _, err := range errs {
+		if !errors.Is(err, what) {
+			kept = append(kept, err)
+		}
+	}
+	return kept
+}
+
+func (x *look) inventoryMemory(g *telemetry.GPU) {
+	if x.d.mem2 {
+		if m, ret := x.d.h.GetMemoryInfo_v2(); ret == nvml.SUCCESS {
+			g.MemoryTotal, g.MemoryReserved = size(m.Total), size(m.Reserved)
+			g.MemoryUsed, g.MemoryFree = size(m.Used), size(m.Free)
+			return
+		}
+	}
+	if m, ret := x.d.h.GetMemoryInfo(); x.ok("GetMemoryInfo", ret) {
+		g.MemoryTotal, g.MemoryUsed, g.MemoryFree = size(m.Total), size(m.Used), size(m.Free)
+	}
+}
+
+func size(n uint64) telemetry.Optional[sharing.Bytes] {
+	if n >= 1<<62 {
+		return telemetry.Optional[sharing.Bytes]{}
+	}
+	return telemetry.Some(sharing.Bytes(n))
+}
+
+// inventoryInstances lists the MIG devices, one for each compute instance.
+func (x *look) inventoryInstances(g *telemetry.GPU) {
+	n, ret := x.d.h.GetMaxMigDeviceCount()
+	if !x.ok("GetMaxMigDeviceCount", ret) {
+		return
+	}
+	for i := range n {
+		h, ret := x.d.h.GetMigDeviceHandleByIndex(i)
+		if ret == nvml.ERROR_NOT_FOUND || ret == nvml.ERROR_INVALID_ARGUMENT || !x.ok("GetMigDeviceHandleByIndex", ret) {
+			continue
+		}
+		in := telemetry.MIGInstance{Index: telemetry.Some(i)}
+		if id, ret := h.GetGpuInstanceId(); ret == nvml.SUCCESS {
+			in.ID = telemetry.Some(id)
+		}
+		if id, ret := h.GetComputeInstanceId(); ret == nvml.SUCCESS {
+			in.Compute = telemetry.Some(id)
+		}
+		if uuid, ret := h.GetUUID(); ret == nvml.SUCCESS {
+			in.UUID = uuid
+		}
+		if name, ret := h.GetName(); ret == nvml.SUCCESS { // "NVIDIA H200 MIG 1g.18gb"
+			if _, profile, ok := strings.Cut(name, " MIG "); ok {
+				in.Profile = profile
+			}
+		}
+		if a, ret := h.GetAttributes(); ret == nvml.SUCCESS {
+			in.SMs = telemetry.Some(int(a.MultiprocessorCount))
+		}
+		if m, ret := h.GetMemoryInfo(); ret == nvml.SUCCESS {
+			in.MemoryTotal, in.MemoryUsed, in.MemoryFree = size(m.Total), size(m.Used), size(m.Free)
+		}
+		g.Instances = append(g.Instances, in)
+	}
+}
