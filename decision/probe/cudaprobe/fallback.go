@@ -42,5 +42,8 @@ func (*Site) Run(context.Context, sharing.Mechanism, ...probe.Task) ([]probe.Rea
 // SMs returns an error that wraps ErrUnavailable.
 func (*Site) SMs(context.Context, []float64) ([]int, error) { return nil, unavailable() }
 
+// BesideSpinner returns an error that wraps ErrUnavailable.
+func (*Site) BesideSpinner(context.Context, func(context.Context) error) error { return unavailable() }
+
 // Close does nothing.
 func (*Site) Close() error { return nil }

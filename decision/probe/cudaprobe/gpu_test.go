@@ -3,6 +3,7 @@
 package cudaprobe_test
 
 import (
+	"context"
 	"encoding/json"
 	"math"
 	"os"
@@ -100,6 +101,44 @@ func TestGPURecord(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestGPUBesideSpinner: another process's spinning thread takes turns with the
+// neighbour, and has the GPU to itself again afterwards.
+func TestGPUBesideSpinner(t *testing.T) {
+	var sites [2]*cudaprobe.Site
+	for i := range sites {
+		var err error
+		if sites[i], err = cudaprobe.Open(t.Context(), cudaprobe.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := sites[i].Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	off := func() time.Duration {
+		readings, err := sites[1].Run(t.Context(), sharing.MechanismTimeSlicing, probe.Task{Kind: probe.KindSpin, For: 3 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sum time.Duration
+		for _, gap := range readings[0].Off {
+			sum += gap.Length()
+		}
+		return sum
+	}
+	var beside time.Duration
+	if err := sites[0].BesideSpinner(t.Context(), func(context.Context) error {
+		beside = off()
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if after := off(); beside < 1400*time.Millisecond || after > 10*time.Millisecond {
+		t.Errorf("off the GPU for %v of 3 s beside the neighbour, and for %v after it", beside, after)
 	}
 }
 
