@@ -37,6 +37,9 @@ func TestSimulatedIsFoundAgain(t *testing.T) {
 		if lost, ok := r.Get(probe.EarlyEnd); !ok || math.Abs(lost.Value) > 0.001 {
 			t.Errorf("%v: %+v is lost when work ends early on a GPU that loses nothing", c, lost)
 		}
+		if lost, ok := r.Get(probe.SliceLoss); !ok || math.Abs(lost.Value) > 0.02*float64(c.quantum)/1e6 {
+			t.Errorf("%v: %+v of each slice is lost on a GPU that loses nothing", c, lost)
+		}
 		if len(r.NotMeasured) > 0 || len(r.Measured) != len(probe.Names()) {
 			t.Errorf("%v: %d measured, not measured: %v", c, len(r.Measured), r.NotMeasured)
 		}
@@ -132,7 +135,7 @@ type recording struct {
 }
 
 func (r *recording) Run(ctx context.Context, m sharing.Mechanism, tasks ...probe.Task) ([]probe.Reading, error) {
-	if tasks[0].Kind != probe.KindSpin || len(tasks) == 1 {
+	if tasks[0].Kind != probe.KindSpin || len(tasks) == 1 || tasks[1].Kind == probe.KindStream {
 		return r.Simulated.Run(ctx, m, tasks...)
 	}
 	name := map[int]string{2: "testdata/h100-2.json", 4: "testdata/h100-4.json"}[len(tasks)]
@@ -165,6 +168,14 @@ func TestPredictor(t *testing.T) {
 	}
 	if q, was := p.Parameters.LoneStepCost, predict.NewPredictor().Parameters.LoneStepCost; q.Value != was.Value || q.Basis == sharing.BasisMeasured || q.Independent != predict.Some(0.01) {
 		t.Errorf("the cost of MPS: %+v", q)
+	}
+	base := predict.NewPredictor()
+	if w, was := p.TimeSlicing[predict.MetricTPOTP50].HalfWidth, base.TimeSlicing[predict.MetricTPOTP50].HalfWidth; w <= was {
+		t.Errorf("on another GPU than the one that it was calibrated on the half-width is %v, and was %v", w, was)
+	}
+	r.Info.GPU = "NVIDIA H200"
+	if same, err := r.Predictor(base); err != nil || same.TimeSlicing[predict.MetricTPOTP50] != base.TimeSlicing[predict.MetricTPOTP50] {
+		t.Errorf("on the same GPU the errors to expect are %+v, %v", same.TimeSlicing, err)
 	}
 	r.Measured[0].Value = 40
 	if p, err = r.Predictor(predict.NewPredictor()); err == nil || !strings.Contains(err.Error(), "quantum is 40 ms") || p.Validate() != nil || p.Parameters.Switch.Value != 0.2 {

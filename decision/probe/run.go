@@ -17,6 +17,7 @@ import (
 const (
 	Quantum      = "quantum"        // ms
 	Switch       = "switch"         // ms
+	SliceLoss    = "slice_loss"     // ms, of work that reads memory
 	LoneStepCost = "lone_step_cost" // ms, of a step of 256 kernels
 
 	EarlyEnd        = "early_end_loss"   // ms lost, beyond two switches, when work ends within its slice
@@ -59,7 +60,7 @@ var percentages = []float64{10, 25, 50, 75, 100}
 
 // Names lists all that a probe measures, in order.
 func Names() []string {
-	names := []string{Quantum, Switch, EarlyEnd, KernelLaunch, DRAMRead, ToDevice, FromDevice,
+	names := []string{Quantum, Switch, SliceLoss, EarlyEnd, KernelLaunch, DRAMRead, ToDevice, FromDevice,
 		LoneStepCost, MPSLaunchCost, ShortBesideThread, ThreadBesideShort, ShortBesideLong, LongBesideShort, ShortBesideFull, FullBesideShort,
 		ShortBesideRead, ReadBesideShort, DRAMReadMPS, DRAMReadShared}
 	for _, p := range percentages {
@@ -127,6 +128,7 @@ func (r *run) stages(ctx context.Context) error {
 	all := []stage{
 		{"a lone process, memory and copies", []string{KernelLaunch, DRAMRead, ToDevice, FromDevice}, r.lone},
 		{"turns of 2 and 4 processes", []string{Quantum, Switch}, r.turns},
+		{"work over many slices", []string{SliceLoss}, r.resumed},
 		{"work that ends within its slice", []string{EarlyEnd}, r.early},
 		{"MPS: a lone client", []string{LoneStepCost, MPSLaunchCost}, r.loneClient},
 		{"MPS: short kernels beside one busy thread", []string{ShortBesideThread, ThreadBesideShort}, r.beside(oneThread, ShortBesideThread, ThreadBesideShort)},
@@ -298,6 +300,37 @@ func (r *run) lanes(t *turns) {
 		r.Lanes = append(r.Lanes, l)
 	}
 }
+
+// resumed has work that reads memory go on over many slices, beside a process
+// that spins: what its slices get less done than their length is lost to it.
+func (r *run) resumed(ctx context.Context) error {
+	quantum, ok1 := r.Get(Quantum)
+	change, ok2 := r.Get(Switch)
+	if !ok1 || !ok2 {
+		return errors.New("quantum and switch were not measured")
+	}
+	long := reads(0) // one step is work enough
+	long.Kernels = resumedKernels
+	alone, err := r.site.Run(ctx, sharing.MechanismTimeSlicing, long)
+	if err != nil {
+		return err
+	}
+	lone := middle(alone[0].Steps)
+	beside := long
+	beside.Delay = 50 * time.Millisecond
+	round := 2 * (quantum.Value + change.Value)
+	spin := time.Duration(float64(4*lone)*round/quantum.Value) + 500*time.Millisecond // it makes itself ready with two more steps
+	readings, err := r.site.Run(ctx, sharing.MechanismTimeSlicing, Task{Kind: KindSpin, For: spin}, beside)
+	if err != nil {
+		return err
+	}
+	r.measure(SliceLoss, "ms", readings[1].Steps, func(d time.Duration) float64 { return quantum.Value - round*float64(lone)/float64(d) },
+		fmt.Sprintf("%v of reading memory, beside a spinning process", lone.Round(time.Millisecond)))
+	return nil
+}
+
+// resumedKernels of the reading steps take some 100 ms.
+const resumedKernels = 1000
 
 // early has work end within its slice, beside a process that spins.
 func (r *run) early(ctx context.Context) error {

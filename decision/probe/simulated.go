@@ -136,8 +136,10 @@ func (s *Simulated) takeTurns(ctx context.Context, tasks []Task) ([]Reading, err
 		engine.Scheduler = timeslice.H200()
 	}
 	on := make([][]Interval, len(all))
+	takers := make([]*turnTaker, len(all))
 	for i, t := range all {
-		engine.Tenants = append(engine.Tenants, &turnTaker{task: t})
+		takers[i] = &turnTaker{task: t, length: s.step(sharing.MechanismTimeSlicing, t)}
+		engine.Tenants = append(engine.Tenants, takers[i])
 		if i < len(tasks) {
 			engine.Until = max(engine.Until, t.Delay+t.For)
 		}
@@ -159,6 +161,9 @@ func (s *Simulated) takeTurns(ctx context.Context, tasks []Task) ([]Reading, err
 		switch {
 		case len(lane) == 0:
 			return nil, errors.New("a simulated process never had its turn")
+		case t.Kind == KindStream:
+			out[i].Steps = takers[i].steps
+			continue
 		case t.Kind == KindPulse:
 			out[i].Pulses = lane
 			continue
@@ -173,20 +178,25 @@ func (s *Simulated) takeTurns(ctx context.Context, tasks []Task) ([]Reading, err
 
 // turnTaker submits a task's work.
 type turnTaker struct {
-	task  Task
-	begun bool
+	task   Task
+	length time.Duration // of a piece of work
+	begun  bool
+	last   time.Duration   // when the last one was submitted
+	steps  []time.Duration // that ended
 }
 
 // Next implements timeslice.Submitter.
 func (p *turnTaker) Next(now time.Duration) (timeslice.Work, bool) {
 	t := &p.task
-	at, length := max(now, t.Delay), 100*time.Microsecond // a spinning thread looks at the clock all the time
-	if t.Kind == KindPulse {
-		length = t.Kernel
-		if p.begun {
-			at = now + t.Pause
-		}
+	at, length := max(now, t.Delay), p.length
+	if t.Kind == KindSpin {
+		length = 100 * time.Microsecond // it looks at the clock all the time
 	}
-	p.begun = true
-	return timeslice.Work{At: at, GPU: length}, at < t.Delay+t.For
+	first := !p.begun
+	if p.begun {
+		p.steps = append(p.steps, now-p.last)
+		at += t.Pause
+	}
+	p.last, p.begun = at, true
+	return timeslice.Work{At: at, GPU: length}, first || at < t.Delay+t.For
 }

@@ -34,7 +34,8 @@ func (k Kind) MarshalText() ([]byte, error) { return kinds.Text(k) }
 // UnmarshalText reads a kind's text.
 func (k *Kind) UnmarshalText(b []byte) error { return kinds.Parse(k, b) }
 
-// Task is what one process does on the GPU, again and again, for a time.
+// Task is what one process does on the GPU, again and again, for a time; steps and
+// copies at least once.
 type Task struct {
 	Kind  Kind          `json:"kind"`
 	Delay time.Duration `json:"delay,omitempty"` // before it begins
