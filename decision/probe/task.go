@@ -75,13 +75,12 @@ type Reading struct {
 
 // Info is what there is to know of a GPU before it is probed.
 type Info struct {
-	GPU       string        `json:"gpu"` // product name, as CUDA has it
-	UUID      string        `json:"uuid,omitempty"`
-	Driver    string        `json:"driver,omitempty"` // "" is unknown
-	SMs       int           `json:"sms"`
-	Memory    sharing.Bytes `json:"memory"`
-	Free      sharing.Bytes `json:"free"`
-	Bandwidth float64       `json:"bandwidth,omitempty"` // nominal, bytes a second; 0 is unknown
+	GPU    string        `json:"gpu"` // product name, as CUDA has it
+	UUID   string        `json:"uuid,omitempty"`
+	Driver string        `json:"driver,omitempty"` // "" is unknown
+	SMs    int           `json:"sms"`
+	Memory sharing.Bytes `json:"memory"`
+	Free   sharing.Bytes `json:"free"`
 	// Exclusive says that the compute mode admits one process only.
 	Exclusive bool `json:"exclusive,omitempty"`
 	// Others are other processes that hold the GPU, as far as somebody can tell.

@@ -57,7 +57,9 @@ func loadDriver() (version string, err error) {
 	name := C.CString(library)
 	defer C.free(unsafe.Pointer(name))
 	var path *C.char
-	if why := C.opened(name, &path); why != nil {
+	if why := C.opened(name, &path); why != nil && path != nil {
+		return "", fmt.Errorf("%w: %s; driver 450 (CUDA 11.0) or newer is needed", ErrOldDriver, C.GoString(why))
+	} else if why != nil {
 		return "", fmt.Errorf("%w: %s; install NVIDIA's driver, or in a container its libraries (NVIDIA_DRIVER_CAPABILITIES=compute,utility)", ErrUnavailable, C.GoString(why))
 	}
 	if file, err := filepath.EvalSymlinks(C.GoString(path)); err == nil {
@@ -82,8 +84,6 @@ func loadDriver() (version string, err error) {
 const (
 	attributeSMs         = 16
 	attributeComputeMode = 20
-	attributeMemoryClock = 36 // kHz
-	attributeBusWidth    = 37 // bits
 	attributeMajor       = 75
 
 	modeExclusive  = 3
@@ -107,7 +107,7 @@ func describe(index int, version string) (info probe.Info, device C.CUdevice, er
 	b := C.GoBytes(unsafe.Pointer(&id), 16)
 	info.UUID = fmt.Sprintf("GPU-%s-%s-%s-%s-%s", hex.EncodeToString(b[:4]), hex.EncodeToString(b[4:6]), hex.EncodeToString(b[6:8]), hex.EncodeToString(b[8:10]), hex.EncodeToString(b[10:]))
 	value := map[int]int{}
-	for _, a := range []int{attributeSMs, attributeComputeMode, attributeMemoryClock, attributeBusWidth, attributeMajor} {
+	for _, a := range []int{attributeSMs, attributeComputeMode, attributeMajor} {
 		var v C.int
 		if err = check("cuDeviceGetAttribute", C.c_attribute(&v, C.int(a), device)); err != nil {
 			return info, device, err
@@ -119,7 +119,6 @@ func describe(index int, version string) (info probe.Info, device C.CUdevice, er
 		return info, device, err
 	}
 	info.SMs, info.Memory, info.Exclusive = value[attributeSMs], sharing.Bytes(total), value[attributeComputeMode] == modeExclusive
-	info.Bandwidth = 2 * 1e3 * float64(value[attributeMemoryClock]) * float64(value[attributeBusWidth]) / 8 // double data rate
 	switch {
 	case value[attributeComputeMode] == modeProhibited:
 		err = fmt.Errorf("%w: the GPU's compute mode prohibits contexts (nvidia-smi -c shows it), and this program does not change it", ErrUnavailable)
