@@ -37,7 +37,14 @@ func TestSimulated(t *testing.T) {
 	if code != exitOK || !strings.Contains(errs, "turns of 2 and 4 processes") {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
-	golden.Check(t, "testdata/simulated.txt", []byte(strings.ReplaceAll(out, file, "FILE")))
+	measured, parameters, _ := strings.Cut(out, "\nThe predictor's parameters\n")
+	golden.Check(t, "testdata/simulated.txt", []byte(measured))
+	base := predict.NewPredictor()
+	for _, p := range base.Parameters.List() {
+		if !strings.Contains(parameters, "  "+p.Name+" ") {
+			t.Errorf("the parameters do not hold %s:\n%s", p.Name, parameters)
+		}
+	}
 	for _, line := range strings.Split(out, "\n") {
 		if len(line) > 100 && !strings.Contains(line, file) {
 			t.Errorf("%d columns: %s", len(line), line)
