@@ -422,7 +422,7 @@ func TestDayOf200GPUs(t *testing.T) {
 	// What is read is written beforehand, a metric at a time, so that the time
 	// is the reader's.
 	r := New(Options{})
-	var took, cpu time.Duration
+	var took time.Duration
 	var size, samples int64
 	for f := FigureGPUUtil; f < figureEnd; f++ {
 		if f == FigureTensor || f == FigureMemTotal {
@@ -433,23 +433,22 @@ func TestDayOf200GPUs(t *testing.T) {
 			t.Fatal(err)
 		}
 		size += int64(text.Len())
-		before, used := time.Now(), cpuTime(t)
+		before := cpuTime() // beside other tests the clock would measure those
 		if err := r.JSON(dcgmNames[f]+".json", &text); err != nil {
 			t.Fatal(err)
 		}
-		took, cpu = took+time.Since(before), cpu+cpuTime(t)-used
+		took += cpuTime() - before
 	}
-	before, used := time.Now(), cpuTime(t)
+	before := cpuTime()
 	u := r.Usage()
-	took, cpu = took+time.Since(before), cpu+cpuTime(t)-used
+	took += cpuTime() - before
 	close(done)
 	<-watched
 	for _, s := range u.Sources {
 		samples += s.Samples
 	}
-	t.Logf("%d samples, %d MiB of JSON in %v with at most %d MiB (the text of one metric among them)", samples, size>>20, took, peak.Load()>>20)
-	// On a machine that others keep busy, the processor's time is what counts.
-	if samples < 8*1_150_000 || min(took, cpu) > 10*time.Second || peak.Load() > 500e6 {
+	t.Logf("%d samples, %d MiB of JSON in %v of CPU time with at most %d MiB (the text of one metric among them)", samples, size>>20, took, peak.Load()>>20)
+	if samples < 8*1_150_000 || took > 10*time.Second || peak.Load() > 500e6 {
 		t.Errorf("%d samples took %v and %d MB", samples, took, peak.Load()/1e6)
 	}
 }

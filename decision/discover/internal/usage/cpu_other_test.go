@@ -2,12 +2,8 @@
 
 package usage
 
-import (
-	"testing"
-	"time"
-)
+import "time"
 
-func cpuTime(tb testing.TB) time.Duration {
-	tb.Skip("processor time is read on unix only")
-	return 0
-}
+var began = time.Now()
+
+func cpuTime() time.Duration { return time.Since(began) }
