@@ -220,13 +220,14 @@ func (p *page) unknown(d *Discovery) {
 	for i := range d.Unknown {
 		u := &d.Unknown[i]
 		parent, key, _ := cutLast(u.Path)
-		name := parent
+		name, model := parent, ""
 		var k int
 		switch {
 		case scan(parent, "workloads[%d]", &k):
 			name = d.Fleet.Workloads[k].Name
 		case scan(parent, "pools[%d]", &k):
 			name = "pool " + d.Fleet.Pools[k].Name
+			model = d.Fleet.Pools[k].GPU
 		}
 		if byName[name] == nil {
 			byName[name] = &entry{name: name, money: u.MonthlyAtStake}
@@ -234,6 +235,9 @@ func (p *page) unknown(d *Discovery) {
 		}
 		byName[name].keys = append(byName[name].keys, key)
 		way := strings.ReplaceAll(u.SettleBy, name, "NAME")
+		if model != "" {
+			way = strings.ReplaceAll(way, fmt.Sprintf("%q", model), "the GPU's model")
+		}
 		if settles[way] == nil {
 			ways = append(ways, way)
 		}
