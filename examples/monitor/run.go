@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 	"github.com/cotenant/cotenant/telemetry/telemetrytest"
@@ -77,8 +78,7 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprint(stdout, usage)
-			fs.SetOutput(stdout)
-			fs.PrintDefaults()
+			fmt.Fprint(stdout, page.Flags(fs))
 			return nil, err
 		}
 		return nil, fmt.Errorf("%w (see -h)", err)
@@ -128,7 +128,9 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 }
 
 // run is the program; it returns the exit code.
-func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) (code int) {
+	stdout, done := page.Check("monitor", stdout, stderr)
+	defer done(&code)
 	c, err := parse(args, stdout)
 	switch {
 	case errors.Is(err, flag.ErrHelp):

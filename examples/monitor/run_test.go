@@ -130,7 +130,7 @@ func TestMIGInstancesHaveRows(t *testing.T) {
 	if err := s.Simulate(t.Context(), simulatedStart, 2*time.Second, append(m.sinks(), m)...); err != nil {
 		t.Fatal(err)
 	}
-	if text := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(text, "0/5 MIG, slices: 3 80 41.5 - 8.0 GiB") {
+	if text := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(text, "0/5 80 41.5 - 8.0 GiB - - - - - MIG, slices: 3") {
 		t.Error(out.String())
 	}
 }
