@@ -120,6 +120,9 @@ var detectors = map[string]func(*trapScene) string{
 			return ""
 		}
 		n := max(2, s.perGPU())
+		if s.cw.demand.Memory.Unknown {
+			return say(true, "nothing divides the %s of one %s among its %d shares, and how much each takes is not known", s.p.memory, s.p.ground.GPU().Name, n)
+		}
 		total := s.cw.demand.Memory.Total * sharing.Bytes(n)
 		return say(true, "%d shares of one %s hold %s together, and nothing divides its %s", n, s.p.ground.GPU().Name, total, s.p.memory)
 	},

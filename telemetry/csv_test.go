@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -232,4 +233,37 @@ func FuzzReadCSV(f *testing.F) {
 			t.Fatal("the second round differs")
 		}
 	})
+}
+
+// failing takes so many samples and then fails.
+type failing struct {
+	telemetry.Series
+	left int
+}
+
+func (f *failing) Sample(x *telemetry.Sample) error {
+	if f.left--; f.left < 0 {
+		return errFull
+	}
+	return f.Series.Sample(x)
+}
+
+// CopyCSV gives what ReadCSV reads, and ends with the sink's error.
+func TestCopyCSV(t *testing.T) {
+	text, err := os.ReadFile("testdata/mixed.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := telemetry.ReadCSV(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := &failing{left: 1 << 30}
+	if err := telemetry.CopyCSV(all, bytes.NewReader(text)); err != nil || all.Len() != want.Len() || len(all.Events) != len(want.Events) {
+		t.Errorf("%d samples and %d events of %d and %d, %v", all.Len(), len(all.Events), want.Len(), len(want.Events), err)
+	}
+	some := &failing{left: 2}
+	if err := telemetry.CopyCSV(some, bytes.NewReader(text)); !errors.Is(err, errFull) || some.Len() != 2 {
+		t.Errorf("%d samples, %v", some.Len(), err)
+	}
 }

@@ -25,15 +25,27 @@ const maxProblems = 20
 // error, with their lines. Columns may stand in any order, and metrics that
 // the file does not have are missing.
 func ReadCSV(r io.Reader) (*Series, error) {
+	series := new(Series)
+	if err := CopyCSV(series, r); err != nil {
+		return nil, err
+	}
+	return series, nil
+}
+
+// CopyCSV reads the form that CSVWriter describes and gives dst what stands
+// there, one sample at a time, so that a file of any length takes little
+// memory. Problems and errors are those of ReadCSV; what stands before the
+// first problem was given by then. An error of dst ends it.
+func CopyCSV(dst Sink, r io.Reader) error {
 	rd := csv.NewReader(r)
 	rd.ReuseRecord = true
 	head, err := rd.Read()
 	if err != nil {
-		return nil, fmt.Errorf("telemetry: reading the CSV header: %w", err)
+		return fmt.Errorf("telemetry: reading the CSV header: %w", err)
 	}
-	p := &csvParser{series: new(Series), col: map[string]int{}}
+	p := &csvParser{dst: dst, col: map[string]int{}}
 	p.columns(head)
-	for p.probs.Len() < maxProblems {
+	for p.probs.Len() < maxProblems && p.err == nil {
 		rec, err := rd.Read()
 		if errors.Is(err, io.EOF) {
 			break
@@ -41,7 +53,7 @@ func ReadCSV(r io.Reader) (*Series, error) {
 		if err != nil {
 			var pe *csv.ParseError
 			if !errors.As(err, &pe) {
-				return nil, fmt.Errorf("telemetry: reading CSV: %w", err)
+				return fmt.Errorf("telemetry: reading CSV: %w", err)
 			}
 			p.line = pe.Line
 			p.problem("", "check the line's commas and quotes", "telemetry: %v", pe.Err)
@@ -55,14 +67,15 @@ func ReadCSV(r io.Reader) (*Series, error) {
 		p.row()
 	}
 	p.finish()
-	if err := p.probs.Err(); err != nil {
-		return nil, err
+	if p.err != nil {
+		return p.err
 	}
-	return p.series, nil
+	return p.probs.Err()
 }
 
 type csvParser struct {
-	series  *Series
+	dst     Sink
+	err     error // of dst
 	probs   problem.List
 	col     map[string]int
 	rec     []string
@@ -241,7 +254,7 @@ func (p *csvParser) gpuRow() {
 func (p *csvParser) begin() {
 	if !p.began {
 		p.began = true
-		_ = p.series.Begin(p.head) // a Series begins without fail
+		p.err = p.dst.Begin(p.head)
 	}
 }
 
@@ -337,17 +350,17 @@ func (p *csvParser) eventRow(at time.Duration) {
 		p.problem(colDetail, "do not edit one of them", "telemetry: the event's time or device is not the row's")
 		return
 	}
-	p.series.Events = append(p.series.Events, e)
+	if p.probs.Len() == 0 && p.err == nil {
+		p.err = p.dst.Event(e)
+	}
 }
 
 // store appends the sample whose rows have all been read.
 func (p *csvParser) store() {
 	x, ok := p.sample.Get()
 	p.sample = Optional[Sample]{}
-	if ok && p.probs.Len() == 0 {
-		if err := p.series.Sample(&x); err != nil {
-			p.problem(colDevice, "", "%v", err)
-		}
+	if ok && p.probs.Len() == 0 && p.err == nil {
+		p.err = p.dst.Sample(&x)
 	}
 }
 

@@ -67,6 +67,8 @@ func (c *Collector) Discover() *Discovery {
 	b.makeWorkloads()
 	b.today()
 	b.check()
+	b.traps()
+	b.rightsize()
 	b.unknowns()
 	slices.SortStableFunc(b.Findings, func(x, y Finding) int {
 		return cmp.Or(cmp.Compare(y.Severity, x.Severity), cmp.Compare(x.Code, y.Code), cmp.Compare(x.Object, y.Object), cmp.Compare(x.Message, y.Message))

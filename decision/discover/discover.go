@@ -100,7 +100,8 @@ type Discovery struct {
 	Today      []Sharing             // by pool and mechanism
 	Rightsize  []Rightsize
 
-	usedBy map[string]string // pod, "namespace/name": workload
+	usedBy   map[string]string // pod, "namespace/name": workload
+	stations []station         // nodes with GPUs, by name
 }
 
 // Options tune a Collector. The zero value is the documented default.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -40,14 +41,7 @@ func (d *Discovery) WriteText(w io.Writer, opts TextOptions) error {
 		r := &d.Rightsize[i]
 		return fmt.Sprintf("%s  %s instead of %s frees %s", r.Workload, r.To, r.From, plural(r.Frees, "GPU"))
 	})
-	p.list("NOT KNOWN, by the money a month that hangs on it", len(d.Unknown), "-json has all", func(i int) string {
-		u := &d.Unknown[i]
-		money := ""
-		if u.MonthlyAtStake != "" {
-			money = " (" + u.MonthlyAtStake + ")"
-		}
-		return fmt.Sprintf("%s%s  %s; settle: %s", u.Path, money, u.Why, u.SettleBy)
-	})
+	p.unknown(d)
 	_, err := p.out.WriteTo(w)
 	return err
 }
@@ -156,4 +150,80 @@ func (p *page) workloads(d *Discovery) {
 		}
 		return text + fmt.Sprintf("; memory %s, busy %s", memory, busy)
 	})
+}
+
+// WriteSteps writes the steps of a migration for people.
+func WriteSteps(w io.Writer, steps []Step, opts TextOptions) error {
+	p := page{width: opts.Width, most: -1}
+	if p.width <= 0 {
+		p.width = 100
+	}
+	if len(steps) == 0 {
+		p.head("MIGRATION: nothing changes")
+	} else {
+		p.head("MIGRATION, one step after another")
+	}
+	for i := range steps {
+		s := &steps[i]
+		text := fmt.Sprintf("%d. %s: %s", i+1, s.Do, s.Why)
+		if len(s.Interrupts) > 0 {
+			text += "; INTERRUPTS " + strings.Join(s.Interrupts, ", ")
+		}
+		p.line(5, text)
+	}
+	_, err := p.out.WriteTo(w)
+	return err
+}
+
+// unknown lists what is not known by workload, pool and node, and once for each
+// way to know it what that settles.
+func (p *page) unknown(d *Discovery) {
+	type entry struct {
+		name, money string
+		keys        []string
+	}
+	var entries []*entry
+	byName := map[string]*entry{}
+	var ways []string
+	settles := map[string][]string{}
+	for i := range d.Unknown {
+		u := &d.Unknown[i]
+		parent, key, _ := cutLast(u.Path)
+		name := parent
+		var k int
+		switch {
+		case scan(parent, "workloads[%d]", &k):
+			name = d.Fleet.Workloads[k].Name
+		case scan(parent, "pools[%d]", &k):
+			name = "pool " + d.Fleet.Pools[k].Name
+		}
+		if byName[name] == nil {
+			byName[name] = &entry{name: name, money: u.MonthlyAtStake}
+			entries = append(entries, byName[name])
+		}
+		byName[name].keys = append(byName[name].keys, key)
+		way := strings.ReplaceAll(u.SettleBy, name, "NAME")
+		if settles[way] == nil {
+			ways = append(ways, way)
+		}
+		if !slices.Contains(settles[way], key) {
+			settles[way] = append(settles[way], key)
+		}
+	}
+	p.list("NOT KNOWN, by the money a month that hangs on it", len(entries), "-json has all", func(i int) string {
+		e := entries[i]
+		text := e.name + ": " + strings.Join(e.keys, ", ")
+		if e.money != "" {
+			text += " (" + e.money + ")"
+		}
+		return text
+	})
+	for _, way := range ways {
+		p.line(4, fmt.Sprintf("To know %s: %s", strings.Join(settles[way], ", "), way))
+	}
+}
+
+func scan(s, format string, k *int) bool {
+	_, err := fmt.Sscanf(s, format, k)
+	return err == nil
 }

@@ -199,6 +199,22 @@ func (b *build) frameworkOf(p *pod, at string, out *decision.Workload) {
 	b.note(at+".framework", declared("%s", source))
 }
 
+// station notes what a node holds, for the migration.
+func (b *build) station(n *node, pods []*pod) {
+	p := b.poolOf[n]
+	if p == nil {
+		return
+	}
+	s := station{name: n.name, pool: p.name, gpus: n.gpus, class: classOf(n.mechanism), layout: layoutText(n.instances), tenants: map[string]int{}}
+	for _, k := range pods {
+		s.tenants[b.usedBy[k.namespace+"/"+k.name]]++
+		if m := b.sharedBy(k, n); classOf(m) != s.class && n.mechanism == sharing.MechanismExclusive && s.layout == "" {
+			s.class = classOf(m) // KAI and DRA share GPUs of nodes that say nothing of it
+		}
+	}
+	b.stations = append(b.stations, s)
+}
+
 // today counts what shares what.
 func (b *build) today() {
 	type key struct {
@@ -227,6 +243,7 @@ func (b *build) today() {
 		}
 	}
 	for _, n := range b.nodes {
+		b.station(n, pods[n])
 		tenants := map[sharing.Mechanism]int{}
 		groups, held := map[string]bool{}, map[sharing.Mechanism]map[string]bool{}
 		for _, p := range pods[n] {

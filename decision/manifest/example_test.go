@@ -142,3 +142,23 @@ func ExamplePrivileges() {
 	// the plugin's MPS DaemonSet: a privileged pod with the host's PID namespace
 	// the workloads: one user ID for all clients of a daemon, or a multi-user daemon
 }
+
+// The router's side of an arrangement, and what a router lacks.
+func ExampleBuildRouter() {
+	folder, err := manifest.BuildRouter([]manifest.RouterPool{{
+		Name: "chat", Model: "llama-8b", Labels: map[string]string{"app": "chat"}, Policy: manifest.RouterPolicyRoundRobin,
+		Priorities: map[string]int{"interactive": 10},
+	}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, f := range folder.Files {
+		fmt.Println(f.Path)
+	}
+	fmt.Println(folder.Warnings[0].Message)
+	// Output:
+	// inference-extension/chat.yaml
+	// llm-d/chat.values.yaml
+	// the Gateway API inference extension's endpoint picker has no round-robin policy; its configuration takes random
+}

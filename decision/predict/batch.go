@@ -64,18 +64,18 @@ func (r *replica) block(f *flight, by blocker) {
 func (r *replica) allocate(f *flight) bool {
 	tokens := f.input + f.done
 	units := f.prefix
-	if r.svc.unitTokens == 0 {
+	if r.unit == 0 {
 		units = nil
-	} else if n := f.input / r.svc.unitTokens; len(units) > n {
+	} else if n := f.input / r.unit; len(units) > n {
 		units = units[:n]
 	}
-	whole := len(units) * r.svc.unitTokens
+	whole := len(units) * r.unit
 	pins, hits, ok := r.kv.admit(units, blocksOf(tokens-whole, r.size), r.blocksFor(1), f.pins[:0])
 	if f.pins = pins; !ok {
 		return false
 	}
 	f.whole, f.prompt = whole, tokens
-	f.cached = min(hits*r.svc.unitTokens, tokens-1) // the last token is always computed
+	f.cached = min(hits*r.unit, tokens-1) // the last token is always computed
 	return true
 }
 
@@ -167,9 +167,9 @@ func (r *replica) computed(now float64, a activity) {
 func (r *replica) token(f *flight, now float64) {
 	if f.done == 0 {
 		f.first = now
-		r.svc.started(r, f)
+		r.to.started(r, f)
 	}
-	r.svc.tokens(1, now)
+	r.to.tokens(1, now)
 	if f.done++; f.done == f.output {
 		r.leave(f, blocksOf(f.prompt-f.whole, r.size), now)
 		return
@@ -215,6 +215,9 @@ func (r *replica) decode(now float64) {
 	if r.turn && r.waiting.len() > 0 && r.mayAdmit(r.waiting.at(0)) {
 		steps = 1 // a prefill was held back for this step
 	}
+	if r.steps {
+		steps = 1
+	}
 	r.makeRoom()
 	if len(r.running) == 0 {
 		r.plan(now)
@@ -244,11 +247,11 @@ func (r *replica) stepped(steps int64, a activity, now float64) {
 	r.stalled = min(r.stalled, n)
 	r.kv.take(r.blocksFor(steps))
 	length := now - a.start
-	r.svc.gaps(length/float64(steps), int64(n)*steps-int64(r.stalled), r.stall, r.stalled)
+	r.to.gaps(length/float64(steps), int64(n)*steps-int64(r.stalled), r.stall, r.stalled)
 	r.stall, r.stalled, r.turn = 0, 0, false
 	r.ticks += steps
 	r.context += float64(steps) * float64(n)
-	r.svc.tokens(int64(n)*steps, now)
+	r.to.tokens(int64(n)*steps, now)
 	ended := false
 	for _, m := range r.marks {
 		ended = ended || m <= r.ticks
@@ -282,7 +285,7 @@ func (r *replica) settle(f *flight) {
 func (r *replica) leave(f *flight, private int, now float64) {
 	r.kv.release(f.pins, private)
 	r.lora.release(f.adapter)
-	r.svc.ended(r, f, now)
+	r.to.ended(r, f, now)
 }
 
 // makeRoom preempts requests until the others find room for a step.
@@ -316,5 +319,5 @@ func (r *replica) preempt() {
 	r.waiting.pushFront(f)
 	r.pending += f.input + f.done
 	r.stats.preemptions++
-	r.svc.preempted(f)
+	r.to.preempted(f)
 }

@@ -18,7 +18,7 @@ func (p *Predictor) runConcurrently(engines []*engine, until time.Duration) {
 	now := 0.0
 	fetch := func(i int) {
 		w, _ := engines[i].Next(millis(now)) // an engine always has more to do
-		jobs[i] = job{at: max(now, inMillis(w.At)), left: inMillis(w.GPU), share: p.share(engines[i].t, engines[i].phase)}
+		jobs[i] = job{at: max(now, inMillis(w.At)), left: inMillis(w.GPU), share: p.share(engines[i].t, engines[i].act.kind)}
 	}
 	for i := range jobs {
 		fetch(i)

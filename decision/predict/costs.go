@@ -30,23 +30,25 @@ type Cost struct {
 // decode.
 type Engine struct {
 	Model          Model
-	Step           Cost // ms
-	StepSequence   Cost // ms for each sequence in the batch
-	StepContext    Cost // ms for each 1000 tokens of context in the batch
-	HostFraction   Cost // of Step
-	Prefill        Cost // ms at least
-	PrefillToken   Cost // ms for each 1000 tokens
-	PrefillContext Cost // ms for each 1000 tokens with each 1000 tokens of context before them
-	PrefillBusy    Cost // fraction of a launch-bound prefill in which the GPU works
-	DecodeSM       Cost // share of the SMs that decoding holds while it is on the GPU
-	PrefillSM      Cost // likewise of a prefill
-	MPSStep        Cost // ms that MPS adds to each step
+	Step           Cost    // ms
+	StepSequence   Cost    // ms for each sequence in the batch
+	StepContext    Cost    // ms for each 1000 tokens of context in the batch
+	HostFraction   Cost    // of Step
+	Prefill        Cost    // ms at least
+	PrefillToken   Cost    // ms for each 1000 tokens
+	PrefillContext Cost    // ms for each 1000 tokens with each 1000 tokens of context before them
+	PrefillBusy    Cost    // fraction of a launch-bound prefill in which the GPU works
+	DecodeSM       Cost    // share of the SMs that decoding holds while it is on the GPU
+	PrefillSM      Cost    // likewise of a prefill
+	Turns          float64 // time slices that a step was counted to take beside others; 0 = as its length says
+	MPSStep        Cost    // ms that MPS adds to each step
 
 	Sequences     int           // in a batch at once; 0 = 256
 	ChunkTokens   int           // tokens that a step computes at most, prompts in chunks; 0 = a prefill runs alone, one between two steps
 	BlockTokens   int           // in a block of the KV cache; 0 = 16
 	NoPrefixCache bool          // nothing of a prompt is kept for others
 	Overhead      sharing.Bytes // memory besides weights, adapters and KV cache: context, graphs, activations
+	OverheadSigma float64       // standard deviation of its logarithm; 0 = it is known
 	Adapters      Adapters
 	Sleep         Sleep
 }
@@ -100,6 +102,7 @@ func NewEngine(m Model, on Machine) Engine {
 		PrefillSM:      cost(medians[smOther], smOther),
 		MPSStep:        cost(layers*medians[mpsStepPerLayer], mpsStepPerLayer),
 		ChunkTokens:    usualChunk,
+		OverheadSigma:  0.5,
 		Overhead:       usualOverhead,
 		Adapters:       Adapters{}.withPriors(m),
 		Sleep:          newSleep(),
@@ -134,6 +137,30 @@ func (e Engine) On(s Share) Engine {
 	if s.SMs > 0 && s.SMs < 1 {
 		slow(&e.PrefillToken, s.SMs, sliceOther)
 		slow(&e.PrefillContext, s.SMs, sliceOther)
+	}
+	return e
+}
+
+// Capped is the engine under MPS with so many percent of the threads: decode, which
+// is bound by memory, loses little, prefills lose with the SMs, and neither holds
+// more SMs than it may.
+func (e Engine) Capped(percent float64) Engine {
+	if !(percent > 0 && percent < 100) {
+		return e
+	}
+	usual := NewPredictor().Parameters.CapExponent
+	slow := func(c *Cost, exponent, sigma float64) {
+		f := math.Log(100 / percent)
+		c.Value *= math.Exp(exponent * f)
+		c.Sigma = math.Hypot(c.Sigma, sigma*f)
+		c.Basis = sharing.BasisPrior
+	}
+	slow(&e.Step, usual.Value, usual.Value/2)
+	for _, c := range []*Cost{&e.PrefillToken, &e.PrefillContext} {
+		slow(c, medians[sliceOther], priors[sliceOther].sigma()*medians[sliceOther])
+	}
+	for _, c := range []*Cost{&e.DecodeSM, &e.PrefillSM} {
+		c.Value = min(c.Value, percent/100)
 	}
 	return e
 }
@@ -194,6 +221,7 @@ func (e *Engine) check(list *problem.List, path string) {
 	if e.ChunkTokens > 0 && e.ChunkTokens <= e.sequences() {
 		list.Addf(problem.Join(path, "chunk_tokens"), fmt.Sprintf("more than the %d sequences that may decode in a step", e.sequences()), "%d leave no token for a prompt", e.ChunkTokens)
 	}
+	list.If(!(e.OverheadSigma >= 0 && e.OverheadSigma < 5) || e.Overhead < 0, problem.Join(path, "overhead"), "", "must not be negative, with a sigma below 5, is %v with %v", e.Overhead, e.OverheadSigma)
 	e.Adapters.check(list, problem.Join(path, "adapters"))
 	e.Sleep.check(list, problem.Join(path, "sleep"))
 }

@@ -10,11 +10,13 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// engine is a serving engine with continuous batching and its clients, as a
-// timeslice.Submitter: between two decode steps of the whole batch it prefills at
-// most one new request. A prefill's kernels are launched at an even pace,
-// whether or not the GPU gets to run them; decode waits for its step.
+// engine is a tenant of Predict: a replica without limits of memory that prefills
+// one request between two decode steps, and its clients, as a timeslice.Submitter.
+// Steps and prefills are those of the tenant's profile. A prefill's kernels are
+// launched at an even pace, whether or not the GPU gets to run them; decode waits
+// for its step.
 type engine struct {
+	replica
 	t     *tenantModel
 	rng   *rand.Rand
 	from  time.Duration // requests that come earlier are not counted
@@ -22,21 +24,13 @@ type engine struct {
 
 	arrivals []time.Duration // of requests to come, ascending
 	next     float64         // ms at which the open loop's next request comes
-	waiting  []request
-	live     []request
-	entering request
 
-	phase    phase
 	launched int // pieces of the prefill submitted so far
 	began    time.Duration
 
 	ttft, tpot, e2e []float64
-	tokens          int
-}
-
-type request struct {
-	came, first time.Duration
-	left        int
+	given           int // tokens
+	spare           []*flight
 }
 
 type phase uint8
@@ -61,6 +55,7 @@ func inMillis(d time.Duration) float64 { return float64(d) / float64(time.Millis
 
 func newEngine(t *tenantModel, index int, from, until time.Duration) *engine {
 	e := &engine{t: t, rng: rand.New(rand.NewPCG(simulationSeed, uint64(index))), from: from, until: until}
+	e.replica = replica{to: e, c: rates{sequences: t.slots}, kv: newKVCache(math.MaxInt32, 1), size: usualBlock, phases: make([]int, usualBlock), steps: true}
 	if t.closed {
 		for range t.clients {
 			e.arrivals = append(e.arrivals, millis(clientDelay*e.rng.Float64()))
@@ -77,7 +72,7 @@ const simulationSeed = 1
 
 // Next implements timeslice.Submitter.
 func (e *engine) Next(now time.Duration) (timeslice.Work, bool) {
-	switch e.phase {
+	switch e.act.kind {
 	case prefilling:
 		if e.launched == 1 {
 			e.began = now // the prompt is on the GPU: the host goes on
@@ -86,33 +81,22 @@ func (e *engine) Next(now time.Duration) (timeslice.Work, bool) {
 			return e.launch(), true
 		}
 		now = max(now, e.began+millis(e.t.prefill))
-		e.entering.first = now
-		e.emit(&e.entering, now)
-		e.live = append(e.live, e.entering)
-		return e.decode(now), true // a decode step follows every prefill
+		e.finish(inMillis(now)) // a decode step follows every prefill
+		return e.work(now), true
 	case decoding:
-		kept := e.live[:0]
-		for _, r := range e.live {
-			e.emit(&r, now)
-			if r.left > 0 {
-				kept = append(kept, r)
-			}
-		}
-		e.live = kept
+		e.end(inMillis(now))
 	}
-	e.admit(now)
-	if len(e.waiting) == 0 && len(e.live) == 0 {
-		e.phase = idle
+	e.arrive(now)
+	if e.waiting.len() == 0 && len(e.running) == 0 {
 		now = e.nextArrival()
-		e.admit(now)
+		e.arrive(now)
 	}
-	if len(e.waiting) > 0 && len(e.live) < e.t.slots {
-		e.entering = e.waiting[0]
-		e.waiting = e.waiting[1:]
-		e.phase, e.launched, e.began = prefilling, 0, now
+	e.plan(inMillis(now))
+	if e.act.kind == prefilling {
+		e.launched, e.began = 0, now
 		return e.launch(), true
 	}
-	return e.decode(now), true
+	return e.work(now), true
 }
 
 func (e *engine) launch() timeslice.Work {
@@ -125,33 +109,45 @@ func (e *engine) launch() timeslice.Work {
 // 1.08 of its P50 in lone rows. Without it engines fall into step.
 const stepJitter = 0.04
 
-func (e *engine) decode(now time.Duration) timeslice.Work {
-	e.phase = decoding
-	b := float64(len(e.live))
+// work is a decode step.
+func (e *engine) work(now time.Duration) timeslice.Work {
+	b := float64(len(e.running))
 	gpu := e.t.gpu * (1 + stepJitter*(2*e.rng.Float64()-1)) * max(0.5, 1+e.t.doubling*math.Log2(b/e.t.batch))
 	return timeslice.Work{At: now + millis(e.t.host+e.t.perToken*b), GPU: millis(gpu)}
 }
 
-// emit gives a token to r's client, and sends the client's next request when it
-// was the last.
-func (e *engine) emit(r *request, now time.Duration) {
-	if now >= e.from && now < e.until {
-		e.tokens++
+// tokens implements audience.
+func (e *engine) tokens(n int64, now float64) {
+	if at := exactly(now); at >= e.from && at < e.until {
+		e.given += int(n)
 	}
-	if r.left--; r.left > 0 {
-		return
+}
+
+// ended implements audience: it counts the request, and its client sends the next.
+func (e *engine) ended(_ *replica, f *flight, ms float64) {
+	came, first, now := exactly(f.came), exactly(f.first), exactly(ms)
+	if came >= e.from {
+		e.ttft = append(e.ttft, inMillis(first-came))
+		e.tpot = append(e.tpot, inMillis(now-first)/e.t.steps)
+		e.e2e = append(e.e2e, inMillis(now-came))
 	}
-	if r.came >= e.from {
-		e.ttft = append(e.ttft, inMillis(r.first-r.came))
-		e.tpot = append(e.tpot, inMillis(now-r.first)/e.t.steps)
-		e.e2e = append(e.e2e, inMillis(now-r.came))
-	}
+	e.spare = append(e.spare, f)
 	if e.t.closed {
 		at := now + millis(clientDelay*(0.5+e.rng.Float64()))
 		i, _ := slices.BinarySearch(e.arrivals, at)
 		e.arrivals = slices.Insert(e.arrivals, i, at)
 	}
 }
+
+// exactly reads a time back that inMillis wrote.
+func exactly(ms float64) time.Duration {
+	return time.Duration(math.Round(ms * float64(time.Millisecond)))
+}
+
+func (e *engine) started(*replica, *flight)         {}
+func (e *engine) gaps(float64, int64, float64, int) {}
+func (e *engine) preempted(*flight)                 {}
+func (e *engine) reject(*flight, float64)           {}
 
 func (e *engine) nextArrival() time.Duration {
 	if e.t.closed {
@@ -160,19 +156,27 @@ func (e *engine) nextArrival() time.Duration {
 	return millis(e.next)
 }
 
-// admit moves the requests that have come by now to the queue.
-func (e *engine) admit(now time.Duration) {
+// arrive queues the requests that have come by now.
+func (e *engine) arrive(now time.Duration) {
+	queue := func(at time.Duration) {
+		f := &flight{}
+		if k := len(e.spare); k > 0 {
+			f, e.spare = e.spare[k-1], e.spare[:k-1]
+		}
+		*f = flight{came: inMillis(at), input: e.t.base.Load.Prompt, output: e.t.output}
+		e.waiting.push(f)
+	}
 	if e.t.closed {
 		n := 0
 		for n < len(e.arrivals) && e.arrivals[n] <= now {
-			e.waiting = append(e.waiting, request{came: e.arrivals[n], left: e.t.output})
+			queue(e.arrivals[n])
 			n++
 		}
 		e.arrivals = slices.Delete(e.arrivals, 0, n)
 		return
 	}
-	for e.next <= inMillis(now) && len(e.waiting) < maxQueue {
-		e.waiting = append(e.waiting, request{came: millis(e.next), left: e.t.output})
+	for e.next <= inMillis(now) && e.waiting.len() < maxQueue {
+		queue(millis(e.next))
 		e.next += e.rng.ExpFloat64() / e.t.rate
 	}
 }
@@ -194,6 +198,6 @@ func (e *engine) outcome() (o figures, requests int) {
 			o[s.m] = stats.NearestRank(s.v, s.q)
 		}
 	}
-	o[MetricTokensPerSecond] = float64(e.tokens) / (e.until - e.from).Seconds()
+	o[MetricTokensPerSecond] = float64(e.given) / (e.until - e.from).Seconds()
 	return o, len(e.e2e)
 }

@@ -6,16 +6,18 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // foreseeSample is how many requests the runs with moved costs hold.
 const foreseeSample = 5000
 
 // Foresee plays the requests as Play does and says how far the answer can be
-// relied on: each cost that is not exact is moved up and down by a standard
-// deviation, in all services at once since they err alike, and what that does to
-// a metric is added in squares, with the errors that the Predictor expects of
-// its own. The intervals are to hold the real figures with a probability of 90%.
+// relied on: each cost that is not exact is moved to the bounds that hold it with
+// a probability of 90%, in all services at once since they err alike, and what that
+// does to a metric is added in squares, with the errors that the Predictor expects
+// of its own. The intervals are to hold the real figures with a probability of 90%.
 //
 // The moved runs are of a sample of some 5000 requests from the beginning, and
 // apply as ratios; requests, and those of Clients, are ranged over again for each,
@@ -45,7 +47,7 @@ func (c *Cluster) Foresee(ctx context.Context, requests iter.Seq[Request]) (*Rep
 	}
 	doubts := make([]doubt, len(report.Services))
 	for _, name := range c.uncertain() {
-		for _, z := range [2]float64{-1, 1} {
+		for _, z := range [2]float64{-ninety, ninety} {
 			moved := sample.shifted(name, z)
 			r, err := moved.Play(ctx, requests)
 			if err != nil {
@@ -57,7 +59,7 @@ func (c *Cluster) Foresee(ctx context.Context, requests iter.Seq[Request]) (*Rep
 		}
 	}
 	for i := range doubts {
-		doubts[i].close(&report.Services[i], p.residuals(i))
+		doubts[i].close(&report.Services[i], p.residuals(i), c.Services[i].Clients == nil)
 	}
 	return report, nil
 }
@@ -84,6 +86,9 @@ func (c *Cluster) uncertain() []string {
 			if cost.Sigma > 0 && cost.Value > 0 && !slices.Contains(names, name) && c.matters(i, name) {
 				names = append(names, name)
 			}
+		}
+		if e := &c.Services[i].Engine; e.OverheadSigma > 0 && e.Overhead > 0 && !slices.Contains(names, overhead) {
+			names = append(names, overhead)
 		}
 	}
 	return names
@@ -124,6 +129,10 @@ func (c *Cluster) shared() bool {
 func (c Cluster) shifted(name string, z float64) Cluster {
 	c.Services = slices.Clone(c.Services)
 	for i := range c.Services {
+		if name == overhead {
+			c.moveOverhead(&c.Services[i], z)
+			continue
+		}
 		for n, cost := range c.Services[i].Engine.costs() {
 			if n == name {
 				cost.Value *= math.Exp(z * cost.Sigma)
@@ -137,12 +146,27 @@ func (c Cluster) shifted(name string, z float64) Cluster {
 	return c
 }
 
+// overhead is the name of memory that is moved like a cost.
+const overhead = "overhead"
+
+// moveOverhead moves a service's overhead by z standard deviations, but leaves a
+// quarter of the KV cache at least.
+func (c *Cluster) moveOverhead(s *Service, z float64) {
+	e := &s.Engine
+	cache := math.Inf(1)
+	for _, r := range s.Replicas {
+		cache = min(cache, float64(c.memory(r)-e.Model.Weights()-e.Adapters.memory(e.Model)-e.Overhead))
+	}
+	was := float64(e.Overhead)
+	e.Overhead = sharing.Bytes(min(was*math.Exp(z*e.OverheadSigma), was+0.75*cache))
+}
+
 // doubt adds up what moved costs do to a service: squares of the logarithms of
 // what they change, on the side on which it lies.
 type doubt struct {
 	low, high         [metricCount]float64
-	goodLow, goodHigh float64 // of good requests a second
-	partLow, partHigh float64 // of their share, without logarithms
+	goodLow, goodHigh float64    // of good requests a second
+	good, hit         [2]float64 // of their share and of the hits', low and high, without logarithms
 }
 
 func (d *doubt) add(base, moved *ServiceReport) {
@@ -151,7 +175,8 @@ func (d *doubt) add(base, moved *ServiceReport) {
 		addSide(&d.low[m], &d.high[m], logOf(b[m], a[m]))
 	}
 	addSide(&d.goodLow, &d.goodHigh, logOf(moved.GoodPerS, base.GoodPerS))
-	addSide(&d.partLow, &d.partHigh, moved.GoodFraction()-base.GoodFraction())
+	addSide(&d.good[0], &d.good[1], moved.GoodFraction()-base.GoodFraction())
+	addSide(&d.hit[0], &d.hit[1], moved.HitFraction()-base.HitFraction())
 }
 
 func logOf(moved, base float64) float64 {
@@ -175,16 +200,18 @@ func addSide(low, high *float64, d float64) {
 // ninety is how many standard deviations hold 90% between them.
 const ninety = 1.6449
 
-func (d *doubt) close(r *ServiceReport, own Residuals) {
+func (d *doubt) close(r *ServiceReport, own Residuals, open bool) {
 	r.Foreseen = map[Metric]Interval{}
 	for m, v := range known(r.Metric) {
 		model := own[m].HalfWidth
-		if m == MetricTokensPerSecond {
+		if m == MetricTokensPerSecond && open {
 			model = 0 // what is offered is known; a lack of capacity shows in the moved runs
 		}
-		r.Foreseen[m] = Interval{v, v * math.Exp(-math.Hypot(ninety*math.Sqrt(d.low[m]), model)), v * math.Exp(math.Hypot(ninety*math.Sqrt(d.high[m]), model))}
+		r.Foreseen[m] = Interval{v, v * math.Exp(-math.Hypot(math.Sqrt(d.low[m]), model)), v * math.Exp(math.Hypot(math.Sqrt(d.high[m]), model))}
 	}
-	part := r.GoodFraction()
-	r.GoodFractionRange = Some(Interval{part, max(0, part-ninety*math.Sqrt(d.partLow)), min(1, part+ninety*math.Sqrt(d.partHigh))})
-	r.GoodPerSRange = Some(Interval{r.GoodPerS, r.GoodPerS * math.Exp(-ninety*math.Sqrt(d.goodLow)), r.GoodPerS * math.Exp(ninety*math.Sqrt(d.goodHigh))})
+	part := func(v float64, sides [2]float64) Optional[Interval] {
+		return Some(Interval{v, max(0, v-math.Sqrt(sides[0])), min(1, v+math.Sqrt(sides[1]))})
+	}
+	r.GoodFractionRange, r.HitFractionRange = part(r.GoodFraction(), d.good), part(r.HitFraction(), d.hit)
+	r.GoodPerSRange = Some(Interval{r.GoodPerS, r.GoodPerS * math.Exp(-math.Sqrt(d.goodLow)), r.GoodPerS * math.Exp(math.Sqrt(d.goodHigh))})
 }

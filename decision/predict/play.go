@@ -87,7 +87,7 @@ func (c *Cluster) play() (*play, error) {
 				return nil, err
 			}
 			size := s.Engine.block()
-			r := &replica{svc: v, gpu: g, at: len(v.replicas), size: size, phases: make([]int, size),
+			r := &replica{to: v, sleep: &s.Engine.Sleep, gpu: g, size: size, unit: v.unitTokens, phases: make([]int, size),
 				c: ratesOf(&s.Engine, g.mechanism == sharing.MechanismMPS), lora: newAdapterSlots(&s.Engine.Adapters),
 				kv: newKVCache(tokens/size, max(1, v.unitTokens/size))}
 			r.rest.memory, r.rest.left, r.rest.since = float64(memory), float64(memory), math.Inf(-1)

@@ -2,17 +2,30 @@ package predict
 
 import "math"
 
-// replica is one server of a service: what it does and what waits. Times are in
-// ms. It does one thing at a time, an activity of so many equal units: a run of
+// audience is who sees what a replica does to requests: the service that it is of,
+// or the clients of a tenant of Predict. Times are in ms.
+type audience interface {
+	started(r *replica, f *flight)                          // its first token, at f.first
+	tokens(n int64, now float64)                            // given at a time
+	gaps(step float64, n int64, stall float64, stalled int) // n gaps of a step's length, and stalled ones that something came before
+	preempted(f *flight)
+	ended(r *replica, f *flight, now float64)
+	reject(f *flight, now float64)
+}
+
+// replica is one server with continuous batching: what it does and what waits. The
+// cluster plays it in runs of steps, Predict step by step. Times are in ms. It does one thing at a time, an activity of so many equal units: a run of
 // decode steps until the batch changes, a prefill, a mixed step, the loading of
 // an adapter, falling asleep or waking.
 type replica struct {
-	svc  *service
-	c    rates
-	gpu  *gpuState
-	at   int // index in its service
-	kv   *kvCache
-	size int // tokens of a block
+	to    audience
+	c     rates
+	sleep *Sleep
+	gpu   *gpuState // nil: always awake
+	kv    *kvCache
+	size  int  // tokens of a block
+	unit  int  // tokens of a prefix's block; 0 without prefix cache
+	steps bool // decodes step by step
 
 	waiting queue
 	entered []*flight // admitted, their prompts not yet computed, in order
@@ -38,6 +51,7 @@ type rates struct {
 	prefill, token, busy            float64
 	decodeSM, prefillSM             float64
 	sequences, chunk                int
+	turns                           float64
 	attention                       float64 // ms for a token and a token of its context
 	loraStep, loraEach, loraPrefill float64
 	loraLoad, loraFetch             float64
@@ -49,12 +63,11 @@ func ratesOf(e *Engine, mps bool) rates {
 		step: e.Step.Value, sequence: e.StepSequence.Value, context: e.StepContext.Value / 1e3, host: e.HostFraction.Value * e.Step.Value,
 		prefill: e.Prefill.Value, token: e.PrefillToken.Value / 1e3, attention: e.PrefillContext.Value / 1e6, busy: e.PrefillBusy.Value,
 		decodeSM: e.DecodeSM.Value, prefillSM: e.PrefillSM.Value,
-		sequences: e.sequences(), chunk: e.ChunkTokens,
+		turns: e.Turns, sequences: e.sequences(), chunk: e.ChunkTokens,
 		fallAsleep: e.Sleep.FallAsleep(e.Model), wake: e.Sleep.Wake(e.Model),
 	}
 	if mps {
-		r.step += e.MPSStep.Value
-		r.host += e.MPSStep.Value
+		r.step += e.MPSStep.Value // part of which kernels wait for each other
 	}
 	if e.Adapters.Slots > 0 {
 		r.loraStep, r.loraEach, r.loraPrefill = e.Adapters.Step.Value, e.Adapters.Each.Value, e.Adapters.Prefill.Value
@@ -99,7 +112,7 @@ func (a *activity) advance(now float64) {
 // arrive takes a request at its time.
 func (r *replica) arrive(f *flight, now float64) {
 	if r.tooLarge(f) || r.waiting.len() >= maxQueue {
-		r.svc.reject(f, now)
+		r.to.reject(f, now)
 		return
 	}
 	r.waiting.push(f)
@@ -133,6 +146,12 @@ func (r *replica) mayAdmit(f *flight) bool {
 
 // finish ends the activity that is due now and plans the next.
 func (r *replica) finish(now float64) {
+	r.end(now)
+	r.plan(now)
+}
+
+// end ends the activity that is due now.
+func (r *replica) end(now float64) {
 	a := r.act
 	r.act.kind = idle
 	if a.kind.works() {
@@ -152,7 +171,6 @@ func (r *replica) finish(now float64) {
 	case fallingAsleep, waking:
 		r.gpu.slept(r, a.kind, now)
 	}
-	r.plan(now)
 }
 
 // plan decides what the replica does next, if anything.
@@ -160,7 +178,7 @@ func (r *replica) plan(now float64) {
 	if r.act.kind != idle {
 		return
 	}
-	if !r.gpu.awake(r, now) {
+	if r.gpu != nil && !r.gpu.awake(r, now) {
 		return
 	}
 	if !(r.turn && len(r.running) > 0 && r.c.chunk == 0) {
@@ -174,8 +192,7 @@ func (r *replica) plan(now float64) {
 		r.prefillNext(now)
 	case len(r.running) > 0:
 		r.decode(now)
-	default:
-		r.rest.idleSince = now
+	case r.gpu != nil:
 		r.gpu.rested(r, now)
 	}
 }

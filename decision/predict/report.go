@@ -22,11 +22,12 @@ type ServiceReport struct {
 	Served
 	GoodPerS float64 // good requests a second
 	// Foreseen are the metrics, GoodPerSRange the good requests a second and
-	// GoodFractionRange their share, with the bounds that uncertain costs leave;
-	// absent from Play.
+	// GoodFractionRange and HitFractionRange the shares of good requests and of
+	// cached tokens, with the bounds that uncertain costs leave; absent from Play.
 	Foreseen          map[Metric]Interval
 	GoodPerSRange     Optional[Interval]
 	GoodFractionRange Optional[Interval]
+	HitFractionRange  Optional[Interval]
 	Replicas          []ReplicaReport
 	Adapters          []AdapterReport // of servers with adapters, by id
 }

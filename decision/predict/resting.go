@@ -7,15 +7,14 @@ import (
 
 // rest is whether a replica is awake. Times are in ms.
 type rest struct {
-	asleep    bool
-	wanted    bool // waits for memory to wake
-	memory    float64
-	left      float64 // bytes that stay on the GPU while it sleeps
-	since     float64 // it is awake
-	asked     float64 // when the last request came
-	idleSince float64
-	turnOver  bool // others wait for its memory: it takes no more requests
-	wakes     int
+	asleep   bool
+	wanted   bool // waits for memory to wake
+	memory   float64
+	left     float64 // bytes that stay on the GPU while it sleeps
+	since    float64 // it is awake
+	asked    float64 // when the last request came
+	turnOver bool    // others wait for its memory: it takes no more requests
+	wakes    int
 }
 
 // admits says whether the replica takes requests in.
@@ -38,7 +37,7 @@ func (g *gpuState) free() float64 {
 // and somebody asks for it.
 func (g *gpuState) awake(r *replica, now float64) bool {
 	if !r.rest.asleep {
-		if len(g.wanted) > 0 && now-r.rest.since >= inMillis(r.svc.s.Engine.Sleep.turn()) && r.svc.s.Engine.Sleep.Level != SleepNever {
+		if len(g.wanted) > 0 && now-r.rest.since >= inMillis(r.sleep.turn()) && r.sleep.Level != SleepNever {
 			r.rest.turnOver = true
 		}
 		return true
@@ -73,7 +72,7 @@ func (g *gpuState) makeMemory(now float64) {
 			var victim *replica
 			for _, o := range g.replicas {
 				resting := o.act.kind == idle || o.act.kind == dozing
-				if resting && !o.rest.asleep && o.svc.s.Engine.Sleep.Level != SleepNever && len(o.running)+len(o.entered) == 0 &&
+				if resting && !o.rest.asleep && o.sleep.Level != SleepNever && len(o.running)+len(o.entered) == 0 &&
 					(o.waiting.len() == 0 || o.rest.turnOver) && (victim == nil || o.rest.asked < victim.rest.asked) {
 					victim = o
 				}
@@ -93,7 +92,7 @@ func (g *gpuState) rested(r *replica, now float64) {
 	if len(g.wanted) > 0 {
 		g.makeMemory(now)
 	}
-	if s := &r.svc.s.Engine.Sleep; r.act.kind == idle && !r.rest.asleep && s.Level != SleepNever && s.Idle > 0 {
+	if s := r.sleep; r.act.kind == idle && !r.rest.asleep && s.Level != SleepNever && s.Idle > 0 {
 		r.begin(now, activity{kind: dozing, host: inMillis(s.Idle), units: 1})
 	}
 }

@@ -61,27 +61,43 @@ func (g *gpuState) inTurns() {
 		if a.unit = a.alone(); !a.kind.works() {
 			continue
 		}
-		turns := meanTurns(a.gpu / quantum)
-		slice := a.gpu / turns
+		work, turns := g.turns(r)
+		slice := work / turns
 		wait := change
 		for _, o := range g.replicas {
 			b := &o.act
 			if o == r || !b.kind.works() {
 				continue
 			}
-			other := b.gpu / meanTurns(b.gpu/quantum)
+			w, n := g.turns(o)
 			if b.kind == prefilling {
-				other = min(quantum, b.gpu/(b.host+b.gpu)*(slice+2*change))
+				wait += min(quantum, w/b.alone()*(slice+2*change)) + change
+			} else {
+				wait += w/n + change
 			}
-			wait += other + change
 		}
 		alone := a.unit
 		if a.kind == prefilling {
 			alone += wait
 		}
-		a.unit = max(alone, a.gpu+turns*wait)
+		a.unit = max(alone, work+turns*wait)
 	}
 }
+
+// turns is a unit's work on the GPU beside others and the turns that it takes.
+func (g *gpuState) turns(r *replica) (work, turns float64) {
+	a := &r.act
+	if work = a.gpu; a.launchBound() {
+		work *= g.p.Parameters.PrefillCatchUp.Value
+	}
+	if a.kind == decoding && r.c.turns > 0 {
+		return work, r.c.turns
+	}
+	return work, meanTurns(work / g.p.Parameters.Quantum.Value)
+}
+
+// launchBound says that a prefill leaves the GPU gaps.
+func (a *activity) launchBound() bool { return a.kind == prefilling && a.host > 0.1*a.gpu }
 
 // concurrently sets the units under MPS, as Predictor.besideMPS does for the mean:
 // while others' kernels hold the SMs, one's own wait.
@@ -101,6 +117,9 @@ func (g *gpuState) concurrently() {
 					continue
 				}
 				on := b.gpu / max(b.unit, b.alone())
+				if b.launchBound() {
+					on *= p.PrefillOverlap.Value
+				}
 				held += on * min(max(p.SMBlocking.Value*b.share+p.QueueShare.Value, 0.001), 0.95)
 				nobody *= 1 - min(1, on)
 			}

@@ -105,7 +105,7 @@ func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel
 	for i, e := range engines {
 		var n int
 		out[i], n = e.outcome()
-		short[i] = n < 4 || len(e.waiting) > 4*e.t.slots && !e.t.closed || len(e.waiting) >= 64 && !e.t.closed
+		short[i] = n < 4 || e.waiting.len() > 4*e.t.slots && !e.t.closed || e.waiting.len() >= 64 && !e.t.closed
 	}
 	return out, short, nil
 }

@@ -5,6 +5,11 @@
 //	go run ./examples/discover
 //	kubectl get nodes,pods,deployments,hpa -A -o json | go run ./examples/discover -out fleet.yaml -
 //	go run ./examples/quickstart -input fleet.yaml
+//
+// With -decide it decides the fleet, writes the configuration and plans the way
+// from what runs today:
+//
+//	go run ./examples/discover -decide
 package main
 
 import (
@@ -58,7 +63,7 @@ exit: 0 done; 1 files were unreadable in part, the rest is printed; 2 bad input
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
 type options struct {
-	json               bool
+	json, decide       bool
 	out, prices, hints string
 	all                bool
 	files              []string
@@ -71,6 +76,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	fs.SetOutput(io.Discard) // errors are reported below
 	var o options
 	fs.BoolVar(&o.json, "json", false, "print JSON: fleet, provenance, findings, unknown, today and rightsize")
+	fs.BoolVar(&o.decide, "decide", false, "decide the fleet, with its configuration and the way from what runs today; with -out the\nconfiguration goes into a folder beside the fleet file")
 	fs.BoolVar(&o.all, "all", false, "text: list everything, however long")
 	fs.StringVar(&o.out, "out", "", "`FILE` to write the fleet to, for quickstart -input; a comment beside each field says\nwhere it comes from")
 	fs.StringVar(&o.prices, "prices", "", "`FILE` of prices an hour: GPU models (for one GPU) and instance types (for the\nmachine), such as \"A100-SXM4-80GB: 3.25 USD\" or \"p4d.24xlarge: 32.77 USD\"")
@@ -154,6 +160,15 @@ func (o *options) run(stdin io.Reader, stdout, stderr io.Writer) (part, err erro
 			return nil, err
 		}
 	}
+	var decided *decided
+	if o.decide {
+		if decided, err = decide(d, o.out, stderr); err != nil {
+			return nil, err
+		}
+	}
+	if o.json && o.decide {
+		return part, decided.writeJSON(stdout)
+	}
 	if o.json {
 		return part, d.WriteJSON(stdout)
 	}
@@ -161,7 +176,10 @@ func (o *options) run(stdin io.Reader, stdout, stderr io.Writer) (part, err erro
 	if o.all {
 		show.Most = -1
 	}
-	return part, d.WriteText(stdout, show)
+	if err := d.WriteText(stdout, show); err != nil || !o.decide {
+		return part, err
+	}
+	return part, decided.writeText(stdout, show)
 }
 
 func readFile(c *discover.Collector, file string, stdin io.Reader) error {

@@ -59,6 +59,42 @@ func TestOut(t *testing.T) {
 	}
 }
 
+// TestDecide: decision, configuration and migration stand beside the rest, and
+// the configuration is written beside the fleet.
+func TestDecide(t *testing.T) {
+	code, stdout, stderr := command(t, "", "-decide")
+	if code != exitOK || stderr != "" {
+		t.Fatal(code, stderr)
+	}
+	for _, part := range []string{"\nTODAY\n", "\nDECISION\n", "\nMIGRATION, one step after another\n", "Leave t4-1 as it is for lab/jupyter-ada, lab/jupyter-bob,", "\nCONFIGURATION, which -out writes: "} {
+		if !strings.Contains(stdout, part) {
+			t.Errorf("%q is missing in\n%s", part, stdout)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "fleet.yaml")
+	code, stdout, stderr = command(t, "", "-decide", "-json", "-out", file)
+	var doc struct {
+		Fleet, Provenance, Decision map[string]json.RawMessage
+		Configuration               []struct{ Path, Data string }
+		Migration                   []map[string]any
+	}
+	if err := json.Unmarshal([]byte(stdout), &doc); err != nil || code != exitOK {
+		t.Fatal(code, err, stderr)
+	}
+	if len(doc.Fleet) != 3 || len(doc.Provenance) == 0 || len(doc.Decision["decisions"]) == 0 || len(doc.Migration) == 0 {
+		t.Errorf("%d %d %d", len(doc.Fleet), len(doc.Provenance), len(doc.Migration))
+	}
+	for _, f := range doc.Configuration {
+		data, err := os.ReadFile(filepath.Join(strings.TrimSuffix(file, ".yaml")+"-config", filepath.FromSlash(f.Path)))
+		if err != nil || string(data) != f.Data {
+			t.Error(f.Path, err)
+		}
+	}
+	if code, _, stderr := command(t, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}`, "-decide", "-"); code != exitBadInput || !strings.Contains(stderr, "can't be decided") {
+		t.Error(code, stderr)
+	}
+}
+
 func TestExits(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -28,6 +28,8 @@ var allowed = map[string][]string{
 	"mps/mpsv3/mpsv3test":              {"mps", "mps/mpstest"},
 	"timeslice":                        {"sharing"},
 	"telemetry":                        {"sharing"},
+	"telemetry/container":              {},
+	"telemetry/ledger":                 {"cost", "sharing", "telemetry/container"},
 	"telemetry/telemetrynvml":          {"telemetry", "sharing"},
 	"telemetry/telemetrytest":          {"telemetry", "sharing"},
 	"cost":                             {"sharing"},
@@ -45,6 +47,7 @@ var allowed = map[string][]string{
 	"decision/discover":                {"cost", "decision", "decision/discover/internal/nvsmi", "decision/discover/internal/usage", "decision/predict", "mig", "sharing", "telemetry"},
 	"decision/manifest":                {"decision", "decision/gate", "mig", "mps", "sharing", "timeslice"},
 	"decision/discover/internal/nvsmi": {"sharing", "telemetry"},
+	"decision/discover/internal/usage": {"sharing", "telemetry"},
 	"internal/draconf":                 {"sharing"},
 	"internal/pluginconf":              {"sharing"},
 }

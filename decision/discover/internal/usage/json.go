@@ -1,0 +1,251 @@
+package usage
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"github.com/go-faster/jx"
+
+	"github.com/cotenant/cotenant/internal/problem"
+)
+
+// JSON reads answers of Prometheus' HTTP interface to queries and range queries
+// (resultType matrix or vector), also without the envelope, as promtool prints
+// them; several may follow one another. It keeps one sample at a time. Series
+// without a name are those of the metric in the file's name
+// ("DCGM_FI_DEV_FB_USED.json"), if there is one. The error names the problems
+// of this source; what could be read counts.
+func (r *Reader) JSON(name string, in io.Reader) error {
+	src, before := r.begin(name, "prometheus json"), r.probs.Len()
+	j := &jsonReader{r: r, src: src, d: jx.Decode(&notEmpty{in: in}, 64<<10)}
+	j.fallback, _ = inName(name)
+	for first := true; ; first = false {
+		err := j.answer()
+		if errors.Is(err, io.EOF) && !first {
+			break
+		}
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			r.problem(src, j.path(), "query again", "%s", problem.Clip(err.Error()))
+			break
+		}
+	}
+	return r.end(src, before)
+}
+
+// notEmpty keeps a reader from returning no bytes and no error, which the
+// decoder takes for an error of its own.
+type notEmpty struct{ in io.Reader }
+
+func (n *notEmpty) Read(p []byte) (int, error) {
+	for {
+		k, err := n.in.Read(p)
+		if k > 0 || err != nil || len(p) == 0 {
+			return k, err
+		}
+	}
+}
+
+type jsonReader struct {
+	r        *Reader
+	src      *Source
+	d        *jx.Decoder
+	fallback string // the metric of series without a name
+	series   int    // that have begun
+	held     []held // samples that came before their labels
+	depth    int
+}
+
+type held struct {
+	ms int64
+	v  float64
+}
+
+// maxHeld bounds the samples that wait for their labels: a year at 15 s.
+const maxHeld = 4 << 20
+
+func (j *jsonReader) path() string { return fmt.Sprintf("result[%d]", max(0, j.series-1)) }
+
+// answer reads one answer, an object or promtool's array.
+func (j *jsonReader) answer() error {
+	switch j.d.Next() {
+	case jx.Array:
+		return j.result()
+	case jx.Object:
+		return j.object()
+	case jx.Invalid:
+		if err := j.d.Skip(); err != nil {
+			return err
+		}
+	}
+	return ErrKind
+}
+
+// object reads the envelope, or the data in it.
+func (j *jsonReader) object() error {
+	if j.depth++; j.depth > 2 {
+		return ErrKind
+	}
+	defer func() { j.depth-- }()
+	return j.d.ObjBytes(func(d *jx.Decoder, key []byte) error {
+		switch {
+		case string(key) == "data" && d.Next() == jx.Object:
+			return j.object()
+		case string(key) == "result" && d.Next() == jx.Array:
+			return j.result()
+		case string(key) == "error" && d.Next() == jx.String:
+			text, err := d.Str()
+			if err == nil {
+				j.r.problem(j.src, "error", "query again", "Prometheus answers %s", problem.Clip(strconv.Quote(text)))
+			}
+			return err
+		case string(key) == "warnings" && d.Next() == jx.Array:
+			return d.Arr(func(d *jx.Decoder) error {
+				if d.Next() != jx.String {
+					return d.Skip()
+				}
+				text, err := d.Str()
+				if err == nil {
+					j.r.problem(j.src, "warnings", "", "Prometheus warns %s", problem.Clip(strconv.Quote(text)))
+				}
+				return err
+			})
+		}
+		return d.Skip()
+	})
+}
+
+func (j *jsonReader) result() error {
+	return j.d.Arr(func(d *jx.Decoder) error {
+		j.series++
+		if d.Next() != jx.Object {
+			if j.series <= 2 { // a scalar: [time, "value"]
+				j.r.problem(j.src, j.path(), "query a metric, not a number", "no series")
+			}
+			return d.Skip()
+		}
+		return j.one()
+	})
+}
+
+// one reads a series. Prometheus writes the labels before the samples; where
+// they come after, the samples wait.
+func (j *jsonReader) one() error {
+	var (
+		t      *tenant
+		to     source
+		ready  bool
+		native bool
+	)
+	j.held = j.held[:0]
+	err := j.d.ObjBytes(func(d *jx.Decoder, key []byte) error {
+		switch {
+		case string(key) == "metric" && d.Next() == jx.Object:
+			var err error
+			t, to, err = j.labels()
+			ready = true
+			return err
+		case string(key) == "values" && d.Next() == jx.Array:
+			if ready && t == nil {
+				return d.Skip() // a metric that is not read
+			}
+			return d.Arr(func(*jx.Decoder) error { return j.pair(t, to) })
+		case string(key) == "value" && d.Next() == jx.Array:
+			return j.pair(t, to)
+		case string(key) == "histogram" || string(key) == "histograms":
+			native = true
+		}
+		return d.Skip()
+	})
+	if err != nil {
+		return err
+	}
+	if !ready && len(j.held) > 0 {
+		j.r.problem(j.src, j.path(), "query again", "a series without labels")
+	}
+	if t != nil {
+		for _, h := range j.held {
+			j.r.sample(j.src, t, to.figure, h.ms, h.v*to.scale)
+		}
+		if native {
+			j.r.problem(j.src, j.path(), "", "a native histogram, where a figure is expected")
+		}
+	}
+	return nil
+}
+
+// labels reads a series' labels and finds its tenant: nil where the metric is
+// not read.
+func (j *jsonReader) labels() (*tenant, source, error) {
+	var l labels
+	err := j.d.ObjBytes(func(d *jx.Decoder, key []byte) error {
+		field := l.field(string(key))
+		if field == nil || d.Next() != jx.String {
+			return d.Skip()
+		}
+		var err error
+		*field, err = d.Str()
+		return err
+	})
+	if err != nil {
+		return nil, source{}, err
+	}
+	if l.metric == "" {
+		if l.metric = j.fallback; l.metric == "" {
+			j.r.problem(j.src, j.path(), "query the metric itself, or name the file after it: DCGM_FI_DEV_GPU_UTIL.json", "a series without a name")
+			return nil, source{}, nil
+		}
+	}
+	t, to := j.r.series(j.src, &l)
+	return t, to, nil
+}
+
+// pair reads [time, "value"].
+func (j *jsonReader) pair(t *tenant, to source) error {
+	var (
+		h  held
+		i  int
+		ok = true
+	)
+	err := j.d.Arr(func(d *jx.Decoder) error {
+		i++
+		switch next := d.Next(); {
+		case i == 1 && next == jx.Number:
+			s, err := d.Float64()
+			if h.ms = int64(math.Round(s * 1000)); err == nil && !(math.Abs(s) < 1e14) {
+				h.ms = math.MaxInt64 // no clock
+			}
+			return err
+		case i == 2 && next == jx.String:
+			text, err := d.StrBytes()
+			if err != nil {
+				return err
+			}
+			h.v, err = strconv.ParseFloat(string(text), 64)
+			ok = ok && (err == nil || errors.Is(err, strconv.ErrRange))
+			return nil
+		case i == 2 && next == jx.Number:
+			var err error
+			h.v, err = d.Float64()
+			return err
+		}
+		ok = false
+		return d.Skip()
+	})
+	switch {
+	case err != nil:
+		return err
+	case !ok || i != 2:
+		j.r.problem(j.src, j.path(), "query again", `a sample that is not [time, "value"]`)
+	case t != nil:
+		j.r.sample(j.src, t, to.figure, h.ms, h.v*to.scale)
+	case len(j.held) < maxHeld:
+		j.held = append(j.held, h)
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package usage
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/internal/problem"
+)
+
+// Usage is what the sources say.
+type Usage struct {
+	// Tenants has one entry for each key, in the order of the keys.
+	Tenants []Stats
+	// Devices has one entry for each GPU and MIG instance, without a pod: each
+	// moment counts once, although several pods' series may repeat it.
+	Devices []Stats
+	Sources []Source
+	// Problems names what was wrong with the sources, by file and series; nil
+	// where nothing was.
+	Problems error
+}
+
+// Source is one file, or one stream.
+type Source struct {
+	Name     string
+	Kind     string // "prometheus text", "prometheus json", "telemetry csv"
+	From, To time.Time
+	Series   int   // series that are read
+	Samples  int64 // of them, refused ones too
+	Refused  int64
+
+	from, to int64
+}
+
+// Stats are the statistics of one key.
+type Stats struct {
+	Key
+	Model string // the GPU's name, where the source says it
+	// Figures are those that there were. A device's have no First, Last, From,
+	// To, Gaps and Resets.
+	Figures map[Figure]Statistics
+	// Shared says that other pods' series repeated the same device at the same
+	// time: the figures are then the device's, not this pod's.
+	Shared bool
+	Times  Times
+	// From and To are the first and last sample's time; zero where no sample
+	// had a time.
+	From, To time.Time
+}
+
+// Statistics are those of one figure.
+type Statistics struct {
+	N int64 // samples that count
+	// P50 and P95 are at most Error, as a part of them, above the truth and
+	// never below it. A counter has none of the five.
+	P50, P95, Min, Max, Mean float64
+	Error                    float64
+	First, Last              float64
+	From, To                 time.Time
+	// Interval is the usual time between two samples; zero where it is not
+	// known. Gaps counts the times without a sample that are longer than three
+	// of them.
+	Interval time.Duration
+	Gaps     int
+	// Growth is by how much a counter grew, over its Resets too.
+	Growth  float64
+	Resets  int
+	Refused map[Refusal]int
+}
+
+// Times are sums over slots (a minute by default) in which anything is known.
+type Times struct {
+	Known         time.Duration // with a utilization
+	Busy          time.Duration // 5 % of utilization, or 2 % of SMs or memory bandwidth, at some moment of the slot
+	Held          time.Duration // 1 GiB of memory held
+	ExecutionIdle time.Duration // held and not busy
+	Idle          time.Duration // neither held nor busy
+}
+
+// BusyShare is the share of the known slots that are busy.
+func (t Times) BusyShare() optional.Value[float64] {
+	if t.Known == 0 {
+		return optional.Value[float64]{}
+	}
+	return optional.Of(float64(t.Busy) / float64(t.Known))
+}
+
+// overlapSlots is in how many slots another pod's series must repeat a device
+// before that is sharing and no change of tenants.
+const overlapSlots = 3
+
+// Usage reduces what was read. It may be called between sources.
+func (r *Reader) Usage() *Usage {
+	u := &Usage{}
+	var probs problem.List
+	for _, p := range r.probs.Problems() {
+		probs.Add(p)
+	}
+	probs.If(r.more > 0, "", "mend these first", "there are %d problems more", r.more)
+	merged := map[Key]*tenant{}
+	for _, t := range r.order {
+		k := t.raw.Key
+		if t.raw.plain && (r.scrapers[scraper{k.Namespace, k.Pod, ""}] || r.scrapers[scraper{k.Namespace, "", k.Container}]) {
+			k = k.device()
+		}
+		m := merged[k]
+		if m == nil {
+			m = &tenant{raw: rawKey{Key: k}}
+			merged[k] = m
+		}
+		m.model = cmp.Or(m.model, t.model)
+		m.pages += t.pages
+		m.slots.merge(&t.slots)
+		for f, a := range t.accs {
+			if a == nil {
+				continue
+			}
+			if m.accs[f] == nil {
+				m.accs[f] = new(acc)
+			}
+			m.accs[f].merge(Figure(f), a)
+		}
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(merged), Key.Compare) {
+		t := merged[k]
+		s := Stats{Key: k, Model: t.model}
+		s.figures(&t.accs)
+		var overlaps int
+		s.Times, overlaps = t.slots.times(r.opts.Slot)
+		s.Shared = k.Pod != "" && (overlaps >= overlapSlots || t.pages > 0)
+		u.Tenants = append(u.Tenants, s)
+		s.refusals(&probs)
+	}
+	for _, d := range slices.SortedFunc(maps.Values(r.devices), func(a, b *device) int { return a.key.Compare(b.key) }) {
+		s := Stats{Key: d.key, Model: d.model}
+		s.figures(&d.accs)
+		s.Times, _ = d.slots.times(r.opts.Slot)
+		u.Devices = append(u.Devices, s)
+	}
+	for i := range r.sources {
+		src := r.sources[i]
+		if src.to > 0 {
+			src.From, src.To = stamp(src.from), stamp(src.to)
+		}
+		u.Sources = append(u.Sources, src)
+	}
+	u.Problems = probs.Err()
+	return u
+}
+
+// figures reduces the series of a key.
+func (s *Stats) figures(accs *[figureEnd]*acc) {
+	for f, a := range accs {
+		if a == nil {
+			continue
+		}
+		if s.Figures == nil {
+			s.Figures = map[Figure]Statistics{}
+		}
+		st := a.statistics(Figure(f))
+		s.Figures[Figure(f)] = st
+		if st.From.IsZero() {
+			continue
+		}
+		if s.From.IsZero() || st.From.Before(s.From) {
+			s.From = st.From
+		}
+		if st.To.After(s.To) {
+			s.To = st.To
+		}
+	}
+}
+
+var refusalRemedy = [refusalEnd]string{RefusalClock: "set the clocks, or ask for another window"}
+
+// refusals names the samples that were refused.
+func (s *Stats) refusals(probs *problem.List) {
+	for _, f := range slices.Sorted(maps.Keys(s.Figures)) {
+		st := s.Figures[f]
+		for _, why := range slices.Sorted(maps.Keys(st.Refused)) {
+			if probs.Len() >= maxRefusals {
+				probs.Addf("", "", "samples of further series were refused; see the figures' counts")
+				return
+			}
+			probs.Addf(fmt.Sprintf("%v: %v", s.Key, f), refusalRemedy[why], "%d of %d samples were refused: %v", st.Refused[why], st.N+int64(st.total()), why)
+		}
+	}
+}
+
+// maxRefusals is how many series with refused samples are named.
+const maxRefusals = 100
+
+// total is how many samples were refused.
+func (s *Statistics) total() int {
+	n := 0
+	for _, k := range s.Refused {
+		n += k
+	}
+	return n
+}

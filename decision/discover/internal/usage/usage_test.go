@@ -1,0 +1,466 @@
+package usage
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// page is what dcgm-exporter serves, by its template (internal/pkg/rendermetrics)
+// and its defaults (etc/default-counters.csv).
+const page = `# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).
+# TYPE DCGM_FI_DEV_GPU_UTIL gauge
+DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a",pci_bus_id="00000000:0F:00.0",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",Hostname="node-1",container="server",namespace="chat",pod="llm-0"} 83
+DCGM_FI_DEV_GPU_UTIL{gpu="1",UUID="GPU-b",pci_bus_id="00000000:10:00.0",device="nvidia1",modelName="NVIDIA H100 80GB HBM3",Hostname="node-1"} 0
+# HELP DCGM_FI_DEV_FB_USED Framebuffer memory used (in MiB).
+# TYPE DCGM_FI_DEV_FB_USED gauge
+DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-a",pci_bus_id="00000000:0F:00.0",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",Hostname="node-1",container="server",namespace="chat",pod="llm-0"} 71234
+DCGM_FI_DEV_FB_USED{gpu="1",UUID="GPU-b",pci_bus_id="00000000:10:00.0",device="nvidia1",modelName="NVIDIA H100 80GB HBM3",Hostname="node-1"} 4
+# HELP DCGM_FI_DEV_XID_ERRORS Value of the last XID error encountered.
+# TYPE DCGM_FI_DEV_XID_ERRORS gauge
+DCGM_FI_DEV_XID_ERRORS{gpu="0",UUID="GPU-a",Hostname="node-1",err_code="0",err_msg="No Error"} 0
+`
+
+const migPage = `# HELP DCGM_FI_PROF_GR_ENGINE_ACTIVE Ratio of time the graphics engine is active.
+# TYPE DCGM_FI_PROF_GR_ENGINE_ACTIVE gauge
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-m",pci_bus_id="",device="nvidia0",modelName="NVIDIA A100-SXM4-80GB",GPU_I_PROFILE="3g.40gb",GPU_I_ID="1",Hostname="node-2",container="c",namespace="a",pod="one"} 0.25
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-m",pci_bus_id="",device="nvidia0",modelName="NVIDIA A100-SXM4-80GB",GPU_I_PROFILE="1g.10gb",GPU_I_ID="7",Hostname="node-2",container="c",namespace="a",pod="two"} 1.004
+# HELP DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION Total energy consumption since boot (in mJ).
+# TYPE DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION counter
+DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu="0",UUID="GPU-m",device="nvidia0",Hostname="node-2"} 2240856
+`
+
+func tenants(t *testing.T, r *Reader) map[string]Stats {
+	t.Helper()
+	by := map[string]Stats{}
+	for _, s := range r.Usage().Tenants {
+		by[s.Key.String()] = s
+	}
+	return by
+}
+
+func TestText(t *testing.T) {
+	r := New(Options{})
+	if err := r.Text("node-1.prom", strings.NewReader(page), noon); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Text("node-2.prom", strings.NewReader(migPage), time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	by := tenants(t, r)
+	llm := by["{node=node-1, gpu=GPU-a, pod=chat/llm-0}"]
+	one := Statistics{N: 1, P50: 83, P95: 83, Min: 83, Max: 83, Mean: 83, First: 83, Last: 83, From: noon, To: noon}
+	if diff := cmp.Diff(one, llm.Figures[FigureGPUUtil]); diff != "" {
+		t.Error(diff)
+	}
+	if got := llm.Figures[FigureMemUsed].Max; got != 71234<<20 {
+		t.Errorf("memory %v", got)
+	}
+	if llm.Model != "NVIDIA H100 80GB HBM3" || llm.Index != optional.Of(0) || llm.Container != "server" || llm.Shared ||
+		llm.Times != (Times{Known: time.Minute, Busy: time.Minute, Held: time.Minute}) {
+		t.Errorf("%+v", llm)
+	}
+	idle := by["{node=node-1, gpu=GPU-b}"]
+	if idle.Times != (Times{Known: time.Minute, Idle: time.Minute}) || len(idle.Figures) != 2 {
+		t.Errorf("%+v", idle)
+	}
+	if _, there := idle.Figures[FigureSM]; there {
+		t.Error("a figure that was not on the page")
+	}
+	mig := by["{node=node-2, gpu=GPU-m, instance=7, pod=a/two}"]
+	if mig.Profile != "1g.10gb" || mig.Figures[FigureGraphics].Max != 100 || !mig.Figures[FigureGraphics].From.IsZero() || mig.Shared {
+		t.Errorf("%+v", mig)
+	}
+	if e := by["{node=node-2, gpu=GPU-m}"].Figures[FigureEnergy]; e.Last != 2240.856 || e.N != 1 || e.P50 != 0 {
+		t.Errorf("%+v", e)
+	}
+	u := r.Usage()
+	if len(u.Devices) != 5 || u.Problems != nil || u.Sources[0].Samples != 4 || !u.Sources[1].From.IsZero() {
+		t.Errorf("%+v", u)
+	}
+}
+
+// Without honorLabels the labels pod, namespace and container are the
+// exporter's own, and the tenant's stand behind exported_. An idle GPU has only
+// the exporter's.
+func TestExportedLabels(t *testing.T) {
+	r := New(Options{})
+	text := `DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a",Hostname="n",exported_pod="llm",exported_namespace="chat",exported_container="c",pod="metrics-x1",namespace="mon",container="exp"} 5
+DCGM_FI_DEV_GPU_UTIL{gpu="1",UUID="GPU-b",Hostname="n",pod="metrics-x1",namespace="mon",container="exp"} 0
+DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-c",Hostname="m",pod="metrics-x2",namespace="mon",container="exp"} 0
+DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-d",Hostname="nvidia-dcgm-exporter-8xk",node="o",pod="nvidia-dcgm-exporter-8xk",namespace="gpu-operator"} 0
+`
+	if err := r.Text("x", strings.NewReader(text), noon); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range r.Usage().Tenants {
+		got = append(got, s.Key.String())
+	}
+	want := []string{"{node=m, gpu=GPU-c}", "{node=n, gpu=GPU-a, pod=chat/llm}", "{node=n, gpu=GPU-b}", "{node=o, gpu=GPU-d}"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// With virtual GPUs dcgm-exporter repeats the device's figures for each pod.
+func TestSharedIsNotAttribution(t *testing.T) {
+	text := strings.Repeat(`DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a",Hostname="n",pod="a",namespace="x",vgpu="0"} 50 %[1]d
+DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a",Hostname="n",pod="b",namespace="x",vgpu="1"} 50 %[1]d
+`, 1)
+	var b strings.Builder
+	for i := range 10 {
+		fmt.Fprintf(&b, "# TYPE DCGM_FI_DEV_GPU_UTIL gauge\n"+text, noon.Add(time.Duration(i)*time.Minute).UnixMilli())
+	}
+	r := New(Options{})
+	if err := r.Text("x", strings.NewReader(b.String()), time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	u := r.Usage()
+	if len(u.Tenants) != 2 || !u.Tenants[0].Shared || !u.Tenants[1].Shared || u.Tenants[1].Figures[FigureGPUUtil].N != 10 {
+		t.Errorf("%+v", u.Tenants)
+	}
+	if d := u.Devices[0]; d.Figures[FigureGPUUtil].N != 10 || d.Times.Busy != 10*time.Minute {
+		t.Errorf("%+v", d)
+	}
+	// The same without times, as a page is: once shows it.
+	r = New(Options{})
+	if err := r.Text("x", strings.NewReader(fmt.Sprintf(strings.ReplaceAll(text, " %[1]d", "%[1]s"), "")), time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if u := r.Usage(); !u.Tenants[0].Shared || !u.Tenants[1].Shared || u.Devices[0].Figures[FigureGPUUtil].N != 1 {
+		t.Errorf("%+v", u)
+	}
+}
+
+// matrix writes an answer to a range query.
+func matrix(labels string, at time.Time, step time.Duration, values ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{%s},"values":[`, labels)
+	for i, v := range values {
+		if i > 0 {
+			b.WriteString(",")
+		}
+		fmt.Fprintf(&b, `[%.3f,%q]`, float64(at.Add(time.Duration(i)*step).UnixMilli())/1000, v)
+	}
+	b.WriteString("]}]}}\n")
+	return b.String()
+}
+
+const utilLabels = `"__name__":"DCGM_FI_DEV_GPU_UTIL","Hostname":"n","UUID":"GPU-a","gpu":"0"`
+
+func TestJSON(t *testing.T) {
+	r := New(Options{})
+	text := matrix(utilLabels, noon, 15*time.Second, "0", "10", "20", "90", "100")
+	if err := r.JSON("util.json", strings.NewReader(text)); err != nil {
+		t.Fatal(err)
+	}
+	want := Statistics{N: 5, P50: 20, P95: 100, Max: 100, Mean: 44, Last: 100, From: noon, To: noon.Add(time.Minute), Interval: 15 * time.Second}
+	got := tenants(t, r)["{node=n, gpu=GPU-a}"].Figures[FigureGPUUtil]
+	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
+		t.Error(diff)
+	}
+	// The same samples again, in another file, count once; an earlier hour, later
+	// read, counts.
+	if err := r.JSON("again.json", strings.NewReader(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.JSON("earlier.json", strings.NewReader(matrix(utilLabels, noon.Add(-time.Hour), 15*time.Second, "1", "2", "3"))); err != nil {
+		t.Fatal(err)
+	}
+	got = tenants(t, r)["{node=n, gpu=GPU-a}"].Figures[FigureGPUUtil]
+	if got.N != 8 || got.Refused[RefusalOrder] != 5 || got.First != 1 || got.Last != 100 || got.Gaps != 1 || got.From != noon.Add(-time.Hour) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What else asks Prometheus writes other envelopes.
+func TestJSONForms(t *testing.T) {
+	for name, text := range map[string]string{
+		"promtool":            `[{"metric":{` + utilLabels + `},"values":[[1795348800,"7"]]}]`,
+		"vector":              `{"status":"success","data":{"resultType":"vector","result":[{"metric":{` + utilLabels + `},"value":[1795348800.5,"7"]}]}}`,
+		"values first":        `{"data":{"result":[{"values":[[1795348800,"7"]],"metric":{` + utilLabels + `}}],"resultType":"matrix"},"status":"success"}`,
+		"without an envelope": `{"resultType":"matrix","result":[{"metric":{` + utilLabels + `},"values":[[1795348800,7]]}]}`,
+		"other series":        `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"up"},"values":[[1,"1"]]},{"metric":{` + utilLabels + `},"values":[[1795348800,"7"]]}]},"infos":["x"]}`,
+		"escapes":             `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{` + strings.ReplaceAll(utilLabels, "GPU-a", `GPU-\u0061`) + `},"values":[[1795348800,"7"]]}]}}`,
+	} {
+		r := New(Options{})
+		if err := r.JSON("x.json", strings.NewReader(text)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := tenants(t, r)["{node=n, gpu=GPU-a}"].Figures[FigureGPUUtil]; got.N != 1 || got.Max != 7 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	r := New(Options{})
+	unnamed := strings.ReplaceAll(matrix(`"UUID":"GPU-a"`, noon, time.Second, "8"), `"__name__":"DCGM_FI_DEV_GPU_UTIL",`, "")
+	if err := r.JSON("queries/DCGM_FI_DEV_FB_USED.json", strings.NewReader(unnamed)); err != nil {
+		t.Fatal(err)
+	}
+	if got := tenants(t, r)["{gpu=GPU-a}"].Figures[FigureMemUsed].Max; got != 8<<20 {
+		t.Errorf("memory %v", got)
+	}
+}
+
+// A counter grows over its resets; gaps are counted by the usual interval.
+func TestCounter(t *testing.T) {
+	r := New(Options{})
+	label := strings.ReplaceAll(utilLabels, "DEV_GPU_UTIL", "DEV_TOTAL_ENERGY_CONSUMPTION")
+	var values []string
+	for i := range 40 {
+		values = append(values, fmt.Sprint(5_000_000+1000*i)) // mJ
+	}
+	for i := range 10 {
+		values = append(values, fmt.Sprint(400+1000*i)) // the driver was loaded again
+	}
+	if err := r.JSON("a", strings.NewReader(matrix(label, noon, 15*time.Second, values...))); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.JSON("b", strings.NewReader(matrix(label, noon.Add(time.Hour), 15*time.Second, "20400", "21400"))); err != nil {
+		t.Fatal(err)
+	}
+	e := tenants(t, r)["{node=n, gpu=GPU-a}"].Figures[FigureEnergy]
+	if want := 39.0 + 0.4 + 9 + 11 + 1; e.Resets != 1 || math.Abs(e.Growth-want) > 1e-9 || e.Gaps != 1 || e.N != 52 || e.First != 5000 || math.Abs(e.Last-21.4) > 1e-9 {
+		t.Errorf("%+v, want a growth of %v", e, want)
+	}
+}
+
+// Bad samples are refused, counted and named; the rest counts.
+func TestRefused(t *testing.T) {
+	r := New(Options{From: noon, To: noon.Add(time.Hour)})
+	text := matrix(utilLabels, noon, time.Minute, "5", "-1", "120", "NaN", "+Inf", "7", "2147483632")
+	if err := r.JSON("a.json", strings.NewReader(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.JSON("b.json", strings.NewReader(matrix(utilLabels, noon.Add(3*time.Hour), time.Minute, "9")+matrix(utilLabels, time.Unix(7, 0), time.Minute, "9"))); err != nil {
+		t.Fatal(err)
+	}
+	u := r.Usage()
+	got := u.Tenants[0].Figures[FigureGPUUtil]
+	want := map[Refusal]int{RefusalNegative: 1, RefusalOver: 2, RefusalNotNumber: 2, RefusalClock: 2}
+	if diff := cmp.Diff(want, got.Refused); diff != "" || got.N != 2 || got.Max != 7 {
+		t.Errorf("%+v %s", got, diff)
+	}
+	for _, w := range []string{"{node=n, gpu=GPU-a}: gpu-util: 1 of 9 samples were refused: negative", "2 of 9 samples were refused: clock (set the clocks"} {
+		if u.Problems == nil || !strings.Contains(u.Problems.Error(), w) {
+			t.Errorf("%q is not in:\n%v", w, u.Problems)
+		}
+	}
+	if u.Sources[0].Refused != 5 || u.Sources[1].Refused != 2 {
+		t.Errorf("%+v", u.Sources)
+	}
+}
+
+// Files that are cut off, of another kind or without a GPU are named, and what
+// stood before counts.
+func TestProblems(t *testing.T) {
+	whole := matrix(utilLabels, noon, time.Second, "1", "2", "3")
+	for name, c := range map[string]struct {
+		text, want string
+		n          int64
+	}{
+		"cut":       {whole[:len(whole)-20], "x.json: result[0]: ", 2},
+		"an error":  {`{"status":"error","errorType":"bad_data","error":"parse error"}`, `x.json: error: Prometheus answers "parse error"`, 0},
+		"empty":     {"", "x.json: result[0]: ", 0},
+		"a pod":     {`{"kind":"Pod"}`, "x.json: none of its metrics is one of a GPU", 0},
+		"text":      {"hello", "x.json: result[0]: ", 0},
+		"no labels": {matrix(`"__name__":"DCGM_FI_DEV_GPU_UTIL"`, noon, time.Second, "1"), "names neither a GPU nor a pod (query without an aggregation", 0},
+		"no name":   {matrix(`"UUID":"GPU-a"`, noon, time.Second, "1"), "a series without a name (query the metric itself", 0},
+		"scalar":    {`{"status":"success","data":{"resultType":"scalar","result":[1795348800,"1"]}}`, "query a metric, not a number", 0},
+		"odd pairs": {strings.Replace(whole, `"2"]`, `"2",3]`, 1), `a sample that is not [time, "value"]`, 2},
+		"words":     {strings.Replace(whole, `"2"`, `"two"`, 1), `a sample that is not [time, "value"]`, 2},
+	} {
+		r := New(Options{})
+		err := r.JSON("x.json", strings.NewReader(c.text))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		var n int64
+		for _, s := range r.Usage().Tenants {
+			n += s.Figures[FigureGPUUtil].N
+		}
+		if n != c.n {
+			t.Errorf("%s: %d samples, want %d", name, n, c.n)
+		}
+	}
+	r := New(Options{})
+	if err := r.Text("x.prom", strings.NewReader("# TYPE up gauge\nup 1\n"), noon); err == nil || !strings.Contains(err.Error(), "none of its metrics") {
+		t.Errorf("%v", err)
+	}
+	broken := strings.Replace(page, "} 83", "} many", 1)
+	if err := r.Text("y.prom", strings.NewReader(broken), noon); err == nil || !strings.Contains(err.Error(), "y.prom: line 3: ") {
+		t.Errorf("%v", err)
+	}
+	if got := tenants(t, r)["{node=node-1, gpu=GPU-a, pod=chat/llm-0}"].Figures[FigureMemUsed].N; got != 1 {
+		t.Errorf("the rest of the page: %d", got)
+	}
+	r = New(Options{MaxTenants: 1})
+	if err := r.Text("z.prom", strings.NewReader(page), noon); err == nil || !strings.Contains(err.Error(), "more than 1 tenants") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestSniff(t *testing.T) {
+	csv, err := os.ReadFile("../../../../telemetry/testdata/h200.csv")
+	if err != nil {
+		csv = []byte("kind,at_s,time,basis,device,tick\n")
+	}
+	for _, c := range []struct {
+		text string
+		want Kind
+	}{
+		{page, KindText}, {migPage, KindText}, {"cotenant_gpu_up{device=\"0\"} 1\n", KindText}, {string(csv[:min(len(csv), 4096)]), KindTelemetry},
+		{matrix(utilLabels, noon, time.Second, "1"), KindJSON}, {`[{"metric":{},"values":[]}]`, KindJSON},
+		{`{"status":"success","data":{"resultType":"vector"`, KindJSON},
+		{`{"status":{"phase":"Running"},"kind":"Pod"}`, KindNone}, {`{"apiVersion":"v1","kind":"List"}`, KindNone}, {"vllm:num_requests_running 1\n", KindNone}, {"", KindNone},
+	} {
+		if got := Sniff([]byte(c.text)); got != c.want {
+			t.Errorf("%.60q is %v, want %v", c.text, got, c.want)
+		}
+	}
+}
+
+// The sketch's percentiles hold their stated error, and merging changes nothing.
+func TestSketch(t *testing.T) {
+	for _, n := range []int{1, 2, 511, 512, 513, 20000} {
+		var whole, a, b sketch
+		var values []float64
+		for i := range n {
+			v := float64((i * 7919) % 10007)
+			v = math.Mod(v, 101)
+			values = append(values, min(v, 100))
+			whole.add(FigureGPUUtil, values[i])
+			if i%3 == 0 {
+				a.add(FigureGPUUtil, values[i])
+			} else {
+				b.add(FigureGPUUtil, values[i])
+			}
+		}
+		a.merge(FigureGPUUtil, &b)
+		for _, q := range []float64{0.5, 0.95} {
+			want := nearestRank(values, q)
+			for name, s := range map[string]*sketch{"whole": &whole, "merged": &a} {
+				got := s.quantiles(FigureGPUUtil, q)[0]
+				if got < want-1e-9 || got > want*(1+s.err())+1e-9 {
+					t.Errorf("%d %s: the %v quantile is %v, the truth %v, error %v", n, name, q, got, want, s.err())
+				}
+				if s.n != int64(n) || s.min != whole.min || s.max != whole.max || math.Abs(s.sum-whole.sum) > 1e-6 {
+					t.Errorf("%d %s: %+v", n, name, s)
+				}
+			}
+		}
+	}
+}
+
+func FuzzJSON(f *testing.F) {
+	f.Add(matrix(utilLabels, noon, time.Second, "1", "NaN", "-4"))
+	f.Add(`[{"metric":{"UUID":"GPU-a","__name__":"DCGM_FI_DEV_FB_USED"},"value":[1e30,"1"]}]`)
+	f.Add(`{"data":{"result":[{"values":[[1,"1"]],"metric":{"pod":"p","__name__":"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"}}]}}`)
+	f.Fuzz(func(t *testing.T, s string) {
+		r := New(Options{})
+		_ = r.JSON("x", strings.NewReader(s))
+		sane(t, r)
+	})
+}
+
+func FuzzText(f *testing.F) {
+	f.Add(page)
+	f.Add(migPage + migPage)
+	f.Fuzz(func(t *testing.T, s string) {
+		r := New(Options{})
+		_ = r.Text("x", strings.NewReader(s), noon)
+		sane(t, r)
+	})
+}
+
+// sane holds what must be true of any input.
+func sane(t *testing.T, r *Reader) {
+	t.Helper()
+	u := r.Usage()
+	var n, refused int64
+	for _, s := range u.Tenants {
+		for f, st := range s.Figures {
+			n += st.N
+			refused += int64(st.total())
+			if f == FigureEnergy {
+				continue
+			}
+			if st.N > 0 && !(st.Min <= st.P50 && st.P50 <= st.P95 && st.P95 <= st.Max && st.Max <= f.limit() && st.Min >= 0 && st.Mean >= st.Min*(1-1e-9) && st.Mean <= st.Max*(1+1e-9)) {
+				t.Errorf("%v %v: %+v", s.Key, f, st)
+			}
+		}
+	}
+	var all, bad int64
+	for _, s := range u.Sources {
+		all, bad = all+s.Samples, bad+s.Refused
+	}
+	if n+refused != all || refused != bad {
+		t.Errorf("%d samples count and %d are refused of %d with %d refused", n, refused, all, bad)
+	}
+	if again := r.Usage(); cmp.Diff(u.Tenants, again.Tenants) != "" || cmp.Diff(u.Devices, again.Devices) != "" {
+		t.Error("asking twice gives two answers")
+	}
+}
+
+// Our own CSV gives the same statistics as the series that it holds.
+func TestTelemetry(t *testing.T) {
+	const file = "../../../../telemetry/testdata/mixed.csv"
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	series, err := telemetry.ReadCSV(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Seek(0, 0); err != nil {
+		t.Fatal(err)
+	}
+	r := New(Options{})
+	if err := r.Telemetry("node.csv", f, "node-7"); err != nil && !strings.Contains(err.Error(), "simulated") {
+		t.Fatal(err)
+	}
+	u := r.Usage()
+	checked := 0
+	for i, d := range series.Devices {
+		for _, s := range u.Tenants {
+			if s.GPU != d.UUID || !s.Instance.IsZero() {
+				continue
+			}
+			if s.Node != "node-7" || s.Model != d.Name {
+				t.Errorf("%+v", s.Key)
+			}
+			for m, fig := range telemetryFigures {
+				ps := series.Points(i, m)
+				st := s.Figures[fig]
+				if got := st.N + int64(st.total()); got != int64(len(ps)) {
+					t.Errorf("%v: %d samples, the series has %d", m, got, len(ps))
+				}
+				if len(ps) > 0 && st.total() == 0 {
+					checked++
+					if st.First != ps[0].Value || st.Last != ps[len(ps)-1].Value {
+						t.Errorf("%v: %+v", m, st)
+					}
+				}
+			}
+		}
+	}
+	if checked == 0 || len(u.Tenants) < len(series.Devices) {
+		t.Errorf("%d figures compared, %d keys", checked, len(u.Tenants))
+	}
+	if err := r.Telemetry("broken.csv", strings.NewReader("kind,at_s\n"), ""); err == nil || !strings.Contains(err.Error(), "broken.csv: line 1") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,207 @@
+package manifest
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/internal/yamlnode"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// RouterPolicy is how a router chooses among a model's replicas. The zero value is
+// RouterPolicyRoundRobin. The names are those of package predict's policies.
+type RouterPolicy uint8
+
+// The policies.
+const (
+	RouterPolicyRoundRobin RouterPolicy = iota
+	RouterPolicyRandom
+	RouterPolicyLeastRequests
+	RouterPolicyPowerOfTwo
+	RouterPolicySessionAffinity
+	RouterPolicyPrefixApproximate // by what the router itself sent where
+	RouterPolicyPrefixExact       // by what the servers say they hold
+	RouterPolicyKVAware           // by what the servers hold, and how full they are
+)
+
+var routerPolicies = enum.Of[RouterPolicy](ErrInvalid, "router policy", "round-robin", "random", "least-requests", "power-of-two",
+	"session-affinity", "prefix-approximate", "prefix-exact", "kv-aware")
+
+// String returns the policy's name, for example "least-requests".
+func (p RouterPolicy) String() string { return routerPolicies.String(p) }
+
+// MarshalText returns the policy's name.
+func (p RouterPolicy) MarshalText() ([]byte, error) { return routerPolicies.Text(p) }
+
+// UnmarshalText reads a policy's name; unknown text is an error that matches
+// ErrInvalid.
+func (p *RouterPolicy) UnmarshalText(b []byte) error { return routerPolicies.Parse(p, b) }
+
+// RouterPool is one model's replicas and the router in front of them.
+type RouterPool struct {
+	// Name is a DNS label: the pool's, and that of its releases.
+	Name      string
+	Namespace string // "" leaves it out
+	Model     string // the name that the servers know the model by
+	// Labels select the servers' pods.
+	Labels map[string]string
+	// Ports are those on which the servers of a pod listen, at most 8; nil means 8000.
+	Ports  []int
+	Policy RouterPolicy
+	// Adapters are the names of the LoRA adapters that the servers offer.
+	Adapters []string
+	// Priorities are the classes of requests that the router tells apart, by the
+	// names of their objectives: a higher one is served first when the pool is full.
+	Priorities map[string]int
+	// BlockTokens is the size of a block of the servers' prefix cache; 0 means 16,
+	// vLLM's.
+	BlockTokens int
+	// Servers are what the production stack starts; nil leaves its values out, since
+	// its chart starts servers and router together.
+	Servers *StackServers
+}
+
+// StackServers are the servers of a pool as vLLM's production stack starts them.
+type StackServers struct {
+	Replicas   int
+	Repository string // of the image, for example "vllm/vllm-openai"
+	Tag        string
+	ModelURL   string // for example "meta-llama/Llama-3.1-8B-Instruct"
+	CPUs       int    // requested
+	Memory     string // requested, for example "16Gi"
+	Storage    string // of the volume that holds the weights, for example "50Gi"
+	// GPUResource is the extended resource of which each server gets one, for example
+	// "nvidia.com/mig-3g.40gb"; "" means "nvidia.com/gpu".
+	GPUResource string
+	Args        []string // further arguments of vLLM
+}
+
+// Warnings of BuildRouter.
+const (
+	WarnRouterPolicy sharing.WarningCode = "router-policy" // this router has no such policy; the nearest was taken
+	WarnRouterNeeds  sharing.WarningCode = "router-needs"  // the policy needs something beside the documents
+)
+
+// BuildRouter writes the router's side of an arrangement in memory: for each pool
+// the Gateway API inference extension's InferencePool, InferenceObjectives and
+// endpoint picker configuration, values of llm-d's router chart, and values of vLLM's
+// production stack. A router that lacks a pool's policy gets the nearest one and a
+// warning. The error matches ErrInvalid, names every problem, and comes without a
+// folder.
+//
+// Forms: inference.networking.k8s.io/v1 and inference.networking.x-k8s.io/v1alpha2 of
+// the extension's v1, llm-d.ai/v1alpha1 of llm-d 0.8, and the production stack's
+// values schema; see the sources of the files' headers.
+func BuildRouter(pools []RouterPool) (*Folder, error) {
+	var l problem.List
+	l.If(len(pools) == 0, "pools", "name at least one", "none")
+	seen := map[string]bool{}
+	for i := range pools {
+		at := fmt.Sprintf("pools[%d]", i)
+		pools[i].check(&l, at)
+		l.If(seen[pools[i].Name], at+".name", "give each its own", "%q twice", pools[i].Name)
+		seen[pools[i].Name] = true
+	}
+	if err := l.Err(); err != nil {
+		return nil, invalid(err)
+	}
+	b := builder{}
+	for i := range pools {
+		p := &pools[i]
+		for _, write := range []func(*RouterPool) error{b.inferenceExtension, b.llmdValues, b.stackValues} {
+			if err := write(p); err != nil {
+				return nil, err
+			}
+		}
+	}
+	slices.SortStableFunc(b.Files, func(x, y File) int { return strings.Compare(x.Path, y.Path) })
+	return &b.Folder, nil
+}
+
+var (
+	releaseName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?$`) // with room for what charts append
+	labelValue  = regexp.MustCompile(`^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$`)
+	labelKey    = regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
+	quantity    = regexp.MustCompile(`^[1-9][0-9]*([KMGTP]i?)?$`)
+)
+
+func (p *RouterPool) check(l *problem.List, at string) {
+	l.If(!releaseName.MatchString(p.Name), at+".name", "use at most 53 lower-case letters, digits and dashes", "is %q", problem.Clip(p.Name))
+	l.If(p.Namespace != "" && !releaseName.MatchString(p.Namespace), at+".namespace", "use lower-case letters, digits and dashes", "is %q", problem.Clip(p.Namespace))
+	l.If(p.Model == "", at+".model", "write the name that the servers know it by", "missing")
+	l.If(len(p.Labels) == 0, at+".labels", "write the labels of the servers' pods", "missing")
+	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
+		value := p.Labels[key]
+		bad := !labelKey.MatchString(key) || len(value) > 63 || !labelValue.MatchString(value)
+		l.If(bad, fmt.Sprintf("%s.labels[%s]", at, problem.Clip(key)), "use a Kubernetes label and value", "%q is refused", problem.Clip(value))
+	}
+	l.If(len(p.Ports) > 8, at+".ports", "give at most 8", "%d", len(p.Ports))
+	for i, port := range p.Ports {
+		path := fmt.Sprintf("%s.ports[%d]", at, i)
+		l.If(port < 1 || port > 65535, path, "use 1 to 65535", "is %d", port)
+		l.If(slices.Contains(p.Ports[:i], port), path, "name each once", "%d twice", port)
+	}
+	l.If(!routerPolicies.Has(p.Policy), at+".policy", "use one of the package's constants", "%d is not a value", p.Policy)
+	l.If(p.BlockTokens < 0, at+".block_tokens", "use 0 or more", "is %d", p.BlockTokens)
+	for i, name := range p.Adapters {
+		l.If(name == "" || name == p.Model || slices.Contains(p.Adapters[:i], name), fmt.Sprintf("%s.adapters[%d]", at, i), "give each a name of its own", "is %q", problem.Clip(name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Priorities)) {
+		l.If(!releaseName.MatchString(name), fmt.Sprintf("%s.priorities[%s]", at, problem.Clip(name)), "use lower-case letters, digits and dashes", "is refused as a name")
+	}
+	if p.Servers != nil {
+		p.Servers.check(l, at+".servers")
+	}
+}
+
+func (s *StackServers) check(l *problem.List, at string) {
+	for _, f := range []struct{ name, value string }{{"repository", s.Repository}, {"tag", s.Tag}, {"model_url", s.ModelURL}} {
+		l.If(f.value == "", at+"."+f.name, "the chart's schema demands it", "missing")
+	}
+	for _, f := range []struct{ name, value string }{{"memory", s.Memory}, {"storage", s.Storage}} {
+		l.If(!quantity.MatchString(f.value), at+"."+f.name, "write a quantity such as 16Gi", "is %q", problem.Clip(f.value))
+	}
+	l.If(s.Replicas < 1, at+".replicas", "use 1 or more", "is %d", s.Replicas)
+	l.If(s.CPUs < 1, at+".cpus", "use 1 or more", "is %d", s.CPUs)
+	l.If(s.GPUResource != "" && !labelKey.MatchString(s.GPUResource), at+".gpu_resource", "write it as nodes show it, for example nvidia.com/gpu", "is %q", problem.Clip(s.GPUResource))
+}
+
+func (p *RouterPool) ports() []int {
+	if len(p.Ports) == 0 {
+		return []int{8000}
+	}
+	return p.Ports
+}
+
+// metadata is that of an object of the pool.
+func (p *RouterPool) metadata(name string) *yaml.Node {
+	return yamlnode.Map("name", name, "namespace", optionalText(p.Namespace))
+}
+
+func optionalText(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+func portList(ports []int) *yaml.Node {
+	var items []*yaml.Node
+	for _, port := range ports {
+		items = append(items, yamlnode.Map("number", port))
+	}
+	return yamlnode.List(items...)
+}
+
+// routerWarning says that a router takes another policy than the pool's, or needs
+// something for it.
+func (b *builder) routerWarning(code sharing.WarningCode, p *RouterPool, message, remedy string) {
+	b.warn(sharing.Warning{Code: code, Path: p.Name, Message: message, Remedy: remedy})
+}

@@ -1,0 +1,221 @@
+package manifest
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/cotenant/cotenant/internal/yamlnode"
+)
+
+// scorer is a plugin of the endpoint picker that takes part in the choice.
+type scorer struct {
+	kind   string
+	weight int // 0: it is no scorer
+	params *yaml.Node
+}
+
+// picker is an endpoint picker's configuration, of the extension or of llm-d.
+type picker struct {
+	apiVersion string
+	before     []scorer // plugins that no profile names
+	profile    []scorer
+	sources    *yaml.Node // the data layer
+}
+
+// The plugins of the extension's endpoint picker, and of llm-d's.
+const (
+	pluginQueue    = "queue-scorer"
+	pluginKV       = "kv-cache-utilization-scorer"
+	pluginPrefix   = "prefix-cache-scorer"
+	pluginLoRA     = "lora-affinity-scorer"
+	pluginRunning  = "running-requests-size-scorer"
+	pluginActive   = "active-request-scorer"
+	pluginSession  = "session-affinity-scorer"
+	pluginMax      = "max-score-picker"
+	pluginRandom   = "random-picker"
+	pluginSingle   = "single-profile-handler"
+	pluginTokens   = "token-producer"
+	pluginPrecise  = "precise-prefix-cache-producer"
+	pluginNotify   = "endpoint-notification-source"
+	pluginMetrics  = "metrics-data-source"
+	pluginExtract  = "core-metrics-extractor"
+	eppPort        = 9002
+	eppConfigFile  = "router-plugins.yaml"
+	gieConfigAPI   = "inference.networking.x-k8s.io/v1alpha1"
+	llmdConfigAPI  = "llm-d.ai/v1alpha1"
+	prefixMaxBlock = 2048 // blocks of a prompt that are looked at: 32k tokens in vLLM's blocks of 16
+)
+
+// adapters adds the scorer that keeps an adapter where it is loaded.
+func (p *RouterPool) adapters(s []scorer) []scorer {
+	if len(p.Adapters) > 0 {
+		s = append(s, scorer{kind: pluginLoRA, weight: 1})
+	}
+	return s
+}
+
+// extensionPicker is the configuration of the extension's own endpoint picker.
+func (b *builder) extensionPicker(p *RouterPool) picker {
+	c := picker{apiVersion: gieConfigAPI, before: []scorer{{kind: pluginSingle}}}
+	nearest := func(taken string) {
+		b.routerWarning(WarnRouterPolicy, p, fmt.Sprintf("the Gateway API inference extension's endpoint picker has no %v policy; its configuration takes %s", p.Policy, taken),
+			"use llm-d's values, or plan with a policy that it has")
+	}
+	least := []scorer{{kind: pluginRunning, weight: 1}, {kind: pluginQueue, weight: 1}}
+	switch p.Policy {
+	case RouterPolicyRandom:
+		c.profile = append(p.adapters(nil), scorer{kind: pluginRandom})
+		return c
+	case RouterPolicyRoundRobin:
+		nearest("random")
+		c.profile = append(p.adapters(nil), scorer{kind: pluginRandom})
+		return c
+	case RouterPolicyLeastRequests:
+		c.profile = p.adapters(least)
+	case RouterPolicyPowerOfTwo:
+		nearest("least-requests")
+		c.profile = p.adapters(least)
+	case RouterPolicySessionAffinity:
+		nearest("prefix-approximate, which keeps the turns of a conversation together too")
+		fallthrough
+	case RouterPolicyPrefixExact:
+		if p.Policy == RouterPolicyPrefixExact {
+			nearest("prefix-approximate")
+		}
+		fallthrough
+	case RouterPolicyPrefixApproximate:
+		c.profile = p.adapters([]scorer{{pluginPrefix, 3, yamlnode.Map("maxPrefixBlocksToMatch", prefixMaxBlock)}, {kind: pluginQueue, weight: 1}})
+	case RouterPolicyKVAware:
+		c.profile = p.adapters([]scorer{{pluginPrefix, 3, yamlnode.Map("maxPrefixBlocksToMatch", prefixMaxBlock)}, {kind: pluginKV, weight: 2}, {kind: pluginQueue, weight: 2}})
+	}
+	c.profile = append(c.profile, scorer{kind: pluginMax})
+	return c
+}
+
+// llmdPicker is the configuration of llm-d's endpoint picker.
+func (b *builder) llmdPicker(p *RouterPool) picker {
+	c := picker{apiVersion: llmdConfigAPI, before: []scorer{{kind: pluginSingle}}}
+	least := []scorer{{kind: pluginActive, weight: 1}}
+	nearest := func(taken string) {
+		b.routerWarning(WarnRouterPolicy, p, fmt.Sprintf("llm-d's router has no %v policy; its values take %s", p.Policy, taken), "plan with a policy that it has")
+	}
+	switch p.Policy {
+	case RouterPolicyRandom:
+		c.profile = append(p.adapters(nil), scorer{kind: pluginRandom})
+		return c
+	case RouterPolicyRoundRobin:
+		nearest("random")
+		c.profile = append(p.adapters(nil), scorer{kind: pluginRandom})
+		return c
+	case RouterPolicyLeastRequests:
+		c.profile = p.adapters(least)
+	case RouterPolicyPowerOfTwo:
+		nearest("least-requests")
+		c.profile = p.adapters(least)
+	case RouterPolicySessionAffinity:
+		b.routerWarning(WarnRouterNeeds, p, "llm-d's session affinity goes by the header x-session-token, which the router sets in its answer",
+			"let the clients send it back with the next turn")
+		c.profile = p.adapters([]scorer{{kind: pluginSession, weight: 3}, {kind: pluginActive, weight: 1}})
+	case RouterPolicyPrefixApproximate:
+		c.profile = p.adapters([]scorer{{kind: pluginPrefix, weight: 3}, {kind: pluginActive, weight: 1}})
+	case RouterPolicyPrefixExact, RouterPolicyKVAware:
+		c.precise(p)
+		b.routerWarning(WarnRouterNeeds, p, "the exact prefix index is fed by the servers' KV cache events, and tokenises prompts by asking a server of the model at localhost:8000",
+			"start the servers with KV cache events, and the router's tokenizer sidecar")
+		c.profile = []scorer{{pluginPrefix, 3, yamlnode.Map("prefixMatchInfoProducerName", pluginPrecise)}}
+		if p.Policy == RouterPolicyKVAware {
+			c.profile = append(c.profile, scorer{kind: pluginKV, weight: 2})
+		}
+		c.profile = p.adapters(append(c.profile, scorer{kind: pluginQueue, weight: 1}))
+	}
+	c.profile = append(c.profile, scorer{kind: pluginMax})
+	return c
+}
+
+// precise adds what the exact prefix index needs.
+func (c *picker) precise(p *RouterPool) {
+	c.before = append(c.before,
+		scorer{kind: pluginTokens, params: yamlnode.Map("backend", "vllm", "modelName", p.Model, "vllm", yamlnode.Map("url", "http://localhost:8000"))},
+		scorer{kind: pluginNotify}, scorer{kind: pluginMetrics}, scorer{kind: pluginExtract},
+		scorer{kind: pluginPrecise, params: yamlnode.Map("tokenProcessorConfig", yamlnode.Map("blockSize", cmp.Or(p.BlockTokens, 16)))})
+	source := func(of, extractor string) *yaml.Node {
+		return yamlnode.Map("pluginRef", of, "extractors", yamlnode.List(yamlnode.Map("pluginRef", extractor)))
+	}
+	c.sources = yamlnode.List(source(pluginMetrics, pluginExtract), source(pluginNotify, pluginPrecise))
+}
+
+// document is the EndpointPickerConfig.
+func (c picker) document() *yaml.Node {
+	var plugins, refs []*yaml.Node
+	for _, s := range slices.Concat(c.before, c.profile) {
+		plugins = append(plugins, yamlnode.Map("type", s.kind, "parameters", s.params))
+	}
+	for _, s := range c.profile {
+		kv := []any{"pluginRef", s.kind}
+		if s.weight > 0 {
+			kv = append(kv, "weight", s.weight)
+		}
+		refs = append(refs, yamlnode.Map(kv...))
+	}
+	kv := []any{"apiVersion", c.apiVersion, "kind", "EndpointPickerConfig", "plugins", yamlnode.List(plugins...)}
+	if c.sources != nil {
+		kv = append(kv, "dataLayer", yamlnode.Map("sources", c.sources))
+	}
+	kv = append(kv, "schedulingProfiles", yamlnode.List(yamlnode.Map("name", "default", "plugins", yamlnode.List(refs...))))
+	return yamlnode.Map(kv...)
+}
+
+func (c picker) text() (string, error) {
+	data, err := yamlnode.Encode(nil, c.document())
+	return string(data), err
+}
+
+// inferenceExtension writes the pool, its objectives and its endpoint picker's
+// configuration in the extension's own form.
+func (b *builder) inferenceExtension(p *RouterPool) error {
+	config, err := b.extensionPicker(p).text()
+	if err != nil {
+		return err
+	}
+	docs := []*yaml.Node{
+		yamlnode.Map("apiVersion", "inference.networking.k8s.io/v1", "kind", "InferencePool", "metadata", p.metadata(p.Name), "spec", yamlnode.Map(
+			"selector", yamlnode.Map("matchLabels", p.Labels), "targetPorts", portList(p.ports()),
+			"endpointPickerRef", yamlnode.Map("kind", "Service", "name", p.Name+"-epp", "port", yamlnode.Map("number", eppPort), "failureMode", "FailOpen"))),
+		yamlnode.ConfigMap(p.Name+"-epp", optionalText(p.Namespace), map[string]string{eppConfigFile: config}),
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Priorities)) {
+		docs = append(docs, yamlnode.Map("apiVersion", "inference.networking.x-k8s.io/v1alpha2", "kind", "InferenceObjective", "metadata", p.metadata(name), "spec",
+			yamlnode.Map("poolRef", yamlnode.Map("group", "inference.networking.k8s.io", "kind", "InferencePool", "name", p.Name), "priority", p.Priorities[name])))
+	}
+	return b.encode("inference-extension/"+p.Name+".yaml", "pool, objectives and endpoint picker configuration", []string{
+		"Gateway API inference extension v1: gateway-api-inference-extension.sigs.k8s.io/reference/spec.",
+		"The endpoint picker " + p.Name + "-epp starts with --config-file=/config/" + eppConfigFile + ", the ConfigMap mounted there.",
+	}, docs...)
+}
+
+// llmdValues writes values of llm-d's router chart for a gateway.
+func (b *builder) llmdValues(p *RouterPool) error {
+	config, err := b.llmdPicker(p).text()
+	if err != nil {
+		return err
+	}
+	var objectives []*yaml.Node
+	for _, name := range slices.Sorted(maps.Keys(p.Priorities)) {
+		objectives = append(objectives, yamlnode.Map("name", name, "priority", p.Priorities[name]))
+	}
+	kv := []any{
+		"modelServers", yamlnode.Map("type", "vllm", "protocol", "http", "targetPorts", portList(p.ports()), "matchLabels", p.Labels),
+		"inferencePool", yamlnode.Map("create", true, "failureMode", "FailOpen"),
+		"epp", yamlnode.Map("pluginsConfigFile", eppConfigFile, "pluginsCustomConfig", yamlnode.Map(eppConfigFile, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: config, Style: yaml.LiteralStyle})),
+	}
+	if len(objectives) > 0 {
+		kv = append(kv, "inferenceObjectives", yamlnode.List(objectives...))
+	}
+	return b.encode("llm-d/"+p.Name+".values.yaml", "values of llm-d's router", []string{
+		"helm install " + p.Name + " of the chart llm-d-router-gateway: github.com/llm-d/llm-d-router, config/charts.",
+	}, yamlnode.Map("router", yamlnode.Map(kv...)))
+}

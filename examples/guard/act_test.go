@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// newActor returns an actor that acts, and what its audit log holds.
+func newActor(t *testing.T) (*actor, func() (events []string)) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return &actor{apply: true, audit: f, hooks: map[action][]string{}, now: time.Now}, func() (events []string) {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		for s := bufio.NewScanner(f); s.Scan(); {
+			var line struct {
+				Event, Target string
+			}
+			if err := json.Unmarshal(s.Bytes(), &line); err != nil {
+				t.Fatal(err)
+			}
+			events = append(events, line.Event+" "+line.Target)
+		}
+		return events
+	}
+}
+
+func TestAct(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	reap := func() *proposal { return &proposal{Action: actionReap, Target: "c/book", GPU: 3, target: 2} }
+	ctx := context.Background()
+
+	a, events := newActor(t)
+	a.hooks[actionReap] = []string{"sh", "-c", `cat > "$0"; echo "$GUARD_TARGET $GUARD_GPU" >> "$0"`, out}
+	if done, err := a.act(ctx, reap()); !done || err != nil {
+		t.Fatal(done, err)
+	}
+	if b, _ := os.ReadFile(out); !strings.Contains(string(b), `"action":"reap"`) || !strings.HasSuffix(string(b), "c/book 3\n") {
+		t.Errorf("the hook got %q", b)
+	}
+	if got := strings.Join(events(), ","); got != "trying c/book,done c/book" {
+		t.Error(got)
+	}
+
+	a, events = newActor(t)
+	a.hooks[actionReap] = []string{"sh", "-c", "echo no such pod >&2; exit 3"}
+	p := reap()
+	if done, err := a.act(ctx, p); done || err != nil || !strings.Contains(p.Withheld, "no such pod") {
+		t.Error(done, err, p.Withheld)
+	}
+	if got := strings.Join(events(), ","); got != "trying c/book,failed c/book" {
+		t.Error(got)
+	}
+
+	for name, c := range map[string]struct {
+		change func(a *actor)
+		want   string
+	}{
+		"dry run":     {func(a *actor) { a.apply = false }, "dry run"},
+		"kill switch": {func(a *actor) { a.kill = out }, "kill switch"},
+		"no hook":     {func(a *actor) { a.hooks = nil }, "no hook for reap"},
+	} {
+		a, events := newActor(t)
+		a.hooks[actionReap] = []string{"false"}
+		c.change(a)
+		p := reap()
+		if done, err := a.act(ctx, p); done || err != nil || !strings.Contains(p.Withheld, c.want) {
+			t.Errorf("%s: %v %v %q", name, done, err, p.Withheld)
+		}
+		if got := strings.Join(events(), ","); got != "withheld c/book" {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+
+	// What cannot be recorded is not done.
+	a, _ = newActor(t)
+	os.Remove(out)
+	a.hooks[actionReap] = []string{"touch", out}
+	a.audit.Close()
+	if done, err := a.act(ctx, reap()); done || err == nil {
+		t.Error(done, err)
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("done unrecorded")
+	}
+}
+
+func TestEvict(t *testing.T) {
+	status := http.StatusCreated
+	var got string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got = r.Method + " " + r.URL.Path + " " + r.Header.Get("Authorization") + " " + string(body)
+		w.WriteHeader(status)
+		io.WriteString(w, "because")
+	}))
+	defer srv.Close()
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("abc\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u, _ := url.Parse(srv.URL)
+	e := &evictor{server: u, token: token, client: srv.Client()}
+	if err := e.evict(context.Background(), "team-c/book"); err != nil {
+		t.Fatal(err)
+	}
+	want := `POST /api/v1/namespaces/team-c/pods/book/eviction Bearer abc {"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"book","namespace":"team-c"}}`
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	status = http.StatusTooManyRequests
+	if err := e.evict(context.Background(), "team-c/book"); err == nil || !strings.Contains(err.Error(), "disruption budget") || strings.Contains(err.Error(), "abc") {
+		t.Error(err)
+	}
+	if err := e.evict(context.Background(), "book"); err == nil || !strings.Contains(err.Error(), "namespace/name") {
+		t.Error(err)
+	}
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	if _, err := inCluster(t.TempDir()); err == nil {
+		t.Error("in a cluster without one")
+	}
+}

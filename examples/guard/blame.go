@@ -1,0 +1,193 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// suspect is a neighbour whose share of the GPU grew when a tenant slowed down.
+type suspect struct {
+	name        string
+	tenant      int // -1: a process of no tenant
+	before, now float64
+	load        bool // before and now are its load: its share of the GPU cannot be told
+}
+
+// blame names the neighbour that changed when tenant i slowed down, and what
+// would help. Without one it is a keep.
+func (g *guard) blame(o *observation, i int, evidence string) proposal {
+	t, s := &g.tenants[i], &g.states[i]
+	p := proposal{At: o.At, GPU: t.GPU, Action: actionKeep, Victim: t.Name, Target: t.Name, Evidence: []string{evidence}, victim: i, target: -1}
+	windows := g.rules.Slow
+	suspects := g.suspects(t.GPU, i, windows)
+	if len(suspects) == 0 {
+		if before, now := s.load.around(windows); now > loadRise*before {
+			p.Evidence = append(p.Evidence, fmt.Sprintf("its own load rose from %.3g to %.3g; no neighbour's share of the GPU did", before, now))
+			p.Effect = "nothing that is done to neighbours would help: add a replica, or a larger share"
+			return p
+		}
+		p.Evidence = append(p.Evidence, "no neighbour's share of the GPU grew, nor its own load")
+		p.Effect = "not known: the cause is outside of what is watched (the host, the network, the model), or the prediction is wrong for it"
+		return p
+	}
+	worst := suspects[0]
+	p.Target, p.target = worst.name, worst.tenant
+	if worst.load {
+		p.Evidence = append(p.Evidence, fmt.Sprintf("the load of %s rose from %.3g to %.3g", worst.name, worst.before, worst.now))
+	} else {
+		p.Evidence = append(p.Evidence, fmt.Sprintf("%s took %.0f%% of the GPU's time before and takes %.0f%% now", worst.name, 100*worst.before, 100*worst.now))
+	}
+	if worst.tenant >= 0 {
+		p.Owner = g.tenants[worst.tenant].Owner
+	}
+	g.cure(&p, i, worst)
+	return p
+}
+
+// loadRise is by how much a load must have grown to explain anything.
+const loadRise = 1.3
+
+// suspects are those whose share grew by Rise, the one that grew most first.
+func (g *guard) suspects(gpu, victim, windows int) (out []suspect) {
+	add := func(name string, tenant int, h *history) {
+		before, now := h.around(windows)
+		if math.IsNaN(before) {
+			before = 0
+		}
+		if now-before >= g.rules.Rise {
+			out = append(out, suspect{name: name, tenant: tenant, before: before, now: now})
+		}
+	}
+	for k := range g.tenants {
+		if k != victim && g.tenants[k].GPU == gpu {
+			n := len(out)
+			add(g.tenants[k].Name, k, &g.states[k].activity)
+			if before, now := g.states[k].load.around(windows); len(out) == n && now > loadRise*before {
+				out = append(out, suspect{g.tenants[k].Name, k, before, now, true})
+			}
+		}
+	}
+	for key, h := range g.others {
+		if key.gpu == gpu {
+			add(fmt.Sprintf("process %d", key.pid), -1, h)
+		}
+	}
+	slices.SortFunc(out, func(a, b suspect) int {
+		if a.load != b.load { // a share of the GPU says more
+			if a.load {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Or(cmp.Compare(b.now-b.before, a.now-a.before), cmp.Compare(a.name, b.name))
+	})
+	return out
+}
+
+// caps are the active thread percentages that are tried, the mildest first.
+var caps = []float64{75, 50, 25, 10}
+
+// cure chooses the least disturbing action that is predicted to bring the
+// tenant back within what it was to see: a cap under MPS, else a move to where
+// nobody is pushed out of his objective, else a split. The neighbour is taken at
+// the heaviest load of which there is a profile.
+func (g *guard) cure(p *proposal, victim int, by suspect) {
+	home := g.tenants[victim].GPU
+	if by.tenant < 0 {
+		p.Action = actionNotice
+		p.Effect = "a process that belongs to no tenant is nobody's to cap or move: find its owner, or keep it off this GPU"
+		return
+	}
+	heaviest := func(percent float64) func(k int) (predict.Server, predict.Load, bool) {
+		return func(k int) (predict.Server, predict.Load, bool) {
+			server, load := g.tenants[k].Server, g.tenants[k].Load
+			if k == by.tenant {
+				load = g.heaviest(k)
+				if percent < 100 {
+					server.SMPercent = predict.Some(percent)
+				}
+			}
+			return server, load, k != by.tenant || percent > 0
+		}
+	}
+	expect, _, _ := g.expected(victim)
+	now, known := g.foresee(home, victim, heaviest(100))
+	if known {
+		p.Evidence = append(p.Evidence, fmt.Sprintf("with %s at the heaviest load that was profiled, %s is predicted", by.name, ms(now.Value)))
+	}
+	mps := g.gpus[home].Mechanism == sharing.MechanismMPS
+	if !known {
+		p.Action, p.Effect = actionMove, "not predicted: a tenant of this GPU has no profile (-profiles)"
+		if mps {
+			p.Action, p.Percent = actionCap, 50
+		}
+		p.Withheld = "its effect cannot be predicted"
+		return
+	}
+	if mps {
+		for _, percent := range caps {
+			if then, ok := g.foresee(home, victim, heaviest(percent)); ok && then.Value <= expect.High && then.Value < now.Value {
+				p.Action, p.Percent = actionCap, percent
+				p.Effect = fmt.Sprintf("%s: TPOT %s expected with %s at %.0f%% of the threads", p.Victim, ms(then.Value), by.name, percent)
+				return
+			}
+		}
+	}
+	best, bestTaken := -1, math.Inf(1)
+	for to := range g.gpus {
+		if to == home || g.devices[to].blind || g.gpus[to].Name != g.gpus[home].Name {
+			continue
+		}
+		taken, room, kept := min(1, by.now), 1.0, true
+		if by.load {
+			taken = g.tenants[by.tenant].Holds
+		}
+		for k := range g.tenants {
+			if g.tenants[k].GPU != to || g.states[k].reaped {
+				continue
+			}
+			room -= g.tenants[k].Holds
+			_, a := g.states[k].activity.around(g.rules.Clear)
+			taken += a
+			if g.tenants[k].online() {
+				kept = false // no server is to be the next victim
+			}
+		}
+		if kept && room+1e-9 >= g.tenants[by.tenant].Holds && taken <= 1 && taken < bestTaken {
+			best, bestTaken = to, taken
+		}
+	}
+	switch then, ok := g.foresee(home, victim, heaviest(0)); {
+	case best >= 0 && ok && then.Value < now.Value:
+		p.Action, p.To = actionMove, &best
+		p.Effect = fmt.Sprintf("%s: TPOT %s expected without %s, which has room on GPU %d: no server runs there, and %.0f%% of its time would be taken",
+			p.Victim, ms(then.Value), by.name, best, 100*bestTaken)
+	case g.gpus[home].MIG:
+		p.Action = actionSplit
+		p.Effect = fmt.Sprintf("MIG instances would keep %s from disturbing; no other GPU has room, and every tenant of this one must stop for it", by.name)
+	default:
+		p.Effect = "no GPU has room for " + by.name + " and this one cannot be split: " + p.Victim + " stays slow until there is one"
+	}
+}
+
+// heaviest is the load of a tenant's server under which it kept the GPU busiest
+// when it was profiled.
+func (g *guard) heaviest(k int) predict.Load {
+	load := g.tenants[k].Load
+	solo, err := g.profiles.Solo(g.tenants[k].Server, load)
+	if err != nil {
+		return load
+	}
+	busiest := -1.0
+	for _, s := range solo.Siblings {
+		if busy, ok := s.GPUBusyFraction.Get(); ok && s.Mechanism == sharing.MechanismTimeSlicing && busy > busiest {
+			load, busiest = s.Load, busy
+		}
+	}
+	return load
+}

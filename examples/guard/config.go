@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// file is the configuration of -config.
+type file struct {
+	GPUs     []fileGPU           `yaml:"gpus"`
+	Tenants  []fileTenant        `yaml:"tenants"`
+	Profiles string              `yaml:"profiles"`  // file, as predict reads it
+	Predict  string              `yaml:"predictor"` // file of a calibrated predictor
+	Hooks    map[string][]string `yaml:"hooks"`     // command and arguments by action
+	Policy   string              `yaml:"policy"`    // of reaping, as ParseReapPolicy reads it
+}
+
+type fileGPU struct {
+	Index     int    `yaml:"index"`
+	Mechanism string `yaml:"mechanism"`
+	MIG       bool   `yaml:"mig"`
+}
+
+type fileTenant struct {
+	Name    string       `yaml:"name"`
+	Kind    string       `yaml:"kind"`
+	GPU     int          `yaml:"gpu"`
+	Holds   *float64     `yaml:"holds"`
+	PIDs    []uint32     `yaml:"pids"`
+	Command string       `yaml:"command"` // part of its processes' command line
+	Probe   *fileProbe   `yaml:"probe"`
+	Metrics string       `yaml:"metrics"` // URL of a vLLM or SGLang server's /metrics
+	Profile *fileProfile `yaml:"profile"`
+	Expect  []float64    `yaml:"expect_tpot_ms"` // low, high
+	LimitMS float64      `yaml:"tpot_ms"`
+	MayReap bool         `yaml:"may_be_reaped"`
+	Owner   string       `yaml:"owner"`
+}
+
+// fileProfile says which of the profiles is a tenant's.
+type fileProfile struct {
+	Model       string  `yaml:"model"`
+	Slots       int     `yaml:"slots"`
+	SMPercent   float64 `yaml:"sm_percent"`
+	Variant     string  `yaml:"variant"`
+	Concurrency int     `yaml:"concurrency"`
+	Rate        float64 `yaml:"rate"`
+	Prompt      int     `yaml:"prompt"`
+	Output      int     `yaml:"output"`
+}
+
+// fileProbe is how a tenant's latency is measured: one short request after
+// another.
+type fileProbe struct {
+	URL       string        `yaml:"url"`
+	Model     string        `yaml:"model"`
+	Every     time.Duration `yaml:"every"`
+	MaxTokens int           `yaml:"max_tokens"`
+}
+
+// tenantName keeps log lines, environments and the API's paths whole.
+var tenantName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?(/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?$`)
+
+// setup is what a configuration says.
+type setup struct {
+	gpus      []gpu
+	index     []int // of the device
+	tenants   []tenant
+	sources   []fileTenant
+	profiles  *predict.Profiles
+	predictor *predict.Predictor
+	hooks     map[action][]string
+	policy    telemetry.ReapPolicy
+}
+
+// load reads a configuration, naming every problem with its place.
+func load(path string) (*setup, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("-config: %w", err)
+	}
+	var f file
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	if err := dec.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("-config %s: %w", path, err)
+	}
+	var probs []error
+	bad := func(where, format string, args ...any) {
+		probs = append(probs, fmt.Errorf("%s: %s: %s", path, where, fmt.Sprintf(format, args...)))
+	}
+	s := &setup{hooks: map[action][]string{}, policy: telemetry.ReapPolicies()[0]}
+	if f.Policy != "" {
+		if s.policy, err = telemetry.ParseReapPolicy(f.Policy); err != nil {
+			bad("policy", "%v", err)
+		}
+	}
+	for name, hook := range f.Hooks {
+		if a := action(name); !a.acts() && a != actionNotice {
+			bad("hooks."+name, "no action of that name (use notice, cap, move or reap)")
+		} else if len(hook) == 0 || hook[0] == "" {
+			bad("hooks."+name, "no command (use a list: the program, then its arguments)")
+		} else {
+			s.hooks[a] = hook
+		}
+	}
+	if len(f.GPUs) == 0 {
+		bad("gpus", "none (name each GPU: index, mechanism)")
+	}
+	at := map[int]int{}
+	for i, g := range f.GPUs {
+		where := fmt.Sprintf("gpus[%d]", i)
+		var m sharing.Mechanism
+		if err := m.UnmarshalText([]byte(g.Mechanism)); err != nil {
+			bad(where+".mechanism", "%v", err)
+		}
+		if _, twice := at[g.Index]; twice || g.Index < 0 {
+			bad(where+".index", "%d is negative or there twice", g.Index)
+		}
+		at[g.Index] = i
+		s.gpus = append(s.gpus, gpu{Name: fmt.Sprintf("GPU %d", g.Index), Mechanism: m, MIG: g.MIG})
+		s.index = append(s.index, g.Index)
+	}
+	if len(f.Tenants) == 0 {
+		bad("tenants", "none (name each tenant: name, kind, gpu, and probe if it serves)")
+	}
+	names := map[string]bool{}
+	for i, t := range f.Tenants {
+		where := fmt.Sprintf("tenants[%d]", i)
+		if !tenantName.MatchString(t.Name) || names[t.Name] {
+			bad(where+".name", "%q (use letters, digits, '.', '_' and '-', as in namespace/pod, each name once)", t.Name)
+		}
+		names[t.Name] = true
+		out := tenant{Name: t.Name, Holds: 1, LimitMS: t.LimitMS, MayReap: t.MayReap, Owner: t.Owner}
+		if err := out.Kind.UnmarshalText([]byte(t.Kind)); err != nil {
+			bad(where+".kind", "%v", err)
+		}
+		gpu, ok := at[t.GPU]
+		if !ok {
+			bad(where+".gpu", "%d is not among gpus", t.GPU)
+		}
+		out.GPU = gpu
+		if t.Holds != nil {
+			if out.Holds = *t.Holds; !(out.Holds > 0 && out.Holds <= 1) {
+				bad(where+".holds", "%v (use the part of the GPU that is reserved for it, above 0 and up to 1)", out.Holds)
+			}
+		}
+		if !(t.LimitMS >= 0) {
+			bad(where+".tpot_ms", "%v (use milliseconds, or leave it out)", t.LimitMS)
+		}
+		switch len(t.Expect) {
+		case 0:
+		case 2:
+			if !(t.Expect[0] > 0 && t.Expect[1] >= t.Expect[0]) {
+				bad(where+".expect_tpot_ms", "%v (use [low, high] in milliseconds)", t.Expect)
+			}
+			out.Expect = telemetry.Some(predict.Interval{Value: (t.Expect[0] + t.Expect[1]) / 2, Low: t.Expect[0], High: t.Expect[1]})
+		default:
+			bad(where+".expect_tpot_ms", "%d figures (use [low, high])", len(t.Expect))
+		}
+		if out.Kind == decision.KindOnlineInference && t.Probe == nil {
+			bad(where, "nothing tells its latency (add probe)")
+		}
+		if p := t.Probe; p != nil {
+			if !strings.HasPrefix(p.URL, "http://") && !strings.HasPrefix(p.URL, "https://") {
+				bad(where+".probe.url", "%q (use an OpenAI-compatible server's http:// or https:// address)", p.URL)
+			}
+			if p.Every < 0 || p.MaxTokens < 0 {
+				bad(where+".probe", "every and max_tokens must not be negative")
+			}
+		}
+		s.tenants = append(s.tenants, out)
+		s.sources = append(s.sources, t)
+	}
+	predictor := predict.NewPredictor()
+	s.predictor = &predictor
+	if f.Predict != "" {
+		if s.predictor, err = predict.LoadPredictor(f.Predict); err != nil {
+			bad("predictor", "%v", err)
+		}
+	}
+	if s.profiles, err = predict.NewProfiles(); err != nil {
+		return nil, err
+	}
+	if f.Profiles != "" {
+		if s.profiles, err = predict.LoadProfiles(f.Profiles); err != nil {
+			bad("profiles", "%v", err)
+			return s, errors.Join(probs...)
+		}
+	}
+	for i, t := range f.Tenants {
+		if t.Profile == nil {
+			continue
+		}
+		server, load := t.Profile.key()
+		s.tenants[i].Server, s.tenants[i].Load = server, load
+		if _, err := s.profiles.Solo(server, load); err != nil {
+			bad(fmt.Sprintf("tenants[%d].profile", i), "%v (measure it alone, or leave profile out: its usual latency is then learnt)", err)
+		}
+	}
+	return s, errors.Join(probs...)
+}
+
+func (p *fileProfile) key() (predict.Server, predict.Load) {
+	server := predict.Server{Model: p.Model, Variant: p.Variant}
+	if p.Slots > 0 {
+		server.Slots = predict.Some(p.Slots)
+	}
+	if p.SMPercent > 0 {
+		server.SMPercent = predict.Some(p.SMPercent)
+	}
+	return server, predict.Load{Concurrency: p.Concurrency, Rate: p.Rate, Prompt: p.Prompt, Output: p.Output}
+}

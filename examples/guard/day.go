@@ -1,0 +1,330 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// The simulated day. Its figures are made up, not measured: how notebooks and
+// servers are used follows no trace.
+const (
+	dayGPUs    = 200
+	dayWindow  = time.Minute
+	dayWindows = 24 * 60
+	rogues     = 0.5  // part of the batch tenants that take more than they declared, once
+	consents   = 0.7  // part of the notebooks' and training's owners who agreed in writing to be reaped
+	blind      = 0.05 // part of the GPUs' time in which telemetry is stale or contradicts itself
+)
+
+// day is the world that the guard sees only through observations.
+type day struct {
+	gpus    []gpu
+	tenants []tenant
+	hidden  []hidden
+	faults  [][]fault
+	// What became of it under the guard.
+	capped []float64 // 0 = not
+	home   []int
+	gone   []bool // reaped, and its owner is not back
+	joules []float64
+
+	profiles  *predict.Profiles
+	predictor *predict.Predictor
+	noise     *rand.Rand
+	cache     map[string]float64
+}
+
+// hidden is what is true of a tenant.
+type hidden struct {
+	activity [dayWindows]float64 // that it would take
+	factor   float64             // of its latency against the prediction
+	rogue    [2]int              // windows from, to
+	wild     predict.Load        // what it does then
+}
+
+// fault is a time in which a GPU's telemetry is not to be trusted.
+type fault struct {
+	from, to int
+	lies     bool // says that nothing runs; else stands still
+}
+
+// uses are the servers and loads of the simulated day, of which there are
+// profiles; wild is what a batch tenant makes of it that takes more than it
+// declared.
+var uses = []struct {
+	model     string
+	load      predict.Load
+	busy      float64
+	wild      predict.Load
+	wildShare float64
+}{
+	{"160m", predict.Load{Rate: 10, Prompt: 128, Output: 64}, 0.41, predict.Load{Concurrency: 16, Prompt: 128, Output: 64}, 0.57},
+	{"1b", predict.Load{Rate: 8, Prompt: 256, Output: 48}, 0.56, predict.Load{Concurrency: 8, Prompt: 256, Output: 64}, 0.83},
+	{"3b", predict.Load{Rate: 4, Prompt: 128, Output: 64}, 0.62, predict.Load{Concurrency: 8, Prompt: 512, Output: 32}, 0.88},
+	{"8b", predict.Load{Rate: 2, Prompt: 256, Output: 64}, 0.65, predict.Load{Concurrency: 16, Prompt: 256, Output: 64}, 0.93},
+}
+
+//go:embed profiles.json
+var profileRows []byte
+
+func newDay(seed uint64) (*day, error) {
+	rows, err := predict.ParseRows(profileRows)
+	if err != nil {
+		return nil, err
+	}
+	profiles, err := predict.NewProfiles(rows.Profiles()...)
+	if err != nil {
+		return nil, err
+	}
+	predictor := predict.NewPredictor()
+	r := rand.New(rand.NewPCG(seed, 0x6a))
+	d := &day{profiles: profiles, predictor: &predictor, cache: map[string]float64{}, noise: rand.New(rand.NewPCG(seed, 0x6b))}
+	for i := range dayGPUs {
+		mechanism := sharing.MechanismTimeSlicing
+		if i%3 == 0 {
+			mechanism = sharing.MechanismMPS
+		}
+		d.gpus = append(d.gpus, gpu{Name: predictor.GPU, Mechanism: mechanism, MIG: true})
+		d.faults = append(d.faults, faultsOf(r))
+		add := func(kind decision.Kind, holds float64, use int, live func(h *hidden)) {
+			h := hidden{factor: math.Exp(0.04 * r.NormFloat64())}
+			t := tenant{Name: fmt.Sprintf("%s-%d/%d", kind, i, len(d.tenants)), Kind: kind, GPU: i, Holds: holds, Owner: fmt.Sprintf("team-%d", i%17)}
+			if kind == decision.KindNotebook || kind == decision.KindTraining {
+				t.MayReap = r.Float64() < consents
+			} else {
+				t.Server, t.Load = predict.Server{Model: uses[use].model}, uses[use].load
+				h.wild = uses[use].wild
+			}
+			live(&h)
+			d.tenants = append(d.tenants, t)
+			d.hidden = append(d.hidden, h)
+		}
+		switch {
+		case i%10 < 4: // a server, and batch work beside it
+			use := r.IntN(len(uses))
+			add(decision.KindOnlineInference, 0.4, use, func(h *hidden) { steady(r, h, uses[use].busy*0.5) })
+			use = r.IntN(len(uses))
+			add(decision.KindBatch, 0.4, use, func(h *hidden) {
+				steady(r, h, uses[use].busy*0.5)
+				if r.Float64() < rogues {
+					goWild(r, h, uses[use].wildShare)
+				}
+			})
+		case i%10 < 8: // notebooks
+			for range 2 + r.IntN(3) {
+				add(decision.KindNotebook, 0.25, 0, func(h *hidden) { notebook(r, h) })
+			}
+		case i%10 == 8: // training, now and then waiting for somebody to start the next run
+			add(decision.KindTraining, 1, 0, func(h *hidden) { training(r, h) })
+		default: // room
+			add(decision.KindBatch, 0.3, 0, func(h *hidden) { steady(r, h, 0.1) })
+		}
+	}
+	g := newGuard(defaultRules(dayWindow), d.gpus, d.tenants, profiles, &predictor)
+	for i := range d.tenants {
+		if t := &d.tenants[i]; t.online() {
+			expect, _, ok := g.expected(i)
+			if !ok {
+				return nil, fmt.Errorf("%s: cannot be predicted", t.Name)
+			}
+			t.LimitMS = 1.15 * expect.Value
+		}
+		d.home = append(d.home, d.tenants[i].GPU)
+		d.gone = append(d.gone, false)
+	}
+	d.capped = make([]float64, len(d.tenants))
+	d.joules = make([]float64, len(d.gpus))
+	return d, nil
+}
+
+func faultsOf(r *rand.Rand) (out []fault) {
+	for at := 0; ; {
+		length := 10 + r.IntN(50)
+		at += int(r.ExpFloat64() * float64(length) * (1 - blind) / blind)
+		if at >= dayWindows {
+			return out
+		}
+		out = append(out, fault{at, min(dayWindows, at+length), r.IntN(2) == 0})
+		at += length
+	}
+}
+
+func steady(r *rand.Rand, h *hidden, busy float64) {
+	for w := range h.activity {
+		h.activity[w] = busy * math.Exp(0.05*r.NormFloat64())
+	}
+}
+
+func goWild(r *rand.Rand, h *hidden, busy float64) {
+	from := 60 + r.IntN(dayWindows-300)
+	h.rogue = [2]int{from, from + 30 + r.IntN(200)}
+	for w := h.rogue[0]; w < h.rogue[1]; w++ {
+		h.activity[w] = busy * (0.9 + 0.1*r.Float64())
+	}
+}
+
+// notebook works in sittings between 8 and 20 o'clock, with pauses; what it held
+// stays held overnight.
+func notebook(r *rand.Rand, h *hidden) {
+	from, to := 8*60+r.IntN(4*60), 15*60+r.IntN(5*60)
+	for w := from; w < to; {
+		for range 10 + r.IntN(60) {
+			if w < to {
+				h.activity[w] = 0.15 + 0.2*r.Float64()
+				w++
+			}
+		}
+		pause := 5 + r.IntN(40)
+		if r.IntN(6) == 0 {
+			pause = 60 + r.IntN(120) // lunch, a meeting
+		}
+		w += pause
+	}
+}
+
+func training(r *rand.Rand, h *hidden) {
+	for w := 0; w < dayWindows; {
+		for range 60 + r.IntN(500) {
+			if w < dayWindows {
+				h.activity[w] = 0.9 + 0.08*r.Float64()
+				w++
+			}
+		}
+		w += 20 + r.IntN(300)
+	}
+}
+
+// active is what a tenant takes of the GPU's time.
+func (d *day) active(i, w int) float64 {
+	if d.gone[i] {
+		return 0
+	}
+	return d.hidden[i].activity[w]
+}
+
+// wild says whether a tenant does more than it declared.
+func (d *day) wild(i, w int) bool { h := &d.hidden[i]; return w >= h.rogue[0] && w < h.rogue[1] }
+
+// truth is a tenant's TPOT in milliseconds: the prediction for what really
+// runs, times what no prediction knows.
+func (d *day) truth(i, w int) float64 {
+	var group []predict.Solo
+	at := 0
+	key := fmt.Appendf(nil, "%d", i)
+	for k := range d.tenants {
+		t := &d.tenants[k]
+		if d.home[k] != d.home[i] || d.gone[k] || t.Server.Model == "" {
+			continue
+		}
+		server, load := t.Server, t.Load
+		if d.wild(k, w) {
+			load = d.hidden[k].wild
+		}
+		if c := d.capped[k]; c > 0 {
+			server.SMPercent = predict.Some(100 * c)
+		}
+		solo, err := d.profiles.Solo(server, load)
+		if err != nil {
+			continue // no such tenant is made
+		}
+		if k == i {
+			at = len(group)
+		}
+		group = append(group, solo)
+		key = fmt.Appendf(key, "|%d %v %v", k, server, load)
+	}
+	v, ok := d.cache[string(key)]
+	if !ok {
+		out, err := d.predictor.Predict(d.gpus[d.home[i]].Mechanism, group, predict.MethodClosedForm)
+		if err == nil {
+			in, _ := out[at].Get(predict.MetricTPOTP50)
+			v = in.Value
+		}
+		d.cache[string(key)] = v
+	}
+	return v * d.hidden[i].factor
+}
+
+// faulty returns the fault of a GPU in a window, nil = none.
+func (d *day) faulty(gpu, w int) *fault {
+	for k := range d.faults[gpu] {
+		if f := &d.faults[gpu][k]; w >= f.from && w < f.to {
+			return f
+		}
+	}
+	return nil
+}
+
+// The power of the simulated GPU: idle, and at work (facts of an H200).
+const (
+	restWatts = 75
+	workWatts = 500
+)
+
+// observe is what the guard gets to see of a window.
+func (d *day) observe(w int) observation {
+	at := time.Duration(w+1) * dayWindow
+	o := observation{At: at, GPUs: make([]gpuSeen, len(d.gpus)), Tenants: make([]tenantSeen, len(d.tenants))}
+	sums := make([]float64, len(d.gpus))
+	for i := range d.tenants {
+		home := d.home[i]
+		seen := tenantSeen{At: at, Activity: telemetry.Some(d.active(i, w)), Gone: d.gone[i]}
+		sums[home] += d.active(i, w)
+		if d.tenants[i].online() {
+			seen.TPOT = telemetry.Some(d.truth(i, w) * math.Exp(0.03*d.noise.NormFloat64()))
+		}
+		if f := d.faulty(home, w); f != nil && f.lies {
+			seen.Activity = telemetry.Some(0.0)
+		} else if f != nil {
+			seen.At = time.Duration(f.from) * dayWindow
+		}
+		o.Tenants[i] = seen
+	}
+	for i := range d.gpus {
+		busy := min(1, sums[i])
+		watts := restWatts + workWatts*busy
+		d.joules[i] += watts * dayWindow.Seconds()
+		o.GPUs[i] = gpuSeen{At: at, UtilPercent: telemetry.Some(100 * busy), Watts: telemetry.Some(watts), Joules: telemetry.Some(d.joules[i])}
+		if f := d.faulty(i, w); f != nil && f.lies {
+			o.GPUs[i].UtilPercent = telemetry.Some(0.0)
+		} else if f != nil {
+			o.GPUs[i].At = time.Duration(f.from) * dayWindow
+		}
+	}
+	return o
+}
+
+// misled says whether a GPU's telemetry is stale, or says something else than
+// what is.
+func (d *day) misled(gpu, w int) bool {
+	f := d.faulty(gpu, w)
+	if f == nil || !f.lies {
+		return f != nil
+	}
+	for i := range d.tenants {
+		if d.home[i] == gpu && d.active(i, w) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// carry does in the world what the guard decided.
+func (d *day) carry(p *proposal) {
+	switch p.Action {
+	case actionReap:
+		d.gone[p.target] = true
+	case actionCap:
+		d.capped[p.target] = p.Percent / 100
+	case actionMove:
+		d.home[p.target] = *p.To
+	}
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// watch is the view of a real node: a sampler for the devices, and for each
+// server a probe that asks for a few tokens now and then.
+type watch struct {
+	setup  *setup
+	rules  rules
+	start  time.Time
+	latest telemetry.Latest
+	procs  func(pid uint32) string // a process's command line
+	wait   sync.WaitGroup
+
+	mu       sync.Mutex
+	probes   []probeWindow
+	sampled  []time.Time // by device of the reader
+	failures error
+}
+
+// probeWindow is what a tenant's probe saw since it was last asked.
+type probeWindow struct {
+	tpot   []float64
+	at     time.Time
+	failed string
+}
+
+// Begin, Sample and Event make watch a telemetry.Sink.
+func (w *watch) Begin(h telemetry.Header) error {
+	w.mu.Lock()
+	w.sampled = make([]time.Time, len(h.Devices))
+	w.mu.Unlock()
+	for i, index := range w.setup.index {
+		if index >= len(h.Devices) {
+			return fmt.Errorf("gpus[%d].index: %d, but this machine has %d GPUs", i, index, len(h.Devices))
+		}
+	}
+	return w.latest.Begin(h)
+}
+
+func (w *watch) Sample(x *telemetry.Sample) error {
+	w.mu.Lock()
+	w.sampled[x.Device] = time.Now()
+	w.mu.Unlock()
+	return w.latest.Sample(x)
+}
+
+func (w *watch) Event(e telemetry.Event) error { return w.latest.Event(e) }
+
+// run samples and probes until ctx ends, and calls step with an observation
+// after each window.
+func (w *watch) run(ctx context.Context, reader telemetry.Reader, step func(observation) error) error {
+	sampler, err := telemetry.NewSampler(reader, telemetry.SamplerOptions{Period: w.rules.Window / 8, SlowPeriod: max(w.rules.Window/4, 100*time.Millisecond)})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	w.start, w.probes = time.Now(), make([]probeWindow, len(w.setup.tenants))
+	w.wait.Go(func() {
+		if err := sampler.Stream(ctx, w); err != nil {
+			cancel(err)
+		}
+	})
+	for i, t := range w.setup.sources {
+		if t.Probe != nil {
+			w.wait.Go(func() { w.probe(ctx, i, t.Probe) })
+		}
+	}
+	tick := time.NewTicker(w.rules.Window)
+	defer tick.Stop()
+	for err == nil {
+		select {
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-tick.C:
+			if err = step(w.observe()); err != nil {
+				cancel(err)
+			}
+		}
+	}
+	w.wait.Wait()
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return err
+}
+
+// probe asks a server for a few tokens, again and again.
+func (w *watch) probe(ctx context.Context, i int, p *fileProbe) {
+	every, tokens := p.Every, p.MaxTokens
+	if every == 0 {
+		every = w.rules.Window / 4
+	}
+	if tokens == 0 {
+		tokens = 16
+	}
+	plan := loadgen.LoadPlan{Tenants: []loadgen.Tenant{{
+		Name: "probe", Model: p.Model, MaxTokens: tokens, Endpoints: []loadgen.Endpoint{{URL: p.URL}},
+		Prompts: loadgen.Texts("Say what comes after one, two, three."),
+		Load:    loadgen.OfferedLoad{Concurrency: 1}, Requests: 1,
+		Timeouts: loadgen.Timeouts{Total: 5 * w.rules.Window},
+	}}, Duration: 10 * w.rules.Window}
+	for ctx.Err() == nil {
+		began := time.Now()
+		res, err := loadgen.Run(ctx, plan, loadgen.Options{KeepRecords: true})
+		w.mu.Lock()
+		seen := &w.probes[i]
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			seen.failed = err.Error()
+		default:
+			for k := range res.Records {
+				r := &res.Records[k]
+				if v, ok := r.TPOT(); ok && r.Class == loadgen.ClassOK {
+					seen.tpot, seen.at, seen.failed = append(seen.tpot, 1e3*v.Seconds()), time.Now(), ""
+				} else if r.Class != loadgen.ClassOK {
+					seen.failed = r.Class.String() + " " + r.Error
+				}
+			}
+		}
+		w.mu.Unlock()
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Until(began.Add(every))):
+		}
+	}
+}
+
+// observe puts together what was seen in the window that ends now.
+func (w *watch) observe() observation {
+	now := time.Now()
+	o := observation{At: now.Sub(w.start), GPUs: make([]gpuSeen, len(w.setup.gpus)), Tenants: make([]tenantSeen, len(w.setup.tenants))}
+	w.mu.Lock()
+	probes := slices.Clone(w.probes)
+	for i := range w.probes {
+		w.probes[i].tpot = nil
+	}
+	sampled := slices.Clone(w.sampled)
+	w.mu.Unlock()
+	owner := w.owners()
+	for i, index := range w.setup.index {
+		g := &o.GPUs[i]
+		if index < len(sampled) && !sampled[index].IsZero() {
+			g.At = sampled[index].Sub(w.start)
+		} else {
+			g.Down = "no reading yet"
+		}
+		if e, down := w.latest.Down(index).Get(); down {
+			g.Down = e.Kind.String() + " " + e.Detail
+		}
+		get := func(m telemetry.Metric) telemetry.Optional[float64] {
+			if v, ok := w.latest.Get(index, m); ok {
+				return telemetry.Some(v)
+			}
+			return telemetry.Optional[float64]{}
+		}
+		g.UtilPercent, g.Watts, g.Joules = get(telemetry.MetricGPUUtilPercent), get(telemetry.MetricPowerWatts), get(telemetry.MetricEnergyJoules)
+		list, ok := w.latest.Processes(index)
+		if !ok {
+			continue
+		}
+		for k := range w.setup.tenants {
+			if w.setup.tenants[k].GPU == i {
+				o.Tenants[k].Gone = w.setup.sources[k].Command != "" || w.setup.sources[k].PIDs != nil
+			}
+		}
+		for _, p := range list {
+			k := owner(p)
+			if k < 0 || w.setup.tenants[k].GPU != i {
+				seen := processSeen{PID: p.PID, Name: p.Name, Activity: 1}
+				if v, ok := p.SMUtilPercent.Get(); ok {
+					seen.Activity = v / 100
+				}
+				if !strings.Contains(p.Name, "nvidia-cuda-mps") { // the clients stand for the server
+					g.Others = append(g.Others, seen)
+				}
+				continue
+			}
+			t := &o.Tenants[k]
+			t.At, t.Gone = g.At, false
+			if v, ok := p.SMUtilPercent.Get(); ok {
+				t.Activity = telemetry.Some(t.Activity.Or(0) + v/100)
+			}
+		}
+	}
+	for i := range o.Tenants {
+		t := &o.Tenants[i]
+		if list := probes[i].tpot; len(list) > 0 {
+			t.TPOT, t.At, t.Gone = telemetry.Some(median(list)), probes[i].at.Sub(w.start), false
+		}
+	}
+	return o
+}
+
+// owners tells whose a process is.
+func (w *watch) owners() func(telemetry.Process) int {
+	return func(p telemetry.Process) int {
+		for i, t := range w.setup.sources {
+			if slices.Contains(t.PIDs, p.PID) || t.Command != "" && strings.Contains(w.procs(p.PID), t.Command) {
+				return i
+			}
+		}
+		return -1
+	}
+}
+
+// commandLine reads a process's command line; "" where it cannot.
+func commandLine(pid uint32) string {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return ""
+	}
+	return strings.ReplaceAll(string(b), "\x00", " ")
+}

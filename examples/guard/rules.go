@@ -1,0 +1,538 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// rules are the guard's thresholds. None is published for this purpose; they
+// are ours, and flags or the configuration change them.
+type rules struct {
+	Window   time.Duration // of one observation
+	Slow     int           // windows in a row above what is expected that raise an alarm
+	Clear    int           // windows in a row within it that end one
+	Margin   float64       // above the upper end of what is expected, as a part of it
+	Rise     float64       // by how much a neighbour's share of the GPU must have grown
+	Cooldown time.Duration // no second action on a GPU for so long
+	Budget   int           // actions in an hour, all GPUs together
+	Policy   telemetry.ReapPolicy
+	Learn    int // windows from which to learn what is usual, where nothing is predicted
+}
+
+func defaultRules(window time.Duration) rules {
+	policy := telemetry.ReapPolicies()[0]
+	return rules{Window: window, Slow: 3, Clear: 5, Margin: 0.10, Rise: 0.10,
+		Cooldown: 30 * window, Budget: 100, Policy: policy, Learn: 15}
+}
+
+type action string
+
+// The actions, the least disturbing first.
+const (
+	actionKeep   action = "keep"
+	actionNotice action = "notice"
+	actionCap    action = "cap"
+	actionMove   action = "move"
+	actionSplit  action = "split"
+	actionReap   action = "reap"
+)
+
+// acts says whether the action changes anything for anybody.
+func (a action) acts() bool { return a == actionCap || a == actionMove || a == actionReap }
+
+// A proposal is what the guard would do, and why.
+type proposal struct {
+	At       time.Duration `json:"at_ns"`
+	Action   action        `json:"action"`
+	GPU      int           `json:"gpu"`
+	Victim   string        `json:"victim,omitempty"` // who suffers
+	Target   string        `json:"target"`           // whom the action concerns
+	Owner    string        `json:"owner,omitempty"`
+	Percent  float64       `json:"active_thread_percent,omitempty"` // of a cap
+	To       *int          `json:"to_gpu,omitempty"`                // of a move
+	Evidence []string      `json:"evidence"`
+	Effect   string        `json:"effect"`
+	// Withheld says why an action is only proposed.
+	Withheld string `json:"withheld,omitempty"`
+
+	victim, target int // tenants; -1 = none
+}
+
+// guard is the state of watching. It is not safe for concurrent use.
+type guard struct {
+	rules     rules
+	gpus      []gpu
+	tenants   []tenant
+	profiles  *predict.Profiles
+	predictor *predict.Predictor
+	states    []tenantState
+	devices   []deviceState
+	others    map[otherKey]*history
+	acted     []time.Duration // of the last hour
+	window    int
+}
+
+// deviceState is what is kept of a GPU.
+type deviceState struct {
+	lastAct   time.Duration // negative = never
+	at        time.Duration // of the newest reading
+	blind     bool          // since then
+	joules    telemetry.Optional[float64]
+	joulesAt  time.Duration
+	idleWatts telemetry.Optional[float64] // the least that it drew while nothing ran
+	busyWatts telemetry.Optional[float64] // and while something did
+}
+
+type otherKey struct {
+	gpu int
+	pid uint32
+}
+
+type tenantState struct {
+	activity    history
+	load        history
+	learnt      []float64
+	slow, clear int
+	alarm       bool
+	proposed    action // in this alarm
+	idleSince   time.Duration
+	idle        bool
+	noticed     bool
+	reaped      bool
+	capped      float64
+	withheld    string
+	asked       bool // to be reaped
+	askedAt     time.Duration
+	joules      float64 // drawn while idle
+	wattsSeen   bool
+}
+
+// history keeps the last windows of a figure; a missing one is NaN.
+type history struct {
+	values [64]float64
+	n      int
+}
+
+func (h *history) add(v float64) { h.values[h.n%len(h.values)] = v; h.n++ }
+
+// recent is the mean of the last k windows and before the median of those that
+// came earlier, as far as they are kept; NaN where there are none.
+func (h *history) around(k int) (before, recent float64) {
+	var now, past []float64
+	for i := max(0, h.n-len(h.values)); i < h.n; i++ {
+		if v := h.values[i%len(h.values)]; math.IsNaN(v) {
+			continue
+		} else if i >= h.n-k {
+			now = append(now, v)
+		} else {
+			past = append(past, v)
+		}
+	}
+	return median(past), mean(now)
+}
+
+func newGuard(r rules, gpus []gpu, tenants []tenant, profiles *predict.Profiles, predictor *predict.Predictor) *guard {
+	g := &guard{rules: r, gpus: gpus, tenants: tenants, profiles: profiles, predictor: predictor,
+		states: make([]tenantState, len(tenants)), devices: make([]deviceState, len(gpus)), others: map[otherKey]*history{}}
+	for i := range g.devices {
+		g.devices[i] = deviceState{lastAct: -1, at: -1}
+	}
+	return g
+}
+
+// step takes a window's observation and returns what is proposed.
+func (g *guard) step(o observation) []proposal {
+	g.window++
+	g.acted = slices.DeleteFunc(g.acted, func(at time.Duration) bool { return o.At-at >= time.Hour })
+	g.remember(&o)
+	var out []proposal
+	for i := range g.gpus {
+		if why := g.unsound(&o, i); why != "" {
+			g.devices[i].blind = true
+			for k := range g.tenants {
+				if g.tenants[k].GPU == i {
+					g.states[k].slow, g.states[k].clear = 0, 0
+				}
+			}
+			continue
+		}
+		g.see(&o.GPUs[i], i)
+		out = append(out, g.slow(&o, i)...)
+		out = append(out, g.idle(&o, i)...)
+	}
+	said := out[:0]
+	for _, p := range out {
+		if g.hold(&p) {
+			said = append(said, p)
+		}
+	}
+	return said
+}
+
+// remember adds the window to the histories.
+func (g *guard) remember(o *observation) {
+	for i := range g.tenants {
+		s, seen := &g.states[i], &o.Tenants[i]
+		activity, ok := seen.Activity.Get()
+		if !ok && !seen.Gone {
+			activity = 1 // its presence is all that is known
+		}
+		s.activity.add(activity)
+		s.load.add(orNaN(seen.Load))
+	}
+	for i := range o.GPUs {
+		for _, p := range o.GPUs[i].Others {
+			key := otherKey{i, p.PID}
+			h := g.others[key]
+			if h == nil {
+				h = &history{}
+				// It was not there before.
+				for range min(g.window-1, len(h.values)-1) {
+					h.add(0)
+				}
+				g.others[key] = h
+			}
+			h.add(p.Activity)
+		}
+	}
+	for key := range g.others {
+		if !slices.ContainsFunc(o.GPUs[key.gpu].Others, func(p processSeen) bool { return p.PID == key.pid }) {
+			delete(g.others, key)
+		}
+	}
+}
+
+// unsound says why nothing may be concluded of a GPU in this window.
+func (g *guard) unsound(o *observation, i int) string {
+	seen, d := &o.GPUs[i], &g.devices[i]
+	last := d.at
+	d.at = max(last, seen.At)
+	switch {
+	case seen.Down != "":
+		return "the GPU is down: " + seen.Down
+	case o.At-seen.At >= g.rules.Window:
+		return fmt.Sprintf("the newest reading is %v old", o.At-seen.At)
+	case seen.At > o.At || seen.At < last:
+		return "the readings' clock goes backwards"
+	}
+	util, known := seen.UtilPercent.Get()
+	if known && (util < 0 || util > 100) {
+		return fmt.Sprintf("a utilization of %v%%", util)
+	}
+	if w, ok := seen.Watts.Get(); ok && known && util == 0 && (w > d.idleWatts.Or(math.Inf(1))+contextWatts || w >= d.busyWatts.Or(math.Inf(1))) {
+		return fmt.Sprintf("it draws %.0f W while it is said to run nothing", w)
+	}
+	sum := 0.0
+	for k := range g.tenants {
+		t := &o.Tenants[k]
+		if g.tenants[k].GPU != i || t.Gone {
+			continue
+		}
+		if t.At > o.At {
+			return g.tenants[k].Name + "'s figures are of the future"
+		}
+		if a, ok := t.Activity.Get(); ok {
+			sum += a
+		}
+		if _, served := t.TPOT.Get(); served && known && util == 0 && o.At-t.At < g.rules.Window {
+			return g.tenants[k].Name + " serves while the GPU is said to run nothing"
+		}
+	}
+	if known && sum-util/100 > 0.5 {
+		return fmt.Sprintf("the tenants' shares add up to %.0f%% of the GPU, which is said to be busy %.0f%%", 100*sum, util)
+	}
+	return ""
+}
+
+// contextWatts is by how much the power of a device may exceed that of its
+// quietest moment while nothing runs: a context that does nothing costs 26 to
+// 50 W on boards with HBM (arXiv 2605.23918).
+const contextWatts = 60
+
+// see takes the device's readings, and where some were missing before, keeps
+// idle times only if the energy counter shows that nothing ran meanwhile.
+func (g *guard) see(seen *gpuSeen, i int) {
+	d := &g.devices[i]
+	w, known := seen.Watts.Get()
+	if util, ok := seen.UtilPercent.Get(); ok && util == 0 && known {
+		d.idleWatts = telemetry.Some(min(w, d.idleWatts.Or(w)))
+	} else if ok && known && util >= 10 {
+		d.busyWatts = telemetry.Some(min(w, d.busyWatts.Or(w)))
+	}
+	joules, counted := seen.Joules.Get()
+	if d.blind {
+		before, ok := d.joules.Get()
+		span := (seen.At - d.joulesAt).Seconds()
+		ran := !ok || !counted || span <= 0 || joules < before || (joules-before)/span > d.idleWatts.Or(0)+contextWatts
+		for k := range g.tenants {
+			if ran && g.tenants[k].GPU == i {
+				g.forget(&g.states[k])
+			}
+		}
+	}
+	d.blind, d.joules, d.joulesAt = false, seen.Joules, seen.At
+}
+
+// forget drops what needs an unbroken observation.
+func (g *guard) forget(s *tenantState) {
+	s.slow, s.clear, s.idle, s.noticed, s.asked, s.joules = 0, 0, false, false, false, 0
+}
+
+// expected is what a tenant's TPOT in milliseconds should be beside the others,
+// with where it comes from.
+func (g *guard) expected(i int) (predict.Interval, string, bool) {
+	t, s := &g.tenants[i], &g.states[i]
+	in, ok := t.Expect.Get()
+	basis := "predicted by its owner"
+	if !ok {
+		basis = "predicted"
+		in, ok = g.foresee(t.GPU, i, func(k int) (predict.Server, predict.Load, bool) {
+			server := g.tenants[k].Server
+			if c := g.states[k].capped; c > 0 {
+				server.SMPercent = predict.Some(100 * c)
+			}
+			return server, g.tenants[k].Load, true
+		})
+	}
+	if len(s.learnt) < g.rules.Learn {
+		return in, basis, ok
+	}
+	quiet := slices.Sorted(slices.Values(s.learnt))
+	m := quiet[len(quiet)/2]
+	switch {
+	case !ok:
+		// The spread of quiet windows, and a quarter as hosts and clients vary.
+		return predict.Interval{Value: m, Low: quiet[0], High: max(1.25*m, quiet[len(quiet)-1])}, "learnt", true
+	case in.Contains(m):
+		// Where the prediction holds, what was seen is the narrower of the two.
+		return predict.Interval{Value: m, Low: quiet[0], High: min(in.High, max(1.1*m, quiet[len(quiet)-1]))}, basis + ", and seen to hold,", true
+	}
+	return in, basis, true
+}
+
+// foresee predicts the TPOT in milliseconds of tenant i on a GPU beside its
+// other tenants that hold something, each as use says; use leaves a tenant out.
+// It cannot where one of them has no profile.
+func (g *guard) foresee(gpu, i int, use func(k int) (predict.Server, predict.Load, bool)) (predict.Interval, bool) {
+	var group []predict.Solo
+	at := -1
+	for k := range g.tenants {
+		if g.tenants[k].GPU != gpu && k != i || g.states[k].reaped {
+			continue
+		}
+		server, load, in := use(k)
+		if !in {
+			continue
+		}
+		solo, err := g.profiles.Solo(server, load)
+		if err != nil {
+			return predict.Interval{}, false
+		}
+		if k == i {
+			at = len(group)
+		}
+		group = append(group, solo)
+	}
+	if at < 0 {
+		return predict.Interval{}, false
+	}
+	out, err := g.predictor.Predict(g.gpus[gpu].Mechanism, group, predict.MethodClosedForm)
+	if err != nil {
+		return predict.Interval{}, false
+	}
+	return out[at].Get(predict.MetricTPOTP50)
+}
+
+// slow judges the latencies of a GPU's tenants.
+func (g *guard) slow(o *observation, gpu int) (out []proposal) {
+	for i := range g.tenants {
+		t, s, seen := &g.tenants[i], &g.states[i], &o.Tenants[i]
+		if t.GPU != gpu || !t.online() || seen.Gone {
+			continue
+		}
+		v, ok := seen.TPOT.Get()
+		if !ok || o.At-seen.At >= g.rules.Window || !(v > 0) {
+			s.slow, s.clear = 0, 0
+			continue
+		}
+		expect, basis, known := g.expected(i)
+		if len(s.learnt) < g.rules.Learn && (!known || v <= expect.High) {
+			s.learnt = append(s.learnt, v)
+		}
+		if !known {
+			continue
+		}
+		limit := expect.High * (1 + g.rules.Margin)
+		beyond := v > limit // of what is expected, not of the objective alone
+		if t.LimitMS > 0 {
+			limit = min(limit, t.LimitMS)
+		}
+		if v <= limit {
+			s.slow = 0
+			s.clear++
+			if s.clear >= g.rules.Clear {
+				s.alarm, s.proposed = false, ""
+			}
+			continue
+		}
+		s.clear = 0
+		s.slow++
+		if s.slow < g.rules.Slow || s.alarm && s.proposed != actionKeep && s.slow%g.rules.Clear != 0 {
+			continue
+		}
+		evidence := fmt.Sprintf("%s: TPOT %s over %d windows; %s at most %s",
+			t.Name, ms(v), s.slow, basis, ms(expect.High))
+		if t.LimitMS > 0 && v > t.LimitMS {
+			evidence += ", objective " + ms(t.LimitMS)
+		}
+		p := g.blame(o, i, evidence)
+		if p.Action == actionKeep && !beyond || s.alarm && p.Action == s.proposed && !p.Action.acts() {
+			continue // it was to be expected, or was said already
+		}
+		s.alarm, s.proposed = true, p.Action
+		out = append(out, p)
+	}
+	return out
+}
+
+// idle finds who holds a GPU without working.
+func (g *guard) idle(o *observation, gpu int) (out []proposal) {
+	policy := g.rules.Policy
+	for i := range g.tenants {
+		t, s, seen := &g.tenants[i], &g.states[i], &o.Tenants[i]
+		if t.GPU != gpu || t.online() {
+			continue // a server without requests waits for them
+		}
+		a, known := seen.Activity.Get()
+		s.reaped = seen.Gone
+		switch {
+		case seen.Gone:
+			g.forget(s)
+			continue
+		case !known || o.At-seen.At >= g.rules.Window:
+			continue
+		case a >= idleBelow:
+			g.forget(s)
+			continue
+		case !s.idle:
+			s.idle, s.idleSince = true, o.At-g.rules.Window
+		}
+		if w, ok := seen.Watts.Get(); ok {
+			s.joules += w * g.rules.Window.Seconds()
+			s.wattsSeen = true
+		}
+		for_ := o.At - s.idleSince
+		evidence := []string{fmt.Sprintf("%s has run nothing for %v", t.Name, for_.Round(time.Second))}
+		if s.wattsSeen {
+			evidence = append(evidence, fmt.Sprintf("%.0f kJ drawn above the idle device meanwhile", s.joules/1e3))
+		}
+		p := proposal{At: o.At, GPU: gpu, Target: t.Name, Owner: t.Owner, Evidence: evidence, victim: -1, target: i}
+		switch {
+		case !s.noticed && for_ >= noticeAfter(policy):
+			s.noticed = true
+			p.Action = actionNotice
+			p.Effect = fmt.Sprintf("the owner has %v to use it, or to say that it is kept", policy.ReapAfter-noticeAfter(policy))
+			if !t.MayReap {
+				p.Effect = "no more than a notice: the owner has not agreed in writing to lose the tenant's state"
+			}
+			out = append(out, p)
+		case s.noticed && t.MayReap && for_ >= policy.ReapAfter && (!s.asked || o.At-s.askedAt >= g.rules.Cooldown):
+			p.Action = actionReap
+			p.Effect = fmt.Sprintf("%.2f GPU come free; the owner agreed in writing and was told %v ago",
+				t.Holds, (for_ - noticeAfter(policy)).Round(time.Minute))
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// idleBelow is the share of the GPU's time under which a tenant does nothing:
+// NVML's resolution is one percent.
+const idleBelow = 0.01
+
+// noticeAfter is when a policy warns, half-way where it does not say.
+func noticeAfter(p telemetry.ReapPolicy) time.Duration {
+	if len(p.WarnAfter) > 0 {
+		return p.WarnAfter[0]
+	}
+	return p.ReapAfter / 2
+}
+
+// hold withholds an action for which it is too early or which is one too many.
+// What was withheld for the same reason before is not worth saying again.
+func (g *guard) hold(p *proposal) bool {
+	if !p.Action.acts() || p.Withheld != "" {
+		return true
+	}
+	d := &g.devices[p.GPU]
+	why := ""
+	switch {
+	// Idle holdings do not disturb each other: only cures need to be seen to work.
+	case p.Action != actionReap && d.lastAct >= 0 && p.At-d.lastAct < g.rules.Cooldown:
+		why = fmt.Sprintf("cool-down: something was done on this GPU less than %v ago", g.rules.Cooldown)
+	case len(g.acted) >= g.rules.Budget:
+		why = fmt.Sprintf("budget: %d actions in the last hour", g.rules.Budget)
+	default:
+		g.acted = append(g.acted, p.At)
+		if p.Action != actionReap {
+			d.lastAct = p.At
+		} else if p.target >= 0 {
+			g.states[p.target].asked, g.states[p.target].askedAt = true, p.At
+		}
+	}
+	said := false
+	if p.target >= 0 {
+		said = why != "" && g.states[p.target].withheld == why
+		g.states[p.target].withheld = why
+	}
+	p.Withheld = why
+	return !said
+}
+
+// done takes notice of an action that was carried out.
+func (g *guard) done(p *proposal) {
+	if p.target < 0 {
+		return
+	}
+	s := &g.states[p.target]
+	switch p.Action {
+	case actionReap:
+		s.reaped = true
+	case actionCap:
+		s.capped = p.Percent / 100
+	case actionMove:
+		g.tenants[p.target].GPU = *p.To
+	}
+}
+
+func orNaN(v telemetry.Optional[float64]) float64 {
+	if f, ok := v.Get(); ok {
+		return f
+	}
+	return math.NaN()
+}
+
+func mean(list []float64) float64 {
+	sum := 0.0
+	for _, v := range list {
+		sum += v
+	}
+	return sum / float64(len(list))
+}
+
+func median(list []float64) float64 {
+	if len(list) == 0 {
+		return math.NaN()
+	}
+	list = slices.Clone(list)
+	slices.Sort(list)
+	return list[len(list)/2]
+}
+
+func ms(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) + " ms" }

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// scene is one GPU with a server that should take 10 ms a token, a batch job and
+// a notebook.
+type scene struct {
+	*guard
+	t *testing.T
+	o observation
+	w time.Duration
+}
+
+func newScene(t *testing.T, change func(tenants []tenant)) *scene {
+	t.Helper()
+	profiles, err := predict.NewProfiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	predictor := predict.NewPredictor()
+	tenants := []tenant{
+		{Name: "a/chat", Kind: decision.KindOnlineInference, Expect: telemetry.Some(predict.Interval{Value: 10, Low: 9, High: 11}), Holds: 0.3},
+		{Name: "b/nightly", Kind: decision.KindBatch, Holds: 0.3},
+		{Name: "c/book", Kind: decision.KindNotebook, Holds: 0.3, MayReap: true},
+	}
+	if change != nil {
+		change(tenants)
+	}
+	r := defaultRules(time.Minute)
+	s := &scene{guard: newGuard(r, []gpu{{Name: "H200", Mechanism: sharing.MechanismTimeSlicing}}, tenants, profiles, &predictor), t: t}
+	s.o = observation{GPUs: make([]gpuSeen, 1), Tenants: make([]tenantSeen, len(tenants))}
+	s.o.GPUs[0] = gpuSeen{UtilPercent: telemetry.Some(50.0), Watts: telemetry.Some(300.0)}
+	s.o.Tenants[0] = tenantSeen{TPOT: telemetry.Some(10.0), Activity: telemetry.Some(0.2)}
+	s.o.Tenants[1] = tenantSeen{Activity: telemetry.Some(0.2)}
+	s.o.Tenants[2] = tenantSeen{Activity: telemetry.Some(0.1)}
+	return s
+}
+
+// run lets windows pass, with fresh figures except for what change makes of them.
+func (s *scene) run(windows int, change func(o *observation)) (out []proposal) {
+	for range windows {
+		s.w += time.Minute
+		o := s.o
+		o.At = s.w
+		o.GPUs, o.Tenants = append([]gpuSeen(nil), s.o.GPUs...), append([]tenantSeen(nil), s.o.Tenants...)
+		o.GPUs[0].At = s.w
+		for i := range o.Tenants {
+			o.Tenants[i].At = s.w
+		}
+		if change != nil {
+			change(&o)
+		}
+		out = append(out, s.step(o)...)
+	}
+	return out
+}
+
+func (s *scene) none(why string, list []proposal) {
+	s.t.Helper()
+	for i := range list {
+		s.t.Errorf("%s: %s %s: %q", why, list[i].Action, list[i].Target, list[i].Evidence)
+	}
+}
+
+func TestNoAlarmWithoutReason(t *testing.T) {
+	s := newScene(t, nil)
+	s.none("quiet", s.run(100, nil))
+	slow := func(o *observation) { o.Tenants[0].TPOT = telemetry.Some(20.0) }
+	s.none("two slow windows", s.run(2, slow))
+	s.none("quiet again", s.run(1, nil))
+	s.none("two more", s.run(2, slow))
+}
+
+func TestTheNeighbourThatChangedIsNamed(t *testing.T) {
+	s := newScene(t, nil)
+	s.run(20, nil)
+	noisy := func(o *observation) {
+		o.Tenants[0].TPOT = telemetry.Some(20.0)
+		o.Tenants[1].Activity = telemetry.Some(0.7)
+		o.GPUs[0].UtilPercent = telemetry.Some(95.0)
+	}
+	got := s.run(3, noisy)
+	if len(got) != 1 || got[0].Target != "b/nightly" || got[0].Victim != "a/chat" || got[0].Action != actionMove || got[0].Withheld == "" {
+		t.Fatalf("%+v", got)
+	}
+	s.none("said already", s.run(2, func(o *observation) { noisy(o); o.Tenants[1].Activity = telemetry.Some(0.72) })[:0])
+
+	// A process that belongs to nobody is named as well.
+	s = newScene(t, nil)
+	s.run(20, nil)
+	got = s.run(3, func(o *observation) {
+		o.Tenants[0].TPOT = telemetry.Some(20.0)
+		o.GPUs[0].Others = []processSeen{{PID: 4711, Activity: 0.6}}
+	})
+	if len(got) != 1 || got[0].Target != "process 4711" || got[0].Action != actionNotice {
+		t.Fatalf("%+v", got)
+	}
+}
+
+func TestItsOwnLoadIsNotANeighboursFault(t *testing.T) {
+	s := newScene(t, nil)
+	s.o.Tenants[0].Load = telemetry.Some(2.0)
+	s.run(20, nil)
+	got := s.run(5, func(o *observation) {
+		o.Tenants[0].TPOT, o.Tenants[0].Load = telemetry.Some(20.0), telemetry.Some(6.0)
+	})
+	if len(got) != 1 || got[0].Action != actionKeep || !strings.Contains(got[0].Evidence[1], "its own load rose") {
+		t.Fatalf("%+v", got)
+	}
+}
+
+func TestNothingOnBadReadings(t *testing.T) {
+	slow := func(o *observation) {
+		o.Tenants[0].TPOT = telemetry.Some(30.0)
+		o.Tenants[1].Activity = telemetry.Some(0.7)
+		o.Tenants[2].Activity = telemetry.Some(0.0)
+	}
+	for name, bad := range map[string]func(o *observation){
+		"stale device":       func(o *observation) { o.GPUs[0].At = 20 * time.Minute },
+		"device down":        func(o *observation) { o.GPUs[0].Down = "hung" },
+		"from the future":    func(o *observation) { o.GPUs[0].At += time.Hour },
+		"above 100 percent":  func(o *observation) { o.GPUs[0].UtilPercent = telemetry.Some(250.0) },
+		"idle, but it draws": func(o *observation) { o.GPUs[0].UtilPercent = telemetry.Some(0.0); o.Tenants[0].TPOT = none() },
+		"idle, but serves":   func(o *observation) { o.GPUs[0].UtilPercent = telemetry.Some(0.0); o.GPUs[0].Watts = none() },
+		"shares beyond all": func(o *observation) {
+			o.GPUs[0].UtilPercent = telemetry.Some(20.0)
+			o.Tenants[0].Activity = telemetry.Some(0.9)
+		},
+	} {
+		s := newScene(t, nil)
+		s.run(20, nil)
+		s.none(name, s.run(200, func(o *observation) { slow(o); bad(o) }))
+	}
+}
+
+func none() telemetry.Optional[float64] { return telemetry.Optional[float64]{} }
+
+func TestReaping(t *testing.T) {
+	idle := func(o *observation) { o.Tenants[2].Activity = telemetry.Some(0.0) }
+	s := newScene(t, nil)
+	got := s.run(61, idle)
+	if len(got) != 2 || got[0].Action != actionNotice || got[0].At != 15*time.Minute || got[1].Action != actionReap || got[1].At != 60*time.Minute {
+		t.Fatalf("%+v", got)
+	}
+	// Without consent in writing there is no more than a notice.
+	s = newScene(t, func(ts []tenant) { ts[2].MayReap = false })
+	if got := s.run(600, idle); len(got) != 1 || got[0].Action != actionNotice {
+		t.Fatalf("%+v", got)
+	}
+	// Work starts the clock again.
+	s = newScene(t, nil)
+	s.run(50, idle)
+	s.run(1, nil)
+	if got := s.run(50, idle); len(got) != 1 || got[0].Action != actionNotice {
+		t.Fatalf("%+v", got)
+	}
+	// A time that nobody saw counts as idle only if the energy counter says so.
+	for name, c := range map[string]struct {
+		joules float64
+		reaped bool
+	}{"nothing ran": {30 * 60 * 80, true}, "something ran": {30 * 60 * 300, false}} {
+		s = newScene(t, nil)
+		s.o.GPUs[0].UtilPercent, s.o.GPUs[0].Watts = telemetry.Some(0.0), telemetry.Some(75.0)
+		s.o.Tenants[0] = tenantSeen{}
+		s.o.Tenants[1].Activity = telemetry.Some(0.0)
+		s.tenants[1].Kind = decision.KindOnlineInference // only the notebook can be idle here
+		counted := 0.0
+		count := func(o *observation) { counted += 75 * 60; o.GPUs[0].Joules = telemetry.Some(counted); idle(o) }
+		s.run(25, count)
+		s.run(30, func(o *observation) { o.GPUs[0].Down = "hung" })
+		counted += c.joules
+		reaped := false
+		for _, p := range s.run(10, count) {
+			reaped = reaped || p.Action == actionReap
+		}
+		if reaped != c.reaped {
+			t.Errorf("%s meanwhile: reaped %v", name, reaped)
+		}
+	}
+}
+
+func TestBudgetAndCoolDown(t *testing.T) {
+	s := newScene(t, nil)
+	s.rules.Budget = 1
+	p := proposal{Action: actionCap, target: 1}
+	if !s.hold(&p) || p.Withheld != "" {
+		t.Fatalf("%+v", p)
+	}
+	p = proposal{Action: actionCap, target: 1, At: 5 * time.Minute}
+	if !s.hold(&p) || !strings.Contains(p.Withheld, "cool-down") {
+		t.Errorf("%+v", p)
+	}
+	p = proposal{Action: actionReap, target: 2, At: 5 * time.Minute}
+	if !s.hold(&p) || !strings.Contains(p.Withheld, "budget") {
+		t.Errorf("%+v", p)
+	}
+	p = proposal{Action: actionReap, target: 2, At: 6 * time.Minute}
+	if s.hold(&p) {
+		t.Errorf("said twice: %+v", p)
+	}
+	s.run(61, nil)
+	p = proposal{Action: actionCap, target: 1, At: 61 * time.Minute}
+	if !s.hold(&p) || p.Withheld != "" {
+		t.Errorf("an hour later: %+v", p)
+	}
+}
+
+// What is usual is learnt where nothing is predicted.
+func TestLearning(t *testing.T) {
+	s := newScene(t, func(ts []tenant) { ts[0].Expect = telemetry.Optional[predict.Interval]{} })
+	s.run(20, nil)
+	in, basis, ok := s.expected(0)
+	if !ok || basis != "learnt" || in.Value != 10 || in.High != 12.5 {
+		t.Fatalf("%+v %q %v", in, basis, ok)
+	}
+	got := s.run(3, func(o *observation) { o.Tenants[0].TPOT = telemetry.Some(20.0) })
+	if len(got) != 1 || got[0].Action != actionKeep {
+		t.Fatalf("%+v", got)
+	}
+}

@@ -1,0 +1,166 @@
+// Package promtext reads pages in Prometheus' text format, one after another in
+// one stream, with a library of Prometheus', and goes on after a broken line.
+package promtext
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/cotenant/cotenant/internal/problem"
+)
+
+// maxPage bounds one page, and with it the memory: an exporter's page is far
+// smaller, a federated one of a thousand nodes has some tens of MiB.
+const maxPage = 128 << 20
+
+// Page is one page: its number in the stream, from 0, and its families in the
+// order of their names.
+type Page struct {
+	Number   int
+	Families []*dto.MetricFamily
+}
+
+// Read calls each with every page of a stream. A page ends where a metric is
+// described a second time, as in the pages of several exporters written into
+// one file. Lines that are no metric are problems with their line; the rest is
+// still given. The error names them all; io.ErrUnexpectedEOF stands in it
+// where the last line has no end.
+func Read(in io.Reader, each func(Page)) error {
+	s := &splitter{each: each, described: map[string]bool{}}
+	rd := bufio.NewReaderSize(in, 64<<10)
+	var err error
+	var long []byte // the beginning of a line that is longer than rd's buffer
+	for err == nil && s.probs.Len() < problem.Enough {
+		var line []byte
+		line, err = rd.ReadSlice('\n')
+		if full := errors.Is(err, bufio.ErrBufferFull); full || len(long) > 0 {
+			long = append(long, line...)
+			if line = long; full {
+				line, err = nil, nil
+			} else {
+				long = nil
+			}
+		}
+		if s.buf.Len()+len(line)+len(long) > maxPage {
+			return fmt.Errorf("promtext: line %d: a page of more than %d MiB", s.line+1, maxPage>>20)
+		}
+		if len(line) > 0 {
+			s.add(line)
+		}
+	}
+	s.flush()
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.probs.AddErr("", err)
+	}
+	return s.probs.Err()
+}
+
+type splitter struct {
+	each      func(Page)
+	probs     problem.List
+	buf       bytes.Buffer
+	described map[string]bool
+	line      int // lines taken
+	first     int // lines before the page in buf
+	pages     int
+}
+
+func (s *splitter) add(line []byte) {
+	if line[0] == '#' {
+		if f := bytes.Fields(line); len(f) > 2 && (string(f[1]) == "HELP" || string(f[1]) == "TYPE") {
+			key := string(f[1]) + " " + string(f[2])
+			if s.described[key] {
+				s.flush()
+			}
+			s.described[key] = true
+		}
+	}
+	s.line++
+	// Metrics with quoted names are left out: nothing here reads any, and the
+	// library (common v0.70.0) fails on "{}" with a nil pointer.
+	if t := bytes.TrimLeft(line, " \t"); len(t) > 0 && t[0] == '{' {
+		s.buf.WriteByte('\n')
+		return
+	}
+	s.buf.Write(line)
+}
+
+// flush parses the page in buf. The library stops at a broken line: that line
+// becomes a problem and an empty line, and the page is parsed again.
+func (s *splitter) flush() {
+	page := s.buf.Bytes()
+	if n := len(page); n > 0 && page[n-1] != '\n' {
+		s.buf.WriteByte('\n')
+		page = s.buf.Bytes()
+	}
+	for s.probs.Len() < problem.Enough {
+		p := expfmt.NewTextParser(model.UTF8Validation)
+		families, err := p.TextToMetricFamilies(bytes.NewReader(page))
+		var broken expfmt.ParseError
+		if errors.As(err, &broken) && blank(page, broken.Line) {
+			line := s.first + broken.Line
+			s.probs.Add(&problem.Problem{Path: fmt.Sprintf("line %d", line), Line: line, Message: broken.Msg, Remedy: "write the page as the exporter gave it"})
+			continue
+		}
+		if err != nil {
+			s.probs.AddErr(fmt.Sprintf("line %d", s.first+1), err)
+		}
+		if len(families) > 0 {
+			pg := Page{Number: s.pages}
+			for _, name := range slices.Sorted(maps.Keys(families)) {
+				pg.Families = append(pg.Families, families[name])
+			}
+			s.each(pg)
+			s.pages++
+		}
+		break
+	}
+	s.buf.Reset()
+	clear(s.described)
+	s.first = s.line
+}
+
+// blank empties a line of the page, counted from 1. It answers false where
+// there was nothing to empty.
+func blank(page []byte, line int) bool {
+	for ; line > 1; line-- {
+		i := bytes.IndexByte(page, '\n')
+		if i < 0 {
+			return false
+		}
+		page = page[i+1:]
+	}
+	end := bytes.IndexByte(page, '\n')
+	if end < 0 {
+		end = len(page)
+	}
+	if len(bytes.TrimSpace(page[:end])) == 0 {
+		return false
+	}
+	for i := range page[:end] {
+		page[i] = ' '
+	}
+	return true
+}
+
+// Value is a metric's value, whatever its type says, and whether it has one.
+func Value(m *dto.Metric) (float64, bool) {
+	switch {
+	case m.Gauge != nil:
+		return m.Gauge.GetValue(), true
+	case m.Counter != nil:
+		return m.Counter.GetValue(), true
+	case m.Untyped != nil:
+		return m.Untyped.GetValue(), true
+	}
+	return 0, false
+}

@@ -1,0 +1,106 @@
+package container
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Ref is what a process's control group tells of where it runs.
+type Ref struct {
+	// PodUID is the pod's UID with dashes, or the 32 digits of a static pod. It
+	// is empty outside of Kubernetes, and where a cgroup namespace hides it.
+	PodUID string
+	// ID is the container's id: 64 hexadecimal digits. It is empty for what
+	// belongs to a pod without being in one of its containers.
+	ID string
+	// Runtime is "containerd", "cri-o", "docker" or "podman" where the group's
+	// name says it.
+	Runtime string
+}
+
+var (
+	uid       = `[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32}`
+	podName   = regexp.MustCompile(`^(?:.*-)?pod(` + uid + `)(?:\.slice)?$`)
+	idForm    = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	unitForm  = regexp.MustCompile(`^(cri-containerd|crio|docker|libpod|containerd|nerdctl)-([0-9a-f]{64})(?:\.scope)?$`)
+	colonForm = regexp.MustCompile(`^(.*):(cri-containerd|crio|docker|containerd):([0-9a-f]{64})$`)
+)
+
+var runtimes = map[string]string{
+	"cri-containerd": "containerd", "containerd": "containerd", "nerdctl": "containerd",
+	"crio": "cri-o", "docker": "docker", "libpod": "podman",
+}
+
+// ParseCgroup reads the text of /proc/PID/cgroup, of either version of control
+// groups. ok is false where no line names a pod or container: a process of the
+// host, or one whose group is hidden.
+//
+// A container inside another (Docker in a pod) counts for the outermost one
+// below the pod. Under a private cgroup namespace of the reader paths begin
+// with "/.." and may lack the pod's part; the container's id is still there.
+// What watches a container (conmon) runs outside of it and is in none.
+func ParseCgroup(text []byte) (ref Ref, ok bool) {
+	for line := range strings.Lines(string(text)) {
+		parts := strings.SplitN(strings.TrimRight(line, "\r\n"), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		r := parsePath(parts[2])
+		if better(r, ref) {
+			ref = r
+		}
+	}
+	return ref, ref != Ref{}
+}
+
+// better says whether a tells more than b. Controllers of version 1 can lag
+// behind each other while a process is moved.
+func better(a, b Ref) bool {
+	worth := func(r Ref) int {
+		n := 0
+		if r.ID != "" {
+			n += 2
+		}
+		if r.PodUID != "" {
+			n++
+		}
+		return n
+	}
+	return worth(a) > worth(b)
+}
+
+func parsePath(path string) Ref {
+	var r Ref
+	docker := false // the segment before was Docker's folder
+	for s := range strings.SplitSeq(path, "/") {
+		if m := colonForm.FindStringSubmatch(s); m != nil {
+			if p := podName.FindStringSubmatch(m[1]); p != nil {
+				return Ref{PodUID: dashes(p[1]), ID: m[3], Runtime: runtimes[m[2]]}
+			}
+			if r.ID == "" {
+				r.ID, r.Runtime = m[3], runtimes[m[2]]
+			}
+			continue
+		}
+		if p := podName.FindStringSubmatch(s); p != nil && r.PodUID == "" {
+			// A cluster inside a container (kind): the pod is what counts.
+			r = Ref{PodUID: dashes(p[1])}
+			continue
+		}
+		if r.ID == "" {
+			if m := unitForm.FindStringSubmatch(s); m != nil {
+				r.ID, r.Runtime = m[2], runtimes[m[1]]
+			} else if idForm.MatchString(s) {
+				r.ID = s
+				if docker {
+					r.Runtime = "docker"
+				}
+			}
+		}
+		docker = s == "docker"
+	}
+	return r
+}
+
+// dashes writes a UID as Kubernetes does: systemd's units have underscores.
+func dashes(s string) string { return strings.ReplaceAll(s, "_", "-") }

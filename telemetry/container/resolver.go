@@ -1,0 +1,188 @@
+package container
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"strconv"
+	"sync"
+)
+
+// Pod names a container of a pod.
+type Pod struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"pod"`
+	Container string `json:"container"`
+}
+
+// Identity is what is known of a process.
+type Identity struct {
+	PID uint32
+	// Start is when the process started, in clock ticks since the system did.
+	// With the PID it names the process: ids are used again.
+	Start uint64
+	Ref   Ref
+	// Pod is whose the process is. It means nothing unless Reason is
+	// ReasonNone.
+	Pod Pod
+	// Reason says why Pod is not known.
+	Reason Reason
+}
+
+// Known says whether the process's pod is known.
+func (i Identity) Known() bool { return i.Reason == ReasonNone }
+
+// Resolver finds the containers of processes and remembers them. It is safe for
+// concurrent use.
+type Resolver struct {
+	root fs.FS
+
+	mu    sync.Mutex
+	seen  map[uint32]Identity
+	names map[string]Pod // by container id
+}
+
+// NewResolver returns a resolver that reads proc/PID/stat, proc/PID/cgroup and
+// var/log/containers below root, which is the host's root folder:
+// os.DirFS("/") or where it is mounted.
+func NewResolver(root fs.FS) *Resolver {
+	return &Resolver{root: root, seen: map[uint32]Identity{}}
+}
+
+// Resolve says whose processes these are, in their order. A process is looked
+// at each time, so that an id which was given to another process meanwhile is
+// noticed: the first answer for the new process is ReasonReused. A process that
+// ended after it was resolved keeps its answer until Keep forgets it.
+func (r *Resolver) Resolve(pids ...uint32) []Identity {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]Identity, len(pids))
+	listed := false // read the names of containers once at most
+	for i, pid := range pids {
+		id := r.look(pid)
+		if id.Reason == ReasonNoPod && id.Ref.ID != "" {
+			pod, ok := r.names[id.Ref.ID]
+			if !ok && !listed {
+				listed = true
+				r.names = logNames(r.root)
+				pod, ok = r.names[id.Ref.ID]
+			}
+			if ok {
+				id.Pod, id.Reason = pod, ReasonNone
+			}
+		}
+		before, seen := r.seen[pid]
+		if id.Reason == ReasonGone && seen {
+			out[i] = before
+			continue
+		}
+		r.seen[pid] = id
+		other := before.Start != 0 && before.Start != id.Start || before.Reason == ReasonGone
+		if seen && other && id.Reason != ReasonGone {
+			id.Pod, id.Reason = Pod{}, ReasonReused
+		}
+		out[i] = id
+	}
+	return out
+}
+
+// Keep forgets every process that is not among pids. Call it when what ended
+// before has been accounted for.
+func (r *Resolver) Keep(pids ...uint32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	kept := make(map[uint32]Identity, len(pids))
+	for _, pid := range pids {
+		if id, ok := r.seen[pid]; ok && id.Reason != ReasonGone {
+			kept[pid] = id
+		}
+	}
+	r.seen = kept
+}
+
+// look reads what the system says of a process; a pod is known only as far as
+// it was known before.
+func (r *Resolver) look(pid uint32) Identity {
+	start, why := r.start(pid)
+	if why != ReasonNone {
+		return Identity{PID: pid, Reason: why}
+	}
+	if before, ok := r.seen[pid]; ok && before.Start == start && before.Ref != (Ref{}) {
+		return before
+	}
+	id := Identity{PID: pid, Start: start}
+	text, err := fs.ReadFile(r.root, procFile(pid, "cgroup"))
+	// The id may have changed hands between the two files.
+	again, whyAgain := r.start(pid)
+	switch {
+	case whyAgain != ReasonNone:
+		return Identity{PID: pid, Reason: whyAgain}
+	case again != start:
+		return Identity{PID: pid, Start: again, Reason: ReasonReused}
+	case err != nil:
+		id.Reason = unreadable(err)
+		return id
+	}
+	ref, ok := ParseCgroup(text)
+	id.Ref, id.Reason = ref, ReasonNoPod
+	if !ok {
+		id.Reason = ReasonHost
+		if hidden(text) {
+			id.Reason = ReasonHidden
+		}
+	}
+	return id
+}
+
+// hidden says whether all that a control group's text shows is the root of a
+// namespace, which is how a container sees itself and its like.
+func hidden(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		parts := bytes.SplitN(bytes.TrimSpace(line), []byte(":"), 3)
+		if len(parts) == 3 && len(bytes.Trim(parts[2], "/.")) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func unreadable(err error) Reason {
+	if errors.Is(err, fs.ErrNotExist) {
+		return ReasonGone
+	}
+	return ReasonHidden
+}
+
+func procFile(pid uint32, name string) string {
+	return "proc/" + strconv.FormatUint(uint64(pid), 10) + "/" + name
+}
+
+// start reads when a process started. A zombie has ended.
+func (r *Resolver) start(pid uint32) (uint64, Reason) {
+	text, err := fs.ReadFile(r.root, procFile(pid, "stat"))
+	if err != nil {
+		return 0, unreadable(err)
+	}
+	start, ok := parseStart(text)
+	if !ok {
+		return 0, ReasonMalformed
+	}
+	return start, ReasonNone
+}
+
+// parseStart reads the 22nd field of /proc/PID/stat (proc(5)). The second is
+// the program's name in parentheses, which its owner chooses: it may hold
+// spaces, parentheses and newlines, so that fields count from the last ")".
+func parseStart(text []byte) (uint64, bool) {
+	i := bytes.LastIndexByte(text, ')')
+	if i < 0 {
+		return 0, false
+	}
+	fields := bytes.Fields(text[i+1:])
+	const start = 22 - 3 // the first after the name is the third
+	if len(fields) <= start {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(fields[start]), 10, 64)
+	return n, err == nil
+}

@@ -1,0 +1,335 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/bits"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry/container"
+)
+
+// Defaults of Options.
+const (
+	DefaultRetain  = 24 * time.Hour
+	DefaultMaxPods = 10_000
+)
+
+// Overflow is the pod and container of what is beyond Options.MaxPods. No pod
+// can be called so.
+const Overflow = "(more)"
+
+// Options are options of New and Restore.
+type Options struct {
+	// Clock names the clock that Post's times are read from: the system's boot
+	// id for the time since boot. Restored records that were stored under
+	// another clock go on from its zero: what ran meanwhile is unattributed,
+	// and time before the clock began is no time of the GPU's.
+	Clock string
+	// Retain is for how long of a GPU's time a pod's row is kept after it was
+	// last posted to. 0 is DefaultRetain.
+	Retain time.Duration
+	// MaxPods bounds the rows of pods. What comes beyond is posted under the
+	// pod Overflow of its namespace. 0 is DefaultMaxPods.
+	MaxPods int
+}
+
+// Part is one account's part of a stretch of a GPU's time.
+type Part struct {
+	Account Account
+	Pod     container.Pod // zero for what is no pod's
+	Basis   sharing.Basis
+	Time    time.Duration
+	// Low and High are the bounds of Time.
+	Low, High time.Duration
+}
+
+// Interval is the time of a GPU since its last posting.
+type Interval struct {
+	GPU string
+	// To is where the time ends, on the ledger's clock. It begins where the
+	// last posting ended; the first posting of a GPU only says where it begins.
+	To        time.Duration
+	Mechanism sharing.Mechanism
+	// Parts are what the time went to; their sum is at most the time. What they
+	// leave over is unattributed. A part of no time keeps its row from ending.
+	Parts []Part
+	// Microjoules is the GPU's energy in that time; missing where not known.
+	Microjoules Optional[int64]
+	// IdleMicrojoules is how much of it the GPU would have drawn doing nothing.
+	// It goes to all parts by time; the rest to those in which something ran.
+	IdleMicrojoules int64
+	// Price is the price of an hour of the GPU; the zero Money for none.
+	Price cost.Money
+}
+
+// Ledger holds the accounts. It is not safe for concurrent use.
+type Ledger struct {
+	opts   Options
+	rows   map[Key]*row
+	totals map[TotalKey]*total
+	gpus   map[string]*gpu
+	pods   int // rows of pods
+	gone   []string
+}
+
+type row struct {
+	Amount
+	// Owed is the money that the row has earned beyond Amount.Micros, in
+	// millionths times nanoseconds of an hour. It is below zero for a row that
+	// was given a millionth early.
+	Owed int64 `json:"owed"`
+	// Last is the GPU's observed time at the last posting.
+	Last  time.Duration `json:"last_ns"`
+	dirty bool
+}
+
+type total struct {
+	Amount
+	dirty bool
+}
+
+type gpu struct {
+	// Through is where the last posting ended on the clock called Clock.
+	Through  time.Duration `json:"through_ns"`
+	Clock    string        `json:"clock"`
+	Observed time.Duration `json:"observed_ns"`
+	// Owed is the sum of what all rows are owed, from 0 to below an hour.
+	Owed  int64 `json:"owed"`
+	dirty bool
+}
+
+// New returns an empty ledger.
+func New(opts Options) *Ledger {
+	opts.Retain = cmp.Or(opts.Retain, DefaultRetain)
+	opts.MaxPods = cmp.Or(opts.MaxPods, DefaultMaxPods)
+	return &Ledger{opts: opts, rows: map[Key]*row{}, totals: map[TotalKey]*total{}, gpus: map[string]*gpu{}}
+}
+
+// Through returns where a GPU's last posting ended, and whether it had one.
+func (l *Ledger) Through(name string) (time.Duration, bool) {
+	g, ok := l.gpus[name]
+	if !ok {
+		return 0, false
+	}
+	return g.Through, true
+}
+
+// Post posts a GPU's time since its last posting. It is an ErrInput, and
+// nothing is posted, where the time goes back, a part is negative or outside of
+// its bounds, or the parts are more than the time.
+func (l *Ledger) Post(in Interval) error {
+	if err := l.check(&in); err != nil {
+		return err
+	}
+	g, seen := l.gpus[in.GPU]
+	if !seen {
+		l.gpus[in.GPU] = &gpu{Through: in.To, Clock: l.opts.Clock, dirty: true}
+		return nil
+	}
+	length := in.To - g.Through
+	if length == 0 && len(in.Parts) == 0 {
+		return nil
+	}
+	lines := l.lines(&in, length)
+	g.Through, g.Observed, g.dirty = in.To, g.Observed+length, true
+	l.spend(g, &in, lines)
+	for _, x := range lines {
+		x.row.Amount.add(x.amount)
+		x.row.Last, x.row.dirty = g.Observed, true
+		t := l.totals[x.total]
+		if t == nil {
+			t = &total{}
+			l.totals[x.total] = t
+		}
+		t.Amount.add(x.amount)
+		t.dirty = true
+	}
+	return nil
+}
+
+func (l *Ledger) check(in *Interval) error {
+	var probs problem.List
+	probs.If(in.GPU == "", "gpu", "name the GPU", "it is empty")
+	length := time.Duration(0)
+	if g, ok := l.gpus[in.GPU]; ok {
+		length = in.To - g.Through
+		probs.If(length < 0, "to", "read one clock that never goes back", "%v lies before %v", in.To, g.Through)
+		left := length
+		for i, p := range in.Parts {
+			at := fmt.Sprintf("parts[%d]", i)
+			probs.If(p.Low < 0 || p.Low > p.Time || p.Time > p.High, at, "give bounds around the time", "%v is not between %v and %v", p.Time, p.Low, p.High)
+			if length >= 0 && p.Time > left {
+				probs.Addf(at, "divide no more than there is", "the parts are more than the %v since the last posting", length)
+				break
+			}
+			left -= p.Time
+		}
+	} else {
+		probs.If(len(in.Parts) > 0, "parts", "post the GPU without parts first, to say when its time begins", "a GPU that is new has no time to divide")
+	}
+	e := in.Microjoules.Or(0)
+	probs.If(e < 0 || in.IdleMicrojoules < 0, "microjoules", "give 0 or more", "an energy below zero")
+	probs.If(in.Price.Sign() < 0 || in.Price.Micros() > maxPrice, "price", fmt.Sprintf("give 0 to %d millionths an hour", int64(maxPrice)), "%v an hour", in.Price)
+	if err := probs.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrInput, err)
+	}
+	return nil
+}
+
+// maxPrice keeps a price's product with a nanosecond's part within 64 bits: a
+// million units an hour.
+const maxPrice = 1e12
+
+// line is one row's part of a posting.
+type line struct {
+	key    Key
+	total  TotalKey
+	row    *row
+	amount Amount
+}
+
+// lines joins the parts by row, adds what they leave over, and finds the rows.
+// The order is that of the keys.
+func (l *Ledger) lines(in *Interval, length time.Duration) []line {
+	byKey := map[Key]Amount{}
+	left := length
+	for _, p := range in.Parts {
+		k := Key{in.GPU, p.Account, clean(p.Pod), in.Mechanism, p.Basis}
+		k.Pod = l.fits(k)
+		a := byKey[k]
+		a.add(Amount{Time: p.Time, Low: p.Low, High: p.High})
+		byKey[k] = a
+		left -= p.Time
+	}
+	if left > 0 {
+		k := Key{GPU: in.GPU, Account: AccountUnattributed, Mechanism: in.Mechanism}
+		a := byKey[k]
+		a.add(Amount{Time: left, Low: left, High: left})
+		byKey[k] = a
+	}
+	out := make([]line, 0, len(byKey))
+	for _, k := range slices.SortedFunc(maps.Keys(byKey), compareKeys) {
+		r := l.rows[k]
+		if r == nil {
+			r = &row{}
+			l.rows[k] = r
+			if k.Pod != (container.Pod{}) {
+				l.pods++
+			}
+		}
+		out = append(out, line{k, TotalKey{k.GPU, k.Account, k.Namespace}, r, byKey[k]})
+	}
+	return out
+}
+
+// maxName is the longest name that Kubernetes gives to a pod.
+const maxName = 253
+
+// clean makes names from outside fit for records and labels.
+func clean(p container.Pod) container.Pod {
+	for _, s := range []*string{&p.Namespace, &p.Name, &p.Container} {
+		if len(*s) > maxName {
+			*s = (*s)[:maxName]
+		}
+		*s = strings.ToValidUTF8(*s, "\uFFFD")
+	}
+	return p
+}
+
+// fits returns the pod of a key, or the one that stands for all that are too
+// many.
+func (l *Ledger) fits(k Key) container.Pod {
+	if k.Pod == (container.Pod{}) || l.pods < l.opts.MaxPods || l.rows[k] != nil {
+		return k.Pod
+	}
+	return container.Pod{Namespace: k.Namespace, Name: Overflow, Container: Overflow}
+}
+
+func compareKeys(a, b Key) int {
+	return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.Account, b.Account), cmp.Compare(a.Namespace, b.Namespace),
+		cmp.Compare(a.Name, b.Name), cmp.Compare(a.Container, b.Container), cmp.Compare(a.Mechanism, b.Mechanism), cmp.Compare(a.Basis, b.Basis))
+}
+
+// spend divides the energy and the money of a posting.
+func (l *Ledger) spend(g *gpu, in *Interval, lines []line) {
+	if e, ok := in.Microjoules.Get(); ok {
+		all, active := make([]int64, len(lines)), make([]int64, len(lines))
+		anyActive := false
+		for i, x := range lines {
+			all[i] = int64(x.amount.Time)
+			if x.key.Account == AccountTenant || x.key.Account == AccountOverhead || x.key.Account == AccountUnattributed {
+				active[i] = all[i]
+				anyActive = anyActive || all[i] > 0
+			}
+		}
+		idle := min(in.IdleMicrojoules, e)
+		if !anyActive {
+			idle = e
+		}
+		for i, v := range apportion(idle, all) {
+			lines[i].amount.Microjoules = v
+		}
+		for i, v := range apportion(e-idle, active) {
+			lines[i].amount.Microjoules += v
+		}
+	}
+	price := uint64(in.Price.Micros())
+	if price == 0 {
+		return
+	}
+	// Each row gets whole millionths; what is left is owed to it. What the rows
+	// are owed together comes to whole millionths now and then, which go to
+	// those that are owed most.
+	const hour = uint64(time.Hour)
+	for i := range lines {
+		hi, lo := bits.Mul64(price, uint64(lines[i].amount.Time))
+		q, rest := bits.Div64(hi, lo, hour) // hi < hour, see maxPrice
+		lines[i].amount.Micros = int64(q)
+		lines[i].row.Owed += int64(rest)
+		g.Owed += int64(rest)
+	}
+	for ; g.Owed >= int64(hour); g.Owed -= int64(hour) {
+		most := 0
+		for i := range lines {
+			if lines[i].row.Owed > lines[most].row.Owed {
+				most = i
+			}
+		}
+		lines[most].amount.Micros++
+		lines[most].row.Owed -= int64(hour)
+	}
+}
+
+// apportion divides total by weights, whole units each, adding up to total: each
+// is rounded down and the rest goes to the largest remainders, the first of
+// equals. Without any weight nothing is divided.
+func apportion(total int64, weights []int64) []int64 {
+	out := make([]int64, len(weights))
+	var sum uint64
+	for _, w := range weights {
+		sum += uint64(w)
+	}
+	if total <= 0 || sum == 0 {
+		return out
+	}
+	rest, order := make([]uint64, len(weights)), make([]int, len(weights))
+	left := total
+	for i, w := range weights {
+		hi, lo := bits.Mul64(uint64(total), uint64(w))
+		q, r := bits.Div64(hi, lo, sum) // hi < sum, since w <= sum and total < 2^63
+		out[i], rest[i], order[i] = int64(q), r, i
+		left -= int64(q)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rest[b], rest[a]) })
+	for _, i := range order[:left] {
+		out[i]++
+	}
+	return out
+}

@@ -1,0 +1,265 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry/container"
+)
+
+func usd(t testing.TB, micros int64) cost.Money {
+	t.Helper()
+	m, err := cost.FromMicros(micros, "USD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func named(name string) container.Pod {
+	return container.Pod{Namespace: "ns", Name: name, Container: "c"}
+}
+
+// TestFourPodsAQuarterEach posts an hour in seconds that are not quite seconds.
+func TestFourPodsAQuarterEach(t *testing.T) {
+	for _, micros := range []int64{3_250_000, 1, 999_983, 2} {
+		l := New(Options{})
+		w := Window{Mechanism: sharing.MechanismTimeSlicing, Busy: Some(1.0)}
+		for i := range 4 {
+			w.Claims = append(w.Claims, Claim{Pod: named(fmt.Sprint("p", i)), Resident: true, Busy: Some(0.25)})
+		}
+		at := time.Duration(0)
+		post := func() {
+			through, _ := l.Through("GPU-0")
+			w.Length = at - through
+			in := Interval{GPU: "GPU-0", To: at, Mechanism: w.Mechanism, Price: usd(t, micros)}
+			if at > 0 {
+				parts, err := Divide(w)
+				if err != nil {
+					t.Fatal(err)
+				}
+				in.Parts = parts
+			}
+			if err := l.Post(in); err != nil {
+				t.Fatal(err)
+			}
+		}
+		post()
+		for i := range 3600 {
+			at = time.Duration(i+1)*time.Second + []time.Duration{0, 4, -8, 12}[(i+1)%4]*time.Microsecond
+			post()
+		}
+		rows := l.Rows()
+		if len(rows) != 4 {
+			t.Fatalf("%+v", rows)
+		}
+		sum, money := time.Duration(0), int64(0)
+		for _, r := range rows {
+			if r.Time != 15*time.Minute || r.Account != AccountTenant || r.Basis != sharing.BasisMeasured {
+				t.Errorf("%+v", r)
+			}
+			if want := micros / 4; r.Micros != want && r.Micros != want+1 || micros%4 == 0 && r.Micros != want {
+				t.Errorf("%d millionths of %d", r.Micros, micros)
+			}
+			sum, money = sum+r.Time, money+r.Micros
+		}
+		if sum != time.Hour || money != micros {
+			t.Errorf("%v for %d of %d", sum, money, micros)
+		}
+	}
+}
+
+func TestEnergyFollows(t *testing.T) {
+	l := New(Options{})
+	must(t, l.Post(Interval{GPU: "g"}))
+	must(t, l.Post(Interval{GPU: "g", To: 10 * time.Second, Microjoules: Some(int64(1_000_000_003)), IdleMicrojoules: 700_000_000, Parts: []Part{
+		{Account: AccountTenant, Pod: named("a"), Time: 4 * time.Second, High: 4 * time.Second},
+		{Account: AccountTenant, Pod: named("b"), Time: 2 * time.Second, High: 2 * time.Second},
+		{Account: AccountIdle, Time: 4 * time.Second, High: 4 * time.Second},
+	}}))
+	want := map[string]int64{"a": 280_000_000 + 200_000_002, "b": 140_000_000 + 100_000_001, "": 280_000_000}
+	sum := int64(0)
+	for _, r := range l.Rows() {
+		sum += r.Microjoules
+		if r.Microjoules != want[r.Name] {
+			t.Errorf("%s: %d, want %d", r.Name, r.Microjoules, want[r.Name])
+		}
+	}
+	if sum != 1_000_000_003 {
+		t.Error(sum)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRowsEndAndTotalsDoNot(t *testing.T) {
+	l := New(Options{})
+	post := func(to time.Duration, pods ...string) {
+		in := Interval{GPU: "g", To: to}
+		for _, p := range pods {
+			in.Parts = append(in.Parts, Part{Account: AccountTenant, Pod: named(p)})
+		}
+		if len(pods) > 0 && to > 0 {
+			through, _ := l.Through("g")
+			in.Parts[0].Time, in.Parts[0].High = to-through, to-through
+		}
+		must(t, l.Post(in))
+	}
+	post(0)
+	post(time.Hour, "old", "waits")
+	post(24*time.Hour, "new", "waits")
+	if gone := l.Expire(); gone != nil {
+		t.Errorf("%v ended early", gone)
+	}
+	post(25*time.Hour, "new", "waits")
+	gone := l.Expire()
+	if len(gone) != 1 || gone[0].Name != "old" {
+		t.Fatalf("%v ended", gone)
+	}
+	for _, r := range l.Rows() {
+		if r.Name == "new" && r.Time != 24*time.Hour || r.Name == "waits" && r.Time != 0 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if tt := l.Totals(); len(tt) != 1 || tt[0].Time != 25*time.Hour {
+		t.Errorf("%+v", tt)
+	}
+	records, err := l.Changed()
+	must(t, err)
+	deleted := slices.ContainsFunc(records, func(r Record) bool { return r.Value == nil && strings.Contains(r.Name, "old") })
+	if !deleted {
+		t.Error("the row's record stays")
+	}
+}
+
+func TestTooManyPods(t *testing.T) {
+	l := New(Options{MaxPods: 3})
+	must(t, l.Post(Interval{GPU: "g"}))
+	for i := range 10 {
+		must(t, l.Post(Interval{GPU: "g", To: time.Duration(i + 1), Parts: []Part{{Account: AccountTenant, Pod: named(fmt.Sprint(i)), Time: 1, Low: 1, High: 1}}}))
+	}
+	rows := l.Rows()
+	if len(rows) != 4 {
+		t.Fatalf("%+v", rows)
+	}
+	for _, r := range rows {
+		if r.Name == Overflow && (r.Time != 7 || r.Namespace != "ns") {
+			t.Errorf("%+v", r)
+		}
+	}
+	must(t, l.audit())
+}
+
+func TestHostileNames(t *testing.T) {
+	l := New(Options{})
+	must(t, l.Post(Interval{GPU: "g"}))
+	pods := []container.Pod{{Namespace: "n\nx", Name: "a\"}\\", Container: "\xff\xfe"}, {Namespace: "n", Name: strings.Repeat("x", 9999), Container: "é"}}
+	for i, p := range pods {
+		must(t, l.Post(Interval{GPU: "g", To: time.Duration(i + 1), Parts: []Part{{Account: AccountTenant, Pod: p, Time: 1, Low: 1, High: 1}}}))
+	}
+	records, err := l.Changed()
+	must(t, err)
+	back, err := Restore(Options{}, slices.Values(records))
+	must(t, err)
+	if got, want := fmt.Sprintf("%+q", back.Rows()), fmt.Sprintf("%+q", l.Rows()); got != want {
+		t.Errorf("%s\n%s", got, want)
+	}
+	for _, r := range l.Rows() {
+		if len(r.Name) > 253 || strings.ContainsRune(r.Container, 0xff) {
+			t.Errorf("%+q", r)
+		}
+	}
+}
+
+func TestAnotherClock(t *testing.T) {
+	l := New(Options{Clock: "boot 1"})
+	must(t, l.Post(Interval{GPU: "g", To: 100 * time.Hour}))
+	must(t, l.Post(Interval{GPU: "g", To: 101 * time.Hour}))
+	records, err := l.Changed()
+	must(t, err)
+	for clock, want := range map[string]time.Duration{"boot 1": 4 * time.Hour, "boot 2": 105 * time.Hour} {
+		back, err := Restore(Options{Clock: clock}, slices.Values(records))
+		must(t, err)
+		must(t, back.Post(Interval{GPU: "g", To: 104 * time.Hour}))
+		if got := back.GPUs()["g"]; got != want {
+			t.Errorf("%s: observed for %v", clock, got)
+		}
+	}
+}
+
+func TestBadPostings(t *testing.T) {
+	l := New(Options{})
+	must(t, l.Post(Interval{GPU: "g", To: 10}))
+	for want, in := range map[string]Interval{
+		"goes back":         {GPU: "g", To: 5},
+		"name the GPU":      {},
+		"more than":         {GPU: "g", To: 12, Parts: []Part{{Time: 2, High: 2}, {Time: 1, High: 1}}},
+		"is not between":    {GPU: "g", To: 12, Parts: []Part{{Time: 2, High: 1}}},
+		"below zero":        {GPU: "g", To: 12, Microjoules: Some(int64(-1))},
+		"millionths":        {GPU: "g", To: 12, Price: usd(t, 2e12)},
+		"without parts":     {GPU: "new", To: 12, Parts: []Part{{}}},
+		"parts[0]: -1ns is": {GPU: "g", To: 12, Parts: []Part{{Time: -1, Low: -1}}},
+	} {
+		if err := l.Post(in); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if len(l.Rows()) != 0 || len(l.GPUs()) != 1 {
+		t.Error("something was posted")
+	}
+}
+
+func TestBadRecords(t *testing.T) {
+	good := `{"ns":5,"low_ns":5,"high_ns":5,"microjoules":0,"micros":0`
+	for want, records := range map[string][]Record{
+		"no record":   {{"nonsense", []byte("{}")}},
+		"observed":    {{`gpu "g"`, []byte(`{"through_ns":1,"clock":"","observed_ns":7,"owed":0}`)}, {`total {"gpu":"g","account":"idle","namespace":""}`, []byte(good + "}")}},
+		"has no":      {{`total {"gpu":"g","account":"idle","namespace":""}`, []byte(good + "}")}},
+		"their total": {{`row {"gpu":"g","account":"idle","namespace":"","pod":"","container":"","mechanism":"mps","basis":"measured"}`, []byte(good + `,"owed":0,"last_ns":0}`)}},
+		"unknown":     {{`gpu "g"`, []byte(`{"x":1}`)}},
+	} {
+		if _, err := Restore(Options{}, slices.Values(records)); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+func FuzzRestore(f *testing.F) {
+	f.Add(`gpu "g"`, `{"through_ns":1,"clock":"","observed_ns":0,"owed":0}`)
+	f.Add(`row {"gpu":"g","account":"idle","namespace":"","pod":"","container":"","mechanism":"mps","basis":"measured"}`, `{"ns":5,"owed":0,"last_ns":0}`)
+	f.Fuzz(func(t *testing.T, name, value string) {
+		l, err := Restore(Options{}, slices.Values([]Record{{name, []byte(value)}}))
+		if (l == nil) == (err == nil) {
+			t.Fatalf("%v, %v", l, err)
+		}
+		if err != nil {
+			return
+		}
+		for _, r := range l.Rows() {
+			if r.Time < 0 {
+				t.Fatalf("%+v", r)
+			}
+		}
+	})
+}
+
+func TestAccountTexts(t *testing.T) {
+	for _, a := range Accounts() {
+		b, err := a.MarshalText()
+		var back Account
+		if err != nil || back.UnmarshalText(b) != nil || back != a {
+			t.Errorf("%v: %s, %v", a, b, err)
+		}
+	}
+}
