@@ -1,0 +1,264 @@
+package capacity
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/optional"
+)
+
+// arrange foresees a candidate and describes it. Where its verdict is unknown, the
+// same with more GPUs follows as soon as that is known to be kept.
+func (s *search) arrange(ctx context.Context, c *candidate) ([]Arrangement, error) {
+	a, err := s.describe(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	out := []Arrangement{a}
+	if a.Verdict != VerdictUnknown {
+		return out, nil
+	}
+	with := *c
+	with.parts = slices.Clone(c.parts)
+	report, routes := a.report, a.routes
+	for range 12 {
+		// More for the server whose tenant is nearest to its limits.
+		p := s.partOf(&with, s.judge(highest(s.seen(report, routes))).tenant)
+		p.n = max(p.n+1, int(float64(p.n)*1.2))
+		if with.gpus() > c.gpu().Most || with.gpus() > 4*c.gpus() {
+			break
+		}
+		if report, routes, err = s.foresee(ctx, &with); err != nil {
+			return out, err
+		}
+		if s.judge(s.seen(report, routes)).verdict != VerdictKept {
+			continue
+		}
+		safe, err := s.described(ctx, &with, report, routes)
+		if err != nil {
+			return out, err
+		}
+		safe.Reason = fmt.Sprintf("%d GPUs may do, with %d the objectives are kept whatever the uncertain costs are; %s", c.gpus(), with.gpus(), safe.Reason)
+		return append(out, safe), nil
+	}
+	return out, nil
+}
+
+// highest are figures at the bad ends of their intervals.
+func highest(seen []figures) []figures {
+	out := make([]figures, len(seen))
+	for t := range seen {
+		if seen[t] == nil {
+			continue
+		}
+		out[t] = figures{}
+		for name, i := range seen[t] {
+			v := i.High
+			if name == shareMetric {
+				v = i.Low
+			}
+			out[t][name] = predict.Interval{Value: v, Low: v, High: v}
+		}
+	}
+	return out
+}
+
+// partOf is the part that serves a tenant.
+func (s *search) partOf(c *candidate, tenant int) *placed {
+	for i := range c.parts {
+		for k := range c.parts[i].layout.servers {
+			if slices.Contains(c.parts[i].layout.servers[k].tenants, tenant) {
+				return &c.parts[i]
+			}
+		}
+	}
+	return &c.parts[0]
+}
+
+func (s *search) foresee(ctx context.Context, c *candidate) (*predict.Report, map[int]route, error) {
+	s.plays++
+	if s.plan.Progress != nil {
+		s.plan.Progress(Progress{Load: s.load, Kind: c.kind, GPU: c.gpu().Name, GPUs: c.gpus(), Plays: s.plays})
+	}
+	cluster, routes := s.cluster(c)
+	report, err := cluster.Foresee(ctx, s.traffic.requests(routes, s.load))
+	return report, routes, err
+}
+
+func (s *search) describe(ctx context.Context, c *candidate) (Arrangement, error) {
+	report, routes, err := s.foresee(ctx, c)
+	if err != nil {
+		return Arrangement{}, err
+	}
+	return s.described(ctx, c, report, routes)
+}
+
+func (s *search) described(ctx context.Context, c *candidate, report *predict.Report, routes map[int]route) (Arrangement, error) {
+	seen := s.seen(report, routes)
+	j := s.judge(seen)
+	l := &c.parts[0].layout
+	a := Arrangement{
+		Kind: c.kind, Mechanism: c.kind.Mechanism(), GPU: c.gpu().Name, GPUs: c.gpus(), CopiesPerGPU: l.copies, Router: c.router.String(), Division: l.describe(),
+		Verdict: j.verdict, Predicted: map[string]predict.Interval{}, Basis: basisOf(c.servers()), found: *c, report: report, routes: routes,
+	}
+	if c.replicas() < 2 {
+		a.Router = "none"
+	}
+	goodTokens := 0.0
+	for i := range report.Services {
+		sv := &report.Services[i]
+		a.GoodputPerS += sv.GoodPerS
+		goodTokens += sv.TokensPerS.Or(0) * sv.GoodFraction()
+		a.Servers = append(a.Servers, ServerReplicas{sv.Name, len(sv.Replicas)})
+	}
+	if !s.bounded() {
+		goodTokens = 0
+		for i := range report.Services {
+			goodTokens += report.Services[i].TokensPerS.Or(0)
+		}
+	}
+	a.GoodputPerS = figures4(a.GoodputPerS)
+	if c.kind == KindAdapters {
+		for i := range c.parts {
+			a.Adapters += c.parts[i].layout.servers[0].engine.Adapters.Slots
+		}
+	}
+	busy := 0.0
+	for i := range report.GPUs {
+		busy += report.GPUs[i].BusyFraction
+	}
+	a.Utilisation = figures4(busy / float64(max(len(report.GPUs), 1)))
+	for t := range seen {
+		if seen[t] == nil {
+			continue
+		}
+		of := map[string]predict.Interval{}
+		for name, i := range seen[t] {
+			of[name] = rounded(i)
+			worst, has := a.Predicted[name]
+			if !has || name == shareMetric && i.Value < worst.Value || name != shareMetric && i.Value > worst.Value {
+				a.Predicted[name] = rounded(i)
+			}
+		}
+		a.Tenants = append(a.Tenants, TenantFigures{s.plan.Tenants[t].Name, of})
+	}
+	price, err := c.perHour()
+	if err != nil {
+		return a, err
+	}
+	a.CostPerHour = Money{price}
+	if perHour := int64(goodTokens * 3600); perHour > 0 {
+		million, err := price.MulFrac(1_000_000, perHour)
+		if err != nil {
+			return a, err
+		}
+		a.PerMillion = optional.Of(Money{million})
+	}
+	a.Gap = s.gap(c)
+	a.Reason = s.reason(c, j, seen, report)
+	if j.verdict == VerdictUnknown {
+		a.Settle = s.settle(c, j)
+	}
+	for r, n := range c.byRouter {
+		if a.ByRouter == nil {
+			a.ByRouter = map[predict.RoutePolicy]RouterNeed{}
+		}
+		a.ByRouter[r] = RouterNeed{GPUs: max(n, -n), More: n < 0}
+	}
+	return a, s.grow(ctx, &a, c, j, seen)
+}
+
+// bounded says that some tenant has limits: without any every token is good.
+func (s *search) bounded() bool {
+	return slices.ContainsFunc(s.plan.Tenants, func(t Tenant) bool { return len(t.Objectives.Limits) > 0 })
+}
+
+// gap is the share of the GPUs that some other use of them by the same kind may save:
+// none where every GPU has one server, for there the search is exact.
+func (s *search) gap(c *candidate) float64 {
+	if !c.kept || c.kind == KindOwnGPU || c.kind == KindMergedServer || c.kind == KindAdapters {
+		return 0
+	}
+	fewest := 0
+	for i := range c.parts {
+		fewest += max(c.parts[i].fewest, 1)
+	}
+	return figures4(max(0, float64(c.gpus()-fewest)/float64(c.gpus())))
+}
+
+// settle is the run that makes an unknown verdict known.
+func (s *search) settle(c *candidate, j judgement) string {
+	t := &s.plan.Tenants[max(j.tenant, 0)]
+	own := s.traffic.tenants[max(j.tenant, 0)]
+	return fmt.Sprintf("run %s at %.3g requests/s (%.0f tokens in, %.0f out) on one GPU of this arrangement (%s, %s) and read %s", t.Name,
+		float64(own.requests)/s.traffic.seconds(s.load)/float64(c.gpus()), own.input/float64(max(own.requests, 1)), own.output/float64(max(own.requests, 1)), c.gpu().Name, c.kind, j.metric)
+}
+
+// reason says why the arrangement takes as many GPUs as it does.
+func (s *search) reason(c *candidate, j judgement, seen []figures, r *predict.Report) string {
+	var parts []string
+	if j.tenant >= 0 {
+		parts = append(parts, s.words(j, seen))
+	}
+	parts = append(parts, fmt.Sprintf("the GPUs are busy %.0f%% of the time", 100*mean(r.GPUs)))
+	if hit, ok := hits(r); ok {
+		parts = append(parts, fmt.Sprintf("%.0f%% of the prompts' tokens come from prefix caches", 100*hit))
+	}
+	if why := s.cause(r); why != "" {
+		parts = append(parts, why)
+	}
+	for i := range c.parts {
+		if why := c.parts[i].short; why != "" && c.kept {
+			parts = append(parts, why)
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+func mean(gpus []predict.GPUReport) float64 {
+	sum := 0.0
+	for i := range gpus {
+		sum += gpus[i].BusyFraction
+	}
+	return sum / float64(max(len(gpus), 1))
+}
+
+func hits(r *predict.Report) (share float64, any bool) {
+	var in, cached int64
+	for i := range r.Services {
+		in += r.Services[i].InputTokens
+		cached += r.Services[i].CachedTokens
+	}
+	return float64(cached) / float64(max(in, 1)), cached > 0
+}
+
+// cause is what requests wait for, beside the GPU itself.
+func (s *search) cause(r *predict.Report) string {
+	var all, kv, places, adapters, preempted int64
+	wakes := 0
+	for i := range r.Services {
+		all += r.Services[i].Requests
+		preempted += r.Services[i].Preemptions
+		for _, p := range r.Services[i].Replicas {
+			kv += p.WaitedForKV
+			places += p.WaitedForSequences
+			adapters += p.WaitedForAdapter
+			wakes += p.Wakes
+		}
+	}
+	few := max(all/100, 1)
+	switch {
+	case kv+preempted >= few && kv >= places && kv >= adapters:
+		return fmt.Sprintf("KV caches are full: %d requests waited for room and %d were put back", kv, preempted)
+	case adapters >= few && adapters >= places:
+		return fmt.Sprintf("adapter slots are taken: %d requests waited for one", adapters)
+	case places >= few:
+		return fmt.Sprintf("batches are full: %d requests waited for a place", places)
+	case wakes > 0 && int64(wakes) >= few:
+		return fmt.Sprintf("servers were woken %d times", wakes)
+	}
+	return ""
+}

@@ -1,0 +1,187 @@
+package capacity
+
+import (
+	"fmt"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// placed is a part of a candidate: so many GPUs, each used as the layout says.
+type placed struct {
+	layout layout
+	n      int
+	fewest int    // no use of the GPUs by this kind takes fewer
+	short  string // what is missed with one GPU fewer; "" where none fewer was possible
+}
+
+// candidate is an arrangement to be played.
+type candidate struct {
+	kind   Kind
+	parts  []placed
+	router predict.RoutePolicy
+	kept   bool    // as far as values go, without their intervals
+	over   float64 // the worst figure over its limit
+	// byRouter is how many GPUs each policy needs; negative: more than so many.
+	byRouter map[predict.RoutePolicy]int
+}
+
+func (c *candidate) gpu() *gpu { return c.parts[0].layout.gpu }
+
+func (c *candidate) gpus() int {
+	n := 0
+	for i := range c.parts {
+		n += c.parts[i].n
+	}
+	return n
+}
+
+func (c *candidate) perHour() (cost.Money, error) { return c.gpu().PricePerHour.Mul(int64(c.gpus())) }
+
+// servers are those of all parts, in order.
+func (c *candidate) servers() []server {
+	var out []server
+	for i := range c.parts {
+		out = append(out, c.parts[i].layout.servers...)
+	}
+	return out
+}
+
+// replicas is the largest number of replicas of one server.
+func (c *candidate) replicas() int {
+	most := 0
+	for i := range c.parts {
+		most = max(most, c.parts[i].n*c.parts[i].layout.copies)
+	}
+	return most
+}
+
+// cluster is the candidate for the simulator, and where each tenant's requests go.
+func (s *search) cluster(c *candidate) (predict.Cluster, map[int]route) {
+	out := predict.Cluster{PrefixTokens: s.plan.prefixTokens(), Predictor: &s.predictor}
+	routes := map[int]route{}
+	for i := range c.parts {
+		first := len(out.Services)
+		p := &c.parts[i]
+		for k := range p.layout.servers {
+			sv := &p.layout.servers[k]
+			service := predict.Service{Name: sv.name, Engine: sv.engine, Routing: predict.Routing{Policy: c.router, Seed: s.plan.Seed}, Objective: s.strictest(sv.tenants)}
+			adapter := 0
+			for _, t := range sv.tenants {
+				to := route{service: first + k}
+				if len(sv.tenants) > 1 {
+					// The report tells the tenants of a server apart by their adapters.
+					adapter++
+					to.adapter = adapter
+				}
+				routes[t] = to
+			}
+			if adapter > 0 && service.Engine.Adapters.Slots == 0 {
+				service.Engine.Adapters = tags(adapter)
+			} else if adapter > 0 {
+				service.Engine.Adapters.Slots = max(service.Engine.Adapters.Slots, adapter)
+			}
+			out.Services = append(out.Services, service)
+		}
+		for range p.n {
+			for _, sl := range p.layout.slots {
+				mechanism := p.layout.kind.Mechanism()
+				if len(sl.seats) == 1 {
+					mechanism = sharing.MechanismExclusive
+				}
+				out.GPUs = append(out.GPUs, predict.SharedGPU{Mechanism: mechanism, Memory: sl.memory})
+				for _, x := range sl.seats {
+					sv := &out.Services[first+x.server]
+					sv.Replicas = append(sv.Replicas, predict.Replica{GPU: len(out.GPUs) - 1, Memory: x.memory})
+				}
+			}
+		}
+	}
+	return out, routes
+}
+
+// tags are adapters that cost nothing: the tenants of a merged server, told apart in
+// the report.
+func tags(n int) predict.Adapters {
+	free := predict.Cost{Basis: sharing.BasisSimulated}
+	return predict.Adapters{Slots: n, Rank: 1, Targets: []predict.Projection{predict.ProjectionQ}, Step: free, Each: free, Prefill: free, Load: free, Fetch: free}
+}
+
+// strictest is what a request to a server of these tenants must keep to be good.
+func (s *search) strictest(tenants []int) predict.Objective {
+	var out predict.Objective
+	for _, i := range tenants {
+		o := s.plan.Tenants[i].Objectives.good()
+		if out.TTFT == 0 || o.TTFT > 0 && o.TTFT < out.TTFT {
+			out.TTFT = o.TTFT
+		}
+		if out.TPOT == 0 || o.TPOT > 0 && o.TPOT < out.TPOT {
+			out.TPOT = o.TPOT
+		}
+		if out.E2E == 0 || o.E2E > 0 && o.E2E < out.E2E {
+			out.E2E = o.E2E
+		}
+	}
+	return out
+}
+
+// fewest is the number of GPUs below which a part's work does not fit the window at
+// all: every prompt computed without anything beside it, every token in a full batch.
+func (s *search) fewest(l *layout, load float64) int {
+	work := make([]float64, len(l.servers)) // ms of one replica
+	for i := range l.servers {
+		e := &l.servers[i].engine
+		sequences := float64(e.Sequences)
+		if sequences == 0 {
+			sequences = 256
+		}
+		for _, t := range l.servers[i].tenants {
+			of := &s.traffic.tenants[t]
+			prompts := of.input
+			if s.traffic.prefixes && !e.NoPrefixCache {
+				prompts = 0 // all of it may be in the cache
+			}
+			work[i] += prompts/1e3*e.PrefillToken.Value + of.output*(e.StepSequence.Value+e.Step.Value/sequences) + of.squareOfResident/1e3*e.StepContext.Value
+		}
+	}
+	most, sum := 0.0, 0.0
+	for i := range work {
+		most = max(most, work[i]/float64(l.copies))
+		sum += work[i]
+	}
+	if l.kind == KindTimeSlicing || l.kind == KindSleep {
+		most = max(most, sum) // one at a time, with the host's part hidden at best
+		for i := range l.servers {
+			if l.kind == KindTimeSlicing {
+				most -= work[i] * l.servers[i].engine.HostFraction.Value
+			}
+		}
+	}
+	n := int(most / 1e3 / s.traffic.seconds(load))
+	return max(n, 1)
+}
+
+func (l *layout) describe() string {
+	switch {
+	case len(l.profiles) > 0:
+		text := ""
+		for i, p := range l.profiles {
+			if i > 0 {
+				text += " + "
+			}
+			text += fmt.Sprintf("%s %s", l.servers[i].name, p)
+		}
+		return text
+	case len(l.percents) > 0:
+		text := ""
+		for i, p := range l.percents {
+			if i > 0 {
+				text += " + "
+			}
+			text += fmt.Sprintf("%s %g%%", l.servers[i].name, p)
+		}
+		return text
+	}
+	return ""
+}

@@ -1,0 +1,372 @@
+package capacity_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/capacity"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/golden"
+)
+
+var (
+	llama8B = predict.Model{Parameters: 8.03e9, Layers: 32, KVHeads: 8, HeadDim: 128, Hidden: 4096, Heads: 32, Intermediate: 14336}
+	llama1B = predict.Model{Parameters: 1.24e9, Layers: 16, KVHeads: 8, HeadDim: 64, Hidden: 2048, Heads: 32, Intermediate: 8192}
+)
+
+func usd(t testing.TB, micros int64) cost.Money {
+	m, err := cost.FromMicros(micros, "USD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// stream is a Poisson stream of n requests.
+func stream(n int, perS float64, seed uint64, fill func(rng *rand.Rand, r *capacity.Request)) []capacity.Request {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	var out []capacity.Request
+	at := 0.0
+	for range n {
+		at += rng.ExpFloat64() / perS
+		r := capacity.Request{At: time.Duration(at * 1e9), Input: 200 + rng.IntN(800), Output: 20 + rng.IntN(200)}
+		fill(rng, &r)
+		out = append(out, r)
+	}
+	return out
+}
+
+func limits(ttft, tpot time.Duration) capacity.Objectives {
+	return capacity.Objectives{Limits: []capacity.Limit{{Latency: capacity.LatencyTTFT, Percentile: 99, Most: ttft}, {Latency: capacity.LatencyTPOT, Percentile: 99, Most: tpot}}}
+}
+
+const ms = time.Millisecond
+
+func found(t *testing.T, p capacity.Plan) *capacity.Result {
+	t.Helper()
+	r, err := p.Search(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// page is a result as a test keeps it: what is chosen, what else there is, and why.
+func page(r *capacity.Result) []byte {
+	var b strings.Builder
+	line := func(a *capacity.Arrangement) {
+		fmt.Fprintf(&b, "%-14s %2d %-16s router %-19s %-8s %6.2f an hour\n", a.Kind, a.GPUs, a.GPU, a.Router, a.Verdict, float64(a.CostPerHour.Micros())/1e6)
+	}
+	for i := range r.Arrangements {
+		line(&r.Arrangements[i])
+	}
+	if r.Chosen != nil {
+		b.WriteString("chosen: ")
+		line(r.Chosen)
+	}
+	for _, w := range r.Why {
+		b.WriteString("- " + w + "\n")
+	}
+	return []byte(b.String())
+}
+
+// TestSharingLoses: two models whose prompts are long and whose tokens must come fast.
+// Beside each other they slow each other down, and GPUs of their own are cheaper.
+func TestSharingLoses(t *testing.T) {
+	o := limits(1500*ms, 60*ms)
+	r := found(t, capacity.Plan{
+		Tenants: []capacity.Tenant{{Name: "code", Model: "8b", Shape: llama8B, Objectives: o}, {Name: "rag", Model: "other-8b", Shape: llama8B, Objectives: o}},
+		Requests: slices.Values(stream(1500, 2, 1, func(rng *rand.Rand, r *capacity.Request) {
+			r.Tenant, r.Input, r.Output = rng.IntN(2), 2500+rng.IntN(3000), 30+rng.IntN(60)
+		})),
+		GPUs: []capacity.GPU{{Name: "L40S", PricePerHour: usd(t, 900_000)}, {Name: "A100-SXM4-80GB", PricePerHour: usd(t, 1_800_000)}},
+	})
+	if r.Chosen == nil || r.Chosen.Kind != capacity.KindOwnGPU {
+		t.Errorf("chosen: %+v", r.Chosen)
+	}
+	golden.Check(t, "testdata/sharing-loses.txt", page(r))
+}
+
+// TestMergedServerWins: two teams ask for the same model. One server for both holds
+// the weights once and fills its batches better than two under MPS or MIG.
+func TestMergedServerWins(t *testing.T) {
+	o := limits(2000*ms, 60*ms)
+	r := found(t, capacity.Plan{
+		Tenants:  []capacity.Tenant{{Name: "search", Model: "8b", Shape: llama8B, Objectives: o}, {Name: "support", Model: "8b", Shape: llama8B, Objectives: o}},
+		Requests: slices.Values(stream(1500, 12, 1, func(rng *rand.Rand, r *capacity.Request) { r.Tenant = rng.IntN(2) })),
+		GPUs:     []capacity.GPU{{Name: "A100-SXM4-80GB", PricePerHour: usd(t, 1_800_000)}},
+	})
+	kinds := map[capacity.Kind]bool{}
+	for i := range r.Arrangements {
+		kinds[r.Arrangements[i].Kind] = true
+	}
+	if r.Chosen == nil || r.Chosen.Kind != capacity.KindMergedServer || !kinds[capacity.KindMPS] || !kinds[capacity.KindMIG] {
+		t.Errorf("chosen: %+v of %v", r.Chosen, kinds)
+	}
+	golden.Check(t, "testdata/merged-wins.txt", page(r))
+}
+
+// TestRouterChangesTheNumber: agents whose sessions have long histories. A router that
+// sends a session where its prefix is cached needs fewer GPUs.
+func TestRouterChangesTheNumber(t *testing.T) {
+	r := found(t, capacity.Plan{
+		Tenants:      []capacity.Tenant{{Name: "agents", Model: "8b", Shape: llama8B, Objectives: limits(2000*ms, 80*ms)}},
+		PrefixTokens: 512, Kinds: []capacity.Kind{capacity.KindOwnGPU},
+		Requests: slices.Values(stream(1500, 6, 1, func(rng *rand.Rand, r *capacity.Request) {
+			session := 1 + rng.Uint64N(60)
+			r.Session, r.Input, r.Output = session, 12*512+100+rng.IntN(300), 60+rng.IntN(100)
+			for k := range uint64(12) {
+				r.Prefix = append(r.Prefix, session<<8|k)
+			}
+		})),
+		GPUs: []capacity.GPU{{Name: "L40S", PricePerHour: usd(t, 900_000)}},
+	})
+	robin := r.Chosen.ByRouter[predict.RoutePolicyRoundRobin]
+	if r.Chosen.Router == "round-robin" || robin.GPUs <= r.Chosen.GPUs && !robin.More {
+		t.Errorf("%s on %d GPUs, round robin on %+v", r.Chosen.Router, r.Chosen.GPUs, robin)
+	}
+	golden.Check(t, "testdata/router.txt", page(r))
+}
+
+// small is a plan that is searched in a moment.
+func small(t *testing.T, perS float64, edit func(*capacity.Plan)) capacity.Plan {
+	o := limits(800*ms, 40*ms)
+	p := capacity.Plan{
+		Tenants: []capacity.Tenant{{Name: "chat", Model: "8b", Shape: llama8B, Objectives: o}, {Name: "tags", Model: "1b", Shape: llama1B, Objectives: o}},
+		Requests: slices.Values(stream(400, perS, 3, func(rng *rand.Rand, r *capacity.Request) {
+			if r.Tenant = rng.IntN(2); r.Tenant == 1 {
+				r.Output = 1 + rng.IntN(30)
+			}
+		})),
+		GPUs: []capacity.GPU{{Name: "L40S", PricePerHour: usd(t, 900_000)}, {Name: "H100-SXM5-80GB", PricePerHour: usd(t, 2_900_000)}},
+	}
+	if edit != nil {
+		edit(&p)
+	}
+	return p
+}
+
+// TestFewest: with one GPU fewer than the search says, a kind keeps the objectives
+// nowhere; checked by forbidding that many.
+func TestFewest(t *testing.T) {
+	for _, k := range []capacity.Kind{capacity.KindOwnGPU, capacity.KindMPS, capacity.KindTimeSlicing} {
+		plan := small(t, 20, func(p *capacity.Plan) { p.Kinds, p.GPUs = []capacity.Kind{k}, p.GPUs[:1] })
+		r := found(t, plan)
+		first := r.Arrangements[0]
+		for i := range r.Arrangements {
+			if r.Arrangements[i].GPUs < first.GPUs {
+				first = r.Arrangements[i]
+			}
+		}
+		if first.GPUs < 3 {
+			t.Fatalf("%v: %d GPUs leave nothing to forbid", k, first.GPUs)
+		}
+		plan.GPUs[0].Most = first.GPUs - 1
+		if r := found(t, plan); len(r.Arrangements) != 1 || r.Arrangements[0].Verdict == capacity.VerdictKept {
+			t.Errorf("%v: %d GPUs are found, and %d do: %s", k, first.GPUs, first.GPUs-1, page(r))
+		}
+		plan.GPUs[0].Most = first.GPUs
+		if r := found(t, plan); r.Arrangements[0].GPUs != first.GPUs || r.Arrangements[0].Verdict == capacity.VerdictMissed {
+			t.Errorf("%v: with at most %d: %s", k, first.GPUs, page(r))
+		}
+	}
+}
+
+// TestDeterministic: the same plan gives the same bytes.
+func TestDeterministic(t *testing.T) {
+	var first []byte
+	for range 2 {
+		data, err := json.Marshal(found(t, small(t, 10, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first != nil && !bytes.Equal(first, data) {
+			t.Error("two searches differ")
+		}
+		first = data
+	}
+}
+
+// TestInvariants: what must hold of every result.
+func TestInvariants(t *testing.T) {
+	for _, perS := range []float64{0.5, 10, 60} {
+		r := found(t, small(t, perS, func(p *capacity.Plan) { p.Loads = []float64{0.5, 1} }))
+		for i, a := range r.Arrangements {
+			if i > 0 && a.CostPerHour.Micros() < r.Arrangements[i-1].CostPerHour.Micros() {
+				t.Errorf("%g/s: arrangements are not sorted by cost", perS)
+			}
+			replicas := 0
+			for _, s := range a.Servers {
+				replicas += s.Replicas
+			}
+			// A price has the GPUs in it, a copy a replica, an interval its value.
+			price := map[string]int64{"L40S": 900_000, "H100-SXM5-80GB": 2_900_000}[a.GPU]
+			if a.CostPerHour.Micros() != price*int64(a.GPUs) || a.Kind != capacity.KindOwnGPU && replicas != 2*a.GPUs*a.CopiesPerGPU || a.Kind == capacity.KindOwnGPU && replicas != a.GPUs {
+				t.Errorf("%g/s, %v: %d GPUs, %d copies, %d replicas for %v", perS, a.Kind, a.GPUs, a.CopiesPerGPU, replicas, a.CostPerHour)
+			}
+			over := false
+			for name, i := range a.Predicted {
+				if !(i.Low <= i.Value && i.Value <= i.High) {
+					t.Errorf("%g/s, %v: %s is %+v", perS, a.Kind, name, i)
+				}
+				over = over || name == "ttft_p99" && i.High > 800 || name == "tpot_p99" && i.High > 40
+			}
+			if over == (a.Verdict == capacity.VerdictKept) {
+				t.Errorf("%g/s, %v: %v with %v", perS, a.Kind, a.Verdict, a.Predicted)
+			}
+			if a.Verdict == capacity.VerdictUnknown && a.Settle == "" || a.FirstLimit == "" || a.Gap < 0 || a.Gap >= 1 {
+				t.Errorf("%g/s: %+v", perS, a)
+			}
+			if million, ok := a.PerMillion.Get(); a.GoodputPerS > 0 && !ok || ok && million.Sign() <= 0 {
+				t.Errorf("%g/s, %v: goodput %v, %v a million", perS, a.Kind, a.GoodputPerS, million)
+			}
+		}
+		if r.Chosen == nil || r.Chosen.Verdict != capacity.VerdictKept {
+			t.Errorf("%g/s: chosen %+v", perS, r.Chosen)
+		}
+	}
+}
+
+// TestAdapters: tenants that are adapters of one model share a server with slots.
+func TestAdapters(t *testing.T) {
+	o := limits(800*ms, 60*ms)
+	p := capacity.Plan{
+		Tenants:  []capacity.Tenant{{Name: "sql", Model: "8b", Shape: llama8B, AdapterRank: 16, Objectives: o}, {Name: "law", Model: "8b", Shape: llama8B, AdapterRank: 8, Objectives: o}, {Name: "base", Model: "8b", Shape: llama8B, Objectives: o}},
+		Requests: slices.Values(stream(600, 3, 3, func(rng *rand.Rand, r *capacity.Request) { r.Tenant = rng.IntN(3) })),
+		GPUs:     []capacity.GPU{{Name: "L40S", PricePerHour: usd(t, 900_000)}},
+	}
+	r := found(t, p)
+	if c := r.Chosen; c == nil || c.Kind != capacity.KindAdapters || c.Adapters != 2 || len(c.Tenants) != 3 || len(c.Servers) != 1 {
+		t.Errorf("%s", page(r))
+	}
+}
+
+// TestSleep: two models that are asked for at different hours take turns on one GPU.
+func TestSleep(t *testing.T) {
+	o := capacity.Objectives{Limits: []capacity.Limit{{Latency: capacity.LatencyTPOT, Percentile: 99, Most: 80 * ms}}}
+	var requests []capacity.Request
+	for hour := range 4 {
+		for i := range 60 {
+			requests = append(requests, capacity.Request{At: time.Duration(hour)*time.Hour + time.Duration(i)*20*time.Second, Tenant: hour % 2, Input: 500, Output: 100})
+		}
+	}
+	big := predict.Model{Parameters: 14e9, Layers: 40, KVHeads: 8, HeadDim: 128, Hidden: 5120, Heads: 40, Intermediate: 13824}
+	r := found(t, capacity.Plan{
+		Tenants:  []capacity.Tenant{{Name: "day", Model: "a", Shape: big, Objectives: o}, {Name: "night", Model: "b", Shape: big, Objectives: o}},
+		Requests: slices.Values(requests), GPUs: []capacity.GPU{{Name: "L40S", PricePerHour: usd(t, 900_000)}},
+	})
+	if c := r.Chosen; c == nil || c.Kind != capacity.KindSleep || c.GPUs != 1 {
+		t.Errorf("%s", page(r))
+	}
+}
+
+// TestNothingKeepsIt: objectives that no GPU meets come with the bound that stops them.
+func TestNothingKeepsIt(t *testing.T) {
+	r := found(t, small(t, 1, func(p *capacity.Plan) {
+		p.Tenants[0].Objectives = limits(time.Millisecond, time.Millisecond)
+	}))
+	if r.Chosen != nil || len(r.Why) != 1 || !strings.Contains(r.Why[0], "no GPU of the plan meets the objectives: even when requests hardly meet, chat's t") {
+		t.Errorf("%q", r.Why)
+	}
+	for _, a := range r.Arrangements {
+		if a.Verdict != capacity.VerdictMissed || !strings.Contains(a.FirstLimit, "no number of GPUs helps") || a.GPUs > 4 {
+			t.Errorf("%v: %v on %d GPUs, %s", a.Kind, a.Verdict, a.GPUs, a.FirstLimit)
+		}
+	}
+}
+
+// TestTooSmall: what does not fit is excluded with the reason.
+func TestTooSmall(t *testing.T) {
+	r := found(t, small(t, 1, func(p *capacity.Plan) {
+		p.GPUs = []capacity.GPU{{Name: "L4", PricePerHour: usd(t, 500_000)}}
+		p.Requests = slices.Values([]capacity.Request{{Tenant: 0, Input: 60_000, Output: 1000}})
+	}))
+	if r.Chosen != nil || !slices.ContainsFunc(r.Excluded, func(e capacity.Exclusion) bool {
+		return e.Kind == "own-gpu" && strings.Contains(e.Reason, "is smaller than one request of 61000")
+	}) {
+		t.Errorf("%+v", r.Excluded)
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	one := []capacity.Request{{Input: 10, Output: 10}}
+	for want, p := range map[string]capacity.Plan{
+		"tenants: none":                      {},
+		"gpus: none":                         {Requests: slices.Values(one)},
+		"gpus[0].name":                       small(t, 1, func(p *capacity.Plan) { p.GPUs[0].Name = "Abacus" }),
+		"gpus[0].price":                      small(t, 1, func(p *capacity.Plan) { p.GPUs[0].PricePerHour = cost.Money{} }),
+		"requests: the trace has":            small(t, 1, func(p *capacity.Plan) { p.Requests = slices.Values([]capacity.Request{}) }),
+		"requests[0]: 0 tokens in and 5 out": small(t, 1, func(p *capacity.Plan) { p.Requests = slices.Values([]capacity.Request{{Output: 5}}) }),
+		"requests[0].tenant: 7 is no index": small(t, 1, func(p *capacity.Plan) {
+			p.Requests = slices.Values([]capacity.Request{{Tenant: 7, Input: 1, Output: 1}})
+		}),
+		"requests[1].at: 0s is before 1s": small(t, 1, func(p *capacity.Plan) {
+			p.Requests = slices.Values([]capacity.Request{{At: time.Second, Input: 1, Output: 1}, {Input: 1, Output: 1}})
+		}),
+		"tenants[0].adapter_rank: 64 is larger":      small(t, 1, func(p *capacity.Plan) { p.Tenants[0].AdapterRank = 64 }),
+		"tenants[0].objectives.limits[0].percentile": small(t, 1, func(p *capacity.Plan) { p.Tenants[0].Objectives.Limits = []capacity.Limit{{Percentile: 98, Most: 1}} }),
+		"tenants[0].objectives.share: is 2":          small(t, 1, func(p *capacity.Plan) { p.Tenants[0].Objectives.Share = 2 }),
+		"loads[0]: is 0":                             small(t, 1, func(p *capacity.Plan) { p.Loads = []float64{0} }),
+		"tenants[1].shape: is incomplete":            small(t, 1, func(p *capacity.Plan) { p.Tenants[1].Shape.Layers = 0 }),
+		"requests[0].adapter: names adapter 3": small(t, 1, func(p *capacity.Plan) {
+			p.Requests = slices.Values([]capacity.Request{{Input: 1, Output: 1, Adapter: 3}})
+		}),
+	} {
+		if _, err := p.Search(context.Background()); !errors.Is(err, capacity.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in %v", want, err)
+		}
+	}
+}
+
+// TestCutShort: what was searched when the context ended comes with its error.
+func TestCutShort(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	p := small(t, 10, nil)
+	p.Progress = func(x capacity.Progress) {
+		if x.Plays == 40 {
+			cancel()
+		}
+	}
+	r, err := p.Search(ctx)
+	if !errors.Is(err, context.Canceled) || r == nil {
+		t.Errorf("%v, %v", r, err)
+	}
+}
+
+// TestLongTrace: of a long trace the busiest stretch is searched, and the whole of it
+// played at the end, with memory that does not grow with it.
+func TestLongTrace(t *testing.T) {
+	n := 60_000
+	p := small(t, 1, func(p *capacity.Plan) {
+		p.Kinds, p.Tenants, p.WindowRequests = []capacity.Kind{capacity.KindOwnGPU}, p.Tenants[1:], 500
+		p.Requests = func(yield func(capacity.Request) bool) {
+			at := time.Duration(0)
+			for i := range n {
+				gap := 200 * ms
+				if i > 30_000 && i < 32_000 {
+					gap = 20 * ms
+				}
+				at += gap
+				if !yield(capacity.Request{At: at, Input: 300, Output: 20}) {
+					return
+				}
+			}
+		}
+	})
+	r := found(t, p)
+	if r.Trace.Requests != n || r.Trace.WindowRequests != 500 || r.Trace.PerS < 45 || r.Trace.WindowFromS < 6000 || r.Trace.WindowFromS > 6040 {
+		t.Errorf("%+v", r.Trace)
+	}
+	if r.Whole == nil || r.Whole.Requests != n || r.Whole.Tenants[0].Predicted["ttft_p50"].Value <= 0 {
+		t.Errorf("%+v", r.Whole)
+	}
+}

@@ -1,0 +1,88 @@
+package capacity
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/optional"
+)
+
+// curveLoads are the loads of an arrangement's curve, over the searched one.
+var curveLoads = []float64{0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4, 6, 8}
+
+// grow plays an arrangement as load grows: its curve, how much it has in hand, and
+// what breaks first.
+func (s *search) grow(ctx context.Context, a *Arrangement, c *candidate, at judgement, seen []figures) error {
+	a.FirstLimit = fmt.Sprintf("nothing up to %g times the load", curveLoads[len(curveLoads)-1])
+	if at.verdict == VerdictMissed {
+		a.FirstLimit = s.words(at, seen)
+		if why := s.alone(c); why != "" {
+			a.FirstLimit = fmt.Sprintf("no number of GPUs helps: even when requests hardly meet, %s", why)
+		}
+	}
+	kept, broken := 0.0, false
+	for _, x := range curveLoads {
+		if broken && x > 2 {
+			break // what follows is only more of it
+		}
+		figures, j, report, err := s.playAt(ctx, c, s.load*x)
+		if err != nil {
+			return err
+		}
+		p := CurvePoint{Load: s.load * x, Over: figures4(j.over), Seen: map[string]float64{}}
+		if j.tenant >= 0 {
+			for name, i := range figures[j.tenant] {
+				p.Seen[name] = figures4(i.Value)
+			}
+		}
+		a.Curve = append(a.Curve, p)
+		switch {
+		case j.verdict == VerdictKept && !broken:
+			kept = x
+		case j.verdict != VerdictKept && !broken:
+			broken = true
+			if at.verdict != VerdictMissed {
+				a.FirstLimit = fmt.Sprintf("at %gx: %s", x, s.words(j, figures))
+				if why := s.cause(report); why != "" {
+					a.FirstLimit += "; " + why
+				} else if busy := mean(report.GPUs); busy > 0.6 {
+					a.FirstLimit += fmt.Sprintf("; the GPUs are busy %.0f%% of the time", 100*busy)
+				}
+			}
+		}
+	}
+	if kept > 0 {
+		a.Headroom = optional.Of(kept)
+	}
+	return nil
+}
+
+// alone is what the requests of a candidate miss even when each comes alone, "" when
+// nothing.
+func (s *search) alone(c *candidate) string {
+	for i := range c.parts {
+		if why := s.floors[s.floorKey(&c.parts[i].layout)]; why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// playAt is play at another load than the searched one, with the whole report.
+func (s *search) playAt(ctx context.Context, c *candidate, load float64) ([]figures, judgement, *predict.Report, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, judgement{}, nil, err
+	}
+	s.plays++
+	if s.plan.Progress != nil {
+		s.plan.Progress(Progress{Load: load, Kind: c.kind, GPU: c.gpu().Name, GPUs: c.gpus(), Plays: s.plays})
+	}
+	cluster, routes := s.cluster(c)
+	report, err := cluster.Play(ctx, s.traffic.requests(routes, load))
+	if err != nil {
+		return nil, judgement{}, nil, err
+	}
+	seen := s.seen(report, routes)
+	return seen, s.judge(seen), report, nil
+}

@@ -1,0 +1,164 @@
+package capacity
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// gpu is a GPU of the plan with what the tables know of it.
+type gpu struct {
+	GPU
+	row    *sharing.GPU
+	memory sharing.Bytes // that its servers may take
+	mig    *mig.Model    // nil without MIG
+}
+
+func (p *Plan) resolve(g GPU) (*gpu, error) {
+	row, err := sharing.LookupGPU(g.Name)
+	if err != nil {
+		return nil, err
+	}
+	memory, known := row.Memory.Get()
+	if !known {
+		return nil, fmt.Errorf("the memory of %s is not known", g.Name)
+	}
+	if m := predict.MachineOf(row); m.Bandwidth <= 0 || m.FLOPs <= 0 {
+		return nil, fmt.Errorf("the bandwidth or the compute of %s is not known: nothing can be predicted there", g.Name)
+	}
+	if g.Most == 0 {
+		g.Most = defaultMost
+	}
+	out := &gpu{GPU: g, row: row, memory: sharing.Bytes(float64(memory) * p.memoryFraction())}
+	if m, err := mig.Lookup(row.Name); err == nil && m.PlacementsKnown() {
+		out.mig = m
+	}
+	return out, nil
+}
+
+// engine is a server of a tenant on a GPU, its costs from the tenant's profiles where
+// there are any.
+func (s *search) engine(t *Tenant, g *gpu) (predict.Engine, error) {
+	prior := predict.NewEngine(t.Shape, predict.MachineOf(g.row))
+	prior.Adapters = adaptersOf(prior.Adapters, t.Adapters)
+	if len(t.Profiles) == 0 {
+		return prior, nil
+	}
+	var solo *predict.Solo
+	for i := range t.Profiles {
+		at := profileGPU(&t.Profiles[i])
+		if row, err := sharing.LookupGPU(at); err == nil && row == g.row {
+			e, err := s.predictor.Engine(prior, t.Profiles[i])
+			if err != nil {
+				return prior, fmt.Errorf("tenant %s: %w", t.Name, err)
+			}
+			return e, nil
+		}
+		if solo == nil {
+			solo = &t.Profiles[i]
+		}
+	}
+	at := profileGPU(solo)
+	row, err := sharing.LookupGPU(at)
+	if err != nil {
+		return prior, fmt.Errorf("tenant %s: its profile is of %q: %w", t.Name, at, err)
+	}
+	there := predict.NewEngine(t.Shape, predict.MachineOf(row))
+	there.Adapters = prior.Adapters
+	measured, err := s.predictor.Engine(there, *solo)
+	if err != nil {
+		return prior, fmt.Errorf("tenant %s: %w", t.Name, err)
+	}
+	return transfer(measured, there, prior, row.Architecture == g.row.Architecture), nil
+}
+
+func adaptersOf(priors, own predict.Adapters) predict.Adapters {
+	priors.Slots, priors.HostSlots, priors.Rank, priors.Targets = own.Slots, own.HostSlots, own.Rank, own.Targets
+	for _, c := range []struct{ to, from *predict.Cost }{
+		{&priors.Step, &own.Step}, {&priors.Each, &own.Each}, {&priors.Prefill, &own.Prefill}, {&priors.Load, &own.Load}, {&priors.Fetch, &own.Fetch},
+	} {
+		if c.from.Basis != sharing.BasisUnknown {
+			*c.to = *c.from
+		}
+	}
+	return priors
+}
+
+// profileGPU is the GPU that a workload was measured on, "" when its profiles do not
+// say.
+func profileGPU(s *predict.Solo) string {
+	for _, p := range []*predict.SoloProfile{s.TimeSlicing, s.MPS} {
+		if p != nil && p.GPU != "" {
+			return p.GPU
+		}
+	}
+	return ""
+}
+
+// How much less sure a measured cost is on another GPU, as a standard deviation of
+// its logarithm: of the same architecture (an H100 with an H200's figures is off by 3
+// to 10%), and of another, for which nothing was measured.
+const (
+	transferSigma      = 0.08
+	transferSigmaOther = 0.2
+)
+
+// transfer takes an engine that was measured on one GPU to another: each cost changes
+// as the priors of the two GPUs say.
+func transfer(measured, priorThere, priorHere predict.Engine, same bool) predict.Engine {
+	out := priorHere
+	out.Sequences, out.ChunkTokens, out.BlockTokens, out.NoPrefixCache = measured.Sequences, measured.ChunkTokens, measured.BlockTokens, measured.NoPrefixCache
+	sigma := transferSigma
+	if !same {
+		sigma = transferSigmaOther
+	}
+	to, from, base := costsOf(&out), costsOf(&measured), costsOf(&priorThere)
+	for i := range to {
+		if from[i].Basis == sharing.BasisPrior || base[i].Value <= 0 {
+			continue
+		}
+		*to[i] = predict.Cost{
+			Value: to[i].Value * from[i].Value / base[i].Value, Sigma: math.Hypot(from[i].Sigma, sigma), Basis: sharing.BasisTransferred, Source: from[i].Source,
+		}
+	}
+	return out
+}
+
+func costsOf(e *predict.Engine) []*predict.Cost {
+	return []*predict.Cost{&e.Step, &e.StepSequence, &e.StepContext, &e.HostFraction, &e.Prefill, &e.PrefillToken, &e.PrefillContext, &e.PrefillBusy, &e.DecodeSM, &e.PrefillSM, &e.MPSStep}
+}
+
+// capped is the engine under an active thread percentage of MPS: prefills have that
+// part of the SMs, the bandwidth is everybody's.
+func capped(e predict.Engine, percent float64) predict.Engine {
+	share := percent / 100
+	e = e.On(predict.Share{Mechanism: sharing.MechanismMPS, SMs: share, Bandwidth: 1})
+	// A decode step that needs more SMs than it may have takes longer by as much.
+	if need := e.DecodeSM.Value; need > share && need > 0 {
+		e.Step.Value *= need / share
+		e.Step.Basis = sharing.BasisPrior
+	}
+	e.DecodeSM.Value, e.PrefillSM.Value = min(e.DecodeSM.Value, share), min(e.PrefillSM.Value, share)
+	return e
+}
+
+// basisOf is the weakest basis of the costs of engines.
+func basisOf(servers []server) sharing.Basis {
+	worst := sharing.BasisMeasured
+	rank := map[sharing.Basis]int{sharing.BasisMeasured: 3, sharing.BasisFitted: 2, sharing.BasisTransferred: 1, sharing.BasisPrior: 0}
+	for i := range servers {
+		for name, c := range servers[i].engine.Costs() {
+			// The steps and the prefill make the answer; what MPS and sleep cost is of
+			// the constants of sharing.
+			if name == "step" || name == "prefill_token" {
+				if rank[c.Basis] < rank[worst] {
+					worst = c.Basis
+				}
+			}
+		}
+	}
+	return worst
+}

@@ -1,0 +1,177 @@
+package capacity
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/cotenant/cotenant/decision/predict"
+)
+
+// figures are what a tenant sees: latencies in ms by the names of limits, and the
+// share of its requests that keep them all.
+type figures map[string]predict.Interval
+
+const shareMetric = "share"
+
+var percentiles = [...]int{50, 90, 95, 99}
+
+// ofLatency adds the percentiles of a latency; intervals widen as those of the
+// service's nearest foreseen metric.
+func (f figures) ofLatency(of Latency, ms predict.LatencyMS, service *predict.ServiceReport) {
+	for _, q := range percentiles {
+		var v predict.Optional[float64]
+		switch q {
+		case 50:
+			v = ms.P50
+		case 90:
+			v = ms.P90
+		case 95:
+			v = ms.P95
+		case 99:
+			v = ms.P99
+		}
+		value, known := v.Get()
+		if !known {
+			continue
+		}
+		i := predict.Interval{Value: value, Low: value, High: value}
+		if near, ok := service.Foreseen[nearest(of, q)]; ok && near.Value > 0 {
+			i.Low, i.High = value*near.Low/near.Value, value*near.High/near.Value
+		}
+		f[of.String()+"_p"+strconv.Itoa(q)] = i
+	}
+}
+
+// nearest is the metric whose interval stands for a percentile.
+func nearest(of Latency, percentile int) predict.Metric {
+	tail := percentile > 90
+	switch of {
+	case LatencyTTFT:
+		if tail || percentile == 90 {
+			return predict.MetricTTFTP99
+		}
+		return predict.MetricTTFTP50
+	case LatencyTPOT:
+		if tail || percentile == 90 {
+			return predict.MetricTPOTP99
+		}
+		return predict.MetricTPOTP50
+	}
+	switch {
+	case percentile == 90:
+		return predict.MetricE2EP90
+	case tail:
+		return predict.MetricE2EP99
+	}
+	return predict.MetricE2EP50
+}
+
+// seen are the figures of each tenant.
+func (s *search) seen(r *predict.Report, routes map[int]route) []figures {
+	out := make([]figures, len(s.plan.Tenants))
+	for t := range out {
+		to, ok := routes[t]
+		if !ok {
+			continue
+		}
+		service := &r.Services[to.service]
+		f := figures{}
+		outcome, good, completed := service.Outcome, float64(service.Good), float64(service.Completed+service.Rejected)
+		if to.adapter > 0 {
+			for i := range service.Adapters {
+				if a := &service.Adapters[i]; a.Adapter == to.adapter {
+					outcome, good, completed = a.Outcome, float64(a.Good), float64(a.Completed)
+				}
+			}
+		}
+		f.ofLatency(LatencyTTFT, outcome.TTFT, service)
+		f.ofLatency(LatencyTPOT, outcome.TPOT, service)
+		f.ofLatency(LatencyE2E, outcome.E2E, service)
+		if completed > 0 && len(s.plan.Tenants[t].Objectives.Limits) > 0 {
+			v := good / completed
+			i := predict.Interval{Value: v, Low: v, High: v}
+			if of, ok := service.GoodFractionRange.Get(); ok {
+				i.Low, i.High = max(0, min(v, v+of.Low-of.Value)), min(1, max(v, v+of.High-of.Value))
+			}
+			f[shareMetric] = i
+		}
+		out[t] = f
+	}
+	return out
+}
+
+// judgement is whether figures keep the objectives, and what comes nearest to
+// breaking them.
+type judgement struct {
+	verdict Verdict
+	tenant  int
+	metric  string
+	over    float64 // the figure over its limit; above 1 it is missed
+}
+
+// judge holds figures against the objectives of the tenants that have any.
+func (s *search) judge(seen []figures) judgement {
+	out := judgement{verdict: VerdictKept, tenant: -1}
+	unknown := false
+	note := func(t int, metric string, over, low, high float64) {
+		if over > out.over {
+			out.tenant, out.metric, out.over = t, metric, over
+		}
+		switch {
+		case low > 1:
+			out.verdict = VerdictMissed
+		case high > 1:
+			unknown = true
+		}
+	}
+	for t := range seen {
+		if seen[t] == nil {
+			continue
+		}
+		o := &s.plan.Tenants[t].Objectives
+		for _, l := range o.Limits {
+			if i, ok := seen[t][l.metric()]; ok {
+				most := float64(l.Most) / 1e6
+				note(t, l.metric(), i.Value/most, i.Low/most, i.High/most)
+			}
+		}
+		if i, ok := seen[t][shareMetric]; ok && o.Share > 0 {
+			// On the scale of misses, so that more is worse as with latencies.
+			allowed := max(1-o.Share, 1e-6)
+			note(t, shareMetric, (1-i.Value)/allowed, (1-i.High)/allowed, (1-i.Low)/allowed)
+		}
+	}
+	if out.verdict == VerdictKept && unknown {
+		out.verdict = VerdictUnknown
+	}
+	return out
+}
+
+// words says a judgement's figure.
+func (s *search) words(j judgement, seen []figures) string {
+	if j.tenant < 0 {
+		return "there are no objectives"
+	}
+	name, i := s.plan.Tenants[j.tenant].Name, seen[j.tenant][j.metric]
+	if j.metric == shareMetric {
+		return fmt.Sprintf("%.1f%% of %s's requests keep their limits, %.1f%% must", 100*i.Value, name, 100*s.plan.Tenants[j.tenant].Objectives.Share)
+	}
+	for _, l := range s.plan.Tenants[j.tenant].Objectives.Limits {
+		if l.metric() == j.metric {
+			return fmt.Sprintf("%s's %s is %s, at most %v", name, j.metric, milliseconds(i.Value), l.Most)
+		}
+	}
+	return j.metric
+}
+
+func milliseconds(ms float64) string {
+	switch {
+	case ms >= 10_000:
+		return fmt.Sprintf("%.0f s", ms/1e3)
+	case ms >= 1000:
+		return fmt.Sprintf("%.1f s", ms/1e3)
+	case ms >= 10:
+		return fmt.Sprintf("%.0f ms", ms)
+	}
+	return fmt.Sprintf("%.2g ms", ms)
+}

@@ -1,0 +1,95 @@
+package capacity
+
+import (
+	"errors"
+
+	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// ErrUnknownName says that a text names no value of an enumeration.
+var ErrUnknownName = errors.New("capacity: unknown name")
+
+// Kind is how an arrangement uses GPUs.
+type Kind uint8
+
+// The kinds. The zero value is KindOwnGPU.
+const (
+	KindOwnGPU       Kind = iota // each server has GPUs of its own
+	KindTimeSlicing              // servers of all tenants on each GPU, in turn
+	KindMPS                      // at the same time, with or without shares of the SMs
+	KindMIG                      // each on a slice of its own
+	KindMergedServer             // tenants of one model in one server
+	KindAdapters                 // tenants that are adapters of one model in one server
+	KindSleep                    // on each GPU one server awake, the others asleep
+)
+
+var kinds = enum.Of[Kind](ErrUnknownName, "kind", "own-gpu", "time-slicing", "mps", "mig", "merged-server", "adapters", "sleep")
+
+// Kinds lists the kinds in order.
+func Kinds() []Kind { return kinds.Values() }
+
+// String returns the kind's text, for example "merged-server".
+func (k Kind) String() string { return kinds.String(k) }
+
+// MarshalText returns the kind's text.
+func (k Kind) MarshalText() ([]byte, error) { return kinds.Text(k) }
+
+// UnmarshalText reads a kind's text.
+func (k *Kind) UnmarshalText(b []byte) error { return kinds.Parse(k, b) }
+
+// Mechanism is how servers on one GPU share it.
+func (k Kind) Mechanism() sharing.Mechanism {
+	switch k {
+	case KindTimeSlicing, KindSleep:
+		return sharing.MechanismTimeSlicing
+	case KindMPS:
+		return sharing.MechanismMPS
+	case KindMIG:
+		return sharing.MechanismMIG
+	}
+	return sharing.MechanismExclusive
+}
+
+// Latency is what a limit is on. The zero value is LatencyTTFT.
+type Latency uint8
+
+// The latencies of a request.
+const (
+	LatencyTTFT Latency = iota // until the first token
+	LatencyTPOT                // for each further token
+	LatencyE2E                 // until the last
+)
+
+var latencies = enum.Of[Latency](ErrUnknownName, "latency", "ttft", "tpot", "e2e")
+
+// String returns "ttft", "tpot" or "e2e".
+func (l Latency) String() string { return latencies.String(l) }
+
+// MarshalText returns the latency's text.
+func (l Latency) MarshalText() ([]byte, error) { return latencies.Text(l) }
+
+// UnmarshalText reads a latency's text.
+func (l *Latency) UnmarshalText(b []byte) error { return latencies.Parse(l, b) }
+
+// Verdict is whether an arrangement keeps the objectives. The zero value is
+// VerdictUnknown.
+type Verdict uint8
+
+// The verdicts.
+const (
+	VerdictUnknown Verdict = iota // an interval holds a limit: only a run settles it
+	VerdictKept
+	VerdictMissed
+)
+
+var verdicts = enum.Of[Verdict](ErrUnknownName, "verdict", "unknown", "kept", "missed")
+
+// String returns "kept", "missed" or "unknown".
+func (v Verdict) String() string { return verdicts.String(v) }
+
+// MarshalText returns the verdict's text.
+func (v Verdict) MarshalText() ([]byte, error) { return verdicts.Text(v) }
+
+// UnmarshalText reads a verdict's text.
+func (v *Verdict) UnmarshalText(b []byte) error { return verdicts.Parse(v, b) }

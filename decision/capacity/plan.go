@@ -1,0 +1,241 @@
+package capacity
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// ErrInvalid is matched by every error about a plan. Such an error names every
+// problem with its path and, where there is one, the remedy.
+var ErrInvalid = errors.New("capacity: invalid plan")
+
+// Request is one request of the traffic.
+type Request struct {
+	At     time.Duration // since the trace's beginning; ascending
+	Tenant int           // index among the plan's tenants
+	Input  int           // tokens of the prompt
+	Output int           // tokens of the answer
+	// Prefix has a hash for each whole block of Plan.PrefixTokens tokens of the prompt
+	// that depends on all tokens before it as well; nil shares nothing.
+	Prefix  []uint64
+	Session uint64 // what session affinity goes by; 0 = none
+	Adapter int    // of the tenant's own adapters, from 1; 0 = its model
+}
+
+// Tenant is who sends requests, and the model that they ask for.
+type Tenant struct {
+	Name string
+	// Model is the base model's name: tenants that name the same one can be served by
+	// one merged server, and adapters of it by one server with adapters.
+	Model string
+	Shape predict.Model
+	// AdapterRank says that the tenant's model is a LoRA adapter of Model with this
+	// rank: alone it is served with its weights merged in. 0 = it is the base model.
+	AdapterRank int
+	// Adapters are how a server of the tenant serves the adapters that its requests
+	// name; the zero value has none.
+	Adapters predict.Adapters
+	// Profiles are measurements of a server of the tenant alone, on any GPU; without
+	// any its costs are priors.
+	Profiles   []predict.Solo
+	Objectives Objectives
+}
+
+// Objectives are what a tenant's requests must keep. The zero value is none.
+type Objectives struct {
+	Limits []Limit
+	// Share of the requests that must each keep all the limits, 0 to 1; 0 = only the
+	// percentiles count.
+	Share float64
+}
+
+// Limit bounds a percentile of a latency.
+type Limit struct {
+	Latency    Latency
+	Percentile int // 50, 90, 95 or 99
+	Most       time.Duration
+}
+
+// String returns the limit as examples/capacity reads it, for example
+// "ttft_p99=500ms".
+func (l Limit) String() string { return fmt.Sprintf("%s=%v", l.metric(), l.Most) }
+
+// metric is the limit's name among an arrangement's figures.
+func (l Limit) metric() string { return l.Latency.String() + "_p" + strconv.Itoa(l.Percentile) }
+
+// bound is the tightest limit of a latency, on single requests; 0 without one.
+func (o Objectives) bound(of Latency) time.Duration {
+	var least time.Duration
+	for _, l := range o.Limits {
+		if l.Latency == of && (least == 0 || l.Most < least) {
+			least = l.Most
+		}
+	}
+	return least
+}
+
+// good is what a single request must keep to count as good.
+func (o Objectives) good() predict.Objective {
+	return predict.Objective{TTFT: o.bound(LatencyTTFT), TPOT: o.bound(LatencyTPOT), E2E: o.bound(LatencyE2E)}
+}
+
+// GPU is a GPU that may be bought or rented.
+type GPU struct {
+	Name         string // product name
+	PricePerHour cost.Money
+	Most         int // that there are; 0 = 64
+}
+
+// Plan is the question: how many GPUs does this traffic need?
+type Plan struct {
+	Tenants []Tenant
+	// Requests is the trace, in order of time. It is ranged over many times.
+	Requests     iter.Seq[Request]
+	PrefixTokens int // of a block of Request.Prefix; 0 = 16
+	GPUs         []GPU
+	// Loads are multiples of the trace's rate at which the search is made; the largest
+	// decides, the others give the crossovers. nil = 1.
+	Loads   []float64
+	Kinds   []Kind                // nil = all
+	Routers []predict.RoutePolicy // nil = those that the trace can tell apart
+	// SlotRank is the largest adapter rank that a server's slots hold (vLLM's
+	// max_lora_rank); 0 = 16.
+	SlotRank int
+	// MemoryFraction of a GPU that its servers may take; 0 = 0.9, vLLM's.
+	MemoryFraction float64
+	MaxCopies      int                // of a server on one GPU; 0 = 2
+	Predictor      *predict.Predictor // nil = predict.NewPredictor
+	Seed           uint64
+	// WindowRequests is how many requests the search plays: of a longer trace it takes
+	// the busiest stretch of so many. 0 = 4000.
+	WindowRequests int
+	Progress       func(Progress) // may be nil
+}
+
+// Progress is where a search stands.
+type Progress struct {
+	Load  float64 // multiple that is searched
+	Kind  Kind
+	GPU   string
+	GPUs  int // that are played now
+	Plays int // so far
+	// Whole of Of requests of the whole trace have been played, at the end.
+	Whole, Of int
+}
+
+const (
+	defaultMost   = 64
+	defaultWindow = 4000
+	maxTenants    = 16
+	maxLoads      = 16
+	maxPrompt     = 1 << 24
+	defaultRank   = 16
+	maxGPUs       = 4096
+)
+
+// Validate names everything that is wrong with the plan but its requests, which are
+// checked as they are read.
+func (p *Plan) Validate() error {
+	var l problem.List
+	l.If(len(p.Tenants) == 0, "tenants", "name at least one", "none")
+	l.If(len(p.Tenants) > maxTenants, "tenants", "group them", "%d are more than %d", len(p.Tenants), maxTenants)
+	l.If(p.Requests == nil, "requests", "give the trace", "none")
+	l.If(len(p.GPUs) == 0, "gpus", "name at least one with its price", "none")
+	l.If(p.PrefixTokens < 0 || p.PrefixTokens%16 != 0, "prefix_tokens", "use a multiple of 16", "is %d", p.PrefixTokens)
+	l.If(!(p.MemoryFraction >= 0 && p.MemoryFraction <= 1), "memory_fraction", "use 0 to 1", "is %v", p.MemoryFraction)
+	l.If(p.MaxCopies < 0 || p.MaxCopies > 8, "max_copies", "use 0 to 8", "is %d", p.MaxCopies)
+	l.If(p.WindowRequests < 0, "window_requests", "use 0 or more", "is %d", p.WindowRequests)
+	l.If(len(p.Loads) > maxLoads, "loads", "", "%d are more than %d", len(p.Loads), maxLoads)
+	for i, x := range p.Loads {
+		l.If(!(x > 0 && x <= 1000), fmt.Sprintf("loads[%d]", i), "use a multiple above 0, at most 1000", "is %v", x)
+	}
+	for i, k := range p.Kinds {
+		l.If(!kinds.Has(k), fmt.Sprintf("kinds[%d]", i), "use one of the package's constants", "%d is not a value", k)
+	}
+	for i, r := range p.Routers {
+		l.If(!slices.Contains(predict.RoutePolicies(), r), fmt.Sprintf("routers[%d]", i), "use one of package predict's constants", "%d is not a value", r)
+	}
+	names := map[string]bool{}
+	for i := range p.Tenants {
+		t, at := &p.Tenants[i], fmt.Sprintf("tenants[%d]", i)
+		l.If(t.Name == "" || names[t.Name], at+".name", "give each a name of its own", "is %q", problem.Clip(t.Name))
+		names[t.Name] = true
+		p.checkTenant(&l, at, t)
+	}
+	currency := ""
+	for i, g := range p.GPUs {
+		at := fmt.Sprintf("gpus[%d]", i)
+		if _, err := sharing.LookupGPU(g.Name); err != nil {
+			l.AddErr(at+".name", err)
+		}
+		l.If(g.PricePerHour.Sign() <= 0, at+".price", "give a price per hour above 0", "is %v", g.PricePerHour)
+		l.If(currency != "" && g.PricePerHour.Currency() != currency, at+".price", "use one currency", "is in %s, the first in %s", g.PricePerHour.Currency(), currency)
+		currency = g.PricePerHour.Currency()
+		l.If(g.Most < 0 || g.Most > maxGPUs, at+".most", fmt.Sprintf("use 0 to %d", maxGPUs), "is %d", g.Most)
+		l.If(slices.ContainsFunc(p.GPUs[:i], func(o GPU) bool { return o.Name == g.Name }), at+".name", "name each once", "%s twice", g.Name)
+	}
+	return l.Under(ErrInvalid)
+}
+
+func (p *Plan) checkTenant(l *problem.List, at string, t *Tenant) {
+	l.If(t.Model == "", at+".model", "name the model", "missing")
+	if s := t.Shape; !(s.Parameters > 0 && s.Layers > 0 && (s.KVHeads > 0 && s.HeadDim > 0 || s.Latent > 0)) {
+		l.Addf(at+".shape", "state parameters, layers, KV heads and head dimension", "is incomplete")
+	}
+	rank := p.SlotRank
+	if rank == 0 {
+		rank = defaultRank
+	}
+	l.If(t.AdapterRank < 0 || t.AdapterRank > rank, at+".adapter_rank", "raise the slots' rank", "%d is larger than the slots' %d", t.AdapterRank, rank)
+	l.If(t.Adapters.Rank > rank, at+".adapters.rank", "raise the slots' rank", "%d is larger than the slots' %d", t.Adapters.Rank, rank)
+	for i, m := range t.Objectives.Limits {
+		path := fmt.Sprintf("%s.objectives.limits[%d]", at, i)
+		l.If(!latencies.Has(m.Latency), path+".latency", "use one of the package's constants", "%d is not a value", m.Latency)
+		l.If(!slices.Contains([]int{50, 90, 95, 99}, m.Percentile), path+".percentile", "use 50, 90, 95 or 99", "is %d", m.Percentile)
+		l.If(m.Most <= 0, path+".most", "give a time above 0", "is %v", m.Most)
+	}
+	s := t.Objectives.Share
+	l.If(!(s >= 0 && s <= 1), at+".objectives.share", "use 0 to 1", "is %v", s)
+	l.If(s > 0 && len(t.Objectives.Limits) == 0, at+".objectives.share", "say what the share must keep", "without a limit")
+}
+
+func (p *Plan) loads() []float64 {
+	if len(p.Loads) == 0 {
+		return []float64{1}
+	}
+	out := slices.Clone(p.Loads)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (p *Plan) memoryFraction() float64 {
+	if p.MemoryFraction == 0 {
+		return 0.9
+	}
+	return p.MemoryFraction
+}
+
+func (p *Plan) prefixTokens() int {
+	if p.PrefixTokens == 0 {
+		return 16
+	}
+	return p.PrefixTokens
+}
+
+// finite guards what becomes JSON.
+func finite(v float64) float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0
+	}
+	return v
+}

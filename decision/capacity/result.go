@@ -1,0 +1,199 @@
+package capacity
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Result is what a search found. Its JSON is that of examples/capacity.
+type Result struct {
+	Currency string       `json:"currency"`
+	Trace    TraceSummary `json:"trace"`
+	// Arrangements are the cheapest of each kind at the largest load, by cost. A kind
+	// whose cheapest is unknown has the cheapest that is known to be kept beside it.
+	Arrangements []Arrangement `json:"arrangements"`
+	Crossovers   []Crossover   `json:"crossovers"`
+	// Chosen is a copy of the cheapest arrangement that keeps the objectives, nil when
+	// none is known to.
+	Chosen *Arrangement `json:"chosen"`
+	// Why says in words what speaks for the chosen one against each other kind, and for
+	// its router.
+	Why      []string    `json:"why"`
+	Excluded []Exclusion `json:"excluded,omitempty"`
+	// Whole is the chosen arrangement under the whole trace, where that is longer than
+	// the stretch that was searched.
+	Whole *Whole `json:"whole,omitempty"`
+	Plays int    `json:"plays"` // simulations that the search took
+}
+
+// Whole is what the tenants see of the chosen arrangement over the whole trace.
+type Whole struct {
+	Requests int             `json:"requests"`
+	Tenants  []TenantFigures `json:"tenants"`
+}
+
+// TraceSummary is what was searched for.
+type TraceSummary struct {
+	Requests  int     `json:"requests"`
+	DurationS float64 `json:"duration_s"`
+	// The busiest stretch, which is what is played; its rate is that of load 1.
+	WindowRequests int     `json:"window_requests"`
+	WindowFromS    float64 `json:"window_from_s"`
+	WindowS        float64 `json:"window_s"`
+	PerS           float64 `json:"requests_per_s"`
+}
+
+// Arrangement is a way to serve the traffic, with what is foreseen of it at the
+// largest load.
+type Arrangement struct {
+	Kind         Kind                               `json:"kind"`
+	Mechanism    sharing.Mechanism                  `json:"mechanism"`
+	GPU          string                             `json:"gpu"`
+	GPUs         int                                `json:"gpus"`
+	CopiesPerGPU int                                `json:"copies_per_gpu"`
+	Router       string                             `json:"router"` // policy; "none" where each server has one replica
+	Adapters     int                                `json:"adapters"`
+	Division     string                             `json:"division,omitempty"` // SM percentages or MIG profiles of the servers
+	Servers      []ServerReplicas                   `json:"servers"`
+	Verdict      Verdict                            `json:"verdict"`
+	Predicted    map[string]predict.Interval        `json:"predicted"` // of the worst tenant; latencies in ms
+	Tenants      []TenantFigures                    `json:"tenants"`
+	GoodputPerS  float64                            `json:"goodput_per_s"`
+	Utilisation  float64                            `json:"utilisation"` // of the GPUs, of the time some kernel runs
+	CostPerHour  Money                              `json:"cost_per_hour"`
+	PerMillion   predict.Optional[Money]            `json:"cost_per_million_good_tokens,omitzero"`
+	FirstLimit   string                             `json:"first_limit"`
+	Headroom     predict.Optional[float64]          `json:"headroom,omitzero"` // the largest load that is kept, over the searched one
+	Curve        []CurvePoint                       `json:"curve"`
+	Gap          float64                            `json:"gap"`    // of the GPUs, at most this share may be saved within the kind
+	Reason       string                             `json:"reason"` // why so many GPUs, in words
+	Settle       string                             `json:"settle,omitempty"`
+	Basis        sharing.Basis                      `json:"basis"`
+	ByRouter     map[predict.RoutePolicy]RouterNeed `json:"by_router,omitempty"`
+
+	found  candidate
+	report *predict.Report
+	routes map[int]route
+}
+
+// RouterNeed is how many GPUs an arrangement takes with another policy.
+type RouterNeed struct {
+	GPUs int  `json:"gpus"`
+	More bool `json:"more,omitempty"` // more than so many
+}
+
+// ServerReplicas is a server and how many of it there are.
+type ServerReplicas struct {
+	Name     string `json:"name"`
+	Replicas int    `json:"replicas"`
+}
+
+// TenantFigures are what one tenant sees.
+type TenantFigures struct {
+	Name      string                      `json:"name"`
+	Predicted map[string]predict.Interval `json:"predicted"`
+}
+
+// CurvePoint is an arrangement at another load.
+type CurvePoint struct {
+	Load float64            `json:"load"`
+	Over float64            `json:"over"` // the worst figure over its limit; above 1 it is missed
+	Seen map[string]float64 `json:"seen"` // figures of the worst tenant
+}
+
+// Crossover is where the cheapest arrangement changes as load grows.
+type Crossover struct {
+	Above float64    `json:"above_load"`
+	UpTo  float64    `json:"up_to_load"`
+	From  CheapestAt `json:"from"`
+	To    CheapestAt `json:"to"`
+}
+
+// CheapestAt is the cheapest arrangement at a load.
+type CheapestAt struct {
+	Load        float64 `json:"load"`
+	Kind        Kind    `json:"kind"`
+	GPU         string  `json:"gpu"`
+	GPUs        int     `json:"gpus"`
+	CostPerHour Money   `json:"cost_per_hour"`
+}
+
+// Exclusion is what was not searched, and why.
+type Exclusion struct {
+	Kind   string `json:"kind,omitempty"`
+	GPU    string `json:"gpu,omitempty"`
+	Reason string `json:"reason"`
+}
+
+// Money is an exact amount; in JSON it is a plain number beside the result's currency.
+type Money struct{ cost.Money }
+
+// MarshalJSON writes the amount as a number.
+func (m Money) MarshalJSON() ([]byte, error) {
+	micros := m.Micros()
+	sign := ""
+	if micros < 0 {
+		sign, micros = "-", -micros
+	}
+	if micros%1_000_000 == 0 {
+		return fmt.Appendf(nil, "%s%d", sign, micros/1_000_000), nil
+	}
+	text := fmt.Sprintf("%s%d.%06d", sign, micros/1_000_000, micros%1_000_000)
+	for text[len(text)-1] == '0' {
+		text = text[:len(text)-1]
+	}
+	return []byte(text), nil
+}
+
+func (s *search) describeTrace() TraceSummary {
+	t := s.traffic
+	return TraceSummary{
+		Requests: t.total, DurationS: t.duration.Seconds(), WindowRequests: len(t.window), WindowFromS: t.from.Seconds(), WindowS: t.seconds(1),
+		PerS: figures4(float64(len(t.window)) / t.seconds(1)),
+	}
+}
+
+func (s *search) standing(c *candidate, load float64) CheapestAt {
+	price, _ := c.perHour() // it was computed before
+	return CheapestAt{Load: load, Kind: c.kind, GPU: c.gpu().Name, GPUs: c.gpus(), CostPerHour: Money{price}}
+}
+
+// close orders what was found and chooses.
+func (s *search) close(r *Result) {
+	slices.SortStableFunc(r.Arrangements, func(a, b Arrangement) int {
+		return cmp.Or(cmp.Compare(a.CostPerHour.Micros(), b.CostPerHour.Micros()), -cmp.Compare(a.Headroom.Or(0), b.Headroom.Or(0)), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Verdict, b.Verdict))
+	})
+	for i := range r.Arrangements {
+		if r.Arrangements[i].Verdict == VerdictKept {
+			chosen := r.Arrangements[i]
+			r.Chosen = &chosen
+			break
+		}
+	}
+	if r.Arrangements == nil {
+		r.Arrangements = []Arrangement{}
+	}
+	if r.Crossovers == nil {
+		r.Crossovers = []Crossover{}
+	}
+	r.Excluded, r.Plays = s.excluded, s.plays
+}
+
+// figures4 keeps four figures: more would pretend.
+func figures4(v float64) float64 {
+	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return finite(v)
+	}
+	scale := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(v))))
+	return math.Round(v*scale) / scale
+}
+
+func rounded(i predict.Interval) predict.Interval {
+	return predict.Interval{Value: figures4(i.Value), Low: figures4(i.Low), High: figures4(i.High)}
+}

@@ -1,0 +1,435 @@
+package capacity
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/cotenant/cotenant/decision/predict"
+)
+
+// search is a search under way.
+type search struct {
+	plan      *Plan
+	predictor predict.Predictor
+	traffic   *traffic
+	gpus      []*gpu
+	excluded  []Exclusion
+	plays     int
+	load      float64           // of what is searched now
+	floors    map[string]string // what requests miss even alone, by layout; "" where nothing
+}
+
+// Search finds the cheapest arrangement of each kind at each load, and which of them
+// is to be taken. The error names everything that is wrong with the plan; when ctx
+// ends, it comes with the result of what had been searched.
+func (p Plan) Search(ctx context.Context) (*Result, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	s := &search{plan: &p, floors: map[string]string{}}
+	if p.Predictor != nil {
+		s.predictor = *p.Predictor
+	} else {
+		s.predictor = predict.NewPredictor()
+	}
+	var err error
+	if s.traffic, err = p.read(ctx); err != nil {
+		return nil, err
+	}
+	for _, g := range p.GPUs {
+		r, err := p.resolve(g)
+		if err != nil {
+			s.exclude("", g.Name, err.Error())
+			continue
+		}
+		s.gpus = append(s.gpus, r)
+	}
+	return s.run(ctx)
+}
+
+func (s *search) exclude(kind, gpu, reason string) {
+	e := Exclusion{Kind: kind, GPU: gpu, Reason: reason}
+	if !slices.Contains(s.excluded, e) {
+		s.excluded = append(s.excluded, e)
+	}
+}
+
+// run searches each load, the largest last, and describes what it finds there.
+func (s *search) run(ctx context.Context) (*Result, error) {
+	r := &Result{Currency: s.plan.GPUs[0].PricePerHour.Currency(), Trace: s.describeTrace()}
+	var last []candidate
+	var before *CheapestAt
+	for _, load := range s.plan.loads() {
+		found, err := s.kindsAt(ctx, load)
+		if err != nil {
+			s.close(r)
+			return r, err
+		}
+		now := s.cheapest(found, load)
+		if before != nil && now != nil && (before.Kind != now.Kind || before.GPU != now.GPU) {
+			r.Crossovers = append(r.Crossovers, Crossover{Above: before.Load, UpTo: now.Load, From: *before, To: *now})
+		}
+		if now != nil {
+			before = now
+		}
+		last = found
+	}
+	for i := range last {
+		as, err := s.arrange(ctx, &last[i])
+		r.Arrangements = append(r.Arrangements, as...)
+		if err != nil {
+			s.close(r)
+			return r, err
+		}
+	}
+	s.close(r)
+	if err := s.why(ctx, r); err != nil {
+		return r, err
+	}
+	r.Plays = s.plays
+	return r, s.playWhole(ctx, r)
+}
+
+// playWhole plays the chosen arrangement against the whole trace.
+func (s *search) playWhole(ctx context.Context, r *Result) error {
+	if r.Chosen == nil || s.traffic.total <= len(s.traffic.window) {
+		return nil
+	}
+	cluster, routes := s.cluster(&r.Chosen.found)
+	n := 0
+	counted := func(yield func(Request) bool) {
+		for q := range s.plan.Requests {
+			if n++; s.plan.Progress != nil && n%20000 == 0 {
+				s.plan.Progress(Progress{Load: s.load, Kind: r.Chosen.Kind, GPU: r.Chosen.GPU, GPUs: r.Chosen.GPUs, Plays: s.plays, Whole: n, Of: s.traffic.total})
+			}
+			if !yield(q) {
+				return
+			}
+		}
+	}
+	report, err := cluster.Play(ctx, scaled(counted, routes, s.load))
+	if err != nil {
+		return err
+	}
+	r.Whole = &Whole{Requests: s.traffic.total}
+	for t, f := range s.seen(report, routes) {
+		of := map[string]predict.Interval{}
+		for name, i := range f {
+			of[name] = rounded(i)
+		}
+		r.Whole.Tenants = append(r.Whole.Tenants, TenantFigures{s.plan.Tenants[t].Name, of})
+	}
+	return nil
+}
+
+// cheapest is the cheapest of the candidates that keep the objectives as far as their
+// values go.
+func (s *search) cheapest(found []candidate, load float64) *CheapestAt {
+	var best *CheapestAt
+	for i := range found {
+		if !found[i].kept {
+			continue
+		}
+		p := s.standing(&found[i], load)
+		if best == nil || p.CostPerHour.Micros() < best.CostPerHour.Micros() {
+			best = &p
+		}
+	}
+	return best
+}
+
+// kindsAt finds the cheapest candidate of each kind at a load.
+func (s *search) kindsAt(ctx context.Context, load float64) ([]candidate, error) {
+	s.load = load
+	wanted := s.plan.Kinds
+	if wanted == nil {
+		wanted = Kinds()
+	}
+	var out []candidate
+	for _, k := range wanted {
+		parts, why := s.plan.parts(k)
+		if parts == nil {
+			s.exclude(k.String(), "", why)
+			continue
+		}
+		best, err := s.cheapestOf(ctx, k, parts)
+		if err != nil {
+			return out, err
+		}
+		if best != nil {
+			out = append(out, *best)
+		}
+	}
+	return out, nil
+}
+
+// cheapestOf searches a kind over the GPUs, the cheapest first: what a later one may
+// cost is bounded by what was found.
+func (s *search) cheapestOf(ctx context.Context, k Kind, parts []part) (*candidate, error) {
+	gpus := slices.Clone(s.gpus)
+	slices.SortStableFunc(gpus, func(a, b *gpu) int { return cmp.Compare(a.PricePerHour.Micros(), b.PricePerHour.Micros()) })
+	var best *candidate
+	for _, g := range gpus {
+		c, err := s.on(ctx, k, parts, g, best)
+		var unfit *unfitError
+		switch {
+		case errors.As(err, &unfit):
+			s.exclude(k.String(), g.Name, unfit.Error())
+			continue
+		case err != nil:
+			return best, err
+		}
+		if c != nil && (best == nil || better(c, best)) {
+			best = c
+		}
+	}
+	return best, nil
+}
+
+// better prefers what keeps the objectives, then what costs less, then fewer GPUs.
+func better(a, b *candidate) bool {
+	if a.kept != b.kept {
+		return a.kept
+	}
+	pa, errA := a.perHour()
+	pb, errB := b.perHour()
+	if errA != nil || errB != nil {
+		return errA == nil
+	}
+	if !a.kept {
+		return a.over < b.over
+	}
+	if pa.Micros() != pb.Micros() {
+		return pa.Micros() < pb.Micros()
+	}
+	return a.gpus() < b.gpus()
+}
+
+// unfitError says why a kind is not possible on a GPU.
+type unfitError struct{ error }
+
+// on searches a kind on a GPU: each part alone, with every layout and router. beat is
+// what it must cost less than to matter.
+func (s *search) on(ctx context.Context, k Kind, parts []part, g *gpu, beat *candidate) (*candidate, error) {
+	most := g.Most
+	if beat != nil && beat.kept {
+		if price, err := beat.perHour(); err == nil {
+			most = min(most, int((price.Micros()-1)/g.PricePerHour.Micros()))
+		}
+	}
+	if most < len(parts) {
+		return nil, nil
+	}
+	routers := s.routers()
+	c := &candidate{kind: k, router: routers[0], kept: true}
+	for i, of := range parts {
+		layouts, err := s.layouts(k, of, g)
+		if err != nil {
+			return nil, &unfitError{err}
+		}
+		// What is left for this part when every later one takes a GPU.
+		p, err := s.part(ctx, layouts, routers[:1], most-c.gpus()-(len(parts)-1-i))
+		if err != nil {
+			return nil, err
+		}
+		c.parts = append(c.parts, p.placed)
+		c.kept = c.kept && p.kept
+		c.over = max(c.over, p.over)
+		if !c.kept && beat != nil {
+			return nil, nil
+		}
+	}
+	return s.route(ctx, c, routers)
+}
+
+// fitted is a part with as many GPUs as it needs.
+type fitted struct {
+	placed
+	kept bool
+	over float64
+}
+
+// part finds the layout that needs the fewest GPUs, at most so many.
+func (s *search) part(ctx context.Context, layouts []layout, routers []predict.RoutePolicy, most int) (fitted, error) {
+	var best fitted
+	for i := range layouts {
+		l := &layouts[i]
+		fewest := s.fewest(l, s.load)
+		limit := most
+		if best.kept {
+			limit = best.n - 1
+		}
+		if best.n > 0 && fewest > limit {
+			continue
+		}
+		p, err := s.least(ctx, l, routers[0], min(fewest, max(most, 1)), max(limit, 1), best.kept)
+		if err != nil {
+			return best, err
+		}
+		if best.n == 0 || p.kept && !best.kept || p.kept == best.kept && (p.kept && p.n < best.n || !p.kept && p.over < best.over) {
+			p.fewest = fewest
+			if p.kept && p.n == fewest && fewest > 1 {
+				p.short = fmt.Sprintf("fewer than %d of %s cannot do the work even in full batches", fewest, l.gpu.Name)
+			}
+			best = p
+		}
+	}
+	return best, nil
+}
+
+// least finds the fewest GPUs between two numbers with which a layout keeps the
+// objectives, by doubling and halving: more GPUs are taken never to hurt. With none it
+// says how far off it is. decided says that only fewer than have been found matter, so
+// that the most are tried first.
+func (s *search) least(ctx context.Context, l *layout, router predict.RoutePolicy, low, most int, decided bool) (fitted, error) {
+	out := fitted{placed: placed{layout: *l}}
+	missed, kept := low-1, 0
+	try := func(n int) error {
+		c := &candidate{kind: l.kind, parts: []placed{{layout: *l, n: n}}, router: router}
+		seen, j, err := s.play(ctx, c, s.load)
+		if err != nil {
+			return err
+		}
+		if j.verdict == VerdictKept {
+			kept, out.n, out.over, out.kept = n, n, j.over, true
+			return nil
+		}
+		missed = max(missed, n)
+		out.short = fmt.Sprintf("with %s of %s: %s", count(n), l.gpu.Name, s.words(j, seen))
+		if !out.kept {
+			out.n, out.over = n, j.over
+		}
+		return nil
+	}
+	n := low
+	if decided {
+		n = most
+	}
+	for step := 1; ; step *= 2 {
+		if err := try(n); err != nil || out.kept {
+			if err != nil {
+				return out, err
+			}
+			break
+		}
+		if out.over >= 1.5 || n >= most {
+			if why := s.floor(ctx, l, router); why != "" {
+				out.n = low
+				return out, nil
+			}
+		}
+		if n >= most {
+			return out, nil
+		}
+		n = min(n+step, most)
+	}
+	for kept-missed > 1 {
+		if err := try((kept + missed) / 2); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+func count(n int) string {
+	if n == 1 {
+		return "one"
+	}
+	return strconv.Itoa(n)
+}
+
+// floor is what requests miss even when each comes alone, "" when nothing: where it is
+// something, no number of GPUs helps.
+func (s *search) floor(ctx context.Context, l *layout, router predict.RoutePolicy) string {
+	key := s.floorKey(l)
+	if known, ok := s.floors[key]; ok {
+		return known
+	}
+	c := &candidate{kind: l.kind, parts: []placed{{layout: *l, n: 1}}, router: router}
+	seen, alone, err := s.play(ctx, c, s.idleLoad())
+	if err != nil {
+		return ""
+	}
+	s.floors[key] = ""
+	if alone.verdict != VerdictKept {
+		s.floors[key] = s.words(alone, seen)
+	}
+	return s.floors[key]
+}
+
+func (s *search) floorKey(l *layout) string {
+	return fmt.Sprint(l.kind, l.gpu.Name, l.describe(), l.servers[0].name, len(l.servers), l.copies)
+}
+
+// idleLoad is a multiple of the trace at which requests hardly meet.
+func (s *search) idleLoad() float64 {
+	return min(s.load, 0.02*s.traffic.seconds(1)/float64(len(s.traffic.window)))
+}
+
+// routers are the policies that are tried, the one to start with first.
+func (s *search) routers() []predict.RoutePolicy {
+	if len(s.plan.Routers) > 0 {
+		return s.plan.Routers
+	}
+	out := []predict.RoutePolicy{predict.RoutePolicyLeastRequests, predict.RoutePolicyRoundRobin}
+	if s.traffic.prefixes {
+		out = append([]predict.RoutePolicy{predict.RoutePolicyPrefixApproximate, predict.RoutePolicyKVAware}, out...)
+	}
+	if s.traffic.sessions {
+		out = append(out, predict.RoutePolicySession)
+	}
+	return out
+}
+
+// route tries the other policies: with the candidate's GPUs, and with fewer. It keeps
+// how many each would need.
+func (s *search) route(ctx context.Context, c *candidate, routers []predict.RoutePolicy) (*candidate, error) {
+	if c.replicas() < 2 || !c.kept && c.gpus() > 8*len(c.parts) {
+		return c, nil
+	}
+	c.byRouter = map[predict.RoutePolicy]int{}
+	if c.kept {
+		c.byRouter[c.router] = c.gpus()
+	}
+	best := c
+	for _, r := range routers {
+		if r == c.router {
+			continue
+		}
+		with := *c
+		with.router, with.parts = r, slices.Clone(c.parts)
+		with.kept, with.over = true, 0
+		for i := range with.parts {
+			p := &with.parts[i]
+			// From the fewest up to a third more than the first policy needs: a policy that needs
+			// more is out of the question, and is said to need more.
+			f, err := s.least(ctx, &p.layout, r, max(p.fewest, min(p.n-1, p.fewest+1)), min(p.n+max(p.n/2, 2), c.gpu().Most), false)
+			if err != nil {
+				return best, err
+			}
+			p.n, p.short = f.n, f.short
+			with.kept, with.over = with.kept && f.kept, max(with.over, f.over)
+		}
+		if with.kept {
+			c.byRouter[r] = with.gpus()
+		} else {
+			c.byRouter[r] = -with.gpus() // more than so many
+		}
+		if better(&with, best) {
+			with.byRouter = c.byRouter
+			best = &with
+		}
+	}
+	best.byRouter = c.byRouter
+	return best, nil
+}
+
+// play plays a candidate at a load, and judges what the tenants see.
+func (s *search) play(ctx context.Context, c *candidate, load float64) ([]figures, judgement, error) {
+	seen, j, _, err := s.playAt(ctx, c, load)
+	return seen, j, err
+}

@@ -1,0 +1,168 @@
+package capacity
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/problem"
+)
+
+// traffic is what the search knows of the trace: the stretch that it plays, and the
+// means of each tenant's requests there.
+type traffic struct {
+	window   []Request // times from its beginning
+	from     time.Duration
+	total    int // requests of the whole trace
+	duration time.Duration
+	tenants  []tenantTraffic
+	prefixes bool
+	sessions bool
+}
+
+// tenantTraffic are sums over a tenant's requests of the window.
+type tenantTraffic struct {
+	requests         int
+	input, output    float64
+	longest          int // tokens of one request, in and out
+	adapters         int // largest id
+	longestIn        int
+	squareOfResident float64 // of output x (input + output), what the KV cache is asked for
+}
+
+// read checks the requests and finds the busiest stretch of n of them. Its memory is
+// that of twice the stretch.
+func (p *Plan) read(ctx context.Context) (*traffic, error) {
+	n := p.WindowRequests
+	if n == 0 {
+		n = defaultWindow
+	}
+	var l problem.List
+	t := &traffic{}
+	ring := make([]Request, 0, n) // the last n requests, from next on
+	next, work, best := 0, 0.0, -1.0
+	weight := func(r *Request) float64 { return float64(r.Input)/8 + float64(r.Output) } // a prompt's token is cheaper
+	var last time.Duration
+	take := func() {
+		t.window = append(append(t.window[:0], ring[next:]...), ring[:next]...)
+		t.from = t.window[0].At
+	}
+	for r := range p.Requests {
+		at := fmt.Sprintf("requests[%d]", t.total)
+		switch {
+		case r.Tenant < 0 || r.Tenant >= len(p.Tenants):
+			l.Addf(at+".tenant", "", "%d is no index among %d tenants", r.Tenant, len(p.Tenants))
+		case r.Input < 1 || r.Input > maxPrompt || r.Output < 1 || r.Output > maxPrompt:
+			l.Addf(at, "give each request its lengths", "%d tokens in and %d out", r.Input, r.Output)
+		case r.At < last:
+			l.Addf(at+".at", "sort the trace by time", "%v is before %v", r.At, last)
+		case r.Adapter < 0:
+			l.Addf(at+".adapter", "use 0 or more", "is %d", r.Adapter)
+		case r.Adapter > 0 && p.Tenants[r.Tenant].Adapters.Slots == 0:
+			l.Addf(at+".adapter", "give the tenant's servers slots", "names adapter %d of a tenant without adapters", r.Adapter)
+		}
+		if l.Len() > problem.Enough {
+			break
+		}
+		last = r.At
+		t.total++
+		if t.total%4096 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		work += weight(&r)
+		if len(ring) < n {
+			ring = append(ring, r)
+			continue
+		}
+		if best < 0 {
+			best = (work - weight(&r)) / max(ring[n-1].At-ring[0].At, 1).Seconds()
+			take()
+		}
+		work -= weight(&ring[next])
+		ring[next] = r
+		next = (next + 1) % n
+		// Looked at once in a while: the stretches overlap.
+		if t.total%max(n/16, 1) == 0 {
+			if rate := work / max(r.At-ring[next].At, 1).Seconds(); rate > best*1.02 {
+				best = rate
+				take()
+			}
+		}
+	}
+	if err := l.Under(ErrInvalid); err != nil {
+		return nil, err
+	}
+	if t.total == 0 {
+		return nil, fmt.Errorf("%w: requests: the trace has none", ErrInvalid)
+	}
+	if best < 0 {
+		next = 0
+		take()
+	}
+	t.duration = last
+	t.describe(len(p.Tenants))
+	return t, nil
+}
+
+func (t *traffic) describe(tenants int) {
+	t.tenants = make([]tenantTraffic, tenants)
+	for i := range t.window {
+		r := &t.window[i]
+		r.At -= t.from
+		of := &t.tenants[r.Tenant]
+		of.requests++
+		of.input += float64(r.Input)
+		of.output += float64(r.Output)
+		of.longest = max(of.longest, r.Input+r.Output)
+		of.longestIn = max(of.longestIn, r.Input)
+		of.adapters = max(of.adapters, r.Adapter)
+		of.squareOfResident += float64(r.Output) * (float64(r.Input) + float64(r.Output)/2)
+		t.prefixes = t.prefixes || len(r.Prefix) > 0
+		t.sessions = t.sessions || r.Session != 0
+	}
+}
+
+// seconds is the window's length at a multiple of the load.
+func (t *traffic) seconds(load float64) float64 {
+	return max(t.window[len(t.window)-1].At.Seconds(), 1e-3) / load
+}
+
+// route says where the requests of a tenant go.
+type route struct {
+	service int
+	adapter int // the tenant's own number among the server's adapters; 0 = the base
+}
+
+// requests are those of the window whose tenants have a route, at a multiple of the
+// load: the same requests, closer together.
+func (t *traffic) requests(routes map[int]route, load float64) iter.Seq[predict.Request] {
+	return scaled(func(yield func(Request) bool) {
+		for _, r := range t.window {
+			if !yield(r) {
+				return
+			}
+		}
+	}, routes, load)
+}
+
+func scaled(all iter.Seq[Request], routes map[int]route, load float64) iter.Seq[predict.Request] {
+	return func(yield func(predict.Request) bool) {
+		for r := range all {
+			to, ok := routes[r.Tenant]
+			if !ok {
+				continue
+			}
+			adapter := r.Adapter
+			if to.adapter > 0 {
+				adapter = to.adapter
+			}
+			if !yield(predict.Request{
+				At: time.Duration(float64(r.At) / load), Service: to.service, Input: r.Input, Output: r.Output, Prefix: r.Prefix, Session: r.Session, Adapter: adapter,
+			}) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,17 @@
+// Package serving reads the metrics pages of model servers, vLLM's and
+// SGLang's, into one form: what runs and waits, how full the KV cache is, and
+// the distributions of latencies and lengths.
+//
+//	resp, err := http.Get("http://llm.chat:8000/metrics")
+//	...
+//	readings, err := serving.Parse(resp.Body)
+//
+// The counters and histograms count since the server started. [Reading.Since]
+// gives what happened between two pages; that is what a profile or an alarm
+// should use. A histogram knows its percentiles only to the bucket:
+// [Histogram.Quantile] answers with an [Interval].
+//
+// What a server does not export is missing: SGLang exports nothing without
+// --enable-metrics, and a figure's name depends on the version (Parse lists
+// them). Prompts and other contents never stand on these pages.
+package serving

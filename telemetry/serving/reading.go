@@ -1,0 +1,181 @@
+package serving
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/internal/optional"
+)
+
+// Optional is a value that may be missing.
+type Optional[T any] = optional.Value[T]
+
+// ErrNone says that a page holds no metric of a model server that is read.
+var ErrNone = errors.New("serving: no metric of vLLM or SGLang (SGLang needs --enable-metrics)")
+
+// ErrReset says that a server was restarted between two readings.
+var ErrReset = errors.New("serving: a counter went back: the server was restarted")
+
+var errUnknown = errors.New("serving: unknown name")
+
+// Engine is the model server. The zero Engine is EngineUnknown.
+type Engine uint8
+
+// The engines.
+const (
+	EngineUnknown Engine = iota
+	EngineVLLM
+	EngineSGLang
+)
+
+var engineNames = enum.Of[Engine](errUnknown, "engine", "unknown", "vllm", "sglang")
+
+// String returns the engine's name.
+func (e Engine) String() string { return engineNames.String(e) }
+
+// MarshalText returns the engine's name.
+func (e Engine) MarshalText() ([]byte, error) { return engineNames.Text(e) }
+
+// UnmarshalText reads an engine's name.
+func (e *Engine) UnmarshalText(b []byte) error { return engineNames.Parse(e, b) }
+
+// Reading is what a page says of one model of one replica. Times are seconds.
+type Reading struct {
+	Engine Engine
+	Model  string
+	// Replica is vLLM's engine or SGLang's data-parallel rank; empty where the
+	// page does not tell replicas apart.
+	Replica string
+
+	Running Optional[float64] // requests in the batch
+	Waiting Optional[float64] // requests in the queue
+	KVUsage Optional[float64] // of the KV cache, 0 to 1
+
+	// Counters since the server started.
+	PromptTokens     Optional[float64]
+	GenerationTokens Optional[float64]
+	Requests         Optional[float64] // that ended
+
+	TTFT  *Histogram // time to the first token, s
+	ITL   *Histogram // time between tokens, one for each token, s
+	TPOT  *Histogram // mean time per token, one for each request, s (vLLM)
+	E2E   *Histogram // whole request, s
+	Queue *Histogram // time in the queue, s
+
+	PromptLength *Histogram // tokens of a request
+	OutputLength *Histogram
+}
+
+// Same says whether two readings are of the same model and replica.
+func (r *Reading) Same(o *Reading) bool {
+	return r.Engine == o.Engine && r.Model == o.Model && r.Replica == o.Replica
+}
+
+// Since returns what happened between two readings of the same replica: the
+// differences of counters and histograms, and the later one's gauges. A figure
+// that one of them lacks is missing. It fails with ErrReset where the server
+// was restarted in between.
+func (r Reading) Since(before Reading) (Reading, error) {
+	if !r.Same(&before) {
+		return Reading{}, fmt.Errorf("serving: %v %q %q is another than %v %q %q", r.Engine, r.Model, r.Replica, before.Engine, before.Model, before.Replica)
+	}
+	for _, c := range []struct{ now, then *Optional[float64] }{
+		{&r.PromptTokens, &before.PromptTokens}, {&r.GenerationTokens, &before.GenerationTokens}, {&r.Requests, &before.Requests}} {
+		now, ok := c.now.Get()
+		then, was := c.then.Get()
+		switch {
+		case !ok || !was:
+			*c.now = Optional[float64]{}
+		case now < then:
+			return Reading{}, ErrReset
+		default:
+			*c.now = optional.Of(now - then)
+		}
+	}
+	for _, h := range []struct {
+		now  **Histogram
+		then *Histogram
+	}{{&r.TTFT, before.TTFT}, {&r.ITL, before.ITL}, {&r.TPOT, before.TPOT}, {&r.E2E, before.E2E}, {&r.Queue, before.Queue},
+		{&r.PromptLength, before.PromptLength}, {&r.OutputLength, before.OutputLength}} {
+		d, err := (*h.now).since(h.then)
+		if err != nil {
+			return Reading{}, err
+		}
+		*h.now = d
+	}
+	return r, nil
+}
+
+// Bucket is how many observations were at most Upper.
+type Bucket struct {
+	Upper float64
+	Count uint64 // cumulative
+}
+
+// Histogram is a distribution by buckets, in ascending order; the last one's
+// Upper is +Inf.
+type Histogram struct {
+	Buckets []Bucket
+	Count   uint64
+	Sum     float64
+}
+
+// Interval is where a value lies: above Low and at most High, which is +Inf
+// beyond the last bucket.
+type Interval struct{ Low, High float64 }
+
+// Quantile is the interval in which the observation lies that a share q, 0 to
+// 1, of all do not exceed. It answers false where there are none.
+func (h *Histogram) Quantile(q float64) (Interval, bool) {
+	if h == nil || h.Count == 0 || !(q >= 0 && q <= 1) {
+		return Interval{}, false
+	}
+	rank := uint64(max(math.Ceil(q*float64(h.Count)), 1))
+	low := 0.0
+	for _, b := range h.Buckets {
+		if b.Count >= rank {
+			return Interval{Low: min(low, b.Upper), High: b.Upper}, true
+		}
+		low = b.Upper
+	}
+	return Interval{Low: low, High: math.Inf(1)}, true
+}
+
+// Mean is the mean of all observations. It answers false where there are none.
+func (h *Histogram) Mean() (float64, bool) {
+	if h == nil || h.Count == 0 {
+		return 0, false
+	}
+	return h.Sum / float64(h.Count), true
+}
+
+// since is the difference to an earlier state; nil where there is none.
+func (h *Histogram) since(then *Histogram) (*Histogram, error) {
+	if h == nil || then == nil || len(h.Buckets) != len(then.Buckets) {
+		return nil, nil
+	}
+	d := &Histogram{Count: h.Count - then.Count, Sum: h.Sum - then.Sum}
+	if h.Count < then.Count {
+		return nil, ErrReset
+	}
+	for i, b := range h.Buckets {
+		was := then.Buckets[i]
+		if b.Upper != was.Upper {
+			return nil, nil // another version's buckets
+		}
+		if b.Count < was.Count {
+			return nil, ErrReset
+		}
+		d.Buckets = append(d.Buckets, Bucket{b.Upper, b.Count - was.Count})
+	}
+	last := uint64(0)
+	for _, b := range d.Buckets {
+		if b.Count < last || b.Count > d.Count {
+			return nil, ErrReset // restarted, and busier since
+		}
+		last = b.Count
+	}
+	return d, nil
+}
