@@ -102,7 +102,7 @@ func (s *search) described(ctx context.Context, c *candidate, report *predict.Re
 	l := &c.parts[0].layout
 	a := Arrangement{
 		Kind: c.kind, Mechanism: c.kind.Mechanism(), GPU: c.gpu().Name, GPUs: c.gpus(), CopiesPerGPU: l.copies, Router: c.router.String(), Division: l.describe(),
-		Verdict: j.verdict, Predicted: map[string]predict.Interval{}, Basis: basisOf(c.servers()), found: *c, report: report, routes: routes,
+		Verdict: j.verdict, Predicted: map[string]predict.Interval{}, Basis: basisOf(c.servers()), found: *c, report: report, routes: routes, search: s,
 	}
 	if c.replicas() < 2 {
 		a.Router = "none"

@@ -49,7 +49,7 @@ func (s *search) engine(t *Tenant, g *gpu) (predict.Engine, error) {
 	}
 	var solo *predict.Solo
 	for i := range t.Profiles {
-		at := profileGPU(&t.Profiles[i])
+		at := s.profileGPU(&t.Profiles[i])
 		if row, err := sharing.LookupGPU(at); err == nil && row == g.row {
 			e, err := s.predictor.Engine(prior, t.Profiles[i])
 			if err != nil {
@@ -61,7 +61,7 @@ func (s *search) engine(t *Tenant, g *gpu) (predict.Engine, error) {
 			solo = &t.Profiles[i]
 		}
 	}
-	at := profileGPU(solo)
+	at := s.profileGPU(solo)
 	row, err := sharing.LookupGPU(at)
 	if err != nil {
 		return prior, fmt.Errorf("tenant %s: its profile is of %q: %w", t.Name, at, err)
@@ -87,15 +87,15 @@ func adaptersOf(priors, own predict.Adapters) predict.Adapters {
 	return priors
 }
 
-// profileGPU is the GPU that a workload was measured on, "" when its profiles do not
-// say.
-func profileGPU(s *predict.Solo) string {
-	for _, p := range []*predict.SoloProfile{s.TimeSlicing, s.MPS} {
+// profileGPU is the GPU that a workload was measured on: the predictor's where its
+// profiles do not say.
+func (s *search) profileGPU(of *predict.Solo) string {
+	for _, p := range []*predict.SoloProfile{of.TimeSlicing, of.MPS} {
 		if p != nil && p.GPU != "" {
 			return p.GPU
 		}
 	}
-	return ""
+	return s.predictor.GPU
 }
 
 // How much less sure a measured cost is on another GPU, as a standard deviation of

@@ -80,6 +80,7 @@ type Arrangement struct {
 	found  candidate
 	report *predict.Report
 	routes map[int]route
+	search *search
 }
 
 // RouterNeed is how many GPUs an arrangement takes with another policy.

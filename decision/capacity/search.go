@@ -261,7 +261,7 @@ func (s *search) part(ctx context.Context, layouts []layout, routers []predict.R
 		fewest := s.fewest(l, s.load)
 		limit := most
 		if best.kept {
-			limit = best.n - 1
+			limit = best.n // with as many it may keep them better
 		}
 		if best.n > 0 && fewest > limit {
 			continue
@@ -270,7 +270,7 @@ func (s *search) part(ctx context.Context, layouts []layout, routers []predict.R
 		if err != nil {
 			return best, err
 		}
-		if best.n == 0 || p.kept && !best.kept || p.kept == best.kept && (p.kept && p.n < best.n || !p.kept && p.over < best.over) {
+		if best.n == 0 || p.kept && !best.kept || p.kept == best.kept && (p.kept && p.n < best.n || (!p.kept || p.n == best.n) && p.over < best.over) {
 			p.fewest = fewest
 			if p.kept && p.n == fewest && fewest > 1 {
 				p.short = fmt.Sprintf("fewer than %d of %s cannot do the work even in full batches", fewest, l.gpu.Name)

@@ -24,6 +24,10 @@ type build struct {
 	pools     []*pool
 	poolOf    map[*node]*pool
 	workloads []*workload
+
+	tenants      map[*node][]*workload
+	byDevice     map[string]*workload // by the UUID of a GPU or MIG device that a claim gave
+	sharedSeries map[*workload]bool   // measured only together with others on its device
 }
 
 // pool is nodes with the same GPUs.
@@ -42,6 +46,7 @@ type workload struct {
 	running int
 	index   int
 	first   *pod
+	held    decision.Optional[sharing.Bytes] // memory that its process holds, of a machine
 }
 
 type workloadKey struct {
@@ -53,7 +58,7 @@ type workloadKey struct {
 // Discover makes the fleet of what was read so far. It may be called again
 // after more was read.
 func (c *Collector) Discover() *Discovery {
-	b := &build{c: c, devices: c.devices, held: map[allocation]int{}, byName: map[string]*node{}, poolOf: map[*node]*pool{}, found: map[Finding]bool{},
+	b := &build{c: c, devices: c.devices, held: map[allocation]int{}, byName: map[string]*node{}, poolOf: map[*node]*pool{}, found: map[Finding]bool{}, byDevice: map[string]*workload{}, sharedSeries: map[*workload]bool{},
 		Discovery: &Discovery{Provenance: map[string]Provenance{}, usedBy: map[string]string{}, Findings: slices.Clone(c.findings)}}
 	b.Fleet.Version = "v1"
 	b.claims()
@@ -62,9 +67,11 @@ func (c *Collector) Discover() *Discovery {
 			b.nodes, b.byName[name] = append(b.nodes, n), n
 		}
 	}
+	b.joinMachines()
 	b.group()
 	b.makePools()
 	b.makeWorkloads()
+	b.takeUsage()
 	b.today()
 	b.check()
 	b.traps()
@@ -203,6 +210,15 @@ func (b *build) group() {
 		taken[w.name] = true
 		for _, p := range w.pods {
 			b.usedBy[p.namespace+"/"+p.name] = w.name
+			for _, key := range p.claims {
+				if k := b.c.claims[key]; k != nil && k.pods <= 1 {
+					for _, a := range k.allocated {
+						if d := b.devices[a.pool][a.device]; d != nil && d.uuid != "" {
+							b.byDevice[d.uuid] = w
+						}
+					}
+				}
+			}
 		}
 	}
 }

@@ -8,11 +8,15 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/discover/internal/nvsmi"
+	"github.com/cotenant/cotenant/decision/discover/internal/usage"
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
 )
 
 // ErrInvalid is matched by every error about an input that cannot be read.
@@ -99,6 +103,7 @@ type Discovery struct {
 	Unknown    []Unknown             // by the money at stake
 	Today      []Sharing             // by pool and mechanism
 	Rightsize  []Rightsize
+	Used       []Used // what was measured, by workload
 
 	usedBy   map[string]string // pod, "namespace/name": workload
 	stations []station         // nodes with GPUs, by name
@@ -125,7 +130,10 @@ type Collector struct {
 	podUIDs              map[string]string
 	clusters             map[string][]string // nodes by the cluster that a label names
 	clusterUID           string
-	skipped              map[string]int // objects of kinds that are not read
+	usage                *usage.Reader // nil = no samples
+	machines             []*machine
+	instances            map[string]map[int][]telemetry.MIGInstance // by file name and GPU
+	skipped              map[string]int                             // objects of kinds that are not read
 	troubles             problem.List
 	told                 map[string]int
 	findings             []Finding
@@ -136,7 +144,7 @@ type Collector struct {
 func New(opts Options) *Collector {
 	return &Collector{opts: opts, nodes: map[string]*nodeObject{}, devices: map[string]map[string]*device{}, generation: map[string]int64{},
 		claims: map[string]*claim{}, templates: map[string]*claim{}, controllers: map[string]*controller{}, autoscalers: map[string]autoscaler{},
-		podUIDs: map[string]string{}, clusters: map[string][]string{}, skipped: map[string]int{}, told: map[string]int{}, found: map[Finding]bool{}}
+		podUIDs: map[string]string{}, clusters: map[string][]string{}, skipped: map[string]int{}, told: map[string]int{}, instances: map[string]map[int][]telemetry.MIGInstance{}, found: map[Finding]bool{}}
 }
 
 // sniffed is how much of a file is looked at to tell its kind.
@@ -168,15 +176,68 @@ func (c *Collector) Read(name string, r io.Reader) error {
 // read hands a file to the reader of its kind.
 func (c *Collector) read(name string, head []byte, in io.Reader) error {
 	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
-	switch {
-	case len(text) == 0:
+	if len(text) == 0 {
 		return fmt.Errorf("%s: it is empty", name)
+	}
+	if kind := nvsmi.Sniff(head); kind != nvsmi.KindNone {
+		return c.readMachine(name, kind, in)
+	}
+	if kind := usage.Sniff(head); kind != usage.KindNone {
+		return c.readUsage(name, kind, in)
+	}
+	switch {
 	case text[0] == '{':
 		return c.readKube(name, in)
 	case bytes.HasPrefix(text, []byte("apiVersion:")), bytes.HasPrefix(text, []byte("---")), bytes.HasPrefix(text, []byte("items:")), bytes.HasPrefix(text, []byte("kind:")):
 		return fmt.Errorf("%s: it is YAML: write it with `kubectl get ... -o json`", name)
 	}
-	return fmt.Errorf("%s: it is of no kind that is read (it begins with %.40q): give Kubernetes objects as JSON", name, firstLine(text))
+	return fmt.Errorf("%s: it is of no kind that is read (it begins with %.40q): give Kubernetes objects as JSON, what nvidia-smi printed, or samples of dcgm-exporter", name, firstLine(text))
+}
+
+// readMachine reads what nvidia-smi printed.
+func (c *Collector) readMachine(name string, kind nvsmi.Kind, in io.Reader) error {
+	var inv telemetry.Inventory
+	var err error
+	switch kind {
+	case nvsmi.KindXML:
+		inv, err = nvsmi.XML(in)
+	case nvsmi.KindQuery:
+		inv, err = nvsmi.Query(in)
+	case nvsmi.KindList:
+		inv, err = nvsmi.List(in)
+	case nvsmi.KindInstances:
+		by, err := nvsmi.Instances(in)
+		c.instances[stem(name)] = by
+		return inFile(name, err)
+	case nvsmi.KindTopology:
+		_, err := nvsmi.Topology(in) // the fleet has no place for it yet: it is only checked
+		return inFile(name, err)
+	}
+	if len(inv.GPUs) > 0 {
+		c.AddInventory(stem(name), inv)
+	}
+	return inFile(name, err)
+}
+
+// readUsage reads samples.
+func (c *Collector) readUsage(name string, kind usage.Kind, in io.Reader) error {
+	if c.usage == nil {
+		c.usage = usage.New(usage.Options{})
+	}
+	switch kind {
+	case usage.KindText:
+		return c.usage.Text(name, in, time.Time{})
+	case usage.KindJSON:
+		return c.usage.JSON(name, in)
+	}
+	return c.usage.Telemetry(name, in, stem(name))
+}
+
+func inFile(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", name, err)
 }
 
 func firstLine(text []byte) string {

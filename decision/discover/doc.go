@@ -1,6 +1,8 @@
 // Package discover reads what a cluster or a machine says of its GPUs and
 // workloads, and makes the fleet of it that package decision decides.
 //
+// [Collector.AddInventory] takes a machine that NVML described.
+//
 // A [Collector] takes files as they are: Kubernetes objects as `kubectl get ...
 // -o json` writes them, what nvidia-smi prints, and usage over time. It finds
 // each file's kind from its content and joins them by node, GPU UUID and pod.

@@ -111,7 +111,12 @@ func (b *build) readNode(o *nodeObject) *node {
 	return n
 }
 
-func (n *node) label(key string) string { return n.meta.Metadata.Labels[key] }
+func (n *node) label(key string) string {
+	if n.meta == nil {
+		return ""
+	}
+	return n.meta.Metadata.Labels[key]
+}
 
 // capacity is what the node offered of a resource with all devices healthy.
 func (n *node) capacity(name string) int {

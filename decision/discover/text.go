@@ -148,6 +148,18 @@ func (p *page) workloads(d *Discovery) {
 		if f, ok := v.GPUBusy.Get(); ok {
 			busy = fmt.Sprintf("%.0f%% (%v)", 100*f, d.Provenance[at+".gpu_busy"].Basis)
 		}
+		for k := range d.Used {
+			u := &d.Used[k]
+			if u.Workload != v.Name {
+				continue
+			}
+			if high, ok := u.MemoryMax.Get(); ok {
+				memory = fmt.Sprintf("P50 %v, P95 %v, at most %v", u.MemoryP50, u.MemoryP95, high)
+			}
+			if mean, ok := u.BusyMean.Get(); ok {
+				busy = fmt.Sprintf("%.0f%%, P50 %.0f%%, P95 %.0f%%", 100*mean, 100*u.BusyP50.Or(0), 100*u.BusyP95.Or(0))
+			}
+		}
 		return text + fmt.Sprintf("; memory %s, busy %s", memory, busy)
 	})
 }

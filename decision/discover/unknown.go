@@ -160,11 +160,15 @@ func (b *build) unknowns() {
 		if len(w.pods) == 0 {
 			stake, priced = cost.Money{}, false
 		}
+		settle, together := settleUsage, ""
+		if b.sharedSeries[w] {
+			settle, together = settleShared, ": its samples are its whole GPU's, which others use too"
+		}
 		if v.Memory.IsZero() && v.Model == nil {
-			add(at+".memory", "nothing says how much GPU memory "+v.Name+" uses", settleUsage, stake, priced)
+			add(at+".memory", "nothing says how much GPU memory "+v.Name+" uses"+together, settle, stake, priced)
 		}
 		if v.GPUBusy.IsZero() && v.Load == nil {
-			add(at+".gpu_busy", "nothing says how busy "+v.Name+" keeps its GPU", settleUsage, stake, priced)
+			add(at+".gpu_busy", "nothing says how busy "+v.Name+" keeps its GPU"+together, settle, stake, priced)
 		}
 		if v.SLO == (predict.SLO{}) && v.Kind == decision.KindOnlineInference {
 			add(at+".slo", "a cluster does not say which latencies "+v.Name+" must keep", fmt.Sprintf("write slo with -hints under workloads.%s", v.Name), stake, priced)
@@ -172,5 +176,7 @@ func (b *build) unknowns() {
 	}
 	slices.SortStableFunc(b.Unknown, func(x, y Unknown) int { return cmp.Compare(y.stake, x.stake) })
 }
+
+const settleShared = "a replica alone on a GPU for an hour at its load, or per-process accounting: go run ./examples/monitor -real on its node"
 
 const settleUsage = "a day of dcgm-exporter (DCGM_FI_DEV_FB_USED, DCGM_FI_PROF_SM_ACTIVE) as a Prometheus range query"

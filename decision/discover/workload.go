@@ -52,6 +52,10 @@ func (b *build) makeWorkload(w *workload, at string) decision.Workload {
 	if node != nil {
 		b.askedOf(w, node, at, &out)
 	}
+	if m, ok := w.held.Get(); ok {
+		out.Memory = w.held
+		b.note(at+".memory", Provenance{BasisMeasured, fmt.Sprintf("nvidia-smi, one moment, the most of %s: %v", plural(w.all, "process"), m)})
+	}
 	b.frameworkOf(p, at, &out)
 	if u, ok := p.uid.Get(); ok {
 		out.UID = decision.Some(u)

@@ -14,6 +14,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	_ "embed"
 	"errors"
 	"flag"
@@ -28,6 +29,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/cotenant/cotenant/decision/discover"
+	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
 
 // The built-in cluster and what it costs.
@@ -50,7 +52,10 @@ usage: discover [flags] [FILE...]
 
 Each FILE's kind is found from its content; - is standard input. Read are Kubernetes
 objects as kubectl writes them with -o json: Nodes, Pods, ResourceSlices, ResourceClaims,
-ConfigMaps, HorizontalPodAutoscalers and owners of Pods, in Lists or alone. For example:
+ConfigMaps, HorizontalPodAutoscalers and owners of Pods, in Lists or alone; what nvidia-smi
+prints with -q -x, --query-gpu=... --format=csv, mig -lgi, topo -m and -L, in files named
+after the node (gpu-1.xml); samples of dcgm-exporter as Prometheus text or as the JSON of a
+range query, and this SDK's telemetry CSV. For example:
 
   kubectl get nodes,pods,replicasets,deployments,statefulsets,jobs,hpa -A -o json | discover -
 
@@ -63,7 +68,7 @@ exit: 0 done; 1 files were unreadable in part, the rest is printed; 2 bad input
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
 type options struct {
-	json, decide       bool
+	json, decide, real bool
 	out, prices, hints string
 	all                bool
 	files              []string
@@ -77,6 +82,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	var o options
 	fs.BoolVar(&o.json, "json", false, "print JSON: fleet, provenance, findings, unknown, today and rightsize")
 	fs.BoolVar(&o.decide, "decide", false, "decide the fleet, with its configuration and the way from what runs today; with -out the\nconfiguration goes into a folder beside the fleet file")
+	fs.BoolVar(&o.real, "real", false, "ask this machine's driver (NVML) for its GPUs, MIG instances and processes")
 	fs.BoolVar(&o.all, "all", false, "text: list everything, however long")
 	fs.StringVar(&o.out, "out", "", "`FILE` to write the fleet to, for quickstart -input; a comment beside each field says\nwhere it comes from")
 	fs.StringVar(&o.prices, "prices", "", "`FILE` of prices an hour: GPU models (for one GPU) and instance types (for the\nmachine), such as \"A100-SXM4-80GB: 3.25 USD\" or \"p4d.24xlarge: 32.77 USD\"")
@@ -116,7 +122,8 @@ func report(stderr io.Writer, err error) {
 func (o *options) run(stdin io.Reader, stdout, stderr io.Writer) (part, err error) {
 	var opts discover.Options
 	prices := clusterPrices
-	if o.prices != "" || len(o.files) > 0 {
+	builtIn := len(o.files) == 0 && !o.real
+	if o.prices != "" || !builtIn {
 		prices = nil
 	}
 	if o.prices != "" {
@@ -139,7 +146,12 @@ func (o *options) run(stdin io.Reader, stdout, stderr io.Writer) (part, err erro
 		}
 	}
 	c := discover.New(opts)
-	if len(o.files) == 0 {
+	if o.real {
+		if err := askDriver(c); err != nil {
+			return nil, err
+		}
+	}
+	if builtIn {
 		part = c.Read("the built-in cluster", bytes.NewReader(cluster))
 	}
 	for _, file := range o.files {
@@ -180,6 +192,26 @@ func (o *options) run(stdin io.Reader, stdout, stderr io.Writer) (part, err erro
 		return part, err
 	}
 	return part, decided.writeText(stdout, show)
+}
+
+// askDriver adds this machine, by its host's name, which is its node's where it
+// is one.
+func askDriver(c *discover.Collector) error {
+	r, err := telemetrynvml.Open(telemetrynvml.Options{})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	inv, err := r.Inventory(context.Background())
+	if err != nil {
+		return err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	c.AddInventory(host, inv)
+	return nil
 }
 
 func readFile(c *discover.Collector, file string, stdin io.Reader) error {

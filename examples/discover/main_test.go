@@ -119,6 +119,7 @@ func TestExits(t *testing.T) {
 		{"no file", "", []string{filepath.Join(dir, "none")}, exitBadInput, "none"},
 		{"prices", all, []string{"-prices", write("p.yaml", "A100: 3 USD"), "-"}, exitBadInput, "ambiguous"},
 		{"hints", all, []string{"-hints", write("h.yaml", "workload: {}"), "-"}, exitBadInput, "workload: unknown key"},
+		{"nvidia-smi", "", []string{write("box.csv", "index, name, uuid\n0, NVIDIA L4, GPU-1\n")}, exitOK, ""},
 		{"flag", "", []string{"-nope"}, exitBadInput, "not defined"},
 		{"help", "", []string{"-h"}, exitOK, ""},
 	} {

@@ -64,8 +64,12 @@ type Model struct {
 	// BatchCost is the growth of a step with each further sequence in the batch; 0
 	// means 0.01.
 	BatchCost float64
-	// PrefillPerToken is the prefill's length per prompt token; 0 means 20 µs.
-	PrefillPerToken time.Duration
+	// ContextCost is the growth of a step for each 1000 tokens of context in the batch;
+	// 0 means none.
+	ContextCost time.Duration
+	// PrefillPerToken is the prefill's length per prompt token that is not in a prefix
+	// cache; 0 means 20 µs. PrefillLeast is how long it takes at least; 0 means no bound.
+	PrefillPerToken, PrefillLeast time.Duration
 	// SMDemand and BandwidthDemand are the fractions of the GPU that a decode
 	// kernel uses when it runs alone; 0 means 0.4 and 0.6. A prefill kernel uses
 	// 0.9 and 0.3.
@@ -111,7 +115,7 @@ func (m Model) check() error {
 			errs = append(errs, fmt.Errorf("%w: %s is %v (use a fraction above 0, at most 1)", ErrModel, f.name, f.v))
 		}
 	}
-	if m.StepKernels < 0 || m.KernelMean < 0 || m.PrefillPerToken < 0 || m.BatchCost < 0 || math.IsNaN(m.KernelCV) {
+	if m.StepKernels < 0 || m.KernelMean < 0 || m.PrefillPerToken < 0 || m.PrefillLeast < 0 || m.ContextCost < 0 || m.BatchCost < 0 || math.IsNaN(m.KernelCV) {
 		errs = append(errs, fmt.Errorf("%w: negative lengths or counts", ErrModel))
 	}
 	return errors.Join(errs...)
@@ -247,14 +251,15 @@ type gpuClient struct {
 // sequence is one answer being generated.
 type sequence struct {
 	client *gpuClient
-	prompt int
+	prompt int // tokens to compute
+	held   int // tokens of context
 	left   int
 	tokens chan struct{} // one element a token; never full
 	ended  bool          // guarded by client.mu
 }
 
 func (c *gpuClient) begin(r Request, tokens int) *sequence {
-	s := &sequence{client: c, prompt: max(1, r.PromptTokens-r.CachedTokens.Or(0)), left: tokens, tokens: make(chan struct{}, tokens)}
+	s := &sequence{client: c, prompt: max(1, r.PromptTokens-r.CachedTokens.Or(0)), held: r.PromptTokens, left: tokens, tokens: make(chan struct{}, tokens)}
 	c.mu.Lock()
 	c.waiting = append(c.waiting, s)
 	c.mu.Unlock()
@@ -336,14 +341,18 @@ const (
 // token for every sequence. The GPU's mu is held.
 func (c *gpuClient) step() []kernel {
 	c.mu.Lock()
-	fresh := 0
+	fresh, prefill := 0, time.Duration(0)
 	for _, s := range c.waiting {
 		fresh += s.prompt
+		prefill += max(c.model.PrefillPerToken*time.Duration(s.prompt), c.model.PrefillLeast)
 	}
 	c.running = append(c.running, c.waiting...)
 	c.waiting = nil
 	c.running = slices.DeleteFunc(c.running, func(s *sequence) bool { return s.ended || s.left == 0 })
-	n := len(c.running)
+	n, context := len(c.running), 0
+	for _, s := range c.running {
+		context += s.held
+	}
 	c.mu.Unlock()
 	if n == 0 {
 		return nil
@@ -351,10 +360,10 @@ func (c *gpuClient) step() []kernel {
 	m := c.model
 	var ks []kernel
 	if fresh > 0 {
-		mean := m.PrefillPerToken.Seconds() * float64(fresh) / prefillKernels
+		mean := prefill.Seconds() / prefillKernels
 		ks = c.gpu.kernels(prefillKernels, mean, m.KernelCV, prefillSM, prefillBandwidth)
 	}
-	mean := m.KernelMean.Seconds() * (1 + m.BatchCost*float64(n-1))
+	mean := m.KernelMean.Seconds()*(1+m.BatchCost*float64(n-1)) + m.ContextCost.Seconds()*float64(context)/1e3/float64(m.StepKernels)
 	return append(ks, c.gpu.kernels(m.StepKernels, mean, m.KernelCV, m.SMDemand, m.BandwidthDemand)...)
 }
 
@@ -365,6 +374,7 @@ func (c *gpuClient) tokens() {
 	for _, s := range c.running {
 		if s.left > 0 {
 			s.left--
+			s.held++
 			s.tokens <- struct{}{}
 		}
 	}

@@ -1,0 +1,203 @@
+package discover
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/discover/internal/nvsmi"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// machine is what nvidia-smi or NVML said on one machine.
+type machine struct {
+	name      string // of the file, without its folder and what follows the first dot
+	inventory telemetry.Inventory
+}
+
+// AddInventory takes over what NVML says of the GPUs of a machine, by the name of
+// its Kubernetes node where it is one.
+func (c *Collector) AddInventory(name string, inv telemetry.Inventory) {
+	c.machines = append(c.machines, &machine{name, inv})
+}
+
+// stem is a file's name without its folder and what follows the first dot.
+func stem(file string) string {
+	base := path.Base(strings.ReplaceAll(file, `\`, "/"))
+	base, _, _ = strings.Cut(base, ".")
+	return base
+}
+
+// joinMachines gives nodes what nvidia-smi said of them, and makes nodes of the
+// machines that are none.
+func (b *build) joinMachines() {
+	machines := slices.Clone(b.c.machines)
+	for name, by := range b.c.instances {
+		for _, m := range machines {
+			if m.name == name || len(machines) == 1 {
+				inv := m.inventory
+				inv.GPUs = slices.Clone(inv.GPUs)
+				nvsmi.Join(&inv, by)
+				m.inventory = inv
+			}
+		}
+	}
+	for _, m := range machines {
+		n := b.nodeOf(m)
+		if n == nil {
+			n = &node{name: m.name, replicas: 1, mechanism: sharing.MechanismExclusive, instances: map[string]int{}}
+			for i := 2; b.byName[n.name] != nil; i++ {
+				n.name = fmt.Sprintf("%s-%d", m.name, i)
+			}
+			if len(b.c.nodes) > 0 {
+				b.find("machine-in-no-node", sharing.SeverityLow, "machine "+n.name, "nvidia-smi", "is none of the nodes as far as names and UUIDs say: name the file as the node")
+			}
+			b.nodes, b.byName[n.name] = append(b.nodes, n), n
+		}
+		n.readInventory(b, &m.inventory)
+	}
+}
+
+// nodeOf finds a machine's node: by a GPU's UUID, or by its name.
+func (b *build) nodeOf(m *machine) *node {
+	for _, n := range b.nodes {
+		for i := range m.inventory.GPUs {
+			if slices.Contains(n.uuids, m.inventory.GPUs[i].UUID) {
+				return n
+			}
+		}
+	}
+	return b.byName[m.name]
+}
+
+// readInventory takes over what the driver says, which is surer than labels.
+func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
+	from := Provenance{BasisMeasured, "nvidia-smi or NVML"}
+	if len(inv.GPUs) == 0 {
+		return
+	}
+	if n.meta != nil && n.gpus > 0 && n.gpus != len(inv.GPUs) {
+		b.find("label-lies", sharing.SeverityMedium, "node "+n.name, "nvidia-smi", "its labels and resources say %s, and the driver has %d", plural(n.gpus, "GPU"), len(inv.GPUs))
+	}
+	n.gpus, n.gpusFrom = len(inv.GPUs), from
+	if d, err := sharing.ParseDriver(inv.Driver); err == nil {
+		n.driver, n.driverFrom = d, from
+	}
+	inMIG, busiest, mps := 0, 0, false
+	n.uuids = nil
+	instances := map[string]int{}
+	for i := range inv.GPUs {
+		g := &inv.GPUs[i]
+		n.uuids = append(n.uuids, g.UUID)
+		if model, err := g.Model(); err == nil {
+			if n.gpu != nil && n.gpu != model {
+				b.find("label-lies", sharing.SeverityHigh, "node "+n.name, "nvidia-smi", "GPU %d is a %s and %s says %s", i, model.Name, n.productFrom.Source, n.gpu.Name)
+			}
+			n.gpu, n.product, n.productFrom = model, g.Name, from
+		} else if n.gpu == nil {
+			n.product = g.Name
+		}
+		if g.MIG == sharing.AnswerYes {
+			inMIG++
+		}
+		for _, in := range g.Instances {
+			if in.Profile != "" {
+				instances[in.Profile]++
+			}
+		}
+		busiest = max(busiest, len(g.Processes))
+		mps = mps || g.MPS == sharing.AnswerYes
+		if text := layoutOf(n, g); text != "" {
+			n.layouts = append(n.layouts, text)
+		}
+	}
+	n.inMIG = max(inMIG, len(n.layouts))
+	if len(instances) > 0 {
+		n.instances = instances
+	}
+	n.whole = n.gpus - n.inMIG
+	if n.meta != nil {
+		return
+	}
+	n.mechanismFrom = derived("processes on its GPUs")
+	switch {
+	case mps:
+		n.mechanism = sharing.MechanismMPS
+		if n.inMIG > 0 {
+			b.find("mps-and-mig", sharing.SeverityMedium, "machine "+n.name, "nvidia-smi", "MPS and MIG are in use together")
+		}
+	case busiest > 1:
+		n.mechanism = sharing.MechanismTimeSlicing
+	}
+	b.processes(n, inv)
+}
+
+// layoutOf writes a GPU's MIG layout, "" where a placement is not known.
+func layoutOf(n *node, g *telemetry.GPU) string {
+	model := n.model()
+	if model == nil || len(g.Instances) == 0 {
+		return ""
+	}
+	busy := map[int]bool{}
+	for _, p := range g.Processes {
+		if id, ok := p.GPUInstance.Get(); ok {
+			busy[id] = true
+		}
+	}
+	var all []mig.Instance
+	seen := map[int]bool{}
+	for _, in := range g.Instances {
+		start, ok := in.Start.Get()
+		prof, err := model.Profile(in.Profile)
+		if !ok || err != nil {
+			return ""
+		}
+		if seen[start] {
+			continue // another compute instance of the same
+		}
+		seen[start] = true
+		all = append(all, mig.Instance{Profile: prof, Placement: mig.Placement{Start: start, Size: in.Size.Or(prof.PlacementUnits)}, Busy: busy[in.ID.Or(-1)]})
+	}
+	l := mig.NewLayout(model, all...)
+	if l.Validate() != nil {
+		return ""
+	}
+	return l.String()
+}
+
+// processes makes workloads of what runs on a machine without Kubernetes: those
+// of one name are replicas.
+func (b *build) processes(n *node, inv *telemetry.Inventory) {
+	by := map[string]*workload{}
+	for i := range inv.GPUs {
+		for _, p := range inv.GPUs[i].Processes {
+			base := path.Base(strings.Fields(p.Name + " unnamed")[0])
+			if strings.HasPrefix(base, "nvidia-cuda-mps") {
+				continue
+			}
+			w := by[base]
+			if w == nil {
+				one := &pod{namespace: n.name, name: base, node: n.name, owner: owner{"process", base}, running: true, ask: ask{gpus: 1, resource: "process"}}
+				one.guess = guessKind(&metadata{}, []container{{Image: base, Command: []string{p.Name}}}, one.owner)
+				w = &workload{key: workloadKey{namespace: n.name, owner: one.owner}, first: one}
+				by[base] = w
+				b.workloads = append(b.workloads, w)
+			}
+			one := *w.first
+			one.name = fmt.Sprintf("%s-%d", base, p.PID)
+			w.pods = append(w.pods, &one)
+			w.all, w.running = w.all+1, w.running+1
+			if m, ok := p.Memory.Get(); ok {
+				w.held = decision.Some(max(m, w.held.Or(0)))
+			}
+		}
+	}
+	slices.SortFunc(b.workloads, func(x, y *workload) int {
+		return cmp.Compare(x.key.namespace+"/"+x.key.owner.name, y.key.namespace+"/"+y.key.owner.name)
+	})
+}

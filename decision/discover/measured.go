@@ -1,0 +1,442 @@
+package discover
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/discover/internal/usage"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Used is what a workload used of its GPUs over time, per replica and GPU. What
+// was not measured is missing.
+type Used struct {
+	Workload string
+	// Memory in bytes, Busy as shares of a whole GPU: half of the time at most
+	// P50, 19 of 20 times at most P95.
+	MemoryP50, MemoryP95, MemoryMax decision.Optional[sharing.Bytes]
+	BusyMean, BusyP50, BusyP95      decision.Optional[float64]
+	// ExecutionIdle is the share of the time in which it held memory and did
+	// nothing.
+	ExecutionIdle decision.Optional[float64]
+	Pods          int // that were measured
+}
+
+// gathering is what the series of a workload's pods come to.
+type gathering struct {
+	Used
+	samples                int64
+	from, to               time.Time
+	busy                   float64 // weighted by samples
+	busyN                  int64
+	p50, p95               float64
+	memory                 [3]float64
+	memoryN                int64
+	evidence               decision.Evidence
+	figure                 usage.Figure
+	shared                 bool // some series are a device's that others use too
+	known, idle, execution time.Duration
+	pods                   map[string]bool
+}
+
+// sourceKind is what the samples came from, for provenance.
+func sourceKind(u *usage.Usage) string {
+	if slices.ContainsFunc(u.Sources, func(s usage.Source) bool { return s.Kind != "telemetry csv" }) {
+		return "dcgm-exporter"
+	}
+	return "telemetry CSV"
+}
+
+// takeUsage puts what was measured into the workloads.
+func (b *build) takeUsage() {
+	if b.c.usage == nil {
+		return
+	}
+	u := b.c.usage.Usage()
+	b.checkSources(u)
+	kind := sourceKind(u)
+	of := map[*workload]*gathering{}
+	owners := b.podOwners()
+	gone := map[string]bool{}
+	for i := range u.Tenants {
+		s := &u.Tenants[i]
+		w, n := b.tenantOf(s, owners, gone)
+		if w == nil {
+			continue
+		}
+		if of[w] == nil {
+			of[w] = &gathering{pods: map[string]bool{}}
+		}
+		of[w].add(s, n)
+	}
+	if len(gone) > 0 {
+		names := slices.Sorted(maps.Keys(gone))
+		b.find("pods-gone", sharing.SeverityLow, "pod "+names[0], kind, "samples of %s that the objects no longer have, and of no workload that they have; they are left out", plural(len(names), "pod"))
+	}
+	for _, w := range b.workloads {
+		if g := of[w]; g != nil {
+			b.measure(w, g, kind)
+		}
+	}
+	b.idleGPUs(u, kind)
+	b.strayDevices(u, kind)
+}
+
+// podOwners finds workloads by pod, and by what the names of an owner's pods
+// begin with, so that pods that have gone are found too.
+func (b *build) podOwners() map[string]*workload {
+	out := map[string]*workload{}
+	for _, w := range b.workloads {
+		for _, p := range w.pods {
+			out[p.namespace+"/"+p.name] = w
+			if base, ok := beforeLast(p.name); ok && p.owner.kind != "Pod" {
+				out[p.namespace+"/"+base+"-*"] = w
+			}
+		}
+	}
+	return out
+}
+
+func beforeLast(name string) (string, bool) {
+	i := strings.LastIndexByte(name, '-')
+	if i <= 0 {
+		return "", false
+	}
+	return name[:i], true
+}
+
+// tenantOf is the workload that a series belongs to and the node that it ran on,
+// nil where there is none.
+func (b *build) tenantOf(s *usage.Stats, owners map[string]*workload, gone map[string]bool) (*workload, *node) {
+	n := b.byName[s.Node]
+	if s.Pod != "" {
+		key := s.Namespace + "/" + s.Pod
+		w := owners[key]
+		if base, ok := beforeLast(s.Pod); w == nil && ok {
+			w = owners[s.Namespace+"/"+base+"-*"]
+		}
+		if w == nil {
+			if len(b.c.users) > 0 {
+				gone[key] = true
+			}
+			return nil, nil
+		}
+		if n == nil && w.first.node != "" {
+			n = b.byName[w.first.node]
+		}
+		return w, n
+	}
+	// Without a pod: the device that a claim gave to a pod, or a node that one
+	// workload has to itself.
+	if w := b.byDevice[s.GPU]; w != nil && s.GPU != "" {
+		return w, n
+	}
+	if n == nil {
+		return nil, nil
+	}
+	if here := b.whoOn(n); len(here) == 1 && n.inMIG == 0 && n.mechanism == sharing.MechanismExclusive {
+		asked := 0
+		for _, p := range here[0].pods {
+			if p.node == n.name && p.running {
+				asked += p.ask.gpus
+			}
+		}
+		if asked == n.gpus {
+			return here[0], n
+		}
+	}
+	return nil, nil
+}
+
+// whoOn are the workloads with running pods on a node.
+func (b *build) whoOn(n *node) []*workload {
+	if b.tenants == nil {
+		b.tenants = map[*node][]*workload{}
+		for _, w := range b.workloads {
+			for _, p := range w.pods {
+				if at := b.byName[p.node]; at != nil && p.running && !slices.Contains(b.tenants[at], w) {
+					b.tenants[at] = append(b.tenants[at], w)
+				}
+			}
+		}
+	}
+	return b.tenants[n]
+}
+
+// busyFigures are what says how busy a GPU is, best first.
+var busyFigures = []usage.Figure{usage.FigureSM, usage.FigureGraphics, usage.FigureGPUUtil}
+
+func (g *gathering) add(s *usage.Stats, n *node) {
+	if s.Shared {
+		g.shared = true
+		return
+	}
+	if name := s.Namespace + "/" + s.Pod; !g.pods[name] {
+		g.pods[name] = true
+		g.Pods++
+	}
+	for _, t := range []time.Time{s.From, s.To} {
+		if !t.IsZero() && (g.from.IsZero() || t.Before(g.from)) {
+			g.from = t
+		}
+		if t.After(g.to) {
+			g.to = t
+		}
+	}
+	if m, ok := s.Figures[usage.FigureMemUsed]; ok && m.N > 0 {
+		g.memory[0], g.memory[1], g.memory[2] = max(g.memory[0], m.P50), max(g.memory[1], m.P95), max(g.memory[2], m.Max)
+		g.memoryN += m.N
+		g.samples = max(g.samples, m.N)
+	}
+	// Percent of an instance's SMs are that part of the GPU's.
+	part := 1.0
+	if s.Profile != "" || !s.Instance.IsZero() {
+		part = instancePart(s, n)
+	}
+	for _, f := range busyFigures {
+		v, ok := s.Figures[f]
+		if !ok || v.N == 0 || part == 0 {
+			continue
+		}
+		if g.figure != 0 && g.figure != f {
+			break // one workload's figures are of one kind
+		}
+		g.figure = f
+		g.busy += v.Mean / 100 * part * float64(v.N)
+		g.busyN += v.N
+		g.p50, g.p95 = max(g.p50, v.P50/100*part), max(g.p95, v.P95/100*part)
+		g.samples = max(g.samples, v.N)
+		break
+	}
+	g.known += s.Times.Known
+	g.idle += s.Times.Idle
+	g.execution += s.Times.ExecutionIdle
+}
+
+// instancePart is a MIG instance's part of its GPU's compute, 0 where it is not
+// known.
+func instancePart(s *usage.Stats, n *node) float64 {
+	if n == nil {
+		return 0
+	}
+	model := n.model()
+	profile := cmp.Or(s.Profile, n.single)
+	if model == nil || profile == "" {
+		return 0
+	}
+	p, err := model.Profile(profile)
+	if err != nil || model.ComputeSlices == 0 {
+		return 0
+	}
+	return float64(p.ComputeSlices) / float64(model.ComputeSlices)
+}
+
+// measure writes what was measured into a workload.
+func (b *build) measure(w *workload, g *gathering, kind string) {
+	v := &b.Fleet.Workloads[w.index]
+	at := fmt.Sprintf("workloads[%d]", w.index)
+	if g.Pods == 0 {
+		if g.shared {
+			b.sharedSeries[w] = true
+		}
+		return
+	}
+	window := ""
+	if d := g.to.Sub(g.from); d > 0 {
+		window = span(d) + ", "
+	}
+	says := func(n int64, what string) Provenance {
+		return Provenance{BasisMeasured, fmt.Sprintf("%s, %s%s samples, %s", kind, window, thousands(n), what)}
+	}
+	given := func(key string) bool { return b.Provenance[at+"."+key].Basis == BasisGiven }
+	g.Workload = w.name
+	if g.memoryN > 0 && g.memory[2] > 0 {
+		g.MemoryP50, g.MemoryP95, g.MemoryMax = bytesOf(g.memory[0]), bytesOf(g.memory[1]), bytesOf(g.memory[2])
+		asked, had := v.Memory.Get()
+		if !given("memory") && !given("model") {
+			if had && v.Request != nil && float64(asked)*0.75 > g.memory[2] {
+				b.find("requested-against-used", sharing.SeverityMedium, "workload "+w.name, kind, "has %v of memory (%s) and used at most %v, half of the time %v",
+					asked, b.Provenance[at+".memory"].Source, sharing.Bytes(g.memory[2]), sharing.Bytes(g.memory[0]))
+			}
+			v.Memory = g.MemoryMax
+			b.note(at+".memory", says(g.memoryN, "the most in use"))
+			if b.Provenance[at+".pool"].Basis == BasisDerived {
+				v.Pool = ""
+				delete(b.Provenance, at+".pool")
+			}
+		}
+	}
+	if g.busyN > 0 {
+		mean := min(1, g.busy/float64(g.busyN))
+		g.BusyMean, g.BusyP50, g.BusyP95 = decision.Some(mean), decision.Some(min(1, g.p50)), decision.Some(min(1, g.p95))
+		if !given("gpu_busy") {
+			v.GPUBusy = decision.Some(round3(mean))
+			b.note(at+".gpu_busy", says(g.busyN, figureText(g.figure)+", mean"))
+			v.Evidence = decision.EvidenceMeasured
+			if g.figure == usage.FigureGPUUtil {
+				v.Evidence = decision.EvidenceNVML
+			}
+			b.note(at+".evidence", Provenance{BasisMeasured, figureText(g.figure)})
+			if !given("peak_busy") {
+				v.PeakBusy = decision.Some(max(v.GPUBusy.Or(0), round3(min(1, g.p95))))
+				b.note(at+".peak_busy", says(g.busyN, figureText(g.figure)+", P95"))
+			}
+		}
+	}
+	if g.known > 0 {
+		share := float64(g.execution) / float64(g.known)
+		g.ExecutionIdle = decision.Some(share)
+		if share >= 0.5 && g.known >= time.Hour {
+			b.find("execution-idle", sharing.SeverityMedium, "workload "+w.name, kind, "holds GPU memory and does nothing %.0f%% of %s", 100*share, span(g.known))
+		}
+	}
+	b.Used = append(b.Used, g.Used)
+}
+
+func bytesOf(f float64) decision.Optional[sharing.Bytes] {
+	return decision.Some(sharing.Bytes(f))
+}
+
+func round3(f float64) float64 { return float64(int(f*1000+0.5)) / 1000 }
+
+func figureText(f usage.Figure) string {
+	switch f {
+	case usage.FigureSM:
+		return "SM activity"
+	case usage.FigureGraphics:
+		return "time with work (graphics engine)"
+	}
+	return "NVML utilization"
+}
+
+// span writes a time as hours or minutes.
+func span(d time.Duration) string {
+	switch {
+	case d >= 2*time.Hour:
+		return fmt.Sprintf("%.0f h", d.Hours())
+	case d >= 2*time.Minute:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	}
+	return fmt.Sprintf("%.0f s", d.Seconds())
+}
+
+func thousands(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// idleGPUs finds GPUs on which nothing ran and nothing was held.
+func (b *build) idleGPUs(u *usage.Usage, kind string) {
+	type idle struct {
+		n       int
+		longest time.Duration
+	}
+	by := map[*node]*idle{}
+	for i := range u.Devices {
+		s := &u.Devices[i]
+		n := b.byName[s.Node]
+		if n == nil || s.Profile != "" || !s.Instance.IsZero() || s.Times.Known < time.Hour || s.Times.Held > 0 || s.Times.Busy > 0 {
+			continue
+		}
+		if by[n] == nil {
+			by[n] = &idle{}
+		}
+		by[n].n++
+		by[n].longest = max(by[n].longest, s.Times.Known)
+	}
+	for _, n := range b.nodes {
+		if by[n] == nil {
+			continue
+		}
+		money := ""
+		if p := b.poolOf[n]; p != nil {
+			if price, ok := hourly(&b.Fleet.Pools[p.index]); ok {
+				if m, err := price.Mul(int64(by[n].n) * cost.HoursPerMonth); err == nil {
+					money = fmt.Sprintf(": %s a month", m.Round(2))
+				}
+			}
+		}
+		b.find("idle-gpus", sharing.SeverityMedium, "node "+n.name, kind, "%s of %d: nothing ran and nothing was held in %s%s", plural(by[n].n, "idle GPU"), n.gpus, span(by[n].longest), money)
+	}
+}
+
+// strayDevices finds samples of GPUs that are in no node.
+func (b *build) strayDevices(u *usage.Usage, kind string) {
+	if len(b.nodes) == 0 {
+		return
+	}
+	stray, matched := map[string]bool{}, 0
+	for i := range u.Devices {
+		s := &u.Devices[i]
+		switch n := b.byName[s.Node]; {
+		case n == nil && s.Node != "" && b.byDevice[s.GPU] == nil:
+			stray["node "+s.Node] = true
+		case n != nil && len(n.uuids) > 0 && s.GPU != "" && !slices.Contains(n.uuids, s.GPU):
+			stray["GPU "+s.GPU] = true
+		default:
+			matched++
+		}
+	}
+	names := slices.Sorted(maps.Keys(stray))
+	switch {
+	case len(names) == 0:
+	case matched == 0:
+		b.find("gpu-in-no-node", sharing.SeverityMedium, names[0], kind, "none of the samples is of a node among the objects (%s in all): another cluster's, or the exporter names itself and not its node", plural(len(names), "name"))
+	default:
+		for _, name := range names[:min(len(names), maxTold)] {
+			b.find("gpu-in-no-node", sharing.SeverityMedium, name, kind, "there are samples of it, and no such GPU among the objects")
+		}
+	}
+}
+
+// checkSources finds samples that were refused, and sources whose times have
+// nothing in common.
+func (b *build) checkSources(u *usage.Usage) {
+	reasons := map[string]int{}
+	example := ""
+	for _, list := range [][]usage.Stats{u.Tenants, u.Devices} {
+		for i := range list {
+			for f, v := range list[i].Figures {
+				for r, n := range v.Refused {
+					reasons[fmt.Sprintf("%v: %v", f, r)] += n
+					if text := fmt.Sprintf("%v of %v", f, list[i].Key); n > 0 && (example == "" || text < example) {
+						example = text
+					}
+				}
+			}
+		}
+		if len(reasons) > 0 {
+			break
+		}
+	}
+	for i := range u.Sources {
+		if s := &u.Sources[i]; s.Refused > 0 {
+			b.find("samples-refused", sharing.SeverityMedium, "samples of "+example, s.Name, "%d of %d samples are refused (%s); the rest is used", s.Refused, s.Samples, strings.Join(slices.Sorted(maps.Keys(reasons)), ", "))
+		}
+	}
+	var latest, earliest *usage.Source
+	for i := range u.Sources {
+		s := &u.Sources[i]
+		if s.From.IsZero() {
+			continue
+		}
+		if latest == nil || s.From.After(latest.From) {
+			latest = s
+		}
+		if earliest == nil || s.To.Before(earliest.To) {
+			earliest = s
+		}
+	}
+	if latest != nil && earliest != nil && latest.From.After(earliest.To.Add(time.Hour)) {
+		b.find("clocks-disagree", sharing.SeverityMedium, earliest.Name, latest.Name, "its samples end %s before those of %s begin: other times, or clocks that disagree", span(latest.From.Sub(earliest.To)), latest.Name)
+	}
+}

@@ -1,0 +1,141 @@
+package discover_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/discover"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+const samples = `# TYPE DCGM_FI_DEV_FB_USED gauge
+DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-a",Hostname="mixed-1",GPU_I_PROFILE="3g.40gb",GPU_I_ID="1",namespace="llm",pod="mid-6f7d8c9b5-00000",container="main"} 8000
+DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-a",Hostname="mixed-1",GPU_I_PROFILE="3g.40gb",GPU_I_ID="2",namespace="llm",pod="mid-6f7d8c9b5-00001",container="main"} 8192
+DCGM_FI_DEV_FB_USED{gpu="6",UUID="GPU-g",Hostname="mixed-1",namespace="train",pod="fit-0",container="main"} 61440
+DCGM_FI_DEV_FB_USED{gpu="7",UUID="GPU-h",Hostname="mixed-1",namespace="train",pod="fit-0",container="main"} 62464
+DCGM_FI_DEV_FB_USED{gpu="3",UUID="GPU-z",Hostname="elsewhere",namespace="x",pod="y-0",container="main"} 10
+# TYPE DCGM_FI_PROF_SM_ACTIVE gauge
+DCGM_FI_PROF_SM_ACTIVE{gpu="0",UUID="GPU-a",Hostname="mixed-1",GPU_I_PROFILE="3g.40gb",GPU_I_ID="3",namespace="llm",pod="mid-6f7d8c9b5-gone1",container="main"} 0.14
+DCGM_FI_PROF_SM_ACTIVE{gpu="6",UUID="GPU-g",Hostname="mixed-1",namespace="train",pod="fit-0",container="main"} 0.9
+DCGM_FI_PROF_SM_ACTIVE{gpu="7",UUID="GPU-h",Hostname="mixed-1",namespace="train",pod="fit-0",container="main"} 0.7
+`
+
+// join reads a cluster's objects and samples.
+func join(t *testing.T, cluster, samples string) (*discover.Discovery, error) {
+	t.Helper()
+	data, err := os.ReadFile("testdata/clusters/" + cluster + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := discover.New(discover.Options{})
+	if err := c.Read("objects.json", strings.NewReader(string(data))); err != nil {
+		t.Fatal(err)
+	}
+	err = c.Read("samples", strings.NewReader(samples))
+	return c.Discover(), err
+}
+
+// TestMeasured: samples replace what was only declared, by pod, by the owner of
+// pods that have gone, and as parts of a GPU where they are of MIG instances.
+func TestMeasured(t *testing.T) {
+	d, err := join(t, "mig-mixed", samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mid, fit := &d.Fleet.Workloads[0], &d.Fleet.Workloads[2]
+	if mid.Memory.Or(0) != 8*sharing.GiB || mid.GPUBusy.Or(0) != 0.06 || mid.Evidence != decision.EvidenceMeasured {
+		t.Errorf("%s: %v %v", mid.Name, mid.Memory, mid.GPUBusy) // 14% of three sevenths
+	}
+	if fit.Memory.Or(0) != 61*sharing.GiB || fit.GPUBusy.Or(0) != 0.8 || fit.PeakBusy.Or(0) != 0.9 || fit.Pool != "" {
+		t.Errorf("%s: %v %v %v %q", fit.Name, fit.Memory, fit.GPUBusy, fit.PeakBusy, fit.Pool)
+	}
+	if p := d.Provenance["workloads[2].gpu_busy"]; p.Basis != discover.BasisMeasured || !strings.Contains(p.Source, "dcgm-exporter, 2 samples, SM activity") {
+		t.Error(p)
+	}
+	if small := d.Fleet.Workloads[1]; !small.GPUBusy.IsZero() || d.Provenance["workloads[1].memory"].Basis != discover.BasisDerived {
+		t.Errorf("%s was not measured: %v", small.Name, small.GPUBusy)
+	}
+	if len(d.Rightsize) != 1 || d.Rightsize[0] != (discover.Rightsize{Workload: "llm/mid", From: "3g.40gb", To: "1g.10gb", Frees: 1}) {
+		t.Errorf("%+v", d.Rightsize)
+	}
+	for _, code := range []string{"requested-against-used", "gpu-in-no-node", "pods-gone"} {
+		if found(d, code) == nil {
+			t.Errorf("no finding %s", code)
+		}
+	}
+	checkProvenance(t, "samples", d)
+}
+
+// TestSharedSeries: what dcgm-exporter repeats for every pod on a shared GPU is
+// the GPU's, and no pod's.
+func TestSharedSeries(t *testing.T) {
+	const line = `DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-a",Hostname="t4-1",namespace="data",pod="jupyter-NAME",container="main"} 9000` + "\n" +
+		`DCGM_FI_PROF_SM_ACTIVE{gpu="0",UUID="GPU-a",Hostname="t4-1",namespace="data",pod="jupyter-NAME",container="main"} 0.5` + "\n"
+	d, err := join(t, "time-slicing", "# TYPE DCGM_FI_DEV_FB_USED gauge\n"+strings.ReplaceAll(line, "NAME", "ada")+strings.ReplaceAll(line, "NAME", "bob"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range d.Fleet.Workloads[:2] {
+		if !w.Memory.IsZero() || !w.GPUBusy.IsZero() {
+			t.Errorf("%s: %v %v", w.Name, w.Memory, w.GPUBusy)
+		}
+	}
+	for _, u := range d.Unknown {
+		if u.Path == "workloads[0].memory" && !strings.Contains(u.Why, "others use too") {
+			t.Error(u.Why)
+		}
+	}
+}
+
+// TestBadSamples: what cannot be is refused by name, and the rest is used.
+func TestBadSamples(t *testing.T) {
+	d, err := join(t, "mig-mixed", strings.Replace(samples, `container="main"} 8192`, `container="main"} -5`, 1))
+	if err != nil {
+		t.Error(err)
+	}
+	if f := found(d, "samples-refused"); f == nil || f.Source != "samples" || !strings.Contains(f.Message, "1 of 8 samples") || !strings.Contains(f.Message, "negative") || !strings.Contains(f.Object, "instance=2") {
+		t.Errorf("%+v", f)
+	}
+	if got := d.Fleet.Workloads[0].Memory.Or(0); got != 8000*sharing.MiB {
+		t.Error(got)
+	}
+}
+
+// TestMachines: nvidia-smi's outputs make a fleet alone, and are joined to the
+// node that their file is named after.
+func TestMachines(t *testing.T) {
+	const query = "index, name, uuid, driver_version, memory.total [MiB]\n0, NVIDIA A100-SXM4-40GB, GPU-1, 550.54.15, 40960 MiB\n1, NVIDIA A100-SXM4-40GB, GPU-2, 550.54.15, 40960 MiB\n"
+	c := discover.New(discover.Options{})
+	if err := c.Read("dumps/box.csv", strings.NewReader(query)); err != nil {
+		t.Fatal(err)
+	}
+	d := c.Discover()
+	if len(d.Fleet.Pools) != 1 || d.Fleet.Pools[0].Count != 2 || d.Fleet.Pools[0].Driver.String() != "550.54.15" || d.Provenance["pools[0].count"].Basis != discover.BasisMeasured {
+		t.Errorf("%+v", d.Fleet.Pools)
+	}
+	data, err := os.ReadFile("testdata/clusters/bare.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Read("bare.json", strings.NewReader(string(data))); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Read("bare-2.csv", strings.NewReader(strings.ReplaceAll(query, "GPU-", "GPU-b"))); err != nil {
+		t.Fatal(err)
+	}
+	d = c.Discover()
+	gpus := 0
+	for _, p := range d.Fleet.Pools {
+		gpus += p.Count
+	}
+	if gpus != 12 || found(d, "machine-in-no-node") == nil {
+		t.Errorf("%d GPUs: %+v", gpus, d.Findings)
+	}
+	for _, u := range d.Unknown {
+		if strings.HasPrefix(u.Path, "nodes.") {
+			t.Error(u)
+		}
+	}
+}

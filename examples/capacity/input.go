@@ -1,0 +1,478 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/capacity"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/loadgen/prompt"
+)
+
+// The built-in scenario: the arrivals and lengths of the first 200 requests of
+// Azure's public trace of conversations of 2023 (github.com/Azure/AzurePublicDataset,
+// CC-BY 4.0), profiles of a 1B and an 8B server measured on an H100, and prices that
+// are only examples.
+var (
+	//go:embed azure2023-conv.csv
+	builtinTrace []byte
+	//go:embed profiles.json
+	builtinProfiles []byte
+	builtinGPUs     = []string{"L40S=0.90", "A100-SXM4-80GB=1.80", "H100-SXM5-80GB=2.90"}
+)
+
+const (
+	builtinSLO      = "ttft_p99=1s,tpot_p99=60ms,share=0.98"
+	builtinRequests = 2000
+	builtinPerS     = 8 // requests a second at load 1: the trace's own rate is that of a quiet minute
+)
+
+// input is what the flags and files say.
+type input struct {
+	plan     capacity.Plan
+	slo      string
+	notes    []string
+	requests []capacity.Request
+	trace    *prompt.Trace // with the prompts' blocks, for -verify; nil where there are none
+}
+
+// read reads flags and files. The error names everything that is wrong with them.
+func (o *options) read() (*input, error) {
+	in := &input{slo: o.slo}
+	if in.slo == "" {
+		in.slo = builtinSLO
+	}
+	objectives, errSLO := parseSLO(in.slo)
+	gpus, errGPU := o.parseGPUs()
+	loads, errLoad := parseLoads(o.loads)
+	models, errProfiles := o.readProfiles()
+	errTrace := in.readTrace(o)
+	var errShare error
+	if o.verifyFor <= 0 {
+		errShare = fmt.Errorf("-verify-for: %v is not above 0", o.verifyFor)
+	}
+	if err := errors.Join(errSLO, errGPU, errLoad, errProfiles, errTrace, errShare); err != nil {
+		return nil, err
+	}
+	tenants, err := in.divide(models, o.seed)
+	if err != nil {
+		return nil, err
+	}
+	for i := range tenants {
+		tenants[i].Objectives = objectives
+	}
+	in.plan.Tenants, in.plan.Requests = tenants, slices.Values(in.requests)
+	in.plan.GPUs, in.plan.Loads, in.plan.Seed = gpus, loads, o.seed
+	return in, nil
+}
+
+// parseSLO reads objectives such as "ttft_p99=500ms,tpot_p99=30ms,share=0.99".
+func parseSLO(text string) (out capacity.Objectives, err error) {
+	var errs []error
+	seen := map[string]bool{}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
+		if !ok || seen[name] {
+			errs = append(errs, fmt.Errorf("-slo: %q: write each once, like ttft_p99=500ms", part))
+			continue
+		}
+		seen[name] = true
+		if name == "share" {
+			if out.Share, err = strconv.ParseFloat(value, 64); err != nil || !(out.Share > 0 && out.Share <= 1) {
+				errs = append(errs, fmt.Errorf("-slo: share=%s: use a part of the requests above 0, at most 1, like 0.99", value))
+			}
+			continue
+		}
+		latency, percentile, _ := strings.Cut(name, "_p")
+		l := capacity.Limit{}
+		if err := l.Latency.UnmarshalText([]byte(latency)); err != nil {
+			errs = append(errs, fmt.Errorf("-slo: %q: use ttft, tpot or e2e with _p50, _p90, _p95 or _p99, or share", name))
+			continue
+		}
+		if l.Percentile, err = strconv.Atoi(percentile); err != nil || !slices.Contains([]int{50, 90, 95, 99}, l.Percentile) {
+			errs = append(errs, fmt.Errorf("-slo: %q: use _p50, _p90, _p95 or _p99", name))
+			continue
+		}
+		if l.Most, err = time.ParseDuration(value); err != nil || l.Most <= 0 {
+			errs = append(errs, fmt.Errorf("-slo: %s=%s: use a time above 0, like 500ms", name, value))
+			continue
+		}
+		out.Limits = append(out.Limits, l)
+	}
+	return out, errors.Join(errs...)
+}
+
+func (o *options) parseGPUs() (out []capacity.GPU, err error) {
+	gpus := o.gpus
+	if len(gpus) == 0 {
+		gpus = builtinGPUs
+	}
+	var errs []error
+	for _, text := range gpus {
+		name, price, ok := strings.Cut(text, "=")
+		if !ok {
+			errs = append(errs, fmt.Errorf("-gpu: %q: write the name and its price an hour, like L40S=0.90", text))
+			continue
+		}
+		if !strings.Contains(price, " ") {
+			price += " USD"
+		}
+		m, err := cost.ParsePrice(price)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("-gpu: %s: %w", name, err))
+			continue
+		}
+		out = append(out, capacity.GPU{Name: name, PricePerHour: m})
+	}
+	return out, errors.Join(errs...)
+}
+
+func parseLoads(text string) (out []float64, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		v, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
+		if err != nil || !(v > 0 && v <= 1000) {
+			return nil, fmt.Errorf("-load: %q: use multiples above 0, at most 1000, like 0.5,1,2", part)
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// model is a model that was measured.
+type model struct {
+	name  string
+	solos []predict.Solo
+	loads []predict.Load
+}
+
+// readProfiles reads the profiles, by the names of their models.
+func (o *options) readProfiles() ([]model, error) {
+	data := builtinProfiles
+	if o.profiles != "" {
+		var err error
+		if data, err = os.ReadFile(o.profiles); err != nil {
+			return nil, fmt.Errorf("-profiles: %w", err)
+		}
+	}
+	list, err := predict.ParseProfiles(data)
+	if err != nil {
+		rows, rowsErr := predict.ParseRows(data)
+		if rowsErr != nil {
+			return nil, fmt.Errorf("-profiles: %s: neither profiles nor co-location rows: %w", o.profiles, rowsErr)
+		}
+		list = rows.Profiles()
+	}
+	set, err := predict.NewProfiles(list...)
+	if err != nil {
+		return nil, fmt.Errorf("-profiles: %s: %w", o.profiles, err)
+	}
+	byName := map[string]*model{}
+	for i := range list {
+		p := &list[i]
+		if p.Server.SMPercent.Or(100) < 100 {
+			continue // the percentages are for the search to choose
+		}
+		solo, err := set.Solo(p.Server, p.Load)
+		if err != nil {
+			return nil, fmt.Errorf("-profiles: %s: %w", o.profiles, err)
+		}
+		m := byName[p.Server.Model]
+		if m == nil {
+			m = &model{name: p.Server.Model}
+			byName[m.name] = m
+		}
+		m.solos, m.loads = append(m.solos, solo), append(m.loads, p.Load)
+	}
+	if len(byName) == 0 {
+		return nil, fmt.Errorf("-profiles: %s: nothing in it was measured alone", o.profiles)
+	}
+	var out []model
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		out = append(out, *byName[name])
+	}
+	return out, nil
+}
+
+// nearest is the profile whose load is most like the tenant's, first.
+func (m *model) nearest(in, out float64) []predict.Solo {
+	best, least := 0, math.Inf(1)
+	for i, l := range m.loads {
+		d := math.Abs(math.Log(float64(l.Prompt)/in)) + math.Abs(math.Log(float64(l.Output)/out))
+		if d < least {
+			best, least = i, d
+		}
+	}
+	return m.solos[best : best+1]
+}
+
+// shapes are models by their size in billions of parameters, as the Llama family has
+// them.
+var shapes = []struct {
+	billions float64
+	shape    predict.Model
+}{
+	{0.16, predict.Model{Parameters: 0.162e9, Layers: 12, KVHeads: 4, HeadDim: 64, Hidden: 768, Heads: 12, Intermediate: 2048}},
+	{1, predict.Model{Parameters: 1.24e9, Layers: 16, KVHeads: 8, HeadDim: 64, Hidden: 2048, Heads: 32, Intermediate: 8192}},
+	{3, predict.Model{Parameters: 3.21e9, Layers: 28, KVHeads: 8, HeadDim: 128, Hidden: 3072, Heads: 24, Intermediate: 8192}},
+	{8, predict.Model{Parameters: 8.03e9, Layers: 32, KVHeads: 8, HeadDim: 128, Hidden: 4096, Heads: 32, Intermediate: 14336}},
+	{14, predict.Model{Parameters: 14.8e9, Layers: 48, KVHeads: 8, HeadDim: 128, Hidden: 5120, Heads: 40, Intermediate: 13824}},
+	{32, predict.Model{Parameters: 32.8e9, Layers: 64, KVHeads: 8, HeadDim: 128, Hidden: 5120, Heads: 40, Intermediate: 27648}},
+	{70, predict.Model{Parameters: 70.6e9, Layers: 80, KVHeads: 8, HeadDim: 128, Hidden: 8192, Heads: 64, Intermediate: 28672}},
+}
+
+var sizeInName = regexp.MustCompile(`(?i)(?:^|[^0-9a-z.])([0-9]+(?:\.[0-9]+)?)([bm])(?:[^0-9a-z]|$)`)
+
+// shapeOf is the shape of the nearest known size, by the size in a model's name.
+func shapeOf(name string) (predict.Model, error) {
+	m := sizeInName.FindStringSubmatch(name)
+	if m == nil {
+		return predict.Model{}, fmt.Errorf("model %q: its size is not in its name; name it like llama-8b", name)
+	}
+	size, err := strconv.ParseFloat(m[1], 64)
+	if err != nil || size <= 0 {
+		return predict.Model{}, fmt.Errorf("model %q: no size", name)
+	}
+	if strings.EqualFold(m[2], "m") {
+		size /= 1000
+	}
+	best := shapes[0]
+	for _, s := range shapes {
+		if math.Abs(math.Log(s.billions/size)) < math.Abs(math.Log(best.billions/size)) {
+			best = s
+		}
+	}
+	if r := size / best.billions; r > 1.5 || r < 0.6 {
+		return predict.Model{}, fmt.Errorf("model %q: the shape of models of %gB is not known here", name, size)
+	}
+	best.shape.Parameters *= size / best.billions
+	return best.shape, nil
+}
+
+// readTrace reads the trace into requests of tenant 0, or of the models that it names.
+func (in *input) readTrace(o *options) error {
+	switch {
+	case o.trace == "builtin":
+		trace, err := prompt.ReadTrace(prompt.TraceAzure, bytes.NewReader(builtinTrace))
+		if err != nil {
+			return err
+		}
+		in.builtin(trace, o.seed)
+		return nil
+	case strings.HasPrefix(o.trace, "rate="):
+		return in.poisson(o.trace, o.seed)
+	}
+	f, err := os.Open(o.trace)
+	if err != nil {
+		return fmt.Errorf("-trace: %w", err)
+	}
+	defer f.Close()
+	r := bufio.NewReaderSize(f, 1<<16)
+	head, err := r.Peek(1)
+	if err == nil && (head[0] == '[') {
+		return in.conversations(r, o)
+	}
+	head, _ = r.Peek(1 << 16)
+	format, err := prompt.DetectTrace(head)
+	if err != nil {
+		return fmt.Errorf("-trace: %s: %w", o.trace, err)
+	}
+	trace, err := prompt.ReadTrace(format, r)
+	if err != nil {
+		return fmt.Errorf("-trace: %s: %w", o.trace, err)
+	}
+	in.fromTrace(trace)
+	return nil
+}
+
+// builtin draws requests as the trace has them: its gaps, faster, and its lengths.
+func (in *input) builtin(trace *prompt.Trace, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	n := len(trace.Requests)
+	speed := builtinPerS / (float64(n-1) / trace.Duration().Seconds())
+	at := 0.0
+	for range builtinRequests {
+		k := 1 + rng.IntN(n-1)
+		at += (trace.Requests[k].At - trace.Requests[k-1].At).Seconds() / speed
+		r := &trace.Requests[rng.IntN(n)]
+		in.requests = append(in.requests, capacity.Request{At: time.Duration(at * 1e9), Input: max(r.InputTokens, 1), Output: max(r.OutputTokens, 1)})
+	}
+	in.notes = append(in.notes, fmt.Sprintf("%d requests drawn from the gaps and lengths of Azure's conversations of 2023, %d a second at load 1; prices are examples", builtinRequests, builtinPerS))
+}
+
+// poisson reads "rate=4,in=500,out=120[,n=2000]".
+func (in *input) poisson(text string, seed uint64) error {
+	values := map[string]float64{"n": 2000}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		v, err := strconv.ParseFloat(value, 64)
+		if err != nil || !slices.Contains([]string{"rate", "in", "out", "n"}, name) || !(v > 0 && v <= 1e7) {
+			return fmt.Errorf("-trace: %q: write a stream like rate=4,in=500,out=120,n=2000, each above 0", part)
+		}
+		values[name] = v
+	}
+	if values["in"] < 1 || values["out"] < 1 || values["n"] < 1 {
+		return errors.New("-trace: a stream needs its lengths: rate=4,in=500,out=120")
+	}
+	rng := rand.New(rand.NewPCG(seed, 2))
+	at := 0.0
+	for range int(values["n"]) {
+		at += rng.ExpFloat64() / values["rate"]
+		in.requests = append(in.requests, capacity.Request{At: time.Duration(at * 1e9), Input: int(values["in"]), Output: int(values["out"])})
+	}
+	return nil
+}
+
+// fromTrace takes a published trace as it stands; a length of 0 becomes 1.
+func (in *input) fromTrace(trace *prompt.Trace) {
+	models := map[string]int{}
+	sessions := map[string]uint64{}
+	if trace.BlockTokens > 0 {
+		in.plan.PrefixTokens, in.trace = trace.BlockTokens, trace
+	}
+	for i := range trace.Requests {
+		t := &trace.Requests[i]
+		r := capacity.Request{At: t.At, Input: max(t.InputTokens, 1), Output: max(t.OutputTokens, 1), Prefix: chained(t.Blocks, t.InputTokens, trace.BlockTokens)}
+		if t.Session != "" {
+			if sessions[t.Session] == 0 {
+				sessions[t.Session] = uint64(len(sessions) + 1)
+			}
+			r.Session = sessions[t.Session]
+		}
+		if _, ok := models[t.Model]; !ok {
+			models[t.Model] = len(models)
+		}
+		r.Tenant = models[t.Model]
+		in.requests = append(in.requests, r)
+	}
+	if len(models) > 1 {
+		in.notes = append(in.notes, fmt.Sprintf("the trace names %d models, which take the places of the profiles' in order", len(models)))
+	}
+	if trace.BlockTokens == 0 {
+		in.notes = append(in.notes, "the trace has no hashes of prompts: nothing is shared in prefix caches")
+	}
+}
+
+// chained makes hashes of whole blocks that depend on all that come before.
+func chained(blocks []int64, tokens, block int) []uint64 {
+	if block == 0 {
+		return nil
+	}
+	out := make([]uint64, 0, len(blocks))
+	h := uint64(14695981039346656037)
+	for i, b := range blocks {
+		if (i+1)*block > tokens {
+			break
+		}
+		h = (h ^ uint64(b)) * 1099511628211
+		h ^= h >> 29
+		out = append(out, h)
+	}
+	return out
+}
+
+// conversations reads ShareGPT's: each begins a second after the one before, on
+// average, and its turns follow at reading speed. Words stand for tokens, four thirds
+// a word.
+func (in *input) conversations(r *bufio.Reader, o *options) error {
+	all, skipped, err := prompt.ReadShareGPT(r)
+	if err != nil {
+		return fmt.Errorf("-trace: %s: %w", o.trace, err)
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("-trace: %s: no conversation has a question and its answer", o.trace)
+	}
+	rng := rand.New(rand.NewPCG(o.seed, 3))
+	tokens := func(text string) int { return 1 + len(strings.Fields(text))*4/3 }
+	start := 0.0
+	for i, c := range all {
+		start += rng.ExpFloat64()
+		at, history := start, tokens(c.System)
+		for _, t := range c.Turns {
+			history += tokens(t.User)
+			out := tokens(t.Reply)
+			q := capacity.Request{At: time.Duration(at * 1e9), Session: uint64(i + 1), Input: history, Output: out}
+			for k := range history / 16 {
+				q.Prefix = append(q.Prefix, uint64(i+1)<<24|uint64(k))
+			}
+			in.requests = append(in.requests, q)
+			history += out
+			at += 5 + float64(out)/4 // to read it and to write the next question
+		}
+	}
+	slices.SortStableFunc(in.requests, func(a, b capacity.Request) int { return int(a.At - b.At) })
+	in.notes = append(in.notes, fmt.Sprintf("%d conversations at one a second, lengths from words; %d skipped", len(all), skipped))
+	return nil
+}
+
+// divide makes the tenants: one for each of the profiles' models. A trace of one
+// model is divided among them by session, else by request.
+func (in *input) divide(models []model, seed uint64) ([]capacity.Tenant, error) {
+	named := 1
+	for i := range in.requests {
+		named = max(named, in.requests[i].Tenant+1)
+	}
+	if named == 1 && len(models) > 1 {
+		for i := range in.requests {
+			r := &in.requests[i]
+			key := r.Session
+			if key == 0 {
+				key = uint64(i)
+			}
+			r.Tenant = rand.New(rand.NewPCG(seed, key)).IntN(len(models))
+		}
+		in.notes = append(in.notes, fmt.Sprintf("the trace is divided among the %d models of the profiles", len(models)))
+		named = len(models)
+	}
+	if named > len(models) {
+		return nil, fmt.Errorf("-trace: names %d models, the profiles are of %d; give profiles of as many", named, len(models))
+	}
+	tenants := make([]capacity.Tenant, named)
+	var errs []error
+	for i := range tenants {
+		m := &models[i]
+		shape, err := shapeOf(m.name)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("-profiles: %w", err))
+			continue
+		}
+		n, input, output := 0.0, 0.0, 0.0
+		for k := range in.requests {
+			if r := &in.requests[k]; r.Tenant == i {
+				n++
+				input += float64(r.Input)
+				output += float64(r.Output)
+			}
+		}
+		if n == 0 {
+			continue // left out below
+		}
+		tenants[i] = capacity.Tenant{Name: m.name, Model: m.name, Shape: shape, Profiles: m.nearest(input/n, output/n)}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	kept, at := tenants[:0], make([]int, len(tenants))
+	for i, t := range tenants {
+		at[i] = len(kept)
+		if t.Name != "" {
+			kept = append(kept, t)
+		}
+	}
+	for i := range in.requests {
+		in.requests[i].Tenant = at[in.requests[i].Tenant]
+	}
+	return kept, nil
+}
