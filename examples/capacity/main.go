@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/capacity"
-	"github.com/cotenant/cotenant/examples/internal/page"
+	printed "github.com/cotenant/cotenant/examples/internal/page"
 )
 
 func main() {
@@ -55,7 +55,7 @@ type options struct {
 
 // run is the command: 0 is success, 1 a failure, 2 bad input, 3 no arrangement.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
-	stdout, done := page.Check("capacity", stdout, stderr)
+	stdout, done := printed.Check("capacity", stdout, stderr)
 	defer done(&code)
 	fs := flag.NewFlagSet("capacity", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
@@ -78,7 +78,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	switch err := fs.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(stdout, usage)
-		fmt.Fprint(stdout, page.Flags(fs))
+		fmt.Fprint(stdout, printed.Flags(fs))
 		return 0
 	case err != nil:
 		return fail(2, err)
