@@ -141,6 +141,8 @@ type Instance struct {
 	figures
 	// ID is the GPU instance's id.
 	ID int
+	// UUID is the MIG device's, where the reader gives it. CSV does not keep it.
+	UUID string
 	// ComputeSlices is the number of compute slices the instance has.
 	ComputeSlices Optional[int]
 }

@@ -26,6 +26,7 @@ func (s *search) arrange(ctx context.Context, c *candidate) ([]Arrangement, erro
 	report, routes := a.report, a.routes
 	for range 12 {
 		// More for the server whose tenant is nearest to its limits.
+		before := with.gpus() // with which it is not known to be kept
 		p := s.partOf(&with, s.judge(highest(s.seen(report, routes))).tenant)
 		p.n = max(p.n+1, int(float64(p.n)*1.2))
 		if with.gpus() > c.gpu().Most || with.gpus() > 4*c.gpus() {
@@ -41,6 +42,7 @@ func (s *search) arrange(ctx context.Context, c *candidate) ([]Arrangement, erro
 		if err != nil {
 			return out, err
 		}
+		safe.Gap = max(safe.Gap, figures4(float64(with.gpus()-before-1)/float64(with.gpus())))
 		safe.Reason = fmt.Sprintf("%d GPUs may do, with %d the objectives are kept whatever the uncertain costs are; %s", c.gpus(), with.gpus(), safe.Reason)
 		return append(out, safe), nil
 	}

@@ -39,9 +39,18 @@ func (p *Plan) resolve(g GPU) (*gpu, error) {
 	return out, nil
 }
 
-// engine is a server of a tenant on a GPU, its costs from the tenant's profiles where
-// there are any.
+// engine is a server of a tenant on a GPU, configured as the tenant's are.
 func (s *search) engine(t *Tenant, g *gpu) (predict.Engine, error) {
+	e, err := s.costs(t, g)
+	if err == nil && t.Configure != nil {
+		t.Configure(&e)
+	}
+	return e, err
+}
+
+// costs is a server of a tenant on a GPU, its costs from the tenant's profiles where
+// there are any.
+func (s *search) costs(t *Tenant, g *gpu) (predict.Engine, error) {
 	prior := predict.NewEngine(t.Shape, predict.MachineOf(g.row))
 	prior.Adapters = adaptersOf(prior.Adapters, t.Adapters)
 	if len(t.Profiles) == 0 {

@@ -191,6 +191,9 @@ func (s *search) layouts(k Kind, of part, g *gpu) ([]layout, error) {
 // servers the halves and thirds.
 func (s *search) percents(k Kind, servers []server, copies int) [][]float64 {
 	out := [][]float64{nil}
+	if k == KindMPS && s.plan.Percents != nil && len(servers) == len(s.plan.Tenants) {
+		return append(out, s.plan.Percents...)
+	}
 	if k == KindMPS && len(servers) == 2 && copies == 1 {
 		out = append(out, []float64{50, 50}, []float64{70, 30}, []float64{30, 70})
 	}

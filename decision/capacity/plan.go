@@ -47,7 +47,10 @@ type Tenant struct {
 	Adapters predict.Adapters
 	// Profiles are measurements of a server of the tenant alone, on any GPU; without
 	// any its costs are priors.
-	Profiles   []predict.Solo
+	Profiles []predict.Solo
+	// Configure sets what a server of the tenant does otherwise than vLLM by default:
+	// sequences in a batch, chunks of prompts, the prefix cache. nil = nothing.
+	Configure  func(*predict.Engine)
 	Objectives Objectives
 }
 
@@ -113,9 +116,13 @@ type Plan struct {
 	SlotRank int
 	// MemoryFraction of a GPU that its servers may take; 0 = 0.9, vLLM's.
 	MemoryFraction float64
-	MaxCopies      int                // of a server on one GPU; 0 = 2
-	Predictor      *predict.Predictor // nil = predict.NewPredictor
-	Seed           uint64
+	MaxCopies      int // of a server on one GPU; 0 = 2
+	// Percents are the active thread percentages of the servers that are tried under MPS
+	// beside none at all, each in the order of the tenants; nil = halves and thirds for
+	// two servers.
+	Percents  [][]float64
+	Predictor *predict.Predictor // nil = predict.NewPredictor
+	Seed      uint64
 	// WindowRequests is how many requests the search plays: of a longer trace it takes
 	// the busiest stretch of so many. 0 = 4000.
 	WindowRequests int
@@ -164,6 +171,13 @@ func (p *Plan) Validate() error {
 	}
 	for i, r := range p.Routers {
 		l.If(!slices.Contains(predict.RoutePolicies(), r), fmt.Sprintf("routers[%d]", i), "use one of package predict's constants", "%d is not a value", r)
+	}
+	for i, of := range p.Percents {
+		at := fmt.Sprintf("percents[%d]", i)
+		l.If(len(of) != len(p.Tenants), at, "give one for each tenant", "%d for %d tenants", len(of), len(p.Tenants))
+		for k, v := range of {
+			l.If(!(v > 0 && v <= 100), fmt.Sprintf("%s[%d]", at, k), "use a percentage above 0, at most 100", "is %v", v)
+		}
 	}
 	names := map[string]bool{}
 	for i := range p.Tenants {

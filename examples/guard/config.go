@@ -135,7 +135,7 @@ func load(path string) (*setup, error) {
 		s.index = append(s.index, g.Index)
 	}
 	if len(f.Tenants) == 0 {
-		bad("tenants", "none (name each tenant: name, kind, gpu, and probe if it serves)")
+		bad("tenants", "none (name each tenant: name, kind, gpu, and metrics or probe if it serves)")
 	}
 	names := map[string]bool{}
 	for i, t := range f.Tenants {
@@ -171,8 +171,8 @@ func load(path string) (*setup, error) {
 		default:
 			bad(where+".expect_tpot_ms", "%d figures (use [low, high])", len(t.Expect))
 		}
-		if out.Kind == decision.KindOnlineInference && t.Probe == nil {
-			bad(where, "nothing tells its latency (add probe)")
+		if out.Kind == decision.KindOnlineInference && t.Probe == nil && t.Metrics == "" {
+			bad(where, "nothing tells its latency (add metrics or probe)")
 		}
 		if p := t.Probe; p != nil {
 			if !strings.HasPrefix(p.URL, "http://") && !strings.HasPrefix(p.URL, "https://") {
@@ -181,6 +181,9 @@ func load(path string) (*setup, error) {
 			if p.Every < 0 || p.MaxTokens < 0 {
 				bad(where+".probe", "every and max_tokens must not be negative")
 			}
+		}
+		if t.Metrics != "" && !strings.HasPrefix(t.Metrics, "http://") && !strings.HasPrefix(t.Metrics, "https://") {
+			bad(where+".metrics", "%q (use the http:// or https:// address of the server's metrics page)", t.Metrics)
 		}
 		s.tenants = append(s.tenants, out)
 		s.sources = append(s.sources, t)

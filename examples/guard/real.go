@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -11,7 +13,9 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
 // watch is the view of a real node: a sampler for the devices, and for each
@@ -24,23 +28,29 @@ type watch struct {
 	procs  func(pid uint32) string // a process's command line
 	wait   sync.WaitGroup
 
-	mu       sync.Mutex
-	probes   []probeWindow
-	sampled  []time.Time // by device of the reader
-	failures error
+	mu      sync.Mutex
+	probes  []probeWindow
+	sampled []time.Time // by device of the reader
+	shares  []shares
 }
 
-// probeWindow is what a tenant's probe saw since it was last asked.
+// shares are the processes' shares of a device's time as last read.
+type shares struct {
+	at  time.Time
+	per map[uint32]float64 // percent
+}
+
+// probeWindow is what was seen of a tenant's service since it was last asked.
 type probeWindow struct {
-	tpot   []float64
-	at     time.Time
-	failed string
+	tpot []float64
+	load telemetry.Optional[float64] // tokens a second
+	at   time.Time
 }
 
 // Begin, Sample and Event make watch a telemetry.Sink.
 func (w *watch) Begin(h telemetry.Header) error {
 	w.mu.Lock()
-	w.sampled = make([]time.Time, len(h.Devices))
+	w.sampled, w.shares = make([]time.Time, len(h.Devices)), make([]shares, len(h.Devices))
 	w.mu.Unlock()
 	for i, index := range w.setup.index {
 		if index >= len(h.Devices) {
@@ -52,7 +62,15 @@ func (w *watch) Begin(h telemetry.Header) error {
 
 func (w *watch) Sample(x *telemetry.Sample) error {
 	w.mu.Lock()
-	w.sampled[x.Device] = time.Now()
+	now := time.Now()
+	w.sampled[x.Device] = now
+	if x.Groups.Has(telemetry.GroupProcessUtil) {
+		per := map[uint32]float64{}
+		for _, p := range x.Processes {
+			per[p.PID] = p.SMUtilPercent.Or(0)
+		}
+		w.shares[x.Device] = shares{now, per}
+	}
 	w.mu.Unlock()
 	return w.latest.Sample(x)
 }
@@ -75,7 +93,10 @@ func (w *watch) run(ctx context.Context, reader telemetry.Reader, step func(obse
 		}
 	})
 	for i, t := range w.setup.sources {
-		if t.Probe != nil {
+		switch {
+		case t.Metrics != "":
+			w.wait.Go(func() { w.scrape(ctx, i, t.Metrics) })
+		case t.Probe != nil:
 			w.wait.Go(func() { w.probe(ctx, i, t.Probe) })
 		}
 	}
@@ -120,15 +141,11 @@ func (w *watch) probe(ctx context.Context, i int, p *fileProbe) {
 		seen := &w.probes[i]
 		switch {
 		case ctx.Err() != nil:
-		case err != nil:
-			seen.failed = err.Error()
-		default:
+		case err == nil:
 			for k := range res.Records {
 				r := &res.Records[k]
 				if v, ok := r.TPOT(); ok && r.Class == loadgen.ClassOK {
-					seen.tpot, seen.at, seen.failed = append(seen.tpot, 1e3*v.Seconds()), time.Now(), ""
-				} else if r.Class != loadgen.ClassOK {
-					seen.failed = r.Class.String() + " " + r.Error
+					seen.tpot, seen.at = append(seen.tpot, 1e3*v.Seconds()), time.Now()
 				}
 			}
 		}
@@ -140,6 +157,68 @@ func (w *watch) probe(ctx context.Context, i int, p *fileProbe) {
 	}
 }
 
+// scrape reads a server's own metrics twice a window. A page that cannot be read
+// leaves the tenant unjudged.
+func (w *watch) scrape(ctx context.Context, i int, url string) {
+	before := map[string]serving.Reading{}
+	var beforeAt time.Time
+	tick := time.NewTicker(w.rules.Window / 2)
+	defer tick.Stop()
+	for {
+		readings, at := page(ctx, url, w.rules.Window), time.Now()
+		var tokens, observed, sum float64
+		whole := len(readings) > 0
+		for _, r := range readings {
+			key := r.Model + "\x00" + r.Replica
+			d, err := r.Since(before[key])
+			if _, ok := before[key]; !ok || err != nil {
+				whole = false
+			} else {
+				tokens += d.GenerationTokens.Or(0)
+				if d.ITL != nil {
+					observed, sum = observed+float64(d.ITL.Count), sum+d.ITL.Sum
+				}
+			}
+			before[key] = r
+		}
+		if whole {
+			w.mu.Lock()
+			seen := &w.probes[i]
+			seen.at, seen.load = at, telemetry.Some(tokens/at.Sub(beforeAt).Seconds())
+			if observed > 0 {
+				seen.tpot = append(seen.tpot, 1e3*sum/observed)
+			}
+			w.mu.Unlock()
+		}
+		beforeAt = at
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// page fetches a metrics page; nothing where it cannot.
+func page(ctx context.Context, url string, within time.Duration) []serving.Reading {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil
+	}
+	readings, _ := serving.Parse(io.LimitReader(resp.Body, 16<<20)) // what could be read of a damaged page is sound
+	return readings
+}
+
 // observe puts together what was seen in the window that ends now.
 func (w *watch) observe() observation {
 	now := time.Now()
@@ -147,9 +226,9 @@ func (w *watch) observe() observation {
 	w.mu.Lock()
 	probes := slices.Clone(w.probes)
 	for i := range w.probes {
-		w.probes[i].tpot = nil
+		w.probes[i].tpot, w.probes[i].load = nil, telemetry.Optional[float64]{}
 	}
-	sampled := slices.Clone(w.sampled)
+	sampled, shares := slices.Clone(w.sampled), slices.Clone(w.shares)
 	w.mu.Unlock()
 	owner := w.owners()
 	for i, index := range w.setup.index {
@@ -178,12 +257,15 @@ func (w *watch) observe() observation {
 				o.Tenants[k].Gone = w.setup.sources[k].Command != "" || w.setup.sources[k].PIDs != nil
 			}
 		}
+		// Under MPS the driver counts what the clients run as the server's; else one
+		// that a reading does not name ran nothing.
+		told := w.setup.gpus[i].Mechanism != sharing.MechanismMPS && now.Sub(shares[index].at) < 2*w.rules.Window
 		for _, p := range list {
 			k := owner(p)
 			if k < 0 || w.setup.tenants[k].GPU != i {
 				seen := processSeen{PID: p.PID, Name: p.Name, Activity: 1}
-				if v, ok := p.SMUtilPercent.Get(); ok {
-					seen.Activity = v / 100
+				if told {
+					seen.Activity = shares[index].per[p.PID] / 100
 				}
 				if !strings.Contains(p.Name, "nvidia-cuda-mps") { // the clients stand for the server
 					g.Others = append(g.Others, seen)
@@ -192,13 +274,17 @@ func (w *watch) observe() observation {
 			}
 			t := &o.Tenants[k]
 			t.At, t.Gone = g.At, false
-			if v, ok := p.SMUtilPercent.Get(); ok {
-				t.Activity = telemetry.Some(t.Activity.Or(0) + v/100)
+			if told {
+				t.Activity = telemetry.Some(t.Activity.Or(0) + shares[index].per[p.PID]/100)
 			}
 		}
 	}
 	for i := range o.Tenants {
 		t := &o.Tenants[i]
+		if probes[i].at.IsZero() {
+			continue
+		}
+		t.Load = probes[i].load
 		if list := probes[i].tpot; len(list) > 0 {
 			t.TPOT, t.At, t.Gone = telemetry.Some(median(list)), probes[i].at.Sub(w.start), false
 		}

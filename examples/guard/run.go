@@ -50,7 +50,7 @@ The configuration (see examples/guard/README.md):
   profiles: rows.json            # of examples/measure; without, what is usual is learnt
   tenants:
     - {name: team-a/chat, kind: online-inference, gpu: 0, command: "--port 8001",
-       probe: {url: "http://localhost:8001", model: llama}, tpot_ms: 30}
+       metrics: "http://localhost:8001/metrics", tpot_ms: 30}
     - {name: team-b/book, kind: notebook, gpu: 0, command: jupyter, may_be_reaped: true}
   hooks: {notice: [./mail.sh], cap: [./cap.sh], reap: [./reap.sh]}
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -13,6 +14,21 @@ type Pod struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"pod"`
 	Container string `json:"container"`
+}
+
+// maxName is the longest name that Kubernetes gives to a pod.
+const maxName = 253
+
+// Clean returns the names as they are fit for labels and records: valid UTF-8,
+// of at most 253 bytes each. The names that Kubernetes gives stay as they are.
+func (p Pod) Clean() Pod {
+	for _, s := range []*string{&p.Namespace, &p.Name, &p.Container} {
+		*s = strings.ToValidUTF8(*s, "\uFFFD")
+		if len(*s) > maxName {
+			*s = strings.ToValidUTF8((*s)[:maxName], "")
+		}
+	}
+	return p
 }
 
 // Identity is what is known of a process.

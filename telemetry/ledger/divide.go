@@ -34,6 +34,11 @@ type Window struct {
 	// SwitchShare is the most of the time that switching between contexts can
 	// take under time-slicing.
 	SwitchShare float64
+	// Samples is how many samples of the driver Claim.Busy rests on under
+	// time-slicing; 0 is not known. The driver charges each sample to the one
+	// process that ran at its instant, so that the figures of several processes
+	// have the error of a draw: twice its standard deviation widens the bounds.
+	Samples float64
 	// SMBusy is the share of SMs that were busy, from 0 to 1, which bounds
 	// clients of MPS by their limits.
 	SMBusy Optional[float64]
@@ -79,6 +84,7 @@ func (w *Window) check() error {
 	fraction("busy", w.Busy.Or(0))
 	fraction("sm_busy", w.SMBusy.Or(0))
 	fraction("switch_share", w.SwitchShare)
+	probs.If(!(w.Samples >= 0) || math.IsInf(w.Samples, 0), "samples", "use 0 or more", "%v samples", w.Samples)
 	probs.If(w.Slots < 0 || w.ComputeSlices < 0, "slots", "use 0 or more", "a count below zero")
 	probs.If(w.Spread != 0 && !(w.Spread >= 1 && !math.IsInf(w.Spread, 0)), "spread", "use 1 or more", "%v", w.Spread)
 	for i, c := range w.Claims {

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/bits"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
@@ -201,7 +200,7 @@ func (l *Ledger) lines(in *Interval, length time.Duration) []line {
 	byKey := map[Key]Amount{}
 	left := length
 	for _, p := range in.Parts {
-		k := Key{in.GPU, p.Account, clean(p.Pod), in.Mechanism, p.Basis}
+		k := Key{in.GPU, p.Account, p.Pod.Clean(), in.Mechanism, p.Basis}
 		k.Pod = l.fits(k)
 		a := byKey[k]
 		a.add(Amount{Time: p.Time, Low: p.Low, High: p.High})
@@ -227,20 +226,6 @@ func (l *Ledger) lines(in *Interval, length time.Duration) []line {
 		out = append(out, line{k, TotalKey{k.GPU, k.Account, k.Namespace}, r, byKey[k]})
 	}
 	return out
-}
-
-// maxName is the longest name that Kubernetes gives to a pod.
-const maxName = 253
-
-// clean makes names from outside fit for records and labels.
-func clean(p container.Pod) container.Pod {
-	for _, s := range []*string{&p.Namespace, &p.Name, &p.Container} {
-		if len(*s) > maxName {
-			*s = (*s)[:maxName]
-		}
-		*s = strings.ToValidUTF8(*s, "\uFFFD")
-	}
-	return p
 }
 
 // fits returns the pod of a key, or the one that stands for all that are too

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"math"
 	"slices"
 
 	"github.com/cotenant/cotenant/sharing"
@@ -58,8 +59,11 @@ func (d *division) inTurn() {
 		if !ok && !c.known() {
 			continue
 		}
-		// The driver's figures are whole percentages.
-		d.between(tenantOf(c), c.Pod, sharing.BasisMeasured, [3]float64{max(0, u-excess-halfPoint), u * scale, min(busy, u+rest+halfPoint)})
+		e := halfPoint
+		if len(resident) > 1 {
+			e += w.drawn(u, busy)
+		}
+		d.between(tenantOf(c), c.Pod, sharing.BasisMeasured, [3]float64{max(0, u-excess-e), u * scale, min(busy, u+rest+e)})
 	}
 	if active > 1 {
 		over := min(rest, w.SwitchShare)
@@ -76,6 +80,19 @@ func (d *division) inTurn() {
 
 // halfPoint is the rounding of the driver's whole percentages.
 const halfPoint = 0.005
+
+// drawn is twice the standard deviation of a share that rests on Samples draws
+// of who ran; for a process that was never drawn, three in Samples, which is
+// what 95% of the time it ran less than.
+func (w *Window) drawn(u, busy float64) float64 {
+	switch {
+	case w.Samples == 0:
+		return 0
+	case u <= 0:
+		return busy * min(1, 3/w.Samples)
+	}
+	return 2 * math.Sqrt(u*max(0, busy-u)/w.Samples)
+}
 
 // unmeasured divides busy time where the driver says nothing of processes: all
 // is the only resident's, or equal parts of it are each one's, which is no more

@@ -176,7 +176,7 @@ func (x *look) instances() {
 			g.free()
 			g.uuid = uuid
 		}
-		in := telemetry.Instance{ID: id}
+		in := telemetry.Instance{ID: id, UUID: uuid}
 		if m, ret := h.GetMemoryInfo(); ret == nvml.SUCCESS && m.Used <= m.Total {
 			in.Set(telemetry.MetricMemUsedBytes, float64(m.Used))
 			in.Set(telemetry.MetricMemTotalBytes, float64(m.Total))

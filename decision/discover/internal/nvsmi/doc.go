@@ -8,6 +8,7 @@
 // that names all problems. A text of another kind is an error alone.
 //
 // The forms are those of the drivers from 450 to 580; the XML, CSV and text of
-// an H100 and an H200 with driver 580.159.04 stand in testdata. Serial numbers
-// and command lines are never kept.
+// an H100 and an H200 with driver 580.159.04 stand in testdata; a test with the
+// tag gpu holds them against NVML on the machine that it runs on. Serial
+// numbers and command lines are never kept.
 package nvsmi

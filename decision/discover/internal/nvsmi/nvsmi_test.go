@@ -327,3 +327,24 @@ func FuzzAll(f *testing.F) {
 		}
 	})
 }
+
+// With MPS the clients are of type M+C, and the server is among the processes;
+// --query-compute-apps has no types and shows the server alone.
+func TestMPSOfARealGPU(t *testing.T) {
+	processes := map[string]telemetry.Process{
+		"client": {PID: 505, Name: "python3", Memory: mib(1860)}, "server": {PID: 524, Name: "nvidia-cuda-mps-server", Memory: mib(66)}}
+	got, err := XML(strings.NewReader(file(t, "h100-mps.xml")))
+	if err != nil || got.GPUs[0].MPS != sharing.AnswerYes {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if diff := cmp.Diff([]telemetry.Process{processes["client"], processes["server"]}, got.GPUs[0].Processes); diff != "" {
+		t.Error(diff)
+	}
+	apps, err := Query(strings.NewReader(file(t, "h100-mps-apps.csv")))
+	if err != nil || apps.GPUs[0].MPS != sharing.AnswerYes {
+		t.Fatalf("%+v, %v", apps, err)
+	}
+	if diff := cmp.Diff([]telemetry.Process{processes["server"], processes["client"]}, apps.GPUs[0].Processes); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,390 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/container"
+	"github.com/cotenant/cotenant/telemetry/ledger"
+)
+
+// bench is an accountant with a clock, files and a kubelet that a test sets.
+type bench struct {
+	*accountant
+	t     *testing.T
+	at    time.Duration
+	files fstest.MapFS
+	given []container.Allocation
+	slot  map[container.Device]int
+	err   error
+	util  map[uint32]float64
+	procs []telemetry.Process
+	busy  float64
+	joule float64
+}
+
+const uuid = "GPU-8f2b1c3d-0000-1111-2222-333344445555"
+
+func (b *bench) allocations(context.Context) ([]container.Allocation, error) { return b.given, b.err }
+func (b *bench) slots(context.Context) (map[container.Device]int, error)     { return b.slot, b.err }
+
+func newBench(t *testing.T) *bench {
+	b := &bench{t: t, files: fstest.MapFS{}, util: map[uint32]float64{}}
+	price, err := cost.ParsePrice("3.60 USD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.accountant = &accountant{
+		clock: clock{"test", func() time.Duration { return b.at }}, resolver: container.NewResolver(b.files),
+		holders: &holders{alloc: b, log: slog.New(slog.DiscardHandler)}, prices: prices{Default: price}, basis: sharing.BasisMeasured,
+		servers: &servers{}, log: slog.New(slog.DiscardHandler), fast: time.Second, slow: 10 * time.Second,
+		book: ledger.New(ledger.Options{Clock: "test"}), counters: map[string]float64{}, changed: map[string]float64{},
+	}
+	b.begin(telemetry.Device{UUID: uuid, Name: "NVIDIA H100", MIG: sharing.AnswerNo})
+	return b
+}
+
+func (b *bench) begin(devices ...telemetry.Device) {
+	b.t.Helper()
+	if err := b.Begin(telemetry.Header{Devices: devices}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func cid(n int) string { return fmt.Sprintf("%064x", n+1) }
+
+// process puts a process into a pod's container.
+func (b *bench) process(pid uint32, start int, pod container.Pod, n int) {
+	b.files[fmt.Sprintf("proc/%d/stat", pid)] = &fstest.MapFile{Data: fmt.Appendf(nil, "%d (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0", pid, start)}
+	b.files[fmt.Sprintf("proc/%d/cgroup", pid)] = &fstest.MapFile{Data: []byte("0::/kubepods/podfecd2321-17b5-49b9-9f75-8c5be777fbfb/" + cid(n))}
+	b.files["var/log/containers/"+pod.Name+"_"+pod.Namespace+"_"+pod.Container+"-"+cid(n)+".log"] = &fstest.MapFile{}
+}
+
+// seconds reads every second, and the costly figures at the end.
+func (b *bench) seconds(n int) {
+	b.t.Helper()
+	b.holders.ask(b.t.Context(), time.Second)
+	for range n {
+		b.at += time.Second
+		x := telemetry.Sample{Groups: telemetry.GroupsFast}
+		x.Set(telemetry.MetricGPUUtilPercent, b.busy)
+		x.Set(telemetry.MetricPowerWatts, 300)
+		x.Set(telemetry.MetricMemUsedBytes, 8e9)
+		x.Set(telemetry.MetricMemTotalBytes, 80e9)
+		x.Processes = b.procs
+		b.sample(&x)
+	}
+	x := telemetry.Sample{Groups: telemetry.GroupProcessUtil}
+	for pid, u := range b.util {
+		x.Processes = append(x.Processes, telemetry.Process{PID: pid, SMUtilPercent: telemetry.Some(u)})
+	}
+	b.sample(&x)
+	b.joule += 300 * float64(n)
+	x = telemetry.Sample{Groups: telemetry.GroupEnergy}
+	x.Set(telemetry.MetricEnergyJoules, b.joule)
+	b.sample(&x)
+}
+
+func (b *bench) sample(x *telemetry.Sample) {
+	b.t.Helper()
+	if err := b.Sample(x); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) uses(pid uint32, util float64) {
+	b.procs = append(b.procs, telemetry.Process{PID: pid, Memory: telemetry.Some(sharing.Bytes(1 << 30))})
+	b.util[pid] = util
+}
+
+// want checks the accounts: "account/pod seconds", in order.
+func (b *bench) want(want ...string) {
+	b.t.Helper()
+	var got []string
+	sum := time.Duration(0)
+	by := map[string]time.Duration{}
+	for _, r := range b.book.Rows() {
+		sum += r.Time
+		by[fmt.Sprintf("%v/%s", r.Account, strings.TrimSuffix(r.Name+"/"+r.Container, "/"))] += r.Time
+	}
+	for name, d := range by {
+		if d > 0 {
+			got = append(got, fmt.Sprintf("%s %.1f", name, d.Seconds()))
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		b.t.Errorf("the accounts are %q, want %q", got, want)
+	}
+	if through, _ := b.book.Through(uuid); sum != through {
+		b.t.Errorf("they come to %v of %v", sum, through)
+	}
+	if b.refused > 0 {
+		b.t.Errorf("%d postings were refused", b.refused)
+	}
+}
+
+var (
+	shop  = container.Pod{Namespace: "shop", Name: "web", Container: "c"}
+	train = container.Pod{Namespace: "lab", Name: "train", Container: "c"}
+)
+
+func TestTwoPodsInTurn(t *testing.T) {
+	b := newBench(t)
+	b.process(10, 1, shop, 1)
+	b.process(11, 2, train, 2)
+	b.uses(10, 30)
+	b.uses(11, 60)
+	b.busy = 90
+	b.seconds(10)
+	b.want("tenant/web/c 3.0", "tenant/train/c 6.0", "execution-idle/web/c 0.5", "execution-idle/train/c 0.5")
+	for _, r := range b.book.Rows() {
+		if r.Mechanism != sharing.MechanismTimeSlicing || r.Basis == sharing.BasisUnknown {
+			t.Errorf("%+v", r)
+		}
+	}
+	b.seconds(10) // the first ten by power, these by the counter
+	if e := b.book.Totals(); e[0].Microjoules+e[1].Microjoules+e[2].Microjoules+e[3].Microjoules != 6000e6 {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestTwoContainersOfOnePod(t *testing.T) {
+	b := newBench(t)
+	side := shop
+	side.Container = "side"
+	b.process(10, 1, shop, 1)
+	b.process(11, 2, side, 2)
+	b.process(12, 3, side, 2)
+	b.uses(10, 50)
+	b.uses(11, 20)
+	b.uses(12, 30)
+	b.busy = 100
+	b.seconds(10)
+	b.want("tenant/web/c 5.0", "tenant/web/side 5.0")
+}
+
+func TestAProcessThatVanishesKeepsItsTime(t *testing.T) {
+	b := newBench(t)
+	b.process(10, 1, shop, 1)
+	b.uses(10, 40)
+	b.busy = 40
+	b.holders.ask(t.Context(), time.Second)
+	b.seconds(0)
+	x := telemetry.Sample{Groups: telemetry.GroupsFast}
+	x.Set(telemetry.MetricGPUUtilPercent, 40)
+	x.Processes = b.procs
+	b.at += time.Second
+	b.sample(&x)
+	delete(b.files, "proc/10/stat")
+	b.procs = nil
+	b.seconds(9)
+	b.want("tenant/web/c 4.0", "execution-idle/web/c 6.0")
+}
+
+func TestAProcessNobodySawIsNobodys(t *testing.T) {
+	b := newBench(t)
+	b.util[77] = 40 // it came and went between two lists
+	b.busy = 40
+	b.seconds(10)
+	b.want("unattributed/ 4.0", "idle/ 6.0")
+}
+
+// TestAnIDUsedAgainWithinASecond: the driver counts by id, so that nobody can
+// say whose the window was.
+func TestAnIDUsedAgainWithinASecond(t *testing.T) {
+	b := newBench(t)
+	b.process(10, 1, shop, 1)
+	b.uses(10, 100)
+	b.busy = 100
+	b.seconds(10)
+	b.process(10, 999, train, 2)
+	b.seconds(10)
+	b.seconds(10)
+	b.want("tenant/web/c 10.0", "unattributed/ 10.0", "tenant/train/c 10.0")
+}
+
+func TestAHiddenGroupIsNobodys(t *testing.T) {
+	b := newBench(t)
+	b.process(10, 1, shop, 1)
+	delete(b.files, "proc/10/cgroup")
+	b.uses(10, 70)
+	b.busy = 70
+	b.seconds(10)
+	b.want("unattributed/ 7.0", "execution-idle/ 3.0")
+}
+
+func TestHeldAndUnused(t *testing.T) {
+	b := newBench(t)
+	b.given = []container.Allocation{{Pod: shop, Devices: []container.Device{{UUID: uuid, Replica: container.Some(1)}}}}
+	b.slot = map[container.Device]int{{UUID: uuid}: 4}
+	b.seconds(10)
+	b.want("held-idle/web/c 2.5", "idle/ 7.5")
+	b.err = errors.New("the kubelet is gone")
+	b.holders.givenAt = time.Now().Add(-time.Hour)
+	b.seconds(10) // what is not known is not held
+	b.want("held-idle/web/c 2.5", "idle/ 17.5")
+	if k, _, _, _ := b.holders.state(); k != failed {
+		t.Errorf("the kubelet counts as %v", k)
+	}
+}
+
+func TestDownAndBack(t *testing.T) {
+	for _, kind := range []telemetry.EventKind{telemetry.EventHung, telemetry.EventLost, telemetry.EventFailing} {
+		b := newBench(t)
+		b.seconds(10)
+		if err := b.Event(telemetry.Event{Kind: kind, Device: telemetry.Some(0)}); err != nil {
+			t.Fatal(err)
+		}
+		b.at += time.Minute
+		b.tick()
+		if b.devs[0].down != kind.String() || b.answering() {
+			t.Errorf("%v: down %q", kind, b.devs[0].down)
+		}
+		b.want("idle/ 10.0", "unattributed/ 60.0")
+		b.at += time.Minute
+		_ = b.Event(telemetry.Event{Kind: telemetry.EventBack, Device: telemetry.Some(0)})
+		b.seconds(10)
+		b.want("idle/ 20.0", "unattributed/ 120.0")
+	}
+}
+
+func TestAGapIsNobodys(t *testing.T) {
+	b := newBench(t)
+	b.seconds(10)
+	b.at += time.Hour // the machine slept, or the exporter starved
+	b.seconds(10)
+	// The first reading after it says nothing of the gap.
+	b.want("idle/ 19.0", "unattributed/ 3601.0")
+}
+
+func TestWithoutFiguresOfProcesses(t *testing.T) {
+	b := newBench(t)
+	b.process(10, 1, shop, 1)
+	b.uses(10, 0)
+	b.busy = 80
+	for range 30 { // neither utilization nor energy comes
+		b.at += time.Second
+		x := telemetry.Sample{Groups: telemetry.GroupsFast}
+		x.Set(telemetry.MetricGPUUtilPercent, b.busy)
+		x.Processes = b.procs
+		b.sample(&x)
+		b.tick()
+	}
+	b.tick()
+	rows := b.book.Rows()
+	if len(rows) != 2 || rows[0].Account != ledger.AccountTenant || rows[0].Time < 16*time.Second {
+		t.Errorf("%+v", rows)
+	}
+}
+
+func TestTheDriverIsLoadedAnew(t *testing.T) {
+	b := newBench(t)
+	b.seconds(10)
+	b.joule = -3000 // the next reading is 0
+	b.seconds(10)
+	b.seconds(10)
+	if e := b.book.Totals()[0].Microjoules; e != 6000e6 { // what it drew before the first reading since then is lost
+		t.Errorf("%d uJ", e)
+	}
+}
+
+func TestAThousandProcesses(t *testing.T) {
+	b := newBench(t)
+	for i := range 1000 {
+		b.process(uint32(1000+i), i+1, container.Pod{Namespace: "ns", Name: fmt.Sprint("p", i), Container: "c"}, i)
+		b.uses(uint32(1000+i), 0)
+	}
+	b.util[1500] = 50
+	b.busy = 50
+	begun := time.Now()
+	b.seconds(10)
+	if d := time.Since(begun); d > 20*time.Second {
+		t.Errorf("ten seconds took %v", d)
+	}
+	n := 0
+	for _, r := range b.book.Rows() {
+		if r.Account == ledger.AccountTenant {
+			n++
+		}
+	}
+	if n != 1000 || b.refused > 0 {
+		t.Errorf("%d tenants, %d refused", n, b.refused)
+	}
+}
+
+func TestMPSByItsServer(t *testing.T) {
+	b := newBench(t)
+	b.process(10, 1, shop, 1)
+	b.process(11, 2, train, 2)
+	b.uses(10, 0)
+	b.uses(11, 0)
+	b.procs = append(b.procs, telemetry.Process{PID: 5, Name: "nvidia-cuda-mps-server"})
+	b.util = map[uint32]float64{5: 80} // the driver charges the server
+	b.busy = 80
+	b.seconds(10)
+	b.want("tenant/web/c 4.0", "tenant/train/c 4.0", "execution-idle/web/c 1.0", "execution-idle/train/c 1.0")
+	for _, r := range b.book.Rows() {
+		if r.Account == ledger.AccountTenant && (r.Low != 0 || r.High != 8*time.Second || r.Mechanism != sharing.MechanismMPS || r.Basis != sharing.BasisPrior) {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+func TestInstances(t *testing.T) {
+	b := newBench(t)
+	b.devs[0].mig = sharing.AnswerYes
+	b.process(10, 1, shop, 1)
+	b.given = []container.Allocation{{Pod: train, Devices: []container.Device{{UUID: "MIG-b"}}}}
+	b.holders.ask(t.Context(), time.Second)
+	for range 10 {
+		b.at += time.Second
+		x := telemetry.Sample{Groups: telemetry.GroupsFast}
+		x.Set(telemetry.MetricPowerWatts, 200)
+		x.Processes = []telemetry.Process{{PID: 10, GPUInstance: telemetry.Some(1)}}
+		b.sample(&x)
+	}
+	x := telemetry.Sample{Groups: telemetry.GroupGPM}
+	for i, g := range []int{3, 2, 1} {
+		in := telemetry.Instance{ID: i + 1, UUID: []string{"MIG-a", "MIG-b", "MIG-c"}[i], ComputeSlices: telemetry.Some(g)}
+		in.Set(telemetry.MetricGraphicsUtilPercent, []float64{70, 0, 0}[i])
+		x.Instances = append(x.Instances, in)
+	}
+	b.sample(&x)
+	b.want("tenant/web/c 3.0", "execution-idle/web/c 1.3", "held-idle/train/c 2.9", "idle/ 2.9")
+}
+
+// TestAnotherRun: time between two runs and its energy are nobody's.
+func TestAnotherRun(t *testing.T) {
+	b := newBench(t)
+	b.process(10, 1, shop, 1)
+	b.uses(10, 100)
+	b.busy = 100
+	b.seconds(10)
+	b.at += time.Minute
+	b.joule += 6000
+	b.begin(telemetry.Device{UUID: uuid, Name: "NVIDIA H100", MIG: sharing.AnswerNo})
+	x := telemetry.Sample{Groups: telemetry.GroupProcessUtil}
+	b.sample(&x)
+	x = telemetry.Sample{Groups: telemetry.GroupEnergy}
+	x.Set(telemetry.MetricEnergyJoules, b.joule)
+	b.sample(&x)
+	b.seconds(10)
+	b.want("tenant/web/c 20.0", "unattributed/ 60.0")
+	for _, r := range b.book.Totals() {
+		if want := map[ledger.Account]int64{ledger.AccountTenant: 6000e6, ledger.AccountUnattributed: 6000e6}[r.Account]; r.Microjoules != want {
+			t.Errorf("%v: %d uJ, want %d", r.Account, r.Microjoules, want)
+		}
+	}
+}

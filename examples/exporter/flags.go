@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+)
+
+// The exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+type config struct {
+	listen, state, prices, root, node string
+	kubelet, mpsPipe, webConfig, nvml string
+	serving                           []string
+	real, simulate                    bool
+	speed                             float64
+	period                            time.Duration
+	print                             string // rules, dashboard or metrics
+}
+
+const usage = `Says who used the GPUs of this node, per pod, to the last GPU-second.
+
+  go run . -simulate                       a made-up node of 8 GPUs whose pods come and go
+  go run . -simulate -speed 60 -state DIR  an hour a minute; kept over restarts
+  go run . -real -state DIR                this machine's GPUs
+
+It serves /metrics, /healthz and /opencost (costs so far, as OpenCost's custom
+costs). Without -state the counters begin anew with each start.
+
+Print what goes with the metrics, made from the same list, and end:
+  go run . -rules       recording and alert rules for Prometheus
+  go run . -dashboard   a dashboard for Grafana
+  go run . -metrics     the table of metrics
+
+Exit codes: 0 done, also after Ctrl-C or SIGTERM; 1 the GPUs, the state or the
+port cannot be used; 2 bad input.
+
+Flags:
+`
+
+// parse reads the flags, naming every problem.
+func parse(args []string, stdout io.Writer) (*config, error) {
+	c := &config{}
+	fs := flag.NewFlagSet("exporter", flag.ContinueOnError)
+	fs.SetOutput(io.Discard) // run reports the error, once
+	fs.StringVar(&c.listen, "listen", ":9400", "address to listen on")
+	fs.BoolVar(&c.real, "real", false, "read this machine's GPUs through NVML")
+	fs.BoolVar(&c.simulate, "simulate", false, "a simulated node")
+	fs.Float64Var(&c.speed, "speed", 1, "with -simulate: how many times as fast as the clock")
+	fs.StringVar(&c.state, "state", "", "folder for the accounts (default: kept in memory only)")
+	fs.DurationVar(&c.period, "period", time.Second, "time between cheap readings; costly ones come ten times as seldom")
+	fs.StringVar(&c.prices, "prices", "", "YAML file of prices of GPU hours: default, names, gpus")
+	fs.StringVar(&c.root, "root", "/", "where the host's root folder is mounted")
+	fs.StringVar(&c.node, "node", "", "the label node (default: NODE_NAME, or the host's name)")
+	fs.StringVar(&c.kubelet, "kubelet", "", "socket of the kubelet's pod-resources API (default: not asked)")
+	fs.StringVar(&c.mpsPipe, "mps", "", "pipe directory of the MPS control daemon (default: not asked)")
+	fs.StringVar(&c.webConfig, "web-config", "", "file with TLS and basic auth, as Prometheus' exporters take it")
+	fs.StringVar(&c.nvml, "nvml", "", "path of libnvidia-ml.so.1 (default: as the linker finds it)")
+	fs.Func("serving", "NAMESPACE/POD/CONTAINER=URL of a vLLM or SGLang metrics page; repeat it\n(tokens served narrow what MPS hides)", func(s string) error {
+		_, _, err := parseServing(s)
+		c.serving = append(c.serving, s)
+		return err
+	})
+	out := map[string]*bool{}
+	for _, name := range []string{"rules", "dashboard", "metrics"} {
+		out[name] = fs.Bool(name, false, "print the "+name+" and end")
+	}
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprint(stdout, usage)
+			fs.SetOutput(stdout)
+			fs.PrintDefaults()
+			return nil, err
+		}
+		return nil, fmt.Errorf("%w (see -h)", err)
+	}
+	var probs []error
+	bad := func(format string, args ...any) { probs = append(probs, fmt.Errorf(format, args...)) }
+	if fs.NArg() > 0 {
+		bad("unexpected %q (use flags only; see -h)", fs.Args())
+	}
+	for _, name := range []string{"rules", "dashboard", "metrics"} {
+		if !*out[name] {
+			continue
+		}
+		if c.print != "" {
+			bad("-%s and -%s (print one)", c.print, name)
+		}
+		c.print = name
+	}
+	if c.print == "" && c.real == c.simulate {
+		bad("say -real for this machine's GPUs or -simulate for a made-up node (one of them)")
+	}
+	if !(c.speed > 0) || c.speed > 1e5 {
+		bad("-speed: %v (use more than 0 and at most 100000)", c.speed)
+	}
+	if c.speed != 1 && !c.simulate {
+		bad("-speed is for -simulate")
+	}
+	if c.period < 100*time.Millisecond || c.period > time.Minute {
+		bad("-period: %v (use 100ms to 1m)", c.period)
+	}
+	if _, _, err := net.SplitHostPort(c.listen); err != nil {
+		bad("-listen: %w (for example :9400)", err)
+	}
+	if c.node == "" {
+		c.node = os.Getenv("NODE_NAME")
+	}
+	if c.node == "" {
+		c.node, _ = os.Hostname() // an empty name is a label like any other
+	}
+	return c, errors.Join(probs...)
+}
+
+func fail(stderr io.Writer, err error, code int) int {
+	fmt.Fprintln(stderr, "exporter:", strings.ReplaceAll(err.Error(), "\n", "\nexporter: "))
+	return code
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cotenant/cotenant/mps"
+	"github.com/cotenant/cotenant/telemetry/container"
+)
+
+// allocator says which container was given which GPU. An error means that it
+// cannot be told, which is not that nothing is given.
+type allocator interface {
+	allocations(ctx context.Context) ([]container.Allocation, error)
+	// slots returns how many devices are offered of each GPU or MIG device.
+	slots(ctx context.Context) (map[container.Device]int, error)
+}
+
+// mpsDaemon is the part of the MPS control daemon's client that is asked.
+type mpsDaemon interface {
+	Snapshot(ctx context.Context) (mps.Snapshot, error)
+}
+
+// holders keeps what the kubelet and the MPS daemon last said. Both are asked
+// in the background: one that hangs holds up nobody.
+type holders struct {
+	alloc allocator // nil: not asked
+	mps   mpsDaemon // nil: not asked
+	log   *slog.Logger
+
+	mu          sync.Mutex
+	given       []container.Allocation
+	offered     map[container.Device]int
+	givenAt     time.Time
+	kubelet     answer
+	daemon      answer
+	servers     map[int]bool // process ids of MPS servers
+	clients     int
+	mpsSnapshot time.Time
+}
+
+// answer is whether something that was asked answered: yes, no, or not asked.
+type answer int
+
+const (
+	notAsked answer = iota
+	answered
+	failed
+)
+
+// staleAfter is for how long what the kubelet said holds.
+const staleAfter = time.Minute
+
+// watch asks every period until ctx ends.
+func (h *holders) watch(ctx context.Context, period time.Duration) {
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
+	for {
+		h.ask(ctx, period)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (h *holders) ask(ctx context.Context, period time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, max(period, time.Second))
+	defer cancel()
+	if h.alloc != nil {
+		given, err := h.alloc.allocations(ctx)
+		var offered map[container.Device]int
+		if err == nil {
+			offered, err = h.alloc.slots(ctx)
+		}
+		h.mu.Lock()
+		if h.note(&h.kubelet, "kubelet", err) {
+			h.given, h.offered, h.givenAt = given, offered, time.Now()
+		}
+		h.mu.Unlock()
+	}
+	if h.mps != nil {
+		s, err := h.mps.Snapshot(ctx)
+		h.mu.Lock()
+		if h.note(&h.daemon, "MPS control daemon", err) {
+			h.servers, h.clients, h.mpsSnapshot = map[int]bool{}, 0, time.Now()
+			for _, srv := range s.Servers {
+				h.servers[srv.Server] = true
+				h.clients += len(srv.Clients)
+			}
+		}
+		h.mu.Unlock()
+	}
+}
+
+// note remembers how a question ended, and tells when that changes; h.mu is
+// held.
+func (h *holders) note(a *answer, who string, err error) bool {
+	now := answered
+	if err != nil {
+		now = failed
+	}
+	if now != *a && err != nil {
+		h.log.Warn("no answer", "from", who, "err", err)
+	} else if now != *a {
+		h.log.Info("answers", "who", who)
+	}
+	*a = now
+	return err == nil
+}
+
+// of returns who was given any device that fits, and how many of how many.
+// known is false where the kubelet does not say.
+func (h *holders) of(fits func(container.Device) bool) (held map[container.Pod][]container.Device, slots int, known bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.givenAt.IsZero() || time.Since(h.givenAt) > staleAfter {
+		return nil, 0, false
+	}
+	held = map[container.Pod][]container.Device{}
+	for _, a := range h.given {
+		for _, d := range a.Devices {
+			if fits(d) && !slices.Contains(held[a.Pod], d) {
+				held[a.Pod] = append(held[a.Pod], d)
+			}
+		}
+	}
+	for d, n := range h.offered {
+		if fits(d) {
+			slots += n
+		}
+	}
+	return held, slots, true
+}
+
+// isServer says whether a process is an MPS server.
+func (h *holders) isServer(pid uint32, name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return name == "nvidia-cuda-mps-server" || h.servers[int(pid)]
+}
+
+// state returns what is known of the kubelet and the MPS daemon.
+func (h *holders) state() (kubelet, daemon answer, servers, clients int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.kubelet, h.daemon, len(h.servers), h.clients
+}

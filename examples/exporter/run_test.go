@@ -1,0 +1,437 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"go.etcd.io/bbolt"
+
+	"github.com/cotenant/cotenant/telemetry/container"
+)
+
+var update = flag.Bool("update", false, "rewrite the files that are made from the list of metrics")
+
+// asExporter in the environment makes this binary the exporter, to be killed.
+const asExporter = "COTENANT_TEST_EXPORTER"
+
+func TestMain(m *testing.M) {
+	if args := os.Getenv(asExporter); args != "" {
+		os.Args = append(os.Args[:1], strings.Split(args, " ")...)
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// page is what a scrape gave: values by metric and labels.
+type page map[string]float64
+
+func scrape(url string) (page, error) {
+	r, err := http.Get(url + "/metrics")
+	if err != nil {
+		return nil, err
+	}
+	defer r.Body.Close()
+	p := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := p.TextToMetricFamilies(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	out := page{}
+	for name, f := range families {
+		for _, m := range f.Metric {
+			key := name
+			for _, l := range m.Label {
+				key += fmt.Sprintf(" %s=%q", l.GetName(), l.GetValue())
+			}
+			switch f.GetType() {
+			case dto.MetricType_COUNTER:
+				out[key] = m.Counter.GetValue()
+			case dto.MetricType_GAUGE:
+				out[key] = m.Gauge.GetValue()
+			}
+		}
+	}
+	return out, nil
+}
+
+// sums adds a metric up by its label gpu.
+func (p page) sums(name string) map[string]float64 {
+	out := map[string]float64{}
+	for k, v := range p {
+		if strings.HasPrefix(k, name+" ") {
+			_, rest, _ := strings.Cut(k, `gpu="`)
+			gpu, _, _ := strings.Cut(rest, `"`)
+			out[gpu] += v
+		}
+	}
+	return out
+}
+
+// holds checks that every GPU's accounts are the time observed, and that no
+// counter went back since before.
+func (p page) holds(before page) error {
+	observed := p.sums(mObserved)
+	if len(observed) != simGPUs {
+		return fmt.Errorf("%d GPUs", len(observed))
+	}
+	for _, name := range []string{mSeconds, mTotalSeconds} {
+		for gpu, sum := range p.sums(name) {
+			if math.Abs(sum-observed[gpu]) > 1e-6 {
+				return fmt.Errorf("%s of %s: %v of %v observed", name, gpu, sum, observed[gpu])
+			}
+		}
+	}
+	for k, v := range before {
+		if now, ok := p[k]; strings.HasPrefix(k, "cotenant_gpu_") && strings.Contains(k, "_total ") && (!ok || now < v) {
+			return fmt.Errorf("%s went from %v to %v, %v", k, v, now, ok)
+		}
+	}
+	return nil
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func eventually(t *testing.T, what string, f func() error) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %v", what, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// TestKilled kills the program at odd moments while it is scraped: no counter
+// goes back and all sums hold, in time that went on meanwhile.
+func TestKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts programs")
+	}
+	prices := filepath.Join(t.TempDir(), "prices.yaml")
+	if err := os.WriteFile(prices, []byte("default: 3.25 USD\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address, state := freePort(t), t.TempDir()
+	begun := time.Now()
+	var last page
+	for i, life := range []time.Duration{1730 * time.Millisecond, 911 * time.Millisecond, 1300 * time.Millisecond} {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), asExporter+"=-simulate -speed 600 -node n1 -listen "+address+" -state "+state+" -prices "+prices)
+		var log bytes.Buffer
+		cmd.Stderr = &log
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it answers", func() error { _, err := scrape("http://" + address); return err })
+		end := time.Now().Add(life)
+		for time.Now().Before(end) {
+			p, err := scrape("http://" + address)
+			if err != nil {
+				t.Fatal(err, log.String())
+			}
+			if err := p.holds(last); err != nil && len(p.sums(mObserved)) == simGPUs {
+				t.Fatal(err)
+			}
+			if len(p.sums(mObserved)) == simGPUs {
+				last = p
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		stop := syscall.SIGKILL
+		if i == 2 {
+			stop = syscall.SIGTERM
+		}
+		_ = cmd.Process.Signal(stop)
+		if err := cmd.Wait(); i == 2 && err != nil {
+			t.Errorf("a graceful stop: %v\n%s", err, log.String())
+		}
+	}
+	wall := 600 * time.Since(begun).Seconds()
+	for gpu, s := range last.sums(mObserved) {
+		if s > wall || s < wall/2 {
+			t.Errorf("%s was observed for %v s of %v", gpu, s, wall)
+		}
+	}
+	for gpu, micros := range last.sums(mCost) {
+		if want := last.sums(mObserved)[gpu] / 3600 * 3.25e6; math.Abs(micros-want) > 1 {
+			t.Errorf("%s: %v millionths, want %v", gpu, micros, want)
+		}
+	}
+}
+
+// started is an exporter on the simulated node, in this process.
+func started(t *testing.T, state string) (*exporter, string) {
+	t.Helper()
+	c, err := parse([]string{"-simulate", "-speed", "600", "-node", "n1", "-state", state}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := open(c, prices{}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- e.serveOn(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil && !strings.Contains(err.Error(), "no space") {
+			t.Error(err)
+		}
+		if err := e.closeAll(); err != nil {
+			t.Error(err)
+		}
+	})
+	url := "http://" + l.Addr().String()
+	eventually(t, "all GPUs are there", func() error {
+		p, err := scrape(url)
+		if err != nil {
+			return err
+		}
+		return p.holds(nil)
+	})
+	return e, url
+}
+
+// TestAFullDisk: what cannot be stored is not shown, and nothing is lost.
+func TestAFullDisk(t *testing.T) {
+	e, url := started(t, t.TempDir())
+	full := func(func(*bbolt.Tx) error) error { return errors.New("no space left on device") }
+	e.mu.Lock()
+	works := e.store.update
+	e.store.update = full
+	e.mu.Unlock()
+	before, err := scrape(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the error is counted", func() error {
+		p, err := scrape(url)
+		if err == nil && p[mStoreErrors+` node="n1"`] < 3 {
+			err = errors.New("not yet")
+		}
+		return err
+	})
+	p, err := scrape(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for gpu, s := range p.sums(mObserved) {
+		if s != before.sums(mObserved)[gpu] {
+			t.Errorf("%s: what was not stored is shown", gpu)
+		}
+	}
+	if r, err := http.Get(url + "/healthz"); err != nil || r.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("/healthz: %v, %v", r, err)
+	}
+	e.mu.Lock()
+	e.store.update = works
+	e.mu.Unlock()
+	eventually(t, "it goes on", func() error {
+		p, err := scrape(url)
+		if err != nil {
+			return err
+		}
+		for gpu, s := range p.sums(mObserved) {
+			if s <= before.sums(mObserved)[gpu] {
+				return fmt.Errorf("%s: %v", gpu, s)
+			}
+		}
+		return p.holds(before)
+	})
+}
+
+// TestScrapedAllTheTime: four scrapers without a pause.
+func TestScrapedAllTheTime(t *testing.T) {
+	_, url := started(t, t.TempDir())
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			var last page
+			for range 15 {
+				p, err := scrape(url)
+				if err == nil {
+					err = p.holds(last)
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				last = p
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestOpenCostAddsUp(t *testing.T) {
+	e, url := started(t, "")
+	r, err := http.Get(url + "/opencost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	var got costResponse
+	if err := decode(r.Body, &got); err != nil {
+		t.Fatal(err)
+	}
+	hours := 0.0
+	for _, c := range got.Costs {
+		hours += c.UsageQuantity
+		if math.Abs(c.UsageQuantity*c.ListUnitPrice-c.BilledCost) > 1e-6 {
+			t.Errorf("%+v", c)
+		}
+	}
+	observed := 0.0
+	for _, d := range e.col.shown.Load().observed {
+		observed += d.Hours()
+	}
+	if hours <= 0 || hours > observed+1e-9 {
+		t.Errorf("%v hours of %v", hours, observed)
+	}
+}
+
+// TestLint holds the metrics against Prometheus' conventions and the list.
+func TestLint(t *testing.T) {
+	e, url := started(t, "")
+	problems, err := testutil.GatherAndLint(e.reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	p, err := scrape(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k := range p {
+		name, _, _ := strings.Cut(k, " ")
+		if strings.HasPrefix(name, "cotenant_") && !known(name) {
+			t.Errorf("%s is not in the list of metrics", name)
+		}
+	}
+}
+
+func known(name string) bool {
+	for _, m := range metrics {
+		if m.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func TestHostileNames(t *testing.T) {
+	b := newBench(t)
+	evil := container.Pod{Namespace: "a\nb\"}", Name: strings.Repeat("x", 5000), Container: "\xff\x00"}
+	b.given = []container.Allocation{{Pod: evil, Devices: []container.Device{{UUID: uuid}}}}
+	b.seconds(10)
+	c := newCollector(b.accountant, "n", "test")
+	_, _, v, err := b.changes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.shown.Store(v)
+	if n, err := testutil.GatherAndCount(gather(t, c), mSeconds); err != nil || n == 0 {
+		t.Errorf("%d series, %v", n, err)
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "prices.yaml")
+	if err := os.WriteFile(bad, []byte("default: 3 USD\nnames: {H100: -1 EUR}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(dir, "other")
+	e, err := open(&config{simulate: true, speed: 5, state: other, period: time.Second}, prices{}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(e.commit(), e.closeAll()); err != nil {
+		t.Fatal(err)
+	}
+	for want, c := range map[string]struct {
+		args []string
+		code int
+	}{
+		"-real":                    {nil, exitUsage},
+		"one of them":              {[]string{"-real", "-simulate"}, exitUsage},
+		"-speed is for":            {[]string{"-real", "-speed", "3"}, exitUsage},
+		"-speed: 0":                {[]string{"-simulate", "-speed", "0"}, exitUsage},
+		"-period: 1ms":             {[]string{"-simulate", "-period", "1ms"}, exitUsage},
+		"-listen":                  {[]string{"-simulate", "-listen", "9400"}, exitUsage},
+		"unexpected":               {[]string{"-simulate", "x"}, exitUsage},
+		"flag provided":            {[]string{"-simulated"}, exitUsage},
+		"one currency":             {[]string{"-simulate", "-prices", bad}, exitUsage},
+		"no such file":             {[]string{"-simulate", "-prices", bad + "x"}, exitUsage},
+		"-web-config":              {[]string{"-simulate", "-web-config", bad}, exitUsage},
+		"not available":            {[]string{"-real", "-nvml", "/nonexistent.so"}, exitFailed},
+		"another source or -speed": {[]string{"-simulate", "-state", other}, exitFailed},
+		"-state":                   {[]string{"-simulate", "-state", filepath.Join(bad, "x")}, exitFailed},
+	} {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), c.args, &out, &errs); code != c.code || !strings.Contains(errs.String(), want) {
+			t.Errorf("%s: exit %d, %s", want, code, errs.String())
+		}
+	}
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"-h"}, &out, &errs); code != exitOK || !strings.Contains(out.String(), "-simulate") || errs.Len() > 0 {
+		t.Errorf("-h: %d, %s", code, errs.String())
+	}
+	for line := range strings.Lines(out.String()) {
+		if len(strings.TrimSpace(line)) > 100 {
+			t.Errorf("%q is too long", line)
+		}
+	}
+}
+
+func TestTwoOnOneState(t *testing.T) {
+	dir := t.TempDir()
+	s, err := openStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if _, err := openStore(dir); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Error(err)
+	}
+}
