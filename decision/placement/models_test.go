@@ -70,10 +70,10 @@ func ExampleModels() {
 	}
 	fmt.Println(models.Why("H200", sharing.MechanismTimeSlicing, []string{"tags", "not-measured"}))
 	// Output:
-	// a: reject, the predicted TPOT P99 is 14.628 ms (12.974 to 16.493), the objective 12.000 ms
+	// a: reject, the predicted TPOT P99 is 14.859 ms (13.311 to 16.587), the objective 12.000 ms
 	// b: pass, it fits
-	//    tags on GPU 0: 1.76x (1.61 to 1.93) slower under time-slicing, prior
-	//    another on GPU 0: 1.76x (1.61 to 1.93) slower under time-slicing, prior
+	//    tags on GPU 0: 1.81x (1.66 to 1.98) slower under time-slicing, prior
+	//    another on GPU 0: 1.81x (1.66 to 1.98) slower under time-slicing, prior
 	// c: pass, it fits
 	//    not-measured on GPU 0: slowdown under time-slicing not known
 	//    another on GPU 0: slowdown under time-slicing not known

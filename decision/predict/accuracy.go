@@ -11,7 +11,8 @@ import (
 
 // Measured is a co-located row with its prediction.
 type Measured struct {
-	Index      int // of the row in its file
+	Series     string // of the row, or where it does not say, that of its file
+	Index      int    // of the row in its file
 	Row        *Row
 	Prediction *Prediction // nil when it could not be predicted
 	Err        error       // why not
@@ -128,28 +129,33 @@ func (b Baseline) MarshalText() ([]byte, error) { return baselines.Text(b) }
 // UnmarshalText reads a baseline's name.
 func (b *Baseline) UnmarshalText(t []byte) error { return baselines.Parse(b, t) }
 
-// BaselineErrors summarises what a baseline says of the co-located rows of a
-// file against what was measured.
-func BaselineErrors(b Baseline, rows Rows) ([]ErrorSummary, error) {
-	ps, err := NewProfiles(rows.Profiles()...)
-	if err != nil {
-		return nil, err
-	}
+// BaselineErrors summarises what a baseline says of the co-located rows of files
+// against what was measured.
+func BaselineErrors(b Baseline, files ...Rows) ([]ErrorSummary, error) {
 	var out []comparison
-	for _, c := range rows.shared(ps) {
-		for i := range c.rows {
-			alone := ps.uncontended(&c.rows[i])
-			factor, ok := b.factor(c.rows, i, ps)
-			if !ok || alone == nil {
+	for _, rows := range files {
+		ps, err := NewProfiles(rows.Profiles()...)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range rows.cases() {
+			if len(c.rows) < 2 {
 				continue
 			}
-			out = append(out, comparison{&c.rows[i], func(m Metric) (Interval, bool) {
-				v, ok := alone.Metric(m)
-				if m == MetricTokensPerSecond {
-					return Interval{Value: v / factor}, ok
+			for i := range c.rows {
+				alone := ps.uncontended(&c.rows[i])
+				factor, ok := b.factor(c.rows, i, ps)
+				if !ok || alone == nil {
+					continue
 				}
-				return Interval{Value: v * factor}, ok
-			}})
+				out = append(out, comparison{&c.rows[i], func(m Metric) (Interval, bool) {
+					v, ok := alone.Metric(m)
+					if m == MetricTokensPerSecond {
+						return Interval{Value: v / factor}, ok
+					}
+					return Interval{Value: v * factor}, ok
+				}})
+			}
 		}
 	}
 	return summarise(out, false), nil

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/timeslice"
 )
 
 // closedState is where the fixed point of a tenant stands.
@@ -26,7 +25,9 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 		t := &models[i]
 		n := t.turns
 		if n == 0 {
-			n = meanTurns(t.gpu / p.Parameters.Quantum.Value)
+			n = meanTurns(t.gpu / p.slice())
+		} else if t.otherTurns > 0 {
+			n += t.otherShare * (t.otherTurns - n)
 		}
 		st := closedState{step: t.step, prefill: t.prefill, slice: t.gpu / n, turns: n}
 		st.occupy(t, t.gpu, t.prefillGPU)
@@ -54,17 +55,6 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 	}
 }
 
-// meanTurns is the mean number of turns of a step that takes quanta of them on
-// the GPU: near a whole number, as the prediction flags it, it may be either.
-func meanTurns(quanta float64) float64 {
-	within := timeslice.BoundaryTolerance * quanta
-	n := max(1, math.Ceil(quanta-within))
-	if quanta+within <= n {
-		return n
-	}
-	return n + min(1, (quanta+within-n)/(2*within))
-}
-
 // cycleOf is the time, in a closed loop, from one request in a slot of the batch
 // to the next, with steps and prefills of these lengths.
 func (t *tenantModel) cycleOf(step, prefill float64) float64 {
@@ -85,12 +75,15 @@ func (s *closedState) occupy(t *tenantModel, stepOnGPU, prefillOnGPU float64) {
 	s.prefillGPU = s.prefills * min(1, prefillOnGPU/s.prefill)
 }
 
+// prefillWaits is how often in a prefill the host waits for the GPU.
+const prefillWaits = 2
+
 // besideTurns is tenant i's decode step and prefill under time-slicing. Each of
 // its turns is followed by those of the others that have work: a whole slice of
 // one that decodes, and what has piled up of one that prefills.
 func (p *Predictor) besideTurns(models []tenantModel, states []closedState, i int) (step, prefill float64) {
 	t, own := &models[i], &states[i]
-	change := p.Parameters.Switch.Value
+	change := p.change()
 	wait, nobody := 0.0, 1.0
 	for j := range models {
 		if j == i {
@@ -107,7 +100,7 @@ func (p *Predictor) besideTurns(models []tenantModel, states []closedState, i in
 	}
 	wait += some * change
 	busy := max(t.step, t.gpu+own.turns*wait/some)
-	return nobody*t.step + some*busy, t.prefill + wait
+	return nobody*t.step + some*busy, t.prefill + prefillWaits*wait
 }
 
 // besideMPS is tenant i's decode step and prefill under MPS, and the time of
@@ -124,7 +117,7 @@ func (p *Predictor) besideMPS(models []tenantModel, states []closedState, i int)
 		held += st.decode*u.gpu/st.step*p.share(u, decoding) + st.prefills*u.prefillGPU/st.prefill*p.share(u, prefilling)
 		nobody *= 1 - min(1, st.decodeOnGPU+st.prefillGPU)
 	}
-	slow := 1/(1-min(held, 0.95)) + p.Parameters.Arbitration.Value*(1-nobody)
+	slow := 1/(1-min(held/t.robust, 0.95)) + p.Parameters.Arbitration.Value*(1-nobody)
 	stepOn, prefillOn = t.gpu*slow, t.prefillGPU*slow
 	return t.step - t.gpu + stepOn, max(t.prefill, prefillOn), stepOn, prefillOn
 }

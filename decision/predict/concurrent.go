@@ -1,34 +1,39 @@
 package predict
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // runConcurrently simulates engines whose kernels run at the same time, as
 // under MPS. While a neighbour's kernels hold SMs, one's own wait: with w_j the
-// share of the GPU that tenant j's work takes when it runs at full speed, all
-// that have work now run at speeds v with v_i = 1 - sum over the others of
-// w_j v_j, and everybody's work takes a little longer as soon as there is
-// anybody else.
+// share of the GPU that tenant j's work takes when it runs at full speed and s_i
+// the robustness of tenant i's (see tenantModel.robust), all that have work now
+// run at speeds v with v_i = 1 - sum over the others of w_j v_j / s_i, and
+// everybody's work takes a little longer as soon as there is anybody else.
 func (p *Predictor) runConcurrently(engines []*engine, until time.Duration) {
 	type job struct {
-		at, left, share, speed float64 // ms; left is GPU time at full speed
-		active                 bool
+		at, left, share, robust, speed float64 // ms; left is GPU time at full speed
+		active                         bool
 	}
 	jobs := make([]job, len(engines))
 	end := inMillis(until)
 	now := 0.0
 	fetch := func(i int) {
 		w, _ := engines[i].Next(millis(now)) // an engine always has more to do
-		jobs[i] = job{at: max(now, inMillis(w.At)), left: inMillis(w.GPU), share: p.share(engines[i].t, engines[i].act.kind)}
+		t := engines[i].t
+		jobs[i] = job{at: max(now, inMillis(w.At)), left: inMillis(w.GPU), share: p.share(t, engines[i].act.kind), robust: t.robust}
 	}
 	for i := range jobs {
 		fetch(i)
 	}
 	for now < end {
-		sum, active := 0.0, 0
+		var all contention
+		active := 0
 		for i := range jobs {
 			if j := &jobs[i]; j.at <= now+1e-9 {
 				j.active = true
-				sum += j.share / (1 - j.share)
+				all.add(j.share, j.robust)
 				active++
 			}
 		}
@@ -45,7 +50,7 @@ func (p *Predictor) runConcurrently(engines []*engine, until time.Duration) {
 				}
 				continue
 			}
-			j.speed = 1 / (slowed(j.share, sum) + extra)
+			j.speed = 1 / (all.slowed(j.share, j.robust) + extra)
 			if t := now + j.left/j.speed; t < event {
 				event, done = t, i
 			}
@@ -68,10 +73,34 @@ func (p *Predictor) share(t *tenantModel, ph phase) float64 {
 	if ph == prefilling {
 		u = t.prefillSM
 	}
-	return min(max(p.Parameters.SMBlocking.Value*u+p.Parameters.QueueShare.Value, 0.001), 0.95)
+	return min(max(p.Parameters.SMBlocking.Value*u+p.Parameters.QueueShare.Value, 0.001), maxShare)
 }
 
-// slowed is how many times longer work with share w takes beside others, given
-// the sum of w/(1-w) over all that are active, itself included: the solution of
-// v_i = 1 - sum over the others of w_j v_j.
-func slowed(w, sum float64) float64 { return (1 + sum) * (1 - w) }
+// maxShare bounds the share of the GPU that one tenant takes, and leastRobust
+// its robustness from below: beyond, others would not run at all.
+const maxShare, leastRobust = 0.9, 0.92
+
+// typicalStep is the GPU time of a decode step, in ms, for which robustness is 1:
+// that of the middle one among the servers that were measured.
+const typicalStep = 4.0
+
+// robustness is by how much less work is held up by others when its kernels are
+// longer. A short kernel waits for what is left of a long one's blocks, a long
+// one hardly notices a short one.
+func (p *Predictor) robustness(gpu float64) float64 {
+	return max(math.Pow(gpu/typicalStep, p.Parameters.SizeExponent.Value), leastRobust)
+}
+
+// contention sums up those who have work, for the solution of
+// v_i = 1 - sum over the others of w_j v_j / s_i.
+type contention struct{ shares, robust float64 }
+
+func (c *contention) add(share, robust float64) {
+	c.shares += share / (robust - share)
+	c.robust += robust * share / (robust - share)
+}
+
+// slowed is how many times longer work takes, itself being among those added.
+func (c *contention) slowed(share, robust float64) float64 {
+	return (robust - share) / max(robust-c.robust/(1+c.shares), 0.05*(robust-share))
+}

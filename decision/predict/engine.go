@@ -74,8 +74,11 @@ const simulationSeed = 1
 func (e *engine) Next(now time.Duration) (timeslice.Work, bool) {
 	switch e.act.kind {
 	case prefilling:
-		if e.launched == 1 {
+		switch e.launched {
+		case 1:
 			e.began = now // the prompt is on the GPU: the host goes on
+		case prefillPieces / 2:
+			e.began += max(0, now-e.due()) // the host waits for the GPU once more
 		}
 		if e.launched < prefillPieces {
 			return e.launch(), true
@@ -100,9 +103,15 @@ func (e *engine) Next(now time.Duration) (timeslice.Work, bool) {
 }
 
 func (e *engine) launch() timeslice.Work {
-	at := e.began + millis(e.t.prefill*float64(e.launched)/prefillPieces)
+	at := e.due()
 	e.launched++
 	return timeslice.Work{At: at, GPU: millis(e.t.prefillGPU / prefillPieces)}
+}
+
+// due is when the next piece of the prefill is launched, if the host waits for
+// nothing.
+func (e *engine) due() time.Duration {
+	return e.began + millis(e.t.prefill*float64(e.launched)/prefillPieces)
 }
 
 // stepJitter is the fraction by which single steps vary: ITL's P90 is 1.01 to

@@ -3,6 +3,8 @@ package predict
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 )
 
 // LoadProfiles reads a file of profiles ([ParseProfiles]) or of rows in the
@@ -24,8 +26,18 @@ func LoadProfiles(path string) (*Profiles, error) {
 // LoadPredictor reads a file that [ParsePredictor] takes.
 func LoadPredictor(path string) (*Predictor, error) { return load(path, ParsePredictor) }
 
-// LoadRows reads a file that [ParseRows] takes.
-func LoadRows(path string) (Rows, error) { return load(path, ParseRows) }
+// LoadRows reads a file that [ParseRows] takes. Rows that do not say which series
+// they are of are of one that is named after the file.
+func LoadRows(path string) (Rows, error) {
+	rows, err := load(path, ParseRows)
+	name, _, _ := strings.Cut(filepath.Base(path), ".")
+	for i := range rows {
+		if rows[i].Series == "" {
+			rows[i].Series = name
+		}
+	}
+	return rows, err
+}
 
 func load[T any](path string, parse func([]byte) (T, error)) (T, error) {
 	data, err := os.ReadFile(path)

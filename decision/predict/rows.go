@@ -14,6 +14,7 @@ import (
 type Row struct {
 	Mechanism sharing.Mechanism `yaml:"mechanism,required" json:"mechanism"`
 	Case      string            `yaml:"case,required" json:"case"`
+	Series    string            `yaml:"series" json:"series,omitempty"` // what was measured in one go on one machine; "" is not said
 	Load      Load              `yaml:"load,required" json:"load"`
 	Server    Server            `yaml:"server,required" json:"server"`
 	Tenants   int               `yaml:"tenants,required" json:"tenants"`
@@ -135,7 +136,7 @@ func (rows Rows) Profiles() []SoloProfile {
 }
 
 // rowCase is a group of tenants that were measured together: rows that follow
-// one another with the same mechanism, name and number of tenants, until there
+// one another with the same series, mechanism, name and number of tenants, until there
 // are as many.
 type rowCase struct {
 	at   int // index of the first row
@@ -147,7 +148,7 @@ func (rows Rows) cases() []rowCase {
 	for i, r := range rows {
 		if n := len(out); n > 0 {
 			c := &out[n-1]
-			if f := &c.rows[0]; f.Case == r.Case && f.Mechanism == r.Mechanism && f.Tenants == r.Tenants && len(c.rows) < r.Tenants {
+			if f := &c.rows[0]; f.Case == r.Case && f.Series == r.Series && f.Mechanism == r.Mechanism && f.Tenants == r.Tenants && len(c.rows) < r.Tenants {
 				c.rows = rows[c.at : i+1]
 				continue
 			}

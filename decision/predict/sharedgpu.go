@@ -55,7 +55,7 @@ func (k phase) works() bool { return k == prefilling || k == decoding }
 // whole slice of one whose kernels queue up, and what has piled up of one that
 // leaves gaps.
 func (g *gpuState) inTurns() {
-	quantum, change := g.p.Parameters.Quantum.Value, g.p.Parameters.Switch.Value
+	quantum, change := g.p.slice(), g.p.change()
 	for _, r := range g.replicas {
 		a := &r.act
 		if a.unit = a.alone(); !a.kind.works() {
@@ -93,7 +93,7 @@ func (g *gpuState) turns(r *replica) (work, turns float64) {
 	if a.kind == decoding && r.c.turns > 0 {
 		return work, r.c.turns
 	}
-	return work, meanTurns(work / g.p.Parameters.Quantum.Value)
+	return work, meanTurns(work / g.p.slice())
 }
 
 // launchBound says that a prefill leaves the GPU gaps.
@@ -122,6 +122,9 @@ func (g *gpuState) concurrently() {
 				}
 				held += on * min(max(p.SMBlocking.Value*b.share+p.QueueShare.Value, 0.001), 0.95)
 				nobody *= 1 - min(1, on)
+			}
+			if a.kind == decoding {
+				held /= g.p.robustness(a.gpu)
 			}
 			slow := 1/(1-min(held, 0.95)) + p.Arbitration.Value*(1-nobody)
 			a.unit = max(a.alone(), a.host+a.gpu*slow)

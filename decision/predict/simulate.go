@@ -29,17 +29,51 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 	if err != nil {
 		return err
 	}
+	values := make([]figures, len(models))
 	for i := range models {
 		t := &models[i]
 		if short[i] {
 			t.note(0.1, "few requests end: the load is heavy, or too heavy, for the group")
 		}
-		p.fill(mechanism, t, &out[i], func(m Metric) float64 { return combine(m, t.alone[m], alone[i][m], together[i][m]) })
+		values[i] = combined(t, &alone[i], &together[i])
 	}
+	var sides []side
 	if mechanism == sharing.MechanismTimeSlicing {
-		return p.trySides(mechanism, models, alone, together, out)
+		if sides, err = p.trySides(models, alone, values); err != nil {
+			return err
+		}
+	}
+	for i := range models {
+		p.fill(mechanism, &models[i], &out[i], func(m Metric) float64 {
+			v := values[i][m]
+			for _, s := range sides {
+				if other := s.other[i][m]; v > 0 && other > 0 {
+					v += s.share * (other - values[i][m])
+				}
+			}
+			return v
+		})
+		for _, s := range sides {
+			for m, v := range values[i] {
+				for _, v2 := range []float64{s.same[i][m], s.other[i][m]} {
+					if !models[i].transferred {
+						v2 = math.Sqrt(v2 * v)
+					}
+					out[i].include(Metric(m), v2)
+				}
+			}
+		}
 	}
 	return nil
+}
+
+// combined is what a tenant sees according to simulations of it alone and with
+// the others.
+func combined(t *tenantModel, alone, together *figures) (out figures) {
+	for m := range out {
+		out[m] = combine(Metric(m), t.alone[m], alone[m], together[m])
+	}
+	return out
 }
 
 // combine corrects a simulated metric for what the simulation gets wrong of the
@@ -129,45 +163,65 @@ func horizon(models []tenantModel) (from, until time.Duration) {
 	return millis(ms / 10), max(millis(ms), time.Microsecond)
 }
 
-// trySides looks at tenants whose step is near a whole number of quanta: with
-// the other number of turns the whole group may fare otherwise, and each
-// interval is widened half of the way there, on a GPU that the predictor was not
-// calibrated on all of it.
-func (p *Predictor) trySides(mechanism sharing.Mechanism, models []tenantModel, alone, together []figures, out []Prediction) error {
+// side is how a group fares when all steps of a tenant take the number of turns
+// that is likely, and when they take the other one.
+type side struct {
+	share       float64 // of the steps that are expected to take the other
+	same, other []figures
+}
+
+// trySides looks at tenants whose step may take another number of turns: with
+// that the whole group may fare otherwise. Predictions are a mixture of both,
+// and each interval is widened half of the way there, on a GPU that the
+// predictor was not calibrated on all of it.
+func (p *Predictor) trySides(models []tenantModel, alone, together []figures) ([]side, error) {
+	var out []side
 	for i := range models {
-		other, near := out[i].OtherTurns.Get()
-		if !near {
+		turns, other, share := p.turnsOf(&models[i])
+		if other == 0 {
 			continue
 		}
-		turns, _ := out[i].Turns.Get()
-		sides := slices.Clone(models)
-		edge := p.Parameters.Quantum.Value * float64(min(turns, other))
-		sides[i].gpu = edge * 0.99
-		if other > turns {
-			sides[i].gpu = edge * 1.01
+		edge := p.slice() * float64(min(turns, other))
+		below, above := edge/(1+stepJitter), edge/(1-stepJitter)
+		if other < turns {
+			below, above = above, below
 		}
-		otherwise, _, err := p.runEngines(mechanism, sides)
+		s := side{share: share, same: together}
+		var err error
+		if s.other, err = p.withStep(models, alone, i, above); err == nil && math.Abs(models[i].gpu-edge) < math.Abs(below-edge) {
+			s.same, err = p.withStep(models, alone, i, below) // single steps lie on both sides
+		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		for j := range models {
-			for m := range Metric(metricCount) {
-				a := combine(m, models[j].alone[m], alone[j][m], together[j][m])
-				b := combine(m, models[j].alone[m], alone[j][m], otherwise[j][m])
-				if a > 0 && b > 0 {
-					if !models[j].transferred {
-						b = math.Sqrt(a * b)
-					}
-					out[j].include(m, b)
-				}
-			}
-		}
+		out = append(out, s)
 	}
-	return nil
+	return out, nil
+}
+
+// withStep is how the group fares when tenant i's step has this time on the GPU.
+func (p *Predictor) withStep(models []tenantModel, alone []figures, i int, gpu float64) ([]figures, error) {
+	with := slices.Clone(models)
+	with[i].gpu = gpu
+	out, _, err := p.runEngines(sharing.MechanismTimeSlicing, with)
+	for j := range out {
+		out[j] = combined(&models[j], &alone[j], &out[j])
+	}
+	return out, err
+}
+
+// slice is the time of a turn in which work advances, in ms.
+func (p *Predictor) slice() float64 {
+	return p.Parameters.Quantum.Value - p.Parameters.SliceLoss.Value
+}
+
+// change is what a turn costs beyond the work that it does, in ms.
+func (p *Predictor) change() float64 {
+	return p.Parameters.Switch.Value + p.Parameters.SliceLoss.Value
 }
 
 func (p *Predictor) scheduler() timeslice.Scheduler {
-	return timeslice.Scheduler{Quantum: millis(p.Parameters.Quantum.Value), Switch: millis(p.Parameters.Switch.Value)}
+	return timeslice.Scheduler{Quantum: millis(p.slice()), Switch: millis(p.change())}
 }
 
 // unseenModel is how much wider an interval is for a model that the predictor
@@ -197,22 +251,16 @@ func (p *Predictor) fill(mechanism sharing.Mechanism, t *tenantModel, out *Predi
 		case m == MetricTTFTP50 || m == MetricTTFTP99:
 			extra = math.Hypot(extra, t.first)
 		}
+		out.extra[m] = extra
 		out.set(m, value(m), stretch*math.Hypot(r.HalfWidth, extra))
 	}
 	if v, ok := out.Get(MetricTPOTP50); ok {
 		out.Slowdown = Interval{v.Value / t.reference, v.Low / t.reference, v.High / t.reference}
 	}
 	if mechanism == sharing.MechanismTimeSlicing {
-		if t.turns > 0 {
-			out.Turns = Some(int(t.turns))
-			if t.otherTurns > 0 {
-				out.OtherTurns = Some(int(t.otherTurns))
-			}
-			return
-		}
-		s := p.scheduler()
-		out.Turns = Some(s.Slices(millis(t.gpu)))
-		if other, near := s.NearBoundary(millis(t.gpu), timeslice.BoundaryTolerance); near {
+		turns, other, _ := p.turnsOf(t)
+		out.Turns = Some(turns)
+		if other > 0 {
 			out.OtherTurns = Some(other)
 		}
 	}

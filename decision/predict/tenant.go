@@ -24,6 +24,7 @@ type tenantModel struct {
 	step, host, perToken, gpu, batch, doubling float64
 	added                                      float64 // to each step, beyond what the profile measured
 	turns, otherTurns                          float64 // of a step, as counted beside a spinning neighbour; 0 = not counted, or sure
+	otherShare                                 float64 // of the steps that took the other number of turns, where they were counted
 	usualHost                                  float64 // the host's part of a step, where GPM does not tell; 0 = the parameter
 	// A prefill: its time alone, and the GPU's work in it.
 	prefill, prefillGPU float64
@@ -33,6 +34,7 @@ type tenantModel struct {
 	cycle      float64 // closed loop: from one request in a slot of the batch to the next
 	// The share of the SMs that decode and prefill take while on the GPU.
 	decodeSM, prefillSM float64
+	robust              float64 // under MPS: see Predictor.robustness
 
 	alone figures // of the workload alone under the mechanism
 	// reference is what a slowdown is relative to.
@@ -105,9 +107,10 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 	if c := s.Server.SMPercent.Or(100); c < 100 {
 		// Whether capped tenants' SMs overlap is the hardware's choice: equal
 		// tenants at 50% have been seen 20% apart.
-		t.note(0.11, "capped to %g%% of the SMs, which may or may not overlap others'", c)
+		t.note(0.15, "capped to %g%% of the SMs, which may or may not overlap others'", c)
 	}
 	t.prefillGPU *= p.Parameters.PrefillOverlap.Value
+	t.robust = p.robustness(t.gpu)
 	t.splitSMs(p, base, s)
 	return nil
 }
@@ -229,6 +232,13 @@ func (t *tenantModel) takeApart(p *Predictor, b *SoloProfile) error {
 		e2e, tpot := b.E2E.mean()+t.steps*t.added, b.TPOT.mean()+t.added
 		t.batch = max(1, t.rate*e2e)
 		t.prefill = (tpot - t.step) * t.steps / (t.rate * e2e)
+		if ttft := t.alone[MetricTTFTP50]; ttft > 0 && t.prefill > 0 {
+			// What prefills add to TPOT is a small difference of two noisy figures;
+			// the first token, less the step that it waits for, is another view of
+			// the same time.
+			first := max(0.5*ttft, ttft-t.liveFraction(e2e)*t.step/2)
+			t.prefill = min(max(t.prefill, 0.6*first), 1.5*first)
+		}
 	}
 	if ttft := t.alone[MetricTTFTP50]; ttft > 0 && (t.prefill < 0.1*ttft && t.batch < 2 || t.prefill <= 0) {
 		t.prefill = ttft / max(1, (t.batch+1)/2)
@@ -296,7 +306,11 @@ const hostError = 0.02
 // usual by as much as it may differ from that, as a Kalman filter does it.
 func (p *Predictor) idleParts(t *tenantModel, busy float64) (host, prefillBusy float64) {
 	const prefillError, gpmError = 0.2, 0.01
-	host, prefillBusy = p.Parameters.HostFraction.Value, p.Parameters.PrefillBusy.Value
+	host = p.Parameters.HostFraction.Value
+	// A prefill reads the weights as a decode step does, in kernels that are
+	// launched one by one, and then there is the work on its tokens.
+	steps := p.Parameters.PrefillSteps.Value + float64(t.base.Load.Prompt)/p.Parameters.PrefillTokens.Value
+	prefillBusy = min(p.Parameters.PrefillBusy.Value, steps*t.step/t.prefill)
 	if busy <= 0 {
 		if t.usualHost > 0 {
 			host = t.usualHost
@@ -319,7 +333,7 @@ const prefillToDecodeSM = 1.4
 
 // maxSMShare bounds the share of the SMs that a prefill's kernels hold while
 // they run: the smaller ones among them do not fill the GPU.
-const maxSMShare = 0.75
+const maxSMShare = 0.6
 
 // splitSMs finds the shares of the SMs that decode and prefill take, from the
 // mean shares at several loads: each is a mixture of the two.
@@ -368,9 +382,15 @@ func (t *tenantModel) duty() (decode, prefill float64) {
 		return t.steps * t.gpu / t.cycle, t.batch * t.prefill / t.cycle
 	}
 	prefill = min(1, t.rate*t.prefill)
-	decoding := min(1, t.rate*t.steps*t.step) // at most one batch at a time
-	return (1 - prefill) * (1 - math.Exp(-t.batch)) * decoding * t.gpu / t.step, prefill
+	if busy, ok := positive(t.base.GPUBusyFraction); ok {
+		return max(0.02, busy-prefill*t.prefillGPU/t.prefill), prefill
+	}
+	return (1 - prefill) * t.liveFraction(t.steps*t.step) * t.gpu / t.step, prefill
 }
+
+// liveFraction is the share of time in which an open loop has a request that
+// takes ms, by Poisson arrivals.
+func (t *tenantModel) liveFraction(ms float64) float64 { return 1 - math.Exp(-t.rate*ms) }
 
 // leastSquares solves x*a + y*b = v over many (a, b, v) for x and y.
 type leastSquares struct{ a11, a12, a22, b1, b2 float64 }

@@ -9,39 +9,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// What an H200 was calibrated on predicts an H100, with wider intervals and
-// saying so.
-func TestH100FromH200(t *testing.T) {
-	p, err := predict.NewPredictor().Fit(predict.MethodSimulated, colocation(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	measured, err := p.PredictRows(predict.MethodSimulated, rowsOf(t, "h100-colocation.json"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range measured {
-		if m.Err != nil {
-			t.Fatalf("%s: %v", m.Row.Case, m.Err)
-		}
-		if m.Prediction.Basis != sharing.BasisTransferred || !strings.Contains(strings.Join(m.Prediction.Notes, "\n"), "carried over from H200 to H100 80GB HBM3") {
-			t.Fatalf("%s: %s, %q", m.Row.Case, m.Prediction.Basis, m.Prediction.Notes)
-		}
-	}
-	limits := map[sharing.Mechanism]struct{ mean, p95 float64 }{
-		// Three steps of a small server that lie at one quantum take two turns.
-		sharing.MechanismTimeSlicing: {0.095, 0.31},
-		sharing.MechanismMPS:         {0.03, 0.07},
-	}
-	got := errorsBy(predict.ErrorsOf(measured))
-	for m, want := range limits {
-		e := got[m][predict.MetricTPOTP50]
-		if e.Rows != 11 || e.MeanFraction > want.mean || e.P95Fraction > want.p95 || e.CoverageFraction.Or(0) < 0.8 || e.WidthFraction.Or(9) > 0.5 {
-			t.Errorf("%s: %+v", m, e)
-		}
-	}
-}
-
 func TestTransfer(t *testing.T) {
 	p := predict.NewPredictor()
 	on := func(m sharing.Mechanism, gpu string) ([]predict.Prediction, error) {
@@ -81,7 +48,7 @@ func TestCalibrateElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Parameters.Quantum.Basis != sharing.BasisTransferred || p.Parameters.PrefillCatchUp.Basis != sharing.BasisFitted || p.Parameters.HostFraction.Basis != sharing.BasisPrior {
+	if p.Parameters.Quantum.Basis != sharing.BasisTransferred || p.Parameters.SliceLoss.Basis != sharing.BasisFitted || p.Parameters.HostFraction.Basis != sharing.BasisPrior {
 		t.Errorf("%+v", p.Parameters)
 	}
 	measured, err := p.PredictRows(predict.MethodClosedForm, rowsOf(t, "h100-colocation.json"), nil)

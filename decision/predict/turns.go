@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/timeslice"
 )
 
 // TurnsBesideSpinner is the mean number of time slices that a decode step takes,
@@ -46,18 +47,47 @@ func (t *tenantModel) countTurns(p *Predictor, base *SoloProfile) {
 	if !ok {
 		return
 	}
-	n, q := max(1, math.Round(counted)), p.Parameters.Quantum.Value
+	n, q := max(1, math.Round(counted)), p.slice()
 	gpu := min(max(t.gpu, (n-1)*q/(1-stepJitter)), n*q/(1+stepJitter))
 	if math.Abs(gpu/t.gpu-1) > mostMoved {
 		t.note(0.1, "the %.1f turns that were counted beside a spinning neighbour do not fit a step of %.2f ms; they were not used", counted, t.step)
 		return
 	}
-	t.turns = n
+	t.turns, t.otherShare = n, math.Abs(counted-n)
 	if other := n + math.Copysign(1, counted-n); math.Abs(counted-n) > unsureTurns && other >= 1 {
 		t.otherTurns = other
 	}
 	t.host = max(0, t.host+t.gpu-gpu)
 	t.gpu = gpu
+}
+
+// turnsOf is the number of turns that a decode step takes, another that it may
+// take, 0 where there is none, and the share of the steps that are expected to
+// take that: all the more the nearer the step is to a whole number of turns.
+func (p *Predictor) turnsOf(t *tenantModel) (turns, other int, share float64) {
+	if t.turns > 0 {
+		return int(t.turns), int(t.otherTurns), t.otherShare
+	}
+	s := p.scheduler()
+	turns = s.Slices(millis(t.gpu))
+	other, near := s.NearBoundary(millis(t.gpu), timeslice.BoundaryTolerance)
+	if !near {
+		return turns, 0, 0
+	}
+	edge := p.slice() * float64(min(turns, other))
+	away := math.Abs(t.gpu-edge) / (timeslice.BoundaryTolerance * t.gpu)
+	return turns, other, (1 - min(1, away)) / 2
+}
+
+// meanTurns is the mean number of turns of a step that takes quanta of them on
+// the GPU: near a whole number, as the prediction flags it, it may be either.
+func meanTurns(quanta float64) float64 {
+	within := timeslice.BoundaryTolerance * quanta
+	n := max(1, math.Ceil(quanta-within))
+	if quanta+within <= n {
+		return n
+	}
+	return n + min(1, (quanta+within-n)/(2*within))
 }
 
 // mostMoved is the fraction by which the GPU's part of a step may be wrong.

@@ -51,7 +51,7 @@ func TestCountedTurnsAreUsed(t *testing.T) {
 		if counted.Turns != predict.Some(2) || !counted.OtherTurns.IsZero() {
 			t.Errorf("%s: %v turns, or %v", method, counted.Turns, counted.OtherTurns)
 		}
-		if before < 0.15 || after > 0.1 {
+		if before < 0.1 || after > 0.05 {
 			t.Errorf("%s: wrong by %.3f without the turns and by %.3f with them", method, before, after)
 		}
 	}

@@ -3,7 +3,7 @@ package main
 import (
 	"log/slog"
 	"math"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,6 +53,7 @@ type device struct {
 	util1     map[uint32]float64 // by process, of the window, as shares
 	measured  bool               // util1 is there
 	instances []telemetry.Instance
+	layout    []telemetry.Instance        // the last ones there were
 	energy    telemetry.Optional[float64] // the counter's newest reading in this window
 	energyAt  time.Duration
 
@@ -71,7 +72,8 @@ type process struct {
 	memory   telemetry.Optional[sharing.Bytes]
 	instance telemetry.Optional[int]
 	overhead bool
-	lists    int
+	// fromDaemon says that the MPS daemon named it, not the driver.
+	fromDaemon bool
 }
 
 type mean struct {
@@ -109,7 +111,7 @@ func (a *accountant) Begin(h telemetry.Header) error {
 func (d *device) reset(now time.Duration) {
 	d.begun, d.util, d.sm, d.power = now, mean{}, mean{}, mean{}
 	d.procs, d.util1, d.measured = map[uint32]*process{}, map[uint32]float64{}, false
-	d.energy = telemetry.Optional[float64]{}
+	d.energy, d.instances = telemetry.Optional[float64]{}, nil
 }
 
 // Sample takes a sample.
@@ -129,7 +131,7 @@ func (a *accountant) Sample(x *telemetry.Sample) error {
 	}
 	switch {
 	case x.Groups.Has(telemetry.GroupGPM):
-		d.instances = x.Instances
+		d.instances, d.layout = x.Instances, x.Instances
 		if v, ok := x.Get(telemetry.MetricSMUtilPercent); ok {
 			d.sm.add(v / 100)
 		}
@@ -188,13 +190,14 @@ func (a *accountant) cheap(d *device, x *telemetry.Sample) {
 	if !x.Groups.Has(telemetry.GroupProcesses) {
 		return
 	}
-	pids := make([]uint32, len(x.Processes))
-	for i := range x.Processes {
-		pids[i] = x.Processes[i].PID
+	processes := a.withClients(x.Processes)
+	pids := make([]uint32, len(processes))
+	for i := range processes {
+		pids[i] = processes[i].PID
 	}
 	d.listed = pids
 	for i, id := range a.resolver.Resolve(pids...) {
-		p := &x.Processes[i]
+		p := &processes[i]
 		q := d.procs[id.PID]
 		switch {
 		case q == nil:
@@ -205,8 +208,7 @@ func (a *accountant) cheap(d *device, x *telemetry.Sample) {
 		case !q.who.Known():
 			q.who = id
 		}
-		q.memory, q.instance = p.Memory, p.GPUInstance
-		q.lists++
+		q.memory, q.instance, q.fromDaemon = p.Memory, p.GPUInstance, p.Name == mpsClient
 	}
 	if u, ok := x.Get(telemetry.MetricGPUUtilPercent); ok && u == 0 && len(pids) == 0 {
 		if v, ok := d.watts.Get(); ok {
@@ -214,6 +216,33 @@ func (a *accountant) cheap(d *device, x *telemetry.Sample) {
 		}
 	}
 }
+
+// withClients adds the clients that the MPS daemon has for a server in the list
+// and that no GPU's list has: a driver may list the server alone.
+func (a *accountant) withClients(list []telemetry.Process) []telemetry.Process {
+	there := map[uint32]bool{}
+	for _, p := range list {
+		there[p.PID] = true
+	}
+	for _, d := range a.devs {
+		for pid, p := range d.procs {
+			there[pid] = there[pid] || !p.fromDaemon
+		}
+	}
+	out := slices.Clone(list)
+	for _, p := range list {
+		for _, client := range a.holders.clientsOf(p.PID) {
+			if pid := uint32(client); !there[pid] {
+				there[pid] = true
+				out = append(out, telemetry.Process{PID: pid, Name: mpsClient})
+			}
+		}
+	}
+	return out
+}
+
+// mpsClient is the name of processes that only the MPS daemon knows.
+const mpsClient = "client of the MPS daemon"
 
 // forget drops processes that no window has any more.
 func (a *accountant) forget() {
@@ -323,113 +352,4 @@ func (a *accountant) spent(d *device, length time.Duration) ledger.Optional[int6
 		before = 0
 	}
 	return ledger.Some(int64(math.Round(now*1e6)) - int64(math.Round(before*1e6)))
-}
-
-// switchShare is the most that switching takes of a saturated time-sliced GPU:
-// 0.153 ms after each quantum of 2.09 ms, measured on an H200 with driver 580.
-const switchShare = 0.153 / (0.153 + 2.09)
-
-// samplesPerSecond is how often the driver looks which process runs, at most
-// (nvml.h: a sample period is a sixth of a second to a second).
-const samplesPerSecond = 6
-
-// window says what was seen of a device.
-func (a *accountant) window(d *device, length time.Duration) ledger.Window {
-	w := ledger.Window{Length: length, Mechanism: sharing.MechanismNone, SwitchShare: switchShare, Busy: d.util.get(), SMBusy: d.sm.get(), Samples: samplesPerSecond * length.Seconds()}
-	held, slots, _ := a.holders.of(func(dev container.Device) bool { return a.fits(d, dev) })
-	if d.gap || d.down != "" || d.util.n == 0 && len(d.instances) == 0 {
-		return w // nobody looked
-	}
-	w.Mechanism = a.mechanismOf(d, held)
-	if w.Mechanism == sharing.MechanismMIG {
-		a.instancesOf(d, held, &w)
-		return w
-	}
-	w.Slots = slots
-	w.Powered = sharing.AnswerUnknown
-	if base, ok := d.deepIdle.Get(); ok && d.power.n > 0 {
-		w.Powered = sharing.AnswerOf(d.power.get().Or(0) >= base+10) // a context alone costs 26 W and more
-	}
-	claims := map[claimKey]*ledger.Claim{}
-	claim := func(pod container.Pod, overhead bool) *ledger.Claim {
-		k := claimKey{pod, overhead}
-		if claims[k] == nil {
-			claims[k] = &ledger.Claim{Pod: pod, Overhead: overhead}
-		}
-		return claims[k]
-	}
-	busy := func(c *ledger.Claim, pid uint32) {
-		if u, ok := d.util1[pid]; ok {
-			c.Busy = ledger.Some(min(c.Busy.Or(0)+u, 1))
-		} else if d.measured {
-			c.Busy = ledger.Some(c.Busy.Or(0))
-		}
-	}
-	for pid, p := range d.procs {
-		c := claim(p.pod(), p.overhead)
-		c.Resident = true
-		busy(c, pid)
-	}
-	for pid := range d.util1 {
-		if d.procs[pid] == nil { // it came and went between two lists
-			id := a.resolver.Resolve(pid)[0]
-			p := process{who: id}
-			busy(claim(p.pod(), false), pid)
-		}
-	}
-	for pod, devices := range held {
-		claim(pod.Clean(), false).Held = len(devices)
-	}
-	a.servers.tokens(d.uuid, claims, time.Minute)
-	w.Claims = sorted(claims)
-	return w
-}
-
-func (p *process) pod() container.Pod {
-	if p.overhead || !p.who.Known() {
-		return container.Pod{}
-	}
-	return p.who.Pod.Clean()
-}
-
-// fits says whether a device of a plugin is a GPU or part of it.
-func (a *accountant) fits(d *device, dev container.Device) bool {
-	if i, ok := dev.Index.Get(); ok {
-		return i < len(a.devs) && a.devs[i] == d
-	}
-	if strings.HasPrefix(dev.UUID, "MIG-") {
-		for i := range d.instances {
-			if d.instances[i].UUID == dev.UUID {
-				return true
-			}
-		}
-		return false
-	}
-	return dev.UUID == d.uuid
-}
-
-// mechanismOf says how a GPU is shared, by what is seen on it.
-func (a *accountant) mechanismOf(d *device, held map[container.Pod][]container.Device) sharing.Mechanism {
-	if d.mig == sharing.AnswerYes {
-		return sharing.MechanismMIG
-	}
-	pods := map[container.Pod]bool{}
-	for _, p := range d.procs {
-		if p.overhead {
-			return sharing.MechanismMPS
-		}
-		pods[p.pod()] = true
-	}
-	for pod, devices := range held {
-		pods[pod] = true
-		for _, dev := range devices {
-			if !dev.Replica.IsZero() {
-				return sharing.MechanismTimeSlicing
-			}
-		}
-	}
-	if len(pods) > 1 {
-		return sharing.MechanismTimeSlicing
-	}
-	return sharing.MechanismExclusive
 }

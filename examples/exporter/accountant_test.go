@@ -342,6 +342,18 @@ func TestMPSByItsServer(t *testing.T) {
 	}
 }
 
+// TestMPSClientsByTheDaemon: the driver lists the server alone.
+func TestMPSClientsByTheDaemon(t *testing.T) {
+	b := newBench(t)
+	b.process(10, 1, shop, 1)
+	b.process(11, 2, train, 2)
+	b.procs = []telemetry.Process{{PID: 5, Name: "x"}}
+	b.holders.clients = map[int][]int{5: {10, 11}}
+	b.busy = 80
+	b.seconds(10)
+	b.want("tenant/web/c 4.0", "tenant/train/c 4.0", "execution-idle/web/c 1.0", "execution-idle/train/c 1.0")
+}
+
 func TestInstances(t *testing.T) {
 	b := newBench(t)
 	b.devs[0].mig = sharing.AnswerYes

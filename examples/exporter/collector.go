@@ -174,7 +174,7 @@ func (c *collector) live(o out, v *view) {
 			o.send(mUp, 0, gpu, "absent")
 		}
 	}
-	for _, r := range slices.Sorted(maps.Keys(unknown)) {
+	for r := container.ReasonGone; r <= container.ReasonMalformed; r++ {
 		o.send(mUnknown, float64(unknown[r]), c.node, r.String())
 	}
 	for _, m := range slices.Sorted(maps.Keys(mechanisms)) {

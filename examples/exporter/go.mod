@@ -6,6 +6,7 @@ replace github.com/cotenant/cotenant => ../..
 
 require (
 	github.com/cotenant/cotenant v0.0.0
+	github.com/google/go-cmp v0.7.0
 	github.com/prometheus/client_golang v1.24.0
 	github.com/prometheus/client_model v0.6.2
 	github.com/prometheus/common v0.70.0

@@ -31,15 +31,13 @@ type holders struct {
 	mps   mpsDaemon // nil: not asked
 	log   *slog.Logger
 
-	mu          sync.Mutex
-	given       []container.Allocation
-	offered     map[container.Device]int
-	givenAt     time.Time
-	kubelet     answer
-	daemon      answer
-	servers     map[int]bool // process ids of MPS servers
-	clients     int
-	mpsSnapshot time.Time
+	mu      sync.Mutex
+	given   []container.Allocation
+	offered map[container.Device]int
+	givenAt time.Time
+	kubelet answer
+	daemon  answer
+	clients map[int][]int // of each MPS server, by process id
 }
 
 // answer is whether something that was asked answered: yes, no, or not asked.
@@ -87,10 +85,9 @@ func (h *holders) ask(ctx context.Context, period time.Duration) {
 		s, err := h.mps.Snapshot(ctx)
 		h.mu.Lock()
 		if h.note(&h.daemon, "MPS control daemon", err) {
-			h.servers, h.clients, h.mpsSnapshot = map[int]bool{}, 0, time.Now()
+			h.clients = map[int][]int{}
 			for _, srv := range s.Servers {
-				h.servers[srv.Server] = true
-				h.clients += len(srv.Clients)
+				h.clients[srv.Server] = srv.Clients
 			}
 		}
 		h.mu.Unlock()
@@ -141,12 +138,23 @@ func (h *holders) of(fits func(container.Device) bool) (held map[container.Pod][
 func (h *holders) isServer(pid uint32, name string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return name == "nvidia-cuda-mps-server" || h.servers[int(pid)]
+	_, listed := h.clients[int(pid)]
+	return name == "nvidia-cuda-mps-server" || listed
+}
+
+// clientsOf lists the clients of an MPS server, as far as the daemon said.
+func (h *holders) clientsOf(server uint32) []int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.clients[int(server)]
 }
 
 // state returns what is known of the kubelet and the MPS daemon.
 func (h *holders) state() (kubelet, daemon answer, servers, clients int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.kubelet, h.daemon, len(h.servers), h.clients
+	for _, c := range h.clients {
+		clients += len(c)
+	}
+	return h.kubelet, h.daemon, len(h.clients), clients
 }

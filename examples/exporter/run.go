@@ -130,7 +130,7 @@ func open(c *config, p prices, log *slog.Logger) (_ *exporter, err error) {
 	fast, slow := periods(c.period, c.speed)
 	e.fast = fast
 	a.fast, a.slow = time.Duration(float64(fast)*c.speed), time.Duration(float64(slow)*c.speed)
-	timed := newTimed(e.reader)
+	timed := newTimed(e.reader, a.wantsGPM)
 	sampling := log
 	if c.simulate { // at speed, ticks are missed often
 		sampling = nil

@@ -95,11 +95,14 @@ func simulatedPredictor(gpu colocation.SimulatedGPU) *predict.Predictor {
 	set(&q.HostFraction, 0)
 	set(&q.HostPerToken, 0.01)
 	set(&q.BatchDoubling, 0.015)
+	set(&q.SliceLoss, 0)
+	set(&q.PrefillSteps, 1e3)
 	set(&q.PrefillBusy, 1)
 	set(&q.PrefillCatchUp, 1)
 	set(&q.SMBlocking, 0.75)
 	set(&q.QueueShare, 0)
 	set(&q.Arbitration, 0)
+	set(&q.SizeExponent, 0)
 	set(&q.LoneStepCost, 0)
 	return &p
 }

@@ -17,9 +17,11 @@ import (
 type report struct {
 	Method     predict.Method               `json:"method"`
 	Predictor  summary                      `json:"predictor"`
+	Assumed    []string                     `json:"assumed,omitempty"` // where the files do not say
 	Rows       []row                        `json:"rows"`
 	Errors     errorTable                   `json:"errors"`
 	Splits     map[predict.Split]errorTable `json:"splits,omitempty"`
+	Series     []series                     `json:"series,omitempty"` // each predicted by the others
 	Parameters []predict.NamedParameter     `json:"parameters"`
 	Sources    sharing.Citations            `json:"sources,omitzero"`
 }
@@ -30,7 +32,16 @@ type summary struct {
 	Models []string `json:"models,omitempty"`
 }
 
+// series are the errors of one series, predicted by predictors that were
+// calibrated on the others of its GPU, or where there are none, of another.
+type series struct {
+	Series string     `json:"series"`
+	GPU    string     `json:"gpu,omitempty"` // "" where its rows do not say
+	Errors errorTable `json:"errors"`
+}
+
 type row struct {
+	Series     string                              `json:"series,omitempty"`
 	Index      int                                 `json:"index"`
 	Mechanism  sharing.Mechanism                   `json:"mechanism"`
 	Case       string                              `json:"case"`
@@ -61,32 +72,51 @@ type errorCell struct {
 }
 
 func (o *options) report(p *predict.Predictor, others *predict.Profiles) (*report, error) {
-	rows, err := o.readRows(o.data)
-	if err != nil {
-		return nil, err
+	var files []predict.Rows
+	for _, name := range o.data {
+		rows, err := o.readRows(name)
+		if err == nil {
+			err = o.onGPU(rows, p)
+		}
+		if err == nil {
+			err = others.Add(rows.Profiles()...)
+		}
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, rows)
 	}
-	measured, err := p.PredictRows(o.method, rows, others)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o.data, err)
-	}
-	rep := &report{Method: o.method, Predictor: summary{p.GPU, p.Driver, p.Models}, Parameters: p.Parameters.List(), Sources: parameterSources(p), Rows: []row{}}
+	rep := &report{Method: o.method, Predictor: summary{p.GPU, p.Driver, p.Models}, Assumed: o.assumed, Parameters: p.Parameters.List(), Sources: parameterSources(p), Rows: []row{}}
+	var measured []predict.Measured
 	compared := false
+	for i, rows := range files {
+		of, err := p.PredictRows(o.method, rows, others)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", o.data[i], err)
+		}
+		measured = append(measured, of...)
+	}
 	for _, m := range measured {
 		r := rowOf(m)
 		compared = compared || len(r.Actual) > 0
 		rep.Rows = append(rep.Rows, r)
 	}
-	if rep.Errors, err = tableOf(predict.ErrorsOf(measured), rows); err != nil {
+	var err error
+	if rep.Errors, err = tableOf(predict.ErrorsOf(measured), files); err != nil {
 		return nil, err
 	}
 	if !o.splits || !compared {
 		return rep, nil
 	}
 	rep.Splits = map[predict.Split]errorTable{}
+	if len(files) > 1 {
+		rep.Series, rep.Splits[predict.SplitLeaveOneSeriesOut], err = o.seriesOut(files)
+		return rep, err
+	}
 	for _, split := range []predict.Split{predict.SplitLeaveOneCaseOut, predict.SplitLeaveOneModelOut} {
-		held, err := predict.NewPredictor().CrossValidate(o.method, split, rows)
+		held, err := predict.NewPredictor().CrossValidate(o.method, split, files...)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", o.data, err)
+			return nil, fmt.Errorf("%s: %w", o.data[0], err)
 		}
 		if rep.Splits[split], err = tableOf(predict.ErrorsOf(held), nil); err != nil {
 			return nil, err
@@ -95,8 +125,35 @@ func (o *options) report(p *predict.Predictor, others *predict.Profiles) (*repor
 	return rep, nil
 }
 
+// seriesOut predicts each series by the others, and returns the errors by series
+// and of all.
+func (o *options) seriesOut(files []predict.Rows) ([]series, errorTable, error) {
+	held, err := predict.NewPredictor().CrossValidate(o.method, predict.SplitLeaveOneSeriesOut, files...)
+	if err != nil {
+		return nil, nil, err
+	}
+	var names []string
+	of := map[string][]predict.Measured{}
+	for _, m := range held {
+		if of[m.Series] == nil {
+			names = append(names, m.Series)
+		}
+		of[m.Series] = append(of[m.Series], m)
+	}
+	var out []series
+	for _, name := range names {
+		table, err := tableOf(predict.ErrorsOf(of[name]), nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		out = append(out, series{Series: name, GPU: of[name][0].Row.GPUName, Errors: table})
+	}
+	all, err := tableOf(predict.ErrorsOf(held), nil)
+	return out, all, err
+}
+
 func rowOf(m predict.Measured) row {
-	r := row{Index: m.Index, Mechanism: m.Row.Mechanism, Case: m.Row.Case, Server: m.Row.Server, Load: m.Row.Load, Actual: maps.Collect(m.Row.All())}
+	r := row{Series: m.Series, Index: m.Index, Mechanism: m.Row.Mechanism, Case: m.Row.Case, Server: m.Row.Server, Load: m.Row.Load, Actual: maps.Collect(m.Row.All())}
 	if m.Err != nil {
 		r.Unknown = m.Err.Error()
 		return r
@@ -124,9 +181,9 @@ func figures(v float64) float64 {
 	return math.Round(v*scale) / scale
 }
 
-// tableOf puts summaries into a table, with the baselines beside them when rows
-// are given.
-func tableOf(es []predict.ErrorSummary, rows predict.Rows) (errorTable, error) {
+// tableOf puts summaries into a table, with the baselines beside them when files
+// of rows are given.
+func tableOf(es []predict.ErrorSummary, files []predict.Rows) (errorTable, error) {
 	t := errorTable{}
 	for _, e := range es {
 		if t[e.Mechanism] == nil {
@@ -134,11 +191,11 @@ func tableOf(es []predict.ErrorSummary, rows predict.Rows) (errorTable, error) {
 		}
 		t[e.Mechanism][e.Metric] = cellOf(e)
 	}
-	if rows == nil {
+	if files == nil {
 		return t, nil
 	}
 	for _, b := range predict.Baselines() {
-		es, err := predict.BaselineErrors(b, rows)
+		es, err := predict.BaselineErrors(b, files...)
 		if err != nil {
 			return nil, err
 		}
@@ -173,7 +230,7 @@ func writeJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-func writeParameters(out io.Writer, p *predict.Predictor) error {
+func (o *options) writeParameters(out io.Writer, p *predict.Predictor) error {
 	w := &bytes.Buffer{}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "PARAMETER\tVALUE\tUNIT\tPLAUSIBLE\tBASIS\tFROM")
@@ -183,8 +240,17 @@ func writeParameters(out io.Writer, p *predict.Predictor) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	if cites := parameterSources(p); !cites.IsZero() {
+	w.WriteByte('\n')
+	writeAssumed(w, o.assumed)
+	if len(o.fitted) > 1 && o.splits {
+		of, all, err := o.seriesOut(o.fitted)
+		if err != nil {
+			return err
+		}
+		writeSeries(w, of, all)
 		w.WriteByte('\n')
+	}
+	if cites := parameterSources(p); !cites.IsZero() {
 		_ = cites.WriteText(w) // into a buffer
 	}
 	_, err := w.WriteTo(out)

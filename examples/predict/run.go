@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -17,27 +18,37 @@ import (
 
 const usage = `predict predicts co-location from what workloads do alone.
 
-  predict -data rows.json                       predict with the built-in constants, and compare
-  predict -data rows.json -fit other.json       calibrate on other measurements first
-  predict -fit a.json -fit b.json -save p.json  calibrate and keep the predictor
-  predict -data rows.json -use p.json -json     use a kept one
+  predict -data rows.json                        predict with the built-in constants, and compare
+  predict -data rows.json -fit other.json        calibrate on other measurements first
+  predict -fit a.json -fit b.json -save p.json   calibrate and keep the predictor
+  predict -data rows.json -use p.json -json      use a kept one
+  predict -data a.json -data b.json              predict each series by the others as well
 
 A file is a list of rows {mechanism, case, load, server, tenants, tokens_per_s,
 ttft_ms, tpot_ms, itl_ms, e2e_ms, gpm, ...}. Rows with one tenant are profiles;
 all others are predicted from their server and load alone, and compared with
 their outcome where the file holds it. Errors are absolute, in percent.
 
+What was measured in one go on one machine is a series: a file, unless its rows
+name their own ("series"). Series differ by more than two runs in one do, so the
+intervals hold what the others predict of each. A row may name its GPU
+("gpu_name"); what is calibrated on one GPU carries over to others, more widely.
+
 Flags:
 `
 
 // options are the command's flags.
 type options struct {
-	data, use, save string
-	fit             []string
-	json, rows      bool
-	splits          bool
-	turnsOnly       bool
-	method          predict.Method
+	data, fit   []string
+	use, save   string
+	gpu, fitGPU string
+	json, rows  bool
+	splits      bool
+	turnsOnly   bool
+	method      predict.Method
+
+	fitted  []predict.Rows // of -fit
+	assumed []string
 }
 
 // run is the command: 0 is success, 1 a failure, 2 bad input.
@@ -47,13 +58,15 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	fs := flag.NewFlagSet("predict", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // errors are reported below
 	var o options
-	fs.StringVar(&o.data, "data", "", "`file` of rows to predict")
+	fs.Func("data", "`file` of rows to predict; may be repeated", func(s string) error { o.data = append(o.data, s); return nil })
+	fs.StringVar(&o.gpu, "gpu", "", "`name` of the GPU of rows of -data that name none (default: that of the calibration)")
+	fs.StringVar(&o.fitGPU, "fit-gpu", "", "`name` of the GPU of rows of -fit that name none (default: that of the predictor calibrated)")
 	fs.Func("fit", "calibrate on the measured rows of `file`; may be repeated", func(s string) error { o.fit = append(o.fit, s); return nil })
 	fs.StringVar(&o.use, "use", "", "start from the predictor in `file`")
 	fs.StringVar(&o.save, "save", "", "write the predictor to `file`")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	fs.BoolVar(&o.rows, "rows", false, "print every row, and not only those that are missed most")
-	fs.BoolVar(&o.splits, "splits", true, "also predict the measured rows of -data with predictors calibrated on its other cases, and on its other models")
+	fs.BoolVar(&o.splits, "splits", true, "also predict the measured rows of -data by its other cases, its other models,\nor of several files its other series")
 	fs.BoolVar(&o.turnsOnly, "time-slicing-profiles", false, "leave profiles under MPS out, and predict MPS from those without")
 	fs.TextVar(&o.method, "method", predict.MethodSimulated, "simulated or closed-form")
 	fail := func(code int, err error) int {
@@ -70,15 +83,19 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 		return fail(2, err)
 	case fs.NArg() > 0:
 		return fail(2, fmt.Errorf("unknown argument %q; a file of rows is given with -data", fs.Arg(0)))
-	case o.data == "" && (o.save == "" || len(o.fit) == 0):
+	case len(o.data) == 0 && (o.save == "" || len(o.fit) == 0):
 		return fail(2, errors.New("nothing to do: give -data, or -fit and -save"))
+	case o.gpu != "" && len(o.data) == 0:
+		return fail(2, errors.New("-gpu is the GPU of rows of -data, and there are none; -fit-gpu is that of rows of -fit"))
+	case o.fitGPU != "" && len(o.fit) == 0:
+		return fail(2, errors.New("-fit-gpu is the GPU of rows of -fit, and there are none; -gpu is that of rows of -data"))
 	}
 	predictor, others, err := o.predictor()
 	if err != nil {
 		return fail(2, err)
 	}
 	var rep *report
-	if o.data != "" {
+	if len(o.data) > 0 {
 		if rep, err = o.report(predictor, others); err != nil {
 			return fail(2, err)
 		}
@@ -94,7 +111,7 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	}
 	switch {
 	case rep == nil:
-		err = writeParameters(stdout, predictor)
+		err = o.writeParameters(stdout, predictor)
 	case o.json:
 		err = writeJSON(stdout, rep)
 	default:
@@ -121,7 +138,6 @@ func (o *options) predictor() (*predict.Predictor, *predict.Profiles, error) {
 	if len(o.fit) == 0 {
 		return &p, &others, nil
 	}
-	var measured []predict.Rows
 	for _, name := range o.fit {
 		rows, err := o.readRows(name)
 		if err != nil {
@@ -130,13 +146,92 @@ func (o *options) predictor() (*predict.Predictor, *predict.Profiles, error) {
 		if err := others.Add(rows.Profiles()...); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", name, err)
 		}
-		measured = append(measured, rows)
+		o.fitted = append(o.fitted, rows)
 	}
-	fitted, err := p.Fit(o.method, measured...)
+	p = o.place(p)
+	fitted, err := p.Fit(o.method, o.fitted...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", strings.Join(o.fit, ", "), err)
 	}
 	return fitted, &others, nil
+}
+
+// place names the GPU of the rows to calibrate on that name none, and returns the
+// predictor of the GPU that they are of. Rows of another than most tenants' do
+// not count.
+func (o *options) place(p predict.Predictor) predict.Predictor {
+	tenants := map[string]int{}
+	for _, rows := range o.fitted {
+		for i := range rows {
+			if rows[i].GPUName == "" {
+				rows[i].GPUName = o.fitGPU
+			}
+			if rows[i].Tenants > 1 {
+				tenants[rows[i].GPUName]++
+			}
+		}
+	}
+	if n := tenants[""]; n > 0 {
+		o.assume(unnamed, p.GPU)
+		delete(tenants, "")
+		tenants[p.GPU] += n
+	}
+	names := slices.Sorted(maps.Keys(tenants))
+	most, count := p.GPU, 0
+	for _, name := range names {
+		n := 0
+		for other, m := range tenants {
+			if sameGPU(name, other) {
+				n += m
+			}
+		}
+		if n > count {
+			most, count = name, n
+		}
+	}
+	for _, name := range names {
+		if !sameGPU(name, most) {
+			o.assume("%d rows of -fit are of the %s, and do not calibrate a predictor of the %s", tenants[name], name, most)
+		}
+	}
+	if sameGPU(most, p.GPU) {
+		return p
+	}
+	return p.On(most, "")
+}
+
+// sameGPU says whether two names are of the same GPU.
+func sameGPU(a, b string) bool {
+	x, err := sharing.LookupGPU(a)
+	y, err2 := sharing.LookupGPU(b)
+	return a == b || err == nil && err2 == nil && x == y
+}
+
+// onGPU names the GPU of the rows to predict that name none.
+func (o *options) onGPU(rows predict.Rows, p *predict.Predictor) error {
+	if o.gpu != "" && !sameGPU(o.gpu, p.GPU) {
+		if _, err := sharing.LookupGPU(o.gpu); err != nil {
+			return fmt.Errorf("-gpu: %w", err)
+		}
+	}
+	for i := range rows {
+		if rows[i].GPUName == "" && o.gpu == "" {
+			o.assume(unnamed, p.GPU)
+		}
+		if rows[i].GPUName == "" {
+			rows[i].GPUName = o.gpu
+		}
+	}
+	return nil
+}
+
+const unnamed = "rows that name no GPU are of the %s, as the predictor is (-gpu NAME and -fit-gpu NAME say otherwise)"
+
+// assume notes what is assumed, once.
+func (o *options) assume(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(o.assumed, text) {
+		o.assumed = append(o.assumed, text)
+	}
 }
 
 func (o *options) readRows(name string) (predict.Rows, error) {

@@ -53,7 +53,11 @@ func (rep *report) write(out io.Writer, rows bool) error {
 		fmt.Fprintln(w, "Nothing to predict: every row has one tenant, and rows with one tenant are profiles.")
 	}
 	writeNotes(w, notes)
+	writeAssumed(w, rep.Assumed)
 	rep.writeErrors(w)
+	if len(rep.Series) > 0 {
+		writeSeries(w, rep.Series, rep.Splits[predict.SplitLeaveOneSeriesOut])
+	}
 	_, err := w.WriteTo(out)
 	return err
 }
@@ -135,6 +139,54 @@ func writeNotes(w io.Writer, notes []string) {
 	}
 	if len(notes) > 0 {
 		fmt.Fprintln(w)
+	}
+}
+
+func writeAssumed(w io.Writer, assumed []string) {
+	for _, a := range assumed {
+		wrapped(w, "assumed: "+a)
+	}
+	if len(assumed) > 0 {
+		fmt.Fprintln(w)
+	}
+}
+
+// seriesMetrics are the metrics that there is room for; the JSON has all.
+var seriesMetrics = []predict.Metric{predict.MetricTPOTP50, predict.MetricTTFTP50, predict.MetricE2EP50, predict.MetricTokensPerSecond}
+
+// writeSeries prints the errors of each series, predicted by the others.
+func writeSeries(w io.Writer, list []series, all errorTable) {
+	wrapped(w, "Each series predicted by the others of its GPU, or where there are none by those of another: mean / P95 of the absolute error, the share of the outcomes in the 90% intervals, and their mean width, in percent")
+	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
+		if len(all[m]) == 0 {
+			continue
+		}
+		tw := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
+		fmt.Fprintf(tw, "\n%s\tROWS", strings.ToUpper(m.String()))
+		for _, metric := range seriesMetrics {
+			fmt.Fprintf(tw, "\t%s\tIN, W", metric)
+		}
+		fmt.Fprintln(tw)
+		line := func(name string, cells map[predict.Metric]errorCell) {
+			if len(cells) == 0 {
+				return
+			}
+			fmt.Fprintf(tw, "%s\t%d", short(name, 20), cells[predict.MetricTPOTP50].Rows)
+			for _, metric := range seriesMetrics {
+				c, ok := cells[metric]
+				if !ok {
+					fmt.Fprint(tw, "\t-\t")
+					continue
+				}
+				fmt.Fprintf(tw, "\t%.1f/%.1f\t%.0f, %.0f", c.Mean, c.P95, *c.Coverage, *c.Width)
+			}
+			fmt.Fprintln(tw)
+		}
+		for _, s := range list {
+			line(s.Series, s.Errors[m])
+		}
+		line("all", all[m])
+		_ = tw.Flush() // into a buffer
 	}
 }
 

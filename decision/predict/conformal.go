@@ -1,0 +1,127 @@
+package predict
+
+import (
+	"math"
+	"slices"
+
+	"github.com/cotenant/cotenant/internal/stats"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// betweenSeries is by how much a half-width grows from cases left out of one
+// series to series left out of several: 1.2 to 1.3 for TPOT and E2E P50 under
+// both mechanisms, on the four larger H200 files of examples/predict/testdata.
+// One series is never taken to show that series differ less than those did.
+const betweenSeries = 1.3
+
+// seriesShare is the share of each series' measurements that an interval must
+// hold: the half-width that holds 90% of all would otherwise hold much less of
+// the series that differs most. fewest is the size of a series from which on it
+// counts as one in this; smaller ones count among all.
+const (
+	seriesShare = 0.85
+	fewest      = 8
+)
+
+// priorWeight is the number of measurements that a prior half-width counts for.
+const priorWeight = 8
+
+// learn sets the residuals of a mechanism from the errors of each series in a
+// subset by predictors calibrated on its other series; of one series alone, from
+// those of each case by the others.
+func (s *study) learn(m sharing.Mechanism, u subset, to Residuals) {
+	var cases []*sharedCase
+	series := map[string]int{}
+	for _, sc := range s.cases {
+		if sc.rows[0].Mechanism == m && u.admits(sc) && sc.err == nil {
+			cases = append(cases, sc)
+			series[sc.series]++
+		}
+	}
+	var seen [metricCount]errorsSeen
+	chosen := map[subset]int{}
+	for _, sc := range cases {
+		left := u
+		if len(series) > 1 {
+			left.series[1] = sc.series
+		} else {
+			left.name[1] = sc.rows[0].Case
+		}
+		k, ok := chosen[left]
+		if !ok {
+			k = s.best(m, left)
+			chosen[left] = k
+		}
+		for j, p := range s.try(sc, k).predictions {
+			for metric, v := range p.All() {
+				if got, ok := sc.rows[j].compared(metric); ok {
+					seen[metric].add(sc.series, v, p.extra[metric], got)
+				}
+			}
+		}
+	}
+	for metric := range seen {
+		to[Metric(metric)] = seen[metric].weighed(to[Metric(metric)])
+	}
+}
+
+// errorsSeen are the errors of predictions of a metric.
+type errorsSeen struct {
+	relative []float64
+	// needed are half-widths of the usual error with which the prediction's
+	// interval just holds what was measured, by series.
+	needed map[string][]float64
+}
+
+// add adds a prediction, with an interval that holds nothing but what the
+// prediction itself adds to the usual error, extra included.
+func (e *errorsSeen) add(series string, v Interval, extra, got float64) {
+	if e.needed == nil {
+		e.needed = map[string][]float64{}
+	}
+	need := 0.0
+	if !v.Contains(got) {
+		off := math.Log(v.Value / got)
+		need = math.Sqrt(max(0, off*off-extra*extra))
+	}
+	e.needed[series] = append(e.needed[series], need)
+	e.relative = append(e.relative, math.Abs(v.Value/got-1))
+}
+
+// weighed weighs a prior half-width against the errors that were seen, if any
+// were.
+func (e *errorsSeen) weighed(prior Residual) Residual {
+	if len(e.relative) == 0 {
+		return prior
+	}
+	var all []float64
+	width := 0.0
+	for _, needed := range e.needed {
+		all = append(all, needed...)
+		if len(needed) >= fewest {
+			width = max(width, conformal(needed, seriesShare))
+		}
+	}
+	width = max(width, conformal(all, 0.9))
+	if len(e.needed) == 1 {
+		width = max(betweenSeries*width, prior.HalfWidth)
+	}
+	slices.Sort(e.relative)
+	sum, n := 0.0, float64(len(all))
+	for _, r := range e.relative {
+		sum += r
+	}
+	return Residual{
+		Points: len(all), Series: len(e.needed),
+		HalfWidth: math.Sqrt((n*width*width + priorWeight*prior.HalfWidth*prior.HalfWidth) / (n + priorWeight)),
+		Mean:      Some(sum / n), P95: Some(stats.NearestRank(e.relative, 0.95)),
+	}
+}
+
+// conformal is what the next of a series of exchangeable values does not exceed
+// with probability q.
+func conformal(values []float64, q float64) float64 {
+	slices.Sort(values)
+	n := len(values)
+	return values[min(n, int(math.Ceil(q*float64(n+1))))-1]
+}

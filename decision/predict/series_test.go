@@ -1,0 +1,158 @@
+package predict_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// allSeries are all measurements of servers under time-slicing and MPS.
+var allSeries = []string{"h200-colocation", "h200-colocation-sm-percent", "h200-mixes", "h200-mixes-2", "h200-mixes-3", "h200-two-models", "h200-mps-order", "h100-colocation"}
+
+func seriesFiles(tb testing.TB) []predict.Rows {
+	tb.Helper()
+	var files []predict.Rows
+	for _, name := range allSeries {
+		files = append(files, rowsOf(tb, name+".json"))
+	}
+	return files
+}
+
+// TestLeaveOneSeriesOut holds predictions of each series by the others, and of the
+// H100 by the H200's, to what is promised.
+func TestLeaveOneSeriesOut(t *testing.T) {
+	measured, err := predict.NewPredictor().CrossValidate(predict.MethodSimulated, predict.SplitLeaveOneSeriesOut, seriesFiles(t)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type limits struct{ mean, p95, h100Mean, h100P95 float64 }
+	for m, want := range map[sharing.Mechanism]limits{
+		sharing.MechanismTimeSlicing: {0.045, 0.13, 0.07, 0.15},
+		sharing.MechanismMPS:         {0.035, 0.09, 0.03, 0.07},
+	} {
+		all := errorsBy(predict.ErrorsOf(measured))[m]
+		e := all[predict.MetricTPOTP50]
+		t.Logf("%s: %d rows, mean %.3f, P95 %.3f, coverage %.3f, width %.3f", m, e.Rows, e.MeanFraction, e.P95Fraction, e.CoverageFraction.Or(0), e.WidthFraction.Or(0))
+		if e.MeanFraction > want.mean || e.P95Fraction > want.p95 {
+			t.Errorf("%s: TPOT missed by %.3f, P95 %.3f", m, e.MeanFraction, e.P95Fraction)
+		}
+		if c := e.CoverageFraction.Or(0); c < 0.85 || c > 0.975 || e.WidthFraction.Or(1) > 0.3 {
+			t.Errorf("%s: the interval holds %.3f with a width of %.3f", m, c, e.WidthFraction.Or(1))
+		}
+		if e := all[predict.MetricTTFTP50]; e.MeanFraction > 0.12 {
+			t.Errorf("%s: TTFT missed by %.3f", m, e.MeanFraction)
+		}
+		for _, name := range allSeries {
+			of := slices.DeleteFunc(slices.Clone(measured), func(m predict.Measured) bool { return m.Series != name })
+			e, ok := errorsBy(predict.ErrorsOf(of))[m][predict.MetricTPOTP50]
+			if !ok {
+				continue
+			}
+			if e.CoverageFraction.Or(0) < 0.8 {
+				t.Errorf("%s, %s: the interval holds %.2f of %d rows", m, name, e.CoverageFraction.Or(0), e.Rows)
+			}
+			if name != "h100-colocation" {
+				continue
+			}
+			if e.Rows != 11 || e.MeanFraction > want.h100Mean {
+				t.Errorf("%s: TPOT on the H100 missed by %.3f over %d rows", m, e.MeanFraction, e.Rows)
+			}
+			far := 0
+			for _, r := range of {
+				if r.Row.Mechanism != m {
+					continue
+				}
+				v, _ := r.Prediction.Get(predict.MetricTPOTP50)
+				got, _ := r.Row.Metric(predict.MetricTPOTP50)
+				if math.Abs(v.Value/got-1) > want.h100P95 {
+					far++
+					if r.Prediction.OtherTurns.IsZero() || !v.Contains(got) {
+						t.Errorf("%s, %s: %v predicted, %v measured, and nothing says that it may be", r.Row.Case, r.Row.Server.Model, v, got)
+					}
+				}
+				if r.Prediction.Basis != sharing.BasisTransferred || !strings.Contains(strings.Join(r.Prediction.Notes, "\n"), "carried over from H200 to H100 80GB HBM3") {
+					t.Errorf("%s: %s, %q", r.Row.Case, r.Prediction.Basis, r.Prediction.Notes)
+				}
+			}
+			if far > 1 {
+				t.Errorf("%s: %d rows of the H100 are missed by more than %.2f", m, far, want.h100P95)
+			}
+		}
+	}
+}
+
+// The held-out series plays no part: with other outcomes it is predicted alike.
+func TestHeldOutSeriesIsNotUsed(t *testing.T) {
+	files := []predict.Rows{rowsOf(t, "h200-colocation.json"), rowsOf(t, "h200-mixes.json"), rowsOf(t, "h200-mixes-3.json")}
+	held := func() []predict.Interval {
+		measured, err := predict.NewPredictor().CrossValidate(predict.MethodClosedForm, predict.SplitLeaveOneSeriesOut, files...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []predict.Interval
+		for _, m := range measured {
+			if m.Series == "h200-mixes-3" {
+				v, _ := m.Prediction.Get(predict.MetricTPOTP50)
+				out = append(out, v)
+			}
+		}
+		return out
+	}
+	before := held()
+	for i := range files[2] {
+		if r := &files[2][i]; r.Tenants > 1 {
+			r.Outcome = predict.Outcome{TPOT: predict.LatencyMS{P50: predict.Some(50.0)}, TokensPerS: predict.Some(1.0)}
+		}
+	}
+	if after := held(); len(before) != 30 || !slices.Equal(before, after) {
+		t.Errorf("%d rows; %v with the outcomes, %v with others", len(before), before, after)
+	}
+}
+
+// What one series leaves in doubt, several tell: a predictor of one says so, and
+// series may share a file.
+func TestSeriesAreUnits(t *testing.T) {
+	one, two := rowsOf(t, "h200-mixes.json"), rowsOf(t, "h200-mixes-2.json")
+	fit := func(files ...predict.Rows) predict.Residual {
+		t.Helper()
+		p, err := predict.NewPredictor().Fit(predict.MethodClosedForm, files...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.MPS[predict.MetricTPOTP50]
+	}
+	if r := fit(one); r.Series != 1 || r.Points != 41 {
+		t.Errorf("%+v", r)
+	}
+	apart := fit(one, two)
+	if apart.Series != 2 || apart.Points != 72 {
+		t.Errorf("%+v", apart)
+	}
+	if merged := fit(slices.Concat(one, two)); merged != apart {
+		t.Errorf("%+v in one file, %+v in two", merged, apart)
+	}
+	unnamed := slices.Clone(one)
+	for i := range unnamed {
+		unnamed[i].Series = ""
+	}
+	if r := fit(unnamed, two); r != apart {
+		t.Errorf("%+v, with names %+v", r, apart)
+	}
+}
+
+// Rows of another GPU do not calibrate this one's predictor.
+func TestRowsOfAnotherGPUAreLeftOut(t *testing.T) {
+	h200, h100 := rowsOf(t, "h200-mixes.json"), rowsOf(t, "h100-colocation.json")
+	p, err := predict.NewPredictor().Fit(predict.MethodClosedForm, h200, h100)
+	if err != nil || p.MPS[predict.MetricTPOTP50].Points != 41 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	p, err = predict.NewPredictor().On("NVIDIA H100 80GB HBM3", "").Fit(predict.MethodClosedForm, h100)
+	if err != nil || p.MPS[predict.MetricTPOTP50].Points != 11 {
+		t.Errorf("%+v, %v", p, err)
+	}
+}

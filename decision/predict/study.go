@@ -1,0 +1,302 @@
+package predict
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/cotenant/cotenant/internal/stats"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// fitted is the one parameter that is fitted for a mechanism, what resuming a
+// slice costs for time-slicing and the queue share for MPS, and the values that
+// are tried of it. SMBlocking is not fitted: the data cannot tell the two apart.
+// The grid is coarse: the models are physical, and constants fitted more finely
+// do worse on what they have not seen.
+func (p *Parameters) fitted(m sharing.Mechanism) (q *Parameter, trials []float64) {
+	if m == sharing.MechanismMPS {
+		return &p.QueueShare, []float64{0, 0.015, 0.03, 0.045, 0.06}
+	}
+	return &p.SliceLoss, []float64{0, 0.015, 0.03, 0.045, 0.06}
+}
+
+// pull is the mean error that a step of the grid away from the starting point
+// must save.
+const pull = 0.001
+
+// study is a set of cases with what each trial predicts for them.
+type study struct {
+	start, bare Predictor // bare is start without usual errors
+	method      Method
+	alone       []soloSeries
+	cases       []*sharedCase
+}
+
+// soloSeries are the profiles of one file.
+type soloSeries struct {
+	series, gpu string
+	profiles    *Profiles
+}
+
+// trialOf is what a trial predicts for a case, with intervals that hold nothing
+// but what the predictions themselves add to the usual error, and its distance
+// from what was measured: the sum of figures logarithms.
+type trialOf struct {
+	predictions []Prediction
+	distance    float64
+	figures     int
+}
+
+func newStudy(start Predictor, method Method, files []Rows) (*study, error) {
+	s := &study{start: start, method: method}
+	bare := Residuals{}
+	for _, m := range Metrics() {
+		bare[m] = Residual{HalfWidth: 1e-12}
+	}
+	s.bare = start
+	s.bare.Models, s.bare.TimeSlicing, s.bare.MPS = nil, bare, bare
+	var all Profiles
+	for i, rows := range files {
+		own, err := rows.seriesProfiles()
+		if err == nil {
+			err = all.Add(rows.Profiles()...)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range slices.Sorted(maps.Keys(own)) {
+			k := slices.IndexFunc(rows, func(r Row) bool { return r.Series == name })
+			s.alone = append(s.alone, soloSeries{seriesName(name, i), s.gpuOf(&rows[k]), own[name]})
+		}
+	}
+	for i, rows := range files {
+		cases, err := rows.shared(&all)
+		if err != nil {
+			return nil, err
+		}
+		for _, sc := range cases {
+			sc.series, sc.gpu = seriesName(sc.series, i), s.gpuOf(&sc.rows[0])
+		}
+		s.cases = append(s.cases, cases...)
+	}
+	return s, nil
+}
+
+// seriesName names a series of a file, after the file where its rows do not.
+func seriesName(name string, file int) string {
+	if name == "" {
+		return fmt.Sprintf("file %d", file+1)
+	}
+	return name
+}
+
+// gpuOf is the GPU that a row is of; one that does not say is of the predictor's.
+func (s *study) gpuOf(r *Row) string {
+	if r.GPUName == "" {
+		return oneName(s.start.GPU)
+	}
+	return oneName(r.GPUName)
+}
+
+// oneName is the one name of a GPU that has several.
+func oneName(gpu string) string {
+	if g, err := sharing.LookupGPU(gpu); err == nil {
+		return g.Name
+	}
+	return gpu
+}
+
+// subset are the cases of a GPU, "" of any, without those of up to two series, two
+// cases and a model, "" for none.
+type subset struct {
+	gpu          string
+	series, name [2]string
+	model        string
+}
+
+func (u *subset) of(gpu, series string) bool {
+	return (u.gpu == "" || u.gpu == gpu) && !slices.Contains(u.series[:], series)
+}
+
+func (u *subset) admits(sc *sharedCase) bool {
+	return u.of(sc.gpu, sc.series) && !slices.Contains(u.name[:], sc.rows[0].Case) &&
+		(u.model == "" || !slices.ContainsFunc(sc.rows, func(r Row) bool { return r.Server.Model == u.model }))
+}
+
+// try returns what trial k predicts for a case.
+func (s *study) try(sc *sharedCase, k int) *trialOf {
+	m := sc.rows[0].Mechanism
+	p := s.bare
+	q, trials := p.Parameters.fitted(m)
+	if sc.tried == nil {
+		sc.tried = make([]trialOf, len(trials))
+	}
+	t := &sc.tried[k]
+	if t.predictions != nil || sc.err != nil {
+		return t
+	}
+	q.Value = trials[k]
+	if t.predictions, sc.err = p.Predict(m, sc.group, s.method); sc.err != nil {
+		return t
+	}
+	for j := range t.predictions {
+		for _, metric := range []Metric{MetricTPOTP50, MetricTokensPerSecond} {
+			v, ok := t.predictions[j].Get(metric)
+			if got, ok2 := sc.rows[j].compared(metric); ok && ok2 {
+				t.distance += math.Abs(math.Log(v.Value / got))
+				t.figures++
+			}
+		}
+	}
+	return t
+}
+
+// best is the trial that predicts the TPOT and the throughput of a subset best;
+// the one nearest to the starting point where the subset is empty.
+func (s *study) best(m sharing.Mechanism, u subset) (best int) {
+	q, trials := s.start.Parameters.fitted(m)
+	least := math.Inf(1)
+	for k, trial := range trials {
+		sum, figures := 0.0, 0
+		for _, sc := range s.cases {
+			if sc.rows[0].Mechanism == m && u.admits(sc) {
+				t := s.try(sc, k)
+				sum, figures = sum+t.distance, figures+t.figures
+			}
+		}
+		score := sum/float64(max(figures, 1)) + pull*math.Abs(trial-q.Value)/(trials[1]-trials[0])
+		if score < least {
+			best, least = k, score
+		}
+	}
+	return best
+}
+
+// calibrate fits a predictor to a subset, and to its profiles.
+func (s *study) calibrate(u subset) (*Predictor, error) {
+	p := s.start
+	p.TimeSlicing, p.MPS, p.Models = Residuals{}, Residuals{}, nil
+	any := false
+	for _, m := range mechanisms {
+		from, to := s.start.residuals(m), p.residuals(m)
+		for metric, r := range from {
+			to[metric] = r
+		}
+		k := s.best(m, u)
+		tenants, series := 0, map[string]bool{}
+		for _, sc := range s.cases {
+			if sc.rows[0].Mechanism == m && u.admits(sc) && s.try(sc, k).figures > 0 {
+				tenants += len(sc.rows)
+				series[sc.series] = true
+			}
+		}
+		if tenants == 0 {
+			continue
+		}
+		any = true
+		q, trials := p.Parameters.fitted(m)
+		q.Value, q.Basis, q.Source = trials[k], sharing.BasisFitted, fmt.Sprintf("%d co-located tenants in %d series", tenants, len(series))
+		s.learn(m, u, to)
+	}
+	if !any {
+		return nil, ErrNothingToFit
+	}
+	for _, sc := range s.cases {
+		for i := range sc.rows {
+			if u.admits(sc) {
+				p.Models = append(p.Models, sc.rows[i].Server.Model)
+			}
+		}
+	}
+	slices.Sort(p.Models)
+	p.Models = slices.Compact(p.Models)
+	s.fitLoneCost(&p, u)
+	return &p, nil
+}
+
+// fitLoneCost takes what MPS costs a lone tenant from workloads that were
+// measured with and without it in one series: the median difference of a decode
+// step.
+func (s *study) fitLoneCost(p *Predictor, u subset) {
+	var costs []float64
+	for _, a := range s.alone {
+		if !u.of(a.gpu, a.series) {
+			continue
+		}
+		for _, mps := range a.profiles.order {
+			ts := a.profiles.find(sharing.MechanismTimeSlicing, mps.Server, mps.Load)
+			if mps.Mechanism != sharing.MechanismMPS || ts == nil || u.model != "" && mps.Server.Model == u.model {
+				continue
+			}
+			with, ok := positive(mps.ITL.P50)
+			without, ok2 := positive(ts.ITL.P50)
+			if ok && ok2 {
+				costs = append(costs, with-without)
+			}
+		}
+	}
+	if len(costs) < 2 {
+		return
+	}
+	slices.Sort(costs)
+	c := &p.Parameters.LoneStepCost
+	c.Value = min(max(stats.NearestRank(costs, 0.5), c.Low), c.High)
+	c.Basis, c.Source = sharing.BasisFitted, fmt.Sprintf("%d workloads measured alone with and without MPS", len(costs))
+}
+
+// validate predicts each case by predictors calibrated on what the split
+// leaves; where that is nothing, by what was known before.
+func (s *study) validate(split Split) []Measured {
+	var out []Measured
+	fitted := map[subset]*Predictor{}
+	for _, sc := range s.cases {
+		predicted := map[subset][]Measured{}
+		for k := range sc.rows {
+			u := subset{gpu: oneName(s.start.GPU)}
+			switch split {
+			case SplitLeaveOneModelOut:
+				u.model = sc.rows[k].Server.Model
+			case SplitLeaveOneSeriesOut:
+				u = s.without(sc)
+			default:
+				u.name[0] = sc.rows[k].Case
+			}
+			if fitted[u] == nil {
+				p, err := s.on(u.gpu).calibrate(u)
+				if err != nil {
+					p = &s.start
+				}
+				fitted[u] = p
+			}
+			if predicted[u] == nil {
+				predicted[u] = fitted[u].predictCase(s.method, sc)
+			}
+			out = append(out, predicted[u][k])
+		}
+	}
+	return out
+}
+
+// without are the other series of a case's GPU, or where there are none those of
+// the predictor's, or else all.
+func (s *study) without(sc *sharedCase) subset {
+	for _, gpu := range []string{sc.gpu, oneName(s.start.GPU)} {
+		u := subset{gpu: gpu, series: [2]string{sc.series}}
+		if slices.ContainsFunc(s.cases, func(o *sharedCase) bool { return u.admits(o) && o.rows[0].Mechanism == sc.rows[0].Mechanism }) {
+			return u
+		}
+	}
+	return subset{series: [2]string{sc.series}}
+}
+
+// on is the study of a predictor for another GPU; what trials predict is the same.
+func (s *study) on(gpu string) *study {
+	if gpu == "" || gpu == oneName(s.start.GPU) {
+		return s
+	}
+	there := *s
+	there.start = s.start.On(gpu, "")
+	return &there
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// documents reads the YAML documents of a file.
+func documents(t *testing.T, file string) []map[string]any {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	var out []map[string]any
+	for {
+		var doc map[string]any
+		if err := d.Decode(&doc); errors.Is(err, io.EOF) {
+			return out
+		} else if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		out = append(out, doc)
+	}
+}
+
+// TestDeploy holds the files together: the program takes the arguments, the
+// kustomization names every file, the prices can be read, and no rights are
+// asked for.
+func TestDeploy(t *testing.T) {
+	var k struct {
+		Resources          []string
+		ConfigMapGenerator []struct{ Files []string } `yaml:"configMapGenerator"`
+	}
+	data, err := os.ReadFile("deploy/kustomization.yaml")
+	if err == nil {
+		err = yaml.Unmarshal(data, &k)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := append(k.Resources, "kustomization.yaml", "rules.yaml")
+	for _, g := range k.ConfigMapGenerator {
+		named = append(named, g.Files...)
+	}
+	files, err := filepath.Glob("deploy/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if !slices.Contains(named, filepath.Base(f)) {
+			t.Errorf("%s is named nowhere", f)
+		}
+	}
+	for _, r := range k.Resources {
+		for _, doc := range documents(t, filepath.Join("deploy", r)) {
+			if doc["kind"] == "" || doc["apiVersion"] == "" || doc["kind"] == "ClusterRole" || doc["kind"] == "ClusterRoleBinding" {
+				t.Errorf("%s: %v", r, doc["kind"])
+			}
+		}
+	}
+	var ds struct {
+		Spec struct {
+			Template struct {
+				Spec struct {
+					HostPID    bool `yaml:"hostPID"`
+					Containers []struct {
+						Args            []string
+						SecurityContext struct {
+							AllowPrivilegeEscalation *bool `yaml:"allowPrivilegeEscalation"`
+							ReadOnlyRootFilesystem   bool  `yaml:"readOnlyRootFilesystem"`
+							Privileged               bool
+						} `yaml:"securityContext"`
+					}
+				}
+			}
+		}
+	}
+	data, err = os.ReadFile("deploy/daemonset.yaml")
+	if err == nil {
+		err = yaml.Unmarshal(data, &ds)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := ds.Spec.Template.Spec
+	c := pod.Containers[0]
+	if s := c.SecurityContext; !pod.HostPID || s.Privileged || !s.ReadOnlyRootFilesystem || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation {
+		t.Errorf("%+v", pod)
+	}
+	if _, err := parse(c.Args, io.Discard); err != nil {
+		t.Error(err)
+	}
+	p, err := readPrices("deploy/prices.yaml")
+	if h200 := p.of("GPU-x", "NVIDIA H200"); err != nil || h200.Micros() != 3_800_000 {
+		t.Errorf("%v, %v", h200, err)
+	}
+}
