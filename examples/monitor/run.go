@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -83,6 +84,8 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 		}
 		return nil, fmt.Errorf("%w (see -h)", err)
 	}
+	stated := map[string]bool{}
+	fs.Visit(func(f *flag.Flag) { stated["-"+f.Name] = true })
 	var probs []error
 	bad := func(format string, args ...any) { probs = append(probs, fmt.Errorf(format, args...)) }
 	if fs.NArg() > 0 {
@@ -92,8 +95,8 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 		name string
 		d    time.Duration
 	}{{"-duration", c.duration}, {"-every", c.every}, {"-period", c.opts.Period}, {"-slow-period", c.opts.SlowPeriod}, {"-sustain", c.idle.Sustain}} {
-		if f.d < 0 {
-			bad("%s: %v (use a positive duration)", f.name, f.d)
+		if f.d < 0 || f.d == 0 && stated[f.name] {
+			bad("%s: %v (use a duration above 0, or leave it out)", f.name, f.d)
 		}
 	}
 	if w := c.idle.DeepIdleWatts; !(w >= 0) || w > 1e9 {
@@ -162,7 +165,18 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 		sinks = append(sinks, m.csv)
 	}
 	if c.prom != "" {
-		m.expose = func() error { return m.latest.SavePrometheus(c.prom) }
+		if _, err := os.Stat(filepath.Dir(c.prom)); err != nil {
+			return fail(stderr, fmt.Errorf("-prom: %w (name a file in a folder that is there)", err), exitUsage)
+		}
+		failed := false // told once: the sampling ends with it, and the report tries again
+		m.expose = func() error {
+			if failed {
+				return nil
+			}
+			err := m.latest.SavePrometheus(c.prom)
+			failed = err != nil
+			return err
+		}
 	}
 	// The figures are kept whatever ends the sampling.
 	err = c.sample(ctx, sampler, append(sinks, m))

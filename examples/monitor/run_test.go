@@ -191,6 +191,8 @@ func TestBadInput(t *testing.T) {
 	}{
 		{[]string{"-duration", "-1h", "-policy", "idelbot", "-price", "-3", "extra"}, exitUsage, []string{"-duration", `did you mean "idlebot"`, "-price", "extra"}},
 		{[]string{"-nonsense"}, exitUsage, []string{"nonsense"}},
+		{[]string{"-period", "0"}, exitUsage, []string{"-period: 0s"}},
+		{[]string{"-prom", "/nonexistent/p"}, exitUsage, []string{"-prom", "/nonexistent"}},
 		{[]string{"-price", "NaN"}, exitUsage, []string{"-price"}},
 		{[]string{"-slow-period", "1ms"}, exitUsage, []string{"slow_period", "100ms"}},
 		{[]string{"-csv", filepath.Join("no", "such", "folder", "x.csv")}, exitUsage, []string{"x.csv"}},

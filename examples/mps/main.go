@@ -151,7 +151,7 @@ func (c *config) parse(args []string) (command string, err error) {
 	// Flags may also follow the command.
 	rest := fs.Args()
 	if len(rest) == 0 {
-		return "demo", nil
+		rest = []string{"demo"}
 	}
 	command = rest[0]
 	if err := parse(rest[1:]); err != nil {
@@ -160,6 +160,14 @@ func (c *config) parse(args []string) (command string, err error) {
 	c.args = fs.Args()
 	if len(c.args) > 0 && command != "run" && command != "verify" {
 		return "", fmt.Errorf("%w: %s takes no argument %q (see -h)", errUsage, command, c.args[0])
+	}
+	if p := c.percent; command != "limit" && !(p >= 0 && p <= 100) { // limit has its own words
+		return "", fmt.Errorf("%w: -percent: %v is not between 0 and 100", errUsage, p)
+	}
+	clients := false
+	fs.Visit(func(f *flag.Flag) { clients = clients || f.Name == "clients" })
+	if clients && command != "plan" {
+		return "", fmt.Errorf("%w: -clients belongs to plan, not to %s", errUsage, command)
 	}
 	return command, nil
 }
