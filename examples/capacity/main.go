@@ -46,6 +46,7 @@ Flags:
 
 type options struct {
 	trace, slo, profiles, html string
+	out                        string
 	gpus, endpoints            []string
 	loads                      string
 	seed                       uint64
@@ -68,6 +69,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	fs.Uint64Var(&o.seed, "seed", 1, "of what is drawn")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	fs.StringVar(&o.html, "html", "", "write a page with curves to `FILE`")
+	fs.StringVar(&o.out, "out", "", "write the chosen arrangement's routers (inference extension, llm-d) to a new `DIR`")
 	fs.BoolVar(&o.verify, "verify", false, "run the three best as load and print predicted beside measured")
 	fs.DurationVar(&o.verifyFor, "verify-for", 20*time.Second, "how much of the trace each run of -verify replays")
 	fs.Func("endpoint", "`MODEL=URL[,URL]` of servers for -verify instead of simulated ones; repeatable", func(s string) error { o.endpoints = append(o.endpoints, s); return nil })
@@ -102,7 +104,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	if o.verify && searchErr == nil {
 		rep.Verified, searchErr = in.verify(ctx, result, &o, stderr)
 	}
-	if err := rep.write(stdout, &o); err != nil {
+	if err := errors.Join(rep.writeRouters(o.out), rep.write(stdout, &o)); err != nil {
 		return fail(1, err)
 	}
 	switch {
