@@ -6,7 +6,8 @@
 //     what each GPU can do, and the traps
 //   - decision: which mechanism for each workload, on which pool, in which
 //     layout, at what cost; decision/predict says what workloads will see
-//     beside others, decision/placement where one request goes,
+//     beside others, decision/probe measures a GPU for that,
+//     decision/placement where one request goes,
 //     decision/capacity how many GPUs a trace needs, and decision/manifest writes
 //     the configuration
 //   - cost: money, cost per workload, attribution that reconciles

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -89,7 +90,7 @@ func TestSourcesAreCited(t *testing.T) {
 // module's code holds.
 func TestConstantsResolve(t *testing.T) {
 	const module = "github.com/cotenant/cotenant"
-	list := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles", "./...")
+	list := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,CgoFiles", "./...")
 	list.Dir = ".."
 	out, err := list.Output()
 	if err != nil {
@@ -97,7 +98,7 @@ func TestConstantsResolve(t *testing.T) {
 	}
 	type listed struct {
 		ImportPath, Dir, Export string
-		GoFiles                 []string
+		GoFiles, CgoFiles       []string
 	}
 	exports := map[string]string{}
 	var own []listed
@@ -112,11 +113,11 @@ func TestConstantsResolve(t *testing.T) {
 		}
 	}
 	fset := token.NewFileSet()
-	config := types.Config{Importer: importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })}
+	config := types.Config{FakeImportC: true, Importer: importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })}
 	found := 0
 	for _, p := range own {
 		var files []*ast.File
-		for _, name := range p.GoFiles {
+		for _, name := range slices.Concat(p.GoFiles, p.CgoFiles) {
 			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, 0)
 			if err != nil {
 				t.Fatal(err)

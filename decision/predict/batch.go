@@ -283,7 +283,8 @@ func (r *replica) settle(f *flight) {
 
 // leave ends a request.
 func (r *replica) leave(f *flight, private int, now float64) {
-	r.kv.release(f.pins, private)
+	f.pins = r.kv.keep(f.answer, private, f.pins)
+	r.kv.release(f.pins, 0)
 	r.lora.release(f.adapter)
 	r.to.ended(r, f, now)
 }

@@ -72,6 +72,11 @@ func randomRequests(c *predict.Cluster, n int, perS float64, seed uint64) iter.S
 			r.Adapter = rng.IntN(6)
 		}
 		r.Session = uint64(rng.IntN(10))
+		for k := range 3 {
+			if r.Input%2 == 0 {
+				r.Answer = append(r.Answer, uint64(99+k)<<48|uint64(r.Input))
+			}
+		}
 		for k := range r.Input / 32 {
 			if k > 30 {
 				break
@@ -175,6 +180,12 @@ func TestPlayRefuses(t *testing.T) {
 		if _, err := c.Play(context.Background(), slices.Values(r.in)); err == nil || !strings.Contains(err.Error(), r.want) {
 			t.Errorf("%s: %v, want %q", r.name, err, r.want)
 		}
+	}
+	closed := c
+	closed.Services = slices.Clone(c.Services)
+	closed.Services[0].Clients = &predict.Clients{N: 1, Requests: slices.Values([]predict.Request{{Input: 1}})}
+	if _, err := closed.Play(context.Background(), nil); err == nil || !strings.Contains(err.Error(), "services[0].clients: output") {
+		t.Errorf("a client's request without output: %v", err)
 	}
 	small := c
 	small.GPUs = []predict.SharedGPU{{Mechanism: sharing.MechanismMIG, Memory: 12 * sharing.GiB}}

@@ -168,9 +168,11 @@ func (e *engine) nextArrival() time.Duration {
 // arrive queues the requests that have come by now.
 func (e *engine) arrive(now time.Duration) {
 	queue := func(at time.Duration) {
-		f := &flight{}
+		var f *flight
 		if k := len(e.spare); k > 0 {
 			f, e.spare = e.spare[k-1], e.spare[:k-1]
+		} else {
+			f = new(flight)
 		}
 		*f = flight{came: inMillis(at), input: e.t.base.Load.Prompt, output: e.t.output}
 		e.waiting.push(f)

@@ -51,23 +51,46 @@ func conversations(n int, perS float64) iter.Seq[predict.Request] {
 	}
 }
 
+// inBlocksOf16 cuts the blocks of 512 tokens into blocks of 16.
+func inBlocksOf16(requests iter.Seq[predict.Request]) iter.Seq[predict.Request] {
+	return func(yield func(predict.Request) bool) {
+		for r := range requests {
+			fine := make([]uint64, 0, 32*len(r.Prefix))
+			for _, h := range r.Prefix {
+				for k := range uint64(32) {
+					fine = append(fine, 32*h+k)
+				}
+			}
+			r.Prefix = fine
+			if !yield(r) {
+				return
+			}
+		}
+	}
+}
+
 // BenchmarkMillionRequests plays a million requests through 16 replicas with
 // prefix cache; the memory that it holds at the end is reported.
 func BenchmarkMillionRequests(b *testing.B) {
 	for _, c := range []struct {
-		name string
-		n    int
-	}{{"100k", 100_000}, {"1M", 1_000_000}} {
+		name   string
+		n      int
+		tokens int // of a block
+	}{{"100k,blocks of 512", 100_000, 512}, {"100k,blocks of 16", 100_000, 16}, {"1M,blocks of 512", 1_000_000, 512}} {
 		if c.n > 100_000 && testing.Short() {
 			continue
 		}
 		b.Run(c.name, func(b *testing.B) {
 			e := predict.NewEngine(llama8B, machineOf(b, "H100-SXM5-80GB"))
 			cluster := oneService(e, 16, 80*sharing.GiB)
-			cluster.PrefixTokens = 512
+			cluster.PrefixTokens = c.tokens
 			cluster.Services[0].Routing.Policy = predict.RoutePolicyPrefixApproximate
 			for b.Loop() {
-				report, err := cluster.Play(context.Background(), conversations(c.n, 100))
+				requests := conversations(c.n, 100)
+				if c.tokens == 16 {
+					requests = inBlocksOf16(requests)
+				}
+				report, err := cluster.Play(context.Background(), requests)
 				if err != nil {
 					b.Fatal(err)
 				}

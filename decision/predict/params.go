@@ -71,6 +71,17 @@ func (p *Parameters) named() iter.Seq2[string, *Parameter] {
 	}
 }
 
+// Lookup finds a parameter by its JSON name; nil when there is none. Whoever
+// measured one puts it into the predictor so, as package probe does.
+func (p *Parameters) Lookup(name string) *Parameter {
+	for n, q := range p.named() {
+		if n == name {
+			return q
+		}
+	}
+	return nil
+}
+
 // NamedParameter is a parameter with its name.
 type NamedParameter struct {
 	Name string `json:"name"`

@@ -36,6 +36,7 @@ type play struct {
 	services []*service
 	events   events
 	spare    []*flight
+	flying   int // requests on their way
 	now      float64
 	from     float64
 	until    float64
@@ -107,6 +108,7 @@ func (c *Cluster) play() (*play, error) {
 	for _, g := range p.gpus {
 		g.settleDown()
 	}
+	heap.Init(&p.events)
 	return p, nil
 }
 
@@ -139,6 +141,9 @@ func (p *play) run(ctx context.Context, requests iter.Seq[Request]) error {
 				at, from = v.closed[0], i
 			}
 		}
+		if math.IsInf(at, 1) && p.flying == 0 {
+			return nil // replicas that fall asleep do not count
+		}
 		g := p.events[0]
 		if next := min(at, g.next); math.IsInf(next, 1) || next > p.until {
 			if end := min(p.until, next); !math.IsInf(end, 1) {
@@ -154,7 +159,9 @@ func (p *play) run(ctx context.Context, requests iter.Seq[Request]) error {
 		}
 		p.now = at
 		if from >= 0 {
-			p.client(p.services[from], at)
+			if err := p.client(p.services[from], at); err != nil {
+				return fmt.Errorf("predict: services[%d].clients: %w", from, err)
+			}
 			continue
 		}
 		if err := p.check(&ahead, at, last); err != nil {
@@ -182,16 +189,17 @@ func (p *play) check(r *Request, at, last float64) error {
 }
 
 // client sends a client's next request.
-func (p *play) client(v *service, at float64) {
+func (p *play) client(v *service, at float64) error {
 	v.closed = v.closed[:copy(v.closed, v.closed[1:])]
 	r, ok := v.pull()
 	if !ok {
-		return
+		return nil
 	}
-	r.Service = v.at
-	if p.check(&r, at, at) != nil || p.arrive(&r, at, true) != nil {
-		v.tally.rejected++
+	r.At, r.Service = millis(at), v.at
+	if err := p.check(&r, at, at); err != nil {
+		return err
 	}
+	return p.arrive(&r, at, true)
 }
 
 // arrive routes a request.
@@ -207,17 +215,20 @@ func (p *play) arrive(r *Request, at float64, client bool) error {
 		return fmt.Errorf("the router of service %q chose %d among %d replicas", v.s.Name, to, len(v.replicas))
 	}
 	f := p.flight()
-	f.prefix, f.service, f.adapter = r.Prefix, int32(v.at), int32(r.Adapter)
+	f.prefix, f.answer, f.adapter = r.Prefix, r.Answer, int32(r.Adapter)
 	f.input, f.output, f.came, f.client = r.Input, r.Output, at, client
 	if v.unitTokens == 0 {
-		f.prefix = nil
-	} else if n := r.Input / v.unitTokens; len(f.prefix) > n {
-		f.prefix = f.prefix[:n] // a block that is not full is nobody else's
+		f.prefix, f.answer = nil, nil
+	} else {
+		// A block that is not full is nobody else's, and the last token is in none.
+		f.prefix = f.prefix[:min(len(f.prefix), r.Input/v.unitTokens)]
+		f.answer = f.answer[:min(len(f.answer), (r.Input+r.Output-1)/v.unitTokens-len(f.prefix))]
 	}
 	if at >= p.from {
 		v.tally.requests++
 		v.tally.input += int64(r.Input)
 	}
+	p.flying++
 	q := v.replicas[to]
 	q.gpu.arrive(q, f, at)
 	heap.Fix(&p.events, q.gpu.heap)

@@ -14,7 +14,11 @@ type Request struct {
 	// Cluster.PrefixTokens tokens, that depends on all tokens before it as well.
 	// Requests with equal beginnings share them in the prefix cache. Play holds on to
 	// it until the request has ended.
-	Prefix  []uint64
+	Prefix []uint64
+	// Answer continues Prefix over the blocks that prompt and answer fill together:
+	// they are in the cache too once the request has ended, as a conversation's next
+	// prompt will find them.
+	Answer  []uint64
 	Session uint64 // what session affinity goes by; 0 = none
 	Adapter int    // 0 = the base model
 }
@@ -32,8 +36,7 @@ func (o *Objective) kept(ttft, tpot, e2e float64) bool {
 
 // flight is a request on its way. Times are in ms.
 type flight struct {
-	prefix         []uint64
-	service        int32
+	prefix, answer []uint64
 	adapter        int32
 	input, output  int
 	came, first    float64

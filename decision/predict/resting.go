@@ -112,6 +112,12 @@ func (g *gpuState) slept(r *replica, what phase, now float64) {
 
 // settleDown decides who is awake at first: as many as fit, in order.
 func (g *gpuState) settleDown() {
+	defer func() {
+		for _, r := range g.replicas {
+			g.rested(r, 0)
+		}
+		g.retime(0)
+	}()
 	if g.memory == 0 {
 		return
 	}

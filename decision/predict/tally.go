@@ -165,5 +165,6 @@ func (v *service) gone(f *flight, now float64) {
 	if f.client {
 		v.closed = append(v.closed, now+max(1e-3, inMillis(v.s.Clients.Think)))
 	}
+	v.p.flying--
 	v.p.drop(f)
 }

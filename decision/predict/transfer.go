@@ -2,6 +2,8 @@ package predict
 
 import (
 	"fmt"
+	"maps"
+	"math"
 
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -50,10 +52,21 @@ func (p *Predictor) transfer(mechanism sharing.Mechanism, gpu string, t *tenantM
 }
 
 // On is the predictor for a GPU and driver of whoever calibrates it there: what
-// was measured or fitted on another GPU becomes transferred until it is fitted
-// again.
+// was measured or fitted on another GPU becomes transferred, and the errors to
+// expect grow by those of a transfer, until it is fitted again.
 func (p Predictor) On(gpu, driver string) Predictor {
 	if !sameName(gpu, p.GPU) {
+		k := 1
+		there, err := sharing.LookupGPU(gpu)
+		here, err2 := sharing.LookupGPU(p.GPU)
+		known := err == nil && err2 == nil
+		if known && there.Architecture == here.Architecture {
+			k = 0
+		}
+		if !known || there != here {
+			p.TimeSlicing = p.TimeSlicing.widened(transferred[sharing.MechanismTimeSlicing][k])
+			p.MPS = p.MPS.widened(transferred[sharing.MechanismMPS][k])
+		}
 		for _, q := range p.Parameters.named() {
 			if q.Basis == sharing.BasisMeasured || q.Basis == sharing.BasisFitted {
 				q.Basis, q.Independent = sharing.BasisTransferred, Optional[float64]{}
@@ -62,4 +75,14 @@ func (p Predictor) On(gpu, driver string) Predictor {
 	}
 	p.GPU, p.Driver = gpu, driver
 	return p
+}
+
+// widened are the residuals with half-widths that hold another error too.
+func (r Residuals) widened(by float64) Residuals {
+	out := maps.Clone(r)
+	for m, v := range out {
+		v.HalfWidth = math.Hypot(v.HalfWidth, by)
+		out[m] = v
+	}
+	return out
 }

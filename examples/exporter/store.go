@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/cotenant/cotenant/telemetry/ledger"
 )
@@ -37,7 +38,7 @@ func openStore(dir string) (*store, error) {
 	}
 	file := filepath.Join(dir, "ledger.db")
 	db, err := bbolt.Open(file, 0o640, &bbolt.Options{Timeout: time.Second})
-	if errors.Is(err, bbolt.ErrTimeout) {
+	if errors.Is(err, berrors.ErrTimeout) {
 		return nil, fmt.Errorf("-state: %s is in use (another exporter runs on it)", file)
 	}
 	if err != nil {

@@ -37,9 +37,11 @@ type stand struct {
 
 	// ask asks a server for one token, and tail is the end of its log. nil: its
 	// servers do not stop.
-	ask  func(ctx context.Context, server int) error
-	tail func(server int) string
-	dead map[int]error // what is known to have stopped, by server
+	ask func(ctx context.Context, server int) error
+	// beside runs something while a neighbour spins on the GPU; nil: it cannot.
+	beside func(ctx context.Context, run func(context.Context) error) error
+	tail   func(server int) string
+	dead   map[int]error // what is known to have stopped, by server
 }
 
 // planFlow takes a plan through its modes.
@@ -188,7 +190,11 @@ func (f *planFlow) measureMode(ctx context.Context, m sharing.Mechanism) (err er
 	}
 	var errs []error
 	for _, load := range f.plan.Used() {
-		errs = append(errs, f.tryRun(ctx, st, run{mode: m, name: "solo-" + load, loads: []string{load}}))
+		err := f.tryRun(ctx, st, run{mode: m, name: "solo-" + load, loads: []string{load}})
+		if err == nil && m == sharing.MechanismTimeSlicing {
+			err = f.countTurns(ctx, st, &f.runs[len(f.runs)-1])
+		}
+		errs = append(errs, err)
 		if ctx.Err() != nil {
 			return errors.Join(errs...)
 		}
@@ -231,16 +237,9 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 		}
 	}
 	f.say("%s: %s, %v s", r.mode, r.name, f.plan.Seconds)
-	plan := loadgen.LoadPlan{Scenario: r.mode.String() + "-" + r.name, Duration: f.plan.Window().To, Window: f.plan.Window(), Drain: time.Minute, Seed: uint64(f.plan.Seed)}
-	for _, name := range r.loads {
-		l := f.plan.Load(name)
-		server, i := f.plan.ServerOf(l)
-		t, err := colocation.Offer(name, f.loadOf(l), uint64(f.plan.Seed))
-		if err != nil {
-			return err
-		}
-		t.Model, t.API, t.Endpoints, t.Warmup = server.Model, server.API, st.endpoints[i:i+1], max(1, l.Concurrency)
-		plan.Tenants = append(plan.Tenants, t)
+	plan, err := f.offer(st, &r, f.plan.Window())
+	if err != nil {
+		return err
 	}
 	w := f.watch(ctx, st, servers)
 	rec, err := f.record(w.ctx, r.dir, plan, st.source, w.progress)
@@ -276,6 +275,22 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 	}
 	f.runs = append(f.runs, r)
 	return f.writeRows()
+}
+
+// offer is what a run's clients ask, in a window of time.
+func (f *planFlow) offer(st *stand, r *run, window loadgen.Window) (plan loadgen.LoadPlan, err error) {
+	plan = loadgen.LoadPlan{Scenario: r.mode.String() + "-" + r.name, Duration: window.To, Window: window, Drain: time.Minute, Seed: uint64(f.plan.Seed)}
+	for _, name := range r.loads {
+		l := f.plan.Load(name)
+		server, i := f.plan.ServerOf(l)
+		t, err := colocation.Offer(name, f.loadOf(l), uint64(f.plan.Seed))
+		if err != nil {
+			return plan, err
+		}
+		t.Model, t.API, t.Endpoints, t.Warmup = server.Model, server.API, st.endpoints[i:i+1], max(1, l.Concurrency)
+		plan.Tenants = append(plan.Tenants, t)
+	}
+	return plan, nil
 }
 
 // writeRows replaces the rows' file with all rows so far.

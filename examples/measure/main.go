@@ -26,6 +26,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
@@ -48,7 +49,9 @@ const usage = `Measures how workloads get on together on one GPU, and predicts i
   go run ./examples/measure -print-plan          a plan to start from
   go run ./examples/measure -real -plan FILE -out DIR
 
-Each load of the plan is run alone, then what they will see side by side is
+Each load of the plan is run alone, and with -real under time-slicing for some
+seconds beside a neighbour that spins, which counts the time slices of its step
+(rows.json and the profiles keep them); then what they will see side by side is
 predicted and written down, then they are run side by side; all of that under
 time-slicing, under MPS (a daemon of its own, started and stopped), and under
 MPS with percentages and memory limits, which is as near to MIG as processes
@@ -88,6 +91,7 @@ type config struct {
 	real, simulate, json, printPlan, noTelemetry bool
 	input, plan, out, dir, use, nvml, control    string
 	profiles                                     string
+	spinner                                      time.Duration       // how long each load runs beside a spinning neighbour
 	silent                                       time.Duration       // a server that answers nothing for so long has stopped
 	mechanisms                                   []sharing.Mechanism // empty = those of the decision, and the usual ones
 	seed                                         uint64
@@ -95,6 +99,9 @@ type config struct {
 }
 
 func main() {
+	if code, is := cudaprobe.Child(); is {
+		os.Exit(code)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	a := app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, now: time.Now}
 	code := a.run(ctx, os.Args[1:])
@@ -161,6 +168,7 @@ func (a *app) parse(args []string) (*config, error) {
 	fl.BoolVar(&c.noTelemetry, "no-telemetry", false, "measure without NVML: the predictions are then wider")
 	fl.StringVar(&c.nvml, "nvml", "", "path of libnvidia-ml.so.1 (default: as the linker finds it)")
 	fl.DurationVar(&c.silent, "silent", defaultSilent, "with -real: give a server up that answers nothing for so long, not even when asked for one token")
+	fl.DurationVar(&c.spinner, "spinner", 4*time.Second, "with -real: run each load so long beside a spinning neighbour, to count the time slices of its step; 0 = do not")
 	fl.StringVar(&c.control, "control", "", "path of nvidia-cuda-mps-control (default: on PATH)")
 	err := fl.Parse(args)
 	switch {
@@ -192,9 +200,12 @@ func (c *config) check(fl *flag.FlagSet) error {
 	if c.silent < time.Second {
 		bad("-silent: must be 1s or more, is %v", c.silent)
 	}
+	if c.spinner < 0 || c.spinner > 0 && c.spinner < time.Second || c.spinner > 10*time.Minute {
+		bad("-spinner: must be 0, or lie between 1s and 10m, is %v", c.spinner)
+	}
 	others := []string{"profiles", "mechanisms", "seed"}
 	if c.input != "" {
-		others = []string{"real", "plan", "print-plan", "dir", "no-telemetry", "nvml", "control", "silent"}
+		others = []string{"real", "plan", "print-plan", "dir", "no-telemetry", "nvml", "control", "silent", "spinner"}
 		if c.seconds == 0 {
 			c.seconds = fleetSeconds
 		}

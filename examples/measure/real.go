@@ -26,7 +26,8 @@ type machine struct {
 	program *mps.Program
 	runner  mps.Runner // nil = program
 
-	source telemetry.Reader // nil without telemetry
+	beside func(context.Context, func(context.Context) error) error // runs something beside a spinning neighbour
+	source telemetry.Reader                                         // nil without telemetry
 	device telemetry.Device
 	only   bool // it is the machine's only GPU
 	driver string
@@ -36,6 +37,7 @@ type machine struct {
 // openMachine opens NVML, finds the plan's GPU and looks whether it is free.
 func openMachine(c *config, p *colocation.Plan) (site, func() error, error) {
 	m := &machine{plan: p, dir: c.dir, program: &mps.Program{Path: c.control}}
+	m.beside = m.spinOn
 	if c.noTelemetry {
 		return m, func() error { return nil }, nil
 	}
@@ -116,7 +118,7 @@ func (m *machine) strangers(ctx context.Context) []string {
 }
 
 func (m *machine) start(ctx context.Context, md sharing.Mechanism, dir string) (*stand, error) {
-	st := &stand{source: m.source, device: m.plan.Device, close: func() error { return nil }}
+	st := &stand{source: m.source, device: m.plan.Device, beside: m.beside, close: func() error { return nil }}
 	for i := range m.plan.Servers {
 		st.endpoints = append(st.endpoints, loadgen.Endpoint{URL: m.plan.Servers[i].URL})
 	}

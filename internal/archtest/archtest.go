@@ -52,6 +52,9 @@ var allowed = map[string][]string{
 	"decision/discover/internal/usage": {"sharing", "telemetry"},
 	"internal/draconf":                 {"sharing"},
 	"internal/pluginconf":              {"sharing"},
+
+	"decision/probe":           {"decision/predict", "sharing", "timeslice"},
+	"decision/probe/cudaprobe": {"decision/probe", "mps", "sharing"},
 }
 
 // alone are packages that import nothing of the module, internal ones included.
@@ -59,6 +62,10 @@ var alone = []string{"loadgen/internal/wire"}
 
 // nvmlLeaves are the only packages that may mention go-nvml.
 var nvmlLeaves = []string{"mig/mignvml", "telemetry/telemetrynvml", "internal/nvmlret"}
+
+// cudaLeaf is the only package with C of its own, which loads the CUDA driver
+// library.
+const cudaLeaf = "decision/probe/cudaprobe"
 
 // topLevel are the folders that may stand in the module's root.
 var topLevel = []string{
@@ -108,6 +115,9 @@ func forbidden(rel, top, dep string) string {
 			return "go-nvml needs cgo; only the NVML leaves may mention it"
 		}
 		return ""
+	}
+	if dep == "C" && rel != cudaLeaf {
+		return "only " + cudaLeaf + " has C of its own"
 	}
 	if strings.HasPrefix(dep, "gonum.org/v1/plot") && top != "examples" {
 		return "plotting belongs to the examples"

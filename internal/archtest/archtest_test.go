@@ -141,6 +141,11 @@ func TestCheckFindsForbiddenImports(t *testing.T) {
 		{"decision", m + "decision/colocation", true},
 		{"cost", "gonum.org/v1/plot", true},
 		{"examples/benchmark", "gonum.org/v1/plot/vg", false},
+		{"decision/probe", "C", true},
+		{"telemetry/telemetrynvml", "C", true},
+		{"decision/probe/cudaprobe", "C", false},
+		{"decision/probe", m + "mps", true},
+		{"decision/predict", m + "decision/probe", true},
 		{"common", "fmt", true},
 	} {
 		imports := map[string][]string{}

@@ -29,4 +29,8 @@ type Options struct {
 	// LibraryPath is the path of libnvidia-ml.so.1. Empty lets the dynamic
 	// linker find it.
 	LibraryPath string
+	// LoadOnly reads of telemetry.GroupBasic only utilization, memory and power:
+	// three calls into the driver instead of eight, for a reader that looks at
+	// many GPUs every second.
+	LoadOnly bool
 }

@@ -75,6 +75,14 @@ func (x *look) basic() {
 	if mw, ret := h.GetPowerUsage(); x.ok("GetPowerUsage", ret, telemetry.MetricPowerWatts) {
 		x.bounded(telemetry.MetricPowerWatts, float64(mw)/1e3, maxWatts)
 	}
+	if !x.d.loadOnly {
+		x.condition()
+	}
+}
+
+// condition reads the rest of the basic group: limit, clocks, temperature.
+func (x *look) condition() {
+	h := x.d.h
 	if mw, ret := h.GetEnforcedPowerLimit(); x.ok("GetEnforcedPowerLimit", ret, telemetry.MetricPowerLimitWatts) {
 		x.bounded(telemetry.MetricPowerLimitWatts, float64(mw)/1e3, maxWatts)
 	}

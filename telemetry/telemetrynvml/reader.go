@@ -38,7 +38,9 @@ type device struct {
 	h    nvml.Device
 	desc telemetry.Device
 	mem2 bool // the driver has nvmlDeviceGetMemoryInfo_v2
-	now  func() time.Time
+	// loadOnly is Options.LoadOnly.
+	loadOnly bool
+	now      func() time.Time
 
 	mu       sync.Mutex
 	lastSeen uint64            // time stamp of the newest utilization sample, in us
@@ -53,7 +55,14 @@ func Open(opts Options) (*Reader, error) {
 	if opts.LibraryPath != "" {
 		lo = append(lo, nvml.WithLibraryPath(opts.LibraryPath))
 	}
-	return open(nvml.New(lo...), time.Now)
+	r, err := open(nvml.New(lo...), time.Now)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range r.devs {
+		d.loadOnly = opts.LoadOnly
+	}
+	return r, nil
 }
 
 func open(lib nvml.Interface, now func() time.Time) (*Reader, error) {

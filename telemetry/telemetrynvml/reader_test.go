@@ -183,6 +183,22 @@ func TestBasic(t *testing.T) {
 	}
 }
 
+func TestLoadOnly(t *testing.T) {
+	f := newFake()
+	s := f.open(t)
+	s.devs[0].loadOnly = true
+	r := read(t, s, telemetry.GroupBasic)
+	want := map[telemetry.Metric]float64{
+		telemetry.MetricGPUUtilPercent: 88, telemetry.MetricMemUtilPercent: 27, telemetry.MetricMemUsedBytes: 0, telemetry.MetricMemTotalBytes: 150754820096, telemetry.MetricPowerWatts: 116.799,
+	}
+	if d := cmp.Diff(want, figures(r.Get)); d != "" {
+		t.Error(d)
+	}
+	if n := len(f.dev.GetClockInfoCalls()) + len(f.dev.GetTemperatureCalls()); n > 0 || r.Supported(telemetry.MetricSMClockMHz) != sharing.AnswerUnknown {
+		t.Errorf("%d calls for what nobody wants", n)
+	}
+}
+
 func TestMissingIsMissing(t *testing.T) {
 	f := newFake()
 	f.ext.LookupSymbolFunc = func(string) error { return errors.New("no such symbol") } // an old driver

@@ -1,0 +1,58 @@
+// Package cudaprobe is this machine's GPU for package probe. It talks to the CUDA
+// driver library, which it loads when it is opened: no CUDA toolkit is needed,
+// and nothing but an installed driver (450 or newer) and a GPU from Volta on. It
+// needs linux and cgo; elsewhere it builds too, and Open says why there is no
+// driver.
+//
+// The kernels are PTX in the tree, beside the source that they are made of
+// (kernels/kernels.cu); the driver compiles them for the GPU that is there.
+//
+// # Processes
+//
+// Each of several contexts at once has a process of its own: the program starts
+// itself again. So main must ask first whether it is such a process:
+//
+//	if code, is := cudaprobe.Child(); is {
+//		os.Exit(code)
+//	}
+//
+// For measurements under MPS it starts a control daemon with a pipe directory of
+// its own, and stops it in Close. It changes no compute mode, time-slice policy,
+// MIG, clocks, power or persistence.
+package cudaprobe
+
+import (
+	"errors"
+	"log/slog"
+
+	"github.com/cotenant/cotenant/mps"
+)
+
+//go:generate kernels/build.sh
+
+// Errors of the probe, to be tested for with errors.Is.
+var (
+	// ErrUnavailable says that there is no CUDA driver, or none that can be used.
+	ErrUnavailable = errors.New("cudaprobe: the CUDA driver is not available")
+	// ErrOldDriver says that the driver is older than the kernels' PTX.
+	ErrOldDriver = errors.New("cudaprobe: the driver is too old")
+	// ErrMIG says that the GPU is in MIG mode.
+	ErrMIG = errors.New("cudaprobe: the GPU is in MIG mode")
+	// ErrNoChild says that the program cannot start itself as a process of the
+	// probe.
+	ErrNoChild = errors.New("cudaprobe: main does not call cudaprobe.Child")
+)
+
+// Options say which GPU to probe and how. The zero value probes the first GPU.
+type Options struct {
+	// Device is the GPU's index, as NVML counts; its UUID, where that is known
+	// better.
+	Device int
+	UUID   string
+	// Program is the MPS control program; nil finds it on the PATH, or beside the
+	// driver.
+	Program *mps.Program
+	// Others are processes that hold the GPU already, as NVML lists them.
+	Others []string
+	Logger *slog.Logger // nil discards
+}

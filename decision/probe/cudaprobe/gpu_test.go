@@ -1,0 +1,177 @@
+//go:build gpu && linux && cgo
+
+package cudaprobe_test
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/probe"
+	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/timeslice"
+)
+
+// TestGPUProbe probes the first GPU. QUANTUM names another program that measures
+// turns and prints what timeslice.ParseProbe reads: quantum and switch have to
+// agree with it.
+func TestGPUProbe(t *testing.T) {
+	site, err := cudaprobe.Open(t.Context(), cudaprobe.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	r, err := probe.Run(t.Context(), site, probe.Options{Progress: func(what string, done float64) {
+		t.Logf("%5.1f s, %3.0f%%: %s", time.Since(began).Seconds(), 100*done, what)
+	}})
+	if err := site.Close(); err != nil {
+		t.Error(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := os.Getenv("OUT"); out != "" {
+		if err := os.WriteFile(filepath.Join(out, "probe.json"), data, 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, m := range r.Measured {
+		t.Logf("%-30s %10.4g %-6s %.4g to %.4g (%d)", m.Name, m.Value, m.Unit, m.Low, m.High, m.Points)
+	}
+	for _, n := range r.NotMeasured {
+		t.Errorf("%s was not measured: %s", n.Name, n.Why)
+	}
+	if r.Took > time.Minute {
+		t.Errorf("it took %v", r.Took)
+	}
+	p, err := r.Predictor(predict.NewPredictor())
+	if err != nil {
+		t.Error(err)
+	}
+	if err := p.Validate(); err != nil {
+		t.Error(err)
+	}
+	if program := os.Getenv("QUANTUM"); program != "" {
+		compare(t, r, program)
+	}
+}
+
+// TestGPURecord records what package probe's tests analyse, where RECORD names a
+// folder.
+func TestGPURecord(t *testing.T) {
+	folder := os.Getenv("RECORD")
+	if folder == "" {
+		t.Skip("RECORD names no folder")
+	}
+	site, err := cudaprobe.Open(t.Context(), cudaprobe.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := site.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	spin := probe.Task{Kind: probe.KindSpin, For: 600 * time.Millisecond}
+	for name, tasks := range map[string][]probe.Task{
+		"2": {spin, spin}, "4": {spin, spin, spin, spin},
+		"pulse": {spin, {Kind: probe.KindPulse, Kernel: 600 * time.Microsecond, Pause: time.Millisecond, Delay: 50 * time.Millisecond, For: 500 * time.Millisecond}},
+	} {
+		readings, err := site.Run(t.Context(), sharing.MechanismTimeSlicing, tasks...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := json.Marshal(readings)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(folder, name+".json"), data, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestGPUBesideSpinner: another process's spinning thread takes turns with the
+// neighbour, and has the GPU to itself again afterwards.
+func TestGPUBesideSpinner(t *testing.T) {
+	var sites [2]*cudaprobe.Site
+	for i := range sites {
+		var err error
+		if sites[i], err = cudaprobe.Open(t.Context(), cudaprobe.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := sites[i].Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	off := func() time.Duration {
+		readings, err := sites[1].Run(t.Context(), sharing.MechanismTimeSlicing, probe.Task{Kind: probe.KindSpin, For: 3 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sum time.Duration
+		for _, gap := range readings[0].Off {
+			sum += gap.Length()
+		}
+		return sum
+	}
+	var beside time.Duration
+	if err := sites[0].BesideSpinner(t.Context(), func(context.Context) error {
+		beside = off()
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if after := off(); beside < 1400*time.Millisecond || after > 10*time.Millisecond {
+		t.Errorf("off the GPU for %v of 3 s beside the neighbour, and for %v after it", beside, after)
+	}
+}
+
+// compare holds quantum and switch against the other program's.
+func compare(t *testing.T, r *probe.Result, program string) {
+	run := timeslice.ProbeRun{Tenants: 2, Readings: make([]timeslice.ProbeReading, 2)}
+	var wg sync.WaitGroup
+	for i := range run.Readings {
+		wg.Go(func() {
+			out, err := exec.CommandContext(t.Context(), program, "2", "a").Output()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			readings, err := timeslice.ParseProbe(strings.NewReader(string(out)))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			run.Readings[i] = readings[0]
+		})
+	}
+	wg.Wait()
+	c, err := timeslice.CalibrateProbe(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]time.Duration{probe.Quantum: c.Scheduler.Quantum, probe.Switch: c.Scheduler.Switch} {
+		got, _ := r.Get(name)
+		ms := float64(want) / 1e6
+		t.Logf("%s: %.4f ms, %.4f by the other program", name, got.Value, ms)
+		if math.Abs(got.Value/ms-1) > 0.02 {
+			t.Errorf("%s is %.4f ms, %.4f by the other program", name, got.Value, ms)
+		}
+	}
+}

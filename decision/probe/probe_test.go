@@ -1,0 +1,197 @@
+package probe_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/probe"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/timeslice"
+)
+
+// TestSimulatedIsFoundAgain: the probe finds the quantum and the switch that the
+// simulated GPU was given.
+func TestSimulatedIsFoundAgain(t *testing.T) {
+	for _, c := range []struct{ quantum, change time.Duration }{
+		{2090600, 152900}, {time.Millisecond, 50 * time.Microsecond}, {6 * time.Millisecond, 300 * time.Microsecond}, {2 * time.Millisecond, 0},
+	} {
+		site := &probe.Simulated{Scheduler: timeslice.Scheduler{Quantum: c.quantum, Switch: c.change}}
+		r, err := probe.Run(t.Context(), site, probe.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]time.Duration{probe.Quantum: c.quantum, probe.Switch: c.change} {
+			m, ok := r.Get(name)
+			if ms := float64(want) / 1e6; !ok || math.Abs(m.Value-ms) > 0.005*ms+1e-9 || m.Low > m.Value || m.High < m.Value {
+				t.Errorf("%v: %s is %+v, want %v", c, name, m, ms)
+			}
+		}
+		if lost, ok := r.Get(probe.EarlyEnd); !ok || math.Abs(lost.Value) > 0.001 {
+			t.Errorf("%v: %+v is lost when work ends early on a GPU that loses nothing", c, lost)
+		}
+		if lost, ok := r.Get(probe.SliceLoss); !ok || math.Abs(lost.Value) > 0.02*float64(c.quantum)/1e6 {
+			t.Errorf("%v: %+v of each slice is lost on a GPU that loses nothing", c, lost)
+		}
+		if len(r.NotMeasured) > 0 || len(r.Measured) != len(probe.Names()) {
+			t.Errorf("%v: %d measured, not measured: %v", c, len(r.Measured), r.NotMeasured)
+		}
+	}
+}
+
+// TestStrangers: somebody else on the GPU is found by the probe's own gaps, and
+// nothing is measured beside it.
+func TestStrangers(t *testing.T) {
+	for _, work := range []time.Duration{50 * time.Microsecond, time.Millisecond, 4 * time.Millisecond} {
+		r, err := probe.Run(t.Context(), &probe.Simulated{Stranger: work}, probe.Options{})
+		if !errors.Is(err, probe.ErrStranger) || !strings.Contains(err.Error(), "stop the other") {
+			t.Fatalf("%v: %v", work, err)
+		}
+		if len(r.Measured) != 0 || len(r.NotMeasured) != len(probe.Names()) || !strings.Contains(reason(r, probe.DRAMRead), "another process ran") {
+			t.Errorf("%v: measured %v, not measured %v", work, r.Measured, r.NotMeasured)
+		}
+	}
+}
+
+func reason(r *probe.Result, name string) string {
+	for _, n := range r.NotMeasured {
+		if n.Name == name {
+			return n.Why
+		}
+	}
+	return ""
+}
+
+func TestWhatCannotBeMeasuredIsSaid(t *testing.T) {
+	r, err := probe.Run(t.Context(), &probe.Simulated{Exclusive: true}, probe.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if why := reason(r, probe.Switch); !strings.Contains(why, "one process only") {
+		t.Errorf("exclusive mode: the switch was not measured because %q", why)
+	}
+	if _, ok := r.Get(probe.ShortBesideFull); !ok {
+		t.Error("exclusive mode: MPS was not measured")
+	}
+	r, err = probe.Run(t.Context(), &probe.Simulated{NoMPS: true}, probe.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{probe.LoneStepCost, probe.ShortBesideLong, probe.DRAMReadShared, "sms_at_50_percent"} {
+		if why := reason(r, name); !strings.Contains(why, "MPS") {
+			t.Errorf("no MPS: %s was not measured because %q", name, why)
+		}
+	}
+	if _, ok := r.Get(probe.Quantum); !ok {
+		t.Error("no MPS: the quantum was not measured")
+	}
+}
+
+// TestInterrupted: what was measured is kept.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	r, err := probe.Run(ctx, &probe.Simulated{}, probe.Options{Progress: func(what string, done float64) {
+		if strings.HasPrefix(what, "MPS") {
+			cancel(why)
+		}
+	}})
+	if !errors.Is(err, why) || r == nil {
+		t.Fatalf("%v, %v", r, err)
+	}
+	if _, ok := r.Get(probe.Quantum); !ok || !strings.Contains(reason(r, probe.LoneStepCost), "ended before") {
+		t.Errorf("measured %v, not measured %v", r.Measured, r.NotMeasured)
+	}
+}
+
+// TestRecorded: what an H100's spinning processes recorded gives the quantum and
+// the switch that another program measured on it.
+func TestRecorded(t *testing.T) {
+	r, err := probe.Run(t.Context(), &recording{t: t}, probe.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]float64{probe.Quantum: 2.0905, probe.Switch: 0.1521} {
+		if m, _ := r.Get(name); math.Abs(m.Value/want-1) > 0.02 {
+			t.Errorf("%s is %v, want %v", name, m.Value, want)
+		}
+	}
+	if m, _ := r.Get(probe.EarlyEnd); math.Abs(m.Value) > 0.03 {
+		t.Errorf("%+v is lost when work ends early", m)
+	}
+}
+
+// recording is a site that answers as an H100 did.
+type recording struct {
+	probe.Simulated
+	t *testing.T
+}
+
+func (r *recording) Run(ctx context.Context, m sharing.Mechanism, tasks ...probe.Task) ([]probe.Reading, error) {
+	if tasks[0].Kind != probe.KindSpin || len(tasks) == 1 || tasks[1].Kind == probe.KindStream {
+		return r.Simulated.Run(ctx, m, tasks...)
+	}
+	name := map[int]string{2: "testdata/h100-2.json", 4: "testdata/h100-4.json"}[len(tasks)]
+	if tasks[1].Kind == probe.KindPulse {
+		name = "testdata/h100-pulse.json"
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var out []probe.Reading
+	if err := json.Unmarshal(data, &out); err != nil {
+		r.t.Fatal(err)
+	}
+	return out, nil
+}
+
+func TestPredictor(t *testing.T) {
+	r := &probe.Result{Info: probe.Info{GPU: "NVIDIA H100 80GB HBM3", Driver: "580.159.04"}, Basis: sharing.BasisMeasured,
+		Measured: []probe.Measurement{{Name: probe.Quantum, Value: 2.2, Unit: "ms", What: "turns"}, {Name: probe.Switch, Value: 0.2}, {Name: probe.LoneStepCost, Value: 0.01}, {Name: probe.DRAMRead, Value: 3000}}}
+	p, err := r.Predictor(predict.NewPredictor())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Validate(); err != nil {
+		t.Error(err)
+	}
+	if q := p.Parameters.Quantum; p.GPU != "H100 80GB HBM3" || p.Driver != "580.159.04" || q.Value != 2.2 || q.Basis != sharing.BasisMeasured || q.Independent != predict.Some(2.2) || q.Source != "probe: turns" {
+		t.Errorf("%s with %s: %+v", p.GPU, p.Driver, q)
+	}
+	if q, was := p.Parameters.LoneStepCost, predict.NewPredictor().Parameters.LoneStepCost; q.Value != was.Value || q.Basis == sharing.BasisMeasured || q.Independent != predict.Some(0.01) {
+		t.Errorf("the cost of MPS: %+v", q)
+	}
+	base := predict.NewPredictor()
+	if w, was := p.TimeSlicing[predict.MetricTPOTP50].HalfWidth, base.TimeSlicing[predict.MetricTPOTP50].HalfWidth; w <= was {
+		t.Errorf("on another GPU than the one that it was calibrated on the half-width is %v, and was %v", w, was)
+	}
+	r.Info.GPU = "NVIDIA H200"
+	if same, err := r.Predictor(base); err != nil || same.TimeSlicing[predict.MetricTPOTP50] != base.TimeSlicing[predict.MetricTPOTP50] {
+		t.Errorf("on the same GPU the errors to expect are %+v, %v", same.TimeSlicing, err)
+	}
+	r.Measured[0].Value = 40
+	if p, err = r.Predictor(predict.NewPredictor()); err == nil || !strings.Contains(err.Error(), "quantum is 40 ms") || p.Validate() != nil || p.Parameters.Switch.Value != 0.2 {
+		t.Errorf("an implausible quantum: %v", err)
+	}
+	r.Basis = sharing.BasisSimulated
+	if p, _ = r.Predictor(predict.NewPredictor()); p.Parameters.Switch.Basis != sharing.BasisSimulated {
+		t.Errorf("a simulated switch is %s", p.Parameters.Switch.Basis)
+	}
+}
+
+func TestNamesAreOnce(t *testing.T) {
+	names := probe.Names()
+	for i, n := range names {
+		if slices.Contains(names[:i], n) {
+			t.Errorf("%s stands there twice", n)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package probe
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Measurement is a quantity that was measured.
+type Measurement struct {
+	// Name is that of the predictor's parameter where it is one, else the probe's
+	// own; see Names.
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+	// Low and High hold 80% of the single observations.
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+	Points int     `json:"points"`
+	What   string  `json:"what"`
+}
+
+// NotMeasured is a quantity that could not be measured, and why.
+type NotMeasured struct {
+	Name string `json:"name"`
+	Why  string `json:"why"`
+}
+
+// Lane is when one of several spinning processes had the GPU, in milliseconds
+// from the first turn of any of them.
+type Lane struct {
+	Processes int          // that took turns at once
+	Process   int          // which of them, from 1
+	On        [][2]float64 // from and to
+}
+
+// Result is what a probe found.
+type Result struct {
+	Info        Info
+	Basis       sharing.Basis
+	Measured    []Measurement
+	NotMeasured []NotMeasured
+	Warnings    []string // what a reader of the figures must know
+	Took        time.Duration
+	Lanes       []Lane
+}
+
+// Get returns a measurement by its name.
+func (r *Result) Get(name string) (Measurement, bool) {
+	for _, m := range r.Measured {
+		if m.Name == name {
+			return m, true
+		}
+	}
+	return Measurement{}, false
+}
+
+// Predictor is p for the GPU that was probed: quantum and switch as they were
+// measured, and the rest carried over as predict's On does it. What was measured
+// in another way than the parameter is defined, as the cost of MPS to a step of
+// the probe's kernels is, stands beside it as its independent value. The error
+// names what is outside what is plausible; it is left out.
+func (r *Result) Predictor(p predict.Predictor) (predict.Predictor, error) {
+	p = p.On(strings.TrimPrefix(r.Info.GPU, "NVIDIA "), r.Info.Driver)
+	var bad []string
+	for _, m := range r.Measured {
+		q := p.Parameters.Lookup(m.Name)
+		if q == nil {
+			continue
+		}
+		q.Independent = predict.Some(m.Value)
+		switch {
+		case m.Name != Quantum && m.Name != Switch:
+		case m.Value < q.Low || m.Value > q.High:
+			bad = append(bad, fmt.Sprintf("%s is %.4g %s, outside the plausible %v to %v", m.Name, m.Value, m.Unit, q.Low, q.High))
+		default:
+			q.Value, q.Basis, q.Source = m.Value, r.Basis, "probe: "+m.What
+		}
+	}
+	if bad != nil {
+		return p, fmt.Errorf("probe: not taken into the predictor: %s", strings.Join(bad, "; "))
+	}
+	return p, nil
+}

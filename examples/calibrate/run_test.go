@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/probe"
+	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
+	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+func calibrateRun(ctx context.Context, site probe.Site, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	a := app{stdout: &out, stderr: &errs, open: func(context.Context, *config) (probe.Site, func() error, []string, error) {
+		if site == nil {
+			return nil, nil, nil, cudaprobe.ErrUnavailable
+		}
+		return site, func() error { return nil }, []string{"a note"}, nil
+	}}
+	code = a.run(ctx, args)
+	return code, out.String(), errs.String()
+}
+
+func TestSimulated(t *testing.T) {
+	dir := t.TempDir()
+	file, plot := filepath.Join(dir, "predictor.json"), filepath.Join(dir, "turns.svg")
+	code, out, errs := calibrateRun(t.Context(), nil, "-out", file, "-plot", plot)
+	if code != exitOK || !strings.Contains(errs, "turns of 2 and 4 processes") {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	measured, parameters, _ := strings.Cut(out, "\nThe predictor's parameters\n")
+	golden.Check(t, "testdata/simulated.txt", []byte(measured))
+	base := predict.NewPredictor()
+	for _, p := range base.Parameters.List() {
+		if !strings.Contains(parameters, "  "+p.Name+" ") {
+			t.Errorf("the parameters do not hold %s:\n%s", p.Name, parameters)
+		}
+	}
+	for _, line := range strings.Split(out, "\n") {
+		if len(line) > 100 && !strings.Contains(line, file) {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+	p, err := predict.LoadPredictor(file)
+	if err != nil || p.Parameters.Quantum.Basis != sharing.BasisSimulated || p.GPU != probe.SimulatedGPU {
+		t.Errorf("%+v, %v", p, err)
+	}
+	svg, err := os.ReadFile(plot)
+	if err != nil || !bytes.Contains(svg, []byte("</svg>")) || !bytes.Contains(svg, []byte("(simulated)")) || !bytes.Contains(svg, []byte("4 of 4")) {
+		t.Errorf("%d bytes of plot, %v", len(svg), err)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	code, out, errs := calibrateRun(t.Context(), nil, "-json")
+	if code != exitOK {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	var o struct {
+		GPU        string
+		Driver     *string
+		Simulated  bool
+		Parameters map[string]struct {
+			Value, Low, High float64
+			Unit, Basis      string
+		}
+		NotMeasured []probe.NotMeasured `json:"not_measured"`
+	}
+	if err := json.Unmarshal([]byte(out), &o); err != nil {
+		t.Fatal(err)
+	}
+	base := predict.NewPredictor()
+	for _, want := range base.Parameters.List() {
+		got, ok := o.Parameters[want.Name]
+		if !ok || got.Unit == "" || got.Basis == "" || !(got.Low <= got.Value && got.Value <= got.High) {
+			t.Errorf("%s: %+v", want.Name, got)
+		}
+	}
+	if len(o.Parameters) != len(base.Parameters.List()) || !o.Simulated || o.GPU != probe.SimulatedGPU || o.Driver == nil || o.NotMeasured == nil || o.Parameters["quantum"].Basis != "simulated" {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestReal(t *testing.T) {
+	site := &pretended{}
+	code, out, errs := calibrateRun(t.Context(), site, "-real", "-json")
+	if code != exitOK || !strings.Contains(out, `"simulated": false`) || !strings.Contains(out, `"basis": "measured"`) || !strings.Contains(out, "a note") || !strings.Contains(out, `"driver": "550.1"`) {
+		t.Errorf("exit %d: %s%s", code, errs, out)
+	}
+	if code, _, errs = calibrateRun(t.Context(), nil, "-real"); code != exitFailed || !strings.Contains(errs, "simulated GPU shows") {
+		t.Errorf("without a GPU: exit %d: %s", code, errs)
+	}
+	file := filepath.Join(t.TempDir(), "p.json")
+	site.Stranger = time.Millisecond
+	if code, _, errs = calibrateRun(t.Context(), site, "-real", "-out", file); code != exitFailed || !strings.Contains(errs, "another process ran") {
+		t.Errorf("beside a stranger: exit %d: %s", code, errs)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("a predictor was written although nothing was measured")
+	}
+}
+
+// pretended is a simulated GPU that says it is a real one.
+type pretended struct{ probe.Simulated }
+
+func (*pretended) Basis() sharing.Basis { return sharing.BasisMeasured }
+func (p *pretended) Info(ctx context.Context) (probe.Info, error) {
+	i, err := p.Simulated.Info(ctx)
+	i.GPU, i.Driver = "NVIDIA L4", "550.1"
+	return i, err
+}
+
+// TestInterrupted: Ctrl-C keeps what was measured.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	file := filepath.Join(t.TempDir(), "p.json")
+	code, out, errs := calibrateRun(ctx, &interrupts{cancel: cancel}, "-real", "-out", file)
+	if code != exitFailed || !strings.Contains(errs, "interrupted") || !strings.Contains(out, "quantum") || !strings.Contains(out, "the probe ended before") {
+		t.Errorf("exit %d: %s%s", code, errs, out)
+	}
+	if p, err := predict.LoadPredictor(file); err != nil || p.Parameters.Quantum.Basis != sharing.BasisMeasured {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// interrupts is a GPU beside which somebody presses Ctrl-C once MPS is asked for.
+type interrupts struct {
+	pretended
+	cancel context.CancelCauseFunc
+}
+
+func (p *interrupts) Run(ctx context.Context, m sharing.Mechanism, tasks ...probe.Task) ([]probe.Reading, error) {
+	if m == sharing.MechanismMPS {
+		p.cancel(errors.New("interrupt"))
+	}
+	return p.pretended.Run(ctx, m, tasks...)
+}
+
+func TestBadInput(t *testing.T) {
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad.json")
+	if err := os.WriteFile(bad, []byte(`{"version":0}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"-real", "-simulate"}, []string{"contradict"}},
+		{[]string{"-device", "1", "-nvml", "x"}, []string{"-device", "-nvml", "add -real"}},
+		{[]string{"-real", "-device", "-1"}, []string{"must be an index"}},
+		{[]string{"-out", dir, "-plot", filepath.Join(dir, "no", "x.svg")}, []string{"is a folder", "there is no folder"}},
+		{[]string{"-use", bad}, []string{"bad.json", "gpu_name"}},
+		{[]string{"-use", filepath.Join(dir, "none.json")}, []string{"none.json"}},
+		{[]string{"x"}, []string{"unexpected"}},
+		{[]string{"-x"}, []string{"see -h"}},
+	} {
+		code, out, errs := calibrateRun(t.Context(), nil, c.args...)
+		if code != exitUsage || out != "" {
+			t.Errorf("%v: exit %d, %q", c.args, code, out)
+		}
+		for _, w := range c.want {
+			if !strings.Contains(errs, w) {
+				t.Errorf("%v: %q does not say %q", c.args, errs, w)
+			}
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	code, out, errs := calibrateRun(t.Context(), nil, "-h")
+	if code != exitOK || errs != "" {
+		t.Errorf("exit %d, %q", code, errs)
+	}
+	for _, line := range strings.Split(out, "\n") {
+		if len(line) > 100 {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+}
+
+// errWriter is a closed pipe or a full disk.
+type errWriter struct{}
+
+func (errWriter) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+func TestFullDisk(t *testing.T) {
+	for _, args := range [][]string{nil, {"-json"}} {
+		var errs bytes.Buffer
+		a := app{stdout: errWriter{}, stderr: &errs}
+		if code := a.run(t.Context(), args); code != exitFailed || !strings.Contains(errs.String(), "no space left") {
+			t.Errorf("%v: exit %d, %s", args, code, &errs)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
+)
+
+// countTurns runs a load that was run alone once more beside a neighbour that
+// always spins, and keeps how many time slices its decode step takes. What cannot
+// be counted is a note: the predictions then guess it from the step's length.
+func (f *planFlow) countTurns(ctx context.Context, st *stand, solo *run) error {
+	if st.beside == nil || f.spinner <= 0 {
+		return nil
+	}
+	load := solo.loads[0]
+	r := run{mode: solo.mode, name: "spinner-" + load, loads: solo.loads}
+	r.dir = filepath.Join(r.mode.String(), r.name)
+	window := f.plan.Window()
+	window.To = window.From + f.spinner
+	plan, err := f.offer(st, &r, window)
+	if err != nil {
+		return err
+	}
+	f.say("%s: %s, %v beside a spinning neighbour", r.mode, r.name, f.spinner)
+	var row predict.Row
+	err = st.beside(ctx, func(ctx context.Context) error {
+		rec, err := f.record(ctx, r.dir, plan, st.source, nil)
+		if err == nil {
+			row = rec.Row([]string{load}, []int{st.device})
+		}
+		return err
+	})
+	if ctx.Err() != nil {
+		return err
+	}
+	turns := 0.0
+	if err == nil {
+		turns, err = f.turnsOf(&solo.rows[0], &row)
+	}
+	if err != nil {
+		f.note("%s: the time slices of a step were not counted: %v", load, err)
+		return nil
+	}
+	f.say("%s: a step of %s takes %.2f time slices", r.mode, load, turns)
+	solo.rows[0].Turns = predict.Some(turns)
+	return f.writeRows()
+}
+
+// turnsOf counts the turns of a load's step, alone and beside the neighbour.
+func (f *planFlow) turnsOf(alone, beside *predict.Row) (float64, error) {
+	a, ok1 := alone.ITL.P50.Get()
+	b, ok2 := beside.ITL.P50.Get()
+	if !ok1 || !ok2 {
+		return 0, fmt.Errorf("no gap between tokens was measured")
+	}
+	return f.predictor.TurnsBesideSpinner(milliseconds(a), milliseconds(b))
+}
+
+// spinOn has a neighbour spin on the machine's GPU.
+func (m *machine) spinOn(ctx context.Context, run func(context.Context) error) error {
+	s, err := cudaprobe.Open(ctx, cudaprobe.Options{Device: m.plan.Device, UUID: m.device.UUID})
+	if err != nil {
+		return err
+	}
+	err = s.BesideSpinner(ctx, run)
+	if cerr := s.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}

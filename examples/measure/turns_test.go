@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/colocation"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/loadgen/loadgentest"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// spinnerRun measures a server whose steps take 8 ms alone and slow beside a
+// neighbour, which fails if it is told to.
+func spinnerRun(t *testing.T, slow time.Duration, fails error, args ...string) (row predict.Row, stderr string) {
+	t.Helper()
+	var spinning atomic.Bool
+	srv, err := loadgentest.NewServer(loadgentest.Options{NoLog: true, Script: func(loadgentest.Request) loadgentest.Reply {
+		if spinning.Load() {
+			return loadgentest.Reply{TTFT: 10 * time.Millisecond, Interval: slow}
+		}
+		return loadgentest.Reply{TTFT: 10 * time.Millisecond, Interval: 8 * time.Millisecond}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(srv)
+	t.Cleanup(func() { web.Close(); _ = srv.Close() })
+	dir, file := filepath.Join(t.TempDir(), "results"), filepath.Join(t.TempDir(), "plan.yaml")
+	plan := fmt.Sprintf(`
+version: v1
+seconds: 0.6
+modes: [time-slicing]
+servers: [{name: a, model: m, api: completions, url: %q}, {name: b, model: n, api: completions, url: %q}]
+loads: [{name: x, server: a, concurrency: 1, prompt: 16, output: 16}, {name: y, server: b, concurrency: 1, prompt: 16, output: 16}]
+`, web.URL, strings.Replace(web.URL, "127.0.0.1", "localhost", 1))
+	if err := os.WriteFile(file, []byte(plan), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	a := app{now: time.Now, stdout: &out, stderr: &errs, site: func(_ *config, p *colocation.Plan) (site, func() error, error) {
+		m := &machine{plan: p, beside: func(ctx context.Context, run func(context.Context) error) error {
+			if fails != nil {
+				return fails
+			}
+			spinning.Store(true)
+			defer spinning.Store(false)
+			return run(ctx)
+		}}
+		return m, func() error { return nil }, nil
+	}}
+	if code := a.run(t.Context(), append([]string{"-real", "-plan", file, "-out", dir}, args...)); code != exitOK {
+		t.Fatalf("exit %d: %s", code, &errs)
+	}
+	rows, err := predict.LoadRows(filepath.Join(dir, "rows.json"))
+	if err != nil || rows[0].Tenants != 1 || rows[0].Mechanism != sharing.MechanismTimeSlicing {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+	return rows[0], errs.String()
+}
+
+// A step that waits for the neighbour three times takes three turns; the row of
+// the load alone keeps that, and says so of nothing else.
+func TestTurnsAreCounted(t *testing.T) {
+	row, stderr := spinnerRun(t, 15200*time.Microsecond, nil, "-spinner", "1s")
+	if turns, ok := row.Turns.Get(); !ok || turns < 2.5 || turns > 3.5 {
+		t.Errorf("%v turns: %s", row.Turns, stderr)
+	}
+	if p50, _ := row.ITL.P50.Get(); p50 > 12 {
+		t.Errorf("the row is of the run beside the neighbour: %v ms", p50)
+	}
+}
+
+// What cannot be counted is a note, and the rest is measured.
+func TestTurnsThatCannotBeCounted(t *testing.T) {
+	row, stderr := spinnerRun(t, 8*time.Millisecond, errors.New("no driver"))
+	if !row.Turns.IsZero() || !strings.Contains(stderr, "x: the time slices of a step were not counted: no driver") {
+		t.Errorf("%v turns: %s", row.Turns, stderr)
+	}
+}
