@@ -104,9 +104,9 @@ var deliveryTable = map[deliveryKey]Finding{
 	{DeliveryVolcano, MechanismMIGWithMPS}:  no("volcano-vgpu", "its modes are hami-core and mig"),
 
 	{DeliveryKAI, MechanismExclusive}:   yes("kai-gpu-sharing", "a pod that asks for a whole GPU"),
-	{DeliveryKAI, MechanismTimeSlicing}: yes("kai-gpu-sharing", "annotation gpu-fraction or gpu-memory; it schedules and enforces nothing, and the pod must not ask for nvidia.com/gpu too"),
-	{DeliveryKAI, MechanismMPS}:         {AnswerUnknown, "only with an MPS daemon run on the host beforehand; a mode of its own is in forks that need driver r615", BasisDocumented, "kai-gpu-sharing"},
-	{DeliveryKAI, MechanismHAMi}:        {AnswerUnknown, "no source read says", BasisUnknown, "kai-gpu-sharing"},
+	{DeliveryKAI, MechanismTimeSlicing}: yes("kai-gpu-sharing-modes", "annotation gpu-fraction or gpu-memory, and the pod must not ask for nvidia.com/gpu too; memory is enforced from 0.18 in mode NvFractions and from 0.17 with HAMi-core, before and by default nothing is"),
+	{DeliveryKAI, MechanismMPS}:         {AnswerUnknown, "from 0.18 in mode NvFractions, by annotation gpu-compute.mode: sm-sharing, with driver r615; otherwise only with an MPS daemon run on the host beforehand", BasisDocumented, "kai-gpu-fractioning"},
+	{DeliveryKAI, MechanismHAMi}:        {AnswerUnknown, "from 0.17 HAMi-core holds the memory of KAI's fractions; compute is not limited", BasisDocumented, "kai-hami-isolation"},
 
 	{DeliveryVGPUManager, MechanismVGPU}:          yes("nvidia-vgpu-guide", "time-sliced vGPU types"),
 	{DeliveryVGPUManager, MechanismMIGBackedVGPU}: yes("nvidia-vgpu-guide", "MIG-backed vGPU types"),

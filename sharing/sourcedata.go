@@ -82,6 +82,10 @@ var sourceTable = []Source{
 	{"hami-values", "HAMi: defaults of its chart", BasisDocumented, "github.com/Project-HAMi/HAMi@06e9e80522e7077658a6bcd290df390d18a0217e:charts/hami/values.yaml", "deviceSplitCount, deviceMemoryScaling", ""},
 	{"volcano-vgpu", "Volcano vGPU device plugin", BasisDocumented, "github.com/Project-HAMi/volcano-vgpu-device-plugin@bc01b699d60218e5c7d4aa5f3e11cd9372bf8fdd:README.md", "also read at 4fb76ba1", ""},
 	{"kai-gpu-sharing", "KAI scheduler: GPU sharing", BasisDocumented, "github.com/NVIDIA/KAI-Scheduler@82d69adbd1a21afc3a4b0004cdb10555153ae4d9:docs/gpu-sharing/README.md", "also read at 72de64fc", ""},
+	{"kai-gpu-sharing-modes", "KAI scheduler: GPU-sharing modes of 0.18", BasisDocumented, "github.com/kai-scheduler/KAI-Scheduler@39165828f55983fd9d9357e818670b1a2339c23c:docs/gpu-sharing/README.md", "global.gpuSharingMode, annotations by container; compute modes in nv-fraction/README.md beside it", ""},
+	{"kai-hami-isolation", "KAI scheduler: memory isolation by HAMi-core, from 0.17", BasisDocumented, "github.com/kai-scheduler/KAI-Scheduler@6640c3a630eeeed5a6c466919732b1bb6e6f0466:docs/gpu-sharing/hami/README.md", "", ""},
+	{"kai-gpu-fractioning", "KAI GPU fractioning: memory limits that the driver holds", BasisDocumented, "github.com/kai-scheduler/kai-gpu-fractioning@53beb31f1a0ef76eaa626fba801e6f789f3f51de:README.md", "GPU Operator 26.7.1, driver r615, CUDA 13.4, NRI", ""},
+	{"kueue-cluster-queue", "Kueue: flavours, quotas and queues", BasisDocumented, "https://raw.githubusercontent.com/kubernetes-sigs/kueue/main/site/static/examples/admin/single-clusterqueue-setup.yaml", "kueue.x-k8s.io/v1beta2", "2026-11-22"},
 
 	// Published measurements, papers and policies.
 	{"nos-gpu-sharing", "nos: time-slicing, MPS and MIG compared on an A100 80GB PCIe", BasisMeasured, "examples/predict/testdata/nos-a100-sharing.csv", "YOLOS-small, 1 to 7 pods; github.com/nebuly-ai/nos@12e0a728, demos/gpu-sharing-comparison", ""},

@@ -53,6 +53,12 @@ type Options struct {
 	OperatorNamespace string
 	// KAIQueue is the queue of the pods under KAI; "" leaves the label out.
 	KAIQueue string
+	// KAIMode is how the cluster's KAI shares GPUs.
+	KAIMode KAIMode
+	// KueueQueue names a ClusterQueue, and a LocalQueue in each namespace, which
+	// are written with the groups as flavours and what they offer as quotas; the
+	// workloads get its label. "" writes none.
+	KueueQueue string
 	// Pods says, by workload, what a fleet does not say of its pods.
 	Pods map[string]PodOptions
 	// VGPUSchedulers is, by pool, the scheduler of time-sliced virtual GPUs.
@@ -163,7 +169,7 @@ func (b *builder) delivers(g *group) []sharing.Delivery {
 	for _, d := range b.deliveries {
 		// HAMi's plugin and NVIDIA's cannot both hand out a node's GPUs.
 		wrongNode := (d == sharing.DeliveryHAMi || d == sharing.DeliveryVolcano) && !usesHAMi(g.Mechanism)
-		if !wrongNode && sharing.Delivers(d, g.Mechanism).Answer == sharing.AnswerYes {
+		if !wrongNode && b.can(d, g.Mechanism) {
 			out = append(out, d)
 		}
 	}
@@ -192,6 +198,9 @@ func (b *builder) run() error {
 		b.limitWarnings(m)
 	}
 	if err := b.cluster(); err != nil {
+		return err
+	}
+	if err := b.kueueFile(); err != nil {
 		return err
 	}
 	b.add("plan.md", "the rollout, step by step: read it first", b.rollout())

@@ -131,7 +131,7 @@ func (b *builder) sharedClaims(g *group) error {
 			Remedy:  "put tenants that share a device into one namespace, or deliver by the device plugin"})
 	}
 	if len(claims) > 0 {
-		if err := b.encode("dra/claims/"+g.key+".yaml", fmt.Sprintf("%d claim(s), one for each shared device", len(claims)), nil, claims...); err != nil {
+		if err := b.encode("dra/claims/"+g.key+".yaml", fmt.Sprintf("%d claim(s), one for each shared device", len(claims)), g.draGate(), claims...); err != nil {
 			return err
 		}
 	}
@@ -173,4 +173,23 @@ func (g *group) draConfig(tenants []seat) *DRAConfig {
 		c.DefaultActiveThreadPercentage = Some(n)
 	}
 	return &DRAConfig{MPS: c}
+}
+
+// draGate names the feature gate that the parameters of the group's claims need.
+func (g *group) draGate() []string {
+	gate := ""
+	switch {
+	case g.Mechanism == sharing.MechanismTimeSlicing:
+		gate = "TimeSlicingSettings"
+	case usesMPS(g.Mechanism):
+		gate = "MPSSupport"
+	default:
+		return nil
+	}
+	lines := []string{fmt.Sprintf("The opaque parameters need the DRA driver's feature gate %s, alpha and off by default:", gate),
+		fmt.Sprintf("helm upgrade ... --set featureGates.%s=true. Without it the claims cannot be prepared.", gate)}
+	if usesMPS(g.Mechanism) {
+		lines = append(lines, "MPSSupport and DynamicMIG exclude one another.")
+	}
+	return lines
 }

@@ -174,12 +174,14 @@ func (c Claim) node() (*yaml.Node, error) {
 		"metadata", metadata(c.Name, c.Namespace), "spec", spec), nil
 }
 
-func metadata(name, namespace string) *yaml.Node {
+func metadata(name, namespace string) *yaml.Node { return labelled(name, namespace, nil) }
+
+func labelled(name, namespace string, labels map[string]string) *yaml.Node {
 	var ns any
 	if namespace != "" {
 		ns = namespace
 	}
-	return yamlnode.Map("name", name, "namespace", ns)
+	return yamlnode.Map("name", name, "namespace", ns, "labels", labels)
 }
 
 // request is the name of the claim's request.

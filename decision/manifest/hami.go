@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 
@@ -151,27 +150,4 @@ func (b *builder) graphsWarning(m *member) {
 	}
 	b.warn(sharing.Warning{Code: WarnCUDAGraphs, Path: m.name, Source: "hami-core-graphs", Message: msg,
 		Remedy: "do not count on the compute limit, or turn graphs off"})
-}
-
-// KAIAnnotations returns the annotations with which the KAI scheduler places a
-// pod on part of a GPU: gpu-memory in MiB when memory is given, else
-// gpu-fraction, which must lie between 0 and 1. container names the container
-// that gets the GPU; "" is the first. The pod must not ask for nvidia.com/gpu
-// besides. KAI places; it enforces nothing.
-func KAIAnnotations(memory sharing.Bytes, fraction float64, container string) (map[string]string, error) {
-	out := map[string]string{}
-	switch {
-	case memory < 0 || memory > 0 && fraction != 0:
-		return nil, fmt.Errorf("%w: give a positive amount of memory or a fraction, not both", ErrInvalid)
-	case memory > 0:
-		out["gpu-memory"] = strconv.FormatInt(int64((memory+sharing.MiB-1)/sharing.MiB), 10)
-	case fraction > 0 && fraction < 1:
-		out["gpu-fraction"] = formatFloat(fraction)
-	default:
-		return nil, fmt.Errorf("%w: a GPU fraction must lie between 0 and 1, not %v", ErrInvalid, fraction)
-	}
-	if container != "" {
-		out["gpu-fraction-container-name"] = container
-	}
-	return out, nil
 }

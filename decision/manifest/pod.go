@@ -24,7 +24,8 @@ type pod struct {
 	replicas    int
 	annotations map[string]string
 	scheduler   string
-	queue       string // of KAI
+	queue       string            // of KAI
+	labels      map[string]string // of the Deployment
 	env         []pair
 	args        []string
 	limits      map[string]string
@@ -65,7 +66,7 @@ func (p *pod) node(m *member) *yaml.Node {
 		labels["kai.scheduler/queue"] = p.queue
 	}
 	return yamlnode.Map("apiVersion", "apps/v1", "kind", "Deployment",
-		"metadata", metadata(p.name, m.pod.Namespace),
+		"metadata", labelled(p.name, m.pod.Namespace, p.labels),
 		"spec", yamlnode.Map(
 			"replicas", p.replicas,
 			"selector", yamlnode.Map("matchLabels", selector),
@@ -131,6 +132,7 @@ func (b *builder) limitWarnings(m *member) {
 func (b *builder) pods(g *group, d sharing.Delivery, first bool) error {
 	for _, m := range g.members {
 		p := b.newPod(m)
+		p.labels = b.queued(g, d)
 		var err error
 		switch d {
 		case sharing.DeliveryHAMi:
@@ -189,21 +191,6 @@ func (b *builder) pluginPod(p *pod, m *member) error {
 		tooMuch("the plugin gives each process %v%% of the threads; the environment cannot widen that to %v%%", percent, m.percent)
 	}
 	return nil
-}
-
-// kaiPod is the workload as KAI places it: on a part of a GPU, or on whole ones.
-func (b *builder) kaiPod(p *pod, m *member) error {
-	p.scheduler, p.queue = "kai-scheduler", b.opts.KAIQueue
-	if !shared(m.Mechanism) {
-		p.limits = map[string]string{pluginconf.GPU: strconv.Itoa(m.gpus())}
-		return nil
-	}
-	p.header = append(p.header, "For nodes whose device plugin replicates nothing: KAI divides whole GPUs.")
-	b.warn(sharing.Warning{Code: WarnNotEnforced, Path: m.name, Source: "kai-gpu-sharing",
-		Message: "KAI places the pod by this share and enforces none of it", Remedy: "trust the tenants, or add a mechanism that enforces"})
-	var err error
-	p.annotations, err = KAIAnnotations(m.memory, 0, m.container())
-	return err
 }
 
 // nodeLabels are the labels of the group's nodes.

@@ -143,6 +143,9 @@ func checkName(l *problem.List, path, name string) {
 // check finds every reason for which no configuration can be written.
 func (b *builder) check(l *problem.List) {
 	checkName(l, "options.operator_namespace", b.opts.OperatorNamespace)
+	if b.opts.KueueQueue != "" {
+		checkName(l, "options.kueue_queue", b.opts.KueueQueue)
+	}
 	for i, d := range b.opts.Deliveries {
 		if d == sharing.DeliveryBare || int(d) >= len(sharing.Deliveries()) {
 			l.Addf(fmt.Sprintf("options.deliveries[%d]", i), "", "%v has no documents", d)

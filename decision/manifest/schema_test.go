@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -245,15 +246,27 @@ func checkKind(t *testing.T, path, kind string, d *yaml.Node) {
 		}
 		if a := field(pod, "metadata", "annotations"); a != nil {
 			for i := 0; i < len(a.Content); i += 2 {
-				if !slices.Contains(knownAnnotations, a.Content[i].Value) {
+				if !slices.Contains(knownAnnotations, a.Content[i].Value) && !kaiAnnotation.MatchString(a.Content[i].Value) {
 					t.Errorf("%s: nothing reads the annotation %s", path, a.Content[i].Value)
 				}
 			}
-			if strings.HasPrefix(path, "kai/") && (field(a, "gpu-memory") != nil || field(a, "gpu-fraction") != nil) && field(container, "resources", "limits") != nil {
-				t.Errorf("%s: asks KAI for a fraction and for a whole GPU", path)
+			if why := kaiRefuses(values(a), []string{field(container, "name").Value}, values(field(container, "resources", "limits"))); field(pod, "spec", "schedulerName") != nil && field(pod, "spec", "schedulerName").Value == "kai-scheduler" && why != "" {
+				t.Errorf("%s: KAI's admission refuses it: %s", path, why)
 			}
 		}
 	}
+}
+
+// kaiAnnotation is a container's part of a GPU under KAI from 0.18.
+var kaiAnnotation = regexp.MustCompile(`^nvidia\.com/container\.[a-z0-9-]+\.gpu-(memory\.(request|limit)|compute\.mode)$`)
+
+// values are the entries of a mapping of texts.
+func values(n *yaml.Node) map[string]string {
+	out := map[string]string{}
+	for i := 0; n != nil && i+1 < len(n.Content); i += 2 {
+		out[n.Content[i].Value] = n.Content[i+1].Value
+	}
+	return out
 }
 
 func checkPlugin(t *testing.T, path string, data []byte) {
@@ -281,9 +294,10 @@ func checkPlugin(t *testing.T, path string, data []byte) {
 
 func TestEveryDocumentIsValid(t *testing.T) {
 	for _, opt := range []Options{{}, {Deliveries: everyDelivery, KAIQueue: "q"},
-		{Deliveries: []sharing.Delivery{sharing.DeliveryDRA}}, {Deliveries: []sharing.Delivery{sharing.DeliveryVolcano}}, {Deliveries: []sharing.Delivery{sharing.DeliveryKAI}}, {Deliveries: []sharing.Delivery{sharing.DeliveryDevicePlugin}}} {
+		{Deliveries: []sharing.Delivery{sharing.DeliveryDRA}}, {Deliveries: []sharing.Delivery{sharing.DeliveryVolcano}}, {Deliveries: []sharing.Delivery{sharing.DeliveryKAI}},
+		{Deliveries: []sharing.Delivery{sharing.DeliveryKAI}, KAIMode: KAIModeHAMiCore}, {Deliveries: []sharing.Delivery{sharing.DeliveryKAI}, KAIMode: KAIModeNvFractions}, {Deliveries: []sharing.Delivery{sharing.DeliveryDevicePlugin}}} {
 		s := mixed(t)
-		s.opts.Deliveries, s.opts.KAIQueue = opt.Deliveries, opt.KAIQueue
+		s.opts.Deliveries, s.opts.KAIQueue, s.opts.KAIMode = opt.Deliveries, opt.KAIQueue, opt.KAIMode
 		folder, err := s.build()
 		if err != nil {
 			t.Fatal(err)

@@ -20,5 +20,6 @@ const (
 	WarnRmPVMRLForm       sharing.WarningCode = "rmpvmrl-form"        // the guide gives two forms of the word
 	WarnBestEffort        sharing.WarningCode = "vgpu-best-effort"    // no share of compute is promised
 	WarnNotEnforced       sharing.WarningCode = "not-enforced"        // the scheduler places and enforces nothing
+	WarnNotQueued         sharing.WarningCode = "not-queued"          // Kueue counts nothing of what the delivery hands out
 	WarnUnplacedTenants   sharing.WarningCode = "unplaced-tenants"    // more pods than slots
 )

@@ -26,15 +26,20 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 		n := t.turns
 		if n == 0 {
 			n = meanTurns(t.gpu / p.slice())
-		} else if t.otherTurns > 0 {
-			n += t.otherShare * (t.otherTurns - n)
+		} else {
+			n += t.otherShare
 		}
 		st := closedState{step: t.step, prefill: t.prefill, slice: t.gpu / n, turns: n}
 		st.occupy(t, t.gpu, t.prefillGPU)
 		states = append(states, st)
 	}
-	const rounds, damping = 24, 0.5
+	const rounds, damping, close = 24, 0.5, 1e-4
+	moved := 1.0
 	for range rounds {
+		if moved < close {
+			break
+		}
+		moved = 0
 		for i := range models {
 			t, st := &models[i], &states[i]
 			var step, prefill, onGPU, prefillOn float64
@@ -44,6 +49,7 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 				step, prefill = p.besideTurns(models, states, i)
 				onGPU, prefillOn = t.gpu, t.prefillGPU
 			}
+			moved = max(moved, math.Abs(step/st.step-1), math.Abs(prefill/st.prefill-1))
 			st.step += damping * (step - st.step)
 			st.prefill += damping * (prefill - st.prefill)
 			st.occupy(t, onGPU, prefillOn)

@@ -55,7 +55,7 @@ func (s *study) learn(m sharing.Mechanism, u subset, to Residuals) {
 		for j, p := range s.try(sc, k).predictions {
 			for metric, v := range p.All() {
 				if got, ok := sc.rows[j].compared(metric); ok {
-					seen[metric].add(sc.series, v, p.extra[metric], got)
+					seen[metric].add(sc.series, v, got)
 				}
 			}
 		}
@@ -74,14 +74,15 @@ type errorsSeen struct {
 }
 
 // add adds a prediction, with an interval that holds nothing but what the
-// prediction itself adds to the usual error, extra included.
-func (e *errorsSeen) add(series string, v Interval, extra, got float64) {
+// prediction itself adds to the usual error: in quadrature, apart from what it
+// includes on one side.
+func (e *errorsSeen) add(series string, v Interval, got float64) {
 	if e.needed == nil {
 		e.needed = map[string][]float64{}
 	}
 	need := 0.0
 	if !v.Contains(got) {
-		off := math.Log(v.Value / got)
+		off, extra := math.Log(v.Value/got), min(math.Log(v.High/v.Value), math.Log(v.Value/v.Low))
 		need = math.Sqrt(max(0, off*off-extra*extra))
 	}
 	e.needed[series] = append(e.needed[series], need)

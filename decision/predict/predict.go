@@ -27,8 +27,6 @@ type Prediction struct {
 	// BasisPrior; BasisTransferred where those are of another GPU.
 	Basis sharing.Basis
 	value [metricCount]Interval // the zero Interval where nothing was predicted
-	// extra is what was added in quadrature to the half-widths of the usual error.
-	extra [metricCount]float64
 	// Slowdown is the predicted TPOT over that of the workload alone without MPS,
 	// where that was measured; else over the profile used.
 	Slowdown Interval

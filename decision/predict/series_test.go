@@ -11,7 +11,7 @@ import (
 )
 
 // allSeries are all measurements of servers under time-slicing and MPS.
-var allSeries = []string{"h200-colocation", "h200-colocation-sm-percent", "h200-mixes", "h200-mixes-2", "h200-mixes-3", "h200-two-models", "h200-mps-order", "h100-colocation"}
+var allSeries = []string{"h200-colocation", "h200-colocation-sm-percent", "h200-mixes", "h200-mixes-2", "h200-mixes-3", "h200-two-models", "h200-mps-order", "h100-colocation", "h100-two-models"}
 
 func seriesFiles(tb testing.TB) []predict.Rows {
 	tb.Helper()

@@ -233,7 +233,7 @@ func (p *Predictor) fill(mechanism sharing.Mechanism, t *tenantModel, out *Predi
 	*out = Prediction{Mechanism: mechanism, Basis: sharing.BasisPrior, Notes: t.notes}
 	residuals := p.residuals(mechanism)
 	stretch := 1.0
-	if len(p.Models) > 0 && !slices.Contains(p.Models, t.model) {
+	if len(p.Models) > 0 && !slices.Contains(p.Models, t.base.Server.Model) {
 		stretch = unseenModel
 	}
 	for m := range Metric(metricCount) {
@@ -251,7 +251,6 @@ func (p *Predictor) fill(mechanism sharing.Mechanism, t *tenantModel, out *Predi
 		case m == MetricTTFTP50 || m == MetricTTFTP99:
 			extra = math.Hypot(extra, t.first)
 		}
-		out.extra[m] = extra
 		out.set(m, value(m), stretch*math.Hypot(r.HalfWidth, extra))
 	}
 	if v, ok := out.Get(MetricTPOTP50); ok {

@@ -279,12 +279,19 @@ func (s *study) validate(split Split) []Measured {
 	return out
 }
 
-// without are the other series of a case's GPU, or where there are none those of
-// the predictor's, or else all.
+// without are the other series of a case's GPU where there are several, or else
+// those of the predictor's, or else all: one series tells less than several of a
+// GPU from which the parameters carry over.
 func (s *study) without(sc *sharedCase) subset {
 	for _, gpu := range []string{sc.gpu, oneName(s.start.GPU)} {
 		u := subset{gpu: gpu, series: [2]string{sc.series}}
-		if slices.ContainsFunc(s.cases, func(o *sharedCase) bool { return u.admits(o) && o.rows[0].Mechanism == sc.rows[0].Mechanism }) {
+		others := map[string]bool{}
+		for _, o := range s.cases {
+			if u.admits(o) && o.rows[0].Mechanism == sc.rows[0].Mechanism {
+				others[o.series] = true
+			}
+		}
+		if n := len(others); n > 1 || n == 1 && gpu == oneName(s.start.GPU) {
 			return u
 		}
 	}

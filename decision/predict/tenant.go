@@ -11,20 +11,22 @@ import (
 // tenantModel is a workload taken apart for prediction. Times are in
 // milliseconds, rates in requests a millisecond.
 type tenantModel struct {
-	base    *SoloProfile // which it was read from
-	closed  bool
-	clients int
-	rate    float64
-	output  int
-	steps   float64 // decode steps of a request: one fewer than its tokens
-	slots   int
+	base   *SoloProfile // which it was read from
+	closed bool
+	// transferred says that the parameters are of another GPU.
+	transferred bool
+	clients     int
+	rate        float64
+	output      int
+	steps       float64 // decode steps of a request: one fewer than its tokens
+	slots       int
 
 	// A decode step with batch sequences in it: host + perToken x batch on the
 	// host, then gpu on the GPU.
 	step, host, perToken, gpu, batch, doubling float64
 	added                                      float64 // to each step, beyond what the profile measured
-	turns, otherTurns                          float64 // of a step, as counted beside a spinning neighbour; 0 = not counted, or sure
-	otherShare                                 float64 // of the steps that took the other number of turns, where they were counted
+	turns                                      float64 // of a step, as counted beside a spinning neighbour; 0 = not counted
+	otherShare                                 float64 // of the steps that were counted with one turn more, or negative, with one less; 0 = sure
 	usualHost                                  float64 // the host's part of a step, where GPM does not tell; 0 = the parameter
 	// A prefill: its time alone, and the GPU's work in it.
 	prefill, prefillGPU float64
@@ -39,16 +41,14 @@ type tenantModel struct {
 	alone figures // of the workload alone under the mechanism
 	// reference is what a slowdown is relative to.
 	reference float64
-	model     string
 	// offered is the half-width of an open loop's offered load: chance gives
 	// another seed another number of requests.
 	offered float64
 	// first is the half-width of TTFT beyond that of the rest.
 	first float64
 	// widen is added to the intervals' half-widths in quadrature.
-	widen       float64
-	transferred bool
-	notes       []string
+	widen float64
+	notes []string
 }
 
 // clientDelay is the time from a request's end to its client's next request on
@@ -129,7 +129,7 @@ func driverBranch(s string) string {
 func (t *tenantModel) readProfile(p *Predictor, b *SoloProfile) error {
 	t.perToken, t.doubling = p.Parameters.HostPerToken.Value, p.Parameters.BatchDoubling.Value
 	t.closed, t.clients, t.rate = b.Load.Closed(), b.Load.Concurrency, b.Load.Rate/1e3
-	t.base, t.output, t.steps, t.model = b, b.Load.Output, float64(b.Load.Output-1), b.Server.Model
+	t.base, t.output, t.steps = b, b.Load.Output, float64(b.Load.Output-1)
 	if !t.closed {
 		t.offered = 1.645 / math.Sqrt(float64(max(b.Requests.Or(0), 30)))
 	}

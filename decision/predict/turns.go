@@ -53,9 +53,9 @@ func (t *tenantModel) countTurns(p *Predictor, base *SoloProfile) {
 		t.note(0.1, "the %.1f turns that were counted beside a spinning neighbour do not fit a step of %.2f ms; they were not used", counted, t.step)
 		return
 	}
-	t.turns, t.otherShare = n, math.Abs(counted-n)
-	if other := n + math.Copysign(1, counted-n); math.Abs(counted-n) > unsureTurns && other >= 1 {
-		t.otherTurns = other
+	t.turns = n
+	if off := counted - n; math.Abs(off) > unsureTurns && n+off >= 1 {
+		t.otherShare = off
 	}
 	t.host = max(0, t.host+t.gpu-gpu)
 	t.gpu = gpu
@@ -66,7 +66,10 @@ func (t *tenantModel) countTurns(p *Predictor, base *SoloProfile) {
 // take that: all the more the nearer the step is to a whole number of turns.
 func (p *Predictor) turnsOf(t *tenantModel) (turns, other int, share float64) {
 	if t.turns > 0 {
-		return int(t.turns), int(t.otherTurns), t.otherShare
+		if t.otherShare != 0 {
+			other = int(t.turns + math.Copysign(1, t.otherShare))
+		}
+		return int(t.turns), other, math.Abs(t.otherShare)
 	}
 	s := p.scheduler()
 	turns = s.Slices(millis(t.gpu))

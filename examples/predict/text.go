@@ -156,7 +156,7 @@ var seriesMetrics = []predict.Metric{predict.MetricTPOTP50, predict.MetricTTFTP5
 
 // writeSeries prints the errors of each series, predicted by the others.
 func writeSeries(w io.Writer, list []series, all errorTable) {
-	wrapped(w, "Each series predicted by the others of its GPU, or where there are none by those of another: mean / P95 of the absolute error, the share of the outcomes in the 90% intervals, and their mean width, in percent")
+	wrapped(w, "Each series predicted by the others of its GPU, or where there are not two by those of another: mean / P95 of the absolute error, the share of the outcomes in the 90% intervals, and their mean width, in percent")
 	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 		if len(all[m]) == 0 {
 			continue

@@ -433,21 +433,21 @@ func TestDayOf200GPUs(t *testing.T) {
 			t.Fatal(err)
 		}
 		size += int64(text.Len())
-		before := time.Now()
+		before := cpuTime() // beside other tests the clock would measure those
 		if err := r.JSON(dcgmNames[f]+".json", &text); err != nil {
 			t.Fatal(err)
 		}
-		took += time.Since(before)
+		took += cpuTime() - before
 	}
-	before := time.Now()
+	before := cpuTime()
 	u := r.Usage()
-	took += time.Since(before)
+	took += cpuTime() - before
 	close(done)
 	<-watched
 	for _, s := range u.Sources {
 		samples += s.Samples
 	}
-	t.Logf("%d samples, %d MiB of JSON in %v with at most %d MiB (the text of one metric among them)", samples, size>>20, took, peak.Load()>>20)
+	t.Logf("%d samples, %d MiB of JSON in %v of CPU time with at most %d MiB (the text of one metric among them)", samples, size>>20, took, peak.Load()>>20)
 	if samples < 8*1_150_000 || took > 10*time.Second || peak.Load() > 500e6 {
 		t.Errorf("%d samples took %v and %d MB", samples, took, peak.Load()/1e6)
 	}

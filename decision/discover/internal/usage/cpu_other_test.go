@@ -1,0 +1,9 @@
+//go:build !unix
+
+package usage
+
+import "time"
+
+var began = time.Now()
+
+func cpuTime() time.Duration { return time.Since(began) }

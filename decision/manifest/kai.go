@@ -1,0 +1,149 @@
+package manifest
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/internal/pluginconf"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// KAIMode is how a cluster's KAI scheduler shares GPUs: global.gpuSharingMode of
+// its chart from 0.18. The zero value is KAIModeNotEnforced, the default there
+// and all that versions before 0.17 have.
+type KAIMode uint8
+
+// The modes, with KAI's names.
+const (
+	KAIModeNotEnforced KAIMode = iota // NonMemoryEnforced: KAI places by the share and enforces none of it
+	KAIModeHAMiCore                   // HamiCore: HAMi-core holds the memory; in 0.17 the binder's plugin hamicore
+	KAIModeNvFractions                // NvFractions, from 0.18: the driver holds the memory, and compute has a mode
+)
+
+var kaiModes = enum.Of[KAIMode](ErrInvalid, "KAI mode", "NonMemoryEnforced", "HamiCore", "NvFractions")
+
+// String returns the mode's name in KAI's chart.
+func (m KAIMode) String() string { return kaiModes.String(m) }
+
+// MarshalText returns the mode's name.
+func (m KAIMode) MarshalText() ([]byte, error) { return kaiModes.Text(m) }
+
+// UnmarshalText reads a mode's name; unknown text is an error that matches
+// ErrInvalid.
+func (m *KAIMode) UnmarshalText(b []byte) error { return kaiModes.Parse(m, b) }
+
+// KAIShare is a pod's request to the KAI scheduler for a part of a GPU. The pod
+// must not ask for nvidia.com/gpu besides.
+type KAIShare struct {
+	Mode KAIMode
+	// Memory, in whole mebibytes (a rest is rounded up), or Fraction of a GPU's
+	// memory, above 0 and below 1; not both.
+	Memory   sharing.Bytes
+	Fraction float64
+	// Limit is up to where the container may grow while memory is free, at
+	// least Memory; 0 stands for Memory. Only KAIModeNvFractions has it.
+	Limit sharing.Bytes
+	// SMSharing runs the container's kernels beside those of others, through
+	// MPS, instead of in turn with them. Only KAIModeNvFractions has it.
+	SMSharing bool
+	GPUs      int // on so many GPUs at once; 0 stands for 1
+	// Container is the one that gets the GPU; "" is the first, where KAI lets
+	// it be left out.
+	Container string
+}
+
+// maxContainer is how long a container's name may be within an annotation's key,
+// of which Kubernetes allows 63 characters: container.NAME.gpu-memory.request.
+const maxContainer = 63 - len("container.") - len(".gpu-memory.request")
+
+// Validate returns nil, or an error that matches ErrInvalid. The rules are those
+// of KAI's admission.
+func (s KAIShare) Validate() error {
+	var l problem.List
+	l.If(!kaiModes.Has(s.Mode), "mode", "", "%v is not known", s.Mode)
+	l.If(s.Memory < 0, "memory", "", "must not be negative")
+	l.If(s.Memory > 0 && s.Fraction != 0, "fraction", "give one of them", "stands beside memory")
+	l.If(s.Memory <= 0 && !(s.Fraction > 0 && s.Fraction < 1), "fraction", "ask for a whole GPU by nvidia.com/gpu, or give memory", "a part of a GPU lies between 0 and 1; %v does not", s.Fraction)
+	l.If(s.GPUs < 0, "gpus", "", "must be 1 or more, not %d", s.GPUs)
+	if s.Mode == KAIModeNvFractions {
+		l.If(s.Limit != 0 && s.Limit < s.Memory, "limit", "", "lies below memory")
+		l.If(s.Limit > 0 && s.Memory <= 0, "limit", "give memory too", "a limit needs a request of memory")
+		named := s.Memory > 0 || s.SMSharing // the container's name stands in the key
+		l.If(named && s.Container == "", "container", "", "the container must be named")
+		l.If(len(s.Container) > maxContainer, "container", fmt.Sprintf("give the container a name of at most %d characters", maxContainer), "%q makes the annotation's key too long", s.Container)
+	} else {
+		l.If(s.Limit != 0, "limit", "install KAI 0.18 in mode NvFractions", "%v has no limit beside the request", s.Mode)
+		l.If(s.SMSharing, "sm_sharing", "install KAI 0.18 in mode NvFractions", "%v has no compute mode", s.Mode)
+	}
+	return invalid(l.Err())
+}
+
+// Annotations returns the annotations of the pod. Of a share that Validate
+// refuses they mean nothing.
+func (s KAIShare) Annotations() map[string]string {
+	out := map[string]string{}
+	key := "nvidia.com/container." + s.Container
+	switch {
+	case s.Fraction > 0:
+		out["gpu-fraction"] = formatFloat(s.Fraction)
+	case s.Mode == KAIModeNvFractions:
+		out[key+".gpu-memory.request"] = mebibytes(s.Memory)
+		out[key+".gpu-memory.limit"] = mebibytes(max(s.Memory, s.Limit))
+	default:
+		out["gpu-memory"] = strconv.FormatInt(wholeMiB(s.Memory), 10)
+	}
+	if s.Mode == KAIModeNvFractions && s.SMSharing {
+		out[key+".gpu-compute.mode"] = "sm-sharing"
+	}
+	if _, legacy := out[key+".gpu-memory.request"]; !legacy && s.Container != "" {
+		out["gpu-fraction-container-name"] = s.Container
+	}
+	if s.GPUs > 1 {
+		out["gpu-fraction-num-devices"] = strconv.Itoa(s.GPUs)
+	}
+	return out
+}
+
+func wholeMiB(b sharing.Bytes) int64 { return int64((b + sharing.MiB - 1) / sharing.MiB) }
+
+func mebibytes(b sharing.Bytes) string { return strconv.FormatInt(wholeMiB(b), 10) + "Mi" }
+
+// can says whether a delivery delivers a mechanism here. What KAI can depends on
+// its mode.
+func (b *builder) can(d sharing.Delivery, m sharing.Mechanism) bool {
+	if d == sharing.DeliveryKAI && m == sharing.MechanismMPS {
+		return b.opts.KAIMode == KAIModeNvFractions
+	}
+	return sharing.Delivers(d, m).Answer == sharing.AnswerYes
+}
+
+// kaiPod is the workload as KAI places it: on a part of a GPU, or on whole ones.
+func (b *builder) kaiPod(p *pod, m *member) error {
+	p.scheduler, p.queue = "kai-scheduler", b.opts.KAIQueue
+	if !shared(m.Mechanism) {
+		p.limits = map[string]string{pluginconf.GPU: strconv.Itoa(m.gpus())}
+		return nil
+	}
+	p.header = append(p.header, "For nodes whose device plugin replicates nothing: KAI divides whole GPUs.")
+	s := KAIShare{Mode: b.opts.KAIMode, Memory: m.memory, Container: m.container(), GPUs: m.gpus(), SMSharing: usesMPS(m.Mechanism)}
+	switch s.Mode {
+	case KAIModeHAMiCore:
+		p.header = append(p.header, "Needs KAI 0.18 in mode HamiCore, or 0.17 with the binder's plugin hamicore, and kai-resource-isolator.",
+			"HAMi-core holds the memory, which KAI rounds to a hundredth of the GPU's.")
+	case KAIModeNvFractions:
+		p.header = append(p.header, "Needs KAI 0.18 in mode NvFractions: GPU Operator 26.7.1, driver r615, a runtime with NRI.",
+			"The driver ends a container that takes more than its limit.")
+		p.env = nil // the mode sets the clients' limits itself
+	default:
+		b.warn(sharing.Warning{Code: WarnNotEnforced, Path: m.name, Source: "kai-gpu-sharing",
+			Message: "KAI places the pod by this share and enforces none of it, as all versions before 0.17 and later ones in mode NonMemoryEnforced, their default",
+			Remedy:  "trust the tenants, or install KAI 0.18 in mode NvFractions or HamiCore [kai-gpu-sharing-modes] and say so"})
+	}
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	p.annotations = s.Annotations()
+	return nil
+}
