@@ -46,7 +46,7 @@ var (
 
 const (
 	exitOK       = 0
-	exitInPart   = 1 // files were unreadable in part; the rest was printed
+	exitInPart   = 1 // files were unreadable in part, the rest was printed; or it could not be
 	exitBadInput = 2
 )
 
@@ -66,7 +66,8 @@ after the pod (chat-0.txt). For example:
 
 Secrets and environment variables are never read. Without files a built-in cluster is shown.
 
-exit: 0 done; 1 files were unreadable in part, the rest is printed; 2 bad input
+exit: 0 done; 1 files were unreadable in part and the rest is printed, or it could not be written;
+2 bad input
 
 `
 

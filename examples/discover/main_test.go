@@ -139,7 +139,7 @@ func TestExits(t *testing.T) {
 func TestClosedPipe(t *testing.T) {
 	for _, args := range [][]string{nil, {"-json"}, {"-decide"}, {"-decide", "-json"}} {
 		var errs bytes.Buffer
-		if code := run(t.Context(), args, strings.NewReader(""), closed{}, &errs); code != exitBadInput || !strings.Contains(errs.String(), "closed") {
+		if code := run(t.Context(), args, strings.NewReader(""), closed{}, &errs); code != exitInPart || !strings.Contains(errs.String(), "closed") {
 			t.Error(args, code, errs.String())
 		}
 	}
