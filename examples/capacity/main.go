@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/capacity"
+	printed "github.com/cotenant/cotenant/examples/internal/page"
 )
 
 func main() {
@@ -54,7 +55,9 @@ type options struct {
 }
 
 // run is the command: 0 is success, 1 a failure, 2 bad input, 3 no arrangement.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
+	stdout, done := printed.Check("capacity", stdout, stderr)
+	defer done(&code)
 	fs := flag.NewFlagSet("capacity", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	var o options
@@ -77,8 +80,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch err := fs.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(stdout, usage)
-		fs.SetOutput(stdout)
-		fs.PrintDefaults()
+		fmt.Fprint(stdout, printed.Flags(fs))
 		return 0
 	case err != nil:
 		return fail(2, err)

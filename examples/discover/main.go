@@ -32,6 +32,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/cotenant/cotenant/decision/discover"
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
 
@@ -83,7 +84,9 @@ type options struct {
 	files                    []string
 }
 
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	stdout, done := page.Check("discover", stdout, stderr)
+	defer done(&code)
 	fs := flag.NewFlagSet("discover", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // errors are reported below
 	var o options
@@ -100,8 +103,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(stdout, usage)
-		fs.SetOutput(stdout)
-		fs.PrintDefaults()
+		fmt.Fprint(stdout, page.Flags(fs))
 		fmt.Fprint(stdout, "\nKinds of workloads are guessed by the first of these rules that fits; -hints override them:\n")
 		for _, r := range discover.KindRules() {
 			fmt.Fprintf(stdout, "  %-17s %-20s %s\n", r.Name, r.Kind, r.What)
@@ -270,7 +272,7 @@ func width(stdout io.Writer) int {
 	if err == nil && n > 0 {
 		return n
 	}
-	if file, ok := stdout.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+	if file, ok := stdout.(interface{ Fd() uintptr }); ok && term.IsTerminal(int(file.Fd())) {
 		n, _, _ = term.GetSize(int(file.Fd())) // 0 where it cannot be told
 	}
 	return n
