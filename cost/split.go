@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/optional"
@@ -58,7 +59,7 @@ type SharedGPU struct {
 
 // TenantUse is what one tenant had of a shared GPU.
 type TenantUse struct {
-	Tenant string `yaml:"tenant,required"` // unique
+	Tenant string `yaml:"tenant,required"` // unique, without control characters
 	// Allocated is what was set aside for the tenant: replicas of a time-sliced
 	// GPU, active thread percentage under MPS, MIG slices (memory slices where
 	// memory is what runs out first: four 1g.20gb fill an A100-80GB by 2 of 8
@@ -186,6 +187,8 @@ func (g SharedGPU) check(opts SplitOptions) error {
 			l.Addf(at+".tenant", "name the tenant", "it is empty")
 		case seen[t.Tenant]:
 			l.Addf(at+".tenant", "add up what one tenant had", "%q is there twice", problem.Clip(t.Tenant))
+		case strings.ContainsFunc(t.Tenant, unicode.IsControl):
+			l.Addf(at+".tenant", "use letters, digits and signs", "%q holds control characters", problem.Clip(t.Tenant))
 		}
 		seen[t.Tenant] = true
 		if !isWeight(t.Allocated) {

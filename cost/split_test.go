@@ -236,3 +236,10 @@ func BenchmarkSplit(b *testing.B) {
 		}
 	}
 }
+
+func TestTenantsWithControlCharacters(t *testing.T) {
+	g := SharedGPU{Price: money(t, "1 USD"), Tenants: []TenantUse{{Tenant: "a\x1b[2J\nsum  0.00", Allocated: 1}}}
+	if _, err := g.Split(SplitOptions{}); !errors.Is(err, ErrInput) || strings.ContainsAny(err.Error(), "\x1b") || !strings.Contains(err.Error(), "control characters") {
+		t.Errorf("%v", err)
+	}
+}

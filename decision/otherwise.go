@@ -7,6 +7,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -252,7 +253,7 @@ func (pl *planner) measurement(w int, d *Decision) *Settle {
 	if file == "" {
 		file = "the fleet file"
 	}
-	s := &Settle{Measurement: fmt.Sprintf("%s of a replica of %s alone on a %s at its load; state it in %s as its %s", strings.Join(what, " and "), d.Workload, pl.pools[c.pool].ground.GPU().Name, file, strings.Join(keys, " and "))}
+	s := &Settle{Measurement: fmt.Sprintf("%s of a replica of %s alone on %s at its load; state it in %s as its %s", strings.Join(what, " and "), d.Workload, problem.A(pl.pools[c.pool].ground.GPU().Name), file, strings.Join(keys, " and "))}
 	if !cw.demand.Serves {
 		s.Command = "go run ./examples/monitor -real -duration 10m -json"
 		return s

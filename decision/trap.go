@@ -231,7 +231,7 @@ var detectors = map[string]func(*trapScene) string{
 			return ""
 		}
 		set, known := s.p.ground.GPU().TimesliceSetting.Get()
-		return say(!known || set != sharing.AnswerYes, "no source confirms that a %s lets its time slice be set; probe before relying on %q", s.p.ground.GPU().Name, levelNames.String(s.p.pool.Timeslice))
+		return say(!known || set != sharing.AnswerYes, "no source confirms that %s lets its time slice be set; probe before relying on %q", problem.A(s.p.ground.GPU().Name), levelNames.String(s.p.pool.Timeslice))
 	},
 	"equal-load-per-model": func(s *trapScene) string {
 		return say(s.w.Evidence == EvidenceEqualConcurrency, "figures at equal load per model flatter sharing; compare at equal load per GPU")

@@ -17,6 +17,8 @@
 // on the client itself. With Options.Dir set, the run leaves a directory of
 // artifacts (see [ArtifactConfig] and its neighbours), which [LoadResult] reads
 // back and [Merge] puts together for the workers that shared a plan.
+// A tenant can ask for adapters by name ([AdapterMix]), each with figures of its own, and
+// leave the choice among its endpoints to a [Router] of the caller's.
 // [Search] looks for the highest rate that keeps the tenants' SLOs, and [Study]
 // makes the runs that show how tenants disturb one another.
 //

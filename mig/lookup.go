@@ -29,13 +29,22 @@ type LookupError struct {
 	hint    string
 }
 
+// keys lists the catalogue.
+func keys() string {
+	var out []string
+	for _, m := range Models() {
+		out = append(out, m.Key)
+	}
+	return strings.Join(out, ", ")
+}
+
 // Error names the matches, or the nearest name, or says what is known of a GPU
 // whose profiles are not.
 func (e *LookupError) Error() string {
 	if len(e.Matches) > 0 {
 		return fmt.Sprintf("mig: ambiguous GPU %q: it may be %s; use one of these, or a PCI id with its subsystem", problem.Clip(e.Name), strings.Join(e.Matches, ", "))
 	}
-	return fmt.Sprintf("mig: unknown GPU %q; %s", problem.Clip(e.Name), cmp.Or(e.hint, "it is not in the catalogue (see Models)"))
+	return fmt.Sprintf("mig: unknown GPU %q; %s", problem.Clip(e.Name), cmp.Or(e.hint, "it is not among those with MIG: "+keys()))
 }
 
 // Is reports whether target is the sentinel of this error.

@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +12,7 @@ import (
 )
 
 // arrange foresees a candidate and describes it. Where its verdict is unknown, the
-// same with more GPUs follows as soon as that is known to be kept.
+// cheapest that is known to be kept follows: with more of the same GPUs, or on others.
 func (s *search) arrange(ctx context.Context, c *candidate) ([]Arrangement, error) {
 	a, err := s.describe(ctx, c)
 	if err != nil {
@@ -21,32 +22,77 @@ func (s *search) arrange(ctx context.Context, c *candidate) ([]Arrangement, erro
 	if a.Verdict != VerdictUnknown {
 		return out, nil
 	}
-	with := *c
-	with.parts = slices.Clone(c.parts)
+	safe, err := s.secure(ctx, &a, nil)
+	if err != nil {
+		return out, err
+	}
+	parts, _ := s.plan.parts(c.kind)
+	for _, g := range s.gpus {
+		if g == c.gpu() {
+			continue
+		}
+		var beat *candidate
+		if safe != nil {
+			beat = &safe.found
+		}
+		other, err := s.on(ctx, c.kind, parts, g, beat)
+		var unfit *unfitError
+		switch {
+		case errors.As(err, &unfit) || err == nil && (other == nil || !other.kept):
+			continue
+		case err != nil:
+			return out, err
+		}
+		b, err := s.describe(ctx, other)
+		if err != nil {
+			return out, err
+		}
+		next := &b
+		if b.Verdict != VerdictKept {
+			if next, err = s.secure(ctx, &b, safe); err != nil {
+				return out, err
+			}
+		}
+		if next != nil && (safe == nil || next.CostPerHour.Micros() < safe.CostPerHour.Micros()) {
+			safe = next
+		}
+	}
+	if safe != nil {
+		out = append(out, *safe)
+	}
+	return out, nil
+}
+
+// secure gives an arrangement more GPUs until it is known to keep the objectives; nil
+// when that takes too many, or as much money as below costs.
+func (s *search) secure(ctx context.Context, a *Arrangement, below *Arrangement) (*Arrangement, error) {
+	c := a.found
+	c.parts = slices.Clone(c.parts)
 	report, routes := a.report, a.routes
 	for range 12 {
+		before := c.gpus() // with which it is not known to be kept
 		// More for the server whose tenant is nearest to its limits.
-		before := with.gpus() // with which it is not known to be kept
-		p := s.partOf(&with, s.judge(highest(s.seen(report, routes))).tenant)
+		p := s.partOf(&c, s.judge(highest(s.seen(report, routes))).tenant)
 		p.n = max(p.n+1, int(float64(p.n)*1.2))
-		if with.gpus() > c.gpu().Most || with.gpus() > 4*c.gpus() {
-			break
+		price, err := c.perHour()
+		if err != nil || c.gpus() > c.gpu().Most || c.gpus() > 4*a.GPUs || below != nil && price.Micros() >= below.CostPerHour.Micros() {
+			return nil, err
 		}
-		if report, routes, err = s.foresee(ctx, &with); err != nil {
-			return out, err
+		if report, routes, err = s.foresee(ctx, &c); err != nil {
+			return nil, err
 		}
 		if s.judge(s.seen(report, routes)).verdict != VerdictKept {
 			continue
 		}
-		safe, err := s.described(ctx, &with, report, routes)
+		safe, err := s.described(ctx, &c, report, routes)
 		if err != nil {
-			return out, err
+			return nil, err
 		}
-		safe.Gap = max(safe.Gap, figures4(float64(with.gpus()-before-1)/float64(with.gpus())))
-		safe.Reason = fmt.Sprintf("%d GPUs may do, with %d the objectives are kept whatever the uncertain costs are; %s", c.gpus(), with.gpus(), safe.Reason)
-		return append(out, safe), nil
+		safe.Gap = max(safe.Gap, figures4(float64(c.gpus()-before-1)/float64(c.gpus())))
+		safe.Reason = fmt.Sprintf("%d GPUs may do, with %d the objectives are kept whatever the uncertain costs are; %s", a.GPUs, c.gpus(), safe.Reason)
+		return &safe, nil
 	}
-	return out, nil
+	return nil, nil
 }
 
 // highest are figures at the bad ends of their intervals.

@@ -274,7 +274,7 @@ func TestNothingKeepsIt(t *testing.T) {
 	r := found(t, small(t, 1, func(p *capacity.Plan) {
 		p.Tenants[0].Objectives = limits(time.Millisecond, time.Millisecond)
 	}))
-	if r.Chosen != nil || len(r.Why) != 1 || !strings.Contains(r.Why[0], "no GPU of the plan meets the objectives: even when requests hardly meet, chat's t") {
+	if r.Chosen != nil || len(r.Why) != 1 || !strings.Contains(r.Why[0], "no GPU of the plan meets the objectives: even of requests that come one by one, chat's t") {
 		t.Errorf("%q", r.Why)
 	}
 	for _, a := range r.Arrangements {

@@ -18,7 +18,7 @@ func (s *search) grow(ctx context.Context, a *Arrangement, c *candidate, at judg
 	if at.verdict == VerdictMissed {
 		a.FirstLimit = s.words(at, seen)
 		if why := s.alone(c); why != "" {
-			a.FirstLimit = fmt.Sprintf("no number of GPUs helps: even when requests hardly meet, %s", why)
+			a.FirstLimit = fmt.Sprintf("no number of GPUs helps: even of requests that come one by one, %s", why)
 		}
 	}
 	kept, broken := 0.0, false

@@ -350,10 +350,14 @@ func (s *search) floor(ctx context.Context, l *layout, router predict.RoutePolic
 		return known
 	}
 	c := &candidate{kind: l.kind, parts: []placed{{layout: *l, n: 1}}, router: router}
-	seen, alone, err := s.play(ctx, c, s.idleLoad())
+	cluster, routes := s.cluster(c)
+	s.plays++
+	report, err := cluster.Play(ctx, s.traffic.apart(routes))
 	if err != nil {
 		return ""
 	}
+	seen := s.seen(report, routes)
+	alone := s.judge(seen)
 	s.floors[key] = ""
 	if alone.verdict != VerdictKept {
 		s.floors[key] = s.words(alone, seen)
@@ -363,11 +367,6 @@ func (s *search) floor(ctx context.Context, l *layout, router predict.RoutePolic
 
 func (s *search) floorKey(l *layout) string {
 	return fmt.Sprint(l.kind, l.gpu.Name, l.describe(), l.servers[0].name, len(l.servers), l.copies)
-}
-
-// idleLoad is a multiple of the trace at which requests hardly meet.
-func (s *search) idleLoad() float64 {
-	return min(s.load, 0.02*s.traffic.seconds(1)/float64(len(s.traffic.window)))
 }
 
 // routers are the policies that are tried, the one to start with first.

@@ -147,6 +147,19 @@ func (t *traffic) requests(routes map[int]route, load float64) iter.Seq[predict.
 	}, routes, load)
 }
 
+// apart are the same requests, each long after the one before has ended.
+func (t *traffic) apart(routes map[int]route) iter.Seq[predict.Request] {
+	return func(yield func(predict.Request) bool) {
+		n := 0
+		for r := range t.requests(routes, 1) {
+			r.At = time.Duration(n) * time.Hour
+			if n++; !yield(r) {
+				return
+			}
+		}
+	}
+}
+
 func scaled(all iter.Seq[Request], routes map[int]route, load float64) iter.Seq[predict.Request] {
 	return func(yield func(predict.Request) bool) {
 		for r := range all {

@@ -136,7 +136,7 @@ func (s *search) whyNone(r *Result) string {
 	}
 	for i := range r.Arrangements {
 		if why := s.alone(&r.Arrangements[i].found); why != "" {
-			return fmt.Sprintf("no GPU of the plan meets the objectives: even when requests hardly meet, %s", why)
+			return fmt.Sprintf("no GPU of the plan meets the objectives: even of requests that come one by one, %s", why)
 		}
 	}
 	if len(r.Arrangements) == 0 {

@@ -28,6 +28,7 @@ type build struct {
 	tenants      map[*node][]*workload
 	byDevice     map[string]*workload // by the UUID of a GPU or MIG device that a claim gave
 	sharedSeries map[*workload]bool   // measured only together with others on its device
+	priced       map[string]bool      // GPUs and instance types that a price was looked up for
 }
 
 // pool is nodes with the same GPUs.
@@ -39,14 +40,13 @@ type pool struct {
 
 // workload is pods of one owner that ask for the same.
 type workload struct {
-	name    string
-	pods    []*pod
-	key     workloadKey
-	all     int // pods, or the replicas that its owner wants
-	running int
-	index   int
-	first   *pod
-	held    decision.Optional[sharing.Bytes] // memory that its process holds, of a machine
+	name  string
+	pods  []*pod
+	key   workloadKey
+	all   int // pods, or the replicas that its owner wants
+	index int
+	first *pod
+	held  decision.Optional[sharing.Bytes] // memory that its process holds, of a machine
 }
 
 type workloadKey struct {
@@ -58,7 +58,7 @@ type workloadKey struct {
 // Discover makes the fleet of what was read so far. It may be called again
 // after more was read.
 func (c *Collector) Discover() *Discovery {
-	b := &build{c: c, devices: c.devices, held: map[allocation]int{}, byName: map[string]*node{}, poolOf: map[*node]*pool{}, found: map[Finding]bool{}, byDevice: map[string]*workload{}, sharedSeries: map[*workload]bool{},
+	b := &build{c: c, devices: c.devices, held: map[allocation]int{}, byName: map[string]*node{}, poolOf: map[*node]*pool{}, found: map[Finding]bool{}, byDevice: map[string]*workload{}, sharedSeries: map[*workload]bool{}, priced: map[string]bool{},
 		Discovery: &Discovery{Provenance: map[string]Provenance{}, usedBy: map[string]string{}, Findings: slices.Clone(c.findings)}}
 	b.Fleet.Version = "v1"
 	b.claims()
@@ -72,8 +72,10 @@ func (c *Collector) Discover() *Discovery {
 	b.makePools()
 	b.makeWorkloads()
 	b.takeUsage()
+	b.takeServing()
 	b.today()
 	b.check()
+	b.unusedPrices()
 	b.traps()
 	b.rightsize()
 	b.unknowns()
@@ -170,9 +172,6 @@ func (b *build) group() {
 		if w := add(p); w != nil {
 			w.pods = append(w.pods, p)
 			w.all++
-			if p.running {
-				w.running++
-			}
 			if p.node != "" && w.first.node == "" {
 				w.first = p
 			}

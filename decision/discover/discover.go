@@ -119,36 +119,36 @@ type Options struct {
 type Collector struct {
 	opts Options
 
-	objects, pods, ended int
-	nodes                map[string]*nodeObject
-	devices              map[string]map[string]*device // by node and name
-	generation           map[string]int64
-	claims, templates    map[string]*claim
-	controllers          map[string]*controller
-	autoscalers          map[string]autoscaler
-	users                []*pod
-	podUIDs              map[string]string
-	clusters             map[string][]string // nodes by the cluster that a label names
-	clusterUID           string
-	usage                *usage.Reader // nil = no samples
-	machines             []*machine
-	instances            map[string]map[int][]telemetry.MIGInstance // by file name and GPU
-	skipped              map[string]int                             // objects of kinds that are not read
-	troubles             problem.List
-	told                 map[string]int
-	findings             []Finding
-	found                map[Finding]bool
+	objects           int
+	nodes             map[string]*nodeObject
+	devices           map[string]map[string]*device // by node and name
+	generation        map[string]int64
+	claims, templates map[string]*claim
+	controllers       map[string]*controller
+	autoscalers       map[string]autoscaler
+	users             []*pod
+	podUIDs           map[string]string
+	clusters          map[string][]string // nodes by the cluster that a label names
+	clusterUID        string
+	usage             *usage.Reader // nil = no samples
+	machines          []*machine
+	pages             []metricsPage
+	instances         map[string]map[int][]telemetry.MIGInstance // by file name and GPU
+	troubles          problem.List
+	told              map[string]int
+	findings          []Finding
+	found             map[Finding]bool
 }
 
 // New returns a Collector without inputs.
 func New(opts Options) *Collector {
 	return &Collector{opts: opts, nodes: map[string]*nodeObject{}, devices: map[string]map[string]*device{}, generation: map[string]int64{},
 		claims: map[string]*claim{}, templates: map[string]*claim{}, controllers: map[string]*controller{}, autoscalers: map[string]autoscaler{},
-		podUIDs: map[string]string{}, clusters: map[string][]string{}, skipped: map[string]int{}, told: map[string]int{}, instances: map[string]map[int][]telemetry.MIGInstance{}, found: map[Finding]bool{}}
+		podUIDs: map[string]string{}, clusters: map[string][]string{}, told: map[string]int{}, instances: map[string]map[int][]telemetry.MIGInstance{}, found: map[Finding]bool{}}
 }
 
 // sniffed is how much of a file is looked at to tell its kind.
-const sniffed = 4096
+const sniffed = 32 << 10
 
 // Read takes a file over; name stands for it in what is said of it. The file's
 // kind is found from its content. The error names what could not be read; what
@@ -185,13 +185,16 @@ func (c *Collector) read(name string, head []byte, in io.Reader) error {
 	if kind := usage.Sniff(head); kind != usage.KindNone {
 		return c.readUsage(name, kind, in)
 	}
+	if servingHead.Match(head) {
+		return c.readServing(name, in)
+	}
 	switch {
 	case text[0] == '{':
 		return c.readKube(name, in)
 	case bytes.HasPrefix(text, []byte("apiVersion:")), bytes.HasPrefix(text, []byte("---")), bytes.HasPrefix(text, []byte("items:")), bytes.HasPrefix(text, []byte("kind:")):
 		return fmt.Errorf("%s: it is YAML: write it with `kubectl get ... -o json`", name)
 	}
-	return fmt.Errorf("%s: it is of no kind that is read (it begins with %.40q): give Kubernetes objects as JSON, what nvidia-smi printed, or samples of dcgm-exporter", name, firstLine(text))
+	return fmt.Errorf("%s: it is of no kind that is read (it begins with %.40q): give Kubernetes objects as JSON, what nvidia-smi printed, samples of dcgm-exporter, or a model server's metrics", name, firstLine(text))
 }
 
 // readMachine reads what nvidia-smi printed.
@@ -296,7 +299,8 @@ func (c *Collector) find(code string, severity sharing.Severity, object, source,
 	c.findings = append(c.findings, f)
 }
 
-// Workload names the workload that a pod belongs to, "" where it has none.
+// Workload names the workload that a pod ("namespace/name") belongs to, "" where
+// it has none: for whoever has figures of their own by pod.
 func (d *Discovery) Workload(pod string) string { return d.usedBy[pod] }
 
 // ambiguous are the boards that an ambiguous name may mean.

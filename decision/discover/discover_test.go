@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
 )
@@ -84,6 +86,9 @@ func TestFleetIsRead(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v\n%s", file, err, &first)
 			continue
+		}
+		if diff := cmp.Diff(d.Fleet, *fleet); diff != "" {
+			t.Errorf("%s: read back (-discovered +read):\n%s", file, diff)
 		}
 		result, err := decision.Decide(fleet, decision.Options{})
 		if err != nil || len(result.Decisions) != len(d.Fleet.Workloads) {
@@ -189,4 +194,77 @@ func podsOf(objects string) map[string]string {
 		}
 	}
 	return out
+}
+
+// TestHints: what the user says stands in the place of what was found, and in the
+// fleet file.
+func TestHints(t *testing.T) {
+	h, err := discover.ParseHints([]byte(`
+trust: all
+nodes: {bare-2: {gpu: L40S}}
+pools: {"*": {driver: 550.54.15, platform: onprem}}
+workloads:
+  "*/*": {kind: batch}
+  a/svc: {kind: online-inference, model: {parameters: 8e9, weights: fp8, kv_cache: 4GiB}, load: {requests_per_s: 2.5, input_tokens: 300, output_tokens: 200},
+    slo: {ttft_p99: 800ms, tpot_p99: 40ms}, solo: {ttft_p99: 120ms}, isolation: {fault: hardware}, tenant: shop, trust: [b], spot: true}
+  b/mystery: {memory: 6GiB, gpu_busy: 0.125, peak_busy: 0.5}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile("testdata/clusters/bare.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := read(t, discover.Options{Hints: h}, "bare.json", string(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := d.WriteFleet(&out); err != nil {
+		t.Fatal(err)
+	}
+	fleet, err := decision.ParseFleet(out.Bytes())
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	if diff := cmp.Diff(d.Fleet, *fleet); diff != "" {
+		t.Errorf("(-discovered +read):\n%s\n%s", diff, &out)
+	}
+	svc, mystery := &fleet.Workloads[0], &fleet.Workloads[1]
+	if len(fleet.Pools) != 2 || svc.Kind != decision.KindOnlineInference || svc.Model == nil || svc.Load == nil || svc.Tenant != "shop" || !svc.Spot || mystery.Kind != decision.KindBatch || mystery.PeakBusy.Or(0) != 0.5 {
+		t.Errorf("%s", &out)
+	}
+	checkProvenance(t, "hints", d)
+	for _, bad := range []string{"workloads: {a: {kind: nothing}}", "workloads: {\"[\": {}}", "nodes: {a: {gpu: A100}}", "workloads: {a: {memory: 1GiB, model: {parameters: 1e9, weights: fp16}}}"} {
+		if _, err := discover.ParseHints([]byte(bad)); err == nil {
+			t.Errorf("%s is taken", bad)
+		}
+	}
+}
+
+// TestPrices: the machine's price before the GPU's, and a name of several GPUs for
+// those without one of their own.
+func TestPrices(t *testing.T) {
+	prices, err := discover.ParsePrices([]byte("A100: 3 USD\nA100-SXM4-80GB: 3.25 USD\np4d.24xlarge: 20 USD\np4de.24xlarge: 40 USD"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{"mig-mixed": "3.25 USD -", "mig-single": "3.00 USD -", "bare": "- 20.00 USD", "hami": "- -"} {
+		data, err := os.ReadFile("testdata/clusters/" + file + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := read(t, discover.Options{Prices: prices}, file, string(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &d.Fleet.Pools[0]
+		if got := p.PricePerGPUHour.String() + " " + p.NodePricePerHour.String(); got != want {
+			t.Errorf("%s: %s, want %s", file, got, want)
+		}
+		if found(d, "price-unused") == nil {
+			t.Errorf("%s: p4de.24xlarge is nowhere, and nothing says so", file)
+		}
+	}
 }

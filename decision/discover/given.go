@@ -19,9 +19,10 @@ import (
 // of an instance type an hour.
 type Prices struct {
 	gpus, machines map[string]cost.Money
+	loose          map[string]string // GPUs whose price stands under a name of several
 }
 
-// ParsePrices reads prices: a mapping from GPU models ("A100-SXM4-80GB") and
+// ParsePrices reads prices: a mapping from GPU models ("A100-SXM4-80GB", or "A100" for any) and
 // instance types ("p4d.24xlarge") to prices an hour ("3.25 USD"), YAML or JSON.
 // A GPU's price is for one GPU, an instance type's for the machine.
 func ParsePrices(data []byte) (*Prices, error) {
@@ -29,7 +30,7 @@ func ParsePrices(data []byte) (*Prices, error) {
 	if err := strictyaml.Decode(data, &file, strictyaml.Options{MaxBytes: 1 << 20}); err != nil {
 		return nil, fmt.Errorf("%w: prices: %w", ErrInvalid, err)
 	}
-	out := &Prices{gpus: map[string]cost.Money{}, machines: map[string]cost.Money{}}
+	out := &Prices{gpus: map[string]cost.Money{}, machines: map[string]cost.Money{}, loose: map[string]string{}}
 	var l problem.List
 	currency := ""
 	for _, key := range slices.Sorted(maps.Keys(file)) {
@@ -45,8 +46,13 @@ func ParsePrices(data []byte) (*Prices, error) {
 		switch {
 		case err == nil:
 			out.gpus[gpu.Name] = m
-		case len(ambiguous(err)) > 0:
-			l.AddErr(key, err)
+			delete(out.loose, gpu.Name)
+		case len(ambiguous(err)) > 0: // "A100" is any of them
+			for _, name := range ambiguous(err) {
+				if _, exact := out.gpus[name]; !exact {
+					out.gpus[name], out.loose[name] = m, key
+				}
+			}
 		default:
 			out.machines[key] = m
 		}
@@ -67,6 +73,7 @@ func (b *build) price(p *pool, at string, out *decision.Pool) {
 	if prices == nil {
 		return
 	}
+	b.priced[out.InstanceType], b.priced[out.GPU] = true, true
 	if m, ok := prices.machines[out.InstanceType]; ok && out.InstanceType != "" {
 		out.NodePricePerHour = decision.Some(m)
 		b.note(at+".node_price_per_hour", Provenance{BasisGiven, "prices, " + out.InstanceType})
@@ -75,6 +82,21 @@ func (b *build) price(p *pool, at string, out *decision.Pool) {
 	if m, ok := prices.gpus[out.GPU]; ok {
 		out.PricePerGPUHour = decision.Some(m)
 		b.note(at+".price_per_gpu_hour", Provenance{BasisGiven, "prices, " + out.GPU})
+	}
+}
+
+// unusedPrices finds prices of what the cluster does not have.
+func (b *build) unusedPrices() {
+	prices := b.c.opts.Prices
+	if prices == nil {
+		return
+	}
+	for _, of := range []map[string]cost.Money{prices.gpus, prices.machines} {
+		for key := range of {
+			if !b.priced[key] && prices.loose[key] == "" {
+				b.find("price-unused", sharing.SeverityLow, "price of "+key, "prices", "no pool has this GPU or instance type: it is not used")
+			}
+		}
 	}
 }
 
@@ -226,7 +248,7 @@ func (b *build) hintWorkload(at string, out *decision.Workload) {
 		set("pool", v.Pool != "", func() { out.Pool = v.Pool })
 		set("spot", v.Spot, func() { out.Spot = true })
 	}
-	if out.Memory.IsZero() == false || out.Model != nil {
+	if !out.Memory.IsZero() || out.Model != nil {
 		if p := b.Provenance[at+".pool"]; p.Basis == BasisDerived {
 			out.Pool = ""
 			delete(b.Provenance, at+".pool")

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cotenant/cotenant/decision"
 )
@@ -36,7 +37,23 @@ var kindRules = []KindRule{
 	{Name: "job", Kind: decision.KindBatch, What: "owned by a Job", owners: []string{"Job", "CronJob", "Workflow", "VolcanoJob"}},
 	{Name: "service-port", Kind: decision.KindOnlineInference, What: "a Deployment or StatefulSet with a container port", and: true, owners: serviceOwners, ports: []int{0}},
 	{Name: "service-owner", Kind: decision.KindOnlineInference, What: "owned by a Deployment, StatefulSet or LeaderWorkerSet", owners: serviceOwners},
+	{Name: "idle-shape", Kind: decision.KindNotebook, What: "a lone pod that held memory idle 70% of 6 h or more", owners: []string{}},
+	{Name: "steady-shape", Kind: decision.KindTraining, What: "a lone pod 85% busy over 6 h or more", owners: []string{}},
 	{Name: "lone-pod", Kind: decision.KindBatch, What: "none of the others", owners: []string{""}},
+}
+
+// shapeOf is the kind that a workload's use of its GPU suggests, where nothing
+// else says any.
+func shapeOf(u *Used, known time.Duration) (guess, bool) {
+	idle, ok := u.ExecutionIdle.Get()
+	switch {
+	case known < 6*time.Hour:
+	case ok && idle >= 0.7:
+		return guess{decision.KindNotebook, "idle-shape"}, true
+	case u.BusyMean.Or(0) >= 0.85:
+		return guess{decision.KindTraining, "steady-shape"}, true
+	}
+	return guess{}, false
 }
 
 var (

@@ -8,204 +8,7 @@ import (
 	"strings"
 )
 
-// stringMap is a mapping of which only the keys that keep wants are kept: what
-// an annotation or label may hold besides (configurations with environment
-// values among it) is not copied.
-type stringMap map[string]string
-
-// keptKeys are the beginnings of the labels and annotations that are read.
-var keptKeys = []string{
-	"nvidia.com/", "resource.nvidia.com/", "feature.node.kubernetes.io/pci-10de", "node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type",
-	"cloud.google.com/gke-", "karpenter.sh/nodepool", "karpenter.k8s.aws/instance-gpu", "eks.amazonaws.com/nodegroup", "eks.amazonaws.com/instance-gpu",
-	"kubernetes.azure.com/agentpool", "kubernetes.azure.com/cluster", "agentpool", "alpha.eksctl.io/nodegroup-name", "alpha.eksctl.io/cluster-name",
-	"hami.io/", "4pd.io/", "volcano.sh/", "kai.scheduler/", "runai/", "run.ai/", "runai-", "gpu-fraction", "gpu-memory", "gpu-group",
-	"leaderworkerset.sigs.k8s.io/", "training.kubeflow.org/", "jobset.sigs.k8s.io/", "ray.io/", "notebook-name", "serving.kserve.io/", "kueue.x-k8s.io/",
-	"pod-template-hash", "cotenant.dev/", "batch.kubernetes.io/",
-}
-
-func keepKey(key string) bool {
-	for _, k := range keptKeys {
-		if strings.HasPrefix(key, k) {
-			return true
-		}
-	}
-	return false
-}
-
-// UnmarshalJSON keeps the entries that are read. A value that is no text is
-// left out.
-func (m *stringMap) UnmarshalJSON(data []byte) error {
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(data, &all); err != nil {
-		return err
-	}
-	*m = stringMap{}
-	for k, raw := range all {
-		var s string
-		if keepKey(k) && json.Unmarshal(raw, &s) == nil {
-			(*m)[k] = s
-		}
-	}
-	return nil
-}
-
-// quantities are amounts by resource. They may be written as text or numbers.
-type quantities map[string]string
-
-// UnmarshalJSON reads the amounts of everything that is about a GPU.
-func (q *quantities) UnmarshalJSON(data []byte) error {
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(data, &all); err != nil {
-		return err
-	}
-	*q = quantities{}
-	for k, raw := range all {
-		if !strings.HasPrefix(k, "nvidia.com/") && !strings.HasPrefix(k, "volcano.sh/vgpu") && !strings.HasPrefix(k, "amd.com/") && !strings.HasPrefix(k, "gpu.intel.com/") &&
-			!strings.HasPrefix(k, "cotenant.dev/") {
-			continue
-		}
-		(*q)[k] = strings.Trim(string(raw), `"`)
-	}
-	return nil
-}
-
-type ownerRef struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Name       string `json:"name"`
-	Controller bool   `json:"controller"`
-}
-
-type metadata struct {
-	Name        string     `json:"name"`
-	Namespace   string     `json:"namespace"`
-	UID         string     `json:"uid"`
-	Labels      stringMap  `json:"labels"`
-	Annotations stringMap  `json:"annotations"`
-	Owners      []ownerRef `json:"ownerReferences"`
-	Deleted     string     `json:"deletionTimestamp"`
-}
-
-// controller is the owner that makes an object.
-func (m *metadata) controller() ownerRef {
-	for _, o := range m.Owners {
-		if o.Controller {
-			return o
-		}
-	}
-	if len(m.Owners) > 0 {
-		return m.Owners[0]
-	}
-	return ownerRef{}
-}
-
-// header is what every object has.
-type header struct {
-	APIVersion string   `json:"apiVersion"`
-	Kind       string   `json:"kind"`
-	Metadata   metadata `json:"metadata"`
-}
-
-type nodeObject struct {
-	Metadata metadata `json:"metadata"`
-	Spec     struct {
-		ProviderID    string `json:"providerID"`
-		Unschedulable bool   `json:"unschedulable"`
-	} `json:"spec"`
-	Status struct {
-		Allocatable quantities `json:"allocatable"`
-		Capacity    quantities `json:"capacity"`
-	} `json:"status"`
-}
-
-type resources struct {
-	Limits   quantities `json:"limits"`
-	Requests quantities `json:"requests"`
-	Claims   []struct {
-		Name string `json:"name"`
-	} `json:"claims"`
-}
-
-type container struct {
-	Name          string    `json:"name"`
-	Image         string    `json:"image"`
-	Command       []string  `json:"command"`
-	Args          []string  `json:"args"`
-	RestartPolicy string    `json:"restartPolicy"`
-	Resources     resources `json:"resources"`
-	Ports         []struct {
-		Port int    `json:"containerPort"`
-		Name string `json:"name"`
-	} `json:"ports"`
-	Security struct {
-		Privileged bool   `json:"privileged"`
-		RunAsUser  *int64 `json:"runAsUser"`
-	} `json:"securityContext"`
-}
-
-type podSpec struct {
-	NodeName       string      `json:"nodeName"`
-	Scheduler      string      `json:"schedulerName"`
-	RuntimeClass   string      `json:"runtimeClassName"`
-	NodeSelector   stringMap   `json:"nodeSelector"`
-	Containers     []container `json:"containers"`
-	InitContainers []container `json:"initContainers"`
-	Claims         []podClaim  `json:"resourceClaims"`
-	Security       struct {
-		RunAsUser *int64 `json:"runAsUser"`
-	} `json:"securityContext"`
-}
-
-type podClaim struct {
-	Name     string `json:"name"`
-	Claim    string `json:"resourceClaimName"`
-	Template string `json:"resourceClaimTemplateName"`
-}
-
-type podObject struct {
-	Metadata metadata `json:"metadata"`
-	Spec     podSpec  `json:"spec"`
-	Status   struct {
-		Phase  string `json:"phase"`
-		Claims []struct {
-			Name  string `json:"name"`
-			Claim string `json:"resourceClaimName"`
-		} `json:"resourceClaimStatuses"`
-	} `json:"status"`
-}
-
-// controllerObject is a Deployment, StatefulSet, ReplicaSet, Job,
-// LeaderWorkerSet or another object with a template of pods.
-type controllerObject struct {
-	Metadata metadata `json:"metadata"`
-	Spec     struct {
-		Replicas    *int `json:"replicas"`
-		Parallelism *int `json:"parallelism"`
-		Template    struct {
-			Metadata metadata `json:"metadata"`
-			Spec     podSpec  `json:"spec"`
-		} `json:"template"`
-	} `json:"spec"`
-}
-
-type autoscalerObject struct {
-	Metadata metadata `json:"metadata"`
-	Spec     struct {
-		Target struct {
-			Kind string `json:"kind"`
-			Name string `json:"name"`
-		} `json:"scaleTargetRef"`
-		Min *int `json:"minReplicas"`
-		Max int  `json:"maxReplicas"`
-	} `json:"spec"`
-}
-
-type configMapObject struct {
-	Metadata metadata          `json:"metadata"`
-	Data     map[string]string `json:"data"`
-}
-
-// maxObjects bounds how many problems of one file are told one by one.
+// maxTold is how many problems of a kind are told of one file.
 const maxTold = 20
 
 // readKube reads Kubernetes objects from r as they come: one object, Lists of
@@ -322,13 +125,16 @@ func (c *Collector) object(file, kind string, raw json.RawMessage) {
 	if h.Kind == "" {
 		h.Kind = kind
 	}
+	if h.Kind == "" {
+		c.trouble(file, fmt.Sprintf("object %d", c.objects), "it does not say its kind")
+		return
+	}
 	read, ok := readers[h.Kind]
 	if h.Kind == "List" {
 		c.trouble(file, fmt.Sprintf("object %d", c.objects), "a List within a List is not read")
 		return
 	}
 	if !ok {
-		c.skipped[h.Kind]++
 		return
 	}
 	group, version, found := strings.Cut(h.APIVersion, "/")
@@ -336,8 +142,7 @@ func (c *Collector) object(file, kind string, raw json.RawMessage) {
 		group, version = "", group
 	}
 	if h.APIVersion != "" && (group != read.group && !(read.group == "*")) {
-		c.skipped[h.Kind]++ // another project's object of the same kind
-		return
+		return // another project's object of the same kind
 	}
 	if h.APIVersion != "" && !read.knows(version) {
 		c.unknownVersion(file, h.Kind, h.APIVersion, read.versions)

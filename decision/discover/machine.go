@@ -191,7 +191,7 @@ func (b *build) processes(n *node, inv *telemetry.Inventory) {
 			one := *w.first
 			one.name = fmt.Sprintf("%s-%d", base, p.PID)
 			w.pods = append(w.pods, &one)
-			w.all, w.running = w.all+1, w.running+1
+			w.all++
 			if m, ok := p.Memory.Get(); ok {
 				w.held = decision.Some(max(m, w.held.Or(0)))
 			}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover/internal/usage"
 	"github.com/cotenant/cotenant/sharing"
@@ -38,7 +37,6 @@ type gathering struct {
 	p50, p95               float64
 	memory                 [3]float64
 	memoryN                int64
-	evidence               decision.Evidence
 	figure                 usage.Figure
 	shared                 bool // some series are a device's that others use too
 	known, idle, execution time.Duration
@@ -256,7 +254,7 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 	}
 	given := func(key string) bool { return b.Provenance[at+"."+key].Basis == BasisGiven }
 	g.Workload = w.name
-	if g.memoryN > 0 && g.memory[2] > 0 {
+	if g.memoryN > 0 && g.memory[2] >= 1 && g.memory[2] <= float64(mostMemory) {
 		g.MemoryP50, g.MemoryP95, g.MemoryMax = bytesOf(g.memory[0]), bytesOf(g.memory[1]), bytesOf(g.memory[2])
 		asked, had := v.Memory.Get()
 		if !given("memory") && !given("model") {
@@ -296,6 +294,10 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 			b.find("execution-idle", sharing.SeverityMedium, "workload "+w.name, kind, "holds GPU memory and does nothing %.0f%% of %s", 100*share, span(g.known))
 		}
 	}
+	if guess, ok := shapeOf(&g.Used, g.known/time.Duration(max(1, g.Pods))); ok && w.first.guess.rule == "lone-pod" && b.Provenance[at+".kind"].Basis == BasisGuess {
+		v.Kind = guess.kind
+		b.note(at+".kind", guessed("rule %s", guess.rule))
+	}
 	b.Used = append(b.Used, g.Used)
 }
 
@@ -332,111 +334,4 @@ func thousands(n int64) string {
 		s = s[:i] + "," + s[i:]
 	}
 	return s
-}
-
-// idleGPUs finds GPUs on which nothing ran and nothing was held.
-func (b *build) idleGPUs(u *usage.Usage, kind string) {
-	type idle struct {
-		n       int
-		longest time.Duration
-	}
-	by := map[*node]*idle{}
-	for i := range u.Devices {
-		s := &u.Devices[i]
-		n := b.byName[s.Node]
-		if n == nil || s.Profile != "" || !s.Instance.IsZero() || s.Times.Known < time.Hour || s.Times.Held > 0 || s.Times.Busy > 0 {
-			continue
-		}
-		if by[n] == nil {
-			by[n] = &idle{}
-		}
-		by[n].n++
-		by[n].longest = max(by[n].longest, s.Times.Known)
-	}
-	for _, n := range b.nodes {
-		if by[n] == nil {
-			continue
-		}
-		money := ""
-		if p := b.poolOf[n]; p != nil {
-			if price, ok := hourly(&b.Fleet.Pools[p.index]); ok {
-				if m, err := price.Mul(int64(by[n].n) * cost.HoursPerMonth); err == nil {
-					money = fmt.Sprintf(": %s a month", m.Round(2))
-				}
-			}
-		}
-		b.find("idle-gpus", sharing.SeverityMedium, "node "+n.name, kind, "%s of %d: nothing ran and nothing was held in %s%s", plural(by[n].n, "idle GPU"), n.gpus, span(by[n].longest), money)
-	}
-}
-
-// strayDevices finds samples of GPUs that are in no node.
-func (b *build) strayDevices(u *usage.Usage, kind string) {
-	if len(b.nodes) == 0 {
-		return
-	}
-	stray, matched := map[string]bool{}, 0
-	for i := range u.Devices {
-		s := &u.Devices[i]
-		switch n := b.byName[s.Node]; {
-		case n == nil && s.Node != "" && b.byDevice[s.GPU] == nil:
-			stray["node "+s.Node] = true
-		case n != nil && len(n.uuids) > 0 && s.GPU != "" && !slices.Contains(n.uuids, s.GPU):
-			stray["GPU "+s.GPU] = true
-		default:
-			matched++
-		}
-	}
-	names := slices.Sorted(maps.Keys(stray))
-	switch {
-	case len(names) == 0:
-	case matched == 0:
-		b.find("gpu-in-no-node", sharing.SeverityMedium, names[0], kind, "none of the samples is of a node among the objects (%s in all): another cluster's, or the exporter names itself and not its node", plural(len(names), "name"))
-	default:
-		for _, name := range names[:min(len(names), maxTold)] {
-			b.find("gpu-in-no-node", sharing.SeverityMedium, name, kind, "there are samples of it, and no such GPU among the objects")
-		}
-	}
-}
-
-// checkSources finds samples that were refused, and sources whose times have
-// nothing in common.
-func (b *build) checkSources(u *usage.Usage) {
-	reasons := map[string]int{}
-	example := ""
-	for _, list := range [][]usage.Stats{u.Tenants, u.Devices} {
-		for i := range list {
-			for f, v := range list[i].Figures {
-				for r, n := range v.Refused {
-					reasons[fmt.Sprintf("%v: %v", f, r)] += n
-					if text := fmt.Sprintf("%v of %v", f, list[i].Key); n > 0 && (example == "" || text < example) {
-						example = text
-					}
-				}
-			}
-		}
-		if len(reasons) > 0 {
-			break
-		}
-	}
-	for i := range u.Sources {
-		if s := &u.Sources[i]; s.Refused > 0 {
-			b.find("samples-refused", sharing.SeverityMedium, "samples of "+example, s.Name, "%d of %d samples are refused (%s); the rest is used", s.Refused, s.Samples, strings.Join(slices.Sorted(maps.Keys(reasons)), ", "))
-		}
-	}
-	var latest, earliest *usage.Source
-	for i := range u.Sources {
-		s := &u.Sources[i]
-		if s.From.IsZero() {
-			continue
-		}
-		if latest == nil || s.From.After(latest.From) {
-			latest = s
-		}
-		if earliest == nil || s.To.Before(earliest.To) {
-			earliest = s
-		}
-	}
-	if latest != nil && earliest != nil && latest.From.After(earliest.To.Add(time.Hour)) {
-		b.find("clocks-disagree", sharing.SeverityMedium, earliest.Name, latest.Name, "its samples end %s before those of %s begin: other times, or clocks that disagree", span(latest.From.Sub(earliest.To)), latest.Name)
-	}
 }

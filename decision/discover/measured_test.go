@@ -1,9 +1,13 @@
 package discover_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
@@ -137,5 +141,112 @@ func TestMachines(t *testing.T) {
 		if strings.HasPrefix(u.Path, "nodes.") {
 			t.Error(u)
 		}
+	}
+}
+
+// TestServing: a model server's page gives latencies alone where its pod has a
+// whole GPU to itself, and none where it shares.
+func TestServing(t *testing.T) {
+	const page = `# TYPE vllm:time_to_first_token_seconds histogram
+vllm:time_to_first_token_seconds_bucket{model_name="m",le="0.1"} 50
+vllm:time_to_first_token_seconds_bucket{model_name="m",le="0.25"} 100
+vllm:time_to_first_token_seconds_bucket{model_name="m",le="+Inf"} 100
+vllm:time_to_first_token_seconds_sum{model_name="m"} 9
+vllm:time_to_first_token_seconds_count{model_name="m"} 100
+`
+	const objects = `{"kind":"List","items":[
+	 {"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{"nvidia.com/gpu.product":"NVIDIA-L4","nvidia.com/gpu.count":"2"}},"status":{"capacity":{"nvidia.com/gpu":"2"}}},
+	 {"apiVersion":"v1","kind":"Pod","metadata":{"name":"chat-0","namespace":"t"},"spec":{"nodeName":"n","containers":[{"image":"vllm/vllm-openai","resources":{"limits":{"nvidia.com/gpu":"1"}}}]},"status":{"phase":"Running"}}]}`
+	c := discover.New(discover.Options{})
+	for name, text := range map[string]string{"objects.json": objects, "dumps/chat-0.txt": page} {
+		if err := c.Read(name, strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := c.Discover()
+	if got := d.Fleet.Workloads[0].Solo.TTFTP99.String(); got != "250ms" {
+		t.Error(got)
+	}
+	if p := d.Provenance["workloads[0].solo"]; p.Basis != discover.BasisMeasured || !strings.Contains(p.Source, "0.1 to 0.25 s") {
+		t.Error(p)
+	}
+	var out strings.Builder
+	if err := d.WriteFleet(&out); err != nil {
+		t.Fatal(err)
+	}
+	if fleet, err := decision.ParseFleet([]byte(out.String())); err != nil || cmp.Diff(d.Fleet, *fleet) != "" {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+	shared, err := join(t, "mps", page)
+	if err != nil || !shared.Fleet.Workloads[1].Solo.TTFTP99.IsZero() || found(shared, "latencies-beside-others") == nil {
+		t.Errorf("%v %+v", err, shared.Findings)
+	}
+}
+
+// TestShape: a pod that nothing else says anything of is known by its use.
+func TestShape(t *testing.T) {
+	const objects = `{"kind":"List","items":[{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{"nvidia.com/gpu.product":"NVIDIA-L4","nvidia.com/gpu.count":"1"}},"status":{"capacity":{"nvidia.com/gpu":"1"}}},
+	 {"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","namespace":"t"},"spec":{"nodeName":"n","containers":[{"image":"i","resources":{"limits":{"nvidia.com/gpu":"1"}}}]},"status":{"phase":"Running"}}]}`
+	for sm, want := range map[string]string{"0": "notebook guess: rule idle-shape", "0.95": "training guess: rule steady-shape", "0.4": "batch guess: rule lone-pod"} {
+		c := discover.New(discover.Options{})
+		for _, f := range []struct{ name, metric, value string }{{"a", "DCGM_FI_DEV_FB_USED", "4000"}, {"b", "DCGM_FI_PROF_SM_ACTIVE", sm}} {
+			var values []string
+			for i := range 8 * 60 {
+				values = append(values, fmt.Sprintf(`[%d,%q]`, 1763769600+60*i, f.value))
+			}
+			if err := c.Read(f.name, strings.NewReader(fmt.Sprintf(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":%q,"Hostname":"n","UUID":"GPU-1","gpu":"0","namespace":"t","pod":"x"},"values":[%s]}]}}`, f.metric, strings.Join(values, ",")))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.Read("objects", strings.NewReader(objects)); err != nil {
+			t.Fatal(err)
+		}
+		d := c.Discover()
+		if got := fmt.Sprint(d.Fleet.Workloads[0].Kind, " ", d.Provenance["workloads[0].kind"]); got != want {
+			t.Errorf("SMs busy %s: %s, want %s", sm, got, want)
+		}
+	}
+}
+
+// TestBetaSlices: the older forms of resource.k8s.io say the same.
+func TestBetaSlices(t *testing.T) {
+	data, err := os.ReadFile("testdata/clusters/dra-mig.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list struct {
+		Items []map[string]any `json:"items"`
+	}
+	if err := json.Unmarshal(data, &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range list.Items {
+		switch o["kind"] {
+		case "ResourceSlice":
+			o["apiVersion"] = "resource.k8s.io/v1beta1"
+			for _, v := range o["spec"].(map[string]any)["devices"].([]any) {
+				d := v.(map[string]any)
+				d["basic"] = map[string]any{"attributes": d["attributes"], "capacity": d["capacity"]}
+				delete(d, "attributes")
+				delete(d, "capacity")
+			}
+		case "ResourceClaim", "DeviceClass":
+			o["apiVersion"] = "resource.k8s.io/v1beta2"
+		}
+	}
+	beta, err := json.Marshal(map[string]any{"kind": "List", "items": list.Items})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := read(t, discover.Options{}, "objects", string(beta))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := read(t, discover.Options{}, "objects", string(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(now.Fleet, old.Fleet) + cmp.Diff(now.Today, old.Today); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -118,6 +118,9 @@ func (d *Discovery) Migrate(r *decision.Result) []Step {
 	}
 	for {
 		m := d.migration(r, held)
+		if m.homeless(held) {
+			continue
+		}
 		m.assign()
 		if len(m.short) == 0 {
 			return m.steps
@@ -137,6 +140,31 @@ func (d *Discovery) Migrate(r *decision.Result) []Step {
 			return m.steps
 		}
 	}
+}
+
+// homeless notes workloads of which the decision places fewer replicas than run:
+// they stay where they are. It says whether there were any.
+func (m *migration) homeless(held map[string]string) bool {
+	run, seats := map[string]int{}, map[string]int{}
+	for _, s := range m.stations {
+		for w, n := range s.tenants {
+			run[w] += n * m.width[w]
+		}
+	}
+	for w, t := range m.of {
+		if t != nil {
+			for _, u := range t.units {
+				seats[w] += u.seats[w]
+			}
+		}
+	}
+	found := false
+	for w, n := range run {
+		if seats[w] < n && held[w] == "" {
+			held[w], found = "the decision has no place for all of its replicas that run", true
+		}
+	}
+	return found
 }
 
 // migration is the state before the first step.

@@ -73,9 +73,7 @@ func (m *migration) assign() {
 			}
 		}
 	}
-	for _, s := range rest {
-		change = append(change, s)
-	}
+	change = append(change, rest...)
 	for _, s := range keep {
 		if len(s.tenants) > 0 && !m.relaid[s] {
 			change = append(change, s) // tenants that go elsewhere

@@ -60,10 +60,9 @@ type framework struct {
 // GPU for others.
 var reservations = []string{"kai-resource-reservation", "runai-reservation"}
 
-// takePod keeps what a pod asks of GPUs. Pods that have ended, and those
-// without, are counted.
+// takePod keeps what a pod asks of GPUs. Pods that have ended, and those without,
+// are left out.
 func (c *Collector) takePod(file string, o *podObject) {
-	c.pods++
 	if o.Metadata.Name == "" {
 		c.trouble(file, "Pod", "it has no name")
 		return
@@ -78,16 +77,16 @@ func (c *Collector) takePod(file string, o *podObject) {
 	if !p.uses() {
 		return
 	}
+	if p.ask.gpus > mostPerNode {
+		c.trouble(file, "Pod "+key, fmt.Sprintf("spec.containers[].resources: it asks for %d GPUs, more than a node has; it is left out", p.ask.gpus))
+		return
+	}
 	if uid, ok := c.podUIDs[key]; ok {
 		c.sameObject(file, "Pod "+key, uid, o.Metadata.UID)
 		return
 	}
 	c.podUIDs[key] = o.Metadata.UID
-	switch {
-	case o.Status.Phase == "Succeeded", o.Status.Phase == "Failed":
-		c.ended++
-		return
-	case o.Metadata.Deleted != "", slices.Contains(reservations, o.Metadata.Namespace):
+	if o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed" || o.Metadata.Deleted != "" || slices.Contains(reservations, o.Metadata.Namespace) {
 		return
 	}
 	p.running = o.Status.Phase == "Running" || o.Status.Phase == "" && p.node != "" || o.Status.Phase == "Pending" && p.node != ""
@@ -165,7 +164,7 @@ func (a *ask) add(list quantities) bool {
 		case key == "nvidia.com/gpumem-percentage" || key == "volcano.sh/vgpu-memory-percentage":
 			a.percent, a.shared = n, n < 100
 		case key == "nvidia.com/gpucores" || key == "volcano.sh/vgpu-cores":
-			a.cores, a.shared = n, a.shared || n < 100
+			a.cores, a.shared = min(n, 100), a.shared || n < 100
 		case key == "cotenant.dev/gpu-milli":
 			a.gpus, a.resource, a.shared, found = a.gpus+(n+999)/1000, key, a.shared || n%1000 != 0, true
 		}
@@ -186,7 +185,7 @@ func (p *pod) kai(m *metadata, s *podSpec) {
 	p.ask.delivery, p.ask.shared, p.ask.resource = sharing.DeliveryKAI, true, "annotation gpu-fraction"
 	p.ask.fraction = cmp.Or(fraction, memory+" MiB")
 	p.ask.gpus = max(1, p.ask.gpus, count(m.Annotations["gpu-fraction-num-devices"]))
-	if mib, err := strconv.ParseInt(memory, 10, 64); err == nil && mib > 0 && mib < 1<<30 {
+	if mib, err := strconv.ParseInt(memory, 10, 64); err == nil && mib > 0 && mib <= int64(mostMemory/sharing.MiB) {
 		p.ask.memory, p.ask.resource = sharing.Bytes(mib)*sharing.MiB, "annotation gpu-memory"
 	}
 	p.ask.group = cmp.Or(m.Labels["runai-gpu-group"], m.Labels["kai.scheduler/gpu-group"], m.Annotations["gpu-group"])
@@ -198,13 +197,13 @@ var fractionFlag = regexp.MustCompile(`^--(gpu-memory-utilization|mem-fraction-s
 // arguments only the flags that are looked for are kept, and of the environment
 // nothing is read.
 func (p *pod) readContainers(containers []container, s *podSpec) {
-	if u := s.Security.RunAsUser; u != nil {
+	if u := s.Security.RunAsUser; u != nil && *u >= 0 && *u < 1<<31-1 {
 		p.uid = decision.Some(int(*u))
 	}
 	for i := range containers {
 		c := &containers[i]
 		p.framework.privileged = p.framework.privileged || c.Security.Privileged
-		if u := c.Security.RunAsUser; u != nil {
+		if u := c.Security.RunAsUser; u != nil && *u >= 0 && *u < 1<<31-1 {
 			p.uid = decision.Some(int(*u))
 		}
 		words := slices.Concat(c.Command, c.Args)
@@ -276,10 +275,14 @@ func (c *Collector) takeController(file, kind string, o *controllerObject) {
 	if o.Spec.Parallelism != nil {
 		k.replicas = *o.Spec.Parallelism
 	}
+	if k.replicas < 0 || k.replicas > mostPods {
+		c.trouble(file, kind+" "+k.namespace+"/"+k.name, fmt.Sprintf("spec.replicas: %d is out of range", k.replicas))
+		return
+	}
 	template := o.Spec.Template.Metadata
 	template.Namespace, template.Name = k.namespace, k.name
 	template.Owners = []ownerRef{{Kind: kind, Name: k.name, Controller: true}}
-	if p := newPod(&template, &o.Spec.Template.Spec); p.uses() {
+	if p := newPod(&template, &o.Spec.Template.Spec); p.uses() && p.ask.gpus <= mostPerNode {
 		k.pod = p
 	}
 	c.controllers[kind+"/"+k.namespace+"/"+k.name] = k
@@ -292,7 +295,7 @@ func (c *Collector) takeAutoscaler(file string, o *autoscalerObject) {
 	if o.Spec.Min != nil {
 		a.min = *o.Spec.Min
 	}
-	if a.max < 1 || a.min > a.max || a.min < 0 {
+	if a.max < 1 || a.max > mostPods || a.min > a.max || a.min < 0 {
 		c.trouble(file, "HorizontalPodAutoscaler "+o.Metadata.Namespace+"/"+o.Metadata.Name, "minReplicas and maxReplicas make no range")
 		return
 	}

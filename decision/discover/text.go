@@ -33,10 +33,7 @@ func (d *Discovery) WriteText(w io.Writer, opts TextOptions) error {
 	}
 	p.today(d)
 	p.workloads(d)
-	p.list("FINDINGS", len(d.Findings), "-json has all", func(i int) string {
-		f := &d.Findings[i]
-		return fmt.Sprintf("%s  %s: %s: %s [%s]", f.Severity, f.Code, f.Object, f.Message, f.Source)
-	})
+	p.findings(d.Findings)
 	p.list("SMALLER MIG PROFILES that would do", len(d.Rightsize), "-json has all", func(i int) string {
 		r := &d.Rightsize[i]
 		return fmt.Sprintf("%s  %s instead of %s frees %s", r.Workload, r.To, r.From, plural(r.Frees, "GPU"))
@@ -136,9 +133,9 @@ func (p *page) workloads(d *Discovery) {
 			text += fmt.Sprintf(" of %d GPUs", v.GPUs)
 		}
 		if r := v.Request; r != nil {
-			text += fmt.Sprintf("; %v %s", r.Mechanism, r.Profile)
+			text += strings.TrimSuffix(fmt.Sprintf("; %v %s", r.Mechanism, r.Profile), " ")
 			if r.Replicas > 0 {
-				text += fmt.Sprintf("%d to a GPU", r.Replicas)
+				text += fmt.Sprintf(" %d to a GPU", r.Replicas)
 			}
 		}
 		memory, busy := "not known", "not known"
@@ -187,6 +184,28 @@ func WriteSteps(w io.Writer, steps []Step, opts TextOptions) error {
 	return err
 }
 
+// alike is how many findings of one code are told one by one.
+const alike = 3
+
+func (p *page) findings(all []Finding) {
+	if len(all) > 0 {
+		p.head("FINDINGS")
+	}
+	of, told := map[string]int{}, map[string]int{}
+	for i := range all {
+		of[all[i].Code]++
+	}
+	for i := range all {
+		f := &all[i]
+		told[f.Code]++
+		if n := told[f.Code]; p.most < 0 || n <= alike || of[f.Code] == alike+1 {
+			p.line(4, fmt.Sprintf("%s  %s: %s: %s [%s]", f.Severity, f.Code, f.Object, f.Message, f.Source))
+		} else if n == alike+1 {
+			p.line(4, fmt.Sprintf("%s  %s: and %d more: -json has all", f.Severity, f.Code, of[f.Code]-alike))
+		}
+	}
+}
+
 // unknown lists what is not known by workload, pool and node, and once for each
 // way to know it what that settles.
 func (p *page) unknown(d *Discovery) {
@@ -201,13 +220,14 @@ func (p *page) unknown(d *Discovery) {
 	for i := range d.Unknown {
 		u := &d.Unknown[i]
 		parent, key, _ := cutLast(u.Path)
-		name := parent
+		name, model := parent, ""
 		var k int
 		switch {
 		case scan(parent, "workloads[%d]", &k):
 			name = d.Fleet.Workloads[k].Name
 		case scan(parent, "pools[%d]", &k):
 			name = "pool " + d.Fleet.Pools[k].Name
+			model = d.Fleet.Pools[k].GPU
 		}
 		if byName[name] == nil {
 			byName[name] = &entry{name: name, money: u.MonthlyAtStake}
@@ -215,6 +235,9 @@ func (p *page) unknown(d *Discovery) {
 		}
 		byName[name].keys = append(byName[name].keys, key)
 		way := strings.ReplaceAll(u.SettleBy, name, "NAME")
+		if model != "" {
+			way = strings.ReplaceAll(way, fmt.Sprintf("%q", model), "the GPU's model")
+		}
 		if settles[way] == nil {
 			ways = append(ways, way)
 		}

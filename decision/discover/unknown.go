@@ -22,7 +22,7 @@ func (b *build) check() {
 		b.find("two-clusters", sharing.SeverityHigh, "cluster", "labels of nodes", "nodes name %d clusters: %v: give each cluster's files alone", len(names), names)
 	}
 	type load struct {
-		asked, memory, limit int64
+		asked, memory int64
 	}
 	loads := map[*node]*load{}
 	for _, w := range b.workloads {
@@ -132,6 +132,12 @@ func (b *build) unknowns() {
 			u.stake, u.MonthlyAtStake = at.Micros(), at.Round(2).Decimal()
 		}
 		b.Unknown = append(b.Unknown, u)
+	}
+	if len(b.nodes) == 0 {
+		add("pools", "no node with GPUs is among the input", "kubectl get nodes -o json, or `nvidia-smi -q -x` of each machine", cost.Money{}, false)
+	}
+	if len(b.workloads) == 0 {
+		add("workloads", "no pod that asks for GPUs is among the input", "kubectl get pods -A -o json", cost.Money{}, false)
 	}
 	for _, n := range b.nodes {
 		if n.gpu != nil {

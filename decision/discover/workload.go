@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -36,7 +38,8 @@ func (b *build) makeWorkload(w *workload, at string) decision.Workload {
 		out.Tenant = workloadName("", text)
 		b.note(at+".tenant", declared("annotation cotenant.dev/tenant"))
 	}
-	out.Replicas = decision.Replicas{Max: w.all}
+	annotated(p, &out.SLO, func(key string) { b.note(at+".slo", declared("annotations %s", key)) })
+	out.Replicas = decision.Replicas{Max: min(w.all, mostPods)}
 	b.note(at+".replicas", declared("%s of %s", plural(w.all, "pod"), o.kind))
 	if len(w.pods) == 0 {
 		b.note(at+".replicas", declared("spec.replicas of %s", o.kind))
@@ -64,6 +67,7 @@ func (b *build) makeWorkload(w *workload, at string) decision.Workload {
 	if node != nil && !several && b.poolOf[node] != nil {
 		pool := b.poolOf[node]
 		switch {
+		case out.GPUs > b.Fleet.Pools[pool.index].Count:
 		case p.selects != "":
 			out.Pool = pool.name
 			b.note(at+".pool", declared("nodeSelector %s; it runs there today", p.selects))
@@ -74,6 +78,19 @@ func (b *build) makeWorkload(w *workload, at string) decision.Workload {
 	}
 	b.hintWorkload(at, &out)
 	return out
+}
+
+// annotated reads the objectives that this repository's scheduler takes.
+func annotated(p *pod, slo *predict.SLO, note func(key string)) {
+	for _, k := range []struct {
+		key  string
+		into *decision.Optional[predict.Duration]
+	}{{"cotenant.dev/ttft-p99", &slo.TTFTP99}, {"cotenant.dev/tpot-p99", &slo.TPOTP99}, {"cotenant.dev/e2e-p99", &slo.E2EP99}} {
+		if d, err := time.ParseDuration(p.annotated[k.key]); err == nil && d > 0 {
+			*k.into = decision.Some(predict.Duration(d))
+			note("cotenant.dev/*-p99")
+		}
+	}
 }
 
 // home is a node that the workload runs on, and whether it is in several pools.
@@ -127,7 +144,7 @@ func (b *build) askedOf(w *workload, n *node, at string, out *decision.Workload)
 		from = declared("%s", p.ask.resource)
 	}
 	memory := func(v sharing.Bytes, from Provenance) {
-		if v > 0 {
+		if v > 0 && v <= mostMemory {
 			out.Memory = decision.Some(v)
 			b.note(at+".memory", from)
 		}

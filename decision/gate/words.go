@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -99,7 +100,7 @@ var words = [codeCount]word{
 		return fmt.Sprintf("model.kv_cache is not stated; %s is assumed (prior)", sharing.Bytes(r.Have))
 	}},
 	CodeMemoryForTwo: {"memory-for-two", "k8s-device-plugin", ScopeEmpty, func(r *Reason) string {
-		return fmt.Sprintf("needs %s, so no second one fits the %s of a %s: memory is not divided by sharing", r.need(), sharing.Bytes(r.Have), r.on().gpuName())
+		return fmt.Sprintf("needs %s, so no second one fits the %s of %s: memory is not divided by sharing", r.need(), sharing.Bytes(r.Have), problem.A(r.on().gpuName()))
 	}},
 	CodeBusyForTwo: {"busy-for-two", "nvidia-mps-guide", ScopeEmpty, func(r *Reason) string {
 		return fmt.Sprintf("two replicas of %s each want more than the %s of a GPU that is to be had", share(r.Have), share(r.Need))
@@ -145,7 +146,7 @@ var words = [codeCount]word{
 	CodeSlices:  {"slices", "", ScopeLeft, fixed("no start of the profile is free")},
 	CodeGPUMemory: {"gpu-memory", "cotenant-mig-catalogue", ScopeLeft, func(r *Reason) string {
 		if r.ground != nil {
-			return fmt.Sprintf("needs %s and a %s has %s", r.need(), r.ground.gpuName(), sharing.Bytes(r.Have))
+			return fmt.Sprintf("needs %s and %s has %s", r.need(), problem.A(r.ground.gpuName()), sharing.Bytes(r.Have))
 		}
 		return fmt.Sprintf("needs %v of GPU memory, the most free is %v", sharing.Bytes(r.Need), sharing.Bytes(r.Have))
 	}},

@@ -32,7 +32,7 @@ const (
 )
 
 var routerPolicies = enum.Of[RouterPolicy](ErrInvalid, "router policy", "round-robin", "random", "least-requests", "power-of-two",
-	"session-affinity", "prefix-approximate", "prefix-exact", "kv-aware")
+	"session", "prefix-approximate", "prefix-exact", "kv-aware")
 
 // String returns the policy's name, for example "least-requests".
 func (p RouterPolicy) String() string { return routerPolicies.String(p) }

@@ -196,7 +196,7 @@ func TestRouterWarnings(t *testing.T) {
 		RouterPolicyLeastRequests:     {"production stack's router has no least-requests policy; its values take round-robin"},
 		RouterPolicyPowerOfTwo:        {"endpoint picker has no power-of-two policy; its configuration takes least-requests", "llm-d's router has no power-of-two"},
 		RouterPolicyRoundRobin:        {"endpoint picker has no round-robin policy; its configuration takes random"},
-		RouterPolicySessionAffinity:   {"endpoint picker has no session-affinity policy; its configuration takes prefix-approximate", "x-session-token", "x-session-id"},
+		RouterPolicySessionAffinity:   {"endpoint picker has no session policy; its configuration takes prefix-approximate", "x-session-token", "x-session-id"},
 		RouterPolicyPrefixApproximate: nil,
 		RouterPolicyPrefixExact:       {"endpoint picker has no prefix-exact policy", "KV cache events", "LMCache"},
 	} {

@@ -16,8 +16,8 @@ type Sleep struct {
 	Level   SleepLevel
 	Idle    time.Duration // sleeps after so long without requests; 0 = only when a neighbour needs its memory
 	Turn    time.Duration // how long it may keep others waiting; 0 = 30 s
-	CopyOut Cost          // ms for each GiB of weights to the host (level 1)
-	CopyIn  Cost          // ms for each GiB from there
+	CopyOut Cost          // ms for each GiB of weights to the host (level 1): 1000 over the measured GiB/s
+	CopyIn  Cost          // ms for each GiB from there, likewise
 	Reload  Cost          // ms for each GiB from disk (level 2)
 	Fixed   Cost          // ms for each falling asleep and each waking, whatever the size
 	Asleep  sharing.Bytes // that stay on the GPU: the context

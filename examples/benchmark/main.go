@@ -21,6 +21,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/telemetry"
 )
@@ -88,7 +89,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return (&app{stdin: stdin, stdout: stdout, stderr: stderr, openGPUs: openNVML}).run(ctx, args)
 }
 
-func (a *app) run(ctx context.Context, args []string) int {
+func (a *app) run(ctx context.Context, args []string) (code int) {
+	stdout, done := page.Check("benchmark", a.stdout, a.stderr)
+	a.stdout = stdout
+	defer done(&code)
 	cmd, rest := commands()[0], args
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		found := false
@@ -108,9 +112,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, flag.ErrHelp):
-		if _, err := a.stdout.Write(a.help.Bytes()); err != nil {
-			return exitFailed
-		}
+		fmt.Fprint(a.stdout, page.Fold(a.help.String()))
 		return exitOK
 	case errors.As(err, &exit):
 		fmt.Fprintf(a.stderr, "benchmark: %v\n", exit)
@@ -137,9 +139,7 @@ func (a *app) flags(name, args, about string) *flag.FlagSet {
 			fmt.Fprint(w, exitHelp)
 		}
 		fmt.Fprintln(w, "\nFlags:")
-		fs.SetOutput(w)
-		fs.PrintDefaults()
-		fs.SetOutput(io.Discard)
+		fmt.Fprint(w, page.Flags(fs))
 	}
 	return fs
 }

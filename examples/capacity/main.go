@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/capacity"
+	printed "github.com/cotenant/cotenant/examples/internal/page"
 )
 
 func main() {
@@ -45,6 +46,7 @@ Flags:
 
 type options struct {
 	trace, slo, profiles, html string
+	out                        string
 	gpus, endpoints            []string
 	loads                      string
 	seed                       uint64
@@ -53,7 +55,9 @@ type options struct {
 }
 
 // run is the command: 0 is success, 1 a failure, 2 bad input, 3 no arrangement.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
+	stdout, done := printed.Check("capacity", stdout, stderr)
+	defer done(&code)
 	fs := flag.NewFlagSet("capacity", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	var o options
@@ -65,6 +69,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs.Uint64Var(&o.seed, "seed", 1, "of what is drawn")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	fs.StringVar(&o.html, "html", "", "write a page with curves to `FILE`")
+	fs.StringVar(&o.out, "out", "", "write the chosen arrangement's routers (inference extension, llm-d) to a new `DIR`")
 	fs.BoolVar(&o.verify, "verify", false, "run the three best as load and print predicted beside measured")
 	fs.DurationVar(&o.verifyFor, "verify-for", 20*time.Second, "how much of the trace each run of -verify replays")
 	fs.Func("endpoint", "`MODEL=URL[,URL]` of servers for -verify instead of simulated ones; repeatable", func(s string) error { o.endpoints = append(o.endpoints, s); return nil })
@@ -75,8 +80,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch err := fs.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(stdout, usage)
-		fs.SetOutput(stdout)
-		fs.PrintDefaults()
+		fmt.Fprint(stdout, printed.Flags(fs))
 		return 0
 	case err != nil:
 		return fail(2, err)
@@ -100,7 +104,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if o.verify && searchErr == nil {
 		rep.Verified, searchErr = in.verify(ctx, result, &o, stderr)
 	}
-	if err := rep.write(stdout, &o); err != nil {
+	if err := errors.Join(rep.writeRouters(o.out), rep.write(stdout, &o)); err != nil {
 		return fail(1, err)
 	}
 	switch {

@@ -216,6 +216,22 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// TestOut writes the chosen arrangement's routers, one for each model.
+func TestOut(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "routers")
+	if code, _, errs := call(t, append(quick, "-out", dir)...); code != 0 {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	for _, name := range []string{"inference-extension/llama-1b.yaml", "inference-extension/llama-8b.yaml", "llm-d/llama-8b.values.yaml"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if code, _, errs := call(t, append(quick, "-out", dir)...); code != 1 || !strings.Contains(errs, "not empty") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
 // TestInterrupted: what was found until Ctrl-C is printed.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

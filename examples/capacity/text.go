@@ -137,8 +137,6 @@ func shortRouter(name string) string {
 		return "least"
 	case "round-robin":
 		return "robin"
-	case "session-affinity":
-		return "session"
 	case "power-of-two":
 		return "two"
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -61,7 +62,9 @@ func sources(w io.Writer, ids []sharing.SourceID) {
 	_ = c.WriteText(w)
 }
 
-func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	stdout, done := page.Check("cost", stdout, stderr)
+	defer done(&code)
 	out, err := execute(args, stdin)
 	var help helpError
 	switch {
@@ -72,10 +75,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "cost: %s\nRun with -h for help.\n", strings.TrimPrefix(err.Error(), "cost: "))
 		return 2
 	}
-	if _, err := stdout.Write(out); err != nil {
-		fmt.Fprintf(stderr, "cost: %v\n", err)
-		return 1
-	}
+	_, _ = stdout.Write(out)
 	return 0
 }
 
@@ -121,7 +121,7 @@ func execute(args []string, stdin io.Reader) ([]byte, error) {
 		ids = append(ids, r.citations()...)
 	}
 	sources(&b, ids)
-	return []byte(b.String()), nil
+	return []byte(page.Fold(b.String())), nil
 }
 
 func (c calculator) execute(args []string, stdin io.Reader) ([]byte, error) {
@@ -129,7 +129,7 @@ func (c calculator) execute(args []string, stdin io.Reader) ([]byte, error) {
 	format := formatFlag(fs)
 	calculate := c.prepare(fs)
 	usage := func(fs *flag.FlagSet) string {
-		return fmt.Sprintf("Usage: cost %s [flags]\n\nComputes %s.\n\n%s", c.name, c.about, defaults(fs))
+		return page.Fold(fmt.Sprintf("Usage: cost %s [flags]\n\nComputes %s.\n\n%s", c.name, c.about, defaults(fs)))
 	}
 	if err := parse(fs, args, usage); err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (c calculator) execute(args []string, stdin io.Reader) ([]byte, error) {
 		b.WriteString("\n")
 		sources(&b, ids)
 	}
-	return []byte(b.String()), nil
+	return []byte(page.Fold(b.String())), nil
 }
 
 func parse(fs *flag.FlagSet, args []string, usage func(*flag.FlagSet) string) error {
@@ -171,15 +171,11 @@ func overview(fs *flag.FlagSet) string {
 	}
 	fmt.Fprintf(&b, "\n%s\n", defaults(fs))
 	sources(&b, []sharing.SourceID{eksArticle, asleekgeekArticle, bertonArticle})
-	return b.String()
+	return page.Fold(b.String())
 }
 
 func defaults(fs *flag.FlagSet) string {
-	var b strings.Builder
-	fs.SetOutput(&b)
-	b.WriteString("Flags:\n")
-	fs.PrintDefaults()
-	return b.String()
+	return "Flags:\n" + page.Flags(fs)
 }
 
 func names() []string {

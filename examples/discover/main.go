@@ -3,6 +3,7 @@
 // knows. It needs no GPU and no access to a cluster.
 //
 //	go run ./examples/discover
+//	go run ./examples/discover -kube -decide
 //	kubectl get nodes,pods,deployments,hpa -A -o json | go run ./examples/discover -out fleet.yaml -
 //	go run ./examples/quickstart -input fleet.yaml
 //
@@ -21,13 +22,17 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/term"
 
 	"github.com/cotenant/cotenant/decision/discover"
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
 
@@ -54,7 +59,8 @@ objects as kubectl writes them with -o json: Nodes, Pods, ResourceSlices, Resour
 ConfigMaps, HorizontalPodAutoscalers and owners of Pods, in Lists or alone; what nvidia-smi
 prints with -q -x, --query-gpu=... --format=csv, mig -lgi, topo -m and -L, in files named
 after the node (gpu-1.xml); samples of dcgm-exporter as Prometheus text or as the JSON of a
-range query, and this SDK's telemetry CSV. For example:
+range query, and this SDK's telemetry CSV; metrics pages of vLLM and SGLang, in files named
+after the pod (chat-0.txt). For example:
 
   kubectl get nodes,pods,replicasets,deployments,statefulsets,jobs,hpa -A -o json | discover -
 
@@ -64,21 +70,29 @@ exit: 0 done; 1 files were unreadable in part, the rest is printed; 2 bad input
 
 `
 
-func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
-
-type options struct {
-	json, decide, real bool
-	out, prices, hints string
-	all                bool
-	files              []string
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
 }
 
-func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+type options struct {
+	json, decide, real, kube bool
+	out, prices, hints       string
+	all                      bool
+	files                    []string
+}
+
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	stdout, done := page.Check("discover", stdout, stderr)
+	defer done(&code)
 	fs := flag.NewFlagSet("discover", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // errors are reported below
 	var o options
 	fs.BoolVar(&o.json, "json", false, "print JSON: fleet, provenance, findings, unknown, today and rightsize")
 	fs.BoolVar(&o.decide, "decide", false, "decide the fleet, with its configuration and the way from what runs today; with -out the\nconfiguration goes into a folder beside the fleet file")
+	fs.BoolVar(&o.kube, "kube", false, "read the live cluster of $KUBECONFIG, ~/.kube/config or this pod, with get and list alone\n(certificate or token; where a plugin signs in, pipe kubectl's output)")
 	fs.BoolVar(&o.real, "real", false, "ask this machine's driver (NVML) for its GPUs, MIG instances and processes")
 	fs.BoolVar(&o.all, "all", false, "text: list everything, however long")
 	fs.StringVar(&o.out, "out", "", "`FILE` to write the fleet to, for quickstart -input; a comment beside each field says\nwhere it comes from")
@@ -89,8 +103,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(stdout, usage)
-		fs.SetOutput(stdout)
-		fs.PrintDefaults()
+		fmt.Fprint(stdout, page.Flags(fs))
 		fmt.Fprint(stdout, "\nKinds of workloads are guessed by the first of these rules that fits; -hints override them:\n")
 		for _, r := range discover.KindRules() {
 			fmt.Fprintf(stdout, "  %-17s %-20s %s\n", r.Name, r.Kind, r.What)
@@ -98,7 +111,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exitOK
 	case err == nil:
 		var part error
-		part, err = o.run(stdin, stdout, stderr)
+		part, err = o.run(ctx, stdin, stdout, stderr)
 		if err == nil && part != nil {
 			report(stderr, part)
 			return exitInPart
@@ -117,10 +130,10 @@ func report(stderr io.Writer, err error) {
 }
 
 // run does what was asked for. part is what could not be read beside the rest.
-func (o *options) run(stdin io.Reader, stdout, stderr io.Writer) (part, err error) {
+func (o *options) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) (part, err error) {
 	var opts discover.Options
 	prices := clusterPrices
-	builtIn := len(o.files) == 0 && !o.real
+	builtIn := len(o.files) == 0 && !o.real && !o.kube
 	if o.prices != "" || !builtIn {
 		prices = nil
 	}
@@ -145,7 +158,12 @@ func (o *options) run(stdin io.Reader, stdout, stderr io.Writer) (part, err erro
 	}
 	c := discover.New(opts)
 	if o.real {
-		if err := askDriver(c); err != nil {
+		if err := askDriver(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	if o.kube {
+		if part, err = readKube(ctx, c); err != nil {
 			return nil, err
 		}
 	}
@@ -162,7 +180,10 @@ func (o *options) run(stdin io.Reader, stdout, stderr io.Writer) (part, err erro
 		}
 	}
 	d := c.Discover()
-	if part != nil && len(d.Fleet.Pools) == 0 && len(d.Fleet.Workloads) == 0 && len(d.Findings) == 0 && len(d.Unknown) == 0 {
+	// A node whose GPU is not known is in no pool, and still something.
+	nothing := len(d.Fleet.Pools) == 0 && len(d.Fleet.Workloads) == 0 && len(d.Findings) == 0 &&
+		!slices.ContainsFunc(d.Unknown, func(u discover.Unknown) bool { return strings.HasPrefix(u.Path, "nodes.") })
+	if part != nil && nothing {
 		return nil, part
 	}
 	if o.out != "" {
@@ -194,13 +215,13 @@ func (o *options) run(stdin io.Reader, stdout, stderr io.Writer) (part, err erro
 
 // askDriver adds this machine, by its host's name, which is its node's where it
 // is one.
-func askDriver(c *discover.Collector) error {
+func askDriver(ctx context.Context, c *discover.Collector) error {
 	r, err := telemetrynvml.Open(telemetrynvml.Options{})
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	inv, err := r.Inventory(context.Background())
+	inv, err := r.Inventory(ctx)
 	if err != nil {
 		return err
 	}
@@ -251,7 +272,7 @@ func width(stdout io.Writer) int {
 	if err == nil && n > 0 {
 		return n
 	}
-	if file, ok := stdout.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+	if file, ok := stdout.(interface{ Fd() uintptr }); ok && term.IsTerminal(int(file.Fd())) {
 		n, _, _ = term.GetSize(int(file.Fd())) // 0 where it cannot be told
 	}
 	return n

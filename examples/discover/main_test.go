@@ -16,7 +16,7 @@ func command(t *testing.T, stdin string, args ...string) (code int, stdout, stde
 	t.Helper()
 	t.Setenv("COLUMNS", "")
 	var out, errs bytes.Buffer
-	code = run(args, strings.NewReader(stdin), &out, &errs)
+	code = run(t.Context(), args, strings.NewReader(stdin), &out, &errs)
 	return code, out.String(), errs.String()
 }
 
@@ -117,7 +117,7 @@ func TestExits(t *testing.T) {
 		{"one of two", all, []string{"-", write("x.txt", "hello")}, exitInPart, "of no kind that is read"},
 		{"nothing", "", []string{"-"}, exitBadInput, "is empty"},
 		{"no file", "", []string{filepath.Join(dir, "none")}, exitBadInput, "none"},
-		{"prices", all, []string{"-prices", write("p.yaml", "A100: 3 USD"), "-"}, exitBadInput, "ambiguous"},
+		{"prices", all, []string{"-prices", write("p.yaml", "A100: 3"), "-"}, exitBadInput, "add a currency"},
 		{"hints", all, []string{"-hints", write("h.yaml", "workload: {}"), "-"}, exitBadInput, "workload: unknown key"},
 		{"nvidia-smi", "", []string{write("box.csv", "index, name, uuid\n0, NVIDIA L4, GPU-1\n")}, exitOK, ""},
 		{"flag", "", []string{"-nope"}, exitBadInput, "not defined"},
@@ -134,3 +134,17 @@ func TestExits(t *testing.T) {
 		}
 	}
 }
+
+// TestClosedPipe: output that can't be written is an error.
+func TestClosedPipe(t *testing.T) {
+	for _, args := range [][]string{nil, {"-json"}, {"-decide"}, {"-decide", "-json"}} {
+		var errs bytes.Buffer
+		if code := run(t.Context(), args, strings.NewReader(""), closed{}, &errs); code != exitBadInput || !strings.Contains(errs.String(), "closed") {
+			t.Error(args, code, errs.String())
+		}
+	}
+}
+
+type closed struct{}
+
+func (closed) Write([]byte) (int, error) { return 0, os.ErrClosed }

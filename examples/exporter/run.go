@@ -77,8 +77,10 @@ type exporter struct {
 	fast    time.Duration
 	closers []func() error
 
-	mu     sync.Mutex // of committing
-	failed string     // why the last attempt to store failed
+	mu      sync.Mutex // of committing
+	failed  string     // why the last attempt to store failed
+	next    *view      // to be shown once it is stored; nil when all is shown
+	expired int        // series so far
 }
 
 // meta are the records of the state that are not the ledger's.
@@ -141,7 +143,7 @@ func open(c *config, p prices, log *slog.Logger) (_ *exporter, err error) {
 	}
 	e.col = newCollector(a, c.node, e.reader.Info().Name)
 	e.reg.MustRegister(e.col, timed.seconds, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	e.show(0)
+	e.col.shown.Store(&view{rows: a.book.Rows(), totals: a.book.Totals(), observed: a.book.GPUs()})
 	return e, nil
 }
 
@@ -286,7 +288,10 @@ func (e *exporter) commit() error {
 	defer e.mu.Unlock()
 	expired, records, v, err := e.a.changes()
 	e.store.put(records...)
-	v.expired = e.col.shown.Load().expired + expired
+	e.expired += expired
+	if v != nil {
+		e.next = v
+	}
 	if err == nil {
 		err = e.store.commit()
 	}
@@ -299,18 +304,16 @@ func (e *exporter) commit() error {
 		return fmt.Errorf("store the accounts: %w", err)
 	}
 	e.failed = ""
-	v.at = time.Now()
-	e.col.shown.Store(v)
+	if e.next != nil {
+		e.next.at, e.next.expired = time.Now(), e.expired
+		e.col.shown.Store(e.next)
+		e.next = nil
+	}
 	return nil
 }
 
-// show shows what was restored.
-func (e *exporter) show(expired int) {
-	e.col.shown.Store(&view{rows: e.a.book.Rows(), totals: e.a.book.Totals(), observed: e.a.book.GPUs(), expired: expired})
-}
-
 // changes ends the rows of pods that are long gone and returns what is to be
-// stored, and what may be shown then.
+// stored, and what may be shown then; nil when nothing has changed.
 func (a *accountant) changes() (expired int, records []ledger.Record, v *view, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -323,6 +326,9 @@ func (a *accountant) changes() (expired int, records []ledger.Record, v *view, e
 		records = append(records, ledger.Record{Name: metaEnergy + gpu, Value: strconv.AppendFloat(nil, joules, 'g', -1, 64)})
 	}
 	clear(a.changed)
+	if len(records) == 0 {
+		return expired, nil, nil, err
+	}
 	return expired, records, &view{rows: a.book.Rows(), totals: a.book.Totals(), observed: a.book.GPUs()}, err
 }
 
@@ -340,6 +346,7 @@ func (e *exporter) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(e.reg, promhttp.HandlerOpts{Registry: e.reg, ErrorLog: slog.NewLogLogger(e.log.Handler(), slog.LevelError)}))
 	mux.HandleFunc("GET /healthz", e.healthz)
+	mux.HandleFunc("GET /livez", e.livez)
 	mux.HandleFunc("GET /opencost", e.opencost)
 	return mux
 }
@@ -358,6 +365,16 @@ func (e *exporter) healthz(w http.ResponseWriter, _ *http.Request) {
 	default:
 		fmt.Fprintln(w, "ok")
 	}
+}
+
+// livez fails where no GPU answers: after the driver was loaded anew only a new
+// start helps. What cannot be stored would be lost by one.
+func (e *exporter) livez(w http.ResponseWriter, _ *http.Request) {
+	if !e.a.answering() {
+		http.Error(w, "no GPU answers", http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok")
 }
 
 func (a *accountant) answering() bool {

@@ -261,6 +261,9 @@ func TestAFullDisk(t *testing.T) {
 	if r, err := http.Get(url + "/healthz"); err != nil || r.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("/healthz: %v, %v", r, err)
 	}
+	if r, err := http.Get(url + "/livez"); err != nil || r.StatusCode != http.StatusOK {
+		t.Errorf("/livez: %v, %v", r, err)
+	}
 	e.mu.Lock()
 	e.store.update = works
 	e.mu.Unlock()

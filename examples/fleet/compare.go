@@ -101,7 +101,7 @@ func (c *comparison) print(w io.Writer, asJSON bool) error {
 		enc.SetIndent("", "  ")
 		return enc.Encode(c)
 	}
-	fmt.Fprintf(w, "Trace: %s. GPU allocation in percent of the cluster when %g times its GPUs have been asked for. Simulated.\n\n", c.Trace, c.Ratio)
+	fmt.Fprintf(w, "Trace: %s. Simulated. GPU allocation in percent of the cluster\nwhen %g times its GPUs have been asked for.\n\n", c.Trace, c.Ratio)
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	var head, rows strings.Builder
 	head.WriteString("seed\t")

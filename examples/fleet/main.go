@@ -21,6 +21,8 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+
+	"github.com/cotenant/cotenant/examples/internal/page"
 )
 
 func main() {
@@ -38,7 +40,9 @@ type options struct {
 }
 
 // Exit codes: 1 a replay failed or was interrupted, 2 bad input.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
+	stdout, done := page.Check("fleet", stdout, stderr)
+	defer done(&code)
 	var o options
 	var usage strings.Builder
 	fs := flag.NewFlagSet("fleet", flag.ContinueOnError)
@@ -52,7 +56,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	fs.Usage = func() {
 		fmt.Fprint(&usage, "Usage: fleet [flags]\n\nReplays a trace on a cluster of shared GPUs. All figures are simulated.\nWithout -nodes and -tasks it uses a small synthetic trace.\n\n")
-		fs.PrintDefaults()
+		fmt.Fprint(&usage, page.Flags(fs))
 	}
 	switch err := fs.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):

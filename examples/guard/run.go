@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	printed "github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
@@ -80,8 +81,7 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprint(stdout, usage)
-			fs.SetOutput(stdout)
-			fs.PrintDefaults()
+			fmt.Fprint(stdout, printed.Flags(fs))
 			return nil, err
 		}
 		return nil, fmt.Errorf("%w (see -h)", err)
@@ -141,7 +141,9 @@ func (c *config) rules(window time.Duration, policy telemetry.ReapPolicy) rules 
 }
 
 // run is the program; it returns the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int) {
+	stdout, done := printed.Check("guard", stdout, stderr)
+	defer done(&exit)
 	c, err := parse(args, stdout)
 	switch {
 	case errors.Is(err, flag.ErrHelp):

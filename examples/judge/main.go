@@ -16,10 +16,12 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
@@ -37,10 +39,12 @@ type options struct {
 	verbose    bool
 }
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
+	stdout, done := page.Check("judge", stdout, stderr)
+	defer done(&code)
 	var o options
 	fs := flag.NewFlagSet("judge", flag.ContinueOnError)
-	fs.SetOutput(stderr)
+	fs.SetOutput(io.Discard) // errors are reported below
 	fs.IntVar(&o.fleets, "fleets", 50, "how many random fleets to decide and play")
 	fs.Uint64Var(&o.seed, "seed", 1, "seed of fleets and worlds; the same seed gives the same output")
 	fs.Float64Var(&o.confidence, "confidence", 0.9, "how sure a decision must be that objectives are kept, 0.5 to 0.999")
@@ -48,14 +52,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs.BoolVar(&o.verbose, "v", false, "name each workload that missed, and each fleet that cost more than it had to")
 	usage := func(w io.Writer) {
 		fmt.Fprint(w, "usage: judge [flags]\n\nDecides random fleets and plays what comes of it in simulated worlds,\nbeside the rules that people follow. All figures are simulated.\n\n")
-		fs.SetOutput(w)
-		fs.PrintDefaults()
+		fmt.Fprint(w, page.Flags(fs))
 	}
 	fs.Usage = func() {}
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 		usage(stdout)
 		return 0
 	} else if err != nil {
+		fmt.Fprintf(stderr, "judge: %v (see -h)\n", err)
 		return 2
 	}
 	var wrong error
@@ -69,7 +73,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		wrong = errors.Join(wrong, fmt.Errorf("unexpected argument %q; judge takes flags only", fs.Arg(0)))
 	}
 	if wrong != nil {
-		fmt.Fprintln(stderr, wrong)
+		for line := range strings.Lines(wrong.Error() + "\n") {
+			fmt.Fprint(stderr, "judge: ", line)
+		}
 		return 2
 	}
 	rep, err := judge(ctx, o, stderr)
@@ -95,6 +101,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 type figure struct {
 	Mean float64 `json:"mean"`
 	P95  float64 `json:"p95"`
+}
+
+// String is the figure as the table shows it.
+func (f figure) String() string {
+	short := func(v float64) string {
+		if v >= 1000 {
+			return fmt.Sprintf("%.0f", v)
+		}
+		return fmt.Sprintf("%.1f", v)
+	}
+	return short(f.Mean) + ", " + short(f.P95)
 }
 
 // outcome sums up what one way of deciding led to. Counts are of workloads.
@@ -421,20 +438,20 @@ func (s *scene) parts(set []bool) [][]bool {
 func (r *report) writeText(w io.Writer) error {
 	fmt.Fprintf(w, "SIMULATED: %d fleets with %d workloads, seed %d, confidence %v; the cheapest arrangement was sought\namong all in %d fleets, elsewhere the best found stands for it.\n\n", r.Fleets, r.Workloads, r.Seed, r.Confidence, r.Exhaustive)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "\tdecided\tprov.\tnone\twrong\tmissed %\tprov.\tGPUs out\tregret %\thindsight %")
-	fmt.Fprintln(t, "\t\t\t\tnone\t\tmissed %\tof memory\tmean, P95\tmean, P95")
+	fmt.Fprintln(t, "\tdeci-\tprovi-\tnone\twrong\tmissed\tprov.\tover\tregret %\thindsight %")
+	fmt.Fprintln(t, "\tded\tsional\t\tnone\t%\tmiss %\t\tmean, P95\tmean, P95")
 	line := func(name string, o *outcome) {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%.2f\t%.1f\t%d\t%.1f, %.1f\t%.1f, %.1f\n", name, o.Decided, o.Provisional, o.None, o.WrongNone,
-			o.MissedPercent, o.ProvisionalMissedPercent, o.Overcommitted, o.Regret.Mean, o.Regret.P95, o.Hindsight.Mean, o.Hindsight.P95)
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%.2f\t%.1f\t%d\t%s\t%s\n", name, o.Decided, o.Provisional, o.None, o.WrongNone,
+			o.MissedPercent, o.ProvisionalMissedPercent, o.Overcommitted, o.Regret, o.Hindsight)
 	}
 	line("decision", &r.Ours)
-	line("cheapest that could be shown", &r.Shown)
+	line("could be shown", &r.Shown)
 	for _, rule := range rules {
-		line(rule.name, r.Rules[rule.name])
+		line(rule.label, r.Rules[rule.name])
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nProvisional where the load was stated: %.1f%%. Regret is what is paid over the cheapest arrangement that\ncould be shown to keep the objectives from the same information; hindsight knows the world.\n", r.Ours.ProvisionalStatedPercent)
+	_, err := fmt.Fprintf(w, "\nCounts are of workloads; over: GPUs out of memory. Provisional where the load was stated: %.1f%%.\nRegret is what is paid over the cheapest arrangement that could be shown to keep the objectives\nfrom the same information; hindsight knows the world.\n", r.Ours.ProvisionalStatedPercent)
 	return err
 }

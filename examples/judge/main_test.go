@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/examples/internal/page"
+	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -43,6 +45,27 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestTable holds the table's words, and its width at the largest figures.
+func TestTable(t *testing.T) {
+	large := outcome{Decided: 123456, Provisional: 12345, None: 1234, WrongNone: 123, MissedPercent: 99.99, ProvisionalMissedPercent: 99.9,
+		Overcommitted: 1234, Regret: figure{999.9, 12345.6}, Hindsight: figure{999.9, 12345.6}}
+	r := &report{Fleets: 50, Workloads: 180, Exhaustive: 45, Confidence: 0.9, Seed: 1, Ours: outcome{Decided: 170, Provisional: 8, None: 2, MissedPercent: 0.59, Regret: figure{3.1, 20}, Hindsight: figure{9, 40}},
+		Shown: outcome{Decided: 170}, Rules: map[string]*outcome{}}
+	for _, rule := range rules {
+		r.Rules[rule.name] = &large
+	}
+	var out bytes.Buffer
+	if err := r.writeText(&out); err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "testdata/table.txt", out.Bytes())
+	for line := range strings.Lines(out.String()) {
+		if len(line) > page.Width+1 {
+			t.Errorf("%d columns: %s", len(line)-1, line)
+		}
+	}
+}
+
 func TestBadFlags(t *testing.T) {
 	var stderr bytes.Buffer
 	if code := run(context.Background(), []string{"-fleets", "0", "-confidence", "2", "more"}, io.Discard, &stderr); code != 2 {
@@ -52,6 +75,9 @@ func TestBadFlags(t *testing.T) {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("no %q in %q", want, stderr.String())
 		}
+	}
+	if n := strings.Count(stderr.String(), "judge: "); n != 3 {
+		t.Errorf("%d of 3 errors say whose they are: %s", n, stderr.String())
 	}
 	var help bytes.Buffer
 	if code := run(context.Background(), []string{"-h"}, &help, io.Discard); code != 0 || !strings.Contains(help.String(), "-confidence") {

@@ -9,22 +9,23 @@ import (
 // workload goes, by what can be seen of it.
 type rule struct {
 	name   string
+	label  string // in the table
 	source string
 	choose func(s *scene, w, pool int) sharing.Mechanism
 	most   int // tenants on a GPU where it shares without slices
 }
 
 var rules = []rule{
-	{"never share", "", func(*scene, int, int) sharing.Mechanism { return sharing.MechanismExclusive }, 1},
-	{"time-slicing, 4 replicas", "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html",
+	{"never share", "never share", "", func(*scene, int, int) sharing.Mechanism { return sharing.MechanismExclusive }, 1},
+	{"time-slicing, 4 replicas", "time-slicing by four", "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html",
 		func(*scene, int, int) sharing.Mechanism { return sharing.MechanismTimeSlicing }, 4},
-	{"smallest MIG slice that fits the memory", "", func(s *scene, _, pool int) sharing.Mechanism {
+	{"smallest MIG slice that fits the memory", "smallest MIG slice", "", func(s *scene, _, pool int) sharing.Mechanism {
 		if len(profilesOf(s.gpus[pool])) == 0 {
 			return sharing.MechanismExclusive
 		}
 		return sharing.MechanismMIG
 	}, 1},
-	{"MPS for all inference", "", func(s *scene, w, _ int) sharing.Mechanism {
+	{"MPS for all inference", "MPS for all inference", "", func(s *scene, w, _ int) sharing.Mechanism {
 		if k := s.shown.Workloads[w].Kind; k == decision.KindOnlineInference || k == decision.KindOfflineInference {
 			return sharing.MechanismMPS
 		}
@@ -32,7 +33,7 @@ var rules = []rule{
 	}, 16},
 	// Strict objectives under two seconds or a GPU with MIG: MIG; else cost
 	// decides, for time-slicing.
-	{"five-step flow", "GPU Sharing Performance Reality, blog article", func(s *scene, w, pool int) sharing.Mechanism {
+	{"five-step flow", "five-step flow", "GPU Sharing Performance Reality, blog article", func(s *scene, w, pool int) sharing.Mechanism {
 		wl := &s.shown.Workloads[w]
 		hasMIG := len(profilesOf(s.gpus[pool])) > 0
 		strict := wl.SLO != (decision.Workload{}).SLO
@@ -46,7 +47,7 @@ var rules = []rule{
 	}, 4},
 	// Training alone; inference by MPS among friends and by MIG among
 	// strangers; notebooks in turns.
-	{"three archetypes", "Why share a GPU?, AI Platform Engineering & MLOps", func(s *scene, w, pool int) sharing.Mechanism {
+	{"three archetypes", "three archetypes", "Why share a GPU?, AI Platform Engineering & MLOps", func(s *scene, w, pool int) sharing.Mechanism {
 		wl := &s.shown.Workloads[w]
 		hasMIG := len(profilesOf(s.gpus[pool])) > 0
 		switch wl.Kind {

@@ -27,6 +27,7 @@ import (
 	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
@@ -110,7 +111,10 @@ func main() {
 }
 
 // run is the program; it returns the exit code.
-func (a *app) run(ctx context.Context, args []string) int {
+func (a *app) run(ctx context.Context, args []string) (code int) {
+	stdout, done := page.Check("measure", a.stdout, a.stderr)
+	a.stdout = stdout
+	defer done(&code)
 	c, err := a.parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -174,8 +178,7 @@ func (a *app) parse(args []string) (*config, error) {
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(a.stdout, usage)
-		fl.SetOutput(a.stdout)
-		fl.PrintDefaults()
+		fmt.Fprint(a.stdout, page.Flags(fl))
 	case err != nil:
 		err = fmt.Errorf("%w (see -h)", err)
 	default:

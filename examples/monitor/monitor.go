@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 )
@@ -103,24 +105,36 @@ func (m *monitor) frame(at time.Duration) error {
 }
 
 func (m *monitor) table(at time.Duration) error {
-	fmt.Fprintf(m.out, "\nafter %v (%s)\n", at, m.h.Info.Basis)
-	w := tabwriter.NewWriter(m.out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "GPU\tname\tutil %\tSM %\tDRAM %\tmemory\tpower W\tSM MHz\t°C\tprocesses\tthrottle\tstate\t")
+	// One name for all stands above the table; it is long.
+	name := func(d telemetry.Device) string { return d.Name + "\t" }
+	above, column := "", "name\t"
+	if all := m.h.Devices; len(all) > 0 && !slices.ContainsFunc(all, func(d telemetry.Device) bool { return d.Name != all[0].Name }) {
+		name = func(telemetry.Device) string { return "" }
+		above, column = fmt.Sprintf(", %d x %s", len(all), all[0].Name), ""
+	}
+	fmt.Fprintf(m.out, "\nafter %v (%s%s)\n", at, m.h.Info.Basis, above)
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "GPU\t"+column+"util %\tSM %\tDRAM %\tmemory\tW\tMHz\t°C\tprocesses\tthrottle\tstate\t")
 	for d, dev := range m.h.Devices {
 		get := func(metric telemetry.Metric) (float64, bool) { return m.latest.Get(d, metric) }
 		processes := "-"
 		if list, ok := m.latest.Processes(d); ok {
 			processes = strconv.Itoa(len(list))
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", d, dev.Name, cell(get, telemetry.MetricGPUUtilPercent, 0), cell(get, telemetry.MetricSMUtilPercent, 1),
+		fmt.Fprintf(w, "%d\t%s%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", d, name(dev), cell(get, telemetry.MetricGPUUtilPercent, 0), cell(get, telemetry.MetricSMUtilPercent, 1),
 			cell(get, telemetry.MetricDRAMUtilPercent, 1), memory(get), cell(get, telemetry.MetricPowerWatts, 0), cell(get, telemetry.MetricSMClockMHz, 0),
 			cell(get, telemetry.MetricTemperatureCelsius, 0), processes, m.means.throttle(d), m.state(d))
 		for _, in := range m.latest.Instances(d) {
-			fmt.Fprintf(w, "%d/%d\tMIG, slices: %v\t%s\t%s\t%s\t%s\t-\t-\t-\t-\t-\t-\t\n", d, in.ID, in.ComputeSlices, cell(in.Get, telemetry.MetricGraphicsUtilPercent, 0),
-				cell(in.Get, telemetry.MetricSMUtilPercent, 1), cell(in.Get, telemetry.MetricDRAMUtilPercent, 1), memory(in.Get))
+			fmt.Fprintf(w, "%d/%d\t%s%s\t%s\t%s\t%s\t-\t-\t-\t-\t-\tMIG, slices: %v\t\n", d, in.ID, strings.Repeat("\t", strings.Count(column, "\t")), cell(in.Get, telemetry.MetricGraphicsUtilPercent, 0),
+				cell(in.Get, telemetry.MetricSMUtilPercent, 1), cell(in.Get, telemetry.MetricDRAMUtilPercent, 1), memory(in.Get), in.ComputeSlices)
 		}
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(m.out, page.Fold(text.String()))
+	return err
 }
 
 // cell formats a figure, or "-" when it is missing.
@@ -150,7 +164,19 @@ func (m *monitor) state(d int) string {
 		return "-"
 	}
 	in := r.Intervals[len(r.Intervals)-1]
-	return fmt.Sprintf("%v for %v", in.State, in.Length().Round(time.Second))
+	return fmt.Sprintf("%v %v", in.State, rounded(in.Length()))
+}
+
+// rounded is a length without the units that are 0 at its end.
+func rounded(d time.Duration) string {
+	text := d.Round(time.Second).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
 // means is a sink that averages the readings of every metric, and keeps the

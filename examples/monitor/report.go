@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 )
@@ -138,7 +140,7 @@ func (m *monitor) print(rep *report) error {
 	for _, s := range telemetry.States() {
 		fmt.Fprintf(w, "%v\t", s)
 	}
-	fmt.Fprintln(w, "kWh\tcounter agrees\tverdict\t")
+	fmt.Fprintln(w, "kWh\tby counter\t")
 	for _, g := range rep.GPUs {
 		fmt.Fprintf(w, "%d\t", g.Index)
 		for _, s := range telemetry.States() {
@@ -148,10 +150,13 @@ func (m *monitor) print(rep *report) error {
 		if j, ok := g.Energy.IntegratedJoules.Get(); ok {
 			kwh = fmt.Sprintf("%.2f", j/joulesPerKWh)
 		}
-		fmt.Fprintf(w, "%s\t%v\t%s\t\n", kwh, g.Energy.Agree, g.Verdict)
+		fmt.Fprintf(w, "%s\t%s\t\n", kwh, map[sharing.Answer]string{sharing.AnswerYes: "agrees", sharing.AnswerNo: "differs"}[g.Energy.Agree])
 	}
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	for _, g := range rep.GPUs {
+		fmt.Fprintf(m.out, "  GPU %d is %s\n", g.Index, g.Verdict)
 	}
 	fmt.Fprintf(m.out, "\nWhat reaping would give back (GPU hours of %.1f seen)\n", rep.Policies[0].Observed.Hours())
 	w = tabwriter.NewWriter(m.out, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -167,21 +172,22 @@ func (m *monitor) print(rep *report) error {
 		fmt.Fprintln(m.out, "\nWhat happened to the sampling")
 	}
 	for _, e := range rep.Events {
+		var line strings.Builder
 		which := "all GPUs"
 		if d, ok := e.Device.Get(); ok {
 			which = fmt.Sprintf("GPU %d", d)
 		}
-		fmt.Fprintf(m.out, "  %v  %s: %v", e.At.Round(time.Millisecond), which, e.Kind)
+		fmt.Fprintf(&line, "  %v  %s: %v", e.At.Round(time.Millisecond), which, e.Kind)
 		if e.Count > 0 {
-			fmt.Fprintf(m.out, " x%d", e.Count)
+			fmt.Fprintf(&line, " x%d", e.Count)
 		}
 		if e.Length != 0 {
-			fmt.Fprintf(m.out, " of %v", e.Length.Round(time.Millisecond))
+			fmt.Fprintf(&line, " of %v", e.Length.Round(time.Millisecond))
 		}
 		if e.Detail != "" {
-			fmt.Fprintf(m.out, " (%s)", e.Detail)
+			fmt.Fprintf(&line, " (%s)", e.Detail)
 		}
-		fmt.Fprintln(m.out)
+		fmt.Fprint(m.out, page.Fold(line.String()+"\n"))
 	}
 	if rep.Source.Basis == sharing.BasisSimulated {
 		fmt.Fprintln(m.out, "\nAll figures are simulated. With -real this machine's GPUs are read.")

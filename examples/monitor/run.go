@@ -8,11 +8,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 	"github.com/cotenant/cotenant/telemetry/telemetrytest"
@@ -77,12 +79,13 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprint(stdout, usage)
-			fs.SetOutput(stdout)
-			fs.PrintDefaults()
+			fmt.Fprint(stdout, page.Flags(fs))
 			return nil, err
 		}
 		return nil, fmt.Errorf("%w (see -h)", err)
 	}
+	stated := map[string]bool{}
+	fs.Visit(func(f *flag.Flag) { stated["-"+f.Name] = true })
 	var probs []error
 	bad := func(format string, args ...any) { probs = append(probs, fmt.Errorf(format, args...)) }
 	if fs.NArg() > 0 {
@@ -92,8 +95,8 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 		name string
 		d    time.Duration
 	}{{"-duration", c.duration}, {"-every", c.every}, {"-period", c.opts.Period}, {"-slow-period", c.opts.SlowPeriod}, {"-sustain", c.idle.Sustain}} {
-		if f.d < 0 {
-			bad("%s: %v (use a positive duration)", f.name, f.d)
+		if f.d < 0 || f.d == 0 && stated[f.name] {
+			bad("%s: %v (use a duration above 0, or leave it out)", f.name, f.d)
 		}
 	}
 	if w := c.idle.DeepIdleWatts; !(w >= 0) || w > 1e9 {
@@ -128,7 +131,9 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 }
 
 // run is the program; it returns the exit code.
-func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) (code int) {
+	stdout, done := page.Check("monitor", stdout, stderr)
+	defer done(&code)
 	c, err := parse(args, stdout)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -160,7 +165,18 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 		sinks = append(sinks, m.csv)
 	}
 	if c.prom != "" {
-		m.expose = func() error { return m.latest.SavePrometheus(c.prom) }
+		if _, err := os.Stat(filepath.Dir(c.prom)); err != nil {
+			return fail(stderr, fmt.Errorf("-prom: %w (name a file in a folder that is there)", err), exitUsage)
+		}
+		failed := false // told once: the sampling ends with it, and the report tries again
+		m.expose = func() error {
+			if failed {
+				return nil
+			}
+			err := m.latest.SavePrometheus(c.prom)
+			failed = err != nil
+			return err
+		}
 	}
 	// The figures are kept whatever ends the sampling.
 	err = c.sample(ctx, sampler, append(sinks, m))

@@ -130,7 +130,7 @@ func TestMIGInstancesHaveRows(t *testing.T) {
 	if err := s.Simulate(t.Context(), simulatedStart, 2*time.Second, append(m.sinks(), m)...); err != nil {
 		t.Fatal(err)
 	}
-	if text := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(text, "0/5 MIG, slices: 3 80 41.5 - 8.0 GiB") {
+	if text := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(text, "0/5 80 41.5 - 8.0 GiB - - - - - MIG, slices: 3") {
 		t.Error(out.String())
 	}
 }
@@ -191,6 +191,8 @@ func TestBadInput(t *testing.T) {
 	}{
 		{[]string{"-duration", "-1h", "-policy", "idelbot", "-price", "-3", "extra"}, exitUsage, []string{"-duration", `did you mean "idlebot"`, "-price", "extra"}},
 		{[]string{"-nonsense"}, exitUsage, []string{"nonsense"}},
+		{[]string{"-period", "0"}, exitUsage, []string{"-period: 0s"}},
+		{[]string{"-prom", "/nonexistent/p"}, exitUsage, []string{"-prom", "/nonexistent"}},
 		{[]string{"-price", "NaN"}, exitUsage, []string{"-price"}},
 		{[]string{"-slow-period", "1ms"}, exitUsage, []string{"slow_period", "100ms"}},
 		{[]string{"-csv", filepath.Join("no", "such", "folder", "x.csv")}, exitUsage, []string{"x.csv"}},

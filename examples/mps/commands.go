@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -223,7 +224,7 @@ func (c *config) runClient() error {
 	if cmd.Env, err = env.Environ(os.Environ()); err != nil {
 		return err
 	}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, c.stdout, c.stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, cmp.Or(c.child, c.stdout), c.stderr
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}

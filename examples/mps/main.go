@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/mps/mpstest"
 	"github.com/cotenant/cotenant/sharing"
@@ -69,11 +70,14 @@ type config struct {
 	ctx             context.Context
 	stdin           io.Reader
 	stdout, stderr  io.Writer
+	child           io.Writer  // of a command that runs; nil = stdout
 	runner          mps.Runner // talks to a real daemon; nil = its program
 }
 
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	c := &config{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr}
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	checked, done := page.Check("mps", stdout, stderr)
+	defer done(&code)
+	c := &config{ctx: ctx, stdin: stdin, stdout: checked, child: stdout, stderr: stderr}
 	return c.run(args)
 }
 
@@ -134,8 +138,7 @@ func (c *config) parse(args []string) (command string, err error) {
 		switch err := fs.Parse(args); {
 		case errors.Is(err, flag.ErrHelp):
 			fmt.Fprint(c.stdout, usage)
-			fs.SetOutput(c.stdout)
-			fs.PrintDefaults()
+			fmt.Fprint(c.stdout, page.Flags(fs))
 			return err
 		case err != nil:
 			return fmt.Errorf("%w: %w (see -h)", errUsage, err)
@@ -148,7 +151,7 @@ func (c *config) parse(args []string) (command string, err error) {
 	// Flags may also follow the command.
 	rest := fs.Args()
 	if len(rest) == 0 {
-		return "demo", nil
+		rest = []string{"demo"}
 	}
 	command = rest[0]
 	if err := parse(rest[1:]); err != nil {
@@ -157,6 +160,14 @@ func (c *config) parse(args []string) (command string, err error) {
 	c.args = fs.Args()
 	if len(c.args) > 0 && command != "run" && command != "verify" {
 		return "", fmt.Errorf("%w: %s takes no argument %q (see -h)", errUsage, command, c.args[0])
+	}
+	if p := c.percent; command != "limit" && !(p >= 0 && p <= 100) { // limit has its own words
+		return "", fmt.Errorf("%w: -percent: %v is not between 0 and 100", errUsage, p)
+	}
+	clients := false
+	fs.Visit(func(f *flag.Flag) { clients = clients || f.Name == "clients" })
+	if clients && command != "plan" {
+		return "", fmt.Errorf("%w: -clients belongs to plan, not to %s", errUsage, command)
 	}
 	return command, nil
 }

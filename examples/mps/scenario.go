@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/mps/mpstest"
 	"github.com/cotenant/cotenant/sharing"
@@ -129,7 +130,7 @@ func (p *player) always(name string, f func() (string, error)) {
 	if ms, ok := st.TookMs.Get(); ok {
 		took = fmt.Sprintf(" [%.0f ms]", ms)
 	}
-	fmt.Fprintf(p.c.stdout, "%s %s: %s%s\n", mark, name, st.Detail, took)
+	fmt.Fprint(p.c.stdout, page.Fold(fmt.Sprintf("%s %s: %s%s\n", mark, name, st.Detail, took)))
 }
 
 func (p *player) play() {

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"text/tabwriter"
 
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -108,7 +110,8 @@ func (c *console) json(v any) error {
 }
 
 func (c *console) findings(findings []finding) error {
-	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "LABEL\tENTRY\tGPU\tFEASIBLE\tPLACEMENTS OR REASON")
 	for _, f := range findings {
 		text := f.Reason
@@ -124,5 +127,9 @@ func (c *console) findings(findings []finding) error {
 		answer := map[any]string{true: "yes", false: "no", "unknown": "unknown"}[f.Feasible]
 		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", f.Label, f.Entry, f.GPU, answer, text)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(c.out, page.Fold(table.String()))
+	return err
 }

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/mig"
 )
 
@@ -61,7 +62,9 @@ type deviceError struct{ err error }
 func (e *deviceError) Error() string { return e.err.Error() }
 func (e *deviceError) Unwrap() error { return e.err }
 
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	stdout, done := page.Check("partition", stdout, stderr)
+	defer done(&code)
 	commands := map[string]func(context.Context, []string, *console) error{
 		"check": check, "pack": pack, "plan": plan, "apply": apply, "generate": generate, "enumerate": enumerate,
 	}
@@ -72,10 +75,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			text += fmt.Sprintf("  %-36s %s\n", m.Key, strings.Join(m.Products, ", "))
 		}
 		if len(args) == 0 {
-			fmt.Fprint(stderr, text)
+			fmt.Fprint(stderr, page.Fold(text))
 			return exitBadInput
 		}
-		fmt.Fprint(stdout, text)
+		fmt.Fprint(stdout, page.Fold(text))
 		return exitOK
 	}
 	command := commands[args[0]]
@@ -108,9 +111,7 @@ func (c *console) flags(name, what string) *flags {
 	fs := &flags{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError)}
 	fs.SetOutput(io.Discard)
 	fs.help = func() {
-		fs.SetOutput(c.out)
-		fmt.Fprintf(c.out, "partition %s: %s\n", name, what)
-		fs.PrintDefaults()
+		fmt.Fprint(c.out, page.Fold(fmt.Sprintf("partition %s: %s\n", name, what)), page.Flags(fs.FlagSet))
 	}
 	return fs
 }

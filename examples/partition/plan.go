@@ -6,7 +6,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mig/mignvml"
 	"github.com/cotenant/cotenant/mig/migtest"
@@ -173,7 +175,7 @@ func plan(ctx context.Context, args []string, c *console) (err error) {
 func (c *console) plan(r *resolved, p mig.ChangePlan, reason string) {
 	fmt.Fprintf(c.out, "before %s\n", mig.Layout{Model: r.model, Instances: r.have.Instances}.Bar())
 	if reason != "" {
-		fmt.Fprintln(c.out, "no:", reason)
+		fmt.Fprint(c.out, page.Fold("no: "+reason+"\n"))
 		return
 	}
 	fmt.Fprintf(c.out, "after  %s\n", p.Want.Bar())
@@ -242,6 +244,6 @@ func (c *console) step(e mig.JournalEntry) error {
 	if e.Error != "" {
 		more += ": " + e.Error
 	}
-	_, err := fmt.Fprintf(c.out, "%s%s %s: %s%s\n", undo, e.Action, e.Instance, e.Status, more)
+	_, err := io.WriteString(c.out, page.Fold(fmt.Sprintf("%s%s %s: %s%s\n", undo, e.Action, e.Instance, e.Status, more)))
 	return err
 }

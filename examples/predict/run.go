@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -51,7 +52,9 @@ type options struct {
 }
 
 // run is the command: 0 is success, 1 a failure, 2 bad input.
-func run(args []string, stdout, stderr io.Writer) int {
+func run(args []string, stdout, stderr io.Writer) (code int) {
+	stdout, done := page.Check("predict", stdout, stderr)
+	defer done(&code)
 	fs := flag.NewFlagSet("predict", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // errors are reported below
 	var o options
@@ -74,8 +77,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(stdout, usage)
-		fs.SetOutput(stdout)
-		fs.PrintDefaults()
+		fmt.Fprint(stdout, page.Flags(fs))
 		return 0
 	case err != nil:
 		return fail(2, err)

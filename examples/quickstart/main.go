@@ -25,6 +25,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"golang.org/x/term"
 
 	"github.com/cotenant/cotenant/decision"
@@ -57,7 +58,9 @@ with -strict; 2 bad input
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	stdout, done := page.Check("quickstart", stdout, stderr)
+	defer done(&code)
 	fs := flag.NewFlagSet("quickstart", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // errors are reported below
 	input := fs.String("input", "", "fleet `FILE` (YAML or JSON), - for standard input; without it an example fleet")
@@ -75,8 +78,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(stdout, usage)
-		fs.SetOutput(stdout)
-		fs.PrintDefaults()
+		fmt.Fprint(stdout, page.Flags(fs))
 		return exitOK
 	case err != nil:
 	case fs.NArg() > 0:
@@ -152,7 +154,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 // screen is how wide the output is, and whether it has colours.
 func screen(stdout io.Writer) (width int, color bool) {
-	if file, ok := stdout.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+	if file, ok := stdout.(interface{ Fd() uintptr }); ok && term.IsTerminal(int(file.Fd())) {
 		color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		width, _, _ = term.GetSize(int(file.Fd())) // 0 where it cannot be told
 	}

@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/timeslice"
 )
 
@@ -36,7 +37,9 @@ Flags:
 `
 
 // run is the command: 0 is success, 1 a failure, 2 bad input.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	stdout, done := page.Check("timeslice", stdout, stderr)
+	defer done(&code)
 	fs := flag.NewFlagSet("timeslice", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // errors are reported below
 	file := fs.String("f", "", "`file` of tenants; - is standard input")
@@ -56,8 +59,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	switch err := fs.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(stdout, usage)
-		fs.SetOutput(stdout)
-		fs.PrintDefaults()
+		fmt.Fprint(stdout, page.Flags(fs))
 		return 0
 	case err != nil:
 		return fail(2, fmt.Errorf("%w (see -h)", err))
@@ -166,7 +168,7 @@ func writeTable(out io.Writer, s *study) error {
 	w := &bytes.Buffer{}
 	fmt.Fprintf(w, "Simulated for %gs with seed %d: quantum %gms, switch %gms (%s: %s)\n\n", s.SimulatedS, s.Seed, s.QuantumMS, s.SwitchMS, s.Scheduler, s.Source)
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "TENANTS\tTENANT\tREQUEST P50\tP99\tSLOWDOWN\tSTEP MEAN\tCLOSED FORM\tGPU\tWAITS ON")
+	fmt.Fprintln(tw, "TENANTS\tTENANT\tP50\tP99\tSLOWER\tSTEP\tCLOSED FORM\tGPU\tWAITS ON")
 	for _, r := range s.Rows {
 		form, slow, waits := "-", "-", "-"
 		if r.FormStepMS != nil {

@@ -202,3 +202,14 @@ func Clip(s string) string {
 	}
 	return s
 }
+
+// A puts the article before a name as it is read aloud: an L4, a T4, an NVIDIA A30.
+func A(name string) string {
+	article := "a "
+	switch spelt := len(name) > 1 && (name[1] < 'a' || name[1] > 'z'); {
+	case name == "":
+	case spelt && strings.IndexByte("AEFHILMNORSX8", name[0]) >= 0, !spelt && strings.IndexByte("AEIOaeio", name[0]) >= 0:
+		article = "an "
+	}
+	return article + name
+}

@@ -72,3 +72,12 @@ func TestClip(t *testing.T) {
 		}
 	}
 }
+
+func TestA(t *testing.T) {
+	for name, want := range map[string]string{"L4": "an L4", "T4": "a T4", "Tesla T4": "a Tesla T4", "NVIDIA A30": "an NVIDIA A30", "H100 80GB HBM3": "an H100 80GB HBM3",
+		"GB10": "a GB10", "RTX 5090": "an RTX 5090", "Quadro RTX 6000": "a Quadro RTX 6000", "V100": "a V100", "A100": "an A100", "": "a "} {
+		if got := A(name); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -32,8 +32,7 @@ type Page struct {
 // Read calls each with every page of a stream. A page ends where a metric is
 // described a second time, as in the pages of several exporters written into
 // one file. Lines that are no metric are problems with their line; the rest is
-// still given. The error names them all; io.ErrUnexpectedEOF stands in it
-// where the last line has no end.
+// still given. The error names them all, up to problem.Enough of them.
 func Read(in io.Reader, each func(Page)) error {
 	s := &splitter{each: each, described: map[string]bool{}}
 	rd := bufio.NewReaderSize(in, 64<<10)

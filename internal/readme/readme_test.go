@@ -1,10 +1,13 @@
 package readme
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,7 +76,7 @@ func TestCommands(t *testing.T) {
 	for _, l := range lines {
 		line, _, _ := strings.Cut(l[1], "#")
 		line = strings.TrimSpace(line)
-		if seen[line] {
+		if seen[line] || strings.Contains(line, " -real") { // needs a GPU
 			continue
 		}
 		seen[line] = true
@@ -84,11 +87,39 @@ func TestCommands(t *testing.T) {
 					args[i] = filepath.Join(t.TempDir(), a)
 				}
 			}
-			if out := goRun(t, args...); strings.TrimSpace(out) == "" {
+			out := goRun(t, args...)
+			if strings.TrimSpace(out) == "" {
 				t.Error("it prints nothing")
+			}
+			if line, columns := widest(out); columns > columnsOfAPage && !forMachines(args) {
+				t.Errorf("a line has %d columns: %s", columns, line)
 			}
 		})
 	}
+}
+
+// columnsOfAPage is how wide what people read may be.
+const columnsOfAPage = 100
+
+// widest is the longest line of a text, with tabs to every eighth column.
+func widest(text string) (line string, columns int) {
+	for l := range strings.Lines(text) {
+		n := 0
+		for _, r := range strings.TrimSuffix(l, "\n") {
+			if n++; r == '\t' {
+				n += (8 - n%8) % 8
+			}
+		}
+		if n > columns {
+			line, columns = l, n
+		}
+	}
+	return line, columns
+}
+
+// forMachines says whether a command prints what programs read.
+func forMachines(args []string) bool {
+	return slices.ContainsFunc(args, func(a string) bool { return a == "-json" || a == "json" || a == "-csv" || a == "-schema" })
 }
 
 // TestHelp asks every example for help: it is what was asked for, so that it goes
@@ -104,7 +135,16 @@ func TestHelp(t *testing.T) {
 	if err != nil || len(programs) < 10 {
 		t.Fatalf("%d programs, %v", len(programs), err)
 	}
-	asked := [][]string{{"mps", "run"}, {"benchmark", "job"}, {"partition", "apply"}, {"cost", "sla"}}
+	asked := [][]string{{"mps", "run"}}
+	for program, commands := range map[string][]string{
+		"benchmark": {"report", "table", "compare", "job", "merge", "import"},
+		"cost":      {"tenants", "nodes", "sla", "compare", "attribute"},
+		"partition": {"check", "pack", "plan", "apply", "generate", "enumerate"},
+	} {
+		for _, c := range commands {
+			asked = append(asked, []string{program, c})
+		}
+	}
 	for _, p := range programs {
 		asked = append(asked, []string{strings.TrimSuffix(p.Name(), ".exe")})
 	}
@@ -114,6 +154,46 @@ func TestHelp(t *testing.T) {
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
 		if err := cmd.Run(); err != nil || stderr.Len() > 0 || !strings.Contains(stdout.String(), "-") {
 			t.Errorf("%v -h: %v; on standard output %d bytes, on standard error %q", words, err, stdout.Len(), stderr.String())
+		}
+		if line, columns := widest(stdout.String()); columns > columnsOfAPage {
+			t.Errorf("%v -h has a line of %d columns: %s", words, columns, line)
+		}
+	}
+	t.Run("full disk", func(t *testing.T) { fullDisk(t, dir) })
+	// What they print without flags, where that takes no time; the commands of the
+	// README have the others.
+	for _, words := range [][]string{{"cost"}, {"discover"}, {"fleet"}, {"judge", "-fleets", "3"}, {"monitor"}, {"mps"}, {"quickstart"}, {"timeslice"}} {
+		out, err := exec.Command(filepath.Join(dir, words[0]), words[1:]...).Output()
+		if line, columns := widest(string(out)); err != nil || columns > columnsOfAPage {
+			t.Errorf("%v: %v; its longest line has %d columns: %s", words, err, columns, line)
+		}
+	}
+}
+
+// fullDisk: what can't be written is an error, and the exit code is 1.
+func fullDisk(t *testing.T, dir string) {
+	if runtime.GOOS != "linux" {
+		t.Skip("/dev/full is Linux's")
+	}
+	commands := [][]string{{"cost"}, {"cost", "-format", "json"}, {"discover"}, {"mps"}, {"mps", "plan"}, {"monitor", "-json"}, {"quickstart"}, {"quickstart", "-format", "json"},
+		{"partition", "enumerate", "-gpu", "a30"}, {"partition", "pack", "-gpu", "a30", "-demand", "1g.6gb=5"}, {"partition", "plan", "-gpu", "a30", "-want", "1g.6gb"},
+		{"partition", "apply", "-gpu", "a30", "-want", "1g.6gb"}, {"partition", "generate", "-gpu", "a30"}, {"timeslice"}, {"measure", "-print-plan"},
+		{"benchmark", "job", "-name", "a", "-image", "b", "-workers", "2", "--", "-rate", "2"}}
+	for _, program := range []string{"benchmark", "capacity", "cost", "discover", "fleet", "guard", "judge", "measure", "monitor", "mps", "partition", "predict", "quickstart", "timeslice"} {
+		commands = append(commands, []string{program, "-h"})
+	}
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, words := range commands {
+		var stderr strings.Builder
+		cmd := exec.Command(filepath.Join(dir, words[0]), words[1:]...)
+		cmd.Stdout, cmd.Stderr = full, &stderr
+		err := cmd.Run()
+		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 1 || strings.Count(stderr.String(), "no space left on device") != 1 {
+			t.Errorf("%v on a full disk: %v, %s", words, err, stderr.String())
 		}
 	}
 }

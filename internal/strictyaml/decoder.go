@@ -167,7 +167,14 @@ func (d *Decoder) object(path string, n *yaml.Node, v reflect.Value) {
 	}
 	for _, name := range names {
 		if fields[name].required && !present[name] {
-			d.Addf(problem.Join(path, name), n, "add the key", "is missing")
+			remedy := "add the key"
+			if name == "version" { // of every document there is it is the first
+				remedy = "write version: v1"
+				if v.FieldByIndex(fields[name].index).CanInt() {
+					remedy = "write version: 1"
+				}
+			}
+			d.Addf(problem.Join(path, name), n, remedy, "is missing")
 		}
 	}
 }

@@ -1,0 +1,235 @@
+package discover
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+const migPrefix = "nvidia.com/mig-"
+
+// migResources are the MIG instances that the node offers, by profile.
+func (n *node) migResources() map[string]int {
+	out := map[string]int{}
+	for _, list := range []quantities{n.meta.Status.Allocatable, n.meta.Status.Capacity} {
+		for key, text := range list {
+			if profile, ok := strings.CutPrefix(key, migPrefix); ok && count(text) > 0 {
+				profile, _ = strings.CutSuffix(profile, ".shared")
+				each := max(1, count(n.label(migPrefix+profile+".replicas")))
+				out[profileName(profile)] = max(out[profileName(profile)], count(text)/each)
+			}
+		}
+	}
+	return out
+}
+
+// profileName undoes what resource names do to profiles: "1g.10gb.me" is
+// 1g.10gb+me.
+func profileName(s string) string {
+	for _, suffix := range []string{".me.all", ".me", ".gfx"} {
+		if base, ok := strings.CutSuffix(s, suffix); ok {
+			return base + "+" + strings.TrimPrefix(suffix, ".")
+		}
+	}
+	return s
+}
+
+// readPlugin reads a node of the device plugin and GPU Feature Discovery.
+func (n *node) readPlugin(b *build) {
+	resource := "nvidia.com/gpu"
+	if n.capacity("nvidia.com/gpu.shared") > 0 {
+		resource = "nvidia.com/gpu.shared"
+	}
+	n.offered = n.capacity(resource)
+	n.instances = n.migResources()
+	labelled, stated := n.number(b, "nvidia.com/gpu.count")
+	from := declared("label nvidia.com/gpu.count")
+	switch {
+	case n.single != "":
+		n.readSingle(b, labelled)
+		return
+	case len(n.instances) > 0:
+		n.whole = n.offered / max(1, n.readReplicas(b, resource))
+		n.inMIG, from = n.gpusForInstances(b, labelled-n.whole, from)
+		n.gpus, n.gpusFrom = n.whole+n.inMIG, from
+		if stated && labelled >= n.whole+n.inMIG {
+			n.gpus, n.gpusFrom, n.inMIG = labelled, declared("label nvidia.com/gpu.count"), labelled-n.whole
+		}
+		return
+	case n.offered == 0:
+		if stated && labelled > 0 && n.label("nvidia.com/gpu.present") == "true" {
+			// GFD runs and the plugin does not offer anything.
+			n.gpus, n.whole, n.gpusFrom = labelled, labelled, from
+			b.find("gpus-not-offered", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.count", "has %d GPUs by its labels and offers none: no pod can use them", labelled)
+		}
+		return
+	}
+	replicas := n.readReplicas(b, resource)
+	n.gpus, n.gpusFrom = n.offered/replicas, derived("resource %s", resource)
+	if replicas > 1 {
+		n.gpusFrom = derived("resource %s divided by label nvidia.com/gpu.replicas", resource)
+	}
+	if n.offered%replicas != 0 {
+		b.find("label-lies", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.replicas",
+			"offers %d of %s, which is no multiple of the %d replicas that label nvidia.com/gpu.replicas says", n.offered, resource, replicas)
+		n.gpus = (n.offered + replicas - 1) / replicas
+	}
+	if stated && labelled > 0 {
+		if labelled != n.gpus {
+			b.find("label-lies", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.count",
+				"offers %d of %s: with %d replica(s) a GPU that is %d GPUs, and label nvidia.com/gpu.count says %d; what is offered is used", n.offered, resource, replicas, n.gpus, labelled)
+		} else {
+			n.gpusFrom = from
+		}
+	}
+	n.whole = n.gpus
+}
+
+// checkConfig finds MIG configurations that were not carried out.
+func (n *node) checkConfig(b *build) {
+	if s := n.label("nvidia.com/mig.config.state"); s == "failed" {
+		b.find("mig-config-failed", sharing.SeverityHigh, "node "+n.name, "label nvidia.com/mig.config.state", "its MIG configuration %.60q was not applied", n.label("nvidia.com/mig.config"))
+	}
+}
+
+// readReplicas reads how the GPUs that are not in MIG mode are shared, and how
+// many replicas one has.
+func (n *node) readReplicas(b *build, resource string) int {
+	replicas, stated := n.number(b, "nvidia.com/gpu.replicas")
+	if !stated || replicas == 0 {
+		replicas = 1
+	}
+	strategy := n.label("nvidia.com/gpu.sharing-strategy")
+	shared := strings.HasSuffix(n.label("nvidia.com/gpu.product"), "-SHARED") || resource == "nvidia.com/gpu.shared"
+	capable := n.label("nvidia.com/mps.capable")
+	n.mechanismFrom = declared("label nvidia.com/gpu.sharing-strategy")
+	switch {
+	case strategy == "mps":
+		n.mechanism = sharing.MechanismMPS
+	case strategy == "time-slicing":
+		n.mechanism = sharing.MechanismTimeSlicing
+	case strategy != "" && strategy != "none":
+		b.find("label-unreadable", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.sharing-strategy", "there is no sharing strategy %.40q", strategy)
+	case strategy == "" && (shared || replicas > 1):
+		n.mechanism, n.mechanismFrom = sharing.MechanismTimeSlicing, declared("label nvidia.com/gpu.replicas")
+		if capable == "true" {
+			n.mechanism, n.mechanismFrom = sharing.MechanismMPS, declared("label nvidia.com/mps.capable")
+		}
+	case strategy == "":
+		n.mechanismFrom = derived("no label says that it is shared")
+	}
+	if strategy == "none" && replicas > 1 {
+		b.find("replicas-without-sharing", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.sharing-strategy",
+			"label nvidia.com/gpu.replicas says %d and nvidia.com/gpu.sharing-strategy says none: replicas without sharing; it is taken for whole GPUs", replicas)
+		if labelled := count(n.label("nvidia.com/gpu.count")); labelled*replicas != n.capacity(resource) {
+			replicas = 1
+		}
+	}
+	if n.mechanism == sharing.MechanismMPS && capable == "false" {
+		b.find("mps-not-capable", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/mps.capable", "shares by MPS and label nvidia.com/mps.capable says false: the control daemon does not run")
+	}
+	if n.mechanism == sharing.MechanismMPS && (len(n.instances) > 0 || n.single != "") {
+		b.find("mps-and-mig", sharing.SeverityHigh, "node "+n.name, "label nvidia.com/gpu.sharing-strategy", "MPS and MIG together: the device plugin refuses MPS on MIG devices")
+	}
+	if n.mechanism != sharing.MechanismExclusive && replicas < 2 {
+		b.find("sharing-without-replicas", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.replicas", "GPUs are shared by %v, and label nvidia.com/gpu.replicas does not say among how many", n.mechanism)
+	}
+	n.replicas = replicas
+	return replicas
+}
+
+// readSingle reads a node under the MIG strategy "single": nvidia.com/gpu are
+// instances, and so are the GPUs that the labels count.
+func (n *node) readSingle(b *build, labelled int) {
+	n.readReplicas(b, "nvidia.com/gpu")
+	offered := n.offered / n.replicas
+	if n.replicas > 1 {
+		b.find("mig-instances-shared", sharing.SeverityLow, "node "+n.name, "label nvidia.com/gpu.replicas", "each MIG instance is shared by %d pods", n.replicas)
+	}
+	if n.single == "INVALID" {
+		b.find("mig-invalid", sharing.SeverityHigh, "node "+n.name, "label nvidia.com/gpu.product", "the MIG layout does not suit the strategy \"single\": nothing can be placed")
+	} else {
+		n.instances[n.single] = offered
+	}
+	if s := n.label("nvidia.com/mig.strategy"); s != "" && s != "single" {
+		b.find("label-lies", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/mig.strategy", "label nvidia.com/gpu.product names a MIG profile and nvidia.com/mig.strategy says %q", s)
+	}
+	n.inMIG, n.gpusFrom = n.gpusForInstances(b, 0, fact{})
+	if labelled > 0 && labelled != offered && labelled >= n.inMIG && labelled < offered {
+		n.inMIG, n.gpusFrom = labelled, declared("label nvidia.com/gpu.count")
+	}
+	n.gpus = n.inMIG
+}
+
+// gpusForInstances is how many GPUs hold the node's MIG instances: what a label
+// says, or the fewest that can, packed exactly.
+func (n *node) gpusForInstances(b *build, stated int, from fact) (int, fact) {
+	if stated > 0 {
+		return stated, from
+	}
+	model := n.model()
+	if model == nil {
+		b.find("mig-model-unknown", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.product", "has MIG instances, and no MIG profiles are known of %.60q", n.product)
+		return max(1, stated), derived("MIG instances on a GPU whose profiles are not known: at least one GPU")
+	}
+	p, err := model.Pack(counts(n.instances))
+	if err != nil {
+		b.find("label-lies", sharing.SeverityHigh, "node "+n.name, "resources "+migPrefix+"*", "offers MIG instances that its GPUs cannot have: %v", err)
+		return max(1, stated), derived("MIG instances: at least one GPU")
+	}
+	return p.GPUs, derived("the fewest GPUs that hold its MIG instances")
+}
+
+func counts(instances map[string]int) []mig.Count {
+	var out []mig.Count
+	for _, profile := range slices.Sorted(maps.Keys(instances)) {
+		out = append(out, mig.Count{Profile: profile, N: instances[profile]})
+	}
+	return out
+}
+
+// model is the GPU's model in the MIG catalogue, nil where there is none.
+func (n *node) model() *mig.Model {
+	name := n.product
+	if n.gpu != nil {
+		name = n.gpu.Name
+	}
+	m, err := mig.Lookup(name)
+	if err != nil || !m.PlacementsKnown() {
+		return nil
+	}
+	return m
+}
+
+// gkeModels are the names that GKE's label gives GPUs.
+var gkeModels = map[string]string{
+	"nvidia-tesla-t4": "Tesla T4", "nvidia-tesla-v100": "Tesla V100-SXM2-16GB", "nvidia-tesla-p100": "Tesla P100-PCIE-16GB", "nvidia-l4": "L4",
+	"nvidia-tesla-a100": "A100-SXM4-40GB", "nvidia-a100-80gb": "A100-SXM4-80GB", "nvidia-h100-80gb": "H100 80GB HBM3", "nvidia-h100-mega-80gb": "H100 80GB HBM3",
+	"nvidia-h200-141gb": "H200", "nvidia-b200": "B200",
+}
+
+// readGKE reads a node of GKE, which labels sharing and partitions itself.
+func (n *node) readGKE(b *build) {
+	n.readPlugin(b)
+	offered := n.offered
+	partition := n.label("cloud.google.com/gke-gpu-partition-size")
+	each := count(n.label("cloud.google.com/gke-max-shared-clients-per-gpu"))
+	if each > 1 && offered%each == 0 {
+		offered /= each
+		n.replicas = each
+		n.mechanism, n.mechanismFrom = sharing.MechanismTimeSlicing, declared("label cloud.google.com/gke-max-shared-clients-per-gpu")
+		if n.label("cloud.google.com/gke-gpu-sharing-strategy") == "mps" {
+			n.mechanism, n.mechanismFrom = sharing.MechanismMPS, declared("label cloud.google.com/gke-gpu-sharing-strategy")
+		}
+		n.gpus, n.whole = offered, offered
+		n.gpusFrom = derived("resource nvidia.com/gpu divided by label cloud.google.com/gke-max-shared-clients-per-gpu")
+	}
+	if partition != "" && offered > 0 {
+		n.single, n.instances = partition, map[string]int{partition: offered}
+		n.inMIG, n.gpusFrom = n.gpusForInstances(b, 0, fact{})
+		n.gpus, n.whole = n.inMIG, 0
+	}
+}

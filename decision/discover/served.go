@@ -1,0 +1,159 @@
+package discover
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry/serving"
+)
+
+// metricsPage is a model server's metrics page.
+type metricsPage struct {
+	file     string
+	readings []serving.Reading
+}
+
+var servingHead = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?(vllm|sglang)[:_]`)
+
+// readServing keeps what a model server's page says.
+func (c *Collector) readServing(name string, in io.Reader) error {
+	rs, err := serving.Parse(in)
+	if len(rs) > 0 {
+		c.pages = append(c.pages, metricsPage{name, rs})
+	}
+	return inFile(name, err)
+}
+
+// takeServing puts what model servers say of themselves into the workloads that
+// they are: what a server that is alone on its GPU shows are latencies alone. A
+// file is named after its pod or workload, with or without the namespace.
+func (b *build) takeServing() {
+	type total struct {
+		alone    bool
+		requests float64
+		solo     [3]float64 // s, the worst of its replicas
+		bucket   [3]serving.Interval
+	}
+	totals := map[*workload]*total{}
+	var order []*workload
+	for _, p := range b.c.pages {
+		w, at := b.serverOf(p.file, p.readings)
+		if w == nil {
+			b.find("metrics-of-nobody", sharing.SeverityLow, "file "+p.file, p.file, "a model server's metrics of no workload that is known: name the file after its pod")
+			continue
+		}
+		t := totals[w]
+		if t == nil {
+			t = &total{alone: true}
+			totals[w] = t
+			order = append(order, w)
+		}
+		t.alone = t.alone && b.alone(w, at)
+		for i := range p.readings {
+			r := &p.readings[i]
+			t.requests += r.Requests.Or(0)
+			for k, h := range []*serving.Histogram{r.TTFT, per(r), r.E2E} {
+				if h == nil {
+					continue
+				}
+				if q, ok := h.Quantile(0.99); ok && q.High > t.solo[k] {
+					t.solo[k], t.bucket[k] = q.High, q
+				}
+			}
+		}
+	}
+	for _, w := range order {
+		t, v, at := totals[w], &b.Fleet.Workloads[w.index], fmt.Sprintf("workloads[%d].solo", w.index)
+		if b.Provenance[at].Basis == BasisGiven {
+			continue
+		}
+		if !t.alone {
+			b.find("latencies-beside-others", sharing.SeverityLow, "workload "+w.name, "model server's metrics", "its latencies are not those of a whole GPU to itself, and say nothing of it alone; they are left out")
+			continue
+		}
+		var says []string
+		for k, into := range []*decision.Optional[predict.Duration]{&v.Solo.TTFTP99, &v.Solo.TPOTP99, &v.Solo.E2EP99} {
+			if q := t.bucket[k]; q.High > 0 && !math.IsInf(q.High, 1) && q.High < 1e6 {
+				*into = decision.Some(predict.Duration(time.Duration(q.High * float64(time.Second)).Round(time.Microsecond)))
+				says = append(says, fmt.Sprintf("%s in the bucket %.4g to %.4g s", [...]string{"TTFT", "TPOT", "E2E"}[k], q.Low, q.High))
+			}
+		}
+		if len(says) > 0 {
+			b.note(at, Provenance{BasisMeasured, fmt.Sprintf("model server's metrics, %s requests, alone on its GPU; upper ends: %s", thousands(int64(t.requests)), strings.Join(says, ", "))})
+		}
+	}
+}
+
+// per is the time per token: a request's mean, or where that is not exported the
+// gap between two tokens.
+func per(r *serving.Reading) *serving.Histogram {
+	if r.TPOT != nil {
+		return r.TPOT
+	}
+	return r.ITL
+}
+
+// serverOf is the workload that a page is of, and its pod where the file names
+// one: by the file's name, or as the only one that runs that engine.
+func (b *build) serverOf(file string, rs []serving.Reading) (*workload, *pod) {
+	base := path.Base(strings.ReplaceAll(file, `\`, "/"))
+	names := []string{base}
+	for ext := path.Ext(base); ext != ""; ext = path.Ext(base) {
+		base = strings.TrimSuffix(base, ext)
+		names = append(names, base)
+	}
+	for _, w := range b.workloads {
+		for _, p := range w.pods {
+			if slices.Contains(names, p.name) || slices.Contains(names, p.namespace+"."+p.name) {
+				return w, p
+			}
+		}
+	}
+	var found *workload
+	for _, w := range b.workloads {
+		if slices.Contains(names, strings.ReplaceAll(w.name, "/", ".")) {
+			return w, nil
+		}
+		if len(rs) > 0 && w.first.framework.name == rs[0].Engine.String() {
+			if found != nil {
+				return nil, nil
+			}
+			found = w
+		}
+	}
+	return found, nil
+}
+
+// alone says whether a workload's pods, or the one that is meant, have GPUs or
+// instances of their own.
+func (b *build) alone(w *workload, only *pod) bool {
+	for _, p := range w.pods {
+		n := b.byName[p.node]
+		if n == nil || only != nil && p != only {
+			continue
+		}
+		switch m := b.sharedBy(p, n); m {
+		case sharing.MechanismExclusive:
+		case sharing.MechanismMIG:
+			return false // alone, and not on a whole GPU
+		default:
+			others := 0
+			for _, o := range b.whoOn(n) {
+				others += len(o.pods)
+			}
+			if others > 1 {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,162 @@
+// Package page is how the examples print: what people read folded at Width
+// columns, and no error of writing lost. A copy of an example takes it along.
+package page
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// Width is how many columns a page has.
+const Width = 100
+
+// Fold breaks the lines of a text that are longer than Width, at spaces, else
+// after commas. What is left of a row of a table goes on under its last column
+// where that leaves it room; what is left of other lines is indented by two
+// columns more, where they are indented at all.
+func Fold(text string) string { return fold(text, 2) }
+
+// Flags is the help of a flag set, folded.
+func Flags(fs *flag.FlagSet) string {
+	var b strings.Builder
+	was := fs.Output()
+	fs.SetOutput(&b)
+	fs.PrintDefaults()
+	fs.SetOutput(was)
+	return fold(b.String(), 0)
+}
+
+func fold(text string, hanging int) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		end := ""
+		if cut, ok := strings.CutSuffix(line, "\n"); ok {
+			line, end = cut, "\n"
+		}
+		line = expand(line)
+		if utf8.RuneCountInString(line) <= Width {
+			b.WriteString(line + end)
+			continue
+		}
+		indent := under(line, hanging)
+		for first := true; line != ""; first = false {
+			room := Width
+			if !first {
+				b.WriteString("\n" + strings.Repeat(" ", indent))
+				room -= indent
+			}
+			var now string
+			now, line = split(line, room)
+			b.WriteString(now)
+		}
+		b.WriteString(end)
+	}
+	return b.String()
+}
+
+// expand puts spaces in the place of tabs, which stand eight columns apart.
+func expand(line string) string {
+	var b strings.Builder
+	columns := 0
+	for i, part := range strings.Split(line, "\t") {
+		if i > 0 {
+			b.WriteString(strings.Repeat(" ", 8-columns%8))
+			columns += 8 - columns%8
+		}
+		b.WriteString(part)
+		columns += utf8.RuneCountInString(part)
+	}
+	return b.String()
+}
+
+// leastRoom are the columns that what is left of a line has at least.
+const leastRoom = 40
+
+// under is the column below which a line goes on.
+func under(line string, hanging int) int {
+	text := strings.TrimLeft(line, " ")
+	indent := len(line) - len(text)
+	if indent > 0 {
+		indent += hanging
+	}
+	if at := strings.LastIndex(text, "  "); at >= 0 {
+		if column := len(line) - len(text) + utf8.RuneCountInString(text[:at]) + 2; column <= Width-leastRoom {
+			return column
+		}
+	}
+	return min(indent, Width-leastRoom)
+}
+
+// split cuts what fits into a number of columns off a line, and a word or a list
+// that is longer at the next place that does.
+func split(line string, room int) (now, rest string) {
+	space, comma, columns := 0, 0, 0
+	word := false
+	for i, r := range line {
+		columns++
+		if word = word || r != ' '; word && r == ' ' {
+			space = i
+		}
+		if columns > room && max(space, comma) > 0 {
+			break
+		}
+		if r == ',' {
+			comma = i + 1
+		}
+	}
+	at := space
+	if at == 0 {
+		at = comma
+	}
+	if at == 0 || columns <= room {
+		return line, ""
+	}
+	return strings.TrimRight(line[:at], " "), strings.TrimLeft(line[at:], " ")
+}
+
+// Check returns a writer to stdout that remembers the first error, and what is to
+// be deferred with the exit code: where anything was not written the command has
+// failed, and its code is 1. An error that no other has told is told on stderr,
+// after the command's name.
+func Check(name string, stdout, stderr io.Writer) (io.Writer, func(code *int)) {
+	w := &writer{to: stdout}
+	return w, func(code *int) {
+		if w.err == nil {
+			return
+		}
+		if *code == 0 {
+			fmt.Fprintf(stderr, "%s: %v\n", name, w.err)
+		}
+		*code = 1
+	}
+}
+
+type writer struct {
+	to  io.Writer
+	mu  sync.Mutex
+	err error
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, err := w.to.Write(p)
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	return n, err
+}
+
+// Fd is the file's descriptor, so that a terminal is still known for one; none where
+// it is no file.
+func (w *writer) Fd() uintptr {
+	if file, ok := w.to.(interface{ Fd() uintptr }); ok {
+		return file.Fd()
+	}
+	return math.MaxInt32
+}

@@ -1,0 +1,78 @@
+package page
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func ExampleFold() {
+	fmt.Print(Fold("  8%  0.945 USD  73%  by the article, which does not say how it was found, nor on which GPU, nor with how many tenants\n"))
+	fmt.Print(Fold("It multiplies a loss per 100 ms by milliseconds, of a base latency of 100 ms that it assumes for everybody.\n"))
+	// Output:
+	//   8%  0.945 USD  73%  by the article, which does not say how it was found, nor on which GPU, nor
+	//                       with how many tenants
+	// It multiplies a loss per 100 ms by milliseconds, of a base latency of 100 ms that it assumes for
+	// everybody.
+}
+
+func ExampleFlags() {
+	fs := flag.NewFlagSet("demo", flag.ContinueOnError)
+	fs.String("policy", "idlebot,princeton,kubeflow", "reaping policies: `names` (idlebot, princeton, kubeflow) or durations such as 45m")
+	fmt.Print(Flags(fs))
+	// Output:
+	//   -policy names
+	//         reaping policies: names (idlebot, princeton, kubeflow) or durations such as 45m (default
+	//         "idlebot,princeton,kubeflow")
+}
+
+func ExampleCheck() {
+	run := func() (code int) {
+		stdout, done := Check("demo", full{}, os.Stdout)
+		defer done(&code)
+		fmt.Fprintln(stdout, "figures")
+		return 0
+	}
+	fmt.Println(run())
+	// Output:
+	// demo: no space left on device
+	// 1
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+func FuzzFold(f *testing.F) {
+	f.Add("  a  b\tc d\n\n" + strings.Repeat("word ", 60) + "\n")
+	f.Add(strings.Repeat("x", 130) + " y  " + strings.Repeat("ü ", 90))
+	f.Fuzz(func(t *testing.T, text string) {
+		if !utf8.ValidString(text) {
+			t.Skip()
+		}
+		folded := Fold(text)
+		if strings.Join(strings.Fields(text), "") != strings.Join(strings.Fields(folded), "") {
+			t.Fatalf("%q became %q", text, folded)
+		}
+		for line := range strings.Lines(folded) {
+			line = strings.TrimSuffix(line, "\n")
+			if utf8.RuneCountInString(line) > Width && !longWord(line) && len(line)-len(strings.TrimLeft(line, " ")) < Width/2 {
+				t.Fatalf("%q has a line of %d columns", folded, utf8.RuneCountInString(line))
+			}
+		}
+	})
+}
+
+// longWord says whether a line has a word that no line has room for.
+func longWord(line string) bool {
+	for w := range strings.FieldsFuncSeq(line, func(r rune) bool { return r == ' ' || r == ',' }) {
+		if utf8.RuneCountInString(w) >= leastRoom-1 {
+			return true
+		}
+	}
+	return false
+}
