@@ -1,6 +1,8 @@
 package decision
 
 import (
+	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -51,5 +53,24 @@ func TestNamesWithNamespace(t *testing.T) {
 	f := Fleet{Version: "v1", Pools: []Pool{{Name: "a/p", GPU: "T4", Count: 1}}, Workloads: []Workload{{Name: "w", Kind: KindBatch}}}
 	if f.Validate() == nil {
 		t.Error("a pool's name has a slash")
+	}
+}
+
+// TestSchemaNames: the schema takes the names of workloads that the reader takes.
+func TestSchemaNames(t *testing.T) {
+	var s struct {
+		Defs map[string]struct {
+			Properties map[string]struct{ Pattern string }
+		} `json:"$defs"`
+	}
+	if err := json.Unmarshal(Schema(), &s); err != nil {
+		t.Fatal(err)
+	}
+	pattern := regexp.MustCompile(s.Defs["workload"].Properties["name"].Pattern)
+	for _, name := range []string{"a", "a/b", "a/b/c", "/b", "a/", strings.Repeat("a", 63), strings.Repeat("a", 64), "a/" + strings.Repeat("b", 253), "a/" + strings.Repeat("b", 254), "-a", "a/b-", "a b"} {
+		f := Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "T4", Count: 1}}, Workloads: []Workload{{Name: name, Kind: KindBatch}}}
+		if err := f.Validate(); (err == nil) != pattern.MatchString(name) {
+			t.Errorf("%.80q: the reader says %v, the schema %v", name, err, pattern.MatchString(name))
+		}
 	}
 }
