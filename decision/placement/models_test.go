@@ -70,7 +70,7 @@ func ExampleModels() {
 	}
 	fmt.Println(models.Why("H200", sharing.MechanismTimeSlicing, []string{"tags", "not-measured"}))
 	// Output:
-	// a: reject, the predicted TPOT P99 is 14.859 ms (13.311 to 16.587), the objective 12.000 ms
+	// a: reject, the predicted TPOT P99 is 14.859 ms (13.311 to 16.586), the objective 12.000 ms
 	// b: pass, it fits
 	//    tags on GPU 0: 1.81x (1.66 to 1.98) slower under time-slicing, prior
 	//    another on GPU 0: 1.81x (1.66 to 1.98) slower under time-slicing, prior

@@ -33,7 +33,7 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 		st.occupy(t, t.gpu, t.prefillGPU)
 		states = append(states, st)
 	}
-	const rounds, damping, close = 24, 0.5, 1e-4
+	const rounds, damping, close = 32, 0.5, 2e-5
 	moved := 1.0
 	for range rounds {
 		if moved < close {

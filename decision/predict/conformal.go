@@ -11,8 +11,12 @@ import (
 // betweenSeries is by how much a half-width grows from cases left out of one
 // series to series left out of several: 1.2 to 1.3 for TPOT and E2E P50 under
 // both mechanisms, on the four larger H200 files of examples/predict/testdata.
-// One series is never taken to show that series differ less than those did.
-const betweenSeries = 1.3
+// Fewer than fewSeries are never taken to show that series differ less than those
+// did.
+const (
+	betweenSeries = 1.3
+	fewSeries     = 4
+)
 
 // seriesShare is the share of each series' measurements that an interval must
 // hold: the half-width that holds 90% of all would otherwise hold much less of
@@ -105,7 +109,10 @@ func (e *errorsSeen) weighed(prior Residual) Residual {
 	}
 	width = max(width, conformal(all, 0.9))
 	if len(e.needed) == 1 {
-		width = max(betweenSeries*width, prior.HalfWidth)
+		width *= betweenSeries
+	}
+	if len(e.needed) < fewSeries {
+		width = max(width, prior.HalfWidth)
 	}
 	slices.Sort(e.relative)
 	sum, n := 0.0, float64(len(all))
