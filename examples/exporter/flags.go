@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	printed "github.com/cotenant/cotenant/examples/internal/page"
+	pages "github.com/cotenant/cotenant/examples/internal/page"
 )
 
 // The exit codes.
@@ -80,7 +80,7 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprint(stdout, usage)
-			fmt.Fprint(stdout, printed.Flags(fs))
+			fmt.Fprint(stdout, pages.Flags(fs))
 			return nil, err
 		}
 		return nil, fmt.Errorf("%w (see -h)", err)
