@@ -14,6 +14,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/probe"
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -58,7 +59,10 @@ type app struct {
 }
 
 // run is the program; it returns the exit code.
-func (a *app) run(ctx context.Context, args []string) int {
+func (a *app) run(ctx context.Context, args []string) (code int) {
+	stdout, done := page.Check("calibrate", a.stdout, a.stderr)
+	a.stdout = stdout
+	defer done(&code)
 	c, err := a.parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		return exitOK
@@ -105,8 +109,7 @@ func (a *app) parse(args []string) (*config, error) {
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(a.stdout, usage)
-		fl.SetOutput(a.stdout)
-		fl.PrintDefaults()
+		fmt.Fprint(a.stdout, page.Flags(fl))
 		return c, err
 	case err != nil:
 		return c, fmt.Errorf("%w (see -h)", err)

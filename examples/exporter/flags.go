@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	printed "github.com/cotenant/cotenant/examples/internal/page"
 )
 
 // The exit codes.
@@ -78,8 +80,7 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprint(stdout, usage)
-			fs.SetOutput(stdout)
-			fs.PrintDefaults()
+			fmt.Fprint(stdout, printed.Flags(fs))
 			return nil, err
 		}
 		return nil, fmt.Errorf("%w (see -h)", err)

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/exporter-toolkit/web"
 
+	printed "github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
@@ -29,7 +30,9 @@ import (
 )
 
 // run is the program; it returns the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
+	stdout, done := printed.Check("exporter", stdout, stderr)
+	defer done(&code)
 	c, err := parse(args, stdout)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
