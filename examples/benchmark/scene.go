@@ -164,8 +164,8 @@ func writeScene(w io.Writer, results []*loadgen.Result) error {
 			}))
 		}
 		million := "-"
-		if hourly := int64(s.OutputTokensPerS * 3600); hourly > 0 {
-			c, err := price.MulFrac(int64(sceneParts[i].gpus)*1e6, hourly)
+		if s.OutputTokensPerS > 0 {
+			c, err := cost.PerUnits(price, 1e6, s.OutputTokensPerS/float64(sceneParts[i].gpus))
 			if err != nil {
 				return err
 			}

@@ -24,6 +24,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
@@ -97,6 +98,7 @@ type config struct {
 	mechanisms                                   []sharing.Mechanism // empty = those of the decision, and the usual ones
 	seed                                         uint64
 	seconds                                      float64
+	price                                        cost.Money // of a GPU hour; zero without -price
 }
 
 func main() {
@@ -167,6 +169,10 @@ func (a *app) parse(args []string) (*config, error) {
 	fl.StringVar(&c.dir, "dir", "", "working folder of the servers' commands (default: this one)")
 	fl.Float64Var(&c.seconds, "seconds", 0, "length of each run (default: the plan's; 7 with -input)")
 	fl.StringVar(&c.use, "use", "", "predictor to predict with, as examples/predict saves it; with -input to decide with")
+	fl.Func("price", "`PRICE` of a GPU hour, \"2.90 USD\": adds what a million tokens cost each tenant", func(s string) (err error) {
+		c.price, err = cost.ParsePrice(s)
+		return err
+	})
 	fl.BoolVar(&c.json, "json", false, "print the report as JSON")
 	fl.BoolVar(&c.printPlan, "print-plan", false, "print a plan for -real and exit")
 	fl.BoolVar(&c.noTelemetry, "no-telemetry", false, "measure without NVML: the predictions are then wider")
@@ -208,7 +214,7 @@ func (c *config) check(fl *flag.FlagSet) error {
 	}
 	others := []string{"profiles", "mechanisms", "seed"}
 	if c.input != "" {
-		others = []string{"real", "plan", "print-plan", "dir", "no-telemetry", "nvml", "control", "silent", "spinner"}
+		others = []string{"price", "real", "plan", "print-plan", "dir", "no-telemetry", "nvml", "control", "silent", "spinner"}
 		if c.seconds == 0 {
 			c.seconds = fleetSeconds
 		}

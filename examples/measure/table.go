@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
@@ -71,6 +72,7 @@ func (rep *report) writeText(w io.Writer, modes []sharing.Mechanism) error {
 	for _, m := range modes {
 		p.beside(rep.Rows, m)
 	}
+	p.costs(rep.Rows)
 	if len(rep.Agreement) > 0 {
 		p.agreement(rep.Agreement)
 	}
@@ -125,6 +127,24 @@ func (p printer) alone(rows []reportRow) {
 }
 
 // beside shows the runs side by side with what was predicted for them.
+// costs says what a million output tokens cost each tenant, where -price was
+// given.
+func (p printer) costs(rows []reportRow) {
+	if !slices.ContainsFunc(rows, func(r reportRow) bool { return r.CostPerMillion != nil }) {
+		return
+	}
+	p.line("A million output tokens (the GPU's price in equal parts among its tenants)")
+	p.table(func(row func(...string)) {
+		row("mode", "case", "load", "tenants", "tokens/s", "cost")
+		for i := range rows {
+			if r := &rows[i]; r.CostPerMillion != nil {
+				row(r.Mode.String(), r.name(r.Case), r.Load, fmt.Sprint(r.Tenants), number(r.Actual, predict.MetricTokensPerSecond), r.CostPerMillion.Round(2).String())
+			}
+		}
+	})
+	p.line("")
+}
+
 func (p printer) beside(rows []reportRow, m sharing.Mechanism) {
 	any := false
 	p.table(func(row func(...string)) {
