@@ -128,7 +128,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 // report writes an error, a line for each problem.
 func report(stderr io.Writer, err error) {
-	fmt.Fprintf(stderr, "discover: %s\n", strings.ReplaceAll(err.Error(), "\n", "\ndiscover: "))
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		fmt.Fprintf(stderr, "discover: %s\n", strings.TrimPrefix(line, "discover: "))
+	}
 }
 
 // run does what was asked for. part is what could not be read beside the rest.

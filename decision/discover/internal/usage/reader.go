@@ -86,7 +86,7 @@ func (r *Reader) begin(name, kind string) *Source {
 func (r *Reader) end(src *Source, before int) error {
 	if src.Series == 0 && r.probs.Len() == before {
 		r.problem(src, "", fmt.Sprintf("query one of %s", strings.Join(slices.Sorted(maps.Keys(metrics))[:4], ", ")),
-			"none of its metrics is one of a GPU that is read")
+			"it has no series, or none of a metric of a GPU that is read")
 	}
 	var l problem.List
 	for _, p := range r.probs.Problems()[before:] {
