@@ -454,9 +454,9 @@ func TestManySinglesShare(t *testing.T) {
 		return decide(t, f).Totals.GPUsAfter
 	}
 	few := gpus(24, 1)
-	for _, c := range []struct{ n, tenants int }{{60, 3}, {240, 1}} {
-		if many := gpus(c.n, c.tenants); many > few*c.n/20 {
-			t.Errorf("24 workloads of one tenant take %d GPUs, %d of %d tenants take %d", few, c.n, c.tenants, many)
+	for _, c := range []struct{ n, tenants, most int }{{60, 20, 20}, {61, 12, 12}, {240, 1, few * 240 / 20}} {
+		if many := gpus(c.n, c.tenants); many > c.most {
+			t.Errorf("24 workloads of one tenant take %d GPUs; %d of %d tenants take %d, over %d", few, c.n, c.tenants, many, c.most)
 		}
 	}
 }

@@ -263,6 +263,9 @@ func (pl *planner) why(w int, c *choice, p prospects) string {
 				verb = "may miss"
 			}
 			text = fmt.Sprintf("%s %s P99 %.4g ms (%.4g to %.4g) of %.4g", verb, predict.LatencyName(tight), 1e3*b.Value, 1e3*b.Low, 1e3*b.High, 1e3*d.Limits[tight])
+			if slices.ContainsFunc(pl.guessesAlone(w, c.pool), func(m predict.Metric) bool { return latencyOf(m) == tight }) {
+				text += fmt.Sprintf(", assumed to be %.4g alone", 1e3*d.Alone[tight])
+			}
 		case d.Online || d.Serving != nil:
 			text = fmt.Sprintf("keeps its share %.0f%% busy (%.0f to %.0f)", 100*o.Busy.Value, 100*o.Busy.Low, 100*min(9.99, o.Busy.High))
 		case c.mechanism != sharing.MechanismExclusive:

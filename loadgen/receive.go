@@ -19,6 +19,10 @@ const (
 	// goroutine waits for each connection (Linux).
 	ReceiveStamped = Receive(wire.ModeStamped)
 	// ReceivePlain takes the times after the read, as a client without help does.
+	//
+	// Here and under ReceiveStamped net/http takes chunks apart. Where the size of the
+	// next chunk came in the same read without the chunk, it hands an event over only
+	// once that has come: a stall just there after the first token is timeout_ttft.
 	ReceivePlain = Receive(wire.ModePlain)
 )
 

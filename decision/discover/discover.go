@@ -130,7 +130,9 @@ type Collector struct {
 	podUIDs           map[string]string
 	clusters          map[string][]string // nodes by the cluster that a label names
 	clusterUID        string
-	usage             *usage.Reader // nil = no samples
+	usage             *usage.Reader              // nil = no samples
+	plugins           map[string][]*pluginConfig // by the key in a ConfigMap
+	parted            []*partedConfig
 	machines          []*machine
 	pages             []metricsPage
 	instances         map[string]map[int][]telemetry.MIGInstance // by file name and GPU
@@ -144,7 +146,7 @@ type Collector struct {
 func New(opts Options) *Collector {
 	return &Collector{opts: opts, nodes: map[string]*nodeObject{}, devices: map[string]map[string]*device{}, generation: map[string]int64{},
 		claims: map[string]*claim{}, templates: map[string]*claim{}, controllers: map[string]*controller{}, autoscalers: map[string]autoscaler{},
-		podUIDs: map[string]string{}, clusters: map[string][]string{}, told: map[string]int{}, instances: map[string]map[int][]telemetry.MIGInstance{}, found: map[Finding]bool{}}
+		podUIDs: map[string]string{}, plugins: map[string][]*pluginConfig{}, clusters: map[string][]string{}, told: map[string]int{}, instances: map[string]map[int][]telemetry.MIGInstance{}, found: map[Finding]bool{}}
 }
 
 // sniffed is how much of a file is looked at to tell its kind.
@@ -288,8 +290,6 @@ func (c *Collector) takeNamespace(file string, o *namespaceObject) {
 	c.sameObject(file, "Namespace kube-system", c.clusterUID, o.Metadata.UID)
 }
 
-// takeConfigMap takes no configuration over: what it says holds on nodes, whose
-// labels are read.
 func (c *Collector) find(code string, severity sharing.Severity, object, source, format string, args ...any) {
 	f := Finding{Code: code, Severity: severity, Object: object, Message: fmt.Sprintf(format, args...), Source: source}
 	if f.Message == "" || c.found[f] {

@@ -152,7 +152,7 @@ func TestUnreadable(t *testing.T) {
 		gpus             int
 	}{
 		{"empty", "", "it is empty", 0},
-		{"truncated", `{"kind":"List","items":[` + node + `,{"apiVersion":"v1","ki`, "cut off after 1 objects", 1},
+		{"truncated", `{"kind":"List","items":[` + node + `,{"apiVersion":"v1","ki`, "cut off after 1 object", 1},
 		{"yaml", "apiVersion: v1\nkind: Node\n", "-o json", 0},
 		{"other", "hello there", "of no kind that is read", 0},
 		{"no kind", `{"a":1}`, "without kind", 0},

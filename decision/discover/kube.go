@@ -16,7 +16,7 @@ const maxTold = 20
 // held at a time. The error says where the input stopped making sense; what came
 // before it was taken.
 func (c *Collector) readKube(name string, r io.Reader) error {
-	dec := json.NewDecoder(r)
+	dec, before := json.NewDecoder(r), c.objects
 	for documents := 0; ; documents++ {
 		err := c.document(name, dec)
 		switch {
@@ -26,9 +26,9 @@ func (c *Collector) readKube(name string, r io.Reader) error {
 			return fmt.Errorf("%s: it is empty", name)
 		case err != nil:
 			if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-				return fmt.Errorf("%s: the JSON is cut off after %d objects (%d bytes): write the file again; what came before is used", name, c.objects, dec.InputOffset())
+				return fmt.Errorf("%s: the JSON is cut off after %s (%d bytes): write the file again; what came before is used", name, plural(c.objects-before, "object"), dec.InputOffset())
 			}
-			return fmt.Errorf("%s: after %d objects (%d bytes): %w", name, c.objects, dec.InputOffset(), err)
+			return fmt.Errorf("%s: after %s (%d bytes): %w", name, plural(c.objects-before, "object"), dec.InputOffset(), err)
 		}
 	}
 }
@@ -110,6 +110,11 @@ func eof(err error) error {
 }
 
 func clipToken(t json.Token) string { return fmt.Sprintf("%.30q", fmt.Sprint(t)) }
+
+// takeStatus says what the API server answered instead of objects.
+func (c *Collector) takeStatus(file string, o *statusObject) {
+	c.troubles.Addf(file, "", "the API server refused: %.200q", o.Message)
+}
 
 // object takes one object over. Secrets are not looked into.
 func (c *Collector) object(file, kind string, raw json.RawMessage) {
@@ -200,6 +205,7 @@ func init() { // the readers refer to what refers to them
 		"Node":                    {"", []string{"v1"}, false, taking((*Collector).takeNode)},
 		"Pod":                     {"", []string{"v1"}, false, taking((*Collector).takePod)},
 		"ConfigMap":               {"", []string{"v1"}, false, taking((*Collector).takeConfigMap)},
+		"Status":                  {"", []string{"v1"}, false, taking((*Collector).takeStatus)},
 		"Namespace":               {"", []string{"v1"}, false, taking((*Collector).takeNamespace)},
 		"Deployment":              controller("Deployment", "apps", "v1"),
 		"StatefulSet":             controller("StatefulSet", "apps", "v1"),

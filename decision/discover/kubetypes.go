@@ -201,3 +201,7 @@ type configMapObject struct {
 	Metadata metadata          `json:"metadata"`
 	Data     map[string]string `json:"data"`
 }
+
+type statusObject struct {
+	Message string `json:"message"`
+}

@@ -60,11 +60,11 @@ func (b *build) takeUsage() {
 	b.checkSources(u)
 	kind := sourceKind(u)
 	of := map[*workload]*gathering{}
-	owners := b.podOwners()
+	owners, uids := b.podOwners()
 	gone := map[string]bool{}
 	for i := range u.Tenants {
 		s := &u.Tenants[i]
-		w, n := b.tenantOf(s, owners, gone)
+		w, n := b.tenantOf(s, owners, uids, gone)
 		if w == nil {
 			continue
 		}
@@ -87,18 +87,23 @@ func (b *build) takeUsage() {
 }
 
 // podOwners finds workloads by pod, and by what the names of an owner's pods
-// begin with, so that pods that have gone are found too.
-func (b *build) podOwners() map[string]*workload {
-	out := map[string]*workload{}
+// begin with, so that pods that have gone are found too; and the UIDs of lone
+// pods, which another pod of the name is not.
+func (b *build) podOwners() (out map[string]*workload, uids map[string]string) {
+	out, uids = map[string]*workload{}, map[string]string{}
 	for _, w := range b.workloads {
 		for _, p := range w.pods {
-			out[p.namespace+"/"+p.name] = w
+			key := p.namespace + "/" + p.name
+			out[key] = w
+			if p.owner.kind == "Pod" {
+				uids[key] = b.c.podUIDs[key]
+			}
 			if base, ok := beforeLast(p.name); ok && p.owner.kind != "Pod" {
 				out[p.namespace+"/"+base+"-*"] = w
 			}
 		}
 	}
-	return out
+	return out, uids
 }
 
 func beforeLast(name string) (string, bool) {
@@ -111,11 +116,15 @@ func beforeLast(name string) (string, bool) {
 
 // tenantOf is the workload that a series belongs to and the node that it ran on,
 // nil where there is none.
-func (b *build) tenantOf(s *usage.Stats, owners map[string]*workload, gone map[string]bool) (*workload, *node) {
+func (b *build) tenantOf(s *usage.Stats, owners map[string]*workload, uids map[string]string, gone map[string]bool) (*workload, *node) {
 	n := b.byName[s.Node]
 	if s.Pod != "" {
 		key := s.Namespace + "/" + s.Pod
 		w := owners[key]
+		if uid := uids[key]; uid != "" && s.UID != "" && s.UID != uid {
+			gone[key+" (UID "+s.UID+")"] = true
+			return nil, nil
+		}
 		if base, ok := beforeLast(s.Pod); w == nil && ok {
 			w = owners[s.Namespace+"/"+base+"-*"]
 		}
@@ -175,7 +184,7 @@ func (g *gathering) add(s *usage.Stats, n *node) {
 		g.shared = true
 		return
 	}
-	if name := s.Namespace + "/" + s.Pod; !g.pods[name] {
+	if name := s.Namespace + "/" + s.Pod + "/" + s.UID; !g.pods[name] {
 		g.pods[name] = true
 		g.Pods++
 	}

@@ -250,3 +250,55 @@ func TestBetaSlices(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestPodUIDs: a pod of another UID is another pod, whatever its name: a lone
+// pod's forerunner is not measured for it, and of an owner's pods all are.
+func TestPodUIDs(t *testing.T) {
+	page := func(gpu, pod, uid string, mib int) string {
+		return fmt.Sprintf("DCGM_FI_DEV_FB_USED{gpu=\"0\",UUID=\"GPU-%s\",Hostname=\"n\",namespace=\"t\",pod=%q,pod_uid=%q,container=\"main\"} %d\n", gpu, pod, uid, mib)
+	}
+	owned := strings.Replace(aPod("web-0", "n", "x=1"), `"uid":"uid-web-0"`, `"uid":"uid-web-0","ownerReferences":[{"kind":"StatefulSet","name":"web","controller":true}]`, 1)
+	c := discover.New(discover.Options{})
+	for _, in := range []string{
+		`{"kind":"List","items":[` + aNode("n", l4, "", "nvidia.com/gpu=2") + "," + aPod("lab", "n", "x=1") + "," + owned + `]}`,
+		"# TYPE DCGM_FI_DEV_FB_USED gauge\n" + page("a", "lab", "uid-former", 20000) + page("b", "web-0", "uid-former", 15000),
+		"# TYPE DCGM_FI_DEV_FB_USED gauge\n" + page("a", "lab", "uid-lab", 3000) + page("b", "web-0", "uid-web-0", 4000),
+	} {
+		if err := c.Read("input", strings.NewReader(in)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := c.Discover()
+	for i, want := range []sharing.Bytes{3000, 15000} {
+		if w := d.Fleet.Workloads[i]; w.Memory.Or(0) != want*sharing.MiB {
+			t.Errorf("%s: %v, want %v", w.Name, w.Memory, want*sharing.MiB)
+		}
+	}
+	if f := found(d, "pods-gone"); f == nil || !strings.Contains(f.Object, "t/lab (UID uid-former)") {
+		t.Errorf("%+v", f)
+	}
+	if len(d.Used) != 2 || d.Used[0].Pods != 1 || d.Used[1].Pods != 2 {
+		t.Errorf("%+v", d.Used)
+	}
+}
+
+// TestSameNameElsewhere: pods of one name in two namespaces that share a GPU are
+// two tenants, and the GPU's series neither's.
+func TestSameNameElsewhere(t *testing.T) {
+	const line = `DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-a",Hostname="n",namespace="NAME",pod="web-0",container="main"} 9000` + "\n"
+	c := discover.New(discover.Options{})
+	pod := aPod("web-0", "n", "x=1")
+	for _, in := range []string{
+		`{"kind":"List","items":[` + aNode("n", l4+"nvidia.com/gpu.replicas=2 nvidia.com/gpu.sharing-strategy=time-slicing", "", "nvidia.com/gpu=2") + "," + pod + "," + strings.NewReplacer(`"namespace":"t"`, `"namespace":"u"`, "uid-web", "uid-u-web").Replace(pod) + `]}`,
+		"# TYPE DCGM_FI_DEV_FB_USED gauge\n" + strings.ReplaceAll(line, "NAME", "t") + strings.ReplaceAll(line, "NAME", "u"),
+	} {
+		if err := c.Read("input", strings.NewReader(in)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, w := range c.Discover().Fleet.Workloads {
+		if !w.Memory.IsZero() {
+			t.Errorf("%s: %v", w.Name, w.Memory)
+		}
+	}
+}

@@ -41,7 +41,8 @@ type node struct {
 	gpusFrom               fact
 	mechanism              sharing.Mechanism // of the GPUs that are not in MIG mode
 	mechanismFrom          fact
-	replicas               int            // of a shared GPU; 1 = whole
+	replicas               int // of a shared GPU; 1 = whole
+	replicasFrom           string
 	whole                  int            // GPUs that are not in MIG mode
 	inMIG                  int            // GPUs in MIG mode
 	instances              map[string]int // MIG instances by profile
@@ -117,6 +118,7 @@ func (b *build) readNode(o *nodeObject) *node {
 	}
 	b.checkNode(n)
 	n.checkConfig(b)
+	b.checkDeclared(n)
 	return n
 }
 

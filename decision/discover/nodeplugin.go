@@ -70,7 +70,7 @@ func (n *node) readPlugin(b *build) {
 	replicas := n.readReplicas(b, resource)
 	n.gpus, n.gpusFrom = n.offered/replicas, derived("resource %s", resource)
 	if replicas > 1 {
-		n.gpusFrom = derived("resource %s divided by label nvidia.com/gpu.replicas", resource)
+		n.gpusFrom = derived("resource %s divided by %s", resource, n.replicasFrom)
 	}
 	if n.offered%replicas != 0 {
 		b.find("label-lies", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.replicas",
@@ -99,8 +99,15 @@ func (n *node) checkConfig(b *build) {
 // many replicas one has.
 func (n *node) readReplicas(b *build, resource string) int {
 	replicas, stated := n.number(b, "nvidia.com/gpu.replicas")
+	n.replicasFrom = "label nvidia.com/gpu.replicas"
 	if !stated || replicas == 0 {
-		replicas = 1
+		mechanism, declared, from := b.declaredReplicas(n, resource)
+		if replicas = 1; declared > 1 && n.label("nvidia.com/gpu.sharing-strategy") == "" {
+			replicas = declared
+			n.replicas, n.replicasFrom = replicas, from.Source
+			n.mechanism, n.mechanismFrom = mechanism, from
+			return replicas
+		}
 	}
 	strategy := n.label("nvidia.com/gpu.sharing-strategy")
 	shared := strings.HasSuffix(n.label("nvidia.com/gpu.product"), "-SHARED") || resource == "nvidia.com/gpu.shared"

@@ -228,6 +228,8 @@ func (p *page) unknown(d *Discovery) {
 		case scan(parent, "pools[%d]", &k):
 			name = "pool " + d.Fleet.Pools[k].Name
 			model = d.Fleet.Pools[k].GPU
+		case parent == "":
+			name = "the cluster"
 		}
 		if byName[name] == nil {
 			byName[name] = &entry{name: name, money: u.MonthlyAtStake}

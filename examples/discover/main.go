@@ -62,9 +62,10 @@ after the node (gpu-1.xml); samples of dcgm-exporter as Prometheus text or as th
 range query, and this SDK's telemetry CSV; metrics pages of vLLM and SGLang, in files named
 after the pod (chat-0.txt). For example:
 
-  kubectl get nodes,pods,replicasets,deployments,statefulsets,jobs,hpa -A -o json | discover -
+  kubectl get nodes,pods,replicasets,deployments,statefulsets,jobs,hpa,cm -A -o json | discover -
 
-Secrets and environment variables are never read. Without files a built-in cluster is shown.
+Secrets and environment variables are never read, and of ConfigMaps only those of the device plugin
+and mig-parted. Without files a built-in cluster is shown.
 
 exit: 0 done; 1 files were unreadable in part and the rest is printed, or it could not be written;
 2 bad input
@@ -127,7 +128,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 // report writes an error, a line for each problem.
 func report(stderr io.Writer, err error) {
-	fmt.Fprintf(stderr, "discover: %s\n", strings.ReplaceAll(err.Error(), "\n", "\ndiscover: "))
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		fmt.Fprintf(stderr, "discover: %s\n", strings.TrimPrefix(line, "discover: "))
+	}
 }
 
 // run does what was asked for. part is what could not be read beside the rest.

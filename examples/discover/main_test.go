@@ -105,6 +105,8 @@ func TestExits(t *testing.T) {
 		return file
 	}
 	all := string(cluster)
+	pod := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"t"},"spec":{"containers":[{"resources":{"limits":{"nvidia.com/gpu":"1"}}}]}}`
+	const sample = `DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",Hostname="n"} `
 	for _, c := range []struct {
 		name  string
 		stdin string
@@ -115,6 +117,18 @@ func TestExits(t *testing.T) {
 		{"standard input", all, []string{"-"}, exitOK, ""},
 		{"half a file", all[:len(all)/2], []string{"-"}, exitInPart, "standard input: the JSON is cut off after"},
 		{"one of two", all, []string{"-", write("x.txt", "hello")}, exitInPart, "of no kind that is read"},
+		{"blank", " \n\n", []string{"-"}, exitBadInput, "discover: invalid: standard input: it is empty\n"},
+		{"no objects", `{"kind":"List","items":[]}`, []string{"-"}, exitOK, ""},
+		{"half of the second file", pod[:40], []string{write("whole.json", all), "-"}, exitInPart, "cut off after 0 objects"},
+		{"refused by the API server", `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"nodes is forbidden"}`, []string{"-"}, exitBadInput, `the API server refused: "nodes is forbidden"`},
+		{"refused beside the rest", `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"nodes is forbidden"}` + pod, []string{"-"}, exitInPart, "the API server refused"},
+		{"refused by Prometheus", `{"status":"error","errorType":"bad_data","error":"parse error"}`, []string{"-"}, exitBadInput, `Prometheus answers "parse error"`},
+		{"a query without an answer", `{"status":"success","data":{"resultType":"matrix","result":[]}}`, []string{"-"}, exitBadInput, "it has no series"},
+		{"what kubectl says", "No resources found\n", []string{"-"}, exitBadInput, "of no kind that is read"},
+		{"an unknown version beside a known one", pod + strings.Replace(pod, `"v1"`, `"v9"`, 1), []string{"-"}, exitInPart, `version "v9" is not known`},
+		{"negative samples are a finding", sample + "-50\n", []string{write("ok.json", all), "-"}, exitOK, ""},
+		{"samples that are no numbers", sample + "many\n", []string{write("ok.json", all), "-"}, exitInPart, `got "many"`},
+		{"a folder", all, []string{"-", dir}, exitBadInput, "is a directory"},
 		{"nothing", "", []string{"-"}, exitBadInput, "is empty"},
 		{"no file", "", []string{filepath.Join(dir, "none")}, exitBadInput, "none"},
 		{"prices", all, []string{"-prices", write("p.yaml", "A100: 3"), "-"}, exitBadInput, "add a currency"},
@@ -126,6 +140,9 @@ func TestExits(t *testing.T) {
 		code, stdout, stderr := command(t, c.stdin, c.args...)
 		if code != c.code || !strings.Contains(stderr, c.want) || c.want == "" && stderr != "" || (stdout == "") != (c.code == exitBadInput) {
 			t.Errorf("%s: exit %d, %d bytes out, stderr %s", c.name, code, len(stdout), stderr)
+		}
+		if strings.Contains(stderr, "discover: discover:") || strings.Contains(stdout, "NAMEk") {
+			t.Errorf("%s: %s\n%s", c.name, stderr, stdout)
 		}
 		for line := range strings.Lines(stdout) {
 			if len([]rune(line)) > 101 {

@@ -19,6 +19,7 @@ type Key struct {
 	Profile   string              // "1g.10gb"
 	Namespace string
 	Pod       string
+	UID       string // the pod's, where the source has it: another pod of the name has another
 	Container string
 }
 
@@ -26,13 +27,18 @@ type Key struct {
 func (k Key) Compare(o Key) int {
 	return cmp.Or(cmp.Compare(k.Node, o.Node), cmp.Compare(k.Index.Or(-1), o.Index.Or(-1)), cmp.Compare(k.GPU, o.GPU),
 		cmp.Compare(k.Instance.Or(-1), o.Instance.Or(-1)), cmp.Compare(k.Profile, o.Profile),
-		cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Pod, o.Pod), cmp.Compare(k.Container, o.Container))
+		cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Pod, o.Pod), cmp.Compare(k.UID, o.UID), cmp.Compare(k.Container, o.Container))
 }
 
 // device is the key without the pod.
 func (k Key) device() Key {
-	k.Namespace, k.Pod, k.Container = "", "", ""
+	k.Namespace, k.Pod, k.UID, k.Container = "", "", "", ""
 	return k
+}
+
+// samePod says whether two keys are of one pod, as far as their sources know it.
+func (k Key) samePod(o Key) bool {
+	return k.Namespace == o.Namespace && k.Pod == o.Pod && (k.UID == o.UID || k.UID == "" || o.UID == "")
 }
 
 // String names the key for problems.
@@ -53,6 +59,7 @@ func (k Key) String() string {
 	}
 	if k.Pod != "" {
 		add("pod", k.Namespace+"/"+k.Pod)
+		add("uid", k.UID)
 	}
 	return "{" + strings.Join(parts, ", ") + "}"
 }
@@ -60,8 +67,8 @@ func (k Key) String() string {
 // labels are the labels of a series that are read. No other is kept.
 type labels struct {
 	metric, hostname, node, instance, uuid, gpu, device, profile, instanceID, model string
-	namespace, pod, container                                                       string
-	exportedNamespace, exportedPod, exportedContainer                               string
+	namespace, pod, uid, container                                                  string
+	exportedNamespace, exportedPod, exportedUID, exportedContainer                  string
 }
 
 // field is where a label's value is kept, or nil. The names are those of
@@ -93,12 +100,16 @@ func (l *labels) field(name string) *string {
 		return &l.namespace
 	case "pod", "pod_name":
 		return &l.pod
+	case "pod_uid": // of dcgm-exporter under --kubernetes-enable-pod-uid
+		return &l.uid
 	case "container", "container_name":
 		return &l.container
 	case "exported_namespace":
 		return &l.exportedNamespace
 	case "exported_pod":
 		return &l.exportedPod
+	case "exported_pod_uid":
+		return &l.exportedUID
 	case "exported_container":
 		return &l.exportedContainer
 	}
@@ -131,9 +142,9 @@ func (l *labels) key() (rawKey, bool) {
 	}
 	switch {
 	case l.exportedPod != "":
-		k.Namespace, k.Pod, k.Container = l.exportedNamespace, l.exportedPod, l.exportedContainer
+		k.Namespace, k.Pod, k.UID, k.Container = l.exportedNamespace, l.exportedPod, cmp.Or(l.exportedUID, l.uid), l.exportedContainer
 	case l.pod != "" && !isExporter(l.pod):
-		k.Namespace, k.Pod, k.Container = l.namespace, l.pod, l.container
+		k.Namespace, k.Pod, k.UID, k.Container = l.namespace, l.pod, l.uid, l.container
 		k.plain = true
 	}
 	host, _, err := net.SplitHostPort(l.instance)

@@ -86,7 +86,7 @@ func (r *Reader) begin(name, kind string) *Source {
 func (r *Reader) end(src *Source, before int) error {
 	if src.Series == 0 && r.probs.Len() == before {
 		r.problem(src, "", fmt.Sprintf("query one of %s", strings.Join(slices.Sorted(maps.Keys(metrics))[:4], ", ")),
-			"none of its metrics is one of a GPU that is read")
+			"it has no series, or none of a metric of a GPU that is read")
 	}
 	var l problem.List
 	for _, p := range r.probs.Problems()[before:] {
@@ -233,7 +233,7 @@ func (r *Reader) sample(src *Source, t *tenant, f Figure, ms int64, v float64) {
 		d.slots.owner[j] = t.id
 	}
 	if owner := d.slots.owner[j]; owner != t.id {
-		if o := r.order[owner-1]; i >= 0 && o.raw.Pod != "" && t.raw.Pod != "" && o.raw.Pod != t.raw.Pod {
+		if o := r.order[owner-1]; i >= 0 && o.raw.Pod != "" && t.raw.Pod != "" && !o.raw.samePod(t.raw.Key) {
 			t.slots.flags[i] |= slotOverlap
 			if k := o.slots.at(slot); k >= 0 {
 				o.slots.flags[k] |= slotOverlap
@@ -256,7 +256,7 @@ func (r *Reader) untimed(t *tenant, f Figure, v float64) {
 		d.page, d.pageOwner = r.page, t.id
 	}
 	if d.pageOwner != t.id {
-		if o := r.order[d.pageOwner-1]; o.raw.Pod != "" && t.raw.Pod != "" && o.raw.Pod != t.raw.Pod {
+		if o := r.order[d.pageOwner-1]; o.raw.Pod != "" && t.raw.Pod != "" && !o.raw.samePod(t.raw.Key) {
 			t.pages++
 			o.pages++
 		}

@@ -17,8 +17,9 @@ const (
 )
 
 var (
-	textHead = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?(DCGM_FI_|dcgm_|cotenant_gpu_)[A-Za-z_]+[ {]`)
-	jsonHead = regexp.MustCompile(`^\s*\{\s*"(status|resultType|data)"\s*:|^\s*\[\s*\{\s*"(metric|values?)"\s*:`)
+	textHead  = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?(DCGM_FI_|dcgm_|cotenant_gpu_)[A-Za-z_]+[ {]`)
+	errorHead = regexp.MustCompile(`^\s*\{\s*"status"\s*:\s*"error"\s*,\s*"errorType"\s*:`)
+	jsonHead  = regexp.MustCompile(`^\s*\{\s*"(status|resultType|data)"\s*:|^\s*\[\s*\{\s*"(metric|values?)"\s*:`)
 )
 
 // Sniff says which source begins with head; a few KiB are enough.
@@ -27,7 +28,7 @@ func Sniff(head []byte) Kind {
 	switch {
 	case bytes.HasPrefix(head, []byte("kind,at_s,time,basis,")):
 		return KindTelemetry
-	case jsonHead.Match(head) && bytes.Contains(head, []byte(`"result`)), jsonHead.Match(head) && head[bytes.IndexAny(head, "[{")] == '[':
+	case errorHead.Match(head), jsonHead.Match(head) && bytes.Contains(head, []byte(`"result`)), jsonHead.Match(head) && head[bytes.IndexAny(head, "[{")] == '[':
 		return KindJSON
 	case textHead.Match(head):
 		return KindText

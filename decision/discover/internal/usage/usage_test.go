@@ -273,7 +273,7 @@ func TestProblems(t *testing.T) {
 		"cut":       {whole[:len(whole)-20], "x.json: result[0]: ", 2},
 		"an error":  {`{"status":"error","errorType":"bad_data","error":"parse error"}`, `x.json: error: Prometheus answers "parse error"`, 0},
 		"empty":     {"", "x.json: result[0]: ", 0},
-		"a pod":     {`{"kind":"Pod"}`, "x.json: none of its metrics is one of a GPU", 0},
+		"a pod":     {`{"kind":"Pod"}`, "x.json: it has no series, or none of a metric of a GPU", 0},
 		"text":      {"hello", "x.json: result[0]: ", 0},
 		"no labels": {matrix(`"__name__":"DCGM_FI_DEV_GPU_UTIL"`, noon, time.Second, "1"), "names neither a GPU nor a pod (query without an aggregation", 0},
 		"no name":   {matrix(`"UUID":"GPU-a"`, noon, time.Second, "1"), "a series without a name (query the metric itself", 0},
@@ -295,7 +295,7 @@ func TestProblems(t *testing.T) {
 		}
 	}
 	r := New(Options{})
-	if err := r.Text("x.prom", strings.NewReader("# TYPE up gauge\nup 1\n"), noon); err == nil || !strings.Contains(err.Error(), "none of its metrics") {
+	if err := r.Text("x.prom", strings.NewReader("# TYPE up gauge\nup 1\n"), noon); err == nil || !strings.Contains(err.Error(), "it has no series") {
 		t.Errorf("%v", err)
 	}
 	broken := strings.Replace(page, "} 83", "} many", 1)

@@ -1,0 +1,233 @@
+package discover
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Labels that select a node's configurations: NVIDIA/k8s-device-plugin,
+// README.md, "Updating Per-Node Configuration With a Node Label", and
+// NVIDIA/mig-parted, deployments/gpu-operator.
+const (
+	labelPlugin = "nvidia.com/device-plugin.config"
+	labelMIG    = "nvidia.com/mig.config"
+)
+
+// pluginConfig is the device plugin's configuration that a node's label
+// selects, nil where it selects none of those that were read or several that
+// differ.
+func (b *build) pluginConfig(n *node) *pluginConfig {
+	var out *pluginConfig
+	for _, p := range b.c.plugins[n.label(labelPlugin)] {
+		if out == nil {
+			out = p
+			continue
+		}
+		m1, r1 := out.shares("nvidia.com/gpu")
+		if m2, r2 := p.shares("nvidia.com/gpu"); m1 != m2 || r1 != r2 {
+			return nil
+		}
+	}
+	return out
+}
+
+// declaredReplicas are the replicas of the configuration that a node's label
+// selects, for a node whose labels do not say how many it has. They are used
+// only where the node's resources show them.
+func (b *build) declaredReplicas(n *node, resource string) (sharing.Mechanism, int, fact) {
+	p := b.pluginConfig(n)
+	if p == nil {
+		return sharing.MechanismExclusive, 1, fact{}
+	}
+	mechanism, replicas := p.shares("nvidia.com/gpu")
+	offered, boards := n.capacity(resource), count(n.label("nvidia.com/gpu.count"))
+	if replicas > mostReplicas || offered%replicas != 0 || boards > 0 && boards*replicas != offered {
+		return sharing.MechanismExclusive, 1, fact{}
+	}
+	return mechanism, replicas, declared("%s (%s), selected by label %s", p.object, p.source, labelPlugin)
+}
+
+// checkDeclared compares what configurations say that a node should have with
+// what it has.
+func (b *build) checkDeclared(n *node) {
+	if !slices.Contains(n.managers, "the device plugin") {
+		return
+	}
+	b.checkSharing(n)
+	b.checkLayout(n)
+}
+
+func (b *build) checkSharing(n *node) {
+	key := n.label(labelPlugin)
+	if key == "" || len(b.c.plugins) == 0 {
+		return
+	}
+	object, label := "node "+n.name, "label "+labelPlugin
+	if len(b.c.plugins[key]) == 0 {
+		b.find("config-missing", sharing.SeverityMedium, object, label, "%s selects %.60q, and no ConfigMap that was read has a configuration of that name (there are %s)",
+			label, key, strings.Join(slices.Sorted(maps.Keys(b.c.plugins)), ", "))
+		return
+	}
+	p := b.pluginConfig(n)
+	if p == nil {
+		b.find("config-ambiguous", sharing.SeverityLow, object, label, "%s selects %.60q, which several ConfigMaps have and say different things under; none is used", label, key)
+		return
+	}
+	mechanism, replicas := p.shares("nvidia.com/gpu")
+	if n.whole == 0 && n.single == "" {
+		return // MIG instances alone: their replicas stand under other names
+	}
+	if mechanism != n.mechanism || replicas != n.replicas {
+		b.find("config-not-in-force", sharing.SeverityMedium, object, p.source, "%s selects %.60q of %s: %s; the node offers %s: the plugin has not taken it over",
+			label, key, p.object, sharedText(mechanism, replicas), sharedText(n.mechanism, n.replicas))
+	}
+}
+
+func sharedText(m sharing.Mechanism, replicas int) string {
+	if m == sharing.MechanismExclusive {
+		return "each GPU whole"
+	}
+	return fmt.Sprintf("each GPU by %v to %d", m, replicas)
+}
+
+// checkLayout compares a node's MIG instances with the layout that its label
+// asks mig-parted for.
+func (b *build) checkLayout(n *node) {
+	key, state := n.label(labelMIG), n.label("nvidia.com/mig.config.state")
+	if key == "" || len(b.c.parted) == 0 || state == "failed" {
+		return
+	}
+	object, label := "node "+n.name, "label "+labelMIG
+	var of []*partedConfig
+	names := map[string]bool{}
+	for _, p := range b.c.parted {
+		for name := range p.Configs {
+			names[name] = true
+		}
+		if p.Configs[key] != nil {
+			of = append(of, p)
+		}
+	}
+	if len(of) == 0 {
+		b.find("config-missing", sharing.SeverityMedium, object, label, "%s asks for %.60q, which none of the mig-parted configurations that were read has (they have %s)",
+			label, key, someOf(slices.Sorted(maps.Keys(names))))
+		return
+	}
+	model := n.model()
+	if model == nil {
+		return
+	}
+	var p *partedConfig
+	want, has := "", layoutText(modelNames(model, n.instances))
+	for _, each := range of {
+		layouts, err := wanted(each.PartedConfig, key, model, n.gpus)
+		if err != nil && n.gpusFrom.Basis == BasisDeclared {
+			b.find("mig-config-impossible", sharing.SeverityHigh, object, each.source, "%s asks for %.60q of %s, which its %s cannot have: %s", label, key, each.object, plural(n.gpus, "GPU"), firstLine([]byte(err.Error())))
+		}
+		if slices.ContainsFunc(layouts, func(m map[string]int) bool { return layoutText(m) == has }) {
+			return // one of them is in force
+		}
+		if len(layouts) > 0 && p == nil {
+			p, want = each, layoutText(layouts[0])
+		}
+	}
+	if p == nil {
+		return
+	}
+	for _, f := range mig.CheckParted(p.PartedConfig, model) {
+		if f.Label == key && f.Feasible == sharing.AnswerNo {
+			b.find("mig-config-impossible", sharing.SeverityHigh, object, p.source, "%s asks for %.60q of %s, which a %s cannot have: %s", label, key, p.object, model.Key, f.Reason)
+			return
+		}
+	}
+	why := "it was not applied"
+	switch {
+	case state == "pending" || state == "rebooting":
+		why = "the MIG manager is at it (label nvidia.com/mig.config.state=" + state + ")"
+	case has == "" && n.label("nvidia.com/mig.strategy") == "none":
+		why = "label nvidia.com/mig.strategy=none keeps MIG instances from being offered"
+	case state == "success":
+		why = "the MIG manager calls it done: something has changed the instances since, or the configuration"
+	}
+	b.find("config-not-in-force", sharing.SeverityMedium, object, p.source, "%s asks for %.60q of %s: %s; the node offers %s: %s",
+		label, key, p.object, orNone(want), orNone(has), why)
+}
+
+func orNone(layout string) string {
+	if layout == "" {
+		return "no MIG instances"
+	}
+	return layout
+}
+
+func someOf(names []string) string {
+	const most = 8
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// wanted are the instances that a label of mig-parted makes of a node's GPUs,
+// one answer for each PCI identity that the model may have and an entry selects.
+// The error is about GPUs that the node does not have.
+func wanted(c *mig.PartedConfig, label string, model *mig.Model, gpus int) (out []map[string]int, err error) {
+	for _, id := range identities(model) {
+		var node []mig.NodeGPU
+		for i := range gpus {
+			node = append(node, mig.NodeGPU{Index: i, Identity: id, MIGCapable: true})
+		}
+		assigned, err := c.Resolve(label, node)
+		if err != nil {
+			return nil, err
+		}
+		total, selected := map[string]int{}, false
+		for _, a := range assigned {
+			if a.Entry < 0 {
+				continue
+			}
+			selected = true
+			for profile, n := range c.Configs[label][a.Entry].MIGDevices {
+				total[profile] += n
+			}
+		}
+		if selected {
+			out = append(out, modelNames(model, total))
+		}
+	}
+	return out, nil
+}
+
+// modelNames are instances by the names that the catalogue has for their profiles.
+func modelNames(model *mig.Model, instances map[string]int) map[string]int {
+	out := map[string]int{}
+	for name, n := range instances {
+		if p, err := model.Profile(name); err == nil {
+			name = p.Name
+		}
+		out[name] += n
+	}
+	return out
+}
+
+// identities are the PCI identities of a model, with each subsystem.
+func identities(model *mig.Model) []mig.DeviceFilter {
+	var out []mig.DeviceFilter
+	for _, p := range model.PCI {
+		for _, sub := range append([]string{""}, p.Subsystems...) {
+			text := p.Device + "10DE"
+			if sub != "" {
+				text += ":" + sub + "10DE"
+			}
+			if f, err := mig.ParseDeviceFilter(text); err == nil {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
