@@ -23,8 +23,8 @@ type Cost struct {
 // fills the costs with priors, [Predictor.Engine] takes what a profile says.
 //
 // A decode step of n sequences with c tokens of context in all takes
-// Step + n*StepSequence + c/1000*StepContext, of which HostFraction*Step keeps
-// no GPU busy. A prefill of p tokens that are not in the prefix cache takes
+// Step + n*StepSequence + c/1000*StepContext, of which HostFraction*Step and up to
+// 0.012 ms for each sequence keep no GPU busy. A prefill of p tokens that are not in the prefix cache takes
 // p/1000*PrefillToken, what attention adds in long prompts, and at least Prefill,
 // in which the kernels' launches bound it. With chunks, prompts are computed in the same steps in which others
 // decode.

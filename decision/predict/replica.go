@@ -47,7 +47,8 @@ type replica struct {
 
 // rates are an engine's costs as the simulation reads them.
 type rates struct {
-	step, sequence, context, host   float64 // ms; context for a token
+	step, context, host             float64 // ms; context for a token
+	sequence, hostSequence          float64 // ms of each in the batch, on the GPU and on the host
 	prefill, token, busy            float64
 	decodeSM, prefillSM             float64
 	sequences, chunk                int
@@ -60,12 +61,14 @@ type rates struct {
 
 func ratesOf(e *Engine, mps bool) rates {
 	r := rates{
-		step: e.Step.Value, sequence: e.StepSequence.Value, context: e.StepContext.Value / 1e3, host: e.HostFraction.Value * e.Step.Value,
+		step: e.Step.Value, context: e.StepContext.Value / 1e3, host: e.HostFraction.Value * e.Step.Value,
 		prefill: e.Prefill.Value, token: e.PrefillToken.Value / 1e3, attention: e.PrefillContext.Value / 1e6, busy: e.PrefillBusy.Value,
 		decodeSM: e.DecodeSM.Value, prefillSM: e.PrefillSM.Value,
 		turns: e.Turns, sequences: e.sequences(), chunk: e.ChunkTokens,
 		fallAsleep: e.Sleep.FallAsleep(e.Model), wake: e.Sleep.Wake(e.Model),
 	}
+	r.hostSequence = min(e.StepSequence.Value, hostPerSequence)
+	r.sequence = e.StepSequence.Value - r.hostSequence
 	if mps {
 		r.step += e.MPSStep.Value // part of which kernels wait for each other
 	}

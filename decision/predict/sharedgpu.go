@@ -55,7 +55,7 @@ func (k phase) works() bool { return k == prefilling || k == decoding }
 // whole slice of one whose kernels queue up, and what has piled up of one that
 // leaves gaps.
 func (g *gpuState) inTurns() {
-	quantum, change := g.p.slice(), g.p.change()
+	quantum, change := g.p.Parameters.Quantum.Value, g.p.Parameters.Switch.Value
 	for _, r := range g.replicas {
 		a := &r.act
 		if a.unit = a.alone(); !a.kind.works() {
@@ -84,16 +84,18 @@ func (g *gpuState) inTurns() {
 	}
 }
 
-// turns is a unit's work on the GPU beside others and the turns that it takes.
+// turns is a unit's time on the GPU beside others and the turns that it takes. What
+// is lost of a slice is lost when work is resumed: not in a unit's first turn.
 func (g *gpuState) turns(r *replica) (work, turns float64) {
 	a := &r.act
 	if work = a.gpu; a.launchBound() {
 		work *= g.p.Parameters.PrefillCatchUp.Value
 	}
-	if a.kind == decoding && r.c.turns > 0 {
-		return work, r.c.turns
+	quantum, loss := g.p.Parameters.Quantum.Value, g.p.Parameters.SliceLoss.Value
+	if turns = r.c.turns; a.kind != decoding || turns == 0 {
+		turns = meanTurns(1 + max((work-quantum)/quantum, (work-quantum)/(quantum-loss)))
 	}
-	return work, meanTurns(work / g.p.slice())
+	return work + (turns-1)*loss, turns
 }
 
 // launchBound says that a prefill leaves the GPU gaps.

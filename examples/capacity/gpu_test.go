@@ -3,59 +3,16 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
-	"fmt"
-	"math"
-	"math/rand/v2"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/capacity"
-	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/prompt"
 )
-
-// onServers is a tenant under one mechanism at one load, predicted and measured.
-type onServers struct {
-	Mechanism, Tenant     string
-	Load                  float64
-	Requests              int64
-	Limit                 map[string]float64 // ms
-	Predicted             map[string]predict.Interval
-	Measured              map[string]float64
-	Verdict, Was          string
-	Near                  bool // a measured figure is within 15% of its limit
-	GoodPerS, WasGoodPerS float64
-}
-
-const (
-	onServersFor = 9 * time.Second
-	nearLimit    = 0.15
-)
-
-// bursty are requests of both models, at a multiple of the load: gamma arrivals whose
-// variance is four times that of a Poisson stream.
-func bursty(load float64) []capacity.Request {
-	var out []capacity.Request
-	for t, perS := range []float64{8, 3} {
-		rng := rand.New(rand.NewPCG(17, uint64(t)))
-		at := 0.0
-		for gap := range (loadgen.Gamma{PerS: perS * load, Burstiness: 0.25}).Arrivals(rng) {
-			if at = gap.Seconds(); at > onServersFor.Seconds() {
-				break
-			}
-			out = append(out, capacity.Request{At: gap, Tenant: t, Input: 96 + rng.IntN(300), Output: 16 + rng.IntN(80)})
-		}
-	}
-	slices.SortStableFunc(out, func(a, b capacity.Request) int { return cmp.Compare(a.At, b.At) })
-	return out
-}
 
 // TestOnServers holds verdicts and goodput against two servers on one GPU under a
 // bursty trace at three loads. It wants, in its environment, CAPACITY_ROWS (their rows
@@ -105,70 +62,18 @@ func TestOnServers(t *testing.T) {
 	if err := os.WriteFile(env("CAPACITY_OUT"), data, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	judged, right, open := 0, 0, 0
-	var off []float64
-	for _, c := range all {
-		if c.WasGoodPerS > 0 {
-			off = append(off, math.Abs(c.GoodPerS/c.WasGoodPerS-1))
-		}
-		if c.Verdict == "unknown" {
-			open++
-		} else if !c.Near {
-			judged++
-			if c.Verdict == c.Was {
-				right++
-			}
-		}
-		t.Logf("%-12s %-3s load %g: %s, was %s (near %v), goodput %.2f/s, was %.2f/s; %v, was %v", c.Mechanism, c.Tenant, c.Load, c.Verdict, c.Was, c.Near, c.GoodPerS, c.WasGoodPerS, c.Predicted, c.Measured)
-	}
-	if slices.Sort(off); len(off) == 0 {
-		t.Fatal("nothing was good: are the servers there?")
-	}
-	t.Logf("%d of %d verdicts right that were not near a limit, %d of %d unknown; goodput off by %.1f%% in the middle, %.1f%% at most", right, judged, open, len(all), 100*off[len(off)/2], 100*off[len(off)-1])
-	if 10*right < 9*judged {
-		t.Errorf("%d of %d verdicts are right", right, judged)
-	}
+	summed(t, all)
 }
 
 // measured predicts a group of tenants on one GPU, runs the same requests on the
 // servers, and compares.
 func measured(t *testing.T, mechanism, gpu string, load float64, group []int, models []model, at map[string]string, requests []capacity.Request) []onServers {
 	t.Helper()
-	var own []capacity.Request
-	for _, r := range requests {
-		if i := slices.Index(group, r.Tenant); i >= 0 {
-			r.Tenant = i
-			own = append(own, r)
-		}
-	}
-	kind := capacity.KindOwnGPU
-	if mechanism != "exclusive" {
-		if err := kind.UnmarshalText([]byte(mechanism)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	g := capacity.GPU{Name: gpu, Most: 1}
-	var err error
-	if g.PricePerHour, err = oneDollar(); err != nil {
-		t.Fatal(err)
-	}
-	plan := capacity.Plan{Requests: slices.Values(own), GPUs: []capacity.GPU{g}, Kinds: []capacity.Kind{kind}, MaxCopies: 1, Percents: [][]float64{}}
-	limits := [][]capacity.Limit{limitsOf(t, &models[0]), limitsOf(t, &models[1])}
-	load1 := loadgen.LoadPlan{Duration: onServersFor, Drain: 30 * time.Second}
-	var names []string
-	for i, k := range group {
-		m := models[k]
-		shape, err := shapeOf(m.name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		plan.Tenants = append(plan.Tenants, capacity.Tenant{
-			Name: m.name, Model: m.name, Shape: shape, Profiles: m.nearest(250, 56), Objectives: capacity.Objectives{Limits: limits[k]},
-			// The test servers compute a prompt at once, between two steps, and cache none.
-			Configure: func(e *predict.Engine) { e.ChunkTokens, e.NoPrefixCache, e.Sequences = 0, true, 16 },
-		})
+	plan, limits := planned(t, mechanism, gpu, group, models, requests)
+	run := loadgen.LoadPlan{Duration: onServersFor, Drain: 30 * time.Second}
+	for i := range plan.Tenants {
 		trace := &prompt.Trace{}
-		for _, r := range own {
+		for r := range plan.Requests {
 			if r.Tenant == i {
 				trace.Requests = append(trace.Requests, prompt.TraceRequest{At: r.At, InputTokens: r.Input, OutputTokens: r.Output})
 			}
@@ -177,89 +82,33 @@ func measured(t *testing.T, mechanism, gpu string, load float64, group []int, mo
 		if err != nil {
 			t.Fatal(err)
 		}
-		load1.Tenants = append(load1.Tenants, loadgen.Tenant{
-			Name: m.name, Model: "m", API: loadgen.APICompletions, Endpoints: []loadgen.Endpoint{{URL: at[m.name]}}, Prompts: prompts, Load: loadgen.OfferedLoad{Schedule: trace.Schedule(1)},
-			SLO: loadgen.RequestSLO{TTFT: limits[k][0].Most, TPOT: limits[k][1].Most},
+		name := plan.Tenants[i].Name
+		run.Tenants = append(run.Tenants, loadgen.Tenant{
+			Name: name, Model: "m", API: loadgen.APICompletions, Endpoints: []loadgen.Endpoint{{URL: at[name]}}, Prompts: prompts, Load: loadgen.OfferedLoad{Schedule: trace.Schedule(1)},
+			SLO: loadgen.RequestSLO{TTFT: limits[i][0].Most, TPOT: limits[i][1].Most},
 		})
-		names = append(names, m.name)
 	}
-	r, err := plan.Search(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(r.Arrangements) == 0 {
-		t.Fatalf("nothing is predicted: %v", r.Excluded)
-	}
-	a := r.Arrangements[0]
-	res, err := loadgen.Run(t.Context(), load1, loadgen.Options{})
+	a := foreseen(t, plan)
+	res, err := loadgen.Run(t.Context(), run, loadgen.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out []onServers
-	for i, k := range group {
-		m, _ := res.Summary.Tenant(names[i])
-		c := onServers{Mechanism: mechanism, Tenant: names[i], Load: load, Requests: m.Counts.Total, Limit: map[string]float64{}, Predicted: a.Tenants[i].Predicted, Verdict: "kept", Was: "kept", Measured: map[string]float64{
+	for i := range plan.Tenants {
+		name := plan.Tenants[i].Name
+		m, _ := res.Summary.Tenant(name)
+		c := onServers{Mechanism: mechanism, Tenant: name, Load: load, Requests: m.Counts.Total, Measured: map[string]float64{
 			"ttft_p50": float64(m.TTFT.P50), "ttft_p90": float64(m.TTFT.P90), "tpot_p50": float64(m.TPOT.P50), "tpot_p90": float64(m.TPOT.P90),
 		}}
-		for _, l := range limits[k] {
-			name := fmt.Sprintf("%s_p%d", l.Latency, l.Percentile)
-			most := float64(l.Most) / 1e6
-			c.Limit[name] = most
-			p, was := c.Predicted[name], c.Measured[name]
-			if p.Value > most {
-				c.Verdict = "missed"
-			}
-			if was > most {
-				c.Was = "missed"
-			}
-			c.Near = c.Near || math.Abs(was/most-1) < nearLimit
-		}
 		if m.Counts.Failed > 0 {
-			t.Errorf("%s: %d requests failed: %v", names[i], m.Counts.Failed, m.Counts.Examples)
+			t.Errorf("%s: %d requests failed: %v", name, m.Counts.Failed, m.Counts.Examples)
 		}
-		if c.Verdict == "kept" && unsure(c.Predicted, limits[k]) || c.Verdict == "missed" && !surelyMissed(c.Predicted, limits[k]) {
-			c.Verdict = "unknown"
-		}
-		c.GoodPerS = c.Predicted["share"].Value * float64(m.Counts.Total) / onServersFor.Seconds()
-		if m.Goodput != nil {
+		if c.compare(a.Tenants[i].Predicted, limits[i]); m.Goodput != nil {
 			c.WasGoodPerS = float64(m.Goodput.Met) / onServersFor.Seconds()
 		}
 		out = append(out, c)
 	}
 	return out
-}
-
-func oneDollar() (cost.Money, error) { return cost.ParsePrice("1.00 USD") }
-
-// limitsOf are a tenant's objectives: five times the TTFT and twice the TPOT that the
-// median request sees of the server alone with eight clients.
-func limitsOf(t *testing.T, m *model) []capacity.Limit {
-	t.Helper()
-	for i := range m.solos {
-		if p := m.solos[i].TimeSlicing; p != nil && p.Load.Concurrency == 8 {
-			ms := func(v float64) time.Duration { return time.Duration(v * float64(time.Millisecond)) }
-			return []capacity.Limit{
-				{Latency: capacity.LatencyTTFT, Percentile: 90, Most: ms(5 * p.TTFT.P50.Or(0))},
-				{Latency: capacity.LatencyTPOT, Percentile: 90, Most: ms(2 * p.TPOT.P50.Or(0))},
-			}
-		}
-	}
-	t.Fatalf("%s was not measured with eight clients", m.name)
-	return nil
-}
-
-func unsure(p map[string]predict.Interval, limits []capacity.Limit) bool {
-	return slices.ContainsFunc(limits, func(l capacity.Limit) bool {
-		i := p[fmt.Sprintf("%s_p%d", l.Latency, l.Percentile)]
-		return i.High > float64(l.Most)/1e6
-	})
-}
-
-func surelyMissed(p map[string]predict.Interval, limits []capacity.Limit) bool {
-	return slices.ContainsFunc(limits, func(l capacity.Limit) bool {
-		i := p[fmt.Sprintf("%s_p%d", l.Latency, l.Percentile)]
-		return i.Low > float64(l.Most)/1e6
-	})
 }
 
 // warmUp asks for each length of prompt once: the first of a length is slow.

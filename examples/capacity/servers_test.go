@@ -1,0 +1,227 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/capacity"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/loadgen"
+)
+
+// onServers is a tenant under one mechanism at one load, predicted and measured.
+type onServers struct {
+	Mechanism, Tenant     string
+	Load                  float64
+	Requests              int64
+	Limit                 map[string]float64 // ms
+	Predicted             map[string]predict.Interval
+	Measured              map[string]float64
+	Verdict, Was          string
+	Near                  bool // a measured figure is within 15% of its limit
+	GoodPerS, WasGoodPerS float64
+}
+
+const (
+	onServersFor = 9 * time.Second
+	nearLimit    = 0.15
+)
+
+// bursty are requests of both models, at a multiple of the load: gamma arrivals whose
+// variance is four times that of a Poisson stream.
+func bursty(load float64) []capacity.Request {
+	var out []capacity.Request
+	for t, perS := range []float64{8, 3} {
+		rng := rand.New(rand.NewPCG(17, uint64(t)))
+		at := 0.0
+		for gap := range (loadgen.Gamma{PerS: perS * load, Burstiness: 0.25}).Arrivals(rng) {
+			if at = gap.Seconds(); at > onServersFor.Seconds() {
+				break
+			}
+			out = append(out, capacity.Request{At: gap, Tenant: t, Input: 96 + rng.IntN(300), Output: 16 + rng.IntN(80)})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b capacity.Request) int { return cmp.Compare(a.At, b.At) })
+	return out
+}
+
+// planned is a group of tenants on one GPU with their requests of a trace, and the
+// limits of each.
+func planned(t *testing.T, mechanism, gpu string, group []int, models []model, requests []capacity.Request) (capacity.Plan, [][]capacity.Limit) {
+	t.Helper()
+	var own []capacity.Request
+	for _, r := range requests {
+		if i := slices.Index(group, r.Tenant); i >= 0 {
+			r.Tenant = i
+			own = append(own, r)
+		}
+	}
+	kind := capacity.KindOwnGPU
+	if mechanism != "exclusive" {
+		if err := kind.UnmarshalText([]byte(mechanism)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	price, err := cost.ParsePrice("1.00 USD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := capacity.GPU{Name: gpu, Most: 1, PricePerHour: price}
+	plan := capacity.Plan{Requests: slices.Values(own), GPUs: []capacity.GPU{g}, Kinds: []capacity.Kind{kind}, MaxCopies: 1, Percents: [][]float64{}}
+	var limits [][]capacity.Limit
+	for _, k := range group {
+		m := models[k]
+		shape, err := shapeOf(m.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limits = append(limits, limitsOf(t, &m))
+		plan.Tenants = append(plan.Tenants, capacity.Tenant{
+			Name: m.name, Model: m.name, Shape: shape, Profiles: m.nearest(250, 56), Objectives: capacity.Objectives{Limits: limits[len(limits)-1]},
+			// The test servers compute a prompt at once, between two steps, and cache none.
+			Configure: func(e *predict.Engine) { e.ChunkTokens, e.NoPrefixCache, e.Sequences = 0, true, 16 },
+		})
+	}
+	return plan, limits
+}
+
+// foreseen is the plan's arrangement.
+func foreseen(t *testing.T, plan capacity.Plan) capacity.Arrangement {
+	t.Helper()
+	r, err := plan.Search(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Arrangements) == 0 {
+		t.Fatalf("nothing is predicted: %v", r.Excluded)
+	}
+	return r.Arrangements[0]
+}
+
+// compare sets a case's prediction beside what was measured.
+func (c *onServers) compare(predicted map[string]predict.Interval, limits []capacity.Limit) {
+	c.Predicted, c.Limit, c.Verdict, c.Was, c.Near = predicted, map[string]float64{}, "kept", "kept", false
+	for _, l := range limits {
+		name := fmt.Sprintf("%s_p%d", l.Latency, l.Percentile)
+		most := float64(l.Most) / 1e6
+		c.Limit[name] = most
+		p, was := c.Predicted[name], c.Measured[name]
+		if p.Value > most {
+			c.Verdict = "missed"
+		}
+		if was > most {
+			c.Was = "missed"
+		}
+		c.Near = c.Near || math.Abs(was/most-1) < nearLimit
+	}
+	if c.Verdict == "kept" && unsure(c.Predicted, limits) || c.Verdict == "missed" && !surelyMissed(c.Predicted, limits) {
+		c.Verdict = "unknown"
+	}
+	c.GoodPerS = c.Predicted["share"].Value * float64(c.Requests) / onServersFor.Seconds()
+}
+
+// summed holds the verdicts against what was measured.
+func summed(t *testing.T, all []onServers) (within int) {
+	t.Helper()
+	judged, right, open := 0, 0, 0
+	var off []float64
+	for _, c := range all {
+		if c.WasGoodPerS > 0 {
+			e := math.Abs(c.GoodPerS/c.WasGoodPerS - 1)
+			if off = append(off, e); e <= 0.1 {
+				within++
+			}
+		}
+		if c.Verdict == "unknown" {
+			open++
+		} else if !c.Near {
+			judged++
+			if c.Verdict == c.Was {
+				right++
+			}
+		}
+		t.Logf("%-12s %-3s load %g: %s, was %s (near %v), goodput %.2f/s, was %.2f/s; %v, was %v", c.Mechanism, c.Tenant, c.Load, c.Verdict, c.Was, c.Near, c.GoodPerS, c.WasGoodPerS, c.Predicted, c.Measured)
+	}
+	if slices.Sort(off); len(off) == 0 {
+		t.Fatal("nothing was good: are the servers there?")
+	}
+	t.Logf("%d of %d verdicts right that were not near a limit, %d of %d unknown; goodput off by %.1f%% in the middle, %.1f%% at most, within 10%% in %d", right, judged, open, len(all), 100*off[len(off)/2], 100*off[len(off)-1], within)
+	if 10*right < 9*judged {
+		t.Errorf("%d of %d verdicts are right", right, judged)
+	}
+	return within
+}
+
+// TestRecordedServers predicts again what was measured on an H100.
+func TestRecordedServers(t *testing.T) {
+	data, err := os.ReadFile("testdata/h100-servers.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []onServers
+	if err := json.Unmarshal(data, &all); err != nil {
+		t.Fatal(err)
+	}
+	o := options{profiles: "testdata/h100-alone.json"}
+	models, err := o.readProfiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(all); {
+		group := []int{0, 1}
+		if all[i].Mechanism == "exclusive" {
+			group = []int{i % 2}
+		}
+		plan, limits := planned(t, all[i].Mechanism, "H100-SXM5-80GB", group, models, bursty(all[i].Load))
+		a := foreseen(t, plan)
+		for k := range group {
+			if a.Tenants[k].Name != all[i].Tenant {
+				t.Fatalf("%s is predicted for %s", a.Tenants[k].Name, all[i].Tenant)
+			}
+			all[i].compare(a.Tenants[k].Predicted, limits[k])
+			i++
+		}
+	}
+	if within := summed(t, all); within < 12 {
+		t.Errorf("goodput is within 10%% in %d of %d cases", within, len(all))
+	}
+}
+
+// limitsOf are a tenant's objectives: five times the TTFT and twice the TPOT that the
+// median request sees of the server alone with eight clients.
+func limitsOf(t *testing.T, m *model) []capacity.Limit {
+	t.Helper()
+	for i := range m.solos {
+		if p := m.solos[i].TimeSlicing; p != nil && p.Load.Concurrency == 8 {
+			ms := func(v float64) time.Duration { return time.Duration(v * float64(time.Millisecond)) }
+			return []capacity.Limit{
+				{Latency: capacity.LatencyTTFT, Percentile: 90, Most: ms(5 * p.TTFT.P50.Or(0))},
+				{Latency: capacity.LatencyTPOT, Percentile: 90, Most: ms(2 * p.TPOT.P50.Or(0))},
+			}
+		}
+	}
+	t.Fatalf("%s was not measured with eight clients", m.name)
+	return nil
+}
+
+func unsure(p map[string]predict.Interval, limits []capacity.Limit) bool {
+	return slices.ContainsFunc(limits, func(l capacity.Limit) bool {
+		i := p[fmt.Sprintf("%s_p%d", l.Latency, l.Percentile)]
+		return i.High > float64(l.Most)/1e6
+	})
+}
+
+func surelyMissed(p map[string]predict.Interval, limits []capacity.Limit) bool {
+	return slices.ContainsFunc(limits, func(l capacity.Limit) bool {
+		i := p[fmt.Sprintf("%s_p%d", l.Latency, l.Percentile)]
+		return i.Low > float64(l.Most)/1e6
+	})
+}
