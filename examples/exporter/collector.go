@@ -22,6 +22,7 @@ type view struct {
 	observed map[string]time.Duration
 	at       time.Time
 	expired  int
+	tokens   map[container.Pod]tokens
 }
 
 // collector exposes the stored accounts and what the GPUs do now.
@@ -98,6 +99,15 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, gpu := range slices.Sorted(maps.Keys(v.observed)) {
 		o.send(mObserved, seconds(v.observed[gpu]), gpu, c.node)
+	}
+	for _, pod := range slices.SortedFunc(maps.Keys(v.tokens), comparePods) {
+		t := v.tokens[pod]
+		if n, ok := t.prompt.Get(); ok {
+			o.send(mTokens, n, pod.Namespace, pod.Name, pod.Container, "prompt")
+		}
+		if n, ok := t.generated.Get(); ok {
+			o.send(mTokens, n, pod.Namespace, pod.Name, pod.Container, "generation")
+		}
 	}
 	if !v.at.IsZero() {
 		o.send(mStoredAt, float64(v.at.UnixMilli())/1e3, c.node)

@@ -35,7 +35,7 @@ func writeDashboard(w io.Writer) error {
 			"id": n + 1, "type": "timeseries", "title": m.panel.title, "description": m.help, "datasource": source,
 			"gridPos":     object{"x": n % 2 * 12, "y": n / 2 * 8, "w": 12, "h": 8},
 			"fieldConfig": object{"defaults": object{"unit": m.panel.unit, "min": 0, "custom": object{"fillOpacity": 20, "stacking": object{"mode": stacking(m)}}}, "overrides": []any{}},
-			"options":     object{"legend": object{"displayMode": "list", "placement": "bottom"}, "tooltip": object{"mode": "multi", "sort": "desc"}},
+			"options":     object{"legend": object{"showLegend": true, "displayMode": "list", "placement": "bottom", "calcs": []string{}}, "tooltip": object{"mode": "multi", "sort": "desc"}},
 			"targets":     []object{{"refId": "A", "expr": m.panel.query, "legendFormat": m.panel.legend, "datasource": source}},
 		})
 	}

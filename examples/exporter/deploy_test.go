@@ -2,13 +2,16 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -102,5 +105,46 @@ func TestDeploy(t *testing.T) {
 	p, err := readPrices("deploy/prices.yaml")
 	if h200 := p.of("GPU-x", "NVIDIA H200"); err != nil || h200.Micros() != 3_800_000 {
 		t.Errorf("%v, %v", h200, err)
+	}
+}
+
+// TestOperator reads what the Prometheus operator takes strictly as its types.
+func TestOperator(t *testing.T) {
+	read := func(file, kind string, v any) {
+		t.Helper()
+		for _, doc := range documents(t, file) {
+			if doc["kind"] != kind {
+				continue
+			}
+			data, err := json.Marshal(doc)
+			if err == nil {
+				err = decode(bytes.NewReader(data), v)
+			}
+			if err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+			return
+		}
+		t.Errorf("%s has no %s", file, kind)
+	}
+	var m monitoring.ServiceMonitor
+	read("deploy/servicemonitor.yaml", "ServiceMonitor", &m)
+	if len(m.Spec.Endpoints) != 1 || m.Spec.Endpoints[0].Port != "metrics" || !m.Spec.Endpoints[0].HonorLabels {
+		t.Errorf("%+v", m.Spec)
+	}
+	var r monitoring.PrometheusRule
+	read("deploy/prometheusrule.yaml", "PrometheusRule", &r)
+	want := ruleGroups()
+	if len(r.Spec.Groups) != len(want) {
+		t.Fatalf("%+v", r.Spec)
+	}
+	for i, g := range r.Spec.Groups {
+		if g.Name != want[i].Name || len(g.Rules) != len(want[i].Rules) || g.Rules[0].Expr.String() != want[i].Rules[0].Expr {
+			t.Errorf("%+v", g)
+		}
+	}
+	var bad monitoring.ServiceMonitor
+	if decode(strings.NewReader(`{"spec": {"endpoints": [{"honourLabels": true}]}}`), &bad) == nil {
+		t.Error("an unknown field passes")
 	}
 }

@@ -25,6 +25,7 @@ var (
 	totalLabels = []string{"gpu", "node", "account", "namespace"}
 	gpuLabels   = []string{"gpu", "node"}
 	podLabels   = []string{"gpu", "node", "namespace", "pod", "container"}
+	tokenLabels = []string{"namespace", "pod", "container", "kind"}
 )
 
 // The metrics, by name.
@@ -50,6 +51,7 @@ const (
 	mSlots         = "cotenant_gpu_offered_devices"
 	mIsolation     = "cotenant_mechanism_isolation_info"
 	mTrap          = "cotenant_mechanism_trap_info"
+	mTokens        = "cotenant_tokens_total"
 	mMPSServers    = "cotenant_mps_servers"
 	mMPSClients    = "cotenant_mps_clients"
 	mAnswers       = "cotenant_exporter_source_up"
@@ -93,6 +95,8 @@ var metrics = []metric{
 	{mSlots, "Devices of the GPU that the device plugin offers.", gauge, gpuLabels, panel{}},
 	{mIsolation, "How far the mechanism in use isolates tenants.", gauge, []string{"mechanism", "axis", "level"}, panel{}},
 	{mTrap, "Traps of the mechanism in use.", gauge, []string{"mechanism", "trap", "severity"}, panel{}},
+	{mTokens, "Tokens that a tenant's model server took in (kind prompt) and gave (generation) while its page was read (-serving).", counter, tokenLabels,
+		panel{"Cost of a million generated tokens", perMillion(sel, `{kind="generation"}`, "$__rate_interval") + " / 1e6", "short", "{{namespace}}/{{pod}}"}},
 	{mMPSServers, "MPS servers that the control daemon lists.", gauge, []string{"node"}, panel{}},
 	{mMPSClients, "MPS clients that the control daemon lists.", gauge, []string{"node"}, panel{}},
 	{mAnswers, "Whether what the exporter asks answers: kubelet, mps.", gauge, []string{"node", "source"}, panel{}},

@@ -3,11 +3,16 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/grafana/grafana-foundation-sdk/go/cog"
+	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
+	prometheusquery "github.com/grafana/grafana-foundation-sdk/go/prometheus"
+	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/rulefmt"
@@ -109,37 +114,57 @@ func TestRules(t *testing.T) {
 	inFile(t, "deploy/prometheusrule.yaml", operator)
 }
 
+// TestDashboard reads the dashboard strictly by Grafana's own schema: what is
+// unknown, missing or of another type is an error, also in the options of a panel
+// and its query.
 func TestDashboard(t *testing.T) {
 	data := text(t, "dashboard")
-	var d struct {
-		UID           string
-		SchemaVersion int
-		Panels        []struct {
-			ID      int
-			Type    string
-			Title   string
-			GridPos struct{ X, Y, W, H int }
-			Targets []struct{ Expr string }
+	schema := cog.NewRuntime()
+	schema.RegisterPanelcfgVariant(timeseries.VariantConfig())
+	schema.RegisterDataqueryVariant(prometheusquery.VariantConfig())
+	// It returns an error always, without any faults where there are none, and
+	// then leaves the panels out.
+	faults := func(data []byte) (n int) {
+		for err := range strings.Lines(new(dashboard.Dashboard).UnmarshalJSONStrict(data).Error()) {
+			t.Log(strings.TrimSpace(err))
+			n++
 		}
-		Templating struct{ List []struct{ Name, Type string } }
+		return n
 	}
-	if err := json.Unmarshal(data, &d); err != nil {
+	if faults(data) != 0 {
+		t.Error("the dashboard is none by Grafana's schema")
+	}
+	for _, name := range []string{"legendFormat", "fillOpacity", "showLegend", "gridPos"} {
+		if faults(bytes.Replace(data, []byte(`"`+name+`"`), []byte(`"unheardOf"`), 1)) == 0 {
+			t.Errorf("unheardOf for %s passes", name)
+		}
+	}
+	var d dashboard.Dashboard
+	if err := errors.Join(json.Unmarshal(data, &d), d.Validate()); err != nil {
 		t.Fatal(err)
 	}
-	seen := map[[2]int]bool{}
-	for i, p := range d.Panels {
-		at := [2]int{p.GridPos.X, p.GridPos.Y}
-		if p.ID != i+1 || p.Type == "" || p.Title == "" || seen[at] || p.GridPos.X+p.GridPos.W > 24 || len(p.Targets) != 1 {
+	seen := map[[2]uint32]bool{}
+	for i, row := range d.Panels {
+		p := row.Panel
+		at := [2]uint32{p.GridPos.X, p.GridPos.Y}
+		if *p.Id != uint32(i+1) || *p.Title == "" || seen[at] || p.GridPos.X+p.GridPos.W > 24 || len(p.Targets) != 1 {
 			t.Errorf("%+v", p)
 		}
 		seen[at] = true
-		for _, n := range names(t, p.Targets[0].Expr) {
+		if _, ok := p.Options.(*timeseries.Options); !ok {
+			t.Errorf("%s: options are %T", *p.Title, p.Options)
+		}
+		query, ok := p.Targets[0].(*prometheusquery.Dataquery)
+		if !ok {
+			t.Fatalf("%s: the query is a %T", *p.Title, p.Targets[0])
+		}
+		for _, n := range names(t, query.Expr) {
 			if !known(n) {
-				t.Errorf("%s reads %s, which is not there", p.Title, n)
+				t.Errorf("%s reads %s, which is not there", *p.Title, n)
 			}
 		}
 	}
-	if len(d.Panels) < 8 || d.UID == "" || d.SchemaVersion < 36 || len(d.Templating.List) != 2 {
+	if len(d.Panels) < 8 || *d.Uid == "" || len(d.Templating.List) != 2 {
 		t.Errorf("%d panels, %+v", len(d.Panels), d.Templating)
 	}
 	inFile(t, "deploy/dashboard.json", data)

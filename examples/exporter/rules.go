@@ -28,6 +28,15 @@ func alert(name, severity, expr, wait, summary string) rule {
 	return rule{Alert: name, Expr: expr, For: wait, Labels: map[string]string{"severity": severity}, Annotations: map[string]string{"summary": summary}}
 }
 
+// perMillion is what a million tokens cost a tenant, by kind, in millionths of
+// the currency's unit: all that its container was charged with, idle time too,
+// over the tokens of the same time. It is cost.PerUnits in PromQL, as a test
+// holds; there is none for a tenant that served nothing.
+func perMillion(costs, tokens, span string) string {
+	const tenant = "namespace, pod, container"
+	return "1e6 * sum by (" + tenant + ") (rate(" + mCost + costs + "[" + span + "])) / on (" + tenant + ") group_right () (sum by (" + tenant + ", kind) (rate(" + mTokens + tokens + "[" + span + "])) > 0)"
+}
+
 func ruleGroups() []ruleGroup {
 	const (
 		share  = "cotenant:gpu_account:share5m"
@@ -38,6 +47,7 @@ func ruleGroups() []ruleGroup {
 			{Record: share, Expr: "sum by (node, gpu, account) (rate(" + mTotalSeconds + "[5m])) / on (node, gpu) group_left () rate(" + mObserved + "[5m])"},
 			{Record: tenant, Expr: "sum by (node, gpu, namespace, pod, mechanism, account) (rate(" + mSeconds + `{pod!=""}[5m]))`},
 			{Record: "cotenant:namespace_cost:micros_per_hour", Expr: "sum by (namespace) (rate(" + mTotalCost + "[1h])) * 3600"},
+			{Record: "cotenant:tenant_tokens:micros_per_million", Expr: perMillion("", "", "1h")},
 			{Record: "cotenant:namespace_watts:mean1h", Expr: "sum by (namespace) (rate(" + mTotalEnergy + "[1h]))"},
 		}},
 		{"cotenant-alerts", []rule{

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -108,18 +109,18 @@ func open(c *config, p prices, log *slog.Logger) (_ *exporter, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("-state: %w", err)
 	}
-	kept, counters, err := e.meta(records)
+	m, err := e.meta(records)
 	if err != nil {
 		return nil, err
 	}
 	h := &holders{log: log}
-	a := &accountant{holders: h, prices: p, log: log, counters: counters, changed: map[string]float64{}}
+	a := &accountant{holders: h, prices: p, log: log, counters: m.counters, changed: map[string]float64{}}
 	e.a = a
 	if err := e.source(); err != nil {
 		return nil, err
 	}
 	book, err := ledger.Restore(ledger.Options{Clock: a.clock.name}, func(yield func(ledger.Record) bool) {
-		for _, r := range kept {
+		for _, r := range m.kept {
 			if !yield(r) {
 				return
 			}
@@ -132,6 +133,7 @@ func open(c *config, p prices, log *slog.Logger) (_ *exporter, err error) {
 	if a.servers, err = newServers(c.serving, log); err != nil {
 		return nil, err
 	}
+	a.servers.restore(m.tokens)
 	fast, slow := periods(c.period, c.speed)
 	e.fast = fast
 	a.fast, a.slow = time.Duration(float64(fast)*c.speed), time.Duration(float64(slow)*c.speed)
@@ -146,41 +148,52 @@ func open(c *config, p prices, log *slog.Logger) (_ *exporter, err error) {
 	}
 	e.col = newCollector(a, c.node, e.reader.Info().Name)
 	e.reg.MustRegister(e.col, timed.seconds, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	e.col.shown.Store(&view{rows: a.book.Rows(), totals: a.book.Totals(), observed: a.book.GPUs()})
+	e.col.shown.Store(a.view())
 	return e, nil
 }
 
+// stored is the state of another run.
+type stored struct {
+	kept     []ledger.Record // the ledger's
+	counters map[string]float64
+	tokens   map[string]tokens
+}
+
 // meta takes the records that are not the ledger's: the speed of a simulation
-// and when it began, and the energy counters.
-func (e *exporter) meta(records []ledger.Record) (kept []ledger.Record, counters map[string]float64, err error) {
+// and when it began, the energy counters and the tokens.
+func (e *exporter) meta(records []ledger.Record) (m stored, err error) {
 	speed := "real"
 	if e.c.simulate {
 		speed = strconv.FormatFloat(e.c.speed, 'g', -1, 64)
 	}
 	e.start = time.Now()
-	counters = map[string]float64{}
+	m = stored{counters: map[string]float64{}, tokens: map[string]tokens{}}
 	for _, r := range records {
 		switch {
 		case r.Name == metaSpeed:
 			if string(r.Value) != speed {
-				return nil, nil, fmt.Errorf("-state: %s holds the accounts of another source or -speed (%s, now %s): name another folder", e.c.state, r.Value, speed)
+				return m, fmt.Errorf("-state: %s holds the accounts of another source or -speed (%s, now %s): name another folder", e.c.state, r.Value, speed)
 			}
 		case r.Name == metaStart:
 			if e.start, err = time.Parse(time.RFC3339Nano, string(r.Value)); err != nil {
-				return nil, nil, fmt.Errorf("-state: %w", err)
+				return m, fmt.Errorf("-state: %w", err)
 			}
 		case len(r.Name) > len(metaEnergy) && r.Name[:len(metaEnergy)] == metaEnergy:
 			v, err := strconv.ParseFloat(string(r.Value), 64)
 			if err != nil {
-				return nil, nil, fmt.Errorf("-state: %s: %w", r.Name, err)
+				return m, fmt.Errorf("-state: %s: %w", r.Name, err)
 			}
-			counters[r.Name[len(metaEnergy):]] = v
+			m.counters[r.Name[len(metaEnergy):]] = v
+		case strings.HasPrefix(r.Name, metaTokens):
+			if m.tokens[r.Name], err = parseTokens(r); err != nil {
+				return m, fmt.Errorf("-state: %w", err)
+			}
 		default:
-			kept = append(kept, r)
+			m.kept = append(m.kept, r)
 		}
 	}
 	e.store.put(ledger.Record{Name: metaSpeed, Value: []byte(speed)}, ledger.Record{Name: metaStart, Value: []byte(e.start.Format(time.RFC3339Nano))})
-	return kept, counters, nil
+	return m, nil
 }
 
 // source opens what is read: NVML, or the simulated node.
@@ -329,10 +342,16 @@ func (a *accountant) changes() (expired int, records []ledger.Record, v *view, e
 		records = append(records, ledger.Record{Name: metaEnergy + gpu, Value: strconv.AppendFloat(nil, joules, 'g', -1, 64)})
 	}
 	clear(a.changed)
+	records = append(records, a.servers.changes()...)
 	if len(records) == 0 {
 		return expired, nil, nil, err
 	}
-	return expired, records, &view{rows: a.book.Rows(), totals: a.book.Totals(), observed: a.book.GPUs()}, err
+	return expired, records, a.view(), err
+}
+
+// view is what may be shown once the last changes are stored.
+func (a *accountant) view() *view {
+	return &view{rows: a.book.Rows(), totals: a.book.Totals(), observed: a.book.GPUs(), tokens: a.servers.totals()}
 }
 
 // finish posts what was seen until now.

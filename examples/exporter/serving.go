@@ -8,10 +8,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 	"github.com/cotenant/cotenant/telemetry/ledger"
 	"github.com/cotenant/cotenant/telemetry/serving"
@@ -28,12 +30,17 @@ type servers struct {
 
 // served is what one container's server has done.
 type served struct {
-	last   []serving.Reading
-	total  float64 // generated since the exporter started
-	at     time.Time
-	failed bool
-	marks  map[string]float64 // the total at the end of each GPU's last window
+	last []serving.Reading
+	// counted is what it did while its page was read, by all runs of the
+	// exporter on one state; stored is the part that was given out to be stored.
+	counted, stored tokens
+	at              time.Time
+	failed          bool
+	marks           map[string]float64 // the total at the end of each GPU's last window
 }
+
+// tokens are what a server took in and gave; missing where it does not say.
+type tokens struct{ prompt, generated telemetry.Optional[float64] }
 
 // maxPage bounds a server's page.
 const maxPage = 8 << 20
@@ -46,7 +53,7 @@ func parseServing(s string) (container.Pod, string, error) {
 	if !ok || len(parts) != 3 || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return container.Pod{}, "", fmt.Errorf("-serving: %q (use NAMESPACE/POD/CONTAINER=http://HOST:PORT/metrics)", s)
 	}
-	return container.Pod{Namespace: parts[0], Name: parts[1], Container: parts[2]}, page, nil
+	return container.Pod{Namespace: parts[0], Name: parts[1], Container: parts[2]}.Clean(), page, nil
 }
 
 func newServers(args []string, log *slog.Logger) (*servers, error) {
@@ -110,8 +117,8 @@ func (s *servers) get(ctx context.Context, page string, timeout time.Duration) r
 	return reply{readings, err}
 }
 
-// note adds what a server generated since its last page. A server that was
-// restarted counts from zero.
+// note adds what a server did since its last page. A server that was restarted
+// counts from zero.
 func (s *servers) note(pod container.Pod, r reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,16 +135,26 @@ func (s *servers) note(pod container.Pod, r reply) {
 	}
 	for i := range r.readings {
 		now := &r.readings[i]
-		n := now.GenerationTokens.Or(0)
-		for j := range d.last {
-			if before := d.last[j].GenerationTokens.Or(0); d.last[j].Same(now) && before <= n {
-				n -= before
-				break
-			}
+		var before serving.Reading
+		if j := slices.IndexFunc(d.last, func(b serving.Reading) bool { return b.Same(now) }); j >= 0 {
+			before = d.last[j]
 		}
-		d.total += n
+		d.counted.prompt = add(d.counted.prompt, before.PromptTokens, now.PromptTokens)
+		d.counted.generated = add(d.counted.generated, before.GenerationTokens, now.GenerationTokens)
 	}
 	d.last, d.at, d.failed = r.readings, time.Now(), false
+}
+
+// add adds to a sum what a server's counter went up by.
+func add(sum, before, now telemetry.Optional[float64]) telemetry.Optional[float64] {
+	n, ok := now.Get()
+	if !ok {
+		return sum
+	}
+	if b := before.Or(0); b <= n {
+		n -= b
+	}
+	return telemetry.Some(sum.Or(0) + n)
 }
 
 // tokens says what each claim's server generated since the GPU's last window
@@ -151,9 +168,9 @@ func (s *servers) tokens(gpu string, claims map[claimKey]*ledger.Claim, stale ti
 			continue
 		}
 		before, marked := d.marks[gpu]
-		d.marks[gpu] = d.total
+		d.marks[gpu] = d.counted.generated.Or(0)
 		if marked && !d.failed && time.Since(d.at) < stale {
-			c.Tokens = ledger.Some(d.total - before)
+			c.Tokens = ledger.Some(d.counted.generated.Or(0) - before)
 		}
 	}
 }

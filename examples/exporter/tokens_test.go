@@ -1,0 +1,186 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	phist "github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/telemetry/container"
+	"github.com/cotenant/cotenant/telemetry/ledger"
+)
+
+// TestTokensKept: tokens are what servers did while their pages were read, over
+// restarts of servers and of the exporter, and are shown once they are stored.
+func TestTokensKept(t *testing.T) {
+	pod := container.Pod{Namespace: "shop", Name: "web", Container: "c"}
+	body := ""
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }))
+	defer srv.Close()
+	flags := []string{"shop/web/c=" + srv.URL + "/metrics"}
+	log := slog.New(slog.DiscardHandler)
+	open := func(m map[string]tokens) *servers {
+		s, err := newServers(flags, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.restore(m)
+		return s
+	}
+	read := func(s *servers, prompt, generated int) {
+		body = fmt.Sprintf("# TYPE vllm:generation_tokens_total counter\nvllm:generation_tokens_total{model_name=\"m\"} %d\n", generated)
+		if prompt >= 0 {
+			body += fmt.Sprintf("# TYPE vllm:prompt_tokens_total counter\nvllm:prompt_tokens_total{model_name=\"m\"} %d\n", prompt)
+		}
+		s.note(pod, s.get(t.Context(), srv.URL, time.Second))
+	}
+	want := func(s *servers, record string) map[string]tokens {
+		t.Helper()
+		before := s.totals()[pod]
+		changed := s.changes()
+		if len(changed) != 1 || changed[0].Name != "tokens shop/web/c" || string(changed[0].Value) != record {
+			t.Fatalf("%q, want %q", changed, record)
+		}
+		if s.totals()[pod] == before || len(s.changes()) != 0 {
+			t.Errorf("shown before it was stored: %v", before)
+		}
+		kept, err := parseTokens(changed[0])
+		if err != nil || kept != s.totals()[pod] {
+			t.Errorf("%v, %v", kept, err)
+		}
+		return map[string]tokens{changed[0].Name: kept}
+	}
+	s := open(nil)
+	if c := s.changes(); len(c) != 0 {
+		t.Errorf("before any page: %q", c)
+	}
+	read(s, -1, 1000) // before the first page: not this exporter's
+	want(s, "- 0")
+	read(s, 500, 1300)
+	read(s, 700, 40) // restarted
+	kept := want(s, "700 340")
+	s = open(kept)
+	read(s, 9000, 9000) // while the exporter was away
+	if c := s.changes(); len(c) != 0 {
+		t.Errorf("%q", c)
+	}
+	read(s, 9001, 9002)
+	want(s, "701 342")
+}
+
+func TestBadTokens(t *testing.T) {
+	for _, v := range []string{"", "1", "1 2 3", "x 1", "1 -2", "NaN 1", "1 Inf"} {
+		if got, err := parseTokens(ledger.Record{Name: "tokens a/b/c", Value: []byte(v)}); err == nil || !strings.Contains(err.Error(), "tokens a/b/c") {
+			t.Errorf("%q: %v, %v", v, got, err)
+		}
+	}
+	dir := t.TempDir()
+	s, err := openStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.put(ledger.Record{Name: "tokens a/b/c", Value: []byte("nonsense")}, ledger.Record{Name: metaSpeed, Value: []byte("1")})
+	if err := s.commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+	var stderr strings.Builder
+	if code := run(t.Context(), []string{"-simulate", "-state", dir, "-listen", "127.0.0.1:0"}, io.Discard, &stderr); code != exitFailed || !strings.Contains(stderr.String(), "tokens a/b/c") {
+		t.Errorf("%d, %s", code, stderr.String())
+	}
+	if _, err := os.Stat(filepath.Join(dir, "ledger.db")); err != nil {
+		t.Error(err)
+	}
+}
+
+// series is a counter that goes up by rate each second, read every 10 s.
+func series(rate float64, of ...string) storage.Series {
+	var samples []chunks.Sample
+	for at := range int64(720) {
+		samples = append(samples, sample{at * 10_000, rate * 10 * float64(at)})
+	}
+	return storage.NewListSeries(labels.FromStrings(append(of, "namespace", "s", "container", "c")...), samples)
+}
+
+// sample is a chunks.Sample.
+type sample struct {
+	at int64
+	v  float64
+}
+
+func (s sample) ST() int64                 { return 0 }
+func (s sample) T() int64                  { return s.at }
+func (s sample) F() float64                { return s.v }
+func (s sample) H() *phist.Histogram       { return nil }
+func (s sample) FH() *phist.FloatHistogram { return nil }
+func (s sample) Type() chunkenc.ValueType  { return chunkenc.ValFloat }
+func (s sample) Copy() chunks.Sample       { return s }
+
+// seriesSet is a storage.SeriesSet of a list.
+type seriesSet struct {
+	list []storage.Series
+	at   int
+}
+
+func (s *seriesSet) Next() bool                        { s.at++; return s.at < len(s.list) }
+func (s *seriesSet) At() storage.Series                { return s.list[s.at] }
+func (s *seriesSet) Err() error                        { return nil }
+func (s *seriesSet) Warnings() annotations.Annotations { return nil }
+
+// TestPerMillion holds the recording rule against the function that the other
+// programs use: a million tokens at a tenant's price and rate. Idle time counts,
+// and a tenant that served nothing has no figure.
+func TestPerMillion(t *testing.T) {
+	hour, err := cost.ParsePrice("3.60 USD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	perSecond := float64(hour.Micros()) / 3600
+	rates := map[string]float64{"prompt": 4000, "generation": 1250}
+	all := map[string][]storage.Series{
+		mCost: {
+			series(perSecond/4, "pod", "p", "account", "tenant"), series(perSecond*3/4, "pod", "p", "account", "held-idle"),
+			series(perSecond, "pod", "other", "account", "tenant"),
+		},
+		mTokens: {
+			series(rates["prompt"], "pod", "p", "kind", "prompt"), series(rates["generation"], "pod", "p", "kind", "generation"),
+			series(0, "pod", "other", "kind", "generation"),
+		},
+	}
+	q := &storage.MockQueryable{MockQuerier: &storage.MockQuerier{SelectMockFunction: func(_ bool, _ *storage.SelectHints, match ...*labels.Matcher) storage.SeriesSet {
+		return &seriesSet{all[match[len(match)-1].Value], -1}
+	}}}
+	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute})
+	query, err := engine.NewInstantQuery(t.Context(), q, nil, perMillion("", "", "1h"), time.Unix(7190, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := query.Exec(t.Context()).Vector()
+	if err != nil || len(v) != 2 {
+		t.Fatalf("%v, %v", v, err)
+	}
+	for _, s := range v {
+		want, err := cost.PerUnits(hour, 1e6, rates[s.Metric.Get("kind")])
+		if err != nil || math.Round(s.F) != float64(want.Micros()) || s.Metric.Get("pod") != "p" {
+			t.Errorf("%v: %v, want %v, %v", s.Metric, s.F, want, err)
+		}
+	}
+}
