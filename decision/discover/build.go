@@ -59,7 +59,7 @@ type workloadKey struct {
 // after more was read.
 func (c *Collector) Discover() *Discovery {
 	b := &build{c: c, devices: c.devices, held: map[allocation]int{}, byName: map[string]*node{}, poolOf: map[*node]*pool{}, found: map[Finding]bool{}, byDevice: map[string]*workload{}, sharedSeries: map[*workload]bool{}, priced: map[string]bool{},
-		Discovery: &Discovery{Provenance: map[string]Provenance{}, usedBy: map[string]string{}, Findings: slices.Clone(c.findings)}}
+		Discovery: &Discovery{kai: map[string]string{}, Provenance: map[string]Provenance{}, usedBy: map[string]string{}, Findings: slices.Clone(c.findings)}}
 	b.Fleet.Version = "v1"
 	b.claims()
 	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
@@ -74,6 +74,7 @@ func (c *Collector) Discover() *Discovery {
 	b.takeUsage()
 	b.takeServing()
 	b.today()
+	b.checkKAI()
 	b.check()
 	b.unusedPrices()
 	b.traps()

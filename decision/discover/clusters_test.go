@@ -76,7 +76,7 @@ var clusters = []struct {
 		[]string{"a100-sxm4-40gb exclusive 2 1", "a100-sxm4-40gb time-slicing 2 5"},
 		[]string{"research/exp-00 batch 1 1 20GiB time-slicing", "research/exp-01 batch 1 1 20GiB time-slicing", "research/exp-10 batch 1 1 10GiB time-slicing",
 			"research/exp-11 batch 1 1 10GiB time-slicing", "research/mem batch 1 1 4GiB time-slicing", "research/whole batch 1 1 -"},
-		[]string{"trap-replicas-share-memory"}},
+		[]string{"trap-replicas-share-memory", "kai-memory"}},
 	{"bare",
 		[]string{"a100-sxm4-40gb A100-SXM4-40GB 8 device-plugin"},
 		[]string{"a100-sxm4-40gb exclusive 8 2"},

@@ -107,6 +107,7 @@ type Discovery struct {
 
 	usedBy   map[string]string // pod, "namespace/name": workload
 	stations []station         // nodes with GPUs, by name
+	kai      map[string]string // pool: what KAI holds of the shares there
 }
 
 // Options tune a Collector. The zero value is the documented default.
@@ -133,6 +134,7 @@ type Collector struct {
 	usage             *usage.Reader              // nil = no samples
 	plugins           map[string][]*pluginConfig // by the key in a ConfigMap
 	parted            []*partedConfig
+	kai               kaiVersion // of the scheduler itself
 	machines          []*machine
 	pages             []metricsPage
 	instances         map[string]map[int][]telemetry.MIGInstance // by file name and GPU

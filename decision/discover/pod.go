@@ -67,6 +67,7 @@ func (c *Collector) takePod(file string, o *podObject) {
 		c.trouble(file, "Pod", "it has no name")
 		return
 	}
+	c.takeKAI(file, o)
 	key := o.Metadata.Namespace + "/" + o.Metadata.Name
 	p := newPod(&o.Metadata, &o.Spec)
 	for _, s := range o.Status.Claims {
@@ -179,7 +180,14 @@ func (a *ask) add(list quantities) bool {
 // kai reads the annotations of the KAI scheduler.
 func (p *pod) kai(m *metadata, s *podSpec) {
 	fraction, memory := m.Annotations["gpu-fraction"], m.Annotations["gpu-memory"]
-	if fraction == "" && memory == "" {
+	var held sharing.Bytes
+	from := ""
+	for _, key := range slices.Sorted(maps.Keys(m.Annotations)) { // a limit comes before its request
+		if kaiMemory.MatchString(key) && held == 0 {
+			held, from = mebibytes(m.Annotations[key]), key
+		}
+	}
+	if fraction == "" && memory == "" && held == 0 {
 		return
 	}
 	p.ask.delivery, p.ask.shared, p.ask.resource = sharing.DeliveryKAI, true, "annotation gpu-fraction"
@@ -187,6 +195,9 @@ func (p *pod) kai(m *metadata, s *podSpec) {
 	p.ask.gpus = max(1, p.ask.gpus, count(m.Annotations["gpu-fraction-num-devices"]))
 	if mib, err := strconv.ParseInt(memory, 10, 64); err == nil && mib > 0 && mib <= int64(mostMemory/sharing.MiB) {
 		p.ask.memory, p.ask.resource = sharing.Bytes(mib)*sharing.MiB, "annotation gpu-memory"
+	}
+	if held > 0 {
+		p.ask.memory, p.ask.resource, p.ask.fraction = held, "annotation "+from, held.String()
 	}
 	p.ask.group = cmp.Or(m.Labels["runai-gpu-group"], m.Labels["kai.scheduler/gpu-group"], m.Annotations["gpu-group"])
 }

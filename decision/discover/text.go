@@ -101,6 +101,9 @@ func (p *page) today(d *Discovery) {
 		for k := range d.Fleet.Pools {
 			if v := &d.Fleet.Pools[k]; v.Name == s.Pool && s.Mechanism != sharing.MechanismExclusive {
 				text += "; isolation: " + isolation(v, s.Mechanism)
+				if s.Mechanism == sharing.MechanismTimeSlicing && d.kai[s.Pool] != "" {
+					text += "; " + d.kai[s.Pool]
+				}
 			}
 		}
 		p.line(4, text)

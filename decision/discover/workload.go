@@ -193,7 +193,7 @@ func (b *build) askedOf(w *workload, n *node, at string, out *decision.Workload)
 func memoryResource(p *pod) string {
 	switch p.ask.delivery {
 	case sharing.DeliveryKAI:
-		return "annotation gpu-memory"
+		return p.ask.resource
 	case sharing.DeliveryVolcano:
 		return "volcano.sh/vgpu-memory"
 	}

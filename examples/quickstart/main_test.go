@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/discover"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/sharing"
@@ -176,6 +177,39 @@ func TestEmbeddedFleetIsTheDefault(t *testing.T) {
 	}
 	if _, piped, _ := runQuick(t, string(data), "-input", "-"); piped != want {
 		t.Error("standard input gives something else")
+	}
+}
+
+// TestDiscovered: what is discovered of clusters of every kind is decided as it
+// stands: what nobody knows of them makes an answer provisional, and no error.
+func TestDiscovered(t *testing.T) {
+	files, err := filepath.Glob("../../decision/discover/testdata/clusters/*.json")
+	if err != nil || len(files) < 9 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, file := range append(files, "../discover/cluster.json") {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := discover.New(discover.Options{})
+		if err := c.Read(file, bytes.NewReader(data)); err != nil {
+			t.Fatal(err)
+		}
+		d := c.Discover()
+		var fleet bytes.Buffer
+		if err := d.WriteFleet(&fleet); err != nil {
+			t.Fatal(err)
+		}
+		code, stdout, stderr := runQuick(t, fleet.String(), "-input", "-")
+		if code != exitOK || stderr != "" || !strings.Contains(stdout, "provisional: ") {
+			t.Errorf("%s: exit %d, %s\n%s", file, code, stderr, stdout)
+		}
+		for _, w := range d.Fleet.Workloads {
+			if !strings.Contains(stdout, "  "+w.Name+" ") {
+				t.Errorf("%s: no answer for %s\n%s", file, w.Name, stdout)
+			}
+		}
 	}
 }
 

@@ -1,0 +1,101 @@
+package discover
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// kaiVersion is the version of the KAI scheduler that an image names.
+type kaiVersion struct {
+	text         string
+	major, minor int
+	source       string
+}
+
+var kaiImage = regexp.MustCompile(`/kai-scheduler/(?:scheduler|binder|admission|operator):v?((\d{1,4})\.(\d{1,4})\.[0-9A-Za-z.-]{1,40})$`)
+
+// takeKAI reads KAI's version from the images of its own pods.
+func (c *Collector) takeKAI(file string, o *podObject) {
+	for i := range o.Spec.Containers {
+		m := kaiImage.FindStringSubmatch(o.Spec.Containers[i].Image)
+		if m == nil {
+			continue
+		}
+		v := kaiVersion{text: m[1], source: fmt.Sprintf("%s: image of pod %s/%s", file, o.Metadata.Namespace, o.Metadata.Name)}
+		v.major, _ = strconv.Atoi(m[2]) // digits
+		v.minor, _ = strconv.Atoi(m[3])
+		if v.major+v.minor > 0 && (c.kai.text == "" || v.before(c.kai.major, c.kai.minor)) { // 0.0.0-COMMIT says nothing
+			c.kai = v
+		}
+	}
+}
+
+func (v kaiVersion) before(major, minor int) bool {
+	return v.major < major || v.major == major && v.minor < minor
+}
+
+// held says what KAI holds of the shares that it gives, in a word and in a
+// sentence, and who says so.
+func (v kaiVersion) held() (short, long string, source sharing.SourceID) {
+	switch {
+	case v.text == "":
+		return "its memory is held only in some modes of KAI from 0.17 (version not known)",
+			"before 0.17, and later by default, KAI holds nothing of the shares that it gives; from 0.17 HAMi-core may hold the memory, from 0.18 the driver too (global.gpuSharingMode). Which version runs is not among the objects: add the pods of KAI's own namespace", "kai-gpu-sharing-modes"
+	case v.before(0, 17):
+		return "KAI " + v.text + " holds no memory",
+			"KAI " + v.text + " places pods by their share and holds none of it: each can take all of the GPU's memory", "kai-gpu-sharing"
+	case v.before(0, 18):
+		return "KAI " + v.text + " holds memory only with its binder's plugin hamicore",
+			"KAI " + v.text + " holds the memory of shares only with its binder's plugin hamicore, and by default nothing; which it is, the objects do not say", "kai-hami-isolation"
+	}
+	return "KAI " + v.text + " holds memory only in mode HamiCore or NvFractions",
+		"KAI " + v.text + " holds the memory of shares only in mode HamiCore or NvFractions (global.gpuSharingMode), and by default nothing; which it is, the objects do not say", "kai-gpu-sharing-modes"
+}
+
+// checkKAI says of the pools with shares of KAI's what holds them.
+func (b *build) checkKAI() {
+	for _, w := range b.workloads {
+		n, _ := b.home(w)
+		p := b.poolOf[n]
+		if p == nil || w.first.ask.delivery != sharing.DeliveryKAI || b.kai[p.name] != "" {
+			continue
+		}
+		// The driver's limits are asked for by annotations that only one mode reads.
+		if strings.HasPrefix(w.first.ask.resource, "annotation "+kaiContainer) && (b.c.kai.text == "" || !b.c.kai.before(0, 18)) {
+			continue
+		}
+		short, long, source := b.c.kai.held()
+		b.kai[p.name] = short
+		if b.c.kai.source != "" {
+			long += " (" + b.c.kai.source + ")"
+		}
+		b.find("kai-memory", sharing.SeverityMedium, "pool "+p.name, string(source), "%s", long)
+	}
+}
+
+// kaiContainer begins the annotations by container of KAI's mode NvFractions:
+// nvidia.com/container.NAME.gpu-memory.limit, from 0.18.
+const kaiContainer = "nvidia.com/container."
+
+var kaiMemory = regexp.MustCompile(`^nvidia\.com/container\.(.+)\.gpu-memory\.(limit|request)$`)
+
+// mebibytes reads "2000Mi" or "2Gi", 0 where it is neither.
+func mebibytes(text string) sharing.Bytes {
+	unit := sharing.MiB
+	number, ok := strings.CutSuffix(text, "Mi")
+	if !ok {
+		if number, ok = strings.CutSuffix(text, "Gi"); !ok {
+			return 0
+		}
+		unit = sharing.GiB
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n <= 0 || n > int64(mostMemory/unit) {
+		return 0
+	}
+	return sharing.Bytes(n) * unit
+}
