@@ -237,3 +237,28 @@ func TestForesee(t *testing.T) {
 		t.Errorf("TPOT's interval is %.2f wide with priors and %.2f with exact costs", widths["priors"], widths["exact"])
 	}
 }
+
+// What is expected of sharing does not touch a server with a GPU of its own.
+func TestForeseeAlone(t *testing.T) {
+	requests := poisson(2000, 5, 1, func(rng *rand.Rand, r *predict.Request) { r.Input, r.Output = 200+rng.IntN(1000), 20+rng.IntN(200) })
+	widths := func(mechanism sharing.Mechanism, factor float64) float64 {
+		p := predict.NewPredictor()
+		for _, m := range predict.Metrics() {
+			p.TimeSlicing[m] = predict.Residual{HalfWidth: factor * p.TimeSlicing[m].HalfWidth}
+			p.MPS[m] = predict.Residual{HalfWidth: factor * p.MPS[m].HalfWidth}
+		}
+		c := oneService(predict.NewEngine(llama8B, machineOf(t, "H100-SXM5-80GB")), 1, 80*sharing.GiB)
+		c.Predictor, c.GPUs[0].Mechanism = &p, mechanism
+		report, err := c.Foresee(context.Background(), requests)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return report.Services[0].Foreseen[predict.MetricTTFTP99].WidthFraction()
+	}
+	if one, two := widths(sharing.MechanismExclusive, 1), widths(sharing.MechanismExclusive, 2); one != two {
+		t.Errorf("alone, TTFT's interval is %g wide, and %g where sharing is less sure", one, two)
+	}
+	if one, two := widths(sharing.MechanismMPS, 1), widths(sharing.MechanismMPS, 2); one >= two {
+		t.Errorf("under MPS, TTFT's interval is %g wide, and %g where sharing is less sure", one, two)
+	}
+}
