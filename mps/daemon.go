@@ -135,7 +135,12 @@ func Start(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
 	}()
 	err = opts.answers(ctx, d)
 	if errors.Is(err, errExited) {
-		err = fmt.Errorf("%w: the daemon ended at once (%v): %s", ErrCrashed, d.err, problem.Clip(strings.TrimSpace(d.output.String())))
+		said := strings.TrimSpace(d.output.String())
+		why := ErrCrashed
+		if r := rejection(said); r != nil && r.Reason != nil { // another daemon was faster
+			why = r.Reason
+		}
+		err = fmt.Errorf("%w: the daemon ended at once (%v): %s", why, d.err, problem.Clip(said))
 	}
 	if err != nil {
 		d.look()

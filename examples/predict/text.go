@@ -171,7 +171,7 @@ func writeSeries(w io.Writer, list []series, all errorTable) {
 			if len(cells) == 0 {
 				return
 			}
-			fmt.Fprintf(tw, "%s\t%d", short(name, 20), cells[predict.MetricTPOTP50].Rows)
+			fmt.Fprintf(tw, "%s\t%d", short(name, 15), cells[predict.MetricTPOTP50].Rows)
 			for _, metric := range seriesMetrics {
 				c, ok := cells[metric]
 				if !ok {
