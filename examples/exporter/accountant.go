@@ -62,8 +62,8 @@ type device struct {
 	memUsed   telemetry.Optional[float64]
 	memTotal  telemetry.Optional[float64]
 	watts     telemetry.Optional[float64]
-	// listed are the processes of the last list.
-	listed []uint32
+	// listed are the processes of the last list, which outlast the window.
+	listed []*process
 }
 
 // process is a process in a window.
@@ -195,7 +195,7 @@ func (a *accountant) cheap(d *device, x *telemetry.Sample) {
 	for i := range processes {
 		pids[i] = processes[i].PID
 	}
-	d.listed = pids
+	d.listed = nil
 	for i, id := range a.resolver.Resolve(pids...) {
 		p := &processes[i]
 		q := d.procs[id.PID]
@@ -209,6 +209,7 @@ func (a *accountant) cheap(d *device, x *telemetry.Sample) {
 			q.who = id
 		}
 		q.memory, q.instance, q.fromDaemon = p.Memory, p.GPUInstance, p.Name == mpsClient
+		d.listed = append(d.listed, q)
 	}
 	if u, ok := x.Get(telemetry.MetricGPUUtilPercent); ok && u == 0 && len(pids) == 0 {
 		if v, ok := d.watts.Get(); ok {
@@ -248,7 +249,9 @@ const mpsClient = "client of the MPS daemon"
 func (a *accountant) forget() {
 	var pids []uint32
 	for _, d := range a.devs {
-		pids = append(pids, d.listed...)
+		for _, p := range d.listed {
+			pids = append(pids, p.who.PID)
+		}
 		for pid := range d.procs {
 			pids = append(pids, pid)
 		}

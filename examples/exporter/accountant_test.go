@@ -11,6 +11,8 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
@@ -398,5 +400,31 @@ func TestAnotherRun(t *testing.T) {
 		if want := map[ledger.Account]int64{ledger.AccountTenant: 6000e6, ledger.AccountUnattributed: 6000e6}[r.Account]; r.Microjoules != want {
 			t.Errorf("%v: %d uJ, want %d", r.Account, r.Microjoules, want)
 		}
+	}
+}
+
+// TestListOutlastsWindow: between the end of a window and the next list the
+// tenants are still there.
+func TestListOutlastsWindow(t *testing.T) {
+	b := newBench(t)
+	b.process(10, 1, shop, 1)
+	b.process(11, 2, train, 2)
+	b.uses(10, 0.4)
+	b.uses(11, 0.4)
+	b.busy = 80
+	b.seconds(10)
+	if len(b.devs[0].procs) != 0 {
+		t.Fatal("the window goes on")
+	}
+	err := testutil.CollectAndCompare(newCollector(b.accountant, "n", "test"), strings.NewReader(`# HELP cotenant_gpu_resident_tenants Containers with a process on the GPU.
+# TYPE cotenant_gpu_resident_tenants gauge
+cotenant_gpu_resident_tenants{gpu="`+uuid+`",node="n"} 2
+# HELP cotenant_gpu_tenant_memory_bytes Device memory that a tenant's processes hold; what is no pod's has empty labels.
+# TYPE cotenant_gpu_tenant_memory_bytes gauge
+cotenant_gpu_tenant_memory_bytes{container="c",gpu="`+uuid+`",namespace="lab",node="n",pod="train"} 1.073741824e+09
+cotenant_gpu_tenant_memory_bytes{container="c",gpu="`+uuid+`",namespace="shop",node="n",pod="web"} 1.073741824e+09
+`), mTenants, mMemory)
+	if err != nil {
+		t.Error(err)
 	}
 }

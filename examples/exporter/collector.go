@@ -195,11 +195,7 @@ func (c *collector) live(o out, v *view) {
 // tenants sends who has memory on a GPU, and counts the processes of no pod.
 func (c *collector) tenants(o out, d *device, unknown map[container.Reason]int) {
 	memory, resident := map[container.Pod]float64{}, map[container.Pod]bool{}
-	for _, pid := range d.listed {
-		p := d.procs[pid]
-		if p == nil {
-			continue // the window has just begun
-		}
+	for _, p := range d.listed {
 		if m, ok := p.memory.Get(); ok {
 			memory[p.pod()] += float64(m)
 		}
