@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// idle finds who holds a GPU without working.
+func (g *guard) idle(o *observation, gpu int) (out []proposal) {
+	policy := g.rules.Policy
+	for i := range g.tenants {
+		t, s, seen := &g.tenants[i], &g.states[i], &o.Tenants[i]
+		if t.GPU != gpu || t.online() {
+			continue // a server without requests waits for them
+		}
+		a, known := seen.Activity.Get()
+		s.reaped = seen.Gone
+		switch {
+		case seen.Gone:
+			g.forget(s)
+			continue
+		case !known || o.At-seen.At >= g.rules.Window:
+			continue
+		case a >= idleBelow:
+			g.forget(s)
+			continue
+		case !s.idle:
+			s.idle, s.idleSince = true, o.At-g.rules.Window
+		}
+		if w, ok := seen.Watts.Get(); ok {
+			s.joules += w * g.rules.Window.Seconds()
+			s.wattsSeen = true
+		}
+		for_ := o.At - s.idleSince
+		evidence := []string{fmt.Sprintf("%s has run nothing for %v", t.Name, for_.Round(time.Second))}
+		if s.wattsSeen {
+			evidence = append(evidence, fmt.Sprintf("%.0f kJ drawn above the idle device meanwhile", s.joules/1e3))
+		}
+		p := proposal{At: o.At, GPU: gpu, Target: t.Name, Owner: t.Owner, Evidence: evidence, victim: -1, target: i}
+		switch {
+		case !s.noticed && for_ >= noticeAfter(policy):
+			s.noticed = true
+			p.Action = actionNotice
+			p.Effect = fmt.Sprintf("the owner has %v to use it, or to say that it is kept", policy.ReapAfter-noticeAfter(policy))
+			if !t.MayReap {
+				p.Effect = "no more than a notice: the owner has not agreed in writing to lose the tenant's state"
+			}
+			out = append(out, p)
+		case s.noticed && t.MayReap && for_ >= policy.ReapAfter && (!s.asked || o.At-s.askedAt >= g.rules.Cooldown):
+			p.Action = actionReap
+			p.Effect = fmt.Sprintf("%.2f GPU come free; the owner agreed in writing and was told %v ago",
+				t.Holds, (for_ - noticeAfter(policy)).Round(time.Minute))
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// idleBelow is the share of the GPU's time under which a tenant does nothing:
+// NVML's resolution is one percent.
+const idleBelow = 0.01
+
+// noticeAfter is when a policy warns, half-way where it does not say.
+func noticeAfter(p telemetry.ReapPolicy) time.Duration {
+	if len(p.WarnAfter) > 0 {
+		return p.WarnAfter[0]
+	}
+	return p.ReapAfter / 2
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// unsound says why nothing may be concluded of a GPU in this window.
+func (g *guard) unsound(o *observation, i int) string {
+	seen, d := &o.GPUs[i], &g.devices[i]
+	last := d.at
+	d.at = max(last, seen.At)
+	switch {
+	case seen.Down != "":
+		return "the GPU is down: " + seen.Down
+	case o.At-seen.At >= g.rules.Window:
+		return fmt.Sprintf("the newest reading is %v old", o.At-seen.At)
+	case seen.At > o.At || seen.At < last:
+		return "the readings' clock goes backwards"
+	}
+	util, known := seen.UtilPercent.Get()
+	if known && (util < 0 || util > 100) {
+		return fmt.Sprintf("a utilization of %v%%", util)
+	}
+	if w, ok := seen.Watts.Get(); ok && known && util == 0 && (w > d.idleWatts.Or(math.Inf(1))+contextWatts || w >= d.busyWatts.Or(math.Inf(1))) {
+		return fmt.Sprintf("it draws %.0f W while it is said to run nothing", w)
+	}
+	sum := 0.0
+	for k := range g.tenants {
+		t := &o.Tenants[k]
+		if g.tenants[k].GPU != i || t.Gone {
+			continue
+		}
+		if t.At > o.At {
+			return g.tenants[k].Name + "'s figures are of the future"
+		}
+		if a, ok := t.Activity.Get(); ok {
+			sum += a
+		}
+		if _, served := t.TPOT.Get(); served && known && util == 0 && o.At-t.At < g.rules.Window {
+			return g.tenants[k].Name + " serves while the GPU is said to run nothing"
+		}
+	}
+	if known && sum-util/100 > 0.5 {
+		return fmt.Sprintf("the tenants' shares add up to %.0f%% of the GPU, which is said to be busy %.0f%%", 100*sum, util)
+	}
+	return ""
+}
+
+// contextWatts is by how much the power of a device may exceed that of its
+// quietest moment while nothing runs: a context that does nothing costs 26 to
+// 50 W on boards with HBM (arXiv 2605.23918).
+const contextWatts = 60
+
+// see takes the device's readings, and where some were missing before, keeps
+// idle times only if the energy counter shows that nothing ran meanwhile.
+func (g *guard) see(seen *gpuSeen, i int) {
+	d := &g.devices[i]
+	w, known := seen.Watts.Get()
+	if util, ok := seen.UtilPercent.Get(); ok && util == 0 && known {
+		d.idleWatts = telemetry.Some(min(w, d.idleWatts.Or(w)))
+	} else if ok && known && util >= 10 {
+		d.busyWatts = telemetry.Some(min(w, d.busyWatts.Or(w)))
+	}
+	joules, counted := seen.Joules.Get()
+	if d.blind {
+		before, ok := d.joules.Get()
+		span := (seen.At - d.joulesAt).Seconds()
+		ran := !ok || !counted || span <= 0 || joules < before || (joules-before)/span > d.idleWatts.Or(0)+contextWatts
+		for k := range g.tenants {
+			if ran && g.tenants[k].GPU == i {
+				g.forget(&g.states[k])
+			}
+		}
+	}
+	d.blind, d.joules, d.joulesAt = false, seen.Joules, seen.At
+}
+
+// forget drops what needs an unbroken observation.
+func (g *guard) forget(s *tenantState) {
+	s.slow, s.clear, s.idle, s.noticed, s.asked, s.joules = 0, 0, false, false, false, 0
+}
