@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/probe"
@@ -88,7 +87,7 @@ func (a *app) exit(err error, code int) int {
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintln(a.stderr, "calibrate:", strings.ReplaceAll(err.Error(), "\n", "\ncalibrate: "))
+	page.Fail("calibrate", a.stderr, err)
 	return code
 }
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"strings"
 	"time"
 
 	pages "github.com/cotenant/cotenant/examples/internal/page"
@@ -124,6 +123,6 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 }
 
 func fail(stderr io.Writer, err error, code int) int {
-	fmt.Fprintln(stderr, "exporter:", strings.ReplaceAll(err.Error(), "\n", "\nexporter: "))
+	pages.Fail("exporter", stderr, err)
 	return code
 }

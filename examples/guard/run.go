@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	printed "github.com/cotenant/cotenant/examples/internal/page"
@@ -165,7 +164,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int
 }
 
 func fail(stderr io.Writer, err error, code int) int {
-	fmt.Fprintln(stderr, "guard:", strings.ReplaceAll(err.Error(), "\n", "\nguard: "))
+	printed.Fail("guard", stderr, err)
 	return code
 }
 

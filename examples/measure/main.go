@@ -150,7 +150,7 @@ func (a *app) exit(err error, code int) int {
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintln(a.stderr, "measure:", strings.ReplaceAll(err.Error(), "\n", "\nmeasure: "))
+	page.Fail("measure", a.stderr, err)
 	return code
 }
 

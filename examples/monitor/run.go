@@ -193,7 +193,7 @@ func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 }
 
 func fail(stderr io.Writer, err error, code int) int {
-	fmt.Fprintln(stderr, "monitor:", strings.ReplaceAll(err.Error(), "\n", "\nmonitor: "))
+	page.Fail("monitor", stderr, err)
 	return code
 }
 

@@ -23,7 +23,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"golang.org/x/term"
@@ -169,7 +168,7 @@ func exit(stderr io.Writer, err error) int {
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(stderr, "quickstart: %s\n", strings.ReplaceAll(err.Error(), "\n", "\nquickstart: "))
+	page.Fail("quickstart", stderr, err)
 	return exitBadInput
 }
 

@@ -119,6 +119,11 @@ func split(line string, room int) (now, rest string) {
 	return strings.TrimRight(line[:at], " "), strings.TrimLeft(line[at:], " ")
 }
 
+// Fail writes an error for people: each line of it under the program's name.
+func Fail(name string, stderr io.Writer, err error) {
+	fmt.Fprintf(stderr, "%s: %s\n", name, strings.ReplaceAll(err.Error(), "\n", "\n"+name+": "))
+}
+
 // Check returns a writer to stdout that remembers the first error, and what is to
 // be deferred with the exit code: where anything was not written the command has
 // failed, and its code is 1. An error that no other has told is told on stderr,
