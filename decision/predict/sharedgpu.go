@@ -10,6 +10,7 @@ import (
 type gpuState struct {
 	p         *Predictor
 	mechanism sharing.Mechanism
+	beside    func(*gpuState) // sets how long units take beside each other; nil = by the mechanism and p
 	replicas  []*replica
 	memory    float64 // bytes; 0 = not stated
 	wanted    []*replica
@@ -35,6 +36,8 @@ func (g *gpuState) retime(now float64) {
 			for _, r := range g.replicas {
 				r.act.unit = r.act.alone()
 			}
+		case g.beside != nil:
+			g.beside(g)
 		case g.mechanism == sharing.MechanismMPS:
 			g.concurrently()
 		default:
