@@ -85,7 +85,7 @@ func TestBesidePrometheus(t *testing.T) {
 	time.Sleep(*beside / 3)
 
 	p := prom{t, "http://" + listen}
-	span := fmt.Sprintf("[%ds]", int((*beside+time.Minute).Seconds()))
+	span := fmt.Sprintf("[%ds]", int((*beside + time.Minute).Seconds()))
 	samples, names := 0.0, 0
 	for _, m := range metrics {
 		if m.kind != counter || strings.HasPrefix(m.name, "cotenant_exporter_") { // those begin anew with each start
