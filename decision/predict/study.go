@@ -32,6 +32,7 @@ type study struct {
 	method      Method
 	alone       []soloSeries
 	cases       []*sharedCase
+	known       aloneCache
 }
 
 // soloSeries are the profiles of one file.
@@ -50,7 +51,7 @@ type trialOf struct {
 }
 
 func newStudy(start Predictor, method Method, files []Rows) (*study, error) {
-	s := &study{start: start, method: method}
+	s := &study{start: start, method: method, known: aloneCache{}}
 	bare := Residuals{}
 	for _, m := range Metrics() {
 		bare[m] = Residual{HalfWidth: 1e-12}
@@ -138,7 +139,7 @@ func (s *study) try(sc *sharedCase, k int) *trialOf {
 		return t
 	}
 	q.Value = trials[k]
-	if t.predictions, sc.err = p.Predict(m, sc.group, s.method); sc.err != nil {
+	if t.predictions, sc.err = p.predict(m, sc.group, s.method, s.known); sc.err != nil {
 		return t
 	}
 	for j := range t.predictions {
@@ -271,7 +272,7 @@ func (s *study) validate(split Split) []Measured {
 				fitted[u] = p
 			}
 			if predicted[u] == nil {
-				predicted[u] = fitted[u].predictCase(s.method, sc)
+				predicted[u] = fitted[u].predictCase(s.method, sc, s.known)
 			}
 			out = append(out, predicted[u][k])
 		}
