@@ -95,13 +95,37 @@ func (p *Predictor) calibrateMPS(e *Engine, s Solo, set func(c *Cost, v, sigma f
 	}
 	set(&e.DecodeSM, t.decodeSM, 0.15)
 	set(&e.PrefillSM, t.prefillSM, 0.2)
-	if s.MPS == nil {
+	if s.MPS != nil {
+		was, _ := positive(s.TimeSlicing.ITL.P50)
+		set(&e.MPSStep, t.step-was, 0.1)
+	} else if added, ok := addedByMPS(s.Siblings); ok {
+		set(&e.MPSStep, added, 0.15)
+	} else {
 		set(&e.MPSStep, p.Parameters.LoneStepCost.Value, 0.3)
-		return nil
 	}
-	was, _ := positive(s.TimeSlicing.ITL.P50)
-	set(&e.MPSStep, t.step-was, 0.1)
 	return nil
+}
+
+// addedByMPS is what MPS adds to a step, by the loads that were measured with it and
+// without it: it hardly depends on the load.
+func addedByMPS(profiles []*SoloProfile) (float64, bool) {
+	var added []float64
+	for _, q := range profiles {
+		for _, w := range profiles {
+			if q.Mechanism != sharing.MechanismMPS || w.Mechanism == q.Mechanism || w.Load.same() != q.Load.same() {
+				continue
+			}
+			with, ok := positive(q.ITL.P50)
+			if without, both := positive(w.ITL.P50); ok && both {
+				added = append(added, with-without)
+			}
+		}
+	}
+	slices.Sort(added)
+	if len(added) == 0 {
+		return 0, false
+	}
+	return added[len(added)/2], true
 }
 
 // slopeOf is the slope of y over x by least squares, where x differs by a factor of
