@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"strings"
@@ -217,6 +218,37 @@ func TestAnIDUsedAgainWithinASecond(t *testing.T) {
 	b.want("tenant/web/c 10.0", "unattributed/ 10.0", "tenant/train/c 10.0")
 }
 
+// TestAnIDUsedAgainAtTheEnd: the list of processes looks as before.
+func TestAnIDUsedAgainAtTheEnd(t *testing.T) {
+	b := newBench(t)
+	b.process(10, 1, shop, 1)
+	b.uses(10, 100)
+	b.busy = 100
+	b.seconds(10)
+	x := telemetry.Sample{Groups: telemetry.GroupsFast}
+	x.Processes = b.procs
+	x.Set(telemetry.MetricGPUUtilPercent, 100)
+	for range 9 {
+		b.at += time.Second
+		b.sample(&x)
+	}
+	b.process(10, 999, train, 2)
+	b.seconds(1)
+	b.seconds(10)
+	b.want("tenant/web/c 10.0", "unattributed/ 10.0", "tenant/train/c 10.0")
+}
+
+// opens counts the files that are opened.
+type opens struct {
+	fs.FS
+	n int
+}
+
+func (o *opens) Open(name string) (fs.File, error) {
+	o.n++
+	return o.FS.Open(name)
+}
+
 func TestAHiddenGroupIsNobodys(t *testing.T) {
 	b := newBench(t)
 	b.process(10, 1, shop, 1)
@@ -302,8 +334,11 @@ func TestTheDriverIsLoadedAnew(t *testing.T) {
 	}
 }
 
+// TestAThousandProcesses: each is looked at once in a window, not every second.
 func TestAThousandProcesses(t *testing.T) {
 	b := newBench(t)
+	opened := &opens{FS: b.files}
+	b.resolver = container.NewResolver(opened)
 	for i := range 1000 {
 		b.process(uint32(1000+i), i+1, container.Pod{Namespace: "ns", Name: fmt.Sprint("p", i), Container: "c"}, i)
 		b.uses(uint32(1000+i), 0)
@@ -323,6 +358,11 @@ func TestAThousandProcesses(t *testing.T) {
 	}
 	if n != 1000 || b.refused > 0 {
 		t.Errorf("%d tenants, %d refused", n, b.refused)
+	}
+	opened.n = 0
+	b.seconds(10)
+	if opened.n > 2000 {
+		t.Errorf("%d files were read in a window", opened.n)
 	}
 }
 

@@ -77,13 +77,23 @@ var tenantName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?(/
 // setup is what a configuration says.
 type setup struct {
 	gpus      []gpu
-	index     []int // of the device
 	tenants   []tenant
 	sources   []fileTenant
 	profiles  *predict.Profiles
 	predictor *predict.Predictor
 	hooks     map[action][]string
 	policy    telemetry.ReapPolicy
+}
+
+// outside is a proposal with the devices' own indices in place of their positions
+// among gpus.
+func (s *setup) outside(p proposal) proposal {
+	p.GPU = s.gpus[p.GPU].Index
+	if p.To != nil {
+		to := s.gpus[*p.To].Index
+		p.To = &to
+	}
+	return p
 }
 
 // load reads a configuration, naming every problem with its place.
@@ -131,8 +141,7 @@ func load(path string) (*setup, error) {
 			bad(where+".index", "%d is negative or there twice", g.Index)
 		}
 		at[g.Index] = i
-		s.gpus = append(s.gpus, gpu{Name: fmt.Sprintf("GPU %d", g.Index), Mechanism: m, MIG: g.MIG})
-		s.index = append(s.index, g.Index)
+		s.gpus = append(s.gpus, gpu{Index: g.Index, Mechanism: m, MIG: g.MIG})
 	}
 	if len(f.Tenants) == 0 {
 		bad("tenants", "none (name each tenant: name, kind, gpu, and metrics or probe if it serves)")
