@@ -132,7 +132,9 @@ func (g *gpuState) concurrently() {
 				held /= g.p.robustness(a.gpu)
 			}
 			slow := 1/(1-min(held, 0.95)) + p.Arbitration.Value*(1-nobody)
-			a.unit = max(a.alone(), a.host+a.gpu*slow)
+			if a.unit = max(a.alone(), a.host+a.gpu*slow); a.launchBound() {
+				a.unit = max(a.alone(), a.gpu*slow) // it goes on launching while its kernels wait
+			}
 		}
 	}
 }
