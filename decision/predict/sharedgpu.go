@@ -10,6 +10,7 @@ import (
 type gpuState struct {
 	p         *Predictor
 	mechanism sharing.Mechanism
+	beside    func(*gpuState) // sets how long units take beside each other; nil = by the mechanism and p
 	replicas  []*replica
 	memory    float64 // bytes; 0 = not stated
 	wanted    []*replica
@@ -35,6 +36,8 @@ func (g *gpuState) retime(now float64) {
 			for _, r := range g.replicas {
 				r.act.unit = r.act.alone()
 			}
+		case g.beside != nil:
+			g.beside(g)
 		case g.mechanism == sharing.MechanismMPS:
 			g.concurrently()
 		default:
@@ -129,7 +132,9 @@ func (g *gpuState) concurrently() {
 				held /= g.p.robustness(a.gpu)
 			}
 			slow := 1/(1-min(held, 0.95)) + p.Arbitration.Value*(1-nobody)
-			a.unit = max(a.alone(), a.host+a.gpu*slow)
+			if a.unit = max(a.alone(), a.host+a.gpu*slow); a.launchBound() {
+				a.unit = max(a.alone(), a.gpu*slow) // it goes on launching while its kernels wait
+			}
 		}
 	}
 }

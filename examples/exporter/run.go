@@ -133,6 +133,9 @@ func open(c *config, p prices, log *slog.Logger) (_ *exporter, err error) {
 	if a.servers, err = newServers(c.serving, log); err != nil {
 		return nil, err
 	}
+	if err := a.servers.objects(c.objectives); err != nil {
+		return nil, err
+	}
 	a.servers.restore(m.tokens)
 	fast, slow := periods(c.period, c.speed)
 	e.fast = fast

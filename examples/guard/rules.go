@@ -87,6 +87,7 @@ type deviceState struct {
 	joulesAt  time.Duration
 	idleWatts telemetry.Optional[float64] // the least that it drew while nothing ran
 	busyWatts telemetry.Optional[float64] // and while something did
+	watts     history
 }
 
 type otherKey struct {
@@ -111,6 +112,7 @@ type tenantState struct {
 	askedAt     time.Duration
 	joules      float64 // drawn while idle
 	wattsSeen   bool
+	told        bool // its activity, at some time
 }
 
 // history keeps the last windows of a figure; a missing one is NaN.
@@ -180,8 +182,13 @@ func (g *guard) remember(o *observation) {
 	for i := range g.tenants {
 		s, seen := &g.states[i], &o.Tenants[i]
 		activity, ok := seen.Activity.Get()
-		if !ok && !seen.Gone {
-			activity = 1 // its presence is all that is known
+		switch {
+		case ok:
+			s.told = true
+		case !seen.Gone && s.told:
+			activity = math.NaN()
+		case !seen.Gone:
+			activity = 1 // its presence is all that is ever known
 		}
 		s.activity.add(activity)
 		s.load.add(orNaN(seen.Load))
