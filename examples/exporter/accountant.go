@@ -49,6 +49,7 @@ type device struct {
 	last      time.Duration // of the last cheap reading
 	util, sm  mean
 	power     mean
+	whole     telemetry.Optional[float64] // the utilization of all of it
 	procs     map[uint32]*process
 	util1     map[uint32]float64 // by process, of the window, as shares
 	measured  bool               // util1 is there
@@ -112,7 +113,7 @@ func (a *accountant) Begin(h telemetry.Header) error {
 func (d *device) reset(now time.Duration) {
 	d.begun, d.util, d.sm, d.power = now, mean{}, mean{}, mean{}
 	d.procs, d.util1, d.measured = map[uint32]*process{}, map[uint32]float64{}, false
-	d.energy, d.instances = telemetry.Optional[float64]{}, nil
+	d.energy, d.instances, d.whole = telemetry.Optional[float64]{}, nil, telemetry.Optional[float64]{}
 }
 
 // Sample takes a sample.
@@ -138,6 +139,9 @@ func (a *accountant) Sample(x *telemetry.Sample) error {
 		}
 	case x.Groups.Has(telemetry.GroupProcessUtil):
 		d.measured = true
+		if v, ok := x.Get(telemetry.MetricGPUUtilPercent); ok { // of the whole window
+			d.whole = telemetry.Some(min(v/100, 1))
+		}
 		for i := range x.Processes {
 			p := &x.Processes[i]
 			if v, ok := p.SMUtilPercent.Get(); ok {

@@ -238,6 +238,24 @@ func TestAnIDUsedAgainAtTheEnd(t *testing.T) {
 	b.want("tenant/web/c 10.0", "unattributed/ 10.0", "tenant/train/c 10.0")
 }
 
+// TestAllOfTheWindowCounts: readings that fell between the kernels are no reason
+// to call the GPU idle where the driver kept samples of all the time.
+func TestAllOfTheWindowCounts(t *testing.T) {
+	b := newBench(t)
+	b.process(10, 1, shop, 1)
+	b.procs = []telemetry.Process{{PID: 10}}
+	x := telemetry.Sample{Groups: telemetry.GroupProcessUtil}
+	x.Set(telemetry.MetricGPUUtilPercent, 40)
+	x.Processes = []telemetry.Process{{PID: 10, SMUtilPercent: telemetry.Some(40.0)}}
+	b.sample(&x)
+	b.util[10] = 40
+	b.seconds(10)
+	b.want("tenant/web/c 4.0", "execution-idle/web/c 6.0")
+	b.util[10], b.busy = 30, 30
+	b.seconds(10) // without, the readings must do
+	b.want("tenant/web/c 7.0", "execution-idle/web/c 13.0")
+}
+
 // opens counts the files that are opened.
 type opens struct {
 	fs.FS
