@@ -154,12 +154,12 @@ func (s *study) try(sc *sharedCase, k int) *trialOf {
 	return t
 }
 
-// best is the trial that predicts the TPOT and the throughput of a subset best;
-// the one nearest to the starting point where the subset is empty.
-func (s *study) best(m sharing.Mechanism, u subset) (best int) {
+// best is the trial that predicts the TPOT and the throughput of a subset best, as
+// one walks to it from the starting point; that where the subset is empty.
+func (s *study) best(m sharing.Mechanism, u subset) int {
 	q, trials := s.start.Parameters.fitted(m)
-	least := math.Inf(1)
-	for k, trial := range trials {
+	step := trials[1] - trials[0]
+	score := func(k int) float64 {
 		sum, figures := 0.0, 0
 		for _, sc := range s.cases {
 			if sc.rows[0].Mechanism == m && u.admits(sc) {
@@ -167,9 +167,17 @@ func (s *study) best(m sharing.Mechanism, u subset) (best int) {
 				sum, figures = sum+t.distance, figures+t.figures
 			}
 		}
-		score := sum/float64(max(figures, 1)) + pull*math.Abs(trial-q.Value)/(trials[1]-trials[0])
-		if score < least {
-			best, least = k, score
+		return sum/float64(max(figures, 1)) + pull*math.Abs(trials[k]-q.Value)/step
+	}
+	best := min(max(int(math.Round(q.Value/step)), 0), len(trials)-1)
+	least := score(best)
+	for _, way := range []int{-1, 1} {
+		for k := best + way; k >= 0 && k < len(trials); k += way {
+			v := score(k)
+			if v >= least {
+				break
+			}
+			best, least = k, v
 		}
 	}
 	return best
