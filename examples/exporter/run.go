@@ -211,7 +211,7 @@ func (e *exporter) source() error {
 	}
 	var root fs.FS = os.DirFS(e.c.root)
 	a.basis, a.clock, a.resolver = sharing.BasisMeasured, bootClock(root), container.NewResolver(root)
-	r, err := telemetrynvml.Open(telemetrynvml.Options{LibraryPath: e.c.nvml, LoadOnly: true})
+	r, err := telemetrynvml.Open(telemetrynvml.Options{LibraryPath: e.c.nvml, LoadOnly: true, AllSamples: true})
 	if err != nil {
 		return fmt.Errorf("%w\nwith -simulate a made-up node is shown", err)
 	}

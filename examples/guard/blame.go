@@ -77,7 +77,10 @@ func (g *guard) suspects(gpu, victim, windows int) (out []suspect) {
 		if k != victim && g.tenants[k].GPU == gpu {
 			n := len(out)
 			add(g.tenants[k].Name, k, &g.states[k].activity)
-			if before, now := g.states[k].load.around(windows); len(out) == n && now > loadRise*before {
+			// What it was asked for when the victim slowed down counts, not what it
+			// catches up with after a disturbance of both.
+			first := g.states[k].load.back(g.states[victim].slow - 1)
+			if before, now := g.states[k].load.around(windows); len(out) == n && now > loadRise*before && !(first < 0.9*before) {
 				out = append(out, suspect{g.tenants[k].Name, k, before, now, true, false})
 			}
 		}
@@ -206,7 +209,7 @@ func (g *guard) cure(p *proposal, victim int, by suspect) {
 	case best >= 0 && ok && then.Value < now.Value:
 		p.Action, p.To = actionMove, &best
 		p.Effect = fmt.Sprintf("%s: TPOT %s expected without %s, which has room on GPU %d: no server runs there, and %.0f%% of its time would be taken",
-			p.Victim, ms(then.Value), by.name, best, 100*bestTaken)
+			p.Victim, ms(then.Value), by.name, g.gpus[best].Index, 100*bestTaken)
 	case g.gpus[home].MIG:
 		p.Action = actionSplit
 		p.Effect = fmt.Sprintf("MIG instances would keep %s from disturbing; no other GPU has room, and every tenant of this one must stop for it", by.name)

@@ -35,7 +35,8 @@ func (t *tenant) online() bool { return t.Kind == decision.KindOnlineInference }
 
 // A gpu is one device and how it is shared.
 type gpu struct {
-	Name      string
+	Index     int    // by which people know it
+	Name      string // of its model: tenants move between GPUs of one
 	Mechanism sharing.Mechanism
 	MIG       bool // could be split
 }

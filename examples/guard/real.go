@@ -34,6 +34,33 @@ type watch struct {
 	devices []deviceWindow
 }
 
+// chosen are some devices of a reader.
+type chosen struct {
+	telemetry.Reader
+	gpus []gpu
+}
+
+// Devices lists them, or says which there are not.
+func (c chosen) Devices(ctx context.Context) ([]telemetry.Device, error) {
+	all, err := c.Reader.Devices(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []telemetry.Device
+	for i, g := range c.gpus {
+		if g.Index >= len(all) {
+			return nil, fmt.Errorf("gpus[%d].index: %d, but this machine has %d GPUs", i, g.Index, len(all))
+		}
+		out = append(out, all[g.Index])
+	}
+	return out, nil
+}
+
+// Read reads one of them.
+func (c chosen) Read(ctx context.Context, device int, group telemetry.Groups, r *telemetry.Reading) error {
+	return c.Reader.Read(ctx, c.gpus[device].Index, group, r)
+}
+
 // deviceWindow is what was read of a device since it was last asked, in sums
 // over its readings: a single one shows no more than a sixth of a second.
 type deviceWindow struct {
@@ -72,11 +99,6 @@ func (w *watch) Begin(h telemetry.Header) error {
 	w.mu.Lock()
 	w.sampled, w.devices = make([]time.Time, len(h.Devices)), make([]deviceWindow, len(h.Devices))
 	w.mu.Unlock()
-	for i, index := range w.setup.index {
-		if index >= len(h.Devices) {
-			return fmt.Errorf("gpus[%d].index: %d, but this machine has %d GPUs", i, index, len(h.Devices))
-		}
-	}
 	return w.latest.Begin(h)
 }
 
@@ -104,7 +126,7 @@ func (w *watch) Event(e telemetry.Event) error { return w.latest.Event(e) }
 // run samples and probes until ctx ends, and calls step with an observation
 // after each window.
 func (w *watch) run(ctx context.Context, reader telemetry.Reader, step func(observation) error) error {
-	sampler, err := telemetry.NewSampler(reader, telemetry.SamplerOptions{Period: w.rules.Window / 8, SlowPeriod: max(w.rules.Window/4, 100*time.Millisecond),
+	sampler, err := telemetry.NewSampler(reader, telemetry.SamplerOptions{Period: w.rules.Window / 4, SlowPeriod: w.rules.Window / 2,
 		Skip: telemetry.GroupGPM | telemetry.GroupPCIe})
 	if err != nil {
 		return err
@@ -257,25 +279,25 @@ func (w *watch) observe() observation {
 	clear(w.devices)
 	w.mu.Unlock()
 	owner := w.owners()
-	for i, index := range w.setup.index {
+	for i := range w.setup.gpus {
 		g := &o.GPUs[i]
-		if index < len(sampled) && !sampled[index].IsZero() {
-			g.At = sampled[index].Sub(w.start)
+		if i < len(sampled) && !sampled[i].IsZero() {
+			g.At = sampled[i].Sub(w.start)
 		} else {
 			g.Down = "no reading yet"
 		}
-		if e, down := w.latest.Down(index).Get(); down {
+		if e, down := w.latest.Down(i).Get(); down {
 			g.Down = e.Kind.String() + " " + e.Detail
 		}
-		if index >= len(devices) {
+		if i >= len(devices) {
 			continue
 		}
-		seen := &devices[index]
+		seen := &devices[i]
 		g.UtilPercent, g.Watts = seen.util.mean(), seen.watts.mean()
-		if v, ok := w.latest.Get(index, telemetry.MetricEnergyJoules); ok {
+		if v, ok := w.latest.Get(i, telemetry.MetricEnergyJoules); ok {
 			g.Joules = telemetry.Some(v)
 		}
-		list, ok := w.latest.Processes(index)
+		list, ok := w.latest.Processes(i)
 		if !ok {
 			continue
 		}

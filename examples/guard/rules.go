@@ -123,6 +123,14 @@ type history struct {
 
 func (h *history) add(v float64) { h.values[h.n%len(h.values)] = v; h.n++ }
 
+// back is the figure of k windows ago; NaN where it is not kept.
+func (h *history) back(k int) float64 {
+	if k < 0 || k >= min(h.n, len(h.values)) {
+		return math.NaN()
+	}
+	return h.values[(h.n-1-k)%len(h.values)]
+}
+
 // recent is the mean of the last k windows and before the median of those that
 // came earlier, as far as they are kept; NaN where there are none.
 func (h *history) around(k int) (before, recent float64) {
@@ -258,8 +266,8 @@ func (g *guard) slow(o *observation, gpu int) (out []proposal) {
 			evidence += ", objective " + ms(t.LimitMS)
 		}
 		p := g.blame(o, i, evidence)
-		if p.Action == actionKeep && !beyond || s.alarm && p.Action == s.proposed && !p.Action.acts() {
-			continue // it was to be expected, or was said already
+		if p.Action == actionKeep && (!beyond || s.alarm) || s.alarm && p.Action == s.proposed && !p.Action.acts() {
+			continue // it was to be expected, or was said already, or its cause was
 		}
 		s.alarm, s.proposed = true, p.Action
 		out = append(out, p)

@@ -221,11 +221,19 @@ func (c *config) watch(ctx context.Context, out *bufio.Writer, stderr io.Writer)
 		defer f.Close()
 		record = json.NewEncoder(f)
 	}
-	reader, err := telemetrynvml.Open(telemetrynvml.Options{})
+	driver, err := telemetrynvml.Open(telemetrynvml.Options{LoadOnly: true})
 	if err != nil {
 		return exitFailed, fmt.Errorf("%w\nwithout -real a simulated cluster is shown", err)
 	}
-	defer reader.Close()
+	defer driver.Close()
+	reader := chosen{driver, s.gpus}
+	devices, err := reader.Devices(ctx)
+	if err != nil {
+		return exitUsage, err
+	}
+	for i, d := range devices {
+		s.gpus[i].Name = d.Name
+	}
 	if c.span > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.span)
@@ -243,7 +251,8 @@ func (c *config) watch(ctx context.Context, out *bufio.Writer, stderr io.Writer)
 			return fmt.Errorf("-record: %w", err)
 		}
 		for _, p := range g.step(o) {
-			done, err := a.act(context.WithoutCancel(ctx), &p)
+			told := s.outside(p)
+			done, err := a.act(context.WithoutCancel(ctx), &told)
 			if err != nil {
 				return err
 			}
@@ -252,11 +261,11 @@ func (c *config) watch(ctx context.Context, out *bufio.Writer, stderr io.Writer)
 			}
 			said++
 			if c.json {
-				if err := enc.Encode(p); err != nil {
+				if err := enc.Encode(told); err != nil {
 					return err
 				}
 			} else {
-				printProposal(out, &p)
+				printProposal(out, &told)
 			}
 		}
 		return out.Flush()
