@@ -369,20 +369,29 @@ func (a *accountant) refuse(d *device, err error) {
 	a.log.Error("a posting was refused", "gpu", d.uuid, "err", err)
 }
 
-// spent is the energy since the last posting: the counter's, or where the
-// device has none the power's over the time.
+// maxWatts is more than any board draws: a counter that rose faster lies.
+const maxWatts = 20e3
+
+// spent is the energy since the last posting: the counter's, or where the device
+// has none, or none to be believed, the power's over the time.
 func (a *accountant) spent(d *device, length time.Duration) ledger.Optional[int64] {
+	byPower := ledger.Optional[int64]{}
+	if v, ok := d.power.get().Get(); ok {
+		byPower = ledger.Some(int64(v * length.Seconds() * 1e6))
+	}
 	now, ok := d.energy.Get()
-	if !ok {
-		if v, ok := d.power.get().Get(); ok && d.energyAt == 0 {
-			return ledger.Some(int64(v * length.Seconds() * 1e6))
-		}
+	if !ok && d.energyAt > 0 { // the next reading has it
 		return ledger.Optional[int64]{}
+	} else if !ok {
+		return byPower
 	}
 	before := a.counters[d.uuid]
 	a.counters[d.uuid], a.changed[d.uuid] = now, now
 	if now < before { // the driver was loaded anew
 		before = 0
+	}
+	if now-before > maxWatts*length.Seconds() {
+		return byPower
 	}
 	return ledger.Some(int64(math.Round(now*1e6)) - int64(math.Round(before*1e6)))
 }

@@ -256,6 +256,39 @@ func TestAllOfTheWindowCounts(t *testing.T) {
 	b.want("tenant/web/c 7.0", "execution-idle/web/c 13.0")
 }
 
+// TestAClockThatSteps: what is read from is not the wall clock, but a clock that
+// steps all the same takes no account back and counts no second twice.
+func TestAClockThatSteps(t *testing.T) {
+	b := newBench(t)
+	b.process(10, 1, shop, 1)
+	b.uses(10, 40)
+	b.busy = 40
+	b.seconds(10)
+	b.at -= 5 * time.Second
+	b.seconds(3) // still before what is accounted for
+	b.want("tenant/web/c 4.0", "execution-idle/web/c 6.0")
+	b.seconds(12)
+	if through, _ := b.book.Through(uuid); through != 20*time.Second || b.refused > 0 {
+		t.Errorf("through %v, %d refused", through, b.refused)
+	}
+	b.at += time.Hour
+	b.seconds(10)
+	b.want("tenant/web/c 11.6", "execution-idle/web/c 17.4", "unattributed/ 3601.0")
+}
+
+// TestACounterThatLies: no GPU draws a gigawatt.
+func TestACounterThatLies(t *testing.T) {
+	b := newBench(t)
+	b.seconds(10)
+	b.seconds(10)
+	b.joule += 1e10
+	b.seconds(10)
+	b.seconds(10)
+	if e := b.book.Totals()[0].Microjoules; e != 4*3000e6 {
+		t.Errorf("%d uJ", e)
+	}
+}
+
 // opens counts the files that are opened.
 type opens struct {
 	fs.FS
