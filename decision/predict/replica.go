@@ -55,7 +55,7 @@ type rates struct {
 	decodeSM, prefillSM             float64
 	prefillsFirst                   bool // waiting prefills run before anybody decodes; else one between two steps
 	sequences, chunk                int
-	turns                           float64
+	turns                           []CountedTurns
 	attention                       float64 // ms for a token and a token of its context
 	loraStep, loraEach, loraPrefill float64
 	loraLoad, loraFetch             float64

@@ -86,8 +86,8 @@ func (p *Predictor) turnsOf(t *tenantModel) (turns, other int, share float64) {
 
 // meanTurns is the mean number of turns of a step that takes quanta of them on
 // the GPU: near a whole number, as the prediction flags it, it may be either.
-func meanTurns(quanta float64) float64 {
-	within := timeslice.BoundaryTolerance * quanta
+func meanTurns(quanta, tolerance float64) float64 {
+	within := tolerance * quanta
 	n := max(1, math.Ceil(quanta-within))
 	if quanta+within <= n {
 		return n
