@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -15,15 +16,17 @@ const (
 	fewestSimulated   = 400     // with fewer a P99 is chance
 	mostSimulated     = 120_000 // events
 	mostQueued        = 400     // with more a server can't keep up
-	simulatedError    = 0.05    // what is left of formError: the P99 of 2,000 requests varies by as much
 	warmUp            = 20      // one request in as many is not counted
+	windowRequests    = 1000    // by which somebody will judge a P99
+	waitTogether      = 2       // requests that wait for the same: so many tell as much as one
+	leastSpread       = 0.05    // of the logarithm of a P99: that of 2,000 requests varies by as much
 )
 
 // Simulate takes the place of the closed forms' medians: it plays the tenants
 // request by request, every quantity at its median, and moves the bounds that
 // [Prospects] found along. What uncertain quantities do is left as it is, the
 // error of the closed forms goes. It takes milliseconds; the same input gives
-// the same output. The prospects must be those of the same arguments.
+// the same output. Latencies without a limit are left as they are. The prospects must be those of the same arguments.
 func Simulate(m Machine, share Share, tenants []Tenant, confidence float64, out []Prospect) {
 	z := distuv.UnitNormal.Quantile(confidence)
 	e := evaluation{machine: m, share: share, tenants: tenants}
@@ -40,14 +43,18 @@ func Simulate(m Machine, share Share, tenants []Tenant, confidence float64, out 
 			continue
 		}
 		for k := range LatencyCount {
-			v := p.p99(k)
+			if p.d.Limits[k] == 0 {
+				continue
+			}
+			v, spread := p.p99(k)
 			if v == 0 || o.P99[k].Value <= 0 || math.IsInf(o.P99[k].Value, 1) {
 				continue
 			}
 			if p.d.Serving == nil { // its P99 alone is stated: the simulation tells how it grows
-				v *= p.d.Alone[k] / p.p99Alone()
+				alone, _ := tail(p.lone, windowRequests)
+				v *= p.d.Alone[k] / alone
 			}
-			o.P99[k].instead(z*formError[k], z*simulatedError)
+			o.P99[k].instead(z*formError[k], z*min(spread, formError[k]))
 			o.P99[k].scale(v / o.P99[k].Value)
 		}
 	}
@@ -84,6 +91,8 @@ type player struct {
 	samples [LatencyCount][]float64
 	lone    []float64 // what it would have been alone, of what is no model server
 	free    float64   // when its server would be free, alone
+	took    float64   // seconds of all that is done, of work that asks again after a pause
+	done    int
 	stuck   bool
 
 	// Of what it does until it arrives or finishes; see refresh. duty is 0 while
@@ -99,12 +108,13 @@ type job struct{ at, first, mark, out, in float64 }
 // play runs the tenants event by event.
 func (e *evaluation) play() []player {
 	players := make([]player, len(e.tenants))
+	streams := e.streams()
 	until := 0.0
 	for i := range players {
 		p := &players[i]
 		p.d = &e.tenants[i]
 		e.prepare(p.d, &p.state, &medians)
-		p.rng = rand.New(rand.NewPCG(simulationSeed, uint64(i)))
+		p.rng = rand.New(rand.NewPCG(simulationSeed, streams[i]))
 		p.shape = 1 / (medians[burstiness] * medians[burstiness])
 		p.slots = 1
 		switch v := p.d.Serving; {
@@ -129,6 +139,13 @@ func (e *evaluation) play() []player {
 			until = max(until, simulatedRequests/p.perS)
 		}
 		p.next = p.gap()
+	}
+	for i := range players {
+		if p := &players[i]; p.perS > 0 {
+			for k := range p.samples {
+				p.samples[k] = make([]float64, 0, int(min(1.1*until*p.perS, mostSimulated/2))+16)
+			}
+		}
 	}
 	mps := e.share.Mechanism == sharing.MechanismMPS
 	turns := e.share.Mechanism == sharing.MechanismTimeSlicing
@@ -182,6 +199,33 @@ func (e *evaluation) play() []player {
 		players[i].stuck = players[i].stuck || len(players[i].waiting) > mostQueued/4
 	}
 	return players
+}
+
+// streams are the tenants' streams of random numbers, by what they do and not by
+// their order: so that chance does not tell the same tenants apart.
+func (e *evaluation) streams() []uint64 {
+	order := make([]int, len(e.tenants))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		s, t := &e.tenants[a], &e.tenants[b]
+		v, w := orIdle(s.Serving), orIdle(t.Serving)
+		return cmp.Or(cmp.Compare(v.PerS, w.PerS), cmp.Compare(v.Weights, w.Weights), cmp.Compare(v.Input, w.Input), cmp.Compare(v.Output, w.Output),
+			cmp.Compare(s.Busy, t.Busy), slices.Compare(s.Alone[:], t.Alone[:]))
+	})
+	out := make([]uint64, len(order))
+	for rank, i := range order {
+		out[i] = uint64(rank)
+	}
+	return out
+}
+
+func orIdle(v *Serving) *Serving {
+	if v == nil {
+		return &Serving{}
+	}
+	return v
 }
 
 // refresh works out what the player does from now on.
@@ -278,12 +322,14 @@ func (p *player) finish(now float64) {
 	case p.entry > 0:
 		p.entry = 0
 		j := p.waiting[0]
-		p.waiting = p.waiting[1:]
+		p.waiting = slices.Delete(p.waiting, 0, 1)
+		if p.perS == 0 {
+			p.took, p.done = p.took+now-j.at, p.done+1
+			p.next = now + p.gap()
+			break
+		}
 		if p.d.Serving == nil {
 			p.sample(LatencyE2E, now-j.at)
-			if p.perS == 0 {
-				p.next = now + p.gap()
-			}
 			break
 		}
 		p.sample(LatencyTTFT, now-j.at)
@@ -306,40 +352,42 @@ func (p *player) finish(now float64) {
 func (p *player) sample(k int, v float64) { p.samples[k] = append(p.samples[k], v) }
 
 // p99 is what its clients saw, in seconds: infinite where it can't keep up, 0
-// where too few requests were played to say.
-func (p *player) p99(k int) float64 {
+// where too few requests were played to say. spread is how much the P99s of as
+// many requests as it will be judged by differ.
+func (p *player) p99(k int) (v, spread float64) {
 	if p.stuck {
-		return math.Inf(1)
+		return math.Inf(1), leastSpread
 	}
-	v := p.samples[k]
+	s := p.samples[k]
 	if p.d.Serving == nil && k == LatencyTTFT {
-		v = p.samples[LatencyE2E] // one answer, at the end
+		s = p.samples[LatencyE2E] // one answer, at the end
 	}
 	if k == LatencyTPOT && p.d.Serving == nil {
-		return 0
+		return 0, 0
 	}
-	return tail(v)
+	if k == LatencyTPOT {
+		return tail(s, windowRequests)
+	}
+	return tail(s, windowRequests/waitTogether)
 }
 
-func (p *player) p99Alone() float64 { return tail(p.lone) }
-
-func tail(v []float64) float64 {
+// tail is the P99 of latencies, and the standard deviation of its logarithm over
+// windows of n of them: where the largest lie far apart it depends on which of
+// them a window happens to hold.
+func tail(v []float64, n float64) (p99, spread float64) {
 	if len(v) < fewestSimulated {
-		return 0
+		return 0, 0
 	}
 	v = slices.Clone(v[len(v)/warmUp:])
 	slices.Sort(v)
-	return stats.NearestRank(v, 0.99)
+	off := math.Sqrt(0.99 * 0.01 / n)
+	return stats.NearestRank(v, 0.99), max(leastSpread, math.Log(stats.NearestRank(v, 0.99+off)/stats.NearestRank(v, 0.99-off))/2)
 }
 
 // rate is the part of its rate alone that work without objectives got.
 func (p *player) rate() float64 {
-	sum := 0.0
-	for _, v := range p.samples[LatencyE2E] {
-		sum += v
+	if p.done < fewestSimulated {
+		return 0
 	}
-	if n := len(p.samples[LatencyE2E]); n >= fewestSimulated {
-		return (p.service + p.pause) / (sum/float64(n) + p.pause)
-	}
-	return 0
+	return (p.service + p.pause) / (p.took/float64(p.done) + p.pause)
 }
