@@ -18,9 +18,12 @@ func requestBody(t *Tenant, p *Prompt) ([]byte, error) {
 	if (p.Text == "") == (len(p.Messages) == 0) {
 		return nil, fmt.Errorf("%w: exactly one of text and messages must be set", ErrPrompt)
 	}
-	fields := make(map[string]any, len(t.Body)+len(p.Body))
-	maps.Copy(fields, t.Body)
-	maps.Copy(fields, p.Body)
+	var fields map[string]any
+	if n := len(t.Body) + len(p.Body); n > 0 {
+		fields = make(map[string]any, n)
+		maps.Copy(fields, t.Body)
+		maps.Copy(fields, p.Body)
+	}
 	b := make([]byte, 0, 256+len(p.Text)+len(p.Text)/8)
 	var err error
 	add := func(name string, v any) {

@@ -61,18 +61,17 @@ func (c *client) do(ctx context.Context, p *Prompt, body []byte, rec *Record, s 
 	if backoff == 0 {
 		backoff = 100 * time.Millisecond
 	}
-	stale := false
-	for {
+	for fresh := false; ; {
 		endpoint, release, err := c.router.take(c.tenant, p)
 		if err != nil {
 			return err
 		}
-		a := attempt{client: c, rec: rec, stream: s, endpoint: endpoint}
+		a := &attempt{client: c, rec: rec, stream: s, endpoint: endpoint, fresh: fresh}
 		a.run(ctx, body)
 		release()
-		if a.stale && !stale && ctx.Err() == nil {
+		if fresh = a.stale && !rec.Stale && ctx.Err() == nil; fresh {
 			// Once, on a new connection, as browsers do: the server never saw the request.
-			stale = true
+			rec.Stale = true
 			rec.Retries++
 			continue
 		}
@@ -95,7 +94,10 @@ type attempt struct {
 	stream     *stream
 	watch      *watchdog
 	retryAfter time.Duration
-	stale      bool // it failed on a connection that the server had given up
+	written    atomic.Int64  // by the transport
+	idle       time.Duration // of a reused connection
+	fresh      bool          // it takes a new connection
+	stale      bool          // it failed on a connection that the server had given up
 }
 
 // staleIdle is how long a connection must have been idle for its end to count as
@@ -107,16 +109,6 @@ func connectionEnded(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || strings.Contains(err.Error(), "server closed idle connection")
 }
 
-// progress is what the transport's goroutines report. One of them may do so after
-// the attempt is over, so it is not reused.
-type progress struct {
-	conn      net.Conn
-	reused    bool
-	idle      time.Duration // of a reused connection
-	connected atomic.Int64
-	written   atomic.Int64
-}
-
 func (a *attempt) run(parent context.Context, body []byte) {
 	c, rec := a.client, a.rec
 	start := c.clock.Now()
@@ -126,62 +118,124 @@ func (a *attempt) run(parent context.Context, body []byte) {
 	if rec.IntendedNS == 0 { // a closed loop intends what it does
 		rec.IntendedNS = rec.SentNS
 	}
-	rec.Endpoint, rec.Status, rec.Error = a.endpoint.label, 0, ""
+	rec.Endpoint, rec.Status, rec.Error, rec.Streamed, rec.Reused = a.endpoint.label, 0, "", false, false
 	rec.ConnectedNS, rec.WrittenNS, rec.FirstByteNS, rec.EndNS = 0, 0, 0, 0
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	w := &watchdog{clock: c.clock, limits: c.timeouts, start: start, streamed: !c.tenant.NonStreaming, cancel: cancel}
 	a.watch = w
-	a.stream.begin(a, nil, start)
+	a.stream.begin(a, nil, rec.SentNS)
 	w.begin()
 	defer w.stop()
 
-	var p progress
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(info httptrace.GotConnInfo) {
-			p.conn, p.reused, p.idle = info.Conn, info.Reused, info.IdleTime
-			now := c.clock.Now()
-			p.connected.Store(now)
-			w.connected.Store(now)
-		},
-		WroteRequest: func(info httptrace.WroteRequestInfo) {
-			if info.Err == nil {
-				p.written.Store(c.clock.Now())
-			}
-		},
-	})
-	req := (&http.Request{
-		Method: http.MethodPost, URL: a.endpoint.url, Host: a.endpoint.url.Host, Header: a.endpoint.header,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
-		// Lets the transport move to a new connection when the server has closed the
-		// idle one: nothing was sent then.
-		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
-	}).WithContext(ctx)
-	if host := req.Header.Get("Host"); host != "" {
-		req.Host = host
+	resp, err := a.endpoint.host.Exchange(ctx, &a.stream.in, body, a)
+	switch {
+	case errors.Is(err, wire.ErrNotPolled):
+		resp, err = a.transport(ctx, body)
+		if err == nil {
+			rec.FirstByteNS, _ = a.stream.in.Stamp()
+			a.answer(ctx, resp)
+			// The request is known to be written once it is answered, but the transport may
+			// say so a moment later; without its word the time stays unknown.
+			rec.WrittenNS = a.written.Load()
+		}
+	case err == nil && resp != nil:
+		rec.FirstByteNS, _ = a.stream.in.Stamp()
+		a.answer(ctx, resp)
+	case err == nil || rec.Streamed:
+		a.streamed(ctx, err)
+		err = nil
 	}
-	resp, err := a.endpoint.transport.RoundTrip(req)
-	rec.ConnectedNS = p.connected.Load()
 	if err != nil {
-		rec.WrittenNS = p.written.Load()
-		a.stale = p.reused && p.idle >= staleIdle && connectionEnded(err)
+		// The idle time tells where the kernel does not.
+		a.stale = rec.Reused && !a.stream.in.Begun() && connectionEnded(err) && (a.idle >= staleIdle || a.stream.in.Unseen())
 		a.fail(ctx, a.transportClass(err), err)
 		return
 	}
-	rec.Reused = p.reused
-	a.stream.begin(a, p.conn, rec.SentNS)
-	rec.FirstByteNS, _ = a.stream.in.Stamp()
-	a.answer(ctx, resp)
-	// The request is known to be written once it is answered, but the transport may
-	// say so a moment later; without its word the time stays unknown.
-	rec.WrittenNS = p.written.Load()
 	a.stream.conclude(rec, c.tenant)
 	switch rec.FinishReason {
 	case "", "stop", "length", "tool_calls", "content_filter":
 	default: // a server's own text
 		rec.FinishReason = clip(c.scrub.clean(serverText([]byte(rec.FinishReason))))
 	}
+}
+
+// Fresh says that the request goes out once more.
+func (a *attempt) Fresh() bool { return a.fresh }
+
+// Connected takes the time of the connection.
+func (a *attempt) Connected(idle time.Duration) {
+	a.rec.Reused, a.idle = idle >= 0, idle
+	a.rec.ConnectedNS = a.client.clock.Now()
+	a.watch.connected.Store(a.rec.ConnectedNS)
+}
+
+// Written takes the time of the request.
+func (a *attempt) Written() { a.rec.WrittenNS = a.client.clock.Now() }
+
+// Head takes an answer's head, and says whether a stream follows.
+func (a *attempt) Head(resp *http.Response, at int64) bool {
+	if resp.StatusCode != http.StatusOK {
+		return false
+	}
+	switch media(resp) {
+	case "text/html", "application/json":
+		return false
+	}
+	a.rec.Status, a.rec.FirstByteNS, a.rec.Streamed = resp.StatusCode, at, true
+	return true
+}
+
+// Take takes a piece of the event stream.
+func (a *attempt) Take(b []byte, at, lag int64) (int, bool, error) { return a.stream.Take(b, at, lag) }
+
+// End takes the end of an answer that had no terminator.
+func (a *attempt) End(at int64) { a.stream.End(at) }
+
+// transport makes the request over net/http.
+func (a *attempt) transport(ctx context.Context, body []byte) (*http.Response, error) {
+	c := a.client
+	// The transport's goroutines report, one of them maybe when the attempt is over.
+	var p struct {
+		conn      net.Conn
+		reused    bool
+		idle      time.Duration
+		connected atomic.Int64
+	}
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(info httptrace.GotConnInfo) {
+			p.conn, p.reused, p.idle = info.Conn, info.Reused, info.IdleTime
+			now := c.clock.Now()
+			p.connected.Store(now)
+			a.watch.connected.Store(now)
+		},
+		WroteRequest: func(info httptrace.WroteRequestInfo) {
+			if info.Err == nil {
+				a.written.Store(c.clock.Now())
+			}
+		},
+	})
+	req := request(a.endpoint.url, a.endpoint.header).WithContext(ctx)
+	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	// Lets the transport move to a new connection when the server has closed the
+	// idle one: nothing was sent then.
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	if a.fresh {
+		a.endpoint.transport.CloseIdleConnections()
+	}
+	resp, err := a.endpoint.transport.RoundTrip(req)
+	a.rec.ConnectedNS, a.rec.WrittenNS, a.rec.Reused = p.connected.Load(), a.written.Load(), p.reused
+	a.idle = p.idle
+	if err == nil {
+		a.stream.in.Begin(c.clock, p.conn, a.rec.SentNS)
+	}
+	return resp, err
+}
+
+// media is the type of an answer's body.
+func media(resp *http.Response) string {
+	text, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	return strings.ToLower(strings.TrimSpace(text))
 }
 
 // answer reads the response to its end.
@@ -193,18 +247,21 @@ func (a *attempt) answer(ctx context.Context, resp *http.Response) {
 		a.refused(resp)
 		return
 	}
-	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
-	media = strings.ToLower(strings.TrimSpace(media))
-	if media == "text/html" {
+	kind := media(resp)
+	if kind == "text/html" {
 		a.end(ClassMalformed, fmt.Errorf("%w: HTML: %s", errMalformed, a.peek(resp.Body)))
 		return
 	}
-	if a.client.tenant.NonStreaming || media == "application/json" {
+	if a.client.tenant.NonStreaming || kind == "application/json" {
 		a.whole(ctx, resp.Body)
 		return
 	}
 	rec.Streamed = true
-	err := a.stream.in.Stream(resp, a.stream)
+	a.streamed(ctx, a.stream.in.Stream(resp, a.stream))
+}
+
+// streamed classifies a stream that was read to its end, or to err.
+func (a *attempt) streamed(ctx context.Context, err error) {
 	if err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
 		if other := a.stream.notAStream(); other != nil {
 			err = other

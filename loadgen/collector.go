@@ -16,6 +16,7 @@ type collector struct {
 	counts       map[Class]int64
 	examples     map[Class]string // an error of each class
 	retries      int64
+	stale        int64
 	met          int64
 	metUnknown   int64
 	promptTokens int64
@@ -96,6 +97,9 @@ func (c *collector) ended(r *Record, s *stream, l lags, tenant *Tenant) {
 		c.examples[r.Class] = r.Error
 	}
 	c.retries += int64(r.Retries)
+	if r.Stale {
+		c.stale++
+	}
 	if l.pacing >= 0 {
 		c.metrics[MetricPacingLag].Record(l.pacing)
 	}
@@ -297,6 +301,7 @@ func (c *collector) merge(other *collector) {
 		}
 	}
 	c.retries += other.retries
+	c.stale += other.stale
 	c.met += other.met
 	c.metUnknown += other.metUnknown
 	c.promptTokens += other.promptTokens

@@ -32,9 +32,17 @@ func (d *delta) content() bool { return d.text != "" || d.reasoning != "" || d.t
 // visible says whether the event shows something that is not reasoning.
 func (d *delta) visible() bool { return d.text != "" || d.tool }
 
-// decodeDelta reads an event's data, or the body of an answer in one piece, with
-// encoding/json. Text and reasoning of several choices are joined.
+// decodeDelta reads an event's data, or the body of an answer in one piece. Text and
+// reasoning of several choices are joined.
 func decodeDelta(data []byte) (delta, error) {
+	if d, ok := scanDelta(data); ok {
+		return d, nil
+	}
+	return decodeJSON(data)
+}
+
+// decodeJSON is decodeDelta by encoding/json.
+func decodeJSON(data []byte) (delta, error) {
 	var w wireChunk
 	if err := json.Unmarshal(data, &w); err != nil {
 		return delta{}, fmt.Errorf("%w: %w", errMalformed, err)
@@ -137,10 +145,8 @@ func (t *template) match(data []byte) (raw []byte, ok bool) {
 	return raw, true
 }
 
-// sentinel stands for the text when a template is tried out.
-const sentinel = "\\u0001template\\u0002"
-
-const sentinelDecoded = "\x01template\x02"
+// sentinel stands for the text when a template is tried out. It needs no escapes.
+const sentinel = "\x7ftemplate\x7f"
 
 // learn makes a template of an event and its decoded form if the event carries
 // one text and nothing else.
@@ -158,9 +164,9 @@ func (t *template) learn(data []byte, d *delta) {
 	}
 	want := *d
 	if d.reasoning != "" {
-		want.reasoning = sentinelDecoded
+		want.reasoning = sentinel
 	} else {
-		want.text = sentinelDecoded
+		want.text = sentinel
 	}
 	for _, name := range names {
 		for from := 0; ; {

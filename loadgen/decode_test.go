@@ -63,6 +63,21 @@ func TestDecodeDelta(t *testing.T) {
 
 const chatChunk = `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":%},"logprobs":null,"finish_reason":null}]}`
 
+// TestScan: the usual events are scanned, and not left to encoding/json.
+func TestScan(t *testing.T) {
+	for _, in := range []string{
+		chunkWith(`"a\n"`), chunkWith(`null`),
+		`{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[],"usage":{"prompt_tokens":9,"total_tokens":16,"completion_tokens":7}}`,
+		`{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":"","reasoning_content":null},"logprobs":null,"finish_reason":"length","stop_reason":null}]}`,
+		`{"id":"c","choices":[{"index":0,"text":" é","logprobs":{"token_logprobs":[-0.25]},"finish_reason":null}],"usage":null}`,
+	} {
+		d, ok := scanDelta([]byte(in))
+		if want, err := decodeJSON([]byte(in)); !ok || err != nil || d != want {
+			t.Errorf("%s: %+v, %v, want %+v, %v", in, d, ok, want, err)
+		}
+	}
+}
+
 func chunkWith(text string) string { return strings.Replace(chatChunk, "%", text, 1) }
 
 func TestTemplate(t *testing.T) {
@@ -149,6 +164,8 @@ func FuzzTemplate(f *testing.F) {
 func FuzzDecodeDelta(f *testing.F) {
 	f.Add([]byte(chunkWith(`"a"`)))
 	f.Add([]byte(`{"error":{"message":"x"}}`))
+	f.Add([]byte(`{"id":"a","x":[1,-2.5e3,true,{"y":"\u00e9"}],"choices":[{"index":1,"text":"t\n","delta":{"reasoning":"r","content":"é"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":12}}`))
+	f.Add([]byte(`{"choices":[{"delta":{"content":"a","Content":"b"}}],"Usage":null}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d, err := decodeDelta(data)
 		if err != nil && d != (delta{}) {
@@ -156,6 +173,11 @@ func FuzzDecodeDelta(f *testing.F) {
 		}
 		if err == nil && !json.Valid(data) {
 			t.Error("accepted what is not JSON")
+		}
+		if d, ok := scanDelta(data); ok {
+			if want, err := decodeJSON(data); err != nil || d != want {
+				t.Errorf("scanned %+v, encoding/json says %+v, %v", d, want, err)
+			}
 		}
 	})
 }

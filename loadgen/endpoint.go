@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
@@ -18,6 +19,7 @@ type endpoint struct {
 	label     string // for artifacts
 	id        string // for sticky routing: the label hides what may tell two endpoints apart
 	header    http.Header
+	host      *wire.Host // nil where every request is one for transport
 	transport *http.Transport
 	weight    int
 	credit    int // of the weighted turn
@@ -50,26 +52,30 @@ func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming bool, m
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: connect}).DialContext
 	}
-	if mode == wire.ModePolled && (e.Dial != nil || u.Scheme != "http") {
-		mode = wire.ModeStamped
+	bound := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(runCtx, cancel)()
+		return dial(ctx, network, addr)
 	}
 	var tlsConfig *tls.Config
 	if e.TLS != nil {
 		tlsConfig = e.TLS.Clone()
 		tlsConfig.NextProtos = nil
 	}
+	var host *wire.Host
+	if mode == wire.ModePolled && streaming && e.Dial == nil && u.Scheme == "http" {
+		host = conns.Host(request(u, h), func(ctx context.Context) (net.Conn, error) { return bound(ctx, "tcp", hostPort(u)) })
+	}
 	return &endpoint{
-		url: u, label: safeURL(u.String()), id: u.String(), header: h, weight: max(e.Weight, 1),
+		url: u, label: safeURL(u.String()), id: u.String(), header: h, weight: max(e.Weight, 1), host: host,
 		transport: &http.Transport{
 			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-				ctx, cancel := context.WithCancel(ctx)
-				defer cancel()
-				defer context.AfterFunc(runCtx, cancel)()
-				c, err := dial(ctx, network, addr)
+				c, err := bound(ctx, network, addr)
 				if err != nil {
 					return nil, err
 				}
-				return conns.Adopt(c, mode)
+				return conns.Adopt(c, mode), nil
 			},
 			TLSClientConfig:     tlsConfig,
 			TLSHandshakeTimeout: connect,
@@ -84,6 +90,18 @@ func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming bool, m
 		},
 	}, nil
 }
+
+// request is a POST without a body.
+func request(u *url.URL, header http.Header) *http.Request {
+	r := &http.Request{Method: http.MethodPost, URL: u, Host: u.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	if host := header.Get("Host"); host != "" {
+		r.Host = host
+	}
+	return r
+}
+
+// hostPort is where a URL of plain HTTP is served.
+func hostPort(u *url.URL) string { return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80")) }
 
 // apiPath completes the path of an endpoint's URL.
 func apiPath(path string, api API) string {

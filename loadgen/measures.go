@@ -60,6 +60,7 @@ func (c *collector) measures(stallFactor float64, slo *RequestSLO) Measures {
 		m.Counts.Examples = maps.Clone(c.examples)
 	}
 	m.Counts.OK, m.Counts.Retries = c.counts[ClassOK], c.retries
+	m.Counts.Stale = c.stale
 	m.Counts.Failed = m.Counts.Total - m.Counts.OK
 	from, to := c.interval()
 	m.DurationS = float64(to-from) / 1e9

@@ -140,6 +140,7 @@ func (m *Measures) add(o *Measures) {
 	m.Counts.OK += o.Counts.OK
 	m.Counts.Failed += o.Counts.Failed
 	m.Counts.Retries += o.Counts.Retries
+	m.Counts.Stale += o.Counts.Stale
 	m.DurationS = max(m.DurationS, o.DurationS)
 	m.PromptTokens += o.PromptTokens
 	if o.PromptCache != nil {

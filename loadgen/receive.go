@@ -12,8 +12,8 @@ type Receive uint8
 
 // The ways to receive.
 const (
-	// ReceivePolled takes the kernel's receive times and reads plain HTTP in batches
-	// with a poller, at the least CPU (Linux).
+	// ReceivePolled takes the kernel's receive times, and sends and reads plain HTTP/1.1
+	// without net/http, in batches with a poller, at the least CPU (Linux).
 	ReceivePolled = Receive(wire.ModePolled)
 	// ReceiveStamped takes the kernel's receive times, without the poller: one
 	// goroutine waits for each connection (Linux).

@@ -43,7 +43,10 @@ type Record struct {
 	Status   int    `json:"http_status,omitempty"` // of the last attempt
 	Error    string `json:"error,omitempty"`
 	Retries  int    `json:"retries,omitempty"`
-	Reused   bool   `json:"reused_connection,omitempty"` // of the last attempt
+	// Stale says that one of the retries was for a kept connection that the server had
+	// ended: the request was sent once more on a new one, whatever Tenant.Retry says.
+	Stale  bool `json:"stale_connection,omitempty"`
+	Reused bool `json:"reused_connection,omitempty"` // of the last attempt
 
 	IntendedNS     int64 `json:"intended_ns"`                // scheduled start; in a closed loop the actual one
 	SentNS         int64 `json:"sent_ns,omitempty"`          // the first attempt's actual start

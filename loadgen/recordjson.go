@@ -22,6 +22,7 @@ func appendRecord(b []byte, r *Record) []byte {
 	b = optInt(b, "http_status", int64(r.Status))
 	b = optString(b, "error", r.Error)
 	b = optInt(b, "retries", int64(r.Retries))
+	b = optBool(b, "stale_connection", r.Stale)
 	b = optBool(b, "reused_connection", r.Reused)
 	b = append(b, `,"intended_ns":`...)
 	b = strconv.AppendInt(b, r.IntendedNS, 10)

@@ -51,7 +51,7 @@ func TestStaleConnection(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := res.Summary.Counts
-			if c.OK != want || c.ByClass[loadgen.ClassTruncated] != 4-want || think > 0 != (c.Retries == 3) {
+			if c.OK != want || c.ByClass[loadgen.ClassTruncated] != 4-want || think > 0 != (c.Retries == 3) || c.Stale != c.Retries {
 				t.Errorf("%v, %v idle: %+v", receive, think, c)
 			}
 		}

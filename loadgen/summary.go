@@ -88,6 +88,9 @@ type Counts struct {
 	// removed.
 	Examples map[Class]string `json:"error_examples,omitempty"`
 	Retries  int64            `json:"retries"`
+	// Stale are those of the retries that went out once more because the server had ended
+	// a kept connection before it took the request (Record.Stale).
+	Stale int64 `json:"stale_connections,omitempty"`
 }
 
 // Stall describes the chunk gaps longer than Factor times their median.

@@ -155,7 +155,10 @@ func (t Timeouts) withDefaults() Timeouts {
 
 // Retry says whether a request that failed before its first token with
 // ClassHTTP429, ClassHTTP5xx, ClassConnect or ClassTimeoutConnect is tried again. The latencies of a
-// retried request count from its first attempt, and retries are counted.
+// retried request count from its first attempt, and retries are counted. Whatever Retry
+// says, a request is sent once more, on a new connection, if it met the end of a kept
+// one: the server had not acknowledged any of it, or the connection had been idle for
+// 100 ms (Record.Stale).
 type Retry struct {
 	// Max is the number of further attempts; 0 means none.
 	Max int

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -52,7 +53,7 @@ type node struct {
 	devices                map[string]*device // of DRA, by name
 	managers               []string           // who hands out its GPUs
 	offered                int                // of nvidia.com/gpu or gpu.shared
-	registered             []hamiDevice
+	registered             []manifest.HAMiGPU
 }
 
 // takeNode keeps a node that may have GPUs.
@@ -193,7 +194,7 @@ func (n *node) readManagers(b *build) {
 		if !ok {
 			continue
 		}
-		devices, err := parseRegister(text)
+		devices, err := manifest.ParseHAMiRegister(text)
 		if err != nil {
 			b.find("annotation-unreadable", sharing.SeverityMedium, "node "+n.name, "annotation "+r.key, "annotation %s: %v", r.key, err)
 		}

@@ -86,7 +86,8 @@ func (r *replica) prefillNext(now float64) {
 	if r.c.chunk == 0 {
 		f := r.entered[0]
 		a.gpu = max(r.compute(f, f.left), r.c.busy*r.c.prefill)
-		a.host = max(0, r.c.prefill-a.gpu)
+		a.host = max(0, r.c.prefill-a.gpu) + r.c.hostToken*float64(f.left)
+		a.gpu *= r.c.slowPrefill
 		if f.adapter > 0 {
 			a.host += r.c.loraPrefill
 		}
@@ -140,7 +141,7 @@ func (r *replica) computed(now float64, a activity) {
 		f.left = 0
 		r.stall += length
 		r.stalled = len(r.running)
-		r.turn = true
+		r.turn = !r.c.prefillsFirst
 		r.token(f, now)
 		return
 	}

@@ -34,37 +34,41 @@ func (p *Predictor) Engine(prior Engine, s Solo) (Engine, error) {
 	set := func(c *Cost, v, sigma float64) { *c = Cost{Value: max(v, 0), Sigma: sigma, Basis: basis} }
 
 	// Steps and prefills of all loads, without what their contexts take.
-	type load struct{ batch, step, prompt, prefill float64 }
-	var loads []load
-	add := func(t *tenantModel, b *SoloProfile) {
+	var loads, others []loadCosts // others are under the other mechanism: of these only the prefills
+	add := func(to *[]loadCosts, t *tenantModel, b *SoloProfile) {
 		context := t.batch * (float64(b.Load.Prompt) + float64(b.Load.Output)/2) / 1e3
-		loads = append(loads, load{t.batch, max(0.3*t.step, t.step-e.StepContext.Value*context), float64(b.Load.Prompt), t.prefill})
+		*to = append(*to, loadCosts{t.batch, max(0.3*t.step, t.step-e.StepContext.Value*context), float64(b.Load.Prompt), t.prefill, float64(max(1, b.Requests.Or(1)))})
 	}
-	add(&t, base)
+	add(&loads, &t, base)
 	for _, q := range s.Siblings {
-		if q.like(base) {
-			if m, err := p.alone(q); err == nil {
-				add(&m, q)
+		if m, err := p.alone(q); err == nil && q != base && q.Load.Closed() {
+			if q.like(base) {
+				add(&loads, &m, q)
+			} else {
+				add(&others, &m, q)
 			}
 		}
 	}
 	// A step grows with the batch by what the loads that differ in it say.
 	own := loads[0]
 	slope := e.StepSequence.Value
-	if fitted, ok := slopeOf(loads, func(l load) (x, y float64) { return l.batch, l.step }); ok {
+	if fitted, ok := slopeOf(loads, func(l loadCosts) (x, y float64) { return l.batch, l.step }); ok {
 		slope = min(max(fitted, 0), own.step/own.batch)
 		set(&e.StepSequence, slope, 0.3)
 	}
-	set(&e.Step, max(own.step-slope*own.batch, 0.3*own.step), sigma)
-	set(&e.HostFraction, min(1, t.host/t.step), 0.3)
-	if t.turns > 0 {
-		e.Turns = t.turns
+	intercept := own.step - slope*own.batch
+	if n := float64(len(loads) - 1); n > 0 { // the own load counts as much as all others
+		intercept /= 2
+		for _, l := range loads[1:] {
+			intercept += (l.step - slope*l.batch) / (2 * n)
+		}
 	}
-	// Short prompts are bound by launches, which long ones are not.
-	short := slices.MinFunc(loads, func(a, b load) int { return cmp.Compare(a.prompt, b.prompt) })
-	long := slices.MaxFunc(loads, func(a, b load) int { return cmp.Compare(a.prompt, b.prompt) })
-	set(&e.Prefill, short.prefill, prefillSigma)
-	if perToken := 1e3 * long.prefill / long.prompt; long.prompt > short.prompt && long.prefill > 1.15*short.prefill {
+	set(&e.Step, max(intercept, 0.3*own.step), sigma)
+	set(&e.HostFraction, min(1, t.host/t.step), 0.3)
+	p.countTurns(&e, append([]*SoloProfile{base}, s.Siblings...), set)
+	least, perToken, grows := prefillOf(append(loads, others...))
+	set(&e.Prefill, least, prefillSigma)
+	if grows {
 		set(&e.PrefillToken, perToken, prefillSigma)
 	} else if perToken < e.PrefillToken.Value {
 		set(&e.PrefillToken, perToken, 2*prefillSigma) // at most: the launches may hide it
@@ -84,6 +88,78 @@ func (p *Predictor) Engine(prior Engine, s Solo) (Engine, error) {
 	return e, nil
 }
 
+// loadCosts are what a server's steps and prefills take under a load, in ms, without
+// what the contexts take.
+type loadCosts struct{ batch, step, prompt, prefill, requests float64 }
+
+// prefillOf is what a prefill takes at least, and for each 1000 tokens, if the longest
+// prompts show that it grows; else for each 1000 tokens at most. Prefills differ by a
+// fifth from one run of a server to the next: each load counts by its requests.
+func prefillOf(loads []loadCosts) (least, perToken float64, grows bool) {
+	long := slices.MaxFunc(loads, func(a, b loadCosts) int { return cmp.Compare(a.prompt, b.prompt) })
+	perToken = 1e3 * long.prefill / long.prompt
+	n, sum, most := [2]float64{}, [2]float64{}, 0.0
+	for _, l := range loads {
+		longest := 0
+		if l.prompt == long.prompt {
+			longest = 1
+		} else {
+			most = max(most, l.prefill)
+		}
+		n[longest] += l.requests
+		sum[longest] += l.requests * l.prefill
+	}
+	if n[0] > 0 && long.prefill > 1.15*most {
+		return sum[0] / n[0], perToken, true
+	}
+	return (sum[0] + sum[1]) / (n[0] + n[1]), perToken, false
+}
+
+// countTurns takes from profiles the turns that steps were counted to take beside a
+// spinning neighbour. What the host does between two steps is hidden in the wait for the
+// first turn, so that the count is the less of a whole number the more that is.
+func (p *Predictor) countTurns(e *Engine, profiles []*SoloProfile, set func(c *Cost, v, sigma float64)) {
+	e.Turns = nil
+	quantum, loss := p.Parameters.Quantum.Value, p.Parameters.SliceLoss.Value
+	host := 0.0
+	for _, b := range profiles {
+		counted, ok := positive(b.Turns)
+		n := max(1, math.Round(counted))
+		if !ok || b.Mechanism == sharing.MechanismMPS || math.Abs(counted-n) > unsureTurns {
+			continue
+		}
+		m, err := p.alone(b)
+		if err != nil || slices.ContainsFunc(e.Turns, func(c CountedTurns) bool { return c.Batch == m.batch }) {
+			continue
+		}
+		e.Turns = append(e.Turns, CountedTurns{m.batch, n})
+		host += (n-counted)*(quantum+2*p.Parameters.Switch.Value) + (n-1)*loss - min(e.StepSequence.Value, hostPerSequence)*m.batch
+	}
+	if len(e.Turns) == 0 {
+		return
+	}
+	set(&e.HostFraction, min(1, max(0, host/float64(len(e.Turns)))/e.Step.Value), 0.3)
+	// With the host known, the step of another load tells its turns where that is clear.
+	for _, b := range profiles {
+		m, err := p.alone(b)
+		if err != nil || b.Mechanism == sharing.MechanismMPS || slices.ContainsFunc(e.Turns, func(c CountedTurns) bool { return c.Batch == m.batch }) {
+			continue
+		}
+		work := m.step - e.HostFraction.Value*e.Step.Value - min(e.StepSequence.Value, hostPerSequence)*m.batch
+		if n := p.turnsFor(work, countedTolerance); n == math.Round(n) {
+			e.Turns = append(e.Turns, CountedTurns{m.batch, n})
+		}
+	}
+	slices.SortFunc(e.Turns, func(a, b CountedTurns) int { return cmp.Compare(a.Batch, b.Batch) })
+}
+
+// turnsFor is the mean number of turns that work on the GPU takes beside others. What is
+// lost of a slice is lost when work is resumed: not in its first turn.
+func (p *Predictor) turnsFor(work, tolerance float64) float64 {
+	quantum, loss := p.Parameters.Quantum.Value, p.Parameters.SliceLoss.Value
+	return meanTurns(1+max((work-quantum)/quantum, (work-quantum)/(quantum-loss)), tolerance)
+}
+
 // What profiles of a few seconds leave open of a step and of a prefill.
 const stepSigma, prefillSigma = 0.03, 0.1
 
@@ -95,13 +171,41 @@ func (p *Predictor) calibrateMPS(e *Engine, s Solo, set func(c *Cost, v, sigma f
 	}
 	set(&e.DecodeSM, t.decodeSM, 0.15)
 	set(&e.PrefillSM, t.prefillSM, 0.2)
-	if s.MPS == nil {
-		set(&e.MPSStep, p.Parameters.LoneStepCost.Value, 0.3)
-		return nil
+	profiles := s.Siblings
+	if len(profiles) == 0 {
+		profiles = []*SoloProfile{s.TimeSlicing, s.MPS}
 	}
-	was, _ := positive(s.TimeSlicing.ITL.P50)
-	set(&e.MPSStep, t.step-was, 0.1)
+	if added, ok := addedByMPS(profiles); ok {
+		if own, measured := addedByMPS([]*SoloProfile{s.TimeSlicing, s.MPS}); measured {
+			added = (added + own) / 2 // the own load counts as much as all others
+		}
+		set(&e.MPSStep, added, 0.15)
+	} else {
+		set(&e.MPSStep, p.Parameters.LoneStepCost.Value, 0.3)
+	}
 	return nil
+}
+
+// addedByMPS is what MPS adds to a step, by the loads that were measured with it and
+// without it: it hardly depends on the load.
+func addedByMPS(profiles []*SoloProfile) (float64, bool) {
+	var added []float64
+	for _, q := range profiles {
+		for _, w := range profiles {
+			if q == nil || w == nil || q.Mechanism != sharing.MechanismMPS || w.Mechanism == q.Mechanism || w.Load.same() != q.Load.same() {
+				continue
+			}
+			with, ok := positive(q.ITL.P50)
+			if without, both := positive(w.ITL.P50); ok && both {
+				added = append(added, with-without)
+			}
+		}
+	}
+	slices.Sort(added)
+	if len(added) == 0 {
+		return 0, false
+	}
+	return added[len(added)/2], true
 }
 
 // slopeOf is the slope of y over x by least squares, where x differs by a factor of

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/timeslice"
 )
 
 // closedState is where the fixed point of a tenant stands.
@@ -25,7 +26,7 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 		t := &models[i]
 		n := t.turns
 		if n == 0 {
-			n = meanTurns(t.gpu / p.slice())
+			n = meanTurns(t.gpu/p.slice(), timeslice.BoundaryTolerance)
 		} else {
 			n += t.otherShare
 		}

@@ -30,18 +30,18 @@ type Cost struct {
 // decode.
 type Engine struct {
 	Model          Model
-	Step           Cost    // ms
-	StepSequence   Cost    // ms for each sequence in the batch
-	StepContext    Cost    // ms for each 1000 tokens of context in the batch
-	HostFraction   Cost    // of Step
-	Prefill        Cost    // ms at least
-	PrefillToken   Cost    // ms for each 1000 tokens
-	PrefillContext Cost    // ms for each 1000 tokens with each 1000 tokens of context before them
-	PrefillBusy    Cost    // fraction of a launch-bound prefill in which the GPU works
-	DecodeSM       Cost    // share of the SMs that decoding holds while it is on the GPU
-	PrefillSM      Cost    // likewise of a prefill
-	Turns          float64 // time slices that a step was counted to take beside others; 0 = as its length says
-	MPSStep        Cost    // ms that MPS adds to each step
+	Step           Cost           // ms
+	StepSequence   Cost           // ms for each sequence in the batch
+	StepContext    Cost           // ms for each 1000 tokens of context in the batch
+	HostFraction   Cost           // of Step
+	Prefill        Cost           // ms at least
+	PrefillToken   Cost           // ms for each 1000 tokens
+	PrefillContext Cost           // ms for each 1000 tokens with each 1000 tokens of context before them
+	PrefillBusy    Cost           // fraction of a launch-bound prefill in which the GPU works
+	DecodeSM       Cost           // share of the SMs that decoding holds while it is on the GPU
+	PrefillSM      Cost           // likewise of a prefill
+	Turns          []CountedTurns // of a step beside others, by ascending batch; elsewhere as its length says
+	MPSStep        Cost           // ms that MPS adds to each step
 
 	Sequences     int           // in a batch at once; 0 = 256
 	ChunkTokens   int           // tokens that a step computes at most, prompts in chunks; 0 = a prefill runs alone, one between two steps
@@ -51,6 +51,13 @@ type Engine struct {
 	OverheadSigma float64       // standard deviation of its logarithm; 0 = it is known
 	Adapters      Adapters
 	Sleep         Sleep
+}
+
+// CountedTurns is how many time slices a decode step of a batch was counted to take
+// beside a neighbour that always spins. Between two counts a step takes no fewer than
+// the one and no more than the other.
+type CountedTurns struct {
+	Batch, Turns float64
 }
 
 const (

@@ -55,7 +55,7 @@ func inMillis(d time.Duration) float64 { return float64(d) / float64(time.Millis
 
 func newEngine(t *tenantModel, index int, from, until time.Duration) *engine {
 	e := &engine{t: t, rng: rand.New(rand.NewPCG(simulationSeed, uint64(index))), from: from, until: until}
-	e.replica = replica{to: e, c: rates{sequences: t.slots}, kv: newKVCache(math.MaxInt32, 1), size: usualBlock, phases: make([]int, usualBlock), steps: true}
+	e.replica = replica{to: e, c: rates{sequences: t.slots, slowPrefill: 1}, kv: newKVCache(math.MaxInt32, 1), size: usualBlock, phases: make([]int, usualBlock), steps: true}
 	if t.closed {
 		for range t.clients {
 			e.arrivals = append(e.arrivals, millis(clientDelay*e.rng.Float64()))

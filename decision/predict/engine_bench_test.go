@@ -76,7 +76,7 @@ func BenchmarkMillionRequests(b *testing.B) {
 		name   string
 		n      int
 		tokens int // of a block
-	}{{"100k,blocks of 512", 100_000, 512}, {"100k,blocks of 16", 100_000, 16}, {"1M,blocks of 512", 1_000_000, 512}} {
+	}{{"100k,blocks of 512", 100_000, 512}, {"100k,blocks of 16", 100_000, 16}, {"1M,blocks of 512", 1_000_000, 512}, {"1M,blocks of 16", 1_000_000, 16}} {
 		if c.n > 100_000 && testing.Short() {
 			continue
 		}

@@ -377,3 +377,34 @@ func TestMemoryIsFlat(t *testing.T) {
 		t.Logf("15,000 requests take %.1f MB, 150,000 %.1f MB", float64(few)/1e6, float64(many)/1e6)
 	}
 }
+
+// A profile under MPS of another load tells what MPS adds to a step.
+func TestEngineReadsMPSOfAnotherLoad(t *testing.T) {
+	row := func(mechanism sharing.Mechanism, clients int, step float64) predict.SoloProfile {
+		return predict.SoloProfile{
+			Version: predict.Version, Mechanism: mechanism, Server: predict.Server{Model: "8b", Slots: predict.Some(16)}, GPU: "NVIDIA H200",
+			Load: predict.Load{Concurrency: clients, Prompt: 128, Output: 64},
+			Outcome: predict.Outcome{
+				TokensPerS: predict.Some(1e3 * float64(clients) * 64 / (64*step + 20)), TTFT: predict.LatencyMS{P50: predict.Some(20.0)},
+				TPOT: predict.LatencyMS{P50: predict.Some(step)}, ITL: predict.LatencyMS{P50: predict.Some(step)}, E2E: predict.LatencyMS{P50: predict.Some(64*step + 20)},
+			},
+		}
+	}
+	one := row(sharing.MechanismTimeSlicing, 1, 7)
+	set, err := predict.NewProfiles(one, row(sharing.MechanismTimeSlicing, 8, 7.5), row(sharing.MechanismMPS, 8, 8.75))
+	if err != nil {
+		t.Fatal(err)
+	}
+	solo, err := set.Solo(one.Server, one.Load)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := predict.NewPredictor()
+	e, err := p.Engine(predict.NewEngine(llama8B, machineOf(t, "H200")), solo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := e.MPSStep.Value; math.Abs(got-1.25) > 1e-9 {
+		t.Errorf("MPS is said to add %v ms, 1.25 were measured", got)
+	}
+}

@@ -79,17 +79,18 @@ func (p *Predictor) PredictRows(method Method, rows Rows, others *Profiles) ([]M
 		return nil, err
 	}
 	var out []Measured
+	known := aloneCache{}
 	for _, sc := range cases {
-		out = append(out, p.predictCase(method, sc)...)
+		out = append(out, p.predictCase(method, sc, known)...)
 	}
 	return out, nil
 }
 
-func (p *Predictor) predictCase(method Method, sc *sharedCase) []Measured {
+func (p *Predictor) predictCase(method Method, sc *sharedCase, known aloneCache) []Measured {
 	out := make([]Measured, len(sc.rows))
 	predictions, err := []Prediction(nil), sc.err
 	if err == nil {
-		predictions, err = p.Predict(sc.rows[0].Mechanism, sc.group, method)
+		predictions, err = p.predict(sc.rows[0].Mechanism, sc.group, method, known)
 	}
 	for k := range sc.rows {
 		out[k] = Measured{Series: sc.series, Index: sc.at + k, Row: &sc.rows[k], Err: err}

@@ -33,8 +33,9 @@ type Prediction struct {
 	// Turns is the number of time slices that a decode step takes; missing for
 	// MPS. OtherTurns is another number that it may be, so that the prediction may
 	// be off by a round: where the turns were counted beside a spinning neighbour,
-	// one that was counted nearly as often; else that of a step within 8% of this
-	// one's length.
+	// one that was counted nearly as often, or that the step's length says, since
+	// neighbours that leave gaps spare it a turn; else that of a step within 8% of
+	// this one's length.
 	Turns, OtherTurns Optional[int]
 	// Notes say why the intervals are wider than usual.
 	Notes []string
@@ -97,6 +98,12 @@ const MaxGroup = 64
 // that cannot be predicted, with the reason. Predict only reads p and may be
 // called concurrently.
 func (p *Predictor) Predict(mechanism sharing.Mechanism, group []Solo, method Method) ([]Prediction, error) {
+	return p.predict(mechanism, group, method, nil)
+}
+
+// predict is Predict; it looks up and keeps in known, unless that is nil, what
+// workloads do alone.
+func (p *Predictor) predict(mechanism sharing.Mechanism, group []Solo, method Method, known aloneCache) ([]Prediction, error) {
 	if !slices.Contains(mechanisms[:], mechanism) {
 		return nil, fmt.Errorf("predict: %s cannot be predicted from profiles of whole GPUs; use time-slicing or mps, and FitSlice for MIG", mechanism)
 	}
@@ -118,7 +125,7 @@ func (p *Predictor) Predict(mechanism sharing.Mechanism, group []Solo, method Me
 		p.closedForm(mechanism, models, out)
 		return out, nil
 	}
-	if err := p.simulate(mechanism, models, out); err != nil {
+	if err := p.simulate(mechanism, models, out, known); err != nil {
 		return nil, err
 	}
 	return out, nil

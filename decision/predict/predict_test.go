@@ -76,6 +76,7 @@ func TestH200Splits(t *testing.T) {
 
 // TestMPSFromTimeSlicingProfiles predicts MPS from what was measured without it.
 func TestMPSFromTimeSlicingProfiles(t *testing.T) {
+	t.Parallel()
 	rows := colocation(t)
 	var kept predict.Rows
 	for _, r := range rows {
@@ -102,6 +103,7 @@ func TestMPSFromTimeSlicingProfiles(t *testing.T) {
 // TestCappedRows predicts tenants under active thread percentages, one of which
 // was not measured alone under its own.
 func TestCappedRows(t *testing.T) {
+	t.Parallel()
 	p := predict.NewPredictor()
 	capped := rowsOf(t, "h200-colocation-sm-percent.json")
 	measured, err := p.PredictRows(predict.MethodSimulated, capped, profilesOf(t, colocation(t)))

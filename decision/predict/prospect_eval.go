@@ -240,7 +240,9 @@ func (e *evaluation) serving(v *Serving, t *state, worst, cv2 float64, f *forese
 	if busy > 0.01 {
 		wait = pre * (cv2 + 0.3) / 2 / (1 - busy) * math.Log(busy/0.01)
 	}
-	f.p99[LatencyTTFT] = pre + math.Hypot(ownLong-pre, wait)
+	// A step that is under way ends before a prefill begins.
+	rest := -math.Expm1(-t.batch) * (t.stepHost + t.stepGPU*t.crowd + t.kvGPU*t.crowd*t.batch) / 2
+	f.p99[LatencyTTFT] = pre + rest + math.Hypot(ownLong-pre, wait)
 	// Time per output token: the batch that it meets, and the prefills of
 	// others, which weigh most in short answers.
 	batch := t.batch + 1

@@ -14,7 +14,7 @@ import (
 const (
 	simulatedRequests = 2000    // of the tenant with the fewest
 	fewestSimulated   = 400     // with fewer a P99 is chance
-	mostSimulated     = 120_000 // events
+	mostSimulated     = 160_000 // events
 	mostQueued        = 400     // with more a server can't keep up
 	warmUp            = 20      // one request in as many is not counted
 	windowRequests    = 1000    // by which somebody will judge a P99
@@ -23,10 +23,11 @@ const (
 )
 
 // Simulate takes the place of the closed forms' medians: it plays the tenants
-// request by request, every quantity at its median, and moves the bounds that
+// request by request on a [Cluster]'s replicas, every quantity at its median, and moves the bounds that
 // [Prospects] found along. What uncertain quantities do is left as it is, the
 // error of the closed forms goes. It takes milliseconds; the same input gives
-// the same output. Latencies without a limit are left as they are. The prospects must be those of the same arguments.
+// the same output. Latencies without a limit are left as they are. The prospects
+// must be those of the same arguments.
 func Simulate(m Machine, share Share, tenants []Tenant, confidence float64, out []Prospect) {
 	z := distuv.UnitNormal.Quantile(confidence)
 	e := evaluation{machine: m, share: share, tenants: tenants}
@@ -71,8 +72,15 @@ func (b *Bounds) instead(out, in float64) {
 	b.Low, b.High = b.Value*math.Exp(-side(b.Low)), b.Value*math.Exp(side(b.High))
 }
 
-// player is a tenant while it is played. Times are in seconds.
+// player is a tenant while it is played: a replica without limits of memory on the
+// GPU that all share, and its clients. A request to what is no model server is a
+// prefill of one token. Times are in ms where the replica has them, else in seconds.
+//
+// Two things are not as in a [Cluster]. Prefills that wait run one after another,
+// before anybody decodes again, and tenants slow each other down by the prior's crowd,
+// as the closed forms have it: turns and SMs need profiles.
 type player struct {
+	replica
 	state
 	d       *Tenant
 	rng     *rand.Rand
@@ -80,125 +88,86 @@ type player struct {
 	perS    float64 // requests a second, 0 = it asks again after a pause
 	pause   float64 // mean
 	service float64 // mean, of what is no model server
-	slots   int
-	context float64 // tokens of a request in the mean
-	next    float64 // arrival
-	waiting []job
-	running []job
-	entry   float64 // part of a prefill or service that is left
-	pre     [2]float64
-	ticks   float64 // decode steps done
+	next    float64 // ms at which the next request comes
 	samples [LatencyCount][]float64
 	lone    []float64 // what it would have been alone, of what is no model server
 	free    float64   // when its server would be free, alone
 	took    float64   // seconds of all that is done, of work that asks again after a pause
 	done    int
 	stuck   bool
-
-	// Of what it does until it arrives or finishes; see refresh. duty is 0 while
-	// it is idle.
-	duty      float64 // what its activity costs a neighbour
-	host, gpu float64 // seconds of a step, or of a whole prefill or service
-	mark      float64 // steps at which something happens
-	unit      float64 // seconds for a step, or a whole prefill or service, now
+	spare   []*flight
 }
 
-type job struct{ at, first, mark, out, in float64 }
+// serviceParts is how finely the length of a request's service is told, where it is
+// no model server.
+const serviceParts = 1 << 20
 
 // play runs the tenants event by event.
 func (e *evaluation) play() []player {
 	players := make([]player, len(e.tenants))
+	g := &gpuState{beside: e.crowded}
 	streams := e.streams()
 	until := 0.0
 	for i := range players {
 		p := &players[i]
-		p.d = &e.tenants[i]
-		e.prepare(p.d, &p.state, &medians)
-		p.rng = rand.New(rand.NewPCG(simulationSeed, streams[i]))
-		p.shape = 1 / (medians[burstiness] * medians[burstiness])
-		p.slots = 1
-		switch v := p.d.Serving; {
-		case v != nil:
-			p.perS, p.context = v.PerS, v.Input+v.Output/2
-			p.slots = int(orDefault(v.Sequences, 64))
-		case p.d.online():
-			p.service = 0.1
-			cv2 := medians[burstiness] * medians[burstiness]
-			for _, a := range [...]float64{p.d.Alone[LatencyTTFT], p.d.Alone[LatencyE2E]} {
-				if a > 0 {
-					p.service = a / tailOf(p.load, cv2)
-				}
-			}
-			p.perS = p.load / p.service
-		default:
-			p.service = 0.1
-			p.pause = p.service * (1 - p.load) / max(p.load, 0.001)
-			until = max(until, simulatedRequests*(p.service+p.pause))
-		}
-		if p.perS > 0 {
-			until = max(until, simulatedRequests/p.perS)
-		}
-		p.next = p.gap()
+		until = max(until, 1e3*p.prepare(e, i, streams[i]))
+		p.replica = replica{to: p, c: p.rates(e.share.Mechanism), sleep: &Sleep{}, gpu: g, kv: newKVCache(math.MaxInt32, 1), size: usualBlock, phases: make([]int, usualBlock)}
+		p.next = 1e3 * p.gap()
+		g.replicas = append(g.replicas, &p.replica)
 	}
-	for i := range players {
-		if p := &players[i]; p.perS > 0 {
-			for k := range p.samples {
-				p.samples[k] = make([]float64, 0, int(min(1.1*until*p.perS, mostSimulated/2))+16)
-			}
-		}
-	}
-	mps := e.share.Mechanism == sharing.MechanismMPS
-	turns := e.share.Mechanism == sharing.MechanismTimeSlicing
-	now := 0.0
+	g.settleDown()
 	for range mostSimulated {
-		total := 0.0
+		at, who := until, -1
 		for i := range players {
-			total += players[i].duty
+			if p := &players[i]; p.next < at {
+				at, who = p.next, i
+			}
 		}
-		step, who, arrives := until-now, -1, false
-		for i := range players {
-			p := &players[i]
-			if d := p.next - now; d < step {
-				step, who, arrives = max(0, d), i, true
-			}
-			if p.duty == 0 {
-				continue
-			}
-			crowd := 1.0
-			if mps || turns {
-				crowd += total - p.duty
-				if turns && total > p.duty {
-					crowd *= 1 + medians[turnsOverhead]
-				}
-			}
-			p.unit = p.host + p.gpu*crowd
-			if d := p.unit * p.left(); d < step {
-				step, who, arrives = d, i, false
-			}
+		if g.next <= at {
+			g.fire()
+			continue
 		}
 		if who < 0 {
 			break
 		}
-		now += step
-		for i := range players {
-			if p := &players[i]; p.duty > 0 {
-				p.advance(step / p.unit)
-			}
-		}
-		p := &players[who]
-		if arrives {
-			p.arrive(now)
-		} else {
-			p.finish(now)
-		}
-		if p.refresh(mps); p.stuck {
+		if players[who].send(at); players[who].stuck {
 			break
 		}
 	}
 	for i := range players {
-		players[i].stuck = players[i].stuck || len(players[i].waiting) > mostQueued/4
+		players[i].stuck = players[i].stuck || players[i].waiting.len() > mostQueued/4
 	}
 	return players
+}
+
+// prepare fills in what the tenant does, and says how many seconds its requests
+// take to come.
+func (p *player) prepare(e *evaluation, i int, stream uint64) (until float64) {
+	p.d = &e.tenants[i]
+	e.prepare(p.d, &p.state, &medians)
+	p.rng = rand.New(rand.NewPCG(simulationSeed, stream))
+	p.shape = 1 / (medians[burstiness] * medians[burstiness])
+	switch v := p.d.Serving; {
+	case v != nil:
+		p.perS = v.PerS
+	case p.d.online():
+		p.service = 0.1
+		cv2 := medians[burstiness] * medians[burstiness]
+		for _, a := range [...]float64{p.d.Alone[LatencyTTFT], p.d.Alone[LatencyE2E]} {
+			if a > 0 {
+				p.service = a / tailOf(p.load, cv2)
+			}
+		}
+		p.perS = p.load / p.service
+	default:
+		p.service = 0.1
+		p.pause = p.service * (1 - p.load) / max(p.load, 0.001)
+		until = simulatedRequests * (p.service + p.pause)
+	}
+	if p.perS > 0 {
+		until = simulatedRequests / p.perS
+	}
+	return until
 }
 
 // streams are the tenants' streams of random numbers, by what they do and not by
@@ -228,51 +197,54 @@ func orIdle(v *Serving) *Serving {
 	return v
 }
 
-// refresh works out what the player does from now on.
-func (p *player) refresh(mps bool) {
-	if p.duty = 0; p.entry == 0 && len(p.running) == 0 {
-		return
+// rates are the tenant's costs as a replica has them.
+func (p *player) rates(mechanism sharing.Mechanism) rates {
+	c := rates{decodeSM: 1, prefillSM: 1, sequences: 1, prefillsFirst: true, slowPrefill: 1}
+	if mechanism == sharing.MechanismMPS {
+		c.decodeSM, c.prefillSM = p.blocking, p.blocking
 	}
-	p.host, p.gpu = p.parts()
-	p.duty = p.gpu / (p.host + p.gpu)
-	if mps {
-		p.duty *= p.blocking
+	v := p.d.Serving
+	if v == nil {
+		c.token, c.hostToken = 1e3*p.service*p.stepGPU/serviceParts, 1e3*p.service*p.stepHost/serviceParts
+		return c
 	}
-	p.mark = math.Inf(1)
-	for i := range p.running {
-		p.mark = min(p.mark, p.running[i].mark)
+	c.step, c.host, c.sequence = 1e3*(p.stepHost+p.stepGPU), 1e3*p.stepHost, 1e3*p.kvGPU
+	c.prefill, c.token, c.busy, c.slowPrefill = 1e3*p.preFloor, 1e3*p.perInput, launchBusy, p.slowPrefill
+	c.sequences = int(orDefault(v.Sequences, 64))
+	return c
+}
+
+// crowded sets the units on a GPU whose tenants are played at priors: the work of
+// each takes longer by what the others do.
+func (e *evaluation) crowded(g *gpuState) {
+	total := 0.0
+	for _, r := range g.replicas {
+		total += r.act.duty()
+	}
+	for _, r := range g.replicas {
+		a := &r.act
+		crowd := 1.0
+		switch others := total - a.duty(); e.share.Mechanism {
+		case sharing.MechanismMPS:
+			crowd += others
+		case sharing.MechanismTimeSlicing:
+			if crowd += others; others > 1e-9 {
+				crowd *= 1 + medians[turnsOverhead]
+			}
+		}
+		a.unit = max(1e-9, a.host+a.gpu*crowd)
 	}
 }
 
-// parts are the host's and the GPU's seconds of what the player does now: a
-// decode step, a prefill or a request.
-func (p *player) parts() (host, gpu float64) {
-	switch {
-	case p.d.Serving == nil:
-		return p.service * p.stepHost, p.service * p.stepGPU
-	case p.entry > 0:
-		return p.pre[0], p.pre[1]
+// duty is what an activity costs a neighbour.
+func (a *activity) duty() float64 {
+	if !a.kind.works() {
+		return 0
 	}
-	return p.stepHost, p.stepGPU + p.kvGPU*float64(len(p.running))
+	return a.gpu / a.alone() * a.share
 }
 
-// left is how many units are left until something happens.
-func (p *player) left() float64 {
-	if p.entry > 0 {
-		return p.entry
-	}
-	return max(0, p.mark-p.ticks)
-}
-
-func (p *player) advance(units float64) {
-	if p.entry > 0 {
-		p.entry = max(1e-12, p.entry-units)
-		return
-	}
-	p.ticks += units
-}
-
-// gap draws the time to the next request.
+// gap draws the seconds to the next request.
 func (p *player) gap() float64 {
 	if p.perS == 0 {
 		return p.pause * p.rng.ExpFloat64()
@@ -280,76 +252,65 @@ func (p *player) gap() float64 {
 	return distuv.Gamma{Alpha: p.shape, Beta: p.shape * p.perS, Src: p.rng}.Rand()
 }
 
-func (p *player) arrive(now float64) {
-	j := job{at: now, mark: 1}
+// send sends the request that is due.
+func (p *player) send(now float64) {
+	var f *flight
+	if k := len(p.spare); k > 0 {
+		f, p.spare = p.spare[k-1], p.spare[:k-1]
+	} else {
+		f = new(flight)
+	}
+	*f = flight{came: now, input: serviceParts, output: 1, pins: f.pins[:0]}
 	switch v := p.d.Serving; {
 	case v != nil:
-		j.in, j.out = p.length(v.Input), p.length(v.Output)
+		f.input, f.output = p.length(v.Input), p.length(v.Output)
 	case p.perS > 0:
-		j.mark = math.Exp(serviceSigma*p.rng.NormFloat64() - serviceSigma*serviceSigma/2)
-		p.free = max(p.free, now) + p.service*j.mark
-		p.lone = append(p.lone, p.free-now)
+		f.input = int(serviceParts * math.Exp(serviceSigma*p.rng.NormFloat64()-serviceSigma*serviceSigma/2))
+		p.free = max(p.free, now/1e3) + p.service*float64(f.input)/serviceParts
+		p.lone = append(p.lone, p.free-now/1e3)
 	}
-	p.waiting = append(p.waiting, j)
 	p.next = math.Inf(1)
 	if p.perS > 0 {
-		p.next = now + p.gap()
-		p.stuck = len(p.waiting) > mostQueued
+		p.next = now + 1e3*p.gap()
 	}
-	p.start()
+	p.gpu.arrive(&p.replica, f, now)
+	p.stuck = p.perS > 0 && p.waiting.len() > mostQueued
 }
 
-func (p *player) length(mean float64) float64 {
-	return max(1, math.Round(mean*math.Exp(lengthSigma*p.rng.NormFloat64()-lengthSigma*lengthSigma/2)))
+func (p *player) length(mean float64) int {
+	return int(max(1, math.Round(mean*math.Exp(lengthSigma*p.rng.NormFloat64()-lengthSigma*lengthSigma/2))))
 }
 
-// start begins a prefill or a service where one waits and there is a slot.
-func (p *player) start() {
-	if p.entry > 0 || len(p.waiting) == 0 || len(p.running) >= p.slots {
-		return
+// started implements audience.
+func (p *player) started(_ *replica, f *flight) {
+	if p.d.Serving != nil {
+		p.sample(LatencyTTFT, f.first-f.came)
 	}
-	if p.d.Serving == nil {
-		p.entry = p.waiting[0].mark
-		return
-	}
-	p.entry = 1
-	gpu := max(p.perInput*p.waiting[0].in, launchBusy*p.preFloor)
-	p.pre = [2]float64{max(0, p.preFloor-gpu) + 1e-6, gpu * p.slowPrefill}
 }
 
-func (p *player) finish(now float64) {
-	switch {
-	case p.entry > 0:
-		p.entry = 0
-		j := p.waiting[0]
-		p.waiting = slices.Delete(p.waiting, 0, 1)
-		if p.perS == 0 {
-			p.took, p.done = p.took+now-j.at, p.done+1
-			p.next = now + p.gap()
-			break
-		}
-		if p.d.Serving == nil {
-			p.sample(LatencyE2E, now-j.at)
-			break
-		}
-		p.sample(LatencyTTFT, now-j.at)
-		if j.first, j.mark = now, p.ticks+j.out-1; j.out > 1 {
-			p.running = append(p.running, j)
-		}
-	default:
-		p.running = slices.DeleteFunc(p.running, func(j job) bool {
-			if j.mark > p.ticks+1e-9 {
-				return false
-			}
-			p.sample(LatencyTPOT, (now-j.first)/(j.out-1))
-			p.sample(LatencyE2E, now-j.at)
-			return true
-		})
+// ended implements audience.
+func (p *player) ended(_ *replica, f *flight, now float64) {
+	if p.perS == 0 {
+		p.took, p.done = p.took+(now-f.came)/1e3, p.done+1
+	} else {
+		p.sample(LatencyE2E, now-f.came)
 	}
-	p.start()
+	if f.output > 1 {
+		p.sample(LatencyTPOT, (now-f.first)/float64(f.output-1))
+	}
+	p.spare = append(p.spare, f)
+	if p.perS == 0 {
+		p.next = now + 1e3*p.gap()
+	}
 }
 
-func (p *player) sample(k int, v float64) { p.samples[k] = append(p.samples[k], v) }
+func (p *player) tokens(int64, float64)             {}
+func (p *player) gaps(float64, int64, float64, int) {}
+func (p *player) preempted(*flight)                 {}
+func (p *player) reject(*flight, float64)           {}
+
+// sample counts a latency in ms.
+func (p *player) sample(k int, ms float64) { p.samples[k] = append(p.samples[k], ms/1e3) }
 
 // p99 is what its clients saw, in seconds: infinite where it can't keep up, 0
 // where too few requests were played to say. spread is how much the P99s of as
@@ -358,15 +319,12 @@ func (p *player) p99(k int) (v, spread float64) {
 	if p.stuck {
 		return math.Inf(1), leastSpread
 	}
-	s := p.samples[k]
-	if p.d.Serving == nil && k == LatencyTTFT {
-		s = p.samples[LatencyE2E] // one answer, at the end
-	}
-	if k == LatencyTPOT && p.d.Serving == nil {
-		return 0, 0
-	}
 	if k == LatencyTPOT {
-		return tail(s, windowRequests)
+		return tail(p.samples[k], windowRequests) // none where it is no model server
+	}
+	s := p.samples[k]
+	if p.d.Serving == nil {
+		s = p.samples[LatencyE2E] // one answer, at the end
 	}
 	return tail(s, windowRequests/waitTogether)
 }
@@ -378,10 +336,19 @@ func tail(v []float64, n float64) (p99, spread float64) {
 	if len(v) < fewestSimulated {
 		return 0, 0
 	}
-	v = slices.Clone(v[len(v)/warmUp:])
-	slices.Sort(v)
+	v = v[len(v)/warmUp:]
+	rank := func(q float64) int { return int(stats.Rank(q, int64(len(v)))) }
 	off := math.Sqrt(0.99 * 0.01 / n)
-	return stats.NearestRank(v, 0.99), max(leastSpread, math.Log(stats.NearestRank(v, 0.99+off)/stats.NearestRank(v, 0.99-off))/2)
+	first := rank(0.99 - off)
+	most := make([]float64, len(v)-first+1) // the largest, ascending: sorting all takes a fifth of the simulation's time
+	for _, x := range v {
+		if i, _ := slices.BinarySearch(most, x); i > 0 {
+			copy(most, most[1:i])
+			most[i-1] = x
+		}
+	}
+	p99 = most[rank(0.99)-first]
+	return p99, max(leastSpread, math.Log(most[rank(0.99+off)-first]/most[0])/2)
 }
 
 // rate is the part of its rate alone that work without objectives got.

@@ -50,6 +50,7 @@ func (p *predicted) around(v float64, i predict.Interval) {
 // committed before the published figures were put beside them; what lies outside of
 // the bounds, or is off by half, has its likely reason there.
 func TestPublished(t *testing.T) {
+	t.Parallel()
 	var all []predicted
 	all = append(all, llmdPrefixRouting(t)...)
 	all = append(all, dynamoSharing(t)...)

@@ -13,6 +13,7 @@ import (
 // TestAnyProfile predicts from profiles that no GPU would show: an answer with
 // sane intervals, or an error, and neither takes long.
 func TestAnyProfile(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 4))
 	wild := func(low, high float64) predict.Optional[float64] {
 		return predict.Some(low * math.Pow(high/low, rng.Float64()))

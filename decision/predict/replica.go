@@ -50,9 +50,12 @@ type rates struct {
 	step, context, host             float64 // ms; context for a token
 	sequence, hostSequence          float64 // ms of each in the batch, on the GPU and on the host
 	prefill, token, busy            float64
+	slowPrefill                     float64 // factor of the GPU's part of a prefill
+	hostToken                       float64 // ms of the host for a token of a prompt
 	decodeSM, prefillSM             float64
+	prefillsFirst                   bool // waiting prefills run before anybody decodes; else one between two steps
 	sequences, chunk                int
-	turns                           float64
+	turns                           []CountedTurns
 	attention                       float64 // ms for a token and a token of its context
 	loraStep, loraEach, loraPrefill float64
 	loraLoad, loraFetch             float64
@@ -64,7 +67,7 @@ func ratesOf(e *Engine, mps bool) rates {
 		step: e.Step.Value, context: e.StepContext.Value / 1e3, host: e.HostFraction.Value * e.Step.Value,
 		prefill: e.Prefill.Value, token: e.PrefillToken.Value / 1e3, attention: e.PrefillContext.Value / 1e6, busy: e.PrefillBusy.Value,
 		decodeSM: e.DecodeSM.Value, prefillSM: e.PrefillSM.Value,
-		turns: e.Turns, sequences: e.sequences(), chunk: e.ChunkTokens,
+		slowPrefill: 1, turns: e.Turns, sequences: e.sequences(), chunk: e.ChunkTokens,
 		fallAsleep: e.Sleep.FallAsleep(e.Model), wake: e.Sleep.Wake(e.Model),
 	}
 	r.hostSequence = min(e.StepSequence.Value, hostPerSequence)
@@ -106,7 +109,7 @@ func (a *activity) due() float64 {
 }
 
 func (a *activity) advance(now float64) {
-	if a.kind != idle {
+	if a.kind != idle && now != a.since {
 		a.done = min(a.units, a.done+(now-a.since)/a.unit)
 		a.since = now
 	}

@@ -25,6 +25,7 @@ func seriesFiles(tb testing.TB) []predict.Rows {
 // TestLeaveOneSeriesOut holds predictions of each series by the others, and of the
 // H100 by the H200's, to what is promised.
 func TestLeaveOneSeriesOut(t *testing.T) {
+	t.Parallel()
 	measured, err := predict.NewPredictor().CrossValidate(predict.MethodSimulated, predict.SplitLeaveOneSeriesOut, seriesFiles(t)...)
 	if err != nil {
 		t.Fatal(err)
@@ -87,6 +88,7 @@ func TestLeaveOneSeriesOut(t *testing.T) {
 
 // The held-out series plays no part: with other outcomes it is predicted alike.
 func TestHeldOutSeriesIsNotUsed(t *testing.T) {
+	t.Parallel()
 	files := []predict.Rows{rowsOf(t, "h200-colocation.json"), rowsOf(t, "h200-mixes.json"), rowsOf(t, "h200-mixes-3.json")}
 	held := func() []predict.Interval {
 		measured, err := predict.NewPredictor().CrossValidate(predict.MethodClosedForm, predict.SplitLeaveOneSeriesOut, files...)
@@ -116,6 +118,7 @@ func TestHeldOutSeriesIsNotUsed(t *testing.T) {
 // What one series leaves in doubt, several tell: a predictor of one says so, and
 // series may share a file.
 func TestSeriesAreUnits(t *testing.T) {
+	t.Parallel()
 	one, two := rowsOf(t, "h200-mixes.json"), rowsOf(t, "h200-mixes-2.json")
 	fit := func(files ...predict.Rows) predict.Residual {
 		t.Helper()

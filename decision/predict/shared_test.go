@@ -1,11 +1,13 @@
 package predict_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,7 +33,7 @@ var shapes = map[string]predict.Model{
 // sharedCases are the measured cases of a file under a mechanism, as clusters whose
 // engines are read from the profiles of each tenant alone, with clients in a closed loop.
 func sharedCases(t *testing.T, rows predict.Rows, mechanism sharing.Mechanism) iter.Seq2[predict.Cluster, []*predict.Row] {
-	machine := machineOf(t, "H200")
+	machine := machineOf(t, cmp.Or(rows[0].GPUName, "H200"))
 	p := predict.NewPredictor()
 	profiles := profilesOf(t, rows)
 	cases := map[string][]*predict.Row{}
@@ -50,7 +52,7 @@ func sharedCases(t *testing.T, rows predict.Rows, mechanism sharing.Mechanism) i
 			ok := true
 			for _, r := range cases[name] {
 				s, err := profiles.Solo(r.Server, r.Load)
-				shape, known := shapes[r.Server.Model]
+				shape, known := shapes[strings.TrimPrefix(r.Server.Model, "rand-")]
 				if ok = ok && err == nil && known && r.Load.Closed() && r.Server.SMPercent.IsZero(); !ok {
 					break
 				}
@@ -104,10 +106,12 @@ func TestClusterAgainstColocation(t *testing.T) {
 	}
 }
 
-// The intervals of 90% hold most of what was measured in later sessions.
+// The intervals of 90% hold what was measured, in this project's series of two machines
+// and under both mechanisms, and are no wider than twice what nine of ten rows need.
 func TestForeseeCoversMeasurements(t *testing.T) {
-	held, all := 0, 0
-	for _, file := range []string{"h200-mixes.json", "h200-mixes-2.json", "h200-mixes-3.json"} {
+	type row struct{ off, width float64 }
+	by := map[predict.Metric][]row{}
+	for _, file := range []string{"h200-colocation.json", "h200-mixes.json", "h200-mixes-2.json", "h200-mixes-3.json", "h200-two-models.json", "h100-colocation.json", "h100-two-models.json"} {
 		for _, mechanism := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 			for c, rows := range sharedCases(t, rowsOf(t, file), mechanism) {
 				report, err := c.Foresee(context.Background(), nil)
@@ -115,21 +119,37 @@ func TestForeseeCoversMeasurements(t *testing.T) {
 					t.Fatal(err)
 				}
 				for i, r := range rows {
-					for _, m := range comparedMetrics {
-						if want, ok := r.Metric(m); ok {
-							all++
-							if in := report.Services[i].Foreseen[m]; in.Contains(want) {
-								held++
-							} else {
-								t.Logf("%s %s %s %s: %.4g measured, %.4g to %.4g foreseen", file, r.Case, r.Server, m, want, in.Low, in.High)
-							}
+					for m, in := range report.Services[i].Foreseen {
+						want, ok := r.Metric(m)
+						if !ok {
+							continue
 						}
+						width := math.Log(in.High / in.Value)
+						if want < in.Value {
+							width = math.Log(in.Value / in.Low)
+						}
+						by[m] = append(by[m], row{math.Abs(math.Log(want / in.Value)), width})
 					}
 				}
 			}
 		}
 	}
-	if t.Logf("%d of %d lie within", held, all); all < 50 || float64(held) < 0.8*float64(all) {
-		t.Errorf("%d of %d measured figures lie within the intervals", held, all)
+	for _, m := range predict.Metrics() {
+		held, rows := 0, by[m]
+		for _, r := range rows {
+			if r.off <= r.width {
+				held++
+			}
+		}
+		if len(rows) < 120 {
+			t.Fatalf("%s: %d rows", m, len(rows))
+		}
+		slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(a.off, b.off) })
+		needed := rows[len(rows)*9/10].off
+		slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(a.width, b.width) })
+		width, share := rows[len(rows)/2].width, float64(held)/float64(len(rows))
+		if t.Logf("%s: %d of %d held (%.0f%%), half-width %.2f in the middle, 90%% need %.2f", m, held, len(rows), 100*share, width, needed); share < 0.87 || width > 2*needed {
+			t.Errorf("%s: %.0f%% are held by intervals of %.2f", m, 100*share, width)
+		}
 	}
 }

@@ -4,12 +4,14 @@ import (
 	"math"
 
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/timeslice"
 )
 
 // gpuState is a GPU with the replicas on it. Times are in ms.
 type gpuState struct {
 	p         *Predictor
 	mechanism sharing.Mechanism
+	beside    func(*gpuState) // sets how long units take beside each other; nil = by the mechanism and p
 	replicas  []*replica
 	memory    float64 // bytes; 0 = not stated
 	wanted    []*replica
@@ -35,6 +37,8 @@ func (g *gpuState) retime(now float64) {
 			for _, r := range g.replicas {
 				r.act.unit = r.act.alone()
 			}
+		case g.beside != nil:
+			g.beside(g)
 		case g.mechanism == sharing.MechanismMPS:
 			g.concurrently()
 		default:
@@ -71,7 +75,7 @@ func (g *gpuState) inTurns() {
 			}
 			w, n := g.turns(o)
 			if b.kind == prefilling {
-				wait += min(quantum, w/b.alone()*(slice+2*change)) + change
+				wait += min(quantum, b.gpu/b.alone()*(slice+2*change)) + change
 			} else {
 				wait += w/n + change
 			}
@@ -84,19 +88,36 @@ func (g *gpuState) inTurns() {
 	}
 }
 
-// turns is a unit's time on the GPU beside others and the turns that it takes. What
-// is lost of a slice is lost when work is resumed: not in a unit's first turn.
+// turns is a unit's time on the GPU beside others and the turns that it takes.
 func (g *gpuState) turns(r *replica) (work, turns float64) {
 	a := &r.act
 	if work = a.gpu; a.launchBound() {
 		work *= g.p.Parameters.PrefillCatchUp.Value
 	}
-	quantum, loss := g.p.Parameters.Quantum.Value, g.p.Parameters.SliceLoss.Value
-	if turns = r.c.turns; a.kind != decoding || turns == 0 {
-		turns = meanTurns(1 + max((work-quantum)/quantum, (work-quantum)/(quantum-loss)))
+	tolerance := timeslice.BoundaryTolerance
+	counted := r.c.turns
+	if a.kind == decoding && len(counted) > 0 {
+		tolerance = countedTolerance
 	}
-	return work + (turns-1)*loss, turns
+	turns = g.p.turnsFor(work, tolerance)
+	if a.kind == decoding {
+		for _, c := range counted {
+			if b := float64(a.decodes); c.Batch < b {
+				turns = max(turns, c.Turns)
+			} else if c.Batch == b {
+				turns = c.Turns
+			} else {
+				turns = min(turns, c.Turns)
+				break
+			}
+		}
+	}
+	return work + (turns-1)*g.p.Parameters.SliceLoss.Value, turns
 }
+
+// countedTolerance takes the place of timeslice.BoundaryTolerance where turns were
+// counted: they tell the host's part of a step, and so the GPU's, to about as much.
+const countedTolerance = 0.02
 
 // launchBound says that a prefill leaves the GPU gaps.
 func (a *activity) launchBound() bool { return a.kind == prefilling && a.host > 0.1*a.gpu }
@@ -129,7 +150,9 @@ func (g *gpuState) concurrently() {
 				held /= g.p.robustness(a.gpu)
 			}
 			slow := 1/(1-min(held, 0.95)) + p.Arbitration.Value*(1-nobody)
-			a.unit = max(a.alone(), a.host+a.gpu*slow)
+			if a.unit = max(a.alone(), a.host+a.gpu*slow); a.launchBound() {
+				a.unit = max(a.alone(), a.gpu*slow) // it goes on launching while its kernels wait
+			}
 		}
 	}
 }

@@ -11,8 +11,24 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
+// aloneCache is what simulations of workloads alone found. It is valid as long as
+// no parameter changes but those that are fitted, which say what neighbours do.
+type aloneCache map[aloneKey]aloneFound
+
+// aloneKey is all of a tenantModel that differs between a profile's uses.
+type aloneKey struct {
+	mechanism                            sharing.Mechanism
+	base                                 *SoloProfile
+	step, host, gpu, prefill, prefillGPU float64
+}
+
+type aloneFound struct {
+	figures             figures
+	prefill, prefillGPU float64
+}
+
 // simulate predicts by running the tenants' engines, alone and together.
-func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, out []Prediction) error {
+func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, out []Prediction, known aloneCache) error {
 	alone := make([]figures, len(models))
 	for i := range models {
 		if j := slices.IndexFunc(models[:i], func(o tenantModel) bool { return o.base == models[i].base && o.step == models[i].step }); j >= 0 {
@@ -20,10 +36,19 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 			models[i].prefill, models[i].prefillGPU = models[j].prefill, models[j].prefillGPU
 			continue
 		}
-		var err error
-		if alone[i], err = p.settle(mechanism, &models[i]); err != nil {
-			return err
+		t := &models[i]
+		key := aloneKey{mechanism, t.base, t.step, t.host, t.gpu, t.prefill, t.prefillGPU}
+		found, ok := known[key]
+		if !ok {
+			var err error
+			if found.figures, err = p.settle(mechanism, t); err != nil {
+				return err
+			}
+			if found.prefill, found.prefillGPU = t.prefill, t.prefillGPU; known != nil {
+				known[key] = found
+			}
 		}
+		alone[i], t.prefill, t.prefillGPU = found.figures, found.prefill, found.prefillGPU
 	}
 	together, short, err := p.runEngines(mechanism, models)
 	if err != nil {
@@ -56,7 +81,7 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 		for _, s := range sides {
 			for m, v := range values[i] {
 				for _, v2 := range []float64{s.same[i][m], s.other[i][m]} {
-					if !models[i].transferred {
+					if !s.whole && !models[i].transferred {
 						v2 = math.Sqrt(v2 * v)
 					}
 					out[i].include(Metric(m), v2)
@@ -167,13 +192,15 @@ func horizon(models []tenantModel) (from, until time.Duration) {
 // that is likely, and when they take the other one.
 type side struct {
 	share       float64 // of the steps that are expected to take the other
+	whole       bool    // intervals hold the other too
 	same, other []figures
 }
 
 // trySides looks at tenants whose step may take another number of turns: with
 // that the whole group may fare otherwise. Predictions are a mixture of both,
-// and each interval is widened half of the way there, on a GPU that the
-// predictor was not calibrated on all of it.
+// and each interval is widened half of the way there; all of it on a GPU that the
+// predictor was not calibrated on, and where the turns that were counted are not
+// those that the step's length says.
 func (p *Predictor) trySides(models []tenantModel, alone, together []figures) ([]side, error) {
 	var out []side
 	for i := range models {
@@ -186,7 +213,7 @@ func (p *Predictor) trySides(models []tenantModel, alone, together []figures) ([
 		if other < turns {
 			below, above = above, below
 		}
-		s := side{share: share, same: together}
+		s := side{share: share, whole: models[i].turns > 0, same: together}
 		var err error
 		if s.other, err = p.withStep(models, alone, i, above); err == nil && math.Abs(models[i].gpu-edge) < math.Abs(below-edge) {
 			s.same, err = p.withStep(models, alone, i, below) // single steps lie on both sides

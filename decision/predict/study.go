@@ -32,6 +32,7 @@ type study struct {
 	method      Method
 	alone       []soloSeries
 	cases       []*sharedCase
+	known       aloneCache
 }
 
 // soloSeries are the profiles of one file.
@@ -50,7 +51,7 @@ type trialOf struct {
 }
 
 func newStudy(start Predictor, method Method, files []Rows) (*study, error) {
-	s := &study{start: start, method: method}
+	s := &study{start: start, method: method, known: aloneCache{}}
 	bare := Residuals{}
 	for _, m := range Metrics() {
 		bare[m] = Residual{HalfWidth: 1e-12}
@@ -138,7 +139,7 @@ func (s *study) try(sc *sharedCase, k int) *trialOf {
 		return t
 	}
 	q.Value = trials[k]
-	if t.predictions, sc.err = p.Predict(m, sc.group, s.method); sc.err != nil {
+	if t.predictions, sc.err = p.predict(m, sc.group, s.method, s.known); sc.err != nil {
 		return t
 	}
 	for j := range t.predictions {
@@ -153,12 +154,12 @@ func (s *study) try(sc *sharedCase, k int) *trialOf {
 	return t
 }
 
-// best is the trial that predicts the TPOT and the throughput of a subset best;
-// the one nearest to the starting point where the subset is empty.
-func (s *study) best(m sharing.Mechanism, u subset) (best int) {
+// best is the trial that predicts the TPOT and the throughput of a subset best, as
+// one walks to it from the starting point; that where the subset is empty.
+func (s *study) best(m sharing.Mechanism, u subset) int {
 	q, trials := s.start.Parameters.fitted(m)
-	least := math.Inf(1)
-	for k, trial := range trials {
+	step := trials[1] - trials[0]
+	score := func(k int) float64 {
 		sum, figures := 0.0, 0
 		for _, sc := range s.cases {
 			if sc.rows[0].Mechanism == m && u.admits(sc) {
@@ -166,9 +167,17 @@ func (s *study) best(m sharing.Mechanism, u subset) (best int) {
 				sum, figures = sum+t.distance, figures+t.figures
 			}
 		}
-		score := sum/float64(max(figures, 1)) + pull*math.Abs(trial-q.Value)/(trials[1]-trials[0])
-		if score < least {
-			best, least = k, score
+		return sum/float64(max(figures, 1)) + pull*math.Abs(trials[k]-q.Value)/step
+	}
+	best := min(max(int(math.Round(q.Value/step)), 0), len(trials)-1)
+	least := score(best)
+	for _, way := range []int{-1, 1} {
+		for k := best + way; k >= 0 && k < len(trials); k += way {
+			v := score(k)
+			if v >= least {
+				break
+			}
+			best, least = k, v
 		}
 	}
 	return best
@@ -271,7 +280,7 @@ func (s *study) validate(split Split) []Measured {
 				fitted[u] = p
 			}
 			if predicted[u] == nil {
-				predicted[u] = fitted[u].predictCase(s.method, sc)
+				predicted[u] = fitted[u].predictCase(s.method, sc, s.known)
 			}
 			out = append(out, predicted[u][k])
 		}

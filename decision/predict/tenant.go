@@ -26,7 +26,8 @@ type tenantModel struct {
 	step, host, perToken, gpu, batch, doubling float64
 	added                                      float64 // to each step, beyond what the profile measured
 	turns                                      float64 // of a step, as counted beside a spinning neighbour; 0 = not counted
-	otherShare                                 float64 // of the steps that were counted with one turn more, or negative, with one less; 0 = sure
+	otherTurns                                 float64 // that it may take as well; 0 = sure
+	otherShare                                 float64 // of the steps that were counted with one turn more, or negative, with one less
 	usualHost                                  float64 // the host's part of a step, where GPM does not tell; 0 = the parameter
 	// A prefill: its time alone, and the GPU's work in it.
 	prefill, prefillGPU float64

@@ -41,13 +41,16 @@ func (p *Predictor) TurnsBesideSpinner(alone, beside time.Duration) (float64, er
 const unsureTurns = 0.3
 
 // countTurns has the step take the turns that were counted. The GPU's part of it
-// is only moved as far as that needs, jitter included.
+// is only moved as far as that needs, jitter included. Where it has to be moved the
+// step is about as long as a whole number of slices, and beside a neighbour that
+// leaves gaps, as none that spins does, it may take the turns that its length says.
 func (t *tenantModel) countTurns(p *Predictor, base *SoloProfile) {
 	counted, ok := positive(base.Turns)
 	if !ok {
 		return
 	}
 	n, q := max(1, math.Round(counted)), p.slice()
+	guessed := float64(p.scheduler().Slices(millis(t.gpu)))
 	gpu := min(max(t.gpu, (n-1)*q/(1-stepJitter)), n*q/(1+stepJitter))
 	if math.Abs(gpu/t.gpu-1) > mostMoved {
 		t.note(0.1, "the %.1f turns that were counted beside a spinning neighbour do not fit a step of %.2f ms; they were not used", counted, t.step)
@@ -55,7 +58,9 @@ func (t *tenantModel) countTurns(p *Predictor, base *SoloProfile) {
 	}
 	t.turns = n
 	if off := counted - n; math.Abs(off) > unsureTurns && n+off >= 1 {
-		t.otherShare = off
+		t.otherShare, t.otherTurns = off, n+math.Copysign(1, off)
+	} else if guessed != n {
+		t.otherTurns = n + math.Copysign(1, guessed-n)
 	}
 	t.host = max(0, t.host+t.gpu-gpu)
 	t.gpu = gpu
@@ -66,10 +71,7 @@ func (t *tenantModel) countTurns(p *Predictor, base *SoloProfile) {
 // take that: all the more the nearer the step is to a whole number of turns.
 func (p *Predictor) turnsOf(t *tenantModel) (turns, other int, share float64) {
 	if t.turns > 0 {
-		if t.otherShare != 0 {
-			other = int(t.turns + math.Copysign(1, t.otherShare))
-		}
-		return int(t.turns), other, math.Abs(t.otherShare)
+		return int(t.turns), int(t.otherTurns), math.Abs(t.otherShare)
 	}
 	s := p.scheduler()
 	turns = s.Slices(millis(t.gpu))
@@ -84,8 +86,8 @@ func (p *Predictor) turnsOf(t *tenantModel) (turns, other int, share float64) {
 
 // meanTurns is the mean number of turns of a step that takes quanta of them on
 // the GPU: near a whole number, as the prediction flags it, it may be either.
-func meanTurns(quanta float64) float64 {
-	within := timeslice.BoundaryTolerance * quanta
+func meanTurns(quanta, tolerance float64) float64 {
+	within := tolerance * quanta
 	n := max(1, math.Ceil(quanta-within))
 	if quanta+within <= n {
 		return n

@@ -94,6 +94,27 @@ func TestWhatCannotBeMeasuredIsSaid(t *testing.T) {
 	}
 }
 
+// TestHeldGPU: a GPU whose memory somebody holds is refused, and one that idle
+// processes hold is measured and flagged.
+func TestHeldGPU(t *testing.T) {
+	full := &held{info: probe.Info{GPU: "NVIDIA L4", SMs: 58, Free: 300 << 20}}
+	if r, err := probe.Run(t.Context(), full, probe.Options{}); err == nil || r != nil || !strings.Contains(err.Error(), "300 MiB of the GPU's memory are free and 1GiB are needed: stop what holds it") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	idle := &held{info: probe.Info{GPU: "NVIDIA L4", SMs: 58, Others: []string{"process 7 (vllm)"}}}
+	r, err := probe.Run(t.Context(), idle, probe.Options{})
+	if err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "process 7 (vllm) holds the GPU too") {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+type held struct {
+	probe.Simulated
+	info probe.Info
+}
+
+func (h *held) Info(context.Context) (probe.Info, error) { return h.info, nil }
+
 // TestInterrupted: what was measured is kept.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())

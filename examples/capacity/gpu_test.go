@@ -18,7 +18,8 @@ import (
 // bursty trace at three loads. It wants, in its environment, CAPACITY_ROWS (their rows
 // alone in the co-location format), CAPACITY_SERVERS ("1b=URL 8b=URL"), CAPACITY_GPU,
 // CAPACITY_MECHANISM (exclusive, time-slicing or mps), and CAPACITY_OUT, a file that
-// the results of all mechanisms gather in.
+// the results of all mechanisms gather in. CAPACITY_FOR is how long each load lasts, 9s
+// where it does not say; CAPACITY_RECORDS, a file, gets a line for each request.
 func TestOnServers(t *testing.T) {
 	env := func(name string) string {
 		v := os.Getenv(name)
@@ -44,15 +45,21 @@ func TestOnServers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	during := 9 * time.Second
+	if v := os.Getenv("CAPACITY_FOR"); v != "" {
+		if during, err = time.ParseDuration(v); err != nil {
+			t.Fatal(err)
+		}
+	}
 	warmUp(t, at)
 	for _, load := range []float64{0.5, 1, 2} {
-		requests := bursty(load)
+		requests := bursty(load, during)
 		groups := [][]int{{0, 1}}
 		if mechanism == "exclusive" {
 			groups = [][]int{{0}, {1}}
 		}
 		for _, group := range groups {
-			all = append(all, measured(t, mechanism, gpu, load, group, models, at, requests)...)
+			all = append(all, measured(t, mechanism, gpu, load, group, models, at, requests, during)...)
 		}
 	}
 	data, err := json.MarshalIndent(all, "", " ")
@@ -67,10 +74,10 @@ func TestOnServers(t *testing.T) {
 
 // measured predicts a group of tenants on one GPU, runs the same requests on the
 // servers, and compares.
-func measured(t *testing.T, mechanism, gpu string, load float64, group []int, models []model, at map[string]string, requests []capacity.Request) []onServers {
+func measured(t *testing.T, mechanism, gpu string, load float64, group []int, models []model, at map[string]string, requests []capacity.Request, during time.Duration) []onServers {
 	t.Helper()
 	plan, limits := planned(t, mechanism, gpu, group, models, requests)
-	run := loadgen.LoadPlan{Duration: onServersFor, Drain: 30 * time.Second}
+	run := loadgen.LoadPlan{Duration: during, Drain: 30 * time.Second}
 	for i := range plan.Tenants {
 		trace := &prompt.Trace{}
 		for r := range plan.Requests {
@@ -89,9 +96,13 @@ func measured(t *testing.T, mechanism, gpu string, load float64, group []int, mo
 		})
 	}
 	a := foreseen(t, plan)
-	res, err := loadgen.Run(t.Context(), run, loadgen.Options{})
+	t.Logf("%s at load %g begins at %.3f", mechanism, load, float64(time.Now().UnixNano())/1e9)
+	res, err := loadgen.Run(t.Context(), run, loadgen.Options{KeepRecords: true})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if name := os.Getenv("CAPACITY_RECORDS"); name != "" {
+		recorded(t, name, mechanism, load, res.Records)
 	}
 	var out []onServers
 	for i := range plan.Tenants {
@@ -103,12 +114,35 @@ func measured(t *testing.T, mechanism, gpu string, load float64, group []int, mo
 		if m.Counts.Failed > 0 {
 			t.Errorf("%s: %d requests failed: %v", name, m.Counts.Failed, m.Counts.Examples)
 		}
-		if c.compare(a.Tenants[i].Predicted, limits[i]); m.Goodput != nil {
-			c.WasGoodPerS = float64(m.Goodput.Met) / onServersFor.Seconds()
+		if c.compare(a.Tenants[i].Predicted, limits[i], during); m.Goodput != nil {
+			c.WasGoodPerS = float64(m.Goodput.Met) / during.Seconds()
 		}
 		out = append(out, c)
 	}
 	return out
+}
+
+// recorded adds a line for each request to a file.
+func recorded(t *testing.T, name, mechanism string, load float64, records []loadgen.Record) {
+	t.Helper()
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enc := json.NewEncoder(f)
+	for i := range records {
+		r := &records[i]
+		ms := func(ns int64) float64 { return float64(ns) / 1e6 }
+		if err := enc.Encode(map[string]any{
+			"mechanism": mechanism, "load": load, "tenant": r.Tenant, "at_ms": ms(r.IntendedNS), "sent_ms": ms(r.SentNS), "first_ms": ms(r.FirstTokenNS), "last_ms": ms(r.LastTokenNS),
+			"input": r.PromptTokens, "output": r.OutputTokens, "max_gap_ms": ms(r.MaxGapNS),
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // warmUp asks for each length of prompt once: the first of a length is slow.

@@ -49,6 +49,7 @@ type device struct {
 	last      time.Duration // of the last cheap reading
 	util, sm  mean
 	power     mean
+	whole     telemetry.Optional[float64] // the utilization of all of it
 	procs     map[uint32]*process
 	util1     map[uint32]float64 // by process, of the window, as shares
 	measured  bool               // util1 is there
@@ -64,6 +65,7 @@ type device struct {
 	watts     telemetry.Optional[float64]
 	// listed are the processes of the last list, which outlast the window.
 	listed []*process
+	list   []telemetry.Process // of which they are
 }
 
 // process is a process in a window.
@@ -111,7 +113,7 @@ func (a *accountant) Begin(h telemetry.Header) error {
 func (d *device) reset(now time.Duration) {
 	d.begun, d.util, d.sm, d.power = now, mean{}, mean{}, mean{}
 	d.procs, d.util1, d.measured = map[uint32]*process{}, map[uint32]float64{}, false
-	d.energy, d.instances = telemetry.Optional[float64]{}, nil
+	d.energy, d.instances, d.whole = telemetry.Optional[float64]{}, nil, telemetry.Optional[float64]{}
 }
 
 // Sample takes a sample.
@@ -137,6 +139,9 @@ func (a *accountant) Sample(x *telemetry.Sample) error {
 		}
 	case x.Groups.Has(telemetry.GroupProcessUtil):
 		d.measured = true
+		if v, ok := x.Get(telemetry.MetricGPUUtilPercent); ok { // of the whole window
+			d.whole = telemetry.Some(min(v/100, 1))
+		}
 		for i := range x.Processes {
 			p := &x.Processes[i]
 			if v, ok := p.SMUtilPercent.Get(); ok {
@@ -191,17 +196,37 @@ func (a *accountant) cheap(d *device, x *telemetry.Sample) {
 		return
 	}
 	processes := a.withClients(x.Processes)
-	pids := make([]uint32, len(processes))
-	for i := range processes {
-		pids[i] = processes[i].PID
+	if !slices.EqualFunc(processes, d.list, sameProcess) {
+		d.list, d.listed = processes, nil
+		a.identify(d)
+	}
+	for _, p := range d.listed {
+		if d.procs[p.who.PID] == nil { // a window has begun
+			d.procs[p.who.PID] = p
+		}
+	}
+	if u, ok := x.Get(telemetry.MetricGPUUtilPercent); ok && u == 0 && len(processes) == 0 {
+		if v, ok := d.watts.Get(); ok {
+			d.deepIdle = telemetry.Some(min(v, d.deepIdle.Or(v)))
+		}
+	}
+}
+
+// identify finds whose the listed processes are. It is done where the list has
+// changed and at the end of each window, which shows an id that was used again
+// meanwhile: asking the system every second would cost more than the driver does.
+func (a *accountant) identify(d *device) {
+	pids := make([]uint32, len(d.list))
+	for i := range d.list {
+		pids[i] = d.list[i].PID
 	}
 	d.listed = nil
 	for i, id := range a.resolver.Resolve(pids...) {
-		p := &processes[i]
+		p := &d.list[i]
 		q := d.procs[id.PID]
 		switch {
 		case q == nil:
-			q = &process{who: id, overhead: a.holders.isServer(p.PID, p.Name)}
+			q = &process{who: id}
 			d.procs[id.PID] = q
 		case id.Reason == container.ReasonReused, q.who.Reason == container.ReasonReused:
 			q.who.Reason = container.ReasonReused // until the window ends
@@ -209,13 +234,13 @@ func (a *accountant) cheap(d *device, x *telemetry.Sample) {
 			q.who = id
 		}
 		q.memory, q.instance, q.fromDaemon = p.Memory, p.GPUInstance, p.Name == mpsClient
+		q.overhead = a.holders.isServer(p.PID, p.Name)
 		d.listed = append(d.listed, q)
 	}
-	if u, ok := x.Get(telemetry.MetricGPUUtilPercent); ok && u == 0 && len(pids) == 0 {
-		if v, ok := d.watts.Get(); ok {
-			d.deepIdle = telemetry.Some(min(v, d.deepIdle.Or(v)))
-		}
-	}
+}
+
+func sameProcess(a, b telemetry.Process) bool {
+	return a.PID == b.PID && a.Name == b.Name && a.Memory == b.Memory && a.GPUInstance == b.GPUInstance
 }
 
 // withClients adds the clients that the MPS daemon has for a server in the list
@@ -272,7 +297,8 @@ func (a *accountant) Event(e telemetry.Event) error {
 	case telemetry.EventLost, telemetry.EventHung, telemetry.EventFailing:
 		a.close(d, d.last)
 		d.down = e.Kind.String()
-		d.listed, d.memUsed, d.watts = nil, telemetry.Optional[float64]{}, telemetry.Optional[float64]{}
+		d.list, d.listed = nil, nil
+		d.memUsed, d.watts = telemetry.Optional[float64]{}, telemetry.Optional[float64]{}
 	case telemetry.EventBack:
 		d.last = a.clock.now()
 		a.close(d, d.last)
@@ -307,6 +333,7 @@ func (a *accountant) close(d *device, now time.Duration) {
 	if length <= 0 {
 		return
 	}
+	a.identify(d)
 	w := a.window(d, length)
 	parts, err := ledger.Divide(w)
 	if err != nil {
@@ -326,6 +353,9 @@ func (a *accountant) close(d *device, now time.Duration) {
 	d.mechanism, d.gap = w.Mechanism, false
 	a.post(d, in)
 	d.reset(now)
+	if slices.ContainsFunc(d.listed, func(p *process) bool { return p.who.Reason == container.ReasonReused }) {
+		d.list = nil // the next list says whose it is now
+	}
 }
 
 func (a *accountant) post(d *device, in ledger.Interval) {
@@ -339,20 +369,29 @@ func (a *accountant) refuse(d *device, err error) {
 	a.log.Error("a posting was refused", "gpu", d.uuid, "err", err)
 }
 
-// spent is the energy since the last posting: the counter's, or where the
-// device has none the power's over the time.
+// maxWatts is more than any board draws: a counter that rose faster lies.
+const maxWatts = 20e3
+
+// spent is the energy since the last posting: the counter's, or where the device
+// has none, or none to be believed, the power's over the time.
 func (a *accountant) spent(d *device, length time.Duration) ledger.Optional[int64] {
+	byPower := ledger.Optional[int64]{}
+	if v, ok := d.power.get().Get(); ok {
+		byPower = ledger.Some(int64(v * length.Seconds() * 1e6))
+	}
 	now, ok := d.energy.Get()
-	if !ok {
-		if v, ok := d.power.get().Get(); ok && d.energyAt == 0 {
-			return ledger.Some(int64(v * length.Seconds() * 1e6))
-		}
+	if !ok && d.energyAt > 0 { // the next reading has it
 		return ledger.Optional[int64]{}
+	} else if !ok {
+		return byPower
 	}
 	before := a.counters[d.uuid]
 	a.counters[d.uuid], a.changed[d.uuid] = now, now
 	if now < before { // the driver was loaded anew
 		before = 0
+	}
+	if now-before > maxWatts*length.Seconds() {
+		return byPower
 	}
 	return ledger.Some(int64(math.Round(now*1e6)) - int64(math.Round(before*1e6)))
 }

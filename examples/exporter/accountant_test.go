@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"strings"
@@ -217,6 +218,88 @@ func TestAnIDUsedAgainWithinASecond(t *testing.T) {
 	b.want("tenant/web/c 10.0", "unattributed/ 10.0", "tenant/train/c 10.0")
 }
 
+// TestAnIDUsedAgainAtTheEnd: the list of processes looks as before.
+func TestAnIDUsedAgainAtTheEnd(t *testing.T) {
+	b := newBench(t)
+	b.process(10, 1, shop, 1)
+	b.uses(10, 100)
+	b.busy = 100
+	b.seconds(10)
+	x := telemetry.Sample{Groups: telemetry.GroupsFast}
+	x.Processes = b.procs
+	x.Set(telemetry.MetricGPUUtilPercent, 100)
+	for range 9 {
+		b.at += time.Second
+		b.sample(&x)
+	}
+	b.process(10, 999, train, 2)
+	b.seconds(1)
+	b.seconds(10)
+	b.want("tenant/web/c 10.0", "unattributed/ 10.0", "tenant/train/c 10.0")
+}
+
+// TestAllOfTheWindowCounts: readings that fell between the kernels are no reason
+// to call the GPU idle where the driver kept samples of all the time.
+func TestAllOfTheWindowCounts(t *testing.T) {
+	b := newBench(t)
+	b.process(10, 1, shop, 1)
+	b.procs = []telemetry.Process{{PID: 10}}
+	x := telemetry.Sample{Groups: telemetry.GroupProcessUtil}
+	x.Set(telemetry.MetricGPUUtilPercent, 40)
+	x.Processes = []telemetry.Process{{PID: 10, SMUtilPercent: telemetry.Some(40.0)}}
+	b.sample(&x)
+	b.util[10] = 40
+	b.seconds(10)
+	b.want("tenant/web/c 4.0", "execution-idle/web/c 6.0")
+	b.util[10], b.busy = 30, 30
+	b.seconds(10) // without, the readings must do
+	b.want("tenant/web/c 7.0", "execution-idle/web/c 13.0")
+}
+
+// TestAClockThatSteps: what is read from is not the wall clock, but a clock that
+// steps all the same takes no account back and counts no second twice.
+func TestAClockThatSteps(t *testing.T) {
+	b := newBench(t)
+	b.process(10, 1, shop, 1)
+	b.uses(10, 40)
+	b.busy = 40
+	b.seconds(10)
+	b.at -= 5 * time.Second
+	b.seconds(3) // still before what is accounted for
+	b.want("tenant/web/c 4.0", "execution-idle/web/c 6.0")
+	b.seconds(12)
+	if through, _ := b.book.Through(uuid); through != 20*time.Second || b.refused > 0 {
+		t.Errorf("through %v, %d refused", through, b.refused)
+	}
+	b.at += time.Hour
+	b.seconds(10)
+	b.want("tenant/web/c 11.6", "execution-idle/web/c 17.4", "unattributed/ 3601.0")
+}
+
+// TestACounterThatLies: no GPU draws a gigawatt.
+func TestACounterThatLies(t *testing.T) {
+	b := newBench(t)
+	b.seconds(10)
+	b.seconds(10)
+	b.joule += 1e10
+	b.seconds(10)
+	b.seconds(10)
+	if e := b.book.Totals()[0].Microjoules; e != 4*3000e6 {
+		t.Errorf("%d uJ", e)
+	}
+}
+
+// opens counts the files that are opened.
+type opens struct {
+	fs.FS
+	n int
+}
+
+func (o *opens) Open(name string) (fs.File, error) {
+	o.n++
+	return o.FS.Open(name)
+}
+
 func TestAHiddenGroupIsNobodys(t *testing.T) {
 	b := newBench(t)
 	b.process(10, 1, shop, 1)
@@ -302,8 +385,11 @@ func TestTheDriverIsLoadedAnew(t *testing.T) {
 	}
 }
 
+// TestAThousandProcesses: each is looked at once in a window, not every second.
 func TestAThousandProcesses(t *testing.T) {
 	b := newBench(t)
+	opened := &opens{FS: b.files}
+	b.resolver = container.NewResolver(opened)
 	for i := range 1000 {
 		b.process(uint32(1000+i), i+1, container.Pod{Namespace: "ns", Name: fmt.Sprint("p", i), Container: "c"}, i)
 		b.uses(uint32(1000+i), 0)
@@ -323,6 +409,11 @@ func TestAThousandProcesses(t *testing.T) {
 	}
 	if n != 1000 || b.refused > 0 {
 		t.Errorf("%d tenants, %d refused", n, b.refused)
+	}
+	opened.n = 0
+	b.seconds(10)
+	if opened.n > 2000 {
+		t.Errorf("%d files were read in a window", opened.n)
 	}
 }
 

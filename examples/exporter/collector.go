@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 	"github.com/cotenant/cotenant/telemetry/ledger"
 )
@@ -102,11 +103,14 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, pod := range slices.SortedFunc(maps.Keys(v.tokens), comparePods) {
 		t := v.tokens[pod]
-		if n, ok := t.prompt.Get(); ok {
-			o.send(mTokens, n, pod.Namespace, pod.Name, pod.Container, "prompt")
-		}
-		if n, ok := t.generated.Get(); ok {
-			o.send(mTokens, n, pod.Namespace, pod.Name, pod.Container, "generation")
+		for _, m := range []struct {
+			name string
+			n    telemetry.Optional[float64]
+			kind []string
+		}{{mTokens, t.prompt, []string{"prompt"}}, {mTokens, t.generated, []string{"generation"}}, {mGoodLow, t.goodLow, nil}, {mGoodHigh, t.goodHigh, nil}} {
+			if n, ok := m.n.Get(); ok {
+				o.send(m.name, n, append([]string{pod.Namespace, pod.Name, pod.Container}, m.kind...)...)
+			}
 		}
 	}
 	if !v.at.IsZero() {

@@ -22,7 +22,7 @@ const (
 type config struct {
 	listen, state, prices, root, node string
 	kubelet, mpsPipe, webConfig, nvml string
-	serving                           []string
+	serving, objectives               []string
 	real, simulate                    bool
 	speed                             float64
 	period                            time.Duration
@@ -72,6 +72,11 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 		c.serving = append(c.serving, s)
 		return err
 	})
+	fs.Func("objective", "NAMESPACE/POD/CONTAINER=ttft:500ms,tpot:30ms,e2e:10s of a server of -serving, or some of\nthe three; repeat it (its good tokens are counted)", func(s string) error {
+		_, _, err := parseObjective(s)
+		c.objectives = append(c.objectives, s)
+		return err
+	})
 	out := map[string]*bool{}
 	for _, name := range []string{"rules", "dashboard", "metrics"} {
 		out[name] = fs.Bool(name, false, "print the "+name+" and end")
@@ -112,6 +117,11 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	}
 	if _, _, err := net.SplitHostPort(c.listen); err != nil {
 		bad("-listen: %w (for example :9400)", err)
+	}
+	if s, err := newServers(c.serving, nil); err == nil {
+		if err := s.objects(c.objectives); err != nil {
+			probs = append(probs, err)
+		}
 	}
 	if c.node == "" {
 		c.node = os.Getenv("NODE_NAME")

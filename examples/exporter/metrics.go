@@ -21,11 +21,12 @@ type metric struct {
 }
 
 var (
-	rowLabels   = []string{"gpu", "node", "account", "namespace", "pod", "container", "mechanism", "basis"}
-	totalLabels = []string{"gpu", "node", "account", "namespace"}
-	gpuLabels   = []string{"gpu", "node"}
-	podLabels   = []string{"gpu", "node", "namespace", "pod", "container"}
-	tokenLabels = []string{"namespace", "pod", "container", "kind"}
+	rowLabels    = []string{"gpu", "node", "account", "namespace", "pod", "container", "mechanism", "basis"}
+	totalLabels  = []string{"gpu", "node", "account", "namespace"}
+	gpuLabels    = []string{"gpu", "node"}
+	podLabels    = []string{"gpu", "node", "namespace", "pod", "container"}
+	serverLabels = []string{"namespace", "pod", "container"}
+	tokenLabels  = append(serverLabels[:3:3], "kind")
 )
 
 // The metrics, by name.
@@ -52,6 +53,8 @@ const (
 	mIsolation     = "cotenant_mechanism_isolation_info"
 	mTrap          = "cotenant_mechanism_trap_info"
 	mTokens        = "cotenant_tokens_total"
+	mGoodLow       = "cotenant_good_tokens_low_total"
+	mGoodHigh      = "cotenant_good_tokens_high_total"
 	mMPSServers    = "cotenant_mps_servers"
 	mMPSClients    = "cotenant_mps_clients"
 	mAnswers       = "cotenant_exporter_source_up"
@@ -96,7 +99,10 @@ var metrics = []metric{
 	{mIsolation, "How far the mechanism in use isolates tenants.", gauge, []string{"mechanism", "axis", "level"}, panel{}},
 	{mTrap, "Traps of the mechanism in use.", gauge, []string{"mechanism", "trap", "severity"}, panel{}},
 	{mTokens, "Tokens that a tenant's model server took in (kind prompt) and gave (generation) while its page was read (-serving).", counter, tokenLabels,
-		panel{"Cost of a million generated tokens", perMillion(sel, `{kind="generation"}`, "$__rate_interval") + " / 1e6", "short", "{{namespace}}/{{pod}}"}},
+		panel{"Cost of a million generated tokens", perMillion(sel, mTokens+`{kind="generation"}`, "$__rate_interval") + " / 1e6", "short", "{{namespace}}/{{pod}}"}},
+	{mGoodLow, "Generated tokens of requests that kept the tenant's objective (-objective), at least.", counter, serverLabels,
+		panel{"Cost of a million good tokens, at most", perMillion(sel, mGoodLow, "$__rate_interval") + " / 1e6", "short", "{{namespace}}/{{pod}}"}},
+	{mGoodHigh, "The same, at most.", counter, serverLabels, panel{}},
 	{mMPSServers, "MPS servers that the control daemon lists.", gauge, []string{"node"}, panel{}},
 	{mMPSClients, "MPS clients that the control daemon lists.", gauge, []string{"node"}, panel{}},
 	{mAnswers, "Whether what the exporter asks answers: kubelet, mps.", gauge, []string{"node", "source"}, panel{}},

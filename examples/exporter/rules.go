@@ -28,13 +28,31 @@ func alert(name, severity, expr, wait, summary string) rule {
 	return rule{Alert: name, Expr: expr, For: wait, Labels: map[string]string{"severity": severity}, Annotations: map[string]string{"summary": summary}}
 }
 
-// perMillion is what a million tokens cost a tenant, by kind, in millionths of
-// the currency's unit: all that its container was charged with, idle time too,
-// over the tokens of the same time. It is cost.PerUnits in PromQL, as a test
-// holds; there is none for a tenant that served nothing.
+// perMillion is what a million tokens cost a tenant, by mechanism: all that its
+// container was charged with, idle time too, over the tokens of the same time. It
+// is cost.PerUnits in PromQL, in millionths of the currency's unit, as a test
+// holds; there is none for a tenant that served nothing. costs are labels of the
+// costs, tokens a series of tokens.
 func perMillion(costs, tokens, span string) string {
 	const tenant = "namespace, pod, container"
-	return "1e6 * sum by (" + tenant + ") (rate(" + mCost + costs + "[" + span + "])) / on (" + tenant + ") group_right () (sum by (" + tenant + ", kind) (rate(" + mTokens + tokens + "[" + span + "])) > 0)"
+	return "1e6 * sum by (" + tenant + ", mechanism) (rate(" + mCost + costs + "[" + span + "])) / on (" + tenant + ") group_left () (sum by (" + tenant + ") (rate(" + tokens + "[" + span + "])) > 0)"
+}
+
+// tokenCosts are the rules of what a million tokens cost. A million good ones
+// cost the least where most were good.
+func tokenCosts() (out []rule) {
+	for _, r := range []struct {
+		tokens string
+		labels map[string]string
+	}{
+		{mTokens + `{kind="prompt"}`, map[string]string{"kind": "prompt"}},
+		{mTokens + `{kind="generation"}`, map[string]string{"kind": "generation"}},
+		{mGoodHigh, map[string]string{"kind": "good", "bound": "low"}},
+		{mGoodLow, map[string]string{"kind": "good", "bound": "high"}},
+	} {
+		out = append(out, rule{Record: "cotenant:tenant_tokens:micros_per_million", Expr: perMillion("", r.tokens, "1h"), Labels: r.labels})
+	}
+	return out
 }
 
 func ruleGroups() []ruleGroup {
@@ -43,13 +61,12 @@ func ruleGroups() []ruleGroup {
 		tenant = "cotenant:gpu_tenant:share5m"
 	)
 	return []ruleGroup{
-		{"cotenant-recorded", []rule{
+		{"cotenant-recorded", append(tokenCosts(), []rule{
 			{Record: share, Expr: "sum by (node, gpu, account) (rate(" + mTotalSeconds + "[5m])) / on (node, gpu) group_left () rate(" + mObserved + "[5m])"},
 			{Record: tenant, Expr: "sum by (node, gpu, namespace, pod, mechanism, account) (rate(" + mSeconds + `{pod!=""}[5m]))`},
 			{Record: "cotenant:namespace_cost:micros_per_hour", Expr: "sum by (namespace) (rate(" + mTotalCost + "[1h])) * 3600"},
-			{Record: "cotenant:tenant_tokens:micros_per_million", Expr: perMillion("", "", "1h")},
 			{Record: "cotenant:namespace_watts:mean1h", Expr: "sum by (namespace) (rate(" + mTotalEnergy + "[1h]))"},
-		}},
+		}...)},
 		{"cotenant-alerts", []rule{
 			alert("GPUHeldIdle", "warning", "sum by (node, gpu, namespace, pod) ("+tenant+`{account=~"held-idle|execution-idle"}) > 0.95`, "1h",
 				"{{ $labels.namespace }}/{{ $labels.pod }} has held {{ $labels.gpu }} for an hour without using it."),

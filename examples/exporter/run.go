@@ -133,6 +133,9 @@ func open(c *config, p prices, log *slog.Logger) (_ *exporter, err error) {
 	if a.servers, err = newServers(c.serving, log); err != nil {
 		return nil, err
 	}
+	if err := a.servers.objects(c.objectives); err != nil {
+		return nil, err
+	}
 	a.servers.restore(m.tokens)
 	fast, slow := periods(c.period, c.speed)
 	e.fast = fast
@@ -208,7 +211,7 @@ func (e *exporter) source() error {
 	}
 	var root fs.FS = os.DirFS(e.c.root)
 	a.basis, a.clock, a.resolver = sharing.BasisMeasured, bootClock(root), container.NewResolver(root)
-	r, err := telemetrynvml.Open(telemetrynvml.Options{LibraryPath: e.c.nvml, LoadOnly: true})
+	r, err := telemetrynvml.Open(telemetrynvml.Options{LibraryPath: e.c.nvml, LoadOnly: true, AllSamples: true})
 	if err != nil {
 		return fmt.Errorf("%w\nwith -simulate a made-up node is shown", err)
 	}

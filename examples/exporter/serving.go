@@ -21,8 +21,9 @@ import (
 
 // servers keeps how many tokens model servers have generated, by their pages.
 type servers struct {
-	pages map[container.Pod]string
-	log   *slog.Logger
+	pages      map[container.Pod]string
+	objectives map[container.Pod]objective
+	log        *slog.Logger
 
 	mu    sync.Mutex
 	state map[container.Pod]*served
@@ -34,13 +35,11 @@ type served struct {
 	// counted is what it did while its page was read, by all runs of the
 	// exporter on one state; stored is the part that was given out to be stored.
 	counted, stored tokens
+	open            []unjudged
 	at              time.Time
 	failed          bool
 	marks           map[string]float64 // the total at the end of each GPU's last window
 }
-
-// tokens are what a server took in and gave; missing where it does not say.
-type tokens struct{ prompt, generated telemetry.Optional[float64] }
 
 // maxPage bounds a server's page.
 const maxPage = 8 << 20
@@ -48,16 +47,25 @@ const maxPage = 8 << 20
 // parseServing reads NAMESPACE/POD/CONTAINER=URL.
 func parseServing(s string) (container.Pod, string, error) {
 	who, page, ok := strings.Cut(s, "=")
-	parts := strings.Split(who, "/")
+	pod, named := parsePod(who)
 	u, err := url.Parse(page)
-	if !ok || len(parts) != 3 || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	if !ok || !named || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return container.Pod{}, "", fmt.Errorf("-serving: %q (use NAMESPACE/POD/CONTAINER=http://HOST:PORT/metrics)", s)
 	}
-	return container.Pod{Namespace: parts[0], Name: parts[1], Container: parts[2]}.Clean(), page, nil
+	return pod, page, nil
+}
+
+// parsePod reads NAMESPACE/POD/CONTAINER.
+func parsePod(s string) (container.Pod, bool) {
+	parts := strings.Split(s, "/")
+	if len(parts) != 3 {
+		return container.Pod{}, false
+	}
+	return container.Pod{Namespace: parts[0], Name: parts[1], Container: parts[2]}.Clean(), true
 }
 
 func newServers(args []string, log *slog.Logger) (*servers, error) {
-	s := &servers{pages: map[container.Pod]string{}, state: map[container.Pod]*served{}, log: log}
+	s := &servers{pages: map[container.Pod]string{}, objectives: map[container.Pod]objective{}, state: map[container.Pod]*served{}, log: log}
 	for _, arg := range args {
 		pod, page, err := parseServing(arg)
 		if err != nil {
@@ -139,20 +147,30 @@ func (s *servers) note(pod container.Pod, r reply) {
 		if j := slices.IndexFunc(d.last, func(b serving.Reading) bool { return b.Same(now) }); j >= 0 {
 			before = d.last[j]
 		}
-		d.counted.prompt = add(d.counted.prompt, before.PromptTokens, now.PromptTokens)
-		d.counted.generated = add(d.counted.generated, before.GenerationTokens, now.GenerationTokens)
+		d.counted.prompt = add(d.counted.prompt, since(before.PromptTokens, now.PromptTokens))
+		generated := since(before.GenerationTokens, now.GenerationTokens)
+		d.counted.generated = add(d.counted.generated, generated)
+		if o, ok := s.objectives[pod]; ok {
+			d.judge(o, now, generated.Or(0))
+		}
 	}
 	d.last, d.at, d.failed = r.readings, time.Now(), false
 }
 
-// add adds to a sum what a server's counter went up by.
-func add(sum, before, now telemetry.Optional[float64]) telemetry.Optional[float64] {
+// since is what a server's counter went up by.
+func since(before, now telemetry.Optional[float64]) telemetry.Optional[float64] {
 	n, ok := now.Get()
+	if b := before.Or(0); ok && b <= n {
+		return telemetry.Some(n - b)
+	}
+	return now
+}
+
+// add adds what is not missing to a sum.
+func add(sum, v telemetry.Optional[float64]) telemetry.Optional[float64] {
+	n, ok := v.Get()
 	if !ok {
 		return sum
-	}
-	if b := before.Or(0); b <= n {
-		n -= b
 	}
 	return telemetry.Some(sum.Or(0) + n)
 }

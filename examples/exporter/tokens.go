@@ -11,9 +11,20 @@ import (
 	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
+// tokens are what a server took in and gave, and how much of that was good under
+// its objective, at least and at most, or is not judged yet; missing where it
+// does not say, or has no objective.
+type tokens struct {
+	prompt, generated, goodLow, goodHigh, pending telemetry.Optional[float64]
+}
+
+func (t *tokens) fields() []*telemetry.Optional[float64] {
+	return []*telemetry.Optional[float64]{&t.prompt, &t.generated, &t.goodLow, &t.goodHigh, &t.pending}
+}
+
 // metaTokens begins the name of the record of a server's tokens: the pod as
-// -serving names it follows. Its value is the tokens taken in and given, with -
-// for what the server does not say.
+// -serving names it follows. Its value is the fields of tokens, with - for what
+// is missing; a version that knew of no objectives left out the last three.
 const metaTokens = "tokens "
 
 func tokensName(p container.Pod) string {
@@ -24,8 +35,8 @@ func tokensName(p container.Pod) string {
 // -serving no longer names are left out.
 func (s *servers) restore(stored map[string]tokens) {
 	for pod, d := range s.state {
-		d.counted = stored[tokensName(pod)]
-		d.stored = d.counted
+		d.stored = stored[tokensName(pod)]
+		d.counted = d.stored.resume()
 	}
 }
 
@@ -55,29 +66,31 @@ func (s *servers) totals() map[container.Pod]tokens {
 }
 
 func (t tokens) record() []byte {
-	one := func(o telemetry.Optional[float64]) string {
-		if v, ok := o.Get(); ok {
-			return strconv.FormatFloat(v, 'g', -1, 64)
+	var out []string
+	for _, f := range t.fields() {
+		if v, ok := f.Get(); ok {
+			out = append(out, strconv.FormatFloat(v, 'g', -1, 64))
+		} else {
+			out = append(out, "-")
 		}
-		return "-"
 	}
-	return []byte(one(t.prompt) + " " + one(t.generated))
+	return []byte(strings.Join(out, " "))
 }
 
 func parseTokens(r ledger.Record) (t tokens, err error) {
-	fields := strings.Fields(string(r.Value))
-	if len(fields) != 2 {
-		return t, fmt.Errorf("%s: %q are not two numbers", r.Name, r.Value)
+	fields, to := strings.Fields(string(r.Value)), t.fields()
+	if len(fields) != 2 && len(fields) != len(to) {
+		return t, fmt.Errorf("%s: %q are not numbers of tokens", r.Name, r.Value)
 	}
-	for i, to := range []*telemetry.Optional[float64]{&t.prompt, &t.generated} {
-		if fields[i] == "-" {
+	for i, field := range fields {
+		if field == "-" {
 			continue
 		}
-		v, err := strconv.ParseFloat(fields[i], 64)
+		v, err := strconv.ParseFloat(field, 64)
 		if err != nil || !(v >= 0) || math.IsInf(v, 0) {
-			return t, fmt.Errorf("%s: %q is no number of tokens", r.Name, fields[i])
+			return t, fmt.Errorf("%s: %q is no number of tokens", r.Name, field)
 		}
-		*to = telemetry.Some(v)
+		*to[i] = telemetry.Some(v)
 	}
 	return t, nil
 }

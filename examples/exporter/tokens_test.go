@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -71,21 +72,21 @@ func TestTokensKept(t *testing.T) {
 		t.Errorf("before any page: %q", c)
 	}
 	read(s, -1, 1000) // before the first page: not this exporter's
-	want(s, "- 0")
+	want(s, "- 0 - - -")
 	read(s, 500, 1300)
 	read(s, 700, 40) // restarted
-	kept := want(s, "700 340")
+	kept := want(s, "700 340 - - -")
 	s = open(kept)
 	read(s, 9000, 9000) // while the exporter was away
 	if c := s.changes(); len(c) != 0 {
 		t.Errorf("%q", c)
 	}
 	read(s, 9001, 9002)
-	want(s, "701 342")
+	want(s, "701 342 - - -")
 }
 
 func TestBadTokens(t *testing.T) {
-	for _, v := range []string{"", "1", "1 2 3", "x 1", "1 -2", "NaN 1", "1 Inf"} {
+	for _, v := range []string{"", "1", "1 2 3", "x 1", "1 -2", "1 2 3 4", "1 2 3 4 x", "1 2 3 4 5 6", "NaN 1", "1 Inf"} {
 		if got, err := parseTokens(ledger.Record{Name: "tokens a/b/c", Value: []byte(v)}); err == nil || !strings.Contains(err.Error(), "tokens a/b/c") {
 			t.Errorf("%q: %v, %v", v, got, err)
 		}
@@ -145,7 +146,7 @@ func (s *seriesSet) At() storage.Series                { return s.list[s.at] }
 func (s *seriesSet) Err() error                        { return nil }
 func (s *seriesSet) Warnings() annotations.Annotations { return nil }
 
-// TestPerMillion holds the recording rule against the function that the other
+// TestPerMillion holds the recording rules against the function that the other
 // programs use: a million tokens at a tenant's price and rate. Idle time counts,
 // and a tenant that served nothing has no figure.
 func TestPerMillion(t *testing.T) {
@@ -154,33 +155,46 @@ func TestPerMillion(t *testing.T) {
 		t.Fatal(err)
 	}
 	perSecond := float64(hour.Micros()) / 3600
-	rates := map[string]float64{"prompt": 4000, "generation": 1250}
+	rates := map[string]float64{"prompt": 4000, "generation": 1250, "good low": 1200, "good high": 1000}
 	all := map[string][]storage.Series{
 		mCost: {
-			series(perSecond/4, "pod", "p", "account", "tenant"), series(perSecond*3/4, "pod", "p", "account", "held-idle"),
-			series(perSecond, "pod", "other", "account", "tenant"),
+			series(perSecond/4, "pod", "p", "account", "tenant", "mechanism", "mps"), series(perSecond*3/4, "pod", "p", "account", "held-idle", "mechanism", "mps"),
+			series(perSecond, "pod", "other", "account", "tenant", "mechanism", "mps"),
 		},
 		mTokens: {
 			series(rates["prompt"], "pod", "p", "kind", "prompt"), series(rates["generation"], "pod", "p", "kind", "generation"),
 			series(0, "pod", "other", "kind", "generation"),
 		},
+		mGoodHigh: {series(rates["good low"], "pod", "p"), series(5, "pod", "of no account")},
+		mGoodLow:  {series(rates["good high"], "pod", "p"), series(0, "pod", "other")},
 	}
 	q := &storage.MockQueryable{MockQuerier: &storage.MockQuerier{SelectMockFunction: func(_ bool, _ *storage.SelectHints, match ...*labels.Matcher) storage.SeriesSet {
-		return &seriesSet{all[match[len(match)-1].Value], -1}
+		var out []storage.Series
+		for _, s := range all[match[len(match)-1].Value] {
+			if !slices.ContainsFunc(match[:len(match)-1], func(m *labels.Matcher) bool { return !m.Matches(s.Labels().Get(m.Name)) }) {
+				out = append(out, s)
+			}
+		}
+		return &seriesSet{out, -1}
 	}}}
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute})
-	query, err := engine.NewInstantQuery(t.Context(), q, nil, perMillion("", "", "1h"), time.Unix(7190, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := query.Exec(t.Context()).Vector()
-	if err != nil || len(v) != 2 {
-		t.Fatalf("%v, %v", v, err)
-	}
-	for _, s := range v {
-		want, err := cost.PerUnits(hour, 1e6, rates[s.Metric.Get("kind")])
-		if err != nil || math.Round(s.F) != float64(want.Micros()) || s.Metric.Get("pod") != "p" {
-			t.Errorf("%v: %v, want %v, %v", s.Metric, s.F, want, err)
+	for _, r := range tokenCosts() {
+		query, err := engine.NewInstantQuery(t.Context(), q, nil, r.Expr, time.Unix(7190, 0))
+		if err != nil {
+			t.Fatal(err)
 		}
+		kind := strings.TrimSpace(r.Labels["kind"] + " " + r.Labels["bound"])
+		v, err := query.Exec(t.Context()).Vector()
+		if err != nil || len(v) != 1 {
+			t.Fatalf("%s: %v, %v", kind, v, err)
+		}
+		want, err := cost.PerUnits(hour, 1e6, rates[kind])
+		if m := v[0].Metric; err != nil || math.Round(v[0].F) != float64(want.Micros()) || m.Get("pod") != "p" || m.Get("mechanism") != "mps" {
+			t.Errorf("%s: %v, want %v, %v", kind, v[0], want, err)
+		}
+		delete(rates, kind)
+	}
+	if len(rates) != 0 {
+		t.Errorf("no rule for %v", rates)
 	}
 }

@@ -30,6 +30,9 @@ func (a *accountant) wantsGPM(device int) bool {
 // window says what was seen of a device.
 func (a *accountant) window(d *device, length time.Duration) ledger.Window {
 	w := ledger.Window{Length: length, Mechanism: sharing.MechanismNone, SwitchShare: switchShare, Busy: d.util.get(), SMBusy: d.sm.get(), Samples: samplesPerSecond * length.Seconds()}
+	if !d.whole.IsZero() {
+		w.Busy = d.whole
+	}
 	held, slots, _ := a.holders.of(func(dev container.Device) bool { return a.fits(d, dev) })
 	if d.gap || d.down != "" || d.util.n == 0 && len(d.instances) == 0 {
 		return w // nobody looked

@@ -16,6 +16,9 @@ type suspect struct {
 	tenant      int // -1: a process of no tenant
 	before, now float64
 	load        bool // before and now are its load: its share of the GPU cannot be told
+	// alone says that nothing of it can be told, but of everybody else: before and
+	// now are the GPU's power.
+	alone bool
 }
 
 // blame names the neighbour that changed when tenant i slowed down, and what
@@ -25,8 +28,13 @@ func (g *guard) blame(o *observation, i int, evidence string) proposal {
 	p := proposal{At: o.At, GPU: t.GPU, Action: actionKeep, Victim: t.Name, Target: t.Name, Evidence: []string{evidence}, victim: i, target: -1}
 	windows := g.rules.Slow
 	suspects := g.suspects(t.GPU, i, windows)
+	before, now := s.load.around(windows)
+	grown := now > loadRise*before
+	if len(suspects) == 0 && !grown {
+		suspects = g.eliminate(o, t.GPU, i)
+	}
 	if len(suspects) == 0 {
-		if before, now := s.load.around(windows); now > loadRise*before {
+		if grown {
 			p.Evidence = append(p.Evidence, fmt.Sprintf("its own load rose from %.3g to %.3g; no neighbour's share of the GPU did", before, now))
 			p.Effect = "nothing that is done to neighbours would help: add a replica, or a larger share"
 			return p
@@ -37,7 +45,9 @@ func (g *guard) blame(o *observation, i int, evidence string) proposal {
 	}
 	worst := suspects[0]
 	p.Target, p.target = worst.name, worst.tenant
-	if worst.load {
+	if worst.alone {
+		p.Evidence = append(p.Evidence, fmt.Sprintf("the GPU draws %.0f W, %.0f W before; of all on it only what %s does cannot be told, and nobody else does more", worst.now, worst.before, worst.name))
+	} else if worst.load {
 		p.Evidence = append(p.Evidence, fmt.Sprintf("the load of %s rose from %.3g to %.3g", worst.name, worst.before, worst.now))
 	} else {
 		p.Evidence = append(p.Evidence, fmt.Sprintf("%s took %.0f%% of the GPU's time before and takes %.0f%% now", worst.name, 100*worst.before, 100*worst.now))
@@ -67,8 +77,11 @@ func (g *guard) suspects(gpu, victim, windows int) (out []suspect) {
 		if k != victim && g.tenants[k].GPU == gpu {
 			n := len(out)
 			add(g.tenants[k].Name, k, &g.states[k].activity)
-			if before, now := g.states[k].load.around(windows); len(out) == n && now > loadRise*before {
-				out = append(out, suspect{g.tenants[k].Name, k, before, now, true})
+			// What it was asked for when the victim slowed down counts, not what it
+			// catches up with after a disturbance of both.
+			first := g.states[k].load.back(g.states[victim].slow - 1)
+			if before, now := g.states[k].load.around(windows); len(out) == n && now > loadRise*before && !(first < 0.9*before) {
+				out = append(out, suspect{g.tenants[k].Name, k, before, now, true, false})
 			}
 		}
 	}
@@ -86,6 +99,36 @@ func (g *guard) suspects(gpu, victim, windows int) (out []suspect) {
 		}
 		return cmp.Or(cmp.Compare(b.now-b.before, a.now-a.before), cmp.Compare(a.name, b.name))
 	})
+	return out
+}
+
+// powerRise is by how much a GPU's power must have grown to show that somebody
+// does more.
+const powerRise = 1.15
+
+// eliminate finds the only neighbour of which neither load nor share of the GPU
+// can be told, where the GPU's power shows that somebody does more.
+func (g *guard) eliminate(o *observation, gpu, victim int) []suspect {
+	before, now := g.devices[gpu].watts.around(g.rules.Slow)
+	if !(now >= powerRise*before) {
+		return nil
+	}
+	var out []suspect
+	for k := range g.tenants {
+		t, seen := &g.tenants[k], &o.Tenants[k]
+		_, loaded := seen.Load.Get()
+		if k != victim && t.GPU == gpu && !seen.Gone && !g.states[k].told && !loaded {
+			out = append(out, suspect{t.Name, k, before, now, true, true})
+		}
+	}
+	for _, p := range o.GPUs[gpu].Others {
+		if p.Activity >= 1 {
+			out = append(out, suspect{fmt.Sprintf("process %d", p.PID), -1, before, now, true, true})
+		}
+	}
+	if len(out) != 1 {
+		return nil
+	}
 	return out
 }
 
@@ -166,7 +209,7 @@ func (g *guard) cure(p *proposal, victim int, by suspect) {
 	case best >= 0 && ok && then.Value < now.Value:
 		p.Action, p.To = actionMove, &best
 		p.Effect = fmt.Sprintf("%s: TPOT %s expected without %s, which has room on GPU %d: no server runs there, and %.0f%% of its time would be taken",
-			p.Victim, ms(then.Value), by.name, best, 100*bestTaken)
+			p.Victim, ms(then.Value), by.name, g.gpus[best].Index, 100*bestTaken)
 	case g.gpus[home].MIG:
 		p.Action = actionSplit
 		p.Effect = fmt.Sprintf("MIG instances would keep %s from disturbing; no other GPU has room, and every tenant of this one must stop for it", by.name)

@@ -71,13 +71,26 @@ type fileProbe struct {
 	MaxTokens int           `yaml:"max_tokens"`
 }
 
+// minProbe keeps a probe from being the disturbance that it looks for.
+const minProbe = 100 * time.Millisecond
+
+// owns is what its processes are known by.
+func (t *fileTenant) owns() (out []string) {
+	if t.Command != "" {
+		out = append(out, fmt.Sprintf("command %q", t.Command))
+	}
+	for _, pid := range t.PIDs {
+		out = append(out, fmt.Sprintf("process %d", pid))
+	}
+	return out
+}
+
 // tenantName keeps log lines, environments and the API's paths whole.
 var tenantName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?(/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?$`)
 
 // setup is what a configuration says.
 type setup struct {
 	gpus      []gpu
-	index     []int // of the device
 	tenants   []tenant
 	sources   []fileTenant
 	profiles  *predict.Profiles
@@ -86,12 +99,28 @@ type setup struct {
 	policy    telemetry.ReapPolicy
 }
 
+// outside is a proposal with the devices' own indices in place of their positions
+// among gpus.
+func (s *setup) outside(p proposal) proposal {
+	p.GPU = s.gpus[p.GPU].Index
+	if p.To != nil {
+		to := s.gpus[*p.To].Index
+		p.To = &to
+	}
+	return p
+}
+
 // load reads a configuration, naming every problem with its place.
 func load(path string) (*setup, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("-config: %w", err)
 	}
+	return parseSetup(path, data)
+}
+
+// parseSetup reads a configuration's text.
+func parseSetup(path string, data []byte) (s *setup, err error) {
 	var f file
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
@@ -102,7 +131,7 @@ func load(path string) (*setup, error) {
 	bad := func(where, format string, args ...any) {
 		probs = append(probs, fmt.Errorf("%s: %s: %s", path, where, fmt.Sprintf(format, args...)))
 	}
-	s := &setup{hooks: map[action][]string{}, policy: telemetry.ReapPolicies()[0]}
+	s = &setup{hooks: map[action][]string{}, policy: telemetry.ReapPolicies()[0]}
 	if f.Policy != "" {
 		if s.policy, err = telemetry.ParseReapPolicy(f.Policy); err != nil {
 			bad("policy", "%v", err)
@@ -131,13 +160,12 @@ func load(path string) (*setup, error) {
 			bad(where+".index", "%d is negative or there twice", g.Index)
 		}
 		at[g.Index] = i
-		s.gpus = append(s.gpus, gpu{Name: fmt.Sprintf("GPU %d", g.Index), Mechanism: m, MIG: g.MIG})
-		s.index = append(s.index, g.Index)
+		s.gpus = append(s.gpus, gpu{Index: g.Index, Mechanism: m, MIG: g.MIG})
 	}
 	if len(f.Tenants) == 0 {
 		bad("tenants", "none (name each tenant: name, kind, gpu, and metrics or probe if it serves)")
 	}
-	names := map[string]bool{}
+	names, whose := map[string]bool{}, map[string]int{}
 	for i, t := range f.Tenants {
 		where := fmt.Sprintf("tenants[%d]", i)
 		if !tenantName.MatchString(t.Name) || names[t.Name] {
@@ -174,12 +202,24 @@ func load(path string) (*setup, error) {
 		if out.Kind == decision.KindOnlineInference && t.Probe == nil && t.Metrics == "" {
 			bad(where, "nothing tells its latency (add metrics or probe)")
 		}
+		if t.Command == "" && len(t.PIDs) == 0 {
+			bad(where, "nothing tells which processes are its own (add command or pids)")
+		}
+		for _, own := range t.owns() {
+			if k, twice := whose[own]; twice {
+				bad(where, "%s is tenants[%d]'s already", own, k)
+			}
+			whose[own] = i
+		}
 		if p := t.Probe; p != nil {
 			if !strings.HasPrefix(p.URL, "http://") && !strings.HasPrefix(p.URL, "https://") {
 				bad(where+".probe.url", "%q (use an OpenAI-compatible server's http:// or https:// address)", p.URL)
 			}
-			if p.Every < 0 || p.MaxTokens < 0 {
-				bad(where+".probe", "every and max_tokens must not be negative")
+			if p.Every != 0 && p.Every < minProbe {
+				bad(where+".probe.every", "%v (use %v or more, or leave it out)", p.Every, minProbe)
+			}
+			if p.MaxTokens != 0 && p.MaxTokens < 2 {
+				bad(where+".probe.max_tokens", "%d (the time between tokens takes two or more; or leave it out)", p.MaxTokens)
 			}
 		}
 		if t.Metrics != "" && !strings.HasPrefix(t.Metrics, "http://") && !strings.HasPrefix(t.Metrics, "https://") {

@@ -92,7 +92,7 @@ func newDay(seed uint64) (*day, error) {
 		if i%3 == 0 {
 			mechanism = sharing.MechanismMPS
 		}
-		d.gpus = append(d.gpus, gpu{Name: predictor.GPU, Mechanism: mechanism, MIG: true})
+		d.gpus = append(d.gpus, gpu{Index: i, Name: predictor.GPU, Mechanism: mechanism, MIG: true})
 		d.faults = append(d.faults, faultsOf(r))
 		add := func(kind decision.Kind, holds float64, use int, live func(h *hidden)) {
 			h := hidden{factor: math.Exp(0.04 * r.NormFloat64())}

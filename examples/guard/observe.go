@@ -35,48 +35,49 @@ func (t *tenant) online() bool { return t.Kind == decision.KindOnlineInference }
 
 // A gpu is one device and how it is shared.
 type gpu struct {
-	Name      string
+	Index     int    // by which people know it
+	Name      string // of its model: tenants move between GPUs of one
 	Mechanism sharing.Mechanism
 	MIG       bool // could be split
 }
 
 // An observation is everything that was seen in one window.
 type observation struct {
-	At      time.Duration // since the start
-	GPUs    []gpuSeen
-	Tenants []tenantSeen
+	At      time.Duration `json:"at_ns"` // since the start
+	GPUs    []gpuSeen     `json:"gpus"`
+	Tenants []tenantSeen  `json:"tenants"`
 }
 
 // gpuSeen is what telemetry says of a device.
 type gpuSeen struct {
-	At          time.Duration // of the newest reading
-	Down        string        // why the device does not answer; "" when it does
-	UtilPercent telemetry.Optional[float64]
-	Watts       telemetry.Optional[float64]
+	At          time.Duration               `json:"at_ns"`          // of the newest reading
+	Down        string                      `json:"down,omitempty"` // why the device does not answer; "" when it does
+	UtilPercent telemetry.Optional[float64] `json:"util_percent,omitzero"`
+	Watts       telemetry.Optional[float64] `json:"watts,omitzero"`
 	// Joules is the device's energy counter: what it grew by over a time that was
 	// not seen tells whether anything ran.
-	Joules telemetry.Optional[float64]
+	Joules telemetry.Optional[float64] `json:"joules,omitzero"`
 	// Others are processes that belong to no tenant.
-	Others []processSeen
+	Others []processSeen `json:"others,omitempty"`
 }
 
 type processSeen struct {
-	PID      uint32
-	Name     string
-	Activity float64 // share of the GPU's time, 0 to 1; 1 where only its presence is known
+	PID      uint32  `json:"pid"`
+	Name     string  `json:"name"`
+	Activity float64 `json:"activity"` // share of the GPU's time, 0 to 1; 1 where only its presence is known
 }
 
 // tenantSeen is what was seen of a tenant.
 type tenantSeen struct {
-	At time.Duration // of the newest figure
+	At time.Duration `json:"at_ns"` // of the newest figure
 	// TPOT is the median time per output token over the window in milliseconds;
 	// missing where nothing was served.
-	TPOT telemetry.Optional[float64]
+	TPOT telemetry.Optional[float64] `json:"tpot_ms,omitzero"`
 	// Load is what the tenant is asked for, in units of its own.
-	Load telemetry.Optional[float64]
+	Load telemetry.Optional[float64] `json:"load,omitzero"`
 	// Activity is its share of the GPU's time; missing where it cannot be told.
-	Activity telemetry.Optional[float64]
+	Activity telemetry.Optional[float64] `json:"activity,omitzero"`
 	// Watts above what the idle device draws, as far as they can be told apart.
-	Watts telemetry.Optional[float64]
-	Gone  bool // it holds nothing at present
+	Watts telemetry.Optional[float64] `json:"watts,omitzero"`
+	Gone  bool                        `json:"gone,omitempty"` // it holds nothing at present
 }

@@ -31,13 +31,60 @@ type watch struct {
 	mu      sync.Mutex
 	probes  []probeWindow
 	sampled []time.Time // by device of the reader
-	shares  []shares
+	devices []deviceWindow
 }
 
-// shares are the processes' shares of a device's time as last read.
-type shares struct {
-	at  time.Time
-	per map[uint32]float64 // percent
+// chosen are some devices of a reader.
+type chosen struct {
+	telemetry.Reader
+	gpus []gpu
+}
+
+// Devices lists them, or says which there are not.
+func (c chosen) Devices(ctx context.Context) ([]telemetry.Device, error) {
+	all, err := c.Reader.Devices(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []telemetry.Device
+	for i, g := range c.gpus {
+		if g.Index >= len(all) {
+			return nil, fmt.Errorf("gpus[%d].index: %d, but this machine has %d GPUs", i, g.Index, len(all))
+		}
+		out = append(out, all[g.Index])
+	}
+	return out, nil
+}
+
+// Read reads one of them.
+func (c chosen) Read(ctx context.Context, device int, group telemetry.Groups, r *telemetry.Reading) error {
+	return c.Reader.Read(ctx, c.gpus[device].Index, group, r)
+}
+
+// deviceWindow is what was read of a device since it was last asked, in sums
+// over its readings: a single one shows no more than a sixth of a second.
+type deviceWindow struct {
+	util, watts sum
+	shares      map[uint32]float64 // percent, by process
+	told        int                // readings of shares
+}
+
+type sum struct {
+	of float64
+	n  int
+}
+
+func (s *sum) add(v float64, ok bool) {
+	if ok {
+		s.of, s.n = s.of+v, s.n+1
+	}
+}
+
+func (s sum) mean() telemetry.Optional[float64] {
+	if s.n == 0 {
+		return telemetry.Optional[float64]{}
+	}
+	return telemetry.Some(s.of / float64(s.n))
 }
 
 // probeWindow is what was seen of a tenant's service since it was last asked.
@@ -50,26 +97,25 @@ type probeWindow struct {
 // Begin, Sample and Event make watch a telemetry.Sink.
 func (w *watch) Begin(h telemetry.Header) error {
 	w.mu.Lock()
-	w.sampled, w.shares = make([]time.Time, len(h.Devices)), make([]shares, len(h.Devices))
+	w.sampled, w.devices = make([]time.Time, len(h.Devices)), make([]deviceWindow, len(h.Devices))
 	w.mu.Unlock()
-	for i, index := range w.setup.index {
-		if index >= len(h.Devices) {
-			return fmt.Errorf("gpus[%d].index: %d, but this machine has %d GPUs", i, index, len(h.Devices))
-		}
-	}
 	return w.latest.Begin(h)
 }
 
 func (w *watch) Sample(x *telemetry.Sample) error {
 	w.mu.Lock()
-	now := time.Now()
-	w.sampled[x.Device] = now
+	w.sampled[x.Device] = time.Now()
+	d := &w.devices[x.Device]
+	d.util.add(x.Get(telemetry.MetricGPUUtilPercent))
+	d.watts.add(x.Get(telemetry.MetricPowerWatts))
 	if x.Groups.Has(telemetry.GroupProcessUtil) {
-		per := map[uint32]float64{}
-		for _, p := range x.Processes {
-			per[p.PID] = p.SMUtilPercent.Or(0)
+		if d.shares == nil {
+			d.shares = map[uint32]float64{}
 		}
-		w.shares[x.Device] = shares{now, per}
+		d.told++
+		for _, p := range x.Processes {
+			d.shares[p.PID] += p.SMUtilPercent.Or(0)
+		}
 	}
 	w.mu.Unlock()
 	return w.latest.Sample(x)
@@ -80,7 +126,8 @@ func (w *watch) Event(e telemetry.Event) error { return w.latest.Event(e) }
 // run samples and probes until ctx ends, and calls step with an observation
 // after each window.
 func (w *watch) run(ctx context.Context, reader telemetry.Reader, step func(observation) error) error {
-	sampler, err := telemetry.NewSampler(reader, telemetry.SamplerOptions{Period: w.rules.Window / 8, SlowPeriod: max(w.rules.Window/4, 100*time.Millisecond)})
+	sampler, err := telemetry.NewSampler(reader, telemetry.SamplerOptions{Period: w.rules.Window / 4, SlowPeriod: w.rules.Window / 2,
+		Skip: telemetry.GroupGPM | telemetry.GroupPCIe})
 	if err != nil {
 		return err
 	}
@@ -228,27 +275,29 @@ func (w *watch) observe() observation {
 	for i := range w.probes {
 		w.probes[i].tpot, w.probes[i].load = nil, telemetry.Optional[float64]{}
 	}
-	sampled, shares := slices.Clone(w.sampled), slices.Clone(w.shares)
+	sampled, devices := slices.Clone(w.sampled), slices.Clone(w.devices)
+	clear(w.devices)
 	w.mu.Unlock()
 	owner := w.owners()
-	for i, index := range w.setup.index {
+	for i := range w.setup.gpus {
 		g := &o.GPUs[i]
-		if index < len(sampled) && !sampled[index].IsZero() {
-			g.At = sampled[index].Sub(w.start)
+		if i < len(sampled) && !sampled[i].IsZero() {
+			g.At = sampled[i].Sub(w.start)
 		} else {
 			g.Down = "no reading yet"
 		}
-		if e, down := w.latest.Down(index).Get(); down {
+		if e, down := w.latest.Down(i).Get(); down {
 			g.Down = e.Kind.String() + " " + e.Detail
 		}
-		get := func(m telemetry.Metric) telemetry.Optional[float64] {
-			if v, ok := w.latest.Get(index, m); ok {
-				return telemetry.Some(v)
-			}
-			return telemetry.Optional[float64]{}
+		if i >= len(devices) {
+			continue
 		}
-		g.UtilPercent, g.Watts, g.Joules = get(telemetry.MetricGPUUtilPercent), get(telemetry.MetricPowerWatts), get(telemetry.MetricEnergyJoules)
-		list, ok := w.latest.Processes(index)
+		seen := &devices[i]
+		g.UtilPercent, g.Watts = seen.util.mean(), seen.watts.mean()
+		if v, ok := w.latest.Get(i, telemetry.MetricEnergyJoules); ok {
+			g.Joules = telemetry.Some(v)
+		}
+		list, ok := w.latest.Processes(i)
 		if !ok {
 			continue
 		}
@@ -259,23 +308,24 @@ func (w *watch) observe() observation {
 		}
 		// Under MPS the driver counts what the clients run as the server's; else one
 		// that a reading does not name ran nothing.
-		told := w.setup.gpus[i].Mechanism != sharing.MechanismMPS && now.Sub(shares[index].at) < 2*w.rules.Window
+		told := w.setup.gpus[i].Mechanism != sharing.MechanismMPS && seen.told > 0
+		share := func(pid uint32) float64 { return seen.shares[pid] / 100 / float64(max(seen.told, 1)) }
 		for _, p := range list {
 			k := owner(p)
 			if k < 0 || w.setup.tenants[k].GPU != i {
-				seen := processSeen{PID: p.PID, Name: p.Name, Activity: 1}
+				other := processSeen{PID: p.PID, Name: p.Name, Activity: 1}
 				if told {
-					seen.Activity = shares[index].per[p.PID] / 100
+					other.Activity = share(p.PID)
 				}
 				if !strings.Contains(p.Name, "nvidia-cuda-mps") { // the clients stand for the server
-					g.Others = append(g.Others, seen)
+					g.Others = append(g.Others, other)
 				}
 				continue
 			}
 			t := &o.Tenants[k]
 			t.At, t.Gone = g.At, false
 			if told {
-				t.Activity = telemetry.Some(t.Activity.Or(0) + shares[index].per[p.PID]/100)
+				t.Activity = telemetry.Some(t.Activity.Or(0) + share(p.PID))
 			}
 		}
 	}

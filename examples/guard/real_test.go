@@ -53,7 +53,7 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	predictor := predict.NewPredictor()
-	s := &setup{gpus: []gpu{{Name: "GPU 0", Mechanism: sharing.MechanismTimeSlicing}}, index: []int{0}, profiles: profiles, predictor: &predictor,
+	s := &setup{gpus: []gpu{{Name: "GPU 0", Mechanism: sharing.MechanismTimeSlicing}}, profiles: profiles, predictor: &predictor,
 		tenants: []tenant{
 			{Name: "a/chat", Kind: decision.KindOnlineInference, Expect: telemetry.Some(predict.Interval{Value: 10, Low: 9, High: 11})},
 			{Name: "b/job", Kind: decision.KindBatch}},

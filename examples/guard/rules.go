@@ -87,6 +87,7 @@ type deviceState struct {
 	joulesAt  time.Duration
 	idleWatts telemetry.Optional[float64] // the least that it drew while nothing ran
 	busyWatts telemetry.Optional[float64] // and while something did
+	watts     history
 }
 
 type otherKey struct {
@@ -111,6 +112,7 @@ type tenantState struct {
 	askedAt     time.Duration
 	joules      float64 // drawn while idle
 	wattsSeen   bool
+	told        bool // its activity, at some time
 }
 
 // history keeps the last windows of a figure; a missing one is NaN.
@@ -120,6 +122,14 @@ type history struct {
 }
 
 func (h *history) add(v float64) { h.values[h.n%len(h.values)] = v; h.n++ }
+
+// back is the figure of k windows ago; NaN where it is not kept.
+func (h *history) back(k int) float64 {
+	if k < 0 || k >= min(h.n, len(h.values)) {
+		return math.NaN()
+	}
+	return h.values[(h.n-1-k)%len(h.values)]
+}
 
 // recent is the mean of the last k windows and before the median of those that
 // came earlier, as far as they are kept; NaN where there are none.
@@ -180,8 +190,13 @@ func (g *guard) remember(o *observation) {
 	for i := range g.tenants {
 		s, seen := &g.states[i], &o.Tenants[i]
 		activity, ok := seen.Activity.Get()
-		if !ok && !seen.Gone {
-			activity = 1 // its presence is all that is known
+		switch {
+		case ok:
+			s.told = true
+		case !seen.Gone && s.told:
+			activity = math.NaN()
+		case !seen.Gone:
+			activity = 1 // its presence is all that is ever known
 		}
 		s.activity.add(activity)
 		s.load.add(orNaN(seen.Load))
@@ -251,8 +266,8 @@ func (g *guard) slow(o *observation, gpu int) (out []proposal) {
 			evidence += ", objective " + ms(t.LimitMS)
 		}
 		p := g.blame(o, i, evidence)
-		if p.Action == actionKeep && !beyond || s.alarm && p.Action == s.proposed && !p.Action.acts() {
-			continue // it was to be expected, or was said already
+		if p.Action == actionKeep && (!beyond || s.alarm) || s.alarm && p.Action == s.proposed && !p.Action.acts() {
+			continue // it was to be expected, or was said already, or its cause was
 		}
 		s.alarm, s.proposed = true, p.Action
 		out = append(out, p)

@@ -106,6 +106,51 @@ func TestTheNeighbourThatChangedIsNamed(t *testing.T) {
 	}
 }
 
+// Under MPS a process that was there before cannot be seen to do more: it is
+// named where it is the only one, and the GPU's power shows that somebody does.
+func TestTheOnlyOneUntoldIsNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		watts float64
+		untie bool // the batch job has no load either
+		want  string
+	}{
+		"one untold":          {600, false, "c/book"},
+		"two untold":          {600, true, "a/chat"},
+		"power as it was":     {300, false, "a/chat"},
+		"power a little more": {320, false, "a/chat"},
+	} {
+		s := newScene(t, nil)
+		s.gpus[0].Mechanism = sharing.MechanismMPS
+		for i := range s.o.Tenants {
+			s.o.Tenants[i].Activity = none()
+		}
+		s.o.Tenants[0].Load = telemetry.Some(100.0)
+		if !c.untie {
+			s.o.Tenants[1].Load = telemetry.Some(5.0)
+		}
+		s.none("quiet", s.run(20, nil))
+		got := s.run(3, func(o *observation) {
+			o.Tenants[0].TPOT, o.GPUs[0].Watts = telemetry.Some(20.0), telemetry.Some(c.watts)
+		})
+		if len(got) != 1 || got[0].Target != c.want || (c.want == "a/chat") != (got[0].Action == actionKeep) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// A reading of shares that is missing is not a neighbour that takes everything.
+func TestAMissingShareIsNotARise(t *testing.T) {
+	s := newScene(t, nil)
+	s.run(20, nil)
+	got := s.run(3, func(o *observation) {
+		o.Tenants[0].TPOT = telemetry.Some(20.0)
+		o.Tenants[1].Activity, o.Tenants[2].Activity = none(), none()
+	})
+	if len(got) != 1 || got[0].Action != actionKeep {
+		t.Fatalf("%+v", got)
+	}
+}
+
 func TestItsOwnLoadIsNotANeighboursFault(t *testing.T) {
 	s := newScene(t, nil)
 	s.o.Tenants[0].Load = telemetry.Some(2.0)

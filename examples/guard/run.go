@@ -26,6 +26,7 @@ const (
 type config struct {
 	real, json, apply, evict bool
 	path, audit, kill        string
+	record                   string
 	span, window             time.Duration
 	policy                   string
 	slow, budget             int
@@ -71,6 +72,7 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	fs.BoolVar(&c.evict, "evict", false, "reap by the eviction API, with this pod's service account")
 	fs.StringVar(&c.kill, "kill", "", "while this file exists, nothing is done")
 	fs.StringVar(&c.audit, "audit", "", "append every proposal and action to this file, as JSON lines")
+	fs.StringVar(&c.record, "record", "", "append what was seen in each window to this file, as JSON lines")
 	fs.StringVar(&c.policy, "policy", "", "reaping: idlebot, princeton, kubeflow or a duration\n(default: the configuration's, else idlebot)")
 	fs.IntVar(&c.slow, "slow", 3, "windows in a row above what is expected that raise an alarm")
 	fs.IntVar(&c.budget, "budget", 100, "actions in an hour at most")
@@ -94,7 +96,7 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 		bad("-real: nobody says who the tenants are (add -config FILE)")
 	}
 	if !c.real {
-		for name, set := range map[string]bool{"-config": c.path != "", "-apply": c.apply, "-evict": c.evict, "-kill": c.kill != "", "-duration": c.span != 0} {
+		for name, set := range map[string]bool{"-config": c.path != "", "-apply": c.apply, "-evict": c.evict, "-kill": c.kill != "", "-record": c.record != "", "-duration": c.span != 0} {
 			if set {
 				bad("%s: means nothing to the simulated day (add -real)", name)
 			}
@@ -210,11 +212,28 @@ func (c *config) watch(ctx context.Context, out *bufio.Writer, stderr io.Writer)
 		}
 		defer a.audit.Close()
 	}
-	reader, err := telemetrynvml.Open(telemetrynvml.Options{})
+	record := json.NewEncoder(io.Discard)
+	if c.record != "" {
+		f, err := os.OpenFile(c.record, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+		if err != nil {
+			return exitUsage, fmt.Errorf("-record: %w", err)
+		}
+		defer f.Close()
+		record = json.NewEncoder(f)
+	}
+	driver, err := telemetrynvml.Open(telemetrynvml.Options{LoadOnly: true})
 	if err != nil {
 		return exitFailed, fmt.Errorf("%w\nwithout -real a simulated cluster is shown", err)
 	}
-	defer reader.Close()
+	defer driver.Close()
+	reader := chosen{driver, s.gpus}
+	devices, err := reader.Devices(ctx)
+	if err != nil {
+		return exitUsage, err
+	}
+	for i, d := range devices {
+		s.gpus[i].Name = d.Name
+	}
 	if c.span > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.span)
@@ -228,8 +247,12 @@ func (c *config) watch(ctx context.Context, out *bufio.Writer, stderr io.Writer)
 	windows, said := 0, 0
 	err = w.run(ctx, reader, func(o observation) error {
 		windows++
+		if err := record.Encode(o); err != nil {
+			return fmt.Errorf("-record: %w", err)
+		}
 		for _, p := range g.step(o) {
-			done, err := a.act(context.WithoutCancel(ctx), &p)
+			told := s.outside(p)
+			done, err := a.act(context.WithoutCancel(ctx), &told)
 			if err != nil {
 				return err
 			}
@@ -238,11 +261,11 @@ func (c *config) watch(ctx context.Context, out *bufio.Writer, stderr io.Writer)
 			}
 			said++
 			if c.json {
-				if err := enc.Encode(p); err != nil {
+				if err := enc.Encode(told); err != nil {
 					return err
 				}
 			} else {
-				printProposal(out, &p)
+				printProposal(out, &told)
 			}
 		}
 		return out.Flush()

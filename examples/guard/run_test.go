@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -85,7 +86,14 @@ tenants:
 - {name: s, kind: online-inference, gpu: 0, probe: {url: "http://x"}, profile: {model: m, rate: 1, prompt: 2, output: 3}}
 `, []string{"-real", "-config", config}, []string{"gpus[0].mechanism", "gpus[1].index", "policy", "hooks.keep", "hooks.reap", "tenants[0].name",
 			"tenants[0].kind", "tenants[0].gpu", "tenants[0].holds", "tenants[0].tpot_ms", "tenants[0].expect_tpot_ms", "tenants[0].probe.url",
-			"tenants[1]: nothing tells its latency", "tenants[2].name", "tenants[2].profile"}},
+			"tenants[1]: nothing tells its latency", "tenants[0]: nothing tells which processes", "tenants[2].name", "tenants[2].profile"}},
+		"probes": {`gpus: [{index: 0, mechanism: mps}]
+tenants:
+- {name: a, kind: online-inference, gpu: 0, pids: [7, 7], probe: {url: "http://x", every: 1ns, max_tokens: 1}}
+- {name: b, kind: batch, gpu: 0, pids: [7], command: x}
+- {name: c, kind: batch, gpu: 0, command: x}
+`, []string{"-real", "-config", config}, []string{"probe.every: 1ns (use 100ms or more", "probe.max_tokens: 1", "tenants[0]: process 7 is tenants[0]'s already",
+			"tenants[1]: process 7 is tenants[0]'s already", `tenants[2]: command "x" is tenants[1]'s already`}},
 	} {
 		write(c.config)
 		out, errs, code := call(t, c.args...)
@@ -111,4 +119,23 @@ func TestInterrupted(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &rep); err != nil || rep.Watched != 0 || !rep.Simulated {
 		t.Fatal(err, rep.Watched)
 	}
+}
+
+// A configuration is a setup or an error, whatever it holds.
+func FuzzConfig(f *testing.F) {
+	for _, s := range []string{"", "gpus: [{index: 0, mechanism: mps}]\ntenants: [{name: a, kind: batch, gpu: 0, command: x}]", "gpus: null", "tenants: [{holds: .nan, tpot_ms: .inf, expect_tpot_ms: [.nan, 1]}]",
+		"hooks: {reap: [\"\"], x: null}", "gpus: [{index: -1}, {index: 99999999999}]", "a: &a [*a]", "\x00", "tenants: [{profile: {model: m, slots: -1, rate: .inf}}]"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := parseSetup("guard.yaml", []byte(text))
+		if err != nil {
+			return
+		}
+		if len(s.gpus) == 0 || len(s.tenants) == 0 || len(s.sources) != len(s.tenants) {
+			t.Fatalf("%+v", s)
+		}
+		g := newGuard(defaultRules(time.Second), s.gpus, s.tenants, s.profiles, s.predictor)
+		g.step(observation{GPUs: make([]gpuSeen, len(s.gpus)), Tenants: make([]tenantSeen, len(s.tenants))})
+	})
 }

@@ -59,6 +59,7 @@ const contextWatts = 60
 func (g *guard) see(seen *gpuSeen, i int) {
 	d := &g.devices[i]
 	w, known := seen.Watts.Get()
+	d.watts.add(orNaN(seen.Watts))
 	if util, ok := seen.UtilPercent.Get(); ok && util == 0 && known {
 		d.idleWatts = telemetry.Some(min(w, d.idleWatts.Or(w)))
 	} else if ok && known && util >= 10 {

@@ -220,6 +220,10 @@ func (g *group) environ(ctx context.Context, p *colocation.Server) ([]string, er
 	}
 	c := g.daemon.Client()
 	e := mps.ClientEnvironment{PipeDirectory: c.PipeDirectory(), DaemonPipeDirectory: c.PipeDirectory()}
+	if u := g.machine.visible(); u != "" {
+		// The daemon shows this GPU alone; frameworks that count by NVML must too.
+		e.VisibleDevices = []string{u}
+	}
 	if g.mode == sharing.MechanismMIGLikeEmulation {
 		e.ActiveThreadPercentage = p.Percent
 		limit := p.MemoryLimit

@@ -76,7 +76,7 @@ func playServer(port string) (int, error) {
 			srv.ServeHTTP(w, r)
 		})
 	}
-	env := []string{os.Getenv(mps.EnvPipeDirectory), os.Getenv(mps.EnvThreads), os.Getenv(mps.EnvPinnedMemLimit)}
+	env := []string{os.Getenv(mps.EnvPipeDirectory), os.Getenv(mps.EnvThreads), os.Getenv(mps.EnvPinnedMemLimit), os.Getenv(mps.EnvVisibleDevices)}
 	fmt.Println(strings.Join(env, "|"))
 	os.Stdin, os.Stdout = inR, outW
 	go func() {
@@ -113,18 +113,20 @@ loads:
   - {name: y, server: b, rate: 20, prompt: 16, output: 8}
 `
 
-// scriptedGPU is a GPU for the real flow: its figures are a script's, so that
-// everything is marked as simulated.
+const measuredGPU = "GPU-403fa439-6cf5-29e7-1299-e82c5fcfc6fa"
+
+// scriptedGPU is a GPU for the real flow, and another that must stay out of it: its
+// figures are a script's, so that everything is marked as simulated.
 func scriptedGPU(t *testing.T) telemetry.Reader {
 	t.Helper()
 	src, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{
-		Device: telemetry.Device{Name: "NVIDIA H200", UUID: "GPU-1", MIG: sharing.AnswerNo, GPM: sharing.AnswerYes},
+		Device: telemetry.Device{Name: "NVIDIA H200", UUID: measuredGPU, MIG: sharing.AnswerNo, GPM: sharing.AnswerYes},
 		Phases: []telemetrytest.Phase{{
 			Processes: []telemetry.Process{{PID: 7, Name: "stranger"}},
 			Figures: map[telemetry.Metric]float64{telemetry.MetricGPUUtilPercent: 60, telemetry.MetricMemTotalBytes: float64(141 * sharing.GiB), telemetry.MetricMemUsedBytes: 1e10,
 				telemetry.MetricGraphicsUtilPercent: 60, telemetry.MetricSMUtilPercent: 30, telemetry.MetricDRAMUtilPercent: 25, telemetry.MetricPowerWatts: 300},
 		}},
-	}}})
+	}, {Device: telemetry.Device{Name: "NVIDIA H200", UUID: "GPU-403fa439-6cf5-29e7-1299-e82c5fcfc6fb"}, Phases: []telemetrytest.Phase{{}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +197,7 @@ func TestRealFlow(t *testing.T) {
 		}
 		log := string(b)
 		env := strings.Split(strings.SplitN(log, "\n", 2)[0], "|")
-		if len(env) != 3 || env[1] != want[0] || env[2] != want[1] {
+		if len(env) != 4 || env[1] != want[0] || env[2] != want[1] || env[3] != measuredGPU {
 			t.Errorf("%s: environment %q, want %q", name, env, want)
 		}
 		if client := !strings.HasPrefix(name, "time-slicing"); !strings.Contains(log, fmt.Sprintf(`"Client":%v`, client)) {

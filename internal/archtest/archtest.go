@@ -46,7 +46,7 @@ var allowed = map[string][]string{
 	"decision/placement":               {"decision/gate", "decision/predict", "mig", "sharing"},
 	"decision/capacity":                {"cost", "decision/predict", "mig", "sharing"},
 	"decision/colocation":              {"cost", "decision/predict", "loadgen", "loadgen/prompt", "sharing", "telemetry"},
-	"decision/discover":                {"cost", "decision", "decision/discover/internal/nvsmi", "decision/discover/internal/usage", "decision/predict", "mig", "sharing", "telemetry", "telemetry/serving"},
+	"decision/discover":                {"cost", "decision", "decision/discover/internal/nvsmi", "decision/discover/internal/usage", "decision/manifest", "decision/predict", "mig", "sharing", "telemetry", "telemetry/serving"},
 	"decision/manifest":                {"decision", "decision/gate", "mig", "mps", "sharing", "timeslice"},
 	"decision/discover/internal/nvsmi": {"sharing", "telemetry"},
 	"decision/discover/internal/usage": {"sharing", "telemetry"},

@@ -58,3 +58,15 @@ func ExampleReading_Since() {
 	// 10000 tokens, 20 requests, P50 {0.1 0.25} <nil>
 	// true
 }
+
+// How many requests kept an objective is exact at a bucket's bound only.
+func ExampleHistogram_AtMost() {
+	readings, _ := serving.Parse(strings.NewReader(metricsPage))
+	fmt.Println(readings[0].TTFT.AtMost(0.25))
+	fmt.Println(readings[0].TTFT.AtMost(0.2))
+	fmt.Println(readings[0].TTFT.AtMost(3))
+	// Output:
+	// 99 99
+	// 90 99
+	// 99 100
+}

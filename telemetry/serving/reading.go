@@ -143,6 +143,24 @@ func (h *Histogram) Quantile(q float64) (Interval, bool) {
 	return Interval{Low: low, High: math.Inf(1)}, true
 }
 
+// AtMost is how many observations were at most x: from low to high, the same
+// number where x is a bucket's bound.
+func (h *Histogram) AtMost(x float64) (low, high uint64) {
+	if h == nil {
+		return 0, 0
+	}
+	for _, b := range h.Buckets {
+		switch {
+		case b.Upper == x:
+			return b.Count, b.Count
+		case b.Upper > x:
+			return low, b.Count
+		}
+		low = b.Count
+	}
+	return low, h.Count
+}
+
 // Mean is the mean of all observations. It answers false where there are none.
 func (h *Histogram) Mean() (float64, bool) {
 	if h == nil || h.Count == 0 {

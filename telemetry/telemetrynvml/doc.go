@@ -33,4 +33,9 @@ type Options struct {
 	// three calls into the driver instead of eight, for a reader that looks at
 	// many GPUs every second.
 	LoadOnly bool
+	// AllSamples gives with telemetry.GroupProcessUtil the device's utilization
+	// over all the time since the group was read last, by the samples that the
+	// driver keeps (some 20 seconds of them): a reading of telemetry.GroupBasic
+	// shows a sixth of a second.
+	AllSamples bool
 }

@@ -4,6 +4,7 @@ package telemetrynvml
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"path"
 	"slices"
@@ -208,15 +209,49 @@ func (d *device) processName(pid uint32) string {
 // clock may go before samples are asked for anew.
 const clockSlack = 2e6 // us
 
+// since returns the time, and moves a time stamp that lies ahead of it: the clock
+// went back.
+func (x *look) since(last *uint64) uint64 {
+	now := uint64(x.d.now().UnixMicro())
+	if *last > now+clockSlack {
+		*last = now - min(now, clockSlack)
+	}
+	return now
+}
+
+// allSamples averages the device's utilization samples that came since the last
+// reading. The driver takes them evenly.
+func (x *look) allSamples() {
+	x.d.mu.Lock()
+	defer x.d.mu.Unlock()
+	now := x.since(&x.d.lastUtil)
+	kind, samples, ret := x.d.h.GetSamples(nvml.GPU_UTILIZATION_SAMPLES, x.d.lastUtil)
+	if ret != nvml.SUCCESS || kind != nvml.VALUE_TYPE_UNSIGNED_INT {
+		return // GroupBasic still has it
+	}
+	sum, n, newest := 0.0, 0.0, x.d.lastUtil
+	for _, s := range samples {
+		v := binary.NativeEndian.Uint32(s.SampleValue[:])
+		switch {
+		case s.TimeStamp == 0: // an empty slot
+		case s.TimeStamp <= x.d.lastUtil, s.TimeStamp > now+clockSlack, v > 100:
+			x.r.Dropped++
+		default:
+			sum, n, newest = sum+float64(v), n+1, max(newest, s.TimeStamp)
+		}
+	}
+	x.d.lastUtil = newest
+	if n > 0 {
+		x.r.Set(telemetry.MetricGPUUtilPercent, sum/n)
+	}
+}
+
 // processUtil averages the utilization samples of each process that came since
 // the last reading. That there are none is an error code, and means idle.
 func (x *look) processUtil() {
 	x.d.mu.Lock()
 	defer x.d.mu.Unlock()
-	now := uint64(x.d.now().UnixMicro())
-	if x.d.lastSeen > now+clockSlack {
-		x.d.lastSeen = now - min(now, clockSlack) // the clock went back
-	}
+	now := x.since(&x.d.lastSeen)
 	samples, ret := x.d.h.GetProcessUtilization(x.d.lastSeen)
 	if ret == nvml.ERROR_INSUFFICIENT_SIZE && len(samples) > 0 { // more came between the two calls inside
 		samples, ret = x.d.h.GetProcessUtilization(x.d.lastSeen)

@@ -38,12 +38,13 @@ type device struct {
 	h    nvml.Device
 	desc telemetry.Device
 	mem2 bool // the driver has nvmlDeviceGetMemoryInfo_v2
-	// loadOnly is Options.LoadOnly.
-	loadOnly bool
-	now      func() time.Time
+	// loadOnly and allSamples are of Options.
+	loadOnly, allSamples bool
+	now                  func() time.Time
 
 	mu       sync.Mutex
-	lastSeen uint64            // time stamp of the newest utilization sample, in us
+	lastSeen uint64            // time stamp of the newest utilization sample of processes, in us
+	lastUtil uint64            // and of the device
 	names    map[uint32]string // of the processes in the last list
 	gpm      gpmState
 	inst     map[int]*gpmState // by GPU instance
@@ -60,7 +61,7 @@ func Open(opts Options) (*Reader, error) {
 		return nil, err
 	}
 	for _, d := range r.devs {
-		d.loadOnly = opts.LoadOnly
+		d.loadOnly, d.allSamples = opts.LoadOnly, opts.AllSamples
 	}
 	return r, nil
 }
@@ -96,7 +97,7 @@ func (s *Reader) find(now func() time.Time) error {
 		if err := nvmlret.Error("DeviceGetHandleByIndex", fmt.Sprint(i), ret); err != nil {
 			return &telemetry.OpError{Op: "open", Device: fmt.Sprint(i), Err: err}
 		}
-		d := &device{lib: s.lib, h: h, mem2: mem2, now: now, lastSeen: uint64(now().UnixMicro()), names: map[uint32]string{}, inst: map[int]*gpmState{}}
+		d := &device{lib: s.lib, h: h, mem2: mem2, now: now, lastSeen: uint64(now().UnixMicro()), lastUtil: uint64(now().UnixMicro()), names: map[uint32]string{}, inst: map[int]*gpmState{}}
 		uuid, ret := h.GetUUID()
 		if err := nvmlret.Error("GetUUID", fmt.Sprint(i), ret); err != nil {
 			return &telemetry.OpError{Op: "open", Device: fmt.Sprint(i), Err: err}
@@ -223,6 +224,9 @@ func (s *Reader) Read(ctx context.Context, index int, group telemetry.Groups, r 
 		x.processes()
 	case telemetry.GroupProcessUtil:
 		x.processUtil()
+		if x.d.allSamples {
+			x.allSamples()
+		}
 	case telemetry.GroupEnergy:
 		x.energy()
 	case telemetry.GroupPCIe:

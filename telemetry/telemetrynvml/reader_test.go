@@ -4,6 +4,7 @@ package telemetrynvml
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"strings"
 	"testing"
@@ -325,6 +326,38 @@ func TestProcesses(t *testing.T) {
 	read(t, s, telemetry.GroupProcesses)
 	if n := len(f.lib.SystemGetProcessNameCalls()); n != 4 {
 		t.Errorf("%d look-ups of names", n)
+	}
+}
+
+func TestAllSamples(t *testing.T) {
+	f := newFake()
+	s := f.open(t)
+	start := uint64(f.now.UnixMicro())
+	value := func(v uint32) (b [8]byte) { binary.NativeEndian.PutUint32(b[:], v); return b }
+	var list []nvml.Sample
+	ret, since := ok, uint64(0)
+	f.dev.GetSamplesFunc = func(_ nvml.SamplingType, last uint64) (nvml.ValueType, []nvml.Sample, nvml.Return) {
+		since = last
+		return nvml.VALUE_TYPE_UNSIGNED_INT, list, ret
+	}
+	if r := read(t, s, telemetry.GroupProcessUtil); since != 0 || len(figures(r.Get)) != 0 {
+		t.Errorf("read although nobody wants it: %v", figures(r.Get))
+	}
+	s.devs[0].allSamples = true
+	f.now = f.now.Add(10 * time.Second)
+	list = []nvml.Sample{{TimeStamp: start + 1e6, SampleValue: value(0)}, {TimeStamp: start + 2e6, SampleValue: value(50)}, {TimeStamp: start + 3e6, SampleValue: value(100)},
+		{TimeStamp: start + 4e6, SampleValue: value(10)}, {}, {TimeStamp: start + 5e6, SampleValue: value(4000)}, {TimeStamp: start - 1, SampleValue: value(100)}, {TimeStamp: start + 60e6, SampleValue: value(100)}}
+	r := read(t, s, telemetry.GroupProcessUtil)
+	if v, there := r.Get(telemetry.MetricGPUUtilPercent); !there || v != 40 || since != start || r.Dropped != 3 {
+		t.Errorf("%v, %v since %d, %d dropped", v, there, since-start, r.Dropped)
+	}
+	list = nil
+	if r := read(t, s, telemetry.GroupProcessUtil); since != start+4e6 || len(figures(r.Get)) != 0 {
+		t.Errorf("no samples are %v since %d", figures(r.Get), since-start)
+	}
+	ret = nvml.ERROR_NOT_SUPPORTED
+	if r := read(t, s, telemetry.GroupProcessUtil); len(figures(r.Get)) != 0 {
+		t.Errorf("%v", figures(r.Get))
 	}
 }
 

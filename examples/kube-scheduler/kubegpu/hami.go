@@ -1,59 +1,15 @@
 package kubegpu
 
 import (
-	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-// hamiDevice is a GPU as HAMi registers it on its node.
-type hamiDevice struct {
-	ID      string `json:"id"`
-	Count   int    `json:"count"`   // pods that may share it
-	Memory  int64  `json:"devmem"`  // MiB
-	Cores   int    `json:"devcore"` // percent
-	Type    string `json:"type"`
-	Mode    string `json:"mode"` // hami-core, mps, mig
-	Healthy *bool  `json:"health"`
-}
-
-// parseHAMiRegister reads the annotation: a JSON list, or what HAMi wrote before
-// 2.5, fields divided by commas and devices by colons.
-func parseHAMiRegister(text string) ([]hamiDevice, error) {
-	var out []hamiDevice
-	if strings.HasPrefix(strings.TrimSpace(text), "[") {
-		if err := json.Unmarshal([]byte(text), &out); err != nil {
-			return nil, fmt.Errorf("it is no list of devices: %w", err)
-		}
-		return out, nil
-	}
-	for part := range strings.SplitSeq(text, ":") {
-		if strings.TrimSpace(part) == "" {
-			continue
-		}
-		f := strings.Split(part, ",")
-		if len(f) < 7 {
-			return nil, fmt.Errorf("%.60q has %d fields, not 7", part, len(f))
-		}
-		count, err1 := strconv.Atoi(f[1])
-		memory, err2 := strconv.ParseInt(f[2], 10, 64)
-		cores, err3 := strconv.Atoi(f[3])
-		healthy, err4 := strconv.ParseBool(f[6])
-		for _, err := range []error{err1, err2, err3, err4} {
-			if err != nil {
-				return nil, fmt.Errorf("%.60q: %w", part, err)
-			}
-		}
-		out = append(out, hamiDevice{ID: f[0], Count: count, Memory: memory, Cores: cores, Type: f[4], Healthy: &healthy})
-	}
-	return out, nil
-}
 
 const maxGPUMemoryMiB = placement.MaxMemory / int64(sharing.MiB)
 
@@ -61,7 +17,7 @@ const maxGPUMemoryMiB = placement.MaxMemory / int64(sharing.MiB)
 func (r *reader) readHAMi(text string) {
 	out := r.out
 	out.Resource, out.Mechanism = ResourceGPU, sharing.MechanismHAMi
-	devices, err := parseHAMiRegister(text)
+	devices, err := manifest.ParseHAMiRegister(text)
 	if err != nil {
 		r.problem("annotation %s: %v", AnnotationHAMiRegister, err)
 		return

@@ -145,7 +145,7 @@ func TestReadNode(t *testing.T) {
 		{name: "hami and the node", allocatable: "nvidia.com/gpu=5", register: hami,
 			want: "annotation hami.io/node-nvidia-register has 20 shares, and the node offers 5 of nvidia.com/gpu"},
 		{name: "hami nonsense", allocatable: "nvidia.com/gpu=5", register: "a,b:",
-			want: `annotation hami.io/node-nvidia-register: "a,b" has 2 fields, not 7`},
+			want: `annotation hami.io/node-nvidia-register: "a,b" has 2 fields; at least five belong there`},
 		{name: "too many", allocatable: "nvidia.com/gpu=1000000000", want: "17 GPUs are more than the 16 that one node may have"},
 		{name: "odd thousandths", allocatable: "cotenant.dev/gpu-milli=1500", labels: "cotenant.dev/mechanism=mig",
 			want: `label cotenant.dev/mechanism: thousandths of a GPU are not shared by "mig"`},

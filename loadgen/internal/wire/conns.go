@@ -16,16 +16,12 @@ const (
 // safe for concurrent use.
 type Conns struct{ pollers pollers }
 
-// Adopt returns the connection to use in the place of c. The bytes of a polled one
-// must be HTTP/1.1's own, not TLS's.
-func (cs *Conns) Adopt(c net.Conn, mode Mode) (net.Conn, error) {
-	switch mode {
-	case ModePolled:
-		return cs.pollers.adopt(c)
-	case ModeStamped:
-		return withStamps(c), nil
+// Adopt returns the connection that net/http is to use in the place of c.
+func (cs *Conns) Adopt(c net.Conn, mode Mode) net.Conn {
+	if mode == ModePlain {
+		return c
 	}
-	return c, nil
+	return withStamps(c)
 }
 
 // Close closes the polled connections and ends the pollers.

@@ -12,7 +12,8 @@
 //   - from the transport's body, as net/http reads it: on every system, for TLS,
 //     and for connections of the caller's own;
 //   - from a tap, which the poller feeds on its own goroutine while the request's
-//     waits: plain HTTP/1.1 over TCP, on Linux, chunked bodies only.
+//     waits: plain HTTP/1.1 over TCP, on Linux, chunked bodies only. The request is
+//     then sent by a [Host], without net/http.
 //
 // Each has its switch. [ModePolled] allows for both, [ModeStamped] for the first
 // alone, still with the kernel's times, and [ModePlain] leaves connections as they
@@ -61,8 +62,9 @@
 //     have come on the same edge; so an edge with EPOLLRDHUP reads on to the end.
 //   - At most maxReads of a socket in a row: one that never empties must not starve
 //     the others.
-//   - The poller's lock covers the table of connections, what is tapped, and all of
-//     a tap's work; Close takes it before it takes the descriptor away. An event for
+//   - The poller's lock covers the table of connections and all of a tap's work;
+//     Close takes it before it takes the descriptor away. A tap is put in without it,
+//     before the request is written, and taken out by whoever ends it, once. An event for
 //     a connection closed in the same batch finds nothing in the table.
 //   - A Sink runs under that lock, mostly on the poller's goroutine. It must not
 //     block, nor close its own connection; it may cancel a context, whose callbacks
@@ -81,25 +83,31 @@
 // reading around each call, and for writing when Close sets it to -1. The kernel's
 // close comes after that, outside of the lock, and takes the socket out of the set.
 //
-// Deadlines are not there. The transport sets none on a connection that it has
-// pooled or that serves a request; time-outs cancel the request, and the transport
-// then closes the connection, which ends reads, writes and a tap.
+// Deadlines are not there: time-outs cancel the request's context, and whoever waits
+// for the connection then closes it, which ends reads, writes and a tap.
 //
-// # From the head to the tap, and back
+// # An exchange
 //
-// net/http reads and parses the head of an answer itself, through a buffer. What it
-// has buffered the tap cannot see; so a polled connection ends a read of the
-// transport's with the end of the head, the first empty line, and holds back what
-// came with it. A tap is refused (the body is then read the usual way) when there is
-// none such: the transport has had a byte beyond the head (a 103 response before the
-// real one, for instance), or has begun to write the next request.
+// net/http serves a connection with two goroutines, which hand each request and
+// answer to the one that made it: for an answer of a few events most of the CPU.
+// A [Host] has the request's own goroutine write it, and then wait once, for the end
+// of the answer. What it writes is what net/http would (the head is made by
+// [http.Request.Write], once, but for the length), and heads are read by
+// [http.ReadResponse]. The tap is there before the first byte is sent, so that the
+// poller gives it head and body alike:
 //
-// The end of a body comes to the tap alone. net/http still believes that it has to
-// read one, and would close the connection if nothing came. The connection therefore
-// makes an end up: after a tap that ended well, the next bytes that the transport
-// reads are a last chunk ("0\r\n\r\n") and then whatever had followed the real one.
-// The transport sees a body of length 0 and keeps the connection. After an error
-// nothing is made up, and the transport closes.
+//   - heads of 1xx are passed over, at most five of them;
+//   - a head with a chunked body that the [Call] takes is followed by its events;
+//   - with any other the tap ends, and the request's goroutine reads head and body
+//     from the connection, as it would read any answer's.
+//
+// A connection is kept when its answer ended whole, its request was written whole and
+// nothing followed. Nobody reads an idle one: an edge leaves a mark, and who takes a
+// marked connection looks first whether it is still open and empty. The server may end
+// it at the very moment at which the next request goes out. That request has reached
+// nobody if the end came as a FIN and the server's kernel acknowledged nothing of the
+// request ([Reader.Unseen]). After an RST one cannot tell: a server that has read the
+// request and fails may send one before it acknowledges anything.
 //
 // After the Sink is done (data: [DONE]) the body is drained, so that the connection
 // can be used again, but at most maxDrain of it: a server that goes on for ever

@@ -9,19 +9,45 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// funcSink is a Sink of its Take.
-type funcSink func(b []byte) (events int, done bool)
+// funcCall is a Call of its Take.
+type funcCall func(b []byte) (events int, done bool)
 
-func (f funcSink) Take(b []byte, _, _ int64) (int, bool, error) {
+func (f funcCall) Take(b []byte, _, _ int64) (int, bool, error) {
 	events, done := f(b)
 	return events, done, nil
 }
 
-func (funcSink) End(int64) {}
+func (funcCall) End(int64)                       {}
+func (funcCall) Fresh() bool                     { return false }
+func (funcCall) Connected(time.Duration)         {}
+func (funcCall) Written()                        {}
+func (funcCall) Head(*http.Response, int64) bool { return true }
+
+// newHost returns a Host for an address and the number of its dials.
+func newHost(t *testing.T, addr, path string) (*Host, *atomic.Int64) {
+	t.Helper()
+	var conns Conns
+	t.Cleanup(conns.Close)
+	req, err := http.NewRequest(http.MethodPost, "http://"+addr+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dials := new(atomic.Int64)
+	h := conns.Host(req, func(ctx context.Context) (net.Conn, error) {
+		dials.Add(1)
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", addr)
+	})
+	if h == nil {
+		t.Fatal("no host")
+	}
+	return h, dials
+}
 
 // TestHeavyEventDelaysNoOther: a sink that works long on a large event holds up its
 // own stream alone, gets all of it, and leaves the connection usable.
@@ -46,6 +72,9 @@ func TestHeavyEventDelaysNoOther(t *testing.T) {
 					if err != nil {
 						return
 					}
+					if _, err := io.Copy(io.Discard, req.Body); err != nil {
+						return
+					}
 					fmt.Fprint(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
 					if req.URL.Path == "/heavy" {
 						fmt.Fprintf(c, "%x\r\n%s\r\n0\r\n\r\n", size, strings.Repeat("x", size))
@@ -60,40 +89,16 @@ func TestHeavyEventDelaysNoOther(t *testing.T) {
 			}()
 		}
 	}()
-	var conns Conns
-	defer conns.Close()
-	var adopted []net.Conn
-	tr := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-		var d net.Dialer
-		c, err := d.DialContext(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		c, err = conns.Adopt(c, ModePolled)
-		adopted = append(adopted, c)
-		return c, err
-	}}
-	defer tr.CloseIdleConnections()
-	get := func(path string) *http.Response {
-		t.Helper()
-		req, err := http.NewRequest(http.MethodGet, "http://"+ln.Addr().String()+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := tr.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp
-	}
-	heavy, light := get("/heavy"), get("/light")
+	heavy, heavyDials := newHost(t, ln.Addr().String(), "/heavy")
+	light, lightDials := newHost(t, ln.Addr().String(), "/light")
+	heavy.pollers = light.pollers
 	release, working := make(chan struct{}), make(chan struct{})
 	got := 0
 	ended := make(chan error, 1)
 	go func() {
 		var r Reader
-		r.Begin(NewClock(), adopted[0], 0)
-		err := r.Stream(heavy, funcSink(func(b []byte) (int, bool) {
+		r.Begin(NewClock(), nil, 0)
+		_, err := heavy.Exchange(t.Context(), &r, []byte("{}"), funcCall(func(b []byte) (int, bool) {
 			if got += bytes.Count(b, []byte("x")); got >= size {
 				select {
 				case <-working:
@@ -111,12 +116,18 @@ func TestHeavyEventDelaysNoOther(t *testing.T) {
 		ended <- err
 	}()
 	<-working
-	var r Reader
-	r.Begin(NewClock(), adopted[1], 0)
+	read := func() (events int, err error) {
+		var r Reader
+		r.Begin(NewClock(), nil, 0)
+		_, err = light.Exchange(t.Context(), &r, []byte("{}"), funcCall(func(b []byte) (int, bool) { events += len(b); return len(b), false }))
+		return events, err
+	}
 	events := 0
 	done := make(chan error, 1)
 	go func() {
-		done <- r.Stream(light, funcSink(func(b []byte) (int, bool) { events += len(b); return len(b), false }))
+		var err error
+		events, err = read()
+		done <- err
 	}()
 	select {
 	case err := <-done:
@@ -130,13 +141,8 @@ func TestHeavyEventDelaysNoOther(t *testing.T) {
 	if err := <-ended; err != nil || got != size {
 		t.Errorf("%d bytes of the large event, %v", got, err)
 	}
-	for _, resp := range []*http.Response{heavy, light} {
-		if err := resp.Body.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	again := get("/light")
-	if b, err := io.ReadAll(again.Body); err != nil || len(b) != 20 || len(adopted) != 2 {
-		t.Errorf("%q, %v, %d connections", b, err, len(adopted))
+	again, err := read()
+	if err != nil || again != 20 || heavyDials.Load() != 1 || lightDials.Load() != 1 || len(heavy.idle) != 1 {
+		t.Errorf("%d events, %v, %d and %d connections", again, err, heavyDials.Load(), lightDials.Load())
 	}
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"runtime"
@@ -8,6 +9,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,22 +23,22 @@ type pollers struct {
 	closed bool
 }
 
-// adopt moves a connection to a poller, or at least gives it receive times. The
-// caller uses the connection that it returns in the place of c.
-func (ps *pollers) adopt(c net.Conn) (net.Conn, error) {
+// adopt moves a connection to a poller. Whatever goes wrong, c is closed.
+func (ps *pollers) adopt(c net.Conn) (*pollConn, error) {
+	defer c.Close() // a polled one has a descriptor of its own
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
-		return withStamps(c), nil
+		return nil, ErrNotPolled
 	}
 	p := ps.pick()
 	if p == nil {
-		return withStamps(c), nil
+		return nil, ErrNotPolled
 	}
 	pc, err := p.adopt(tcp)
 	if err != nil {
-		return withStamps(c), nil // as good, and only slower
+		return nil, fmt.Errorf("%w: %w", ErrNotPolled, err)
 	}
-	return pc, tcp.Close() // pc has a descriptor of its own
+	return pc, nil
 }
 
 // pick returns the pollers in turn, nil when there are none.
@@ -177,15 +179,15 @@ func (p *poller) close() {
 // turn serves the sockets until none has data. It says whether the poller ends.
 func (p *poller) turn(wake int) bool {
 	// Takes the wake-up, and with it the set out of the other one.
-	if _, err := unix.EpollWait(wake, p.ready[:1], 0); err == unix.EINTR {
+	if _, errno := epollNow(wake, p.ready[:1]); errno == unix.EINTR {
 		return p.stopped.Load()
 	}
 	if p.naps() {
 		time.Sleep(nap)
 	}
 	for n := len(p.ready); n == len(p.ready) && !p.stopped.Load(); {
-		var err error
-		if n, err = unix.EpollWait(p.sockets, p.ready[:], 0); err == unix.EINTR {
+		var errno syscall.Errno
+		if n, errno = epollNow(p.sockets, p.ready[:]); errno == unix.EINTR {
 			n = len(p.ready)
 			continue
 		}
@@ -195,7 +197,18 @@ func (p *poller) turn(wake int) bool {
 		return true
 	}
 	ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT}
-	return unix.EpollCtl(wake, unix.EPOLL_CTL_MOD, p.sockets, &ev) != nil
+	_, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(wake), unix.EPOLL_CTL_MOD, uintptr(p.sockets), uintptr(unsafe.Pointer(&ev)), 0, 0)
+	return errno != 0
+}
+
+// epollNow returns what is ready. It does not wait, and so does not tell the Go
+// scheduler.
+func epollNow(fd int, ready []unix.EpollEvent) (int, syscall.Errno) {
+	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd), uintptr(unsafe.Pointer(&ready[0])), uintptr(len(ready)), 0, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), 0
 }
 
 func (p *poller) naps() bool {
@@ -214,8 +227,11 @@ func (p *poller) serve(ready []unix.EpollEvent) {
 			continue // closed in this very batch
 		}
 		hangup := ev.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0
-		if c.tapped != nil {
-			p.read(c, hangup)
+		if hangup {
+			c.hungup.Store(true)
+		}
+		if t := c.tapped.Load(); t != nil {
+			p.read(c, t, hangup)
 		} else {
 			notify(c.readable)
 		}
@@ -236,7 +252,7 @@ func notify(c chan struct{}) {
 // than it could has emptied the socket, and later data makes a new edge: except
 // for the end of the connection, which may have come with the data. So all says to
 // read until nothing is left.
-func (p *poller) read(c *pollConn, all bool) {
+func (p *poller) read(c *pollConn, t *tap, all bool) {
 	for range maxReads {
 		n, stamp, errno := p.recv.read(uintptr(c.fd), p.buf)
 		switch {
@@ -246,11 +262,10 @@ func (p *poller) read(c *pollConn, all bool) {
 			c.untap(c.opError("read", "recvmsg", errno))
 			return
 		case n == 0:
-			c.untap(errCut)
+			c.untap(t.cut())
 			return
 		}
 		c.last.Store(stamp)
-		t := c.tapped
 		got, ended, err := t.take(p.buf[:n], stamp)
 		switch {
 		case got > 1:
@@ -260,7 +275,6 @@ func (p *poller) read(c *pollConn, all bool) {
 		}
 		if ended {
 			p.calm = max(p.calm-calmTurn, 0)
-			c.holdRest(t, err)
 			c.untap(err)
 			return
 		}

@@ -2,11 +2,24 @@
 
 package wire
 
-import "net"
+import (
+	"context"
+	"net"
+	"net/http"
+)
 
 // pollers read sockets in batches, on Linux only.
 type pollers struct{}
 
-func (*pollers) adopt(c net.Conn) (net.Conn, error) { return withStamps(c), nil }
-
 func (*pollers) close() {}
+
+// Host sends requests over polled connections, on Linux only.
+type Host struct{}
+
+// Host returns nil: there is no poller.
+func (cs *Conns) Host(*http.Request, func(context.Context) (net.Conn, error)) *Host { return nil }
+
+// Exchange returns ErrNotPolled.
+func (h *Host) Exchange(context.Context, *Reader, []byte, Call) (*http.Response, error) {
+	return nil, ErrNotPolled
+}

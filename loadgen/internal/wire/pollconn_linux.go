@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -9,47 +10,38 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// pollConn is a TCP connection on a poller. To the transport it is a net.Conn
-// whose reads end with the head of an answer, so that what follows can be tapped.
+// pollConn is a TCP connection on a poller, for one exchange after another.
 type pollConn struct {
 	poller             *poller
 	local, remote      net.Addr
 	readable, writable chan struct{} // hold a token after an edge
 	closed             chan struct{}
 	last               atomic.Int64 // as of stampConn
-	// wrote is set by a write: the next data begins an answer's head.
-	wrote atomic.Bool
-	// writing is set while there is a write, whom alone a writable socket concerns.
+	hungup             atomic.Bool  // the other side has ended it
+	// writing is set while a write waits, whom alone a writable socket concerns.
 	writing atomic.Bool
 
 	// life guards the descriptor: it is closed when nobody uses it.
 	life sync.RWMutex
 	fd   int // -1 after the close
 
-	// tapped and its result are the poller's, under its lock.
-	tapped *tap
+	// tapped takes what the poller reads; whoever takes it out tells ended.
+	tapped atomic.Pointer[tap]
 	ended  chan error
 
 	// The rest belongs to the one reader that a connection has.
-	recv   receiver
-	head   headEnd
-	passed int    // bytes handed on since the head ended
-	held   []byte // read and not handed on
-	own    []byte // held's buffer
+	recv  receiver
+	held  []byte    // read and not handed on
+	since time.Time // idle
+	sent  uint64    // bytes
 }
 
-var (
-	_ net.Conn = (*pollConn)(nil)
-	_ stamper  = (*pollConn)(nil)
-	_ tappable = (*pollConn)(nil)
-)
-
-// errCut is what net/http says too when a body ends too early.
-var errCut = io.ErrUnexpectedEOF
+var _ stamper = (*pollConn)(nil)
 
 // adopt makes a connection of its own of c's socket; c is to be closed then.
 func (p *poller) adopt(c *net.TCPConn) (*pollConn, error) {
@@ -98,14 +90,7 @@ func (p *poller) add(c *pollConn) error {
 	return nil
 }
 
-func (c *pollConn) lastStamp() int64     { return c.last.Load() }
-func (c *pollConn) LocalAddr() net.Addr  { return c.local }
-func (c *pollConn) RemoteAddr() net.Addr { return c.remote }
-
-// Deadlines are not supported: the transport has none, and watchdogs close.
-func (c *pollConn) SetDeadline(time.Time) error      { return os.ErrNoDeadline }
-func (c *pollConn) SetReadDeadline(time.Time) error  { return os.ErrNoDeadline }
-func (c *pollConn) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline }
+func (c *pollConn) lastStamp() int64 { return c.last.Load() }
 
 func (c *pollConn) opError(op, call string, errno syscall.Errno) error {
 	return &net.OpError{Op: op, Net: "tcp", Source: c.local, Addr: c.remote, Err: os.NewSyscallError(call, errno)}
@@ -137,41 +122,103 @@ func (c *pollConn) Close() error {
 	return nil
 }
 
-// Write writes all of b. It may be called by one goroutine at a time.
-func (c *pollConn) Write(b []byte) (int, error) {
-	c.wrote.Store(true)
-	c.writing.Store(true)
+// errAnswered says that the answer ended while the request was being written.
+var errAnswered = errors.New("loadgen: answered before the request was written")
+
+// send writes all of b, unless ctx or the tap ends first.
+func (c *pollConn) send(ctx context.Context, b []byte) error {
 	defer c.writing.Store(false)
-	for done := 0; ; {
-		n, err := c.writeSome(b[done:])
-		if done += max(n, 0); err == nil && done == len(b) {
-			return done, nil
-		}
-		switch err {
-		case nil, unix.EINTR:
-		case unix.EAGAIN:
+	for len(b) > 0 {
+		n, errno := c.writeSome(b)
+		b, c.sent = b[n:], c.sent+uint64(n)
+		switch errno {
+		case 0, syscall.EINTR:
+		case syscall.EAGAIN:
+			if !c.writing.Swap(true) {
+				continue // once more: it may have become writable before it was told
+			}
 			select {
 			case <-c.writable:
 			case <-c.closed:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case err := <-c.ended:
+				c.ended <- err // for await
+				return errAnswered
 			}
-		case net.ErrClosed:
-			return done, c.closedError("write")
+		case syscall.EBADF:
+			return c.closedError("write")
 		default:
-			return done, c.opError("write", "write", err.(syscall.Errno))
+			return c.opError("write", "write", errno)
 		}
 	}
+	return nil
 }
 
-func (c *pollConn) writeSome(b []byte) (int, error) {
+// writeSome writes without telling the Go scheduler, as a receiver reads. EBADF
+// stands for a closed connection.
+func (c *pollConn) writeSome(b []byte) (int, syscall.Errno) {
 	c.life.RLock()
 	defer c.life.RUnlock()
 	if c.fd < 0 {
-		return 0, net.ErrClosed
+		return 0, syscall.EBADF
 	}
-	return unix.Write(c.fd, b)
+	n, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(c.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), 0
 }
 
-// Read reads what the socket has, up to the end of an answer's head.
+// usable says whether a connection that was idle is still open, with nothing to read.
+func (c *pollConn) usable() bool {
+	if !c.hungup.Load() && len(c.readable) == 0 {
+		return true
+	}
+	select {
+	case <-c.readable:
+	default:
+	}
+	var b [1]byte
+	_, _, errno, open := c.readSome(b[:])
+	return open && errno == syscall.EAGAIN
+}
+
+// unseen says that the other side, which has ended the connection, never took what was
+// sent after the first bytes: its kernel has not acknowledged any of that.
+func (c *pollConn) unseen(first uint64) bool {
+	c.life.RLock()
+	defer c.life.RUnlock()
+	if c.fd < 0 {
+		return false
+	}
+	info, err := unix.GetsockoptTCPInfo(c.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	// A kernel that does not count has not seen the earlier requests either. The count
+	// includes the connection's own first byte.
+	return err == nil && info.Bytes_acked >= first && info.Bytes_acked <= first+1
+}
+
+// listen has t take what comes from now on.
+func (c *pollConn) listen(t *tap) {
+	c.tapped.Store(t)
+	if c.hungup.Load() { // the poller had been told before, and may not have read it
+		c.untap(io.EOF)
+	}
+}
+
+// await waits for the end of a tap.
+func (c *pollConn) await(ctx context.Context) error {
+	select {
+	case err := <-c.ended:
+		return err
+	case <-ctx.Done():
+		c.Close()
+		<-c.ended
+		return context.Cause(ctx)
+	}
+}
+
+// Read reads what the socket has, where there is no tap.
 func (c *pollConn) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -179,7 +226,6 @@ func (c *pollConn) Read(b []byte) (int, error) {
 	if len(c.held) > 0 {
 		n := copy(b, c.held)
 		c.held = c.held[n:]
-		c.passed += n
 		return n, nil
 	}
 	for {
@@ -198,7 +244,7 @@ func (c *pollConn) Read(b []byte) (int, error) {
 			return 0, io.EOF
 		default:
 			c.last.Store(stamp)
-			return c.pass(b[:n]), nil
+			return n, nil
 		}
 	}
 }
@@ -211,51 +257,6 @@ func (c *pollConn) readSome(b []byte) (n int, stamp int64, errno syscall.Errno, 
 	}
 	n, stamp, errno = c.recv.read(uintptr(c.fd), b)
 	return n, stamp, errno, true
-}
-
-// pass holds back what follows an answer's head, and returns how much of b to hand
-// on now.
-func (c *pollConn) pass(b []byte) int {
-	if c.wrote.Swap(false) {
-		c.head, c.passed = headEnd{}, 0
-	}
-	if c.head.found {
-		c.passed += len(b)
-		return len(b)
-	}
-	n := c.head.scan(b)
-	c.own = append(c.own[:0], b[n:]...)
-	c.held = c.own
-	return n
-}
-
-func (c *pollConn) tap(t *tap) (ok bool, err error) {
-	if !c.head.found || c.passed > 0 || c.wrote.Load() {
-		return false, nil // of what follows the head, the transport has some already
-	}
-	if len(c.held) > 0 {
-		held := c.held
-		c.held = nil
-		if _, ended, err := t.take(held, c.last.Load()); ended {
-			if err == nil {
-				c.held = append([]byte("0\r\n\r\n"), t.rest...)
-			}
-			return true, err
-		}
-	}
-	p := c.poller
-	p.mu.Lock()
-	if c.fd < 0 {
-		p.mu.Unlock()
-		return true, c.closedError("read")
-	}
-	c.tapped = t
-	p.read(c, true) // what has come by now makes no edge
-	p.mu.Unlock()
-	if err := <-c.ended; err != errHandOver {
-		return true, err
-	}
-	return true, c.feed(t)
 }
 
 // errHandOver ends a tap on the poller so that the request's own goroutine goes on.
@@ -277,53 +278,19 @@ func (c *pollConn) feed(t *tap) error {
 		case errno != 0:
 			return c.opError("read", "recvmsg", errno)
 		case n == 0:
-			return errCut
+			return t.cut()
 		default:
 			c.last.Store(stamp)
 			if _, ended, err := t.take(buf[:n], stamp); ended {
-				c.holdRest(t, err)
 				return err
 			}
 		}
 	}
 }
 
-// holdRest keeps what the transport has to see of a body that the tap has read: its
-// end, and what follows.
-func (c *pollConn) holdRest(t *tap, err error) {
-	if err == nil {
-		c.held = append(append(c.own[:0], "0\r\n\r\n"...), t.rest...)
-	}
-}
-
-// untap ends the tap if there is one. The poller's lock is held.
+// untap ends the tap if there is one.
 func (c *pollConn) untap(err error) {
-	if c.tapped != nil {
-		c.tapped = nil
+	if c.tapped.Swap(nil) != nil {
 		c.ended <- err
 	}
-}
-
-// headEnd finds the end of an answer's head: the first empty line.
-type headEnd struct {
-	found bool
-	state int // of the bytes before: 1 after LF, 2 after LF CR
-}
-
-// scan returns how many bytes of b belong to the head.
-func (h *headEnd) scan(b []byte) int {
-	for i, c := range b {
-		switch {
-		case c == '\n' && h.state > 0:
-			h.found = true
-			return i + 1
-		case c == '\n':
-			h.state = 1
-		case c == '\r' && h.state == 1:
-			h.state = 2
-		default:
-			h.state = 0
-		}
-	}
-	return len(b)
 }

@@ -17,12 +17,12 @@ func TestPollConn(t *testing.T) {
 	}
 	defer ln.Close()
 	var conns Conns
-	dial := func() (net.Conn, net.Conn) {
+	dial := func() (*pollConn, net.Conn) {
 		raw, err := net.Dial("tcp", ln.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := conns.Adopt(raw, ModePolled)
+		c, err := conns.pollers.adopt(raw)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,11 +34,8 @@ func TestPollConn(t *testing.T) {
 		return c, peer
 	}
 	c, peer := dial()
-	if _, ok := c.(*pollConn); !ok {
-		t.Fatalf("%T", c)
-	}
 	big := strings.Repeat("0123456789", 1<<20)
-	go io.WriteString(c, big)
+	go c.send(t.Context(), []byte(big))
 	if got, err := io.ReadAll(io.LimitReader(peer, int64(len(big)))); err != nil || string(got) != big {
 		t.Errorf("written %d bytes, read %d: %v", len(big), len(got), err)
 	}
@@ -48,7 +45,7 @@ func TestPollConn(t *testing.T) {
 	}
 	time.AfterFunc(10*time.Millisecond, func() { c.Close() })
 	for {
-		if _, err = c.Write([]byte(big)); err != nil {
+		if err = c.send(t.Context(), []byte(big)); err != nil {
 			break
 		}
 	}
@@ -64,10 +61,11 @@ func TestPollConn(t *testing.T) {
 	if err := second.Close(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("second close: %v", err)
 	}
-	if third, _ := dial(); third != nil {
-		if _, ok := third.(*stampConn); !ok {
-			t.Errorf("closed pollers adopt: %T", third)
-		}
-		third.Close()
+	raw, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if third, err := conns.pollers.adopt(raw); !errors.Is(err, ErrNotPolled) {
+		t.Errorf("closed pollers adopt: %v, %v", third, err)
 	}
 }

@@ -1,7 +1,10 @@
 package wire
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -24,10 +27,11 @@ type Sink interface {
 // not be copied once in use, nor used by several goroutines at once.
 type Reader struct {
 	stamps stamps
-	conn   tappable // nil when the connection has no poller
 	buf    []byte
+	out    []byte // the request
 	tap    tap
 	polled bool
+	unseen bool
 }
 
 // maxDrain bounds what is read after a stream's terminator, so that the connection
@@ -38,8 +42,8 @@ const maxDrain = 64 << 10
 // is known. Nothing of it is earlier than earliest.
 func (r *Reader) Begin(clock *Clock, conn net.Conn, earliest int64) {
 	r.stamps = stamps{clock: clock, stamper: stamperOf(conn), prev: earliest}
-	r.conn, _ = conn.(tappable)
-	r.polled = false
+	r.polled, r.unseen = false, false
+	r.tap.head, r.tap.early = r.tap.head[:0], 0
 }
 
 // Stamp returns the time of the read that just returned, for bytes that did not
@@ -49,26 +53,19 @@ func (r *Reader) Stamp() (at, lag int64) { return r.stamps.read() }
 // Counts are those of the reads since Begin.
 func (r *Reader) Counts() Counts { return r.stamps.counts }
 
-// Polled says whether the last Stream came through the poller.
+// Begun says whether the last exchange brought any byte of an answer.
+func (r *Reader) Begun() bool { return len(r.tap.head) > 0 || r.tap.early > 0 }
+
+// Unseen says that the last exchange's request reached nobody: the other side had ended
+// the connection, which was a reused one, before it came.
+func (r *Reader) Unseen() bool { return r.unseen }
+
+// Polled says whether the last answer came through the poller.
 func (r *Reader) Polled() bool { return r.polled }
 
 // Stream reads an answer's body to its end, or until sink is done with it and the
 // rest is read away. It returns sink's error, or what cut the body off.
 func (r *Reader) Stream(resp *http.Response, sink Sink) error {
-	if r.conn != nil && resp.ProtoMajor == 1 && len(resp.TransferEncoding) == 1 && resp.TransferEncoding[0] == "chunked" {
-		r.tap.reset(&r.stamps, sink)
-		ok, err := r.conn.tap(&r.tap)
-		if r.tap.sink = nil; ok {
-			r.polled = true
-			if err == nil {
-				r.drain(resp.Body, nil) // net/http learns of the end, and keeps the connection
-			}
-			if r.tap.done {
-				return nil // what goes wrong after the terminator costs the connection alone
-			}
-			return err
-		}
-	}
 	if r.buf == nil {
 		r.buf = make([]byte, 8<<10)
 	}
@@ -106,29 +103,42 @@ func (r *Reader) drain(body io.Reader, err error) {
 	}
 }
 
-// tappable is a connection that can hand an answer's body to a tap as it comes,
-// without a goroutine that waits for each piece.
-type tappable interface {
-	// tap feeds t with the body of the answer whose head was read last, until t or
-	// the connection ends, and reports how. With ok false nothing was done, and the
-	// body has to be read from the answer. One call at a time.
-	tap(t *tap) (ok bool, err error)
-}
-
-// tap takes the chunked body of one event stream as it comes from the socket.
+// tap takes an answer as it comes from the socket: its head, and the chunked body of
+// one event stream.
 type tap struct {
 	stamps  *stamps
-	sink    Sink
+	call    Call
+	inHead  bool
+	head    []byte // and, of an answer that is not tapped, what followed
+	scan    headEnd
+	begun   bool // the first line is dealt with
+	text    bytes.Reader
+	lines   *bufio.Reader
+	early   int  // informational responses
+	close   bool // the connection ends with the answer
 	chunks  chunkedDecoder
 	done    bool   // the sink wants no more
 	drained int    // bytes since
 	quiet   int    // bytes since an event was completed
-	rest    []byte // what followed the body's end; valid within tappable.tap
+	rest    []byte // what followed the body's end; its length alone matters
 }
 
-func (t *tap) reset(s *stamps, sink Sink) {
+func (t *tap) reset(s *stamps, call Call) {
 	t.chunks.reset()
-	*t = tap{stamps: s, sink: sink, chunks: t.chunks}
+	*t = tap{stamps: s, call: call, inHead: true, head: t.head[:0], lines: t.lines, chunks: t.chunks}
+}
+
+// cut is the error of an answer that ends too early; net/http says the same.
+func (t *tap) cut() error {
+	switch {
+	case t.inHead && len(t.head) == 0 && t.early == 0:
+		return io.EOF
+	case t.inHead:
+		if _, err := t.response(t.head); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return fmt.Errorf("%w: %w", errHead, err)
+		}
+	}
+	return io.ErrUnexpectedEOF
 }
 
 // heavyEvent is the size from which on an event is too much work for the poller,
@@ -145,6 +155,13 @@ var errUndrained = errors.New("loadgen: too much data after the terminator")
 // and whose bytes it may change. It returns how many events it brought, and
 // whether it was the last piece.
 func (t *tap) take(b []byte, stamp int64) (events int, ended bool, err error) {
+	if t.inHead {
+		rest, err := t.takeHead(b, stamp)
+		if err != nil || t.inHead {
+			return 0, err != nil, err
+		}
+		b = rest
+	}
 	data, rest, ended, err := t.chunks.decode(b)
 	switch {
 	case len(data) == 0:
@@ -155,7 +172,7 @@ func (t *tap) take(b []byte, stamp int64) (events int, ended bool, err error) {
 	default:
 		at, lag := t.stamps.of(stamp)
 		var sinkErr error
-		if events, t.done, sinkErr = t.sink.Take(data, at, lag); sinkErr != nil {
+		if events, t.done, sinkErr = t.call.Take(data, at, lag); sinkErr != nil {
 			return events, true, sinkErr
 		}
 		if t.quiet += len(data); events > 0 {
@@ -164,7 +181,7 @@ func (t *tap) take(b []byte, stamp int64) (events int, ended bool, err error) {
 	}
 	if ended {
 		if t.rest = rest; !t.done {
-			t.sink.End(t.stamps.clock.Now())
+			t.call.End(t.stamps.clock.Now())
 		}
 	}
 	return events, ended || err != nil, err

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// TestRecorded plays what guard saw of two model servers and a job on an H100
+// (driver 580.159.04, -record): eight minutes of quiet at two requests a second
+// each, then a process that starts to multiply matrices, then the job, which
+// held a context all the time, doing the same. Nobody is named while it is
+// quiet, and only who does it is named after that, within ten seconds.
+func TestRecorded(t *testing.T) {
+	for _, c := range []struct {
+		file      string
+		mechanism sharing.Mechanism
+		process   string
+		on        [2]time.Duration // when they were switched on
+	}{
+		{"h100-time-slicing.jsonl.gz", sharing.MechanismTimeSlicing, "process 949", [2]time.Duration{480_190 * time.Millisecond, 504_160 * time.Millisecond}},
+		{"h100-mps.jsonl.gz", sharing.MechanismMPS, "process 935", [2]time.Duration{480_180 * time.Millisecond, 502_150 * time.Millisecond}},
+	} {
+		file, err := os.Open("testdata/" + c.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		text, err := gzip.NewReader(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		profiles, err := predict.NewProfiles()
+		if err != nil {
+			t.Fatal(err)
+		}
+		predictor := predict.NewPredictor()
+		g := newGuard(defaultRules(2*time.Second), []gpu{{Name: "H100", Mechanism: c.mechanism}}, []tenant{
+			{Name: "a/chat-3b", Kind: decision.KindOnlineInference, Holds: 0.4},
+			{Name: "b/chat-1b", Kind: decision.KindOnlineInference, Holds: 0.3},
+			{Name: "c/job", Kind: decision.KindBatch, Holds: 0.3},
+		}, profiles, &predictor)
+		named := map[string]time.Duration{}
+		judged := 0
+		for lines := bufio.NewScanner(text); lines.Scan(); {
+			var o observation
+			if err := json.Unmarshal(lines.Bytes(), &o); err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range g.step(o) {
+				if o.At < c.on[0] || p.Target != c.process && p.Target != "c/job" || o.At < c.on[1] && p.Target == "c/job" {
+					t.Errorf("%v at %v: %s %s: %q", c.mechanism, o.At, p.Action, p.Target, p.Evidence)
+				}
+				if _, twice := named[p.Target]; !twice {
+					named[p.Target] = o.At
+				}
+			}
+			if o.At < c.on[0] && !g.devices[0].blind {
+				judged++
+			}
+		}
+		for i, name := range []string{c.process, "c/job"} {
+			after := named[name] - c.on[i]
+			t.Logf("%v: %s is named after %v", c.mechanism, name, after)
+			if after <= 0 || after > 10*time.Second {
+				t.Errorf("%v: %s is named at %v, switched on at %v", c.mechanism, name, named[name], c.on[i])
+			}
+		}
+		if judged < 200 {
+			t.Errorf("%v: only %d windows of the quiet time could be judged", c.mechanism, judged)
+		}
+	}
+}

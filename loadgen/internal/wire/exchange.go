@@ -1,0 +1,140 @@
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Call is what an exchange tells of, beside its body.
+type Call interface {
+	Sink
+	// Fresh says that a connection must be a new one.
+	Fresh() bool
+	// Connected says that there is a connection, and how long it was idle, negative for a
+	// new one. The request is sent now.
+	Connected(idle time.Duration)
+	// Written says that the request was handed to the kernel as a whole.
+	Written()
+	// Head takes the head of a chunked answer, and says whether the Sink takes its body.
+	// It may be called on another goroutine than the others, as the Sink is.
+	Head(resp *http.Response, at int64) bool
+}
+
+// ErrNotPolled says that an exchange is one for net/http.
+var ErrNotPolled = errors.New("loadgen: no poller")
+
+// errNotTapped says that an answer is to be read in the usual way.
+var errNotTapped = errors.New("loadgen: not a stream")
+
+// errHead says that an answer's head cannot be used. Its text is net/http's.
+var errHead = errors.New("net/http: HTTP/1.x transport connection broken")
+
+// The bounds of an answer's head, and of the heads before it.
+const (
+	maxHead          = 1 << 20
+	maxInformational = 5
+)
+
+// takeHead takes a piece of an answer's head, and returns what follows it.
+func (t *tap) takeHead(b []byte, stamp int64) (rest []byte, err error) {
+	for {
+		n := t.scan.scan(b)
+		t.head = append(t.head, b[:n]...)
+		b = b[n:]
+		if err := t.firstLine(); err != nil {
+			return nil, err
+		}
+		if !t.scan.found {
+			if len(t.head) > maxHead {
+				return nil, fmt.Errorf("net/http: server response headers exceeded %d bytes; aborted", maxHead)
+			}
+			return nil, nil
+		}
+		resp, err := t.response(t.head)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errHead, err)
+		}
+		if resp.StatusCode/100 == 1 && resp.StatusCode != http.StatusSwitchingProtocols {
+			if t.early++; t.early > maxInformational {
+				return nil, fmt.Errorf("%w: net/http: too many 1xx informational responses", errHead)
+			}
+			t.head, t.scan, t.begun = t.head[:0], headEnd{}, false
+			continue
+		}
+		at, _ := t.stamps.of(stamp)
+		chunked := resp.ProtoMajor == 1 && len(resp.TransferEncoding) == 1 && resp.TransferEncoding[0] == "chunked"
+		if !chunked || !t.call.Head(resp, at) {
+			t.head = append(t.head, b...)
+			return nil, errNotTapped
+		}
+		t.inHead, t.close = false, resp.Close
+		return b, nil
+	}
+}
+
+// response reads a head.
+func (t *tap) response(head []byte) (*http.Response, error) {
+	t.text.Reset(head)
+	if t.lines == nil {
+		t.lines = bufio.NewReader(&t.text)
+	}
+	t.lines.Reset(&t.text)
+	return http.ReadResponse(t.lines, postRequest)
+}
+
+// firstLine looks at the first line as soon as it is there: what is not HTTP may never
+// come to the end of a head.
+func (t *tap) firstLine() error {
+	if t.begun || t.scan.found {
+		return nil
+	}
+	end := bytes.IndexByte(t.head, '\n')
+	if end < 0 {
+		return nil
+	}
+	t.begun = true
+	if _, err := t.response(append(bytes.Clone(t.head[:end+1]), '\n')); err != nil {
+		return fmt.Errorf("%w: %w", errHead, err)
+	}
+	return nil
+}
+
+var postRequest = &http.Request{Method: http.MethodPost}
+
+// headEnd finds the end of an answer's head: the first empty line.
+type headEnd struct {
+	found bool
+	state int // of the bytes before: 1 after LF, 2 after LF CR
+}
+
+// scan returns how many bytes of b belong to the head.
+func (h *headEnd) scan(b []byte) int {
+	at := 0
+	for at < len(b) {
+		c := b[at]
+		if h.state == 0 {
+			n := bytes.IndexByte(b[at:], '\n')
+			if n < 0 {
+				return len(b)
+			}
+			at += n + 1
+			h.state = 1
+			continue
+		}
+		at++
+		switch {
+		case c == '\n':
+			h.found = true
+			return at
+		case c == '\r' && h.state == 1:
+			h.state = 2
+		default:
+			h.state = 0
+		}
+	}
+	return len(b)
+}
