@@ -270,6 +270,57 @@ func TestParsePredictorOfAnotherVersion(t *testing.T) {
 	}
 }
 
+// An open loop of the seed that it was profiled with arrives as it did then; of
+// another seed, and of a handful of requests, it offers its rate.
+func TestSameSeedArrivesAlike(t *testing.T) {
+	neighbour := func(seed, requests int, method predict.Method) float64 {
+		t.Helper()
+		group := fourTenants(t)[:2]
+		open := *group[1].TimeSlicing
+		open.Load = predict.Load{Server: 1, Rate: 2, Prompt: 128, Output: 64, Seed: predict.Some(7)}
+		open.Requests, open.TokensPerS = predict.Some(requests), predict.Some(6*64.0) // three times the rate
+		load := open.Load
+		load.Seed = predict.Some(seed)
+		group[1] = predict.Solo{Server: group[1].Server, Load: load, TimeSlicing: &open}
+		p := predict.NewPredictor()
+		out, err := p.Predict(sharing.MechanismTimeSlicing, group, method)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, _ := out[0].Get(predict.MetricTPOTP50)
+		return v.Value
+	}
+	for _, method := range []predict.Method{predict.MethodSimulated, predict.MethodClosedForm} {
+		same, other, few := neighbour(7, 50, method), neighbour(8, 50, method), neighbour(7, 6, method)
+		if same < 1.1*other || few != other {
+			t.Errorf("%s: beside the same arrivals TPOT is %.2f, beside others %.2f, beside a handful %.2f", method, same, other, few)
+		}
+	}
+}
+
+// Work with an active thread percentage holds few SMs and reads as much: what it
+// reads slows others down.
+func TestCappedWorkStillReads(t *testing.T) {
+	beside := func(dram float64) float64 {
+		t.Helper()
+		group := fourTenants(t)[:2]
+		capped := *group[1].TimeSlicing
+		capped.Mechanism, capped.Server.SMPercent = sharing.MechanismMPS, predict.Some(10.0)
+		capped.SMFraction, capped.DRAMFraction, capped.GPUBusyFraction = predict.Some(0.05), predict.Some(dram), predict.Some(0.9)
+		group[1] = predict.Solo{Server: capped.Server, Load: capped.Load, MPS: &capped}
+		p := predict.NewPredictor()
+		out, err := p.Predict(sharing.MechanismMPS, group, predict.MethodClosedForm)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, _ := out[0].Get(predict.MetricTPOTP50)
+		return v.Value
+	}
+	if little, much := beside(0.02), beside(0.4); much < 1.15*little {
+		t.Errorf("TPOT is %.2f beside little reading and %.2f beside much", little, much)
+	}
+}
+
 // TestQuantumMatters: on a GPU whose quantum is twice the calibrated one, a
 // tenant falls out of its predicted interval.
 func TestQuantumMatters(t *testing.T) {

@@ -83,6 +83,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 	if err := t.readProfile(p, base); err != nil {
 		return err
 	}
+	t.repeatArrivals(s, base)
 	t.checkStep(base, s.Siblings)
 	if mechanism == sharing.MechanismMPS && base == s.TimeSlicing {
 		t.addMPSCost(p)
@@ -147,6 +148,15 @@ func (t *tenantModel) readProfile(p *Predictor, b *SoloProfile) error {
 	}
 	t.readSlots(b)
 	return nil
+}
+
+// repeatArrivals has an open loop offer what it offered alone where the seed is the
+// same: so are the arrivals then, which chance had come more or less often than the
+// rate says. Of a handful of requests that cannot be told.
+func (t *tenantModel) repeatArrivals(s *Solo, base *SoloProfile) {
+	if !t.closed && !base.Load.Seed.IsZero() && s.Load.Seed == base.Load.Seed && base.Requests.Or(0) >= 10 {
+		t.rate = t.alone[MetricTokensPerSecond] / 1e3 / float64(t.output)
+	}
 }
 
 // readSlots finds how many requests the server has in its batch at once.
@@ -374,7 +384,17 @@ func (t *tenantModel) splitSMs(p *Predictor, base *SoloProfile, s *Solo) {
 	most := min(maxSMShare, s.Server.SMPercent.Or(100)/100)
 	t.decodeSM = min(d*alone.gpu/t.gpu, most)
 	t.prefillSM = min(f*t.prefill/t.prefillGPU, most)
+	if dram, ok := base.DRAMFraction.Get(); ok && s.Server.SMPercent.Or(100) < 100 {
+		t.decodeSM = max(t.decodeSM, dramBlocking*dram/base.GPUBusyFraction.Or(1))
+	}
 }
+
+// dramBlocking is the share of the SMs that work with an active thread percentage
+// holds up at least, for the share of the memory bandwidth that it takes while it
+// runs: fewer SMs read hardly less, and others wait for the memory. 0.6 to 0.9
+// predict the rows with percentages alike that were measured before h200-mixes-4,
+// and those.
+const dramBlocking = 0.8
 
 // duty is the share of time in which decode is on the GPU, and in which a
 // prefill runs.

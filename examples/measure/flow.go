@@ -370,7 +370,7 @@ func (f *planFlow) serverOf(m sharing.Mechanism, l *colocation.Load) predict.Ser
 
 func (f *planFlow) loadOf(l *colocation.Load) predict.Load {
 	_, i := f.plan.ServerOf(l)
-	return predict.Load{Server: i, Concurrency: l.Concurrency, Rate: l.Rate, Prompt: l.Prompt, Output: l.Output}
+	return predict.Load{Server: i, Concurrency: l.Concurrency, Rate: l.Rate, Prompt: l.Prompt, Output: l.Output, Seed: predict.Some(f.plan.Seed)}
 }
 
 // profiles are the runs alone so far, as a Predictor takes them, and their
