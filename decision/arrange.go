@@ -9,10 +9,11 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 )
 
-// Workloads are arranged a few at a time: all ways to divide a few among pools
-// and mechanisms are compared, beside what stands already.
+// Up to scarceTogether workloads are arranged together, more of them a few at a
+// time: all ways to divide those among pools and mechanisms are compared, beside
+// what stands already.
 const (
-	fewWorkloads = 5 // together, in fleets up to
+	fewWorkloads = 3 // together, in fleets up to
 	fewUpTo      = 40
 	pairsUpTo    = 200
 	mostCompared = 14 // choices of a workload that are compared, cheapest first
@@ -42,6 +43,8 @@ func (pl *planner) arrange() error {
 	order := pl.order()
 	few := 1
 	switch n := len(order); {
+	case n <= scarceTogether:
+		few = n
 	case n <= fewUpTo:
 		few = fewWorkloads
 	case n <= pairsUpTo:
@@ -56,9 +59,8 @@ func (pl *planner) arrange() error {
 				return err
 			}
 		}
-		if len(order) > few && len(order) <= scarceTogether && pl.short() {
-			pl.clear()
-			if err := pl.settle(order); err != nil {
+		if len(order) <= improvedUpTo && (len(order) > few || len(pl.lacking()) > 0 && !pl.exact()) {
+			if err := pl.improve(); err != nil {
 				return err
 			}
 		}
@@ -92,14 +94,15 @@ func (pl *planner) clear() {
 	pl.groups = map[groupKey]*group{}
 }
 
-// short says whether any replica has no place.
-func (pl *planner) short() bool {
-	for w, cw := range pl.workloads {
-		if pl.placed[w] < cw.workload.replicas() {
-			return true
+// exact says whether settle compares every way to place all workloads.
+func (pl *planner) exact() bool {
+	points := 1
+	for _, cw := range pl.workloads {
+		if points *= cw.workload.replicas() + 1; points > mostPoints {
+			return false
 		}
 	}
-	return false
+	return len(pl.workloads) <= scarceTogether
 }
 
 func (pl *planner) order() []int {

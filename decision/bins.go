@@ -36,4 +36,10 @@ type sliced struct {
 	members []member // in the order of the layout's instances where replicas are 1
 }
 
-func (g *group) gpus() int { return g.whole + len(g.bins) + len(g.sliced) }
+// gpus is how many GPUs the group has; of nil none.
+func (g *group) gpus() int {
+	if g == nil {
+		return 0
+	}
+	return g.whole + len(g.bins) + len(g.sliced)
+}

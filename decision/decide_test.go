@@ -151,8 +151,9 @@ func randomFleet(rng *rand.Rand, pools, workloads int) *Fleet {
 
 // TestOrderDoesNotMatter: a shuffled fleet gives the same bytes.
 func TestOrderDoesNotMatter(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range 20 {
+	for range 8 {
 		f := randomFleet(rng, 4, 12)
 		var want bytes.Buffer
 		if err := decide(t, f).WriteJSON(&want); err != nil {
@@ -174,8 +175,9 @@ func TestOrderDoesNotMatter(t *testing.T) {
 
 // TestPlansHold checks what every plan promises, on random fleets.
 func TestPlansHold(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 4))
-	for range 150 {
+	for range 60 {
 		f := randomFleet(rng, 1+rng.IntN(4), 1+rng.IntN(25))
 		r := decide(t, f)
 		workloads := map[string]*Workload{}

@@ -3,6 +3,7 @@ package decision
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -180,11 +181,8 @@ func runShort(rng *rand.Rand, f *Fleet) {
 // TestAskingMoreNeverLooksBetter: no change that asks for more or offers less
 // places more replicas, or as many for less, whether all find room or not.
 func TestAskingMoreNeverLooksBetter(t *testing.T) {
-	names := make([]string, 0, len(worsen))
-	for name := range worsen {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	t.Parallel()
+	names := slices.Sorted(maps.Keys(worsen))
 	rng := rand.New(rand.NewPCG(31, 32))
 	changed := map[string]int{}
 	short := 0
@@ -227,6 +225,45 @@ func TestAskingMoreNeverLooksBetter(t *testing.T) {
 	}
 }
 
+// TestLargerFleetsToo: fleets of ten to twenty workloads, most of which run short
+// of GPUs, are searched and not compared in full; nothing found here looks better
+// for asking more.
+func TestLargerFleetsToo(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(37, 38))
+	changed, short := 0, 0
+	for i := range 6 {
+		f := smallFleet(rng)
+		for n := 10 + rng.IntN(11); len(f.Workloads) < n; {
+			w := smallFleet(rng).Workloads[0]
+			w.Name = fmt.Sprintf("w%d", len(f.Workloads))
+			f.Workloads = append(f.Workloads, w)
+		}
+		for p := range f.Pools {
+			f.Pools[p].Count = 2 + rng.IntN(7)
+		}
+		before := decide(t, f)
+		placed, monthly := outcomeOf(t, before)
+		if slices.ContainsFunc(before.Decisions, func(d Decision) bool { return d.Unplaced > 0 }) {
+			short++
+		}
+		for k, name := range slices.Sorted(maps.Keys(worsen)) {
+			g := clone(f)
+			if k%2 != i%2 || !worsen[name](rng, g) {
+				continue
+			}
+			changed++
+			after := decide(t, g)
+			if p, m := outcomeOf(t, after); p > placed || p == placed && m < monthly-0.01 {
+				t.Errorf("%s: %d replicas for %.2f become %d for %.2f\n%sbecomes\n%s", name, placed, monthly, p, m, shown(f, before), shown(g, after))
+			}
+		}
+	}
+	if changed < 20 || short < 4 {
+		t.Errorf("%d changes, GPUs ran short in %d fleets", changed, short)
+	}
+}
+
 // TestStricterIsolationFindsNoMoreRoom is a fleet in which asking for isolation
 // once led the search to a way that it had left out.
 func TestStricterIsolationFindsNoMoreRoom(t *testing.T) {
@@ -254,6 +291,7 @@ workloads:
 // TestAnUnknownNeverDecides: what was provisional stays so, or finds no place,
 // when the input says less of it.
 func TestAnUnknownNeverDecides(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(33, 34))
 	provisional := 0
 	for range 40 {
@@ -286,6 +324,7 @@ func TestAnUnknownNeverDecides(t *testing.T) {
 // TestNamesAndOrderChangeNothing: the answers of renamed workloads in another
 // order are the same answers.
 func TestNamesAndOrderChangeNothing(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(35, 36))
 	for range 80 {
 		f := smallFleet(rng)

@@ -36,7 +36,7 @@ func (pl *planner) pack(key groupKey, base *group, who []member) packed {
 				return packed{err: err}
 			}
 		}
-		if len(g.sliced) <= 64 {
+		if len(g.sliced) <= 64 && len(g.sliced) > g.leastSliced() {
 			if gpus, _, err := g.exact(g.pieces()); err != nil {
 				return packed{err: err}
 			} else if len(gpus) < len(g.sliced) {

@@ -8,6 +8,7 @@ import (
 // TestManyTenants keeps what is worked out per pair of tenants from coming
 // back: 20,000 tenants would be 400 million pairs.
 func TestManyTenants(t *testing.T) {
+	t.Parallel()
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L40S", Count: 30_000}}}
 	for i := range 20_000 {
 		w := online

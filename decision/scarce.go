@@ -22,7 +22,7 @@ const (
 // In a fleet of few workloads (scarceTogether) and replicas (mostPoints) every
 // division is compared: what asks for more, or offers less, never finds more
 // room. Beyond that numbers of replicas are compared in steps, and workloads a
-// few at a time, which promises nothing.
+// few at a time, which promises nothing; improve makes the best of it.
 func (pl *planner) settle(ws []int) error {
 	counts := make([][]int, len(ws))
 	for i, w := range ws {
@@ -124,8 +124,8 @@ func (g *grid) most(all []*spread) *spread {
 }
 
 // inPart places more replicas of a workload than have their place, on the choice
-// that takes most of them, the cheapest among equals; and keeps how many GPUs all
-// would take.
+// that takes most of them, at the least cost among equals; and keeps how many GPUs
+// all would take.
 func (pl *planner) inPart(w int) error {
 	replicas := pl.workloads[w].workload.replicas()
 	if pl.placed[w] == replicas {
@@ -134,38 +134,53 @@ func (pl *planner) inPart(w int) error {
 	restore := pl.lift(w)
 	var best *choice
 	var bestPack packed
-	most := pl.placed[w]
+	most, least := pl.placed[w], 0.0
 	for i := range pl.choices[w] {
 		c := &pl.choices[w][i]
 		if !pl.open(w, c) {
 			continue
 		}
 		key := groupKey{c.pool, c.mechanism}
-		others := 0
+		base := pl.groups[key]
+		others := -base.gpus()
 		for k, g := range pl.groups {
-			if k.pool == c.pool && k != key {
+			if k.pool == c.pool {
 				others += g.gpus()
 			}
 		}
-		low, high := most, replicas
-		for low < high {
-			n := (low + high + 1) / 2
-			pk := pl.pack(key, pl.groups[key], []member{{w, n}})
-			if pk.err != nil {
-				return pk.err
+		room := pl.pools[c.pool].pool.Count - others
+		fit := func(n int) (packed, bool) {
+			pk := pl.pack(key, base, []member{{w, n}})
+			return pk, pk.err == nil && pk.gpus <= room
+		}
+		full, fits := fit(replicas)
+		if full.err != nil {
+			return full.err
+		}
+		pk, n := full, replicas
+		if !fits {
+			if pl.full[w] == nil {
+				pl.full[w] = map[banKey]int{}
 			}
-			if others+pk.gpus <= pl.pools[c.pool].pool.Count {
-				low = n
-				best, bestPack, most = c, pk, n
-			} else {
-				high = n - 1
+			pl.full[w][banKey{w, c.pool, c.mechanism}] = others + full.gpus
+			for low, high := max(most, 1)-1, replicas-1; ; {
+				if n = high; low >= high {
+					break
+				}
+				mid := (low + high + 1) / 2
+				if tried, ok := fit(mid); ok {
+					low, pk = mid, tried
+				} else {
+					high = mid - 1
+				}
+			}
+			if n == 0 || n < most || pk.gpus > room {
+				continue
 			}
 		}
-		if pl.full[w] == nil {
-			pl.full[w] = map[banKey]int{}
-		}
-		if pk := pl.pack(key, pl.groups[key], []member{{w, replicas}}); pk.err == nil && others+pk.gpus > pl.pools[c.pool].pool.Count {
-			pl.full[w][banKey{w, c.pool, c.mechanism}] = others + pk.gpus
+		added := pl.added(c, base, pk.group)
+		if best == nil && n > most || best != nil && (n > most || n == most && cheaper(added, least)) {
+			best, bestPack, most, least = c, pk, n, added
 		}
 	}
 	if best == nil {
@@ -175,6 +190,13 @@ func (pl *planner) inPart(w int) error {
 	pl.chosen[w], pl.placed[w] = best, most
 	pl.groups[groupKey{best.pool, best.mechanism}] = bestPack.group
 	return nil
+}
+
+// added is what it costs to put a group in the place of another of its pool.
+func (pl *planner) added(c *choice, before, after *group) float64 {
+	used, spot := pl.used(c.pool)
+	now, spotNow := used+after.gpus()-before.gpus(), spot+pl.spotGPUs(after)-pl.spotGPUs(before)
+	return pl.costOfGPUs(c.pool, now, spotNow) - pl.costOfGPUs(c.pool, used, spot)
 }
 
 // lift takes a workload from the GPUs where it stands, until it is put back.

@@ -328,6 +328,9 @@ func (pl *planner) worst(w int, c *choice) prospects {
 // strain is how close an outcome comes to a demand's limits: 1 = at one.
 func strain(d *predict.Tenant, o *predict.Prospect) float64 {
 	s := o.Busy.High
+	if !d.Online && d.Serving == nil && d.Limits == [predict.LatencyCount]float64{} {
+		s = predict.KeepsRate / max(1e-9, o.Rate.Low)
+	}
 	for k, limit := range d.Limits {
 		if limit > 0 {
 			s = max(s, o.P99[k].High/limit)

@@ -85,6 +85,17 @@ func (s *sliced) add(m *mig.Model, p *mig.Profile, who member) (bool, error) {
 	return true, nil
 }
 
+// leastSliced is how many GPUs the group's instances take at the least.
+func (g *group) leastSliced() int {
+	units := 0
+	for i := range g.sliced {
+		for _, in := range g.sliced[i].layout.Instances {
+			units += in.Size
+		}
+	}
+	return (units + g.model().Units - 1) / g.model().Units
+}
+
 // repackSlices packs the instances exactly, now that all are known, and keeps
 // the proven lower bound.
 func (g *group) repackSlices() error {

@@ -45,7 +45,7 @@ func requestBody(t *Tenant, p *Prompt) ([]byte, error) {
 	case t.API == APIChat && p.Messages != nil:
 		add("messages", p.Messages)
 	case t.API == APIChat:
-		add("messages", []Message{{Role: "user", Content: p.Text}})
+		addRaw("messages", string(append(appendString([]byte(`[{"role":"user","content":`), p.Text), "}]"...)))
 	case p.Messages != nil:
 		return nil, fmt.Errorf("%w: messages under the completions API; give its text", ErrPrompt)
 	default:

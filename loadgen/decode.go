@@ -35,10 +35,17 @@ func (d *delta) visible() bool { return d.text != "" || d.tool }
 // decodeDelta reads an event's data, or the body of an answer in one piece. Text and
 // reasoning of several choices are joined.
 func decodeDelta(data []byte) (delta, error) {
-	if d, ok := scanDelta(data); ok {
-		return d, nil
+	d, _, err := decodeAt(data)
+	return d, err
+}
+
+// decodeAt is decodeDelta, with the place of the texts where that is known.
+func decodeAt(data []byte) (delta, textPlace, error) {
+	if d, at, ok := scanDelta(data); ok {
+		return d, at, nil
 	}
-	return decodeJSON(data)
+	d, err := decodeJSON(data)
+	return d, textPlace{}, err
 }
 
 // decodeJSON is decodeDelta by encoding/json.
@@ -148,14 +155,21 @@ func (t *template) match(data []byte) (raw []byte, ok bool) {
 // sentinel stands for the text when a template is tried out. It needs no escapes.
 const sentinel = "\x7ftemplate\x7f"
 
-// learn makes a template of an event and its decoded form if the event carries
-// one text and nothing else.
-func (t *template) learn(data []byte, d *delta) {
+// learn makes a template of an event, its decoded form and the place of its texts, if
+// the event carries one text and nothing else.
+func (t *template) learn(data []byte, d *delta, at textPlace) {
 	if t.misses++; t.misses > maxTemplateMisses {
 		t.ready = false
 		return
 	}
 	if (d.text == "") == (d.reasoning == "") || d.tool || d.finish != "" || d.hasUsage || d.failure != "" {
+		return
+	}
+	if at.count == 1 {
+		t.set(data, at.start, at.end, d)
+		return
+	}
+	if at.count > 1 {
 		return
 	}
 	names := []string{`"content"`, `"text"`}
@@ -185,12 +199,16 @@ func (t *template) learn(data []byte, d *delta) {
 			if got, err := decodeDelta(trial); err != nil || got != want {
 				continue
 			}
-			t.prefix = append(t.prefix[:0], data[:start]...)
-			t.suffix = append(t.suffix[:0], data[end:]...)
-			t.reasoning, t.ready = d.reasoning != "", true
+			t.set(data, start, end, d)
 			return
 		}
 	}
+}
+
+func (t *template) set(data []byte, start, end int, d *delta) {
+	t.prefix = append(t.prefix[:0], data[:start]...)
+	t.suffix = append(t.suffix[:0], data[end:]...)
+	t.reasoning, t.ready = d.reasoning != "", true
 }
 
 // stringAfterColon finds the inside of the JSON string that follows a colon at i.

@@ -71,7 +71,7 @@ func TestScan(t *testing.T) {
 		`{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":"","reasoning_content":null},"logprobs":null,"finish_reason":"length","stop_reason":null}]}`,
 		`{"id":"c","choices":[{"index":0,"text":" é","logprobs":{"token_logprobs":[-0.25]},"finish_reason":null}],"usage":null}`,
 	} {
-		d, ok := scanDelta([]byte(in))
+		d, _, ok := scanDelta([]byte(in))
 		if want, err := decodeJSON([]byte(in)); !ok || err != nil || d != want {
 			t.Errorf("%s: %+v, %v, want %+v, %v", in, d, ok, want, err)
 		}
@@ -83,11 +83,11 @@ func chunkWith(text string) string { return strings.Replace(chatChunk, "%", text
 func TestTemplate(t *testing.T) {
 	var tm template
 	first := []byte(chunkWith(`" hello"`))
-	d, err := decodeDelta(first)
+	d, place, err := decodeAt(first)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tm.learn(first, &d)
+	tm.learn(first, &d, place)
 	if !tm.ready {
 		t.Fatal("not learned")
 	}
@@ -137,12 +137,12 @@ func FuzzTemplate(f *testing.F) {
 	f.Add([]byte(`{"choices":[{"delta":{"content":"a","content":"b"}}]}`), []byte(`{"choices":[{"delta":{"content":"c","content":"b"}}]}`))
 	f.Add([]byte(`{"choices":[{"delta":{"reasoning":"a"}}]}`), []byte(`{"choices":[{"delta":{"reasoning":"\\"}}]}`))
 	f.Fuzz(func(t *testing.T, first, second []byte) {
-		d, err := decodeDelta(first)
+		d, place, err := decodeAt(first)
 		if err != nil {
 			return
 		}
 		var tm template
-		tm.learn(first, &d)
+		tm.learn(first, &d, place)
 		raw, ok := tm.match(second)
 		if !ok {
 			return
@@ -174,7 +174,7 @@ func FuzzDecodeDelta(f *testing.F) {
 		if err == nil && !json.Valid(data) {
 			t.Error("accepted what is not JSON")
 		}
-		if d, ok := scanDelta(data); ok {
+		if d, _, ok := scanDelta(data); ok {
 			if want, err := decodeJSON(data); err != nil || d != want {
 				t.Errorf("scanned %+v, encoding/json says %+v, %v", d, want, err)
 			}
@@ -205,13 +205,13 @@ func FuzzRecordJSON(f *testing.F) {
 
 func BenchmarkTemplate(b *testing.B) {
 	data := []byte(chunkWith(`" hello"`))
-	d, err := decodeDelta(data)
+	d, place, err := decodeAt(data)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Run("template", func(b *testing.B) {
 		var tm template
-		tm.learn(data, &d)
+		tm.learn(data, &d, place)
 		b.ReportAllocs()
 		for b.Loop() {
 			if _, ok := tm.match(data); !ok {

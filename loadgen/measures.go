@@ -73,7 +73,7 @@ func (c *collector) measures(stallFactor float64, slo *RequestSLO) Measures {
 	if slo != nil && !slo.IsZero() && m.Counts.Total > 0 {
 		m.Goodput = &Goodput{
 			SLO: SLOFigures{TTFT: millis(slo.TTFT), TPOT: millis(slo.TPOT), E2E: millis(slo.E2E), Stall: millis(slo.Stall)},
-			Met: c.met, Unknown: c.metUnknown,
+			Of:  m.Counts.Total, Met: c.met, Unknown: c.metUnknown,
 		}
 	}
 	m.rates()

@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -159,20 +160,30 @@ func (m *Measures) add(o *Measures) {
 			m.ITLBasis = "mixed"
 		}
 	}
-	if o.Goodput != nil {
-		if m.Goodput == nil {
-			m.Goodput = &Goodput{SLO: o.Goodput.SLO}
-		}
-		m.Goodput.Met += o.Goodput.Met
-		m.Goodput.Unknown += o.Goodput.Unknown
+	m.addGoodput(o)
+}
+
+// addGoodput adds another's goodput; rates come later.
+func (m *Measures) addGoodput(o *Measures) {
+	if o.Goodput == nil {
+		return
 	}
+	if m.Goodput == nil {
+		m.Goodput = &Goodput{SLO: o.Goodput.SLO}
+	}
+	if m.Goodput.SLO != o.Goodput.SLO {
+		m.Goodput.SLO = SLOFigures{}
+	}
+	m.Goodput.Of += cmp.Or(o.Goodput.Of, o.Counts.Total) // older summaries do not say
+	m.Goodput.Met += o.Goodput.Met
+	m.Goodput.Unknown += o.Goodput.Unknown
 }
 
 // rates computes what follows from counts and duration.
 func (m *Measures) rates() {
 	m.PromptCache.rate()
-	if g := m.Goodput; g != nil && g.Unknown == 0 && m.Counts.Total > 0 {
-		g.Fraction = optional.Of(float64(g.Met) / float64(m.Counts.Total))
+	if g := m.Goodput; g != nil && g.Unknown == 0 && g.Of > 0 {
+		g.Fraction = optional.Of(float64(g.Met) / float64(g.Of))
 	}
 	if m.DurationS <= 0 {
 		return

@@ -268,6 +268,12 @@ func (r *runner) result(complete bool) (*Result, error) {
 		}
 	}
 	sum.Measures = total.measures(r.plan.StallFactor, nil)
+	for i := range sum.Tenants {
+		if t := &sum.Tenants[i]; !t.Probe {
+			sum.addGoodput(&t.Measures)
+		}
+	}
+	sum.rates()
 	from, to := total.interval()
 	w := r.plan.window()
 	sum.Window = WindowSummary{FromNS: from, ToNS: to, Cut: w.From > 0 || w.To > 0}

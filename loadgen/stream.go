@@ -123,7 +123,7 @@ func (s *stream) event(name, data []byte, at int64) error {
 	if len(data) == 0 {
 		return nil // some servers keep the connection alive with empty events
 	}
-	d, err := decodeDelta(data)
+	d, place, err := decodeAt(data)
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, serverText(data))
 	}
@@ -141,7 +141,7 @@ func (s *stream) event(name, data []byte, at int64) error {
 			s.collect(d.reasoning, true)
 		}
 		s.content(at, running, d.visible())
-		s.template.learn(data, &d)
+		s.template.learn(data, &d, place)
 	}
 	s.seen |= d.seen
 	s.finished |= d.finished

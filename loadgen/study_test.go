@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/loadgen/report"
@@ -146,7 +147,7 @@ func TestMergeWorkers(t *testing.T) {
 		t.Error(diff)
 	}
 	if m.Workers != 3 || m.OutputTokens != whole.OutputTokens || m.TTFT.P99 != whole.TTFT.P99 || m.ChunkGap.Count != whole.ChunkGap.Count ||
-		m.Tenants[0].Goodput.Met != whole.Tenants[0].Goodput.Met || math.Abs(m.DurationS-whole.DurationS) > 0.2 ||
+		m.Tenants[0].Goodput.Met != whole.Tenants[0].Goodput.Met || m.Goodput == nil || *m.Goodput != *m.Tenants[0].Goodput || math.Abs(m.DurationS-whole.DurationS) > 0.2 ||
 		!math.IsInf(float64(m.TTFTFailuresInfinite.P90), 1) {
 		t.Errorf("merged %+v\nwhole %+v", m.Measures, whole.Measures)
 	}
@@ -238,4 +239,44 @@ func TestArtifactsGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Check(t, "testdata/summary.json", append(b, '\n'))
+}
+
+// TestTotalGoodput: the totals' goodput is over the tenants that have an SLO, each by
+// its own; a tenant without one is not one that kept none, and a probe is not counted.
+func TestTotalGoodput(t *testing.T) {
+	const kept, missed = time.Hour, time.Nanosecond
+	run := func(slos ...time.Duration) *loadgen.Summary {
+		t.Helper()
+		res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: ms, Interval: ms, Tokens: 3}), func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
+			one := p.Tenants[0]
+			p.Tenants = nil
+			for i, slo := range slos {
+				one.Name, one.Requests, one.SLO.TTFT, one.Probe = string(rune('a'+i)), 10*(i+1), slo, i == 3
+				one.Prompts = loadgen.Texts("x", "y", "z")
+				p.Tenants = append(p.Tenants, one)
+			}
+		})
+		return &res.Summary
+	}
+	for _, c := range []struct {
+		name string
+		slos []time.Duration
+		want *loadgen.Goodput
+	}{
+		{"none", []time.Duration{0, 0}, nil},
+		{"one of two", []time.Duration{kept, 0}, &loadgen.Goodput{SLO: loadgen.SLOFigures{TTFT: 3600e3}, Of: 10, Met: 10, Fraction: optional.Of(1.0)}},
+		{"different", []time.Duration{kept, missed, 0, kept}, &loadgen.Goodput{Of: 30, Met: 10, Fraction: optional.Of(1.0 / 3)}},
+	} {
+		s := run(c.slos...)
+		got := s.Goodput
+		if c.want != nil && got != nil {
+			if per, ok := got.PerS.Get(); !ok || math.Abs(per-float64(got.Met)/s.DurationS) > 1e-9 {
+				t.Errorf("%s: %v requests/s", c.name, got.PerS)
+			}
+			c.want.PerS = got.PerS
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", c.name, diff)
+		}
+	}
 }

@@ -105,13 +105,17 @@ type Stall struct {
 }
 
 // Goodput counts the requests that keep a tenant's SLO.
+//
+// In the figures of all tenants together it counts the requests of those that have an
+// SLO, each by its own, and is absent without any.
 type Goodput struct {
-	SLO SLOFigures `json:"slo"`
-	Met int64      `json:"met"` // known to have kept it
+	SLO SLOFigures `json:"slo,omitzero"` // absent where tenants' differ
+	Of  int64      `json:"of"`           // requests of the window that have an SLO
+	Met int64      `json:"met"`          // known to have kept it
 	// Unknown counts the ok requests that cannot show what the SLO bounds. With any
 	// of them there are no shares.
 	Unknown  int64             `json:"unknown,omitempty"`
-	Fraction Optional[float64] `json:"fraction,omitzero"` // of all requests of the window
+	Fraction Optional[float64] `json:"fraction,omitzero"` // of Of
 	PerS     Optional[float64] `json:"requests_per_s,omitzero"`
 }
 
@@ -165,7 +169,7 @@ type Measures struct {
 	E2EFailuresInfinite  WithFailures `json:"e2e_ms_failures_infinite"`
 
 	Stall   *Stall   `json:"stall,omitempty"`   // absent without gaps
-	Goodput *Goodput `json:"goodput,omitempty"` // absent without an SLO, and in totals
+	Goodput *Goodput `json:"goodput,omitempty"` // absent without an SLO
 }
 
 // TenantSummary is one tenant's part of a summary.

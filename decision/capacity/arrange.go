@@ -27,15 +27,15 @@ func (s *search) arrange(ctx context.Context, c *candidate) ([]Arrangement, erro
 		return out, err
 	}
 	parts, _ := s.plan.parts(c.kind)
-	for _, g := range s.gpus {
-		if g == c.gpu() {
+	for _, at := range s.divisions(parts) {
+		if c.on(at) {
 			continue
 		}
 		var beat *candidate
 		if safe != nil {
 			beat = &safe.found
 		}
-		other, err := s.on(ctx, c.kind, parts, g, beat)
+		other, err := s.on(ctx, c.kind, parts, at, beat)
 		var unfit *unfitError
 		switch {
 		case errors.As(err, &unfit) || err == nil && (other == nil || !other.kept):
@@ -63,6 +63,31 @@ func (s *search) arrange(ctx context.Context, c *candidate) ([]Arrangement, erro
 	return out, nil
 }
 
+// mostDivisions bounds the ways to put parts on kinds of GPU that are looked at.
+const mostDivisions = 16
+
+// divisions are the ways to put parts on kinds of GPU: each on any of them, or where
+// that makes too many, all on one.
+func (s *search) divisions(parts []part) [][]*gpu {
+	all := [][]*gpu{nil}
+	for range parts {
+		var next [][]*gpu
+		for _, at := range all {
+			for _, g := range s.gpus {
+				next = append(next, append(slices.Clone(at), g))
+			}
+		}
+		if all = next; len(all) > mostDivisions {
+			all = nil
+			for _, g := range s.gpus {
+				all = append(all, slices.Repeat([]*gpu{g}, len(parts)))
+			}
+			return all
+		}
+	}
+	return all
+}
+
 // secure gives an arrangement more GPUs until it is known to keep the objectives; nil
 // when that takes too many, or as much money as below costs.
 func (s *search) secure(ctx context.Context, a *Arrangement, below *Arrangement) (*Arrangement, error) {
@@ -75,7 +100,7 @@ func (s *search) secure(ctx context.Context, a *Arrangement, below *Arrangement)
 		p := s.partOf(&c, s.judge(highest(s.seen(report, routes))).tenant)
 		p.n = max(p.n+1, int(float64(p.n)*1.2))
 		price, err := c.perHour()
-		if err != nil || c.gpus() > c.gpu().Most || c.gpus() > 4*a.GPUs || below != nil && price.Micros() >= below.CostPerHour.Micros() {
+		if err != nil || p.n > p.layout.gpu.Most || c.gpus() > 4*a.GPUs || below != nil && price.Micros() >= below.CostPerHour.Micros() {
 			return nil, err
 		}
 		if report, routes, err = s.foresee(ctx, &c); err != nil {
@@ -129,7 +154,7 @@ func (s *search) partOf(c *candidate, tenant int) *placed {
 func (s *search) foresee(ctx context.Context, c *candidate) (*predict.Report, map[int]route, error) {
 	s.plays++
 	if s.plan.Progress != nil {
-		s.plan.Progress(Progress{Load: s.load, Kind: c.kind, GPU: c.gpu().Name, GPUs: c.gpus(), Plays: s.plays})
+		s.plan.Progress(Progress{Load: s.load, Kind: c.kind, GPU: c.gpuName(), GPUs: c.gpus(), Plays: s.plays})
 	}
 	cluster, routes := s.cluster(c)
 	report, err := cluster.Foresee(ctx, s.traffic.requests(routes, s.load))
@@ -149,7 +174,7 @@ func (s *search) described(ctx context.Context, c *candidate, report *predict.Re
 	j := s.judge(seen)
 	l := &c.parts[0].layout
 	a := Arrangement{
-		Kind: c.kind, Mechanism: c.kind.Mechanism(), GPU: c.gpu().Name, GPUs: c.gpus(), CopiesPerGPU: l.copies, Router: c.router.String(), Division: l.describe(),
+		Kind: c.kind, Mechanism: c.kind.Mechanism(), GPU: c.gpuName(), GPUs: c.gpus(), CopiesPerGPU: l.copies, Router: c.router.String(), Division: c.division(),
 		Verdict: j.verdict, Predicted: map[string]predict.Interval{}, Basis: basisOf(c.servers()), found: *c, report: report, routes: routes, search: s,
 	}
 	if c.replicas() < 2 {
@@ -242,7 +267,7 @@ func (s *search) settle(c *candidate, j judgement) string {
 	t := &s.plan.Tenants[max(j.tenant, 0)]
 	own := s.traffic.tenants[max(j.tenant, 0)]
 	return fmt.Sprintf("run %s at %.3g requests/s (%.0f tokens in, %.0f out) on one GPU of this arrangement (%s, %s) and read %s", t.Name,
-		float64(own.requests)/s.traffic.seconds(s.load)/float64(c.gpus()), own.input/float64(max(own.requests, 1)), own.output/float64(max(own.requests, 1)), c.gpu().Name, c.kind, j.metric)
+		float64(own.requests)/s.traffic.seconds(s.load)/float64(c.gpus()), own.input/float64(max(own.requests, 1)), own.output/float64(max(own.requests, 1)), s.partOf(c, max(j.tenant, 0)).layout.gpu.Name, c.kind, j.metric)
 }
 
 // reason says why the arrangement takes as many GPUs as it does.

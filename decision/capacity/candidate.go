@@ -2,6 +2,8 @@ package capacity
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict"
@@ -27,7 +29,40 @@ type candidate struct {
 	byRouter map[predict.RoutePolicy]int
 }
 
-func (c *candidate) gpu() *gpu { return c.parts[0].layout.gpu }
+// on says that the candidate's parts are on these kinds of GPU.
+func (c *candidate) on(at []*gpu) bool {
+	return slices.EqualFunc(c.parts, at, func(p placed, g *gpu) bool { return p.layout.gpu == g })
+}
+
+// mixed says that the candidate's GPUs are of several kinds.
+func (c *candidate) mixed() bool {
+	return slices.ContainsFunc(c.parts, func(p placed) bool { return p.layout.gpu != c.parts[0].layout.gpu })
+}
+
+// gpuName names the kinds of GPU, in the order of the parts.
+func (c *candidate) gpuName() string {
+	var names []string
+	for i := range c.parts {
+		if name := c.parts[i].layout.gpu.Name; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " + ")
+}
+
+// division says how the GPUs are divided: each of them, or where they are of several
+// kinds, which server is on which.
+func (c *candidate) division() string {
+	if !c.mixed() {
+		return c.parts[0].layout.describe()
+	}
+	var each []string
+	for i := range c.parts {
+		l := &c.parts[i].layout
+		each = append(each, fmt.Sprintf("%s on %d %s", l.servers[0].name, c.parts[i].n, l.gpu.Name))
+	}
+	return strings.Join(each, ", ")
+}
 
 func (c *candidate) gpus() int {
 	n := 0
@@ -37,7 +72,19 @@ func (c *candidate) gpus() int {
 	return n
 }
 
-func (c *candidate) perHour() (cost.Money, error) { return c.gpu().PricePerHour.Mul(int64(c.gpus())) }
+func (c *candidate) perHour() (sum cost.Money, err error) {
+	for i := range c.parts {
+		price, err := c.parts[i].layout.gpu.PricePerHour.Mul(int64(c.parts[i].n))
+		if err == nil && i > 0 {
+			price, err = price.Add(sum)
+		}
+		if err != nil {
+			return sum, err
+		}
+		sum = price
+	}
+	return sum, nil
+}
 
 // servers are those of all parts, in order.
 func (c *candidate) servers() []server {

@@ -196,6 +196,45 @@ func TestDeterministic(t *testing.T) {
 	}
 }
 
+// TestEachOnItsOwnKindOfGPU: with GPUs of their own, tenants together cost what they cost
+// one by one, each on the GPU that is cheapest for it.
+func TestEachOnItsOwnKindOfGPU(t *testing.T) {
+	own := func(p *capacity.Plan) { p.Kinds, p.Loads = []capacity.Kind{capacity.KindOwnGPU}, []float64{1} }
+	mixed := 0
+	for _, perS := range []float64{10, 60} {
+		together := found(t, small(t, perS, own)).Arrangements
+		sum := int64(0)
+		for tenant := range 2 {
+			alone := found(t, small(t, perS, func(p *capacity.Plan) {
+				own(p)
+				all := p.Requests
+				p.Tenants = p.Tenants[tenant : tenant+1]
+				p.Requests = func(yield func(capacity.Request) bool) {
+					for r := range all {
+						if was := r.Tenant; was == tenant {
+							if r.Tenant = 0; !yield(r) {
+								return
+							}
+						}
+					}
+				}
+			})).Arrangements
+			sum += alone[0].CostPerHour.Micros()
+		}
+		if got := together[0].CostPerHour.Micros(); got != sum {
+			t.Errorf("%g/s: %d together, %d one by one: %s on %s (%s)", perS, got, sum, together[0].Kind, together[0].GPU, together[0].Division)
+		}
+		for _, a := range together {
+			if strings.Contains(a.GPU, " + ") {
+				mixed++
+			}
+		}
+	}
+	if mixed == 0 {
+		t.Error("no arrangement has GPUs of two kinds")
+	}
+}
+
 // TestInvariants: what must hold of every result.
 func TestInvariants(t *testing.T) {
 	for _, perS := range []float64{0.5, 10, 60} {
@@ -209,8 +248,19 @@ func TestInvariants(t *testing.T) {
 				replicas += s.Replicas
 			}
 			// A price has the GPUs in it, a copy a replica, an interval its value.
-			price := map[string]int64{"L40S": 900_000, "H100-SXM5-80GB": 2_900_000}[a.GPU]
-			if a.CostPerHour.Micros() != price*int64(a.GPUs) || a.Kind != capacity.KindOwnGPU && replicas != 2*a.GPUs*a.CopiesPerGPU || a.Kind == capacity.KindOwnGPU && replicas != a.GPUs {
+			prices := map[string]int64{"L40S": 900_000, "H100-SXM5-80GB": 2_900_000}
+			price := prices[a.GPU] * int64(a.GPUs)
+			if strings.Contains(a.GPU, " + ") {
+				for part := range strings.SplitSeq(a.Division, ", ") {
+					var model, name string
+					var n int64
+					if _, err := fmt.Sscanf(part, "%s on %d %s", &model, &n, &name); err != nil {
+						t.Fatalf("%q: %v", a.Division, err)
+					}
+					price += n * prices[name]
+				}
+			}
+			if a.CostPerHour.Micros() != price || a.Kind != capacity.KindOwnGPU && replicas != 2*a.GPUs*a.CopiesPerGPU || a.Kind == capacity.KindOwnGPU && replicas != a.GPUs {
 				t.Errorf("%g/s, %v: %d GPUs, %d copies, %d replicas for %v", perS, a.Kind, a.GPUs, a.CopiesPerGPU, replicas, a.CostPerHour)
 			}
 			over := false

@@ -76,7 +76,7 @@ func (s *search) playAt(ctx context.Context, c *candidate, load float64) ([]figu
 	}
 	s.plays++
 	if s.plan.Progress != nil {
-		s.plan.Progress(Progress{Load: load, Kind: c.kind, GPU: c.gpu().Name, GPUs: c.gpus(), Plays: s.plays})
+		s.plan.Progress(Progress{Load: load, Kind: c.kind, GPU: c.gpuName(), GPUs: c.gpus(), Plays: s.plays})
 	}
 	cluster, routes := s.cluster(c)
 	report, err := cluster.Play(ctx, s.traffic.requests(routes, load))

@@ -70,11 +70,3 @@ func (a *Arrangement) Drill(ctx context.Context, length time.Duration) (*Drill, 
 	}
 	return d, nil
 }
-
-// At is the load at which the arrangement was searched.
-func (a *Arrangement) At() float64 {
-	if a.search == nil {
-		return 0
-	}
-	return a.search.load
-}

@@ -217,7 +217,7 @@ func (s *search) whole(servers []server, g *gpu, copies int) ([]slot, error) {
 		total += weights[i] * float64(copies)
 	}
 	if left <= 0 {
-		return nil, fmt.Errorf("%v of %s do not hold the weights of %d servers", g.memory, g.Name, copies*len(servers))
+		return nil, fmt.Errorf("%v of %s do not hold the weights of its servers, %d in all", g.memory, g.Name, copies*len(servers))
 	}
 	one := slot{memory: g.memory}
 	for i := range servers {

@@ -162,7 +162,7 @@ func (s *search) describeTrace() TraceSummary {
 
 func (s *search) standing(c *candidate, load float64) CheapestAt {
 	price, _ := c.perHour() // it was computed before
-	return CheapestAt{Load: load, Kind: c.kind, GPU: c.gpu().Name, GPUs: c.gpus(), CostPerHour: Money{price}}
+	return CheapestAt{Load: load, Kind: c.kind, GPU: c.gpuName(), GPUs: c.gpus(), CostPerHour: Money{price}}
 }
 
 // close orders what was found and chooses.

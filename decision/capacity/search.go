@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 
@@ -174,7 +175,7 @@ func (s *search) cheapestOf(ctx context.Context, k Kind, parts []part) (*candida
 	slices.SortStableFunc(gpus, func(a, b *gpu) int { return cmp.Compare(a.PricePerHour.Micros(), b.PricePerHour.Micros()) })
 	var best *candidate
 	for _, g := range gpus {
-		c, err := s.on(ctx, k, parts, g, best)
+		c, err := s.on(ctx, k, parts, slices.Repeat([]*gpu{g}, len(parts)), best)
 		var unfit *unfitError
 		switch {
 		case errors.As(err, &unfit):
@@ -187,7 +188,46 @@ func (s *search) cheapestOf(ctx context.Context, k Kind, parts []part) (*candida
 			best = c
 		}
 	}
+	at, err := s.each(ctx, k, parts, gpus)
+	if err != nil || at == nil || best != nil && best.on(at) {
+		return best, err
+	}
+	if c, err := s.on(ctx, k, parts, at, best); err != nil {
+		return best, err
+	} else if c != nil && (best == nil || better(c, best)) {
+		best = c
+	}
 	return best, nil
+}
+
+// each finds for every part the GPUs on which it alone is cheapest; nil where there is
+// nothing to choose, or a part finds none.
+func (s *search) each(ctx context.Context, k Kind, parts []part, gpus []*gpu) ([]*gpu, error) {
+	if len(parts) < 2 || len(gpus) < 2 {
+		return nil, nil
+	}
+	var at []*gpu
+	for i := range parts {
+		var best *candidate
+		for _, g := range gpus {
+			c, err := s.fit(ctx, k, parts[i:i+1], []*gpu{g}, best)
+			var unfit *unfitError
+			if errors.As(err, &unfit) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			if c != nil && c.kept && (best == nil || better(c, best)) {
+				best = c
+			}
+		}
+		if best == nil {
+			return nil, nil
+		}
+		at = append(at, best.parts[0].layout.gpu)
+	}
+	return at, nil
 }
 
 // better prefers what keeps the objectives, then what costs less, then fewer GPUs.
@@ -212,30 +252,52 @@ func better(a, b *candidate) bool {
 // unfitError says why a kind is not possible on a GPU.
 type unfitError struct{ error }
 
-// on searches a kind on a GPU: each part alone, with every layout and router. beat is
-// what it must cost less than to matter.
-func (s *search) on(ctx context.Context, k Kind, parts []part, g *gpu, beat *candidate) (*candidate, error) {
-	most := g.Most
+// on searches a kind, each part alone on its kind of GPU, with every layout and router.
+// beat is what it must cost less than to matter.
+func (s *search) on(ctx context.Context, k Kind, parts []part, at []*gpu, beat *candidate) (*candidate, error) {
+	c, err := s.fit(ctx, k, parts, at, beat)
+	if c == nil || err != nil {
+		return nil, err
+	}
+	return s.route(ctx, c, s.routers())
+}
+
+// fit is on with the first router only.
+func (s *search) fit(ctx context.Context, k Kind, parts []part, at []*gpu, beat *candidate) (*candidate, error) {
+	left := int64(math.MaxInt64) // money, in micro-units
 	if beat != nil && beat.kept {
 		if price, err := beat.perHour(); err == nil {
-			most = min(most, int((price.Micros()-1)/g.PricePerHour.Micros()))
+			left = price.Micros() - 1
 		}
 	}
-	if most < len(parts) {
-		return nil, nil
+	for _, g := range at[1:] {
+		left -= g.PricePerHour.Micros() // every later part takes a GPU
 	}
-	routers := s.routers()
-	c := &candidate{kind: k, router: routers[0], kept: true}
+	router := s.routers()[0]
+	c := &candidate{kind: k, router: router, kept: true}
 	for i, of := range parts {
+		g := at[i]
+		if i > 0 {
+			left += g.PricePerHour.Micros()
+		}
+		most := g.Most - len(parts) + 1 + i
+		for k := range c.parts {
+			if c.parts[k].layout.gpu == g {
+				most -= c.parts[k].n
+			}
+		}
+		if most = int(min(int64(most), left/g.PricePerHour.Micros())); most < 1 && (i == 0 || beat != nil) {
+			return nil, nil
+		}
 		layouts, err := s.layouts(k, of, g)
 		if err != nil {
 			return nil, &unfitError{err}
 		}
-		// What is left for this part when every later one takes a GPU.
-		p, err := s.part(ctx, layouts, routers[:1], most-c.gpus()-(len(parts)-1-i))
+		p, err := s.part(ctx, layouts, []predict.RoutePolicy{router}, most)
 		if err != nil {
 			return nil, err
 		}
+		left -= int64(p.n) * g.PricePerHour.Micros()
 		c.parts = append(c.parts, p.placed)
 		c.kept = c.kept && p.kept
 		c.over = max(c.over, p.over)
@@ -243,7 +305,7 @@ func (s *search) on(ctx context.Context, k Kind, parts []part, g *gpu, beat *can
 			return nil, nil
 		}
 	}
-	return s.route(ctx, c, routers)
+	return c, nil
 }
 
 // fitted is a part with as many GPUs as it needs.
@@ -406,7 +468,7 @@ func (s *search) route(ctx context.Context, c *candidate, routers []predict.Rout
 			p := &with.parts[i]
 			// From the fewest up to a third more than the first policy needs: a policy that needs
 			// more is out of the question, and is said to need more.
-			f, err := s.least(ctx, &p.layout, r, max(p.fewest, min(p.n-1, p.fewest+1)), min(p.n+max(p.n/2, 2), c.gpu().Most), false)
+			f, err := s.least(ctx, &p.layout, r, max(p.fewest, min(p.n-1, p.fewest+1)), min(p.n+max(p.n/2, 2), p.layout.gpu.Most), false)
 			if err != nil {
 				return best, err
 			}

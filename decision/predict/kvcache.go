@@ -13,8 +13,8 @@ type kvCache struct {
 	idle    int // units kept for later
 	most    int // blocks in use at once
 
-	index hashIndex
-	nodes []unit // 0 is the list's ends: next the least, prev the most recently used
+	heads []int32 // of chains of units, by hash; 0 = none
+	nodes []unit  // 0 is the list's ends: next the least, prev the most recently used
 	spare []int32
 
 	evicted int64
@@ -25,6 +25,7 @@ type unit struct {
 	prev, next int32
 	refs       int32
 	parent     int32 // the unit before it in its prompt, which stays as long as it does; 0 = the first
+	chain      int32 // the next one under its head
 }
 
 func newKVCache(blocks, unitBlocks int) *kvCache {
@@ -49,12 +50,12 @@ func (c *kvCache) find(prefix []uint64) (hits int, last int32) {
 	if hi == 0 {
 		return 0, 0
 	}
-	if last = c.index.get(prefix[0]); last == 0 {
+	if last = c.lookup(prefix[0]); last == 0 {
 		return 0, 0
 	}
 	for lo++; lo < hi; {
 		mid := int(uint(lo+hi) / 2)
-		if i := c.index.get(prefix[mid]); i != 0 {
+		if i := c.lookup(prefix[mid]); i != 0 {
 			lo, last = mid+1, i
 		} else {
 			hi = mid
@@ -77,7 +78,7 @@ func (c *kvCache) admit(prefix []uint64, private, leaving int, pins []int32) (_ 
 		// The hashes do not depend on what comes before them: one after the other.
 		pins, hits = pins[:from], 0
 		for hits < len(prefix) {
-			if last = c.index.get(prefix[hits]); last == 0 {
+			if last = c.lookup(prefix[hits]); last == 0 {
 				break
 			}
 			pins = append(pins, last)
@@ -188,24 +189,30 @@ func (c *kvCache) add(hash uint64, parent int32) int32 {
 	if k > 0 {
 		i = c.spare[k-1]
 	}
-	if known := c.index.add(hash, i); known != i {
+	if known := c.lookup(hash); known != 0 {
 		c.pin(known)
 		return known
 	}
 	if k > 0 {
 		c.spare = c.spare[:k-1]
-		c.nodes[i] = unit{hash: hash, parent: parent, refs: 1}
-	} else {
-		c.nodes = append(c.nodes, unit{hash: hash, parent: parent, refs: 1})
+	} else if c.nodes = append(c.nodes, unit{}); 2*len(c.nodes) > len(c.heads) {
+		c.rehash()
 	}
+	head := c.head(hash)
+	c.nodes[i] = unit{hash: hash, parent: parent, refs: 1, chain: *head}
+	*head = i
 	c.pinned++
 	return i
 }
 
 func (c *kvCache) evict(i int32) {
 	c.unlink(i)
-	c.index.remove(c.nodes[i].hash)
-	c.nodes[i].refs = -1
+	n := &c.nodes[i]
+	at := c.head(n.hash)
+	for *at != i {
+		at = &c.nodes[*at].chain
+	}
+	*at, n.refs = n.chain, -1
 	c.spare = append(c.spare, i)
 	c.idle--
 	c.evicted++
@@ -218,69 +225,30 @@ func (c *kvCache) clear() {
 	}
 }
 
-// hashIndex maps hashes to positive numbers, by open addressing with linear probing:
-// a million requests look up, add and remove some hundred blocks each.
-type hashIndex struct {
-	slots []hashSlot
-	n     int
-}
+// head is where the chain of a hash begins. A million requests look up, add and remove
+// some hundred blocks each: heads of four bytes stay in the processor's caches.
+func (c *kvCache) head(hash uint64) *int32 { return &c.heads[mix(hash)&uint64(len(c.heads)-1)] }
 
-type hashSlot struct {
-	hash uint64
-	at   int32 // 0 = free
-}
-
-func (x *hashIndex) home(hash uint64) int { return int(mix(hash) & uint64(len(x.slots)-1)) }
-
-// get returns 0 where there is none.
-func (x *hashIndex) get(hash uint64) int32 {
-	if x.n == 0 {
+// lookup returns 0 where there is none.
+func (c *kvCache) lookup(hash uint64) int32 {
+	if len(c.heads) == 0 {
 		return 0
 	}
-	for k := x.home(hash); ; k = (k + 1) & (len(x.slots) - 1) {
-		if s := &x.slots[k]; s.hash == hash || s.at == 0 {
-			return s.at
-		}
+	i := *c.head(hash)
+	for i != 0 && c.nodes[i].hash != hash {
+		i = c.nodes[i].chain
 	}
+	return i
 }
 
-// add gives a hash a number, unless it has one, and returns the one that it has.
-func (x *hashIndex) add(hash uint64, at int32) int32 {
-	if 2*x.n >= len(x.slots) {
-		was := x.slots
-		x.slots, x.n = make([]hashSlot, max(64, 2*len(was))), 0
-		for _, s := range was {
-			if s.at != 0 {
-				x.add(s.hash, s.at)
-			}
+// rehash doubles the heads, of which there are at least two for a unit. The last node is
+// not in use yet.
+func (c *kvCache) rehash() {
+	c.heads = make([]int32, max(64, 2*len(c.heads)))
+	for i := 1; i < len(c.nodes)-1; i++ {
+		if n := &c.nodes[i]; n.refs >= 0 {
+			head := c.head(n.hash)
+			n.chain, *head = *head, int32(i)
 		}
 	}
-	for k := x.home(hash); ; k = (k + 1) & (len(x.slots) - 1) {
-		switch s := &x.slots[k]; {
-		case s.at == 0:
-			*s = hashSlot{hash, at}
-			x.n++
-			return at
-		case s.hash == hash:
-			return s.at
-		}
-	}
-}
-
-// remove takes a hash out that is there, and closes the gap.
-func (x *hashIndex) remove(hash uint64) {
-	mask := len(x.slots) - 1
-	k := x.home(hash)
-	for x.slots[k].hash != hash || x.slots[k].at == 0 {
-		k = (k + 1) & mask
-	}
-	for next := (k + 1) & mask; x.slots[next].at != 0; next = (next + 1) & mask {
-		// What lies behind the gap moves up unless its home is behind the gap too.
-		if home := x.home(x.slots[next].hash); (next-home)&mask >= (next-k)&mask {
-			x.slots[k] = x.slots[next]
-			k = next
-		}
-	}
-	x.slots[k] = hashSlot{}
-	x.n--
 }

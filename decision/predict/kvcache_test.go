@@ -144,22 +144,22 @@ func TestKVCacheAgainstSlow(t *testing.T) {
 				}
 				running = append(running, live{prefix, private, pins})
 			}
-			if held := fast.used() + fast.idle*unit; held > blocks || fast.pinned+fast.idle != fast.index.n {
-				t.Fatalf("seed %d, step %d: %d of %d blocks, %d units of %d", seed, step, held, blocks, fast.pinned+fast.idle, fast.index.n)
+			if held := fast.used() + fast.idle*unit; held > blocks || fast.pinned+fast.idle != fast.indexed() {
+				t.Fatalf("seed %d, step %d: %d of %d blocks, %d units of %d", seed, step, held, blocks, fast.pinned+fast.idle, fast.indexed())
 			}
 			if seed%4 == 3 {
 				continue
 			}
-			if fast.used() != slow.private+slow.pinned()*unit || fast.used() > blocks || fast.pinned+fast.idle != len(slow.units) || fast.index.n != len(slow.units) {
-				t.Fatalf("seed %d, step %d: %d blocks used, %d units, want %d and %d", seed, step, fast.used(), fast.index.n, slow.private+slow.pinned()*unit, len(slow.units))
+			if fast.used() != slow.private+slow.pinned()*unit || fast.used() > blocks || fast.pinned+fast.idle != len(slow.units) || fast.indexed() != len(slow.units) {
+				t.Fatalf("seed %d, step %d: %d blocks used, %d units, want %d and %d", seed, step, fast.used(), fast.indexed(), slow.private+slow.pinned()*unit, len(slow.units))
 			}
 		}
 		evicted += fast.evicted
 		for _, l := range running {
 			fast.release(l.pins, l.private)
 		}
-		if fast.clear(); fast.used() != 0 || fast.index.n != 0 || fast.available() != blocks {
-			t.Fatalf("seed %d: %d blocks and %d units are left", seed, fast.used(), fast.index.n)
+		if fast.clear(); fast.used() != 0 || fast.indexed() != 0 || fast.available() != blocks {
+			t.Fatalf("seed %d: %d blocks and %d units are left", seed, fast.used(), fast.indexed())
 		}
 	}
 	if full == 0 || evicted == 0 {
@@ -195,26 +195,39 @@ func TestBlocksFor(t *testing.T) {
 	}
 }
 
-func TestHashIndex(t *testing.T) {
+// indexed counts the units that can be found by their hashes.
+func (c *kvCache) indexed() (n int) {
+	for i := 1; i < len(c.nodes); i++ {
+		if c.nodes[i].refs >= 0 && c.lookup(c.nodes[i].hash) == int32(i) {
+			n++
+		}
+	}
+	return n
+}
+
+// Units are found by their hashes for as long as they are kept, however many come and go.
+func TestLookup(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 5))
-	var x hashIndex
+	c := newKVCache(1<<20, 1)
 	want := map[uint64]int32{}
 	for step := range 200_000 {
 		h := rng.Uint64N(3000)
-		if at := want[h]; at != x.get(h) {
-			t.Fatalf("step %d: %d is at %d, want %d", step, h, x.get(h), at)
+		at, known := want[h]
+		if got := c.lookup(h); got != at {
+			t.Fatalf("step %d: %d is at %d, want %d", step, h, got, at)
 		}
-		if _, known := want[h]; known {
-			x.remove(h)
-			delete(want, h)
-		} else {
-			if at := x.add(h, int32(step+1)); at != int32(step+1) || x.add(h, 7) != at {
-				t.Fatalf("step %d: %d was given %d", step, h, at)
+		if !known {
+			want[h] = c.add(h, 0)
+			if again := c.add(h, 0); again != want[h] {
+				t.Fatalf("step %d: %d is at %d and at %d", step, h, want[h], again)
 			}
-			want[h] = int32(step + 1)
+			c.release([]int32{want[h], want[h]}, 0)
+			continue
 		}
-		if x.n != len(want) {
-			t.Fatalf("step %d: %d hashes, want %d", step, x.n, len(want))
-		}
+		c.evict(at)
+		delete(want, h)
+	}
+	if c.indexed() != len(want) || c.idle != len(want) {
+		t.Fatalf("%d units found, %d idle, want %d", c.indexed(), c.idle, len(want))
 	}
 }

@@ -104,6 +104,21 @@ func (o *Prospect) Kept(d *Tenant) sharing.Answer {
 	return answer
 }
 
+// Worsen takes over from what another replica sees in which it fares worse.
+func (o *Prospect) Worsen(by *Prospect) {
+	for k := range o.P99 {
+		if by.P99[k].High > o.P99[k].High {
+			o.P99[k] = by.P99[k]
+		}
+	}
+	if by.Rate.Low < o.Rate.Low {
+		o.Rate = by.Rate
+	}
+	if by.Busy.High > o.Busy.High {
+		o.Busy = by.Busy
+	}
+}
+
 // Likely says whether every objective is kept in the median.
 func (o *Prospect) Likely(d *Tenant) bool {
 	median := *o
@@ -116,8 +131,8 @@ func (o *Prospect) Likely(d *Tenant) bool {
 }
 
 // formError is the standard deviation of the logarithm by which the closed
-// forms miss the event simulation.
-var formError = [LatencyCount]float64{0.14, 0.14, 0.12}
+// forms miss the event simulation of as many requests as a P99 is judged by.
+var formError = [LatencyCount]float64{0.18, 0.18, 0.18}
 
 // Prospects computes what each of the tenants of one GPU or slice will see, at a
 // one-sided confidence (0.5 to 0.999). Quantities that nobody measured are

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -15,15 +16,18 @@ const (
 	fewestSimulated   = 400     // with fewer a P99 is chance
 	mostSimulated     = 160_000 // events
 	mostQueued        = 400     // with more a server can't keep up
-	simulatedError    = 0.05    // what is left of formError: the P99 of 2,000 requests varies by as much
 	warmUp            = 20      // one request in as many is not counted
+	windowRequests    = 1000    // by which somebody will judge a P99
+	waitTogether      = 2       // requests that wait for the same: so many tell as much as one
+	leastSpread       = 0.05    // of the logarithm of a P99: that of 2,000 requests varies by as much
 )
 
 // Simulate takes the place of the closed forms' medians: it plays the tenants
 // request by request on a [Cluster]'s replicas, every quantity at its median, and moves the bounds that
 // [Prospects] found along. What uncertain quantities do is left as it is, the
 // error of the closed forms goes. It takes milliseconds; the same input gives
-// the same output. The prospects must be those of the same arguments.
+// the same output. Latencies without a limit are left as they are. The prospects
+// must be those of the same arguments.
 func Simulate(m Machine, share Share, tenants []Tenant, confidence float64, out []Prospect) {
 	z := distuv.UnitNormal.Quantile(confidence)
 	e := evaluation{machine: m, share: share, tenants: tenants}
@@ -40,14 +44,18 @@ func Simulate(m Machine, share Share, tenants []Tenant, confidence float64, out 
 			continue
 		}
 		for k := range LatencyCount {
-			v := p.p99(k)
+			if p.d.Limits[k] == 0 {
+				continue
+			}
+			v, spread := p.p99(k)
 			if v == 0 || o.P99[k].Value <= 0 || math.IsInf(o.P99[k].Value, 1) {
 				continue
 			}
 			if p.d.Serving == nil { // its P99 alone is stated: the simulation tells how it grows
-				v *= p.d.Alone[k] / p.p99Alone()
+				alone, _ := tail(p.lone, windowRequests)
+				v *= p.d.Alone[k] / alone
 			}
-			o.P99[k].instead(z*formError[k], z*simulatedError)
+			o.P99[k].instead(z*formError[k], z*min(spread, formError[k]))
 			o.P99[k].scale(v / o.P99[k].Value)
 		}
 	}
@@ -84,6 +92,8 @@ type player struct {
 	samples [LatencyCount][]float64
 	lone    []float64 // what it would have been alone, of what is no model server
 	free    float64   // when its server would be free, alone
+	took    float64   // seconds of all that is done, of work that asks again after a pause
+	done    int
 	stuck   bool
 	spare   []*flight
 }
@@ -96,10 +106,11 @@ const serviceParts = 1 << 20
 func (e *evaluation) play() []player {
 	players := make([]player, len(e.tenants))
 	g := &gpuState{beside: e.crowded}
+	streams := e.streams()
 	until := 0.0
 	for i := range players {
 		p := &players[i]
-		until = max(until, 1e3*p.prepare(e, i))
+		until = max(until, 1e3*p.prepare(e, i, streams[i]))
 		p.replica = replica{to: p, c: p.rates(e.share.Mechanism), sleep: &Sleep{}, gpu: g, kv: newKVCache(math.MaxInt32, 1), size: usualBlock, phases: make([]int, usualBlock)}
 		p.next = 1e3 * p.gap()
 		g.replicas = append(g.replicas, &p.replica)
@@ -131,10 +142,10 @@ func (e *evaluation) play() []player {
 
 // prepare fills in what the tenant does, and says how many seconds its requests
 // take to come.
-func (p *player) prepare(e *evaluation, i int) (until float64) {
+func (p *player) prepare(e *evaluation, i int, stream uint64) (until float64) {
 	p.d = &e.tenants[i]
 	e.prepare(p.d, &p.state, &medians)
-	p.rng = rand.New(rand.NewPCG(simulationSeed, uint64(i)))
+	p.rng = rand.New(rand.NewPCG(simulationSeed, stream))
 	p.shape = 1 / (medians[burstiness] * medians[burstiness])
 	switch v := p.d.Serving; {
 	case v != nil:
@@ -157,6 +168,33 @@ func (p *player) prepare(e *evaluation, i int) (until float64) {
 		until = simulatedRequests / p.perS
 	}
 	return until
+}
+
+// streams are the tenants' streams of random numbers, by what they do and not by
+// their order: so that chance does not tell the same tenants apart.
+func (e *evaluation) streams() []uint64 {
+	order := make([]int, len(e.tenants))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		s, t := &e.tenants[a], &e.tenants[b]
+		v, w := orIdle(s.Serving), orIdle(t.Serving)
+		return cmp.Or(cmp.Compare(v.PerS, w.PerS), cmp.Compare(v.Weights, w.Weights), cmp.Compare(v.Input, w.Input), cmp.Compare(v.Output, w.Output),
+			cmp.Compare(s.Busy, t.Busy), slices.Compare(s.Alone[:], t.Alone[:]))
+	})
+	out := make([]uint64, len(order))
+	for rank, i := range order {
+		out[i] = uint64(rank)
+	}
+	return out
+}
+
+func orIdle(v *Serving) *Serving {
+	if v == nil {
+		return &Serving{}
+	}
+	return v
 }
 
 // rates are the tenant's costs as a replica has them.
@@ -252,7 +290,11 @@ func (p *player) started(_ *replica, f *flight) {
 
 // ended implements audience.
 func (p *player) ended(_ *replica, f *flight, now float64) {
-	p.sample(LatencyE2E, now-f.came)
+	if p.perS == 0 {
+		p.took, p.done = p.took+(now-f.came)/1e3, p.done+1
+	} else {
+		p.sample(LatencyE2E, now-f.came)
+	}
 	if f.output > 1 {
 		p.sample(LatencyTPOT, (now-f.first)/float64(f.output-1))
 	}
@@ -271,46 +313,48 @@ func (p *player) reject(*flight, float64)           {}
 func (p *player) sample(k int, ms float64) { p.samples[k] = append(p.samples[k], ms/1e3) }
 
 // p99 is what its clients saw, in seconds: infinite where it can't keep up, 0
-// where too few requests were played to say.
-func (p *player) p99(k int) float64 {
+// where too few requests were played to say. spread is how much the P99s of as
+// many requests as it will be judged by differ.
+func (p *player) p99(k int) (v, spread float64) {
 	if p.stuck {
-		return math.Inf(1)
+		return math.Inf(1), leastSpread
 	}
-	v := p.samples[k]
-	if p.d.Serving == nil && k == LatencyTTFT {
-		v = p.samples[LatencyE2E] // one answer, at the end
+	if k == LatencyTPOT {
+		return tail(p.samples[k], windowRequests) // none where it is no model server
 	}
-	if k == LatencyTPOT && p.d.Serving == nil {
-		return 0
+	s := p.samples[k]
+	if p.d.Serving == nil {
+		s = p.samples[LatencyE2E] // one answer, at the end
 	}
-	return tail(v)
+	return tail(s, windowRequests/waitTogether)
 }
 
-func (p *player) p99Alone() float64 { return tail(p.lone) }
-
-func tail(v []float64) float64 {
+// tail is the P99 of latencies, and the standard deviation of its logarithm over
+// windows of n of them: where the largest lie far apart it depends on which of
+// them a window happens to hold.
+func tail(v []float64, n float64) (p99, spread float64) {
 	if len(v) < fewestSimulated {
-		return 0
+		return 0, 0
 	}
 	v = v[len(v)/warmUp:]
-	most := make([]float64, len(v)-int(stats.Rank(0.99, int64(len(v))))+1) // the largest, ascending: sorting all takes a fifth of the simulation's time
+	rank := func(q float64) int { return int(stats.Rank(q, int64(len(v)))) }
+	off := math.Sqrt(0.99 * 0.01 / n)
+	first := rank(0.99 - off)
+	most := make([]float64, len(v)-first+1) // the largest, ascending: sorting all takes a fifth of the simulation's time
 	for _, x := range v {
 		if i, _ := slices.BinarySearch(most, x); i > 0 {
 			copy(most, most[1:i])
 			most[i-1] = x
 		}
 	}
-	return most[0]
+	p99 = most[rank(0.99)-first]
+	return p99, max(leastSpread, math.Log(most[rank(0.99+off)-first]/most[0])/2)
 }
 
 // rate is the part of its rate alone that work without objectives got.
 func (p *player) rate() float64 {
-	sum := 0.0
-	for _, v := range p.samples[LatencyE2E] {
-		sum += v
+	if p.done < fewestSimulated {
+		return 0
 	}
-	if n := len(p.samples[LatencyE2E]); n >= fewestSimulated {
-		return (p.service + p.pause) / (sum/float64(n) + p.pause)
-	}
-	return 0
+	return (p.service + p.pause) / (p.took/float64(p.done) + p.pause)
 }

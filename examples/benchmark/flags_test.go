@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/pem"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -90,7 +91,8 @@ func TestFailIf(t *testing.T) {
 	}
 }
 
-// TestCertificateAuthority: an https endpoint is checked against the file of -ca.
+// TestCertificateAuthority: an https endpoint is checked against the file of -ca, or of
+// a plan's ca_file.
 func TestCertificateAuthority(t *testing.T) {
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -107,6 +109,17 @@ func TestCertificateAuthority(t *testing.T) {
 	}
 	if code, _, errs := execProgram(t.Context(), "", args...); code != exitFailed || !strings.Contains(errs, "unknown authority") {
 		t.Errorf("without -ca: exit %d: %s", code, errs)
+	}
+	plan := filepath.Join(filepath.Dir(ca), "plan.yaml")
+	for file, want := range map[string]string{"ca.pem": "", "none.pem": "tenants[0].endpoints[0].ca_file", "plan.yaml": "no certificate in PEM"} {
+		text := fmt.Sprintf("tenants:\n- {name: a, requests: 2, concurrency: 1, endpoints: [{url: '%s', ca_file: %s}]}\n", srv.URL, file)
+		if err := os.WriteFile(plan, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		code, out, errs := execProgram(t.Context(), "", "-plan", plan, "-progress=false")
+		if want == "" && code != exitOK && code != exitInvalid || want != "" && (code != exitBad || !strings.Contains(errs, want)) {
+			t.Errorf("%s: exit %d: %s%s", file, code, out, errs)
+		}
 	}
 	for _, bad := range []string{filepath.Join(t.TempDir(), "none"), os.Args[0]} {
 		if code, _, errs := execProgram(t.Context(), "", append(args, "-ca", bad)...); code != exitBad || !strings.Contains(errs, "-ca:") {

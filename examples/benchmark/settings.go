@@ -2,7 +2,6 @@ package main
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -254,15 +253,11 @@ func (s *settings) trust() (*tls.Config, error) {
 	if s.ca == "" {
 		return nil, nil
 	}
-	pem, err := os.ReadFile(s.ca)
+	t, err := planfile.Trust(s.ca)
 	if err != nil {
 		return nil, fmt.Errorf("-ca: %w", err)
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("-ca: %s holds no certificate in PEM", s.ca)
-	}
-	return &tls.Config{RootCAs: pool}, nil
+	return t, nil
 }
 
 func (s *settings) addScenarios(text string) error {

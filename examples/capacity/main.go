@@ -12,10 +12,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/capacity"
 	printed "github.com/cotenant/cotenant/examples/internal/page"
+	"golang.org/x/term"
 )
 
 func main() {
@@ -74,7 +77,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	fs.DurationVar(&o.verifyFor, "verify-for", 20*time.Second, "how much of the trace each run of -verify replays")
 	fs.Func("endpoint", "`MODEL=URL[,URL]` of servers for -verify instead of simulated ones; repeatable", func(s string) error { o.endpoints = append(o.endpoints, s); return nil })
 	fail := func(code int, err error) int {
-		fmt.Fprintf(stderr, "capacity: %v\n", err)
+		printed.Fail("capacity", stderr, err)
 		return code
 	}
 	switch err := fs.Parse(args); {
@@ -91,18 +94,22 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	if err != nil {
 		return fail(2, err)
 	}
-	in.plan.Progress = progress(stderr)
+	live := io.Discard // progress is for a terminal
+	if file, ok := stderr.(interface{ Fd() uintptr }); ok && term.IsTerminal(int(file.Fd())) {
+		live = stderr
+	}
+	in.plan.Progress = progress(live)
 	result, searchErr := in.plan.Search(ctx)
-	fmt.Fprint(stderr, "\r\033[K")
+	fmt.Fprint(live, "\r\033[K")
 	if errors.Is(searchErr, capacity.ErrInvalid) {
-		return fail(2, searchErr)
+		return fail(2, errors.New(strings.ReplaceAll(searchErr.Error(), capacity.ErrInvalid.Error()+": ", "")))
 	}
 	if result == nil {
 		return fail(1, searchErr)
 	}
-	rep := &report{Simulated: true, Seed: o.seed, SLO: in.slo, Notes: in.notes, Result: result}
+	rep := &report{Simulated: true, Seed: o.seed, SLO: in.slo, Notes: in.notes, Result: result, load: slices.Max(in.plan.Loads)}
 	if o.verify && searchErr == nil {
-		rep.Verified, searchErr = in.verify(ctx, result, &o, stderr)
+		rep.Verified, searchErr = in.verify(ctx, result, &o, live)
 	}
 	if err := errors.Join(rep.writeRouters(o.out), rep.write(stdout, &o)); err != nil {
 		return fail(1, err)
@@ -124,6 +131,8 @@ type report struct {
 	Notes     []string `json:"notes,omitempty"`
 	*capacity.Result
 	Verified []verified `json:"verified,omitempty"`
+
+	load float64 // the one that decides
 }
 
 func (r *report) write(stdout io.Writer, o *options) error {

@@ -21,11 +21,7 @@ func (r *report) writeText(out io.Writer) error {
 	for _, n := range r.Notes {
 		wrap(w, "note: "+n)
 	}
-	load := 1.0
-	if n := len(r.Arrangements); n > 0 {
-		load = r.Arrangements[0].At()
-	}
-	fmt.Fprintf(w, "\nAll figures are simulated; the table is at load %g\n\n", load)
+	fmt.Fprintf(w, "\nAll figures are simulated; the table is at load %g\n\n", r.load)
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(tw, "KIND\tGPUS\tROUTER\tVERDICT\t%s/H\t/M TOK\tTTFT P99 MS\tTPOT P99 MS\tBUSY\tUP TO\n", r.Currency)
 	for i := range r.Arrangements {
@@ -123,8 +119,12 @@ func interval(a *capacity.Arrangement, metric string) string {
 
 // shortGPU is a GPU's name without its form.
 func shortGPU(name string) string {
-	first, _, _ := strings.Cut(strings.TrimPrefix(name, "NVIDIA "), "-")
-	return first
+	var short []string
+	for one := range strings.SplitSeq(name, " + ") {
+		first, _, _ := strings.Cut(strings.TrimPrefix(one, "NVIDIA "), "-")
+		short = append(short, first)
+	}
+	return strings.Join(short, "+")
 }
 
 func shortRouter(name string) string {

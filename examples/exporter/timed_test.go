@@ -36,22 +36,22 @@ func TestOnlyWhatIsNeededIsRead(t *testing.T) {
 		}
 		return err
 	}
-	for range 11 {
+	for range 21 {
 		if err := read(telemetry.GroupProcesses); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if c.n[telemetry.GroupProcesses] != 3 || pids[4] != 1 || pids[5] != 2 || pids[10] != 3 {
+	if c.n[telemetry.GroupProcesses] != 3 || pids[9] != 1 || pids[10] != 2 || pids[20] != 3 {
 		t.Errorf("%d lists, %v", c.n[telemetry.GroupProcesses], pids)
 	}
-	for range 5 {
+	for range 10 {
 		_ = read(telemetry.GroupProcesses)
 	}
 	c.err = errors.New("no") // a list that failed is not kept
-	for range 6 {
+	for range 12 {
 		_ = read(telemetry.GroupProcesses)
 	}
-	if c.n[telemetry.GroupProcesses] != 6 {
+	if c.n[telemetry.GroupProcesses] != 7 {
 		t.Errorf("%d lists", c.n[telemetry.GroupProcesses])
 	}
 	if err := read(telemetry.GroupGPM); !errors.Is(err, telemetry.ErrUnsupported) || c.n[telemetry.GroupGPM] != 0 {

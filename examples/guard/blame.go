@@ -19,6 +19,8 @@ type suspect struct {
 	// alone says that nothing of it can be told, but of everybody else: before and
 	// now are the GPU's power.
 	alone bool
+	// came says that it was not there before; before and now mean no more.
+	came bool
 }
 
 // blame names the neighbour that changed when tenant i slowed down, and what
@@ -45,7 +47,9 @@ func (g *guard) blame(o *observation, i int, evidence string) proposal {
 	}
 	worst := suspects[0]
 	p.Target, p.target = worst.name, worst.tenant
-	if worst.alone {
+	if worst.came {
+		p.Evidence = append(p.Evidence, worst.name+" was not there before; how much of the GPU it takes cannot be told")
+	} else if worst.alone {
 		p.Evidence = append(p.Evidence, fmt.Sprintf("the GPU draws %.0f W, %.0f W before; of all on it only what %s does cannot be told, and nobody else does more", worst.now, worst.before, worst.name))
 	} else if worst.load {
 		p.Evidence = append(p.Evidence, fmt.Sprintf("the load of %s rose from %.3g to %.3g", worst.name, worst.before, worst.now))
@@ -64,13 +68,14 @@ const loadRise = 1.3
 
 // suspects are those whose share grew by Rise, the one that grew most first.
 func (g *guard) suspects(gpu, victim, windows int) (out []suspect) {
+	mps := g.gpus[gpu].Mechanism == sharing.MechanismMPS
 	add := func(name string, tenant int, h *history) {
 		before, now := h.around(windows)
 		if math.IsNaN(before) {
 			before = 0
 		}
 		if now-before >= g.rules.Rise {
-			out = append(out, suspect{name: name, tenant: tenant, before: before, now: now})
+			out = append(out, suspect{name: name, tenant: tenant, before: before, now: now, came: mps && (tenant < 0 || !g.states[tenant].told)})
 		}
 	}
 	for k := range g.tenants {
@@ -81,7 +86,7 @@ func (g *guard) suspects(gpu, victim, windows int) (out []suspect) {
 			// catches up with after a disturbance of both.
 			first := g.states[k].load.back(g.states[victim].slow - 1)
 			if before, now := g.states[k].load.around(windows); len(out) == n && now > loadRise*before && !(first < 0.9*before) {
-				out = append(out, suspect{g.tenants[k].Name, k, before, now, true, false})
+				out = append(out, suspect{name: g.tenants[k].Name, tenant: k, before: before, now: now, load: true})
 			}
 		}
 	}
@@ -118,12 +123,12 @@ func (g *guard) eliminate(o *observation, gpu, victim int) []suspect {
 		t, seen := &g.tenants[k], &o.Tenants[k]
 		_, loaded := seen.Load.Get()
 		if k != victim && t.GPU == gpu && !seen.Gone && !g.states[k].told && !loaded {
-			out = append(out, suspect{t.Name, k, before, now, true, true})
+			out = append(out, suspect{name: t.Name, tenant: k, before: before, now: now, load: true, alone: true})
 		}
 	}
 	for _, p := range o.GPUs[gpu].Others {
 		if p.Activity >= 1 {
-			out = append(out, suspect{fmt.Sprintf("process %d", p.PID), -1, before, now, true, true})
+			out = append(out, suspect{name: fmt.Sprintf("process %d", p.PID), tenant: -1, before: before, now: now, load: true, alone: true})
 		}
 	}
 	if len(out) != 1 {
@@ -165,7 +170,7 @@ func (g *guard) cure(p *proposal, victim int, by suspect) {
 	}
 	mps := g.gpus[home].Mechanism == sharing.MechanismMPS
 	if !known {
-		p.Action, p.Effect = actionMove, "not predicted: a tenant of this GPU has no profile (-profiles)"
+		p.Action, p.Effect = actionMove, "not predicted: a tenant of this GPU has no profile (profiles, in the configuration)"
 		if mps {
 			p.Action, p.Percent = actionCap, 50
 		}

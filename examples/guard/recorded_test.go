@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,6 +58,9 @@ func TestRecorded(t *testing.T) {
 			for _, p := range g.step(o) {
 				if o.At < c.on[0] || p.Target != c.process && p.Target != "c/job" || o.At < c.on[1] && p.Target == "c/job" {
 					t.Errorf("%v at %v: %s %s: %q", c.mechanism, o.At, p.Action, p.Target, p.Evidence)
+				}
+				if says := strings.Contains(p.Evidence[1], "was not there before"); says != (c.mechanism == sharing.MechanismMPS && p.Target == c.process) {
+					t.Errorf("%v: %q", c.mechanism, p.Evidence)
 				}
 				if _, twice := named[p.Target]; !twice {
 					named[p.Target] = o.At

@@ -20,6 +20,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -46,7 +47,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	fs.SetOutput(io.Discard) // errors are reported below
 	fs.IntVar(&o.fleets, "fleets", 50, "how many random fleets to decide and play")
 	fs.Uint64Var(&o.seed, "seed", 1, "seed of fleets and worlds; the same seed gives the same output")
-	fs.Float64Var(&o.confidence, "confidence", 0.9, "how sure a decision must be that objectives are kept, 0.5 to 0.999")
+	fs.Float64Var(&o.confidence, "confidence", decision.DefaultConfidence, "how sure a decision must be that objectives are kept, 0.5 to 0.999")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	fs.BoolVar(&o.verbose, "v", false, "name each workload that missed, and each fleet that cost more than it had to")
 	usage := func(w io.Writer) {

@@ -134,7 +134,7 @@ func (r *runner) refresh(blocking float64) {
 func (r *runner) unit() (host, gpu float64) {
 	e := r.llm
 	if e == nil {
-		return r.host, r.service
+		return r.tenant.host, r.service
 	}
 	if r.prefill > 0 {
 		q := &r.waiting[0]

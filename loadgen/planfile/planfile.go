@@ -14,6 +14,8 @@ package planfile
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +23,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
@@ -75,6 +78,9 @@ type Endpoint struct {
 	Weight    int               `yaml:"weight"`
 	APIKeyEnv string            `yaml:"api_key_env"`
 	Header    map[string]string `yaml:"headers"`
+	CAFile    string            `yaml:"ca_file"` // for [Trust], where the URL is https
+
+	trust *tls.Config
 }
 
 // Trace is a trace to replay: its arrivals and lengths.
@@ -145,6 +151,7 @@ func (f *File) Resolve(opts Options) error {
 	for i := range f.Tenants {
 		at := fmt.Sprintf("tenants[%d]", i)
 		f.Tenants[i].checkEndpoints(&l, at, f.Embedded != "")
+		f.Tenants[i].readTrust(&l, at, opts.Dir)
 		f.Tenants[i].check(&l, at)
 		f.Tenants[i].read(&l, at, opts, f.Seed)
 	}
@@ -194,6 +201,22 @@ func count(set ...bool) (n int) {
 		}
 	}
 	return n
+}
+
+// readTrust reads the endpoints' certificate authorities.
+func (t *Tenant) readTrust(l *problem.List, path, dir string) {
+	for j := range t.Endpoints {
+		e, at := &t.Endpoints[j], fmt.Sprintf("%s.endpoints[%d].ca_file", path, j)
+		switch {
+		case e.CAFile == "":
+		case !strings.HasPrefix(strings.ToLower(e.URL), "https:"):
+			l.Addf(at, "remove it, or use https", "has no effect without an https endpoint")
+		default:
+			var err error
+			e.trust, err = Trust(join(dir, e.CAFile))
+			l.AddErr(at, err)
+		}
+	}
 }
 
 // read reads the tenant's files.
@@ -323,8 +346,8 @@ func (f *File) Plan(servers []loadgen.Endpoint) (loadgen.LoadPlan, error) {
 		t := &f.Tenants[i]
 		lt := t.Tenant
 		lt.Retry.Max = t.Retries
-		for _, e := range t.Endpoints {
-			lt.Endpoints = append(lt.Endpoints, e.endpoint())
+		for j := range t.Endpoints {
+			lt.Endpoints = append(lt.Endpoints, t.Endpoints[j].endpoint())
 		}
 		if len(t.Endpoints) == 0 {
 			lt.Endpoints = servers[i : i+1]
@@ -339,8 +362,8 @@ func (f *File) Plan(servers []loadgen.Endpoint) (loadgen.LoadPlan, error) {
 	return plan, nil
 }
 
-func (e Endpoint) endpoint() loadgen.Endpoint {
-	out := loadgen.Endpoint{URL: e.URL, Weight: e.Weight}
+func (e *Endpoint) endpoint() loadgen.Endpoint {
+	out := loadgen.Endpoint{URL: e.URL, Weight: e.Weight, TLS: e.trust}
 	if e.APIKeyEnv != "" {
 		out.APIKey = loadgen.Secret(os.Getenv(e.APIKeyEnv))
 	}
@@ -351,6 +374,20 @@ func (e Endpoint) endpoint() loadgen.Endpoint {
 		out.Header.Add(name, value)
 	}
 	return out
+}
+
+// Trust reads a PEM file of the certificate authorities that an endpoint is checked
+// against, in the place of the system's.
+func Trust(file string) (*tls.Config, error) {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s holds no certificate in PEM", file)
+	}
+	return &tls.Config{RootCAs: pool}, nil
 }
 
 func (t *Tenant) load() loadgen.OfferedLoad {

@@ -54,6 +54,14 @@ func WriteSummary(w io.Writer, s *loadgen.Summary) error {
 	return b.Flush()
 }
 
+// ofWhich says of how many requests a goodput is, where others have no SLO.
+func ofWhich(m *loadgen.Measures) string {
+	if m.Goodput.Of == m.Counts.Total || m.Goodput.Of == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (of the %d requests that have one)", m.Goodput.Of)
+}
+
 func writeMeasures(b *bufio.Writer, label string, m *loadgen.Measures) {
 	fmt.Fprintf(b, "\n%s\n  requests %d, ok %d, failed %d", label, m.Counts.Total, m.Counts.OK, m.Counts.Failed)
 	if m.Counts.Failed > 0 {
@@ -65,7 +73,7 @@ func writeMeasures(b *bufio.Writer, label string, m *loadgen.Measures) {
 	}
 	if g := m.Goodput; g != nil {
 		if share, ok := g.Fraction.Get(); ok {
-			fmt.Fprintf(b, "  goodput %.2f requests/s: %.1f%% keep the SLO\n", g.PerS.Or(0), 100*share)
+			fmt.Fprintf(b, "  goodput %.2f requests/s: %.1f%% keep the SLO%s\n", g.PerS.Or(0), 100*share, ofWhich(m))
 		} else {
 			fmt.Fprintf(b, "  goodput unknown: %d requests cannot show what the SLO bounds\n", g.Unknown)
 		}

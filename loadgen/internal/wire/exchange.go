@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -54,9 +55,12 @@ func (t *tap) takeHead(b []byte, stamp int64) (rest []byte, err error) {
 			}
 			return nil, nil
 		}
-		resp, err := t.response(t.head)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errHead, err)
+		resp := t.memo.of(t.head)
+		if resp == nil {
+			if resp, err = t.response(t.head); err != nil {
+				return nil, fmt.Errorf("%w: %w", errHead, err)
+			}
+			t.memo.keep(t.head, resp)
 		}
 		if resp.StatusCode/100 == 1 && resp.StatusCode != http.StatusSwitchingProtocols {
 			if t.early++; t.early > maxInformational {
@@ -73,6 +77,28 @@ func (t *tap) takeHead(b []byte, stamp int64) (rest []byte, err error) {
 		}
 		t.inHead, t.close = false, resp.Close
 		return b, nil
+	}
+}
+
+// headMemo is the head that was read last: a server's heads differ from second to
+// second, not from answer to answer.
+type headMemo struct{ last atomic.Pointer[knownHead] }
+
+type knownHead struct {
+	head []byte
+	resp *http.Response // nobody reads its body or changes it
+}
+
+func (m *headMemo) of(head []byte) *http.Response {
+	if k := m.last.Load(); k != nil && bytes.Equal(k.head, head) {
+		return k.resp
+	}
+	return nil
+}
+
+func (m *headMemo) keep(head []byte, resp *http.Response) {
+	if len(head) <= 4<<10 {
+		m.last.Store(&knownHead{bytes.Clone(head), resp})
 	}
 }
 

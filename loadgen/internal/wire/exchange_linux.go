@@ -23,6 +23,7 @@ type Host struct {
 	// before and after stand around the body's length in a request's head.
 	before, after []byte
 	off           atomic.Bool
+	heads         headMemo
 
 	mu   sync.Mutex
 	idle []*pollConn // the one used last is the last
@@ -49,7 +50,7 @@ func (h *Host) Exchange(ctx context.Context, r *Reader, body []byte, call Call) 
 		return nil, ErrNotPolled
 	}
 	t := &r.tap
-	t.reset(&r.stamps, call)
+	t.reset(&r.stamps, call, &h.heads)
 	c, idle, err := h.take(ctx, call.Fresh())
 	if err != nil {
 		return nil, err

@@ -108,6 +108,7 @@ func (r *Reader) drain(body io.Reader, err error) {
 type tap struct {
 	stamps  *stamps
 	call    Call
+	memo    *headMemo
 	inHead  bool
 	head    []byte // and, of an answer that is not tapped, what followed
 	scan    headEnd
@@ -123,9 +124,9 @@ type tap struct {
 	rest    []byte // what followed the body's end; its length alone matters
 }
 
-func (t *tap) reset(s *stamps, call Call) {
+func (t *tap) reset(s *stamps, call Call, memo *headMemo) {
 	t.chunks.reset()
-	*t = tap{stamps: s, call: call, inHead: true, head: t.head[:0], lines: t.lines, chunks: t.chunks}
+	*t = tap{stamps: s, call: call, memo: memo, inHead: true, head: t.head[:0], lines: t.lines, chunks: t.chunks}
 }
 
 // cut is the error of an answer that ends too early; net/http says the same.
