@@ -77,6 +77,9 @@ func (pl *planner) arrange() error {
 		}
 	}
 	for _, key := range pl.groupKeys() {
+		if pl.evidence == nil {
+			pl.level(key)
+		}
 		if g := pl.groups[key]; gate.TraitsOf(g.mechanism).Sliced {
 			if err := g.repackSlices(); err != nil {
 				return fmt.Errorf("decision: pool %q: %w", g.pool.pool.Name, err)

@@ -235,6 +235,8 @@ func (pl *planner) annotate(w int, l *listing) {
 	}
 	if c := pl.chosen[w]; c != nil && c.pool == l.pool && c.mechanism == l.Mechanism {
 		l.Chosen = true
+	} else if why := pl.pairOf(w, l.Mechanism); l.Verdict == gate.VerdictPass && why.Verdict != gate.VerdictPass {
+		add(why)
 	}
 }
 

@@ -1,6 +1,14 @@
 package decision
 
-import "testing"
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
 
 // TestChosen finds the chosen candidate wherever something was decided.
 func TestChosen(t *testing.T) {
@@ -25,5 +33,45 @@ workloads:
 	}
 	if c, ok := r.Decision("large").Chosen(); ok {
 		t.Errorf("nothing fits, and %+v is chosen", c)
+	}
+}
+
+// TestEvenlySpread: replicas on as many GPUs are spread evenly.
+func TestEvenlySpread(t *testing.T) {
+	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L4", Count: 4}}, Workloads: []Workload{
+		{Name: "nb", Kind: KindNotebook, Replicas: Replicas{Max: 10}, Memory: Some(2 * sharing.GiB), GPUBusy: Some(0.02), Tenant: "a"}}}
+	var on []int
+	for _, g := range decide(t, f).Pools[0].Groups {
+		for _, l := range g.Layouts {
+			for range l.GPUs {
+				n := 0
+				for _, m := range l.Tenants {
+					n += m.Replicas
+				}
+				on = append(on, n)
+			}
+		}
+	}
+	if !slices.Equal(on, []int{5, 5}) {
+		t.Errorf("%v on the GPUs, 5 each is as cheap", on)
+	}
+}
+
+// TestSettleCommandIsWhole: what the command leaves open is explained.
+func TestSettleCommandIsWhole(t *testing.T) {
+	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L4", Count: 4}}, Workloads: []Workload{
+		{Name: "chat", Kind: KindOnlineInference, Model: &LanguageModel{Parameters: 3e9, Weights: PrecisionFP16}, Load: &Traffic{RequestsPerS: 1.5},
+			Replicas: Replicas{Max: 2}, SLO: predict.SLO{TPOTP99: Some(predict.Duration(50e6))}}}}
+	s := decide(t, f).Decision("chat").Settle
+	if s == nil {
+		t.Fatal("not provisional")
+	}
+	for _, word := range regexp.MustCompile(`\b[A-Z]{4,}\b`).FindAllString(strings.TrimPrefix(s.Command, "go run ./examples/benchmark"), -1) {
+		if !strings.Contains(s.Measurement, word+" ") {
+			t.Errorf("%s in %q is not explained: %s", word, s.Command, s.Measurement)
+		}
+	}
+	if !strings.Contains(s.Command, "-rate 0.75 ") {
+		t.Errorf("half of the load on one of two replicas: %s", s.Command)
 	}
 }

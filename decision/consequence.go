@@ -258,7 +258,7 @@ const mostSimulated = 300
 // a simulation's may lie for it to be worth its time.
 const (
 	withinReach = 0.75
-	overReach   = 1.2
+	overReach   = 1.1
 )
 
 // close says whether a simulation may answer otherwise than the closed forms did.

@@ -123,6 +123,23 @@ func (pl *planner) judgeBin(key groupKey, b *bin) (again bool, err error) {
 	return again, nil
 }
 
+// pairOf says how two replicas of a measured workload would get along on a GPU
+// where they were not arranged; it passes where nothing tells.
+func (pl *planner) pairOf(w int, m sharing.Mechanism) gate.Reason {
+	pass := gate.Reason{Verdict: gate.VerdictPass}
+	if m != sharing.MechanismTimeSlicing && m != sharing.MechanismMPS || !pl.measured(w) || pl.workloads[w].workload.replicas() < 2 {
+		return pass
+	}
+	solo := *pl.evidence.solos[w]
+	preds, err := pl.evidence.predictor.Predict(m, []predict.Solo{solo, solo}, predict.MethodClosedForm)
+	if err != nil {
+		return pass
+	}
+	why := gate.Objectives(&pl.workloads[w].workload.SLO, 0, &preds[0])
+	why.Mechanism, why.Tenants = m, 2
+	return why
+}
+
 // part keeps a workload from the unlike neighbours of a GPU on which it misses
 // an objective, and says whether there were any: it may still do beside others,
 // or its own kind.

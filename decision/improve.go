@@ -20,6 +20,7 @@ const (
 	leaving      = 5   // workloads, at most
 	patience     = 500 // tries in a row that find nothing better
 	mostTries    = 4000
+	mostPacked   = 60_000 // times that a group is packed: a second or two
 )
 
 // arranged is where all workloads stand, and what that is worth.
@@ -92,7 +93,11 @@ func (pl *planner) improve() error {
 	rng := rand.New(rand.NewPCG(1, 2)) // same input, same answer
 	best := pl.stand()
 	pl.coming = nil
+	until := pl.packed + mostPacked
 	for range starts {
+		if pl.packed > until {
+			break
+		}
 		pl.clear()
 		if err := pl.enter(rng.Perm(len(pl.workloads))); err != nil {
 			return err
@@ -103,7 +108,7 @@ func (pl *planner) improve() error {
 	}
 	pl.back(best)
 	at := best
-	for tries, idle := 0, 0; idle < patience && tries < mostTries; tries++ {
+	for tries, idle := 0, 0; idle < patience && tries < mostTries && pl.packed < until; tries++ {
 		ws := pl.some(rng, 1+rng.IntN(leaving))
 		for _, w := range ws {
 			pl.lift(w)

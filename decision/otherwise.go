@@ -258,10 +258,25 @@ func (pl *planner) measurement(w int, d *Decision) *Settle {
 		s.Command = "go run ./examples/monitor -real -duration 10m -json"
 		return s
 	}
-	rate := "RATE"
-	if wl.Load != nil {
-		rate = fmt.Sprintf("%.3g", wl.Load.PeakPerS()/float64(wl.replicas()))
+	s.Command = fmt.Sprintf("go run ./examples/benchmark -endpoint http://HOST:8000 -model NAME%s -duration 5m -telemetry -out %s-alone", loadFlags(wl), strings.ReplaceAll(d.Workload, "/", "-"))
+	s.Measurement += ". HOST is where the replica serves, NAME its model there"
+	if wl.Load == nil {
+		s.Measurement += ", RATE its requests a second in the busiest hour"
 	}
-	s.Command = fmt.Sprintf("go run ./examples/benchmark -endpoint http://HOST:8000 -rate %s -duration 5m -telemetry -out %s-alone", rate, strings.ReplaceAll(d.Workload, "/", "-"))
 	return s
+}
+
+// loadFlags are the load generator's flags for the load of one replica.
+func loadFlags(w *Workload) string {
+	if w.Load == nil {
+		return " -rate RATE"
+	}
+	flags := fmt.Sprintf(" -rate %.3g", w.Load.PeakPerS()/float64(w.replicas()))
+	if n, ok := w.Load.InputTokens.Get(); ok {
+		flags += fmt.Sprintf(" -random-input-len %d", n)
+	}
+	if n, ok := w.Load.OutputTokens.Get(); ok {
+		flags += fmt.Sprintf(" -random-output-len %d -ignore-eos", n)
+	}
+	return flags
 }

@@ -19,6 +19,7 @@ type packed struct {
 // pack puts workloads, each with its number of replicas, into a group beside
 // what it holds, without changing it.
 func (pl *planner) pack(key groupKey, base *group, who []member) packed {
+	pl.packed++
 	g := &group{pool: pl.pools[key.pool], mechanism: key.mechanism}
 	if base != nil {
 		*g = *base
@@ -93,6 +94,43 @@ func (pl *planner) friends(who []member) [][]member {
 		out = append(out, set)
 	}
 	return out
+}
+
+// level spreads the tenants of a group without slices over as many GPUs more
+// evenly, where all keep their objectives so and no more GPUs must be bought.
+func (pl *planner) level(key groupKey) {
+	g := pl.groups[key]
+	if len(g.bins) < 2 {
+		return
+	}
+	var who []member
+	for i := range g.bins {
+		for _, m := range g.bins[i].members {
+			if at := slices.IndexFunc(who, func(o member) bool { return o.workload == m.workload }); at >= 0 {
+				who[at].replicas += m.replicas
+			} else {
+				who = append(who, m)
+			}
+		}
+	}
+	sortMembers(who)
+	even := &group{pool: g.pool, mechanism: g.mechanism}
+	for _, part := range pl.friends(who) {
+		n := 0
+		for i := range g.bins {
+			if slices.ContainsFunc(part, func(m member) bool { return m.workload == g.bins[i].members[0].workload }) {
+				n++
+			}
+		}
+		bins := pl.even(g, key, part, n)
+		if bins == nil {
+			return
+		}
+		even.bins = append(even.bins, bins...)
+	}
+	if even.busiest() < g.busiest() && even.busiest() > 1 && pl.spotGPUs(even) >= pl.spotGPUs(g) {
+		pl.groups[key] = even
+	}
 }
 
 // even spreads workloads over n bins as evenly as it goes, those with most

@@ -242,7 +242,7 @@ func (c *checker) workload(path string, w *Workload) {
 	}
 	c.share(path+".gpu_busy", w.GPUBusy)
 	c.share(path+".peak_busy", w.PeakBusy)
-	if mean, peak := w.GPUBusy.Or(0), w.PeakBusy.Or(1); peak < mean {
+	if mean, peak := w.GPUBusy.Or(0), w.PeakBusy.Or(1); peak < mean && mean <= 1 {
 		c.Addf(path+".peak_busy", "the peak is at least the mean", "%v is below gpu_busy %v", peak, mean)
 	}
 	if f := w.Framework; f != nil {

@@ -373,7 +373,7 @@ func (a *attempt) fail(ctx context.Context, class Class, err error) {
 	var timeout *timeoutError
 	if cause := context.Cause(ctx); errors.As(cause, &timeout) {
 		class, err = timeout.class, timeout
-	} else if cause != nil {
+	} else if cause != nil && cause != errDrained { // which ended what came after the answer
 		class, err = ClassCancelled, cause
 	}
 	a.end(class, err)

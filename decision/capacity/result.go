@@ -54,12 +54,12 @@ type TraceSummary struct {
 type Arrangement struct {
 	Kind         Kind                               `json:"kind"`
 	Mechanism    sharing.Mechanism                  `json:"mechanism"`
-	GPU          string                             `json:"gpu"`
+	GPU          string                             `json:"gpu"` // the name, or those of several kinds joined by " + "
 	GPUs         int                                `json:"gpus"`
 	CopiesPerGPU int                                `json:"copies_per_gpu"`
 	Router       string                             `json:"router"` // policy; "none" where each server has one replica
 	Adapters     int                                `json:"adapters"`
-	Division     string                             `json:"division,omitempty"` // SM percentages or MIG profiles of the servers
+	Division     string                             `json:"division,omitempty"` // SM percentages or MIG profiles of the servers, or who is on which kind of GPU
 	Servers      []ServerReplicas                   `json:"servers"`
 	Verdict      Verdict                            `json:"verdict"`
 	Predicted    map[string]predict.Interval        `json:"predicted"` // of the worst tenant; latencies in ms

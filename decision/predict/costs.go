@@ -55,7 +55,8 @@ type Engine struct {
 
 // CountedTurns is how many time slices a decode step of a batch was counted to take
 // beside a neighbour that always spins. Between two counts a step takes no fewer than
-// the one and no more than the other.
+// the one and no more than the other. [Predictor.Engine] reads them from profiles; who
+// builds an Engine by hand gives those that [Predictor.TurnsBesideSpinner] counted.
 type CountedTurns struct {
 	Batch, Turns float64
 }

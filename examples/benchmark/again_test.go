@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
@@ -14,7 +15,8 @@ import (
 // TestDisturbedScene: a simulated run that the machine disturbed is made again, and
 // the others once.
 func TestDisturbedScene(t *testing.T) {
-	url := serve(t, loadgentest.Always(fast))
+	// Gaps so long that a busy machine's reads are not late for them.
+	url := serve(t, loadgentest.Always(loadgentest.Reply{TTFT: 10 * time.Millisecond, Interval: 200 * time.Millisecond, Tokens: 3}))
 	for _, disturbed := range []bool{true, false} {
 		var errs bytes.Buffer
 		limits := noLimits

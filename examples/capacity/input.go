@@ -17,6 +17,7 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/capacity"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/prompt"
 )
 
@@ -45,6 +46,8 @@ type input struct {
 	notes    []string
 	requests []capacity.Request
 	trace    *prompt.Trace // with the prompts' blocks, for -verify; nil where there are none
+	// endpoints are those of -endpoint, by model.
+	endpoints map[string][]loadgen.Endpoint
 }
 
 // read reads flags and files. The error names everything that is wrong with them.
@@ -66,6 +69,9 @@ func (o *options) read() (*input, error) {
 		return nil, err
 	}
 	tenants, err := in.divide(models, o.seed)
+	if err == nil {
+		in.endpoints, err = o.readEndpoints(tenants)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -135,22 +135,25 @@ type report struct {
 	load float64 // the one that decides
 }
 
-func (r *report) write(stdout io.Writer, o *options) error {
-	if o.html != "" {
-		f, err := os.Create(o.html)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(r.writeHTML(f), f.Close()); err != nil {
-			return fmt.Errorf("%s: %w", o.html, err)
-		}
+func (r *report) write(stdout io.Writer, o *options) (err error) {
+	if o.json {
+		enc := json.NewEncoder(stdout)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(r)
+	} else {
+		err = r.writeText(stdout)
 	}
-	if !o.json {
-		return r.writeText(stdout)
+	if o.html == "" {
+		return err
 	}
-	enc := json.NewEncoder(stdout)
-	enc.SetIndent("", "  ")
-	return enc.Encode(r)
+	f, errHTML := os.Create(o.html)
+	if errHTML == nil {
+		errHTML = errors.Join(r.writeHTML(f), f.Close())
+	}
+	if errHTML != nil {
+		errHTML = fmt.Errorf("-html: %w", errHTML)
+	}
+	return errors.Join(err, errHTML)
 }
 
 // progress says twice a second where the search stands.

@@ -211,7 +211,7 @@ func TestVerify(t *testing.T) {
 			}
 		}
 	}
-	if code, _, errs := call(t, append(quick, "-verify", "-endpoint", "llama-1b=http://127.0.0.1:1")...); code != 1 || !strings.Contains(errs, "no -endpoint for llama-8b") {
+	if code, _, errs := call(t, append(quick, "-verify", "-endpoint", "llama-1b=http://127.0.0.1:1")...); code != 2 || !strings.Contains(errs, "llama-8b has none") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -40,10 +42,7 @@ type verifiedTenant struct {
 
 // verify runs the three best arrangements, or with given endpoints the chosen one.
 func (in *input) verify(ctx context.Context, r *capacity.Result, o *options, stderr io.Writer) ([]verified, error) {
-	given, err := parseEndpoints(o.endpoints)
-	if err != nil {
-		return nil, err
-	}
+	given := in.endpoints
 	var best []*capacity.Arrangement
 	for _, want := range []capacity.Verdict{capacity.VerdictKept, capacity.VerdictUnknown} {
 		for i := range r.Arrangements {
@@ -71,18 +70,35 @@ func (in *input) verify(ctx context.Context, r *capacity.Result, o *options, std
 	return out, nil
 }
 
-func parseEndpoints(texts []string) (map[string][]loadgen.Endpoint, error) {
+// readEndpoints reads the servers of each model.
+func (o *options) readEndpoints(tenants []capacity.Tenant) (map[string][]loadgen.Endpoint, error) {
+	if len(o.endpoints) == 0 {
+		return nil, nil
+	}
+	var errs []error
+	if !o.verify {
+		errs = append(errs, errors.New("-endpoint: is for -verify: ask for that too"))
+	}
 	out := map[string][]loadgen.Endpoint{}
-	for _, text := range texts {
+	for _, text := range o.endpoints {
 		name, urls, ok := strings.Cut(text, "=")
 		if !ok || name == "" || urls == "" {
-			return nil, fmt.Errorf("-endpoint: %q: write the model and its servers, like llama-8b=http://host:8000", text)
+			errs = append(errs, fmt.Errorf("-endpoint: %q: write the model and its servers, like llama-8b=http://host:8000", text))
+			continue
+		}
+		if !slices.ContainsFunc(tenants, func(t capacity.Tenant) bool { return t.Name == name }) {
+			errs = append(errs, fmt.Errorf("-endpoint: %q: no model is called %s", text, name))
 		}
 		for u := range strings.SplitSeq(urls, ",") {
 			out[name] = append(out[name], loadgen.Endpoint{URL: u})
 		}
 	}
-	return out, nil
+	for i := range tenants {
+		if name := tenants[i].Name; len(out[name]) == 0 {
+			errs = append(errs, fmt.Errorf("-endpoint: %s has none: name the servers of every model", name))
+		}
+	}
+	return out, errors.Join(errs...)
 }
 
 func (in *input) verifyOne(ctx context.Context, r *capacity.Result, a *capacity.Arrangement, o *options, given map[string][]loadgen.Endpoint) (*verified, error) {

@@ -262,7 +262,7 @@ func TestBudgetAndCoolDown(t *testing.T) {
 // What is usual is learnt where nothing is predicted.
 func TestLearning(t *testing.T) {
 	s := newScene(t, func(ts []tenant) { ts[0].Expect = telemetry.Optional[predict.Interval]{} })
-	s.run(20, nil)
+	s.run(40, nil)
 	in, basis, ok := s.expected(0)
 	if !ok || basis != "learnt" || in.Value != 10 || in.High != 12.5 {
 		t.Fatalf("%+v %q %v", in, basis, ok)

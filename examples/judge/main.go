@@ -1,7 +1,8 @@
 // Command judge plays what a decision leads to. It makes random fleets, decides
 // each, and plays the outcome event by event in a simulated world that the
 // decider does not see; beside it the rules that people follow. Everything it
-// prints is simulated.
+// prints is simulated. Figures, and why the default confidence is what it is, stand
+// in README.md.
 package main
 
 import (

@@ -96,7 +96,7 @@
 // [http.ReadResponse]. The tap is there before the first byte is sent, so that the
 // poller gives it head and body alike:
 //
-//   - heads of 1xx are passed over, at most five of them;
+//   - heads of 1xx are passed over;
 //   - a head with a chunked body that the [Call] takes is followed by its events;
 //   - with any other the tap ends, and the request's goroutine reads head and body
 //     from the connection, as it would read any answer's.

@@ -34,11 +34,8 @@ var errNotTapped = errors.New("loadgen: not a stream")
 // errHead says that an answer's head cannot be used. Its text is net/http's.
 var errHead = errors.New("net/http: HTTP/1.x transport connection broken")
 
-// The bounds of an answer's head, and of the heads before it.
-const (
-	maxHead          = 1 << 20
-	maxInformational = 5
-)
+// maxHead bounds an answer's head, together with the heads before it.
+const maxHead = 1 << 20
 
 // takeHead takes a piece of an answer's head, and returns what follows it.
 func (t *tap) takeHead(b []byte, stamp int64) (rest []byte, err error) {
@@ -50,7 +47,7 @@ func (t *tap) takeHead(b []byte, stamp int64) (rest []byte, err error) {
 			return nil, err
 		}
 		if !t.scan.found {
-			if len(t.head) > maxHead {
+			if t.early+len(t.head) > maxHead {
 				return nil, fmt.Errorf("net/http: server response headers exceeded %d bytes; aborted", maxHead)
 			}
 			return nil, nil
@@ -63,9 +60,7 @@ func (t *tap) takeHead(b []byte, stamp int64) (rest []byte, err error) {
 			t.memo.keep(t.head, resp)
 		}
 		if resp.StatusCode/100 == 1 && resp.StatusCode != http.StatusSwitchingProtocols {
-			if t.early++; t.early > maxInformational {
-				return nil, fmt.Errorf("%w: net/http: too many 1xx informational responses", errHead)
-			}
+			t.early += len(t.head)
 			t.head, t.scan, t.begun = t.head[:0], headEnd{}, false
 			continue
 		}

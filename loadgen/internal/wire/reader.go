@@ -115,7 +115,7 @@ type tap struct {
 	begun   bool // the first line is dealt with
 	text    bytes.Reader
 	lines   *bufio.Reader
-	early   int  // informational responses
+	early   int  // bytes of informational responses
 	close   bool // the connection ends with the answer
 	chunks  chunkedDecoder
 	done    bool   // the sink wants no more

@@ -1,0 +1,115 @@
+package predict
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// besideCell is how long steps and prefills of a server took while its neighbour did one
+// thing all the time, as two servers on an H100 wrote them down under the bursty trace of
+// examples/capacity (batches up to 1, 2, 4, 8 and 16; 8B prefills beside prefills are too few).
+type besideCell struct {
+	Mechanism sharing.Mechanism `json:"mechanism"`
+	Server    string            `json:"server"`
+	Does      string            `json:"does"`
+	Batch     int               `json:"batch"`
+	Beside    string            `json:"beside"`
+	N         int               `json:"n"`
+	MeanMS    float64           `json:"mean_ms"`
+}
+
+// A step or a prefill is slowed down by what a neighbour does, from profiles alone, as it
+// was measured, activity by activity.
+func TestBesideNeighbours(t *testing.T) {
+	data, err := os.ReadFile("testdata/h100-beside.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cells []besideCell
+	if err := json.Unmarshal(data, &cells); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := LoadRows("../../examples/capacity/testdata/h100-alone-2.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	profiles, err := NewProfiles(rows.Profiles()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gpu, err := sharing.LookupGPU("H100-SXM5-80GB")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewPredictor()
+	engines := map[string]Engine{}
+	for name, m := range map[string]Model{
+		"1b": {Parameters: 1.24e9, Layers: 16, KVHeads: 8, HeadDim: 64, Hidden: 2048, Heads: 32, Intermediate: 8192},
+		"8b": {Parameters: 8.03e9, Layers: 32, KVHeads: 8, HeadDim: 128, Hidden: 4096, Heads: 32, Intermediate: 14336},
+	} {
+		solo, err := profiles.Solo(Server{Model: name, Slots: Some(16)}, Load{Concurrency: 1, Prompt: 250, Output: 56})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if engines[name], err = p.Engine(NewEngine(m, MachineOf(gpu)), solo); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// doing is a server that has been at something, with so many requests of 280 tokens.
+	doing := func(name, what string, batch int, mps bool) *replica {
+		e := engines[name]
+		e.ChunkTokens = 0
+		r := &replica{c: ratesOf(&e, mps), kv: newKVCache(1<<20, 1), size: usualBlock, phases: make([]int, usualBlock)}
+		if what == "prefill" {
+			r.entered = []*flight{{input: 250, prompt: 250, left: 250}}
+			r.prefillNext(0)
+			return r
+		}
+		for range batch {
+			r.running, r.marks = append(r.running, &flight{}), append(r.marks, 1)
+			r.context += 280
+		}
+		r.decode(0)
+		return r
+	}
+	unit := func(c *besideCell, beside string) float64 {
+		mps := c.Mechanism == sharing.MechanismMPS
+		r := doing(c.Server, c.Does, c.Batch, mps)
+		g := &gpuState{p: &p, mechanism: c.Mechanism, replicas: []*replica{r}}
+		if beside != "idle" {
+			other := map[string]string{"1b": "8b", "8b": "1b"}[c.Server]
+			g.replicas = append(g.replicas, doing(other, beside, 4, mps))
+		}
+		g.retime(0)
+		return r.act.unit
+	}
+	measured := func(c *besideCell) float64 {
+		i := slices.IndexFunc(cells, func(o besideCell) bool {
+			return o.Mechanism == c.Mechanism && o.Server == c.Server && o.Does == c.Does && o.Batch == c.Batch && o.Beside == "idle"
+		})
+		return c.MeanMS / cells[i].MeanMS
+	}
+	var off []float64
+	for i := range cells {
+		c := &cells[i]
+		if c.Beside == "idle" {
+			continue
+		}
+		got, want := unit(c, c.Beside)/unit(c, "idle"), measured(c)
+		off = append(off, math.Abs(got/want-1))
+		t.Logf("%-12s %s %-7s %2d beside %-7s: slower by %.2f, was %.2f (%d)", c.Mechanism, c.Server, c.Does, c.Batch, c.Beside, got, want, c.N)
+	}
+	mean := 0.0
+	for _, v := range off {
+		mean += v / float64(len(off))
+	}
+	slices.Sort(off)
+	if t.Logf("%d cells, off by %.1f%% on average, %.1f%% at the 90th percentile", len(off), 100*mean, 100*off[len(off)*9/10]); mean > 0.07 || len(off) < 40 {
+		t.Errorf("%d cells are off by %.1f%% on average", len(off), 100*mean)
+	}
+}
