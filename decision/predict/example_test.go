@@ -37,8 +37,8 @@ func Example() {
 	// Output:
 	// time-slicing: chat TPOT 14.5 ms (13.3 to 15.9), 2.0x
 	// time-slicing: tags TPOT 4.4 ms (4.0 to 4.8), 1.9x
-	// mps: chat TPOT 9.4 ms (8.7 to 10.2), 1.3x
-	// mps: tags TPOT 4.3 ms (4.0 to 4.6), 1.8x
+	// mps: chat TPOT 9.5 ms (8.8 to 10.3), 1.3x
+	// mps: tags TPOT 4.2 ms (3.9 to 4.6), 1.8x
 }
 
 // From which number of saturated pods on does which mechanism answer faster?

@@ -270,6 +270,34 @@ func TestParsePredictorOfAnotherVersion(t *testing.T) {
 	}
 }
 
+// A predictor's file may hold any parameter at its bounds.
+func TestParametersAtTheirBounds(t *testing.T) {
+	t.Parallel()
+	group := fourTenants(t)[:2]
+	start := predict.NewPredictor()
+	for _, q := range start.Parameters.List() {
+		for _, v := range []float64{q.Low, q.High} {
+			p := start
+			p.Parameters.Lookup(q.Name).Value = v
+			if p.Validate() != nil {
+				continue // nothing would be left of a slice
+			}
+			for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
+				for _, method := range []predict.Method{predict.MethodSimulated, predict.MethodClosedForm} {
+					out, err := p.Predict(m, group, method)
+					if err != nil {
+						t.Errorf("%s %v: %s, %s: %v", q.Name, v, m, method, err)
+						continue
+					}
+					if tpot, ok := out[0].Get(predict.MetricTPOTP50); !ok || !(tpot.Low > 0 && tpot.High < 1e3) {
+						t.Errorf("%s %v: %s, %s: TPOT %v", q.Name, v, m, method, tpot)
+					}
+				}
+			}
+		}
+	}
+}
+
 // An open loop of the seed that it was profiled with arrives as it did then; of
 // another seed, and of a handful of requests, it offers its rate.
 func TestSameSeedArrivesAlike(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 )
 
 // allSeries are all measurements of servers under time-slicing and MPS.
-var allSeries = []string{"h200-colocation", "h200-colocation-sm-percent", "h200-mixes", "h200-mixes-2", "h200-mixes-3", "h200-mixes-4", "h200-two-models", "h200-mps-order", "h100-colocation", "h100-two-models", "h100-mixes"}
+var allSeries = []string{"h200-colocation", "h200-colocation-sm-percent", "h200-mixes", "h200-mixes-2", "h200-mixes-3", "h200-mixes-4", "h200-two-models", "h200-mps-order", "h100-colocation", "h100-two-models", "h100-mixes", "h100-mixes-2"}
 
 func seriesFiles(tb testing.TB) []predict.Rows {
 	tb.Helper()
@@ -82,28 +82,39 @@ func TestH100FromH200(t *testing.T) {
 			measured = append(measured, of...)
 		}
 	}
-	for m, want := range map[sharing.Mechanism]struct{ mean, far float64 }{
-		sharing.MechanismTimeSlicing: {0.06, 0.15},
-		sharing.MechanismMPS:         {0.035, 0.07},
+	for m, want := range map[sharing.Mechanism]struct{ mean, far, p95 float64 }{
+		sharing.MechanismTimeSlicing: {0.06, 0.15, 0.15},
+		sharing.MechanismMPS:         {0.04, 0.07, 0.10},
 	} {
 		e := tpotBy(measured)[m]
 		t.Logf("%s: %d rows, mean %.3f, P95 %.3f, coverage %.3f, width %.3f", m, e.Rows, e.MeanFraction, e.P95Fraction, e.CoverageFraction.Or(0), e.WidthFraction.Or(0))
 		if e.MeanFraction > want.mean || e.CoverageFraction.Or(0) < 0.8 {
 			t.Errorf("%s: TPOT missed by %.3f; the interval holds %.3f", m, e.MeanFraction, e.CoverageFraction.Or(0))
 		}
-		far := map[string]int{} // one of each series may be far off
-		for _, r := range measured {
-			v, _ := r.Prediction.Get(predict.MetricTPOTP50)
-			got, _ := r.Row.Metric(predict.MetricTPOTP50)
-			if r.Row.Mechanism != m || math.Abs(v.Value/got-1) <= want.far {
+		for _, name := range allSeries {
+			of := slices.DeleteFunc(slices.Clone(measured), func(r predict.Measured) bool { return r.Series != name || r.Row.Mechanism != m })
+			if len(of) == 0 {
 				continue
 			}
-			if far[r.Series]++; far[r.Series] > 1 {
-				t.Errorf("%s, %s, %s: %v predicted, %v measured", r.Series, r.Row.Case, r.Row.Server.Model, v, got)
+			e := tpotBy(of)[m]
+			t.Logf("%s, %s: %d rows, mean %.3f, P95 %.3f, coverage %.3f", m, name, e.Rows, e.MeanFraction, e.P95Fraction, e.CoverageFraction.Or(0))
+			if len(of) >= 20 {
+				if e.P95Fraction > want.p95 {
+					t.Errorf("%s, %s: P95 %.3f", m, name, e.P95Fraction)
+				}
+				continue
 			}
-			// A step at the quantum says so.
-			if r.Series == "h100-colocation" && (r.Prediction.OtherTurns.IsZero() || !v.Contains(got)) {
-				t.Errorf("%s, %s: %v predicted, %v measured, and nothing says that it may be", r.Row.Case, r.Row.Server.Model, v, got)
+			far := 0 // one of a few rows may be
+			for _, r := range of {
+				v, _ := r.Prediction.Get(predict.MetricTPOTP50)
+				got, _ := r.Row.Metric(predict.MetricTPOTP50)
+				if math.Abs(v.Value/got-1) <= want.far {
+					continue
+				}
+				// A step at the quantum says so.
+				if far++; far > 1 || !v.Contains(got) || m == sharing.MechanismTimeSlicing && r.Prediction.OtherTurns.IsZero() {
+					t.Errorf("%s, %s, %s: %v predicted, %v measured", name, r.Row.Case, r.Row.Server.Model, v, got)
+				}
 			}
 		}
 	}

@@ -288,9 +288,9 @@ func (s *study) validate(split Split) []Measured {
 	return out
 }
 
-// without are the other series of a case's GPU where there are several, or else
-// those of the predictor's, or else all: one series tells less than several of a
-// GPU from which the parameters carry over.
+// without are the other series of a case's GPU where there are enough to tell how
+// much series differ, or else those of the predictor's, from which the parameters
+// carry over, or else all.
 func (s *study) without(sc *sharedCase) subset {
 	for _, gpu := range []string{sc.gpu, oneName(s.start.GPU)} {
 		u := subset{gpu: gpu, series: [2]string{sc.series}}
@@ -300,7 +300,7 @@ func (s *study) without(sc *sharedCase) subset {
 				others[o.series] = true
 			}
 		}
-		if n := len(others); n > 1 || n == 1 && gpu == oneName(s.start.GPU) {
+		if n := len(others); n >= fewSeries || n > 0 && gpu == oneName(s.start.GPU) {
 			return u
 		}
 	}

@@ -112,7 +112,9 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 		t.note(0.15, "capped to %g%% of the SMs, which may or may not overlap others'", c)
 	}
 	t.prefillGPU *= p.Parameters.PrefillOverlap.Value
-	t.robust = p.robustness(t.gpu)
+	if t.robust = p.robustness(t.gpu); s.Server.SMPercent.Or(100) < 100 {
+		t.robust = 1 // it has SMs to itself, for which its kernels do not wait
+	}
 	t.splitSMs(p, base, s)
 	return nil
 }
@@ -391,9 +393,9 @@ func (t *tenantModel) splitSMs(p *Predictor, base *SoloProfile, s *Solo) {
 
 // dramBlocking is the share of the SMs that work with an active thread percentage
 // holds up at least, for the share of the memory bandwidth that it takes while it
-// runs: fewer SMs read hardly less, and others wait for the memory. 0.6 to 0.9
-// predict the rows with percentages alike that were measured before h200-mixes-4,
-// and those.
+// runs: fewer SMs read hardly less, and others wait for the memory. It was chosen
+// on the rows with percentages that were there before h200-mixes-4 and
+// h100-mixes-2.
 const dramBlocking = 0.8
 
 // duty is the share of time in which decode is on the GPU, and in which a

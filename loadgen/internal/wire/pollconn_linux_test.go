@@ -35,9 +35,13 @@ func TestPollConn(t *testing.T) {
 	}
 	c, peer := dial()
 	big := strings.Repeat("0123456789", 1<<20)
-	go c.send(t.Context(), []byte(big))
+	sent := make(chan error, 1)
+	go func() { sent <- c.send(t.Context(), []byte(big)) }()
 	if got, err := io.ReadAll(io.LimitReader(peer, int64(len(big)))); err != nil || string(got) != big {
 		t.Errorf("written %d bytes, read %d: %v", len(big), len(got), err)
+	}
+	if err := <-sent; err != nil {
+		t.Error(err)
 	}
 	go func() { io.WriteString(peer, big); peer.Close() }()
 	if got, err := io.ReadAll(c); err != nil || string(got) != big {
