@@ -177,7 +177,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 func TestPlansHold(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 4))
-	for range 60 {
+	for range 40 {
 		f := randomFleet(rng, 1+rng.IntN(4), 1+rng.IntN(25))
 		r := decide(t, f)
 		workloads := map[string]*Workload{}
@@ -448,6 +448,7 @@ func TestFasterThanItsWeights(t *testing.T) {
 // TestManySinglesShare: workloads of one replica share GPUs in a fleet of
 // hundreds as they do in one of a dozen.
 func TestManySinglesShare(t *testing.T) {
+	t.Parallel()
 	gpus := func(n, tenants int) int {
 		f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L40S", Count: n, PricePerGPUHour: Some(price(t, "1.20 USD"))}}}
 		for i := range n {

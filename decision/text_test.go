@@ -31,6 +31,7 @@ func checkWidth(t *testing.T, what string, lines []string, width int) {
 // TestTextOfManyWorkloads: 800 workloads take at most 80 lines of 100 columns,
 // however many pools they are on, and every workload is counted in them.
 func TestTextOfManyWorkloads(t *testing.T) {
+	t.Parallel()
 	for seed, pools := range []int{1, 6, 50} {
 		f := randomFleet(rand.New(rand.NewPCG(uint64(seed), 9)), pools, 800)
 		for i := range f.Pools {
@@ -109,6 +110,7 @@ func TestTextOfWhatThereIsNot(t *testing.T) {
 
 // TestScoresStayOnTheirScale: of 100, the pool's price included.
 func TestScoresStayOnTheirScale(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(8, 9))
 	for range 30 {
 		for _, d := range decide(t, randomFleet(rng, 1+rng.IntN(5), 8)).Decisions {

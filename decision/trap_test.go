@@ -175,6 +175,7 @@ func setsEnv(name string) func(*Workload) bool {
 // random ones, no hit of a high severity comes from the arrangement; and each
 // trap that a mechanism brings with it has an answer.
 func TestNoLayoutWalksIntoATrap(t *testing.T) {
+	t.Parallel()
 	fleets := map[string]*Fleet{}
 	for _, pattern := range []string{"../examples/quickstart/*.yaml", "../examples/quickstart/testdata/*.yaml", "testdata/*.yaml", "testdata/*/*.yaml"} {
 		files, err := filepath.Glob(pattern)
