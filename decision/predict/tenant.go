@@ -15,6 +15,7 @@ type tenantModel struct {
 	closed bool
 	// transferred says that the parameters are of another GPU.
 	transferred bool
+	otherWay    int8 // turns more than counted that a step may take as well: 1, -1, or 0 = sure
 	clients     int
 	rate        float64
 	output      int
@@ -26,8 +27,7 @@ type tenantModel struct {
 	step, host, perToken, gpu, batch, doubling float64
 	added                                      float64 // to each step, beyond what the profile measured
 	turns                                      float64 // of a step, as counted beside a spinning neighbour; 0 = not counted
-	otherTurns                                 float64 // that it may take as well; 0 = sure
-	otherShare                                 float64 // of the steps that were counted with one turn more, or negative, with one less
+	otherShare                                 float64 // of the steps that were counted with otherWay, with its sign
 	usualHost                                  float64 // the host's part of a step, where GPM does not tell; 0 = the parameter
 	// A prefill: its time alone, and the GPU's work in it.
 	prefill, prefillGPU float64

@@ -58,9 +58,9 @@ func (t *tenantModel) countTurns(p *Predictor, base *SoloProfile) {
 	}
 	t.turns = n
 	if off := counted - n; math.Abs(off) > unsureTurns && n+off >= 1 {
-		t.otherShare, t.otherTurns = off, n+math.Copysign(1, off)
+		t.otherShare, t.otherWay = off, int8(math.Copysign(1, off))
 	} else if guessed != n {
-		t.otherTurns = n + math.Copysign(1, guessed-n)
+		t.otherWay = int8(math.Copysign(1, guessed-n))
 	}
 	t.host = max(0, t.host+t.gpu-gpu)
 	t.gpu = gpu
@@ -71,7 +71,10 @@ func (t *tenantModel) countTurns(p *Predictor, base *SoloProfile) {
 // take that: all the more the nearer the step is to a whole number of turns.
 func (p *Predictor) turnsOf(t *tenantModel) (turns, other int, share float64) {
 	if t.turns > 0 {
-		return int(t.turns), int(t.otherTurns), math.Abs(t.otherShare)
+		if t.otherWay != 0 {
+			other = int(t.turns) + int(t.otherWay)
+		}
+		return int(t.turns), other, math.Abs(t.otherShare)
 	}
 	s := p.scheduler()
 	turns = s.Slices(millis(t.gpu))

@@ -88,7 +88,7 @@ func writeRows(w io.Writer, m sharing.Mechanism, rows []row) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(tw, "%s\tTENANT, IN/OUT\tTPOT P50\t90%%\tMEASURED\tERROR\tSLOWDOWN\n", strings.ToUpper(m.String()))
 	for _, r := range rows {
-		first := fmt.Sprintf("%s\t%s", short(r.Case, 28), short(r.tenant(), 24))
+		first := fmt.Sprintf("%s\t%s", short(r.Case, 24), short(r.tenant(), 24))
 		if r.Unknown != "" {
 			fmt.Fprintf(tw, "%s\tunknown\t\t%s\t\t\n", first, actual(r, predict.MetricTPOTP50, "%.2fms"))
 			continue
@@ -156,7 +156,7 @@ var seriesMetrics = []predict.Metric{predict.MetricTPOTP50, predict.MetricTTFTP5
 
 // writeSeries prints the errors of each series, predicted by the others.
 func writeSeries(w io.Writer, list []series, all errorTable) {
-	wrapped(w, "Each series predicted by the others of its GPU, or where there are not two by those of another: mean / P95 of the absolute error, the share of the outcomes in the 90% intervals, and their mean width, in percent")
+	wrapped(w, "Each series predicted by the others of its GPU, or where there are not four by those of the GPU calibrated on: mean / P95 of the absolute error, the share of the outcomes in the 90% intervals, and their mean width, in percent")
 	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 		if len(all[m]) == 0 {
 			continue
