@@ -215,7 +215,7 @@ func ParsePredictor(data []byte) (*Predictor, error) {
 func (p *Predictor) Validate() error {
 	var list problem.List
 	if p.Version != PredictorVersion {
-		list.Addf("version", fmt.Sprintf("this package reads %d", PredictorVersion), "is %d", p.Version)
+		list.Addf("version", fmt.Sprintf("write version: %d if this version of the package made the file", PredictorVersion), "is %d, and this package reads %d", p.Version, PredictorVersion)
 	}
 	if p.GPU == "" {
 		list.Addf("gpu_name", "", "is empty")

@@ -171,7 +171,7 @@ func (d *Decoder) object(path string, n *yaml.Node, v reflect.Value) {
 			if name == "version" { // of every document there is it is the first
 				remedy = "write version: v1"
 				if v.FieldByIndex(fields[name].index).CanInt() {
-					remedy = "write version: 1"
+					remedy = "give the number of the form that the file has"
 				}
 			}
 			d.Addf(problem.Join(path, name), n, remedy, "is missing")
