@@ -1,11 +1,9 @@
 package wire
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -53,44 +51,21 @@ func newHost(t *testing.T, addr, path string) (*Host, *atomic.Int64) {
 // own stream alone, gets all of it, and leaves the connection usable.
 func TestHeavyEventDelaysNoOther(t *testing.T) {
 	const size = 2 << 20
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	go func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				in := bufio.NewReader(c)
-				for {
-					req, err := http.ReadRequest(in)
-					if err != nil {
-						return
-					}
-					if _, err := io.Copy(io.Discard, req.Body); err != nil {
-						return
-					}
-					fmt.Fprint(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-					if req.URL.Path == "/heavy" {
-						fmt.Fprintf(c, "%x\r\n%s\r\n0\r\n\r\n", size, strings.Repeat("x", size))
-						continue
-					}
-					for range 20 {
-						time.Sleep(5 * time.Millisecond)
-						fmt.Fprint(c, "1\r\n.\r\n")
-					}
-					fmt.Fprint(c, "0\r\n\r\n")
-				}
-			}()
+	addr := serveOnce(t, func(c *net.TCPConn, req *http.Request, _ int) bool {
+		fmt.Fprint(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+		if req.URL.Path == "/heavy" {
+			fmt.Fprintf(c, "%x\r\n%s\r\n0\r\n\r\n", size, strings.Repeat("x", size))
+			return true
 		}
-	}()
-	heavy, heavyDials := newHost(t, ln.Addr().String(), "/heavy")
-	light, lightDials := newHost(t, ln.Addr().String(), "/light")
+		for range 20 {
+			time.Sleep(5 * time.Millisecond)
+			fmt.Fprint(c, "1\r\n.\r\n")
+		}
+		fmt.Fprint(c, "0\r\n\r\n")
+		return true
+	})
+	heavy, heavyDials := newHost(t, addr, "/heavy")
+	light, lightDials := newHost(t, addr, "/light")
 	heavy.pollers = light.pollers
 	release, working := make(chan struct{}), make(chan struct{})
 	got := 0

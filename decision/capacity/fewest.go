@@ -1,0 +1,192 @@
+package capacity
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/cotenant/cotenant/decision/predict"
+)
+
+// unfitError says why a kind is not possible on a GPU.
+type unfitError struct{ error }
+
+// on searches a kind, each part alone on its kind of GPU, with every layout and router.
+// beat is what it must cost less than to matter.
+func (s *search) on(ctx context.Context, k Kind, parts []part, at []*gpu, beat *candidate) (*candidate, error) {
+	c, err := s.fit(ctx, k, parts, at, beat)
+	if c == nil || err != nil {
+		return nil, err
+	}
+	return s.route(ctx, c, s.routers())
+}
+
+// fit is on with the first router only.
+func (s *search) fit(ctx context.Context, k Kind, parts []part, at []*gpu, beat *candidate) (*candidate, error) {
+	left := int64(math.MaxInt64) // money, in micro-units
+	if beat != nil && beat.kept {
+		if price, err := beat.perHour(); err == nil {
+			left = price.Micros() - 1
+		}
+	}
+	for _, g := range at[1:] {
+		left -= g.PricePerHour.Micros() // every later part takes a GPU
+	}
+	router := s.routers()[0]
+	c := &candidate{kind: k, router: router, kept: true}
+	for i, of := range parts {
+		g := at[i]
+		if i > 0 {
+			left += g.PricePerHour.Micros()
+		}
+		most := g.Most - len(parts) + 1 + i
+		for k := range c.parts {
+			if c.parts[k].layout.gpu == g {
+				most -= c.parts[k].n
+			}
+		}
+		if most = int(min(int64(most), left/g.PricePerHour.Micros())); most < 1 && (i == 0 || beat != nil) {
+			return nil, nil
+		}
+		layouts, err := s.layouts(k, of, g)
+		if err != nil {
+			return nil, &unfitError{err}
+		}
+		p, err := s.part(ctx, layouts, []predict.RoutePolicy{router}, most)
+		if err != nil {
+			return nil, err
+		}
+		left -= int64(p.n) * g.PricePerHour.Micros()
+		c.parts = append(c.parts, p.placed)
+		c.kept = c.kept && p.kept
+		c.over = max(c.over, p.over)
+		if !c.kept && beat != nil {
+			return nil, nil
+		}
+	}
+	return c, nil
+}
+
+// fitted is a part with as many GPUs as it needs.
+type fitted struct {
+	placed
+	kept bool
+	over float64
+}
+
+// part finds the layout that needs the fewest GPUs, at most so many.
+func (s *search) part(ctx context.Context, layouts []layout, routers []predict.RoutePolicy, most int) (fitted, error) {
+	var best fitted
+	for i := range layouts {
+		l := &layouts[i]
+		fewest := s.fewest(l, s.load)
+		limit := most
+		if best.kept {
+			limit = best.n // with as many it may keep them better
+		}
+		if best.n > 0 && fewest > limit {
+			continue
+		}
+		p, err := s.least(ctx, l, routers[0], min(fewest, max(most, 1)), max(limit, 1), best.kept)
+		if err != nil {
+			return best, err
+		}
+		if best.n == 0 || p.kept && !best.kept || p.kept == best.kept && (p.kept && p.n < best.n || (!p.kept || p.n == best.n) && p.over < best.over) {
+			p.fewest = fewest
+			if p.kept && p.n == fewest && fewest > 1 {
+				p.short = fmt.Sprintf("fewer than %d of %s cannot do the work even in full batches", fewest, l.gpu.Name)
+			}
+			best = p
+		}
+	}
+	return best, nil
+}
+
+// least finds the fewest GPUs between two numbers with which a layout keeps the
+// objectives, by doubling and halving: more GPUs are taken never to hurt. With none it
+// says how far off it is. decided says that only fewer than have been found matter, so
+// that the most are tried first.
+func (s *search) least(ctx context.Context, l *layout, router predict.RoutePolicy, low, most int, decided bool) (fitted, error) {
+	out := fitted{placed: placed{layout: *l}}
+	missed, kept := low-1, 0
+	try := func(n int) error {
+		c := &candidate{kind: l.kind, parts: []placed{{layout: *l, n: n}}, router: router}
+		seen, j, err := s.play(ctx, c, s.load)
+		if err != nil {
+			return err
+		}
+		if j.verdict == VerdictKept {
+			kept, out.n, out.over, out.kept = n, n, j.over, true
+			return nil
+		}
+		missed = max(missed, n)
+		out.short = fmt.Sprintf("with %s of %s: %s", count(n), l.gpu.Name, s.words(j, seen))
+		if !out.kept {
+			out.n, out.over = n, j.over
+		}
+		return nil
+	}
+	n := low
+	if decided {
+		n = most
+	}
+	for step := 1; ; step *= 2 {
+		if err := try(n); err != nil || out.kept {
+			if err != nil {
+				return out, err
+			}
+			break
+		}
+		if out.over >= 1.5 || n >= most {
+			if why := s.floor(ctx, l, router); why != "" {
+				out.n = low
+				return out, nil
+			}
+		}
+		if n >= most {
+			return out, nil
+		}
+		n = min(n+step, most)
+	}
+	for kept-missed > 1 {
+		if err := try((kept + missed) / 2); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+func count(n int) string {
+	if n == 1 {
+		return "one"
+	}
+	return strconv.Itoa(n)
+}
+
+// floor is what requests miss even when each comes alone, "" when nothing: where it is
+// something, no number of GPUs helps.
+func (s *search) floor(ctx context.Context, l *layout, router predict.RoutePolicy) string {
+	key := s.floorKey(l)
+	if known, ok := s.floors[key]; ok {
+		return known
+	}
+	c := &candidate{kind: l.kind, parts: []placed{{layout: *l, n: 1}}, router: router}
+	cluster, routes := s.cluster(c)
+	s.plays++
+	report, err := cluster.Play(ctx, s.traffic.apart(routes))
+	if err != nil {
+		return ""
+	}
+	seen := s.seen(report, routes)
+	alone := s.judge(seen)
+	s.floors[key] = ""
+	if alone.verdict != VerdictKept {
+		s.floors[key] = s.words(alone, seen)
+	}
+	return s.floors[key]
+}
+
+func (s *search) floorKey(l *layout) string {
+	return fmt.Sprint(l.kind, l.gpu.Name, l.describe(), l.servers[0].name, len(l.servers), l.copies)
+}
