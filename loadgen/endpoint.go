@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
@@ -64,7 +65,7 @@ func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming bool, m
 		tlsConfig.NextProtos = nil
 	}
 	var host *wire.Host
-	if mode == wire.ModePolled && streaming && e.Dial == nil && u.Scheme == "http" {
+	if mode == wire.ModePolled && streaming && e.Dial == nil && u.Scheme == "http" && ascii(u.Host) {
 		host = conns.Host(request(u, h), func(ctx context.Context) (net.Conn, error) { return bound(ctx, "tcp", hostPort(u)) })
 	}
 	return &endpoint{
@@ -98,6 +99,11 @@ func request(u *url.URL, header http.Header) *http.Request {
 		r.Host = host
 	}
 	return r
+}
+
+// ascii says that a host's name is as it is looked up; net/http encodes others.
+func ascii(host string) bool {
+	return strings.IndexFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
 // hostPort is where a URL of plain HTTP is served.

@@ -303,3 +303,19 @@ func TestStuckWrite(t *testing.T) {
 
 // newTestStream collects the text.
 func newTestStream() *stream { return &stream{wantText: true} }
+
+// TestEncodedHost: the name of a host that is not ASCII is looked up encoded, which
+// net/http does.
+func TestEncodedHost(t *testing.T) {
+	var conns wire.Conns
+	defer conns.Close()
+	for url, polled := range map[string]bool{"http://example.com:8000": true, "http://bücher.example:8000": false} {
+		e, err := newEndpoint(t.Context(), &Endpoint{URL: url}, APIChat, true, wire.ModePolled, &conns, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := e.host != nil; got != polled {
+			t.Errorf("%s: polled %t", url, got)
+		}
+	}
+}
