@@ -301,7 +301,7 @@ func serve(ctx context.Context, l net.Listener, d *Daemon) error {
 			if c.pid != 0 { // it disconnected without a word, so it was killed
 				d.Kill(c.pid)
 			}
-			if !d.Running() {
+			if c.last { // not before its answer has been read
 				cancel()
 			}
 		})
@@ -314,10 +314,14 @@ type connection struct {
 	ctx context.Context
 	d   *Daemon
 	pid int // of the client that is connected
+	// last: the daemon was told to end here.
+	last bool
 }
 
 func (c *connection) Control(in mps.Invocation, out *mps.Output) (err error) {
+	before := c.d.Running()
 	*out, err = c.d.Run(c.ctx, in)
+	c.last = c.last || before && !c.d.Running()
 	return err
 }
 
