@@ -79,7 +79,7 @@ type planner struct {
 	outlooks   map[[2]int]*outlook
 	seen       map[string]prospects
 	simulated  int // arrangements of a GPU
-	packed     int // groups, so far
+	search     Search
 }
 
 type banKey struct {

@@ -259,11 +259,20 @@ func (pl *planner) measurement(w int, d *Decision) *Settle {
 		return s
 	}
 	s.Command = fmt.Sprintf("go run ./examples/benchmark -endpoint http://HOST:8000 -model NAME%s -duration 5m -telemetry -out %s-alone", loadFlags(wl), strings.ReplaceAll(d.Workload, "/", "-"))
-	s.Measurement += ". HOST is where the replica serves, NAME its model there"
-	if wl.Load == nil {
-		s.Measurement += ", RATE its requests a second in the busiest hour"
-	}
+	s.Measurement += ". " + placeholders(s.Command)
 	return s
+}
+
+// placeholders says what the words in capitals stand for in commands that settle
+// something; empty where there are none.
+func placeholders(commands string) string {
+	var out []string
+	for _, p := range [][2]string{{"HOST", "is where the replica serves"}, {"NAME", "its model there"}, {"RATE", "its requests a second at the peak"}} {
+		if strings.Contains(commands, p[0]) {
+			out = append(out, p[0]+" "+p[1])
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 // loadFlags are the load generator's flags for the load of one replica.

@@ -135,6 +135,9 @@ func (t *text) money() {
 		from = []string{"by the gates alone"}
 	}
 	t.put(0, 0, "", line+fmt.Sprintf(" at %.4g%% confidence: %s", 100*t.r.Confidence, strings.Join(from, ", ")))
+	if t.r.Search != SearchAll {
+		t.put(0, 0, "", "the arrangement is the best of many tried; there may be a better one, as all are compared only up to "+counted(scarceTogether, "workload"))
+	}
 	for _, a := range t.r.Assumes {
 		t.put(0, 0, "", fmt.Sprintf("assumes %s: %s", a.What, a.Why))
 	}
@@ -164,12 +167,19 @@ func (t *text) workloads() {
 		return
 	}
 	at := column(t.r.names())
+	commands := ""
 	for i := range t.r.Decisions {
 		d := &t.r.Decisions[i]
 		t.put(2, at, d.Workload, t.answer(d))
 		for _, rest := range t.unsettled(d) {
 			t.put(2, at, "", rest)
 		}
+		if d.Settle != nil {
+			commands += d.Settle.Command
+		}
+	}
+	if words := placeholders(commands); words != "" {
+		t.put(2, 2, "", words)
 	}
 }
 
