@@ -19,7 +19,7 @@ const (
 	rounds       = 3
 	triesEach    = 20_000 // of a round
 	mostJudged   = 20_000 // GPUs and who may join them
-	mostLooked   = 100e6   // GPUs looked at, in a round
+	mostLooked   = 100e6  // GPUs looked at, in a round
 	leaving      = 8      // workloads at a time, at most
 	// What is worse may stand with a probability that falls with what it loses, in
 	// GPUs and replicas alike, and from a round's first try to its last.

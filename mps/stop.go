@@ -14,6 +14,7 @@ import (
 const (
 	lookPeriod  = 100 * time.Millisecond // between looks at what the daemon starts
 	knowPeriod  = 3 * time.Second        // for a list of servers; a daemon that is slower is hung
+	quitPeriod  = 10 * time.Second       // for a daemon that has agreed to quit, on a busy node
 	endPeriod   = 2 * time.Second        // for a process to end after a signal, and for servers that end with their daemon
 	orphanGrace = 500 * time.Millisecond // for servers whose daemon did not end in order
 )
@@ -132,9 +133,10 @@ func (d *Daemon) end(ctx context.Context, grace time.Duration) error {
 		d.quit(ctx, own, grace)
 	}
 	for _, step := range []struct {
-		name string
-		sig  os.Signal
-	}{{"", nil}, {"terminated", syscall.SIGTERM}, {"killed", os.Kill}} {
+		name   string
+		sig    os.Signal
+		period time.Duration
+	}{{"", nil, quitPeriod}, {"terminated", syscall.SIGTERM, endPeriod}, {"killed", os.Kill, endPeriod}} {
 		if step.sig == nil && err != nil {
 			continue // it was not asked
 		}
@@ -148,7 +150,7 @@ func (d *Daemon) end(ctx context.Context, grace time.Duration) error {
 		select {
 		case <-d.done:
 			return nil
-		case <-time.After(min(endPeriod, d.client.timeout)):
+		case <-time.After(min(step.period, d.client.timeout)):
 		}
 	}
 	<-d.done // SIGKILL is not refused

@@ -137,7 +137,7 @@ func TestStopOfTheDead(t *testing.T) {
 	}
 }
 
-// TestStopOfTheHung ends a daemon that hangs, with its server, in a few seconds.
+// TestStopOfTheHung ends a daemon that hangs, with its server, long before the grace is over.
 func TestStopOfTheHung(t *testing.T) {
 	t.Parallel()
 	d, opt := startDaemon(t, mpstest.Options{ServerProcesses: true})
@@ -149,7 +149,7 @@ func TestStopOfTheHung(t *testing.T) {
 	}
 	start := time.Now()
 	r, err := d.Stop(t.Context(), time.Hour)
-	if took := time.Since(start); err != nil || r.Graceful || r.Forced != "killed" || len(r.Servers) != 1 || took > 10*time.Second {
+	if took := time.Since(start); err != nil || r.Graceful || r.Forced != "killed" || len(r.Servers) != 1 || took > time.Minute {
 		t.Errorf("%+v, %v after %v", r, err, took)
 	}
 	if left := processesOf(t, opt.PipeDirectory); len(left) > 0 {

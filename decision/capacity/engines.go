@@ -119,7 +119,7 @@ const (
 // as the priors of the two GPUs say.
 func transfer(measured, priorThere, priorHere predict.Engine, same bool) predict.Engine {
 	out := priorHere
-	out.Sequences, out.ChunkTokens, out.BlockTokens, out.NoPrefixCache = measured.Sequences, measured.ChunkTokens, measured.BlockTokens, measured.NoPrefixCache
+	out.Captured, out.Sequences, out.ChunkTokens, out.BlockTokens, out.NoPrefixCache = measured.Captured, measured.Sequences, measured.ChunkTokens, measured.BlockTokens, measured.NoPrefixCache
 	sigma := transferSigma
 	if !same {
 		sigma = transferSigmaOther
@@ -137,7 +137,7 @@ func transfer(measured, priorThere, priorHere predict.Engine, same bool) predict
 }
 
 func costsOf(e *predict.Engine) []*predict.Cost {
-	return []*predict.Cost{&e.Step, &e.StepSequence, &e.StepContext, &e.HostFraction, &e.Prefill, &e.PrefillToken, &e.PrefillContext, &e.PrefillBusy, &e.DecodeSM, &e.PrefillSM, &e.MPSStep}
+	return []*predict.Cost{&e.Step, &e.StepMatrix, &e.StepSequence, &e.StepContext, &e.HostFraction, &e.Prefill, &e.PrefillToken, &e.PrefillContext, &e.PrefillBusy, &e.DecodeSM, &e.PrefillSM, &e.MPSStep}
 }
 
 // capped is the engine under an active thread percentage of MPS: prefills have that

@@ -113,7 +113,7 @@ func (r *replica) prefillNext(now float64) {
 		}
 	}
 	// The weights are read once for the prompts' tokens and the others' alike.
-	a.gpu = max(r.c.step-r.c.host, compute, r.c.busy*r.c.prefill) + r.c.sequence*float64(n) + r.context*r.c.context
+	a.gpu = max(r.c.step-r.c.host+r.c.matrix, compute, r.c.busy*r.c.prefill) + r.c.sequence*float64(n) + r.context*r.c.context
 	a.host = max(r.c.host+r.c.hostSequence*float64(n)+r.adapterStep(), r.c.prefill-a.gpu) + adapted
 	a.decodes = n
 	r.begin(now, a)
@@ -238,7 +238,7 @@ func (r *replica) decode(now float64) {
 	n := float64(len(r.running))
 	a := activity{kind: decoding, units: float64(steps), runs: true, decodes: len(r.running), share: r.c.decodeSM}
 	a.host = r.c.host + r.c.hostSequence*n + r.adapterStep()
-	a.gpu = r.c.step - r.c.host + r.c.sequence*n + r.c.context*(r.context+n*float64(steps-1)/2)
+	a.gpu = r.c.step - r.c.host + r.c.batched(len(r.running)) + r.c.context*(r.context+n*float64(steps-1)/2)
 	r.begin(now, a)
 }
 

@@ -37,7 +37,8 @@ func (p *Predictor) Engine(prior Engine, s Solo) (Engine, error) {
 	var loads, others []loadCosts // others are under the other mechanism: of these only the prefills
 	add := func(to *[]loadCosts, t *tenantModel, b *SoloProfile) {
 		context := t.batch * (float64(b.Load.Prompt) + float64(b.Load.Output)/2) / 1e3
-		*to = append(*to, loadCosts{t.batch, max(0.3*t.step, t.step-e.StepContext.Value*context), float64(b.Load.Prompt), t.prefill, float64(max(1, b.Requests.Or(1)))})
+		matrix := e.StepMatrix.Value * min(1, max(0, t.batch-1))
+		*to = append(*to, loadCosts{t.batch, max(0.3*t.step, t.step-matrix-e.StepContext.Value*context), float64(b.Load.Prompt), t.prefill, float64(max(1, b.Requests.Or(1)))})
 	}
 	add(&loads, &t, base)
 	for _, q := range s.Siblings {
@@ -89,7 +90,7 @@ func (p *Predictor) Engine(prior Engine, s Solo) (Engine, error) {
 }
 
 // loadCosts are what a server's steps and prefills take under a load, in ms, without
-// what the contexts take.
+// what the contexts take, and what several sequences take more than one.
 type loadCosts struct{ batch, step, prompt, prefill, requests float64 }
 
 // prefillOf is what a prefill takes at least, and for each 1000 tokens, if the longest

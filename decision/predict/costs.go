@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
@@ -23,14 +24,16 @@ type Cost struct {
 // fills the costs with priors, [Predictor.Engine] takes what a profile says.
 //
 // A decode step of n sequences with c tokens of context in all takes
-// Step + n*StepSequence + c/1000*StepContext, of which HostFraction*Step and up to
-// 0.012 ms for each sequence keep no GPU busy. A prefill of p tokens that are not in the prefix cache takes
+// Step + n*StepSequence + c/1000*StepContext, and StepMatrix where n is more than one,
+// of which HostFraction*Step and up to 0.012 ms for each sequence keep no GPU busy.
+// What its sequences take of the GPU is that of the next larger batch of Captured. A prefill of p tokens that are not in the prefix cache takes
 // p/1000*PrefillToken, what attention adds in long prompts, and at least Prefill,
 // in which the kernels' launches bound it. With chunks, prompts are computed in the same steps in which others
 // decode.
 type Engine struct {
 	Model          Model
 	Step           Cost           // ms
+	StepMatrix     Cost           // ms more of a step of several sequences: matrices are multiplied, where one has vectors
 	StepSequence   Cost           // ms for each sequence in the batch
 	StepContext    Cost           // ms for each 1000 tokens of context in the batch
 	HostFraction   Cost           // of Step
@@ -43,6 +46,7 @@ type Engine struct {
 	Turns          []CountedTurns // of a step beside others, by ascending batch; elsewhere as its length says
 	MPSStep        Cost           // ms that MPS adds to each step
 
+	Captured      []int         // batches that steps were captured for as CUDA graphs, ascending: others are padded to the next; none = no batch is padded
 	Sequences     int           // in a batch at once; 0 = 256
 	ChunkTokens   int           // tokens that a step computes at most, prompts in chunks; 0 = a prefill runs alone, one between two steps
 	BlockTokens   int           // in a block of the KV cache; 0 = 16
@@ -84,8 +88,8 @@ func (e *Engine) sequences() int {
 
 // NewEngine is an engine of which nothing was measured: its costs are the
 // priors of [Priors] for the model's shape on the machine, and it schedules as vLLM
-// does by default: 256 sequences, chunks of 2048 tokens, blocks of 16 with prefix
-// cache.
+// does by default: 256 sequences, batches captured for 1, 2, 4 and multiples of 8,
+// chunks of 2048 tokens, blocks of 16 with prefix cache.
 func NewEngine(m Model, on Machine) Engine {
 	cost := func(value float64, of ...int) Cost {
 		c := Cost{Value: value, Basis: sharing.BasisPrior, Source: priors[of[0]].Source}
@@ -99,6 +103,7 @@ func NewEngine(m Model, on Machine) Engine {
 	return Engine{
 		Model:          m,
 		Step:           cost(1e3*bytesRead/read+layers*medians[stepPerLayer], decodeEfficiency),
+		StepMatrix:     Cost{Value: layers * matrixPerLayer, Sigma: 0.3, Basis: sharing.BasisPrior, Source: rowsSource},
 		StepSequence:   Cost{Value: hostPerSequence, Sigma: 0.5, Basis: sharing.BasisPrior, Source: rowsSource},
 		StepContext:    cost(1e6*float64(m.KVPerToken())/read, decodeEfficiency),
 		HostFraction:   cost(medians[hostFraction], hostFraction),
@@ -109,6 +114,7 @@ func NewEngine(m Model, on Machine) Engine {
 		DecodeSM:       cost(medians[smDecoding], smDecoding),
 		PrefillSM:      cost(medians[smOther], smOther),
 		MPSStep:        cost(layers*medians[mpsStepPerLayer], mpsStepPerLayer),
+		Captured:       usualCaptured(),
 		ChunkTokens:    usualChunk,
 		OverheadSigma:  0.5,
 		Overhead:       usualOverhead,
@@ -120,6 +126,29 @@ func NewEngine(m Model, on Machine) Engine {
 // hostPerSequence is the host's time in a step for each sequence in it, as in
 // the servers of h200-colocation.json.
 const hostPerSequence = 0.012
+
+// matrixPerLayer is by how many ms a layer of a step of two sequences takes longer than
+// that of one, beyond what each further sequence adds: in h200-colocation.json 0.0058
+// for the 1B and 0.0047 for the 8B, by their steps of 1, 4 and 16 sequences.
+const matrixPerLayer = 0.005
+
+// usualCaptured are the batches that vLLM captures by default, up to the sequences that
+// it runs: 1, 2, 4 and the multiples of 8.
+func usualCaptured() []int {
+	out := []int{1, 2, 4}
+	for b := 8; b <= usualSequences; b += 8 {
+		out = append(out, b)
+	}
+	return out
+}
+
+// padded is the batch that a step of n sequences runs as.
+func padded(captured []int, n int) int {
+	if i, _ := slices.BinarySearch(captured, n); i < len(captured) {
+		return captured[i]
+	}
+	return n
+}
 
 // sigma is the standard deviation of the quantity's logarithm.
 func (p *Prior) sigma() float64 {
@@ -179,7 +208,7 @@ func (e *Engine) costs() iter.Seq2[string, *Cost] {
 		for _, c := range []struct {
 			name string
 			c    *Cost
-		}{{"step", &e.Step}, {"step_sequence", &e.StepSequence}, {"step_context", &e.StepContext}, {"host_fraction", &e.HostFraction},
+		}{{"step", &e.Step}, {"step_matrix", &e.StepMatrix}, {"step_sequence", &e.StepSequence}, {"step_context", &e.StepContext}, {"host_fraction", &e.HostFraction},
 			{"prefill", &e.Prefill}, {"prefill_token", &e.PrefillToken}, {"prefill_context", &e.PrefillContext}, {"prefill_busy", &e.PrefillBusy},
 			{"decode_sm", &e.DecodeSM}, {"prefill_sm", &e.PrefillSM}, {"mps_step", &e.MPSStep},
 			{"adapter_step", &e.Adapters.Step}, {"adapter_each", &e.Adapters.Each}, {"adapter_prefill", &e.Adapters.Prefill}, {"adapter_load", &e.Adapters.Load}, {"adapter_fetch", &e.Adapters.Fetch},
@@ -225,6 +254,9 @@ func (e *Engine) check(list *problem.List, path string) {
 		if n.v < 0 || n.v > n.most {
 			list.Addf(problem.Join(path, n.name), "", "must lie between 0 and %d, is %d", n.most, n.v)
 		}
+	}
+	if !slices.IsSorted(e.Captured) || len(e.Captured) > 0 && e.Captured[0] < 1 {
+		list.Addf(problem.Join(path, "captured"), "", "must be batches of 1 and more, ascending, are %v", e.Captured)
 	}
 	if e.ChunkTokens > 0 && e.ChunkTokens <= e.sequences() {
 		list.Addf(problem.Join(path, "chunk_tokens"), fmt.Sprintf("more than the %d sequences that may decode in a step", e.sequences()), "%d leave no token for a prompt", e.ChunkTokens)

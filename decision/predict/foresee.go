@@ -18,7 +18,8 @@ const foreseeSample = 5000
 // a probability of 90%, in all services at once since they err alike, and what that
 // does to a metric is added in squares. The errors that are expected of the simulation
 // itself were found with costs from profiles: what these leave open is part of them, and
-// counts only where it is more. The intervals are to hold the real figures with a
+// counts only where it is more; good requests are counted again with their limits moved
+// by it. The intervals are to hold the real figures with a
 // probability of 90%.
 //
 // The moved runs are of a sample of some 5000 requests from the beginning, and
@@ -28,6 +29,9 @@ func (c *Cluster) Foresee(ctx context.Context, requests iter.Seq[Request]) (*Rep
 	p, err := c.play()
 	if err != nil {
 		return nil, err
+	}
+	for i, v := range p.services {
+		v.near = v.s.Objective.nearby(p.residuals(i))
 	}
 	err = p.run(ctx, requests)
 	report := p.report()
@@ -62,7 +66,7 @@ func (c *Cluster) Foresee(ctx context.Context, requests iter.Seq[Request]) (*Rep
 		}
 	}
 	for i := range doubts {
-		doubts[i].close(&report.Services[i], p.residuals(i), c.Services[i].Clients == nil)
+		doubts[i].close(&report.Services[i], p.residuals(i), c.Services[i].Clients == nil, p.services[i].near)
 	}
 	return report, nil
 }
@@ -197,27 +201,55 @@ func (c *Cluster) moveOverhead(s *Service, z float64) {
 	e.Overhead = sharing.Bytes(min(was*math.Exp(z*e.OverheadSigma), was+0.75*cache))
 }
 
-// doubt adds up what moved costs do to a service: squares of the logarithms of
-// what they change, on the side on which it lies.
-type doubt struct {
-	low, high         [metricCount]float64
-	profiled          [2][metricCount]float64 // what costs from profiles do, low and high
-	goodLow, goodHigh float64                 // of good requests a second
-	good, hit         [2]float64              // of their share and of the hits', low and high, without logarithms
+// The figures of a service whose changes are added up: the metrics, and these.
+const (
+	figureGoodPerS = metricCount + iota
+	figureGood     // share of the requests
+	figureHit      // share of the cached tokens
+	figureCount
+)
+
+// changes is what moving something does to a service's figures: logarithms, of the
+// shares differences.
+func changes(base, moved *ServiceReport) (out [figureCount]float64) {
+	a, b := base.figures(), moved.figures()
+	for m := range a {
+		out[m] = logOf(b[m], a[m])
+	}
+	out[figureGoodPerS] = logOf(moved.GoodPerS, base.GoodPerS)
+	out[figureGood] = moved.GoodFraction() - base.GoodFraction()
+	out[figureHit] = moved.HitFraction() - base.HitFraction()
+	return out
 }
 
+// doubt adds up what moved costs do to a service.
+type doubt struct{ profiled, others [figureCount]sides } // profiled: what costs from profiles do
+
 func (d *doubt) add(base, moved *ServiceReport, profiled bool) {
-	a, b := base.figures(), moved.figures()
-	low, high := &d.low, &d.high
+	to := &d.others
 	if profiled {
-		low, high = &d.profiled[0], &d.profiled[1]
+		to = &d.profiled
 	}
-	for m := range a {
-		addSide(&low[m], &high[m], logOf(b[m], a[m]))
+	for i, v := range changes(base, moved) {
+		to[i].add(v)
 	}
-	addSide(&d.goodLow, &d.goodHigh, logOf(moved.GoodPerS, base.GoodPerS))
-	addSide(&d.good[0], &d.good[1], moved.GoodFraction()-base.GoodFraction())
-	addSide(&d.hit[0], &d.hit[1], moved.HitFraction()-base.HitFraction())
+}
+
+// of is how far a figure may lie below and above: errors that are expected of the
+// simulation itself hold what costs from profiles leave open.
+func (d *doubt) of(figure int, model sides) (low, high float64) {
+	return math.Sqrt(d.others[figure].low + max(d.profiled[figure].low, model.low)), math.Sqrt(d.others[figure].high + max(d.profiled[figure].high, model.high))
+}
+
+// sides are sums of squares of changes, by the side on which they lie.
+type sides struct{ low, high float64 }
+
+func (s *sides) add(d float64) {
+	if d > 0 {
+		s.high += d * d
+	} else {
+		s.low += d * d
+	}
 }
 
 func logOf(moved, base float64) float64 {
@@ -230,30 +262,69 @@ func logOf(moved, base float64) float64 {
 	return math.Log(moved / base)
 }
 
-func addSide(low, high *float64, d float64) {
-	if d > 0 {
-		*high += d * d
-	} else {
-		*low += d * d
+// nearby counts the requests that would be good if all latencies of a kind were
+// shorter or longer by what is expected of the simulation's error.
+type nearby struct {
+	objective Objective
+	tail      bool // by the error of the largest latencies
+	good      int64
+}
+
+// tailGood is the share of good requests from which on the limits lie among the largest
+// latencies, whose errors are those of a P99.
+const tailGood = 0.9
+
+// nearby are the objectives that stand for such latencies.
+func (o Objective) nearby(own Residuals) []nearby {
+	var out []nearby
+	for _, l := range []struct {
+		middle, tail Metric
+		at           func(*Objective) *time.Duration
+	}{
+		{MetricTTFTP50, MetricTTFTP99, func(o *Objective) *time.Duration { return &o.TTFT }},
+		{MetricTPOTP50, MetricTPOTP99, func(o *Objective) *time.Duration { return &o.TPOT }},
+		{MetricE2EP50, MetricE2EP99, func(o *Objective) *time.Duration { return &o.E2E }},
+	} {
+		limit := *l.at(&o)
+		if limit == 0 {
+			continue
+		}
+		for _, of := range [2]Metric{l.middle, l.tail} {
+			for _, z := range [2]float64{-1, 1} {
+				moved := o
+				*l.at(&moved) = max(1, time.Duration(float64(limit)*math.Exp(z*own[of].HalfWidth)))
+				out = append(out, nearby{objective: moved, tail: of == l.tail})
+			}
+		}
 	}
+	return out
 }
 
 // ninety is how many standard deviations hold 90% between them.
 const ninety = 1.6449
 
-func (d *doubt) close(r *ServiceReport, own Residuals, open bool) {
+func (d *doubt) close(r *ServiceReport, own Residuals, open bool, near []nearby) {
 	r.Foreseen = map[Metric]Interval{}
 	for m, v := range known(r.Metric) {
 		model := own[m].HalfWidth
 		if m == MetricTokensPerSecond && open {
 			model = 0 // what is offered is known; a lack of capacity shows in the moved runs
 		}
-		side := func(others, profiled float64) float64 { return math.Sqrt(others + max(profiled, model*model)) }
-		r.Foreseen[m] = Interval{v, v * math.Exp(-side(d.low[m], d.profiled[0][m])), v * math.Exp(side(d.high[m], d.profiled[1][m]))}
+		low, high := d.of(int(m), sides{model * model, model * model})
+		r.Foreseen[m] = Interval{v, v * math.Exp(-low), v * math.Exp(high)}
 	}
-	part := func(v float64, sides [2]float64) Optional[Interval] {
-		return Some(Interval{v, max(0, v-math.Sqrt(sides[0])), min(1, v+math.Sqrt(sides[1]))})
+	var part, perS sides
+	for i := range near {
+		if n := r.Completed + r.Rejected; n > 0 && near[i].tail == (r.GoodFraction() >= tailGood) {
+			part.add(float64(near[i].good-r.Good) / float64(n))
+			perS.add(logOf(float64(near[i].good), float64(r.Good)))
+		}
 	}
-	r.GoodFractionRange, r.HitFractionRange = part(r.GoodFraction(), d.good), part(r.HitFraction(), d.hit)
-	r.GoodPerSRange = Some(Interval{r.GoodPerS, r.GoodPerS * math.Exp(-math.Sqrt(d.goodLow)), r.GoodPerS * math.Exp(math.Sqrt(d.goodHigh))})
+	share := func(v float64, figure int, model sides) Optional[Interval] {
+		low, high := d.of(figure, model)
+		return Some(Interval{v, max(0, v-low), min(1, v+high)})
+	}
+	r.GoodFractionRange, r.HitFractionRange = share(r.GoodFraction(), figureGood, part), share(r.HitFraction(), figureHit, sides{})
+	low, high := d.of(figureGoodPerS, perS)
+	r.GoodPerSRange = Some(Interval{r.GoodPerS, r.GoodPerS * math.Exp(-low), r.GoodPerS * math.Exp(high)})
 }

@@ -52,6 +52,7 @@ type service struct {
 	states     []ReplicaState
 	unitTokens int // of a prefix's block; 0 without prefix cache
 	tally      *tally
+	near       []nearby
 	adapters   map[int32]*tally
 	closed     []float64 // when clients send their next requests, ascending
 	pull       func() (Request, bool)

@@ -49,6 +49,8 @@ type replica struct {
 type rates struct {
 	step, context, host             float64 // ms; context for a token
 	sequence, hostSequence          float64 // ms of each in the batch, on the GPU and on the host
+	matrix                          float64 // ms of a batch of several
+	captured                        []int
 	prefill, token, busy            float64
 	slowPrefill                     float64 // factor of the GPU's part of a prefill
 	hostToken                       float64 // ms of the host for a token of a prompt
@@ -70,6 +72,7 @@ func ratesOf(e *Engine, mps bool) rates {
 		slowPrefill: 1, turns: e.Turns, sequences: e.sequences(), chunk: e.ChunkTokens,
 		fallAsleep: e.Sleep.FallAsleep(e.Model), wake: e.Sleep.Wake(e.Model),
 	}
+	r.matrix, r.captured = e.StepMatrix.Value, e.Captured
 	r.hostSequence = min(e.StepSequence.Value, hostPerSequence)
 	r.sequence = e.StepSequence.Value - r.hostSequence
 	if mps {
@@ -80,6 +83,14 @@ func ratesOf(e *Engine, mps bool) rates {
 		r.loraLoad, r.loraFetch = e.Adapters.Load.Value, e.Adapters.Fetch.Value
 	}
 	return r
+}
+
+// batched is the GPU's time for the sequences of a decode step, but for their contexts.
+func (r *rates) batched(n int) float64 {
+	if n < 2 {
+		return r.sequence * float64(n)
+	}
+	return r.matrix + r.sequence*float64(padded(r.captured, n))
 }
 
 // activity is what a replica does: units of equal length, each of host and gpu

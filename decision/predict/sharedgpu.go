@@ -101,8 +101,9 @@ func (g *gpuState) turns(r *replica) (work, turns float64) {
 	}
 	turns = g.p.turnsFor(work, tolerance)
 	if a.kind == decoding {
+		b := float64(padded(r.c.captured, a.decodes))
 		for _, c := range counted {
-			if b := float64(a.decodes); c.Batch < b {
+			if c.Batch < b {
 				turns = max(turns, c.Turns)
 			} else if c.Batch == b {
 				turns = c.Turns

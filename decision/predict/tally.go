@@ -113,6 +113,11 @@ func (v *service) ended(r *replica, f *flight, now float64) {
 		}
 		good := v.s.Objective.kept(ttft, tpot, e2e)
 		v.tally.ended(f, ttft, tpot, e2e, good)
+		for i := range v.near {
+			if n := &v.near[i]; n.objective.kept(ttft, tpot, e2e) {
+				n.good++
+			}
+		}
 		if v.s.Engine.Adapters.Slots > 0 {
 			v.adapter(f).ended(f, ttft, tpot, e2e, good)
 		}

@@ -47,7 +47,7 @@ type device struct {
 
 	begun     time.Duration // of the window
 	last      time.Duration // of the last cheap reading
-	util, sm  mean
+	util      mean
 	power     mean
 	whole     telemetry.Optional[float64] // the utilization of all of it
 	procs     map[uint32]*process
@@ -111,7 +111,7 @@ func (a *accountant) Begin(h telemetry.Header) error {
 }
 
 func (d *device) reset(now time.Duration) {
-	d.begun, d.util, d.sm, d.power = now, mean{}, mean{}, mean{}
+	d.begun, d.util, d.power = now, mean{}, mean{}
 	d.procs, d.util1, d.measured = map[uint32]*process{}, map[uint32]float64{}, false
 	d.energy, d.instances, d.whole = telemetry.Optional[float64]{}, nil, telemetry.Optional[float64]{}
 }
@@ -134,9 +134,6 @@ func (a *accountant) Sample(x *telemetry.Sample) error {
 	switch {
 	case x.Groups.Has(telemetry.GroupGPM):
 		d.instances, d.layout = x.Instances, x.Instances
-		if v, ok := x.Get(telemetry.MetricSMUtilPercent); ok {
-			d.sm.add(v / 100)
-		}
 	case x.Groups.Has(telemetry.GroupProcessUtil):
 		d.measured = true
 		if v, ok := x.Get(telemetry.MetricGPUUtilPercent); ok { // of the whole window

@@ -19,17 +19,16 @@ const switchShare = 0.153 / (0.153 + 2.09)
 const samplesPerSecond = 5
 
 // wantsGPM says whether a GPU's GPM counters are needed: instances have no
-// others, and they bound the clients of MPS.
+// others.
 func (a *accountant) wantsGPM(device int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	d := a.devs[device]
-	return d.mig != sharing.AnswerNo || d.mechanism == sharing.MechanismMPS
+	return a.devs[device].mig != sharing.AnswerNo
 }
 
 // window says what was seen of a device.
 func (a *accountant) window(d *device, length time.Duration) ledger.Window {
-	w := ledger.Window{Length: length, Mechanism: sharing.MechanismNone, SwitchShare: switchShare, Busy: d.util.get(), SMBusy: d.sm.get(), Samples: samplesPerSecond * length.Seconds()}
+	w := ledger.Window{Length: length, Mechanism: sharing.MechanismNone, SwitchShare: switchShare, Busy: d.util.get(), Samples: samplesPerSecond * length.Seconds()}
 	if !d.whole.IsZero() {
 		w.Busy = d.whole
 	}

@@ -1,19 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 )
@@ -120,128 +117,168 @@ func load(path string) (*setup, error) {
 }
 
 // parseSetup reads a configuration's text.
-func parseSetup(path string, data []byte) (s *setup, err error) {
+func parseSetup(path string, data []byte) (*setup, error) {
 	var f file
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	dec.KnownFields(true)
-	if err := dec.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
+	if err := strictyaml.Decode(data, &f, strictyaml.Options{}); err != nil {
 		return nil, fmt.Errorf("-config %s: %w", path, err)
 	}
-	var probs []error
-	bad := func(where, format string, args ...any) {
-		probs = append(probs, fmt.Errorf("%s: %s: %s", path, where, fmt.Sprintf(format, args...)))
+	r := reading{
+		path: path, s: &setup{hooks: map[action][]string{}, policy: telemetry.ReapPolicies()[0]},
+		at: map[int]int{}, names: map[string]bool{}, whose: map[string]int{},
 	}
-	s = &setup{hooks: map[action][]string{}, policy: telemetry.ReapPolicies()[0]}
+	r.rules(f)
+	r.gpus(f.GPUs)
+	if len(f.Tenants) == 0 {
+		r.bad("tenants", "none (name each tenant: name, kind, gpu, and metrics or probe if it serves)")
+	}
+	for i, t := range f.Tenants {
+		r.tenant(i, t)
+	}
+	r.predictions(f)
+	return r.s, errors.Join(r.probs...)
+}
+
+// reading is a configuration that is being read, and what is wrong with it.
+type reading struct {
+	path  string
+	s     *setup
+	probs []error
+	at    map[int]int     // positions among gpus by index
+	names map[string]bool // of the tenants so far
+	whose map[string]int  // the tenant that a command or a process belongs to
+}
+
+func (r *reading) bad(where, format string, args ...any) {
+	r.probs = append(r.probs, fmt.Errorf("%s: %s: %s", r.path, where, fmt.Sprintf(format, args...)))
+}
+
+func (r *reading) rules(f file) {
 	if f.Policy != "" {
-		if s.policy, err = telemetry.ParseReapPolicy(f.Policy); err != nil {
-			bad("policy", "%v", err)
+		var err error
+		if r.s.policy, err = telemetry.ParseReapPolicy(f.Policy); err != nil {
+			r.bad("policy", "%v", err)
 		}
 	}
 	for name, hook := range f.Hooks {
 		if a := action(name); !a.acts() && a != actionNotice {
-			bad("hooks."+name, "no action of that name (use notice, cap, move or reap)")
+			r.bad("hooks."+name, "no action of that name (use notice, cap, move or reap)")
 		} else if len(hook) == 0 || hook[0] == "" {
-			bad("hooks."+name, "no command (use a list: the program, then its arguments)")
+			r.bad("hooks."+name, "no command (use a list: the program, then its arguments)")
 		} else {
-			s.hooks[a] = hook
+			r.s.hooks[a] = hook
 		}
 	}
-	if len(f.GPUs) == 0 {
-		bad("gpus", "none (name each GPU: index, mechanism)")
+}
+
+func (r *reading) gpus(gpus []fileGPU) {
+	if len(gpus) == 0 {
+		r.bad("gpus", "none (name each GPU: index, mechanism)")
 	}
-	at := map[int]int{}
-	for i, g := range f.GPUs {
+	for i, g := range gpus {
 		where := fmt.Sprintf("gpus[%d]", i)
 		var m sharing.Mechanism
 		if err := m.UnmarshalText([]byte(g.Mechanism)); err != nil {
-			bad(where+".mechanism", "%v", err)
+			r.bad(where+".mechanism", "%v", err)
 		}
-		if _, twice := at[g.Index]; twice || g.Index < 0 {
-			bad(where+".index", "%d is negative or there twice", g.Index)
+		if _, twice := r.at[g.Index]; twice || g.Index < 0 {
+			r.bad(where+".index", "%d is negative or there twice", g.Index)
 		}
-		at[g.Index] = i
-		s.gpus = append(s.gpus, gpu{Index: g.Index, Mechanism: m, MIG: g.MIG})
+		r.at[g.Index] = i
+		r.s.gpus = append(r.s.gpus, gpu{Index: g.Index, Mechanism: m, MIG: g.MIG})
 	}
-	if len(f.Tenants) == 0 {
-		bad("tenants", "none (name each tenant: name, kind, gpu, and metrics or probe if it serves)")
+}
+
+func (r *reading) tenant(i int, t fileTenant) {
+	where := fmt.Sprintf("tenants[%d]", i)
+	if !tenantName.MatchString(t.Name) || r.names[t.Name] {
+		r.bad(where+".name", "%q (use letters, digits, '.', '_' and '-', as in namespace/pod, each name once)", t.Name)
 	}
-	names, whose := map[string]bool{}, map[string]int{}
-	for i, t := range f.Tenants {
-		where := fmt.Sprintf("tenants[%d]", i)
-		if !tenantName.MatchString(t.Name) || names[t.Name] {
-			bad(where+".name", "%q (use letters, digits, '.', '_' and '-', as in namespace/pod, each name once)", t.Name)
-		}
-		names[t.Name] = true
-		out := tenant{Name: t.Name, Holds: 1, LimitMS: t.LimitMS, MayReap: t.MayReap, Owner: t.Owner}
-		if err := out.Kind.UnmarshalText([]byte(t.Kind)); err != nil {
-			bad(where+".kind", "%v", err)
-		}
-		gpu, ok := at[t.GPU]
-		if !ok {
-			bad(where+".gpu", "%d is not among gpus", t.GPU)
-		}
-		out.GPU = gpu
-		if t.Holds != nil {
-			if out.Holds = *t.Holds; !(out.Holds > 0 && out.Holds <= 1) {
-				bad(where+".holds", "%v (use the part of the GPU that is reserved for it, above 0 and up to 1)", out.Holds)
-			}
-		}
-		if !(t.LimitMS >= 0) {
-			bad(where+".tpot_ms", "%v (use milliseconds, or leave it out)", t.LimitMS)
-		}
-		switch len(t.Expect) {
-		case 0:
-		case 2:
-			if !(t.Expect[0] > 0 && t.Expect[1] >= t.Expect[0]) {
-				bad(where+".expect_tpot_ms", "%v (use [low, high] in milliseconds)", t.Expect)
-			}
-			out.Expect = telemetry.Some(predict.Interval{Value: (t.Expect[0] + t.Expect[1]) / 2, Low: t.Expect[0], High: t.Expect[1]})
-		default:
-			bad(where+".expect_tpot_ms", "%d figures (use [low, high])", len(t.Expect))
-		}
-		if out.Kind == decision.KindOnlineInference && t.Probe == nil && t.Metrics == "" {
-			bad(where, "nothing tells its latency (add metrics or probe)")
-		}
-		if t.Command == "" && len(t.PIDs) == 0 {
-			bad(where, "nothing tells which processes are its own (add command or pids)")
-		}
-		for _, own := range t.owns() {
-			if k, twice := whose[own]; twice {
-				bad(where, "%s is tenants[%d]'s already", own, k)
-			}
-			whose[own] = i
-		}
-		if p := t.Probe; p != nil {
-			if !strings.HasPrefix(p.URL, "http://") && !strings.HasPrefix(p.URL, "https://") {
-				bad(where+".probe.url", "%q (use an OpenAI-compatible server's http:// or https:// address)", p.URL)
-			}
-			if p.Every != 0 && p.Every < minProbe {
-				bad(where+".probe.every", "%v (use %v or more, or leave it out)", p.Every, minProbe)
-			}
-			if p.MaxTokens != 0 && p.MaxTokens < 2 {
-				bad(where+".probe.max_tokens", "%d (the time between tokens takes two or more; or leave it out)", p.MaxTokens)
-			}
-		}
-		if t.Metrics != "" && !strings.HasPrefix(t.Metrics, "http://") && !strings.HasPrefix(t.Metrics, "https://") {
-			bad(where+".metrics", "%q (use the http:// or https:// address of the server's metrics page)", t.Metrics)
-		}
-		s.tenants = append(s.tenants, out)
-		s.sources = append(s.sources, t)
+	r.names[t.Name] = true
+	out := tenant{Name: t.Name, Holds: 1, LimitMS: t.LimitMS, MayReap: t.MayReap, Owner: t.Owner}
+	if err := out.Kind.UnmarshalText([]byte(t.Kind)); err != nil {
+		r.bad(where+".kind", "%v", err)
 	}
+	gpu, ok := r.at[t.GPU]
+	if !ok {
+		r.bad(where+".gpu", "%d is not among gpus", t.GPU)
+	}
+	out.GPU = gpu
+	if t.Holds != nil {
+		if out.Holds = *t.Holds; !(out.Holds > 0 && out.Holds <= 1) {
+			r.bad(where+".holds", "%v (use the part of the GPU that is reserved for it, above 0 and up to 1)", out.Holds)
+		}
+	}
+	if !(t.LimitMS >= 0) {
+		r.bad(where+".tpot_ms", "%v (use milliseconds, or leave it out)", t.LimitMS)
+	}
+	out.Expect = r.expected(where, t.Expect)
+	if out.Kind == decision.KindOnlineInference && t.Probe == nil && t.Metrics == "" {
+		r.bad(where, "nothing tells its latency (add metrics or probe)")
+	}
+	if t.Command == "" && len(t.PIDs) == 0 {
+		r.bad(where, "nothing tells which processes are its own (add command or pids)")
+	}
+	for _, own := range t.owns() {
+		if k, twice := r.whose[own]; twice {
+			r.bad(where, "%s is tenants[%d]'s already", own, k)
+		}
+		r.whose[own] = i
+	}
+	r.source(where, t)
+	r.s.tenants = append(r.s.tenants, out)
+	r.s.sources = append(r.s.sources, t)
+}
+
+// expected are the figures that a tenant is said to have, if they are.
+func (r *reading) expected(where string, figures []float64) (out telemetry.Optional[predict.Interval]) {
+	switch len(figures) {
+	case 0:
+	case 2:
+		if !(figures[0] > 0 && figures[1] >= figures[0]) {
+			r.bad(where+".expect_tpot_ms", "%v (use [low, high] in milliseconds)", figures)
+		}
+		out = telemetry.Some(predict.Interval{Value: (figures[0] + figures[1]) / 2, Low: figures[0], High: figures[1]})
+	default:
+		r.bad(where+".expect_tpot_ms", "%d figures (use [low, high])", len(figures))
+	}
+	return out
+}
+
+// source checks where a tenant's latency comes from.
+func (r *reading) source(where string, t fileTenant) {
+	if p := t.Probe; p != nil {
+		if !strings.HasPrefix(p.URL, "http://") && !strings.HasPrefix(p.URL, "https://") {
+			r.bad(where+".probe.url", "%q (use an OpenAI-compatible server's http:// or https:// address)", p.URL)
+		}
+		if p.Every != 0 && p.Every < minProbe {
+			r.bad(where+".probe.every", "%v (use %v or more, or leave it out)", p.Every, minProbe)
+		}
+		if p.MaxTokens != 0 && p.MaxTokens < 2 {
+			r.bad(where+".probe.max_tokens", "%d (the time between tokens takes two or more; or leave it out)", p.MaxTokens)
+		}
+	}
+	if t.Metrics != "" && !strings.HasPrefix(t.Metrics, "http://") && !strings.HasPrefix(t.Metrics, "https://") {
+		r.bad(where+".metrics", "%q (use the http:// or https:// address of the server's metrics page)", t.Metrics)
+	}
+}
+
+func (r *reading) predictions(f file) {
+	var err error
 	predictor := predict.NewPredictor()
-	s.predictor = &predictor
+	r.s.predictor = &predictor
 	if f.Predict != "" {
-		if s.predictor, err = predict.LoadPredictor(f.Predict); err != nil {
-			bad("predictor", "%v", err)
+		if r.s.predictor, err = predict.LoadPredictor(f.Predict); err != nil {
+			r.bad("predictor", "%v", err)
 		}
 	}
-	if s.profiles, err = predict.NewProfiles(); err != nil {
-		return nil, err
+	if r.s.profiles, err = predict.NewProfiles(); err != nil {
+		r.bad("profiles", "%v", err)
+		return
 	}
 	if f.Profiles != "" {
-		if s.profiles, err = predict.LoadProfiles(f.Profiles); err != nil {
-			bad("profiles", "%v", err)
-			return s, errors.Join(probs...)
+		if r.s.profiles, err = predict.LoadProfiles(f.Profiles); err != nil {
+			r.bad("profiles", "%v", err)
+			return
 		}
 	}
 	for i, t := range f.Tenants {
@@ -249,12 +286,11 @@ func parseSetup(path string, data []byte) (s *setup, err error) {
 			continue
 		}
 		server, load := t.Profile.key()
-		s.tenants[i].Server, s.tenants[i].Load = server, load
-		if _, err := s.profiles.Solo(server, load); err != nil {
-			bad(fmt.Sprintf("tenants[%d].profile", i), "%v (measure it alone, or leave profile out: its usual latency is then learnt)", err)
+		r.s.tenants[i].Server, r.s.tenants[i].Load = server, load
+		if _, err := r.s.profiles.Solo(server, load); err != nil {
+			r.bad(fmt.Sprintf("tenants[%d].profile", i), "%v (measure it alone, or leave profile out: its usual latency is then learnt)", err)
 		}
 	}
-	return s, errors.Join(probs...)
 }
 
 func (p *fileProfile) key() (predict.Server, predict.Load) {

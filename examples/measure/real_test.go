@@ -244,7 +244,7 @@ modes: [time-slicing]
 	plan = strings.Replace(plan, "loads:\n", fmt.Sprintf("  - {name: c, model: m, api: completions, url: \"http://127.0.0.1:%[1]d\", percent: 10, memory: 8GiB, command: [env, %%[4]s, %%[3]s=%[1]d, %%[5]s]}\nloads:\n", freePort(t)), 1)
 	began := time.Now()
 	dir, code, stdout, stderr := realRun(t.Context(), t, plan, "-silent", "2s", "-json")
-	if took := time.Since(began); code != exitFailed || took > 15*time.Second {
+	if took := time.Since(began); code != exitFailed || took > time.Minute {
 		t.Errorf("exit %d after %v: %s", code, took, stderr)
 	}
 	for _, want := range []string{"time-slicing: solo-y is missing", "server b at http://127.0.0.1:", "has stopped answering: nothing came for 2", "its log ends:", `"Client":false`,

@@ -19,8 +19,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// spinnerRun measures a server whose steps take 8 ms alone and slow beside a
-// neighbour, which fails if it is told to.
+// spinnerRun measures a server whose steps take 80 ms alone and slow beside a
+// neighbour, which fails if it is told to. They are long so that a busy machine's
+// delays are small beside them.
 func spinnerRun(t *testing.T, slow time.Duration, fails error, args ...string) (row predict.Row, stderr string) {
 	t.Helper()
 	var spinning atomic.Bool
@@ -28,7 +29,7 @@ func spinnerRun(t *testing.T, slow time.Duration, fails error, args ...string) (
 		if spinning.Load() {
 			return loadgentest.Reply{TTFT: 10 * time.Millisecond, Interval: slow}
 		}
-		return loadgentest.Reply{TTFT: 10 * time.Millisecond, Interval: 8 * time.Millisecond}
+		return loadgentest.Reply{TTFT: 10 * time.Millisecond, Interval: 80 * time.Millisecond}
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -38,10 +39,10 @@ func spinnerRun(t *testing.T, slow time.Duration, fails error, args ...string) (
 	dir, file := filepath.Join(t.TempDir(), "results"), filepath.Join(t.TempDir(), "plan.yaml")
 	plan := fmt.Sprintf(`
 version: v1
-seconds: 0.6
+seconds: 1
 modes: [time-slicing]
 servers: [{name: a, model: m, api: completions, url: %q}, {name: b, model: n, api: completions, url: %q}]
-loads: [{name: x, server: a, concurrency: 1, prompt: 16, output: 16}, {name: y, server: b, concurrency: 1, prompt: 16, output: 16}]
+loads: [{name: x, server: a, concurrency: 1, prompt: 16, output: 4}, {name: y, server: b, concurrency: 1, prompt: 16, output: 4}]
 `, web.URL, strings.Replace(web.URL, "127.0.0.1", "localhost", 1))
 	if err := os.WriteFile(file, []byte(plan), 0o644); err != nil {
 		t.Fatal(err)
@@ -68,21 +69,23 @@ loads: [{name: x, server: a, concurrency: 1, prompt: 16, output: 16}, {name: y, 
 	return rows[0], errs.String()
 }
 
-// A step that waits for the neighbour three times takes three turns; the row of
+// A step that waits for the neighbour thirty times takes thirty turns; the row of
 // the load alone keeps that, and says so of nothing else.
 func TestTurnsAreCounted(t *testing.T) {
-	row, stderr := spinnerRun(t, 15200*time.Microsecond, nil, "-spinner", "1s")
-	if turns, ok := row.Turns.Get(); !ok || turns < 2.5 || turns > 3.5 {
+	t.Parallel()
+	row, stderr := spinnerRun(t, 152*time.Millisecond, nil, "-spinner", "2s")
+	if turns, ok := row.Turns.Get(); !ok || turns < 26 || turns > 34 {
 		t.Errorf("%v turns: %s", row.Turns, stderr)
 	}
-	if p50, _ := row.ITL.P50.Get(); p50 > 12 {
+	if p50, _ := row.ITL.P50.Get(); p50 > 115 {
 		t.Errorf("the row is of the run beside the neighbour: %v ms", p50)
 	}
 }
 
 // What cannot be counted is a note, and the rest is measured.
 func TestTurnsThatCannotBeCounted(t *testing.T) {
-	row, stderr := spinnerRun(t, 8*time.Millisecond, errors.New("no driver"))
+	t.Parallel()
+	row, stderr := spinnerRun(t, 80*time.Millisecond, errors.New("no driver"))
 	if !row.Turns.IsZero() || !strings.Contains(stderr, "x: the time slices of a step were not counted: no driver") {
 		t.Errorf("%v turns: %s", row.Turns, stderr)
 	}

@@ -233,10 +233,10 @@ func (d *Decoder) scalar(path string, n *yaml.Node, v reflect.Value) {
 			return
 		}
 		v.SetInt(i)
-	case reflect.Uint64:
+	case reflect.Uint64, reflect.Uint32:
 		i, err := parseInt(n)
-		if err != nil || i < 0 {
-			d.Addf(path, n, "", "must be a whole number of 0 or more, not %q", problem.Clip(n.Value))
+		if err != nil || i < 0 || v.OverflowUint(uint64(i)) {
+			d.Addf(path, n, "", "must be a whole number of 0 or more that fits %d bits, not %q", v.Type().Bits(), problem.Clip(n.Value))
 			return
 		}
 		v.SetUint(uint64(i))

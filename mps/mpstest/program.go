@@ -33,6 +33,9 @@ const (
 	roleClient  = "client"
 	roleServer  = "server"
 
+	// endAtOnce saves the second that a race-enabled binary waits when it exits.
+	endAtOnce = "GORACE=atexit_sleep_ms=0"
+
 	serverProgram = "nvidia-cuda-mps-server"
 	pidFile       = "nvidia-cuda-mps-control.pid"
 )
@@ -77,7 +80,7 @@ func Program(opts Options) (*mps.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &mps.Program{Path: exe, Env: []string{envRole + "=" + roleControl, envOptions + "=" + string(b)}}, nil
+	return &mps.Program{Path: exe, Env: []string{envRole + "=" + roleControl, envOptions + "=" + string(b), endAtOnce}}, nil
 }
 
 // WithFault returns a copy of a stand-in program whose every run has the fault.
@@ -102,7 +105,7 @@ func ClientCommand(ctx context.Context, env []string) (*exec.Cmd, error) {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, exe)
-	cmd.Env = append(append(os.Environ(), env...), ClientRole)
+	cmd.Env = append(append(os.Environ(), env...), ClientRole, endAtOnce)
 	return cmd, nil
 }
 
