@@ -16,13 +16,14 @@ import (
 // asks for more hardly ever finds a better place by that, but nothing proves it.
 const (
 	improvedUpTo = 2000 // workloads
-	rounds       = 3
+	rounds       = 4
 	triesEach    = 20_000 // of a round
 	mostJudged   = 20_000 // GPUs and who may join them
 	mostLooked   = 100e6  // GPUs looked at, in a round
-	leaving      = 8      // workloads at a time, at most
+	leaving      = 12     // workloads at a time, at most
 	// What is worse may stand with a probability that falls with what it loses, in
-	// GPUs and replicas alike, and from a round's first try to its last.
+	// GPUs, and from a round's first try to its last.
+	replicaWorth        = 2 // GPUs
 	firstHeat, lastHeat = 0.4, 0.02
 )
 
@@ -83,7 +84,13 @@ func (pl *planner) improve() error {
 	at := s.present()
 	best := &arranged{}
 	best.copyFrom(at)
-	for range rounds {
+	for k := range rounds {
+		if k%2 == 1 { // from nothing: what stands may lead nowhere else
+			for w := range at.way {
+				s.remove(at, w)
+			}
+			s.weigh(at)
+		}
 		if err := s.round(at, best); err != nil {
 			return err
 		}
@@ -223,7 +230,7 @@ func (s *search) round(at, best *arranged) error {
 			}
 		}
 		heat := firstHeat * math.Pow(lastHeat/firstHeat, max(float64(try)/triesEach, float64(s.looked)/mostLooked))
-		worse := (now.cost-at.cost)/s.scale + float64(at.replicas-now.replicas)
+		worse := (now.cost-at.cost)/s.scale + replicaWorth*float64(at.replicas-now.replicas)
 		if worse <= 0 || s.rng.Float64() < math.Exp(-worse/heat) {
 			*at, *now = *now, *at
 		}

@@ -1,26 +1,15 @@
 package decision
 
 import (
-	"cmp"
 	"math/rand/v2"
-	"slices"
 	"testing"
 )
 
 // planned is a fleet's planner with everything arranged.
 func planned(t *testing.T, f *Fleet) *planner {
 	t.Helper()
-	pl := newPlanner(Options{Confidence: DefaultConfidence, Headroom: &DefaultHeadroom, MaxPoolsListed: 16})
-	for i := range f.Pools {
-		p, err := CompilePool(&f.Pools[i])
-		if err != nil {
-			t.Fatal(err)
-		}
-		pl.pools = append(pl.pools, p)
-	}
-	pl.workloads = compiled(f.Workloads)
-	slices.SortFunc(pl.pools, func(a, b *CompiledPool) int { return cmp.Compare(a.pool.Name, b.pool.Name) })
-	if err := pl.plan(f.Trust); err != nil {
+	pl, err := planFleet(f, Options{Confidence: DefaultConfidence, Headroom: &DefaultHeadroom, MaxPoolsListed: 16})
+	if err != nil {
 		t.Fatal(err)
 	}
 	return pl

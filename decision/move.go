@@ -103,7 +103,7 @@ func (s *search) enter(a *arranged, ws []int) error {
 			salt = 0
 		}
 		for k := range s.ways[w] {
-			if salt > 0 && salt>>(k%60)&15 == 15 {
+			if salt > 0 && salt>>(k%60)&3 == 3 {
 				continue
 			}
 			n, cost, err := s.fit(a, w, k, salt, false)

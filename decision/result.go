@@ -19,6 +19,8 @@ type Result struct {
 	Pools      []PoolResult `json:"pools"`     // by pool name
 	Traps      []TrapHit    `json:"traps"`     // of the fleet as a whole, worst first
 	Totals     Totals       `json:"totals"`
+	// Relaxed stands where GPUs run short and less confidence would place more.
+	Relaxed *Relaxed `json:"at_less_confidence,omitempty"`
 	// Assumes are what the answers for the fleet take for granted together.
 	Assumes []Assumption `json:"assumes,omitempty"`
 	From    Origins      `json:"consequences_from"`
@@ -83,9 +85,11 @@ type Decision struct {
 	Safe      *Alternative `json:"safe,omitempty"`
 	Otherwise *Alternative `json:"otherwise,omitempty"`
 	Settle    *Settle      `json:"settle,omitempty"`
-	Replicas  int          `json:"replicas"`
-	GPUs      int          `json:"gpus"` // per replica
-	Memory    string       `json:"memory"`
+	// Relaxed is its place where less confidence would do; see Result.Relaxed.
+	Relaxed  *Alternative `json:"at_less_confidence,omitempty"`
+	Replicas int          `json:"replicas"`
+	GPUs     int          `json:"gpus"` // per replica
+	Memory   string       `json:"memory"`
 	// TradeOff is what the choice accepts.
 	TradeOff *gate.ReasonText `json:"trade_off,omitempty"`
 	// Risk is the row of the risk matrix that kind and mechanism fall in.
