@@ -190,6 +190,22 @@ func ExampleMoney_MarshalJSON() {
 	// Output: {"amount":"9490.00","currency":"USD"}
 }
 
+// Two tenants have a GPU of 3.25 USD an hour in equal parts; one of them takes in
+// 4000 tokens/s, gives 1250, and 1000 of these belong to requests in time.
+func ExamplePerMillionTokens() {
+	hour, _ := cost.ParsePrice("3.25 USD")
+	c, err := cost.PerMillionTokens(hour, 2, cost.TokenRates{Input: 4000, Output: 1250, Good: 1000})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%q\n", c.Texts())
+	b, _ := json.Marshal(cost.TokenCosts{Output: c.Output}) // of what is not known nothing is said
+	fmt.Println(string(b))
+	// Output:
+	// ["0.113 USD" "0.361 USD" "0.451 USD"]
+	// {"cost_per_million_output_tokens":{"amount":"0.361111","currency":"USD"}}
+}
+
 func ExamplePerUnits() {
 	hour, _ := cost.ParsePrice("0.945 USD")
 	million, err := cost.PerUnits(hour, 1_000_000, 1250)

@@ -101,3 +101,20 @@ func BenchmarkPerWorkloadHour(b *testing.B) {
 		}
 	}
 }
+
+func TestPerMillionTokens(t *testing.T) {
+	hour := money(t, "3.60 USD")
+	c, err := PerMillionTokens(hour, 3, TokenRates{Input: 500})
+	if m, ok := c.Input.Get(); err != nil || !ok || m.Micros() != 666_667 || !c.Output.IsZero() || !c.Good.IsZero() {
+		t.Errorf("%+v, %v", c, err)
+	}
+	for _, bad := range []struct {
+		tenants int
+		rates   TokenRates
+		want    string
+	}{{0, TokenRates{Input: 1}, "tenants"}, {1, TokenRates{Good: -1}, "good tokens"}, {1, TokenRates{Output: math.NaN()}, "output tokens"}} {
+		if c, err := PerMillionTokens(hour, bad.tenants, bad.rates); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), bad.want) || c != (TokenCosts{}) {
+			t.Errorf("%+v: %+v, %v", bad, c, err)
+		}
+	}
+}

@@ -44,6 +44,8 @@ type sourceFigures struct {
 	missing int64 // ok requests that lack this source
 	present int64
 	tokens  float64 // within the window
+	good    float64 // of these, of requests that kept the SLO
+	unsure  bool    // some requests cannot show whether they did
 	bases   map[string]int64
 	tpot    *Histogram
 	itl     *Histogram
@@ -163,6 +165,7 @@ func (c *collector) latencies(r *Record, events []event) {
 // tokensOf keeps, for each source of token counts that the request has, what
 // depends on it. latencies says whether the request belongs to the window.
 func (c *collector) tokensOf(r *Record, s *stream, tenant *Tenant, latencies bool) {
+	kept, known := r.Meets(c.slo).Get()
 	for i, source := range tokenSources {
 		f := &c.sources[i]
 		n, basis := 0, "even"
@@ -182,7 +185,12 @@ func (c *collector) tokensOf(r *Record, s *stream, tenant *Tenant, latencies boo
 			continue
 		}
 		f.present++
+		before := f.tokens
 		f.add(r, s.events, n, basis, c, latencies)
+		f.unsure = f.unsure || !known && f.tokens > before
+		if kept {
+			f.good += f.tokens - before
+		}
 	}
 }
 
@@ -324,6 +332,8 @@ func (c *collector) merge(other *collector) {
 		f.missing += o.missing
 		f.present += o.present
 		f.tokens += o.tokens
+		f.good += o.good
+		f.unsure = f.unsure || o.unsure
 		for basis, n := range o.bases {
 			f.bases[basis] += n
 		}

@@ -62,7 +62,7 @@ var definitions = map[string]string{
 	"output_tokens_failed": "Tokens that failed requests had delivered, by the server's running count where it sent one, else one an event.",
 	"output_tokens_per_s":  "output_tokens / duration_s.",
 	"duration_s":           "First scheduled start to last end, cut by the window.",
-	"goodput":              "Ok requests that keep every bound of the SLO, per second of the window and as a share of all requests; failures are misses. Unknown where a request cannot show what is bounded.",
+	"goodput":              "Ok requests that keep every bound of the SLO, per second of the window and as a share of all requests; failures are misses. Unknown where a request cannot show what is bounded. Its output_tokens are those of output_tokens that belong to requests that keep it.",
 	"ok":                   "HTTP 200 and ([DONE] or a finish reason) and no error event and n >= 1. Failed requests stay out of the latency figures.",
 	"failures_infinite":    "The same percentiles with every request that is not ok counted as +Inf.",
 	"connected":            "Connection ready (dial and TLS, or taken from the pool) - t_s. Retried requests are left out, here and in written and first_byte.",

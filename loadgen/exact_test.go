@@ -121,7 +121,7 @@ func TestDefinitionsExactly(t *testing.T) {
 			{loadgen.RequestSLO{TTFT: ms}, false, 0, 0}, {loadgen.RequestSLO{TTFT: time.Second, TPOT: time.Second, Stall: time.Second}, false, 1, 0},
 		} {
 			g := goodput(loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 10}, func(t *loadgen.Tenant) { t.NonStreaming, t.SLO = tc.whole, tc.slo })
-			if g == nil || g.Met != tc.met || g.Unknown != tc.unknown || g.Fraction.IsZero() != (tc.unknown > 0) || g.PerS.IsZero() != (tc.unknown > 0) {
+			if g == nil || g.Met != tc.met || g.Unknown != tc.unknown || g.Fraction.IsZero() != (tc.unknown > 0) || g.PerS.IsZero() != (tc.unknown > 0) || g.OutputTokens.IsZero() != (tc.unknown > 0) || g.OutputTokens.Or(0) != 10*tc.met {
 				t.Errorf("%+v: %+v", tc, g)
 			}
 		}

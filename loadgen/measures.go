@@ -4,6 +4,8 @@ import (
 	"maps"
 	"math"
 	"time"
+
+	"github.com/cotenant/cotenant/internal/optional"
 )
 
 // histograms returns the collector's distributions, with the token-dependent
@@ -74,6 +76,13 @@ func (c *collector) measures(stallFactor float64, slo *RequestSLO) Measures {
 		m.Goodput = &Goodput{
 			SLO: SLOFigures{TTFT: millis(slo.TTFT), TPOT: millis(slo.TPOT), E2E: millis(slo.E2E), Stall: millis(slo.Stall)},
 			Of:  m.Counts.Total, Met: c.met, Unknown: c.metUnknown,
+		}
+		switch {
+		case c.metUnknown > 0:
+		case f == nil:
+			m.Goodput.OutputTokens = optional.Of(int64(0))
+		case !f.unsure:
+			m.Goodput.OutputTokens = optional.Of(int64(math.Round(f.good)))
 		}
 	}
 	m.rates()

@@ -169,7 +169,7 @@ func (m *Measures) addGoodput(o *Measures) {
 		return
 	}
 	if m.Goodput == nil {
-		m.Goodput = &Goodput{SLO: o.Goodput.SLO}
+		m.Goodput = &Goodput{SLO: o.Goodput.SLO, OutputTokens: optional.Of(int64(0))}
 	}
 	if m.Goodput.SLO != o.Goodput.SLO {
 		m.Goodput.SLO = SLOFigures{}
@@ -177,6 +177,12 @@ func (m *Measures) addGoodput(o *Measures) {
 	m.Goodput.Of += cmp.Or(o.Goodput.Of, o.Counts.Total) // older summaries do not say
 	m.Goodput.Met += o.Goodput.Met
 	m.Goodput.Unknown += o.Goodput.Unknown
+	have, ok := m.Goodput.OutputTokens.Get()
+	more, known := o.Goodput.OutputTokens.Get()
+	m.Goodput.OutputTokens = Optional[int64]{}
+	if ok && known {
+		m.Goodput.OutputTokens = optional.Of(have + more)
+	}
 }
 
 // rates computes what follows from counts and duration.
@@ -193,6 +199,9 @@ func (m *Measures) rates() {
 	m.OutputTokensPerS = float64(m.OutputTokens) / m.DurationS
 	if g := m.Goodput; g != nil && g.Unknown == 0 {
 		g.PerS = optional.Of(float64(g.Met) / m.DurationS)
+		if n, ok := g.OutputTokens.Get(); ok {
+			g.OutputTokensPerS = optional.Of(float64(n) / m.DurationS)
+		}
 	}
 }
 

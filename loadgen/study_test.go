@@ -151,6 +151,9 @@ func TestMergeWorkers(t *testing.T) {
 		!math.IsInf(float64(m.TTFTFailuresInfinite.P90), 1) {
 		t.Errorf("merged %+v\nwhole %+v", m.Measures, whole.Measures)
 	}
+	if n, ok := m.Goodput.OutputTokens.Get(); !ok || n != whole.Goodput.OutputTokens.Or(0) {
+		t.Errorf("%v good tokens, want %v", m.Goodput.OutputTokens, whole.Goodput.OutputTokens)
+	}
 	out := filepath.Join(root, "merged")
 	if err := loadgen.SaveResult(out, merged); err != nil {
 		t.Fatal(err)
@@ -163,6 +166,10 @@ func TestMergeWorkers(t *testing.T) {
 	b, err2 := json.Marshal(back.Summary)
 	if err := errors.Join(err1, err2); err != nil || !bytes.Equal(a, b) {
 		t.Errorf("%v\n%s\n%s", err, a, b)
+	}
+	parts[1].Summary.Tenants[0].Goodput.OutputTokens = loadgen.Optional[int64]{} // of an older version
+	if merged, err := loadgen.Merge(parts...); err != nil || !merged.Summary.Tenants[0].Goodput.OutputTokens.IsZero() {
+		t.Errorf("%v, %+v", err, merged.Summary.Tenants[0].Goodput)
 	}
 	parts[1].Summary.Basis, parts[2].Summary.Tenants[0].TokenSource = "simulated", loadgen.TokensEvents
 	_, err = loadgen.Merge(parts...)
@@ -264,8 +271,8 @@ func TestTotalGoodput(t *testing.T) {
 		want *loadgen.Goodput
 	}{
 		{"none", []time.Duration{0, 0}, nil},
-		{"one of two", []time.Duration{kept, 0}, &loadgen.Goodput{SLO: loadgen.SLOFigures{TTFT: 3600e3}, Of: 10, Met: 10, Fraction: optional.Of(1.0)}},
-		{"different", []time.Duration{kept, missed, 0, kept}, &loadgen.Goodput{Of: 30, Met: 10, Fraction: optional.Of(1.0 / 3)}},
+		{"one of two", []time.Duration{kept, 0}, &loadgen.Goodput{SLO: loadgen.SLOFigures{TTFT: 3600e3}, Of: 10, Met: 10, Fraction: optional.Of(1.0), OutputTokens: optional.Of(int64(30))}},
+		{"different", []time.Duration{kept, missed, 0, kept}, &loadgen.Goodput{Of: 30, Met: 10, Fraction: optional.Of(1.0 / 3), OutputTokens: optional.Of(int64(30))}},
 	} {
 		s := run(c.slos...)
 		got := s.Goodput
@@ -273,7 +280,7 @@ func TestTotalGoodput(t *testing.T) {
 			if per, ok := got.PerS.Get(); !ok || math.Abs(per-float64(got.Met)/s.DurationS) > 1e-9 {
 				t.Errorf("%s: %v requests/s", c.name, got.PerS)
 			}
-			c.want.PerS = got.PerS
+			c.want.PerS, c.want.OutputTokensPerS = got.PerS, optional.Of(30/s.DurationS)
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", c.name, diff)

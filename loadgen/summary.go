@@ -117,6 +117,10 @@ type Goodput struct {
 	Unknown  int64             `json:"unknown,omitempty"`
 	Fraction Optional[float64] `json:"fraction,omitzero"` // of Of
 	PerS     Optional[float64] `json:"requests_per_s,omitzero"`
+	// OutputTokens are those of the window that belong to requests that kept it.
+	// Absent with Unknown, and in summaries of older versions.
+	OutputTokens     Optional[int64]   `json:"output_tokens,omitzero"`
+	OutputTokensPerS Optional[float64] `json:"output_tokens_per_s,omitzero"`
 }
 
 // SLOFigures are an SLO's bounds in milliseconds; 0 (absent) means none.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
@@ -292,6 +294,38 @@ func TestSweepOnTheEmbeddedServer(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestPrice: with a price a run says what a million tokens cost, by kind.
+func TestPrice(t *testing.T) {
+	args := []string{"-simulate", "baseline", "-concurrency", "2", "-requests", "8", "-max-tokens", "3", "-price", "3.60 USD", "-progress=false"}
+	code, out, errs := execProgram(t.Context(), "", append(args, "-json", "-slo-e2e", "1h")...)
+	if code != exitOK && code != exitInvalid {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	var runs []struct {
+		loadgen.Summary
+		Costs []tenantCosts `json:"token_costs"`
+	}
+	if err := json.Unmarshal([]byte(out), &runs); err != nil || len(runs) != 1 || len(runs[0].Costs) != 1 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s, c := &runs[0].Tenants[0], runs[0].Costs[0]
+	want := 1000 / s.OutputTokensPerS * 1e6 // a millionth of a dollar a microsecond
+	if got := float64(c.Output.Or(cost.Money{}).Micros()); math.Abs(got-want) > 1 || c.Good != c.Output || c.Input.IsZero() || s.Goodput.OutputTokens.Or(0) != s.OutputTokens {
+		t.Errorf("%+v, want %v millionths: %+v", c, want, s.Goodput)
+	}
+	code, out, errs = execProgram(t.Context(), "", args...)
+	if code != exitOK && code != exitInvalid {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	_, table, _ := strings.Cut(out, "What a million tokens cost")
+	if lines := strings.Split(strings.TrimSpace(table), "\n"); !strings.Contains(table, "baseline  2 users  load") || !strings.HasSuffix(lines[len(lines)-1], " USD  -") {
+		t.Errorf("without an SLO nothing is good:\n%s", out)
+	}
+	if code, _, errs := execProgram(t.Context(), "", "-price", "3.60"); code != exitBad || !strings.Contains(errs, "currency") {
+		t.Errorf("exit %d: %s", code, errs)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/planfile"
 	"github.com/cotenant/cotenant/loadgen/prompt"
@@ -235,9 +236,19 @@ func (m *measurement) show() error {
 	var err error
 	switch {
 	case m.s.asJSON:
-		var all []*loadgen.Summary
+		var all []any
 		for _, r := range m.results {
 			all = append(all, &r.Summary)
+			if m.s.price.Sign() > 0 {
+				var costs []tenantCosts
+				if costs, err = tokenCosts(&r.Summary, m.s.price); err != nil {
+					return err
+				}
+				all[len(all)-1] = struct {
+					*loadgen.Summary
+					Costs []tenantCosts `json:"token_costs"`
+				}{&r.Summary, costs}
+			}
 		}
 		err = writeJSON(&b, all)
 	case m.s.scene:
@@ -246,6 +257,9 @@ func (m *measurement) show() error {
 		err = report.WriteSummary(&b, &m.results[0].Summary)
 	default:
 		err = report.ScenariosOf(m.results).WriteText(&b)
+	}
+	if err == nil && m.s.price.Sign() > 0 && !m.s.asJSON {
+		err = writeCosts(&b, m.results, func(*loadgen.Summary) (cost.Money, error) { return m.s.price, nil })
 	}
 	if err == nil && m.s.report {
 		err = writeReport(m.s.out, m.results)

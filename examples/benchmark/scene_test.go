@@ -71,6 +71,9 @@ func TestDefaultScene(t *testing.T) {
 			t.Errorf("%d columns: %s", len([]rune(line)), line)
 		}
 	}
+	if _, costs, ok := strings.Cut(out.String(), "scenario      load"); !ok || strings.Count(costs, " chat ") != 15 || strings.Count(costs, " digest ") != 15 {
+		t.Errorf("the text lacks costs:\n%s", out.String())
+	}
 	if strings.Contains(out.String(), "%!") || strings.Contains(out.String(), " - ") {
 		t.Errorf("the text has gaps:\n%s", out.String())
 	}

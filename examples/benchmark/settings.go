@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/planfile"
 	"github.com/cotenant/cotenant/loadgen/report"
@@ -34,6 +35,7 @@ type settings struct {
 	simulate                        []string // embedded scenarios
 	scene, pipe                     bool     // the default scene; its servers in memory, for tests
 
+	price     cost.Money // of an hour of what serves the tenants; zero without -price
 	failIf    []report.Condition
 	body      map[string]any
 	ignoreEOS bool
@@ -96,6 +98,10 @@ func (s *settings) register(fs *flag.FlagSet) {
 	fs.BoolVar(&s.study, "study", false, "with -plan: run each tenant alone, then all together, and show the slowdowns")
 	fs.BoolVar(&s.telemetry, "telemetry", false, "sample this machine's GPUs through NVML beside each run: telemetry.csv in -out")
 	fs.StringVar(&s.serverLog, "server-log", "", "copy what the server appends to this `FILE` during a run: server.log in -out")
+	fs.Func("price", "`PRICE` of an hour of the GPUs that serve the tenants, e.g. \"2.90 USD\": adds what a million tokens cost each", func(text string) (err error) {
+		s.price, err = cost.ParsePrice(text)
+		return err
+	})
 	fs.BoolVar(&s.asJSON, "json", false, "print the summaries as JSON instead of tables")
 	fs.Func("simulate", "scenarios of the embedded server, comma-separated `list`: baseline, time-slicing, mps, mig, mig-emulation (default baseline)", s.addScenarios)
 }

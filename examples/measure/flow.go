@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/loadgen"
@@ -72,7 +73,8 @@ type run struct {
 	loads []string
 	dir   string // below the results' folder
 	began time.Time
-	rows  predict.Rows // by load
+	rows  predict.Rows      // by load
+	rates []cost.TokenRates // by load
 }
 
 func (r *run) solo() bool { return len(r.loads) == 1 }
@@ -251,6 +253,14 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 	}
 	loads := r.loads
 	r.loads = nil
+	kept := func(name string, row predict.Row) {
+		t, _ := rec.Summary.Tenant(name)
+		rates := cost.TokenRates{Input: float64(t.PromptTokens) / t.DurationS, Output: t.OutputTokensPerS}
+		if g := t.Goodput; g != nil {
+			rates.Good = g.OutputTokensPerS.Or(0)
+		}
+		r.rows, r.loads, r.rates = append(r.rows, row), append(r.loads, name), append(r.rates, rates)
+	}
 	for _, name := range loads {
 		l := f.plan.Load(name)
 		row := rec.Row([]string{name}, []int{st.device})
@@ -265,7 +275,7 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 		if f.simulated { // the format has no word for that
 			row.Case = "simulated/" + r.name
 		}
-		r.rows, r.loads = append(r.rows, row), append(r.loads, name)
+		kept(name, row)
 	}
 	if err != nil {
 		if len(r.rows) > 0 {
@@ -288,6 +298,8 @@ func (f *planFlow) offer(st *stand, r *run, window loadgen.Window) (plan loadgen
 			return plan, err
 		}
 		t.Model, t.API, t.Endpoints, t.Warmup = server.Model, server.API, st.endpoints[i:i+1], max(1, l.Concurrency)
+		limit := func(o predict.Optional[predict.Duration]) time.Duration { return time.Duration(o.Or(0)) }
+		t.SLO = loadgen.RequestSLO{TTFT: limit(l.SLO.TTFTP99), TPOT: limit(l.SLO.TPOTP99), E2E: limit(l.SLO.E2EP99)}
 		plan.Tenants = append(plan.Tenants, t)
 	}
 	return plan, nil

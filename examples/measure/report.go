@@ -50,9 +50,9 @@ type reportRow struct {
 	Actual map[predict.Metric]float64 `json:"actual"`
 	// Slowdown is TPOT p50 over that of the load alone under time-slicing.
 	Slowdown *float64 `json:"slowdown_factor,omitempty"`
-	// CostPerMillion is what a million output tokens cost: the GPU's price divided
-	// among its tenants in equal parts. It is missing without -price.
-	CostPerMillion *cost.Money `json:"cost_per_million_output_tokens,omitempty"`
+	// TokenCosts are with -price: the GPU's price divided among its tenants in equal
+	// parts. Good tokens are of requests within each of the load's limits.
+	cost.TokenCosts
 
 	// Predicted stands for runs side by side only, with the time at which it
 	// was written down. ErrorFraction is predicted over actual, less one.
@@ -138,8 +138,11 @@ func (f *planFlow) report(failed error) *report {
 				p = nil
 			}
 			row.fill(&r.rows[j], f.soloRow(load), p, written, f.plan.Load(load).SLO)
-			if err := row.charge(f.price); err != nil {
-				rep.Notes = append(rep.Notes, "cost of "+row.Load+": "+err.Error())
+			if f.price.Sign() > 0 && row.Tenants > 0 {
+				var err error
+				if row.TokenCosts, err = cost.PerMillionTokens(f.price, row.Tenants, r.rates[j]); err != nil {
+					rep.Notes = append(rep.Notes, "cost of "+row.Load+": "+err.Error())
+				}
 			}
 			rep.Rows = append(rep.Rows, row)
 		}
@@ -148,19 +151,6 @@ func (f *planFlow) report(failed error) *report {
 	rep.Verdicts = f.verdicts(rep.Rows)
 	rep.Decision = f.decide()
 	return rep
-}
-
-// charge works out what a million output tokens cost at a price of the GPU's hour.
-func (r *reportRow) charge(price cost.Money) error {
-	rate := r.Actual[predict.MetricTokensPerSecond]
-	if price.Sign() == 0 || !(rate > 0) || r.Tenants < 1 {
-		return nil
-	}
-	c, err := cost.PerUnits(price, 1e6, rate*float64(r.Tenants))
-	if err == nil {
-		r.CostPerMillion = &c
-	}
-	return err
 }
 
 // soloRow is the row of a load alone under time-slicing, nil if it was not run.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/loadgen"
@@ -120,7 +122,7 @@ func agrees(t *testing.T, rep *report, metrics ...predict.Metric) {
 // The whole flow on the simulated GPU: predictions are written first, come
 // true within their intervals, and everything says that it is simulated.
 func TestSimulation(t *testing.T) {
-	r := bubble(t, 0, nil)
+	r := bubble(t, 0, nil, "-price", "3.25 USD")
 	if r.code != exitOK {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)
 	}
@@ -144,7 +146,7 @@ func TestSimulation(t *testing.T) {
 		if row.Tenants > 1 && (row.PredictedAt == nil || row.PredictedAt.After(row.Began)) {
 			t.Errorf("%s: predicted at %v, began %v", row.Run, row.PredictedAt, row.Began)
 		}
-		checkRun(t, filepath.Join(r.dir, row.Run))
+		checkCosts(t, &row, checkRun(t, filepath.Join(r.dir, row.Run)))
 	}
 	if _, err := os.Stat(filepath.Join(r.dir, "rows.json")); err == nil {
 		t.Error("simulated rows have the name of measured ones")
@@ -164,31 +166,82 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
+// checkCosts holds the costs of a row, at 3.25 USD an hour, against the requests of
+// its run: what its share of the window cost, over its tokens.
+func checkCosts(t *testing.T, row *reportRow, res *loadgen.Result) {
+	t.Helper()
+	s, ok := res.Summary.Tenant(row.Load)
+	if !ok {
+		t.Fatalf("%s: no %s", row.Run, row.Load)
+	}
+	paid := 3.25 / float64(row.Tenants) * s.DurationS / 3600
+	input, good, all := 0, 0, 0
+	text, err := os.ReadFile(filepath.Join(res.Dir, loadgen.ArtifactRequests))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		var r loadgen.Record
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.Tenant != row.Load || r.Class != loadgen.ClassOK || r.IntendedNS < res.Summary.Window.FromNS || r.IntendedNS >= res.Summary.Window.ToNS {
+			continue
+		}
+		input += r.PromptTokens
+		all += r.OutputTokens
+		if kept := true; s.Goodput != nil {
+			for _, b := range []struct {
+				limit loadgen.Millis
+				of    func() (time.Duration, bool)
+			}{{s.Goodput.SLO.TTFT, r.TTFT}, {s.Goodput.SLO.TPOT, r.TPOT}, {s.Goodput.SLO.E2E, r.E2E}} {
+				d, _ := b.of()
+				kept = kept && (b.limit == 0 || inMS(d) <= float64(b.limit))
+			}
+			if kept {
+				good += r.OutputTokens
+			}
+		}
+	}
+	// Of requests that begin or end outside the window a part of the output counts.
+	output := float64(s.OutputTokens)
+	for kind, c := range map[string]struct {
+		tokens, part float64
+		cost         cost.Optional[cost.Money]
+	}{"input": {float64(input), 1e-5, row.Input}, "output": {output, 1e-5, row.Output}, "good": {output * float64(good) / float64(all), 0.1, row.Good}} {
+		m, ok := c.cost.Get()
+		if ok != (c.tokens > 0) || ok && math.Abs(float64(m.Micros())/(paid/c.tokens*1e12)-1) > c.part {
+			t.Errorf("%s, %s: a million %s tokens cost %v, of %v for %v tokens", row.Run, row.Load, kind, c.cost, paid, c.tokens)
+		}
+	}
+	if row.Good.Or(cost.Money{}).Micros() < row.Output.Or(cost.Money{}).Micros() && !row.Good.IsZero() {
+		t.Errorf("%s, %s: good tokens cost %v, all of them %v", row.Run, row.Load, row.Good, row.Output)
+	}
+}
+
 // checkRun checks a run's folder: everything is there and marked.
-func checkRun(t *testing.T, dir string) {
+func checkRun(t *testing.T, dir string) *loadgen.Result {
 	t.Helper()
 	res, err := loadgen.LoadResult(dir)
 	if err != nil {
-		t.Error(err)
-		return
+		t.Fatal(err)
 	}
 	if res.Summary.Basis != "simulated" {
 		t.Errorf("%s: basis %s", dir, res.Summary.Basis)
 	}
 	f, err := os.Open(filepath.Join(dir, loadgen.ArtifactTelemetry))
 	if err != nil {
-		t.Error(err)
-		return
+		t.Fatal(err)
 	}
 	defer f.Close()
 	series, err := telemetry.ReadCSV(f)
 	if err != nil {
-		t.Error(err)
-		return
+		t.Fatal(err)
 	}
 	if busy, n := series.Mean(0, telemetry.MetricGraphicsUtilPercent); n == 0 || busy.Or(0) < 50 || series.Info.Basis != sharing.BasisSimulated {
 		t.Errorf("%s: the GPU was %v%% busy in %d readings, basis %s", dir, busy, n, series.Info.Basis)
 	}
+	return res
 }
 
 // A GPU with twice the quantum that the predictor believes in shows in the

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"unicode/utf8"
 
+	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
@@ -126,24 +127,24 @@ func (p printer) alone(rows []reportRow) {
 	p.line("")
 }
 
-// beside shows the runs side by side with what was predicted for them.
-// costs says what a million output tokens cost each tenant, where -price was
-// given.
+// costs says what a million tokens cost each tenant, where -price was given.
 func (p printer) costs(rows []reportRow) {
-	if !slices.ContainsFunc(rows, func(r reportRow) bool { return r.CostPerMillion != nil }) {
+	if !slices.ContainsFunc(rows, func(r reportRow) bool { return r.TokenCosts != cost.TokenCosts{} }) {
 		return
 	}
-	p.line("A million output tokens (the GPU's price in equal parts among its tenants)")
+	p.line("What a million tokens cost (the GPU's price in equal parts among its tenants; good: output of requests within every limit of their load)")
 	p.table(func(row func(...string)) {
-		row("mode", "case", "load", "tenants", "tokens/s", "cost")
+		row("mode", "case", "load", "tenants", "tokens/s", "input", "output", "good")
 		for i := range rows {
-			if r := &rows[i]; r.CostPerMillion != nil {
-				row(r.Mode.String(), r.name(r.Case), r.Load, fmt.Sprint(r.Tenants), number(r.Actual, predict.MetricTokensPerSecond), r.CostPerMillion.Round(2).String())
+			if r := &rows[i]; r.TokenCosts != (cost.TokenCosts{}) {
+				row(append([]string{r.Mode.String(), r.name(r.Case), r.Load, fmt.Sprint(r.Tenants), number(r.Actual, predict.MetricTokensPerSecond)}, r.Texts()...)...)
 			}
 		}
 	})
 	p.line("")
 }
+
+// beside shows the runs side by side with what was predicted for them.
 
 func (p printer) beside(rows []reportRow, m sharing.Mechanism) {
 	any := false
