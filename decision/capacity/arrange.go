@@ -19,8 +19,8 @@ func (s *search) arrange(ctx context.Context, c *candidate) ([]Arrangement, erro
 		return nil, err
 	}
 	out := []Arrangement{a}
-	if a.Verdict != VerdictUnknown {
-		return out, nil
+	if a.Verdict != VerdictUnknown || !c.kept {
+		return out, nil // nothing that was tried is likelier
 	}
 	safe, err := s.secure(ctx, &a, nil)
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *search) described(ctx context.Context, c *candidate, report *predict.Re
 	l := &c.parts[0].layout
 	a := Arrangement{
 		Kind: c.kind, Mechanism: c.kind.Mechanism(), GPU: c.gpuName(), GPUs: c.gpus(), CopiesPerGPU: l.copies, Router: c.router.String(), Division: c.division(),
-		Verdict: j.verdict, Predicted: map[string]predict.Interval{}, Basis: basisOf(c.servers()), found: *c, report: report, routes: routes, search: s,
+		Tried: c.tried(), Verdict: j.verdict, Predicted: map[string]predict.Interval{}, Basis: basisOf(c.servers()), found: *c, report: report, routes: routes, search: s,
 	}
 	if c.replicas() < 2 {
 		a.Router = "none"
@@ -283,6 +283,11 @@ func (s *search) reason(c *candidate, j judgement, seen []figures, r *predict.Re
 	if why := s.cause(r); why != "" {
 		parts = append(parts, why)
 	}
+	if mean(r.GPUs) < idleGPUs && c.gpus() > 1 {
+		if most, usual := s.traffic.burst(s.load); float64(most) > bursts*usual {
+			parts = append(parts, fmt.Sprintf("bursts decide: up to %d requests come within a second, %.2g on average", most, usual))
+		}
+	}
 	for i := range c.parts {
 		if why := c.parts[i].short; why != "" && c.kept {
 			parts = append(parts, why)
@@ -290,6 +295,10 @@ func (s *search) reason(c *candidate, j judgement, seen []figures, r *predict.Re
 	}
 	return strings.Join(parts, "; ")
 }
+
+// GPUs that are busy for less of their time than idleGPUs are as many as the bursts ask
+// for, where so many times more requests come than on average.
+const idleGPUs, bursts = 0.4, 3
 
 func mean(gpus []predict.GPUReport) float64 {
 	sum := 0.0

@@ -2,8 +2,10 @@ package capacity
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict"
@@ -16,6 +18,7 @@ type placed struct {
 	n      int
 	fewest int    // no use of the GPUs by this kind takes fewer
 	short  string // what is missed with one GPU fewer; "" where none fewer was possible
+	tried  int    // the most GPUs that were tried, where none do; n then comes as close as any
 }
 
 // candidate is an arrangement to be played.
@@ -62,6 +65,16 @@ func (c *candidate) division() string {
 		each = append(each, fmt.Sprintf("%s on %d %s", l.servers[0].name, c.parts[i].n, l.gpu.Name))
 	}
 	return strings.Join(each, ", ")
+}
+
+// tried is the most GPUs of a part that were tried, of parts that none of them serve; 0
+// where there is no such part.
+func (c *candidate) tried() int {
+	most := 0
+	for i := range c.parts {
+		most = max(most, c.parts[i].tried)
+	}
+	return most
 }
 
 func (c *candidate) gpus() int {
@@ -205,8 +218,27 @@ func (s *search) fewest(l *layout, load float64) int {
 			}
 		}
 	}
-	n := int(most / 1e3 / s.traffic.seconds(load))
-	return max(n, 1)
+	return max(int(most/1e3/(s.traffic.seconds(load)+s.patience(l))), 1)
+}
+
+// patience is for how many seconds after the window a part's requests may go on within
+// their limits; without a limit on all of a request, for good.
+func (s *search) patience(l *layout) float64 {
+	most := 0.0
+	for i := range l.servers {
+		for _, t := range l.servers[i].tenants {
+			o := s.plan.Tenants[t].Objectives.good()
+			whole := o.E2E
+			if whole == 0 && o.TTFT > 0 && o.TPOT > 0 {
+				whole = o.TTFT + time.Duration(s.traffic.tenants[t].longest)*o.TPOT
+			}
+			if whole == 0 {
+				return math.Inf(1)
+			}
+			most = max(most, whole.Seconds())
+		}
+	}
+	return most
 }
 
 func (l *layout) describe() string {

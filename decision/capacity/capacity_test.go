@@ -319,21 +319,6 @@ func TestSleep(t *testing.T) {
 	}
 }
 
-// TestNothingKeepsIt: objectives that no GPU meets come with the bound that stops them.
-func TestNothingKeepsIt(t *testing.T) {
-	r := found(t, small(t, 1, func(p *capacity.Plan) {
-		p.Tenants[0].Objectives = limits(time.Millisecond, time.Millisecond)
-	}))
-	if r.Chosen != nil || len(r.Why) != 1 || !strings.Contains(r.Why[0], "no GPU of the plan meets the objectives: even of requests that come one by one, chat's t") {
-		t.Errorf("%q", r.Why)
-	}
-	for _, a := range r.Arrangements {
-		if a.Verdict != capacity.VerdictMissed || !strings.Contains(a.FirstLimit, "no number of GPUs helps") || a.GPUs > 4 {
-			t.Errorf("%v: %v on %d GPUs, %s", a.Kind, a.Verdict, a.GPUs, a.FirstLimit)
-		}
-	}
-}
-
 // TestTooSmall: what does not fit is excluded with the reason.
 func TestTooSmall(t *testing.T) {
 	r := found(t, small(t, 1, func(p *capacity.Plan) {

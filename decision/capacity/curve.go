@@ -3,6 +3,7 @@ package capacity
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/optional"
@@ -19,6 +20,8 @@ func (s *search) grow(ctx context.Context, a *Arrangement, c *candidate, at judg
 		a.FirstLimit = s.words(at, seen)
 		if why := s.alone(c); why != "" {
 			a.FirstLimit = fmt.Sprintf("no number of GPUs helps: even of requests that come one by one, %s", why)
+		} else if why := s.tried(c); why != "" {
+			a.FirstLimit = why + ", " + a.FirstLimit
 		}
 	}
 	kept, broken := 0.0, false
@@ -56,6 +59,28 @@ func (s *search) grow(ctx context.Context, a *Arrangement, c *candidate, at judg
 		a.Headroom = optional.Of(kept)
 	}
 	return nil
+}
+
+// tried says that no number of GPUs that was tried does, "" where one does.
+func (s *search) tried(c *candidate) string {
+	if c.tried() == 0 {
+		return ""
+	}
+	p := c.triedPart()
+	return fmt.Sprintf("no number of %s up to %d does; %s", p.layout.gpu.Name, p.tried, p.nearest())
+}
+
+// triedPart is the part of which the most GPUs were tried, and did not do.
+func (c *candidate) triedPart() *placed {
+	return &c.parts[slices.IndexFunc(c.parts, func(p placed) bool { return p.tried == c.tried() })]
+}
+
+// nearest says with how many GPUs a part comes nearest, where none that was tried do.
+func (p *placed) nearest() string {
+	if p.n < p.tried {
+		return fmt.Sprintf("with %s, where more hardly help", count(p.n))
+	}
+	return fmt.Sprintf("with %s, the nearest", count(p.n))
 }
 
 // alone is what the requests of a candidate miss even when each comes alone, "" when

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/cotenant/cotenant/decision/predict"
@@ -104,12 +105,13 @@ func (s *search) part(ctx context.Context, layouts []layout, routers []predict.R
 }
 
 // least finds the fewest GPUs between two numbers with which a layout keeps the
-// objectives, by doubling and halving: more GPUs are taken never to hurt. With none it
-// says how far off it is. decided says that only fewer than have been found matter, so
+// objectives, by doubling and halving: more GPUs are taken never to hurt. Where none do
+// it gives the fewest of those that come close to the nearest. decided says that only fewer than have been found matter, so
 // that the most are tried first.
 func (s *search) least(ctx context.Context, l *layout, router predict.RoutePolicy, low, most int, decided bool) (fitted, error) {
 	out := fitted{placed: placed{layout: *l}}
 	missed, kept := low-1, 0
+	var all []fitted // that were missed
 	try := func(n int) error {
 		c := &candidate{kind: l.kind, parts: []placed{{layout: *l, n: n}}, router: router}
 		seen, j, err := s.play(ctx, c, s.load)
@@ -124,6 +126,7 @@ func (s *search) least(ctx context.Context, l *layout, router predict.RoutePolic
 		out.short = fmt.Sprintf("with %s of %s: %s", count(n), l.gpu.Name, s.words(j, seen))
 		if !out.kept {
 			out.n, out.over = n, j.over
+			all = append(all, out)
 		}
 		return nil
 	}
@@ -140,11 +143,12 @@ func (s *search) least(ctx context.Context, l *layout, router predict.RoutePolic
 		}
 		if out.over >= 1.5 || n >= most {
 			if why := s.floor(ctx, l, router); why != "" {
-				out.n = low
-				return out, nil
+				return all[0], nil
 			}
 		}
 		if n >= most {
+			out = closest(all)
+			out.tried = n
 			return out, nil
 		}
 		n = min(n+step, most)
@@ -155,6 +159,15 @@ func (s *search) least(ctx context.Context, l *layout, router predict.RoutePolic
 		}
 	}
 	return out, nil
+}
+
+// closest is the first of those that come within a fifth of the nearest.
+func closest(all []fitted) fitted {
+	nearest := math.Inf(1)
+	for i := range all {
+		nearest = min(nearest, all[i].over)
+	}
+	return all[slices.IndexFunc(all, func(f fitted) bool { return f.over <= 1.2*nearest })]
 }
 
 func count(n int) string {

@@ -3,6 +3,8 @@ package capacity
 import (
 	"fmt"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
 )
@@ -158,10 +160,22 @@ func (s *search) words(j judgement, seen []figures) string {
 	}
 	for _, l := range s.plan.Tenants[j.tenant].Objectives.Limits {
 		if l.metric() == j.metric {
-			return fmt.Sprintf("%s's %s is %s, at most %v", name, j.metric, milliseconds(i.Value), l.Most)
+			return fmt.Sprintf("%s's %s is %s, at most %s", name, j.metric, milliseconds(i.Value), brief(l.Most))
 		}
 	}
 	return j.metric
+}
+
+// brief is a duration without its zeros.
+func brief(d time.Duration) string {
+	text := d.String()
+	if s, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = s + "m"
+	}
+	if s, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = s + "h"
+	}
+	return text
 }
 
 func milliseconds(ms float64) string {

@@ -46,7 +46,7 @@ type TraceSummary struct {
 	WindowRequests int     `json:"window_requests"`
 	WindowFromS    float64 `json:"window_from_s"`
 	WindowS        float64 `json:"window_s"`
-	PerS           float64 `json:"requests_per_s"`
+	PerS           float64 `json:"requests_per_s,omitempty"` // of several requests
 }
 
 // Arrangement is a way to serve the traffic, with what is foreseen of it at the
@@ -57,7 +57,8 @@ type Arrangement struct {
 	GPU          string                             `json:"gpu"` // the name, or those of several kinds joined by " + "
 	GPUs         int                                `json:"gpus"`
 	CopiesPerGPU int                                `json:"copies_per_gpu"`
-	Router       string                             `json:"router"` // policy; "none" where each server has one replica
+	Router       string                             `json:"router"`          // policy; "none" where each server has one replica
+	Tried        int                                `json:"tried,omitempty"` // the most GPUs that were tried where none keep the objectives; those here are the fewest that come close to the nearest
 	Adapters     int                                `json:"adapters"`
 	Division     string                             `json:"division,omitempty"` // SM percentages or MIG profiles of the servers, or who is on which kind of GPU
 	Servers      []ServerReplicas                   `json:"servers"`
@@ -154,10 +155,13 @@ func (m Money) MarshalJSON() ([]byte, error) {
 
 func (s *search) describeTrace() TraceSummary {
 	t := s.traffic
-	return TraceSummary{
+	out := TraceSummary{
 		Requests: t.total, DurationS: t.duration.Seconds(), WindowRequests: len(t.window), WindowFromS: t.from.Seconds(), WindowS: t.seconds(1),
-		PerS: figures4(float64(len(t.window)) / t.seconds(1)),
 	}
+	if t.window[len(t.window)-1].At > 0 {
+		out.PerS = figures4(float64(len(t.window)) / t.seconds(1))
+	}
+	return out
 }
 
 func (s *search) standing(c *candidate, load float64) CheapestAt {

@@ -264,7 +264,7 @@ func (s *search) routers() []predict.RoutePolicy {
 // route tries the other policies: with the candidate's GPUs, and with fewer. It keeps
 // how many each would need.
 func (s *search) route(ctx context.Context, c *candidate, routers []predict.RoutePolicy) (*candidate, error) {
-	if c.replicas() < 2 || !c.kept && c.gpus() > 8*len(c.parts) {
+	if c.replicas() < 2 || !c.kept && (c.tried() > 0 || c.gpus() > 8*len(c.parts)) {
 		return c, nil
 	}
 	c.byRouter = map[predict.RoutePolicy]int{}
@@ -279,21 +279,24 @@ func (s *search) route(ctx context.Context, c *candidate, routers []predict.Rout
 		with := *c
 		with.router, with.parts = r, slices.Clone(c.parts)
 		with.kept, with.over = true, 0
+		most := 0 // that were tried
 		for i := range with.parts {
 			p := &with.parts[i]
 			// From the fewest up to a third more than the first policy needs: a policy that needs
 			// more is out of the question, and is said to need more.
-			f, err := s.least(ctx, &p.layout, r, max(p.fewest, min(p.n-1, p.fewest+1)), min(p.n+max(p.n/2, 2), p.layout.gpu.Most), false)
+			limit := min(p.n+max(p.n/2, 2), p.layout.gpu.Most)
+			f, err := s.least(ctx, &p.layout, r, min(limit, max(p.fewest, min(p.n-1, p.fewest+1))), limit, false)
 			if err != nil {
 				return best, err
 			}
 			p.n, p.short = f.n, f.short
+			most += max(f.n, f.tried)
 			with.kept, with.over = with.kept && f.kept, max(with.over, f.over)
 		}
 		if with.kept {
 			c.byRouter[r] = with.gpus()
 		} else {
-			c.byRouter[r] = -with.gpus() // more than so many
+			c.byRouter[r] = -most // more than so many
 		}
 		if better(&with, best) {
 			with.byRouter = c.byRouter

@@ -129,6 +129,19 @@ func (t *traffic) seconds(load float64) float64 {
 	return max(t.window[len(t.window)-1].At.Seconds(), 1e-3) / load
 }
 
+// burst is the most requests that come within a second at a multiple of the load, and
+// how many do on average.
+func (t *traffic) burst(load float64) (most int, mean float64) {
+	first := 0
+	for i := range t.window {
+		for (t.window[i].At - t.window[first].At).Seconds() > load {
+			first++
+		}
+		most = max(most, i-first+1)
+	}
+	return most, float64(len(t.window)) / t.seconds(load)
+}
+
 // route says where the requests of a tenant go.
 type route struct {
 	service int

@@ -4,19 +4,26 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // why says in words what speaks for the chosen arrangement against each other kind,
 // and for its router.
 func (s *search) why(ctx context.Context, r *Result) error {
 	c := r.Chosen
+	done := map[Kind]bool{}
 	if c == nil {
-		r.Why = append(r.Why, s.whyNone(r))
-		return nil
+		text, about := s.whyNone(r)
+		if r.Why = append(r.Why, text); about == nil {
+			return nil
+		}
+		done[about.Kind] = true
+	} else {
+		done[c.Kind] = true
 	}
-	done := map[Kind]bool{c.Kind: true}
 	for i := range r.Arrangements {
 		a := &r.Arrangements[i]
 		if done[a.Kind] || a.Verdict == VerdictUnknown && slices.ContainsFunc(r.Arrangements, func(o Arrangement) bool { return o.Kind == a.Kind && o.Verdict == VerdictKept }) {
@@ -26,16 +33,64 @@ func (s *search) why(ctx context.Context, r *Result) error {
 		text := s.against(c, a)
 		for k := range r.Arrangements {
 			if o := &r.Arrangements[k]; o.Kind == a.Kind && o.Verdict == VerdictUnknown && a.Verdict == VerdictKept {
-				text += "; " + s.unsure(o)
+				text += "; " + s.unsure(o, a)
 			}
 		}
 		r.Why = append(r.Why, text)
 	}
+	if c == nil {
+		return nil
+	}
+	r.Why = append(r.Why, s.restsOn(c))
 	return s.whyRouter(ctx, r)
 }
 
-// unsure says which figure of an arrangement leaves its verdict open.
-func (s *search) unsure(a *Arrangement) string {
+// restsOn says where the costs of an arrangement's servers come from.
+func (s *search) restsOn(a *Arrangement) string {
+	var said []string
+	by := map[string][]string{} // servers by what is said of them
+	for i := range a.found.parts {
+		l := &a.found.parts[i].layout
+		for k := range l.servers {
+			sv := &l.servers[k]
+			step, prompt := s.comesFrom(sv, l.gpu, &sv.engine.Step), s.comesFrom(sv, l.gpu, &sv.engine.PrefillToken)
+			text := fmt.Sprintf("a step is %s, a prompt's tokens are %s", step, prompt)
+			if step == prompt {
+				text = "a step and a prompt's tokens are " + step
+			}
+			if by[text] == nil {
+				said = append(said, text)
+			}
+			by[text] = append(by[text], sv.name)
+		}
+	}
+	for i, text := range said {
+		said[i] = strings.Join(by[text], " and ") + ": " + text
+	}
+	return fmt.Sprintf("what it rests on, %s: %s", a.GPU, strings.Join(said, "; "))
+}
+
+// comesFrom says where a cost of a server on a GPU comes from.
+func (s *search) comesFrom(sv *server, g *gpu, c *predict.Cost) string {
+	switch c.Basis {
+	case sharing.BasisPrior:
+		return "a prior, not of this model"
+	case sharing.BasisTransferred:
+		at := s.profileGPU(&s.plan.Tenants[sv.tenants[0]].Profiles[0])
+		if row, err := sharing.LookupGPU(at); err == nil && row != g.row {
+			return "carried over from profiles of " + row.Name
+		}
+	}
+	return "read from profiles"
+}
+
+// unsure says which figure of an arrangement leaves its verdict open, beside one of the
+// same kind that is known to be kept.
+func (s *search) unsure(a, beside *Arrangement) string {
+	on := fmt.Sprintf("on %d", a.GPUs)
+	if a.GPU != beside.GPU {
+		on = fmt.Sprintf("on %s %s", count(a.GPUs), a.GPU)
+	}
 	seen := s.seen(a.report, a.routes)
 	j := s.judge(highest(seen))
 	if j.tenant < 0 {
@@ -43,17 +98,18 @@ func (s *search) unsure(a *Arrangement) string {
 	}
 	i, t := seen[j.tenant][j.metric], &s.plan.Tenants[j.tenant]
 	if j.metric == shareMetric {
-		return fmt.Sprintf("on %d, between %.1f%% and %.1f%% of %s's requests keep their limits, %.1f%% must", a.GPUs, 100*i.Low, 100*i.High, t.Name, 100*t.Objectives.Share)
+		return fmt.Sprintf("%s, between %.1f%% and %.1f%% of %s's requests keep their limits, %.1f%% must", on, 100*i.Low, 100*i.High, t.Name, 100*t.Objectives.Share)
 	}
 	for _, l := range t.Objectives.Limits {
 		if l.metric() == j.metric {
-			return fmt.Sprintf("on %d, %s's %s lies between %s and %s, at most %v", a.GPUs, t.Name, j.metric, milliseconds(i.Low), milliseconds(i.High), l.Most)
+			return fmt.Sprintf("%s, %s's %s lies between %s and %s, at most %s", on, t.Name, j.metric, milliseconds(i.Low), milliseconds(i.High), brief(l.Most))
 		}
 	}
 	return fmt.Sprintf("%d may do", a.GPUs)
 }
 
-// against says why one arrangement is chosen before another.
+// against says why one arrangement is chosen before another; c is not needed where that
+// one is not known to be kept.
 func (s *search) against(c, a *Arrangement) string {
 	name := fmt.Sprintf("%s: %s %s for %v an hour", a.Kind, count(a.GPUs), a.GPU, a.CostPerHour)
 	if a.Division != "" {
@@ -63,15 +119,29 @@ func (s *search) against(c, a *Arrangement) string {
 	case a.Verdict == VerdictMissed:
 		return fmt.Sprintf("%s does not do: %s", a.Kind, a.FirstLimit)
 	case a.Verdict == VerdictUnknown:
+		if a.Tried > 0 {
+			return fmt.Sprintf("%s: no number of %s up to %d is likely to do; %s, it may: to know, %s", a.Kind, a.GPU, a.Tried, a.found.triedPart().nearest(), a.Settle)
+		}
 		return fmt.Sprintf("%s may do; to know, %s", name, a.Settle)
 	}
 	text := fmt.Sprintf("%s, against %v", name, c.CostPerHour)
 	if a.CostPerHour.Micros() == c.CostPerHour.Micros() {
 		text = name + ", no less"
+		if mine, theirs := c.Headroom.Or(0), a.Headroom.Or(0); mine > theirs {
+			text += fmt.Sprintf(", and known to be kept up to %gx the load where %s is up to %gx", theirs, c.Kind, mine)
+		}
 	}
 	for i := range a.found.parts {
 		if short := a.found.parts[i].short; short != "" {
 			text += "; " + short
+		}
+	}
+	if a.Kind == KindOwnGPU && a.GPUs == len(a.Servers) && a.GPUs > 1 {
+		text += fmt.Sprintf("; each of its %d servers takes a GPU, busy %.0f%% of the time", a.GPUs, 100*a.Utilisation)
+	}
+	for _, e := range s.excluded {
+		if g := s.gpuNamed(e.GPU); e.Kind == a.Kind.String() && g != nil && len(a.found.parts) == 1 && g.PricePerHour.Micros() < a.found.parts[0].layout.gpu.PricePerHour.Micros() {
+			text += fmt.Sprintf("; not on %s: %s", e.GPU, e.Reason)
 		}
 	}
 	if c.Kind == KindMergedServer || c.Kind == KindAdapters {
@@ -80,6 +150,15 @@ func (s *search) against(c, a *Arrangement) string {
 		}
 	}
 	return text
+}
+
+func (s *search) gpuNamed(name string) *gpu {
+	for _, g := range s.gpus {
+		if g.Name == name {
+			return g
+		}
+	}
+	return nil
 }
 
 // cacheTokens is the KV cache of a GPU of an arrangement.
@@ -127,20 +206,33 @@ func (s *search) whyRouter(ctx context.Context, r *Result) error {
 	return nil
 }
 
-// whyNone says why nothing is chosen.
-func (s *search) whyNone(r *Result) string {
-	for i := range r.Arrangements {
-		if a := &r.Arrangements[i]; a.Verdict == VerdictUnknown {
-			return fmt.Sprintf("nothing is known to keep the objectives; %s on %s %s may: %s", a.Kind, count(a.GPUs), a.GPU, a.Settle)
-		}
-	}
-	for i := range r.Arrangements {
-		if why := s.alone(&r.Arrangements[i].found); why != "" {
-			return fmt.Sprintf("no GPU of the plan meets the objectives: even of requests that come one by one, %s", why)
-		}
-	}
+// whyNone says why nothing is chosen, and of which arrangement it speaks; nil where that
+// says all.
+func (s *search) whyNone(r *Result) (string, *Arrangement) {
 	if len(r.Arrangements) == 0 {
-		return "nothing of the plan can be arranged: see what is excluded"
+		return "nothing of the plan can be arranged: see what is excluded", nil
 	}
-	return "nothing of the plan meets the objectives: " + r.Arrangements[0].FirstLimit
+	var likely, nearest *Arrangement
+	alone := 0
+	for i := range r.Arrangements {
+		a := &r.Arrangements[i]
+		if a.Verdict == VerdictUnknown && (likely == nil || a.found.kept && !likely.found.kept) {
+			likely = a
+		}
+		if nearest == nil || a.found.over < nearest.found.over {
+			nearest = a
+		}
+		if s.alone(&a.found) != "" {
+			alone++
+		}
+	}
+	switch {
+	case likely != nil && likely.Tried > 0:
+		return "nothing is known to keep the objectives; " + s.against(nil, likely), likely
+	case likely != nil:
+		return fmt.Sprintf("nothing is known to keep the objectives; %s on %s %s may: %s", likely.Kind, count(likely.GPUs), likely.GPU, likely.Settle), likely
+	case alone == len(r.Arrangements):
+		return fmt.Sprintf("no GPU of the plan meets the objectives: even of requests that come one by one, %s", s.alone(&nearest.found)), nil
+	}
+	return fmt.Sprintf("nothing of the plan meets the objectives; nearest is %s: %s", nearest.Kind, nearest.FirstLimit), nearest
 }

@@ -85,7 +85,7 @@ func TestBesideNeighbours(t *testing.T) {
 			other := map[string]string{"1b": "8b", "8b": "1b"}[c.Server]
 			g.replicas = append(g.replicas, doing(other, beside, 4, mps))
 		}
-		g.retime(0)
+		g.retime()
 		return r.act.unit
 	}
 	measured := func(c *besideCell) float64 {

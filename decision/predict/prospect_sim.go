@@ -3,7 +3,6 @@ package predict
 import (
 	"cmp"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/cotenant/cotenant/internal/stats"
@@ -31,7 +30,9 @@ const (
 func Simulate(m Machine, share Share, tenants []Tenant, confidence float64, out []Prospect) {
 	z := distuv.UnitNormal.Quantile(confidence)
 	e := evaluation{machine: m, share: share, tenants: tenants}
-	players := e.play()
+	on := stages.Get().(*stage)
+	defer stages.Put(on)
+	players := e.play(on)
 	for i := range out {
 		p, o := &players[i], &out[i]
 		o.Simulated = true
@@ -83,8 +84,9 @@ type player struct {
 	replica
 	state
 	d       *Tenant
-	rng     *rand.Rand
-	shape   float64 // of the gamma distribution of the gaps between requests
+	draws   *draws
+	drawn   int
+	due     *draw   // of the next request
 	perS    float64 // requests a second, 0 = it asks again after a pause
 	pause   float64 // mean
 	service float64 // mean, of what is no model server
@@ -103,14 +105,15 @@ type player struct {
 const serviceParts = 1 << 20
 
 // play runs the tenants event by event.
-func (e *evaluation) play() []player {
-	players := make([]player, len(e.tenants))
+func (e *evaluation) play(on *stage) []player {
+	players := on.ready(len(e.tenants))
 	g := &gpuState{beside: e.crowded}
 	streams := e.streams()
 	until := 0.0
 	for i := range players {
 		p := &players[i]
-		until = max(until, 1e3*p.prepare(e, i, streams[i]))
+		until = max(until, 1e3*p.prepare(e, i))
+		p.draws = on.stream(streams[i], p.source())
 		p.replica = replica{to: p, c: p.rates(e.share.Mechanism), sleep: &Sleep{}, gpu: g, kv: newKVCache(math.MaxInt32, 1), size: usualBlock, phases: make([]int, usualBlock)}
 		p.next = 1e3 * p.gap()
 		g.replicas = append(g.replicas, &p.replica)
@@ -142,11 +145,9 @@ func (e *evaluation) play() []player {
 
 // prepare fills in what the tenant does, and says how many seconds its requests
 // take to come.
-func (p *player) prepare(e *evaluation, i int, stream uint64) (until float64) {
+func (p *player) prepare(e *evaluation, i int) (until float64) {
 	p.d = &e.tenants[i]
 	e.prepare(p.d, &p.state, &medians)
-	p.rng = rand.New(rand.NewPCG(simulationSeed, stream))
-	p.shape = 1 / (medians[burstiness] * medians[burstiness])
 	switch v := p.d.Serving; {
 	case v != nil:
 		p.perS = v.PerS
@@ -172,7 +173,7 @@ func (p *player) prepare(e *evaluation, i int, stream uint64) (until float64) {
 
 // streams are the tenants' streams of random numbers, by what they do and not by
 // their order: so that chance does not tell the same tenants apart.
-func (e *evaluation) streams() []uint64 {
+func (e *evaluation) streams() []int {
 	order := make([]int, len(e.tenants))
 	for i := range order {
 		order[i] = i
@@ -183,9 +184,9 @@ func (e *evaluation) streams() []uint64 {
 		return cmp.Or(cmp.Compare(v.PerS, w.PerS), cmp.Compare(v.Weights, w.Weights), cmp.Compare(v.Input, w.Input), cmp.Compare(v.Output, w.Output),
 			cmp.Compare(s.Busy, t.Busy), slices.Compare(s.Alone[:], t.Alone[:]))
 	})
-	out := make([]uint64, len(order))
+	out := make([]int, len(order))
 	for rank, i := range order {
-		out[i] = uint64(rank)
+		out[i] = rank
 	}
 	return out
 }
@@ -241,15 +242,30 @@ func (a *activity) duty() float64 {
 	if !a.kind.works() {
 		return 0
 	}
-	return a.gpu / a.alone() * a.share
+	if a.cost == 0 {
+		a.cost = a.gpu / a.alone() * a.share
+	}
+	return a.cost
 }
 
-// gap draws the seconds to the next request.
-func (p *player) gap() float64 {
-	if p.perS == 0 {
-		return p.pause * p.rng.ExpFloat64()
+func (p *player) source() source {
+	switch {
+	case p.d.Serving != nil:
+		return sourcePrompts
+	case p.perS > 0:
+		return sourceClients
 	}
-	return distuv.Gamma{Alpha: p.shape, Beta: p.shape * p.perS, Src: p.rng}.Rand()
+	return sourcePauses
+}
+
+// gap is the seconds to the next request.
+func (p *player) gap() float64 {
+	p.due = p.draws.at(p.drawn)
+	p.drawn++
+	if p.perS == 0 {
+		return p.pause * p.due.gap
+	}
+	return p.due.gap / (gapShape * p.perS)
 }
 
 // send sends the request that is due.
@@ -261,11 +277,11 @@ func (p *player) send(now float64) {
 		f = new(flight)
 	}
 	*f = flight{came: now, input: serviceParts, output: 1, pins: f.pins[:0]}
-	switch v := p.d.Serving; {
+	switch v, due := p.d.Serving, p.due; {
 	case v != nil:
-		f.input, f.output = p.length(v.Input), p.length(v.Output)
+		f.input, f.output = length(v.Input*due.in), length(v.Output*due.out)
 	case p.perS > 0:
-		f.input = int(serviceParts * math.Exp(serviceSigma*p.rng.NormFloat64()-serviceSigma*serviceSigma/2))
+		f.input = int(serviceParts * due.in)
 		p.free = max(p.free, now/1e3) + p.service*float64(f.input)/serviceParts
 		p.lone = append(p.lone, p.free-now/1e3)
 	}
@@ -277,9 +293,8 @@ func (p *player) send(now float64) {
 	p.stuck = p.perS > 0 && p.waiting.len() > mostQueued
 }
 
-func (p *player) length(mean float64) int {
-	return int(max(1, math.Round(mean*math.Exp(lengthSigma*p.rng.NormFloat64()-lengthSigma*lengthSigma/2))))
-}
+// length is a number of tokens, at least one.
+func length(tokens float64) int { return int(max(1, math.Round(tokens))) }
 
 // started implements audience.
 func (p *player) started(_ *replica, f *flight) {

@@ -116,7 +116,7 @@ func (g *gpuState) settleDown() {
 		for _, r := range g.replicas {
 			g.rested(r, 0)
 		}
-		g.retime(0)
+		g.retime()
 	}()
 	if g.memory == 0 {
 		return

@@ -21,17 +21,16 @@ type gpuState struct {
 	active    float64 // ms in which any replica worked
 }
 
-// retime brings all activities up to now and works out how long their units take
+// retime works out how long the units of all activities, which are up to now, take
 // beside each other from now on.
-func (g *gpuState) retime(now float64) {
-	busy := 0
-	for _, r := range g.replicas {
-		r.act.advance(now)
-		if r.act.kind.works() {
-			busy++
-		}
-	}
+func (g *gpuState) retime() {
 	if len(g.replicas) > 1 {
+		busy := 0
+		for _, r := range g.replicas {
+			if r.act.kind.works() {
+				busy++
+			}
+		}
 		switch {
 		case busy < 2:
 			for _, r := range g.replicas {
@@ -171,7 +170,7 @@ func (g *gpuState) fire() {
 			r.finish(now)
 		}
 	}
-	g.retime(now)
+	g.retime()
 }
 
 // arrive hands a request to a replica of the GPU.
@@ -181,7 +180,7 @@ func (g *gpuState) arrive(r *replica, f *flight, now float64) {
 		o.act.advance(now)
 	}
 	r.arrive(f, now)
-	g.retime(now)
+	g.retime()
 }
 
 // account adds up the time in which the GPU had work.

@@ -39,12 +39,16 @@ const (
 	builtinPerS     = 8 // requests a second at load 1: the trace's own rate is that of a quiet minute
 )
 
+// fewRequests are so few that none is in the slowest percent.
+const fewRequests = 100
+
 // input is what the flags and files say.
 type input struct {
 	plan     capacity.Plan
 	slo      string
 	notes    []string
 	requests []capacity.Request
+	models   []string      // that the trace names, by the requests' tenants
 	trace    *prompt.Trace // with the prompts' blocks, for -verify; nil where there are none
 	// endpoints are those of -endpoint, by model.
 	endpoints map[string][]loadgen.Endpoint
@@ -77,6 +81,12 @@ func (o *options) read() (*input, error) {
 	}
 	for i := range tenants {
 		tenants[i].Objectives = objectives
+	}
+	if o.profiles == "" && o.trace != "builtin" {
+		in.notes = append(in.notes, "without -profiles the models are a 1B and an 8B server with random weights, measured on one H100")
+	}
+	if n := len(in.requests); n < fewRequests {
+		in.notes = append(in.notes, fmt.Sprintf("with so few requests (%d) a P99 is the slowest of them: a longer trace says more", n))
 	}
 	in.plan.Tenants, in.plan.Requests = tenants, slices.Values(in.requests)
 	in.plan.GPUs, in.plan.Loads, in.plan.Seed = gpus, loads, o.seed
@@ -115,6 +125,9 @@ func parseSLO(text string) (out capacity.Objectives, err error) {
 			continue
 		}
 		out.Limits = append(out.Limits, l)
+	}
+	if out.Share > 0 && len(out.Limits) == 0 && len(errs) == 0 {
+		errs = append(errs, fmt.Errorf("-slo: share=%g: say what that part of the requests must keep, like ttft_p99=500ms,share=%g", out.Share, out.Share))
 	}
 	return out, errors.Join(errs...)
 }
@@ -265,14 +278,43 @@ func shapeOf(name string) (predict.Model, error) {
 	return best.shape, nil
 }
 
-// divide makes the tenants: one for each of the profiles' models. A trace of one
-// model is divided among them by session, else by request.
-func (in *input) divide(models []model, seed uint64) ([]capacity.Tenant, error) {
-	named := 1
-	for i := range in.requests {
-		named = max(named, in.requests[i].Tenant+1)
+// named puts the profiles' models into the order of the trace's: those of the same name,
+// else the next that is left.
+func (in *input) named(models []model) []model {
+	left := slices.Clone(models)
+	out := make([]model, len(in.models))
+	take := func(i int, at int) {
+		out[i] = left[at]
+		left = slices.Delete(left, at, at+1)
 	}
-	if named == 1 && len(models) > 1 {
+	for i, name := range in.models {
+		if at := slices.IndexFunc(left, func(m model) bool { return strings.EqualFold(m.name, name) }); at >= 0 {
+			take(i, at)
+		}
+	}
+	var as []string
+	for i, name := range in.models {
+		if out[i].name == "" {
+			take(i, 0)
+			as = append(as, fmt.Sprintf("%q as %s", name, out[i].name))
+		}
+	}
+	if len(as) > 0 {
+		in.notes = append(in.notes, "the trace's models are not those of the profiles: it plays "+strings.Join(as, ", "))
+	}
+	return out
+}
+
+// divide makes the tenants: one for each of the profiles' models. A trace of one
+// model that is none of the profiles' is divided among them by session, else by request.
+func (in *input) divide(models []model, seed uint64) ([]capacity.Tenant, error) {
+	named := max(1, len(in.models))
+	if named > len(models) {
+		return nil, fmt.Errorf("-trace: names %d models, the profiles are of %d; give profiles of as many", named, len(models))
+	}
+	if named > 1 || named == len(in.models) && slices.ContainsFunc(models, func(m model) bool { return strings.EqualFold(m.name, in.models[0]) }) {
+		models = in.named(models)
+	} else if len(models) > 1 {
 		for i := range in.requests {
 			r := &in.requests[i]
 			key := r.Session
@@ -283,9 +325,6 @@ func (in *input) divide(models []model, seed uint64) ([]capacity.Tenant, error) 
 		}
 		in.notes = append(in.notes, fmt.Sprintf("the trace is divided among the %d models of the profiles", len(models)))
 		named = len(models)
-	}
-	if named > len(models) {
-		return nil, fmt.Errorf("-trace: names %d models, the profiles are of %d; give profiles of as many", named, len(models))
 	}
 	tenants := make([]capacity.Tenant, named)
 	var errs []error
@@ -305,7 +344,8 @@ func (in *input) divide(models []model, seed uint64) ([]capacity.Tenant, error) 
 			}
 		}
 		if n == 0 {
-			continue // left out below
+			in.notes = append(in.notes, m.name+" gets no request and is left out")
+			continue // below
 		}
 		tenants[i] = capacity.Tenant{Name: m.name, Model: m.name, Shape: shape, Profiles: m.nearest(input/n, output/n)}
 	}

@@ -107,7 +107,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	if result == nil {
 		return fail(1, searchErr)
 	}
-	rep := &report{Simulated: true, Seed: o.seed, SLO: in.slo, Notes: in.notes, Result: result, load: slices.Max(in.plan.Loads)}
+	rep := &report{Simulated: true, Seed: o.seed, SLO: in.slo, Notes: in.notes, Result: result, load: slices.Max(in.plan.Loads), interrupted: ctx.Err() != nil}
 	if o.verify && searchErr == nil {
 		rep.Verified, searchErr = in.verify(ctx, result, &o, live)
 	}
@@ -115,6 +115,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 		return fail(1, err)
 	}
 	switch {
+	case errors.Is(searchErr, context.Canceled):
+		return fail(1, errors.New("interrupted; what was found until then is printed"))
 	case searchErr != nil:
 		return fail(1, fmt.Errorf("%w; what was found until then is printed", searchErr))
 	case result.Chosen == nil:
@@ -132,7 +134,8 @@ type report struct {
 	*capacity.Result
 	Verified []verified `json:"verified,omitempty"`
 
-	load float64 // the one that decides
+	load        float64 // the one that decides
+	interrupted bool
 }
 
 func (r *report) write(stdout io.Writer, o *options) (err error) {

@@ -134,6 +134,41 @@ func TestTraces(t *testing.T) {
 	}
 }
 
+// TestNamedModels: a trace's models are those of the profiles with their names, in
+// whatever order they come.
+func TestNamedModels(t *testing.T) {
+	for _, c := range []struct {
+		names      [3]string
+		first, say string
+	}{
+		{[3]string{"llama-8b", "llama-1b", "llama-8b"}, "llama-8b", ""},
+		{[3]string{"ChatGPT", "LLAMA-1B", "ChatGPT"}, "llama-8b", `it plays "ChatGPT" as llama-8b`},
+		{[3]string{"ChatGPT", "GPT-4", "ChatGPT"}, "llama-1b", `it plays "ChatGPT" as llama-1b, "GPT-4" as llama-8b`},
+		{[3]string{"llama-8b", "llama-8b", "llama-8b"}, "llama-8b", ""},
+	} {
+		path := filepath.Join(t.TempDir(), "burst.csv")
+		text := "Timestamp,Model,Request tokens,Response tokens\n"
+		for i, name := range c.names {
+			text += fmt.Sprintf("%d,%s,%d,18\n", 5+i, name, 100+i)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		o := options{trace: path, loads: "1", verifyFor: 1}
+		in, err := o.read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := in.plan.Tenants[in.requests[0].Tenant].Name; got != c.first {
+			t.Errorf("%v: the first request goes to %s", c.names, got)
+		}
+		notes := strings.Join(in.notes, "\n")
+		if strings.Contains(notes, "it plays") != (c.say != "") || !strings.Contains(notes, c.say) {
+			t.Errorf("%v: %s", c.names, notes)
+		}
+	}
+}
+
 func TestBadInput(t *testing.T) {
 	dir := t.TempDir()
 	lengths := filepath.Join(dir, "lengths.jsonl")
@@ -153,7 +188,7 @@ func TestBadInput(t *testing.T) {
 		{[]string{"-slo", "speed_p99=1s"}, "use ttft, tpot or e2e"},
 		{[]string{"-slo", "ttft_p99=0s"}, "use a time above 0"},
 		{[]string{"-slo", "share=99"}, "above 0, at most 1"},
-		{[]string{"-slo", "share=0.9"}, "without a limit"},
+		{[]string{"-slo", "share=0.9"}, "say what that part of the requests must keep"},
 		{[]string{"-gpu", "L40S"}, "write the name and its price"},
 		{[]string{"-gpu", "L40S=cheap"}, "-gpu: L40S"},
 		{[]string{"-gpu", "Abacus=1"}, "gpus[0].name"},
@@ -237,7 +272,7 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out, errs bytes.Buffer
-	if code := run(ctx, []string{"-trace", "rate=4,in=300,out=40"}, &out, &errs); code != 1 || !strings.Contains(errs.String(), "canceled") {
+	if code := run(ctx, []string{"-trace", "rate=4,in=300,out=40"}, &out, &errs); code != 1 || !strings.Contains(errs.String(), "interrupted") || !strings.Contains(out.String(), "interrupted before") {
 		t.Errorf("exit %d: %s", code, errs.String())
 	}
 }

@@ -80,14 +80,13 @@ func (r *report) writeHTML(w io.Writer) error {
 	}
 	p.Limit = y(1)
 	t, err := template.New("page").Funcs(template.FuncMap{
-		"amount": amount, "interval": func(a capacity.Arrangement, m string) string { return interval(&a, m) },
-		"million": func(a capacity.Arrangement) string {
+		"amount": amount, "interval": interval,
+		"million": func(a *capacity.Arrangement) string {
 			if m, ok := a.PerMillion.Get(); ok {
 				return amount(m)
 			}
 			return "-"
 		},
-		"percent": func(v float64) string { return fmt.Sprintf("%.0f%%", 100*v) },
 	}).Parse(pageTemplate)
 	if err != nil {
 		return err

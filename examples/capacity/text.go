@@ -16,7 +16,11 @@ const width = 100 // columns
 func (r *report) writeText(out io.Writer) error {
 	w := &bytes.Buffer{}
 	t := &r.Trace
-	wrap(w, fmt.Sprintf("%d requests in %s, %.3g a second in the stretch that is searched", t.Requests, seconds(t.DurationS), t.PerS))
+	if t.PerS > 0 {
+		wrap(w, fmt.Sprintf("%d requests in %s, %.3g a second in the stretch that is searched", t.Requests, seconds(t.DurationS), t.PerS))
+	} else {
+		wrap(w, fmt.Sprintf("%d requests, all at one time", t.Requests))
+	}
 	wrap(w, "objectives: "+r.SLO)
 	for _, n := range r.Notes {
 		wrap(w, "note: "+n)
@@ -24,8 +28,7 @@ func (r *report) writeText(out io.Writer) error {
 	fmt.Fprintf(w, "\nAll figures are simulated; the table is at load %g\n\n", r.load)
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(tw, "KIND\tGPUS\tROUTER\tVERDICT\t%s/H\t/M TOK\tTTFT P99 MS\tTPOT P99 MS\tBUSY\tUP TO\n", r.Currency)
-	for i := range r.Arrangements {
-		a := &r.Arrangements[i]
+	for _, a := range r.ByVerdict() {
 		mark := " "
 		if r.Chosen != nil && a.Kind == r.Chosen.Kind && a.Verdict == r.Chosen.Verdict {
 			mark = "*"
@@ -44,7 +47,12 @@ func (r *report) writeText(out io.Writer) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	if len(r.Arrangements) == 0 {
+	switch {
+	case len(r.Arrangements) > 0:
+		wrap(w, "(low-high): bounds that hold the figure with 90%. BUSY: of the GPUs' time. UP TO: times the load of the table, what is still known to be kept.")
+	case r.interrupted:
+		fmt.Fprintln(w, "interrupted before the first arrangement of this load was found")
+	default:
 		fmt.Fprintln(w, "nothing can be arranged")
 	}
 	r.writeWhy(w)
@@ -59,6 +67,20 @@ func (r *report) writeText(out io.Writer) error {
 	writeVerified(w, r.Verified)
 	_, err := w.WriteTo(out)
 	return err
+}
+
+// ByVerdict are the arrangements as the table has them: those that miss the objectives,
+// however cheap, after the others.
+func (r *report) ByVerdict() []*capacity.Arrangement {
+	var out, missed []*capacity.Arrangement
+	for i := range r.Arrangements {
+		if a := &r.Arrangements[i]; a.Verdict == capacity.VerdictMissed {
+			missed = append(missed, a)
+		} else {
+			out = append(out, a)
+		}
+	}
+	return append(out, missed...)
 }
 
 func (r *report) writeWhy(w io.Writer) {

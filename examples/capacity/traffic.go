@@ -112,8 +112,9 @@ func (in *input) fromTrace(trace *prompt.Trace) {
 		r.Tenant = models[t.Model]
 		in.requests = append(in.requests, r)
 	}
-	if len(models) > 1 {
-		in.notes = append(in.notes, fmt.Sprintf("the trace names %d models, which take the places of the profiles' in order", len(models)))
+	in.models = make([]string, len(models))
+	for name, i := range models {
+		in.models[i] = name
 	}
 	if trace.BlockTokens == 0 {
 		in.notes = append(in.notes, "the trace has no hashes of prompts: nothing is shared in prefix caches")

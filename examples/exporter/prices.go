@@ -1,15 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/internal/strictyaml"
+	"maps"
 )
 
 // prices are what an hour of a GPU costs.
@@ -33,7 +35,9 @@ func readPrices(file string) (prices, error) {
 	if err != nil {
 		return p, fmt.Errorf("-prices: %w", err)
 	}
-	if err := strictyaml.Decode(data, &p, strictyaml.Options{}); err != nil {
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	d.KnownFields(true)
+	if err := d.Decode(&p); err != nil {
 		return p, fmt.Errorf("-prices: %s: %w (known keys: default, names, gpus; prices as \"3.25 USD\")", file, err)
 	}
 	var errs []error

@@ -1,16 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 )
@@ -119,8 +122,13 @@ func load(path string) (*setup, error) {
 // parseSetup reads a configuration's text.
 func parseSetup(path string, data []byte) (*setup, error) {
 	var f file
-	if err := strictyaml.Decode(data, &f, strictyaml.Options{}); err != nil {
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	if err := dec.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("-config %s: %w", path, err)
+	}
+	if !errors.Is(dec.Decode(new(yaml.Node)), io.EOF) {
+		return nil, fmt.Errorf("-config %s: more than one document (split them into one file each)", path)
 	}
 	r := reading{
 		path: path, s: &setup{hooks: map[action][]string{}, policy: telemetry.ReapPolicies()[0]},

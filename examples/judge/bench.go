@@ -131,7 +131,7 @@ func played(s *scene, w *world, a arrangement) (missed []string, over int) {
 		key := p.key()
 		what, again := before[key]
 		if !again {
-			for k, v := range play(tenants, how, w) {
+			for k, v := range play(tenants, how, w, allStuck) {
 				what = append(what, tenants[k].why(v))
 			}
 			before[key] = what

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/sharing"
@@ -89,17 +90,26 @@ func TestBadFlags(t *testing.T) {
 // active halves what work without requests gets.
 func TestPlayAgainstTheory(t *testing.T) {
 	world := func() *world {
-		return &world{fleet: map[string]float64{"turns_overhead": 0, "mps_blocking": 1}, fates: make([]*fate, 1)}
+		return &world{fleet: map[string]float64{"turns_overhead": 0, "mps_blocking": 1}, fates: make([]*fate, 1), stage: new([]runner)}
 	}
-	server := &tenant{service: 0.01, rate: 50, cv: 1, slowBy: sliceLaw{exponent: 1}}
-	got := play([]*tenant{server}, way{mechanism: sharing.MechanismExclusive}, world())[0].p99[e2e]
+	server := &tenant{service: 0.01, rate: 50, cv: 1, slowBy: sliceLaw{exponent: 1}, slo: [3]float64{e2e: 1}}
+	got := play([]*tenant{server}, way{mechanism: sharing.MechanismExclusive}, world(), allStuck)[0].p99[e2e]
 	if want := 0.01 * unitP99(0.5, 1); math.Abs(math.Log(got/want)) > 0.25 {
 		t.Errorf("P99 %v, the queue's is %v", got, want)
 	}
 	busy := &tenant{service: 0.1, slowBy: sliceLaw{exponent: 1}, think: 1e-6}
-	for _, s := range play([]*tenant{busy, busy}, way{mechanism: sharing.MechanismTimeSlicing}, world()) {
+	for _, s := range play([]*tenant{busy, busy}, way{mechanism: sharing.MechanismTimeSlicing}, world(), allStuck) {
 		if math.Abs(s.rate-0.5) > 0.02 {
 			t.Errorf("two that are always busy get %v of their rate each", s.rate)
+		}
+	}
+}
+
+// What 500 fleets take is fifty times as much.
+func BenchmarkFleets(b *testing.B) {
+	for b.Loop() {
+		if _, err := judge(b.Context(), options{fleets: 10, seed: 1, confidence: decision.DefaultConfidence}, io.Discard); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

@@ -336,7 +336,7 @@ func truth(s *scene, w *world) func(*plan) bool {
 		if p.overcommits(s, w, tenants) {
 			return false
 		}
-		for i, v := range play(tenants, how, w) {
+		for i, v := range play(tenants, how, w, oneStuck) {
 			if tenants[i].missed(v) {
 				return false
 			}
@@ -373,7 +373,7 @@ func shown(s *scene, sp *spreads, seed uint64, z float64) func(*plan) bool {
 		for k := range worldsMost {
 			w := world(k)
 			tenants, how := p.tenants(s, w)
-			for i, v := range play(tenants, how, w) {
+			for i, v := range play(tenants, how, w, oneStuck) {
 				if v.saturated {
 					return false
 				}

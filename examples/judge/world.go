@@ -56,6 +56,8 @@ func (s spread) outside(rng *rand.Rand) float64 {
 type spreads struct {
 	Outliers   int               `yaml:"outliers"`
 	Quantities map[string]spread `yaml:"quantities"`
+
+	stage []runner // of all worlds drawn
 }
 
 func readSpreads() (*spreads, error) {
@@ -76,7 +78,7 @@ type world struct {
 	each    []map[string]float64 // by workload
 	seed    uint64
 	fates   []*fate   // by workload, once it was played
-	runners []*runner // kept from play to play
+	stage   *[]runner // kept from play to play
 }
 
 // ofWorkload are the quantities that differ from workload to workload.
@@ -85,7 +87,7 @@ var ofWorkload = []string{"sm_decode", "sm_other", "slice_other", "load_error", 
 // draw draws a world for n workloads. With outlier one quantity lies outside.
 func (s *spreads) draw(rng *rand.Rand, n int, outlier bool) *world {
 	names := slices.Sorted(maps.Keys(s.Quantities))
-	w := &world{fleet: map[string]float64{}, seed: rng.Uint64(), fates: make([]*fate, n)}
+	w := &world{fleet: map[string]float64{}, seed: rng.Uint64(), fates: make([]*fate, n), stage: &s.stage}
 	if outlier {
 		w.outlier = names[rng.IntN(len(names))]
 	}
