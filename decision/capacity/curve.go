@@ -47,7 +47,7 @@ func (s *search) grow(ctx context.Context, a *Arrangement, c *candidate, at judg
 			broken = true
 			if at.verdict != VerdictMissed {
 				a.FirstLimit = fmt.Sprintf("at %gx: %s", x, s.words(j, figures))
-				if why := s.cause(report); why != "" {
+				if why := cause(c, report); why != "" {
 					a.FirstLimit += "; " + why
 				} else if busy := mean(report.GPUs); busy > 0.6 {
 					a.FirstLimit += fmt.Sprintf("; the GPUs are busy %.0f%% of the time", 100*busy)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -40,13 +41,29 @@ func TestBuiltin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<svg", "polyline", "own-gpu", "All figures are simulated", "breaks first"} {
+	for _, want := range []string{"<svg", `stroke-width="4"`, `class="chosen"`, ": chosen<", "polyline", "own-gpu", "All figures are simulated", "breaks first"} {
 		if !bytes.Contains(page, []byte(want)) {
 			t.Errorf("the page has no %q", want)
 		}
 	}
 	if bytes.Contains(page, []byte("http://")) || bytes.Contains(page, []byte("ZgotmplZ")) {
 		t.Error("the page needs something else, or something in it was refused")
+	}
+}
+
+// TestNoNumber: the table says that a kind is not kept by any number of GPUs that was
+// tried, and gives no price for it.
+func TestNoNumber(t *testing.T) {
+	html := filepath.Join(t.TempDir(), "curves.html")
+	code, out, errs := call(t, "-trace", "rate=6,in=500,out=100,n=400", "-load", "1", "-gpu", "A100-SXM4-80GB=1.80", "-slo", "ttft_p99=1s,tpot_p99=60ms", "-html", html)
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	if !regexp.MustCompile(`(?m)^ sleep +not by 64x A100 +\w+ +missed +- +- `).MatchString(out) || !strings.Contains(strings.Join(strings.Fields(out), " "), "sleep does not do: no number of A100-SXM4-80GB up to 64 does; with ") {
+		t.Error(out)
+	}
+	if page, err := os.ReadFile(html); err != nil || !bytes.Contains(page, []byte("not by 64 A100-SXM4-80GB; figures of")) {
+		t.Errorf("%v: %s", err, page)
 	}
 }
 
