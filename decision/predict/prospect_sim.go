@@ -220,12 +220,13 @@ func (p *player) rates(mechanism sharing.Mechanism) rates {
 func (e *evaluation) crowded(g *gpuState) {
 	total := 0.0
 	for _, r := range g.replicas {
-		total += r.act.duty()
+		r.act.cost = r.act.duty()
+		total += r.act.cost
 	}
 	for _, r := range g.replicas {
 		a := &r.act
 		crowd := 1.0
-		switch others := total - a.duty(); e.share.Mechanism {
+		switch others := total - a.cost; e.share.Mechanism {
 		case sharing.MechanismMPS:
 			crowd += others
 		case sharing.MechanismTimeSlicing:
@@ -242,10 +243,7 @@ func (a *activity) duty() float64 {
 	if !a.kind.works() {
 		return 0
 	}
-	if a.cost == 0 {
-		a.cost = a.gpu / a.alone() * a.share
-	}
-	return a.cost
+	return a.gpu / a.alone() * a.share
 }
 
 func (p *player) source() source {
@@ -357,7 +355,8 @@ func tail(v []float64, n float64) (p99, spread float64) {
 	first := rank(0.99 - off)
 	most := make([]float64, len(v)-first+1) // the largest, ascending: sorting all takes a fifth of the simulation's time
 	for _, x := range v {
-		if i, _ := slices.BinarySearch(most, x); i > 0 {
+		if x > most[0] {
+			i, _ := slices.BinarySearch(most, x)
 			copy(most, most[1:i])
 			most[i-1] = x
 		}

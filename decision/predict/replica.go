@@ -102,7 +102,7 @@ type activity struct {
 	done      float64
 	unit      float64 // ms that a unit takes now
 	share     float64 // of the GPU that its work blocks under MPS
-	cost      float64 // to a neighbour, once it was asked for: see duty
+	cost      float64 // to a neighbour: see duty
 	since     float64 // when done was right
 	start     float64
 	runs      bool // decodes: ends early, at a whole unit, when somebody comes
@@ -178,9 +178,9 @@ func (r *replica) end(now float64) {
 	}
 	switch a.kind {
 	case decoding:
-		r.stepped(int64(a.units), a, now)
+		r.stepped(int64(a.units), &a, now)
 	case prefilling:
-		r.computed(now, a)
+		r.computed(now, &a)
 	case loading:
 		r.stall += now - a.start
 		r.stalled = len(r.running)
@@ -219,4 +219,7 @@ func (r *replica) begin(now float64, a activity) {
 	a.since, a.start = now, now
 	a.unit = a.alone()
 	r.act = a
+	if r.gpu != nil {
+		r.gpu.paced = false
+	}
 }
