@@ -90,7 +90,8 @@ type player struct {
 	perS    float64 // requests a second, 0 = it asks again after a pause
 	pause   float64 // mean
 	service float64 // mean, of what is no model server
-	next    float64 // ms at which the next request comes
+	index   int
+	coming  *arrivals
 	samples [LatencyCount][]float64
 	lone    []float64 // what it would have been alone, of what is no model server
 	free    float64   // when its server would be free, alone
@@ -109,31 +110,29 @@ func (e *evaluation) play(on *stage) []player {
 	players := on.ready(len(e.tenants))
 	g := &gpuState{beside: e.crowded}
 	streams := e.streams()
+	coming := &arrivals{at: make([]float64, len(players))}
 	until := 0.0
 	for i := range players {
 		p := &players[i]
+		p.index, p.coming = i, coming
 		until = max(until, 1e3*p.prepare(e, i))
 		p.draws = on.stream(streams[i], p.source())
 		p.replica = replica{to: p, c: p.rates(e.share.Mechanism), sleep: &Sleep{}, gpu: g, kv: newKVCache(math.MaxInt32, 1), size: usualBlock, phases: make([]int, usualBlock)}
-		p.next = 1e3 * p.gap()
+		coming.set(i, 1e3*p.gap())
 		g.replicas = append(g.replicas, &p.replica)
 	}
 	g.settleDown()
 	for range mostSimulated {
-		at, who := until, -1
-		for i := range players {
-			if p := &players[i]; p.next < at {
-				at, who = p.next, i
-			}
-		}
+		at := min(until, coming.first())
 		if g.next <= at {
 			g.fire()
 			continue
 		}
-		if who < 0 {
+		if at == until {
 			break
 		}
-		if players[who].send(at); players[who].stuck {
+		p := &players[coming.who]
+		if p.send(at); p.stuck {
 			break
 		}
 	}
@@ -220,13 +219,12 @@ func (p *player) rates(mechanism sharing.Mechanism) rates {
 func (e *evaluation) crowded(g *gpuState) {
 	total := 0.0
 	for _, r := range g.replicas {
-		r.act.cost = r.act.duty()
-		total += r.act.cost
+		total += r.act.duty()
 	}
 	for _, r := range g.replicas {
 		a := &r.act
 		crowd := 1.0
-		switch others := total - a.cost; e.share.Mechanism {
+		switch others := total - a.duty(); e.share.Mechanism {
 		case sharing.MechanismMPS:
 			crowd += others
 		case sharing.MechanismTimeSlicing:
@@ -243,7 +241,10 @@ func (a *activity) duty() float64 {
 	if !a.kind.works() {
 		return 0
 	}
-	return a.gpu / a.alone() * a.share
+	if a.cost == 0 {
+		a.cost = a.gpu / a.alone() * a.share
+	}
+	return a.cost
 }
 
 func (p *player) source() source {
@@ -283,10 +284,11 @@ func (p *player) send(now float64) {
 		p.free = max(p.free, now/1e3) + p.service*float64(f.input)/serviceParts
 		p.lone = append(p.lone, p.free-now/1e3)
 	}
-	p.next = math.Inf(1)
+	next := math.Inf(1)
 	if p.perS > 0 {
-		p.next = now + 1e3*p.gap()
+		next = now + 1e3*p.gap()
 	}
+	p.coming.set(p.index, next)
 	p.gpu.arrive(&p.replica, f, now)
 	p.stuck = p.perS > 0 && p.waiting.len() > mostQueued
 }
@@ -313,7 +315,7 @@ func (p *player) ended(_ *replica, f *flight, now float64) {
 	}
 	p.spare = append(p.spare, f)
 	if p.perS == 0 {
-		p.next = now + 1e3*p.gap()
+		p.coming.set(p.index, now+1e3*p.gap())
 	}
 }
 

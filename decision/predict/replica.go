@@ -102,7 +102,7 @@ type activity struct {
 	done      float64
 	unit      float64 // ms that a unit takes now
 	share     float64 // of the GPU that its work blocks under MPS
-	cost      float64 // to a neighbour: see duty
+	cost      float64 // to a neighbour, once it was asked for: see duty
 	since     float64 // when done was right
 	start     float64
 	runs      bool // decodes: ends early, at a whole unit, when somebody comes

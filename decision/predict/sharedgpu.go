@@ -181,10 +181,15 @@ func (g *gpuState) fire() {
 // arrive hands a request to a replica of the GPU.
 func (g *gpuState) arrive(r *replica, f *flight, now float64) {
 	g.account(now)
-	for _, o := range g.replicas {
-		o.act.advance(now)
+	units := r.act.units
+	if r.arrive(f, now); g.paced && r.act.units == units {
+		return // it waits
 	}
-	r.arrive(f, now)
+	if !g.paced {
+		for _, o := range g.replicas {
+			o.act.advance(now)
+		}
+	}
 	g.retime()
 }
 
