@@ -58,6 +58,9 @@ func readPrices(file string) (prices, error) {
 	}
 	check("default", p.Default)
 	for _, n := range slices.Sorted(maps.Keys(p.Names)) {
+		if n == "" {
+			errs = append(errs, fmt.Errorf("-prices: %s: names: an empty name (write a part of the GPU's name; for all others there is default)", file))
+		}
 		check("names."+n, p.Names[n])
 	}
 	for _, n := range slices.Sorted(maps.Keys(p.GPUs)) {
