@@ -80,6 +80,7 @@ type planner struct {
 	seen       map[string]prospects
 	simulated  int // arrangements of a GPU
 	search     Search
+	asked      int // workloads, over how many replicas their load would do
 }
 
 type banKey struct {
