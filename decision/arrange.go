@@ -9,9 +9,9 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 )
 
-// Up to scarceTogether workloads are arranged together, more of them a few at a
-// time: all ways to divide those among pools and mechanisms are compared, beside
-// what stands already.
+// Up to scarceTogether workloads are arranged together, and more where they have
+// few replicas (mostPoints); others a few at a time: all ways to divide those
+// among pools and mechanisms are compared, beside what stands already.
 const (
 	fewWorkloads = 3 // together, in fleets up to
 	fewUpTo      = 40
@@ -43,7 +43,7 @@ func (pl *planner) arrange() error {
 	order := pl.order()
 	few := 1
 	switch n := len(order); {
-	case n <= scarceTogether:
+	case n <= scarceTogether || pl.exact():
 		few = n
 	case n <= fewUpTo:
 		few = fewWorkloads
@@ -59,7 +59,10 @@ func (pl *planner) arrange() error {
 				return err
 			}
 		}
-		if len(order) <= improvedUpTo && (len(order) > few || len(pl.lacking()) > 0 && !pl.exact()) {
+		if pl.exact() || len(order) <= scarceTogether && len(pl.lacking()) == 0 {
+			pl.search = SearchAll
+		} else if len(order) <= improvedUpTo {
+			pl.search = SearchBestFound
 			if err := pl.improve(); err != nil {
 				return err
 			}
@@ -105,7 +108,7 @@ func (pl *planner) exact() bool {
 			return false
 		}
 	}
-	return len(pl.workloads) <= scarceTogether
+	return true
 }
 
 func (pl *planner) order() []int {

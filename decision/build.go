@@ -12,7 +12,7 @@ import (
 
 // result puts what was planned into words and figures.
 func (pl *planner) result() (*Result, error) {
-	r := &Result{Version: "v1", Confidence: pl.opt.Confidence, Decisions: []Decision{}, Pools: []PoolResult{}, Traps: []TrapHit{}}
+	r := &Result{Version: "v1", Confidence: pl.opt.Confidence, Search: pl.search, Decisions: []Decision{}, Pools: []PoolResult{}, Traps: []TrapHit{}}
 	pl.mixGroups()
 	shares, err := pl.shares()
 	if err != nil {

@@ -2,6 +2,7 @@ package decision
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -346,7 +347,7 @@ func (pl *planner) reasonOf(w, pool int, p prospects) gate.Reason {
 			why = gate.Missed(k, o.P99[k].Value, o.P99[k].Low, o.P99[k].High, limit)
 		}
 	}
-	if d.Limits == [predict.LatencyCount]float64{} || o.Busy.High >= 1 && worst <= 1 {
+	if d.Limits == [predict.LatencyCount]float64{} || o.Busy.High >= 1 && worst <= 1 || math.IsInf(worst, 1) {
 		why = gate.Overloaded(o.Busy.Value, o.Busy.High)
 	}
 	return why

@@ -79,7 +79,8 @@ type planner struct {
 	outlooks   map[[2]int]*outlook
 	seen       map[string]prospects
 	simulated  int // arrangements of a GPU
-	packed     int // groups, so far
+	search     Search
+	asked      int // workloads, over how many replicas their load would do
 }
 
 type banKey struct {
@@ -115,6 +116,22 @@ func Decide(f *Fleet, opt Options) (*Result, error) {
 	if opt.MaxPoolsListed <= 0 {
 		opt.MaxPoolsListed = 16
 	}
+	pl, err := planFleet(f, opt)
+	if err != nil {
+		return nil, err
+	}
+	r, err := pl.result()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.relax(f, opt); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// planFleet arranges a fleet that is valid.
+func planFleet(f *Fleet, opt Options) (*planner, error) {
 	pl := newPlanner(opt)
 	for i := range f.Pools {
 		p, err := CompilePool(&f.Pools[i])
@@ -131,10 +148,7 @@ func Decide(f *Fleet, opt Options) (*Result, error) {
 			return nil, err
 		}
 	}
-	if err := pl.plan(f.Trust); err != nil {
-		return nil, err
-	}
-	return pl.result()
+	return pl, pl.plan(f.Trust)
 }
 
 // compiled are workloads in an order that depends on what they ask for, and on

@@ -2,6 +2,7 @@ package decision
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/gate"
@@ -16,16 +17,21 @@ type grid struct {
 	counts [][]int
 	stride []int
 	size   int
-	every  bool // every number of replicas is among the counts, and they are few
-	exact  bool // worth an exact search; needs every
+	lane   []int  // by workload: the first bit of its digit in a word
+	tops   uint64 // the bits above the digits
+	every  bool   // every number of replicas is among the counts, and they are few
+	exact  bool   // worth an exact search; needs every
 }
 
 func newGrid(ws []int, counts [][]int) *grid {
 	g := &grid{ws: ws, counts: counts, size: 1, every: true}
+	at := 0
 	for _, c := range counts {
-		g.stride = append(g.stride, g.size)
+		g.stride, g.lane = append(g.stride, g.size), append(g.lane, at)
 		g.size *= len(c)
-		g.every = g.every && len(c) == c[len(c)-1]+1 && len(c) <= laneMost+1
+		at += bits.Len(uint(len(c)-1)) + 1
+		g.tops |= 1 << (at - 1)
+		g.every = g.every && len(c) == c[len(c)-1]+1 && at <= 64
 	}
 	return g
 }
@@ -323,7 +329,7 @@ func (pl *planner) binned(g *grid, key groupKey, can int) *binned {
 		b.fewest[point] = math.MaxInt
 		for k := len(together) - 1; k >= 0; k-- {
 			here := together[k]
-			if ((lanes[point]|laneTops)-lanes[here])&laneTops != laneTops {
+			if ((lanes[point]|g.tops)-lanes[here])&g.tops != g.tops {
 				continue
 			}
 			if n := b.fewest[point-here] + 1; n < b.fewest[point] {
@@ -334,16 +340,11 @@ func (pl *planner) binned(g *grid, key groupKey, can int) *binned {
 	return b
 }
 
-// A point's digits fit into bytes of a word, whose top bits stay free: so that one
+// lanes has a point's digits in one word, a bit free above each: so that one
 // subtraction tells whether a point has no more of any workload than another.
-const (
-	laneTops = 0x8080808080808080
-	laneMost = 127
-)
-
 func (g *grid) lanes(point int) (word uint64) {
 	for i := range g.ws {
-		word |= uint64(g.digit(point, i)) << (8 * i)
+		word |= uint64(g.digit(point, i)) << g.lane[i]
 	}
 	return word
 }

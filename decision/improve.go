@@ -2,7 +2,7 @@ package decision
 
 import (
 	"cmp"
-	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -10,137 +10,99 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Fleets of which not every division is compared are arranged from many starts,
-// and the best is improved: a few workloads at a time leave their places and come
-// back in another order. What asks for more hardly ever finds a better place by
-// that, but nothing proves it.
+// Fleets of which not every division is compared are searched: from what stands,
+// workloads leave their places, those of a few GPUs or any few, and come back in
+// another order, and what is worse may stand for a while, ever more seldom. What
+// asks for more hardly ever finds a better place by that, but nothing proves it.
 const (
-	improvedUpTo = 40 // workloads
-	starts       = 24
-	leaving      = 5   // workloads, at most
-	patience     = 500 // tries in a row that find nothing better
-	mostTries    = 4000
-	mostPacked   = 60_000 // times that a group is packed: a second or two
+	improvedUpTo = 2000 // workloads
+	rounds       = 4
+	triesEach    = 20_000 // of a round
+	mostJudged   = 20_000 // GPUs and who may join them
+	mostLooked   = 100e6  // GPUs looked at, in a round
+	leaving      = 12     // workloads at a time, at most
+	// What is worse may stand with a probability that falls with what it loses, in
+	// GPUs, and from a round's first try to its last.
+	replicaWorth        = 2 // GPUs
+	firstHeat, lastHeat = 0.4, 0.02
 )
 
-// arranged is where all workloads stand, and what that is worth.
+// search looks for a better arrangement than the one that stands.
+type search struct {
+	pl     *planner
+	rng    *rand.Rand
+	sites  map[groupKey]*shared
+	ways   [][]wayIn // by workload: where it could go
+	prices []tariff  // by pool
+	judged int
+	looked int
+	scale  float64 // what the dearest GPU counts
+}
+
+// wayIn is a place that a workload could take.
+type wayIn struct {
+	c    *choice
+	site *shared // nil for GPUs of its own
+}
+
+// arranged is where all workloads are, and what that is worth.
 type arranged struct {
-	chosen []*choice
-	placed []int
-	groups map[groupKey]*group
+	way    []int // by workload: into its ways, -1 = nowhere
+	placed []int // by workload: replicas
+	gpus   []*filling
+	used   []int // by pool
+	spots  []int
 
-	replicas, whole int
-	cost, score     float64
+	replicas int
+	cost     float64
+	// Of what is as good otherwise:
+	whole int
+	score float64
 }
 
-// stand is where workloads stand now.
-func (pl *planner) stand() *arranged {
-	s := &arranged{chosen: slices.Clone(pl.chosen), placed: slices.Clone(pl.placed), groups: maps.Clone(pl.groups)}
-	for w, n := range pl.placed {
-		s.replicas += n
-		if n == pl.workloads[w].workload.replicas() {
-			s.whole++
-		}
-		c := pl.chosen[w]
-		if c == nil {
-			continue
-		}
-		s.score += c.score * float64(n)
-		if c.mechanism != sharing.MechanismExclusive && pl.groups[groupKey{c.pool, c.mechanism}].lonely(w) {
-			s.score -= lonelyCosts
-		}
-		if gate.TraitsOf(c.mechanism).Turns && pl.waits(w) {
-			s.score -= turnsCost
-		}
-	}
-	for p := range pl.pools {
-		gpus, spot := pl.used(p)
-		s.cost += pl.costOfGPUs(p, gpus, spot)
-	}
-	return s
+func (a *arranged) copyFrom(b *arranged) {
+	a.way, a.placed = append(a.way[:0], b.way...), append(a.placed[:0], b.placed...)
+	a.gpus = append(a.gpus[:0], b.gpus...)
+	a.used, a.spots = append(a.used[:0], b.used...), append(a.spots[:0], b.spots...)
+	a.replicas, a.cost, a.whole, a.score = b.replicas, b.cost, b.whole, b.score
 }
 
-// back puts workloads where they stood.
-func (pl *planner) back(s *arranged) {
-	pl.chosen, pl.placed, pl.groups = slices.Clone(s.chosen), slices.Clone(s.placed), maps.Clone(s.groups)
-}
-
-// compare is positive where s is to be preferred: more replicas, then less money.
-func (s *arranged) compare(t *arranged) int {
+// compare is positive where a is to be preferred: more replicas, then less money.
+func (a *arranged) compare(b *arranged) int {
 	byCost := 0
-	if cheaper(s.cost, t.cost) {
+	if cheaper(a.cost, b.cost) {
 		byCost = 1
-	} else if cheaper(t.cost, s.cost) {
+	} else if cheaper(b.cost, a.cost) {
 		byCost = -1
 	}
-	return cmp.Or(cmp.Compare(s.replicas, t.replicas), byCost)
-}
-
-// better says whether s is to be preferred, among equals by workloads that are
-// whole and by score.
-func (s *arranged) better(t *arranged) bool {
-	byScore := 0
-	if d := s.score - t.score; d > 1e-6 {
-		byScore = 1
-	} else if d < -1e-6 {
-		byScore = -1
-	}
-	return cmp.Or(s.compare(t), cmp.Compare(s.whole, t.whole), byScore) > 0
+	return cmp.Or(cmp.Compare(a.replicas, b.replicas), byCost)
 }
 
 // improve looks for a better arrangement than the present one, and takes it.
 func (pl *planner) improve() error {
-	rng := rand.New(rand.NewPCG(1, 2)) // same input, same answer
-	best := pl.stand()
-	pl.coming = nil
-	until := pl.packed + mostPacked
-	for range starts {
-		if pl.packed > until {
-			break
+	s := pl.newSearch()
+	at := s.present()
+	best := &arranged{}
+	best.copyFrom(at)
+	for k := range rounds {
+		if k%2 == 1 { // from nothing: what stands may lead nowhere else
+			for w := range at.way {
+				s.remove(at, w)
+			}
+			s.weigh(at)
 		}
-		pl.clear()
-		if err := pl.enter(rng.Perm(len(pl.workloads))); err != nil {
+		if err := s.round(at, best); err != nil {
 			return err
 		}
-		if s := pl.stand(); s.better(best) {
-			best = s
-		}
+		at.copyFrom(best)
 	}
-	pl.back(best)
-	at := best
-	for tries, idle := 0, 0; idle < patience && tries < mostTries && pl.packed < until; tries++ {
-		ws := pl.some(rng, 1+rng.IntN(leaving))
-		for _, w := range ws {
-			pl.lift(w)
-			pl.chosen[w], pl.placed[w] = nil, 0
-		}
-		if rng.IntN(2) == 0 {
-			ws = pl.lacking() // those that had no place may go first
-		}
-		rng.Shuffle(len(ws), func(i, j int) { ws[i], ws[j] = ws[j], ws[i] })
-		if err := pl.enter(append(ws, pl.lacking()...)); err != nil {
-			return err
-		}
-		now := pl.stand()
-		idle++
-		switch {
-		case now.better(best):
-			best, at, idle = now, now, 0
-		case at.compare(now) > 0:
-			pl.back(at)
-		default: // as good: from there other ways may be open
-			at = now
-		}
+	s.own(best)
+	if err := s.take(best); err != nil {
+		return err
 	}
-	pl.back(best)
 	pl.full = make([]map[banKey]int, len(pl.workloads)) // as it was on the way
-	return pl.enter(pl.lacking())
-}
-
-// enter places workloads one after another, each where most of its replicas find
-// room, at the least cost.
-func (pl *planner) enter(ws []int) error {
-	for _, w := range ws {
+	pl.coming = nil
+	for _, w := range pl.lacking() {
 		if err := pl.inPart(w); err != nil {
 			return err
 		}
@@ -158,51 +120,188 @@ func (pl *planner) lacking() (ws []int) {
 	return ws
 }
 
-// some are up to n workloads that may take each other's place: all of a GPU's, or
-// one, which lacks replicas more likely, and such as could go where it could.
-func (pl *planner) some(rng *rand.Rand, n int) []int {
-	if n > 1 && rng.IntN(2) == 0 {
-		if ws := pl.oneGPU(rng, n); len(ws) > 0 {
-			return ws
-		}
+func (pl *planner) newSearch() *search {
+	s := &search{pl: pl, rng: rand.New(rand.NewPCG(1, 2)), sites: map[groupKey]*shared{}} // same input, same answer
+	for p, cp := range pl.pools {
+		s.prices = append(s.prices, pl.tariff(p))
+		s.scale = max(s.scale, pl.counts(cp.price))
 	}
-	first := rng.IntN(len(pl.workloads))
-	if lacking := pl.lacking(); len(lacking) > 0 && rng.IntN(2) == 0 {
-		first = lacking[rng.IntN(len(lacking))]
+	if s.scale == 0 {
+		s.scale = 1
 	}
-	ws := []int{first}
-	for _, w := range rng.Perm(len(pl.workloads)) {
-		if len(ws) == n {
-			break
+	for w := range pl.workloads {
+		var ways []wayIn
+		for k := range pl.choices[w] {
+			c := &pl.choices[w][k]
+			if !pl.open(w, c) {
+				continue
+			}
+			way := wayIn{c: c}
+			if c.mechanism != sharing.MechanismExclusive {
+				key := groupKey{c.pool, c.mechanism}
+				if s.sites[key] == nil {
+					s.sites[key] = s.newShared(key)
+				}
+				way.site = s.sites[key]
+			}
+			ways = append(ways, way)
 		}
-		if w != first && slices.ContainsFunc(pl.choices[w], func(c choice) bool {
-			return slices.ContainsFunc(pl.choices[first], func(d choice) bool { return c.pool == d.pool })
-		}) {
-			ws = append(ws, w)
-		}
+		s.ways = append(s.ways, ways)
 	}
-	return ws
+	return s
 }
 
-// oneGPU are up to n of the workloads of a GPU that is shared.
-func (pl *planner) oneGPU(rng *rand.Rand, n int) (ws []int) {
-	var on [][]member
+// present is what stands.
+func (s *search) present() *arranged {
+	pl := s.pl
+	a := &arranged{placed: slices.Clone(pl.placed), used: make([]int, len(pl.pools)), spots: make([]int, len(pl.pools))}
+	for w, c := range pl.chosen {
+		a.way = append(a.way, slices.IndexFunc(s.ways[w], func(v wayIn) bool { return v.c == c }))
+	}
 	for _, key := range pl.groupKeys() {
-		g := pl.groups[key]
-		for i := range g.bins {
-			on = append(on, g.bins[i].members)
-		}
-		for i := range g.sliced {
-			on = append(on, g.sliced[i].members)
+		if h := s.sites[key]; h != nil {
+			a.gpus = append(a.gpus, s.fillingsOf(h, pl.groups[key])...)
 		}
 	}
-	if len(on) == 0 {
-		return nil
+	for p := range pl.pools {
+		a.used[p], a.spots[p] = pl.used(p)
 	}
-	for _, m := range on[rng.IntN(len(on))] {
-		if len(ws) < n && !slices.Contains(ws, m.workload) {
-			ws = append(ws, m.workload)
+	s.weigh(a)
+	s.second(a)
+	return a
+}
+
+// weigh works out how many replicas are placed, and the cost.
+func (s *search) weigh(a *arranged) {
+	a.replicas, a.cost = 0, 0
+	for _, n := range a.placed {
+		a.replicas += n
+	}
+	for p := range s.prices {
+		a.cost += s.prices[p].of(a.used[p], a.spots[p])
+	}
+}
+
+// second works out what decides among those that are as good otherwise.
+func (s *search) second(a *arranged) {
+	a.whole, a.score = 0, 0
+	for w, n := range a.placed {
+		if n == s.pl.workloads[w].workload.replicas() {
+			a.whole++
+		}
+		if a.way[w] < 0 {
+			continue
+		}
+		v := s.ways[w][a.way[w]]
+		a.score += v.c.score * float64(n)
+		if v.site != nil && s.alone(a, w) {
+			a.score -= lonelyCosts
+		}
+		if gate.TraitsOf(v.c.mechanism).Turns && s.pl.waits(w) {
+			a.score -= turnsCost
 		}
 	}
-	return ws
+}
+
+// alone says whether a workload shares none of its GPUs.
+func (s *search) alone(a *arranged, w int) bool {
+	return !slices.ContainsFunc(a.gpus, func(f *filling) bool {
+		return f.tenants() > 1 && slices.ContainsFunc(f.members, func(m member) bool { return m.workload == w })
+	})
+}
+
+// round searches from a, and keeps the best that it finds.
+func (s *search) round(at, best *arranged) error {
+	now := &arranged{}
+	s.looked = 0
+	for try := range triesEach {
+		if s.judged > mostJudged || s.looked > mostLooked {
+			return nil
+		}
+		now.copyFrom(at)
+		if err := s.enter(now, s.leave(now)); err != nil {
+			return err
+		}
+		s.weigh(now)
+		if c := now.compare(best); c >= 0 {
+			s.second(now)
+			if c > 0 || cmp.Or(cmp.Compare(now.whole, best.whole), compareScores(now.score, best.score)) > 0 {
+				best.copyFrom(now)
+			}
+		}
+		heat := firstHeat * math.Pow(lastHeat/firstHeat, max(float64(try)/triesEach, float64(s.looked)/mostLooked))
+		worse := (now.cost-at.cost)/s.scale + replicaWorth*float64(at.replicas-now.replicas)
+		if worse <= 0 || s.rng.Float64() < math.Exp(-worse/heat) {
+			*at, *now = *now, *at
+		}
+	}
+	return nil
+}
+
+func compareScores(a, b float64) int {
+	if math.Abs(a-b) < 1e-6 {
+		return 0
+	}
+	return cmp.Compare(a, b)
+}
+
+// own gives workloads that share none of their GPUs those GPUs, where they could
+// have had them.
+func (s *search) own(a *arranged) {
+	for w, k := range a.way {
+		if k < 0 || s.ways[w][k].site == nil || s.ways[w][k].site.each > 1 || !s.alone(a, w) {
+			continue
+		}
+		pool := s.ways[w][k].c.pool
+		own := slices.IndexFunc(s.ways[w], func(v wayIn) bool { return v.site == nil && v.c.pool == pool })
+		if own < 0 {
+			continue
+		}
+		n := a.placed[w]
+		s.remove(a, w)
+		a.way[w], a.placed[w] = own, n
+		a.used[pool] += n
+		if s.owns(w, pool) {
+			a.spots[pool] += n
+		}
+	}
+}
+
+// take puts workloads where they are arranged.
+func (s *search) take(a *arranged) error {
+	pl := s.pl
+	pl.clear()
+	group := func(c *choice) *group {
+		key := groupKey{c.pool, c.mechanism}
+		if pl.groups[key] == nil {
+			pl.groups[key] = &group{pool: pl.pools[c.pool], mechanism: c.mechanism}
+		}
+		return pl.groups[key]
+	}
+	for w, k := range a.way {
+		if k < 0 {
+			continue
+		}
+		v := s.ways[w][k]
+		pl.chosen[w], pl.placed[w] = v.c, a.placed[w]
+		if v.site == nil {
+			g := group(v.c)
+			g.whole += a.placed[w] * pl.workloads[w].workload.gpus()
+			g.wholes = append(g.wholes, member{w, a.placed[w]})
+		}
+	}
+	left := slices.Clone(a.placed)
+	for _, f := range a.gpus {
+		g := group(pl.choice(f.members[0].workload, f.site.key))
+		if !f.site.sliced {
+			g.bins = append(g.bins, cloneBins([]bin{f.bin})...)
+			continue
+		}
+		one, err := s.laid(f, left)
+		if err != nil {
+			return err
+		}
+		g.sliced = append(g.sliced, one)
+	}
+	return nil
 }

@@ -32,7 +32,7 @@ func (a *Alternative) String() string {
 	if a.Mechanism == sharing.MechanismNone {
 		return "nothing in these pools does"
 	}
-	text := fmt.Sprintf("%s on %s, %s", strings.TrimSuffix(a.Mechanism.String()+" "+a.Profile, " "), a.Pool, counted(a.GPUs, "GPU"))
+	text := fmt.Sprintf("%s on %s, %s", a.choice(), a.Pool, counted(a.GPUs, "GPU"))
 	if a.Monthly != "" {
 		text += fmt.Sprintf(", %s %s a month", cents(a.Monthly), a.Currency)
 	}
@@ -40,6 +40,10 @@ func (a *Alternative) String() string {
 		text += fmt.Sprintf(", with %s unplaced", counted(a.Unplaced, "replica"))
 	}
 	return text
+}
+
+func (a *Alternative) choice() string {
+	return strings.TrimSuffix(a.Mechanism.String()+" "+a.Profile, " ")
 }
 
 // provisional fills in what belongs to a provisional answer: the safe
@@ -254,16 +258,31 @@ func (pl *planner) measurement(w int, d *Decision) *Settle {
 		file = "the fleet file"
 	}
 	s := &Settle{Measurement: fmt.Sprintf("%s of a replica of %s alone on %s at its load; state it in %s as its %s", strings.Join(what, " and "), d.Workload, problem.A(pl.pools[c.pool].ground.GPU().Name), file, strings.Join(keys, " and "))}
-	if !cw.demand.Serves {
-		s.Command = "go run ./examples/monitor -real -duration 10m -json"
-		return s
-	}
-	s.Command = fmt.Sprintf("go run ./examples/benchmark -endpoint http://HOST:8000 -model NAME%s -duration 5m -telemetry -out %s-alone", loadFlags(wl), strings.ReplaceAll(d.Workload, "/", "-"))
-	s.Measurement += ". HOST is where the replica serves, NAME its model there"
-	if wl.Load == nil {
-		s.Measurement += ", RATE its requests a second in the busiest hour"
+	s.Command = settlingCommand(wl)
+	if words := placeholders(s.Command); words != "" {
+		s.Measurement += ". " + words
 	}
 	return s
+}
+
+// settlingCommand measures a replica of a workload.
+func settlingCommand(w *Workload) string {
+	if !CompileWorkload(w).demand.Serves {
+		return "go run ./examples/monitor -real -duration 10m -json"
+	}
+	return fmt.Sprintf("go run ./examples/benchmark -endpoint http://HOST:8000 -model NAME%s -duration 5m -telemetry -out %s-alone", loadFlags(w), strings.ReplaceAll(w.Name, "/", "-"))
+}
+
+// placeholders says what the words in capitals stand for in commands that settle
+// something; empty where there are none.
+func placeholders(commands string) string {
+	var out []string
+	for _, p := range [][2]string{{"HOST", "is where the replica serves"}, {"NAME", "its model there"}, {"RATE", "its requests a second at the peak"}} {
+		if strings.Contains(commands, p[0]) {
+			out = append(out, p[0]+" "+p[1])
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 // loadFlags are the load generator's flags for the load of one replica.

@@ -19,7 +19,6 @@ type packed struct {
 // pack puts workloads, each with its number of replicas, into a group beside
 // what it holds, without changing it.
 func (pl *planner) pack(key groupKey, base *group, who []member) packed {
-	pl.packed++
 	g := &group{pool: pl.pools[key.pool], mechanism: key.mechanism}
 	if base != nil {
 		*g = *base

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -18,12 +19,40 @@ type Result struct {
 	Pools      []PoolResult `json:"pools"`     // by pool name
 	Traps      []TrapHit    `json:"traps"`     // of the fleet as a whole, worst first
 	Totals     Totals       `json:"totals"`
+	// Relaxed stands where GPUs run short and less confidence would place more.
+	Relaxed *Relaxed `json:"at_less_confidence,omitempty"`
 	// Assumes are what the answers for the fleet take for granted together.
 	Assumes []Assumption `json:"assumes,omitempty"`
 	From    Origins      `json:"consequences_from"`
+	// Search says how the arrangement was found.
+	Search Search `json:"search"`
 	// Sources are what the reasons, the isolation and the traps rest on.
 	Sources sharing.Citations `json:"sources,omitzero"`
 }
+
+// Search is how an arrangement was found. The zero value is SearchBestFound.
+type Search uint8
+
+// The searches.
+const (
+	// SearchBestFound compares many arrangements; there may be a better one, and a
+	// fleet that asks for more may, seldom, be answered better.
+	SearchBestFound Search = iota
+	// SearchAll compares every way to divide the workloads among pools and
+	// mechanisms, in fleets of up to 8 workloads.
+	SearchAll
+)
+
+var searchNames = enum.Of[Search](ErrUnknownName, "search", "best-found", "all")
+
+// String returns the search's text.
+func (s Search) String() string { return searchNames.String(s) }
+
+// MarshalText returns the search's text.
+func (s Search) MarshalText() ([]byte, error) { return searchNames.Text(s) }
+
+// UnmarshalText reads a search's text.
+func (s *Search) UnmarshalText(b []byte) error { return searchNames.Parse(s, b) }
 
 // Origins counts the workloads that have a place by what their consequences were
 // computed by.
@@ -56,9 +85,11 @@ type Decision struct {
 	Safe      *Alternative `json:"safe,omitempty"`
 	Otherwise *Alternative `json:"otherwise,omitempty"`
 	Settle    *Settle      `json:"settle,omitempty"`
-	Replicas  int          `json:"replicas"`
-	GPUs      int          `json:"gpus"` // per replica
-	Memory    string       `json:"memory"`
+	// Relaxed is its place where less confidence would do; see Result.Relaxed.
+	Relaxed  *Alternative `json:"at_less_confidence,omitempty"`
+	Replicas int          `json:"replicas"`
+	GPUs     int          `json:"gpus"` // per replica
+	Memory   string       `json:"memory"`
 	// TradeOff is what the choice accepts.
 	TradeOff *gate.ReasonText `json:"trade_off,omitempty"`
 	// Risk is the row of the risk matrix that kind and mechanism fall in.

@@ -217,7 +217,7 @@ func (pl *planner) bound(w int, d *Decision) string {
 		}
 	}
 	if found != nil {
-		return fmt.Sprintf("exclusive on %s: %s", pl.pools[pool].pool.Name, found.About(&pl.workloads[w].demand, pl.pools[pool].ground).Text().Message)
+		return fmt.Sprintf("exclusive on %s: %s", pl.pools[pool].pool.Name, found.About(&pl.workloads[w].demand, pl.pools[pool].ground).Text().Message) + pl.divided(w)
 	}
 	var best *Candidate
 	rank := func(c *Candidate) int {
@@ -238,7 +238,7 @@ func (pl *planner) bound(w int, d *Decision) string {
 	}
 	for _, r := range best.Reasons {
 		if r.Verdict == best.Verdict {
-			return fmt.Sprintf("%s on %s: %s", best.Mechanism, best.Pool, r.Message)
+			return fmt.Sprintf("%s on %s: %s", best.Mechanism, best.Pool, r.Message) + pl.divided(w)
 		}
 	}
 	return ""
@@ -267,7 +267,11 @@ func (pl *planner) why(w int, c *choice, p prospects) string {
 				text += fmt.Sprintf(", assumed to be %.4g alone", 1e3*d.Alone[tight])
 			}
 		case d.Online || d.Serving != nil:
-			text = fmt.Sprintf("keeps its share %.0f%% busy (%.0f to %.0f)", 100*o.Busy.Value, 100*o.Busy.Low, 100*min(9.99, o.Busy.High))
+			verb := "keeps its share"
+			if o.Busy.High >= 1 {
+				verb = "may not keep up:"
+			}
+			text = fmt.Sprintf("%s %.0f%% busy (%.0f to %.0f)", verb, 100*o.Busy.Value, 100*o.Busy.Low, 100*min(9.99, o.Busy.High))
 		case c.mechanism != sharing.MechanismExclusive:
 			text = fmt.Sprintf("keeps %.0f%% of its rate alone (%.0f to %.0f)", 100*o.Rate.Value, 100*o.Rate.Low, 100*min(1, o.Rate.High))
 		}

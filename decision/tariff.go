@@ -98,15 +98,32 @@ func (pl *planner) used(p int) (gpus, spot int) {
 	return gpus, spot
 }
 
-// costOfGPUs is what n GPUs of a pool count for an hour, spot of which everybody
-// may lose: spot GPUs, reserved ones and then others.
-func (pl *planner) costOfGPUs(p, n, spot int) float64 {
-	limit, cheap := pl.pools[p].spotOf()
-	spot = min(spot, limit)
+// tariff is what the GPUs of a pool count for an hour.
+type tariff struct {
+	count, spot, reserved int
+	price, cheap          float64
+}
+
+func (pl *planner) tariff(p int) tariff {
+	cp := pl.pools[p]
+	spot, cheap := cp.spotOf()
+	reserved, _ := cp.reservedOf()
+	return tariff{cp.pool.Count, spot, reserved, pl.counts(cp.price), pl.counts(cheap)}
+}
+
+// of is what n GPUs count, spot of which everybody may lose: spot GPUs, reserved
+// ones and then others.
+func (t *tariff) of(n, spot int) float64 {
+	spot = min(spot, t.spot)
 	n -= spot
-	reserved, _ := pl.pools[p].reservedOf()
-	reserved = min(n, reserved)
-	return pl.counts(cheap)*float64(spot) + pl.counts(pl.pools[p].price)*(float64(n-reserved)+reservedWeight*float64(reserved))
+	reserved := min(n, t.reserved)
+	return t.cheap*float64(spot) + t.price*(float64(n-reserved)+reservedWeight*float64(reserved))
+}
+
+// costOfGPUs is what n GPUs of a pool count, spot of which everybody may lose.
+func (pl *planner) costOfGPUs(p, n, spot int) float64 {
+	t := pl.tariff(p)
+	return t.of(n, spot)
 }
 
 // meter hands out the prices of a pool's GPUs.

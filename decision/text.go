@@ -135,6 +135,17 @@ func (t *text) money() {
 		from = []string{"by the gates alone"}
 	}
 	t.put(0, 0, "", line+fmt.Sprintf(" at %.4g%% confidence: %s", 100*t.r.Confidence, strings.Join(from, ", ")))
+	if x := t.r.Relaxed; x != nil {
+		money := ""
+		if x.Monthly != "" {
+			money = fmt.Sprintf(" for %s %s a month", cents(x.Monthly), x.Currency)
+		}
+		t.put(0, 0, "", "or "+t.paint(yellow, "provisional")+fmt.Sprintf(": at %.4g%% confidence %d of %s find room, on %s%s. To settle it, %s. Run: %s",
+			100*x.Confidence, x.Placed, counted(replicas, "replica"), counted(x.GPUs, "GPU"), money, x.Settle.Measurement, x.Settle.Command))
+	}
+	if t.r.Search != SearchAll {
+		t.put(0, 0, "", "the arrangement is the best of many tried; there may be a better one, as all are compared only up to "+counted(scarceTogether, "workload"))
+	}
 	for _, a := range t.r.Assumes {
 		t.put(0, 0, "", fmt.Sprintf("assumes %s: %s", a.What, a.Why))
 	}
@@ -164,19 +175,30 @@ func (t *text) workloads() {
 		return
 	}
 	at := column(t.r.names())
+	commands := ""
 	for i := range t.r.Decisions {
 		d := &t.r.Decisions[i]
 		t.put(2, at, d.Workload, t.answer(d))
 		for _, rest := range t.unsettled(d) {
 			t.put(2, at, "", rest)
 		}
+		if d.Settle != nil {
+			commands += d.Settle.Command
+		}
+	}
+	if words := placeholders(commands); words != "" {
+		t.put(2, 2, "", words)
 	}
 }
 
 // answer is a decision in a line: what, why in numbers, and the worst of it.
 func (t *text) answer(d *Decision) string {
+	relaxed := ""
+	if d.Relaxed != nil && d.Unplaced > 0 {
+		relaxed = fmt.Sprintf("; at %.4g%% confidence %s on %s", 100*t.r.Relaxed.Confidence, d.Relaxed.choice(), d.Relaxed.Pool)
+	}
 	if d.Status == StatusNone {
-		return t.status(d.Status) + ": " + d.Why
+		return t.status(d.Status) + ": " + d.Why + relaxed
 	}
 	line := d.choice() + " on " + d.Pool
 	if d.GPUs > 1 {
@@ -191,7 +213,7 @@ func (t *text) answer(d *Decision) string {
 	if d.Unplaced > 0 {
 		line += ", " + t.paint(yellow, fmt.Sprintf("%d unplaced", d.Unplaced))
 		if m := d.MoreGPUs; m != nil {
-			line += fmt.Sprintf(" (%s more in %s would do)", counted(m.GPUs, "GPU"), m.Pool)
+			line += fmt.Sprintf(" (%s more in %s would do%s)", counted(m.GPUs, "GPU"), m.Pool, relaxed)
 		}
 	}
 	if c := d.Cost; c != nil {

@@ -34,6 +34,9 @@ func (t *text) explain(d *Decision) {
 	if d.Otherwise != nil {
 		say("otherwise", "if %s: %s", d.Otherwise.If, d.Otherwise)
 	}
+	if d.Relaxed != nil {
+		say("otherwise", "if %s: %s", d.Relaxed.If, d.Relaxed)
+	}
 	if s := d.Settle; s != nil {
 		say("settle", "%s", s.Measurement)
 		if s.MonthlyAtStake != "" {

@@ -114,7 +114,7 @@ func (s *search) secure(ctx context.Context, a *Arrangement, below *Arrangement)
 			return nil, err
 		}
 		safe.Gap = max(safe.Gap, figures4(float64(c.gpus()-before-1)/float64(c.gpus())))
-		safe.Reason = fmt.Sprintf("%d GPUs may do, with %d the objectives are kept whatever the uncertain costs are; %s", a.GPUs, c.gpus(), safe.Reason)
+		safe.Reason = fmt.Sprintf("%s may do, with %d the objectives are kept whatever the uncertain costs are; %s", gpus(a.GPUs), c.gpus(), safe.Reason)
 		return &safe, nil
 	}
 	return nil, nil
@@ -280,7 +280,7 @@ func (s *search) reason(c *candidate, j judgement, seen []figures, r *predict.Re
 	if hit, ok := hits(r); ok {
 		parts = append(parts, fmt.Sprintf("%.0f%% of the prompts' tokens come from prefix caches", 100*hit))
 	}
-	if why := s.cause(r); why != "" {
+	if why := cause(c, r); why != "" {
 		parts = append(parts, why)
 	}
 	if mean(r.GPUs) < idleGPUs && c.gpus() > 1 {
@@ -318,7 +318,7 @@ func hits(r *predict.Report) (share float64, any bool) {
 }
 
 // cause is what requests wait for, beside the GPU itself.
-func (s *search) cause(r *predict.Report) string {
+func cause(c *candidate, r *predict.Report) string {
 	var all, kv, places, adapters, preempted int64
 	wakes := 0
 	for i := range r.Services {
@@ -338,9 +338,26 @@ func (s *search) cause(r *predict.Report) string {
 	case adapters >= few && adapters >= places:
 		return fmt.Sprintf("adapter slots are taken: %d requests waited for one", adapters)
 	case places >= few:
-		return fmt.Sprintf("batches are full: %d requests waited for a place", places)
+		return fmt.Sprintf("batches are full%s: %d requests waited for a place", batchOf(c), places)
 	case wakes > 0 && int64(wakes) >= few:
 		return fmt.Sprintf("servers were woken %d times", wakes)
 	}
 	return ""
+}
+
+// batchOf says how many requests a server's batch holds, where all servers' hold as many.
+func batchOf(c *candidate) string {
+	servers := c.servers()
+	n := servers[0].engine.Sequences
+	if n == 0 || slices.ContainsFunc(servers, func(o server) bool { return o.engine.Sequences != n }) {
+		return ""
+	}
+	return fmt.Sprintf(" at %d", n)
+}
+
+func gpus(n int) string {
+	if n == 1 {
+		return "one GPU"
+	}
+	return fmt.Sprintf("%d GPUs", n)
 }

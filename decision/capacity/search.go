@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/cotenant/cotenant/decision/predict"
 )
@@ -50,7 +51,7 @@ func (p Plan) Search(ctx context.Context) (*Result, error) {
 }
 
 func (s *search) exclude(kind, gpu, reason string) {
-	e := Exclusion{Kind: kind, GPU: gpu, Reason: reason}
+	e := Exclusion{Kind: kind, GPU: gpu, Reason: strings.ReplaceAll(reason, "predict: ", "")}
 	if !slices.Contains(s.excluded, e) {
 		s.excluded = append(s.excluded, e)
 	}

@@ -72,8 +72,8 @@ func ExampleModels() {
 	// Output:
 	// a: reject, the predicted TPOT P99 is 14.859 ms (13.311 to 16.586), the objective 12.000 ms
 	// b: pass, it fits
-	//    tags on GPU 0: 1.81x (1.66 to 1.98) slower under time-slicing, prior
-	//    another on GPU 0: 1.81x (1.66 to 1.98) slower under time-slicing, prior
+	//    tags on GPU 0: 1.81x (1.64 to 2.00) slower under time-slicing, prior
+	//    another on GPU 0: 1.81x (1.64 to 2.00) slower under time-slicing, prior
 	// c: pass, it fits
 	//    not-measured on GPU 0: slowdown under time-slicing not known
 	//    another on GPU 0: slowdown under time-slicing not known

@@ -91,6 +91,19 @@ func (p *Predictor) robustness(gpu float64) float64 {
 	return max(math.Pow(gpu/typicalStep, p.Parameters.SizeExponent.Value), leastRobust)
 }
 
+// cappedRobustness is the robustness of work with an active thread percentage. What
+// it waits for is the memory: the less of the bandwidth it takes, the less others
+// hold it up. The exponent was chosen on the H200's rows with percentages, and is the
+// one that predicts each series of them and each GPU's best from the others.
+func cappedRobustness(b *SoloProfile) float64 {
+	const typicalBandwidth, exponent = 0.25, 0.1
+	taken, ok := b.bandwidth()
+	if !ok {
+		return 1
+	}
+	return max(math.Pow(typicalBandwidth/taken, exponent), leastRobust)
+}
+
 // contention sums up those who have work, for the solution of
 // v_i = 1 - sum over the others of w_j v_j / s_i.
 type contention struct{ shares, robust float64 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -40,13 +41,29 @@ func TestBuiltin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<svg", "polyline", "own-gpu", "All figures are simulated", "breaks first"} {
+	for _, want := range []string{"<svg", `stroke-width="4"`, `class="chosen"`, ": chosen<", "polyline", "own-gpu", "All figures are simulated", "breaks first"} {
 		if !bytes.Contains(page, []byte(want)) {
 			t.Errorf("the page has no %q", want)
 		}
 	}
 	if bytes.Contains(page, []byte("http://")) || bytes.Contains(page, []byte("ZgotmplZ")) {
 		t.Error("the page needs something else, or something in it was refused")
+	}
+}
+
+// TestNoNumber: the table says that a kind is not kept by any number of GPUs that was
+// tried, and gives no price for it.
+func TestNoNumber(t *testing.T) {
+	html := filepath.Join(t.TempDir(), "curves.html")
+	code, out, errs := call(t, "-trace", "rate=6,in=500,out=100,n=400", "-load", "1", "-gpu", "A100-SXM4-80GB=1.80", "-slo", "ttft_p99=1s,tpot_p99=60ms", "-html", html)
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	if !regexp.MustCompile(`(?m)^ sleep +not by 64x A100 +\w+ +missed +- +- `).MatchString(out) || !strings.Contains(strings.Join(strings.Fields(out), " "), "sleep does not do: no number of A100-SXM4-80GB up to 64 does; with ") {
+		t.Error(out)
+	}
+	if page, err := os.ReadFile(html); err != nil || !bytes.Contains(page, []byte("not by 64 A100-SXM4-80GB; figures of")) {
+		t.Errorf("%v: %s", err, page)
 	}
 }
 
@@ -248,6 +265,27 @@ func TestVerify(t *testing.T) {
 	}
 	if code, _, errs := call(t, append(quick, "-verify", "-endpoint", "llama-1b=http://127.0.0.1:1")...); code != 2 || !strings.Contains(errs, "llama-8b has none") {
 		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
+// TestVerifyDeadServers: servers that answer nothing are an error, and no figure of theirs
+// is zero.
+func TestVerifyDeadServers(t *testing.T) {
+	dead := "http://127.0.0.1:1"
+	args := append(quick, "-verify", "-verify-for", "2s", "-endpoint", "llama-1b="+dead, "-endpoint", "llama-8b="+dead+","+dead)
+	code, out, errs := call(t, args...)
+	if code != 1 || !strings.Contains(errs, "llama-8b's") || !strings.Contains(errs, "requests failed; connect: ") || !strings.Contains(out, "llama-8b is predicted on 1 and measured on 2 servers") {
+		t.Errorf("exit %d: %s\n%s", code, errs, out)
+	}
+	_, out, _ = call(t, append(args, "-json")...)
+	var got struct{ Verified []verified }
+	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got.Verified) != 1 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, tn := range got.Verified[0].Tenants {
+		if _, ok := tn.Measured["ttft_p50"]; ok || tn.Failed != tn.Requests {
+			t.Errorf("%+v", tn)
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ var pageTemplate string
 // load grows.
 type curve struct {
 	Name, Colour, Points string
+	Width                int
 	Dots                 []dot
 }
 
@@ -62,7 +63,10 @@ func (r *report) writeHTML(w io.Writer) error {
 	loads := map[float64]bool{}
 	for i := range r.Arrangements {
 		a := &r.Arrangements[i]
-		c := curve{Name: label(a), Colour: colours[i%len(colours)]}
+		c := curve{Name: label(a), Colour: colours[i%len(colours)], Width: 2}
+		if r.isChosen(a) {
+			c.Name, c.Width = c.Name+": chosen", 4
+		}
 		var points []string
 		for _, q := range a.Curve {
 			points = append(points, fmt.Sprintf("%g,%g", x(q.Load), y(q.Over)))
@@ -80,7 +84,7 @@ func (r *report) writeHTML(w io.Writer) error {
 	}
 	p.Limit = y(1)
 	t, err := template.New("page").Funcs(template.FuncMap{
-		"amount": amount, "interval": interval,
+		"amount": amount, "chosen": r.isChosen, "notBy": notBy, "interval": interval,
 		"million": func(a *capacity.Arrangement) string {
 			if m, ok := a.PerMillion.Get(); ok {
 				return amount(m)

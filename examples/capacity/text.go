@@ -30,7 +30,7 @@ func (r *report) writeText(out io.Writer) error {
 	fmt.Fprintf(tw, "KIND\tGPUS\tROUTER\tVERDICT\t%s/H\t/M TOK\tTTFT P99 MS\tTPOT P99 MS\tBUSY\tUP TO\n", r.Currency)
 	for _, a := range r.ByVerdict() {
 		mark := " "
-		if r.Chosen != nil && a.Kind == r.Chosen.Kind && a.Verdict == r.Chosen.Verdict {
+		if r.isChosen(a) {
 			mark = "*"
 		}
 		million := "-"
@@ -41,7 +41,11 @@ func (r *report) writeText(out io.Writer) error {
 		if h, ok := a.Headroom.Get(); ok {
 			headroom = fmt.Sprintf("%gx", h)
 		}
-		fmt.Fprintf(tw, "%s%s\t%dx %s\t%s\t%s\t%s\t%s\t%s\t%s\t%.0f%%\t%s\n", mark, a.Kind, a.GPUs, shortGPU(a.GPU), shortRouter(a.Router), a.Verdict, amount(a.CostPerHour), million,
+		gpus, price := fmt.Sprintf("%dx %s", a.GPUs, shortGPU(a.GPU)), amount(a.CostPerHour)
+		if notBy(a) {
+			gpus, price, million = fmt.Sprintf("not by %dx %s", a.Tried, shortGPU(a.GPU)), "-", "-"
+		}
+		fmt.Fprintf(tw, "%s%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.0f%%\t%s\n", mark, a.Kind, gpus, shortRouter(a.Router), a.Verdict, price, million,
 			interval(a, "ttft_p99"), interval(a, "tpot_p99"), 100*a.Utilisation, headroom)
 	}
 	if err := tw.Flush(); err != nil {
@@ -67,6 +71,15 @@ func (r *report) writeText(out io.Writer) error {
 	writeVerified(w, r.Verified)
 	_, err := w.WriteTo(out)
 	return err
+}
+
+func (r *report) isChosen(a *capacity.Arrangement) bool {
+	return r.Chosen != nil && a.Kind == r.Chosen.Kind && a.Verdict == r.Chosen.Verdict
+}
+
+// notBy says that no number of GPUs that was tried keeps an arrangement's objectives.
+func notBy(a *capacity.Arrangement) bool {
+	return a.Tried > 0 && a.Verdict == capacity.VerdictMissed
 }
 
 // ByVerdict are the arrangements as the table has them: those that miss the objectives,

@@ -107,7 +107,7 @@ var metrics = []metric{
 	{mMPSClients, "MPS clients that the control daemon lists.", gauge, []string{"node"}, panel{}},
 	{mAnswers, "Whether what the exporter asks answers: kubelet, mps.", gauge, []string{"node", "source"}, panel{}},
 	{mUnknown, "Processes on GPUs whose pod is not known, by reason.", gauge, []string{"node", "reason"},
-		panel{"Processes of no pod", "sum by (reason) (" + mUnknown + ")", "short", "{{reason}}"}},
+		panel{"Processes of no pod", "sum by (reason) (" + mUnknown + sel + ")", "short", "{{reason}}"}},
 	{mStoreErrors, "Failed attempts to store the accounts. They are tried again; nothing is shown that is not stored.", counter, []string{"node"}, panel{}},
 	{mStoredAt, "When the accounts were stored last.", gauge, []string{"node"}, panel{}},
 	{mRefused, "Postings that the ledger refused: a defect.", counter, []string{"node"}, panel{}},

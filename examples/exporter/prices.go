@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -11,7 +13,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/cost"
-	"maps"
 )
 
 // prices are what an hour of a GPU costs.
@@ -40,6 +41,9 @@ func readPrices(file string) (prices, error) {
 	if err := d.Decode(&p); err != nil {
 		return p, fmt.Errorf("-prices: %s: %w (known keys: default, names, gpus; prices as \"3.25 USD\")", file, err)
 	}
+	if !errors.Is(d.Decode(new(yaml.Node)), io.EOF) {
+		return p, fmt.Errorf("-prices: %s: more than one document (split them into one file each)", file)
+	}
 	var errs []error
 	currency := ""
 	check := func(at string, m cost.Money) {
@@ -58,6 +62,9 @@ func readPrices(file string) (prices, error) {
 	}
 	check("default", p.Default)
 	for _, n := range slices.Sorted(maps.Keys(p.Names)) {
+		if n == "" {
+			errs = append(errs, fmt.Errorf("-prices: %s: names: an empty name (write a part of the GPU's name; for all others there is default)", file))
+		}
 		check("names."+n, p.Names[n])
 	}
 	for _, n := range slices.Sorted(maps.Keys(p.GPUs)) {

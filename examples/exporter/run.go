@@ -373,6 +373,13 @@ func (e *exporter) handler() http.Handler {
 	mux.HandleFunc("GET /healthz", e.healthz)
 	mux.HandleFunc("GET /livez", e.livez)
 	mux.HandleFunc("GET /opencost", e.opencost)
+	landing, err := web.NewLandingPage(web.LandingConfig{Name: "Cotenant exporter", Description: "Who used the GPUs of " + e.c.node, Profiling: "false", Links: []web.LandingLinks{
+		{Address: "/metrics", Text: "Metrics"}, {Address: "/healthz", Text: "Health", Description: "are the accounts stored, does any GPU answer?"},
+		{Address: "/livez", Text: "Liveness", Description: "does any GPU answer?"}, {Address: "/opencost", Text: "OpenCost", Description: "costs so far, as custom costs"},
+	}})
+	if err == nil { // a constant page
+		mux.Handle("GET /{$}", landing)
+	}
 	return mux
 }
 

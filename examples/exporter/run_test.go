@@ -27,6 +27,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/cotenant/cotenant/telemetry/container"
+	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
 var update = flag.Bool("update", false, "rewrite the files that are made from the list of metrics")
@@ -384,6 +385,10 @@ func TestBadInput(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("default: 3 USD\nnames: {H100: -1 EUR}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	two := filepath.Join(dir, "two.yaml")
+	if err := os.WriteFile(two, []byte("default: 3 USD\n---\ndefault: 4 USD\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	other := filepath.Join(dir, "other")
 	e, err := open(&config{simulate: true, speed: 5, state: other, period: time.Second}, prices{}, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -405,9 +410,10 @@ func TestBadInput(t *testing.T) {
 		"unexpected":               {[]string{"-simulate", "x"}, exitUsage},
 		"flag provided":            {[]string{"-simulated"}, exitUsage},
 		"one currency":             {[]string{"-simulate", "-prices", bad}, exitUsage},
+		"more than one document":   {[]string{"-simulate", "-prices", two}, exitUsage},
 		"no such file":             {[]string{"-simulate", "-prices", bad + "x"}, exitUsage},
 		"-web-config":              {[]string{"-simulate", "-web-config", bad}, exitUsage},
-		"not available":            {[]string{"-real", "-nvml", "/nonexistent.so"}, exitFailed},
+		"/nonexistent.so: ":        {[]string{"-real", "-nvml", "/nonexistent.so"}, exitFailed},
 		"another source or -speed": {[]string{"-simulate", "-state", other}, exitFailed},
 		"-state":                   {[]string{"-simulate", "-state", filepath.Join(bad, "x")}, exitFailed},
 	} {
@@ -435,6 +441,77 @@ func TestTwoOnOneState(t *testing.T) {
 	}
 	defer s.close()
 	if _, err := openStore(dir); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Error(err)
+	}
+}
+
+// TestABrokenState: files that are cut off or scrambled are refused with what to do,
+// whatever reading them does, and one that is taken away while the program runs is
+// noticed.
+func TestABrokenState(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "ledger.db")
+	s, err := openStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2000 {
+		s.put(ledger.Record{Name: fmt.Sprint("row ", i), Value: bytes.Repeat([]byte("x"), 100)})
+	}
+	if err := errors.Join(s.commit(), s.close()); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	breaks := map[string][]byte{"noise": bytes.Repeat([]byte("noise "), 10_000)}
+	for _, n := range []int{100, 5000, 20_000, len(whole) / 2} {
+		breaks[fmt.Sprintf("the first %d of %d bytes", n, len(whole))] = whole[:n]
+	}
+	for at := 0; at < len(whole); at += 4096 {
+		b := bytes.Clone(whole)
+		copy(b[at:at+4096], bytes.Repeat([]byte{0xa5}, 4096))
+		breaks[fmt.Sprintf("the page at %d", at)] = b
+	}
+	refused := 0
+	for what, b := range breaks {
+		if err := errors.Join(os.Remove(file), os.WriteFile(file, b, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		s, err := openStore(dir)
+		if err == nil {
+			_, err = s.all()
+			if err := s.close(); err != nil {
+				t.Error(what, err)
+			}
+		}
+		if err != nil && !strings.Contains(err.Error(), "move it away") {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err != nil {
+			refused++
+		}
+	}
+	if refused < len(breaks)/2 {
+		t.Errorf("%d of %d broken files were refused", refused, len(breaks))
+	}
+	dir = t.TempDir()
+	if s, err = openStore(dir); err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	s.put(ledger.Record{Name: "row 1", Value: []byte("{}")})
+	if err := os.Rename(filepath.Join(dir, "ledger.db"), filepath.Join(dir, "old.db")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.commit(); err == nil || !strings.Contains(err.Error(), "taken away") || len(s.pending) != 1 {
+		t.Errorf("%v, %d pending", err, len(s.pending))
+	}
+	if err := os.Rename(filepath.Join(dir, "old.db"), filepath.Join(dir, "ledger.db")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.commit(); err != nil {
 		t.Error(err)
 	}
 }

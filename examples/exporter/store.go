@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -18,7 +19,9 @@ import (
 // store keeps records in a file that a kill at any moment leaves whole. Without
 // a folder it keeps them in memory only.
 type store struct {
-	db *bbolt.DB
+	db   *bbolt.DB
+	file string
+	info os.FileInfo // of the file when it was opened
 	// pending is what could not be stored yet, by name.
 	pending map[string][]byte
 	// update is db.Update, which tests replace by a disk that is full.
@@ -37,22 +40,43 @@ func openStore(dir string) (*store, error) {
 		return nil, fmt.Errorf("-state: %w", err)
 	}
 	file := filepath.Join(dir, "ledger.db")
-	db, err := bbolt.Open(file, 0o640, &bbolt.Options{Timeout: time.Second})
+	var db *bbolt.DB
+	err := guarded(func() (err error) {
+		db, err = bbolt.Open(file, 0o640, &bbolt.Options{Timeout: time.Second})
+		return err
+	})
 	if errors.Is(err, berrors.ErrTimeout) {
 		return nil, fmt.Errorf("-state: %s is in use (another exporter runs on it)", file)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("-state: %s: %w (move it away to begin anew; what it counted is lost then)", file, err)
+		return nil, fmt.Errorf("-state: %w", unusable(file, err))
 	}
-	s.db, s.update = db, db.Update
-	err = db.Update(func(tx *bbolt.Tx) error {
-		_, err := tx.CreateBucketIfNotExists(bucket)
-		return err
+	s.db, s.update, s.file = db, db.Update, file
+	err = guarded(func() error {
+		return db.Update(func(tx *bbolt.Tx) error {
+			_, err := tx.CreateBucketIfNotExists(bucket)
+			return err
+		})
 	})
+	if err == nil {
+		s.info, err = os.Stat(file)
+	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("-state: %s: %w", file, err), db.Close())
+		return nil, errors.Join(fmt.Errorf("-state: %w", unusable(file, err)), db.Close())
 	}
 	return s, nil
+}
+
+// guarded turns into errors what bbolt panics with, and the faults of reading a file
+// that is shorter than it was: a state may be broken.
+func guarded(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the file is broken: %v", p)
+		}
+	}()
+	return f()
 }
 
 func (s *store) close() error {
@@ -68,13 +92,22 @@ func (s *store) all() ([]ledger.Record, error) {
 		return nil, nil
 	}
 	var out []ledger.Record
-	err := s.db.View(func(tx *bbolt.Tx) error {
-		return tx.Bucket(bucket).ForEach(func(k, v []byte) error {
-			out = append(out, ledger.Record{Name: string(k), Value: slices.Clone(v)})
-			return nil
+	err := guarded(func() error {
+		return s.db.View(func(tx *bbolt.Tx) error {
+			return tx.Bucket(bucket).ForEach(func(k, v []byte) error {
+				out = append(out, ledger.Record{Name: string(k), Value: slices.Clone(v)})
+				return nil
+			})
 		})
 	})
-	return out, err
+	if err != nil {
+		return nil, unusable(s.file, err)
+	}
+	return out, nil
+}
+
+func unusable(file string, err error) error {
+	return fmt.Errorf("%s: %w (move it away to begin anew; what it counted is lost then)", file, err)
 }
 
 // put adds records to what is to be stored.
@@ -90,23 +123,31 @@ func (s *store) commit() error {
 	if len(s.pending) == 0 {
 		return nil
 	}
-	err := s.update(func(tx *bbolt.Tx) error {
-		b := tx.Bucket(bucket)
-		for _, name := range slices.Sorted(maps.Keys(s.pending)) {
-			var err error
-			if v := s.pending[name]; v == nil {
-				err = b.Delete([]byte(name))
-			} else {
-				err = b.Put([]byte(name), v)
-			}
-			if err != nil {
-				return fmt.Errorf("%q: %w", name, err)
-			}
+	if s.db != nil {
+		if now, err := os.Stat(s.file); err != nil || !os.SameFile(now, s.info) {
+			return fmt.Errorf("%s was taken away (what is written to it would be lost; start anew)", s.file)
 		}
-		return nil
-	})
+	}
+	err := guarded(func() error { return s.update(s.write) })
 	if err == nil {
 		clear(s.pending)
 	}
 	return err
+}
+
+// write writes what is pending.
+func (s *store) write(tx *bbolt.Tx) error {
+	b := tx.Bucket(bucket)
+	for _, name := range slices.Sorted(maps.Keys(s.pending)) {
+		var err error
+		if v := s.pending[name]; v == nil {
+			err = b.Delete([]byte(name))
+		} else {
+			err = b.Put([]byte(name), v)
+		}
+		if err != nil {
+			return fmt.Errorf("%q: %w", name, err)
+		}
+	}
+	return nil
 }

@@ -127,6 +127,9 @@ func parseSetup(path string, data []byte) (*setup, error) {
 	if err := dec.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("-config %s: %w", path, err)
 	}
+	if !errors.Is(dec.Decode(new(yaml.Node)), io.EOF) {
+		return nil, fmt.Errorf("-config %s: more than one document (split them into one file each)", path)
+	}
 	r := reading{
 		path: path, s: &setup{hooks: map[action][]string{}, policy: telemetry.ReapPolicies()[0]},
 		at: map[int]int{}, names: map[string]bool{}, whose: map[string]int{},

@@ -49,6 +49,9 @@ func TestDefaultOutput(t *testing.T) {
 			}
 		}
 	}
+	if out, errs, code := call(t, "-audit", audit); code != exitUsage || out != "" || !strings.Contains(errs, "is there already") || strings.Contains(errs, ":00") {
+		t.Errorf("an audit log that is there: exit %d, %s%s", code, out, errs)
+	}
 	lines, err := os.ReadFile(audit)
 	if err != nil {
 		t.Fatal(err)
@@ -76,6 +79,7 @@ func TestBadInput(t *testing.T) {
 		"flags":   {"", []string{"-window", "1ms", "-slow", "0", "-apply", "-policy", "never"}, []string{"-window", "-slow", "-apply: nothing is done unrecorded", "-policy", "-apply: means nothing"}},
 		"no file": {"", []string{"-real"}, []string{"add -config FILE"}},
 		"keys":    {"gpu: 1\n", []string{"-real", "-config", config}, []string{"field gpu not found"}},
+		"two":     {"gpus: []\n---\ngpus: []\n", []string{"-real", "-config", config}, []string{"more than one document"}},
 		"empty":   {"", []string{"-real", "-config", config}, []string{"gpus: none", "tenants: none"}},
 		"everything": {`gpus: [{index: 0, mechanism: sharing}, {index: 0, mechanism: mps}]
 policy: soon

@@ -57,6 +57,9 @@ func Open(opts Options) (*Reader, error) {
 		lo = append(lo, nvml.WithLibraryPath(opts.LibraryPath))
 	}
 	r, err := open(nvml.New(lo...), time.Now)
+	if err != nil && opts.LibraryPath != "" {
+		err = fmt.Errorf("%s: %w", opts.LibraryPath, err)
+	}
 	if err != nil {
 		return nil, err
 	}

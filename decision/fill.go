@@ -1,0 +1,202 @@
+package decision
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/mig"
+)
+
+// filling is what stands on a GPU that is shared: replicas of some workloads, or
+// instances of them where it is sliced. Each content is there once, and knows
+// what can still come.
+type filling struct {
+	site    *shared
+	members []member // by workload; replicas, or instances
+	bin     bin      // of GPUs without slices
+	spot    bool     // everybody may lose it
+	room    []int16  // by workload: how many more, -1 = not worked out
+	more    map[member]*filling
+}
+
+// shared are GPUs of one pool that a mechanism shares.
+type shared struct {
+	key      groupKey
+	group    *group
+	sliced   bool
+	each     int // replicas of a workload that an instance holds
+	empty    *filling
+	fillings map[string]*filling
+	layouts  map[string]bool // whether instances of these profiles fit together
+}
+
+func (s *search) newShared(key groupKey) *shared {
+	h := &shared{key: key, group: &group{pool: s.pl.pools[key.pool], mechanism: key.mechanism}, sliced: gate.TraitsOf(key.mechanism).Sliced,
+		each: gate.PerInstance(key.mechanism), fillings: map[string]*filling{}, layouts: map[string]bool{}}
+	h.empty = s.filling(h, nil)
+	return h
+}
+
+// filling is the one with these members, who are in order.
+func (s *search) filling(h *shared, members []member) *filling {
+	name := make([]byte, 0, 4*len(members))
+	for _, m := range members {
+		name = binary.AppendUvarint(binary.AppendUvarint(name, uint64(m.workload)), uint64(m.replicas))
+	}
+	if f := h.fillings[string(name)]; f != nil {
+		return f
+	}
+	f := &filling{site: h, members: members, room: slices.Repeat([]int16{-1}, len(s.pl.workloads)), more: map[member]*filling{}}
+	f.bin.limit = math.MaxInt
+	f.spot = h.group.pool.pool.Spot != nil && s.pl.interruptible(members)
+	if !h.sliced {
+		for _, m := range members {
+			s.pl.put(h.group, &f.bin, m.workload, s.pl.choice(m.workload, h.key), m.replicas)
+		}
+	}
+	h.fillings[string(name)] = f
+	return f
+}
+
+// with is f with n more replicas, or instances, of w.
+func (s *search) with(f *filling, w, n int) *filling {
+	if next := f.more[member{w, n}]; next != nil {
+		return next
+	}
+	members := slices.Clone(f.members)
+	at, found := slices.BinarySearchFunc(members, w, func(m member, w int) int { return m.workload - w })
+	if found {
+		members[at].replicas += n
+	} else {
+		members = slices.Insert(members, at, member{w, n})
+	}
+	next := s.filling(f.site, members)
+	f.more[member{w, n}] = next
+	return next
+}
+
+// without is f without any of w.
+func (s *search) without(f *filling, w int) *filling {
+	at := slices.IndexFunc(f.members, func(m member) bool { return m.workload == w })
+	if at < 0 {
+		return f
+	}
+	return s.filling(f.site, slices.Delete(slices.Clone(f.members), at, at+1))
+}
+
+// roomIn is how many more replicas, or instances, of w can come, at most as many
+// as it has.
+func (s *search) roomIn(f *filling, w int) (int, error) {
+	if n := f.room[w]; n >= 0 {
+		return int(n), nil
+	}
+	h, c := f.site, s.pl.choice(w, f.site.key)
+	most := (s.pl.workloads[w].workload.replicas() + h.each - 1) / h.each
+	n := 0
+	if !h.sliced {
+		n = s.pl.room(h.group, h.key.pool, &f.bin, w, c, most)
+		if len(f.members) == 0 {
+			n = max(n, 1)
+		}
+		s.judged++
+	} else {
+		for n < most {
+			ok, err := s.layable(h, append(slices.Clone(f.members), member{w, n + 1}))
+			if err != nil {
+				return 0, err
+			}
+			if !ok {
+				break
+			}
+			n++
+		}
+	}
+	f.room[w] = int16(min(n, math.MaxInt16))
+	return int(f.room[w]), nil
+}
+
+// counts are the instances of members by profile, in the order of the profiles.
+func (s *search) counts(h *shared, members []member) (out []mig.Count) {
+	for _, m := range members {
+		name := s.pl.choice(m.workload, h.key).slice.Profile.Name
+		at, found := slices.BinarySearchFunc(out, name, func(c mig.Count, name string) int { return strings.Compare(c.Profile, name) })
+		if !found {
+			out = slices.Insert(out, at, mig.Count{Profile: name})
+		}
+		out[at].N += m.replicas
+	}
+	return out
+}
+
+// layable says whether instances of members fit on one GPU.
+func (s *search) layable(h *shared, members []member) (bool, error) {
+	counts := s.counts(h, members)
+	var name []byte
+	for _, c := range counts {
+		name = fmt.Appendf(name, "%d %s ", c.N, c.Profile)
+	}
+	if ok, known := h.layouts[string(name)]; known {
+		return ok, nil
+	}
+	_, err := h.group.model().Place(counts, mig.Layout{})
+	if err != nil && !errors.Is(err, mig.ErrInfeasible) {
+		return false, fmt.Errorf("decision: %w", err)
+	}
+	h.layouts[string(name)] = err == nil
+	return err == nil, nil
+}
+
+// laid is a sliced GPU with a filling's instances; left is by workload how many
+// replicas have no place yet.
+func (s *search) laid(f *filling, left []int) (sliced, error) {
+	layout, err := f.site.group.model().Place(s.counts(f.site, f.members), mig.Layout{})
+	if err != nil {
+		return sliced{}, fmt.Errorf("decision: %w", err)
+	}
+	out := sliced{layout: layout}
+	waiting := slices.Clone(f.members)
+	for _, in := range layout.Instances {
+		for k := range waiting {
+			m := &waiting[k]
+			if m.replicas == 0 || s.pl.choice(m.workload, f.site.key).slice.Profile.Name != in.Profile.Name {
+				continue
+			}
+			n := min(f.site.each, left[m.workload])
+			m.replicas--
+			left[m.workload] -= n
+			out.members = append(out.members, member{m.workload, n})
+			break
+		}
+	}
+	return out, nil
+}
+
+// fillingsOf are the GPUs of a group that stands.
+func (s *search) fillingsOf(h *shared, g *group) (out []*filling) {
+	for i := range g.bins {
+		members := slices.Clone(g.bins[i].members)
+		sortMembers(members)
+		out = append(out, s.filling(h, members))
+	}
+	for i := range g.sliced {
+		f := h.empty
+		for _, m := range g.sliced[i].members {
+			f = s.with(f, m.workload, 1)
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// tenants is how many a filling has: replicas, or instances.
+func (f *filling) tenants() (n int) {
+	for _, m := range f.members {
+		n += m.replicas
+	}
+	return n
+}
