@@ -120,7 +120,11 @@ func (t *text) money() {
 		}
 	}
 	if placed < replicas {
-		line += fmt.Sprintf(" %d of %s placed,", placed, counted(replicas, "replica"))
+		line += fmt.Sprintf(" %d of %s placed", placed, counted(replicas, "replica"))
+		if m := t.r.MoreGPUs; m != nil {
+			line += fmt.Sprintf(" (%s more in %s would hold all that lack room)", counted(m.GPUs, "GPU"), m.Pool)
+		}
+		line += ","
 	}
 	var from []string
 	for _, o := range []struct {
