@@ -67,14 +67,17 @@ func (c *candidate) division() string {
 	return strings.Join(each, ", ")
 }
 
-// tried is the most GPUs of a part that were tried, of parts that none of them serve; 0
-// where there is no such part.
+// tried is the most GPUs that were tried where none of them serve some part; else 0.
 func (c *candidate) tried() int {
-	most := 0
+	all, none := 0, true
 	for i := range c.parts {
-		most = max(most, c.parts[i].tried)
+		p := &c.parts[i]
+		all, none = all+max(p.n, p.tried), none && p.tried == 0
 	}
-	return most
+	if none {
+		return 0
+	}
+	return all
 }
 
 func (c *candidate) gpus() int {

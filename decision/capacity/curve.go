@@ -3,7 +3,6 @@ package capacity
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/optional"
@@ -20,7 +19,7 @@ func (s *search) grow(ctx context.Context, a *Arrangement, c *candidate, at judg
 		a.FirstLimit = s.words(at, seen)
 		if why := s.alone(c); why != "" {
 			a.FirstLimit = fmt.Sprintf("no number of GPUs helps: even of requests that come one by one, %s", why)
-		} else if why := s.tried(c); why != "" {
+		} else if why := c.triedWords(); why != "" {
 			a.FirstLimit = why + ", " + a.FirstLimit
 		}
 	}
@@ -61,26 +60,23 @@ func (s *search) grow(ctx context.Context, a *Arrangement, c *candidate, at judg
 	return nil
 }
 
-// tried says that no number of GPUs that was tried does, "" where one does.
-func (s *search) tried(c *candidate) string {
+// triedWords says that no number of GPUs that was tried does, "" where one does.
+func (c *candidate) triedWords() string {
 	if c.tried() == 0 {
 		return ""
 	}
-	p := c.triedPart()
-	return fmt.Sprintf("no number of %s up to %d does; %s", p.layout.gpu.Name, p.tried, p.nearest())
+	return fmt.Sprintf("no number of %s up to %d does; %s", c.gpuName(), c.tried(), c.nearest())
 }
 
-// triedPart is the part of which the most GPUs were tried, and did not do.
-func (c *candidate) triedPart() *placed {
-	return &c.parts[slices.IndexFunc(c.parts, func(p placed) bool { return p.tried == c.tried() })]
-}
-
-// nearest says with how many GPUs a part comes nearest, where none that was tried do.
-func (p *placed) nearest() string {
-	if p.n < p.tried {
-		return fmt.Sprintf("with %s, where more hardly help", count(p.n))
+// nearest says with how many GPUs a candidate comes nearest, where none that was tried do.
+func (c *candidate) nearest() string {
+	switch {
+	case len(c.parts) > 1:
+		return fmt.Sprintf("with %d in all", c.gpus())
+	case c.gpus() < c.tried():
+		return fmt.Sprintf("with %s, where more hardly help", count(c.gpus()))
 	}
-	return fmt.Sprintf("with %s, the nearest", count(p.n))
+	return fmt.Sprintf("with %s, the nearest", count(c.gpus()))
 }
 
 // alone is what the requests of a candidate miss even when each comes alone, "" when

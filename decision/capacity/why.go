@@ -120,7 +120,7 @@ func (s *search) against(c, a *Arrangement) string {
 		return fmt.Sprintf("%s does not do: %s", a.Kind, a.FirstLimit)
 	case a.Verdict == VerdictUnknown:
 		if a.Tried > 0 {
-			return fmt.Sprintf("%s: no number of %s up to %d is likely to do; %s, it may: to know, %s", a.Kind, a.GPU, a.Tried, a.found.triedPart().nearest(), a.Settle)
+			return fmt.Sprintf("%s: no number of %s up to %d is likely to do; %s, it may: to know, %s", a.Kind, a.GPU, a.Tried, a.found.nearest(), a.Settle)
 		}
 		return fmt.Sprintf("%s may do; to know, %s", name, a.Settle)
 	}

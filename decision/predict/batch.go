@@ -132,7 +132,7 @@ func (r *replica) adapterStep() float64 {
 }
 
 // computed ends a prefill or a mixed step.
-func (r *replica) computed(now float64, a activity) {
+func (r *replica) computed(now float64, a *activity) {
 	length := now - a.start
 	if r.c.chunk == 0 {
 		f := r.entered[0]
@@ -243,7 +243,7 @@ func (r *replica) decode(now float64) {
 }
 
 // stepped does so many decode steps.
-func (r *replica) stepped(steps int64, a activity, now float64) {
+func (r *replica) stepped(steps int64, a *activity, now float64) {
 	n := a.decodes
 	r.stalled = min(r.stalled, n)
 	r.kv.take(r.blocksFor(steps))

@@ -55,6 +55,30 @@ func (d *draws) draw() (v draw) {
 	return v
 }
 
+// arrivals are when the players' next requests come, in ms.
+type arrivals struct {
+	at  []float64
+	who int // whose is the first
+}
+
+func (a *arrivals) first() float64 { return a.at[a.who] }
+
+func (a *arrivals) set(player int, at float64) {
+	a.at[player] = at
+	if player != a.who {
+		if first := a.first(); at < first || at == first && player < a.who {
+			a.who = player
+		}
+		return
+	}
+	a.who = 0
+	for i, v := range a.at {
+		if v < a.at[a.who] {
+			a.who = i
+		}
+	}
+}
+
 // stage is what a simulation leaves to the next: draws by stream and source, and the
 // players with the memory that they took.
 type stage struct {

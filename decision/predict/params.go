@@ -198,8 +198,12 @@ func ParsePredictor(data []byte) (*Predictor, error) {
 		Version int `json:"version"`
 	}
 	if json.Unmarshal(data, &head) == nil && head.Version > 0 && head.Version != PredictorVersion {
+		why, remedy := "the models have other parameters since", "calibrate again on the measurements that it was calibrated on"
+		if head.Version > PredictorVersion {
+			why, remedy = "a later version of the package wrote it", "update the package"
+		}
 		var list problem.List
-		list.Addf("version", "calibrate again on the measurements that it was calibrated on", "is %d, and this package reads %d: the models have other parameters since", head.Version, PredictorVersion)
+		list.Addf("version", remedy, "is %d, and this package reads %d: %s", head.Version, PredictorVersion, why)
 		return nil, list.Err()
 	}
 	var p Predictor

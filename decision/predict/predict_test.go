@@ -268,6 +268,10 @@ func TestParsePredictorOfAnotherVersion(t *testing.T) {
 	if err == nil || err.Error() != "version: is 1, and this package reads 2: the models have other parameters since (calibrate again on the measurements that it was calibrated on)" {
 		t.Error(err)
 	}
+	_, err = predict.ParsePredictor([]byte(`{"version": 3}`))
+	if err == nil || err.Error() != "version: is 3, and this package reads 2: a later version of the package wrote it (update the package)" {
+		t.Error(err)
+	}
 }
 
 // A predictor's file may hold any parameter at its bounds.

@@ -90,7 +90,8 @@ type player struct {
 	perS    float64 // requests a second, 0 = it asks again after a pause
 	pause   float64 // mean
 	service float64 // mean, of what is no model server
-	next    float64 // ms at which the next request comes
+	index   int
+	coming  *arrivals
 	samples [LatencyCount][]float64
 	lone    []float64 // what it would have been alone, of what is no model server
 	free    float64   // when its server would be free, alone
@@ -109,31 +110,29 @@ func (e *evaluation) play(on *stage) []player {
 	players := on.ready(len(e.tenants))
 	g := &gpuState{beside: e.crowded}
 	streams := e.streams()
+	coming := &arrivals{at: make([]float64, len(players))}
 	until := 0.0
 	for i := range players {
 		p := &players[i]
+		p.index, p.coming = i, coming
 		until = max(until, 1e3*p.prepare(e, i))
 		p.draws = on.stream(streams[i], p.source())
 		p.replica = replica{to: p, c: p.rates(e.share.Mechanism), sleep: &Sleep{}, gpu: g, kv: newKVCache(math.MaxInt32, 1), size: usualBlock, phases: make([]int, usualBlock)}
-		p.next = 1e3 * p.gap()
+		coming.set(i, 1e3*p.gap())
 		g.replicas = append(g.replicas, &p.replica)
 	}
 	g.settleDown()
 	for range mostSimulated {
-		at, who := until, -1
-		for i := range players {
-			if p := &players[i]; p.next < at {
-				at, who = p.next, i
-			}
-		}
+		at := min(until, coming.first())
 		if g.next <= at {
 			g.fire()
 			continue
 		}
-		if who < 0 {
+		if at == until {
 			break
 		}
-		if players[who].send(at); players[who].stuck {
+		p := &players[coming.who]
+		if p.send(at); p.stuck {
 			break
 		}
 	}
@@ -285,10 +284,11 @@ func (p *player) send(now float64) {
 		p.free = max(p.free, now/1e3) + p.service*float64(f.input)/serviceParts
 		p.lone = append(p.lone, p.free-now/1e3)
 	}
-	p.next = math.Inf(1)
+	next := math.Inf(1)
 	if p.perS > 0 {
-		p.next = now + 1e3*p.gap()
+		next = now + 1e3*p.gap()
 	}
+	p.coming.set(p.index, next)
 	p.gpu.arrive(&p.replica, f, now)
 	p.stuck = p.perS > 0 && p.waiting.len() > mostQueued
 }
@@ -315,7 +315,7 @@ func (p *player) ended(_ *replica, f *flight, now float64) {
 	}
 	p.spare = append(p.spare, f)
 	if p.perS == 0 {
-		p.next = now + 1e3*p.gap()
+		p.coming.set(p.index, now+1e3*p.gap())
 	}
 }
 
@@ -357,7 +357,8 @@ func tail(v []float64, n float64) (p99, spread float64) {
 	first := rank(0.99 - off)
 	most := make([]float64, len(v)-first+1) // the largest, ascending: sorting all takes a fifth of the simulation's time
 	for _, x := range v {
-		if i, _ := slices.BinarySearch(most, x); i > 0 {
+		if x > most[0] {
+			i, _ := slices.BinarySearch(most, x)
 			copy(most, most[1:i])
 			most[i-1] = x
 		}

@@ -178,9 +178,9 @@ func (r *replica) end(now float64) {
 	}
 	switch a.kind {
 	case decoding:
-		r.stepped(int64(a.units), a, now)
+		r.stepped(int64(a.units), &a, now)
 	case prefilling:
-		r.computed(now, a)
+		r.computed(now, &a)
 	case loading:
 		r.stall += now - a.start
 		r.stalled = len(r.running)
@@ -219,4 +219,7 @@ func (r *replica) begin(now float64, a activity) {
 	a.since, a.start = now, now
 	a.unit = a.alone()
 	r.act = a
+	if r.gpu != nil {
+		r.gpu.paced = false
+	}
 }

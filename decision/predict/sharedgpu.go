@@ -15,6 +15,7 @@ type gpuState struct {
 	replicas  []*replica
 	memory    float64 // bytes; 0 = not stated
 	wanted    []*replica
+	paced     bool    // the units are those of the activities that there are
 	next      float64 // when the next activity ends
 	heap      int     // place among the GPUs
 	changed   float64 // when the active replicas last changed
@@ -24,7 +25,7 @@ type gpuState struct {
 // retime works out how long the units of all activities, which are up to now, take
 // beside each other from now on.
 func (g *gpuState) retime() {
-	if len(g.replicas) > 1 {
+	if len(g.replicas) > 1 && !g.paced {
 		busy := 0
 		for _, r := range g.replicas {
 			if r.act.kind.works() {
@@ -43,10 +44,13 @@ func (g *gpuState) retime() {
 		default:
 			g.inTurns()
 		}
+		g.paced = g.beside != nil || g.mechanism != sharing.MechanismMPS // concurrently goes on from the last units
 	}
 	g.next = math.Inf(1)
 	for _, r := range g.replicas {
-		g.next = min(g.next, r.act.due())
+		if due := r.act.due(); due < g.next {
+			g.next = due
+		}
 	}
 }
 
@@ -167,6 +171,7 @@ func (g *gpuState) fire() {
 	for _, r := range g.replicas {
 		if r.act.kind != idle && r.act.due() <= now+1e-9 {
 			r.act.done = r.act.units
+			g.paced = false
 			r.finish(now)
 		}
 	}
@@ -176,10 +181,15 @@ func (g *gpuState) fire() {
 // arrive hands a request to a replica of the GPU.
 func (g *gpuState) arrive(r *replica, f *flight, now float64) {
 	g.account(now)
-	for _, o := range g.replicas {
-		o.act.advance(now)
+	units := r.act.units
+	if r.arrive(f, now); g.paced && r.act.units == units {
+		return // it waits
 	}
-	r.arrive(f, now)
+	if !g.paced {
+		for _, o := range g.replicas {
+			o.act.advance(now)
+		}
+	}
 	g.retime()
 }
 

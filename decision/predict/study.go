@@ -23,8 +23,16 @@ func (p *Parameters) fitted(m sharing.Mechanism) (q *Parameter, trials []float64
 }
 
 // pull is the mean error that a step of the grid away from the starting point
-// must save.
-const pull = 0.001
+// must save of so many figures. Under time-slicing a few rows say little of what
+// resuming costs: fitted with 0.001 for any number of figures to every other case of
+// one series, seven of nine series missed their remaining cases by more than with
+// nothing fitted, by 3.7% instead of 3.5 on average, and with this by 3.5.
+func pull(m sharing.Mechanism, figures int) float64 {
+	if m == sharing.MechanismMPS {
+		return 0.001
+	}
+	return max(0.001, 0.15/float64(max(figures, 1)))
+}
 
 // study is a set of cases with what each trial predicts for them.
 type study struct {
@@ -167,7 +175,7 @@ func (s *study) best(m sharing.Mechanism, u subset) int {
 				sum, figures = sum+t.distance, figures+t.figures
 			}
 		}
-		return sum/float64(max(figures, 1)) + pull*math.Abs(trials[k]-q.Value)/step
+		return sum/float64(max(figures, 1)) + pull(m, figures)*math.Abs(trials[k]-q.Value)/step
 	}
 	best := min(max(int(math.Round(q.Value/step)), 0), len(trials)-1)
 	least := score(best)

@@ -30,7 +30,7 @@ func (p *Predictor) transfer(mechanism sharing.Mechanism, gpu string, t *tenantM
 	}
 	there, err := sharing.LookupGPU(gpu)
 	if err != nil {
-		return fmt.Errorf("%w: %s, of which nothing is known; calibrated on %s", ErrOtherGPU, gpu, p.GPU)
+		return fmt.Errorf("%w: %s, of which nothing is known; calibrated on %s (calibrate on measurements of that GPU, or name it as the table of GPUs in package sharing does)", ErrOtherGPU, gpu, p.GPU)
 	}
 	here, err := sharing.LookupGPU(p.GPU)
 	if err != nil {
@@ -42,12 +42,14 @@ func (p *Predictor) transfer(mechanism sharing.Mechanism, gpu string, t *tenantM
 	if mechanism == sharing.MechanismMPS && (there.Architecture < sharing.ArchitectureVolta) != (here.Architecture < sharing.ArchitectureVolta) {
 		return fmt.Errorf("%w: %s, calibrated on %s; before Volta MPS clients shared one address space and scheduler, so nothing carries over", ErrOtherGPU, there.Name, here.Name)
 	}
-	k := 0
-	if there.Architecture != here.Architecture {
-		k = 1
-	}
 	t.transferred = true
-	t.note(transferred[mechanism][k], "carried over from %s to %s; calibrate on a %s for narrower intervals", here.Name, there.Name, there.Name)
+	if there.Architecture == here.Architecture {
+		wider := transferred[mechanism][0]
+		t.note(wider, "carried over from %s to %s, which widens the interval under %s by up to %.0f%% either way; calibrate there for a narrower one", here.Name, there.Name, mechanism, 100*wider)
+		return nil
+	}
+	wider := transferred[mechanism][1]
+	t.note(wider, "carried over from %s to %s, of another architecture: the interval under %s is wider by up to %.0f%% either way, which is assumed and was never measured; calibrate there", here.Name, there.Name, mechanism, 100*wider)
 	return nil
 }
 

@@ -34,6 +34,10 @@ func TestTransfer(t *testing.T) {
 			t.Errorf("%s: widths %.3f on the same GPU, %.3f on its architecture, %.3f on another", m, same, near, far)
 		}
 	}
+	out, err := on(sharing.MechanismMPS, "NVIDIA L4")
+	if err != nil || out[0].Basis != sharing.BasisTransferred || !strings.Contains(strings.Join(out[0].Notes, "\n"), "carried over from H200 to L4, of another architecture: the interval under mps is wider by up to 20% either way, which is assumed") {
+		t.Errorf("on an L4: %v, %v", out, err)
+	}
 	if _, err := on(sharing.MechanismMPS, "Tesla P100-PCIE-16GB"); !errors.Is(err, predict.ErrOtherGPU) || !strings.Contains(err.Error(), "Volta") {
 		t.Errorf("MPS before Volta: %v", err)
 	}

@@ -118,7 +118,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	case errors.Is(searchErr, context.Canceled):
 		return fail(1, errors.New("interrupted; what was found until then is printed"))
 	case searchErr != nil:
-		return fail(1, fmt.Errorf("%w; what was found until then is printed", searchErr))
+		return fail(1, fmt.Errorf("%w; what was found is printed", searchErr))
 	case result.Chosen == nil:
 		return 3
 	}

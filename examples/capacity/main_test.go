@@ -268,6 +268,27 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// TestVerifyDeadServers: servers that answer nothing are an error, and no figure of theirs
+// is zero.
+func TestVerifyDeadServers(t *testing.T) {
+	dead := "http://127.0.0.1:1"
+	args := append(quick, "-verify", "-verify-for", "2s", "-endpoint", "llama-1b="+dead, "-endpoint", "llama-8b="+dead+","+dead)
+	code, out, errs := call(t, args...)
+	if code != 1 || !strings.Contains(errs, "llama-8b's") || !strings.Contains(errs, "requests failed; connect: ") || !strings.Contains(out, "llama-8b is predicted on 1 and measured on 2 servers") {
+		t.Errorf("exit %d: %s\n%s", code, errs, out)
+	}
+	_, out, _ = call(t, append(args, "-json")...)
+	var got struct{ Verified []verified }
+	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got.Verified) != 1 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, tn := range got.Verified[0].Tenants {
+		if _, ok := tn.Measured["ttft_p50"]; ok || tn.Failed != tn.Requests {
+			t.Errorf("%+v", tn)
+		}
+	}
+}
+
 // TestOut writes the chosen arrangement's routers, one for each model.
 func TestOut(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "routers")

@@ -19,7 +19,7 @@ func (r *report) writeText(out io.Writer) error {
 	if t.PerS > 0 {
 		wrap(w, fmt.Sprintf("%d requests in %s, %.3g a second in the stretch that is searched", t.Requests, seconds(t.DurationS), t.PerS))
 	} else {
-		wrap(w, fmt.Sprintf("%d requests, all at one time", t.Requests))
+		wrap(w, fmt.Sprintf("requests: %d, all at one time", t.Requests))
 	}
 	wrap(w, "objectives: "+r.SLO)
 	for _, n := range r.Notes {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -29,6 +30,7 @@ type verified struct {
 	Seconds   float64          `json:"seconds"`
 	Tenants   []verifiedTenant `json:"tenants"`
 	Endpoints int              `json:"endpoints"`
+	Notes     []string         `json:"notes,omitempty"` // what makes the two hard to compare
 }
 
 type verifiedTenant struct {
@@ -115,6 +117,9 @@ func (in *input) verifyOne(ctx context.Context, r *capacity.Result, a *capacity.
 			if endpoints[i] = given[name]; len(endpoints[i]) == 0 {
 				return nil, fmt.Errorf("no -endpoint for %s", name)
 			}
+			if n := len(drill.Cluster.Services[i].Replicas); n != len(endpoints[i]) {
+				v.Notes = append(v.Notes, fmt.Sprintf("%s is predicted on %d and measured on %d servers", name, n, len(endpoints[i])))
+			}
 		}
 	} else {
 		sim, at, err := simulate(&drill.Cluster)
@@ -144,9 +149,22 @@ func (in *input) verifyOne(ctx context.Context, r *capacity.Result, a *capacity.
 	}
 	for i := range res.Summary.Tenants {
 		m := &res.Summary.Tenants[i]
-		tenant := verifiedTenant{Name: m.Name, Requests: m.Counts.Total, Failed: m.Counts.Failed, Predicted: drill.Predicted[m.Name], Measured: map[string]float64{
-			"ttft_p50": float64(m.TTFT.P50), "ttft_p99": float64(m.TTFT.P99), "tpot_p50": float64(m.TPOT.P50), "tpot_p99": float64(m.TPOT.P99),
-		}}
+		tenant := verifiedTenant{Name: m.Name, Requests: m.Counts.Total, Failed: m.Counts.Failed, Predicted: drill.Predicted[m.Name], Measured: map[string]float64{}}
+		for name, ms := range map[string]float64{"ttft_p50": float64(m.TTFT.P50), "ttft_p99": float64(m.TTFT.P99), "tpot_p50": float64(m.TPOT.P50), "tpot_p99": float64(m.TPOT.P99)} {
+			if ms > 0 {
+				tenant.Measured[name] = ms
+			}
+		}
+		if m.Counts.Failed > 0 {
+			text := fmt.Sprintf("%d of %s's %d requests failed", m.Counts.Failed, m.Name, m.Counts.Total)
+			for _, class := range slices.Sorted(maps.Keys(m.Counts.Examples)) {
+				text += fmt.Sprintf("; %s: %s", class, m.Counts.Examples[class])
+			}
+			v.Notes = append(v.Notes, text)
+			if m.Counts.Failed == m.Counts.Total {
+				err = errors.Join(err, errors.New(text))
+			}
+		}
 		if m.Goodput != nil {
 			if share, ok := m.Goodput.Fraction.Get(); ok {
 				tenant.Measured["share"] = share
@@ -298,6 +316,9 @@ func writeVerified(w io.Writer, all []verified) {
 			fmt.Fprintf(tw, "\t%.1f/%.1f\t\n", 100*t.Predicted["share"], 100*t.Measured["share"])
 		}
 		_ = tw.Flush() // into a buffer
+		for _, n := range v.Notes {
+			wrap(w, "note: "+n)
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -11,7 +13,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/cost"
-	"maps"
 )
 
 // prices are what an hour of a GPU costs.
@@ -39,6 +40,9 @@ func readPrices(file string) (prices, error) {
 	d.KnownFields(true)
 	if err := d.Decode(&p); err != nil {
 		return p, fmt.Errorf("-prices: %s: %w (known keys: default, names, gpus; prices as \"3.25 USD\")", file, err)
+	}
+	if !errors.Is(d.Decode(new(yaml.Node)), io.EOF) {
+		return p, fmt.Errorf("-prices: %s: more than one document (split them into one file each)", file)
 	}
 	var errs []error
 	currency := ""

@@ -385,6 +385,10 @@ func TestBadInput(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("default: 3 USD\nnames: {H100: -1 EUR}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	two := filepath.Join(dir, "two.yaml")
+	if err := os.WriteFile(two, []byte("default: 3 USD\n---\ndefault: 4 USD\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	other := filepath.Join(dir, "other")
 	e, err := open(&config{simulate: true, speed: 5, state: other, period: time.Second}, prices{}, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -406,6 +410,7 @@ func TestBadInput(t *testing.T) {
 		"unexpected":               {[]string{"-simulate", "x"}, exitUsage},
 		"flag provided":            {[]string{"-simulated"}, exitUsage},
 		"one currency":             {[]string{"-simulate", "-prices", bad}, exitUsage},
+		"more than one document":   {[]string{"-simulate", "-prices", two}, exitUsage},
 		"no such file":             {[]string{"-simulate", "-prices", bad + "x"}, exitUsage},
 		"-web-config":              {[]string{"-simulate", "-web-config", bad}, exitUsage},
 		"/nonexistent.so: ":        {[]string{"-real", "-nvml", "/nonexistent.so"}, exitFailed},

@@ -86,7 +86,11 @@ func (s *servers) watch(ctx context.Context, period time.Duration) {
 	for {
 		var wg sync.WaitGroup
 		for pod, page := range s.pages {
-			wg.Go(func() { s.note(pod, s.get(ctx, page, period)) })
+			wg.Go(func() {
+				if r := s.get(ctx, page, period); ctx.Err() == nil {
+					s.note(pod, r)
+				}
+			})
 		}
 		wg.Wait()
 		select {
@@ -133,7 +137,7 @@ func (s *servers) note(pod container.Pod, r reply) {
 	d := s.state[pod]
 	if r.err != nil {
 		if !d.failed {
-			s.log.Warn("a server's page cannot be read", "pod", pod.Namespace+"/"+pod.Name, "err", r.err)
+			s.log.Warn("a server's page cannot be read", "container", pod.Namespace+"/"+pod.Name+"/"+pod.Container, "err", r.err)
 		}
 		d.failed = true
 		return

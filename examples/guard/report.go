@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 )
@@ -78,23 +77,18 @@ func clock(d time.Duration) string {
 }
 
 // writeAudit writes the proposals of a simulated day as an audit log's lines.
-func writeAudit(path string, list []proposal) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return fmt.Errorf("-audit: %w", err)
-	}
-	enc := json.NewEncoder(f)
+func writeAudit(w io.Writer, list []proposal) error {
+	enc := json.NewEncoder(w)
 	for i := range list {
 		event := "proposed"
 		if list[i].Withheld != "" {
 			event = "withheld"
 		}
 		if err := enc.Encode(auditLine{Time: time.Time{}.Add(list[i].At), Event: "simulated " + event, proposal: list[i]}); err != nil {
-			f.Close()
-			return fmt.Errorf("-audit: %w", err)
+			return err
 		}
 	}
-	return f.Close()
+	return nil
 }
 
 // health says in a line what could be judged.

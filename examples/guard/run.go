@@ -8,7 +8,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	printed "github.com/cotenant/cotenant/examples/internal/page"
@@ -62,45 +64,45 @@ Flags:
 
 func parse(args []string, stdout io.Writer) (*config, error) {
 	c := &config{}
-	fs := flag.NewFlagSet("guard", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.BoolVar(&c.real, "real", false, "watch this machine's GPUs through NVML")
-	fs.StringVar(&c.path, "config", "", "who the tenants are; needed with -real")
-	fs.DurationVar(&c.span, "duration", 0, "how long (default: until Ctrl-C)")
-	fs.DurationVar(&c.window, "window", 2*time.Second, "length of one observation of the real node")
-	fs.BoolVar(&c.apply, "apply", false, "act; without it everything is only proposed")
-	fs.BoolVar(&c.evict, "evict", false, "reap by the eviction API, with this pod's service account")
-	fs.StringVar(&c.kill, "kill", "", "while this file exists, nothing is done")
-	fs.StringVar(&c.audit, "audit", "", "append every proposal and action to this file, as JSON lines")
-	fs.StringVar(&c.record, "record", "", "append what was seen in each window to this file, as JSON lines")
-	fs.StringVar(&c.policy, "policy", "", "reaping: idlebot, princeton, kubeflow or a duration\n(default: the configuration's, else idlebot)")
-	fs.IntVar(&c.slow, "slow", 3, "windows in a row above what is expected that raise an alarm")
-	fs.IntVar(&c.budget, "budget", 100, "actions in an hour at most")
-	fs.DurationVar(&c.cooldown, "cooldown", 0, "time between two actions on a GPU (default: 30 windows)")
-	fs.Uint64Var(&c.seed, "seed", 1, "of the simulated day")
-	fs.BoolVar(&c.json, "json", false, "print JSON: of the real node a line for each proposal")
-	if err := fs.Parse(args); err != nil {
+	flags := flag.NewFlagSet("guard", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.BoolVar(&c.real, "real", false, "watch this machine's GPUs through NVML")
+	flags.StringVar(&c.path, "config", "", "who the tenants are; needed with -real")
+	flags.DurationVar(&c.span, "duration", 0, "how long (default: until Ctrl-C)")
+	flags.DurationVar(&c.window, "window", 2*time.Second, "length of one observation of the real node")
+	flags.BoolVar(&c.apply, "apply", false, "act; without it everything is only proposed")
+	flags.BoolVar(&c.evict, "evict", false, "reap by the eviction API, with this pod's service account")
+	flags.StringVar(&c.kill, "kill", "", "while this file exists, nothing is done")
+	flags.StringVar(&c.audit, "audit", "", "append every proposal and action to this file, as JSON lines; a simulated day is written to a new one")
+	flags.StringVar(&c.record, "record", "", "append what was seen in each window to this file, as JSON lines")
+	flags.StringVar(&c.policy, "policy", "", "reaping: idlebot, princeton, kubeflow or a duration\n(default: the configuration's, else idlebot)")
+	flags.IntVar(&c.slow, "slow", 3, "windows in a row above what is expected that raise an alarm")
+	flags.IntVar(&c.budget, "budget", 100, "actions in an hour at most")
+	flags.DurationVar(&c.cooldown, "cooldown", 0, "time between two actions on a GPU (default: 30 windows)")
+	flags.Uint64Var(&c.seed, "seed", 1, "of the simulated day")
+	flags.BoolVar(&c.json, "json", false, "print JSON: of the real node a line for each proposal")
+	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprint(stdout, usage)
-			fmt.Fprint(stdout, printed.Flags(fs))
+			fmt.Fprint(stdout, printed.Flags(flags))
 			return nil, err
 		}
 		return nil, fmt.Errorf("%w (see -h)", err)
 	}
 	var probs []error
 	bad := func(format string, args ...any) { probs = append(probs, fmt.Errorf(format, args...)) }
-	if fs.NArg() > 0 {
-		bad("unexpected %q (use flags only; see -h)", fs.Args())
+	if flags.NArg() > 0 {
+		bad("unexpected %q (use flags only; see -h)", flags.Args())
 	}
 	if c.real && c.path == "" {
 		bad("-real: nobody says who the tenants are (add -config FILE)")
 	}
 	if !c.real {
-		for name, set := range map[string]bool{"-config": c.path != "", "-apply": c.apply, "-evict": c.evict, "-kill": c.kill != "", "-record": c.record != "", "-duration": c.span != 0} {
-			if set {
-				bad("%s: means nothing to the simulated day (add -real)", name)
+		flags.Visit(func(f *flag.Flag) {
+			if slices.Contains([]string{"config", "apply", "evict", "kill", "record", "duration", "window"}, f.Name) {
+				bad("-%s: means nothing to the simulated day (add -real)", f.Name)
 			}
-		}
+		})
 	}
 	if c.apply && c.audit == "" {
 		bad("-apply: nothing is done unrecorded (add -audit FILE)")
@@ -156,7 +158,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int
 	code := exitFailed
 	if c.real {
 		code, err = c.watch(ctx, out, stderr)
-	} else if err = c.simulate(ctx, out, stderr); err == nil {
+	} else if code, err = c.simulate(ctx, out, stderr); err == nil {
 		code = exitOK
 	}
 	if err = errors.Join(err, out.Flush()); err != nil {
@@ -171,27 +173,39 @@ func fail(stderr io.Writer, err error, code int) int {
 }
 
 // simulate plays the day.
-func (c *config) simulate(ctx context.Context, out *bufio.Writer, stderr io.Writer) error {
+func (c *config) simulate(ctx context.Context, out *bufio.Writer, stderr io.Writer) (int, error) {
+	var audit *os.File
+	if c.audit != "" {
+		var err error
+		audit, err = os.OpenFile(c.audit, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if errors.Is(err, fs.ErrExist) {
+			err = fmt.Errorf("%s is there already (a simulated day goes to a new file, never to a log of what was done)", c.audit)
+		}
+		if err != nil {
+			return exitUsage, fmt.Errorf("-audit: %w", err)
+		}
+		defer audit.Close()
+	}
 	rep, err := playDay(ctx, c.seed, c.rules(dayWindow, telemetry.ReapPolicies()[0]), true, func(w int) {
 		if w%360 == 0 && w > 0 {
 			fmt.Fprintf(stderr, "%02d:00\n", w/60)
 		}
 	})
 	if err != nil {
-		return err
+		return exitFailed, err
 	}
-	if c.audit != "" {
-		if err := writeAudit(c.audit, rep.Proposals); err != nil {
-			return err
+	if audit != nil {
+		if err := errors.Join(writeAudit(audit, rep.Proposals), audit.Close()); err != nil {
+			return exitFailed, fmt.Errorf("-audit: %w", err)
 		}
 	}
 	if c.json {
 		enc := json.NewEncoder(out)
 		enc.SetIndent("", "  ")
-		return enc.Encode(rep)
+		return exitFailed, enc.Encode(rep)
 	}
 	printDay(out, &rep)
-	return nil
+	return exitOK, nil
 }
 
 // watch guards this machine's GPUs.

@@ -49,6 +49,9 @@ func TestDefaultOutput(t *testing.T) {
 			}
 		}
 	}
+	if out, errs, code := call(t, "-audit", audit); code != exitUsage || out != "" || !strings.Contains(errs, "is there already") || strings.Contains(errs, ":00") {
+		t.Errorf("an audit log that is there: exit %d, %s%s", code, out, errs)
+	}
 	lines, err := os.ReadFile(audit)
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -29,6 +30,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	debug.SetGCPercent(800) // little is kept of much that is taken
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 

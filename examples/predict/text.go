@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -28,7 +29,7 @@ func (rep *report) write(out io.Writer, rows bool) error {
 		shown = worst
 		fmt.Fprintf(w, "The %d of %d rows whose TPOT is missed most (-rows shows all, -json all figures)\n\n", len(shown), len(rep.Rows))
 	}
-	var notes []string
+	var notes notes
 	var mechanisms []sharing.Mechanism
 	for _, r := range shown {
 		if !slices.Contains(mechanisms, r.Mechanism) {
@@ -42,17 +43,17 @@ func (rep *report) write(out io.Writer, rows bool) error {
 		}
 	}
 	for _, r := range rep.Rows {
-		if r.Unknown != "" {
-			notes = append(notes, fmt.Sprintf("%s: %s", r.Case, r.Unknown))
+		for why := range strings.Lines(r.Unknown) { // one of each tenant's
+			notes.add(tenantInError.ReplaceAllString(strings.TrimSpace(why), ""), r.Case)
 		}
 		for _, n := range r.Notes {
-			notes = append(notes, fmt.Sprintf("%s, %s: %s", r.Case, nameOf(r.Server), n))
+			notes.add(n, r.Case+" "+nameOf(r.Server))
 		}
 	}
 	if len(rep.Rows) == 0 {
 		fmt.Fprintln(w, "Nothing to predict: every row has one tenant, and rows with one tenant are profiles.")
 	}
-	writeNotes(w, notes)
+	notes.write(w)
 	writeAssumed(w, rep.Assumed)
 	rep.writeErrors(w)
 	if len(rep.Series) > 0 {
@@ -120,24 +121,39 @@ func short(s string, most int) string {
 	return s
 }
 
-// writeNotes prints each note once, in the order of their first rows.
-func writeNotes(w io.Writer, notes []string) {
-	times := map[string]int{}
-	for _, n := range notes {
-		times[n]++
+// tenantInError is the place that an error names; what it says holds for others too.
+var tenantInError = regexp.MustCompile(`^(tenants)?\[\d+\]: (predict: )?`)
+
+// notes are what there is to say, with whom it is said of.
+type notes []note
+
+type note struct {
+	text string
+	who  []string
+}
+
+func (ns *notes) add(text, who string) {
+	i := slices.IndexFunc(*ns, func(n note) bool { return n.text == text })
+	if i < 0 {
+		i = len(*ns)
+		*ns = append(*ns, note{text: text})
 	}
-	for _, n := range notes {
-		switch times[n] {
-		case 0:
-			continue
-		case 1:
-			wrapped(w, "note: "+n)
-		default:
-			wrapped(w, fmt.Sprintf("note: %s (%d rows)", n, times[n]))
+	if n := &(*ns)[i]; !slices.Contains(n.who, who) {
+		n.who = append(n.who, who)
+	}
+}
+
+// write prints each note once, with the first of those that it is about.
+func (ns notes) write(w io.Writer) {
+	const named = 3
+	for _, n := range ns {
+		who := n.who
+		if more := len(who) - named; more > 1 {
+			who = append(slices.Clone(who[:named]), fmt.Sprintf("%d more", more))
 		}
-		times[n] = 0
+		wrapped(w, "note: "+strings.Join(who, ", ")+": "+n.text)
 	}
-	if len(notes) > 0 {
+	if len(ns) > 0 {
 		fmt.Fprintln(w)
 	}
 }
