@@ -59,7 +59,7 @@ func (pl *planner) arrange() error {
 				return err
 			}
 		}
-		if pl.exact() || len(order) <= scarceTogether && len(pl.lacking()) == 0 {
+		if pl.exact() || len(order) == 1 || len(order) <= scarceTogether && len(pl.lacking()) == 0 {
 			pl.search = SearchAll
 		} else if len(order) <= improvedUpTo {
 			pl.search = SearchBestFound

@@ -80,6 +80,7 @@ type planner struct {
 	seen       map[string]prospects
 	simulated  int // arrangements of a GPU
 	search     Search
+	rounds     int // of a search
 	asked      int // workloads, over how many replicas their load would do
 }
 
@@ -116,7 +117,7 @@ func Decide(f *Fleet, opt Options) (*Result, error) {
 	if opt.MaxPoolsListed <= 0 {
 		opt.MaxPoolsListed = 16
 	}
-	pl, err := planFleet(f, opt)
+	pl, err := planFleet(f, opt, rounds)
 	if err != nil {
 		return nil, err
 	}
@@ -124,15 +125,17 @@ func Decide(f *Fleet, opt Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.relax(f, opt); err != nil {
+	if r.MoreGPUs, err = r.together(f, opt); err != nil {
 		return nil, err
 	}
-	return r, nil
+	return r, r.relax(f, opt)
 }
 
-// planFleet arranges a fleet that is valid.
-func planFleet(f *Fleet, opt Options) (*planner, error) {
+// planFleet arranges a fleet that is valid, with so many rounds of a search where
+// there is one.
+func planFleet(f *Fleet, opt Options, rounds int) (*planner, error) {
 	pl := newPlanner(opt)
+	pl.rounds = rounds
 	for i := range f.Pools {
 		p, err := CompilePool(&f.Pools[i])
 		if err != nil {
@@ -196,7 +199,7 @@ func writeContent(b *strings.Builder, v reflect.Value) {
 
 func newPlanner(opt Options) *planner {
 	return &planner{opt: opt, banned: map[banKey]gate.Reason{}, apart: map[[2]int]bool{},
-		outlooks: map[[2]int]*outlook{}, seen: map[string]prospects{}}
+		outlooks: map[[2]int]*outlook{}, seen: map[string]prospects{}, rounds: rounds}
 }
 
 // plan finds what each workload could take and arranges the fleet.

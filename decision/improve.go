@@ -84,7 +84,7 @@ func (pl *planner) improve() error {
 	at := s.present()
 	best := &arranged{}
 	best.copyFrom(at)
-	for k := range rounds {
+	for k := range pl.rounds {
 		if k%2 == 1 { // from nothing: what stands may lead nowhere else
 			for w := range at.way {
 				s.remove(at, w)

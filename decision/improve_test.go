@@ -8,7 +8,7 @@ import (
 // planned is a fleet's planner with everything arranged.
 func planned(t *testing.T, f *Fleet) *planner {
 	t.Helper()
-	pl, err := planFleet(f, Options{Confidence: DefaultConfidence, Headroom: &DefaultHeadroom, MaxPoolsListed: 16})
+	pl, err := planFleet(f, Options{Confidence: DefaultConfidence, Headroom: &DefaultHeadroom, MaxPoolsListed: 16}, rounds)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func (r *Result) relax(f *Fleet, opt Options) error {
 			continue
 		}
 		opt.Confidence = confidence
-		pl, err := planFleet(f, opt)
+		pl, err := planFleet(f, opt, 1)
 		if err != nil {
 			return err
 		}

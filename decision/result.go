@@ -19,6 +19,9 @@ type Result struct {
 	Pools      []PoolResult `json:"pools"`     // by pool name
 	Traps      []TrapHit    `json:"traps"`     // of the fleet as a whole, worst first
 	Totals     Totals       `json:"totals"`
+	// MoreGPUs would do for all that lack them together, where several do; each
+	// decision has what it lacks by itself.
+	MoreGPUs *MoreGPUs `json:"more_gpus,omitempty"`
 	// Relaxed stands where GPUs run short and less confidence would place more.
 	Relaxed *Relaxed `json:"at_less_confidence,omitempty"`
 	// Assumes are what the answers for the fleet take for granted together.

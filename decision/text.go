@@ -135,6 +135,9 @@ func (t *text) money() {
 		from = []string{"by the gates alone"}
 	}
 	t.put(0, 0, "", line+fmt.Sprintf(" at %.4g%% confidence: %s", 100*t.r.Confidence, strings.Join(from, ", ")))
+	if m := t.r.MoreGPUs; m != nil {
+		t.put(0, 0, "", fmt.Sprintf("%s more in %s would hold all that lack room", counted(m.GPUs, "GPU"), m.Pool))
+	}
 	if x := t.r.Relaxed; x != nil {
 		money := ""
 		if x.Monthly != "" {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/capacity"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // TestNoNumberDoes: of a kind that no number of GPUs keeps, the fewest that come close to
@@ -21,6 +23,19 @@ func TestNoNumberDoes(t *testing.T) {
 	a := r.Arrangements[0]
 	if a.Tried != 3 || a.Verdict != capacity.VerdictMissed || !strings.Contains(a.FirstLimit, "no number of L40S up to 3 does; with 3, the nearest, ") || !strings.Contains(r.Why[0], a.FirstLimit) {
 		t.Errorf("%s on %d, %d tried: %s; %q", a.Verdict, a.GPUs, a.Tried, a.FirstLimit, r.Why)
+	}
+}
+
+// TestOwnCosts: costs of the plan's own are said to be that.
+func TestOwnCosts(t *testing.T) {
+	r := found(t, small(t, 1, func(p *capacity.Plan) {
+		p.Kinds = []capacity.Kind{capacity.KindOwnGPU}
+		for i := range p.Tenants {
+			p.Tenants[i].Configure = func(e *predict.Engine) { e.Step.Basis = sharing.BasisTransferred }
+		}
+	}))
+	if r.Chosen == nil || !strings.Contains(strings.Join(r.Why, "\n"), "a step is as the plan has it, a prompt's tokens are a prior") {
+		t.Errorf("%q", r.Why)
 	}
 }
 

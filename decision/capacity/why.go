@@ -72,12 +72,14 @@ func (s *search) restsOn(a *Arrangement) string {
 
 // comesFrom says where a cost of a server on a GPU comes from.
 func (s *search) comesFrom(sv *server, g *gpu, c *predict.Cost) string {
-	switch c.Basis {
-	case sharing.BasisPrior:
+	of := s.plan.Tenants[sv.tenants[0]].Profiles
+	switch {
+	case c.Basis == sharing.BasisPrior:
 		return "a prior, not of this model"
-	case sharing.BasisTransferred:
-		at := s.profileGPU(&s.plan.Tenants[sv.tenants[0]].Profiles[0])
-		if row, err := sharing.LookupGPU(at); err == nil && row != g.row {
+	case len(of) == 0:
+		return "as the plan has it" // by Tenant.Configure
+	case c.Basis == sharing.BasisTransferred:
+		if row, err := sharing.LookupGPU(s.profileGPU(&of[0])); err == nil && row != g.row {
 			return "carried over from profiles of " + row.Name
 		}
 	}
