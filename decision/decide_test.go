@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -173,13 +174,40 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	}
 }
 
+// decidedFleet is a random fleet and what was decided of it, to be read only.
+type decidedFleet struct {
+	fleet  *Fleet
+	result *Result
+}
+
+// decideFleets decides them once for all tests that hold for any fleet.
+var decideFleets = sync.OnceValues(func() (out []decidedFleet, err error) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 60 {
+		f := randomFleet(rng, 1+rng.IntN(5), 1+rng.IntN(25))
+		r, err := Decide(f, Options{})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, decidedFleet{f, r})
+	}
+	return out, nil
+})
+
+func decidedFleets(t *testing.T) []decidedFleet {
+	t.Helper()
+	out, err := decideFleets()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 // TestPlansHold checks what every plan promises, on random fleets.
 func TestPlansHold(t *testing.T) {
 	t.Parallel()
-	rng := rand.New(rand.NewPCG(3, 4))
-	for range 40 {
-		f := randomFleet(rng, 1+rng.IntN(4), 1+rng.IntN(25))
-		r := decide(t, f)
+	for _, d := range decidedFleets(t) {
+		f, r := d.fleet, d.result
 		workloads := map[string]*Workload{}
 		for i := range f.Workloads {
 			workloads[f.Workloads[i].Name] = &f.Workloads[i]

@@ -111,9 +111,8 @@ func TestTextOfWhatThereIsNot(t *testing.T) {
 // TestScoresStayOnTheirScale: of 100, the pool's price included.
 func TestScoresStayOnTheirScale(t *testing.T) {
 	t.Parallel()
-	rng := rand.New(rand.NewPCG(8, 9))
-	for range 30 {
-		for _, d := range decide(t, randomFleet(rng, 1+rng.IntN(5), 8)).Decisions {
+	for _, one := range decidedFleets(t) {
+		for _, d := range one.result.Decisions {
 			for _, c := range d.Candidates {
 				if c.Score < 0 || c.Score > 100 || c.Preference < 0 || c.Preference > 100 {
 					t.Errorf("%s: %s on %s: score %v, preference %v", d.Workload, c.Mechanism, c.Pool, c.Score, c.Preference)

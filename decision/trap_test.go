@@ -2,7 +2,6 @@ package decision
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -191,13 +190,16 @@ func TestNoLayoutWalksIntoATrap(t *testing.T) {
 	if len(fleets) < 12 {
 		t.Fatalf("%d fleets", len(fleets))
 	}
-	rng := rand.New(rand.NewPCG(21, 22))
-	for i := range 60 {
-		fleets[fmt.Sprint("random ", i)] = randomFleet(rng, 1+rng.IntN(4), 1+rng.IntN(20))
+	all := map[string]decidedFleet{}
+	for file, f := range fleets {
+		all[file] = decidedFleet{f, decide(t, f)}
+	}
+	for i, d := range decidedFleets(t) {
+		all[fmt.Sprint("random ", i)] = d
 	}
 	accepted := 0
-	for name, f := range fleets {
-		r := decide(t, f)
+	for name, one := range all {
+		f, r := one.fleet, one.result
 		for k := range f.Workloads {
 			w := &f.Workloads[k]
 			d := r.Decision(w.Name)
