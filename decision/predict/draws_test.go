@@ -1,11 +1,59 @@
 package predict
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/google/go-cmp/cmp"
 )
+
+// Whatever is said of a tenant, its GPU or its share is part of what simulations are
+// known by, but for whose replica it is.
+func TestSimulationsAreToldApart(t *testing.T) {
+	base := func() *evaluation {
+		return &evaluation{machine: Machine{Bandwidth: 2, FLOPs: 3}, share: Share{Mechanism: sharing.MechanismMPS, SMs: 1, Bandwidth: 1}, tenants: []Tenant{{Serving: new(Serving)}, {}}}
+	}
+	var check func(e *evaluation, v reflect.Value, path string)
+	check = func(e *evaluation, v reflect.Value, path string) {
+		before := e.key()
+		switch v.Kind() {
+		case reflect.Struct:
+			for i := range v.NumField() {
+				check(e, v.Field(i), path+"."+v.Type().Field(i).Name)
+			}
+			return
+		case reflect.Array:
+			for i := range v.Len() {
+				check(e, v.Index(i), path)
+			}
+			return
+		case reflect.Pointer:
+			check(e, v.Elem(), path)
+			v.SetZero()
+		case reflect.Float64:
+			v.SetFloat(v.Float() + 1)
+		case reflect.Bool:
+			v.SetBool(true)
+		case reflect.Uint8:
+			v.SetUint(v.Uint() + 1)
+		case reflect.Int:
+			v.SetInt(v.Int() + 1)
+		default:
+			t.Errorf("%s: %s is not told apart", path, v.Type())
+		}
+		if same := e.key() == before; same != (path == "tenant.Workload") {
+			t.Errorf("%s: the same: %v", path, same)
+		}
+	}
+	e := base()
+	check(e, reflect.ValueOf(&e.machine).Elem(), "machine")
+	check(e, reflect.ValueOf(&e.share).Elem(), "share")
+	check(e, reflect.ValueOf(&e.tenants[0]).Elem(), "tenant")
+	if e, f := base(), base(); e.key() != f.key() {
+		t.Error("the same is not known again")
+	}
+}
 
 // What a simulation leaves behind changes nothing for the next, whose tenants are
 // more, fewer or of other kinds.

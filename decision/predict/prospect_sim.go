@@ -30,14 +30,11 @@ const (
 func Simulate(m Machine, share Share, tenants []Tenant, confidence float64, out []Prospect) {
 	z := distuv.UnitNormal.Quantile(confidence)
 	e := evaluation{machine: m, share: share, tenants: tenants}
-	on := stages.Get().(*stage)
-	defer stages.Put(on)
-	players := e.play(on)
-	for i := range out {
-		p, o := &players[i], &out[i]
+	for i, s := range e.sights() {
+		d, o := &tenants[i], &out[i]
 		o.Simulated = true
-		if !p.d.online() {
-			if rate := p.rate(); rate > 0 && rate < 1 && o.Rate.Value < 1 {
+		if !d.online() {
+			if rate := s.rate; rate > 0 && rate < 1 && o.Rate.Value < 1 {
 				// What is uncertain of a delay grows with it.
 				part := min(1, math.Log(rate)/math.Log(o.Rate.Value))
 				o.Rate = Bounds{rate, rate * math.Pow(o.Rate.Low/o.Rate.Value, part), rate * math.Pow(o.Rate.High/o.Rate.Value, part)}
@@ -45,16 +42,15 @@ func Simulate(m Machine, share Share, tenants []Tenant, confidence float64, out 
 			continue
 		}
 		for k := range LatencyCount {
-			if p.d.Limits[k] == 0 {
+			if d.Limits[k] == 0 {
 				continue
 			}
-			v, spread := p.p99(k)
+			v, spread := s.p99[k], s.spread[k]
 			if v == 0 || o.P99[k].Value <= 0 || math.IsInf(o.P99[k].Value, 1) {
 				continue
 			}
-			if p.d.Serving == nil { // its P99 alone is stated: the simulation tells how it grows
-				alone, _ := tail(p.lone, windowRequests)
-				v *= p.d.Alone[k] / alone
+			if d.Serving == nil { // its P99 alone is stated: the simulation tells how it grows
+				v *= d.Alone[k] / s.alone
 			}
 			o.P99[k].instead(z*formError[k], z*min(spread, formError[k]))
 			o.P99[k].scale(v / o.P99[k].Value)
