@@ -125,6 +125,9 @@ func Decide(f *Fleet, opt Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(f.Workloads) > relaxedUpTo || len(pl.seen) > relaxedSeen {
+		return r, nil
+	}
 	if r.MoreGPUs, err = r.together(f, opt); err != nil {
 		return nil, err
 	}

@@ -36,6 +36,8 @@ type search struct {
 	prices []tariff  // by pool
 	judged int
 	looked int
+	total  int     // replicas
+	short  bool    // the best arrangement lacks room for some
 	scale  float64 // what the dearest GPU counts
 }
 
@@ -130,6 +132,7 @@ func (pl *planner) newSearch() *search {
 		s.scale = 1
 	}
 	for w := range pl.workloads {
+		s.total += pl.workloads[w].workload.replicas()
 		var ways []wayIn
 		for k := range pl.choices[w] {
 			c := &pl.choices[w][k]
@@ -218,6 +221,7 @@ func (s *search) round(at, best *arranged) error {
 		if s.judged > mostJudged || s.looked > mostLooked {
 			return nil
 		}
+		s.short = best.replicas < s.total
 		now.copyFrom(at)
 		if err := s.enter(now, s.leave(now)); err != nil {
 			return err

@@ -98,6 +98,10 @@ func (s *search) owns(w, pool int) bool {
 func (s *search) enter(a *arranged, ws []int) error {
 	for _, w := range ws {
 		salt, first := s.rng.Uint64(), -1
+		want := s.pl.workloads[w].workload.replicas()
+		if s.short && want > 1 && s.rng.IntN(4) == 0 {
+			want = 1 + s.rng.IntN(want) // the others may make more of the room
+		}
 		most, least := 0, 0.0
 		if s.rng.IntN(4) == 0 {
 			salt = 0
@@ -106,7 +110,7 @@ func (s *search) enter(a *arranged, ws []int) error {
 			if salt > 0 && salt>>(k%60)&3 == 3 {
 				continue
 			}
-			n, cost, err := s.fit(a, w, k, salt, false)
+			n, cost, err := s.fit(a, w, k, want, salt, false)
 			if err != nil {
 				return err
 			}
@@ -117,20 +121,20 @@ func (s *search) enter(a *arranged, ws []int) error {
 		if first < 0 {
 			continue
 		}
-		if _, _, err := s.fit(a, w, first, salt, true); err != nil {
+		if _, _, err := s.fit(a, w, first, want, salt, true); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// fit is how many replicas of w find room by one of its ways, and what that adds
+// fit is how many replicas of w, of those wanted, find room by one of its ways, and what that adds
 // to the cost; with commit set they take their places.
-func (s *search) fit(a *arranged, w, k int, salt uint64, commit bool) (placed int, cost float64, err error) {
+func (s *search) fit(a *arranged, w, k, want int, salt uint64, commit bool) (placed int, cost float64, err error) {
 	v := s.ways[w][k]
 	p := v.c.pool
 	t := &s.prices[p]
-	want, each := s.pl.workloads[w].workload.replicas(), 1
+	each := 1
 	used, spots := a.used[p], a.spots[p]
 	if v.site == nil {
 		gpus := s.pl.workloads[w].workload.gpus()

@@ -26,17 +26,17 @@ type Relaxed struct {
 }
 
 // lowerConfidence is what is tried where GPUs run short, in fleets up to
-// relaxedUpTo workloads.
+// relaxedUpTo workloads that took little to arrange.
 var lowerConfidence = [...]float64{0.95, 0.9, 0.8}
 
-const relaxedUpTo = 16
+const (
+	relaxedUpTo = 16
+	relaxedSeen = 600 // arrangements of a GPU
+)
 
 // relax finds what less confidence would give a fleet that runs short of GPUs, and
 // puts it beside the answers that it would change.
 func (r *Result) relax(f *Fleet, opt Options) error {
-	if len(f.Workloads) > relaxedUpTo {
-		return nil
-	}
 	missing := func(r *Result) (placed, unplaced int) {
 		for i := range r.Decisions {
 			placed, unplaced = placed+r.Decisions[i].Placed, unplaced+r.Decisions[i].Unplaced

@@ -147,7 +147,7 @@ func (t *text) money() {
 			100*x.Confidence, x.Placed, counted(replicas, "replica"), counted(x.GPUs, "GPU"), money, x.Settle.Measurement, x.Settle.Command))
 	}
 	if t.r.Search != SearchAll {
-		t.put(0, 0, "", "the arrangement is the best of many tried; there may be a better one, as all are compared only up to "+counted(scarceTogether, "workload"))
+		t.put(0, 0, "", "the arrangement is the best of many tried; a fleet of this size has too many to compare all")
 	}
 	for _, a := range t.r.Assumes {
 		t.put(0, 0, "", fmt.Sprintf("assumes %s: %s", a.What, a.Why))

@@ -19,7 +19,7 @@ func (r *Result) together(f *Fleet, opt Options) (*MoreGPUs, error) {
 		who = append(who, r.Decisions[i].Workload)
 		pool, least, most = m.Pool, max(least, m.GPUs), most+m.GPUs
 	}
-	if len(who) < 2 || len(f.Workloads) > relaxedUpTo {
+	if len(who) < 2 {
 		return nil, nil
 	}
 	larger := *f
