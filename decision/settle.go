@@ -271,7 +271,9 @@ func (pl *planner) why(w int, c *choice, p prospects) string {
 			if o.Busy.High >= 1 {
 				verb = "may not keep up:"
 			}
-			text = fmt.Sprintf("%s %.0f%% busy (%.0f to %.0f)", verb, 100*o.Busy.Value, 100*o.Busy.Low, 100*min(9.99, o.Busy.High))
+			if text = verb + " under 1% busy"; o.Busy.High >= 0.01 {
+				text = fmt.Sprintf("%s %.0f%% busy (%.0f to %.0f)", verb, 100*o.Busy.Value, 100*o.Busy.Low, 100*min(9.99, o.Busy.High))
+			}
 		case c.mechanism != sharing.MechanismExclusive:
 			text = fmt.Sprintf("keeps %.0f%% of its rate alone (%.0f to %.0f)", 100*o.Rate.Value, 100*o.Rate.Low, 100*min(1, o.Rate.High))
 		}

@@ -108,6 +108,24 @@ func TestTextOfWhatThereIsNot(t *testing.T) {
 	}
 }
 
+// TestTextOfAnIdleShare: nothing is busy "0% (0 to 0)".
+func TestTextOfAnIdleShare(t *testing.T) {
+	f, err := ParseFleet([]byte(`
+version: v1
+pools: [{name: a, gpu: A100-SXM4-80GB, count: 1}]
+workloads:
+- {name: w, kind: online-inference, replicas: 2, isolation: {memory: hardware}, model: {parameters: 1e9, weights: fp16, kv_cache: 1GiB},
+   load: {requests_per_s: 0.01, input_tokens: 100, output_tokens: 10}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := decide(t, f).WriteText(&b, TextOptions{}); err != nil || !strings.Contains(b.String(), "keeps its share under 1% busy") {
+		t.Errorf("%v: %s", err, b.String())
+	}
+}
+
 // TestScoresStayOnTheirScale: of 100, the pool's price included.
 func TestScoresStayOnTheirScale(t *testing.T) {
 	t.Parallel()
