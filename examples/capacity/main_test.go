@@ -59,7 +59,7 @@ func TestNoNumber(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
-	if !regexp.MustCompile(`(?m)^ sleep +not by 64x A100 +\w+ +missed +- +- `).MatchString(out) || !strings.Contains(strings.Join(strings.Fields(out), " "), "sleep does not do: no number of A100-SXM4-80GB up to 64 does; with ") {
+	if !regexp.MustCompile(`(?m)^ sleep +>64x A100 +\w+ +missed +- +- `).MatchString(out) || !strings.Contains(strings.Join(strings.Fields(out), " "), "sleep does not do: no number of A100-SXM4-80GB up to 64 does; with ") {
 		t.Error(out)
 	}
 	if page, err := os.ReadFile(html); err != nil || !bytes.Contains(page, []byte("not by 64 A100-SXM4-80GB; figures of")) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -26,7 +27,40 @@ func (r *report) writeText(out io.Writer) error {
 		wrap(w, "note: "+n)
 	}
 	fmt.Fprintf(w, "\nAll figures are simulated; the table is at load %g\n\n", r.load)
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	table, err := r.table(2)
+	if err == nil && slices.ContainsFunc(strings.Split(table, "\n"), func(line string) bool { return len(line) > width }) {
+		table, err = r.table(1)
+	}
+	if err != nil {
+		return err
+	}
+	w.WriteString(table)
+	switch {
+	case len(r.Arrangements) > 0:
+		wrap(w, "(low-high): bounds that hold the figure with 90%. BUSY: of the GPUs' time. UP TO: times the load of the table, what is still known to be kept."+r.beyond())
+	case r.interrupted:
+		fmt.Fprintln(w, "interrupted before the first arrangement of this load was found")
+	default:
+		fmt.Fprintln(w, "nothing can be arranged")
+	}
+	r.writeWhy(w)
+	for _, c := range r.Crossovers {
+		wrap(w, fmt.Sprintf("crossover: between load %g and %g the cheapest changes from %s (%d %s) to %s (%d %s)", c.Above, c.UpTo, c.From.Kind, c.From.GPUs, c.From.GPU, c.To.Kind, c.To.GPUs, c.To.GPU))
+	}
+	if v := r.Whole; v != nil {
+		for _, tn := range v.Tenants {
+			wrap(w, fmt.Sprintf("whole trace, %s: TTFT P99 %.0f ms, TPOT P99 %.1f ms", tn.Name, tn.Predicted["ttft_p99"].Value, tn.Predicted["tpot_p99"].Value))
+		}
+	}
+	writeVerified(w, r.Verified)
+	_, err = w.WriteTo(out)
+	return err
+}
+
+// table is what each kind would take, its columns so far apart.
+func (r *report) table(padding int) (string, error) {
+	var b strings.Builder
+	tw := tabwriter.NewWriter(&b, 0, 0, padding, ' ', 0)
 	fmt.Fprintf(tw, "KIND\tGPUS\tROUTER\tVERDICT\t%s/H\t/M TOK\tTTFT P99 MS\tTPOT P99 MS\tBUSY\tUP TO\n", r.Currency)
 	for _, a := range r.ByVerdict() {
 		mark := " "
@@ -43,34 +77,13 @@ func (r *report) writeText(out io.Writer) error {
 		}
 		gpus, price := fmt.Sprintf("%dx %s", a.GPUs, shortGPU(a.GPU)), amount(a.CostPerHour)
 		if notBy(a) {
-			gpus, price, million = fmt.Sprintf("not by %dx %s", a.Tried, shortGPU(a.GPU)), "-", "-"
+			gpus, price, million = fmt.Sprintf(">%dx %s", a.Tried, shortGPU(a.GPU)), "-", "-"
 		}
 		fmt.Fprintf(tw, "%s%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.0f%%\t%s\n", mark, a.Kind, gpus, shortRouter(a.Router), a.Verdict, price, million,
 			interval(a, "ttft_p99"), interval(a, "tpot_p99"), 100*a.Utilisation, headroom)
 	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	switch {
-	case len(r.Arrangements) > 0:
-		wrap(w, "(low-high): bounds that hold the figure with 90%. BUSY: of the GPUs' time. UP TO: times the load of the table, what is still known to be kept.")
-	case r.interrupted:
-		fmt.Fprintln(w, "interrupted before the first arrangement of this load was found")
-	default:
-		fmt.Fprintln(w, "nothing can be arranged")
-	}
-	r.writeWhy(w)
-	for _, c := range r.Crossovers {
-		wrap(w, fmt.Sprintf("crossover: between load %g and %g the cheapest changes from %s (%d %s) to %s (%d %s)", c.Above, c.UpTo, c.From.Kind, c.From.GPUs, c.From.GPU, c.To.Kind, c.To.GPUs, c.To.GPU))
-	}
-	if v := r.Whole; v != nil {
-		for _, tn := range v.Tenants {
-			wrap(w, fmt.Sprintf("whole trace, %s: TTFT P99 %.0f ms, TPOT P99 %.1f ms", tn.Name, tn.Predicted["ttft_p99"].Value, tn.Predicted["tpot_p99"].Value))
-		}
-	}
-	writeVerified(w, r.Verified)
-	_, err := w.WriteTo(out)
-	return err
+	err := tw.Flush()
+	return b.String(), err
 }
 
 func (r *report) isChosen(a *capacity.Arrangement) bool {
@@ -80,6 +93,16 @@ func (r *report) isChosen(a *capacity.Arrangement) bool {
 // notBy says that no number of GPUs that was tried keeps an arrangement's objectives.
 func notBy(a *capacity.Arrangement) bool {
 	return a.Tried > 0 && a.Verdict == capacity.VerdictMissed
+}
+
+// beyond explains the mark of what no number of GPUs keeps, if there is any.
+func (r *report) beyond() string {
+	for i := range r.Arrangements {
+		if a := &r.Arrangements[i]; notBy(a) {
+			return fmt.Sprintf(" >%dx: no number of GPUs up to %d does.", a.Tried, a.Tried)
+		}
+	}
+	return ""
 }
 
 // ByVerdict are the arrangements as the table has them: those that miss the objectives,
