@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -435,6 +436,36 @@ func TestProvisionalAnswersMayTurnOutOtherwise(t *testing.T) {
 		r.Decided.Recommended, r.Tenants = false, 3
 		if text, got := r.finding(); got && status == decision.StatusDecided {
 			t.Errorf("more than it takes: %q", text)
+		}
+	}
+}
+
+// TestDisturbedRunsAreNotJudged: where the client shaped the figures they
+// contradict nothing, and that is said.
+func TestDisturbedRunsAreNotJudged(t *testing.T) {
+	over := 20.0
+	for _, shaped := range []bool{false, true} {
+		f := fleetFlow{
+			bench:  bench{shaped: map[string]bool{"mps": shaped}},
+			scenes: []scene{{Name: "s", Pool: "p", Recommended: sharing.MechanismMPS}},
+			result: &decision.Result{Decisions: []decision.Decision{{Workload: "w", Status: decision.StatusDecided,
+				Candidates: []decision.Candidate{{Pool: "p", Mechanism: sharing.MechanismMPS, Verdict: gate.VerdictPass, Tenants: 2}}}}},
+			rep: report{Complete: true},
+		}
+		f.rep.Rows = []reportRow{{Mode: sharing.MechanismMPS, Tenants: 2, Objectives: []objective{{Metric: predict.MetricTPOTP99, LimitMS: 9, ActualMS: &over}}}}
+		f.rep.Rows[0].Case, f.rep.Rows[0].Load = "s", "w"
+		f.judge()
+		if len(f.rep.Findings) != 1 || f.rep.Findings[0].Contradicts == shaped || f.rep.Findings[0].NotJudged != shaped {
+			t.Errorf("%v: %+v", shaped, f.rep.Findings)
+		}
+		var out bytes.Buffer
+		p := printer{bufio.NewWriter(&out)}
+		p.findings(&f.rep)
+		if err := p.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if text := out.String(); strings.Contains(text, "CONTRADICTS") == shaped || strings.Contains(text, "not judged: w by mps: recommended, but a limit is missed") != shaped || strings.Contains(text, "nothing that was simulated") {
+			t.Errorf("%v: %s", shaped, text)
 		}
 	}
 }

@@ -149,16 +149,18 @@ func (p printer) findings(rep *report) {
 		}
 		p.line("  %d of %d TTFT and TPOT %s lie inside their intervals", inside, points, of.name)
 	}
-	contradicted := false
+	silent := rep.Complete
 	for _, f := range rep.Findings {
 		word := "as decided"
-		if f.Contradicts {
-			contradicted = true
-			word = "CONTRADICTS THE DECISION"
+		switch {
+		case f.Contradicts:
+			silent, word = false, "CONTRADICTS THE DECISION"
+		case f.NotJudged:
+			silent, word = false, "not judged"
 		}
 		p.line("  %s: %s by %s: %s", word, f.Workload, f.Mechanism, f.Text)
 	}
-	if !contradicted && rep.Complete {
+	if silent {
 		p.line("  nothing that was simulated contradicts the decision")
 	}
 }

@@ -32,6 +32,7 @@ type finding struct {
 	Workload    string            `json:"workload"`
 	Mechanism   sharing.Mechanism `json:"mechanism"`
 	Contradicts bool              `json:"contradicts_the_decision"`
+	NotJudged   bool              `json:"not_judged,omitempty"` // the client shaped the figures
 	Text        string            `json:"text"`
 }
 
@@ -54,9 +55,16 @@ func (f *fleetFlow) judge() {
 		s := &f.scenes[order[r.Case]]
 		r.Decided = decidedOf(f.result.Decision(r.Load), candidate(f.result, r.Load, s.Pool, r.Mode))
 		r.Decided.Recommended = r.Mode == s.Recommended
-		if text, contradicts := r.finding(); text != "" && !r.Cut {
-			f.rep.Findings = append(f.rep.Findings, finding{r.Case, r.Load, r.Mode, contradicts, text})
+		text, contradicts := r.finding()
+		if text == "" || r.Cut {
+			continue
 		}
+		found := finding{Scene: r.Case, Workload: r.Load, Mechanism: r.Mode, Contradicts: contradicts, Text: text}
+		if contradicts && f.shaped[r.Mode.String()] {
+			found.Contradicts, found.NotJudged = false, true
+			found.Text += "; but the client shaped the figures: run it again when this machine does nothing else"
+		}
+		f.rep.Findings = append(f.rep.Findings, found)
 	}
 }
 

@@ -273,6 +273,7 @@ type bench struct {
 	predictor *predict.Predictor
 	simulated bool
 	notes     []string
+	shaped    map[string]bool // runs whose figures are the client's too
 }
 
 // say reports progress.
@@ -315,6 +316,10 @@ func (b *bench) record(ctx context.Context, dir string, plan loadgen.LoadPlan, s
 		return r, err
 	}
 	if h := &r.Summary.ClientHealth; !h.Valid {
+		if b.shaped == nil {
+			b.shaped = map[string]bool{}
+		}
+		b.shaped[dir] = true
 		b.note("%s: the client shaped the figures: %s", dir, strings.Join(h.Reasons, "; "))
 	}
 	return r, nil
