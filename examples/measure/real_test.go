@@ -49,10 +49,11 @@ func TestMain(m *testing.M) {
 }
 
 func playServer(port string) (int, error) {
-	inR, _, err := os.Pipe() // an input that never ends
+	inR, inW, err := os.Pipe() // an input that never ends
 	if err != nil {
 		return 1, err
 	}
+	defer inW.Close() // once collected it would be closed, and the input would end
 	outR, outW, err := os.Pipe()
 	if err != nil {
 		return 1, err
