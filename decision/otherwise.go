@@ -134,6 +134,11 @@ func (pl *planner) alternative(w int, c *choice, gpus int) (*Alternative, error)
 	if err != nil {
 		return nil, fmt.Errorf("decision: %w", err)
 	}
+	return a.priced(hour)
+}
+
+// priced returns an alternative with what it costs a month.
+func (a *Alternative) priced(hour cost.Money) (*Alternative, error) {
 	month, err := cost.Monthly(hour)
 	if err != nil {
 		return nil, fmt.Errorf("decision: %w", err)

@@ -109,12 +109,7 @@ func (r *Result) place(d *Decision) (*Alternative, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decision: %w", err)
 	}
-	month, err := cost.Monthly(hour)
-	if err != nil {
-		return nil, fmt.Errorf("decision: %w", err)
-	}
-	a.Monthly, a.Currency = month.Decimal(), month.Currency()
-	return a, nil
+	return a.priced(hour)
 }
 
 // trial is the measurement that shows whether a workload keeps its objectives

@@ -42,7 +42,7 @@ const (
 	// fleet that asks for more may, seldom, be answered better.
 	SearchBestFound Search = iota
 	// SearchAll compares every way to divide the workloads among pools and
-	// mechanisms, in fleets of up to 8 workloads.
+	// mechanisms, in small fleets.
 	SearchAll
 )
 

@@ -26,10 +26,11 @@ type Cost struct {
 // A decode step of n sequences with c tokens of context in all takes
 // Step + n*StepSequence + c/1000*StepContext, and StepMatrix where n is more than one,
 // of which HostFraction*Step and up to 0.012 ms for each sequence keep no GPU busy.
-// What its sequences take of the GPU is that of the next larger batch of Captured. A prefill of p tokens that are not in the prefix cache takes
-// p/1000*PrefillToken, what attention adds in long prompts, and at least Prefill,
-// in which the kernels' launches bound it. With chunks, prompts are computed in the same steps in which others
-// decode.
+// What its sequences take of the GPU is that of the next larger batch of Captured.
+// A prefill of p tokens that are not in the prefix cache takes p/1000*PrefillToken,
+// what attention adds in long prompts, and at least Prefill, in which the kernels'
+// launches bound it. With chunks, prompts are computed in the same steps in which
+// others decode.
 type Engine struct {
 	Model          Model
 	Step           Cost           // ms
