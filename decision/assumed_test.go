@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // TestWhyNamesWhatIsAssumed: a figure that rests on an assumed latency alone says so.
@@ -17,5 +18,31 @@ func TestWhyNamesWhatIsAssumed(t *testing.T) {
 	f.Workloads[0].Solo.E2EP99 = Some(predict.Duration(5e8))
 	if why := decide(t, f).Decision("w").Why; strings.Contains(why, "assumed") {
 		t.Error(why)
+	}
+}
+
+// TestSizeTellsTheTokens: without load or latencies alone, what a model reads bounds
+// its time per token, whatever its limit; or its memory does.
+func TestSizeTellsTheTokens(t *testing.T) {
+	for _, c := range []struct{ gpu, workload, want string }{
+		{"H100 80GB HBM3", "model: {parameters: 8e9, weights: bf16}, slo: {tpot_p99: 200ms}", "is 5.9 to 17 ms, from 16 GB of weights and 3.35 TB/s"},
+		{"H100 80GB HBM3", "model: {parameters: 8e9, weights: bf16}, slo: {tpot_p99: 20ms}", "is 5.9 to 17 ms, from 16 GB of weights and 3.35 TB/s"},
+		{"H100 80GB HBM3", "gpus: 4, model: {parameters: 70e9, weights: bf16}, slo: {tpot_p99: 60ms}", "is 13 to 37 ms, from 140 GB of weights and 13.4 TB/s"},
+		{"L4", "memory: 10GiB, slo: {tpot_p99: 200ms}", "is 4.5 to 89 ms, from up to 10.7 GB to read and 0.3 TB/s"},
+		{"L4", "memory: 10GiB, slo: {tpot_p99: 100ms}", "TPOT P99 of w alone is half of its limit"},
+		{"H100 80GB HBM3", "memory: 10GiB, slo: {ttft_p99: 2s}", "TTFT P99 of w alone is half of its limit"},
+	} {
+		f, err := ParseFleet([]byte("version: v1\npools: [{name: p, gpu: " + c.gpu + ", count: 4}]\nworkloads:\n  - {name: w, kind: online-inference, gpu_busy: 0.2, " + c.workload + "}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := decide(t, f).Decision("w")
+		if len(d.Assumes) != 1 || !strings.Contains(d.Assumes[0].What, c.want) {
+			t.Errorf("%s on %s: assumes %+v, want %s", c.workload, c.gpu, d.Assumes, c.want)
+			continue
+		}
+		if prior := d.Assumes[0].Basis == sharing.BasisPrior; prior == strings.Contains(c.want, "half") {
+			t.Errorf("%s: basis %v", c.workload, d.Assumes[0].Basis)
+		}
 	}
 }

@@ -33,6 +33,7 @@ var DefaultHeadroom = Headroom{Driver: 0.025, Fragmentation: 0.08}
 // outlook is what is known of a workload on a pool's GPU before neighbours come.
 type outlook struct {
 	demand  predict.Tenant
+	tokens  predict.Bounds // of the TPOT P99 alone, where only the size tells it
 	assumes []Assumption
 }
 
@@ -41,6 +42,8 @@ type outlook struct {
 type Assumption struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
+	// Basis is what it was computed from, where it was.
+	Basis sharing.Basis `json:"basis,omitzero"`
 }
 
 // priorBusy stands for a busy share that neither the workload nor its kind
@@ -90,17 +93,14 @@ func (pl *planner) makeOutlook(w, p int) *outlook {
 		}
 	}
 	for k, limit := range d.Limits {
-		if limit > 0 && d.Alone[k] == 0 && !pl.measured(w) {
-			d.Alone[k] = assumedAlone * limit
-			if k == predict.LatencyTPOT && d.Decodes && m.Bandwidth > 0 {
-				if least := weightsRead(wl) / (m.Bandwidth * float64(wl.gpus())); least > d.Alone[k] {
-					d.Alone[k] = least
-					o.assume(fmt.Sprintf("TPOT P99 of %s alone is what its weights take to be read", wl.Name), "solo is not stated, and a token can't come faster")
-					continue
-				}
-			}
-			o.assume(fmt.Sprintf("%s P99 of %s alone is half of its limit", predict.LatencyName(k), wl.Name), "solo is not stated, and the load does not tell")
+		if limit == 0 || d.Alone[k] > 0 || pl.measured(w) {
+			continue
 		}
+		if k == predict.LatencyTPOT && o.bySize(wl, m) {
+			continue
+		}
+		d.Alone[k] = assumedAlone * limit
+		o.assume(fmt.Sprintf("%s P99 of %s alone is half of its limit", predict.LatencyName(k), wl.Name), "solo is not stated, and the load does not tell")
 	}
 	return o
 }
@@ -108,15 +108,6 @@ func (pl *planner) makeOutlook(w, p int) *outlook {
 // decodes says whether a workload serves a language model.
 func (w *Workload) decodes() bool {
 	return w.Model != nil && (w.Kind == KindOnlineInference || w.Kind == KindOfflineInference)
-}
-
-// weightsRead are the bytes that a decode step of a workload's model reads.
-func weightsRead(w *Workload) float64 {
-	parameters := w.Model.Parameters
-	if w.Model.Active > 0 {
-		parameters = w.Model.Active
-	}
-	return float64(parameters) * float64(halfBytes[w.Model.Weights]) / 2
 }
 
 // seconds are the latencies of an SLO in the order of an outcome; 0 = none.
@@ -129,7 +120,9 @@ func seconds(s predict.SLO) (out [predict.LatencyCount]float64) {
 	return out
 }
 
-func (o *outlook) assume(what, why string) { o.assumes = append(o.assumes, Assumption{what, why}) }
+func (o *outlook) assume(what, why string) {
+	o.assumes = append(o.assumes, Assumption{What: what, Why: why})
+}
 
 // serves says whether a workload is a model server whose load and model give
 // its latencies.
@@ -143,16 +136,8 @@ func servingOf(w *Workload) *predict.Serving {
 	if !known {
 		kv = priorKVPerToken(m.Parameters)
 	}
-	active := m.Parameters
-	if m.Active > 0 {
-		active = m.Active
-	}
-	layers := priorLayers(m.Parameters)
-	if n, known := m.Layers.Get(); known {
-		layers = float64(n)
-	}
 	return &predict.Serving{PerS: l.PeakPerS() / float64(w.replicas()), Input: float64(l.InputTokens.Or(0)), Output: float64(l.OutputTokens.Or(0)),
-		Weights: weightsRead(w), Parameters: float64(active), KVPerToken: float64(kv), Layers: layers}
+		Weights: m.weightBytes(m.active()), Parameters: float64(m.active()), KVPerToken: float64(kv), Layers: m.depth()}
 }
 
 // measured says whether profiles will judge a workload.

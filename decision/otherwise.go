@@ -149,7 +149,8 @@ func (a *Alternative) priced(hour cost.Money) (*Alternative, error) {
 
 // What is tried in the place of an assumption: a busy share and latencies alone
 // that are worse than assumed, for a workload that shares, or better, for one
-// that has GPUs of its own.
+// that has GPUs of its own. Where its size tells the time per token, one of its
+// bounds is tried.
 const (
 	worseBusy, betterBusy   = 0.8, 0.1
 	worseAlone, betterAlone = 0.9, 0.1
@@ -160,20 +161,27 @@ const (
 // changes nothing.
 func (pl *planner) otherwise(w int) (*Alternative, error) {
 	c, wl := pl.chosen[w], *pl.workloads[w].workload
-	busy, alone := worseBusy, worseAlone
+	busy, alone, tokens := worseBusy, worseAlone, pl.outlookOf(w, c.pool).tokens.High
 	if c.mechanism == sharing.MechanismExclusive {
-		busy, alone = betterBusy, betterAlone
+		busy, alone, tokens = betterBusy, betterAlone, pl.outlookOf(w, c.pool).tokens.Low
 	}
 	var conditions []string
 	if pl.guessesBusy(w, c.pool) {
 		wl.GPUBusy, wl.PeakBusy = Some(busy), Optional[float64]{}
 		conditions = append(conditions, fmt.Sprintf("it keeps a GPU %.0f%% busy", 100*busy))
 	}
-	if metrics := pl.guessesAlone(w, c.pool); len(metrics) > 0 {
-		for _, m := range metrics {
-			limit, _ := wl.SLO.At(m).Get()
-			*wl.Solo.At(m) = predict.Some(predict.Duration(alone * float64(limit)))
+	ofLimit := false
+	for _, m := range pl.guessesAlone(w, c.pool) {
+		limit, _ := wl.SLO.At(m).Get()
+		if m == predict.MetricTPOTP99 && tokens > 0 {
+			*wl.Solo.At(m) = predict.Some(predict.Duration(1e9 * tokens))
+			conditions = append(conditions, fmt.Sprintf("its TPOT P99 alone is %.2g ms", 1e3*tokens))
+			continue
 		}
+		*wl.Solo.At(m) = predict.Some(predict.Duration(alone * float64(limit)))
+		ofLimit = true
+	}
+	if ofLimit {
 		conditions = append(conditions, fmt.Sprintf("its P99 alone is %.0f%% of the limit", 100*alone))
 	}
 	if len(conditions) == 0 {

@@ -26,7 +26,9 @@ type Result struct {
 	Relaxed *Relaxed `json:"at_less_confidence,omitempty"`
 	// Assumes are what the answers for the fleet take for granted together.
 	Assumes []Assumption `json:"assumes,omitempty"`
-	From    Origins      `json:"consequences_from"`
+	// Remarks are what is odd about the input's prices; they are taken as stated.
+	Remarks []string `json:"remarks,omitempty"`
+	From    Origins  `json:"consequences_from"`
 	// Search says how the arrangement was found.
 	Search Search `json:"search"`
 	// Sources are what the reasons, the isolation and the traps rest on.

@@ -265,6 +265,9 @@ func (pl *planner) why(w int, c *choice, p prospects) string {
 			text = fmt.Sprintf("%s %s P99 %.4g ms (%.4g to %.4g) of %.4g", verb, predict.LatencyName(tight), 1e3*b.Value, 1e3*b.Low, 1e3*b.High, 1e3*d.Limits[tight])
 			if slices.ContainsFunc(pl.guessesAlone(w, c.pool), func(m predict.Metric) bool { return latencyOf(m) == tight }) {
 				text += fmt.Sprintf(", assumed to be %.4g alone", 1e3*d.Alone[tight])
+				if t := pl.outlookOf(w, c.pool).tokens; tight == predict.LatencyTPOT && t.Value > 0 {
+					text += fmt.Sprintf(" (%.2g to %.2g by its size)", 1e3*t.Low, 1e3*t.High)
+				}
 			}
 		case d.Online || d.Serving != nil:
 			verb := "keeps its share"

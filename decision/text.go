@@ -152,7 +152,17 @@ func (t *text) money() {
 	for _, a := range t.r.Assumes {
 		t.put(0, 0, "", fmt.Sprintf("assumes %s: %s", a.What, a.Why))
 	}
+	for k, remark := range t.r.Remarks {
+		if k == mostRemarks && len(t.r.Remarks) > mostRemarks+1 {
+			t.put(0, 0, "", fmt.Sprintf("and %d more remarks on prices", len(t.r.Remarks)-k))
+			break
+		}
+		t.put(0, 0, "", t.paint(yellow, "remark")+": "+remark)
+	}
 }
+
+// mostRemarks is how many remarks the text shows; the rest are counted.
+const mostRemarks = 4
 
 func (t *text) status(s Status) string {
 	return t.paint([...]string{StatusNone: red, StatusProvisional: yellow, StatusDecided: green}[s], s.String())

@@ -31,13 +31,16 @@ type Serving struct {
 // It is a model server with a load (Serving), a server of another kind (Alone
 // or Limits, with Busy), or work without latency objectives (Busy alone).
 type Tenant struct {
-	Serving  *Serving
-	Busy     float64               // share of the GPU's time that it keeps busy, 0 to 1
-	Alone    [LatencyCount]float64 // P99 in seconds alone on the GPU; 0 = not known
-	Limits   [LatencyCount]float64 // objectives in seconds; 0 = none
-	Decodes  bool                  // a language model's server: bound by bandwidth
-	Online   bool                  // requests arrive whether it keeps up or not; implied by Serving, Alone and Limits
-	Workload int                   // tenants of the same workload err alike
+	Serving *Serving
+	Busy    float64               // share of the GPU's time that it keeps busy, 0 to 1
+	Alone   [LatencyCount]float64 // P99 in seconds alone on the GPU; 0 = not known
+	Limits  [LatencyCount]float64 // objectives in seconds; 0 = none
+	// AloneSigma is how uncertain Alone is, as the standard deviation of its
+	// logarithm; 0 = as a measurement is.
+	AloneSigma [LatencyCount]float64
+	Decodes    bool // a language model's server: bound by bandwidth
+	Online     bool // requests arrive whether it keeps up or not; implied by Serving, Alone and Limits
+	Workload   int  // tenants of the same workload err alike
 }
 
 // online says whether requests arrive whether it keeps up or not.

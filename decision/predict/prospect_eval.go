@@ -202,9 +202,12 @@ func (e *evaluation) read(i int, st []state, s *setting, alone bool) foreseen {
 			continue
 		}
 		f.known[k] = true
-		f.p99[k] = a * s[aloneError] * grown
+		if a *= s[aloneError]; d.AloneSigma[k] > 0 {
+			a = d.Alone[k] * math.Pow(s[aloneError], d.AloneSigma[k]/priors[aloneError].Sigma)
+		}
+		f.p99[k] = a * grown
 		if k == LatencyTPOT {
-			f.p99[k] = a * s[aloneError] * tail
+			f.p99[k] = a * tail
 		}
 	}
 	return f

@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 	"text/tabwriter"
 
@@ -32,11 +33,12 @@ type published struct {
 type predicted struct {
 	name, figure     string
 	value, low, high float64
+	points           bool // a difference, in points
 }
 
 // off is by how much the prediction is off: relative, or in points of a difference.
 func (p *predicted) off(v float64) string {
-	if p.low < 0 || v < 0 {
+	if p.points {
 		return fmt.Sprintf("%+.0f points", p.value-v)
 	}
 	return fmt.Sprintf("%+.0f%%", 100*(p.value/v-1))
@@ -48,8 +50,11 @@ func (p *predicted) around(v float64, i predict.Interval) {
 
 // The predictions of what others have published stand in testdata/golden/published.txt,
 // committed before the published figures were put beside them; what lies outside of
-// the bounds, or is off by half, has its likely reason there. Two priors are younger,
-// each read from other sources: StepMatrix, and the memory that vLLM keeps, which was 3 GiB.
+// the bounds, or is off by half, has its likely reason there. Younger are two priors,
+// each read from other sources (StepMatrix, and the memory that vLLM keeps, which was
+// 3 GiB), and what the guides of Dynamo's experiments say of its sweep: before that was
+// read, with new prompts at each point, it came to 182, 320, 519, 752 and 967 tokens/s for
+// the dedicated GPUs, all but the last outside of their bounds.
 func TestPublished(t *testing.T) {
 	t.Parallel()
 	var all []predicted
@@ -85,7 +90,7 @@ func TestPublished(t *testing.T) {
 		verdict := ""
 		if k.Value < p.low || k.Value > p.high {
 			verdict = "missed"
-		} else if far := math.Log(p.value / k.Value); p.low > 0 && math.Abs(far) > math.Log(1.5) {
+		} else if far := math.Log(p.value / k.Value); !p.points && math.Abs(far) > math.Log(1.5) {
 			verdict = "far off"
 		}
 		if verdict != "" {
@@ -149,7 +154,7 @@ func llmdPrefixRouting(t *testing.T) []predicted {
 		add("TTFT P50, s", got.TTFT.P50.Or(0)/1e3, predict.MetricTTFTP50)
 		add("TPOT mean, ms", got.TPOT.Mean.Or(0), predict.MetricTPOTP50)
 		hit, _ := got.HitFractionRange.Get()
-		out = append(out, predicted{name, "hit rate, %", 100 * hit.Value, 100 * hit.Low, 100 * hit.High})
+		out = append(out, predicted{name, "hit rate, %", 100 * hit.Value, 100 * hit.Low, 100 * hit.High, false})
 	}
 	return out
 }
@@ -174,9 +179,16 @@ func prefixRepetition(n, prefixes, prefix, suffix, output int) iter.Seq[predict.
 	}
 }
 
-// dynamoSharing is Qwen3-4B on A100 40GB, 2048 tokens in and 256 out, in closed
-// loops: one model a GPU, and two with half of the memory each, under time-slicing
-// (HAMi) and under MPS with half of the SMs each.
+// dynamoSharing is Qwen3-4B on A100-SXM4-40GB, 2048 tokens in and 256 out, in closed
+// loops: one model a GPU, and two under time-slicing (HAMi) and under MPS with half of
+// the SMs each. As its guides say (github.com/ai-dynamo/dynamo, deploy-baseline.md at
+// dba9b4c0, deploy-kai-hami.md at 70c2226f and deploy-kai-gpu-fractions.md at af6089db in
+// docs/fern/pages/use-cases/many-model-serving), a server takes 0.85 of 39.5 GiB, 0.85 of 20,070 MiB, or 0.40 of 39.5 GiB, and up to 32
+// sequences, and the sweep goes on against the same servers from 1 to 32 requests at a
+// time: max(40, 10 c) of them after min(16, 2 c) to warm up, all drawn from one seed.
+// So each point is taken to begin with the prompts of the point before, and a server that
+// has room for them finds them in its cache: the published TTFT of 104 ms at one request
+// and 49 ms at two agrees with that.
 func dynamoSharing(t *testing.T) []predicted {
 	gpu, err := sharing.LookupGPU("A100-SXM4-40GB")
 	if err != nil {
@@ -184,18 +196,32 @@ func dynamoSharing(t *testing.T) []predicted {
 	}
 	model := predict.Model{Parameters: 4.02e9, Layers: 36, KVHeads: 8, HeadDim: 128, Hidden: 2560, Heads: 32, Intermediate: 9728}
 	e := predict.NewEngine(model, predict.MachineOf(gpu))
-	e.NoPrefixCache = true
-	memory, _ := gpu.Memory.Get()
+	e.Sequences = 32
+	whole, _ := gpu.Memory.Get()
+	visible := 39.5 * float64(sharing.GiB)
+	memory := map[sharing.Mechanism]sharing.Bytes{
+		sharing.MechanismExclusive: sharing.Bytes(0.85 * visible), sharing.MechanismTimeSlicing: sharing.Bytes(0.85 * 20070 * float64(sharing.MiB)), sharing.MechanismMPS: sharing.Bytes(0.40 * visible),
+	}
 	run := func(mechanism sharing.Mechanism, models, clients int) *predict.Report {
-		c := predict.Cluster{GPUs: []predict.SharedGPU{{Mechanism: mechanism, Memory: memory}}}
-		for range models {
-			own := e
-			if mechanism == sharing.MechanismMPS {
-				own = e.Capped(50)
+		before, point := sweep(clients)
+		cluster := func(requests []predict.Request) predict.Cluster {
+			c := predict.Cluster{GPUs: []predict.SharedGPU{{Mechanism: mechanism, Memory: whole}}}
+			for range models {
+				own := e
+				if mechanism == sharing.MechanismMPS {
+					own = e.Capped(50)
+				}
+				c.Services = append(c.Services, predict.Service{Engine: own, Replicas: []predict.Replica{{Memory: memory[mechanism]}}, Clients: &predict.Clients{N: clients, Requests: slices.Values(requests)}})
 			}
-			c.Services = append(c.Services, predict.Service{Engine: own, Replicas: []predict.Replica{{}}, Clients: &predict.Clients{N: clients,
-				Requests: prefixRepetition(40*clients, 1, 1024, 1024, 256)}})
+			return c
 		}
+		earlier := cluster(before)
+		warm, err := earlier.Play(context.Background(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := cluster(append(before, point...))
+		c.Warmup = warm.Simulated
 		r, err := c.Foresee(context.Background(), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -213,13 +239,13 @@ func dynamoSharing(t *testing.T) []predicted {
 	for _, clients := range []int{2, 4, 8, 16, 32} {
 		base := perGPU(run(sharing.MechanismExclusive, 1, clients))
 		name := fmt.Sprintf("Dynamo, %d requests a GPU", clients)
-		out = append(out, predicted{name, "dedicated, tokens/s", base.Value, base.Low, base.High})
+		out = append(out, predicted{name, "dedicated, tokens/s", base.Value, base.Low, base.High, false})
 		for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 			shared := perGPU(run(m, 2, clients/2))
 			// What is uncertain of the engine is common to both and cancels, but for the
 			// errors of the sharing itself.
 			v, half := 100*shared.Value/base.Value, sharingError
-			out = append(out, predicted{name, map[sharing.Mechanism]string{sharing.MechanismTimeSlicing: "HAMi, % of dedicated", sharing.MechanismMPS: "MPS 50/50, % of dedicated"}[m], v, v * math.Exp(-half), v * math.Exp(half)})
+			out = append(out, predicted{name, map[sharing.Mechanism]string{sharing.MechanismTimeSlicing: "HAMi, % of dedicated", sharing.MechanismMPS: "MPS 50/50, % of dedicated"}[m], v, v * math.Exp(-half), v * math.Exp(half), false})
 		}
 	}
 	// Twice the models on the same GPUs: what a token costs against GPUs of their own,
@@ -227,9 +253,27 @@ func dynamoSharing(t *testing.T) []predicted {
 	for _, clients := range []int{1, 8, 32} {
 		ratio := perGPU(run(sharing.MechanismExclusive, 1, clients)).Value / perGPU(run(sharing.MechanismMPS, 2, clients)).Value
 		percent := func(f float64) float64 { return 100 * (f*ratio - 1) }
-		out = append(out, predicted{fmt.Sprintf("Dynamo, %d requests a model", clients), "cost of MPS against dedicated, %", percent(1), percent(math.Exp(-sharingError)), percent(math.Exp(sharingError))})
+		out = append(out, predicted{fmt.Sprintf("Dynamo, %d requests a model", clients), "cost of MPS against dedicated, %", percent(1), percent(math.Exp(-sharingError)), percent(math.Exp(sharingError)), true})
 	}
 	return out
+}
+
+// sweep are the requests of a point of the sweep, and those that the server got before.
+func sweep(clients int) (before, point []predict.Request) {
+	for c := 1; c <= clients; c *= 2 {
+		before, point = append(before, point...), nil
+		for _, n := range []int{min(16, 2*c), max(40, 10*c)} {
+			for i := range n {
+				r := predict.Request{Input: 2048, Output: 256}
+				for k := range r.Input / 16 {
+					r.Prefix = append(r.Prefix, uint64(i+1)<<32|uint64(k))
+				}
+				point = append(point, r)
+			}
+		}
+	}
+	warm := min(16, 2*clients)
+	return append(before, point[:warm]...), point[warm:]
 }
 
 // sharingError is the half-width of 90% bounds on what sharing leaves of the
@@ -310,7 +354,7 @@ func punica(t *testing.T) []predicted {
 	half := 1.645 * math.Hypot(e.Adapters.Step.Sigma, 0.2)
 	added := distinct - without
 	return []predicted{
-		{name, "added to a token, ms", added, added * math.Exp(-half), added * math.Exp(half)},
-		{name, "32 adapters over one, ratio", distinct / one, 1, 1 + 3*(distinct/one-1)},
+		{name, "added to a token, ms", added, added * math.Exp(-half), added * math.Exp(half), false},
+		{name, "32 adapters over one, ratio", distinct / one, 1, 1 + 3*(distinct/one-1), false},
 	}
 }

@@ -5,21 +5,27 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/capacity"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/prompt"
 )
 
 // TestOnServers holds verdicts and goodput against two servers on one GPU under a
-// bursty trace at three loads. It wants, in its environment, CAPACITY_ROWS (their rows
-// alone in the co-location format), CAPACITY_SERVERS ("1b=URL 8b=URL"), CAPACITY_GPU,
+// bursty trace. It wants, in its environment, CAPACITY_ROWS (their rows alone in the
+// co-location format), CAPACITY_SERVERS ("1b=URL 8b=URL"), CAPACITY_GPU,
 // CAPACITY_MECHANISM (exclusive, time-slicing or mps), and CAPACITY_OUT, a file that
-// the results of all mechanisms gather in. CAPACITY_FOR is how long each load lasts, 9s
+// the results of all mechanisms gather in. CAPACITY_FOR is how long each load lasts, 19s
 // where it does not say; CAPACITY_RECORDS, a file, gets a line for each request.
+//
+// The objectives are those of operated. The loads are 40, 70 and 100% of what the
+// mechanism sustains by the prediction from the same rows, and 140% where a GPU is
+// shared, which shows verdicts beyond that and is no load to plan with. A shared GPU then
+// gets the requests of 70 and 100% once more. CAPACITY_UNTIL and CAPACITY_REPEAT_UNTIL,
+// in seconds of Unix time, are when the last load, and repetition, has to be over.
 func TestOnServers(t *testing.T) {
 	env := func(name string) string {
 		v := os.Getenv(name)
@@ -29,15 +35,20 @@ func TestOnServers(t *testing.T) {
 		return v
 	}
 	o := options{profiles: env("CAPACITY_ROWS"), seed: 1}
-	mechanism, gpu := env("CAPACITY_MECHANISM"), env("CAPACITY_GPU")
-	at := map[string]string{}
-	for s := range strings.FieldsSeq(env("CAPACITY_SERVERS")) {
-		name, url, _ := strings.Cut(s, "=")
-		at[name] = url
-	}
+	mechanism := env("CAPACITY_MECHANISM")
 	models, err := o.readProfiles()
 	if err != nil {
 		t.Fatal(err)
+	}
+	on := servers{testbed: testbed{env("CAPACITY_GPU"), models, operated}, mechanism: mechanism, at: map[string]string{}, during: 19 * time.Second}
+	for s := range strings.FieldsSeq(env("CAPACITY_SERVERS")) {
+		name, url, _ := strings.Cut(s, "=")
+		on.at[name] = url
+	}
+	if v := os.Getenv("CAPACITY_FOR"); v != "" {
+		if on.during, err = time.ParseDuration(v); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var all []onServers
 	if data, err := os.ReadFile(env("CAPACITY_OUT")); err == nil {
@@ -45,39 +56,72 @@ func TestOnServers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	during := 9 * time.Second
-	if v := os.Getenv("CAPACITY_FOR"); v != "" {
-		if during, err = time.ParseDuration(v); err != nil {
+	keep := func() {
+		data, err := json.MarshalIndent(all, "", " ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(env("CAPACITY_OUT"), data, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	warmUp(t, at)
-	for _, load := range []float64{0.5, 1, 2} {
-		requests := bursty(load, during)
-		groups := [][]int{{0, 1}}
-		if mechanism == "exclusive" {
-			groups = [][]int{{0}, {1}}
+	over := func(name string) bool {
+		until, err := strconv.ParseInt(os.Getenv(name), 10, 64)
+		return err == nil && time.Now().Add(on.during+4*time.Second).After(time.Unix(until, 0))
+	}
+	warmUp(t, on.at)
+	groups, shares := [][]int{{0, 1}}, []float64{0.4, 0.7, 1, 1.4}
+	if mechanism == "exclusive" {
+		groups, shares = [][]int{{0}, {1}}, shares[:3]
+	}
+	for _, group := range groups {
+		begun := time.Now()
+		sustained := on.sustained(t, mechanism, group, on.during)
+		t.Logf("%s %v sustains load %g, said in %v", mechanism, group, sustained, time.Since(begun))
+		for _, share := range shares {
+			if over("CAPACITY_UNTIL") {
+				t.Errorf("no time for %g of what %s sustains", share, mechanism)
+				continue
+			}
+			cases := on.measured(t, loadAt(sustained, share), group)
+			for i := range cases {
+				cases[i].Share = share
+			}
+			all = append(all, cases...)
+			keep()
 		}
-		for _, group := range groups {
-			all = append(all, measured(t, mechanism, gpu, load, group, models, at, requests, during)...)
+		for _, share := range shares {
+			if mechanism == "exclusive" || share != 0.7 && share != 1 || over("CAPACITY_REPEAT_UNTIL") {
+				continue
+			}
+			load := loadAt(sustained, share)
+			for _, c := range on.measured(t, load, group) {
+				for i := range all {
+					if a := &all[i]; a.Mechanism == mechanism && a.Tenant == c.Tenant && a.Load == load {
+						a.RepeatGoodPerS = c.WasGoodPerS
+					}
+				}
+			}
+			keep()
 		}
 	}
-	data, err := json.MarshalIndent(all, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(env("CAPACITY_OUT"), data, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	summed(t, all)
+	t.Log(summed(t, all, on.during))
+}
+
+// servers are a testbed's, by the names of their models.
+type servers struct {
+	testbed
+	mechanism string
+	at        map[string]string
+	during    time.Duration
 }
 
 // measured predicts a group of tenants on one GPU, runs the same requests on the
 // servers, and compares.
-func measured(t *testing.T, mechanism, gpu string, load float64, group []int, models []model, at map[string]string, requests []capacity.Request, during time.Duration) []onServers {
+func (s *servers) measured(t *testing.T, load float64, group []int) []onServers {
 	t.Helper()
-	plan, limits := planned(t, mechanism, gpu, group, models, requests)
-	run := loadgen.LoadPlan{Duration: during, Drain: 30 * time.Second}
+	plan, limits := s.planned(t, s.mechanism, group, bursty(load, s.during))
+	run := loadgen.LoadPlan{Duration: s.during, Drain: 30 * time.Second}
 	for i := range plan.Tenants {
 		trace := &prompt.Trace{}
 		for r := range plan.Requests {
@@ -91,31 +135,31 @@ func measured(t *testing.T, mechanism, gpu string, load float64, group []int, mo
 		}
 		name := plan.Tenants[i].Name
 		run.Tenants = append(run.Tenants, loadgen.Tenant{
-			Name: name, Model: "m", API: loadgen.APICompletions, Endpoints: []loadgen.Endpoint{{URL: at[name]}}, Prompts: prompts, Load: loadgen.OfferedLoad{Schedule: trace.Schedule(1)},
+			Name: name, Model: "m", API: loadgen.APICompletions, Endpoints: []loadgen.Endpoint{{URL: s.at[name]}}, Prompts: prompts, Load: loadgen.OfferedLoad{Schedule: trace.Schedule(1)},
 			SLO: loadgen.RequestSLO{TTFT: limits[i][0].Most, TPOT: limits[i][1].Most},
 		})
 	}
 	a := foreseen(t, plan)
-	t.Logf("%s at load %g begins at %.3f", mechanism, load, float64(time.Now().UnixNano())/1e9)
+	t.Logf("%s at load %g begins at %.3f", s.mechanism, load, float64(time.Now().UnixNano())/1e9)
 	res, err := loadgen.Run(t.Context(), run, loadgen.Options{KeepRecords: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if name := os.Getenv("CAPACITY_RECORDS"); name != "" {
-		recorded(t, name, mechanism, load, res.Records)
+		recorded(t, name, s.mechanism, load, res.Records)
 	}
 	var out []onServers
 	for i := range plan.Tenants {
 		name := plan.Tenants[i].Name
 		m, _ := res.Summary.Tenant(name)
-		c := onServers{Mechanism: mechanism, Tenant: name, Load: load, Requests: m.Counts.Total, Measured: map[string]float64{
+		c := onServers{Mechanism: s.mechanism, Tenant: name, Load: load, Requests: m.Counts.Total, Measured: map[string]float64{
 			"ttft_p50": float64(m.TTFT.P50), "ttft_p90": float64(m.TTFT.P90), "tpot_p50": float64(m.TPOT.P50), "tpot_p90": float64(m.TPOT.P90),
 		}}
 		if m.Counts.Failed > 0 {
 			t.Errorf("%s: %d requests failed: %v", name, m.Counts.Failed, m.Counts.Examples)
 		}
-		if c.compare(a.Tenants[i].Predicted, limits[i], during); m.Goodput != nil {
-			c.WasGoodPerS = float64(m.Goodput.Met) / during.Seconds()
+		if c.compare(a.Tenants[i].Predicted, limits[i], s.during); m.Goodput != nil {
+			c.WasGoodPerS = float64(m.Goodput.Met) / s.during.Seconds()
 		}
 		out = append(out, c)
 	}

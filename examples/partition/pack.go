@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"text/tabwriter"
 
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/mig"
 )
 
@@ -65,7 +65,7 @@ func pack(_ context.Context, args []string, c *console) error {
 }
 
 func writeSVG(name string, layouts []mig.Layout, labels []string) error {
-	return os.WriteFile(name, []byte(mig.SVG(layouts, labels)), 0o644)
+	return page.WriteFile(name, []byte(mig.SVG(layouts, labels)))
 }
 
 func generate(_ context.Context, args []string, c *console) error {
