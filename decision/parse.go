@@ -1,7 +1,10 @@
 package decision
 
 import (
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/cotenant/cotenant/internal/strictyaml"
@@ -10,14 +13,19 @@ import (
 // MaxInputBytes bounds a fleet file.
 const maxInputBytes = 16 << 20
 
-// LoadFleet reads a fleet from a file; see [ParseFleet].
+// LoadFleet reads a fleet from a file; see [ParseFleet]. The error names the file.
 func LoadFleet(path string) (*Fleet, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return ReadFleet(f)
+	fleet, err := ReadFleet(f)
+	var failed *fs.PathError // names the file already
+	if err != nil && !errors.As(err, &failed) {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return fleet, err
 }
 
 // ReadFleet reads a fleet from r; see [ParseFleet].

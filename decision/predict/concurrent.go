@@ -69,7 +69,7 @@ func (p *Predictor) runConcurrently(engines []*engine, until time.Duration) {
 
 // share is the share of the GPU that a tenant's work blocks for others.
 func (p *Predictor) share(t *tenantModel, ph phase) float64 {
-	u := t.decodeSM
+	u := t.held
 	if ph == prefilling {
 		u = t.prefillSM
 	}
@@ -93,10 +93,9 @@ func (p *Predictor) robustness(gpu float64) float64 {
 
 // cappedRobustness is the robustness of work with an active thread percentage. What
 // it waits for is the memory: the less of the bandwidth it takes, the less others
-// hold it up. The exponent was chosen on the H200's rows with percentages, and is the
-// one that predicts each series of them and each GPU's best from the others.
+// hold it up. The exponent was chosen with heldCapped.
 func cappedRobustness(b *SoloProfile) float64 {
-	const typicalBandwidth, exponent = 0.25, 0.1
+	const typicalBandwidth, exponent = 0.25, 0.15
 	taken, ok := b.bandwidth()
 	if !ok {
 		return 1

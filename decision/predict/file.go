@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +19,9 @@ func LoadProfiles(path string) (*Profiles, error) {
 				return nil, fmt.Errorf("neither profiles nor co-location rows: %w", err)
 			}
 			list = rows.Profiles()
+		}
+		if len(list) == 0 {
+			return nil, errors.New("holds nothing that was measured alone (give profiles, or rows with one tenant)")
 		}
 		return NewProfiles(list...)
 	})

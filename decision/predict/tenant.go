@@ -35,9 +35,10 @@ type tenantModel struct {
 	// request's first and last token.
 	interrupts float64
 	cycle      float64 // closed loop: from one request in a slot of the batch to the next
-	// The share of the SMs that decode and prefill take while on the GPU.
-	decodeSM, prefillSM float64
-	robust              float64 // under MPS: see Predictor.robustness
+	// The share of the SMs that decode and prefill take while on the GPU, and the share
+	// of the GPU that decode holds up, memory bandwidth included.
+	decodeSM, prefillSM, held float64
+	robust                    float64 // under MPS: see Predictor.robustness
 
 	alone figures // of the workload alone under the mechanism
 	// reference is what a slowdown is relative to.
@@ -359,7 +360,7 @@ func (t *tenantModel) splitSMs(p *Predictor, base *SoloProfile, s *Solo) {
 	u, ok := base.SMFraction.Get()
 	if !ok {
 		// The rows of 1B and 8B servers lie between 0.2 and 0.5.
-		t.decodeSM, t.prefillSM = 0.3, 0.6
+		t.decodeSM, t.prefillSM, t.held = 0.3, 0.6, 0.3
 		t.note(0.15, "no SM utilisation in the profile")
 		return
 	}
@@ -396,17 +397,31 @@ func (t *tenantModel) splitSMs(p *Predictor, base *SoloProfile, s *Solo) {
 	most := min(maxSMShare, s.Server.SMPercent.Or(100)/100)
 	t.decodeSM = min(d*alone.gpu/t.gpu, most)
 	t.prefillSM = min(f*t.prefill/t.prefillGPU, most)
-	if busy, ok := base.bandwidth(); ok && s.Server.SMPercent.Or(100) < 100 {
-		t.decodeSM = max(t.decodeSM, dramBlocking*busy)
+	t.held = t.decodeSM
+	if busy, ok := base.bandwidth(); ok {
+		w := heldWhole
+		if s.Server.SMPercent.Or(100) < 100 {
+			w = heldCapped
+		}
+		t.held = min(w.sm*t.decodeSM+w.bandwidth*min(busy, mostBandwidth), maxSMShare)
 	}
 }
 
-// dramBlocking is the share of the SMs that work with an active thread percentage
-// holds up at least, for the share of the memory bandwidth that it takes while it
-// runs: fewer SMs read hardly less, and others wait for the memory. It was chosen
-// on the rows with percentages that were there before h200-mixes-4 and
-// h100-mixes-2.
-const dramBlocking = 0.8
+// held is what a decode step holds up others by: shares of the SMs that it has and
+// of the memory bandwidth that it takes while it runs.
+type held struct{ sm, bandwidth float64 }
+
+// Kernels wait for SMs and for the memory: by SMs alone, neighbours on an H100 are
+// predicted too fast and those on an H200, whose memory is faster, too slow. Tenants
+// with active thread percentages have SMs to themselves and share the memory alone;
+// fewer SMs read hardly less. The weights were chosen on the rows of
+// examples/predict/testdata up to h100-mixes-2, under which each GPU's are predicted
+// better than by the SMs alone.
+var heldWhole, heldCapped = held{0.5, 0.525}, held{0.25, 0.7}
+
+// mostBandwidth bounds the share of the memory bandwidth that counts: no server in the
+// rows took more.
+const mostBandwidth = 0.5
 
 // bandwidth is the share of the memory bandwidth that the workload takes while it
 // runs, where it is known.

@@ -212,7 +212,7 @@ func (c *config) write(p *predict.Predictor, r *probe.Result) error {
 	if c.out != "" {
 		data, err := json.MarshalIndent(p, "", "  ")
 		if err == nil {
-			err = replace(c.out, append(data, '\n'))
+			err = page.WriteFile(c.out, append(data, '\n'))
 		}
 		errs = append(errs, err)
 	}
@@ -220,22 +220,9 @@ func (c *config) write(p *predict.Predictor, r *probe.Result) error {
 		var svg bytes.Buffer
 		err := drawTurns(&svg, r)
 		if err == nil {
-			err = replace(c.plot, svg.Bytes())
+			err = page.WriteFile(c.plot, svg.Bytes())
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
-}
-
-// replace writes a file whole or not at all.
-func replace(path string, data []byte) error {
-	temporary := path + ".part"
-	err := os.WriteFile(temporary, data, 0o644)
-	if err == nil {
-		err = os.Rename(temporary, path)
-	}
-	if err != nil {
-		_ = os.Remove(temporary)
-	}
-	return err
 }

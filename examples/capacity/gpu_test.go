@@ -105,7 +105,7 @@ func TestOnServers(t *testing.T) {
 			keep()
 		}
 	}
-	summed(t, all)
+	t.Log(summed(t, all, on.during))
 }
 
 // servers are a testbed's, by the names of their models.

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -35,11 +36,13 @@ func (in *input) readTrace(o *options) error {
 	}
 	defer f.Close()
 	r := bufio.NewReaderSize(f, 1<<16)
-	head, err := r.Peek(1)
-	if err == nil && (head[0] == '[') {
+	head, err := r.Peek(1 << 16)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("-trace: %w", err)
+	}
+	if bytes.HasPrefix(head, []byte("[")) {
 		return in.conversations(r, o)
 	}
-	head, _ = r.Peek(1 << 16)
 	format, err := prompt.DetectTrace(head)
 	if err != nil {
 		return fmt.Errorf("-trace: %s: %w", o.trace, err)

@@ -293,7 +293,7 @@ func serverOf(e *predict.Engine, kvTokens int) loadgentest.Options {
 	step := e.Step.Value + e.StepMatrix.Value + e.StepSequence.Value // of several sequences, as most are
 	m := loadgentest.Model{
 		StepKernels: kernels, KernelMean: ms(step / kernels), BatchCost: e.StepSequence.Value / step, ContextCost: ms(e.StepContext.Value),
-		PrefillPerToken: ms(e.PrefillToken.Value / 1e3), PrefillLeast: ms(e.Prefill.Value), SMDemand: min(1, max(e.DecodeSM.Value, 0.05)), BandwidthDemand: min(1, max(e.DecodeSM.Value, 0.05)),
+		PrefillPerToken: ms(e.PrefillToken.Value / 1e3), PrefillLeast: ms(e.Prefill.Value), SMDemand: min(1, max(e.DecodeSM.Value, 0.05)), BandwidthDemand: min(1, max(e.DecodeSM.Value, 0.05)), SMHold: min(1, max(e.DecodeSM.Value, 0)),
 	}
 	o := loadgentest.Options{Model: m, Slots: sequences, NoLog: true}
 	if !e.NoPrefixCache {

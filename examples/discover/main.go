@@ -23,7 +23,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -251,16 +250,11 @@ func readFile(c *discover.Collector, file string, stdin io.Reader) error {
 
 // writeFleet writes the fleet file, whole or not at all.
 func writeFleet(d *discover.Discovery, path string, stderr io.Writer) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".discover-*")
-	if err != nil {
+	var fleet bytes.Buffer
+	if err := d.WriteFleet(&fleet); err != nil {
 		return err
 	}
-	defer os.Remove(f.Name())
-	err = d.WriteFleet(f)
-	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
+	if err := page.WriteFile(path, fleet.Bytes()); err != nil {
 		return err
 	}
 	fmt.Fprintf(stderr, "discover: wrote %s\n", path)

@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -31,7 +28,7 @@ type servers struct {
 
 // served is what one container's server has done.
 type served struct {
-	last []serving.Reading
+	last []said
 	// counted is what it did while its page was read, by all runs of the
 	// exporter on one state; stored is the part that was given out to be stored.
 	counted, stored tokens
@@ -41,8 +38,14 @@ type served struct {
 	marks           map[string]float64 // the total at the end of each GPU's last window
 }
 
-// maxPage bounds a server's page.
-const maxPage = 8 << 20
+// said is what a replica's counters said last.
+type said struct {
+	of                serving.Reading // whose
+	prompt, generated telemetry.Optional[float64]
+}
+
+// maxReplicas bounds the replicas and models of a server over its pages.
+const maxReplicas = 1000
 
 // parseServing reads NAMESPACE/POD/CONTAINER=URL.
 func parseServing(s string) (container.Pod, string, error) {
@@ -110,19 +113,7 @@ type reply struct {
 func (s *servers) get(ctx context.Context, page string, timeout time.Duration) reply {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
-	if err != nil {
-		return reply{err: err}
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return reply{err: err}
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return reply{err: errors.New(resp.Status)}
-	}
-	readings, err := serving.Parse(io.LimitReader(resp.Body, maxPage))
+	readings, err := serving.Fetch(ctx, page)
 	if len(readings) > 0 {
 		err = nil // what could be read counts
 	}
@@ -142,29 +133,39 @@ func (s *servers) note(pod container.Pod, r reply) {
 		d.failed = true
 		return
 	}
-	if d.at.IsZero() {
-		d.last = r.readings // what it did before is not this exporter's
-	}
 	for i := range r.readings {
 		now := &r.readings[i]
-		var before serving.Reading
-		if j := slices.IndexFunc(d.last, func(b serving.Reading) bool { return b.Same(now) }); j >= 0 {
-			before = d.last[j]
+		j := slices.IndexFunc(d.last, func(b said) bool { return b.of.Same(now) })
+		if j < 0 && len(d.last) >= maxReplicas {
+			continue
 		}
-		d.counted.prompt = add(d.counted.prompt, since(before.PromptTokens, now.PromptTokens))
-		generated := since(before.GenerationTokens, now.GenerationTokens)
+		if j < 0 {
+			j, d.last = len(d.last), append(d.last, said{of: serving.Reading{Engine: now.Engine, Model: now.Model, Replica: now.Replica}})
+			if d.at.IsZero() { // what it did before is not this exporter's
+				d.last[j].prompt, d.last[j].generated = now.PromptTokens, now.GenerationTokens
+			}
+		}
+		before := &d.last[j]
+		d.counted.prompt = add(d.counted.prompt, since(&before.prompt, now.PromptTokens))
+		generated := since(&before.generated, now.GenerationTokens)
 		d.counted.generated = add(d.counted.generated, generated)
 		if o, ok := s.objectives[pod]; ok {
 			d.judge(o, now, generated.Or(0))
 		}
 	}
-	d.last, d.at, d.failed = r.readings, time.Now(), false
+	d.at, d.failed = time.Now(), false
 }
 
-// since is what a server's counter went up by.
-func since(before, now telemetry.Optional[float64]) telemetry.Optional[float64] {
+// since is what a server's counter went up by since it was said before, which it
+// replaces. A page may leave it out meanwhile.
+func since(before *telemetry.Optional[float64], now telemetry.Optional[float64]) telemetry.Optional[float64] {
 	n, ok := now.Get()
-	if b := before.Or(0); ok && b <= n {
+	if !ok {
+		return now
+	}
+	b := before.Or(0)
+	*before = now
+	if b <= n {
 		return telemetry.Some(n - b)
 	}
 	return now

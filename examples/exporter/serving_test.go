@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -72,6 +73,54 @@ func TestTokensNarrowMPS(t *testing.T) {
 	if r := b.book.Rows(); r[len(r)-1].Account != ledger.AccountTenant {
 		t.Errorf("%+v", r)
 	}
+}
+
+// TestHostilePage: of a page that says too much nothing is counted and nothing
+// else is held up; what a page leaves out for once is not counted twice.
+func TestHostilePage(t *testing.T) {
+	var text atomic.Pointer[string]
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, *text.Load()) }))
+	defer server.Close()
+	s, err := newServers([]string{"shop/web/c=" + server.URL}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod, _, _ := parseServing("shop/web/c=" + server.URL)
+	counted := 0.0
+	says := func(more float64, models ...string) {
+		t.Helper()
+		var b strings.Builder
+		b.WriteString("# TYPE vllm:generation_tokens_total counter\n")
+		for _, m := range models {
+			name, n, _ := strings.Cut(m, " ")
+			fmt.Fprintf(&b, "vllm:generation_tokens_total{model_name=%q} %s\n", name, n)
+		}
+		page := b.String()
+		text.Store(&page)
+		s.note(pod, s.get(t.Context(), server.URL, 10*time.Second))
+		counted += more
+		if got := s.state[pod].counted.generated.Or(0); got != counted {
+			t.Errorf("%d models: %v tokens, want %v", len(models), got, counted)
+		}
+	}
+	says(0, "a 1000", "b 500")
+	says(10, "a 1010")
+	says(30, "a 1020", "b 520") // b was left out for once
+	says(7, "a 7", "b 520")     // it was restarted
+	var many []string
+	for i := range 80_000 {
+		many = append(many, fmt.Sprintf("m%d 1", i))
+	}
+	begun := time.Now()
+	says(0, many...)
+	says(3, "a 9", "b 521")
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("a page of 80,000 models took %v", took)
+	}
+	for i := 0; i < len(many) && i < 2000; i += 100 {
+		says(float64(min(100, max(0, maxReplicas-2-i))), many[i:i+100]...)
+	}
+	says(1, "a 10")
 }
 
 func TestBadServing(t *testing.T) {

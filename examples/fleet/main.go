@@ -149,7 +149,7 @@ func compare(ctx context.Context, c *cluster, o *options, stdout io.Writer) erro
 		return e
 	}
 	if o.svg != "" {
-		if e := os.WriteFile(o.svg, cmp.svg(), 0o644); e != nil {
+		if e := page.WriteFile(o.svg, cmp.svg()); e != nil {
 			return e
 		}
 	}

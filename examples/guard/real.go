@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -250,19 +248,7 @@ func (w *watch) scrape(ctx context.Context, i int, url string) {
 func page(ctx context.Context, url string, within time.Duration) []serving.Reading {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil
-	}
-	readings, _ := serving.Parse(io.LimitReader(resp.Body, 16<<20)) // what could be read of a damaged page is sound
+	readings, _ := serving.Fetch(ctx, url) // what could be read of a damaged page is sound
 	return readings
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -103,7 +102,7 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	if o.save != "" {
 		data, err := json.MarshalIndent(predictor, "", "  ")
 		if err == nil {
-			err = os.WriteFile(o.save, append(data, '\n'), 0o644)
+			err = page.WriteFile(o.save, append(data, '\n'))
 		}
 		if err != nil {
 			return fail(1, err)

@@ -20,6 +20,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -37,6 +38,7 @@ var embedded []byte
 
 const (
 	exitOK       = 0
+	exitFailed   = 1 // the answer could not be written
 	exitUnplaced = 1 // with -strict: none, or in part
 	exitBadInput = 2
 )
@@ -51,7 +53,7 @@ The text wraps to the terminal's width ($COLUMNS, where it is set, and 100 colum
 where there is no terminal). It is coloured on a terminal, unless NO_COLOR is set.
 
 exit: 0 answered, also where a workload is placed in part or not at all; 1 that,
-with -strict; 2 bad input
+with -strict, or the answer could not be written; 2 bad input
 
 `
 
@@ -60,30 +62,28 @@ func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	stdout, done := page.Check("quickstart", stdout, stderr)
 	defer done(&code)
-	fs := flag.NewFlagSet("quickstart", flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // errors are reported below
-	input := fs.String("input", "", "fleet `FILE` (YAML or JSON), - for standard input; without it an example fleet")
-	format := fs.String("format", "text", "text or json")
-	out := fs.String("out", "", "`DIR` to write the configuration and plan.md to; it must not exist, or be empty")
-	profiles := fs.String("profiles", "", "`FILE` of workloads measured alone: profiles, or rows in the co-location format; those that the fleet names are predicted")
-	predictor := fs.String("predictor", "", "`FILE` of a fitted predictor, as examples/predict -save writes it")
-	confidence := fs.Float64("confidence", decision.DefaultConfidence, "how sure decisions must be that objectives are kept, 0.5 to 0.999")
-	strict := fs.Bool("strict", false, "exit 1 when a workload is placed in part or not at all")
-	explain := fs.String("explain", "", "text: show everything about one `WORKLOAD`, every candidate and its reasons")
-	why := fs.String("why", "", "text: show the trap or the source of this `ID` in full")
-	schema := fs.Bool("schema", false, "print the JSON Schema of a fleet file and exit")
-	measure := fs.Bool("measure", false, "has become a program: go run ./examples/measure -input FILE")
-	err := fs.Parse(args)
+	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // errors are reported below
+	input := flags.String("input", "", "fleet `FILE` (YAML or JSON), - for standard input; without it an example fleet")
+	format := flags.String("format", "text", "text or json")
+	out := flags.String("out", "", "`DIR` to write the configuration and plan.md to; it must not exist, or be empty")
+	profiles := flags.String("profiles", "", "`FILE` of workloads measured alone: profiles, or rows in the co-location format; those that the fleet names are predicted")
+	predictor := flags.String("predictor", "", "`FILE` of a fitted predictor, as examples/predict -save writes it")
+	confidence := flags.Float64("confidence", decision.DefaultConfidence, "how sure decisions must be that objectives are kept, 0.5 to 0.999")
+	strict := flags.Bool("strict", false, "exit 1 when a workload is placed in part or not at all")
+	explain := flags.String("explain", "", "text: show everything about one `WORKLOAD`, every candidate and its reasons")
+	why := flags.String("why", "", "text: show the trap or the source of this `ID` in full")
+	schema := flags.Bool("schema", false, "print the JSON Schema of a fleet file and exit")
+	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(stdout, usage)
-		fmt.Fprint(stdout, page.Flags(fs))
+		fmt.Fprint(stdout, page.Flags(flags))
 		return exitOK
 	case err != nil:
-	case fs.NArg() > 0:
-		err = fmt.Errorf("unexpected argument %q; name the file with -input", fs.Arg(0))
-	case *measure:
-		err = errors.New("-measure has become a program: go run ./examples/measure -input FILE")
+		err = fmt.Errorf("%w (see -h)", err)
+	case flags.NArg() > 0:
+		err = fmt.Errorf("unexpected argument %q; name the file with -input", flags.Arg(0))
 	case *format != "text" && *format != "json":
 		err = fmt.Errorf("-format %q: use text or json", *format)
 	case *format == "json" && (*explain != "" || *why != ""):
@@ -133,7 +133,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 			return exit(stderr, err)
 		}
 		if err := folder.Write(*out); err != nil {
-			return exit(stderr, err)
+			code := exit(stderr, err)
+			if failed := new(fs.PathError); errors.As(err, &failed) {
+				code = exitFailed
+			}
+			return code
 		}
 		for _, w := range folder.Warnings {
 			fmt.Fprintf(stderr, "quickstart: note: %s\n", w)

@@ -234,6 +234,12 @@ func TestStrict(t *testing.T) {
 
 // TestBadInput: exit 2, every problem on standard error, nothing written.
 func TestBadInput(t *testing.T) {
+	twoProblems, noProfiles := filepath.Join(t.TempDir(), "fleet.yaml"), filepath.Join(t.TempDir(), "profiles.json")
+	for name, text := range map[string]string{noProfiles: "[]", twoProblems: "version: v1\npools: [{name: a, gpu: X9000, count: 1}]\nworkloads: [{name: w, kind: batch, memory: 5GiB, gpu_busy: 7}]\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, c := range []struct {
 		name, in string
 		args     []string
@@ -248,7 +254,9 @@ func TestBadInput(t *testing.T) {
 		{"format", "", []string{"-format", "xml"}, []string{"use text or json"}},
 		{"argument", "", []string{"fleet.yaml"}, []string{"name the file with -input"}},
 		{"flag", "", []string{"-nope"}, []string{"-nope"}},
-		{"measure", "", []string{"-measure"}, []string{"go run ./examples/measure -input FILE"}},
+		{"not one of the flags", "", []string{"-measure"}, []string{"-measure", "see -h"}},
+		{"two in one file", "", []string{"-input", twoProblems}, []string{twoProblems + ": ", "pools[0].gpu: ", "workloads[0].gpu_busy: "}},
+		{"no profiles", "", []string{"-profiles", noProfiles}, []string{noProfiles + ": holds nothing that was measured alone"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "plan")

@@ -97,7 +97,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		if err := writeSVG(&chart, s); err != nil {
 			return fail(1, err)
 		}
-		if err := os.WriteFile(*svg, chart.Bytes(), 0o644); err != nil {
+		if err := page.WriteFile(*svg, chart.Bytes()); err != nil {
 			return fail(1, err)
 		}
 	}

@@ -2,6 +2,7 @@ package atomicfile
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -42,5 +43,36 @@ func TestFailureKeepsTheOldFile(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {
 		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
+
+// TestNoRegularFileIsReplaced: a program that is told to write to /dev/null, as
+// root, must not put a file in its place.
+func TestNoRegularFileIsReplaced(t *testing.T) {
+	dir := t.TempDir()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	path := filepath.Join(dir, "f")
+	if err := os.Symlink(fmt.Sprintf("/dev/fd/%d", w.Fd()), path); err != nil {
+		t.Skip(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Skip(err)
+	}
+	if err := Write(path, []byte("one"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	if got, err := io.ReadAll(r); err != nil || string(got) != "one" {
+		t.Errorf("read %q, %v", got, err)
+	}
+	if info, err := os.Lstat(path); err != nil || info.Mode().Type() != os.ModeSymlink {
+		t.Errorf("was replaced: %v, %v", info, err)
+	}
+	if err := Write(dir, []byte("one"), 0o644); err == nil {
+		t.Error("wrote to a folder")
 	}
 }

@@ -2,6 +2,7 @@ package loadgentest
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -22,6 +23,7 @@ type task struct {
 // coreClient is a context on the GPU.
 type coreClient struct {
 	sm, bw float64 // the fractions of the GPU that it may use
+	hold   float64 // of the time, in which the kernels of others wait for SMs that its own hold
 	tasks  []*task
 }
 
@@ -63,8 +65,15 @@ func (c *core) rates() []float64 {
 		}
 		// What the client may use at most bounds it whoever else is there.
 		rates[i] = math.Min(1, math.Min(cl.sm/k.sm, cl.bw/k.bw))
-		sm += rates[i] * k.sm
-		bw += rates[i] * k.bw
+	}
+	if c.mode == SharingConcurrent {
+		c.wait(rates)
+	}
+	for i, cl := range c.clients {
+		if k := cl.head(); k != nil {
+			sm += rates[i] * k.sm
+			bw += rates[i] * k.bw
+		}
 	}
 	if c.mode == SharingConcurrent {
 		if over := math.Max(sm, bw); over > 1 {
@@ -74,6 +83,26 @@ func (c *core) rates() []float64 {
 		}
 	}
 	return rates
+}
+
+// wait slows each client by the SMs that others hold, who hold them the less the more
+// they wait themselves.
+func (c *core) wait(rates []float64) {
+	if !slices.ContainsFunc(c.clients, func(o *coreClient) bool { return o.hold > 0 }) {
+		return
+	}
+	most := slices.Clone(rates)
+	for range 8 {
+		for i := range rates {
+			held := 0.0
+			for k, o := range c.clients {
+				if k != i {
+					held += rates[k] * o.hold
+				}
+			}
+			rates[i] = most[i] * (1 - math.Min(held, 0.95))
+		}
+	}
 }
 
 // turn gives the GPU to the next client with work when the active one has used

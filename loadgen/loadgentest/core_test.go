@@ -63,6 +63,9 @@ func TestCore(t *testing.T) {
 		{"SMs contended", SharingConcurrent, []coreClient{whole, whole}, [][]kernel{{{4 * msec, 0.8, 0.1}}, {{2 * msec, 0.8, 0.1}}}, []float64{5.2 * msec, 3.2 * msec}},
 		{"bandwidth contended", SharingConcurrent, []coreClient{whole, whole}, [][]kernel{{{2 * msec, 0.1, 1}}, {{2 * msec, 0.1, 1}}}, []float64{4 * msec, 4 * msec}},
 		{"a limit of SMs", SharingConcurrent, []coreClient{{sm: 0.25, bw: 1}}, [][]kernel{{{2 * msec, 0.5, 0.1}}}, []float64{4 * msec}},
+		// b's kernels hold SMs for half of the time, a's for a fifth: a runs at r = 1-0.5s and b
+		// at s = 1-0.2r, 5/9 and 8/9. b's 2 ms end at 2.25 ms, when a has 0.75 ms left.
+		{"SMs held", SharingConcurrent, []coreClient{{sm: 1, bw: 1, hold: 0.2}, {sm: 1, bw: 1, hold: 0.5}}, [][]kernel{{{2 * msec, 0.2, 0.1}}, {{2 * msec, 0.5, 0.1}}}, []float64{3 * msec, 2.25 * msec}},
 		{"partitions do not meet", SharingPartitioned, []coreClient{{sm: 0.5, bw: 0.5}, {sm: 0.5, bw: 0.5}}, [][]kernel{{{2 * msec, 1, 0.5}}, {{2 * msec, 0.5, 0.5}}}, []float64{4 * msec, 2 * msec}},
 	} {
 		got := run(tc.mode, 2*time.Millisecond, 100*time.Microsecond, tc.clients, tc.work)
@@ -91,7 +94,7 @@ func TestCoreLate(t *testing.T) {
 func TestModelCheck(t *testing.T) {
 	g := NewGPU(GPUOptions{})
 	defer g.Close()
-	for _, m := range []Model{{SMShare: 2}, {SMDemand: -1}, {BandwidthShare: math.NaN()}, {StepKernels: -1}, {KernelCV: math.NaN()}} {
+	for _, m := range []Model{{SMShare: 2}, {SMHold: 2}, {SMDemand: -1}, {BandwidthShare: math.NaN()}, {StepKernels: -1}, {KernelCV: math.NaN()}} {
 		if _, err := NewServer(Options{GPU: g, Model: m}); !errors.Is(err, ErrModel) {
 			t.Errorf("%+v: %v", m, err)
 		}

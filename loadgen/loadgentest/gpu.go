@@ -74,6 +74,11 @@ type Model struct {
 	// kernel uses when it runs alone; 0 means 0.4 and 0.6. A prefill kernel uses
 	// 0.9 and 0.3.
 	SMDemand, BandwidthDemand float64
+	// SMHold is the fraction of the time in which kernels of others wait for SMs that the
+	// model's running kernels hold, under SharingConcurrent: MPS takes no SM back from a
+	// kernel, so that short kernels wait for long ones, and not the other way round. 0
+	// means that kernels contend for what they demand, and no more.
+	SMHold float64
 	// SMShare and BandwidthShare are the fractions that the model may use: an MPS
 	// active thread percentage, a MIG slice; 0 means all. Bandwidth can be limited
 	// under Partitioned only.
@@ -114,6 +119,9 @@ func (m Model) check() error {
 		if !(f.v > 0 && f.v <= 1) {
 			errs = append(errs, fmt.Errorf("%w: %s is %v (use a fraction above 0, at most 1)", ErrModel, f.name, f.v))
 		}
+	}
+	if !(m.SMHold >= 0 && m.SMHold <= 1) {
+		errs = append(errs, fmt.Errorf("%w: SMHold is %v (use a fraction of 0 to 1)", ErrModel, m.SMHold))
 	}
 	if m.StepKernels < 0 || m.KernelMean < 0 || m.PrefillPerToken < 0 || m.PrefillLeast < 0 || m.ContextCost < 0 || m.BatchCost < 0 || math.IsNaN(m.KernelCV) {
 		errs = append(errs, fmt.Errorf("%w: negative lengths or counts", ErrModel))
@@ -219,7 +227,7 @@ func (g *GPU) attach(m Model) (*gpuClient, error) {
 	if err := m.check(); err != nil {
 		return nil, err
 	}
-	c := &gpuClient{gpu: g, model: m, core: &coreClient{sm: m.SMShare, bw: 1}, work: make(chan struct{}, 1), done: make(chan struct{})}
+	c := &gpuClient{gpu: g, model: m, core: &coreClient{sm: m.SMShare, bw: 1, hold: m.SMHold}, work: make(chan struct{}, 1), done: make(chan struct{})}
 	g.mu.Lock()
 	if g.core.mode == SharingPartitioned {
 		c.core.bw = m.BandwidthShare

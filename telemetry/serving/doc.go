@@ -2,9 +2,7 @@
 // SGLang's, into one form: what runs and waits, how full the KV cache is, and
 // the distributions of latencies and lengths.
 //
-//	resp, err := http.Get("http://llm.chat:8000/metrics")
-//	...
-//	readings, err := serving.Parse(resp.Body)
+//	readings, err := serving.Fetch(ctx, "http://llm.chat:8000/metrics")
 //
 // The counters and histograms count since the server started. [Reading.Since]
 // gives what happened between two pages; that is what a profile or an alarm
