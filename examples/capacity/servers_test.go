@@ -257,6 +257,8 @@ func TestRecordedServers(t *testing.T) {
 		{"h100-alone-2.json", "h100-servers-2.json", "H100-SXM5-80GB", 27 * time.Second, limitsOf, 16, false},
 		{"h100-alone-3.json", "h100-servers-3.json", "H100-SXM5-80GB", 18 * time.Second, operated, 17, false},
 		{"h100-alone-3.json", "h100-servers-3.json", "H100-SXM5-80GB", 18 * time.Second, limitsOf, 15, true},
+		{"h200-alone.json", "h200-servers.json", "H200-SXM5-141GB", 19 * time.Second, operated, 17, false},
+		{"h200-alone.json", "h200-servers.json", "H200-SXM5-141GB", 19 * time.Second, limitsOf, 0, true},
 	} {
 		var cases []onServers
 		data, err := os.ReadFile("testdata/" + series.servers)
