@@ -234,8 +234,12 @@ func (pl *planner) annotate(w int, l *listing) {
 		}
 	}
 	chosen := pl.chosen[w] != nil && pl.chosen[w].pool == l.pool && pl.chosen[w].mechanism == l.Mechanism
-	if need := pl.full[w][key]; need > 0 && l.Verdict == gate.VerdictPass && !chosen {
-		add(gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodePoolFull, Mechanism: l.Mechanism, Need: int64(need), Have: int64(cp.pool.Count)})
+	if need := pl.full[w][key]; need > 0 && l.Verdict == gate.VerdictPass {
+		verdict := gate.VerdictReject
+		if chosen {
+			verdict = gate.VerdictPass // for those that were placed
+		}
+		add(gate.Reason{Verdict: verdict, Code: gate.CodePoolFull, Mechanism: l.Mechanism, Need: int64(need), Have: int64(cp.pool.Count)})
 	}
 	if why, banned := pl.banned[key]; banned {
 		why.Mechanism = l.Mechanism
