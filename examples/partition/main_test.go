@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/mig"
 )
 
 const config = `version: v1
@@ -134,5 +135,30 @@ func TestInterrupted(t *testing.T) {
 	var out, errs bytes.Buffer
 	if code := run(ctx, strings.Fields("apply -gpu A30 -want 1g.6gb"), nil, &out, &errs); code != 1 || out.Len() > 0 {
 		t.Errorf("exit %d, %s %s", code, &out, &errs)
+	}
+}
+
+// TestPlanSwitchesModeOn: where MIG mode is off the plan says that it is switched on
+// first.
+func TestPlanSwitchesModeOn(t *testing.T) {
+	model, err := lookup("h100-80gb-sxm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := mig.ParseCounts("3g.40gb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, off := range []bool{true, false} {
+		var out strings.Builder
+		r := &resolved{model: model, have: mig.Layout{Model: model}, want: want, off: off}
+		p, reason, err := (&target{}).diff(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		(&console{out: &out}).plan(r, p, reason)
+		if got := strings.Contains(out.String(), "MIG mode is switched on"); got != off {
+			t.Errorf("off %v: %s", off, out.String())
+		}
 	}
 }
