@@ -48,6 +48,7 @@ type choice struct {
 	preference float64
 	unit       float64        // what a replica costs where its GPU is full
 	answer     sharing.Answer // whether it keeps its objectives there
+	smaller    *gate.MIGSlice // of MIG: the largest that holds it and misses something
 }
 
 // planner holds a fleet while it is being decided.
