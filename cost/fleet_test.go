@@ -37,6 +37,9 @@ func TestRecoveredHours(t *testing.T) {
 	if h, err := UtilisationHours(10, 4, 0.5); err != nil || h != 120 {
 		t.Errorf("a GPU cannot be more than busy: %v, %v", h, err)
 	}
+	if h, err := UtilisationHours(10, 4, 0.125); err != nil || h != 90 {
+		t.Errorf("four that keep an eighth busy add three: %v, %v", h, err)
+	}
 	if h, err := UtilisationHours(10, 4, 1); err != nil || h != 0 {
 		t.Errorf("a full GPU gains nothing: %v, %v", h, err)
 	}
@@ -57,11 +60,17 @@ func TestReapedHours(t *testing.T) {
 	if h, err := ReapedHours(10, 55_000, 1*Percent); err != nil || h != 10.8 {
 		t.Errorf("%v, %v; want 10.8", h, err)
 	}
-	for _, c := range [][2]PPM{{-1, 0}, {Whole + 1, 0}, {Percent, 2 * Percent}, {Percent, -1}} {
-		_, err := ReapedHours(-1, c[0], c[1])
-		if !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "gpus: ") {
+	for _, c := range []struct {
+		gpus          int
+		before, after PPM
+		path          string
+	}{{-1, Percent, 0, "gpus: "}, {1, -1, 0, "before: "}, {1, Whole + 1, 0, "before: "}, {1, Percent, 2 * Percent, "after: "}, {1, Percent, -1, "after: "}} {
+		if _, err := ReapedHours(c.gpus, c.before, c.after); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), c.path) {
 			t.Errorf("ReapedHours(%v): %v", c, err)
 		}
+	}
+	if h, err := ReapedHours(1, Whole, Whole); err != nil || h != 0 {
+		t.Errorf("what stays idle comes back not at all: %v, %v", h, err)
 	}
 }
 

@@ -22,6 +22,10 @@ func TestPPMText(t *testing.T) {
 		if p.String() != want {
 			t.Errorf("%d prints as %s, want %s", int64(p), p, want)
 		}
+		var again PPM
+		if err := again.UnmarshalText([]byte(want)); p != math.MinInt64 && (err != nil || again != p) {
+			t.Errorf("%s is read as %d, %v", want, int64(again), err)
+		}
 	}
 }
 

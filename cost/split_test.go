@@ -54,6 +54,10 @@ func TestSplit(t *testing.T) {
 	}{
 		{"HAMi: four 25% pods pay for one GPU-hour", "3.25 USD", four(25), 100, 0, SplitOptions{},
 			map[string]string{"a": "0.8125", "b": "0.8125", "c": "0.8125", "d": "0.8125", "(idle)": "0.00"}, false},
+		{"of two like parts the tenant pays the rest", "0.000001 USD", four(50)[:1], 100, 0, SplitOptions{},
+			map[string]string{"a": "0.000001", "(idle)": "0.00"}, false},
+		{"a blend is over where either is", "1 USD", four(25, 3600, 3600, 0, 0), 100, 3600, SplitOptions{By: SplitByBlend, UseWeight: Whole},
+			map[string]string{"a": "0.50", "b": "0.50", "c": "0.00", "d": "0.00", "(idle)": "0.00"}, true},
 		{"HAMi: two of them leave half idle", "3.25 USD", four(25)[:2], 100, 0, SplitOptions{},
 			map[string]string{"a": "0.8125", "b": "0.8125", "(idle)": "1.625"}, false},
 		{"use is not allocation", "3.60 USD", four(25, 1800, 360, 0, 36), 100, 3600, SplitOptions{By: SplitByUse},

@@ -155,6 +155,9 @@ func (pl *planner) scene(w, fullest int) *trapScene {
 	switch {
 	case c != nil:
 		s.p, s.chosen = pl.pools[c.pool], c.mechanism
+		if c.slice != nil {
+			s.profile = c.slice.Profile.Name
+		}
 	case cw.workload.Pool != "":
 		for _, p := range pl.pools {
 			if p.pool.Name == cw.workload.Pool {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -21,9 +22,23 @@ func (pl *planner) notChosen(w int, cs []Candidate) []string {
 		}
 	}
 	var out []string
+	most := 2
+	if s := taken.smaller; s != nil {
+		most++
+		p := pl.prospectsOf(site{taken.pool, taken.mechanism, s}, []member{{w, gate.PerInstance(taken.mechanism)}})
+		text := pl.why(w, taken, p)
+		switch d := &pl.outlookOf(w, taken.pool).demand; {
+		case d.Limits != [predict.LatencyCount]float64{}:
+		case d.Online || d.Serving != nil:
+			text += fmt.Sprintf(", and must stay below %.0f%%", 100*predict.BusiestUnbounded)
+		default:
+			text += fmt.Sprintf(", and must keep %.0f%%", 100*predict.KeepsRate)
+		}
+		out = append(out, fmt.Sprintf("%s %s on %s %s", taken.mechanism, s.Profile.Name, pl.pools[taken.pool].pool.Name, text))
+	}
 	for i := range cs {
 		c := &cs[i]
-		if chosen == nil || c.Verdict != gate.VerdictPass || c.Chosen || len(out) == 2 {
+		if chosen == nil || c.Verdict != gate.VerdictPass || c.Chosen || len(out) == most {
 			continue
 		}
 		at := slices.IndexFunc(pl.choices[w], func(o choice) bool {
@@ -218,8 +233,13 @@ func (pl *planner) annotate(w int, l *listing) {
 			l.Score, l.Preference, l.Parts = 0, 0, nil
 		}
 	}
+	chosen := pl.chosen[w] != nil && pl.chosen[w].pool == l.pool && pl.chosen[w].mechanism == l.Mechanism
 	if need := pl.full[w][key]; need > 0 && l.Verdict == gate.VerdictPass {
-		add(gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodePoolFull, Mechanism: l.Mechanism, Need: int64(need), Have: int64(cp.pool.Count)})
+		verdict := gate.VerdictReject
+		if chosen {
+			verdict = gate.VerdictPass // for those that were placed
+		}
+		add(gate.Reason{Verdict: verdict, Code: gate.CodePoolFull, Mechanism: l.Mechanism, Need: int64(need), Have: int64(cp.pool.Count)})
 	}
 	if why, banned := pl.banned[key]; banned {
 		why.Mechanism = l.Mechanism
@@ -233,7 +253,7 @@ func (pl *planner) annotate(w int, l *listing) {
 			add(gate.Reason{Verdict: gate.VerdictPass, Code: gate.CodeSliceFits, Mechanism: l.Mechanism, Need: int64(need), Profile: c.slice.Profile})
 		}
 	}
-	if c := pl.chosen[w]; c != nil && c.pool == l.pool && c.mechanism == l.Mechanism {
+	if chosen {
 		l.Chosen = true
 	} else if why := pl.pairOf(w, l.Mechanism); l.Verdict == gate.VerdictPass && why.Verdict != gate.VerdictPass {
 		add(why)

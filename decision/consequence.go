@@ -34,6 +34,7 @@ var DefaultHeadroom = Headroom{Driver: 0.025, Fragmentation: 0.08}
 type outlook struct {
 	demand  predict.Tenant
 	tokens  predict.Bounds // of the TPOT P99 alone, where only the size tells it
+	size    string         // the same in words
 	assumes []Assumption
 }
 

@@ -48,6 +48,7 @@ type choice struct {
 	preference float64
 	unit       float64        // what a replica costs where its GPU is full
 	answer     sharing.Answer // whether it keeps its objectives there
+	smaller    *gate.MIGSlice // of MIG: the largest that holds it and misses something
 }
 
 // planner holds a fleet while it is being decided.
@@ -80,8 +81,9 @@ type planner struct {
 	seen       map[string]prospects
 	simulated  int // arrangements of a GPU
 	search     Search
-	rounds     int // of a search
-	asked      int // workloads, over how many replicas their load would do
+	rounds     int  // of a search
+	roomDoes   bool // a search ends when all have room, whatever it costs
+	asked      int  // workloads, over how many replicas their load would do
 }
 
 type banKey struct {
@@ -137,6 +139,15 @@ func Decide(f *Fleet, opt Options) (*Result, error) {
 // planFleet arranges a fleet that is valid, with so many rounds of a search where
 // there is one.
 func planFleet(f *Fleet, opt Options, rounds int) (*planner, error) {
+	pl, err := newPlan(f, opt, rounds)
+	if err != nil {
+		return nil, err
+	}
+	return pl, pl.plan(f.Trust)
+}
+
+// newPlan is a fleet before it is arranged.
+func newPlan(f *Fleet, opt Options, rounds int) (*planner, error) {
 	pl := newPlanner(opt)
 	pl.rounds = rounds
 	for i := range f.Pools {
@@ -154,7 +165,7 @@ func planFleet(f *Fleet, opt Options, rounds int) (*planner, error) {
 			return nil, err
 		}
 	}
-	return pl, pl.plan(f.Trust)
+	return pl, nil
 }
 
 // compiled are workloads in an order that depends on what they ask for, and on

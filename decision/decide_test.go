@@ -2,11 +2,14 @@ package decision
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -180,18 +183,26 @@ type decidedFleet struct {
 	result *Result
 }
 
-// decideFleets decides them once for all tests that hold for any fleet.
-var decideFleets = sync.OnceValues(func() (out []decidedFleet, err error) {
+// decideFleets decides them once for all tests that hold for any fleet, several at
+// a time, as a service would.
+var decideFleets = sync.OnceValues(func() ([]decidedFleet, error) {
+	out := make([]decidedFleet, 42)
+	errs := make([]error, len(out))
 	rng := rand.New(rand.NewPCG(3, 4))
-	for range 60 {
-		f := randomFleet(rng, 1+rng.IntN(5), 1+rng.IntN(25))
-		r, err := Decide(f, Options{})
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, decidedFleet{f, r})
+	for i := range out {
+		out[i].fleet = randomFleet(rng, 1+rng.IntN(5), 1+rng.IntN(25))
 	}
-	return out, nil
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range max(2, runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; int(i) < len(out); i = next.Add(1) - 1 {
+				out[i].result, errs[i] = Decide(out[i].fleet, Options{})
+			}
+		})
+	}
+	wg.Wait()
+	return out, errors.Join(errs...)
 })
 
 func decidedFleets(t *testing.T) []decidedFleet {

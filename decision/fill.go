@@ -17,11 +17,12 @@ import (
 // what can still come.
 type filling struct {
 	site    *shared
-	members []member // by workload; replicas, or instances
-	bin     bin      // of GPUs without slices
-	spot    bool     // everybody may lose it
-	room    []int16  // by workload: how many more, -1 = not worked out
-	more    map[member]*filling
+	members []member            // by workload; replicas, or instances
+	bin     bin                 // of GPUs without slices
+	spot    bool                // everybody may lose it
+	room    []int16             // by workload: how many more, -1 = not worked out
+	more    map[uint64]*filling // by workload and how many
+	less    []*filling          // by place among the members
 }
 
 // shared are GPUs of one pool that a mechanism shares.
@@ -51,7 +52,7 @@ func (s *search) filling(h *shared, members []member) *filling {
 	if f := h.fillings[string(name)]; f != nil {
 		return f
 	}
-	f := &filling{site: h, members: members, room: slices.Repeat([]int16{-1}, len(s.pl.workloads)), more: map[member]*filling{}}
+	f := &filling{site: h, members: members, room: slices.Repeat([]int16{-1}, len(s.pl.workloads)), more: map[uint64]*filling{}, less: make([]*filling, len(members))}
 	f.bin.limit = math.MaxInt
 	f.spot = h.group.pool.pool.Spot != nil && s.pl.interruptible(members)
 	if !h.sliced {
@@ -65,7 +66,8 @@ func (s *search) filling(h *shared, members []member) *filling {
 
 // with is f with n more replicas, or instances, of w.
 func (s *search) with(f *filling, w, n int) *filling {
-	if next := f.more[member{w, n}]; next != nil {
+	key := uint64(w)<<32 | uint64(n)
+	if next := f.more[key]; next != nil {
 		return next
 	}
 	members := slices.Clone(f.members)
@@ -76,17 +78,22 @@ func (s *search) with(f *filling, w, n int) *filling {
 		members = slices.Insert(members, at, member{w, n})
 	}
 	next := s.filling(f.site, members)
-	f.more[member{w, n}] = next
+	f.more[key] = next
 	return next
 }
 
 // without is f without any of w.
 func (s *search) without(f *filling, w int) *filling {
-	at := slices.IndexFunc(f.members, func(m member) bool { return m.workload == w })
-	if at < 0 {
-		return f
+	for at := range f.members {
+		if f.members[at].workload != w {
+			continue
+		}
+		if f.less[at] == nil {
+			f.less[at] = s.filling(f.site, slices.Delete(slices.Clone(f.members), at, at+1))
+		}
+		return f.less[at]
 	}
-	return s.filling(f.site, slices.Delete(slices.Clone(f.members), at, at+1))
+	return f
 }
 
 // roomIn is how many more replicas, or instances, of w can come, at most as many

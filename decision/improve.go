@@ -16,8 +16,10 @@ import (
 // asks for more hardly ever finds a better place by that, but nothing proves it.
 const (
 	improvedUpTo = 2000 // workloads
-	rounds       = 4
+	rounds       = 6
+	enough       = 2      // rounds from nothing that found nothing better
 	triesEach    = 20_000 // of a round
+	triesAside   = 8_000  // of a search of one round: what stands beside an answer
 	mostJudged   = 20_000 // GPUs and who may join them
 	mostLooked   = 100e6  // GPUs looked at, in a round
 	leaving      = 12     // workloads at a time, at most
@@ -37,8 +39,13 @@ type search struct {
 	judged int
 	looked int
 	total  int     // replicas
+	most   int     // of those that have a way
 	short  bool    // the best arrangement lacks room for some
 	scale  float64 // what the dearest GPU counts
+
+	gone    []bool // of leave, by workload
+	leavers []int
+	now     arranged // of round
 }
 
 // wayIn is a place that a workload could take.
@@ -84,17 +91,32 @@ func (a *arranged) compare(b *arranged) int {
 func (pl *planner) improve() error {
 	s := pl.newSearch()
 	at := s.present()
-	best := &arranged{}
+	best, other, agreed := &arranged{}, &arranged{}, 0
 	best.copyFrom(at)
 	for k := range pl.rounds {
+		from := best
 		if k%2 == 1 { // from nothing: what stands may lead nowhere else
 			for w := range at.way {
 				s.remove(at, w)
 			}
 			s.weigh(at)
+			other.copyFrom(at)
+			from = other
 		}
-		if err := s.round(at, best); err != nil {
+		if err := s.round(at, from); err != nil {
 			return err
+		}
+		if from == other {
+			same := other.compare(best)
+			if same > 0 || same == 0 && other.seconds(best) > 0 {
+				best.copyFrom(other)
+			}
+			if same == 0 {
+				agreed++
+			}
+			if agreed == enough { // all ways lead to the same
+				break
+			}
 		}
 		at.copyFrom(best)
 	}
@@ -150,6 +172,9 @@ func (pl *planner) newSearch() *search {
 			ways = append(ways, way)
 		}
 		s.ways = append(s.ways, ways)
+		if len(ways) > 0 {
+			s.most += pl.workloads[w].workload.replicas()
+		}
 	}
 	return s
 }
@@ -215,10 +240,14 @@ func (s *search) alone(a *arranged, w int) bool {
 
 // round searches from a, and keeps the best that it finds.
 func (s *search) round(at, best *arranged) error {
-	now := &arranged{}
+	now := &s.now
 	s.looked = 0
-	for try := range triesEach {
-		if s.judged > mostJudged || s.looked > mostLooked {
+	tries := triesEach
+	if s.pl.rounds == 1 {
+		tries = triesAside
+	}
+	for try := range tries {
+		if s.judged > mostJudged || s.looked > mostLooked || s.pl.roomDoes && best.replicas == s.most {
 			return nil
 		}
 		s.short = best.replicas < s.total
@@ -229,17 +258,22 @@ func (s *search) round(at, best *arranged) error {
 		s.weigh(now)
 		if c := now.compare(best); c >= 0 {
 			s.second(now)
-			if c > 0 || cmp.Or(cmp.Compare(now.whole, best.whole), compareScores(now.score, best.score)) > 0 {
+			if c > 0 || now.seconds(best) > 0 {
 				best.copyFrom(now)
 			}
 		}
-		heat := firstHeat * math.Pow(lastHeat/firstHeat, max(float64(try)/triesEach, float64(s.looked)/mostLooked))
+		heat := firstHeat * math.Pow(lastHeat/firstHeat, max(float64(try)/float64(tries), float64(s.looked)/mostLooked))
 		worse := (now.cost-at.cost)/s.scale + replicaWorth*float64(at.replicas-now.replicas)
 		if worse <= 0 || s.rng.Float64() < math.Exp(-worse/heat) {
 			*at, *now = *now, *at
 		}
 	}
 	return nil
+}
+
+// seconds is positive where a is to be preferred to what is as good otherwise.
+func (a *arranged) seconds(b *arranged) int {
+	return cmp.Or(cmp.Compare(a.whole, b.whole), compareScores(a.score, b.score))
 }
 
 func compareScores(a, b float64) int {

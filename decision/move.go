@@ -7,8 +7,10 @@ import (
 
 // leave takes some workloads from their places, and returns those that are to
 // enter: they and those that lack replicas.
-func (s *search) leave(a *arranged) (ws []int) {
-	gone := make([]bool, len(a.way))
+func (s *search) leave(a *arranged) []int {
+	s.gone = append(s.gone[:0], make([]bool, len(a.way))...)
+	gone, ws := s.gone, s.leavers[:0]
+	defer func() { s.leavers = ws }()
 	drop := func(w int) {
 		if !gone[w] && len(s.ways[w]) > 0 {
 			gone[w] = true
@@ -148,8 +150,11 @@ func (s *search) fit(a *arranged, w, k, want int, salt uint64, commit bool) (pla
 		s.looked += len(a.gpus)
 		left := (want + each - 1) / each
 		add := func(f *filling, most int) *filling {
-			f = s.with(f, w, most)
 			left -= most
+			if !commit && t.spot == 0 {
+				return f // what it would hold changes nothing
+			}
+			f = s.with(f, w, most)
 			if f.spot {
 				spots++
 			}

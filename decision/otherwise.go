@@ -175,7 +175,7 @@ func (pl *planner) otherwise(w int) (*Alternative, error) {
 		limit, _ := wl.SLO.At(m).Get()
 		if m == predict.MetricTPOTP99 && tokens > 0 {
 			*wl.Solo.At(m) = predict.Some(predict.Duration(1e9 * tokens))
-			conditions = append(conditions, fmt.Sprintf("its TPOT P99 alone is %.2g ms", 1e3*tokens))
+			conditions = append(conditions, fmt.Sprintf("its TPOT P99 alone is %s ms", about(1e3*tokens)))
 			continue
 		}
 		*wl.Solo.At(m) = predict.Some(predict.Duration(alone * float64(limit)))

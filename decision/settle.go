@@ -102,7 +102,7 @@ func (pl *planner) answer(w int, d *Decision, share workloadShare) {
 	if len(d.Assumes) > 0 || p.answer != sharing.AnswerYes && !pl.measured(w) {
 		d.Status = StatusProvisional
 	}
-	d.Why = pl.why(w, c, p) + pl.dearer(w, share)
+	d.Why = pl.why(w, c, p) + pl.kept(w, c) + pl.dearer(w, share)
 	if pl.measured(w) {
 		d.From, d.Consequences = FromProfiles, pl.profiled(w)
 		if text := tightest(d.Consequences); text != "" {
@@ -170,11 +170,11 @@ func tightest(list []Consequence) string {
 	if c.High > c.Limit {
 		verb = "may miss"
 	}
-	between := fmt.Sprintf(" (%.4g to %.4g)", c.Low, c.High)
+	between := fmt.Sprintf(" (%s to %s)", digits(c.Low), digits(c.High))
 	if c.Low == c.High {
 		between = ", measured alone,"
 	}
-	return fmt.Sprintf("%s %s %.4g ms%s of %.4g", verb, strings.TrimSuffix(c.Metric, " ms"), c.Value, between, c.Limit)
+	return fmt.Sprintf("%s %s %s ms%s of %s", verb, strings.TrimSuffix(c.Metric, " ms"), digits(c.Value), between, digits(c.Limit))
 }
 
 // MoreGPUs is how many more GPUs of a pool would do for what is unplaced, with
@@ -217,7 +217,11 @@ func (pl *planner) bound(w int, d *Decision) string {
 		}
 	}
 	if found != nil {
-		return fmt.Sprintf("exclusive on %s: %s", pl.pools[pool].pool.Name, found.About(&pl.workloads[w].demand, pl.pools[pool].ground).Text().Message) + pl.divided(w)
+		text := fmt.Sprintf("exclusive on %s: %s", pl.pools[pool].pool.Name, found.About(&pl.workloads[w].demand, pl.pools[pool].ground).Text().Message)
+		if o := pl.outlookOf(w, pool); o.tokens.Value > 0 && found.Code != gate.CodeGPUMemory {
+			text += "; TPOT alone " + o.size
+		}
+		return text + pl.divided(w)
 	}
 	var best *Candidate
 	rank := func(c *Candidate) int {
@@ -262,11 +266,11 @@ func (pl *planner) why(w int, c *choice, p prospects) string {
 			if b.High > d.Limits[tight] {
 				verb = "may miss"
 			}
-			text = fmt.Sprintf("%s %s P99 %.4g ms (%.4g to %.4g) of %.4g", verb, predict.LatencyName(tight), 1e3*b.Value, 1e3*b.Low, 1e3*b.High, 1e3*d.Limits[tight])
+			text = fmt.Sprintf("%s %s P99 %s ms (%s to %s) of %s", verb, predict.LatencyName(tight), digits(1e3*b.Value), digits(1e3*b.Low), digits(1e3*b.High), digits(1e3*d.Limits[tight]))
 			if slices.ContainsFunc(pl.guessesAlone(w, c.pool), func(m predict.Metric) bool { return latencyOf(m) == tight }) {
-				text += fmt.Sprintf(", assumed to be %.4g alone", 1e3*d.Alone[tight])
+				text += fmt.Sprintf(", assumed to be %s alone", digits(1e3*d.Alone[tight]))
 				if t := pl.outlookOf(w, c.pool).tokens; tight == predict.LatencyTPOT && t.Value > 0 {
-					text += fmt.Sprintf(" (%.2g to %.2g by its size)", 1e3*t.Low, 1e3*t.High)
+					text += fmt.Sprintf(" (%s to %s by its size)", about(1e3*t.Low), about(1e3*t.High))
 				}
 			}
 		case d.Online || d.Serving != nil:
@@ -282,6 +286,20 @@ func (pl *planner) why(w int, c *choice, p prospects) string {
 		}
 	}
 	return text
+}
+
+// kept says what is missing for a workload to have neighbours, where that is all
+// that stands in the way.
+func (pl *planner) kept(w int, c *choice) string {
+	cw := pl.workloads[w]
+	if c.mechanism != sharing.MechanismExclusive || !cw.demand.Memory.KVPrior || !cw.shareable() || pl.measured(w) {
+		return ""
+	}
+	missing := "kv_cache, or layers, kv_heads and head_dim"
+	if !pl.serves(cw.workload) {
+		missing = "kv_cache"
+	}
+	return "; it may have neighbours once its model states " + missing
 }
 
 // dearer says how much more its GPUs alone would cost a workload, if that is

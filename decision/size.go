@@ -3,6 +3,7 @@ package decision
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
@@ -24,7 +25,8 @@ func (o *outlook) bySize(w *Workload, m predict.Machine) bool {
 	if w.Model == nil {
 		of = fmt.Sprintf("up to %.3g GB to read", most/1e9)
 	}
-	o.assumes = append(o.assumes, Assumption{What: fmt.Sprintf("TPOT P99 of %s alone is %.2g to %.2g ms, from %s and %.3g TB/s", w.Name, 1e3*b.Low, 1e3*b.High, of, float64(w.gpus())*m.Bandwidth/1e12),
+	o.size = fmt.Sprintf("%s to %s ms, from %s and %.3g TB/s", about(1e3*b.Low), about(1e3*b.High), of, float64(w.gpus())*m.Bandwidth/1e12)
+	o.assumes = append(o.assumes, Assumption{What: fmt.Sprintf("TPOT P99 of %s alone is %s", w.Name, o.size),
 		Why: "solo is not stated, and the load does not tell", Basis: sharing.BasisPrior})
 	return true
 }
@@ -69,4 +71,12 @@ func (m *LanguageModel) depth() float64 {
 		return float64(n)
 	}
 	return priorLayers(m.Parameters)
+}
+
+// about is a figure of two digits, or a whole number.
+func about(v float64) string {
+	if v >= 100 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 2, 64)
 }

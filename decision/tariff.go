@@ -114,6 +114,9 @@ func (pl *planner) tariff(p int) tariff {
 // of is what n GPUs count, spot of which everybody may lose: spot GPUs, reserved
 // ones and then others.
 func (t *tariff) of(n, spot int) float64 {
+	if t.spot == 0 && t.reserved == 0 {
+		return t.price * float64(n)
+	}
 	spot = min(spot, t.spot)
 	n -= spot
 	reserved := min(n, t.reserved)

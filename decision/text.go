@@ -239,6 +239,14 @@ func (t *text) answer(d *Decision) string {
 	return line
 }
 
+// digits is a figure of four digits, or a whole number.
+func digits(v float64) string {
+	if v >= 1000 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}
+
 // cents rounds an exact decimal for the eye.
 func cents(decimal string) string {
 	f, err := strconv.ParseFloat(decimal, 64)

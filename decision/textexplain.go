@@ -23,7 +23,7 @@ func (t *text) explain(d *Decision) {
 	}
 	say("needs", "%s%s, %s", d.Memory, each, counted(d.Replicas, "replica"))
 	for _, c := range d.Consequences {
-		say("expects", "%s %.4g (%.4g to %.4g) of %.4g: kept %s", c.Metric, c.Value, c.Low, c.High, c.Limit, c.Verdict)
+		say("expects", "%s %s (%s to %s) of %s: kept %s", c.Metric, digits(c.Value), digits(c.Low), digits(c.High), digits(c.Limit), c.Verdict)
 	}
 	for _, a := range d.Assumes {
 		say("assumes", "%s: %s", a.What, a.Why)

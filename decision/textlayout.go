@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // The layout shows at most this much; the rest is counted.
@@ -48,6 +50,19 @@ func (t *text) layout() {
 	if len(unused) > 0 {
 		t.put(2, at, "", "unused: "+someOf(unused, mostTenants))
 	}
+	if names := t.r.running(sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS); len(names) > 0 {
+		t.put(2, at, "", fmt.Sprintf("HAMi must run on %s; where it can't, list what can as the pool's mechanisms", someOf(names, mostTenants)))
+	}
+}
+
+// running are the pools with GPUs under one of the mechanisms.
+func (r *Result) running(ms ...sharing.Mechanism) (pools []string) {
+	for i := range r.Pools {
+		if slices.ContainsFunc(r.Pools[i].Groups, func(g GroupResult) bool { return slices.Contains(ms, g.Mechanism) }) {
+			pools = append(pools, r.Pools[i].Pool)
+		}
+	}
+	return pools
 }
 
 // brief is what a pool's GPUs run, by mechanism; of many workloads only how many

@@ -27,8 +27,12 @@ func (r *Result) together(f *Fleet, opt Options) (*MoreGPUs, error) {
 	at := slices.IndexFunc(larger.Pools, func(p Pool) bool { return p.Name == pool })
 	enough := func(more int) (bool, error) {
 		larger.Pools[at].Count = f.Pools[at].Count + more
-		pl, err := planFleet(&larger, opt, 1)
+		pl, err := newPlan(&larger, opt, 1)
 		if err != nil {
+			return false, err
+		}
+		pl.roomDoes = true
+		if err := pl.plan(larger.Trust); err != nil {
 			return false, err
 		}
 		for w, cw := range pl.workloads {

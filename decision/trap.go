@@ -35,7 +35,8 @@ type trapScene struct {
 	cw        *CompiledWorkload
 	p         *CompiledPool // nil when nothing was decided and no pool is pinned
 	chosen    sharing.Mechanism
-	tenants   int // on its fullest GPU
+	profile   string // of MIG, that was chosen
+	tenants   int    // on its fullest GPU
 	untrusted bool
 	uids      bool // workloads of other user ids share its MPS group
 	unequal   bool // tenants of its GPUs differ in kind or demand
@@ -66,6 +67,10 @@ func (s *trapScene) perGPU() int {
 	}
 	return s.tenants
 }
+
+// doubleMemoryCI is the compute-instance profile that spans a 1g with double memory
+// (NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1).
+const doubleMemoryCI = 7
 
 // detectors has one function a trap; it returns what it found, or "".
 var detectors = map[string]func(*trapScene) string{
@@ -160,6 +165,28 @@ var detectors = map[string]func(*trapScene) string{
 	},
 	"utilisation-is-not-load": func(s *trapScene) string {
 		return say(s.w.Evidence == EvidenceNVML, "gpu_busy is NVML utilisation: one thread block reads 100%%, so it says nothing of the room that is left")
+	},
+	"shared-gpu-metrics": func(s *trapScene) string {
+		return say(s.w.Evidence == EvidenceNVML && s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS) && s.r.Mechanism != sharing.MechanismNone,
+			"gpu_busy may be everybody's: exporters show the utilisation of a shared GPU at each of its pods")
+	},
+	"mig-gone-after-reboot": func(s *trapScene) string {
+		return say(s.in(sharing.MechanismMIG, sharing.MechanismMIGWithMPS) && s.p != nil && s.p.pool.Delivery == sharing.DeliveryDevicePlugin &&
+			!strings.HasPrefix(s.p.pool.Platform, "gke") && !strings.HasPrefix(s.p.pool.Platform, "aks"), // they partition a node when it starts
+			"instances do not survive a reboot, and the device plugin does not make them again")
+	},
+	"double-memory-slice": func(s *trapScene) string {
+		name := cmp.Or(s.r.Profile, s.profile)
+		if name == "" || s.p == nil || s.p.pool.Delivery != sharing.DeliveryDRA || s.p.ground.Model() == nil {
+			return ""
+		}
+		prof, err := s.p.ground.Model().Profile(name)
+		if err != nil {
+			return ""
+		}
+		ci, known := prof.DefaultCI.Get()
+		sms, listed := prof.SMs.Get()
+		return say(known && ci == doubleMemoryCI, "%s%s may come with the SMs of a plain 1g: the DRA driver took the smaller of its two compute instances", prof.Name, pick(listed, fmt.Sprintf(", listed with %d SMs,", sms), ""))
 	},
 	"first-fit-blocks-4g": func(s *trapScene) string {
 		if s.p == nil || s.p.ground.Model() == nil {

@@ -30,6 +30,8 @@ var answeredTraps = map[string]answered{
 	"hami-graphs-unlimited":     {false, "the arrangement does not rest on HAMi's compute limit"},
 	"mps-q-flag":                {false, "what is written never uses -q"},
 	"mig-needs-idle-instances":  {true, "drain what runs on an instance before its step of the migration"},
+	"mig-gone-after-reboot":     {true, "let mig-parted's service or a checkpoint bring them back"},
+	"double-memory-slice":       {true, "read the SMs in the container"},
 	"emulation-is-not-mig":      {true, "it isolates nothing; its tenants trust one another"},
 	"mps-fault-spreads":         {true, "its tenants are one workload or trust one another"},
 	"mps-client-killed":         {true, "end a client's work before its pod is deleted"},
@@ -42,7 +44,7 @@ var answeredTraps = map[string]answered{
 // it avoids.
 func (s *trapScene) findTraps(d *Decision) {
 	asked, chosen := *s, *s
-	asked.chosen, asked.tenants = sharing.MechanismNone, 0
+	asked.chosen, asked.profile, asked.tenants = sharing.MechanismNone, "", 0
 	chosen.r = Asked{}
 	d.Traps = []TrapHit{}
 	for _, t := range sharing.Traps() {

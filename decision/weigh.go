@@ -41,6 +41,7 @@ func (pl *planner) consider(w int, c *choice) bool {
 		inside := gate.PerInstance(c.mechanism)
 		need := pl.memoryOf(w, c.mechanism) * sharing.Bytes(inside)
 		var last prospects
+		var smaller *gate.MIGSlice
 		all := cp.ground.Slices()
 		for i := range all {
 			s := &all[i]
@@ -52,9 +53,10 @@ func (pl *planner) consider(w int, c *choice) bool {
 				c.slice, c.tenants = s, s.PerGPU*inside
 				c.fits = c.tenants
 				c.unit = price / float64(s.PerGPU*inside)
-				c.answer = last.answer
+				c.answer, c.smaller = last.answer, smaller
 				return true
 			}
+			smaller = s
 		}
 		pl.missed(w, c, last)
 		return false

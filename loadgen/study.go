@@ -1,11 +1,6 @@
 package loadgen
 
-import (
-	"context"
-	"fmt"
-	"path/filepath"
-	"slices"
-)
+import "slices"
 
 // StudyCase is one run of a study of interference.
 type StudyCase struct {
@@ -46,29 +41,4 @@ func caseOf(plan LoadPlan, name string, tenants ...Tenant) StudyCase {
 		plan.Tenants[0].Probe = false
 	}
 	return StudyCase{Name: name, Plan: plan}
-}
-
-// RunStudy runs the cases one after another. Each gets its own directory under
-// opts.Dir, named after the case. On an error the results so far are returned
-// with it. PromptSources are shared by the cases: use ones that can go on, or
-// start over, such as PromptCycle.
-func RunStudy(ctx context.Context, cases []StudyCase, opts Options) ([]*Result, error) {
-	results := make([]*Result, 0, len(cases))
-	for _, c := range cases {
-		o := opts
-		if o.Dir != "" {
-			o.Dir = filepath.Join(opts.Dir, c.Name)
-		}
-		if o.RunID != "" {
-			o.RunID += "-" + c.Name
-		}
-		res, err := Run(ctx, c.Plan, o)
-		if res != nil {
-			results = append(results, res)
-		}
-		if err != nil {
-			return results, fmt.Errorf("loadgen: case %q: %w", c.Name, err)
-		}
-	}
-	return results, nil
 }

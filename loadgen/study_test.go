@@ -44,9 +44,13 @@ func TestStudy(t *testing.T) {
 						MaxTokens: 50, Requests: 20, Load: loadgen.OfferedLoad{Concurrency: 4}, SLO: loadgen.RequestSLO{TPOT: time.Second},
 					})
 				}
-				results, err := loadgen.RunStudy(context.Background(), loadgen.Study(plan), loadgen.Options{Pacing: loadgen.PacingTimer})
-				if err != nil {
-					t.Fatal(err)
+				var results []*loadgen.Result
+				for _, c := range loadgen.Study(plan) {
+					res, err := loadgen.Run(context.Background(), c.Plan, loadgen.Options{Pacing: loadgen.PacingTimer})
+					if err != nil {
+						t.Fatal(c.Name, err)
+					}
+					results = append(results, res)
 				}
 				slow := report.Slowdowns(&results[2].Summary, []*loadgen.Summary{&results[0].Summary, &results[1].Summary})
 				if len(slow) != 2 || slow[0].Basis != "simulated" || results[2].Summary.Basis != "simulated" {

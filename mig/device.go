@@ -128,6 +128,9 @@ type DeviceInstance struct {
 // Optional is a value that may be missing.
 type Optional[T any] = optional.Value[T]
 
+// Some returns a value that is there, for example the Mode of a ChangePlan.
+func Some[T any](v T) Optional[T] { return optional.Of(v) }
+
 // DeviceCompute is a compute instance on a device.
 type DeviceCompute struct {
 	ID      int

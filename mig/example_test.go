@@ -101,6 +101,35 @@ func ExamplePack() {
 	// 1 x 3g.40gb@0,3g.40gb@4
 }
 
+func ExampleLayout_PartedEntry() {
+	gpu, _ := mig.Lookup("A100 80GB")
+	packing, err := gpu.Pack([]mig.Count{{Profile: "1c.3g.40gb", N: 3}, {Profile: "2g.20gb", N: 2}, {Profile: "7g.80gb", N: 1}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	config := mig.PartedConfig{Configs: map[string][]mig.PartedEntry{}}
+	for i, l := range packing.Layouts() {
+		config.Configs["serving"] = append(config.Configs["serving"], l.PartedEntry(i))
+	}
+	text, err := config.Marshal()
+	fmt.Print(string(text), err)
+	// Output:
+	// version: v1
+	// mig-configs:
+	//   serving:
+	//     - devices: [0]
+	//       mig-enabled: true
+	//       mig-devices:
+	//         "2g.20gb": 2
+	//         "1c.3g.40gb": 3
+	//     - devices: [1]
+	//       mig-enabled: true
+	//       mig-devices:
+	//         "7g.80gb": 1
+	// <nil>
+}
+
 func ExampleGenerateParted() {
 	gpu, _ := mig.Lookup("A30")
 	config, err := mig.GenerateParted(gpu)

@@ -55,6 +55,28 @@ func (e PartedEntry) Counts() []Count {
 	return counts
 }
 
+// PartedEntry returns the entry that gives GPUs of a node, by their index, the
+// devices of the layout; without an index all of them. An empty layout switches
+// MIG off. mig-parted places the instances itself, by trying orders: it keeps the
+// numbers, not the starts.
+func (l Layout) PartedEntry(gpus ...int) PartedEntry {
+	e := PartedEntry{Devices: DeviceSelector{All: len(gpus) == 0, Indices: gpus}, MIGEnabled: len(l.Instances) > 0}
+	for _, in := range l.Instances {
+		if e.MIGDevices == nil {
+			e.MIGDevices = map[string]int{}
+		}
+		if in.Compute == nil {
+			e.MIGDevices[in.Profile.Name]++
+		}
+		for _, slices := range in.Compute {
+			name := in.Profile.parsed
+			name.ComputeSlices = slices
+			e.MIGDevices[name.String()]++
+		}
+	}
+	return e
+}
+
 // Labels returns the labels in order.
 func (c PartedConfig) Labels() []string { return slices.Sorted(maps.Keys(c.Configs)) }
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mig/migtest"
 )
@@ -80,7 +79,7 @@ func TestPendingResume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	off.Mode = optional.Of(mig.ModeDisabled)
+	off.Mode = mig.Some(mig.ModeDisabled)
 	g := simulated(t, m, migtest.Options{Layout: have})
 	if _, err := mig.Apply(ctx, g, off, mig.ApplyOptions{}); !errors.Is(err, mig.ErrPendingReset) {
 		t.Fatal(err)

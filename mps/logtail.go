@@ -23,9 +23,10 @@ const (
 	maxLogRead = 1 << 20  // at each look
 )
 
-func newLogTail(path string, fromStart bool) *logTail {
+// newLogTail begins at the end of the file that is there.
+func newLogTail(path string) *logTail {
 	t := &logTail{path: path}
-	if t.open() && !fromStart {
+	if t.open() {
 		if info, err := t.file.Stat(); err == nil {
 			t.at = info.Size()
 		}

@@ -27,7 +27,7 @@ func TestLogTailRotation(t *testing.T) {
 	}
 	old := open()
 	write(old, line("before the watch"))
-	tail := newLogTail(path, false)
+	tail := newLogTail(path)
 	defer tail.close()
 	var got []string
 	look := func() {

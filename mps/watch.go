@@ -79,12 +79,8 @@ func (e Event) String() string {
 type WatchOptions struct {
 	Interval time.Duration // between looks; 0 = 500 ms
 	// LogDirectory holds control.log and server.log; "" = no log events. Only
-	// lines written after Watch began are reported, unless FromStart.
+	// lines written after Watch began are reported.
 	LogDirectory string
-	FromStart    bool
-	// Servers names the v3 servers whose logs, <name>/server.log, are watched
-	// too.
-	Servers []string
 }
 
 // Watch looks at the daemon every Interval and calls handle with what changed,
@@ -100,12 +96,8 @@ func (c *Client) Watch(ctx context.Context, opts WatchOptions, handle func(Event
 	}
 	var tails []*logTail
 	if opts.LogDirectory != "" {
-		names := []string{"control.log", "server.log"}
-		for _, s := range opts.Servers {
-			names = append(names, filepath.Join(s, "server.log"))
-		}
-		for _, n := range names {
-			t := newLogTail(filepath.Join(opts.LogDirectory, n), opts.FromStart)
+		for _, n := range []string{"control.log", "server.log"} {
+			t := newLogTail(filepath.Join(opts.LogDirectory, n))
 			defer t.close()
 			tails = append(tails, t)
 		}

@@ -1,6 +1,9 @@
 package sharing
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestAvailableByGPU holds a widely read table of mechanisms by GPU: MIG on none
 // of the first three, all else on all.
@@ -48,6 +51,11 @@ func TestAvailable(t *testing.T) {
 			t.Errorf("%s: %v (%s), want %v", c.name, got.Answer, got.Text, c.want)
 		}
 	}
+	for name, before := range map[string]bool{"P100-16GB": true, "V100-16GB": false} {
+		if got := Available(MechanismMPS, Environment{GPU: gpu(t, name)}); strings.Contains(got.Text, "before Volta") != before {
+			t.Errorf("MPS on %s: %s", name, got.Text)
+		}
+	}
 }
 
 func TestMPSClientLimit(t *testing.T) {
@@ -87,7 +95,7 @@ func TestDelivers(t *testing.T) {
 		{DeliveryGPUOperator, MechanismMIG, AnswerYes}, {DeliveryGPUOperator, MechanismMIGWithMPS, AnswerNo}, {DeliveryDRA, MechanismMIGWithMPS, AnswerYes}, {DeliveryDRA, MechanismTimeSlicing, AnswerYes},
 		{DeliveryHAMi, MechanismHAMiWithMPS, AnswerYes}, {DeliveryHAMi, MechanismMIG, AnswerYes}, {DeliveryVolcano, MechanismHAMi, AnswerYes}, {DeliveryVolcano, MechanismMPS, AnswerUnknown},
 		{DeliveryKAI, MechanismTimeSlicing, AnswerYes}, {DeliveryKAI, MechanismMPS, AnswerUnknown}, {DeliveryVGPUManager, MechanismVGPU, AnswerYes}, {DeliveryVGPUManager, MechanismMPS, AnswerNo}, {DeliveryBare, MechanismMIGWithMPS, AnswerYes}, {DeliveryBare, MechanismHAMi, AnswerUnknown},
-		{DeliveryDevicePlugin, MechanismNone, AnswerNo}, {DeliveryBare, MechanismResearch, AnswerUnknown}, {Delivery(99), MechanismMPS, AnswerUnknown}, {DeliveryBare, Mechanism(99), AnswerNo},
+		{DeliveryDevicePlugin, MechanismNone, AnswerNo}, {DeliveryBare, MechanismResearch, AnswerUnknown}, {Delivery(99), MechanismMPS, AnswerUnknown}, {DeliveryBare, Mechanism(99), AnswerNo}, {DeliveryDRA, MechanismHAMiWithMPS, AnswerNo}, {DeliveryKAI, MechanismHAMi, AnswerUnknown},
 	} {
 		if got := Delivers(c.d, c.m); got.Answer != c.want {
 			t.Errorf("%v delivers %v: %v (%s), want %v", c.d, c.m, got.Answer, got.Text, c.want)

@@ -2,6 +2,7 @@ package sharing
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 )
@@ -33,6 +34,17 @@ func TestBytesText(t *testing.T) {
 		v := Bytes(7)
 		if err := v.UnmarshalText([]byte(bad)); err == nil || v != 7 {
 			t.Errorf("%q reads as %d, want an error", bad, v)
+		}
+	}
+}
+
+func TestBytesNumbers(t *testing.T) {
+	if got := 3*GiB - 1; got.MiB() != 3071 || (3*GiB).GiB() != 3 {
+		t.Errorf("%d MiB, %v GiB", got.MiB(), (3 * GiB).GiB())
+	}
+	for b, want := range map[Bytes]string{-3 * GiB: "-3GiB", -1: "-1B", math.MinInt64: "-8388608TiB"} {
+		if b.String() != want {
+			t.Errorf("%d prints as %s, want %s", int64(b), b, want)
 		}
 	}
 }

@@ -147,11 +147,7 @@ func TestGPUTable(t *testing.T) {
 }
 
 func TestTrapsAreComplete(t *testing.T) {
-	traps := Traps()
-	if len(traps) != 38 {
-		t.Fatalf("%d traps, want 38", len(traps))
-	}
-	for _, tr := range traps {
+	for _, tr := range Traps() {
 		if tr.Sources == nil || tr.Statement == "" || tr.Truth == "" || tr.Detection == "" || tr.Remedy == "" || tr.Severity == SeverityUnknown {
 			t.Errorf("trap %+v is not complete", tr)
 		}

@@ -125,6 +125,7 @@ func TestConditionHolds(t *testing.T) {
 		{"no GPU", Condition{MinArchitecture: ArchitectureAmpere}, Environment{}, AnswerUnknown},
 		{"no beats unknown", Condition{MinArchitecture: ArchitectureBlackwell, MinDriver: Driver{610, 0, 0}}, Environment{GPU: h200}, AnswerNo},
 		{"between", Condition{MinArchitecture: ArchitectureVolta, MaxArchitecture: ArchitectureHopper}, Environment{GPU: h200}, AnswerYes},
+		{"from this one on", Condition{MinArchitecture: ArchitectureHopper, MaxArchitecture: ArchitectureHopper}, Environment{GPU: h200}, AnswerYes},
 		{"too new", Condition{MaxArchitecture: ArchitectureAda}, Environment{GPU: h200}, AnswerNo},
 		{"driver", Condition{MinDriver: Driver{580, 65, 6}}, Environment{Driver: Driver{580, 65, 6}}, AnswerYes},
 		{"mode off", Condition{Mode: ModeStaticSMPartitions}, Environment{StaticPartitions: AnswerNo}, AnswerNo},
@@ -134,6 +135,14 @@ func TestConditionHolds(t *testing.T) {
 		if got := c.c.Holds(c.env); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
+	}
+}
+
+// TestBeyondTheTables: the first value past the last one is none of them.
+func TestBeyondTheTables(t *testing.T) {
+	m, a := Mechanism(MechanismCount), Axis(AxisCount)
+	if len(Properties(m, AxisMemory)) > 0 || len(Properties(MechanismMPS, a)) > 0 || InfoFor(m).Title != "" || Delivers(DeliveryBare, m).Answer != AnswerNo {
+		t.Error("there is more than the tables have")
 	}
 }
 

@@ -359,9 +359,9 @@ func (b *build) makePool(p *pool) decision.Pool {
 	}
 	if n.instanceType != "" {
 		b.note(at+".instance_type", declared("label %s", n.typeFrom))
-		if n.groupFrom == "eks.amazonaws.com/nodegroup" {
-			out.Platform = "eks-managed"
-			b.note(at+".platform", derived("label eks.amazonaws.com/nodegroup"))
+		if platform := platforms[n.groupFrom]; platform != "" {
+			out.Platform = platform
+			b.note(at+".platform", derived("label %s", n.groupFrom))
 		}
 	}
 	if len(out.Layouts) > 0 {

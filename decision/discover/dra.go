@@ -51,8 +51,7 @@ func (d *sliceDevice) get(key string) string {
 }
 
 type sliceObject struct {
-	Metadata metadata `json:"metadata"`
-	Spec     struct {
+	Spec struct {
 		Driver   string `json:"driver"`
 		NodeName string `json:"nodeName"`
 		Pool     struct {

@@ -67,7 +67,6 @@ func (q *quantities) UnmarshalJSON(data []byte) error {
 }
 
 type ownerRef struct {
-	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
 	Controller bool   `json:"controller"`
@@ -98,18 +97,12 @@ func (m *metadata) controller() ownerRef {
 
 // header is what every object has.
 type header struct {
-	APIVersion string   `json:"apiVersion"`
-	Kind       string   `json:"kind"`
-	Metadata   metadata `json:"metadata"`
+	Metadata metadata `json:"metadata"`
 }
 
 type nodeObject struct {
 	Metadata metadata `json:"metadata"`
-	Spec     struct {
-		ProviderID    string `json:"providerID"`
-		Unschedulable bool   `json:"unschedulable"`
-	} `json:"spec"`
-	Status struct {
+	Status   struct {
 		Allocatable quantities `json:"allocatable"`
 		Capacity    quantities `json:"capacity"`
 	} `json:"status"`
@@ -118,13 +111,9 @@ type nodeObject struct {
 type resources struct {
 	Limits   quantities `json:"limits"`
 	Requests quantities `json:"requests"`
-	Claims   []struct {
-		Name string `json:"name"`
-	} `json:"claims"`
 }
 
 type container struct {
-	Name          string    `json:"name"`
 	Image         string    `json:"image"`
 	Command       []string  `json:"command"`
 	Args          []string  `json:"args"`
@@ -142,8 +131,6 @@ type container struct {
 
 type podSpec struct {
 	NodeName       string      `json:"nodeName"`
-	Scheduler      string      `json:"schedulerName"`
-	RuntimeClass   string      `json:"runtimeClassName"`
 	NodeSelector   stringMap   `json:"nodeSelector"`
 	Containers     []container `json:"containers"`
 	InitContainers []container `json:"initContainers"`
@@ -154,7 +141,6 @@ type podSpec struct {
 }
 
 type podClaim struct {
-	Name     string `json:"name"`
 	Claim    string `json:"resourceClaimName"`
 	Template string `json:"resourceClaimTemplateName"`
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
@@ -88,7 +89,8 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 	if d, err := sharing.ParseDriver(inv.Driver); err == nil {
 		n.driver, n.driverFrom = d, from
 	}
-	inMIG, busiest, mps := 0, 0, false
+	inMIG := 0
+	var byMPS, inTurn []string // the GPUs that are shared so
 	n.uuids = nil
 	instances := map[string]int{}
 	for i := range inv.GPUs {
@@ -110,8 +112,11 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 				instances[in.Profile]++
 			}
 		}
-		busiest = max(busiest, len(g.Processes))
-		mps = mps || g.MPS == sharing.AnswerYes
+		if g.MPS == sharing.AnswerYes {
+			byMPS = append(byMPS, strconv.Itoa(i))
+		} else if len(g.Processes) > 1 {
+			inTurn = append(inTurn, strconv.Itoa(i))
+		}
 		if text := layoutOf(n, g); text != "" {
 			n.layouts = append(n.layouts, text)
 		}
@@ -126,13 +131,17 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 	}
 	n.mechanismFrom = derived("processes on its GPUs")
 	switch {
-	case mps:
+	case len(byMPS) > 0 && len(byMPS) >= len(inTurn):
 		n.mechanism = sharing.MechanismMPS
-		if n.inMIG > 0 {
-			b.find("mps-and-mig", sharing.SeverityMedium, "machine "+n.name, "nvidia-smi", "MPS and MIG are in use together")
-		}
-	case busiest > 1:
+	case len(inTurn) > 0:
 		n.mechanism = sharing.MechanismTimeSlicing
+	}
+	if len(byMPS) > 0 && n.inMIG > 0 {
+		b.find("mps-and-mig", sharing.SeverityMedium, "machine "+n.name, "nvidia-smi", "MPS and MIG are in use together")
+	}
+	if len(byMPS) > 0 && len(inTurn) > 0 {
+		b.find("sharing-differs", sharing.SeverityMedium, "machine "+n.name, "nvidia-smi", "GPU %s by MPS, GPU %s by time-slicing: all are shown as shared by %v",
+			strings.Join(byMPS, ", "), strings.Join(inTurn, ", "), n.mechanism)
 	}
 	b.processes(n, inv)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
 )
 
 const samples = `# TYPE DCGM_FI_DEV_FB_USED gauge
@@ -140,6 +141,38 @@ func TestMachines(t *testing.T) {
 	for _, u := range d.Unknown {
 		if strings.HasPrefix(u.Path, "nodes.") {
 			t.Error(u)
+		}
+	}
+}
+
+// TestMachineSharedInTwoWays: a machine of which one GPU is under MPS says so of the
+// other.
+func TestMachineSharedInTwoWays(t *testing.T) {
+	two := func(pid uint32) []telemetry.Process {
+		return []telemetry.Process{{PID: pid, Name: "python3"}, {PID: pid + 1, Name: "python3"}}
+	}
+	gpu := func(i int, mps sharing.Answer) telemetry.GPU {
+		return telemetry.GPU{UUID: fmt.Sprintf("GPU-%d", i), Name: "NVIDIA H100 80GB HBM3", MPS: mps, ProcessesListed: sharing.AnswerYes, Processes: two(uint32(10 * i))}
+	}
+	for _, c := range []struct {
+		mps   []sharing.Answer
+		shown string
+		found string
+	}{
+		{[]sharing.Answer{sharing.AnswerYes, sharing.AnswerNo}, "mps", "GPU 0 by MPS, GPU 1 by time-slicing: all are shown as shared by mps"},
+		{[]sharing.Answer{sharing.AnswerNo, sharing.AnswerYes, sharing.AnswerNo}, "time-slicing", "GPU 1 by MPS, GPU 0, 2 by time-slicing: all are shown as shared by time-slicing"},
+		{[]sharing.Answer{sharing.AnswerYes, sharing.AnswerYes}, "mps", ""},
+	} {
+		var inv telemetry.Inventory
+		for i, a := range c.mps {
+			inv.GPUs = append(inv.GPUs, gpu(i, a))
+		}
+		col := discover.New(discover.Options{})
+		col.AddInventory("box", inv)
+		d := col.Discover()
+		f := found(d, "sharing-differs")
+		if (f != nil) != (c.found != "") || f != nil && f.Message != c.found || d.Today[0].Mechanism.String() != c.shown {
+			t.Errorf("%v: %+v, %v", c.mps, f, d.Today[0].Mechanism)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/manifest"
+	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -75,6 +76,9 @@ func (c *Collector) takeNode(file string, o *nodeObject) {
 // groupLabels name the node pool or group that a node belongs to: GKE, EKS,
 // eksctl, AKS, Karpenter.
 var groupLabels = []string{"cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "alpha.eksctl.io/nodegroup-name", "kubernetes.azure.com/agentpool", "agentpool", "karpenter.sh/nodepool"}
+
+// platforms are the managed services that labels of groups tell.
+var platforms = map[string]string{"cloud.google.com/gke-nodepool": "gke-managed", "eks.amazonaws.com/nodegroup": "eks-managed", "kubernetes.azure.com/agentpool": "aks-managed"}
 
 // readNode reads what a node's labels, annotations and resources say.
 func (b *build) readNode(o *nodeObject) *node {
@@ -210,7 +214,7 @@ func (n *node) readManagers(b *build) {
 	if plugin && !slices.Contains(n.managers, "HAMi") {
 		d, from := sharing.DeliveryDevicePlugin, declared("resource nvidia.com/*")
 		for _, key := range slices.Sorted(maps.Keys(l)) {
-			if strings.HasPrefix(key, "nvidia.com/gpu.deploy.") {
+			if strings.HasPrefix(key, "nvidia.com/gpu.deploy.") || key == mig.LabelConfigState { // of the operator's MIG manager
 				d, from = sharing.DeliveryGPUOperator, declared("label %s", key)
 				break
 			}

@@ -33,6 +33,9 @@ func (p *Predictor) Engine(prior Engine, s Solo) (Engine, error) {
 	}
 	set := func(c *Cost, v, sigma float64) { *c = Cost{Value: max(v, 0), Sigma: sigma, Basis: basis} }
 
+	if mechanism == sharing.MechanismMPS {
+		e.StepMatrix.Value = 0 // see ratesOf
+	}
 	// Steps and prefills of all loads, without what their contexts take.
 	var loads, others []loadCosts // others are under the other mechanism: of these only the prefills
 	add := func(to *[]loadCosts, t *tenantModel, b *SoloProfile) {
@@ -172,41 +175,36 @@ func (p *Predictor) calibrateMPS(e *Engine, s Solo, set func(c *Cost, v, sigma f
 	}
 	set(&e.DecodeSM, t.decodeSM, 0.15)
 	set(&e.PrefillSM, t.prefillSM, 0.2)
-	profiles := s.Siblings
-	if len(profiles) == 0 {
-		profiles = []*SoloProfile{s.TimeSlicing, s.MPS}
-	}
-	if added, ok := addedByMPS(profiles); ok {
-		if own, measured := addedByMPS([]*SoloProfile{s.TimeSlicing, s.MPS}); measured {
+	if added, ok := p.addedByMPS(e, s.Siblings); ok {
+		if own, measured := p.addedByMPS(e, []*SoloProfile{s.MPS}); measured {
 			added = (added + own) / 2 // the own load counts as much as all others
 		}
 		set(&e.MPSStep, added, 0.15)
+	} else if own, measured := p.addedByMPS(e, []*SoloProfile{s.MPS}); measured {
+		set(&e.MPSStep, own, 0.15)
 	} else {
 		set(&e.MPSStep, p.Parameters.LoneStepCost.Value, 0.3)
 	}
 	return nil
 }
 
-// addedByMPS is what MPS adds to a step, by the loads that were measured with it and
-// without it: it hardly depends on the load.
-func addedByMPS(profiles []*SoloProfile) (float64, bool) {
-	var added []float64
+// addedByMPS is what MPS adds to the engine's steps, by the mean of the closed loops that
+// were measured with it.
+func (p *Predictor) addedByMPS(e *Engine, profiles []*SoloProfile) (float64, bool) {
+	sum, n := 0.0, 0.0
 	for _, q := range profiles {
-		for _, w := range profiles {
-			if q == nil || w == nil || q.Mechanism != sharing.MechanismMPS || w.Mechanism == q.Mechanism || w.Load.same() != q.Load.same() {
-				continue
-			}
-			with, ok := positive(q.ITL.P50)
-			if without, both := positive(w.ITL.P50); ok && both {
-				added = append(added, with-without)
-			}
+		if q == nil || q.Mechanism != sharing.MechanismMPS || !q.Load.Closed() {
+			continue
 		}
+		step, ok := positive(q.ITL.P50)
+		m, err := p.alone(q)
+		if !ok || err != nil {
+			continue
+		}
+		context := m.batch * (float64(q.Load.Prompt) + float64(q.Load.Output)/2) / 1e3
+		sum, n = sum+step-e.Step.Value-e.StepSequence.Value*m.batch-e.StepContext.Value*context, n+1
 	}
-	slices.Sort(added)
-	if len(added) == 0 {
-		return 0, false
-	}
-	return added[len(added)/2], true
+	return sum / max(n, 1), n > 0
 }
 
 // slopeOf is the slope of y over x by least squares, where x differs by a factor of

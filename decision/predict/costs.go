@@ -34,7 +34,7 @@ type Cost struct {
 type Engine struct {
 	Model          Model
 	Step           Cost           // ms
-	StepMatrix     Cost           // ms more of a step of several sequences: matrices are multiplied, where one has vectors
+	StepMatrix     Cost           // ms more of a step of several sequences: matrices are multiplied, where one has vectors; not under MPS
 	StepSequence   Cost           // ms for each sequence in the batch
 	StepContext    Cost           // ms for each 1000 tokens of context in the batch
 	HostFraction   Cost           // of Step

@@ -30,6 +30,7 @@ func servers(rng *rand.Rand, m predict.Machine, n int) []predict.Tenant {
 // Closed forms and simulation are two ways to the same figure: over random
 // servers they lie apart by little more than the closed forms' stated error.
 func TestClosedFormsFollowTheSimulation(t *testing.T) {
+	t.Parallel()
 	g, err := sharing.LookupGPU("A100-SXM4-80GB")
 	if err != nil {
 		t.Fatal(err)

@@ -76,7 +76,10 @@ func ratesOf(e *Engine, mps bool) rates {
 	r.hostSequence = min(e.StepSequence.Value, hostPerSequence)
 	r.sequence = e.StepSequence.Value - r.hostSequence
 	if mps {
-		r.step += e.MPSStep.Value // part of which kernels wait for each other
+		// Part of which kernels wait for each other, so that nothing is seen of what a product
+		// of matrices takes more than one with a vector: on an H100 and an H200 a step of two
+		// sequences takes no longer than that of one (1B and 8B, -0.12 to 0.00 ms).
+		r.step, r.matrix = r.step+e.MPSStep.Value, 0
 	}
 	if e.Adapters.Slots > 0 {
 		r.loraStep, r.loraEach, r.loraPrefill = e.Adapters.Step.Value, e.Adapters.Each.Value, e.Adapters.Prefill.Value

@@ -109,6 +109,7 @@ func TestClusterAgainstColocation(t *testing.T) {
 // The intervals of 90% hold what was measured, in this project's series of two machines
 // and under both mechanisms, and are no wider than twice what nine of ten rows need.
 func TestForeseeCoversMeasurements(t *testing.T) {
+	t.Parallel()
 	type row struct{ off, width float64 }
 	by := map[predict.Metric][]row{}
 	for _, file := range []string{"h200-colocation.json", "h200-mixes.json", "h200-mixes-2.json", "h200-mixes-3.json", "h200-two-models.json", "h100-colocation.json", "h100-two-models.json"} {

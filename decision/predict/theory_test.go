@@ -69,6 +69,7 @@ func near(tb testing.TB, what string, got, want, tolerance float64) {
 // A batch of c places whose steps take the same time however full it is, with
 // exponential lengths, is M/M/c.
 func TestMMc(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		servers int
 		load    float64
@@ -101,6 +102,7 @@ func erlangC(c int, offered float64) float64 {
 // the processor: the mean response of M/D/1-PS is x/(1-rho), and so is that of any
 // other distribution of x.
 func TestMD1ProcessorSharing(t *testing.T) {
+	t.Parallel()
 	for _, load := range []float64{0.3, 0.6, 0.8} {
 		for _, c := range []struct {
 			name   string
@@ -128,6 +130,7 @@ func TestMD1ProcessorSharing(t *testing.T) {
 // Prompts of one block each, drawn by Zipf's law, hit an LRU cache as often as Che's
 // approximation says.
 func TestLRUByChe(t *testing.T) {
+	t.Parallel()
 	const items = 5000
 	for _, c := range []struct {
 		exponent float64

@@ -13,6 +13,7 @@ import (
 // A step of 2.19 ms lies at the quantum of 2.09; its latency alone says one turn,
 // a spinning neighbour counted two, and so did the run side by side.
 func TestCountedTurnsAreUsed(t *testing.T) {
+	t.Parallel()
 	rows := rowsOf(t, "h100-colocation.json")
 	p := predict.NewPredictor()
 	chat := func(m predict.Measured) bool {
@@ -58,6 +59,7 @@ func TestCountedTurnsAreUsed(t *testing.T) {
 }
 
 func TestTurnsThatAreNoWholeNumber(t *testing.T) {
+	t.Parallel()
 	p := predict.NewPredictor()
 	on := func(turns float64, method predict.Method) predict.Prediction {
 		t.Helper()

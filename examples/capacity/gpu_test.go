@@ -23,8 +23,10 @@ import (
 //
 // The objectives are those of operated. The loads are 40, 70 and 100% of what the
 // mechanism sustains by the prediction from the same rows, and 140% where a GPU is
-// shared, which shows verdicts beyond that and is no load to plan with. A shared GPU then
-// gets the requests of 70 and 100% once more. CAPACITY_UNTIL and CAPACITY_REPEAT_UNTIL,
+// shared, which shows verdicts beyond that and is no load to plan with; CAPACITY_SHARES,
+// like 0.4,0.7,1, asks for others. A shared GPU then gets the requests of 70 and 100% once
+// more. CAPACITY_SEED draws another trace than that of the series before;
+// CAPACITY_WARM says that the servers have met every length of prompt already. CAPACITY_UNTIL and CAPACITY_REPEAT_UNTIL,
 // in seconds of Unix time, are when the last load, and repetition, has to be over.
 func TestOnServers(t *testing.T) {
 	env := func(name string) string {
@@ -40,7 +42,7 @@ func TestOnServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	on := servers{testbed: testbed{env("CAPACITY_GPU"), models, operated}, mechanism: mechanism, at: map[string]string{}, during: 19 * time.Second}
+	on := servers{testbed: testbed{env("CAPACITY_GPU"), models, operated, firstSeed}, mechanism: mechanism, at: map[string]string{}, during: 19 * time.Second}
 	for s := range strings.FieldsSeq(env("CAPACITY_SERVERS")) {
 		name, url, _ := strings.Cut(s, "=")
 		on.at[name] = url
@@ -69,10 +71,22 @@ func TestOnServers(t *testing.T) {
 		until, err := strconv.ParseInt(os.Getenv(name), 10, 64)
 		return err == nil && time.Now().Add(on.during+4*time.Second).After(time.Unix(until, 0))
 	}
-	warmUp(t, on.at)
+	if os.Getenv("CAPACITY_WARM") == "" {
+		warmUp(t, on.at)
+	}
 	groups, shares := [][]int{{0, 1}}, []float64{0.4, 0.7, 1, 1.4}
 	if mechanism == "exclusive" {
 		groups, shares = [][]int{{0}, {1}}, shares[:3]
+	}
+	if v := os.Getenv("CAPACITY_SHARES"); v != "" {
+		if shares, err = parseLoads(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v := os.Getenv("CAPACITY_SEED"); v != "" {
+		if on.seed, err = strconv.ParseUint(v, 10, 64); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, group := range groups {
 		begun := time.Now()
@@ -120,7 +134,7 @@ type servers struct {
 // servers, and compares.
 func (s *servers) measured(t *testing.T, load float64, group []int) []onServers {
 	t.Helper()
-	plan, limits := s.planned(t, s.mechanism, group, bursty(load, s.during))
+	plan, limits := s.planned(t, s.mechanism, group, bursty(load, s.during, s.seed))
 	run := loadgen.LoadPlan{Duration: s.during, Drain: 30 * time.Second}
 	for i := range plan.Tenants {
 		trace := &prompt.Trace{}

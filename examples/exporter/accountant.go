@@ -57,6 +57,7 @@ type device struct {
 	layout    []telemetry.Instance        // the last ones there were
 	energy    telemetry.Optional[float64] // the counter's newest reading in this window
 	energyAt  time.Duration
+	ahead     float64 // joules that were posted by power since the counter was read
 
 	deepIdle  telemetry.Optional[float64] // lowest power with nothing resident
 	mechanism sharing.Mechanism
@@ -151,6 +152,8 @@ func (a *accountant) Sample(x *telemetry.Sample) error {
 		if _, known := a.counters[d.uuid]; !known {
 			a.counters[d.uuid], a.changed[d.uuid] = v, v
 		}
+	} else if d.energyAt > 0 && x.Groups.Has(telemetry.GroupEnergy) { // the counter holds
+		d.energyAt = now
 	}
 	if a.complete(d, x, now) {
 		a.close(d, now)
@@ -369,20 +372,31 @@ func (a *accountant) refuse(d *device, err error) {
 // maxWatts is more than any board draws: a counter that rose faster lies.
 const maxWatts = 20e3
 
-// spent is the energy since the last posting: the counter's, or where the device
-// has none, or none to be believed, the power's over the time.
+// spent is the energy since the last posting: the counter's, or where it was not
+// read, or is not to be believed, the power's over the time. What the power said
+// is taken off the counter's next reading.
 func (a *accountant) spent(d *device, length time.Duration) ledger.Optional[int64] {
 	byPower := ledger.Optional[int64]{}
 	if v, ok := d.power.get().Get(); ok {
 		byPower = ledger.Some(int64(v * length.Seconds() * 1e6))
 	}
 	now, ok := d.energy.Get()
-	if !ok && d.energyAt > 0 { // the next reading has it
+	before, counted := a.counters[d.uuid]
+	if !ok && counted && d.gap { // the next reading has it
 		return ledger.Optional[int64]{}
-	} else if !ok {
+	}
+	if !ok {
+		if v, ok := byPower.Get(); ok && counted {
+			d.ahead += float64(v) / 1e6
+			a.counters[d.uuid], a.changed[d.uuid] = before+float64(v)/1e6, before+float64(v)/1e6
+		}
 		return byPower
 	}
-	before := a.counters[d.uuid]
+	if now < before && before-now <= d.ahead { // the power said too much
+		d.ahead = before - now
+		return ledger.Some(int64(0))
+	}
+	d.ahead = 0
 	a.counters[d.uuid], a.changed[d.uuid] = now, now
 	if now < before { // the driver was loaded anew
 		before = 0

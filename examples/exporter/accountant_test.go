@@ -34,6 +34,8 @@ type bench struct {
 	procs []telemetry.Process
 	busy  float64
 	joule float64
+	watts float64 // that the driver shows; the counter goes by 300
+	holds bool    // the counter is not read
 }
 
 const uuid = "GPU-8f2b1c3d-0000-1111-2222-333344445555"
@@ -42,7 +44,7 @@ func (b *bench) allocations(context.Context) ([]container.Allocation, error) { r
 func (b *bench) slots(context.Context) (map[container.Device]int, error)     { return b.slot, b.err }
 
 func newBench(t *testing.T) *bench {
-	b := &bench{t: t, files: fstest.MapFS{}, util: map[uint32]float64{}}
+	b := &bench{t: t, files: fstest.MapFS{}, util: map[uint32]float64{}, watts: 300}
 	price, err := cost.ParsePrice("3.60 USD")
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +83,7 @@ func (b *bench) seconds(n int) {
 		b.at += time.Second
 		x := telemetry.Sample{Groups: telemetry.GroupsFast}
 		x.Set(telemetry.MetricGPUUtilPercent, b.busy)
-		x.Set(telemetry.MetricPowerWatts, 300)
+		x.Set(telemetry.MetricPowerWatts, b.watts)
 		x.Set(telemetry.MetricMemUsedBytes, 8e9)
 		x.Set(telemetry.MetricMemTotalBytes, 80e9)
 		x.Processes = b.procs
@@ -94,7 +96,9 @@ func (b *bench) seconds(n int) {
 	b.sample(&x)
 	b.joule += 300 * float64(n)
 	x = telemetry.Sample{Groups: telemetry.GroupEnergy}
-	x.Set(telemetry.MetricEnergyJoules, b.joule)
+	if !b.holds {
+		x.Set(telemetry.MetricEnergyJoules, b.joule)
+	}
 	b.sample(&x)
 }
 
@@ -491,6 +495,43 @@ func TestAnotherRun(t *testing.T) {
 		if want := map[ledger.Account]int64{ledger.AccountTenant: 6000e6, ledger.AccountUnattributed: 6000e6}[r.Account]; r.Microjoules != want {
 			t.Errorf("%v: %d uJ, want %d", r.Account, r.Microjoules, want)
 		}
+	}
+}
+
+// TestTheCounterHolds: while the energy counter is not read, the power stands for
+// it; what that said too much or too little is made up by the counter's next
+// reading, also in another run.
+func TestTheCounterHolds(t *testing.T) {
+	b := newBench(t)
+	b.process(10, 1, shop, 1)
+	b.uses(10, 100)
+	b.busy = 100
+	last := int64(0)
+	for i, step := range []struct {
+		watts float64
+		holds bool
+		again bool // the exporter was restarted before
+		want  int64
+	}{
+		{300, false, false, 3000}, {300, false, false, 6000}, {290, true, false, 8900}, {290, true, false, 11800}, {290, false, false, 15000},
+		{400, true, false, 19000}, {400, true, false, 23000}, {300, false, false, 24000}, // 23,000 and 24,000 by the counter
+		{900, true, false, 33000}, {900, true, false, 42000}, {300, false, false, 42000}, {300, false, false, 42000},
+		{300, true, false, 45000}, {300, false, false, 45000}, {300, false, false, 45000}, {300, false, false, 48000},
+		{200, true, false, 50000}, {300, false, true, 54000},
+	} {
+		b.watts, b.holds = step.watts, step.holds
+		if step.again {
+			b.begin(telemetry.Device{UUID: uuid, Name: "NVIDIA H100", MIG: sharing.AnswerNo})
+		}
+		b.seconds(10)
+		now := int64(0)
+		for _, r := range b.book.Totals() {
+			now += r.Microjoules
+		}
+		if now != step.want*1e6 || now < last {
+			t.Errorf("%d: %d uJ, want %d J", i, now, step.want)
+		}
+		last = now
 	}
 }
 

@@ -1,29 +1,26 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/cotenant/cotenant/cost"
+	pages "github.com/cotenant/cotenant/examples/internal/page"
 )
 
 // prices are what an hour of a GPU costs.
 type prices struct {
 	// Default is for GPUs that no other line names.
-	Default cost.Money `yaml:"default"`
+	Default cost.Money
 	// Names are by part of the GPU's name as the driver gives it; the longest
 	// that fits counts.
-	Names map[string]cost.Money `yaml:"names"`
+	Names map[string]cost.Money
 	// GPUs are by UUID.
-	GPUs map[string]cost.Money `yaml:"gpus"`
+	GPUs map[string]cost.Money
 }
 
 // readPrices reads a file of prices; "" is none.
@@ -36,40 +33,51 @@ func readPrices(file string) (prices, error) {
 	if err != nil {
 		return p, fmt.Errorf("-prices: %w", err)
 	}
-	d := yaml.NewDecoder(bytes.NewReader(data))
-	d.KnownFields(true)
-	if err := d.Decode(&p); err != nil {
-		return p, fmt.Errorf("-prices: %s: %w (known keys: default, names, gpus; prices as \"3.25 USD\")", file, err)
-	}
-	if !errors.Is(d.Decode(new(yaml.Node)), io.EOF) {
-		return p, fmt.Errorf("-prices: %s: more than one document (split them into one file each)", file)
+	var text struct {
+		Default     string
+		Names, GPUs map[string]string
 	}
 	var errs []error
+	bad := func(problem string) { errs = append(errs, fmt.Errorf("-prices: %s: %s", file, problem)) }
+	if err := pages.YAML(data, &text); err != nil {
+		for problem := range strings.SplitSeq(err.Error(), "\n") {
+			bad(problem)
+		}
+	}
 	currency := ""
-	check := func(at string, m cost.Money) {
-		if m.Sign() < 0 || m.Micros() > 1e12 {
-			errs = append(errs, fmt.Errorf("-prices: %s: %s: %v an hour (use 0 to a million)", file, at, m))
+	read := func(at, price string) cost.Money {
+		m, err := cost.ParseMoney(price)
+		switch {
+		case err != nil:
+			bad(fmt.Sprintf("%s: %v", at, err))
+		case m.Sign() < 0 || m.Micros() > 1e12:
+			bad(fmt.Sprintf("%s: %v an hour (use 0 to a million)", at, m))
 		}
 		if m == (cost.Money{}) {
-			return
+			return m
 		}
 		if currency == "" {
 			currency = m.Currency()
 		}
 		if m.Currency() != currency {
-			errs = append(errs, fmt.Errorf("-prices: %s: %s: %v beside %s (use one currency)", file, at, m, currency))
+			bad(fmt.Sprintf("%s: %v beside %s (use one currency)", at, m, currency))
 		}
+		return m
 	}
-	check("default", p.Default)
-	for _, n := range slices.Sorted(maps.Keys(p.Names)) {
-		if n == "" {
-			errs = append(errs, fmt.Errorf("-prices: %s: names: an empty name (write a part of the GPU's name; for all others there is default)", file))
+	all := func(at string, prices map[string]string) map[string]cost.Money {
+		out := make(map[string]cost.Money, len(prices))
+		for _, n := range slices.Sorted(maps.Keys(prices)) {
+			out[n] = read(at+"."+n, prices[n])
 		}
-		check("names."+n, p.Names[n])
+		return out
 	}
-	for _, n := range slices.Sorted(maps.Keys(p.GPUs)) {
-		check("gpus."+n, p.GPUs[n])
+	if text.Default != "" {
+		p.Default = read("default", text.Default)
 	}
+	if _, empty := text.Names[""]; empty {
+		bad("names: an empty name (write a part of the GPU's name; for all others there is default)")
+	}
+	p.Names, p.GPUs = all("names", text.Names), all("gpus", text.GPUs)
 	return p, errors.Join(errs...)
 }
 

@@ -389,6 +389,16 @@ func TestBadInput(t *testing.T) {
 	if err := os.WriteFile(two, []byte("default: 3 USD\n---\ndefault: 4 USD\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	three := filepath.Join(dir, "three.yaml")
+	if err := os.WriteFile(three, []byte("default: 3\nfoo: 1\nnames: {A100: -3 USD}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := readPrices(three)
+	for _, want := range []string{three + `: line 2: unknown key "foo"`, "default: cost: \"3\" is not an amount", "names.A100: -3.00 USD an hour (use 0"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in %v", want, err)
+		}
+	}
 	other := filepath.Join(dir, "other")
 	e, err := open(&config{simulate: true, speed: 5, state: other, period: time.Second}, prices{}, slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,18 +14,31 @@ import (
 )
 
 // timed is a reader that keeps a histogram of how long readings take, and leaves
-// out what nobody needs: under load a list of processes takes 2 to 6 ms and the
-// GPM counters 14 ms (an H100 with driver 580), which for eight GPUs would be
-// more than a hundredth of a core.
+// out what nobody needs: under load the energy counter takes 3 to 15 ms and the
+// GPM counters 14 ms (H100s with driver 580), which for eight GPUs would be more
+// than a hundredth of a core. It reads one GPU at a time: the driver does so
+// anyway, and whoever waits for it inside spends the time on a core.
 type timed struct {
 	telemetry.Reader
 	seconds *prometheus.HistogramVec
 	// wantsGPM says whether a device's GPM counters are needed.
 	wantsGPM func(device int) bool
+	turn     chan struct{} // holds what reads
+	begun    atomic.Int64  // when it began, in ns on clock
+	clock    time.Time
 
-	mu   sync.Mutex
-	last map[int]*processList
+	mu     sync.Mutex
+	last   map[int]*processList
+	energy map[int]int // readings since the counter was read
 }
+
+// patience is how long a reading may take before others go ahead beside it: a GPU
+// that hangs holds up no other.
+const patience = 100 * time.Millisecond
+
+// energyHolds is for how many costly readings the energy counter holds. Between
+// them the power, averaged over a second and read each second, stands for it.
+const energyHolds = 3
 
 // A list of processes holds for ten cheap readings, and for up to sixty while
 // the memory in use stays the same and the driver charges nobody else with
@@ -51,7 +65,7 @@ func newTimed(r telemetry.Reader, wantsGPM func(device int) bool) *timed {
 			break
 		}
 	}
-	return &timed{Reader: r, wantsGPM: wantsGPM, last: map[int]*processList{}, seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	return &timed{Reader: r, wantsGPM: wantsGPM, turn: make(chan struct{}, 1), clock: time.Now(), last: map[int]*processList{}, energy: map[int]int{}, seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: m.name, Help: m.help, Buckets: []float64{1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1}, // for scrapers without native histograms
 		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 	}, m.labels)}
@@ -61,14 +75,55 @@ func (t *timed) Read(ctx context.Context, device int, group telemetry.Groups, r 
 	switch {
 	case group == telemetry.GroupGPM && !t.wantsGPM(device):
 		return fmt.Errorf("%w: its GPM counters are not needed", telemetry.ErrUnsupported)
-	case group == telemetry.GroupProcesses && t.again(device, r):
+	case group == telemetry.GroupProcesses && t.again(device, r), group == telemetry.GroupEnergy && t.holds(device):
 		return nil
 	}
+	leave := t.enter()
 	begun := time.Now()
 	err := t.Reader.Read(ctx, device, group, r)
+	leave()
 	t.seconds.WithLabelValues(group.String()).Observe(time.Since(begun).Seconds())
 	t.note(device, group, r, err)
 	return err
+}
+
+// enter waits for its turn, but not for a reading that takes too long.
+func (t *timed) enter() (leave func()) {
+	mine := func() func() {
+		t.begun.Store(int64(time.Since(t.clock)))
+		return func() { <-t.turn }
+	}
+	select {
+	case t.turn <- struct{}{}:
+		return mine()
+	default:
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		left := patience - (time.Since(t.clock) - time.Duration(t.begun.Load()))
+		if left <= 0 {
+			return func() {}
+		}
+		timer.Reset(left)
+		select {
+		case t.turn <- struct{}{}:
+			return mine()
+		case <-timer.C:
+		}
+	}
+}
+
+// holds says whether the energy counter need not be read.
+func (t *timed) holds(device int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n, read := t.energy[device]
+	if !read || n+1 >= energyHolds {
+		return false
+	}
+	t.energy[device]++
+	return true
 }
 
 // again gives the last list, while it holds.
@@ -100,6 +155,11 @@ func (t *timed) note(device int, group telemetry.Groups, r *telemetry.Reading, e
 			if p != nil && !slices.ContainsFunc(p.list, func(q telemetry.Process) bool { return q.PID == r.Processes[i].PID }) {
 				p.stale = true
 			}
+		}
+	case telemetry.GroupEnergy:
+		delete(t.energy, device)
+		if _, ok := r.Get(telemetry.MetricEnergyJoules); ok && err == nil {
+			t.energy[device] = 0
 		}
 	case telemetry.GroupProcesses:
 		t.last[device] = nil

@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cotenant/cotenant/telemetry"
 )
@@ -26,6 +29,8 @@ func (c *counts) Read(_ context.Context, _ int, g telemetry.Groups, r *telemetry
 		}
 	case telemetry.GroupProcesses:
 		r.Processes = append(r.Processes, telemetry.Process{PID: uint32(c.n[g])})
+	case telemetry.GroupEnergy:
+		r.Set(telemetry.MetricEnergyJoules, 1)
 	case telemetry.GroupProcessUtil:
 		r.Processes = append(r.Processes, telemetry.Process{PID: c.util})
 	}
@@ -84,5 +89,89 @@ func TestInstancesAloneNeedTheirCounters(t *testing.T) {
 	mig = true
 	if _ = r.Read(t.Context(), 0, telemetry.GroupGPM, &x); c.n[telemetry.GroupGPM] != 1 {
 		t.Error("the counters are not read where they are needed")
+	}
+}
+
+// TestTheEnergyCounterHolds: it is read every third time, and again after it could
+// not be.
+func TestTheEnergyCounterHolds(t *testing.T) {
+	c := &counts{n: map[telemetry.Groups]int{}}
+	r := newTimed(c, func(int) bool { return false })
+	read := func(n int) int {
+		before := c.n[telemetry.GroupEnergy]
+		for range n {
+			var x telemetry.Reading
+			if err := r.Read(t.Context(), 0, telemetry.GroupEnergy, &x); !errors.Is(err, c.err) {
+				t.Error(err)
+			}
+		}
+		return c.n[telemetry.GroupEnergy] - before
+	}
+	if got := read(9); got != 3 {
+		t.Errorf("read %d times of 9", got)
+	}
+	c.err = errors.New("no")
+	if got := read(6); got != 6 {
+		t.Errorf("read %d times of 6 that failed", got)
+	}
+}
+
+// slow takes its time for device 0, and says how many readings there were at once.
+type slow struct {
+	telemetry.Reader
+	wait    chan struct{}
+	at, top atomic.Int64
+}
+
+func (s *slow) Read(_ context.Context, device int, _ telemetry.Groups, _ *telemetry.Reading) error {
+	s.top.Store(max(s.top.Load(), s.at.Add(1)))
+	defer s.at.Add(-1)
+	if device == 0 && s.wait != nil {
+		<-s.wait
+	} else {
+		time.Sleep(time.Millisecond)
+	}
+	return nil
+}
+
+// TestOneAtATime: readings take turns, and don't wait for one that hangs.
+func TestOneAtATime(t *testing.T) {
+	s := &slow{}
+	r := newTimed(s, func(int) bool { return false })
+	read := func(device int) {
+		var x telemetry.Reading
+		_ = r.Read(t.Context(), device, telemetry.GroupBasic, &x)
+	}
+	var wg sync.WaitGroup
+	for d := range 8 {
+		wg.Go(func() {
+			for range 5 {
+				read(d)
+			}
+		})
+	}
+	wg.Wait()
+	if s.top.Load() != 1 {
+		t.Errorf("%d readings at once", s.top.Load())
+	}
+	s.wait = make(chan struct{})
+	wg.Go(func() { read(0) })
+	for s.at.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	begun := time.Now()
+	for d := range 7 {
+		read(d + 1)
+	}
+	if took := time.Since(begun); took > 2*time.Second {
+		t.Errorf("seven readings waited %v for one that hangs", took)
+	}
+	close(s.wait)
+	wg.Wait()
+	read(0)
+	select {
+	case r.turn <- struct{}{}:
+	default:
+		t.Error("the turn was not given back")
 	}
 }

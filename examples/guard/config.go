@@ -1,19 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict"
+	printed "github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 )
@@ -122,17 +119,18 @@ func load(path string) (*setup, error) {
 // parseSetup reads a configuration's text.
 func parseSetup(path string, data []byte) (*setup, error) {
 	var f file
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	dec.KnownFields(true)
-	if err := dec.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("-config %s: %w", path, err)
-	}
-	if !errors.Is(dec.Decode(new(yaml.Node)), io.EOF) {
-		return nil, fmt.Errorf("-config %s: more than one document (split them into one file each)", path)
-	}
+	err := printed.YAML(data, &f)
 	r := reading{
 		path: path, s: &setup{hooks: map[action][]string{}, policy: telemetry.ReapPolicies()[0]},
 		at: map[int]int{}, names: map[string]bool{}, whose: map[string]int{},
+	}
+	if err != nil {
+		for problem := range strings.SplitSeq(err.Error(), "\n") {
+			r.probs = append(r.probs, fmt.Errorf("%s: %s", path, problem))
+		}
+		if len(f.GPUs)+len(f.Tenants) == 0 {
+			return nil, errors.Join(r.probs...)
+		}
 	}
 	r.rules(f)
 	r.gpus(f.GPUs)

@@ -78,7 +78,8 @@ func TestBadInput(t *testing.T) {
 	}{
 		"flags":   {"", []string{"-window", "1ms", "-slow", "0", "-apply", "-policy", "never"}, []string{"-window", "-slow", "-apply: nothing is done unrecorded", "-policy", "-apply: means nothing"}},
 		"no file": {"", []string{"-real"}, []string{"add -config FILE"}},
-		"keys":    {"gpu: 1\n", []string{"-real", "-config", config}, []string{"field gpu not found"}},
+		"keys":    {"gpu: 1\n", []string{"-real", "-config", config}, []string{`guard.yaml: line 1: unknown key "gpu" (remove it`}},
+		"types":   {"gpus: [{index: x, mechanism: sharing}]\ntenants: []\n", []string{"-real", "-config", config}, []string{`line 1: "x" (write a whole number)`, "gpus[0].mechanism", "tenants: none"}},
 		"two":     {"gpus: []\n---\ngpus: []\n", []string{"-real", "-config", config}, []string{"more than one document"}},
 		"empty":   {"", []string{"-real", "-config", config}, []string{"gpus: none", "tenants: none"}},
 		"everything": {`gpus: [{index: 0, mechanism: sharing}, {index: 0, mechanism: mps}]

@@ -44,9 +44,13 @@ func (p printer) line(format string, args ...any) {
 
 // table lines columns up; a row is its cells.
 func (p printer) table(write func(row func(cells ...string))) {
-	w := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	write(func(cells ...string) { fmt.Fprintln(w, strings.Join(cells, "\t")) })
-	_ = w.Flush() // p keeps its error
+	_ = w.Flush() // b takes everything
+	for line := range strings.Lines(b.String()) {
+		fmt.Fprintln(p, strings.TrimRight(line, " \n"))
+	}
 }
 
 // tableMetrics are those that the tables have room for; report.json has all.
@@ -254,8 +258,13 @@ func (p printer) decision(d *decisionReport) {
 			if s.Tenants == 1 {
 				from = "alone on a GPU"
 			}
+			sliced, mps := short(s.TimeSlicing.Value), short(s.MPS.Value)
+			if sliced == mps {
+				p.line("  %s: %s time-slicing and MPS are predicted alike (TPOT p50 %s ms)", w.Workload, from, mps)
+				continue
+			}
 			p.line("  %s: %s %s is predicted to be the better (TPOT p50 %s ms by time-slicing, %s by MPS)%s",
-				w.Workload, from, s.Better, short(s.TimeSlicing.Value), short(s.MPS.Value), sure)
+				w.Workload, from, s.Better, sliced, mps, sure)
 		}
 	}
 	p.line("")

@@ -164,6 +164,9 @@ func (m *monitor) state(d int) string {
 		return "-"
 	}
 	in := r.Intervals[len(r.Intervals)-1]
+	if in.State == telemetry.StateActive && in.Length() == r.Pauses { // nothing was done yet
+		return fmt.Sprintf("idle so far, %v", rounded(in.Length()))
+	}
 	return fmt.Sprintf("%v %v", in.State, rounded(in.Length()))
 }
 

@@ -129,6 +129,8 @@ func verdict(r *telemetry.IdleReport) string {
 		return "SHORT GAPS: a candidate for sharing"
 	case share(telemetry.StateDeepIdle) > 0.5:
 		return "FREE"
+	case r.Pauses.Hours()/seen.Hours() > 0.5:
+		return "idle most of the time, too briefly each time to count"
 	}
 	return "in use"
 }

@@ -221,3 +221,17 @@ func TestHelp(t *testing.T) {
 		}
 	}
 }
+
+// TestShortIdlenessIsNotUse: what was idle for as long as it was looked at is not
+// said to be in use.
+func TestShortIdlenessIsNotUse(t *testing.T) {
+	for _, c := range []struct {
+		pauses time.Duration
+		want   string
+	}{{3 * time.Second, "idle most of the time, too briefly each time to count"}, {time.Second, "in use"}} {
+		r := telemetry.IdleReport{Intervals: []telemetry.StateInterval{{To: 3 * time.Second, State: telemetry.StateActive}}, Pauses: c.pauses}
+		if got := verdict(&r); got != c.want {
+			t.Errorf("idle for %v of 3s: %q", c.pauses, got)
+		}
+	}
+}

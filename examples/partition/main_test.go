@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/mig"
 )
 
 const config = `version: v1
@@ -39,6 +40,7 @@ func TestRun(t *testing.T) {
 		{"check-gpu", "check -gpu A100-SXM4-80GB -json -", config, 1},
 		{"check-manifest", "check -json -", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m, namespace: n}\ndata:\n  config.yaml: |\n    version: v1\n    mig-configs: {a: [{devices: all, mig-enabled: true, mig-devices: {1g.6gb: 4}}]}\n", 0},
 		{"pack", "pack -gpu A100-SXM4-80GB -demand 1g.10gb=40,3g.40gb=12", "", 0},
+		{"pack-parted", "pack -gpu A100-SXM4-80GB -demand 1g.10gb=40,3g.40gb=12 -parted", "", 0},
 		{"pack-json", "pack -gpu A100-SXM4-80GB -demand 1g.10gb=4,3g.40gb=3 -json", "", 0},
 		{"plan", "plan -gpu A100-SXM4-80GB -have 3g.40gb@4!busy,1g.10gb@0 -want 2g.20gb=2,3g.40gb", "", 0},
 		{"plan-json", "plan -gpu A100-SXM4-80GB -have 3g.40gb@4!busy,1g.10gb@0 -want 2g.20gb=2,3g.40gb -json", "", 0},
@@ -89,6 +91,7 @@ func TestBadInput(t *testing.T) {
 		{[]string{"check", "-gpu", "A100", "-"}, config, "ambiguous"},
 		{[]string{"pack", "-gpu", "A30"}, "", "say what is wanted"},
 		{[]string{"pack", "-gpu", "A30", "-demand", "1g.6gb=-1"}, "", "not a count"},
+		{[]string{"pack", "-gpu", "A30", "-demand", "1g.6gb", "-parted", "-json"}, "", "one of -json and -parted"},
 		{[]string{"pack", "-gpu", "A30", "-demand", "1g.6gb=99999999999999999999"}, "", "not a count"},
 		{[]string{"pack", "-gpu", "A30", "-demand", "1g.5gb=1"}, "", "has no profile"},
 		{[]string{"pack", "-gpu", "A30", "-demand", "1g.6gb", "-what"}, "", "-what"},
@@ -132,5 +135,30 @@ func TestInterrupted(t *testing.T) {
 	var out, errs bytes.Buffer
 	if code := run(ctx, strings.Fields("apply -gpu A30 -want 1g.6gb"), nil, &out, &errs); code != 1 || out.Len() > 0 {
 		t.Errorf("exit %d, %s %s", code, &out, &errs)
+	}
+}
+
+// TestPlanSwitchesModeOn: where MIG mode is off the plan says that it is switched on
+// first.
+func TestPlanSwitchesModeOn(t *testing.T) {
+	model, err := lookup("h100-80gb-sxm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := mig.ParseCounts("3g.40gb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, off := range []bool{true, false} {
+		var out strings.Builder
+		r := &resolved{model: model, have: mig.Layout{Model: model}, want: want, off: off}
+		p, reason, err := (&target{}).diff(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		(&console{out: &out}).plan(r, p, reason)
+		if got := strings.Contains(out.String(), "MIG mode is switched on"); got != off {
+			t.Errorf("off %v: %s", off, out.String())
+		}
 	}
 }

@@ -17,6 +17,7 @@ func pack(_ context.Context, args []string, c *console) error {
 	text := fs.String("demand", "", "`COUNTS` such as 1g.10gb=40,3g.40gb=12")
 	asJSON := fs.Bool("json", false, "print JSON")
 	svg := fs.String("svg", "", "write a drawing of the distinct layouts to this `FILE`")
+	parted := fs.Bool("parted", false, "print a mig-parted configuration, a label for each distinct layout")
 	if _, err := fs.parse(args, 0); err != nil {
 		return err
 	}
@@ -27,6 +28,9 @@ func pack(_ context.Context, args []string, c *console) error {
 	demand, err := mig.ParseCounts(*text)
 	if err != nil {
 		return fmt.Errorf("-demand: %w", err)
+	}
+	if *asJSON && *parted {
+		return errors.New("pack: ask for one of -json and -parted")
 	}
 	if len(demand) == 0 {
 		return errors.New("pack: say what is wanted, for example -demand 1g.10gb=40,3g.40gb=12")
@@ -57,11 +61,29 @@ func pack(_ context.Context, args []string, c *console) error {
 		}
 		return c.json(out)
 	}
+	if *parted {
+		return c.parted(p)
+	}
 	fmt.Fprintf(c.out, "%d x %s (lower bound %d, optimal %t)\n", p.GPUs, m.Key, p.LowerBound, p.Optimal)
 	for _, g := range p.Groups {
 		fmt.Fprintf(c.out, "%6d x %s\n", g.GPUs, g.Layout.Bar())
 	}
 	return nil
+}
+
+// parted prints a label for each layout, and as comments how many GPUs get it.
+func (c *console) parted(p mig.Packing) error {
+	config := mig.PartedConfig{Configs: map[string][]mig.PartedEntry{}}
+	for i, g := range p.Groups {
+		label := fmt.Sprintf("layout-%d", i+1)
+		config.Configs[label] = []mig.PartedEntry{g.Layout.PartedEntry()}
+		fmt.Fprintf(c.out, "# %d x %s: %s\n", g.GPUs, label, g.Layout)
+	}
+	text, err := config.Marshal()
+	if err == nil {
+		_, err = c.out.Write(text)
+	}
+	return err
 }
 
 func writeSVG(name string, layouts []mig.Layout, labels []string) error {

@@ -38,6 +38,7 @@ type resolved struct {
 	model  *mig.Model
 	have   mig.Layout
 	want   []mig.Count
+	off    bool // MIG mode is not on
 	close  func() error
 }
 
@@ -119,7 +120,7 @@ func (t *target) openDevice(ctx context.Context, driver *mignvml.Driver, want []
 		}
 	}
 	fmt.Fprintf(c.err, "%s %s (%s): MIG %s, holds [%s]\n", gpu.Name(), gpu.UUID(), gpu.Model().Key, state.Mode, state.Layout())
-	return &resolved{device: gpu, model: gpu.Model(), have: state.Layout(), want: want}, nil
+	return &resolved{device: gpu, model: gpu.Model(), have: state.Layout(), want: want, off: state.Mode == mig.ModeDisabled}, nil
 }
 
 type planJSON struct {
@@ -184,6 +185,9 @@ func (c *console) plan(r *resolved, p mig.ChangePlan, reason string) {
 	}
 	for i, s := range p.Steps {
 		fmt.Fprintf(c.out, "%3d. %s\n", i+1, s)
+	}
+	if r.off && len(p.Create) > 0 {
+		fmt.Fprintln(c.out, "Before that MIG mode is switched on: no client may hold the GPU then.")
 	}
 	if p.Empties {
 		fmt.Fprintln(c.out, "The GPU is empty on the way: no client may hold it then.")

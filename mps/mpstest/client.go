@@ -31,7 +31,7 @@ type Process struct {
 
 // View is what a CUDA process sees of the GPU after its first call.
 type View struct {
-	PID    int
+	PID    int  // by which the daemon knows it, as Client.Verify asks for it; not that of the process that plays it
 	Client bool // false: it runs without MPS and does not know
 	Server int
 	// SMs and Allocatable are of the first device it sees.

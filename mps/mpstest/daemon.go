@@ -30,11 +30,9 @@ type Options struct {
 	// Partitions makes the fake know sm_partition and lspart, as driver 595
 	// does; PartitioningOn starts it with -S.
 	Partitions, PartitioningOn bool
-	BarePartitionID            bool             // answer sm_partition add as documented instead of as driver 595
-	MaxContexts                int              // on one device; 0 = 48, as driver 580
-	KillEffect                 KillEffect       // what an unannounced death of a client does
-	StartDelay                 time.Duration    // how long a server is INITIALIZING
-	Now                        func() time.Time `json:"-"`
+	BarePartitionID            bool       // answer sm_partition add as documented instead of as driver 595
+	MaxContexts                int        // on one device; 0 = 48, as driver 580
+	KillEffect                 KillEffect // what an unannounced death of a client does
 	// ServerProcesses makes the servers of a daemon that Program starts processes
 	// of their own, its children. They outlive a daemon that is not told to quit.
 	ServerProcesses bool
@@ -97,7 +95,6 @@ type server struct {
 	pid   int
 	uid   int
 	state mps.ServerState
-	ready time.Time
 	hung  bool
 	settings
 	process *process // nil: there is none
@@ -122,9 +119,6 @@ func New(opts Options) *Daemon {
 	}
 	if opts.MaxContexts == 0 {
 		opts.MaxContexts = 48
-	}
-	if opts.Now == nil {
-		opts.Now = time.Now
 	}
 	d := &Daemon{opt: opts, nextPID: FirstPID, priority: "0", settings: settings{100, map[string]string{}}}
 	d.logf("control.log", "Control", FirstPID-1, "Starting control daemon using socket %s/control", opts.PipeDirectory)
@@ -226,7 +220,6 @@ func pipeOf(environ []string) string {
 // refresh lets time pass for the servers: starting ones become active, faulty
 // ones recover once their clients have gone.
 func (d *Daemon) refresh() {
-	now := d.opt.Now()
 	for _, s := range slices.Clone(d.servers) {
 		if s.process != nil {
 			select {
@@ -236,7 +229,7 @@ func (d *Daemon) refresh() {
 			default:
 			}
 		}
-		if s.state == mps.StateInitializing && !now.Before(s.ready) {
+		if s.state == mps.StateInitializing {
 			s.state = mps.StateActive
 			d.logf("control.log", "Control", FirstPID-1, "NEW SERVER %d: Ready", s.pid)
 		}
@@ -247,8 +240,7 @@ func (d *Daemon) refresh() {
 }
 
 func (d *Daemon) startServer(uid int) *server {
-	s := &server{pid: d.nextPID, uid: uid, state: mps.StateInitializing, ready: d.opt.Now().Add(d.opt.StartDelay),
-		settings: settings{d.settings.pct, maps.Clone(d.settings.limits)}}
+	s := &server{pid: d.nextPID, uid: uid, state: mps.StateInitializing, settings: settings{d.settings.pct, maps.Clone(d.settings.limits)}}
 	d.nextPID++
 	if d.spawn != nil {
 		p, err := d.spawn()
@@ -295,7 +287,7 @@ func (d *Daemon) logf(file, component string, pid int, format string, args ...an
 	if d.opt.LogDirectory == "" {
 		return
 	}
-	line := fmt.Sprintf("[%s %s %5d] %s\n", d.opt.Now().Format("2006-01-02 15:04:05.000"), component, pid, fmt.Sprintf(format, args...))
+	line := fmt.Sprintf("[%s %s %5d] %s\n", time.Now().Format("2006-01-02 15:04:05.000"), component, pid, fmt.Sprintf(format, args...))
 	f, err := os.OpenFile(filepath.Join(d.opt.LogDirectory, file), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return

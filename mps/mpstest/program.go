@@ -96,7 +96,7 @@ func WithFault(p *mps.Program, f Fault) (*mps.Program, error) {
 
 // ClientCommand returns a command that plays a CUDA process with the given
 // environment on top of this process's: it connects, prints its View as one
-// line of JSON, and answers each line on its standard input with "ok", or with
+// line of JSON (whose PID the daemon knows it by), and answers each line on its standard input with "ok", or with
 // what its CUDA call would fail with. It ends in order at the end of its input
 // or on SIGTERM.
 func ClientCommand(ctx context.Context, env []string) (*exec.Cmd, error) {

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -67,6 +68,11 @@ func (x *look) basic() {
 	h := x.d.h
 	if u, ret := h.GetUtilizationRates(); x.ok("GetUtilizationRates", ret, telemetry.MetricGPUUtilPercent, telemetry.MetricMemUtilPercent) {
 		x.percent(telemetry.MetricGPUUtilPercent, float64(u.Gpu))
+		if x.d.allSamples {
+			x.d.mu.Lock()
+			x.d.rates.add(float64(u.Gpu))
+			x.d.mu.Unlock()
+		}
 		x.percent(telemetry.MetricMemUtilPercent, float64(u.Memory))
 	}
 	if x.lost {
@@ -219,11 +225,53 @@ func (x *look) since(last *uint64) uint64 {
 	return now
 }
 
-// allSamples averages the device's utilization samples that came since the last
-// reading. The driver takes them evenly.
-func (x *look) allSamples() {
+// rates holds what the processes are charged with together against single
+// readings of the device's utilization.
+type rates struct {
+	sum, n float64 // of the readings since the processes' last
+	// off is by how much all readings together exceed what the processes were
+	// charged with, in of of them.
+	off, of float64
+}
+
+func (r *rates) add(percent float64) { r.sum, r.n = r.sum+percent, r.n+1 }
+
+// agree says whether the readings are as what the processes are charged with: a
+// reading covers a fifth of a second, so that its standard deviation is up to 50
+// points, and that of the mean of n the root of n times less: three are allowed.
+func (r *rates) agree(percent float64) bool {
+	off := r.sum - percent*r.n
+	now := r.n > 0 && (percent > 0 || r.sum == 0) && percent <= 105 && math.Abs(off) <= 150*math.Sqrt(r.n)
+	r.off, r.of = r.off+off, r.of+r.n
+	r.sum, r.n = 0, 0
+	if r.of > 600 { // ten minutes of readings each second count more than what was before
+		r.off, r.of = r.off/2, r.of/2
+	}
+	return now && math.Abs(r.off) <= 150*math.Sqrt(r.of)
+}
+
+// utilization reads the processes' utilization, and with Options.AllSamples that
+// of the device.
+func (x *look) utilization() {
 	x.d.mu.Lock()
 	defer x.d.mu.Unlock()
+	sum, told := x.processUtil()
+	switch {
+	case !x.d.allSamples:
+	case !told:
+		x.d.rates = rates{}
+		x.allSamples()
+	case x.d.rates.agree(sum):
+		x.r.Set(telemetry.MetricGPUUtilPercent, min(sum, 100))
+		x.d.lastUtil = x.d.lastSeen
+	default:
+		x.allSamples()
+	}
+}
+
+// allSamples averages the device's utilization samples that came since the last
+// reading. The driver takes them evenly. d.mu is held.
+func (x *look) allSamples() {
 	now := x.since(&x.d.lastUtil)
 	kind, samples, ret := x.d.h.GetSamples(nvml.GPU_UTILIZATION_SAMPLES, x.d.lastUtil)
 	if ret != nvml.SUCCESS || kind != nvml.VALUE_TYPE_UNSIGNED_INT {
@@ -247,10 +295,9 @@ func (x *look) allSamples() {
 }
 
 // processUtil averages the utilization samples of each process that came since
-// the last reading. That there are none is an error code, and means idle.
-func (x *look) processUtil() {
-	x.d.mu.Lock()
-	defer x.d.mu.Unlock()
+// the last reading, and returns their sum and whether it could be read. That
+// there are none is an error code, and means idle. d.mu is held.
+func (x *look) processUtil() (percent float64, told bool) {
 	now := x.since(&x.d.lastSeen)
 	samples, ret := x.d.h.GetProcessUtilization(x.d.lastSeen)
 	if ret == nvml.ERROR_INSUFFICIENT_SIZE && len(samples) > 0 { // more came between the two calls inside
@@ -258,12 +305,12 @@ func (x *look) processUtil() {
 	}
 	switch {
 	case ret == nvml.ERROR_NOT_FOUND, ret == nvml.ERROR_INSUFFICIENT_SIZE && len(samples) == 0:
-		return
+		return 0, true
 	case !x.ok("GetProcessUtilization", ret):
 		if len(x.errs) == 0 {
 			x.errs = append(x.errs, telemetry.ErrUnsupported)
 		}
-		return
+		return 0, false
 	}
 	type sum struct{ sm, n float64 }
 	sums := map[uint32]sum{}
@@ -284,6 +331,8 @@ func (x *look) processUtil() {
 	x.d.lastSeen = newest
 	for pid, t := range sums {
 		x.r.Processes = append(x.r.Processes, telemetry.Process{PID: pid, Name: x.d.names[pid], SMUtilPercent: telemetry.Some(t.sm / t.n)})
+		percent += t.sm / t.n
 	}
 	slices.SortFunc(x.r.Processes, func(a, b telemetry.Process) int { return cmp.Compare(a.PID, b.PID) })
+	return percent, true
 }

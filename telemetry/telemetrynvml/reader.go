@@ -43,8 +43,9 @@ type device struct {
 	now                  func() time.Time
 
 	mu       sync.Mutex
-	lastSeen uint64            // time stamp of the newest utilization sample of processes, in us
-	lastUtil uint64            // and of the device
+	lastSeen uint64 // time stamp of the newest utilization sample of processes, in us
+	lastUtil uint64 // and of the device
+	rates    rates
 	names    map[uint32]string // of the processes in the last list
 	gpm      gpmState
 	inst     map[int]*gpmState // by GPU instance
@@ -226,10 +227,7 @@ func (s *Reader) Read(ctx context.Context, index int, group telemetry.Groups, r 
 	case telemetry.GroupProcesses:
 		x.processes()
 	case telemetry.GroupProcessUtil:
-		x.processUtil()
-		if x.d.allSamples {
-			x.allSamples()
-		}
+		x.utilization()
 	case telemetry.GroupEnergy:
 		x.energy()
 	case telemetry.GroupPCIe:

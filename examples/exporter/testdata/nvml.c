@@ -1,9 +1,11 @@
 // A stand-in for libnvidia-ml.so.1: eight busy H100s on which pods share by
 // time-slicing and MPS. Each reading takes what it took on two busy H100s, CPU
 // time and all: COST_* are nanoseconds of it and of the clock, given when this is
-// compiled. A group of calls is charged to one of them.
+// compiled. A group of calls is charged to one of them. As there, costly calls take
+// place one after another, and whoever waits for his turn spends the time on a core.
 #define _GNU_SOURCE
 #include <nvml.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +20,10 @@ static uint64_t since(clockid_t clock) {
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
+static pthread_spinlock_t turn;
+
 static void spend(uint64_t cpu, uint64_t wall) {
+	pthread_spin_lock(&turn);
 	uint64_t begun = since(CLOCK_MONOTONIC), at = since(CLOCK_THREAD_CPUTIME_ID);
 	while (since(CLOCK_THREAD_CPUTIME_ID) - at < cpu) {
 	}
@@ -27,6 +32,7 @@ static void spend(uint64_t cpu, uint64_t wall) {
 		struct timespec rest = {(wall - past) / 1000000000, (wall - past) % 1000000000};
 		nanosleep(&rest, NULL);
 	}
+	pthread_spin_unlock(&turn);
 }
 
 // gpu is a device's number: a handle is that and one more.
@@ -47,7 +53,10 @@ static unsigned busy(int g) {
 	return sum;
 }
 
-nvmlReturn_t nvmlInit_v2(void) { return NVML_SUCCESS; }
+nvmlReturn_t nvmlInit_v2(void) {
+	pthread_spin_init(&turn, PTHREAD_PROCESS_PRIVATE);
+	return NVML_SUCCESS;
+}
 nvmlReturn_t nvmlShutdown(void) { return NVML_SUCCESS; }
 const char *nvmlErrorString(nvmlReturn_t r) { return r == NVML_SUCCESS ? "Success" : "Error"; }
 
@@ -166,6 +175,7 @@ nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t d, nvmlSamplingType_t kind, unsig
 		*n = count;
 		return NVML_SUCCESS;
 	}
+	spend(COST_SAMPLES);
 	if (count > *n)
 		count = *n;
 	for (uint64_t i = 0; i < count; i++) {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
@@ -79,14 +78,6 @@ type Times struct {
 	Held          time.Duration // 1 GiB of memory held
 	ExecutionIdle time.Duration // held and not busy
 	Idle          time.Duration // neither held nor busy
-}
-
-// BusyShare is the share of the known slots that are busy.
-func (t Times) BusyShare() optional.Value[float64] {
-	if t.Known == 0 {
-		return optional.Value[float64]{}
-	}
-	return optional.Of(float64(t.Busy) / float64(t.Known))
 }
 
 // overlapSlots is in how many slots another pod's series must repeat a device
