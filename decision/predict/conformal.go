@@ -12,10 +12,11 @@ import (
 // series to series left out of several: 1.2 to 1.3 for TPOT and E2E P50 under
 // both mechanisms, on the four larger H200 files of examples/predict/testdata.
 // Fewer than fewSeries are never taken to show that series differ less than those
-// did.
+// did: the intervals of four series of H100s held 45% of the fifth, h100-colocation, whose
+// turns were not counted.
 const (
 	betweenSeries = 1.3
-	fewSeries     = 4
+	fewSeries     = 5
 )
 
 // seriesShare is the share of each series' measurements that an interval must

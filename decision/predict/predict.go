@@ -71,7 +71,7 @@ type Method uint8
 // The methods.
 const (
 	// MethodSimulated runs the tenants' engines, client by client and step by step,
-	// on a simulated GPU: the more accurate, in milliseconds. Default.
+	// on a simulated GPU: the more accurate, in tens of milliseconds. Default.
 	MethodSimulated Method = iota
 	// MethodClosedForm averages over what the neighbours are doing (decoding,
 	// prefilling, nothing): explainable, in microseconds.

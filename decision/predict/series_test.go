@@ -1,6 +1,8 @@
 package predict_test
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -23,7 +25,7 @@ var seriesOfDays = [][]string{
 	{"h200-mixes-3", "h200-mps-order", "h100-colocation"},
 	{"h100-two-models"},
 	{"h200-mixes-4", "h100-mixes", "h100-mixes-2"},
-	{"h200-mixes-5", "h100-mixes-3"},
+	{"h200-mixes-5", "h100-mixes-3", "h100-mixes-4"},
 }
 
 var allSeries = slices.Concat(seriesOfDays...)
@@ -70,6 +72,13 @@ func TestLeaveOneSeriesOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := errorsBy(predict.ErrorsOf(measured))
+	// The first token of these rows changed by 20% when their plan ran once more; that
+	// of others is missed by 12% at most.
+	repeated := map[string]float64{}
+	again := rowsOf(t, "h100-mixes-3-again.json")
+	for i := range again {
+		repeated[keyOf("h100-mixes-3", &again[i])], _ = again[i].Metric(predict.MetricTTFTP50)
+	}
 	for m, want := range map[sharing.Mechanism]struct{ mean, p95 float64 }{
 		sharing.MechanismTimeSlicing: {0.045, 0.13},
 		sharing.MechanismMPS:         {0.035, 0.09},
@@ -82,15 +91,21 @@ func TestLeaveOneSeriesOut(t *testing.T) {
 		if c := e.CoverageFraction.Or(0); c < 0.85 || c > 0.975 || e.WidthFraction.Or(1) > 0.3 {
 			t.Errorf("%s: the interval holds %.3f with a width of %.3f", m, c, e.WidthFraction.Or(1))
 		}
-		// The last two series are missed by 15 to 20%: three clients fall into step, or
-		// do not, from one run to the next (examples/predict/README.md).
-		before := slices.DeleteFunc(slices.Clone(measured), func(r predict.Measured) bool {
-			return r.Series == "h200-mixes-5" || r.Series == "h100-mixes-3"
-		})
-		ttft := errorsBy(predict.ErrorsOf(before))[m][predict.MetricTTFTP50]
-		t.Logf("%s: TTFT missed by %.3f, with the last series %.3f", m, ttft.MeanFraction, all[m][predict.MetricTTFTP50].MeanFraction)
-		if ttft.MeanFraction > 0.12 {
-			t.Errorf("%s: TTFT missed by %.3f", m, ttft.MeanFraction)
+		sum, may := 0.0, 0.0
+		for i := range measured {
+			r := &measured[i]
+			if r.Prediction == nil || r.Row.Mechanism != m {
+				continue
+			}
+			v, ok := r.Prediction.Get(predict.MetricTTFTP50)
+			if got, ok2 := r.Row.Metric(predict.MetricTTFTP50); ok && ok2 {
+				sum += math.Abs(v.Value/got - 1)
+				may += max(0.12, math.Abs(cmp.Or(repeated[keyOf(r.Series, r.Row)], got)/got-1))
+			}
+		}
+		t.Logf("%s: TTFT missed by %.3f, may be by %.3f", m, all[m][predict.MetricTTFTP50].MeanFraction, may/float64(all[m][predict.MetricTTFTP50].Rows))
+		if sum > may {
+			t.Errorf("%s: TTFT missed by %.3f, and by %.3f when it is measured again", m, sum, may)
 		}
 		for _, name := range allSeries {
 			for _, percentages := range []bool{false, true} {
@@ -108,6 +123,11 @@ func TestLeaveOneSeriesOut(t *testing.T) {
 			}
 		}
 	}
+}
+
+// keyOf tells a row of a series that was measured twice.
+func keyOf(series string, r *predict.Row) string {
+	return fmt.Sprint(series, r.Mechanism, r.Case, r.Load.Server)
 }
 
 // TestH100FromH200 holds predictions of an H100 by what H200s were calibrated on to

@@ -28,7 +28,6 @@ type tenantModel struct {
 	added                                      float64 // to each step, beyond what the profile measured
 	turns                                      float64 // of a step, as counted beside a spinning neighbour; 0 = not counted
 	otherShare                                 float64 // of the steps that were counted with otherWay, with its sign
-	usualHost                                  float64 // the host's part of a step, where GPM does not tell; 0 = the parameter
 	// A prefill: its time alone, and the GPU's work in it.
 	prefill, prefillGPU float64
 	// interrupts is the number of prefills, others' included, between a
@@ -92,8 +91,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 	if percent, capped := s.CapPercent.Get(); capped && mechanism == sharing.MechanismMPS {
 		t.addCap(p, percent)
 	}
-	t.usualHost = p.usualHost(base, s.Siblings)
-	if err := t.takeApart(p, base); err != nil {
+	if err := t.takeApart(p, base, p.usualHost(base, s.Siblings)); err != nil {
 		return err
 	}
 	t.reference = t.alone[MetricTPOTP50]
@@ -234,8 +232,9 @@ func (t *tenantModel) stretch(extra float64) {
 	}
 }
 
-// takeApart finds the parts of a decode step and a prefill.
-func (t *tenantModel) takeApart(p *Predictor, b *SoloProfile) error {
+// takeApart finds the parts of a decode step and a prefill. usualHost is the host's part
+// of a step, where GPM does not tell; 0 = the parameter.
+func (t *tenantModel) takeApart(p *Predictor, b *SoloProfile, usualHost float64) error {
 	busy := 0.0 // GPU-active time for each request
 	if t.closed {
 		t.batch = float64(min(t.clients, t.slots))
@@ -264,7 +263,7 @@ func (t *tenantModel) takeApart(p *Predictor, b *SoloProfile) error {
 	case t.step < shortestPart || t.prefill < shortestPart || t.step > longestPart || t.prefill > longestPart:
 		return fmt.Errorf("%w: its throughput leaves %.3g ms for a step and %.3g ms for a prefill", ErrUnpredictable, t.step, t.prefill)
 	}
-	host, prefillBusy := p.idleParts(t, busy)
+	host, prefillBusy := p.idleParts(t, busy, usualHost)
 	t.host = host * t.step
 	t.gpu = t.step - t.host - t.perToken*t.batch
 	if t.gpu < 0.3*t.step {
@@ -283,7 +282,7 @@ const shortestPart, longestPart = 1e-3, 3.6e6
 // alone takes a profile apart as it is.
 func (p *Predictor) alone(b *SoloProfile) (t tenantModel, err error) {
 	if err = t.readProfile(p, b); err == nil {
-		err = t.takeApart(p, b)
+		err = t.takeApart(p, b, 0)
 	}
 	return t, err
 }
@@ -318,7 +317,7 @@ const hostError = 0.02
 // and the fraction of a prefill in which it works. One figure of GPM, the time
 // busy that a request takes in all, speaks of both: each is moved from what is
 // usual by as much as it may differ from that, as a Kalman filter does it.
-func (p *Predictor) idleParts(t *tenantModel, busy float64) (host, prefillBusy float64) {
+func (p *Predictor) idleParts(t *tenantModel, busy, usualHost float64) (host, prefillBusy float64) {
 	const prefillError, gpmError = 0.2, 0.01
 	host = p.Parameters.HostFraction.Value
 	// A prefill reads the weights as a decode step does, in kernels that are
@@ -326,8 +325,8 @@ func (p *Predictor) idleParts(t *tenantModel, busy float64) (host, prefillBusy f
 	steps := p.Parameters.PrefillSteps.Value + float64(t.base.Load.Prompt)/p.Parameters.PrefillTokens.Value
 	prefillBusy = min(p.Parameters.PrefillBusy.Value, steps*t.step/t.prefill)
 	if busy <= 0 {
-		if t.usualHost > 0 {
-			host = t.usualHost
+		if usualHost > 0 {
+			host = usualHost
 		}
 		return host, prefillBusy
 	}
@@ -415,9 +414,9 @@ type held struct{ sm, bandwidth float64 }
 // predicted too fast and those on an H200, whose memory is faster, too slow. Tenants
 // with active thread percentages have SMs to themselves and share the memory alone;
 // fewer SMs read hardly less. The weights were chosen on the rows of
-// examples/predict/testdata up to h100-mixes-2, under which each GPU's are predicted
+// examples/predict/testdata up to h100-mixes-4, under which each GPU's are predicted
 // better than by the SMs alone.
-var heldWhole, heldCapped = held{0.5, 0.525}, held{0.25, 0.7}
+var heldWhole, heldCapped = held{0.5, 0.55}, held{0.25, 0.7}
 
 // mostBandwidth bounds the share of the memory bandwidth that counts: no server in the
 // rows took more.
