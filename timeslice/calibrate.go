@@ -157,23 +157,3 @@ func (f OverheadFit) Scheduler(quantum time.Duration) Scheduler {
 	return Scheduler{quantum, time.Duration(f.OverheadFraction * float64(quantum)), sharing.BasisFitted,
 		fmt.Sprintf("overhead of %.1f%% fitted to %d saturated measurements, quantum given", 100*f.OverheadFraction, f.Points)}
 }
-
-// StepBesideProbe finds a step's GPU time and its number of turns from its
-// duration alone and beside one spinning probe, where it becomes
-// gpu + n (Quantum + 2 Switch). It returns false when no number of turns fits:
-// the tenant was not busy, or something else ran.
-func (s Scheduler) StepBesideProbe(alone, besideProbe time.Duration) (gpu time.Duration, slices int, ok bool) {
-	if s.Validate() != nil || alone <= 0 || besideProbe <= alone {
-		return 0, 0, false
-	}
-	wait := s.Quantum + 2*s.Switch
-	// Alone, a step also holds its host part, so the GPU part is shorter: of
-	// the numbers of turns that fit themselves, the fewest leaves the longest.
-	for n := 1; time.Duration(n)*wait < besideProbe; n++ {
-		g := besideProbe - time.Duration(n)*wait
-		if g <= alone+alone/50 && s.Slices(g) == n {
-			return g, n, true
-		}
-	}
-	return 0, 0, false
-}

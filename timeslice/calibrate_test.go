@@ -120,21 +120,6 @@ func TestCalibrateProbeRefuses(t *testing.T) {
 	}
 }
 
-func TestStepBesideProbe(t *testing.T) {
-	s := timeslice.H200()
-	for _, step := range []time.Duration{500 * us, 1900 * us, 3 * ms, 6600 * us, 25 * ms} {
-		n := s.Slices(step)
-		beside := step + time.Duration(n)*(s.Quantum+2*s.Switch)
-		g, slices, ok := s.StepBesideProbe(step+step/20, beside)
-		if !ok || slices != n || g != step {
-			t.Errorf("step %v: %v in %d turns, %v", step, g, slices, ok)
-		}
-	}
-	if g, n, ok := s.StepBesideProbe(5*ms, 5500*us); ok {
-		t.Errorf("a step that hardly waited has %v in %d turns", g, n)
-	}
-}
-
 func TestParseProbe(t *testing.T) {
 	got, err := timeslice.ParseProbe(strings.NewReader("x y sms=132 err=no error gaps=2 off_total_ms=4.8\n"))
 	if err != nil {

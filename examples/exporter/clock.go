@@ -20,9 +20,11 @@ func scaledClock(start time.Time, speed float64) clock {
 	return clock{"simulated", func() time.Duration { return time.Duration(float64(before+time.Since(begun)) * speed) }}
 }
 
-// Costly readings come ten times as seldom as cheap ones.
+// Costly readings come ten times as seldom as cheap ones, but no later than the
+// driver keeps its samples.
 const (
 	slowTicks   = 10
+	driverKeeps = samplesKept / samplesPerSecond * time.Second
 	minRealTick = 25 * time.Millisecond
 	minRealSlow = 100 * time.Millisecond // what GPM needs between two readings
 )
@@ -30,7 +32,7 @@ const (
 // periods returns the real time between cheap and between costly readings.
 func periods(period time.Duration, speed float64) (fast, slow time.Duration) {
 	fast = max(time.Duration(float64(period)/cmp.Or(speed, 1)), minRealTick)
-	return fast, max(slowTicks*fast, minRealSlow)
+	return fast, max(min(slowTicks*fast, driverKeeps), fast, minRealSlow)
 }
 
 // processClock counts from the program's start, for systems that say no more.

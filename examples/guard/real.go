@@ -212,9 +212,10 @@ func (w *watch) scrape(ctx context.Context, i int, url string) {
 	for {
 		readings, at := page(ctx, url, w.rules.Window), time.Now()
 		var tokens, observed, sum float64
-		whole := len(readings) > 0
+		whole, now := len(readings) > 0, map[string]serving.Reading{}
 		for _, r := range readings {
 			key := r.Model + "\x00" + r.Replica
+			now[key] = r
 			d, err := r.Since(before[key])
 			if _, ok := before[key]; !ok || err != nil {
 				whole = false
@@ -224,8 +225,8 @@ func (w *watch) scrape(ctx context.Context, i int, url string) {
 					observed, sum = observed+float64(d.ITL.Count), sum+d.ITL.Sum
 				}
 			}
-			before[key] = r
 		}
+		before = now // models that a page no longer has are forgotten
 		if whole {
 			w.mu.Lock()
 			seen := &w.probes[i]

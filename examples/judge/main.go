@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	fs.BoolVar(&o.verbose, "v", false, "name each workload that missed, and each fleet that cost more than it had to")
 	usage := func(w io.Writer) {
-		fmt.Fprint(w, "usage: judge [flags]\n\nDecides random fleets and plays what comes of it in simulated worlds,\nbeside the rules that people follow. All figures are simulated.\n\n")
+		fmt.Fprint(w, "usage: judge [flags]\n\nDecides random fleets and plays what comes of it in simulated worlds,\nbeside the rules that people follow. All figures are simulated.\n\nexit: 0 done; 1 failed or interrupted (what was played is printed); 2 bad input\n\n")
 		fmt.Fprint(w, page.Flags(fs))
 	}
 	fs.Usage = func() {}
@@ -96,6 +96,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	if err != nil {
 		fmt.Fprintln(stderr, "judge:", err)
 		return 1
+	}
+	if rep.Fleets < o.fleets {
+		return 1 // interrupted
 	}
 	return 0
 }

@@ -46,6 +46,15 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errs bytes.Buffer
+	if code := run(ctx, []string{"-json"}, &out, &errs); code != 1 || !strings.Contains(errs.String(), "interrupted after 0 of 50 fleets") || !json.Valid(out.Bytes()) {
+		t.Errorf("exit %d, %s%s", code, errs.String(), out.String())
+	}
+}
+
 // TestTable holds the table's words, and its width at the largest figures.
 func TestTable(t *testing.T) {
 	large := outcome{Decided: 123456, Provisional: 12345, None: 1234, WrongNone: 123, MissedPercent: 99.99, ProvisionalMissedPercent: 99.9,

@@ -230,6 +230,8 @@ func TestDecodeErrors(t *testing.T) {
 		{"metadata: {name: x}\n", "it has no kind"},
 		{"kind: List\nitems: [{kind: Pod}, {kind: Node}, 7]\n", "item 1: it is a Node"},
 		{"{", "document 0"},
+		{"[]", "document 0: it is no object of Kubernetes (give what"},
+		{"kind: [Pod]", "document 0: it is no object of Kubernetes"},
 	} {
 		pods, err := dra.DecodePods([]byte(tc.text))
 		if err == nil || pods != nil || !strings.Contains(err.Error(), tc.want) {

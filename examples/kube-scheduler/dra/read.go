@@ -47,7 +47,7 @@ func decode[T any](data []byte, kind string) ([]*T, error) {
 		return nil, fmt.Errorf("%w:\n%w", ErrInvalid, errors.Join(errs...))
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%w: there is no %s", ErrInvalid, kind)
+		return nil, fmt.Errorf("%w: there is no %s (give what kubectl get -o yaml prints)", ErrInvalid, kind)
 	}
 	return out, nil
 }
@@ -57,8 +57,12 @@ func decodeOne[T any](doc []byte, kind, where string, out *[]*T) []error {
 		Kind  string            `json:"kind"`
 		Items []json.RawMessage `json:"items"`
 	}
-	if err := strict.Unmarshal(doc, &head); err != nil {
-		return []error{fmt.Errorf("%s: %w", where, err)}
+	text, err := strict.YAMLToJSON(doc)
+	if err != nil {
+		return []error{fmt.Errorf("%s: %w (check the indentation and quoting there)", where, err)}
+	}
+	if json.Unmarshal(text, &head) != nil {
+		return []error{fmt.Errorf("%s: it is no object of Kubernetes (give what kubectl get -o yaml prints)", where)}
 	}
 	switch head.Kind {
 	case "List", kind + "List":
@@ -86,7 +90,7 @@ func decodeOne[T any](doc []byte, kind, where string, out *[]*T) []error {
 		if len(bytes.TrimSpace(doc)) == 0 || bytes.Equal(bytes.TrimSpace(doc), []byte("null")) {
 			return nil
 		}
-		return []error{fmt.Errorf("%s: it has no kind", where)}
+		return []error{fmt.Errorf("%s: it has no kind (give what kubectl get -o yaml prints)", where)}
 	}
-	return []error{fmt.Errorf("%s: it is a %.40s, not a %s", where, head.Kind, kind)}
+	return []error{fmt.Errorf("%s: it is a %.40s, not a %s (leave it out)", where, head.Kind, kind)}
 }

@@ -23,6 +23,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/dra"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/plugin"
 )
@@ -39,7 +40,17 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+const usage = `usage: dra [-nodes file -pods file] [flags]
+
+Writes who shares which GPU as DRA claims. Without files it shows an embedded example.
+
+exit: 0 every pod has a place; 1 some are refused, or it could not be written; 2 bad input
+
+`
+
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	stdout, done := page.Check("dra", stdout, stderr)
+	defer done(&code)
 	fs := flag.NewFlagSet("dra", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // errors are reported below
 	nodesFile := fs.String("nodes", "", "`file` of nodes, as kubectl get nodes -o yaml or -o json prints them; - is standard input")
@@ -49,14 +60,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	asJSON := fs.Bool("json", false, "write one JSON List in place of YAML documents")
 	table := fs.Bool("table", false, "write a table of who shares what in place of documents")
 	fail := func(err error) int {
-		fmt.Fprintf(stderr, "dra: %s\n", strings.TrimPrefix(err.Error(), "dra: "))
+		page.Fail("dra", stderr, err)
 		return 2
 	}
 	switch err := fs.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintln(stdout, "usage: dra [-nodes file -pods file] [flags]\n\nWrites who shares which GPU as DRA claims. Without files it shows an embedded example.")
-		fs.SetOutput(stdout)
-		fs.PrintDefaults()
+		fmt.Fprint(stdout, usage, page.Flags(fs))
 		return 0
 	case err != nil:
 		return fail(fmt.Errorf("%w (see -h)", err))
@@ -79,6 +88,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		data, err := os.ReadFile(*argsFile)
 		if err == nil {
 			pluginArgs, err = plugin.ParseArgs(data)
+			err = named(*argsFile, err)
 		}
 		if err != nil {
 			return fail(err)
@@ -102,12 +112,26 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintf(stderr, "no node takes %s: %s\n", name, out.Refused[name])
 	}
 	if err := write(stdout, out, *asJSON, *table); err != nil {
-		return fail(err)
+		fail(err)
+		return 1
 	}
 	if len(out.Refused) > 0 {
 		return 1
 	}
 	return 0
+}
+
+// named puts the file before each problem of an error.
+func named(file string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var errs []error
+	text := strings.TrimPrefix(err.Error(), dra.ErrInvalid.Error()+":")
+	for problem := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
+		errs = append(errs, fmt.Errorf("%s: %s", file, problem))
+	}
+	return errors.Join(errs...)
 }
 
 func read(nodesFile, podsFile string, stdin io.Reader) ([]*v1.Node, []*v1.Pod, error) {
@@ -135,7 +159,7 @@ func read(nodesFile, podsFile string, stdin io.Reader) ([]*v1.Node, []*v1.Pod, e
 	}
 	nodes, err1 := dra.DecodeNodes(nodeData)
 	pods, err2 := dra.DecodePods(podData)
-	return nodes, pods, errors.Join(err1, err2)
+	return nodes, pods, errors.Join(named(nodesFile, err1), named(podsFile, err2))
 }
 
 const maxInput = 256 << 20

@@ -37,6 +37,8 @@ func TestRun(t *testing.T) {
 		{"", []string{"extra"}, "", 2, `"extra" is no flag`},
 		{"", []string{"-nodes", "gone", "-pods", "gone too"}, "", 2, "gone too"},
 		{"", []string{"-nodes", pods, "-pods", nodes}, "", 2, "it is a Node, not a Pod"},
+		{"", []string{"-nodes", pods, "-pods", nodes}, "", 2, "dra: " + pods + ": Nodes, document 0: it is a Pod, not a Node"},
+		{"", []string{"-nodes", nodes, "-pods", "-"}, "[]\n---\nmetadata: {}\n", 2, "dra: -: Pods, document 1: it has no kind"},
 		{"", []string{"-args", nodes}, "", 2, "unknown field"},
 		{"", []string{"-nodes", nodes, "-pods", "-"},
 			"kind: Pod\nmetadata: {name: x, annotations: {cotenant.dev/kind: mining}}\nspec: {containers: [{name: c, resources: {requests: {nvidia.com/gpu: 1}}}]}\n",
