@@ -80,15 +80,16 @@ func (p *Predictor) share(t *tenantModel, ph phase) float64 {
 // its robustness from below: beyond, others would not run at all.
 const maxShare, leastRobust = 0.9, 0.92
 
-// typicalStep is the GPU time of a decode step, in ms, for which robustness is 1:
-// that of the middle one among the servers that were measured.
-const typicalStep = 4.0
+// typicalShare is the share of the GPU for which robustness is 1, that of the middle one
+// among the servers that were measured; typicalStep is the GPU time of its decode step,
+// in ms, for a Cluster's engines, of which only steps are known.
+const typicalShare, typicalStep = 0.3, 4.0
 
-// robustness is by how much less work is held up by others when its kernels are
-// longer. A short kernel waits for what is left of a long one's blocks, a long
-// one hardly notices a short one.
-func (p *Predictor) robustness(gpu float64) float64 {
-	return max(math.Pow(gpu/typicalStep, p.Parameters.SizeExponent.Value), leastRobust)
+// robustness is by how much less work is held up by others that is larger than usual by
+// a factor: in the share of the GPU that it takes. A small kernel waits for what is left
+// of a large one's blocks, a large one hardly notices a small one.
+func (p *Predictor) robustness(larger float64) float64 {
+	return max(math.Pow(larger, p.Parameters.SizeExponent.Value), leastRobust)
 }
 
 // cappedRobustness is the robustness of work with an active thread percentage. What

@@ -54,7 +54,7 @@ type Parameters struct {
 	SMBlocking     Parameter `yaml:"sm_blocking,required" json:"sm_blocking"`         // share of a neighbour's SM time that blocks one's own kernels
 	QueueShare     Parameter `yaml:"queue_share,required" json:"queue_share"`         // share of the GPU that each active neighbour takes beyond its SM time
 	Arbitration    Parameter `yaml:"arbitration,required" json:"arbitration"`         // fraction by which GPU work takes longer as soon as anybody else is active
-	SizeExponent   Parameter `yaml:"size_exponent,required" json:"size_exponent"`     // of how much less others hold up work in longer kernels
+	SizeExponent   Parameter `yaml:"size_exponent,required" json:"size_exponent"`     // of how much less others hold up work that takes more of the GPU
 	LoneStepCost   Parameter `yaml:"lone_step_cost,required" json:"lone_step_cost"`   // ms that MPS adds to a decode step of a lone tenant
 	CapExponent    Parameter `yaml:"cap_exponent,required" json:"cap_exponent"`       // of a decode step's growth with the inverse of the SM share
 }

@@ -151,7 +151,7 @@ func (g *gpuState) concurrently() {
 				nobody *= 1 - min(1, on)
 			}
 			if a.kind == decoding {
-				held /= g.p.robustness(a.gpu)
+				held /= g.p.robustness(a.gpu / typicalStep)
 			}
 			slow := 1/(1-min(held, 0.95)) + p.Arbitration.Value*(1-nobody)
 			if a.unit = max(a.alone(), a.host+a.gpu*slow); a.launchBound() {

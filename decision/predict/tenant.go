@@ -113,10 +113,10 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 		t.note(0.12, "capped to %g%% of the SMs, which may or may not overlap others'", c)
 	}
 	t.prefillGPU *= p.Parameters.PrefillOverlap.Value
-	if t.robust = p.robustness(t.gpu); s.Server.SMPercent.Or(100) < 100 {
+	t.splitSMs(p, base, s)
+	if t.robust = p.robustness(t.held / typicalShare); s.Server.SMPercent.Or(100) < 100 {
 		t.robust = cappedRobustness(base) // it has SMs to itself, for which its kernels do not wait
 	}
-	t.splitSMs(p, base, s)
 	return nil
 }
 

@@ -74,6 +74,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	explain := flags.String("explain", "", "text: show everything about one `WORKLOAD`, every candidate and its reasons")
 	why := flags.String("why", "", "text: show the trap or the source of this `ID` in full")
 	schema := flags.Bool("schema", false, "print the JSON Schema of a fleet file and exit")
+	measure := flags.Bool("measure", false, "has become a program: go run ./examples/measure -input FILE")
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -84,6 +85,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 		err = fmt.Errorf("%w (see -h)", err)
 	case flags.NArg() > 0:
 		err = fmt.Errorf("unexpected argument %q; name the file with -input", flags.Arg(0))
+	case *measure:
+		err = errors.New("-measure has become a program: go run ./examples/measure -input FILE")
 	case *format != "text" && *format != "json":
 		err = fmt.Errorf("-format %q: use text or json", *format)
 	case *format == "json" && (*explain != "" || *why != ""):

@@ -254,7 +254,7 @@ func TestBadInput(t *testing.T) {
 		{"format", "", []string{"-format", "xml"}, []string{"use text or json"}},
 		{"argument", "", []string{"fleet.yaml"}, []string{"name the file with -input"}},
 		{"flag", "", []string{"-nope"}, []string{"-nope"}},
-		{"not one of the flags", "", []string{"-measure"}, []string{"-measure", "see -h"}},
+		{"measure", "", []string{"-measure"}, []string{"go run ./examples/measure -input FILE"}},
 		{"two in one file", "", []string{"-input", twoProblems}, []string{twoProblems + ": ", "pools[0].gpu: ", "workloads[0].gpu_busy: "}},
 		{"no profiles", "", []string{"-profiles", noProfiles}, []string{noProfiles + ": holds nothing that was measured alone"}},
 	} {

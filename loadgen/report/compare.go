@@ -85,7 +85,8 @@ type CompareOptions struct {
 	// Confidence of the intervals and, as 1 minus it, the level of the test; 0 means
 	// 0.95.
 	Confidence float64
-	// Figures are those that CompareRuns compares; nil means DefaultFigures.
+	// Figures are those that CompareRuns compares, by the names of FigureNames or
+	// their short forms, as ParseCondition takes them; nil means DefaultFigures.
 	Figures []string
 	// Tenant selects a tenant's figures; "" means the totals.
 	Tenant string

@@ -230,11 +230,11 @@ func TestCompareRunsRefuses(t *testing.T) {
 func TestCompareRunsAllowsInvalid(t *testing.T) {
 	base, other := runsOf("a", 200, 1, 2, 3, 4), runsOf("b", 200, 11, 12, 13, 14)
 	other[2].ClientHealth = loadgen.ClientHealth{Reasons: []string{"send lag"}}
-	rc, err := CompareRuns(base, other, CompareOptions{AllowInvalid: true, Tenant: "chat", Figures: []string{"ttft_ms.p99", "tpot_ms.p50"}})
+	rc, err := CompareRuns(base, other, CompareOptions{AllowInvalid: true, Tenant: "chat", Figures: []string{"ttft.p99", "tpot_ms.p50"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rc.Figures[0].Claim != ClaimHigher || rc.Figures[1].Claim != ClaimUnsupported || !strings.Contains(rc.Warnings[0], "send lag") {
+	if rc.Figures[0].Claim != ClaimHigher || rc.Figures[0].Figure != "ttft_ms.p99" || rc.Figures[1].Claim != ClaimUnsupported || !strings.Contains(rc.Warnings[0], "send lag") {
 		t.Errorf("%+v", rc)
 	}
 }

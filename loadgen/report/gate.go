@@ -25,6 +25,18 @@ type Condition struct {
 // String returns the condition as it was written.
 func (c Condition) String() string { return c.text }
 
+// figureNamed is the figure that a name or its short form stands for: "failed" and
+// "goodput" for their shares, "ttft.p99" for "ttft_ms.p99"; "" for none.
+func figureNamed(name string) string {
+	known := FigureNames()
+	for _, n := range []string{name, name + ".share", name + ".fraction", strings.Replace(name, ".", "_ms.", 1)} {
+		if slices.Contains(known, n) {
+			return n
+		}
+	}
+	return ""
+}
+
 // ParseCondition reads a condition: a figure (see FigureNames; "failed" and
 // "goodput" stand for their shares, "ttft.p99" for "ttft_ms.p99"), one of > >= < <=,
 // and a number with %, ms or s where it fits, e.g. "failed>1%", "ttft.p99>500ms",
@@ -43,15 +55,8 @@ func ParseCondition(text string) (Condition, error) {
 		c.op, value = c.op+"=", rest
 	}
 	name := strings.TrimSpace(text[:i])
-	known := FigureNames()
-	for _, n := range []string{name, name + ".share", name + ".fraction", strings.Replace(name, ".", "_ms.", 1)} {
-		if slices.Contains(known, n) {
-			c.figure = n
-			break
-		}
-	}
-	if c.figure == "" {
-		return bad("has no known figure (%s)", didYouMean(strings.Replace(strings.Replace(name, "_ms", "", 1), ".", "_ms.", 1), known))
+	if c.figure = figureNamed(name); c.figure == "" {
+		return bad("has no known figure (%s)", didYouMean(strings.Replace(strings.Replace(name, "_ms", "", 1), ".", "_ms.", 1), FigureNames()))
 	}
 	scale := 1.0
 	value = strings.TrimSpace(value)

@@ -143,10 +143,10 @@ func CompareRuns(base, other []loadgen.Summary, opts CompareOptions) (*RunCompar
 		opts.Figures = DefaultFigures()
 	}
 	var l problem.List
-	known := FigureNames()
+	opts.Figures = slices.Clone(opts.Figures)
 	for i, name := range opts.Figures {
-		if !slices.Contains(known, name) {
-			l.Addf(fmt.Sprintf("figures[%d]", i), didYouMean(name, known), "unknown figure %q", problem.Clip(name))
+		if opts.Figures[i] = figureNamed(name); opts.Figures[i] == "" {
+			l.Addf(fmt.Sprintf("figures[%d]", i), didYouMean(name, FigureNames()), "unknown figure %q", problem.Clip(name))
 		}
 	}
 	rc := &RunComparison{}
