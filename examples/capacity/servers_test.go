@@ -263,6 +263,8 @@ func TestRecordedServers(t *testing.T) {
 		{"h100-alone-2.json", "h100-servers-2.json", "H100-SXM5-80GB", 27 * time.Second, limitsOf, 16, false, firstSeed},
 		{"h100-alone-3.json", "h100-servers-3.json", "H100-SXM5-80GB", 18 * time.Second, operated, 17, false, firstSeed},
 		{"h100-alone-3.json", "h100-servers-3.json", "H100-SXM5-80GB", 18 * time.Second, limitsOf, 15, true, firstSeed},
+		{"h100-alone-4.json", "h100-servers-4.json", "H100-SXM5-80GB", 23 * time.Second, operated, 14, false, 23},
+		{"h100-alone-4.json", "h100-servers-4.json", "H100-SXM5-80GB", 23 * time.Second, limitsOf, 14, true, 23},
 		{"h200-alone.json", "h200-servers.json", "H200-SXM5-141GB", 19 * time.Second, operated, 17, false, firstSeed},
 		{"h200-alone.json", "h200-servers.json", "H200-SXM5-141GB", 19 * time.Second, limitsOf, 13, true, firstSeed},
 	} {
