@@ -83,7 +83,11 @@ func (pl *planner) makeOutlook(w, p int) *outlook {
 		return o
 	}
 	if wl.Load != nil && wl.GPUBusy.IsZero() {
-		o.assume(wl.Name+": how busy its load keeps a GPU", "the load is stated without a model and lengths, or the GPU's bandwidth is not known; state gpu_busy")
+		why := "the load is stated without a model and lengths, or the GPU's bandwidth is not known; state gpu_busy"
+		if wl.gpus() > 1 {
+			why = "servers on several GPUs are not computed; state gpu_busy"
+		}
+		o.assume(wl.Name+": how busy its load keeps a GPU", why)
 	}
 	d.Busy = wl.PeakBusy.Or(cw.demand.Busy)
 	if wl.GPUBusy.IsZero() {

@@ -32,7 +32,8 @@ func (o *outlook) bySize(w *Workload, m predict.Machine) bool {
 }
 
 // leastOfMemory is the part of a server's stated memory that its weights take at
-// least: the rest is KV cache. The 1B of examples/predict/testdata has 13% of what its server took.
+// least: the rest is KV cache. Those of the 1B of examples/predict/testdata are 13% of
+// what its server took.
 const leastOfMemory = 0.1
 
 // reads are the bytes that a token reads at least, on all GPUs together, and with

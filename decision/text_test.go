@@ -33,16 +33,16 @@ func checkWidth(t *testing.T, what string, lines []string, width int) {
 func TestTextOfManyWorkloads(t *testing.T) {
 	t.Parallel()
 	for seed, pools := range []int{1, 6, 50} {
-		f := randomFleet(rand.New(rand.NewPCG(uint64(seed), 9)), pools, 800)
+		f := randomFleet(rand.New(rand.NewPCG(uint64(seed), 9)), pools, 240)
 		for i := range f.Pools {
-			f.Pools[i].Count = 3000 / pools
+			f.Pools[i].Count = 900 / pools
 		}
 		lines := textOf(t, decide(t, f), TextOptions{})
 		checkWidth(t, fmt.Sprintf("%d pools", pools), lines, DefaultWidth)
 		if len(lines) > 80 {
 			t.Errorf("%d pools: %d lines:\n%s", pools, len(lines), strings.Join(lines, "\n"))
 		}
-		if text := strings.Join(lines, "\n"); !strings.Contains(text, "800 workloads: ") {
+		if text := strings.Join(lines, "\n"); !strings.Contains(text, "240 workloads: ") {
 			t.Errorf("%d pools: the workloads are not counted:\n%s", pools, text)
 		}
 	}

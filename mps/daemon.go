@@ -281,6 +281,7 @@ func (o *DaemonOptions) answers(ctx context.Context, d *Daemon) error {
 			if mine && d.process.alive() {
 				return nil
 			}
+		case errors.Is(err, ErrTimeout) && ctx.Err() == nil: // a busy node: the next may be answered
 		case !errors.Is(err, ErrNoDaemon):
 			return err
 		}

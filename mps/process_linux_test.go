@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -311,6 +312,51 @@ func fake(t testing.TB, dir string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// slowAtFirst leaves the first command to the daemon without an answer, as a busy node does.
+type slowAtFirst struct {
+	mpstest.Socket
+	asked *atomic.Int32
+}
+
+func (s slowAtFirst) Run(ctx context.Context, in mps.Invocation) (mps.Output, error) {
+	if s.asked.Add(1) == 2 { // the first finds that nothing is there
+		<-ctx.Done()
+		return mps.Output{}, context.Cause(ctx)
+	}
+	return s.Socket.Run(ctx, in)
+}
+
+// TestStartWaitsForAnAnswer as long as it may, though one command was not answered
+// in its time; and no longer.
+func TestStartWaitsForAnAnswer(t *testing.T) {
+	t.Parallel()
+	for _, long := range []bool{true, false} {
+		dir := shortDir(t)
+		runner := slowAtFirst{asked: new(atomic.Int32)}
+		o := mps.DaemonOptions{Program: program(t, mpstest.Options{}), Runner: runner, Timeout: time.Second, StartTimeout: time.Minute,
+			PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
+		if !long {
+			o.StartTimeout = 500 * time.Millisecond
+		}
+		d, err := mps.Start(t.Context(), o)
+		if !long {
+			if !errors.Is(err, mps.ErrTimeout) {
+				t.Errorf("err = %v", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if runner.asked.Load() < 3 {
+			t.Error("nothing was asked again")
+		}
+		if _, err := d.Stop(t.Context(), time.Second); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func TestStartDetached(t *testing.T) {

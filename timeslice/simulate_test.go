@@ -298,3 +298,18 @@ func BenchmarkSimulatedHour(b *testing.B) {
 		}
 	}
 }
+
+func TestEngineRefuses(t *testing.T) {
+	for want, e := range map[string]timeslice.Engine{
+		"scheduler.quantum": {Until: time.Second},
+		"until: must be":    {Scheduler: timeslice.H200()},
+		"is -1s":            {Scheduler: timeslice.H200(), Until: -time.Second},
+		"is 2562047h":       {Scheduler: timeslice.H200(), Until: 1<<63 - 1},
+		"tenants[1]: is nil": {Scheduler: timeslice.H200(), Until: time.Second, Tenants: []timeslice.Submitter{
+			program(func(time.Duration) (timeslice.Work, bool) { return timeslice.Work{}, false }), nil}},
+	} {
+		if usage, _, err := e.Run(t.Context()); err == nil || usage != nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, %v, want %q", usage, err, want)
+		}
+	}
+}

@@ -2,12 +2,16 @@ package predict
 
 import "math"
 
-// By how much others' prefills, and the host's work for each sequence, lengthen
-// the P99 time per output token over that of a step that reads all it may: of the
-// servers measured alone in examples/predict/testdata, with up to a dozen sequences
-// at once, sixteen of eighteen stayed below. And what part of their time beside reading a
-// better server may have: those with CUDA graphs launch less.
-const tokenAside, leastBeside = 1.5, 0.5
+const (
+	// tokenAside is by how much others' prefills, and the host's work for each
+	// sequence, lengthen the P99 time per output token over that of a step that reads
+	// all it may: of eighteen servers measured alone in examples/predict/testdata, with
+	// up to sixteen sequences at once, sixteen stayed below.
+	tokenAside = 1.5
+	// leastBeside is what part of the time beside reading a better server may need:
+	// those with CUDA graphs launch less.
+	leastBeside = 0.5
+)
 
 // TokenAlone is the P99 time per output token, in seconds, of a model server alone
 // on gpus whole GPUs, of which nothing but its size is known: 90% of servers should

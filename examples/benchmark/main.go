@@ -129,9 +129,9 @@ func (a *app) flags(name, args, about string) *flag.FlagSet {
 	fs.SetOutput(io.Discard)
 	fs.Usage = func() {
 		w := &a.help
-		fmt.Fprintf(w, "%s\n\n  benchmark %s\n\n", about, strings.TrimSpace(name+" "+args))
+		fmt.Fprintf(w, "%s\n\n  benchmark %s\n", about, strings.TrimSpace(name+" "+args))
 		if name == "" {
-			fmt.Fprint(w, exampleHelp)
+			fmt.Fprint(w, "\n"+exampleHelp)
 			fmt.Fprintln(w, "\nFurther commands (each has -h):")
 			for _, c := range commands()[1:] {
 				fmt.Fprintf(w, "  benchmark %s %s\n        %s\n", c.name, c.args, c.about)

@@ -257,13 +257,16 @@ func TestRecordedServers(t *testing.T) {
 		limits              func(*testing.T, *model) []capacity.Limit
 		near                int  // cases whose goodput is within 10% at least
 		strict              bool // by limitsOf, where operated were the objectives
+		seed                uint64
 	}{
-		{"h100-alone.json", "h100-servers.json", "H100-SXM5-80GB", 9 * time.Second, limitsOf, 10, false},
-		{"h100-alone-2.json", "h100-servers-2.json", "H100-SXM5-80GB", 27 * time.Second, limitsOf, 16, false},
-		{"h100-alone-3.json", "h100-servers-3.json", "H100-SXM5-80GB", 18 * time.Second, operated, 17, false},
-		{"h100-alone-3.json", "h100-servers-3.json", "H100-SXM5-80GB", 18 * time.Second, limitsOf, 15, true},
-		{"h200-alone.json", "h200-servers.json", "H200-SXM5-141GB", 19 * time.Second, operated, 17, false},
-		{"h200-alone.json", "h200-servers.json", "H200-SXM5-141GB", 19 * time.Second, limitsOf, 0, true},
+		{"h100-alone.json", "h100-servers.json", "H100-SXM5-80GB", 9 * time.Second, limitsOf, 10, false, firstSeed},
+		{"h100-alone-2.json", "h100-servers-2.json", "H100-SXM5-80GB", 27 * time.Second, limitsOf, 16, false, firstSeed},
+		{"h100-alone-3.json", "h100-servers-3.json", "H100-SXM5-80GB", 18 * time.Second, operated, 17, false, firstSeed},
+		{"h100-alone-3.json", "h100-servers-3.json", "H100-SXM5-80GB", 18 * time.Second, limitsOf, 15, true, firstSeed},
+		{"h100-alone-4.json", "h100-servers-4.json", "H100-SXM5-80GB", 23 * time.Second, operated, 14, false, 23},
+		{"h100-alone-4.json", "h100-servers-4.json", "H100-SXM5-80GB", 23 * time.Second, limitsOf, 14, true, 23},
+		{"h200-alone.json", "h200-servers.json", "H200-SXM5-141GB", 19 * time.Second, operated, 17, false, firstSeed},
+		{"h200-alone.json", "h200-servers.json", "H200-SXM5-141GB", 19 * time.Second, limitsOf, 13, true, firstSeed},
 	} {
 		var cases []onServers
 		data, err := os.ReadFile("testdata/" + series.servers)
@@ -287,7 +290,7 @@ func TestRecordedServers(t *testing.T) {
 		} else {
 			t.Logf("%s, as it was predicted then: %v", name, summed(t, cases, series.during))
 		}
-		on := testbed{series.gpu, models, series.limits, firstSeed}
+		on := testbed{series.gpu, models, series.limits, series.seed}
 		for i := 0; i < len(cases); {
 			group := []int{0, 1}
 			if cases[i].Mechanism == "exclusive" {

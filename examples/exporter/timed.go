@@ -24,8 +24,9 @@ type timed struct {
 	// wantsGPM says whether a device's GPM counters are needed.
 	wantsGPM func(device int) bool
 	turn     chan struct{} // holds what reads
-	begun    atomic.Int64  // when it began, in ns on clock
+	begun    atomic.Int64  // when it began, in ns on clock; 0 while that is not known
 	clock    time.Time
+	patience time.Duration // how long a reading may take before others go ahead
 
 	mu     sync.Mutex
 	last   map[int]*processList
@@ -33,7 +34,7 @@ type timed struct {
 }
 
 // patience is how long a reading may take before others go ahead beside it: a GPU
-// that hangs holds up no other.
+// that hangs holds up no other. Under load one took up to 18 ms.
 const patience = 100 * time.Millisecond
 
 // energyHolds is for how many costly readings the energy counter holds. Between
@@ -65,7 +66,7 @@ func newTimed(r telemetry.Reader, wantsGPM func(device int) bool) *timed {
 			break
 		}
 	}
-	return &timed{Reader: r, wantsGPM: wantsGPM, turn: make(chan struct{}, 1), clock: time.Now(), last: map[int]*processList{}, energy: map[int]int{}, seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	return &timed{Reader: r, wantsGPM: wantsGPM, turn: make(chan struct{}, 1), clock: time.Now(), patience: patience, last: map[int]*processList{}, energy: map[int]int{}, seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: m.name, Help: m.help, Buckets: []float64{1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1}, // for scrapers without native histograms
 		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 	}, m.labels)}
@@ -90,8 +91,11 @@ func (t *timed) Read(ctx context.Context, device int, group telemetry.Groups, r 
 // enter waits for its turn, but not for a reading that takes too long.
 func (t *timed) enter() (leave func()) {
 	mine := func() func() {
-		t.begun.Store(int64(time.Since(t.clock)))
-		return func() { <-t.turn }
+		t.begun.Store(int64(time.Since(t.clock)) + 1)
+		return func() {
+			t.begun.Store(0)
+			<-t.turn
+		}
 	}
 	select {
 	case t.turn <- struct{}{}:
@@ -101,7 +105,10 @@ func (t *timed) enter() (leave func()) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		left := patience - (time.Since(t.clock) - time.Duration(t.begun.Load()))
+		left := t.patience
+		if begun := t.begun.Load(); begun > 0 {
+			left -= time.Since(t.clock) - time.Duration(begun)
+		}
 		if left <= 0 {
 			return func() {}
 		}

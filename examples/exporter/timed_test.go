@@ -142,6 +142,7 @@ func TestOneAtATime(t *testing.T) {
 		var x telemetry.Reading
 		_ = r.Read(t.Context(), device, telemetry.GroupBasic, &x)
 	}
+	r.patience = time.Minute
 	var wg sync.WaitGroup
 	for d := range 8 {
 		wg.Go(func() {
@@ -154,6 +155,7 @@ func TestOneAtATime(t *testing.T) {
 	if s.top.Load() != 1 {
 		t.Errorf("%d readings at once", s.top.Load())
 	}
+	r.patience = 50 * time.Millisecond
 	s.wait = make(chan struct{})
 	wg.Go(func() { read(0) })
 	for s.at.Load() == 0 {

@@ -46,6 +46,8 @@ commands (demo if none is given):
 
 It never changes compute mode, clocks, persistence, MIG or compute policy.
 
+exit: 0 done; 1 a step failed, or a process is no client; 2 bad input; run: as the command
+
 flags:
 `
 

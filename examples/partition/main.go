@@ -35,7 +35,11 @@ const usage = `partition plans how GPUs are partitioned with MIG, and does it.
 
 COUNTS are like 1g.10gb=40,3g.40gb=12 (=1 may be left out), layouts like
 3g.40gb@4,1g.10gb@0!busy. FILE may be - for standard input, and may hold
-Kubernetes manifests. "partition COMMAND -h" lists the flags. GPUs:
+Kubernetes manifests. "partition COMMAND -h" lists the flags.
+
+exit: 0 done; 1 the answer is no, or a device refused; 2 bad input
+
+GPUs:
 
 `
 

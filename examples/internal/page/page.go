@@ -1,5 +1,6 @@
-// Package page is how the examples print: what people read folded at Width
-// columns, and no error of writing lost. A copy of an example takes it along.
+// Package page is how the examples print, what people read folded at Width
+// columns and no error of writing lost; how they write files, and read YAML of
+// their own. A copy of an example takes it along.
 package page
 
 import (
