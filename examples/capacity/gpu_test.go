@@ -4,6 +4,8 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -26,8 +28,9 @@ import (
 // shared, which shows verdicts beyond that and is no load to plan with; CAPACITY_SHARES,
 // like 0.4,0.7,1, asks for others. A shared GPU then gets the requests of 70 and 100% once
 // more. CAPACITY_SEED draws another trace than that of the series before;
-// CAPACITY_WARM says that the servers have met every length of prompt already. CAPACITY_UNTIL and CAPACITY_REPEAT_UNTIL,
-// in seconds of Unix time, are when the last load, and repetition, has to be over.
+// CAPACITY_WARM says that the servers have met every length of prompt already.
+// CAPACITY_UNTIL and CAPACITY_REPEAT_UNTIL, in seconds of Unix time, are when the last
+// load, and repetition, has to be over.
 func TestOnServers(t *testing.T) {
 	env := func(name string) string {
 		v := os.Getenv(name)
@@ -222,3 +225,29 @@ func warmUp(t *testing.T, at map[string]string) {
 		t.Fatal(err)
 	}
 }
+
+// sustained is the largest multiple of the trace, in tenths, at which every objective of
+// a group on one GPU is predicted to be kept: at least 0.2 and at most 8.
+func (b *testbed) sustained(t *testing.T, mechanism string, group []int, during time.Duration) float64 {
+	t.Helper()
+	least, most := 2, 81
+	for least+1 < most {
+		tenths := (least + most) / 2
+		plan, limits := b.planned(t, mechanism, group, bursty(float64(tenths)/10, during, b.seed))
+		a, kept := foreseen(t, plan), true
+		for i := range a.Tenants {
+			for _, l := range limits[i] {
+				kept = kept && a.Tenants[i].Predicted[fmt.Sprintf("%s_p%d", l.Latency, l.Percentile)].Value <= float64(l.Most)/1e6
+			}
+		}
+		if kept {
+			least = tenths
+		} else {
+			most = tenths
+		}
+	}
+	return float64(least) / 10
+}
+
+// loadAt is a share of what is sustained, to a hundredth, as records tell it.
+func loadAt(sustained, share float64) float64 { return math.Round(100*sustained*share) / 100 }

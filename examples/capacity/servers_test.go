@@ -322,32 +322,6 @@ func TestRecordedServers(t *testing.T) {
 	}
 }
 
-// sustained is the largest multiple of the trace, in tenths, at which every objective of
-// a group on one GPU is predicted to be kept: at least 0.2 and at most 8.
-func (b *testbed) sustained(t *testing.T, mechanism string, group []int, during time.Duration) float64 {
-	t.Helper()
-	least, most := 2, 81
-	for least+1 < most {
-		tenths := (least + most) / 2
-		plan, limits := b.planned(t, mechanism, group, bursty(float64(tenths)/10, during, b.seed))
-		a, kept := foreseen(t, plan), true
-		for i := range a.Tenants {
-			for _, l := range limits[i] {
-				kept = kept && a.Tenants[i].Predicted[fmt.Sprintf("%s_p%d", l.Latency, l.Percentile)].Value <= float64(l.Most)/1e6
-			}
-		}
-		if kept {
-			least = tenths
-		} else {
-			most = tenths
-		}
-	}
-	return float64(least) / 10
-}
-
-// loadAt is a share of what is sustained, to a hundredth, as records tell it.
-func loadAt(sustained, share float64) float64 { return math.Round(100*sustained*share) / 100 }
-
 // operated are a tenant's objectives where an operator set them, the same on every GPU:
 // nine of ten requests get their first token within 200 ms from the 1B server, 300 ms from
 // a 3B server and 500 ms from the 8B server, and every further one within 12, 16 and 25 ms
