@@ -16,11 +16,17 @@ func TestBufferingServer(t *testing.T) {
 		for _, receive := range []loadgen.Receive{loadgen.ReceivePolled, loadgen.ReceiveStamped} {
 			srv := serve(t, loadgentest.Options{Script: loadgentest.Always(loadgentest.Reply{TTFT: 20 * ms, Interval: 20 * ms, Tokens: 24, EventsPerWrite: together})})
 			plan := planFor(loadgen.Endpoint{URL: srv.URL}, 8)
-			res, err := loadgen.Run(context.Background(), plan, loadgen.Options{Receive: receive})
-			if err != nil {
-				t.Fatal(err)
+			var res *loadgen.Result
+			var h loadgen.ClientHealth
+			for range 5 { // while the machine itself reads late, nothing can be told
+				var err error
+				if res, err = loadgen.Run(context.Background(), plan, loadgen.Options{Receive: receive}); err != nil {
+					t.Fatal(err)
+				}
+				if h = res.Summary.ClientHealth; !strings.Contains(strings.Join(h.Reasons, ";"), "read lag") {
+					break
+				}
 			}
-			h := res.Summary.ClientHealth
 			if strings.Contains(strings.Join(h.Reasons, ";"), "merged") || h.MergedBy != "server" || res.Summary.Counts.OK != 8 || h.MergedReads*2 < h.Reads {
 				t.Errorf("%d in a write, %v: %+v", together, receive, h)
 			}
