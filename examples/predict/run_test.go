@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/internal/race"
 )
 
 const (
@@ -308,6 +309,7 @@ func TestGPUs(t *testing.T) {
 // TestREADME holds the README's tables against what the command above them
 // prints, and that against what is promised.
 func TestREADME(t *testing.T) {
+	race.Long(t)
 	page, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
