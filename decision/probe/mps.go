@@ -69,12 +69,8 @@ func (r *run) beside(task func(time.Duration) Task, short, other string) func(co
 // slower keeps how many times longer steps are than alone: their mean, since some
 // may run unhindered and others wait for long.
 func (r *run) slower(name string, steps []time.Duration, alone time.Duration, what string) {
-	var sum time.Duration
-	for _, d := range steps {
-		sum += d
-	}
 	times := func(d time.Duration) float64 { return float64(d) / float64(alone) }
-	r.measureAs(name, "times", times(sum)/float64(len(steps)), steps, times, what)
+	r.measureAs(name, "times", times(mean(steps)), steps, times, what)
 }
 
 // readShared has one client read, and then two at once.

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/timeslice"
 )
 
 // Names of measurements. Those of the first block are parameters of a
@@ -137,6 +137,7 @@ func (r *run) stages(ctx context.Context) error {
 		{"MPS: short kernels beside reading", []string{ShortBesideRead, ReadBesideShort}, r.beside(reads, ShortBesideRead, ReadBesideShort)},
 		{"MPS: one that reads, and two", []string{DRAMReadMPS, DRAMReadShared}, r.readShared},
 		{"MPS: percentages", Names()[len(Names())-len(percentages):], r.percentages},
+		{"whether somebody came meanwhile", nil, r.lookAgain},
 	}
 	for i, s := range all {
 		if opts := r.opts; opts.Progress != nil {
@@ -151,7 +152,7 @@ func (r *run) stages(ctx context.Context) error {
 		}
 		for _, name := range s.measures {
 			if _, known := r.Get(name); !known {
-				r.NotMeasured = append(r.NotMeasured, NotMeasured{name, err.Error()})
+				r.NotMeasured = append(r.NotMeasured, NotMeasured{name, reasons(err)})
 			}
 		}
 		if errors.Is(err, ErrStranger) {
@@ -159,6 +160,18 @@ func (r *run) stages(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// reasons are an error's lines, each once, on one line: what several processes
+// failed of is often the same.
+func reasons(err error) string {
+	var out []string
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(out, line) {
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, "; ")
 }
 
 // Steps that stand for kinds of work. What fills the GPU has 2,048 threads an SM.
@@ -190,7 +203,7 @@ func copies(k Kind) Task { return Task{Kind: k, Bytes: 64 << 20, For: loneFor / 
 // lone looks whether anybody else is on the GPU, and measures what needs no
 // neighbour.
 func (r *run) lone(ctx context.Context) error {
-	if err := r.lookAround(ctx); err != nil {
+	if err := r.lookAround(ctx, sharing.MechanismTimeSlicing); err != nil {
 		return err
 	}
 	for _, t := range []struct {
@@ -205,7 +218,6 @@ func (r *run) lone(ctx context.Context) error {
 			r.measure(KernelLaunch, "us", steps, eachLaunch, fmt.Sprintf("%d kernels of next to no work, launched one by one, for each", shortKernels))
 		}
 	}
-	var errs []error
 	for _, t := range []struct {
 		name string
 		Task
@@ -216,21 +228,24 @@ func (r *run) lone(ctx context.Context) error {
 		{FromDevice, copies(KindFromDevice), "copies of 64 MiB to pinned memory"},
 	} {
 		readings, err := r.site.Run(ctx, sharing.MechanismTimeSlicing, t.Task)
+		if ctx.Err() != nil {
+			return err
+		}
 		if err != nil {
-			errs = append(errs, err)
+			r.NotMeasured = append(r.NotMeasured, NotMeasured{t.name, reasons(err)})
 			continue
 		}
 		r.measure(t.name, "GB/s", readings[0].Steps, rate(readings[0].Bytes), t.what)
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // ErrStranger says that somebody else had the GPU while the probe ran.
 var ErrStranger = errors.New("probe: another process ran on the GPU")
 
 // lookAround spins alone: whoever else runs shows as time off the GPU.
-func (r *run) lookAround(ctx context.Context) error {
-	readings, err := r.site.Run(ctx, sharing.MechanismTimeSlicing, Task{Kind: KindSpin, For: loneFor})
+func (r *run) lookAround(ctx context.Context, m sharing.Mechanism) error {
+	readings, err := r.site.Run(ctx, m, Task{Kind: KindSpin, For: loneFor})
 	if err != nil {
 		return err
 	}
@@ -240,123 +255,16 @@ func (r *run) lookAround(ctx context.Context) error {
 	return nil
 }
 
-func (r *run) turns(ctx context.Context) error {
-	if r.Info.Exclusive {
-		return errors.New("the GPU's compute mode admits one process only, so processes never take turns on it")
+// lookAgain looks once more when all has been measured. Whoever came after the
+// turns were measured is a warning: those figures are good.
+func (r *run) lookAgain(ctx context.Context) error {
+	m := sharing.MechanismMPS
+	if r.shortMPS == 0 {
+		m = sharing.MechanismTimeSlicing
 	}
-	if err := r.lookAround(ctx); err != nil {
-		return err
+	if err := r.lookAround(ctx, m); err != nil {
+		r.Warnings = append(r.Warnings, "who is on the GPU at the end: "+reasons(err)+" (what was measured last holds its work)")
 	}
-	var runs []timeslice.ProbeRun
-	var on []time.Duration
-	var seen []*turns
-	for _, n := range []int{2, 4} {
-		d := time.Duration(n) * 600 * time.Millisecond
-		readings, err := r.site.Run(ctx, sharing.MechanismTimeSlicing, slices.Repeat([]Task{{Kind: KindSpin, For: d}}, n)...)
-		if err != nil {
-			return fmt.Errorf("%d processes at once: %w", n, err)
-		}
-		t, err := turnsOf(readings)
-		if err != nil {
-			return err
-		}
-		runs, on, seen = append(runs, t.probe), append(on, t.on...), append(seen, t)
-		r.lanes(t)
-	}
-	c, err := timeslice.CalibrateProbe(runs...)
-	if err != nil {
-		return err
-	}
-	if c.WorstErrorFraction > suspiciousMisfit {
-		return fmt.Errorf("%w, as it seems: 2 and 4 processes do not give the same quantum and switch (they differ by %.0f%%)", ErrStranger, 100*c.WorstErrorFraction)
-	}
-	r.measureAs(Quantum, "ms", millis(c.Scheduler.Quantum), on, millis, "time on the GPU of 2 and 4 spinning processes")
-	var switches []time.Duration
-	for _, t := range seen {
-		switches = append(switches, t.switches(c.Scheduler.Quantum)...)
-	}
-	r.measureAs(Switch, "ms", millis(c.Scheduler.Switch), switches, millis, "time off the GPU of 2 and 4 spinning processes, beyond the others' slices")
-	return nil
-}
-
-// shownLanes is how much of the turns a result keeps.
-const shownLanes = 40 * time.Millisecond
-
-func (r *run) lanes(t *turns) {
-	var first time.Duration
-	for i, lane := range t.lanes {
-		if i == 0 || lane[0].From < first {
-			first = lane[0].From
-		}
-	}
-	for i, lane := range t.lanes {
-		l := Lane{Processes: t.tenants, Process: i + 1}
-		for _, on := range lane {
-			if on.From-first > shownLanes {
-				break
-			}
-			l.On = append(l.On, [2]float64{millis(on.From - first), millis(on.To - first)})
-		}
-		r.Lanes = append(r.Lanes, l)
-	}
-}
-
-// resumed has work that reads memory go on over many slices, beside a process
-// that spins: what its slices get less done than their length is lost to it.
-func (r *run) resumed(ctx context.Context) error {
-	quantum, ok1 := r.Get(Quantum)
-	change, ok2 := r.Get(Switch)
-	if !ok1 || !ok2 {
-		return errors.New("quantum and switch were not measured")
-	}
-	long := reads(0) // one step is work enough
-	long.Kernels = resumedKernels
-	alone, err := r.site.Run(ctx, sharing.MechanismTimeSlicing, long)
-	if err != nil {
-		return err
-	}
-	lone := middle(alone[0].Steps)
-	beside := long
-	beside.Delay = 50 * time.Millisecond
-	round := 2 * (quantum.Value + change.Value)
-	spin := time.Duration(float64(4*lone)*round/quantum.Value) + 500*time.Millisecond // it makes itself ready with two more steps
-	readings, err := r.site.Run(ctx, sharing.MechanismTimeSlicing, Task{Kind: KindSpin, For: spin}, beside)
-	if err != nil {
-		return err
-	}
-	r.measure(SliceLoss, "ms", readings[1].Steps, func(d time.Duration) float64 { return quantum.Value - round*float64(lone)/float64(d) },
-		fmt.Sprintf("%v of reading memory, beside a spinning process", lone.Round(time.Millisecond)))
-	return nil
-}
-
-// resumedKernels of the reading steps take some 100 ms.
-const resumedKernels = 1000
-
-// early has work end within its slice, beside a process that spins.
-func (r *run) early(ctx context.Context) error {
-	quantum, ok1 := r.Get(Quantum)
-	change, ok2 := r.Get(Switch)
-	if !ok1 || !ok2 {
-		return errors.New("quantum and switch were not measured")
-	}
-	var lost []time.Duration
-	for _, part := range []float64{0.1, 0.3, 0.6} {
-		pulse := time.Duration(part * quantum.Value * float64(time.Millisecond))
-		readings, err := r.site.Run(ctx, sharing.MechanismTimeSlicing,
-			Task{Kind: KindSpin, For: 700 * time.Millisecond}, Task{Kind: KindPulse, Kernel: pulse, Pause: time.Millisecond, Delay: 50 * time.Millisecond, For: 600 * time.Millisecond})
-		if err != nil {
-			return err
-		}
-		h := handoversOf(readings[0], readings[1])
-		for i := range h.in {
-			lost = append(lost, h.in[i]+h.out[i]-time.Duration(2*change.Value*float64(time.Millisecond)))
-		}
-	}
-	if len(lost) < 20 {
-		return fmt.Errorf("only %d pieces of work ran within one slice", len(lost))
-	}
-	slices.Sort(lost)
-	r.measure(EarlyEnd, "ms", lost, millis, "work of a tenth, a third and two thirds of a slice, beside a spinning process")
 	return nil
 }
 
@@ -385,6 +293,15 @@ func (r *run) measureAs(name, unit string, value float64, d []time.Duration, in 
 
 func middle(d []time.Duration) time.Duration {
 	return stats.NearestRank(slices.Sorted(slices.Values(d)), .5)
+}
+
+// mean is that of durations, of which there is at least one.
+func mean(d []time.Duration) time.Duration {
+	var sum time.Duration
+	for _, one := range d {
+		sum += one
+	}
+	return sum / time.Duration(len(d))
 }
 
 func eachLaunch(d time.Duration) float64 { return micros(d) / shortKernels }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
@@ -15,7 +17,7 @@ import (
 
 // openMachine opens this machine's GPU, after a look at it through NVML. What
 // NVML could have told is a note where there is none.
-func openMachine(ctx context.Context, c *config) (s probe.Site, closeSite func() error, notes []string, err error) {
+func openMachine(ctx context.Context, c *config) (s probe.Site, closeSite func() ([]string, error), notes []string, err error) {
 	opts := cudaprobe.Options{Device: c.device}
 	if c.control != "" {
 		opts.Program = &mps.Program{Path: c.control}
@@ -29,7 +31,25 @@ func openMachine(ctx context.Context, c *config) (s probe.Site, closeSite func()
 	if err != nil {
 		return nil, nil, notes, err
 	}
-	return site, site.Close, notes, nil
+	return site, func() ([]string, error) {
+		err := site.Close()
+		var now cudaprobe.Options
+		if notes != nil || look(context.WithoutCancel(ctx), c, &now) != nil {
+			return nil, err
+		}
+		return newcomers(opts.Others, now.Others), err
+	}, notes, nil
+}
+
+// newcomers are notes of processes that hold the GPU now and did not before. An
+// MPS server does nothing by itself, and the probe's own may take a while to go.
+func newcomers(before, now []string) (notes []string) {
+	for _, p := range now {
+		if !slices.Contains(before, p) && !strings.Contains(p, "nvidia-cuda-mps-server") {
+			notes = append(notes, p+" came to the GPU meanwhile: what it does is part of what was measured")
+		}
+	}
+	return notes
 }
 
 // look finds the GPU's UUID and who holds it, and refuses one in MIG mode.

@@ -38,3 +38,10 @@ func TestLook(t *testing.T) {
 		t.Errorf("in MIG mode: %v", err)
 	}
 }
+
+func TestNewcomers(t *testing.T) {
+	got := newcomers([]string{"process 7 (vllm)"}, []string{"process 7 (vllm)", "process 8 (/usr/bin/nvidia-cuda-mps-server)", "process 9 (python)"})
+	if want := []string{"process 9 (python) came to the GPU meanwhile: what it does is part of what was measured"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}

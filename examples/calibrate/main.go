@@ -11,12 +11,14 @@ import (
 	"syscall"
 
 	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
+	"github.com/cotenant/cotenant/examples/internal/page"
 )
 
 func main() {
 	if code, is := cudaprobe.Child(); is {
 		os.Exit(code)
 	}
+	page.OutlivePipe()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	a := app{stdout: os.Stdout, stderr: os.Stderr, open: openMachine}
 	code := a.run(ctx, os.Args[1:])

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/probe"
@@ -49,12 +51,16 @@ type config struct {
 	real, simulate, json          bool
 	out, plot, use, nvml, control string
 	device                        int
+
+	written bool // the predictor, to out
 }
 
 // app is the program with its doors to the world.
 type app struct {
 	stdout, stderr io.Writer
-	open           func(context.Context, *config) (probe.Site, func() error, []string, error)
+	// open opens a GPU, with notes of what a reader must know; what closes it has
+	// more.
+	open func(context.Context, *config) (s probe.Site, closeSite func() ([]string, error), notes []string, err error)
 }
 
 // run is the program; it returns the exit code.
@@ -74,7 +80,7 @@ func (a *app) run(ctx context.Context, args []string) (code int) {
 		}
 	}
 	if err == nil {
-		err = c.canWrite()
+		err = c.check()
 	}
 	if err != nil {
 		return a.exit(err, exitUsage)
@@ -131,18 +137,28 @@ func (a *app) parse(args []string) (*config, error) {
 	return c, errors.Join(errs...)
 }
 
-// canWrite makes sure that the files can be written before anything is measured.
-func (c *config) canWrite() error {
+// check makes sure that the files can be written, and that programs and libraries
+// that were named are there, before anything is measured.
+func (c *config) check() error {
 	var errs []error
-	for _, f := range []struct{ name, path string }{{"-out", c.out}, {"-plot", c.plot}} {
-		name, path := f.name, f.path
-		if path == "" {
+	for _, f := range []struct {
+		name, path string
+		check      func(path string) error
+	}{
+		{"-out", c.out, page.CanWrite}, {"-plot", c.plot, page.CanWrite},
+		{"-nvml", c.nvml, func(path string) (err error) {
+			if strings.ContainsRune(path, filepath.Separator) { // else the linker finds it
+				_, err = os.Stat(path)
+			}
+			return err
+		}},
+		{"-control", c.control, func(path string) error { _, err := exec.LookPath(path); return err }},
+	} {
+		if f.path == "" {
 			continue
 		}
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			errs = append(errs, fmt.Errorf("%s: %s is a folder; name a file", name, path))
-		} else if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-			errs = append(errs, fmt.Errorf("%s: there is no folder %s", name, filepath.Dir(path)))
+		if err := f.check(f.path); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", f.name, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -166,7 +182,7 @@ type output struct {
 func (a *app) calibrate(ctx context.Context, c *config, base predict.Predictor) error {
 	var site probe.Site = &probe.Simulated{}
 	var notes []string
-	closeSite := func() error { return nil }
+	closeSite := func() ([]string, error) { return nil, nil }
 	if c.real {
 		var err error
 		if site, closeSite, notes, err = a.open(ctx, c); err != nil {
@@ -177,7 +193,8 @@ func (a *app) calibrate(ctx context.Context, c *config, base predict.Predictor) 
 		}
 	}
 	r, err := probe.Run(ctx, site, probe.Options{Progress: a.progress})
-	err = errors.Join(err, closeSite())
+	more, cerr := closeSite()
+	notes, err = append(notes, more...), errors.Join(err, cerr)
 	if r == nil {
 		return err
 	}
@@ -214,6 +231,7 @@ func (c *config) write(p *predict.Predictor, r *probe.Result) error {
 		if err == nil {
 			err = page.WriteFile(c.out, append(data, '\n'))
 		}
+		c.written = err == nil
 		errs = append(errs, err)
 	}
 	if c.plot != "" {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,11 +21,11 @@ import (
 
 func calibrateRun(ctx context.Context, site probe.Site, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	a := app{stdout: &out, stderr: &errs, open: func(context.Context, *config) (probe.Site, func() error, []string, error) {
+	a := app{stdout: &out, stderr: &errs, open: func(context.Context, *config) (probe.Site, func() ([]string, error), []string, error) {
 		if site == nil {
 			return nil, nil, nil, cudaprobe.ErrUnavailable
 		}
-		return site, func() error { return nil }, []string{"a note"}, nil
+		return site, func() ([]string, error) { return []string{"another note"}, nil }, []string{"a note"}, nil
 	}}
 	code = a.run(ctx, args)
 	return code, out.String(), errs.String()
@@ -97,7 +98,7 @@ func TestJSON(t *testing.T) {
 func TestReal(t *testing.T) {
 	site := &pretended{}
 	code, out, errs := calibrateRun(t.Context(), site, "-real", "-json")
-	if code != exitOK || !strings.Contains(out, `"simulated": false`) || !strings.Contains(out, `"basis": "measured"`) || !strings.Contains(out, "a note") || !strings.Contains(out, `"driver": "550.1"`) {
+	if code != exitOK || !strings.Contains(out, `"simulated": false`) || !strings.Contains(out, `"basis": "measured"`) || !strings.Contains(out, "a note") || !strings.Contains(out, "another note") || !strings.Contains(out, `"driver": "550.1"`) {
 		t.Errorf("exit %d: %s%s", code, errs, out)
 	}
 	if code, _, errs = calibrateRun(t.Context(), nil, "-real"); code != exitFailed || !strings.Contains(errs, "simulated GPU shows") {
@@ -163,6 +164,8 @@ func TestBadInput(t *testing.T) {
 		{[]string{"-device", "1", "-nvml", "x"}, []string{"-device", "-nvml", "add -real"}},
 		{[]string{"-real", "-device", "-1"}, []string{"must be an index"}},
 		{[]string{"-out", dir, "-plot", filepath.Join(dir, "no", "x.svg")}, []string{"is a folder", "there is no folder"}},
+		{[]string{"-out", "/proc/p.json"}, []string{"-out: nothing can be written to /proc"}},
+		{[]string{"-real", "-nvml", filepath.Join(dir, "no.so"), "-control", filepath.Join(dir, "no-control")}, []string{"-nvml: ", "no.so", "-control: ", "no-control"}},
 		{[]string{"-use", bad}, []string{"bad.json", "gpu_name"}},
 		{[]string{"-use", filepath.Join(dir, "none.json")}, []string{"none.json"}},
 		{[]string{"x"}, []string{"unexpected"}},
@@ -192,6 +195,39 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// TestMain is the program itself where the environment says so.
+func TestMain(m *testing.M) {
+	if os.Getenv("CALIBRATE_MAIN") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// TestClosedPipe: who no longer reads does not end the program at once, with a
+// daemon of its own still running: it goes on, writes its file, and has failed.
+func TestClosedPipe(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err == nil {
+		err = r.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "p.json")
+	cmd := exec.Command(os.Args[0], "-out", file)
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), "CALIBRATE_MAIN=1"), w, w
+	err = cmd.Run()
+	if cerr := w.Close(); cerr != nil {
+		t.Fatal(cerr)
+	}
+	if cmd.ProcessState.ExitCode() != exitFailed {
+		t.Errorf("err = %v", err)
+	}
+	if _, err := predict.LoadPredictor(file); err != nil {
+		t.Error(err)
+	}
+}
+
 // errWriter is a closed pipe or a full disk.
 type errWriter struct{}
 
@@ -204,5 +240,14 @@ func TestFullDisk(t *testing.T) {
 		if code := a.run(t.Context(), args); code != exitFailed || !strings.Contains(errs.String(), "no space left") {
 			t.Errorf("%v: exit %d, %s", args, code, &errs)
 		}
+	}
+}
+
+// TestLostFile: what was measured is printed though its file could not be
+// written, and nothing says that it was.
+func TestLostFile(t *testing.T) {
+	code, out, errs := calibrateRun(t.Context(), nil, "-out", "/dev/full")
+	if code != exitFailed || !strings.Contains(errs, "/dev/full: no space left") || !strings.Contains(out, "quantum") || strings.Contains(out, "Written") {
+		t.Errorf("exit %d: %s%s", code, errs, out)
 	}
 }

@@ -55,7 +55,7 @@ func (o *output) writeText(w io.Writer, c *config) error {
 		fmt.Fprintf(t, "  %s\t%.4g %s\t%s\t%s\n", p.Name, p.Value, p.Unit, p.Basis, also)
 	}
 	_ = t.Flush()
-	if c.out != "" && len(o.Measured) > 0 {
+	if c.written {
 		fmt.Fprintf(&b, "\nWritten to %s: examples/measure -use %s\n", c.out, c.out)
 	}
 	lines := strings.Split(b.String(), "\n")

@@ -105,6 +105,7 @@ func main() {
 	if code, is := cudaprobe.Child(); is {
 		os.Exit(code)
 	}
+	page.OutlivePipe()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	a := app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, now: time.Now}
 	code := a.run(ctx, os.Args[1:])

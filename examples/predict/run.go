@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -48,6 +49,7 @@ type options struct {
 
 	fitted  []predict.Rows // of -fit
 	assumed []string
+	named   map[string]string // by file, the series of its rows where the file's name would not tell
 }
 
 // run is the command: 0 is success, 1 a failure, 2 bad input.
@@ -88,6 +90,9 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 		return fail(2, errors.New("-gpu is the GPU of rows of -data, and there are none; -fit-gpu is that of rows of -fit"))
 	case o.fitGPU != "" && len(o.fit) == 0:
 		return fail(2, errors.New("-fit-gpu is the GPU of rows of -fit, and there are none; -gpu is that of rows of -data"))
+	}
+	if err := o.nameSeries(); err != nil {
+		return fail(2, err)
 	}
 	predictor, others, err := o.predictor()
 	if err != nil {
@@ -233,8 +238,68 @@ func (o *options) assume(format string, args ...any) {
 	}
 }
 
+// nameSeries tells files of one name in several folders apart, as those of several
+// measure runs are, by their folders. A file may be given once: beside itself it
+// would be predicted by itself.
+func (o *options) nameSeries() error {
+	var files []string
+	given := map[string]string{}
+	for _, list := range []struct {
+		flag  string
+		files []string
+	}{{"-data", o.data}, {"-fit", o.fit}} {
+		var seen []string
+		for _, f := range list.files {
+			full, err := filepath.Abs(f)
+			if err != nil {
+				return err
+			}
+			if slices.Contains(seen, full) {
+				return fmt.Errorf("%s: %s is given twice (leave one out; what was measured again is another file)", list.flag, f)
+			}
+			seen = append(seen, full)
+			if !slices.Contains(files, full) {
+				files, given[full] = append(files, full), f
+			}
+		}
+	}
+	count := func(name func(string) string) map[string]int {
+		n := map[string]int{}
+		for _, f := range files {
+			n[name(f)]++
+		}
+		return n
+	}
+	folder := func(f string) string { return filepath.Base(filepath.Dir(f)) }
+	bases, folders := count(baseName), count(folder)
+	o.named = map[string]string{}
+	for _, f := range files {
+		switch {
+		case bases[baseName(f)] == 1:
+		case folders[folder(f)] == 1 && bases[folder(f)] == 0:
+			o.named[f] = folder(f)
+		default:
+			o.named[f] = given[f]
+		}
+	}
+	return nil
+}
+
+// baseName is what predict.LoadRows names a series after.
+func baseName(file string) string {
+	name, _, _ := strings.Cut(filepath.Base(file), ".")
+	return name
+}
+
 func (o *options) readRows(name string) (predict.Rows, error) {
 	rows, err := predict.LoadRows(name)
+	if full, ferr := filepath.Abs(name); ferr == nil && o.named[full] != "" {
+		for i := range rows {
+			if rows[i].Series == baseName(name) {
+				rows[i].Series = o.named[full]
+			}
+		}
+	}
 	if o.turnsOnly {
 		rows = slices.DeleteFunc(rows, func(r predict.Row) bool { return r.Tenants == 1 && r.Mechanism == sharing.MechanismMPS })
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -202,6 +203,7 @@ func TestBadInput(t *testing.T) {
 		{"GPU of nobody", []string{"-data", h200, "-gpu", "H2000"}, []string{"-gpu", "H2000", "H200"}},
 		{"GPU of no rows", []string{"-data", h200, "-fit-gpu", "H100 SXM"}, []string{"-fit-gpu", "there are none"}},
 		{"GPU of no rows to predict", []string{"-fit", h200, "-save", filepath.Join(dir, "s"), "-gpu", "H100 SXM"}, []string{"-gpu", "there are none"}},
+		{"a file twice", []string{"-data", h200, "-data", "./" + h200}, []string{"-data", "given twice"}},
 		{"nothing to fit", []string{"-save", filepath.Join(dir, "s"), "-fit", write("solo", soloOnly)}, []string{"no measured co-located row"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -303,6 +305,50 @@ func TestGPUs(t *testing.T) {
 		if n := strings.Count(text, "assumed: "); n != c.assumed {
 			t.Errorf("%s: assumed %d times, want %d:\n%s", c.args, n, c.assumed, text)
 		}
+	}
+}
+
+// TestSeriesOfOneName: files of one name in several folders, as measure writes
+// them, are series of their own.
+func TestSeriesOfOneName(t *testing.T) {
+	dir := t.TempDir()
+	var args []string
+	var want []string
+	for folder, file := range map[string]string{"monday/a": "testdata/h200-two-models.json", "monday/b": "testdata/h200-mixes-3.json", "b": "testdata/h100-two-models.json"} {
+		data, err := os.ReadFile(file)
+		if err == nil {
+			err = os.MkdirAll(filepath.Join(dir, folder), 0o755)
+		}
+		path := filepath.Join(dir, folder, "rows.json")
+		if err == nil {
+			err = os.WriteFile(path, data, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "-data", path)
+		if name := "a"; folder == "monday/a" {
+			want = append(want, name)
+		} else {
+			want = append(want, path)
+		}
+	}
+	code, out, errs := call(t, append(args, "-json", "-method", "closed-form")...)
+	var got struct {
+		Series []struct{ Series string }
+		Rows   []struct{ Series string }
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
+		t.Fatal(err, errs)
+	}
+	var series []string
+	for _, s := range got.Series {
+		series = append(series, s.Series)
+	}
+	slices.Sort(series)
+	slices.Sort(want)
+	if !slices.Equal(series, want) || !slices.Contains(want, got.Rows[0].Series) {
+		t.Errorf("series %q, want %q; the first row is of %q", series, want, got.Rows[0].Series)
 	}
 }
 

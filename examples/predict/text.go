@@ -121,6 +121,14 @@ func short(s string, most int) string {
 	return s
 }
 
+// ends keeps the beginning and more of the end, where names of runs differ.
+func ends(s string, most int) string {
+	if r := []rune(s); len(r) > most {
+		return string(r[:most/3]) + "…" + string(r[len(r)-(most-most/3-1):])
+	}
+	return s
+}
+
 // tenantInError is the place that an error names; what it says holds for others too.
 var tenantInError = regexp.MustCompile(`^(tenants)?\[\d+\]: (predict: )?`)
 
@@ -187,7 +195,7 @@ func writeSeries(w io.Writer, list []series, all errorTable) {
 			if len(cells) == 0 {
 				return
 			}
-			fmt.Fprintf(tw, "%s\t%d", short(name, 15), cells[predict.MetricTPOTP50].Rows)
+			fmt.Fprintf(tw, "%s\t%d", ends(name, 15), cells[predict.MetricTPOTP50].Rows)
 			for _, metric := range seriesMetrics {
 				c, ok := cells[metric]
 				if !ok {

@@ -63,9 +63,7 @@ func loadDriver() (version string, err error) {
 		return "", fmt.Errorf("%w: %s; install NVIDIA's driver, or in a container its libraries (NVIDIA_DRIVER_CAPABILITIES=compute,utility)", ErrUnavailable, C.GoString(why))
 	}
 	if file, err := filepath.EvalSymlinks(C.GoString(path)); err == nil {
-		if v, ok := strings.CutPrefix(filepath.Base(file), "libcuda.so."); ok && strings.Contains(v, ".") {
-			version = v
-		}
+		version = versionOf(filepath.Base(file))
 	}
 	var v C.int
 	if err := check("cuInit", C.c_init()); err != nil {
@@ -78,6 +76,16 @@ func loadDriver() (version string, err error) {
 		return "", fmt.Errorf("%w: it is made for CUDA %d.%d; driver 450 (CUDA 11.0) or newer is needed", ErrOldDriver, v/1000, v%1000/10)
 	}
 	return version, nil
+}
+
+// versionOf is the driver's version in its library's name, "" when it is none:
+// under WSL the library is libcuda.so.1.1.
+func versionOf(file string) string {
+	v, ok := strings.CutPrefix(file, "libcuda.so.")
+	if major, _, dots := strings.Cut(v, "."); !ok || !dots || len(major) < 3 {
+		return ""
+	}
+	return v
 }
 
 // Attributes of a device.

@@ -8,26 +8,31 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
+	"github.com/cotenant/cotenant/sharing"
 )
+
+// driver builds the driver library of testdata and returns its folder.
+func driver(t *testing.T, flags ...string) string {
+	t.Helper()
+	folder := t.TempDir()
+	out, err := exec.Command("cc", append(flags, "-shared", "-fPIC", "-o", filepath.Join(folder, "libcuda.so.1"), "testdata/driver.c")...).CombinedOutput()
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Skip("there is no C compiler")
+	}
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return folder
+}
 
 // TestRefusals opens GPUs that cannot be probed, behind a driver library that says
 // so: each is refused by what is wrong with it, with what to do.
 func TestRefusals(t *testing.T) {
-	build := func(flags ...string) string {
-		t.Helper()
-		folder := t.TempDir()
-		out, err := exec.Command("cc", append(flags, "-shared", "-fPIC", "-o", filepath.Join(folder, "libcuda.so.1"), "testdata/driver.c")...).CombinedOutput()
-		if errors.Is(err, exec.ErrNotFound) {
-			t.Skip("there is no C compiler")
-		}
-		if err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		return folder
-	}
-	current, old := build(), build("-DOLD")
+	current, old := driver(t), driver(t, "-DOLD")
 	for _, c := range []struct {
 		name, library, setting, value string
 		is                            error
@@ -53,5 +58,29 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("err = %v", err)
 			}
 		})
+	}
+}
+
+// TestFailedKernel: a context in which a kernel failed is good for nothing more,
+// so what is measured next has a new one.
+func TestFailedKernel(t *testing.T) {
+	t.Setenv("LD_LIBRARY_PATH", driver(t))
+	t.Setenv("FAKE_FAIL_AFTER", "100") // tuning waits 96 times
+	site, err := cudaprobe.Open(t.Context(), cudaprobe.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := site.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	steps := probe.Task{Kind: probe.KindCompute, Kernel: time.Microsecond, For: time.Second}
+	if _, err := site.Run(t.Context(), sharing.MechanismTimeSlicing, steps); err == nil || !strings.Contains(err.Error(), "cuStreamSynchronize") {
+		t.Fatalf("a kernel that fails: %v", err)
+	}
+	steps.For = 0
+	if r, err := site.Run(t.Context(), sharing.MechanismTimeSlicing, steps); err != nil || len(r[0].Steps) != 1 {
+		t.Errorf("after a kernel that failed: %+v, %v", r, err)
 	}
 }

@@ -96,9 +96,11 @@ func (s *Site) Run(ctx context.Context, m sharing.Mechanism, tasks ...probe.Task
 	for i, t := range tasks {
 		wg.Go(func() {
 			a, err := processes[i].ask(ctx, request{Task: &t, Rates: s.rates}, t.Delay+16*t.For+extra)
-			if errs[i] = err; err == nil {
-				readings[i] = *a.Reading
+			if errs[i] = err; err != nil {
+				_ = processes[i].stop() // after an error of a kernel its context fails for ever
+				return
 			}
+			readings[i] = *a.Reading
 		})
 	}
 	wg.Wait()

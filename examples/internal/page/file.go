@@ -2,6 +2,7 @@ package page
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 )
@@ -24,4 +25,25 @@ func WriteFile(path string, data []byte) error {
 		_ = os.Remove(f.Name())
 	}
 	return err
+}
+
+// CanWrite returns why WriteFile would fail at path, as far as can be told before:
+// what takes long to find out should not be lost for the name of a file.
+func CanWrite(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return fmt.Errorf("%s is a folder; name a file", path)
+	case err == nil && !info.Mode().IsRegular():
+		return nil
+	}
+	folder := filepath.Dir(path)
+	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+		return fmt.Errorf("there is no folder %s", folder)
+	}
+	f, err := os.CreateTemp(folder, "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return fmt.Errorf("nothing can be written to %s: %w", folder, err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
