@@ -17,6 +17,7 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -157,7 +158,7 @@ func randomFleet(rng *rand.Rand, pools, workloads int) *Fleet {
 func TestOrderDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, d := range decidedFleets(t)[:16] {
+	for _, d := range decidedFleets(t)[:race.Fewer(16)] {
 		var want, got bytes.Buffer
 		if err := d.result.WriteJSON(&want); err != nil {
 			t.Fatal(err)
@@ -184,7 +185,7 @@ type decidedFleet struct {
 // decideFleets decides them once for all tests that hold for any fleet, several at
 // a time, as a service would.
 var decideFleets = sync.OnceValues(func() ([]decidedFleet, error) {
-	out := make([]decidedFleet, 42)
+	out := make([]decidedFleet, race.Fewer(42))
 	errs := make([]error, len(out))
 	rng := rand.New(rand.NewPCG(3, 4))
 	for i := range out {

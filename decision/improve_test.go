@@ -3,6 +3,8 @@ package decision
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/cotenant/cotenant/internal/race"
 )
 
 // planned is a fleet's planner with everything arranged.
@@ -21,7 +23,7 @@ func TestSearchFindsWhatIsBest(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(41, 42))
 	short := 0
-	for i := range 40 {
+	for i := range race.Fewer(40) {
 		f := smallFleet(rng)
 		if i%2 == 1 {
 			runShort(rng, f)
@@ -48,7 +50,7 @@ func TestSearchFindsWhatIsBest(t *testing.T) {
 			}
 		}
 	}
-	if short < 8 {
+	if short < race.Fewer(8) {
 		t.Errorf("GPUs ran short in %d fleets", short)
 	}
 }

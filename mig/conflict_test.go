@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mig/migtest"
 )
@@ -261,7 +262,7 @@ func (f *flaky) DestroyComputeInstance(ctx context.Context, gi, id int) error {
 // called a conflict, and the error says what is left.
 func TestApplyInterleaved(t *testing.T) {
 	n := 100_000
-	if testing.Short() || raceEnabled {
+	if testing.Short() || race.Enabled {
 		n = 5_000
 	}
 	type change struct {

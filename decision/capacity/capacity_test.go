@@ -16,6 +16,7 @@ import (
 	"github.com/cotenant/cotenant/decision/capacity"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/internal/race"
 )
 
 var (
@@ -82,6 +83,7 @@ func page(r *capacity.Result) []byte {
 // TestSharingLoses: two models whose prompts are long and whose tokens must come fast.
 // Beside each other they slow each other down, and GPUs of their own are cheaper.
 func TestSharingLoses(t *testing.T) {
+	race.Long(t)
 	o := limits(1500*ms, 60*ms)
 	r := found(t, capacity.Plan{
 		Tenants: []capacity.Tenant{{Name: "code", Model: "8b", Shape: llama8B, Objectives: o}, {Name: "rag", Model: "other-8b", Shape: llama8B, Objectives: o}},

@@ -12,6 +12,7 @@ import (
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -278,7 +279,7 @@ func interferencePolicies(tb testing.TB, r *placement.Request) []placement.Polic
 }
 
 func TestScoringWithModelsDoesNotAllocate(t *testing.T) {
-	if placement.RaceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector makes sync.Pool forget")
 	}
 	s, r := busy(t)

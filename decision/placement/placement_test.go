@@ -13,6 +13,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -397,7 +398,7 @@ func TestConcurrentScoring(t *testing.T) {
 }
 
 func TestScoringDoesNotAllocate(t *testing.T) {
-	if RaceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector makes sync.Pool forget")
 	}
 	nodes, requests := zoo(t)

@@ -114,7 +114,9 @@ func (p *play) report() *Report {
 		for _, id := range slices.Sorted(maps.Keys(v.adapters)) {
 			a := v.adapters[id]
 			r.Adapters = append(r.Adapters, AdapterReport{Adapter: int(id), Completed: a.completed, Good: a.good, Outcome: a.outcome()})
+			a.release()
 		}
+		t.release()
 		out.Services = append(out.Services, r)
 	}
 	for _, g := range p.gpus {

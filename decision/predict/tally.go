@@ -2,6 +2,7 @@ package predict
 
 import (
 	"math"
+	"sync"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -23,6 +24,21 @@ type spread struct {
 
 const longestSpread = int64(24 * 3600 * 1e6) // microseconds; longer ones count as this
 
+// histograms are those of plays that are over, by digits: a search plays thousands
+// of times, and each distribution takes up to 240 kB.
+var histograms [4]sync.Pool
+
+// release gives a tally's histograms to the next play; it is not to be used again.
+func (t *tally) release() {
+	for _, s := range []*spread{&t.ttft, &t.tpot, &t.gap, &t.e2e} {
+		if s.h != nil {
+			s.h.Reset()
+			histograms[s.digits].Put(s.h)
+			s.h = nil
+		}
+	}
+}
+
 func newTally(digits int) *tally {
 	t := &tally{}
 	for _, s := range []*spread{&t.ttft, &t.tpot, &t.gap, &t.e2e} {
@@ -36,7 +52,9 @@ func (s *spread) add(ms float64, n int64) {
 		return
 	}
 	if s.h == nil {
-		s.h = hdrhistogram.New(1, longestSpread, s.digits)
+		if s.h, _ = histograms[s.digits].Get().(*hdrhistogram.Histogram); s.h == nil {
+			s.h = hdrhistogram.New(1, longestSpread, s.digits)
+		}
 	}
 	us := min(max(int64(math.Round(ms*1e3)), 0), longestSpread)
 	if s.h.RecordValues(us, n) != nil {

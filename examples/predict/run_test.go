@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/internal/race"
 )
 
 const (
@@ -354,6 +355,7 @@ func TestSeriesOfOneName(t *testing.T) {
 // TestREADME holds the README's tables against what the command above them
 // prints, and that against what is promised.
 func TestREADME(t *testing.T) {
+	race.Long(t)
 	page, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/internal/race"
 )
 
 // cluster is a simulated day of GPUs of 8 a node, whose truth is known: how
@@ -397,7 +398,7 @@ func TestClusterAgainstTruth(t *testing.T) {
 // TestDayOf200GPUs reads a day of 200 GPUs at 15 s, eight metrics of 1.15
 // million samples and more, within 10 seconds and 500 MB.
 func TestDayOf200GPUs(t *testing.T) {
-	if raceEnabled || testing.Short() {
+	if race.Enabled || testing.Short() {
 		t.Skip("a matter of speed")
 	}
 	c := newCluster(200, 24*time.Hour, 7)

@@ -1,5 +1,0 @@
-//go:build !race
-
-package placement
-
-const RaceEnabled = false

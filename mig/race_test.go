@@ -1,5 +1,0 @@
-//go:build race
-
-package mig_test
-
-const raceEnabled = true
