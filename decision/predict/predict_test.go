@@ -462,7 +462,7 @@ func TestPredictRefuses(t *testing.T) {
 	}{
 		{"MIG", sharing.MechanismMIG, fourTenants(t), nil, "FitSlice"},
 		{"nobody", sharing.MechanismMPS, nil, nil, "1 to 64 tenants"},
-		{"other GPU", sharing.MechanismTimeSlicing, group(func(q *predict.SoloProfile) { q.GPU = "nobody's" }), predict.ErrOtherGPU, "tenants[1]"},
+		{"other GPU", sharing.MechanismTimeSlicing, group(func(q *predict.SoloProfile) { q.GPU = "simulated GPU" }), predict.ErrOtherGPU, "tenants[1]"},
 		{"one token", sharing.MechanismTimeSlicing, group(func(q *predict.SoloProfile) { q.Load.Output = 1 }), predict.ErrUnpredictable, "tenants[1]"},
 		{"no gaps", sharing.MechanismTimeSlicing, group(func(q *predict.SoloProfile) { q.ITL = predict.LatencyMS{} }), predict.ErrUnpredictable, "itl_ms.p50"},
 		{"no profile", sharing.MechanismTimeSlicing, []predict.Solo{{MPS: fourTenants(t)[0].MPS}}, predict.ErrNoProfile, "tenants[0]"},

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 
+	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -28,13 +29,20 @@ func (p *Predictor) transfer(mechanism sharing.Mechanism, gpu string, t *tenantM
 	if gpu == "" || sameName(gpu, p.GPU) {
 		return nil
 	}
-	there, err := sharing.LookupGPU(gpu)
-	if err != nil {
-		return fmt.Errorf("%w: %s, of which nothing is known; calibrated on %s (calibrate on measurements of that GPU, or name it as the table of GPUs in package sharing does)", ErrOtherGPU, gpu, p.GPU)
+	if simulatedGPU(gpu) || simulatedGPU(p.GPU) {
+		return fmt.Errorf("%w: %s; calibrated on %s (a simulation says nothing of a GPU, nor a GPU of it)", ErrOtherGPU, problem.Clip(gpu), problem.Clip(p.GPU))
 	}
-	here, err := sharing.LookupGPU(p.GPU)
-	if err != nil {
-		return fmt.Errorf("%w: %s; calibrated on %s, of which nothing is known", ErrOtherGPU, gpu, p.GPU)
+	there, err := sharing.LookupGPU(gpu)
+	here, err2 := sharing.LookupGPU(p.GPU)
+	if err != nil || err2 != nil {
+		unknown := gpu
+		if err == nil {
+			unknown = p.GPU
+		}
+		t.transferred = true
+		wider := transferred[mechanism][1]
+		t.note(wider, "carried over from %s to %s; nothing is known of %s: the interval under %s is wider by up to %.0f%% either way, which is assumed and was never measured; calibrate there", problem.Clip(p.GPU), problem.Clip(gpu), problem.Clip(unknown), mechanism, 100*wider)
+		return nil
 	}
 	if there == here {
 		return nil
@@ -52,6 +60,10 @@ func (p *Predictor) transfer(mechanism sharing.Mechanism, gpu string, t *tenantM
 	t.note(wider, "carried over from %s to %s, of another architecture: the interval under %s is wider by up to %.0f%% either way, which is assumed and was never measured; calibrate there", here.Name, there.Name, mechanism, 100*wider)
 	return nil
 }
+
+// simulatedGPU says whether a name is of a simulation, as package probe and
+// examples/measure name theirs.
+func simulatedGPU(name string) bool { return sameName(name, "simulated GPU") }
 
 // On is the predictor for a GPU and driver of whoever calibrates it there: what
 // was measured or fitted on another GPU becomes transferred, and the errors to

@@ -41,8 +41,15 @@ func TestTransfer(t *testing.T) {
 	if _, err := on(sharing.MechanismMPS, "Tesla P100-PCIE-16GB"); !errors.Is(err, predict.ErrOtherGPU) || !strings.Contains(err.Error(), "Volta") {
 		t.Errorf("MPS before Volta: %v", err)
 	}
-	if _, err := on(sharing.MechanismTimeSlicing, "a GPU of nobody"); !errors.Is(err, predict.ErrOtherGPU) || !strings.Contains(err.Error(), "nothing is known") {
-		t.Errorf("a GPU that is not in the table: %v", err)
+	out, err = on(sharing.MechanismTimeSlicing, "NVIDIA TITAN V")
+	if err != nil || out[0].Basis != sharing.BasisTransferred || !strings.Contains(strings.Join(out[0].Notes, "\n"), "nothing is known of NVIDIA TITAN V: the interval") {
+		t.Errorf("a GPU that is not in the table: %+v, %v", out, err)
+	}
+	if nobody := width(sharing.MechanismTimeSlicing, "NVIDIA TITAN V"); nobody != width(sharing.MechanismTimeSlicing, "Tesla T4") {
+		t.Errorf("the width on a GPU that is not in the table is %.3f", nobody)
+	}
+	if _, err := on(sharing.MechanismTimeSlicing, "simulated GPU"); !errors.Is(err, predict.ErrOtherGPU) || !strings.Contains(err.Error(), "a simulation says nothing of a GPU") {
+		t.Errorf("a simulated GPU: %v", err)
 	}
 }
 

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/colocation"
@@ -135,16 +137,21 @@ func (f *planFlow) run(ctx context.Context) error {
 		return err
 	}
 	f.simulated = f.site.basis() == sharing.BasisSimulated
+	if gpu, _ := f.site.gpu(); gpu == "" {
+		f.note("nobody says which GPU this is: it is taken for the predictor's, %s", f.predictor.GPU)
+	}
 	err = f.measure(ctx)
 	err = errors.Join(err, closeSite())
 	if len(f.runs)+len(f.cut)+len(f.missing) == 0 {
 		return err
 	}
 	rep := f.report(err)
-	if err == nil {
-		rep.Calibrated, err = f.calibrate()
+	// What failed or was interrupted leaves the other runs.
+	var cerr error
+	if rep.Calibrated, cerr = f.calibrate(); rep.Calibrated != "" {
+		rep.again = f.again(rep.Calibrated)
 	}
-	err = errors.Join(err, f.write("report.json", rep))
+	err = errors.Join(err, cerr, f.write("report.json", rep))
 	if !f.json {
 		return errors.Join(err, rep.writeText(f.app.stdout, f.plan.Modes))
 	}
@@ -326,7 +333,11 @@ func (f *planFlow) name(what string) string {
 // calibrate fits the predictor to everything that was measured, keeps it, and
 // names its file; "" where nothing was measured side by side.
 func (f *planFlow) calibrate() (string, error) {
-	fitted, err := f.predictor.On(f.site.gpu()).Fit(predict.MethodSimulated, f.rows())
+	p := *f.predictor
+	if gpu, driver := f.site.gpu(); gpu != "" {
+		p = p.On(gpu, driver)
+	}
+	fitted, err := p.Fit(predict.MethodSimulated, f.rows())
 	if errors.Is(err, predict.ErrNothingToFit) {
 		return "", nil
 	}
@@ -336,6 +347,29 @@ func (f *planFlow) calibrate() (string, error) {
 	name := f.name("predictor")
 	f.say("calibrated on this run: -use %s", filepath.ToSlash(filepath.Join(f.out, name)))
 	return name, f.write(name, fitted)
+}
+
+// again is the line that makes the next run with the predictor of this one.
+func (f *planFlow) again(name string) string {
+	args := []string{"go run ./examples/measure"}
+	if f.real {
+		args = append(args, "-real")
+	}
+	for _, a := range [][2]string{{"-plan", f.config.plan}, {"-dir", f.dir}, {"-use", filepath.ToSlash(filepath.Join(f.out, name))}} {
+		if a[1] == "" {
+			continue
+		}
+		if strings.ContainsFunc(a[1], func(r rune) bool {
+			return !strings.ContainsRune("/._-+:@%,=~", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+		}) {
+			a[1] = "'" + strings.ReplaceAll(a[1], "'", `'\''`) + "'"
+		}
+		args = append(args, a[0], a[1])
+	}
+	if f.noTelemetry {
+		args = append(args, "-no-telemetry")
+	}
+	return strings.Join(args, " ")
 }
 
 // predict predicts the mode's cases from the runs alone, and writes that down.

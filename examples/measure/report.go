@@ -25,6 +25,7 @@ type report struct {
 	Notes    []string      `json:"notes,omitempty"`
 	// Calibrated is the file of a predictor fitted to this run, for -use.
 	Calibrated string `json:"calibrated,omitempty"`
+	again      string // the line that uses it
 
 	Rows        []reportRow     `json:"rows"`
 	Agreement   []agreement     `json:"agreement"`

@@ -300,6 +300,31 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// What was measured until Ctrl-C calibrates a predictor too, and the line that the
+// report ends with makes the next run with it.
+func TestNextRun(t *testing.T) {
+	r := bubble(t, 40*time.Second, nil) // in the second mode
+	if r.code != exitFailed || r.report == nil || r.report.Calibrated != "predictor.simulated.json" {
+		t.Fatalf("exit %d: %+v, %s", r.code, r.report, r.stderr)
+	}
+	_, line, _ := strings.Cut(r.stdout, "\n  go run ./examples/measure ")
+	next := strings.Fields(line)
+	if len(next) != 2 || next[0] != "-use" {
+		t.Fatalf("the line is %q", line)
+	}
+	r = bubble(t, 0, nil, append(next, "-plan", timeSlicingOnly(t), "-seconds", "2", "-json")...)
+	if r.code != exitOK || r.report == nil || r.report.Rows[2].PredictionBasis == nil || *r.report.Rows[2].PredictionBasis != sharing.BasisFitted {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+}
+
+func TestAgain(t *testing.T) {
+	f := planFlow{bench: bench{config: &config{real: true, noTelemetry: true, plan: "my plan's.yaml", dir: "servers", out: "out"}}}
+	if got, want := f.again("predictor.json"), `go run ./examples/measure -real -plan 'my plan'\''s.yaml' -dir servers -use out/predictor.json -no-telemetry`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // Ctrl-C in the first run keeps what there is of it.
 func TestInterruptedAtOnce(t *testing.T) {
 	r := bubble(t, 5*time.Second, nil)

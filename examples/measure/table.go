@@ -90,6 +90,10 @@ func (rep *report) writeText(w io.Writer, modes []sharing.Mechanism) error {
 	for _, n := range rep.Notes {
 		p.line("note: %s", n)
 	}
+	if rep.again != "" {
+		p.line("\nThe next run predicts with what this one measured:")
+		fmt.Fprintf(p, "  %s\n", rep.again) // a folded line could not be pasted
+	}
 	return p.Flush()
 }
 
