@@ -79,7 +79,7 @@ func (p *Predictor) Engine(prior Engine, s Solo) (Engine, error) {
 	}
 	set(&e.PrefillBusy, min(1, t.prefillGPU/t.prefill/p.Parameters.PrefillCatchUp.Value), 0.2)
 	if mechanism == sharing.MechanismMPS {
-		set(&e.PrefillBusy, min(1, t.prefillGPU/t.prefill/p.Parameters.PrefillOverlap.Value), 0.2)
+		set(&e.PrefillBusy, min(1, t.prefillGPU/t.prefill), 0.2)
 		set(&e.MPSStep, 0, 0) // the step holds it already
 		set(&e.DecodeSM, t.decodeSM, 0.15)
 		set(&e.PrefillSM, t.prefillSM, 0.2)

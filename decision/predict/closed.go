@@ -111,8 +111,7 @@ func (p *Predictor) besideTurns(models []tenantModel, states []closedState, i in
 }
 
 // besideMPS is tenant i's decode step and prefill under MPS, and the time of
-// each on the GPU. The others hold the SMs for as long as their work takes at
-// full speed; one's own work has the rest of the time.
+// each on the GPU: held up by the others for as long as they are there.
 func (p *Predictor) besideMPS(models []tenantModel, states []closedState, i int) (step, prefill, stepOn, prefillOn float64) {
 	t := &models[i]
 	held, nobody := 0.0, 1.0
@@ -121,11 +120,11 @@ func (p *Predictor) besideMPS(models []tenantModel, states []closedState, i int)
 			continue
 		}
 		u, st := &models[j], &states[j]
-		held += st.decode*u.gpu/st.step*p.share(u, decoding) + st.prefills*u.prefillGPU/st.prefill*p.share(u, prefilling)
+		held += st.decodeOnGPU*u.decodeHolds + st.prefillGPU*u.prefillHolds
 		nobody *= 1 - min(1, st.decodeOnGPU+st.prefillGPU)
 	}
-	slow := 1/(1-min(held/t.robust, 0.95)) + p.Parameters.Arbitration.Value*(1-nobody)
-	stepOn, prefillOn = t.gpu*slow, t.prefillGPU*slow
+	extra := 1 + p.Parameters.Arbitration.Value*(1-nobody)
+	stepOn, prefillOn = t.gpu*(extra+t.decodeWaits*held), t.prefillGPU*(extra+t.prefillWaits*held)
 	return t.step - t.gpu + stepOn, max(t.prefill, prefillOn), stepOn, prefillOn
 }
 

@@ -17,7 +17,7 @@ import (
 // that of Predictor.
 const (
 	Version          = 1
-	PredictorVersion = 2
+	PredictorVersion = 3
 )
 
 // Parameter is a constant of the models, with what it means.
@@ -50,13 +50,15 @@ type Parameters struct {
 	PrefillBusy    Parameter `yaml:"prefill_busy,required" json:"prefill_busy"`         // fraction of a prefill's time in which the GPU works at most; the host has the rest
 	PrefillCatchUp Parameter `yaml:"prefill_catch_up,required" json:"prefill_catch_up"` // fraction of that activity which is left when a prefill's kernels have piled up behind a neighbour
 	// MPS.
-	PrefillOverlap Parameter `yaml:"prefill_overlap,required" json:"prefill_overlap"` // fraction of that activity which contends with others' kernels
-	SMBlocking     Parameter `yaml:"sm_blocking,required" json:"sm_blocking"`         // share of a neighbour's SM time that blocks one's own kernels
-	QueueShare     Parameter `yaml:"queue_share,required" json:"queue_share"`         // share of the GPU that each active neighbour takes beyond its SM time
-	Arbitration    Parameter `yaml:"arbitration,required" json:"arbitration"`         // fraction by which GPU work takes longer as soon as anybody else is active
-	SizeExponent   Parameter `yaml:"size_exponent,required" json:"size_exponent"`     // of how much less others hold up work that takes more of the GPU
-	LoneStepCost   Parameter `yaml:"lone_step_cost,required" json:"lone_step_cost"`   // ms that MPS adds to a decode step of a lone tenant
-	CapExponent    Parameter `yaml:"cap_exponent,required" json:"cap_exponent"`       // of a decode step's growth with the inverse of the SM share
+	KernelBandwidth Parameter `yaml:"kernel_bandwidth,required" json:"kernel_bandwidth"` // share of the memory bandwidth at which a decode step's kernel reads, once it does
+	MemoryBlocking  Parameter `yaml:"memory_blocking,required" json:"memory_blocking"`   // share of the time in which a neighbour's kernel reads for which one's own waits
+	QueueShare      Parameter `yaml:"queue_share,required" json:"queue_share"`           // the same of the time in which it does not read
+	BatchWaits      Parameter `yaml:"batch_waits,required" json:"batch_waits"`           // fraction by which a step waits longer for others with each doubling of its batch
+	PrefillBlocking Parameter `yaml:"prefill_blocking,required" json:"prefill_blocking"` // how many times as long others wait for a prefill's kernels as for a decode step's
+	PrefillWaits    Parameter `yaml:"prefill_waits,required" json:"prefill_waits"`       // how many times as long a prefill waits for others as a decode step does
+	Arbitration     Parameter `yaml:"arbitration,required" json:"arbitration"`           // fraction by which GPU work takes longer as soon as anybody else is active
+	LoneStepCost    Parameter `yaml:"lone_step_cost,required" json:"lone_step_cost"`     // ms that MPS adds to a decode step of a lone tenant
+	CapExponent     Parameter `yaml:"cap_exponent,required" json:"cap_exponent"`         // of a decode step's growth with the inverse of the SM share
 }
 
 // named ranges over the parameters with their JSON names, in order.
@@ -136,6 +138,7 @@ type Predictor struct {
 const (
 	priorSource  = "cotenant-h200-colocation"
 	seriesSource = "cotenant-h200-series"
+	stepsSource  = "cotenant-mps-steps"
 	probeSource  = "cotenant-h200-quantum"
 )
 
@@ -154,24 +157,32 @@ func NewPredictor() Predictor {
 		q.Source = seriesSource
 		return q
 	}
+	// kernels are priors that were chosen on decode steps side by side as well.
+	kernels := func(v float64, unit string, low, high float64) Parameter {
+		q := prior(v, unit, low, high)
+		q.Source = stepsSource
+		return q
+	}
 	p := Predictor{Version: PredictorVersion, GPU: "H200", Driver: "580.159.04", Parameters: Parameters{
-		Quantum:        Parameter{quantum, "ms", 0.2, 10, sharing.BasisMeasured, probeSource, Some(quantum)},
-		Switch:         Parameter{change, "ms", 0.01, 1, sharing.BasisMeasured, probeSource, Some(change)},
-		SliceLoss:      chosen(0.03, "ms", 0, 0.2),
-		HostFraction:   prior(0.05, "fraction of a step", 0, 0.2),
-		HostPerToken:   prior(0.012, "ms", 0, 0.1),
-		BatchDoubling:  prior(0.02, "fraction a doubling", 0, 0.2),
-		PrefillSteps:   chosen(1.2, "decode steps", 0.3, 4),
-		PrefillTokens:  chosen(600, "prompt tokens a decode step", 100, 5000),
-		PrefillBusy:    chosen(0.85, "fraction of a prefill", 0.05, 1),
-		PrefillCatchUp: prior(0.85, "fraction of GPU activity", 0.2, 1),
-		PrefillOverlap: prior(0.65, "fraction of GPU activity", 0.2, 1),
-		SMBlocking:     chosen(1.07, "SM time blocked for SM time used", 0.6, 1.4),
-		QueueShare:     chosen(0.015, "fraction of the GPU", 0, 0.2),
-		Arbitration:    chosen(0.07, "fraction of GPU work", 0, 0.2),
-		SizeExponent:   chosen(0.04, "exponent", 0, 0.3),
-		LoneStepCost:   prior(0.594, "ms", 0, 3),
-		CapExponent:    prior(0.08, "exponent", 0, 1),
+		Quantum:         Parameter{quantum, "ms", 0.2, 10, sharing.BasisMeasured, probeSource, Some(quantum)},
+		Switch:          Parameter{change, "ms", 0.01, 1, sharing.BasisMeasured, probeSource, Some(change)},
+		SliceLoss:       chosen(0.03, "ms", 0, 0.2),
+		HostFraction:    prior(0.05, "fraction of a step", 0, 0.2),
+		HostPerToken:    prior(0.012, "ms", 0, 0.1),
+		BatchDoubling:   prior(0.02, "fraction a doubling", 0, 0.2),
+		PrefillSteps:    chosen(1.2, "decode steps", 0.3, 4),
+		PrefillTokens:   chosen(600, "prompt tokens a decode step", 100, 5000),
+		PrefillBusy:     chosen(0.85, "fraction of a prefill", 0.05, 1),
+		PrefillCatchUp:  prior(0.85, "fraction of GPU activity", 0.2, 1),
+		KernelBandwidth: kernels(0.83, "fraction of the bandwidth", 0.5, 10),
+		MemoryBlocking:  kernels(0.86, "fraction of reading", 0, 2),
+		QueueShare:      kernels(0.12, "fraction of the rest of a kernel", 0, 0.5),
+		BatchWaits:      kernels(0.06, "fraction a doubling", 0, 0.3),
+		PrefillBlocking: chosen(1.2, "decode steps", 0, 4),
+		PrefillWaits:    chosen(0.5, "decode steps", 0, 4),
+		Arbitration:     kernels(0.054, "fraction of GPU work", 0, 0.2),
+		LoneStepCost:    prior(0.594, "ms", 0, 3),
+		CapExponent:     prior(0.08, "exponent", 0, 1),
 	}}
 	p.TimeSlicing, p.MPS = Residuals{}, Residuals{}
 	for _, m := range Metrics() {

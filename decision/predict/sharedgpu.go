@@ -126,10 +126,22 @@ const countedTolerance = 0.02
 // launchBound says that a prefill leaves the GPU gaps.
 func (a *activity) launchBound() bool { return a.kind == prefilling && a.host > 0.1*a.gpu }
 
-// concurrently sets the units under MPS, as Predictor.besideMPS does for the mean:
-// while others' kernels hold the SMs, one's own wait.
+// What the shares of the SMs, which is all that is known of a Cluster's engines, say of
+// the time in which others' kernels hold up one's own under MPS: chosen on the H200
+// series of examples/predict/testdata.
+const (
+	smBlocking      = 1.07  // of a neighbour's SM time
+	queueShare      = 0.015 // of the GPU, for each that is active
+	smArbitration   = 0.07  // by which work takes longer as soon as anybody else is active
+	prefillOverlap  = 0.65  // of a prefill's time on the GPU, where launches bind it
+	sizeExponent    = 0.04  // of how much less work is held up that takes more of the GPU
+	typicalStep     = 4.0   // ms on the GPU, for which that is 1
+	leastRobustness = 0.92
+)
+
+// concurrently sets the units under MPS: while others' kernels hold the SMs, one's own
+// wait.
 func (g *gpuState) concurrently() {
-	p := &g.p.Parameters
 	for range 4 {
 		for _, r := range g.replicas {
 			a := &r.act
@@ -145,15 +157,15 @@ func (g *gpuState) concurrently() {
 				}
 				on := b.gpu / max(b.unit, b.alone())
 				if b.launchBound() {
-					on *= p.PrefillOverlap.Value
+					on *= prefillOverlap
 				}
-				held += on * min(max(p.SMBlocking.Value*b.share+p.QueueShare.Value, 0.001), 0.95)
+				held += on * min(max(smBlocking*b.share+queueShare, 0.001), 0.95)
 				nobody *= 1 - min(1, on)
 			}
 			if a.kind == decoding {
-				held /= g.p.robustness(a.gpu / typicalStep)
+				held /= max(math.Pow(a.gpu/typicalStep, sizeExponent), leastRobustness)
 			}
-			slow := 1/(1-min(held, 0.95)) + p.Arbitration.Value*(1-nobody)
+			slow := 1/(1-min(held, 0.95)) + smArbitration*(1-nobody)
 			if a.unit = max(a.alone(), a.host+a.gpu*slow); a.launchBound() {
 				a.unit = max(a.alone(), a.gpu*slow) // it goes on launching while its kernels wait
 			}

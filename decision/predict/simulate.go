@@ -120,27 +120,44 @@ func combine(m Metric, measured, aloneSim, togetherSim float64) float64 {
 }
 
 // settle adjusts the length of a prefill until the engine alone has the
-// measured throughput, and returns what its clients see.
+// measured throughput, or in an open loop, whose throughput says nothing, until its
+// clients see about the measured TPOT and TTFT, and returns what they see.
 func (p *Predictor) settle(mechanism sharing.Mechanism, t *tenantModel) (figures, error) {
+	const rounds = 5
 	var o figures
-	for i := 0; ; i++ {
+	for i := range rounds {
 		got, _, err := p.runEngines(mechanism, []tenantModel{*t})
 		if err != nil {
 			return o, err
 		}
 		o = got[0]
-		if !t.closed || i == 4 || o[MetricTokensPerSecond] <= 0 {
-			return o, nil
+		if i == rounds-1 || o[MetricTokensPerSecond] <= 0 {
+			break
 		}
-		tokens := 1e3 * t.batch * float64(t.output)
-		change := 0.8 * (tokens/t.alone[MetricTokensPerSecond] - tokens/o[MetricTokensPerSecond]) / t.batch
+		change := t.prefillError(&o)
 		if math.Abs(change) < 0.005*t.prefill {
-			return o, nil
+			break
 		}
 		grown := min(max(t.prefill+change, 0.1*t.prefill), 2*t.prefill)
 		t.prefillGPU *= grown / t.prefill
 		t.prefill = grown
 	}
+	return o, nil
+}
+
+// prefillError is about by how much a prefill is longer than the one with which the
+// engine alone has the figures found.
+func (t *tenantModel) prefillError(found *figures) float64 {
+	if t.closed {
+		tokens := 1e3 * t.batch * float64(t.output)
+		return 0.8 * (tokens/t.alone[MetricTokensPerSecond] - tokens/found[MetricTokensPerSecond]) / t.batch
+	}
+	if t.alone[MetricTTFTP50] <= 0 {
+		return 0
+	}
+	const ofTPOT, ofTTFT = 0.1, 0.5 // the latter is measured with less chance
+	between := (t.alone[MetricTPOTP50] - found[MetricTPOTP50]) * t.steps / max(t.interrupts, 0.5)
+	return ofTPOT*between + ofTTFT*(t.alone[MetricTTFTP50]-found[MetricTTFTP50])
 }
 
 // runEngines simulates engines together. short says of each that hardly any of

@@ -17,7 +17,7 @@ import (
 // do worse on what they have not seen.
 func (p *Parameters) fitted(m sharing.Mechanism) (q *Parameter, trials []float64) {
 	if m == sharing.MechanismMPS {
-		return &p.QueueShare, []float64{0, 0.015, 0.03, 0.045, 0.06}
+		return &p.QueueShare, []float64{0.06, 0.09, 0.12, 0.15, 0.18}
 	}
 	return &p.SliceLoss, []float64{0, 0.015, 0.03, 0.045, 0.06}
 }
@@ -177,7 +177,7 @@ func (s *study) best(m sharing.Mechanism, u subset) int {
 		}
 		return sum/float64(max(figures, 1)) + pull(m, figures)*math.Abs(trials[k]-q.Value)/step
 	}
-	best := min(max(int(math.Round(q.Value/step)), 0), len(trials)-1)
+	best := min(max(int(math.Round((q.Value-trials[0])/step)), 0), len(trials)-1)
 	least := score(best)
 	for _, way := range []int{-1, 1} {
 		for k := best + way; k >= 0 && k < len(trials); k += way {

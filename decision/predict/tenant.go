@@ -32,12 +32,12 @@ type tenantModel struct {
 	prefill, prefillGPU float64
 	// interrupts is the number of prefills, others' included, between a
 	// request's first and last token.
-	interrupts float64
-	cycle      float64 // closed loop: from one request in a slot of the batch to the next
-	// The share of the SMs that decode and prefill take while on the GPU, and the share
-	// of the GPU that decode holds up, memory bandwidth included.
-	decodeSM, prefillSM, held float64
-	robust                    float64 // under MPS: see Predictor.robustness
+	interrupts          float64
+	cycle               float64 // closed loop: from one request in a slot of the batch to the next
+	decodeSM, prefillSM float64 // the shares of the SMs that decode and prefill take while on the GPU
+	// Under MPS, by phase: by how much work takes longer for a neighbour that holds up
+	// others by 1, and by how much it holds up others. See Predictor.takeTurns.
+	decodeWaits, prefillWaits, decodeHolds, prefillHolds float64
 
 	alone figures // of the workload alone under the mechanism
 	// reference is what a slowdown is relative to.
@@ -110,11 +110,8 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 		// tenants at 50% have been seen 20% apart.
 		t.note(0.12, "capped to %g%% of the SMs, which may or may not overlap others'", c)
 	}
-	t.prefillGPU *= p.Parameters.PrefillOverlap.Value
 	t.splitSMs(p, base, s)
-	if t.robust = p.robustness(t.held / typicalShare); s.Server.SMPercent.Or(100) < 100 {
-		t.robust = cappedRobustness(base) // it has SMs to itself, for which its kernels do not wait
-	}
+	t.takeTurns(p, base, s.Server.SMPercent.Or(100)/100)
 	return nil
 }
 
@@ -322,7 +319,8 @@ func (p *Predictor) idleParts(t *tenantModel, busy, usualHost float64) (host, pr
 	host = p.Parameters.HostFraction.Value
 	// A prefill reads the weights as a decode step does, in kernels that are
 	// launched one by one, and then there is the work on its tokens.
-	steps := p.Parameters.PrefillSteps.Value + float64(t.base.Load.Prompt)/p.Parameters.PrefillTokens.Value
+	sms := t.base.Server.SMPercent.Or(100) / 100 // of which more make prompts faster, and hardly steps
+	steps := p.Parameters.PrefillSteps.Value + float64(t.base.Load.Prompt)/(p.Parameters.PrefillTokens.Value*sms)
 	prefillBusy = min(p.Parameters.PrefillBusy.Value, steps*t.step/t.prefill)
 	if busy <= 0 {
 		if usualHost > 0 {

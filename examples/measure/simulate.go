@@ -99,10 +99,13 @@ func simulatedPredictor(gpu colocation.SimulatedGPU) *predict.Predictor {
 	set(&q.PrefillSteps, 1e3)
 	set(&q.PrefillBusy, 1)
 	set(&q.PrefillCatchUp, 1)
-	set(&q.SMBlocking, 0.75)
+	set(&q.KernelBandwidth, 2)
+	set(&q.MemoryBlocking, 0.92)
 	set(&q.QueueShare, 0)
+	set(&q.BatchWaits, 0)
+	set(&q.PrefillBlocking, 1)
+	set(&q.PrefillWaits, 1)
 	set(&q.Arbitration, 0)
-	set(&q.SizeExponent, 0)
 	set(&q.LoneStepCost, 0)
 	return &p
 }

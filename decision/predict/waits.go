@@ -1,5 +1,7 @@
 package predict
 
+import "math"
+
 // prefillToDecodeSM is how many times decode's share of the SMs a prefill has,
 // averaged over its time: 1.2 to 1.7 on the H200 rows. One profile cannot tell
 // the two apart, several can.
@@ -20,7 +22,7 @@ func (t *tenantModel) splitSMs(p *Predictor, base *SoloProfile, s *Solo) {
 	u, ok := base.SMFraction.Get()
 	if !ok {
 		// The rows of 1B and 8B servers lie between 0.2 and 0.5.
-		t.decodeSM, t.prefillSM, t.held = 0.3, 0.6, 0.3
+		t.decodeSM, t.prefillSM = 0.3, 0.6
 		t.note(0.15, "no SM utilisation in the profile")
 		return
 	}
@@ -57,31 +59,50 @@ func (t *tenantModel) splitSMs(p *Predictor, base *SoloProfile, s *Solo) {
 	most := min(maxSMShare, s.Server.SMPercent.Or(100)/100)
 	t.decodeSM = min(d*alone.gpu/t.gpu, most)
 	t.prefillSM = min(f*t.prefill/t.prefillGPU, most)
-	t.held = t.decodeSM
-	if busy, ok := base.bandwidth(); ok {
-		w := heldWhole
-		if s.Server.SMPercent.Or(100) < 100 {
-			w = heldCapped
-		}
-		t.held = min(w.sm*t.decodeSM+w.bandwidth*min(busy, mostBandwidth), maxSMShare)
-	}
 }
 
-// held is what a decode step holds up others by: shares of the SMs that it has and
-// of the memory bandwidth that it takes while it runs.
-type held struct{ sm, bandwidth float64 }
+// takeTurns finds how long a step's kernels wait for those of others under MPS, and
+// others for them.
+//
+// A kernel of a decode step reads what it needs at KernelBandwidth, and takes a fixed
+// time in which it does not. So a step that takes the share u of the bandwidth while it
+// runs reads for u/KernelBandwidth of its time; the rest counts its kernels, in
+// fixed times. Kernels of clients take turns: each waits for a part of a
+// neighbour's. So two servers hold one another up by what one step has of kernels and
+// the other's kernel of reading, and several neighbours one after another: of 74 steps
+// of 1B, 3B and 8B servers beside up to three others on an H100 and an H200 the wait is
+// found to within 2% of the step (examples/predict/testdata/mps-steps.csv).
+//
+// A tenant with an active thread percentage has part of the SMs to itself: its kernels
+// wait less for others', and others less for its the fewer it has.
+func (t *tenantModel) takeTurns(p *Predictor, b *SoloProfile, share float64) {
+	q := &p.Parameters
+	u, ok := b.bandwidth()
+	if !ok {
+		u = t.decodeSM // about as much, on the rows of H100s and H200s
+		t.note(0.1, "no memory bandwidth in the profile")
+	}
+	u *= (t.step - t.added) / t.step // where MPS or a cap stretches a step, it reads more slowly
+	reads := min(u/q.KernelBandwidth.Value, mostReading)
+	blocking := q.MemoryBlocking.Value
+	t.decodeWaits = 1 - reads
+	if share < 1 {
+		blocking *= cappedBlocking * (cappedAlone + (1-cappedAlone)*share)
+		t.decodeWaits = 1 - cappedReading*reads
+	}
+	t.decodeHolds = q.QueueShare.Value + blocking*reads/(1-reads)
+	t.decodeWaits *= max(0, 1+q.BatchWaits.Value*(math.Log2(max(t.batch, 1))-usualDoublings))
+	t.prefillHolds, t.prefillWaits = q.PrefillBlocking.Value*t.decodeHolds, q.PrefillWaits.Value*t.decodeWaits
+}
 
-// Kernels wait for SMs and for the memory: by SMs alone, neighbours on an H100 are
-// predicted too fast and those on an H200, whose memory is faster, too slow. Tenants
-// with active thread percentages have SMs to themselves and share the memory alone;
-// fewer SMs read hardly less. The weights were chosen on the rows of
-// examples/predict/testdata up to h100-mixes-4, under which each GPU's are predicted
-// better than by the SMs alone.
-var heldWhole, heldCapped = held{0.5, 0.55}, held{0.25, 0.7}
-
-// mostBandwidth bounds the share of the memory bandwidth that counts: no server in the
-// rows took more.
-const mostBandwidth = 0.5
+const (
+	mostReading    = 0.85 // of a step's time; no server that was measured reads more
+	usualDoublings = 1.5  // from one sequence to the batch for which the parameters hold
+	// What a percentage changes: chosen on the rows with one in examples/predict/testdata.
+	cappedBlocking = 0.74 // of the waits for a kernel's reading
+	cappedAlone    = 0.3  // of those that are left as its share of the SMs goes to nothing
+	cappedReading  = 0.4  // of the reading that spares a step waits
+)
 
 // bandwidth is the share of the memory bandwidth that the workload takes while it
 // runs, where it is known.
