@@ -352,6 +352,49 @@ func TestSeriesOfOneName(t *testing.T) {
 	}
 }
 
+// TestREADMEInAHurry holds what the README says of the closed forms and the rules
+// of thumb against its own command, whose text keeps to 100 columns.
+func TestREADMEInAHurry(t *testing.T) {
+	page, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, line, _ := strings.Cut(string(page), "\ngo run ./examples/predict ")
+	line, _, _ = strings.Cut(line, "\n")
+	args := append(strings.Fields(strings.ReplaceAll(line, "examples/predict/", "")), "-method", "closed-form")
+	_, text, _ := call(t, args...)
+	for line := range strings.Lines(text) {
+		if n := len([]rune(strings.TrimRight(line, "\n"))); n > 100 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	code, out, errs := call(t, append(args, "-json")...)
+	type cell struct {
+		Mean, P95 float64
+		Baselines map[string]struct{ Mean, P95 float64 }
+	}
+	var got struct {
+		Errors map[string]map[string]cell
+		Splits map[string]map[string]map[string]cell
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
+		t.Fatal(err, errs)
+	}
+	turns, mps := got.Errors["time-slicing"]["tpot_ms_p50"], got.Errors["mps"]["tpot_ms_p50"]
+	held := got.Splits["leave-one-series-out"]
+	want := []string{fmt.Sprintf("come to %.1f / %.1f percent (TPOT P50) under time-slicing and %.1f / %.1f under MPS",
+		held["time-slicing"]["tpot_ms_p50"].Mean, held["time-slicing"]["tpot_ms_p50"].P95, held["mps"]["tpot_ms_p50"].Mean, held["mps"]["tpot_ms_p50"].P95)}
+	for name, title := range map[string]string{"n-times-slower": "N tenants, N times slower", "flat-1.75": "flat 1.75 times", "processor-sharing-graphics-util": "sharing by GPU busy (graphics_util)"} {
+		a, b := turns.Baselines[name], mps.Baselines[name]
+		want = append(want, fmt.Sprintf("| %s | %.1f / %.1f | %.1f / %.1f |", title, a.Mean, a.P95, b.Mean, b.P95))
+	}
+	for _, text := range want {
+		if !strings.Contains(string(page), text) {
+			t.Errorf("the README does not say %q", text)
+		}
+	}
+}
+
 // TestREADME holds the README's tables against what the command above them
 // prints, and that against what is promised.
 func TestREADME(t *testing.T) {
