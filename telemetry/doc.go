@@ -1,5 +1,6 @@
 // Package telemetry samples what GPUs do while workloads share them, and says
-// what the samples can support: energy, idle time, and each tenant's part.
+// what the samples can support: energy and idle time. Package ledger divides a
+// shared GPU among its tenants.
 //
 // A [Sampler] reads a [Reader] (telemetrynvml for a real driver, telemetrytest
 // for a scripted one) on two clocks: a fast one for what costs microseconds
@@ -9,8 +10,8 @@
 // [Series], which is written as CSV and read back without loss, or, one sample
 // at a time, a [Latest] for Prometheus. [MeasureEnergy] integrates power and
 // checks it against the energy counter, [DetectIdle] finds deep idle,
-// execution-idle and stalled time, [ReapPolicy.Recoverable] says what reaping
-// would give back, and [Attribute] divides a shared GPU among its tenants.
+// execution-idle and stalled time, and [ReapPolicy.Recoverable] says what reaping
+// would give back.
 //
 // # Missing is not zero
 //

@@ -129,37 +129,6 @@ func ExampleMeasureEnergy() {
 	// Output: integrated 30000 J, counter 30000 J, agree: yes
 }
 
-func ExampleAttribute() {
-	tenants := []telemetry.Process{
-		{PID: 10, Memory: telemetry.Some(20 * sharing.GiB), SMUtilPercent: telemetry.Some(60.0)},
-		{PID: 20, Memory: telemetry.Some(40 * sharing.GiB), SMUtilPercent: telemetry.Some(20.0)},
-	}
-	series, err := simulate(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: []telemetrytest.Phase{{
-		Figures:   map[telemetry.Metric]float64{telemetry.MetricGPUUtilPercent: 90, telemetry.MetricPowerWatts: 400},
-		Processes: tenants,
-	}}}}}, telemetry.SamplerOptions{}, time.Minute)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	a, err := telemetry.Attribute(series, 0, telemetry.AttributionOptions{
-		Mechanism: sharing.MechanismTimeSlicing, IdleWatts: 100,
-		Tenants: []telemetry.Tenant{{Name: "chat", PIDs: []uint32{10}}, {Name: "batch", PIDs: []uint32{20}}},
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, u := range a.Tenants {
-		fmt.Printf("%-6s %4.1f GPU s (%.1f to %.1f), %5.0f J\n", u.Name, u.GPUSeconds.Value, u.GPUSeconds.Low, u.GPUSeconds.High, u.Joules.Or(telemetry.Bounded{}).Value)
-	}
-	fmt.Printf("nobody's %.1f s, idle %.1f s, of %v; %v\n", a.UnattributedSeconds, a.IdleSeconds, a.Span, a.Basis)
-	// Output:
-	// chat   36.0 GPU s (35.7 to 42.3), 12000 J
-	// batch  12.0 GPU s (11.7 to 18.3),  4000 J
-	// nobody's 6.0 s, idle 6.0 s, of 1m0s; measured
-}
-
 // Latest is a Sink beside others: give it to Stream, and write it on each
 // scrape.
 func ExampleLatest_WritePrometheus() {
