@@ -175,7 +175,7 @@ func (f *planFlow) measure(ctx context.Context) error {
 			if len(f.cut) > 0 {
 				part = fmt.Sprintf(", and what there is of %s", f.cut[0].dir)
 			}
-			return fmt.Errorf("interrupted; %d runs are kept in %s%s: %w", len(f.runs), f.out, part, context.Cause(ctx))
+			return fmt.Errorf("%w; %d runs are kept in %s%s: %w", errInterrupted, len(f.runs), f.out, part, context.Cause(ctx))
 		}
 	}
 	return errors.Join(errs...)

@@ -318,6 +318,16 @@ func TestNextRun(t *testing.T) {
 	}
 }
 
+// A run that fails by itself, and cancels what goes on beside it, was not
+// interrupted.
+func TestFailureIsNoInterrupt(t *testing.T) {
+	var rep report
+	rep.end(errors.Join(errors.New("no space left on device"), context.Canceled), nil)
+	if rep.Complete || !strings.HasPrefix(rep.Problem, "no space left on device") {
+		t.Errorf("%+v", rep)
+	}
+}
+
 func TestAgain(t *testing.T) {
 	f := planFlow{bench: bench{config: &config{real: true, noTelemetry: true, plan: "my plan's.yaml", dir: "servers", out: "out"}}}
 	if got, want := f.again("predictor.json"), `go run ./examples/measure -real -plan 'my plan'\''s.yaml' -dir servers -use out/predictor.json -no-telemetry`; got != want {

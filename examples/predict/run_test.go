@@ -203,6 +203,7 @@ func TestBadInput(t *testing.T) {
 		{"GPU of nobody", []string{"-data", h200, "-gpu", "H2000"}, []string{"-gpu", "H2000", "H200"}},
 		{"GPU of no rows", []string{"-data", h200, "-fit-gpu", "H100 SXM"}, []string{"-fit-gpu", "there are none"}},
 		{"GPU of no rows to predict", []string{"-fit", h200, "-save", filepath.Join(dir, "s"), "-gpu", "H100 SXM"}, []string{"-gpu", "there are none"}},
+		{"nowhere to save", []string{"-data", h200, "-save", filepath.Join(dir, "no", "p.json")}, []string{"there is no folder"}},
 		{"a file twice", []string{"-data", h200, "-data", "./" + h200}, []string{"-data", "given twice"}},
 		{"nothing to fit", []string{"-save", filepath.Join(dir, "s"), "-fit", write("solo", soloOnly)}, []string{"no measured co-located row"}},
 	} {
