@@ -164,6 +164,7 @@ func TestBadInput(t *testing.T) {
 		{[]string{"-device", "1", "-nvml", "x"}, []string{"-device", "-nvml", "add -real"}},
 		{[]string{"-real", "-device", "-1"}, []string{"must be an index"}},
 		{[]string{"-out", dir, "-plot", filepath.Join(dir, "no", "x.svg")}, []string{"is a folder", "there is no folder"}},
+		{[]string{"-out", filepath.Join(dir, "x"), "-plot", dir + "/./x"}, []string{"the same file"}},
 		{[]string{"-out", "/proc/p.json"}, []string{"-out: nothing can be written to /proc"}},
 		{[]string{"-real", "-nvml", filepath.Join(dir, "no.so"), "-control", filepath.Join(dir, "no-control")}, []string{"-nvml: ", "no.so", "-control: ", "no-control"}},
 		{[]string{"-use", bad}, []string{"bad.json", "gpu_name"}},

@@ -91,7 +91,10 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	case o.fitGPU != "" && len(o.fit) == 0:
 		return fail(2, errors.New("-fit-gpu is the GPU of rows of -fit, and there are none; -gpu is that of rows of -data"))
 	}
-	if err := o.nameSeries(); err != nil {
+	if o.save != "" {
+		err = page.CanWrite(o.save)
+	}
+	if err := errors.Join(err, o.nameSeries()); err != nil {
 		return fail(2, err)
 	}
 	predictor, others, err := o.predictor()
