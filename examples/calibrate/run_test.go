@@ -101,6 +101,17 @@ func TestReal(t *testing.T) {
 	if code != exitOK || !strings.Contains(out, `"simulated": false`) || !strings.Contains(out, `"basis": "measured"`) || !strings.Contains(out, "a note") || !strings.Contains(out, "another note") || !strings.Contains(out, `"driver": "550.1"`) {
 		t.Errorf("exit %d: %s%s", code, errs, out)
 	}
+	site.NoMPS, site.why = true, errors.New("MPS: "+strings.Repeat("a long reason with a path in it, ", 9))
+	_, out, _ = calibrateRun(t.Context(), site, "-real")
+	for line := range strings.Lines(out) {
+		if len(line) > 101 {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+	if strings.Count(out, "a long reason") < 9 {
+		t.Error(out)
+	}
+	site = &pretended{}
 	if code, _, errs = calibrateRun(t.Context(), nil, "-real"); code != exitFailed || !strings.Contains(errs, "simulated GPU shows") {
 		t.Errorf("without a GPU: exit %d: %s", code, errs)
 	}
@@ -115,7 +126,17 @@ func TestReal(t *testing.T) {
 }
 
 // pretended is a simulated GPU that says it is a real one.
-type pretended struct{ probe.Simulated }
+type pretended struct {
+	probe.Simulated
+	why error // there is no MPS
+}
+
+func (p *pretended) Run(ctx context.Context, m sharing.Mechanism, tasks ...probe.Task) ([]probe.Reading, error) {
+	if m == sharing.MechanismMPS && p.why != nil {
+		return nil, p.why
+	}
+	return p.Simulated.Run(ctx, m, tasks...)
+}
 
 func (*pretended) Basis() sharing.Basis { return sharing.BasisMeasured }
 func (p *pretended) Info(ctx context.Context) (probe.Info, error) {

@@ -211,7 +211,8 @@ func (o *options) place(p predict.Predictor) predict.Predictor {
 func sameGPU(a, b string) bool {
 	x, err := sharing.LookupGPU(a)
 	y, err2 := sharing.LookupGPU(b)
-	return a == b || err == nil && err2 == nil && x == y
+	bare := func(s string) string { return strings.TrimPrefix(strings.ToLower(s), "nvidia ") } // as not every tool writes it
+	return bare(a) == bare(b) || err == nil && err2 == nil && x == y
 }
 
 // onGPU names the GPU of the rows to predict that name none.

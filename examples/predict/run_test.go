@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/internal/race"
 )
@@ -307,6 +308,23 @@ func TestGPUs(t *testing.T) {
 		if n := strings.Count(text, "assumed: "); n != c.assumed {
 			t.Errorf("%s: assumed %d times, want %d:\n%s", c.args, n, c.assumed, text)
 		}
+	}
+}
+
+// TestGPUOfNoTable: a predictor that the probe made of a GPU that the table does
+// not have predicts rows of it, by either name.
+func TestGPUOfNoTable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "p.json")
+	data, err := json.Marshal(predict.NewPredictor().On("TITAN V", "580.1"))
+	if err == nil {
+		err = os.WriteFile(file, data, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := call(t, "-data", h200, "-use", file, "-gpu", "NVIDIA TITAN V", "-method", "closed-form", "-splits=false", "-json")
+	if code != 0 || strings.Contains(out, "carried over") || !strings.Contains(out, `"basis": "transferred"`) && !strings.Contains(out, `"basis": "prior"`) {
+		t.Errorf("exit %d: %s", code, errs)
 	}
 }
 
