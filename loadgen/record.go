@@ -92,9 +92,6 @@ func (r *Record) TTFTService() (time.Duration, bool) { return between(r.SentNS, 
 // E2E is the time from the intended start to the last content event.
 func (r *Record) E2E() (time.Duration, bool) { return between(r.IntendedNS, r.LastTokenNS) }
 
-// E2EService is the time from the actual start to the last content event.
-func (r *Record) E2EService() (time.Duration, bool) { return between(r.SentNS, r.LastTokenNS) }
-
 // E2EClose is the time from the intended start to [DONE] or the end of the answer.
 func (r *Record) E2EClose() (time.Duration, bool) { return between(r.IntendedNS, r.EndNS) }
 

@@ -47,9 +47,6 @@ func (l *Latency) Quantile(q float64) (time.Duration, bool) {
 	return time.Duration(l.h.ValueAtQuantile(100*min(max(q, 0), 1))) * latencyUnit, true
 }
 
-// Max is the longest latency; false when there are none.
-func (l *Latency) Max() (time.Duration, bool) { return l.Quantile(1) }
-
 // MarshalJSON writes the count, and in milliseconds the mean, p50, p90, p95,
 // p99 and max, which are absent when there are no latencies.
 func (l *Latency) MarshalJSON() ([]byte, error) {

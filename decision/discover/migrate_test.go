@@ -8,6 +8,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -53,7 +54,7 @@ func aCluster(rng *rand.Rand) (objects, hints string) {
 // the step saying so, and what a step says to be interrupted had no free node.
 func TestMigration(t *testing.T) {
 	moved, interrupted, freed := 0, 0, 0
-	for seed := range uint64(60) {
+	for seed := range uint64(race.Fewer(60)) {
 		objects, hints := aCluster(rand.New(rand.NewPCG(seed, 1)))
 		h, err := discover.ParseHints([]byte(hints))
 		if err != nil {

@@ -125,9 +125,6 @@ func (g *Ground) GPU() *sharing.GPU { return g.gpu }
 // Model returns the GPU's MIG model, nil where the catalogue has none.
 func (g *Ground) Model() *mig.Model { return g.model }
 
-// Available says whether the GPU can run a mechanism.
-func (g *Ground) Available(m sharing.Mechanism) *sharing.Finding { return &g.available[m] }
-
 // Isolation is what a mechanism really isolates here.
 func (g *Ground) Isolation(m sharing.Mechanism, a sharing.Axis) *sharing.Property {
 	return &g.isolation[m][a]

@@ -61,10 +61,6 @@ func (c *PluginConfig) document() *pluginconf.Document {
 	return &pluginconf.Document{Flags: pluginconf.Flags(c.Flags), TimeSlicing: (*pluginconf.Block)(c.TimeSlicing), MPS: (*pluginconf.Block)(c.MPS)}
 }
 
-// Validate returns nil, or an error that matches ErrInvalid and names every
-// reason for which the plugin would refuse the document.
-func (c *PluginConfig) Validate() error { return invalid(c.document().Validate()) }
-
 // Warnings lists what the plugin accepts in c and does otherwise than it looks.
 func (c *PluginConfig) Warnings() []sharing.Warning { return c.document().Warnings() }
 

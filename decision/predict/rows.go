@@ -2,6 +2,8 @@ package predict
 
 import (
 	"fmt"
+	"strings"
+	"unicode"
 
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
@@ -83,6 +85,9 @@ func (r *Row) check(list *problem.List, path string) {
 	}
 	if r.Case == "" {
 		list.Addf(path+".case", "name the case", "is empty")
+	}
+	for _, name := range [][2]string{{"case", r.Case}, {"series", r.Series}, {"gpu_name", r.GPUName}, {"server.model", r.Server.Model}} {
+		list.If(strings.ContainsFunc(name[1], unicode.IsControl), path+"."+name[0], "write it on one line", "%q holds what no screen shows", problem.Clip(name[1]))
 	}
 	checkFraction(list, path+".engine_busy", r.EngineBusy, 1)
 	if r.Errors.Or(0) < 0 {

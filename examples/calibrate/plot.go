@@ -25,13 +25,14 @@ func drawTurns(w io.Writer, r *probe.Result) error {
 	p := plot.New()
 	p.Title.Text = "When spinning processes were on " + r.Info.GPU
 	if r.Basis == sharing.BasisSimulated {
-		p.Title.Text += " (simulated)"
+		p.Title.Text = "When spinning processes were on a GPU (simulated)"
 	}
 	p.X.Label.Text = "ms"
 	var ticks []plot.Tick
 	for i, l := range r.Lanes {
 		y := float64(len(r.Lanes) - i)
-		ticks = append(ticks, plot.Tick{Value: y, Label: fmt.Sprintf("%d of %d", l.Process, l.Processes)})
+		// The spaces keep the label off the axis in fonts that are wider than gonum's.
+		ticks = append(ticks, plot.Tick{Value: y, Label: fmt.Sprintf("%d of %d    ", l.Process, l.Processes)})
 		for _, on := range l.On {
 			bar, err := plotter.NewLine(plotter.XYs{{X: on[0], Y: y}, {X: on[1], Y: y}})
 			if err != nil {

@@ -141,6 +141,9 @@ func (a *app) parse(args []string) (*config, error) {
 // that were named are there, before anything is measured.
 func (c *config) check() error {
 	var errs []error
+	if c.out != "" && filepath.Clean(c.out) == filepath.Clean(c.plot) {
+		errs = append(errs, errors.New("-out and -plot name the same file (name two)"))
+	}
 	for _, f := range []struct {
 		name, path string
 		check      func(path string) error

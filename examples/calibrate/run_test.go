@@ -101,6 +101,17 @@ func TestReal(t *testing.T) {
 	if code != exitOK || !strings.Contains(out, `"simulated": false`) || !strings.Contains(out, `"basis": "measured"`) || !strings.Contains(out, "a note") || !strings.Contains(out, "another note") || !strings.Contains(out, `"driver": "550.1"`) {
 		t.Errorf("exit %d: %s%s", code, errs, out)
 	}
+	site.NoMPS, site.why = true, errors.New("MPS: "+strings.Repeat("a long reason with a path in it, ", 9))
+	_, out, _ = calibrateRun(t.Context(), site, "-real")
+	for line := range strings.Lines(out) {
+		if len(line) > 101 {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+	if strings.Count(out, "a long reason") < 9 {
+		t.Error(out)
+	}
+	site = &pretended{}
 	if code, _, errs = calibrateRun(t.Context(), nil, "-real"); code != exitFailed || !strings.Contains(errs, "simulated GPU shows") {
 		t.Errorf("without a GPU: exit %d: %s", code, errs)
 	}
@@ -115,7 +126,17 @@ func TestReal(t *testing.T) {
 }
 
 // pretended is a simulated GPU that says it is a real one.
-type pretended struct{ probe.Simulated }
+type pretended struct {
+	probe.Simulated
+	why error // there is no MPS
+}
+
+func (p *pretended) Run(ctx context.Context, m sharing.Mechanism, tasks ...probe.Task) ([]probe.Reading, error) {
+	if m == sharing.MechanismMPS && p.why != nil {
+		return nil, p.why
+	}
+	return p.Simulated.Run(ctx, m, tasks...)
+}
 
 func (*pretended) Basis() sharing.Basis { return sharing.BasisMeasured }
 func (p *pretended) Info(ctx context.Context) (probe.Info, error) {
@@ -164,6 +185,7 @@ func TestBadInput(t *testing.T) {
 		{[]string{"-device", "1", "-nvml", "x"}, []string{"-device", "-nvml", "add -real"}},
 		{[]string{"-real", "-device", "-1"}, []string{"must be an index"}},
 		{[]string{"-out", dir, "-plot", filepath.Join(dir, "no", "x.svg")}, []string{"is a folder", "there is no folder"}},
+		{[]string{"-out", filepath.Join(dir, "x"), "-plot", dir + "/./x"}, []string{"the same file"}},
 		{[]string{"-out", "/proc/p.json"}, []string{"-out: nothing can be written to /proc"}},
 		{[]string{"-real", "-nvml", filepath.Join(dir, "no.so"), "-control", filepath.Join(dir, "no-control")}, []string{"-nvml: ", "no.so", "-control: ", "no-control"}},
 		{[]string{"-use", bad}, []string{"bad.json", "gpu_name"}},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -55,13 +56,14 @@ func (o *output) writeText(w io.Writer, c *config) error {
 		fmt.Fprintf(t, "  %s\t%.4g %s\t%s\t%s\n", p.Name, p.Value, p.Unit, p.Basis, also)
 	}
 	_ = t.Flush()
-	if c.written {
-		fmt.Fprintf(&b, "\nWritten to %s: examples/measure -use %s\n", c.out, c.out)
-	}
 	lines := strings.Split(b.String(), "\n")
 	for i, l := range lines {
 		lines[i] = strings.TrimRight(l, " ")
 	}
-	_, err := io.WriteString(w, strings.Join(lines, "\n"))
+	text := page.Fold(strings.Join(lines, "\n"))
+	if c.written {
+		text += fmt.Sprintf("\nWritten to %s: examples/measure -use %s\n", c.out, c.out)
+	}
+	_, err := io.WriteString(w, text)
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/internal/race"
 )
 
 func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
@@ -26,6 +27,7 @@ func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
 var quick = []string{"-trace", "rate=4,in=300,out=40,n=300", "-load", "1", "-gpu", "H100-SXM5-80GB=2.90"}
 
 func TestBuiltin(t *testing.T) {
+	race.Long(t)
 	html := filepath.Join(t.TempDir(), "curves.html")
 	code, out, errs := call(t, "-html", html)
 	if code != 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/capacity"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/loadgen"
 )
 
@@ -250,6 +251,7 @@ func (c *onServers) latencies() string {
 
 // TestRecordedServers predicts again what was measured on servers.
 func TestRecordedServers(t *testing.T) {
+	race.Long(t)
 	var all score
 	for _, series := range []struct {
 		alone, servers, gpu string

@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"testing"
+
+	"github.com/cotenant/cotenant/internal/race"
 )
 
 func TestDay(t *testing.T) {
+	race.Long(t)
 	for seed := range uint64(2) {
 		rep, err := playDay(context.Background(), seed, defaultRules(dayWindow), false, func(int) {})
 		if err != nil {

@@ -96,10 +96,10 @@ func (f *fleetFlow) run(ctx context.Context) error {
 		}
 	}
 	err := f.measure(ctx)
-	f.rep.end(err, f.notes)
 	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("interrupted: %d rows side by side and %d alone are kept in %s: %w", len(f.rep.Rows), len(f.rep.Alone), f.out, context.Cause(ctx))
+		err = fmt.Errorf("%w: %d rows side by side and %d alone are kept in %s: %w", errInterrupted, len(f.rep.Rows), len(f.rep.Alone), f.out, context.Cause(ctx))
 	}
+	f.rep.end(err, f.notes)
 	f.rep.Scenes = f.scenes
 	f.rep.Agreement = agreements(f.rep.Rows, nil)
 	f.judge()

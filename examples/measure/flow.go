@@ -175,7 +175,7 @@ func (f *planFlow) measure(ctx context.Context) error {
 			if len(f.cut) > 0 {
 				part = fmt.Sprintf(", and what there is of %s", f.cut[0].dir)
 			}
-			return fmt.Errorf("interrupted; %d runs are kept in %s%s: %w", len(f.runs), f.out, part, context.Cause(ctx))
+			return fmt.Errorf("%w; %d runs are kept in %s%s: %w", errInterrupted, len(f.runs), f.out, part, context.Cause(ctx))
 		}
 	}
 	return errors.Join(errs...)
@@ -349,27 +349,30 @@ func (f *planFlow) calibrate() (string, error) {
 	return name, f.write(name, fitted)
 }
 
-// again is the line that makes the next run with the predictor of this one.
+// again is the line that makes the next run with the predictor of this one: this
+// run's own, with another predictor and another folder.
 func (f *planFlow) again(name string) string {
-	args := []string{"go run ./examples/measure"}
-	if f.real {
-		args = append(args, "-real")
-	}
-	for _, a := range [][2]string{{"-plan", f.config.plan}, {"-dir", f.dir}, {"-use", filepath.ToSlash(filepath.Join(f.out, name))}} {
-		if a[1] == "" {
-			continue
-		}
-		if strings.ContainsFunc(a[1], func(r rune) bool {
+	line := []string{"go run ./examples/measure"}
+	add := func(arg string) {
+		if strings.ContainsFunc(arg, func(r rune) bool {
 			return !strings.ContainsRune("/._-+:@%,=~", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 		}) {
-			a[1] = "'" + strings.ReplaceAll(a[1], "'", `'\''`) + "'"
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 		}
-		args = append(args, a[0], a[1])
+		line = append(line, arg)
 	}
-	if f.noTelemetry {
-		args = append(args, "-no-telemetry")
+	for i := 0; i < len(f.args); i++ {
+		flag, _, whole := strings.Cut(strings.TrimLeft(f.args[i], "-"), "=")
+		switch {
+		case flag != "out" && flag != "use":
+			add(f.args[i])
+		case !whole:
+			i++ // its value
+		}
 	}
-	return strings.Join(args, " ")
+	add("-use")
+	add(filepath.ToSlash(filepath.Join(f.out, name)))
+	return strings.Join(line, " ")
 }
 
 // predict predicts the mode's cases from the runs alone, and writes that down.

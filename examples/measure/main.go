@@ -68,7 +68,7 @@ beside measured, and what contradicts the decision is said.
 DIR keeps for every run what loadgen and telemetry saw, the predictions as they
 were before the runs side by side (DIR/MODE/predictions.json), DIR/rows.json in
 the form that examples/predict reads, DIR/predictor.json calibrated on this run
-(the next one takes it by -use), and DIR/report.json. Ctrl-C ends the run
+(the report ends with the line that uses it), and DIR/report.json. Ctrl-C ends the run
 and keeps what was measured.
 
 exit: 0 measured, 1 interrupted or failed, 2 bad input
@@ -99,6 +99,7 @@ type config struct {
 	seed                                         uint64
 	seconds                                      float64
 	price                                        cost.Money // of a GPU hour; zero without -price
+	args                                         []string   // all of them, as they were given
 }
 
 func main() {
@@ -156,7 +157,7 @@ func (a *app) exit(err error, code int) int {
 }
 
 func (a *app) parse(args []string) (*config, error) {
-	c := &config{}
+	c := &config{args: args}
 	fl := flag.NewFlagSet("measure", flag.ContinueOnError)
 	fl.SetOutput(io.Discard) // run reports the error, once
 	fl.BoolVar(&c.real, "real", false, "measure this machine's GPU")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"math"
@@ -114,13 +113,17 @@ func (r *reportRow) fill(row, alone *predict.Row, p *tenantPrediction, written t
 	}
 }
 
+// errInterrupted says that somebody ended the run. What fails by itself may well
+// have cancelled others too.
+var errInterrupted = errors.New("interrupted")
+
 // end says how the run ended.
 func (rep *report) end(failed error, notes []string) {
 	rep.Complete, rep.Notes = failed == nil, notes
 	if failed != nil {
 		rep.Problem = failed.Error()
-		if errors.Is(failed, context.Canceled) {
-			rep.Problem = "interrupted"
+		if errors.Is(failed, errInterrupted) {
+			rep.Problem = errInterrupted.Error()
 		}
 	}
 }

@@ -309,18 +309,29 @@ func TestNextRun(t *testing.T) {
 	}
 	_, line, _ := strings.Cut(r.stdout, "\n  go run ./examples/measure ")
 	next := strings.Fields(line)
-	if len(next) != 2 || next[0] != "-use" {
+	if len(next) != 3 || next[1] != "-use" { // after the -simulate that it was run with
 		t.Fatalf("the line is %q", line)
 	}
-	r = bubble(t, 0, nil, append(next, "-plan", timeSlicingOnly(t), "-seconds", "2", "-json")...)
+	r = bubble(t, 0, nil, append(next[1:], "-plan", timeSlicingOnly(t), "-seconds", "2", "-json")...)
 	if r.code != exitOK || r.report == nil || r.report.Rows[2].PredictionBasis == nil || *r.report.Rows[2].PredictionBasis != sharing.BasisFitted {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
 	}
 }
 
+// A run that fails by itself, and cancels what goes on beside it, was not
+// interrupted.
+func TestFailureIsNoInterrupt(t *testing.T) {
+	var rep report
+	rep.end(errors.Join(errors.New("no space left on device"), context.Canceled), nil)
+	if rep.Complete || !strings.HasPrefix(rep.Problem, "no space left on device") {
+		t.Errorf("%+v", rep)
+	}
+}
+
 func TestAgain(t *testing.T) {
-	f := planFlow{bench: bench{config: &config{real: true, noTelemetry: true, plan: "my plan's.yaml", dir: "servers", out: "out"}}}
-	if got, want := f.again("predictor.json"), `go run ./examples/measure -real -plan 'my plan'\''s.yaml' -dir servers -use out/predictor.json -no-telemetry`; got != want {
+	args := []string{"-real", "-plan", "my plan's.yaml", "--out", "out", "-use=old.json", "-nvml", "/lib/nvml.so", "-out=out", "-price", "2.90 USD"}
+	f := planFlow{bench: bench{config: &config{out: "out", args: args}}}
+	if got, want := f.again("predictor.json"), `go run ./examples/measure -real -plan 'my plan'\''s.yaml' -nvml /lib/nvml.so -price '2.90 USD' -use out/predictor.json`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

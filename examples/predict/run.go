@@ -91,7 +91,10 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	case o.fitGPU != "" && len(o.fit) == 0:
 		return fail(2, errors.New("-fit-gpu is the GPU of rows of -fit, and there are none; -gpu is that of rows of -data"))
 	}
-	if err := o.nameSeries(); err != nil {
+	if o.save != "" {
+		err = page.CanWrite(o.save)
+	}
+	if err := errors.Join(err, o.nameSeries()); err != nil {
 		return fail(2, err)
 	}
 	predictor, others, err := o.predictor()
@@ -208,7 +211,8 @@ func (o *options) place(p predict.Predictor) predict.Predictor {
 func sameGPU(a, b string) bool {
 	x, err := sharing.LookupGPU(a)
 	y, err2 := sharing.LookupGPU(b)
-	return a == b || err == nil && err2 == nil && x == y
+	bare := func(s string) string { return strings.TrimPrefix(strings.ToLower(s), "nvidia ") } // as not every tool writes it
+	return bare(a) == bare(b) || err == nil && err2 == nil && x == y
 }
 
 // onGPU names the GPU of the rows to predict that name none.

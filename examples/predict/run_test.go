@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/internal/race"
 )
@@ -198,11 +199,13 @@ func TestBadInput(t *testing.T) {
 		{"no rows", []string{"-data", write("none", "[]")}, []string{"there are no rows"}},
 		{"problems", []string{"-data", write("bad", `[{"mechanism":"mps","case":"x","load":{"server":0,"prompt":0,"output":8},"server":{},"tenants":2}]`)},
 			[]string{"[0].load: asks for nothing", "[0].load.prompt", "[0].server", "has 2 tenants and 1 rows"}},
+		{"names for a terminal", []string{"-data", write("esc", strings.Replace(soloOnly, `"case":"s"`, `"case":"s\u001b[31m","gpu_name":"a\nb"`, 1))}, []string{"[0].case: \"s\\x1b[31m\" holds", "[0].gpu_name", "one line"}},
 		{"predictor", []string{"-data", h200, "-use", write("p", `{"version":1}`)}, []string{"version: is 1, and this package reads 2"}},
 		{"half a predictor", []string{"-data", h200, "-use", write("p2", `{"version":2}`)}, []string{"gpu_name", "parameters", "is missing"}},
 		{"GPU of nobody", []string{"-data", h200, "-gpu", "H2000"}, []string{"-gpu", "H2000", "H200"}},
 		{"GPU of no rows", []string{"-data", h200, "-fit-gpu", "H100 SXM"}, []string{"-fit-gpu", "there are none"}},
 		{"GPU of no rows to predict", []string{"-fit", h200, "-save", filepath.Join(dir, "s"), "-gpu", "H100 SXM"}, []string{"-gpu", "there are none"}},
+		{"nowhere to save", []string{"-data", h200, "-save", filepath.Join(dir, "no", "p.json")}, []string{"there is no folder"}},
 		{"a file twice", []string{"-data", h200, "-data", "./" + h200}, []string{"-data", "given twice"}},
 		{"nothing to fit", []string{"-save", filepath.Join(dir, "s"), "-fit", write("solo", soloOnly)}, []string{"no measured co-located row"}},
 	} {
@@ -308,6 +311,23 @@ func TestGPUs(t *testing.T) {
 	}
 }
 
+// TestGPUOfNoTable: a predictor that the probe made of a GPU that the table does
+// not have predicts rows of it, by either name.
+func TestGPUOfNoTable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "p.json")
+	data, err := json.Marshal(predict.NewPredictor().On("TITAN V", "580.1"))
+	if err == nil {
+		err = os.WriteFile(file, data, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := call(t, "-data", h200, "-use", file, "-gpu", "NVIDIA TITAN V", "-method", "closed-form", "-splits=false", "-json")
+	if code != 0 || strings.Contains(out, "carried over") || !strings.Contains(out, `"basis": "transferred"`) && !strings.Contains(out, `"basis": "prior"`) {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
 // TestSeriesOfOneName: files of one name in several folders, as measure writes
 // them, are series of their own.
 func TestSeriesOfOneName(t *testing.T) {
@@ -349,6 +369,49 @@ func TestSeriesOfOneName(t *testing.T) {
 	slices.Sort(want)
 	if !slices.Equal(series, want) || !slices.Contains(want, got.Rows[0].Series) {
 		t.Errorf("series %q, want %q; the first row is of %q", series, want, got.Rows[0].Series)
+	}
+}
+
+// TestREADMEInAHurry holds what the README says of the closed forms and the rules
+// of thumb against its own command, whose text keeps to 100 columns.
+func TestREADMEInAHurry(t *testing.T) {
+	page, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, line, _ := strings.Cut(string(page), "\ngo run ./examples/predict ")
+	line, _, _ = strings.Cut(line, "\n")
+	args := append(strings.Fields(strings.ReplaceAll(line, "examples/predict/", "")), "-method", "closed-form")
+	_, text, _ := call(t, args...)
+	for line := range strings.Lines(text) {
+		if n := len([]rune(strings.TrimRight(line, "\n"))); n > 100 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	code, out, errs := call(t, append(args, "-json")...)
+	type cell struct {
+		Mean, P95 float64
+		Baselines map[string]struct{ Mean, P95 float64 }
+	}
+	var got struct {
+		Errors map[string]map[string]cell
+		Splits map[string]map[string]map[string]cell
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
+		t.Fatal(err, errs)
+	}
+	turns, mps := got.Errors["time-slicing"]["tpot_ms_p50"], got.Errors["mps"]["tpot_ms_p50"]
+	held := got.Splits["leave-one-series-out"]
+	want := []string{fmt.Sprintf("come to %.1f / %.1f percent (TPOT P50) under time-slicing and %.1f / %.1f under MPS",
+		held["time-slicing"]["tpot_ms_p50"].Mean, held["time-slicing"]["tpot_ms_p50"].P95, held["mps"]["tpot_ms_p50"].Mean, held["mps"]["tpot_ms_p50"].P95)}
+	for name, title := range map[string]string{"n-times-slower": "N tenants, N times slower", "flat-1.75": "flat 1.75 times", "processor-sharing-graphics-util": "sharing by GPU busy (graphics_util)"} {
+		a, b := turns.Baselines[name], mps.Baselines[name]
+		want = append(want, fmt.Sprintf("| %s | %.1f / %.1f | %.1f / %.1f |", title, a.Mean, a.P95, b.Mean, b.P95))
+	}
+	for _, text := range want {
+		if !strings.Contains(string(page), text) {
+			t.Errorf("the README does not say %q", text)
+		}
 	}
 }
 

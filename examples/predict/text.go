@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
@@ -185,33 +186,55 @@ func writeSeries(w io.Writer, list []series, all errorTable) {
 		if len(all[m]) == 0 {
 			continue
 		}
-		tw := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
-		fmt.Fprintf(tw, "\n%s\tROWS", strings.ToUpper(m.String()))
+		for room := 15; ; room-- { // for the series' names, as far as the figures leave it
+			table := seriesTable(m, list, all[m], room)
+			if room == 6 || widest(table) <= textWidth {
+				_, _ = w.Write(table) // into a buffer
+				break
+			}
+		}
+	}
+}
+
+// seriesTable are the errors of series under a mechanism, whose names have so many
+// columns.
+func seriesTable(m sharing.Mechanism, list []series, all map[predict.Metric]errorCell, room int) []byte {
+	var table bytes.Buffer
+	tw := tabwriter.NewWriter(&table, 0, 0, 1, ' ', 0)
+	fmt.Fprintf(tw, "\n%s\tROWS", strings.ToUpper(m.String()))
+	for _, metric := range seriesMetrics {
+		fmt.Fprintf(tw, "\t%s\tIN, W", metric)
+	}
+	fmt.Fprintln(tw)
+	line := func(name string, cells map[predict.Metric]errorCell) {
+		if len(cells) == 0 {
+			return
+		}
+		fmt.Fprintf(tw, "%s\t%d", ends(name, room), cells[predict.MetricTPOTP50].Rows)
 		for _, metric := range seriesMetrics {
-			fmt.Fprintf(tw, "\t%s\tIN, W", metric)
+			c, ok := cells[metric]
+			if !ok {
+				fmt.Fprint(tw, "\t-\t")
+				continue
+			}
+			fmt.Fprintf(tw, "\t%.1f/%.1f\t%.0f, %.0f", c.Mean, c.P95, *c.Coverage, *c.Width)
 		}
 		fmt.Fprintln(tw)
-		line := func(name string, cells map[predict.Metric]errorCell) {
-			if len(cells) == 0 {
-				return
-			}
-			fmt.Fprintf(tw, "%s\t%d", ends(name, 15), cells[predict.MetricTPOTP50].Rows)
-			for _, metric := range seriesMetrics {
-				c, ok := cells[metric]
-				if !ok {
-					fmt.Fprint(tw, "\t-\t")
-					continue
-				}
-				fmt.Fprintf(tw, "\t%.1f/%.1f\t%.0f, %.0f", c.Mean, c.P95, *c.Coverage, *c.Width)
-			}
-			fmt.Fprintln(tw)
-		}
-		for _, s := range list {
-			line(s.Series, s.Errors[m])
-		}
-		line("all", all[m])
-		_ = tw.Flush() // into a buffer
 	}
+	for _, s := range list {
+		line(s.Series, s.Errors[m])
+	}
+	line("all", all)
+	_ = tw.Flush() // into a buffer
+	return table.Bytes()
+}
+
+// widest is the length of a text's longest line.
+func widest(text []byte) (columns int) {
+	for line := range bytes.Lines(text) {
+		columns = max(columns, utf8.RuneCount(bytes.TrimRight(line, " \n")))
+	}
+	return columns
 }
 
 // wrapped prints a line in lines that are not too long.

@@ -21,10 +21,6 @@ type Client struct{ c *mps.Client }
 // NewClient returns a v3 client of the daemon that c talks to.
 func NewClient(c *mps.Client) *Client { return &Client{c} }
 
-// PipeDirectory returns the daemon's pipe directory. Clients use
-// <pipe>/<server>/<namespace>.
-func (v *Client) PipeDirectory() string { return v.c.PipeDirectory() }
-
 func (v *Client) opError(args []string, err error) error {
 	return &mps.OpError{Op: problem.Clip(strings.Join(args, " ")), Device: v.c.PipeDirectory(), Err: err}
 }

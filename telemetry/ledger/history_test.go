@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
@@ -178,7 +179,7 @@ func (w *world) audit() {
 // reboots, full disks and time in which nobody looked. The accounts always add up to the wall time
 // of each GPU, and what a scraper sees never goes back.
 func TestHistories(t *testing.T) {
-	histories := 10_000
+	histories := race.Fewer(10_000)
 	if testing.Short() {
 		histories = 500
 	}
