@@ -177,7 +177,7 @@ func NewPredictor() Predictor {
 		KernelBandwidth: kernels(0.83, "fraction of the bandwidth", 0.5, 10),
 		MemoryBlocking:  kernels(0.86, "fraction of reading", 0, 2),
 		QueueShare:      kernels(0.12, "fraction of the rest of a kernel", 0, 0.5),
-		BatchWaits:      kernels(0.06, "fraction a doubling", 0, 0.3),
+		BatchWaits:      kernels(0.035, "fraction a doubling", 0, 0.3),
 		PrefillBlocking: chosen(1.2, "decode steps", 0, 4),
 		PrefillWaits:    chosen(0.5, "decode steps", 0, 4),
 		Arbitration:     kernels(0.054, "fraction of GPU work", 0, 0.2),

@@ -66,6 +66,28 @@ func (t *tenantModel) countTurns(p *Predictor, base *SoloProfile) {
 	t.gpu = gpu
 }
 
+// countMore finds from which batch on a step takes a turn more than was counted: between
+// that of this load and the smallest of the server's loads with which it did. Beside
+// others requests last longer, and an open loop's batches grow to those.
+func (t *tenantModel) countMore(p *Predictor, siblings []*SoloProfile) {
+	if t.closed || t.turns == 0 || t.otherWay != 0 {
+		return
+	}
+	least := math.Inf(1)
+	for _, q := range siblings {
+		counted, ok := positive(q.Turns)
+		if !ok || math.Round(counted) != t.turns+1 {
+			continue
+		}
+		if m, err := p.alone(q); err == nil && m.batch > t.batch {
+			least = min(least, m.batch)
+		}
+	}
+	if least < 4*t.batch {
+		t.moreFrom, t.more, t.otherWay = math.Sqrt(t.batch*least), 1.01*t.turns*p.slice(), 1
+	}
+}
+
 // turnsOf is the number of turns that a decode step takes, another that it may
 // take, 0 where there is none, and the share of the steps that are expected to
 // take that: all the more the nearer the step is to a whole number of turns.

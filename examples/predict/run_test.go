@@ -200,8 +200,8 @@ func TestBadInput(t *testing.T) {
 		{"problems", []string{"-data", write("bad", `[{"mechanism":"mps","case":"x","load":{"server":0,"prompt":0,"output":8},"server":{},"tenants":2}]`)},
 			[]string{"[0].load: asks for nothing", "[0].load.prompt", "[0].server", "has 2 tenants and 1 rows"}},
 		{"names for a terminal", []string{"-data", write("esc", strings.Replace(soloOnly, `"case":"s"`, `"case":"s\u001b[31m","gpu_name":"a\nb"`, 1))}, []string{"[0].case: \"s\\x1b[31m\" holds", "[0].gpu_name", "one line"}},
-		{"predictor", []string{"-data", h200, "-use", write("p", `{"version":1}`)}, []string{"version: is 1, and this package reads 2"}},
-		{"half a predictor", []string{"-data", h200, "-use", write("p2", `{"version":2}`)}, []string{"gpu_name", "parameters", "is missing"}},
+		{"predictor", []string{"-data", h200, "-use", write("p", `{"version":1}`)}, []string{"version: is 1, and this package reads 3"}},
+		{"half a predictor", []string{"-data", h200, "-use", write("p2", `{"version":3}`)}, []string{"gpu_name", "parameters", "is missing"}},
 		{"GPU of nobody", []string{"-data", h200, "-gpu", "H2000"}, []string{"-gpu", "H2000", "H200"}},
 		{"GPU of no rows", []string{"-data", h200, "-fit-gpu", "H100 SXM"}, []string{"-fit-gpu", "there are none"}},
 		{"GPU of no rows to predict", []string{"-fit", h200, "-save", filepath.Join(dir, "s"), "-gpu", "H100 SXM"}, []string{"-gpu", "there are none"}},
@@ -426,7 +426,7 @@ func TestREADME(t *testing.T) {
 	args := []string{"-json"}
 	for _, name := range strings.Fields(`h200-colocation h200-colocation-sm-percent h200-mixes h200-mixes-2 h200-mixes-3 h200-mixes-4
 		h200-two-models h200-mps-order h100-colocation h100-two-models h100-mixes h100-mixes-2
-		h200-mixes-5 h100-mixes-3 h100-mixes-4`) {
+		h200-mixes-5 h100-mixes-3 h100-mixes-4 h100-mixes-5 h100-mixes-6 h200-mixes-6 h200-mixes-7`) {
 		args = append(args, "-data", "testdata/"+name+".json")
 	}
 	code, out, errs := call(t, args...)
@@ -444,7 +444,7 @@ func TestREADME(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
 		t.Fatal(err, errs)
 	}
-	if len(got.Series) != 15 {
+	if len(got.Series) != 19 {
 		t.Errorf("%d series", len(got.Series))
 	}
 	line := func(name string, errors table, mechanism string) {
