@@ -42,7 +42,7 @@ const (
 	// cases in which the tenant's model does not occur.
 	SplitLeaveOneModelOut
 	// SplitLeaveOneSeriesOut predicts each series by a predictor calibrated on the
-	// other series of the same GPU where there are five or more, or else on those of
+	// other series of the same GPU where there are seven or more, or else on those of
 	// the GPU of the predictor that it starts from, or else on all.
 	SplitLeaveOneSeriesOut
 )

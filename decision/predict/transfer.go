@@ -19,7 +19,7 @@ import (
 // where the H200's is by 3.1. For other architectures nothing was: a prior.
 var transferred = map[sharing.Mechanism][2]float64{
 	sharing.MechanismTimeSlicing: {0.1, 0.25},
-	sharing.MechanismMPS:         {0.04, 0.2},
+	sharing.MechanismMPS:         {0.05, 0.2},
 }
 
 // transfer says whether the predictor's parameters carry over to the GPU of a

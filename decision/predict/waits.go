@@ -8,8 +8,7 @@ import "math"
 const prefillToDecodeSM = 1.4
 
 // otherPrompts weighs loads of the server with prompts of another length, whose
-// decode takes what this one's does. On the rows of examples/predict/testdata 0.3
-// to 0.5 do alike; with nothing, MPS is missed by 3.4% instead of 3.3.
+// decode takes what this one's does.
 const otherPrompts = 0.3
 
 // maxSMShare bounds the share of the SMs that a prefill's kernels hold while
