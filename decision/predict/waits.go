@@ -57,7 +57,7 @@ func (t *tenantModel) splitSMs(p *Predictor, base *SoloProfile, s *Solo) {
 	// Where MPS or a cap stretches a step, its SM time is spread thinner.
 	most := min(maxSMShare, s.Server.SMPercent.Or(100)/100)
 	t.decodeSM = min(d*alone.gpu/t.gpu, most)
-	t.prefillSM = min(f*t.prefill/t.prefillGPU, most)
+	t.prefillSM = min(f*t.prefill/(prefillOverlap*t.prefillGPU), most) // a Cluster takes it so
 }
 
 // takeTurns finds how long a step's kernels wait for those of others under MPS, and
