@@ -1,10 +1,13 @@
 package mps
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestProcessIdentity tells a server from programs whose names begin alike, and
@@ -19,6 +22,14 @@ func TestProcessIdentity(t *testing.T) {
 			_ = cmd.Process.Kill() // perhaps it has ended
 			_ = cmd.Wait()
 		})
+		// Start returns when the kernel has let go of the old program, which may be
+		// before the new one's arguments can be read.
+		for range 1000 {
+			if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", cmd.Process.Pid)); strings.HasPrefix(string(line), name+"\x00") {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
 		p, ok := findProcess(cmd.Process.Pid)
 		if !ok {
 			t.Fatal("the process is not found")
