@@ -86,7 +86,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 	}
 	t.repeatArrivals(s, base)
 	t.checkStep(base, s.Siblings)
-	t.checkLone(base, s.Siblings)
+	t.checkLone(p, base, s.Siblings)
 	if mechanism == sharing.MechanismMPS && base == s.TimeSlicing {
 		t.addMPSCost(p)
 	}
@@ -111,7 +111,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 	if c := s.Server.SMPercent.Or(100); c < 100 {
 		// Whether capped tenants' SMs overlap is the hardware's choice: equal
 		// tenants at 50% have been seen 20% apart.
-		t.note(0.05, "capped to %g%% of the SMs, which may or may not overlap others'", c)
+		t.note(0.09, "capped to %g%% of the SMs, which may or may not overlap others'", c)
 	}
 	t.splitSMs(p, base, s)
 	t.takeTurns(p, base, s.Server.SMPercent.Or(100)/100)
@@ -192,26 +192,6 @@ func (t *tenantModel) checkStep(base *SoloProfile, siblings []*SoloProfile) {
 	if t.step > grown*least {
 		t.note(0.1, "the median gap between tokens, %.2f ms, holds a prefill; %.2f ms taken from the server's other loads", t.step, usual*least)
 		t.step = usual * least
-	}
-}
-
-// checkLone widens the intervals of a profile under MPS whose step is much shorter than
-// those of the server's other loads: for some seconds a lone tenant may be spared most
-// of what MPS costs it. In h100-mixes-6 and h200-mixes-7 of examples/predict/testdata
-// that was so of 8 loads of 40, of half of which it was not so beside others.
-func (t *tenantModel) checkLone(base *SoloProfile, siblings []*SoloProfile) {
-	const spared, otherwise = 0.925, 1.25 // a step that much longer holds a prefill
-	if base.Mechanism != sharing.MechanismMPS {
-		return
-	}
-	usual := 0.0
-	for _, q := range siblings {
-		if v, ok := positive(q.ITL.P50); ok && q.Mechanism == base.Mechanism && v < otherwise*t.step {
-			usual = max(usual, v)
-		}
-	}
-	if t.step < spared*usual {
-		t.note(1-t.step/usual, "its step alone under MPS, %.2f ms, is shorter than the %.2f ms of another load of the server", t.step, usual)
 	}
 }
 

@@ -1,0 +1,69 @@
+package predict
+
+import (
+	"math"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// SparedAlone says that a workload's profile under MPS had better be measured once
+// more: for seconds, a lone tenant may be spared most of what MPS costs it, of which it
+// has nothing beside others. Its step is then much shorter than those of the server's
+// other loads, though it reads as much memory. On two hosts of four on which whole plans
+// were measured that was so of 9 loads of 40 (h100-mixes-6 and h200-mixes-7 in
+// examples/predict/testdata).
+func (p *Predictor) SparedAlone(s *Solo) bool {
+	if s.MPS == nil {
+		return false
+	}
+	own, err := p.alone(s.MPS)
+	if err != nil {
+		return false
+	}
+	_, spared := p.unspared(&own, s.MPS, s.Siblings)
+	return spared
+}
+
+// unspared is the step of a profile that was spared most of what MPS costs, as the
+// server's other loads tell it.
+func (p *Predictor) unspared(own *tenantModel, base *SoloProfile, siblings []*SoloProfile) (step float64, spared bool) {
+	const most = 0.945 // of the others' steps
+	u, ok := base.bandwidth()
+	if !ok || base.Mechanism != sharing.MechanismMPS {
+		return 0, false
+	}
+	step = math.Inf(1)
+	for _, q := range siblings {
+		v, ok := q.bandwidth()
+		other, err := p.alone(q)
+		if err != nil || !ok || q.Mechanism != base.Mechanism {
+			continue
+		}
+		grown := 1 + own.doubling*math.Log2(max(1, other.batch/own.batch))
+		if own.step < most*other.step/grown && v/grown < most*u {
+			step, spared = min(step, other.step/grown), true
+		}
+	}
+	return step, spared
+}
+
+// checkLone gives a profile that was spared what MPS costs the step of the server's
+// other loads. It holds up others as it did: that goes by the kernels, which are the
+// same. With an active thread percentage, steps of many tokens grow as much.
+func (t *tenantModel) checkLone(p *Predictor, base *SoloProfile, siblings []*SoloProfile) {
+	own, err := p.alone(base)
+	if err != nil {
+		return
+	}
+	usual, spared := p.unspared(&own, base, siblings)
+	extra := usual - t.step
+	switch {
+	case !spared:
+	case base.Server.SMPercent.Or(100) < 100:
+		t.note(extra/usual, "its step alone under MPS, %.2f ms, is shorter than the %.2f ms of another load of the server: measure it again", t.step, usual)
+	default:
+		t.note(0.5*extra/usual, "its step alone under MPS, %.2f ms, was taken for the %.2f ms of another load of the server: measure it again", t.step, usual)
+		t.stretch(extra)
+		t.added -= extra
+	}
+}

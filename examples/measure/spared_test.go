@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/colocation"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// sparing is a simulated site whose last server stands for the first, and is faster,
+// until a number of runs have begun.
+type sparing struct {
+	simulatedSite
+	until int
+	began int
+	stand *stand
+	usual *stand
+}
+
+func (s *sparing) start(ctx context.Context, m sharing.Mechanism, dir string) (*stand, error) {
+	st, err := s.simulatedSite.start(ctx, m, dir)
+	if err != nil {
+		return nil, err
+	}
+	usual := *st
+	usual.endpoints = append(usual.endpoints[:0:0], st.endpoints...)
+	s.stand, s.usual = st, &usual
+	return st, nil
+}
+
+// now counts the runs that begin.
+func (s *sparing) now() time.Time {
+	if s.stand != nil {
+		s.began++
+		s.stand.endpoints[0] = s.usual.endpoints[0]
+		if s.began <= s.until {
+			s.stand.endpoints[0] = s.usual.endpoints[len(s.usual.endpoints)-1]
+		}
+	}
+	return time.Now()
+}
+
+const sparedPlan = `version: v1
+seconds: 7
+seed: 1
+modes: [mps]
+simulated_gpu: {quantum: 6270us, switch: 459us}
+servers:
+  - {name: small, model: small, slots: 16, simulated: {step_kernels: 3, kernel_mean: 1500us, prefill_per_token: 40us, sm_demand: 0.4, bandwidth_demand: 0.65}}
+  - {name: large, model: large, slots: 16, simulated: {step_kernels: 12, kernel_mean: 2200us, prefill_per_token: 60us, sm_demand: 0.4, bandwidth_demand: 0.65}}
+loads:
+  - {name: one, server: small, concurrency: 1, prompt: 128, output: 32}
+  - {name: four, server: small, concurrency: 4, prompt: 128, output: 32}
+  - {name: summaries, server: large, concurrency: 4, prompt: 256, output: 24}
+cases:
+  - {name: pair, loads: [one, summaries]}
+  - {name: other, loads: [four, summaries]}
+`
+
+// A load that was spared alone what MPS costs is run again, and the slower run counts.
+func TestSparedAlone(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		until        int
+		again, count string
+	}{
+		{"not at all", 0, "", "solo-one"},
+		{"once", 1, "solo-one-again-1", "solo-one-again-1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			plan, out := filepath.Join(dir, "plan.yaml"), filepath.Join(dir, "results")
+			if err := os.WriteFile(plan, []byte(sparedPlan), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var stdout, stderr bytes.Buffer
+			synctest.Test(t, func(t *testing.T) {
+				var s *sparing
+				a := app{stdout: &stdout, stderr: &stderr, simulatedTime: true, now: func() time.Time {
+					if s == nil {
+						return time.Now()
+					}
+					return s.now()
+				}, site: func(_ *config, p *colocation.Plan) (site, func() error, error) {
+					machine := *p
+					fast := machine.Servers[0]
+					model := *fast.Simulated
+					model.KernelMean, model.BandwidthDemand = model.KernelMean*85/100, model.BandwidthDemand*100/85
+					fast.Simulated = &model
+					machine.Servers = append(append([]colocation.Server{}, machine.Servers...), fast)
+					s = &sparing{simulatedSite: simulatedSite{plan: &machine, pipe: true}, until: c.until}
+					return s, func() error { return nil }, nil
+				}}
+				if code := a.run(t.Context(), []string{"-simulate", "-plan", plan, "-out", out}); code != exitOK {
+					t.Errorf("exit %d: %s", code, stderr.String())
+				}
+			})
+			b, err := os.ReadFile(filepath.Join(out, "rows.simulated.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows, err := predict.ParseRows(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var alone []string
+			for _, r := range rows {
+				if r.Tenants == 1 && r.Load.Concurrency == 1 {
+					alone = append(alone, strings.TrimPrefix(r.Case, "simulated/"))
+				}
+			}
+			if len(alone) != 1 || alone[0] != c.count {
+				t.Errorf("%q count for the load alone", alone)
+			}
+			_, err = os.Stat(filepath.Join(out, "mps", "solo-one-again-1"))
+			if said := strings.Contains(stdout.String()+stderr.String(), "when it was run again"); said != (c.again != "") || said != (err == nil) {
+				t.Errorf("run again: %v, said: %v\n%s%s", err, said, stdout.String(), stderr.String())
+			}
+		})
+	}
+}
