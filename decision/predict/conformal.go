@@ -24,8 +24,8 @@ const (
 // the series that differs most. fewest is the size of a series from which on it
 // counts as one in this; smaller ones count among all.
 const (
-	seriesShare = 0.8
-	fewest      = 8
+	seriesShare = 0.85
+	fewest      = 12
 )
 
 // priorWeight is the number of measurements that a prior half-width counts for.

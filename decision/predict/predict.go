@@ -120,6 +120,9 @@ func (p *Predictor) predict(mechanism sharing.Mechanism, group []Solo, method Me
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
+	if mechanism == sharing.MechanismTimeSlicing {
+		p.besideLarger(models)
+	}
 	out := make([]Prediction, len(group))
 	if method == MethodClosedForm {
 		p.closedForm(mechanism, models, out)

@@ -138,6 +138,7 @@ func (u *subset) admits(sc *sharedCase) bool {
 func (s *study) try(sc *sharedCase, k int) *trialOf {
 	m := sc.rows[0].Mechanism
 	p := s.bare
+	p.GPU = sc.gpu // nothing is carried over to the GPU that its series calibrate
 	q, trials := p.Parameters.fitted(m)
 	if sc.tried == nil {
 		sc.tried = make([]trialOf, len(trials))

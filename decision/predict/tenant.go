@@ -28,6 +28,7 @@ type tenantModel struct {
 	added                                      float64 // to each step, beyond what the profile measured
 	turns                                      float64 // of a step, as counted beside a spinning neighbour; 0 = not counted
 	moreFrom, more                             float64 // sequences from which a step takes a turn more, as other loads were counted, 0 = not known, and its GPU time then
+	edge                                       float64 // turns that end where a step does, which may take one more, 0 = none do
 	otherShare                                 float64 // of the steps that were counted with otherWay, with its sign
 	// A prefill: its time alone, and the GPU's work in it.
 	prefill, prefillGPU float64
@@ -104,6 +105,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 	}
 	if mechanism != sharing.MechanismMPS {
 		t.countTurns(p, base)
+		t.countEdge(base, s.Siblings)
 		t.countMore(p, s.Siblings)
 		t.prefillGPU *= p.Parameters.PrefillCatchUp.Value
 		return nil
@@ -111,7 +113,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 	if c := s.Server.SMPercent.Or(100); c < 100 {
 		// Whether capped tenants' SMs overlap is the hardware's choice: equal
 		// tenants at 50% have been seen 20% apart.
-		t.note(0.09, "capped to %g%% of the SMs, which may or may not overlap others'", c)
+		t.note(0.06, "capped to %g%% of the SMs, which may or may not overlap others'", c)
 	}
 	t.splitSMs(p, base, s)
 	t.takeTurns(p, base, s.Server.SMPercent.Or(100)/100)

@@ -3,6 +3,7 @@ package predict
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
@@ -64,6 +65,60 @@ func (t *tenantModel) countTurns(p *Predictor, base *SoloProfile) {
 	}
 	t.host = max(0, t.host+t.gpu-gpu)
 	t.gpu = gpu
+}
+
+// A load whose step is hardly longer than another's of the same server, by alikeSteps at
+// most, takes as many turns as that in all likelihood. Where they were counted with one
+// more or fewer, both lie at a whole number of slices: on three H100s 1B servers with
+// steps from 2.09 to 2.19 ms took two turns in all of 26 rows beside an 8B server, whose
+// step is four times as long, and one, two or some of each beside 1B and 3B servers.
+const (
+	alikeSteps = 1.015
+	largerStep = 3
+)
+
+// countEdge finds that a step lies at a whole number of slices: another load of the
+// server, with hardly another step, was counted with a turn more or fewer.
+func (t *tenantModel) countEdge(base *SoloProfile, siblings []*SoloProfile) {
+	own, ok := positive(base.ITL.P50)
+	if t.turns == 0 || !ok {
+		return
+	}
+	for _, q := range siblings {
+		counted, ok := positive(q.Turns)
+		step, ok2 := positive(q.ITL.P50)
+		if !ok || !ok2 {
+			continue
+		}
+		switch n := math.Round(counted); {
+		case n == t.turns+1 && step < alikeSteps*own:
+			t.edge = t.turns
+		case n == t.turns-1 && own < alikeSteps*step:
+			t.edge = n
+		}
+	}
+}
+
+// besideLarger has steps that lie at a whole number of slices take a turn more beside a
+// tenant with much longer ones, and half of them one more beside others.
+func (p *Predictor) besideLarger(models []tenantModel) {
+	for i := range models {
+		t := &models[i]
+		if t.edge == 0 {
+			continue
+		}
+		t.moreFrom, t.otherWay, t.otherShare = 0, 1, 0.5
+		if t.turns > t.edge {
+			t.otherWay, t.otherShare = -1, -0.5
+		}
+		if !slices.ContainsFunc(models, func(u tenantModel) bool { return u.gpu > largerStep*t.gpu }) {
+			continue
+		}
+		if t.turns == t.edge {
+			t.turns, t.gpu = t.edge+1, p.slice()*t.edge/(1-stepJitter)
+		}
+		t.otherWay, t.otherShare = -1, 0
+	}
 }
 
 // countMore finds from which batch on a step takes a turn more than was counted: between

@@ -167,3 +167,42 @@ func TestTurnsAreChecked(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Two loads whose steps are 2.15 and 2.16 ms were counted with one turn and with two:
+// both lie at the quantum. Beside an 8B server both take two, whatever was counted, and
+// beside another 1B server either may.
+func TestStepsAtAWholeNumberOfSlices(t *testing.T) {
+	t.Parallel()
+	rows := rowsOf(t, "h100-mixes-7.json")
+	p := predict.NewPredictor().On("NVIDIA H100 80GB HBM3", "")
+	for _, method := range []predict.Method{predict.MethodSimulated, predict.MethodClosedForm} {
+		measured, err := p.PredictRows(method, rows, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]int{}
+		for _, m := range measured {
+			r := m.Row
+			if r.Mechanism != sharing.MechanismTimeSlicing || r.Load.Concurrency != 2 || r.Load.Prompt != 128 {
+				continue
+			}
+			seen[r.Case]++
+			v, _ := m.Prediction.Get(predict.MetricTPOTP50)
+			got, _ := r.Metric(predict.MetricTPOTP50)
+			turns, other := m.Prediction.Turns, m.Prediction.OtherTurns
+			want := [2]predict.Optional[int]{predict.Some(2), predict.Some(1)}
+			if r.Case == "i-1b-1b" {
+				want = [2]predict.Optional[int]{predict.Some(1), predict.Some(2)}
+			}
+			if turns != want[0] || other != want[1] {
+				t.Errorf("%s, %s: %v turns, or %v", method, r.Case, turns, other)
+			}
+			if method == predict.MethodSimulated && (!v.Contains(got) || r.Case != "i-1b-1b" && math.Abs(v.Value/got-1) > 0.1) {
+				t.Errorf("%s: %v predicted, %.2f measured", r.Case, v, got)
+			}
+		}
+		if len(seen) != 4 {
+			t.Errorf("%s: %v", method, seen)
+		}
+	}
+}
