@@ -122,9 +122,6 @@ const stepJitter = 0.04
 func (e *engine) work(now time.Duration) timeslice.Work {
 	b := float64(len(e.running))
 	gpu := e.t.gpu * (1 + stepJitter*(2*e.rng.Float64()-1)) * max(0.5, 1+e.t.doubling*math.Log2(max(b, math.SmallestNonzeroFloat64)/e.t.batch))
-	if m := e.t.moreFrom; m > 0 && b >= m {
-		gpu = max(gpu, e.t.more)
-	}
 	return timeslice.Work{At: now + millis(e.t.host+e.t.perToken*b), GPU: millis(gpu)}
 }
 

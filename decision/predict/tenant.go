@@ -27,7 +27,6 @@ type tenantModel struct {
 	step, host, perToken, gpu, batch, doubling float64
 	added                                      float64 // to each step, beyond what the profile measured
 	turns                                      float64 // of a step, as counted beside a spinning neighbour; 0 = not counted
-	moreFrom, more                             float64 // sequences from which a step takes a turn more, as other loads were counted, 0 = not known, and its GPU time then
 	edge                                       float64 // turns that end where a step does, which may take one more, 0 = none do
 	otherShare                                 float64 // of the steps that were counted with otherWay, with its sign
 	// A prefill: its time alone, and the GPU's work in it.
@@ -105,8 +104,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 	}
 	if mechanism != sharing.MechanismMPS {
 		t.countTurns(p, base)
-		t.countEdge(base, s.Siblings)
-		t.countMore(p, s.Siblings)
+		t.countEdge(p, base, s.Siblings)
 		t.prefillGPU *= p.Parameters.PrefillCatchUp.Value
 		return nil
 	}

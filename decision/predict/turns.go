@@ -62,6 +62,9 @@ func (t *tenantModel) countTurns(p *Predictor, base *SoloProfile) {
 		t.otherShare, t.otherWay = off, int8(math.Copysign(1, off))
 	} else if guessed != n {
 		t.otherWay = int8(math.Copysign(1, guessed-n))
+		if !t.closed && guessed == n-1 {
+			t.edge = guessed
+		}
 	}
 	t.host = max(0, t.host+t.gpu-gpu)
 	t.gpu = gpu
@@ -69,17 +72,19 @@ func (t *tenantModel) countTurns(p *Predictor, base *SoloProfile) {
 
 // A load whose step is hardly longer than another's of the same server, by alikeSteps at
 // most, takes as many turns as that in all likelihood. Where they were counted with one
-// more or fewer, both lie at a whole number of slices: on three H100s 1B servers with
-// steps from 2.09 to 2.19 ms took two turns in all of 26 rows beside an 8B server, whose
-// step is four times as long, and one, two or some of each beside 1B and 3B servers.
+// more or fewer, both lie at a whole number of slices. On H100s 1B servers with
+// steps from 2.09 to 2.20 ms, counted with one turn or two, took two in all of 43 rows
+// beside an 8B server, whose step is four times as long, and one, two or some of each in
+// 17 rows beside 1B and 3B servers.
 const (
 	alikeSteps = 1.015
 	largerStep = 3
 )
 
 // countEdge finds that a step lies at a whole number of slices: another load of the
-// server, with hardly another step, was counted with a turn more or fewer.
-func (t *tenantModel) countEdge(base *SoloProfile, siblings []*SoloProfile) {
+// server, with hardly another step, was counted with a turn more or fewer, or an open
+// loop was, whose batches are not much larger.
+func (t *tenantModel) countEdge(p *Predictor, base *SoloProfile, siblings []*SoloProfile) {
 	own, ok := positive(base.ITL.P50)
 	if t.turns == 0 || !ok {
 		return
@@ -95,6 +100,10 @@ func (t *tenantModel) countEdge(base *SoloProfile, siblings []*SoloProfile) {
 			t.edge = t.turns
 		case n == t.turns-1 && own < alikeSteps*step:
 			t.edge = n
+		case n == t.turns+1 && !t.closed:
+			if m, err := p.alone(q); err == nil && m.batch > t.batch && m.batch < 4*t.batch && t.otherWay == 0 {
+				t.edge = t.turns
+			}
 		}
 	}
 }
@@ -107,7 +116,7 @@ func (p *Predictor) besideLarger(models []tenantModel) {
 		if t.edge == 0 {
 			continue
 		}
-		t.moreFrom, t.otherWay, t.otherShare = 0, 1, 0.5
+		t.otherWay, t.otherShare = 1, 0.5
 		if t.turns > t.edge {
 			t.otherWay, t.otherShare = -1, -0.5
 		}
@@ -115,31 +124,10 @@ func (p *Predictor) besideLarger(models []tenantModel) {
 			continue
 		}
 		if t.turns == t.edge {
-			t.turns, t.gpu = t.edge+1, p.slice()*t.edge/(1-stepJitter)
+			gpu := p.slice() * t.edge / (1 - stepJitter)
+			t.turns, t.host, t.gpu = t.edge+1, max(0, t.host+t.gpu-gpu), gpu
 		}
 		t.otherWay, t.otherShare = -1, 0
-	}
-}
-
-// countMore finds from which batch on a step takes a turn more than was counted: between
-// that of this load and the smallest of the server's loads with which it did. Beside
-// others requests last longer, and an open loop's batches grow to those.
-func (t *tenantModel) countMore(p *Predictor, siblings []*SoloProfile) {
-	if t.closed || t.turns == 0 || t.otherWay != 0 {
-		return
-	}
-	least := math.Inf(1)
-	for _, q := range siblings {
-		counted, ok := positive(q.Turns)
-		if !ok || math.Round(counted) != t.turns+1 {
-			continue
-		}
-		if m, err := p.alone(q); err == nil && m.batch > t.batch {
-			least = min(least, m.batch)
-		}
-	}
-	if least < 4*t.batch {
-		t.moreFrom, t.more, t.otherWay = math.Sqrt(t.batch*least), 1.01*t.turns*p.slice(), 1
 	}
 }
 
