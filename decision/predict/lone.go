@@ -16,32 +16,34 @@ func (p *Predictor) SparedAlone(s *Solo) bool {
 	if s.MPS == nil {
 		return false
 	}
-	own, err := p.alone(s.MPS)
-	if err != nil {
-		return false
-	}
-	_, spared := p.unspared(&own, s.MPS, s.Siblings)
+	_, spared := p.unspared(s.MPS, s.Siblings)
 	return spared
 }
 
 // unspared is the step of a profile that was spared most of what MPS costs, as the
 // server's other loads tell it.
-func (p *Predictor) unspared(own *tenantModel, base *SoloProfile, siblings []*SoloProfile) (step float64, spared bool) {
+func (p *Predictor) unspared(base *SoloProfile, siblings []*SoloProfile) (step float64, spared bool) {
 	const most = 0.945 // of the others' steps
-	u, ok := base.bandwidth()
-	if !ok || base.Mechanism != sharing.MechanismMPS {
+	own, ok := positive(base.ITL.P50)
+	u, ok2 := base.bandwidth()
+	if !ok || !ok2 || base.Mechanism != sharing.MechanismMPS {
 		return 0, false
 	}
 	step = math.Inf(1)
 	for _, q := range siblings {
-		v, ok := q.bandwidth()
-		other, err := p.alone(q)
-		if err != nil || !ok || q.Mechanism != base.Mechanism {
+		other, ok := positive(q.ITL.P50)
+		v, ok2 := q.bandwidth()
+		if !ok || !ok2 || q.Mechanism != base.Mechanism || own >= most*other {
 			continue
 		}
-		grown := 1 + own.doubling*math.Log2(max(1, other.batch/own.batch))
-		if own.step < most*other.step/grown && v/grown < most*u {
-			step, spared = min(step, other.step/grown), true
+		a, err := p.alone(base)
+		b, err2 := p.alone(q)
+		if err != nil || err2 != nil {
+			continue
+		}
+		grown := 1 + a.doubling*math.Log2(max(1, b.batch/a.batch))
+		if own < most*b.step/grown && v/grown < most*u {
+			step, spared = min(step, b.step/grown), true
 		}
 	}
 	return step, spared
@@ -51,11 +53,7 @@ func (p *Predictor) unspared(own *tenantModel, base *SoloProfile, siblings []*So
 // other loads. It holds up others as it did: that goes by the kernels, which are the
 // same. With an active thread percentage, steps of many tokens grow as much.
 func (t *tenantModel) checkLone(p *Predictor, base *SoloProfile, siblings []*SoloProfile) {
-	own, err := p.alone(base)
-	if err != nil {
-		return
-	}
-	usual, spared := p.unspared(&own, base, siblings)
+	usual, spared := p.unspared(base, siblings)
 	extra := usual - t.step
 	switch {
 	case !spared:
