@@ -114,7 +114,7 @@ func combine(m Metric, measured, aloneSim, togetherSim float64) float64 {
 	case MetricTPOTP50, MetricE2EP50:
 		return togetherSim + (measured-aloneSim)/2
 	case MetricTTFTP50:
-		return togetherSim + (measured-aloneSim)*2/3
+		return togetherSim + (measured-aloneSim)*5/8
 	}
 	return max(togetherSim+measured-aloneSim, togetherSim/2)
 }

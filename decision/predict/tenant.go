@@ -28,6 +28,7 @@ type tenantModel struct {
 	added                                      float64 // to each step, beyond what the profile measured
 	turns                                      float64 // of a step, as counted beside a spinning neighbour; 0 = not counted
 	edge                                       float64 // turns that end where a step does, which may take one more, 0 = none do
+	length                                     float64 // gpu, before it was moved to the turns that were counted
 	otherShare                                 float64 // of the steps that were counted with otherWay, with its sign
 	// A prefill: its time alone, and the GPU's work in it.
 	prefill, prefillGPU float64

@@ -62,10 +62,11 @@ func (t *tenantModel) countTurns(p *Predictor, base *SoloProfile) {
 		t.otherShare, t.otherWay = off, int8(math.Copysign(1, off))
 	} else if guessed != n {
 		t.otherWay = int8(math.Copysign(1, guessed-n))
-		if !t.closed && guessed == n-1 {
+		if !t.closed && guessed == 1 && n == 2 {
 			t.edge = guessed
 		}
 	}
+	t.length = t.gpu
 	t.host = max(0, t.host+t.gpu-gpu)
 	t.gpu = gpu
 }
@@ -75,10 +76,12 @@ func (t *tenantModel) countTurns(p *Predictor, base *SoloProfile) {
 // more or fewer, both lie at a whole number of slices. On H100s 1B servers with
 // steps from 2.09 to 2.20 ms, counted with one turn or two, took two in all of 43 rows
 // beside an 8B server, whose step is four times as long, and one, two or some of each in
-// 17 rows beside 1B and 3B servers.
+// 17 rows beside 1B and 3B servers, mostly one where its length lies well below.
 const (
 	alikeSteps = 1.015
 	largerStep = 3
+	edgeDoubt  = 0.03 // by how much below a step surely takes the smaller number
+	edgeShare  = 0.75 // of the steps that take the larger one where it is not below
 )
 
 // countEdge finds that a step lies at a whole number of slices: another load of the
@@ -100,7 +103,7 @@ func (t *tenantModel) countEdge(p *Predictor, base *SoloProfile, siblings []*Sol
 			t.edge = t.turns
 		case n == t.turns-1 && own < alikeSteps*step:
 			t.edge = n
-		case n == t.turns+1 && !t.closed:
+		case n == 2 && t.turns == 1 && !t.closed:
 			if m, err := p.alone(q); err == nil && m.batch > t.batch && m.batch < 4*t.batch && t.otherWay == 0 {
 				t.edge = t.turns
 			}
@@ -109,16 +112,19 @@ func (t *tenantModel) countEdge(p *Predictor, base *SoloProfile, siblings []*Sol
 }
 
 // besideLarger has steps that lie at a whole number of slices take a turn more beside a
-// tenant with much longer ones, and half of them one more beside others.
+// tenant with much longer ones, and beside others the fewer of them one more the further
+// below it they end.
 func (p *Predictor) besideLarger(models []tenantModel) {
 	for i := range models {
 		t := &models[i]
 		if t.edge == 0 {
 			continue
 		}
-		t.otherWay, t.otherShare = 1, 0.5
+		below := 1 - t.length/(t.edge*p.slice())
+		more := edgeShare * min(max(1-below/edgeDoubt, 0), 1)
+		t.otherWay, t.otherShare = 1, more
 		if t.turns > t.edge {
-			t.otherWay, t.otherShare = -1, -0.5
+			t.otherWay, t.otherShare = -1, more-1
 		}
 		if !slices.ContainsFunc(models, func(u tenantModel) bool { return u.gpu > largerStep*t.gpu }) {
 			continue
