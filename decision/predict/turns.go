@@ -85,8 +85,8 @@ const (
 )
 
 // countEdge finds that a step lies at a whole number of slices: another load of the
-// server, with hardly another step, was counted with a turn more or fewer, or an open
-// loop was, whose batches are not much larger.
+// server, with hardly another step, was counted with a turn more or fewer, or this is an
+// open loop that takes one, and another load, with batches not much larger, takes two.
 func (t *tenantModel) countEdge(p *Predictor, base *SoloProfile, siblings []*SoloProfile) {
 	own, ok := positive(base.ITL.P50)
 	if t.turns == 0 || !ok {

@@ -40,9 +40,12 @@ func (f *planFlow) repeatSpared(ctx context.Context, st *stand, m sharing.Mechan
 				f.runs[i], kept = again, again.dir
 			}
 			f.note("%s: %s ran alone at %.2f ms a token, much faster than other loads of its server, and at %.2f ms when it was run again; %s counts", m, load, before, after, kept)
+			if err := f.writeRows(); err != nil { // measureRun wrote both
+				return err
+			}
 		}
 	}
-	return f.writeRows()
+	return nil
 }
 
 // spared are the runs alone that were spared what MPS costs.
