@@ -72,3 +72,46 @@ func TestSparedProfileIsLengthened(t *testing.T) {
 		t.Errorf("%d rows", n)
 	}
 }
+
+// The first token alone is that of the runs under both mechanisms, but not of a server
+// with a percentage, which has fewer SMs.
+func TestFirstTokenAloneOfBothMechanisms(t *testing.T) {
+	t.Parallel()
+	predictions := func(slower float64) []predict.Measured {
+		rows := rowsOf(t, "h200-mixes-4.json")
+		for i := range rows {
+			if r := &rows[i]; r.Tenants == 1 && r.Mechanism == sharing.MechanismTimeSlicing {
+				for _, v := range []*predict.Optional[float64]{&r.TTFT.P50, &r.TTFT.P90, &r.TTFT.P95, &r.TTFT.P99} {
+					*v = predict.Some(slower * v.Or(0))
+				}
+			}
+		}
+		p := predict.NewPredictor()
+		measured, err := p.PredictRows(predict.MethodSimulated, rows, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return measured
+	}
+	before, after := predictions(1), predictions(1.44)
+	whole := 0
+	for i, m := range before {
+		if m.Row.Mechanism != sharing.MechanismMPS || m.Prediction == nil {
+			continue
+		}
+		a, _ := m.Prediction.Get(predict.MetricTTFTP50)
+		b, _ := after[i].Prediction.Get(predict.MetricTTFTP50)
+		switch capped := m.Row.Server.SMPercent.Or(100) < 100; {
+		case capped && a != b:
+			t.Errorf("%s, %s: %v, and %v with another first token under time-slicing", m.Row.Case, m.Row.Server, a, b)
+		case !capped:
+			whole++
+			if f := b.Value / a.Value; f < 1.03 || f > 1.25 {
+				t.Errorf("%s, %s: the first token alone is 1.2 times as late, the prediction %.3f times", m.Row.Case, m.Row.Server, f)
+			}
+		}
+	}
+	if whole == 0 {
+		t.Error("no row without a percentage")
+	}
+}

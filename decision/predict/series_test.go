@@ -27,7 +27,8 @@ var seriesOfDays = [][]string{
 	{"h200-mixes-4", "h100-mixes", "h100-mixes-2"},
 	{"h200-mixes-5", "h100-mixes-3", "h100-mixes-4"},
 	{"h100-mixes-5", "h100-mixes-6", "h200-mixes-6", "h200-mixes-7"},
-	{"h100-mixes-7", "h100-mixes-8", "h100-mixes-9", "h100-mixes-10", "h200-mixes-8", "h200-mixes-9"},
+	{"h100-mixes-7", "h100-mixes-8", "h100-mixes-9", "h100-mixes-10", "h200-mixes-8", "h200-mixes-9",
+		"h100-mixes-11", "h100-mixes-12", "h100-mixes-13", "h100-mixes-14", "h200-mixes-10", "h200-mixes-11", "h200-mixes-12"},
 }
 
 var allSeries = slices.Concat(seriesOfDays...)
@@ -74,11 +75,13 @@ func TestLeaveOneSeriesOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := errorsBy(predict.ErrorsOf(measured))
-	// The first token of these rows changed by 20, 18 and 8% when their plans ran once
-	// more under time-slicing; that of others is missed by 12% at most.
+	// The first token of these rows changed by 20, 18, 8 and 10% when their plans ran
+	// once more under time-slicing, that of h100-mixes-5 by 22% under MPS; that of others
+	// is missed by 12% at most.
 	repeated := map[string]float64{}
 	for of, file := range map[string]string{
 		"h100-mixes-3": "h100-mixes-3-again.json", "h100-mixes-5": "h100-mixes-5-again.json", "h200-mixes-6": "h200-mixes-6-again.json",
+		"h100-mixes-11": "h100-mixes-11-again.json",
 	} {
 		again := rowsOf(t, file)
 		for i := range again {

@@ -98,7 +98,7 @@ const (
 	mostReading    = 0.85 // of a step's time; no server that was measured reads more
 	usualDoublings = 1.5  // from one sequence to the batch for which the parameters hold
 	// What a percentage changes: chosen on the rows with one in examples/predict/testdata.
-	cappedBlocking = 0.78 // of the waits for a kernel's reading
+	cappedBlocking = 0.76 // of the waits for a kernel's reading
 	cappedAlone    = 0.3  // of those that are left as its share of the SMs goes to nothing
 	cappedReading  = 0.4  // of the reading that spares a step waits
 )

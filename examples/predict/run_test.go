@@ -427,7 +427,8 @@ func TestREADME(t *testing.T) {
 	for _, name := range strings.Fields(`h200-colocation h200-colocation-sm-percent h200-mixes h200-mixes-2 h200-mixes-3 h200-mixes-4
 		h200-two-models h200-mps-order h100-colocation h100-two-models h100-mixes h100-mixes-2
 		h200-mixes-5 h100-mixes-3 h100-mixes-4 h100-mixes-5 h100-mixes-6 h200-mixes-6 h200-mixes-7
-		h100-mixes-7 h100-mixes-8 h200-mixes-8 h200-mixes-9 h100-mixes-9 h100-mixes-10`) {
+		h100-mixes-7 h100-mixes-8 h200-mixes-8 h200-mixes-9 h100-mixes-9 h100-mixes-10
+		h100-mixes-11 h100-mixes-12 h100-mixes-13 h100-mixes-14 h200-mixes-10 h200-mixes-11 h200-mixes-12`) {
 		args = append(args, "-data", "testdata/"+name+".json")
 	}
 	code, out, errs := call(t, args...)
@@ -445,7 +446,7 @@ func TestREADME(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
 		t.Fatal(err, errs)
 	}
-	if len(got.Series) != 25 {
+	if len(got.Series) != 32 {
 		t.Errorf("%d series", len(got.Series))
 	}
 	line := func(name string, errors table, mechanism string) {
