@@ -55,10 +55,11 @@ Each load of the plan is run alone, and with -real under time-slicing for some
 seconds beside a neighbour that spins, which counts the time slices of its step
 (rows.json and the profiles keep them); then what they will see side by side is
 predicted and written down, then they are run side by side; all of that under
-time-slicing, under MPS (a daemon of its own, started and stopped), and under
-MPS with percentages and memory limits, which is as near to MIG as processes
-come without being isolated. It never changes compute mode, clocks,
-persistence, MIG or compute policy.
+time-slicing, under MPS (a daemon of its own, started and stopped; a load that
+alone was spared what MPS costs is run again, twice at most), and under MPS with
+percentages and memory limits, which is as near to MIG as processes come without
+being isolated. It never changes compute mode, clocks, persistence, MIG or
+compute policy.
 
 With -input a fleet file is decided first, as examples/quickstart does. Then the
 GPUs that the decision fills are simulated: each workload alone, the prediction,
