@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -58,7 +59,8 @@ func TestAnyProfile(t *testing.T) {
 			for _, method := range []predict.Method{predict.MethodClosedForm, predict.MethodSimulated} {
 				start := time.Now()
 				out, err := p.Predict(m, group, method)
-				if d := time.Since(start); d > time.Minute {
+				// 1.5 s at most, but 27 under the race detector, and more beside others.
+				if d := time.Since(start); d > time.Minute && !race.Enabled {
 					t.Errorf("a prediction took %v", d)
 				}
 				if (out == nil) == (err == nil) {
