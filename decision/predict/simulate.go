@@ -20,6 +20,7 @@ type aloneKey struct {
 	mechanism                            sharing.Mechanism
 	base                                 *SoloProfile
 	step, host, gpu, prefill, prefillGPU float64
+	first                                float64 // TTFT alone
 }
 
 type aloneFound struct {
@@ -37,7 +38,7 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 			continue
 		}
 		t := &models[i]
-		key := aloneKey{mechanism, t.base, t.step, t.host, t.gpu, t.prefill, t.prefillGPU}
+		key := aloneKey{mechanism, t.base, t.step, t.host, t.gpu, t.prefill, t.prefillGPU, t.alone[MetricTTFTP50]}
 		found, ok := known[key]
 		if !ok {
 			var err error
@@ -103,7 +104,8 @@ func combined(t *tenantModel, alone, together *figures) (out figures) {
 
 // combine corrects a simulated metric for what the simulation gets wrong of the
 // workload alone: by half for middles, since a lone measurement errs as well
-// (3 to 5%), and wholly for tails, which the simulation underrates.
+// (3 to 5%), by a little more for the first token's, and wholly for tails, which the
+// simulation underrates.
 func combine(m Metric, measured, aloneSim, togetherSim float64) float64 {
 	if measured <= 0 || aloneSim <= 0 || togetherSim <= 0 {
 		return togetherSim

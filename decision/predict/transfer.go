@@ -15,8 +15,8 @@ import (
 //
 // Between an H200 and an H100 it was measured (the series of H100s in
 // examples/predict/testdata): with what H200s were calibrated on, the H100's TPOT is
-// missed by 3.0% under MPS, where the H200's is by 2.7, and by 3.2% under time-slicing,
-// where the H200's is by 3.0. For other architectures nothing was: a prior.
+// missed by 3.0% under MPS, where the H200's is by 2.8, and by 3.1% under time-slicing,
+// where the H200's is by 3.2. For other architectures nothing was: a prior.
 var transferred = map[sharing.Mechanism][2]float64{
 	sharing.MechanismTimeSlicing: {0.1, 0.25},
 	sharing.MechanismMPS:         {0.05, 0.2},
