@@ -1,0 +1,171 @@
+// Cotenant is the operators' program: it decides how workloads share GPUs, reads
+// a cluster, probes, measures, watches and changes, each as a command of its own.
+//
+//	go run ./examples/cotenant help
+//	go run ./examples/cotenant COMMAND -h
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/cotenant/cotenant/examples/internal/page"
+)
+
+// The exit codes of every command.
+const (
+	exitDone        = 0
+	exitNo          = 1 // the answer is no
+	exitBadInput    = 2
+	exitInvalid     = 3 // measured, but not valid
+	exitCannot      = 5 // disk, driver or network failed
+	exitInterrupted = 130
+)
+
+// stdio holds the standard streams of a command.
+type stdio struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// command is one word after the program's name.
+type command struct {
+	name, summary string
+	// run executes the command. Its error decides the exit code: nil is 0, an
+	// exitError has its own, a cancelled ctx is 130, and anything else is 5.
+	run func(ctx context.Context, args []string, std stdio) error
+}
+
+// commands lists every command in the order of the help.
+func commands() []command {
+	return []command{
+		{"version", "print the version and what this build can reach", runVersion},
+	}
+}
+
+// exitError is an error with the exit code that it causes. A nil err exits
+// silently.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// badInput marks an error as the caller's: exit code 2.
+func badInput(err error) error { return exitWith(exitBadInput, err) }
+
+// exitWith gives an error its exit code; a nil err stays nil.
+func exitWith(code int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exitError{code, err}
+}
+
+// silently ends a command that has printed everything with an exit code.
+func silently(code int) error { return &exitError{code: code} }
+
+func main() {
+	page.OutlivePipe()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr})
+	stop()
+	os.Exit(code)
+}
+
+// run dispatches to the command that args names and returns its exit code.
+func run(ctx context.Context, args []string, std stdio) (code int) {
+	name := "cotenant"
+	if len(args) > 0 {
+		for _, c := range commands() {
+			if c.name == args[0] {
+				name = "cotenant " + c.name
+				var done func(*int)
+				std.out, done = page.Check(name, std.out, std.err)
+				defer done(&code)
+				return exit(ctx, name, std, c.run(ctx, args[1:], std))
+			}
+		}
+	}
+	var done func(*int)
+	std.out, done = page.Check(name, std.out, std.err)
+	defer done(&code)
+	switch {
+	case len(args) == 0, args[0] == "help" && len(args) == 1, args[0] == "-h", args[0] == "-help", args[0] == "--help":
+		fmt.Fprint(std.out, help())
+		return exitDone
+	case args[0] == "help":
+		return run(ctx, []string{args[1], "-h"}, std)
+	}
+	return exit(ctx, name, std, badInput(fmt.Errorf("%q is no command; see cotenant help", args[0])))
+}
+
+// exit reports the error, if there is one, and returns the exit code.
+func exit(ctx context.Context, name string, std stdio, err error) int {
+	var coded *exitError
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return exitDone
+	case errors.As(err, &coded):
+		if coded.err != nil {
+			page.Fail(name, std.err, coded.err)
+		}
+		return coded.code
+	}
+	page.Fail(name, std.err, err)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return exitInterrupted
+	}
+	return exitCannot
+}
+
+func help() string {
+	text := "Decides which workloads share a GPU, does it, and measures what it does.\n\nusage: cotenant COMMAND [flags]\n\n"
+	for _, c := range commands() {
+		text += fmt.Sprintf("  %-10s %s\n", c.name, c.summary)
+	}
+	return text + `
+cotenant COMMAND -h tells the flags of each.
+
+exit: 0 done; 1 the answer is no; 2 bad input; 3 measured but not valid; 5 could
+not be done (disk, driver, network); 130 interrupted
+`
+}
+
+// flagSet returns the empty flags of a command; parse reads them.
+func flagSet(name string) *flag.FlagSet {
+	fl := flag.NewFlagSet(name, flag.ContinueOnError)
+	fl.SetOutput(io.Discard) // exit reports the error, once
+	return fl
+}
+
+// parse reads the flags of a command, at most maxArgs arguments after them. Asked
+// for help it prints usage and the flags to standard output and returns
+// flag.ErrHelp.
+func parse(fl *flag.FlagSet, args []string, usage string, maxArgs int, std stdio) error {
+	err := fl.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(std.out, usage, "\nflags:\n", page.Flags(fl))
+		return err
+	case err != nil:
+		return badInput(fmt.Errorf("%w (see -h)", err))
+	case fl.NArg() > maxArgs:
+		return badInput(fmt.Errorf("unexpected argument %q (see -h)", fl.Arg(maxArgs)))
+	}
+	return nil
+}
