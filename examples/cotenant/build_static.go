@@ -3,4 +3,6 @@
 package main
 
 // build says which of the two builds this is.
-func build() string { return "static, without NVML and CUDA (the real GPU needs cotenant-gpu, for Linux)" }
+func build() string {
+	return "static, without NVML and CUDA (the real GPU needs cotenant-gpu, for Linux)"
+}
