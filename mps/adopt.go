@@ -20,7 +20,7 @@ func Adopt(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	servers, err := opts.Dialect.Servers(ctx, c)
+	servers, err := c.Servers(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func Adopt(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
 	if err != nil {
 		return nil, c.opError("adopt", err)
 	}
-	d := newDaemon(c, opts.Dialect, path)
+	d := newDaemon(c, path)
 	var ok bool
 	if d.process, ok = daemonOf(c.pipe, d.program); !ok {
 		return nil, c.opError("adopt", fmt.Errorf("%w from a process of this machine: %s names none", ErrNoDaemon, pidFile))

@@ -30,14 +30,6 @@ func BenchmarkPlanShares(b *testing.B) {
 	}
 }
 
-func BenchmarkParseLogLine(b *testing.B) {
-	for b.Loop() {
-		if _, err := ParseLogLine("[2026-11-21 00:49:23.776 Server   673] Device pinned memory limit for device 0 set to 0x200000000 bytes", nil); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func BenchmarkClientEnvironment(b *testing.B) {
 	e := ClientEnvironment{GPUs: []GPU{{UUID: "GPU-0"}}, ActiveThreadPercentage: 50, PinnedMemLimits: []DeviceLimit{{"0", 8 << 30}}}
 	for b.Loop() {

@@ -81,7 +81,7 @@ func (c *Client) PipeDirectory() string { return c.pipe }
 
 // Command runs the control program once for this daemon and returns what it
 // printed. A refusal is a *RejectedError. It is for what Client has no method
-// for: commands of later drivers, and protocol v3 (package mpsv3). What was
+// for, such as static SM partitions and the commands of protocol v3. What was
 // printed may hold anything where tenants choose words, as in names of programs.
 func (c *Client) Command(ctx context.Context, in Invocation) (string, error) {
 	out, err := c.run(ctx, c.timeout, in)

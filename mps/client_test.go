@@ -85,7 +85,7 @@ func TestSilentRejection(t *testing.T) {
 
 func TestBadInputIsNotSent(t *testing.T) {
 	ctx := t.Context()
-	d := mpstest.New(mpstest.Options{Partitions: true, PartitioningOn: true})
+	d := mpstest.New(mpstest.Options{})
 	c := newClient(t, d)
 	for name, err := range map[string]error{
 		"0%":          c.SetDefaultActiveThreadPercentage(ctx, 0),
@@ -100,9 +100,6 @@ func TestBadInputIsNotSent(t *testing.T) {
 		"device 7":    c.SetDefaultPinnedMemLimit(ctx, "7", gib),
 		"device text": c.SetPinnedMemLimit(ctx, 1, "0 8G\nquit", gib),
 		"priority":    c.SetDefaultClientPriority(ctx, mps.PriorityUnset),
-		"newline GPU": func() error { _, err := c.AddPartition(ctx, "GPU-1\nquit", 1); return err }(),
-		"chunks":      func() error { _, err := c.AddPartition(ctx, "GPU-1", 0); return err }(),
-		"partition":   c.RemovePartition(ctx, "GPU-1/a\nquit"),
 		"server":      c.ForceShutdownServer(ctx, 0),
 		"terminate":   c.TerminateClient(ctx, 0, -3),
 		"uid":         func() error { _, err := c.StartServer(ctx, mps.ServerOptions{UID: -1}); return err }(),
@@ -172,44 +169,6 @@ func TestServers(t *testing.T) {
 	}
 	if _, err := c.Servers(ctx); !errors.Is(err, mps.ErrNoDaemon) {
 		t.Errorf("after quit: %v", err)
-	}
-}
-
-func TestPartitions(t *testing.T) {
-	ctx := t.Context()
-	for _, bare := range []bool{false, true} {
-		d := mpstest.New(mpstest.Options{Partitions: true, PartitioningOn: true, BarePartitionID: bare})
-		c := newClient(t, d)
-		id, err := c.AddPartition(ctx, "GPU-403fa439", 7)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := d.Connect(mpstest.Process{}); !errors.Is(err, mpstest.ErrNoPartition) {
-			t.Errorf("a client without a partition: %v", err)
-		}
-		v := connect(t, d, mps.EnvPartition+"="+string(id))
-		if err := c.RemovePartition(ctx, id); !errors.Is(err, mps.ErrPartitionInUse) {
-			t.Errorf("in use: %v", err)
-		}
-		rows, err := c.Partitions(ctx)
-		if err != nil || len(rows) != 2 || rows[0].FreeChunks.Value != 9 || rows[0].UsedSMs.Value != 56 || rows[1].InUse != sharing.AnswerYes || rows[1].FreeSMs.Known {
-			t.Errorf("%+v, %v", rows, err)
-		}
-		d.Exit(v.PID)
-		if err := c.RemovePartition(ctx, id); err != nil {
-			t.Error(err)
-		}
-		if _, err := c.AddPartition(ctx, "GPU-403fa439", 99); !errors.Is(err, mps.ErrRejected) {
-			t.Errorf("too large: %v", err)
-		}
-	}
-	off := newClient(t, mpstest.New(mpstest.Options{Partitions: true}))
-	if _, err := off.Partitions(ctx); !errors.Is(err, mps.ErrPartitioningDisabled) {
-		t.Errorf("off: %v", err)
-	}
-	old := newClient(t, mpstest.New(mpstest.Options{}))
-	if _, err := old.AddPartition(ctx, "GPU-403fa439", 1); !errors.Is(err, mps.ErrUnknownCommand) {
-		t.Errorf("driver 580: %v", err)
 	}
 }
 

@@ -27,65 +27,19 @@ type DaemonOptions struct {
 	LogDirectory  string   // "" = DefaultLog; made if it is not there
 	// VisibleDevices are UUIDs of the GPUs to serve; nil = all. Clients count
 	// them from 0 in this order.
-	VisibleDevices     []string
-	StaticPartitioning bool  // -S, driver 590 and later
-	MultiUser          bool  // clients of all users share a server; root only
-	GPUs               []GPU // as in Options
+	VisibleDevices []string
+	MultiUser      bool  // clients of all users share a server; root only
+	GPUs           []GPU // as in Options
 	// StartTimeout is how long the daemon has to answer; 0 = 10 s.
 	StartTimeout time.Duration
 	Timeout      time.Duration // for each command; as in Options
 	Logger       *slog.Logger
-	// Dialect is the protocol that the daemon speaks; nil = v2, the default of
-	// every driver. Package mpsv3 has the other one.
-	Dialect Dialect
 }
-
-// Dialect is a control daemon's protocol, as far as starting and stopping it
-// goes.
-type Dialect interface {
-	// Launch returns the program's arguments beside -f or -d, and variables for
-	// the daemon's environment.
-	Launch(opts DaemonOptions) (args, environ []string, err error)
-	// Servers asks the daemon for its servers, and Clients for the clients of
-	// all of them.
-	Servers(ctx context.Context, c *Client) ([]int, error)
-	Clients(ctx context.Context, c *Client) ([]int, error)
-	// Quit asks the daemon to end now; graceful is false when the daemon said
-	// that a server did not end by itself.
-	Quit(ctx context.Context, c *Client) (graceful bool, err error)
-}
-
-// v2 is the Dialect of every driver.
-type v2 struct{}
-
-func (v2) Launch(opts DaemonOptions) (args, environ []string, err error) {
-	if opts.MultiUser {
-		args = append(args, "-M")
-	}
-	if opts.StaticPartitioning {
-		args = append(args, "-S")
-	}
-	return args, []string{EnvProtocol + "=2"}, nil
-}
-
-func (v2) Servers(ctx context.Context, c *Client) ([]int, error) { return c.Servers(ctx) }
-
-func (v2) Clients(ctx context.Context, c *Client) ([]int, error) {
-	s, err := c.Snapshot(ctx)
-	var clients []int
-	for _, srv := range s.Servers {
-		clients = append(clients, srv.Clients...)
-	}
-	return clients, err
-}
-
-func (v2) Quit(ctx context.Context, c *Client) (bool, error) { return c.Quit(ctx, time.Second) }
 
 // Daemon is a control daemon: a child that Start runs in the foreground, or one
 // that ran already (Adopt). It is safe for concurrent use.
 type Daemon struct {
 	client  *Client
-	dialect Dialect
 	program string // the name of the program's file
 	process process
 	child   *exec.Cmd // nil of one that Adopt found
@@ -115,7 +69,7 @@ func Start(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
 	if err != nil {
 		return nil, l.client.opError("start", err)
 	}
-	d := newDaemon(l.client, opts.Dialect, path)
+	d := newDaemon(l.client, path)
 	d.output = &command.Buffer{Limit: 64 << 10}
 	d.child = exec.Command(path, append([]string{"-f"}, l.args...)...)
 	d.child.Env = command.Environ(withoutMPS(os.Environ()), slices.Concat(opts.Program.Env, l.environ))
@@ -152,8 +106,8 @@ func Start(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
 	return d, nil
 }
 
-func newDaemon(c *Client, dialect Dialect, path string) *Daemon {
-	return &Daemon{client: c, dialect: dialect, program: filepath.Base(path), done: make(chan struct{}), started: map[process]bool{}}
+func newDaemon(c *Client, path string) *Daemon {
+	return &Daemon{client: c, program: filepath.Base(path), done: make(chan struct{}), started: map[process]bool{}}
 }
 
 // StartDetached starts a control daemon in the background (-d), where it
@@ -168,7 +122,7 @@ func StartDetached(ctx context.Context, opts DaemonOptions) (*Client, error) {
 		err = outcome(out)
 	}
 	if err == nil {
-		err = opts.answers(ctx, newDaemon(l.client, opts.Dialect, ""))
+		err = opts.answers(ctx, newDaemon(l.client, ""))
 	}
 	if err != nil {
 		return nil, l.client.opError("start", err)
@@ -189,21 +143,19 @@ func (o *DaemonOptions) prepare(ctx context.Context) (*launch, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &launch{client: c, environ: []string{EnvPipeDirectory + "=" + o.PipeDirectory, EnvLogDirectory + "=" + o.LogDirectory}}
+	l := &launch{client: c, environ: []string{EnvPipeDirectory + "=" + o.PipeDirectory, EnvLogDirectory + "=" + o.LogDirectory, EnvProtocol + "=2"}}
 	if len(o.VisibleDevices) > 0 {
 		l.environ = append(l.environ, EnvVisibleDevices+"="+strings.Join(o.VisibleDevices, ","))
 	}
-	args, environ, err := o.Dialect.Launch(*o)
-	if err != nil {
-		return nil, err
+	if o.MultiUser {
+		l.args = append(l.args, "-M")
 	}
-	l.args, l.environ = args, append(l.environ, environ...)
 	for _, dir := range []string{o.PipeDirectory, o.LogDirectory} {
 		if err := makeDirectory(dir); err != nil {
 			return nil, c.opError("start", err)
 		}
 	}
-	switch _, err := o.Dialect.Servers(ctx, c); {
+	switch _, err := c.Servers(ctx); {
 	case err == nil:
 		return nil, c.opError("start", ErrDaemonRunning)
 	case errors.Is(err, ErrNoDaemon):
@@ -226,9 +178,6 @@ func (o *DaemonOptions) newClient() (*Client, error) {
 	}
 	if o.StartTimeout == 0 {
 		o.StartTimeout = defaultTimeout
-	}
-	if o.Dialect == nil {
-		o.Dialect = v2{}
 	}
 	if err := o.check(); err != nil {
 		return nil, err
@@ -269,7 +218,7 @@ func (o *DaemonOptions) answers(ctx context.Context, d *Daemon) error {
 	defer cancel()
 	var first time.Time
 	for {
-		switch _, err := o.Dialect.Servers(ctx, d.client); {
+		switch _, err := d.client.Servers(ctx); {
 		case err == nil && d.child == nil:
 			return nil
 		case err == nil:
@@ -287,7 +236,7 @@ func (o *DaemonOptions) answers(ctx context.Context, d *Daemon) error {
 		}
 		select {
 		case <-d.done:
-			if _, err := o.Dialect.Servers(ctx, d.client); err == nil {
+			if _, err := d.client.Servers(ctx); err == nil {
 				return ErrDaemonRunning // another one was quicker
 			}
 			return errExited

@@ -4,9 +4,8 @@
 // limits.
 //
 // Client speaks the protocol of the drivers in use today (v2: commands on the
-// control program's standard input); package mpsv3 has the opt-in protocol of
-// driver 615 and later. Both run the control program through a Runner, without
-// a shell. Three habits of the daemon shape the package: a refused command
+// control program's standard input), and runs the control program through a
+// Runner, without a shell. Three habits of the daemon shape the package: a refused command
 // exits 0, a refused setting can answer with the value that stays in force, and
 // a client that cannot reach its daemon runs without MPS and says nothing. So
 // every answer is parsed strictly, every setter reads back, and membership is

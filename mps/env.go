@@ -2,6 +2,7 @@ package mps
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -10,6 +11,20 @@ import (
 	"github.com/cotenant/cotenant/mps/internal/form"
 	"github.com/cotenant/cotenant/sharing"
 )
+
+// PartitionID names a static SM partition, as CUDA_MPS_SM_PARTITION takes it:
+// "GPU-<uuid>/<id>". IDs of protocols v2 and v3 are not interchangeable.
+type PartitionID string
+
+var partitionForm = regexp.MustCompile(`^(GPU|MIG)-[0-9a-zA-Z-]+/[0-9a-zA-Z+=_-]+$`)
+
+// maxPartitionID bounds a PartitionID, in bytes; real ones have about 80.
+const maxPartitionID = 200
+
+// Valid reports whether the ID is of the form "GPU-<uuid>/<id>".
+func (p PartitionID) Valid() bool {
+	return len(p) <= maxPartitionID && partitionForm.MatchString(string(p))
+}
 
 // DeviceLimit limits a client's device memory on one GPU.
 type DeviceLimit struct {
@@ -20,7 +35,6 @@ type DeviceLimit struct {
 // ClientEnvironment describes the environment of an MPS client. Its settings
 // can only tighten what the server gives
 // (https://docs.nvidia.com/deploy/mps/appendix-environment-variables.html).
-// Clients of a v3 daemon have a type of their own in package mpsv3.
 type ClientEnvironment struct {
 	// PipeDirectory is the client's; "" = DefaultPipe.
 	PipeDirectory string
@@ -126,7 +140,7 @@ func (e *ClientEnvironment) checkDevices(l *problem.List) {
 		seen[d] = true
 	}
 	if e.Partition != "" && !e.Partition.Valid() {
-		l.Addf("Partition", `use what AddPartition returned, "GPU-<uuid>/<id>"`, "%q is no partition", problem.Clip(string(e.Partition)))
+		l.Addf("Partition", `use the ID that sm_partition add printed, "GPU-<uuid>/<id>"`, "%q is no partition", problem.Clip(string(e.Partition)))
 	}
 }
 

@@ -31,7 +31,6 @@ var (
 	ErrServerExists         = errors.New("mps: the server exists already")                   // of that user (v2) or name (v3)
 	ErrServerBusy           = errors.New("mps: the server has clients")                      // ShutdownServer without force
 	ErrPartitioningDisabled = errors.New("mps: the daemon was started without partitioning") // start it with -S
-	ErrPartitionInUse       = errors.New("mps: the partition has clients")                   // RemovePartition
 	ErrMismatch             = errors.New("mps: another value is in force than was set")      // see MismatchError
 	ErrNotClient            = errors.New("mps: the process is not an MPS client")            // Membership.Require, StopClient
 )
@@ -150,7 +149,7 @@ var rejections = []struct {
 	{"Failed to query devices", nil},
 	{"*already exists", ErrServerExists},
 	{"*active worker threads. Server will not shutdown", ErrServerBusy},
-	{"*in use. Terminate all clients before removing", ErrPartitionInUse},
+	{"*in use. Terminate all clients before removing", nil},
 	{"Server not found", ErrServerNotFound},
 }
 

@@ -26,7 +26,7 @@ func TestRejections(t *testing.T) {
 		"Invalid device identifier format: x":                               ErrRejected,
 		"Invalid percentage, expected between (0.0, 100.0]":                 ErrRejected,
 		"Server 673 has 2 active worker threads. Server will not shutdown.": ErrServerBusy,
-		"Partition GPU-1/a in use. Terminate all clients before removing.":  ErrPartitionInUse,
+		"Partition GPU-1/a in use. Terminate all clients before removing.":  ErrRejected,
 		"Static partitioning mode is not enabled":                           ErrPartitioningDisabled,
 		"Failed to create the requested SM partition of 9 chunks, error 1":  ErrRejected,
 		"Failed to query devices":                                           ErrRejected,
@@ -84,9 +84,7 @@ func TestEnums(t *testing.T) {
 	checkEnum(t, StrategyExact)
 	checkEnum(t, EnforcerCgroup)
 	checkEnum(t, ServingSGLang)
-	checkEnum(t, LogRefusedPercentage)
 	checkEnum(t, DamageDaemon)
-	checkEnum(t, EventError)
 }
 
 func TestAffected(t *testing.T) {

@@ -5,21 +5,16 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 )
 
 // FuzzAnswers feeds every parser of answers: a value or an ErrGarbled, never
 // both, and never a value without its required parts.
 func FuzzAnswers(f *testing.F) {
-	exs, logs, _ := transcript(f)
+	exs, _ := transcript(f)
 	for _, ex := range exs {
 		f.Add(ex.out.Stdout)
 	}
-	for _, l := range logs {
-		f.Add(l)
-	}
 	for _, s := range []string{
-		"GPU Partition free used free used clients\nchunk chunk SM SM\nGPU-74d43ed3 - 3 7 24 56 -\nGPU-74d43ed3 Dx4A - 7 - 56 Yes\n",
 		"Partition GPU-74d43ed3-cdf7/Dx4A created\n", "[0] 0000:00:06.00, 711, 712.3\n", "0,0000:00.06.00,GPU-1,NVIDIA H200,N/A\n",
 		"PID ID SERVER DEVICE ATTRIBUTES COMMAND\n1 2 3 GPU-1 x ./a b c\n", "PID ID SERVER DEVICE COMMAND\n9741 0 6472 GPU-cb1213a3-d6a4-be7f ./nbody\n",
 	} {
@@ -37,9 +32,6 @@ func FuzzAnswers(f *testing.F) {
 			"clients":    func(s string) (any, error) { return parseDeviceClients(s) },
 			"devices":    func(s string) (any, error) { return parseDeviceQuery(s) },
 			"processes":  func(s string) (any, error) { return parseProcesses(s) },
-			"partition":  func(s string) (any, error) { return parsePartitionAdd(s) },
-			"partitions": func(s string) (any, error) { return parsePartitions(s) },
-			"log":        func(s string) (any, error) { return ParseLogLine(s, time.UTC) },
 		} {
 			v, err := parse(text)
 			if err != nil && (!errors.Is(err, ErrGarbled) || !reflect.ValueOf(v).IsZero()) {

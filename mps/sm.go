@@ -110,32 +110,3 @@ func (r SMRule) Percentage(sms int) (float64, SMEstimate, error) {
 func ceilPercent(pct float64) float64 {
 	return min(100, math.Ceil(pct*1e4-1e-6)/1e4) // divided, so that it equals the literal
 }
-
-// Chip is a GPU as far as the chunks of static SM partitioning depend on it.
-type Chip struct {
-	ComputeMajor int  // major compute capability
-	Integrated   bool // shares its memory with the CPU
-}
-
-// ChunkSMs returns the SMs of one chunk of static partitioning: 8 on Hopper
-// and later, before it 4 under v2 and 2 under v3, and 2 on integrated GPUs
-// (nvidia-mps-guide-tasks). Below Ampere there is no static partitioning, which
-// is an error. A partition can hold more SMs than its chunks: read Partitions.
-func (g Chip) ChunkSMs(p Protocol) (sharing.Cell[int], error) {
-	sms := 0
-	switch {
-	case g.ComputeMajor < 8:
-		return sharing.Cell[int]{}, fmt.Errorf("%w: compute capability %d.x has no static SM partitions; they begin with Ampere, 8.0", ErrInvalid, g.ComputeMajor)
-	case g.Integrated:
-		sms = 2
-	case g.ComputeMajor >= 9:
-		sms = 8
-	case p == ProtocolV2:
-		sms = 4
-	case p == ProtocolV3:
-		sms = 2
-	default:
-		return sharing.Cell[int]{}, nil
-	}
-	return sharing.KnownCell(sms, "nvidia-mps-guide-tasks"), nil
-}

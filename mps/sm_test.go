@@ -82,22 +82,6 @@ func TestBadPercentages(t *testing.T) {
 	}
 }
 
-func TestChunkSMs(t *testing.T) {
-	for _, c := range []struct {
-		chip Chip
-		p    Protocol
-		want int // 0 = not known, -1 = error
-	}{
-		{Chip{9, false}, ProtocolV2, 8}, {Chip{10, false}, ProtocolV3, 8}, {Chip{8, false}, ProtocolV2, 4}, {Chip{8, false}, ProtocolV3, 2},
-		{Chip{8, false}, ProtocolUnknown, 0}, {Chip{8, true}, ProtocolV2, 2}, {Chip{7, false}, ProtocolV2, -1},
-	} {
-		got, err := c.chip.ChunkSMs(c.p)
-		if (err != nil) != (c.want < 0) || err == nil && (got.Value != c.want || got.Known != (c.want > 0)) {
-			t.Errorf("%+v: %+v, %v", c, got, err)
-		}
-	}
-}
-
 func TestPlanShares(t *testing.T) {
 	three := []Sharer{{Name: "a"}, {Name: "b"}, {Name: "c"}}
 	type row struct {

@@ -125,7 +125,7 @@ func (d *Daemon) end(ctx context.Context, grace time.Duration) error {
 	}
 	asked, cancel := withTimeout(own, min(knowPeriod, d.client.timeout))
 	defer cancel()
-	servers, err := d.dialect.Servers(asked, d.client)
+	servers, err := d.client.Servers(asked)
 	if err != nil {
 		d.client.log.WarnContext(ctx, "mps stop: the daemon does not answer", "err", err)
 	} else {
@@ -175,9 +175,9 @@ func (d *Daemon) quit(ctx, own context.Context, grace time.Duration) {
 	defer wait.Stop()
 	for grace > 0 {
 		asked, cancel := withTimeout(own, min(knowPeriod, d.client.timeout))
-		clients, err := d.dialect.Clients(asked, d.client)
+		s, err := d.client.Snapshot(asked)
 		cancel()
-		if err != nil || len(clients) == 0 {
+		if err != nil || !slices.ContainsFunc(s.Servers, func(s ServerSnapshot) bool { return len(s.Clients) > 0 }) {
 			break
 		}
 		select {
@@ -190,7 +190,7 @@ func (d *Daemon) quit(ctx, own context.Context, grace time.Duration) {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	graceful, err := d.dialect.Quit(own, d.client)
+	graceful, err := d.client.Quit(own, time.Second)
 	if d.last.Graceful = graceful && err == nil; !d.last.Graceful {
 		d.last.Forced = "quit"
 	}

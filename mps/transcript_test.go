@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -23,9 +22,9 @@ type exchange struct {
 
 var exitLine = regexp.MustCompile(`^\[exit (\d+)\]$`)
 
-// transcript reads the exchanges and the complete log lines of the recording
+// transcript reads the exchanges and all lines of the recording
 // made on an H200 with driver 580.
-func transcript(t testing.TB) (exs []exchange, logs []string, all []string) {
+func transcript(t testing.TB) (exs []exchange, all []string) {
 	t.Helper()
 	b, err := os.ReadFile("testdata/h200-v2-transcript.txt")
 	if err != nil {
@@ -47,11 +46,9 @@ func transcript(t testing.TB) (exs []exchange, logs []string, all []string) {
 			open = nil
 		case open != nil:
 			text.WriteString(line)
-		case strings.HasPrefix(bare, "[20"):
-			logs = append(logs, bare)
 		}
 	}
-	return exs, logs, all
+	return exs, all
 }
 
 // replay answers every command with one recorded output.
@@ -129,7 +126,7 @@ func parseAny(command, text string) (any, error) {
 }
 
 func TestTranscriptAnswers(t *testing.T) {
-	exs, _, _ := transcript(t)
+	exs, _ := transcript(t)
 	if len(exs) != len(outcomes) {
 		t.Fatalf("the recording has %d exchanges, the table %d", len(exs), len(outcomes))
 	}
@@ -158,67 +155,8 @@ func TestTranscriptAnswers(t *testing.T) {
 	}
 }
 
-func TestTranscriptLogs(t *testing.T) {
-	_, logs, _ := transcript(t)
-	kinds := map[LogKind]int{}
-	complete := 0
-	for _, line := range logs {
-		r, err := ParseLogLine(line, time.UTC)
-		if !strings.Contains(line, "]") { // cut off in the recording
-			if !errors.Is(err, ErrGarbled) {
-				t.Errorf("%q: error %v, want ErrGarbled", line, err)
-			}
-			continue
-		}
-		complete++
-		if err != nil {
-			t.Errorf("%q: %v", line, err)
-		}
-		kinds[r.Kind]++
-	}
-	if complete != 37 {
-		t.Errorf("%d complete log lines", complete)
-	}
-	want := map[LogKind]int{LogOther: 22, LogDaemonStart: 1, LogPipeDirectory: 1, LogBinaryVersion: 2, LogDriverVersion: 1, LogCommand: 4,
-		LogRefusedPercentage: 1, LogServerContext: 1, LogThreadPercentage: 1, LogMemLimit: 1, LogClientRequest: 1, LogClientConnected: 1}
-	if diff := cmp.Diff(want, kinds); diff != "" {
-		t.Errorf("kinds (-want +got):\n%s", diff)
-	}
-	r, err := ParseLogLine("[2026-11-21 00:49:23.776 Server   673] Device pinned memory limit for device 0 set to 0x200000000 bytes", time.UTC)
-	wantRec := LogRecord{Time: time.Date(2026, 11, 21, 0, 49, 23, 776e6, time.UTC), Component: "Server", PID: 673, Server: 673,
-		Text: "Device pinned memory limit for device 0 set to 0x200000000 bytes", Kind: LogMemLimit, Device: Some(0), Limit: 8 * sharing.GiB}
-	if diff := cmp.Diff(wantRec, r); err != nil || diff != "" {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
-}
-
-func TestDocumentedLogLines(t *testing.T) {
-	const head = "[2026-11-21 00:49:23.776 Control   616] "
-	for _, c := range []struct {
-		text string
-		want LogRecord
-	}{
-		{"Starting new server 673 for user 1000", LogRecord{Kind: LogServerStarting, Server: 673, UID: Some(1000)}},
-		{"NEW SERVER 673: Ready", LogRecord{Kind: LogServerReady, Server: 673}},
-		{"NEW CLIENT 711 from user 0: Server already exists", LogRecord{Kind: LogClientRequest, Client: 711, UID: Some(0)}},
-		{"Server 673 exited with status 0", LogRecord{Kind: LogServerExit, Server: 673, Value: "0"}},
-		{"Server encountered a fatal exception. Shutting down", LogRecord{Kind: LogServerFatal}},
-		{"New client 711 connected", LogRecord{Kind: LogClientConnected, Client: 711}},
-		{"Volta MPS: Server is handling a fatal GPU error.", LogRecord{Kind: LogGPUFault}},
-		{"Volta MPS: status of client {711, 1} is INACTIVE", LogRecord{Kind: LogClientStatus, Client: 711, Value: "INACTIVE"}},
-		{"Volta MPS: The following clients have a sticky error set:", LogRecord{Kind: LogStickyError}},
-		{"Creating server context on device 2", LogRecord{Kind: LogServerContext, Device: Some(2)}},
-	} {
-		got, err := ParseLogLine(head+c.text, time.UTC)
-		c.want.Time, c.want.Component, c.want.PID, c.want.Text = got.Time, "Control", 616, c.text
-		if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
-			t.Errorf("%s: %v (-want +got):\n%s", c.text, err, diff)
-		}
-	}
-}
-
 func TestSMPointsOfTranscript(t *testing.T) {
-	_, _, all := transcript(t)
+	_, all := transcript(t)
 	n := 0
 	for _, line := range all {
 		if !strings.HasPrefix(line, "1:8 ") {

@@ -29,7 +29,7 @@ var primaryProperties = []Property{
 		Text: "the driver protects address spaces; the limit counts per client process, and a client that names a GPU it cannot see in the limit's variable drops it"},
 	{Mechanism: MechanismMPS, Axis: AxisMemory, Level: LevelDriver, Basis: BasisDocumented, Source: "nvidia-mps-guide-memory",
 		When: Condition{MinArchitecture: ArchitectureVolta, MinCUDA: CUDAVersion{13, 4}, Mode: ModeCgroupMemoryLimits, Note: "cgroup v2; not on MIG devices; managed memory is not counted"},
-		Text: "the driver protects address spaces, and driver and kernel enforce a limit per cgroup"},
+		Text: "the driver protects address spaces, and driver and kernel enforce a limit per cgroup: nobody exceeds the hard one (dmem.max); who borrows beyond the soft one (dmem.min) may be evicted or ended"},
 	{Mechanism: MechanismMPS, Axis: AxisCompute, Level: LevelPartial, Basis: BasisDocumented, Source: "nvidia-mps-guide",
 		Text: "an active thread percentage caps a client, but reserves no SMs: caps may add up to more than the GPU, and memory bandwidth is not divided"},
 	{Mechanism: MechanismMPS, Axis: AxisCompute, Level: LevelDriver, Basis: BasisDocumented, Source: "nvidia-mps-guide-tasks",

@@ -193,7 +193,7 @@ var trapTable = []Trap{
 		"Deliver by the DRA driver on static MIG.",
 		SeverityHigh, ids("k8s-device-plugin", "nvidia-dra-driver")},
 	{"mps-namespace-limits", "The limits of an MPS server hold for its namespaces.",
-		"In protocol v3 they hold for the default namespace only; a named one inherits nothing and may exceed them.",
+		"In protocol v3 they hold for the default namespace only; a named one inherits nothing and may exceed them. A server that is allowed a device that does not exist starts, dies, and leaves its clients without MPS.",
 		"a named namespace of protocol v3 without limits of its own",
 		"Set the limits on the namespace itself.",
 		SeverityCritical, ids("dynamo-mps-limits", "nvidia-mps-guide-v3")},

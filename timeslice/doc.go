@@ -1,4 +1,4 @@
-// Package timeslice models and drives GPU time-slicing: contexts that share a
+// Package timeslice models GPU time-slicing: contexts that share a
 // GPU without MPS have the whole of it in turn, one quantum at a time.
 //
 // A [Scheduler] is what the driver does on one GPU: a quantum and the cost of
@@ -10,10 +10,9 @@
 // tenant and whom it waited for; the same seed gives the same result. What it
 // returns is simulated and says so.
 //
-// [Controller] reads and sets the compute policy's time-slice level
-// (DEFAULT, SHORT, MEDIUM, LONG) through nvidia-smi, and reads back what it
-// set. NVIDIA publishes no milliseconds for the levels: the one known figure
-// is DEFAULT on an H200, which this project measured.
+// [Level] is a time-slice level of the driver's compute policy (DEFAULT, SHORT,
+// MEDIUM, LONG). NVIDIA publishes no milliseconds for the levels: the one known
+// figure is DEFAULT on an H200, which this project measured.
 //
 // Time-slicing divides time and nothing else: memory is not divided, faults
 // are not contained, and replicas are not capacity.

@@ -82,15 +82,3 @@ func ExampleCalibrateProbe() {
 	fmt.Println(c.Scheduler, err)
 	// Output: quantum 2.0907ms, switch 152.8µs (fitted) <nil>
 }
-
-// Setting a level runs nvidia-smi and reads back; here a fake stands in for it.
-func ExampleController_SetLevel() {
-	ctl := timeslice.NewController(timeslice.ControllerOptions{Runner: &smi{mig: "Disabled", level: "Default"}})
-	fmt.Println(ctl.SetLevel(context.Background(), "0", timeslice.LevelLong))
-	fmt.Println(ctl.Probe(context.Background(), "0").Level)
-	fmt.Println(ctl.SetLevel(context.Background(), "MIG-7f0a", timeslice.LevelShort))
-	// Output:
-	// <nil>
-	// Long
-	// timeslice: set level of GPU MIG-7f0a: the time-slice level cannot be set on MIG devices
-}

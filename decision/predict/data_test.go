@@ -1,14 +1,9 @@
 package predict_test
 
 import (
-	"encoding/csv"
-	"os"
-	"strconv"
 	"testing"
-	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/timeslice"
 )
 
 // testdata is where the measurements are; its README.md says where they come
@@ -33,30 +28,4 @@ func profilesOf(tb testing.TB, rows predict.Rows) *predict.Profiles {
 		tb.Fatal(err)
 	}
 	return ps
-}
-
-// nos reads the saturated A100 rows of a mechanism.
-func nos(tb testing.TB, mechanism string) []timeslice.SaturatedPoint {
-	tb.Helper()
-	f, err := os.Open(testdata + "nos-a100-sharing.csv")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
-	records, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	var out []timeslice.SaturatedPoint
-	for _, r := range records[1:] {
-		n, err := strconv.Atoi(r[1])
-		s, err2 := strconv.ParseFloat(r[2], 64)
-		if err != nil || err2 != nil {
-			tb.Fatal(err, err2)
-		}
-		if r[0] == mechanism {
-			out = append(out, timeslice.SaturatedPoint{Tenants: n, Latency: time.Duration(s * float64(time.Second))})
-		}
-	}
-	return out
 }

@@ -15,8 +15,7 @@
 // probability of 90%. What cannot be predicted is an error that says why:
 // [ErrNoProfile], [ErrOtherGPU], [ErrUnpredictable].
 //
-// [FitSlice] and [FitSaturated] fit simpler curves: a workload's latency on MIG
-// slices, and that of equal tenants that always have work.
+// [FitSlice] fits a simpler curve: a workload's latency on MIG slices.
 //
 // A [Cluster] is GPUs with replicas of services on them and routers in front:
 // [Cluster.Play] plays a trace of requests against it, with KV caches that fill up,

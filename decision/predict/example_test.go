@@ -8,7 +8,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/timeslice"
 )
 
 // Two servers were measured alone. What will each see beside the other?
@@ -39,28 +38,6 @@ func Example() {
 	// time-slicing: tags TPOT 4.4 ms (4.0 to 4.9), 1.9x
 	// mps: chat TPOT 9.5 ms (8.6 to 10.6), 1.3x
 	// mps: tags TPOT 4.5 ms (4.1 to 5.0), 1.9x
-}
-
-// From which number of saturated pods on does which mechanism answer faster?
-// The figures are those of YOLOS-small on an A100.
-func ExampleCrossings() {
-	ms := func(n int, v float64) timeslice.SaturatedPoint {
-		return timeslice.SaturatedPoint{Tenants: n, Latency: time.Duration(v * float64(time.Millisecond))}
-	}
-	mps, err := predict.FitSaturated(sharing.MechanismMPS, []timeslice.SaturatedPoint{ms(1, 88), ms(3, 164), ms(5, 240.9), ms(7, 319.8)})
-	if err != nil {
-		log.Fatal(err)
-	}
-	mig, err := predict.FitSaturated(sharing.MechanismMIG, []timeslice.SaturatedPoint{ms(1, 342.4), ms(7, 344.2)})
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, c := range predict.Crossings(mps, mig, 10) {
-		fmt.Printf("from %d: %s, %v against %v\n", c.Tenants, c.Faster, c.Latency.Round(time.Millisecond), c.SlowerLatency.Round(time.Millisecond))
-	}
-	// Output:
-	// from 1: mps, 88ms against 343ms
-	// from 8: mig, 343ms against 358ms
 }
 
 // A slice of which nothing but the whole GPU was measured is a prior.

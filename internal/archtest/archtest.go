@@ -24,8 +24,6 @@ var allowed = map[string][]string{
 	"mps":                              {"mps/internal/form", "sharing"},
 	"mps/internal/form":                {},
 	"mps/mpstest":                      {"mps", "sharing"},
-	"mps/mpsv3":                        {"mps", "mps/internal/form", "sharing"},
-	"mps/mpsv3/mpsv3test":              {"mps", "mps/mpstest"},
 	"timeslice":                        {"sharing"},
 	"telemetry":                        {"sharing"},
 	"telemetry/container":              {},

@@ -16,7 +16,6 @@ import (
 var (
 	ErrNotReady    = errors.New("CUDA_ERROR_MPS_SERVER_NOT_READY")                          // its server is in FAULT
 	ErrUnavailable = errors.New("cudaErrorDevicesUnavailable (46)")                         // over the limit of contexts, as driver 580 says it
-	ErrNoPartition = errors.New("CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION (915)")          // static partitioning without CUDA_MPS_SM_PARTITION
 	ErrWaiting     = errors.New("mpstest: waits for the clients of another user to finish") // users take turns under v2
 )
 
@@ -59,10 +58,6 @@ func (d *Daemon) Connect(p Process) (View, error) {
 	if d.gone || pipeOf(p.Env) != d.opt.PipeDirectory {
 		return v, nil
 	}
-	d.logf("control.log", "Control", FirstPID-1, "NEW CLIENT %d from user %d: Server already exists", p.PID, p.UID)
-	if d.opt.PartitioningOn && command.Lookup(p.Env, mps.EnvPartition) == "" {
-		return v, ErrNoPartition
-	}
 	s, err := d.serverFor(p.UID)
 	if err != nil {
 		return v, err
@@ -72,7 +67,6 @@ func (d *Daemon) Connect(p Process) (View, error) {
 	}
 	s.nextCtx++
 	s.clients = append(s.clients, &client{Process: p, id: s.nextCtx})
-	d.logf("server.log", "Server", s.pid, "Client {PID: %d, Context ID: %d} connected", p.PID, s.nextCtx)
 	v.Client, v.Server = true, s.pid
 	d.limit(&v, s, p.Env)
 	return v, nil
@@ -202,9 +196,7 @@ func (d *Daemon) Fault(serverPID int) {
 
 func (d *Daemon) fault(s *server) {
 	s.state = mps.StateFault
-	d.logf("server.log", "Server", s.pid, "Volta MPS: Server is handling a fatal GPU error.")
 	for _, c := range s.clients {
 		c.faulty = true
-		d.logf("server.log", "Server", s.pid, "Volta MPS: status of client {%d, %d} is INACTIVE", c.PID, c.id)
 	}
 }

@@ -12,13 +12,9 @@ import (
 // command plays one v2 command. It is called with mu held.
 func (d *Daemon) command(ctx context.Context, line string, fault *Fault) (string, error) {
 	d.refresh()
-	d.logf("control.log", "Control", FirstPID-1, "Cmd:%s", line)
 	w := strings.Fields(line)
 	if len(w) == 0 {
 		return "", nil
-	}
-	if d.opt.Arguments != nil { // nobody has recorded what a v3 daemon says to v2
-		return fmt.Sprintf("Unknown command \"%s\"\n", w[0]), nil
 	}
 	if fault != nil && fault.Kind == FaultIgnore && strings.HasPrefix(w[0], "set_") {
 		return "", nil
@@ -74,11 +70,12 @@ func (d *Daemon) answer(name string, args []string) (string, bool) {
 		}
 		d.priority = args[0]
 		return "", true
-	case "sm_partition", "lspart":
-		if !d.opt.Partitions {
-			return "", false
+	case "lspart":
+		if d.opt.PartitioningOn {
+			return "GPU           Partition     free    used    free    used    clients\n" +
+				"                            chunk   chunk   SM      SM\n", true
 		}
-		return d.partitionCommand(name, args), true
+		return "Static partitioning mode is not enabled", d.opt.Partitions
 	case "quit":
 		for _, s := range slices.Clone(d.servers) {
 			d.removeServer(s)
@@ -159,7 +156,6 @@ func (d *Daemon) terminate(s *server, args []string) string {
 	for _, c := range s.clients {
 		if fmt.Sprint(c.PID) == args[0] {
 			c.terminated = true
-			d.logf("server.log", "Server", s.pid, "Volta MPS: status of client {%d, %d} is INACTIVE", c.PID, c.id)
 			return "0"
 		}
 	}
@@ -283,13 +279,10 @@ func (d *Daemon) help() string {
 	commands := []string{"start_server -uid <user id>", "quit", "get_server_list", "get_server_status <PID>", "get_client_list <PID>",
 		"get_device_client_list [<PID>]", "ps [-p PID]", "set_default_active_thread_percentage <percentage>", "get_default_active_thread_percentage"}
 	if d.opt.Partitions {
-		commands = append(commands, "sm_partition add <device> <chunks>", "lspart")
+		commands = append(commands, "lspart")
 	}
 	var b strings.Builder
 	b.WriteString("OPTIONS:\n  -h,--help                help\n")
-	if d.opt.Arguments != nil {
-		b.WriteString("  -p,--protocol            protocol 2 or 3\n")
-	}
 	b.WriteString("\nCOMMAND:\n")
 	for _, c := range commands {
 		fmt.Fprintf(&b, "  %s\n                       (fake)\n", c)

@@ -2,16 +2,12 @@ package mpstest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/cotenant/cotenant/internal/command"
 	"github.com/cotenant/cotenant/mps"
@@ -25,21 +21,16 @@ const FirstPID = 5_000_000
 // Options describe the fake. The zero value is driver 580 on one H200.
 type Options struct {
 	PipeDirectory string // "" = mps.DefaultPipe
-	LogDirectory  string // "" = no logs; else control.log and server.log are appended to
 	GPUs          []GPU  // nil = one H200
-	// Partitions makes the fake know sm_partition and lspart, as driver 595
-	// does; PartitioningOn starts it with -S.
+	// Partitions makes the fake know lspart, as driver 595 does; PartitioningOn
+	// answers it as a daemon started with -S that has no GPU.
 	Partitions, PartitioningOn bool
-	BarePartitionID            bool       // answer sm_partition add as documented instead of as driver 595
-	MaxContexts                int        // on one device; 0 = 48, as driver 580
-	KillEffect                 KillEffect // what an unannounced death of a client does
+
+	MaxContexts int        // on one device; 0 = 48, as driver 580
+	KillEffect  KillEffect // what an unannounced death of a client does
 	// ServerProcesses makes the servers of a daemon that Program starts processes
 	// of their own, its children. They outlive a daemon that is not told to quit.
 	ServerProcesses bool
-	// Arguments, if given, plays runs with arguments, which is how a v3 daemon
-	// takes its commands (package mpsv3test); commands on standard input are
-	// then unknown. quit ends the fake.
-	Arguments func(args []string) (answer string, quit bool) `json:"-"`
 }
 
 // GPU is a device of the fake.
@@ -79,7 +70,6 @@ type Daemon struct {
 	nextPID  int
 	priority string
 	settings settings
-	parts    []partition
 	faults   []*Fault
 	commands []string
 	spawn    func() (*process, error) // starts a server's process; nil: there is none
@@ -121,9 +111,6 @@ func New(opts Options) *Daemon {
 		opts.MaxContexts = 48
 	}
 	d := &Daemon{opt: opts, nextPID: FirstPID, priority: "0", settings: settings{100, map[string]string{}}}
-	d.logf("control.log", "Control", FirstPID-1, "Starting control daemon using socket %s/control", opts.PipeDirectory)
-	d.logf("control.log", "Control", FirstPID-1, "To connect CUDA applications to this daemon, set env CUDA_MPS_PIPE_DIRECTORY=%s", opts.PipeDirectory)
-	d.logf("control.log", "Control", FirstPID-1, "CUDA MPS Control binary version: 13000")
 	return d
 }
 
@@ -136,8 +123,7 @@ func (d *Daemon) GPUs() []mps.GPU {
 	return out
 }
 
-// Commands returns every v2 command and every v3 argument list that arrived,
-// in order.
+// Commands returns every command that arrived, in order.
 func (d *Daemon) Commands() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -184,7 +170,7 @@ func (d *Daemon) Run(ctx context.Context, in mps.Invocation) (mps.Output, error)
 	var err error
 	if len(in.Args) > 0 {
 		d.commands = append(d.commands, op)
-		out.Stdout, err = d.args(ctx, in.Args)
+		out.Stdout, err = d.command(ctx, op, nil)
 	} else {
 		for line := range strings.Lines(in.Stdin) {
 			line = strings.TrimRight(line, "\r\n")
@@ -197,16 +183,6 @@ func (d *Daemon) Run(ctx context.Context, in mps.Invocation) (mps.Output, error)
 		}
 	}
 	return out, err
-}
-
-// args plays a command line: v3 where the daemon speaks it, otherwise the words
-// are one v2 command, since a running daemon forces its protocol.
-func (d *Daemon) args(ctx context.Context, args []string) (text string, err error) {
-	if d.opt.Arguments == nil {
-		return d.command(ctx, strings.Join(args, " "), nil)
-	}
-	text, d.gone = d.opt.Arguments(args)
-	return text, nil
 }
 
 // pipeOf returns the pipe directory that an environment chooses.
@@ -231,7 +207,6 @@ func (d *Daemon) refresh() {
 		}
 		if s.state == mps.StateInitializing {
 			s.state = mps.StateActive
-			d.logf("control.log", "Control", FirstPID-1, "NEW SERVER %d: Ready", s.pid)
 		}
 		if s.state == mps.StateFault && len(s.clients) == 0 {
 			s.state = mps.StateActive
@@ -244,18 +219,11 @@ func (d *Daemon) startServer(uid int) *server {
 	d.nextPID++
 	if d.spawn != nil {
 		p, err := d.spawn()
-		if err != nil {
-			d.logf("control.log", "Control", FirstPID-1, "Failed to start server: %v", err)
-		} else {
+		if err == nil {
 			s.process, s.pid = p, p.cmd.Process.Pid
 		}
 	}
 	d.servers = append(d.servers, s)
-	d.logf("control.log", "Control", FirstPID-1, "Starting new server %d for user %d", s.pid, uid)
-	for _, g := range d.opt.GPUs {
-		d.logf("server.log", "Server", s.pid, "Creating server context on device %d (%s)", g.Ordinal, g.Name)
-	}
-	d.logf("server.log", "Server", s.pid, "Active Threads Percentage set to %.1f", s.pct)
 	d.refresh()
 	return s
 }
@@ -275,25 +243,7 @@ func (d *Daemon) removeServer(s *server) {
 		<-s.process.done
 	}
 	d.servers = slices.DeleteFunc(d.servers, func(x *server) bool { return x == s })
-	d.logf("control.log", "Control", FirstPID-1, "Server %d exited with status 0", s.pid)
 	for _, c := range s.clients {
 		c.terminated = true
-	}
-}
-
-// logf appends a line to a log. A fake that cannot write its log goes on, as
-// the daemon does.
-func (d *Daemon) logf(file, component string, pid int, format string, args ...any) {
-	if d.opt.LogDirectory == "" {
-		return
-	}
-	line := fmt.Sprintf("[%s %s %5d] %s\n", time.Now().Format("2006-01-02 15:04:05.000"), component, pid, fmt.Sprintf(format, args...))
-	f, err := os.OpenFile(filepath.Join(d.opt.LogDirectory, file), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return
-	}
-	_, werr := f.WriteString(line)
-	if err := errors.Join(werr, f.Close()); err != nil {
-		return
 	}
 }

@@ -49,16 +49,15 @@ const ClientRole = envRole + "=" + roleClient
 
 // ControlProgram makes the running test binary stand in for
 // nvidia-cuda-mps-control or for a CUDA process, if Program or ClientCommand
-// started it so. Call it first in TestMain, and exit with the code if ok. play
-// may change what a daemon plays by the arguments that it is started with:
+// started it so. Call it first in TestMain, and exit with the code if ok:
 //
 //	if code, ok := mpstest.ControlProgram(); ok {
 //		os.Exit(code)
 //	}
-func ControlProgram(play ...func(args []string, opts *Options)) (code int, ok bool) {
+func ControlProgram() (code int, ok bool) {
 	switch os.Getenv(envRole) {
 	case roleControl:
-		return control(os.Args[1:], os.Stdin, os.Stdout, play), true
+		return control(os.Args[1:], os.Stdin, os.Stdout), true
 	case roleClient:
 		return cudaProcess(os.Stdin, os.Stdout), true
 	case roleServer:
@@ -69,8 +68,8 @@ func ControlProgram(play ...func(args []string, opts *Options)) (code int, ok bo
 }
 
 // Program returns the running test binary as a control program that plays opts,
-// as far as JSON can carry them; PipeDirectory and LogDirectory come from the
-// environment, as in life. Its TestMain must call ControlProgram.
+// as far as JSON can carry them; PipeDirectory comes from the environment, as in
+// life. Its TestMain must call ControlProgram.
 func Program(opts Options) (*mps.Program, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -138,9 +137,9 @@ func pipeDir() string { return pipeOf(os.Environ()) }
 func socket(dir string) string { return filepath.Join(dir, "control") }
 
 // control plays nvidia-cuda-mps-control.
-func control(args []string, stdin io.Reader, stdout io.Writer, play []func([]string, *Options)) int {
+func control(args []string, stdin io.Reader, stdout io.Writer) int {
 	if slices.Contains(args, "-f") || slices.Contains(args, "-d") {
-		return startDaemon(args, stdout, play)
+		return startDaemon(args, stdout)
 	}
 	if text := os.Getenv(envFault); text != "" {
 		var f Fault
@@ -203,12 +202,12 @@ func options() Options {
 	if err := json.Unmarshal([]byte(os.Getenv(envOptions)), &o); err != nil {
 		o = Options{}
 	}
-	o.PipeDirectory, o.LogDirectory = pipeDir(), os.Getenv(mps.EnvLogDirectory)
+	o.PipeDirectory = pipeDir()
 	return o
 }
 
 // startDaemon plays -f, and -d by running itself with -f in the background.
-func startDaemon(args []string, stdout io.Writer, play []func([]string, *Options)) int {
+func startDaemon(args []string, stdout io.Writer) int {
 	if i := slices.Index(args, "-d"); i >= 0 {
 		child := exec.Command(os.Args[0], append([]string{"-f"}, slices.Delete(slices.Clone(args), i, i+1)...)...)
 		if err := child.Start(); err != nil {
@@ -230,10 +229,6 @@ func startDaemon(args []string, stdout io.Writer, play []func([]string, *Options
 		return say(stdout, "An instance of this daemon is already running: "+err.Error()+"\n", 1)
 	}
 	o := options()
-	o.PartitioningOn = o.PartitioningOn || slices.Contains(args, "-S")
-	for _, f := range play {
-		f(args, &o)
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	d := New(o)
