@@ -178,38 +178,42 @@ func (e *encoder) scalar(path string, v reflect.Value) *yaml.Node {
 // WriteJSON writes the discovery as indented JSON with a final newline: the
 // fleet with its pools and workloads as a fleet file has them, and everything
 // else by the names of the fields.
-func (d *Discovery) WriteJSON(w io.Writer) error {
-	data, err := json.Marshal(d)
-	if err != nil {
-		return err
-	}
-	var out bytes.Buffer
-	if err := json.Indent(&out, data, "", "  "); err != nil {
-		return err
-	}
-	out.WriteByte('\n')
-	_, err = out.WriteTo(w)
-	return err
-}
+func (d *Discovery) WriteJSON(w io.Writer) error { return writeIndented(w, d) }
 
 // MarshalJSON writes what WriteJSON does, on one line.
 func (d *Discovery) MarshalJSON() ([]byte, error) {
+	doc, err := d.document()
+	if err != nil {
+		return nil, err
+	}
+	return encodeJSON(doc)
+}
+
+// document is a discovery as JSON.
+type document struct {
+	Fleet      json.RawMessage       `json:"fleet"`
+	Provenance map[string]Provenance `json:"provenance"`
+	Findings   []Finding             `json:"findings"`
+	Unknown    []Unknown             `json:"unknown"`
+	Today      []Sharing             `json:"today"`
+	Rightsize  []Rightsize           `json:"rightsize"`
+}
+
+func (d *Discovery) document() (document, error) {
 	root, err := d.fleetNode()
 	if err != nil {
-		return nil, err
+		return document{}, err
 	}
 	fleet, err := jsonOf(root)
-	if err != nil {
-		return nil, err
-	}
-	return encodeJSON(struct {
-		Fleet      json.RawMessage       `json:"fleet"`
-		Provenance map[string]Provenance `json:"provenance"`
-		Findings   []Finding             `json:"findings"`
-		Unknown    []Unknown             `json:"unknown"`
-		Today      []Sharing             `json:"today"`
-		Rightsize  []Rightsize           `json:"rightsize"`
-	}{fleet, d.Provenance, list(d.Findings), list(d.Unknown), list(d.Today), list(d.Rightsize)})
+	return document{fleet, d.Provenance, list(d.Findings), list(d.Unknown), list(d.Today), list(d.Rightsize)}, err
+}
+
+// writeIndented writes a value as indented JSON with a final newline.
+func writeIndented(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
 }
 
 // list is never null.

@@ -34,7 +34,7 @@ func (d *Discovery) WriteText(w io.Writer, opts TextOptions) error {
 	p.today(d)
 	p.workloads(d)
 	p.findings(d.Findings)
-	p.list("SMALLER MIG PROFILES that would do", len(d.Rightsize), "-json has all", func(i int) string {
+	p.list("SMALLER MIG PROFILES that would do", len(d.Rightsize), "the JSON has all", func(i int) string {
 		r := &d.Rightsize[i]
 		return fmt.Sprintf("%s  %s instead of %s frees %s", r.Workload, r.To, r.From, plural(r.Frees, "GPU"))
 	})
@@ -125,7 +125,7 @@ func isolation(v *decision.Pool, m sharing.Mechanism) string {
 }
 
 func (p *page) workloads(d *Discovery) {
-	p.list("WORKLOADS", len(d.Fleet.Workloads), "-out FILE has all", func(i int) string {
+	p.list("WORKLOADS", len(d.Fleet.Workloads), "the fleet file has all", func(i int) string {
 		v := &d.Fleet.Workloads[i]
 		at := fmt.Sprintf("workloads[%d]", i)
 		text := fmt.Sprintf("%s  %v (%v), %s", v.Name, v.Kind, d.Provenance[at+".kind"], plural(max(1, v.Replicas.Max), "replica"))
@@ -164,8 +164,8 @@ func (p *page) workloads(d *Discovery) {
 	})
 }
 
-// WriteSteps writes the steps of a migration for people.
-func WriteSteps(w io.Writer, steps []Step, opts TextOptions) error {
+// writeSteps writes the steps of a migration for people.
+func writeSteps(w io.Writer, steps []Step, opts TextOptions) error {
 	p := page{width: opts.Width, most: -1}
 	if p.width <= 0 {
 		p.width = 100
@@ -204,7 +204,7 @@ func (p *page) findings(all []Finding) {
 		if n := told[f.Code]; p.most < 0 || n <= alike || of[f.Code] == alike+1 {
 			p.line(4, fmt.Sprintf("%s  %s: %s: %s [%s]", f.Severity, f.Code, f.Object, f.Message, f.Source))
 		} else if n == alike+1 {
-			p.line(4, fmt.Sprintf("%s  %s: and %d more: -json has all", f.Severity, f.Code, of[f.Code]-alike))
+			p.line(4, fmt.Sprintf("%s  %s: and %d more: the JSON has all", f.Severity, f.Code, of[f.Code]-alike))
 		}
 	}
 }
@@ -250,7 +250,7 @@ func (p *page) unknown(d *Discovery) {
 			settles[way] = append(settles[way], key)
 		}
 	}
-	p.list("NOT KNOWN, by the money a month that hangs on it", len(entries), "-json has all", func(i int) string {
+	p.list("NOT KNOWN, by the money a month that hangs on it", len(entries), "the JSON has all", func(i int) string {
 		e := entries[i]
 		text := e.name + ": " + strings.Join(e.keys, ", ")
 		if e.money != "" {

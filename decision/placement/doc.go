@@ -11,7 +11,6 @@
 // predicted to lose to any of them. The typical requests that Fragmentation and
 // Cotenant look ahead with come as a [Mix]; predictions come from [Models] where
 // workloads were measured alone, and are unknown, not zero, elsewhere.
-// [Snapshot.Forecast] explains them by tenant.
 //
 // Everything is deterministic: equal snapshots, requests and policies give
 // equal placements, whatever else runs at the same time. Snapshots, policies and

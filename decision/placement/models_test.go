@@ -62,22 +62,16 @@ func ExampleModels() {
 	for i := range s.Len() {
 		c, fit := scorer.Score(s, i, r)
 		fmt.Printf("%s: %v, %v\n", s.Name(i), fit.Verdict, fit)
-		if fit.Verdict != gate.VerdictPass {
-			continue
-		}
-		for _, f := range s.Forecast(c, r, models) {
-			fmt.Println("  ", f)
+		if x, ok := c.Slowdown.Get(); ok && fit.Verdict == gate.VerdictPass {
+			fmt.Printf("   the worst slowdown is %.2fx\n", x)
 		}
 	}
 	fmt.Println(models.Why("H200", sharing.MechanismTimeSlicing, []string{"tags", "not-measured"}))
 	// Output:
 	// a: reject, the predicted TPOT P99 is 14.859 ms (13.311 to 16.586), the objective 12.000 ms
 	// b: pass, it fits
-	//    tags on GPU 0: 1.81x (1.64 to 2.00) slower under time-slicing, prior
-	//    another on GPU 0: 1.81x (1.64 to 2.00) slower under time-slicing, prior
+	//    the worst slowdown is 1.81x
 	// c: pass, it fits
-	//    not-measured on GPU 0: slowdown under time-slicing not known
-	//    another on GPU 0: slowdown under time-slicing not known
 	// placement: predict: no profile of the workload alone: "not-measured" is no workload that was named
 }
 

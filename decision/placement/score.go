@@ -49,8 +49,7 @@ type Offer struct {
 	Node  int
 	Score float64
 	// Slowdown is the worst that is predicted for the request or a neighbour of
-	// it. Unpredicted is how many of them nothing is predicted for;
-	// Snapshot.Forecast says more.
+	// it. Unpredicted counts those without a prediction.
 	Slowdown    Optional[float64]
 	Unpredicted int
 	Start       int // of the MIG instance; -1 without

@@ -13,7 +13,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
+
+	"golang.org/x/term"
 
 	"github.com/cotenant/cotenant/examples/internal/page"
 )
@@ -45,6 +50,7 @@ type command struct {
 // commands lists every command in the order of the help.
 func commands() []command {
 	return []command{
+		{"discover", "make a fleet file of what a cluster or machine says of itself", runDiscover},
 		{"version", "print the version and what this build can reach", runVersion},
 	}
 }
@@ -168,4 +174,23 @@ func parse(fl *flag.FlagSet, args []string, usage string, maxArgs int, std stdio
 		return badInput(fmt.Errorf("unexpected argument %q (see -h)", fl.Arg(maxArgs)))
 	}
 	return nil
+}
+
+// isPlugin reports whether kubectl started the program as its plugin: under the
+// name kubectl-cotenant.
+func isPlugin() bool {
+	return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") == "kubectl-cotenant"
+}
+
+// columns returns the width of the terminal that the output goes to, or $COLUMNS;
+// 0 where it cannot be told.
+func columns(stdout io.Writer) int {
+	n, err := strconv.Atoi(os.Getenv("COLUMNS"))
+	if err == nil && n > 0 {
+		return n
+	}
+	if file, ok := stdout.(interface{ Fd() uintptr }); ok && term.IsTerminal(int(file.Fd())) {
+		n, _, _ = term.GetSize(int(file.Fd()))
+	}
+	return n
 }

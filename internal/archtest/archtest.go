@@ -46,6 +46,7 @@ var allowed = map[string][]string{
 	"decision/colocation":              {"cost", "decision/predict", "loadgen", "loadgen/prompt", "sharing", "telemetry"},
 	"decision/discover":                {"cost", "decision", "decision/discover/internal/nvsmi", "decision/discover/internal/usage", "decision/manifest", "decision/predict", "mig", "sharing", "telemetry", "telemetry/serving"},
 	"decision/manifest":                {"decision", "decision/gate", "mig", "mps", "sharing", "timeslice"},
+	"decision/discover/kube":           {},
 	"decision/discover/internal/nvsmi": {"sharing", "telemetry"},
 	"decision/discover/internal/usage": {"sharing", "telemetry"},
 	"internal/draconf":                 {"sharing"},

@@ -162,7 +162,7 @@ func TestHelp(t *testing.T) {
 	t.Run("full disk", func(t *testing.T) { fullDisk(t, dir) })
 	// What they print without flags, where that takes no time; the commands of the
 	// README have the others.
-	for _, words := range [][]string{{"cost"}, {"discover"}, {"fleet"}, {"judge", "-fleets", "3"}, {"monitor"}, {"mps"}, {"quickstart"}, {"timeslice"}} {
+	for _, words := range [][]string{{"cost"}, {"fleet"}, {"judge", "-fleets", "3"}, {"monitor"}, {"mps"}, {"quickstart"}, {"timeslice"}} {
 		out, err := exec.Command(filepath.Join(dir, words[0]), words[1:]...).Output()
 		if line, columns := widest(string(out)); err != nil || columns > columnsOfAPage {
 			t.Errorf("%v: %v; its longest line has %d columns: %s", words, err, columns, line)
@@ -175,11 +175,11 @@ func fullDisk(t *testing.T, dir string) {
 	if runtime.GOOS != "linux" {
 		t.Skip("/dev/full is Linux's")
 	}
-	commands := [][]string{{"cost"}, {"cost", "-format", "json"}, {"discover"}, {"mps"}, {"mps", "plan"}, {"monitor", "-json"}, {"quickstart"}, {"quickstart", "-format", "json"},
+	commands := [][]string{{"cost"}, {"cost", "-format", "json"}, {"mps"}, {"mps", "plan"}, {"monitor", "-json"}, {"quickstart"}, {"quickstart", "-format", "json"},
 		{"partition", "enumerate", "-gpu", "a30"}, {"partition", "pack", "-gpu", "a30", "-demand", "1g.6gb=5"}, {"partition", "plan", "-gpu", "a30", "-want", "1g.6gb"},
 		{"partition", "apply", "-gpu", "a30", "-want", "1g.6gb"}, {"partition", "generate", "-gpu", "a30"}, {"timeslice"}, {"measure", "-print-plan"},
 		{"benchmark", "job", "-name", "a", "-image", "b", "-workers", "2", "--", "-rate", "2"}}
-	for _, program := range []string{"benchmark", "calibrate", "capacity", "cost", "discover", "fleet", "guard", "judge", "measure", "monitor", "mps", "partition", "predict", "quickstart", "timeslice"} {
+	for _, program := range []string{"benchmark", "calibrate", "capacity", "cost", "fleet", "guard", "judge", "measure", "monitor", "mps", "partition", "predict", "quickstart", "timeslice"} {
 		commands = append(commands, []string{program, "-h"})
 	}
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

@@ -51,7 +51,7 @@ func TestDiscover(t *testing.T) {
 	kube := c.reader()
 	fleet := filepath.Join(c.dir, "fleet.yaml")
 
-	out := run1(t, kube, "./examples/discover", "-kube", "-json", "-out", fleet)
+	out := run1(t, kube, "./examples/cotenant", "discover", "-kube", "-json", "-out", fleet)
 	var doc struct {
 		Fleet    struct{ Pools, Workloads []struct{ Name, GPU string } }
 		Findings []struct{ Code, Object string }
@@ -80,7 +80,7 @@ func TestDiscover(t *testing.T) {
 	if text := run1(t, kube, "./examples/quickstart", "-input", fleet); !bytes.Contains(text, []byte("default/chat")) {
 		t.Errorf("quickstart:\n%s", text)
 	}
-	text := run1(t, kube, "./examples/discover", "-kube", "-decide")
+	text := run1(t, kube, "./examples/cotenant", "discover", "-kube", "-decide")
 	for _, part := range []string{"TODAY", "DECISION", "default/chat", "default/pretrain", "MIGRATION", "CONFIGURATION"} {
 		if !bytes.Contains(text, []byte(part)) {
 			t.Errorf("%s is missing in\n%s", part, text)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -12,25 +11,17 @@ import (
 	"github.com/cotenant/cotenant/internal/golden"
 )
 
-func command(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	t.Setenv("COLUMNS", "")
-	var out, errs bytes.Buffer
-	code = run(t.Context(), args, strings.NewReader(stdin), &out, &errs)
-	return code, out.String(), errs.String()
-}
-
-func TestBuiltIn(t *testing.T) {
-	code, stdout, stderr := command(t, "")
-	if code != exitOK || stderr != "" {
+func TestDiscoverBuiltIn(t *testing.T) {
+	code, stdout, stderr := program(t, "", "discover")
+	if code != exitDone || stderr != "" {
 		t.Fatal(code, stderr)
 	}
-	golden.Check(t, "testdata/builtin.txt", []byte(stdout))
+	golden.Check(t, "testdata/discover.txt", []byte(stdout))
 }
 
-func TestJSON(t *testing.T) {
-	code, stdout, stderr := command(t, "", "-json")
-	if code != exitOK {
+func TestDiscoverJSON(t *testing.T) {
+	code, stdout, stderr := program(t, "", "discover", "-json")
+	if code != exitDone {
 		t.Fatal(code, stderr)
 	}
 	var doc map[string]json.RawMessage
@@ -44,26 +35,26 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestOut: the file is what quickstart reads.
-func TestOut(t *testing.T) {
+// TestDiscoverOut: the file is what cotenant decide reads.
+func TestDiscoverOut(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "fleet.yaml")
-	if code, _, stderr := command(t, "", "-out", file); code != exitOK || !strings.Contains(stderr, "wrote "+file) {
+	if code, _, stderr := program(t, "", "discover", "-out", file); code != exitDone || !strings.Contains(stderr, "wrote "+file) {
 		t.Fatal(code, stderr)
 	}
 	f, err := decision.LoadFleet(file)
 	if err != nil || len(f.Pools) != 2 || len(f.Workloads) != 8 {
 		t.Error(err)
 	}
-	if code, _, stderr := command(t, "", "-out", filepath.Join(file, "below")); code != exitBadInput || stderr == "" {
+	if code, _, stderr := program(t, "", "discover", "-out", filepath.Join(file, "below")); code != exitCannot || stderr == "" {
 		t.Error(code, stderr)
 	}
 }
 
-// TestDecide: decision, configuration and migration stand beside the rest, and
+// TestDiscoverDecide: decision, configuration and migration stand beside the rest, and
 // the configuration is written beside the fleet.
-func TestDecide(t *testing.T) {
-	code, stdout, stderr := command(t, "", "-decide")
-	if code != exitOK || stderr != "" {
+func TestDiscoverDecide(t *testing.T) {
+	code, stdout, stderr := program(t, "", "discover", "-decide")
+	if code != exitDone || stderr != "" {
 		t.Fatal(code, stderr)
 	}
 	for _, part := range []string{"\nTODAY\n", "\nDECISION\n", "\nMIGRATION, one step after another\n", "Leave t4-1 as it is for lab/jupyter-ada, lab/jupyter-bob,", "\nCONFIGURATION, which -out writes: "} {
@@ -72,13 +63,13 @@ func TestDecide(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "fleet.yaml")
-	code, stdout, stderr = command(t, "", "-decide", "-json", "-out", file)
+	code, stdout, stderr = program(t, "", "discover", "-decide", "-json", "-out", file)
 	var doc struct {
 		Fleet, Provenance, Decision map[string]json.RawMessage
 		Configuration               []struct{ Path, Data string }
 		Migration                   []map[string]any
 	}
-	if err := json.Unmarshal([]byte(stdout), &doc); err != nil || code != exitOK {
+	if err := json.Unmarshal([]byte(stdout), &doc); err != nil || code != exitDone {
 		t.Fatal(code, err, stderr)
 	}
 	if len(doc.Fleet) != 3 || len(doc.Provenance) == 0 || len(doc.Decision["decisions"]) == 0 || len(doc.Migration) == 0 {
@@ -90,12 +81,12 @@ func TestDecide(t *testing.T) {
 			t.Error(f.Path, err)
 		}
 	}
-	if code, _, stderr := command(t, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}`, "-decide", "-"); code != exitBadInput || !strings.Contains(stderr, "can't be decided") {
+	if code, _, stderr := program(t, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}`, "discover", "-decide", "-"); code != exitBadInput || !strings.Contains(stderr, "can't be decided") {
 		t.Error(code, stderr)
 	}
 }
 
-func TestExits(t *testing.T) {
+func TestDiscoverExits(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		file := filepath.Join(dir, name)
@@ -104,8 +95,9 @@ func TestExits(t *testing.T) {
 		}
 		return file
 	}
-	all := string(cluster)
+	all := string(discoverCluster)
 	pod := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"t"},"spec":{"containers":[{"resources":{"limits":{"nvidia.com/gpu":"1"}}}]}}`
+	const partly = -exitBadInput // what could be read is printed nevertheless
 	const sample = `DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",Hostname="n"} `
 	for _, c := range []struct {
 		name  string
@@ -114,34 +106,34 @@ func TestExits(t *testing.T) {
 		code  int
 		want  string // on standard error
 	}{
-		{"standard input", all, []string{"-"}, exitOK, ""},
-		{"half a file", all[:len(all)/2], []string{"-"}, exitInPart, "standard input: the JSON is cut off after"},
-		{"one of two", all, []string{"-", write("x.txt", "hello")}, exitInPart, "of no kind that is read"},
-		{"blank", " \n\n", []string{"-"}, exitBadInput, "discover: invalid: standard input: it is empty\n"},
-		{"no objects", `{"kind":"List","items":[]}`, []string{"-"}, exitOK, ""},
-		{"half of the second file", pod[:40], []string{write("whole.json", all), "-"}, exitInPart, "cut off after 0 objects"},
+		{"standard input", all, []string{"-"}, exitDone, ""},
+		{"half a file", all[:len(all)/2], []string{"-"}, partly, "standard input: the JSON is cut off after"},
+		{"one of two", all, []string{"-", write("x.txt", "hello")}, partly, "of no kind that is read"},
+		{"blank", " \n\n", []string{"-"}, exitBadInput, "cotenant discover: discover: invalid: standard input: it is empty\n"},
+		{"no objects", `{"kind":"List","items":[]}`, []string{"-"}, exitDone, ""},
+		{"half of the second file", pod[:40], []string{write("whole.json", all), "-"}, partly, "cut off after 0 objects"},
 		{"refused by the API server", `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"nodes is forbidden"}`, []string{"-"}, exitBadInput, `the API server refused: "nodes is forbidden"`},
-		{"refused beside the rest", `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"nodes is forbidden"}` + pod, []string{"-"}, exitInPart, "the API server refused"},
+		{"refused beside the rest", `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"nodes is forbidden"}` + pod, []string{"-"}, partly, "the API server refused"},
 		{"refused by Prometheus", `{"status":"error","errorType":"bad_data","error":"parse error"}`, []string{"-"}, exitBadInput, `Prometheus answers "parse error"`},
 		{"a query without an answer", `{"status":"success","data":{"resultType":"matrix","result":[]}}`, []string{"-"}, exitBadInput, "it has no series"},
 		{"what kubectl says", "No resources found\n", []string{"-"}, exitBadInput, "of no kind that is read"},
-		{"an unknown version beside a known one", pod + strings.Replace(pod, `"v1"`, `"v9"`, 1), []string{"-"}, exitInPart, `version "v9" is not known`},
-		{"negative samples are a finding", sample + "-50\n", []string{write("ok.json", all), "-"}, exitOK, ""},
-		{"samples that are no numbers", sample + "many\n", []string{write("ok.json", all), "-"}, exitInPart, `got "many"`},
+		{"an unknown version beside a known one", pod + strings.Replace(pod, `"v1"`, `"v9"`, 1), []string{"-"}, partly, `version "v9" is not known`},
+		{"negative samples are a finding", sample + "-50\n", []string{write("ok.json", all), "-"}, exitDone, ""},
+		{"samples that are no numbers", sample + "many\n", []string{write("ok.json", all), "-"}, partly, `got "many"`},
 		{"a folder", all, []string{"-", dir}, exitBadInput, "is a directory"},
 		{"nothing", "", []string{"-"}, exitBadInput, "is empty"},
 		{"no file", "", []string{filepath.Join(dir, "none")}, exitBadInput, "none"},
 		{"prices", all, []string{"-prices", write("p.yaml", "A100: 3"), "-"}, exitBadInput, "add a currency"},
 		{"hints", all, []string{"-hints", write("h.yaml", "workload: {}"), "-"}, exitBadInput, "workload: unknown key"},
-		{"nvidia-smi", "", []string{write("box.csv", "index, name, uuid\n0, NVIDIA L4, GPU-1\n")}, exitOK, ""},
+		{"nvidia-smi", "", []string{write("box.csv", "index, name, uuid\n0, NVIDIA L4, GPU-1\n")}, exitDone, ""},
 		{"flag", "", []string{"-nope"}, exitBadInput, "not defined"},
-		{"help", "", []string{"-h"}, exitOK, ""},
+		{"help", "", []string{"-h"}, exitDone, ""},
 	} {
-		code, stdout, stderr := command(t, c.stdin, c.args...)
-		if code != c.code || !strings.Contains(stderr, c.want) || c.want == "" && stderr != "" || (stdout == "") != (c.code == exitBadInput) {
+		code, stdout, stderr := program(t, c.stdin, append([]string{"discover"}, c.args...)...)
+		if code != max(c.code, -c.code) || !strings.Contains(stderr, c.want) || c.want == "" && stderr != "" || (stdout == "") != (c.code == exitBadInput) {
 			t.Errorf("%s: exit %d, %d bytes out, stderr %s", c.name, code, len(stdout), stderr)
 		}
-		if strings.Contains(stderr, "discover: discover:") || strings.Contains(stdout, "NAMEk") {
+		if strings.Contains(stdout, "NAMEk") {
 			t.Errorf("%s: %s\n%s", c.name, stderr, stdout)
 		}
 		for line := range strings.Lines(stdout) {
@@ -151,17 +143,3 @@ func TestExits(t *testing.T) {
 		}
 	}
 }
-
-// TestClosedPipe: output that can't be written is an error.
-func TestClosedPipe(t *testing.T) {
-	for _, args := range [][]string{nil, {"-json"}, {"-decide"}, {"-decide", "-json"}} {
-		var errs bytes.Buffer
-		if code := run(t.Context(), args, strings.NewReader(""), closed{}, &errs); code != exitInPart || !strings.Contains(errs.String(), "closed") {
-			t.Error(args, code, errs.String())
-		}
-	}
-}
-
-type closed struct{}
-
-func (closed) Write([]byte) (int, error) { return 0, os.ErrClosed }

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/discover"
+	"github.com/cotenant/cotenant/decision/discover/kube"
+	"github.com/cotenant/cotenant/examples/internal/page"
+	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
+)
+
+// The built-in cluster and its prices.
+var (
+	//go:embed discover/cluster.json
+	discoverCluster []byte
+	//go:embed discover/prices.yaml
+	discoverPrices []byte
+)
+
+const discoverUsage = `Makes a fleet file of what a cluster says of its GPUs and workloads.
+
+usage: cotenant discover [flags] [FILE...]
+       kubectl cotenant discover [flags]     the live cluster, as with -kube
+
+Each FILE's kind is found from its content; - is standard input. Read are Kubernetes
+objects as kubectl writes them with -o json: Nodes, Pods, ResourceSlices, ResourceClaims,
+ConfigMaps, HorizontalPodAutoscalers and owners of Pods, in Lists or alone; what nvidia-smi
+prints with -q -x, --query-gpu=... --format=csv, mig -lgi, topo -m and -L, in files named
+after the node (gpu-1.xml); samples of dcgm-exporter as Prometheus text or as the JSON of a
+range query, and this SDK's telemetry CSV; metrics pages of vLLM and SGLang, in files named
+after the pod (chat-0.txt). For example:
+
+  kubectl get nodes,pods,replicasets,deployments,statefulsets,jobs,hpa,cm -A -o json |
+    cotenant discover -decide -
+
+Secrets and environment variables are never read, and of ConfigMaps only those of the device
+plugin and mig-parted. Without files a built-in cluster is shown. What could be read is
+printed, also where the exit code says that a part could not.
+
+Kinds of workloads are guessed by the first of these rules that fits; -hints override them:
+`
+
+// discoverOptions holds the flags of discover.
+type discoverOptions struct {
+	json, decide, real, kube, all bool
+	out, prices, hints            string
+	files                         []string
+}
+
+func runDiscover(ctx context.Context, args []string, std stdio) error {
+	fl := flagSet("discover")
+	var o discoverOptions
+	fl.BoolVar(&o.json, "json", false, "print JSON: fleet, provenance, findings, unknown, today and rightsize")
+	fl.BoolVar(&o.decide, "decide", false, "decide the fleet, with its configuration and the way from what runs today; with\n"+
+		"-out the configuration goes into a folder beside the fleet file")
+	fl.BoolVar(&o.kube, "kube", false, "read the live cluster of $KUBECONFIG, ~/.kube/config or this pod, with get and list\n"+
+		"alone; through kubectl where the context logs in by a program")
+	fl.BoolVar(&o.real, "real", false, "ask this machine's driver (NVML) for its GPUs, MIG instances and processes")
+	fl.BoolVar(&o.all, "all", false, "text: list everything, however long")
+	fl.StringVar(&o.out, "out", "", "`FILE` to write the fleet to, for cotenant decide; a comment beside each field says\n"+
+		"where it comes from")
+	fl.StringVar(&o.prices, "prices", "", "`FILE` of prices an hour: GPU models (for one GPU) and instance types (for the\n"+
+		"machine), such as \"A100-SXM4-80GB: 3.25 USD\" or \"p4d.24xlarge: 32.77 USD\"")
+	fl.StringVar(&o.hints, "hints", "", "`FILE` of what you know better: {workloads: {team/chat: {kind: online-inference,\n"+
+		"slo: {ttft_p99: 500ms}}, \"lab/*\": {kind: notebook}}, nodes: {gpu-7: {gpu: L40S}}}")
+	usage := discoverUsage
+	for _, r := range discover.KindRules() {
+		usage += fmt.Sprintf("  %-17s %-20s %s\n", r.Name, r.Kind, r.What)
+	}
+	if err := parse(fl, args, usage, len(args), std); err != nil {
+		return err
+	}
+	o.files = fl.Args()
+	c, part, err := o.read(ctx, std)
+	if err != nil {
+		return err
+	}
+	d := c.Discover()
+	// A node whose GPU is not known is in no pool, and still something.
+	nothing := len(d.Fleet.Pools) == 0 && len(d.Fleet.Workloads) == 0 && len(d.Findings) == 0 &&
+		!slices.ContainsFunc(d.Unknown, func(u discover.Unknown) bool { return strings.HasPrefix(u.Path, "nodes.") })
+	if part != nil && nothing {
+		return part
+	}
+	if err := o.write(d, std); err != nil {
+		return err
+	}
+	return part
+}
+
+// read collects all inputs. part names what could not be read beside the rest.
+func (o *discoverOptions) read(ctx context.Context, std stdio) (c *discover.Collector, part, err error) {
+	var opts discover.Options
+	live := o.kube || isPlugin() && len(o.files) == 0 && !o.real
+	builtIn := len(o.files) == 0 && !o.real && !live
+	var prices []byte
+	if o.prices != "" {
+		prices, err = os.ReadFile(o.prices)
+	} else if builtIn {
+		prices = discoverPrices
+	}
+	if err == nil && prices != nil {
+		opts.Prices, err = discover.ParsePrices(prices)
+	}
+	if err == nil && o.hints != "" {
+		var hints []byte
+		if hints, err = os.ReadFile(o.hints); err == nil {
+			opts.Hints, err = discover.ParseHints(hints)
+		}
+	}
+	if err != nil {
+		return nil, nil, badInput(err)
+	}
+	c = discover.New(opts)
+	if o.real {
+		if err := discoverMachine(ctx, c); err != nil {
+			return nil, nil, err
+		}
+	}
+	if live {
+		part, err = kube.Read(ctx, c.Read, kube.Options{Kubectl: isPlugin(), Messages: std.err})
+		if err != nil && ctx.Err() == nil {
+			err = fmt.Errorf("%w\nor use: kubectl get %s -A -o json | cotenant discover -", err, kube.Resources())
+		}
+		if errors.Is(err, kube.ErrConfig) {
+			err = badInput(err)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	if builtIn {
+		part = badInput(c.Read("the built-in cluster", bytes.NewReader(discoverCluster)))
+	}
+	for _, file := range o.files {
+		err := discoverFile(c, file, std.in)
+		var path *os.PathError
+		if errors.As(err, &path) {
+			return nil, nil, badInput(err)
+		}
+		if err != nil {
+			part = badInput(errors.Join(part, err))
+		}
+	}
+	return c, part, nil
+}
+
+// discoverMachine adds this machine by its host's name, which is its node's where
+// it is one.
+func discoverMachine(ctx context.Context, c *discover.Collector) error {
+	r, err := telemetrynvml.Open(telemetrynvml.Options{})
+	if err != nil {
+		return fmt.Errorf("%w; this build is %s", err, build())
+	}
+	defer r.Close()
+	inv, err := r.Inventory(ctx)
+	if err != nil {
+		return err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	c.AddInventory(host, inv)
+	return nil
+}
+
+func discoverFile(c *discover.Collector, file string, stdin io.Reader) error {
+	if file == "-" {
+		return c.Read("standard input", stdin)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return c.Read(file, f)
+}
+
+// write writes the files of -out and prints the discovery.
+func (o *discoverOptions) write(d *discover.Discovery, std stdio) error {
+	if o.out != "" {
+		var fleet bytes.Buffer
+		if err := d.WriteFleet(&fleet); err != nil {
+			return err
+		}
+		if err := page.WriteFile(o.out, fleet.Bytes()); err != nil {
+			return err
+		}
+		fmt.Fprintf(std.err, "cotenant discover: wrote %s\n", o.out)
+		if err := d.Valid(); err != nil {
+			why := strings.ReplaceAll(err.Error(), "\n", "; ")
+			fmt.Fprintf(std.err, "cotenant discover: note: it can't be decided yet: %s\n", why)
+		}
+	}
+	show := discover.TextOptions{Width: columns(std.out)}
+	if o.all {
+		show.Most = -1
+	}
+	switch {
+	case o.decide:
+		return o.decided(d, show, std)
+	case o.json:
+		return d.WriteJSON(std.out)
+	}
+	return d.WriteText(std.out, show)
+}
+
+// decided decides the fleet, writes its configuration beside the fleet file, where
+// there is one, and prints both.
+func (o *discoverOptions) decided(d *discover.Discovery, show discover.TextOptions, std stdio) error {
+	input := o.out
+	if input == "" {
+		input = "the fleet file that -out writes"
+	}
+	all, err := d.Decide(decision.Options{Input: input})
+	if err != nil {
+		return badInput(err)
+	}
+	if o.out != "" {
+		dir := strings.TrimSuffix(o.out, filepath.Ext(o.out)) + "-config"
+		if err := all.Folder.Write(dir); err != nil {
+			return err
+		}
+		fmt.Fprintf(std.err, "cotenant discover: wrote %d files to %s; read %s/plan.md first\n", len(all.Folder.Files), dir, dir)
+	}
+	if o.json {
+		return all.WriteJSON(std.out)
+	}
+	if err := all.WriteText(std.out, show, "cotenant decide with what -out writes"); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(std.out, "\nCONFIGURATION, which -out writes: %d files, plan.md to read first\n", len(all.Folder.Files))
+	return err
+}
