@@ -51,6 +51,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"discover", "make a fleet file of what a cluster or machine says of itself", runDiscover},
+		{"guard", "watch who disturbs whom on shared GPUs, and act on evidence", runGuard},
 		{"version", "print the version and what this build can reach", runVersion},
 	}
 }

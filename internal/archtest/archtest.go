@@ -52,6 +52,9 @@ var allowed = map[string][]string{
 	"internal/draconf":                 {"sharing"},
 	"internal/pluginconf":              {"sharing"},
 
+	"decision/guard": {
+		"decision", "decision/predict", "loadgen", "sharing", "telemetry", "telemetry/container", "telemetry/serving",
+	},
 	"decision/probe":           {"decision/predict", "sharing", "timeslice"},
 	"decision/probe/cudaprobe": {"decision/probe", "mps", "sharing"},
 }

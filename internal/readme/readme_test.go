@@ -179,7 +179,7 @@ func fullDisk(t *testing.T, dir string) {
 		{"partition", "enumerate", "-gpu", "a30"}, {"partition", "pack", "-gpu", "a30", "-demand", "1g.6gb=5"}, {"partition", "plan", "-gpu", "a30", "-want", "1g.6gb"},
 		{"partition", "apply", "-gpu", "a30", "-want", "1g.6gb"}, {"partition", "generate", "-gpu", "a30"}, {"timeslice"}, {"measure", "-print-plan"},
 		{"benchmark", "job", "-name", "a", "-image", "b", "-workers", "2", "--", "-rate", "2"}}
-	for _, program := range []string{"benchmark", "calibrate", "capacity", "cost", "fleet", "guard", "judge", "measure", "monitor", "mps", "partition", "predict", "quickstart", "timeslice"} {
+	for _, program := range []string{"benchmark", "calibrate", "capacity", "cost", "fleet", "judge", "measure", "monitor", "mps", "partition", "predict", "quickstart", "timeslice"} {
 		commands = append(commands, []string{program, "-h"})
 	}
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

@@ -1,4 +1,4 @@
-package main
+package guard
 
 import (
 	"bufio"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -20,12 +19,7 @@ import (
 // held a context all the time, doing the same. Nobody is named while it is
 // quiet, and only who does it is named after that, within ten seconds.
 func TestRecorded(t *testing.T) {
-	profiles, err := predict.NewProfiles()
-	if err != nil {
-		t.Fatal(err)
-	}
-	predictor := predict.NewPredictor()
-	tenants := []tenant{
+	tenants := []Tenant{
 		{Name: "a/chat-3b", Kind: decision.KindOnlineInference, Holds: 0.4},
 		{Name: "b/chat-1b", Kind: decision.KindOnlineInference, Holds: 0.3},
 		{Name: "c/job", Kind: decision.KindBatch, Holds: 0.3},
@@ -48,9 +42,9 @@ func TestRecorded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var all []observation
+		var all []Observation
 		for lines := bufio.NewScanner(text); lines.Scan(); {
-			var o observation
+			var o Observation
 			if err := json.Unmarshal(lines.Bytes(), &o); err != nil {
 				t.Fatal(err)
 			}
@@ -58,11 +52,14 @@ func TestRecorded(t *testing.T) {
 		}
 		// Wherever it begins, what it learns in a minute must do.
 		for from := 180; from >= 0; from -= 10 {
-			g := newGuard(defaultRules(2*time.Second), []gpu{{Name: "H100", Mechanism: c.mechanism}}, tenants, profiles, &predictor)
+			g, err := New(DefaultRules(2*time.Second), Config{GPUs: []GPU{{Name: "H100", Mechanism: c.mechanism}}, Tenants: tenants})
+			if err != nil {
+				t.Fatal(err)
+			}
 			named := map[string]time.Duration{}
 			judged := 0
 			for _, o := range all[from:] {
-				for _, p := range g.step(o) {
+				for _, p := range g.Step(o) {
 					if o.At < c.on[0] || p.Target != c.process && p.Target != "c/job" || o.At < c.on[1] && p.Target == "c/job" {
 						t.Errorf("%v from window %d at %v: %s %s: %q", c.mechanism, from, o.At, p.Action, p.Target, p.Evidence)
 					}

@@ -1,4 +1,4 @@
-package main
+package guard
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 )
 
 // unsound says why nothing may be concluded of a GPU in this window.
-func (g *guard) unsound(o *observation, i int) string {
+func (g *Guard) unsound(o *Observation, i int) string {
 	seen, d := &o.GPUs[i], &g.devices[i]
 	last := d.at
 	d.at = max(last, seen.At)
@@ -24,7 +24,8 @@ func (g *guard) unsound(o *observation, i int) string {
 	if known && (util < 0 || util > 100) {
 		return fmt.Sprintf("a utilization of %v%%", util)
 	}
-	if w, ok := seen.Watts.Get(); ok && known && util == 0 && (w > d.idleWatts.Or(math.Inf(1))+contextWatts || w >= d.busyWatts.Or(math.Inf(1))) {
+	w, drawn := seen.Watts.Get()
+	if drawn && known && util == 0 && w >= min(d.idleWatts.Or(math.Inf(1))+contextWatts, d.busyWatts.Or(math.Inf(1))) {
 		return fmt.Sprintf("it draws %.0f W while it is said to run nothing", w)
 	}
 	sum := 0.0
@@ -49,14 +50,14 @@ func (g *guard) unsound(o *observation, i int) string {
 	return ""
 }
 
-// contextWatts is by how much the power of a device may exceed that of its
-// quietest moment while nothing runs: a context that does nothing costs 26 to
-// 50 W on boards with HBM (arXiv 2605.23918).
+// contextWatts bounds the power of a device above that of its quietest moment
+// while nothing runs, in watts: a context that does nothing costs 26 to 50 W on
+// boards with HBM (arXiv 2605.23918).
 const contextWatts = 60
 
 // see takes the device's readings, and where some were missing before, keeps
 // idle times only if the energy counter shows that nothing ran meanwhile.
-func (g *guard) see(seen *gpuSeen, i int) {
+func (g *Guard) see(seen *GPUSeen, i int) {
 	d := &g.devices[i]
 	w, known := seen.Watts.Get()
 	d.watts.add(orNaN(seen.Watts))
@@ -80,6 +81,6 @@ func (g *guard) see(seen *gpuSeen, i int) {
 }
 
 // forget drops what needs an unbroken observation.
-func (g *guard) forget(s *tenantState) {
-	s.slow, s.clear, s.idle, s.noticed, s.asked, s.joules = 0, 0, false, false, false, 0
+func (g *Guard) forget(s *tenantState) {
+	s.slow, s.clear, s.idle, s.noticed, s.asked = 0, 0, false, false, false
 }

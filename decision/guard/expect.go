@@ -1,4 +1,4 @@
-package main
+package guard
 
 import (
 	"slices"
@@ -6,9 +6,9 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 )
 
-// expected is what a tenant's TPOT in milliseconds should be beside the others,
-// with where it comes from.
-func (g *guard) expected(i int) (predict.Interval, string, bool) {
+// expected returns the TPOT in milliseconds that a tenant should have beside the
+// others, and the name of its source.
+func (g *Guard) expected(i int) (predict.Interval, string, bool) {
 	t, s := &g.tenants[i], &g.states[i]
 	in, ok := t.Expect.Get()
 	basis := "predicted by its owner"
@@ -33,7 +33,8 @@ func (g *guard) expected(i int) (predict.Interval, string, bool) {
 		return predict.Interval{Value: m, Low: quiet[0], High: max(1.25*m, quiet[len(quiet)-1])}, "learnt", true
 	case in.Contains(m):
 		// Where the prediction holds, what was seen is the narrower of the two.
-		return predict.Interval{Value: m, Low: quiet[0], High: min(in.High, max(1.1*m, quiet[len(quiet)-1]))}, basis + ", and seen to hold,", true
+		high := min(in.High, max(1.1*m, quiet[len(quiet)-1]))
+		return predict.Interval{Value: m, Low: quiet[0], High: high}, basis + ", and seen to hold,", true
 	}
 	return in, basis, true
 }
@@ -41,7 +42,7 @@ func (g *guard) expected(i int) (predict.Interval, string, bool) {
 // foresee predicts the TPOT in milliseconds of tenant i on a GPU beside its
 // other tenants that hold something, each as use says; use leaves a tenant out.
 // It cannot where one of them has no profile.
-func (g *guard) foresee(gpu, i int, use func(k int) (predict.Server, predict.Load, bool)) (predict.Interval, bool) {
+func (g *Guard) foresee(gpu, i int, use func(k int) (predict.Server, predict.Load, bool)) (predict.Interval, bool) {
 	var group []predict.Solo
 	at := -1
 	for k := range g.tenants {

@@ -1,4 +1,4 @@
-package main
+package guard
 
 import (
 	"fmt"
@@ -7,12 +7,12 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// idle finds who holds a GPU without working.
-func (g *guard) idle(o *observation, gpu int) (out []proposal) {
+// idle finds tenants that hold a GPU without working.
+func (g *Guard) idle(o *Observation, gpu int) (out []Proposal) {
 	policy := g.rules.Policy
 	for i := range g.tenants {
 		t, s, seen := &g.tenants[i], &g.states[i], &o.Tenants[i]
-		if t.GPU != gpu || t.online() {
+		if t.GPU != gpu || t.Online() {
 			continue // a server without requests waits for them
 		}
 		a, known := seen.Activity.Get()
@@ -29,27 +29,24 @@ func (g *guard) idle(o *observation, gpu int) (out []proposal) {
 		case !s.idle:
 			s.idle, s.idleSince = true, o.At-g.rules.Window
 		}
-		if w, ok := seen.Watts.Get(); ok {
-			s.joules += w * g.rules.Window.Seconds()
-			s.wattsSeen = true
-		}
 		for_ := o.At - s.idleSince
 		evidence := []string{fmt.Sprintf("%s has run nothing for %v", t.Name, for_.Round(time.Second))}
-		if s.wattsSeen {
-			evidence = append(evidence, fmt.Sprintf("%.0f kJ drawn above the idle device meanwhile", s.joules/1e3))
+		p := Proposal{
+			At: o.At, GPU: g.gpus[gpu].Index, Target: t.Name, Owner: t.Owner, Evidence: evidence,
+			victim: -1, target: i, home: gpu,
 		}
-		p := proposal{At: o.At, GPU: gpu, Target: t.Name, Owner: t.Owner, Evidence: evidence, victim: -1, target: i}
 		switch {
 		case !s.noticed && for_ >= noticeAfter(policy):
 			s.noticed = true
-			p.Action = actionNotice
-			p.Effect = fmt.Sprintf("the owner has %v to use it, or to say that it is kept", policy.ReapAfter-noticeAfter(policy))
+			p.Action = ActionNotice
+			p.Effect = fmt.Sprintf("the owner has %v to use it, or to say that it is kept",
+				policy.ReapAfter-noticeAfter(policy))
 			if !t.MayReap {
 				p.Effect = "no more than a notice: the owner has not agreed in writing to lose the tenant's state"
 			}
 			out = append(out, p)
 		case s.noticed && t.MayReap && for_ >= policy.ReapAfter && (!s.asked || o.At-s.askedAt >= g.rules.Cooldown):
-			p.Action = actionReap
+			p.Action = ActionReap
 			p.Effect = fmt.Sprintf("%.2f GPU come free; the owner agreed in writing and was told %v ago",
 				t.Holds, (for_ - noticeAfter(policy)).Round(time.Minute))
 			out = append(out, p)
@@ -62,7 +59,8 @@ func (g *guard) idle(o *observation, gpu int) (out []proposal) {
 // NVML's resolution is one percent.
 const idleBelow = 0.01
 
-// noticeAfter is when a policy warns, half-way where it does not say.
+// noticeAfter returns the idle time after which a policy warns, half of that
+// before it reaps where it does not say.
 func noticeAfter(p telemetry.ReapPolicy) time.Duration {
 	if len(p.WarnAfter) > 0 {
 		return p.WarnAfter[0]

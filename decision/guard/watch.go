@@ -1,4 +1,4 @@
-package main
+package guard
 
 import (
 	"context"
@@ -16,15 +16,54 @@ import (
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
-// watch is the view of a real node: a sampler for the devices, and for each
-// server a probe that asks for a few tokens now and then.
-type watch struct {
-	setup  *setup
-	rules  rules
-	start  time.Time
-	latest telemetry.Latest
-	procs  func(pid uint32) string // a process's command line
-	wait   sync.WaitGroup
+// Run guards a machine's GPUs until ctx ends: it samples reader, reads or probes
+// the tenants' servers, and after each window carries out what the guard proposes
+// through a. It calls told with each window's observation and proposals, and ends
+// with told's error. The last line is about what could be judged.
+func Run(
+	ctx context.Context, reader telemetry.Reader, r Rules, c *Config, a *Actor, told func(Observation, []Proposal) error,
+) (health string, err error) {
+	w := &watcher{gpus: slices.Clone(c.GPUs), tenants: c.Tenants, rules: r, procs: commandLine}
+	chosen := chosen{reader, w.gpus}
+	devices, err := chosen.Devices(ctx)
+	if err != nil {
+		return "", err
+	}
+	for i, d := range devices {
+		w.gpus[i].Name = d.Name
+	}
+	named := *c
+	named.GPUs = w.gpus
+	g, err := New(r, named)
+	if err != nil {
+		return "", err
+	}
+	err = w.run(ctx, chosen, func(o Observation) error {
+		list := g.Step(o)
+		for i := range list {
+			done, err := a.Act(context.WithoutCancel(ctx), &list[i])
+			if err != nil {
+				return err
+			}
+			if done {
+				g.Done(&list[i])
+			}
+		}
+		return told(o, list)
+	})
+	return g.Health(), err
+}
+
+// watcher observes a real node: a sampler for the devices, and for each server its
+// metrics page, or a probe that asks for a few tokens now and then.
+type watcher struct {
+	gpus    []GPU
+	tenants []Tenant
+	rules   Rules
+	start   time.Time
+	latest  telemetry.Latest
+	procs   func(pid uint32) string // a process's command line
+	wait    sync.WaitGroup
 
 	mu      sync.Mutex
 	probes  []probeWindow
@@ -32,13 +71,16 @@ type watch struct {
 	devices []deviceWindow
 }
 
-// chosen are some devices of a reader.
+// chosen reads some devices of a reader.
 type chosen struct {
 	telemetry.Reader
-	gpus []gpu
+	gpus []GPU
 }
 
-// Devices lists them, or says which there are not.
+// ErrNoGPU says that the configuration names a GPU that the machine does not have.
+var ErrNoGPU = errors.New("guard: no such GPU")
+
+// Devices lists the chosen devices, or names those that are missing.
 func (c chosen) Devices(ctx context.Context) ([]telemetry.Device, error) {
 	all, err := c.Reader.Devices(ctx)
 	if err != nil {
@@ -47,7 +89,7 @@ func (c chosen) Devices(ctx context.Context) ([]telemetry.Device, error) {
 	var out []telemetry.Device
 	for i, g := range c.gpus {
 		if g.Index >= len(all) {
-			return nil, fmt.Errorf("gpus[%d].index: %d, but this machine has %d GPUs", i, g.Index, len(all))
+			return nil, fmt.Errorf("%w: gpus[%d].index: %d, but this machine has %d GPUs", ErrNoGPU, i, g.Index, len(all))
 		}
 		out = append(out, all[g.Index])
 	}
@@ -59,8 +101,8 @@ func (c chosen) Read(ctx context.Context, device int, group telemetry.Groups, r 
 	return c.Reader.Read(ctx, c.gpus[device].Index, group, r)
 }
 
-// deviceWindow is what was read of a device since it was last asked, in sums
-// over its readings: a single one shows no more than a sixth of a second.
+// deviceWindow sums up the readings of a device since it was last asked: a single
+// one shows no more than a sixth of a second.
 type deviceWindow struct {
 	util, watts sum
 	shares      map[uint32]float64 // percent, by process
@@ -85,7 +127,7 @@ func (s sum) mean() telemetry.Optional[float64] {
 	return telemetry.Some(s.of / float64(s.n))
 }
 
-// probeWindow is what was seen of a tenant's service since it was last asked.
+// probeWindow holds what was seen of a tenant's service since it was last asked.
 type probeWindow struct {
 	tpot []float64
 	load telemetry.Optional[float64] // tokens a second
@@ -93,14 +135,14 @@ type probeWindow struct {
 }
 
 // Begin, Sample and Event make watch a telemetry.Sink.
-func (w *watch) Begin(h telemetry.Header) error {
+func (w *watcher) Begin(h telemetry.Header) error {
 	w.mu.Lock()
 	w.sampled, w.devices = make([]time.Time, len(h.Devices)), make([]deviceWindow, len(h.Devices))
 	w.mu.Unlock()
 	return w.latest.Begin(h)
 }
 
-func (w *watch) Sample(x *telemetry.Sample) error {
+func (w *watcher) Sample(x *telemetry.Sample) error {
 	w.mu.Lock()
 	w.sampled[x.Device] = time.Now()
 	d := &w.devices[x.Device]
@@ -119,25 +161,26 @@ func (w *watch) Sample(x *telemetry.Sample) error {
 	return w.latest.Sample(x)
 }
 
-func (w *watch) Event(e telemetry.Event) error { return w.latest.Event(e) }
+func (w *watcher) Event(e telemetry.Event) error { return w.latest.Event(e) }
 
-// run samples and probes until ctx ends, and calls step with an observation
+// run samples and probes until ctx ends, and calls step with an Observation
 // after each window.
-func (w *watch) run(ctx context.Context, reader telemetry.Reader, step func(observation) error) error {
-	sampler, err := telemetry.NewSampler(reader, telemetry.SamplerOptions{Period: w.rules.Window / 4, SlowPeriod: w.rules.Window / 2,
-		Skip: telemetry.GroupGPM | telemetry.GroupPCIe})
+func (w *watcher) run(ctx context.Context, reader telemetry.Reader, step func(Observation) error) error {
+	sampler, err := telemetry.NewSampler(reader, telemetry.SamplerOptions{
+		Period: w.rules.Window / 4, SlowPeriod: w.rules.Window / 2, Skip: telemetry.GroupGPM | telemetry.GroupPCIe,
+	})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w.start, w.probes = time.Now(), make([]probeWindow, len(w.setup.tenants))
+	w.start, w.probes = time.Now(), make([]probeWindow, len(w.tenants))
 	w.wait.Go(func() {
 		if err := sampler.Stream(ctx, w); err != nil {
 			cancel(err)
 		}
 	})
-	for i, t := range w.setup.sources {
+	for i, t := range w.tenants {
 		switch {
 		case t.Metrics != "":
 			w.wait.Go(func() { w.scrape(ctx, i, t.Metrics) })
@@ -165,7 +208,7 @@ func (w *watch) run(ctx context.Context, reader telemetry.Reader, step func(obse
 }
 
 // probe asks a server for a few tokens, again and again.
-func (w *watch) probe(ctx context.Context, i int, p *fileProbe) {
+func (w *watcher) probe(ctx context.Context, i int, p *Probe) {
 	every, tokens := p.Every, p.MaxTokens
 	if every == 0 {
 		every = w.rules.Window / 4
@@ -204,7 +247,7 @@ func (w *watch) probe(ctx context.Context, i int, p *fileProbe) {
 
 // scrape reads a server's own metrics twice a window. A page that cannot be read
 // leaves the tenant unjudged.
-func (w *watch) scrape(ctx context.Context, i int, url string) {
+func (w *watcher) scrape(ctx context.Context, i int, url string) {
 	before := map[string]serving.Reading{}
 	var beforeAt time.Time
 	tick := time.NewTicker(w.rules.Window / 2)
@@ -253,10 +296,12 @@ func page(ctx context.Context, url string, within time.Duration) []serving.Readi
 	return readings
 }
 
-// observe puts together what was seen in the window that ends now.
-func (w *watch) observe() observation {
+// observe puts together the observation of the window that ends now.
+func (w *watcher) observe() Observation {
 	now := time.Now()
-	o := observation{At: now.Sub(w.start), GPUs: make([]gpuSeen, len(w.setup.gpus)), Tenants: make([]tenantSeen, len(w.setup.tenants))}
+	o := Observation{
+		At: now.Sub(w.start), GPUs: make([]GPUSeen, len(w.gpus)), Tenants: make([]TenantSeen, len(w.tenants)),
+	}
 	w.mu.Lock()
 	probes := slices.Clone(w.probes)
 	for i := range w.probes {
@@ -266,7 +311,7 @@ func (w *watch) observe() observation {
 	clear(w.devices)
 	w.mu.Unlock()
 	owner := w.owners()
-	for i := range w.setup.gpus {
+	for i := range w.gpus {
 		g := &o.GPUs[i]
 		if i < len(sampled) && !sampled[i].IsZero() {
 			g.At = sampled[i].Sub(w.start)
@@ -288,19 +333,19 @@ func (w *watch) observe() observation {
 		if !ok {
 			continue
 		}
-		for k := range w.setup.tenants {
-			if w.setup.tenants[k].GPU == i {
-				o.Tenants[k].Gone = w.setup.sources[k].Command != "" || w.setup.sources[k].PIDs != nil
+		for k := range w.tenants {
+			if w.tenants[k].GPU == i {
+				o.Tenants[k].Gone = w.tenants[k].Command != "" || w.tenants[k].PIDs != nil
 			}
 		}
 		// Under MPS the driver counts what the clients run as the server's; else one
 		// that a reading does not name ran nothing.
-		told := w.setup.gpus[i].Mechanism != sharing.MechanismMPS && seen.told > 0
+		told := w.gpus[i].Mechanism != sharing.MechanismMPS && seen.told > 0
 		share := func(pid uint32) float64 { return seen.shares[pid] / 100 / float64(max(seen.told, 1)) }
 		for _, p := range list {
 			k := owner(p)
-			if k < 0 || w.setup.tenants[k].GPU != i {
-				other := processSeen{PID: p.PID, Name: p.Name, Activity: 1}
+			if k < 0 || w.tenants[k].GPU != i {
+				other := ProcessSeen{PID: p.PID, Name: p.Name, Activity: 1}
 				if told {
 					other.Activity = share(p.PID)
 				}
@@ -329,10 +374,10 @@ func (w *watch) observe() observation {
 	return o
 }
 
-// owners tells whose a process is.
-func (w *watch) owners() func(telemetry.Process) int {
+// owners returns a function that finds the tenant of a process, -1 = none.
+func (w *watcher) owners() func(telemetry.Process) int {
 	return func(p telemetry.Process) int {
-		for i, t := range w.setup.sources {
+		for i, t := range w.tenants {
 			if slices.Contains(t.PIDs, p.PID) || t.Command != "" && strings.Contains(w.procs(p.PID), t.Command) {
 				return i
 			}

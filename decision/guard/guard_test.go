@@ -1,4 +1,4 @@
-package main
+package guard
 
 import (
 	"strings"
@@ -14,20 +14,15 @@ import (
 // scene is one GPU with a server that should take 10 ms a token, a batch job and
 // a notebook.
 type scene struct {
-	*guard
+	*Guard
 	t *testing.T
-	o observation
+	o Observation
 	w time.Duration
 }
 
-func newScene(t *testing.T, change func(tenants []tenant)) *scene {
+func newScene(t *testing.T, change func(tenants []Tenant)) *scene {
 	t.Helper()
-	profiles, err := predict.NewProfiles()
-	if err != nil {
-		t.Fatal(err)
-	}
-	predictor := predict.NewPredictor()
-	tenants := []tenant{
+	tenants := []Tenant{
 		{Name: "a/chat", Kind: decision.KindOnlineInference, Expect: telemetry.Some(predict.Interval{Value: 10, Low: 9, High: 11}), Holds: 0.3},
 		{Name: "b/nightly", Kind: decision.KindBatch, Holds: 0.3},
 		{Name: "c/book", Kind: decision.KindNotebook, Holds: 0.3, MayReap: true},
@@ -35,23 +30,26 @@ func newScene(t *testing.T, change func(tenants []tenant)) *scene {
 	if change != nil {
 		change(tenants)
 	}
-	r := defaultRules(time.Minute)
-	s := &scene{guard: newGuard(r, []gpu{{Name: "H200", Mechanism: sharing.MechanismTimeSlicing}}, tenants, profiles, &predictor), t: t}
-	s.o = observation{GPUs: make([]gpuSeen, 1), Tenants: make([]tenantSeen, len(tenants))}
-	s.o.GPUs[0] = gpuSeen{UtilPercent: telemetry.Some(50.0), Watts: telemetry.Some(300.0)}
-	s.o.Tenants[0] = tenantSeen{TPOT: telemetry.Some(10.0), Activity: telemetry.Some(0.2)}
-	s.o.Tenants[1] = tenantSeen{Activity: telemetry.Some(0.2)}
-	s.o.Tenants[2] = tenantSeen{Activity: telemetry.Some(0.1)}
+	g, err := New(DefaultRules(time.Minute), Config{GPUs: []GPU{{Name: "H200", Mechanism: sharing.MechanismTimeSlicing}}, Tenants: tenants})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &scene{Guard: g, t: t}
+	s.o = Observation{GPUs: make([]GPUSeen, 1), Tenants: make([]TenantSeen, len(tenants))}
+	s.o.GPUs[0] = GPUSeen{UtilPercent: telemetry.Some(50.0), Watts: telemetry.Some(300.0)}
+	s.o.Tenants[0] = TenantSeen{TPOT: telemetry.Some(10.0), Activity: telemetry.Some(0.2)}
+	s.o.Tenants[1] = TenantSeen{Activity: telemetry.Some(0.2)}
+	s.o.Tenants[2] = TenantSeen{Activity: telemetry.Some(0.1)}
 	return s
 }
 
 // run lets windows pass, with fresh figures except for what change makes of them.
-func (s *scene) run(windows int, change func(o *observation)) (out []proposal) {
+func (s *scene) run(windows int, change func(o *Observation)) (out []Proposal) {
 	for range windows {
 		s.w += time.Minute
 		o := s.o
 		o.At = s.w
-		o.GPUs, o.Tenants = append([]gpuSeen(nil), s.o.GPUs...), append([]tenantSeen(nil), s.o.Tenants...)
+		o.GPUs, o.Tenants = append([]GPUSeen(nil), s.o.GPUs...), append([]TenantSeen(nil), s.o.Tenants...)
 		o.GPUs[0].At = s.w
 		for i := range o.Tenants {
 			o.Tenants[i].At = s.w
@@ -59,12 +57,12 @@ func (s *scene) run(windows int, change func(o *observation)) (out []proposal) {
 		if change != nil {
 			change(&o)
 		}
-		out = append(out, s.step(o)...)
+		out = append(out, s.Step(o)...)
 	}
 	return out
 }
 
-func (s *scene) none(why string, list []proposal) {
+func (s *scene) none(why string, list []Proposal) {
 	s.t.Helper()
 	for i := range list {
 		s.t.Errorf("%s: %s %s: %q", why, list[i].Action, list[i].Target, list[i].Evidence)
@@ -74,7 +72,7 @@ func (s *scene) none(why string, list []proposal) {
 func TestNoAlarmWithoutReason(t *testing.T) {
 	s := newScene(t, nil)
 	s.none("quiet", s.run(100, nil))
-	slow := func(o *observation) { o.Tenants[0].TPOT = telemetry.Some(20.0) }
+	slow := func(o *Observation) { o.Tenants[0].TPOT = telemetry.Some(20.0) }
 	s.none("two slow windows", s.run(2, slow))
 	s.none("quiet again", s.run(1, nil))
 	s.none("two more", s.run(2, slow))
@@ -83,25 +81,25 @@ func TestNoAlarmWithoutReason(t *testing.T) {
 func TestTheNeighbourThatChangedIsNamed(t *testing.T) {
 	s := newScene(t, nil)
 	s.run(20, nil)
-	noisy := func(o *observation) {
+	noisy := func(o *Observation) {
 		o.Tenants[0].TPOT = telemetry.Some(20.0)
 		o.Tenants[1].Activity = telemetry.Some(0.7)
 		o.GPUs[0].UtilPercent = telemetry.Some(95.0)
 	}
 	got := s.run(3, noisy)
-	if len(got) != 1 || got[0].Target != "b/nightly" || got[0].Victim != "a/chat" || got[0].Action != actionMove || got[0].Withheld == "" {
+	if len(got) != 1 || got[0].Target != "b/nightly" || got[0].Victim != "a/chat" || got[0].Action != ActionMove || got[0].Withheld == "" {
 		t.Fatalf("%+v", got)
 	}
-	s.none("said already", s.run(2, func(o *observation) { noisy(o); o.Tenants[1].Activity = telemetry.Some(0.72) })[:0])
+	s.none("said already", s.run(2, func(o *Observation) { noisy(o); o.Tenants[1].Activity = telemetry.Some(0.72) })[:0])
 
 	// A process that belongs to nobody is named as well.
 	s = newScene(t, nil)
 	s.run(20, nil)
-	got = s.run(3, func(o *observation) {
+	got = s.run(3, func(o *Observation) {
 		o.Tenants[0].TPOT = telemetry.Some(20.0)
-		o.GPUs[0].Others = []processSeen{{PID: 4711, Activity: 0.6}}
+		o.GPUs[0].Others = []ProcessSeen{{PID: 4711, Activity: 0.6}}
 	})
-	if len(got) != 1 || got[0].Target != "process 4711" || got[0].Action != actionNotice {
+	if len(got) != 1 || got[0].Target != "process 4711" || got[0].Action != ActionNotice {
 		t.Fatalf("%+v", got)
 	}
 }
@@ -129,10 +127,10 @@ func TestTheOnlyOneUntoldIsNamed(t *testing.T) {
 			s.o.Tenants[1].Load = telemetry.Some(5.0)
 		}
 		s.none("quiet", s.run(20, nil))
-		got := s.run(3, func(o *observation) {
+		got := s.run(3, func(o *Observation) {
 			o.Tenants[0].TPOT, o.GPUs[0].Watts = telemetry.Some(20.0), telemetry.Some(c.watts)
 		})
-		if len(got) != 1 || got[0].Target != c.want || (c.want == "a/chat") != (got[0].Action == actionKeep) {
+		if len(got) != 1 || got[0].Target != c.want || (c.want == "a/chat") != (got[0].Action == ActionKeep) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -142,11 +140,11 @@ func TestTheOnlyOneUntoldIsNamed(t *testing.T) {
 func TestAMissingShareIsNotARise(t *testing.T) {
 	s := newScene(t, nil)
 	s.run(20, nil)
-	got := s.run(3, func(o *observation) {
+	got := s.run(3, func(o *Observation) {
 		o.Tenants[0].TPOT = telemetry.Some(20.0)
 		o.Tenants[1].Activity, o.Tenants[2].Activity = none(), none()
 	})
-	if len(got) != 1 || got[0].Action != actionKeep {
+	if len(got) != 1 || got[0].Action != ActionKeep {
 		t.Fatalf("%+v", got)
 	}
 }
@@ -155,57 +153,57 @@ func TestItsOwnLoadIsNotANeighboursFault(t *testing.T) {
 	s := newScene(t, nil)
 	s.o.Tenants[0].Load = telemetry.Some(2.0)
 	s.run(20, nil)
-	got := s.run(5, func(o *observation) {
+	got := s.run(5, func(o *Observation) {
 		o.Tenants[0].TPOT, o.Tenants[0].Load = telemetry.Some(20.0), telemetry.Some(6.0)
 	})
-	if len(got) != 1 || got[0].Action != actionKeep || !strings.Contains(got[0].Evidence[1], "its own load rose") {
+	if len(got) != 1 || got[0].Action != ActionKeep || !strings.Contains(got[0].Evidence[1], "its own load rose") {
 		t.Fatalf("%+v", got)
 	}
 }
 
 func TestNothingOnBadReadings(t *testing.T) {
-	slow := func(o *observation) {
+	slow := func(o *Observation) {
 		o.Tenants[0].TPOT = telemetry.Some(30.0)
 		o.Tenants[1].Activity = telemetry.Some(0.7)
 		o.Tenants[2].Activity = telemetry.Some(0.0)
 	}
-	for name, bad := range map[string]func(o *observation){
-		"stale device":       func(o *observation) { o.GPUs[0].At = 20 * time.Minute },
-		"device down":        func(o *observation) { o.GPUs[0].Down = "hung" },
-		"from the future":    func(o *observation) { o.GPUs[0].At += time.Hour },
-		"above 100 percent":  func(o *observation) { o.GPUs[0].UtilPercent = telemetry.Some(250.0) },
-		"idle, but it draws": func(o *observation) { o.GPUs[0].UtilPercent = telemetry.Some(0.0); o.Tenants[0].TPOT = none() },
-		"idle, but serves":   func(o *observation) { o.GPUs[0].UtilPercent = telemetry.Some(0.0); o.GPUs[0].Watts = none() },
-		"shares beyond all": func(o *observation) {
+	for name, bad := range map[string]func(o *Observation){
+		"stale device":       func(o *Observation) { o.GPUs[0].At = 20 * time.Minute },
+		"device down":        func(o *Observation) { o.GPUs[0].Down = "hung" },
+		"from the future":    func(o *Observation) { o.GPUs[0].At += time.Hour },
+		"above 100 percent":  func(o *Observation) { o.GPUs[0].UtilPercent = telemetry.Some(250.0) },
+		"idle, but it draws": func(o *Observation) { o.GPUs[0].UtilPercent = telemetry.Some(0.0); o.Tenants[0].TPOT = none() },
+		"idle, but serves":   func(o *Observation) { o.GPUs[0].UtilPercent = telemetry.Some(0.0); o.GPUs[0].Watts = none() },
+		"shares beyond all": func(o *Observation) {
 			o.GPUs[0].UtilPercent = telemetry.Some(20.0)
 			o.Tenants[0].Activity = telemetry.Some(0.9)
 		},
 	} {
 		s := newScene(t, nil)
 		s.run(20, nil)
-		s.none(name, s.run(200, func(o *observation) { slow(o); bad(o) }))
+		s.none(name, s.run(200, func(o *Observation) { slow(o); bad(o) }))
 	}
 }
 
 func none() telemetry.Optional[float64] { return telemetry.Optional[float64]{} }
 
 func TestReaping(t *testing.T) {
-	idle := func(o *observation) { o.Tenants[2].Activity = telemetry.Some(0.0) }
+	idle := func(o *Observation) { o.Tenants[2].Activity = telemetry.Some(0.0) }
 	s := newScene(t, nil)
 	got := s.run(61, idle)
-	if len(got) != 2 || got[0].Action != actionNotice || got[0].At != 15*time.Minute || got[1].Action != actionReap || got[1].At != 60*time.Minute {
+	if len(got) != 2 || got[0].Action != ActionNotice || got[0].At != 15*time.Minute || got[1].Action != ActionReap || got[1].At != 60*time.Minute {
 		t.Fatalf("%+v", got)
 	}
 	// Without consent in writing there is no more than a notice.
-	s = newScene(t, func(ts []tenant) { ts[2].MayReap = false })
-	if got := s.run(600, idle); len(got) != 1 || got[0].Action != actionNotice {
+	s = newScene(t, func(ts []Tenant) { ts[2].MayReap = false })
+	if got := s.run(600, idle); len(got) != 1 || got[0].Action != ActionNotice {
 		t.Fatalf("%+v", got)
 	}
 	// Work starts the clock again.
 	s = newScene(t, nil)
 	s.run(50, idle)
 	s.run(1, nil)
-	if got := s.run(50, idle); len(got) != 1 || got[0].Action != actionNotice {
+	if got := s.run(50, idle); len(got) != 1 || got[0].Action != ActionNotice {
 		t.Fatalf("%+v", got)
 	}
 	// A time that nobody saw counts as idle only if the energy counter says so.
@@ -215,17 +213,17 @@ func TestReaping(t *testing.T) {
 	}{"nothing ran": {30 * 60 * 80, true}, "something ran": {30 * 60 * 300, false}} {
 		s = newScene(t, nil)
 		s.o.GPUs[0].UtilPercent, s.o.GPUs[0].Watts = telemetry.Some(0.0), telemetry.Some(75.0)
-		s.o.Tenants[0] = tenantSeen{}
+		s.o.Tenants[0] = TenantSeen{}
 		s.o.Tenants[1].Activity = telemetry.Some(0.0)
 		s.tenants[1].Kind = decision.KindOnlineInference // only the notebook can be idle here
 		counted := 0.0
-		count := func(o *observation) { counted += 75 * 60; o.GPUs[0].Joules = telemetry.Some(counted); idle(o) }
+		count := func(o *Observation) { counted += 75 * 60; o.GPUs[0].Joules = telemetry.Some(counted); idle(o) }
 		s.run(25, count)
-		s.run(30, func(o *observation) { o.GPUs[0].Down = "hung" })
+		s.run(30, func(o *Observation) { o.GPUs[0].Down = "hung" })
 		counted += c.joules
 		reaped := false
 		for _, p := range s.run(10, count) {
-			reaped = reaped || p.Action == actionReap
+			reaped = reaped || p.Action == ActionReap
 		}
 		if reaped != c.reaped {
 			t.Errorf("%s meanwhile: reaped %v", name, reaped)
@@ -236,24 +234,24 @@ func TestReaping(t *testing.T) {
 func TestBudgetAndCoolDown(t *testing.T) {
 	s := newScene(t, nil)
 	s.rules.Budget = 1
-	p := proposal{Action: actionCap, target: 1}
+	p := Proposal{Action: ActionCap, target: 1}
 	if !s.hold(&p) || p.Withheld != "" {
 		t.Fatalf("%+v", p)
 	}
-	p = proposal{Action: actionCap, target: 1, At: 5 * time.Minute}
+	p = Proposal{Action: ActionCap, target: 1, At: 5 * time.Minute}
 	if !s.hold(&p) || !strings.Contains(p.Withheld, "cool-down") {
 		t.Errorf("%+v", p)
 	}
-	p = proposal{Action: actionReap, target: 2, At: 5 * time.Minute}
+	p = Proposal{Action: ActionReap, target: 2, At: 5 * time.Minute}
 	if !s.hold(&p) || !strings.Contains(p.Withheld, "budget") {
 		t.Errorf("%+v", p)
 	}
-	p = proposal{Action: actionReap, target: 2, At: 6 * time.Minute}
+	p = Proposal{Action: ActionReap, target: 2, At: 6 * time.Minute}
 	if s.hold(&p) {
 		t.Errorf("said twice: %+v", p)
 	}
 	s.run(61, nil)
-	p = proposal{Action: actionCap, target: 1, At: 61 * time.Minute}
+	p = Proposal{Action: ActionCap, target: 1, At: 61 * time.Minute}
 	if !s.hold(&p) || p.Withheld != "" {
 		t.Errorf("an hour later: %+v", p)
 	}
@@ -261,14 +259,14 @@ func TestBudgetAndCoolDown(t *testing.T) {
 
 // What is usual is learnt where nothing is predicted.
 func TestLearning(t *testing.T) {
-	s := newScene(t, func(ts []tenant) { ts[0].Expect = telemetry.Optional[predict.Interval]{} })
+	s := newScene(t, func(ts []Tenant) { ts[0].Expect = telemetry.Optional[predict.Interval]{} })
 	s.run(40, nil)
 	in, basis, ok := s.expected(0)
 	if !ok || basis != "learnt" || in.Value != 10 || in.High != 12.5 {
 		t.Fatalf("%+v %q %v", in, basis, ok)
 	}
-	got := s.run(3, func(o *observation) { o.Tenants[0].TPOT = telemetry.Some(20.0) })
-	if len(got) != 1 || got[0].Action != actionKeep {
+	got := s.run(3, func(o *Observation) { o.Tenants[0].TPOT = telemetry.Some(20.0) })
+	if len(got) != 1 || got[0].Action != ActionKeep {
 		t.Fatalf("%+v", got)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package guard
 
 import (
 	"bufio"
@@ -12,11 +12,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // newActor returns an actor that acts, and what its audit log holds.
-func newActor(t *testing.T) (*actor, func() (events []string)) {
+func newActor(t *testing.T) (*Actor, func() (events []string)) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
@@ -24,7 +23,7 @@ func newActor(t *testing.T) (*actor, func() (events []string)) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	return &actor{apply: true, audit: f, hooks: map[action][]string{}, now: time.Now}, func() (events []string) {
+	return &Actor{Apply: true, Audit: f, Hooks: map[Action][]string{}}, func() (events []string) {
 		f, err := os.Open(path)
 		if err != nil {
 			t.Fatal(err)
@@ -45,12 +44,12 @@ func newActor(t *testing.T) (*actor, func() (events []string)) {
 
 func TestAct(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
-	reap := func() *proposal { return &proposal{Action: actionReap, Target: "c/book", GPU: 3, target: 2} }
+	reap := func() *Proposal { return &Proposal{Action: ActionReap, Target: "c/book", GPU: 3, target: 2} }
 	ctx := context.Background()
 
 	a, events := newActor(t)
-	a.hooks[actionReap] = []string{"sh", "-c", `cat > "$0"; echo "$GUARD_TARGET $GUARD_GPU" >> "$0"`, out}
-	if done, err := a.act(ctx, reap()); !done || err != nil {
+	a.Hooks[ActionReap] = []string{"sh", "-c", `cat > "$0"; echo "$GUARD_TARGET $GUARD_GPU" >> "$0"`, out}
+	if done, err := a.Act(ctx, reap()); !done || err != nil {
 		t.Fatal(done, err)
 	}
 	if b, _ := os.ReadFile(out); !strings.Contains(string(b), `"action":"reap"`) || !strings.HasSuffix(string(b), "c/book 3\n") {
@@ -61,9 +60,9 @@ func TestAct(t *testing.T) {
 	}
 
 	a, events = newActor(t)
-	a.hooks[actionReap] = []string{"sh", "-c", "echo no such pod >&2; exit 3"}
+	a.Hooks[ActionReap] = []string{"sh", "-c", "echo no such pod >&2; exit 3"}
 	p := reap()
-	if done, err := a.act(ctx, p); done || err != nil || !strings.Contains(p.Withheld, "no such pod") {
+	if done, err := a.Act(ctx, p); done || err != nil || !strings.Contains(p.Withheld, "no such pod") {
 		t.Error(done, err, p.Withheld)
 	}
 	if got := strings.Join(events(), ","); got != "trying c/book,failed c/book" {
@@ -71,18 +70,18 @@ func TestAct(t *testing.T) {
 	}
 
 	for name, c := range map[string]struct {
-		change func(a *actor)
+		change func(a *Actor)
 		want   string
 	}{
-		"dry run":     {func(a *actor) { a.apply = false }, "dry run"},
-		"kill switch": {func(a *actor) { a.kill = out }, "kill switch"},
-		"no hook":     {func(a *actor) { a.hooks = nil }, "no hook for reap"},
+		"dry run":     {func(a *Actor) { a.Apply = false }, "dry run"},
+		"kill switch": {func(a *Actor) { a.Kill = out }, "kill switch"},
+		"no hook":     {func(a *Actor) { a.Hooks = nil }, "no hook for reap"},
 	} {
 		a, events := newActor(t)
-		a.hooks[actionReap] = []string{"false"}
+		a.Hooks[ActionReap] = []string{"false"}
 		c.change(a)
 		p := reap()
-		if done, err := a.act(ctx, p); done || err != nil || !strings.Contains(p.Withheld, c.want) {
+		if done, err := a.Act(ctx, p); done || err != nil || !strings.Contains(p.Withheld, c.want) {
 			t.Errorf("%s: %v %v %q", name, done, err, p.Withheld)
 		}
 		if got := strings.Join(events(), ","); got != "withheld c/book" {
@@ -93,9 +92,9 @@ func TestAct(t *testing.T) {
 	// What cannot be recorded is not done.
 	a, _ = newActor(t)
 	os.Remove(out)
-	a.hooks[actionReap] = []string{"touch", out}
-	a.audit.Close()
-	if done, err := a.act(ctx, reap()); done || err == nil {
+	a.Hooks[ActionReap] = []string{"touch", out}
+	a.Audit.Close()
+	if done, err := a.Act(ctx, reap()); done || err == nil {
 		t.Error(done, err)
 	}
 	if _, err := os.Stat(out); err == nil {
@@ -118,7 +117,7 @@ func TestEvict(t *testing.T) {
 		t.Fatal(err)
 	}
 	u, _ := url.Parse(srv.URL)
-	e := &evictor{server: u, token: token, client: srv.Client()}
+	e := &Evictor{server: u, token: token, client: srv.Client()}
 	if err := e.evict(context.Background(), "team-c/book"); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,8 @@
-package main
+package guard
 
 import (
 	_ "embed"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -20,29 +21,26 @@ const (
 	dayWindow  = time.Minute
 	dayWindows = 24 * 60
 	rogues     = 0.5  // part of the batch tenants that take more than they declared, once
-	consents   = 0.7  // part of the notebooks' and training's owners who agreed in writing to be reaped
+	consents   = 0.7  // part of the owners of notebooks and training who agreed in writing to be reaped
 	blind      = 0.05 // part of the GPUs' time in which telemetry is stale or contradicts itself
 )
 
 // day is the world that the guard sees only through observations.
 type day struct {
-	gpus    []gpu
-	tenants []tenant
-	hidden  []hidden
-	faults  [][]fault
-	// What became of it under the guard.
+	Config
+	hidden []hidden
+	faults [][]fault
+	// The guard's effects on it.
 	capped []float64 // 0 = not
 	home   []int
 	gone   []bool // reaped, and its owner is not back
 	joules []float64
 
-	profiles  *predict.Profiles
-	predictor *predict.Predictor
-	noise     *rand.Rand
-	cache     map[string]float64
+	noise *rand.Rand
+	cache map[string]float64
 }
 
-// hidden is what is true of a tenant.
+// hidden holds the truth about a tenant.
 type hidden struct {
 	activity [dayWindows]float64 // that it would take
 	factor   float64             // of its latency against the prediction
@@ -56,9 +54,8 @@ type fault struct {
 	lies     bool // says that nothing runs; else stands still
 }
 
-// uses are the servers and loads of the simulated day, of which there are
-// profiles; wild is what a batch tenant makes of it that takes more than it
-// declared.
+// uses lists the servers and loads of the simulated day, of which there are
+// profiles; wild is the load of a batch tenant that takes more than it declared.
 var uses = []struct {
 	model     string
 	load      predict.Load
@@ -66,16 +63,28 @@ var uses = []struct {
 	wild      predict.Load
 	wildShare float64
 }{
-	{"160m", predict.Load{Rate: 10, Prompt: 128, Output: 64}, 0.41, predict.Load{Concurrency: 16, Prompt: 128, Output: 64}, 0.57},
-	{"1b", predict.Load{Rate: 8, Prompt: 256, Output: 48}, 0.56, predict.Load{Concurrency: 8, Prompt: 256, Output: 64}, 0.83},
-	{"3b", predict.Load{Rate: 4, Prompt: 128, Output: 64}, 0.62, predict.Load{Concurrency: 8, Prompt: 512, Output: 32}, 0.88},
-	{"8b", predict.Load{Rate: 2, Prompt: 256, Output: 64}, 0.65, predict.Load{Concurrency: 16, Prompt: 256, Output: 64}, 0.93},
+	{
+		"160m", predict.Load{Rate: 10, Prompt: 128, Output: 64}, 0.41,
+		predict.Load{Concurrency: 16, Prompt: 128, Output: 64}, 0.57,
+	},
+	{
+		"1b", predict.Load{Rate: 8, Prompt: 256, Output: 48}, 0.56,
+		predict.Load{Concurrency: 8, Prompt: 256, Output: 64}, 0.83,
+	},
+	{
+		"3b", predict.Load{Rate: 4, Prompt: 128, Output: 64}, 0.62,
+		predict.Load{Concurrency: 8, Prompt: 512, Output: 32}, 0.88,
+	},
+	{
+		"8b", predict.Load{Rate: 2, Prompt: 256, Output: 64}, 0.65,
+		predict.Load{Concurrency: 16, Prompt: 256, Output: 64}, 0.93,
+	},
 }
 
 //go:embed profiles.json
 var profileRows []byte
 
-func newDay(seed uint64) (*day, error) {
+func newDay(seed uint64, gpus int) (*day, error) {
 	rows, err := predict.ParseRows(profileRows)
 	if err != nil {
 		return nil, err
@@ -86,17 +95,23 @@ func newDay(seed uint64) (*day, error) {
 	}
 	predictor := predict.NewPredictor()
 	r := rand.New(rand.NewPCG(seed, 0x6a))
-	d := &day{profiles: profiles, predictor: &predictor, cache: map[string]float64{}, noise: rand.New(rand.NewPCG(seed, 0x6b))}
-	for i := range dayGPUs {
+	d := &day{
+		Config: Config{Profiles: profiles, Predictor: &predictor},
+		cache:  map[string]float64{}, noise: rand.New(rand.NewPCG(seed, 0x6b)),
+	}
+	for i := range gpus {
 		mechanism := sharing.MechanismTimeSlicing
 		if i%3 == 0 {
 			mechanism = sharing.MechanismMPS
 		}
-		d.gpus = append(d.gpus, gpu{Index: i, Name: predictor.GPU, Mechanism: mechanism, MIG: true})
+		d.GPUs = append(d.GPUs, GPU{Index: i, Name: predictor.GPU, Mechanism: mechanism, MIG: true})
 		d.faults = append(d.faults, faultsOf(r))
 		add := func(kind decision.Kind, holds float64, use int, live func(h *hidden)) {
 			h := hidden{factor: math.Exp(0.04 * r.NormFloat64())}
-			t := tenant{Name: fmt.Sprintf("%s-%d/%d", kind, i, len(d.tenants)), Kind: kind, GPU: i, Holds: holds, Owner: fmt.Sprintf("team-%d", i%17)}
+			t := Tenant{
+				Name: fmt.Sprintf("%s-%d/%d", kind, i, len(d.Tenants)), Kind: kind, GPU: i, Holds: holds,
+				Owner: fmt.Sprintf("team-%d", i%17),
+			}
 			if kind == decision.KindNotebook || kind == decision.KindTraining {
 				t.MayReap = r.Float64() < consents
 			} else {
@@ -104,7 +119,7 @@ func newDay(seed uint64) (*day, error) {
 				h.wild = uses[use].wild
 			}
 			live(&h)
-			d.tenants = append(d.tenants, t)
+			d.Tenants = append(d.Tenants, t)
 			d.hidden = append(d.hidden, h)
 		}
 		switch {
@@ -128,20 +143,23 @@ func newDay(seed uint64) (*day, error) {
 			add(decision.KindBatch, 0.3, 0, func(h *hidden) { steady(r, h, 0.1) })
 		}
 	}
-	g := newGuard(defaultRules(dayWindow), d.gpus, d.tenants, profiles, &predictor)
-	for i := range d.tenants {
-		if t := &d.tenants[i]; t.online() {
+	g, err := New(DefaultRules(dayWindow), d.Config)
+	if err != nil {
+		return nil, err
+	}
+	for i := range d.Tenants {
+		if t := &d.Tenants[i]; t.Online() {
 			expect, _, ok := g.expected(i)
 			if !ok {
 				return nil, fmt.Errorf("%s: cannot be predicted", t.Name)
 			}
 			t.LimitMS = 1.15 * expect.Value
 		}
-		d.home = append(d.home, d.tenants[i].GPU)
+		d.home = append(d.home, d.Tenants[i].GPU)
 		d.gone = append(d.gone, false)
 	}
-	d.capped = make([]float64, len(d.tenants))
-	d.joules = make([]float64, len(d.gpus))
+	d.capped = make([]float64, len(d.Tenants))
+	d.joules = make([]float64, len(d.GPUs))
 	return d, nil
 }
 
@@ -202,7 +220,7 @@ func training(r *rand.Rand, h *hidden) {
 	}
 }
 
-// active is what a tenant takes of the GPU's time.
+// active returns the share of the GPU's time that a tenant takes.
 func (d *day) active(i, w int) float64 {
 	if d.gone[i] {
 		return 0
@@ -211,16 +229,16 @@ func (d *day) active(i, w int) float64 {
 }
 
 // wild says whether a tenant does more than it declared.
-func (d *day) wild(i, w int) bool { h := &d.hidden[i]; return w >= h.rogue[0] && w < h.rogue[1] }
+func (d *day) wild(i, w int) bool { return w >= d.hidden[i].rogue[0] && w < d.hidden[i].rogue[1] }
 
-// truth is a tenant's TPOT in milliseconds: the prediction for what really
-// runs, times what no prediction knows.
+// truth returns a tenant's TPOT in milliseconds: the prediction for what really
+// runs, times the tenant's hidden factor.
 func (d *day) truth(i, w int) float64 {
 	var group []predict.Solo
 	at := 0
-	key := fmt.Appendf(nil, "%d", i)
-	for k := range d.tenants {
-		t := &d.tenants[k]
+	key := binary.AppendVarint(binary.AppendVarint(nil, int64(i)), int64(d.home[i]))
+	for k := range d.Tenants {
+		t := &d.Tenants[k]
 		if d.home[k] != d.home[i] || d.gone[k] || t.Server.Model == "" {
 			continue
 		}
@@ -231,7 +249,7 @@ func (d *day) truth(i, w int) float64 {
 		if c := d.capped[k]; c > 0 {
 			server.SMPercent = predict.Some(100 * c)
 		}
-		solo, err := d.profiles.Solo(server, load)
+		solo, err := d.Profiles.Solo(server, load)
 		if err != nil {
 			continue // no such tenant is made
 		}
@@ -239,11 +257,14 @@ func (d *day) truth(i, w int) float64 {
 			at = len(group)
 		}
 		group = append(group, solo)
-		key = fmt.Appendf(key, "|%d %v %v", k, server, load)
+		key = binary.AppendVarint(binary.AppendVarint(key, int64(k)), int64(100*d.capped[k]))
+		if d.wild(k, w) {
+			key = append(key, 1)
+		}
 	}
 	v, ok := d.cache[string(key)]
 	if !ok {
-		out, err := d.predictor.Predict(d.gpus[d.home[i]].Mechanism, group, predict.MethodClosedForm)
+		out, err := d.Predictor.Predict(d.GPUs[d.home[i]].Mechanism, group, predict.MethodClosedForm)
 		if err == nil {
 			in, _ := out[at].Get(predict.MetricTPOTP50)
 			v = in.Value
@@ -269,16 +290,16 @@ const (
 	workWatts = 500
 )
 
-// observe is what the guard gets to see of a window.
-func (d *day) observe(w int) observation {
+// observe returns what the guard gets to see of a window.
+func (d *day) observe(w int) Observation {
 	at := time.Duration(w+1) * dayWindow
-	o := observation{At: at, GPUs: make([]gpuSeen, len(d.gpus)), Tenants: make([]tenantSeen, len(d.tenants))}
-	sums := make([]float64, len(d.gpus))
-	for i := range d.tenants {
+	o := Observation{At: at, GPUs: make([]GPUSeen, len(d.GPUs)), Tenants: make([]TenantSeen, len(d.Tenants))}
+	sums := make([]float64, len(d.GPUs))
+	for i := range d.Tenants {
 		home := d.home[i]
-		seen := tenantSeen{At: at, Activity: telemetry.Some(d.active(i, w)), Gone: d.gone[i]}
+		seen := TenantSeen{At: at, Activity: telemetry.Some(d.active(i, w)), Gone: d.gone[i]}
 		sums[home] += d.active(i, w)
-		if d.tenants[i].online() {
+		if d.Tenants[i].Online() {
 			seen.TPOT = telemetry.Some(d.truth(i, w) * math.Exp(0.03*d.noise.NormFloat64()))
 		}
 		if f := d.faulty(home, w); f != nil && f.lies {
@@ -288,11 +309,14 @@ func (d *day) observe(w int) observation {
 		}
 		o.Tenants[i] = seen
 	}
-	for i := range d.gpus {
+	for i := range d.GPUs {
 		busy := min(1, sums[i])
 		watts := restWatts + workWatts*busy
 		d.joules[i] += watts * dayWindow.Seconds()
-		o.GPUs[i] = gpuSeen{At: at, UtilPercent: telemetry.Some(100 * busy), Watts: telemetry.Some(watts), Joules: telemetry.Some(d.joules[i])}
+		o.GPUs[i] = GPUSeen{
+			At: at, UtilPercent: telemetry.Some(100 * busy), Watts: telemetry.Some(watts),
+			Joules: telemetry.Some(d.joules[i]),
+		}
 		if f := d.faulty(i, w); f != nil && f.lies {
 			o.GPUs[i].UtilPercent = telemetry.Some(0.0)
 		} else if f != nil {
@@ -302,14 +326,13 @@ func (d *day) observe(w int) observation {
 	return o
 }
 
-// misled says whether a GPU's telemetry is stale, or says something else than
-// what is.
+// misled says whether a GPU's telemetry is stale or untrue.
 func (d *day) misled(gpu, w int) bool {
 	f := d.faulty(gpu, w)
 	if f == nil || !f.lies {
 		return f != nil
 	}
-	for i := range d.tenants {
+	for i := range d.Tenants {
 		if d.home[i] == gpu && d.active(i, w) > 0 {
 			return true
 		}
@@ -318,13 +341,13 @@ func (d *day) misled(gpu, w int) bool {
 }
 
 // carry does in the world what the guard decided.
-func (d *day) carry(p *proposal) {
+func (d *day) carry(p *Proposal) {
 	switch p.Action {
-	case actionReap:
+	case ActionReap:
 		d.gone[p.target] = true
-	case actionCap:
+	case ActionCap:
 		d.capped[p.target] = p.Percent / 100
-	case actionMove:
-		d.home[p.target] = *p.To
+	case ActionMove:
+		d.home[p.target] = p.to
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package guard
 
 import (
 	"bytes"
@@ -21,30 +21,30 @@ import (
 // hookTime bounds a hook and an eviction.
 const hookTime = 30 * time.Second
 
-// actor carries out what is proposed, and writes everything down first.
-type actor struct {
-	apply bool
-	kill  string // while this file exists, nothing is done
-	hooks map[action][]string
-	evict *evictor
-	audit *os.File // nil = none
-	now   func() time.Time
+// Actor carries out what is proposed, and writes everything down first. The zero
+// Actor does nothing.
+type Actor struct {
+	Apply bool   // false: everything is withheld
+	Kill  string // path of a file; while it exists, nothing is done
+	Hooks map[Action][]string
+	Evict *Evictor // reaps where there is no hook for it; nil = none
+	Audit *os.File // nil = none
 }
 
-// auditLine is one line of the audit log. Every action has a line before it is
+// AuditEntry is one line of the audit log. Every action has an entry before it is
 // tried and one after.
-type auditLine struct {
+type AuditEntry struct {
 	Time  time.Time `json:"time"`
 	Event string    `json:"event"` // proposed, withheld, trying, done, failed
-	proposal
+	Proposal
 	Error string `json:"error,omitempty"`
 }
 
-func (a *actor) write(event string, p *proposal, err error) error {
-	if a.audit == nil {
+func (a *Actor) write(event string, p *Proposal, err error) error {
+	if a.Audit == nil {
 		return nil
 	}
-	line := auditLine{Time: a.now().UTC(), Event: event, proposal: *p}
+	line := AuditEntry{Time: time.Now().UTC(), Event: event, Proposal: *p}
 	if err != nil {
 		line.Error = err.Error()
 	}
@@ -52,25 +52,26 @@ func (a *actor) write(event string, p *proposal, err error) error {
 	if err != nil {
 		return err
 	}
-	if _, err := a.audit.Write(append(b, '\n')); err != nil {
+	if _, err := a.Audit.Write(append(b, '\n')); err != nil {
 		return fmt.Errorf("audit log: %w", err)
 	}
-	return a.audit.Sync()
+	return a.Audit.Sync()
 }
 
-// act carries out a proposal where it may, and says whether it did. An audit log
-// that cannot be written stops everything: nothing is done unrecorded.
-func (a *actor) act(ctx context.Context, p *proposal) (done bool, err error) {
-	if p.Action == actionKeep || p.Action == actionSplit {
+// Act carries out a proposal where it may, and says whether it did; where it may
+// not it sets p.Withheld. An audit log that cannot be written is an error, and
+// nothing is done unrecorded.
+func (a *Actor) Act(ctx context.Context, p *Proposal) (done bool, err error) {
+	if p.Action == ActionKeep || p.Action == ActionSplit {
 		return false, a.write("proposed", p, nil)
 	}
 	if p.Withheld == "" {
-		switch _, err := os.Stat(a.kill); {
-		case !a.apply:
-			p.Withheld = "dry run (-apply acts)"
-		case a.kill != "" && !errors.Is(err, os.ErrNotExist):
-			p.Withheld = "kill switch: " + a.kill
-		case a.hooks[p.Action] == nil && (a.evict == nil || p.Action != actionReap):
+		switch _, err := os.Stat(a.Kill); {
+		case !a.Apply:
+			p.Withheld = "dry run"
+		case a.Kill != "" && !errors.Is(err, os.ErrNotExist):
+			p.Withheld = "kill switch: " + a.Kill
+		case a.Hooks[p.Action] == nil && (a.Evict == nil || p.Action != ActionReap):
 			p.Withheld = "no hook for " + string(p.Action)
 		}
 	}
@@ -82,10 +83,10 @@ func (a *actor) act(ctx context.Context, p *proposal) (done bool, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, hookTime)
 	defer cancel()
-	if hook := a.hooks[p.Action]; hook != nil {
+	if hook := a.Hooks[p.Action]; hook != nil {
 		err = runHook(ctx, hook, p)
 	} else {
-		err = a.evict.evict(ctx, p.Target)
+		err = a.Evict.evict(ctx, p.Target)
 	}
 	if err != nil {
 		p.Withheld = "failed: " + err.Error()
@@ -97,7 +98,7 @@ func (a *actor) act(ctx context.Context, p *proposal) (done bool, err error) {
 // runHook runs a command without a shell: the proposal is its standard input as
 // JSON, and GUARD_ACTION, GUARD_TARGET, GUARD_GPU, GUARD_PERCENT and GUARD_TO
 // are in its environment.
-func runHook(ctx context.Context, hook []string, p *proposal) error {
+func runHook(ctx context.Context, hook []string, p *Proposal) error {
 	in, err := json.Marshal(p)
 	if err != nil {
 		return err
@@ -105,7 +106,8 @@ func runHook(ctx context.Context, hook []string, p *proposal) error {
 	cmd := exec.CommandContext(ctx, hook[0], hook[1:]...)
 	cmd.WaitDelay = time.Second
 	cmd.Stdin = bytes.NewReader(in)
-	cmd.Env = append(os.Environ(), "GUARD_ACTION="+string(p.Action), "GUARD_TARGET="+p.Target, "GUARD_GPU="+strconv.Itoa(p.GPU))
+	cmd.Env = append(os.Environ(),
+		"GUARD_ACTION="+string(p.Action), "GUARD_TARGET="+p.Target, "GUARD_GPU="+strconv.Itoa(p.GPU))
 	if p.Percent > 0 {
 		cmd.Env = append(cmd.Env, "GUARD_PERCENT="+strconv.FormatFloat(p.Percent, 'g', -1, 64))
 	}
@@ -118,37 +120,47 @@ func runHook(ctx context.Context, hook []string, p *proposal) error {
 	return nil
 }
 
-// evictor takes pods back through the Kubernetes eviction API, which honours
+// Evictor takes pods back through the Kubernetes eviction API, which honours
 // their disruption budgets and termination grace.
-type evictor struct {
+type Evictor struct {
 	server *url.URL
 	token  string // file, read anew each time: it is rotated
 	client *http.Client
 }
 
-// inCluster returns the evictor of a pod's own service account.
-func inCluster(dir string) (*evictor, error) {
+// serviceAccount is the folder of a pod's own service account.
+const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// InCluster returns the evictor that uses the service account of the pod in which
+// the program runs.
+func InCluster() (*Evictor, error) { return inCluster(serviceAccount) }
+
+func inCluster(dir string) (*Evictor, error) {
 	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
-		return nil, errors.New("-evict: not in a pod (KUBERNETES_SERVICE_HOST and _PORT are not set); use hooks.reap instead")
+		return nil, errors.New("guard: not in a pod (KUBERNETES_SERVICE_HOST and _PORT are not set); " +
+			"use hooks.reap instead of evicting")
 	}
 	pem, err := os.ReadFile(dir + "/ca.crt")
 	if err != nil {
-		return nil, fmt.Errorf("-evict: %w", err)
+		return nil, fmt.Errorf("guard: %w", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, errors.New("-evict: no certificate in " + dir + "/ca.crt")
+		return nil, errors.New("guard: no certificate in " + dir + "/ca.crt")
 	}
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
-	return &evictor{server: &url.URL{Scheme: "https", Host: host + ":" + port}, token: dir + "/token",
-		client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}}, nil
+	config := &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	return &Evictor{
+		server: &url.URL{Scheme: "https", Host: host + ":" + port}, token: dir + "/token",
+		client: &http.Client{Transport: &http.Transport{TLSClientConfig: config}},
+	}, nil
 }
 
 // evict asks for the eviction of the pod namespace/name.
-func (e *evictor) evict(ctx context.Context, target string) error {
+func (e *Evictor) evict(ctx context.Context, target string) error {
 	namespace, name, ok := strings.Cut(target, "/")
 	if !ok || strings.Contains(name, "/") {
 		return fmt.Errorf("%q names no pod (use namespace/name as the tenant's name)", target)

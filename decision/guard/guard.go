@@ -1,4 +1,4 @@
-package main
+package guard
 
 import (
 	"fmt"
@@ -11,67 +11,77 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// rules are the guard's thresholds. None is published for this purpose; they
-// are ours, and flags or the configuration change them.
-type rules struct {
+// Rules are the guard's thresholds. None is published for this purpose: they
+// were chosen on recorded and simulated windows.
+type Rules struct {
 	Window   time.Duration // of one observation
 	Slow     int           // windows in a row above what is expected that raise an alarm
 	Clear    int           // windows in a row within it that end one
 	Margin   float64       // above the upper end of what is expected, as a part of it
-	Rise     float64       // by how much a neighbour's share of the GPU must have grown
-	Cooldown time.Duration // no second action on a GPU for so long
+	Rise     float64       // least growth of a neighbour's share of the GPU's time, 0 to 1
+	Cooldown time.Duration // least time between two actions on a GPU
 	Budget   int           // actions in an hour, all GPUs together
 	Policy   telemetry.ReapPolicy
-	// Learn is from how many windows to learn what is usual where nothing is
-	// predicted: with 15, two in 190 beginnings within eight quiet minutes of an
-	// H100 led to an alarm later, with 20 and 30 none.
+	// Learn is the number of windows from which the usual latency is learnt where
+	// nothing is predicted: with 15, two in 190 beginnings within eight quiet
+	// minutes of an H100 led to an alarm later, with 20 and 30 none.
 	Learn int
 }
 
-func defaultRules(window time.Duration) rules {
-	policy := telemetry.ReapPolicies()[0]
-	return rules{Window: window, Slow: 3, Clear: 5, Margin: 0.10, Rise: 0.10,
-		Cooldown: 30 * window, Budget: 100, Policy: policy, Learn: 30}
+// DefaultRules returns the rules for windows of a length. The cool-down is 30
+// windows, the policy the first of telemetry.ReapPolicies.
+func DefaultRules(window time.Duration) Rules {
+	return Rules{
+		Window: window, Slow: 3, Clear: 5, Margin: 0.10, Rise: 0.10, Cooldown: 30 * window, Budget: 100,
+		Policy: telemetry.ReapPolicies()[0], Learn: 30,
+	}
 }
 
-type action string
+// Action is the name of a kind of proposal.
+type Action string
 
 // The actions, the least disturbing first.
 const (
-	actionKeep   action = "keep"
-	actionNotice action = "notice"
-	actionCap    action = "cap"
-	actionMove   action = "move"
-	actionSplit  action = "split"
-	actionReap   action = "reap"
+	ActionKeep   Action = "keep"
+	ActionNotice Action = "notice"
+	ActionCap    Action = "cap"
+	ActionMove   Action = "move"
+	ActionSplit  Action = "split"
+	ActionReap   Action = "reap"
 )
 
-// acts says whether the action changes anything for anybody.
-func (a action) acts() bool { return a == actionCap || a == actionMove || a == actionReap }
+// Actions lists the actions, the least disturbing first.
+func Actions() []Action {
+	return []Action{ActionKeep, ActionNotice, ActionCap, ActionMove, ActionSplit, ActionReap}
+}
 
-// A proposal is what the guard would do, and why.
-type proposal struct {
+// Acts says whether the  Action changes anything for anybody.
+func (a Action) Acts() bool { return a == ActionCap || a == ActionMove || a == ActionReap }
+
+// A Proposal names an  Action with its evidence and the effect to expect.
+type Proposal struct {
 	At       time.Duration `json:"at_ns"`
-	Action   action        `json:"action"`
-	GPU      int           `json:"gpu"`
-	Victim   string        `json:"victim,omitempty"` // who suffers
-	Target   string        `json:"target"`           // whom the action concerns
+	Action   Action        `json:"action"`
+	GPU      int           `json:"gpu"`              // index of the device
+	Victim   string        `json:"victim,omitempty"` // the tenant that suffers
+	Target   string        `json:"target"`           // whom the  Action concerns
 	Owner    string        `json:"owner,omitempty"`
 	Percent  float64       `json:"active_thread_percent,omitempty"` // of a cap
-	To       *int          `json:"to_gpu,omitempty"`                // of a move
+	To       *int          `json:"to_gpu,omitempty"`                // index of the device to move to
 	Evidence []string      `json:"evidence"`
 	Effect   string        `json:"effect"`
-	// Withheld says why an action is only proposed.
+	// Withheld is the reason for which the  Action is only proposed.
 	Withheld string `json:"withheld,omitempty"`
 
 	victim, target int // tenants; -1 = none
+	home, to       int // positions of the GPUs
 }
 
-// guard is the state of watching. It is not safe for concurrent use.
-type guard struct {
-	rules     rules
-	gpus      []gpu
-	tenants   []tenant
+// Guard holds the state of watching. It is not safe for concurrent use.
+type Guard struct {
+	rules     Rules
+	gpus      []GPU
+	tenants   []Tenant
 	profiles  *predict.Profiles
 	predictor *predict.Predictor
 	states    []tenantState
@@ -81,7 +91,7 @@ type guard struct {
 	window    int
 }
 
-// deviceState is what is kept of a GPU.
+// deviceState is the memory of a GPU.
 type deviceState struct {
 	lastAct   time.Duration // negative = never
 	at        time.Duration // of the newest reading
@@ -104,7 +114,7 @@ type tenantState struct {
 	learnt      []float64
 	slow, clear int
 	alarm       bool
-	proposed    action // in this alarm
+	proposed    Action // in this alarm
 	idleSince   time.Duration
 	idle        bool
 	noticed     bool
@@ -113,8 +123,6 @@ type tenantState struct {
 	withheld    string
 	asked       bool // to be reaped
 	askedAt     time.Duration
-	joules      float64 // drawn while idle
-	wattsSeen   bool
 	told        bool // its activity, at some time
 }
 
@@ -126,7 +134,7 @@ type history struct {
 
 func (h *history) add(v float64) { h.values[h.n%len(h.values)] = v; h.n++ }
 
-// back is the figure of k windows ago; NaN where it is not kept.
+// back returns the figure of k windows ago; NaN where it is not kept.
 func (h *history) back(k int) float64 {
 	if k < 0 || k >= min(h.n, len(h.values)) {
 		return math.NaN()
@@ -134,8 +142,8 @@ func (h *history) back(k int) float64 {
 	return h.values[(h.n-1-k)%len(h.values)]
 }
 
-// recent is the mean of the last k windows and before the median of those that
-// came earlier, as far as they are kept; NaN where there are none.
+// around returns the median of the windows before the last k, as far as they are
+// kept, and the mean of the last k; NaN where there are none.
 func (h *history) around(k int) (before, recent float64) {
 	var now, past []float64
 	for i := max(0, h.n-len(h.values)); i < h.n; i++ {
@@ -150,21 +158,44 @@ func (h *history) around(k int) (before, recent float64) {
 	return median(past), mean(now)
 }
 
-func newGuard(r rules, gpus []gpu, tenants []tenant, profiles *predict.Profiles, predictor *predict.Predictor) *guard {
-	g := &guard{rules: r, gpus: gpus, tenants: tenants, profiles: profiles, predictor: predictor,
-		states: make([]tenantState, len(tenants)), devices: make([]deviceState, len(gpus)), others: map[otherKey]*history{}}
+// New returns a guard that has seen nothing yet. It keeps a copy of the tenants.
+func New(r Rules, c Config) (*Guard, error) {
+	if c.Policy.ReapAfter > 0 {
+		r.Policy = c.Policy
+	}
+	g := &Guard{
+		rules: r, gpus: c.GPUs, tenants: slices.Clone(c.Tenants), profiles: c.Profiles, predictor: c.Predictor,
+		states: make([]tenantState, len(c.Tenants)), devices: make([]deviceState, len(c.GPUs)),
+		others: map[otherKey]*history{},
+	}
 	for i := range g.devices {
 		g.devices[i] = deviceState{lastAct: -1, at: -1}
 	}
-	return g
+	for i := range g.tenants {
+		if t := &g.tenants[i]; t.GPU < 0 || t.GPU >= len(g.gpus) {
+			return nil, fmt.Errorf("guard: tenants[%d].gpu: %d is no position among %d GPUs", i, t.GPU, len(g.gpus))
+		}
+	}
+	if g.predictor == nil {
+		p := predict.NewPredictor()
+		g.predictor = &p
+	}
+	if g.profiles == nil {
+		var err error
+		if g.profiles, err = predict.NewProfiles(); err != nil {
+			return nil, fmt.Errorf("guard: %w", err)
+		}
+	}
+	return g, nil
 }
 
-// step takes a window's observation and returns what is proposed.
-func (g *guard) step(o observation) []proposal {
+// Step takes a window's observation and returns what is proposed: nothing in
+// most windows. Carry a proposal out only where Withheld is empty, and tell Done.
+func (g *Guard) Step(o Observation) []Proposal {
 	g.window++
 	g.acted = slices.DeleteFunc(g.acted, func(at time.Duration) bool { return o.At-at >= time.Hour })
 	g.remember(&o)
-	var out []proposal
+	var out []Proposal
 	for i := range g.gpus {
 		if why := g.unsound(&o, i); why != "" {
 			g.devices[i].blind = true
@@ -189,7 +220,7 @@ func (g *guard) step(o observation) []proposal {
 }
 
 // remember adds the window to the histories.
-func (g *guard) remember(o *observation) {
+func (g *Guard) remember(o *Observation) {
 	for i := range g.tenants {
 		s, seen := &g.states[i], &o.Tenants[i]
 		activity, ok := seen.Activity.Get()
@@ -220,17 +251,17 @@ func (g *guard) remember(o *observation) {
 		}
 	}
 	for key := range g.others {
-		if !slices.ContainsFunc(o.GPUs[key.gpu].Others, func(p processSeen) bool { return p.PID == key.pid }) {
+		if !slices.ContainsFunc(o.GPUs[key.gpu].Others, func(p ProcessSeen) bool { return p.PID == key.pid }) {
 			delete(g.others, key)
 		}
 	}
 }
 
 // slow judges the latencies of a GPU's tenants.
-func (g *guard) slow(o *observation, gpu int) (out []proposal) {
+func (g *Guard) slow(o *Observation, gpu int) (out []Proposal) {
 	for i := range g.tenants {
 		t, s, seen := &g.tenants[i], &g.states[i], &o.Tenants[i]
-		if t.GPU != gpu || !t.online() || seen.Gone {
+		if t.GPU != gpu || !t.Online() || seen.Gone {
 			continue
 		}
 		v, ok := seen.TPOT.Get()
@@ -260,7 +291,7 @@ func (g *guard) slow(o *observation, gpu int) (out []proposal) {
 		}
 		s.clear = 0
 		s.slow++
-		if s.slow < g.rules.Slow || s.alarm && s.proposed != actionKeep && s.slow%g.rules.Clear != 0 {
+		if s.slow < g.rules.Slow || s.alarm && s.proposed != ActionKeep && s.slow%g.rules.Clear != 0 {
 			continue
 		}
 		evidence := fmt.Sprintf("%s: TPOT %s over %d windows; %s at most %s",
@@ -269,7 +300,7 @@ func (g *guard) slow(o *observation, gpu int) (out []proposal) {
 			evidence += ", objective " + ms(t.LimitMS)
 		}
 		p := g.blame(o, i, evidence)
-		if p.Action == actionKeep && (!beyond || s.alarm) || s.alarm && p.Action == s.proposed && !p.Action.acts() {
+		if p.Action == ActionKeep && (!beyond || s.alarm) || s.alarm && p.Action == s.proposed && !p.Action.Acts() {
 			continue // it was to be expected, or was said already, or its cause was
 		}
 		s.alarm, s.proposed = true, p.Action
@@ -278,23 +309,23 @@ func (g *guard) slow(o *observation, gpu int) (out []proposal) {
 	return out
 }
 
-// hold withholds an action for which it is too early or which is one too many.
-// What was withheld for the same reason before is not worth saying again.
-func (g *guard) hold(p *proposal) bool {
-	if !p.Action.acts() || p.Withheld != "" {
+// hold withholds an  Action for which it is too early or which is one too many. It
+// returns false where the same was withheld for the same reason before.
+func (g *Guard) hold(p *Proposal) bool {
+	if !p.Action.Acts() || p.Withheld != "" {
 		return true
 	}
-	d := &g.devices[p.GPU]
+	d := &g.devices[p.home]
 	why := ""
 	switch {
 	// Idle holdings do not disturb each other: only cures need to be seen to work.
-	case p.Action != actionReap && d.lastAct >= 0 && p.At-d.lastAct < g.rules.Cooldown:
+	case p.Action != ActionReap && d.lastAct >= 0 && p.At-d.lastAct < g.rules.Cooldown:
 		why = fmt.Sprintf("cool-down: something was done on this GPU less than %v ago", g.rules.Cooldown)
 	case len(g.acted) >= g.rules.Budget:
 		why = fmt.Sprintf("budget: %d actions in the last hour", g.rules.Budget)
 	default:
 		g.acted = append(g.acted, p.At)
-		if p.Action != actionReap {
+		if p.Action != ActionReap {
 			d.lastAct = p.At
 		} else if p.target >= 0 {
 			g.states[p.target].asked, g.states[p.target].askedAt = true, p.At
@@ -309,19 +340,19 @@ func (g *guard) hold(p *proposal) bool {
 	return !said
 }
 
-// done takes notice of an action that was carried out.
-func (g *guard) done(p *proposal) {
+// Done tells the guard that a proposal was carried out.
+func (g *Guard) Done(p *Proposal) {
 	if p.target < 0 {
 		return
 	}
 	s := &g.states[p.target]
 	switch p.Action {
-	case actionReap:
+	case ActionReap:
 		s.reaped = true
-	case actionCap:
+	case ActionCap:
 		s.capped = p.Percent / 100
-	case actionMove:
-		g.tenants[p.target].GPU = *p.To
+	case ActionMove:
+		g.tenants[p.target].GPU = p.to
 	}
 }
 
@@ -350,3 +381,19 @@ func median(list []float64) float64 {
 }
 
 func ms(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) + " ms" }
+
+// Health says in a line what can be judged at present.
+func (g *Guard) Health() string {
+	judged, blind := 0, 0
+	for i := range g.tenants {
+		if _, _, ok := g.expected(i); ok && g.tenants[i].Online() {
+			judged++
+		}
+	}
+	for i := range g.devices {
+		if g.devices[i].blind {
+			blind++
+		}
+	}
+	return fmt.Sprintf("%d servers have an expected TPOT, %d GPUs could not be judged at the end", judged, blind)
+}

@@ -1,4 +1,4 @@
-package main
+package guard
 
 import (
 	"cmp"
@@ -23,11 +23,28 @@ type suspect struct {
 	came bool
 }
 
+// evidence says what was seen of a suspect.
+func (s *suspect) evidence() string {
+	switch {
+	case s.came:
+		return s.name + " was not there before; how much of the GPU it takes cannot be told"
+	case s.alone:
+		return fmt.Sprintf("the GPU draws %.0f W, %.0f W before; of all on it only what %s does cannot be told, "+
+			"and nobody else does more", s.now, s.before, s.name)
+	case s.load:
+		return fmt.Sprintf("the load of %s rose from %.3g to %.3g", s.name, s.before, s.now)
+	}
+	return fmt.Sprintf("%s took %.0f%% of the GPU's time before and takes %.0f%% now", s.name, 100*s.before, 100*s.now)
+}
+
 // blame names the neighbour that changed when tenant i slowed down, and what
-// would help. Without one it is a keep.
-func (g *guard) blame(o *observation, i int, evidence string) proposal {
+// would help. Without such a neighbour it proposes a keep.
+func (g *Guard) blame(o *Observation, i int, evidence string) Proposal {
 	t, s := &g.tenants[i], &g.states[i]
-	p := proposal{At: o.At, GPU: t.GPU, Action: actionKeep, Victim: t.Name, Target: t.Name, Evidence: []string{evidence}, victim: i, target: -1}
+	p := Proposal{
+		At: o.At, GPU: g.gpus[t.GPU].Index, Action: ActionKeep, Victim: t.Name, Target: t.Name,
+		Evidence: []string{evidence}, victim: i, target: -1, home: t.GPU,
+	}
 	windows := g.rules.Slow
 	suspects := g.suspects(t.GPU, i, windows)
 	before, now := s.load.around(windows)
@@ -37,25 +54,19 @@ func (g *guard) blame(o *observation, i int, evidence string) proposal {
 	}
 	if len(suspects) == 0 {
 		if grown {
-			p.Evidence = append(p.Evidence, fmt.Sprintf("its own load rose from %.3g to %.3g; no neighbour's share of the GPU did", before, now))
+			p.Evidence = append(p.Evidence, fmt.Sprintf("its own load rose from %.3g to %.3g; "+
+				"no neighbour's share of the GPU did", before, now))
 			p.Effect = "nothing that is done to neighbours would help: add a replica, or a larger share"
 			return p
 		}
 		p.Evidence = append(p.Evidence, "no neighbour's share of the GPU grew, nor its own load")
-		p.Effect = "not known: the cause is outside of what is watched (the host, the network, the model), or the prediction is wrong for it"
+		p.Effect = "not known: the cause is outside of what is watched (the host, the network, the model), " +
+			"or the prediction is wrong for it"
 		return p
 	}
 	worst := suspects[0]
 	p.Target, p.target = worst.name, worst.tenant
-	if worst.came {
-		p.Evidence = append(p.Evidence, worst.name+" was not there before; how much of the GPU it takes cannot be told")
-	} else if worst.alone {
-		p.Evidence = append(p.Evidence, fmt.Sprintf("the GPU draws %.0f W, %.0f W before; of all on it only what %s does cannot be told, and nobody else does more", worst.now, worst.before, worst.name))
-	} else if worst.load {
-		p.Evidence = append(p.Evidence, fmt.Sprintf("the load of %s rose from %.3g to %.3g", worst.name, worst.before, worst.now))
-	} else {
-		p.Evidence = append(p.Evidence, fmt.Sprintf("%s took %.0f%% of the GPU's time before and takes %.0f%% now", worst.name, 100*worst.before, 100*worst.now))
-	}
+	p.Evidence = append(p.Evidence, worst.evidence())
 	if worst.tenant >= 0 {
 		p.Owner = g.tenants[worst.tenant].Owner
 	}
@@ -63,11 +74,11 @@ func (g *guard) blame(o *observation, i int, evidence string) proposal {
 	return p
 }
 
-// loadRise is by how much a load must have grown to explain anything.
+// loadRise is the least growth of a load, as a factor, that explains anything.
 const loadRise = 1.3
 
-// suspects are those whose share grew by Rise, the one that grew most first.
-func (g *guard) suspects(gpu, victim, windows int) (out []suspect) {
+// suspects lists those whose share grew by Rise, the one that grew most first.
+func (g *Guard) suspects(gpu, victim, windows int) (out []suspect) {
 	mps := g.gpus[gpu].Mechanism == sharing.MechanismMPS
 	add := func(name string, tenant int, h *history) {
 		before, now := h.around(windows)
@@ -75,7 +86,8 @@ func (g *guard) suspects(gpu, victim, windows int) (out []suspect) {
 			before = 0
 		}
 		if now-before >= g.rules.Rise {
-			out = append(out, suspect{name: name, tenant: tenant, before: before, now: now, came: mps && (tenant < 0 || !g.states[tenant].told)})
+			came := mps && (tenant < 0 || !g.states[tenant].told)
+			out = append(out, suspect{name: name, tenant: tenant, before: before, now: now, came: came})
 		}
 	}
 	for k := range g.tenants {
@@ -107,13 +119,13 @@ func (g *guard) suspects(gpu, victim, windows int) (out []suspect) {
 	return out
 }
 
-// powerRise is by how much a GPU's power must have grown to show that somebody
-// does more.
+// powerRise is the least growth of a GPU's power, as a factor, that shows that
+// somebody does more.
 const powerRise = 1.15
 
 // eliminate finds the only neighbour of which neither load nor share of the GPU
 // can be told, where the GPU's power shows that somebody does more.
-func (g *guard) eliminate(o *observation, gpu, victim int) []suspect {
+func (g *Guard) eliminate(o *Observation, gpu, victim int) []suspect {
 	before, now := g.devices[gpu].watts.around(g.rules.Slow)
 	if !(now >= powerRise*before) {
 		return nil
@@ -128,7 +140,8 @@ func (g *guard) eliminate(o *observation, gpu, victim int) []suspect {
 	}
 	for _, p := range o.GPUs[gpu].Others {
 		if p.Activity >= 1 {
-			out = append(out, suspect{name: fmt.Sprintf("process %d", p.PID), tenant: -1, before: before, now: now, load: true, alone: true})
+			name := fmt.Sprintf("process %d", p.PID)
+			out = append(out, suspect{name: name, tenant: -1, before: before, now: now, load: true, alone: true})
 		}
 	}
 	if len(out) != 1 {
@@ -144,11 +157,12 @@ var caps = []float64{75, 50, 25, 10}
 // tenant back within what it was to see: a cap under MPS, else a move to where
 // nobody is pushed out of his objective, else a split. The neighbour is taken at
 // the heaviest load of which there is a profile.
-func (g *guard) cure(p *proposal, victim int, by suspect) {
+func (g *Guard) cure(p *Proposal, victim int, by suspect) {
 	home := g.tenants[victim].GPU
 	if by.tenant < 0 {
-		p.Action = actionNotice
-		p.Effect = "a process that belongs to no tenant is nobody's to cap or move: find its owner, or keep it off this GPU"
+		p.Action = ActionNotice
+		p.Effect = "a process that belongs to no tenant is nobody's to cap or move: find its owner, " +
+			"or keep it off this GPU"
 		return
 	}
 	heaviest := func(percent float64) func(k int) (predict.Server, predict.Load, bool) {
@@ -166,27 +180,51 @@ func (g *guard) cure(p *proposal, victim int, by suspect) {
 	expect, _, _ := g.expected(victim)
 	now, known := g.foresee(home, victim, heaviest(100))
 	if known {
-		p.Evidence = append(p.Evidence, fmt.Sprintf("with %s at the heaviest load that was profiled, %s is predicted", by.name, ms(now.Value)))
+		p.Evidence = append(p.Evidence, fmt.Sprintf("with %s at the heaviest load that was profiled, %s is predicted",
+			by.name, ms(now.Value)))
 	}
 	mps := g.gpus[home].Mechanism == sharing.MechanismMPS
 	if !known {
-		p.Action, p.Effect = actionMove, "not predicted: a tenant of this GPU has no profile (profiles, in the configuration)"
+		p.Action = ActionMove
+		p.Effect = "not predicted: a tenant of this GPU has no profile (profiles, in the configuration)"
 		if mps {
-			p.Action, p.Percent = actionCap, 50
+			p.Action, p.Percent = ActionCap, 50
 		}
 		p.Withheld = "its effect cannot be predicted"
 		return
 	}
 	if mps {
 		for _, percent := range caps {
-			if then, ok := g.foresee(home, victim, heaviest(percent)); ok && then.Value <= expect.High && then.Value < now.Value {
-				p.Action, p.Percent = actionCap, percent
-				p.Effect = fmt.Sprintf("%s: TPOT %s expected with %s at %.0f%% of the threads", p.Victim, ms(then.Value), by.name, percent)
+			then, ok := g.foresee(home, victim, heaviest(percent))
+			if ok && then.Value <= expect.High && then.Value < now.Value {
+				p.Action, p.Percent = ActionCap, percent
+				p.Effect = fmt.Sprintf("%s: TPOT %s expected with %s at %.0f%% of the threads",
+					p.Victim, ms(then.Value), by.name, percent)
 				return
 			}
 		}
 	}
-	best, bestTaken := -1, math.Inf(1)
+	best, taken := g.room(home, by)
+	switch then, ok := g.foresee(home, victim, heaviest(0)); {
+	case best >= 0 && ok && then.Value < now.Value:
+		to := g.gpus[best].Index
+		p.Action, p.To, p.to = ActionMove, &to, best
+		p.Effect = fmt.Sprintf("%s: TPOT %s expected without %s, which has room on GPU %d: no server runs there, "+
+			"and %.0f%% of its time would be taken", p.Victim, ms(then.Value), by.name, to, 100*taken)
+	case g.gpus[home].MIG:
+		p.Action = ActionSplit
+		p.Effect = fmt.Sprintf("MIG instances would keep %s from disturbing; no other GPU has room, "+
+			"and every tenant of this one must stop for it", by.name)
+	default:
+		p.Effect = fmt.Sprintf("no GPU has room for %s and this one cannot be split: %s stays slow until there is one",
+			by.name, p.Victim)
+	}
+}
+
+// room finds the GPU of the same model that has room for a suspect, has no server
+// to disturb, and whose time would be taken the least; -1 = none.
+func (g *Guard) room(home int, by suspect) (best int, bestTaken float64) {
+	best, bestTaken = -1, math.Inf(1)
 	for to := range g.gpus {
 		if to == home || g.devices[to].blind || g.gpus[to].Name != g.gpus[home].Name {
 			continue
@@ -202,30 +240,18 @@ func (g *guard) cure(p *proposal, victim int, by suspect) {
 			room -= g.tenants[k].Holds
 			_, a := g.states[k].activity.around(g.rules.Clear)
 			taken += a
-			if g.tenants[k].online() {
-				kept = false // no server is to be the next victim
-			}
+			kept = kept && !g.tenants[k].Online()
 		}
 		if kept && room+1e-9 >= g.tenants[by.tenant].Holds && taken <= 1 && taken < bestTaken {
 			best, bestTaken = to, taken
 		}
 	}
-	switch then, ok := g.foresee(home, victim, heaviest(0)); {
-	case best >= 0 && ok && then.Value < now.Value:
-		p.Action, p.To = actionMove, &best
-		p.Effect = fmt.Sprintf("%s: TPOT %s expected without %s, which has room on GPU %d: no server runs there, and %.0f%% of its time would be taken",
-			p.Victim, ms(then.Value), by.name, g.gpus[best].Index, 100*bestTaken)
-	case g.gpus[home].MIG:
-		p.Action = actionSplit
-		p.Effect = fmt.Sprintf("MIG instances would keep %s from disturbing; no other GPU has room, and every tenant of this one must stop for it", by.name)
-	default:
-		p.Effect = "no GPU has room for " + by.name + " and this one cannot be split: " + p.Victim + " stays slow until there is one"
-	}
+	return best, bestTaken
 }
 
-// heaviest is the load of a tenant's server under which it kept the GPU busiest
-// when it was profiled.
-func (g *guard) heaviest(k int) predict.Load {
+// heaviest returns the load of a tenant's server under which it kept the GPU
+// busiest when it was profiled.
+func (g *Guard) heaviest(k int) predict.Load {
 	load := g.tenants[k].Load
 	solo, err := g.profiles.Solo(g.tenants[k].Server, load)
 	if err != nil {

@@ -1,4 +1,4 @@
-package main
+package guard
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 
 // A server's own metrics and the device's process list name the neighbour that
 // was switched on, and nobody before.
-func TestWatch(t *testing.T) {
+func TestRun(t *testing.T) {
 	var noisy atomic.Bool
 	var count, sum float64
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -34,7 +34,7 @@ func TestWatch(t *testing.T) {
 			count, count, sum, count)
 	}))
 	defer srv.Close()
-	const quiet = 4 * time.Second
+	const quiet = 2 * time.Second
 	figures := func(util float64) map[telemetry.Metric]float64 {
 		return map[telemetry.Metric]float64{telemetry.MetricGPUUtilPercent: util, telemetry.MetricPowerWatts: 100 + 4*util}
 	}
@@ -48,32 +48,24 @@ func TestWatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	profiles, err := predict.NewProfiles()
-	if err != nil {
-		t.Fatal(err)
-	}
-	predictor := predict.NewPredictor()
-	s := &setup{gpus: []gpu{{Name: "GPU 0", Mechanism: sharing.MechanismTimeSlicing}}, profiles: profiles, predictor: &predictor,
-		tenants: []tenant{
-			{Name: "a/chat", Kind: decision.KindOnlineInference, Expect: telemetry.Some(predict.Interval{Value: 10, Low: 9, High: 11})},
-			{Name: "b/job", Kind: decision.KindBatch}},
-		sources: []fileTenant{{PIDs: []uint32{1}, Metrics: srv.URL}, {Command: "nightly"}}}
-	r := defaultRules(500 * time.Millisecond)
-	w := &watch{setup: s, rules: r, procs: func(pid uint32) string { return map[uint32]string{2: "python nightly.py"}[pid] }}
-	g := newGuard(r, s.gpus, s.tenants, s.profiles, s.predictor)
+	c := &Config{GPUs: []GPU{{Mechanism: sharing.MechanismTimeSlicing}}, Tenants: []Tenant{
+		{Name: "a/chat", Kind: decision.KindOnlineInference, PIDs: []uint32{1}, Metrics: srv.URL,
+			Expect: telemetry.Some(predict.Interval{Value: 10, Low: 9, High: 11})},
+		{Name: "b/job", Kind: decision.KindBatch, PIDs: []uint32{2}},
+	}}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	var got *proposal
+	var got *Proposal
 	found := errors.New("found")
 	judged := 0
-	err = w.run(ctx, reader, func(o observation) error {
+	_, err = Run(ctx, reader, DefaultRules(200*time.Millisecond), c, &Actor{}, func(o Observation, list []Proposal) error {
 		if o.At >= quiet {
 			noisy.Store(true)
 		}
 		if _, ok := o.Tenants[0].TPOT.Get(); ok {
 			judged++
 		}
-		for _, p := range g.step(o) {
+		for _, p := range list {
 			if p.Victim != "" {
 				got = &p
 				return found

@@ -1,16 +1,17 @@
-package main
+package guard
 
 import (
+	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
 )
 
-// dayReport is what a day was like, guarded or left alone.
-type dayReport struct {
-	Simulated bool          `json:"simulated"`
+// DayReport compares a simulated day under the guard with the same day left
+// alone.
+type DayReport struct {
+	Simulated bool          `json:"simulated"` // always
 	Seed      uint64        `json:"seed"`
 	GPUs      int           `json:"gpus"`
 	Tenants   int           `json:"tenants"`
@@ -30,8 +31,8 @@ type dayReport struct {
 	// itself at that moment.
 	OnBadData int            `json:"actions_on_bad_data"`
 	FaultyGPU float64        `json:"gpu_hours_of_bad_data"`
-	Proposed  map[action]int `json:"proposed"`
-	Done      map[action]int `json:"done"`
+	Proposed  map[Action]int `json:"proposed"`
+	Done      map[Action]int `json:"done"`
 	Withheld  int            `json:"withheld"`
 	// Disturbed are the tenants that pushed another beyond its objective, Named
 	// those of them that the guard named; Wrong are names of tenants that did
@@ -39,37 +40,55 @@ type dayReport struct {
 	Disturbed int        `json:"disturbances"`
 	Named     int        `json:"disturbances_named"`
 	Wrong     int        `json:"wrongly_named"`
-	Proposals []proposal `json:"proposals,omitempty"`
+	Proposals []Proposal `json:"proposals,omitempty"`
 }
 
-// playDay takes the simulated cluster through a day. It stops early when ctx
-// ends and reports what was until then.
-func playDay(ctx context.Context, seed uint64, r rules, keep bool, progress func(window int)) (dayReport, error) {
-	guarded, err := newDay(seed)
+// DayOptions choose the simulated day.
+type DayOptions struct {
+	Seed  uint64
+	GPUs  int   // 0 is 200
+	Rules Rules // the window is a minute whatever they say
+	// Progress is called before each window, a minute of the day; nil = nobody.
+	Progress func(window int)
+}
+
+// PlayDay takes a simulated cluster through a day, once guarded and once left
+// alone. Its users are made up. It stops early when ctx ends and reports what was
+// until then.
+func PlayDay(ctx context.Context, o DayOptions) (DayReport, error) {
+	gpus := cmp.Or(o.GPUs, dayGPUs)
+	r := o.Rules
+	r.Window = dayWindow
+	guarded, err := newDay(o.Seed, gpus)
 	if err != nil {
-		return dayReport{}, err
+		return DayReport{}, err
 	}
-	alone, err := newDay(seed)
+	alone, err := newDay(o.Seed, gpus)
 	if err != nil {
-		return dayReport{}, err
+		return DayReport{}, err
 	}
-	g := newGuard(r, guarded.gpus, slices.Clone(guarded.tenants), guarded.profiles, guarded.predictor)
-	rep := dayReport{Simulated: true, Seed: seed, GPUs: len(guarded.gpus), Tenants: len(guarded.tenants),
-		Proposed: map[action]int{}, Done: map[action]int{}}
+	g, err := New(r, guarded.Config)
+	if err != nil {
+		return DayReport{}, err
+	}
+	rep := DayReport{
+		Simulated: true, Seed: o.Seed, GPUs: gpus, Tenants: len(guarded.Tenants),
+		Proposed: map[Action]int{}, Done: map[Action]int{},
+	}
 	named, disturbed := map[int]bool{}, map[int]bool{}
 	w := 0
 	for ; w < dayWindows && ctx.Err() == nil; w++ {
-		progress(w)
-		for i := range guarded.tenants {
+		if o.Progress != nil {
+			o.Progress(w)
+		}
+		for i := range guarded.Tenants {
 			if guarded.gone[i] && guarded.hidden[i].activity[w] > 0 {
 				guarded.gone[i] = false // the owner is back and asks for a GPU again
 			}
 		}
-		for _, p := range g.step(guarded.observe(w)) {
+		for _, p := range g.Step(guarded.observe(w)) {
 			rep.Proposed[p.Action]++
-			if keep {
-				rep.Proposals = append(rep.Proposals, p)
-			}
+			rep.Proposals = append(rep.Proposals, p)
 			if p.victim >= 0 && p.target >= 0 {
 				if guarded.wild(p.target, w) {
 					named[p.target] = true
@@ -80,21 +99,21 @@ func playDay(ctx context.Context, seed uint64, r rules, keep bool, progress func
 			switch {
 			case p.Withheld != "":
 				rep.Withheld++
-			case p.Action.acts():
+			case p.Action.Acts():
 				rep.Done[p.Action]++
-				if guarded.misled(p.GPU, w) {
+				if guarded.misled(p.home, w) {
 					rep.OnBadData++
 				}
 				guarded.carry(&p)
-				g.done(&p)
+				g.Done(&p)
 			}
 		}
-		for i := range guarded.tenants {
-			t := &guarded.tenants[i]
+		for i := range guarded.Tenants {
+			t := &guarded.Tenants[i]
 			if guarded.gone[i] {
 				rep.ReapedGPUHours += t.Holds * dayWindow.Hours()
 			}
-			if !t.online() {
+			if !t.Online() {
 				continue
 			}
 			if guarded.truth(i, w) > t.LimitMS {
@@ -102,14 +121,14 @@ func playDay(ctx context.Context, seed uint64, r rules, keep bool, progress func
 			}
 			if alone.truth(i, w) > t.LimitMS {
 				rep.MissesAlone++
-				for k := range alone.tenants {
+				for k := range alone.Tenants {
 					if alone.home[k] == alone.home[i] && alone.wild(k, w) {
 						disturbed[k] = true
 					}
 				}
 			}
 		}
-		for i := range guarded.gpus {
+		for i := range guarded.GPUs {
 			if guarded.misled(i, w) {
 				rep.FaultyGPU += dayWindow.Hours()
 			}
@@ -129,11 +148,11 @@ func playDay(ctx context.Context, seed uint64, r rules, keep bool, progress func
 	return rep, nil
 }
 
-// oracle is what could be taken back until a window: by somebody who knows the
-// future, and by the policy with perfect data.
-func (d *day) oracle(r rules, until int) (all, policy float64) {
-	for i := range d.tenants {
-		t := &d.tenants[i]
+// oracle returns the GPU-hours that could be taken back until a window: by
+// somebody who knows the future, and by the policy with perfect data.
+func (d *day) oracle(r Rules, until int) (all, policy float64) {
+	for i := range d.Tenants {
+		t := &d.Tenants[i]
 		if t.Kind != decision.KindNotebook && t.Kind != decision.KindTraining || !t.MayReap {
 			continue
 		}

@@ -1,20 +1,17 @@
-package main
+package guard
 
 import (
 	"context"
 	"testing"
-
-	"github.com/cotenant/cotenant/internal/race"
 )
 
-func TestDay(t *testing.T) {
-	race.Long(t)
-	for seed := range uint64(2) {
-		rep, err := playDay(context.Background(), seed, defaultRules(dayWindow), false, func(int) {})
+// checkDay plays simulated days and holds them to what a guard must reach.
+func checkDay(t *testing.T, gpus int, seeds ...uint64) {
+	for _, seed := range seeds {
+		rep, err := PlayDay(context.Background(), DayOptions{Seed: seed, GPUs: gpus, Rules: DefaultRules(dayWindow)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%+v", rep)
 		if rep.ReapedPercent < 80 || rep.ReapedPercent > 100 {
 			t.Errorf("seed %d: %.1f%% of what an oracle would take back", seed, rep.ReapedPercent)
 		}
@@ -29,3 +26,5 @@ func TestDay(t *testing.T) {
 		}
 	}
 }
+
+func TestDay(t *testing.T) { checkDay(t, 40, 1) }

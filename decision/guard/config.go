@@ -1,0 +1,249 @@
+package guard
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/internal/strictyaml"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// Config names the GPUs and tenants that are watched, and what may be done.
+type Config struct {
+	GPUs    []GPU
+	Tenants []Tenant
+	// Profiles and Predictor foresee latencies; nil is no profile, and the
+	// predictor with its priors.
+	Profiles  *predict.Profiles
+	Predictor *predict.Predictor
+	// Hooks are a command and its arguments for each action.
+	Hooks map[Action][]string
+	// Policy of reaping; the zero policy is the first of telemetry.ReapPolicies.
+	Policy telemetry.ReapPolicy
+}
+
+// A Probe measures a server's latency by one short request after another.
+type Probe struct {
+	URL       string        `yaml:"url"` // of an OpenAI-compatible server
+	Model     string        `yaml:"model"`
+	Every     time.Duration `yaml:"every"`      // 0 is four times a window
+	MaxTokens int           `yaml:"max_tokens"` // 0 is 16
+}
+
+// minProbe keeps a probe from being the disturbance that it looks for.
+const minProbe = 100 * time.Millisecond
+
+type configFile struct {
+	GPUs []struct {
+		Index     int               `yaml:"index,required"`
+		Mechanism sharing.Mechanism `yaml:"mechanism,required"`
+		MIG       bool              `yaml:"mig"`
+	} `yaml:"gpus,required"`
+	Tenants  []configTenant      `yaml:"tenants,required"`
+	Profiles string              `yaml:"profiles"`
+	Predict  string              `yaml:"predictor"`
+	Hooks    map[string][]string `yaml:"hooks"`
+	Policy   string              `yaml:"policy"`
+}
+
+type configTenant struct {
+	Name    string         `yaml:"name,required"`
+	Kind    decision.Kind  `yaml:"kind,required"`
+	GPU     int            `yaml:"gpu,required"`
+	Holds   *float64       `yaml:"holds"`
+	PIDs    []uint32       `yaml:"pids"`
+	Command string         `yaml:"command"`
+	Probe   *Probe         `yaml:"probe"`
+	Metrics string         `yaml:"metrics"`
+	Profile *configProfile `yaml:"profile"`
+	Expect  []float64      `yaml:"expect_tpot_ms"` // low, high
+	LimitMS float64        `yaml:"tpot_ms"`
+	MayReap bool           `yaml:"may_be_reaped"`
+	Owner   string         `yaml:"owner"`
+}
+
+// configProfile names one of the profiles as a tenant's.
+type configProfile struct {
+	Model       string  `yaml:"model,required"`
+	Slots       int     `yaml:"slots"`
+	SMPercent   float64 `yaml:"sm_percent"`
+	Variant     string  `yaml:"variant"`
+	Concurrency int     `yaml:"concurrency"`
+	Rate        float64 `yaml:"rate"`
+	Prompt      int     `yaml:"prompt"`
+	Output      int     `yaml:"output"`
+}
+
+// tenantName keeps log lines, environments and the paths of the Kubernetes API
+// whole.
+var tenantName = func() *regexp.Regexp {
+	const name = `[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?`
+	return regexp.MustCompile("^" + name + "(/" + name + ")?$")
+}()
+
+// LoadConfig reads a configuration's file. The error names every problem with
+// its path in the file.
+func LoadConfig(path string) (*Config, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("guard: %w", err)
+	}
+	c, err := parseConfig(data)
+	if err != nil {
+		return nil, fmt.Errorf("guard: %s:\n%w", path, err)
+	}
+	return c, nil
+}
+
+func parseConfig(data []byte) (*Config, error) {
+	var f configFile
+	if err := strictyaml.Decode(data, &f, strictyaml.Options{MaxBytes: 1 << 20}); err != nil {
+		return nil, err
+	}
+	r := reading{
+		c: &Config{Hooks: map[Action][]string{}}, at: map[int]int{}, names: map[string]bool{}, whose: map[string]int{},
+	}
+	r.hooks(&f)
+	r.If(len(f.GPUs) == 0, "gpus", "name each GPU: index, mechanism", "none")
+	for i, g := range f.GPUs {
+		_, twice := r.at[g.Index]
+		r.If(twice || g.Index < 0, fmt.Sprintf("gpus[%d].index", i), "", "%d is negative or there twice", g.Index)
+		r.at[g.Index] = i
+		r.c.GPUs = append(r.c.GPUs, GPU{Index: g.Index, Mechanism: g.Mechanism, MIG: g.MIG})
+	}
+	r.If(len(f.Tenants) == 0, "tenants", "name each tenant: name, kind, gpu, and metrics or probe if it serves", "none")
+	for i := range f.Tenants {
+		r.tenant(i, &f.Tenants[i])
+	}
+	r.predictions(&f)
+	return r.c, r.Err()
+}
+
+// reading is a configuration that is being read, with its problems.
+type reading struct {
+	problem.List
+	c     *Config
+	at    map[int]int     // positions among gpus by index
+	names map[string]bool // of the tenants so far
+	whose map[string]int  // the tenant that a command or a process belongs to
+}
+
+func (r *reading) hooks(f *configFile) {
+	if f.Policy != "" {
+		var err error
+		r.c.Policy, err = telemetry.ParseReapPolicy(f.Policy)
+		r.AddErr("policy", err)
+	}
+	for name, hook := range f.Hooks {
+		a := Action(name)
+		r.If(!a.Acts() && a != ActionNotice, "hooks."+name, "use notice, cap, move or reap", "no action of that name")
+		r.If(len(hook) == 0 || hook[0] == "", "hooks."+name, "use a list: the program, then its arguments", "no command")
+		r.c.Hooks[a] = hook
+	}
+}
+
+func (r *reading) tenant(i int, t *configTenant) {
+	where := fmt.Sprintf("tenants[%d]", i)
+	r.If(!tenantName.MatchString(t.Name) || r.names[t.Name], where+".name",
+		"use letters, digits, '.', '_' and '-', as in namespace/pod, each name once", "%q", t.Name)
+	r.names[t.Name] = true
+	gpu, ok := r.at[t.GPU]
+	r.If(!ok, where+".gpu", "", "%d is not among gpus", t.GPU)
+	out := Tenant{
+		Name: t.Name, Kind: t.Kind, GPU: gpu, Holds: 1, LimitMS: t.LimitMS, MayReap: t.MayReap, Owner: t.Owner,
+		PIDs: t.PIDs, Command: t.Command, Metrics: t.Metrics, Probe: t.Probe,
+	}
+	if t.Holds != nil {
+		out.Holds = *t.Holds
+		r.If(!(out.Holds > 0 && out.Holds <= 1), where+".holds",
+			"use the part of the GPU that is reserved for it, above 0 and up to 1", "%v", out.Holds)
+	}
+	r.If(!(t.LimitMS >= 0), where+".tpot_ms", "use milliseconds, or leave it out", "%v", t.LimitMS)
+	switch e := t.Expect; {
+	case len(e) == 0:
+	case len(e) != 2 || !(e[0] > 0 && e[1] >= e[0]):
+		r.Addf(where+".expect_tpot_ms", "use [low, high] in milliseconds", "%v", e)
+	default:
+		out.Expect = telemetry.Some(predict.Interval{Value: (e[0] + e[1]) / 2, Low: e[0], High: e[1]})
+	}
+	r.If(out.Online() && t.Probe == nil && t.Metrics == "", where, "add metrics or probe", "nothing tells its latency")
+	r.processes(where, i, t)
+	if p := t.Probe; p != nil {
+		r.address(where+".probe.url", p.URL, "an OpenAI-compatible server")
+		r.If(p.Every != 0 && p.Every < minProbe, where+".probe.every",
+			fmt.Sprintf("use %v or more, or leave it out", minProbe), "%v", p.Every)
+		r.If(p.MaxTokens != 0 && p.MaxTokens < 2, where+".probe.max_tokens",
+			"the time between tokens takes two or more; or leave it out", "%d", p.MaxTokens)
+	}
+	if t.Metrics != "" {
+		r.address(where+".metrics", t.Metrics, "the server's metrics page")
+	}
+	r.c.Tenants = append(r.c.Tenants, out)
+}
+
+// processes checks what a tenant's processes are known by.
+func (r *reading) processes(where string, i int, t *configTenant) {
+	r.If(t.Command == "" && len(t.PIDs) == 0, where, "add command or pids", "nothing tells which processes are its own")
+	var own []string
+	if t.Command != "" {
+		own = append(own, fmt.Sprintf("command %q", t.Command))
+	}
+	for _, pid := range t.PIDs {
+		own = append(own, fmt.Sprintf("process %d", pid))
+	}
+	for _, o := range own {
+		k, twice := r.whose[o]
+		r.If(twice, where, "", "%s is tenants[%d]'s already", o, k)
+		r.whose[o] = i
+	}
+}
+
+func (r *reading) address(where, url, of string) {
+	r.If(!strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://"), where,
+		"use the http:// or https:// address of "+of, "%q", url)
+}
+
+// predictions loads the files of profiles and of a calibrated predictor.
+func (r *reading) predictions(f *configFile) {
+	var err error
+	if f.Predict != "" {
+		r.c.Predictor, err = predict.LoadPredictor(f.Predict)
+		r.AddErr("predictor", err)
+	}
+	if r.c.Profiles, err = predict.NewProfiles(); err == nil && f.Profiles != "" {
+		r.c.Profiles, err = predict.LoadProfiles(f.Profiles)
+	}
+	if err != nil {
+		r.AddErr("profiles", err)
+		return
+	}
+	for i, t := range f.Tenants {
+		if t.Profile == nil {
+			continue
+		}
+		server, load := t.Profile.key()
+		r.c.Tenants[i].Server, r.c.Tenants[i].Load = server, load
+		if _, err := r.c.Profiles.Solo(server, load); err != nil {
+			r.Addf(fmt.Sprintf("tenants[%d].profile", i),
+				"measure it alone, or leave profile out: its usual latency is then learnt", "%v", err)
+		}
+	}
+}
+
+func (p *configProfile) key() (predict.Server, predict.Load) {
+	server := predict.Server{Model: p.Model, Variant: p.Variant}
+	if p.Slots > 0 {
+		server.Slots = predict.Some(p.Slots)
+	}
+	if p.SMPercent > 0 {
+		server.SMPercent = predict.Some(p.SMPercent)
+	}
+	return server, predict.Load{Concurrency: p.Concurrency, Rate: p.Rate, Prompt: p.Prompt, Output: p.Output}
+}

@@ -1,0 +1,65 @@
+package guard
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// A configuration or an error comes of any text.
+func FuzzConfig(f *testing.F) {
+	for _, s := range []string{"", "gpus: [{index: 0, mechanism: mps}]\ntenants: [{name: a, kind: batch, gpu: 0, command: x}]", "gpus: null", "tenants: [{holds: .nan, tpot_ms: .inf, expect_tpot_ms: [.nan, 1]}]",
+		"hooks: {reap: [\"\"], x: null}", "gpus: [{index: -1}, {index: 99999999999}]", "a: &a [*a]", "\x00", "tenants: [{profile: {model: m, slots: -1, rate: .inf}}]"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := parseConfig([]byte(text))
+		if err != nil {
+			return
+		}
+		if len(s.GPUs) == 0 || len(s.Tenants) == 0 {
+			t.Fatalf("%+v", s)
+		}
+		g, err := New(DefaultRules(time.Second), *s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Step(Observation{GPUs: make([]GPUSeen, len(s.GPUs)), Tenants: make([]TenantSeen, len(s.Tenants))})
+	})
+}
+
+func TestConfigProblems(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"keys":  {"gpu: 1\n", []string{"gpu: unknown key", "gpus: is missing"}},
+		"types": {"gpus: [{index: x, mechanism: sharing}]\ntenants: [{name: a, kind: chat, gpu: 0}]\n", []string{"gpus[0].index", "gpus[0].mechanism", "tenants[0].kind"}},
+		"two":   {"gpus: []\n---\ngpus: []\n", []string{"2 documents"}},
+		"empty": {"gpus: []\ntenants: []", []string{"gpus: none", "tenants: none"}},
+		"everything": {`gpus: [{index: 0, mechanism: mps}, {index: 0, mechanism: mps}]
+policy: soon
+hooks: {keep: [x], reap: []}
+tenants:
+- {name: "a b", kind: batch, gpu: 7, holds: 2, tpot_ms: -1, expect_tpot_ms: [3], probe: {url: x}}
+- {name: s, kind: online-inference, gpu: 0}
+- {name: s, kind: online-inference, gpu: 0, probe: {url: "http://x"}, profile: {model: m, rate: 1, prompt: 2, output: 3}}
+`, []string{"gpus[1].index", "policy", "hooks.keep", "hooks.reap", "tenants[0].name",
+			"tenants[0].gpu", "tenants[0].holds", "tenants[0].tpot_ms", "tenants[0].expect_tpot_ms", "tenants[0].probe.url",
+			"tenants[1]: nothing tells its latency", "tenants[0]: nothing tells which processes", "tenants[2].name", "tenants[2].profile"}},
+		"probes": {`gpus: [{index: 0, mechanism: mps}]
+tenants:
+- {name: a, kind: online-inference, gpu: 0, pids: [7, 7], probe: {url: "http://x", every: 1ns, max_tokens: 1}}
+- {name: b, kind: batch, gpu: 0, pids: [7], command: x}
+- {name: c, kind: batch, gpu: 0, command: x}
+`, []string{"probe.every: 1ns (use 100ms or more", "probe.max_tokens: 1", "tenants[0]: process 7 is tenants[0]'s already",
+			"tenants[1]: process 7 is tenants[0]'s already", `tenants[2]: command "x" is tenants[1]'s already`}},
+	} {
+		_, err := parseConfig([]byte(c.text))
+		for _, want := range c.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: no %q in %v", name, want, err)
+			}
+		}
+	}
+}

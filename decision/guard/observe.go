@@ -1,0 +1,95 @@
+package guard
+
+import (
+	"time"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// A Tenant is one workload's replica on one GPU, as its owner declares it.
+type Tenant struct {
+	Name string // namespace/pod where it is a pod
+	Kind decision.Kind
+	GPU  int // position among the GPUs
+	// Holds is the part of the GPU that is reserved for it, above 0 and up to 1.
+	Holds float64
+	// Server and Load name its profile; without one its usual latency is learnt.
+	Server predict.Server
+	Load   predict.Load
+	// Expect is the interval of its TPOT in milliseconds beside the others, from
+	// a prediction of the owner's own; missing where the profiles must tell.
+	Expect telemetry.Optional[predict.Interval]
+	// LimitMS is its objective for TPOT in milliseconds, 0 = none.
+	LimitMS float64
+	// MayReap is the owner's written consent to lose the tenant's state.
+	MayReap bool
+	Owner   string
+
+	// PIDs and Command tell its processes: their ids, or a part of their command
+	// lines.
+	PIDs    []uint32
+	Command string
+	// Metrics is the address of the metrics page of its vLLM or SGLang server,
+	// Probe measures other servers.
+	Metrics string
+	Probe   *Probe
+}
+
+// Online says whether the tenant has a latency to be judged by.
+func (t *Tenant) Online() bool { return t.Kind == decision.KindOnlineInference }
+
+// A GPU is one device and how it is shared.
+type GPU struct {
+	Index     int    // by which people know it
+	Name      string // of its model: tenants move between GPUs of one
+	Mechanism sharing.Mechanism
+	MIG       bool // could be split
+}
+
+// An Observation holds everything that was seen in one window. GPUs and Tenants
+// lie in the order of Config.
+type Observation struct {
+	At      time.Duration `json:"at_ns"` // since the start
+	GPUs    []GPUSeen     `json:"gpus"`
+	Tenants []TenantSeen  `json:"tenants"`
+}
+
+// GPUSeen holds a device's telemetry in a window.
+type GPUSeen struct {
+	At          time.Duration               `json:"at_ns"`          // of the newest reading
+	Down        string                      `json:"down,omitempty"` // why the device does not answer; "" when it does
+	UtilPercent telemetry.Optional[float64] `json:"util_percent,omitzero"`
+	Watts       telemetry.Optional[float64] `json:"watts,omitzero"`
+	// Joules is the device's energy counter: its growth over a time that was not
+	// seen tells whether anything ran.
+	Joules telemetry.Optional[float64] `json:"joules,omitzero"`
+	// Others are processes that belong to no tenant.
+	Others []ProcessSeen `json:"others,omitempty"`
+}
+
+// ProcessSeen is a process on a device.
+type ProcessSeen struct {
+	PID  uint32 `json:"pid"`
+	Name string `json:"name"`
+	// Activity is its share of the GPU's time, 0 to 1; 1 where only its presence
+	// is known.
+	Activity float64 `json:"activity"`
+}
+
+// TenantSeen holds what was seen of a tenant in a window.
+type TenantSeen struct {
+	At time.Duration `json:"at_ns"` // of the newest figure
+	// TPOT is the median time per output token over the window in milliseconds;
+	// missing where nothing was served.
+	TPOT telemetry.Optional[float64] `json:"tpot_ms,omitzero"`
+	// Load is the rate that is asked of the tenant: tokens a second by its metrics
+	// page.
+	Load telemetry.Optional[float64] `json:"load,omitzero"`
+	// Activity is its share of the GPU's time, 0 to 1; missing where it cannot be
+	// told.
+	Activity telemetry.Optional[float64] `json:"activity,omitzero"`
+	Gone     bool                        `json:"gone,omitempty"` // it holds nothing at present
+}

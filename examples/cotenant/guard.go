@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/guard"
+	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
+)
+
+const guardUsage = `Watches tenants that share GPUs, compares what they see with what was
+predicted, and proposes: keep, notice, cap, move, split or reap, each with its
+evidence and the effect to expect. It acts only with -apply, and then only
+through the hooks of the configuration (and -evict), never on stale or
+contradictory readings, and writes everything to the audit log first.
+
+  cotenant guard                           a simulated cluster of 200 GPUs through a day
+  cotenant guard -real -config guard.yaml  this machine's GPUs, until Ctrl-C
+  cotenant guard -real -config guard.yaml -apply -audit guard.jsonl -kill /run/guard.stop
+
+examples/cotenant/README.md has the form of the configuration.
+`
+
+// guardConfig holds the flags of the command.
+type guardConfig struct {
+	real, json, apply, evict          bool
+	path, audit, kill, record, policy string
+	span, window, cooldown            time.Duration
+	slow, budget                      int
+	seed                              uint64
+}
+
+func guardFlags(args []string, std stdio) (*guardConfig, error) {
+	c := &guardConfig{}
+	fl := flagSet("guard")
+	fl.BoolVar(&c.real, "real", false, "watch this machine's GPUs through NVML")
+	fl.StringVar(&c.path, "config", "", "who the tenants are; needed with -real")
+	fl.DurationVar(&c.span, "duration", 0, "how long (default: until Ctrl-C)")
+	fl.DurationVar(&c.window, "window", 2*time.Second, "length of one observation of the real node")
+	fl.BoolVar(&c.apply, "apply", false, "act; without it everything is only proposed")
+	fl.BoolVar(&c.evict, "evict", false, "reap by the eviction API, with this pod's service account")
+	fl.StringVar(&c.kill, "kill", "", "while this file exists, nothing is done")
+	fl.StringVar(&c.audit, "audit", "", "append every proposal and action to this file, as JSON lines")
+	fl.StringVar(&c.record, "record", "", "append what was seen in each window to this file, as JSON lines")
+	fl.StringVar(&c.policy, "policy", "", "reaping: idlebot, princeton, kubeflow or a duration\n"+
+		"(default: the configuration's, else idlebot)")
+	fl.IntVar(&c.slow, "slow", 3, "windows in a row above what is expected that raise an alarm")
+	fl.IntVar(&c.budget, "budget", 100, "actions in an hour at most")
+	fl.DurationVar(&c.cooldown, "cooldown", 0, "time between two actions on a GPU (default: 30 windows)")
+	fl.Uint64Var(&c.seed, "seed", 1, "of the simulated day")
+	fl.BoolVar(&c.json, "json", false, "print JSON: of the real node a line for each proposal")
+	if err := parse(fl, args, guardUsage, 0, std); err != nil {
+		return nil, err
+	}
+	var probs []error
+	bad := func(wrong bool, format string, args ...any) {
+		if wrong {
+			probs = append(probs, fmt.Errorf(format, args...))
+		}
+	}
+	bad(c.real && c.path == "", "-real: nobody says who the tenants are (add -config FILE)")
+	fl.Visit(func(f *flag.Flag) {
+		needs := []string{"config", "apply", "evict", "kill", "audit", "record", "duration", "window"}
+		bad(!c.real && slices.Contains(needs, f.Name), "-%s: means nothing to the simulated day (add -real)", f.Name)
+	})
+	bad(c.apply && c.audit == "", "-apply: nothing is done unrecorded (add -audit FILE)")
+	bad(c.evict && !c.apply, "-evict: add -apply")
+	bad(c.window < 500*time.Millisecond || c.window > 10*time.Minute, "-window: %v (use 500ms to 10m)", c.window)
+	bad(c.span < 0 || c.cooldown < 0, "-duration and -cooldown must not be negative")
+	bad(c.slow < 1 || c.slow > 30, "-slow: %d (use 1 to 30)", c.slow)
+	bad(c.budget < 0, "-budget: %d (use 0 or more)", c.budget)
+	if c.policy != "" {
+		_, err := telemetry.ParseReapPolicy(c.policy)
+		bad(err != nil, "-policy: %w", err)
+	}
+	return c, badInput(errors.Join(probs...))
+}
+
+// rules returns the thresholds that the flags leave.
+func (c *guardConfig) rules(window time.Duration) guard.Rules {
+	r := guard.DefaultRules(window)
+	r.Slow, r.Budget = c.slow, c.budget
+	if c.cooldown > 0 {
+		r.Cooldown = c.cooldown
+	}
+	if c.policy != "" {
+		r.Policy, _ = telemetry.ParseReapPolicy(c.policy) // guardFlags has read it
+	}
+	return r
+}
+
+func runGuard(ctx context.Context, args []string, std stdio) error {
+	c, err := guardFlags(args, std)
+	switch {
+	case err != nil:
+		return err
+	case c.real:
+		return c.watch(ctx, std)
+	}
+	return c.simulate(ctx, std)
+}
+
+// simulate plays the day.
+func (c *guardConfig) simulate(ctx context.Context, std stdio) error {
+	rep, err := guard.PlayDay(ctx, guard.DayOptions{Seed: c.seed, Rules: c.rules(time.Minute), Progress: func(w int) {
+		if w%360 == 0 && w > 0 {
+			fmt.Fprintf(std.err, "%02d:00\n", w/60)
+		}
+	}})
+	if err != nil {
+		return err
+	}
+	if c.json {
+		enc := json.NewEncoder(std.out)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(rep)
+	} else {
+		printGuardDay(std.out, &rep)
+	}
+	return errors.Join(err, ctx.Err())
+}
+
+// watch guards this machine's GPUs.
+func (c *guardConfig) watch(ctx context.Context, std stdio) error {
+	s, err := guard.LoadConfig(c.path)
+	if err != nil {
+		return badInput(fmt.Errorf("-config: %w", err))
+	}
+	a := &guard.Actor{Apply: c.apply, Kill: c.kill, Hooks: s.Hooks}
+	if c.evict {
+		if a.Evict, err = guard.InCluster(); err != nil {
+			return badInput(fmt.Errorf("-evict: %w", err))
+		}
+	}
+	record := json.NewEncoder(io.Discard)
+	for _, f := range []struct {
+		flag, path string
+		use        func(*os.File)
+	}{
+		{"-audit", c.audit, func(f *os.File) { a.Audit = f }},
+		{"-record", c.record, func(f *os.File) { record = json.NewEncoder(f) }},
+	} {
+		if f.path == "" {
+			continue
+		}
+		file, err := os.OpenFile(f.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+		if err != nil {
+			return badInput(fmt.Errorf("%s: %w", f.flag, err))
+		}
+		defer file.Close()
+		f.use(file)
+	}
+	driver, err := telemetrynvml.Open(telemetrynvml.Options{LoadOnly: true})
+	if err != nil {
+		return fmt.Errorf("%w\nthis is %s; without -real a simulated cluster is shown", err, build())
+	}
+	defer driver.Close()
+	whole := ctx
+	if c.span > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.span)
+		defer cancel()
+	}
+	if c.policy != "" {
+		s.Policy, _ = telemetry.ParseReapPolicy(c.policy)
+	}
+	mode := map[bool]string{true: "acting", false: "dry run (-apply acts)"}[c.apply]
+	fmt.Fprintf(std.err, "watching %d tenants on %d GPUs; %s\n", len(s.Tenants), len(s.GPUs), mode)
+	enc := json.NewEncoder(std.out)
+	windows, said := 0, 0
+	told := func(o guard.Observation, list []guard.Proposal) error {
+		windows, said = windows+1, said+len(list)
+		if err := record.Encode(o); err != nil {
+			return fmt.Errorf("-record: %w", err)
+		}
+		for i := range list {
+			if !c.json {
+				printGuardProposal(std.out, &list[i])
+			} else if err := enc.Encode(list[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	health, err := guard.Run(ctx, driver, c.rules(c.window), s, a, told)
+	if errors.Is(err, guard.ErrNoGPU) {
+		return badInput(err)
+	}
+	fmt.Fprintf(std.err, "%d windows of %v, %d proposals; %s\n", windows, c.window, said, health)
+	if err == nil && c.span > 0 {
+		err = whole.Err() // without -duration, Ctrl-C is how it ends
+	}
+	return err
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/decision/guard"
+	"github.com/cotenant/cotenant/internal/golden"
+)
+
+func callGuard(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(context.Background(), append([]string{"guard"}, args...), stdio{strings.NewReader(""), &out, &errs})
+	return out.String(), errs.String(), code
+}
+
+func TestGuardDay(t *testing.T) {
+	got, _, code := callGuard(t)
+	if code != 0 {
+		t.Fatal(code)
+	}
+	golden.Check(t, filepath.Join("testdata", "guard-day.txt"), []byte(got))
+	for _, text := range []string{got, guardUsage} {
+		for _, line := range strings.Split(text, "\n") {
+			if len([]rune(line)) > 100 {
+				t.Errorf("%d columns: %s", len(line), line)
+			}
+		}
+	}
+}
+
+func TestGuardBadInput(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "guard.yaml")
+	write := func(s string) {
+		if err := os.WriteFile(config, []byte(s), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		config string
+		args   []string
+		want   []string
+	}{
+		"flags":   {"", []string{"-window", "1ms", "-slow", "0", "-apply", "-policy", "never"}, []string{"-window", "-slow", "-apply: nothing is done unrecorded", "-policy", "-apply: means nothing"}},
+		"no file": {"", []string{"-real"}, []string{"add -config FILE"}},
+		"keys":    {"gpu: 1\n", []string{"-real", "-config", config}, []string{"guard.yaml", `gpu: unknown key`}},
+	} {
+		write(c.config)
+		out, errs, code := callGuard(t, c.args...)
+		if code != 2 || out != "" {
+			t.Errorf("%s: exit %d, stdout %q", name, code, out)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(errs, want) {
+				t.Errorf("%s: no %q in\n%s", name, want, errs)
+			}
+		}
+	}
+}
+
+func TestGuardInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var out, errs bytes.Buffer
+	if code := run(ctx, []string{"guard", "-json"}, stdio{nil, &out, &errs}); code != exitInterrupted {
+		t.Fatal(code, errs.String())
+	}
+	var rep guard.DayReport
+	if err := json.Unmarshal(out.Bytes(), &rep); err != nil || rep.Watched != 0 || !rep.Simulated {
+		t.Fatal(err, rep.Watched)
+	}
+}
