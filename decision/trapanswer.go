@@ -30,7 +30,7 @@ var answeredTraps = map[string]answered{
 	"hami-graphs-unlimited":     {false, "the arrangement does not rest on HAMi's compute limit"},
 	"mps-q-flag":                {false, "what is written never uses -q"},
 	"mig-needs-idle-instances":  {true, "drain what runs on an instance before its step of the migration"},
-	"mig-gone-after-reboot":     {true, "let mig-parted's service or a checkpoint bring them back"},
+	"mig-gone-after-reboot":     {true, "let mig-parted's service bring them back"},
 	"double-memory-slice":       {true, "read the SMs in the container"},
 	"emulation-is-not-mig":      {true, "it isolates nothing; its tenants trust one another"},
 	"mps-fault-spreads":         {true, "its tenants are one workload or trust one another"},

@@ -148,29 +148,19 @@ func newPending(state DeviceState) *PendingError {
 // it to Apply. The error is then an *ApplyError, which also says what is left
 // where undoing failed. A device that is a Locker is locked meanwhile.
 func Apply(ctx context.Context, dev Device, plan ChangePlan, opts ApplyOptions) (Report, error) {
-	unlock, err := lock(ctx, dev, opts)
-	if err != nil {
+	if err := ctx.Err(); err != nil {
 		return Report{}, err
 	}
-	defer unlock()
-	return apply(ctx, dev, plan, opts)
-}
-
-// lock locks a device that is a Locker; a dry run needs none.
-func lock(ctx context.Context, dev Device, opts ApplyOptions) (unlock func(), err error) {
 	if l, ok := dev.(Locker); ok && !opts.DryRun {
-		return l.Lock(ctx)
+		unlock, err := l.Lock(ctx)
+		if err != nil {
+			return Report{}, err
+		}
+		defer unlock()
 	}
-	return func() {}, ctx.Err()
-}
-
-func apply(ctx context.Context, dev Device, plan ChangePlan, opts ApplyOptions) (Report, error) {
 	a := &applier{dev: dev, opts: opts, log: opts.Logger}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
-	}
-	if err := ctx.Err(); err != nil {
-		return Report{}, err
 	}
 	state, err := dev.State(ctx)
 	if err != nil {

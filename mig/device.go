@@ -69,8 +69,8 @@ type Device interface {
 	DestroyComputeInstance(ctx context.Context, gpuInstance, id int) error
 }
 
-// Locker is a Device that one change at a time can have. Apply and Restore hold
-// the lock from their first reading to their last, so that changes of one GPU
+// Locker is a Device that one change at a time can have. Apply holds
+// the lock from its first reading to its last, so that changes of one GPU
 // that come through this package wait for each other. It binds nobody else:
 // not nvidia-smi, nor other tools.
 type Locker interface {

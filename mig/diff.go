@@ -46,43 +46,6 @@ func Diff(m *Model, have Layout, want []Count, opts DiffOptions) (ChangePlan, er
 	return checked(plan, have, opts)
 }
 
-// DiffLayout plans the change from one placed layout to another: instances of
-// the same profile, placement and compute instances stay. It is what restoring
-// a checkpoint needs.
-func diffLayout(m *Model, have, want Layout, opts DiffOptions) (ChangePlan, error) {
-	if _, err := m.stateOf(have); err != nil {
-		return ChangePlan{}, err
-	}
-	if _, err := m.stateOf(want); err != nil {
-		return ChangePlan{}, err
-	}
-	keep, complete := uint32(0), map[int][]int{}
-	for i, in := range have.Instances {
-		j := slices.IndexFunc(want.Instances, func(w Instance) bool { return w.Profile == in.Profile && w.Placement == in.Placement })
-		switch {
-		case j < 0:
-			continue
-		case sameInstance(in, want.Instances[j]):
-		case in.bare():
-			complete[i] = want.Instances[j].Compute
-		default:
-			continue
-		}
-		keep |= 1 << i
-	}
-	have.Model, want.Model = m, m
-	have.Instances, want.Instances = slices.Clone(have.Instances), slices.Clone(want.Instances)
-	want.sort()
-	var create []Instance
-	for _, w := range want.Instances {
-		i := slices.IndexFunc(have.Instances, func(in Instance) bool { return w.Profile == in.Profile && w.Placement == in.Placement })
-		if i < 0 || keep>>i&1 == 0 {
-			create = append(create, w)
-		}
-	}
-	return checked(m.plan(have, keep, create, complete), have, opts)
-}
-
 func checked(plan ChangePlan, have Layout, opts DiffOptions) (ChangePlan, error) {
 	plan.Have = have
 	if plan.BusyDestroyed > 0 && !opts.AllowBusy {

@@ -110,12 +110,6 @@ func TestComplete(t *testing.T) {
 			t.Errorf("call %d: [%s] after %v", call, g.Layout(), err)
 		}
 	}
-	c := mig.NewCheckpoint(mig.DeviceState{UUID: "GPU-simulated-a100-80gb", Model: m, Mode: mig.ModeEnabled})
-	c.Instances = []mig.SavedInstance{{Profile: "3g.40gb", Const: 2, Start: 4, Size: 4}}
-	g := simulated(t, m, migtest.Options{Layout: parse(t, m, "3g.40gb@4[]")})
-	if report, err := mig.Restore(ctx, g, c, mig.ApplyOptions{}); err != nil || len(report.Done) != 1 || report.Done[0].Op != mig.OpComplete {
-		t.Errorf("%+v, %v", report.Done, err)
-	}
 }
 
 // randomLayout returns a layout of m reached by random placements and removals.

@@ -5,8 +5,8 @@
 // where each may be placed, its engines and SMs, each with how well it is
 // verified. A [Layout] is a set of placed instances on one GPU. Planning is
 // pure and exact: [Model.Place] puts a multiset of profiles on one GPU, [Pack]
-// a demand on as few GPUs as possible, [Diff] finds the least disruptive
-// change, [Cluster] places instances as they come. Only [Apply] touches a
+// a demand on as few GPUs as possible, and [Diff] finds the least disruptive
+// change. Only [Apply] touches a
 // device, through the small [Device] interface, and it goes back to the
 // layout that was there when a step fails, without touching what others made
 // meanwhile. Package mig/migtest has a simulated

@@ -163,7 +163,7 @@ func (in Instance) MarshalJSON() ([]byte, error) {
 }
 
 // MarshalJSON writes {"gpu": key, "instances": [...]}. Reading a layout back
-// takes its model: see Model.ParseLayout and Checkpoint.
+// takes its model: see Model.ParseLayout.
 func (l Layout) MarshalJSON() ([]byte, error) {
 	key := ""
 	if l.Model != nil {

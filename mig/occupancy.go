@@ -35,17 +35,62 @@ func (o Occupancy) Without(p *Profile, start int) (Occupancy, bool) {
 // Mask returns the placement units that are taken, unit 0 lowest.
 func (o Occupancy) Mask() uint32 { return o.st.mask }
 
-// FragmentationTable returns, for each mask of taken units, the free units that
-// a request drawn from the mix can't use, in expectation: Layout.Fragmentation
-// for planners. An empty mix means every profile without attributes alike. The
-// slice is the caller's.
+// FragmentationTable returns, for each mask of taken placement units, the free
+// units that a request drawn from the mix cannot use, in expectation. This is
+// the fragmentation measure of Weng et al., "Beware of Fragmentation:
+// Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent"
+// (USENIX ATC 2023), on placement units. An empty mix means every profile
+// without attributes alike. The slice is the caller's.
 func (m *Model) FragmentationTable(mix []Count) ([]float64, error) {
 	if err := m.needGrid(); err != nil {
 		return nil, err
 	}
-	w, err := m.mix(mix)
+	weights, err := m.mix(mix)
 	if err != nil {
 		return nil, fmt.Errorf("mix: %w", err)
 	}
-	return m.fragmentation(w), nil
+	g := m.grid
+	frag := make([]float64, 1<<g.units)
+	for mask := range frag {
+		free := g.units - popcount(uint32(mask))
+		for p, w := range weights {
+			if w == 0 {
+				continue
+			}
+			usable := 0
+			for _, s := range g.of[p] {
+				if g.slots[s].mask&uint32(mask) == 0 {
+					usable += g.slots[s].Size
+				}
+			}
+			frag[mask] += w * float64(free-min(usable, free))
+		}
+	}
+	return frag, nil
+}
+
+// mix returns the weight of each profile, with sum 1.
+func (m *Model) mix(counts []Count) ([maxProfiles]float64, error) {
+	var w [maxProfiles]float64
+	d, err := m.resolve(counts)
+	if err != nil {
+		return w, err
+	}
+	sum := 0.0
+	for i, n := range d.instances() {
+		w[i] = float64(n)
+		sum += w[i]
+	}
+	if sum == 0 {
+		for i, p := range m.Profiles {
+			if len(p.parsed.Attributes) == 0 && len(p.parsed.Without) == 0 {
+				w[i] = 1
+				sum++
+			}
+		}
+	}
+	for i := range w {
+		w[i] /= sum
+	}
+	return w, nil
 }

@@ -50,25 +50,25 @@ func TestOccupancy(t *testing.T) {
 
 func TestFragmentationTable(t *testing.T) {
 	m := gpu(t, "a100-80gb")
-	l, err := m.ParseLayout("1g.10gb@0,3g.40gb@4")
+	table, err := m.FragmentationTable(counts(t, "1g.10gb=3,2g.20gb=1"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	mix := counts(t, "1g.10gb=3,2g.20gb=1")
-	table, err := m.FragmentationTable(mix)
+	for mask, want := range map[uint32]float64{
+		0b0000_0000: 3.0/4*1 + 1.0/4*2, // 1g has 7 starts of 8 units, 2g 3 starts of 2
+		0b1111_0001: 3.0/4*0 + 1.0/4*1,
+		0b1111_1111: 0,
+	} {
+		if got := table[mask]; got != want {
+			t.Errorf("units %08b taken: %v, want %v", mask, got, want)
+		}
+	}
+	even, err := m.FragmentationTable(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := occupancy(m, l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := l.Fragmentation(mix)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := table[o.Mask()]; got != want {
-		t.Errorf("table has %v, the layout %v", got, want)
+	if low, high := even[0b1111_0000], even[0b0000_1111]; low >= high {
+		t.Errorf("fragmentation %.2f with 3g at 4, %.2f at 0", low, high)
 	}
 	if _, err := m.FragmentationTable([]Count{{Profile: "9g", N: 1}}); err == nil {
 		t.Error("an unknown profile passed")

@@ -19,33 +19,28 @@ func TestPendingMode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const uuid = "GPU-simulated-a100-80gb"
-	saved := mig.Checkpoint{Version: 1, Device: uuid, Enabled: mig.ModeEnabled, Instances: []mig.SavedInstance{{Profile: "3g.40gb", Const: 2, Start: 4, Size: 4}, {Profile: "1g.10gb", Const: 0, Start: 3, Size: 1}}}
-	held := migtest.Options{Layout: parse(t, m, "1g.10gb@0")}
+	held := parse(t, m, "1g.10gb@0")
+	off, err := mig.Diff(m, held, nil, mig.DiffOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	off.Mode = mig.Some(mig.ModeDisabled)
+	empty := mig.ChangePlan{Model: m, Mode: off.Mode}
 	for _, c := range []struct {
 		name string
 		opts migtest.Options
-		call func(g *migtest.GPU) (mig.Report, error)
+		plan mig.ChangePlan
 		mode mig.Mode
 		done int
 		want string
 	}{
-		{"apply enables", migtest.Options{Disabled: true}, func(g *migtest.GPU) (mig.Report, error) {
-			return mig.Apply(ctx, g, on, mig.ApplyOptions{})
-		}, mig.ModeEnabled, 0, "1g.10gb@0,3g.40gb@4"},
-		{"restore enables", migtest.Options{Disabled: true}, func(g *migtest.GPU) (mig.Report, error) {
-			return mig.Restore(ctx, g, saved, mig.ApplyOptions{})
-		}, mig.ModeEnabled, 0, "1g.10gb@3,3g.40gb@4"},
-		{"restore disables", held, func(g *migtest.GPU) (mig.Report, error) {
-			return mig.Restore(ctx, g, mig.Checkpoint{Version: 1, Device: uuid}, mig.ApplyOptions{})
-		}, mig.ModeDisabled, 1, ""},
-		{"restore disables an empty GPU", migtest.Options{}, func(g *migtest.GPU) (mig.Report, error) {
-			return mig.Restore(ctx, g, mig.Checkpoint{Version: 1, Device: uuid}, mig.ApplyOptions{})
-		}, mig.ModeDisabled, 0, ""},
+		{"enable", migtest.Options{Disabled: true}, on, mig.ModeEnabled, 0, "1g.10gb@0,3g.40gb@4"},
+		{"disable", migtest.Options{Layout: held}, off, mig.ModeDisabled, 1, ""},
+		{"disable an empty GPU", migtest.Options{}, empty, mig.ModeDisabled, 0, ""},
 	} {
 		g := simulated(t, m, c.opts)
 		for call := range 2 { // the second finds the mode pending
-			report, err := c.call(g)
+			report, err := mig.Apply(ctx, g, c.plan, mig.ApplyOptions{})
 			var pending *mig.PendingError
 			if !errors.As(err, &pending) || !errors.Is(err, mig.ErrPendingReset) || pending.Mode != c.mode || !strings.Contains(err.Error(), "reset it") || !strings.Contains(err.Error(), "same call again") {
 				t.Fatalf("%s: call %d: %v", c.name, call, err)
@@ -60,7 +55,7 @@ func TestPendingMode(t *testing.T) {
 		if err := g.Reset(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.call(g); err != nil || g.Layout().String() != c.want {
+		if _, err := mig.Apply(ctx, g, c.plan, mig.ApplyOptions{}); err != nil || g.Layout().String() != c.want {
 			t.Errorf("%s: [%s], %v", c.name, g.Layout(), err)
 		}
 		if state, err := g.State(ctx); err != nil || state.Mode != c.mode {

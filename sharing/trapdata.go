@@ -119,7 +119,7 @@ var trapTable = []Trap{
 	{"mig-gone-after-reboot", "A MIG layout stays until somebody changes it.",
 		"Its instances are gone after a reboot or a reset; somebody must make them again, which the device plugin does not.",
 		"MIG on a pool whose delivery is the device plugin alone",
-		"Apply the layout by mig-parted's systemd service or the GPU Operator's MIG manager, which bring it back, or restore a checkpoint of package mig.",
+		"Apply the layout by mig-parted's systemd service or the GPU Operator's MIG manager, which bring it back.",
 		SeverityMedium, ids("nvidia-mig-guide-listing", "mig-parted-systemd")},
 	{"double-memory-slice", "A 1g slice with double memory comes with the SMs that it is listed with.",
 		"It has two compute-instance profiles, and the DRA driver took the smaller: 18 of 30 SMs on a B300.",
