@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/internal/nightly"
 )
 
 // amounts lists what each tenant and the idle row pay, and checks that they
@@ -138,7 +140,7 @@ func weird(rng *rand.Rand) float64 {
 // TestSplitReconciles is the property the package stands on.
 func TestSplitReconciles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2026, 11))
-	for range 3000 {
+	for range nightly.Cases(300, 3000) {
 		price := Money{rng.Int64N(maxMicros) >> rng.IntN(62), [3]byte{'U', 'S', 'D'}}
 		tenants := make([]TenantUse, rng.IntN(9))
 		for i := range tenants {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cotenant/cotenant/internal/race"
+	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mig/migtest"
 )
@@ -257,14 +257,11 @@ func (f *flaky) DestroyComputeInstance(ctx context.Context, gi, id int) error {
 }
 
 // TestApplyInterleaved runs Apply against a second actor that creates and
-// destroys between its calls, in 100,000 random interleavings, some of them with
+// destroys between its calls, in random interleavings, some of them with
 // a failing call. No instance of the other is lost, a change that others stop is
 // called a conflict, and the error says what is left.
 func TestApplyInterleaved(t *testing.T) {
-	n := 100_000
-	if testing.Short() || race.Enabled {
-		n = 5_000
-	}
+	n := nightly.Cases(5_000, 100_000)
 	type change struct {
 		have mig.Layout
 		plan mig.ChangePlan

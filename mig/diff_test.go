@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mig/migtest"
 )
@@ -132,7 +133,7 @@ func TestPlansValidate(t *testing.T) {
 	ctx := context.Background()
 	for _, name := range []string{"a30", "a100-80gb", "H200", "rtx-pro-6000-blackwell-server"} {
 		m := lookup(t, name)
-		for i := range 150 {
+		for i := range nightly.Cases(30, 150) {
 			have, target := randomLayout(rng, m), randomLayout(rng, m)
 			plan, err := mig.Diff(m, have, target.Counts(), mig.DiffOptions{AllowBusy: true})
 			if err != nil {

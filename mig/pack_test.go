@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/cotenant/cotenant/internal/nightly"
 )
 
 // held checks that a packing is what the demand asks for, that every layout is
@@ -81,7 +83,8 @@ func bruteGPUs(m *Model, n multiset, sets []multiset, memo map[multiset]int) int
 	return best
 }
 
-// TestPackAgainstBruteForce packs every demand of up to eight items.
+// TestPackAgainstBruteForce packs every demand of up to eight items, or of up to
+// five outside the nightly run.
 func TestPackAgainstBruteForce(t *testing.T) {
 	for _, c := range []struct {
 		gpu      string
@@ -94,6 +97,7 @@ func TestPackAgainstBruteForce(t *testing.T) {
 		{"rtx-pro-6000-blackwell-server", 8, strings.Fields("1g.24gb 1g.24gb+me 1g.24gb+me.all 1g.24gb-me 2g.48gb 2g.48gb-me 4g.96gb")},
 	} {
 		m := gpu(t, c.gpu)
+		c.items = min(c.items, nightly.Cases(5, c.items))
 		if c.profiles == nil {
 			c.profiles = m.ProfileNames()
 		}
@@ -182,7 +186,7 @@ func TestPackCostAgainstBruteForce(t *testing.T) {
 	for l := range all {
 		layouts = append(layouts, l)
 	}
-	for range 150 {
+	for range nightly.Cases(30, 150) {
 		bins := []Bin{{Model: m, Cost: 7, Limit: 1 + rng.IntN(2)}, {Model: m, Have: layouts[rng.IntN(len(layouts))], Cost: 2, Limit: 2},
 			{Model: m, Have: layouts[rng.IntN(len(layouts))], Limit: 1, Owned: true}, {Model: gpu(t, "h100-80gb-sxm"), Cost: 10 + int64(rng.IntN(4))}}
 		demand := randomDemand(rng, m, 1+rng.IntN(9))
@@ -218,7 +222,7 @@ func TestPackCostAgainstBruteForce(t *testing.T) {
 func TestPackCostsProven(t *testing.T) {
 	m, h100 := gpu(t, "a100-80gb"), gpu(t, "h100-80gb-sxm")
 	rng := rand.New(rand.NewPCG(9, 9))
-	for range 20 {
+	for range nightly.Cases(4, 20) {
 		bins := []Bin{{Model: m, Cost: 7, Limit: 3 + rng.IntN(10)}, {Model: h100, Cost: 11, Limit: 20},
 			{Model: m, Have: layout(t, m, "1g.10gb@1,2g.20gb@4"), Limit: 5, Cost: 2}, {Model: h100, Cost: 13}}
 		demand := randomDemand(rng, m, 20+rng.IntN(100))
@@ -266,7 +270,8 @@ func TestPackRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	models := []*Model{gpu(t, "a100-80gb"), gpu(t, "H200"), gpu(t, "a30"), gpu(t, "rtx-pro-6000-blackwell-server")}
 	equal := 0
-	for i := range 1000 {
+	n := nightly.Cases(200, 1000)
+	for i := range n {
 		m := models[i%len(models)]
 		demand := randomDemand(rng, m, 20+rng.IntN(4981))
 		p, err := m.Pack(demand)
@@ -281,7 +286,7 @@ func TestPackRandom(t *testing.T) {
 			equal++
 		}
 	}
-	t.Logf("%d of 1000 equal their lower bound", equal)
+	t.Logf("%d of %d equal their lower bound", equal, n)
 }
 
 func TestPackBins(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/telemetrytest"
@@ -261,7 +262,7 @@ func (m *moody) Read(ctx context.Context, device int, group telemetry.Groups, r 
 // in time, the well ones miss no reading, and the sampling ends.
 func TestMoodyGPUs(t *testing.T) {
 	all := telemetry.GroupsFast | telemetry.GroupsSlow
-	for seed := range uint64(300) {
+	for seed := range uint64(nightly.Cases(30, 300)) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 12))
 			span := 10*time.Second + 50*time.Millisecond

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/internal/race"
+	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
@@ -179,11 +179,7 @@ func (w *world) audit() {
 // reboots, full disks and time in which nobody looked. The accounts always add up to the wall time
 // of each GPU, and what a scraper sees never goes back.
 func TestHistories(t *testing.T) {
-	histories := race.Fewer(10_000)
-	if testing.Short() {
-		histories = 500
-	}
-	for seed := range histories {
+	for seed := range nightly.Cases(200, 10_000) {
 		w := &world{t: t, rng: rand.New(rand.NewPCG(uint64(seed), 7)), begun: map[string]time.Duration{}, store: map[string][]byte{},
 			seen: map[Key]Amount{}, totals: map[TotalKey]Amount{}, joules: map[string]int64{}, stored: map[string]int64{}, opts: Options{Retain: time.Hour, MaxPods: 30}}
 		w.restart()

@@ -1,0 +1,6 @@
+//go:build nightly
+
+package nightly
+
+// Enabled says whether the build has the tag nightly.
+const Enabled = true

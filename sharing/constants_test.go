@@ -1,0 +1,79 @@
+//go:build nightly
+
+package sharing
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/ast"
+	"go/constant"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestConstantsResolve looks every constant of type SourceID up that the
+// module's code holds.
+func TestConstantsResolve(t *testing.T) {
+	const module = "github.com/cotenant/cotenant"
+	list := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,CgoFiles", "./...")
+	list.Dir = ".."
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	type listed struct {
+		ImportPath, Dir, Export string
+		GoFiles, CgoFiles       []string
+	}
+	exports := map[string]string{}
+	var own []listed
+	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
+		var p listed
+		if err := dec.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		exports[p.ImportPath] = p.Export
+		if strings.HasPrefix(p.ImportPath, module) {
+			own = append(own, p)
+		}
+	}
+	fset := token.NewFileSet()
+	config := types.Config{FakeImportC: true, Importer: importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })}
+	found := 0
+	for _, p := range own {
+		var files []*ast.File
+		for _, name := range slices.Concat(p.GoFiles, p.CgoFiles) {
+			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, file)
+		}
+		info := types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
+		if _, err := config.Check(p.ImportPath, fset, files, &info); err != nil {
+			t.Fatal(err)
+		}
+		for expr, tv := range info.Types {
+			if tv.Value == nil || types.TypeString(tv.Type, nil) != module+"/sharing.SourceID" {
+				continue
+			}
+			found++
+			id := SourceID(constant.StringVal(tv.Value))
+			if _, ok := SourceByID(id); !ok && id != "" {
+				t.Errorf("%s: %q is no source", fset.Position(expr.Pos()), id)
+			}
+		}
+	}
+	if found < 500 {
+		t.Errorf("only %d constants were looked at", found)
+	}
+}
