@@ -40,7 +40,7 @@ func (pl *planner) result() (*Result, error) {
 		r.Pools = append(r.Pools, pl.poolResult(p))
 	}
 	r.Traps = fleetTraps(r.Decisions)
-	if err := pl.totals(r, shares); err != nil {
+	if err := pl.bill(r); err != nil {
 		return nil, err
 	}
 	r.cite()

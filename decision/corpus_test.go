@@ -199,8 +199,12 @@ func (c *expertCase) differences(r *Result) (out []string) {
 			}
 		}
 	}
-	if c.GPUs.differs(r.Totals.GPUsAfter) {
-		out = append(out, fmt.Sprintf("gpus %d", r.Totals.GPUsAfter))
+	used := 0
+	for _, p := range r.Pools {
+		used += p.GPUsNeeded
+	}
+	if c.GPUs.differs(used) {
+		out = append(out, fmt.Sprintf("gpus %d", used))
 	}
 	return out
 }

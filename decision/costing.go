@@ -93,14 +93,7 @@ func (pl *planner) costOf(w int, p *CompiledPool, share workloadShare) (*CostRes
 		return nil, fmt.Errorf("decision: %w", err)
 	}
 	return &CostResult{PerWorkloadHour: hour.Decimal(), PerReplicaHour: each.Decimal(), ExclusiveHour: alone.Decimal(),
-		Currency: p.price.Currency(), SavingPercent: savingPercent(alone, hour)}, nil
-}
-
-func savingPercent(before, after cost.Money) float64 {
-	if before.Micros() == 0 {
-		return 0
-	}
-	return round(100*(1-float64(after.Micros())/float64(before.Micros())), 1)
+		Currency: p.price.Currency()}, nil
 }
 
 // impact compares what neighbours' latency may lose with what sharing saves.
@@ -135,67 +128,6 @@ func (pl *planner) impact(w int, c *choice, share workloadShare, p *CompiledPool
 		return nil, fmt.Errorf("decision: %w", err)
 	}
 	return &Impact{AddedLatencyMS: round(added*1000, 3), LossPercent: round(percent, 3), MonthlyLoss: loss.Decimal(),
-		MonthlySaving: saving.Decimal(), Net: net.Decimal(), Currency: loss.Currency(),
+		MonthlyBelowOwnGPUs: saving.Decimal(), Net: net.Decimal(), Currency: loss.Currency(),
 		Basis: "computed: the end-to-end P99 beside the neighbours, less the one measured alone; measure it beside them"}, nil
-}
-
-func (pl *planner) totals(r *Result, shares []workloadShare) error {
-	t := &r.Totals
-	t.HoursPerMonth, t.WorkloadsTotal = cost.HoursPerMonth, len(pl.workloads)
-	before, after, currency := int64(0), int64(0), ""
-	for p, cp := range pl.pools {
-		if cp.priced {
-			currency = cp.price.Currency()
-		} else if r.Pools[p].GPUsNeeded > 0 {
-			t.UnpricedPools = append(t.UnpricedPools, cp.pool.Name)
-		}
-	}
-	separate := make([]*meter, len(pl.pools))
-	for p, cp := range pl.pools {
-		separate[p] = newMeter(cp)
-	}
-	for w, c := range pl.chosen {
-		if c == nil {
-			t.Unplaced++
-			continue
-		}
-		n := pl.placed[w] * pl.workloads[w].workload.gpus()
-		t.GPUsBefore += n
-		micros, err := separate[c.pool].take(n, pl.workloads[w].workload.Spot)
-		if err != nil {
-			return err
-		}
-		before += micros
-	}
-	for p := range r.Pools {
-		t.GPUsAfter += r.Pools[p].GPUsNeeded
-	}
-	for _, share := range shares {
-		after += share.micros
-	}
-	t.CapacityHours = 24 * float64(t.GPUsBefore-t.GPUsAfter)
-	if len(t.UnpricedPools) > 0 || currency == "" {
-		return nil
-	}
-	monthly := func(micros int64) (cost.Money, error) {
-		m, err := cost.FromMicros(micros, currency)
-		if err != nil {
-			return m, err
-		}
-		return cost.Monthly(m)
-	}
-	b, err := monthly(before)
-	if err != nil {
-		return fmt.Errorf("decision: %w", err)
-	}
-	a, err := monthly(after)
-	if err != nil {
-		return fmt.Errorf("decision: %w", err)
-	}
-	saving, err := b.Sub(a)
-	if err != nil {
-		return fmt.Errorf("decision: %w", err)
-	}
-	t.MonthlyBefore, t.MonthlyAfter, t.MonthlySaving, t.SavingPercent, t.Currency = b.Decimal(), a.Decimal(), saving.Decimal(), Some(savingPercent(b, a)), currency
-	return nil
 }

@@ -52,8 +52,8 @@ func TestFourTeams(t *testing.T) {
 		f.Workloads = append(f.Workloads, sevenB(team))
 	}
 	r := decide(t, f)
-	want := Totals{GPUsBefore: 4, GPUsAfter: 1, MonthlyBefore: "9490.00", MonthlyAfter: "2372.50", MonthlySaving: "7117.50",
-		SavingPercent: Some(75.0), Currency: "USD", CapacityHours: 72, HoursPerMonth: 730, WorkloadsTotal: 4}
+	want := Totals{Bill: Bill{GPUsToday: 4, GPUsAfter: 1, MonthlyToday: "9490.00", MonthlyAfter: "2372.50", MonthlyFreed: "7117.50"},
+		Currency: "USD", HoursPerMonth: 730, WorkloadsTotal: 4}
 	if diff := cmp.Diff(want, r.Totals); diff != "" {
 		t.Errorf("totals (-want +got):\n%s", diff)
 	}
@@ -61,7 +61,7 @@ func TestFourTeams(t *testing.T) {
 		if d.Mechanism != sharing.MechanismMIG || d.Profile != "1g.20gb" {
 			t.Errorf("%s: %s %s", d.Workload, d.Mechanism, d.Profile)
 		}
-		if d.Cost == nil || d.Cost.PerWorkloadHour != "0.8125" || d.Cost.SavingPercent != 75 {
+		if d.Cost == nil || d.Cost.PerWorkloadHour != "0.8125" || d.Cost.ExclusiveHour != "3.25" {
 			t.Errorf("%s costs %+v", d.Workload, d.Cost)
 		}
 		found := false

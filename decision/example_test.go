@@ -34,7 +34,7 @@ func ExampleDecide() {
 	for _, d := range result.Decisions {
 		fmt.Println(d.Workload, d.Mechanism, d.Profile, "on", d.Pool, d.Cost.PerWorkloadHour, d.Cost.Currency)
 	}
-	fmt.Println(result.Totals.MonthlyBefore, "->", result.Totals.MonthlyAfter)
+	fmt.Println(result.Totals.MonthlyToday, "->", result.Totals.MonthlyAfter)
 	// Output:
 	// ads mig 1g.20gb on prod 0.8125 USD
 	// chat mig 1g.20gb on prod 0.8125 USD

@@ -31,6 +31,7 @@ type Pool struct {
 	PricePerGPUHour  Optional[cost.Money] `yaml:"price_per_gpu_hour"`
 	NodePricePerHour Optional[cost.Money] `yaml:"node_price_per_hour"`
 	GPUsPerNode      Optional[int]        `yaml:"gpus_per_node"` // not known: a replica's GPUs may be anywhere in the pool
+	Owned            Optional[bool]       `yaml:"owned"`         // false = could be bought and is not; default true
 	Reserved         *Tariff              `yaml:"reserved"`      // GPUs that are paid for whether they are used or not
 	Spot             *Tariff              `yaml:"spot"`          // GPUs that may be taken away; for workloads with spot: true
 

@@ -242,6 +242,9 @@ func (c *checker) load(path string, w *Workload) {
 
 // capacity checks what a pool's reserved or spot GPUs cost.
 func (c *checker) capacity(path string, p *Pool, currency *string) {
+	if p.Reserved != nil && !p.Owned.Or(true) {
+		c.Addf(path+".reserved", "remove it, or owned: false", "reserved GPUs are paid for, and owned is false")
+	}
 	for _, v := range []struct {
 		key string
 		c   *Tariff

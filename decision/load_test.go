@@ -113,9 +113,9 @@ workloads:
 	if got := r.Pools[1].GPUsNeeded; got != 1 {
 		t.Errorf("three light jobs take %d reserved GPUs", got)
 	}
-	// 0.90 an hour for 730 hours.
-	if r.Totals.MonthlyAfter != "657.00" || r.Totals.MonthlyBefore != "1971.00" || r.Decision("idle").Cost.ExclusiveHour != "2.70" {
-		t.Errorf("%s a month, %s for GPUs of their own, %s an hour", r.Totals.MonthlyAfter, r.Totals.MonthlyBefore, r.Decision("idle").Cost.ExclusiveHour)
+	// Three reserved GPUs at 0.90 are paid for before and after, four at 0.80 before.
+	if b := r.Totals.Bill; b.MonthlyToday != "4307.00" || b.MonthlyAfter != "1971.00" || b.GPUsAfter != 3 || r.Decision("idle").Cost.ExclusiveHour != "2.70" {
+		t.Errorf("%+v, %s an hour", b, r.Decision("idle").Cost.ExclusiveHour)
 	}
 }
 
@@ -136,9 +136,9 @@ func TestSpotGPUs(t *testing.T) {
   - {name: b, kind: batch, memory: 18GiB, gpu_busy: 0.9, tenant: t, spot: true}
   - {name: c, kind: batch, memory: 18GiB, gpu_busy: 0.9, tenant: t}
 `)
-	// 0.30 + 0.80 + 0.80 an hour for 730 hours, of which c alone is 0.80.
-	if r.Totals.MonthlyAfter != "1387.00" || r.Totals.MonthlyBefore != "1387.00" || r.Pools[0].SpotGPUs != 1 {
-		t.Errorf("%s before and %s after a month, %d spot GPUs", r.Totals.MonthlyBefore, r.Totals.MonthlyAfter, r.Pools[0].SpotGPUs)
+	// 0.30 + 0.80 + 0.80 an hour for 730 hours, of which c alone is 0.80, and one more at 0.80 before.
+	if b := r.Totals.Bill; b.MonthlyAfter != "1387.00" || b.MonthlyToday != "1971.00" || b.MonthlyFreed != "584.00" || r.Pools[0].SpotGPUs != 1 {
+		t.Errorf("%+v, %d spot GPUs", b, r.Pools[0].SpotGPUs)
 	}
 	if got := r.Decision("c").Cost.PerWorkloadHour; got != "0.80" {
 		t.Errorf("c costs %s", got)

@@ -165,11 +165,10 @@ type ScorePart struct {
 // CostResult is what a workload costs by the hour, all replicas together,
 // against whole GPUs of its own on the same pool. Amounts are exact decimals.
 type CostResult struct {
-	PerWorkloadHour string  `json:"per_workload_hour"`
-	PerReplicaHour  string  `json:"per_replica_hour"` // rounded to a micro-unit
-	ExclusiveHour   string  `json:"exclusive_hour"`
-	Currency        string  `json:"currency"`
-	SavingPercent   float64 `json:"saving_percent"`
+	PerWorkloadHour string `json:"per_workload_hour"`
+	PerReplicaHour  string `json:"per_replica_hour"` // rounded to a micro-unit
+	ExclusiveHour   string `json:"exclusive_hour"`
+	Currency        string `json:"currency"`
 }
 
 // Impact is what the latency that neighbours add may cost, by the workload's
@@ -178,10 +177,11 @@ type Impact struct {
 	AddedLatencyMS float64 `json:"added_latency_ms"`
 	LossPercent    float64 `json:"loss_percent"`
 	MonthlyLoss    string  `json:"monthly_loss"`
-	MonthlySaving  string  `json:"monthly_saving"`
-	Net            string  `json:"monthly_net"`
-	Currency       string  `json:"currency"`
-	Basis          string  `json:"basis"`
+	// MonthlyBelowOwnGPUs is by how much the workload costs less than GPUs of its own would.
+	MonthlyBelowOwnGPUs string `json:"monthly_below_own_gpus"`
+	Net                 string `json:"monthly_net"`
+	Currency            string `json:"currency"`
+	Basis               string `json:"basis"`
 }
 
 // PoolResult is what a pool runs.
@@ -192,6 +192,7 @@ type PoolResult struct {
 	GPUsNeeded int    `json:"gpus_needed"`
 	// SpotGPUs are those of them to buy as spot: whose workloads may all lose them.
 	SpotGPUs  int           `json:"spot_gpus,omitempty"`
+	Bill      Bill          `json:"bill"`
 	Groups    []GroupResult `json:"groups"` // by mechanism
 	Migration *Migration    `json:"migration,omitempty"`
 }
@@ -228,20 +229,18 @@ type TenantResult struct {
 	Replicas int    `json:"replicas"`
 }
 
-// Totals sum the fleet up. Workloads with mechanism none count on neither side.
+// Totals sum the pools' bills up. Sums of money are absent where a pool that is
+// paid for has no price; GPUs are counted all the same.
 type Totals struct {
-	GPUsBefore     int               `json:"gpus_before"`
-	GPUsAfter      int               `json:"gpus_after"`
-	MonthlyBefore  string            `json:"monthly_before,omitempty"`
-	MonthlyAfter   string            `json:"monthly_after,omitempty"`
-	MonthlySaving  string            `json:"monthly_saving,omitempty"`
-	SavingPercent  Optional[float64] `json:"saving_percent,omitzero"`
-	Currency       string            `json:"currency,omitempty"`
-	CapacityHours  float64           `json:"capacity_hours_per_day"` // GPU-hours a day freed for others
-	Unplaced       int               `json:"unplaced_workloads"`
-	UnpricedPools  []string          `json:"unpriced_pools,omitempty"`
-	HoursPerMonth  int               `json:"hours_per_month"`
-	WorkloadsTotal int               `json:"workloads"`
+	Bill
+	Currency string `json:"currency,omitempty"`
+	// GPUsNotBought are those beyond the ones that are paid for, today or after,
+	// that a GPU for each replica (or several, for those that need them) would take.
+	GPUsNotBought  int      `json:"gpus_not_bought"`
+	Unplaced       int      `json:"unplaced_workloads"`
+	UnpricedPools  []string `json:"unpriced_pools,omitempty"`
+	HoursPerMonth  int      `json:"hours_per_month"`
+	WorkloadsTotal int      `json:"workloads"`
 }
 
 // WriteJSON writes the result as indented JSON with a final newline.

@@ -190,7 +190,7 @@ func TestOriginsAreCounted(t *testing.T) {
 			t.Errorf("%+v, expected %+v", r.From, want)
 		}
 		simulated += want.Simulations
-		if text := textOf(t, r, TextOptions{})[1]; want.ClosedForms > 0 && !strings.Contains(text, fmt.Sprintf("%d by closed forms", want.ClosedForms)) {
+		if text := strings.Join(textOf(t, r, TextOptions{Width: 400}), " "); want.ClosedForms > 0 && !strings.Contains(text, fmt.Sprintf("%d by closed forms", want.ClosedForms)) {
 			t.Errorf("the text does not say it: %s", text)
 		}
 	}

@@ -95,17 +95,7 @@ func counted(n int, noun string) string {
 // money is what the plan costs, and how far its answers can be relied on.
 func (t *text) money() {
 	s := &t.r.Totals
-	gpus := fmt.Sprintf("%s instead of %d", counted(s.GPUsAfter, "GPU"), s.GPUsBefore)
-	switch {
-	case s.GPUsBefore == 0 && s.WorkloadsTotal > 0:
-		t.put(0, 0, "", t.paint(bold, "nothing is placed")+": no GPU is used")
-	case s.MonthlyBefore != "":
-		t.put(0, 0, "", t.paint(bold, cents(s.MonthlyAfter)+" "+s.Currency)+fmt.Sprintf(" a month instead of %s: %s (%.1f%%) saved; %s", cents(s.MonthlyBefore), cents(s.MonthlySaving), s.SavingPercent.Or(0), gpus))
-	case len(s.UnpricedPools) > 0:
-		t.put(0, 0, "", gpus+"; no money: no price is stated for "+someOf(s.UnpricedPools, 6))
-	default:
-		t.put(0, 0, "", gpus)
-	}
+	t.bill(s)
 	count := map[Status]int{}
 	replicas, placed := 0, 0
 	for i := range t.r.Decisions {
@@ -159,6 +149,35 @@ func (t *text) money() {
 		}
 		t.put(0, 0, "", t.paint(yellow, "remark")+": "+remark)
 	}
+}
+
+// bill is what the pools cost today and what they cost once the answer is applied.
+func (t *text) bill(s *Totals) {
+	gpus := fmt.Sprintf("%s today, %d after", counted(s.GPUsToday, "GPU"), s.GPUsAfter)
+	if s.GPUsNotBought > 0 {
+		gpus += fmt.Sprintf(", %d not bought", s.GPUsNotBought)
+	}
+	placed := 0
+	for i := range t.r.Decisions {
+		placed += t.r.Decisions[i].Placed
+	}
+	if placed == 0 && s.WorkloadsTotal > 0 {
+		t.put(0, 0, "", t.paint(bold, "nothing is placed")+": no GPU is used")
+		return
+	}
+	line := gpus
+	switch {
+	case s.MonthlyFreed != "":
+		freed, word := s.MonthlyFreed, "freed"
+		if more, negative := strings.CutPrefix(freed, "-"); negative {
+			freed, word = more, "more needed"
+		}
+		line = t.paint(bold, cents(freed)+" "+s.Currency+" a month "+word) +
+			fmt.Sprintf(": %s today, %s after; %s", cents(s.MonthlyToday), cents(s.MonthlyAfter), gpus)
+	case len(s.UnpricedPools) > 0:
+		line += "; no money: no price is stated for " + someOf(s.UnpricedPools, 6)
+	}
+	t.put(0, 0, "", line)
 }
 
 // mostRemarks is how many remarks the text shows; the rest are counted.

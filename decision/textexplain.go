@@ -45,7 +45,7 @@ func (t *text) explain(d *Decision) {
 		say("command", "%s", s.Command)
 	}
 	if c := d.Cost; c != nil {
-		say("costs", "%s %s an hour, a replica %s; on GPUs of their own %s (%.1f%% saved)", c.PerWorkloadHour, c.Currency, c.PerReplicaHour, c.ExclusiveHour, c.SavingPercent)
+		say("costs", "%s %s an hour, a replica %s; on GPUs of their own %s", c.PerWorkloadHour, c.Currency, c.PerReplicaHour, c.ExclusiveHour)
 	}
 	if a := d.TradeOff; a != nil {
 		say("accepts", "%s%s", a.Message, t.cites.Ref(a.Source))
@@ -61,7 +61,7 @@ func (t *text) explain(d *Decision) {
 		say("risk", "%s: %s risk, %s%s", k.Class, k.Level, k.Recommendation, t.cites.Ref(k.Source))
 	}
 	if i := d.Impact; i != nil {
-		say("impact", "+%.4g ms may lose %.3g%%: %s against %s %s saved a month (%s)", i.AddedLatencyMS, i.LossPercent, i.MonthlyLoss, i.MonthlySaving, i.Currency, i.Basis)
+		say("impact", "+%.4g ms may lose %.3g%%: %s a month, where GPUs of its own would cost %s %s more (%s)", i.AddedLatencyMS, i.LossPercent, i.MonthlyLoss, i.MonthlyBelowOwnGPUs, i.Currency, i.Basis)
 	}
 	t.predicted(d)
 	for _, hit := range d.Traps {

@@ -45,7 +45,7 @@ func (t *text) layout() {
 			t.put(2, at, "", fmt.Sprintf("and %d more pools with %d GPUs in use", len(used)-i, n))
 			break
 		}
-		t.put(2, at, p.Pool, fmt.Sprintf("%d of %d %s%s: %s", p.GPUsNeeded, p.GPUs, p.GPU, p.spot(), p.brief(brief)))
+		t.put(2, at, p.Pool, fmt.Sprintf("%d of %d %s%s%s: %s", p.GPUsNeeded, p.GPUs, p.GPU, p.spot(), p.Bill.brief(), p.brief(brief)))
 	}
 	if len(unused) > 0 {
 		t.put(2, at, "", "unused: "+someOf(unused, mostTenants))
@@ -133,4 +133,16 @@ func (p *PoolResult) spot() string {
 		return ""
 	}
 	return fmt.Sprintf(" (%d spot)", p.SpotGPUs)
+}
+
+// brief tells how many nodes and how much money an answer leaves to be paid for.
+func (b *Bill) brief() string {
+	text := ""
+	if b.NodesToday+b.NodesAfter > 0 {
+		text = fmt.Sprintf(", %s paid for of %d", counted(b.NodesAfter, "node"), b.NodesToday)
+	}
+	if b.MonthlyToday != "" && b.GPUsToday+b.GPUsAfter > 0 {
+		text += fmt.Sprintf(", %s of %s a month", cents(b.MonthlyAfter), cents(b.MonthlyToday))
+	}
+	return text
 }

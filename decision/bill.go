@@ -1,0 +1,141 @@
+package decision
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cotenant/cotenant/cost"
+)
+
+// Bill compares what GPUs cost today with what they cost once the answer is
+// applied. Nodes are paid for whole where the pool states gpus_per_node, and
+// reserved GPUs whether they are used or not.
+type Bill struct {
+	GPUsToday  int `json:"gpus_today"`
+	GPUsAfter  int `json:"gpus_after"`
+	NodesToday int `json:"nodes_today,omitempty"` // of pools that state gpus_per_node
+	NodesAfter int `json:"nodes_after,omitempty"`
+	// MonthlyToday, MonthlyAfter and their difference MonthlyFreed are exact
+	// decimals, absent without a price. MonthlyFreed is negative where the answer
+	// needs more than there is.
+	MonthlyToday string `json:"monthly_today,omitempty"`
+	MonthlyAfter string `json:"monthly_after,omitempty"`
+	MonthlyFreed string `json:"monthly_freed,omitempty"`
+}
+
+// hourly is what is paid for of a pool, in micro-units an hour.
+type hourly struct {
+	gpus, nodes int
+	micros      int64
+}
+
+// pay prices n GPUs in whole nodes, spot of which are bought as spot.
+func (p *CompiledPool) pay(n, spot int) (h hourly, err error) {
+	perNode, known := p.pool.GPUsPerNode.Get()
+	if known {
+		h.nodes = (n + perNode - 1) / perNode
+		n = h.nodes * perNode
+	}
+	reserved, reservedPrice := p.reservedOf()
+	_, spotPrice := p.spotOf()
+	spot = min(spot, max(0, n-reserved))
+	rest := max(0, n-spot-reserved)
+	h.gpus = spot + reserved + rest
+	if known {
+		h.nodes = (h.gpus + perNode - 1) / perNode
+	}
+	if !p.priced {
+		return h, nil
+	}
+	full, err := p.price.Mul(int64(rest))
+	if node, stated := p.pool.NodePricePerHour.Get(); stated && rest%perNode == 0 {
+		full, err = node.Mul(int64(rest / perNode)) // exact, where a GPU's part is rounded
+	}
+	cheap, err1 := spotPrice.Mul(int64(spot))
+	kept, err2 := reservedPrice.Mul(int64(reserved))
+	h.micros = full.Micros() + cheap.Micros() + kept.Micros()
+	return h, errors.Join(err, err1, err2)
+}
+
+// today prices a pool as it is: nothing where it is not owned, and as spot what
+// is stated to be. Of a pool that says only what spot would cost all is on demand.
+func (p *CompiledPool) today() (hourly, error) {
+	if !p.pool.Owned.Or(true) {
+		return hourly{}, nil
+	}
+	spot := 0
+	if s := p.pool.Spot; s != nil {
+		n, _ := p.spotOf()
+		spot = min(n, s.Count, p.pool.Count)
+	}
+	return p.pay(p.pool.Count, spot)
+}
+
+// billed fills in a bill from what is paid by the hour.
+func billed(today, after hourly, currency string) (Bill, error) {
+	b := Bill{GPUsToday: today.gpus, GPUsAfter: after.gpus, NodesToday: today.nodes, NodesAfter: after.nodes}
+	if currency == "" {
+		return b, nil
+	}
+	var errs []error
+	monthly := func(micros int64) cost.Money {
+		hour, err := cost.FromMicros(micros, currency)
+		month, err1 := cost.Monthly(hour)
+		errs = append(errs, err, err1)
+		return month
+	}
+	before, then := monthly(today.micros), monthly(after.micros)
+	freed, err := before.Sub(then)
+	if err = errors.Join(append(errs, err)...); err != nil {
+		return b, fmt.Errorf("decision: %w", err)
+	}
+	b.MonthlyToday, b.MonthlyAfter, b.MonthlyFreed = before.Decimal(), then.Decimal(), freed.Decimal()
+	return b, nil
+}
+
+// bill prices the pools and sums them up.
+func (pl *planner) bill(r *Result) error {
+	t := &r.Totals
+	t.HoursPerMonth, t.WorkloadsTotal = cost.HoursPerMonth, len(pl.workloads)
+	alone := make([]int, len(pl.pools)) // GPUs, were each replica on GPUs of its own
+	for w, c := range pl.chosen {
+		if c == nil {
+			t.Unplaced++
+			continue
+		}
+		alone[c.pool] += pl.placed[w] * pl.workloads[w].workload.gpus()
+	}
+	var today, after hourly
+	for p, cp := range pl.pools {
+		pool := &r.Pools[p]
+		now, err := cp.today()
+		if err != nil {
+			return fmt.Errorf("decision: pool %q: %w", cp.pool.Name, err)
+		}
+		var then hourly
+		if cp.pool.Owned.Or(true) || pool.GPUsNeeded > 0 {
+			if then, err = cp.pay(pool.GPUsNeeded, pool.SpotGPUs); err != nil {
+				return fmt.Errorf("decision: pool %q: %w", cp.pool.Name, err)
+			}
+		}
+		currency := ""
+		if cp.priced {
+			currency = cp.price.Currency()
+			t.Currency = currency
+		} else if now.gpus+then.gpus > 0 {
+			t.UnpricedPools = append(t.UnpricedPools, cp.pool.Name)
+		}
+		if pool.Bill, err = billed(now, then, currency); err != nil {
+			return err
+		}
+		today = hourly{today.gpus + now.gpus, today.nodes + now.nodes, today.micros + now.micros}
+		after = hourly{after.gpus + then.gpus, after.nodes + then.nodes, after.micros + then.micros}
+		t.GPUsNotBought += max(0, alone[p]-max(now.gpus, then.gpus))
+	}
+	if len(t.UnpricedPools) > 0 {
+		t.Currency = ""
+	}
+	var err error
+	t.Bill, err = billed(today, after, t.Currency)
+	return err
+}

@@ -1,0 +1,125 @@
+package decision
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/cost"
+)
+
+func decideText(t *testing.T, text string) *Result {
+	t.Helper()
+	f, err := ParseFleet([]byte("version: v1\n" + text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decide(t, f)
+}
+
+// TestNothingIsSavedThatNobodyBought: a fleet owns 8 GPUs, and its 20 replicas
+// share a few of them. Only what is paid for can be freed.
+func TestNothingIsSavedThatNobodyBought(t *testing.T) {
+	r := decideText(t, `
+pools: [{name: p, gpu: A100-SXM4-80GB, count: 8, price_per_gpu_hour: "1.80 USD"}]
+workloads: [{name: n, kind: notebook, replicas: 20, memory: 4GiB, gpu_busy: 0.05, tenant: t}]
+`)
+	used := r.Pools[0].GPUsNeeded
+	if r.Decisions[0].Placed != 20 || used >= 8 {
+		t.Fatalf("%d placed on %d GPUs", r.Decisions[0].Placed, used)
+	}
+	// 1.80 an hour for 730 hours is 1314 a month and GPU.
+	after := []string{"", "1314.00", "2628.00", "3942.00"}[used]
+	freed := []string{"", "9198.00", "7884.00", "6570.00"}[used]
+	want := Bill{GPUsToday: 8, GPUsAfter: used, MonthlyToday: "10512.00", MonthlyAfter: after, MonthlyFreed: freed}
+	if diff := cmp.Diff(want, r.Totals.Bill); diff != "" || r.Totals.GPUsNotBought != 12 {
+		t.Errorf("%s, %d GPUs not bought", diff, r.Totals.GPUsNotBought)
+	}
+}
+
+// TestNodesArePaidWhole: GPUs of a node that is half used cost as much as used ones.
+func TestNodesArePaidWhole(t *testing.T) {
+	r := decideText(t, `
+pools: [{name: p, gpu: A100-SXM4-80GB, count: 16, gpus_per_node: 8, node_price_per_hour: "10.00 USD"}]
+workloads: [{name: t, kind: training, replicas: 3, memory: 60GiB, gpu_busy: 0.9, tenant: t}]
+`)
+	want := Bill{GPUsToday: 16, GPUsAfter: 8, NodesToday: 2, NodesAfter: 1, MonthlyToday: "14600.00", MonthlyAfter: "7300.00", MonthlyFreed: "7300.00"}
+	if diff := cmp.Diff(want, r.Totals.Bill); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(want, r.Pools[0].Bill); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestPoolsToBuy: what is not owned costs nothing today, and more is needed where
+// it is used.
+func TestPoolsToBuy(t *testing.T) {
+	const buy = `
+pools: [{name: p, gpu: A100-SXM4-80GB, count: 8, price_per_gpu_hour: "2.00 USD", owned: false}]
+workloads: [{name: t, kind: training, replicas: 3, memory: 60GiB, gpu_busy: 0.9, tenant: t}]
+`
+	r := decideText(t, buy)
+	want := Bill{GPUsAfter: 3, MonthlyToday: "0.00", MonthlyAfter: "4380.00", MonthlyFreed: "-4380.00"}
+	if diff := cmp.Diff(want, r.Totals.Bill); diff != "" || r.Totals.GPUsNotBought != 0 {
+		t.Errorf("%s, %d GPUs not bought", diff, r.Totals.GPUsNotBought)
+	}
+	var text strings.Builder
+	if err := r.WriteText(&text, TextOptions{}); err != nil || !strings.Contains(text.String(), "4380.00 USD a month more needed") {
+		t.Errorf("%v: %s", err, text.String())
+	}
+	_, err := ParseFleet([]byte("version: v1\n" + strings.Replace(buy, "owned: false", `owned: false, reserved: {price_per_gpu_hour: "1.00 USD"}`, 1)))
+	if err == nil || !strings.Contains(err.Error(), "pools[0].reserved") {
+		t.Errorf("reserved GPUs that nobody owns: %v", err)
+	}
+}
+
+// TestUnusedPools: a pool that nobody uses adds as much to today as to what is
+// freed and changes nothing else, in each of the experts' fleets with prices.
+func TestUnusedPools(t *testing.T) {
+	cases, tried := readCorpus(t), 0
+	for i := range cases {
+		f := cases[i].Fleet
+		if p := f.Pools[0]; len(f.Pools) > 1 || p.PricePerGPUHour.Or(cost.Money{}).Currency() != "USD" {
+			continue
+		}
+		for k := range f.Workloads {
+			f.Workloads[k].Pool = f.Pools[0].Name
+		}
+		before := decide(t, &f)
+		f.Pools = append(f.Pools, Pool{Name: "unused", GPU: "T4", Count: 3, PricePerGPUHour: Some(price(t, "1.00 USD"))})
+		after := decide(t, &f)
+		tried++
+		b, a := before.Totals, after.Totals
+		if a.GPUsToday != b.GPUsToday+3 || a.GPUsAfter != b.GPUsAfter || a.MonthlyAfter != b.MonthlyAfter || a.GPUsNotBought != b.GPUsNotBought {
+			t.Errorf("%s: %+v became %+v", cases[i].Name, b, a)
+		}
+		plus := price(t, "2190.00 USD")
+		for _, m := range [][2]string{{b.MonthlyToday, a.MonthlyToday}, {b.MonthlyFreed, a.MonthlyFreed}} {
+			if sum, err := price(t, m[0]+" USD").Add(plus); err != nil || sum.Decimal() != m[1] {
+				t.Errorf("%s: %s became %s, not %s more (%v)", cases[i].Name, m[0], m[1], plus, err)
+			}
+		}
+		for k := range before.Decisions {
+			x, y := &before.Decisions[k], &after.Decisions[k]
+			if x.Pool != y.Pool || x.Mechanism != y.Mechanism || x.Placed != y.Placed || x.Status != y.Status {
+				t.Errorf("%s: %s went from %s on %s to %s on %s", cases[i].Name, x.Workload, x.Mechanism, x.Pool, y.Mechanism, y.Pool)
+			}
+		}
+	}
+	if tried < 5 {
+		t.Errorf("%d fleets have prices", tried)
+	}
+}
+
+// TestBillsWithoutPrices: GPUs are counted, and no sum is there.
+func TestBillsWithoutPrices(t *testing.T) {
+	r := decideText(t, `
+pools: [{name: p, gpu: L4, count: 4}]
+workloads: [{name: n, kind: notebook, memory: 4GiB, gpu_busy: 0.05}]
+`)
+	if diff := cmp.Diff(Bill{GPUsToday: 4, GPUsAfter: 1}, r.Totals.Bill); diff != "" {
+		t.Error(diff)
+	}
+}
