@@ -43,7 +43,27 @@ type JournalEntry struct {
 	Error string         `json:"error,omitempty"`
 }
 
-// Report says what Apply did.
+// String writes the entry for people, without its number and device:
+// "destroy 1g.18gb@0: done (GPU instance 13)".
+func (e JournalEntry) String() string {
+	what := e.Action + " " + e.Instance
+	if mode, ok := e.Mode.Get(); ok {
+		what = "set MIG " + mode.String()
+	}
+	if e.Undo {
+		what = "undo: " + what
+	}
+	text := what + ": " + e.Status
+	if id, ok := e.ID.Get(); ok {
+		text += fmt.Sprintf(" (GPU instance %d)", id)
+	}
+	if e.Error != "" {
+		text += ": " + e.Error
+	}
+	return text
+}
+
+// Report is the outcome of Apply.
 type Report struct {
 	Device  string
 	DryRun  bool

@@ -3,6 +3,7 @@ package mig_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -337,4 +338,23 @@ func TestApplyConditions(t *testing.T) {
 			t.Errorf("%+v", state)
 		}
 	})
+}
+
+// TestPlanChange: a plan for a device says that MIG mode is switched on where it is
+// off, and is for the balanced mix where nothing is asked for.
+func TestPlanChange(t *testing.T) {
+	m := lookup(t, "h100-80gb-sxm")
+	for _, off := range []bool{true, false} {
+		p, err := mig.PlanChange(t.Context(), simulated(t, m, migtest.Options{Disabled: off}), nil, mig.DiffOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		if err := p.WriteText(&text); err != nil || strings.Contains(text.String(), "MIG mode is to be enabled") != off {
+			t.Errorf("off %v: %s, %v", off, &text, err)
+		}
+		if got := fmt.Sprint(p.Want.Counts()); got != "[1g.10gb=2 2g.20gb=1 3g.40gb=1]" {
+			t.Error(got)
+		}
+	}
 }

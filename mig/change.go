@@ -3,6 +3,8 @@ package mig
 import (
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/cotenant/cotenant/internal/enum"
 )
@@ -35,36 +37,57 @@ func (o *Op) UnmarshalText(b []byte) error { return opNames.Parse(o, b) }
 
 // Step is one change of a plan.
 type Step struct {
-	Op       Op
-	Instance Instance
+	Op       Op       `json:"op"`
+	Instance Instance `json:"instance"`
 }
 
 // String writes the step: "create 3g.40gb@4".
 func (s Step) String() string { return s.Op.String() + " " + s.Instance.String() }
 
-// ChangePlan is how to get from one layout of a GPU to another. It is data: making
-// one touches no device.
+// ChangePlan leads from one layout of a GPU to another. It is data: making one
+// touches no device.
 type ChangePlan struct {
-	Model      *Model
-	Have, Want Layout // before and after
-	Keep       []Instance
-	Destroy    []Instance
-	Create     []Instance
+	Model   *Model     `json:"-"`
+	Have    Layout     `json:"have"` // before
+	Want    Layout     `json:"want"` // after
+	Keep    []Instance `json:"keep,omitempty"`
+	Destroy []Instance `json:"destroy,omitempty"`
+	Create  []Instance `json:"create,omitempty"`
 	// Complete are GPU instances that stand without compute instances, as they
 	// are to be: they get them and are not made anew.
-	Complete []Instance
+	Complete []Instance `json:"complete,omitempty"`
 	// Steps are the changes in the order in which they are possible: every
 	// layout between two steps is valid.
-	Steps []Step
+	Steps []Step `json:"steps,omitempty"`
 	// Mode is the MIG mode to leave the GPU in. Where it is missing, MIG is
 	// switched on if instances are created, and otherwise stays as it is.
-	Mode Optional[Mode]
+	Mode Optional[Mode] `json:"mig_enabled,omitzero"`
 	// BusyDestroyed counts the instances in use that the plan destroys.
-	BusyDestroyed int
+	BusyDestroyed int `json:"busy_destroyed"`
 	// Empties says that the GPU holds no instance at some point between two
 	// steps, which makes the driver leave and enter partitioning: that fails
 	// while any client has the GPU open. A plan avoids it where it can.
-	Empties bool
+	Empties bool `json:"empties"`
+}
+
+// WriteText prints the layouts before and after as bars, and the steps.
+func (p ChangePlan) WriteText(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "before %s\nafter  %s\n", p.Have.Bar(), p.Want.Bar())
+	if len(p.Steps) == 0 {
+		b.WriteString("nothing to do\n")
+	}
+	for i, s := range p.Steps {
+		fmt.Fprintf(&b, "%3d. %s\n", i+1, s)
+	}
+	if mode, ok := p.Mode.Get(); ok {
+		fmt.Fprintf(&b, "MIG mode is to be %s: no client may hold the GPU while it changes.\n", mode)
+	}
+	if p.Empties {
+		b.WriteString("The GPU is empty on the way: no client may hold it then.\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // BusyError says which instances in use are in the way of a change. It is an

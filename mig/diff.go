@@ -2,6 +2,7 @@ package mig
 
 import (
 	"cmp"
+	"context"
 	"slices"
 )
 
@@ -44,6 +45,24 @@ func Diff(m *Model, have Layout, want []Count, opts DiffOptions) (ChangePlan, er
 	df := differ{m: m, have: have.Instances, demand: d}
 	plan := df.best()
 	return checked(plan, have, opts)
+}
+
+// PlanChange reads a device and plans its change to the wanted devices as Diff
+// does; a nil want is the balanced mix. Where MIG mode is off and instances are to
+// be created, the plan says that it is switched on.
+func PlanChange(ctx context.Context, dev Device, want []Count, opts DiffOptions) (ChangePlan, error) {
+	state, err := dev.State(ctx)
+	if err == nil && want == nil {
+		want, err = state.Model.Balanced()
+	}
+	if err != nil {
+		return ChangePlan{}, opError("read state", state.UUID, err)
+	}
+	p, err := Diff(state.Model, state.Layout(), want, opts)
+	if err == nil && state.Mode == ModeDisabled && len(p.Create) > 0 {
+		p.Mode = Some(ModeEnabled)
+	}
+	return p, err
 }
 
 func checked(plan ChangePlan, have Layout, opts DiffOptions) (ChangePlan, error) {

@@ -1,6 +1,7 @@
 package mig
 
 import (
+	"fmt"
 	"iter"
 )
 
@@ -12,6 +13,13 @@ type Enumeration struct {
 	Multisets              int `json:"multisets"`                // distinct counts of profiles
 	MaximalPlacedMultisets int `json:"maximal_placed_multisets"` // distinct counts of the maximal placed sets
 	MaximalMultisets       int `json:"maximal_multisets"`        // counts that no feasible counts exceed
+}
+
+// String writes the counts, one a line.
+func (e Enumeration) String() string {
+	return fmt.Sprintf("%9d sets of placed instances\n%9d to which nothing can be added\n"+
+		"%9d distinct counts of profiles\n%9d of the maximal placed sets\n%9d that no other counts exceed\n",
+		e.Placed, e.MaximalPlaced, e.Multisets, e.MaximalPlacedMultisets, e.MaximalMultisets)
 }
 
 // Enumerate counts the layouts of the named profiles, or of all profiles when

@@ -162,8 +162,7 @@ func (in Instance) MarshalJSON() ([]byte, error) {
 	}{in.Profile.Name, in.Placement, in.Busy, in.Compute})
 }
 
-// MarshalJSON writes {"gpu": key, "instances": [...]}. Reading a layout back
-// takes its model: see Model.ParseLayout.
+// MarshalJSON writes {"gpu": key, "instances": [...]}, which UnmarshalJSON reads.
 func (l Layout) MarshalJSON() ([]byte, error) {
 	key := ""
 	if l.Model != nil {
@@ -173,4 +172,54 @@ func (l Layout) MarshalJSON() ([]byte, error) {
 		GPU       string     `json:"gpu"`
 		Instances []Instance `json:"instances"`
 	}{key, append([]Instance{}, l.Instances...)})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes. It looks the GPU up in the
+// catalogue and checks the layout with Validate; the error names every bad place.
+func (l *Layout) UnmarshalJSON(data []byte) error {
+	var raw struct {
+		GPU       string `json:"gpu"`
+		Instances []struct {
+			Profile string `json:"profile"`
+			Placement
+			Busy    bool  `json:"busy"`
+			Compute []int `json:"compute"`
+		} `json:"instances"`
+	}
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return invalid(err)
+	}
+	var read Layout
+	if raw.GPU != "" {
+		m, err := Lookup(raw.GPU)
+		if err != nil {
+			return err
+		}
+		read.Model = m
+	}
+	var list problems
+	for i, in := range raw.Instances {
+		at := fmt.Sprintf("instances[%d]", i)
+		if read.Model == nil {
+			list.Addf("gpu", "name the GPU of the instances", "is empty")
+			break
+		}
+		p, err := read.Model.Profile(in.Profile)
+		if err != nil {
+			list.add(at+".profile", err)
+			continue
+		}
+		read.Instances = append(read.Instances, Instance{
+			Profile: p, Placement: in.Placement, Busy: in.Busy, Compute: in.Compute,
+		})
+	}
+	if err := list.err(); err != nil {
+		return err
+	}
+	read.sort()
+	if err := read.Validate(); err != nil {
+		return err
+	}
+	*l = read
+	return nil
 }

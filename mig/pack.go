@@ -3,6 +3,7 @@ package mig
 import (
 	"cmp"
 	"fmt"
+	"io"
 )
 
 // Bin is a kind of GPU to pack on.
@@ -27,23 +28,60 @@ type PackOptions struct {
 	SearchNodes int
 }
 
-// Packing is how a demand is spread over GPUs.
+// Packing spreads a demand over GPUs.
 type Packing struct {
-	GPUs int   // GPUs that get instances
-	Cost int64 // their cost; the number of GPUs where every bin costs 1
+	GPUs int   `json:"gpus"` // GPUs that get instances
+	Cost int64 `json:"cost"` // their cost; the number of GPUs where every bin costs 1
 	// LowerBound is proven: no packing costs less.
-	LowerBound int64
+	LowerBound int64 `json:"lower_bound"`
 	// Optimal says that no packing costs less than this one.
-	Optimal bool
+	Optimal bool `json:"optimal"`
 	// Groups are the distinct layouts, in a fixed order.
-	Groups []PackedGroup
+	Groups []PackedGroup `json:"groups"`
 }
 
 // PackedGroup is a layout that some GPUs of one bin get.
 type PackedGroup struct {
-	Bin    int    // index in the bins that were given
-	Layout Layout // what the bin held, and the new instances
-	GPUs   int    // how many GPUs get this layout
+	Bin    int    `json:"bin"`    // index in the bins that were given
+	Layout Layout `json:"layout"` // of each GPU: the bin's instances and the new ones
+	GPUs   int    `json:"gpus"`   // number of GPUs that get this layout
+}
+
+// WriteText prints the number of GPUs and a bar for each distinct layout.
+func (p Packing) WriteText(w io.Writer) error {
+	text := fmt.Sprintf("%d GPUs (lower bound %d, optimal %t)\n", p.GPUs, p.LowerBound, p.Optimal)
+	for _, g := range p.Groups {
+		text += fmt.Sprintf("%6d x %s\n", g.GPUs, g.Layout.Bar())
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// SVG draws each distinct layout once.
+func (p Packing) SVG() string {
+	var layouts []Layout
+	var labels []string
+	for _, g := range p.Groups {
+		layouts, labels = append(layouts, g.Layout), append(labels, fmt.Sprintf("%d x %s", g.GPUs, g.Layout.Model))
+	}
+	return SVG(layouts, labels)
+}
+
+// Parted returns a mig-parted configuration with the labels layout-1, layout-2
+// and so on, one for each group. Comments tell how many GPUs get each.
+func (p Packing) Parted() ([]byte, error) {
+	c := PartedConfig{Configs: map[string][]PartedEntry{}}
+	var text []byte
+	for i, g := range p.Groups {
+		label := fmt.Sprintf("layout-%d", i+1)
+		c.Configs[label] = []PartedEntry{g.Layout.PartedEntry()}
+		text = fmt.Appendf(text, "# %d x %s: %s\n", g.GPUs, label, g.Layout)
+	}
+	config, err := c.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	return append(text, config...), nil
 }
 
 // Layouts returns the layout of every GPU that gets instances, group by group.

@@ -11,18 +11,33 @@ import (
 
 // PartedFinding is the verdict on one entry of a configuration for one GPU.
 type PartedFinding struct {
-	Label string
-	Entry int // index in the label's list
+	// Source is the ConfigMap that holds the configuration, where it is one.
+	Source string `json:"source,omitempty"`
+	Label  string `json:"label"`
+	Entry  int    `json:"entry"` // index in the label's list
 	// GPU is the key of the model, the filter for a GPU outside the
 	// catalogue, or "any" for an entry without a filter that no GPU decides.
-	GPU      string
-	Feasible sharing.Answer
-	Layout   Layout // the proof, where Feasible is Yes and there are instances
-	Reason   string // why not, or what is not known
+	GPU      string         `json:"gpu"`
+	Feasible sharing.Answer `json:"feasible"`
+	// Layout is the proof, where Feasible is Yes and there are instances.
+	Layout Layout `json:"layout,omitzero"`
+	// Reason explains No and Unknown.
+	Reason string `json:"reason,omitempty"`
 	// OverriddenBy has the indexes of later entries of the label that select
 	// some of the same GPUs: there mig-parted applies this entry and then
 	// that one.
-	OverriddenBy []int
+	OverriddenBy []int `json:"overridden_by,omitempty"`
+}
+
+// String writes the finding as a line of a table: label and entry, GPU, answer,
+// placements or reason.
+func (f PartedFinding) String() string {
+	text := f.Reason + strings.ReplaceAll(f.Layout.String(), ",", " ")
+	if len(f.OverriddenBy) > 0 {
+		text += fmt.Sprintf(" (later entries select some of the same GPUs: %v)", f.OverriddenBy)
+	}
+	entry := fmt.Sprintf("%s[%d]", f.Label, f.Entry)
+	return strings.TrimRight(fmt.Sprintf("%-20s  %-16s  %-8s  %s", entry, f.GPU, f.Feasible, text), " ")
 }
 
 // CheckParted says for every entry whether its devices can be placed. With a
@@ -43,6 +58,28 @@ func CheckParted(c *PartedConfig, m *Model) []PartedFinding {
 		}
 	}
 	return out
+}
+
+// CheckPartedFile checks every configuration of a file on the models, or on those
+// that its device filters pick; see ParsePartedFile and CheckParted.
+func CheckPartedFile(data []byte, models ...*Model) ([]PartedFinding, error) {
+	configs, err := ParsePartedFile(data)
+	if err != nil {
+		return nil, err
+	}
+	if len(models) == 0 {
+		models = []*Model{nil}
+	}
+	out := []PartedFinding{}
+	for _, c := range configs {
+		for _, m := range models {
+			for _, f := range CheckParted(c.Config, m) {
+				f.Source = c.Source
+				out = append(out, f)
+			}
+		}
+	}
+	return out, nil
 }
 
 // selects reports whether the entry's filter lets the model through. Where the

@@ -137,12 +137,12 @@ func TestHelp(t *testing.T) {
 	}
 	asked := [][]string{{"mps", "run"}}
 	for program, commands := range map[string][]string{
-		"benchmark": {"report", "table", "compare", "job", "merge", "import"},
-		"cost":      {"tenants", "nodes", "sla", "compare", "attribute"},
-		"partition": {"check", "pack", "plan", "apply", "generate", "enumerate"},
+		"benchmark":    {"report", "table", "compare", "job", "merge", "import"},
+		"cost":         {"tenants", "nodes", "sla", "compare", "attribute"},
+		"cotenant mig": {"check", "pack", "plan", "apply", "generate", "enumerate"},
 	} {
 		for _, c := range commands {
-			asked = append(asked, []string{program, c})
+			asked = append(asked, append(strings.Fields(program), c))
 		}
 	}
 	for _, p := range programs {
@@ -176,10 +176,9 @@ func fullDisk(t *testing.T, dir string) {
 		t.Skip("/dev/full is Linux's")
 	}
 	commands := [][]string{{"cost"}, {"cost", "-format", "json"}, {"mps"}, {"mps", "plan"}, {"monitor", "-json"}, {"quickstart"}, {"quickstart", "-format", "json"},
-		{"partition", "enumerate", "-gpu", "a30"}, {"partition", "pack", "-gpu", "a30", "-demand", "1g.6gb=5"}, {"partition", "plan", "-gpu", "a30", "-want", "1g.6gb"},
-		{"partition", "apply", "-gpu", "a30", "-want", "1g.6gb"}, {"partition", "generate", "-gpu", "a30"}, {"timeslice"}, {"measure", "-print-plan"},
+		{"timeslice"}, {"measure", "-print-plan"},
 		{"benchmark", "job", "-name", "a", "-image", "b", "-workers", "2", "--", "-rate", "2"}}
-	for _, program := range []string{"benchmark", "calibrate", "capacity", "cost", "fleet", "judge", "measure", "monitor", "mps", "partition", "predict", "quickstart", "timeslice"} {
+	for _, program := range []string{"benchmark", "calibrate", "capacity", "cost", "fleet", "judge", "measure", "monitor", "mps", "predict", "quickstart", "timeslice"} {
 		commands = append(commands, []string{program, "-h"})
 	}
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

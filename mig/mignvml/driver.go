@@ -68,10 +68,21 @@ func (d *Driver) Devices(ctx context.Context) ([]*Device, error) {
 	return out, nil
 }
 
-// Device returns the GPU of a UUID ("GPU-..."), a PCI bus id or an index.
+// Device returns the GPU of a UUID ("GPU-..."), a PCI bus id or an index; an empty
+// name is the first GPU that can do MIG.
 func (d *Driver) Device(ctx context.Context, name string) (*Device, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if name == "" {
+		all, err := d.Devices(ctx)
+		if err == nil && len(all) == 0 {
+			err = fmt.Errorf("%w: no GPU of this machine can do MIG", mig.ErrNotSupported)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return all[0], nil
 	}
 	var h nvml.Device
 	var r nvml.Return

@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/cotenant/cotenant/examples/internal/page"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/mig/mignvml"
+	"github.com/cotenant/cotenant/mig/migtest"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// migCall holds the flags of one word after cotenant mig, and its streams.
+type migCall struct {
+	*flag.FlagSet
+	std    stdio
+	models []*mig.Model // those that -gpu names
+	json   *bool
+}
+
+// migWords are the words after cotenant mig; prepare registers the flags of one
+// and returns what to run once they are parsed.
+var migWords = []struct {
+	name, args, usage string
+	prepare           func(*migCall) func(context.Context) error
+}{
+	{"check", "[-gpu NAME] FILE", "does a mig-parted configuration fit?", migCheck},
+	{"pack", "-gpu NAME -demand COUNTS", "on how few GPUs does a demand fit?", migPack},
+	{"plan", "-gpu NAME -want COUNTS", "what has to change? (-have: what is there)", migChange(false)},
+	{"apply", "-gpu NAME -want COUNTS", "change it (simulated GPU, or -real)", migChange(true)},
+	{"generate", "-gpu NAME[,NAME]", "write a mig-parted configuration for a node's GPUs", migGenerate},
+	{"enumerate", "-gpu NAME", "count the layouts of an empty GPU", migEnumerate},
+}
+
+func runMig(ctx context.Context, args []string, std stdio) error {
+	text := "Plans how GPUs are partitioned with MIG, and does it.\n\n"
+	for _, w := range migWords {
+		usage := fmt.Sprintf("  cotenant mig %-9s %-25s %s\n", w.name, w.args, w.usage)
+		if text += usage; len(args) == 0 || args[0] != w.name {
+			continue
+		}
+		fl := flagSet("mig " + w.name)
+		c := &migCall{fl, std, nil, fl.Bool("json", false, "print JSON")}
+		fl.Func("gpu", "`GPU`, such as A100-SXM4-80GB (cotenant mig -h lists them)", c.lookup)
+		run := w.prepare(c)
+		if err := parse(fl, args[1:], usage, strings.Count(w.args, "FILE"), std); err != nil {
+			return err
+		}
+		err := run(ctx)
+		is := func(target error) bool { return errors.Is(err, target) }
+		switch {
+		case is(mig.ErrInfeasible), is(mig.ErrBusy):
+			if *c.json {
+				_ = printJSON(std.out, map[string]string{"reason": err.Error()})
+			}
+			return exitWith(exitNo, err)
+		case is(mig.ErrInvalid), is(mig.ErrUnknownGPU), is(mig.ErrAmbiguousGPU), is(mig.ErrPlacementsUnknown):
+			return badInput(err)
+		}
+		return err
+	}
+	text += "\nCOUNTS are like 1g.10gb=40,3g.40gb=12 (=1 may be left out), layouts like\n" +
+		"3g.40gb@4,1g.10gb@0!busy. FILE may be - and may hold Kubernetes manifests.\n\nGPUs:\n\n"
+	for _, m := range mig.Models() {
+		text += fmt.Sprintf("  %-36s %s\n", m.Key, strings.Join(m.Products, ", "))
+	}
+	if err := parse(flagSet("mig"), args, page.Fold(text), len(args), std); err != nil {
+		return err
+	}
+	return badInput(errors.New("use check, pack, plan, apply, generate or enumerate (see cotenant mig -h)"))
+}
+
+// lookup reads -gpu: one GPU, or several separated by commas.
+func (c *migCall) lookup(names string) error {
+	for name := range strings.SplitSeq(names, ",") {
+		m, err := mig.Lookup(strings.TrimSpace(name))
+		if err != nil {
+			return err
+		}
+		c.models = append(c.models, m)
+	}
+	return nil
+}
+
+// model returns the one GPU of words that work on one.
+func (c *migCall) model() (*mig.Model, error) {
+	if len(c.models) != 1 {
+		return nil, badInput(errors.New("name one GPU, for example -gpu A100-SXM4-80GB (cotenant mig -h lists them)"))
+	}
+	return c.models[0], nil
+}
+
+func migCheck(c *migCall) func(context.Context) error {
+	return func(context.Context) error {
+		data, err := readInput(c.Arg(0), c.std.in)
+		if err != nil {
+			return badInput(err)
+		}
+		findings, err := mig.CheckPartedFile(data, c.models...)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.Arg(0), err)
+		}
+		text := fmt.Sprintf("%-20s  %-16s  %-8s  %s\n", "LABEL[ENTRY]", "GPU", "FEASIBLE", "PLACEMENTS OR REASON")
+		for _, f := range findings {
+			text += f.String() + "\n"
+			if f.Feasible == sharing.AnswerNo {
+				err = silently(exitNo)
+			}
+		}
+		if *c.json {
+			return errors.Join(printJSON(c.std.out, findings), err)
+		}
+		return errors.Join(printText(c.std.out, page.Fold(text)), err)
+	}
+}
+
+func migPack(c *migCall) func(context.Context) error {
+	text := c.String("demand", "", "`COUNTS` such as 1g.10gb=40,3g.40gb=12")
+	plot := c.String("plot", "", "write a drawing of the distinct layouts to this `FILE.svg`")
+	parted := c.Bool("parted", false, "print a mig-parted configuration, a label for each distinct layout")
+	return func(context.Context) error {
+		m, err := c.model()
+		if err != nil {
+			return err
+		}
+		demand, err := mig.ParseCounts(*text)
+		switch {
+		case err != nil:
+			return fmt.Errorf("-demand: %w", err)
+		case len(demand) == 0:
+			return badInput(errors.New("say what is wanted, for example -demand 1g.10gb=40,3g.40gb=12"))
+		}
+		p, err := m.Pack(demand)
+		if err == nil && *plot != "" {
+			err = page.WriteFile(*plot, []byte(p.SVG()))
+		}
+		switch {
+		case err != nil:
+			return err
+		case *c.json:
+			return printJSON(c.std.out, p)
+		case *parted:
+			text, err := p.Parted()
+			return errors.Join(err, printText(c.std.out, string(text)))
+		}
+		return p.WriteText(c.std.out)
+	}
+}
+
+func migGenerate(c *migCall) func(context.Context) error {
+	name := c.String("configmap", "", "write it as the ConfigMap `NAMESPACE/NAME` for the GPU Operator")
+	return func(context.Context) error {
+		config, err := mig.GenerateParted(c.models...)
+		if err != nil {
+			return err
+		}
+		text, err := config.Marshal()
+		if *name != "" {
+			namespace, name := path.Split(*name)
+			text, err = config.ConfigMap(name, strings.TrimSuffix(namespace, "/"))
+		}
+		return errors.Join(err, printText(c.std.out, string(text)))
+	}
+}
+
+func migEnumerate(c *migCall) func(context.Context) error {
+	names := c.String("profiles", "", "only these `PROFILES`, separated by commas")
+	return func(context.Context) error {
+		m, err := c.model()
+		if err != nil {
+			return err
+		}
+		e, err := m.Enumerate(strings.FieldsFunc(*names, func(r rune) bool { return r == ',' || r == ' ' })...)
+		switch {
+		case err != nil:
+			return err
+		case *c.json:
+			return printJSON(c.std.out, e)
+		}
+		return printText(c.std.out, e.String())
+	}
+}
+
+// open returns the real or the simulated GPU; done closes it.
+func (c *migCall) open(ctx context.Context, real bool, have, device string) (mig.Device, func() error, error) {
+	done := func() error { return nil }
+	switch {
+	case real && (c.models != nil || have != ""):
+		return nil, done, badInput(errors.New("-gpu and -have describe a simulated GPU: leave them out with -real"))
+	case real:
+		driver, err := mignvml.Open()
+		if err != nil {
+			return nil, done, refuseReal(err)
+		}
+		gpu, err := driver.Device(ctx, device)
+		return gpu, driver.Close, err
+	case device != "":
+		return nil, done, badInput(errors.New("-device names a real GPU: add -real"))
+	}
+	m, err := c.model()
+	if err != nil {
+		return nil, done, err
+	}
+	layout, err := m.ParseLayout(have)
+	if err != nil {
+		return nil, done, fmt.Errorf("-have: %w", err)
+	}
+	gpu, err := migtest.New(m, migtest.Options{Layout: layout})
+	return gpu, done, err
+}
+
+// migChange plans a change and prints the plan, or applies it.
+func migChange(apply bool) func(*migCall) func(context.Context) error {
+	return func(c *migCall) func(context.Context) error {
+		have := c.String("have", "", "`LAYOUT` that is there, such as 3g.40gb@0,1g.10gb@4!busy (not with -real)")
+		text := c.String("want", "", "`COUNTS` that are wanted, or none; with -real the balanced mix where it is left out")
+		device := c.String("device", "", "`UUID`, PCI bus id or index of the real GPU; the first one where it is left out")
+		real := c.Bool("real", false, "use a real GPU through NVML")
+		var opts mig.DiffOptions
+		c.BoolVar(&opts.AllowBusy, "allow-busy", false,
+			"destroy instances in use, as few as possible; a driver still refuses while clients run")
+		plot, dryRun := new(string), new(bool)
+		if apply {
+			dryRun = c.Bool("dry-run", false, "change nothing")
+		} else {
+			plot = c.String("plot", "", "write a drawing of before and after to this `FILE.svg`")
+		}
+		return func(ctx context.Context) (err error) {
+			want, err := mig.ParseCounts(strings.TrimPrefix(*text, "none"))
+			switch {
+			case err != nil:
+				return fmt.Errorf("-want: %w", err)
+			case *text == "none":
+				want = []mig.Count{}
+			case *text == "" && !*real:
+				return badInput(errors.New("say what is wanted: -want 2g.20gb=2,3g.40gb, or -want none to empty the GPU"))
+			}
+			gpu, done, err := c.open(ctx, *real, *have, *device)
+			defer func() { err = errors.Join(err, done()) }()
+			if err != nil {
+				return err
+			}
+			p, err := mig.PlanChange(ctx, gpu, want, opts)
+			switch {
+			case err == nil && apply:
+				return c.apply(ctx, gpu, p, *dryRun)
+			case err == nil && *plot != "":
+				err = page.WriteFile(*plot, []byte(mig.SVG([]mig.Layout{p.Have, p.Want}, []string{"before", "after"})))
+			}
+			switch {
+			case err != nil:
+				return err
+			case *c.json:
+				return printJSON(c.std.out, p)
+			}
+			return p.WriteText(c.std.out)
+		}
+	}
+}
+
+// apply prints each step as it ends, or the journal. Ctrl-C stops between steps
+// and undoes what was done.
+func (c *migCall) apply(ctx context.Context, gpu mig.Device, p mig.ChangePlan, dryRun bool) error {
+	enc, verb := json.NewEncoder(c.std.out), "holds"
+	if dryRun {
+		verb = "would hold"
+	}
+	report, err := mig.Apply(ctx, gpu, p, mig.ApplyOptions{DryRun: dryRun, Journal: func(e mig.JournalEntry) error {
+		switch {
+		case *c.json:
+			return enc.Encode(e)
+		case e.Status == "started":
+			return nil
+		}
+		return printText(c.std.out, page.Fold(e.String()+"\n"))
+	}})
+	if err != nil || *c.json {
+		return err
+	}
+	return printText(c.std.out, fmt.Sprintf("%s %s [%s]\n", report.Device, verb, report.After))
+}
