@@ -188,3 +188,26 @@ func (p prom) first(q string) float64 {
 	}
 	return list[0]
 }
+
+// latencies is a page of a server: so many requests of ten tokens each ended, of
+// which the first number took at most 100 ms to the first token, and 10 ms a
+// token, the second at most 200 and 20 ms, and the third longer.
+func latencies(ttft, tpot [3]int) string {
+	var b strings.Builder
+	total := 0
+	for name, h := range map[string]struct {
+		counts [3]int
+		bounds []string
+	}{"time_to_first_token_seconds": {ttft, []string{"0.1", "0.2", "+Inf"}}, "request_time_per_output_token_seconds": {tpot, []string{"0.01", "0.02", "+Inf"}}} {
+		fmt.Fprintf(&b, "# TYPE vllm:%s histogram\n", name)
+		n := 0
+		for i, c := range h.counts {
+			n += c
+			fmt.Fprintf(&b, "vllm:%s_bucket{model_name=\"m\",le=%q} %d\n", name, h.bounds[i], n)
+		}
+		fmt.Fprintf(&b, "vllm:%s_sum{model_name=\"m\"} 1\nvllm:%s_count{model_name=\"m\"} %d\n", name, name, n)
+		total = n
+	}
+	fmt.Fprintf(&b, "# TYPE vllm:generation_tokens_total counter\nvllm:generation_tokens_total{model_name=\"m\"} %d\n", 10*total)
+	return b.String()
+}

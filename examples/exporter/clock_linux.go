@@ -6,15 +6,17 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cotenant/cotenant/telemetry/account"
 )
 
 // bootClock counts from the system's start, through sleep, and knows no steps.
-func bootClock(root fs.FS) clock {
+func bootClock(root fs.FS) account.Clock {
 	id, err := fs.ReadFile(root, "proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return processClock()
 	}
-	return clock{"boot " + strings.TrimSpace(string(id)), func() time.Duration {
+	return account.Clock{Name: "boot " + strings.TrimSpace(string(id)), Now: func() time.Duration {
 		var t unix.Timespec
 		if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
 			return 0

@@ -2,6 +2,11 @@
 
 package main
 
-import "io/fs"
+import (
+	"io/fs"
 
-func bootClock(fs.FS) clock { return processClock() }
+	"github.com/cotenant/cotenant/telemetry/account"
+)
+
+// bootClock counts from the program's start: there is no clock of the system's.
+func bootClock(fs.FS) account.Clock { return processClock() }

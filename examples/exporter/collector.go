@@ -12,23 +12,22 @@ import (
 
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/account"
 	"github.com/cotenant/cotenant/telemetry/container"
-	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
-// view is what is stored and therefore may be shown.
+// view holds the accounts that are stored and therefore may be shown.
 type view struct {
-	rows     []ledger.Row
-	totals   []ledger.Total
-	observed map[string]time.Duration
-	at       time.Time
-	expired  int
-	tokens   map[container.Pod]tokens
+	account.View
+	at      time.Time
+	expired int
 }
 
 // collector exposes the stored accounts and what the GPUs do now.
 type collector struct {
-	a           *accountant
+	a           *account.Accountant
+	basis       sharing.Basis
+	period      time.Duration // between cheap readings, on the accounts' clock
 	node        string
 	source      string
 	shown       atomic.Pointer[view]
@@ -36,8 +35,8 @@ type collector struct {
 	descs       map[string]*prometheus.Desc
 }
 
-func newCollector(a *accountant, node, source string) *collector {
-	c := &collector{a: a, node: node, source: source, descs: map[string]*prometheus.Desc{}}
+func newCollector(a *account.Accountant, basis sharing.Basis, period time.Duration, node, source string) *collector {
+	c := &collector{a: a, basis: basis, period: period, node: node, source: source, descs: map[string]*prometheus.Desc{}}
 	for _, m := range metrics {
 		if m.kind != histogram {
 			c.descs[m.name] = prometheus.NewDesc(m.name, m.help, m.labels, nil)
@@ -84,30 +83,36 @@ func seconds(d time.Duration) float64 {
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	o := out{c, ch}
 	v := c.shown.Load()
-	for _, r := range v.rows {
-		l := []string{r.GPU, c.node, r.Account.String(), r.Namespace, r.Name, r.Container, mechanismLabel(r.Mechanism), r.Basis.String()}
+	for _, r := range v.Rows {
+		l := []string{
+			r.GPU, c.node, r.Account.String(), r.Namespace, r.Name, r.Container,
+			mechanismLabel(r.Mechanism), r.Basis.String(),
+		}
 		o.send(mSeconds, seconds(r.Time), l...)
 		o.send(mSecondsLow, seconds(r.Low), l...)
 		o.send(mSecondsHigh, seconds(r.High), l...)
 		o.send(mEnergy, float64(r.Microjoules)/1e6, l...)
 		o.send(mCost, float64(r.Micros), l...)
 	}
-	for _, t := range v.totals {
+	for _, t := range v.Totals {
 		l := []string{t.GPU, c.node, t.Account.String(), t.Namespace}
 		o.send(mTotalSeconds, seconds(t.Time), l...)
 		o.send(mTotalEnergy, float64(t.Microjoules)/1e6, l...)
 		o.send(mTotalCost, float64(t.Micros), l...)
 	}
-	for _, gpu := range slices.Sorted(maps.Keys(v.observed)) {
-		o.send(mObserved, seconds(v.observed[gpu]), gpu, c.node)
+	for _, gpu := range slices.Sorted(maps.Keys(v.Observed)) {
+		o.send(mObserved, seconds(v.Observed[gpu]), gpu, c.node)
 	}
-	for _, pod := range slices.SortedFunc(maps.Keys(v.tokens), comparePods) {
-		t := v.tokens[pod]
+	for _, pod := range slices.SortedFunc(maps.Keys(v.Tokens), compare) {
+		t := v.Tokens[pod]
 		for _, m := range []struct {
 			name string
 			n    telemetry.Optional[float64]
 			kind []string
-		}{{mTokens, t.prompt, []string{"prompt"}}, {mTokens, t.generated, []string{"generation"}}, {mGoodLow, t.goodLow, nil}, {mGoodHigh, t.goodHigh, nil}} {
+		}{
+			{mTokens, t.Prompt, []string{"prompt"}}, {mTokens, t.Generated, []string{"generation"}},
+			{mGoodLow, t.GoodLow, nil}, {mGoodHigh, t.GoodHigh, nil},
+		} {
 			if n, ok := m.n.Get(); ok {
 				o.send(m.name, n, append([]string{pod.Namespace, pod.Name, pod.Container}, m.kind...)...)
 			}
@@ -118,14 +123,14 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	o.send(mSeriesDropped, float64(v.expired), c.node)
 	o.send(mStoreErrors, float64(c.storeErrors.Load()), c.node)
-	kubelet, daemon, servers, clients := c.a.holders.state()
-	if kubelet != notAsked {
-		o.send(mAnswers, one(kubelet == answered), c.node, "kubelet")
+	kubelet, daemon, servers, clients := c.a.Sources()
+	if kubelet != account.NotAsked {
+		o.send(mAnswers, one(kubelet == account.Answered), c.node, "kubelet")
 	}
-	if daemon != notAsked {
-		o.send(mAnswers, one(daemon == answered), c.node, "mps")
+	if daemon != account.NotAsked {
+		o.send(mAnswers, one(daemon == account.Answered), c.node, "mps")
 	}
-	if daemon == answered {
+	if daemon == account.Answered {
 		o.send(mMPSServers, float64(servers), c.node)
 		o.send(mMPSClients, float64(clients), c.node)
 	}
@@ -139,7 +144,7 @@ func one(yes bool) float64 {
 	return 0
 }
 
-// mechanismLabel is a mechanism's name, or nothing before it is known.
+// mechanismLabel returns a mechanism's name, or nothing before it is known.
 func mechanismLabel(m sharing.Mechanism) string {
 	if m == sharing.MechanismNone {
 		return ""
@@ -147,43 +152,42 @@ func mechanismLabel(m sharing.Mechanism) string {
 	return m.String()
 }
 
-// live sends what the GPUs do now.
+// live sends the present figures of the GPUs.
 func (c *collector) live(o out, v *view) {
-	a := c.a
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	o.send(mExporterInfo, 1, c.node, c.source, a.basis.String(), a.fast.String())
-	o.send(mRefused, float64(a.refused), c.node)
+	o.send(mExporterInfo, 1, c.node, c.source, c.basis.String(), c.period.String())
+	o.send(mRefused, float64(c.a.Refused()), c.node)
 	unknown := map[container.Reason]int{}
 	there, mechanisms := map[string]bool{}, map[sharing.Mechanism]bool{}
-	for i, d := range a.devs {
-		there[d.uuid], mechanisms[d.mechanism] = true, true
-		o.send(mUp, one(d.down == ""), d.uuid, d.down)
-		o.send(mInfo, 1, d.uuid, c.node, strconv.Itoa(i), d.name, mechanismLabel(d.mechanism), a.basis.String())
-		if d.price.Currency() != "" {
-			o.send(mPrice, float64(d.price.Micros()), d.uuid, c.node, d.price.Currency())
+	for i, d := range c.a.Devices() {
+		there[d.UUID], mechanisms[d.Mechanism] = true, true
+		o.send(mUp, one(d.Down == ""), d.UUID, d.Down)
+		o.send(mInfo, 1, d.UUID, c.node, strconv.Itoa(i), d.Name, mechanismLabel(d.Mechanism), c.basis.String())
+		if d.Price.Currency() != "" {
+			o.send(mPrice, float64(d.Price.Micros()), d.UUID, c.node, d.Price.Currency())
 		}
 		for _, g := range []struct {
 			name string
-			v    interface{ Get() (float64, bool) }
-		}{{mWatts, d.watts}, {mMemoryUsed, d.memUsed}, {mMemoryTotal, d.memTotal}} {
+			v    telemetry.Optional[float64]
+		}{{mWatts, d.Watts}, {mMemoryUsed, d.MemUsed}, {mMemoryTotal, d.MemTotal}} {
 			if x, ok := g.v.Get(); ok {
-				o.send(g.name, x, d.uuid, c.node)
+				o.send(g.name, x, d.UUID, c.node)
 			}
 		}
-		if held, slots, known := a.holders.of(func(dev container.Device) bool { return a.fits(d, dev) }); known {
-			n := 0
-			for _, devices := range held {
-				n += len(devices)
-			}
-			o.send(mHeld, float64(n), d.uuid, c.node)
-			if slots > 0 {
-				o.send(mSlots, float64(slots), d.uuid, c.node)
-			}
+		if n, ok := d.Held.Get(); ok {
+			o.send(mHeld, float64(n), d.UUID, c.node)
 		}
-		c.tenants(o, d, unknown)
+		if n := d.Slots.Or(0); n > 0 {
+			o.send(mSlots, float64(n), d.UUID, c.node)
+		}
+		for _, pod := range slices.SortedFunc(maps.Keys(d.Memory), compare) {
+			o.send(mMemory, d.Memory[pod], d.UUID, c.node, pod.Namespace, pod.Name, pod.Container)
+		}
+		o.send(mTenants, float64(d.Resident), d.UUID, c.node)
+		for r, n := range d.Unknown {
+			unknown[r] += n
+		}
 	}
-	for _, gpu := range slices.Sorted(maps.Keys(v.observed)) {
+	for _, gpu := range slices.Sorted(maps.Keys(v.Observed)) {
 		if !there[gpu] {
 			o.send(mUp, 0, gpu, "absent")
 		}
@@ -196,30 +200,17 @@ func (c *collector) live(o out, v *view) {
 	}
 }
 
-// tenants sends who has memory on a GPU, and counts the processes of no pod.
-func (c *collector) tenants(o out, d *device, unknown map[container.Reason]int) {
-	memory, resident := map[container.Pod]float64{}, map[container.Pod]bool{}
-	for _, p := range d.listed {
-		if m, ok := p.memory.Get(); ok {
-			memory[p.pod()] += float64(m)
-		}
-		switch {
-		case p.overhead:
-		case p.who.Known():
-			resident[p.pod()] = true
-		default:
-			unknown[p.who.Reason]++
-		}
-	}
-	for _, pod := range slices.SortedFunc(maps.Keys(memory), comparePods) {
-		o.send(mMemory, memory[pod], d.uuid, c.node, pod.Namespace, pod.Name, pod.Container)
-	}
-	o.send(mTenants, float64(len(resident)), d.uuid, c.node)
+func compare(a, b container.Pod) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
+		cmp.Compare(a.Container, b.Container))
 }
 
-// trapsOf are the traps of a mechanism, by the beginning of their names.
+// trapsOf lists the traps of a mechanism, by the beginning of their names.
 func trapsOf(m sharing.Mechanism) []sharing.Trap {
-	prefix := map[sharing.Mechanism]string{sharing.MechanismTimeSlicing: "timeslic", sharing.MechanismMPS: "mps-", sharing.MechanismMIG: "mig-", sharing.MechanismHAMi: "hami-"}[m]
+	prefix := map[sharing.Mechanism]string{
+		sharing.MechanismTimeSlicing: "timeslic", sharing.MechanismMPS: "mps-", sharing.MechanismMIG: "mig-",
+		sharing.MechanismHAMi: "hami-",
+	}[m]
 	var out []sharing.Trap
 	for _, t := range sharing.Traps() {
 		if prefix != "" && len(t.ID) >= len(prefix) && t.ID[:len(prefix)] == prefix {

@@ -6,10 +6,15 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	pages "github.com/cotenant/cotenant/examples/internal/page"
+	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/account"
+	"github.com/cotenant/cotenant/telemetry/container"
 )
 
 // The exit codes.
@@ -22,7 +27,7 @@ const (
 type config struct {
 	listen, state, prices, root, node string
 	kubelet, mpsPipe, webConfig, nvml string
-	serving, objectives               []string
+	pages                             map[container.Pod]account.Page
 	real, simulate                    bool
 	speed                             float64
 	period                            time.Duration
@@ -51,7 +56,7 @@ Flags:
 
 // parse reads the flags, naming every problem.
 func parse(args []string, stdout io.Writer) (*config, error) {
-	c := &config{}
+	c := &config{pages: map[container.Pod]account.Page{}}
 	fs := flag.NewFlagSet("exporter", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // run reports the error, once
 	fs.StringVar(&c.listen, "listen", ":9400", "address to listen on")
@@ -67,14 +72,20 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	fs.StringVar(&c.mpsPipe, "mps", "", "pipe directory of the MPS control daemon (default: not asked)")
 	fs.StringVar(&c.webConfig, "web-config", "", "file with TLS and basic auth, as Prometheus' exporters take it")
 	fs.StringVar(&c.nvml, "nvml", "", "path of libnvidia-ml.so.1 (default: as the linker finds it)")
-	fs.Func("serving", "NAMESPACE/POD/CONTAINER=URL of a vLLM or SGLang metrics page; repeat it\n(tokens served narrow what MPS hides)", func(s string) error {
-		_, _, err := parseServing(s)
-		c.serving = append(c.serving, s)
+	objectives := map[container.Pod]account.Objective{}
+	fs.Func("serving", "NAMESPACE/POD/CONTAINER=URL of a vLLM or SGLang metrics page; repeat it\n"+
+		"(tokens served narrow what MPS hides)", func(s string) error {
+		pod, page, err := parseServing(s)
+		c.pages[pod] = account.Page{URL: page}
 		return err
 	})
-	fs.Func("objective", "NAMESPACE/POD/CONTAINER=ttft:500ms,tpot:30ms,e2e:10s of a server of -serving, or some of\nthe three; repeat it (its good tokens are counted)", func(s string) error {
-		_, _, err := parseObjective(s)
-		c.objectives = append(c.objectives, s)
+	fs.Func("objective", "NAMESPACE/POD/CONTAINER=ttft:500ms,tpot:30ms,e2e:10s of a server of -serving, or some of\n"+
+		"the three; repeat it (its good tokens are counted)", func(s string) error {
+		pod, o, err := parseObjective(s)
+		if _, twice := objectives[pod]; twice && err == nil {
+			return fmt.Errorf("-objective: %q: there are two of that container", s)
+		}
+		objectives[pod] = o
 		return err
 	})
 	out := map[string]*bool{}
@@ -118,10 +129,13 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	if _, _, err := net.SplitHostPort(c.listen); err != nil {
 		bad("-listen: %w (for example :9400)", err)
 	}
-	if s, err := newServers(c.serving, nil); err == nil {
-		if err := s.objects(c.objectives); err != nil {
-			probs = append(probs, err)
+	for pod, o := range objectives {
+		page, ok := c.pages[pod]
+		if !ok {
+			bad("-objective: %s/%s/%s: there is no -serving of that container", pod.Namespace, pod.Name, pod.Container)
 		}
+		page.Objective = o
+		c.pages[pod] = page
 	}
 	if c.node == "" {
 		c.node = os.Getenv("NODE_NAME")
@@ -135,4 +149,42 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 func fail(stderr io.Writer, err error, code int) int {
 	pages.Fail("exporter", stderr, err)
 	return code
+}
+
+// parseServing reads NAMESPACE/POD/CONTAINER=URL.
+func parseServing(s string) (container.Pod, string, error) {
+	who, page, ok := strings.Cut(s, "=")
+	pod, named := parsePod(who)
+	u, err := url.Parse(page)
+	if !ok || !named || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return pod, "", fmt.Errorf("-serving: %q (use NAMESPACE/POD/CONTAINER=http://HOST:PORT/metrics)", s)
+	}
+	return pod, page, nil
+}
+
+// parsePod reads NAMESPACE/POD/CONTAINER.
+func parsePod(s string) (container.Pod, bool) {
+	parts := strings.Split(s, "/")
+	if len(parts) != 3 {
+		return container.Pod{}, false
+	}
+	return container.Pod{Namespace: parts[0], Name: parts[1], Container: parts[2]}.Clean(), true
+}
+
+// parseObjective reads NAMESPACE/POD/CONTAINER=ttft:500ms,tpot:30ms,e2e:10s.
+func parseObjective(s string) (container.Pod, account.Objective, error) {
+	who, list, ok := strings.Cut(s, "=")
+	pod, named := parsePod(who)
+	var o account.Objective
+	for part := range strings.SplitSeq(list, ",") {
+		name, text, _ := strings.Cut(part, ":")
+		to := map[string]*telemetry.Optional[float64]{"ttft": &o.TTFT, "tpot": &o.TPOT, "e2e": &o.E2E}[name]
+		d, err := time.ParseDuration(text)
+		if !ok || !named || to == nil || !to.IsZero() || err != nil || d <= 0 {
+			return pod, o, fmt.Errorf("-objective: %q (use NAMESPACE/POD/CONTAINER=ttft:500ms,tpot:30ms,e2e:10s, "+
+				"or some of the three)", s)
+		}
+		*to = telemetry.Some(d.Seconds())
+	}
+	return pod, o, nil
 }

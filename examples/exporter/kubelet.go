@@ -35,7 +35,7 @@ func isGPU(resource string) bool {
 	return strings.Contains(domain, "nvidia") && (strings.HasPrefix(name, "gpu") || strings.HasPrefix(name, "mig-") || strings.HasPrefix(name, "vgpu"))
 }
 
-func (k *kubelet) allocations(ctx context.Context) ([]container.Allocation, error) {
+func (k *kubelet) Allocations(ctx context.Context) ([]container.Allocation, error) {
 	r, err := k.client.List(ctx, &podresources.ListPodResourcesRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("list pod resources: %w", err)
@@ -75,7 +75,7 @@ func devices(ids []string) []container.Device {
 	return out
 }
 
-func (k *kubelet) slots(ctx context.Context) (map[container.Device]int, error) {
+func (k *kubelet) Slots(ctx context.Context) (map[container.Device]int, error) {
 	r, err := k.client.GetAllocatableResources(ctx, &podresources.AllocatableResourcesRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("list allocatable resources: %w", err)

@@ -53,7 +53,7 @@ func TestKubelet(t *testing.T) {
 	defer k.conn.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if _, err := k.allocations(ctx); err == nil {
+	if _, err := k.Allocations(ctx); err == nil {
 		t.Error("a kubelet that is not there answers")
 	}
 	l, err := net.Listen("unix", socket)
@@ -71,20 +71,22 @@ func TestKubelet(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer k2.conn.Close()
-	got, err := k2.allocations(ctx)
+	got, err := k2.Allocations(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []container.Allocation{
-		{Pod: shop, Devices: []container.Device{{UUID: uuid, Replica: container.Some(2)}}},
-		{Pod: train, Devices: []container.Device{{Index: container.Some(3)}}},
+		{Pod: container.Pod{Namespace: "shop", Name: "web", Container: "c"}, Devices: []container.Device{{UUID: uuid, Replica: container.Some(2)}}},
+		{Pod: container.Pod{Namespace: "lab", Name: "train", Container: "c"}, Devices: []container.Device{{Index: container.Some(3)}}},
 		{Pod: container.Pod{Namespace: "lab", Name: "slice", Container: "c"}, Devices: []container.Device{{UUID: "MIG-" + uuid[4:]}}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	slots, err := k2.slots(ctx)
+	slots, err := k2.Slots(ctx)
 	if diff := cmp.Diff(map[container.Device]int{{UUID: uuid}: 4}, slots); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
 }
+
+const uuid = "GPU-8f2b1c3d-0000-1111-2222-333344445555"

@@ -43,12 +43,12 @@ type customCost struct {
 func (e *exporter) opencost(w http.ResponseWriter, _ *http.Request) {
 	v := e.col.shown.Load()
 	r := costResponse{
-		Metadata:   map[string]string{"api_client_version": "1", "basis": e.a.basis.String()},
+		Metadata:   map[string]string{"api_client_version": "1", "basis": e.col.basis.String()},
 		CostSource: "gpu-sharing", Domain: "cotenant", Version: "1", Start: e.start.UTC(), End: v.at.UTC(), Costs: []customCost{}, Errors: []string{},
 	}
-	prices, currency := e.a.pricesNow()
+	prices, currency := e.pricesNow()
 	r.Currency = currency
-	for _, t := range v.totals {
+	for _, t := range v.Totals {
 		r.Costs = append(r.Costs, e.customCost(t, prices[t.GPU]))
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -69,13 +69,11 @@ func (e *exporter) customCost(t ledger.Total, price float64) customCost {
 }
 
 // pricesNow returns the price of each GPU's hour and their currency.
-func (a *accountant) pricesNow() (hour map[string]float64, currency string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (e *exporter) pricesNow() (hour map[string]float64, currency string) {
 	hour = map[string]float64{}
-	for _, d := range a.devs {
-		if c := d.price.Currency(); c != "" {
-			hour[d.uuid], currency = float64(d.price.Micros())/1e6, c
+	for _, d := range e.a.Devices() {
+		if c := d.Price.Currency(); c != "" {
+			hour[d.UUID], currency = float64(d.Price.Micros())/1e6, c
 		}
 	}
 	return hour, currency

@@ -11,8 +11,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +25,7 @@ import (
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/account"
 	"github.com/cotenant/cotenant/telemetry/container"
 	"github.com/cotenant/cotenant/telemetry/ledger"
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
@@ -73,7 +74,7 @@ type exporter struct {
 	log     *slog.Logger
 	reader  telemetry.Reader
 	sampler *telemetry.Sampler
-	a       *accountant
+	a       *account.Accountant
 	store   *store
 	col     *collector
 	reg     *prometheus.Registry
@@ -87,11 +88,10 @@ type exporter struct {
 	expired int        // series so far
 }
 
-// meta are the records of the state that are not the ledger's.
+// The names of the records that are not the accounts'.
 const (
-	metaSpeed  = "meta speed"
-	metaStart  = "meta start"
-	metaEnergy = "energy "
+	metaSpeed = "meta speed"
+	metaStart = "meta start"
 )
 
 func open(c *config, p prices, log *slog.Logger) (_ *exporter, err error) {
@@ -113,125 +113,97 @@ func open(c *config, p prices, log *slog.Logger) (_ *exporter, err error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &holders{log: log}
-	a := &accountant{holders: h, prices: p, log: log, counters: m.counters, changed: map[string]float64{}}
-	e.a = a
-	if err := e.source(); err != nil {
+	o := account.Options{Price: p.of, Logger: log, Records: m}
+	if err := e.source(&o); err != nil {
 		return nil, err
 	}
-	book, err := ledger.Restore(ledger.Options{Clock: a.clock.name}, func(yield func(ledger.Record) bool) {
-		for _, r := range m.kept {
-			if !yield(r) {
-				return
-			}
-		}
-	})
-	if err != nil {
-		return nil, fmt.Errorf("-state: %w", err)
-	}
-	a.book = book
-	if a.servers, err = newServers(c.serving, log); err != nil {
-		return nil, err
-	}
-	if err := a.servers.objects(c.objectives); err != nil {
-		return nil, err
-	}
-	a.servers.restore(m.tokens)
+	o.Servers = account.NewServers(c.pages, log)
 	fast, slow := periods(c.period, c.speed)
 	e.fast = fast
-	a.fast, a.slow = time.Duration(float64(fast)*c.speed), time.Duration(float64(slow)*c.speed)
-	timed := newTimed(e.reader, a.wantsGPM)
+	o.Fast, o.Slow = time.Duration(float64(fast)*c.speed), time.Duration(float64(slow)*c.speed)
+	if e.a, err = account.New(o); err != nil {
+		return nil, fmt.Errorf("-state: %w", err)
+	}
+	timed := newTimed(e.reader, e.a.WantsGPM)
 	sampling := log
 	if c.simulate { // at speed, ticks are missed often
 		sampling = nil
 	}
-	e.sampler, err = telemetry.NewSampler(timed, telemetry.SamplerOptions{Period: fast, SlowPeriod: slow, Skip: telemetry.GroupPCIe, Logger: sampling})
+	e.sampler, err = telemetry.NewSampler(timed, telemetry.SamplerOptions{
+		Period: fast, SlowPeriod: slow, Skip: telemetry.GroupPCIe, Logger: sampling,
+	})
 	if err != nil {
 		return nil, err
 	}
-	e.col = newCollector(a, c.node, e.reader.Info().Name)
-	e.reg.MustRegister(e.col, timed.seconds, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	e.col.shown.Store(a.view())
+	e.col = newCollector(e.a, o.Basis, o.Fast, c.node, e.reader.Info().Name)
+	e.reg.MustRegister(e.col, timed.seconds, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	e.col.shown.Store(&view{View: e.a.View()})
 	return e, nil
 }
 
-// stored is the state of another run.
-type stored struct {
-	kept     []ledger.Record // the ledger's
-	counters map[string]float64
-	tokens   map[string]tokens
-}
-
-// meta takes the records that are not the ledger's: the speed of a simulation
-// and when it began, the energy counters and the tokens.
-func (e *exporter) meta(records []ledger.Record) (m stored, err error) {
+// meta takes the records that are not the accounts': the speed of a simulation
+// and when it began. It returns the others.
+func (e *exporter) meta(records []ledger.Record) (kept []ledger.Record, err error) {
 	speed := "real"
 	if e.c.simulate {
 		speed = strconv.FormatFloat(e.c.speed, 'g', -1, 64)
 	}
 	e.start = time.Now()
-	m = stored{counters: map[string]float64{}, tokens: map[string]tokens{}}
 	for _, r := range records {
-		switch {
-		case r.Name == metaSpeed:
+		switch r.Name {
+		case metaSpeed:
 			if string(r.Value) != speed {
-				return m, fmt.Errorf("-state: %s holds the accounts of another source or -speed (%s, now %s): name another folder", e.c.state, r.Value, speed)
+				return nil, fmt.Errorf("-state: %s holds the accounts of another source or -speed (%s, now %s): name another folder",
+					e.c.state, r.Value, speed)
 			}
-		case r.Name == metaStart:
+		case metaStart:
 			if e.start, err = time.Parse(time.RFC3339Nano, string(r.Value)); err != nil {
-				return m, fmt.Errorf("-state: %w", err)
-			}
-		case len(r.Name) > len(metaEnergy) && r.Name[:len(metaEnergy)] == metaEnergy:
-			v, err := strconv.ParseFloat(string(r.Value), 64)
-			if err != nil {
-				return m, fmt.Errorf("-state: %s: %w", r.Name, err)
-			}
-			m.counters[r.Name[len(metaEnergy):]] = v
-		case strings.HasPrefix(r.Name, metaTokens):
-			if m.tokens[r.Name], err = parseTokens(r); err != nil {
-				return m, fmt.Errorf("-state: %w", err)
+				return nil, fmt.Errorf("-state: %w", err)
 			}
 		default:
-			m.kept = append(m.kept, r)
+			kept = append(kept, r)
 		}
 	}
-	e.store.put(ledger.Record{Name: metaSpeed, Value: []byte(speed)}, ledger.Record{Name: metaStart, Value: []byte(e.start.Format(time.RFC3339Nano))})
-	return m, nil
+	e.store.put(ledger.Record{Name: metaSpeed, Value: []byte(speed)},
+		ledger.Record{Name: metaStart, Value: []byte(e.start.Format(time.RFC3339Nano))})
+	return kept, nil
 }
 
 // source opens what is read: NVML, or the simulated node.
-func (e *exporter) source() error {
-	a := e.a
+func (e *exporter) source(o *account.Options) error {
 	if e.c.simulate {
-		a.clock = scaledClock(e.start, e.c.speed)
-		n := &simNode{now: a.clock.now}
-		e.reader, a.basis = n, sharing.BasisSimulated
-		a.resolver, a.holders.alloc, a.holders.mps = container.NewResolver(n), n, n
+		o.Clock = scaledClock(e.start, e.c.speed)
+		n := &simNode{now: o.Clock.Now}
+		e.reader, o.Basis = n, sharing.BasisSimulated
+		o.Resolver, o.Holders = container.NewResolver(n), account.NewHolders(n, n, e.log)
 		return nil
 	}
 	var root fs.FS = os.DirFS(e.c.root)
-	a.basis, a.clock, a.resolver = sharing.BasisMeasured, bootClock(root), container.NewResolver(root)
+	o.Basis, o.Clock, o.Resolver = sharing.BasisMeasured, bootClock(root), container.NewResolver(root)
 	r, err := telemetrynvml.Open(telemetrynvml.Options{LibraryPath: e.c.nvml, LoadOnly: true, AllSamples: true})
 	if err != nil {
 		return fmt.Errorf("%w\nwith -simulate a made-up node is shown", err)
 	}
 	e.reader = r
 	e.closers = append(e.closers, r.Close)
+	var alloc account.Allocator
+	var daemon account.MPSDaemon
 	if e.c.kubelet != "" {
 		k, err := newKubelet(e.c.kubelet)
 		if err != nil {
 			return err
 		}
-		a.holders.alloc = k
+		alloc = k
 		e.closers = append(e.closers, k.conn.Close)
 	}
 	if e.c.mpsPipe != "" {
-		client, err := mps.NewClient(mps.Options{PipeDirectory: e.c.mpsPipe, Timeout: 2 * time.Second, Logger: e.log})
-		if err != nil {
+		options := mps.Options{PipeDirectory: e.c.mpsPipe, Timeout: 2 * time.Second, Logger: e.log}
+		if daemon, err = mps.NewClient(options); err != nil {
 			return fmt.Errorf("-mps: %w", err)
 		}
-		a.holders.mps = client
 	}
+	o.Holders = account.NewHolders(alloc, daemon, e.log)
 	return nil
 }
 
@@ -258,7 +230,9 @@ func (e *exporter) serveOn(ctx context.Context, l net.Listener) error {
 	defer cancel()
 	srv := &http.Server{Handler: e.handler(), ReadHeaderTimeout: 5 * time.Second}
 	none := false
-	flags := &web.FlagConfig{WebListenAddresses: &[]string{l.Addr().String()}, WebSystemdSocket: &none, WebConfigFile: &e.c.webConfig}
+	flags := &web.FlagConfig{
+		WebListenAddresses: &[]string{l.Addr().String()}, WebSystemdSocket: &none, WebConfigFile: &e.c.webConfig,
+	}
 	var wg sync.WaitGroup
 	errs := make(chan error, 2)
 	wg.Go(func() {
@@ -267,8 +241,7 @@ func (e *exporter) serveOn(ctx context.Context, l net.Listener) error {
 			cancel()
 		}
 	})
-	wg.Go(func() { e.a.holders.watch(ctx, slowTicks*e.fast) })
-	wg.Go(func() { e.a.servers.watch(ctx, slowTicks*e.fast/2) })
+	wg.Go(func() { e.a.Watch(ctx, slowTicks*e.fast) })
 	wg.Go(func() { e.commits(ctx) })
 	err := e.sampler.Stream(ctx, e.a)
 	cancel()
@@ -276,7 +249,7 @@ func (e *exporter) serveOn(ctx context.Context, l net.Listener) error {
 	defer done()
 	err = errors.Join(err, srv.Shutdown(stopping))
 	wg.Wait()
-	e.a.finish()
+	e.a.Finish()
 	err = errors.Join(err, e.commit())
 	select {
 	case serr := <-errs:
@@ -296,7 +269,7 @@ func (e *exporter) commits(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		e.a.tick()
+		e.a.Tick()
 		_ = e.commit() // it is tried again; /healthz and a counter say so
 	}
 }
@@ -305,11 +278,11 @@ func (e *exporter) commits(ctx context.Context) {
 func (e *exporter) commit() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	expired, records, v, err := e.a.changes()
+	expired, records, v, err := e.a.Changes()
 	e.store.put(records...)
 	e.expired += expired
-	if v != nil {
-		e.next = v
+	if len(records) > 0 {
+		e.next = &view{View: v}
 	}
 	if err == nil {
 		err = e.store.commit()
@@ -331,52 +304,24 @@ func (e *exporter) commit() error {
 	return nil
 }
 
-// changes ends the rows of pods that are long gone and returns what is to be
-// stored, and what may be shown then; nil when nothing has changed.
-func (a *accountant) changes() (expired int, records []ledger.Record, v *view, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	expired = len(a.book.Expire())
-	records, err = a.book.Changed()
-	if err == nil {
-		a.book.Stored()
-	}
-	for gpu, joules := range a.changed {
-		records = append(records, ledger.Record{Name: metaEnergy + gpu, Value: strconv.AppendFloat(nil, joules, 'g', -1, 64)})
-	}
-	clear(a.changed)
-	records = append(records, a.servers.changes()...)
-	if len(records) == 0 {
-		return expired, nil, nil, err
-	}
-	return expired, records, a.view(), err
-}
-
-// view is what may be shown once the last changes are stored.
-func (a *accountant) view() *view {
-	return &view{rows: a.book.Rows(), totals: a.book.Totals(), observed: a.book.GPUs(), tokens: a.servers.totals()}
-}
-
-// finish posts what was seen until now.
-func (a *accountant) finish() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, d := range a.devs {
-		a.close(d, d.last)
-	}
-}
-
 // handler serves the pages.
 func (e *exporter) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(e.reg, promhttp.HandlerOpts{Registry: e.reg, ErrorLog: slog.NewLogLogger(e.log.Handler(), slog.LevelError)}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(e.reg, promhttp.HandlerOpts{
+		Registry: e.reg, ErrorLog: slog.NewLogLogger(e.log.Handler(), slog.LevelError),
+	}))
 	mux.HandleFunc("GET /healthz", e.healthz)
 	mux.HandleFunc("GET /livez", e.livez)
 	mux.HandleFunc("GET /opencost", e.opencost)
-	landing, err := web.NewLandingPage(web.LandingConfig{Name: "Cotenant exporter", Description: "Who used the GPUs of " + e.c.node, Profiling: "false", Links: []web.LandingLinks{
-		{Address: "/metrics", Text: "Metrics"}, {Address: "/healthz", Text: "Health", Description: "are the accounts stored, does any GPU answer?"},
-		{Address: "/livez", Text: "Liveness", Description: "does any GPU answer?"}, {Address: "/opencost", Text: "OpenCost", Description: "costs so far, as custom costs"},
-	}})
+	landing, err := web.NewLandingPage(web.LandingConfig{
+		Name: "Cotenant exporter", Description: "Who used the GPUs of " + e.c.node, Profiling: "false",
+		Links: []web.LandingLinks{
+			{Address: "/metrics", Text: "Metrics"},
+			{Address: "/healthz", Text: "Health", Description: "are the accounts stored, does any GPU answer?"},
+			{Address: "/livez", Text: "Liveness", Description: "does any GPU answer?"},
+			{Address: "/opencost", Text: "OpenCost", Description: "costs so far, as custom costs"},
+		},
+	})
 	if err == nil { // a constant page
 		mux.Handle("GET /{$}", landing)
 	}
@@ -388,7 +333,7 @@ func (e *exporter) healthz(w http.ResponseWriter, _ *http.Request) {
 	e.mu.Lock()
 	failed := e.failed
 	e.mu.Unlock()
-	up := e.a.answering()
+	up := e.answering()
 	switch {
 	case failed != "":
 		http.Error(w, "the accounts cannot be stored: "+failed, http.StatusServiceUnavailable)
@@ -402,20 +347,15 @@ func (e *exporter) healthz(w http.ResponseWriter, _ *http.Request) {
 // livez fails where no GPU answers: after the driver was loaded anew only a new
 // start helps. What cannot be stored would be lost by one.
 func (e *exporter) livez(w http.ResponseWriter, _ *http.Request) {
-	if !e.a.answering() {
+	if !e.answering() {
 		http.Error(w, "no GPU answers", http.StatusServiceUnavailable)
 		return
 	}
 	fmt.Fprintln(w, "ok")
 }
 
-func (a *accountant) answering() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, d := range a.devs {
-		if d.down == "" {
-			return true
-		}
-	}
-	return len(a.devs) == 0 // not begun yet
+func (e *exporter) answering() bool {
+	devices := e.a.Devices()
+	up := func(d account.Device) bool { return d.Down == "" }
+	return len(devices) == 0 || slices.ContainsFunc(devices, up) // no device: not begun yet
 }

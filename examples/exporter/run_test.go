@@ -26,6 +26,8 @@ import (
 	"github.com/prometheus/common/model"
 	"go.etcd.io/bbolt"
 
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry/account"
 	"github.com/cotenant/cotenant/telemetry/container"
 	"github.com/cotenant/cotenant/telemetry/ledger"
 )
@@ -324,7 +326,7 @@ func TestOpenCostAddsUp(t *testing.T) {
 		}
 	}
 	observed := 0.0
-	for _, d := range e.col.shown.Load().observed {
+	for _, d := range e.col.shown.Load().Observed {
 		observed += d.Hours()
 	}
 	if hours <= 0 || hours > observed+1e-9 {
@@ -364,17 +366,14 @@ func known(name string) bool {
 }
 
 func TestHostileNames(t *testing.T) {
-	b := newBench(t)
-	evil := container.Pod{Namespace: "a\nb\"}", Name: strings.Repeat("x", 5000), Container: "\xff\x00"}
-	b.given = []container.Allocation{{Pod: evil, Devices: []container.Device{{UUID: uuid}}}}
-	b.seconds(10)
-	c := newCollector(b.accountant, "n", "test")
-	_, _, v, err := b.changes()
+	a, err := account.New(account.Options{Clock: account.Clock{Name: "test", Now: func() time.Duration { return 0 }}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.shown.Store(v)
-	if n, err := testutil.GatherAndCount(gather(t, c), mSeconds); err != nil || n == 0 {
+	c := newCollector(a, sharing.BasisMeasured, time.Second, "n", "test")
+	evil := container.Pod{Namespace: "a\nb\"}", Name: strings.Repeat("x", 5000), Container: "\xff\x00"}.Clean()
+	c.shown.Store(&view{View: account.View{Rows: []ledger.Row{{Key: ledger.Key{GPU: "GPU-1", Pod: evil}, Amount: ledger.Amount{Time: time.Second}}}}})
+	if n, err := testutil.GatherAndCount(gather(t, c), mSeconds); err != nil || n != 1 {
 		t.Errorf("%d series, %v", n, err)
 	}
 }

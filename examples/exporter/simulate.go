@@ -360,7 +360,7 @@ func (n *simNode) ReadDir(name string) ([]fs.DirEntry, error) {
 	return files.ReadDir(name)
 }
 
-func (n *simNode) allocations(context.Context) ([]container.Allocation, error) {
+func (n *simNode) Allocations(context.Context) ([]container.Allocation, error) {
 	var out []container.Allocation
 	for _, p := range n.everyone() {
 		out = append(out, container.Allocation{Pod: p.pod, Devices: []container.Device{p.slot.device()}})
@@ -375,7 +375,7 @@ func (s *simSlot) device() container.Device {
 	return container.Device{UUID: simUUID("GPU", s.gpu), Replica: s.replica}
 }
 
-func (n *simNode) slots(context.Context) (map[container.Device]int, error) {
+func (n *simNode) Slots(context.Context) (map[container.Device]int, error) {
 	out := map[container.Device]int{}
 	for i := range simSlots {
 		d := simSlots[i].device()

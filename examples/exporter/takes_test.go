@@ -144,3 +144,5 @@ func TestWhatItTakes(t *testing.T) {
 		t.Error("that is more than 1% of a core, 100 MB or 50 ms")
 	}
 }
+
+func cid(n int) string { return fmt.Sprintf("%064x", n+1) }

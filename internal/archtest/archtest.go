@@ -17,15 +17,18 @@ const nvml = "github.com/NVIDIA/go-nvml"
 // import, internal ones apart. What stands in nobody's list (drivers that need
 // cgo, what is experimental, doubles for tests) is for examples and users.
 var allowed = map[string][]string{
-	"sharing":                          {},
-	"mig":                              {"sharing"},
-	"mig/mignvml":                      {"mig", "sharing"},
-	"mig/migtest":                      {"mig", "sharing"},
-	"mps":                              {"mps/internal/form", "sharing"},
-	"mps/internal/form":                {},
-	"mps/mpstest":                      {"mps", "sharing"},
-	"timeslice":                        {"sharing"},
-	"telemetry":                        {"sharing"},
+	"sharing":           {},
+	"mig":               {"sharing"},
+	"mig/mignvml":       {"mig", "sharing"},
+	"mig/migtest":       {"mig", "sharing"},
+	"mps":               {"mps/internal/form", "sharing"},
+	"mps/internal/form": {},
+	"mps/mpstest":       {"mps", "sharing"},
+	"timeslice":         {"sharing"},
+	"telemetry":         {"sharing"},
+	"telemetry/account": {
+		"cost", "mps", "sharing", "telemetry", "telemetry/container", "telemetry/ledger", "telemetry/serving",
+	},
 	"telemetry/container":              {},
 	"telemetry/ledger":                 {"cost", "sharing", "telemetry/container"},
 	"telemetry/telemetrynvml":          {"telemetry", "sharing"},

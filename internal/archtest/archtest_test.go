@@ -145,6 +145,8 @@ func TestCheckFindsForbiddenImports(t *testing.T) {
 		{"examples/kube-scheduler/plugin", m + "internal/strictyaml", true},
 		{"examples/kube-scheduler/plugin", m + "examples/kube-scheduler/internal/problems", false},
 		{"decision/colocation", m + "loadgen", false},
+		{"telemetry/account", m + "telemetry/ledger", false},
+		{"telemetry/account", m + "decision", true},
 		{"decision/guard", m + "telemetry/serving", false},
 		{"decision/guard", m + "telemetry/telemetrynvml", true},
 		{"decision", m + "decision/guard", true},

@@ -1,4 +1,4 @@
-package main
+package account
 
 import (
 	"fmt"
@@ -11,29 +11,29 @@ import (
 	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
-// tokens are what a server took in and gave, and how much of that was good under
-// its objective, at least and at most, or is not judged yet; missing where it
-// does not say, or has no objective.
-type tokens struct {
-	prompt, generated, goodLow, goodHigh, pending telemetry.Optional[float64]
+// Tokens counts what a server took in and gave, and how much of that was good
+// under its objective, at least and at most, or is not judged yet; missing where
+// it does not say, or has no objective.
+type Tokens struct {
+	Prompt, Generated, GoodLow, GoodHigh, Pending telemetry.Optional[float64]
 }
 
-func (t *tokens) fields() []*telemetry.Optional[float64] {
-	return []*telemetry.Optional[float64]{&t.prompt, &t.generated, &t.goodLow, &t.goodHigh, &t.pending}
+func (t *Tokens) fields() []*telemetry.Optional[float64] {
+	return []*telemetry.Optional[float64]{&t.Prompt, &t.Generated, &t.GoodLow, &t.GoodHigh, &t.Pending}
 }
 
-// metaTokens begins the name of the record of a server's tokens: the pod as
-// -serving names it follows. Its value is the fields of tokens, with - for what
-// is missing; a version that knew of no objectives left out the last three.
+// metaTokens begins the name of the record of a server's tokens; the pod follows.
+// Its value has the fields of Tokens, with - for what is missing; records without
+// the last three are read too.
 const metaTokens = "tokens "
 
 func tokensName(p container.Pod) string {
 	return metaTokens + p.Namespace + "/" + p.Name + "/" + p.Container
 }
 
-// restore takes up the tokens that another run stored. Those of a server that
-// -serving no longer names are left out.
-func (s *servers) restore(stored map[string]tokens) {
+// restore takes up the tokens that another run stored, of the servers whose pages
+// are read.
+func (s *Servers) restore(stored map[string]Tokens) {
 	for pod, d := range s.state {
 		d.stored = stored[tokensName(pod)]
 		d.counted = d.stored.resume()
@@ -41,7 +41,7 @@ func (s *servers) restore(stored map[string]tokens) {
 }
 
 // changes returns the records that have changed since the last call.
-func (s *servers) changes() []ledger.Record {
+func (s *Servers) changes() []ledger.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var records []ledger.Record
@@ -54,18 +54,18 @@ func (s *servers) changes() []ledger.Record {
 	return records
 }
 
-// totals are what every server has done, as changes gave it out last.
-func (s *servers) totals() map[container.Pod]tokens {
+// totals returns the tokens of every server, as changes gave them out last.
+func (s *Servers) totals() map[container.Pod]Tokens {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := map[container.Pod]tokens{}
+	out := map[container.Pod]Tokens{}
 	for pod, d := range s.state {
 		out[pod] = d.stored
 	}
 	return out
 }
 
-func (t tokens) record() []byte {
+func (t Tokens) record() []byte {
 	var out []string
 	for _, f := range t.fields() {
 		if v, ok := f.Get(); ok {
@@ -77,7 +77,7 @@ func (t tokens) record() []byte {
 	return []byte(strings.Join(out, " "))
 }
 
-func parseTokens(r ledger.Record) (t tokens, err error) {
+func parseTokens(r ledger.Record) (t Tokens, err error) {
 	fields, to := strings.Fields(string(r.Value)), t.fields()
 	if len(fields) != 2 && len(fields) != len(to) {
 		return t, fmt.Errorf("%s: %q are not numbers of tokens", r.Name, r.Value)

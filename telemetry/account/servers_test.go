@@ -1,4 +1,4 @@
-package main
+package account
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/container"
 	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
@@ -34,10 +35,7 @@ func TestTokensNarrowMPS(t *testing.T) {
 	defer one.Close()
 	defer two.Close()
 	b := newBench(t)
-	s, err := newServers([]string{"shop/web/c=" + one.URL + "/metrics", "lab/train/c=" + two.URL + "/metrics"}, slog.New(slog.NewTextHandler(io.Discard, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := NewServers(map[container.Pod]Page{shop: {URL: one.URL + "/metrics"}, train: {URL: two.URL + "/metrics"}}, slog.New(slog.DiscardHandler))
 	b.servers = s
 	b.process(10, 1, shop, 1)
 	b.process(11, 2, train, 2)
@@ -46,8 +44,8 @@ func TestTokensNarrowMPS(t *testing.T) {
 	b.procs = append(b.procs, telemetry.Process{PID: 5, Name: "nvidia-cuda-mps-server"})
 	b.busy = 100
 	read := func() {
-		for pod, url := range s.pages {
-			s.note(pod, s.get(t.Context(), url, time.Second))
+		for pod, page := range s.pages {
+			s.note(pod, s.get(t.Context(), page.URL, time.Second))
 		}
 	}
 	read()
@@ -81,11 +79,8 @@ func TestHostilePage(t *testing.T) {
 	var text atomic.Pointer[string]
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, *text.Load()) }))
 	defer server.Close()
-	s, err := newServers([]string{"shop/web/c=" + server.URL}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pod, _, _ := parseServing("shop/web/c=" + server.URL)
+	pod := shop
+	s := NewServers(map[container.Pod]Page{pod: {URL: server.URL}}, slog.New(slog.DiscardHandler))
 	counted := 0.0
 	says := func(more float64, models ...string) {
 		t.Helper()
@@ -99,7 +94,7 @@ func TestHostilePage(t *testing.T) {
 		text.Store(&page)
 		s.note(pod, s.get(t.Context(), server.URL, 10*time.Second))
 		counted += more
-		if got := s.state[pod].counted.generated.Or(0); got != counted {
+		if got := s.state[pod].counted.Generated.Or(0); got != counted {
 			t.Errorf("%d models: %v tokens, want %v", len(models), got, counted)
 		}
 	}
@@ -117,12 +112,4 @@ func TestHostilePage(t *testing.T) {
 		says(float64(min(100, max(0, maxReplicas-2-i))), many[i:i+100]...)
 	}
 	says(1, "a 10")
-}
-
-func TestBadServing(t *testing.T) {
-	for _, s := range []string{"", "a/b=http://x", "a/b/c", "a/b/c=ftp://x", "a/b/c=/metrics"} {
-		if pod, page, err := parseServing(s); err == nil {
-			t.Errorf("%q: %v %s", s, pod, page)
-		}
-	}
 }

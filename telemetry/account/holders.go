@@ -1,4 +1,4 @@
-package main
+package account
 
 import (
 	"context"
@@ -11,49 +11,56 @@ import (
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
-// allocator says which container was given which GPU. An error means that it
+// Allocator says which container was given which GPU. An error means that it
 // cannot be told, which is not that nothing is given.
-type allocator interface {
-	allocations(ctx context.Context) ([]container.Allocation, error)
-	// slots returns how many devices are offered of each GPU or MIG device.
-	slots(ctx context.Context) (map[container.Device]int, error)
+type Allocator interface {
+	Allocations(ctx context.Context) ([]container.Allocation, error)
+	// Slots returns how many devices are offered of each GPU or MIG device.
+	Slots(ctx context.Context) (map[container.Device]int, error)
 }
 
-// mpsDaemon is the part of the MPS control daemon's client that is asked.
-type mpsDaemon interface {
+// MPSDaemon is the part of mps.Client that is asked.
+type MPSDaemon interface {
 	Snapshot(ctx context.Context) (mps.Snapshot, error)
 }
 
-// holders keeps what the kubelet and the MPS daemon last said. Both are asked
+// Holders keeps what the kubelet and the MPS daemon last said. Both are asked
 // in the background: one that hangs holds up nobody.
-type holders struct {
-	alloc allocator // nil: not asked
-	mps   mpsDaemon // nil: not asked
+type Holders struct {
+	alloc Allocator // nil: not asked
+	mps   MPSDaemon // nil: not asked
 	log   *slog.Logger
 
 	mu      sync.Mutex
 	given   []container.Allocation
 	offered map[container.Device]int
 	givenAt time.Time
-	kubelet answer
-	daemon  answer
+	kubelet Answer
+	daemon  Answer
 	clients map[int][]int // of each MPS server, by process id
 }
 
-// answer is whether something that was asked answered: yes, no, or not asked.
-type answer int
+// NewHolders returns holders that ask the kubelet and the MPS daemon; nil is not
+// asked.
+func NewHolders(kubelet Allocator, daemon MPSDaemon, log *slog.Logger) *Holders {
+	return &Holders{alloc: kubelet, mps: daemon, log: log}
+}
 
+// Answer is the outcome of the last question to a source.
+type Answer int
+
+// The answers.
 const (
-	notAsked answer = iota
-	answered
-	failed
+	NotAsked Answer = iota
+	Answered
+	Failed
 )
 
-// staleAfter is for how long what the kubelet said holds.
+// staleAfter bounds the age of what the kubelet said.
 const staleAfter = time.Minute
 
 // watch asks every period until ctx ends.
-func (h *holders) watch(ctx context.Context, period time.Duration) {
+func (h *Holders) watch(ctx context.Context, period time.Duration) {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
 	for {
@@ -66,14 +73,14 @@ func (h *holders) watch(ctx context.Context, period time.Duration) {
 	}
 }
 
-func (h *holders) ask(ctx context.Context, period time.Duration) {
+func (h *Holders) ask(ctx context.Context, period time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, max(period, time.Second))
 	defer cancel()
 	if h.alloc != nil {
-		given, err := h.alloc.allocations(ctx)
+		given, err := h.alloc.Allocations(ctx)
 		var offered map[container.Device]int
 		if err == nil {
-			offered, err = h.alloc.slots(ctx)
+			offered, err = h.alloc.Slots(ctx)
 		}
 		h.mu.Lock()
 		if h.note(&h.kubelet, "kubelet", err) {
@@ -96,10 +103,10 @@ func (h *holders) ask(ctx context.Context, period time.Duration) {
 
 // note remembers how a question ended, and tells when that changes; h.mu is
 // held.
-func (h *holders) note(a *answer, who string, err error) bool {
-	now := answered
+func (h *Holders) note(a *Answer, who string, err error) bool {
+	now := Answered
 	if err != nil {
-		now = failed
+		now = Failed
 	}
 	if now != *a && err != nil {
 		h.log.Warn("no answer", "from", who, "err", err)
@@ -112,7 +119,9 @@ func (h *holders) note(a *answer, who string, err error) bool {
 
 // of returns who was given any device that fits, and how many of how many.
 // known is false where the kubelet does not say.
-func (h *holders) of(fits func(container.Device) bool) (held map[container.Pod][]container.Device, slots int, known bool) {
+func (h *Holders) of(
+	fits func(container.Device) bool,
+) (held map[container.Pod][]container.Device, slots int, known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.givenAt.IsZero() || time.Since(h.givenAt) > staleAfter {
@@ -135,7 +144,7 @@ func (h *holders) of(fits func(container.Device) bool) (held map[container.Pod][
 }
 
 // isServer says whether a process is an MPS server.
-func (h *holders) isServer(pid uint32, name string) bool {
+func (h *Holders) isServer(pid uint32, name string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, listed := h.clients[int(pid)]
@@ -143,14 +152,14 @@ func (h *holders) isServer(pid uint32, name string) bool {
 }
 
 // clientsOf lists the clients of an MPS server, as far as the daemon said.
-func (h *holders) clientsOf(server uint32) []int {
+func (h *Holders) clientsOf(server uint32) []int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.clients[int(server)]
 }
 
 // state returns what is known of the kubelet and the MPS daemon.
-func (h *holders) state() (kubelet, daemon answer, servers, clients int) {
+func (h *Holders) state() (kubelet, daemon Answer, servers, clients int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, c := range h.clients {

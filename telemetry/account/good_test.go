@@ -1,12 +1,12 @@
-package main
+package account
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 	"github.com/cotenant/cotenant/telemetry/ledger"
 	"github.com/cotenant/cotenant/telemetry/serving"
@@ -41,29 +41,23 @@ func TestGoodTokens(t *testing.T) {
 	pod := container.Pod{Namespace: "shop", Name: "web", Container: "c"}
 	none := latencies([3]int{}, [3]int{})
 	for name, c := range map[string]struct {
-		objective string
+		objective Objective
 		pages     []string
 		want      string // as it is stored
 	}{
-		"at a bound":    {"ttft:200ms", []string{none, latencies([3]int{6, 2, 2}, [3]int{0, 0, 10})}, "- 100 80 80 0"},
-		"between two":   {"ttft:150ms", []string{none, latencies([3]int{6, 2, 2}, [3]int{0, 0, 10})}, "- 100 60 80 0"},
-		"beyond all":    {"ttft:9s", []string{none, latencies([3]int{6, 2, 2}, [3]int{0, 0, 10})}, "- 100 80 100 0"},
-		"two latencies": {"ttft:100ms,tpot:10ms", []string{none, latencies([3]int{8, 1, 1}, [3]int{7, 3, 0})}, "- 100 50 70 0"},
-		"hardly any":    {"ttft:100ms,tpot:10ms", []string{none, latencies([3]int{3, 7, 0}, [3]int{3, 7, 0})}, "- 100 0 30 0"},
-		"not said":      {"e2e:1s", []string{none, latencies([3]int{6, 2, 2}, [3]int{0, 0, 10})}, "- 100 - - 100"},
-		"only what was seen": {"ttft:200ms", []string{latencies([3]int{0, 0, 90}, [3]int{0, 0, 90}),
+		"at a bound":    {Objective{TTFT: telemetry.Some(0.2)}, []string{none, latencies([3]int{6, 2, 2}, [3]int{0, 0, 10})}, "- 100 80 80 0"},
+		"between two":   {Objective{TTFT: telemetry.Some(0.15)}, []string{none, latencies([3]int{6, 2, 2}, [3]int{0, 0, 10})}, "- 100 60 80 0"},
+		"beyond all":    {Objective{TTFT: telemetry.Some(9.0)}, []string{none, latencies([3]int{6, 2, 2}, [3]int{0, 0, 10})}, "- 100 80 100 0"},
+		"two latencies": {Objective{TTFT: telemetry.Some(0.1), TPOT: telemetry.Some(0.01)}, []string{none, latencies([3]int{8, 1, 1}, [3]int{7, 3, 0})}, "- 100 50 70 0"},
+		"hardly any":    {Objective{TTFT: telemetry.Some(0.1), TPOT: telemetry.Some(0.01)}, []string{none, latencies([3]int{3, 7, 0}, [3]int{3, 7, 0})}, "- 100 0 30 0"},
+		"not said":      {Objective{E2E: telemetry.Some(1.0)}, []string{none, latencies([3]int{6, 2, 2}, [3]int{0, 0, 10})}, "- 100 - - 100"},
+		"only what was seen": {Objective{TTFT: telemetry.Some(0.2)}, []string{latencies([3]int{0, 0, 90}, [3]int{0, 0, 90}),
 			latencies([3]int{10, 0, 90}, [3]int{10, 0, 90})}, "- 100 100 100 0"},
-		"restarted": {"ttft:200ms", []string{none, latencies([3]int{10, 0, 0}, [3]int{10, 0, 0}), // the 30 tokens that follow may be good
+		"restarted": {Objective{TTFT: telemetry.Some(0.2)}, []string{none, latencies([3]int{10, 0, 0}, [3]int{10, 0, 0}), // the 30 tokens that follow may be good
 			latencies([3]int{0, 0, 3}, [3]int{0, 0, 3}), latencies([3]int{0, 0, 5}, [3]int{0, 0, 5})}, "- 150 100 130 0"},
-		"no request ended": {"ttft:200ms", []string{none, strings.Replace(none, "} 0", "} 0", 1) + "vllm:generation_tokens_total{model_name=\"n\"} 5\n"}, "- 5 0 5 0"},
+		"no request ended": {Objective{TTFT: telemetry.Some(0.2)}, []string{none, strings.Replace(none, "} 0", "} 0", 1) + "vllm:generation_tokens_total{model_name=\"n\"} 5\n"}, "- 5 0 5 0"},
 	} {
-		s, err := newServers([]string{"shop/web/c=http://x/metrics"}, slog.New(slog.NewTextHandler(io.Discard, nil)))
-		if err == nil {
-			err = s.objects([]string{"shop/web/c=" + c.objective})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := NewServers(map[container.Pod]Page{pod: {Objective: c.objective}}, slog.New(slog.DiscardHandler))
 		for _, page := range c.pages {
 			readings, err := serving.Parse(strings.NewReader(page))
 			s.note(pod, reply{readings, err})
@@ -87,19 +81,5 @@ func TestUnjudgedOverRestart(t *testing.T) {
 	old, err := parseTokens(ledger.Record{Name: "tokens a/b/c", Value: []byte("10 100")})
 	if err != nil || string(old.resume().record()) != "10 100 - - -" {
 		t.Error(string(old.resume().record()), err)
-	}
-}
-
-func TestBadObjective(t *testing.T) {
-	for _, s := range []string{"", "a/b/c", "a/b=ttft:1s", "a/b/c=", "a/b/c=ttft", "a/b/c=ttft:1", "a/b/c=ttft:-1s", "a/b/c=itl:1s", "a/b/c=ttft:1s,ttft:2s", "a/b/c=ttft:1s,"} {
-		if _, o, err := parseObjective(s); err == nil {
-			t.Errorf("%q: %+v", s, o)
-		}
-	}
-	for _, args := range [][]string{{"-objective", "a/b/c=ttft:1s"}, {"-serving", "a/b/c=http://x/m", "-objective", "a/b/c=ttft:1s", "-objective", "a/b/c=e2e:1s"}} {
-		var stderr strings.Builder
-		if code := run(t.Context(), append([]string{"-simulate"}, args...), io.Discard, &stderr); code != exitUsage || !strings.Contains(stderr.String(), "-objective") {
-			t.Errorf("%q: %d, %s", args, code, stderr.String())
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package account
 
 import (
 	"cmp"
@@ -10,14 +10,15 @@ import (
 	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
-// claimKey is whose a claim is.
+// claimKey tells claims apart.
 type claimKey struct {
 	pod      container.Pod
 	overhead bool
 }
 
 func comparePods(a, b container.Pod) int {
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Container, b.Container))
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
+		cmp.Compare(a.Container, b.Container))
 }
 
 // sorted returns the claims in the order of their pods.
@@ -40,7 +41,7 @@ func sorted(claims map[claimKey]*ledger.Claim) []ledger.Claim {
 
 // instancesOf makes the claims of a GPU in MIG mode: one for each instance, or
 // several where pods share it, with a part of its slices.
-func (a *accountant) instancesOf(d *device, held map[container.Pod][]container.Device, w *ledger.Window) {
+func (a *Accountant) instancesOf(d *device, held map[container.Pod][]container.Device, w *ledger.Window) {
 	for i := range d.instances {
 		in := &d.instances[i]
 		c := ledger.Claim{Slices: in.ComputeSlices.Or(0)}

@@ -1,12 +1,9 @@
-package main
+package account
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,29 +13,35 @@ import (
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
-// servers keeps how many tokens model servers have generated, by their pages.
-type servers struct {
-	pages      map[container.Pod]string
-	objectives map[container.Pod]objective
-	log        *slog.Logger
+// A Page is the metrics page of a model server.
+type Page struct {
+	URL string
+	// Objective says which of its requests are good; the zero Objective counts none.
+	Objective Objective
+}
+
+// Servers counts the tokens that model servers have generated, by their pages.
+type Servers struct {
+	pages map[container.Pod]Page
+	log   *slog.Logger
 
 	mu    sync.Mutex
 	state map[container.Pod]*served
 }
 
-// served is what one container's server has done.
+// served holds what one container's server has done.
 type served struct {
 	last []said
 	// counted is what it did while its page was read, by all runs of the
 	// exporter on one state; stored is the part that was given out to be stored.
-	counted, stored tokens
+	counted, stored Tokens
 	open            []unjudged
 	at              time.Time
 	failed          bool
 	marks           map[string]float64 // the total at the end of each GPU's last window
 }
 
-// said is what a replica's counters said last.
+// said holds a replica's counters as they were last read.
 type said struct {
 	of                serving.Reading // whose
 	prompt, generated telemetry.Optional[float64]
@@ -47,40 +50,18 @@ type said struct {
 // maxReplicas bounds the replicas and models of a server over its pages.
 const maxReplicas = 1000
 
-// parseServing reads NAMESPACE/POD/CONTAINER=URL.
-func parseServing(s string) (container.Pod, string, error) {
-	who, page, ok := strings.Cut(s, "=")
-	pod, named := parsePod(who)
-	u, err := url.Parse(page)
-	if !ok || !named || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return container.Pod{}, "", fmt.Errorf("-serving: %q (use NAMESPACE/POD/CONTAINER=http://HOST:PORT/metrics)", s)
+// NewServers returns readers of the pages of containers by their addresses. A
+// container with an objective has its good tokens counted too.
+func NewServers(pages map[container.Pod]Page, log *slog.Logger) *Servers {
+	s := &Servers{pages: pages, log: log, state: map[container.Pod]*served{}}
+	for pod := range pages {
+		s.state[pod] = &served{marks: map[string]float64{}}
 	}
-	return pod, page, nil
-}
-
-// parsePod reads NAMESPACE/POD/CONTAINER.
-func parsePod(s string) (container.Pod, bool) {
-	parts := strings.Split(s, "/")
-	if len(parts) != 3 {
-		return container.Pod{}, false
-	}
-	return container.Pod{Namespace: parts[0], Name: parts[1], Container: parts[2]}.Clean(), true
-}
-
-func newServers(args []string, log *slog.Logger) (*servers, error) {
-	s := &servers{pages: map[container.Pod]string{}, objectives: map[container.Pod]objective{}, state: map[container.Pod]*served{}, log: log}
-	for _, arg := range args {
-		pod, page, err := parseServing(arg)
-		if err != nil {
-			return nil, err
-		}
-		s.pages[pod], s.state[pod] = page, &served{marks: map[string]float64{}}
-	}
-	return s, nil
+	return s
 }
 
 // watch reads the pages every period until ctx ends.
-func (s *servers) watch(ctx context.Context, period time.Duration) {
+func (s *Servers) watch(ctx context.Context, period time.Duration) {
 	if len(s.pages) == 0 {
 		return
 	}
@@ -90,7 +71,7 @@ func (s *servers) watch(ctx context.Context, period time.Duration) {
 		var wg sync.WaitGroup
 		for pod, page := range s.pages {
 			wg.Go(func() {
-				if r := s.get(ctx, page, period); ctx.Err() == nil {
+				if r := s.get(ctx, page.URL, period); ctx.Err() == nil {
 					s.note(pod, r)
 				}
 			})
@@ -104,13 +85,13 @@ func (s *servers) watch(ctx context.Context, period time.Duration) {
 	}
 }
 
-// reply is what a page gave.
+// reply holds the readings of a page.
 type reply struct {
 	readings []serving.Reading
 	err      error
 }
 
-func (s *servers) get(ctx context.Context, page string, timeout time.Duration) reply {
+func (s *Servers) get(ctx context.Context, page string, timeout time.Duration) reply {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	readings, err := serving.Fetch(ctx, page)
@@ -122,13 +103,14 @@ func (s *servers) get(ctx context.Context, page string, timeout time.Duration) r
 
 // note adds what a server did since its last page. A server that was restarted
 // counts from zero.
-func (s *servers) note(pod container.Pod, r reply) {
+func (s *Servers) note(pod container.Pod, r reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.state[pod]
 	if r.err != nil {
 		if !d.failed {
-			s.log.Warn("a server's page cannot be read", "container", pod.Namespace+"/"+pod.Name+"/"+pod.Container, "err", r.err)
+			name := pod.Namespace + "/" + pod.Name + "/" + pod.Container
+			s.log.Warn("a server's page cannot be read", "container", name, "err", r.err)
 		}
 		d.failed = true
 		return
@@ -140,24 +122,25 @@ func (s *servers) note(pod container.Pod, r reply) {
 			continue
 		}
 		if j < 0 {
-			j, d.last = len(d.last), append(d.last, said{of: serving.Reading{Engine: now.Engine, Model: now.Model, Replica: now.Replica}})
+			of := serving.Reading{Engine: now.Engine, Model: now.Model, Replica: now.Replica}
+			j, d.last = len(d.last), append(d.last, said{of: of})
 			if d.at.IsZero() { // what it did before is not this exporter's
 				d.last[j].prompt, d.last[j].generated = now.PromptTokens, now.GenerationTokens
 			}
 		}
 		before := &d.last[j]
-		d.counted.prompt = add(d.counted.prompt, since(&before.prompt, now.PromptTokens))
+		d.counted.Prompt = add(d.counted.Prompt, since(&before.prompt, now.PromptTokens))
 		generated := since(&before.generated, now.GenerationTokens)
-		d.counted.generated = add(d.counted.generated, generated)
-		if o, ok := s.objectives[pod]; ok {
+		d.counted.Generated = add(d.counted.Generated, generated)
+		if o := s.pages[pod].Objective; o != (Objective{}) {
 			d.judge(o, now, generated.Or(0))
 		}
 	}
 	d.at, d.failed = time.Now(), false
 }
 
-// since is what a server's counter went up by since it was said before, which it
-// replaces. A page may leave it out meanwhile.
+// since returns the growth of a server's counter since it was read before, which
+// it replaces. A page may leave it out meanwhile.
 func since(before *telemetry.Optional[float64], now telemetry.Optional[float64]) telemetry.Optional[float64] {
 	n, ok := now.Get()
 	if !ok {
@@ -182,7 +165,7 @@ func add(sum, v telemetry.Optional[float64]) telemetry.Optional[float64] {
 
 // tokens says what each claim's server generated since the GPU's last window
 // ended. It is missing for a server whose page is not read, or was not lately.
-func (s *servers) tokens(gpu string, claims map[claimKey]*ledger.Claim, stale time.Duration) {
+func (s *Servers) tokens(gpu string, claims map[claimKey]*ledger.Claim, stale time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, c := range claims {
@@ -191,9 +174,9 @@ func (s *servers) tokens(gpu string, claims map[claimKey]*ledger.Claim, stale ti
 			continue
 		}
 		before, marked := d.marks[gpu]
-		d.marks[gpu] = d.counted.generated.Or(0)
+		d.marks[gpu] = d.counted.Generated.Or(0)
 		if marked && !d.failed && time.Since(d.at) < stale {
-			c.Tokens = ledger.Some(d.counted.generated.Or(0) - before)
+			c.Tokens = ledger.Some(d.counted.Generated.Or(0) - before)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package account
 
 import (
 	"strings"
@@ -13,25 +13,36 @@ import (
 // 0.153 ms after each quantum of 2.09 ms, measured on an H200 with driver 580.
 const switchShare = 0.153 / (0.153 + 2.09)
 
-// samplesPerSecond is how often the driver looks which process runs, and
-// samplesKept how many it keeps: 50 came in each of 32 windows of ten seconds on an
-// H100 and an H200 (driver 580), and 72 were offered.
+// samplesPerSecond is the rate at which the driver looks which process runs, and
+// samplesKept the number of its looks that it keeps: 50 came in each of 32 windows
+// of ten seconds on an H100 and an H200 (driver 580), and 72 were offered.
 const (
 	samplesPerSecond = 5
 	samplesKept      = 72
 )
 
-// wantsGPM says whether a GPU's GPM counters are needed: instances have no
+// DriverKeeps is the time for which the driver keeps its samples: costly readings
+// that come later miss some.
+const DriverKeeps = samplesKept / samplesPerSecond * time.Second
+
+// WantsGPM says whether a GPU's GPM counters are needed: instances have no
 // others.
-func (a *accountant) wantsGPM(device int) bool {
+func (a *Accountant) WantsGPM(device int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.devs[device].mig != sharing.AnswerNo
 }
 
+// contextWatts is the least power of a resident program above deep idle, in watts:
+// a context alone costs 26 W and more.
+const contextWatts = 10
+
 // window says what was seen of a device.
-func (a *accountant) window(d *device, length time.Duration) ledger.Window {
-	w := ledger.Window{Length: length, Mechanism: sharing.MechanismNone, SwitchShare: switchShare, Busy: d.util.get(), Samples: min(samplesPerSecond*length.Seconds(), samplesKept)}
+func (a *Accountant) window(d *device, length time.Duration) ledger.Window {
+	w := ledger.Window{
+		Length: length, Mechanism: sharing.MechanismNone, SwitchShare: switchShare, Busy: d.util.get(),
+		Samples: min(samplesPerSecond*length.Seconds(), samplesKept),
+	}
 	if !d.whole.IsZero() {
 		w.Busy = d.whole
 	}
@@ -47,7 +58,7 @@ func (a *accountant) window(d *device, length time.Duration) ledger.Window {
 	w.Slots = slots
 	w.Powered = sharing.AnswerUnknown
 	if base, ok := d.deepIdle.Get(); ok && d.power.n > 0 {
-		w.Powered = sharing.AnswerOf(d.power.get().Or(0) >= base+10) // a context alone costs 26 W and more
+		w.Powered = sharing.AnswerOf(d.power.get().Or(0) >= base+contextWatts)
 	}
 	claims := map[claimKey]*ledger.Claim{}
 	claim := func(pod container.Pod, overhead bool) *ledger.Claim {
@@ -92,7 +103,7 @@ func (p *process) pod() container.Pod {
 }
 
 // fits says whether a device of a plugin is a GPU or part of it.
-func (a *accountant) fits(d *device, dev container.Device) bool {
+func (a *Accountant) fits(d *device, dev container.Device) bool {
 	if i, ok := dev.Index.Get(); ok {
 		return i < len(a.devs) && a.devs[i] == d
 	}
@@ -108,7 +119,7 @@ func (a *accountant) fits(d *device, dev container.Device) bool {
 }
 
 // mechanismOf says how a GPU is shared, by what is seen on it.
-func (a *accountant) mechanismOf(d *device, held map[container.Pod][]container.Device) sharing.Mechanism {
+func (a *Accountant) mechanismOf(d *device, held map[container.Pod][]container.Device) sharing.Mechanism {
 	if d.mig == sharing.AnswerYes {
 		return sharing.MechanismMIG
 	}

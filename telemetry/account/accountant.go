@@ -1,9 +1,13 @@
-package main
+package account
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,15 +18,40 @@ import (
 	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
-// accountant turns samples into postings. It is a telemetry.Sink: a window of a
-// GPU's time ends with its costly readings, and when they don't come, by tick.
-type accountant struct {
-	clock    clock
+// Clock is the source of the ledger's time. Its name changes where it starts
+// anew.
+type Clock struct {
+	Name string
+	Now  func() time.Duration
+}
+
+// Options are the parts of an Accountant.
+type Options struct {
+	Clock    Clock
+	Resolver *container.Resolver
+	Holders  *Holders // nil: nobody is asked who holds what
+	Servers  *Servers // nil: no page is read
+	// Price returns the price of a GPU's hour by its UUID and name; nil is no price.
+	Price func(uuid, name string) cost.Money
+	// Basis is the basis of the readings; with BasisSimulated every account has it.
+	Basis  sharing.Basis
+	Logger *slog.Logger // nil discards
+	// Fast and Slow are the periods of cheap and of costly readings on the clock.
+	Fast, Slow time.Duration
+	// Records are those that Changes returned to another run.
+	Records []ledger.Record
+}
+
+// Accountant turns samples into postings. It is a telemetry.Sink: a window of a
+// GPU's time ends with its costly readings, and when they don't come, by Tick. It
+// is safe for concurrent use.
+type Accountant struct {
+	clock    Clock
 	resolver *container.Resolver
-	holders  *holders
-	servers  *servers
-	prices   prices
-	basis    sharing.Basis // BasisSimulated overrides what Divide says
+	holders  *Holders
+	servers  *Servers
+	price    func(uuid, name string) cost.Money
+	basis    sharing.Basis
 	log      *slog.Logger
 	// fast and slow are the periods on the ledger's clock.
 	fast, slow time.Duration
@@ -37,7 +66,180 @@ type accountant struct {
 	refused  int // postings that the ledger refused: a defect
 }
 
-// device is what is known of a GPU in its present window.
+// metaEnergy begins the name of the record of a GPU's energy counter.
+const metaEnergy = "energy "
+
+// New returns an accountant that goes on with the accounts of o.Records.
+func New(o Options) (*Accountant, error) {
+	a := &Accountant{
+		clock: o.Clock, resolver: o.Resolver, holders: o.Holders, servers: o.Servers, price: o.Price, basis: o.Basis,
+		log: o.Logger, fast: o.Fast, slow: o.Slow, counters: map[string]float64{}, changed: map[string]float64{},
+	}
+	if a.log == nil {
+		a.log = slog.New(slog.DiscardHandler)
+	}
+	if a.holders == nil {
+		a.holders = NewHolders(nil, nil, a.log)
+	}
+	if a.servers == nil {
+		a.servers = NewServers(nil, a.log)
+	}
+	if a.price == nil {
+		a.price = func(string, string) cost.Money { return cost.Money{} }
+	}
+	var kept []ledger.Record
+	tokens := map[string]Tokens{}
+	for _, r := range o.Records {
+		var err error
+		if gpu, ok := strings.CutPrefix(r.Name, metaEnergy); ok {
+			a.counters[gpu], err = strconv.ParseFloat(string(r.Value), 64)
+		} else if strings.HasPrefix(r.Name, metaTokens) {
+			tokens[r.Name], err = parseTokens(r)
+		} else {
+			kept = append(kept, r)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("account: %s: %w", r.Name, err)
+		}
+	}
+	a.servers.restore(tokens)
+	var err error
+	a.book, err = ledger.Restore(ledger.Options{Clock: a.clock.Name}, slices.Values(kept))
+	if err != nil {
+		return nil, fmt.Errorf("account: %w", err)
+	}
+	return a, nil
+}
+
+// View holds accounts that may be shown once the records that came with them are
+// stored.
+type View struct {
+	Rows     []ledger.Row
+	Totals   []ledger.Total
+	Observed map[string]time.Duration // by GPU, since it was first seen
+	Tokens   map[container.Pod]Tokens
+}
+
+// View returns the accounts as they stand.
+func (a *Accountant) View() View {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.view()
+}
+
+func (a *Accountant) view() View {
+	return View{Rows: a.book.Rows(), Totals: a.book.Totals(), Observed: a.book.GPUs(), Tokens: a.servers.totals()}
+}
+
+// Changes ends the rows of pods that are long gone, and returns their number, the
+// records to be stored, and the view that may be shown once they are; no record
+// where nothing has changed.
+func (a *Accountant) Changes() (expired int, records []ledger.Record, v View, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	expired = len(a.book.Expire())
+	records, err = a.book.Changed()
+	if err == nil {
+		a.book.Stored()
+	}
+	for gpu, joules := range a.changed {
+		v := strconv.AppendFloat(nil, joules, 'g', -1, 64)
+		records = append(records, ledger.Record{Name: metaEnergy + gpu, Value: v})
+	}
+	clear(a.changed)
+	if records = append(records, a.servers.changes()...); len(records) > 0 {
+		v = a.view()
+	}
+	return expired, records, v, err
+}
+
+// Finish posts what was seen until now.
+func (a *Accountant) Finish() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, d := range a.devs {
+		a.close(d, d.last)
+	}
+}
+
+// Watch asks the holders every period and reads the servers' pages twice as often,
+// until ctx ends.
+func (a *Accountant) Watch(ctx context.Context, period time.Duration) {
+	var wg sync.WaitGroup
+	wg.Go(func() { a.holders.watch(ctx, period) })
+	wg.Go(func() { a.servers.watch(ctx, period/2) })
+	wg.Wait()
+}
+
+// Sources returns what is known of the kubelet and of the MPS daemon, and the
+// number of its servers and clients.
+func (a *Accountant) Sources() (kubelet, daemon Answer, servers, clients int) {
+	return a.holders.state()
+}
+
+// Refused returns the number of postings that the ledger refused: a defect.
+func (a *Accountant) Refused() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.refused
+}
+
+// Device is a GPU at present.
+type Device struct {
+	UUID, Name string
+	Down       string            // why it does not answer; "" when it does
+	Mechanism  sharing.Mechanism // of its last window
+	Price      cost.Money        // of an hour; zero = none
+	// Readings; what is missing was not read.
+	Watts, MemUsed, MemTotal telemetry.Optional[float64]
+	// Held and Slots count the devices of it that pods were given, and that are
+	// offered; missing where the kubelet does not say.
+	Held, Slots telemetry.Optional[int]
+	// Memory holds the bytes of each tenant's processes, the zero Pod's those of no
+	// pod.
+	Memory   map[container.Pod]float64
+	Resident int                      // containers with a process on it
+	Unknown  map[container.Reason]int // processes of no pod
+}
+
+// Devices returns the GPUs in the order of the telemetry's header.
+func (a *Accountant) Devices() []Device {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := make([]Device, len(a.devs))
+	for i, d := range a.devs {
+		g := &out[i]
+		*g = Device{
+			UUID: d.uuid, Name: d.name, Down: d.down, Mechanism: d.mechanism, Price: d.price, Watts: d.watts,
+			MemUsed: d.memUsed, MemTotal: d.memTotal, Memory: map[container.Pod]float64{}, Unknown: map[container.Reason]int{},
+		}
+		held, slots, known := a.holders.of(func(dev container.Device) bool { return a.fits(d, dev) })
+		if known {
+			n := 0
+			for _, devices := range held {
+				n += len(devices)
+			}
+			g.Held, g.Slots = telemetry.Some(n), telemetry.Some(slots)
+		}
+		resident := map[container.Pod]bool{}
+		for _, p := range d.listed {
+			if m, ok := p.memory.Get(); ok {
+				g.Memory[p.pod()] += float64(m)
+			}
+			switch {
+			case p.overhead:
+			case p.who.Known():
+				resident[p.pod()] = true
+			default:
+				g.Unknown[p.who.Reason]++
+			}
+		}
+		g.Resident = len(resident)
+	}
+	return out
+}
+
+// device holds what was seen of a GPU in its present window.
 type device struct {
 	uuid, name string
 	mig        sharing.Answer
@@ -95,13 +297,14 @@ func (m *mean) get() telemetry.Optional[float64] {
 
 // Begin takes the devices. What a GPU that was known before did since then is
 // unattributed: nobody looked.
-func (a *accountant) Begin(h telemetry.Header) error {
+func (a *Accountant) Begin(h telemetry.Header) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := a.clock.now()
+	now := a.clock.Now()
 	a.devs = nil
 	for _, d := range h.Devices {
-		dev := &device{uuid: d.UUID, name: d.Name, mig: d.MIG, price: a.prices.of(d.UUID, d.Name), begun: now, last: now}
+		price := a.price(d.UUID, d.Name)
+		dev := &device{uuid: d.UUID, name: d.Name, mig: d.MIG, price: price, begun: now, last: now}
 		dev.reset(now)
 		a.devs = append(a.devs, dev)
 		if _, dev.gap = a.book.Through(d.UUID); !dev.gap {
@@ -118,11 +321,11 @@ func (d *device) reset(now time.Duration) {
 }
 
 // Sample takes a sample.
-func (a *accountant) Sample(x *telemetry.Sample) error {
+func (a *Accountant) Sample(x *telemetry.Sample) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	d := a.devs[x.Device]
-	now := a.clock.now()
+	now := a.clock.Now()
 	if x.Groups&telemetry.GroupsFast != 0 {
 		if now-d.last > max(3*a.fast, a.slow/2) {
 			a.close(d, d.last) // what was seen until then
@@ -164,7 +367,7 @@ func (a *accountant) Sample(x *telemetry.Sample) error {
 
 // complete says whether a costly reading ends the window: the last one that the
 // device gives, which is the energy counter, or what its mechanism needs.
-func (a *accountant) complete(d *device, x *telemetry.Sample, now time.Duration) bool {
+func (a *Accountant) complete(d *device, x *telemetry.Sample, now time.Duration) bool {
 	_, counted := a.counters[d.uuid]
 	switch {
 	case d.gap && counted: // its energy is the gap's
@@ -178,7 +381,7 @@ func (a *accountant) complete(d *device, x *telemetry.Sample, now time.Duration)
 }
 
 // cheap takes the readings of the fast clock.
-func (a *accountant) cheap(d *device, x *telemetry.Sample) {
+func (a *Accountant) cheap(d *device, x *telemetry.Sample) {
 	if v, ok := x.Get(telemetry.MetricGPUUtilPercent); ok {
 		d.util.add(min(v/100, 1))
 	}
@@ -188,7 +391,8 @@ func (a *accountant) cheap(d *device, x *telemetry.Sample) {
 		}
 		return telemetry.Optional[float64]{}
 	}
-	d.watts, d.memUsed, d.memTotal = get(telemetry.MetricPowerWatts), get(telemetry.MetricMemUsedBytes), get(telemetry.MetricMemTotalBytes)
+	d.watts = get(telemetry.MetricPowerWatts)
+	d.memUsed, d.memTotal = get(telemetry.MetricMemUsedBytes), get(telemetry.MetricMemTotalBytes)
 	if v, ok := d.watts.Get(); ok {
 		d.power.add(v)
 	}
@@ -215,7 +419,7 @@ func (a *accountant) cheap(d *device, x *telemetry.Sample) {
 // identify finds whose the listed processes are. It is done where the list has
 // changed and at the end of each window, which shows an id that was used again
 // meanwhile: asking the system every second would cost more than the driver does.
-func (a *accountant) identify(d *device) {
+func (a *Accountant) identify(d *device) {
 	pids := make([]uint32, len(d.list))
 	for i := range d.list {
 		pids[i] = d.list[i].PID
@@ -245,7 +449,7 @@ func sameProcess(a, b telemetry.Process) bool {
 
 // withClients adds the clients that the MPS daemon has for a server in the list
 // and that no GPU's list has: a driver may list the server alone.
-func (a *accountant) withClients(list []telemetry.Process) []telemetry.Process {
+func (a *Accountant) withClients(list []telemetry.Process) []telemetry.Process {
 	there := map[uint32]bool{}
 	for _, p := range list {
 		there[p.PID] = true
@@ -271,7 +475,7 @@ func (a *accountant) withClients(list []telemetry.Process) []telemetry.Process {
 const mpsClient = "client of the MPS daemon"
 
 // forget drops processes that no window has any more.
-func (a *accountant) forget() {
+func (a *Accountant) forget() {
 	var pids []uint32
 	for _, d := range a.devs {
 		for _, p := range d.listed {
@@ -285,7 +489,7 @@ func (a *accountant) forget() {
 }
 
 // Event notes which devices are down.
-func (a *accountant) Event(e telemetry.Event) error {
+func (a *Accountant) Event(e telemetry.Event) error {
 	index, ok := e.Device.Get()
 	if !ok {
 		return nil
@@ -300,19 +504,19 @@ func (a *accountant) Event(e telemetry.Event) error {
 		d.list, d.listed = nil, nil
 		d.memUsed, d.watts = telemetry.Optional[float64]{}, telemetry.Optional[float64]{}
 	case telemetry.EventBack:
-		d.last = a.clock.now()
+		d.last = a.clock.Now()
 		a.close(d, d.last)
 		d.down = ""
 	}
 	return nil
 }
 
-// tick ends windows that no costly reading ended: those of devices that are
+// Tick ends windows that no costly reading ended: those of devices that are
 // down, or that have none of the readings.
-func (a *accountant) tick() {
+func (a *Accountant) Tick() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := a.clock.now()
+	now := a.clock.Now()
 	for _, d := range a.devs {
 		switch {
 		case d.down != "":
@@ -327,7 +531,7 @@ func (a *accountant) tick() {
 }
 
 // close posts a device's time up to now; a.mu is held.
-func (a *accountant) close(d *device, now time.Duration) {
+func (a *Accountant) close(d *device, now time.Duration) {
 	through, _ := a.book.Through(d.uuid)
 	length := now - through
 	if length <= 0 {
@@ -358,13 +562,13 @@ func (a *accountant) close(d *device, now time.Duration) {
 	}
 }
 
-func (a *accountant) post(d *device, in ledger.Interval) {
+func (a *Accountant) post(d *device, in ledger.Interval) {
 	if err := a.book.Post(in); err != nil {
 		a.refuse(d, err)
 	}
 }
 
-func (a *accountant) refuse(d *device, err error) {
+func (a *Accountant) refuse(d *device, err error) {
 	a.refused++
 	a.log.Error("a posting was refused", "gpu", d.uuid, "err", err)
 }
@@ -375,7 +579,7 @@ const maxWatts = 20e3
 // spent is the energy since the last posting: the counter's, or where it was not
 // read, or is not to be believed, the power's over the time. What the power said
 // is taken off the counter's next reading.
-func (a *accountant) spent(d *device, length time.Duration) ledger.Optional[int64] {
+func (a *Accountant) spent(d *device, length time.Duration) ledger.Optional[int64] {
 	byPower := ledger.Optional[int64]{}
 	if v, ok := d.power.get().Get(); ok {
 		byPower = ledger.Some(int64(v * length.Seconds() * 1e6))

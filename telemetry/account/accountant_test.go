@@ -1,4 +1,4 @@
-package main
+package account
 
 import (
 	"context"
@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/sharing"
@@ -23,7 +22,7 @@ import (
 
 // bench is an accountant with a clock, files and a kubelet that a test sets.
 type bench struct {
-	*accountant
+	*Accountant
 	t     *testing.T
 	at    time.Duration
 	files fstest.MapFS
@@ -40,8 +39,8 @@ type bench struct {
 
 const uuid = "GPU-8f2b1c3d-0000-1111-2222-333344445555"
 
-func (b *bench) allocations(context.Context) ([]container.Allocation, error) { return b.given, b.err }
-func (b *bench) slots(context.Context) (map[container.Device]int, error)     { return b.slot, b.err }
+func (b *bench) Allocations(context.Context) ([]container.Allocation, error) { return b.given, b.err }
+func (b *bench) Slots(context.Context) (map[container.Device]int, error)     { return b.slot, b.err }
 
 func newBench(t *testing.T) *bench {
 	b := &bench{t: t, files: fstest.MapFS{}, util: map[uint32]float64{}, watts: 300}
@@ -49,11 +48,14 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.accountant = &accountant{
-		clock: clock{"test", func() time.Duration { return b.at }}, resolver: container.NewResolver(b.files),
-		holders: &holders{alloc: b, log: slog.New(slog.DiscardHandler)}, prices: prices{Default: price}, basis: sharing.BasisMeasured,
-		servers: &servers{}, log: slog.New(slog.DiscardHandler), fast: time.Second, slow: 10 * time.Second,
-		book: ledger.New(ledger.Options{Clock: "test"}), counters: map[string]float64{}, changed: map[string]float64{},
+	var err2 error
+	b.Accountant, err2 = New(Options{
+		Clock: Clock{"test", func() time.Duration { return b.at }}, Resolver: container.NewResolver(b.files),
+		Holders: NewHolders(b, nil, slog.New(slog.DiscardHandler)), Price: func(string, string) cost.Money { return price },
+		Basis: sharing.BasisMeasured, Fast: time.Second, Slow: 10 * time.Second,
+	})
+	if err2 != nil {
+		t.Fatal(err2)
 	}
 	b.begin(telemetry.Device{UUID: uuid, Name: "NVIDIA H100", MIG: sharing.AnswerNo})
 	return b
@@ -324,7 +326,7 @@ func TestHeldAndUnused(t *testing.T) {
 	b.holders.givenAt = time.Now().Add(-time.Hour)
 	b.seconds(10) // what is not known is not held
 	b.want("held-idle/web/c 2.5", "idle/ 17.5")
-	if k, _, _, _ := b.holders.state(); k != failed {
+	if k, _, _, _ := b.holders.state(); k != Failed {
 		t.Errorf("the kubelet counts as %v", k)
 	}
 }
@@ -337,8 +339,8 @@ func TestDownAndBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.at += time.Minute
-		b.tick()
-		if b.devs[0].down != kind.String() || b.answering() {
+		b.Tick()
+		if b.devs[0].down != kind.String() || b.Devices()[0].Down == "" {
 			t.Errorf("%v: down %q", kind, b.devs[0].down)
 		}
 		b.want("idle/ 10.0", "unattributed/ 60.0")
@@ -369,9 +371,9 @@ func TestWithoutFiguresOfProcesses(t *testing.T) {
 		x.Set(telemetry.MetricGPUUtilPercent, b.busy)
 		x.Processes = b.procs
 		b.sample(&x)
-		b.tick()
+		b.Tick()
 	}
-	b.tick()
+	b.Tick()
 	rows := b.book.Rows()
 	if len(rows) != 2 || rows[0].Account != ledger.AccountTenant || rows[0].Time < 16*time.Second {
 		t.Errorf("%+v", rows)
@@ -548,15 +550,25 @@ func TestListOutlastsWindow(t *testing.T) {
 	if len(b.devs[0].procs) != 0 {
 		t.Fatal("the window goes on")
 	}
-	err := testutil.CollectAndCompare(newCollector(b.accountant, "n", "test"), strings.NewReader(`# HELP cotenant_gpu_resident_tenants Containers with a process on the GPU.
-# TYPE cotenant_gpu_resident_tenants gauge
-cotenant_gpu_resident_tenants{gpu="`+uuid+`",node="n"} 2
-# HELP cotenant_gpu_tenant_memory_bytes Device memory that a tenant's processes hold; what is no pod's has empty labels.
-# TYPE cotenant_gpu_tenant_memory_bytes gauge
-cotenant_gpu_tenant_memory_bytes{container="c",gpu="`+uuid+`",namespace="lab",node="n",pod="train"} 1.073741824e+09
-cotenant_gpu_tenant_memory_bytes{container="c",gpu="`+uuid+`",namespace="shop",node="n",pod="web"} 1.073741824e+09
-`), mTenants, mMemory)
+	want := map[container.Pod]float64{shop: 1 << 30, train: 1 << 30}
+	if d := b.Devices()[0]; d.Resident != 2 || !maps.Equal(d.Memory, want) {
+		t.Errorf("%+v", d)
+	}
+}
+
+// TestHostileNames: names are cleaned before they are labels and records.
+func TestHostileNames(t *testing.T) {
+	b := newBench(t)
+	evil := container.Pod{Namespace: "a\nb\"}", Name: strings.Repeat("x", 5000), Container: "\xff\x00"}
+	b.given = []container.Allocation{{Pod: evil, Devices: []container.Device{{UUID: uuid}}}}
+	b.seconds(10)
+	_, _, v, err := b.Changes()
 	if err != nil {
-		t.Error(err)
+		t.Fatal(err)
+	}
+	for _, r := range v.Rows {
+		if r.Pod != r.Pod.Clean() {
+			t.Errorf("%q", r.Pod)
+		}
 	}
 }

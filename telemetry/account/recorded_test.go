@@ -1,4 +1,4 @@
-package main
+package account
 
 import (
 	"compress/gzip"
@@ -105,10 +105,7 @@ func TestRecorded(t *testing.T) {
 func (c *recordedCase) account(t *testing.T, sampled bool) (out [2][3]float64) {
 	b := newBench(t)
 	pods := [2]container.Pod{{Namespace: "bench", Name: "3b", Container: "c"}, {Namespace: "bench", Name: "1b", Container: "c"}}
-	servers, err := newServers([]string{"bench/3b/c=http://a/m", "bench/1b/c=http://b/m"}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	servers := NewServers(map[container.Pod]Page{pods[0]: {}, pods[1]: {}}, slog.New(slog.DiscardHandler))
 	b.servers = servers
 	pids := map[string]uint32{"3b": 10, "1b": 11, "server": 5}
 	for i, pod := range pods {
