@@ -175,7 +175,7 @@ func tags(n int) predict.Adapters {
 func (s *search) strictest(tenants []int) predict.Objective {
 	var out predict.Objective
 	for _, i := range tenants {
-		o := s.plan.Tenants[i].Objectives.good()
+		o := s.plan.Tenants[i].Objectives.PerRequest()
 		if out.TTFT == 0 || o.TTFT > 0 && o.TTFT < out.TTFT {
 			out.TTFT = o.TTFT
 		}
@@ -230,7 +230,7 @@ func (s *search) patience(l *layout) float64 {
 	most := 0.0
 	for i := range l.servers {
 		for _, t := range l.servers[i].tenants {
-			o := s.plan.Tenants[t].Objectives.good()
+			o := s.plan.Tenants[t].Objectives.PerRequest()
 			whole := o.E2E
 			if whole == 0 && o.TTFT > 0 && o.TPOT > 0 {
 				whole = o.TTFT + time.Duration(s.traffic.tenants[t].longest)*o.TPOT

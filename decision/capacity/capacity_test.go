@@ -409,3 +409,19 @@ func TestLongTrace(t *testing.T) {
 		t.Errorf("%+v", r.Whole)
 	}
 }
+
+func FuzzParseObjectives(f *testing.F) {
+	f.Add("ttft_p99=500ms,tpot_p99=30ms,share=0.99")
+	f.Add("e2e_p50=1h")
+	f.Fuzz(func(t *testing.T, text string) {
+		o, err := capacity.ParseObjectives(text)
+		if err == nil && len(o.Limits) == 0 && o.Share == 0 {
+			t.Errorf("%q: nothing and no error", text)
+		}
+		for _, l := range o.Limits {
+			if l.Most <= 0 {
+				t.Errorf("%q: %v", text, l)
+			}
+		}
+	})
+}

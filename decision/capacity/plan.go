@@ -6,7 +6,6 @@ import (
 	"iter"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
@@ -52,44 +51,6 @@ type Tenant struct {
 	// sequences in a batch, chunks of prompts, the prefix cache. nil = nothing.
 	Configure  func(*predict.Engine)
 	Objectives Objectives
-}
-
-// Objectives are what a tenant's requests must keep. The zero value is none.
-type Objectives struct {
-	Limits []Limit
-	// Share of the requests that must each keep all the limits, 0 to 1; 0 = only the
-	// percentiles count.
-	Share float64
-}
-
-// Limit bounds a percentile of a latency.
-type Limit struct {
-	Latency    Latency
-	Percentile int // 50, 90, 95 or 99
-	Most       time.Duration
-}
-
-// String returns the limit as examples/capacity reads it, for example
-// "ttft_p99=500ms".
-func (l Limit) String() string { return fmt.Sprintf("%s=%v", l.metric(), l.Most) }
-
-// metric is the limit's name among an arrangement's figures.
-func (l Limit) metric() string { return l.Latency.String() + "_p" + strconv.Itoa(l.Percentile) }
-
-// bound is the tightest limit of a latency, on single requests; 0 without one.
-func (o Objectives) bound(of Latency) time.Duration {
-	var least time.Duration
-	for _, l := range o.Limits {
-		if l.Latency == of && (least == 0 || l.Most < least) {
-			least = l.Most
-		}
-	}
-	return least
-}
-
-// good is what a single request must keep to count as good.
-func (o Objectives) good() predict.Objective {
-	return predict.Objective{TTFT: o.bound(LatencyTTFT), TPOT: o.bound(LatencyTPOT), E2E: o.bound(LatencyE2E)}
 }
 
 // GPU is a GPU that may be bought or rented.
@@ -215,7 +176,7 @@ func (p *Plan) checkTenant(l *problem.List, at string, t *Tenant) {
 	for i, m := range t.Objectives.Limits {
 		path := fmt.Sprintf("%s.objectives.limits[%d]", at, i)
 		l.If(!latencies.Has(m.Latency), path+".latency", "use one of the package's constants", "%d is not a value", m.Latency)
-		l.If(!slices.Contains([]int{50, 90, 95, 99}, m.Percentile), path+".percentile", "use 50, 90, 95 or 99", "is %d", m.Percentile)
+		l.If(!slices.Contains(percentiles[:], m.Percentile), path+".percentile", "use 50, 90, 95 or 99", "is %d", m.Percentile)
 		l.If(m.Most <= 0, path+".most", "give a time above 0", "is %v", m.Most)
 	}
 	s := t.Objectives.Share

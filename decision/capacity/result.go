@@ -11,7 +11,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Result is what a search found. Its JSON is that of examples/capacity.
+// Result holds the findings of a search.
 type Result struct {
 	Currency string       `json:"currency"`
 	Trace    TraceSummary `json:"trace"`

@@ -12,7 +12,7 @@ import (
 
 // besideCell is how long steps and prefills of a server took while its neighbour did one
 // thing all the time, as two servers on an H100 wrote them down under the bursty trace of
-// examples/capacity (batches up to 1, 2, 4, 8 and 16; 8B prefills beside prefills are too few).
+// decision/capacity/study (batches up to 1, 2, 4, 8 and 16; 8B prefills beside prefills are too few).
 type besideCell struct {
 	Mechanism sharing.Mechanism `json:"mechanism"`
 	Server    string            `json:"server"`
@@ -34,7 +34,7 @@ func TestBesideNeighbours(t *testing.T) {
 	if err := json.Unmarshal(data, &cells); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := LoadRows("../../examples/capacity/testdata/h100-alone-2.json")
+	rows, err := LoadRows("../capacity/study/testdata/h100-alone-2.json")
 	if err != nil {
 		t.Fatal(err)
 	}

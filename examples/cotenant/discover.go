@@ -61,18 +61,18 @@ func runDiscover(ctx context.Context, args []string, std stdio) error {
 	fl := flagSet("discover")
 	var o discoverOptions
 	fl.BoolVar(&o.json, "json", false, "print JSON: fleet, provenance, findings, unknown, today and rightsize")
-	fl.BoolVar(&o.decide, "decide", false, "decide the fleet, with its configuration and the way from what runs today; with\n"+
-		"-out the configuration goes into a folder beside the fleet file")
-	fl.BoolVar(&o.kube, "kube", false, "read the live cluster of $KUBECONFIG, ~/.kube/config or this pod, with get and list\n"+
-		"alone; through kubectl where the context logs in by a program")
+	fl.BoolVar(&o.decide, "decide", false, "decide the fleet, with its configuration and the way from what runs "+
+		"today; with -out the configuration goes into a folder beside the fleet file")
+	fl.BoolVar(&o.kube, "kube", false, "read the live cluster of $KUBECONFIG, ~/.kube/config or this pod, with get "+
+		"and list alone; through kubectl where the context logs in by a program")
 	fl.BoolVar(&o.real, "real", false, "ask this machine's driver (NVML) for its GPUs, MIG instances and processes")
 	fl.BoolVar(&o.all, "all", false, "text: list everything, however long")
-	fl.StringVar(&o.out, "out", "", "`FILE` to write the fleet to, for cotenant decide; a comment beside each field says\n"+
-		"where it comes from")
-	fl.StringVar(&o.prices, "prices", "", "`FILE` of prices an hour: GPU models (for one GPU) and instance types (for the\n"+
-		"machine), such as \"A100-SXM4-80GB: 3.25 USD\" or \"p4d.24xlarge: 32.77 USD\"")
-	fl.StringVar(&o.hints, "hints", "", "`FILE` of what you know better: {workloads: {team/chat: {kind: online-inference,\n"+
-		"slo: {ttft_p99: 500ms}}, \"lab/*\": {kind: notebook}}, nodes: {gpu-7: {gpu: L40S}}}")
+	fl.StringVar(&o.out, "out", "", "`FILE` to write the fleet to, for cotenant decide; a comment beside each field "+
+		"says where it comes from")
+	fl.StringVar(&o.prices, "prices", "", "`FILE` of prices an hour: GPU models (for one GPU) and instance types "+
+		"(for the machine), such as \"A100-SXM4-80GB: 3.25 USD\" or \"p4d.24xlarge: 32.77 USD\"")
+	fl.StringVar(&o.hints, "hints", "", "`FILE` of what you know better: {workloads: {team/chat: {kind: "+
+		"online-inference, slo: {ttft_p99: 500ms}}, \"lab/*\": {kind: notebook}}, nodes: {gpu-7: {gpu: L40S}}}")
 	usage := discoverUsage
 	for _, r := range discover.KindRules() {
 		usage += fmt.Sprintf("  %-17s %-20s %s\n", r.Name, r.Kind, r.What)
@@ -232,7 +232,7 @@ func (o *discoverOptions) decided(d *discover.Discovery, show discover.TextOptio
 		if err := all.Folder.Write(dir); err != nil {
 			return err
 		}
-		fmt.Fprintf(std.err, "cotenant discover: wrote %d files to %s; read %s/plan.md first\n", len(all.Folder.Files), dir, dir)
+		fmt.Fprintf(std.err, "cotenant discover: wrote %d files to %s; read plan.md first\n", len(all.Folder.Files), dir)
 	}
 	if o.json {
 		return all.WriteJSON(std.out)
@@ -240,6 +240,7 @@ func (o *discoverOptions) decided(d *discover.Discovery, show discover.TextOptio
 	if err := all.WriteText(std.out, show, "cotenant decide with what -out writes"); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(std.out, "\nCONFIGURATION, which -out writes: %d files, plan.md to read first\n", len(all.Folder.Files))
+	files := len(all.Folder.Files)
+	_, err = fmt.Fprintf(std.out, "\nCONFIGURATION, which -out writes: %d files, plan.md to read first\n", files)
 	return err
 }

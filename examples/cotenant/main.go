@@ -51,6 +51,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"discover", "make a fleet file of what a cluster or machine says of itself", runDiscover},
+		{"capacity", "find the fewest GPUs for a trace of requests and its objectives", runCapacity},
 		{"guard", "watch who disturbs whom on shared GPUs, and act on evidence", runGuard},
 		{"mig", "plan how GPUs are partitioned with MIG, and do it", runMig},
 		{"version", "print the version and what this build can reach", runVersion},

@@ -46,6 +46,7 @@ var allowed = map[string][]string{
 	"decision/predict":                 {"sharing", "timeslice"},
 	"decision/placement":               {"decision/gate", "decision/predict", "mig", "sharing"},
 	"decision/capacity":                {"cost", "decision/predict", "mig", "sharing"},
+	"decision/capacity/study":          {"cost", "decision/capacity", "decision/manifest", "decision/predict", "loadgen", "loadgen/loadgentest", "loadgen/prompt", "sharing"},
 	"decision/colocation":              {"cost", "decision/predict", "loadgen", "loadgen/prompt", "sharing", "telemetry"},
 	"decision/discover":                {"cost", "decision", "decision/discover/internal/nvsmi", "decision/discover/internal/usage", "decision/manifest", "decision/predict", "mig", "sharing", "telemetry", "telemetry/serving"},
 	"decision/manifest":                {"decision", "decision/gate", "mig", "mps", "sharing", "timeslice"},

@@ -178,8 +178,12 @@ func fullDisk(t *testing.T, dir string) {
 	commands := [][]string{{"cost"}, {"cost", "-format", "json"}, {"mps"}, {"mps", "plan"}, {"monitor", "-json"}, {"quickstart"}, {"quickstart", "-format", "json"},
 		{"timeslice"}, {"measure", "-print-plan"},
 		{"benchmark", "job", "-name", "a", "-image", "b", "-workers", "2", "--", "-rate", "2"}}
-	for _, program := range []string{"benchmark", "calibrate", "capacity", "cost", "fleet", "judge", "measure", "monitor", "mps", "predict", "quickstart", "timeslice"} {
-		commands = append(commands, []string{program, "-h"})
+	programs, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range programs {
+		commands = append(commands, []string{p.Name(), "-h"})
 	}
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

@@ -1,4 +1,4 @@
-package main
+package study
 
 import (
 	_ "embed"
@@ -28,38 +28,40 @@ type dot struct {
 }
 
 type page struct {
-	*report
+	*Report
 	Curves []curve
-	Ticks  []dot // of the load axis, and of the other one
-	Levels []dot
-	Limit  float64 // where the limit lies
+	Ticks  []dot   // of the load axis
+	Levels []dot   // of the other axis
+	Limit  float64 // y of the objectives' limit
 }
 
+// The drawing, in SVG units.
 const (
 	plotWidth, plotHeight, plotLeft, plotTop = 760.0, 360.0, 60.0, 16.0
-	plotHighest                              = 4.0 // times the limit: what lies above is drawn there
+	plotHighest                              = 4.0 // times the limit: higher values are drawn there
 )
 
-var colours = []string{"#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#b8860b", "#16a085", "#7f8c8d", "#d35400", "#2c3e50", "#e84393"}
+var colours = []string{
+	"#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#b8860b", "#16a085", "#7f8c8d", "#d35400", "#2c3e50", "#e84393",
+}
 
-// writeHTML writes a page that needs no other file.
-func (r *report) writeHTML(w io.Writer) error {
-	p := page{report: r}
+// WriteHTML writes a page with the report's tables and curves that needs no other file.
+func (r *Report) WriteHTML(w io.Writer) error {
+	p := page{Report: r}
 	least, most := math.Inf(1), 0.0
 	for i := range r.Arrangements {
 		for _, c := range r.Arrangements[i].Curve {
 			least, most = min(least, c.Load), max(most, c.Load)
 		}
 	}
+	round := func(v float64) float64 { return math.Round(v*10) / 10 }
 	x := func(load float64) float64 {
 		if most <= least {
 			return plotLeft
 		}
 		return round(plotLeft + plotWidth*math.Log(load/least)/math.Log(most/least))
 	}
-	y := func(over float64) float64 {
-		return round(plotTop + plotHeight*(1-min(over, plotHighest)/plotHighest))
-	}
+	y := func(over float64) float64 { return round(plotTop + plotHeight*(1-min(over, plotHighest)/plotHighest)) }
 	loads := map[float64]bool{}
 	for i := range r.Arrangements {
 		a := &r.Arrangements[i]
@@ -84,26 +86,11 @@ func (r *report) writeHTML(w io.Writer) error {
 	}
 	p.Limit = y(1)
 	t, err := template.New("page").Funcs(template.FuncMap{
-		"amount": amount, "chosen": r.isChosen, "notBy": notBy, "interval": interval,
-		"million": func(a *capacity.Arrangement) string {
-			if m, ok := a.PerMillion.Get(); ok {
-				return amount(m)
-			}
-			return "-"
-		},
+		"amount": func(m capacity.Money) string { return amount(m) },
+		"chosen": r.isChosen, "notBy": notBy, "interval": interval, "million": perMillion,
 	}).Parse(pageTemplate)
 	if err != nil {
 		return err
 	}
 	return t.Execute(w, &p)
-}
-
-func round(v float64) float64 { return math.Round(v*10) / 10 }
-
-func label(a *capacity.Arrangement) string {
-	text := fmt.Sprintf("%s, %d %s", a.Kind, a.GPUs, a.GPU)
-	if a.Division != "" {
-		text += " (" + a.Division + ")"
-	}
-	return text
 }

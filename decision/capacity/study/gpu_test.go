@@ -1,6 +1,6 @@
 //go:build gpu
 
-package main
+package study
 
 import (
 	"encoding/json"
@@ -39,9 +39,8 @@ func TestOnServers(t *testing.T) {
 		}
 		return v
 	}
-	o := options{profiles: env("CAPACITY_ROWS"), seed: 1}
 	mechanism := env("CAPACITY_MECHANISM")
-	models, err := o.readProfiles()
+	models, err := readProfiles(env("CAPACITY_ROWS"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,8 +81,13 @@ func TestOnServers(t *testing.T) {
 		groups, shares = [][]int{{0}, {1}}, shares[:3]
 	}
 	if v := os.Getenv("CAPACITY_SHARES"); v != "" {
-		if shares, err = parseLoads(v); err != nil {
-			t.Fatal(err)
+		shares = nil
+		for text := range strings.SplitSeq(v, ",") {
+			share, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shares = append(shares, share)
 		}
 	}
 	if v := os.Getenv("CAPACITY_SEED"); v != "" {

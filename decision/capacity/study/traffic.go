@@ -1,0 +1,275 @@
+package study
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/capacity"
+	"github.com/cotenant/cotenant/loadgen/prompt"
+)
+
+// Streams of math/rand/v2's PCG: one for each kind of trace that is drawn.
+const (
+	streamBuiltin = iota + 1
+	streamPoisson
+	streamConversations
+)
+
+// readTrace reads the trace into requests of tenant 0, or of the models that it names.
+func (s *Study) readTrace(name string, seed uint64) error {
+	switch {
+	case name == "":
+		trace, err := prompt.ReadTrace(prompt.TraceAzure, bytes.NewReader(builtinTrace))
+		if err != nil {
+			return err
+		}
+		s.resample(trace, seed)
+		return nil
+	case strings.HasPrefix(name, "rate="):
+		return s.poisson(name, seed)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return fmt.Errorf("trace: %w", err)
+	}
+	defer f.Close()
+	r := bufio.NewReaderSize(f, 1<<16)
+	head, err := r.Peek(1 << 16)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("trace: %w", err)
+	}
+	if bytes.HasPrefix(head, []byte("[")) {
+		return s.conversations(r, name, seed)
+	}
+	format, err := prompt.DetectTrace(head)
+	if err == nil {
+		var trace *prompt.Trace
+		if trace, err = prompt.ReadTrace(format, r); err == nil {
+			s.take(trace)
+			return nil
+		}
+	}
+	return fmt.Errorf("trace: %s: %w", name, err)
+}
+
+func (s *Study) add(r capacity.Request) { s.requests = append(s.requests, r) }
+
+// at converts seconds since the trace's beginning.
+func at(seconds float64) time.Duration { return time.Duration(seconds * 1e9) }
+
+// resample draws requests from the trace's gaps, shortened to the built-in rate, and
+// its lengths (a bootstrap of both, independently).
+func (s *Study) resample(trace *prompt.Trace, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, streamBuiltin))
+	n := len(trace.Requests)
+	speed := builtinPerS / (float64(n-1) / trace.Duration().Seconds())
+	now := 0.0
+	for range builtinRequests {
+		k := 1 + rng.IntN(n-1)
+		now += (trace.Requests[k].At - trace.Requests[k-1].At).Seconds() / speed
+		r := &trace.Requests[rng.IntN(n)]
+		s.add(capacity.Request{At: at(now), Input: max(r.InputTokens, 1), Output: max(r.OutputTokens, 1)})
+	}
+	s.note("%d requests drawn from the gaps and lengths of Azure's conversations of 2023, %d a second at load 1; "+
+		"prices are examples", builtinRequests, builtinPerS)
+}
+
+// poisson reads "rate=4,in=500,out=120[,n=2000]".
+func (s *Study) poisson(text string, seed uint64) error {
+	values := map[string]float64{"n": 2000}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		v, err := strconv.ParseFloat(value, 64)
+		if err != nil || !slices.Contains([]string{"rate", "in", "out", "n"}, name) || !(v > 0 && v <= 1e7) {
+			return fmt.Errorf("trace: %q: write a stream like rate=4,in=500,out=120,n=2000, each above 0", part)
+		}
+		values[name] = v
+	}
+	if values["in"] < 1 || values["out"] < 1 || values["n"] < 1 {
+		return errors.New("trace: a stream needs its lengths: rate=4,in=500,out=120")
+	}
+	rng := rand.New(rand.NewPCG(seed, streamPoisson))
+	now := 0.0
+	for range int(values["n"]) {
+		now += rng.ExpFloat64() / values["rate"]
+		s.add(capacity.Request{At: at(now), Input: int(values["in"]), Output: int(values["out"])})
+	}
+	return nil
+}
+
+// take takes a published trace as it stands; a length of 0 becomes 1.
+func (s *Study) take(trace *prompt.Trace) {
+	models, sessions := map[string]int{}, map[string]uint64{}
+	s.Plan.PrefixTokens = trace.BlockTokens
+	for i := range trace.Requests {
+		t := &trace.Requests[i]
+		r := capacity.Request{
+			At: t.At, Input: max(t.InputTokens, 1), Output: max(t.OutputTokens, 1),
+			Prefix: chained(t.Blocks, t.InputTokens, trace.BlockTokens),
+		}
+		if t.Session != "" {
+			if sessions[t.Session] == 0 {
+				sessions[t.Session] = uint64(len(sessions) + 1)
+			}
+			r.Session = sessions[t.Session]
+		}
+		if _, ok := models[t.Model]; !ok {
+			models[t.Model] = len(models)
+			s.models = append(s.models, t.Model)
+		}
+		r.Tenant = models[t.Model]
+		s.add(r)
+	}
+	if trace.BlockTokens == 0 {
+		s.note("the trace has no hashes of prompts: nothing is shared in prefix caches")
+	}
+}
+
+// chained makes hashes of whole blocks that depend on all blocks before (FNV-1a over
+// the blocks' hashes, mixed).
+func chained(blocks []int64, tokens, block int) []uint64 {
+	if block == 0 {
+		return nil
+	}
+	const offset, prime = 14695981039346656037, 1099511628211
+	out := make([]uint64, 0, len(blocks))
+	h := uint64(offset)
+	for i, b := range blocks {
+		if (i+1)*block > tokens {
+			break
+		}
+		h = (h ^ uint64(b)) * prime
+		h ^= h >> 29
+		out = append(out, h)
+	}
+	return out
+}
+
+// Assumptions about ShareGPT's conversations, which have neither times nor tokens.
+const (
+	wordTokens       = 4.0 / 3 // tokens of a word
+	conversationGap  = 1.0     // seconds between the beginnings of conversations, on average
+	turnPause        = 5.0     // seconds from an answer to the next question, beside
+	readingPerSecond = 4.0     // tokens of the answer that are read in a second
+	prefixBlock      = 16      // tokens of a block of a prompt (vLLM's block size)
+)
+
+// conversations reads ShareGPT's: conversations begin as a Poisson process, and their
+// turns follow at reading speed.
+func (s *Study) conversations(r io.Reader, name string, seed uint64) error {
+	all, skipped, err := prompt.ReadShareGPT(r)
+	if err == nil && len(all) == 0 {
+		err = errors.New("no conversation has a question and its answer")
+	}
+	if err != nil {
+		return fmt.Errorf("trace: %s: %w", name, err)
+	}
+	rng := rand.New(rand.NewPCG(seed, streamConversations))
+	tokens := func(text string) int { return 1 + int(float64(len(strings.Fields(text)))*wordTokens) }
+	start := 0.0
+	for i, c := range all {
+		start += rng.ExpFloat64() * conversationGap
+		now, history := start, tokens(c.System)
+		for _, t := range c.Turns {
+			history += tokens(t.User)
+			q := capacity.Request{At: at(now), Session: uint64(i + 1), Input: history, Output: tokens(t.Reply)}
+			for k := range history / prefixBlock {
+				q.Prefix = append(q.Prefix, uint64(i+1)<<24|uint64(k))
+			}
+			s.add(q)
+			history += q.Output
+			now += turnPause + float64(q.Output)/readingPerSecond
+		}
+	}
+	slices.SortStableFunc(s.requests, func(a, b capacity.Request) int { return int(a.At - b.At) })
+	s.note("%d conversations at one a second, lengths from words; %d skipped", len(all), skipped)
+	return nil
+}
+
+// named puts the profiles' models into the order of the trace's: those of the same
+// name, else the next that is left.
+func (s *Study) named(models []model) []model {
+	left := slices.Clone(models)
+	out := make([]model, len(s.models))
+	take := func(i, at int) {
+		out[i] = left[at]
+		left = slices.Delete(left, at, at+1)
+	}
+	for i, name := range s.models {
+		if at := slices.IndexFunc(left, func(m model) bool { return strings.EqualFold(m.name, name) }); at >= 0 {
+			take(i, at)
+		}
+	}
+	var as []string
+	for i, name := range s.models {
+		if out[i].name == "" {
+			take(i, 0)
+			as = append(as, fmt.Sprintf("%q as %s", name, out[i].name))
+		}
+	}
+	if len(as) > 0 {
+		s.note("the trace's models are not those of the profiles: it plays %s", strings.Join(as, ", "))
+	}
+	return out
+}
+
+// divide makes the tenants: one for each of the profiles' models. A trace of one model
+// that is none of the profiles' is divided among them by session, else by request.
+func (s *Study) divide(models []model, seed uint64) ([]capacity.Tenant, error) {
+	named := max(1, len(s.models))
+	if named > len(models) {
+		return nil, fmt.Errorf("trace: names %d models, the profiles are of %d; give profiles of as many", named, len(models))
+	}
+	profiled := func(m model) bool { return strings.EqualFold(m.name, s.models[0]) }
+	if named > 1 || named == len(s.models) && slices.ContainsFunc(models, profiled) {
+		models = s.named(models)
+	} else if len(models) > 1 {
+		for i := range s.requests {
+			r := &s.requests[i]
+			key := r.Session
+			if key == 0 {
+				key = uint64(i)
+			}
+			r.Tenant = rand.New(rand.NewPCG(seed, key)).IntN(len(models))
+		}
+		s.note("the trace is divided among the %d models of the profiles", len(models))
+		named = len(models)
+	}
+	n, input, output := make([]float64, named), make([]float64, named), make([]float64, named)
+	for i := range s.requests {
+		r := &s.requests[i]
+		n[r.Tenant]++
+		input[r.Tenant] += float64(r.Input)
+		output[r.Tenant] += float64(r.Output)
+	}
+	var tenants []capacity.Tenant
+	var errs []error
+	index := make([]int, named)
+	for i := range named {
+		m := &models[i]
+		shape, err := shapeOf(m.name)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("profiles: %w", err))
+		case n[i] == 0:
+			s.note("%s gets no request and is left out", m.name)
+		default:
+			index[i] = len(tenants)
+			profiles := m.nearest(input[i]/n[i], output[i]/n[i])
+			tenants = append(tenants, capacity.Tenant{Name: m.name, Model: m.name, Shape: shape, Profiles: profiles})
+		}
+	}
+	for i := range s.requests {
+		s.requests[i].Tenant = index[s.requests[i].Tenant]
+	}
+	return tenants, errors.Join(errs...)
+}
