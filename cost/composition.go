@@ -71,15 +71,6 @@ var countingNames = enum.Of[Counting](ErrInput, "way of counting", "as-given", "
 // Countings lists the ways to count.
 func Countings() []Counting { return countingNames.Values() }
 
-// String returns "as-given", "auxiliary-on-both" or "auxiliary-on-neither".
-func (c Counting) String() string { return countingNames.String(c) }
-
-// MarshalText returns the text of c; a value that is no Counting is an error.
-func (c Counting) MarshalText() ([]byte, error) { return countingNames.Text(c) }
-
-// UnmarshalText reads what String writes.
-func (c *Counting) UnmarshalText(b []byte) error { return countingNames.Parse(c, b) }
-
 // CompareCompositions returns what it saves to replace one composition by
 // another. A comparison is like for like when both sides run the same system
 // pods: the latency article charges its two CPU nodes to the shared side alone

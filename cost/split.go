@@ -28,16 +28,6 @@ const (
 
 var splitByNames = enum.Of[SplitBy](ErrInput, "basis", "allocation", "use", "blend")
 
-// String returns "allocation", "use" or "blend".
-func (b SplitBy) String() string { return splitByNames.String(b) }
-
-// MarshalText returns what String returns; a value that is no SplitBy is an
-// error.
-func (b SplitBy) MarshalText() ([]byte, error) { return splitByNames.Text(b) }
-
-// UnmarshalText reads what String writes.
-func (b *SplitBy) UnmarshalText(t []byte) error { return splitByNames.Parse(b, t) }
-
 // Optional is a value that may be missing. The zero Optional is missing.
 type Optional[T any] = optional.Value[T]
 

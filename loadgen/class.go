@@ -29,15 +29,6 @@ const (
 var classNames = enum.Of[Class](ErrUnknownName, "class", "unfinished", "ok", "http_4xx", "http_429", "http_5xx", "connect", "timeout_connect",
 	"timeout_ttft", "timeout_idle", "timeout_total", "truncated", "error_event", "malformed", "cancelled", "dropped", "client_limit")
 
-// String returns the class's name in the artifacts, e.g. "timeout_ttft".
-func (c Class) String() string { return classNames.String(c) }
-
-// MarshalText returns the class's name.
-func (c Class) MarshalText() ([]byte, error) { return classNames.Text(c) }
-
-// UnmarshalText reads a class's name.
-func (c *Class) UnmarshalText(b []byte) error { return classNames.Parse(c, b) }
-
 // Classes lists every class but ClassUnfinished, in the order of their values.
 func Classes() []Class { return classNames.Values()[1:] }
 

@@ -33,15 +33,6 @@ const (
 var metricNames = enum.Of[LatencyMetric](ErrUnknownName, "metric", "ttft", "ttft_service", "ttfv", "tpot", "itl", "chunk_gap", "e2e", "e2e_service",
 	"e2e_close", "schedule_delay", "connected", "written", "first_byte", "pacing_lag", "send_lag", "read_lag")
 
-// String returns the metric's name in the artifacts.
-func (m LatencyMetric) String() string { return metricNames.String(m) }
-
-// MarshalText returns the metric's name.
-func (m LatencyMetric) MarshalText() ([]byte, error) { return metricNames.Text(m) }
-
-// UnmarshalText reads a metric's name.
-func (m *LatencyMetric) UnmarshalText(b []byte) error { return metricNames.Parse(m, b) }
-
 var definitions = map[string]string{
 	"symbols":              "t_i intended send, t_s actual send of the first attempt, c_k arrival of content event k (k=1..m), n output tokens, n_1 tokens of the first event (1 unless continuous usage says otherwise), d [DONE] or end of the answer.",
 	"content_event":        "An event that carries non-empty content, text, reasoning_content, reasoning or a tool-call delta. Role-only, usage-only and finish-only events and comments never count.",

@@ -19,15 +19,6 @@ const (
 
 var pacingNames = enum.Of[Pacing](ErrUnknownName, "pacing", "precise", "timer")
 
-// String returns "precise" or "timer".
-func (p Pacing) String() string { return pacingNames.String(p) }
-
-// MarshalText returns the pacing's name.
-func (p Pacing) MarshalText() ([]byte, error) { return pacingNames.Text(p) }
-
-// UnmarshalText reads a pacing's name.
-func (p *Pacing) UnmarshalText(b []byte) error { return pacingNames.Parse(p, b) }
-
 // pacer waits for instants. Only one goroutine may use it.
 type pacer interface {
 	// wait returns at t, or with ctx's error when ctx ends first. An instant in the

@@ -27,12 +27,3 @@ const (
 )
 
 var receiveNames = enum.Of[Receive](ErrUnknownName, "way to receive", "polled", "stamped", "plain")
-
-// String returns "polled", "stamped" or "plain".
-func (r Receive) String() string { return receiveNames.String(r) }
-
-// MarshalText returns the way's name.
-func (r Receive) MarshalText() ([]byte, error) { return receiveNames.Text(r) }
-
-// UnmarshalText reads a way's name.
-func (r *Receive) UnmarshalText(b []byte) error { return receiveNames.Parse(r, b) }

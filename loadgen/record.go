@@ -21,15 +21,6 @@ const (
 
 var tokenSourceNames = enum.Of[TokenSource](ErrUnknownName, "token source", "unknown", "events", "tokenizer", "server_usage")
 
-// String returns "unknown", "events", "tokenizer" or "server_usage".
-func (s TokenSource) String() string { return tokenSourceNames.String(s) }
-
-// MarshalText returns the source's name.
-func (s TokenSource) MarshalText() ([]byte, error) { return tokenSourceNames.Text(s) }
-
-// UnmarshalText reads a source's name.
-func (s *TokenSource) UnmarshalText(b []byte) error { return tokenSourceNames.Parse(s, b) }
-
 // Record is one request: a line of requests.jsonl. Times are Unix nanoseconds on
 // the run's clock; 0 means that it did not happen, and the field is then absent
 // from the line.

@@ -22,15 +22,6 @@ const (
 
 var apiNames = enum.Of[API](ErrUnknownName, "api", "chat", "completions")
 
-// String returns "chat" or "completions".
-func (a API) String() string { return apiNames.String(a) }
-
-// MarshalText returns the API's name.
-func (a API) MarshalText() ([]byte, error) { return apiNames.Text(a) }
-
-// UnmarshalText reads an API's name.
-func (a *API) UnmarshalText(b []byte) error { return apiNames.Parse(a, b) }
-
 // Routing says which of a tenant's endpoints serves a request. The zero value
 // is RoutingRoundRobin.
 type Routing uint8
@@ -44,15 +35,6 @@ const (
 
 var routingNames = enum.Of[Routing](ErrUnknownName, "routing", "round-robin", "sticky-session", "sticky-prefix")
 
-// String returns "round-robin", "sticky-session" or "sticky-prefix".
-func (r Routing) String() string { return routingNames.String(r) }
-
-// MarshalText returns the routing's name.
-func (r Routing) MarshalText() ([]byte, error) { return routingNames.Text(r) }
-
-// UnmarshalText reads a routing's name.
-func (r *Routing) UnmarshalText(b []byte) error { return routingNames.Parse(r, b) }
-
 // UsageMode says what usage report a tenant asks the server for. The zero value
 // is UsageFinal.
 type UsageMode uint8
@@ -65,15 +47,6 @@ const (
 )
 
 var usageNames = enum.Of[UsageMode](ErrUnknownName, "usage mode", "final", "continuous", "none")
-
-// String returns "final", "continuous" or "none".
-func (u UsageMode) String() string { return usageNames.String(u) }
-
-// MarshalText returns the mode's name.
-func (u UsageMode) MarshalText() ([]byte, error) { return usageNames.Text(u) }
-
-// UnmarshalText reads a mode's name.
-func (u *UsageMode) UnmarshalText(b []byte) error { return usageNames.Parse(u, b) }
 
 // Endpoint is one server that a tenant may use.
 type Endpoint struct {

@@ -42,16 +42,6 @@ const (
 
 var verificationNames = enum.Of[Verification](ErrInvalid, "verification level", "unverified", "inferred", "family", "documented", "captured", "measured")
 
-// String returns the level's text: unverified, inferred, family, documented,
-// captured or measured.
-func (v Verification) String() string { return verificationNames.String(v) }
-
-// MarshalText returns the level's text.
-func (v Verification) MarshalText() ([]byte, error) { return verificationNames.Text(v) }
-
-// UnmarshalText reads a level's text.
-func (v *Verification) UnmarshalText(b []byte) error { return verificationNames.Parse(v, b) }
-
 // Verified says how well each group of a profile's facts is known.
 type Verified struct {
 	Name, ID, Memory, SMs, Engines, MaxInstances, Placements Verification
@@ -69,16 +59,6 @@ const (
 )
 
 var ciRuleNames = enum.Of[CIRule](ErrInvalid, "compute-instance rule", "unknown", "single-CI", "ampere-contiguous", "cts-aligned")
-
-// String returns the rule's text: unknown, single-CI, ampere-contiguous or
-// cts-aligned.
-func (r CIRule) String() string { return ciRuleNames.String(r) }
-
-// MarshalText returns the rule's text.
-func (r CIRule) MarshalText() ([]byte, error) { return ciRuleNames.Text(r) }
-
-// UnmarshalText reads a rule's text.
-func (r *CIRule) UnmarshalText(b []byte) error { return ciRuleNames.Parse(r, b) }
 
 // PCIDevice is a PCI identity of a model.
 type PCIDevice struct {

@@ -26,15 +26,6 @@ const (
 
 var opNames = enum.Of[Op](ErrInvalid, "operation", "create", "destroy", "complete", "empty")
 
-// String returns create, destroy, complete or empty.
-func (o Op) String() string { return opNames.String(o) }
-
-// MarshalText returns the operation's text.
-func (o Op) MarshalText() ([]byte, error) { return opNames.Text(o) }
-
-// UnmarshalText reads an operation's text.
-func (o *Op) UnmarshalText(b []byte) error { return opNames.Parse(o, b) }
-
 // Step is one change of a plan.
 type Step struct {
 	Op       Op       `json:"op"`

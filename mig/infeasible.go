@@ -25,16 +25,6 @@ const (
 
 var ruleNames = enum.Of[Rule](ErrInvalid, "rule", "placement", "units", "instances", "engines", "compute")
 
-// String returns the rule's text: placement, units, instances, engines or
-// compute.
-func (r Rule) String() string { return ruleNames.String(r) }
-
-// MarshalText returns the rule's text.
-func (r Rule) MarshalText() ([]byte, error) { return ruleNames.Text(r) }
-
-// UnmarshalText reads a rule's text.
-func (r *Rule) UnmarshalText(b []byte) error { return ruleNames.Parse(r, b) }
-
 // InfeasibleError says that instances can't be placed. It is an ErrInfeasible.
 type InfeasibleError struct {
 	GPU  string

@@ -26,15 +26,6 @@ const (
 
 var strategyNames = enum.Of[Strategy](ErrInvalid, "strategy", "none", "single", "mixed")
 
-// String returns none, single or mixed.
-func (s Strategy) String() string { return strategyNames.String(s) }
-
-// MarshalText returns the strategy's text.
-func (s Strategy) MarshalText() ([]byte, error) { return strategyNames.Text(s) }
-
-// UnmarshalText reads a strategy's text.
-func (s *Strategy) UnmarshalText(b []byte) error { return strategyNames.Parse(s, b) }
-
 // Node labels of the GPU Operator's MIG manager.
 const (
 	LabelConfig      = resourceDomain + "mig.config"       // set it to a label of the configuration

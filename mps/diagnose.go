@@ -59,15 +59,6 @@ const (
 
 var damageNames = enum.Of[Damage](ErrInvalid, "damage", "unknown", "none", "fault", "server-gone", "daemon-gone")
 
-// String returns "unknown", "none", "fault", "server-gone" or "daemon-gone".
-func (d Damage) String() string { return damageNames.String(d) }
-
-// MarshalText returns the degree's text.
-func (d Damage) MarshalText() ([]byte, error) { return damageNames.Text(d) }
-
-// UnmarshalText reads what String writes.
-func (d *Damage) UnmarshalText(b []byte) error { return damageNames.Parse(d, b) }
-
 // Diagnosis says what the loss of clients did to their neighbours and what to
 // do about it.
 type Diagnosis struct {

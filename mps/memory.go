@@ -57,15 +57,6 @@ const (
 
 var enforcerNames = enum.Of[Enforcer](ErrInvalid, "enforcer", "mps", "hami", "cgroup")
 
-// String returns "mps", "hami" or "cgroup".
-func (e Enforcer) String() string { return enforcerNames.String(e) }
-
-// MarshalText returns the enforcer's text.
-func (e Enforcer) MarshalText() ([]byte, error) { return enforcerNames.Text(e) }
-
-// UnmarshalText reads what String writes.
-func (e *Enforcer) UnmarshalText(b []byte) error { return enforcerNames.Parse(e, b) }
-
 // ServingFramework is a serving framework with a memory fraction of its own.
 // The zero value is ServingVLLM.
 type ServingFramework uint8
@@ -78,15 +69,6 @@ const (
 )
 
 var servingNames = enum.Of[ServingFramework](ErrInvalid, "framework", "vllm", "tgi", "sglang")
-
-// String returns "vllm", "tgi" or "sglang".
-func (f ServingFramework) String() string { return servingNames.String(f) }
-
-// MarshalText returns the framework's text.
-func (f ServingFramework) MarshalText() ([]byte, error) { return servingNames.Text(f) }
-
-// UnmarshalText reads what String writes.
-func (f *ServingFramework) UnmarshalText(b []byte) error { return servingNames.Parse(f, b) }
 
 // Flag returns the framework's option.
 func (f ServingFramework) Flag() string {

@@ -24,15 +24,6 @@ const (
 
 var protocolNames = enum.Of[Protocol](ErrInvalid, "protocol", "unknown", "v2", "v3")
 
-// String returns "unknown", "v2" or "v3".
-func (p Protocol) String() string { return protocolNames.String(p) }
-
-// MarshalText returns the protocol's text.
-func (p Protocol) MarshalText() ([]byte, error) { return protocolNames.Text(p) }
-
-// UnmarshalText reads what String writes.
-func (p *Protocol) UnmarshalText(b []byte) error { return protocolNames.Parse(p, b) }
-
 // Feature answers whether something is supported, and how that is known.
 type Feature struct {
 	Answer sharing.Answer

@@ -24,15 +24,6 @@ const (
 
 var stateNames = enum.Of[ServerState](ErrInvalid, "server state", "UNKNOWN", "INITIALIZING", "ACTIVE", "FAULT")
 
-// String returns the daemon's text, for example "ACTIVE".
-func (s ServerState) String() string { return stateNames.String(s) }
-
-// MarshalText returns the state's text.
-func (s ServerState) MarshalText() ([]byte, error) { return stateNames.Text(s) }
-
-// UnmarshalText reads what String writes.
-func (s *ServerState) UnmarshalText(b []byte) error { return stateNames.Parse(s, b) }
-
 // ask sends a command about a server, whose process ID follows its name.
 func ask[T any](ctx context.Context, c *Client, parse func(string) (T, error), command string, server int, words ...string) (T, error) {
 	w, err := pidWord("server", server)

@@ -29,15 +29,6 @@ const (
 
 var priorityNames = enum.Of[Priority](ErrInvalid, "priority", "unset", "normal", "below-normal")
 
-// String returns "unset", "normal" or "below-normal".
-func (p Priority) String() string { return priorityNames.String(p) }
-
-// MarshalText returns the priority's text.
-func (p Priority) MarshalText() ([]byte, error) { return priorityNames.Text(p) }
-
-// UnmarshalText reads what String writes.
-func (p *Priority) UnmarshalText(b []byte) error { return priorityNames.Parse(p, b) }
-
 // wire is the priority as the daemon writes it: "0" or "1".
 func (p Priority) wire() string { return strconv.Itoa(int(p) - 1) }
 

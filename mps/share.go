@@ -24,15 +24,6 @@ const (
 
 var strategyNames = enum.Of[Strategy](ErrInvalid, "share strategy", "equal", "overlap", "weighted", "exact")
 
-// String returns "equal", "overlap", "weighted" or "exact".
-func (s Strategy) String() string { return strategyNames.String(s) }
-
-// MarshalText returns the strategy's text.
-func (s Strategy) MarshalText() ([]byte, error) { return strategyNames.Text(s) }
-
-// UnmarshalText reads what String writes.
-func (s *Strategy) UnmarshalText(b []byte) error { return strategyNames.Parse(s, b) }
-
 // Sharer is one client to come.
 type Sharer struct {
 	Name   string

@@ -14,15 +14,6 @@ const (
 
 var answerNames = enum.Of[Answer](ErrUnknownName, "answer", "unknown", "no", "yes")
 
-// String returns "unknown", "no" or "yes".
-func (a Answer) String() string { return answerNames.String(a) }
-
-// MarshalText returns the answer's text; a value that is no answer is an error.
-func (a Answer) MarshalText() ([]byte, error) { return answerNames.Text(a) }
-
-// UnmarshalText reads "unknown", "no" or "yes".
-func (a *Answer) UnmarshalText(b []byte) error { return answerNames.Parse(a, b) }
-
 // AnswerOf turns a known boolean into an Answer.
 func AnswerOf(b bool) Answer {
 	if b {
@@ -51,12 +42,3 @@ const (
 )
 
 var basisNames = enum.Of[Basis](ErrUnknownName, "basis", "unknown", "measured", "documented", "derived", "fitted", "popular", "second-hand", "inferred", "prior", "simulated", "transferred")
-
-// String returns the basis's text, for example "documented".
-func (b Basis) String() string { return basisNames.String(b) }
-
-// MarshalText returns the basis's text.
-func (b Basis) MarshalText() ([]byte, error) { return basisNames.Text(b) }
-
-// UnmarshalText reads a basis's text.
-func (b *Basis) UnmarshalText(t []byte) error { return basisNames.Parse(b, t) }

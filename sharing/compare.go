@@ -16,15 +16,6 @@ const (
 
 var sideNames = enum.Of[Side](ErrUnknownName, "side", "unknown", "equal", "a", "b")
 
-// String returns "unknown", "equal", "a" or "b".
-func (s Side) String() string { return sideNames.String(s) }
-
-// MarshalText returns the side's text.
-func (s Side) MarshalText() ([]byte, error) { return sideNames.Text(s) }
-
-// UnmarshalText reads a side's text.
-func (s *Side) UnmarshalText(b []byte) error { return sideNames.Parse(s, b) }
-
 // AxisComparison is one axis of a comparison.
 type AxisComparison struct {
 	Axis     Axis

@@ -20,15 +20,6 @@ const (
 
 var deliveryNames = enum.Of[Delivery](ErrUnknownName, "delivery", "bare", "device-plugin", "gpu-operator", "dra", "hami", "volcano", "kai", "vgpu-manager")
 
-// String returns the delivery's text, for example "device-plugin".
-func (d Delivery) String() string { return deliveryNames.String(d) }
-
-// MarshalText returns the delivery's text.
-func (d Delivery) MarshalText() ([]byte, error) { return deliveryNames.Text(d) }
-
-// UnmarshalText reads a delivery's text.
-func (d *Delivery) UnmarshalText(b []byte) error { return deliveryNames.Parse(d, b) }
-
 // Deliveries lists every delivery in the order of their values.
 func Deliveries() []Delivery { return deliveryNames.Values() }
 

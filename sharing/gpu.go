@@ -28,15 +28,6 @@ const (
 
 var architectureNames = enum.Of[Architecture](ErrUnknownName, "architecture", "unknown", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell")
 
-// String returns the architecture's text, for example "hopper".
-func (a Architecture) String() string { return architectureNames.String(a) }
-
-// MarshalText returns the architecture's text.
-func (a Architecture) MarshalText() ([]byte, error) { return architectureNames.Text(a) }
-
-// UnmarshalText reads an architecture's text.
-func (a *Architecture) UnmarshalText(b []byte) error { return architectureNames.Parse(a, b) }
-
 // ComputeCapability is the CUDA compute capability of a GPU, for example {9, 0}.
 type ComputeCapability struct{ Major, Minor int }
 

@@ -21,15 +21,6 @@ const (
 
 var complexityNames = enum.Of[Complexity](ErrUnknownName, "complexity", "unknown", "low", "medium", "high", "very-high")
 
-// String returns the complexity's text, for example "very-high".
-func (c Complexity) String() string { return complexityNames.String(c) }
-
-// MarshalText returns the complexity's text.
-func (c Complexity) MarshalText() ([]byte, error) { return complexityNames.Text(c) }
-
-// UnmarshalText reads a complexity's text.
-func (c *Complexity) UnmarshalText(b []byte) error { return complexityNames.Parse(c, b) }
-
 // Statement is a sentence with its source.
 type Statement struct {
 	Text   string

@@ -17,15 +17,6 @@ const (
 
 var readingNames = enum.Of[Reading](ErrUnknownName, "reading", "primary", "popular")
 
-// String returns "primary" or "popular".
-func (r Reading) String() string { return readingNames.String(r) }
-
-// MarshalText returns the reading's text.
-func (r Reading) MarshalText() ([]byte, error) { return readingNames.Text(r) }
-
-// UnmarshalText reads a reading's text.
-func (r *Reading) UnmarshalText(b []byte) error { return readingNames.Parse(r, b) }
-
 // Mode is a way of running a mechanism that a statement may depend on. The
 // zero value, ModeAny, asks nothing.
 type Mode uint8
@@ -41,15 +32,6 @@ const (
 )
 
 var modeNames = enum.Of[Mode](ErrUnknownName, "mode", "any", "static-sm-partitions", "pinned-memory-limits", "cgroup-memory-limits", "vgpu-equal-share", "vgpu-fixed-share")
-
-// String returns the mode's text, for example "static-sm-partitions".
-func (m Mode) String() string { return modeNames.String(m) }
-
-// MarshalText returns the mode's text.
-func (m Mode) MarshalText() ([]byte, error) { return modeNames.Text(m) }
-
-// UnmarshalText reads a mode's text.
-func (m *Mode) UnmarshalText(b []byte) error { return modeNames.Parse(m, b) }
 
 // Environment is what is known of a place where a mechanism would run. The
 // zero value knows nothing.

@@ -37,17 +37,6 @@ var mechanismNames = enum.Of[Mechanism](ErrUnknownName, "mechanism", "none", "ex
 // MechanismCount is the number of mechanisms, MechanismNone included.
 const MechanismCount = int(MechanismResearch) + 1
 
-// String returns the mechanism's text: none, exclusive, time-slicing, mps, mig,
-// mig+mps, hami, hami+mps, vgpu, mig-vgpu, mig-like-emulation, in-server or
-// research.
-func (m Mechanism) String() string { return mechanismNames.String(m) }
-
-// MarshalText returns the mechanism's text.
-func (m Mechanism) MarshalText() ([]byte, error) { return mechanismNames.Text(m) }
-
-// UnmarshalText reads a mechanism's text.
-func (m *Mechanism) UnmarshalText(b []byte) error { return mechanismNames.Parse(m, b) }
-
 // ParseMechanism returns the mechanism of a text as String writes it.
 func ParseMechanism(s string) (Mechanism, error) {
 	var m Mechanism
@@ -77,15 +66,6 @@ var axisNames = enum.Of[Axis](ErrUnknownName, "axis", "memory", "compute", "faul
 // AxisCount is the number of axes.
 const AxisCount = int(AxisJitter) + 1
 
-// String returns "memory", "compute", "fault" or "jitter".
-func (a Axis) String() string { return axisNames.String(a) }
-
-// MarshalText returns the axis's text.
-func (a Axis) MarshalText() ([]byte, error) { return axisNames.Text(a) }
-
-// UnmarshalText reads an axis's text.
-func (a *Axis) UnmarshalText(b []byte) error { return axisNames.Parse(a, b) }
-
 // Level is how strongly a mechanism isolates on one axis; levels are ordered
 // from weakest to strongest, but for LevelUnknown, which compares with nothing.
 // On the jitter axis the levels stand for the jitter that is left: LevelNone
@@ -104,16 +84,6 @@ const (
 )
 
 var levelNames = enum.Of[Level](ErrUnknownName, "level", "unknown", "none", "partial", "software", "driver", "hardware")
-
-// String returns "unknown", "none", "partial", "software", "driver" or
-// "hardware".
-func (l Level) String() string { return levelNames.String(l) }
-
-// MarshalText returns the level's text.
-func (l Level) MarshalText() ([]byte, error) { return levelNames.Text(l) }
-
-// UnmarshalText reads a level's text.
-func (l *Level) UnmarshalText(b []byte) error { return levelNames.Parse(l, b) }
 
 // AtLeast answers whether l is at least want; unknown on either side is
 // Unknown, except that everything is at least LevelNone.

@@ -22,15 +22,6 @@ const (
 
 var severityNames = enum.Of[Severity](ErrUnknownName, "severity", "unknown", "info", "low", "medium", "high", "critical")
 
-// String returns the severity's text, for example "high".
-func (s Severity) String() string { return severityNames.String(s) }
-
-// MarshalText returns the severity's text.
-func (s Severity) MarshalText() ([]byte, error) { return severityNames.Text(s) }
-
-// UnmarshalText reads a severity's text.
-func (s *Severity) UnmarshalText(b []byte) error { return severityNames.Parse(s, b) }
-
 // Trap is a claim or a habit that looks right and fails in production.
 type Trap struct {
 	ID        string // in words, for example "mps-fault-spreads"

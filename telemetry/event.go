@@ -24,15 +24,6 @@ const (
 
 var eventNames = enum.Of[EventKind](errUnknown, "event kind", "unknown", "gap", "clock-jump", "lost", "back", "read-error", "dropped", "hung", "failing")
 
-// String returns the kind's name.
-func (k EventKind) String() string { return eventNames.String(k) }
-
-// MarshalText returns the kind's name.
-func (k EventKind) MarshalText() ([]byte, error) { return eventNames.Text(k) }
-
-// UnmarshalText reads a kind's name.
-func (k *EventKind) UnmarshalText(b []byte) error { return eventNames.Parse(k, b) }
-
 // Event is something that happened to the sampling and that a reader of the
 // figures must know.
 type Event struct {

@@ -38,15 +38,6 @@ var stateNames = enum.Of[State](errUnknown, "state", "unknown", "active", "stall
 // States lists the states in the order of their values.
 func States() []State { return stateNames.Values() }
 
-// String returns the state's name.
-func (s State) String() string { return stateNames.String(s) }
-
-// MarshalText returns the state's name.
-func (s State) MarshalText() ([]byte, error) { return stateNames.Text(s) }
-
-// UnmarshalText reads a state's name.
-func (s *State) UnmarshalText(b []byte) error { return stateNames.Parse(s, b) }
-
 // Idle says whether nothing useful is done in the state.
 func (s State) Idle() bool { return s >= StateStalled }
 

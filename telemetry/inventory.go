@@ -112,12 +112,6 @@ const (
 
 var computeModeNames = enum.Of[ComputeMode](errUnknown, "compute mode", "unknown", "default", "exclusive-thread", "prohibited", "exclusive-process")
 
-// String returns the mode's name.
-func (c ComputeMode) String() string { return computeModeNames.String(c) }
-
-// MarshalText returns the mode's name.
-func (c ComputeMode) MarshalText() ([]byte, error) { return computeModeNames.Text(c) }
-
 // UnmarshalText reads a mode's name, in nvidia-smi's writing too
 // ("Exclusive_Process").
 func (c *ComputeMode) UnmarshalText(b []byte) error {

@@ -3,7 +3,8 @@ package telemetry
 import "github.com/cotenant/cotenant/internal/enum"
 
 // Metric names a figure of a device or of a MIG instance. The zero Metric
-// names none.
+// names none. Its text carries the unit, e.g. "power_watts", and is the CSV
+// column; Prometheus names have base units (WritePrometheus).
 type Metric uint8
 
 // The metrics. Percentages run from 0 to 100.
@@ -99,10 +100,6 @@ func Metrics() []Metric { return metricNames.Values() }
 
 func (m Metric) valid() bool { return m > 0 && m < metricEnd }
 
-// String returns the metric's name with its unit, e.g. "power_watts"; it is
-// the CSV column. Prometheus names have base units (WritePrometheus).
-func (m Metric) String() string { return metricNames.String(m) }
-
 // Help returns one line that says what the metric is.
 func (m Metric) Help() string {
 	if !m.valid() {
@@ -110,9 +107,3 @@ func (m Metric) Help() string {
 	}
 	return metricTable[m].help
 }
-
-// MarshalText returns the metric's name.
-func (m Metric) MarshalText() ([]byte, error) { return metricNames.Text(m) }
-
-// UnmarshalText reads a metric's name.
-func (m *Metric) UnmarshalText(b []byte) error { return metricNames.Parse(m, b) }

@@ -16,13 +16,3 @@ const (
 )
 
 var levelNames = enum.Of[Level](ErrUnknownName, "time-slice level", "Default", "Short", "Medium", "Long")
-
-// String returns "Default", "Short", "Medium" or "Long", the texts of the DRA
-// driver's interval.
-func (l Level) String() string { return levelNames.String(l) }
-
-// MarshalText returns the level's text; a value that is no level is an error.
-func (l Level) MarshalText() ([]byte, error) { return levelNames.Text(l) }
-
-// UnmarshalText reads what String writes; other text is ErrUnknownName.
-func (l *Level) UnmarshalText(b []byte) error { return levelNames.Parse(l, b) }

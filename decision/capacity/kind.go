@@ -29,15 +29,6 @@ var kinds = enum.Of[Kind](ErrUnknownName, "kind", "own-gpu", "time-slicing", "mp
 // Kinds lists the kinds in order.
 func Kinds() []Kind { return kinds.Values() }
 
-// String returns the kind's text, for example "merged-server".
-func (k Kind) String() string { return kinds.String(k) }
-
-// MarshalText returns the kind's text.
-func (k Kind) MarshalText() ([]byte, error) { return kinds.Text(k) }
-
-// UnmarshalText reads a kind's text.
-func (k *Kind) UnmarshalText(b []byte) error { return kinds.Parse(k, b) }
-
 // Mechanism is how servers on one GPU share it.
 func (k Kind) Mechanism() sharing.Mechanism {
 	switch k {
@@ -63,15 +54,6 @@ const (
 
 var latencies = enum.Of[Latency](ErrUnknownName, "latency", "ttft", "tpot", "e2e")
 
-// String returns "ttft", "tpot" or "e2e".
-func (l Latency) String() string { return latencies.String(l) }
-
-// MarshalText returns the latency's text.
-func (l Latency) MarshalText() ([]byte, error) { return latencies.Text(l) }
-
-// UnmarshalText reads a latency's text.
-func (l *Latency) UnmarshalText(b []byte) error { return latencies.Parse(l, b) }
-
 // Verdict is whether an arrangement keeps the objectives. The zero value is
 // VerdictUnknown.
 type Verdict uint8
@@ -84,12 +66,3 @@ const (
 )
 
 var verdicts = enum.Of[Verdict](ErrUnknownName, "verdict", "unknown", "kept", "missed")
-
-// String returns "kept", "missed" or "unknown".
-func (v Verdict) String() string { return verdicts.String(v) }
-
-// MarshalText returns the verdict's text.
-func (v Verdict) MarshalText() ([]byte, error) { return verdicts.Text(v) }
-
-// UnmarshalText reads a verdict's text.
-func (v *Verdict) UnmarshalText(b []byte) error { return verdicts.Parse(v, b) }

@@ -37,15 +37,6 @@ const (
 
 var basisNames = enum.Of[Basis](ErrInvalid, "basis", "unknown", "declared", "derived", "measured", "guess", "given")
 
-// String returns the basis's text.
-func (b Basis) String() string { return basisNames.String(b) }
-
-// MarshalText returns the basis's text.
-func (b Basis) MarshalText() ([]byte, error) { return basisNames.Text(b) }
-
-// UnmarshalText reads a basis's text.
-func (b *Basis) UnmarshalText(text []byte) error { return basisNames.Parse(b, text) }
-
 // Provenance says where a field of the fleet comes from.
 type Provenance struct {
 	Basis  Basis  `json:"basis"`

@@ -42,15 +42,6 @@ const (
 
 var actionNames = enum.Of[Action](ErrInvalid, "action", "leave", "move", "configure", "free")
 
-// String returns the action's text.
-func (a Action) String() string { return actionNames.String(a) }
-
-// MarshalText returns the action's text.
-func (a Action) MarshalText() ([]byte, error) { return actionNames.Text(a) }
-
-// UnmarshalText reads an action's text.
-func (a *Action) UnmarshalText(b []byte) error { return actionNames.Parse(a, b) }
-
 // station is a node as the plan sees it.
 type station struct {
 	name    string

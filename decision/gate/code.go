@@ -137,15 +137,6 @@ var codeNames = func() *enum.Names[Code] {
 	return enum.Of[Code](ErrUnknownName, "code", names...)
 }()
 
-// String returns the code's text, for example "gpu-memory".
-func (c Code) String() string { return codeNames.String(c) }
-
-// MarshalText returns the code's text.
-func (c Code) MarshalText() ([]byte, error) { return codeNames.Text(c) }
-
-// UnmarshalText reads a code's text.
-func (c *Code) UnmarshalText(b []byte) error { return codeNames.Parse(c, b) }
-
 // Codes lists every code in the order of their values.
 func Codes() []Code { return codeNames.Values() }
 

@@ -24,15 +24,6 @@ const (
 
 var verdictNames = enum.Of[Verdict](ErrUnknownName, "verdict", "unknown", "reject", "fixable", "pass")
 
-// String returns "unknown", "reject", "fixable" or "pass".
-func (v Verdict) String() string { return verdictNames.String(v) }
-
-// MarshalText returns the verdict's text.
-func (v Verdict) MarshalText() ([]byte, error) { return verdictNames.Text(v) }
-
-// UnmarshalText reads a verdict's text.
-func (v *Verdict) UnmarshalText(b []byte) error { return verdictNames.Parse(v, b) }
-
 var severities = [...]int{VerdictUnknown: 2, VerdictReject: 3, VerdictFixable: 1, VerdictPass: 0}
 
 // Severity orders verdicts from a pass, 0, to the one that decides first: a

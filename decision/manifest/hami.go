@@ -22,16 +22,6 @@ const (
 
 var hamiModes = enum.Of[HAMiMode](ErrInvalid, "HAMi mode", "hami-core", "mig", "mps")
 
-// String returns "hami-core", "mig" or "mps".
-func (m HAMiMode) String() string { return hamiModes.String(m) }
-
-// MarshalText returns the mode's text.
-func (m HAMiMode) MarshalText() ([]byte, error) { return hamiModes.Text(m) }
-
-// UnmarshalText reads a mode's text; unknown text is an error that matches
-// ErrInvalid.
-func (m *HAMiMode) UnmarshalText(b []byte) error { return hamiModes.Parse(m, b) }
-
 // HAMiShare is a pod's request to HAMi or to Volcano's vGPU device plugin, whose
 // enforcement is HAMi's. The zero value asks for one card and no limits.
 type HAMiShare struct {

@@ -24,16 +24,6 @@ const (
 
 var kaiModes = enum.Of[KAIMode](ErrInvalid, "KAI mode", "NonMemoryEnforced", "HamiCore", "NvFractions")
 
-// String returns the mode's name in KAI's chart.
-func (m KAIMode) String() string { return kaiModes.String(m) }
-
-// MarshalText returns the mode's name.
-func (m KAIMode) MarshalText() ([]byte, error) { return kaiModes.Text(m) }
-
-// UnmarshalText reads a mode's name; unknown text is an error that matches
-// ErrInvalid.
-func (m *KAIMode) UnmarshalText(b []byte) error { return kaiModes.Parse(m, b) }
-
 // KAIShare is a pod's request to the KAI scheduler for a part of a GPU. The pod
 // must not ask for nvidia.com/gpu besides.
 type KAIShare struct {

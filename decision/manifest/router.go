@@ -34,16 +34,6 @@ const (
 var routerPolicies = enum.Of[RouterPolicy](ErrInvalid, "router policy", "round-robin", "random", "least-requests", "power-of-two",
 	"session", "prefix-approximate", "prefix-exact", "kv-aware")
 
-// String returns the policy's name, for example "least-requests".
-func (p RouterPolicy) String() string { return routerPolicies.String(p) }
-
-// MarshalText returns the policy's name.
-func (p RouterPolicy) MarshalText() ([]byte, error) { return routerPolicies.Text(p) }
-
-// UnmarshalText reads a policy's name; unknown text is an error that matches
-// ErrInvalid.
-func (p *RouterPolicy) UnmarshalText(b []byte) error { return routerPolicies.Parse(p, b) }
-
 // RouterPool is one model's replicas and the router in front of them.
 type RouterPool struct {
 	// Name is a DNS label: the pool's, and that of its releases.

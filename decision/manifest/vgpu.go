@@ -29,16 +29,6 @@ const (
 
 var vgpuPolicies = enum.Of[VGPUPolicy](ErrInvalid, "vGPU policy", "best-effort", "equal-share", "fixed-share")
 
-// String returns "best-effort", "equal-share" or "fixed-share".
-func (p VGPUPolicy) String() string { return vgpuPolicies.String(p) }
-
-// MarshalText returns the policy's text.
-func (p VGPUPolicy) MarshalText() ([]byte, error) { return vgpuPolicies.Text(p) }
-
-// UnmarshalText reads a policy's text; unknown text is an error that matches
-// ErrInvalid.
-func (p *VGPUPolicy) UnmarshalText(b []byte) error { return vgpuPolicies.Parse(p, b) }
-
 // VGPUScheduler is the scheduling of a time-sliced vGPU group. The zero value
 // is the manager's default: best effort.
 type VGPUScheduler struct {

@@ -25,15 +25,6 @@ const (
 
 var kinds = enum.Of[Kind](nil, "kind of task", "none", "spin", "pulse", "compute", "stream", "to-device", "from-device")
 
-// String returns the kind's text, for example "spin".
-func (k Kind) String() string { return kinds.String(k) }
-
-// MarshalText returns the kind's text.
-func (k Kind) MarshalText() ([]byte, error) { return kinds.Text(k) }
-
-// UnmarshalText reads a kind's text.
-func (k *Kind) UnmarshalText(b []byte) error { return kinds.Parse(k, b) }
-
 // Task is what one process does on the GPU, again and again, for a time; steps and
 // copies at least once.
 type Task struct {

@@ -1,5 +1,5 @@
 // Package enum gives enumerations their texts. The names of an enumeration are
-// listed by value; an empty name is a value that has no text.
+// listed by value; an empty name stands for a value without a text.
 package enum
 
 import (
@@ -10,28 +10,10 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-func has(names []string, v int) bool { return v >= 0 && v < len(names) && names[v] != "" }
-
-// String is the text of v, or "invalid(v)" for a value that has none.
-func String(names []string, v int) string {
-	if !has(names, v) {
-		return fmt.Sprintf("invalid(%d)", v)
-	}
-	return names[v]
-}
-
-// Text is the text of v. A value that has none is an error that wraps unknown.
-func Text(unknown error, kind string, names []string, v int) ([]byte, error) {
-	if !has(names, v) {
-		return nil, fmt.Errorf("%w: %s %d", unknown, kind, v)
-	}
-	return []byte(names[v]), nil
-}
-
-// Parse is the value of a text. A text that names none is an error that wraps
-// unknown and says what is near, or what is known.
+// Parse returns the value of a text. A text that names none is an error that
+// wraps unknown and lists what is near, or what is known.
 func Parse(unknown error, kind string, names []string, text []byte) (int, error) {
-	if i := slices.Index(names, string(text)); has(names, i) {
+	if i := slices.Index(names, string(text)); i >= 0 && names[i] != "" {
 		return i, nil
 	}
 	names = slices.DeleteFunc(slices.Clone(names), func(s string) bool { return s == "" })
@@ -42,18 +24,8 @@ func Parse(unknown error, kind string, names []string, text []byte) (int, error)
 	return 0, fmt.Errorf("%w: %s %q; known: %s", unknown, kind, s, strings.Join(names, ", "))
 }
 
-// Set parses a text as Parse does and stores its value in v, which stays as it
-// is on an error.
-func Set[T ~int | ~uint8](v *T, unknown error, kind string, names []string, text []byte) error {
-	i, err := Parse(unknown, kind, names, text)
-	if err == nil {
-		*v = T(i)
-	}
-	return err
-}
-
-// Names are the texts of an enumeration T, so that a type's String, MarshalText
-// and UnmarshalText are a line each.
+// Names holds the texts of an enumeration T. From the variable that holds one,
+// tools/enumgen writes T's String, MarshalText and UnmarshalText.
 type Names[T ~int | ~uint8] struct {
 	unknown error
 	kind    string
@@ -66,23 +38,43 @@ func Of[T ~int | ~uint8](unknown error, kind string, names ...string) *Names[T] 
 	return &Names[T]{unknown, kind, names}
 }
 
-// String is the text of v, or "invalid(v)" for a value that has none.
-func (n *Names[T]) String(v T) string { return String(n.names, int(v)) }
+// Has reports whether v has a text.
+func (n *Names[T]) Has(v T) bool {
+	i := int(v)
+	return i >= 0 && i < len(n.names) && n.names[i] != ""
+}
 
-// Text is for MarshalText.
-func (n *Names[T]) Text(v T) ([]byte, error) { return Text(n.unknown, n.kind, n.names, int(v)) }
+// String returns the text of v, or "invalid(v)" for a value that has none.
+func (n *Names[T]) String(v T) string {
+	if !n.Has(v) {
+		return fmt.Sprintf("invalid(%d)", v)
+	}
+	return n.names[v]
+}
 
-// Parse is for UnmarshalText: it leaves v alone when it fails.
-func (n *Names[T]) Parse(v *T, text []byte) error { return Set(v, n.unknown, n.kind, n.names, text) }
+// Text serves MarshalText. A value without a text is an error that wraps
+// unknown.
+func (n *Names[T]) Text(v T) ([]byte, error) {
+	if !n.Has(v) {
+		return nil, fmt.Errorf("%w: %s %d", n.unknown, n.kind, v)
+	}
+	return []byte(n.names[v]), nil
+}
 
-// Has says whether v has a text.
-func (n *Names[T]) Has(v T) bool { return has(n.names, int(v)) }
+// Parse serves UnmarshalText: it leaves v alone when it fails.
+func (n *Names[T]) Parse(v *T, text []byte) error {
+	i, err := Parse(n.unknown, n.kind, n.names, text)
+	if err == nil {
+		*v = T(i)
+	}
+	return err
+}
 
 // Values lists the values that have a text, in order.
 func (n *Names[T]) Values() []T {
 	var all []T
-	for v, name := range n.names {
-		if name != "" {
+	for v := range n.names {
+		if n.Has(T(v)) {
 			all = append(all, T(v))
 		}
 	}

@@ -7,17 +7,8 @@ import (
 
 var errUnknown = errors.New("unknown")
 
-func TestEnum(t *testing.T) {
+func TestParse(t *testing.T) {
 	names := []string{"alpha", "beta"}
-	for i, name := range names {
-		b, err := Text(errUnknown, "letter", names, i)
-		if err != nil || string(b) != name || String(names, i) != name {
-			t.Errorf("%d: %s, %v", i, b, err)
-		}
-		if v, err := Parse(errUnknown, "letter", names, b); err != nil || v != i {
-			t.Errorf("%s: %d, %v", b, v, err)
-		}
-	}
 	for _, tc := range []struct{ in, want string }{
 		{"betta", `unknown: letter "betta"; did you mean "beta"?`}, {"x", `unknown: letter "x"; known: alpha, beta`},
 	} {
@@ -25,22 +16,15 @@ func TestEnum(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	gap := []string{"", "alpha"}
-	if _, err := Text(errUnknown, "letter", gap, 0); err == nil || String(gap, 0) != "invalid(0)" {
+	if _, err := Parse(errUnknown, "letter", []string{"", "alpha"}, nil); err == nil || err.Error() != `unknown: letter ""; known: alpha` {
+		t.Error(err)
+	}
+}
+
+func TestGap(t *testing.T) {
+	gap := Of[int](errUnknown, "letter", "", "alpha")
+	if _, err := gap.Text(0); !errors.Is(err, errUnknown) || gap.String(0) != "invalid(0)" || gap.Has(0) || gap.Has(-1) || len(gap.Values()) != 1 {
 		t.Error("a value without a name has a text")
-	}
-	if _, err := Parse(errUnknown, "letter", gap, nil); err == nil || err.Error() != `unknown: letter ""; known: alpha` {
-		t.Error(err)
-	}
-	v := uint8(1)
-	if err := Set(&v, errUnknown, "letter", names, []byte("x")); err == nil || v != 1 {
-		t.Errorf("%d, %v", v, err)
-	}
-	if err := Set(&v, errUnknown, "letter", names, []byte("alpha")); err != nil || v != 0 {
-		t.Errorf("%d, %v", v, err)
-	}
-	if _, err := Text(errUnknown, "letter", names, 2); !errors.Is(err, errUnknown) || String(names, -1) != "invalid(-1)" {
-		t.Error(err)
 	}
 }
 

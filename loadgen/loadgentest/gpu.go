@@ -26,15 +26,6 @@ const (
 
 var sharingNames = enum.Of[Sharing](ErrUnknownName, "sharing", "time-sliced", "concurrent", "partitioned")
 
-// String returns "time-sliced", "concurrent" or "partitioned".
-func (s Sharing) String() string { return sharingNames.String(s) }
-
-// MarshalText returns the sharing's name.
-func (s Sharing) MarshalText() ([]byte, error) { return sharingNames.Text(s) }
-
-// UnmarshalText reads a sharing's name.
-func (s *Sharing) UnmarshalText(b []byte) error { return sharingNames.Parse(s, b) }
-
 // The defaults of GPUOptions: the quantum and the cost of a switch between
 // contexts that were measured on an H200 with the default time-slice.
 const (

@@ -34,15 +34,6 @@ const (
 var faultNames = enum.Of[Fault](ErrUnknownName, "fault", "none", "cut", "truncate", "error-object", "error-event", "bad-json", "stall", "huge-event",
 	"endless", "html", "no-answer", "refuse")
 
-// String returns the fault's name, e.g. "error-object".
-func (f Fault) String() string { return faultNames.String(f) }
-
-// MarshalText returns the fault's name.
-func (f Fault) MarshalText() ([]byte, error) { return faultNames.Text(f) }
-
-// UnmarshalText reads a fault's name.
-func (f *Fault) UnmarshalText(b []byte) error { return faultNames.Parse(f, b) }
-
 // Usage says what token counts an answer reports. The zero value, UsageAsked,
 // does what the request asks.
 type Usage uint8
@@ -56,15 +47,6 @@ const (
 )
 
 var usageNames = enum.Of[Usage](ErrUnknownName, "usage", "asked", "never", "final", "continuous")
-
-// String returns "asked", "never", "final" or "continuous".
-func (u Usage) String() string { return usageNames.String(u) }
-
-// MarshalText returns the usage's name.
-func (u Usage) MarshalText() ([]byte, error) { return usageNames.Text(u) }
-
-// UnmarshalText reads a usage's name.
-func (u *Usage) UnmarshalText(b []byte) error { return usageNames.Parse(u, b) }
 
 // Reply scripts one answer. The zero value is an immediate answer of one token.
 type Reply struct {

@@ -26,15 +26,6 @@ const (
 
 var traceFormatNames = enum.Of[TraceFormat](loadgen.ErrUnknownName, "trace format", "unknown", "mooncake", "bailian", "azure", "burstgpt")
 
-// String returns "mooncake", "bailian", "azure" or "burstgpt".
-func (f TraceFormat) String() string { return traceFormatNames.String(f) }
-
-// MarshalText returns the format's name.
-func (f TraceFormat) MarshalText() ([]byte, error) { return traceFormatNames.Text(f) }
-
-// UnmarshalText reads a format's name.
-func (f *TraceFormat) UnmarshalText(b []byte) error { return traceFormatNames.Parse(f, b) }
-
 // maxTraceTokens bounds a length in tokens: no model's context comes near.
 const maxTraceTokens = 100_000_000
 

@@ -27,15 +27,6 @@ const (
 
 var claimNames = enum.Of[Claim](loadgen.ErrUnknownName, "claim", "unsupported", "no difference shown", "lower", "higher")
 
-// String returns "unsupported", "no difference shown", "lower" or "higher".
-func (c Claim) String() string { return claimNames.String(c) }
-
-// MarshalText returns the claim's name.
-func (c Claim) MarshalText() ([]byte, error) { return claimNames.Text(c) }
-
-// UnmarshalText reads a claim's name.
-func (c *Claim) UnmarshalText(b []byte) error { return claimNames.Parse(c, b) }
-
 // ConfidenceInterval is a confidence interval.
 type ConfidenceInterval struct {
 	Low  float64 `json:"low"`

@@ -37,15 +37,6 @@ const (
 
 var toolNames = enum.Of[Tool](loadgen.ErrUnknownName, "tool", "unknown", "loadgen", "vllm", "inferencex", "sglang", "guidellm", "aiperf", "genai-perf", "llmperf", "inference-perf")
 
-// String returns the tool's name in lower case.
-func (t Tool) String() string { return toolNames.String(t) }
-
-// MarshalText returns the tool's name.
-func (t Tool) MarshalText() ([]byte, error) { return toolNames.Text(t) }
-
-// UnmarshalText reads a tool's name.
-func (t *Tool) UnmarshalText(b []byte) error { return toolNames.Parse(t, b) }
-
 // Quantity says roughly what a tool's figure is about, so that a table has a
 // column for it. Figures of one quantity need not be comparable: see
 // ToolFigure.Definition. The zero value is no quantity.
@@ -66,15 +57,6 @@ const (
 )
 
 var quantityNames = enum.Of[Quantity](loadgen.ErrUnknownName, "quantity", "unknown", "completed", "failed", "duration", "requests/s", "output tokens/s", "first token", "per output token", "inter token", "end to end")
-
-// String returns e.g. "first token".
-func (q Quantity) String() string { return quantityNames.String(q) }
-
-// MarshalText returns the quantity's name.
-func (q Quantity) MarshalText() ([]byte, error) { return quantityNames.Text(q) }
-
-// UnmarshalText reads a quantity's name.
-func (q *Quantity) UnmarshalText(b []byte) error { return quantityNames.Parse(q, b) }
 
 // ToolFigure is one figure as its tool names, counts and defines it.
 type ToolFigure struct {

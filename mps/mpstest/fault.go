@@ -30,15 +30,6 @@ var errFault = errors.New("mpstest: unknown name")
 
 var faultNames = enum.Of[FaultKind](errFault, "fault", "none", "hang", "slow", "garbage", "flood", "death", "ignore", "cut")
 
-// String returns the kind's text, for example "hang".
-func (k FaultKind) String() string { return faultNames.String(k) }
-
-// MarshalText returns the kind's text.
-func (k FaultKind) MarshalText() ([]byte, error) { return faultNames.Text(k) }
-
-// UnmarshalText reads what String writes.
-func (k *FaultKind) UnmarshalText(b []byte) error { return faultNames.Parse(k, b) }
-
 // Fault is something to go wrong.
 type Fault struct {
 	Kind    FaultKind

@@ -25,12 +25,3 @@ const (
 )
 
 var reasonNames = enum.Of[Reason](errUnknown, "reason", "none", "gone", "hidden", "host", "no-pod", "reused", "malformed")
-
-// String returns the reason's name.
-func (r Reason) String() string { return reasonNames.String(r) }
-
-// MarshalText returns the reason's name.
-func (r Reason) MarshalText() ([]byte, error) { return reasonNames.Text(r) }
-
-// UnmarshalText reads a reason's name.
-func (r *Reason) UnmarshalText(b []byte) error { return reasonNames.Parse(r, b) }

@@ -49,15 +49,6 @@ var accountNames = enum.Of[Account](ErrInput, "account", "unattributed", "tenant
 // Accounts lists the accounts in the order of their values.
 func Accounts() []Account { return accountNames.Values() }
 
-// String returns the account's name.
-func (a Account) String() string { return accountNames.String(a) }
-
-// MarshalText returns the account's name.
-func (a Account) MarshalText() ([]byte, error) { return accountNames.Text(a) }
-
-// UnmarshalText reads an account's name.
-func (a *Account) UnmarshalText(b []byte) error { return accountNames.Parse(a, b) }
-
 // Key names a row: whose time on which GPU, by which mechanism, and what
 // saying so rests on.
 type Key struct {

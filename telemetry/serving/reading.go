@@ -32,15 +32,6 @@ const (
 
 var engineNames = enum.Of[Engine](errUnknown, "engine", "unknown", "vllm", "sglang")
 
-// String returns the engine's name.
-func (e Engine) String() string { return engineNames.String(e) }
-
-// MarshalText returns the engine's name.
-func (e Engine) MarshalText() ([]byte, error) { return engineNames.Text(e) }
-
-// UnmarshalText reads an engine's name.
-func (e *Engine) UnmarshalText(b []byte) error { return engineNames.Parse(e, b) }
-
 // Reading is what a page says of one model of one replica. Times are seconds.
 type Reading struct {
 	Engine Engine

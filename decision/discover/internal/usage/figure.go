@@ -29,15 +29,6 @@ const (
 
 var figureNames = enum.Of[Figure](errUnknown, "figure", "", "gpu-util", "graphics", "sm", "dram", "tensor", "mem-used", "mem-free", "mem-total", "power", "energy")
 
-// String returns the figure's name.
-func (f Figure) String() string { return figureNames.String(f) }
-
-// MarshalText returns the figure's name.
-func (f Figure) MarshalText() ([]byte, error) { return figureNames.Text(f) }
-
-// UnmarshalText reads a figure's name.
-func (f *Figure) UnmarshalText(b []byte) error { return figureNames.Parse(f, b) }
-
 // percent says whether the figure is a percentage.
 func (f Figure) percent() bool { return f >= FigureGPUUtil && f <= FigureTensor }
 
@@ -145,12 +136,3 @@ const (
 )
 
 var refusalNames = enum.Of[Refusal](errUnknown, "refusal", "", "negative", "over", "not-a-number", "clock", "order")
-
-// String returns the refusal's name.
-func (r Refusal) String() string { return refusalNames.String(r) }
-
-// MarshalText returns the refusal's name.
-func (r Refusal) MarshalText() ([]byte, error) { return refusalNames.Text(r) }
-
-// UnmarshalText reads a refusal's name.
-func (r *Refusal) UnmarshalText(b []byte) error { return refusalNames.Parse(r, b) }
