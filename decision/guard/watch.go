@@ -248,12 +248,13 @@ func (w *watcher) probe(ctx context.Context, i int, p *Probe) {
 // scrape reads a server's own metrics twice a window. A page that cannot be read
 // leaves the tenant unjudged.
 func (w *watcher) scrape(ctx context.Context, i int, url string) {
+	client := serving.NewClient()
 	before := map[string]serving.Reading{}
 	var beforeAt time.Time
 	tick := time.NewTicker(w.rules.Window / 2)
 	defer tick.Stop()
 	for {
-		readings, at := page(ctx, url, w.rules.Window), time.Now()
+		readings, at := page(ctx, client, url, w.rules.Window), time.Now()
 		var tokens, observed, sum float64
 		whole, now := len(readings) > 0, map[string]serving.Reading{}
 		for _, r := range readings {
@@ -289,10 +290,10 @@ func (w *watcher) scrape(ctx context.Context, i int, url string) {
 }
 
 // page fetches a metrics page; nothing where it cannot.
-func page(ctx context.Context, url string, within time.Duration) []serving.Reading {
+func page(ctx context.Context, client *serving.Client, url string, within time.Duration) []serving.Reading {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	readings, _ := serving.Fetch(ctx, url) // what could be read of a damaged page is sound
+	readings, _ := client.Fetch(ctx, url) // what could be read of a damaged page is sound
 	return readings
 }
 

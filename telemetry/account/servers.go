@@ -22,8 +22,9 @@ type Page struct {
 
 // Servers counts the tokens that model servers have generated, by their pages.
 type Servers struct {
-	pages map[container.Pod]Page
-	log   *slog.Logger
+	pages  map[container.Pod]Page
+	client *serving.Client
+	log    *slog.Logger
 
 	mu    sync.Mutex
 	state map[container.Pod]*served
@@ -53,7 +54,7 @@ const maxReplicas = 1000
 // NewServers returns readers of the pages of containers by their addresses. A
 // container with an objective has its good tokens counted too.
 func NewServers(pages map[container.Pod]Page, log *slog.Logger) *Servers {
-	s := &Servers{pages: pages, log: log, state: map[container.Pod]*served{}}
+	s := &Servers{pages: pages, client: serving.NewClient(), log: log, state: map[container.Pod]*served{}}
 	for pod := range pages {
 		s.state[pod] = &served{marks: map[string]float64{}}
 	}
@@ -94,7 +95,7 @@ type reply struct {
 func (s *Servers) get(ctx context.Context, page string, timeout time.Duration) reply {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	readings, err := serving.Fetch(ctx, page)
+	readings, err := s.client.Fetch(ctx, page)
 	if len(readings) > 0 {
 		err = nil // what could be read counts
 	}

@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"sync"
 )
 
 // A tenant's page may say anything: what Fetch takes of it is bounded. A vLLM
@@ -15,21 +17,76 @@ const (
 	maxReplicas = 256
 )
 
+// Client reads metrics pages. A page belongs to a tenant, who must not choose what
+// else the client's machine asks: redirects are errors, proxies of the environment
+// are not used, and a name keeps the address that it was first resolved to, so
+// that a server that moved needs a new Client. It is safe for concurrent use.
+type Client struct {
+	http http.Client
+	// resolve looks a name up.
+	resolve func(ctx context.Context, host string) ([]string, error)
+
+	mu sync.Mutex
+	at map[string]string // address by name
+}
+
+// NewClient returns a client that has resolved nothing yet.
+func NewClient() *Client {
+	c := &Client{at: map[string]string{}, resolve: net.DefaultResolver.LookupHost}
+	c.http.Transport = &http.Transport{DialContext: c.dial, MaxResponseHeaderBytes: 64 << 10}
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return c
+}
+
+func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	ip, known := c.at[host]
+	c.mu.Unlock()
+	if !known {
+		all, err := c.resolve(ctx, host)
+		if err != nil {
+			return nil, err
+		}
+		c.mu.Lock()
+		if ip, known = c.at[host]; !known {
+			ip = all[0]
+			c.at[host] = ip
+		}
+		c.mu.Unlock()
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, network, net.JoinHostPort(ip, port))
+}
+
+// Fetch reads a page by a new Client.
+func Fetch(ctx context.Context, url string) ([]Reading, error) {
+	c := NewClient()
+	defer c.http.CloseIdleConnections()
+	return c.Fetch(ctx, url)
+}
+
 // Fetch reads a server's metrics page. Unlike Parse's input it is one server's
 // and whole: a page that was cut short, since its last number may be too, one
 // that has a replica twice, and one of more than 4 MiB or 256 replicas and
 // models are errors without readings. Lines that cannot be read are named in
 // the error beside the readings, as by Parse.
-func Fetch(ctx context.Context, url string) ([]Reading, error) {
+func (c *Client) Fetch(ctx context.Context, url string) ([]Reading, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, fmt.Errorf("serving: %w", err)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("serving: %w", err)
 	}
 	defer resp.Body.Close()
+	if to := resp.Header.Get("Location"); to != "" && resp.StatusCode/100 == 3 {
+		return nil, fmt.Errorf("serving: %s: %s to %.100q (a page that redirects is not read)", url, resp.Status, to)
+	}
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("serving: %s: %s", url, resp.Status)
 	}

@@ -1,0 +1,64 @@
+package serving
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+const tokensPage = "# TYPE vllm:generation_tokens_total counter\nvllm:generation_tokens_total 7\n"
+
+// TestFetchAsksNobodyElse lets a page redirect to another server, and sets a proxy:
+// neither gets a request.
+func TestFetchAsksNobodyElse(t *testing.T) {
+	var asked atomic.Int64
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		fmt.Fprint(w, tokensPage)
+	}))
+	defer other.Close()
+	for _, code := range []int{301, 302, 303, 307, 308} {
+		page := httptest.NewServer(http.RedirectHandler(other.URL, code))
+		readings, err := Fetch(t.Context(), page.URL)
+		page.Close()
+		if len(readings) != 0 || err == nil || !strings.Contains(err.Error(), "redirects is not read") {
+			t.Errorf("%d: %v, %v", code, readings, err)
+		}
+	}
+	if transport := NewClient().http.Transport.(*http.Transport); transport.Proxy != nil {
+		t.Error("a proxy of the environment is used")
+	}
+	if n := asked.Load(); n != 0 {
+		t.Errorf("%d requests reached another server", n)
+	}
+}
+
+// TestAddressStays lets a name point to another tenant's server later.
+func TestAddressStays(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, tokensPage) }))
+	defer server.Close()
+	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := NewClient()
+	lookups := 0
+	c.resolve = func(context.Context, string) ([]string, error) {
+		lookups++
+		return []string{map[bool]string{true: "127.0.0.1", false: "192.0.2.1"}[lookups == 1]}, nil
+	}
+	for range 3 {
+		if readings, err := c.Fetch(t.Context(), "http://tenant.example:"+port); len(readings) != 1 || err != nil {
+			t.Errorf("%v, %v", readings, err)
+		}
+		c.http.CloseIdleConnections()
+	}
+	if lookups != 1 {
+		t.Errorf("resolved %d times", lookups)
+	}
+}
