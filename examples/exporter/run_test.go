@@ -474,7 +474,7 @@ func TestABrokenState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	breaks := map[string][]byte{"noise": bytes.Repeat([]byte("noise "), 10_000)}
+	breaks := map[string][]byte{"empty": nil, "noise": bytes.Repeat([]byte("noise "), 10_000)}
 	for _, n := range []int{100, 5000, 20_000, len(whole) / 2} {
 		breaks[fmt.Sprintf("the first %d of %d bytes", n, len(whole))] = whole[:n]
 	}
@@ -500,6 +500,9 @@ func TestABrokenState(t *testing.T) {
 		}
 		if err != nil {
 			refused++
+		}
+		if len(b) == 0 && err == nil {
+			t.Errorf("%s: it began anew", what)
 		}
 	}
 	if refused < len(breaks)/2 {

@@ -40,6 +40,9 @@ func openStore(dir string) (*store, error) {
 		return nil, fmt.Errorf("-state: %w", err)
 	}
 	file := filepath.Join(dir, "ledger.db")
+	if info, err := os.Stat(file); err == nil && info.Size() == 0 { // bbolt would begin anew in it
+		return nil, fmt.Errorf("-state: %w", unusable(file, errors.New("the file is empty")))
+	}
 	var db *bbolt.DB
 	err := guarded(func() (err error) {
 		db, err = bbolt.Open(file, 0o640, &bbolt.Options{Timeout: time.Second})
