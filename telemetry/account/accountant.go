@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -62,12 +63,17 @@ type Accountant struct {
 	// as they are stored; changed are those since.
 	counters map[string]float64
 	changed  map[string]float64
+	aside    []ledger.Record // of records that cannot be read, to be stored
 	devs     []*device
 	refused  int // postings that the ledger refused: a defect
 }
 
 // metaEnergy begins the name of the record of a GPU's energy counter.
 const metaEnergy = "energy "
+
+// metaAside begins the name of a record that could not be read. Nothing reads it
+// again but people.
+const metaAside = "aside "
 
 // New returns an accountant that goes on with the accounts of o.Records.
 func New(o Options) (*Accountant, error) {
@@ -88,21 +94,31 @@ func New(o Options) (*Accountant, error) {
 		a.price = func(string, string) cost.Money { return cost.Money{} }
 	}
 	var kept []ledger.Record
+	aside := map[string][]byte{}
 	tokens := map[string]Tokens{}
 	for _, r := range o.Records {
 		var err error
 		if gpu, ok := strings.CutPrefix(r.Name, metaEnergy); ok {
-			a.counters[gpu], err = strconv.ParseFloat(string(r.Value), 64)
+			var joules float64
+			if joules, err = parseAmount(string(r.Value)); err == nil {
+				a.counters[gpu] = joules
+			}
 		} else if strings.HasPrefix(r.Name, metaTokens) {
 			tokens[r.Name], err = parseTokens(r)
-		} else {
+		} else if !strings.HasPrefix(r.Name, metaAside) {
 			kept = append(kept, r)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("account: %s: %w", r.Name, err)
+			a.log.Error("a record cannot be read; it is set aside, and counts from zero",
+				"record", r.Name, "as", metaAside+r.Name, "err", err)
+			delete(tokens, r.Name)
+			aside[metaAside+r.Name], aside[r.Name] = r.Value, nil
 		}
 	}
 	a.servers.restore(tokens)
+	for _, name := range slices.Sorted(maps.Keys(aside)) {
+		a.aside = append(a.aside, ledger.Record{Name: name, Value: aside[name]})
+	}
 	var err error
 	a.book, err = ledger.Restore(ledger.Options{Clock: a.clock.Name}, slices.Values(kept))
 	if err != nil {
@@ -147,6 +163,7 @@ func (a *Accountant) Changes() (expired int, records []ledger.Record, v View, er
 		records = append(records, ledger.Record{Name: metaEnergy + gpu, Value: v})
 	}
 	clear(a.changed)
+	records, a.aside = append(records, a.aside...), nil
 	if records = append(records, a.servers.changes()...); len(records) > 0 {
 		v = a.view()
 	}

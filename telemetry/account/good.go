@@ -32,7 +32,7 @@ func (o Objective) good(d *serving.Reading) (low, high float64, ok bool) {
 		low += float64(few)/float64(c.of.Count) - 1
 		high = min(high, float64(many)/float64(c.of.Count))
 	}
-	return max(low, 0), high, true
+	return min(max(low, 0), high), high, true
 }
 
 // unjudged holds the tokens of a replica since its requests were judged last.

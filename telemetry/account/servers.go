@@ -48,6 +48,11 @@ type said struct {
 	prompt, generated telemetry.Optional[float64]
 }
 
+// maxRate bounds the tokens of a server in a second: the roofline of the smallest
+// models on a GPU. A page whose counters grew faster is not counted, so that sums
+// are finite by construction.
+const maxRate = 1e7
+
 // maxReplicas bounds the replicas and models of a server over its pages.
 const maxReplicas = 1000
 
@@ -110,11 +115,14 @@ func (s *Servers) note(pod container.Pod, r reply) {
 	d := s.state[pod]
 	if r.err != nil {
 		if !d.failed {
-			name := pod.Namespace + "/" + pod.Name + "/" + pod.Container
-			s.log.Warn("a server's page cannot be read", "container", name, "err", r.err)
+			s.log.Warn("a server's page cannot be read", "container", name(pod), "err", r.err)
 		}
 		d.failed = true
 		return
+	}
+	most := maxRate * max(1, time.Since(d.at).Seconds())
+	if d.at.IsZero() {
+		most = 0 // what it did before is not this exporter's
 	}
 	for i := range r.readings {
 		now := &r.readings[i]
@@ -125,13 +133,20 @@ func (s *Servers) note(pod container.Pod, r reply) {
 		if j < 0 {
 			of := serving.Reading{Engine: now.Engine, Model: now.Model, Replica: now.Replica}
 			j, d.last = len(d.last), append(d.last, said{of: of})
-			if d.at.IsZero() { // what it did before is not this exporter's
+			if d.at.IsZero() {
 				d.last[j].prompt, d.last[j].generated = now.PromptTokens, now.GenerationTokens
 			}
 		}
 		before := &d.last[j]
-		d.counted.Prompt = add(d.counted.Prompt, since(&before.prompt, now.PromptTokens))
-		generated := since(&before.generated, now.GenerationTokens)
+		prompt, generated := since(&before.prompt, now.PromptTokens), since(&before.generated, now.GenerationTokens)
+		for _, grown := range []*telemetry.Optional[float64]{&prompt, &generated} {
+			if n, ok := grown.Get(); ok && !(n >= 0 && n <= most) {
+				s.log.Warn("a server's page is not to be believed", "container", name(pod), "model", now.Model,
+					"tokens", n, "at most", most)
+				*grown = telemetry.Optional[float64]{}
+			}
+		}
+		d.counted.Prompt = add(d.counted.Prompt, prompt)
 		d.counted.Generated = add(d.counted.Generated, generated)
 		if o := s.pages[pod].Objective; o != (Objective{}) {
 			d.judge(o, now, generated.Or(0))
@@ -139,6 +154,8 @@ func (s *Servers) note(pod container.Pod, r reply) {
 	}
 	d.at, d.failed = time.Now(), false
 }
+
+func name(p container.Pod) string { return p.Namespace + "/" + p.Name + "/" + p.Container }
 
 // since returns the growth of a server's counter since it was read before, which
 // it replaces. A page may leave it out meanwhile.

@@ -28,7 +28,7 @@ func (t *Tokens) fields() []*telemetry.Optional[float64] {
 const metaTokens = "tokens "
 
 func tokensName(p container.Pod) string {
-	return metaTokens + p.Namespace + "/" + p.Name + "/" + p.Container
+	return metaTokens + name(p)
 }
 
 // restore takes up the tokens that another run stored, of the servers whose pages
@@ -77,6 +77,15 @@ func (t Tokens) record() []byte {
 	return []byte(strings.Join(out, " "))
 }
 
+// parseAmount reads a finite number that is not negative.
+func parseAmount(s string) (float64, error) {
+	v, err := strconv.ParseFloat(s, 64)
+	if err == nil && (!(v >= 0) || math.IsInf(v, 0)) {
+		err = fmt.Errorf("%q is no amount", s)
+	}
+	return v, err
+}
+
 func parseTokens(r ledger.Record) (t Tokens, err error) {
 	fields, to := strings.Fields(string(r.Value)), t.fields()
 	if len(fields) != 2 && len(fields) != len(to) {
@@ -86,8 +95,8 @@ func parseTokens(r ledger.Record) (t Tokens, err error) {
 		if field == "-" {
 			continue
 		}
-		v, err := strconv.ParseFloat(field, 64)
-		if err != nil || !(v >= 0) || math.IsInf(v, 0) {
+		v, err := parseAmount(field)
+		if err != nil {
 			return t, fmt.Errorf("%s: %q is no number of tokens", r.Name, field)
 		}
 		*to[i] = telemetry.Some(v)

@@ -3,14 +3,18 @@ package account
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 	"github.com/cotenant/cotenant/telemetry/ledger"
+	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
 // TestTokensKept: tokens are what servers did while their pages were read, over
@@ -73,5 +77,61 @@ func TestBadTokens(t *testing.T) {
 		if got, err := parseTokens(ledger.Record{Name: "tokens a/b/c", Value: []byte(v)}); err == nil || !strings.Contains(err.Error(), "tokens a/b/c") {
 			t.Errorf("%q: %v, %v", v, got, err)
 		}
+	}
+}
+
+// TestAPageThatLies lets a page say 1 token and then the largest number there is:
+// nothing of it is counted, what is stored is finite, and a start on it goes well.
+func TestAPageThatLies(t *testing.T) {
+	pod := container.Pod{Namespace: "shop", Name: "web", Container: "c"}
+	pages := map[container.Pod]Page{pod: {Objective: Objective{TTFT: telemetry.Some(1.0)}}}
+	s := NewServers(pages, slog.New(slog.DiscardHandler))
+	for _, n := range []float64{1, 1.7e308, 5, 1.7e308, 1.7e308, math.Inf(1), math.NaN(), -4, 1e300, 12, 20} {
+		v := telemetry.Some(n)
+		s.note(pod, reply{readings: []serving.Reading{{GenerationTokens: v, PromptTokens: v}}})
+	}
+	records := s.changes()
+	if len(records) != 1 {
+		t.Fatalf("%q", records)
+	}
+	kept, err := parseTokens(records[0])
+	if err != nil || kept.Generated.Or(0) > 1000 {
+		t.Errorf("%s: %v", records[0].Value, err)
+	}
+	if _, err := New(Options{Clock: Clock{Name: "t", Now: func() time.Duration { return 0 }}, Records: records}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestABadRecordIsSetAside starts on a state with one record that cannot be read:
+// it is named, kept under another name, and all others count on.
+func TestABadRecordIsSetAside(t *testing.T) {
+	var log strings.Builder
+	good := container.Pod{Namespace: "a", Name: "b", Container: "c"}
+	options := Options{
+		Clock: Clock{Name: "t", Now: func() time.Duration { return 0 }}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Servers: NewServers(map[container.Pod]Page{good: {}}, slog.New(slog.DiscardHandler)),
+		Records: []ledger.Record{
+			{Name: "tokens a/b/c", Value: []byte("1 2 - - -")}, {Name: "tokens x/y/z", Value: []byte("- NaN - - -")},
+			{Name: "energy GPU-1", Value: []byte("+Inf")}, {Name: "energy GPU-2", Value: []byte("7")},
+		},
+	}
+	a, err := New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"tokens x/y/z", "energy GPU-1"} {
+		if !strings.Contains(log.String(), name) {
+			t.Errorf("%s is not named: %s", name, log.String())
+		}
+	}
+	_, records, v, err := a.Changes()
+	if err != nil || len(records) != 4 || v.Tokens[good].Generated.Or(0) != 2 || a.counters["GPU-2"] != 7 {
+		t.Errorf("%q, %+v, %v", records, v.Tokens, err)
+	}
+	stored := slices.DeleteFunc(records, func(r ledger.Record) bool { return r.Value == nil })
+	options.Records, options.Servers = stored, nil
+	if a, err = New(options); err != nil || len(a.aside) != 0 {
+		t.Error(err, a.aside)
 	}
 }
