@@ -1,7 +1,6 @@
 package decision
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -57,21 +56,30 @@ func TestEvenlySpread(t *testing.T) {
 	}
 }
 
-// TestSettleCommandIsWhole: what the command leaves open is explained.
-func TestSettleCommandIsWhole(t *testing.T) {
+// TestSettleIsOfAReplica: the load is one replica's, and a front end's command
+// stands in the text.
+func TestSettleIsOfAReplica(t *testing.T) {
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L4", Count: 4}}, Workloads: []Workload{
 		{Name: "chat", Kind: KindOnlineInference, Model: &LanguageModel{Parameters: 3e9, Weights: PrecisionFP16}, Load: &Traffic{RequestsPerS: 1.5},
 			Replicas: Replicas{Max: 2}, SLO: predict.SLO{TPOTP99: Some(predict.Duration(50e6))}}}}
-	s := decide(t, f).Decision("chat").Settle
+	r := decide(t, f)
+	s := r.Decision("chat").Settle
 	if s == nil {
 		t.Fatal("not provisional")
 	}
-	for _, word := range regexp.MustCompile(`\b[A-Z]{4,}\b`).FindAllString(strings.TrimPrefix(s.Command, "go run ./examples/benchmark"), -1) {
-		if !strings.Contains(s.Measurement, word+" ") {
-			t.Errorf("%s in %q is not explained: %s", word, s.Command, s.Measurement)
-		}
+	if !s.Endpoint || s.Rate != 0.75 || s.Workload != "chat" || !slices.Contains(s.What, predict.MetricTPOTP99.String()) {
+		t.Errorf("half of the load on one of two replicas: %+v", s)
 	}
-	if !strings.Contains(s.Command, "-rate 0.75 ") {
-		t.Errorf("half of the load on one of two replicas: %s", s.Command)
+	if text := oneLine(textOf(t, r, TextOptions{})); !strings.Contains(text, "0.75 requests a second") {
+		t.Error(text)
 	}
+	command := func(s *Settle) string { return "measure-" + s.Workload }
+	if text := oneLine(textOf(t, r, TextOptions{Command: command})); !strings.Contains(text, "measure-chat") {
+		t.Error(text)
+	}
+}
+
+// oneLine joins the lines of a text with single spaces.
+func oneLine(lines []string) string {
+	return strings.Join(strings.Fields(strings.Join(lines, " ")), " ")
 }

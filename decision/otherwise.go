@@ -252,63 +252,26 @@ func (pl *planner) measurement(w int, d *Decision) *Settle {
 		what = append(what, m.String())
 	}
 	if len(what) > 0 {
-		what, keys = []string{strings.Join(what, ", ")}, []string{"solo"}
+		keys = []string{"solo"}
 	}
 	if pl.guessesBusy(w, c.pool) {
 		what, keys = append(what, "SM activity"), append(keys, "gpu_busy")
 	}
 	if cw.demand.Memory.Unknown {
-		what, keys = append(what, "the most memory in use"), append(keys, "memory")
+		what, keys = append(what, "peak memory"), append(keys, "memory")
 	}
 	if len(what) == 0 { // computed, and too near to a limit to tell
 		for m := range wl.SLO.Limits() {
 			what = append(what, m.String())
 		}
-		what, keys = []string{strings.Join(what, ", ")}, []string{"solo, and gpu_busy in the place of load"}
+		keys = []string{"solo, and gpu_busy in the place of load"}
 	}
 	file := pl.opt.Input
 	if file == "" {
 		file = "the fleet file"
 	}
-	s := &Settle{Measurement: fmt.Sprintf("%s of a replica of %s alone on %s at its load; state it in %s as its %s", strings.Join(what, " and "), d.Workload, problem.A(pl.pools[c.pool].ground.GPU().Name), file, strings.Join(keys, " and "))}
-	s.Command = settlingCommand(wl)
-	if words := placeholders(s.Command); words != "" {
-		s.Measurement += ". " + words
-	}
-	return s
-}
-
-// settlingCommand measures a replica of a workload.
-func settlingCommand(w *Workload) string {
-	if !CompileWorkload(w).demand.Serves {
-		return "go run ./examples/monitor -real -duration 10m -json"
-	}
-	return fmt.Sprintf("go run ./examples/benchmark -endpoint http://HOST:8000 -model NAME%s -duration 5m -telemetry -out %s-alone", loadFlags(w), strings.ReplaceAll(w.Name, "/", "-"))
-}
-
-// placeholders says what the words in capitals stand for in commands that settle
-// something; empty where there are none.
-func placeholders(commands string) string {
-	var out []string
-	for _, p := range [][2]string{{"HOST", "is where the replica serves"}, {"NAME", "its model there"}, {"RATE", "its requests a second at the peak"}} {
-		if strings.Contains(commands, p[0]) {
-			out = append(out, p[0]+" "+p[1])
-		}
-	}
-	return strings.Join(out, ", ")
-}
-
-// loadFlags are the load generator's flags for the load of one replica.
-func loadFlags(w *Workload) string {
-	if w.Load == nil {
-		return " -rate RATE"
-	}
-	flags := fmt.Sprintf(" -rate %.3g", w.Load.PeakPerS()/float64(w.replicas()))
-	if n, ok := w.Load.InputTokens.Get(); ok {
-		flags += fmt.Sprintf(" -random-input-len %d", n)
-	}
-	if n, ok := w.Load.OutputTokens.Get(); ok {
-		flags += fmt.Sprintf(" -random-output-len %d -ignore-eos", n)
-	}
-	return flags
+	s := settling(wl, what)
+	s.Measurement = fmt.Sprintf("%s of a replica of %s alone on %s at its load; state it in %s as its %s",
+		strings.Join(what, ", "), d.Workload, problem.A(pl.pools[c.pool].ground.GPU().Name), file, strings.Join(keys, " and "))
+	return &s
 }

@@ -81,7 +81,7 @@ func (r *Result) relax(f *Fleet, opt Options) error {
 		}
 		a.If = fmt.Sprintf("%.4g%% confidence is enough", 100*x.Confidence)
 		d.Relaxed = a
-		if x.Settle.Command == "" && o.Placed > d.Placed {
+		if x.Settle.Workload == "" && o.Placed > d.Placed {
 			x.Settle = best.trial(f, o)
 		}
 	}
@@ -124,10 +124,11 @@ func (r *Result) trial(f *Fleet, d *Decision) Settle {
 	} else if d.Mechanism == sharing.MechanismExclusive {
 		where = "on " + problem.A(gpu)
 	}
-	s := Settle{Command: settlingCommand(wl)}
-	s.Measurement = fmt.Sprintf("run a replica of %s %s at its load; if it keeps up there, decide with %.4g%% confidence", d.Workload, where, 100*r.Confidence)
-	if words := placeholders(s.Command); words != "" {
-		s.Measurement += ". " + words
+	var what []string
+	for m := range wl.SLO.Limits() {
+		what = append(what, m.String())
 	}
+	s := settling(wl, what)
+	s.Measurement = fmt.Sprintf("run a replica of %s %s at its load; if it keeps up there, decide with %.4g%% confidence", d.Workload, where, 100*r.Confidence)
 	return s
 }

@@ -23,7 +23,7 @@ func TestLessConfidencePlacesMore(t *testing.T) {
 	t.Parallel()
 	r := decide(t, sevenTenants(0.17))
 	x := r.Relaxed
-	if x == nil || x.Confidence != 0.9 || x.Placed != 7 || x.GPUs != 1 || !strings.Contains(x.Settle.Measurement, "slice 1g.10gb") || x.Settle.Command == "" {
+	if x == nil || x.Confidence != 0.9 || x.Placed != 7 || x.GPUs != 1 || !strings.Contains(x.Settle.Measurement, "slice 1g.10gb") || x.Settle.Workload == "" {
 		t.Fatalf("%+v", x)
 	}
 	decided := 0

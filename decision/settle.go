@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
@@ -68,14 +69,64 @@ type Consequence struct {
 	Verdict sharing.Answer `json:"kept"`
 }
 
-// Settle is the measurement that turns a provisional answer into a decided one.
+// Settle proposes a measurement of one replica that turns a provisional answer
+// into a decided one. A front end prints it as its own command; see
+// [TextOptions].
 type Settle struct {
+	// Measurement says in a sentence what to measure, and where to state it.
 	Measurement string `json:"measurement"`
-	Command     string `json:"command"`
+	Workload    string `json:"workload"`
+	// What lists the figures to measure: metrics, "SM activity", "peak memory".
+	What []string `json:"what"`
+	// Endpoint says that the replica serves requests and that load is to be sent
+	// to it; otherwise its GPU is watched.
+	Endpoint bool `json:"endpoint"`
+	// Rate holds the requests a second of one replica at the peak, and the others
+	// the tokens of a request; 0 where the workload does not state them.
+	Rate         float64          `json:"rate,omitempty"`
+	InputTokens  int              `json:"input_tokens,omitempty"`
+	OutputTokens int              `json:"output_tokens,omitempty"`
+	Duration     predict.Duration `json:"duration"`
 	// MonthlyAtStake is what lies between the answer and its safe alternative,
 	// an exact decimal; absent without prices, and where the alternative places
 	// fewer replicas.
 	MonthlyAtStake string `json:"monthly_at_stake,omitempty"`
+}
+
+// How long a measurement that settles an answer takes.
+const (
+	loadFor  = predict.Duration(5 * time.Minute)
+	watchFor = predict.Duration(10 * time.Minute)
+)
+
+// settling returns the measurement of a replica of w for the figures in what.
+func settling(w *Workload, what []string) Settle {
+	s := Settle{Workload: w.Name, What: what, Endpoint: CompileWorkload(w).demand.Serves, Duration: watchFor}
+	if !s.Endpoint {
+		return s
+	}
+	s.Duration = loadFor
+	if w.Load != nil {
+		s.Rate = w.Load.PeakPerS() / float64(w.replicas())
+		s.InputTokens, _ = w.Load.InputTokens.Get()
+		s.OutputTokens, _ = w.Load.OutputTokens.Get()
+	}
+	return s
+}
+
+// String says in words what is sent or watched, and for how long.
+func (s *Settle) String() string {
+	if !s.Endpoint {
+		return fmt.Sprintf("watch the GPU of a replica of %s for %.3g minutes", s.Workload, time.Duration(s.Duration).Minutes())
+	}
+	load := "its peak rate"
+	if s.Rate > 0 {
+		load = fmt.Sprintf("%.3g requests a second", s.Rate)
+	}
+	if s.InputTokens > 0 || s.OutputTokens > 0 {
+		load += fmt.Sprintf(" of %d tokens in and %d out", s.InputTokens, s.OutputTokens)
+	}
+	return fmt.Sprintf("send a replica of %s %s for %.3g minutes", s.Workload, load, time.Duration(s.Duration).Minutes())
 }
 
 // answer fills in status, placement and consequences.

@@ -23,6 +23,9 @@ type TextOptions struct {
 	Width int
 	// Color paints headings and statuses, for terminals.
 	Color bool
+	// Command puts a measurement that a result proposes as the front end's own
+	// command; without it the measurement is put in words.
+	Command func(*Settle) string
 	// More says how to see what the text leaves out, for example "-format json".
 	More string
 }
@@ -134,7 +137,7 @@ func (t *text) money() {
 			money = fmt.Sprintf(" for %s %s a month", cents(x.Monthly), x.Currency)
 		}
 		t.put(0, 0, "", "or "+t.paint(yellow, "provisional")+fmt.Sprintf(": at %.4g%% confidence %d of %s find room, on %s%s. To settle it, %s. Run: %s",
-			100*x.Confidence, x.Placed, counted(replicas, "replica"), counted(x.GPUs, "GPU"), money, x.Settle.Measurement, x.Settle.Command))
+			100*x.Confidence, x.Placed, counted(replicas, "replica"), counted(x.GPUs, "GPU"), money, x.Settle.Measurement, t.command(&x.Settle)))
 	}
 	if t.r.Search != SearchAll {
 		t.put(0, 0, "", "the arrangement is the best of many tried; a fleet of this size has too many to compare all")
@@ -207,19 +210,12 @@ func (t *text) workloads() {
 		return
 	}
 	at := column(t.r.names())
-	commands := ""
 	for i := range t.r.Decisions {
 		d := &t.r.Decisions[i]
 		t.put(2, at, d.Workload, t.answer(d))
 		for _, rest := range t.unsettled(d) {
 			t.put(2, at, "", rest)
 		}
-		if d.Settle != nil {
-			commands += d.Settle.Command
-		}
-	}
-	if words := placeholders(commands); words != "" {
-		t.put(2, 2, "", words)
 	}
 }
 
@@ -317,9 +313,17 @@ func (t *text) unsettled(d *Decision) (lines []string) {
 		if s.MonthlyAtStake != "" && d.Cost != nil {
 			stake = fmt.Sprintf(" (%s %s a month at stake)", cents(s.MonthlyAtStake), d.Cost.Currency)
 		}
-		lines = append(lines, fmt.Sprintf("settle%s: %s", stake, s.Command))
+		lines = append(lines, fmt.Sprintf("settle%s: %s", stake, t.command(s)))
 	}
 	return lines
+}
+
+// command returns what the front end runs to settle an answer.
+func (t *text) command(s *Settle) string {
+	if t.opts.Command == nil {
+		return s.String()
+	}
+	return t.opts.Command(s)
 }
 
 // choice is the mechanism, and the slice's profile where there is one.

@@ -42,7 +42,7 @@ func (t *text) explain(d *Decision) {
 		if s.MonthlyAtStake != "" {
 			say("at stake", "%s %s a month", s.MonthlyAtStake, d.Cost.Currency)
 		}
-		say("command", "%s", s.Command)
+		say("run", "%s", t.command(s))
 	}
 	if c := d.Cost; c != nil {
 		say("costs", "%s %s an hour, a replica %s; on GPUs of their own %s", c.PerWorkloadHour, c.Currency, c.PerReplicaHour, c.ExclusiveHour)

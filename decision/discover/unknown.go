@@ -183,6 +183,6 @@ func (b *build) unknowns() {
 	slices.SortStableFunc(b.Unknown, func(x, y Unknown) int { return cmp.Compare(y.stake, x.stake) })
 }
 
-const settleShared = "a replica alone on a GPU for an hour at its load, or per-process accounting: go run ./examples/monitor -real on its node"
+const settleShared = "a replica alone on a GPU for an hour at its load, or per-process accounting on its node"
 
 const settleUsage = "a day of dcgm-exporter (DCGM_FI_DEV_FB_USED, DCGM_FI_PROF_SM_ACTIVE) as a Prometheus range query"

@@ -259,7 +259,7 @@ func TestFullDisk(t *testing.T) {
 	for _, args := range [][]string{nil, {"-json"}} {
 		var errs bytes.Buffer
 		a := app{stdout: errWriter{}, stderr: &errs}
-		if code := a.run(t.Context(), args); code != exitFailed || !strings.Contains(errs.String(), "no space left") {
+		if code := a.run(t.Context(), args); code != 5 || !strings.Contains(errs.String(), "no space left") {
 			t.Errorf("%v: exit %d, %s", args, code, &errs)
 		}
 	}

@@ -50,6 +50,7 @@ type command struct {
 // commands lists every command in the order of the help.
 func commands() []command {
 	return []command{
+		{"decide", "how the workloads of a fleet share its GPUs, and the configuration", runDecide},
 		{"discover", "make a fleet file of what a cluster or machine says of itself", runDiscover},
 		{"capacity", "find the fewest GPUs for a trace of requests and its objectives", runCapacity},
 		{"guard", "watch who disturbs whom on shared GPUs, and act on evidence", runGuard},
@@ -173,6 +174,8 @@ func parse(fl *flag.FlagSet, args []string, usage string, maxArgs int, std stdio
 		return err
 	case err != nil:
 		return badInput(fmt.Errorf("%w (see -h)", err))
+	case maxArgs > 0 && strings.HasPrefix(fl.Arg(maxArgs), "-"):
+		return badInput(fmt.Errorf("flag %s stands after %s; flags come first", fl.Arg(maxArgs), fl.Arg(maxArgs-1)))
 	case fl.NArg() > maxArgs:
 		return badInput(fmt.Errorf("unexpected argument %q (see -h)", fl.Arg(maxArgs)))
 	}

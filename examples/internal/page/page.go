@@ -1,6 +1,6 @@
-// Package page is how the examples print, what people read folded at Width
-// columns and no error of writing lost; how they write files, and read YAML of
-// their own. A copy of an example takes it along.
+// Package page prints for the examples, text folded at Width columns and no error
+// of writing lost. It also writes their files and reads YAML of their own. A copy
+// of an example takes it along.
 package page
 
 import (
@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// Width is how many columns a page has.
+// Width is the number of columns of a page.
 const Width = 100
 
 // Fold breaks the lines of a text that are longer than Width, at spaces, else
@@ -22,7 +22,7 @@ const Width = 100
 // columns more, where they are indented at all.
 func Fold(text string) string { return fold(text, 2) }
 
-// Flags is the help of a flag set, folded.
+// Flags returns the help of a flag set, folded.
 func Flags(fs *flag.FlagSet) string {
 	var b strings.Builder
 	was := fs.Output()
@@ -75,10 +75,10 @@ func expand(line string) string {
 	return b.String()
 }
 
-// leastRoom are the columns that what is left of a line has at least.
+// leastRoom is the smallest number of columns for the rest of a folded line.
 const leastRoom = 40
 
-// under is the column below which a line goes on.
+// under returns the column at which a folded line continues.
 func under(line string, hanging int) int {
 	text := strings.TrimLeft(line, " ")
 	indent := len(line) - len(text)
@@ -125,10 +125,14 @@ func Fail(name string, stderr io.Writer, err error) {
 	fmt.Fprintf(stderr, "%s: %s\n", name, strings.ReplaceAll(err.Error(), "\n", "\n"+name+": "))
 }
 
-// Check returns a writer to stdout that remembers the first error, and what is to
-// be deferred with the exit code: where anything was not written the command has
-// failed, and its code is 1. An error that no other has told is told on stderr,
-// after the command's name.
+// exitCannot is the exit code of every program that could not do what it was
+// asked to because a disk, a driver or a network failed.
+const exitCannot = 5
+
+// Check returns a writer to stdout that remembers the first error, and a function
+// to defer with the exit code: where anything was not written it sets the code to
+// 5, and reports the error on stderr after the command's name unless the code
+// says that another error was reported.
 func Check(name string, stdout, stderr io.Writer) (io.Writer, func(code *int)) {
 	w := &writer{to: stdout}
 	return w, func(code *int) {
@@ -138,7 +142,7 @@ func Check(name string, stdout, stderr io.Writer) (io.Writer, func(code *int)) {
 		if *code == 0 {
 			fmt.Fprintf(stderr, "%s: %v\n", name, w.err)
 		}
-		*code = 1
+		*code = exitCannot
 	}
 }
 

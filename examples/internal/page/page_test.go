@@ -42,7 +42,7 @@ func ExampleCheck() {
 	fmt.Println(run())
 	// Output:
 	// demo: no space left on device
-	// 1
+	// 5
 }
 
 type full struct{}

@@ -44,7 +44,7 @@ const usage = `usage: dra [-nodes file -pods file] [flags]
 
 Writes who shares which GPU as DRA claims. Without files it shows an embedded example.
 
-exit: 0 every pod has a place; 1 some are refused, or it could not be written; 2 bad input
+exit: 0 every pod has a place; 1 some are refused; 2 bad input; 5 it could not be written
 
 `
 

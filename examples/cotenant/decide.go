@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/manifest"
+	"github.com/cotenant/cotenant/decision/predict"
+)
+
+const decideUsage = `Decides how workloads share GPUs, explains it, and writes the configuration.
+
+usage: cotenant decide [-json] [-out DIR] [-confidence C] [-strict] FLEET
+       cotenant decide -explain WORKLOAD FLEET
+       cotenant decide -why ID FLEET
+
+FLEET is a file (YAML or JSON; -schema prints its schema), or - for standard
+input; cotenant discover writes one. The text wraps to the terminal's width
+($COLUMNS, where it is set, and 100 columns where there is no terminal). It is
+coloured on a terminal, unless NO_COLOR is set.
+
+exit: 0 answered, also where a workload is placed in part or not at all; 1 that,
+with -strict; 2 bad input; 5 the answer could not be written
+`
+
+// decideConfig holds the flags of decide.
+type decideConfig struct {
+	fleet, out, profiles, predictor, explain, why string
+
+	confidence           float64
+	json, strict, schema bool
+}
+
+func runDecide(_ context.Context, args []string, std stdio) error {
+	var c decideConfig
+	fl := flagSet("decide")
+	fl.StringVar(&c.fleet, "fleet", "", "fleet `FILE`, - for standard input; may also stand as the argument")
+	fl.BoolVar(&c.json, "json", false, "print JSON")
+	fl.StringVar(&c.out, "out", "", "`DIR` to write the configuration and plan.md to; it must not exist, or be empty")
+	fl.StringVar(&c.profiles, "profiles", "", "`FILE` of workloads measured alone: profiles, or rows in the co-location "+
+		"format; those that the fleet names are predicted")
+	fl.StringVar(&c.predictor, "predictor", "", "`FILE` of a fitted predictor; needs -profiles")
+	fl.Float64Var(&c.confidence, "confidence", decision.DefaultConfidence,
+		"how sure decisions must be that objectives are kept, 0.5 to 0.999")
+	fl.BoolVar(&c.strict, "strict", false, "exit 1 when a workload is placed in part or not at all")
+	fl.StringVar(&c.explain, "explain", "", "show everything about one `WORKLOAD`, every candidate and its reasons")
+	fl.StringVar(&c.why, "why", "", "show the trap or the source of this `ID` in full")
+	fl.BoolVar(&c.schema, "schema", false, "print the JSON Schema of a fleet file and exit")
+	if err := parse(fl, args, decideUsage, 1, std); err != nil {
+		return err
+	}
+	if c.schema {
+		_, err := std.out.Write(decision.Schema())
+		return err
+	}
+	if err := c.check(fl.Arg(0)); err != nil {
+		return badInput(err)
+	}
+	fleet, opts, err := c.read(std.in)
+	if err != nil {
+		return badInput(err)
+	}
+	result, err := decision.Decide(fleet, opts)
+	if err != nil {
+		return badInput(err)
+	}
+	var text bytes.Buffer
+	if !c.json {
+		show := decision.TextOptions{
+			Explain: c.explain, Why: c.why, Command: settleCommand, More: "-explain WORKLOAD, -why ID, -json",
+			Width: columns(std.out), Color: colored(std.out),
+		}
+		if err := result.WriteText(&text, show); err != nil {
+			return badInput(err)
+		}
+	}
+	if c.out != "" {
+		if err := c.write(fleet, result, std.err); err != nil {
+			return err
+		}
+	}
+	if c.json {
+		err = result.WriteJSON(std.out)
+	} else {
+		_, err = text.WriteTo(std.out)
+	}
+	unplaced := func(d decision.Decision) bool { return d.Unplaced > 0 }
+	if err == nil && c.strict && slices.ContainsFunc(result.Decisions, unplaced) {
+		return silently(exitNo)
+	}
+	return err
+}
+
+// check takes the fleet's file from the argument and refuses what contradicts
+// itself.
+func (c *decideConfig) check(arg string) error {
+	switch {
+	case c.fleet != "" && arg != "":
+		return fmt.Errorf("-fleet %s and the argument %s: name one fleet", c.fleet, arg)
+	case c.fleet == "" && arg == "":
+		return errors.New("name a fleet file, or - for standard input; cotenant discover -out fleet.yaml writes one")
+	case c.json && (c.explain != "" || c.why != ""):
+		return errors.New("-explain and -why are text; -json has everything about every workload")
+	case c.explain != "" && c.why != "":
+		return errors.New("-explain and -why are one question each; ask them one after the other")
+	case !(c.confidence >= 0.5 && c.confidence <= 0.999):
+		return fmt.Errorf("-confidence %v: use 0.5 to 0.999", c.confidence)
+	case c.predictor != "" && c.profiles == "":
+		return errors.New("-predictor needs -profiles")
+	}
+	c.fleet += arg
+	return nil
+}
+
+// read reads the fleet, the profiles and the predictor.
+func (c *decideConfig) read(stdin io.Reader) (fleet *decision.Fleet, opts decision.Options, err error) {
+	opts.Confidence = c.confidence
+	if c.fleet == "-" {
+		fleet, err = decision.ReadFleet(stdin)
+	} else {
+		opts.Input = c.fleet
+		fleet, err = decision.LoadFleet(c.fleet)
+	}
+	if err == nil && c.predictor != "" {
+		opts.Predictor, err = predict.LoadPredictor(c.predictor)
+	}
+	if err == nil && c.profiles != "" {
+		opts.Profiles, err = predict.LoadProfiles(c.profiles)
+	}
+	return fleet, opts, err
+}
+
+// write writes the configuration to the folder that -out names.
+func (c *decideConfig) write(fleet *decision.Fleet, result *decision.Result, stderr io.Writer) error {
+	folder, err := manifest.Build(fleet, result, manifest.Options{})
+	if err != nil {
+		return badInput(err)
+	}
+	if err := folder.Write(c.out); err != nil {
+		if failed := new(fs.PathError); errors.As(err, &failed) {
+			return exitWith(exitCannot, err)
+		}
+		return badInput(err)
+	}
+	for _, w := range folder.Warnings {
+		fmt.Fprintf(stderr, "cotenant decide: note: %s\n", w)
+	}
+	fmt.Fprintf(stderr, "cotenant decide: wrote %d files to %s; read %s/plan.md first\n", len(folder.Files), c.out, c.out)
+	return nil
+}
+
+// colored reports whether the output is a terminal that shows colours.
+func colored(stdout io.Writer) bool {
+	file, ok := stdout.(interface{ Fd() uintptr })
+	return ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// settleCommand returns the command of this program that makes a measurement
+// which a result proposes. What its user has to fill in is in capitals.
+func settleCommand(s *decision.Settle) string {
+	if !s.Endpoint {
+		return fmt.Sprintf("cotenant monitor -real -duration %s -json", minutes(s.Duration))
+	}
+	rate := "PEAK-REQUESTS-A-SECOND"
+	if s.Rate > 0 {
+		rate = fmt.Sprintf("%.3g", s.Rate)
+	}
+	line := "cotenant bench -endpoint http://REPLICA:8000 -model ITS-MODEL -rate " + rate
+	if s.InputTokens > 0 {
+		line += fmt.Sprintf(" -random-input-len %d", s.InputTokens)
+	}
+	if s.OutputTokens > 0 {
+		line += fmt.Sprintf(" -random-output-len %d -ignore-eos", s.OutputTokens)
+	}
+	name := strings.ReplaceAll(s.Workload, "/", "-")
+	return fmt.Sprintf("%s -duration %s -telemetry -out %s-alone", line, minutes(s.Duration), name)
+}
+
+func minutes(d predict.Duration) string { return fmt.Sprintf("%.3gm", time.Duration(d).Minutes()) }

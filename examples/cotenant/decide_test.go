@@ -1,0 +1,87 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
+)
+
+const decideFleets = "../quickstart/testdata/"
+
+// TestDecide: the answer, its exit code and what is refused.
+func TestDecide(t *testing.T) {
+	const inPart = "version: v1\npools: [{name: p, gpu: L4, count: 1}]\n" +
+		"workloads: [{name: w, kind: training, replicas: 3, memory: 20GiB, gpu_busy: 0.9}]\n"
+	for _, c := range []struct {
+		args     string
+		code     int
+		out, err string
+	}{
+		{"-", exitDone, "1 of 3 replicas placed", ""},
+		{"-fleet -", exitDone, "1 of 3 replicas placed", ""},
+		{"-strict -", exitNo, "2 GPUs more in p would do", ""},
+		{"-json -", exitDone, `"workload": "w"`, ""},
+		{"-schema", exitDone, `"$schema"`, ""},
+		{"-explain w -", exitDone, "For more: -explain WORKLOAD, -why ID, -json", ""},
+		{"-why mps-fault-spreads -", exitDone, "mps-fault-spreads", ""},
+		{"-h", exitDone, "-confidence", ""},
+		{"", exitBadInput, "", "name a fleet file"},
+		{"-fleet a.yaml b.yaml", exitBadInput, "", "name one fleet"},
+		{"a.yaml -json", exitBadInput, "", "flag -json stands after a.yaml"},
+		{"a.yaml", exitBadInput, "", "a.yaml"},
+		{"-explain nobody -", exitBadInput, "", "the fleet has w"},
+		{"-why nothing -", exitBadInput, "", "no trap and no source"},
+		{"-why mps-fault-spreads -explain w -", exitBadInput, "", "one question each"},
+		{"-explain w -json -", exitBadInput, "", "-json has everything"},
+		{"-confidence 0.4 -", exitBadInput, "", "use 0.5 to 0.999"},
+		{"-confidence NaN -", exitBadInput, "", "use 0.5 to 0.999"},
+		{"-predictor x.json -", exitBadInput, "", "needs -profiles"},
+		{"-profiles missing.json -", exitBadInput, "", "missing.json"},
+		{"-profiles decide.go -", exitBadInput, "", "decide.go"},
+		{"-out decide.go -", exitCannot, "", "decide.go"},
+	} {
+		code, out, errs := program(t, inPart, append([]string{"decide"}, strings.Fields(c.args)...)...)
+		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(errs, c.err) || (c.err == "") != (errs == "") {
+			t.Errorf("%q: exit %d\n%s\n%s", c.args, code, out, errs)
+		}
+	}
+}
+
+// TestDecideOut: the configuration is written once and never over what is there.
+func TestDecideOut(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "plan")
+	for _, want := range []int{exitDone, exitBadInput} {
+		code, _, errs := program(t, "", "decide", "-out", dir, decideFleets+"four-teams.yaml")
+		if code != want || (code == exitDone) != strings.Contains(errs, "plan.md first") {
+			t.Errorf("exit %d: %s", code, errs)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "plan.md")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSettleCommand: the measurement of a provisional answer is this program's
+// command.
+func TestSettleCommand(t *testing.T) {
+	for want, s := range map[string]decision.Settle{
+		"cotenant monitor -real -duration 10m -json": {Duration: predict.Duration(10 * time.Minute)},
+		"cotenant bench -endpoint http://REPLICA:8000 -model ITS-MODEL -rate 0.75 -random-input-len 9 " +
+			"-random-output-len 7 -ignore-eos -duration 5m -telemetry -out a-b-alone": {Workload: "a/b", Endpoint: true,
+			Rate: 0.75, InputTokens: 9, OutputTokens: 7, Duration: predict.Duration(5 * time.Minute)},
+	} {
+		if got := settleCommand(&s); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	const open = "version: v1\npools: [{name: p, gpu: L4, count: 1}]\n" +
+		"workloads: [{name: w, kind: online-inference, memory: 4GiB}]\n"
+	if _, text, _ := program(t, open, "decide", "-"); !strings.Contains(text, "settle: cotenant ") {
+		t.Error(text)
+	}
+}
