@@ -187,7 +187,7 @@ func TestDiscovered(t *testing.T) {
 	if err != nil || len(files) < 9 {
 		t.Fatalf("%v, %v", files, err)
 	}
-	for _, file := range append(files, "../discover/cluster.json") {
+	for _, file := range append(files, "../cotenant/discover/cluster.json") {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
