@@ -12,35 +12,48 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/internal/nightly"
 )
 
 const root = "../.."
 
-func readme(t *testing.T) string {
+// programs is the folder with the examples' programs, which TestMain builds once:
+// all of them nightly, otherwise the two that users meet first.
+var programs string
+
+func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "cotenant-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	programs = dir
+	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "./examples/cotenant", "./examples/quickstart")
+	if nightly.Enabled {
+		build = exec.Command("go", "build", "-o", dir+string(filepath.Separator), "./examples/...")
+	}
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		panic(string(out))
+	}
+	return m.Run()
+}
+
+func read(t *testing.T, names ...string) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(root, "README.md"))
+	b, err := os.ReadFile(filepath.Join(names...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(b)
 }
 
-func goRun(t *testing.T, args ...string) string {
-	t.Helper()
-	cmd := exec.Command("go", append([]string{"run"}, args...)...)
-	cmd.Dir = root
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("go run %v: %v\n%s", args, err, stderr.String())
-	}
-	return string(out)
-}
-
 // TestProgram runs the README's program and compares what it prints.
 func TestProgram(t *testing.T) {
-	m := regexp.MustCompile("(?s)```go\n(.*?)```.*?```text\n(.*?)```").FindStringSubmatch(readme(t))
+	m := regexp.MustCompile("(?s)```go\n(.*?)```.*?```text\n(.*?)```").FindStringSubmatch(read(t, root, "README.md"))
 	if m == nil {
 		t.Fatal("the README has no program with its output")
 	}
@@ -48,57 +61,94 @@ func TestProgram(t *testing.T) {
 	if err := os.WriteFile(file, []byte(m[1]), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(m[2], goRun(t, file)); diff != "" {
-		t.Errorf("the README's program prints something else (-README +program):\n%s", diff)
+	cmd := exec.Command("go", "run", file)
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	if diff := cmp.Diff(m[2], string(out)); err != nil || diff != "" {
+		t.Errorf("%v; the README's program prints something else (-README +program):\n%s", err, diff)
 	}
 }
 
-// TestCommands runs every "go run ./examples/..." line that the README and those
-// of the examples print.
-func TestCommands(t *testing.T) {
-	text := readme(t)
+// command is a command line of a program, with what its output has to hold.
+type command struct {
+	line  string
+	quick bool
+	has   []string
+}
+
+// commands are those of testdata/commands.txt, and the other "go run ./examples/..."
+// lines that the README and those of the examples print. A command that needs a
+// GPU is none of them.
+func commands(t *testing.T) (out []*command) {
+	t.Helper()
+	for line := range strings.Lines(read(t, "testdata", "commands.txt")) {
+		switch key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); key {
+		case "quick", "heavy":
+			out = append(out, &command{line: value, quick: key == "quick"})
+		case "has":
+			of := out[len(out)-1]
+			of.has = append(of.has, value)
+		}
+	}
+	text := read(t, root, "README.md")
 	pages, err := filepath.Glob(filepath.Join(root, "examples", "*", "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, page := range pages {
-		b, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text += string(b)
+		text += read(t, page)
 	}
-	lines := regexp.MustCompile(`(?m)^go run (\./examples/\S+.*)$`).FindAllStringSubmatch(text, -1)
+	lines := regexp.MustCompile(`(?m)^go run \./examples/(\S+.*)$`).FindAllStringSubmatch(text, -1)
 	if len(lines) == 0 {
 		t.Fatal("the README prints no command")
 	}
-	seen := map[string]bool{}
 	for _, l := range lines {
 		line, _, _ := strings.Cut(l[1], "#")
 		line = strings.TrimSpace(line)
-		if seen[line] || strings.Contains(line, " -real") { // needs a GPU
+		known := func(c *command) bool { return c.line == line }
+		if !strings.Contains(line, " -real") && !slices.ContainsFunc(out, known) {
+			out = append(out, &command{line: line})
+		}
+	}
+	return out
+}
+
+// TestCommands runs the commands: they print something, of a page's width where
+// people read it, and the figures that they have to.
+func TestCommands(t *testing.T) {
+	for _, c := range commands(t) {
+		if !c.quick && !nightly.Enabled {
 			continue
 		}
-		seen[line] = true
-		t.Run(line, func(t *testing.T) {
-			args := strings.Fields(line)
-			for i, a := range args {
-				if i > 0 && args[i-1] == "-out" {
-					args[i] = filepath.Join(t.TempDir(), a)
+		t.Run(c.line, func(t *testing.T) {
+			words := strings.Fields(c.line)
+			for i := range words {
+				if i > 0 && words[i-1] == "-out" {
+					words[i] = filepath.Join(t.TempDir(), words[i])
 				}
 			}
-			out := goRun(t, args...)
-			if strings.TrimSpace(out) == "" {
-				t.Error("it prints nothing")
+			cmd := exec.Command(filepath.Join(programs, words[0]), words[1:]...)
+			cmd.Dir = root
+			var stderr strings.Builder
+			cmd.Stderr = &stderr
+			out, err := cmd.Output()
+			if err != nil || strings.TrimSpace(string(out)) == "" {
+				t.Fatalf("%v; it prints %d bytes\n%s", err, len(out), stderr.String())
 			}
-			if line, columns := widest(out); columns > columnsOfAPage && !forMachines(args) {
+			if line, columns := widest(string(out)); columns > columnsOfAPage && !forMachines(words) {
 				t.Errorf("a line has %d columns: %s", columns, line)
+			}
+			text := strings.Join(strings.Fields(string(out)), " ")
+			for _, want := range c.has {
+				if !strings.Contains(text, want) {
+					t.Errorf("it lacks %q:\n%s", want, out)
+				}
 			}
 		})
 	}
 }
 
-// columnsOfAPage is how wide what people read may be.
+// columnsOfAPage is the width of what people read.
 const columnsOfAPage = 100
 
 // widest is the longest line of a text, with tabs to every eighth column.
@@ -117,97 +167,99 @@ func widest(text string) (line string, columns int) {
 	return line, columns
 }
 
-// forMachines says whether a command prints what programs read.
+// forMachines reports whether a command prints what programs read.
 func forMachines(args []string) bool {
 	return slices.ContainsFunc(args, func(a string) bool { return a == "-json" || a == "json" || a == "-csv" || a == "-schema" })
 }
 
-// TestHelp asks every example for help: it is what was asked for, so that it goes
-// to standard output, and nothing has failed.
+// nested are the commands below a program's commands, or below a program that is
+// no dispatcher by itself.
+var nested = map[string][]string{
+	"benchmark":    {"report", "table", "compare", "job", "merge", "import"},
+	"cost":         {"tenants", "nodes", "sla", "compare", "attribute"},
+	"cotenant mig": {"check", "pack", "plan", "apply", "generate", "enumerate"},
+	"mps":          {"run"},
+}
+
+// TestHelp asks every program, and every command of those that have some, for help:
+// it goes to standard output, of a page's width, and nothing has failed. Written to
+// a full disk it is an error, and the exit code is 5.
 func TestHelp(t *testing.T) {
-	dir := t.TempDir()
-	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "./examples/...")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	entries, err := os.ReadDir(programs)
+	if err != nil {
+		t.Fatal(err)
 	}
-	programs, err := os.ReadDir(dir)
-	if err != nil || len(programs) < 10 {
-		t.Fatalf("%d programs, %v", len(programs), err)
-	}
-	asked := [][]string{{"mps", "run"}}
-	for program, commands := range map[string][]string{
-		"benchmark":    {"report", "table", "compare", "job", "merge", "import"},
-		"cost":         {"tenants", "nodes", "sla", "compare", "attribute"},
-		"cotenant mig": {"check", "pack", "plan", "apply", "generate", "enumerate"},
-	} {
-		for _, c := range commands {
-			asked = append(asked, append(strings.Fields(program), c))
+	var asked [][]string
+	ask := func(words ...string) {
+		asked = append(asked, words)
+		for _, c := range nested[strings.Join(words, " ")] {
+			asked = append(asked, append(words[:len(words):len(words)], c))
 		}
 	}
-	for _, p := range programs {
-		asked = append(asked, []string{strings.TrimSuffix(p.Name(), ".exe")})
+	for _, e := range entries {
+		ask(strings.TrimSuffix(e.Name(), ".exe"))
+	}
+	help, err := exec.Command(filepath.Join(programs, "cotenant"), "help").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+)  `).FindAllStringSubmatch(string(help), -1) {
+		ask("cotenant", m[1])
+	}
+	if len(asked) < 4 {
+		t.Fatalf("%d to ask", len(asked))
+	}
+	var full *os.File
+	if runtime.GOOS == "linux" {
+		if full, err = os.OpenFile("/dev/full", os.O_WRONLY, 0); err != nil {
+			t.Fatal(err)
+		}
+		defer full.Close()
 	}
 	for _, words := range asked {
-		cmd := exec.Command(filepath.Join(dir, words[0]), append(words[1:], "-h")...)
+		args := append(words[1:len(words):len(words)], "-h")
+		cmd := exec.Command(filepath.Join(programs, words[0]), args...)
 		var stdout, stderr strings.Builder
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
-		if err := cmd.Run(); err != nil || stderr.Len() > 0 || !strings.Contains(stdout.String(), "-") {
+		if err := cmd.Run(); err != nil || stderr.Len() > 0 || stdout.Len() == 0 {
 			t.Errorf("%v -h: %v; on standard output %d bytes, on standard error %q", words, err, stdout.Len(), stderr.String())
 		}
 		if line, columns := widest(stdout.String()); columns > columnsOfAPage {
 			t.Errorf("%v -h has a line of %d columns: %s", words, columns, line)
 		}
+		if full != nil {
+			onFullDisk(t, full, words[0], args...)
+		}
 	}
-	t.Run("full disk", func(t *testing.T) { fullDisk(t, dir) })
-	// What they print without flags, where that takes no time; the commands of the
-	// README have the others.
-	for _, words := range [][]string{{"cost"}, {"fleet"}, {"judge", "-fleets", "3"}, {"monitor"}, {"mps"}, {"quickstart"}, {"timeslice"}} {
-		out, err := exec.Command(filepath.Join(dir, words[0]), words[1:]...).Output()
-		if line, columns := widest(string(out)); err != nil || columns > columnsOfAPage {
-			t.Errorf("%v: %v; its longest line has %d columns: %s", words, err, columns, line)
+	if full == nil {
+		return
+	}
+	for _, line := range []string{"quickstart", "cotenant", "cotenant version", "cotenant decide -json examples/quickstart/fleet.yaml"} {
+		words := strings.Fields(line)
+		onFullDisk(t, full, words[0], words[1:]...)
+	}
+	for _, c := range commands(t) {
+		if words := strings.Fields(c.line); c.quick && nightly.Enabled && !slices.Contains(words, "-out") {
+			onFullDisk(t, full, words[0], words[1:]...)
 		}
 	}
 }
 
-// fullDisk: what can't be written is an error, and the exit code is 5 (of the two
-// programs that write for themselves, 1).
-func fullDisk(t *testing.T, dir string) {
-	if runtime.GOOS != "linux" {
-		t.Skip("/dev/full is Linux's")
-	}
-	commands := [][]string{{"cost"}, {"cost", "-format", "json"}, {"mps"}, {"mps", "plan"}, {"monitor", "-json"}, {"quickstart"}, {"quickstart", "-format", "json"},
-		{"timeslice"}, {"measure", "-print-plan"},
-		{"benchmark", "job", "-name", "a", "-image", "b", "-workers", "2", "--", "-rate", "2"}}
-	programs, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range programs {
-		commands = append(commands, []string{p.Name(), "-h"})
-	}
-	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer full.Close()
-	for _, words := range commands {
-		var stderr strings.Builder
-		cmd := exec.Command(filepath.Join(dir, words[0]), words[1:]...)
-		cmd.Stdout, cmd.Stderr = full, &stderr
-		err, want := cmd.Run(), 5
-		if words[0] == "guard" || words[0] == "capacity" {
-			want = 1
-		}
-		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != want || strings.Count(stderr.String(), "no space left on device") != 1 {
-			t.Errorf("%v on a full disk: %v, %s", words, err, stderr.String())
-		}
+// onFullDisk: what can't be written is an error, and the exit code is 5.
+func onFullDisk(t *testing.T, full *os.File, program string, args ...string) {
+	t.Helper()
+	var stderr strings.Builder
+	cmd := exec.Command(filepath.Join(programs, program), args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = root, full, &stderr
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 5 || strings.Count(stderr.String(), "no space left on device") != 1 {
+		t.Errorf("%s %v on a full disk: %v, %s", program, args, err, stderr.String())
 	}
 }
 
 // TestPackages: the package table names every package folder that is there.
 func TestPackages(t *testing.T) {
-	text := readme(t)
+	text := read(t, root, "README.md")
 	for _, p := range []string{"sharing", "mig", "mps", "timeslice", "loadgen", "telemetry", "decision", "cost"} {
 		_, err := os.Stat(filepath.Join(root, p))
 		if named := strings.Contains(text, "| `"+p+"` |"); named != (err == nil) {
