@@ -174,7 +174,7 @@ func parse(fl *flag.FlagSet, args []string, usage string, maxArgs int, std stdio
 		return err
 	case err != nil:
 		return badInput(fmt.Errorf("%w (see -h)", err))
-	case maxArgs > 0 && strings.HasPrefix(fl.Arg(maxArgs), "-"):
+	case maxArgs > 0 && len(fl.Arg(maxArgs)) > 1 && strings.HasPrefix(fl.Arg(maxArgs), "-"):
 		return badInput(fmt.Errorf("flag %s stands after %s; flags come first", fl.Arg(maxArgs), fl.Arg(maxArgs-1)))
 	case fl.NArg() > maxArgs:
 		return badInput(fmt.Errorf("unexpected argument %q (see -h)", fl.Arg(maxArgs)))

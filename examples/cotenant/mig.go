@@ -34,7 +34,7 @@ var migWords = []struct {
 	{"pack", "-gpu NAME -demand COUNTS", "on how few GPUs does a demand fit?", migPack},
 	{"plan", "-gpu NAME -want COUNTS", "what has to change? (-have: what is there)", migChange(false)},
 	{"apply", "-gpu NAME -want COUNTS", "change it (simulated GPU, or -real)", migChange(true)},
-	{"generate", "-gpu NAME[,NAME]", "write a mig-parted configuration for a node's GPUs", migGenerate},
+	{"generate", "-gpu NAME[,NAME]", "a mig-parted configuration for a node", migGenerate},
 	{"enumerate", "-gpu NAME", "count the layouts of an empty GPU", migEnumerate},
 }
 
