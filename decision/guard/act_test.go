@@ -12,6 +12,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/telemetry"
 )
 
 // newActor returns an actor that acts, and what its audit log holds.
@@ -99,6 +102,53 @@ func TestAct(t *testing.T) {
 	}
 	if _, err := os.Stat(out); err == nil {
 		t.Error("done unrecorded")
+	}
+}
+
+// TestReapNeedsANotice runs a guard with its actor: without a hook for notices, with
+// one that fails, and with the kill switch on at the time of the notice, an idle
+// tenant whose owner agreed in writing is not reaped.
+func TestReapNeedsANotice(t *testing.T) {
+	kill := filepath.Join(t.TempDir(), "stop")
+	for name, c := range map[string]struct {
+		notice []string
+		killed time.Duration // until then
+		reaped bool
+	}{
+		"told": {[]string{"true"}, 0, true}, "no hook": {nil, 0, false}, "failing": {[]string{"false"}, 0, false},
+		"kill switch": {[]string{"true"}, 40 * time.Minute, false},
+	} {
+		s := newScene(t, nil)
+		s.untold = true // told by the actor
+		a, _ := newActor(t)
+		a.Kill = kill
+		a.Hooks[ActionReap] = []string{"true"}
+		if c.notice != nil {
+			a.Hooks[ActionNotice] = c.notice
+		}
+		reaped := false
+		for s.w < 70*time.Minute {
+			if s.w < c.killed {
+				if err := os.WriteFile(kill, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				os.Remove(kill)
+			}
+			for _, p := range s.run(1, func(o *Observation) { o.Tenants[2].Activity = telemetry.Some(0.0) }) {
+				done, err := a.Act(t.Context(), &p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if done {
+					s.Done(&p)
+					reaped = reaped || p.Action == ActionReap
+				}
+			}
+		}
+		if reaped != c.reaped {
+			t.Errorf("%s: reaped %v", name, reaped)
+		}
 	}
 }
 

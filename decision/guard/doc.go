@@ -15,7 +15,9 @@
 //     server to disturb
 //   - split: nothing else is left and the GPU has MIG; it is only ever proposed,
 //     since every tenant must stop for it
-//   - reap: idle beyond the policy, the owner was told, and agreed in writing
+//   - reap: idle beyond the policy, the owner agreed in writing and was told: a
+//     notice counts from when it was carried out (Done), and is tried again until
+//     it was
 //
 // An alarm needs Rules.Slow windows in a row above the upper end of what is
 // expected, and ends after Rules.Clear within it. Expected is, in this order,

@@ -117,7 +117,10 @@ type tenantState struct {
 	proposed    Action // in this alarm
 	idleSince   time.Duration
 	idle        bool
-	noticed     bool
+	noticed     bool          // the owner was told of this idle time
+	noticedAt   time.Duration // when
+	triedAt     time.Duration // when a notice was last proposed
+	tried       bool          // at all
 	reaped      bool
 	capped      float64
 	withheld    string
@@ -347,6 +350,8 @@ func (g *Guard) Done(p *Proposal) {
 	}
 	s := &g.states[p.target]
 	switch p.Action {
+	case ActionNotice:
+		s.noticed, s.noticedAt = true, p.At
 	case ActionReap:
 		s.reaped = true
 	case ActionCap:

@@ -18,6 +18,8 @@ type scene struct {
 	t *testing.T
 	o Observation
 	w time.Duration
+	// untold makes every notice fail.
+	untold bool
 }
 
 func newScene(t *testing.T, change func(tenants []Tenant)) *scene {
@@ -57,7 +59,13 @@ func (s *scene) run(windows int, change func(o *Observation)) (out []Proposal) {
 		if change != nil {
 			change(&o)
 		}
-		out = append(out, s.Step(o)...)
+		list := s.Step(o)
+		for i := range list {
+			if list[i].Action == ActionNotice && !s.untold {
+				s.Done(&list[i])
+			}
+		}
+		out = append(out, list...)
 	}
 	return out
 }
@@ -228,6 +236,25 @@ func TestReaping(t *testing.T) {
 		if reaped != c.reaped {
 			t.Errorf("%s meanwhile: reaped %v", name, reaped)
 		}
+	}
+}
+
+// TestNoReapUntold fails every notice, or lets it succeed late: nobody is reaped
+// who was not told long enough before, and the effect says when he was.
+func TestNoReapUntold(t *testing.T) {
+	idle := func(o *Observation) { o.Tenants[2].Activity = telemetry.Some(0.0) }
+	s := newScene(t, nil)
+	s.untold = true
+	for _, p := range s.run(300, idle) {
+		if p.Action != ActionNotice {
+			t.Errorf("untold: %s at %v: %s", p.Action, p.At, p.Effect)
+		}
+	}
+	s.untold = false // the next one, at 5h15m, is heard
+	got := s.run(61, idle)
+	if len(got) != 2 || got[0].Action != ActionNotice || got[1].Action != ActionReap || got[1].At-got[0].At != 45*time.Minute ||
+		!strings.Contains(got[1].Effect, "told 45m0s ago") {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 // idle finds tenants that hold a GPU without working.
 func (g *Guard) idle(o *Observation, gpu int) (out []Proposal) {
-	policy := g.rules.Policy
+	policy, warn := g.rules.Policy, noticeAfter(g.rules.Policy)
 	for i := range g.tenants {
 		t, s, seen := &g.tenants[i], &g.states[i], &o.Tenants[i]
 		if t.GPU != gpu || t.Online() {
@@ -36,19 +36,20 @@ func (g *Guard) idle(o *Observation, gpu int) (out []Proposal) {
 			victim: -1, target: i, home: gpu,
 		}
 		switch {
-		case !s.noticed && for_ >= noticeAfter(policy):
-			s.noticed = true
+		case !s.noticed && for_ >= warn && (!s.tried || o.At-s.triedAt >= warn):
+			s.tried, s.triedAt = true, o.At
 			p.Action = ActionNotice
 			p.Effect = fmt.Sprintf("the owner has %v to use it, or to say that it is kept",
-				policy.ReapAfter-noticeAfter(policy))
+				policy.ReapAfter-warn)
 			if !t.MayReap {
 				p.Effect = "no more than a notice: the owner has not agreed in writing to lose the tenant's state"
 			}
 			out = append(out, p)
-		case s.noticed && t.MayReap && for_ >= policy.ReapAfter && (!s.asked || o.At-s.askedAt >= g.rules.Cooldown):
+		case s.noticed && t.MayReap && for_ >= policy.ReapAfter && o.At-s.noticedAt >= policy.ReapAfter-warn &&
+			(!s.asked || o.At-s.askedAt >= g.rules.Cooldown):
 			p.Action = ActionReap
 			p.Effect = fmt.Sprintf("%.2f GPU come free; the owner agreed in writing and was told %v ago",
-				t.Holds, (for_ - noticeAfter(policy)).Round(time.Minute))
+				t.Holds, (o.At - s.noticedAt).Round(time.Second))
 			out = append(out, p)
 		}
 	}

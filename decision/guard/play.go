@@ -99,6 +99,8 @@ func PlayDay(ctx context.Context, o DayOptions) (DayReport, error) {
 			switch {
 			case p.Withheld != "":
 				rep.Withheld++
+			case p.Action == ActionNotice:
+				g.Done(&p)
 			case p.Action.Acts():
 				rep.Done[p.Action]++
 				if guarded.misled(p.home, w) {

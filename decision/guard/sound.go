@@ -82,5 +82,5 @@ func (g *Guard) see(seen *GPUSeen, i int) {
 
 // forget drops what needs an unbroken observation.
 func (g *Guard) forget(s *tenantState) {
-	s.slow, s.clear, s.idle, s.noticed, s.asked = 0, 0, false, false, false
+	s.slow, s.clear, s.idle, s.noticed, s.tried, s.asked = 0, 0, false, false, false, false
 }
