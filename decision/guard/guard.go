@@ -89,6 +89,7 @@ type Guard struct {
 	others    map[otherKey]*history
 	acted     []time.Duration // of the last hour
 	window    int
+	at        time.Duration // of the last observation
 }
 
 // deviceState is the memory of a GPU.
@@ -116,6 +117,8 @@ type tenantState struct {
 	alarm       bool
 	proposed    Action // in this alarm
 	idleSince   time.Duration
+	idleSeen    time.Duration // up to when
+	unseen      []span        // of the idle time
 	idle        bool
 	noticed     bool          // the owner was told of this idle time
 	noticedAt   time.Duration // when
@@ -128,6 +131,9 @@ type tenantState struct {
 	askedAt     time.Duration
 	told        bool // its activity, at some time
 }
+
+// span is a stretch of time.
+type span struct{ from, to time.Duration }
 
 // history keeps the last windows of a figure; a missing one is NaN.
 type history struct {
@@ -197,6 +203,12 @@ func New(r Rules, c Config) (*Guard, error) {
 func (g *Guard) Step(o Observation) []Proposal {
 	g.window++
 	g.acted = slices.DeleteFunc(g.acted, func(at time.Duration) bool { return o.At-at >= time.Hour })
+	if g.at > 0 && o.At-g.at > 3*g.rules.Window/2 { // nobody looked for longer than a window
+		for i := range g.devices {
+			g.devices[i].blind = true
+		}
+	}
+	g.at = o.At
 	g.remember(&o)
 	var out []Proposal
 	for i := range g.gpus {

@@ -258,6 +258,51 @@ func TestNoReapUntold(t *testing.T) {
 	}
 }
 
+// TestHardlyWatchedIsNotIdle hides most of an hour in which something may have run.
+func TestHardlyWatchedIsNotIdle(t *testing.T) {
+	idle := func(o *Observation) { o.Tenants[2].Activity = telemetry.Some(0.0) }
+	hidden := func(o *Observation) { o.Tenants[2].Activity = none() }
+	check := func(name string, list []Proposal) {
+		t.Helper()
+		for _, p := range list {
+			if p.Withheld == "" {
+				t.Errorf("%s: %s at %v: %q", name, p.Action, p.At, p.Evidence)
+			}
+		}
+	}
+	s := newScene(t, nil)
+	for range 30 { // known in 1 window of 10, the GPU 60% busy
+		busy := func(o *Observation) { o.GPUs[0].UtilPercent = telemetry.Some(60.0) }
+		check("1 of 10", s.run(1, func(o *Observation) { idle(o); busy(o) }))
+		check("1 of 10", s.run(9, func(o *Observation) { hidden(o); busy(o) }))
+	}
+	s = newScene(t, nil)
+	check("57 of 60", s.run(2, idle))
+	check("57 of 60", s.run(57, hidden))
+	check("57 of 60", s.run(6, idle))
+	s = newScene(t, nil)
+	check("a gap of three hours", s.run(5, idle))
+	s.w += 3 * time.Hour
+	check("a gap of three hours", s.run(9, idle))
+	s = newScene(t, nil)
+	check("an hour hidden after ten hours of idleness", s.run(14, idle))
+	s.run(600, idle)
+	s.states[2].asked, s.states[2].askedAt = true, s.w // withheld by something else until now
+	check("hidden lately", s.run(40, hidden))
+	check("hidden lately", s.run(5, idle))
+	// One window in 30 may be missing.
+	s = newScene(t, nil)
+	reaped := false
+	for range 3 {
+		for _, p := range append(s.run(29, idle), s.run(1, hidden)...) {
+			reaped = reaped || p.Action == ActionReap && p.Withheld == ""
+		}
+	}
+	if !reaped {
+		t.Error("96% of the time was observed, and nothing was reaped")
+	}
+}
+
 func TestBudgetAndCoolDown(t *testing.T) {
 	s := newScene(t, nil)
 	s.rules.Budget = 1

@@ -27,8 +27,11 @@ func (g *Guard) idle(o *Observation, gpu int) (out []Proposal) {
 			g.forget(s)
 			continue
 		case !s.idle:
-			s.idle, s.idleSince = true, o.At-g.rules.Window
+			s.idle, s.idleSince, s.unseen = true, o.At-g.rules.Window, nil
+		case o.At-s.idleSeen > 3*g.rules.Window/2:
+			s.unseen = append(s.unseen, span{s.idleSeen, o.At - g.rules.Window})
 		}
+		s.idleSeen = o.At
 		for_ := o.At - s.idleSince
 		evidence := []string{fmt.Sprintf("%s has run nothing for %v", t.Name, for_.Round(time.Second))}
 		p := Proposal{
@@ -44,16 +47,38 @@ func (g *Guard) idle(o *Observation, gpu int) (out []Proposal) {
 			if !t.MayReap {
 				p.Effect = "no more than a notice: the owner has not agreed in writing to lose the tenant's state"
 			}
+			p.Withheld = s.unwatched(o.At, warn)
 			out = append(out, p)
 		case s.noticed && t.MayReap && for_ >= policy.ReapAfter && o.At-s.noticedAt >= policy.ReapAfter-warn &&
 			(!s.asked || o.At-s.askedAt >= g.rules.Cooldown):
 			p.Action = ActionReap
 			p.Effect = fmt.Sprintf("%.2f GPU come free; the owner agreed in writing and was told %v ago",
 				t.Holds, (o.At - s.noticedAt).Round(time.Second))
+			if p.Withheld = s.unwatched(o.At, policy.ReapAfter); p.Withheld != "" && p.Withheld == s.withheld {
+				continue // it was said
+			}
+			s.withheld = p.Withheld
 			out = append(out, p)
 		}
 	}
 	return out
+}
+
+// watchedPart is the least part of an idle time that must have been observed.
+const watchedPart = 0.95
+
+// unwatched says why nothing follows from an idle time of which too little was
+// observed; "" where enough was of the last stretch and of the whole.
+func (s *tenantState) unwatched(at, last time.Duration) string {
+	var all, lately time.Duration
+	for _, u := range s.unseen {
+		all += u.to - u.from
+		lately += max(0, u.to-max(u.from, at-last))
+	}
+	if float64(lately) > (1-watchedPart)*float64(last) || float64(all) > (1-watchedPart)*float64(at-s.idleSince) {
+		return fmt.Sprintf("less than %.0f%% of the idle time was observed", 100*watchedPart)
+	}
+	return ""
 }
 
 // idleBelow is the share of the GPU's time under which a tenant does nothing:

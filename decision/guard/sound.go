@@ -55,6 +55,11 @@ func (g *Guard) unsound(o *Observation, i int) string {
 // boards with HBM (arXiv 2605.23918).
 const contextWatts = 60
 
+// idleRise bounds the mean power over a time that nobody saw, as a multiple of the
+// idle device's, where nothing ran: at 75 W idle and 500 W busy, work for 2% of the
+// time exceeds it.
+const idleRise = 1.10
+
 // see takes the device's readings, and where some were missing before, keeps
 // idle times only if the energy counter shows that nothing ran meanwhile.
 func (g *Guard) see(seen *GPUSeen, i int) {
@@ -70,10 +75,15 @@ func (g *Guard) see(seen *GPUSeen, i int) {
 	if d.blind {
 		before, ok := d.joules.Get()
 		span := (seen.At - d.joulesAt).Seconds()
-		ran := !ok || !counted || span <= 0 || joules < before || (joules-before)/span > d.idleWatts.Or(0)+contextWatts
+		ran := !ok || !counted || span <= 0 || joules < before || (joules-before)/span > idleRise*d.idleWatts.Or(0)
 		for k := range g.tenants {
-			if ran && g.tenants[k].GPU == i {
-				g.forget(&g.states[k])
+			s := &g.states[k]
+			switch {
+			case g.tenants[k].GPU != i:
+			case ran:
+				g.forget(s)
+			case s.idle && s.idleSeen >= d.joulesAt: // the counter has watched since
+				s.idleSeen = g.at - g.rules.Window
 			}
 		}
 	}
