@@ -71,7 +71,64 @@ func (g *Guard) blame(o *Observation, i int, evidence string) Proposal {
 		p.Owner = g.tenants[worst.tenant].Owner
 	}
 	g.cure(&p, i, worst)
+	if p.Action.Acts() && p.Withheld == "" {
+		p.Withheld = g.contradicted(o, i, worst)
+	}
 	return p
+}
+
+// A server's own page is a tenant's word. It is contradictory where it has more
+// sequences at once than engines run, where its latency is beyond what the
+// heaviest load of the neighbour can make of it, or where the device does not show
+// what it claims.
+const (
+	maxSequences = 1024 // vLLM's and SGLang's defaults are 256 to 1,024
+	maxSlowdown  = 3    // above the upper end of the prediction beside that load
+)
+
+// contradicted says which of the device's readings or of a tenant's own figures
+// contradicts that tenant i is slowed down by a neighbour; "" = none.
+func (g *Guard) contradicted(o *Observation, i int, by suspect) string {
+	t, seen := &g.tenants[i], &o.Tenants[i]
+	tpot := seen.TPOT.Or(0)
+	if rate, ok := seen.Load.Get(); ok && rate*tpot/1e3 > maxSequences { // Little's law
+		return fmt.Sprintf("contradictory: %.3g tokens a second of %s each would be %.3g sequences at once (at most %d)",
+			rate, ms(tpot), rate*tpot/1e3, maxSequences)
+	}
+	if a, ok := seen.Activity.Get(); ok && a < idleBelow {
+		return "contradictory: " + t.Name + " says that it serves, and takes nothing of the GPU's time"
+	}
+	worst, known := g.foresee(t.GPU, i, g.beside(by, 100))
+	if known && tpot > maxSlowdown*worst.High {
+		return fmt.Sprintf("contradictory: %s is more than %d times what the heaviest load of %s makes of it",
+			ms(tpot), maxSlowdown, by.name)
+	}
+	if !by.load || by.alone {
+		return "" // the driver saw the neighbour's share, or the power rise
+	}
+	d := &g.devices[t.GPU]
+	watts, wattsNow := d.watts.around(g.rules.Slow)
+	util, utilNow := d.util.around(g.rules.Slow)
+	if !(wattsNow >= powerRise*watts) && !(utilNow-util >= 100*g.rules.Rise) {
+		return "contradictory: the load of " + by.name + " rose by its own page, and the GPU does no more than before"
+	}
+	return ""
+}
+
+// beside returns the tenants' servers and loads, with a suspect at the heaviest
+// load of which there is a profile and a percentage of the threads; with 0% it is
+// left out.
+func (g *Guard) beside(by suspect, percent float64) func(k int) (predict.Server, predict.Load, bool) {
+	return func(k int) (predict.Server, predict.Load, bool) {
+		server, load := g.tenants[k].Server, g.tenants[k].Load
+		if k == by.tenant {
+			load = g.heaviest(k)
+			if percent < 100 {
+				server.SMPercent = predict.Some(percent)
+			}
+		}
+		return server, load, k != by.tenant || percent > 0
+	}
 }
 
 // loadRise is the least growth of a load, as a factor, that explains anything.
@@ -165,20 +222,8 @@ func (g *Guard) cure(p *Proposal, victim int, by suspect) {
 			"or keep it off this GPU"
 		return
 	}
-	heaviest := func(percent float64) func(k int) (predict.Server, predict.Load, bool) {
-		return func(k int) (predict.Server, predict.Load, bool) {
-			server, load := g.tenants[k].Server, g.tenants[k].Load
-			if k == by.tenant {
-				load = g.heaviest(k)
-				if percent < 100 {
-					server.SMPercent = predict.Some(percent)
-				}
-			}
-			return server, load, k != by.tenant || percent > 0
-		}
-	}
 	expect, _, _ := g.expected(victim)
-	now, known := g.foresee(home, victim, heaviest(100))
+	now, known := g.foresee(home, victim, g.beside(by, 100))
 	if known {
 		p.Evidence = append(p.Evidence, fmt.Sprintf("with %s at the heaviest load that was profiled, %s is predicted",
 			by.name, ms(now.Value)))
@@ -195,7 +240,7 @@ func (g *Guard) cure(p *Proposal, victim int, by suspect) {
 	}
 	if mps {
 		for _, percent := range caps {
-			then, ok := g.foresee(home, victim, heaviest(percent))
+			then, ok := g.foresee(home, victim, g.beside(by, percent))
 			if ok && then.Value <= expect.High && then.Value < now.Value {
 				p.Action, p.Percent = ActionCap, percent
 				p.Effect = fmt.Sprintf("%s: TPOT %s expected with %s at %.0f%% of the threads",
@@ -205,7 +250,7 @@ func (g *Guard) cure(p *Proposal, victim int, by suspect) {
 		}
 	}
 	best, taken := g.room(home, by)
-	switch then, ok := g.foresee(home, victim, heaviest(0)); {
+	switch then, ok := g.foresee(home, victim, g.beside(by, 0)); {
 	case best >= 0 && ok && then.Value < now.Value:
 		to := g.gpus[best].Index
 		p.Action, p.To, p.to = ActionMove, &to, best

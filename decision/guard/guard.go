@@ -102,6 +102,7 @@ type deviceState struct {
 	idleWatts telemetry.Optional[float64] // the least that it drew while nothing ran
 	busyWatts telemetry.Optional[float64] // and while something did
 	watts     history
+	util      history // percent
 }
 
 type otherKey struct {
@@ -280,7 +281,7 @@ func (g *Guard) slow(o *Observation, gpu int) (out []Proposal) {
 			continue
 		}
 		v, ok := seen.TPOT.Get()
-		if !ok || o.At-seen.At >= g.rules.Window || !(v > 0) {
+		if !ok || o.At-seen.At >= g.rules.Window || !(v > 0) || math.IsInf(v, 0) {
 			s.slow, s.clear = 0, 0
 			continue
 		}

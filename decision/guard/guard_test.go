@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -300,6 +301,68 @@ func TestHardlyWatchedIsNotIdle(t *testing.T) {
 	}
 	if !reaped {
 		t.Error("96% of the time was observed, and nothing was reaped")
+	}
+}
+
+// TestAVictimsPageIsCorroborated caps a neighbour for a tenant that slows down, and
+// not for one whose page says what cannot be.
+func TestAVictimsPageIsCorroborated(t *testing.T) {
+	day, err := newDay(1, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gpu := GPU{Name: day.Predictor.GPU, Mechanism: sharing.MechanismMPS}
+	victim := Tenant{Name: "a/chat", Kind: decision.KindOnlineInference, Server: predict.Server{Model: uses[2].model}, Load: uses[2].load, Holds: 0.4}
+	other := Tenant{Name: "b/batch", Kind: decision.KindBatch, Server: predict.Server{Model: uses[3].model}, Load: uses[3].load, Holds: 0.4}
+	for name, c := range map[string]struct {
+		slow, load float64 // of the quiet TPOT; tokens a second
+		watts      float64
+		activity   telemetry.Optional[float64] // of the victim
+		withheld   string
+	}{
+		"slowed down":            {2, 100, 500, telemetry.Some(0.3), ""},
+		"9.89e6 ms a token":      {9.89e6 / 12, 100, 500, none(), "sequences at once"},
+		"no load, 50 times":      {50, 0, 500, none(), "more than 3 times"},
+		"serves without the GPU": {2, 100, 500, telemetry.Some(0.0), "takes nothing"},
+		"the GPU does no more":   {2, 100, 300, none(), "no more than before"},
+		"infinite":               {math.Inf(1), 100, 500, none(), "not even an alarm"},
+	} {
+		g, err := New(DefaultRules(time.Minute), Config{
+			GPUs: []GPU{gpu}, Tenants: []Tenant{victim, other}, Profiles: day.Profiles, Predictor: day.Predictor,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect, _, ok := g.expected(0)
+		if !ok {
+			t.Fatal("no prediction")
+		}
+		var got *Proposal
+		for w := range 30 {
+			at := time.Duration(w+1) * time.Minute
+			tpot, load, watts, activity := expect.Value, 5.0, 300.0, telemetry.Some(0.3)
+			if w > 20 {
+				tpot, load, watts, activity = c.slow*expect.Value, 50, c.watts, c.activity
+			}
+			o := Observation{At: at, GPUs: []GPUSeen{{At: at, UtilPercent: telemetry.Some(60.0), Watts: telemetry.Some(watts)}}}
+			o.Tenants = []TenantSeen{
+				{At: at, TPOT: telemetry.Some(tpot), Activity: activity, Load: telemetry.Some(c.load)},
+				{At: at, Load: telemetry.Some(load)},
+			}
+			for _, p := range g.Step(o) {
+				if got == nil {
+					got = &p
+				}
+			}
+		}
+		switch {
+		case c.withheld == "not even an alarm":
+			if got != nil {
+				t.Errorf("%s: %+v", name, got)
+			}
+		case got == nil || !got.Action.Acts() || (got.Withheld == "") != (c.withheld == "") || !strings.Contains(got.Withheld, c.withheld):
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }
 

@@ -54,10 +54,12 @@ func (g *Guard) idle(o *Observation, gpu int) (out []Proposal) {
 			p.Action = ActionReap
 			p.Effect = fmt.Sprintf("%.2f GPU come free; the owner agreed in writing and was told %v ago",
 				t.Holds, (o.At - s.noticedAt).Round(time.Second))
-			if p.Withheld = s.unwatched(o.At, policy.ReapAfter); p.Withheld != "" && p.Withheld == s.withheld {
-				continue // it was said
+			if p.Withheld = s.unwatched(o.At, policy.ReapAfter); p.Withheld != "" {
+				if p.Withheld == s.withheld {
+					continue // it was said
+				}
+				s.withheld = p.Withheld
 			}
-			s.withheld = p.Withheld
 			out = append(out, p)
 		}
 	}

@@ -66,6 +66,7 @@ func (g *Guard) see(seen *GPUSeen, i int) {
 	d := &g.devices[i]
 	w, known := seen.Watts.Get()
 	d.watts.add(orNaN(seen.Watts))
+	d.util.add(orNaN(seen.UtilPercent))
 	if util, ok := seen.UtilPercent.Get(); ok && util == 0 && known {
 		d.idleWatts = telemetry.Some(min(w, d.idleWatts.Or(w)))
 	} else if ok && known && util >= 10 {

@@ -30,7 +30,7 @@ func printGuardDay(out io.Writer, rep *guard.DayReport) {
 		}
 		fmt.Fprintf(out, "%-8s %9d %6s\n", a, rep.Proposed[a], done)
 	}
-	fmt.Fprintf(out, "withheld: %d (cool-down, budget)\n\nThe first of each:\n", rep.Withheld)
+	fmt.Fprintf(out, "withheld: %d (cool-down, budget, too little seen)\n\nThe first of each:\n", rep.Withheld)
 	shown := map[guard.Action]bool{}
 	for i := range rep.Proposals {
 		if p := &rep.Proposals[i]; !shown[p.Action] {
