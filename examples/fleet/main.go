@@ -1,12 +1,6 @@
 // Command fleet replays a trace of tasks on a cluster of shared GPUs and shows
-// how much of the cluster each placement policy gets allocated.
-//
-// Without arguments it compares the policies on a small synthetic trace. With
-// -nodes and -tasks it reads a trace in the columns of the openb trace (Alibaba;
-// hkust-adsl/kubernetes-scheduler-simulator), whose published protocol it
-// follows: tasks arrive in an order that the seed draws until -ratio times the
-// cluster's GPU capacity was asked for, are placed at once or never, and stay.
-// All figures are simulated. It needs no GPU.
+// how much of the cluster each placement policy gets allocated. Without files it
+// uses a small synthetic trace; all figures are simulated, and it needs no GPU.
 package main
 
 import (
@@ -16,14 +10,24 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"os/signal"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
+	"github.com/cotenant/cotenant/decision/placement/replay"
 	"github.com/cotenant/cotenant/examples/internal/page"
 )
+
+const usage = `Usage: fleet [flags]
+
+Replays a trace on a cluster of shared GPUs. All figures are simulated.
+Without -nodes and -tasks it uses a small synthetic trace.
+
+exit: 0 done; 2 bad input; 5 could not be done; 130 interrupted, with the figures until then
+
+`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -33,128 +37,132 @@ func main() {
 }
 
 type options struct {
-	nodes, tasks, policy, svg string
-	seed                      int64
-	ratio                     float64
-	json                      bool
+	nodes, tasks, policy, plot string
+	seed                       int64
+	ratio                      float64
+	json                       bool
 }
 
-// Exit codes: 1 a replay failed or was interrupted, 2 bad input.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
 	stdout, done := page.Check("fleet", stdout, stderr)
 	defer done(&code)
+	fail := func(code int, err error) int {
+		page.Fail("fleet", stderr, err)
+		return code
+	}
 	var o options
-	var usage strings.Builder
 	fs := flag.NewFlagSet("fleet", flag.ContinueOnError)
-	fs.SetOutput(&usage)
+	fs.SetOutput(io.Discard)
 	fs.StringVar(&o.nodes, "nodes", "", "CSV `file` of nodes: sn, cpu_milli, memory_mib, gpu, model")
 	fs.StringVar(&o.tasks, "tasks", "", "CSV `file` of tasks: name, cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec")
 	fs.Int64Var(&o.seed, "seed", 42, "draws the arrival order; with no -policy the first of ten")
 	fs.Float64Var(&o.ratio, "ratio", 1.3, "how much arrives, by the cluster's GPU capacity")
-	fs.StringVar(&o.policy, "policy", "", strings.Join(policyNames, "|")+"; none compares all of them over ten seeds")
-	fs.StringVar(&o.svg, "svg", "", "with no -policy: write allocation against arrivals to this `file`")
+	policies := strings.Join(replay.Policies(), ", ")
+	fs.StringVar(&o.policy, "policy", "", policies+"; without it all are compared over ten seeds")
+	fs.StringVar(&o.plot, "plot", "", "with no -policy: write allocation against arrivals to `FILE.svg`")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
-	fs.Usage = func() {
-		fmt.Fprint(&usage, "Usage: fleet [flags]\n\nReplays a trace on a cluster of shared GPUs. All figures are simulated.\nWithout -nodes and -tasks it uses a small synthetic trace.\n\n")
-		fmt.Fprint(&usage, page.Flags(fs))
-	}
 	switch err := fs.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, usage.String())
+		fmt.Fprint(stdout, usage, page.Flags(fs))
 		return 0
 	case err != nil:
-		fmt.Fprintf(stderr, "fleet: %v (-h shows the flags)\n", err)
-		return 2
+		return fail(2, fmt.Errorf("%w (-h shows the flags)", err))
 	}
 	if err := o.check(fs.Args()); err != nil {
-		fmt.Fprintf(stderr, "fleet: %v\n", err)
-		return 2
+		return fail(2, err)
 	}
-	c, err := load(o.nodes, o.tasks)
+	c, err := replay.Load(o.nodes, o.tasks)
 	if err != nil {
-		fmt.Fprintf(stderr, "fleet: %v\n", err)
-		return 2
+		return fail(2, err)
 	}
 	if o.policy != "" {
-		err = one(ctx, c, &o, stdout)
+		err = o.one(ctx, c, stdout)
 	} else {
-		err = compare(ctx, c, &o, stdout)
+		err = o.compare(ctx, c, stdout)
 	}
-	if err != nil {
-		fmt.Fprintf(stderr, "fleet: %v\n", err)
-		return 1
+	switch {
+	case errors.Is(err, context.Canceled):
+		return fail(130, errors.New("interrupted; the figures are of what was finished"))
+	case err != nil:
+		return fail(5, err)
 	}
 	return 0
 }
 
 func (o *options) check(rest []string) error {
-	var l problems
+	var errs []error
 	if len(rest) > 0 {
-		l.Addf("", "files are named with -nodes and -tasks", "unexpected argument %q", rest[0])
+		errs = append(errs, fmt.Errorf("unexpected argument %q: files are named with -nodes and -tasks", rest[0]))
 	}
 	if (o.nodes == "") != (o.tasks == "") {
-		l.Addf("", "give both, or neither for the synthetic trace", "-nodes and -tasks belong together")
+		errs = append(errs, errors.New("-nodes and -tasks belong together: give both, or neither for the synthetic trace"))
 	}
-	if !(o.ratio > 0 && o.ratio <= 10) || math.IsNaN(o.ratio) {
-		l.Addf("-ratio", "use more than 0, at most 10; 1.3 is the published protocol", "%v is out of range", o.ratio)
+	if !(o.ratio > 0 && o.ratio <= 10) {
+		errs = append(errs, fmt.Errorf("-ratio: %v: use more than 0, at most 10; 1.3 is the published protocol", o.ratio))
 	}
-	if o.policy != "" && !slices.Contains(policyNames, o.policy) {
-		remedy := "use " + strings.Join(policyNames, ", ")
-		if n := nearest(o.policy, policyNames); n != "" {
-			remedy = fmt.Sprintf("did you mean %q?", n)
-		}
-		l.Addf("-policy", remedy, "there is no policy %q", o.policy)
+	if all := replay.Policies(); o.policy != "" && !slices.Contains(all, o.policy) {
+		errs = append(errs, fmt.Errorf("-policy: there is no policy %q: use %s", o.policy, strings.Join(all, ", ")))
 	}
-	if o.policy != "" && o.svg != "" {
-		l.Addf("-svg", "leave -policy out to compare", "the drawing compares all policies")
+	if o.policy != "" && o.plot != "" {
+		errs = append(errs, errors.New("-plot: the drawing compares all policies: leave -policy out"))
 	}
-	return l.Err()
+	return errors.Join(errs...)
 }
 
 // one replays one seed under one policy.
-func one(ctx context.Context, c *cluster, o *options, stdout io.Writer) error {
-	p, err := policyOf(o.policy, c.mix, o.seed)
-	if err != nil {
-		return err
+func (o *options) one(ctx context.Context, c *replay.Cluster, w io.Writer) error {
+	r, err := c.Replay(ctx, o.policy, o.seed, o.ratio)
+	if o.json {
+		return errors.Join(json.NewEncoder(w).Encode(r), err)
 	}
-	res, err := replay(ctx, c.empty, c.capacity, arrivals(c.tasks, o.seed, o.ratio, c.capacity), p)
-	if err != nil && !errors.Is(err, context.Canceled) {
-		return err
-	}
-	if e := res.print(stdout, o.json); e != nil {
-		return e
-	}
-	if err != nil {
-		return fmt.Errorf("interrupted; the figures are of what arrived until then: %w", err)
-	}
-	return nil
-}
-
-func (r *result) print(w io.Writer, asJSON bool) error {
-	if asJSON {
-		return json.NewEncoder(w).Encode(r)
-	}
-	_, err := fmt.Fprintf(w, "allocated  %.2f %% of the cluster's GPUs (simulated)\narrived    %.2f %%\nplaced     %d\nfailed     %d\nseconds    %.2f\n",
-		r.Allocated, r.Arrived, r.Placed, r.Failed, r.Seconds)
+	fmt.Fprintf(w, "allocated  %.2f %% of the cluster's GPUs (simulated)\narrived    %.2f %%\n"+
+		"placed     %d\nfailed     %d\nseconds    %.2f\n", r.Allocated, r.Arrived, r.Placed, r.Failed, r.Seconds)
 	return err
 }
 
 // compare replays ten seeds under every policy.
-func compare(ctx context.Context, c *cluster, o *options, stdout io.Writer) error {
-	cmp, err := compareAll(ctx, c, o.seed, o.ratio)
-	if err != nil && !errors.Is(err, context.Canceled) {
+func (o *options) compare(ctx context.Context, c *replay.Cluster, w io.Writer) error {
+	all, err := c.Compare(ctx, o.seed, o.ratio)
+	if all == nil {
 		return err
 	}
-	if e := cmp.print(stdout, o.json); e != nil {
-		return e
+	if o.json {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		err = errors.Join(enc.Encode(all), err)
+	} else {
+		writeTable(w, all)
 	}
-	if o.svg != "" {
-		if e := page.WriteFile(o.svg, cmp.svg()); e != nil {
-			return e
+	if o.plot != "" {
+		err = errors.Join(page.WriteFile(o.plot, plot(all)), err)
+	}
+	return err
+}
+
+func writeTable(w io.Writer, c *replay.Comparison) {
+	fmt.Fprintf(w, "Trace: %s. Simulated. GPU allocation in percent of the cluster\n"+
+		"when %g times its GPUs have been asked for.\n\n", c.Trace, c.Ratio)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(label, format string, value func(p *replay.PolicyResult) any) {
+		fmt.Fprintf(tw, "%s\t", label)
+		for i := range c.Policies {
+			fmt.Fprintf(tw, format+"\t", value(&c.Policies[i]))
 		}
+		fmt.Fprintln(tw)
 	}
-	if err != nil {
-		return fmt.Errorf("interrupted; the figures are of the seeds that were finished: %w", err)
+	row("seed", "%s", func(p *replay.PolicyResult) any { return p.Name })
+	for s, seed := range c.Seeds {
+		row(fmt.Sprint(seed), "%.2f", func(p *replay.PolicyResult) any { return p.Allocated[s] })
 	}
-	return nil
+	if len(c.Seeds) > 0 {
+		row("mean", "%.2f", func(p *replay.PolicyResult) any { return p.Mean })
+		row("placed", "%.1f", func(p *replay.PolicyResult) any { return p.Placed })
+		row("GPUs of one", "%.2f", func(p *replay.PolicyResult) any { return p.PlacedGPUs })
+		row("refused", "%.1f", func(p *replay.PolicyResult) any { return p.Failed })
+		row("GPUs of one", "%.2f", func(p *replay.PolicyResult) any { return p.FailedGPUs })
+		row("seconds", "%.2f", func(p *replay.PolicyResult) any { return p.Seconds })
+	}
+	_ = tw.Flush() // page.Check tells what cannot be written
+	fmt.Fprintln(w, "\nMore tasks placed are not more GPUs used: a policy that leaves pieces of many GPUs\n"+
+		"refuses the large tasks, and has room for more of the small ones.")
 }

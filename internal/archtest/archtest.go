@@ -45,6 +45,7 @@ var allowed = map[string][]string{
 	"decision/gate":                    {"decision/predict", "mig", "sharing"},
 	"decision/predict":                 {"sharing", "timeslice"},
 	"decision/placement":               {"decision/gate", "decision/predict", "mig", "sharing"},
+	"decision/placement/replay":        {"decision/placement", "sharing"},
 	"decision/capacity":                {"cost", "decision/predict", "mig", "sharing"},
 	"decision/capacity/study":          {"cost", "decision/capacity", "decision/manifest", "decision/predict", "loadgen", "loadgen/loadgentest", "loadgen/prompt", "sharing"},
 	"decision/colocation":              {"cost", "decision/predict", "loadgen", "loadgen/prompt", "sharing", "telemetry"},

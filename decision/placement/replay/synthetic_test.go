@@ -1,13 +1,10 @@
-package main
+package replay
 
 import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"testing"
-
-	"github.com/cotenant/cotenant/internal/golden"
 )
 
 // TestSyntheticTrace draws the embedded trace again. It is made up: five kinds
@@ -26,7 +23,9 @@ func TestSyntheticTrace(t *testing.T) {
 			n++
 		}
 	}
-	golden.Check(t, filepath.Join("testdata", "nodes.csv"), b.Bytes())
+	if b.String() != syntheticNodes {
+		t.Errorf("builtin/nodes.csv is not\n%s", b.String())
+	}
 
 	b.Reset()
 	b.WriteString("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n")
@@ -50,5 +49,7 @@ func TestSyntheticTrace(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "task-%03d,%d,%d,%d,%d,%s\n", i, cpu, mem, gpus, milli, spec)
 	}
-	golden.Check(t, filepath.Join("testdata", "tasks.csv"), b.Bytes())
+	if b.String() != syntheticTasks {
+		t.Errorf("builtin/tasks.csv is not\n%s", b.String())
+	}
 }

@@ -1,4 +1,4 @@
-package main
+package replay
 
 import (
 	"context"
@@ -8,34 +8,36 @@ import (
 	"github.com/cotenant/cotenant/decision/placement"
 )
 
-// result is what one replay came to. The figures are simulated: a trace's tasks
-// on a trace's nodes.
-type result struct {
+// Result holds the figures of one replay. They are simulated: a trace's tasks on a
+// trace's nodes.
+type Result struct {
 	Allocated float64 `json:"allocated_percent"` // of the cluster's GPU thousandths
 	Arrived   float64 `json:"arrived_percent"`   // of them, asked for
 	Placed    int     `json:"placed"`
 	Failed    int     `json:"failed"`
 	Seconds   float64 `json:"seconds"`
 
-	curve []point
+	Curve []Point `json:"-"`
 }
 
-// point is the allocation after so much has arrived, both in percent.
-type point struct{ arrived, allocated float64 }
+// Point is the allocation at an amount of arrivals, both in percent of the cluster's
+// GPUs.
+type Point struct{ Arrived, Allocated float64 }
 
 // curveStep is the distance of the points, in percent of what arrived.
 const curveStep = 0.5
 
 // replay places the requests one after another. When ctx ends it returns what
 // was placed until then with the error of ctx.
-func replay(ctx context.Context, empty *placement.Snapshot, capacity int64, requests []placement.Request, policy placement.Policy) (result, error) {
+func replay(ctx context.Context, empty *placement.Snapshot, capacity int64, requests []placement.Request,
+	policy placement.Policy) (Result, error) {
 	start := time.Now()
-	var res result
+	var res Result
 	p := placement.NewPlacer(policy, nil)
 	s := empty
 	allocated, arrived := int64(0), int64(0)
 	percent := func(n int64) float64 { return 100 * float64(n) / float64(capacity) }
-	res.curve = append(res.curve, point{})
+	res.Curve = append(res.Curve, Point{})
 	var err error
 	for i := range requests {
 		if i%64 == 0 {
@@ -57,8 +59,8 @@ func replay(ctx context.Context, empty *placement.Snapshot, capacity int64, requ
 		} else {
 			res.Failed++
 		}
-		if a := percent(arrived); a >= res.curve[len(res.curve)-1].arrived+curveStep || i == len(requests)-1 {
-			res.curve = append(res.curve, point{a, percent(allocated)})
+		if a := percent(arrived); a >= res.Curve[len(res.Curve)-1].Arrived+curveStep || i == len(requests)-1 {
+			res.Curve = append(res.Curve, Point{a, percent(allocated)})
 		}
 	}
 	res.Allocated, res.Arrived = percent(allocated), percent(arrived)

@@ -1,4 +1,4 @@
-package main
+package replay
 
 import (
 	_ "embed"
@@ -9,17 +9,18 @@ import (
 	"github.com/cotenant/cotenant/decision/placement"
 )
 
-// A synthetic trace of our own making (synthetic_test.go draws it), so that the command
-// runs without files. Figures for it say nothing about real clusters.
+// The synthetic trace, which synthetic_test.go draws. Its figures say nothing about
+// real clusters.
 var (
-	//go:embed testdata/nodes.csv
+	//go:embed builtin/nodes.csv
 	syntheticNodes string
-	//go:embed testdata/tasks.csv
+	//go:embed builtin/tasks.csv
 	syntheticTasks string
 )
 
-// cluster is what a replay starts from.
-type cluster struct {
+// Cluster is an empty cluster with the tasks that arrive at it. It is read-only and
+// safe for concurrent use.
+type Cluster struct {
 	empty    *placement.Snapshot
 	tasks    []task
 	mix      *placement.Mix
@@ -27,9 +28,12 @@ type cluster struct {
 	trace    string
 }
 
-// load reads a cluster and its tasks; empty names stand for the synthetic trace.
-func load(nodeFile, taskFile string) (*cluster, error) {
-	c := &cluster{trace: "synthetic"}
+// Load reads the CSV files of a trace in the columns of openb: of nodes sn,
+// cpu_milli, memory_mib, gpu and model, of tasks name, cpu_milli, memory_mib,
+// num_gpu, gpu_milli and gpu_spec. Empty names stand for a small synthetic trace.
+// The error names every problem by file, line and column.
+func Load(nodeFile, taskFile string) (*Cluster, error) {
+	c := &Cluster{trace: "synthetic"}
 	if nodeFile != "" {
 		c.trace = nodeFile + ", " + taskFile
 	}

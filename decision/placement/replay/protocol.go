@@ -1,4 +1,4 @@
-package main
+package replay
 
 import (
 	"cmp"
@@ -9,9 +9,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision/placement"
 )
-
-// The openb replay: tasks arrive in an order that a seed draws, more of them than
-// the cluster can hold, and never leave.
 
 // arrivals draws the arrival order of a seed: the tasks, sorted by name,
 // shuffled; then copies of tasks drawn from the sorted list until the next would
@@ -54,6 +51,9 @@ func mixOf(tasks []task) (*placement.Mix, error) {
 	}
 	return placement.NewMix(typical)
 }
+
+// Policies lists the policies that a trace is replayed under.
+func Policies() []string { return slices.Clone(policyNames) }
 
 var policyNames = []string{"random", "best-fit", "fgd", "cotenant"}
 

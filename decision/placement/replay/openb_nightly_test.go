@@ -1,4 +1,6 @@
-package main
+//go:build nightly
+
+package replay
 
 import (
 	"context"
@@ -37,15 +39,15 @@ func TestOpenb(t *testing.T) {
 		}
 		published[r[1]] += v / seedCount
 	}
-	c, err := load(filepath.Join(dir, "openb_node_list_gpu_node.csv"), filepath.Join(dir, "openb_pod_list_default.csv"))
+	c, err := Load(filepath.Join(dir, "openb_node_list_gpu_node.csv"), filepath.Join(dir, "openb_pod_list_default.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := compareAll(context.Background(), c, 42, 1.3)
+	all, err := c.Compare(context.Background(), 42, 1.3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	by := map[string]policy{}
+	by := map[string]PolicyResult{}
 	for _, p := range all.Policies {
 		by[p.Name] = p
 		t.Logf("%-8s mean %.2f: %.2f, %.2f s", p.Name, p.Mean, p.Allocated, p.Seconds)

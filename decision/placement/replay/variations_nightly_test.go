@@ -1,4 +1,6 @@
-package main
+//go:build nightly
+
+package replay
 
 import (
 	"cmp"
@@ -171,7 +173,7 @@ func TestOpenbVariations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	base, err := load(filepath.Join(dir, "openb_node_list_gpu_node.csv"), filepath.Join(dir, "openb_pod_list_default.csv"))
+	base, err := Load(filepath.Join(dir, "openb_node_list_gpu_node.csv"), filepath.Join(dir, "openb_pod_list_default.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +186,7 @@ func TestOpenbVariations(t *testing.T) {
 		if !regexp.MustCompile(os.Getenv("OPENB_VARIATION")).MatchString(v.name) {
 			continue
 		}
-		c := cluster{tasks: base.tasks}
+		c := Cluster{tasks: base.tasks}
 		var kept []placement.Node
 		for i, n := range nodes {
 			n.GPUs = slices.Clone(n.GPUs)

@@ -1,4 +1,4 @@
-package main
+package replay
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cotenant/cotenant/decision/placement"
+	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -23,17 +24,16 @@ type task struct {
 
 func (t *task) milli() int64 { return int64(t.request.GPUs) * int64(t.request.Milli) }
 
-// maxTraceBytes and maxProblems bound what is read and what is complained of.
 const (
-	maxTraceBytes = 256 << 20
-	maxProblems   = 20
+	maxTraceBytes = 256 << 20 // of a file
+	maxProblems   = 20        // named of a file; the others are counted
 )
 
 // table reads a CSV file with a header and hands out its cells with their line
 // and column.
 type table struct {
 	file    string
-	list    problems
+	list    problem.List
 	skipped int
 	columns map[string]int
 	names   map[string]int // line of a name
@@ -48,7 +48,7 @@ type row struct {
 }
 
 func (t *table) addf(line, column int, remedy, format string, args ...any) {
-	if t.list.Len() >= maxProblems {
+	if len(t.list.Problems()) >= maxProblems {
 		t.skipped++
 		return
 	}
@@ -135,16 +135,10 @@ func (t *table) header(rec, required, optional []string) bool {
 	known := slices.Concat(required, optional)
 	for _, name := range required {
 		if _, ok := t.columns[name]; !ok {
-			remedy := "the columns are " + strings.Join(known, ", ")
-			for have := range t.columns {
-				if nearest(have, []string{name}) != "" && !slices.Contains(known, have) {
-					remedy = fmt.Sprintf("rename column %q?", have)
-				}
-			}
-			t.addf(1, 0, remedy, "there is no column %q", name)
+			t.addf(1, 0, "the columns are "+strings.Join(known, ", "), "there is no column %q", name)
 		}
 	}
-	return t.list.Len() == 0
+	return len(t.list.Problems()) == 0
 }
 
 // text is the cell of a column, "" where the file has no such column.
@@ -194,8 +188,10 @@ func readNodes(file string, in io.Reader) ([]placement.Node, error) {
 	t := table{file: file}
 	var nodes []placement.Node
 	t.read(in, []string{"sn", "cpu_milli", "memory_mib", "gpu", "model"}, nil, func(r row) {
-		n := placement.Node{Name: r.name("sn"), CPUMilli: r.number("cpu_milli", 0, maxCPU),
-			Memory: sharing.Bytes(r.number("memory_mib", 0, maxMiB)) * sharing.MiB, Model: r.text("model")}
+		n := placement.Node{
+			Name: r.name("sn"), CPUMilli: r.number("cpu_milli", 0, maxCPU),
+			Memory: sharing.Bytes(r.number("memory_mib", 0, maxMiB)) * sharing.MiB, Model: r.text("model"),
+		}
 		gpus := r.number("gpu", 0, placement.MaxGPUs)
 		if gpus == 0 {
 			r.bad("gpu", "leave out nodes without GPUs", "a node of zero GPUs")
@@ -203,7 +199,7 @@ func readNodes(file string, in io.Reader) ([]placement.Node, error) {
 		if n.Model == "" {
 			r.bad("model", "", "empty")
 		}
-		if t.list.Len() > 0 {
+		if len(t.list.Problems()) > 0 {
 			return
 		}
 		n.GPUs = make([]placement.GPU, gpus)
@@ -212,7 +208,7 @@ func readNodes(file string, in io.Reader) ([]placement.Node, error) {
 		}
 		nodes = append(nodes, n)
 	})
-	if t.list.Len() == 0 && len(nodes) == 0 {
+	if len(t.list.Problems()) == 0 && len(nodes) == 0 {
 		t.addf(0, 0, "", "there is no node")
 	}
 	if err := t.err(); err != nil {
@@ -229,10 +225,13 @@ func readTasks(file string, in io.Reader, empty *placement.Snapshot) ([]task, er
 	fits := map[string]string{}
 	t.read(in, []string{"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"},
 		[]string{"gpu_spec", "qos", "pod_phase", "creation_time", "deletion_time", "scheduled_time"}, func(r row) {
-			before := t.list.Len() + t.skipped
+			before := len(t.list.Problems()) + t.skipped
 			k := task{name: r.name("name")}
-			k.request = placement.Request{CPUMilli: r.number("cpu_milli", 0, maxCPU), Memory: sharing.Bytes(r.number("memory_mib", 0, maxMiB)) * sharing.MiB,
-				GPUs: int(r.number("num_gpu", 0, placement.MaxGPUs))}
+			k.request = placement.Request{
+				CPUMilli: r.number("cpu_milli", 0, maxCPU),
+				Memory:   sharing.Bytes(r.number("memory_mib", 0, maxMiB)) * sharing.MiB,
+				GPUs:     int(r.number("num_gpu", 0, placement.MaxGPUs)),
+			}
 			milli := r.number("gpu_milli", 0, 1000)
 			for m := range strings.SplitSeq(r.text("gpu_spec"), "|") {
 				if m = strings.TrimSpace(m); m != "" {
@@ -244,7 +243,7 @@ func readTasks(file string, in io.Reader, empty *placement.Snapshot) ([]task, er
 					r.bad("gpu_milli", "1000 is a whole GPU", "0 of a GPU with num_gpu %d", k.request.GPUs)
 				}
 			}
-			if t.list.Len()+t.skipped > before {
+			if len(t.list.Problems())+t.skipped > before {
 				return
 			}
 			key := fmt.Sprint(k.request)
@@ -258,7 +257,7 @@ func readTasks(file string, in io.Reader, empty *placement.Snapshot) ([]task, er
 			}
 			tasks = append(tasks, k)
 		})
-	if t.list.Len() == 0 && !slices.ContainsFunc(tasks, func(k task) bool { return k.request.GPUs > 0 }) {
+	if len(t.list.Problems()) == 0 && !slices.ContainsFunc(tasks, func(k task) bool { return k.request.GPUs > 0 }) {
 		t.addf(0, 0, "", "there is no task that asks for a GPU")
 	}
 	if err := t.err(); err != nil {
