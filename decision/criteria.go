@@ -23,15 +23,6 @@ const CriterionCount = 6
 
 var criterionNames = enum.Of[Criterion](ErrUnknownName, "criterion", "isolation", "latency", "throughput", "cost", "complexity", "density")
 
-// String returns the criterion's text.
-func (c Criterion) String() string { return criterionNames.String(c) }
-
-// MarshalText returns the criterion's text.
-func (c Criterion) MarshalText() ([]byte, error) { return criterionNames.Text(c) }
-
-// UnmarshalText reads a criterion's text.
-func (c *Criterion) UnmarshalText(b []byte) error { return criterionNames.Parse(c, b) }
-
 // anchors are the raw values that count 0 and 1. They are fixed, so that a
 // score means the same whatever the other candidates are.
 var anchors = [CriterionCount]struct{ zero, one float64 }{

@@ -7,10 +7,15 @@ import (
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
-// Optional is a value that may be missing. The zero Optional is missing.
+// Optional holds a value that may be missing; the zero Optional is missing. Get
+// returns the value and whether it is there, Or the value or a fallback, IsZero
+// whether it is missing; Equal compares two, String writes "-" for a missing one,
+// and JSON null, or nothing with omitzero:
+//
+//	if v, ok := o.Get(); ok { use(v) } // or use(o.Or(0))
 type Optional[T any] = optional.Value[T]
 
-// Some returns a value that is there.
+// Some returns an Optional that holds v.
 func Some[T any](v T) Optional[T] { return optional.Of(v) }
 
 // ErrUnknownName is wrapped by the errors about texts that name no value of an
@@ -36,15 +41,6 @@ const (
 
 var kindNames = enum.Of[Kind](ErrUnknownName, "kind", "", "distributed-training", "training", "online-inference", "offline-inference", "batch", "notebook", "ci", "hpc")
 
-// String returns the kind's text, e.g. "online-inference".
-func (k Kind) String() string { return kindNames.String(k) }
-
-// MarshalText returns the kind's text.
-func (k Kind) MarshalText() ([]byte, error) { return kindNames.Text(k) }
-
-// UnmarshalText reads a kind's text.
-func (k *Kind) UnmarshalText(b []byte) error { return kindNames.Parse(k, b) }
-
 // Evidence is what a workload's figures rest on.
 type Evidence uint8
 
@@ -60,15 +56,6 @@ const (
 )
 
 var evidenceNames = enum.Of[Evidence](ErrUnknownName, "evidence", "", "measured", "estimated", "vendor", "synthetic", "nvml-utilization", "equal-concurrency")
-
-// String returns the evidence's text.
-func (e Evidence) String() string { return evidenceNames.String(e) }
-
-// MarshalText returns the evidence's text.
-func (e Evidence) MarshalText() ([]byte, error) { return evidenceNames.Text(e) }
-
-// UnmarshalText reads an evidence's text.
-func (e *Evidence) UnmarshalText(b []byte) error { return evidenceNames.Parse(e, b) }
 
 // Precision is the number format of a model's weights.
 type Precision uint8
@@ -89,12 +76,3 @@ var (
 	precisionNames = enum.Of[Precision](ErrUnknownName, "precision", "", "fp32", "fp16", "bf16", "fp8", "int8", "fp4", "int4")
 	halfBytes      = [...]int64{0, 8, 4, 4, 2, 2, 1, 1}
 )
-
-// String returns the precision's text, e.g. "fp16".
-func (p Precision) String() string { return precisionNames.String(p) }
-
-// MarshalText returns the precision's text.
-func (p Precision) MarshalText() ([]byte, error) { return precisionNames.Text(p) }
-
-// UnmarshalText reads a precision's text.
-func (p *Precision) UnmarshalText(b []byte) error { return precisionNames.Parse(p, b) }

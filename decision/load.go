@@ -90,15 +90,6 @@ const (
 
 var trustNames = enum.Of[Trust](ErrUnknownName, "trust", "", "all")
 
-// String returns the answer's text.
-func (t Trust) String() string { return trustNames.String(t) }
-
-// MarshalText returns the answer's text.
-func (t Trust) MarshalText() ([]byte, error) { return trustNames.Text(t) }
-
-// UnmarshalText reads an answer's text.
-func (t *Trust) UnmarshalText(b []byte) error { return trustNames.Parse(t, b) }
-
 // KVPerToken is the KV cache that one token of context takes, exactly, and
 // whether the model's shape is stated: two vectors (key and value) of
 // KVHeads x HeadDim elements in each layer.

@@ -50,15 +50,6 @@ const (
 
 var searchNames = enum.Of[Search](ErrUnknownName, "search", "best-found", "all")
 
-// String returns the search's text.
-func (s Search) String() string { return searchNames.String(s) }
-
-// MarshalText returns the search's text.
-func (s Search) MarshalText() ([]byte, error) { return searchNames.Text(s) }
-
-// UnmarshalText reads a search's text.
-func (s *Search) UnmarshalText(b []byte) error { return searchNames.Parse(s, b) }
-
 // Origins counts the workloads that have a place by what their consequences were
 // computed by.
 type Origins struct {

@@ -26,15 +26,6 @@ const (
 
 var statusNames = enum.Of[Status](ErrUnknownName, "status", "none", "provisional", "decided")
 
-// String returns the status's text.
-func (s Status) String() string { return statusNames.String(s) }
-
-// MarshalText returns the status's text.
-func (s Status) MarshalText() ([]byte, error) { return statusNames.Text(s) }
-
-// UnmarshalText reads a status's text.
-func (s *Status) UnmarshalText(b []byte) error { return statusNames.Parse(s, b) }
-
 // From is what the consequences of a decision were computed by. The zero value
 // is FromGates: nothing was placed.
 type From uint8
@@ -48,15 +39,6 @@ const (
 )
 
 var fromNames = enum.Of[From](ErrUnknownName, "origin of consequences", "gates", "closed-form", "simulation", "measured-profiles")
-
-// String returns the origin's text.
-func (f From) String() string { return fromNames.String(f) }
-
-// MarshalText returns the origin's text.
-func (f From) MarshalText() ([]byte, error) { return fromNames.Text(f) }
-
-// UnmarshalText reads an origin's text.
-func (f *From) UnmarshalText(b []byte) error { return fromNames.Parse(f, b) }
 
 // Consequence is what a workload's objective will meet where it was placed, on
 // the GPU where it meets it worst.

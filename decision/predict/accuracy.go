@@ -120,15 +120,6 @@ var baselines = enum.Of[Baseline](ErrUnknownName, "baseline", "n-times-slower", 
 // Baselines lists the baselines.
 func Baselines() []Baseline { return baselines.Values() }
 
-// String returns the baseline's name.
-func (b Baseline) String() string { return baselines.String(b) }
-
-// MarshalText returns the baseline's name.
-func (b Baseline) MarshalText() ([]byte, error) { return baselines.Text(b) }
-
-// UnmarshalText reads a baseline's name.
-func (b *Baseline) UnmarshalText(t []byte) error { return baselines.Parse(b, t) }
-
 // BaselineErrors summarises what a baseline says of the co-located rows of files
 // against what was measured.
 func BaselineErrors(b Baseline, files ...Rows) ([]ErrorSummary, error) {

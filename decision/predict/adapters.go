@@ -24,15 +24,6 @@ const (
 
 var projections = enum.Of[Projection](ErrUnknownName, "projection", "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
-// String returns the name that model files give the projection, for example "q_proj".
-func (p Projection) String() string { return projections.String(p) }
-
-// MarshalText returns the projection's name.
-func (p Projection) MarshalText() ([]byte, error) { return projections.Text(p) }
-
-// UnmarshalText reads a projection's name.
-func (p *Projection) UnmarshalText(b []byte) error { return projections.Parse(p, b) }
-
 // Adapters are the LoRA adapters that a server can serve beside its base model.
 // The zero value is a server without adapters; a request for one is then a
 // request to the base model.

@@ -49,15 +49,6 @@ const (
 
 var splits = enum.Of[Split](ErrUnknownName, "split", "leave-one-case-out", "leave-one-model-out", "leave-one-series-out")
 
-// String returns the split's name, for example "leave-one-case-out".
-func (s Split) String() string { return splits.String(s) }
-
-// MarshalText returns the split's text.
-func (s Split) MarshalText() ([]byte, error) { return splits.Text(s) }
-
-// UnmarshalText reads a split's text.
-func (s *Split) UnmarshalText(b []byte) error { return splits.Parse(s, b) }
-
 // CrossValidate predicts every co-located row of the files by predictors that
 // were calibrated, from p, on the part of the files that the split leaves them.
 // A workload that a file does not hold alone is looked up in the others. The

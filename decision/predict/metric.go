@@ -11,11 +11,15 @@ import (
 // ErrUnknownName says that a text names no value of an enumeration.
 var ErrUnknownName = errors.New("predict: unknown name")
 
-// Optional is a value that may be missing. The zero Optional is missing. In
-// JSON a missing value is null, or left out with the omitzero option.
+// Optional holds a value that may be missing; the zero Optional is missing. Get
+// returns the value and whether it is there, Or the value or a fallback, IsZero
+// whether it is missing; Equal compares two, String writes "-" for a missing one,
+// and JSON null, or nothing with omitzero:
+//
+//	if v, ok := o.Get(); ok { use(v) } // or use(o.Or(0))
 type Optional[T any] = optional.Value[T]
 
-// Some returns a value that is there.
+// Some returns an Optional that holds v.
 func Some[T any](v T) Optional[T] { return optional.Of(v) }
 
 // Metric is a figure that a Predictor predicts.
@@ -40,15 +44,6 @@ var metrics = enum.Of[Metric](ErrUnknownName, "metric",
 
 // Metrics lists the metrics in order.
 func Metrics() []Metric { return metrics.Values() }
-
-// String returns the metric's name with its unit, for example "tpot_ms_p50".
-func (m Metric) String() string { return metrics.String(m) }
-
-// MarshalText returns the metric's name.
-func (m Metric) MarshalText() ([]byte, error) { return metrics.Text(m) }
-
-// UnmarshalText reads a metric's name.
-func (m *Metric) UnmarshalText(b []byte) error { return metrics.Parse(m, b) }
 
 // Interval is a predicted value with the bounds within which the measured one
 // is expected to lie with a probability of 90%.

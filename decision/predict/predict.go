@@ -80,15 +80,6 @@ const (
 
 var methods = enum.Of[Method](ErrUnknownName, "method", "simulated", "closed-form")
 
-// String returns "simulated" or "closed-form".
-func (m Method) String() string { return methods.String(m) }
-
-// MarshalText returns the method's text.
-func (m Method) MarshalText() ([]byte, error) { return methods.Text(m) }
-
-// UnmarshalText reads a method's text.
-func (m *Method) UnmarshalText(b []byte) error { return methods.Parse(m, b) }
-
 // MaxGroup bounds a group; MPS itself admits 48 clients on driver 580.
 const MaxGroup = 64
 

@@ -61,15 +61,6 @@ var routePolicies = enum.Of[RoutePolicy](ErrUnknownName, "routing policy",
 // RoutePolicies lists the policies in order.
 func RoutePolicies() []RoutePolicy { return routePolicies.Values() }
 
-// String returns the policy's text, for example "round-robin".
-func (p RoutePolicy) String() string { return routePolicies.String(p) }
-
-// MarshalText returns the policy's text.
-func (p RoutePolicy) MarshalText() ([]byte, error) { return routePolicies.Text(p) }
-
-// UnmarshalText reads a policy's text.
-func (p *RoutePolicy) UnmarshalText(b []byte) error { return routePolicies.Parse(p, b) }
-
 // Routing says which policy routes, and with what weights. The zero value is
 // round robin.
 type Routing struct {

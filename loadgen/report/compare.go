@@ -11,7 +11,12 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// Optional is a figure that may be missing; its zero value is.
+// Optional holds a value that may be missing; the zero Optional is missing. Get
+// returns the value and whether it is there, Or the value or a fallback, IsZero
+// whether it is missing; Equal compares two, String writes "-" for a missing one,
+// and JSON null, or nothing with omitzero:
+//
+//	if v, ok := o.Get(); ok { use(v) } // or use(o.Or(0))
 type Optional[T any] = optional.Value[T]
 
 // Claim is what a comparison can claim. The zero value is ClaimUnsupported.

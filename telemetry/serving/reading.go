@@ -9,7 +9,12 @@ import (
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
-// Optional is a value that may be missing.
+// Optional holds a value that may be missing; the zero Optional is missing. Get
+// returns the value and whether it is there, Or the value or a fallback, IsZero
+// whether it is missing; Equal compares two, String writes "-" for a missing one,
+// and JSON null, or nothing with omitzero:
+//
+//	if v, ok := o.Get(); ok { use(v) } // or use(o.Or(0))
 type Optional[T any] = optional.Value[T]
 
 // ErrNone says that a page holds no metric of a model server that is read.
