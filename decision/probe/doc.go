@@ -1,12 +1,17 @@
-// Package probe measures in under a minute what a GPU does when several
-// processes share it: how long a time slice is and what a switch costs, what MPS
-// costs a lone client, what its clients do to one another, how fast memory and
-// copies are. A [Result] makes a [predict.Predictor] of that GPU and driver.
+// Package probe measures in under a minute how a GPU behaves when several processes
+// share it: the length of a time slice and the cost of a switch, what MPS costs a
+// lone client, how far its clients slow each other down, and the rates of memory and
+// copies. A [Result] makes a [predict.Predictor] of that GPU and driver; [Report]
+// shows both.
 //
-// Run takes the measurements on a Site and says what it could not measure, and
-// why. Package cudaprobe has this machine's GPU, Simulated a simulated one. The
-// analysis of what the processes recorded is ordinary Go, the same for both.
+// Run takes the measurements on a Site and lists those that it could not take, with
+// the reason. Package cudaprobe implements Site on this machine's GPU, Simulated on a
+// simulated one; the analysis of the recordings is the same for both. LookAt reads
+// through NVML who holds a GPU before anything runs on it.
 //
 // A probe changes nothing on the machine: no compute mode, time-slice policy,
-// MIG, clocks, power or persistence.
+// MIG, clocks, power or persistence. What was measured so far stands in
+// REPORT-2026-11.md.
+//
+// Experimental: its API may change.
 package probe

@@ -27,7 +27,8 @@ func (r *run) loneClient(ctx context.Context) error {
 		return err
 	}
 	r.measure(LoneStepCost, "ms", steps, func(d time.Duration) float64 { return millis(d - r.exchange) },
-		fmt.Sprintf("what MPS adds to a lone client's step of %d short kernels in one graph, between two small copies", shortKernels))
+		fmt.Sprintf("what MPS adds to a lone client's step of %d short kernels in one graph, between two small copies",
+			shortKernels))
 	steps, err = r.steps(ctx, sharing.MechanismMPS, launchSteps(loneFor))
 	if err != nil {
 		return err
@@ -58,7 +59,8 @@ func (r *run) beside(task func(time.Duration) Task, short, other string) func(co
 		lone, theirs := middle(alone), readings[1].Steps
 		first, last := int(neighbourBefore/lone)+1, len(theirs)-int(neighbourAfter/lone)-1
 		if len(readings[0].Steps) < 5 || last-first < 5 {
-			return fmt.Errorf("only %d steps of short kernels and %d of the neighbour's ended side by side", len(readings[0].Steps), max(0, last-first))
+			return fmt.Errorf("only %d steps of short kernels and %d of the neighbour's ended side by side",
+				len(readings[0].Steps), max(0, last-first))
 		}
 		r.slower(short, readings[0].Steps, r.shortMPS, "steps of 256 short kernels, against alone under MPS")
 		r.slower(other, theirs[first:last], lone, "the neighbour's steps in the same run, against alone under MPS")
@@ -94,7 +96,8 @@ func (r *run) readShared(ctx context.Context) error {
 		together, points = together+in(middle(s)), points+len(s)
 		low, high = low+in(stats.NearestRank(s, .9)), high+in(stats.NearestRank(s, .1))
 	}
-	r.Measured = append(r.Measured, Measurement{DRAMReadShared, together, "GB/s", low, high, points, "two clients of MPS that read, together"})
+	r.Measured = append(r.Measured, Measurement{DRAMReadShared, together, "GB/s", low, high, points,
+		"two clients of MPS that read, together"})
 	return nil
 }
 
@@ -106,7 +109,8 @@ func (r *run) percentages(ctx context.Context) error {
 	}
 	for i, p := range percentages {
 		n := float64(sms[i])
-		r.Measured = append(r.Measured, Measurement{fmt.Sprintf(SMsAtPercentage, p), n, "SMs", n, n, 1, "as a client of MPS sees them"})
+		r.Measured = append(r.Measured, Measurement{fmt.Sprintf(SMsAtPercentage, p), n, "SMs", n, n, 1,
+			"as a client of MPS sees them"})
 	}
 	return nil
 }

@@ -29,15 +29,15 @@ type NotMeasured struct {
 	Why  string `json:"why"`
 }
 
-// Lane is when one of several spinning processes had the GPU, in milliseconds
-// from the first turn of any of them.
+// Lane holds the turns of one of several spinning processes, in milliseconds from
+// the first turn of any of them.
 type Lane struct {
 	Processes int          // that took turns at once
 	Process   int          // which of them, from 1
 	On        [][2]float64 // from and to
 }
 
-// Result is what a probe found.
+// Result holds the outcome of a probe.
 type Result struct {
 	Info        Info
 	Basis       sharing.Basis
@@ -58,11 +58,11 @@ func (r *Result) Get(name string) (Measurement, bool) {
 	return Measurement{}, false
 }
 
-// Predictor is p for the GPU that was probed: quantum and switch as they were
-// measured, and the rest carried over as predict's On does it. What was measured
-// in another way than the parameter is defined, as the cost of MPS to a step of
-// the probe's kernels is, stands beside it as its independent value. The error
-// names what is outside what is plausible; it is left out.
+// Predictor returns p for the GPU that was probed: quantum and switch as measured,
+// the rest carried over by predict's On. A quantity measured in another way than the
+// parameter is defined, such as the cost of MPS to a step of the probe's kernels,
+// stands beside the parameter as its independent value. The error names implausible
+// values, which are left out.
 func (r *Result) Predictor(p predict.Predictor) (predict.Predictor, error) {
 	p = p.On(strings.TrimPrefix(r.Info.GPU, "NVIDIA "), r.Info.Driver)
 	var bad []string
@@ -75,7 +75,8 @@ func (r *Result) Predictor(p predict.Predictor) (predict.Predictor, error) {
 		switch {
 		case m.Name != Quantum && m.Name != Switch:
 		case m.Value < q.Low || m.Value > q.High:
-			bad = append(bad, fmt.Sprintf("%s is %.4g %s, outside the plausible %v to %v", m.Name, m.Value, m.Unit, q.Low, q.High))
+			bad = append(bad, fmt.Sprintf("%s is %.4g %s, outside the plausible %v to %v", m.Name, m.Value, m.Unit, q.Low,
+				q.High))
 		default:
 			q.Value, q.Basis, q.Source = m.Value, r.Basis, "probe: "+m.What
 		}

@@ -42,27 +42,26 @@ const (
 	ReadBesideShort   = "bandwidth_bound_beside_short"
 )
 
-// How long things last, and how much of something is too much.
 const (
 	shortKernel      = 6 * time.Microsecond
-	shortKernels     = 256
+	shortKernels     = 256 // in a step
 	pairFor          = 800 * time.Millisecond
 	loneFor          = 400 * time.Millisecond
-	neighbourBefore  = 150 * time.Millisecond
-	neighbourAfter   = 150 * time.Millisecond
-	leastMemory      = 1 << 30
-	suspiciousShare  = 0.002
-	suspiciousMisfit = 0.03
+	neighbourBefore  = 150 * time.Millisecond // that a neighbour starts early
+	neighbourAfter   = 150 * time.Millisecond // that a neighbour ends late
+	leastMemory      = 1 << 30                // bytes free
+	suspiciousShare  = 0.002                  // of a lone process's time off the GPU
+	suspiciousMisfit = 0.03                   // between 2 and 4 processes' quantum and switch
 )
 
-// percentages are those at which SMs are read back.
+// percentages lists the active thread percentages at which SMs are read back.
 var percentages = []float64{10, 25, 50, 75, 100}
 
 // Names lists all that a probe measures, in order.
 func Names() []string {
 	names := []string{Quantum, Switch, SliceLoss, EarlyEnd, KernelLaunch, DRAMRead, ToDevice, FromDevice,
-		LoneStepCost, MPSLaunchCost, ShortBesideThread, ThreadBesideShort, ShortBesideLong, LongBesideShort, ShortBesideFull, FullBesideShort,
-		ShortBesideRead, ReadBesideShort, DRAMReadMPS, DRAMReadShared}
+		LoneStepCost, MPSLaunchCost, ShortBesideThread, ThreadBesideShort, ShortBesideLong, LongBesideShort,
+		ShortBesideFull, FullBesideShort, ShortBesideRead, ReadBesideShort, DRAMReadMPS, DRAMReadShared}
 	for _, p := range percentages {
 		names = append(names, fmt.Sprintf(SMsAtPercentage, p))
 	}
@@ -105,7 +104,8 @@ func Run(ctx context.Context, site Site, opts Options) (*Result, error) {
 		return nil, err
 	}
 	if r.Info.Free > 0 && r.Info.Free < leastMemory {
-		return nil, fmt.Errorf("probe: %.0f MiB of the GPU's memory are free and %v are needed: stop what holds it", float64(r.Info.Free)/float64(sharing.MiB), sharing.Bytes(leastMemory))
+		return nil, fmt.Errorf("probe: %.0f MiB of the GPU's memory are free and %v are needed: stop what holds it",
+			float64(r.Info.Free)/float64(sharing.MiB), sharing.Bytes(leastMemory))
 	}
 	for _, o := range r.Info.Others {
 		r.Warnings = append(r.Warnings, o+" holds the GPU too: what it does is part of what was measured")
@@ -131,10 +131,14 @@ func (r *run) stages(ctx context.Context) error {
 		{"work over many slices", []string{SliceLoss}, r.resumed},
 		{"work that ends within its slice", []string{EarlyEnd}, r.early},
 		{"MPS: a lone client", []string{LoneStepCost, MPSLaunchCost}, r.loneClient},
-		{"MPS: short kernels beside one busy thread", []string{ShortBesideThread, ThreadBesideShort}, r.beside(oneThread, ShortBesideThread, ThreadBesideShort)},
-		{"MPS: short kernels beside long ones", []string{ShortBesideLong, LongBesideShort}, r.beside(longKernels, ShortBesideLong, LongBesideShort)},
-		{"MPS: short kernels beside a full GPU", []string{ShortBesideFull, FullBesideShort}, r.beside(fullKernels, ShortBesideFull, FullBesideShort)},
-		{"MPS: short kernels beside reading", []string{ShortBesideRead, ReadBesideShort}, r.beside(reads, ShortBesideRead, ReadBesideShort)},
+		{"MPS: short kernels beside one busy thread", []string{ShortBesideThread, ThreadBesideShort},
+			r.beside(oneThread, ShortBesideThread, ThreadBesideShort)},
+		{"MPS: short kernels beside long ones", []string{ShortBesideLong, LongBesideShort},
+			r.beside(longKernels, ShortBesideLong, LongBesideShort)},
+		{"MPS: short kernels beside a full GPU", []string{ShortBesideFull, FullBesideShort},
+			r.beside(fullKernels, ShortBesideFull, FullBesideShort)},
+		{"MPS: short kernels beside reading", []string{ShortBesideRead, ReadBesideShort},
+			r.beside(reads, ShortBesideRead, ReadBesideShort)},
 		{"MPS: one that reads, and two", []string{DRAMReadMPS, DRAMReadShared}, r.readShared},
 		{"MPS: percentages", Names()[len(Names())-len(percentages):], r.percentages},
 		{"whether somebody came meanwhile", nil, r.lookAgain},
@@ -215,7 +219,8 @@ func (r *run) lone(ctx context.Context) error {
 			return err
 		}
 		if *t.to = middle(steps); t.OneByOne {
-			r.measure(KernelLaunch, "us", steps, eachLaunch, fmt.Sprintf("%d kernels of next to no work, launched one by one, for each", shortKernels))
+			r.measure(KernelLaunch, "us", steps, eachLaunch,
+				fmt.Sprintf("%d kernels of next to no work, launched one by one, for each", shortKernels))
 		}
 	}
 	for _, t := range []struct {
@@ -240,7 +245,7 @@ func (r *run) lone(ctx context.Context) error {
 	return nil
 }
 
-// ErrStranger says that somebody else had the GPU while the probe ran.
+// ErrStranger reports another process on the GPU while the probe ran.
 var ErrStranger = errors.New("probe: another process ran on the GPU")
 
 // lookAround spins alone: whoever else runs shows as time off the GPU.
@@ -250,7 +255,8 @@ func (r *run) lookAround(ctx context.Context, m sharing.Mechanism) error {
 		return err
 	}
 	if share, n := away(readings[0]); share > suspiciousShare {
-		return fmt.Errorf("%w: a lone process was off it %d times, %.1f%% of its time; stop the other and probe again", ErrStranger, n, 100*share)
+		return fmt.Errorf("%w: a lone process was off it %d times, %.1f%% of its time; stop the other and probe again",
+			ErrStranger, n, 100*share)
 	}
 	return nil
 }
@@ -263,7 +269,8 @@ func (r *run) lookAgain(ctx context.Context) error {
 		m = sharing.MechanismTimeSlicing
 	}
 	if err := r.lookAround(ctx, m); err != nil {
-		r.Warnings = append(r.Warnings, "who is on the GPU at the end: "+reasons(err)+" (what was measured last holds its work)")
+		r.Warnings = append(r.Warnings, "who is on the GPU at the end: "+reasons(err)+" (what was measured last holds "+
+			"its work)")
 	}
 	return nil
 }
@@ -285,10 +292,12 @@ func (r *run) measure(name, unit string, d []time.Duration, in func(time.Duratio
 	r.measureAs(name, unit, in(middle(d)), d, in, what)
 }
 
-func (r *run) measureAs(name, unit string, value float64, d []time.Duration, in func(time.Duration) float64, what string) {
+func (r *run) measureAs(name, unit string, value float64, d []time.Duration, in func(time.Duration) float64,
+	what string) {
 	s := slices.Sorted(slices.Values(d))
 	low, high := in(stats.NearestRank(s, .1)), in(stats.NearestRank(s, .9))
-	r.Measured = append(r.Measured, Measurement{name, value, unit, min(low, high, value), max(low, high, value), len(s), what})
+	r.Measured = append(r.Measured, Measurement{name, value, unit, min(low, high, value), max(low, high, value), len(s),
+		what})
 }
 
 func middle(d []time.Duration) time.Duration {

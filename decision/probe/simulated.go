@@ -40,7 +40,8 @@ func (s *Simulated) Basis() sharing.Basis { return sharing.BasisSimulated }
 
 // Info implements Site.
 func (s *Simulated) Info(context.Context) (Info, error) {
-	return Info{GPU: SimulatedGPU, SMs: simulatedSMs, Memory: 80 * sharing.GiB, Free: 79 * sharing.GiB, Exclusive: s.Exclusive}, nil
+	return Info{GPU: SimulatedGPU, SMs: simulatedSMs, Memory: 80 * sharing.GiB, Free: 79 * sharing.GiB,
+		Exclusive: s.Exclusive}, nil
 }
 
 var errNoMPS = errors.New("MPS: nvidia-cuda-mps-control: executable file not found in $PATH")
@@ -70,7 +71,7 @@ func (s *Simulated) Run(ctx context.Context, m sharing.Mechanism, tasks ...Task)
 	return out, nil
 }
 
-// step is what a step of a task takes alone.
+// step returns the time of a step of a task alone.
 func (s *Simulated) step(m sharing.Mechanism, t Task) time.Duration {
 	n := time.Duration(max(1, t.Kernels))
 	step := n * t.kernel()
@@ -90,7 +91,7 @@ func (s *Simulated) step(m sharing.Mechanism, t Task) time.Duration {
 	return step
 }
 
-// kernel is what one kernel or copy of a task takes alone.
+// kernel returns the time of one kernel or copy of a task alone.
 func (t Task) kernel() time.Duration {
 	switch t.Kind {
 	case KindStream:
@@ -101,7 +102,7 @@ func (t Task) kernel() time.Duration {
 	return t.Kernel
 }
 
-// beside is a step beside a neighbour: each kernel waits for one of the
+// beside returns the time of a step beside a neighbour: each kernel waits for one of the
 // neighbour's, but not for longer than 100 us. A single thread hinders nobody.
 func beside(t Task, step time.Duration, neighbour Task) time.Duration {
 	if t.PerSM == 0 || neighbour.PerSM == 0 {
@@ -129,7 +130,8 @@ func (s *Simulated) takeTurns(ctx context.Context, tasks []Task) ([]Reading, err
 	}
 	all := tasks
 	if s.Stranger > 0 {
-		all = append(all[:len(all):len(all)], Task{Kind: KindPulse, Kernel: s.Stranger, Pause: strangersPeriod, For: time.Hour})
+		all = append(all[:len(all):len(all)], Task{Kind: KindPulse, Kernel: s.Stranger, Pause: strangersPeriod,
+			For: time.Hour})
 	}
 	engine := timeslice.Engine{Scheduler: s.Scheduler, Until: time.Nanosecond}
 	if engine.Scheduler == (timeslice.Scheduler{}) {

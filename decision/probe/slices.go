@@ -27,7 +27,8 @@ func (r *run) turns(ctx context.Context) error {
 		d := time.Duration(n) * 600 * time.Millisecond
 		readings, err := r.site.Run(ctx, sharing.MechanismTimeSlicing, slices.Repeat([]Task{{Kind: KindSpin, For: d}}, n)...)
 		if err != nil && len(runs) > 0 && ctx.Err() == nil {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("quantum and switch are those of fewer processes: %d at once: %s", n, reasons(err)))
+			r.Warnings = append(r.Warnings, fmt.Sprintf("quantum and switch are those of fewer processes: %d at once: %s", n,
+				reasons(err)))
 			break
 		}
 		if err != nil {
@@ -45,7 +46,8 @@ func (r *run) turns(ctx context.Context) error {
 		return err
 	}
 	if c.WorstErrorFraction > suspiciousMisfit {
-		return fmt.Errorf("%w, as it seems: 2 and 4 processes do not give the same quantum and switch (they differ by %.0f%%)", ErrStranger, 100*c.WorstErrorFraction)
+		return fmt.Errorf("%w, as it seems: 2 and 4 processes do not give the same quantum and switch (they differ by "+
+			"%.0f%%)", ErrStranger, 100*c.WorstErrorFraction)
 	}
 	spinning := "2 spinning processes"
 	if len(runs) > 1 {
@@ -56,11 +58,12 @@ func (r *run) turns(ctx context.Context) error {
 	for _, t := range seen {
 		switches = append(switches, t.switches(c.Scheduler.Quantum)...)
 	}
-	r.measureAs(Switch, "ms", millis(c.Scheduler.Switch), switches, millis, "time off the GPU of "+spinning+", beyond the others' slices")
+	r.measureAs(Switch, "ms", millis(c.Scheduler.Switch), switches, millis,
+		"time off the GPU of "+spinning+", beyond the others' slices")
 	return nil
 }
 
-// shownLanes is how much of the turns a result keeps.
+// shownLanes bounds the turns that a result keeps for drawing.
 const shownLanes = 40 * time.Millisecond
 
 func (r *run) lanes(t *turns) {
@@ -100,7 +103,8 @@ func (r *run) resumed(ctx context.Context) error {
 	beside := long
 	beside.Delay, beside.For = 50*time.Millisecond, resumedFor
 	round := 2 * (quantum.Value + change.Value)
-	spin := time.Duration(float64(3*lone)*round/quantum.Value) + beside.For + 500*time.Millisecond // it makes itself ready with two more steps
+	// The stream task warms up with two steps before those that count: hence three.
+	spin := time.Duration(float64(3*lone)*round/quantum.Value) + beside.For + 500*time.Millisecond
 	readings, err := r.site.Run(ctx, sharing.MechanismTimeSlicing, Task{Kind: KindSpin, For: spin}, beside)
 	if err != nil {
 		return err
@@ -129,7 +133,8 @@ func (r *run) early(ctx context.Context) error {
 	for _, part := range []float64{0.1, 0.3, 0.6} {
 		pulse := time.Duration(part * quantum.Value * float64(time.Millisecond))
 		readings, err := r.site.Run(ctx, sharing.MechanismTimeSlicing,
-			Task{Kind: KindSpin, For: 700 * time.Millisecond}, Task{Kind: KindPulse, Kernel: pulse, Pause: time.Millisecond, Delay: 50 * time.Millisecond, For: 600 * time.Millisecond})
+			Task{Kind: KindSpin, For: 700 * time.Millisecond}, Task{Kind: KindPulse, Kernel: pulse, Pause: time.Millisecond,
+				Delay: 50 * time.Millisecond, For: 600 * time.Millisecond})
 		if err != nil {
 			return err
 		}
@@ -142,6 +147,7 @@ func (r *run) early(ctx context.Context) error {
 		return fmt.Errorf("only %d pieces of work ran within one slice", len(lost))
 	}
 	slices.Sort(lost)
-	r.measure(EarlyEnd, "ms", lost, millis, "work of a tenth, a third and two thirds of a slice, beside a spinning process")
+	r.measure(EarlyEnd, "ms", lost, millis, "work of a tenth, a third and two thirds of a slice, beside a spinning "+
+		"process")
 	return nil
 }

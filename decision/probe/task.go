@@ -8,8 +8,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Kind is what a task keeps the GPU busy with. The zero value is KindNone, which
-// does nothing.
+// Kind selects the work of a task. The zero value is KindNone, which does nothing.
 type Kind uint8
 
 // The kinds of tasks.
@@ -25,14 +24,14 @@ const (
 
 var kinds = enum.Of[Kind](nil, "kind of task", "none", "spin", "pulse", "compute", "stream", "to-device", "from-device")
 
-// Task is what one process does on the GPU, again and again, for a time; steps and
+// Task describes the work that one process repeats on the GPU for a time, steps and
 // copies at least once.
 type Task struct {
 	Kind  Kind          `json:"kind"`
 	Delay time.Duration `json:"delay,omitempty"` // before it begins
 	For   time.Duration `json:"for"`
-	// Kernels is how many a step launches, in one graph when there are several, or
-	// one by one; 0 means 1. Kernel is how long each takes alone.
+	// Kernels counts those that a step launches, in one graph when there are several,
+	// or one by one; 0 means 1. Kernel is the time of each alone.
 	Kernels  int  `json:"kernels,omitempty"`
 	OneByOne bool `json:"one_by_one,omitempty"`
 	// Exchange copies a little to the GPU before each step and waits for a little
@@ -55,7 +54,7 @@ type Interval struct {
 // Length is its duration.
 func (i Interval) Length() time.Duration { return i.To - i.From }
 
-// Reading is what a task saw.
+// Reading holds the recordings of one task.
 type Reading struct {
 	Span   Interval        `json:"span"`             // of a spin: its first and last look at the clock
 	Off    []Interval      `json:"off,omitempty"`    // of a spin: when it was off the GPU for more than 5 us
@@ -64,7 +63,7 @@ type Reading struct {
 	Bytes  int64           `json:"bytes,omitempty"`  // in each step
 }
 
-// Info is what there is to know of a GPU before it is probed.
+// Info describes a GPU before it is probed.
 type Info struct {
 	GPU    string        `json:"gpu"` // product name, as CUDA has it
 	UUID   string        `json:"uuid,omitempty"`
@@ -72,7 +71,7 @@ type Info struct {
 	SMs    int           `json:"sms"`
 	Memory sharing.Bytes `json:"memory"`
 	Free   sharing.Bytes `json:"free"`
-	// Exclusive says that the compute mode admits one process only.
+	// Exclusive is true where the compute mode admits one process only.
 	Exclusive bool `json:"exclusive,omitempty"`
 	// Others are other processes that hold the GPU, as far as somebody can tell.
 	Others []string `json:"others,omitempty"`

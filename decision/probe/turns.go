@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// turns is what several spinning processes saw while all of them ran.
+// turns holds the turns of several spinning processes while all of them ran.
 type turns struct {
 	tenants int
 	on, off []time.Duration // of all of them, ascending
@@ -18,7 +18,7 @@ type turns struct {
 	lanes   [][]Interval // when each was on the GPU
 }
 
-// errNoTurns says that processes that ran at once never took turns.
+// errNoTurns reports that processes that ran at once never took turns.
 var errNoTurns = errors.New("the processes did not take turns: they ran one after another, or at the same time")
 
 // turnsOf cuts spinning processes' gaps into turns on and off the GPU, from when
@@ -43,10 +43,12 @@ func turnsOf(readings []Reading) (*turns, error) {
 			}
 		}
 		if len(on) < 20 {
-			return nil, fmt.Errorf("%w (process %d of %d was off the GPU %d times in %v)", errNoTurns, i+1, len(readings), len(off), to-from)
+			return nil, fmt.Errorf("%w (process %d of %d was off the GPU %d times in %v)", errNoTurns, i+1, len(readings),
+				len(off), to-from)
 		}
 		t.on, t.off, t.lanes = append(t.on, on...), append(t.off, off...), append(t.lanes, lane)
-		t.probe.Readings = append(t.probe.Readings, timeslice.ProbeReading{Tag: fmt.Sprint(i + 1), Status: "no error", Gaps: len(off), Timed: true, On: times(on), Off: times(off)})
+		t.probe.Readings = append(t.probe.Readings, timeslice.ProbeReading{Tag: fmt.Sprint(i + 1), Status: "no error",
+			Gaps: len(off), Timed: true, On: times(on), Off: times(off)})
 	}
 	slices.Sort(t.on)
 	slices.Sort(t.off)
@@ -55,11 +57,12 @@ func turnsOf(readings []Reading) (*turns, error) {
 
 func times(d []time.Duration) timeslice.ProbeTimes {
 	s := slices.Sorted(slices.Values(d))
-	return timeslice.ProbeTimes{P10: stats.NearestRank(s, .1), P50: stats.NearestRank(s, .5), P90: stats.NearestRank(s, .9), Max: s[len(s)-1]}
+	return timeslice.ProbeTimes{P10: stats.NearestRank(s, .1), P50: stats.NearestRank(s, .5),
+		P90: stats.NearestRank(s, .9), Max: s[len(s)-1]}
 }
 
-// switches are what a change of context costs by each gap: it holds one slice of
-// each other process and as many switches as there are processes.
+// switches returns the cost of a context switch by each gap, which holds one slice
+// of each other process and as many switches as there are processes.
 func (t *turns) switches(quantum time.Duration) []time.Duration {
 	out := make([]time.Duration, len(t.off))
 	for i, off := range t.off {
@@ -68,9 +71,9 @@ func (t *turns) switches(quantum time.Duration) []time.Duration {
 	return out
 }
 
-// handover is what is lost around pieces of work that end before their slice
-// does: from the neighbour's last sign to the work's beginning, and from its end
-// to the neighbour's next sign.
+// handover holds the time lost around pieces of work that end before their slice
+// does: in is from the neighbour's last stamp to the work's beginning, out from its
+// end to the neighbour's next stamp.
 type handover struct{ in, out []time.Duration }
 
 // handoversOf finds the pulses that ran within one gap of a spinning neighbour.

@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
 	"github.com/cotenant/cotenant/examples/internal/page"
 )
 
@@ -55,6 +56,7 @@ func commands() []command {
 		{"capacity", "find the fewest GPUs for a trace of requests and its objectives", runCapacity},
 		{"guard", "watch who disturbs whom on shared GPUs, and act on evidence", runGuard},
 		{"mig", "plan how GPUs are partitioned with MIG, and do it", runMig},
+		{"probe", "measure what a GPU does when processes share it", runProbe},
 		{"version", "print the version and what this build can reach", runVersion},
 	}
 }
@@ -90,6 +92,9 @@ func exitWith(code int, err error) error {
 func silently(code int) error { return &exitError{code: code} }
 
 func main() {
+	if code, is := cudaprobe.Child(); is {
+		os.Exit(code)
+	}
 	page.OutlivePipe()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr})

@@ -49,6 +49,7 @@ var allowed = map[string][]string{
 	"decision/capacity":                {"cost", "decision/predict", "mig", "sharing"},
 	"decision/capacity/study":          {"cost", "decision/capacity", "decision/manifest", "decision/predict", "loadgen", "loadgen/loadgentest", "loadgen/prompt", "sharing"},
 	"decision/colocation":              {"cost", "decision/predict", "loadgen", "loadgen/prompt", "sharing", "telemetry"},
+	"decision/judge":                   {"cost", "decision", "decision/predict", "mig", "sharing"},
 	"decision/discover":                {"cost", "decision", "decision/discover/internal/nvsmi", "decision/discover/internal/usage", "decision/manifest", "decision/predict", "mig", "sharing", "telemetry", "telemetry/serving"},
 	"decision/manifest":                {"decision", "decision/gate", "mig", "mps", "sharing", "timeslice"},
 	"decision/discover/kube":           {},
@@ -60,7 +61,7 @@ var allowed = map[string][]string{
 	"decision/guard": {
 		"decision", "decision/predict", "loadgen", "sharing", "telemetry", "telemetry/container", "telemetry/serving",
 	},
-	"decision/probe":           {"decision/predict", "sharing", "timeslice"},
+	"decision/probe":           {"decision/predict", "sharing", "telemetry", "timeslice"},
 	"decision/probe/cudaprobe": {"decision/probe", "mps", "sharing"},
 }
 

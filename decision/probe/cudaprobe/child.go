@@ -36,14 +36,14 @@ func Child() (code int, is bool) {
 	return 0, true
 }
 
-// request is what a child is asked, one a line.
+// request is one line of JSON to a child.
 type request struct {
 	Task  *probe.Task        `json:"task,omitempty"`
 	Tune  bool               `json:"tune,omitempty"`
 	Rates map[string]float64 `json:"rates,omitempty"`
 }
 
-// response is its answer. The first one, with what the GPU is, comes unasked.
+// response is a child's answer. The first one, which describes the GPU, comes unasked.
 type response struct {
 	Error   string             `json:"error,omitempty"`
 	Kind    string             `json:"kind,omitempty"` // of the error
@@ -53,7 +53,7 @@ type response struct {
 }
 
 // kindsOfErrors are the errors that keep their meaning from process to process.
-var kindsOfErrors = map[string]error{"unavailable": ErrUnavailable, "old-driver": ErrOldDriver, "mig": ErrMIG}
+var kindsOfErrors = map[string]error{"unavailable": ErrUnavailable, "old-driver": ErrOldDriver, "mig": probe.ErrMIG}
 
 func (r *response) fail(err error) {
 	r.Error = err.Error()

@@ -1,8 +1,9 @@
-// Package cudaprobe is this machine's GPU for package probe. It talks to the CUDA
-// driver library, which it loads when it is opened: no CUDA toolkit is needed,
-// and nothing but an installed driver (450 or newer) and a GPU from Volta on. It
-// needs linux and cgo; elsewhere it builds too, and Open says why there is no
-// driver.
+// Package cudaprobe runs package probe's tasks on this machine's GPU. It talks to
+// the CUDA driver library, which it loads when it is opened: no CUDA toolkit is
+// needed, only an installed driver (450 or newer) and a GPU from Volta on. It needs
+// linux and cgo; elsewhere it builds too, and Open says why there is no driver.
+//
+// Experimental: its API may change.
 //
 // The kernels are PTX in the tree, beside the source that they are made of
 // (kernels/kernels.cu); the driver compiles them for the GPU that is there.
@@ -32,13 +33,11 @@ import (
 
 // Errors of the probe, to be tested for with errors.Is.
 var (
-	// ErrUnavailable says that there is no CUDA driver, or none that can be used.
+	// ErrUnavailable reports that no CUDA driver can be used.
 	ErrUnavailable = errors.New("cudaprobe: the CUDA driver is not available")
-	// ErrOldDriver says that the driver is older than the kernels' PTX.
+	// ErrOldDriver reports a driver older than the kernels' PTX.
 	ErrOldDriver = errors.New("cudaprobe: the driver is too old")
-	// ErrMIG says that the GPU is in MIG mode.
-	ErrMIG = errors.New("cudaprobe: the GPU is in MIG mode")
-	// ErrNoChild says that the program cannot start itself as a process of the
+	// ErrNoChild reports that the program cannot start itself as a process of the
 	// probe.
 	ErrNoChild = errors.New("cudaprobe: main does not call cudaprobe.Child")
 )

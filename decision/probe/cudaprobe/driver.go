@@ -40,9 +40,11 @@ func check(op string, r C.CUresult) error {
 	err := fmt.Errorf("cudaprobe: %s: %s (%s)", op, name, text)
 	switch r {
 	case codeNoDevice:
-		return fmt.Errorf("%w: %w; is every GPU hidden by CUDA_VISIBLE_DEVICES, or in MIG mode without instances?", ErrUnavailable, err)
+		return fmt.Errorf("%w: %w; is every GPU hidden by CUDA_VISIBLE_DEVICES, or in MIG mode without instances?",
+			ErrUnavailable, err)
 	case codeUnavailable:
-		return fmt.Errorf("%w: %w; another process holds the GPU and its compute mode admits no second one, or it takes no more", ErrUnavailable, err)
+		return fmt.Errorf("%w: %w; another process holds the GPU and its compute mode admits no second one, or it takes "+
+			"no more", ErrUnavailable, err)
 	case codePTXVersion:
 		return fmt.Errorf("%w: %w; the kernels need driver 450 or newer", ErrOldDriver, err)
 	case codeOutOfMemory:
@@ -60,7 +62,8 @@ func loadDriver() (version string, err error) {
 	if why := C.opened(name, &path); why != nil && path != nil {
 		return "", fmt.Errorf("%w: %s; driver 450 (CUDA 11.0) or newer is needed", ErrOldDriver, C.GoString(why))
 	} else if why != nil {
-		return "", fmt.Errorf("%w: %s; install NVIDIA's driver, or in a container its libraries (NVIDIA_DRIVER_CAPABILITIES=compute,utility)", ErrUnavailable, C.GoString(why))
+		return "", fmt.Errorf("%w: %s; install NVIDIA's driver, or in a container its libraries "+
+			"(NVIDIA_DRIVER_CAPABILITIES=compute,utility)", ErrUnavailable, C.GoString(why))
 	}
 	if file, err := filepath.EvalSymlinks(C.GoString(path)); err == nil {
 		version = versionOf(filepath.Base(file))
@@ -73,7 +76,8 @@ func loadDriver() (version string, err error) {
 		return "", err
 	}
 	if v < 11000 {
-		return "", fmt.Errorf("%w: it is made for CUDA %d.%d; driver 450 (CUDA 11.0) or newer is needed", ErrOldDriver, v/1000, v%1000/10)
+		return "", fmt.Errorf("%w: it is made for CUDA %d.%d; driver 450 (CUDA 11.0) or newer is needed", ErrOldDriver,
+			v/1000, v%1000/10)
 	}
 	return version, nil
 }
@@ -113,7 +117,8 @@ func describe(index int, version string) (info probe.Info, device C.CUdevice, er
 		return info, device, err
 	}
 	b := C.GoBytes(unsafe.Pointer(&id), 16)
-	info.UUID = fmt.Sprintf("GPU-%s-%s-%s-%s-%s", hex.EncodeToString(b[:4]), hex.EncodeToString(b[4:6]), hex.EncodeToString(b[6:8]), hex.EncodeToString(b[8:10]), hex.EncodeToString(b[10:]))
+	info.UUID = fmt.Sprintf("GPU-%s-%s-%s-%s-%s", hex.EncodeToString(b[:4]), hex.EncodeToString(b[4:6]),
+		hex.EncodeToString(b[6:8]), hex.EncodeToString(b[8:10]), hex.EncodeToString(b[10:]))
 	value := map[int]int{}
 	for _, a := range []int{attributeSMs, attributeComputeMode, attributeMajor} {
 		var v C.int
@@ -126,14 +131,17 @@ func describe(index int, version string) (info probe.Info, device C.CUdevice, er
 	if err = check("cuDeviceTotalMem", C.c_total(&total, device)); err != nil {
 		return info, device, err
 	}
-	info.SMs, info.Memory, info.Exclusive = value[attributeSMs], sharing.Bytes(total), value[attributeComputeMode] == modeExclusive
+	info.SMs, info.Memory = value[attributeSMs], sharing.Bytes(total)
+	info.Exclusive = value[attributeComputeMode] == modeExclusive
 	switch {
 	case value[attributeComputeMode] == modeProhibited:
-		err = fmt.Errorf("%w: the GPU's compute mode prohibits contexts (nvidia-smi -c shows it), and this program does not change it", ErrUnavailable)
+		err = fmt.Errorf("%w: the GPU's compute mode prohibits contexts (nvidia-smi -c shows it), and this program does "+
+			"not change it", ErrUnavailable)
 	case value[attributeMajor] < 7:
 		err = fmt.Errorf("%w: %s is older than Volta, for which the probe has no kernels", ErrUnavailable, info.GPU)
 	case strings.Contains(info.GPU, " MIG "):
-		err = fmt.Errorf("%w: CUDA shows %s, a slice of it, and what is measured there is not true of the whole GPU; this program does not change MIG", ErrMIG, info.GPU)
+		err = fmt.Errorf("%w: CUDA shows %s, a slice of it, and what is measured there is not true of the whole GPU; "+
+			"this program does not change MIG", probe.ErrMIG, info.GPU)
 	}
 	return info, device, err
 }

@@ -46,7 +46,8 @@ func openGPU(device C.CUdevice, sms int) (*gpu, error) {
 	if err := check("cuModuleLoadDataEx", r); err != nil {
 		return nil, fmt.Errorf("%w %s", err, strings.TrimSpace(C.GoString(log)))
 	}
-	for name, f := range map[string]*C.CUfunction{"spin": &g.spin, "pulse": &g.pulse, "compute": &g.compute, "stream": &g.reading} {
+	for name, f := range map[string]*C.CUfunction{"spin": &g.spin, "pulse": &g.pulse, "compute": &g.compute,
+		"stream": &g.reading} {
 		c := C.CString(name)
 		err := check("cuModuleGetFunction "+name, C.c_function(f, module, c))
 		C.free(unsafe.Pointer(c))
@@ -57,7 +58,7 @@ func openGPU(device C.CUdevice, sms int) (*gpu, error) {
 	return g, check("cuStreamCreate", C.c_stream(&g.stream))
 }
 
-// memory is how much of the device's memory is free.
+// memory returns the device memory that is free.
 func (g *gpu) memory() (sharing.Bytes, error) {
 	var unused, total C.size_t
 	err := check("cuMemGetInfo", C.c_memory(&unused, &total))
@@ -97,10 +98,8 @@ func (g *gpu) runSpin(t probe.Task) (r probe.Reading, err error) {
 	defer release()
 	span := gaps + 16*mostStamps
 	for _, d := range []time.Duration{time.Millisecond, t.For} { // the first makes the kernel ready
-		if err := check("launching spin", C.c_spin(g.spin, g.stream, gaps, span, mostStamps, C.ulonglong(d), leastGap)); err != nil {
-			return r, err
-		}
-		if err := g.wait(); err != nil {
+		code := C.c_spin(g.spin, g.stream, gaps, span, mostStamps, C.ulonglong(d), leastGap)
+		if err := errors.Join(check("launching spin", code), g.wait()); err != nil {
 			return r, err
 		}
 	}
@@ -197,7 +196,8 @@ func (g *gpu) kernels(n int, oneByOne bool, one func() error) (launch func() err
 	if err = check("cuGraphInstantiate", C.c_graph(&exec, graph)); err != nil {
 		return nil, nil, err
 	}
-	return func() error { return check("cuGraphLaunch", C.c_graphLaunch(exec, g.stream)) }, func() { C.c_graphDestroy(exec) }, nil
+	launch = func() error { return check("cuGraphLaunch", C.c_graphLaunch(exec, g.stream)) }
+	return launch, func() { C.c_graphDestroy(exec) }, nil
 }
 
 const blockThreads = 256
@@ -256,7 +256,8 @@ func (g *gpu) runStream(t probe.Task) (r probe.Reading, err error) {
 	defer release()
 	blocks, threads := g.grid(t)
 	launch, done, err := g.kernels(t.Kernels, t.OneByOne, func() error {
-		return check("launching stream", C.c_readAll(g.reading, g.stream, blocks, threads, words, C.ulonglong(t.Bytes/16), words+C.CUdeviceptr(t.Bytes)))
+		return check("launching stream", C.c_readAll(g.reading, g.stream, blocks, threads, words, C.ulonglong(t.Bytes/16),
+			words+C.CUdeviceptr(t.Bytes)))
 	})
 	if err != nil {
 		return r, err
@@ -306,7 +307,7 @@ func (g *gpu) do(t probe.Task, rates map[string]float64) (probe.Reading, error) 
 	return probe.Reading{}, fmt.Errorf("cudaprobe: cannot run a %s", t.Kind)
 }
 
-// Rates are how many ns of the GPU an iteration of a kernel takes, by its grid.
+// Names of rates: ns of the GPU for each iteration of a kernel, by its grid.
 const pulseRate = "pulse"
 
 func computeRate(perSM int) string { return fmt.Sprintf("compute-%d", perSM) }

@@ -46,7 +46,7 @@ func TestRefusals(t *testing.T) {
 		{"another process in exclusive mode", current, "FAKE_CONTEXT", "46", cudaprobe.ErrUnavailable, "another process holds the GPU"},
 		{"no memory for a context", current, "FAKE_CONTEXT", "2", nil, "no memory of the GPU is left; stop what holds it"},
 		{"Pascal", current, "FAKE_MAJOR", "6", cudaprobe.ErrUnavailable, "older than Volta"},
-		{"an instance", current, "FAKE_NAME", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", cudaprobe.ErrMIG, "does not change MIG"},
+		{"an instance", current, "FAKE_NAME", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", probe.ErrMIG, "does not change MIG"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("LD_LIBRARY_PATH", c.library)

@@ -60,11 +60,11 @@ func Open(ctx context.Context, opts Options) (*Site, error) {
 	return s, nil
 }
 
-// tuneTime and initTime are what processes are given for that.
+// How long a process may take to measure its rates, to start, and beyond a task.
 const (
 	tuneTime = 20 * time.Second
 	initTime = 60 * time.Second
-	extra    = 15 * time.Second // beyond a task's own time
+	extra    = 15 * time.Second
 )
 
 // environ is the environment of a process that is no client of any daemon, on
@@ -148,7 +148,8 @@ func (s *Site) startDaemon(ctx context.Context) (err error) {
 			program.Path = besideDriver
 		}
 	}
-	s.daemon, err = mps.Start(ctx, mps.DaemonOptions{Program: program, PipeDirectory: filepath.Join(s.folder, "pipe"), LogDirectory: filepath.Join(s.folder, "log"),
+	s.daemon, err = mps.Start(ctx, mps.DaemonOptions{Program: program, PipeDirectory: filepath.Join(s.folder, "pipe"),
+		LogDirectory:   filepath.Join(s.folder, "log"),
 		VisibleDevices: []string{s.info.UUID}, Logger: s.opts.Logger})
 	return err
 }
@@ -163,7 +164,8 @@ const (
 // unless that is 0.
 func (s *Site) clientEnviron(percent float64) []string {
 	pipe := s.daemon.Client().PipeDirectory()
-	env, err := mps.ClientEnvironment{PipeDirectory: pipe, DaemonPipeDirectory: pipe, ActiveThreadPercentage: percent}.Environ(os.Environ())
+	env, err := mps.ClientEnvironment{PipeDirectory: pipe, DaemonPipeDirectory: pipe,
+		ActiveThreadPercentage: percent}.Environ(os.Environ())
 	if err != nil {
 		env = append(os.Environ(), mps.EnvPipeDirectory+"="+pipe)
 	}
@@ -295,7 +297,8 @@ func (p *process) answer(ctx context.Context, within time.Duration) (response, e
 			return a, a.err()
 		}
 		p.kill()
-		return a, fmt.Errorf("cudaprobe: a process of the probe ended without an answer: %s", bytes.TrimSpace(p.stderr.Bytes()))
+		return a, fmt.Errorf("cudaprobe: a process of the probe ended without an answer: %s",
+			bytes.TrimSpace(p.stderr.Bytes()))
 	case <-timer.C:
 		p.kill()
 		return response{}, fmt.Errorf("cudaprobe: a process of the probe did not answer in %v", within)

@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// spinFor is how long the neighbour spins before it is told to go on.
+// spinFor bounds one spin of the neighbour, after which it is asked to go on.
 const spinFor = 2 * time.Second
 
 // BesideSpinner calls run while a process of the probe spins on the GPU without

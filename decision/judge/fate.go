@@ -1,12 +1,12 @@
-package main
+package judge
 
 import (
 	"math"
 	"math/rand/v2"
 )
 
-// fate is the random numbers of a workload's requests in a world, drawn when
-// they are first needed and used again in every play.
+// fate holds the random numbers of a workload's requests in a world, drawn when first
+// needed and used again in every simulation: common random numbers.
 type fate struct {
 	rng  *rand.Rand
 	kind drive
@@ -14,11 +14,11 @@ type fate struct {
 	all  []draw  // with room for all, so that none moves
 }
 
-// draw is the random numbers of a request: the gap before it, of mean 1, and its
+// draw holds the random numbers of a request: the gap before it, of mean 1, and its
 // lengths or work over their means.
 type draw struct{ gap, in, out float64 }
 
-// drive is what makes a workload's requests come.
+// drive is the process that generates a workload's requests.
 type drive uint8
 
 const (

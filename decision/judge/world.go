@@ -1,7 +1,6 @@
-package main
+package judge
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"maps"
@@ -11,15 +10,15 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
-	"go.yaml.in/yaml/v3"
 )
 
 //go:embed worlds.yaml
 var worldsYAML []byte
 
-// spread is what is left open of a quantity: log-normal around Median, or
+// spread is the distribution of an uncertain quantity: log-normal around Median, or
 // uniform between Low and High.
 type spread struct {
 	Median float64 `yaml:"median"`
@@ -62,16 +61,14 @@ type spreads struct {
 
 func readSpreads() (*spreads, error) {
 	var s spreads
-	dec := yaml.NewDecoder(bytes.NewReader(worldsYAML))
-	dec.KnownFields(true)
-	if err := dec.Decode(&s); err != nil {
+	if err := strictyaml.Decode(worldsYAML, &s, strictyaml.Options{}); err != nil {
 		return nil, fmt.Errorf("worlds.yaml: %w", err)
 	}
 	return &s, nil
 }
 
-// world is one way in which a fleet may really be. What concerns the machines
-// is the same for all workloads, what concerns a workload is drawn for each.
+// world holds one draw of all uncertain quantities of a fleet: those of machines once,
+// those of workloads for each.
 type world struct {
 	outlier string // the quantity that lies outside the published spread, or ""
 	fleet   map[string]float64
@@ -81,8 +78,9 @@ type world struct {
 	stage   *[]runner // kept from play to play
 }
 
-// ofWorkload are the quantities that differ from workload to workload.
-var ofWorkload = []string{"sm_decode", "sm_other", "slice_other", "load_error", "busy_error", "latency_error", "burstiness", "memory_use", "fragmentation"}
+// ofWorkload lists the quantities that are drawn for each workload.
+var ofWorkload = []string{"sm_decode", "sm_other", "slice_other", "load_error", "busy_error", "latency_error",
+	"burstiness", "memory_use", "fragmentation"}
 
 // draw draws a world for n workloads. With outlier one quantity lies outside.
 func (s *spreads) draw(rng *rand.Rand, n int, outlier bool) *world {
@@ -127,7 +125,7 @@ func (s *spreads) worst(n int) *world {
 	return w
 }
 
-// tenant is one replica on a GPU, as it really is in a world.
+// tenant is one replica on a GPU with its true properties in a world.
 type tenant struct {
 	workload int
 	llm      *engine
@@ -155,7 +153,8 @@ type engine struct {
 	slots               int
 }
 
-// sliceLaw says how much slower GPU work is with parts of SMs and bandwidth.
+// sliceLaw models the slowdown of GPU work on a part of the SMs and the bandwidth, as
+// a power of the inverse share.
 type sliceLaw struct {
 	bandwidth bool    // decoding: by bandwidth
 	exponent  float64 // of the inverse share
@@ -173,8 +172,10 @@ var metricNames = [...]string{"TTFT P99", "TPOT P99", "E2E P99"}
 // flopsPerSM is the dense 16-bit rate of a streaming multiprocessor in FLOP a
 // cycle, and its clock in GHz, by architecture (NVIDIA's architecture papers).
 var flopsPerSM = map[sharing.Architecture][2]float64{
-	sharing.ArchitectureVolta: {1024, 1.53}, sharing.ArchitectureTuring: {1024, 1.59}, sharing.ArchitectureAmpere: {1024, 1.70},
-	sharing.ArchitectureAda: {1024, 2.3}, sharing.ArchitectureHopper: {4096, 1.83}, sharing.ArchitectureBlackwell: {8192, 1.96},
+	sharing.ArchitectureVolta: {1024, 1.53}, sharing.ArchitectureTuring: {1024, 1.59},
+	sharing.ArchitectureAmpere: {1024, 1.70},
+	sharing.ArchitectureAda:    {1024, 2.3}, sharing.ArchitectureHopper: {4096, 1.83},
+	sharing.ArchitectureBlackwell: {8192, 1.96},
 }
 
 func flops(g *sharing.GPU) float64 {
@@ -185,10 +186,11 @@ func flops(g *sharing.GPU) float64 {
 	return float64(g.SMs.Value) * r[0] * r[1] * 1e9
 }
 
-// tenantOf makes workload i of the fleet real on a GPU of the pool.
+// tenantOf returns a replica of workload i on a GPU of the pool as it is in the world.
 func (w *world) tenantOf(f *decision.Fleet, i int, g *sharing.GPU) *tenant {
 	wl, own := &f.Workloads[i], w.each[i]
-	t := &tenant{workload: i, cv: own["burstiness"], sm: own["sm_other"], slowBy: sliceLaw{exponent: own["slice_other"], prefill: own["slice_other"]}}
+	t := &tenant{workload: i, cv: own["burstiness"], sm: own["sm_other"],
+		slowBy: sliceLaw{exponent: own["slice_other"], prefill: own["slice_other"]}}
 	t.memory = float64(wl.MemoryNeed().Total)
 	if !wl.Memory.IsZero() {
 		t.memory = t.memory*own["memory_use"] + w.fleet["context_memory"]*float64(sharing.GiB)
@@ -206,11 +208,13 @@ func (w *world) tenantOf(f *decision.Fleet, i int, g *sharing.GPU) *tenant {
 		t.rate = l.PeakPerS() / replicas * own["load_error"]
 		t.sm = own["sm_decode"]
 		t.slowBy.bandwidth, t.slowBy.exponent = true, w.fleet["slice_decode"]
-		t.llm = &engine{weights: 2 * float64(m.Parameters), bandwidth: g.MemoryBandwidthGBps.Value * 1e9 * w.fleet["decode_efficiency"],
-			kvToken: float64(kv), perStep: w.fleet["step_per_layer"] * layers / 1e3, host: w.fleet["host_fraction"],
+		t.llm = &engine{weights: 2 * float64(m.Parameters),
+			bandwidth: g.MemoryBandwidthGBps.Value * 1e9 * w.fleet["decode_efficiency"],
+			kvToken:   float64(kv), perStep: w.fleet["step_per_layer"] * layers / 1e3, host: w.fleet["host_fraction"],
 			prefillFloor: w.fleet["prefill_per_layer"] * layers / 1e3,
 			perIn:        2 * float64(m.Parameters) / (flops(g) * w.fleet["prefill_efficiency"]),
-			input:        float64(l.InputTokens.Or(0)), output: float64(l.OutputTokens.Or(0)), mpsStep: w.fleet["mps_step_per_layer"] * layers / 1e3, slots: 64}
+			input:        float64(l.InputTokens.Or(0)), output: float64(l.OutputTokens.Or(0)),
+			mpsStep: w.fleet["mps_step_per_layer"] * layers / 1e3, slots: 64}
 		return t
 	}
 	busy := min(0.98, wl.PeakBusy.Or(wl.GPUBusy.Or(0))*own["busy_error"])
@@ -227,16 +231,17 @@ func (w *world) tenantOf(f *decision.Fleet, i int, g *sharing.GPU) *tenant {
 	return t
 }
 
-// slice is what a tenant has of a GPU.
+// slice holds a tenant's shares of a GPU.
 type slice struct {
 	sms, bandwidth float64 // shares, 1 = all
 }
 
-// sliceOf are a MIG profile's shares of the GPU: of its SMs as they were counted
+// sliceOf returns a MIG profile's shares of the GPU: of its SMs as they were counted
 // on the hardware, which is not always by slices (a 1g.20gb of an H100 has 26 of
 // 132).
 func sliceOf(m *mig.Model, p *mig.Profile) slice {
-	s := slice{sms: float64(p.ComputeSlices) / float64(m.ComputeSlices), bandwidth: float64(p.PlacementUnits) / float64(m.Units)}
+	s := slice{sms: float64(p.ComputeSlices) / float64(m.ComputeSlices),
+		bandwidth: float64(p.PlacementUnits) / float64(m.Units)}
 	own, known := p.SMs.Get()
 	if all, ok := m.SMs.Get(); ok && known {
 		s.sms = float64(own) / float64(all)

@@ -1,4 +1,4 @@
-package main
+package judge
 
 import (
 	"math"
@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// oracle finds the cheapest arrangement of a scene whose plans a judge lets pass.
+// oracle searches for the cheapest arrangement of a scene among plans that pass ok.
 type oracle struct {
 	s      *scene
 	ok     func(*plan) bool // expensive; asked once for each plan
@@ -42,7 +42,7 @@ func (o *oracle) profile(w, pool int) *mig.Profile {
 		return p
 	}
 	o.fits[key] = nil
-	for _, p := range profilesOf(o.s.gpus[pool]) {
+	for _, p := range o.s.profiles[pool] {
 		if pl := o.s.alone(w, pool, sharing.MechanismMIG, p.Name); o.keeps(&pl) {
 			o.fits[key] = p
 			break
@@ -62,8 +62,8 @@ func (s *scene) alone(w, pool int, m sharing.Mechanism, profile string) plan {
 	return p
 }
 
-// feasible lists the workloads that the oracle can place at all, and where
-// each is cheapest on a GPU of its own.
+// feasible returns the cheapest GPU of a workload's own that keeps its objectives, and
+// false where there is none.
 func (o *oracle) feasible(w int) (arrangement, bool) {
 	best, price := -1, math.Inf(1)
 	for pool := range o.s.gpus {
@@ -77,14 +77,14 @@ func (o *oracle) feasible(w int) (arrangement, bool) {
 	return arrangement{o.s.alone(w, best, sharing.MechanismExclusive, "")}, true
 }
 
-// exhaustiveTo is the size up to which every arrangement is considered.
+// Sizes up to which every arrangement is considered, and the most tenants on a GPU.
 const (
 	exhaustiveWorkloads = 4
 	exhaustiveReplicas  = 12
 	mostTogether        = 8
 )
 
-// exhaustive says whether the search for these workloads is exact.
+// exhaustive reports whether the search for these workloads is exact.
 func (s *scene) exhaustive(in []bool) bool {
 	n, replicas := 0, 0
 	for i, yes := range in {
@@ -96,11 +96,11 @@ func (s *scene) exhaustive(in []bool) bool {
 	return n <= exhaustiveWorkloads && replicas <= exhaustiveReplicas
 }
 
-// cheapest is the cheapest arrangement of the workloads in the set. A GPU's
-// price does not depend on what it carries, so only the largest sets of tenants
-// that a GPU may still bear are considered; a set is judged when the cheapest
-// arrangement has it, and where it is refuted the sets with one tenant fewer
-// take its place.
+// cheapest returns the cheapest arrangement of the workloads in the set, a set cover
+// by cutting planes. A GPU's price does not depend on its tenants, so only the maximal
+// sets of tenants that a GPU may bear are candidates; one is simulated when the
+// cheapest cover uses it, and where that refutes it the sets with one tenant fewer take
+// its place.
 func (o *oracle) cheapest(in []bool) (arrangement, bool) {
 	need := make([]int, len(in))
 	for i, yes := range in {
@@ -139,13 +139,15 @@ type candidate struct {
 	counts []int
 }
 
-// ways are the mechanisms in the order in which they are tried.
-var ways = []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismMIG, sharing.MechanismMPS, sharing.MechanismTimeSlicing}
+// ways orders the mechanisms as they are tried.
+var ways = []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismMIG, sharing.MechanismMPS,
+	sharing.MechanismTimeSlicing}
 
-// quickly are the same, those that are soon looked through first.
-var quickly = []sharing.Mechanism{sharing.MechanismMPS, sharing.MechanismTimeSlicing, sharing.MechanismExclusive, sharing.MechanismMIG}
+// quickly orders the same mechanisms by the time of checking them.
+var quickly = []sharing.Mechanism{sharing.MechanismMPS, sharing.MechanismTimeSlicing, sharing.MechanismExclusive,
+	sharing.MechanismMIG}
 
-// plan is the candidate under one mechanism, or false where that can't be.
+// plan returns the candidate under one mechanism, and false where that is impossible.
 func (o *oracle) plan(c candidate, m sharing.Mechanism) (plan, bool) {
 	p := plan{pool: c.pool, mechanism: m, counts: c.counts}
 	n := p.replicas()
@@ -153,7 +155,7 @@ func (o *oracle) plan(c candidate, m sharing.Mechanism) (plan, bool) {
 		return p, false
 	}
 	if m == sharing.MechanismMIG {
-		if len(profilesOf(o.s.gpus[c.pool])) == 0 {
+		if len(o.s.profiles[c.pool]) == 0 {
 			return p, false
 		}
 		p.profiles = make([]string, len(c.counts))
@@ -171,7 +173,8 @@ func (o *oracle) plan(c candidate, m sharing.Mechanism) (plan, bool) {
 	return p, p.allowed(o.s) && o.room(&p)
 }
 
-// bear is the first way in which the candidate's tenants keep their objectives.
+// bear returns the first plan under which the candidate's tenants keep their
+// objectives, nil if there is none.
 func (o *oracle) bear(c candidate) *plan {
 	for _, m := range ways {
 		p, ok := o.plan(c, m)
@@ -188,14 +191,14 @@ func (o *oracle) bear(c candidate) *plan {
 	return nil
 }
 
-// refutes says whether a part of the plan is known to fail.
+// refutes reports whether a part of the plan is known to fail.
 func (o *oracle) refutes(p *plan) bool {
 	return slices.ContainsFunc(o.bad, func(b plan) bool {
 		return b.pool == p.pool && b.mechanism == p.mechanism && holds(p.counts, b.counts)
 	})
 }
 
-// holds says whether a has at least what b has of everything: what b's tenants
+// holds reports whether a has at least what b has of everything: what b's tenants
 // can't bear, a's can't.
 func holds(a, b []int) bool {
 	for i := range a {
@@ -229,7 +232,7 @@ func (o *oracle) largest(pool int, need []int) []candidate {
 	return maximal(nil, all)
 }
 
-// maximal adds to a front the candidates that nothing else of their pool holds.
+// maximal adds to a front the candidates that no other of their pool includes.
 func maximal(front, more []candidate) []candidate {
 	slices.SortStableFunc(more, func(a, b candidate) int { return sum(b.counts) - sum(a.counts) })
 	for _, c := range more {
@@ -267,7 +270,7 @@ func (o *oracle) shrink(front []candidate, refuted map[int]bool) []candidate {
 	return maximal(keep, less)
 }
 
-// room says whether the stated memory and load leave the plan a chance.
+// room reports whether the plan could fit by the stated memory and load.
 func (o *oracle) room(p *plan) bool {
 	g := o.s.gpus[p.pool]
 	if p.mechanism == sharing.MechanismMIG {
@@ -284,9 +287,8 @@ func (o *oracle) room(p *plan) bool {
 	return memory <= float64(g.Memory.Value) && (busy <= 1 || p.replicas() == 1)
 }
 
-// cover serves the need by candidates at least cost and returns which, or nil.
-// A candidate may have more than is left to place. It fills a table over what
-// is left.
+// cover returns the candidates that serve the need at least cost, or nil: dynamic
+// programming over what is left to place. A candidate may have more than that.
 func cover(s *scene, need []int, front []candidate) []int {
 	size := 1
 	stride := make([]int, len(need))
@@ -329,7 +331,7 @@ func cover(s *scene, need []int, front []candidate) []int {
 	return out
 }
 
-// truth judges plans by the world that is: memory, and one long play.
+// truth checks plans in one world: memory, and one long simulation.
 func truth(s *scene, w *world) func(*plan) bool {
 	return func(p *plan) bool {
 		tenants, how := p.tenants(s, w)
@@ -337,7 +339,7 @@ func truth(s *scene, w *world) func(*plan) bool {
 			return false
 		}
 		for i, v := range play(tenants, how, w, oneStuck) {
-			if tenants[i].missed(v) {
+			if tenants[i].miss(v) != "" {
 				return false
 			}
 		}
@@ -345,17 +347,17 @@ func truth(s *scene, w *world) func(*plan) bool {
 	}
 }
 
-// A plan is played in a few worlds to show what it does in all that the
-// published spreads allow, and in more where the few leave it open.
+// Worlds in which a plan is simulated, and how many more where those leave its answer
+// open.
 const (
 	worldsFew  = 5
 	worldsMost = 40
 )
 
-// shown judges plans by what can be known beforehand: played in worlds drawn
-// from the published spreads, the limits must hold at the confidence on the
-// normal distribution of the logarithms of the P99s; memory must suffice at the
-// worst that the spreads allow, since a server that runs out of it is dead.
+// shown checks plans by what can be known beforehand. In worlds drawn from the
+// published spreads the limits must hold at the confidence, with the logarithms of the
+// P99s taken as normal; memory must suffice at the worst that the spreads allow, since
+// a server without memory fails.
 func shown(s *scene, sp *spreads, seed uint64, z float64) func(*plan) bool {
 	var worlds []*world
 	world := func(k int) *world {

@@ -1,66 +1,68 @@
-package main
+package judge
 
 import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// rule is a rule of thumb that people follow, coded as it is written: where a
-// workload goes, by what can be seen of it.
+// rule is a rule of thumb that people follow, coded as it is written: it chooses a
+// mechanism by a workload's visible properties.
 type rule struct {
 	name   string
 	label  string // in the table
-	source string
 	choose func(s *scene, w, pool int) sharing.Mechanism
 	most   int // tenants on a GPU where it shares without slices
 }
 
 var rules = []rule{
-	{"never share", "never share", "", func(*scene, int, int) sharing.Mechanism { return sharing.MechanismExclusive }, 1},
-	{"time-slicing, 4 replicas", "time-slicing by four", "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html",
+	{"never share", "never share", func(*scene, int, int) sharing.Mechanism { return sharing.MechanismExclusive }, 1},
+	// https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html
+	{"time-slicing, 4 replicas", "time-slicing by four",
 		func(*scene, int, int) sharing.Mechanism { return sharing.MechanismTimeSlicing }, 4},
-	{"smallest MIG slice that fits the memory", "smallest MIG slice", "", func(s *scene, _, pool int) sharing.Mechanism {
-		if len(profilesOf(s.gpus[pool])) == 0 {
+	{"smallest MIG slice that fits the memory", "smallest MIG slice", func(s *scene, _, pool int) sharing.Mechanism {
+		if len(s.profiles[pool]) == 0 {
 			return sharing.MechanismExclusive
 		}
 		return sharing.MechanismMIG
 	}, 1},
-	{"MPS for all inference", "MPS for all inference", "", func(s *scene, w, _ int) sharing.Mechanism {
+	{"MPS for all inference", "MPS for all inference", func(s *scene, w, _ int) sharing.Mechanism {
 		if k := s.shown.Workloads[w].Kind; k == decision.KindOnlineInference || k == decision.KindOfflineInference {
 			return sharing.MechanismMPS
 		}
 		return sharing.MechanismExclusive
 	}, 16},
-	// Strict objectives under two seconds or a GPU with MIG: MIG; else cost
+	// "GPU Sharing Performance Reality", a blog article. Strict objectives under two seconds or a GPU with MIG: MIG; else cost
 	// decides, for time-slicing.
-	{"five-step flow", "five-step flow", "GPU Sharing Performance Reality, blog article", func(s *scene, w, pool int) sharing.Mechanism {
-		wl := &s.shown.Workloads[w]
-		hasMIG := len(profilesOf(s.gpus[pool])) > 0
-		strict := wl.SLO != (decision.Workload{}).SLO
-		switch {
-		case hasMIG:
-			return sharing.MechanismMIG
-		case strict:
-			return sharing.MechanismExclusive
-		}
-		return sharing.MechanismTimeSlicing
-	}, 4},
-	// Training alone; inference by MPS among friends and by MIG among
-	// strangers; notebooks in turns.
-	{"three archetypes", "three archetypes", "Why share a GPU?, AI Platform Engineering & MLOps", func(s *scene, w, pool int) sharing.Mechanism {
-		wl := &s.shown.Workloads[w]
-		hasMIG := len(profilesOf(s.gpus[pool])) > 0
-		switch wl.Kind {
-		case decision.KindTraining, decision.KindDistributedTraining, decision.KindHPC:
-			return sharing.MechanismExclusive
-		case decision.KindOnlineInference, decision.KindOfflineInference:
-			if wl.Isolation.Memory == sharing.LevelHardware && hasMIG {
+	{"five-step flow", "five-step flow",
+		func(s *scene, w, pool int) sharing.Mechanism {
+			wl := &s.shown.Workloads[w]
+			hasMIG := len(s.profiles[pool]) > 0
+			strict := wl.SLO != (decision.Workload{}).SLO
+			switch {
+			case hasMIG:
 				return sharing.MechanismMIG
+			case strict:
+				return sharing.MechanismExclusive
 			}
-			return sharing.MechanismMPS
-		}
-		return sharing.MechanismTimeSlicing
-	}, 10},
+			return sharing.MechanismTimeSlicing
+		}, 4},
+	// "Why share a GPU?", AI Platform Engineering & MLOps. Training alone; inference by MPS among friends and by MIG among
+	// strangers; notebooks in turns.
+	{"three archetypes", "three archetypes",
+		func(s *scene, w, pool int) sharing.Mechanism {
+			wl := &s.shown.Workloads[w]
+			hasMIG := len(s.profiles[pool]) > 0
+			switch wl.Kind {
+			case decision.KindTraining, decision.KindDistributedTraining, decision.KindHPC:
+				return sharing.MechanismExclusive
+			case decision.KindOnlineInference, decision.KindOfflineInference:
+				if wl.Isolation.Memory == sharing.LevelHardware && hasMIG {
+					return sharing.MechanismMIG
+				}
+				return sharing.MechanismMPS
+			}
+			return sharing.MechanismTimeSlicing
+		}, 10},
 }
 
 // arrange follows the rule: each workload goes to the cheapest pool whose GPU
@@ -85,7 +87,7 @@ func (r rule) arrange(s *scene) (arrangement, []bool) {
 		profile := ""
 		if how == sharing.MechanismMIG {
 			how = sharing.MechanismExclusive
-			for _, p := range profilesOf(s.gpus[pool]) {
+			for _, p := range s.profiles[pool] {
 				if profileMemory(p) >= need {
 					how, profile = sharing.MechanismMIG, p.Name
 					break

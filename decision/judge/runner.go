@@ -1,4 +1,4 @@
-package main
+package judge
 
 import "math"
 
@@ -15,9 +15,8 @@ type answer struct {
 	mark      float64 // steps at which it is done
 }
 
-// runner is a tenant while it is played. It does one thing at a time: a prefill,
-// decode steps until the first of its requests is done, or a request that is no
-// model server's.
+// runner simulates a tenant. It does one thing at a time: a prefill, decode steps until
+// the first of its requests is done, or a request of a server without a model.
 type runner struct {
 	next      float64 // next arrival, +Inf when it waits for an answer
 	ends      float64 // when what it does ends, +Inf when it does nothing
@@ -78,8 +77,9 @@ func (q *queue) pop() request {
 
 // ready makes the runner the i-th tenant on a GPU, on a slice of its own or none.
 func (r *runner) ready(t *tenant, f *fate, i int, s *slice, mps bool, blocking float64) {
-	*r = runner{tenant: t, fate: f, number: i * (fates/8 - 1) % fates, slow: 1, slowPre: 1, crowd: 1, mps: mps, blocking: blocking,
-		waiting: queue{all: r.waiting.all[:0]}, running: r.running[:0], samples: r.samples, ends: math.Inf(1)}
+	*r = runner{tenant: t, fate: f, number: i * (fates/8 - 1) % fates, slow: 1, slowPre: 1, crowd: 1, mps: mps,
+		blocking: blocking,
+		waiting:  queue{all: r.waiting.all[:0]}, running: r.running[:0], samples: r.samples, ends: math.Inf(1)}
 	for k := range r.samples {
 		r.samples[k] = r.samples[k][:0]
 	}
@@ -111,7 +111,7 @@ func (r *runner) retime(now, crowd float64) {
 	r.ends = now + r.left*r.unit
 }
 
-// arrive takes the request that is due, and says whether it ends what the runner does.
+// arrive takes the request that is due, and reports whether it interrupts the current work.
 func (r *runner) arrive(now float64) bool {
 	r.waiting.push(request{now, r.fate.at(r.number)})
 	r.next = math.Inf(1)
@@ -201,7 +201,7 @@ func (r *runner) decode(a answer) {
 	r.running[k] = a
 }
 
-// mark is when the first of the running is done, in steps.
+// mark is the step at which the first of the running answers is done.
 func (r *runner) mark() float64 { return r.running[len(r.running)-1].mark }
 
 // tokens are a request's, whole and at least one.

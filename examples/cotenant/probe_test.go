@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,35 +14,34 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
-	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-func calibrateRun(ctx context.Context, site probe.Site, args ...string) (code int, stdout, stderr string) {
+func probeRun(ctx context.Context, site probe.Site, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	a := app{stdout: &out, stderr: &errs, open: func(context.Context, *config) (probe.Site, func() ([]string, error), []string, error) {
+	open := func(context.Context, *machine) (probe.Site, func() ([]string, error), []string, error) {
 		if site == nil {
 			return nil, nil, nil, cudaprobe.ErrUnavailable
 		}
 		return site, func() ([]string, error) { return []string{"another note"}, nil }, []string{"a note"}, nil
-	}}
-	code = a.run(ctx, args)
+	}
+	std := stdio{out: &out, err: &errs}
+	code = exit(ctx, "cotenant probe", std, probeWith(ctx, args, std, open))
 	return code, out.String(), errs.String()
 }
 
-func TestSimulated(t *testing.T) {
+func TestProbeSimulated(t *testing.T) {
 	dir := t.TempDir()
 	file, plot := filepath.Join(dir, "predictor.json"), filepath.Join(dir, "turns.svg")
-	code, out, errs := calibrateRun(t.Context(), nil, "-out", file, "-plot", plot)
-	if code != exitOK || !strings.Contains(errs, "turns of 2 and 4 processes") {
+	code, out, errs := probeRun(t.Context(), nil, "-out", file, "-plot", plot)
+	if code != exitDone || !strings.Contains(errs, "turns of 2 and 4 processes") {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	measured, parameters, _ := strings.Cut(out, "\nThe predictor's parameters\n")
-	title, table, _ := strings.Cut(measured, "\n")
+	title, _, _ := strings.Cut(measured, "\n")
 	if !strings.Contains(title, "SIMULATED") {
 		t.Errorf("the title is %q", title)
 	}
-	golden.Check(t, "testdata/simulated.txt", []byte(table)) // the title holds how long it took
 	base := predict.NewPredictor()
 	for _, p := range base.Parameters.List() {
 		if !strings.Contains(parameters, "  "+p.Name+" ") {
@@ -65,9 +63,9 @@ func TestSimulated(t *testing.T) {
 	}
 }
 
-func TestJSON(t *testing.T) {
-	code, out, errs := calibrateRun(t.Context(), nil, "-json")
-	if code != exitOK {
+func TestProbeJSON(t *testing.T) {
+	code, out, errs := probeRun(t.Context(), nil, "-json")
+	if code != exitDone {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	var o struct {
@@ -95,14 +93,14 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-func TestReal(t *testing.T) {
+func TestProbeReal(t *testing.T) {
 	site := &pretended{}
-	code, out, errs := calibrateRun(t.Context(), site, "-real", "-json")
-	if code != exitOK || !strings.Contains(out, `"simulated": false`) || !strings.Contains(out, `"basis": "measured"`) || !strings.Contains(out, "a note") || !strings.Contains(out, "another note") || !strings.Contains(out, `"driver": "550.1"`) {
+	code, out, errs := probeRun(t.Context(), site, "-real", "-json")
+	if code != exitDone || !strings.Contains(out, `"simulated": false`) || !strings.Contains(out, `"basis": "measured"`) || !strings.Contains(out, "a note") || !strings.Contains(out, "another note") || !strings.Contains(out, `"driver": "550.1"`) {
 		t.Errorf("exit %d: %s%s", code, errs, out)
 	}
 	site.NoMPS, site.why = true, errors.New("MPS: "+strings.Repeat("a long reason with a path in it, ", 9))
-	_, out, _ = calibrateRun(t.Context(), site, "-real")
+	_, out, _ = probeRun(t.Context(), site, "-real")
 	for line := range strings.Lines(out) {
 		if len(line) > 101 {
 			t.Errorf("%d columns: %s", len(line), line)
@@ -112,12 +110,12 @@ func TestReal(t *testing.T) {
 		t.Error(out)
 	}
 	site = &pretended{}
-	if code, _, errs = calibrateRun(t.Context(), nil, "-real"); code != exitFailed || !strings.Contains(errs, "simulated GPU shows") {
+	if code, _, errs = probeRun(t.Context(), nil, "-real"); code != exitCannot || !strings.Contains(errs, "this build is") {
 		t.Errorf("without a GPU: exit %d: %s", code, errs)
 	}
 	file := filepath.Join(t.TempDir(), "p.json")
 	site.Stranger = time.Millisecond
-	if code, _, errs = calibrateRun(t.Context(), site, "-real", "-out", file); code != exitFailed || !strings.Contains(errs, "another process ran") {
+	if code, _, errs = probeRun(t.Context(), site, "-real", "-out", file); code != exitInvalid || !strings.Contains(errs, "another process ran") {
 		t.Errorf("beside a stranger: exit %d: %s", code, errs)
 	}
 	if _, err := os.Stat(file); err == nil {
@@ -145,12 +143,12 @@ func (p *pretended) Info(ctx context.Context) (probe.Info, error) {
 	return i, err
 }
 
-// TestInterrupted: Ctrl-C keeps what was measured.
-func TestInterrupted(t *testing.T) {
+// TestProbeInterrupted: Ctrl-C keeps what was measured.
+func TestProbeInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	file := filepath.Join(t.TempDir(), "p.json")
-	code, out, errs := calibrateRun(ctx, &interrupts{cancel: cancel}, "-real", "-out", file)
-	if code != exitFailed || !strings.Contains(errs, "interrupted") || !strings.Contains(out, "quantum") || !strings.Contains(out, "the probe ended before") {
+	code, out, errs := probeRun(ctx, &interrupts{cancel: cancel}, "-real", "-out", file)
+	if code != exitInterrupted || !strings.Contains(errs, "interrupted") || !strings.Contains(out, "quantum") || !strings.Contains(out, "the probe ended before") {
 		t.Errorf("exit %d: %s%s", code, errs, out)
 	}
 	if p, err := predict.LoadPredictor(file); err != nil || p.Parameters.Quantum.Basis != sharing.BasisMeasured {
@@ -171,7 +169,7 @@ func (p *interrupts) Run(ctx context.Context, m sharing.Mechanism, tasks ...prob
 	return p.pretended.Run(ctx, m, tasks...)
 }
 
-func TestBadInput(t *testing.T) {
+func TestProbeBadInput(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.json")
 	if err := os.WriteFile(bad, []byte(`{"version":0}`), 0o644); err != nil {
@@ -181,20 +179,18 @@ func TestBadInput(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{[]string{"-real", "-simulate"}, []string{"contradict"}},
 		{[]string{"-device", "1", "-nvml", "x"}, []string{"-device", "-nvml", "add -real"}},
 		{[]string{"-real", "-device", "-1"}, []string{"must be an index"}},
 		{[]string{"-out", dir, "-plot", filepath.Join(dir, "no", "x.svg")}, []string{"is a folder", "there is no folder"}},
 		{[]string{"-out", filepath.Join(dir, "x"), "-plot", dir + "/./x"}, []string{"the same file"}},
 		{[]string{"-out", "/proc/p.json"}, []string{"-out: nothing can be written to /proc"}},
-		{[]string{"-real", "-nvml", filepath.Join(dir, "no.so"), "-control", filepath.Join(dir, "no-control")}, []string{"-nvml: ", "no.so", "-control: ", "no-control"}},
-		{[]string{"-use", bad}, []string{"bad.json", "gpu_name"}},
-		{[]string{"-use", filepath.Join(dir, "none.json")}, []string{"none.json"}},
+		{[]string{"-predictor", bad}, []string{"bad.json", "gpu_name"}},
+		{[]string{"-predictor", filepath.Join(dir, "none.json")}, []string{"none.json"}},
 		{[]string{"x"}, []string{"unexpected"}},
 		{[]string{"-x"}, []string{"see -h"}},
 	} {
-		code, out, errs := calibrateRun(t.Context(), nil, c.args...)
-		if code != exitUsage || out != "" {
+		code, out, errs := probeRun(t.Context(), nil, c.args...)
+		if code != exitBadInput || out != "" {
 			t.Errorf("%v: exit %d, %q", c.args, code, out)
 		}
 		for _, w := range c.want {
@@ -205,71 +201,11 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-func TestHelp(t *testing.T) {
-	code, out, errs := calibrateRun(t.Context(), nil, "-h")
-	if code != exitOK || errs != "" {
-		t.Errorf("exit %d, %q", code, errs)
-	}
-	for _, line := range strings.Split(out, "\n") {
-		if len(line) > 100 {
-			t.Errorf("%d columns: %s", len(line), line)
-		}
-	}
-}
-
-// TestMain is the program itself where the environment says so.
-func TestMain(m *testing.M) {
-	if os.Getenv("CALIBRATE_MAIN") != "" {
-		main()
-	}
-	os.Exit(m.Run())
-}
-
-// TestClosedPipe: who no longer reads does not end the program at once, with a
-// daemon of its own still running: it goes on, writes its file, and has failed.
-func TestClosedPipe(t *testing.T) {
-	r, w, err := os.Pipe()
-	if err == nil {
-		err = r.Close()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "p.json")
-	cmd := exec.Command(os.Args[0], "-out", file)
-	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), "CALIBRATE_MAIN=1"), w, w
-	err = cmd.Run()
-	if cerr := w.Close(); cerr != nil {
-		t.Fatal(cerr)
-	}
-	if cmd.ProcessState.ExitCode() != exitFailed {
-		t.Errorf("err = %v", err)
-	}
-	if _, err := predict.LoadPredictor(file); err != nil {
-		t.Error(err)
-	}
-}
-
-// errWriter is a closed pipe or a full disk.
-type errWriter struct{}
-
-func (errWriter) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
-
-func TestFullDisk(t *testing.T) {
-	for _, args := range [][]string{nil, {"-json"}} {
-		var errs bytes.Buffer
-		a := app{stdout: errWriter{}, stderr: &errs}
-		if code := a.run(t.Context(), args); code != 5 || !strings.Contains(errs.String(), "no space left") {
-			t.Errorf("%v: exit %d, %s", args, code, &errs)
-		}
-	}
-}
-
-// TestLostFile: what was measured is printed though its file could not be
+// TestProbeLostFile: what was measured is printed though its file could not be
 // written, and nothing says that it was.
-func TestLostFile(t *testing.T) {
-	code, out, errs := calibrateRun(t.Context(), nil, "-out", "/dev/full")
-	if code != exitFailed || !strings.Contains(errs, "/dev/full: no space left") || !strings.Contains(out, "quantum") || strings.Contains(out, "Written") {
+func TestProbeLostFile(t *testing.T) {
+	code, out, errs := probeRun(t.Context(), nil, "-out", "/dev/full")
+	if code != exitCannot || !strings.Contains(errs, "/dev/full: no space left") || !strings.Contains(out, "quantum") || strings.Contains(out, "Written") {
 		t.Errorf("exit %d: %s%s", code, errs, out)
 	}
 }

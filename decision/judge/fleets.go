@@ -1,7 +1,6 @@
-package main
+package judge
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"math"
@@ -11,8 +10,9 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/strictyaml"
+	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
-	"go.yaml.in/yaml/v3"
 )
 
 //go:embed fleets.yaml
@@ -49,9 +49,7 @@ type distributions struct {
 
 func readDistributions() (*distributions, error) {
 	var d distributions
-	dec := yaml.NewDecoder(bytes.NewReader(fleetsYAML))
-	dec.KnownFields(true)
-	if err := dec.Decode(&d); err != nil {
+	if err := strictyaml.Decode(fleetsYAML, &d, strictyaml.Options{}); err != nil {
 		return nil, fmt.Errorf("fleets.yaml: %w", err)
 	}
 	return &d, nil
@@ -72,12 +70,13 @@ func pick[T any](rng *rand.Rand, list []T, weight func(T) float64) T {
 	return list[len(list)-1]
 }
 
-// scene is a fleet as it is, and as its users describe it.
+// scene holds a fleet as it is, and as its users describe it.
 type scene struct {
 	full, shown *decision.Fleet
 	stated      []bool // by workload: nothing that decides was left out
 	gpus        []*sharing.GPU
-	prices      []float64 // by pool, a GPU-hour
+	prices      []float64        // by pool, a GPU-hour
+	profiles    [][]*mig.Profile // by pool, smallest first; none without MIG
 }
 
 // logBetween draws between low and high, even on a logarithmic scale.
@@ -110,9 +109,11 @@ func (d *distributions) scene(rng *rand.Rand) (*scene, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.gpus, s.prices = append(s.gpus, g), append(s.prices, c.Price)
-		s.full.Pools = append(s.full.Pools, decision.Pool{Name: fmt.Sprintf("pool%d", p+1), GPU: c.GPU, Count: 40, PricePerGPUHour: decision.Some(price),
-			Mechanisms: []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG}})
+		s.gpus, s.prices, s.profiles = append(s.gpus, g), append(s.prices, c.Price), append(s.profiles, profilesOf(g))
+		s.full.Pools = append(s.full.Pools, decision.Pool{Name: fmt.Sprintf("pool%d", p+1), GPU: c.GPU, Count: 40,
+			PricePerGPUHour: decision.Some(price),
+			Mechanisms: []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismMPS,
+				sharing.MechanismMIG}})
 	}
 	left := most
 	for i := range n {
@@ -178,8 +179,8 @@ func (d *distributions) workload(rng *rand.Rand, i int, gpus []*sharing.GPU) dec
 	return w
 }
 
-// server makes a language model's server whose objectives its best GPU keeps
-// with some room, as somebody who chose them on that GPU would.
+// server draws a language model's server whose objectives the best GPU keeps with some
+// room, as they would be chosen there.
 func (d *distributions) server(rng *rand.Rand, w *decision.Workload, gpus []*sharing.GPU) {
 	var best *sharing.GPU
 	for _, g := range gpus {
@@ -195,20 +196,22 @@ func (d *distributions) server(rng *rand.Rand, w *decision.Workload, gpus []*sha
 		return m.Weight
 	})
 	l := pick(rng, d.Lengths, func(l lengthChoice) float64 { return l.Weight })
-	w.Model = &decision.LanguageModel{Parameters: int64(m.Parameters), Weights: decision.PrecisionBF16, Layers: decision.Some(m.Layers), KVHeads: decision.Some(m.KVHeads), HeadDim: decision.Some(m.HeadDim)}
+	w.Model = &decision.LanguageModel{Parameters: int64(m.Parameters), Weights: decision.PrecisionBF16,
+		Layers: decision.Some(m.Layers), KVHeads: decision.Some(m.KVHeads), HeadDim: decision.Some(m.HeadDim)}
 	step := 2*m.Parameters/(best.MemoryBandwidthGBps.Value*1e9*0.75) + 0.00007*float64(m.Layers)
 	prefill := max(0.0005*float64(m.Layers), 2*m.Parameters*float64(l.Input)/(flops(best)*0.45))
 	// A server is busy for a prefill and some of its steps of each request.
 	most := 0.6 / (prefill + step*float64(l.Output)/8)
 	each := math.Max(0.05, math.Round(logBetween(rng, 0.05, 0.8)*most*100)/100)
-	w.Load = &decision.Traffic{RequestsPerS: each * float64(w.Replicas.Max), InputTokens: decision.Some(l.Input), OutputTokens: decision.Some(l.Output)}
+	w.Load = &decision.Traffic{RequestsPerS: each * float64(w.Replicas.Max), InputTokens: decision.Some(l.Input),
+		OutputTokens: decision.Some(l.Output)}
 	w.SLO.TPOTP99 = milliseconds(roundTo(1e3*step*logBetween(rng, 2.5, 12), 5))
 	w.SLO.TTFTP99 = milliseconds(roundTo(1e3*prefill*logBetween(rng, 10, 60), 50))
 }
 
 func roundTo(v, step float64) float64 { return max(step, math.Round(v/step)*step) }
 
-// hide makes what users say of what is: one workload in seven lacks a figure.
+// hide derives the fleet that users state: one workload in seven lacks a figure.
 func (s *scene) hide(rng *rand.Rand) {
 	shown := *s.full
 	shown.Workloads = append([]decision.Workload(nil), s.full.Workloads...)

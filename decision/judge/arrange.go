@@ -1,4 +1,4 @@
-package main
+package judge
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// plan is what one GPU carries: replicas by workload, and under MIG the profile
+// plan describes one GPU's tenants: replicas by workload, and under MIG the profile
 // of each workload's replicas.
 type plan struct {
 	pool      int
@@ -43,7 +43,7 @@ func (a arrangement) cost(s *scene) float64 {
 	return sum
 }
 
-// words lists the arrangement's GPUs, alike ones together.
+// words lists the arrangement's GPUs, with equal ones grouped.
 func (a arrangement) words(s *scene) string {
 	var keys []string
 	counts := map[string]int{}
@@ -85,7 +85,7 @@ func (a arrangement) carrying(in []bool) arrangement {
 	return out
 }
 
-// arrangementOf reads the layout of a decision.
+// arrangementOf converts the layout of a decision.
 func arrangementOf(s *scene, r *decision.Result) arrangement {
 	index := map[string]int{}
 	for i := range s.shown.Workloads {
@@ -120,7 +120,7 @@ func arrangementOf(s *scene, r *decision.Result) arrangement {
 	return out
 }
 
-// tenants makes the plan's replicas real in a world.
+// tenants returns the plan's replicas with their properties in a world.
 func (p *plan) tenants(s *scene, w *world) ([]*tenant, way) {
 	how := way{mechanism: p.mechanism}
 	var model *mig.Model
@@ -143,7 +143,7 @@ func (p *plan) tenants(s *scene, w *world) ([]*tenant, way) {
 	return out, how
 }
 
-// overcommits says whether the plan's tenants take more memory in a world than
+// overcommits reports whether the plan's tenants take more memory in a world than
 // there is.
 func (p *plan) overcommits(s *scene, w *world, tenants []*tenant) bool {
 	g := s.gpus[p.pool]
@@ -170,7 +170,7 @@ func (p *plan) overcommits(s *scene, w *world, tenants []*tenant) bool {
 	return sum > total
 }
 
-// allowed says whether isolation and trust let the workloads of a plan meet.
+// allowed reports whether isolation and trust let the workloads of a plan meet.
 func (p *plan) allowed(s *scene) bool {
 	if p.replicas() < 2 {
 		return true
@@ -207,9 +207,6 @@ func trusts(f *decision.Fleet, a, b int) bool {
 // profilesOf lists the MIG profiles of a pool's GPU, smallest first; none where
 // there is no MIG.
 func profilesOf(g *sharing.GPU) []*mig.Profile {
-	if known, ok := profileLists[g]; ok {
-		return known
-	}
 	var out []*mig.Profile
 	if model, err := mig.Lookup(g.Name); err == nil {
 		for _, p := range model.Profiles {
@@ -221,13 +218,10 @@ func profilesOf(g *sharing.GPU) []*mig.Profile {
 	slices.SortFunc(out, func(a, b *mig.Profile) int {
 		return cmp.Or(cmp.Compare(a.PlacementUnits, b.PlacementUnits), cmp.Compare(a.ComputeSlices, b.ComputeSlices))
 	})
-	profileLists[g] = out
 	return out
 }
 
-var profileLists = map[*sharing.GPU][]*mig.Profile{}
-
-// placeable says whether the plan's instances stand together on one GPU.
+// placeable reports whether the plan's instances stand together on one GPU.
 func (p *plan) placeable(g *sharing.GPU) bool {
 	model, err := mig.Lookup(g.Name)
 	if err != nil {
@@ -243,7 +237,7 @@ func (p *plan) placeable(g *sharing.GPU) bool {
 	return err == nil
 }
 
-// profileMemory is what a profile's instance holds, in bytes; 0 = not known.
+// profileMemory returns the memory of a profile's instance in bytes, 0 if unknown.
 func profileMemory(p *mig.Profile) float64 {
 	m, _ := p.Memory.Get()
 	return float64(m)

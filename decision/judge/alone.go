@@ -1,17 +1,20 @@
-package main
+package judge
 
 import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 )
 
-// unitP99 is the P99 of a server's latency over its mean service time, alone,
-// by how busy it is and how bursty its requests are; played once.
+// unitP99 returns the P99 of the latency of a lone G/G/1 server over its mean service
+// time, by its utilisation and the coefficient of variation of the gaps between
+// requests: interpolated in a table of simulations, each made when it is first needed.
 var unitP99 = func() func(busy, cv float64) float64 {
 	const steps = 20
 	cvs := [...]float64{0.8, 1, 1.25, 1.5, 1.75}
 	var table [len(cvs)][steps]float64
+	var mu sync.Mutex
 	fill := func(c, b int) float64 {
 		if table[c][b] == 0 {
 			busy := (float64(b) + 0.5) / steps
@@ -30,6 +33,8 @@ var unitP99 = func() func(busy, cv float64) float64 {
 		return table[c][b]
 	}
 	return func(busy, cv float64) float64 {
+		mu.Lock()
+		defer mu.Unlock()
 		b := min(max(busy*steps-0.5, 0), steps-1.001)
 		c := 0
 		for c < len(cvs)-2 && cv > cvs[c+1] {
@@ -43,5 +48,5 @@ var unitP99 = func() func(busy, cv float64) float64 {
 	}
 }()
 
-// serviceOf is the mean service time of a server whose P99 alone is known.
+// serviceOf returns the mean service time of a server whose P99 alone is known.
 func serviceOf(p99, busy, cv float64) float64 { return p99 / unitP99(busy, cv) }

@@ -1,31 +1,98 @@
-package main
+package judge
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/cotenant/cotenant/decision"
+	"gonum.org/v1/gonum/stat/distuv"
 )
+
+// Options say what to play. The zero value plays nothing.
+type Options struct {
+	Fleets int
+	// Seed draws fleets and worlds: the same seed gives the same report.
+	Seed uint64
+	// Confidence asked of decisions, between 0.5 and 1; 0 is
+	// decision.DefaultConfidence.
+	Confidence float64
+	// Log, if not nil, gets a line for each workload that missed an objective and for
+	// each fleet that cost more than it had to.
+	Log io.Writer
+	// Progress, if not nil, is called before each fleet.
+	Progress func(played int)
+}
+
+// Run decides random fleets and plays each in a world that the decision does not see.
+// When ctx ends it returns the report of the fleets played so far, and no error: its
+// Fleets tell.
+func Run(ctx context.Context, opts Options) (*Report, error) {
+	if opts.Confidence == 0 {
+		opts.Confidence = decision.DefaultConfidence
+	}
+	sp, err := readSpreads()
+	if err != nil {
+		return nil, err
+	}
+	dist, err := readDistributions()
+	if err != nil {
+		return nil, err
+	}
+	rep := &Report{Simulated: true, Confidence: opts.Confidence, Seed: opts.Seed, Rules: map[string]*Outcome{}}
+	ours, byRule := &tally{}, make([]*tally, len(rules))
+	for i := range byRule {
+		byRule[i] = &tally{}
+	}
+	j := &bench{opts: opts, spreads: sp, z: distuv.UnitNormal.Quantile(opts.Confidence), log: io.Discard}
+	if opts.Log != nil {
+		j.log = opts.Log
+	}
+	for n := range opts.Fleets {
+		if ctx.Err() != nil {
+			break
+		}
+		if opts.Progress != nil {
+			opts.Progress(n)
+		}
+		rng := rand.New(rand.NewPCG(opts.Seed, uint64(n)))
+		s, err := dist.scene(rng)
+		if err == nil {
+			w := sp.draw(rng, len(s.full.Workloads), rng.IntN(sp.Outliers) == 0)
+			err = j.fleet(n, s, w, ours, byRule, rep)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("judge: fleet %d: %w", n, err)
+		}
+	}
+	rep.Ours, rep.Shown = *ours.sum(), *j.shown.sum()
+	for i, r := range rules {
+		rep.Rules[r.name] = byRule[i].sum()
+	}
+	return rep, nil
+}
 
 // bench plays fleets.
 type bench struct {
-	o       options
+	opts    Options
 	spreads *spreads
-	z       float64
+	z       float64 // standard normal quantile of the confidence
 	log     io.Writer
-	shown   tally // the yardstick itself, played
+	shown   tally // of the cheapest arrangements that could be shown to do
 }
 
-func (j *bench) fleet(n int, s *scene, w *world, ours *tally, byRule []*tally, rep *report) error {
+// fleet decides the n-th fleet and plays it in its world, and the rules beside it.
+func (j *bench) fleet(n int, s *scene, w *world, ours *tally, byRule []*tally, rep *Report) error {
 	rep.Fleets++
 	rep.Workloads += len(s.full.Workloads)
-	result, err := decision.Decide(s.shown, decision.Options{Confidence: j.o.confidence})
+	result, err := decision.Decide(s.shown, decision.Options{Confidence: j.opts.Confidence})
 	if err != nil {
 		return err
 	}
-	seed := j.o.seed*1_000_003 + uint64(n)
+	seed := j.opts.Seed*1_000_003 + uint64(n)
 	known := newOracle(s, shown(s, j.spreads, seed^0x9e3779b9, j.z))
 	real := newOracle(s, truth(s, w))
 	decided := make([]bool, len(s.full.Workloads))
@@ -49,7 +116,8 @@ func (j *bench) fleet(n int, s *scene, w *world, ours *tally, byRule []*tally, r
 			ours.None++
 			if _, ok := known.feasible(i); ok {
 				ours.WrongNone++
-				fmt.Fprintf(j.log, "fleet %d (seed %d): %s got none, and a GPU of its own would have done\n", n, j.o.seed, d.Workload)
+				fmt.Fprintf(j.log, "fleet %d (seed %d): %s got none, and a GPU of its own would have done\n", n, j.opts.Seed,
+					d.Workload)
 			}
 		}
 	}
@@ -61,7 +129,8 @@ func (j *bench) fleet(n int, s *scene, w *world, ours *tally, byRule []*tally, r
 		case m == "":
 		case decided[i]:
 			ours.missed++
-			fmt.Fprintf(j.log, "fleet %d (seed %d): %s missed: %s (outlier %q)\n", n, j.o.seed, s.full.Workloads[i].Name, m, w.outlier)
+			fmt.Fprintf(j.log, "fleet %d (seed %d): %s missed: %s (outlier %q)\n", n, j.opts.Seed, s.full.Workloads[i].Name, m,
+				w.outlier)
 		case provisional[i]:
 			ours.provisionalMissed++
 		}
@@ -76,18 +145,10 @@ func (j *bench) fleet(n int, s *scene, w *world, ours *tally, byRule []*tally, r
 		}
 		missed, over := played(s, w, best)
 		j.shown.Overcommitted += over
-		for i, in := range part {
-			if !in {
-				continue
-			}
-			j.shown.Decided++
-			if missed[i] != "" {
-				j.shown.missed++
-			}
-		}
+		j.shown.count(part, missed)
 	}
 	if r := j.price(s, ours, known, real, mine, decided); r > 0.05 {
-		fmt.Fprintf(j.log, "fleet %d (seed %d): costs %.0f%% more than what could be shown to do\n", n, j.o.seed, 100*r)
+		fmt.Fprintf(j.log, "fleet %d (seed %d): costs %.0f%% more than what could be shown to do\n", n, j.opts.Seed, 100*r)
 		fmt.Fprintf(j.log, "  decided: %s\n", mine.carrying(decided).words(s))
 		for _, part := range s.parts(placeable(known, decided)) {
 			best, _ := known.cheapest(part)
@@ -99,22 +160,13 @@ func (j *bench) fleet(n int, s *scene, w *world, ours *tally, byRule []*tally, r
 		a, placed := r.arrange(s)
 		missed, over := played(s, w, a)
 		t.Overcommitted += over
-		for k, ok := range placed {
-			if !ok {
-				t.None++
-				continue
-			}
-			t.Decided++
-			if missed[k] != "" {
-				t.missed++
-			}
-		}
+		t.None += len(placed) - t.count(placed, missed)
 		j.price(s, t, known, real, a, placed)
 	}
 	return nil
 }
 
-// played says of each workload what it missed, and how many GPUs were overcommitted.
+// played returns what each workload missed, and how many GPUs were overcommitted.
 func played(s *scene, w *world, a arrangement) (missed []string, over int) {
 	missed = make([]string, len(s.full.Workloads))
 	before := map[string][]string{}
@@ -132,7 +184,7 @@ func played(s *scene, w *world, a arrangement) (missed []string, over int) {
 		what, again := before[key]
 		if !again {
 			for k, v := range play(tenants, how, w, allStuck) {
-				what = append(what, tenants[k].why(v))
+				what = append(what, tenants[k].miss(v))
 			}
 			before[key] = what
 		}
@@ -145,25 +197,9 @@ func played(s *scene, w *world, a arrangement) (missed []string, over int) {
 	return missed, over
 }
 
-// why says what was missed, or nothing.
-func (t *tenant) why(v seen) string {
-	if v.saturated {
-		return "could not keep up with its load"
-	}
-	if t.rate == 0 && v.rate < keepsRate {
-		return fmt.Sprintf("got %.0f%% of its rate alone", 100*v.rate)
-	}
-	for k, limit := range t.slo {
-		if limit > 0 && v.p99[k] > limit {
-			return fmt.Sprintf("%s %.1f ms > %.1f", metricNames[k], 1e3*v.p99[k], 1e3*limit)
-		}
-	}
-	return ""
-}
-
-// price adds what an arrangement costs over the cheapest that could be shown to
-// do, and over the cheapest in hindsight, for the workloads in the set that the
-// yardstick can place.
+// price adds an arrangement's cost over the cheapest that could be shown to keep the
+// objectives, and over the cheapest in hindsight, for the workloads in the set that
+// the oracles can place.
 func (j *bench) price(s *scene, t *tally, known, real *oracle, a arrangement, in []bool) float64 {
 	regret := over(s, known, a, in)
 	if !math.IsNaN(regret) {
@@ -175,8 +211,8 @@ func (j *bench) price(s *scene, t *tally, known, real *oracle, a arrangement, in
 	return regret
 }
 
-// over is how much dearer the arrangement is than the oracle's, as a fraction;
-// NaN where the oracle has none. In fleets too large for an exhaustive search
+// over returns the arrangement's cost over the oracle's, as a fraction; NaN where the
+// oracle has none. In fleets too large for an exhaustive search
 // the workloads are taken a few at a time, and an arrangement that is cheaper
 // counts as the best found.
 func over(s *scene, o *oracle, a arrangement, in []bool) float64 {
@@ -195,7 +231,7 @@ func over(s *scene, o *oracle, a arrangement, in []bool) float64 {
 	return max(0, a.carrying(set).cost(s)/best-1)
 }
 
-// placeable is the part of a set of workloads that the oracle can place.
+// placeable returns the part of a set of workloads that the oracle can place.
 func placeable(o *oracle, in []bool) []bool {
 	set := make([]bool, len(in))
 	for i := range in {

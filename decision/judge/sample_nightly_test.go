@@ -1,0 +1,6 @@
+//go:build nightly
+
+package judge
+
+// sampleFleets counts the fleets that TestRun plays.
+const sampleFleets = 100

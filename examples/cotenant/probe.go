@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/probe"
+	"github.com/cotenant/cotenant/examples/internal/page"
+)
+
+const probeUsage = `Measures in under a minute what a GPU does when processes share it, and makes the
+predictor of that GPU and driver.
+
+  cotenant probe                               a simulated GPU
+  cotenant probe -real -out predictor.json     this machine's GPU
+
+What is measured replaces the parameters of another predictor (-predictor, by
+default an H200's); the rest of them is carried over. decide, measure and guard
+take the result as -predictor FILE.
+
+-real needs an NVIDIA driver from 450 on, a GPU from Volta on, 1 GiB of its memory
+and nobody else on it; no CUDA toolkit, no root. For MPS it starts a daemon of its
+own and stops it. It never changes compute mode, time-slice policy, MIG, clocks,
+power or persistence. Quantities that cannot be measured are listed with the
+reason, and an interrupt keeps those measured so far.
+`
+
+// probeOpener opens the GPU of a probe, with notes for readers of the figures.
+// Closing it may return more notes.
+type probeOpener func(context.Context, *machine) (
+	s probe.Site, closeSite func() ([]string, error), notes []string, err error)
+
+type probeConfig struct {
+	machine
+	real, json bool
+	out, plot  string
+	base       predict.Predictor
+}
+
+func runProbe(ctx context.Context, args []string, std stdio) error {
+	return probeWith(ctx, args, std, openProbe)
+}
+
+func probeWith(ctx context.Context, args []string, std stdio, open probeOpener) error {
+	c, err := parseProbe(args, std)
+	if err != nil {
+		return err
+	}
+	var site probe.Site = &probe.Simulated{}
+	var notes []string
+	closeSite := func() ([]string, error) { return nil, nil }
+	if c.real {
+		if site, closeSite, notes, err = open(ctx, &c.machine); err != nil {
+			return refuseReal(err)
+		}
+	}
+	progress := func(what string, done float64) { fmt.Fprintf(std.err, "%3.0f%%  %s\n", 100*done, what) }
+	r, err := probe.Run(ctx, site, probe.Options{Progress: progress})
+	more, closeErr := closeSite()
+	if r != nil {
+		closeErr = errors.Join(closeErr, c.report(r, append(notes, more...), std.out))
+	}
+	switch err = errors.Join(err, closeErr); {
+	case ctx.Err() != nil:
+		return exitWith(exitInterrupted, err)
+	case errors.Is(err, probe.ErrStranger):
+		return exitWith(exitInvalid, err)
+	}
+	return err
+}
+
+func parseProbe(args []string, std stdio) (*probeConfig, error) {
+	c := &probeConfig{base: predict.NewPredictor()}
+	predictor := ""
+	fl := flagSet("probe")
+	fl.BoolVar(&c.real, "real", false, "probe this machine's GPU, a simulated one otherwise")
+	fl.BoolVar(&c.json, "json", false, "print the result as JSON")
+	fl.StringVar(&c.out, "out", "", "write the predictor to `FILE`")
+	fl.StringVar(&c.plot, "plot", "", "draw when processes were on the GPU, to the SVG `FILE`")
+	fl.StringVar(&predictor, "predictor", "", "predictor `FILE` to take the other parameters from (default: an H200's)")
+	fl.IntVar(&c.device, "device", 0, "with -real: the GPU's `INDEX`, as NVML counts")
+	c.flags(fl)
+	if err := parse(fl, args, probeUsage, 0, std); err != nil {
+		return nil, err
+	}
+	errs := c.check(fl, c.real, "device")
+	for name, path := range map[string]string{"-out": c.out, "-plot": c.plot} {
+		if path != "" {
+			if err := page.CanWrite(path); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			}
+		}
+	}
+	if c.out != "" && filepath.Clean(c.out) == filepath.Clean(c.plot) {
+		errs = append(errs, errors.New("-out and -plot name the same file (name two)"))
+	}
+	if predictor != "" {
+		p, err := predict.LoadPredictor(predictor)
+		if errs = append(errs, err); err == nil {
+			c.base = *p
+		}
+	}
+	return c, badInput(errors.Join(errs...))
+}
+
+// report writes the files that were asked for and prints the result.
+func (c *probeConfig) report(r *probe.Result, notes []string, w io.Writer) error {
+	p, doubt := r.Predictor(c.base)
+	if doubt != nil {
+		notes = append(notes, doubt.Error())
+	}
+	var errs []error
+	written := ""
+	if c.out != "" && len(r.Measured) > 0 {
+		data, err := json.MarshalIndent(p, "", "  ")
+		if err == nil {
+			err = page.WriteFile(c.out, append(data, '\n'))
+		}
+		if errs = append(errs, err); err == nil {
+			written = fmt.Sprintf("\nWritten to %s: cotenant measure -predictor %s\n", c.out, c.out)
+		}
+	}
+	if c.plot != "" && len(r.Measured) > 0 {
+		var svg bytes.Buffer
+		err := drawTurns(&svg, r)
+		if err == nil {
+			err = page.WriteFile(c.plot, svg.Bytes())
+		}
+		errs = append(errs, err)
+	}
+	out := r.Report(&p, notes...)
+	if c.json {
+		return errors.Join(append(errs, printJSON(w, out))...)
+	}
+	_, err := io.WriteString(w, page.Fold(out.String())+written)
+	return errors.Join(append(errs, err)...)
+}
