@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -44,22 +45,28 @@ const (
 	APIKeyEnv      = "LOADGEN_API_KEY"
 )
 
-// WorkerFromEnv reads a worker's part of the load from its environment, which
-// lookup (os.LookupEnv, usually) gives. Without the variables it is all of it.
-func WorkerFromEnv(lookup func(string) (string, bool)) (Worker, error) {
+// WorkerFromEnv reads a worker's part of the load, and when it starts, from its
+// environment, which lookup (os.LookupEnv, usually) gives. Without the variables it
+// is all of the load, at once.
+func WorkerFromEnv(lookup func(string) (string, bool)) (w Worker, startAt time.Time, err error) {
 	count, ok := lookup(WorkerCountEnv)
 	if !ok {
-		return Worker{}, nil
+		return w, startAt, nil
 	}
 	index, _ := lookup(WorkerIndexEnv)
-	var w Worker
 	var err1, err2 error
 	w.Count, err1 = strconv.Atoi(count)
 	w.Index, err2 = strconv.Atoi(index)
 	if err1 != nil || err2 != nil || w.Count < 1 || w.Index < 0 || w.Index >= w.Count {
-		return Worker{}, fmt.Errorf("loadgen: %s=%q, %s=%q: want 0 <= index < count", WorkerIndexEnv, index, WorkerCountEnv, count)
+		err = fmt.Errorf("loadgen: %s=%q, %s=%q: want 0 <= index < count", WorkerIndexEnv, index, WorkerCountEnv, count)
+		return Worker{}, startAt, err
 	}
-	return w, nil
+	if text, ok := lookup(StartAtEnv); ok && text != "" {
+		if startAt, err = time.Parse(time.RFC3339, text); err != nil {
+			err = fmt.Errorf("loadgen: %s: %q is not a time (write e.g. 2026-01-02T15:04:05Z)", StartAtEnv, text)
+		}
+	}
+	return w, startAt, err
 }
 
 type (
@@ -67,7 +74,7 @@ type (
 	arr = []any
 )
 
-// Write writes the manifest as YAML.
+// WriteYAML writes the manifest as YAML.
 func (j Job) WriteYAML(w io.Writer) error {
 	var l problem.List
 	for _, f := range []struct{ name, value string }{{"name", j.Name}, {"image", j.Image}} {
@@ -77,6 +84,9 @@ func (j Job) WriteYAML(w io.Writer) error {
 	}
 	if j.Workers < 1 {
 		l.Addf("workers", "use 1 or more", "%d", j.Workers)
+	}
+	if _, err := time.Parse(time.RFC3339, j.StartAt); j.StartAt != "" && err != nil {
+		l.Addf("start_at", "write e.g. 2026-01-02T15:04:05Z", "%q is not a time", j.StartAt)
 	}
 	if err := l.Err(); err != nil {
 		return fmt.Errorf("loadgen: invalid job: %w", err)

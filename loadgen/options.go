@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -81,10 +82,28 @@ func (o *Options) check() error {
 	return l.Under(errors.New("loadgen: invalid options"))
 }
 
-// Progress is the state of a run.
+// Progress holds the state of a run.
 type Progress struct {
 	Elapsed time.Duration
 	Tenants []TenantProgress
+}
+
+// Line formats the state for people, with the rate of tokens, of requests that have
+// ended, since an earlier state of the same run; the zero value is its start.
+func (p Progress) Line(last Progress) string {
+	total := func(p Progress) (sum TenantProgress) {
+		for _, t := range p.Tenants {
+			sum.Sent, sum.OK, sum.Failed = sum.Sent+t.Sent, sum.OK+t.OK, sum.Failed+t.Failed
+			sum.InFlight, sum.Tokens = sum.InFlight+t.InFlight, sum.Tokens+t.Tokens
+		}
+		return sum
+	}
+	now, rate := total(p), ""
+	if d := p.Elapsed - last.Elapsed; d >= 100*time.Millisecond {
+		rate = fmt.Sprintf(", %.0f tokens/s", float64(now.Tokens-total(last).Tokens)/d.Seconds())
+	}
+	return fmt.Sprintf("%5.1fs: sent %d, ok %d, failed %d, in flight %d%s",
+		p.Elapsed.Seconds(), now.Sent, now.OK, now.Failed, now.InFlight, rate)
 }
 
 // TenantProgress counts a tenant's requests and tokens since the run's start.

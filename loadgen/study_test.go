@@ -203,15 +203,23 @@ func TestJob(t *testing.T) {
 	}
 	env := map[string]string{loadgen.WorkerIndexEnv: "2", loadgen.WorkerCountEnv: "4"}
 	lookup := func(k string) (string, bool) { v, ok := env[k]; return v, ok }
-	if w, err := loadgen.WorkerFromEnv(lookup); err != nil || w != (loadgen.Worker{Index: 2, Count: 4}) {
-		t.Errorf("%+v, %v", w, err)
+	if w, at, err := loadgen.WorkerFromEnv(lookup); err != nil || w != (loadgen.Worker{Index: 2, Count: 4}) || !at.IsZero() {
+		t.Errorf("%+v, %v, %v", w, at, err)
 	}
-	env[loadgen.WorkerIndexEnv] = "4"
-	if _, err := loadgen.WorkerFromEnv(lookup); err == nil {
-		t.Error("worker 4 of 4 accepted")
+	env[loadgen.StartAtEnv] = "2026-01-02T15:04:05Z"
+	if _, at, err := loadgen.WorkerFromEnv(lookup); err != nil || at.Unix() != 1767366245 {
+		t.Errorf("%v, %v", at, err)
+	}
+	for name, value := range map[string]string{loadgen.StartAtEnv: "noon", loadgen.WorkerIndexEnv: "4"} {
+		was := env[name]
+		env[name] = value
+		if _, _, err := loadgen.WorkerFromEnv(lookup); err == nil {
+			t.Errorf("%s %s accepted", name, value)
+		}
+		env[name] = was
 	}
 	env = nil
-	if w, err := loadgen.WorkerFromEnv(lookup); err != nil || w != (loadgen.Worker{}) {
+	if w, _, err := loadgen.WorkerFromEnv(lookup); err != nil || w != (loadgen.Worker{}) {
 		t.Errorf("%+v, %v", w, err)
 	}
 }

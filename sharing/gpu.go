@@ -106,7 +106,7 @@ type UnknownGPUError struct {
 // vendor's GPU it says so, and what can be done with it all the same.
 func (e *UnknownGPUError) Error() string {
 	if v := otherVendor(e.Name); v != "" {
-		return fmt.Sprintf("sharing: GPU %q is by %s: not an NVIDIA GPU; not supported. What still applies: load generation (loadgen, examples/benchmark -endpoint) and comparing costs (cost, examples/cost without -gpu)", problem.Clip(e.Name), v)
+		return fmt.Sprintf("sharing: GPU %q is by %s: not an NVIDIA GPU; not supported. What still applies: load generation (loadgen, cotenant bench -endpoint) and comparing costs (cost, examples/cost without -gpu)", problem.Clip(e.Name), v)
 	}
 	if len(e.Nearest) == 0 {
 		return fmt.Sprintf("sharing: unknown GPU %q; give the product name that nvidia-smi prints, or a PCI id such as 10DE:20B2", problem.Clip(e.Name))

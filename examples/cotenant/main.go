@@ -53,6 +53,7 @@ func commands() []command {
 	return []command{
 		{"decide", "how the workloads of a fleet share its GPUs, and the configuration", runDecide},
 		{"discover", "make a fleet file of what a cluster or machine says of itself", runDiscover},
+		{"bench", "put load on LLM endpoints and compare runs", runBench},
 		{"capacity", "find the fewest GPUs for a trace of requests and its objectives", runCapacity},
 		{"guard", "watch who disturbs whom on shared GPUs, and act on evidence", runGuard},
 		{"mig", "plan how GPUs are partitioned with MIG, and do it", runMig},

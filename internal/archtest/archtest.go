@@ -41,6 +41,7 @@ var allowed = map[string][]string{
 	"loadgen/prompt":                   {"loadgen"},
 	"loadgen/planfile":                 {"loadgen", "loadgen/prompt"},
 	"loadgen/report":                   {"loadgen"},
+	"loadgen/report/study":             {"loadgen", "loadgen/loadgentest", "loadgen/planfile", "loadgen/prompt", "loadgen/report"},
 	"decision":                         {"decision/gate", "decision/predict", "cost", "mig", "mps", "sharing", "timeslice"},
 	"decision/gate":                    {"decision/predict", "mig", "sharing"},
 	"decision/predict":                 {"sharing", "timeslice"},

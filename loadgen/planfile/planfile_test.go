@@ -1,16 +1,18 @@
 package planfile
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/loadgen"
 )
 
 func FuzzLoad(f *testing.F) {
-	plan, err := os.ReadFile("../../examples/benchmark/testdata/plan.yaml")
+	plan, err := os.ReadFile("testdata/plan.yaml")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -56,4 +58,26 @@ func TestAdapters(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
+}
+
+func TestErrorsNameEveryProblem(t *testing.T) {
+	dir := t.TempDir()
+	var b strings.Builder
+	for _, plan := range []string{
+		"seed: -1\ntenants:\n- {name: a, concurency: 2}\n- {rate: fast}\n",
+		"embedded: sliced\ntenants:\n- {name: a, concurrency: 2, rate: 3, arrivals: weekly}\n" +
+			"- {name: b, endpoints: [{url: 'http://x', api_key_env: COTENANT_NO_SUCH_VARIABLE}], rate: 3, prompts: nowhere.jsonl}\n" +
+			"- {name: c, rate: 3, synthetic: {input: {fixed: 3, normal: {mean: 4}}, output: {}}}\n",
+		"embedded: concurrent\ntenants:\n- {name: a, concurrency: 2}\n- {name: a, rate: 3, max_tokens: -1}\n",
+	} {
+		file := filepath.Join(dir, "plan.yaml")
+		if err := os.WriteFile(file, []byte(plan), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Load(file, Options{})
+		fmt.Fprintln(&b, err)
+	}
+	// Systems differ in their paths and in how they call a missing file.
+	text := strings.NewReplacer(dir+string(filepath.Separator), "", "The system cannot find the file specified.", "no such file or directory").Replace(b.String())
+	golden.Check(t, "testdata/errors.golden", []byte(text))
 }

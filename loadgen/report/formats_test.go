@@ -25,33 +25,11 @@ benchmarks:
       successful: {mean: 781.5, median: 800.0, count: 97}
 `
 
-const guideLLMVersion1 = `{"metadata": {"version": 1}, "benchmarks": [{
- "args": {"strategy": {"type_": "constant", "rate": 5.0}}, "worker": {"backend_type": "openai_http", "backend_model": "made-up-model"},
- "run_stats": {"requests_made": {"successful": 97, "errored": 1, "incomplete": 2, "total": 100}},
- "metrics": {"time_to_first_token_ms": {"successful": {"mean": 52.0, "median": 51.5, "count": 97, "percentiles": {"p99": 70.0}}},
-  "output_tokens_per_second": {"successful": {"mean": 781.5, "median": 800.0, "count": 97}}}}]}`
-
-const guideLLMCSV1 = `Type,Run Id,Id,Name,Start Time,End Time,Duration,Successful Requests,Successful Output tokens per second mean,Successful Output tokens per second median,Successful Output tokens per second std dev,"Successful Output tokens per second [min, 0.1, 1, 5, 10, 25, 75, 90, 95, 99, max]",Successful Time to first token ms mean,Successful Time to first token ms median,Successful Time to first token ms std dev,"Successful Time to first token ms [min, 0.1, 1, 5, 10, 25, 75, 90, 95, 99, max]",Errored Requests,Profile,Backend
-generative_benchmark,r,i,constant@5.00,2026-01-02 15:04:05,2026-01-02 15:05:05,60.0,97,781.5,800.0,1.0,"[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]",52.0,51.5,1.0,"[40, 41, 42, 43, 44, 50, 53, 55, 58, 70.0, 80]",1,{},"{""type_"": ""openai_http"", ""model"": ""made-up-model""}"
-generative_benchmark,r,j,throughput,2026-01-02 15:04:05,2026-01-02 15:05:05,60.0,0,0,0,0,"[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]",0,0,0,"[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]",100,{},{}
-`
-
 const guideLLMCSV2 = `Run Info,Run Info,Benchmark,Request Counts,Request Counts,Time to First Token,Time to First Token,Time to First Token,Token Throughput,Request Latency
 Run ID,Backend,Strategy,Successful,Errored,Successful ms,Successful ms,Successful ms,Successful Output Tokens/Sec,Successful Sec
 ,,,,,Mean,Median,Percentiles,Mean,Median
 r,"{""model"": ""made-up-model""}",concurrent,97,1,52.0,51.5,"[40, 41, 42, 43, 44, 50, 53, 55, 58, 70.0, 80]",781.5,2.032
-`
-
-const genAIPerfCSV = `Metric,avg,min,max,p99,p95,p90,p75,p50,p25
-Time To First Token (ms),52.00,40.00,80.00,70.00,58.00,55.00,53.00,51.50,50.00
-Inter Token Latency (ms),20.00,19.00,21.00,20.40,20.30,20.20,20.10,20.00,19.90
-Request Latency (ms),"2,031.50","1,990.00","2,049.60","2,049.50","2,040.00","2,038.50","2,033.00","2,031.75","2,030.00"
-Output Sequence Length,100.00,100.00,100.00,100.00,100.00,100.00,100.00,100.00,100.00
-
-Metric,Value
-Output Token Throughput (per sec),785.00
-Request Throughput (per sec),7.90
-Request Count (count),99.00
+r,{},throughput,0,100,0,0,"[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]",0,0
 `
 
 const aiPerfCSV = `Metric,avg,min,max,sum,p1,p5,p10,p25,p50,p75,p90,p95,p99,std
@@ -71,13 +49,6 @@ Endpoint,GPU_Index,GPU_Name,GPU_UUID,Metric,avg,min,max,sum
 http://h:9400/metrics,0,H100,GPU-1,GPU Power Usage (W),400.00,100.00,700.00,
 `
 
-const llmPerfJSON = `{"version": "2023-08-31", "name": "made-up_550_150_summary", "model": "made-up-model", "mean_input_tokens": 550, "mean_output_tokens": 150, "num_concurrent_requests": 8,
- "results_inter_token_latency_s_quantiles_p50": 0.02, "results_inter_token_latency_s_quantiles_p99": 0.0204, "results_inter_token_latency_s_mean": 0.02,
- "results_ttft_s_quantiles_p50": 0.0515, "results_ttft_s_quantiles_p99": 0.07, "results_ttft_s_mean": 0.052, "results_ttft_s_max": 0.08,
- "results_end_to_end_latency_s_quantiles_p50": 2.032, "results_end_to_end_latency_s_mean": 2.033, "results_number_output_tokens_min": "152",
- "results_error_rate": 0.0, "results_number_errors": 1, "results_error_code_frequency": "{}", "results_mean_output_throughput_token_per_s": 785.0,
- "results_num_completed_requests": 99, "results_num_completed_requests_per_min": 474.0, "timestamp": 1718209114}`
-
 const inferencePerfJSON = `{"benchmark_time_seconds": 12.6, "load_summary": {"count": 100, "requested_rate": 8.0, "achieved_rate": 7.9, "send_duration": 12.5, "schedule_delay": {"mean": 0.001}},
  "successes": {"count": 99, "latency": {"request_latency": {"mean": 2.033, "min": 1.99, "median": 2.032, "p90": 2.04, "p99": 2.058, "max": 2.06},
   "time_to_first_token": {"mean": 0.052, "p50": 0.0515, "p99": 0.07}, "time_per_output_token": {"mean": 0.02}, "inter_token_latency": {"mean": 0.02, "p99": 0.0204}, "normalized_time_per_output_token": null},
@@ -86,9 +57,6 @@ const inferencePerfJSON = `{"benchmark_time_seconds": 12.6, "load_summary": {"co
 
 const vllmSweep = `[{"run_number": 0, "date": "20260102-150405", "model_id": "made-up-model", "max_concurrency": 8, "request_rate": "inf", "completed": 99, "failed": 1, "request_throughput": 7.9, "output_throughput": 785.0, "mean_ttft_ms": 52.0, "median_ttft_ms": 51.5, "p99_ttft_ms": 70.0},
  {"run_number": 1, "model_id": "made-up-model", "max_concurrency": 8, "request_rate": "inf", "completed": 0, "failed": 100, "request_throughput": 0.0, "output_throughput": 0.0, "mean_ttft_ms": 0.0, "median_ttft_ms": 0.0, "p99_ttft_ms": 0.0}]`
-
-const genAIPerfJSON = `{"request_throughput": {"unit": "requests/sec", "avg": 7.9}, "request_latency": {"unit": "ms", "avg": 2031.5, "p50": 2031.75}, "time_to_first_token": {"unit": "ms", "avg": 52.0, "p50": 51.5, "p99": 70.0},
- "output_token_throughput": {"unit": "tokens/sec", "avg": 785.0}, "request_count": {"unit": "count", "avg": 99.0}, "input_config": {"model": ["made-up-model"], "formatted_model_name": "made-up-model", "concurrency": 8}}`
 
 const aiPerfConfig = `"input_config": {"endpoint": {"model_names": ["made-up-model"], "url": "h"}, "loadgen": {"concurrency": 8, "request_rate": null}}, "was_cancelled": false`
 
@@ -103,14 +71,9 @@ func TestFormats(t *testing.T) {
 		figures    string // quantity statistic=value unit
 	}{
 		{"guidellm YAML", guideLLMYAML, ToolGuideLLM, "made-up-model", "concurrent, streams 8", "completed=97,failed=1,first token p50=51.5ms,first token p99=70ms,output tokens/s=781.5,end to end p50=2.032s"},
-		{"guidellm version 1", guideLLMVersion1, ToolGuideLLM, "made-up-model", "constant, rate 5.0", "completed=97,failed=1,first token p50=51.5ms,first token p99=70ms,output tokens/s=781.5"},
-		{"guidellm CSV, one header row", guideLLMCSV1, ToolGuideLLM, "made-up-model", "constant@5.00", "completed=97,failed=1,first token mean=52ms,first token p50=51.5ms,first token p99=70ms,output tokens/s=781.5"},
 		{"guidellm CSV, three header rows", guideLLMCSV2, ToolGuideLLM, "made-up-model", "concurrent", "completed=97,failed=1,first token p50=51.5ms,first token p99=70ms,first token max=80ms,output tokens/s=781.5,end to end p50=2.032s"},
-		{"genai-perf CSV", genAIPerfCSV, ToolGenAIPerf, "", "", "completed=99,first token p50=51.5ms,first token p99=70ms,output tokens/s=785,requests/s=7.9,end to end p50=2031.75ms"},
-		{"genai-perf JSON", genAIPerfJSON, ToolGenAIPerf, "made-up-model", "concurrency 8", "completed=99,first token p50=51.5ms,first token p99=70ms,output tokens/s=785"},
 		{"aiperf CSV", aiPerfCSV, ToolAIPerf, "", "", "completed=99,failed=1,first token p50=51.5ms,first token p99=70ms,output tokens/s=785,requests/s=7.9,end to end max=2049.6ms,duration=12.6s"},
 		{"aiperf JSON", `{"request_latency": {"unit": "ms", "p50": 2031.75}, "request_throughput": {"avg": 7.9}, "request_count": {"avg": 99}, ` + aiPerfConfig + `}`, ToolAIPerf, "made-up-model", "concurrency 8", "completed=99,end to end p50=2031.75ms"},
-		{"llmperf", llmPerfJSON, ToolLLMPerf, "made-up-model", "num_concurrent_requests 8, mean_input_tokens 550, mean_output_tokens 150", "completed=99,failed=1,first token p50=0.0515s,first token p99=0.07s,output tokens/s=785,requests/s=474/min,inter token mean=0.02s,end to end p50=2.032s"},
 		{"inference-perf", inferencePerfJSON, ToolInferencePerf, "", "requested_rate 8.0, achieved_rate 7.9, send_duration 12.5", "completed=99,failed=1,first token p50=0.0515s,first token p99=0.07s,output tokens/s=785,per output token mean=0.02s,end to end p50=2.032s"},
 		{"vLLM sweep", vllmSweep, ToolVLLM, "made-up-model", "max_concurrency 8, request_rate inf", "completed=99,failed=1,first token p50=51.5ms,first token p99=70ms,output tokens/s=785"},
 	} {
@@ -147,10 +110,9 @@ func TestNothingCompleted(t *testing.T) {
 		at   int
 	}{
 		"vllm":           {vllmSweep, 1},
-		"guidellm":       {guideLLMCSV1, 1},
+		"guidellm":       {guideLLMCSV2, 1},
 		"sglang":         {`{"completed": 0, "request_throughput": 0.0, "mean_e2e_latency_ms": 0.0, "median_e2e_latency_ms": 0.0, "p99_ttft_ms": 0.0}`, 0},
 		"aiperf":         {`{"error_request_count": {"unit": "requests", "avg": 100.0}, "error_summary": [{"count": 100}], ` + aiPerfConfig + `}`, 0},
-		"llmperf":        {`{"results_num_completed_requests": 0, "results_number_errors": 100, "results_ttft_s_mean": 0.0}`, 0},
 		"inference-perf": {`{"load_summary": {"count": 5}, "successes": {"count": 0, "latency": null}, "failures": {"count": 5}}`, 0},
 	} {
 		results, err := ReadResults("x", strings.NewReader(tc.text))

@@ -16,12 +16,6 @@ import (
 //go:embed page.html.tmpl
 var pageTemplate string
 
-// Picture is a drawing for a page.
-type Picture struct {
-	Name, Title, Caption string
-	SVG                  []byte
-}
-
 type page struct {
 	Synthetic   bool
 	Note        string
@@ -51,9 +45,10 @@ type pagePicture struct {
 
 type definition struct{ Name, Text string }
 
-// WriteHTML writes a page that needs no other file: the table of scenarios, the
-// pictures, each run with its tenants, and what the figures mean.
-func WriteHTML(w io.Writer, results []*loadgen.Result, pictures []Picture) error {
+// WriteHTML writes a page that needs no other file: the table of scenarios, each of
+// Figures as the SVG that draw returns, each run with its tenants, and the
+// definitions of the metrics. A nil draw leaves the figures out.
+func WriteHTML(w io.Writer, results []*loadgen.Result, draw func(*Figure) (svg []byte, err error)) error {
 	p := page{Note: SyntheticNote, Study: ScenariosOf(results)}
 	p.Synthetic = p.Study.synthetic()
 	for _, r := range results {
@@ -70,9 +65,16 @@ func WriteHTML(w io.Writer, results []*loadgen.Result, pictures []Picture) error
 		}
 		p.Runs = append(p.Runs, run)
 	}
-	for _, pic := range pictures {
-		// As data the page needs no other file, and ids of two drawings never meet.
-		p.Pictures = append(p.Pictures, pagePicture{pic.Caption, pic.Title, template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(pic.SVG))})
+	if draw != nil {
+		for _, f := range Figures(results) {
+			svg, err := draw(&f)
+			if err != nil {
+				return err
+			}
+			// As data the page needs no other file, and ids of two drawings never meet.
+			source := template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(svg))
+			p.Pictures = append(p.Pictures, pagePicture{f.Caption, f.Title, source})
+		}
 	}
 	definitions := loadgen.Definitions()
 	for _, name := range slices.Sorted(maps.Keys(definitions)) {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -27,15 +29,13 @@ const (
 	ToolLoadgen      // this package: summary.json
 	ToolVLLM         // vLLM's bench serve: --save-result, also --append-result
 	ToolInferenceX
-	ToolSGLang   // SGLang's bench_serving: JSON Lines
-	ToolGuideLLM // guidellm: its JSON, YAML or CSV, of versions 1 and 2
-	ToolAIPerf   // aiperf: profile_export_aiperf.json or .csv
-	ToolGenAIPerf
-	ToolLLMPerf       // llmperf: *_summary.json
+	ToolSGLang        // SGLang's bench_serving: JSON Lines
+	ToolGuideLLM      // guidellm: its JSON, YAML or CSV, of report version 2
+	ToolAIPerf        // aiperf: profile_export_aiperf.json or .csv
 	ToolInferencePerf // inference-perf: *_lifecycle_metrics.json
 )
 
-var toolNames = enum.Of[Tool](loadgen.ErrUnknownName, "tool", "unknown", "loadgen", "vllm", "inferencex", "sglang", "guidellm", "aiperf", "genai-perf", "llmperf", "inference-perf")
+var toolNames = enum.Of[Tool](loadgen.ErrUnknownName, "tool", "unknown", "loadgen", "vllm", "inferencex", "sglang", "guidellm", "aiperf", "inference-perf")
 
 // Quantity says roughly what a tool's figure is about, so that a table has a
 // column for it. Figures of one quantity need not be comparable: see
@@ -65,7 +65,7 @@ type ToolFigure struct {
 	Statistic string   `json:"statistic,omitempty"` // mean, p50, p90, p95, p99 or max; "" for a plain number
 	Quantity  Quantity `json:"quantity"`
 	Value     float64  `json:"value"`
-	Unit      string   `json:"unit,omitempty"` // ms, s, 1/s, /min; "" for a count
+	Unit      string   `json:"unit,omitempty"` // ms, s, 1/s; "" for a count
 	// Definition is what the tool measures under that name.
 	Definition string `json:"definition"`
 }
@@ -88,9 +88,10 @@ type ToolResult struct {
 const maxResultBytes = 512 << 20
 
 // ReadResults reads a result file of any Tool (JSON, JSON Lines, a JSON array of
-// results, YAML or CSV), told by its content, as one result for each run in it. name labels runs that have no name of their own. Python's
-// NaN is taken as a missing value. Figures keep the tool's names, units and
-// definitions; nothing is converted. The error wraps ErrInput.
+// results, YAML or CSV), told by its content, as one result for each run in it. name
+// labels runs that have no name of their own. Python's NaN is taken as a missing
+// value. Figures keep the tool's names, units and definitions; nothing is converted.
+// The error wraps ErrInput.
 func ReadResults(name string, r io.Reader) (ToolResults, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxResultBytes+1))
 	if err != nil {
@@ -189,6 +190,22 @@ func readDocuments(name string, data []byte, l *problem.List) (results ToolResul
 	return results
 }
 
+// ReadFiles reads the result files of any tools, see [ReadResults]. The error names
+// every file that cannot be read.
+func ReadFiles(paths ...string) (all ToolResults, err error) {
+	for _, path := range paths {
+		f, openErr := os.Open(path)
+		if openErr != nil {
+			err = errors.Join(err, openErr)
+			continue
+		}
+		results, readErr := ReadResults(filepath.Base(path), f)
+		err = errors.Join(err, readErr, f.Close())
+		all = append(all, results...)
+	}
+	return all, err
+}
+
 // fromPython turns what Python writes for numbers that JSON cannot hold into
 // JSON: Infinity into "inf", NaN into null. Texts are left alone.
 func fromPython(data []byte) []byte {
@@ -244,8 +261,6 @@ func (d *document) read(name string) []ToolResult {
 		return d.loadgen()
 	case d.has("benchmarks"):
 		return d.guideLLM(name)
-	case d.has("results_ttft_s_mean") || d.has("results_num_completed_requests"):
-		return d.llmPerf(name)
 	case d.has("load_summary") && d.has("successes"):
 		return d.inferencePerf(name)
 	case d.has("aiperf_version") || d.has("input_config") && (d.has("error_summary") || d.has("was_cancelled") || d.has("error_request_count")) ||
@@ -260,7 +275,7 @@ func (d *document) read(name string) []ToolResult {
 	case d.has("request_throughput") && d.has("completed"):
 		return d.flat(name, ToolVLLM)
 	}
-	d.bad("", "give a summary.json of this package, or a result of vllm, sglang, guidellm, aiperf, genai-perf, llmperf or inference-perf", "no known tool's result")
+	d.bad("", "give a summary.json of this package, or a result of vllm, sglang, guidellm, aiperf or inference-perf", "no known tool's result")
 	return nil
 }
 

@@ -74,7 +74,7 @@ func TestReadResultsErrors(t *testing.T) {
 		`{"completed": "many", "request_throughput": 1}`:   `x[0].completed: is "many", not a number`,
 		`{"benchmarks": {}}`:                               "x[0].benchmarks: is not a list",
 		`{"benchmarks": [3]}`:                              "x[0].benchmarks[0]: is not an object",
-		`{"benchmarks": [{}], "metadata": {"version": 3}}`: "x[0].metadata.version: is 3",
+		`{"benchmarks": [{}], "metadata": {"version": 1}}`: "x[0].metadata.version: is 1",
 		"a,b\n1,2\n": "x: no known tool's table",
 		"[{\"completed\": 1, \"request_throughput\": 2}, 7]":                   "x[1]: not a JSON object",
 		`{"request_latency": 3, "request_throughput": 1}`:                      "x[0].request_latency: is not an object",

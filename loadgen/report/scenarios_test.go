@@ -8,7 +8,7 @@ import (
 )
 
 func TestNamesAreEscaped(t *testing.T) {
-	res, err := loadgen.LoadResult("../../examples/benchmark/testdata/runs/example/mps-c8")
+	res, err := loadgen.LoadResult("testdata/runs/example/mps-c8")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,6 +38,18 @@ func TestLevelOf(t *testing.T) {
 		s.Tenants[0].OfferedPerS = 3.3333
 		if got := LevelOf(s).Text; got != want {
 			t.Errorf("%s: %q, want %q", load, got, want)
+		}
+	}
+}
+
+// TestShortRunsHaveNoCourse: two seconds are not drawn over time.
+func TestShortRunsHaveNoCourse(t *testing.T) {
+	r := &loadgen.Result{}
+	for s := range int64(6) {
+		r.Timeline = append(r.Timeline, loadgen.TimelineRow{Tenant: "t", UnixNS: s * 1e9, Tokens: 5})
+		r.Summary.Window.ToNS = (s + 1) * 1e9
+		if got := len(timelineFigures([]*loadgen.Result{r})) > 0; got != (s+1 >= leastSeconds) {
+			t.Errorf("%d seconds: drawn %v", s+1, got)
 		}
 	}
 }

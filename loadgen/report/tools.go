@@ -109,8 +109,8 @@ func (d *document) guideLLM(name string) []ToolResult {
 		d.bad("benchmarks", "give guidellm's own JSON report", "is not a list of benchmarks")
 		return nil
 	}
-	if v, ok := d.child("metadata").number("version"); ok && v != 1 && v != 2 {
-		d.bad("metadata.version", "give a report of version 1 or 2", "is %v", v)
+	if v, ok := d.child("metadata").number("version"); ok && v != 2 {
+		d.bad("metadata.version", "give a report of version 2", "is %v", v)
 		return nil
 	}
 	var results []ToolResult
@@ -125,14 +125,12 @@ func (d *document) guideLLM(name string) []ToolResult {
 			r.Run = fmt.Sprintf("%s[%d]", name, i)
 		}
 		r.Load = bench.guideLLMLoad()
-		if r.Model = bench.firstText("config.backend.model", "worker.backend_model", "worker.backend_info.model_name", "benchmarker.backend.model"); r.Model == "" {
+		if r.Model = bench.firstText("config.backend.model"); r.Model == "" {
 			r.Model = d.firstText("args.model", "args.backend_kwargs.model")
 		}
 		made := bench.child("scheduler_metrics").child("requests_made")
-		for _, other := range []*document{bench.child("metrics").child("request_totals"), bench.child("run_stats").child("requests_made"), bench.child("request_totals")} {
-			if made.fields == nil {
-				made = other
-			}
+		if made.fields == nil {
+			made = bench.child("metrics").child("request_totals")
 		}
 		for _, c := range []toolMetric{
 			{"successful", QuantityCompleted, "", "Requests that guidellm counts as successful."},
@@ -184,7 +182,7 @@ func (r *ToolResult) statistics(d *document, m toolMetric, prefix, mean string, 
 	}
 }
 
-// aiPerfMetrics are those of aiperf, and of GenAI-Perf before it.
+// aiPerfMetrics are those of aiperf.
 var aiPerfMetrics = []toolMetric{
 	{"request_count", QuantityCompleted, "", "Requests with an answer."},
 	{"error_request_count", QuantityFailures, "", "Requests with an error."},
@@ -199,11 +197,8 @@ var aiPerfMetrics = []toolMetric{
 func (d *document) aiPerf(name string) []ToolResult {
 	r := ToolResult{Tool: ToolAIPerf, Run: name, Basis: "reported"}
 	config := d.child("input_config")
-	if !d.has("aiperf_version") && (config.has("perf_analyzer") || config.has("formatted_model_name")) {
-		r.Tool = ToolGenAIPerf
-	}
-	r.Model = config.firstText("endpoint.model_names", "models.items", "model_names", "model", "models")
-	r.Load = d.firstSettings([]string{"input_config.loadgen", "input_config.load", "input_config.perf_analyzer.stimulus", "input_config"}, "concurrency", "request_rate", "request_count")
+	r.Model = config.firstText("endpoint.model_names", "models.items", "model_names", "models")
+	r.Load = d.firstSettings([]string{"input_config.loadgen", "input_config.load", "input_config"}, "concurrency", "request_rate", "request_count")
 	completed, known := d.child("request_count").number("avg")
 	if failures, ok := d.child("error_request_count").number("avg"); ok && failures > 0 && (!known || completed == 0) {
 		r.nothingCompleted()

@@ -13,8 +13,8 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// readTable reads a result that is a table: of guidellm (one header row or three),
-// GenAI-Perf or aiperf. It returns nil for another.
+// readTable reads a result that is a table, of guidellm (three header rows) or aiperf.
+// It returns nil for another.
 func readTable(name string, data []byte, l *problem.List) ToolResults {
 	cr := csv.NewReader(bytes.NewReader(data))
 	cr.FieldsPerRecord = -1
@@ -35,8 +35,6 @@ func readTable(name string, data []byte, l *problem.List) ToolResults {
 		return nil
 	case rows[0][0] == "Metric":
 		return ToolResults{metricTable(name, rows)}
-	case len(rows) > 1 && rows[0][0] == "Type" && slices.Contains(rows[0], "Successful Requests"):
-		return guideLLMRows(name, rows[0], rows[1:])
 	case len(rows) > 3 && slices.Contains(rows[0], "Request Counts"):
 		header := make([]string, len(rows[0]))
 		for i := range header {
@@ -48,11 +46,11 @@ func readTable(name string, data []byte, l *problem.List) ToolResults {
 		}
 		return guideLLMRows(name, header, rows[3:])
 	}
-	l.Addf(name, "give a CSV of guidellm, genai-perf or aiperf, or the tool's JSON file", "no known tool's table")
+	l.Addf(name, "give a CSV of guidellm or aiperf, or the tool's JSON file", "no known tool's table")
 	return nil
 }
 
-// tableMetric names a figure of aiperf's in a table of it or of GenAI-Perf.
+// tableMetric names a figure of aiperf's by its label in a table.
 var tableMetric = map[string]string{
 	"request count": "request_count", "error request count": "error_request_count", "benchmark duration": "benchmark_duration",
 	"request throughput": "request_throughput", "output token throughput": "output_token_throughput", "time to first token": "time_to_first_token",
@@ -62,11 +60,6 @@ var tableMetric = map[string]string{
 // metricTable reads rows of metrics: statistics first, then plain values.
 func metricTable(name string, rows [][]string) ToolResult {
 	r := ToolResult{Tool: ToolAIPerf, Run: name, Basis: "reported"}
-	for _, row := range rows { // GenAI-Perf's own spellings
-		if strings.HasSuffix(row[0], "(per sec)") || strings.HasPrefix(row[0], "Time To First Token") {
-			r.Tool = ToolGenAIPerf
-		}
-	}
 	var header []string
 	for _, row := range rows {
 		switch {
@@ -104,25 +97,23 @@ func metricTable(name string, rows [][]string) ToolResult {
 	return r
 }
 
-// guideLLMColumns are the beginnings of guidellm's columns, in its table with one
-// header row and in that with three.
-var guideLLMColumns = map[string][2]string{
-	"time_to_first_token_ms":   {"Successful Time to first token ms", "|Time to First Token|Successful ms"},
-	"time_per_output_token_ms": {"Successful Time per output token ms", "|Time per Output Token|Successful ms"},
-	"inter_token_latency_ms":   {"Successful Inter token latency ms", "|Inter Token Latency|Successful ms"},
-	"request_latency":          {"Successful Request latency", "|Request Latency|Successful Sec"},
-	"requests_per_second":      {"Successful Requests per second", "|Server Throughput|Successful Requests/Sec"},
-	"output_tokens_per_second": {"Successful Output tokens per second", "|Token Throughput|Successful Output Tokens/Sec"},
+// guideLLMColumns are the beginnings of guidellm's columns, the three rows of its
+// header joined by bars.
+var guideLLMColumns = map[string]string{
+	"time_to_first_token_ms":   "|Time to First Token|Successful ms",
+	"time_per_output_token_ms": "|Time per Output Token|Successful ms",
+	"inter_token_latency_ms":   "|Inter Token Latency|Successful ms",
+	"request_latency":          "|Request Latency|Successful Sec",
+	"requests_per_second":      "|Server Throughput|Successful Requests/Sec",
+	"output_tokens_per_second": "|Token Throughput|Successful Output Tokens/Sec",
 }
 
 func guideLLMRows(name string, header []string, rows [][]string) ToolResults {
 	var results ToolResults
 	for k, row := range rows {
-		cell := func(columns ...string) (string, string) {
-			for _, c := range columns {
-				if i := slices.Index(header, c); i >= 0 && i < len(row) {
-					return row[i], header[i]
-				}
+		cell := func(column string) (string, string) {
+			if i := slices.Index(header, column); i >= 0 && i < len(row) {
+				return row[i], column
 			}
 			return "", ""
 		}
@@ -130,8 +121,8 @@ func guideLLMRows(name string, header []string, rows [][]string) ToolResults {
 		if len(rows) > 1 {
 			r.Run = fmt.Sprintf("%s[%d]", name, k)
 		}
-		r.Load, _ = cell("Name", "|Benchmark|Strategy|")
-		backend, _ := cell("Backend", "|Run Info|Backend|")
+		r.Load, _ = cell("|Benchmark|Strategy|")
+		backend, _ := cell("|Run Info|Backend|")
 		d := &document{l: &problem.List{}}
 		if json.Unmarshal([]byte(backend), &d.fields) == nil {
 			r.Model = d.firstText("model", "model_name")
@@ -141,10 +132,10 @@ func guideLLMRows(name string, header []string, rows [][]string) ToolResults {
 				r.Figures = append(r.Figures, ToolFigure{Name: strings.Trim(column, "|"), Metric: metric, Statistic: statistic, Quantity: q, Value: v, Unit: unit, Definition: definition})
 			}
 		}
-		text, column := cell("Successful Requests", "|Request Counts|Successful|")
+		text, column := cell("|Request Counts|Successful|")
 		add(text, column, "requests.successful", "", QuantityCompleted, "", "Requests that guidellm counts as successful.")
 		none := strings.TrimSuffix(text, ".0") == "0"
-		text, column = cell("Errored Requests", "|Request Counts|Errored|")
+		text, column = cell("|Request Counts|Errored|")
 		add(text, column, "requests.errored", "", QuantityFailures, "", "Requests with an error; incomplete ones are apart.")
 		if none {
 			r.nothingCompleted()
@@ -152,7 +143,7 @@ func guideLLMRows(name string, header []string, rows [][]string) ToolResults {
 		for _, m := range guideLLMMetrics {
 			at := guideLLMColumns[m.key]
 			rate := m.quantity == QuantityRequestRate || m.quantity == QuantityOutputRate
-			mean, column := cell(at[0]+" mean", at[1]+"|Mean")
+			mean, column := cell(at + "|Mean")
 			switch {
 			case none:
 				continue
@@ -161,9 +152,9 @@ func guideLLMRows(name string, header []string, rows [][]string) ToolResults {
 				continue
 			}
 			add(mean, column, m.key, "mean", m.quantity, m.unit, m.definition)
-			median, column := cell(at[0]+" median", at[1]+"|Median")
+			median, column := cell(at + "|Median")
 			add(median, column, m.key, "p50", m.quantity, m.unit, m.definition)
-			list, column := cell(at[0]+" [min, 0.1, 1, 5, 10, 25, 75, 90, 95, 99, max]", at[1]+"|Percentiles")
+			list, column := cell(at + "|Percentiles")
 			if values := strings.Split(strings.Trim(list, "[] "), ","); len(values) == 11 {
 				for i, statistic := range map[int]string{7: "p90", 8: "p95", 9: "p99", 10: "max"} {
 					add(values[i], column, m.key, statistic, m.quantity, m.unit, m.definition)

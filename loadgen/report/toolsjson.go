@@ -2,47 +2,8 @@ package report
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 )
-
-var llmPerfMetrics = []toolMetric{
-	{"results_ttft_s", QuantityFirstToken, "s", "First content minus the request's start, in seconds." + pandas},
-	{"results_inter_token_latency_s", QuantityGap, "s", "(TTFT + all gaps)/chunks, a mean for each request: the first token's time is in it." + pandas},
-	{"results_end_to_end_latency_s", QuantityEndToEnd, "s", "End of the answer minus the request's start, in seconds." + pandas},
-}
-
-const pandas = " Quantiles by linear interpolation."
-
-var llmPerfCounts = []toolMetric{
-	{"results_num_completed_requests", QuantityCompleted, "", "Requests that ended without an error; streams that broke off cleanly count."},
-	{"results_number_errors", QuantityFailures, "", "Requests with an error."},
-	{"results_num_completed_requests_per_min", QuantityRequestRate, "/min", "Completed requests a minute."},
-	{"results_mean_output_throughput_token_per_s", QuantityOutputRate, "1/s", "Output tokens / time of the run, by llmperf's Llama tokenizer whatever the model."},
-}
-
-// llmPerf reads a *_summary.json of ray-project/llmperf.
-func (d *document) llmPerf(name string) []ToolResult {
-	r := ToolResult{Tool: ToolLLMPerf, Run: name, Basis: "reported", Model: d.text("model"), Load: d.settings("num_concurrent_requests", "mean_input_tokens", "mean_output_tokens")}
-	if run := d.text("name"); run != "" {
-		r.Run = run
-	}
-	r.counts(d, llmPerfCounts)
-	if v, ok := d.number("results_num_completed_requests"); ok && v == 0 {
-		r.nothingCompleted()
-		return []ToolResult{r}
-	}
-	for _, m := range llmPerfMetrics {
-		for _, s := range []struct{ key, statistic string }{
-			{"_mean", "mean"}, {"_quantiles_p50", "p50"}, {"_quantiles_p90", "p90"}, {"_quantiles_p95", "p95"}, {"_quantiles_p99", "p99"}, {"_max", "max"},
-		} {
-			if v, ok := d.number(m.key + s.key); ok {
-				r.Figures = append(r.Figures, ToolFigure{Name: m.key + s.key, Metric: m.key, Statistic: s.statistic, Quantity: m.quantity, Value: v, Unit: m.unit, Definition: m.definition})
-			}
-		}
-	}
-	return []ToolResult{r}
-}
 
 var inferencePerfMetrics = []toolMetric{
 	{"time_to_first_token", QuantityFirstToken, "s", "First non-empty content minus the actual send, in seconds; reasoning is ignored, and a request of one token has none." + numpy},
@@ -150,15 +111,15 @@ func (d *document) firstSettings(objects []string, keys ...string) string {
 	return ""
 }
 
-// guideLLMLoad is how guidellm loaded the server, in the words of either version.
+// guideLLMLoad describes how guidellm loaded the server.
 func (d *document) guideLLMLoad() string {
-	for _, at := range []string{"config.strategy", "args.strategy", "scheduler.strategy"} {
+	for _, at := range []string{"config.strategy", "scheduler.strategy"} {
 		kind := d.firstText(at + ".type_")
 		if kind == "" {
 			continue
 		}
 		if more := d.firstSettings([]string{at}, "streams", "rate", "max_concurrency"); more != "" {
-			return fmt.Sprintf("%s, %s", kind, more)
+			return kind + ", " + more
 		}
 		return kind
 	}

@@ -1,4 +1,4 @@
-package main
+package chart
 
 import (
 	"bytes"
@@ -73,7 +73,7 @@ func checkPage(t *testing.T, page []byte, figures string) {
 		}
 	}
 	shown := map[string]bool{}
-	for _, e := range elements(t, reportFile, page) {
+	for _, e := range elements(t, "report.html", page) {
 		switch e.Name.Local {
 		case "script", "link", "iframe", "object", "embed", "base":
 			t.Errorf("the page has a <%s>", e.Name.Local)
@@ -156,10 +156,10 @@ func TestReportInABrowser(t *testing.T) {
 		t.Skipf("%s does not start here: %v\n%s", program, err, log)
 	}
 	dir := t.TempDir()
-	if code, _, errs := execProgram(t.Context(), "", "report", "-out", dir, "testdata/runs/example"); code != exitOK {
-		t.Fatal(errs)
+	if _, err := WriteReport(dir, exampleRuns(t)); err != nil {
+		t.Fatal(err)
 	}
-	page, err := os.ReadFile(filepath.Join(dir, reportFile))
+	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestReportInABrowser(t *testing.T) {
 	if err := os.WriteFile(file, bytes.Replace(page, []byte("</body>"), []byte(probe), 1), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	figures, err := filepath.Glob(filepath.Join(dir, figuresDir, "*.svg"))
+	figures, err := filepath.Glob(filepath.Join(dir, "figures", "*.svg"))
 	if err != nil || len(figures) == 0 {
 		t.Fatalf("%d figures, %v", len(figures), err)
 	}

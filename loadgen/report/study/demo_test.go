@@ -1,7 +1,8 @@
-package main
+package study
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,30 +11,26 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/planfile"
 )
 
-// The default scene, in simulated time: five ways at three loads, each of which
+// TestDemo: the demonstration, in simulated time: five ways at three loads, each of which
 // shows what it is there to show.
-func TestDefaultScene(t *testing.T) {
-	dir := t.TempDir()
-	var out, errs bytes.Buffer
+func TestDemo(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "out")
+	var out bytes.Buffer
 	sums := map[string]*loadgen.Summary{}
 	synctest.Test(t, func(t *testing.T) {
-		a := &app{stdout: &out, stderr: &errs, health: noLimits}
-		s, err := a.settings(nil)
-		if err != nil {
+		c := Config{Demo: true, Concurrency: []int{4, 16, 48}, Dir: dir, Health: noLimits, inMemory: true}
+		c.File = planfile.File{Duration: time.Second, Seed: 1, Tenants: []planfile.Tenant{{Tenant: loadgen.Tenant{Name: "x", Warmup: 4}}}}
+		if err := c.Resolve(planfile.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		s.demo(time.Now())
-		s.pipe, s.report, s.progress, s.out = true, false, false, filepath.Join(dir, "out")
-		if err := a.read(s); err != nil {
+		o, err := Run(t.Context(), c)
+		if err := errors.Join(err, o.WriteText(&out), o.Verdict()); err != nil {
 			t.Fatal(err)
 		}
-		m := &measurement{app: a, s: s}
-		if err := m.finish(t.Context(), m.runScene(t.Context())); err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range m.results {
+		for _, r := range o.Results {
 			sums[r.Summary.Scenario+" "+r.Summary.Tenants[0].Load] = &r.Summary
 		}
 	})
@@ -47,7 +44,7 @@ func TestDefaultScene(t *testing.T) {
 		}
 		return s
 	}
-	for _, p := range sceneParts {
+	for _, p := range demoParts {
 		few, some, many := at(p.name, "4"), at(p.name, "16"), at(p.name, "48")
 		if r := some.OutputTokensPerS / few.OutputTokensPerS; r < 2 {
 			t.Errorf("%s: %.2f times the tokens from 4 to 16 users", p.name, r)
@@ -66,18 +63,15 @@ func TestDefaultScene(t *testing.T) {
 	if ts, mps, mig, one := slower("time-slicing"), slower("mps"), slower("mig"), slower("merged"); !(ts > mig && mig > mps && mps > one && one > 1) {
 		t.Errorf("slow-downs: time-slicing %.2f, MIG %.2f, MPS %.2f, merged %.2f", ts, mig, mps, one)
 	}
-	for line := range strings.Lines(out.String() + errs.String()) {
-		if len([]rune(line)) > 101 && !strings.Contains(line, dir) {
+	for line := range strings.Lines(out.String()) {
+		if len([]rune(line)) > 101 {
 			t.Errorf("%d columns: %s", len([]rune(line)), line)
 		}
-	}
-	if _, costs, ok := strings.Cut(out.String(), "scenario      load"); !ok || strings.Count(costs, " chat ") != 15 || strings.Count(costs, " digest ") != 15 {
-		t.Errorf("the text lacks costs:\n%s", out.String())
 	}
 	if strings.Contains(out.String(), "%!") || strings.Contains(out.String(), " - ") {
 		t.Errorf("the text has gaps:\n%s", out.String())
 	}
-	if entries, err := os.ReadDir(filepath.Join(dir, "out")); err != nil || len(entries) != 15 {
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 15 {
 		t.Errorf("%d run folders, %v", len(entries), err)
 	}
 }

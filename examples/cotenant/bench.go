@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/planfile"
+	"github.com/cotenant/cotenant/loadgen/report"
+	"github.com/cotenant/cotenant/loadgen/report/study"
+	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
+)
+
+const benchUsage = `usage: cotenant bench [flags]
+       cotenant bench report|table|compare|job|merge|import ... (each has -h)
+
+Puts load on OpenAI-compatible endpoints. Without flags it measures two tenants side by side, each
+on a GPU of its own, by time-slicing, MPS, MIG and in one merged server, all simulated, and writes
+a report: about 25 s, no GPU.
+
+  cotenant bench -endpoint http://HOST:8000 -model NAME -concurrency 20 -requests 200 -out DIR
+  cotenant bench -endpoint http://HOST:8000 -model NAME -rate 5,10,15 -duration 30s -report -out DIR
+  cotenant bench -endpoint http://HOST:8000 -model NAME -search 1,50 -slo-ttft 500ms -duration 30s
+  cotenant bench -plan plan.yaml -study
+`
+
+// benchConfig holds the flags of a load test and of its output.
+type benchConfig struct {
+	*study.Flags
+	progress, report, sampled, asJSON bool
+	price                             cost.Money
+}
+
+func benchFlags(fl *flag.FlagSet) *benchConfig {
+	c := &benchConfig{Flags: study.BindFlags(fl)}
+	fl.BoolVar(&c.progress, "progress", true, "live progress on stderr")
+	fl.BoolVar(&c.report, "report", false, "write figures and report.html into -out")
+	fl.BoolVar(&c.sampled, "telemetry", false, "sample this machine's GPUs beside each run: telemetry.csv in -out")
+	fl.BoolVar(&c.asJSON, "json", false, "print the summaries as JSON instead of tables")
+	fl.Func("price", "`PRICE` of an hour of the GPUs, e.g. \"2.90 USD\": adds the costs of a million tokens", c.setPrice)
+	return c
+}
+
+func (c *benchConfig) setPrice(text string) (err error) {
+	c.price, err = cost.ParsePrice(text)
+	return err
+}
+
+// The parts that tests replace: the verdict's bounds and this machine's GPUs.
+var (
+	benchHealth loadgen.HealthLimits
+	benchGPUs   = func() (telemetry.Reader, func() error, error) {
+		src, err := telemetrynvml.Open(telemetrynvml.Options{})
+		if err != nil {
+			return nil, nil, err
+		}
+		return src, src.Close, nil
+	}
+)
+
+func runBench(ctx context.Context, args []string, std stdio) (err error) {
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		return runBenchWord(args[0], args[1:], std)
+	}
+	if os.Getenv("GOGC") == "" {
+		defer debug.SetGCPercent(debug.SetGCPercent(400)) // a pause of the collector is one of the measurement
+	}
+	fl := flagSet("bench")
+	c := benchFlags(fl)
+	if err := parse(fl, args, benchUsage, 0, std); err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		c.Demo, c.report, c.Concurrency = true, true, []int{4, 16, 48}
+		_ = c.setPrice("3.25 USD")
+		c.Dir = time.Now().UTC().Format("cotenant-bench-20060102T150405Z")
+		c.File.Duration, c.File.Tenants[0].Warmup = time.Second, 4
+	}
+	if (c.report || c.sampled) && c.Dir == "" {
+		return badInput(errors.New("-report, -telemetry: need a directory to write into (add -out)"))
+	}
+	if err := errors.Join(c.Apply(), c.FromEnv(os.LookupEnv), c.Check()); err != nil {
+		return badInput(err)
+	}
+	if err := c.Resolve(planfile.Options{Stdin: std.in}); err != nil {
+		return badInput(err)
+	}
+	if c.sampled && len(c.Scenarios) > 0 {
+		return badInput(errors.New("-telemetry: a simulated server has no GPU (add -endpoint or -plan)"))
+	}
+	c.Health, c.Meta = benchHealth, map[string]any{"arguments": safeArguments(args)}
+	c.Note = func(text string) { fmt.Fprintln(std.err, text) }
+	if c.progress {
+		var last loadgen.Progress
+		c.Progress = func(run string, now loadgen.Progress) {
+			if now.Elapsed < last.Elapsed {
+				last = loadgen.Progress{} // of another run
+			}
+			fmt.Fprintln(std.err, run, now.Line(last))
+			last = now
+		}
+	}
+	if c.sampled {
+		src, closeSource, err := benchGPUs()
+		if err != nil {
+			return fmt.Errorf("-telemetry: %w", err)
+		}
+		defer func() { err = errors.Join(err, closeSource()) }()
+		c.Sample = func(ctx context.Context, w io.Writer) error {
+			sampler, err := telemetry.NewSampler(src, telemetry.SamplerOptions{})
+			if err != nil {
+				return err
+			}
+			out := telemetry.NewCSVWriter(w)
+			return errors.Join(sampler.Stream(ctx, out), out.Flush())
+		}
+	}
+	o, err := study.Run(ctx, c.Config)
+	if o == nil {
+		return err
+	}
+	if show := c.show(o, std.out); show != nil {
+		return errors.Join(err, show)
+	}
+	if err == nil || errors.Is(err, loadgen.ErrNoRate) {
+		err = errors.Join(err, o.Verdict())
+	}
+	switch {
+	case errors.Is(err, study.ErrInvalid):
+		return exitWith(exitInvalid, err)
+	case errors.Is(err, study.ErrNothingSucceeded):
+		return err
+	case errors.Is(err, report.ErrGate), errors.Is(err, loadgen.ErrNoRate):
+		return exitWith(exitNo, err)
+	}
+	return err
+}

@@ -1,0 +1,752 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/loadgentest"
+	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/telemetrytest"
+)
+
+func init() {
+	// The machine that tests run on may be busy.
+	benchHealth = loadgen.HealthLimits{SendLagP99: -1, PacingLagP99: -1, ReadLagP99: -1, SchedulingP99: -1, GCPauseMax: -1, CPUFraction: -1}
+}
+
+// execBench runs cotenant bench.
+func execBench(ctx context.Context, stdin string, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = run(ctx, append([]string{"bench"}, args...), stdio{strings.NewReader(stdin), &out, &errs})
+	return code, out.String(), errs.String()
+}
+
+func benchServe(t *testing.T, script loadgentest.Script) string {
+	t.Helper()
+	srv, err := loadgentest.NewServer(loadgentest.Options{Script: script})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := srv.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return srv.URL
+}
+
+var benchFast = loadgentest.Reply{TTFT: 5 * time.Millisecond, Interval: 5 * time.Millisecond, Tokens: 4}
+
+// want is the exit code that a completed run's own verdict calls for.
+func benchWant(s *loadgen.Summary) int {
+	if s.ClientHealth.Valid {
+		return exitDone
+	}
+	return exitInvalid
+}
+
+func benchSummary(t *testing.T, dir string) *loadgen.Summary {
+	t.Helper()
+	res, err := loadgen.LoadResult(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &res.Summary
+}
+
+// TestContract checks what is promised of summary.json, key by key.
+func TestContract(t *testing.T) {
+	prompts := filepath.Join(t.TempDir(), "p.jsonl")
+	if err := os.WriteFile(prompts, []byte("{\"prompt\": \"one\"}\n{\"prompt\": \"two\"}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	url := benchServe(t, loadgentest.Every(11, loadgentest.Reply{Fault: loadgentest.FaultTruncate, FaultAfter: 2, TTFT: time.Millisecond, Tokens: 4}, benchFast))
+	for _, load := range [][]string{{"-concurrency", "20"}, {"-rate", "400"}, {"-rate", "400", "-arrivals", "poisson"}, {"-rate", "400", "-arrivals", "gamma", "-burstiness", "0.5"}} {
+		t.Run(strings.Join(load, ""), func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "run")
+			code, out, errs := execBench(t.Context(), "", append([]string{"-endpoint", url, "-api", "completions", "-model", "m", "-prompts", prompts,
+				"-requests", "100", "-max-tokens", "100", "-progress=false", "-out", dir}, load...)...)
+			s := benchSummary(t, dir)
+			if code != benchWant(s) {
+				t.Fatalf("exit %d, %s%s", code, out, errs)
+			}
+			if s.Basis != "measured" || strings.Contains(out, "SYNTHETIC") {
+				t.Errorf("basis %q, output %s", s.Basis, out)
+			}
+			data, err := os.ReadFile(filepath.Join(dir, "summary.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var m map[string]any
+			if err := json.Unmarshal(data, &m); err != nil {
+				t.Fatal(err)
+			}
+			counts := m["counts"].(map[string]any)
+			if counts["total"] != 100.0 || counts["failed"].(float64)+counts["ok"].(float64) != 100 {
+				t.Errorf("counts %v", counts)
+			}
+			for _, key := range []string{"duration_s", "output_tokens", "output_tokens_failed", "token_source", "output_tokens_per_s"} {
+				if _, has := m[key]; !has {
+					t.Errorf("no %s", key)
+				}
+			}
+			for _, dist := range []string{"ttft_ms", "ttft_service_ms", "tpot_ms", "chunk_gap_ms", "itl_ms", "e2e_ms", "schedule_delay_ms"} {
+				f, _ := m[dist].(map[string]any)
+				for _, key := range []string{"count", "mean", "p50", "p90", "p95", "p99", "max"} {
+					if _, has := f[key].(float64); !has {
+						t.Errorf("%s has no %s", dist, key)
+					}
+				}
+			}
+			health := m["client_health"].(map[string]any)
+			if _, has := health["valid"].(bool); !has || health["reasons"] == nil {
+				t.Errorf("client_health %v", health)
+			}
+			if n := s.Counts.ByClass[loadgen.ClassTruncated]; n != s.Counts.Failed || n < 8 || n > 10 || s.OutputTokensFailed != 2*n || s.OutputTokens != 4*s.Counts.OK {
+				t.Errorf("%+v, tokens %d and %d", s.Counts, s.OutputTokens, s.OutputTokensFailed)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "report.html")); err == nil {
+				t.Error("a report without -report")
+			}
+		})
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	url := benchServe(t, loadgentest.Always(benchFast))
+	refuses := benchServe(t, loadgentest.Always(loadgentest.Reply{Status: 503}))
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "x"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	badPrompts := filepath.Join(t.TempDir(), "bad.jsonl")
+	if err := os.WriteFile(badPrompts, []byte("{\"prompt\": \"fine\"}\n{\"prompt\": 3}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	small := []string{"-requests", "4", "-concurrency", "2", "-progress=false"}
+	for _, tc := range []struct {
+		name string
+		args []string
+		code int
+		err  string
+	}{
+		{"nothing listens", append([]string{"-endpoint", "http://127.0.0.1:1"}, small...), exitCannot, "no request succeeded (connect 4: connection refused)"},
+		{"no such host", append([]string{"-endpoint", "http://name.invalid"}, small...), exitCannot, "no such host"},
+		{"every request refused", append([]string{"-endpoint", refuses}, small...), exitCannot, "http_5xx 4"},
+		{"bad endpoint", append([]string{"-endpoint", "ftp://x"}, small...), exitBadInput, `scheme is "ftp"`},
+		{"unknown flag", []string{"-nonsense"}, exitBadInput, "nonsense"},
+		{"unknown word", []string{"nonsense"}, exitBadInput, "unknown word"},
+		{"argument", []string{"-requests", "3", "x"}, exitBadInput, `unexpected argument "x"`},
+		{"two loads", []string{"-concurrency", "3", "-rate", "4"}, exitBadInput, "-concurrency and -rate exclude one another"},
+		{"report without a place", []string{"-report"}, exitBadInput, "add -out"},
+		{"telemetry without a place", []string{"-telemetry"}, exitBadInput, "add -out"},
+		{"telemetry without a GPU", []string{"-telemetry", "-out", filepath.Join(full, "new")}, exitBadInput, "has no GPU"},
+		{"search without an SLO", []string{"-search", "1,5"}, exitBadInput, "-slo-ttft"},
+		{"no rate keeps the SLO", append([]string{"-endpoint", url, "-search", "100,200", "-slo-e2e", "1us"}, "-requests", "4", "-progress=false"), exitNo, "no rate of the search keeps the SLOs"},
+		{"directory in use", append([]string{"-endpoint", url, "-out", full}, small...), exitBadInput, "exists and is not empty"},
+		{"bad prompts", append([]string{"-endpoint", url, "-prompts", badPrompts}, small...), exitBadInput, "line 2.prompt: is 3"},
+		{"no prompts file", append([]string{"-endpoint", url, "-prompts", "nowhere.jsonl"}, small...), exitBadInput, "nowhere.jsonl"},
+		{"no plan", []string{"-plan", "nowhere.yaml"}, exitBadInput, "nowhere.yaml"},
+		{"no trace", []string{"-trace", "nowhere.csv"}, exitBadInput, "nowhere.csv"},
+		{"no run", []string{"table", full}, exitBadInput, "no summary.json"},
+		{"compare without groups", []string{"compare", "a", "b"}, exitBadInput, "write -- between"},
+		{"import nothing", []string{"import"}, exitBadInput, "name at least one"},
+		{"price without a currency", []string{"-price", "3.60"}, exitBadInput, "currency"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			code, out, errs := execBench(t.Context(), "", tc.args...)
+			if code != tc.code || !strings.Contains(errs, tc.err) {
+				t.Errorf("exit %d, want %d\nstdout %s\nstderr %s\nwant %q", code, tc.code, out, errs, tc.err)
+			}
+			if tc.code == exitBadInput && (out != "" || strings.Count(errs, "\n") < 1) {
+				t.Errorf("stdout %q, stderr %q", out, errs)
+			}
+			if tc.code == exitCannot && !strings.Contains(out, ", for example: ") {
+				t.Errorf("stdout doesn't say why: %s", out)
+			}
+		})
+	}
+}
+
+func TestInterruptedBeforeTheStart(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if code, _, errs := execBench(ctx, "", "-requests", "10", "-progress=false"); code != exitInterrupted || !strings.Contains(errs, "context canceled") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
+func TestPromptsFromStdinAreUsedInOrder(t *testing.T) {
+	var mu sync.Mutex // a connection's goroutine may end after the next one's began
+	var got []string
+	url := benchServe(t, func(r loadgentest.Request) loadgentest.Reply {
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, r.Prompt)
+		return benchFast
+	})
+	code, _, errs := execBench(t.Context(), "{\"prompt\": \"a\"}\n{\"prompt\": \"b\"}\n", "-endpoint", url, "-prompts", "-", "-concurrency", "1", "-requests", "5", "-progress=false")
+	mu.Lock()
+	defer mu.Unlock()
+	if code != exitDone && code != exitInvalid || !slices.Equal(got, []string{"a", "b", "a", "b", "a"}) {
+		t.Errorf("exit %d, %v: %s", code, got, errs)
+	}
+}
+
+func TestSecretsAreNotWritten(t *testing.T) {
+	t.Setenv("BENCH_TEST_KEY", "hunter2-key")
+	url := benchServe(t, loadgentest.Always(benchFast))
+	dir := filepath.Join(t.TempDir(), "run")
+	code, _, errs := execBench(t.Context(), "", "-endpoint", url, "-requests", "2", "-concurrency", "1", "-progress=false", "-out", dir,
+		"-api-key-env", "BENCH_TEST_KEY", "-header", "X-Auth-Thing: hunter2-header", "-header=Cookie: hunter2-cookie")
+	if code != benchWant(benchSummary(t, dir)) {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if bytes.Contains(data, []byte("hunter2")) {
+			t.Errorf("%s holds a secret", d.Name())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSweepOnTheEmbeddedServer(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "sweep")
+	code, out, errs := execBench(t.Context(), "", "-simulate", "baseline,mps,mig", "-concurrency", "2,4", "-requests", "8", "-max-tokens", "3", "-repeats", "2", "-out", dir, "-report")
+	if code != exitDone && code != exitInvalid {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	results, err := benchRuns([]string{dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(results) != 12 || strings.Count(out, "SYNTHETIC") != 7 || !strings.Contains(errs, "mps-c4-2") {
+		t.Errorf("%d runs\n%s\n%s", len(results), out, errs)
+	}
+	for _, r := range results {
+		if r.Summary.Basis != "simulated" {
+			t.Errorf("%s is %s", r.Summary.RunID, r.Summary.Basis)
+		}
+	}
+	for _, name := range []string{"report.html", "table.md", "figures/throughput-concurrency.svg", "figures/p99-concurrency.png", "figures/cdf-e2e.svg", "figures/cdf-ttft.png"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestPrice: with a price a run says what a million tokens cost, by kind.
+func TestPrice(t *testing.T) {
+	args := []string{"-simulate", "baseline", "-concurrency", "2", "-requests", "8", "-max-tokens", "3", "-price", "3.60 USD", "-progress=false"}
+	code, out, errs := execBench(t.Context(), "", append(args, "-json", "-slo-e2e", "1h")...)
+	if code != exitDone && code != exitInvalid {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	var runs []struct {
+		loadgen.Summary
+		Costs []benchTenantCosts `json:"token_costs"`
+	}
+	if err := json.Unmarshal([]byte(out), &runs); err != nil || len(runs) != 1 || len(runs[0].Costs) != 1 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s, c := &runs[0].Tenants[0], runs[0].Costs[0]
+	want := 1000 / s.OutputTokensPerS * 1e6 // a millionth of a dollar a microsecond
+	if got := float64(c.Output.Or(cost.Money{}).Micros()); math.Abs(got-want) > 1 || c.Good != c.Output || c.Input.IsZero() || s.Goodput.OutputTokens.Or(0) != s.OutputTokens {
+		t.Errorf("%+v, want %v millionths: %+v", c, want, s.Goodput)
+	}
+	code, out, errs = execBench(t.Context(), "", args...)
+	if code != exitDone && code != exitInvalid {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	_, table, _ := strings.Cut(out, "What a million tokens cost")
+	if lines := strings.Split(strings.TrimSpace(table), "\n"); !strings.Contains(table, "baseline  2 users  load") || !strings.HasSuffix(lines[len(lines)-1], " USD  -") {
+		t.Errorf("without an SLO nothing is good:\n%s", out)
+	}
+}
+
+func TestRateSweepAndTrace(t *testing.T) {
+	url := benchServe(t, loadgentest.Always(benchFast))
+	code, out, errs := execBench(t.Context(), "", "-endpoint", url, "-scenario", "mine", "-rate", "50,100", "-requests", "10", "-progress=false")
+	if code != exitDone && code != exitInvalid || !strings.Contains(out, "50 requests/s") || !strings.Contains(out, "mine") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	trace := filepath.Join(t.TempDir(), "t.csv")
+	if err := os.WriteFile(trace, []byte("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:00:00,5,3\n2023-11-16 18:00:02,6,3\n2023-11-16 18:00:09,7,3\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs = execBench(t.Context(), "", "-endpoint", url, "-trace", trace, "-trace-speed", "20", "-trace-slice", "0s,5s", "-progress=false")
+	if code != exitDone && code != exitInvalid || !strings.Contains(out, "requests 2, ok 2") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+}
+
+func TestStudyOfAPlan(t *testing.T) {
+	plan := filepath.Join(t.TempDir(), "plan.yaml")
+	if err := os.WriteFile(plan, []byte("embedded: time-sliced\nscenario: s\ntenants:\n"+
+		"- {name: a, concurrency: 2, requests: 6, max_tokens: 3, slo: {ttft: 10s}}\n"+
+		"- {name: b, rate: 40, requests: 6, synthetic: {input: {fixed: 20}, output: {empirical: [2, 3]}}}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "study")
+	code, out, errs := execBench(t.Context(), "", "-plan", plan, "-study", "-progress=false", "-out", dir)
+	if code != exitDone && code != exitInvalid {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	for _, s := range []string{"together / alone", "\na ", "\nb ", "SYNTHETIC", "2 users, 40 requests/s"} {
+		if !strings.Contains(out, s) {
+			t.Errorf("no %q in\n%s", s, out)
+		}
+	}
+	if s := benchSummary(t, filepath.Join(dir, "solo-a")); s.Tenants[0].Goodput == nil || s.Tenants[0].Goodput.Met != 6 {
+		t.Errorf("%+v", s.Tenants[0].Goodput)
+	}
+}
+
+func TestWorkersAndMerge(t *testing.T) {
+	url := benchServe(t, loadgentest.Always(benchFast))
+	dir := filepath.Join(t.TempDir(), "runs")
+	t.Setenv(loadgen.WorkerCountEnv, "2")
+	for i := range 2 {
+		t.Setenv(loadgen.WorkerIndexEnv, strconv.Itoa(i))
+		code, _, errs := execBench(t.Context(), "", "-endpoint", url, "-rate", "100", "-requests", "11", "-progress=false", "-out", dir)
+		if code != benchWant(benchSummary(t, filepath.Join(dir, strconv.Itoa(i)))) {
+			t.Fatalf("exit %d: %s", code, errs)
+		}
+	}
+	merged := filepath.Join(t.TempDir(), "merged")
+	code, out, errs := execBench(t.Context(), "", "merge", "-out", merged, dir)
+	if code != exitDone || !strings.Contains(out, "2 workers merged") {
+		t.Fatalf("exit %d: %s%s", code, out, errs)
+	}
+	if s := benchSummary(t, merged); s.Counts.OK != 11 || s.Workers != 2 {
+		t.Errorf("%d ok of %d workers", s.Counts.OK, s.Workers)
+	}
+	for _, args := range [][]string{{"-rate", "1,2", "-out", dir}, {"-rate", "1"}} {
+		if code, _, errs := execBench(t.Context(), "", args...); code != exitBadInput || !strings.Contains(errs, "worker") {
+			t.Errorf("%v: exit %d: %s", args, code, errs)
+		}
+	}
+	t.Setenv(loadgen.WorkerIndexEnv, "2")
+	if code, _, _ := execBench(t.Context(), "", "-out", dir); code != exitBadInput {
+		t.Errorf("worker 2 of 2: exit %d", code)
+	}
+	if code, _, errs := execBench(t.Context(), "", "merge", dir); code != exitBadInput || !strings.Contains(errs, "-out") {
+		t.Errorf("merge without -out: exit %d, %s", code, errs)
+	}
+}
+
+// asked starts a server that notes what it was asked, and returns its URL and the
+// requests so far.
+func asked(t *testing.T) (string, func() []loadgentest.Request) {
+	var mu sync.Mutex
+	var all []loadgentest.Request
+	url := benchServe(t, func(r loadgentest.Request) loadgentest.Reply {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, r)
+		return loadgentest.Reply{Tokens: 2}
+	})
+	return url, func() []loadgentest.Request {
+		mu.Lock()
+		defer mu.Unlock()
+		defer func() { all = nil }()
+		return all
+	}
+}
+
+func TestWhatIsAsked(t *testing.T) {
+	url, requests := asked(t)
+	chats := filepath.Join(t.TempDir(), "chats.json")
+	if err := os.WriteFile(chats, []byte(`[{"id":"a","conversations":[{"from":"human","value":"How many?"},{"from":"gpt","value":"Sixteen or so."}]}]`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		args  []string
+		wants []string
+	}{
+		{[]string{"-body", "temperature=0", "-body", "stop=[\"x\"]", "-body", "user=me", "-ignore-eos"}, []string{`"temperature":0`, `"stop":["x"]`, `"user":"me"`, `"ignore_eos":true`}},
+		{[]string{"-random-input-len", "50", "-random-output-len", "7"}, []string{`"max_tokens":7`}},
+		{[]string{"-sharegpt", chats}, []string{`"content":"How many?"`, `"max_tokens":4`}},
+	} {
+		code, out, errs := execBench(t.Context(), "", append([]string{"-endpoint", url, "-requests", "2", "-concurrency", "1", "-progress=false"}, tc.args...)...)
+		got := requests()
+		if code != exitDone && code != exitInvalid || len(got) != 2 {
+			t.Fatalf("%q: exit %d, %d requests: %s%s", tc.args, code, len(got), out, errs)
+		}
+		for _, want := range tc.wants {
+			if !strings.Contains(string(got[1].Body), want) {
+				t.Errorf("%q: no %s in %.300s", tc.args, want, got[1].Body)
+			}
+		}
+		if tc.args[0] == "-random-input-len" && len(strings.Fields(got[0].Prompt)) != 50 {
+			t.Errorf("%d words", len(strings.Fields(got[0].Prompt)))
+		}
+	}
+}
+
+// TestFailIf: a run ends with 1 where a condition holds or cannot be told.
+func TestFailIf(t *testing.T) {
+	// Slow answers, which a busy machine reads in time.
+	url := benchServe(t, loadgentest.Every(4, loadgentest.Reply{Status: 503}, loadgentest.Reply{TTFT: 20 * time.Millisecond, Interval: 80 * time.Millisecond, Tokens: 3}))
+	for condition, want := range map[string]int{"failed>1%": exitNo, "failed>50%": exitDone, "ttft.p99>1m": exitBadInput, "ttft.p50>30s": exitDone, "ttft.p99>30s": exitNo, "goodput<1%": exitNo} {
+		code, errs := exitInvalid, ""
+		for try := 0; code == exitInvalid && try < 5; try++ {
+			code, _, errs = execBench(t.Context(), "", "-endpoint", url, "-requests", "20", "-concurrency", "10", "-progress=false", "-fail-if", condition)
+		}
+		if code != want || want == exitNo && !strings.Contains(errs, condition) {
+			t.Errorf("%s: exit %d, want %d: %s", condition, code, want, errs)
+		}
+	}
+}
+
+// TestCertificateAuthority: an https endpoint is checked against the file of -ca, or of
+// a plan's ca_file.
+func TestCertificateAuthority(t *testing.T) {
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = w.Write([]byte("data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"))
+	}))
+	defer srv.Close()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-endpoint", srv.URL, "-requests", "2", "-progress=false"}
+	if code, out, errs := execBench(t.Context(), "", append(args, "-ca", ca)...); code != exitDone && code != exitInvalid {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	if code, _, errs := execBench(t.Context(), "", args...); code != exitCannot || !strings.Contains(errs, "unknown authority") {
+		t.Errorf("without -ca: exit %d: %s", code, errs)
+	}
+	plan := filepath.Join(filepath.Dir(ca), "plan.yaml")
+	for file, want := range map[string]string{"ca.pem": "", "none.pem": "tenants[0].endpoints[0].ca_file", "plan.yaml": "no certificate in PEM"} {
+		text := fmt.Sprintf("tenants:\n- {name: a, requests: 2, concurrency: 1, endpoints: [{url: '%s', ca_file: %s}]}\n", srv.URL, file)
+		if err := os.WriteFile(plan, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		code, out, errs := execBench(t.Context(), "", "-plan", plan, "-progress=false")
+		if want == "" && code != exitDone && code != exitInvalid || want != "" && (code != exitBadInput || !strings.Contains(errs, want)) {
+			t.Errorf("%s: exit %d: %s%s", file, code, out, errs)
+		}
+	}
+	for _, bad := range []string{filepath.Join(t.TempDir(), "none"), os.Args[0]} {
+		if code, _, errs := execBench(t.Context(), "", append(args, "-ca", bad)...); code != exitBadInput || !strings.Contains(errs, "ca_file") {
+			t.Errorf("%s: exit %d: %s", bad, code, errs)
+		}
+	}
+}
+
+// records reads a run's requests.
+func records(t *testing.T, dir string) []loadgen.Record {
+	t.Helper()
+	f, err := os.Open(filepath.Join(dir, loadgen.ArtifactRequests))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var out []loadgen.Record
+	for scan := bufio.NewScanner(f); scan.Scan(); {
+		var r loadgen.Record
+		if err := json.Unmarshal(scan.Bytes(), &r); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// byID orders records as they arrived.
+func byID(rs []loadgen.Record) []loadgen.Record {
+	slices.SortFunc(rs, func(a, b loadgen.Record) int { return cmp.Compare(a.ID, b.ID) })
+	return rs
+}
+
+// TestFourWorkers runs the pods of a manifest that job wrote one after another,
+// merges them, and holds the result against one run of all: the same
+// arrivals at the same distances, and the histograms that one run makes of
+// all requests, within their rounding.
+func TestFourWorkers(t *testing.T) {
+	const workers, requests = 4, 41
+	url := benchServe(t, loadgentest.Always(benchFast))
+	flags := []string{"-endpoint", url, "-rate", "200", "-arrivals", "poisson", "-seed", "9", "-requests", strconv.Itoa(requests)}
+	code, manifest, errs := execBench(t.Context(), "", append([]string{"job", "-name", "load", "-image", "registry.example/cotenant:1", "-workers", strconv.Itoa(workers),
+		"-claim", "runs", "--"}, flags...)...)
+	if code != exitDone {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	golden.Check(t, "testdata/bench-job.golden", []byte(strings.ReplaceAll(manifest, url, "http://llm")))
+	var job struct {
+		Spec struct {
+			Completions int
+			Template    struct {
+				Spec struct {
+					Containers []struct {
+						Args []string
+						Env  []struct{ Name, Value string }
+					}
+				}
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(manifest), &job); err != nil {
+		t.Fatal(err)
+	}
+	pod := job.Spec.Template.Spec.Containers[0]
+	dir := filepath.Join(t.TempDir(), "runs")
+	args := slices.Clone(pod.Args)
+	args[slices.Index(args, "-out")+1] = dir
+	for _, e := range pod.Env {
+		t.Setenv(e.Name, e.Value)
+	}
+	run := func() {
+		t.Helper()
+		// A busy machine may make a run invalid by client health.
+		if code, _, errs := execBench(t.Context(), "", args[1:]...); code != exitDone && code != exitInvalid {
+			t.Fatalf("exit %d: %s", code, errs)
+		}
+	}
+	for i := range job.Spec.Completions {
+		t.Setenv(loadgen.WorkerIndexEnv, strconv.Itoa(i))
+		run()
+	}
+	var all []loadgen.Record
+	shares := make([][]loadgen.Record, workers)
+	results := make([]*loadgen.Result, workers)
+	for i := range workers {
+		at := filepath.Join(dir, strconv.Itoa(i))
+		var err error
+		if results[i], err = loadgen.LoadResult(at); err != nil {
+			t.Fatal(err)
+		}
+		rs := records(t, at)
+		if len(rs) == 0 {
+			t.Fatalf("worker %d sent nothing", i)
+		}
+		all = append(all, rs...)
+		shares[i] = byID(rs)
+	}
+	merged := filepath.Join(t.TempDir(), "merged")
+	if code, _, errs := execBench(t.Context(), "", "merge", "-out", merged, dir); code != exitDone {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	got, err := loadgen.LoadResult(merged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Summary.Counts.OK != requests || got.Summary.Workers != workers || len(all) != requests {
+		t.Fatalf("%d of %d ok, %d workers, %d records", got.Summary.Counts.OK, requests, got.Summary.Workers, len(all))
+	}
+
+	// One process on the same plan sends the same requests.
+	dir = filepath.Join(t.TempDir(), "one")
+	args[slices.Index(args, "-out")+1] = dir
+	if err := os.Unsetenv(loadgen.WorkerCountEnv); err != nil { // Setenv restores it
+		t.Fatal(err)
+	}
+	run()
+	alone := byID(records(t, dir))
+	if len(alone) != requests {
+		t.Fatalf("one process sent %d", len(alone))
+	}
+	for i, share := range shares {
+		for k := range share {
+			n := k*workers + i // of all arrivals, the worker's k-th
+			got, want := share[k].IntendedNS-share[0].IntendedNS, alone[n].IntendedNS-alone[i].IntendedNS
+			if got != want {
+				t.Fatalf("worker %d, arrival %d: %d ns after its first, in one process %d ns", i, k, got, want)
+			}
+		}
+	}
+
+	// One process's histogram of what the four measured.
+	for _, m := range []struct {
+		metric loadgen.LatencyMetric
+		of     func(*loadgen.Record) (time.Duration, bool)
+	}{{loadgen.MetricTTFT, (*loadgen.Record).TTFT}, {loadgen.MetricE2E, (*loadgen.Record).E2E}, {loadgen.MetricTPOT, (*loadgen.Record).TPOT}} {
+		want := loadgen.NewHistogram()
+		for i := range all {
+			if d, ok := m.of(&all[i]); ok {
+				want.Record(d)
+			}
+		}
+		h := got.Histograms[0].ByMetric[m.metric]
+		// An answer whose events all came at one instant has no TPOT.
+		all := h.Count() == requests || m.metric == loadgen.MetricTPOT && h.Count() > 0
+		if h.Count() != want.Count() || !all {
+			t.Errorf("%v: %d samples merged, %d in one", m.metric, h.Count(), want.Count())
+		}
+		for _, q := range []float64{0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1} {
+			a, _ := h.Quantile(q)
+			b, _ := want.Quantile(q)
+			if diff := (a - b).Abs(); diff > max(b/1000, 2*time.Microsecond) {
+				t.Errorf("%v P%v: %v merged, %v in one", m.metric, 100*q, a, b)
+			}
+		}
+	}
+}
+
+func TestJobRefuses(t *testing.T) {
+	for want, args := range map[string][]string{
+		"image: empty":                {"job", "-name", "x", "-workers", "2"},
+		"workers: 0":                  {"job", "-name", "x", "-image", "y"},
+		"one run":                     {"job", "-name", "x", "-image", "y", "-workers", "2", "--", "-rate", "1,2"},
+		"-out is the":                 {"job", "-name", "x", "-image", "y", "-workers", "2", "--", "-rate", "1", "-out", "z"},
+		"-ratio":                      {"job", "-name", "x", "-image", "y", "-workers", "2", "--", "-ratio", "1"},
+		"would stand in the manifest": {"job", "-name", "x", "-image", "y", "-workers", "2", "--", "-rate", "1", "-endpoint", "http://h", "-header", "Authorization: Bearer abcdef"},
+		"is not a time":               {"job", "-name", "x", "-image", "y", "-workers", "2", "-start-at", "noon"},
+	} {
+		if code, _, errs := execBench(t.Context(), "", args...); code != exitBadInput || !strings.Contains(errs, want) {
+			t.Errorf("%q: exit %d, %q", want, code, errs)
+		}
+	}
+}
+
+// TestInterrupted: what was measured until then is kept.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	url := benchServe(t, func(r loadgentest.Request) loadgentest.Reply {
+		if r.N == 20 {
+			cancel()
+		}
+		return loadgentest.Reply{Tokens: 2}
+	})
+	dir := filepath.Join(t.TempDir(), "run")
+	code, out, errs := execBench(ctx, "", "-endpoint", url, "-concurrency", "3", "-requests", "100000", "-out", dir, "-progress=false")
+	if code != exitInterrupted || !strings.Contains(out, "artifacts: "+dir) {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	s := benchSummary(t, dir)
+	if s.Complete || s.Counts.OK == 0 || !strings.Contains(out, "requests "+strconv.FormatInt(s.Counts.Total, 10)) {
+		t.Errorf("complete %v, %+v, %s", s.Complete, s.Counts, out)
+	}
+}
+
+func TestInvalidByClientHealth(t *testing.T) {
+	url := benchServe(t, loadgentest.Always(benchFast))
+	defer func(was loadgen.HealthLimits) { benchHealth = was }(benchHealth)
+	benchHealth.SendLagP99 = time.Nanosecond
+	code, out, errs := execBench(t.Context(), "", "-endpoint", url, "-rate", "200", "-requests", "10", "-progress=false")
+	if code != exitInvalid || !strings.Contains(errs, "send lag p99") || !strings.Contains(out, "INVALID") {
+		t.Errorf("exit %d: %s\n%s", code, out, errs)
+	}
+}
+
+// telemetryTap says when a source was read.
+type telemetryTap struct {
+	telemetry.Reader
+	read chan<- struct{}
+}
+
+func (t telemetryTap) Read(ctx context.Context, device int, group telemetry.Groups, r *telemetry.Reading) error {
+	select {
+	case t.read <- struct{}{}:
+	default:
+	}
+	return t.Reader.Read(ctx, device, group, r)
+}
+
+func TestTelemetryBesideARun(t *testing.T) {
+	// The answer waits until the GPU has been sampled.
+	sampled := make(chan struct{}, 100)
+	url := benchServe(t, func(loadgentest.Request) loadgentest.Reply {
+		for range 10 {
+			<-sampled
+		}
+		return loadgentest.Reply{}
+	})
+	src, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{
+		Phases: []telemetrytest.Phase{{Figures: map[telemetry.Metric]float64{telemetry.MetricGPUUtilPercent: 42}}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := false
+	defer func(was func() (telemetry.Reader, func() error, error)) { benchGPUs = was }(benchGPUs)
+	benchGPUs = func() (telemetry.Reader, func() error, error) {
+		return telemetryTap{src, sampled}, func() error { closed = true; return nil }, nil
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	code, out, errs := execBench(t.Context(), "", "-endpoint", url, "-concurrency", "1", "-requests", "1", "-progress=false", "-out", dir, "-telemetry", "-json")
+	if code != benchWant(benchSummary(t, dir)) || !closed || !strings.HasPrefix(out, "[\n") {
+		t.Fatalf("exit %d, closed %v: %s%s", code, closed, out, errs)
+	}
+	csv, err := os.ReadFile(filepath.Join(dir, loadgen.ArtifactTelemetry))
+	if err != nil || !bytes.Contains(csv, []byte("42")) || !bytes.Contains(csv, []byte("simulated")) {
+		t.Errorf("%v: %s", err, csv)
+	}
+}
+
+func TestBenchTables(t *testing.T) {
+	const runs = "../../loadgen/report/testdata/runs/example"
+	code, out, errs := execBench(t.Context(), "", "table", runs)
+	if code != exitDone {
+		t.Fatal(errs)
+	}
+	golden.Check(t, "testdata/bench-table.golden", []byte(out))
+	code, out, errs = execBench(t.Context(), "", "table", "-json", runs+"/mps-c8", runs+"/mps-c16")
+	if code != exitDone {
+		t.Fatal(errs)
+	}
+	golden.Check(t, "testdata/bench-table.json", []byte(out))
+	dir := t.TempDir()
+	if code, out, errs := execBench(t.Context(), "", "report", "-out", dir, runs); code != exitDone || !strings.Contains(out, "report: "+filepath.Join(dir, "report.html")) {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	code, out, errs = execBench(t.Context(), "", "compare", "-figures", "output_tokens_per_s,e2e_ms.p99", runs+"/baseline-c8", "--", runs+"/mps-c8")
+	if code != exitDone || !strings.Contains(out, "SYNTHETIC") || strings.Count(out, "unsupported") != 2 || !strings.Contains(out, "use at least 4 of each") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	code, _, errs = execBench(t.Context(), "", "compare", runs+"/mps-c8", "--", runs+"/mps-c8")
+	if code != exitBadInput || !strings.Contains(errs, "is base[0] too") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	const results = "../../loadgen/report/testdata/results/"
+	code, out, errs = execBench(t.Context(), "", "import", results+"vllm.json", results+"aiperf.json", runs+"/mps-c8/summary.json")
+	if code != exitDone {
+		t.Fatal(errs)
+	}
+	// The definitions are loadgen's own to test.
+	table, _, _ := strings.Cut(out, "\nWhat the figures mean")
+	golden.Check(t, "testdata/bench-import.golden", []byte(table))
+	code, _, errs = execBench(t.Context(), "", "import", "testdata/bench-table.golden", "nowhere.json")
+	if code != exitBadInput || !strings.Contains(errs, "no known tool's table") || !strings.Contains(errs, "nowhere.json") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
+func TestSafeArguments(t *testing.T) {
+	got := safeArguments([]string{"-header", "Authorization: Bearer x", "--header=Cookie: y", "-header", "Plain", "-seed", "1"})
+	want := []string{"-header", "Authorization: [redacted]", "--header=Cookie: [redacted]", "-header", "Plain: [redacted]", "-seed", "1"}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,309 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/examples/internal/chart"
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/report"
+	"github.com/cotenant/cotenant/loadgen/report/study"
+)
+
+// runBenchWord runs the part of bench that a word after it names.
+func runBenchWord(word string, args []string, std stdio) error {
+	words := map[string]func(*flag.FlagSet, []string, stdio) error{
+		"report": benchReport, "table": benchTable, "compare": benchCompare,
+		"job": benchJob, "merge": benchMerge, "import": benchImport,
+	}
+	if words[word] == nil {
+		return badInput(fmt.Errorf("unknown word %q (known: report, table, compare, job, merge, import)", word))
+	}
+	return words[word](flagSet("bench "+word), args, std)
+}
+
+// benchParse reads the flags of a word, and the runs that its usage takes.
+func benchParse(fl *flag.FlagSet, args []string, usage string, std stdio) ([]*loadgen.Result, error) {
+	usage = "usage: cotenant bench " + usage + "\n"
+	if err := parse(fl, args, usage, math.MaxInt, std); err != nil || !strings.Contains(usage, "RUN") {
+		return nil, err
+	}
+	return benchRuns(fl.Args())
+}
+
+// benchRuns reads run directories.
+func benchRuns(dirs []string) ([]*loadgen.Result, error) {
+	if len(dirs) == 0 {
+		return nil, badInput(errors.New("name at least one run directory"))
+	}
+	results, err := loadgen.LoadResults(dirs...)
+	return results, badInput(err)
+}
+
+// benchPrint prints a table, as JSON if asked for.
+func benchPrint(w io.Writer, asJSON bool, table interface{ WriteText(io.Writer) error }) error {
+	if !asJSON {
+		return table.WriteText(w)
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(table)
+}
+
+func benchReport(fl *flag.FlagSet, args []string, std stdio) error {
+	out := fl.String("out", "", "`DIR` to write into (default: the first RUN)")
+	const usage = "report [-out DIR] RUN...\n\nTable, figures (SVG and PNG) and one page of HTML."
+	results, err := benchParse(fl, args, usage, std)
+	if err != nil {
+		return err
+	}
+	at, err := chart.WriteReport(cmp.Or(*out, fl.Arg(0)), results)
+	if err = errors.Join(err, report.ScenariosOf(results).WriteText(std.out)); err == nil {
+		_, err = fmt.Fprintf(std.out, "\nreport: %s\n", at)
+	}
+	return err
+}
+
+func benchTable(fl *flag.FlagSet, args []string, std stdio) error {
+	asJSON := fl.Bool("json", false, "JSON instead of text")
+	const usage = "table [-json] RUN...\n\nThe LLM-serving table of runs, or of directories of them."
+	results, err := benchParse(fl, args, usage, std)
+	if err != nil {
+		return err
+	}
+	return benchPrint(std.out, *asJSON, report.ScenariosOf(results))
+}
+
+func benchCompare(fl *flag.FlagSet, args []string, std stdio) error {
+	// The flag package would swallow the "--" between the groups.
+	split := slices.Index(args, "--")
+	var dirs [2][]string
+	if split >= 0 {
+		args, dirs[1] = args[:split], args[split+1:]
+	}
+	figures := fl.String("figures", strings.Join(report.DefaultFigures(), ","), "comma-separated `list` of figures")
+	var opts report.CompareOptions
+	fl.StringVar(&opts.Tenant, "tenant", "", "compare this tenant instead of the totals")
+	fl.Float64Var(&opts.Confidence, "confidence", 0.95, "of the intervals; 1 minus it is the tests' level")
+	fl.BoolVar(&opts.AllowInvalid, "allow-invalid", false, "take runs that are invalid or incomplete, and say so")
+	asJSON := fl.Bool("json", false, "JSON instead of text")
+	const usage = "compare [flags] BASE... -- OTHER...\n\nCompares two groups of repeated runs, a run being one value."
+	if _, err := benchParse(fl, args, usage, std); err != nil {
+		return err
+	}
+	if split < 0 {
+		return badInput(errors.New("write -- between the two groups"))
+	}
+	opts.Figures, dirs[0] = strings.Split(*figures, ","), fl.Args()
+	var groups [2][]loadgen.Summary
+	for i := range dirs {
+		results, err := benchRuns(dirs[i])
+		if err != nil {
+			return err
+		}
+		for _, r := range results {
+			groups[i] = append(groups[i], r.Summary)
+		}
+	}
+	c, err := report.CompareRuns(groups[0], groups[1], opts)
+	if err != nil {
+		return badInput(err)
+	}
+	return benchPrint(std.out, *asJSON, c)
+}
+
+func benchImport(fl *flag.FlagSet, args []string, std stdio) error {
+	asCSV := fl.Bool("csv", false, "every figure, as CSV")
+	asJSON := fl.Bool("json", false, "every figure, as JSON")
+	const usage = "import [-csv|-json] FILE...\n\nResults of vLLM, SGLang, guidellm, aiperf, inference-perf and bench " +
+		"in one table, each figure with\nits own definition."
+	if _, err := benchParse(fl, args, usage, std); err != nil {
+		return err
+	}
+	all, err := report.ReadFiles(fl.Args()...)
+	switch {
+	case fl.NArg() == 0:
+		return badInput(errors.New("name at least one result file"))
+	case err != nil:
+		return badInput(err)
+	case *asCSV:
+		return all.WriteCSV(std.out)
+	}
+	return benchPrint(std.out, *asJSON, all)
+}
+
+func benchMerge(fl *flag.FlagSet, args []string, std stdio) error {
+	out := fl.String("out", "", "`DIR` for the merged run; must not exist or must be empty")
+	const usage = "merge -out DIR RUN...\n\nMerges the runs of several workers into one: counts add, histograms merge."
+	results, err := benchParse(fl, args, usage, std)
+	if err == nil && *out == "" {
+		err = badInput(errors.New("-out: missing (name the directory to write into)"))
+	}
+	if err != nil {
+		return err
+	}
+	merged, err := loadgen.Merge(results...)
+	if err != nil {
+		return badInput(err)
+	}
+	if err := errors.Join(loadgen.SaveResult(*out, merged), report.WriteSummary(std.out, &merged.Summary)); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(std.out, "\n%d workers merged into %s\n", merged.Summary.Workers, *out)
+	return err
+}
+
+func benchJob(fl *flag.FlagSet, args []string, std stdio) error {
+	var j loadgen.Job
+	fl.StringVar(&j.Name, "name", "", "of the Job")
+	fl.StringVar(&j.Namespace, "namespace", "", "of the Job; empty leaves it to kubectl")
+	fl.StringVar(&j.Image, "image", "", "container `IMAGE` whose entry point is this program")
+	fl.IntVar(&j.Workers, "workers", 0, "pods that share the load")
+	fl.StringVar(&j.StartAt, "start-at", "", "`TIME` at which all start, e.g. 2026-01-02T15:04:05Z")
+	fl.StringVar(&j.SecretName, "secret", "", "Secret whose key api-key is the endpoint's API key")
+	fl.StringVar(&j.ClaimName, "claim", "", "PersistentVolumeClaim for the runs; without it they are lost with the pods")
+	fl.StringVar(&j.CPU, "cpu", "", "of each pod; 2 by default")
+	fl.StringVar(&j.Memory, "memory", "", "of each pod; 512Mi by default")
+	const usage = "job -name NAME -image IMAGE -workers N [flags] -- FLAGS...\n\n" +
+		"Writes an indexed Kubernetes Job: each pod makes its share of the run that bench FLAGS makes, see merge."
+	if _, err := benchParse(fl, args, usage, std); err != nil {
+		return err
+	}
+	runs := flagSet("bench")
+	c := benchFlags(runs)
+	if err := parse(runs, fl.Args(), benchUsage, 0, std); err != nil {
+		return err
+	}
+	err := errors.Join(c.Apply(), c.OneRun())
+	if c.Dir != "" {
+		err = errors.Join(err, errors.New("-out is the job's to set: leave it out"))
+	}
+	text := strings.Join(fl.Args(), "\n")
+	if plan, _ := c.File.Plan(make([]loadgen.Endpoint, 1)); plan.Redact(text) != text {
+		err = errors.Join(err, errors.New("a credential would stand in the manifest (put it into a Secret, see -secret)"))
+	}
+	if err != nil {
+		return badInput(fmt.Errorf("run flags: %w", err))
+	}
+	j.Args = append(append([]string{"bench"}, fl.Args()...), "-progress=false", "-out", "/runs")
+	return badInput(j.WriteYAML(std.out))
+}
+
+// show prints the outcome and writes the report.
+func (c *benchConfig) show(o *study.Outcome, w io.Writer) error {
+	hourly := func(string) (cost.Money, error) { return c.price, nil }
+	if c.Demo {
+		hourly = func(scenario string) (cost.Money, error) { return c.price.Mul(int64(study.DemoGPUs(scenario))) }
+	}
+	var b bytes.Buffer // written at once: nothing is shown of a report that fails
+	var runs benchCosts
+	for _, r := range o.Results {
+		run := benchRun{Summary: &r.Summary}
+		if c.price.Sign() > 0 {
+			price, err := hourly(r.Summary.Scenario)
+			if err == nil {
+				run.Costs, err = benchTokenCosts(&r.Summary, price)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		runs = append(runs, run)
+	}
+	if c.asJSON {
+		return benchPrint(w, true, runs)
+	}
+	if err := o.WriteText(&b); err != nil {
+		return err
+	}
+	if c.price.Sign() > 0 {
+		if err := runs.WriteText(&b); err != nil {
+			return err
+		}
+	}
+	if c.Dir != "" {
+		fmt.Fprintf(&b, "\nartifacts: %s\n", c.Dir)
+	}
+	if c.report {
+		at, err := chart.WriteReport(c.Dir, o.Results)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "report:    %s\n", at)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// benchRun holds a run and the costs of its tenants.
+type benchRun struct {
+	*loadgen.Summary
+	Costs []benchTenantCosts `json:"token_costs,omitempty"`
+}
+
+type benchTenantCosts struct {
+	Tenant string `json:"tenant"`
+	cost.TokenCosts
+}
+
+type benchCosts []benchRun
+
+// benchTokenCosts divides an hourly price of all GPUs among a run's tenants, in equal
+// parts. Probes have none.
+func benchTokenCosts(s *loadgen.Summary, hourly cost.Money) (out []benchTenantCosts, err error) {
+	served := slices.DeleteFunc(slices.Clone(s.Tenants), func(t loadgen.TenantSummary) bool { return t.Probe })
+	for i := range served {
+		t := &served[i]
+		if !(t.DurationS > 0) {
+			continue
+		}
+		rates := cost.TokenRates{Input: float64(t.PromptTokens) / t.DurationS, Output: t.OutputTokensPerS}
+		if t.Goodput != nil {
+			rates.Good = t.Goodput.OutputTokensPerS.Or(0)
+		}
+		c, err := cost.PerMillionTokens(hourly, len(served), rates)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", t.Name, err)
+		}
+		out = append(out, benchTenantCosts{t.Name, c})
+	}
+	return out, nil
+}
+
+// WriteText writes the costs of every run's tenants.
+func (runs benchCosts) WriteText(w io.Writer) error {
+	fmt.Fprint(w, "\nWhat a million tokens cost, the GPUs' price in equal parts among the tenants (good: output of\n"+
+		"requests that kept their SLO)\n")
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "scenario\tload\ttenant\tinput\toutput\tgood")
+	for _, r := range runs {
+		for _, c := range r.Costs {
+			load, kinds := report.LevelOf(r.Summary).Text, strings.Join(c.Texts(), "\t")
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", r.Scenario, load, c.Tenant, kinds)
+		}
+	}
+	return tw.Flush()
+}
+
+// safeArguments returns the arguments without the values of headers. Credentials in
+// other places are the run's to remove.
+func safeArguments(args []string) []string {
+	safe := slices.Clone(args)
+	for i, arg := range args {
+		if strings.HasPrefix(strings.TrimLeft(arg, "-"), "header=") || i > 0 && strings.TrimLeft(args[i-1], "-") == "header" {
+			name, _, _ := strings.Cut(arg, ":")
+			safe[i] = name + ": [redacted]"
+		}
+	}
+	return safe
+}

@@ -1,0 +1,226 @@
+package study
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/loadgentest"
+	"github.com/cotenant/cotenant/loadgen/planfile"
+)
+
+// noLimits keeps the client's health out of the way: the machine that tests run on
+// may be busy.
+var noLimits = loadgen.HealthLimits{SendLagP99: -1, PacingLagP99: -1, ReadLagP99: -1, SchedulingP99: -1, GCPauseMax: -1, CPUFraction: -1}
+
+func serve(t *testing.T, script loadgentest.Script) string {
+	t.Helper()
+	srv, err := loadgentest.NewServer(loadgentest.Options{Script: script})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := srv.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return srv.URL
+}
+
+// configured reads flags as a program does.
+func configured(t *testing.T, args ...string) (Config, error) {
+	t.Helper()
+	fl := flag.NewFlagSet("test", flag.ContinueOnError)
+	fl.SetOutput(io.Discard)
+	f := BindFlags(fl)
+	if err := fl.Parse(args); err != nil {
+		return f.Config, err
+	}
+	f.Health = noLimits
+	if err := errors.Join(f.Apply(), f.Check()); err != nil {
+		return f.Config, err
+	}
+	return f.Config, f.Resolve(planfile.Options{})
+}
+
+// TestDisturbedRuns: a simulated run that the machine disturbed is made again, and
+// the others once.
+func TestDisturbedRuns(t *testing.T) {
+	url := serve(t, loadgentest.Always(loadgentest.Reply{Tokens: 1}))
+	for _, disturbed := range []bool{true, false} {
+		var notes []string
+		dir := filepath.Join(t.TempDir(), "run")
+		run := &test{Config: Config{Dir: dir, Health: noLimits, Note: func(text string) { notes = append(notes, text) }}, Outcome: &Outcome{}}
+		if disturbed {
+			run.Health.SendLagP99 = 1 // every request is late by more than a nanosecond
+		}
+		plans := 0
+		if err := run.undisturbed(t.Context(), "part", func() (loadgen.LoadPlan, error) {
+			plans++
+			return loadgen.LoadPlan{Tenants: []loadgen.Tenant{{Name: "t", Endpoints: []loadgen.Endpoint{{URL: url}}, Prompts: loadgen.Texts("x"), Requests: 5,
+				Load: loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: 100}}}}}, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		want := 1
+		if disturbed {
+			want = 1 + maxAgain
+		}
+		if plans != want || len(notes) != want-1 || len(run.Results) != 1 || disturbed && !strings.HasPrefix(notes[0], "part: disturbed, made again (send lag") {
+			t.Errorf("disturbed %v: %d runs, %d results: %q", disturbed, plans, len(run.Results), notes)
+		}
+		if _, err := os.Stat(filepath.Join(dir, loadgen.ArtifactSummary)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestVerdict: the answer of a search stands though a trial was spoiled, that of
+// other tests does not.
+func TestVerdict(t *testing.T) {
+	o := &Outcome{Search: &loadgen.SearchResult{}}
+	for _, valid := range []bool{true, false, true} {
+		r := &loadgen.Result{}
+		r.Summary.Counts.ByClass = map[loadgen.Class]int64{loadgen.ClassOK: 9}
+		r.Summary.ClientHealth = loadgen.ClientHealth{Valid: valid, Reasons: []string{"longest GC pause"}}
+		o.Results = append(o.Results, r)
+	}
+	if err := o.Verdict(); err != nil {
+		t.Error(err)
+	}
+	o.Search = nil
+	if err := o.Verdict(); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "longest GC pause") {
+		t.Error(err)
+	}
+	o.Results[1].Summary.ClientHealth.Valid = true
+	for _, r := range o.Results {
+		r.Summary.Counts.ByClass = map[loadgen.Class]int64{loadgen.ClassConnect: 9}
+	}
+	if err := o.Verdict(); !errors.Is(err, ErrNothingSucceeded) {
+		t.Error(err)
+	}
+}
+
+// TestPlanOfTestdata runs the example plan under each sharing of the simulated GPU.
+func TestPlanOfTestdata(t *testing.T) {
+	for _, sharing := range []string{"time-sliced", "concurrent", "partitioned"} {
+		p, err := planfile.Load("../../planfile/testdata/plan.yaml", planfile.Options{})
+		if err != nil || len(p.Tenants) != 3 {
+			t.Fatalf("%+v, %v", p, err)
+		}
+		p.Embedded = sharing
+		sim, err := embedTenants(p)
+		if err := errors.Join(err, sim.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestBeside: telemetry and what the server logs during a run are put beside it,
+// without keys.
+func TestBeside(t *testing.T) {
+	t.Setenv("STUDY_TEST_KEY", "hunter2-key")
+	dir := t.TempDir()
+	log, run := filepath.Join(dir, "engine.log"), filepath.Join(dir, "run")
+	if err := os.WriteFile(log, []byte("before\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	sampled := make(chan struct{})
+	url := serve(t, func(r loadgentest.Request) loadgentest.Reply {
+		<-sampled
+		if r.N == 0 {
+			if err := os.WriteFile(log, []byte("before\nkey hunter2-key\n"), 0o644); err != nil {
+				t.Error(err)
+			}
+		}
+		return loadgentest.Reply{}
+	})
+	c, err := configured(t, "-endpoint", url, "-concurrency", "1", "-requests", "2", "-out", run, "-server-log", log, "-api-key-env", "STUDY_TEST_KEY")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Sample = func(ctx context.Context, w io.Writer) error {
+		_, err := io.WriteString(w, "sampled\n")
+		close(sampled)
+		<-ctx.Done()
+		return err
+	}
+	if _, err := Run(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{loadgen.ArtifactTelemetry: "sampled\n", loadgen.ArtifactServerLog: "key [redacted]\n"} {
+		if got, err := os.ReadFile(filepath.Join(run, name)); err != nil || string(got) != want {
+			t.Errorf("%s: %v: %q", name, err, got)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*.partial")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestSearch: nothing but the SLO decides, and trials that would be too short for a
+// verdict are lengthened.
+func TestSearch(t *testing.T) {
+	url := serve(t, loadgentest.Always(loadgentest.Reply{TTFT: time.Millisecond, Tokens: 1}))
+	c, err := configured(t, "-endpoint", url, "-search", "300,400", "-slo-ttft", "5s", "-duration", "100ms", "-out", filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var notes []string
+	c.Note = func(text string) { notes = append(notes, text) }
+	o, err := Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := errors.Join(o.WriteText(&b), o.Verdict()); err != nil || !strings.Contains(b.String(), "400/s") || o.Search.PassesPerS.Or(0) != 400 {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+	if want := "search: trials at 300/s last 500ms instead of 100ms: 134 requests each are needed to decide"; !slices.Contains(notes, want) {
+		t.Errorf("%q", notes)
+	}
+	if _, err := os.Stat(filepath.Join(c.Dir, SearchFile)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFlags: what is wrong with flags is named.
+func TestFlags(t *testing.T) {
+	for want, args := range map[string][]string{
+		"-concurrency and -rate exclude one another":                            {"-concurrency", "3", "-rate", "4"},
+		"has no effect on -plan":                                                {"-plan", "x.yaml", "-drain", "1s"},
+		"-arrivals: has no effect alone":                                        {"-arrivals", "poisson"},
+		"-search: has no effect alone (add -slo-ttft or -slo-tpot or -slo-e2e)": {"-search", "1,5"},
+		"whole answers have neither ttft nor tpot":                              {"-search", "1,50", "-slo-ttft", "1ms", "-non-streaming"},
+		"use 0 < low < high":                                                    {"-search", "50,1", "-slo-e2e", "1s"},
+		"searches one scenario":                                                 {"-search", "1,50", "-slo-e2e", "1s", "-simulate", "mps,mig"},
+		"unknown scenario \"none\"":                                             {"-simulate", "none"},
+		"-requests: is 0":                                                       {"-requests", "0"},
+		"use a duration above 0":                                                {"-timeout", "0s"},
+		"not a number above 0":                                                  {"-concurrency", "1.5"},
+		"FROM before TO":                                                        {"-window", "5s,1s"},
+		"write NAME=VALUE":                                                      {"-body", "temperature"},
+		"write NAME: VALUE":                                                     {"-header", "temperature"},
+		"no known figure":                                                       {"-fail-if", "speed>1"},
+		"1000000000 is above 100000":                                            {"-concurrency", "1000000000"},
+		"use constant, poisson":                                                 {"-rate", "3", "-arrivals", "weekly"},
+		"-ca: has no effect alone":                                              {"-ca", "x"},
+		"is empty (export it first)":                                            {"-endpoint", "http://h", "-api-key-env", "COTENANT_NO_SUCH_VARIABLE"},
+		"-repeats: is 0":                                                        {"-repeats", "0"},
+		"-server-log: has no effect":                                            {"-server-log", "x"},
+		"-prompts and -sharegpt exclud":                                         {"-prompts", "x", "-sharegpt", "y"},
+	} {
+		if _, err := configured(t, args...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", args, err, want)
+		}
+	}
+}
