@@ -270,7 +270,7 @@ func (s *search) settle(c *candidate, j judgement) string {
 		float64(own.requests)/s.traffic.seconds(s.load)/float64(c.gpus()), own.input/float64(max(own.requests, 1)), own.output/float64(max(own.requests, 1)), s.partOf(c, max(j.tenant, 0)).layout.gpu.Name, c.kind, j.metric)
 }
 
-// reason says why the arrangement takes as many GPUs as it does.
+// reason explains the arrangement's number of GPUs.
 func (s *search) reason(c *candidate, j judgement, seen []figures, r *predict.Report) string {
 	var parts []string
 	if j.tenant >= 0 {
@@ -317,7 +317,7 @@ func hits(r *predict.Report) (share float64, any bool) {
 	return float64(cached) / float64(max(in, 1)), cached > 0
 }
 
-// cause is what requests wait for, beside the GPU itself.
+// cause names the limit that requests wait for, beside the GPU itself.
 func cause(c *candidate, r *predict.Report) string {
 	var all, kv, places, adapters, preempted int64
 	wakes := 0
@@ -345,7 +345,7 @@ func cause(c *candidate, r *predict.Report) string {
 	return ""
 }
 
-// batchOf says how many requests a server's batch holds, where all servers' hold as many.
+// batchOf returns the size of a server's batch, where all servers' are of one size.
 func batchOf(c *candidate) string {
 	servers := c.servers()
 	n := servers[0].engine.Sequences

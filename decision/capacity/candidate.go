@@ -28,7 +28,7 @@ type candidate struct {
 	router predict.RoutePolicy
 	kept   bool    // as far as values go, without their intervals
 	over   float64 // the worst figure over its limit
-	// byRouter is how many GPUs each policy needs; negative: more than so many.
+	// byRouter counts the GPUs that each policy needs; negative: more than so many.
 	byRouter map[predict.RoutePolicy]int
 }
 
@@ -53,7 +53,7 @@ func (c *candidate) gpuName() string {
 	return strings.Join(names, " + ")
 }
 
-// division says how the GPUs are divided: each of them, or where they are of several
+// division names the division of the GPUs: each of them, or where they are of several
 // kinds, which server is on which.
 func (c *candidate) division() string {
 	if !c.mixed() {
@@ -171,7 +171,7 @@ func tags(n int) predict.Adapters {
 	return predict.Adapters{Slots: n, Rank: 1, Targets: []predict.Projection{predict.ProjectionQ}, Step: free, Each: free, Prefill: free, Load: free, Fetch: free}
 }
 
-// strictest is what a request to a server of these tenants must keep to be good.
+// strictest returns the tightest bounds on a request to a server of these tenants.
 func (s *search) strictest(tenants []int) predict.Objective {
 	var out predict.Objective
 	for _, i := range tenants {

@@ -79,7 +79,7 @@ func (c *candidate) nearest() string {
 	return fmt.Sprintf("with %s, the nearest", count(c.gpus()))
 }
 
-// alone is what the requests of a candidate miss even when each comes alone, "" when
+// alone names the objective that a candidate's requests miss even when each comes alone, "" when
 // nothing.
 func (s *search) alone(c *candidate) string {
 	for i := range c.parts {

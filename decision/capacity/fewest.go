@@ -10,11 +10,11 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 )
 
-// unfitError says why a kind is not possible on a GPU.
+// unfitError is the reason why a kind is impossible on a GPU.
 type unfitError struct{ error }
 
 // on searches a kind, each part alone on its kind of GPU, with every layout and router.
-// beat is what it must cost less than to matter.
+// beat is the price that a candidate must stay below to matter.
 func (s *search) on(ctx context.Context, k Kind, parts []part, at []*gpu, beat *candidate) (*candidate, error) {
 	c, err := s.fit(ctx, k, parts, at, beat)
 	if c == nil || err != nil {
@@ -251,7 +251,7 @@ func count(n int) string {
 	return strconv.Itoa(n)
 }
 
-// floor is what requests miss even when each comes alone, "" when nothing: where it is
+// floor names the objective that requests miss even when each comes alone, "" when nothing: where it is
 // something, no number of GPUs helps.
 func (s *search) floor(ctx context.Context, l *layout, router predict.RoutePolicy) string {
 	key := s.floorKey(l)

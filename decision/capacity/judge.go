@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 )
 
-// figures are what a tenant sees: latencies in ms by the names of limits, and the
+// figures holds a tenant's figures: latencies in ms by the names of limits, and the
 // share of its requests that keep them all.
 type figures map[string]predict.Interval
 
@@ -102,7 +102,7 @@ func (s *search) seen(r *predict.Report, routes map[int]route) []figures {
 	return out
 }
 
-// judgement is whether figures keep the objectives, and what comes nearest to
+// judgement holds the verdict on figures, and what comes nearest to
 // breaking them.
 type judgement struct {
 	verdict Verdict

@@ -10,7 +10,7 @@ import (
 // ErrUnknownName says that a text names no value of an enumeration.
 var ErrUnknownName = errors.New("capacity: unknown name")
 
-// Kind is how an arrangement uses GPUs.
+// Kind classifies an arrangement's use of GPUs.
 type Kind uint8
 
 // The kinds. The zero value is KindOwnGPU.
@@ -29,7 +29,7 @@ var kinds = enum.Of[Kind](ErrUnknownName, "kind", "own-gpu", "time-slicing", "mp
 // Kinds lists the kinds in order.
 func Kinds() []Kind { return kinds.Values() }
 
-// Mechanism is how servers on one GPU share it.
+// Mechanism returns the mechanism by which servers on one GPU share it.
 func (k Kind) Mechanism() sharing.Mechanism {
 	switch k {
 	case KindTimeSlicing, KindSleep:
@@ -42,7 +42,7 @@ func (k Kind) Mechanism() sharing.Mechanism {
 	return sharing.MechanismExclusive
 }
 
-// Latency is what a limit is on. The zero value is LatencyTTFT.
+// Latency is the quantity that a limit bounds. The zero value is LatencyTTFT.
 type Latency uint8
 
 // The latencies of a request.
@@ -54,7 +54,7 @@ const (
 
 var latencies = enum.Of[Latency](ErrUnknownName, "latency", "ttft", "tpot", "e2e")
 
-// Verdict is whether an arrangement keeps the objectives. The zero value is
+// Verdict is the answer to whether an arrangement keeps the objectives. The zero value is
 // VerdictUnknown.
 type Verdict uint8
 

@@ -16,7 +16,7 @@ type server struct {
 	tenants []int
 }
 
-// layout is how one GPU of an arrangement is used; every GPU of a part is used alike.
+// layout is the use of one GPU of an arrangement; every GPU of a part is used alike.
 type layout struct {
 	gpu      *gpu
 	kind     Kind
@@ -87,7 +87,7 @@ func (p *Plan) parts(k Kind) (parts []part, why string) {
 	return parts, ""
 }
 
-// mergeable says whether two tenants can be served by one server.
+// mergeable reports whether two tenants can be served by one server.
 func (p *Plan) mergeable(k Kind, i, j int) bool {
 	a, b := &p.Tenants[i], &p.Tenants[j]
 	if a.Model != b.Model || a.Adapters.Slots > 0 || b.Adapters.Slots > 0 {

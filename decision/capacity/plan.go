@@ -31,7 +31,7 @@ type Request struct {
 	Adapter int    // of the tenant's own adapters, from 1; 0 = its model
 }
 
-// Tenant is who sends requests, and the model that they ask for.
+// Tenant is a sender of requests, with the model that they ask for.
 type Tenant struct {
 	Name string
 	// Model is the base model's name: tenants that name the same one can be served by
@@ -41,7 +41,7 @@ type Tenant struct {
 	// AdapterRank says that the tenant's model is a LoRA adapter of Model with this
 	// rank: alone it is served with its weights merged in. 0 = it is the base model.
 	AdapterRank int
-	// Adapters are how a server of the tenant serves the adapters that its requests
+	// Adapters is the way a server of the tenant serves the adapters that its requests
 	// name; the zero value has none.
 	Adapters predict.Adapters
 	// Profiles are measurements of a server of the tenant alone, on any GPU; without
@@ -84,13 +84,13 @@ type Plan struct {
 	Percents  [][]float64
 	Predictor *predict.Predictor // nil = predict.NewPredictor
 	Seed      uint64
-	// WindowRequests is how many requests the search plays: of a longer trace it takes
+	// WindowRequests is the number of requests that the search plays: of a longer trace it takes
 	// the busiest stretch of so many. 0 = 4000.
 	WindowRequests int
 	Progress       func(Progress) // may be nil
 }
 
-// Progress is where a search stands.
+// Progress is the state of a running search.
 type Progress struct {
 	Load  float64 // multiple that is searched
 	Kind  Kind

@@ -32,13 +32,13 @@ type Result struct {
 	Plays int    `json:"plays"` // simulations that the search took
 }
 
-// Whole is what the tenants see of the chosen arrangement over the whole trace.
+// Whole holds the tenants' figures under the chosen arrangement over the whole trace.
 type Whole struct {
 	Requests int             `json:"requests"`
 	Tenants  []TenantFigures `json:"tenants"`
 }
 
-// TraceSummary is what was searched for.
+// TraceSummary describes the trace that was searched for.
 type TraceSummary struct {
 	Requests  int     `json:"requests"`
 	DurationS float64 `json:"duration_s"`
@@ -84,7 +84,7 @@ type Arrangement struct {
 	search *search
 }
 
-// RouterNeed is how many GPUs an arrangement takes with another policy.
+// RouterNeed counts the GPUs that an arrangement takes with another policy.
 type RouterNeed struct {
 	GPUs int  `json:"gpus"`
 	More bool `json:"more,omitempty"` // more than so many
@@ -96,7 +96,7 @@ type ServerReplicas struct {
 	Replicas int    `json:"replicas"`
 }
 
-// TenantFigures are what one tenant sees.
+// TenantFigures holds one tenant's figures.
 type TenantFigures struct {
 	Name      string                      `json:"name"`
 	Predicted map[string]predict.Interval `json:"predicted"`
@@ -109,7 +109,7 @@ type CurvePoint struct {
 	Seen map[string]float64 `json:"seen"` // figures of the worst tenant
 }
 
-// Crossover is where the cheapest arrangement changes as load grows.
+// Crossover is a load at which the cheapest arrangement changes.
 type Crossover struct {
 	Above float64    `json:"above_load"`
 	UpTo  float64    `json:"up_to_load"`
@@ -126,7 +126,7 @@ type CheapestAt struct {
 	CostPerHour Money   `json:"cost_per_hour"`
 }
 
-// Exclusion is what was not searched, and why.
+// Exclusion is a kind or GPU that was not searched, with the reason.
 type Exclusion struct {
 	Kind   string `json:"kind,omitempty"`
 	GPU    string `json:"gpu,omitempty"`

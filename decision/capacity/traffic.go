@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// traffic is what the search knows of the trace: the stretch that it plays, and the
+// traffic is the search's view of the trace: the stretch that it plays, and the
 // means of each tenant's requests there.
 type traffic struct {
 	window   []Request // times from its beginning
@@ -142,7 +142,7 @@ func (t *traffic) burst(load float64) (most int, mean float64) {
 	return most, float64(len(t.window)) / t.seconds(load)
 }
 
-// route says where the requests of a tenant go.
+// route is the destination of a tenant's requests.
 type route struct {
 	service int
 	adapter int // the tenant's own number among the server's adapters; 0 = the base

@@ -45,7 +45,7 @@ func (s *search) why(ctx context.Context, r *Result) error {
 	return s.whyRouter(ctx, r)
 }
 
-// restsOn says where the costs of an arrangement's servers come from.
+// restsOn names the sources of the costs of an arrangement's servers.
 func (s *search) restsOn(a *Arrangement) string {
 	var said []string
 	by := map[string][]string{} // servers by what is said of them
@@ -70,7 +70,7 @@ func (s *search) restsOn(a *Arrangement) string {
 	return fmt.Sprintf("what it rests on, %s: %s", a.GPU, strings.Join(said, "; "))
 }
 
-// comesFrom says where a cost of a server on a GPU comes from.
+// comesFrom names the source of a cost of a server on a GPU.
 func (s *search) comesFrom(sv *server, g *gpu, c *predict.Cost) string {
 	of := s.plan.Tenants[sv.tenants[0]].Profiles
 	switch {
@@ -110,7 +110,7 @@ func (s *search) unsure(a, beside *Arrangement) string {
 	return fmt.Sprintf("%d may do", a.GPUs)
 }
 
-// against says why one arrangement is chosen before another; c is not needed where that
+// against compares the chosen arrangement with another in words; c is not needed where that
 // one is not known to be kept.
 func (s *search) against(c, a *Arrangement) string {
 	name := fmt.Sprintf("%s: %s %s for %v an hour", a.Kind, count(a.GPUs), a.GPU, a.CostPerHour)
@@ -208,7 +208,7 @@ func (s *search) whyRouter(ctx context.Context, r *Result) error {
 	return nil
 }
 
-// whyNone says why nothing is chosen, and of which arrangement it speaks; nil where that
+// whyNone gives the reason for choosing nothing, and the arrangement that it is about; nil where that
 // says all.
 func (s *search) whyNone(r *Result) (string, *Arrangement) {
 	if len(r.Arrangements) == 0 {

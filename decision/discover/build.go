@@ -108,7 +108,7 @@ func (b *build) claims() {
 	}
 }
 
-// drawn is what a pod's claims come to: how many devices, of which profile, and
+// drawn sums up a pod's claims: how many devices, of which profile, and
 // how they are shared.
 func (b *build) drawn(p *pod) (n int, profile string, mechanism sharing.Mechanism) {
 	mechanism = sharing.MechanismExclusive

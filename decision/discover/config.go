@@ -77,7 +77,7 @@ func (c *Collector) checkPlugin(p *pluginConfig) {
 	}
 }
 
-// shares is how a configuration shares a resource, and among how many.
+// shares returns a configuration's mechanism for a resource and its replicas.
 func (p *pluginConfig) shares(resource string) (sharing.Mechanism, int) {
 	mechanism, block := sharing.MechanismTimeSlicing, p.Sharing.TimeSlicing
 	if p.Sharing.MPS != nil {

@@ -22,7 +22,7 @@ import (
 // ErrInvalid is matched by every error about an input that cannot be read.
 var ErrInvalid = errors.New("discover: invalid")
 
-// Basis is what a field of the fleet rests on. The zero value is BasisUnknown.
+// Basis classifies the source of a field of the fleet. The zero value is BasisUnknown.
 type Basis uint8
 
 // The bases.
@@ -37,7 +37,7 @@ const (
 
 var basisNames = enum.Of[Basis](ErrInvalid, "basis", "unknown", "declared", "derived", "measured", "guess", "given")
 
-// Provenance says where a field of the fleet comes from.
+// Provenance names the source of a field of the fleet.
 type Provenance struct {
 	Basis  Basis  `json:"basis"`
 	Source string `json:"source"` // "label nvidia.com/gpu.product"
@@ -60,14 +60,14 @@ type Unknown struct {
 	Path     string `json:"path"` // in the fleet: "workloads[3].memory"
 	Why      string `json:"why"`
 	SettleBy string `json:"settle_by"` // the cheapest way to know
-	// MonthlyAtStake is what the GPUs that it is about cost in a month of 730
+	// MonthlyAtStake is the cost of the GPUs concerned in a month of 730
 	// hours, an exact decimal; empty without prices.
 	MonthlyAtStake string `json:"monthly_at_stake,omitempty"`
 
 	stake int64 // micro-units
 }
 
-// Sharing is how some of a pool's GPUs are used today.
+// Sharing counts a pool's GPUs under one mechanism today.
 type Sharing struct {
 	Pool      string            `json:"pool"`
 	Mechanism sharing.Mechanism `json:"mechanism"`
@@ -86,7 +86,7 @@ type Rightsize struct {
 	Frees int `json:"frees"`
 }
 
-// Discovery is what was found out.
+// Discovery holds the findings about one cluster.
 type Discovery struct {
 	Fleet      decision.Fleet
 	Provenance map[string]Provenance // by path in the fleet
@@ -142,7 +142,7 @@ func New(opts Options) *Collector {
 		podUIDs: map[string]string{}, plugins: map[string][]*pluginConfig{}, clusters: map[string][]string{}, told: map[string]int{}, instances: map[string]map[int][]telemetry.MIGInstance{}, found: map[Finding]bool{}}
 }
 
-// sniffed is how much of a file is looked at to tell its kind.
+// sniffed is the number of bytes of a file that tell its kind.
 const sniffed = 32 << 10
 
 // Read takes a file over; name stands for it in what is said of it. The file's

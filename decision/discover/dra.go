@@ -141,7 +141,7 @@ type claimObject struct {
 	} `json:"status"`
 }
 
-// claim is what is known of a ResourceClaim for GPUs.
+// claim holds the known parts of a ResourceClaim for GPUs.
 type claim struct {
 	classes   []string // that it asks for, one an entry for each device
 	strategy  string   // TimeSlicing, MPS or none

@@ -31,7 +31,7 @@ func (d *Discovery) WriteFleet(w io.Writer) error {
 	return err
 }
 
-// Valid says what keeps the fleet from being decided: no pool or no workload was
+// Valid returns what keeps the fleet from being decided: no pool or no workload was
 // found, or what a hint says.
 func (d *Discovery) Valid() error { return d.Fleet.Validate() }
 

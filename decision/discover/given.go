@@ -15,7 +15,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Prices are what the user pays: for a GPU of a model an hour, or for a machine
+// Prices are the user's own: for a GPU of a model an hour, or for a machine
 // of an instance type an hour.
 type Prices struct {
 	gpus, machines map[string]cost.Money
@@ -100,7 +100,7 @@ func (b *build) unusedPrices() {
 	}
 }
 
-// Hints are what the user knows better.
+// Hints are the user's own statements, which override labels and guesses.
 type Hints struct {
 	Trust     decision.Trust          `yaml:"trust"`
 	Workloads map[string]WorkloadHint `yaml:"workloads"` // by name, or a pattern such as "team-a/*"
@@ -125,12 +125,12 @@ type WorkloadHint struct {
 	Spot      bool                             `yaml:"spot"`
 }
 
-// NodeHint says what GPU a node has that nothing else names.
+// NodeHint names a node's GPU where nothing else does.
 type NodeHint struct {
 	GPU string `yaml:"gpu,required"`
 }
 
-// PoolHint says what was not found of a pool.
+// PoolHint fills in fields of a pool that no input states.
 type PoolHint struct {
 	Driver   sharing.Driver `yaml:"driver"`
 	Platform string         `yaml:"platform"`

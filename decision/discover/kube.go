@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxTold is how many problems of a kind are told of one file.
+// maxTold is the number of problems of one kind that are named of one file.
 const maxTold = 20
 
 // readKube reads Kubernetes objects from r as they come: one object, Lists of
@@ -111,7 +111,7 @@ func eof(err error) error {
 
 func clipToken(t json.Token) string { return fmt.Sprintf("%.30q", fmt.Sprint(t)) }
 
-// takeStatus says what the API server answered instead of objects.
+// takeStatus notes an error that the API server answered instead of objects.
 func (c *Collector) takeStatus(file string, o *statusObject) {
 	c.troubles.Addf(file, "", "the API server refused: %.200q", o.Message)
 }

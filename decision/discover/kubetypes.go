@@ -95,7 +95,7 @@ func (m *metadata) controller() ownerRef {
 	return ownerRef{}
 }
 
-// header is what every object has.
+// header holds the fields of every object.
 type header struct {
 	Metadata metadata `json:"metadata"`
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// machine is what nvidia-smi or NVML said on one machine.
+// machine holds the answers of nvidia-smi or NVML on one machine.
 type machine struct {
 	name      string // of the file, without its folder and what follows the first dot
 	inventory telemetry.Inventory

@@ -13,7 +13,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Used is what a workload used of its GPUs over time, per replica and GPU. What
+// Used holds a workload's measured use of its GPUs over time, per replica and GPU. What
 // was not measured is missing.
 type Used struct {
 	Workload string
@@ -27,7 +27,7 @@ type Used struct {
 	Pods          int // that were measured
 }
 
-// gathering is what the series of a workload's pods come to.
+// gathering merges the series of a workload's pods.
 type gathering struct {
 	Used
 	samples                int64
@@ -43,7 +43,7 @@ type gathering struct {
 	pods                   map[string]bool
 }
 
-// sourceKind is what the samples came from, for provenance.
+// sourceKind names the samples' source, for provenance.
 func sourceKind(u *usage.Usage) string {
 	if slices.ContainsFunc(u.Sources, func(s usage.Source) bool { return s.Kind != "telemetry csv" }) {
 		return "dcgm-exporter"
@@ -176,7 +176,7 @@ func (b *build) whoOn(n *node) []*workload {
 	return b.tenants[n]
 }
 
-// busyFigures are what says how busy a GPU is, best first.
+// busyFigures lists the figures of a GPU's busy time, best first.
 var busyFigures = []usage.Figure{usage.FigureSM, usage.FigureGraphics, usage.FigureGPUUtil}
 
 func (g *gathering) add(s *usage.Stats, n *node) {

@@ -29,7 +29,7 @@ type Step struct {
 	Interrupts []string `json:"interrupts,omitempty"`
 }
 
-// Action is what a step does. The zero value is ActionLeave.
+// Action classifies a step. The zero value is ActionLeave.
 type Action uint8
 
 // The actions.
@@ -98,8 +98,8 @@ type migration struct {
 // and each only when all that it holds has a place that is ready. Where no node
 // can be emptied that way, the one that interrupts least is, and the step says
 // whom. A workload that shares today and of which nobody knows the memory stays
-// where it is, with its node, until that is measured. Result is what
-// decision.Decide gave for the fleet.
+// where it is, with its node, until that is measured. r is the result of
+// decision.Decide for the fleet.
 func (d *Discovery) Migrate(r *decision.Result) []Step {
 	held := map[string]string{}
 	for i := range d.Fleet.Workloads {
@@ -266,7 +266,7 @@ func layoutText(instances map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// weight is how much moving a station's tenants risks.
+// weight counts the replicas that moving a station's tenants puts at risk.
 func (m *migration) weight(s *station) (guarded, all int) {
 	for w, n := range s.tenants {
 		all += n

@@ -82,7 +82,7 @@ func (m *migration) assign() {
 	m.walk(change, next)
 }
 
-// layoutChanges says whether a node's MIG instances become others. One that the
+// layoutChanges reports whether a node's MIG instances become others. One that the
 // target has no instances for keeps none.
 func (m *migration) layoutChanges(s *station, t *target, next map[*station]*target) bool {
 	if s.layout == t.layout() {
@@ -154,7 +154,7 @@ func (m *migration) walk(change []*station, next map[*station]*target) {
 	}
 }
 
-// canEmpty says whether all tenants of a node have a place that is ready.
+// canEmpty reports whether all tenants of a node have a place that is ready.
 func (m *migration) canEmpty(s *station) bool {
 	free, ready := map[*target]int{}, map[*unit]bool{}
 	seats := maps.Clone(m.seats)

@@ -13,7 +13,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// fact says where a figure comes from.
+// fact names the source of a figure.
 type fact = Provenance
 
 func declared(format string, args ...any) fact {
@@ -24,7 +24,7 @@ func derived(format string, args ...any) fact {
 }
 func guessed(format string, args ...any) fact { return fact{BasisGuess, fmt.Sprintf(format, args...)} }
 
-// node is what is known of a Kubernetes node with GPUs, or of a machine whose
+// node holds the known facts of a Kubernetes node with GPUs, or of a machine whose
 // nvidia-smi output was given.
 type node struct {
 	name string
@@ -142,7 +142,7 @@ func (n *node) label(key string) string {
 	return n.meta.Metadata.Labels[key]
 }
 
-// capacity is what the node offered of a resource with all devices healthy.
+// capacity returns the amount that the node offered of a resource with all devices healthy.
 func (n *node) capacity(name string) int {
 	if text, ok := n.meta.Status.Capacity[name]; ok {
 		return count(text)

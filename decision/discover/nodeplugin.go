@@ -171,7 +171,7 @@ func (n *node) readSingle(b *build, labelled int) {
 	n.gpus = n.inMIG
 }
 
-// gpusForInstances is how many GPUs hold the node's MIG instances: what a label
+// gpusForInstances returns the number of GPUs that hold the node's MIG instances: what a label
 // says, or the fewest that can, packed exactly.
 func (n *node) gpusForInstances(b *build, stated int, from fact) (int, fact) {
 	if stated > 0 {

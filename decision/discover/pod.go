@@ -13,7 +13,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// pod is what is kept of a pod that uses GPUs.
+// pod holds the kept parts of a pod that uses GPUs.
 type pod struct {
 	namespace, name, node string
 	owner                 owner
@@ -27,10 +27,10 @@ type pod struct {
 	claims                []string // ResourceClaims, namespace/name
 }
 
-// owner is what makes a pod, as far as it is known.
+// owner identifies the object that made a pod, as far as it is known.
 type owner struct{ kind, name string }
 
-// ask is what a pod asks of GPUs.
+// ask holds a pod's requests of GPUs.
 type ask struct {
 	gpus     int    // devices, or replicas of them
 	resource string // nvidia.com/gpu, ...
@@ -49,7 +49,7 @@ func (a *ask) signature() string {
 	return fmt.Sprint(a.gpus, "|", a.resource, "|", a.profile, "|", a.memory, "|", a.percent, "|", a.cores, "|", a.fraction)
 }
 
-// framework is what a pod's arguments say of its model server.
+// framework holds a model server's settings from its pod's arguments.
 type framework struct {
 	name           string
 	memoryFraction decision.Optional[float64]
@@ -127,7 +127,7 @@ func newPod(m *metadata, s *podSpec) *pod {
 	return p
 }
 
-// uses says whether a pod asks for GPUs.
+// uses reports whether a pod asks for GPUs.
 func (p *pod) uses() bool { return p.ask.gpus > 0 || len(p.claims) > 0 || p.ask.fraction != "" }
 
 func askOf(containers []container) ask {
@@ -244,7 +244,7 @@ func (p *pod) readContainers(containers []container, s *podSpec) {
 	}
 }
 
-// ownerOf is what a pod belongs to by its owner or its labels.
+// ownerOf returns the object that a pod belongs to by its owner or its labels.
 func ownerOf(m *metadata) owner {
 	for _, l := range []struct{ key, kind string }{
 		{"leaderworkerset.sigs.k8s.io/name", "LeaderWorkerSet"}, {"jobset.sigs.k8s.io/jobset-name", "JobSet"}, {"training.kubeflow.org/job-name", "TrainingJob"},

@@ -133,7 +133,7 @@ func (b *build) serverOf(file string, rs []serving.Reading) (*workload, *pod) {
 	return found, nil
 }
 
-// alone says whether a workload's pods, or the one that is meant, have GPUs or
+// alone reports whether a workload's pods, or the one that is meant, have GPUs or
 // instances of their own.
 func (b *build) alone(w *workload, only *pod) bool {
 	for _, p := range w.pods {

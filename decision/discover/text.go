@@ -15,7 +15,7 @@ import (
 // TextOptions tune WriteText. The zero value is the documented default.
 type TextOptions struct {
 	Width int // columns; 0 means 100
-	// Most is how many lines each list of findings and unknowns has at most; 0
+	// Most limits the lines of each list of findings and unknowns; 0
 	// means 12, and less than 0 all.
 	Most int
 }
@@ -110,7 +110,7 @@ func (p *page) today(d *Discovery) {
 	}
 }
 
-// isolation is what a mechanism gives on a pool's GPUs, by axis.
+// isolation writes a mechanism's isolation on a pool's GPUs, by axis.
 func isolation(v *decision.Pool, m sharing.Mechanism) string {
 	c, err := decision.CompilePool(v)
 	if err != nil {
@@ -187,7 +187,7 @@ func writeSteps(w io.Writer, steps []Step, opts TextOptions) error {
 	return err
 }
 
-// alike is how many findings of one code are told one by one.
+// alike is the number of findings of one code that are listed one by one.
 const alike = 3
 
 func (p *page) findings(all []Finding) {

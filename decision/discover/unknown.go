@@ -62,7 +62,7 @@ func (b *build) check() {
 	}
 }
 
-// hourly is what a GPU of a pool costs, where the pool says.
+// hourly returns the price of a GPU of a pool, where the pool states one.
 func hourly(p *decision.Pool) (cost.Money, bool) {
 	if m, ok := p.PricePerGPUHour.Get(); ok {
 		return m, true
@@ -76,7 +76,7 @@ func hourly(p *decision.Pool) (cost.Money, bool) {
 	return m, err == nil
 }
 
-// atStake is what the GPUs that a workload has cost in a month: its parts of
+// atStake returns the cost of a workload's GPUs in a month: its parts of
 // shared ones.
 func (b *build) atStake(w *workload) (cost.Money, bool) {
 	var total cost.Money

@@ -5,7 +5,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Code says what a reason is about. The texts are stable: they are part of
+// Code identifies the subject of a reason. The texts are stable: they are part of
 // outputs. Of two codes for which a GPU refuses, the later one is closer to a fit.
 type Code uint8
 

@@ -20,7 +20,7 @@ type Optional[T any] = optional.Value[T]
 // Some returns an Optional that holds v.
 func Some[T any](v T) Optional[T] { return optional.Of(v) }
 
-// Demand is what one replica of a workload asks of the GPUs that it runs on. It
+// Demand states the needs of one replica of a workload on the GPUs that it runs on. It
 // must not be modified once it was given to a gate. decision.CompileWorkload
 // makes it of a workload.
 type Demand struct {
@@ -55,7 +55,7 @@ type Demand struct {
 	Bypasses bool
 }
 
-// BusyBasis is what a demand's Busy rests on.
+// BusyBasis is the basis of a demand's Busy.
 type BusyBasis uint8
 
 // The bases.
@@ -66,12 +66,12 @@ const (
 	BusyFromLoad // what its load makes of the GPU is computed later; Busy is a prior
 )
 
-// ContextMemory is what the CUDA context and runtime of one process take beside
+// ContextMemory is the memory that the CUDA context and runtime of one process take beside
 // its data: 512 MiB lie between a limit and what can be allocated under it
 // (10,240 MiB leave 9,728; on an H200 8 GiB show 7,678 MiB).
 const ContextMemory = 512 * sharing.MiB
 
-// MemoryNeed is what one replica takes on each of its GPUs.
+// MemoryNeed is the memory that one replica takes on each of its GPUs.
 type MemoryNeed struct {
 	Weights sharing.Bytes // 0 when stated as a whole
 	KVCache sharing.Bytes // 0 when stated as a whole
@@ -83,7 +83,7 @@ type MemoryNeed struct {
 	Unknown bool
 }
 
-// Under is what a replica takes of a GPU under a mechanism: a limit that cannot
+// Under returns the memory that a replica takes of a GPU under a mechanism: a limit that cannot
 // be allocated to the last byte is set higher.
 func (n *MemoryNeed) Under(m sharing.Mechanism) sharing.Bytes {
 	if TraitsOf(m).Limited {
@@ -98,16 +98,16 @@ type Party struct {
 	Trusts []string
 }
 
-// MayShare says whether two parties trust each other: they are one tenant, or
+// MayShare reports whether two parties trust each other: they are one tenant, or
 // each names the other's.
 func (p *Party) MayShare(q *Party) bool {
 	return p.Tenant == q.Tenant || p.Names(q.Tenant) && q.Names(p.Tenant)
 }
 
-// Names says whether p trusts a tenant, which is not yet to say that it may share.
+// Names reports whether p trusts a tenant, which alone does not let it share.
 func (p *Party) Names(tenant string) bool { return slices.Contains(p.Trusts, tenant) }
 
-// Neighbours says how many replicas could stand beside one of a workload's on
+// Neighbours returns the number of replicas that could stand beside one of a workload's on
 // the same GPU: those whose tenants trust one another (other replicas of the
 // workload included), and those of tenants that do not.
 type Neighbours struct {
@@ -123,7 +123,7 @@ func (r *Reason) about() *Demand {
 	return r.demand
 }
 
-// overNodes says how a gang over several nodes is written.
+// overNodes is the text of a gang over several nodes.
 func (r *Reason) overNodes() string {
 	if r.about().NeverShares && r.Mechanism == sharing.MechanismExclusive {
 		return "; write a gang over several nodes as replicas, one a node"

@@ -67,11 +67,11 @@ func noteFraction(d *Demand, need, visible sharing.Bytes, r *Report) {
 	}
 }
 
-// clientsPerInstance is how many replicas of a workload share one MIG instance
+// clientsPerInstance is the number of replicas of a workload that share one MIG instance
 // under MPS.
 const clientsPerInstance = 2
 
-// PerInstance is how many replicas of a workload share one MIG instance.
+// PerInstance returns the number of replicas of a workload that share one MIG instance.
 func PerInstance(m sharing.Mechanism) int {
 	if m == sharing.MechanismMIGWithMPS {
 		return clientsPerInstance

@@ -18,7 +18,7 @@ type GPUKind struct {
 	Mechanisms []sharing.Mechanism // those that may be chosen; empty = all
 	Delivery   sharing.Delivery
 	VGPU       bool // a hypervisor with vGPU manager and licences
-	// StaticPartitions says whether MPS static SM partitions are on.
+	// StaticPartitions is set when MPS static SM partitions are on.
 	StaticPartitions sharing.Answer
 	Together         int // GPUs that one replica may have
 }
@@ -125,7 +125,7 @@ func (g *Ground) GPU() *sharing.GPU { return g.gpu }
 // Model returns the GPU's MIG model, nil where the catalogue has none.
 func (g *Ground) Model() *mig.Model { return g.model }
 
-// Isolation is what a mechanism really isolates here.
+// Isolation returns a mechanism's isolation of an axis here.
 func (g *Ground) Isolation(m sharing.Mechanism, a sharing.Axis) *sharing.Property {
 	return &g.isolation[m][a]
 }
@@ -144,7 +144,7 @@ func (g *Ground) sliceOf(p *mig.Profile) *MIGSlice {
 	return nil
 }
 
-// Slowdown is how much slower the workload is on the slice than on the whole
+// Slowdown is the factor by which the workload is slower on the slice than on the whole
 // GPU: a prior. Decoding is bound by memory bandwidth, other work by SMs.
 func (s *MIGSlice) Slowdown(d *Demand) float64 {
 	if d.Decodes {
@@ -198,5 +198,5 @@ func (s *MIGSlice) Shares() (sms, bandwidth float64) {
 	return 1 / s.SlowdownBound, float64(s.Profile.PlacementUnits) / float64(max(1, m.Units))
 }
 
-// Memory is what an instance of the profile holds, and whether that is known.
+// Memory returns the memory of an instance of the profile, and whether it is known.
 func (s *MIGSlice) Memory() (sharing.Bytes, bool) { return s.memory, s.memory > 0 }

@@ -6,7 +6,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Left is what one GPU, or one slice of it, has left for one more replica.
+// Left is the free capacity of one GPU, or of one slice of it, for one more replica.
 type Left struct {
 	Total   Optional[sharing.Bytes] // memory of the GPU
 	Memory  sharing.Bytes           // that is free; means nothing where Total is missing
@@ -15,7 +15,7 @@ type Left struct {
 	Room    int32                   // more tenants that there may be
 }
 
-// Seats is how many replicas a mechanism takes on one GPU of g, which may be nil:
+// Seats returns the number of replicas that a mechanism takes on one GPU of g, which may be nil:
 // the stated number, or the mechanism's own (0: 10 shares of HAMi, one whole
 // GPU), and no more than MPS takes clients.
 func (g *Ground) Seats(m sharing.Mechanism, stated int) int {
@@ -37,7 +37,7 @@ func (g *Ground) Seats(m sharing.Mechanism, stated int) int {
 	return n
 }
 
-// Seated says whether a GPU with so many seats takes one more tenant. milli only
+// Seated reports whether a GPU with so many seats takes one more tenant. milli only
 // tells a full GPU from one without seats.
 func (l *Left) Seated(seats int, milli int32, why *Reason) bool {
 	if l.Room > 0 && int(l.Tenants) < seats {
@@ -51,7 +51,7 @@ func (l *Left) Seated(seats int, milli int32, why *Reason) bool {
 	return false
 }
 
-// Known says whether memory can be compared with the GPU's.
+// Known reports whether memory can be compared with the GPU's.
 func (l *Left) Known(memory sharing.Bytes, why *Reason) bool {
 	if memory > 0 && l.Total.IsZero() {
 		*why = Reason{Verdict: VerdictUnknown, Code: CodeGPUMemoryUnknown, Need: int64(memory)}
@@ -60,7 +60,7 @@ func (l *Left) Known(memory sharing.Bytes, why *Reason) bool {
 	return true
 }
 
-// Suffices says whether so much memory, 0 being none, and so many thousandths
+// Suffices reports whether so much memory, 0 being none, and so many thousandths
 // are left.
 func (l *Left) Suffices(memory sharing.Bytes, milli int32, why *Reason) bool {
 	switch {
@@ -74,7 +74,7 @@ func (l *Left) Suffices(memory sharing.Bytes, milli int32, why *Reason) bool {
 	return false
 }
 
-// room is how many replicas that each take so much memory and keep so much of a
+// room returns the number of replicas that each take so much memory and keep so much of a
 // GPU busy go into what is left of both. What they take none of does not bound it.
 func room(memory, memoryLeft sharing.Bytes, busy, busyLeft float64) int {
 	n := math.MaxInt16

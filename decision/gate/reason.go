@@ -20,7 +20,7 @@ type Reason struct {
 	Metric    predict.Metric
 	Tenants   int32        // replicas on the GPU
 	Profile   *mig.Profile // the MIG slice that it is about
-	// Need is what is asked for, or a limit; Have is what there is, or what was
+	// Need is the demand, or a limit; Have is the amount that there is, or that was
 	// found; Low and High bound it where it is predicted.
 	Need, Have, Low, High int64
 
@@ -33,7 +33,7 @@ type ReasonText struct {
 	Code    Code             `json:"code"`
 	Message string           `json:"message"`
 	Source  sharing.SourceID `json:"source,omitempty"` // absent where it rests on the input alone
-	// Verdict is what this reason alone would make of the candidate.
+	// Verdict is the candidate's verdict by this reason alone.
 	Verdict Verdict `json:"verdict"`
 }
 
@@ -77,7 +77,7 @@ func (r Reason) About(d *Demand, g *Ground) Reason {
 // Pass is the reason where nothing speaks against a candidate.
 func Pass() Reason { return Reason{Verdict: VerdictPass} }
 
-// closer says whether r came nearer to a fit than other.
+// closer reports whether r came nearer to a fit than other.
 func (r *Reason) closer(other *Reason) bool {
 	switch {
 	case r.Code != other.Code:

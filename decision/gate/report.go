@@ -10,7 +10,7 @@ import (
 // more.
 const maxReasons = 12
 
-// Report is what the gates say of a demand on a ground by one mechanism.
+// Report holds the gates' reasons about a demand on a ground by one mechanism.
 type Report struct {
 	Mechanism sharing.Mechanism
 	// Verdict is the worst of the reasons'.
@@ -112,7 +112,7 @@ func (g *Ground) check(d *Demand, nb Neighbours, profile *mig.Profile, r *Report
 	g.gateSLO(d, r)
 }
 
-// Seat is how a GPU would run a demand.
+// Seat is the way in which a GPU would run a demand.
 type Seat struct {
 	Mechanism sharing.Mechanism
 	Profile   *mig.Profile // the MIG profile that is asked for; nil without

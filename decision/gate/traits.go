@@ -5,7 +5,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Traits is what the gates know of a mechanism beside its isolation.
+// Traits holds the properties of a mechanism that gates use beside its isolation.
 type Traits struct {
 	// Contends: neighbours take turns at, or run together on, the same SMs.
 	Contends bool
@@ -24,7 +24,7 @@ type Traits struct {
 	Clients bool
 	// Capacity is the share of a GPU's work that is left when it is saturated.
 	Capacity float64
-	// Split is how many replicas one GPU is offered to unless configured
+	// Split is the number of replicas that one GPU is offered to unless configured
 	// otherwise; 0 = as many as fit.
 	Split int
 }
@@ -36,7 +36,7 @@ const (
 	TurnsCapacity = 0.90
 	// hamiSplit is HAMi's default deviceSplitCount (hami-values).
 	hamiSplit = 10
-	// mpsClients is how many clients MPS takes on Volta and later, at the least;
+	// mpsClients is the least number of clients that MPS takes on Volta and later;
 	// see sharing.MPSClientLimit.
 	mpsClients = 48
 )

@@ -10,7 +10,7 @@ import (
 // code, or a value that has no text.
 var ErrUnknownName = errors.New("gate: unknown name")
 
-// Verdict is what a gate, or all gates together, say of a candidate. The zero
+// Verdict is the answer of a gate, or of all gates together, about a candidate. The zero
 // value is VerdictUnknown.
 type Verdict uint8
 

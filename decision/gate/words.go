@@ -8,7 +8,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// word is what is said of a code.
+// word holds the sentence of a code.
 type word struct {
 	name   string
 	source sharing.SourceID

@@ -18,7 +18,7 @@ type Batch struct {
 	// Order says which order won: "arrival", "largest" or "scarcest".
 	Order string
 	// Milli is the thousandths of GPUs that are placed, MIG instances by their
-	// units; InArrival is what placing them one by one would have come to.
+	// units; InArrival counts those of placing them one by one.
 	Milli, InArrival float64
 }
 

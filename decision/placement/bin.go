@@ -7,7 +7,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// bin is what is free on a node, as small as runs need it: GPUs that are not in
+// bin is a node's free capacity, as small as runs need it: GPUs that are not in
 // MIG mode, in a fixed order.
 type bin struct {
 	cpu, memory int64
@@ -98,7 +98,7 @@ const (
 	never       = milliMask // a need that nothing meets
 )
 
-// pack is what a kind needs at the least.
+// pack packs a kind's least needs into one word.
 func (k *kind) pack() uint64 {
 	mib := (k.memory + int64(sharing.MiB) - 1) / int64(sharing.MiB)
 	if k.profile != "" || k.cpu > cpuMax || mib > memoryMax {
@@ -107,7 +107,7 @@ func (k *kind) pack() uint64 {
 	return uint64(k.milli) | uint64(k.cpu)<<cpuShift | uint64(mib)<<memoryShift
 }
 
-// pack is what b has free, guards set.
+// pack packs the free capacity of b into one word, guards set.
 func (b *bin) pack() uint64 {
 	return guards | uint64(slices.Max(b.milli[:b.n])) | uint64(min(b.cpu, cpuMax))<<cpuShift |
 		uint64(min(b.memory/int64(sharing.MiB), memoryMax))<<memoryShift

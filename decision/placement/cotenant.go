@@ -41,7 +41,7 @@ type Cotenant struct {
 const (
 	runCount  = 16
 	runLength = 512
-	// aloneWeight is what the second estimate counts against the first.
+	// aloneWeight is the weight of the second estimate against the first.
 	aloneWeight = 0.5
 	cpuStep     = 500
 	memoryStep  = 2 * sharing.GiB
@@ -111,7 +111,7 @@ func (p *Cotenant) Stranded(v *View) float64 {
 	return e.Slices + e.AfterRuns + float64(aloneWeight*e.Alone)
 }
 
-// Estimate is what Cotenant expects to stay free on a node, in thousandths of a
+// Estimate returns the capacity that Cotenant expects to stay free on a node, in thousandths of a
 // GPU: its value in parts, to explain it by.
 type Estimate struct {
 	Free      float64 `json:"free_milli"`

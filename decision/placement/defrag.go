@@ -13,7 +13,7 @@ type DefragOptions struct {
 	Moves int // 0 = 10
 	// Tenants bounds how many tenants are disturbed; 0 = no bound.
 	Tenants int
-	// MinGainMilli is what a move must gain at the least; 0 = 50, a twentieth of
+	// MinGainMilli is the least gain of a move; 0 = 50, a twentieth of
 	// a GPU, so that nobody is moved for nothing.
 	MinGainMilli float64
 	// Movable says which placements may be moved; nil = all that are not Fixed.
@@ -46,7 +46,7 @@ type MovePlan struct {
 	Snapshot                *Snapshot // as it is after the plan
 }
 
-// Gain is how much less is stranded.
+// Gain returns the decrease of what is stranded.
 func (p MovePlan) Gain() float64 { return p.BeforeMilli - p.AfterMilli }
 
 // Defragment plans moves that each lower what v takes for stranded, the most
@@ -111,7 +111,7 @@ type valued struct {
 	moves []inNode
 }
 
-// inNode is what a placement's leaving its node gains, and the best place on the
+// inNode returns the gain of moving a placement within its node, and the best place on the
 // same node with what moving there gains; ok is false where there is none.
 type inNode struct {
 	leaving, inside float64

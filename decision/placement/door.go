@@ -7,7 +7,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// RequestOf is what one replica of a workload takes of a GPU under a mechanism,
+// RequestOf returns the request of one replica of a workload for a GPU under a mechanism,
 // from what decision's gates know of it: [decision.CompiledWorkload.Demand]. The
 // mechanism, and under MIG the profile, are those that were chosen for it. The
 // caller adds the host's CPU and memory, and who trusts whom.

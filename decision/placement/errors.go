@@ -22,7 +22,7 @@ var (
 	ErrNotPlaced = errors.New("placement: not placed here")
 )
 
-// UnplacedError says why no node takes a request. It is an ErrNoFit.
+// UnplacedError holds the reasons why no node takes a request. It is an ErrNoFit.
 type UnplacedError struct {
 	Request string
 	Nodes   int

@@ -100,7 +100,7 @@ func (n *node) fits(r *Request, why *gate.Reason) bool {
 	return false
 }
 
-// take is what a request takes of one GPU.
+// take holds the resources that a request takes of one GPU.
 type take struct {
 	mechanism sharing.Mechanism
 	milli     int32
@@ -111,7 +111,7 @@ type take struct {
 	unknown   int32   // tenants of which that is not predicted
 }
 
-// fit says what r would take of a GPU, and whether that is free but for the
+// fit computes what r would take of a GPU, and reports whether that is free but for the
 // starts of a MIG profile.
 func (n *node) fit(i int, r *Request, j *judge, t *take, why *gate.Reason) bool {
 	g := &n.view.GPUs[i]

@@ -6,8 +6,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Valuer is a policy that says how much of what is free on a node it takes for
-// lost. Defragment lowers it.
+// Valuer is a policy that also values the free capacity that a node can't use. Defragment lowers it.
 type Valuer interface {
 	// Stranded returns the free thousandths of a node's GPUs that the expected
 	// requests will not use. v must not be kept or changed.

@@ -26,7 +26,7 @@ type Typical struct {
 type Mix struct {
 	kinds  []kind
 	models map[string]uint64 // bit of a GPU model that some kind asks for
-	// profiles says whether any kind asks for a MIG profile, shares whether any
+	// profiles is set when some kind asks for a MIG profile, shares when some
 	// asks for something else of a GPU.
 	profiles, shares bool
 	tables           map[*mig.Model][]sliceTable
@@ -226,7 +226,7 @@ func (m *Mix) strandedSlices(v *View) float64 {
 	return sum
 }
 
-// packMIG is what a free unit of the chosen MIG GPU counts against a unit that
+// packMIG weighs a free unit of the chosen MIG GPU against a unit that
 // the mix can't use. What BenchmarkMIGOnline accepts is flat between 0.15 and 0.3.
 const packMIG = 0.2
 

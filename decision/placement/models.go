@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Calibrated is what was measured on GPUs of one model.
+// Calibrated holds the measurements of GPUs of one model.
 type Calibrated struct {
 	Model     string // as nodes name it: Node.Model
 	Predictor predict.Predictor
@@ -120,7 +120,7 @@ func (m *Models) Predict(out []*predict.Prediction, gpu string, mechanism sharin
 	return out
 }
 
-// Why says why nothing is predicted for a group; nil where something is. The
+// Why returns the reason why nothing is predicted for a group; nil where something is. The
 // error names every tenant without a profile; predict.ErrNoProfile,
 // ErrOtherGPU and ErrUnpredictable are in its tree.
 func (m *Models) Why(gpu string, mechanism sharing.Mechanism, group []string) error {

@@ -36,14 +36,14 @@ type Node struct {
 	Model    string        // GPU model, as requests name it
 	GPUs     []GPU
 	Running  []Running
-	// Ground is what the gates know of its GPUs; nil = nothing. Requests with a
+	// Ground holds the gates' facts about its GPUs; nil = none. Requests with a
 	// Demand are held against it.
 	Ground *gate.Ground
 }
 
 // GPU is one GPU of a node.
 type GPU struct {
-	// Mechanism is what the GPU runs, the same for all tenants on it. None
+	// Mechanism is the one that all tenants of the GPU share it by. None
 	// stands for an idle GPU that takes its first tenant's mechanism and is free
 	// of it when the last one leaves.
 	Mechanism sharing.Mechanism
@@ -67,7 +67,7 @@ type Running struct {
 	Fixed bool
 }
 
-// View is what is free on a node, as policies see it. Policies must not change it.
+// View is the free capacity of a node, as policies see it. Policies must not change it.
 type View struct {
 	CPUMilli int64
 	Memory   sharing.Bytes
@@ -76,7 +76,7 @@ type View struct {
 	GPUs     [MaxGPUs]GPUView
 }
 
-// GPUView is what is free on a GPU.
+// GPUView is the free capacity of a GPU.
 type GPUView struct {
 	Mechanism sharing.Mechanism
 	fixed     bool  // the mechanism stays when the last tenant leaves

@@ -12,14 +12,14 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Request is what one workload's replica (a pod, say) asks for. It must not be
+// Request states the needs of one workload's replica (a pod, say). It must not be
 // modified once it was given to this package.
 type Request struct {
 	Name     string        // in messages, and for Random
 	CPUMilli int64         // thousandths of a core
 	Memory   sharing.Bytes // of the host
 
-	// GPUs is how many GPUs it needs, all of one node and by one mechanism; 0 is
+	// GPUs is the number of GPUs that it needs, all of one node and by one mechanism; 0 is
 	// none at all.
 	GPUs int
 	// Milli is the thousandths of each GPU: 1000 asks for whole ones. 0 with
@@ -38,10 +38,10 @@ type Request struct {
 	Tenant string
 	Trusts []string
 
-	// Demand is what the workload that it is a replica of asks of a GPU; nil =
+	// Demand states the needs of the workload that it is a replica of; nil =
 	// not known. On nodes with a Ground, decision's gates are then asked as well.
 	Demand *gate.Demand
-	// Workload is what a Forecaster knows the request by.
+	// Workload is the request's name for a Forecaster.
 	Workload string
 	// MaxSlowdown is the objective: how many times slower than alone neighbours
 	// may make it. 0 = there is none.
@@ -131,7 +131,7 @@ func trusts(a, b *Request) bool {
 	return x.MayShare(&y)
 }
 
-// shape is what of a request decides where it fits and how it scores: all but
+// shape has the fields of a request that decide where it fits and how it scores: all but
 // its name.
 type shape struct {
 	cpu, memory, gpuMemory   int64

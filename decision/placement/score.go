@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Policy says how good a way to take a request is. It must be safe for
+// Policy scores the ways to take a request. It must be safe for
 // concurrent use and answer the same for the same option.
 type Policy interface {
 	// Name is short and stable: "best-fit".
@@ -37,8 +37,8 @@ type Option struct {
 	// than before. Those that nothing is predicted for are taken to share evenly:
 	// n tenants are n times slower.
 	LostMilli float64
-	// Unpredicted is how many tenants, the request included, nothing is predicted
-	// for; 0 without a Slowdown when it would have no neighbours.
+	// Unpredicted counts the tenants, the request included, without a
+	// prediction; 0 without a Slowdown when it would have no neighbours.
 	Unpredicted int
 }
 
@@ -74,7 +74,7 @@ type Scorer struct {
 	scratch   sync.Pool // of *work
 }
 
-// work is what scoring one node needs.
+// work is the scratch space of scoring one node.
 type work struct {
 	option   Option
 	after    View

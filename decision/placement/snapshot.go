@@ -35,7 +35,7 @@ type Placement struct {
 	Fixed     bool              // defragmentation leaves it alone
 }
 
-// String says where the placement is: "job on node-3 GPU [1] as 470m of mps".
+// String returns the place: "job on node-3 GPU [1] as 470m of mps".
 func (p *Placement) String() string {
 	switch {
 	case len(p.GPUs) == 0:

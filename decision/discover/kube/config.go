@@ -61,7 +61,7 @@ func (e *loginError) Error() string {
 	return fmt.Sprintf("%s: user %q logs in through %q, which kubectl runs: install kubectl", e.file, e.user, e.program)
 }
 
-// serviceAccount is where a pod finds its credentials.
+// serviceAccount is the folder with a pod's credentials.
 const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // newClient finds the cluster as kubectl does.

@@ -266,7 +266,7 @@ func readTasks(file string, in io.Reader, empty *placement.Snapshot) ([]task, er
 	return tasks, nil
 }
 
-// largerThanAll says why a request fits none of the nodes when they are empty,
+// largerThanAll returns the reason why a request fits none of the nodes when they are empty,
 // or "". A model that no node has, or only ones that are too small, is no
 // mistake of the file: such tasks fail.
 func largerThanAll(r placement.Request, empty *placement.Snapshot) string {

@@ -112,12 +112,12 @@ func List(in io.Reader) (telemetry.Inventory, error) {
 	return inv, r.probs.Err()
 }
 
-// Link is how two GPUs, or a GPU and a network card, are connected.
+// Link is the connection of two GPUs, or of a GPU and a network card.
 type Link struct {
 	// Kind is nvidia-smi's word: "X" (the same), "NV", "PIX", "PXB", "PHB",
 	// "NODE" or "SYS"; empty where it is missing.
 	Kind string
-	// NVLinks is how many links are bonded, for "NV".
+	// NVLinks counts the bonded links, for "NV".
 	NVLinks int
 }
 
@@ -128,7 +128,7 @@ type TopoGPU struct {
 	CPUs, NUMA string          // as printed, e.g. "0-15" and "0"; empty where missing
 }
 
-// Topo is what topo -m prints.
+// Topo holds the matrix of topo -m.
 type Topo struct{ GPUs []TopoGPU }
 
 var (

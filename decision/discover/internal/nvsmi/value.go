@@ -51,7 +51,7 @@ func (r *reader) text(path, s string) string {
 	return s
 }
 
-// units are what one of a unit is in the base unit of its figure.
+// units maps a unit to its multiple of the figure's base unit.
 var units = map[string]float64{"": 1, "%": 1, "w": 1, "c": 1, "mw": 1e-3,
 	"b": 1, "bytes": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 1e3, "mb": 1e6, "gb": 1e9}
 

@@ -29,7 +29,7 @@ type xmlPower struct {
 	Old     string `xml:"power_limit"`
 }
 
-// xmlGPU is what is read of a gpu element.
+// xmlGPU has the fields of a gpu element that are read.
 type xmlGPU struct {
 	ID          string    `xml:"id,attr"`
 	Name        string    `xml:"product_name"`

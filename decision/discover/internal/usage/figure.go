@@ -8,7 +8,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// Figure is what is measured. The zero Figure is none.
+// Figure names a measured quantity. The zero Figure is none.
 type Figure uint8
 
 // The figures. Percentages run from 0 to 100.
@@ -29,7 +29,7 @@ const (
 
 var figureNames = enum.Of[Figure](errUnknown, "figure", "", "gpu-util", "graphics", "sm", "dram", "tensor", "mem-used", "mem-free", "mem-total", "power", "energy")
 
-// percent says whether the figure is a percentage.
+// percent reports whether the figure is a percentage.
 func (f Figure) percent() bool { return f >= FigureGPUUtil && f <= FigureTensor }
 
 const (
@@ -62,7 +62,7 @@ func (f Figure) resolution() float64 {
 	return mib
 }
 
-// source is what a metric of a page is: the figure, and what one of its unit is
+// source maps a metric of a page to its figure and one of its unit to
 // in the figure's unit.
 type source struct {
 	figure Figure
@@ -121,7 +121,7 @@ func inName(file string) (string, bool) {
 	return found, found != ""
 }
 
-// Refusal is why a sample was refused. The zero Refusal is none.
+// Refusal names the reason for refusing a sample. The zero Refusal is none.
 type Refusal uint8
 
 // The refusals.

@@ -36,7 +36,7 @@ func (k Key) device() Key {
 	return k
 }
 
-// samePod says whether two keys are of one pod, as far as their sources know it.
+// samePod reports whether two keys are of one pod, as far as their sources know it.
 func (k Key) samePod(o Key) bool {
 	return k.Namespace == o.Namespace && k.Pod == o.Pod && (k.UID == o.UID || k.UID == "" || o.UID == "")
 }
@@ -71,7 +71,7 @@ type labels struct {
 	exportedNamespace, exportedPod, exportedUID, exportedContainer                  string
 }
 
-// field is where a label's value is kept, or nil. The names are those of
+// field returns the place of a label's value, or nil. The names are those of
 // dcgm-exporter (pod_name and the like of its first versions), of Prometheus'
 // relabelling, and our own.
 func (l *labels) field(name string) *string {
@@ -158,5 +158,5 @@ func (l *labels) key() (rawKey, bool) {
 	return k, k.GPU != "" || !k.Index.IsZero() || k.Pod != ""
 }
 
-// isExporter says whether a pod is one of the exporter's own.
+// isExporter reports whether a pod is one of the exporter's own.
 func isExporter(pod string) bool { return strings.Contains(pod, "dcgm-exporter") }

@@ -22,7 +22,7 @@ type Options struct {
 	// From and To bound the samples' times; zero is open. Samples without a
 	// time are always read.
 	From, To time.Time
-	// Slot is how finely busy and idle time is told apart. Default: a minute.
+	// Slot is the resolution of busy and idle time. Default: a minute.
 	Slot time.Duration
 	// MaxTenants bounds the keys, and with them the memory. Default: 200,000.
 	MaxTenants int

@@ -10,8 +10,8 @@ import (
 // noTime is the time of a sample that has none.
 const noTime = math.MinInt64
 
-// firstDeltas is how many intervals between samples are looked at to learn the
-// usual one; gapFactor is how many of those a gap is longer than.
+// firstDeltas is the number of intervals between samples that teach the
+// usual one; a gap is longer than gapFactor of those.
 const (
 	firstDeltas = 16
 	gapFactor   = 3
@@ -42,7 +42,7 @@ type acc struct {
 	refused [refusalEnd]int32
 }
 
-// check says why a value cannot be. Percentages a little above 100, as
+// check returns the reason why a value is impossible. Percentages a little above 100, as
 // profiling counters give them, are 100.
 func (f Figure) check(v float64) (float64, Refusal) {
 	switch {
@@ -101,7 +101,7 @@ func (a *acc) place(ms int64, v float64) (grown float64, ok bool) {
 	return 0, true
 }
 
-// within says whether a time lies in a segment other than one, or after a
+// within reports whether a time lies in a segment other than one, or after a
 // segment that begins after that one.
 func (a *acc) within(ms int64, but int) bool {
 	for i := range a.segments {

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// exact is how many samples are kept as they are.
+	// exact is the number of samples that are kept as they are.
 	exact = 512
 	// digits of the histogram after that; hdrError is the largest part by which
 	// its percentiles lie above the truth (128 steps to a power of two).

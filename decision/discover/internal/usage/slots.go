@@ -32,7 +32,7 @@ type slots struct {
 	owner []int32 // of a device: who said what is known of the slot, from 1; nil of a tenant
 }
 
-// at is where a slot's flags are kept, or -1 where the window would be too
+// at returns the index of a slot's flags, or -1 where the window would be too
 // long.
 func (s *slots) at(slot int64) int {
 	if len(s.flags) == 0 {
@@ -63,7 +63,7 @@ func (s *slots) at(slot int64) int {
 	return int(i)
 }
 
-// flagsOf is what a sample says of its slot.
+// flagsOf returns the flags that a sample sets of its slot.
 func flagsOf(f Figure, v float64) uint8 {
 	switch f {
 	case FigureGPUUtil, FigureGraphics:

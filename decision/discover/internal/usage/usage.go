@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// Usage is what the sources say.
+// Usage holds the sources' summary.
 type Usage struct {
 	// Tenants has one entry for each key, in the order of the keys.
 	Tenants []Stats
@@ -182,10 +182,10 @@ func (s *Stats) refusals(probs *problem.List) {
 	}
 }
 
-// maxRefusals is how many series with refused samples are named.
+// maxRefusals is the number of series with refused samples that are named.
 const maxRefusals = 100
 
-// total is how many samples were refused.
+// total counts the refused samples.
 func (s *Statistics) total() int {
 	n := 0
 	for _, k := range s.Refused {
