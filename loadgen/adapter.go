@@ -14,16 +14,16 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// AdapterMix is which of several models a tenant asks for how often: the names under
+// AdapterMix distributes a tenant's requests over several models: the names under
 // which a server offers its LoRA adapters. The zero value is none. The model of a
-// request depends on the plan's seed and the request's number alone, and is one for
-// all of a session.
+// request depends on the plan's seed and the request's number alone; all requests of a
+// session have the same one.
 //
 //	tenant.Adapters = loadgen.AdapterMix{Names: []string{"sql", "chat", "law"}, Shares: []float64{70, 20, 10}}
 type AdapterMix struct {
 	Names []string `yaml:"names" json:"names"`
-	// Shares are in proportion to how often each name is asked for; nil means as Zipf
-	// says.
+	// Shares weight the names: each is asked for in proportion to its share. nil means
+	// by Zipf.
 	Shares []float64 `yaml:"shares" json:"shares,omitempty"`
 	// Zipf is the exponent of popularity: the k-th name is asked for in proportion to
 	// 1/k^Zipf. 0 means equally often.
@@ -46,8 +46,10 @@ func (m *AdapterMix) check(l *problem.List, path string) {
 		l.If(seen[name], at, "name each once", "%q twice", name)
 		seen[name] = true
 	}
-	l.If(len(m.Names) > maxAdapters, path+".names", "spread them over several tenants", "%d are more than %d", len(m.Names), maxAdapters)
-	l.If(m.Shares != nil && len(m.Shares) != len(m.Names), path+".shares", "give one for each name", "%d for %d names", len(m.Shares), len(m.Names))
+	l.If(len(m.Names) > maxAdapters, path+".names", "spread them over several tenants", "%d are more than %d",
+		len(m.Names), maxAdapters)
+	l.If(m.Shares != nil && len(m.Shares) != len(m.Names), path+".shares", "give one for each name", "%d for %d names",
+		len(m.Shares), len(m.Names))
 	l.If(m.Shares != nil && m.Zipf != 0, path+".zipf", "keep one of the two", "has no effect beside shares")
 	l.If(m.Zipf != 0 && len(m.Names) < 2, path+".zipf", "name at least two", "has no effect on %d names", len(m.Names))
 	l.If(!(m.Zipf >= 0) || math.IsInf(m.Zipf, 0), path+".zipf", "use a finite value of 0 or more", "is %v", m.Zipf)
@@ -92,8 +94,8 @@ func (p *adapterPicker) pick(seed uint64, session string, n int64) string {
 	return p.names[min(sort.SearchFloat64s(p.weights, at), len(p.names)-1)]
 }
 
-// adapter is what a request's report is listed under: the model that it asks for, where
-// it is not the tenant's.
+// adapter returns the model that a request asks for in place of its tenant's, "" where
+// it asks for the tenant's.
 func (p *Prompt) adapter(t *Tenant) string {
 	if p.Model == t.Model {
 		return ""
@@ -101,7 +103,7 @@ func (p *Prompt) adapter(t *Tenant) string {
 	return p.Model
 }
 
-// AdapterSummary are the figures of the requests of a tenant that asked for one model in
+// AdapterSummary holds the figures of a tenant's requests that asked for one model in
 // place of the tenant's. The latencies are those of Measures, over ok requests.
 type AdapterSummary struct {
 	Name         string       `json:"name"`
@@ -211,7 +213,8 @@ func (s *AdapterSummary) fill(h map[LatencyMetric]*Histogram) {
 func (t *TenantSummary) addAdapters(more []AdapterSummary) {
 	for i := range more {
 		o := &more[i]
-		at, found := slices.BinarySearchFunc(t.Adapters, o.Name, func(s AdapterSummary, name string) int { return strings.Compare(s.Name, name) })
+		at, found := slices.BinarySearchFunc(t.Adapters, o.Name,
+			func(s AdapterSummary, name string) int { return strings.Compare(s.Name, name) })
 		if !found {
 			t.Adapters = slices.Insert(t.Adapters, at, AdapterSummary{Name: o.Name})
 		}

@@ -193,7 +193,8 @@ func (t Timestamps) check() error {
 	}
 	for i := 1; i < len(t.Offsets); i++ {
 		if t.Offsets[i] < t.Offsets[i-1] {
-			l.Addf(fmt.Sprintf("offsets[%d]", i), "sort the trace by time", "%v is before its predecessor's %v", t.Offsets[i], t.Offsets[i-1])
+			l.Addf(fmt.Sprintf("offsets[%d]", i), "sort the trace by time", "%v is before its predecessor's %v", t.Offsets[i],
+				t.Offsets[i-1])
 			break
 		}
 	}

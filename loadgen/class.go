@@ -2,7 +2,7 @@ package loadgen
 
 import "github.com/cotenant/cotenant/internal/enum"
 
-// Class says how a request ended. The zero value, ClassUnfinished, is never written
+// Class is the outcome of a request. The zero value, ClassUnfinished, is never written
 // to an artifact.
 type Class uint8
 
@@ -26,14 +26,16 @@ const (
 	ClassClientLimit          // the client's machine had no descriptor, port or buffer for it
 )
 
-var classNames = enum.Of[Class](ErrUnknownName, "class", "unfinished", "ok", "http_4xx", "http_429", "http_5xx", "connect", "timeout_connect",
-	"timeout_ttft", "timeout_idle", "timeout_total", "truncated", "error_event", "malformed", "cancelled", "dropped", "client_limit")
+var classNames = enum.Of[Class](ErrUnknownName, "class", "unfinished", "ok", "http_4xx", "http_429", "http_5xx",
+	"connect", "timeout_connect",
+	"timeout_ttft", "timeout_idle", "timeout_total", "truncated", "error_event", "malformed", "cancelled", "dropped",
+	"client_limit")
 
 // Classes lists every class but ClassUnfinished, in the order of their values.
 func Classes() []Class { return classNames.Values()[1:] }
 
-// retriable says whether another attempt may fare better. A request that has
-// shown its first token is never retried.
+// retriable reports whether another attempt may succeed. A request whose first token
+// has arrived is never retried.
 func (c Class) retriable() bool {
 	switch c {
 	case ClassHTTP429, ClassHTTP5xx, ClassConnect, ClassTimeoutConnect:

@@ -37,7 +37,8 @@ func newClient(runCtx context.Context, t *Tenant, clk *wire.Clock, receive Recei
 	}
 	c.router.routing, c.router.custom = t.Routing, t.Router
 	for i := range t.Endpoints {
-		e, err := newEndpoint(runCtx, &t.Endpoints[i], t.API, !t.NonStreaming, wire.Mode(receive), &c.conns, c.timeouts.Connect)
+		e, err := newEndpoint(runCtx, &t.Endpoints[i], t.API, !t.NonStreaming, wire.Mode(receive), &c.conns,
+			c.timeouts.Connect)
 		if err != nil {
 			return nil, err
 		}
@@ -52,8 +53,8 @@ func (c *client) close() {
 }
 
 // do makes the request that body describes, with its retries, and fills in rec
-// and s. It returns when the request has ended, one way or the other; the error says
-// that nowhere could be found to send it.
+// and s. It returns when the request has ended. An error means that no endpoint could
+// be chosen to send it to.
 func (c *client) do(ctx context.Context, p *Prompt, body []byte, rec *Record, s *stream) error {
 	rec.PromptTokens = p.PromptTokens
 	s.asked = choicesAsked(p.Body, c.tenant.Body)
@@ -100,13 +101,14 @@ type attempt struct {
 	stale      bool          // it failed on a connection that the server had given up
 }
 
-// staleIdle is how long a connection must have been idle for its end to count as
-// the server's giving it up, and not as the answer to a request.
+// staleIdle is the least idle time of a connection after which its end counts as the
+// server's keep-alive time-out and not as the answer to a request.
 const staleIdle = 100 * time.Millisecond
 
-// connectionEnded says that the other side ended the connection.
+// connectionEnded returns true for errors of a connection that the other side ended.
 func connectionEnded(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || strings.Contains(err.Error(), "server closed idle connection")
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		strings.Contains(err.Error(), "server closed idle connection")
 }
 
 func (a *attempt) run(parent context.Context, body []byte) {
@@ -135,8 +137,8 @@ func (a *attempt) run(parent context.Context, body []byte) {
 		if err == nil {
 			rec.FirstByteNS, _ = a.stream.in.Stamp()
 			a.answer(ctx, resp)
-			// The request is known to be written once it is answered, but the transport may
-			// say so a moment later; without its word the time stays unknown.
+			// The transport may report that the request was written after its answer began;
+			// until then the time stays unknown.
 			rec.WrittenNS = a.written.Load()
 		}
 	case err == nil && resp != nil:
@@ -160,7 +162,7 @@ func (a *attempt) run(parent context.Context, body []byte) {
 	}
 }
 
-// Fresh says that the request goes out once more.
+// Fresh notes that the request goes out once more.
 func (a *attempt) Fresh() bool { return a.fresh }
 
 // Connected takes the time of the connection.
@@ -173,7 +175,7 @@ func (a *attempt) Connected(idle time.Duration) {
 // Written takes the time of the request.
 func (a *attempt) Written() { a.rec.WrittenNS = a.client.clock.Now() }
 
-// Head takes an answer's head, and says whether a stream follows.
+// Head takes an answer's head, and returns true when a stream follows.
 func (a *attempt) Head(resp *http.Response, at int64) bool {
 	if resp.StatusCode != http.StatusOK {
 		return false
@@ -404,7 +406,8 @@ func readClass(err error) Class {
 	}
 	// net/http has no exported errors for these.
 	for _, text := range []string{
-		"malformed", "invalid byte in chunk", "chunk length", "chunked", "response headers exceeded", "too many 1xx", "Content-Length", "transfer encoding",
+		"malformed", "invalid byte in chunk", "chunk length", "chunked", "response headers exceeded", "too many 1xx",
+		"Content-Length", "transfer encoding",
 		"Transfer-Encoding", "invalid header",
 	} {
 		if strings.Contains(err.Error(), text) {

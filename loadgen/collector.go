@@ -53,7 +53,8 @@ type sourceFigures struct {
 
 func newCollector(from, to, start int64, slo RequestSLO) *collector {
 	c := &collector{
-		from: from, to: to, slo: slo, counts: map[Class]int64{}, examples: map[Class]string{}, timeline: timeline{start: start},
+		from: from, to: to, slo: slo, counts: map[Class]int64{}, examples: map[Class]string{},
+		timeline: timeline{start: start},
 	}
 	for i := range c.metrics {
 		if LatencyMetric(i) == MetricChunkGap || LatencyMetric(i) == MetricReadLag {
@@ -68,8 +69,8 @@ func newCollector(from, to, start int64, slo RequestSLO) *collector {
 	return c
 }
 
-// lags are what the runner knows of a request's sending; a negative value means
-// not known.
+// lags holds the delays of a request's sending that the runner measured; a negative
+// value means not known.
 type lags struct{ pacing, send time.Duration }
 
 // ended takes a request that is over. s may be nil when there was no exchange.
@@ -144,9 +145,12 @@ func (c *collector) latencies(r *Record, events []event) {
 		m        LatencyMetric
 		from, to int64
 	}{
-		{MetricTTFT, r.IntendedNS, r.FirstTokenNS}, {MetricTTFTService, r.SentNS, r.FirstTokenNS}, {MetricTTFV, r.IntendedNS, r.FirstVisibleNS},
-		{MetricE2E, r.IntendedNS, r.LastTokenNS}, {MetricE2EService, r.SentNS, r.LastTokenNS}, {MetricE2EClose, r.IntendedNS, r.EndNS},
-		{MetricConnected, r.SentNS, r.ConnectedNS}, {MetricWritten, r.SentNS, r.WrittenNS}, {MetricFirstByte, r.SentNS, r.FirstByteNS},
+		{MetricTTFT, r.IntendedNS, r.FirstTokenNS}, {MetricTTFTService, r.SentNS, r.FirstTokenNS},
+		{MetricTTFV, r.IntendedNS, r.FirstVisibleNS},
+		{MetricE2E, r.IntendedNS, r.LastTokenNS}, {MetricE2EService, r.SentNS, r.LastTokenNS},
+		{MetricE2EClose, r.IntendedNS, r.EndNS},
+		{MetricConnected, r.SentNS, r.ConnectedNS}, {MetricWritten, r.SentNS, r.WrittenNS},
+		{MetricFirstByte, r.SentNS, r.FirstByteNS},
 	} {
 		// A retried request's phases are of its last attempt, whose start is unknown here.
 		if v.m >= MetricConnected && r.Retries > 0 {
@@ -162,8 +166,8 @@ func (c *collector) latencies(r *Record, events []event) {
 	}
 }
 
-// tokensOf keeps, for each source of token counts that the request has, what
-// depends on it. latencies says whether the request belongs to the window.
+// tokensOf keeps the figures that depend on token counts, for each source of counts
+// that the request has. latencies is true for a request of the window.
 func (c *collector) tokensOf(r *Record, s *stream, tenant *Tenant, latencies bool) {
 	kept, known := r.Meets(c.slo).Get()
 	for i, source := range tokenSources {

@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// errMalformed says that an answer is not what the API specifies.
+// errMalformed reports an answer that violates the API.
 var errMalformed = errors.New("loadgen: malformed answer")
 
-// delta is what one event, or a whole answer, says. It is comparable.
+// delta holds the content of one event or of a whole answer. It is comparable.
 type delta struct {
 	text      string // visible content
 	reasoning string
@@ -26,10 +26,10 @@ type delta struct {
 	seen, finished choiceSet
 }
 
-// content says whether the event counts as a content event.
+// content reports whether the event counts as a content event.
 func (d *delta) content() bool { return d.text != "" || d.reasoning != "" || d.tool }
 
-// visible says whether the event shows something that is not reasoning.
+// visible reports whether the event carries content other than reasoning.
 func (d *delta) visible() bool { return d.text != "" || d.tool }
 
 // decodeDelta reads an event's data, or the body of an answer in one piece. Text and
@@ -95,11 +95,11 @@ func decodeJSON(data []byte) (delta, error) {
 
 func present(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// maxServerText is how much of a server's text is looked at for an error message.
+// maxServerText bounds the bytes of a server's text that an error message is made of.
 const maxServerText = 8 << 10
 
-// serverText is the beginning of what a server said. It is not fit for an artifact
-// before credentials are removed, which comes before it is made short.
+// serverText returns the beginning of a server's text. Credentials must be removed
+// from it before it is shortened and written to an artifact.
 func serverText(b []byte) string { return string(b[:min(len(b), maxServerText)]) }
 
 // clip makes text fit for an error message.

@@ -29,7 +29,8 @@ type endpoint struct {
 }
 
 // newEndpoint resolves e. Dials end with runCtx, so that none outlives the run.
-func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming bool, mode wire.Mode, conns *wire.Conns, connect time.Duration) (*endpoint, error) {
+func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming bool, mode wire.Mode, conns *wire.Conns,
+	connect time.Duration) (*endpoint, error) {
 	u, err := url.Parse(e.URL)
 	if err != nil {
 		return nil, err
@@ -66,7 +67,8 @@ func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming bool, m
 	}
 	var host *wire.Host
 	if mode == wire.ModePolled && streaming && e.Dial == nil && u.Scheme == "http" && ascii(u.Host) {
-		host = conns.Host(request(u, h), func(ctx context.Context) (net.Conn, error) { return bound(ctx, "tcp", hostPort(u)) })
+		host = conns.Host(request(u, h),
+			func(ctx context.Context) (net.Conn, error) { return bound(ctx, "tcp", hostPort(u)) })
 	}
 	return &endpoint{
 		url: u, label: safeURL(u.String()), id: u.String(), header: h, weight: max(e.Weight, 1), host: host,
@@ -94,7 +96,8 @@ func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming bool, m
 
 // request is a POST without a body.
 func request(u *url.URL, header http.Header) *http.Request {
-	r := &http.Request{Method: http.MethodPost, URL: u, Host: u.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	r := &http.Request{Method: http.MethodPost, URL: u, Host: u.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1,
+		ProtoMinor: 1}
 	if host := header.Get("Host"); host != "" {
 		r.Host = host
 	}
@@ -106,7 +109,7 @@ func ascii(host string) bool {
 	return strings.IndexFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
-// hostPort is where a URL of plain HTTP is served.
+// hostPort returns the address that a URL of plain HTTP is served at.
 func hostPort(u *url.URL) string { return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80")) }
 
 // apiPath completes the path of an endpoint's URL.

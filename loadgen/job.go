@@ -97,7 +97,8 @@ func (j Job) WriteYAML(w io.Writer) error {
 		env = append(env, obj{"name": StartAtEnv, "value": j.StartAt})
 	}
 	if j.SecretName != "" {
-		env = append(env, obj{"name": APIKeyEnv, "valueFrom": obj{"secretKeyRef": obj{"name": j.SecretName, "key": "api-key"}}})
+		env = append(env, obj{"name": APIKeyEnv,
+			"valueFrom": obj{"secretKeyRef": obj{"name": j.SecretName, "key": "api-key"}}})
 	}
 	resources := obj{"cpu": cmp.Or(j.CPU, "2"), "memory": cmp.Or(j.Memory, "512Mi")}
 	container := obj{

@@ -48,7 +48,8 @@ func checkFiles(p *LoadPlan, w Worker, limit, open uint64) error {
 		return nil
 	}
 	var l problem.List
-	l.Addf("tenants", fmt.Sprintf("raise the limit, e.g. with ulimit -n %d, lower the concurrency, or share the load between workers", need),
+	l.Addf("tenants", fmt.Sprintf("raise the limit, e.g. with ulimit -n %d, lower the concurrency, or share the load "+
+		"between workers", need),
 		"%d connections at once need about %d open files, and this process may have %d", connections, need, limit)
 	return l.Under(errors.New("loadgen: the client's own limits"))
 }

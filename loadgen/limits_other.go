@@ -4,5 +4,5 @@ package loadgen
 
 var clientLimitErrors []error
 
-// openFileLimit is how many files the process may have open: nobody says.
+// openFileLimit reports that the limit on open files is not known here.
 func openFileLimit() (uint64, bool) { return 0, false }

@@ -6,7 +6,7 @@ import "golang.org/x/sys/unix"
 
 var clientLimitErrors = []error{unix.EMFILE, unix.ENFILE, unix.EADDRNOTAVAIL, unix.ENOBUFS, unix.ENOMEM}
 
-// openFileLimit is how many files the process may have open.
+// openFileLimit returns the soft limit on the process's open files.
 func openFileLimit() (uint64, bool) {
 	var r unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {

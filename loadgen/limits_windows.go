@@ -4,5 +4,5 @@ import "golang.org/x/sys/windows"
 
 var clientLimitErrors = []error{windows.WSAEMFILE, windows.WSAENOBUFS, windows.WSAEADDRNOTAVAIL}
 
-// openFileLimit is how many files the process may have open: as many as it likes.
+// openFileLimit reports that Windows sets no limit on open files.
 func openFileLimit() (uint64, bool) { return 0, false }

@@ -32,7 +32,8 @@ func LoadResult(dir string) (*Result, error) {
 		return nil, &OpError{Op: "decode", Path: path, Err: err}
 	}
 	if v := res.Summary.SchemaVersion; v != SchemaVersion {
-		return nil, &OpError{Op: "read", Path: path, Err: fmt.Errorf("schema version %d; this version of the library reads %d", v, SchemaVersion)}
+		return nil, &OpError{Op: "read", Path: path,
+			Err: fmt.Errorf("schema version %d; this version of the library reads %d", v, SchemaVersion)}
 	}
 	path = filepath.Join(dir, ArtifactHistograms)
 	if res.Histograms, err = loadFile(path, readHistograms); err != nil {
@@ -137,12 +138,14 @@ func readTimeline(r io.Reader) ([]TimelineRow, error) {
 			name string
 			into *int64
 		}{
-			{"unix_ns", &row.UnixNS}, {"offered", &row.Offered}, {"sent", &row.Sent}, {"done", &row.Done}, {"failed", &row.Failed},
+			{"unix_ns", &row.UnixNS}, {"offered", &row.Offered}, {"sent", &row.Sent}, {"done", &row.Done},
+			{"failed", &row.Failed},
 			{"in_flight", &row.InFlight}, {"tokens", &row.Tokens},
 		} {
 			v, err := strconv.ParseInt(values[column[f.name]], 10, 64)
 			if err != nil {
-				l.Addf(fmt.Sprintf("line %d.%s", line, f.name), "write a whole number", "is %q", problem.Clip(values[column[f.name]]))
+				l.Addf(fmt.Sprintf("line %d.%s", line, f.name), "write a whole number", "is %q",
+					problem.Clip(values[column[f.name]]))
 			}
 			*f.into = v
 		}

@@ -95,8 +95,10 @@ func (m *Measures) fill(h map[LatencyMetric]*Histogram, stallFactor float64) {
 		to *Figures
 		of LatencyMetric
 	}{
-		{&m.TTFT, MetricTTFT}, {&m.TTFTService, MetricTTFTService}, {&m.TTFV, MetricTTFV}, {&m.TPOT, MetricTPOT}, {&m.ChunkGap, MetricChunkGap}, {&m.ITL, MetricITL},
-		{&m.E2E, MetricE2E}, {&m.E2EService, MetricE2EService}, {&m.E2EClose, MetricE2EClose}, {&m.ScheduleDelay, MetricScheduleDelay},
+		{&m.TTFT, MetricTTFT}, {&m.TTFTService, MetricTTFTService}, {&m.TTFV, MetricTTFV}, {&m.TPOT, MetricTPOT},
+		{&m.ChunkGap, MetricChunkGap}, {&m.ITL, MetricITL},
+		{&m.E2E, MetricE2E}, {&m.E2EService, MetricE2EService}, {&m.E2EClose, MetricE2EClose},
+		{&m.ScheduleDelay, MetricScheduleDelay},
 		{&m.Connected, MetricConnected}, {&m.Written, MetricWritten}, {&m.FirstByte, MetricFirstByte},
 	} {
 		*f.to = h[f.of].Figures()

@@ -28,7 +28,8 @@ func Merge(results ...*Result) (*Result, error) {
 	}
 	first := &results[0].Summary
 	out := &Result{Summary: Summary{
-		SchemaVersion: SchemaVersion, RunID: first.RunID, Scenario: first.Scenario, Basis: first.Basis, Complete: true, Window: first.Window,
+		SchemaVersion: SchemaVersion, RunID: first.RunID, Scenario: first.Scenario, Basis: first.Basis, Complete: true,
+		Window:      first.Window,
 		Definitions: Definitions(), SteadyState: SteadyState{Verdict: "unknown", Reason: "merged from several workers"},
 	}}
 	sum := &out.Summary
@@ -50,7 +51,8 @@ func Merge(results ...*Result) (*Result, error) {
 			at := slices.IndexFunc(sum.Tenants, func(have TenantSummary) bool { return have.Name == t.Name })
 			if at < 0 {
 				at = len(sum.Tenants)
-				sum.Tenants = append(sum.Tenants, TenantSummary{Name: t.Name, Model: t.Model, API: t.API, Load: t.Load, Probe: t.Probe})
+				sum.Tenants = append(sum.Tenants,
+					TenantSummary{Name: t.Name, Model: t.Model, API: t.API, Load: t.Load, Probe: t.Probe})
 			}
 			sum.Tenants[at].add(&t.Measures)
 			sum.Tenants[at].addAdapters(t.Adapters)
@@ -80,9 +82,11 @@ func Merge(results ...*Result) (*Result, error) {
 		t.rates()
 		t.fill(merged[t.Name], stall)
 		t.fillAdapters(ofAdapters[t.Name])
-		out.Histograms = append(out.Histograms, TenantHistograms{Tenant: t.Name, Probe: t.Probe, ByMetric: merged[t.Name], ByAdapter: ofAdapters[t.Name]})
+		out.Histograms = append(out.Histograms,
+			TenantHistograms{Tenant: t.Name, Probe: t.Probe, ByMetric: merged[t.Name], ByAdapter: ofAdapters[t.Name]})
 	}
-	health.SendLag, health.PacingLag, health.ReadLag = totals[MetricSendLag].Figures(), totals[MetricPacingLag].Figures(), totals[MetricReadLag].Figures()
+	health.SendLag, health.PacingLag, health.ReadLag = totals[MetricSendLag].Figures(), totals[MetricPacingLag].Figures(),
+		totals[MetricReadLag].Figures()
 	return out, nil
 }
 
@@ -113,7 +117,8 @@ func mergeable(results []*Result) error {
 			}
 			have, ok := sources[t.Name]
 			if ok && have != t.TokenSource {
-				l.Addf(fmt.Sprintf("%s.tenants[%d].token_source", at, j), "make every server report usage, or none", "%v, another worker has %v", t.TokenSource, have)
+				l.Addf(fmt.Sprintf("%s.tenants[%d].token_source", at, j), "make every server report usage, or none",
+					"%v, another worker has %v", t.TokenSource, have)
 			}
 			sources[t.Name] = t.TokenSource
 		}
@@ -252,5 +257,6 @@ func SaveResult(dir string, res *Result) error {
 	if err != nil {
 		return errors.Join(err, d.abandon())
 	}
-	return errors.Join(d.requests.discard(), d.release(), d.write(ArtifactHistograms, lines), d.writeJSON(ArtifactSummary, &res.Summary))
+	return errors.Join(d.requests.discard(), d.release(), d.write(ArtifactHistograms, lines),
+		d.writeJSON(ArtifactSummary, &res.Summary))
 }

@@ -132,7 +132,8 @@ func (t *Tenant) check(l *problem.List, path string, planDuration time.Duration)
 		notNegative(l, path+"."+d.name, d.value)
 	}
 	t.Adapters.check(l, path+".adapters")
-	l.If(t.Router != nil && t.Routing != RoutingRoundRobin, path+".routing", "keep one of the two", "has no effect beside a router")
+	l.If(t.Router != nil && t.Routing != RoutingRoundRobin, path+".routing", "keep one of the two",
+		"has no effect beside a router")
 	t.checkLoad(l, path+".load", planDuration)
 	if len(t.Endpoints) == 0 {
 		l.Addf(path+".endpoints", "add at least one", "no endpoint")
@@ -158,7 +159,8 @@ func (t *Tenant) checkLoad(l *problem.List, path string, planDuration time.Durat
 	case planDuration <= 0 && t.Requests == 0 && t.endless():
 		l.Addf(path, "set requests or the plan's duration", "would never end")
 	case ld.Concurrency > maxConcurrency:
-		l.Addf(path+".concurrency", "share the users between workers on several machines", "%d is above %d", ld.Concurrency, maxConcurrency)
+		l.Addf(path+".concurrency", "share the users between workers on several machines", "%d is above %d", ld.Concurrency,
+			maxConcurrency)
 	case ld.DropExcess && ld.MaxInFlight == 0:
 		l.Addf(path+".drop_excess", "set max_in_flight too", "nothing is in excess without max_in_flight")
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/cotenant/cotenant/internal/stats"
 )
 
-// processStats are what the runtime and the system say about this process:
-// counts since its start, or since another reading.
+// processStats holds figures of this process by the runtime and the system: counts
+// since its start, or since another reading.
 type processStats struct {
 	cpu      time.Duration // negative: not known
 	gcPauses *metrics.Float64Histogram
@@ -45,7 +45,8 @@ func readProcessStats() processStats {
 }
 
 func (p processStats) since(start processStats) processStats {
-	d := processStats{cpu: -1, gcPauses: histogramSince(p.gcPauses, start.gcPauses), sched: histogramSince(p.sched, start.sched), gcs: p.gcs - start.gcs}
+	d := processStats{cpu: -1, gcPauses: histogramSince(p.gcPauses, start.gcPauses),
+		sched: histogramSince(p.sched, start.sched), gcs: p.gcs - start.gcs}
 	if p.cpu >= 0 && start.cpu >= 0 {
 		d.cpu = p.cpu - start.cpu
 	}

@@ -12,7 +12,7 @@ type Message struct {
 	Content string `json:"content"`
 }
 
-// Prompt is what one request asks. Exactly one of Text and Messages is set:
+// Prompt is the input of one request. Exactly one of Text and Messages is set:
 // under the chat API a Text becomes one user message, under the completions API
 // Messages are an error.
 type Prompt struct {
@@ -41,7 +41,7 @@ type Prompt struct {
 	Next func(reply Reply) (follow Prompt, delay time.Duration, ok bool)
 }
 
-// Reply is what came back for a prompt whose Next is set.
+// Reply holds the answer to a prompt whose Next is set.
 type Reply struct {
 	// Text is the visible text, reasoning and tool calls left out.
 	Text string

@@ -2,8 +2,8 @@ package loadgen
 
 import "github.com/cotenant/cotenant/internal/optional"
 
-// PromptCache is how much of the prompts came from the servers' prefix caches, over the
-// ok requests whose answers say so.
+// PromptCache measures the servers' prefix caches by the ok requests whose answers
+// report cached tokens.
 type PromptCache struct {
 	Requests     int64 `json:"requests"` // that say so
 	Hits         int64 `json:"hits"`     // of these, with any cached token

@@ -19,7 +19,8 @@ const (
 	TokensUsage                 // the server's usage report
 )
 
-var tokenSourceNames = enum.Of[TokenSource](ErrUnknownName, "token source", "unknown", "events", "tokenizer", "server_usage")
+var tokenSourceNames = enum.Of[TokenSource](ErrUnknownName, "token source", "unknown", "events", "tokenizer",
+	"server_usage")
 
 // Record is one request: a line of requests.jsonl. Times are Unix nanoseconds on
 // the run's clock; 0 means that it did not happen, and the field is then absent
@@ -53,12 +54,13 @@ type Record struct {
 	// CachedTokens of the prompt came from a prefix cache; missing where the server
 	// does not say.
 	CachedTokens Optional[int] `json:"cached_tokens,omitzero"`
-	OutputTokens int           `json:"output_tokens"`          // delivered, by TokenSource
-	FirstTokens  int           `json:"first_tokens,omitempty"` // tokens of the first event, 1 unless the server says otherwise
-	Events       int           `json:"events"`                 // content events
-	TokenSource  TokenSource   `json:"token_source"`
-	MaxGapNS     int64         `json:"max_gap_ns,omitempty"` // longest chunk gap
-	FinishReason string        `json:"finish_reason,omitempty"`
+	OutputTokens int           `json:"output_tokens"` // delivered, by TokenSource
+	// tokens of the first event, 1 unless the server says otherwise
+	FirstTokens  int         `json:"first_tokens,omitempty"`
+	Events       int         `json:"events"` // content events
+	TokenSource  TokenSource `json:"token_source"`
+	MaxGapNS     int64       `json:"max_gap_ns,omitempty"` // longest chunk gap
+	FinishReason string      `json:"finish_reason,omitempty"`
 	// Streamed says that the answer came as events; otherwise it came in one piece
 	// and has neither first token nor gaps.
 	Streamed bool `json:"streamed,omitempty"`
@@ -86,7 +88,7 @@ func (r *Record) E2E() (time.Duration, bool) { return between(r.IntendedNS, r.La
 // E2EClose is the time from the intended start to [DONE] or the end of the answer.
 func (r *Record) E2EClose() (time.Duration, bool) { return between(r.IntendedNS, r.EndNS) }
 
-// ScheduleDelay is how long after its intended start the request was sent.
+// ScheduleDelay is the time from the request's intended start to its sending.
 func (r *Record) ScheduleDelay() (time.Duration, bool) { return between(r.IntendedNS, r.SentNS) }
 
 // TPOT is the mean time per output token after the first event. It is undefined

@@ -28,7 +28,10 @@ func LoadResults(dirs ...string) ([]*Result, error) {
 			}
 			here = append(here, res)
 		}
-		slices.SortStableFunc(here, func(a, b *Result) int { return cmp.Compare(a.Summary.Window.FromNS, b.Summary.Window.FromNS) })
+		slices.SortStableFunc(here, func(a,
+			b *Result) int {
+			return cmp.Compare(a.Summary.Window.FromNS, b.Summary.Window.FromNS)
+		})
 		all = append(all, here...)
 	}
 	return all, l.Err()

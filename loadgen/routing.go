@@ -32,7 +32,7 @@ type RouterFunc func(p *Prompt, at []EndpointState) int
 // Pick calls f.
 func (f RouterFunc) Pick(p *Prompt, at []EndpointState) int { return f(p, at) }
 
-// EndpointState is what the client knows of an endpoint: its own tenant's requests.
+// EndpointState describes an endpoint by the requests of one tenant.
 type EndpointState struct {
 	InFlight int64 // requests that were sent and have not ended
 	// TokensInFlight are the prompt and output tokens that those mean, as far as
@@ -61,7 +61,8 @@ func (r *router) take(t *Tenant, p *Prompt) (e *endpoint, release func(), err er
 	defer r.mu.Unlock()
 	r.state = r.state[:0]
 	for _, e := range r.endpoints {
-		r.state = append(r.state, EndpointState{InFlight: e.inFlight, TokensInFlight: e.tokens, Sent: e.sent, Weight: e.weight})
+		r.state = append(r.state, EndpointState{InFlight: e.inFlight, TokensInFlight: e.tokens, Sent: e.sent,
+			Weight: e.weight})
 	}
 	i := r.custom.Pick(p, r.state)
 	if i < 0 || i >= len(r.endpoints) {

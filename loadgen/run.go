@@ -256,7 +256,8 @@ func (r *runner) result(complete bool) (*Result, error) {
 			Measures: t.collector.measures(r.plan.StallFactor, &slo), Adapters: t.collector.adapterSummaries(),
 		})
 		res.Histograms = append(res.Histograms, TenantHistograms{
-			Tenant: t.tenant.Name, Probe: t.tenant.Probe, ByMetric: t.collector.histograms(), ByAdapter: t.collector.adapterHistograms(),
+			Tenant: t.tenant.Name, Probe: t.tenant.Probe, ByMetric: t.collector.histograms(),
+			ByAdapter: t.collector.adapterHistograms(),
 		})
 		res.Timeline = append(res.Timeline, t.collector.timeline.rows(t.tenant.Name)...)
 		res.Records = append(res.Records, t.records...)

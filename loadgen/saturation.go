@@ -101,7 +101,8 @@ func (s Saturation) saturated(at, inFlight, ttft []float64) (why string, yes boo
 			return "", false
 		}
 	}
-	return fmt.Sprintf("over-saturated: requests in flight rose by %.1f over %.1f s around a mean of %.1f (p = %.2g)", growth, at[n-1]-at[0], mean, p), true
+	return fmt.Sprintf("over-saturated: requests in flight rose by %.1f over %.1f s around a mean of %.1f (p = %.2g)",
+		growth, at[n-1]-at[0], mean, p), true
 }
 
 // watchSaturation stops the run when an open-loop tenant is found over-saturated.

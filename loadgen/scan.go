@@ -107,8 +107,7 @@ type scanner struct {
 	texts textPlace
 }
 
-// textPlace is where an event's last text that is not empty begins and ends, between its
-// quotes, of count such texts.
+// textPlace locates the last of an event's count non-empty texts, between its quotes.
 type textPlace struct{ start, end, count int }
 
 const maxScanDepth = 20
@@ -277,7 +276,8 @@ func (s *scanner) count() wireCount {
 		s.at++
 	}
 	digits := s.b[start:s.at]
-	if len(digits) == 0 || len(digits) > 9 || len(digits) > 1 && digits[0] == '0' || s.at < len(s.b) && strings.IndexByte(".eE", s.b[s.at]) >= 0 {
+	if len(digits) == 0 || len(digits) > 9 || len(digits) > 1 && digits[0] == '0' || s.at < len(s.b) &&
+		strings.IndexByte(".eE", s.b[s.at]) >= 0 {
 		s.ok = false
 		return 0
 	}

@@ -120,7 +120,8 @@ func formsOf(secret string) []string {
 	quoted := fmt.Sprintf("%q", secret)
 	forms := []string{
 		secret, percent.String(), lower.String(), all.String(), url.QueryEscape(secret), url.PathEscape(secret),
-		jsonText(secret), strings.ReplaceAll(jsonText(secret), "/", `\/`), ascii.String(), quoted[1 : len(quoted)-1], html.EscapeString(secret),
+		jsonText(secret), strings.ReplaceAll(jsonText(secret), "/", `\/`), ascii.String(), quoted[1 : len(quoted)-1],
+		html.EscapeString(secret),
 		hex.EncodeToString([]byte(secret)), strings.ToUpper(hex.EncodeToString([]byte(secret))),
 	}
 	if len(secret) >= gramSize { // a short one in another case may be a word
@@ -256,7 +257,8 @@ func (s *scrubber) cleanJSON(doc []byte) []byte {
 		doc = doc[end:]
 		var text string
 		name := bytes.HasPrefix(bytes.TrimLeft(doc, " \t\r\n"), []byte(":"))
-		if name || json.Unmarshal(literal, &text) != nil || !slices.ContainsFunc(s.forms, func(f string) bool { return len(f) >= gramSize && strings.Contains(text, f) }) {
+		if name || json.Unmarshal(literal, &text) != nil ||
+			!slices.ContainsFunc(s.forms, func(f string) bool { return len(f) >= gramSize && strings.Contains(text, f) }) {
 			out.Write(literal)
 			continue
 		}

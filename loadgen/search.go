@@ -40,7 +40,7 @@ type Search struct {
 	Resolution float64
 }
 
-// Trial is what one run at a rate found.
+// Trial holds the outcome of one run at a rate.
 type Trial struct {
 	RatePerS float64 `json:"rate_per_s"`
 	Repeat   int     `json:"repeat"` // from 0
@@ -80,7 +80,7 @@ type RateVerdict struct {
 	Upper float64 `json:"upper"`
 }
 
-// SearchResult is what a search found.
+// SearchResult holds the outcome of a search.
 type SearchResult struct {
 	// PassesPerS is the highest rate that passed, FailsPerS the lowest that did not;
 	// missing when none did, or none did not.
@@ -97,7 +97,8 @@ func (r *SearchResult) WriteText(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "rate/s\tkeep the SLO\tat least\tat most\tverdict")
 	for _, v := range r.Rates {
-		fmt.Fprintf(tw, "%.4g\t%.2f%%\t%.2f%%\t%.2f%%\t%s\n", v.RatePerS, 100*v.Attainment, 100*v.Lower, 100*v.Upper, v.Verdict)
+		fmt.Fprintf(tw, "%.4g\t%.2f%%\t%.2f%%\t%.2f%%\t%s\n", v.RatePerS, 100*v.Attainment, 100*v.Lower, 100*v.Upper,
+			v.Verdict)
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -106,12 +107,14 @@ func (r *SearchResult) WriteText(w io.Writer) error {
 	if rate, ok := r.PassesPerS.Get(); ok {
 		highest = fmt.Sprintf("%.4g/s", rate)
 	}
-	_, err := fmt.Fprintf(w, "highest rate that keeps the SLO for %.0f%% of the requests (confidence %.0f%%): %s\n", 100*r.Attainment, 100*r.Confidence, highest)
+	_, err := fmt.Fprintf(w, "highest rate that keeps the SLO for %.0f%% of the requests (confidence %.0f%%): %s\n",
+		100*r.Attainment, 100*r.Confidence, highest)
 	return err
 }
 
 func (s Search) withDefaults() Search {
-	s.Attainment, s.Confidence, s.Resolution = cmp.Or(s.Attainment, 0.99), cmp.Or(s.Confidence, 0.95), cmp.Or(s.Resolution, 0.05)
+	s.Attainment, s.Confidence, s.Resolution = cmp.Or(s.Attainment, 0.99), cmp.Or(s.Confidence, 0.95),
+		cmp.Or(s.Resolution, 0.05)
 	s.Repeats = cmp.Or(s.Repeats, 2)
 	s.MaxRepeats = cmp.Or(s.MaxRepeats, max(4, s.Repeats))
 	return s
@@ -154,9 +157,11 @@ func (s Search) check() error {
 
 // Run searches. run makes one trial at a rate, typically with Run and TrialOf, a
 // plan whose tenants have SLOs and which sends TrialRequests, and Options.Saturation
-// set. A trial that the client spoiled is made again, up to MaxRepeats times a rate. When run fails or ctx
-// ends, the result holds the trials so far. ErrNoRate comes with the result too.
-func (s Search) Run(ctx context.Context, run func(ctx context.Context, ratePerS float64, repeat int) (Trial, error)) (*SearchResult, error) {
+// set. A trial that the client spoiled is made again, up to MaxRepeats times a rate.
+// When run fails or ctx ends, the result holds the trials so far. ErrNoRate comes with
+// the result too.
+func (s Search) Run(ctx context.Context,
+	run func(ctx context.Context, ratePerS float64, repeat int) (Trial, error)) (*SearchResult, error) {
 	s = s.withDefaults()
 	if err := s.check(); err != nil {
 		return nil, err
@@ -196,7 +201,7 @@ func (s Search) Run(ctx context.Context, run func(ctx context.Context, ratePerS 
 	return res, nil
 }
 
-// noRate says why the lowest rate did not pass.
+// noRate returns the reason why the lowest rate did not pass.
 func (s Search) noRate(res *SearchResult) error {
 	v, invalid := res.Rates[0], 0
 	saturated := ""
@@ -213,14 +218,19 @@ func (s Search) noRate(res *SearchResult) error {
 	case saturated != "":
 		return fmt.Errorf("%w: at %v/s: %s", ErrNoRate, s.Low, saturated)
 	case v.Verdict == "undecided":
-		return fmt.Errorf("%w: too few requests to tell at %v/s: %.1f%% to %.1f%% keep them at confidence %.0f%%, %v%% is wanted; %d of %d trials are invalid (at least %d requests are needed, all in time: make the trials longer, or more)",
-			ErrNoRate, s.Low, 100*v.Lower, 100*v.Upper, 100*s.Confidence, 100*s.Attainment, invalid, len(res.Trials), s.RequestsToPass())
+		return fmt.Errorf("%w: too few requests to tell at %v/s: %.1f%% to %.1f%% keep them at confidence %.0f%%, %v%% is "+
+			"wanted; %d of %d trials are invalid (at least %d requests are needed, all in time: make the trials longer, or "+
+			"more)",
+			ErrNoRate, s.Low, 100*v.Lower, 100*v.Upper, 100*s.Confidence, 100*s.Attainment, invalid, len(res.Trials),
+			s.RequestsToPass())
 	}
-	return fmt.Errorf("%w: at %v/s %.1f%% of the requests keep them, %v%% is wanted", ErrNoRate, s.Low, 100*v.Attainment, 100*s.Attainment)
+	return fmt.Errorf("%w: at %v/s %.1f%% of the requests keep them, %v%% is wanted", ErrNoRate, s.Low, 100*v.Attainment,
+		100*s.Attainment)
 }
 
-// judge tries a rate until the verdict has its confidence or the repeats are used up.
-func (s Search) judge(ctx context.Context, rate float64, run func(context.Context, float64, int) (Trial, error), res *SearchResult) (RateVerdict, error) {
+// judge repeats trials at a rate until the verdict has its confidence or the repeats are used up.
+func (s Search) judge(ctx context.Context, rate float64, run func(context.Context, float64, int) (Trial, error),
+	res *SearchResult) (RateVerdict, error) {
 	v := RateVerdict{RatePerS: rate, Verdict: "undecided", Upper: 1}
 	var met, n int64
 	saturated := 0
@@ -234,7 +244,8 @@ func (s Search) judge(ctx context.Context, rate float64, run func(context.Contex
 		}
 		res.Trials = append(res.Trials, t)
 		if t.Unknown > 0 {
-			return v, fmt.Errorf("%w: %d of %d requests at %v/s cannot show what the SLO bounds (ttft, tpot and stall need streamed answers)", ErrUnknownSLO, t.Unknown, t.Requests, rate)
+			return v, fmt.Errorf("%w: %d of %d requests at %v/s cannot show what the SLO bounds (ttft, tpot and stall need "+
+				"streamed answers)", ErrUnknownSLO, t.Unknown, t.Requests, rate)
 		}
 		if !t.Valid {
 			continue
@@ -262,7 +273,7 @@ func (s Search) judge(ctx context.Context, rate float64, run func(context.Contex
 	return v, nil
 }
 
-// wilson gives the one-sided score bounds of a share of k out of n.
+// wilson returns the one-sided Wilson score bounds of a share of k out of n.
 func wilson(k, n int64, confidence float64) (lower, upper float64) {
 	z := distuv.UnitNormal.Quantile(confidence)
 	p, m := float64(k)/float64(n), float64(n)

@@ -31,7 +31,8 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // credentialWords are parts of header, field and query names whose values are taken
 // for credentials.
 var credentialWords = []string{
-	"auth", "key", "token", "secret", "cookie", "passw", "passphrase", "pwd", "credential", "sig", "jwt", "bearer", "session", "code",
+	"auth", "key", "token", "secret", "cookie", "passw", "passphrase", "pwd", "credential", "sig", "jwt", "bearer",
+	"session", "code",
 }
 
 func looksSecret(name string) bool {
@@ -42,7 +43,8 @@ func looksSecret(name string) bool {
 // harmlessQueries are the names of a URL's query whose values are no credentials;
 // every other one's is taken for one.
 var harmlessQueries = []string{
-	"alt", "api-version", "api_version", "debug", "deployment", "deployment-id", "deployment_id", "engine", "format", "model", "region", "replica",
+	"alt", "api-version", "api_version", "debug", "deployment", "deployment-id", "deployment_id", "engine", "format",
+	"model", "region", "replica",
 	"stream", "timeout", "version",
 }
 

@@ -10,7 +10,8 @@ import (
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
-// SteadyState says whether the window looks like one state of the system.
+// SteadyState is the verdict on whether the system was in one state throughout the
+// window.
 type SteadyState struct {
 	// Verdict is "yes", "no" or "unknown" (too short to tell).
 	Verdict string `json:"verdict"`
@@ -45,7 +46,8 @@ func steadyState(rows []TimelineRow, from, to int64) SteadyState {
 	}
 	n := int64(len(seconds))
 	if n < steadySeconds {
-		return SteadyState{Verdict: "unknown", Reason: fmt.Sprintf("the window holds %d of the %d whole seconds needed", n, steadySeconds)}
+		return SteadyState{Verdict: "unknown",
+			Reason: fmt.Sprintf("the window holds %d of the %d whole seconds needed", n, steadySeconds)}
 	}
 	first := slices.Min(slices.Collect(maps.Keys(seconds)))
 	var early, late sum
@@ -74,13 +76,15 @@ func steadyState(rows []TimelineRow, from, to int64) SteadyState {
 	out.TokenRateDrift = optional.Of(drift)
 	var reasons []string
 	if math.Abs(drift) > steadyTokenDrift {
-		reasons = append(reasons, fmt.Sprintf("the token rate of the last third differs by %+.0f%% from the first's", 100*drift))
+		reasons = append(reasons, fmt.Sprintf("the token rate of the last third differs by %+.0f%% from the first's",
+			100*drift))
 	}
 	if early.ttftN > 0 && late.ttftN > 0 {
 		d := late.ttft/late.ttftN/(early.ttft/early.ttftN) - 1
 		out.TTFTDrift = optional.Of(d)
 		if d > steadyTTFTDrift {
-			reasons = append(reasons, fmt.Sprintf("the per-second TTFT p99 of the last third is %.0f%% above the first's", 100*d))
+			reasons = append(reasons, fmt.Sprintf("the per-second TTFT p99 of the last third is %.0f%% above the first's",
+				100*d))
 		}
 	}
 	if len(reasons) > 0 {

@@ -33,7 +33,8 @@ const (
 // fill begins to keep a stock, and returns when it is full or the prompts have ended.
 func (r *tenantRun) fill(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
-	s := &stock{ready: make(chan stocked, stockRequests), bytes: semaphore.NewWeighted(stockBytes), stop: stop, done: make(chan struct{})}
+	s := &stock{ready: make(chan stocked, stockRequests), bytes: semaphore.NewWeighted(stockBytes), stop: stop,
+		done: make(chan struct{})}
 	r.stock = s
 	full := make(chan struct{})
 	isFull := sync.OnceFunc(func() { close(full) })

@@ -201,7 +201,7 @@ type WindowSummary struct {
 	Cut    bool  `json:"cut"`     // part of the run is outside
 }
 
-// Summary is what a run found: the content of summary.json. The embedded
+// Summary holds the figures of a run: the content of summary.json. The embedded
 // Measures cover all tenants but the probes.
 type Summary struct {
 	SchemaVersion int    `json:"schema_version"`
@@ -232,7 +232,7 @@ func (s *Summary) Tenant(name string) (*TenantSummary, bool) {
 	return nil, false
 }
 
-// Result is what Run returns.
+// Result holds a run's summary and its distributions.
 type Result struct {
 	Summary Summary
 	// Histograms hold every distribution, mergeable with those of other runs and

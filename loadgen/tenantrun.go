@@ -156,7 +156,8 @@ func (r *tenantRun) one(run context.Context, j *job) (follow Prompt, delay time.
 	s := r.client.streams.Get().(*stream)
 	defer r.client.streams.Put(s)
 	s.wantText = j.prompt.Next != nil || r.tenant.Tokenizer != nil
-	rec := Record{Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, Adapter: j.prompt.adapter(r.tenant), IntendedNS: j.intended}
+	rec := Record{Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, Adapter: j.prompt.adapter(r.tenant),
+		IntendedNS: j.intended}
 	r.live.sent.Add(1)
 	if err := r.client.do(run, &j.prompt, j.body, &rec, s); err != nil {
 		return Prompt{}, 0, false, err
@@ -260,7 +261,8 @@ func (r *tenantRun) open(offer, run context.Context, offered func()) (err error)
 // drop records a request that the client did not send.
 func (r *tenantRun) drop(j *job) {
 	rec := Record{
-		Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, Adapter: j.prompt.adapter(r.tenant), IntendedNS: j.intended, EndNS: r.clock.Now(), Class: ClassDropped,
+		Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, Adapter: j.prompt.adapter(r.tenant),
+		IntendedNS: j.intended, EndNS: r.clock.Now(), Class: ClassDropped,
 		PromptTokens: j.prompt.PromptTokens, Error: fmt.Sprintf("%d requests in flight", r.tenant.Load.MaxInFlight),
 	}
 	r.record(&rec, nil, lags{pacing: j.pacing, send: -1})
@@ -347,7 +349,8 @@ func (r *tenantRun) warm(ctx context.Context) error {
 					rec.Error = err.Error()
 				}
 				if rec.Class != ClassOK {
-					r.opts.Logger.Warn("warm-up request failed", "tenant", r.tenant.Name, "class", rec.Class.String(), "error", rec.Error)
+					r.opts.Logger.Warn("warm-up request failed", "tenant", r.tenant.Name, "class", rec.Class.String(), "error",
+						rec.Error)
 				}
 			}
 		})

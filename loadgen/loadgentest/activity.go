@@ -2,7 +2,7 @@ package loadgentest
 
 import "time"
 
-// Activity is what a simulated GPU has done since its start. SMUse and BandwidthUse
+// Activity counts the use of a simulated GPU since its start. SMUse and BandwidthUse
 // are the time in use weighted by the fraction in use, so that SMUse over Elapsed
 // is the mean utilisation of the SMs.
 type Activity struct {

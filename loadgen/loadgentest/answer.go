@@ -129,7 +129,8 @@ func (a *answer) whole(t timing) {
 		use = `,"usage":` + a.usage(a.reply.Tokens)
 	}
 	a.served.Events = append(a.served.Events, time.Now())
-	fmt.Fprintf(a.w, `{"id":"cmpl-%d","object":%q,"model":%s,"choices":[%s]%s}`, a.req.N, a.object(), quote(a.req.Model), choice, use)
+	fmt.Fprintf(a.w, `{"id":"cmpl-%d","object":%q,"model":%s,"choices":[%s]%s}`, a.req.N, a.object(), quote(a.req.Model),
+		choice, use)
 }
 
 func (a *answer) stream(t timing) {
@@ -339,7 +340,8 @@ func (a *answer) usage(tokens int) string {
 	if cached, ok := a.req.CachedTokens.Get(); ok {
 		details = fmt.Sprintf(`,"prompt_tokens_details":{"cached_tokens":%d}`, cached)
 	}
-	return fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d%s}`, prompt, tokens, prompt+tokens, details)
+	return fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d%s}`, prompt, tokens, prompt+tokens,
+		details)
 }
 
 func quote(s string) string {

@@ -43,7 +43,7 @@ type GPUOptions struct {
 	Seed   uint64 // of the kernels' lengths
 }
 
-// Model is how an LLM uses the GPU. The zero value is a small model.
+// Model describes the use that an LLM makes of the GPU. The zero value is a small model.
 type Model struct {
 	// StepKernels is the number of kernels of a decode step; 0 means 16. KernelMean
 	// is their mean length alone on the GPU; 0 means 0.5 ms. KernelCV is the
@@ -89,7 +89,8 @@ func (m Model) withDefaults() Model {
 	for _, f := range []struct {
 		v   *float64
 		def float64
-	}{{&m.KernelCV, 0.3}, {&m.BatchCost, 0.01}, {&m.SMDemand, 0.4}, {&m.BandwidthDemand, 0.6}, {&m.SMShare, 1}, {&m.BandwidthShare, 1}} {
+	}{{&m.KernelCV, 0.3}, {&m.BatchCost, 0.01}, {&m.SMDemand, 0.4}, {&m.BandwidthDemand, 0.6}, {&m.SMShare, 1},
+		{&m.BandwidthShare, 1}} {
 		if *f.v == 0 {
 			*f.v = f.def
 		}
@@ -106,7 +107,8 @@ func (m Model) check() error {
 	for _, f := range []struct {
 		name string
 		v    float64
-	}{{"SMDemand", m.SMDemand}, {"BandwidthDemand", m.BandwidthDemand}, {"SMShare", m.SMShare}, {"BandwidthShare", m.BandwidthShare}} {
+	}{{"SMDemand", m.SMDemand}, {"BandwidthDemand", m.BandwidthDemand}, {"SMShare", m.SMShare},
+		{"BandwidthShare", m.BandwidthShare}} {
 		if !(f.v > 0 && f.v <= 1) {
 			errs = append(errs, fmt.Errorf("%w: %s is %v (use a fraction above 0, at most 1)", ErrModel, f.name, f.v))
 		}
@@ -114,7 +116,8 @@ func (m Model) check() error {
 	if !(m.SMHold >= 0 && m.SMHold <= 1) {
 		errs = append(errs, fmt.Errorf("%w: SMHold is %v (use a fraction of 0 to 1)", ErrModel, m.SMHold))
 	}
-	if m.StepKernels < 0 || m.KernelMean < 0 || m.PrefillPerToken < 0 || m.PrefillLeast < 0 || m.ContextCost < 0 || m.BatchCost < 0 || math.IsNaN(m.KernelCV) {
+	if m.StepKernels < 0 || m.KernelMean < 0 || m.PrefillPerToken < 0 || m.PrefillLeast < 0 || m.ContextCost < 0 ||
+		m.BatchCost < 0 || math.IsNaN(m.KernelCV) {
 		errs = append(errs, fmt.Errorf("%w: negative lengths or counts", ErrModel))
 	}
 	return errors.Join(errs...)
@@ -218,7 +221,8 @@ func (g *GPU) attach(m Model) (*gpuClient, error) {
 	if err := m.check(); err != nil {
 		return nil, err
 	}
-	c := &gpuClient{gpu: g, model: m, core: &coreClient{sm: m.SMShare, bw: 1, hold: m.SMHold}, work: make(chan struct{}, 1), done: make(chan struct{})}
+	c := &gpuClient{gpu: g, model: m, core: &coreClient{sm: m.SMShare, bw: 1, hold: m.SMHold},
+		work: make(chan struct{}, 1), done: make(chan struct{})}
 	g.mu.Lock()
 	if g.core.mode == SharingPartitioned {
 		c.core.bw = m.BandwidthShare
@@ -258,7 +262,8 @@ type sequence struct {
 }
 
 func (c *gpuClient) begin(r Request, tokens int) *sequence {
-	s := &sequence{client: c, prompt: max(1, r.PromptTokens-r.CachedTokens.Or(0)), held: r.PromptTokens, left: tokens, tokens: make(chan struct{}, tokens)}
+	s := &sequence{client: c, prompt: max(1, r.PromptTokens-r.CachedTokens.Or(0)), held: r.PromptTokens, left: tokens,
+		tokens: make(chan struct{}, tokens)}
 	c.mu.Lock()
 	c.waiting = append(c.waiting, s)
 	c.mu.Unlock()
@@ -362,7 +367,8 @@ func (c *gpuClient) step() []kernel {
 		mean := prefill.Seconds() / prefillKernels
 		ks = c.gpu.kernels(prefillKernels, mean, m.KernelCV, prefillSM, prefillBandwidth)
 	}
-	mean := m.KernelMean.Seconds()*(1+m.BatchCost*float64(n-1)) + m.ContextCost.Seconds()*float64(context)/1e3/float64(m.StepKernels)
+	mean := m.KernelMean.Seconds()*(1+m.BatchCost*float64(n-1)) +
+		m.ContextCost.Seconds()*float64(context)/1e3/float64(m.StepKernels)
 	return append(ks, c.gpu.kernels(m.StepKernels, mean, m.KernelCV, m.SMDemand, m.BandwidthDemand)...)
 }
 

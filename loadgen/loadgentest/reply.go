@@ -31,7 +31,8 @@ const (
 	FaultRefuse            // the connection is closed before the answer
 )
 
-var faultNames = enum.Of[Fault](ErrUnknownName, "fault", "none", "cut", "truncate", "error-object", "error-event", "bad-json", "stall", "huge-event",
+var faultNames = enum.Of[Fault](ErrUnknownName, "fault", "none", "cut", "truncate", "error-object", "error-event",
+	"bad-json", "stall", "huge-event",
 	"endless", "html", "no-answer", "refuse")
 
 // Usage says what token counts an answer reports. The zero value, UsageAsked,
@@ -96,7 +97,7 @@ type Reply struct {
 	Word string
 }
 
-// Request is what the server was asked.
+// Request describes one request to the server.
 type Request struct {
 	N      int // number of the request since the server's start, from 0
 	Path   string

@@ -109,7 +109,8 @@ func NewServer(opts Options) (*Server, error) {
 		}
 		s.listener = ln
 	}
-	s.http = &http.Server{Handler: s, ErrorLog: log.New(io.Discard, "", 0), BaseContext: func(net.Listener) context.Context { return s.ctx }}
+	s.http = &http.Server{Handler: s, ErrorLog: log.New(io.Discard, "", 0),
+		BaseContext: func(net.Listener) context.Context { return s.ctx }}
 	ln := s.listener
 	if opts.TLS {
 		// httptest carries a certificate for localhost; only that is borrowed.
@@ -266,7 +267,8 @@ func readRequest(r *http.Request) (Request, error) {
 		return Request{}, errors.New("chat takes messages, completions take a prompt")
 	}
 	req := Request{
-		Path: r.URL.Path, Model: wire.Model, MaxTokens: wire.MaxTokens, Stream: wire.Stream, Body: body, Header: map[string]string{},
+		Path: r.URL.Path, Model: wire.Model, MaxTokens: wire.MaxTokens, Stream: wire.Stream, Body: body,
+		Header:       map[string]string{},
 		IncludeUsage: wire.StreamOptions.IncludeUsage, ContinuousUsage: wire.StreamOptions.ContinuousUsageStats,
 	}
 	for name := range r.Header {

@@ -145,7 +145,8 @@ func Load(path string, opts Options) (*File, error) {
 // with it. It must come before [File.Plan] where the plan was not read by [Load].
 func (f *File) Resolve(opts Options) error {
 	var l problem.List
-	if known := fmt.Sprintf("use one of %v", sharings); f.Embedded != "" && f.Embedded != sharings[0] && f.Embedded != sharings[1] && f.Embedded != sharings[2] {
+	if known := fmt.Sprintf("use one of %v", sharings); f.Embedded != "" && f.Embedded != sharings[0] &&
+		f.Embedded != sharings[1] && f.Embedded != sharings[2] {
 		l.Addf("embedded", known, "unknown sharing %q", f.Embedded)
 	}
 	for i := range f.Tenants {
@@ -174,7 +175,8 @@ func (t *Tenant) checkEndpoints(l *problem.List, path string, embedded bool) {
 		l.Addf(path+".endpoints", "remove them, or embedded", "the tenants are on the embedded GPU")
 	}
 	for j, e := range t.Endpoints {
-		l.If(e.APIKeyEnv != "" && os.Getenv(e.APIKeyEnv) == "", fmt.Sprintf("%s.endpoints[%d].api_key_env", path, j), "export it first", "the variable %s is empty", e.APIKeyEnv)
+		l.If(e.APIKeyEnv != "" && os.Getenv(e.APIKeyEnv) == "", fmt.Sprintf("%s.endpoints[%d].api_key_env", path, j),
+			"export it first", "the variable %s is empty", e.APIKeyEnv)
 	}
 }
 
@@ -286,7 +288,8 @@ func (t *Tenant) readPrompts(opts Options) (prompts []loadgen.Prompt, err error)
 	var fit []loadgen.Prompt
 	for i, p := range prompts {
 		if len(p.Messages) > 0 && t.Prompts != "" {
-			return nil, fmt.Errorf("prompt %d has messages, which -api completions has no place for (give it as \"prompt\")", i+1)
+			return nil, fmt.Errorf("prompt %d has messages, which -api completions has no place for (give it as \"prompt\")",
+				i+1)
 		}
 		if len(p.Messages) == 0 {
 			fit = append(fit, p)
@@ -312,7 +315,8 @@ func (t *Tenant) readShareGPT(opts Options) ([]prompt.Conversation, error) {
 }
 
 func (s *Synthetic) options(l *problem.List, path string, seed uint64) *prompt.SyntheticOptions {
-	o := &prompt.SyntheticOptions{Input: s.Input.lengths(l, path+".input"), Output: s.Output.lengths(l, path+".output"), Think: s.Think, Prefix: s.Prefix, Seed: seed}
+	o := &prompt.SyntheticOptions{Input: s.Input.lengths(l, path+".input"), Output: s.Output.lengths(l, path+".output"),
+		Think: s.Think, Prefix: s.Prefix, Seed: seed}
 	if s.Turns != nil {
 		o.Turns = s.Turns.lengths(l, path+".turns")
 	}
@@ -341,7 +345,8 @@ func (p *Lengths) lengths(l *problem.List, path string) prompt.Lengths {
 // Plan makes a fresh plan, with prompts from their beginning. servers are
 // those of the tenants that name no endpoint, in the order of the tenants.
 func (f *File) Plan(servers []loadgen.Endpoint) (loadgen.LoadPlan, error) {
-	plan := loadgen.LoadPlan{Scenario: f.Scenario, Duration: f.Duration, Drain: f.Drain, Window: f.Window, Seed: f.Seed, Simulated: f.Embedded != ""}
+	plan := loadgen.LoadPlan{Scenario: f.Scenario, Duration: f.Duration, Drain: f.Drain, Window: f.Window, Seed: f.Seed,
+		Simulated: f.Embedded != ""}
 	for i := range f.Tenants {
 		t := &f.Tenants[i]
 		lt := t.Tenant

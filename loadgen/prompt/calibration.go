@@ -60,7 +60,8 @@ var ErrCalibration = errors.New("loadgen: cannot calibrate prompt lengths")
 // Calibrate sends three prompts of 64, 512 and 256 words through send, which
 // returns the server's count of prompt tokens, fits the first two and checks the
 // fit on the third. It needs no tokenizer.
-func Calibrate(ctx context.Context, send func(ctx context.Context, p loadgen.Prompt) (promptTokens int, err error)) (WordCalibration, error) {
+func Calibrate(ctx context.Context,
+	send func(ctx context.Context, p loadgen.Prompt) (promptTokens int, err error)) (WordCalibration, error) {
 	const short, long, check = 64, 512, 256
 	counts := map[int]float64{}
 	for i, n := range []int{short, long, check} {

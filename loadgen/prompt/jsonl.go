@@ -19,7 +19,8 @@ import (
 const maxLineBytes = 16 << 20 // of a line of JSONL or CSV
 
 // promptFields are the keys of a line of prompts.
-var promptFields = []string{"prompt", "messages", "max_tokens", "output_tokens", "prompt_tokens", "session", "prefix", "model", "body", "tools"}
+var promptFields = []string{"prompt", "messages", "max_tokens", "output_tokens", "prompt_tokens", "session", "prefix",
+	"model", "body", "tools"}
 
 // Read reads JSON Lines, one prompt an object. Each has either "prompt"
 // (a text) or "messages" (OpenAI's list of role and content), and may have
@@ -43,7 +44,8 @@ func Read(r io.Reader) ([]loadgen.Prompt, error) {
 		return nil, err
 	}
 	if len(prompts) == 0 {
-		return nil, fmt.Errorf("%w: no prompts (write one JSON object a line, e.g. {\"prompt\": \"Hello\"})", loadgen.ErrInput)
+		return nil, fmt.Errorf("%w: no prompts (write one JSON object a line, e.g. {\"prompt\": \"Hello\"})",
+			loadgen.ErrInput)
 	}
 	return prompts, nil
 }
@@ -59,7 +61,8 @@ func readPrompt(l *problem.List, n int, line []byte) (p loadgen.Prompt, ok bool)
 	_, hasMessages := f.values["messages"]
 	switch {
 	case hasText == hasMessages:
-		f.bad("", "give exactly one of \"prompt\" and \"messages\"", "%s", map[bool]string{true: "both prompt and messages", false: "neither prompt nor messages"}[hasText])
+		f.bad("", "give exactly one of \"prompt\" and \"messages\"", "%s",
+			map[bool]string{true: "both prompt and messages", false: "neither prompt nor messages"}[hasText])
 	case hasText:
 		if f.decode("prompt", &p.Text, "a text"); p.Text == "" {
 			f.bad("prompt", "write the prompt's text", "empty")
@@ -138,7 +141,8 @@ func parseObject(l *problem.List, n int, line []byte) (*object, bool) {
 }
 
 func (o *object) bad(field, remedy, format string, args ...any) {
-	o.l.Add(&problem.Problem{Path: problem.Join(fmt.Sprintf("line %d", o.line), field), Line: o.line, Message: fmt.Sprintf(format, args...), Remedy: remedy})
+	o.l.Add(&problem.Problem{Path: problem.Join(fmt.Sprintf("line %d", o.line), field), Line: o.line,
+		Message: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
 func (o *object) unknown(known []string) []string {
@@ -214,7 +218,8 @@ func (o *object) messages() []loadgen.Message {
 	for i, fields := range raw {
 		for name := range fields {
 			if name != "role" && name != "content" {
-				o.bad(fmt.Sprintf("messages[%d].%s", i, problem.Clip(name)), "give the whole list as \"body\": {\"messages\": ...}", "only role and content are known here")
+				o.bad(fmt.Sprintf("messages[%d].%s", i, problem.Clip(name)), "give the whole list as \"body\": {\"messages\": ...}",
+					"only role and content are known here")
 			}
 		}
 		for _, f := range []struct {
@@ -226,7 +231,8 @@ func (o *object) messages() []loadgen.Message {
 			case !has:
 				o.bad(path, "add it", "missing")
 			case string(value) == "null" || json.Unmarshal(value, f.into) != nil:
-				o.bad(path, "write a text; for parts such as images give the whole list as \"body\": {\"messages\": ...}", "is not a text")
+				o.bad(path, "write a text; for parts such as images give the whole list as \"body\": {\"messages\": ...}",
+					"is not a text")
 			case f.name == "role" && *f.into == "":
 				o.bad(path, "use system, user or assistant", "empty")
 			}
@@ -256,7 +262,8 @@ func readLines(r io.Reader, each func(l *problem.List, n int, line []byte)) erro
 			break
 		}
 		if l.Len() > problem.Enough {
-			l.Add(&problem.Problem{Line: n, Message: fmt.Sprintf("gave up after line %d", n), Remedy: "check that the file is of the right kind"})
+			l.Add(&problem.Problem{Line: n, Message: fmt.Sprintf("gave up after line %d", n),
+				Remedy: "check that the file is of the right kind"})
 			break
 		}
 	}

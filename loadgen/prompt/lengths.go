@@ -127,7 +127,8 @@ func checkLength(path string, v float64) error {
 	if v >= 1 && v <= maxTraceTokens {
 		return nil
 	}
-	return &problem.Problem{Path: path, Message: fmt.Sprintf("is %v", v), Remedy: fmt.Sprintf("use 1 to %d tokens", maxTraceTokens)}
+	return &problem.Problem{Path: path, Message: fmt.Sprintf("is %v", v),
+		Remedy: fmt.Sprintf("use 1 to %d tokens", maxTraceTokens)}
 }
 
 func checkSpread(centre float64, centreName string, spread float64, spreadName string, lo, hi int) error {

@@ -111,7 +111,8 @@ func (s *shareGPT) conversation(l *problem.List, path string) (c Conversation, o
 				c.Turns[n-1].Reply += "\n\n" + text
 			}
 		default:
-			l.Addf(fmt.Sprintf("%s.conversations[%d].from", path, i), "use human, gpt or system", "unknown speaker %q", problem.Clip(who))
+			l.Addf(fmt.Sprintf("%s.conversations[%d].from", path, i), "use human, gpt or system", "unknown speaker %q",
+				problem.Clip(who))
 			ok = false
 		}
 	}
@@ -202,7 +203,8 @@ func (s *Conversations) ask(c *Conversation, session string, history []loadgen.M
 		if s.opts.Recorded {
 			answer = t.Reply
 		}
-		return s.ask(c, session, append(messages[:len(messages):len(messages)], message("assistant", answer)), turn+1), s.opts.Think, true
+		return s.ask(c, session, append(messages[:len(messages):len(messages)], message("assistant", answer)), turn+1),
+			s.opts.Think, true
 	}
 	return p
 }

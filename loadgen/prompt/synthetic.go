@@ -100,7 +100,8 @@ func NewSynthetic(opts SyntheticOptions) (*Synthetic, error) {
 		l.Addf("prefix", fmt.Sprintf("use 0 to %d", maxTraceTokens), "%d groups of %d tokens", p.Groups, p.Tokens)
 	}
 	if p.Groups > 0 && p.Tokens == 0 || p.Zipf != 0 && p.Groups < 2 {
-		l.Addf("prefix", "set tokens above 0, and groups above 1 for zipf", "%d groups of %d tokens with zipf %v", p.Groups, p.Tokens, p.Zipf)
+		l.Addf("prefix", "set tokens above 0, and groups above 1 for zipf", "%d groups of %d tokens with zipf %v", p.Groups,
+			p.Tokens, p.Zipf)
 	}
 	if !(p.Zipf >= 0) || math.IsInf(p.Zipf, 0) {
 		l.Addf("prefix.zipf", "use a finite value of 0 or more", "%v", p.Zipf)
@@ -184,7 +185,8 @@ func (s *Synthetic) ask(rng *rand.Rand, of loadgen.Prompt, history []loadgen.Mes
 	p.Text, p.PromptTokens = "", 0 // the history's length is the server's to count
 	if left > 1 {
 		p.Next = func(reply loadgen.Reply) (loadgen.Prompt, time.Duration, bool) {
-			return s.ask(rng, p, append(p.Messages[:len(p.Messages):len(p.Messages)], message("assistant", reply.Text)), left-1), s.opts.Think, true
+			return s.ask(rng, p, append(p.Messages[:len(p.Messages):len(p.Messages)], message("assistant", reply.Text)), left-1),
+				s.opts.Think, true
 		}
 	}
 	return p

@@ -19,12 +19,14 @@ type TraceFormat uint8
 const (
 	TraceUnknown  TraceFormat = iota
 	TraceMooncake             // FAST'25 JSON Lines: timestamp (ms), input_length, output_length, hash_ids of 512 tokens
-	TraceBailian              // Qwen Bailian JSON Lines: the same with chat_id, parent_chat_id, turn, timestamp in seconds, blocks of 16 tokens
-	TraceAzure                // Azure LLM inference 2023 and 2024: CSV with TIMESTAMP, ContextTokens, GeneratedTokens
-	TraceBurstGPT             // BurstGPT: CSV with Timestamp (s), Request tokens, Response tokens
+	// Qwen Bailian JSON Lines: the same with chat_id, parent_chat_id, turn, timestamp in seconds, blocks of 16 tokens
+	TraceBailian
+	TraceAzure    // Azure LLM inference 2023 and 2024: CSV with TIMESTAMP, ContextTokens, GeneratedTokens
+	TraceBurstGPT // BurstGPT: CSV with Timestamp (s), Request tokens, Response tokens
 )
 
-var traceFormatNames = enum.Of[TraceFormat](loadgen.ErrUnknownName, "trace format", "unknown", "mooncake", "bailian", "azure", "burstgpt")
+var traceFormatNames = enum.Of[TraceFormat](loadgen.ErrUnknownName, "trace format", "unknown", "mooncake", "bailian",
+	"azure", "burstgpt")
 
 // maxTraceTokens bounds a length in tokens: no model's context comes near.
 const maxTraceTokens = 100_000_000
@@ -81,7 +83,8 @@ func DetectTrace(head []byte) (TraceFormat, error) {
 	case header["Request tokens"]:
 		return TraceBurstGPT, nil
 	}
-	return TraceUnknown, fmt.Errorf("%w: cannot tell the trace's format from its first line %q (known: mooncake, bailian, azure, burstgpt)", loadgen.ErrInput, problem.Clip(string(line)))
+	return TraceUnknown, fmt.Errorf("%w: cannot tell the trace's format from its first line %q (known: mooncake, "+
+		"bailian, azure, burstgpt)", loadgen.ErrInput, problem.Clip(string(line)))
 }
 
 // ReadTrace reads a whole trace. It is strict: a missing column or field, a value

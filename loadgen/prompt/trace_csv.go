@@ -29,7 +29,8 @@ type cells struct {
 }
 
 func (c *cells) bad(column, remedy, format string, args ...any) {
-	c.l.Add(&problem.Problem{Path: fmt.Sprintf("line %d.%s", c.line, column), Line: c.line, Message: fmt.Sprintf(format, args...), Remedy: remedy})
+	c.l.Add(&problem.Problem{Path: fmt.Sprintf("line %d.%s", c.line, column), Line: c.line,
+		Message: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
 func (c *cells) get(column string) string {
@@ -79,7 +80,8 @@ func (t *table) row(l *problem.List, n int, line []byte) (TraceRequest, bool) {
 	}
 	c := &cells{l: l, line: n, column: t.column, values: values}
 	if len(values) != t.width {
-		l.Add(&problem.Problem{Path: fmt.Sprintf("line %d", n), Line: n, Message: fmt.Sprintf("%d columns, the header has %d", len(values), t.width), Remedy: "complete or remove the row"})
+		l.Add(&problem.Problem{Path: fmt.Sprintf("line %d", n), Line: n,
+			Message: fmt.Sprintf("%d columns, the header has %d", len(values), t.width), Remedy: "complete or remove the row"})
 		return TraceRequest{}, false
 	}
 	before := l.Len()
@@ -147,7 +149,8 @@ func azureRow(_ *Trace, c *cells) (TraceRequest, bool) {
 		}
 		return r, true
 	}
-	c.bad("TIMESTAMP", "write it like 2023-11-16 18:15:46.6805900 or 2024-05-10 00:00:00.009930+00:00", "is %q", problem.Clip(stamp))
+	c.bad("TIMESTAMP", "write it like 2023-11-16 18:15:46.6805900 or 2024-05-10 00:00:00.009930+00:00", "is %q",
+		problem.Clip(stamp))
 	return r, false
 }
 

@@ -11,7 +11,8 @@ import (
 
 var (
 	mooncakeFields = []string{"timestamp", "input_length", "output_length", "hash_ids"}
-	bailianFields  = []string{"chat_id", "parent_chat_id", "timestamp", "input_length", "output_length", "type", "turn", "hash_ids"}
+	bailianFields  = []string{"chat_id", "parent_chat_id", "timestamp", "input_length", "output_length", "type", "turn",
+		"hash_ids"}
 )
 
 // mooncake reads a line; the number of blocks must be that of the input's length.
@@ -23,7 +24,8 @@ func (t *Trace) mooncake(l *problem.List, n int, line []byte) (TraceRequest, boo
 	before := l.Len()
 	r := t.request(o, mooncakeFields, time.Millisecond)
 	if want := (r.InputTokens + t.BlockTokens - 1) / t.BlockTokens; l.Len() == before && len(r.Blocks) != want {
-		o.bad("hash_ids", fmt.Sprintf("give one id for each %d tokens", t.BlockTokens), "%d ids for %d tokens, which are %d blocks", len(r.Blocks), r.InputTokens, want)
+		o.bad("hash_ids", fmt.Sprintf("give one id for each %d tokens", t.BlockTokens),
+			"%d ids for %d tokens, which are %d blocks", len(r.Blocks), r.InputTokens, want)
 	}
 	return r, l.Len() == before
 }

@@ -40,7 +40,8 @@ func (t *Trace) Prompts(opts TraceOptions) (*TraceSource, error) {
 		return nil, fmt.Errorf("loadgen: invalid calibration: %w", err)
 	}
 	if opts.MaxInput < 0 || opts.MaxOutput < 0 {
-		return nil, fmt.Errorf("loadgen: bounds of %d prompt and %d output tokens (use 0 or more)", opts.MaxInput, opts.MaxOutput)
+		return nil, fmt.Errorf("loadgen: bounds of %d prompt and %d output tokens (use 0 or more)", opts.MaxInput,
+			opts.MaxOutput)
 	}
 	return &TraceSource{trace: t, opts: opts}, nil
 }
@@ -61,7 +62,8 @@ func (p *TraceSource) Next() (loadgen.Prompt, error) {
 		}
 		return v
 	}
-	out := loadgen.Prompt{MaxTokens: bound(r.OutputTokens, p.opts.MaxOutput), PromptTokens: bound(r.InputTokens, p.opts.MaxInput), Session: r.Session}
+	out := loadgen.Prompt{MaxTokens: bound(r.OutputTokens, p.opts.MaxOutput),
+		PromptTokens: bound(r.InputTokens, p.opts.MaxInput), Session: r.Session}
 	if len(r.Blocks) > 0 {
 		// Of a prompt that was cut, what is left of the blocks.
 		whole := (out.PromptTokens + p.trace.BlockTokens - 1) / p.trace.BlockTokens

@@ -29,7 +29,8 @@ func (rc *RunComparison) correct(tested []testedFigure, alpha float64) {
 		c.PCorrected = optional.Of(p[i])
 		if (c.Claim == ClaimLower || c.Claim == ClaimHigher) && p[i] > alpha*(1+1e-9) {
 			c.Claim = ClaimNoDifference
-			c.Reasons = append(c.Reasons, fmt.Sprintf("shown alone, not among %d figures (make more runs, or name the figures that matter)", len(tested)))
+			c.Reasons = append(c.Reasons, fmt.Sprintf("shown alone, not among %d figures (make more runs, or name the figures "+
+				"that matter)", len(tested)))
 		}
 	}
 }
@@ -58,7 +59,9 @@ func (rc *RunComparison) withhold(sides []*side, alpha float64) {
 	if perRequest > alpha && perRun > alpha*(1+1e-9) {
 		return
 	}
-	rc.Withheld = fmt.Sprintf("%d of %d requests of the base failed and %d of %d of the other, which is beyond chance (p = %.2g over the requests, %.2g over the runs): latencies and rates are of the requests that did not fail, and cannot be compared",
+	rc.Withheld = fmt.Sprintf("%d of %d requests of the base failed and %d of %d of the other, which is beyond chance "+
+		"(p = %.2g over the requests, %.2g over the runs): latencies and rates are of the requests that did not fail, and "+
+		"cannot be compared",
 		failed[0], total[0], failed[1], total[1], perRequest, perRun)
 	for i := range rc.Figures {
 		c := &rc.Figures[i]

@@ -19,7 +19,8 @@ import (
 //	if v, ok := o.Get(); ok { use(v) } // or use(o.Or(0))
 type Optional[T any] = optional.Value[T]
 
-// Claim is what a comparison can claim. The zero value is ClaimUnsupported.
+// Claim is the conclusion that a comparison supports. The zero value is
+// ClaimUnsupported.
 type Claim uint8
 
 // The claims.
@@ -30,7 +31,8 @@ const (
 	ClaimHigher                    // the other's values are higher
 )
 
-var claimNames = enum.Of[Claim](loadgen.ErrUnknownName, "claim", "unsupported", "no difference shown", "lower", "higher")
+var claimNames = enum.Of[Claim](loadgen.ErrUnknownName, "claim", "unsupported", "no difference shown", "lower",
+	"higher")
 
 // ConfidenceInterval is a confidence interval.
 type ConfidenceInterval struct {
@@ -96,7 +98,8 @@ func (o CompareOptions) confidence() (float64, error) {
 		return 0.95, nil
 	}
 	if !(o.Confidence >= 0.5 && o.Confidence < 1) {
-		return 0, &problem.Problem{Path: "confidence", Message: fmt.Sprintf("is %v", o.Confidence), Remedy: "use 0.5 to 0.999..., or 0 for 0.95"}
+		return 0, &problem.Problem{Path: "confidence", Message: fmt.Sprintf("is %v", o.Confidence),
+			Remedy: "use 0.5 to 0.999..., or 0 for 0.95"}
 	}
 	return o.Confidence, nil
 }
@@ -148,7 +151,8 @@ func Compare(figure string, base, other []float64, opts CompareOptions) (FigureC
 	c.P, c.Exact = optional.Of(p), exact
 	switch least := leastP(n, m); {
 	case least > alpha*(1+1e-9):
-		c.Reasons = append(c.Reasons, fmt.Sprintf("%d and %d values cannot show a difference at level %.3g: the least possible p is %.3g (use at least %d of each)",
+		c.Reasons = append(c.Reasons, fmt.Sprintf("%d and %d values cannot show a difference at level %.3g: the least "+
+			"possible p is %.3g (use at least %d of each)",
 			n, m, alpha, least, enoughSamples(alpha)))
 	case p > alpha*(1+1e-9):
 		c.Claim = ClaimNoDifference

@@ -43,7 +43,8 @@ func (rc *RunComparison) WriteText(w io.Writer) error {
 			}
 			note += fmt.Sprintf(" [%d]", k+1)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s%s\n", c.Figure, c.Base.text(), c.Other.text(), change, p, corrected, c.Claim, note)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s%s\n", c.Figure, c.Base.text(), c.Other.text(), change, p, corrected,
+			c.Claim, note)
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -55,7 +56,8 @@ func (rc *RunComparison) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "withheld: %s\n", rc.Withheld)
 	}
 	if rc.Correction != "" {
-		fmt.Fprintf(&b, "note: claims rest on the corrected p, which allows for all figures that were tested (%s); intervals are each figure's own\n", rc.Correction)
+		fmt.Fprintf(&b, "note: claims rest on the corrected p, which allows for all figures that were tested (%s); "+
+			"intervals are each figure's own\n", rc.Correction)
 	}
 	for _, warning := range rc.Warnings {
 		fmt.Fprintf(&b, "note: %s\n", warning)

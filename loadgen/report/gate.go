@@ -43,7 +43,8 @@ func figureNamed(name string) string {
 // "goodput<99%", "output_tokens_per_s<1000".
 func ParseCondition(text string) (Condition, error) {
 	bad := func(format string, args ...any) (Condition, error) {
-		return Condition{}, &problem.Problem{Path: fmt.Sprintf("condition %q", problem.Clip(text)), Message: fmt.Sprintf(format, args...), Remedy: "write e.g. failed>1% or ttft.p99>500ms"}
+		return Condition{}, &problem.Problem{Path: fmt.Sprintf("condition %q", problem.Clip(text)),
+			Message: fmt.Sprintf(format, args...), Remedy: "write e.g. failed>1% or ttft.p99>500ms"}
 	}
 	i := strings.IndexAny(text, "<>")
 	if i < 0 {
@@ -56,11 +57,13 @@ func ParseCondition(text string) (Condition, error) {
 	}
 	name := strings.TrimSpace(text[:i])
 	if c.figure = figureNamed(name); c.figure == "" {
-		return bad("has no known figure (%s)", didYouMean(strings.Replace(strings.Replace(name, "_ms", "", 1), ".", "_ms.", 1), FigureNames()))
+		return bad("has no known figure (%s)",
+			didYouMean(strings.Replace(strings.Replace(name, "_ms", "", 1), ".", "_ms.", 1), FigureNames()))
 	}
 	scale := 1.0
 	value = strings.TrimSpace(value)
-	share, ms := strings.HasSuffix(c.figure, ".share") || strings.HasSuffix(c.figure, ".fraction"), strings.Contains(c.figure, "_ms.")
+	share, ms := strings.HasSuffix(c.figure, ".share") || strings.HasSuffix(c.figure, ".fraction"),
+		strings.Contains(c.figure, "_ms.")
 	for _, u := range []struct {
 		suffix string
 		fits   bool

@@ -35,7 +35,8 @@ const (
 	ToolInferencePerf // inference-perf: *_lifecycle_metrics.json
 )
 
-var toolNames = enum.Of[Tool](loadgen.ErrUnknownName, "tool", "unknown", "loadgen", "vllm", "inferencex", "sglang", "guidellm", "aiperf", "inference-perf")
+var toolNames = enum.Of[Tool](loadgen.ErrUnknownName, "tool", "unknown", "loadgen", "vllm", "inferencex", "sglang",
+	"guidellm", "aiperf", "inference-perf")
 
 // Quantity says roughly what a tool's figure is about, so that a table has a
 // column for it. Figures of one quantity need not be comparable: see
@@ -56,7 +57,8 @@ const (
 	QuantityEndToEnd
 )
 
-var quantityNames = enum.Of[Quantity](loadgen.ErrUnknownName, "quantity", "unknown", "completed", "failed", "duration", "requests/s", "output tokens/s", "first token", "per output token", "inter token", "end to end")
+var quantityNames = enum.Of[Quantity](loadgen.ErrUnknownName, "quantity", "unknown", "completed", "failed", "duration",
+	"requests/s", "output tokens/s", "first token", "per output token", "inter token", "end to end")
 
 // ToolFigure is one figure as its tool names, counts and defines it.
 type ToolFigure struct {
@@ -66,7 +68,7 @@ type ToolFigure struct {
 	Quantity  Quantity `json:"quantity"`
 	Value     float64  `json:"value"`
 	Unit      string   `json:"unit,omitempty"` // ms, s, 1/s; "" for a count
-	// Definition is what the tool measures under that name.
+	// Definition tells the quantity that the tool measures under that name.
 	Definition string `json:"definition"`
 }
 
@@ -80,7 +82,7 @@ type ToolResult struct {
 	// other tools', whose files cannot tell.
 	Basis   string       `json:"basis"`
 	Figures []ToolFigure `json:"figures"`
-	// Notes are what a reader has to know about the run.
+	// Notes hold reservations about the run.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -263,8 +265,10 @@ func (d *document) read(name string) []ToolResult {
 		return d.guideLLM(name)
 	case d.has("load_summary") && d.has("successes"):
 		return d.inferencePerf(name)
-	case d.has("aiperf_version") || d.has("input_config") && (d.has("error_summary") || d.has("was_cancelled") || d.has("error_request_count")) ||
-		d.has("request_latency") && (d.has("time_to_first_token") || d.has("output_token_throughput") || d.has("request_throughput")):
+	case d.has("aiperf_version") || d.has("input_config") &&
+		(d.has("error_summary") || d.has("was_cancelled") || d.has("error_request_count")) ||
+		d.has("request_latency") && (d.has("time_to_first_token") || d.has("output_token_throughput") ||
+			d.has("request_throughput")):
 		return d.aiPerf(name)
 	case d.has("mean_e2e_latency_ms") || d.has("median_e2e_latency_ms"):
 		return d.flat(name, ToolSGLang)
@@ -275,7 +279,8 @@ func (d *document) read(name string) []ToolResult {
 	case d.has("request_throughput") && d.has("completed"):
 		return d.flat(name, ToolVLLM)
 	}
-	d.bad("", "give a summary.json of this package, or a result of vllm, sglang, guidellm, aiperf or inference-perf", "no known tool's result")
+	d.bad("", "give a summary.json of this package, or a result of vllm, sglang, guidellm, aiperf or inference-perf",
+		"no known tool's result")
 	return nil
 }
 
@@ -329,7 +334,8 @@ func (d *document) loadgen() []ToolResult {
 		return nil
 	}
 	if s.SchemaVersion != loadgen.SchemaVersion {
-		d.bad("schema_version", "read it with a version of the library that wrote it", "is %d, this version reads %d", s.SchemaVersion, loadgen.SchemaVersion)
+		d.bad("schema_version", "read it with a version of the library that wrote it", "is %d, this version reads %d",
+			s.SchemaVersion, loadgen.SchemaVersion)
 		return nil
 	}
 	return []ToolResult{resultOf(&s)}
@@ -349,14 +355,17 @@ func resultOf(s *loadgen.Summary) ToolResult {
 	r.Load, r.Model = strings.Join(loads, "; "), strings.Join(models, ", ")
 	def := loadgen.Definitions()
 	add := func(name string, q Quantity, v float64, unit, definition string) {
-		r.Figures = append(r.Figures, ToolFigure{Name: name, Metric: name, Quantity: q, Value: v, Unit: unit, Definition: definition})
+		r.Figures = append(r.Figures, ToolFigure{Name: name, Metric: name, Quantity: q, Value: v, Unit: unit,
+			Definition: definition})
 	}
 	add("counts.ok", QuantityCompleted, float64(s.Counts.OK), "", def["ok"])
 	add("counts.failed", QuantityFailures, float64(s.Counts.Failed), "", "Every request that is not ok.")
 	add("duration_s", QuantityDuration, s.DurationS, "s", def["duration_s"])
 	add("completed_per_s", QuantityRequestRate, s.CompletedPerS, "1/s", "Ok requests / duration_s.")
-	add("output_tokens_per_s", QuantityOutputRate, s.OutputTokensPerS, "1/s", def["output_tokens_per_s"]+" "+def["output_tokens"])
-	quantity := map[string]Quantity{"ttft_ms": QuantityFirstToken, "tpot_ms": QuantityPerToken, "itl_ms": QuantityGap, "e2e_ms": QuantityEndToEnd}
+	add("output_tokens_per_s", QuantityOutputRate, s.OutputTokensPerS, "1/s",
+		def["output_tokens_per_s"]+" "+def["output_tokens"])
+	quantity := map[string]Quantity{"ttft_ms": QuantityFirstToken, "tpot_ms": QuantityPerToken, "itl_ms": QuantityGap,
+		"e2e_ms": QuantityEndToEnd}
 	for _, dist := range distributions(&s.Measures) {
 		q, ok := quantity[dist.name]
 		if !ok || dist.f.Count == 0 {
@@ -364,7 +373,8 @@ func resultOf(s *loadgen.Summary) ToolResult {
 		}
 		for _, st := range statistics {
 			r.Figures = append(r.Figures, ToolFigure{
-				Name: dist.name + "." + st.name, Metric: dist.name, Statistic: st.name, Quantity: q, Value: float64(st.of(dist.f)), Unit: "ms",
+				Name: dist.name + "." + st.name, Metric: dist.name, Statistic: st.name, Quantity: q, Value: float64(st.of(dist.f)),
+				Unit:       "ms",
 				Definition: def[strings.TrimSuffix(dist.name, "_ms")] + " Percentiles by nearest rank.",
 			})
 		}

@@ -19,7 +19,8 @@ const failedShare = "failed.share"
 
 // DefaultFigures are the figures that CompareRuns compares unless told.
 func DefaultFigures() []string {
-	return []string{failedShare, "output_tokens_per_s", "ttft_ms.p50", "ttft_ms.p99", "tpot_ms.p50", "tpot_ms.p99", "chunk_gap_ms.p99", "e2e_ms.p50", "e2e_ms.p99"}
+	return []string{failedShare, "output_tokens_per_s", "ttft_ms.p50", "ttft_ms.p99", "tpot_ms.p50", "tpot_ms.p99",
+		"chunk_gap_ms.p99", "e2e_ms.p50", "e2e_ms.p99"}
 }
 
 // FigureNames lists every figure of a summary that can be compared.
@@ -54,8 +55,10 @@ type namedFigures struct {
 
 func distributions(m *loadgen.Measures) []namedFigures {
 	return []namedFigures{
-		{"ttft_ms", &m.TTFT}, {"ttft_service_ms", &m.TTFTService}, {"ttfv_ms", &m.TTFV}, {"tpot_ms", &m.TPOT}, {"chunk_gap_ms", &m.ChunkGap},
-		{"itl_ms", &m.ITL}, {"e2e_ms", &m.E2E}, {"e2e_service_ms", &m.E2EService}, {"e2e_close_ms", &m.E2EClose}, {"schedule_delay_ms", &m.ScheduleDelay},
+		{"ttft_ms", &m.TTFT}, {"ttft_service_ms", &m.TTFTService}, {"ttfv_ms", &m.TTFV}, {"tpot_ms", &m.TPOT},
+		{"chunk_gap_ms", &m.ChunkGap},
+		{"itl_ms", &m.ITL}, {"e2e_ms", &m.E2E}, {"e2e_service_ms", &m.E2EService}, {"e2e_close_ms", &m.E2EClose},
+		{"schedule_delay_ms", &m.ScheduleDelay},
 	}
 }
 
@@ -188,11 +191,13 @@ func didYouMean(name string, known []string) string {
 	if near := problem.Nearest(name, known); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
-	return "use a figure such as ttft_ms.p99, tpot_ms.p50, e2e_ms.p99, output_tokens_per_s, failed.share or goodput.fraction"
+	return "use a figure such as ttft_ms.p99, tpot_ms.p50, e2e_ms.p99, output_tokens_per_s, failed.share or " +
+		"goodput.fraction"
 }
 
 func countsTokens(figure string) bool {
-	return strings.HasPrefix(figure, "output_tokens") || strings.HasPrefix(figure, "tpot") || strings.HasPrefix(figure, "itl")
+	return strings.HasPrefix(figure, "output_tokens") || strings.HasPrefix(figure, "tpot") ||
+		strings.HasPrefix(figure, "itl")
 }
 
 // side is one group of runs.
@@ -262,7 +267,8 @@ func (s *side) loads() string {
 }
 
 func countedBy(sides []*side) []string {
-	return distinct(slices.Concat(sides[0].of, sides[1].of), func(m **loadgen.Measures) []string { return []string{(*m).TokenSource.String()} })
+	return distinct(slices.Concat(sides[0].of, sides[1].of),
+		func(m **loadgen.Measures) []string { return []string{(*m).TokenSource.String()} })
 }
 
 // distinct lists the texts of all elements, each once, in order.
@@ -277,7 +283,8 @@ func distinct[T any](all []T, texts func(*T) []string) (out []string) {
 	return out
 }
 
-func compareFigure(name string, sides []*side, opts CompareOptions) (c FigureComparison, values [2][]float64, err error) {
+func compareFigure(name string, sides []*side, opts CompareOptions) (c FigureComparison, values [2][]float64,
+	err error) {
 	var doubts []string
 	for i, s := range sides {
 		missing := 0

@@ -20,8 +20,8 @@ const SyntheticNote = "SYNTHETIC: from a simulated GPU, not a measurement of a r
 
 func synthetic(s *loadgen.Summary) bool { return s.Basis != "measured" }
 
-// LoadLevel is how much load a run offered: users of closed loops, or the rate of
-// open ones.
+// LoadLevel is the load that a run offered: users of closed loops, or the rate of open
+// ones.
 type LoadLevel struct {
 	Value float64
 	Unit  string // UnitUsers, UnitRate, or UnitMixed (Value is then 0)
@@ -35,7 +35,7 @@ const (
 	UnitMixed = "mixed" // closed and open loops together: no single level
 )
 
-// LevelOf reads how much load a run offered. Probes do not count.
+// LevelOf returns the load that a run offered. Probes do not count.
 func LevelOf(s *loadgen.Summary) LoadLevel {
 	users, rate := 0.0, 0.0
 	for i := range s.Tenants {
@@ -66,7 +66,8 @@ func LevelOf(s *loadgen.Summary) LoadLevel {
 // that is not one number.
 func offered(t *loadgen.TenantSummary) float64 {
 	fields := strings.Fields(t.Load)
-	if i := slices.IndexFunc(fields, func(f string) bool { return f == "constant" || f == "poisson" || f == "gamma" }); i >= 0 && i+1 < len(fields) {
+	if i := slices.IndexFunc(fields,
+		func(f string) bool { return f == "constant" || f == "poisson" || f == "gamma" }); i >= 0 && i+1 < len(fields) {
 		if v, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSuffix(fields[i+1], ","), "/s"), 64); err == nil {
 			return v
 		}
@@ -141,12 +142,13 @@ func ScenariosOf(results []*loadgen.Result) Scenarios {
 		rows = append(rows, row)
 	}
 	slices.SortStableFunc(rows, func(a, b Scenario) int {
-		return cmp.Or(cmp.Compare(first[a.Scenario], first[b.Scenario]), cmp.Compare(a.Unit, b.Unit), cmp.Compare(a.Level, b.Level))
+		return cmp.Or(cmp.Compare(first[a.Scenario], first[b.Scenario]), cmp.Compare(a.Unit, b.Unit),
+			cmp.Compare(a.Level, b.Level))
 	})
 	return rows
 }
 
-// remarks say what a reader of the row's figures must know.
+// remarks returns the reservations that belong to the row's figures.
 func (r *Scenario) remarks() string {
 	var m []string
 	if r.Simulated {
@@ -196,7 +198,8 @@ func (rows Scenarios) WriteText(w io.Writer) error {
 		if unit == "Concurrency" {
 			load = fmt.Sprint(r.Level)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%.1f\t%s\t%d\t%d\t%d\t%s\n", r.Scenario, load, r.TokensPerS, r.p99(), r.OK, r.Failed, r.Runs, r.remarks())
+		fmt.Fprintf(tw, "%s\t%s\t%.1f\t%s\t%d\t%d\t%d\t%s\n", r.Scenario, load, r.TokensPerS, r.p99(), r.OK, r.Failed, r.Runs,
+			r.remarks())
 	}
 	return errors.Join(tw.Flush(), b.Flush())
 }
@@ -210,7 +213,8 @@ func (rows Scenarios) WriteMarkdown(w io.Writer) error {
 	fmt.Fprintln(b, "| Scenario | Load | Throughput (tokens/s) | P99 latency (s) | Remarks |\n|---|---|---|---|---|")
 	for i := range rows {
 		r := &rows[i]
-		fmt.Fprintf(b, "| %s | %s | %.1f | %s | %s |\n", strings.ReplaceAll(r.Scenario, "|", "\\|"), r.Load, r.TokensPerS, r.p99(), r.remarks())
+		fmt.Fprintf(b, "| %s | %s | %.1f | %s | %s |\n", strings.ReplaceAll(r.Scenario, "|", "\\|"), r.Load, r.TokensPerS,
+			r.p99(), r.remarks())
 	}
 	return b.Flush()
 }

@@ -34,7 +34,7 @@ type Slowdown struct {
 	Valid bool `json:"valid"`
 }
 
-// SlowdownTable is what the tenants of a run lose beside one another.
+// SlowdownTable holds the slow-downs of a run's tenants beside one another.
 type SlowdownTable []Slowdown
 
 // Slowdowns compares every tenant of a co-located run that was also run alone, in
@@ -58,10 +58,13 @@ func Slowdowns(colocated *loadgen.Summary, alone []*loadgen.Summary) SlowdownTab
 				FailedAlone: a.Counts.Failed, FailedBeside: with.Counts.Failed,
 				Valid: colocated.ClientHealth.Valid && s.ClientHealth.Valid,
 			}
-			if w, c := with.Counts, a.Counts; w.Total > 0 && c.Total > 0 && fisher(c.Failed, c.Total, w.Failed, w.Total) <= slowdownLevel {
+			if w, c := with.Counts, a.Counts; w.Total > 0 && c.Total > 0 &&
+				fisher(c.Failed, c.Total, w.Failed, w.Total) <= slowdownLevel {
 				none := Optional[float64]{}
-				d.TTFTP50, d.TTFTP99, d.TPOTP50, d.TPOTP99, d.ChunkGapP99, d.E2EP50, d.E2EP99, d.TokenRate = none, none, none, none, none, none, none, none
-				d.Withheld = fmt.Sprintf("%d of %d requests failed together, %d of %d alone: the factors would be of the others", w.Failed, w.Total, c.Failed, c.Total)
+				d.TTFTP50, d.TTFTP99, d.TPOTP50, d.TPOTP99, d.ChunkGapP99, d.E2EP50, d.E2EP99, d.TokenRate = none, none, none, none,
+					none, none, none, none
+				d.Withheld = fmt.Sprintf("%d of %d requests failed together, %d of %d alone: the factors would be of the others",
+					w.Failed, w.Total, c.Failed, c.Total)
 			}
 			if colocated.Basis == "simulated" || s.Basis == "simulated" {
 				d.Basis = "simulated"

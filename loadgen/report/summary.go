@@ -42,7 +42,8 @@ func WriteSummary(w io.Writer, s *loadgen.Summary) error {
 	case h.Valid && h.Stamps != "":
 		merged := ""
 		if h.MergedBy == "server" {
-			merged = fmt.Sprintf("; %.0f%% of the reads brought several events, which the server had sent together", 100*float64(h.MergedReads)/float64(h.Reads))
+			merged = fmt.Sprintf("; %.0f%% of the reads brought several events, which the server had sent together",
+				100*float64(h.MergedReads)/float64(h.Reads))
 		}
 		fmt.Fprintf(b, "client health: valid (receive times: %s%s)\n", h.Stamps, merged)
 	case h.Valid:
@@ -67,7 +68,8 @@ func writeMeasures(b *bufio.Writer, label string, m *loadgen.Measures) {
 	if m.Counts.Failed > 0 {
 		fmt.Fprintf(b, " (%s)", FailedByClass(&m.Counts))
 	}
-	fmt.Fprintf(b, "; %.2f s; %.1f requests/s; %.1f tokens/s (%s)\n", m.DurationS, m.CompletedPerS, m.OutputTokensPerS, tokens(m))
+	fmt.Fprintf(b, "; %.2f s; %.1f requests/s; %.1f tokens/s (%s)\n", m.DurationS, m.CompletedPerS, m.OutputTokensPerS,
+		tokens(m))
 	for _, line := range failures(&m.Counts) {
 		fmt.Fprintf(b, "  %s\n", line)
 	}
@@ -79,7 +81,8 @@ func writeMeasures(b *bufio.Writer, label string, m *loadgen.Measures) {
 		}
 	}
 	if c := m.PromptCache; c != nil {
-		fmt.Fprintf(b, "  prompt cache: %.1f%% of %d prompt tokens, in %d of %d requests\n", 100*c.HitRate.Or(0), c.PromptTokens, c.Hits, c.Requests)
+		fmt.Fprintf(b, "  prompt cache: %.1f%% of %d prompt tokens, in %d of %d requests\n", 100*c.HitRate.Or(0),
+			c.PromptTokens, c.Hits, c.Requests)
 	}
 	rows := shown(m)
 	if len(rows) == 0 {

@@ -19,8 +19,10 @@ type resultColumn struct {
 }
 
 var resultColumns = []resultColumn{
-	{QuantityCompleted, ""}, {QuantityFailures, ""}, {QuantityRequestRate, ""}, {QuantityOutputRate, ""}, {QuantityFirstToken, "p50"}, {QuantityFirstToken, "p99"}, {QuantityPerToken, "mean"},
-	{QuantityPerToken, "p99"}, {QuantityGap, "mean"}, {QuantityGap, "p99"}, {QuantityEndToEnd, "p50"}, {QuantityEndToEnd, "p99"},
+	{QuantityCompleted, ""}, {QuantityFailures, ""}, {QuantityRequestRate, ""}, {QuantityOutputRate, ""},
+	{QuantityFirstToken, "p50"}, {QuantityFirstToken, "p99"}, {QuantityPerToken, "mean"},
+	{QuantityPerToken, "p99"}, {QuantityGap, "mean"}, {QuantityGap, "p99"}, {QuantityEndToEnd, "p50"},
+	{QuantityEndToEnd, "p99"},
 }
 
 // ToolResults are runs of several tools, one beside the other.
@@ -53,7 +55,8 @@ func (results ToolResults) WriteText(w io.Writer) error {
 		for _, c := range resultColumns {
 			cell := "-"
 			if f, ok := r.find(c); ok {
-				cell = strconv.FormatFloat(f.Value, 'g', 5, 64) + strings.TrimPrefix(f.Unit, "1/s") + " [" + marks.of(r.Tool, &f) + "]"
+				cell = strconv.FormatFloat(f.Value, 'g', 5, 64) + strings.TrimPrefix(f.Unit, "1/s") + " [" + marks.of(r.Tool, &f) +
+					"]"
 			}
 			fmt.Fprintf(tw, "\t%s", cell)
 		}
@@ -106,11 +109,13 @@ func (r *ToolResult) find(c resultColumn) (ToolFigure, bool) {
 // name, unit and definition.
 func (results ToolResults) WriteCSV(w io.Writer) error {
 	cw := csv.NewWriter(w)
-	rows := [][]string{{"tool", "run", "basis", "model", "load", "name", "quantity", "statistic", "value", "unit", "definition"}}
+	rows := [][]string{{"tool", "run", "basis", "model", "load", "name", "quantity", "statistic", "value", "unit",
+		"definition"}}
 	for i := range results {
 		r := &results[i]
 		for _, f := range r.Figures {
-			rows = append(rows, []string{r.Tool.String(), r.Run, r.Basis, r.Model, r.Load, f.Name, f.Quantity.String(), f.Statistic,
+			rows = append(rows, []string{r.Tool.String(), r.Run, r.Basis, r.Model, r.Load, f.Name, f.Quantity.String(),
+				f.Statistic,
 				strconv.FormatFloat(f.Value, 'g', -1, 64), f.Unit, f.Definition})
 		}
 	}

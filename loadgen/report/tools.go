@@ -19,38 +19,53 @@ const numpy = " Percentiles by linear interpolation."
 
 var flatMetrics = map[Tool][]toolMetric{
 	ToolVLLM: {
-		{"ttft_ms", QuantityFirstToken, "ms", "First event with choices, a role-only one included, minus the actual send: waiting for a free place under max_concurrency is not in it." + numpy},
-		{"tpot_ms", QuantityPerToken, "ms", "(e2el - ttft)/(output tokens - 1) per request; requests with one token are left out." + numpy},
-		{"itl_ms", QuantityGap, "ms", "Gaps between events with choices, pooled, whatever number of tokens an event has; the gap from the role event is one of them." + numpy},
+		{"ttft_ms", QuantityFirstToken, "ms",
+			"First event with choices, a role-only one included, minus the actual send: waiting for a free place under " +
+				"max_concurrency is not in it." + numpy},
+		{"tpot_ms", QuantityPerToken, "ms",
+			"(e2el - ttft)/(output tokens - 1) per request; requests with one token are left out." + numpy},
+		{"itl_ms", QuantityGap, "ms", "Gaps between events with choices, pooled, whatever number of tokens an event has; " +
+			"the gap from the role event is one of them." + numpy},
 		{"e2el_ms", QuantityEndToEnd, "ms", "Last event minus the actual send; the usage event counts for chat." + numpy},
 	},
 	ToolInferenceX: {
-		{"ttft_ms", QuantityFirstToken, "ms", "First event with choices, a role-only one included, minus the actual send, on a new connection for each request." + numpy},
-		{"tpot_ms", QuantityPerToken, "ms", "(e2el - ttft)/(output tokens - 1) per request; 0 when the server reports no usage." + numpy},
-		{"itl_ms", QuantityGap, "ms", "Gaps between events with choices, pooled, whatever number of tokens an event has." + numpy},
+		{"ttft_ms", QuantityFirstToken, "ms",
+			"First event with choices, a role-only one included, minus the actual send, on a new connection for each request." +
+				numpy},
+		{"tpot_ms", QuantityPerToken, "ms",
+			"(e2el - ttft)/(output tokens - 1) per request; 0 when the server reports no usage." + numpy},
+		{"itl_ms", QuantityGap, "ms", "Gaps between events with choices, pooled, whatever number of tokens an event has." +
+			numpy},
 		{"e2el_ms", QuantityEndToEnd, "ms", "Last event minus the actual send." + numpy},
 	},
 	ToolSGLang: {
-		{"ttft_ms", QuantityFirstToken, "ms", "First non-empty content or reasoning minus the actual send, on a new connection for each request." + numpy},
-		{"tpot_ms", QuantityPerToken, "ms", "(e2e_latency - ttft)/(n - 1), n the length asked for unless the server reports usage." + numpy},
-		{"itl_ms", QuantityGap, "ms", "Gaps between non-empty events, pooled; on the native API divided by the event's new tokens." + numpy},
+		{"ttft_ms", QuantityFirstToken, "ms",
+			"First non-empty content or reasoning minus the actual send, on a new connection for each request." + numpy},
+		{"tpot_ms", QuantityPerToken, "ms",
+			"(e2e_latency - ttft)/(n - 1), n the length asked for unless the server reports usage." + numpy},
+		{"itl_ms", QuantityGap, "ms", "Gaps between non-empty events, pooled; on the native API divided by the event's new " +
+			"tokens." + numpy},
 		{"e2e_latency_ms", QuantityEndToEnd, "ms", "[DONE] minus the actual send." + numpy},
 	},
 }
 
 var toolCounts = map[Tool][]toolMetric{
 	ToolVLLM: {
-		{"completed", QuantityCompleted, "", "Requests that ended with status 200: streams that broke off cleanly or reported an error count."},
+		{"completed", QuantityCompleted, "",
+			"Requests that ended with status 200: streams that broke off cleanly or reported an error count."},
 		{"failed", QuantityFailures, "", "Requests with an error of transport or status."},
 		{"duration", QuantityDuration, "s", "First send to last end, ramp and tail included."},
 		{"request_throughput", QuantityRequestRate, "1/s", "completed / duration."},
-		{"output_throughput", QuantityOutputRate, "1/s", "Output tokens of completed requests / duration; by server usage, else by the tokenizer on the text."},
+		{"output_throughput", QuantityOutputRate, "1/s",
+			"Output tokens of completed requests / duration; by server usage, else by the tokenizer on the text."},
 	},
 	ToolSGLang: {
-		{"completed", QuantityCompleted, "", "Requests that ended with status 200: streams that broke off cleanly or reported an error count."},
+		{"completed", QuantityCompleted, "",
+			"Requests that ended with status 200: streams that broke off cleanly or reported an error count."},
 		{"duration", QuantityDuration, "s", "First send to last end, ramp and tail included."},
 		{"request_throughput", QuantityRequestRate, "1/s", "completed / duration."},
-		{"output_throughput", QuantityOutputRate, "1/s", "Output tokens of completed requests / duration; without usage the length asked for, whatever came."},
+		{"output_throughput", QuantityOutputRate, "1/s",
+			"Output tokens of completed requests / duration; without usage the length asked for, whatever came."},
 	},
 }
 
@@ -75,7 +90,8 @@ func (d *document) flat(name string, tool Tool) []ToolResult {
 	}
 	r.counts(d, counts)
 	if d.has("request_goodput:") && tool == ToolVLLM {
-		r.Notes = append(r.Notes, "written by vLLM's benchmark_serving before the middle of 2025, or by a copy of it: there tpot may be 0 where the server reports no usage")
+		r.Notes = append(r.Notes, "written by vLLM's benchmark_serving before the middle of 2025, or by a copy of it: "+
+			"there tpot may be 0 where the server reports no usage")
 	}
 	if v, ok := d.number("completed"); ok && v == 0 {
 		r.nothingCompleted()
@@ -87,7 +103,8 @@ func (d *document) flat(name string, tool Tool) []ToolResult {
 			key := s.prefix + "_" + m.key
 			if v, ok := d.number(key); ok && !got[s.statistic] {
 				got[s.statistic] = true
-				r.Figures = append(r.Figures, ToolFigure{Name: key, Metric: m.key, Statistic: s.statistic, Quantity: m.quantity, Value: v, Unit: m.unit, Definition: m.definition})
+				r.Figures = append(r.Figures, ToolFigure{Name: key, Metric: m.key, Statistic: s.statistic, Quantity: m.quantity,
+					Value: v, Unit: m.unit, Definition: m.definition})
 			}
 		}
 	}
@@ -95,12 +112,16 @@ func (d *document) flat(name string, tool Tool) []ToolResult {
 }
 
 var guideLLMMetrics = []toolMetric{
-	{"time_to_first_token_ms", QuantityFirstToken, "ms", "First event with text, reasoning or a tool call minus the actual start. Percentiles by nearest rank."},
-	{"time_per_output_token_ms", QuantityPerToken, "ms", "(last token - start)/n per request: the first token's time is in it."},
-	{"inter_token_latency_ms", QuantityGap, "ms", "(last token - first token)/(n - 1), a mean for each request; the distribution is over requests, not over gaps."},
+	{"time_to_first_token_ms", QuantityFirstToken, "ms",
+		"First event with text, reasoning or a tool call minus the actual start. Percentiles by nearest rank."},
+	{"time_per_output_token_ms", QuantityPerToken, "ms",
+		"(last token - start)/n per request: the first token's time is in it."},
+	{"inter_token_latency_ms", QuantityGap, "ms",
+		"(last token - first token)/(n - 1), a mean for each request; the distribution is over requests, not over gaps."},
 	{"request_latency", QuantityEndToEnd, "s", "End of the answer minus the actual start, in seconds."},
 	{"requests_per_second", QuantityRequestRate, "1/s", "Mean rate of successful requests between the cut transients."},
-	{"output_tokens_per_second", QuantityOutputRate, "1/s", "Mean rate of output tokens of successful requests; without usage the number of chunks."},
+	{"output_tokens_per_second", QuantityOutputRate, "1/s",
+		"Mean rate of output tokens of successful requests; without usage the number of chunks."},
 }
 
 func (d *document) guideLLM(name string) []ToolResult {
@@ -137,7 +158,8 @@ func (d *document) guideLLM(name string) []ToolResult {
 			{"errored", QuantityFailures, "", "Requests with an error; incomplete ones are apart."},
 		} {
 			if v, ok := made.number(c.key); ok {
-				r.Figures = append(r.Figures, ToolFigure{Name: "requests." + c.key, Metric: "requests." + c.key, Quantity: c.quantity, Value: v, Definition: c.definition})
+				r.Figures = append(r.Figures, ToolFigure{Name: "requests." + c.key, Metric: "requests." + c.key,
+					Quantity: c.quantity, Value: v, Definition: c.definition})
 			}
 		}
 		if v, ok := made.number("incomplete"); ok && v > 0 {
@@ -152,7 +174,8 @@ func (d *document) guideLLM(name string) []ToolResult {
 			rate := m.quantity == QuantityRequestRate || m.quantity == QuantityOutputRate
 			r.statistics(dist, m, m.key+".successful.", "mean", map[string]string{"median": "p50", "max": "max"}, rate)
 			if !rate {
-				r.statistics(dist.child("percentiles"), m, m.key+".successful.percentiles.", "", map[string]string{"p90": "p90", "p95": "p95", "p99": "p99"}, false)
+				r.statistics(dist.child("percentiles"), m, m.key+".successful.percentiles.", "",
+					map[string]string{"p90": "p90", "p95": "p95", "p99": "p99"}, false)
 			}
 		}
 		results = append(results, r)
@@ -162,10 +185,12 @@ func (d *document) guideLLM(name string) []ToolResult {
 
 // statistics adds a distribution's mean and, unless only the mean makes sense,
 // the other statistics, by the tool's names for them.
-func (r *ToolResult) statistics(d *document, m toolMetric, prefix, mean string, names map[string]string, meanOnly bool) {
+func (r *ToolResult) statistics(d *document, m toolMetric, prefix, mean string, names map[string]string,
+	meanOnly bool) {
 	add := func(key, statistic string) {
 		if v, ok := d.number(key); ok {
-			r.Figures = append(r.Figures, ToolFigure{Name: prefix + key, Metric: m.key, Statistic: statistic, Quantity: m.quantity, Value: v, Unit: m.unit, Definition: m.definition})
+			r.Figures = append(r.Figures, ToolFigure{Name: prefix + key, Metric: m.key, Statistic: statistic,
+				Quantity: m.quantity, Value: v, Unit: m.unit, Definition: m.definition})
 		}
 	}
 	if meanOnly {
@@ -188,9 +213,13 @@ var aiPerfMetrics = []toolMetric{
 	{"error_request_count", QuantityFailures, "", "Requests with an error."},
 	{"benchmark_duration", QuantityDuration, "s", "First request to last answer."},
 	{"request_throughput", QuantityRequestRate, "1/s", "request_count / benchmark_duration."},
-	{"output_token_throughput", QuantityOutputRate, "1/s", "Output tokens / benchmark_duration, by the tokenizer on the text."},
-	{"time_to_first_token", QuantityFirstToken, "ms", "First response with content or reasoning minus the request's start; a role-only one is skipped." + numpy},
-	{"inter_token_latency", QuantityGap, "ms", "(request_latency - time_to_first_token)/(n - 1), a mean for each request: what others call TPOT. Gaps between chunks are its inter_chunk_latency." + numpy},
+	{"output_token_throughput", QuantityOutputRate, "1/s",
+		"Output tokens / benchmark_duration, by the tokenizer on the text."},
+	{"time_to_first_token", QuantityFirstToken, "ms",
+		"First response with content or reasoning minus the request's start; a role-only one is skipped." + numpy},
+	{"inter_token_latency", QuantityGap, "ms",
+		"(request_latency - time_to_first_token)/(n - 1), a mean for each request: what others call TPOT. Gaps between " +
+			"chunks are its inter_chunk_latency." + numpy},
 	{"request_latency", QuantityEndToEnd, "ms", "Last response with content minus the request's start." + numpy},
 }
 
@@ -198,7 +227,8 @@ func (d *document) aiPerf(name string) []ToolResult {
 	r := ToolResult{Tool: ToolAIPerf, Run: name, Basis: "reported"}
 	config := d.child("input_config")
 	r.Model = config.firstText("endpoint.model_names", "models.items", "model_names", "models")
-	r.Load = d.firstSettings([]string{"input_config.loadgen", "input_config.load", "input_config"}, "concurrency", "request_rate", "request_count")
+	r.Load = d.firstSettings([]string{"input_config.loadgen", "input_config.load", "input_config"}, "concurrency",
+		"request_rate", "request_count")
 	completed, known := d.child("request_count").number("avg")
 	if failures, ok := d.child("error_request_count").number("avg"); ok && failures > 0 && (!known || completed == 0) {
 		r.nothingCompleted()
@@ -213,7 +243,8 @@ func (d *document) aiPerf(name string) []ToolResult {
 		if unit := dist.text("unit"); !plain && unit != "" {
 			m.unit = unit
 		}
-		r.statistics(dist, m, m.key+".", "avg", map[string]string{"p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99", "max": "max"}, plain)
+		r.statistics(dist, m, m.key+".", "avg",
+			map[string]string{"p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99", "max": "max"}, plain)
 	}
 	var cancelled bool
 	if json.Unmarshal(d.fields["was_cancelled"], &cancelled) == nil && cancelled {

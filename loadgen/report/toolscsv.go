@@ -52,8 +52,10 @@ func readTable(name string, data []byte, l *problem.List) ToolResults {
 
 // tableMetric names a figure of aiperf's by its label in a table.
 var tableMetric = map[string]string{
-	"request count": "request_count", "error request count": "error_request_count", "benchmark duration": "benchmark_duration",
-	"request throughput": "request_throughput", "output token throughput": "output_token_throughput", "time to first token": "time_to_first_token",
+	"request count": "request_count", "error request count": "error_request_count",
+	"benchmark duration": "benchmark_duration",
+	"request throughput": "request_throughput", "output token throughput": "output_token_throughput",
+	"time to first token": "time_to_first_token",
 	"inter token latency": "inter_token_latency", "request latency": "request_latency",
 }
 
@@ -83,7 +85,8 @@ func metricTable(name string, rows [][]string) ToolResult {
 			m.unit = unit
 		}
 		for col := 1; col < min(len(row), len(header)); col++ {
-			statistic := map[string]string{"avg": "mean", "p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99", "max": "max"}[header[col]]
+			statistic := map[string]string{"avg": "mean", "p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99",
+				"max": "max"}[header[col]]
 			if plain {
 				statistic = ""
 			}
@@ -91,7 +94,8 @@ func metricTable(name string, rows [][]string) ToolResult {
 			if err != nil || statistic == "" && (!plain || header[col] != "avg" && header[col] != "Value") {
 				continue
 			}
-			r.Figures = append(r.Figures, ToolFigure{Name: row[0] + " " + header[col], Metric: m.key, Statistic: statistic, Quantity: m.quantity, Value: v, Unit: m.unit, Definition: m.definition})
+			r.Figures = append(r.Figures, ToolFigure{Name: row[0] + " " + header[col], Metric: m.key, Statistic: statistic,
+				Quantity: m.quantity, Value: v, Unit: m.unit, Definition: m.definition})
 		}
 	}
 	return r
@@ -129,7 +133,8 @@ func guideLLMRows(name string, header []string, rows [][]string) ToolResults {
 		}
 		add := func(text, column, metric, statistic string, q Quantity, unit, definition string) {
 			if v, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil && v == v {
-				r.Figures = append(r.Figures, ToolFigure{Name: strings.Trim(column, "|"), Metric: metric, Statistic: statistic, Quantity: q, Value: v, Unit: unit, Definition: definition})
+				r.Figures = append(r.Figures, ToolFigure{Name: strings.Trim(column, "|"), Metric: metric, Statistic: statistic,
+					Quantity: q, Value: v, Unit: unit, Definition: definition})
 			}
 		}
 		text, column := cell("|Request Counts|Successful|")
@@ -161,7 +166,8 @@ func guideLLMRows(name string, header []string, rows [][]string) ToolResults {
 				}
 			}
 		}
-		slices.SortStableFunc(r.Figures, func(a, b ToolFigure) int { return strings.Compare(a.Metric+a.Statistic, b.Metric+b.Statistic) })
+		slices.SortStableFunc(r.Figures,
+			func(a, b ToolFigure) int { return strings.Compare(a.Metric+a.Statistic, b.Metric+b.Statistic) })
 		results = append(results, r)
 	}
 	return results

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Call is what an exchange tells of, beside its body.
+// Call receives the events of an exchange beside its body.
 type Call interface {
 	Sink
 	// Fresh says that a connection must be a new one.

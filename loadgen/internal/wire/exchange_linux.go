@@ -29,7 +29,7 @@ type Host struct {
 	idle []*pollConn // the one used last is the last
 }
 
-// maxIdle is how long a connection is kept unused.
+// maxIdle bounds the time that an unused connection is kept.
 const maxIdle = 5 * time.Minute
 
 // Host returns a Host whose requests are head's, with bodies of their own. It is nil

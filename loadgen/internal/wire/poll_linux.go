@@ -101,16 +101,16 @@ type poller struct {
 }
 
 const (
-	// nap is how long data may gather; the time that a read's event is late by, if
-	// another of its stream comes meanwhile.
+	// nap is the time for which data may gather before it is read: an event is late by
+	// that when another of its stream comes meanwhile.
 	nap = time.Millisecond
-	// calmNap is how much calm allows naps, so that they neither merge events nor
-	// hold up the next requests of a closed loop of short streams.
+	// calmNap is the least calm that allows naps, so that they neither merge events nor
+	// hold up the next requests of a closed loop of short streams; calmMax bounds calm.
 	calmNap, calmMax = 256, 2048
 	// calmTurn is the calm that the end of a stream costs.
 	calmTurn = 24
-	// pollBuffer is how much is read from a socket at once, and maxReads how often
-	// before the next socket's turn.
+	// pollBuffer is the size of one read from a socket in bytes, and maxReads the number
+	// of reads before the next socket's turn.
 	pollBuffer, maxReads = 32 << 10, 8
 )
 
@@ -197,14 +197,16 @@ func (p *poller) turn(wake int) bool {
 		return true
 	}
 	ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT}
-	_, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(wake), unix.EPOLL_CTL_MOD, uintptr(p.sockets), uintptr(unsafe.Pointer(&ev)), 0, 0)
+	_, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(wake), unix.EPOLL_CTL_MOD, uintptr(p.sockets),
+		uintptr(unsafe.Pointer(&ev)), 0, 0)
 	return errno != 0
 }
 
 // epollNow returns what is ready. It does not wait, and so does not tell the Go
 // scheduler.
 func epollNow(fd int, ready []unix.EpollEvent) (int, syscall.Errno) {
-	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd), uintptr(unsafe.Pointer(&ready[0])), uintptr(len(ready)), 0, 0, 0)
+	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd), uintptr(unsafe.Pointer(&ready[0])),
+		uintptr(len(ready)), 0, 0, 0)
 	if errno != 0 {
 		return 0, errno
 	}

@@ -56,7 +56,7 @@ func (p *Parser) Next() (name, data []byte, ok bool) {
 	return nil, nil, false
 }
 
-// Err is why the stream is unusable, nil while it is not.
+// Err returns the error that makes the stream unusable, nil while it is usable.
 func (p *Parser) Err() error { return p.err }
 
 // line takes the next line without its end.

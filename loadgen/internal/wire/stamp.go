@@ -37,8 +37,8 @@ type Counts struct {
 	Clamped int
 }
 
-// stampTolerance is how far a stamp may lie in the future before it counts as
-// contradicting the clock: the two are read a moment apart.
+// stampTolerance bounds the time by which a stamp may lie in the future without
+// contradicting the clock, since the two are read one after the other; nanoseconds.
 const stampTolerance = int64(20 * time.Microsecond)
 
 // read returns the time of the read that just returned, on the clock, and how long

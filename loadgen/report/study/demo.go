@@ -88,7 +88,7 @@ func (t *test) runPart(ctx context.Context, p *demoPart, sim *loadgentest.Simula
 	return nil
 }
 
-// maxAgain is how often a run of the demonstration is made again.
+// maxAgain bounds the repetitions of a disturbed run of the demonstration.
 const maxAgain = 2
 
 // undisturbed makes a run again that the machine disturbed: the GPUs are simulated,
