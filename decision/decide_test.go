@@ -17,7 +17,7 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/internal/race"
+	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -158,7 +158,7 @@ func randomFleet(rng *rand.Rand, pools, workloads int) *Fleet {
 func TestOrderDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, d := range decidedFleets(t)[:race.Fewer(16)] {
+	for _, d := range decidedFleets(t)[:nightly.Cases(2, 16)] {
 		var want, got bytes.Buffer
 		if err := d.result.WriteJSON(&want); err != nil {
 			t.Fatal(err)
@@ -185,7 +185,7 @@ type decidedFleet struct {
 // decideFleets decides them once for all tests that hold for any fleet, several at
 // a time, as a service would.
 var decideFleets = sync.OnceValues(func() ([]decidedFleet, error) {
-	out := make([]decidedFleet, race.Fewer(42))
+	out := make([]decidedFleet, nightly.Cases(6, 42))
 	errs := make([]error, len(out))
 	rng := rand.New(rand.NewPCG(3, 4))
 	for i := range out {
@@ -495,7 +495,7 @@ func TestManySinglesShare(t *testing.T) {
 		return decide(t, f).Totals.GPUsAfter
 	}
 	few := gpus(24, 1)
-	for _, c := range []struct{ n, tenants, most int }{{60, 20, 20}, {61, 12, 12}, {240, 1, few * 240 / 20}} {
+	for _, c := range []struct{ n, tenants, most int }{{60, 20, 20}, {61, 12, 12}, {240, 1, few * 240 / 20}}[:nightly.Cases(2, 3)] {
 		if many := gpus(c.n, c.tenants); many > c.most {
 			t.Errorf("24 workloads of one tenant take %d GPUs; %d of %d tenants take %d, over %d", few, c.n, c.tenants, many, c.most)
 		}

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/cotenant/cotenant/internal/race"
+	"github.com/cotenant/cotenant/internal/nightly"
 )
 
 // planned is a fleet's planner with everything arranged.
@@ -23,7 +23,7 @@ func TestSearchFindsWhatIsBest(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(41, 42))
 	short := 0
-	for i := range race.Fewer(40) {
+	for i := range nightly.Cases(10, 40) {
 		f := smallFleet(rng)
 		if i%2 == 1 {
 			runShort(rng, f)
@@ -50,7 +50,7 @@ func TestSearchFindsWhatIsBest(t *testing.T) {
 			}
 		}
 	}
-	if short < race.Fewer(8) {
+	if short < nightly.Cases(2, 8) {
 		t.Errorf("GPUs ran short in %d fleets", short)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/internal/race"
+	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -187,7 +187,7 @@ func TestAskingMoreNeverLooksBetter(t *testing.T) {
 	rng := rand.New(rand.NewPCG(31, 32))
 	changed := map[string]int{}
 	short := 0
-	for i := range race.Fewer(96) {
+	for i := range nightly.Cases(16, 96) {
 		f := smallFleet(rng)
 		if i%2 == 1 {
 			runShort(rng, f)
@@ -217,11 +217,11 @@ func TestAskingMoreNeverLooksBetter(t *testing.T) {
 		}
 	}
 	for _, name := range names {
-		if changed[name] < race.Fewer(18) {
+		if changed[name] < nightly.Cases(2, 18) {
 			t.Errorf("%s was tried %d times", name, changed[name])
 		}
 	}
-	if short < race.Fewer(24) {
+	if short < nightly.Cases(4, 24) {
 		t.Errorf("GPUs ran short in %d fleets", short)
 	}
 }
@@ -233,7 +233,7 @@ func TestLargerFleetsToo(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(37, 38))
 	changed, short := 0, 0
-	for i := range race.Fewer(4) {
+	for i := range nightly.Cases(1, 4) {
 		f := smallFleet(rng)
 		for n := 10 + rng.IntN(11); len(f.Workloads) < n; {
 			w := smallFleet(rng).Workloads[0]
@@ -260,7 +260,7 @@ func TestLargerFleetsToo(t *testing.T) {
 			}
 		}
 	}
-	if changed < race.Fewer(12) || short < race.Fewer(3) {
+	if changed < nightly.Cases(3, 12) || short < nightly.Cases(1, 3) {
 		t.Errorf("%d changes, GPUs ran short in %d fleets", changed, short)
 	}
 }
@@ -295,7 +295,7 @@ func TestAnUnknownNeverDecides(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(33, 34))
 	provisional := 0
-	for range race.Fewer(40) {
+	for range nightly.Cases(10, 40) {
 		f := smallFleet(rng)
 		before := decide(t, f)
 		for i := range f.Workloads {
@@ -317,7 +317,7 @@ func TestAnUnknownNeverDecides(t *testing.T) {
 			}
 		}
 	}
-	if provisional < race.Fewer(10) {
+	if provisional < nightly.Cases(2, 10) {
 		t.Errorf("%d provisional answers", provisional)
 	}
 }
@@ -327,7 +327,7 @@ func TestAnUnknownNeverDecides(t *testing.T) {
 func TestNamesAndOrderChangeNothing(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(35, 36))
-	for range race.Fewer(80) {
+	for range nightly.Cases(16, 80) {
 		f := smallFleet(rng)
 		before := decide(t, f)
 		g := clone(f)

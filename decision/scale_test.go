@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/cotenant/cotenant/internal/race"
+	"github.com/cotenant/cotenant/internal/nightly"
 )
 
 // TestManyTenants keeps what is worked out per pair of tenants from coming
 // back: 20,000 tenants would be 400 million pairs.
 func TestManyTenants(t *testing.T) {
 	t.Parallel()
-	n := race.Fewer(20_000)
+	n := nightly.Cases(4_000, 20_000)
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L40S", Count: 30_000}}}
 	for i := range n {
 		w := online

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cotenant/cotenant/internal/race"
+	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -33,7 +33,7 @@ func checkWidth(t *testing.T, what string, lines []string, width int) {
 // however many pools they are on, and every workload is counted in them.
 func TestTextOfManyWorkloads(t *testing.T) {
 	t.Parallel()
-	for seed, pools := range []int{1, 6, 50}[:race.Fewer(3)] {
+	for seed, pools := range []int{1, 6, 50}[:nightly.Cases(1, 3)] {
 		f := randomFleet(rand.New(rand.NewPCG(uint64(seed), 9)), pools, 240)
 		for i := range f.Pools {
 			f.Pools[i].Count = 900 / pools
