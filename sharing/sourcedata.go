@@ -130,7 +130,7 @@ var sourceTable = []Source{
 	// Our own measurements, computations and readings.
 	{"cotenant-h200-colocation", "LLM servers alone and together on an H200, time-slicing and MPS", BasisMeasured, "examples/predict/testdata/h200-colocation.json", "94 rows; NVIDIA H200, driver 580.159.04, MIG off", "2026-11-21"},
 	{"cotenant-h200-lora", "an LLM server without and with LoRA adapters compiled in, on an H200", BasisMeasured, "examples/predict/testdata/h200-lora.json", "1B server, 8 clients, rank 16; NVIDIA H200, driver 580.159.04, MIG off", "2026-11-22"},
-	{"cotenant-h200-series", "LLM servers of four sizes alone and together on H200s, in seven series", BasisMeasured, "examples/predict/README.md", "154 co-located tenants under MPS and 130 under time-slicing; NVIDIA H200, driver 580.159.04, MIG off", "2026-11-22"},
+	{"cotenant-h200-series", "LLM servers of four sizes alone and together on H200s, in seven series", BasisMeasured, "decision/predict/REPORT-2026-11.md", "154 co-located tenants under MPS and 130 under time-slicing; NVIDIA H200, driver 580.159.04, MIG off", "2026-11-22"},
 	{"cotenant-h200-mps", "answers of the MPS control daemon, limits and SMs of clients on an H200", BasisMeasured, "mps/testdata/h200-v2-transcript.txt", "NVIDIA H200, driver 580.159.04, MIG off", "2026-11-21"},
 	{"cotenant-h200-nvml", "read-only NVML probe of an H200", BasisMeasured, "mig/testdata/h200-nvml-probe.json", "NVIDIA H200, driver 580.159.04, MIG off", "2026-11-21"},
 	{"cotenant-h200-quantum", "time slice and switch of an H200, by spinning kernels", BasisMeasured, "timeslice/testdata/h200-quantum.csv", "NVIDIA H200, driver 580.159.04, MIG off, DEFAULT level", "2026-11-21"},

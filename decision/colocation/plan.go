@@ -16,11 +16,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// PlanVersion is the version of the plan files that this package reads.
-const PlanVersion = "v1"
+// planVersion is the version of the plan files that this package reads.
+const planVersion = "v1"
 
-// Plan says what is measured on one GPU: each load alone, then the cases, under
-// each mode.
+// Plan lists the runs on one GPU: each load alone, then the cases, under each mode.
 type Plan struct {
 	Version     string              `yaml:"version,required"`
 	Seconds     float64             `yaml:"seconds,nonzero"` // of load in each run; default 8
@@ -34,11 +33,13 @@ type Plan struct {
 	Cases       []Case              `yaml:"cases"` // default: the first load of each server, together
 	SimGPU      *SimulatedGPU       `yaml:"simulated_gpu"`
 	Decision    Decision            `yaml:"decision"`
+
+	text []byte // as it was read
 }
 
-// Modes are the mechanisms by which processes share a whole GPU: taking turns,
-// which is what a GPU does by itself, as clients of one MPS server, and as such
-// with active thread percentages and memory limits.
+// Modes returns the mechanisms by which processes share a whole GPU: time-slicing, the
+// GPU's default, clients of one MPS server, and those with active thread percentages
+// and memory limits.
 func Modes() []sharing.Mechanism {
 	return []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation}
 }
@@ -56,12 +57,12 @@ type Server struct {
 	// is the percentage of the GPU's memory.
 	Percent     float64       `yaml:"percent,nonzero"`
 	MemoryLimit sharing.Bytes `yaml:"memory_limit,nonzero"`
-	// Memory is what the server takes, for a decision.
+	// Memory of the server, for a decision.
 	Memory    predict.Optional[sharing.Bytes] `yaml:"memory"`
 	Simulated *SimulatedServer                `yaml:"simulated"`
 }
 
-// Load is what clients ask of a server, and what they expect.
+// Load describes the requests of a server's clients, and their objectives.
 type Load struct {
 	Name        string      `yaml:"name,required"`
 	Server      string      `yaml:"server,required"`
@@ -78,7 +79,7 @@ type Case struct {
 	Loads []string `yaml:"loads,required"`
 }
 
-// Decision is what a decision on the loads needs that measuring does not tell.
+// Decision holds inputs of a decision on the loads that are not measured.
 type Decision struct {
 	GPU   string                       `yaml:"gpu"` // product name; default: the GPU that is measured
 	Price predict.Optional[cost.Money] `yaml:"price_per_hour"`
@@ -101,7 +102,7 @@ type SimulatedServer struct {
 	BandwidthDemand float64          `yaml:"bandwidth_demand"`
 }
 
-// PlanOptions say how a plan is read.
+// PlanOptions configure [ParsePlan].
 type PlanOptions struct {
 	// Real demands that every server can be reached.
 	Real bool
@@ -112,7 +113,7 @@ type PlanOptions struct {
 // ParsePlan reads a plan strictly, fills in the defaults, and names everything
 // that is wrong with it, each with its path.
 func ParsePlan(data []byte, opts PlanOptions) (*Plan, error) {
-	p := &Plan{}
+	p := &Plan{text: data}
 	if err := strictyaml.Decode(data, p, strictyaml.Options{}); err != nil {
 		return nil, err
 	}
@@ -154,15 +155,18 @@ func (p *Plan) fill() {
 }
 
 func (p *Plan) check(list *problem.List, real bool) {
-	list.If(p.Version != PlanVersion, "version", "this program reads "+PlanVersion, "is %q", p.Version)
+	list.If(p.Version != planVersion, "version", "this program reads "+planVersion, "is %q", p.Version)
 	list.If(!(p.Seconds >= 0.5 && p.Seconds <= 3600), "seconds", "", "must lie between 0.5 and 3600, is %v", p.Seconds)
-	list.If(!(p.WarmSeconds >= 0 && p.WarmSeconds < p.Seconds), "warm_seconds", "", "must be less than seconds (%v), is %v", p.Seconds, p.WarmSeconds)
-	list.If(!(p.StartSecs > 0 && p.StartSecs <= 3600), "start_seconds", "", "must lie above 0 and at most at 3600, is %v", p.StartSecs)
+	list.If(!(p.WarmSeconds >= 0 && p.WarmSeconds < p.Seconds), "warm_seconds", "",
+		"must be less than seconds (%v), is %v", p.Seconds, p.WarmSeconds)
+	list.If(!(p.StartSecs > 0 && p.StartSecs <= 3600), "start_seconds", "",
+		"must lie above 0 and at most at 3600, is %v", p.StartSecs)
 	list.If(p.Seed < 0, "seed", "", "must not be negative, is %d", p.Seed)
 	list.If(p.Device < 0, "device", "", "must be an index, is %d", p.Device)
 	for i, m := range p.Modes {
 		at := fmt.Sprintf("modes[%d]", i)
-		list.If(!slices.Contains(Modes(), m), at, fmt.Sprintf("use one of %v", Modes()), "%s is no way for processes to share a whole GPU", m)
+		list.If(!slices.Contains(Modes(), m), at, fmt.Sprintf("use one of %v", Modes()),
+			"%s is no way for processes to share a whole GPU", m)
 		list.If(slices.Contains(p.Modes[:i], m), at, "", "%s stands there twice", m)
 	}
 	servers := checkNames(list, "servers", p.Servers, func(s Server) string { return s.Name })
@@ -194,7 +198,8 @@ func checkNames[T any](list *problem.List, section string, items []T, name func(
 	var names []string
 	for i := range items {
 		n, at := name(items[i]), fmt.Sprintf("%s[%d].name", section, i)
-		list.If(n == "" || len(n) > 64 || strings.ContainsFunc(n, bad), at, "use letters, digits, - and _, at most 64", "%.80q names folders", n)
+		list.If(n == "" || len(n) > 64 || strings.ContainsFunc(n, bad), at, "use letters, digits, - and _, at most 64",
+			"%.80q names folders", n)
 		list.If(slices.Contains(names, n), at, "", "%q stands there twice", n)
 		names = append(names, n)
 	}
@@ -207,14 +212,18 @@ func (p *Plan) checkServers(list *problem.List) {
 	for i := range p.Servers {
 		s, at := &p.Servers[i], fmt.Sprintf("servers[%d]", i)
 		list.If(s.Slots < 0 || s.Slots > 1<<20, at+".slots", "", "must be a number of requests, is %d", s.Slots)
-		list.If(s.Percent != 0 && !(s.Percent > 0 && s.Percent <= 100), at+".percent", "", "must lie above 0 and at most at 100, is %v", s.Percent)
+		list.If(s.Percent != 0 && !(s.Percent > 0 && s.Percent <= 100), at+".percent", "",
+			"must lie above 0 and at most at 100, is %v", s.Percent)
 		if total += s.Percent; emulated && s.Percent == 0 {
-			list.Addf(at+".percent", "give the server's share, or leave mig-like-emulation out of modes", "mode mig-like-emulation needs it")
+			list.Addf(at+".percent", "give the server's share, or leave mig-like-emulation out of modes",
+				"mode mig-like-emulation needs it")
 		}
-		list.If(s.MemoryLimit < 0 || s.MemoryLimit%sharing.MiB != 0, at+".memory_limit", "", "must be positive and whole in MiB")
+		list.If(s.MemoryLimit < 0 || s.MemoryLimit%sharing.MiB != 0, at+".memory_limit", "",
+			"must be positive and whole in MiB")
 		s.Simulated.check(list, at+".simulated")
 	}
-	list.If(emulated && total > 100+1e-9, "servers", "percentages that sum to more than 100 overlap, which is not MIG-like", "the percentages sum to %v", total)
+	list.If(emulated && total > 100+1e-9, "servers",
+		"percentages that sum to more than 100 overlap, which is not MIG-like", "the percentages sum to %v", total)
 }
 
 // checkReach makes sure that real servers can be reached, and run under the modes.
@@ -235,9 +244,11 @@ func (p *Plan) checkReach(list *problem.List) {
 	}
 	switch {
 	case running > 0 && running < len(p.Servers):
-		list.Addf("servers", "give all of them a command, or none", "%d of %d have no command: one mode would apply to some only", running, len(p.Servers))
+		list.Addf("servers", "give all of them a command, or none",
+			"%d of %d have no command: one mode would apply to some only", running, len(p.Servers))
 	case running > 0 && len(p.Modes) > 1:
-		list.Addf("modes", "name the one mode that the servers run under, or give commands", "servers without a command run already and keep their mode")
+		list.Addf("modes", "name the one mode that the servers run under, or give commands",
+			"servers without a command run already and keep their mode")
 	}
 }
 
@@ -246,13 +257,17 @@ func (s *SimulatedServer) check(list *problem.List, path string) {
 		return
 	}
 	list.If(!(s.SMDemand >= 0 && s.SMDemand <= 1), path+".sm_demand", "", "must be a fraction, is %v", s.SMDemand)
-	list.If(!(s.BandwidthDemand >= 0 && s.BandwidthDemand <= 1), path+".bandwidth_demand", "", "must be a fraction, is %v", s.BandwidthDemand)
-	list.If(s.StepKernels < 0 || s.StepKernels > 1<<12, path+".step_kernels", "", "must lie between 1 and %d, is %d", 1<<12, s.StepKernels)
+	list.If(!(s.BandwidthDemand >= 0 && s.BandwidthDemand <= 1), path+".bandwidth_demand", "",
+		"must be a fraction, is %v", s.BandwidthDemand)
+	list.If(s.StepKernels < 0 || s.StepKernels > 1<<12, path+".step_kernels", "", "must lie between 1 and %d, is %d",
+		1<<12, s.StepKernels)
 }
 
 func (l *Load) check(list *problem.List, path string, servers []string) {
-	list.If(!slices.Contains(servers, l.Server), path+".server", suggest(l.Server, servers), "there is no server %q", l.Server)
-	list.AddErr(path, predict.Load{Concurrency: l.Concurrency, Rate: l.Rate, Prompt: l.Prompt, Output: l.Output}.Validate())
+	list.If(!slices.Contains(servers, l.Server), path+".server", suggest(l.Server, servers), "there is no server %q",
+		l.Server)
+	list.AddErr(path, predict.Load{Concurrency: l.Concurrency, Rate: l.Rate, Prompt: l.Prompt,
+		Output: l.Output}.Validate())
 	list.If(l.Output == 1, path+".output", "use 2 or more", "with one token there are no decode steps to measure")
 	list.AddErr(path+".slo", l.SLO.Validate())
 }
@@ -267,7 +282,8 @@ func (p *Plan) checkCase(list *problem.List, path string, names, loads []string)
 			continue
 		}
 		s := p.Load(name).Server
-		list.If(slices.Contains(servers, s), at, "a case has one load for each server", "server %q has a load in this case already", s)
+		list.If(slices.Contains(servers, s), at, "a case has one load for each server",
+			"server %q has a load in this case already", s)
 		servers = append(servers, s)
 	}
 }
@@ -287,8 +303,8 @@ func (p *Plan) Load(name string) *Load {
 	return nil
 }
 
-// ServerOf returns a load's server, and its index.
-func (p *Plan) ServerOf(l *Load) (*Server, int) {
+// serverFor returns a load's server, and its index.
+func (p *Plan) serverFor(l *Load) (*Server, int) {
 	i := slices.IndexFunc(p.Servers, func(s Server) bool { return s.Name == l.Server })
 	return &p.Servers[i], i
 }

@@ -61,7 +61,7 @@ loads:
 
 func FuzzPlan(f *testing.F) {
 	for _, name := range []string{"simulated.yaml", "two-models.yaml"} {
-		b, err := os.ReadFile("../../examples/measure/plans/" + name)
+		b, err := os.ReadFile("plans/" + name)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -79,7 +79,7 @@ func FuzzPlan(f *testing.F) {
 		// What a flow relies on.
 		for _, c := range p.Cases {
 			for _, name := range c.Loads {
-				if s, _ := p.ServerOf(p.Load(name)); s.Name == "" {
+				if s, _ := p.serverFor(p.Load(name)); s.Name == "" {
 					t.Fatalf("load %q has no server", name)
 				}
 			}

@@ -16,14 +16,15 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// Offer is a load as package loadgen offers it: prompts of random words, about a
-// token each, and answers of exactly the length asked for. The same name and seed
-// ask the same in every run, alone and beside others, and no two names do. Where
-// the requests go is the caller's to add.
+// Offer returns a load for package loadgen: prompts of random words, about a token
+// each, and answers of exactly the stated length. The same name and seed send the same
+// requests in every run, alone and beside others, and no two names do. The caller adds
+// the endpoints.
 func Offer(name string, load predict.Load, seed uint64) (loadgen.Tenant, error) {
 	h := fnv.New64a()
 	fmt.Fprint(h, name) // a hash's Write never fails
-	prompts, err := prompt.NewSynthetic(prompt.SyntheticOptions{Input: prompt.Fixed(load.Prompt), Output: prompt.Fixed(load.Output), Seed: seed ^ h.Sum64(), IgnoreEOS: true})
+	prompts, err := prompt.NewSynthetic(prompt.SyntheticOptions{Input: prompt.Fixed(load.Prompt),
+		Output: prompt.Fixed(load.Output), Seed: seed ^ h.Sum64(), IgnoreEOS: true})
 	t := loadgen.Tenant{Name: name, Prompts: prompts, Load: loadgen.OfferedLoad{Concurrency: load.Concurrency}}
 	if !load.Closed() {
 		t.Load.Schedule = loadgen.Poisson{PerS: load.Rate}
@@ -31,7 +32,7 @@ func Offer(name string, load predict.Load, seed uint64) (loadgen.Tenant, error) 
 	return t, err
 }
 
-// Recording is what was seen of a run.
+// Recording holds a run's requests and telemetry.
 type Recording struct {
 	*loadgen.Result
 	Series *telemetry.Series // nil without a source
@@ -44,13 +45,15 @@ const gpmPeriod = 500 * time.Millisecond
 // Record makes a run with telemetry beside it, which goes to the run's folder as
 // well. source may be nil. The artifacts of an interrupted run stay, its figures
 // do not count.
-func Record(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options, source telemetry.Reader) (*Recording, error) {
+func Record(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options, source telemetry.Reader) (*Recording,
+	error) {
 	if source == nil {
 		res, err := loadgen.Run(ctx, plan, opts)
 		return &Recording{Result: res}, err
 	}
 	// What costs milliseconds a reading and is not needed is left out.
-	sampler, err := telemetry.NewSampler(source, telemetry.SamplerOptions{SlowPeriod: gpmPeriod, Skip: telemetry.GroupPCIe | telemetry.GroupProcessUtil})
+	sampler, err := telemetry.NewSampler(source, telemetry.SamplerOptions{SlowPeriod: gpmPeriod,
+		Skip: telemetry.GroupPCIe | telemetry.GroupProcessUtil})
 	if err != nil {
 		return nil, err
 	}
@@ -68,13 +71,14 @@ func Record(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options, so
 	stop()
 	<-ended
 	if r.Series != nil && opts.Dir != "" {
-		samplerErr = errors.Join(samplerErr, atomicfile.WriteFunc(filepath.Join(opts.Dir, loadgen.ArtifactTelemetry), 0o644, r.Series.WriteCSV))
+		samplerErr = errors.Join(samplerErr, atomicfile.WriteFunc(filepath.Join(opts.Dir, loadgen.ArtifactTelemetry), 0o644,
+			r.Series.WriteCSV))
 	}
 	return &r, errors.Join(err, samplerErr)
 }
 
-// Row is what a load's clients saw together, each a tenant of the run and their
-// server on its own one of the devices: counts add, latencies are those of all
+// Row combines the outcomes of a load's clients, each a tenant of the run with its
+// server on one of the devices: counts add, latencies are those of all
 // requests, rates and utilisations are means over the clients. The caller adds
 // mechanism, case, server, load and the number of tenants on a GPU.
 func (r *Recording) Row(clients []string, devices []int) predict.Row {
@@ -98,15 +102,19 @@ func (r *Recording) Row(clients []string, devices []int) predict.Row {
 			}
 		}
 	}
-	row := predict.Row{Requests: predict.Some(requests), Errors: predict.Some(failed), WallS: predict.Some(wall), Outcome: predict.Outcome{TokensPerS: predict.Some(rate),
-		TTFT: millis(histograms[loadgen.MetricTTFT]), TPOT: millis(histograms[loadgen.MetricTPOT]), ITL: millis(histograms[loadgen.MetricITL]), E2E: millis(histograms[loadgen.MetricE2E])}}
+	row := predict.Row{Requests: predict.Some(requests), Errors: predict.Some(failed), WallS: predict.Some(wall),
+		Outcome: predict.Outcome{TokensPerS: predict.Some(rate),
+			TTFT: millis(histograms[loadgen.MetricTTFT]), TPOT: millis(histograms[loadgen.MetricTPOT]),
+			ITL: millis(histograms[loadgen.MetricITL]), E2E: millis(histograms[loadgen.MetricE2E])}}
 	if r.Series == nil {
 		return row
 	}
 	mean := func(m telemetry.Metric, unit float64) predict.Optional[float64] { return r.mean(devices, m, unit) }
-	row.GPU = predict.RowGPU{Util: mean(telemetry.MetricGPUUtilPercent, 1), MemUtil: mean(telemetry.MetricMemUtilPercent, 1), PowerW: mean(telemetry.MetricPowerWatts, 1),
+	row.GPU = predict.RowGPU{Util: mean(telemetry.MetricGPUUtilPercent, 1),
+		MemUtil: mean(telemetry.MetricMemUtilPercent, 1), PowerW: mean(telemetry.MetricPowerWatts, 1),
 		UsedGiB: mean(telemetry.MetricMemUsedBytes, float64(sharing.GiB)), SMMHz: mean(telemetry.MetricSMClockMHz, 1)}
-	row.GPM = predict.RowGPM{GraphicsUtil: mean(telemetry.MetricGraphicsUtilPercent, 1), SMUtil: mean(telemetry.MetricSMUtilPercent, 1), SMOccupancy: mean(telemetry.MetricSMOccupancyPercent, 1),
+	row.GPM = predict.RowGPM{GraphicsUtil: mean(telemetry.MetricGraphicsUtilPercent, 1),
+		SMUtil: mean(telemetry.MetricSMUtilPercent, 1), SMOccupancy: mean(telemetry.MetricSMOccupancyPercent, 1),
 		TensorUtil: mean(telemetry.MetricTensorUtilPercent, 1), DRAMBwUtil: mean(telemetry.MetricDRAMUtilPercent, 1)}
 	return row
 }
@@ -124,7 +132,8 @@ func millis(h *loadgen.Histogram) predict.LatencyMS {
 // missing where no device has it. A GPM figure is about the time before it, so that the
 // first one of the window is left out.
 func (r *Recording) mean(devices []int, m telemetry.Metric, unit float64) predict.Optional[float64] {
-	from, to := time.Unix(0, r.Summary.Window.FromNS).Sub(r.Series.Start), time.Unix(0, r.Summary.Window.ToNS).Sub(r.Series.Start)
+	from, to := time.Unix(0, r.Summary.Window.FromNS).Sub(r.Series.Start),
+		time.Unix(0, r.Summary.Window.ToNS).Sub(r.Series.Start)
 	if m >= telemetry.MetricGraphicsUtilPercent {
 		from += gpmPeriod
 	}

@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Options say what to play. The zero value plays nothing.
+// Options configure [Run]. The zero value plays nothing.
 type Options struct {
 	Fleets int
 	// Seed draws fleets and worlds: the same seed gives the same report.

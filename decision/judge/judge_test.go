@@ -9,6 +9,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -30,12 +31,13 @@ func TestRun(t *testing.T) {
 	if _, again := play(1, 2); first != again {
 		t.Error("the same seed gives another report")
 	}
-	r, text := play(2, sampleFleets)
+	fleets := nightly.Cases(4, 100)
+	r, text := play(2, fleets)
 	if text == first {
 		t.Error("another seed gives the same report")
 	}
 	decided := r.Ours.Decided + r.Ours.Provisional + r.Ours.None
-	if !r.Simulated || r.Fleets != sampleFleets || decided != r.Workloads || r.Confidence != decision.DefaultConfidence {
+	if !r.Simulated || r.Fleets != fleets || decided != r.Workloads || r.Confidence != decision.DefaultConfidence {
 		t.Fatalf("%+v", r)
 	}
 	for name, o := range r.Rules {

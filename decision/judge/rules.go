@@ -31,8 +31,8 @@ var rules = []rule{
 		}
 		return sharing.MechanismExclusive
 	}, 16},
-	// "GPU Sharing Performance Reality", a blog article. Strict objectives under two seconds or a GPU with MIG: MIG; else cost
-	// decides, for time-slicing.
+	// "GPU Sharing Performance Reality", a blog article. Strict objectives under two
+	// seconds or a GPU with MIG: MIG; else cost decides, for time-slicing.
 	{"five-step flow", "five-step flow",
 		func(s *scene, w, pool int) sharing.Mechanism {
 			wl := &s.shown.Workloads[w]

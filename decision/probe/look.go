@@ -56,7 +56,7 @@ func LookAt(ctx context.Context, source telemetry.Reader, device int) (*Look, er
 	return l, nil
 }
 
-// Holders names the processes that hold a GPU now, or says why they are unknown.
+// Holders names the processes that hold a GPU now, or the reason why they are unknown.
 func Holders(ctx context.Context, source telemetry.Reader, device int) (names []string) {
 	var r telemetry.Reading
 	if err := source.Read(ctx, device, telemetry.GroupProcesses, &r); err != nil {

@@ -68,7 +68,7 @@ func Names() []string {
 	return names
 }
 
-// Options say how to probe. The zero value is a whole probe.
+// Options configure [Run]. The zero value is a whole probe.
 type Options struct {
 	// Progress is told what is done next, and how far the probe is.
 	Progress func(what string, doneFraction float64)

@@ -81,7 +81,7 @@ type Info struct {
 type Site interface {
 	// Basis is BasisMeasured, or BasisSimulated of a simulation.
 	Basis() sharing.Basis
-	// Info makes sure that the GPU can be used and says what it is.
+	// Info checks that the GPU can be used and describes it.
 	Info(ctx context.Context) (Info, error)
 	// Run runs tasks at once, each in a process of its own: MechanismTimeSlicing, or
 	// MechanismMPS as clients of a daemon of the site's own. The readings are in

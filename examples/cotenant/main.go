@@ -58,6 +58,7 @@ func commands() []command {
 		{"guard", "watch who disturbs whom on shared GPUs, and act on evidence", runGuard},
 		{"mig", "plan how GPUs are partitioned with MIG, and do it", runMig},
 		{"probe", "measure what a GPU does when processes share it", runProbe},
+		{"measure", "run workloads alone and side by side, predicted first", runMeasure},
 		{"version", "print the version and what this build can reach", runVersion},
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
 
-// machine holds the flags that say where -real finds this machine's GPU.
+// machine holds the flags with which -real finds this machine's GPU.
 type machine struct {
 	device        int
 	nvml, control string

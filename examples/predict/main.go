@@ -1,6 +1,6 @@
-// Command predict says from profiles of workloads alone what each will see
-// beside the others on one GPU, under time-slicing and MPS, and how sure that
-// is. Where the outcomes were measured it compares. It needs no GPU.
+// Command predict predicts the latencies of workloads that share a GPU under
+// time-slicing and MPS, with intervals, from profiles of each alone. Where the outcomes
+// were measured it compares. It needs no GPU.
 package main
 
 import "os"

@@ -13,7 +13,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// report is what the command prints; its JSON is the command's.
+// report is the output of -json.
 type report struct {
 	Method     predict.Method               `json:"method"`
 	Predictor  summary                      `json:"predictor"`
@@ -86,7 +86,8 @@ func (o *options) report(p *predict.Predictor, others *predict.Profiles) (*repor
 		}
 		files = append(files, rows)
 	}
-	rep := &report{Method: o.method, Predictor: summary{p.GPU, p.Driver, p.Models}, Assumed: o.assumed, Parameters: p.Parameters.List(), Sources: parameterSources(p), Rows: []row{}}
+	rep := &report{Method: o.method, Predictor: summary{p.GPU, p.Driver, p.Models}, Assumed: o.assumed,
+		Parameters: p.Parameters.List(), Sources: parameterSources(p), Rows: []row{}}
 	var measured []predict.Measured
 	compared := false
 	for i, rows := range files {
@@ -153,7 +154,8 @@ func (o *options) seriesOut(files []predict.Rows) ([]series, errorTable, error) 
 }
 
 func rowOf(m predict.Measured) row {
-	r := row{Series: m.Series, Index: m.Index, Mechanism: m.Row.Mechanism, Case: m.Row.Case, Server: m.Row.Server, Load: m.Row.Load, Actual: maps.Collect(m.Row.All())}
+	r := row{Series: m.Series, Index: m.Index, Mechanism: m.Row.Mechanism, Case: m.Row.Case, Server: m.Row.Server,
+		Load: m.Row.Load, Actual: maps.Collect(m.Row.All())}
 	if m.Err != nil {
 		r.Unknown = m.Err.Error()
 		return r
@@ -257,7 +259,7 @@ func (o *options) writeParameters(out io.Writer, p *predict.Predictor) error {
 	return err
 }
 
-// parameterSources are the sources among what the parameters come from.
+// parameterSources returns the known sources of the parameters.
 func parameterSources(p *predict.Predictor) (cites sharing.Citations) {
 	for _, n := range p.Parameters.List() {
 		cites.AddKnown(n.Source)

@@ -18,11 +18,13 @@ import (
 
 const usage = `predict predicts co-location from what workloads do alone.
 
-  predict -data rows.json                        predict with the built-in constants, and compare
-  predict -data rows.json -fit other.json        calibrate on other measurements first
-  predict -fit a.json -fit b.json -save p.json   calibrate and keep the predictor
-  predict -data rows.json -use p.json -json      use a kept one
-  predict -data a.json -data b.json              predict each series by the others as well
+  predict -profiles rows.json                         predict with the built-in constants, and compare
+  predict -profiles rows.json -fit other.json         calibrate on other measurements first
+  predict -fit a.json -fit b.json -out p.json         calibrate and keep the predictor
+  predict -profiles rows.json -predictor p.json       use a kept one
+  predict -profiles a.json -profiles b.json           predict each series by the others as well
+
+exit: 0 done, 2 bad input, 5 could not be written
 
 A file is a list of rows {mechanism, case, load, server, tenants, tokens_per_s,
 ttft_ms, tpot_ms, itl_ms, e2e_ms, gpm, ...}. Rows with one tenant are profiles;
@@ -52,23 +54,30 @@ type options struct {
 	named   map[string]string // by file, the series of its rows where the file's name would not tell
 }
 
-// run is the command: 0 is success, 1 a failure, 2 bad input.
+// run is the command: 0 is success, 2 bad input, 5 a failure.
 func run(args []string, stdout, stderr io.Writer) (code int) {
 	stdout, done := page.Check("predict", stdout, stderr)
 	defer done(&code)
 	fs := flag.NewFlagSet("predict", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // errors are reported below
 	var o options
-	fs.Func("data", "`file` of rows to predict; may be repeated", func(s string) error { o.data = append(o.data, s); return nil })
-	fs.StringVar(&o.gpu, "gpu", "", "`name` of the GPU of rows of -data that name none (default: that of the calibration)")
-	fs.StringVar(&o.fitGPU, "fit-gpu", "", "`name` of the GPU of rows of -fit that name none (default: that of the predictor calibrated)")
-	fs.Func("fit", "calibrate on the measured rows of `file`; may be repeated", func(s string) error { o.fit = append(o.fit, s); return nil })
-	fs.StringVar(&o.use, "use", "", "start from the predictor in `file`")
-	fs.StringVar(&o.save, "save", "", "write the predictor to `file`")
+	list := func(name, usage string, to *[]string) {
+		fs.Func(name, usage+"; may be repeated", func(s string) error { *to = append(*to, s); return nil })
+	}
+	list("profiles", "`FILE` of rows to predict", &o.data)
+	fs.StringVar(&o.gpu, "gpu", "",
+		"`NAME` of the GPU of rows of -profiles that name none (default: that of the calibration)")
+	fs.StringVar(&o.fitGPU, "fit-gpu", "",
+		"`NAME` of the GPU of rows of -fit that name none (default: that of the predictor calibrated)")
+	list("fit", "calibrate on the measured rows of `FILE`", &o.fit)
+	fs.StringVar(&o.use, "predictor", "", "start from the predictor in `FILE`")
+	fs.StringVar(&o.save, "out", "", "write the predictor to `FILE`")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	fs.BoolVar(&o.rows, "rows", false, "print every row, and not only those that are missed most")
-	fs.BoolVar(&o.splits, "splits", true, "also predict the measured rows of -data by its other cases, its other models,\nor of several files its other series")
-	fs.BoolVar(&o.turnsOnly, "time-slicing-profiles", false, "leave profiles under MPS out, and predict MPS from those without")
+	fs.BoolVar(&o.splits, "splits", true, "also predict the measured rows of -profiles by its other cases, its other "+
+		"models,\nor of several files its other series")
+	fs.BoolVar(&o.turnsOnly, "time-slicing-profiles", false,
+		"leave profiles under MPS out, and predict MPS from those without")
 	fs.TextVar(&o.method, "method", predict.MethodSimulated, "simulated or closed-form")
 	fail := func(code int, err error) int {
 		fmt.Fprintf(stderr, "predict: %v\n", err)
@@ -83,13 +92,15 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	case err != nil:
 		return fail(2, err)
 	case fs.NArg() > 0:
-		return fail(2, fmt.Errorf("unknown argument %q; a file of rows is given with -data", fs.Arg(0)))
+		return fail(2, fmt.Errorf("unknown argument %q; a file of rows is given with -profiles", fs.Arg(0)))
 	case len(o.data) == 0 && (o.save == "" || len(o.fit) == 0):
-		return fail(2, errors.New("nothing to do: give -data, or -fit and -save"))
+		return fail(2, errors.New("nothing to do: give -profiles, or -fit and -out"))
 	case o.gpu != "" && len(o.data) == 0:
-		return fail(2, errors.New("-gpu is the GPU of rows of -data, and there are none; -fit-gpu is that of rows of -fit"))
+		return fail(2, errors.New("-gpu is the GPU of rows of -profiles, and there are none; -fit-gpu is that of rows "+
+			"of -fit"))
 	case o.fitGPU != "" && len(o.fit) == 0:
-		return fail(2, errors.New("-fit-gpu is the GPU of rows of -fit, and there are none; -gpu is that of rows of -data"))
+		return fail(2, errors.New("-fit-gpu is the GPU of rows of -fit, and there are none; -gpu is that of rows of "+
+			"-profiles"))
 	}
 	if o.save != "" {
 		err = page.CanWrite(o.save)
@@ -113,7 +124,7 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 			err = page.WriteFile(o.save, append(data, '\n'))
 		}
 		if err != nil {
-			return fail(1, err)
+			return fail(5, err)
 		}
 	}
 	switch {
@@ -125,7 +136,7 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 		err = rep.write(stdout, o.rows)
 	}
 	if err != nil {
-		return fail(1, err)
+		return fail(5, err)
 	}
 	return 0
 }
@@ -207,11 +218,12 @@ func (o *options) place(p predict.Predictor) predict.Predictor {
 	return p.On(most, "")
 }
 
-// sameGPU says whether two names are of the same GPU.
+// sameGPU reports whether two names are of the same GPU.
 func sameGPU(a, b string) bool {
 	x, err := sharing.LookupGPU(a)
 	y, err2 := sharing.LookupGPU(b)
-	bare := func(s string) string { return strings.TrimPrefix(strings.ToLower(s), "nvidia ") } // as not every tool writes it
+	// as not every tool writes it
+	bare := func(s string) string { return strings.TrimPrefix(strings.ToLower(s), "nvidia ") }
 	return bare(a) == bare(b) || err == nil && err2 == nil && x == y
 }
 
@@ -235,7 +247,7 @@ func (o *options) onGPU(rows predict.Rows, p *predict.Predictor) error {
 
 const unnamed = "rows that name no GPU are of the %s, as the predictor is (-gpu NAME and -fit-gpu NAME say otherwise)"
 
-// assume notes what is assumed, once.
+// assume records an assumption, once.
 func (o *options) assume(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); !slices.Contains(o.assumed, text) {
 		o.assumed = append(o.assumed, text)
@@ -251,7 +263,7 @@ func (o *options) nameSeries() error {
 	for _, list := range []struct {
 		flag  string
 		files []string
-	}{{"-data", o.data}, {"-fit", o.fit}} {
+	}{{"-profiles", o.data}, {"-fit", o.fit}} {
 		var seen []string
 		for _, f := range list.files {
 			full, err := filepath.Abs(f)
@@ -289,7 +301,7 @@ func (o *options) nameSeries() error {
 	return nil
 }
 
-// baseName is what predict.LoadRows names a series after.
+// baseName returns the name that predict.LoadRows gives a file's series.
 func baseName(file string) string {
 	name, _, _ := strings.Cut(filepath.Base(file), ".")
 	return name
@@ -305,7 +317,10 @@ func (o *options) readRows(name string) (predict.Rows, error) {
 		}
 	}
 	if o.turnsOnly {
-		rows = slices.DeleteFunc(rows, func(r predict.Row) bool { return r.Tenants == 1 && r.Mechanism == sharing.MechanismMPS })
+		rows = slices.DeleteFunc(rows, func(r predict.Row) bool {
+			return r.Tenants == 1 &&
+				r.Mechanism == sharing.MechanismMPS
+		})
 	}
 	return rows, err
 }

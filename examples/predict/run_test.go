@@ -12,7 +12,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/golden"
-	"github.com/cotenant/cotenant/internal/race"
 )
 
 const (
@@ -32,12 +31,11 @@ func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
 
 func TestGolden(t *testing.T) {
 	for name, args := range map[string][]string{
-		"h200.txt":    {"-data", h200, "-method", "closed-form"},
-		"capped.txt":  {"-data", capped, "-fit", h200, "-method", "closed-form", "-rows"},
-		"capped.json": {"-data", capped, "-method", "closed-form", "-json", "-splits=false"},
-		"turns.txt":   {"-data", h200, "-method", "closed-form", "-time-slicing-profiles", "-splits=false"},
-		"series.txt":  {"-data", h200, "-data", mixes, "-data", h100, "-method", "closed-form"},
-		"fit.txt":     {"-fit", mixes, "-fit", mixes2, "-save", filepath.Join(t.TempDir(), "p.json"), "-method", "closed-form"},
+		"h200.txt":   {"-profiles", h200, "-method", "closed-form"},
+		"capped.txt": {"-profiles", capped, "-fit", h200, "-method", "closed-form", "-rows"},
+		"turns.txt":  {"-profiles", h200, "-method", "closed-form", "-time-slicing-profiles", "-splits=false"},
+		"series.txt": {"-profiles", h200, "-profiles", mixes, "-profiles", h100, "-method", "closed-form"},
+		"fit.txt":    {"-fit", mixes, "-fit", mixes2, "-out", filepath.Join(t.TempDir(), "p.json"), "-method", "closed-form"},
 	} {
 		code, out, errs := call(t, args...)
 		if code != 0 || errs != "" {
@@ -52,7 +50,7 @@ func TestGolden(t *testing.T) {
 func TestFitsAScreen(t *testing.T) {
 	lines := map[bool]int{}
 	for _, all := range []bool{false, true} {
-		_, out, errs := call(t, "-data", h200, "-fit", capped, "-method", "closed-form", fmt.Sprintf("-rows=%v", all))
+		_, out, errs := call(t, "-profiles", h200, "-fit", capped, "-method", "closed-form", fmt.Sprintf("-rows=%v", all))
 		if errs != "" {
 			t.Fatal(errs)
 		}
@@ -70,7 +68,7 @@ func TestFitsAScreen(t *testing.T) {
 
 // TestContract reads the JSON as a script would.
 func TestContract(t *testing.T) {
-	code, out, errs := call(t, "-data", h200, "-json", "-splits=false")
+	code, out, errs := call(t, "-profiles", h200, "-json", "-splits=false")
 	if code != 0 {
 		t.Fatal(errs)
 	}
@@ -122,15 +120,15 @@ func TestContract(t *testing.T) {
 // kept.
 func TestSaveAndUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "p.json")
-	code, out, errs := call(t, "-fit", h200, "-fit", capped, "-save", path, "-method", "closed-form")
+	code, out, errs := call(t, "-fit", h200, "-fit", capped, "-out", path, "-method", "closed-form")
 	if code != 0 || !strings.Contains(out, "queue_share") || !strings.Contains(out, "fitted") {
 		t.Fatalf("exit %d: %s%s", code, out, errs)
 	}
-	code, direct, errs := call(t, "-data", h200, "-fit", h200, "-fit", capped, "-method", "closed-form", "-json", "-splits=false")
+	code, direct, errs := call(t, "-profiles", h200, "-fit", h200, "-fit", capped, "-method", "closed-form", "-json", "-splits=false")
 	if code != 0 {
 		t.Fatal(errs)
 	}
-	code, kept, errs := call(t, "-data", h200, "-use", path, "-method", "closed-form", "-json", "-splits=false")
+	code, kept, errs := call(t, "-profiles", h200, "-predictor", path, "-method", "closed-form", "-json", "-splits=false")
 	if code != 0 {
 		t.Fatal(errs)
 	}
@@ -169,7 +167,7 @@ func TestBlindData(t *testing.T) {
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, out, errs := call(t, "-data", path, "-method", "closed-form")
+	code, out, errs := call(t, "-profiles", path, "-method", "closed-form")
 	if code != 0 || strings.Contains(out, "Errors") || !strings.Contains(out, "pair 8b c4+1b c4") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
@@ -193,21 +191,21 @@ func TestBadInput(t *testing.T) {
 		{"only fit", []string{"-fit", h200}, []string{"nothing to do"}},
 		{"argument", []string{h200}, []string{"unknown argument"}},
 		{"flag", []string{"-dta", h200}, []string{"not defined: -dta"}},
-		{"method", []string{"-data", h200, "-method", "guess"}, []string{"guess"}},
-		{"no file", []string{"-data", "nowhere.json"}, []string{"nowhere.json"}},
-		{"empty", []string{"-data", write("empty", "")}, []string{"empty"}},
-		{"no rows", []string{"-data", write("none", "[]")}, []string{"there are no rows"}},
-		{"problems", []string{"-data", write("bad", `[{"mechanism":"mps","case":"x","load":{"server":0,"prompt":0,"output":8},"server":{},"tenants":2}]`)},
+		{"method", []string{"-profiles", h200, "-method", "guess"}, []string{"guess"}},
+		{"no file", []string{"-profiles", "nowhere.json"}, []string{"nowhere.json"}},
+		{"empty", []string{"-profiles", write("empty", "")}, []string{"empty"}},
+		{"no rows", []string{"-profiles", write("none", "[]")}, []string{"there are no rows"}},
+		{"problems", []string{"-profiles", write("bad", `[{"mechanism":"mps","case":"x","load":{"server":0,"prompt":0,"output":8},"server":{},"tenants":2}]`)},
 			[]string{"[0].load: asks for nothing", "[0].load.prompt", "[0].server", "has 2 tenants and 1 rows"}},
-		{"names for a terminal", []string{"-data", write("esc", strings.Replace(soloOnly, `"case":"s"`, `"case":"s\u001b[31m","gpu_name":"a\nb"`, 1))}, []string{"[0].case: \"s\\x1b[31m\" holds", "[0].gpu_name", "one line"}},
-		{"predictor", []string{"-data", h200, "-use", write("p", `{"version":1}`)}, []string{"version: is 1, and this package reads 3"}},
-		{"half a predictor", []string{"-data", h200, "-use", write("p2", `{"version":3}`)}, []string{"gpu_name", "parameters", "is missing"}},
-		{"GPU of nobody", []string{"-data", h200, "-gpu", "H2000"}, []string{"-gpu", "H2000", "H200"}},
-		{"GPU of no rows", []string{"-data", h200, "-fit-gpu", "H100 SXM"}, []string{"-fit-gpu", "there are none"}},
-		{"GPU of no rows to predict", []string{"-fit", h200, "-save", filepath.Join(dir, "s"), "-gpu", "H100 SXM"}, []string{"-gpu", "there are none"}},
-		{"nowhere to save", []string{"-data", h200, "-save", filepath.Join(dir, "no", "p.json")}, []string{"there is no folder"}},
-		{"a file twice", []string{"-data", h200, "-data", "./" + h200}, []string{"-data", "given twice"}},
-		{"nothing to fit", []string{"-save", filepath.Join(dir, "s"), "-fit", write("solo", soloOnly)}, []string{"no measured co-located row"}},
+		{"names for a terminal", []string{"-profiles", write("esc", strings.Replace(soloOnly, `"case":"s"`, `"case":"s\u001b[31m","gpu_name":"a\nb"`, 1))}, []string{"[0].case: \"s\\x1b[31m\" holds", "[0].gpu_name", "one line"}},
+		{"predictor", []string{"-profiles", h200, "-predictor", write("p", `{"version":1}`)}, []string{"version: is 1, and this package reads 3"}},
+		{"half a predictor", []string{"-profiles", h200, "-predictor", write("p2", `{"version":3}`)}, []string{"gpu_name", "parameters", "is missing"}},
+		{"GPU of nobody", []string{"-profiles", h200, "-gpu", "H2000"}, []string{"-gpu", "H2000", "H200"}},
+		{"GPU of no rows", []string{"-profiles", h200, "-fit-gpu", "H100 SXM"}, []string{"-fit-gpu", "there are none"}},
+		{"GPU of no rows to predict", []string{"-fit", h200, "-out", filepath.Join(dir, "s"), "-gpu", "H100 SXM"}, []string{"-gpu", "there are none"}},
+		{"nowhere to save", []string{"-profiles", h200, "-out", filepath.Join(dir, "no", "p.json")}, []string{"there is no folder"}},
+		{"a file twice", []string{"-profiles", h200, "-profiles", "./" + h200}, []string{"-profiles", "given twice"}},
+		{"nothing to fit", []string{"-out", filepath.Join(dir, "s"), "-fit", write("solo", soloOnly)}, []string{"no measured co-located row"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			code, out, errs := call(t, c.args...)
@@ -267,7 +265,7 @@ func TestNothingToPredict(t *testing.T) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		code, out, errs := call(t, "-data", path)
+		code, out, errs := call(t, "-profiles", path)
 		if code != 0 || strings.Count(out, c.want) != 1 {
 			t.Errorf("exit %d, %q not once in:\n%s%s", code, c.want, out, errs)
 		}
@@ -283,14 +281,14 @@ func TestGPUs(t *testing.T) {
 		basis   string // of the first row
 		gpu     string // of the predictor
 	}{
-		{[]string{"-data", h200}, 1, "prior", "H200"},
-		{[]string{"-data", h200, "-gpu", "H200"}, 0, "prior", "H200"},
-		{[]string{"-data", h200, "-gpu", "NVIDIA H100 80GB HBM3"}, 0, "transferred", "H200"},
-		{[]string{"-data", h100}, 0, "transferred", "H200"},
-		{[]string{"-data", h100, "-fit", h200}, 1, "transferred", "H200"},
-		{[]string{"-data", h100, "-fit", h200, "-fit-gpu", "NVIDIA H100 80GB HBM3"}, 0, "fitted", "NVIDIA H100 80GB HBM3"},
-		{[]string{"-data", h200, "-fit", h100}, 1, "fitted", "NVIDIA H100 80GB HBM3"},
-		{[]string{"-data", h100, "-fit", h200, "-fit", h100}, 2, "transferred", "H200"},
+		{[]string{"-profiles", h200}, 1, "prior", "H200"},
+		{[]string{"-profiles", h200, "-gpu", "H200"}, 0, "prior", "H200"},
+		{[]string{"-profiles", h200, "-gpu", "NVIDIA H100 80GB HBM3"}, 0, "transferred", "H200"},
+		{[]string{"-profiles", h100}, 0, "transferred", "H200"},
+		{[]string{"-profiles", h100, "-fit", h200}, 1, "transferred", "H200"},
+		{[]string{"-profiles", h100, "-fit", h200, "-fit-gpu", "NVIDIA H100 80GB HBM3"}, 0, "fitted", "NVIDIA H100 80GB HBM3"},
+		{[]string{"-profiles", h200, "-fit", h100}, 1, "fitted", "NVIDIA H100 80GB HBM3"},
+		{[]string{"-profiles", h100, "-fit", h200, "-fit", h100}, 2, "transferred", "H200"},
 	} {
 		code, out, errs := call(t, append(c.args, "-method", "closed-form", "-json", "-splits=false")...)
 		var got struct {
@@ -322,7 +320,7 @@ func TestGPUOfNoTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, out, errs := call(t, "-data", h200, "-use", file, "-gpu", "NVIDIA TITAN V", "-method", "closed-form", "-splits=false", "-json")
+	code, out, errs := call(t, "-profiles", h200, "-predictor", file, "-gpu", "NVIDIA TITAN V", "-method", "closed-form", "-splits=false", "-json")
 	if code != 0 || strings.Contains(out, "carried over") || !strings.Contains(out, `"basis": "transferred"`) && !strings.Contains(out, `"basis": "prior"`) {
 		t.Errorf("exit %d: %s", code, errs)
 	}
@@ -346,7 +344,7 @@ func TestSeriesOfOneName(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		args = append(args, "-data", path)
+		args = append(args, "-profiles", path)
 		if name := "a"; folder == "monday/a" {
 			want = append(want, name)
 		} else {
@@ -369,104 +367,5 @@ func TestSeriesOfOneName(t *testing.T) {
 	slices.Sort(want)
 	if !slices.Equal(series, want) || !slices.Contains(want, got.Rows[0].Series) {
 		t.Errorf("series %q, want %q; the first row is of %q", series, want, got.Rows[0].Series)
-	}
-}
-
-// TestREADMEInAHurry holds what the README says of the closed forms and the rules
-// of thumb against its own command, whose text keeps to 100 columns.
-func TestREADMEInAHurry(t *testing.T) {
-	page, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, line, _ := strings.Cut(string(page), "\ngo run ./examples/predict ")
-	line, _, _ = strings.Cut(line, "\n")
-	args := append(strings.Fields(strings.ReplaceAll(line, "examples/predict/", "")), "-method", "closed-form")
-	_, text, _ := call(t, args...)
-	for line := range strings.Lines(text) {
-		if n := len([]rune(strings.TrimRight(line, "\n"))); n > 100 {
-			t.Errorf("%d columns: %s", n, line)
-		}
-	}
-	code, out, errs := call(t, append(args, "-json")...)
-	type cell struct {
-		Mean, P95 float64
-		Baselines map[string]struct{ Mean, P95 float64 }
-	}
-	var got struct {
-		Errors map[string]map[string]cell
-		Splits map[string]map[string]map[string]cell
-	}
-	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
-		t.Fatal(err, errs)
-	}
-	turns, mps := got.Errors["time-slicing"]["tpot_ms_p50"], got.Errors["mps"]["tpot_ms_p50"]
-	held := got.Splits["leave-one-series-out"]
-	want := []string{fmt.Sprintf("come to %.1f / %.1f percent (TPOT P50) under time-slicing and %.1f / %.1f under MPS",
-		held["time-slicing"]["tpot_ms_p50"].Mean, held["time-slicing"]["tpot_ms_p50"].P95, held["mps"]["tpot_ms_p50"].Mean, held["mps"]["tpot_ms_p50"].P95)}
-	for name, title := range map[string]string{"n-times-slower": "N tenants, N times slower", "flat-1.75": "flat 1.75 times", "processor-sharing-graphics-util": "sharing by GPU busy (graphics_util)"} {
-		a, b := turns.Baselines[name], mps.Baselines[name]
-		want = append(want, fmt.Sprintf("| %s | %.1f / %.1f | %.1f / %.1f |", title, a.Mean, a.P95, b.Mean, b.P95))
-	}
-	for _, text := range want {
-		if !strings.Contains(string(page), text) {
-			t.Errorf("the README does not say %q", text)
-		}
-	}
-}
-
-// TestREADME holds the README's tables against what the command above them
-// prints, and that against what is promised.
-func TestREADME(t *testing.T) {
-	race.Long(t)
-	page, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	args := []string{"-json"}
-	for _, name := range strings.Fields(`h200-colocation h200-colocation-sm-percent h200-mixes h200-mixes-2 h200-mixes-3 h200-mixes-4
-		h200-two-models h200-mps-order h100-colocation h100-two-models h100-mixes h100-mixes-2
-		h200-mixes-5 h100-mixes-3 h100-mixes-4 h100-mixes-5 h100-mixes-6 h200-mixes-6 h200-mixes-7
-		h100-mixes-7 h100-mixes-8 h200-mixes-8 h200-mixes-9 h100-mixes-9 h100-mixes-10
-		h100-mixes-11 h100-mixes-12 h100-mixes-13 h100-mixes-14 h200-mixes-10 h200-mixes-11 h200-mixes-12`) {
-		args = append(args, "-data", "testdata/"+name+".json")
-	}
-	code, out, errs := call(t, args...)
-	type table map[string]map[string]struct {
-		Rows                       int
-		Mean, P95, Coverage, Width float64
-	}
-	var got struct {
-		Series []struct {
-			Series string
-			Errors table
-		}
-		Splits map[string]table
-	}
-	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
-		t.Fatal(err, errs)
-	}
-	if len(got.Series) != 32 {
-		t.Errorf("%d series", len(got.Series))
-	}
-	line := func(name string, errors table, mechanism string) {
-		m := errors[mechanism]
-		if len(m) == 0 {
-			return
-		}
-		row := fmt.Sprintf("| %s | %d |", name, m["tpot_ms_p50"].Rows)
-		for _, metric := range []string{"tpot_ms_p50", "ttft_ms_p50", "e2e_ms_p50", "tokens_per_s"} {
-			c := m[metric]
-			row += fmt.Sprintf(" %.1f / %.1f; %.0f, %.0f |", c.Mean, c.P95, c.Coverage, c.Width)
-		}
-		if !strings.Contains(string(page), row) {
-			t.Errorf("%s: the README has no row\n%s", mechanism, row)
-		}
-	}
-	for _, mechanism := range []string{"time-slicing", "mps"} {
-		for _, s := range got.Series {
-			line(s.Series, s.Errors, mechanism)
-		}
-		line("all", got.Splits["leave-one-series-out"], mechanism)
 	}
 }

@@ -16,19 +16,20 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// What the text has room for; the JSON has everything.
+// Limits of the text; the JSON has everything.
 const (
 	textWidth = 100
 	worstRows = 10 // shown of more rows than twice as many, those that were missed most
 )
 
-// write writes the report for people, with all rows where rows says so.
+// write writes the report for people, with all rows or those missed most.
 func (rep *report) write(out io.Writer, rows bool) error {
 	w := &bytes.Buffer{}
 	shown := rep.Rows
 	if worst := rep.worst(); !rows && len(rep.Rows) > 2*worstRows && len(worst) > 0 {
 		shown = worst
-		fmt.Fprintf(w, "The %d of %d rows whose TPOT is missed most (-rows shows all, -json all figures)\n\n", len(shown), len(rep.Rows))
+		fmt.Fprintf(w, "The %d of %d rows whose TPOT is missed most (-rows shows all, -json all figures)\n\n", len(shown),
+			len(rep.Rows))
 	}
 	var notes notes
 	var mechanisms []sharing.Mechanism
@@ -64,7 +65,7 @@ func (rep *report) write(out io.Writer, rows bool) error {
 	return err
 }
 
-// worst are the rows that were missed most, in their order; none where nothing
+// worst returns the rows with the largest errors, in their order; none where nothing
 // was measured.
 func (rep *report) worst() []row {
 	missed := slices.DeleteFunc(slices.Clone(rep.Rows), func(r row) bool { return math.IsNaN(r.missed()) })
@@ -74,7 +75,7 @@ func (rep *report) worst() []row {
 	return missed
 }
 
-// missed is the error of TPOT P50, as a fraction; NaN where there is none.
+// missed returns the error of TPOT P50 as a fraction, NaN where there is none.
 func (r *row) missed() float64 {
 	a, ok := r.Actual[predict.MetricTPOTP50]
 	if !ok || r.Unknown != "" {
@@ -99,14 +100,14 @@ func writeRows(w io.Writer, m sharing.Mechanism, rows []row) error {
 		if v := r.missed(); !math.IsNaN(v) {
 			miss = fmt.Sprintf("%+.1f%%", 100*v)
 		}
-		fmt.Fprintf(tw, "%s\t%.2fms\t%.2f-%.2f\t%s\t%s\t%.2fx\n", first, tpot.Value, tpot.Low, tpot.High, actual(r, predict.MetricTPOTP50, "%.2fms"), miss, r.Slowdown.Value)
+		fmt.Fprintf(tw, "%s\t%.2fms\t%.2f-%.2f\t%s\t%s\t%.2fx\n", first, tpot.Value, tpot.Low, tpot.High,
+			actual(r, predict.MetricTPOTP50, "%.2fms"), miss, r.Slowdown.Value)
 	}
 	fmt.Fprintln(tw)
 	return tw.Flush()
 }
 
-// tenant is a tenant in a few letters: server, clients or requests a second,
-// tokens in and out.
+// tenant abbreviates a tenant: server, clients or requests a second, tokens in and out.
 func (r *row) tenant() string {
 	load := fmt.Sprintf("x%d", r.Load.Concurrency)
 	if !r.Load.Closed() {
@@ -130,10 +131,10 @@ func ends(s string, most int) string {
 	return s
 }
 
-// tenantInError is the place that an error names; what it says holds for others too.
+// tenantInError matches the tenant's place in an error, which others may share.
 var tenantInError = regexp.MustCompile(`^(tenants)?\[\d+\]: (predict: )?`)
 
-// notes are what there is to say, with whom it is said of.
+// notes collects remarks, each with the tenants that it concerns.
 type notes []note
 
 type note struct {
@@ -152,7 +153,7 @@ func (ns *notes) add(text, who string) {
 	}
 }
 
-// write prints each note once, with the first of those that it is about.
+// write prints each note once, with the first of its tenants.
 func (ns notes) write(w io.Writer) {
 	const named = 3
 	for _, n := range ns {
@@ -176,12 +177,15 @@ func writeAssumed(w io.Writer, assumed []string) {
 	}
 }
 
-// seriesMetrics are the metrics that there is room for; the JSON has all.
-var seriesMetrics = []predict.Metric{predict.MetricTPOTP50, predict.MetricTTFTP50, predict.MetricE2EP50, predict.MetricTokensPerSecond}
+// seriesMetrics lists the metrics of the table; the JSON has all.
+var seriesMetrics = []predict.Metric{predict.MetricTPOTP50, predict.MetricTTFTP50, predict.MetricE2EP50,
+	predict.MetricTokensPerSecond}
 
 // writeSeries prints the errors of each series, predicted by the others.
 func writeSeries(w io.Writer, list []series, all errorTable) {
-	wrapped(w, "Each series predicted by the others of its GPU, or where there are not four by those of the GPU calibrated on: mean / P95 of the absolute error, the share of the outcomes in the 90% intervals, and their mean width, in percent")
+	wrapped(w, "Each series predicted by the others of its GPU, or where there are not four by those of the GPU "+
+		"calibrated on: mean / P95 of the absolute error, the share of the outcomes in the 90% intervals, and their "+
+		"mean width, in percent")
 	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 		if len(all[m]) == 0 {
 			continue
@@ -196,8 +200,8 @@ func writeSeries(w io.Writer, list []series, all errorTable) {
 	}
 }
 
-// seriesTable are the errors of series under a mechanism, whose names have so many
-// columns.
+// seriesTable formats the errors of series under a mechanism, with room columns for
+// their names.
 func seriesTable(m sharing.Mechanism, list []series, all map[predict.Metric]errorCell, room int) []byte {
 	var table bytes.Buffer
 	tw := tabwriter.NewWriter(&table, 0, 0, 1, ' ', 0)
@@ -229,7 +233,7 @@ func seriesTable(m sharing.Mechanism, list []series, all map[predict.Metric]erro
 	return table.Bytes()
 }
 
-// widest is the length of a text's longest line.
+// widest returns the length of a text's longest line.
 func widest(text []byte) (columns int) {
 	for line := range bytes.Lines(text) {
 		columns = max(columns, utf8.RuneCount(bytes.TrimRight(line, " \n")))
@@ -276,8 +280,8 @@ func actual(r row, m predict.Metric, format string) string {
 	return fmt.Sprintf(format, v)
 }
 
-// writeErrors prints the errors of the predictions, of those of held-out rows,
-// and of what simpler rules say.
+// writeErrors prints the errors of the predictions, of those of held-out rows, and of
+// simpler rules.
 func (rep *report) writeErrors(w io.Writer) {
 	if len(rep.Errors) == 0 {
 		return
@@ -289,21 +293,23 @@ func (rep *report) writeErrors(w io.Writer) {
 			tables, names = append(tables, t), append(names, strings.ToUpper(strings.TrimPrefix(split.String(), "leave-")))
 		}
 	}
-	wrapped(w, "Errors of the predictions, absolute, in percent: mean / P95; how many percent of the outcomes lie in the 90% intervals, and their width in percent of the value")
+	wrapped(w, "Errors of the predictions, absolute, in percent: mean / P95; how many percent of the outcomes lie in "+
+		"the 90% intervals, and their width in percent of the value")
 	cell := func(c errorCell) string {
 		return fmt.Sprintf("%.1f / %.1f\t%.0f, %.0f", c.Mean, c.P95, *c.Coverage, *c.Width)
 	}
-	byMechanism(w, "ROWS\t"+strings.Join(names, "\tIN, WIDTH\t")+"\tIN, WIDTH", rep.Errors, func(m sharing.Mechanism, metric predict.Metric) string {
-		cells := []string{fmt.Sprint(rep.Errors[m][metric].Rows)}
-		for _, t := range tables {
-			if c, ok := t[m][metric]; ok {
-				cells = append(cells, cell(c))
-			} else {
-				cells = append(cells, "-\t-")
+	byMechanism(w, "ROWS\t"+strings.Join(names, "\tIN, WIDTH\t")+"\tIN, WIDTH", rep.Errors,
+		func(m sharing.Mechanism, metric predict.Metric) string {
+			cells := []string{fmt.Sprint(rep.Errors[m][metric].Rows)}
+			for _, t := range tables {
+				if c, ok := t[m][metric]; ok {
+					cells = append(cells, cell(c))
+				} else {
+					cells = append(cells, "-\t-")
+				}
 			}
-		}
-		return strings.Join(cells, "\t")
-	})
+			return strings.Join(cells, "\t")
+		})
 	baselines := false
 	for _, cells := range rep.Errors {
 		for _, c := range cells {
@@ -313,18 +319,20 @@ func (rep *report) writeErrors(w io.Writer) {
 	if !baselines {
 		return
 	}
-	wrapped(w, "Errors of simpler rules: N tenants make it N times slower; always 1.75 times; shares of what keeps the GPU busy; shares of what keeps its engines busy")
-	byMechanism(w, "N TIMES\tFLAT 1.75\tGPU BUSY\tENGINE BUSY", rep.Errors, func(m sharing.Mechanism, metric predict.Metric) string {
-		var cells []string
-		for _, b := range predict.Baselines() {
-			if v, ok := rep.Errors[m][metric].Baselines[b]; ok {
-				cells = append(cells, fmt.Sprintf("%.1f / %.1f", v.Mean, v.P95))
-			} else {
-				cells = append(cells, "-")
+	wrapped(w, "Errors of simpler rules: N tenants make it N times slower; always 1.75 times; shares of what keeps "+
+		"the GPU busy; shares of what keeps its engines busy")
+	byMechanism(w, "N TIMES\tFLAT 1.75\tGPU BUSY\tENGINE BUSY", rep.Errors,
+		func(m sharing.Mechanism, metric predict.Metric) string {
+			var cells []string
+			for _, b := range predict.Baselines() {
+				if v, ok := rep.Errors[m][metric].Baselines[b]; ok {
+					cells = append(cells, fmt.Sprintf("%.1f / %.1f", v.Mean, v.P95))
+				} else {
+					cells = append(cells, "-")
+				}
 			}
-		}
-		return strings.Join(cells, "\t")
-	})
+			return strings.Join(cells, "\t")
+		})
 }
 
 // byMechanism prints a table for each mechanism, with a line for each metric.

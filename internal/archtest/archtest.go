@@ -49,7 +49,6 @@ var allowed = map[string][]string{
 	"decision/placement/replay":        {"decision/placement", "sharing"},
 	"decision/capacity":                {"cost", "decision/predict", "mig", "sharing"},
 	"decision/capacity/study":          {"cost", "decision/capacity", "decision/manifest", "decision/predict", "loadgen", "loadgen/loadgentest", "loadgen/prompt", "sharing"},
-	"decision/colocation":              {"cost", "decision/predict", "loadgen", "loadgen/prompt", "sharing", "telemetry"},
 	"decision/judge":                   {"cost", "decision", "decision/predict", "mig", "sharing"},
 	"decision/discover":                {"cost", "decision", "decision/discover/internal/nvsmi", "decision/discover/internal/usage", "decision/manifest", "decision/predict", "mig", "sharing", "telemetry", "telemetry/serving"},
 	"decision/manifest":                {"decision", "decision/gate", "mig", "mps", "sharing", "timeslice"},
@@ -59,6 +58,10 @@ var allowed = map[string][]string{
 	"internal/draconf":                 {"sharing"},
 	"internal/pluginconf":              {"sharing"},
 
+	"decision/colocation": {
+		"cost", "decision", "decision/gate", "decision/predict", "decision/probe", "loadgen", "loadgen/loadgentest",
+		"loadgen/prompt", "mig", "mps", "sharing", "telemetry",
+	},
 	"decision/guard": {
 		"decision", "decision/predict", "loadgen", "sharing", "telemetry", "telemetry/container", "telemetry/serving",
 	},

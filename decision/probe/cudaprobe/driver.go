@@ -102,7 +102,7 @@ const (
 	modeProhibited = 2
 )
 
-// describe says what a device is.
+// describe returns a device's properties.
 func describe(index int, version string) (info probe.Info, device C.CUdevice, err error) {
 	if err = check("cuDeviceGet", C.c_device(&device, C.int(index))); err != nil {
 		return info, device, err

@@ -82,7 +82,7 @@ func (s *Site) environ(device string) []string {
 // Basis returns sharing.BasisMeasured.
 func (s *Site) Basis() sharing.Basis { return sharing.BasisMeasured }
 
-// Info says what the GPU is, as Open found it.
+// Info describes the GPU as Open found it.
 func (s *Site) Info(context.Context) (probe.Info, error) { return s.info, nil }
 
 // Run implements probe.Site.

@@ -1,4 +1,4 @@
-package main
+package colocation
 
 import (
 	"context"
@@ -7,118 +7,88 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/colocation"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
-	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
 
-// machine is a site of real servers on this machine's GPU.
-type machine struct {
-	plan    *colocation.Plan
-	dir     string // of the servers' commands
-	program *mps.Program
-	runner  mps.Runner // nil = program
-
-	beside func(context.Context, func(context.Context) error) error // runs something beside a spinning neighbour
-	source telemetry.Reader                                         // nil without telemetry
-	device telemetry.Device
-	only   bool // it is the machine's only GPU
-	driver string
-	total  sharing.Bytes // memory of the GPU, 0 = not known
+// MachineOptions configure a [Machine]. The zero value measures without telemetry
+// and without a spinning neighbour.
+type MachineOptions struct {
+	// Dir is the working folder of the servers' commands; "" is the current one.
+	Dir string
+	// Program is the MPS control program; nil finds it on the PATH.
+	Program *mps.Program
+	// Source reads the GPU. Without one the predictions are wider.
+	Source telemetry.Reader
+	// Beside runs something while a neighbour spins on the GPU of an index and, if
+	// known, UUID, as package cudaprobe does.
+	Beside func(ctx context.Context, device int, uuid string, run func(context.Context) error) error
 }
 
-// openMachine opens NVML, finds the plan's GPU and looks whether it is free.
-func openMachine(c *config, p *colocation.Plan) (site, func() error, error) {
-	m := &machine{plan: p, dir: c.dir, program: &mps.Program{Path: c.control}}
-	m.beside = m.spinOn
-	if c.noTelemetry {
-		return m, func() error { return nil }, nil
+// Machine is a Site of real servers on one of this machine's GPUs.
+type Machine struct {
+	opts   MachineOptions
+	plan   *Plan
+	look   probe.Look
+	runner mps.Runner // for tests; nil is the program
+}
+
+// NewMachine looks at the plan's GPU through opts.Source, and refuses one in MIG mode.
+// Servers are started by [Measure]; it never changes compute mode, clocks, MIG or
+// compute policy.
+func NewMachine(ctx context.Context, plan *Plan, opts MachineOptions) (*Machine, error) {
+	m := &Machine{opts: opts, plan: plan}
+	if m.opts.Program == nil {
+		m.opts.Program = &mps.Program{}
 	}
-	src, err := telemetrynvml.Open(telemetrynvml.Options{LibraryPath: c.nvml})
+	if opts.Source == nil {
+		return m, nil
+	}
+	look, err := probe.LookAt(ctx, opts.Source, plan.Device)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w\n-no-telemetry measures without it, -simulate without a GPU", err)
+		return nil, fmt.Errorf("device: %w", err)
 	}
-	m.source = src
-	if err := m.look(context.Background()); err != nil {
-		return nil, nil, errors.Join(err, src.Close())
-	}
-	return m, src.Close, nil
+	m.look = *look
+	return m, nil
 }
 
-// look reads what there is to know of the GPU before anything runs.
-func (m *machine) look(ctx context.Context) error {
-	devices, err := m.source.Devices(ctx)
-	if err != nil {
-		return err
-	}
-	if m.plan.Device >= len(devices) {
-		return fmt.Errorf("device: there is no GPU %d, the machine has %d", m.plan.Device, len(devices))
-	}
-	m.device, m.only = devices[m.plan.Device], len(devices) == 1
-	if m.device.MIG == sharing.AnswerYes {
-		return fmt.Errorf("device: GPU %d has MIG enabled: modes that share a whole GPU cannot be measured on it, and this program does not change MIG", m.plan.Device)
-	}
-	if d, ok := strings.CutPrefix(m.source.Info().Detail, "driver "); ok {
-		m.driver = d
-	}
-	var r telemetry.Reading
-	if err := m.source.Read(ctx, m.plan.Device, telemetry.GroupBasic, &r); err != nil {
-		return err
-	}
-	if v, ok := r.Get(telemetry.MetricMemTotalBytes); ok {
-		m.total = sharing.Bytes(v)
-	}
-	return nil
-}
-
-func (m *machine) basis() sharing.Basis {
-	if m.source != nil {
-		return m.source.Info().Basis
+func (m *Machine) basis() sharing.Basis {
+	if m.opts.Source != nil {
+		return m.opts.Source.Info().Basis
 	}
 	return sharing.BasisMeasured
 }
 
-// visible is the UUID that servers must be confined to, "" where there is no
-// other GPU or nobody knows.
-func (m *machine) visible() string {
-	if m.only {
+func (m *Machine) predictor() *predict.Predictor {
+	p := predict.NewPredictor()
+	return &p
+}
+
+// visible returns the UUID to which servers must be confined, "" where the GPU is the
+// only one or unknown.
+func (m *Machine) visible() string {
+	if m.look.Only {
 		return ""
 	}
-	return m.device.UUID
+	return m.look.Device.UUID
 }
 
-func (m *machine) gpu() (string, string) { return m.device.Name, m.driver }
+func (m *Machine) gpu() (string, string) { return m.look.Device.Name, m.look.Driver }
 
-// strangers lists the processes that hold the GPU already: what is measured
-// beside them is not what the plan says.
-func (m *machine) strangers(ctx context.Context) []string {
-	if m.source == nil {
-		return nil
-	}
-	var r telemetry.Reading
-	if err := m.source.Read(ctx, m.plan.Device, telemetry.GroupProcesses, &r); err != nil {
-		return []string{"the GPU's processes could not be listed: " + err.Error()}
-	}
-	var out []string
-	for _, p := range r.Processes {
-		name := p.Name
-		if name == "" {
-			name = "?"
+func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string) (*stand, error) {
+	st := &stand{source: m.opts.Source, device: m.plan.Device, close: func() error { return nil }}
+	if m.opts.Beside != nil {
+		st.beside = func(ctx context.Context, run func(context.Context) error) error {
+			return m.opts.Beside(ctx, m.plan.Device, m.look.Device.UUID, run)
 		}
-		out = append(out, fmt.Sprintf("process %d (%s) holds the GPU too: it is part of what was measured", p.PID, name))
 	}
-	return out
-}
-
-func (m *machine) start(ctx context.Context, md sharing.Mechanism, dir string) (*stand, error) {
-	st := &stand{source: m.source, device: m.plan.Device, beside: m.beside, close: func() error { return nil }}
 	for i := range m.plan.Servers {
 		st.endpoints = append(st.endpoints, loadgen.Endpoint{URL: m.plan.Servers[i].URL})
 	}
@@ -133,7 +103,11 @@ func (m *machine) start(ctx context.Context, md sharing.Mechanism, dir string) (
 		}
 		return st, nil
 	}
-	st.notes = m.strangers(ctx)
+	if m.opts.Source != nil {
+		for _, h := range probe.Holders(ctx, m.opts.Source, m.plan.Device) {
+			st.notes = append(st.notes, h+" holds the GPU too: its work is part of what was measured")
+		}
+	}
 	logs := filepath.Join(dir, "servers")
 	if err := os.MkdirAll(logs, 0o755); err != nil {
 		return nil, err
@@ -155,7 +129,7 @@ func (m *machine) start(ctx context.Context, md sharing.Mechanism, dir string) (
 
 // group is the servers of one mode, and their daemon.
 type group struct {
-	machine *machine
+	machine *Machine
 	mode    sharing.Mechanism
 	logs    string
 	pipe    string
@@ -176,7 +150,7 @@ func (g *group) start(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("server %s: %w", p.Name, err)
 		}
-		s, err := startServer(p, env, g.machine.dir, filepath.Join(g.logs, p.Name+".log"))
+		s, err := startServer(p, env, g.machine.opts.Dir, filepath.Join(g.logs, p.Name+".log"))
 		if err != nil {
 			return fmt.Errorf("server %s: %w", p.Name, err)
 		}
@@ -195,7 +169,8 @@ func (g *group) start(ctx context.Context) error {
 
 // startDaemon starts an MPS control daemon of the mode's own, beside any other.
 func (g *group) startDaemon(ctx context.Context) error {
-	o := mps.DaemonOptions{Program: g.machine.program, Runner: g.machine.runner, PipeDirectory: g.pipe, LogDirectory: filepath.Join(filepath.Dir(g.logs), "mps-log")}
+	o := mps.DaemonOptions{Program: g.machine.opts.Program, Runner: g.machine.runner, PipeDirectory: g.pipe,
+		LogDirectory: filepath.Join(filepath.Dir(g.logs), "mps-log")}
 	if u := g.machine.visible(); u != "" {
 		o.VisibleDevices = []string{u}
 	}
@@ -208,7 +183,7 @@ func (g *group) startDaemon(ctx context.Context) error {
 }
 
 // environ is the environment of a server in the mode.
-func (g *group) environ(ctx context.Context, p *colocation.Server) ([]string, error) {
+func (g *group) environ(ctx context.Context, p *Server) ([]string, error) {
 	if g.daemon == nil {
 		// A pipe directory without a daemon keeps the server from becoming a
 		// client of a daemon that somebody runs in the default one.
@@ -228,7 +203,7 @@ func (g *group) environ(ctx context.Context, p *colocation.Server) ([]string, er
 		e.ActiveThreadPercentage = p.Percent
 		limit := p.MemoryLimit
 		if limit == 0 {
-			limit = sharing.Bytes(p.Percent/100*float64(g.machine.total)) / sharing.MiB * sharing.MiB
+			limit = sharing.Bytes(p.Percent/100*float64(g.machine.look.Memory)) / sharing.MiB * sharing.MiB
 		}
 		if limit > 0 {
 			var err error
@@ -237,17 +212,18 @@ func (g *group) environ(ctx context.Context, p *colocation.Server) ([]string, er
 			}
 			e.PinnedMemLimits = []mps.DeviceLimit{{Device: "0", Limit: limit}}
 		} else {
-			g.notes = append(g.notes, fmt.Sprintf("server %s has no memory limit: neither the plan nor the GPU says how much", p.Name))
+			g.notes = append(g.notes, fmt.Sprintf("server %s has no memory limit: neither the plan nor the GPU says how much",
+				p.Name))
 		}
 	}
 	return e.Environ(os.Environ())
 }
 
-// clientGPUs lists the devices that clients will see: the daemon serves one GPU
-// where it is known which, else whatever it says.
+// clientGPUs lists the devices that clients will see: the measured GPU if it is known,
+// else those that the daemon lists.
 func (g *group) clientGPUs(ctx context.Context) ([]mps.GPU, error) {
-	if m := g.machine; m.device.UUID != "" {
-		return []mps.GPU{{UUID: m.device.UUID, Memory: m.total}}, nil
+	if m := g.machine; m.look.Device.UUID != "" {
+		return []mps.GPU{{UUID: m.look.Device.UUID, Memory: m.look.Memory}}, nil
 	}
 	devices, err := g.daemon.Client().Devices(ctx, 0)
 	var out []mps.GPU
@@ -264,8 +240,8 @@ func (g *group) clientGPUs(ctx context.Context) ([]mps.GPU, error) {
 // errNotMPS says that fewer processes are clients than servers were started.
 var errNotMPS = errors.New("servers run without MPS, so nothing was measured")
 
-// verify proves by the daemon's own lists that the servers are its clients. A
-// server whose work is done by a child is told by the number of clients.
+// verify checks in the daemon's own lists that the servers are its clients. Where a
+// server works in a child process, the number of clients is checked.
 func (g *group) verify(ctx context.Context) error {
 	c := g.daemon.Client()
 	snap, err := c.Snapshot(ctx)
@@ -283,7 +259,8 @@ func (g *group) verify(ctx context.Context) error {
 		p := &g.machine.plan.Servers[i]
 		pid := s.cmd.Process.Pid
 		if !slices.Contains(clients, pid) {
-			g.notes = append(g.notes, fmt.Sprintf("server %s works in another process than the one that was started; its limits could not be verified", p.Name))
+			g.notes = append(g.notes, fmt.Sprintf("server %s works in another process than the one that was started; its "+
+				"limits could not be verified", p.Name))
 			continue
 		}
 		m, err := c.Verify(ctx, pid, mps.VerifyOptions{})
@@ -300,7 +277,7 @@ func (g *group) verify(ctx context.Context) error {
 	return nil
 }
 
-// graceful is how long servers and daemon have to end by themselves.
+// graceful is the time for servers and daemon to end by themselves.
 const graceful = 10 * time.Second
 
 // close ends the servers, each of them as an MPS client if it is one, and then
@@ -322,8 +299,8 @@ func (g *group) close() error {
 	return errors.Join(errs...)
 }
 
-// leave has the MPS server end its work for the clients: a client that is killed
-// in the middle of its work is undefined for the others and for the server.
+// leave has the MPS server terminate its clients: killing a client during its work has
+// undefined effects on the others and on the server.
 func (g *group) leave(ctx context.Context) error {
 	c := g.daemon.Client()
 	snap, err := c.Snapshot(ctx)

@@ -1,4 +1,4 @@
-package main
+package colocation
 
 import (
 	"bytes"
@@ -14,79 +14,104 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// results are what a run of the program left.
+// results holds what a measurement left.
 type results struct {
-	report         *report
+	report         *Report
 	dir            string
-	stdout, stderr string
+	stdout, stderr string // the report's text, and the progress with the error
 	code           int
 }
 
-// bubble runs the program on the simulation in simulated time, so that its
-// figures are those of the simulated GPU and not of this machine's timers. edit
-// changes the simulated machine behind the predictor's back.
-func bubble(t *testing.T, after time.Duration, edit func(*colocation.Plan), args ...string) results {
+const exitOK, exitFailed = 0, 1
+
+// how says what to measure; the zero value is the built-in plan with the defaults.
+type how struct {
+	plan    []byte
+	seconds float64
+	opts    Options
+}
+
+// measured runs a plan on a site and keeps what it left.
+func (h how) measured(ctx context.Context, t *testing.T, real bool, site func(*Plan) (Site, error)) (r results) {
 	t.Helper()
-	r := results{dir: filepath.Join(t.TempDir(), "results")}
-	var stdout, stderr bytes.Buffer
+	if h.plan == nil {
+		h.plan = SimulatedPlan()
+	}
+	plan, err := ParsePlan(h.plan, PlanOptions{Real: real, Seconds: h.seconds})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.opts.Dir == "" {
+		h.opts.Dir = t.TempDir()
+	}
+	r.dir, h.opts.Progress = h.opts.Dir, func(line string) { r.stderr += line + "\n" }
+	s, err := site(plan)
+	if err == nil {
+		r.report, err = Measure(ctx, plan, s, h.opts)
+	}
+	if err != nil {
+		r.code, r.stderr = exitFailed, r.stderr+err.Error()
+	}
+	if r.report != nil {
+		var text strings.Builder
+		if err := r.report.WriteText(&text); err != nil {
+			t.Fatal(err)
+		}
+		r.stdout = text.String()
+		b, err := os.ReadFile(filepath.Join(r.dir, "report.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.report = &Report{}
+		if err := json.Unmarshal(b, r.report); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+// bubble measures on the simulation in simulated time, so that its figures are those of
+// the simulated GPU and not of this machine's timers. edit changes the simulated machine
+// behind the predictor's back.
+func bubble(t *testing.T, after time.Duration, edit func(*Plan), h how) (r results) {
+	t.Helper()
+	h.opts.Dir = t.TempDir() // a bubble's own would not outlive it
+	if edit != nil {
+		plan, err := ParsePlan(h.plan, PlanOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.opts.Predictor = NewSimulation(plan).predictor()
+	}
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		if after > 0 {
 			defer time.AfterFunc(after, cancel).Stop()
 		}
-		a := app{stdout: &stdout, stderr: &stderr, now: time.Now, simulatedTime: true, site: func(_ *config, p *colocation.Plan) (site, func() error, error) {
+		h.opts.simulatedTime = true
+		r = h.measured(ctx, t, false, func(p *Plan) (Site, error) {
 			machine := *p
 			if edit != nil {
 				edit(&machine)
 			}
-			return &simulatedSite{plan: &machine, pipe: true}, func() error { return nil }, nil
-		}}
-		r.code = a.run(ctx, append([]string{"-simulate", "-out", r.dir}, args...))
+			return &Simulation{plan: &machine, pipe: true}, nil
+		})
 	})
-	r.stdout, r.stderr = stdout.String(), stderr.String()
-	b, err := os.ReadFile(filepath.Join(r.dir, "report.json"))
-	if errors.Is(err, os.ErrNotExist) {
-		return r
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if keep := os.Getenv("MEASURE_KEEP_REPORT"); keep != "" { // how testdata/report.simulated.json was made
-		if err := os.WriteFile(keep, b, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r.report = &report{}
-	if err := json.Unmarshal(b, r.report); err != nil {
-		t.Fatal(err)
-	}
 	return r
 }
 
-// timeSlicingOnly writes the built-in plan with one mode.
-func timeSlicingOnly(t *testing.T) string {
-	t.Helper()
-	b, err := plans.ReadFile("plans/simulated.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "plan.yaml")
-	if err := os.WriteFile(path, append(b, "modes: [time-slicing]\n"...), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
+// timeSlicingOnly is the built-in plan with one mode.
+func timeSlicingOnly() []byte { return append(SimulatedPlan(), "modes: [time-slicing]\n"...) }
 
 // misses lists the figures of a mode outside their intervals.
-func misses(rep *report, metrics ...predict.Metric) (inside int, out []string) {
+func misses(rep *Report, metrics ...predict.Metric) (inside int, out []string) {
 	for _, r := range rep.Rows {
 		for _, m := range metrics {
 			switch in, ok := r.Inside[m]; {
@@ -104,7 +129,7 @@ func misses(rep *report, metrics ...predict.Metric) (inside int, out []string) {
 // one figure in six outside, and none off by more than 15%. Demanding that all
 // lie inside would ask more than the intervals say, and which goroutine of the
 // bubble runs first at one instant moves the figures by some percent.
-func agrees(t *testing.T, rep *report, metrics ...predict.Metric) {
+func agrees(t *testing.T, rep *Report, metrics ...predict.Metric) {
 	t.Helper()
 	inside, out := misses(rep, metrics...)
 	if inside == 0 || 6*len(out) > inside+len(out) {
@@ -122,7 +147,11 @@ func agrees(t *testing.T, rep *report, metrics ...predict.Metric) {
 // The whole flow on the simulated GPU: predictions are written first, come
 // true within their intervals, and everything says that it is simulated.
 func TestSimulation(t *testing.T) {
-	r := bubble(t, 0, nil, "-price", "3.25 USD")
+	price, err := cost.ParsePrice("3.25 USD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := bubble(t, 0, nil, how{opts: Options{Price: price}})
 	if r.code != exitOK {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)
 	}
@@ -168,7 +197,7 @@ func TestSimulation(t *testing.T) {
 
 // checkCosts holds the costs of a row, at 3.25 USD an hour, against the requests of
 // its run: what its share of the window cost, over its tokens.
-func checkCosts(t *testing.T, row *reportRow, res *loadgen.Result) {
+func checkCosts(t *testing.T, row *ReportRow, res *loadgen.Result) {
 	t.Helper()
 	s, ok := res.Summary.Tenant(row.Load)
 	if !ok {
@@ -248,14 +277,13 @@ func checkRun(t *testing.T, dir string) *loadgen.Result {
 // predictions: they miss.
 func TestDoubledQuantumMisses(t *testing.T) {
 	metrics := []predict.Metric{predict.MetricTPOTP50, predict.MetricE2EP50, predict.MetricTokensPerSecond}
-	file := timeSlicingOnly(t)
-	r := bubble(t, 0, nil, "-plan", file)
+	r := bubble(t, 0, nil, how{plan: timeSlicingOnly()})
 	agrees(t, r.report, metrics...)
-	r = bubble(t, 0, func(p *colocation.Plan) {
+	r = bubble(t, 0, func(p *Plan) {
 		g := *p.SimGPU
 		g.Quantum *= 2
 		p.SimGPU = &g
-	}, "-plan", file)
+	}, how{plan: timeSlicingOnly()})
 	if r.code != exitOK {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)
 	}
@@ -275,7 +303,7 @@ func TestDoubledQuantumMisses(t *testing.T) {
 
 // Ctrl-C keeps what was measured, and says that it is not all.
 func TestInterrupted(t *testing.T) {
-	r := bubble(t, 22*time.Second, nil) // in the first run side by side
+	r := bubble(t, 22*time.Second, nil, how{}) // in the first run side by side
 	if r.code != exitFailed || !strings.Contains(r.stderr, "interrupted; 2 runs are kept") {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)
 	}
@@ -300,19 +328,17 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// What was measured until Ctrl-C calibrates a predictor too, and the line that the
-// report ends with makes the next run with it.
+// What was measured until Ctrl-C calibrates a predictor too, and the next run takes it.
 func TestNextRun(t *testing.T) {
-	r := bubble(t, 40*time.Second, nil) // in the second mode
+	r := bubble(t, 40*time.Second, nil, how{}) // in the second mode
 	if r.code != exitFailed || r.report == nil || r.report.Calibrated != "predictor.simulated.json" {
 		t.Fatalf("exit %d: %+v, %s", r.code, r.report, r.stderr)
 	}
-	_, line, _ := strings.Cut(r.stdout, "\n  go run ./examples/measure ")
-	next := strings.Fields(line)
-	if len(next) != 3 || next[1] != "-use" { // after the -simulate that it was run with
-		t.Fatalf("the line is %q", line)
+	p, err := predict.LoadPredictor(filepath.Join(r.dir, r.report.Calibrated))
+	if err != nil {
+		t.Fatal(err)
 	}
-	r = bubble(t, 0, nil, append(next[1:], "-plan", timeSlicingOnly(t), "-seconds", "2", "-json")...)
+	r = bubble(t, 0, nil, how{plan: timeSlicingOnly(), seconds: 2, opts: Options{Predictor: p}})
 	if r.code != exitOK || r.report == nil || r.report.Rows[2].PredictionBasis == nil || *r.report.Rows[2].PredictionBasis != sharing.BasisFitted {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
 	}
@@ -321,24 +347,16 @@ func TestNextRun(t *testing.T) {
 // A run that fails by itself, and cancels what goes on beside it, was not
 // interrupted.
 func TestFailureIsNoInterrupt(t *testing.T) {
-	var rep report
+	var rep Report
 	rep.end(errors.Join(errors.New("no space left on device"), context.Canceled), nil)
 	if rep.Complete || !strings.HasPrefix(rep.Problem, "no space left on device") {
 		t.Errorf("%+v", rep)
 	}
 }
 
-func TestAgain(t *testing.T) {
-	args := []string{"-real", "-plan", "my plan's.yaml", "--out", "out", "-use=old.json", "-nvml", "/lib/nvml.so", "-out=out", "-price", "2.90 USD"}
-	f := planFlow{bench: bench{config: &config{out: "out", args: args}}}
-	if got, want := f.again("predictor.json"), `go run ./examples/measure -real -plan 'my plan'\''s.yaml' -nvml /lib/nvml.so -price '2.90 USD' -use out/predictor.json`; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}
-
 // Ctrl-C in the first run keeps what there is of it.
 func TestInterruptedAtOnce(t *testing.T) {
-	r := bubble(t, 5*time.Second, nil)
+	r := bubble(t, 5*time.Second, nil, how{})
 	if r.code != exitFailed || !strings.Contains(r.stderr, "interrupted; 0 runs are kept") || !strings.Contains(r.stderr, "and what there is of time-slicing/solo-chat") {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)
 	}
@@ -354,15 +372,7 @@ func TestInterruptedAtOnce(t *testing.T) {
 // are made all the same.
 func TestOtherGPU(t *testing.T) {
 	p := predict.NewPredictor()
-	b, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	use := filepath.Join(t.TempDir(), "predictor.json")
-	if err := os.WriteFile(use, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	r := bubble(t, 0, nil, "-plan", timeSlicingOnly(t), "-use", use, "-seconds", "2", "-json")
+	r := bubble(t, 0, nil, how{plan: timeSlicingOnly(), seconds: 2, opts: Options{Predictor: &p}})
 	if r.code != exitOK || len(r.report.Rows) != 4 || len(r.report.Agreement) != 0 {
 		t.Fatalf("exit %d, %d rows: %s", r.code, len(r.report.Rows), r.stderr)
 	}

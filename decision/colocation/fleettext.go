@@ -1,4 +1,4 @@
-package main
+package colocation
 
 import (
 	"bufio"
@@ -10,9 +10,10 @@ import (
 )
 
 // writeFleet writes what came of a fleet for people.
-func (rep *report) writeFleet(w io.Writer) error {
+func (rep *Report) writeFleet(w io.Writer) error {
 	p := printer{bufio.NewWriter(w)}
-	p.line("\nSIMULATED: expected beside measured, on embedded servers on simulated GPUs and on no real one (%v s a run, seed %d)", rep.SecondsPerRun, rep.Seed)
+	p.line("\nSIMULATED: expected beside measured, on embedded servers on simulated GPUs and on no real one (%v s a "+
+		"run, seed %d)", rep.SecondsPerRun, rep.Seed)
 	if !rep.Complete {
 		p.line("NOT COMPLETE: %s\n", rep.Problem)
 		p.alone(rep.Alone)
@@ -45,28 +46,31 @@ func (rep *report) writeFleet(w io.Writer) error {
 	return p.Flush()
 }
 
-func (p printer) scene(s *scene, rows []reportRow) {
+func (p printer) scene(s *scene, rows []ReportRow) {
 	counts := map[string]int{}
+	var names, who []string
 	for _, t := range s.Tenants {
-		counts[t.Workload]++
+		if counts[t.Workload]++; counts[t.Workload] == 1 {
+			names = append(names, t.Workload)
+		}
 	}
-	var who []string
-	for _, sim := range s.workloads() {
-		who = append(who, fmt.Sprintf("%d x %s", counts[sim.workload.Name], sim.workload.Name))
+	for _, name := range names {
+		who = append(who, fmt.Sprintf("%d x %s", counts[name], name))
 	}
 	note := ""
 	if s.Note != "" {
 		note = ", here " + s.Note
 	}
-	p.line("\nSIMULATED %s (%s): %s, who ask for %.0f%% of a GPU; recommended: %s%s", s.Name, s.GPU, strings.Join(who, ", "), 100*s.busy(), s.Recommended, note)
-	for _, sim := range s.workloads() {
-		p.workload(s.Name, sim.workload.Name, rows)
+	p.line("\nSIMULATED %s (%s): %s, who ask for %.0f%% of a GPU; recommended: %s%s", s.Name, s.GPU,
+		strings.Join(who, ", "), 100*s.Busy, s.Recommended, note)
+	for _, name := range names {
+		p.workload(s.Name, name, rows)
 	}
 }
 
 // workload is a table of what a workload met in a scene.
-func (p printer) workload(scene, name string, rows []reportRow) {
-	var own []*reportRow
+func (p printer) workload(scene, name string, rows []ReportRow) {
+	var own []*ReportRow
 	for i := range rows {
 		if r := &rows[i]; r.Case == scene && r.Load == name {
 			own = append(own, r)
@@ -96,8 +100,8 @@ func (p printer) workload(scene, name string, rows []reportRow) {
 	}
 }
 
-// requests is how many requests counted, and whether any limits are to be kept.
-func requests(rows []*reportRow) string {
+// requests summarises the counts of requests, and whether there are limits.
+func requests(rows []*ReportRow) string {
 	least, failed := rows[0].Requests, 0
 	for _, r := range rows {
 		least, failed = min(least, r.Requests), failed+r.Failed
@@ -121,7 +125,7 @@ func (d *decided) word() string {
 }
 
 // actualCell marks what is outside its interval.
-func (r *reportRow) actualCell(m predict.Metric) string {
+func (r *ReportRow) actualCell(m predict.Metric) string {
 	if inside, ok := r.Inside[m]; ok && !inside {
 		return number(r.Actual, m) + " !"
 	}
@@ -135,8 +139,9 @@ func times(v *float64) string {
 	return short(*v) + "x"
 }
 
-func (p printer) findings(rep *report) {
-	p.line("\nSIMULATED: findings (latencies in ms with 90%% intervals; ! is outside; a P99 of under 100 requests is about their maximum)")
+func (p printer) findings(rep *Report) {
+	p.line("\nSIMULATED: findings (latencies in ms with 90%% intervals; ! is outside; a P99 of under 100 requests is " +
+		"about their maximum)")
 	for _, of := range []struct {
 		name       string
 		ttft, tpot predict.Metric

@@ -1,11 +1,9 @@
 //go:build linux
 
-package main
+package colocation
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -17,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/mps/mpstest"
@@ -134,8 +131,8 @@ func scriptedGPU(t *testing.T) telemetry.Reader {
 	return src
 }
 
-// realRun runs the real flow with stand-ins for servers, daemon and GPU.
-func realRun(ctx context.Context, t *testing.T, text string, args ...string) (dir string, code int, stdout, stderr string) {
+// realRun measures with stand-ins for servers, daemon and GPU.
+func realRun(ctx context.Context, t *testing.T, text string, h how) results {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -149,30 +146,22 @@ func realRun(ctx context.Context, t *testing.T, text string, args ...string) (di
 		k, v, _ := strings.Cut(kv, "=")
 		t.Setenv(k, v)
 	}
-	dir = filepath.Join(t.TempDir(), "results")
-	file := filepath.Join(t.TempDir(), "plan.yaml")
-	text = fmt.Sprintf(text, freePort(t), freePort(t), envServer, mpstest.ClientRole, exe)
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	var out, errs bytes.Buffer
-	a := app{now: time.Now, stdout: &out, stderr: &errs, site: func(_ *config, p *colocation.Plan) (site, func() error, error) {
-		m := &machine{plan: p, program: program, runner: mpstest.Socket{}, source: scriptedGPU(t)}
-		return m, func() error { return nil }, m.look(t.Context())
-	}}
-	code = a.run(ctx, append([]string{"-real", "-plan", file, "-out", dir}, args...))
-	return dir, code, out.String(), errs.String()
+	h.plan = fmt.Appendf(nil, text, freePort(t), freePort(t), envServer, mpstest.ClientRole, exe)
+	return h.measured(ctx, t, true, func(p *Plan) (Site, error) {
+		m, err := NewMachine(t.Context(), p, MachineOptions{Program: program, Source: scriptedGPU(t)})
+		if err == nil {
+			m.runner = mpstest.Socket{}
+		}
+		return m, err
+	})
 }
 
 func TestRealFlow(t *testing.T) {
-	dir, code, stdout, stderr := realRun(t.Context(), t, realPlan, "-json")
-	if code != exitOK {
-		t.Fatalf("exit %d: %s", code, stderr)
+	r := realRun(t.Context(), t, realPlan, how{})
+	if r.code != exitOK {
+		t.Fatal(r.stderr)
 	}
-	var rep report
-	if err := json.Unmarshal([]byte(stdout), &rep); err != nil {
-		t.Fatal(err)
-	}
+	rep, dir := r.report, r.dir
 	if len(rep.Rows) != 12 || rep.Basis != sharing.BasisSimulated || rep.GPU != "NVIDIA H200" {
 		t.Errorf("%d rows, basis %s, GPU %q", len(rep.Rows), rep.Basis, rep.GPU)
 	}
@@ -217,13 +206,12 @@ func TestRealFailures(t *testing.T) {
 		"a server ends":     {strings.Replace(realPlan, "%[3]s=%[2]d, %[5]s]", "no-such-program%[2]d]", 1), "server b ended"},
 		"no such program":   {strings.Replace(realPlan, "command: [env", "command: [/no/such/program", 1), "no such file"},
 		"no client":         {strings.Replace(realPlan, "[env, %[4]s, %[3]s=%[2]d", "[env, "+mps.EnvPipeDirectory+"=/nowhere, %[4]s, %[3]s=%[2]d", 1) + "modes: [mps]\n", "the daemon lists 1 clients for 2 servers"},
-		"no such device":    {realPlan + "device: 3\n", "there is no GPU 3"},
+		"no such device":    {realPlan + "device: 3\n", "no such GPU: index 3"},
 		"nobody is running": {strings.NewReplacer(", command: [env, %[4]s, %[3]s=%[1]d, %[5]s]", "", ", command: [env, %[4]s, %[3]s=%[2]d, %[5]s]", "").Replace(realPlan) + "modes: [time-slicing]\nstart_seconds: 0.3\n#%[3]s%[4]s%[5]s\n", "no answer within 0.3 s"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, code, _, stderr := realRun(t.Context(), t, c.plan)
-			if code != exitFailed || !strings.Contains(stderr, c.want) {
-				t.Errorf("exit %d: %s; want %q", code, stderr, c.want)
+			if r := realRun(t.Context(), t, c.plan, how{}); r.code != exitFailed || !strings.Contains(r.stderr, c.want) {
+				t.Errorf("%s; want %q", r.stderr, c.want)
 			}
 		})
 	}
@@ -233,8 +221,8 @@ func TestRealFailures(t *testing.T) {
 // end of its log; its loads fail, the others are measured, and the report says
 // what is missing.
 func TestRealServerHangs(t *testing.T) {
-	if defaultSilent > 15*time.Second-500*time.Millisecond {
-		t.Errorf("a server that hangs is named after %v", defaultSilent)
+	if DefaultSilent > 15*time.Second-500*time.Millisecond {
+		t.Errorf("a server that hangs is named after %v", DefaultSilent)
 	}
 	plan := strings.Replace(realPlan, "%[3]s=%[2]d", envHang+"=1, %[3]s=%[2]d", 1) + `  - {name: z, server: c, concurrency: 1, prompt: 16, output: 8}
 cases:
@@ -244,19 +232,16 @@ modes: [time-slicing]
 `
 	plan = strings.Replace(plan, "loads:\n", fmt.Sprintf("  - {name: c, model: m, api: completions, url: \"http://127.0.0.1:%[1]d\", percent: 10, memory: 8GiB, command: [env, %%[4]s, %%[3]s=%[1]d, %%[5]s]}\nloads:\n", freePort(t)), 1)
 	began := time.Now()
-	dir, code, stdout, stderr := realRun(t.Context(), t, plan, "-silent", "2s", "-json")
-	if took := time.Since(began); code != exitFailed || took > time.Minute {
-		t.Errorf("exit %d after %v: %s", code, took, stderr)
+	r := realRun(t.Context(), t, plan, how{opts: Options{Silent: 2 * time.Second}})
+	rep, stderr := r.report, r.stderr
+	if took := time.Since(began); r.code != exitFailed || took > time.Minute {
+		t.Fatalf("after %v: %s", took, stderr)
 	}
 	for _, want := range []string{"time-slicing: solo-y is missing", "server b at http://127.0.0.1:", "has stopped answering: nothing came for 2", "its log ends:", `"Client":false`,
 		"time-slicing: both is missing: load y failed: server b stopped answering before"} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("%q is not said: %s", want, stderr)
 		}
-	}
-	var rep report
-	if err := json.Unmarshal([]byte(stdout), &rep); err != nil {
-		t.Fatal(err)
 	}
 	var runs, missing []string
 	for _, r := range rep.Rows {
@@ -268,12 +253,8 @@ modes: [time-slicing]
 	if want := []string{"solo-x x", "solo-z z", "well x", "well z"}; !slices.Equal(runs, want) || !slices.Equal(missing, []string{"solo-y", "both"}) || rep.Complete {
 		t.Errorf("runs %q, missing %q, complete %v", runs, missing, rep.Complete)
 	}
-	var text bytes.Buffer
-	if err := rep.writeText(&text, colocation.Modes()); err != nil || !strings.Contains(text.String(), "MISSING: solo-y by time-slicing: server b at") {
-		t.Errorf("%v: %s", err, text.String())
-	}
-	if _, err := os.Stat(filepath.Join(dir, "report.json")); err != nil {
-		t.Error(err)
+	if !strings.Contains(r.stdout, "MISSING: solo-y by time-slicing: server b at") {
+		t.Error(r.stdout)
 	}
 }
 
@@ -294,13 +275,13 @@ func TestRealInterrupted(t *testing.T) {
 		cancel()
 		watched <- most
 	}()
-	_, code, _, stderr := realRun(ctx, t, realPlan+"modes: [mps]\n", "-seconds", "20")
+	r := realRun(ctx, t, realPlan+"modes: [mps]\n", how{seconds: 20})
 	cancel()
 	if most := <-watched; most < 3 {
 		t.Skip("the kernel does not list children")
 	}
-	if code != exitFailed || !strings.Contains(stderr, "interrupted; 0 runs are kept") {
-		t.Errorf("exit %d: %s", code, stderr)
+	if r.code != exitFailed || !strings.Contains(r.stderr, "interrupted; 0 runs are kept") {
+		t.Error(r.stderr)
 	}
 	if left := children(); len(left) > 0 {
 		t.Errorf("processes %v are left", left)

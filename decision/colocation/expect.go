@@ -1,4 +1,4 @@
-package main
+package colocation
 
 import (
 	"fmt"
@@ -9,8 +9,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// predictionFile is predictions.json: what was predicted for cases, from which
-// runs and by what, before any of them ran.
+// predictionFile is predictions.json, written before any of its cases ran.
 type predictionFile struct {
 	Basis     sharing.Basis     `json:"basis"` // of the runs alone
 	Mode      sharing.Mechanism `json:"mode"`
@@ -20,8 +19,7 @@ type predictionFile struct {
 	Predictor predict.Predictor `json:"predictor"`
 }
 
-// prediction is what a case's tenants are expected to see, or why nothing can
-// be said.
+// prediction holds the expected outcomes of a case's tenants, or the reason for none.
 type prediction struct {
 	Mode    sharing.Mechanism  `json:"mode"`
 	Case    string             `json:"case"`
@@ -35,7 +33,7 @@ type tenantPrediction struct {
 	Load      string                              `json:"load"`
 	Basis     sharing.Basis                       `json:"basis"`
 	Predicted map[predict.Metric]predict.Interval `json:"predicted"`
-	// Prior is what is expected where nothing says how wide the interval is.
+	// Prior holds expectations without an interval.
 	Prior map[predict.Metric]float64 `json:"expected_without_interval,omitempty"`
 	// Slowdown is TPOT over that alone under time-slicing, where that was run.
 	Slowdown      *predict.Interval     `json:"slowdown_factor,omitempty"`
@@ -46,8 +44,9 @@ type tenantPrediction struct {
 	Notes      []string              `json:"notes,omitempty"`
 }
 
-// expectedCell is what is expected of a metric, for people.
-func expectedCell(predicted map[predict.Metric]predict.Interval, prior map[predict.Metric]float64, m predict.Metric) string {
+// expectedCell formats the expectation of a metric.
+func expectedCell(predicted map[predict.Metric]predict.Interval, prior map[predict.Metric]float64,
+	m predict.Metric) string {
 	if v, ok := predicted[m]; ok {
 		return fmt.Sprintf("%s (%s-%s)", short(v.Value), short(v.Low), short(v.High))
 	}
@@ -57,7 +56,7 @@ func expectedCell(predicted map[predict.Metric]predict.Interval, prior map[predi
 	return "-"
 }
 
-// predictedAs is the mechanism that a Predictor knows: a workload with nobody
+// predictedAs returns the mechanism that a Predictor knows: a workload with nobody
 // beside it takes turns with itself, and emulated slices are MPS clients.
 func predictedAs(m sharing.Mechanism) sharing.Mechanism {
 	switch m {
@@ -72,7 +71,8 @@ func predictedAs(m sharing.Mechanism) sharing.Mechanism {
 // predictTenants predicts what the loads of these names see beside one another.
 // Copies of a load see much the same: the mean of them is expected, within any
 // one's interval.
-func predictTenants(p *predict.Predictor, how sharing.Mechanism, names []string, group []predict.Solo) ([]tenantPrediction, error) {
+func predictTenants(p *predict.Predictor, how sharing.Mechanism, names []string,
+	group []predict.Solo) ([]tenantPrediction, error) {
 	predictions, err := p.Predict(predictedAs(how), group, predict.MethodSimulated)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,8 @@ func predictTenants(p *predict.Predictor, how sharing.Mechanism, names []string,
 			continue
 		}
 		delete(copies, name)
-		t := tenantPrediction{Load: name, Basis: of[0].Basis, Predicted: maps.Collect(of[0].All()), Slowdown: &of[0].Slowdown, Turns: of[0].Turns, OtherTurns: of[0].OtherTurns, Notes: of[0].Notes}
+		t := tenantPrediction{Load: name, Basis: of[0].Basis, Predicted: maps.Collect(of[0].All()),
+			Slowdown: &of[0].Slowdown, Turns: of[0].Turns, OtherTurns: of[0].OtherTurns, Notes: of[0].Notes}
 		for i := range of[1:] {
 			*t.Slowdown = middle(*t.Slowdown, of[i+1].Slowdown, i+1)
 			for m, v := range of[i+1].All() {
@@ -102,10 +103,11 @@ func predictTenants(p *predict.Predictor, how sharing.Mechanism, names []string,
 
 // middle is the mean of n intervals and one more, with the widest bounds.
 func middle(of, and predict.Interval, n int) predict.Interval {
-	return predict.Interval{Value: of.Value + (and.Value-of.Value)/float64(n+1), Low: min(of.Low, and.Low), High: max(of.High, and.High)}
+	return predict.Interval{Value: of.Value + (and.Value-of.Value)/float64(n+1), Low: min(of.Low, and.Low),
+		High: max(of.High, and.High)}
 }
 
-// predicted finds what was predicted for a load in a case; nil when nothing was.
+// predicted finds the prediction of a load in a case, nil if there is none.
 func predicted(list []prediction, m sharing.Mechanism, name, load string) (*tenantPrediction, time.Time) {
 	for i := range list {
 		p := &list[i]
@@ -121,8 +123,8 @@ func predicted(list []prediction, m sharing.Mechanism, name, load string) (*tena
 	return nil, time.Time{}
 }
 
-// serverKey is a server as profiles know it: what may change its speed. 0 is not
-// known, and no percentage.
+// serverKey returns the key of a server in profiles: the properties that may change its
+// speed. 0 is unknown, and no percentage.
 func serverKey(model string, slots int, percent float64) predict.Server {
 	s := predict.Server{Model: model}
 	if slots > 0 {

@@ -1,4 +1,4 @@
-package main
+package colocation
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// decided is what the decision says of a mechanism for a workload.
+// decided holds the decision's view of a mechanism for a workload.
 type decided struct {
 	Recommended bool         `json:"recommended"`
 	Verdict     gate.Verdict `json:"verdict"`
@@ -25,8 +25,7 @@ type decided struct {
 	assumes   string // what the answer rests on, "" = on nothing that may turn out otherwise
 }
 
-// finding is where the simulation and the decision agree or not on a
-// workload's objectives.
+// finding compares the simulation with the decision on a workload's objectives.
 type finding struct {
 	Scene       string            `json:"scene"`
 	Workload    string            `json:"workload"`
@@ -41,13 +40,13 @@ var latencyCodes = []string{gate.CodeSLOMissed.String(), gate.CodeSLOOpen.String
 	gate.CodeTTFT.String(), gate.CodeTPOT.String(), gate.CodeE2E.String()}
 
 // judge puts what the decision said beside each row, orders the rows by scene,
-// workload and mechanism, and says where they contradict one another.
+// workload and mechanism, and finds contradictions.
 func (f *fleetFlow) judge() {
 	order := map[string]int{}
 	for i, s := range f.scenes {
 		order[s.Name] = i
 	}
-	slices.SortStableFunc(f.rep.Rows, func(a, b reportRow) int {
+	slices.SortStableFunc(f.rep.Rows, func(a, b ReportRow) int {
 		return cmp.Or(order[a.Case]-order[b.Case], cmp.Compare(a.Load, b.Load), int(a.Mode)-int(b.Mode))
 	})
 	for i := range f.rep.Rows {
@@ -95,8 +94,8 @@ func decidedOf(d *decision.Decision, c decision.Candidate) *decided {
 	return out
 }
 
-// finding says what the row shows of the decision, if anything.
-func (r *reportRow) finding() (text string, contradicts bool) {
+// finding returns the row's evidence on the decision, "" if there is none.
+func (r *ReportRow) finding() (text string, contradicts bool) {
 	if len(r.Objectives) == 0 {
 		return "", false
 	}
@@ -128,8 +127,9 @@ func (r *reportRow) finding() (text string, contradicts bool) {
 }
 
 // missed lists the limits that were not kept.
-func (r *reportRow) missed() string {
-	names := map[predict.Metric]string{predict.MetricTTFTP99: "TTFT P99", predict.MetricTPOTP99: "TPOT P99", predict.MetricE2EP99: "E2E P99"}
+func (r *ReportRow) missed() string {
+	names := map[predict.Metric]string{predict.MetricTTFTP99: "TTFT P99", predict.MetricTPOTP99: "TPOT P99",
+		predict.MetricE2EP99: "E2E P99"}
 	var out []string
 	for _, o := range r.Objectives {
 		switch {

@@ -1,7 +1,6 @@
-package main
+package colocation
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -10,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -18,7 +16,7 @@ import (
 // sparing is a simulated site whose last server stands for the first, and is faster,
 // until a number of runs have begun.
 type sparing struct {
-	simulatedSite
+	Simulation
 	until int
 	began int
 	stand *stand
@@ -26,7 +24,7 @@ type sparing struct {
 }
 
 func (s *sparing) start(ctx context.Context, m sharing.Mechanism, dir string) (*stand, error) {
-	st, err := s.simulatedSite.start(ctx, m, dir)
+	st, err := s.Simulation.start(ctx, m, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -76,34 +74,32 @@ func TestSparedAlone(t *testing.T) {
 		{"once", 1, "solo-one-again-1", "solo-one-again-1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			var r results
 			dir := t.TempDir()
-			plan, out := filepath.Join(dir, "plan.yaml"), filepath.Join(dir, "results")
-			if err := os.WriteFile(plan, []byte(sparedPlan), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			var stdout, stderr bytes.Buffer
 			synctest.Test(t, func(t *testing.T) {
 				var s *sparing
-				a := app{stdout: &stdout, stderr: &stderr, simulatedTime: true, now: func() time.Time {
+				now := func() time.Time {
 					if s == nil {
 						return time.Now()
 					}
 					return s.now()
-				}, site: func(_ *config, p *colocation.Plan) (site, func() error, error) {
+				}
+				h := how{plan: []byte(sparedPlan), opts: Options{Dir: dir, simulatedTime: true, time: now}}
+				r = h.measured(t.Context(), t, false, func(p *Plan) (Site, error) {
 					machine := *p
 					fast := machine.Servers[0]
 					model := *fast.Simulated
 					model.KernelMean, model.BandwidthDemand = model.KernelMean*85/100, model.BandwidthDemand*100/85
 					fast.Simulated = &model
-					machine.Servers = append(append([]colocation.Server{}, machine.Servers...), fast)
-					s = &sparing{simulatedSite: simulatedSite{plan: &machine, pipe: true}, until: c.until}
-					return s, func() error { return nil }, nil
-				}}
-				if code := a.run(t.Context(), []string{"-simulate", "-plan", plan, "-out", out}); code != exitOK {
-					t.Errorf("exit %d: %s", code, stderr.String())
-				}
+					machine.Servers = append(append([]Server{}, machine.Servers...), fast)
+					s = &sparing{Simulation: Simulation{plan: &machine, pipe: true}, until: c.until}
+					return s, nil
+				})
 			})
-			b, err := os.ReadFile(filepath.Join(out, "rows.simulated.json"))
+			if r.code != exitOK {
+				t.Fatal(r.stderr)
+			}
+			b, err := os.ReadFile(filepath.Join(r.dir, "rows.simulated.json"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -112,17 +108,17 @@ func TestSparedAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			var alone []string
-			for _, r := range rows {
-				if r.Tenants == 1 && r.Load.Concurrency == 1 {
-					alone = append(alone, strings.TrimPrefix(r.Case, "simulated/"))
+			for _, row := range rows {
+				if row.Tenants == 1 && row.Load.Concurrency == 1 {
+					alone = append(alone, strings.TrimPrefix(row.Case, "simulated/"))
 				}
 			}
 			if len(alone) != 1 || alone[0] != c.count {
 				t.Errorf("%q count for the load alone", alone)
 			}
-			_, err = os.Stat(filepath.Join(out, "mps", "solo-one-again-1"))
-			if said := strings.Contains(stdout.String()+stderr.String(), "when it was run again"); said != (c.again != "") || said != (err == nil) {
-				t.Errorf("run again: %v, said: %v\n%s%s", err, said, stdout.String(), stderr.String())
+			_, err = os.Stat(filepath.Join(r.dir, "mps", "solo-one-again-1"))
+			if said := strings.Contains(r.stdout+r.stderr, "when it was run again"); said != (c.again != "") || said != (err == nil) {
+				t.Errorf("run again: %v, said: %v\n%s%s", err, said, r.stdout, r.stderr)
 			}
 		})
 	}

@@ -1,66 +1,32 @@
-package main
+package colocation
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/telemetry"
 )
-
-// site is where servers run: this machine, or a simulation.
-type site interface {
-	// basis says whether its figures are measured or simulated.
-	basis() sharing.Basis
-	// gpu names the GPU and its driver, "" where that is not known.
-	gpu() (name, driver string)
-	// start has the plan's servers serve in a mode; logs go below dir. What is
-	// returned must be closed.
-	start(ctx context.Context, m sharing.Mechanism, dir string) (*stand, error)
-}
-
-// stand is the plan's servers, serving in one mode.
-type stand struct {
-	endpoints []loadgen.Endpoint // by server
-	source    telemetry.Reader   // of the GPU; nil = nobody looks
-	device    int                // the GPU's index in source
-	notes     []string           // what a reader of the figures must know
-	close     func() error
-
-	// ask asks a server for one token, and tail is the end of its log. nil: its
-	// servers do not stop.
-	ask func(ctx context.Context, server int) error
-	// beside runs something while a neighbour spins on the GPU; nil: it cannot.
-	beside func(ctx context.Context, run func(context.Context) error) error
-	tail   func(server int) string
-	dead   map[int]error // what is known to have stopped, by server
-}
 
 // planFlow takes a plan through its modes.
 type planFlow struct {
 	bench
-	text []byte // of the plan
-	plan *colocation.Plan
-	site site
+	plan *Plan
+	site Site
 
 	runs        []run // in the order in which they were made
-	cut         []run // what there is of one that was interrupted
+	cut         []run // the part of one that was interrupted
 	missing     []missing
 	predictions []prediction
 }
 
-// missing is a run of the plan that there is nothing of.
+// missing is a run of the plan without a result.
 type missing struct {
 	Mode   sharing.Mechanism `json:"mode"`
 	Case   string            `json:"case"`
@@ -81,8 +47,8 @@ type run struct {
 
 func (r *run) solo() bool { return len(r.loads) == 1 }
 
-// title is a mode in words. MPS with limits bounds what a client may use; it
-// contains neither faults nor contention, so it is never called isolation.
+// title describes a mode. MPS with limits bounds a client's resources; it contains
+// neither faults nor contention, so it is never called isolation.
 func title(m sharing.Mechanism) string {
 	if m == sharing.MechanismMIGLikeEmulation {
 		return m.String() + " (MPS with percentages and memory limits; it does not isolate)"
@@ -90,78 +56,30 @@ func title(m sharing.Mechanism) string {
 	return m.String()
 }
 
-// newPlanFlow reads the plan and the predictor: that of -use, else what this
-// project measured on an H200, else the simulated GPU's.
-func newPlanFlow(a *app, c *config) (f *planFlow, err error) {
-	f = &planFlow{bench: bench{config: c, app: a}}
-	name := c.plan
-	if name == "" {
-		name = "built-in plan"
-		f.text, err = plans.ReadFile("plans/simulated.yaml")
-	} else {
-		f.text, err = os.ReadFile(name)
+// Measure takes a plan through its modes on a site, and writes everything below
+// opts.Dir. After an error, or when ctx ends, the report has the runs until then; it is
+// nil where there is none.
+func Measure(ctx context.Context, plan *Plan, site Site, opts Options) (*Report, error) {
+	f := &planFlow{bench: bench{Options: opts.filled(), simulated: site.basis() == sharing.BasisSimulated}, plan: plan,
+		site: site}
+	if f.Predictor == nil {
+		f.Predictor = site.predictor()
 	}
-	if err != nil {
-		return nil, fmt.Errorf("-plan: %w", err)
+	if gpu, _ := site.gpu(); gpu == "" {
+		f.note("the GPU's name is unknown: it is taken for the predictor's, %s", f.Predictor.GPU)
 	}
-	if f.plan, err = colocation.ParsePlan(f.text, colocation.PlanOptions{Real: c.real, Seconds: c.seconds}); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	switch {
-	case c.use != "":
-		f.predictor, err = predict.LoadPredictor(c.use)
-	case c.real:
-		p := predict.NewPredictor()
-		f.predictor = &p
-	case f.plan.SimGPU != nil:
-		f.predictor = simulatedPredictor(*f.plan.SimGPU)
-	default:
-		f.predictor = simulatedPredictor(colocation.SimulatedGPU{})
-	}
-	return f, err
-}
-
-// run measures, and reports what there is. After an error the runs so far stand.
-func (f *planFlow) run(ctx context.Context) error {
-	var closeSite func() error
-	var err error
-	switch {
-	case f.app.site != nil:
-		f.site, closeSite, err = f.app.site(f.config, f.plan)
-	case f.real:
-		f.site, closeSite, err = openMachine(f.config, f.plan)
-	default:
-		f.site, closeSite = &simulatedSite{f.plan, f.app.simulatedTime}, func() error { return nil }
-	}
-	if err != nil {
-		return err
-	}
-	f.simulated = f.site.basis() == sharing.BasisSimulated
-	if gpu, _ := f.site.gpu(); gpu == "" {
-		f.note("nobody says which GPU this is: it is taken for the predictor's, %s", f.predictor.GPU)
-	}
-	err = f.measure(ctx)
-	err = errors.Join(err, closeSite())
+	err := f.measure(ctx)
 	if len(f.runs)+len(f.cut)+len(f.missing) == 0 {
-		return err
+		return nil, err
 	}
 	rep := f.report(err)
-	// What failed or was interrupted leaves the other runs.
 	var cerr error
-	if rep.Calibrated, cerr = f.calibrate(); rep.Calibrated != "" {
-		rep.again = f.again(rep.Calibrated)
-	}
-	err = errors.Join(err, cerr, f.write("report.json", rep))
-	if !f.json {
-		return errors.Join(err, rep.writeText(f.app.stdout, f.plan.Modes))
-	}
-	enc := json.NewEncoder(f.app.stdout)
-	enc.SetIndent("", "  ")
-	return errors.Join(err, enc.Encode(rep))
+	rep.Calibrated, cerr = f.calibrate()
+	return rep, errors.Join(err, cerr, f.write("report.json", rep))
 }
 
 func (f *planFlow) measure(ctx context.Context) error {
-	if err := os.WriteFile(filepath.Join(f.out, "plan.yaml"), f.text, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(f.Dir, "plan.yaml"), f.plan.text, 0o644); err != nil {
 		return err
 	}
 	var errs []error
@@ -175,7 +93,7 @@ func (f *planFlow) measure(ctx context.Context) error {
 			if len(f.cut) > 0 {
 				part = fmt.Sprintf(", and what there is of %s", f.cut[0].dir)
 			}
-			return fmt.Errorf("%w; %d runs are kept in %s%s: %w", errInterrupted, len(f.runs), f.out, part, context.Cause(ctx))
+			return fmt.Errorf("%w; %d runs are kept in %s%s: %w", errInterrupted, len(f.runs), f.Dir, part, context.Cause(ctx))
 		}
 	}
 	return errors.Join(errs...)
@@ -184,7 +102,7 @@ func (f *planFlow) measure(ctx context.Context) error {
 // measureMode runs everything under one mode: each load alone, the prediction,
 // then the cases.
 func (f *planFlow) measureMode(ctx context.Context, m sharing.Mechanism) (err error) {
-	dir := filepath.Join(f.out, m.String())
+	dir := filepath.Join(f.Dir, m.String())
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -224,8 +142,8 @@ func (f *planFlow) measureMode(ctx context.Context, m sharing.Mechanism) (err er
 	return errors.Join(errs...)
 }
 
-// tryRun makes one run, or says why it is missing: the others are made all the
-// same.
+// tryRun makes one run, or lists it with the reason as missing: the others are made
+// all the same.
 func (f *planFlow) tryRun(ctx context.Context, st *stand, r run) error {
 	err := f.measureRun(ctx, st, r)
 	if err != nil && ctx.Err() == nil {
@@ -240,10 +158,10 @@ var errNothing = errors.New("no request was answered in the counted time")
 
 // measureRun makes one run and keeps its rows.
 func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
-	r.dir, r.began = filepath.Join(r.mode.String(), r.name), f.app.now()
+	r.dir, r.began = filepath.Join(r.mode.String(), r.name), f.time()
 	servers := map[string]int{}
 	for _, name := range r.loads {
-		_, i := f.plan.ServerOf(f.plan.Load(name))
+		_, i := f.plan.serverFor(f.plan.Load(name))
 		if servers[name] = i; st.dead[i] != nil {
 			return fmt.Errorf("load %s failed: server %s stopped answering before", name, f.plan.Servers[i].Name)
 		}
@@ -278,9 +196,11 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 			if err != nil {
 				continue
 			}
-			return fmt.Errorf("%s, load %s: %w; see %s", r.dir, name, errNothing, filepath.Join(f.out, r.dir, loadgen.ArtifactRequests))
+			return fmt.Errorf("%s, load %s: %w; see %s", r.dir, name, errNothing,
+				filepath.Join(f.Dir, r.dir, loadgen.ArtifactRequests))
 		}
-		row.Mechanism, row.Case, row.Tenants, row.Server, row.Load = predictedAs(r.mode), r.name, len(loads), f.serverOf(r.mode, l), f.loadOf(l)
+		row.Mechanism, row.Case, row.Tenants, row.Server, row.Load = predictedAs(r.mode), r.name, len(loads),
+			f.serverOf(r.mode, l), f.loadOf(l)
 		row.GPUName, _ = f.site.gpu()
 		if f.simulated { // the format has no word for that
 			row.Case = "simulated/" + r.name
@@ -297,13 +217,14 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 	return f.writeRows()
 }
 
-// offer is what a run's clients ask, in a window of time.
+// offer returns the load plan of a run's clients for a window of time.
 func (f *planFlow) offer(st *stand, r *run, window loadgen.Window) (plan loadgen.LoadPlan, err error) {
-	plan = loadgen.LoadPlan{Scenario: r.mode.String() + "-" + r.name, Duration: window.To, Window: window, Drain: time.Minute, Seed: uint64(f.plan.Seed)}
+	plan = loadgen.LoadPlan{Scenario: r.mode.String() + "-" + r.name, Duration: window.To, Window: window,
+		Drain: time.Minute, Seed: uint64(f.plan.Seed)}
 	for _, name := range r.loads {
 		l := f.plan.Load(name)
-		server, i := f.plan.ServerOf(l)
-		t, err := colocation.Offer(name, f.loadOf(l), uint64(f.plan.Seed))
+		server, i := f.plan.serverFor(l)
+		t, err := Offer(name, f.loadOf(l), uint64(f.plan.Seed))
 		if err != nil {
 			return plan, err
 		}
@@ -336,7 +257,7 @@ func (f *planFlow) name(what string) string {
 // calibrate fits the predictor to everything that was measured, keeps it, and
 // names its file; "" where nothing was measured side by side.
 func (f *planFlow) calibrate() (string, error) {
-	p := *f.predictor
+	p := *f.Predictor
 	if gpu, driver := f.site.gpu(); gpu != "" {
 		p = p.On(gpu, driver)
 	}
@@ -348,34 +269,7 @@ func (f *planFlow) calibrate() (string, error) {
 		return "", fmt.Errorf("calibrating on what was measured: %w", err)
 	}
 	name := f.name("predictor")
-	f.say("calibrated on this run: -use %s", filepath.ToSlash(filepath.Join(f.out, name)))
 	return name, f.write(name, fitted)
-}
-
-// again is the line that makes the next run with the predictor of this one: this
-// run's own, with another predictor and another folder.
-func (f *planFlow) again(name string) string {
-	line := []string{"go run ./examples/measure"}
-	add := func(arg string) {
-		if strings.ContainsFunc(arg, func(r rune) bool {
-			return !strings.ContainsRune("/._-+:@%,=~", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
-		}) {
-			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
-		}
-		line = append(line, arg)
-	}
-	for i := 0; i < len(f.args); i++ {
-		flag, _, whole := strings.Cut(strings.TrimLeft(f.args[i], "-"), "=")
-		switch {
-		case flag != "out" && flag != "use":
-			add(f.args[i])
-		case !whole:
-			i++ // its value
-		}
-	}
-	add("-use")
-	add(filepath.ToSlash(filepath.Join(f.out, name)))
-	return strings.Join(line, " ")
 }
 
 // predict predicts the mode's cases from the runs alone, and writes that down.
@@ -384,7 +278,7 @@ func (f *planFlow) predict(m sharing.Mechanism) error {
 	if err != nil {
 		return err
 	}
-	file := predictionFile{Basis: f.site.basis(), Mode: m, Written: f.app.now(), From: from, Predictor: *f.predictor}
+	file := predictionFile{Basis: f.site.basis(), Mode: m, Written: f.time(), From: from, Predictor: *f.Predictor}
 	for _, c := range f.plan.Cases {
 		p := prediction{Mode: m, Case: c.Name, written: file.Written}
 		if p.Tenants, err = f.predictCase(m, c, &profiles); err != nil {
@@ -395,10 +289,10 @@ func (f *planFlow) predict(m sharing.Mechanism) error {
 	}
 	f.predictions = append(f.predictions, file.Cases...)
 	name := filepath.Join(m.String(), "predictions.json")
-	return errors.Join(f.write(name, file), os.Chmod(filepath.Join(f.out, name), 0o444))
+	return errors.Join(f.write(name, file), os.Chmod(filepath.Join(f.Dir, name), 0o444))
 }
 
-func (f *planFlow) predictCase(m sharing.Mechanism, c colocation.Case, profiles *predict.Profiles) ([]tenantPrediction, error) {
+func (f *planFlow) predictCase(m sharing.Mechanism, c Case, profiles *predict.Profiles) ([]tenantPrediction, error) {
 	var group []predict.Solo
 	for _, name := range c.Loads {
 		l := f.plan.Load(name)
@@ -408,21 +302,22 @@ func (f *planFlow) predictCase(m sharing.Mechanism, c colocation.Case, profiles 
 		}
 		group = append(group, solo)
 	}
-	return predictTenants(f.predictor, m, c.Loads, group)
+	return predictTenants(f.Predictor, m, c.Loads, group)
 }
 
 // serverOf is a load's server as profiles know it.
-func (f *planFlow) serverOf(m sharing.Mechanism, l *colocation.Load) predict.Server {
-	s, _ := f.plan.ServerOf(l)
+func (f *planFlow) serverOf(m sharing.Mechanism, l *Load) predict.Server {
+	s, _ := f.plan.serverFor(l)
 	if m != sharing.MechanismMIGLikeEmulation {
 		return serverKey(s.Model, s.Slots, 0)
 	}
 	return serverKey(s.Model, s.Slots, s.Percent)
 }
 
-func (f *planFlow) loadOf(l *colocation.Load) predict.Load {
-	_, i := f.plan.ServerOf(l)
-	return predict.Load{Server: i, Concurrency: l.Concurrency, Rate: l.Rate, Prompt: l.Prompt, Output: l.Output, Seed: predict.Some(f.plan.Seed)}
+func (f *planFlow) loadOf(l *Load) predict.Load {
+	_, i := f.plan.serverFor(l)
+	return predict.Load{Server: i, Concurrency: l.Concurrency, Rate: l.Rate, Prompt: l.Prompt, Output: l.Output,
+		Seed: predict.Some(f.plan.Seed)}
 }
 
 // profiles are the runs alone so far, as a Predictor takes them, and their

@@ -1,19 +1,16 @@
-package main
+package colocation
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/sharing"
@@ -22,7 +19,7 @@ import (
 // spinnerRun measures a server whose steps take 80 ms alone and slow beside a
 // neighbour, which fails if it is told to. They are long so that a busy machine's
 // delays are small beside them.
-func spinnerRun(t *testing.T, slow time.Duration, fails error, args ...string) (row predict.Row, stderr string) {
+func spinnerRun(t *testing.T, slow time.Duration, fails error, spinner time.Duration) (row predict.Row, stderr string) {
 	t.Helper()
 	var spinning atomic.Bool
 	srv, err := loadgentest.NewServer(loadgentest.Options{NoLog: true, Script: func(loadgentest.Request) loadgentest.Reply {
@@ -36,7 +33,6 @@ func spinnerRun(t *testing.T, slow time.Duration, fails error, args ...string) (
 	}
 	web := httptest.NewServer(srv)
 	t.Cleanup(func() { web.Close(); _ = srv.Close() })
-	dir, file := filepath.Join(t.TempDir(), "results"), filepath.Join(t.TempDir(), "plan.yaml")
 	plan := fmt.Sprintf(`
 version: v1
 seconds: 1
@@ -44,36 +40,32 @@ modes: [time-slicing]
 servers: [{name: a, model: m, api: completions, url: %q}, {name: b, model: n, api: completions, url: %q}]
 loads: [{name: x, server: a, concurrency: 1, prompt: 16, output: 4}, {name: y, server: b, concurrency: 1, prompt: 16, output: 4}]
 `, web.URL, strings.Replace(web.URL, "127.0.0.1", "localhost", 1))
-	if err := os.WriteFile(file, []byte(plan), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	var out, errs bytes.Buffer
-	a := app{now: time.Now, stdout: &out, stderr: &errs, site: func(_ *config, p *colocation.Plan) (site, func() error, error) {
-		m := &machine{plan: p, beside: func(ctx context.Context, run func(context.Context) error) error {
+	h := how{plan: []byte(plan), opts: Options{Spinner: spinner}}
+	r := h.measured(t.Context(), t, true, func(p *Plan) (Site, error) {
+		return NewMachine(t.Context(), p, MachineOptions{Beside: func(ctx context.Context, _ int, _ string, run func(context.Context) error) error {
 			if fails != nil {
 				return fails
 			}
 			spinning.Store(true)
 			defer spinning.Store(false)
 			return run(ctx)
-		}}
-		return m, func() error { return nil }, nil
-	}}
-	if code := a.run(t.Context(), append([]string{"-real", "-plan", file, "-out", dir}, args...)); code != exitOK {
-		t.Fatalf("exit %d: %s", code, &errs)
+		}})
+	})
+	if r.code != exitOK {
+		t.Fatal(r.stderr)
 	}
-	rows, err := predict.LoadRows(filepath.Join(dir, "rows.json"))
+	rows, err := predict.LoadRows(filepath.Join(r.dir, "rows.json"))
 	if err != nil || rows[0].Tenants != 1 || rows[0].Mechanism != sharing.MechanismTimeSlicing {
 		t.Fatalf("%+v, %v", rows, err)
 	}
-	return rows[0], errs.String()
+	return rows[0], r.stderr
 }
 
 // A step that waits for the neighbour thirty times takes thirty turns; the row of
 // the load alone keeps that, and says so of nothing else.
 func TestTurnsAreCounted(t *testing.T) {
 	t.Parallel()
-	row, stderr := spinnerRun(t, 152*time.Millisecond, nil, "-spinner", "2s")
+	row, stderr := spinnerRun(t, 152*time.Millisecond, nil, 2*time.Second)
 	if turns, ok := row.Turns.Get(); !ok || turns < 26 || turns > 34 {
 		t.Errorf("%v turns: %s", row.Turns, stderr)
 	}
@@ -85,7 +77,7 @@ func TestTurnsAreCounted(t *testing.T) {
 // What cannot be counted is a note, and the rest is measured.
 func TestTurnsThatCannotBeCounted(t *testing.T) {
 	t.Parallel()
-	row, stderr := spinnerRun(t, 80*time.Millisecond, errors.New("no driver"))
+	row, stderr := spinnerRun(t, 80*time.Millisecond, errors.New("no driver"), time.Second)
 	if !row.Turns.IsZero() || !strings.Contains(stderr, "x: the time slices of a step were not counted: no driver") {
 		t.Errorf("%v turns: %s", row.Turns, stderr)
 	}

@@ -1,4 +1,4 @@
-package main
+package colocation
 
 import (
 	"context"
@@ -10,12 +10,8 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// defaultSilent is how long a server may answer nothing. A prefill may take
-// seconds, in which it answers nobody.
-const defaultSilent = 13 * time.Second
-
-// watch looks after the servers of a run: one whose requests all go without an
-// answer is asked for a token, and ends the run where it gives none.
+// watch monitors the servers of a run: one whose requests all go without an answer is
+// asked for a token, and the run ends where it gives none.
 type watch struct {
 	ctx      context.Context // of the run
 	cancel   context.CancelCauseFunc
@@ -29,7 +25,7 @@ type watch struct {
 	stopped error
 }
 
-// watch begins to look after the servers, by load.
+// watch starts to monitor the servers, by load.
 func (f *planFlow) watch(ctx context.Context, st *stand, servers map[string]int) *watch {
 	w := &watch{stop: make(chan struct{}), sign: map[int]time.Time{}, ok: map[string]int64{}}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
@@ -59,7 +55,7 @@ func (f *planFlow) watch(ctx context.Context, st *stand, servers map[string]int)
 	return w
 }
 
-// look looks after one server.
+// look monitors one server.
 func (w *watch) look(f *planFlow, st *stand, server int) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -72,10 +68,10 @@ func (w *watch) look(f *planFlow, st *stand, server int) {
 		case <-tick.C:
 		}
 		last := w.last(server)
-		if time.Since(last) < f.silent/3 {
+		if time.Since(last) < f.Silent/3 {
 			continue
 		}
-		ctx, cancel := context.WithDeadline(w.ctx, last.Add(f.silent))
+		ctx, cancel := context.WithDeadline(w.ctx, last.Add(f.Silent))
 		err := st.ask(ctx, server)
 		cancel()
 		w.mu.Lock()
@@ -85,7 +81,8 @@ func (w *watch) look(f *planFlow, st *stand, server int) {
 		case w.ctx.Err() != nil:
 		case w.sign[server].Equal(last): // nor has the load had an answer meanwhile
 			p := &f.plan.Servers[server]
-			w.stopped = fmt.Errorf("server %s at %s has stopped answering: nothing came for %v, and one token that was asked for neither (%w)", p.Name, p.URL, time.Since(last).Round(100*time.Millisecond), err)
+			w.stopped = fmt.Errorf("server %s at %s has stopped answering: nothing came for %v, and one token that was "+
+				"asked for neither (%w)", p.Name, p.URL, time.Since(last).Round(100*time.Millisecond), err)
 			if tail := st.tail(server); tail != "" {
 				w.stopped = fmt.Errorf("%w; its log ends:\n%s", w.stopped, tail)
 			}
@@ -96,14 +93,14 @@ func (w *watch) look(f *planFlow, st *stand, server int) {
 	}
 }
 
-// last is when the server last answered.
+// last returns the time of the server's last answer.
 func (w *watch) last(server int) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.sign[server]
 }
 
-// end ends the watch and returns why it ended the run, if it did.
+// end stops the watch and returns its reason for ending the run, if it did.
 func (w *watch) end() error {
 	close(w.stop)
 	w.cancel(nil)

@@ -1,4 +1,4 @@
-package main
+package colocation
 
 import (
 	"context"
@@ -6,17 +6,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// simulatedName is the simulated GPU's name wherever a GPU's stands.
+// simulatedName stands for a GPU's name in simulated results.
 const simulatedName = "simulated GPU"
 
-// gpuReader reads simulated GPUs as NVML reads real ones: what their kernels did
+// gpuReader reads simulated GPUs as NVML reads real ones: the activity of their kernels
 // since the last reading. Neither power nor memory is simulated.
 type gpuReader struct {
 	gpus []*loadgentest.GPU
@@ -31,13 +30,15 @@ type reading struct {
 }
 
 func (s *gpuReader) Info() telemetry.ReaderInfo {
-	return telemetry.ReaderInfo{Name: "simulation", Basis: sharing.BasisSimulated, Detail: "embedded servers on a simulated GPU"}
+	return telemetry.ReaderInfo{Name: "simulation", Basis: sharing.BasisSimulated,
+		Detail: "embedded servers on a simulated GPU"}
 }
 
 func (s *gpuReader) Devices(context.Context) ([]telemetry.Device, error) {
 	var out []telemetry.Device
 	for i := range s.gpus {
-		out = append(out, telemetry.Device{UUID: fmt.Sprintf("GPU-simulated-%d", i), Name: simulatedName, MIG: sharing.AnswerNo, GPM: sharing.AnswerYes})
+		out = append(out, telemetry.Device{UUID: fmt.Sprintf("GPU-simulated-%d", i), Name: simulatedName,
+			MIG: sharing.AnswerNo, GPM: sharing.AnswerYes})
 	}
 	return out, nil
 }
@@ -72,16 +73,17 @@ func (s *gpuReader) Read(_ context.Context, device int, group telemetry.Groups, 
 	return nil
 }
 
-// simulatedPredictor is the predictor for simulated GPUs: the H200's models with
-// the simulation's own constants, where what is zero is its default. Its engines
+// simulatedPredictor returns the predictor for simulated GPUs: the H200's models with
+// the simulation's own constants, its defaults for zero ones. Its engines
 // have no work on the host but for a moment, its prefills keep the GPU busy
 // throughout, its MPS costs a lone client nothing, and two decodes that ask for
 // 130% of the bandwidth slow each other down by as much.
-func simulatedPredictor(gpu colocation.SimulatedGPU) *predict.Predictor {
+func simulatedPredictor(gpu SimulatedGPU) *predict.Predictor {
 	p := predict.NewPredictor()
 	p.GPU, p.Driver = simulatedName, ""
 	set := func(q *predict.Parameter, v float64) {
-		*q = predict.Parameter{Value: v, Unit: q.Unit, Low: 0, High: max(q.High, v), Basis: sharing.BasisSimulated, Source: "the simulation's own constants"}
+		*q = predict.Parameter{Value: v, Unit: q.Unit, Low: 0, High: max(q.High, v), Basis: sharing.BasisSimulated,
+			Source: "the simulation's own constants"}
 	}
 	ms := func(d predict.Duration, otherwise time.Duration) float64 {
 		if d <= 0 {
@@ -110,16 +112,26 @@ func simulatedPredictor(gpu colocation.SimulatedGPU) *predict.Predictor {
 	return &p
 }
 
-// simulatedSite is a site of embedded servers on a simulated GPU.
-type simulatedSite struct {
-	plan *colocation.Plan
+// Simulation is a Site of embedded servers on a simulated GPU.
+type Simulation struct {
+	plan *Plan
 	pipe bool // in-memory connections, for tests with simulated time
 }
 
-func (s *simulatedSite) basis() sharing.Basis  { return sharing.BasisSimulated }
-func (s *simulatedSite) gpu() (string, string) { return simulatedName, "" }
+// NewSimulation returns the plan's servers on a simulated GPU.
+func NewSimulation(plan *Plan) *Simulation { return &Simulation{plan: plan} }
 
-func (s *simulatedSite) start(_ context.Context, m sharing.Mechanism, _ string) (*stand, error) {
+func (s *Simulation) basis() sharing.Basis { return sharing.BasisSimulated }
+func (s *Simulation) predictor() *predict.Predictor {
+	if s.plan.SimGPU == nil {
+		return simulatedPredictor(SimulatedGPU{})
+	}
+	return simulatedPredictor(*s.plan.SimGPU)
+}
+
+func (s *Simulation) gpu() (string, string) { return simulatedName, "" }
+
+func (s *Simulation) start(_ context.Context, m sharing.Mechanism, _ string) (*stand, error) {
 	opts := loadgentest.GPUOptions{Seed: uint64(s.plan.Seed), Sharing: loadgentest.SharingTimeSliced}
 	if m != sharing.MechanismTimeSlicing {
 		opts.Sharing = loadgentest.SharingConcurrent
@@ -132,8 +144,9 @@ func (s *simulatedSite) start(_ context.Context, m sharing.Mechanism, _ string) 
 		p := &s.plan.Servers[i]
 		t := loadgentest.Seat{Options: loadgentest.Options{Slots: p.Slots, Pipe: s.pipe, NoLog: true}}
 		if sim := p.Simulated; sim != nil {
-			t.Model = loadgentest.Model{StepKernels: sim.StepKernels, KernelMean: time.Duration(sim.KernelMean), PrefillPerToken: time.Duration(sim.PrefillPerToken),
-				SMDemand: sim.SMDemand, BandwidthDemand: sim.BandwidthDemand}
+			t.Model = loadgentest.Model{StepKernels: sim.StepKernels, KernelMean: time.Duration(sim.KernelMean),
+				PrefillPerToken: time.Duration(sim.PrefillPerToken),
+				SMDemand:        sim.SMDemand, BandwidthDemand: sim.BandwidthDemand}
 		}
 		if m == sharing.MechanismMIGLikeEmulation {
 			t.Model.SMShare = p.Percent / 100

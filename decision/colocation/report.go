@@ -1,4 +1,4 @@
-package main
+package colocation
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 )
 
 // report is report.json.
-type report struct {
+type Report struct {
 	// Basis is that of every actual figure: measured or simulated.
 	Basis    sharing.Basis `json:"basis"`
 	GPU      string        `json:"gpu_name,omitempty"`
@@ -22,19 +22,18 @@ type report struct {
 	Problem  string        `json:"problem,omitempty"`
 	Missing  []missing     `json:"missing,omitempty"`
 	Notes    []string      `json:"notes,omitempty"`
-	// Calibrated is the file of a predictor fitted to this run, for -use.
+	// Calibrated names the file of a predictor fitted to this run.
 	Calibrated string `json:"calibrated,omitempty"`
-	again      string // the line that uses it
 
-	Rows        []reportRow     `json:"rows"`
+	Rows        []ReportRow     `json:"rows"`
 	Agreement   []agreement     `json:"agreement"`
 	Verdicts    []verdict       `json:"verdicts,omitempty"`
 	Decision    *decisionReport `json:"decision,omitempty"`
 	fleetReport                 // with -input
 }
 
-// reportRow is one load in one run.
-type reportRow struct {
+// ReportRow is one load in one run.
+type ReportRow struct {
 	Basis    sharing.Basis     `json:"basis"`
 	Mode     sharing.Mechanism `json:"mode"`
 	Case     string            `json:"case"`
@@ -74,8 +73,8 @@ type objective struct {
 	Load    string         `json:"load"`
 	Metric  predict.Metric `json:"metric"`
 	LimitMS float64        `json:"limit_ms"`
-	// Expected is what the prediction answered, unknown where its interval
-	// holds the limit: only the run could settle that.
+	// Expected is the prediction's answer, unknown where its interval holds the limit:
+	// only the run settles that.
 	Expected sharing.Answer `json:"expected"`
 	ActualMS *float64       `json:"actual_ms,omitempty"`
 	Kept     bool           `json:"kept"` // by every request, of which none failed
@@ -83,7 +82,7 @@ type objective struct {
 
 // fill puts what a load saw, and what it was to see, into the row. alone is its
 // row alone under time-slicing, nil if that was not run; p may be nil.
-func (r *reportRow) fill(row, alone *predict.Row, p *tenantPrediction, written time.Time, slo predict.SLO) {
+func (r *ReportRow) fill(row, alone *predict.Row, p *tenantPrediction, written time.Time, slo predict.SLO) {
 	r.Requests, r.Failed, r.Actual = row.Requests.Or(0), row.Errors.Or(0), maps.Collect(row.All())
 	if alone != nil {
 		a, ok := alone.Metric(predict.MetricTPOTP50)
@@ -93,7 +92,8 @@ func (r *reportRow) fill(row, alone *predict.Row, p *tenantPrediction, written t
 		}
 	}
 	if p != nil {
-		r.PredictedAt, r.PredictionBasis, r.Predicted, r.Prior, r.PredictedSlowdown, r.PriorSlowdown = &written, &p.Basis, p.Predicted, p.Prior, p.Slowdown, p.PriorSlowdown
+		r.PredictedAt, r.PredictionBasis, r.Predicted, r.Prior, r.PredictedSlowdown, r.PriorSlowdown = &written, &p.Basis,
+			p.Predicted, p.Prior, p.Slowdown, p.PriorSlowdown
 		r.ErrorFraction, r.Inside = map[predict.Metric]float64{}, map[predict.Metric]bool{}
 		for m, v := range p.Predicted {
 			if a := r.Actual[m]; a > 0 {
@@ -117,8 +117,8 @@ func (r *reportRow) fill(row, alone *predict.Row, p *tenantPrediction, written t
 // have cancelled others too.
 var errInterrupted = errors.New("interrupted")
 
-// end says how the run ended.
-func (rep *report) end(failed error, notes []string) {
+// end records the end of the run.
+func (rep *Report) end(failed error, notes []string) {
 	rep.Complete, rep.Notes = failed == nil, notes
 	if failed != nil {
 		rep.Problem = failed.Error()
@@ -128,23 +128,24 @@ func (rep *report) end(failed error, notes []string) {
 	}
 }
 
-// report is made of what there is. failed is why the flow ended early, if it did.
-func (f *planFlow) report(failed error) *report {
-	rep := &report{Basis: f.site.basis(), Rows: []reportRow{}}
+// report is made of the runs so far. failed is the reason for an early end.
+func (f *planFlow) report(failed error) *Report {
+	rep := &Report{Basis: f.site.basis(), Rows: []ReportRow{}}
 	rep.GPU, rep.Driver = f.site.gpu()
 	rep.end(failed, f.notes)
 	rep.Missing = f.missing
 	for i, r := range slices.Concat(f.runs, f.cut) {
 		for j, load := range r.loads {
-			row := reportRow{Basis: rep.Basis, Mode: r.mode, Case: r.name, Load: load, Tenants: r.rows[j].Tenants, Began: r.began, Run: r.dir, Cut: i >= len(f.runs)}
+			row := ReportRow{Basis: rep.Basis, Mode: r.mode, Case: r.name, Load: load, Tenants: r.rows[j].Tenants,
+				Began: r.began, Run: r.dir, Cut: i >= len(f.runs)}
 			p, written := predicted(f.predictions, r.mode, r.name, load)
 			if row.Cut {
 				p = nil
 			}
 			row.fill(&r.rows[j], f.soloRow(load), p, written, f.plan.Load(load).SLO)
-			if f.price.Sign() > 0 && row.Tenants > 0 {
+			if f.Price.Sign() > 0 && row.Tenants > 0 {
 				var err error
-				if row.TokenCosts, err = cost.PerMillionTokens(f.price, row.Tenants, r.rates[j]); err != nil {
+				if row.TokenCosts, err = cost.PerMillionTokens(f.Price, row.Tenants, r.rates[j]); err != nil {
 					rep.Notes = append(rep.Notes, "cost of "+row.Load+": "+err.Error())
 				}
 			}
@@ -167,8 +168,8 @@ func (f *planFlow) soloRow(load string) *predict.Row {
 	return nil
 }
 
-// agreement is how good the predictions of a metric in a mode were. The
-// intervals are meant to hold 90% of the outcomes.
+// agreement sums up the errors of the predictions of a metric in a mode. The intervals
+// are meant to hold 90% of the outcomes.
 type agreement struct {
 	Mode              *sharing.Mechanism `json:"mode,omitempty"` // absent: all modes
 	Metric            predict.Metric     `json:"metric"`
@@ -179,7 +180,7 @@ type agreement struct {
 }
 
 // agreements sums up the rows by mode and metric, then over all modes.
-func agreements(rows []reportRow, modes []sharing.Mechanism) []agreement {
+func agreements(rows []ReportRow, modes []sharing.Mechanism) []agreement {
 	out := []agreement{}
 	sum := func(m *sharing.Mechanism) {
 		for _, metric := range predict.Metrics() {
@@ -211,7 +212,7 @@ func agreements(rows []reportRow, modes []sharing.Mechanism) []agreement {
 	return out
 }
 
-// verdict says how a case did in a mode against the loads' objectives.
+// verdict holds a case's outcome in a mode against the loads' objectives.
 type verdict struct {
 	Case       string            `json:"case"`
 	Mode       sharing.Mechanism `json:"mode"`
@@ -224,7 +225,7 @@ type verdict struct {
 	Best bool `json:"best,omitempty"`
 }
 
-func (f *planFlow) verdicts(rows []reportRow) []verdict {
+func (f *planFlow) verdicts(rows []ReportRow) []verdict {
 	var out []verdict
 	for _, c := range f.plan.Cases {
 		best, most := -1, 0.0

@@ -1,4 +1,4 @@
-package main
+package colocation
 
 import (
 	"bytes"
@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/loadgen"
 )
 
@@ -26,10 +25,11 @@ type server struct {
 }
 
 // errOccupied says that a server's address is taken.
-var errOccupied = errors.New("something answers there already; stop it, or leave the command out to measure it as it is")
+var errOccupied = errors.New("something answers there already; stop it, or leave the command out to measure it as " +
+	"it is")
 
 // startServer starts a plan's command without a shell.
-func startServer(p *colocation.Server, env []string, dir, log string) (*server, error) {
+func startServer(p *Server, env []string, dir, log string) (*server, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if answers(ctx, p.URL) == nil {
@@ -53,14 +53,15 @@ func startServer(p *colocation.Server, env []string, dir, log string) (*server, 
 	return s, nil
 }
 
-// ready waits until the plan's server answers. s is its process, nil when it
-// is not ours.
-func (m *machine) ready(ctx context.Context, p *colocation.Server, s *server) error {
+// ready waits until the plan's server answers. s is its process, nil for one that ran
+// already.
+func (m *Machine) ready(ctx context.Context, p *Server, s *server) error {
 	var ended chan struct{}
 	if s != nil {
 		ended = s.done
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, milliseconds(1e3*m.plan.StartSecs), fmt.Errorf("no answer within %v s (start_seconds)", m.plan.StartSecs))
+	ctx, cancel := context.WithTimeoutCause(ctx, milliseconds(1e3*m.plan.StartSecs),
+		fmt.Errorf("no answer within %v s (start_seconds)", m.plan.StartSecs))
 	defer cancel()
 	for {
 		err := answers(ctx, p.URL)
@@ -80,49 +81,49 @@ func (m *machine) ready(ctx context.Context, p *colocation.Server, s *server) er
 	}
 }
 
-// answers asks the API which models there are.
+// answers requests the list of models.
 func answers(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(strings.TrimRight(url, "/"), "/v1")+"/v1/models", nil)
-	if err != nil {
-		return err
+	status, err := request(ctx, http.MethodGet, url, "/models", nil)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("/v1/models answers %d %s", status, http.StatusText(status))
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	if err := resp.Body.Close(); err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("/v1/models answers %s", resp.Status)
-	}
-	return nil
+	return err
 }
 
-// askToken asks a server for one token: the health of many goes on without what
-// makes the tokens. An answer of any status will do.
-func askToken(ctx context.Context, p *colocation.Server) error {
-	path, body := "/v1/completions", map[string]any{"model": p.Model, "prompt": "one", "max_tokens": 1}
+// askToken requests one token of a server, since many answer health checks when their
+// engine has died. An answer of any status will do.
+func askToken(ctx context.Context, p *Server) error {
+	path, body := "/completions", map[string]any{"model": p.Model, "prompt": "one", "max_tokens": 1}
 	if p.API == loadgen.APIChat {
-		path, body = "/v1/chat/completions", map[string]any{"model": p.Model, "messages": []map[string]string{{"role": "user", "content": "one"}}, "max_tokens": 1}
+		path, body["messages"] = "/chat/completions", []map[string]string{{"role": "user", "content": "one"}}
+		delete(body, "prompt")
 	}
-	data, err := json.Marshal(body)
-	if err != nil {
-		return err
+	_, err := request(ctx, http.MethodPost, p.URL, path, body)
+	return err
+}
+
+// request sends a request to an OpenAI-compatible API and reads the answer to its end.
+func request(ctx context.Context, method, url, path string, body any) (status int, err error) {
+	var data []byte
+	if body != nil {
+		if data, err = json.Marshal(body); err != nil {
+			return 0, err
+		}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(strings.TrimRight(p.URL, "/"), "/v1")+path, bytes.NewReader(data))
+	url = strings.TrimSuffix(strings.TrimRight(url, "/"), "/v1") + "/v1" + path
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(data))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
-	return errors.Join(err, resp.Body.Close())
+	return resp.StatusCode, errors.Join(err, resp.Body.Close())
 }
 
 // tail is the end of the server's output.

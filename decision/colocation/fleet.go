@@ -1,8 +1,7 @@
-package main
+package colocation
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,29 +9,29 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// fleetSeconds keep the five runs of quickstart's fleet under a minute.
-const fleetSeconds = 7
+// DefaultFleetSeconds keeps five runs under a minute.
+const DefaultFleetSeconds = 7
 
 // fleetFlow decides a fleet and simulates the GPUs that the decision fills: each
 // workload alone, the prediction, then side by side under each mechanism.
 type fleetFlow struct {
 	bench
+	opts     FleetOptions
 	result   *decision.Result
 	scenes   []scene
-	rep      report
+	rep      Report
 	profiles predict.Profiles
 	alone    map[string]*predict.Row // by workload
 	expected []prediction
 }
 
-// fleetReport is what a report says of a fleet besides.
+// fleetReport holds the parts of a report that only fleets have.
 type fleetReport struct {
 	Seed          uint64       `json:"seed,omitempty"`
 	SecondsPerRun float64      `json:"seconds_per_run,omitempty"`
@@ -40,16 +39,16 @@ type fleetReport struct {
 	Scenes        []scene      `json:"scenes,omitempty"`
 	NotRun        []notRun     `json:"not_run,omitempty"`
 	Findings      []finding    `json:"findings,omitempty"`
-	Alone         []reportRow  `json:"alone,omitempty"` // each workload on a GPU of its own
+	Alone         []ReportRow  `json:"alone,omitempty"` // each workload on a GPU of its own
 }
 
-// assumption is what stands for what the fleet file does not say of a workload.
+// assumption lists what was assumed of a workload beyond the fleet file.
 type assumption struct {
 	Workload string   `json:"workload"`
 	Assumed  []string `json:"assumed"`
 }
 
-// notRun is what is not simulated, and why.
+// notRun names a workload or mechanism that is not simulated, with the reason.
 type notRun struct {
 	Scene     string             `json:"scene,omitempty"`
 	Workload  string             `json:"workload,omitempty"`
@@ -57,63 +56,49 @@ type notRun struct {
 	Reason    string             `json:"reason"`
 }
 
-// newFleetFlow reads the fleet, and what to decide it with, and decides it.
-func newFleetFlow(a *app, c *config) (*fleetFlow, error) {
-	var fleet *decision.Fleet
-	var opts decision.Options
-	var err error
-	if c.input == "-" {
-		fleet, err = decision.ReadFleet(a.stdin)
-	} else {
-		opts.Input = c.input
-		fleet, err = decision.LoadFleet(c.input)
+// FleetOptions configure [SimulateFleet].
+type FleetOptions struct {
+	Options
+	// Profiles are those that the fleet was decided with, or nil.
+	Profiles *predict.Profiles
+	// Seed of arrivals, prompts and kernel lengths.
+	Seed uint64
+	// Seconds of each run, 1 to 600; 0 is DefaultFleetSeconds.
+	Seconds float64
+	// Mechanisms to run; nil is exclusive, time-slicing, mps, mig and those recommended.
+	Mechanisms []sharing.Mechanism
+}
+
+// SimulateFleet runs the GPUs that the result fills on simulated GPUs: each workload
+// alone, the prediction, then side by side under what was recommended and what was not.
+// The report lists contradictions of the decision. The simulated GPU's predictor makes
+// the predictions. After an error, or when ctx ends, the report has the runs
+// until then.
+func SimulateFleet(ctx context.Context, fleet *decision.Fleet, result *decision.Result, opts FleetOptions) (*Report,
+	error) {
+	if opts.Seconds == 0 {
+		opts.Seconds = DefaultFleetSeconds
 	}
-	if err == nil && c.use != "" {
-		opts.Predictor, err = predict.LoadPredictor(c.use)
-	}
-	if err == nil && c.profiles != "" {
-		opts.Profiles, err = predict.LoadProfiles(c.profiles)
-	}
+	opts.Options = opts.filled()
+	opts.Predictor = simulatedPredictor(SimulatedGPU{})
+	set, err := newSceneSet(fleet, result, opts.Profiles, opts.Seconds)
 	if err != nil {
 		return nil, err
 	}
-	f := &fleetFlow{bench: bench{config: c, app: a, simulated: true, predictor: simulatedPredictor(colocation.SimulatedGPU{})}, alone: map[string]*predict.Row{}}
-	if f.result, err = decision.Decide(fleet, opts); err != nil {
-		return nil, err
-	}
-	f.rep = report{Basis: sharing.BasisSimulated, GPU: simulatedName, Rows: []reportRow{}, fleetReport: fleetReport{Seed: c.seed, SecondsPerRun: c.seconds}}
-	s, err := newSceneSet(fleet, f.result, opts.Profiles, c.seconds)
-	f.scenes, f.rep.NotRun, f.rep.Assumed = s.scenes, s.missing, s.assumed()
-	return f, err
-}
-
-// run simulates, and reports the decision and what came. After an error what was
-// measured stands.
-func (f *fleetFlow) run(ctx context.Context) error {
-	if !f.json {
-		if err := f.result.WriteText(f.app.stdout, decision.TextOptions{}); err != nil {
-			return err
-		}
-	}
-	err := f.measure(ctx)
+	f := &fleetFlow{bench: bench{Options: opts.Options, simulated: true}, opts: opts, result: result, scenes: set.scenes,
+		alone: map[string]*predict.Row{}}
+	f.rep = Report{Basis: sharing.BasisSimulated, GPU: simulatedName, Rows: []ReportRow{}, fleetReport: fleetReport{
+		Seed: opts.Seed, SecondsPerRun: opts.Seconds, NotRun: set.missing, Assumed: set.assumed()}}
+	err = f.measure(ctx)
 	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("%w: %d rows side by side and %d alone are kept in %s: %w", errInterrupted, len(f.rep.Rows), len(f.rep.Alone), f.out, context.Cause(ctx))
+		err = fmt.Errorf("%w: %d rows side by side and %d alone are kept in %s: %w", errInterrupted, len(f.rep.Rows),
+			len(f.rep.Alone), f.Dir, context.Cause(ctx))
 	}
 	f.rep.end(err, f.notes)
 	f.rep.Scenes = f.scenes
 	f.rep.Agreement = agreements(f.rep.Rows, nil)
 	f.judge()
-	err = errors.Join(err, f.write("report.json", f.rep))
-	if !f.json {
-		return errors.Join(err, f.rep.writeFleet(f.app.stdout))
-	}
-	enc := json.NewEncoder(f.app.stdout)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return errors.Join(err, enc.Encode(struct {
-		*decision.Result
-		Simulated *report `json:"simulated"`
-	}{f.result, &f.rep}))
+	return &f.rep, errors.Join(err, f.write("report.json", f.rep))
 }
 
 func (f *fleetFlow) measure(ctx context.Context) error {
@@ -152,10 +137,11 @@ func (f *fleetFlow) measure(ctx context.Context) error {
 
 // toRun lists the mechanisms to run.
 func (f *fleetFlow) toRun() []sharing.Mechanism {
-	if len(f.mechanisms) > 0 {
-		return f.mechanisms
+	if len(f.opts.Mechanisms) > 0 {
+		return f.opts.Mechanisms
 	}
-	out := []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG}
+	out := []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismMPS,
+		sharing.MechanismMIG}
 	for _, s := range f.scenes {
 		if !slices.Contains(out, s.Recommended) {
 			out = append(out, s.Recommended)
@@ -164,8 +150,8 @@ func (f *fleetFlow) toRun() []sharing.Mechanism {
 	return out
 }
 
-// fewestAlone is how many replicas of a workload are profiled, each alone: one
-// has few requests in a short run.
+// fewestAlone counts the replicas of a workload that are profiled, each alone: a single
+// one has few requests in a short run.
 const fewestAlone = 16
 
 // measureAlone profiles each workload on GPUs of its own.
@@ -184,11 +170,11 @@ func (f *fleetFlow) measureAlone(ctx context.Context) error {
 				n = fewestAlone
 			}
 			for range n {
-				l.add(s, t, l.gpu(loadgentest.GPUOptions{Quantum: f.app.quantum}), 0, 0)
+				l.add(s, t, l.gpu(loadgentest.GPUOptions{Quantum: f.quantum}), 0, 0)
 			}
 		}
 	}
-	began := f.app.now()
+	began := f.time()
 	rec, err := f.drive(ctx, "alone", &l)
 	if err != nil && (ctx.Err() == nil || rec == nil) {
 		return err
@@ -197,12 +183,14 @@ func (f *fleetFlow) measureAlone(ctx context.Context) error {
 	for _, sim := range sims {
 		name := sim.workload.Name
 		row := rec.Row(l.clientsOf(nil, name))
-		row.Mechanism, row.Case, row.Tenants, row.Server, row.Load = sharing.MechanismTimeSlicing, "simulated/"+name, 1, sim.serverKey(0), sim.load
+		row.Mechanism, row.Case, row.Tenants, row.Server, row.Load = sharing.MechanismTimeSlicing, "simulated/"+name, 1,
+			sim.serverKey(0), sim.load
 		if row.Requests.Or(0) == 0 {
 			f.note("%s: no request ended alone in the counted time, so nothing is expected of it", name)
 			continue
 		}
-		r := reportRow{Basis: sharing.BasisSimulated, Mode: sharing.MechanismExclusive, Case: "alone", Load: name, Tenants: 1, Began: began, Run: "alone", Cut: err != nil}
+		r := ReportRow{Basis: sharing.BasisSimulated, Mode: sharing.MechanismExclusive, Case: "alone", Load: name,
+			Tenants: 1, Began: began, Run: "alone", Cut: err != nil}
 		r.fill(&row, nil, nil, time.Time{}, predict.SLO{})
 		if f.rep.Alone = append(f.rep.Alone, r); r.Cut {
 			continue
@@ -224,9 +212,8 @@ func (f *fleetFlow) measureAlone(ctx context.Context) error {
 	return f.write("profiles.json", all)
 }
 
-// mostCopies is how often a scene is simulated at most in one run, for more
-// requests, as long as they are fewer events a second than usualEvents; copies
-// share nothing.
+// mostCopies bounds the copies of a scene in one run, which share nothing and add
+// requests, as long as they send fewer events a second than usualEvents.
 const (
 	mostCopies  = 3
 	usualEvents = 2000.0
@@ -242,10 +229,10 @@ func (f *fleetFlow) measureBeside(ctx context.Context, how sharing.Mechanism, li
 	var l layout
 	for _, s := range list {
 		for range min(max(int(usualEvents/events), 1), mostCopies) {
-			l.place(how, s, f.result, loadgentest.GPUOptions{Quantum: f.app.quantum})
+			l.place(how, s, f.result, loadgentest.GPUOptions{Quantum: f.quantum})
 		}
 	}
-	began := f.app.now()
+	began := f.time()
 	rec, err := f.drive(ctx, how.String(), &l)
 	if err != nil && (ctx.Err() == nil || rec == nil) {
 		return err
@@ -255,7 +242,8 @@ func (f *fleetFlow) measureBeside(ctx context.Context, how sharing.Mechanism, li
 			w := sim.workload
 			clients, gpus := l.clientsOf(s, w.Name)
 			row := rec.Row(clients, gpus)
-			r := reportRow{Basis: sharing.BasisSimulated, Mode: how, Case: s.Name, Load: w.Name, Tenants: len(s.Tenants), Copies: len(clients), Began: began, Run: how.String(), Cut: err != nil}
+			r := ReportRow{Basis: sharing.BasisSimulated, Mode: how, Case: s.Name, Load: w.Name, Tenants: len(s.Tenants),
+				Copies: len(clients), Began: began, Run: how.String(), Cut: err != nil}
 			p, written := predicted(f.expected, how, s.Name, w.Name)
 			if r.Cut && row.Requests.Or(0) == 0 {
 				continue
@@ -292,7 +280,8 @@ func (l *layout) gpu(o loadgentest.GPUOptions) int {
 func (l *layout) add(s *scene, t tenant, gpu int, smShare, bandwidthShare float64) {
 	model := t.sim.model
 	model.SMShare, model.BandwidthShare = smShare, bandwidthShare
-	l.seats = append(l.seats, loadgentest.Seat{Index: gpu, Options: loadgentest.Options{Model: model, Slots: t.sim.slots, NoLog: true}})
+	l.seats = append(l.seats, loadgentest.Seat{Index: gpu,
+		Options: loadgentest.Options{Model: model, Slots: t.sim.slots, NoLog: true}})
 	l.who = append(l.who, client{fmt.Sprintf("%s.%s.%d", s.Name, t.Workload, len(l.who)), s, t.sim})
 }
 
@@ -301,7 +290,8 @@ func (l *layout) place(how sharing.Mechanism, s *scene, result *decision.Result,
 	if how == sharing.MechanismExclusive {
 		for j, t := range s.Tenants {
 			// Closed loops have requests enough with one.
-			if again := slices.ContainsFunc(s.Tenants[:j], func(o tenant) bool { return o.sim == t.sim }); !again || !t.sim.load.Closed() {
+			if again := slices.ContainsFunc(s.Tenants[:j], func(o tenant) bool { return o.sim == t.sim }); !again ||
+				!t.sim.load.Closed() {
 				l.add(s, t, l.gpu(o), 0, 0)
 			}
 		}
@@ -338,23 +328,24 @@ func (l *layout) clientsOf(s *scene, workload string) (names []string, gpus []in
 }
 
 // drive makes a run of the replicas. The first seconds of it do not count.
-func (f *fleetFlow) drive(ctx context.Context, name string, l *layout) (rec *colocation.Recording, err error) {
+func (f *fleetFlow) drive(ctx context.Context, name string, l *layout) (rec *Recording, err error) {
 	for i := range l.gpus {
-		l.gpus[i].Seed = f.seed + uint64(i)
+		l.gpus[i].Seed = f.opts.Seed + uint64(i)
 	}
 	for i := range l.seats {
-		l.seats[i].Pipe = f.app.simulatedTime
+		l.seats[i].Pipe = f.simulatedTime
 	}
 	sim, err := loadgentest.NewSimulation(l.gpus, l.seats...)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, sim.Close()) }()
-	f.say("%s: running %d replicas on %d GPUs for %v s", name, len(l.seats), len(l.gpus), f.seconds)
-	ms := 1e3 * f.seconds
-	plan := loadgen.LoadPlan{Scenario: name, Duration: milliseconds(ms), Drain: 5 * time.Second, Seed: f.seed, Window: loadgen.Window{From: milliseconds(min(1e3, ms/5)), To: milliseconds(ms)}}
+	f.say("%s: running %d replicas on %d GPUs for %v s", name, len(l.seats), len(l.gpus), f.opts.Seconds)
+	ms := 1e3 * f.opts.Seconds
+	plan := loadgen.LoadPlan{Scenario: name, Duration: milliseconds(ms), Drain: 5 * time.Second, Seed: f.opts.Seed,
+		Window: loadgen.Window{From: milliseconds(min(1e3, ms/5)), To: milliseconds(ms)}}
 	for i, c := range l.who {
-		t, err := colocation.Offer(c.name, c.sim.load, f.seed)
+		t, err := Offer(c.name, c.sim.load, f.opts.Seed)
 		if err != nil {
 			return nil, err
 		}
@@ -366,7 +357,7 @@ func (f *fleetFlow) drive(ctx context.Context, name string, l *layout) (rec *col
 
 // expect predicts what a scene's workloads will see under a mechanism.
 func (f *fleetFlow) expect(how sharing.Mechanism, s *scene) prediction {
-	p := prediction{Mode: how, Case: s.Name, written: f.app.now()}
+	p := prediction{Mode: how, Case: s.Name, written: f.time()}
 	var problems []error
 	if how == sharing.MechanismExclusive { // each with nobody else
 		for _, sim := range s.workloads() {
@@ -394,7 +385,8 @@ func (f *fleetFlow) expect(how sharing.Mechanism, s *scene) prediction {
 		p.Tenants = all
 	}
 	for _, t := range p.Tenants {
-		f.say("expected of %s on %s by %s: TTFT P99 %s ms, TPOT P99 %s ms", t.Load, s.Name, how, expectedCell(t.Predicted, t.Prior, predict.MetricTTFTP99), expectedCell(t.Predicted, t.Prior, predict.MetricTPOTP99))
+		f.say("expected of %s on %s by %s: TTFT P99 %s ms, TPOT P99 %s ms", t.Load, s.Name, how,
+			expectedCell(t.Predicted, t.Prior, predict.MetricTTFTP99), expectedCell(t.Predicted, t.Prior, predict.MetricTPOTP99))
 	}
 	if err := errors.Join(problems...); err != nil {
 		p.Problem = err.Error()
@@ -415,7 +407,7 @@ func (f *fleetFlow) predict(how sharing.Mechanism, sims []*replica, percent floa
 		}
 		names, group = append(names, sim.workload.Name), append(group, solo)
 	}
-	return predictTenants(f.predictor, how, names, group)
+	return predictTenants(f.Predictor, how, names, group)
 }
 
 // expectSlice expects of a slice what the one workload that was measured on

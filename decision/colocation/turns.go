@@ -1,4 +1,4 @@
-package main
+package colocation
 
 import (
 	"context"
@@ -6,26 +6,25 @@ import (
 	"path/filepath"
 
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
 )
 
-// countTurns runs a load that was run alone once more beside a neighbour that
-// always spins, and keeps how many time slices its decode step takes. What cannot
-// be counted is a note: the predictions then guess it from the step's length.
+// countTurns runs a load that was run alone once more beside a neighbour that always
+// spins, and keeps the number of time slices of its decode step. A failure is a note:
+// the predictions then infer the number from the step's length.
 func (f *planFlow) countTurns(ctx context.Context, st *stand, solo *run) error {
-	if st.beside == nil || f.spinner <= 0 {
+	if st.beside == nil || f.Spinner <= 0 {
 		return nil
 	}
 	load := solo.loads[0]
 	r := run{mode: solo.mode, name: "spinner-" + load, loads: solo.loads}
 	r.dir = filepath.Join(r.mode.String(), r.name)
 	window := f.plan.Window()
-	window.To = window.From + f.spinner
+	window.To = window.From + f.Spinner
 	plan, err := f.offer(st, &r, window)
 	if err != nil {
 		return err
 	}
-	f.say("%s: %s, %v beside a spinning neighbour", r.mode, r.name, f.spinner)
+	f.say("%s: %s, %v beside a spinning neighbour", r.mode, r.name, f.Spinner)
 	var row predict.Row
 	err = st.beside(ctx, func(ctx context.Context) error {
 		rec, err := f.record(ctx, r.dir, plan, st.source, nil)
@@ -57,18 +56,5 @@ func (f *planFlow) turnsOf(alone, beside *predict.Row) (float64, error) {
 	if !ok1 || !ok2 {
 		return 0, fmt.Errorf("no gap between tokens was measured")
 	}
-	return f.predictor.TurnsBesideSpinner(milliseconds(a), milliseconds(b))
-}
-
-// spinOn has a neighbour spin on the machine's GPU.
-func (m *machine) spinOn(ctx context.Context, run func(context.Context) error) error {
-	s, err := cudaprobe.Open(ctx, cudaprobe.Options{Device: m.plan.Device, UUID: m.device.UUID})
-	if err != nil {
-		return err
-	}
-	err = s.BesideSpinner(ctx, run)
-	if cerr := s.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	return f.Predictor.TurnsBesideSpinner(milliseconds(a), milliseconds(b))
 }

@@ -1,4 +1,4 @@
-package main
+package colocation
 
 import (
 	"bufio"
@@ -25,6 +25,32 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// TestTable holds the report for people, from a report that a run left.
+func TestTable(t *testing.T) {
+	b, err := os.ReadFile("testdata/report.simulated.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rep Report
+	if err := json.Unmarshal(b, &rep); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := rep.WriteText(&out); err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "testdata/report.txt", out.Bytes())
+	checkColumns(t, out.String())
+}
+
+func TestBuiltInPlans(t *testing.T) {
+	for real, text := range map[bool][]byte{false: SimulatedPlan(), true: PlanTemplate()} {
+		if _, err := ParsePlan(text, PlanOptions{Real: real}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // simulatedFleet is a run of a fleet in simulated time, so that its figures are
 // those of the simulated GPUs and not of this machine's timers. A quantum changes
 // the GPUs behind the predictor's back; after, when not 0, is when Ctrl-C comes.
@@ -33,19 +59,36 @@ type simulatedFleet struct {
 	quantum time.Duration
 	after   time.Duration
 
+	report         *Report
 	dir            string
 	code           int
 	stdout, stderr string
 }
 
-const quickstart = "../quickstart/"
+const quickstart = "../../examples/quickstart/"
 
-func (b *simulatedFleet) run(t *testing.T, args ...string) {
+func (b *simulatedFleet) run(t *testing.T, opts FleetOptions) {
 	t.Helper()
 	b.dir = filepath.Join(t.TempDir(), "results")
-	input := "-"
-	if b.fleet == "" {
-		input = quickstart + "fleet.yaml"
+	if err := os.Mkdir(b.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var fleet *decision.Fleet
+	var err error
+	switch {
+	case b.fleet == "":
+		fleet, err = decision.LoadFleet(quickstart + "fleet.yaml")
+	case strings.HasSuffix(b.fleet, ".yaml"):
+		fleet, err = decision.LoadFleet(b.fleet)
+	default:
+		fleet, err = decision.ParseFleet([]byte(b.fleet))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := decision.Decide(fleet, decision.Options{})
+	if err != nil {
+		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -53,24 +96,20 @@ func (b *simulatedFleet) run(t *testing.T, args ...string) {
 		if b.after > 0 {
 			defer time.AfterFunc(b.after, cancel).Stop()
 		}
-		var stdout, stderr bytes.Buffer
-		a := app{now: time.Now, stdin: strings.NewReader(b.fleet), stdout: &stdout, stderr: &stderr, simulatedTime: true, quantum: b.quantum}
-		b.code = a.run(ctx, append([]string{"-input", input, "-out", b.dir}, args...))
-		b.stdout, b.stderr = stdout.String(), stderr.String()
+		opts.Dir, opts.simulatedTime, opts.quantum = b.dir, true, b.quantum
+		opts.Progress = func(line string) { b.stderr += line + "\n" }
+		if b.report, err = SimulateFleet(ctx, fleet, result, opts); err != nil {
+			b.code, b.stderr = exitFailed, b.stderr+err.Error()
+		}
 	})
-}
-
-// report reads what a run with -format json found.
-func (b *simulatedFleet) report(t *testing.T) *report {
-	t.Helper()
-	var out struct {
-		decision.Result
-		Simulated *report `json:"simulated"`
+	if b.report == nil {
+		t.Fatal(b.stderr)
 	}
-	if err := json.Unmarshal([]byte(b.stdout), &out); err != nil || out.Simulated == nil || len(out.Decisions) == 0 {
-		t.Fatalf("exit %d, %v: %s\n%s", b.code, err, b.stdout, b.stderr)
+	var text strings.Builder
+	if err := b.report.WriteText(&text); err != nil {
+		t.Fatal(err)
 	}
-	return out.Simulated
+	b.stdout = text.String()
 }
 
 // figures are numbers, with the mark of those outside their interval.
@@ -122,15 +161,12 @@ func checkColumns(t *testing.T, text string) {
 // the decision.
 func TestMeasure(t *testing.T) {
 	var b simulatedFleet
-	b.run(t, "-seconds", "2")
+	b.run(t, FleetOptions{Seconds: 2})
 	if b.code != exitOK {
 		t.Fatalf("exit %d: %s", b.code, b.stderr)
 	}
-	_, text, found := strings.Cut(b.stdout, "\nSIMULATED: ")
-	if !found {
-		t.Fatal(b.stdout)
-	}
-	golden.Check(t, "testdata/measured-default.masked", []byte(masked("SIMULATED: "+text)))
+	text := b.stdout
+	golden.Check(t, "testdata/measured-default.masked", []byte(masked(strings.TrimPrefix(text, "\n"))))
 	checkColumns(t, b.stdout)
 	if strings.Contains(text, "CONTRADICTS") || !strings.Contains(text, "nothing that was simulated contradicts the decision") {
 		t.Error(text)
@@ -149,7 +185,7 @@ func checkArtifacts(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var m report
+	var m Report
 	if err := json.Unmarshal(data, &m); err != nil {
 		t.Fatal(err)
 	}
@@ -212,9 +248,9 @@ workloads:
 func TestDoubledQuantum(t *testing.T) {
 	light := func(quantum time.Duration) (inside bool, measured, expected float64) {
 		b := simulatedFleet{fleet: pair, quantum: quantum}
-		b.run(t, "-json", "-mechanisms", "time-slicing", "-seconds", "4")
-		m := b.report(t)
-		i := slices.IndexFunc(m.Rows, func(r reportRow) bool { return r.Load == "light" })
+		b.run(t, FleetOptions{Mechanisms: []sharing.Mechanism{sharing.MechanismTimeSlicing}, Seconds: 4})
+		m := b.report
+		i := slices.IndexFunc(m.Rows, func(r ReportRow) bool { return r.Load == "light" })
 		if i < 0 || m.Rows[i].Requests < 20 {
 			t.Fatalf("%+v", m)
 		}
@@ -241,19 +277,19 @@ workloads:
 
 // The same seed makes the same schedule, another one another.
 func TestMeasureSeed(t *testing.T) {
-	counts := func(seed string) (out []int) {
+	counts := func(seed uint64) (out []int) {
 		b := simulatedFleet{fleet: openPair}
-		b.run(t, "-json", "-mechanisms", "mps", "-seconds", "2", "-seed", seed)
-		for _, r := range b.report(t).Rows {
+		b.run(t, FleetOptions{Mechanisms: []sharing.Mechanism{sharing.MechanismMPS}, Seconds: 2, Seed: seed})
+		for _, r := range b.report.Rows {
 			out = append(out, r.Requests)
 		}
 		return out
 	}
-	one := counts("1")
-	if diff := cmp.Diff(one, counts("1")); diff != "" || len(one) != 2 {
+	one := counts(1)
+	if diff := cmp.Diff(one, counts(1)); diff != "" || len(one) != 2 {
 		t.Errorf("%v (-first +second):\n%s", one, diff)
 	}
-	if slices.Equal(one, counts("2")) {
+	if slices.Equal(one, counts(2)) {
 		t.Error("another seed makes the same schedule")
 	}
 }
@@ -262,8 +298,8 @@ func TestMeasureSeed(t *testing.T) {
 func TestMeasureInterrupted(t *testing.T) {
 	for after, rows := range map[time.Duration][2]int{300 * time.Millisecond: {0, 0}, time.Second: {0, 1}, 3 * time.Second: {1, 2}, 7 * time.Second: {5, 2}} {
 		b := simulatedFleet{fleet: pair, after: after}
-		b.run(t, "-json", "-seconds", "2")
-		m := b.report(t)
+		b.run(t, FleetOptions{Seconds: 2})
+		m := b.report
 		if b.code != exitFailed || m.Complete || m.Problem != "interrupted" || len(m.Rows) != rows[0] || len(m.Alone) != rows[1] {
 			t.Errorf("%v: exit %d, %d rows and %d alone, %q", after, b.code, len(m.Rows), len(m.Alone), m.Problem)
 		}
@@ -293,7 +329,7 @@ func TestScenes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		set, err := newSceneSet(fleet, result, nil, fleetSeconds)
+		set, err := newSceneSet(fleet, result, nil, DefaultFleetSeconds)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -333,55 +369,21 @@ func TestScenes(t *testing.T) {
 // What cannot be simulated is listed, and what can is run.
 func TestMeasureListsWhatItDoesNotRun(t *testing.T) {
 	b := simulatedFleet{fleet: openPair}
-	b.run(t, "-mechanisms", "hami, mig-like-emulation,mig", "-seconds", "2")
+	b.run(t, FleetOptions{Mechanisms: []sharing.Mechanism{sharing.MechanismHAMi, sharing.MechanismMIGLikeEmulation, sharing.MechanismMIG}, Seconds: 2})
 	for _, want := range []string{"lab-1 by hami: not simulated: what a preloaded library", "mig-like-emulation  reject", "\n    mig     "} {
 		if b.code != exitOK || !strings.Contains(b.stdout, want) {
 			t.Errorf("exit %d, no %q:\n%s", b.code, want, b.stdout)
 		}
 	}
 	b = simulatedFleet{fleet: pair}
-	b.run(t, "-mechanisms", "mig", "-seconds", "2")
+	b.run(t, FleetOptions{Mechanisms: []sharing.Mechanism{sharing.MechanismMIG}, Seconds: 2})
 	if want := "lab-1 by mig: rejected and not run: heavy: "; b.code != exitOK || !strings.Contains(b.stdout, want) || strings.Contains(b.stdout, "contradicts") {
 		t.Errorf("exit %d: %s", b.code, b.stdout)
 	}
-	b = simulatedFleet{}
-	b.run(t, "-input", quickstart+"testdata/llm-70b-on-l4.yaml")
+	b = simulatedFleet{fleet: quickstart + "testdata/llm-70b-on-l4.yaml"}
+	b.run(t, FleetOptions{})
 	if b.code != exitOK || !strings.Contains(b.stdout, "SIMULATED: not run") {
 		t.Errorf("exit %d: %s", b.code, b.stdout)
-	}
-}
-
-func TestFleetBadInput(t *testing.T) {
-	for _, c := range []struct {
-		name, fleet string
-		args        []string
-		want        []string
-	}{
-		{"fleet", "version: v1\npools: [{name: a, gpu: X9000, count: 1}]\nworkloads: [{name: w, kind: batch, memory: 5}]\n", []string{"-input", "-"}, []string{"pools[0].gpu: ", "workloads[0].memory: "}},
-		{"no file", pair, []string{"-input", "does-not-exist.yaml"}, []string{"does-not-exist.yaml"}},
-		{"mechanism", pair, []string{"-input", "-", "-mechanisms", "mps,time-slcing"}, []string{`"time-slcing"`, `did you mean "time-slicing"?`}},
-		{"none", pair, []string{"-input", "-", "-mechanisms", "none"}, []string{"no way to run"}},
-		{"seconds", pair, []string{"-input", "-", "-seconds", "NaN"}, []string{"-seconds: must lie between 1 and 600"}},
-		{"seed", pair, []string{"-input", "-", "-seed", "x"}, []string{"-seed"}},
-		{"without", pair, []string{"-seed", "2", "-mechanisms", "mps"}, []string{"-seed: is for -input only", "-mechanisms: is for -input only"}},
-		{"real", pair, []string{"-input", "-", "-real", "-plan", "x"}, []string{"-real: does not go with -input", "-plan: does not go with -input"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			var stdout, stderr bytes.Buffer
-			a := app{now: time.Now, stdin: strings.NewReader(c.fleet), stdout: &stdout, stderr: &stderr}
-			out := filepath.Join(t.TempDir(), "results")
-			if code := a.run(t.Context(), append(c.args, "-out", out)); code != exitUsage || stdout.Len() > 0 {
-				t.Errorf("exit %d, stdout %q", code, &stdout)
-			}
-			for _, w := range c.want {
-				if !strings.Contains(stderr.String(), w) {
-					t.Errorf("stderr lacks %q:\n%s", w, &stderr)
-				}
-			}
-			if _, err := os.Stat(out); !os.IsNotExist(err) {
-				t.Errorf("something was written: %v", err)
-			}
-		})
 	}
 }
 
@@ -426,7 +428,7 @@ func TestProvisionalAnswersMayTurnOutOtherwise(t *testing.T) {
 		if !contradicts {
 			d.Assumes = []decision.Assumption{{What: "TPOT P99 alone is half of its limit"}}
 		}
-		r := reportRow{Mode: sharing.MechanismMPS, Tenants: 2, Objectives: []objective{{Metric: predict.MetricTPOTP99, LimitMS: 9, ActualMS: &over}}}
+		r := ReportRow{Mode: sharing.MechanismMPS, Tenants: 2, Objectives: []objective{{Metric: predict.MetricTPOTP99, LimitMS: 9, ActualMS: &over}}}
 		r.Decided = decidedOf(d, decision.Candidate{Verdict: gate.VerdictPass, Tenants: 2})
 		r.Decided.Recommended = true
 		text, got := r.finding()
@@ -450,9 +452,9 @@ func TestDisturbedRunsAreNotJudged(t *testing.T) {
 			scenes: []scene{{Name: "s", Pool: "p", Recommended: sharing.MechanismMPS}},
 			result: &decision.Result{Decisions: []decision.Decision{{Workload: "w", Status: decision.StatusDecided,
 				Candidates: []decision.Candidate{{Pool: "p", Mechanism: sharing.MechanismMPS, Verdict: gate.VerdictPass, Tenants: 2}}}}},
-			rep: report{Complete: true},
+			rep: Report{Complete: true},
 		}
-		f.rep.Rows = []reportRow{{Mode: sharing.MechanismMPS, Tenants: 2, Objectives: []objective{{Metric: predict.MetricTPOTP99, LimitMS: 9, ActualMS: &over}}}}
+		f.rep.Rows = []ReportRow{{Mode: sharing.MechanismMPS, Tenants: 2, Objectives: []objective{{Metric: predict.MetricTPOTP99, LimitMS: 9, ActualMS: &over}}}}
 		f.rep.Rows[0].Case, f.rep.Rows[0].Load = "s", "w"
 		f.judge()
 		if len(f.rep.Findings) != 1 || f.rep.Findings[0].Contradicts == shaped || f.rep.Findings[0].NotJudged != shaped {

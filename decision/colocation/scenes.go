@@ -1,8 +1,8 @@
-package main
+package colocation
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -13,13 +13,14 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// scene is one GPU as the decision fills it: who shares it, and how.
+// scene is one GPU as the decision fills it: its tenants and their mechanism.
 type scene struct {
 	Name        string            `json:"scene"`
 	Pool        string            `json:"pool"`
 	GPU         string            `json:"gpu"`
 	Recommended sharing.Mechanism `json:"recommended"`
-	Tenants     []tenant          `json:"tenants"` // one a replica
+	Tenants     []tenant          `json:"tenants"`   // one a replica
+	Busy        float64           `json:"busy_gpus"` // GPUs that the replicas keep busy together
 	Note        string            `json:"note,omitempty"`
 
 	gpu *sharing.GPU
@@ -32,17 +33,17 @@ type tenant struct {
 	sim *replica
 }
 
-// What this machine can be asked to run at once: scenes, replicas on a GPU, and
-// events a second.
+// Bounds of one simulation on this machine: scenes, replicas on a GPU, and events a
+// second.
 const (
 	mostScenes, mostTenants = 6, 24
 	mostEvents              = 10000.0
-	mostAlone               = 3 // replicas of a workload that wanted a GPU of its own, tried together
+	mostAlone               = 3 // replicas with a GPU each that are tried on one together
 )
 
-// sceneSet is GPUs of the decision's layouts, so many that each workload that can
-// be simulated is on one. Workloads that get GPUs of their own are put together as
-// the rejected mechanisms would have them.
+// sceneSet selects GPUs of the decision's layouts until each workload that can be
+// simulated is on one. Workloads with GPUs of their own are put together as the
+// rejected mechanisms would have them.
 type sceneSet struct {
 	scenes  []scene
 	missing []notRun
@@ -52,7 +53,8 @@ type sceneSet struct {
 	events float64         // a second
 }
 
-func newSceneSet(fleet *decision.Fleet, result *decision.Result, profiles *predict.Profiles, seconds float64) (*sceneSet, error) {
+func newSceneSet(fleet *decision.Fleet, result *decision.Result, profiles *predict.Profiles,
+	seconds float64) (*sceneSet, error) {
 	set := &sceneSet{sims: map[string]*replica{}, taken: map[string]bool{}}
 	for _, d := range result.Decisions {
 		if d.Mechanism == sharing.MechanismNone {
@@ -67,7 +69,8 @@ func newSceneSet(fleet *decision.Fleet, result *decision.Result, profiles *predi
 		w := slices.IndexFunc(fleet.Workloads, func(w decision.Workload) bool { return w.Name == d.Workload })
 		sim, why := newReplica(&fleet.Workloads[w], gpu, profiles)
 		if why == "" && sim.alone().Seconds() > seconds/4 {
-			why = fmt.Sprintf("a request takes %v alone, too long for runs of %v s: raise -seconds", sim.alone().Round(time.Millisecond), seconds)
+			why = fmt.Sprintf("a request takes %v alone, too long for runs of %v s: raise -seconds",
+				sim.alone().Round(time.Millisecond), seconds)
 		}
 		if why != "" {
 			set.skip(d.Workload, why)
@@ -86,7 +89,8 @@ func newSceneSet(fleet *decision.Fleet, result *decision.Result, profiles *predi
 	return set, nil
 }
 
-// skip says why a workload is not simulated, unless it is or that was said.
+// skip records the reason for not simulating a workload, unless it is in a scene or
+// has one already.
 func (set *sceneSet) skip(workload, reason string) {
 	if !set.taken[workload] {
 		set.missing = append(set.missing, notRun{Workload: workload, Reason: reason})
@@ -103,7 +107,8 @@ func (set *sceneSet) addPool(p *decision.PoolResult, result *decision.Result) er
 	named := 0
 	add := func(m sharing.Mechanism, note string, tenants []tenant) {
 		named++
-		set.add(scene{Name: fmt.Sprintf("%s-%d", p.Pool, named), Pool: p.Pool, GPU: p.GPU, Recommended: m, Tenants: tenants, Note: note, gpu: gpu})
+		set.add(scene{Name: fmt.Sprintf("%s-%d", p.Pool, named), Pool: p.Pool, GPU: p.GPU, Recommended: m, Tenants: tenants,
+			Note: note, gpu: gpu})
 	}
 	var alone []tenant // single replicas with a GPU of their own
 	for _, g := range p.Groups {
@@ -162,10 +167,11 @@ func (set *sceneSet) add(s scene) {
 	case len(set.scenes) == mostScenes:
 		why = fmt.Sprintf("%d other GPUs are simulated: give a fleet of fewer workloads", mostScenes)
 	case set.events+s.eventsPerS() > mostEvents:
-		why = fmt.Sprintf("its clients would take this machine beyond %.0f events/s: give a fleet of fewer workloads", mostEvents)
+		why = fmt.Sprintf("its clients would take this machine beyond %.0f events/s: give a fleet of fewer workloads",
+			mostEvents)
 	}
 	for _, t := range s.Tenants {
-		if why != "" {
+		if s.Busy += t.sim.busy(); why != "" {
 			set.skip(t.Workload, why)
 		}
 		set.taken[t.Workload] = true
@@ -178,15 +184,16 @@ func (set *sceneSet) add(s scene) {
 
 // assumed lists what was assumed, once a workload.
 func (set *sceneSet) assumed() []assumption {
-	var out []assumption
+	of := map[string]assumption{}
 	for i := range set.scenes {
 		for _, sim := range set.scenes[i].workloads() {
-			if a := (assumption{sim.workload.Name, sim.assumed}); !slices.ContainsFunc(out, func(o assumption) bool { return o.Workload == a.Workload }) {
-				out = append(out, a)
-			}
+			of[sim.workload.Name] = assumption{sim.workload.Name, sim.assumed}
 		}
 	}
-	slices.SortFunc(out, func(a, b assumption) int { return cmp.Compare(a.Workload, b.Workload) })
+	var out []assumption
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		out = append(out, of[name])
+	}
 	return out
 }
 
@@ -199,14 +206,6 @@ func (s *scene) workloads() []*replica {
 		}
 	}
 	return out
-}
-
-// busy is the share of a whole GPU that the scene's replicas ask for together.
-func (s *scene) busy() (sum float64) {
-	for _, t := range s.Tenants {
-		sum += t.sim.busy()
-	}
-	return sum
 }
 
 func (s *scene) eventsPerS() (sum float64) {
@@ -262,9 +261,10 @@ func (s *scene) smShare(p *mig.Profile) float64 {
 }
 
 // impossible are the reasons against a mechanism that leave nothing to run.
-var impossible = []gate.Code{gate.CodeGPUMemory, gate.CodeMemoryForTwo, gate.CodeMemorySlice, gate.CodeSliceTooSmall, gate.CodeHardware, gate.CodeNotAllowedInPool}
+var impossible = []gate.Code{gate.CodeGPUMemory, gate.CodeMemoryForTwo, gate.CodeMemorySlice, gate.CodeSliceTooSmall,
+	gate.CodeHardware, gate.CodeNotAllowedInPool}
 
-// runnable says why the scene is not run under a mechanism; "" means it is.
+// runnable returns the reason against running the scene under a mechanism, "" if none.
 func (s *scene) runnable(m sharing.Mechanism, result *decision.Result) string {
 	switch m {
 	case sharing.MechanismExclusive:

@@ -1,4 +1,4 @@
-package main
+package colocation
 
 import (
 	"cmp"
@@ -41,8 +41,8 @@ const (
 	mostPrompt, mostOutput   = 1 << 15, 1 << 12
 )
 
-// burst is what a kind that serves nobody does: iterations of kernels. The
-// figures are made up; only their order of magnitude is meant.
+// burst models a workload without requests: iterations of kernels. The figures are
+// assumed to an order of magnitude.
 type burst struct {
 	iterations, kernels int
 	kernel              time.Duration
@@ -57,7 +57,7 @@ var (
 // alwaysBusy is the busy share from which on a burst follows the one before.
 const alwaysBusy = 0.7
 
-// newReplica says how a replica is simulated on a GPU, or why it cannot be.
+// newReplica returns the simulation of a replica on a GPU, or the reason against it.
 func newReplica(w *decision.Workload, gpu *sharing.GPU, profiles *predict.Profiles) (*replica, string) {
 	if w.GPUs > 1 {
 		return nil, fmt.Sprintf("a replica spans %d GPUs, and links between GPUs are not simulated", w.GPUs)
@@ -95,7 +95,8 @@ func (s *replica) server(gpu *sharing.GPU, profiles *predict.Profiles) (problem 
 		s.assume("an LLM server, requests of %d tokens in and %d out", usualPrompt, usualOutput)
 	}
 	if s.load.Prompt > mostPrompt || s.load.Output > mostOutput || s.load.Output < 2 {
-		return fmt.Sprintf("requests of %d tokens in and %d out: the simulation takes up to %d in and 2 to %d out", s.load.Prompt, s.load.Output, mostPrompt, mostOutput)
+		return fmt.Sprintf("requests of %d tokens in and %d out: the simulation takes up to %d in and 2 to %d out",
+			s.load.Prompt, s.load.Output, mostPrompt, mostOutput)
 	}
 	if problem := s.findStep(gpu, profiles); problem != "" {
 		return problem
@@ -106,8 +107,9 @@ func (s *replica) server(gpu *sharing.GPU, profiles *predict.Profiles) (problem 
 		compute := 2 * active * float64(s.load.Prompt) / (prefillFLOPs * flops)
 		s.prefill = max(time.Duration(1e9*compute), s.step)
 	}
-	s.model = loadgentest.Model{StepKernels: decodeKernels, KernelMean: s.step / decodeKernels, PrefillPerToken: s.prefill / time.Duration(s.load.Prompt),
-		KernelCV: decodeCV, SMDemand: decodeSM, BandwidthDemand: decodeBW}
+	s.model = loadgentest.Model{StepKernels: decodeKernels, KernelMean: s.step / decodeKernels,
+		PrefillPerToken: s.prefill / time.Duration(s.load.Prompt),
+		KernelCV:        decodeCV, SMDemand: decodeSM, BandwidthDemand: decodeBW}
 	if w.Load != nil && w.Profile == nil && (w.GPUBusy.IsZero() || w.Model != nil) {
 		s.load.Rate = round(w.Load.PeakPerS() / float64(max(1, w.Replicas.Max)))
 		s.offered = true
@@ -192,7 +194,7 @@ func lengths(w *decision.Workload) (in, out int, stated bool) {
 	return in, out, a && b
 }
 
-// busy is the share of a whole GPU that the replica keeps busy.
+// busy returns the fraction of a whole GPU that the replica keeps busy.
 func (s *replica) busy() float64 {
 	if s.offered {
 		return 1 - math.Exp(-s.load.Rate*s.alone().Seconds())

@@ -1,4 +1,4 @@
-package main
+package colocation
 
 import (
 	"context"
@@ -7,12 +7,12 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// sparedTries is how often a load is run again that was spared MPS's cost.
+// sparedTries bounds the further runs of a load whose profile lacks MPS's cost.
 const sparedTries = 2
 
-// repeatSpared runs loads once more that were spared alone most of what MPS costs: side
-// by side they will not be. The slower of the runs stands for the load alone; the folders
-// of all are kept.
+// repeatSpared runs loads again whose run alone lacks most of MPS's cost, which they
+// have to bear side by side. The slower of the runs stands for the load alone; the
+// folders of all are kept.
 func (f *planFlow) repeatSpared(ctx context.Context, st *stand, m sharing.Mechanism) error {
 	if m == sharing.MechanismTimeSlicing {
 		return nil
@@ -39,7 +39,8 @@ func (f *planFlow) repeatSpared(ctx context.Context, st *stand, m sharing.Mechan
 			if after > before {
 				f.runs[i], kept = again, again.dir
 			}
-			f.note("%s: %s ran alone at %.2f ms a token, much faster than other loads of its server, and at %.2f ms when it was run again; %s counts", m, load, before, after, kept)
+			f.note("%s: %s ran alone at %.2f ms a token, much faster than other loads of its server, and at %.2f ms when "+
+				"it was run again; %s counts", m, load, before, after, kept)
 			if err := f.writeRows(); err != nil { // measureRun wrote both
 				return err
 			}
@@ -48,7 +49,7 @@ func (f *planFlow) repeatSpared(ctx context.Context, st *stand, m sharing.Mechan
 	return nil
 }
 
-// spared are the runs alone that were spared what MPS costs.
+// spared returns the runs alone that lack MPS's cost.
 func (f *planFlow) spared(m sharing.Mechanism) (spared []int, err error) {
 	profiles, _, err := f.profiles()
 	if err != nil {
@@ -61,7 +62,7 @@ func (f *planFlow) spared(m sharing.Mechanism) (spared []int, err error) {
 		}
 		l := f.plan.Load(r.loads[0])
 		solo, err := profiles.Solo(f.serverOf(m, l), f.loadOf(l))
-		if err == nil && f.predictor.SparedAlone(&solo) {
+		if err == nil && f.Predictor.SparedAlone(&solo) {
 			spared = append(spared, i)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package colocation
 
 import (
 	"errors"
@@ -6,14 +6,13 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// decisionReport is what package decision answers for the loads as workloads,
-// knowing nothing of the runs, and with them as evidence.
+// decisionReport holds package decision's answers for the loads as workloads, without
+// and with the runs as evidence.
 type decisionReport struct {
 	GPU      string            `json:"gpu"`
 	Problem  string            `json:"problem,omitempty"` // why there is no answer
@@ -26,9 +25,8 @@ type workloadVerdict struct {
 	After    answer `json:"with_evidence"`
 	// New are the reasons that the evidence brought.
 	New []reason `json:"new_reasons,omitempty"`
-	// Predicted is what the workload is expected to see beside the neighbours
-	// that the decision gives it, and BreakEven which mechanism is better from
-	// how many copies of it on.
+	// Predicted is the outcome beside the neighbours of the decision, and BreakEven the
+	// better mechanism by the number of copies on a GPU.
 	Predicted *decision.Predicted     `json:"predicted,omitempty"`
 	BreakEven []predict.BreakEvenStep `json:"break_even,omitempty"`
 }
@@ -70,7 +68,8 @@ func (f *planFlow) decide() *decisionReport {
 		was, is := before.Decision(name), after.Decision(name)
 		had := reasonsOf(was)
 		news := slices.DeleteFunc(reasonsOf(is), func(r reason) bool { return slices.Contains(had, r) })
-		out.Workload = append(out.Workload, workloadVerdict{name, answerOf(was), answerOf(is), news, is.Predicted, is.BreakEven})
+		out.Workload = append(out.Workload, workloadVerdict{name, answerOf(was), answerOf(is), news, is.Predicted,
+			is.BreakEven})
 	}
 	return out
 }
@@ -95,7 +94,7 @@ func (f *planFlow) decideFleet(gpu string, profiles *predict.Profiles) (*decisio
 	fleet := &decision.Fleet{Version: "v1", Trust: decision.TrustAll, Pools: []decision.Pool{pool}}
 	for _, name := range f.plan.Cases[0].Loads {
 		l := f.plan.Load(name)
-		s, _ := f.plan.ServerOf(l)
+		s, _ := f.plan.serverFor(l)
 		if s.Memory.IsZero() {
 			return nil, errNoMemory
 		}
@@ -107,13 +106,13 @@ func (f *planFlow) decideFleet(gpu string, profiles *predict.Profiles) (*decisio
 	}
 	opts := decision.Options{Profiles: profiles}
 	if profiles != nil {
-		opts.Predictor = f.predictor
+		opts.Predictor = f.Predictor
 	}
 	return decision.Decide(fleet, opts)
 }
 
 // addEvidence adds what the load's run alone under time-slicing showed.
-func (f *planFlow) addEvidence(w *decision.Workload, l *colocation.Load, row *predict.Row) {
+func (f *planFlow) addEvidence(w *decision.Workload, l *Load, row *predict.Row) {
 	w.Profile = &predict.ProfileRef{Server: row.Server, Load: row.Load}
 	busy := func(percent float64, e decision.Evidence) {
 		w.GPUBusy, w.Evidence = decision.Some(min(max(percent/100, 0), 1)), e

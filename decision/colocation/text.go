@@ -1,4 +1,4 @@
-package main
+package colocation
 
 import (
 	"bufio"
@@ -18,7 +18,7 @@ import (
 // printer writes for people; the writer keeps the first error.
 type printer struct{ *bufio.Writer }
 
-// columns is how wide a line of text may be.
+// columns is the width of the text.
 const columns = 100
 
 // line writes lines, each wrapped a little further in than it begins.
@@ -57,11 +57,21 @@ func (p printer) table(write func(row func(cells ...string))) {
 var tableMetrics = []struct {
 	m    predict.Metric
 	head string
-}{{predict.MetricTPOTP50, "TPOT p50"}, {predict.MetricTTFTP50, "TTFT p50"}, {predict.MetricE2EP50, "E2E p50"}, {predict.MetricTokensPerSecond, "tokens/s"}}
+}{{predict.MetricTPOTP50, "TPOT p50"}, {predict.MetricTTFTP50, "TTFT p50"}, {predict.MetricE2EP50, "E2E p50"},
+	{predict.MetricTokensPerSecond, "tokens/s"}}
 
-// writeText writes the report of a plan for people.
-func (rep *report) writeText(w io.Writer, modes []sharing.Mechanism) error {
+// WriteText writes the report for people, in lines of at most 100 columns.
+func (rep *Report) WriteText(w io.Writer) error {
+	if rep.SecondsPerRun > 0 {
+		return rep.writeFleet(w)
+	}
 	p := printer{bufio.NewWriter(w)}
+	var modes []sharing.Mechanism
+	for _, r := range rep.Rows {
+		if !slices.Contains(modes, r.Mode) {
+			modes = append(modes, r.Mode)
+		}
+	}
 	if rep.Basis == sharing.BasisSimulated {
 		p.line("SIMULATED: every figure below is of embedded servers on a simulated GPU and of no real one.\n")
 	} else {
@@ -90,10 +100,6 @@ func (rep *report) writeText(w io.Writer, modes []sharing.Mechanism) error {
 	for _, n := range rep.Notes {
 		p.line("note: %s", n)
 	}
-	if rep.again != "" {
-		p.line("\nThe next run predicts with what this one measured:")
-		fmt.Fprintf(p, "  %s\n", rep.again) // a folded line could not be pasted
-	}
 	return p.Flush()
 }
 
@@ -105,14 +111,14 @@ func orUnknown(s string) string {
 }
 
 // name is a name in the row, marked where its run was cut short.
-func (r *reportRow) name(s string) string {
+func (r *ReportRow) name(s string) string {
 	if r.Cut {
 		return s + " (cut short)"
 	}
 	return s
 }
 
-func (p printer) alone(rows []reportRow) {
+func (p printer) alone(rows []ReportRow) {
 	p.line("Alone (latencies in ms)")
 	p.table(func(row func(...string)) {
 		head := []string{"mode", "load", "requests", "failed"}
@@ -135,17 +141,19 @@ func (p printer) alone(rows []reportRow) {
 	p.line("")
 }
 
-// costs says what a million tokens cost each tenant, where -price was given.
-func (p printer) costs(rows []reportRow) {
-	if !slices.ContainsFunc(rows, func(r reportRow) bool { return r.TokenCosts != cost.TokenCosts{} }) {
+// costs shows the cost of a million tokens for each tenant, where a price was given.
+func (p printer) costs(rows []ReportRow) {
+	if !slices.ContainsFunc(rows, func(r ReportRow) bool { return r.TokenCosts != cost.TokenCosts{} }) {
 		return
 	}
-	p.line("What a million tokens cost (the GPU's price in equal parts among its tenants; good: output of requests within every limit of their load)")
+	p.line("What a million tokens cost (the GPU's price in equal parts among its tenants; good: output of requests " +
+		"within every limit of their load)")
 	p.table(func(row func(...string)) {
 		row("mode", "case", "load", "tenants", "tokens/s", "input", "output", "good")
 		for i := range rows {
 			if r := &rows[i]; r.TokenCosts != (cost.TokenCosts{}) {
-				row(append([]string{r.Mode.String(), r.name(r.Case), r.Load, fmt.Sprint(r.Tenants), number(r.Actual, predict.MetricTokensPerSecond)}, r.Texts()...)...)
+				row(append([]string{r.Mode.String(), r.name(r.Case), r.Load, fmt.Sprint(r.Tenants),
+					number(r.Actual, predict.MetricTokensPerSecond)}, r.Texts()...)...)
 			}
 		}
 	})
@@ -154,7 +162,7 @@ func (p printer) costs(rows []reportRow) {
 
 // beside shows the runs side by side with what was predicted for them.
 
-func (p printer) beside(rows []reportRow, m sharing.Mechanism) {
+func (p printer) beside(rows []ReportRow, m sharing.Mechanism) {
 	any := false
 	p.table(func(row func(...string)) {
 		for i := range rows {
@@ -201,7 +209,8 @@ func (p printer) agreement(list []agreement) {
 			} else {
 				points, inside = points+a.Points, inside+a.Inside
 			}
-			row(name, a.Metric.String(), fmt.Sprintf("%.1f%%", 100*a.MeanErrorFraction), fmt.Sprintf("%d of %d", a.Inside, a.Points), fmt.Sprintf("%.0f%%", 100*a.MeanWidthFraction))
+			row(name, a.Metric.String(), fmt.Sprintf("%.1f%%", 100*a.MeanErrorFraction),
+				fmt.Sprintf("%d of %d", a.Inside, a.Points), fmt.Sprintf("%.0f%%", 100*a.MeanWidthFraction))
 		}
 	})
 	p.line("\n%d of %d figures lie inside their 90%% intervals.\n", inside, points)
@@ -239,17 +248,20 @@ func (p printer) decision(d *decisionReport) {
 		p.line("No decision: %s\n", d.Problem)
 		return
 	}
-	p.line("Decision on %s between not sharing and what was run, without and with the runs alone as evidence\n(report.json has every reason)", d.GPU)
+	p.line("Decision on %s between not sharing and what was run, without and with the runs alone as "+
+		"evidence\n(report.json has every reason)", d.GPU)
 	for _, w := range d.Workload {
 		p.line("  %s: %s -> %s", w.Workload, w.Before, w.After)
 		for _, r := range w.New {
 			// What speaks for the choice, and against what else was run.
-			if run := r.Mechanism == sharing.MechanismTimeSlicing || r.Mechanism == sharing.MechanismMPS; r.Mechanism == w.After.Mechanism || run && r.Verdict != gate.VerdictPass {
+			if run := r.Mechanism == sharing.MechanismTimeSlicing ||
+				r.Mechanism == sharing.MechanismMPS; r.Mechanism == w.After.Mechanism || run && r.Verdict != gate.VerdictPass {
 				p.line("    %s: %s: %s", r.Mechanism, r.Verdict, r.Message)
 			}
 		}
 		if s := w.Predicted; s != nil {
-			p.line("    predicted with %d tenants on a GPU: %.2f times slower than alone (%.2f to %.2f, %s)", s.Tenants, s.Slowdown.Value, s.Slowdown.Low, s.Slowdown.High, s.Basis)
+			p.line("    predicted with %d tenants on a GPU: %.2f times slower than alone (%.2f to %.2f, %s)", s.Tenants,
+				s.Slowdown.Value, s.Slowdown.Low, s.Slowdown.High, s.Basis)
 		}
 	}
 	for _, w := range d.Workload {

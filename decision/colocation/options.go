@@ -1,0 +1,148 @@
+package colocation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// DefaultSilent bounds the time in which a server answers nothing, a prefill of seconds
+// included.
+const DefaultSilent = 13 * time.Second
+
+// Options configure [Measure].
+type Options struct {
+	// Dir is an existing folder for the results.
+	Dir string
+	// Predictor predicts the runs side by side; nil is predict.NewPredictor for real
+	// servers and the simulation's own for simulated ones.
+	Predictor *predict.Predictor
+	// Price of a GPU hour; above zero it adds the cost of a million tokens.
+	Price cost.Money
+	// Silent is the time after which a server that answers nothing, not even a request
+	// for one token, counts as stopped; 0 is DefaultSilent.
+	Silent time.Duration
+	// Spinner is the time of each load's run beside a spinning neighbour, which counts
+	// the time slices of its step, where the site has one; 0 leaves it out.
+	Spinner time.Duration
+	// Progress, if not nil, is called with a line before each run, and with each note.
+	Progress func(line string)
+
+	// For tests: the clock, all in simulated time, and the quantum of a fleet's
+	// simulated GPUs, which the predictor does not know.
+	time          func() time.Time
+	simulatedTime bool
+	quantum       time.Duration
+}
+
+func (o Options) filled() Options {
+	if o.Silent == 0 {
+		o.Silent = DefaultSilent
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	if o.time == nil {
+		o.time = time.Now
+	}
+	return o
+}
+
+// Site runs servers: a [Machine] or a [Simulation].
+type Site interface {
+	// basis tells measured figures from simulated ones.
+	basis() sharing.Basis
+	// predictor returns the one to use unless another is given.
+	predictor() *predict.Predictor
+	// gpu names the GPU and its driver, "" if unknown.
+	gpu() (name, driver string)
+	// start has the plan's servers serve in a mode, with logs below dir. The stand must
+	// be closed.
+	start(ctx context.Context, m sharing.Mechanism, dir string) (*stand, error)
+}
+
+// stand holds the plan's servers while they serve in one mode.
+type stand struct {
+	endpoints []loadgen.Endpoint // by server
+	source    telemetry.Reader   // of the GPU; nil without telemetry
+	device    int                // the GPU's index in source
+	notes     []string           // for readers of the figures
+	close     func() error
+
+	// ask requests one token of a server, and tail returns the end of its log; nil where
+	// servers cannot stop.
+	ask  func(ctx context.Context, server int) error
+	tail func(server int) string
+	// beside runs something while a neighbour spins on the GPU; nil where it cannot.
+	beside func(ctx context.Context, run func(context.Context) error) error
+	dead   map[int]error // servers known to have stopped
+}
+
+// bench holds what both flows measure with.
+type bench struct {
+	Options
+	simulated bool
+	notes     []string
+	shaped    map[string]bool // runs whose figures are the client's too
+}
+
+// say reports progress.
+func (b *bench) say(format string, args ...any) {
+	if b.simulated {
+		format = "simulated: " + format
+	}
+	b.Progress(fmt.Sprintf(format, args...))
+}
+
+// note keeps a remark for readers of the figures.
+func (b *bench) note(format string, args ...any) {
+	b.notes = append(b.notes, fmt.Sprintf(format, args...))
+	b.say("note: "+format, args...)
+}
+
+// write writes a file of the results.
+func (b *bench) write(name string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(b.Dir, name), append(data, '\n'), 0o644)
+}
+
+// record makes a run of the plan's tenants, who find the source's devices busy.
+// What there is of an interrupted one comes with the error.
+func (b *bench) record(ctx context.Context, dir string, plan loadgen.LoadPlan, source telemetry.Reader,
+	progress func(loadgen.Progress)) (*Recording, error) {
+	plan.Simulated = b.simulated
+	opts := loadgen.Options{Progress: progress, Dir: filepath.Join(b.Dir, dir),
+		Meta: map[string]any{"run": filepath.ToSlash(dir)}}
+	if b.simulatedTime {
+		opts.Receive, opts.Pacing = loadgen.ReceivePlain, loadgen.PacingTimer
+	}
+	r, err := Record(ctx, plan, opts, source)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", dir, err)
+		if r == nil || r.Result == nil {
+			return nil, err
+		}
+		return r, err
+	}
+	if h := &r.Summary.ClientHealth; !h.Valid {
+		if b.shaped == nil {
+			b.shaped = map[string]bool{}
+		}
+		b.shaped[dir] = true
+		b.note("%s: the client shaped the figures: %s", dir, strings.Join(h.Reasons, "; "))
+	}
+	return r, nil
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const measurePair = `
+version: v1
+trust: all
+pools: [{name: lab, gpu: L40S, count: 1, mechanisms: [time-slicing, mps]}]
+workloads:
+  - {name: light, kind: online-inference, memory: 4GiB, gpu_busy: 0.1}
+`
+
+// TestMeasureFlags: each problem is named, and nothing is written.
+func TestMeasureFlags(t *testing.T) {
+	bad := "version: v1\npools: [{name: a, gpu: X9000, count: 1}]\nworkloads: [{name: w, kind: batch, memory: 5}]\n"
+	for _, c := range []struct {
+		args  []string
+		fleet string
+		code  int
+		want  []string
+	}{
+		{[]string{"-print-plan"}, "", exitDone, []string{"llmserver.py"}},
+		{[]string{"-h"}, "", exitDone, []string{"Measures workloads alone and side by side", "-predictor FILE"}},
+		{[]string{"-nonsense"}, "", exitBadInput, []string{"not defined"}},
+		{[]string{"now"}, "", exitBadInput, []string{"unexpected"}},
+		{[]string{"-real"}, "", exitBadInput, []string{"-real needs a plan"}},
+		{[]string{"-plan", "no-such-file"}, "", exitBadInput, []string{"no such file"}},
+		{[]string{"-predictor", "no-such-file"}, "", exitBadInput, []string{"no such file"}},
+		{[]string{"-predictor", "main.go"}, "", exitBadInput, []string{"main.go"}},
+		{[]string{"-seconds", "-3"}, "", exitBadInput, []string{"built-in plan: seconds"}},
+		{[]string{"-out", "."}, "", exitBadInput, []string{"is not empty"}},
+		{[]string{"-silent", "1ms", "-spinner", "1h"}, "", exitBadInput, []string{"-silent: must be", "-spinner: must be"}},
+		{[]string{"-fleet", "-"}, bad, exitBadInput, []string{"pools[0].gpu: ", "workloads[0].memory: "}},
+		{[]string{"-fleet", "does-not-exist.yaml"}, "", exitBadInput, []string{"does-not-exist.yaml"}},
+		{[]string{"-fleet", "-", "-mechanisms", "mps,time-slcing"}, measurePair, exitBadInput, []string{`"time-slcing"`, `did you mean "time-slicing"?`}},
+		{[]string{"-fleet", "-", "-mechanisms", "none"}, measurePair, exitBadInput, []string{"cannot be run"}},
+		{[]string{"-fleet", "-", "-seconds", "NaN"}, measurePair, exitBadInput, []string{"-seconds: must lie between 1 and 600"}},
+		{[]string{"-fleet", "-", "-seed", "x"}, measurePair, exitBadInput, []string{"-seed"}},
+		{[]string{"-seed", "2", "-mechanisms", "mps"}, "", exitBadInput, []string{"-seed: is for -fleet only", "-mechanisms: is for -fleet only"}},
+		{[]string{"-fleet", "-", "-real", "-plan", "x"}, measurePair, exitBadInput, []string{"-real: does not go with -fleet", "-plan: does not go with -fleet"}},
+	} {
+		args := append([]string{"measure"}, c.args...)
+		out := filepath.Join(t.TempDir(), "results")
+		if c.args[0] != "-out" {
+			args = append(args, "-out", out)
+		}
+		var stdout, stderr strings.Builder
+		code := run(t.Context(), args, stdio{strings.NewReader(c.fleet), &stdout, &stderr})
+		if code != c.code || code != exitDone && stdout.Len() > 0 {
+			t.Errorf("%q: exit %d: %s%s", c.args, code, &stdout, &stderr)
+		}
+		for _, w := range c.want {
+			if !strings.Contains(stdout.String()+stderr.String(), w) {
+				t.Errorf("%q: no %q in %s%s", c.args, w, &stdout, &stderr)
+			}
+		}
+		if _, err := os.Stat(out); !os.IsNotExist(err) {
+			t.Errorf("%q: something was written: %v", c.args, err)
+		}
+	}
+}
+
+// TestMeasureWithoutNVML says what it is without, and how to go on.
+func TestMeasureWithoutNVML(t *testing.T) {
+	plan := filepath.Join(t.TempDir(), "plan.yaml")
+	var text, stdout, stderr strings.Builder
+	if code := run(t.Context(), []string{"measure", "-print-plan"}, stdio{nil, &text, &stderr}); code != exitDone {
+		t.Fatal(stderr.String())
+	}
+	if err := os.WriteFile(plan, []byte(text.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"measure", "-real", "-plan", plan, "-nvml", "/no/such/library", "-out", filepath.Join(t.TempDir(), "x")}
+	code := run(t.Context(), args, stdio{nil, &stdout, &stderr})
+	if code != exitCannot || !strings.Contains(stderr.String(), "NVML is not available") || !strings.Contains(stderr.String(), "-no-telemetry") {
+		t.Errorf("exit %d: %s", code, stderr.String())
+	}
+}
+
+// TestMeasureInterrupted: whoever ends a run at once has exit code 130.
+func TestMeasureInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var stdout, stderr strings.Builder
+	out := filepath.Join(t.TempDir(), "x")
+	code := run(ctx, []string{"measure", "-fleet", "-", "-seconds", "1", "-out", out}, stdio{strings.NewReader(measurePair), &stdout, &stderr})
+	if code != exitInterrupted || !strings.Contains(stdout.String(), "NOT COMPLETE: interrupted") {
+		t.Errorf("exit %d: %s%s", code, stdout.String(), stderr.String())
+	}
+}
+
+func TestMeasureNextRun(t *testing.T) {
+	args := []string{"-real", "-plan", "my plan's.yaml", "--out", "out", "-predictor=old.json", "-nvml", "/lib/nvml.so", "-out=out", "-price", "2.90 USD"}
+	want := `cotenant measure -real -plan 'my plan'\''s.yaml' -nvml /lib/nvml.so -price '2.90 USD' -predictor out/predictor.json`
+	if got := nextRun(args, "out/predictor.json"); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
