@@ -35,7 +35,7 @@ func (pl *planner) result() (*Result, error) {
 	}
 	slices.SortFunc(r.Decisions, func(a, b Decision) int { return cmp.Compare(a.Workload, b.Workload) })
 	r.Assumes = append(pl.strangers(), pl.evidence.pretended()...)
-	r.Remarks = pl.remarks()
+	r.Remarks = append(pl.impossible(), pl.remarks()...)
 	for p := range pl.pools {
 		r.Pools = append(r.Pools, pl.poolResult(p))
 	}

@@ -111,6 +111,9 @@ func CompileWorkload(w *Workload) *CompiledWorkload {
 	for a := range d.Isolation {
 		d.Isolation[a] = w.Isolation.level(sharing.Axis(a))
 	}
+	if t := w.Today; t != nil && !t.MayWeaken {
+		d.Today = t.Mechanism
+	}
 	d.Encodes = w.Video != nil && w.Video.NVENCBusy.Or(0) > 0
 	if f := w.Framework; f != nil {
 		d.Framework, d.MemoryFraction, d.Bypasses = f.Name, f.MemoryFraction, f.Privileged || f.StaticCUDA

@@ -81,9 +81,12 @@ type planner struct {
 	seen       map[string]prospects
 	simulated  int // arrangements of a GPU
 	search     Search
-	rounds     int  // of a search
-	roomDoes   bool // a search ends when all have room, whatever it costs
-	asked      int  // workloads, over how many replicas their load would do
+	rounds     int        // of a search
+	roomDoes   bool       // a search ends when all have room, whatever it costs
+	asked      int        // workloads, over how many replicas their load would do
+	imaginary  bool       // has no alternatives of its own
+	daring     bool       // takes whatever may keep its objectives; see gamble
+	gambles    [][]choice // by workload: choices that keep its objectives in part of what may be the case
 }
 
 type banKey struct {
@@ -131,6 +134,9 @@ func Decide(f *Fleet, opt Options) (*Result, error) {
 		return r, nil
 	}
 	if r.MoreGPUs, err = r.together(f, opt); err != nil {
+		return nil, err
+	}
+	if err := pl.installing(f, r); err != nil {
 		return nil, err
 	}
 	return r, r.relax(f, opt)

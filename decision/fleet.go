@@ -118,6 +118,7 @@ type Workload struct {
 	Isolation Isolation `yaml:"isolation"`
 	Pool      string    `yaml:"pool"` // pin
 
+	Today   *Today              `yaml:"today"`   // how it runs now
 	Profile *predict.ProfileRef `yaml:"profile"` // the measured workload that it is; see Options.Profiles
 	Request *Asked              `yaml:"request"` // what its team asked for, or has now
 	Env     map[string]string   `yaml:"env"`     // environment that its containers set
@@ -173,6 +174,14 @@ func (i Isolation) level(a sharing.Axis) sharing.Level {
 		return i.Jitter
 	}
 	return sharing.LevelUnknown
+}
+
+// Today is how a workload runs now. A decision never weakens its isolation unless
+// MayWeaken says that it may.
+type Today struct {
+	Mechanism sharing.Mechanism `yaml:"mechanism,required"`
+	Profile   string            `yaml:"profile"` // MIG profile
+	MayWeaken bool              `yaml:"may_weaken"`
 }
 
 // Asked is what a team asked for, or has now: the traps in it are found even

@@ -2,6 +2,7 @@ package decision
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -19,6 +20,8 @@ type Alternative struct {
 	Mechanism sharing.Mechanism `json:"mechanism"`
 	Profile   string            `json:"profile,omitempty"`
 	GPUs      int               `json:"gpus"`
+	// Odds that the objectives are kept, 0 to 1; of a gamble.
+	Odds float64 `json:"odds,omitempty"`
 	// Unplaced are replicas that the answer places and that find no room here.
 	Unplaced int `json:"unplaced,omitempty"`
 	// Monthly is what those GPUs cost, an exact decimal; absent where the pool has
@@ -36,6 +39,9 @@ func (a *Alternative) String() string {
 	if a.Monthly != "" {
 		text += fmt.Sprintf(", %s %s a month", cents(a.Monthly), a.Currency)
 	}
+	if a.Odds > 0 {
+		text += fmt.Sprintf(", which keeps its objectives at odds of %.0f%%", 100*a.Odds)
+	}
 	if a.Unplaced > 0 {
 		text += fmt.Sprintf(", with %s unplaced", counted(a.Unplaced, "replica"))
 	}
@@ -51,10 +57,14 @@ func (a *Alternative) choice() string {
 // it.
 func (pl *planner) provisional(w int, d *Decision, share workloadShare) error {
 	c := pl.chosen[w]
+	var err error
 	if d.Status != StatusProvisional {
+		d.Gamble, err = pl.gamble(w)
+		return err
+	}
+	if pl.imaginary {
 		return nil
 	}
-	var err error
 	if d.Safe, err = pl.safe(w); err != nil {
 		return err
 	}
@@ -103,11 +113,10 @@ func (pl *planner) safe(w int) (*Alternative, error) {
 	if pl.chosen[w].mechanism == sharing.MechanismExclusive {
 		return nil, nil
 	}
-	n := pl.placed[w] * pl.workloads[w].workload.gpus()
 	var best *choice
 	for i := range pl.choices[w] {
 		c := &pl.choices[w][i]
-		if c.mechanism != sharing.MechanismExclusive || n > pl.pools[c.pool].pool.Count {
+		if c.mechanism != sharing.MechanismExclusive || pl.placed[w]*pl.workloads[w].workload.gpus() > pl.pools[c.pool].pool.Count {
 			continue
 		}
 		// They are in the order of their price.
@@ -118,23 +127,108 @@ func (pl *planner) safe(w int) (*Alternative, error) {
 	if best == nil {
 		return nil, nil
 	}
-	return pl.alternative(w, best, n)
+	a, _, err := pl.restricted(*pl.workloads[w].workload, pl.placed[w], best, false)
+	return a, err
 }
 
-func (pl *planner) alternative(w int, c *choice, gpus int) (*Alternative, error) {
-	cp := pl.pools[c.pool]
-	a := &Alternative{Pool: cp.pool.Name, Mechanism: c.mechanism, GPUs: gpus}
-	if c.slice != nil {
-		a.Profile = c.slice.Profile.Name
-	}
-	if !cp.priced {
-		return a, nil
-	}
-	hour, err := pl.rate(w, cp).Mul(int64(gpus))
+// restricted is what a workload gets by itself where only one pool and mechanism
+// are left to it, of so many replicas: GPUs and money are those of deciding that
+// fleet. A daring one takes whatever may keep its objectives.
+func (pl *planner) restricted(wl Workload, replicas int, c *choice, daring bool) (*Alternative, *planner, error) {
+	pool := *pl.pools[c.pool].pool
+	pool.Mechanisms = []sharing.Mechanism{c.mechanism}
+	cp, err := CompilePool(&pool)
 	if err != nil {
-		return nil, fmt.Errorf("decision: %w", err)
+		return nil, nil, err
 	}
-	return a.priced(hour)
+	wl.Replicas = Replicas{Max: max(replicas, 1)}
+	mini := pl.imagined(&wl, cp)
+	mini.daring = daring
+	if err := mini.plan(TrustUnstated); err != nil {
+		return nil, nil, err
+	}
+	r, err := mini.result()
+	if err != nil {
+		return nil, nil, err
+	}
+	d, t := &r.Decisions[0], &r.Totals
+	a := &Alternative{Pool: d.Pool, Mechanism: d.Mechanism, Profile: d.Profile, Unplaced: d.Unplaced}
+	if d.Placed > 0 {
+		a.GPUs, a.Monthly, a.Currency = t.GPUsAfter, t.MonthlyAfter, t.Currency
+	}
+	return a, mini, nil
+}
+
+// imagined plans a workload alone in some pools, by closed forms and without what
+// only its reader needs.
+func (pl *planner) imagined(wl *Workload, pools ...*CompiledPool) *planner {
+	mini := newPlanner(pl.opt)
+	mini.opt.MaxPoolsListed = -1 // nobody reads its candidates
+	mini.opt.Profiles = nil
+	mini.simulated = mostSimulated // closed forms do, for what is only imagined
+	mini.imaginary = true
+	mini.pools, mini.workloads = pools, []*CompiledWorkload{CompileWorkload(wl)}
+	return mini
+}
+
+// gambleWorth is the part of an answer's cost below which a gamble is shown.
+const gambleWorth = 0.8
+
+// gamble is the cheapest place that costs a fifth less than the answer and where
+// the objectives of workload w may be missed, with the odds that they are kept; nil
+// where there is none.
+func (pl *planner) gamble(w int) (*Alternative, error) {
+	if pl.imaginary || pl.measured(w) || len(pl.workloads) > relaxedUpTo {
+		return nil, nil
+	}
+	c, wl := pl.chosen[w], *pl.workloads[w].workload
+	tried := pl.gambles[w]
+	if c != nil && c.mechanism != sharing.MechanismExclusive {
+		tried = append(slices.Clone(tried), *c) // more replicas on a GPU
+	}
+	if len(tried) == 0 {
+		return nil, nil
+	}
+	least := math.Inf(1)
+	if c != nil {
+		sure, _, err := pl.restricted(wl, wl.replicas(), c, false)
+		if err != nil {
+			return nil, err
+		}
+		least = gambleWorth * sure.each(wl.replicas())
+	}
+	var best *Alternative
+	seen := map[groupKey]bool{}
+	for i := range tried {
+		key := groupKey{tried[i].pool, tried[i].mechanism}
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		a, mini, err := pl.restricted(wl, wl.replicas(), &tried[i], true)
+		if err != nil {
+			return nil, err
+		}
+		o := mini.chosen[0]
+		if o == nil || a.each(wl.replicas()) > least {
+			continue
+		}
+		if p := mini.worst(0, o); len(p.outcomes) > 0 && p.answer != sharing.AnswerYes {
+			a.Odds = round(p.outcomes[0].Odds(&mini.outlookOf(0, 0).demand, pl.opt.Confidence), 2)
+			best, least = a, a.each(wl.replicas())
+		}
+	}
+	return best, nil
+}
+
+// each is what a replica of a workload costs at an alternative, in money, or in
+// GPUs where there is no price.
+func (a *Alternative) each(replicas int) float64 {
+	total := float64(a.GPUs)
+	if m, err := cost.ParseMoney(a.Monthly + " " + a.Currency); err == nil {
+		total = float64(m.Micros())
+	}
+	return total / float64(max(1, replicas-a.Unplaced))
 }
 
 // priced returns an alternative with what it costs a month.
@@ -190,33 +284,27 @@ func (pl *planner) otherwise(w int) (*Alternative, error) {
 		if at < 0 {
 			return &Alternative{If: "it misses an objective"}, nil
 		}
-		o := &pl.choices[w][at]
-		each := max(1, o.tenants)
-		a, err := pl.alternative(w, o, (pl.placed[w]*wl.gpus()+each-1)/each)
+		a, _, err := pl.restricted(wl, pl.placed[w], &pl.choices[w][at], false)
 		if a != nil {
 			a.If = "it misses an objective here"
 		}
 		return a, err
 	}
-	a := &Alternative{If: strings.Join(conditions, " and ")}
-	mini := newPlanner(pl.opt)
-	mini.opt.MaxPoolsListed = -1 // nobody reads its candidates
-	mini.opt.Profiles = nil
-	mini.simulated = mostSimulated // closed forms do, for what is only imagined
-	mini.pools, mini.workloads = pl.pools, []*CompiledWorkload{CompileWorkload(&wl)}
+	condition := strings.Join(conditions, " and ")
+	mini := pl.imagined(&wl, pl.pools...)
 	if err := mini.plan(TrustUnstated); err != nil {
 		return nil, err
 	}
 	o := mini.chosen[0]
 	if o == nil {
-		return a, nil
+		return &Alternative{If: condition}, nil
 	}
 	if o.pool == c.pool && o.mechanism == c.mechanism && o.slice == c.slice && mini.placed[0] == pl.placed[w] {
 		return nil, nil
 	}
-	found, err := mini.alternative(0, o, mini.groups[groupKey{o.pool, o.mechanism}].gpus())
+	found, _, err := pl.restricted(wl, mini.placed[0], o, false)
 	if found != nil {
-		found.If, found.Unplaced = a.If, max(0, pl.placed[w]-mini.placed[0])
+		found.If, found.Unplaced = condition, max(0, pl.placed[w]-mini.placed[0])
 	}
 	return found, err
 }

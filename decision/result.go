@@ -26,9 +26,13 @@ type Result struct {
 	Relaxed *Relaxed `json:"at_less_confidence,omitempty"`
 	// Assumes are what the answers for the fleet take for granted together.
 	Assumes []Assumption `json:"assumes,omitempty"`
-	// Remarks are what is odd about the input's prices; they are taken as stated.
+	// Remarks name what is asked for and cannot be, and what is odd about the
+	// input's prices, which are taken as stated.
 	Remarks []string `json:"remarks,omitempty"`
-	From    Origins  `json:"consequences_from"`
+	// Installing is what another delivery would save, where one would; of fleets
+	// of few workloads.
+	Installing *Installing `json:"installing,omitempty"`
+	From       Origins     `json:"consequences_from"`
 	// Search says how the arrangement was found.
 	Search Search `json:"search"`
 	// Sources are what the reasons, the isolation and the traps rest on.
@@ -81,6 +85,9 @@ type Decision struct {
 	Safe      *Alternative `json:"safe,omitempty"`
 	Otherwise *Alternative `json:"otherwise,omitempty"`
 	Settle    *Settle      `json:"settle,omitempty"`
+	// Gamble is a place that costs a fifth less, or one where there is none, and
+	// where the objectives may be missed; of fleets of few workloads.
+	Gamble *Alternative `json:"gamble,omitempty"`
 	// Relaxed is its place where less confidence would do; see Result.Relaxed.
 	Relaxed  *Alternative `json:"at_less_confidence,omitempty"`
 	Replicas int          `json:"replicas"`

@@ -145,6 +145,9 @@ func (t *text) money() {
 	for _, a := range t.r.Assumes {
 		t.put(0, 0, "", fmt.Sprintf("assumes %s: %s", a.What, a.Why))
 	}
+	if in := t.r.Installing; in != nil {
+		t.put(0, 0, "", in.String())
+	}
 	for k, remark := range t.r.Remarks {
 		if k == mostRemarks && len(t.r.Remarks) > mostRemarks+1 {
 			t.put(0, 0, "", fmt.Sprintf("and %d more remarks on prices", len(t.r.Remarks)-k))
@@ -307,6 +310,9 @@ func (t *text) unsettled(d *Decision) (lines []string) {
 	}
 	if len(parts) > 0 {
 		lines = append(lines, strings.Join(parts, "; "))
+	}
+	if g := d.Gamble; g != nil {
+		lines = append(lines, "or a gamble: "+g.String())
 	}
 	if s := d.Settle; s != nil {
 		stake := ""

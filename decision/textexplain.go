@@ -34,6 +34,9 @@ func (t *text) explain(d *Decision) {
 	if d.Otherwise != nil {
 		say("otherwise", "if %s: %s", d.Otherwise.If, d.Otherwise)
 	}
+	if d.Gamble != nil {
+		say("gamble", "%s", d.Gamble)
+	}
 	if d.Relaxed != nil {
 		say("otherwise", "if %s: %s", d.Relaxed.If, d.Relaxed)
 	}

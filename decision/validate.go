@@ -260,6 +260,12 @@ func (c *checker) workload(path string, w *Workload) {
 	c.AddErr(path+".solo", w.Solo.Validate())
 	c.tenants(path, w)
 	c.request(path, w)
+	if t := w.Today; t != nil && !c.partial {
+		if t.Mechanism == sharing.MechanismNone {
+			c.Addf(path+".today.mechanism", "leave today out, or name what it runs under", "none is not a way to run")
+		}
+		c.profileOf(path+".today", t.Mechanism, t.Profile)
+	}
 	if r := w.Profile; r != nil && !c.partial {
 		c.AddErr(path+".profile.load", r.Load.Validate())
 		if r.Server == (predict.Server{}) {
@@ -322,14 +328,19 @@ func (c *checker) request(path string, w *Workload) {
 	c.within(path+".request.replicas_per_gpu", r.Replicas, 0, 10_000)
 	c.within(path+".request.shared_gpus", r.SharedGPUs, 0, 1024)
 	c.within(path+".request.cores_percent", r.Cores, 0, 100)
-	if r.Profile != "" && r.Mechanism != sharing.MechanismMIG && r.Mechanism != sharing.MechanismMIGWithMPS && r.Mechanism != sharing.MechanismMIGBackedVGPU {
-		c.Addf(path+".request.profile", "leave it out, or request mig", "contradicts mechanism %s", r.Mechanism)
-	}
+	c.profileOf(path+".request", r.Mechanism, r.Profile)
 	if r.MPSNamespace != "" && r.Mechanism != sharing.MechanismMPS {
 		c.Addf(path+".request.mps_namespace", "leave it out, or request mps", "contradicts mechanism %s", r.Mechanism)
 	}
 	if w.GPUs > 1 && r.SharedGPUs > 1 {
 		c.Addf(path+".request.shared_gpus", "state the replica's GPUs in gpus", "contradicts gpus")
+	}
+}
+
+// profileOf checks that only mechanisms with MIG instances have a profile.
+func (c *checker) profileOf(path string, m sharing.Mechanism, profile string) {
+	if profile != "" && m != sharing.MechanismMIG && m != sharing.MechanismMIGWithMPS && m != sharing.MechanismMIGBackedVGPU {
+		c.Addf(path+".profile", "leave it out, or name mig", "contradicts mechanism %s", m)
 	}
 }
 

@@ -13,12 +13,24 @@ import (
 // weigh computes what each choice leads to, drops those that miss an objective
 // or do not fit with headroom, and orders the rest by what a replica costs.
 func (pl *planner) weigh() {
+	pl.gambles = make([][]choice, len(pl.workloads))
 	for w := range pl.choices {
 		kept := pl.choices[w][:0]
+		sure := false
 		for _, c := range pl.choices[w] {
 			if pl.consider(w, &c) {
 				kept = append(kept, c)
+				sure = sure || c.answer == sharing.AnswerYes
 			}
+		}
+		if sure && !pl.daring {
+			kept = slices.DeleteFunc(kept, func(c choice) bool {
+				unsure := c.answer != sharing.AnswerYes && pl.complete(w, c.pool)
+				if unsure {
+					pl.missed(w, &c, pl.prospectsOf(site{pool: c.pool, mechanism: c.mechanism}, []member{{w, 1}}))
+				}
+				return unsure
+			})
 		}
 		pl.choices[w] = kept
 		slices.SortFunc(kept, func(a, b choice) int {
@@ -35,7 +47,7 @@ func (pl *planner) consider(w int, c *choice) bool {
 	one := []member{{w, 1}}
 	known := pl.complete(w, c.pool)
 	accept := func(p prospects) bool {
-		return p.answer == sharing.AnswerYes || !known && p.answer == sharing.AnswerUnknown && p.likely
+		return p.answer == sharing.AnswerYes || !known && p.answer == sharing.AnswerUnknown && p.likely || pl.dares(p)
 	}
 	if t.Sliced {
 		inside := gate.PerInstance(c.mechanism)
@@ -56,6 +68,9 @@ func (pl *planner) consider(w int, c *choice) bool {
 				c.answer, c.smaller = last.answer, smaller
 				return true
 			}
+			if last.answer == sharing.AnswerUnknown {
+				pl.gambles[w] = append(pl.gambles[w], *c)
+			}
 			smaller = s
 		}
 		pl.missed(w, c, last)
@@ -72,10 +87,11 @@ func (pl *planner) consider(w int, c *choice) bool {
 	p := pl.prospectsOf(site{pool: c.pool, mechanism: c.mechanism}, one)
 	if c.mechanism == sharing.MechanismExclusive {
 		c.unit, c.answer, c.fits = price*float64(cw.workload.gpus()), p.answer, 1
-		if p.answer == sharing.AnswerNo {
+		ok := p.answer == sharing.AnswerYes || p.answer == sharing.AnswerUnknown && p.likely || pl.dares(p)
+		if !ok {
 			pl.missed(w, c, p)
 		}
-		return p.answer != sharing.AnswerNo
+		return ok
 	}
 	if !accept(p) {
 		pl.missed(w, c, p)
@@ -110,7 +126,13 @@ func (pl *planner) missed(w int, c *choice, p prospects) {
 		return
 	}
 	pl.banned[banKey{w, c.pool, c.mechanism}] = pl.reasonOf(w, c.pool, p)
+	if p.answer == sharing.AnswerUnknown && c.slice == nil {
+		pl.gambles[w] = append(pl.gambles[w], *c)
+	}
 }
+
+// dares says whether a daring planner takes what has these prospects.
+func (pl *planner) dares(p prospects) bool { return pl.daring && p.answer == sharing.AnswerUnknown }
 
 // counts is what a GPU of the price counts: 1 where any pool has no price.
 func (pl *planner) counts(price cost.Money) float64 {
@@ -168,7 +190,7 @@ func (pl *planner) room(g *group, p int, b *bin, w int, c *choice, limit int) in
 			members = append(members, member{w, k})
 		}
 		r := pl.prospectsOf(site{pool: p, mechanism: g.mechanism}, members)
-		return r.answer == sharing.AnswerYes || r.answer == sharing.AnswerUnknown && r.likely && !pl.complete(w, p)
+		return r.answer == sharing.AnswerYes || r.answer == sharing.AnswerUnknown && r.likely && !pl.complete(w, p) || pl.dares(r)
 	}
 	low, high := 0, n // fits(low) holds, what lies above high does not
 	for step := 1; low < high; {

@@ -188,6 +188,8 @@ func (b *build) askedOf(w *workload, n *node, at string, out *decision.Workload)
 		out.Request.SharedGPUs, out.GPUs = out.GPUs, 1
 	}
 	b.note(at+".request", from)
+	out.Today = &decision.Today{Mechanism: m, Profile: out.Request.Profile}
+	b.note(at+".today", from)
 }
 
 func memoryResource(p *pod) string {

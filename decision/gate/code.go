@@ -23,6 +23,7 @@ const (
 	// Of the pool.
 	CodePinnedElsewhere
 	CodeNotAllowedInPool
+	CodeNotDelivered
 	CodeResearch
 	CodeHardware
 	CodeHardwareUnknown
@@ -47,6 +48,7 @@ const (
 	CodeSaturated        // Have: load; Need: the load from which sharing gains nothing
 	CodeIsolation        // Axis, Level: what is demanded
 	CodeIsolationUnknown // Axis, Level: what is demanded
+	CodeWeaker           // Axis, Level: what it runs with today
 	CodeUntrusted        // Have: replicas that could be neighbours
 	CodeAlone
 	CodeMultiGPU // Need: GPUs

@@ -45,6 +45,9 @@ type Demand struct {
 	SaturatedFrom float64
 
 	Isolation [sharing.AxisCount]sharing.Level // LevelUnknown demands nothing
+	// Today is the mechanism whose isolation must not become weaker; MechanismNone
+	// demands nothing.
+	Today sharing.Mechanism
 	// SLO are the limits of its latencies, Solo the same measured alone on a whole GPU.
 	SLO, Solo predict.SLO
 	Predicted bool // a prediction will judge the limits

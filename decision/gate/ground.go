@@ -12,10 +12,12 @@ import (
 
 // GPUKind is a kind of GPU and how it is offered.
 type GPUKind struct {
-	Name       string // of the pool
-	GPU        *sharing.GPU
-	Driver     sharing.Driver      // zero = not known
-	Mechanisms []sharing.Mechanism // those that may be chosen; empty = all
+	Name   string // of the pool
+	GPU    *sharing.GPU
+	Driver sharing.Driver // zero = not known
+	// Mechanisms are those that may be chosen; empty means all that Delivery
+	// carries out, where it is not stated those of the driver itself.
+	Mechanisms []sharing.Mechanism
 	Delivery   sharing.Delivery
 	VGPU       bool // a hypervisor with vGPU manager and licences
 	// StaticPartitions is set when MPS static SM partitions are on.
@@ -34,6 +36,7 @@ type Ground struct {
 	delivery  sharing.Delivery
 	vgpu      bool
 	allowed   [sharing.MechanismCount]bool
+	delivered [sharing.MechanismCount]bool
 	available [sharing.MechanismCount]sharing.Finding
 	isolation [sharing.MechanismCount][sharing.AxisCount]sharing.Property
 	// answers and levels repeat what the gates read of available and isolation
@@ -70,6 +73,7 @@ func NewGround(k GPUKind) (*Ground, error) {
 	for m := range traits {
 		mech := sharing.Mechanism(m)
 		g.allowed[m] = len(k.Mechanisms) == 0 || mech == sharing.MechanismExclusive || slices.Contains(k.Mechanisms, mech)
+		g.delivered[m] = k.delivers(mech)
 		g.available[m] = sharing.Available(mech, env)
 		g.answers[m] = g.available[m].Answer
 		for a := range sharing.AxisCount {
@@ -83,6 +87,47 @@ func NewGround(k GPUKind) (*Ground, error) {
 	g.cut()
 	return g, nil
 }
+
+// delivers says whether what is installed carries a mechanism out. Of a delivery
+// of which no source says it, the pool's list of mechanisms does.
+func (k *GPUKind) delivers(m sharing.Mechanism) bool {
+	switch m {
+	case sharing.MechanismExclusive, sharing.MechanismInServer, sharing.MechanismResearch:
+		return true // they need nothing of a delivery
+	case sharing.MechanismVGPU, sharing.MechanismMIGBackedVGPU:
+		return true // CodeNeedsVGPUHost asks
+	}
+	listed := slices.Contains(k.Mechanisms, m)
+	if k.Delivery == sharing.DeliveryBare {
+		return listed || slices.Contains(ofTheDriver, m)
+	}
+	switch sharing.Delivers(k.Delivery, m).Answer {
+	case sharing.AnswerYes:
+		return true
+	case sharing.AnswerUnknown:
+		return listed
+	}
+	return false
+}
+
+// Denial is why no workload can run under a mechanism here, whatever the pool
+// allows; its verdict is VerdictPass where one can.
+func (g *Ground) Denial(m sharing.Mechanism) Reason {
+	r := Reason{Verdict: VerdictPass, Mechanism: m}
+	switch {
+	case g.answers[m] == sharing.AnswerNo:
+		r.Verdict, r.Code = VerdictReject, CodeHardware
+	case !g.delivered[m]:
+		r.Verdict, r.Code = VerdictFixable, CodeNotDelivered
+	case (m == sharing.MechanismVGPU || m == sharing.MechanismMIGBackedVGPU) && !g.vgpu:
+		r.Verdict, r.Code = VerdictFixable, CodeNeedsVGPUHost
+	}
+	return r.About(nil, g)
+}
+
+// ofTheDriver are the mechanisms of NVIDIA's driver, which every pool of a GPU
+// that has them can use.
+var ofTheDriver = []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG}
 
 // cut prepares the base profiles but the whole GPU's.
 func (g *Ground) cut() {

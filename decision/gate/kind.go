@@ -15,6 +15,8 @@ func (g *Ground) gatePool(d *Demand, r *Report) {
 	}
 	if !g.allowed[r.Mechanism] {
 		r.say(VerdictReject, CodeNotAllowedInPool)
+	} else if !g.delivered[r.Mechanism] && r.Mechanism != sharing.MechanismMIGWithMPS {
+		r.say(VerdictFixable, CodeNotDelivered)
 	}
 	if d.Encodes && g.noEncoder {
 		r.say(VerdictReject, CodeNoEncoder)
@@ -41,11 +43,8 @@ func (g *Ground) gateHardware(r *Report) {
 	if (r.Mechanism == sharing.MechanismVGPU || r.Mechanism == sharing.MechanismMIGBackedVGPU) && !g.vgpu {
 		r.say(VerdictFixable, CodeNeedsVGPUHost)
 	}
-	if r.Mechanism == sharing.MechanismMIGWithMPS {
-		switch g.delivery {
-		case sharing.DeliveryBare, sharing.DeliveryDevicePlugin, sharing.DeliveryGPUOperator:
-			r.say(VerdictFixable, CodeMIGMPSDelivery)
-		}
+	if r.Mechanism == sharing.MechanismMIGWithMPS && !g.delivered[r.Mechanism] {
+		r.say(VerdictFixable, CodeMIGMPSDelivery)
 	}
 }
 
@@ -90,6 +89,18 @@ func (g *Ground) gateIsolation(d *Demand, r *Report) {
 			r.say(VerdictReject, CodeIsolation).isolation(a, want)
 		case sharing.AnswerUnknown:
 			r.say(VerdictUnknown, CodeIsolationUnknown).isolation(a, want)
+		}
+	}
+}
+
+// gateToday keeps the isolation that a workload runs with.
+func (g *Ground) gateToday(d *Demand, r *Report) {
+	if d.Today == sharing.MechanismNone || d.Today == r.Mechanism {
+		return
+	}
+	for a, now := range g.levels[d.Today] {
+		if now != sharing.LevelUnknown && g.levels[r.Mechanism][a].AtLeast(now) != sharing.AnswerYes {
+			r.say(VerdictReject, CodeWeaker).isolation(a, now)
 		}
 	}
 }

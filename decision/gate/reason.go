@@ -56,7 +56,7 @@ func (r *Reason) source() sharing.SourceID {
 	if g := r.ground; g != nil {
 		id := sharing.SourceID("")
 		switch r.Code {
-		case CodeIsolation, CodeIsolationUnknown:
+		case CodeIsolation, CodeIsolationUnknown, CodeWeaker:
 			id = g.isolation[r.Mechanism][r.Axis].Source
 		case CodeHardware, CodeHardwareUnknown:
 			id = g.available[r.Mechanism].Source

@@ -8,7 +8,7 @@ import (
 
 // maxReasons bounds the reasons of a report; no path through the gates gives
 // more.
-const maxReasons = 12
+const maxReasons = 16
 
 // Report holds the gates' reasons about a demand on a ground by one mechanism.
 type Report struct {
@@ -103,6 +103,7 @@ func (g *Ground) check(d *Demand, nb Neighbours, profile *mig.Profile, r *Report
 	if m != sharing.MechanismExclusive {
 		gateKind(d, r)
 		g.gateIsolation(d, r)
+		g.gateToday(d, r)
 		gateTrust(nb, r)
 		gateMultiGPU(d, r)
 		g.gateFramework(d, r)

@@ -45,6 +45,13 @@ var words = [codeCount]word{
 	CodeNotAllowedInPool: {"not-allowed-in-pool", "", ScopeChoice, func(r *Reason) string {
 		return fmt.Sprintf("pool %s does not allow %s", r.on().name, r.Mechanism)
 	}},
+	CodeNotDelivered: {"not-delivered", "cotenant-reading", ScopeChoice, func(r *Reason) string {
+		g := r.on()
+		if g.delivery == sharing.DeliveryBare {
+			return fmt.Sprintf("pool %s states no delivery that carries out %s; state it once it is installed, or list the mechanism", g.name, r.Mechanism)
+		}
+		return fmt.Sprintf("delivery %s of pool %s does not carry out %s: %s", g.delivery, g.name, r.Mechanism, sharing.Delivers(g.delivery, r.Mechanism).Text)
+	}},
 	CodeResearch: {"research-only", "cotenant-reading", ScopeKind, fixed("no research system can be had as a supported product: single-framework, rewriting kernels, or needing a profile of each")},
 	CodeHardware: {"hardware", "cotenant-reading", ScopeChoice, func(r *Reason) string {
 		return r.on().available[r.Mechanism].Text
@@ -76,6 +83,9 @@ var words = [codeCount]word{
 	CodeIsolation: {"isolation", "cotenant-reading", ScopeKind, func(r *Reason) string {
 		prop := &r.on().isolation[r.Mechanism][r.Axis]
 		return fmt.Sprintf("%s isolation must be %s and is %s: %s", r.Axis, r.Level, prop.Level, prop.Text)
+	}},
+	CodeWeaker: {"weaker-than-today", "cotenant-reading", ScopeKind, func(r *Reason) string {
+		return fmt.Sprintf("%s isolation is %s today under %s and would be %s; today.may_weaken: true allows it", r.Axis, r.Level, r.about().Today, r.on().isolation[r.Mechanism][r.Axis].Level)
 	}},
 	CodeIsolationUnknown: {"isolation-unknown", "cotenant-reading", ScopeKind, func(r *Reason) string {
 		return fmt.Sprintf("%s isolation must be %s and no source says what it is here: %s", r.Axis, r.Level, r.on().isolation[r.Mechanism][r.Axis].Text)

@@ -133,6 +133,40 @@ func (o *Prospect) Likely(d *Tenant) bool {
 	return median.Kept(d) == sharing.AnswerYes
 }
 
+// Odds is the probability that every objective is kept, 0 to 1, where the bounds
+// were computed at a confidence: the least of the objectives' own, each figure
+// log-normal about its median.
+func (o *Prospect) Odds(d *Tenant, confidence float64) float64 {
+	z := distuv.UnitNormal.Quantile(confidence)
+	odds := 1.0
+	below := func(b Bounds, limit float64) { // that a figure is at most its limit
+		switch {
+		case limit <= 0:
+		case math.IsInf(b.Value, 1):
+			odds = 0
+		case b.High > b.Value && z > 0:
+			odds = min(odds, distuv.UnitNormal.CDF(z*math.Log(limit/b.Value)/math.Log(b.High/b.Value)))
+		case b.Value > limit:
+			odds = 0
+		}
+	}
+	for k, limit := range d.Limits {
+		if limit > 0 && o.Known[k] {
+			below(o.P99[k], limit)
+		}
+	}
+	if d.online() {
+		ceiling := 1.0
+		if d.Limits == [LatencyCount]float64{} {
+			ceiling = BusiestUnbounded
+		}
+		below(o.Busy, ceiling)
+	} else if o.Rate.Low > 0 {
+		below(Bounds{1 / o.Rate.Value, 1 / o.Rate.High, 1 / o.Rate.Low}, 1/KeepsRate)
+	}
+	return odds
+}
+
 // formError is the standard deviation of the logarithm by which the closed
 // forms miss the event simulation of as many requests as a P99 is judged by.
 var formError = [LatencyCount]float64{0.18, 0.18, 0.18}
