@@ -67,6 +67,7 @@ func say(text string) func(*net.TCPConn) {
 		for part := range strings.SplitSeq(text, "\x00") {
 			switch {
 			case strings.HasPrefix(part, "reset"):
+				time.Sleep(200 * time.Millisecond) // a reset overtakes what the client has not read
 				_ = c.SetLinger(0)
 				return
 			case strings.HasPrefix(part, "stall"):
@@ -76,7 +77,7 @@ func say(text string) func(*net.TCPConn) {
 			if _, err := io.WriteString(c, part); err != nil {
 				return
 			}
-			time.Sleep(5 * time.Millisecond) // a reset would overtake what the client has not read
+			time.Sleep(5 * time.Millisecond)
 		}
 	}
 }

@@ -141,7 +141,7 @@ func TestReceive(t *testing.T) {
 		{"FIN with everything", then((*net.TCPConn).Close, one), ClassTruncated, 1, false, true},
 		{"FIN in a chunk", then((*net.TCPConn).CloseWrite, one, "40\r\ndata: "), ClassTruncated, 1, false, true},
 		{"RST with data", then(reset, one, chunk(deltaEvent("b"))), ClassTruncated, -1, false, true},
-		{"RST alone", then(func(c *net.TCPConn) error { time.Sleep(5 * time.Millisecond); return reset(c) }, one), ClassTruncated, 1, false, true},
+		{"RST alone", then(func(c *net.TCPConn) error { time.Sleep(200 * time.Millisecond); return reset(c) }, one), ClassTruncated, 1, false, true},
 		{"done and no end", then((*net.TCPConn).Close, one+chunk(streamEnd)), ClassOK, 1, false, true},
 		{"done without a token, and no end", write(chunkedHead, chunk("data: [DONE]\n\n")), ClassMalformed, 0, false, true},
 		{"malformed chunk", write(one, "xyz\r\n"), ClassMalformed, 1, false, true},
@@ -178,6 +178,9 @@ func TestReceive(t *testing.T) {
 				switch c.class {
 				case ClassTimeoutTTFT:
 					limits.FirstToken = 400 * time.Millisecond
+					if c.through {
+						limits.FirstToken = 2 * time.Second // the head must have come by then
+					}
 				case ClassTimeoutIdle:
 					limits.Idle = 300 * time.Millisecond
 				}
@@ -214,7 +217,7 @@ func TestSplitAnywhere(t *testing.T) {
 		_, err := io.WriteString(c, full[cut:])
 		return err == nil
 	})
-	client := testClient(t, url, ReceivePolled, Timeouts{Total: 5 * time.Second})
+	client := testClient(t, url, ReceivePolled, Timeouts{Total: time.Minute})
 	s := newTestStream()
 	for cut := range full {
 		var rec Record
@@ -253,7 +256,7 @@ func TestManyPolledStreams(t *testing.T) {
 			}
 			return err == nil
 		})
-		client := testClient(t, url, ReceivePolled, Timeouts{Total: 20 * time.Second})
+		client := testClient(t, url, ReceivePolled, Timeouts{Total: 2 * time.Minute})
 		errStop := errors.New("stopped")
 		var wg sync.WaitGroup
 		for i := range streams {
@@ -268,6 +271,9 @@ func TestManyPolledStreams(t *testing.T) {
 					}
 					var rec Record
 					client.do(ctx, &Prompt{}, []byte(perfBody), &rec, s)
+					if ctx.Err() == nil { // the machine came to the end before the timer
+						want = ClassOK
+					}
 					cancel(nil)
 					if rec.Class != want || want == ClassOK && rec.Events != tokens {
 						t.Errorf("stream %d: %v, %d events: %s", i, rec.Class, rec.Events, rec.Error)
@@ -279,7 +285,7 @@ func TestManyPolledStreams(t *testing.T) {
 		client.close()
 		client.close()
 	})
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		g, f := runtime.NumGoroutine(), openFiles(t)
 		if g <= goroutines && f <= files {
 			return

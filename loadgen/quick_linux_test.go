@@ -1,0 +1,6 @@
+//go:build !nightly
+
+package loadgen
+
+// agreeSeeds is the number of servers of TestWaysToReceiveAgree.
+const agreeSeeds = 80
