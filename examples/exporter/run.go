@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -81,6 +82,8 @@ type exporter struct {
 	start   time.Time // of the simulated node
 	fast    time.Duration
 	closers []func() error
+
+	committed atomic.Int64 // commits, also those that failed: the gauges are new
 
 	mu      sync.Mutex // of committing
 	failed  string     // why the last attempt to store failed
@@ -228,10 +231,15 @@ func (e *exporter) serve(ctx context.Context, address string) error {
 func (e *exporter) serveOn(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	srv := &http.Server{Handler: e.handler(), ReadHeaderTimeout: 5 * time.Second}
+	srv := &http.Server{
+		Handler: e.handler(), ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: 16 << 10,
+	}
+	address := l.Addr().String()
+	l = &frugal{l, make(chan struct{}, maxConnections)}
 	none := false
 	flags := &web.FlagConfig{
-		WebListenAddresses: &[]string{l.Addr().String()}, WebSystemdSocket: &none, WebConfigFile: &e.c.webConfig,
+		WebListenAddresses: &[]string{address}, WebSystemdSocket: &none, WebConfigFile: &e.c.webConfig,
 	}
 	var wg sync.WaitGroup
 	errs := make(chan error, 2)
@@ -278,6 +286,7 @@ func (e *exporter) commits(ctx context.Context) {
 func (e *exporter) commit() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	defer e.committed.Add(1)
 	expired, records, v, err := e.a.Changes()
 	e.store.put(records...)
 	e.expired += expired
@@ -307,12 +316,13 @@ func (e *exporter) commit() error {
 // handler serves the pages.
 func (e *exporter) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(e.reg, promhttp.HandlerOpts{
+	render := promhttp.HandlerFor(e.reg, promhttp.HandlerOpts{
 		Registry: e.reg, ErrorLog: slog.NewLogLogger(e.log.Handler(), slog.LevelError),
-	}))
+	})
+	mux.Handle("GET /metrics", limited(maxInFlight, &shared{render: render, commit: e.committed.Load}))
 	mux.HandleFunc("GET /healthz", e.healthz)
 	mux.HandleFunc("GET /livez", e.livez)
-	mux.HandleFunc("GET /opencost", e.opencost)
+	mux.Handle("GET /opencost", limited(maxInFlight, http.HandlerFunc(e.opencost)))
 	landing, err := web.NewLandingPage(web.LandingConfig{
 		Name: "Cotenant exporter", Description: "Who used the GPUs of " + e.c.node, Profiling: "false",
 		Links: []web.LandingLinks{

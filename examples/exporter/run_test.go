@@ -11,9 +11,11 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -39,6 +41,9 @@ const asExporter = "COTENANT_TEST_EXPORTER"
 
 func TestMain(m *testing.M) {
 	if args := os.Getenv(asExporter); args != "" {
+		if n, err := strconv.Atoi(os.Getenv("COTENANT_TEST_CROWD")); err == nil {
+			crowd(n)
+		}
 		os.Args = append(os.Args[:1], strings.Split(args, " ")...)
 		main()
 	}
@@ -526,4 +531,74 @@ func TestABrokenState(t *testing.T) {
 	if err := s.commit(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestSlowReaders opens connections that ask for a page and do not read: the page
+// is rendered once for each commit, and a scrape beside them is answered.
+func TestSlowReaders(t *testing.T) {
+	slowReaders(t, 40)
+}
+
+func slowReaders(t *testing.T, n int) {
+	e, url := started(t, "")
+	stop := holdReaders(t, strings.TrimPrefix(url, "http://"), n)
+	defer stop()
+	for range 5 {
+		if _, err := scrape(url); err != nil {
+			t.Error(err)
+		}
+	}
+	renders := 0
+	p := &shared{commit: e.committed.Load, render: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		renders++
+		fmt.Fprint(w, r.Header.Get("Accept"))
+	})}
+	at := int64(7)
+	p.commit = func() int64 { return at }
+	for range 100 {
+		w := httptest.NewRecorder()
+		p.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		if w.Code != http.StatusOK || w.Body.Len() == 0 {
+			t.Fatal(w.Code, w.Body.String())
+		}
+	}
+	at++
+	p.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if renders != 2 {
+		t.Errorf("%d renders of two commits", renders)
+	}
+}
+
+// holdReaders opens connections that ask for the page and read nothing of it.
+func holdReaders(t *testing.T, address string, n int) (stop func()) {
+	t.Helper()
+	var conns []net.Conn
+	for range n {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.(*net.TCPConn).SetReadBuffer(1 << 10)
+		fmt.Fprint(c, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+		conns = append(conns, c)
+	}
+	return func() {
+		for _, c := range conns {
+			c.Close()
+		}
+	}
+}
+
+// TestLimited refuses requests beyond those in flight.
+func TestLimited(t *testing.T) {
+	enter, leave := make(chan bool), make(chan bool)
+	h := limited(1, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { enter <- true; <-leave }))
+	go h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	<-enter
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	if w.Code != http.StatusServiceUnavailable {
+		t.Error(w.Code)
+	}
+	leave <- true
 }

@@ -65,6 +65,7 @@ type Accountant struct {
 	changed  map[string]float64
 	aside    []ledger.Record // of records that cannot be read, to be stored
 	devs     []*device
+	budget   budget
 	refused  int // postings that the ledger refused: a defect
 }
 
@@ -124,6 +125,7 @@ func New(o Options) (*Accountant, error) {
 	if err != nil {
 		return nil, fmt.Errorf("account: %w", err)
 	}
+	a.budget.of(a.book.Rows())
 	return a, nil
 }
 
@@ -153,7 +155,9 @@ func (a *Accountant) view() View {
 func (a *Accountant) Changes() (expired int, records []ledger.Record, v View, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	expired = len(a.book.Expire())
+	if expired = len(a.book.Expire()); expired > 0 {
+		a.budget.of(a.book.Rows())
+	}
 	records, err = a.book.Changed()
 	if err == nil {
 		a.book.Stored()
@@ -241,7 +245,7 @@ func (a *Accountant) Devices() []Device {
 		resident := map[container.Pod]bool{}
 		for _, p := range d.listed {
 			if m, ok := p.memory.Get(); ok {
-				g.Memory[p.pod()] += float64(m)
+				g.Memory[a.budget.account(p.pod())] += float64(m)
 			}
 			switch {
 			case p.overhead:
@@ -566,7 +570,7 @@ func (a *Accountant) close(d *device, now time.Duration) {
 			parts[i].Basis = a.basis
 		}
 	}
-	in := ledger.Interval{GPU: d.uuid, To: now, Mechanism: w.Mechanism, Parts: parts, Price: d.price}
+	in := ledger.Interval{GPU: d.uuid, To: now, Mechanism: w.Mechanism, Parts: a.budget.fold(parts), Price: d.price}
 	in.Microjoules = a.spent(d, length)
 	if v, ok := d.deepIdle.Get(); ok {
 		in.IdleMicrojoules = int64(v * length.Seconds() * 1e6)

@@ -556,6 +556,64 @@ func TestListOutlastsWindow(t *testing.T) {
 	}
 }
 
+// TestMorePodsThanAccounts holds a GPU by ten thousand pods in turn and at once:
+// the accounts are bounded, add up to the time, and go on so after a restart.
+func TestMorePodsThanAccounts(t *testing.T) {
+	b := newBench(t)
+	pods := func(from, to int) {
+		b.given = nil
+		for i := from; i < to; i++ {
+			pod := container.Pod{Namespace: fmt.Sprintf("n%d", i%500), Name: fmt.Sprintf("p%d", i), Container: "c"}
+			b.given = append(b.given, container.Allocation{Pod: pod, Devices: []container.Device{{UUID: uuid}}})
+		}
+	}
+	last := map[ledger.Key]time.Duration{}
+	sum := func() (sum time.Duration, rows int) {
+		for _, r := range b.View().Rows {
+			sum, rows = sum+r.Time, rows+1
+			if r.Time < last[r.Key] {
+				t.Errorf("%v went back", r.Key)
+			}
+			last[r.Key] = r.Time
+		}
+		return sum, rows
+	}
+	for i := range 10 {
+		pods(i*100, i*100+100)
+		b.seconds(10)
+	}
+	pods(0, 10_000)
+	b.seconds(10)
+	got, rows := sum()
+	if got != 110*time.Second || rows > 2*(maxPods+maxNamespaces)+10 || rows < maxPods {
+		kinds := map[string]int{}
+		for _, r := range b.View().Rows {
+			kinds[fmt.Sprint(r.Account, r.Mechanism, r.Basis, r.Name == Other)]++
+		}
+		t.Fatalf("%v in %d accounts: %v", got, rows, kinds)
+	}
+	_, records, _, err := b.Changes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := newBench(t)
+	a, err := New(Options{
+		Clock: Clock{"test", func() time.Duration { return b.at }}, Resolver: b.resolver, Holders: b.holders,
+		Fast: time.Second, Slow: 10 * time.Second, Records: records,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Accountant, again.at, again.given = a, b.at, b.given
+	b.Accountant = a
+	b.begin(telemetry.Device{UUID: uuid, Name: "NVIDIA H100", MIG: sharing.AnswerNo})
+	pods(5000, 10_000)
+	b.seconds(20)
+	if got, rows = sum(); got != 130*time.Second || rows > 2*(maxPods+maxNamespaces)+20 {
+		t.Errorf("%v in %d accounts after a restart", got, rows)
+	}
+}
+
 // TestHostileNames: names are cleaned before they are labels and records.
 func TestHostileNames(t *testing.T) {
 	b := newBench(t)

@@ -1,0 +1,94 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// asCrowd in the environment is a number of pods more that hold a place on a
+// time-sliced GPU of the simulated node, and do nothing.
+const asCrowd = "COTENANT_TEST_CROWD"
+
+func crowd(n int) {
+	for i := range n {
+		simSlots = append(simSlots, simSlot{
+			gpu: 2, index: 1000 + i, replica: telemetry.Some(1000 + i), app: fmt.Sprintf("idle%d", i),
+			namespace: fmt.Sprintf("crowd-%d", i%500), cycle: math.MaxInt64 / 4,
+		})
+	}
+}
+
+// insideLimit runs the program with pods and slow readers and returns the most
+// memory that it had resident, in MiB.
+func insideLimit(t *testing.T, pods, readers int, span time.Duration) float64 {
+	t.Helper()
+	address := freePort(t)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "GOMEMLIMIT=100MiB", asCrowd+"="+strconv.Itoa(pods),
+		asExporter+"=-simulate -speed 60 -node n1 -listen "+address+" -state "+t.TempDir())
+	var log strings.Builder
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	eventually(t, "it answers", func() error { _, err := scrape("http://" + address); return err })
+	end := time.Now().Add(span)
+	var last page
+	for time.Now().Before(end) {
+		stop := holdReaders(t, address, readers)
+		time.Sleep(2 * time.Second)
+		stop()
+		p, err := scrape("http://" + address)
+		if err != nil {
+			t.Logf("a scrape beside %d readers: %v", readers, err)
+			continue
+		}
+		if err := p.holds(last); err != nil {
+			t.Fatal(err)
+		}
+		last = p
+	}
+	if len(last) == 0 {
+		t.Fatalf("no scrape was answered\n%s", log.String())
+	}
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(cmd.Process.Pid), "status"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if peak, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kib, err := strconv.ParseFloat(strings.Fields(peak)[0], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d pods, %d slow readers, %v: %d series, at most %.0f MiB", pods, readers, span, len(last), kib/1024)
+			return kib / 1024
+		}
+	}
+	t.Fatal("no VmHWM")
+	return 0
+}
+
+// shippedLimit is the container's limit in deploy/daemonset.yaml, in MiB.
+const shippedLimit = 128
+
+func TestInsideTheLimit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a program")
+	}
+	if peak := insideLimit(t, 2000, 60, 4*time.Second); peak > shippedLimit {
+		t.Errorf("%.0f MiB", peak)
+	}
+}
