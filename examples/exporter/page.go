@@ -13,11 +13,11 @@ import (
 )
 
 // What a client may take of the exporter. One page is rendered for all, so that a
-// slow reader costs its connection: some 100 KB with the kernel's buffer.
+// slow reader costs its connection: some 50 KB with the kernel's buffer.
 const (
-	maxConnections = 512
-	maxInFlight    = 128 // of /metrics and /opencost
-	writeBuffer    = 64 << 10
+	maxConnections = 1024
+	maxInFlight    = 512 // of /metrics and /opencost
+	writeBuffer    = 16 << 10
 	readTimeout    = 10 * time.Second
 	writeTimeout   = 20 * time.Second
 	idleTimeout    = time.Minute

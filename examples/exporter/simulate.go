@@ -137,7 +137,7 @@ func simUUID(kind string, n int) string {
 func simPods(gpu int, t time.Duration) (pods []simPod, busy []float64) {
 	sum := 0.0
 	for i := range simSlots {
-		if simSlots[i].gpu != gpu {
+		if simSlots[i].gpu != gpu || simSlots[i].load == 0 { // who only holds a place uses nothing
 			continue
 		}
 		if p, ok := simSlots[i].at(t); ok {
