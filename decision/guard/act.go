@@ -2,6 +2,7 @@ package guard
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -18,7 +19,7 @@ import (
 	"time"
 )
 
-// hookTime bounds a hook and an eviction.
+// hookTime bounds a hook and an eviction, where the Actor does not.
 const hookTime = 30 * time.Second
 
 // Actor carries out what is proposed, and writes everything down first. The zero
@@ -29,6 +30,8 @@ type Actor struct {
 	Hooks map[Action][]string
 	Evict *Evictor // reaps where there is no hook for it; nil = none
 	Audit *os.File // nil = none
+	// Timeout bounds a hook and an eviction; 0 is 30 s.
+	Timeout time.Duration
 }
 
 // AuditEntry is one line of the audit log. Every action has an entry before it is
@@ -81,7 +84,7 @@ func (a *Actor) Act(ctx context.Context, p *Proposal) (done bool, err error) {
 	if err := a.write("trying", p, nil); err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, hookTime)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.Timeout, hookTime))
 	defer cancel()
 	if hook := a.Hooks[p.Action]; hook != nil {
 		err = runHook(ctx, hook, p)
@@ -105,6 +108,7 @@ func runHook(ctx context.Context, hook []string, p *Proposal) error {
 	}
 	cmd := exec.CommandContext(ctx, hook[0], hook[1:]...)
 	cmd.WaitDelay = time.Second
+	group(cmd)
 	cmd.Stdin = bytes.NewReader(in)
 	cmd.Env = append(os.Environ(),
 		"GUARD_ACTION="+string(p.Action), "GUARD_TARGET="+p.Target, "GUARD_GPU="+strconv.Itoa(p.GPU))
@@ -114,7 +118,12 @@ func runHook(ctx context.Context, hook []string, p *Proposal) error {
 	if p.To != nil {
 		cmd.Env = append(cmd.Env, "GUARD_TO="+strconv.Itoa(*p.To))
 	}
-	if out, err := cmd.CombinedOutput(); err != nil {
+	out, err := cmd.CombinedOutput()
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("%s: timed out; %s, and it may have done all, a part or nothing of the %s: %.200s",
+			hook[0], ended, p.Action, strings.TrimSpace(string(out)))
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w: %.200s", hook[0], err, strings.TrimSpace(string(out)))
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -149,6 +150,28 @@ func TestReapNeedsANotice(t *testing.T) {
 		if reaped != c.reaped {
 			t.Errorf("%s: reaped %v", name, reaped)
 		}
+	}
+}
+
+// TestAHookThatHangs ends with its children, and what it may have done is said.
+func TestAHookThatHangs(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("sh")
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	a, events := newActor(t)
+	a.Timeout = 300 * time.Millisecond
+	a.Hooks[ActionCap] = []string{"sh", "-c", `(sleep 1.5; touch "$0") & sleep 100`, out}
+	p := &Proposal{Action: ActionCap, Target: "b/job", Percent: 50}
+	if done, err := a.Act(t.Context(), p); done || err != nil || !strings.Contains(p.Withheld, "timed out") || !strings.Contains(p.Withheld, "may have done") {
+		t.Errorf("%v, %v, %q", done, err, p.Withheld)
+	}
+	if got := strings.Join(events(), ","); got != "trying b/job,failed b/job" {
+		t.Error(got)
+	}
+	time.Sleep(2 * time.Second)
+	if _, err := os.Stat(out); err == nil {
+		t.Error("its child went on")
 	}
 }
 
