@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/container"
 )
 
 // Config names the GPUs and tenants that are watched, and what may be done.
@@ -60,6 +62,7 @@ type configTenant struct {
 	Holds   *float64       `yaml:"holds"`
 	PIDs    []uint32       `yaml:"pids"`
 	Command string         `yaml:"command"`
+	Pod     string         `yaml:"pod"` // NAMESPACE/POD/CONTAINER
 	Probe   *Probe         `yaml:"probe"`
 	Metrics string         `yaml:"metrics"`
 	Profile *configProfile `yaml:"profile"`
@@ -158,7 +161,7 @@ func (r *reading) tenant(i int, t *configTenant) {
 	r.If(!ok, where+".gpu", "", "%d is not among gpus", t.GPU)
 	out := Tenant{
 		Name: t.Name, Kind: t.Kind, GPU: gpu, Holds: 1, LimitMS: t.LimitMS, MayReap: t.MayReap, Owner: t.Owner,
-		PIDs: t.PIDs, Command: t.Command, Metrics: t.Metrics, Probe: t.Probe,
+		PIDs: t.PIDs, Command: strings.Fields(t.Command), Metrics: t.Metrics, Probe: t.Probe,
 	}
 	if t.Holds != nil {
 		out.Holds = *t.Holds
@@ -174,7 +177,7 @@ func (r *reading) tenant(i int, t *configTenant) {
 		out.Expect = telemetry.Some(predict.Interval{Value: (e[0] + e[1]) / 2, Low: e[0], High: e[1]})
 	}
 	r.If(out.Online() && t.Probe == nil && t.Metrics == "", where, "add metrics or probe", "nothing tells its latency")
-	r.processes(where, i, t)
+	out.Pod = r.processes(where, i, t)
 	if p := t.Probe; p != nil {
 		r.address(where+".probe.url", p.URL, "an OpenAI-compatible server")
 		r.If(p.Every != 0 && p.Every < minProbe, where+".probe.every",
@@ -189,11 +192,21 @@ func (r *reading) tenant(i int, t *configTenant) {
 }
 
 // processes checks what a tenant's processes are known by.
-func (r *reading) processes(where string, i int, t *configTenant) {
-	r.If(t.Command == "" && len(t.PIDs) == 0, where, "add command or pids", "nothing tells which processes are its own")
+func (r *reading) processes(where string, i int, t *configTenant) (pod container.Pod) {
+	command := strings.Join(strings.Fields(t.Command), " ")
+	r.If(command == "" && len(t.PIDs) == 0 && t.Pod == "", where, "add pod, command or pids",
+		"nothing tells which processes are its own")
 	var own []string
-	if t.Command != "" {
-		own = append(own, fmt.Sprintf("command %q", t.Command))
+	if command != "" {
+		own = append(own, fmt.Sprintf("command %q", command))
+	}
+	if t.Pod != "" {
+		parts := strings.Split(t.Pod, "/")
+		if len(parts) == 3 {
+			pod = container.Pod{Namespace: parts[0], Name: parts[1], Container: parts[2]}
+		}
+		r.If(len(parts) != 3 || slices.Contains(parts, ""), where+".pod", "use NAMESPACE/POD/CONTAINER", "%q", t.Pod)
+		own = append(own, "pod "+t.Pod)
 	}
 	for _, pid := range t.PIDs {
 		own = append(own, fmt.Sprintf("process %d", pid))
@@ -203,6 +216,7 @@ func (r *reading) processes(where string, i int, t *configTenant) {
 		r.If(twice, where, "", "%s is tenants[%d]'s already", o, k)
 		r.whose[o] = i
 	}
+	return pod
 }
 
 func (r *reading) address(where, url, of string) {

@@ -7,6 +7,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/container"
 )
 
 // A Tenant is one workload's replica on one GPU, as its owner declares it.
@@ -28,10 +29,12 @@ type Tenant struct {
 	MayReap bool
 	Owner   string
 
-	// PIDs and Command tell its processes: their ids, or a part of their command
-	// lines.
+	// PIDs, Pod and Command tell its processes: their ids, the container that they
+	// run in, or whole successive arguments of their command lines, the first of
+	// which may leave out the folder of a path.
 	PIDs    []uint32
-	Command string
+	Pod     container.Pod
+	Command []string
 	// Metrics is the address of the metrics page of its vLLM or SGLang server,
 	// Probe measures other servers.
 	Metrics string

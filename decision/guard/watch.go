@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/container"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
@@ -24,6 +26,7 @@ func Run(
 	ctx context.Context, reader telemetry.Reader, r Rules, c *Config, a *Actor, told func(Observation, []Proposal) error,
 ) (health string, err error) {
 	w := &watcher{gpus: slices.Clone(c.GPUs), tenants: c.Tenants, rules: r, procs: commandLine}
+	w.pods = container.NewResolver(os.DirFS("/"))
 	chosen := chosen{reader, w.gpus}
 	devices, err := chosen.Devices(ctx)
 	if err != nil {
@@ -62,7 +65,8 @@ type watcher struct {
 	rules   Rules
 	start   time.Time
 	latest  telemetry.Latest
-	procs   func(pid uint32) string // a process's command line
+	procs   func(pid uint32) []string // the arguments of a process
+	pods    *container.Resolver
 	wait    sync.WaitGroup
 
 	mu      sync.Mutex
@@ -311,7 +315,7 @@ func (w *watcher) observe() Observation {
 	sampled, devices := slices.Clone(w.sampled), slices.Clone(w.devices)
 	clear(w.devices)
 	w.mu.Unlock()
-	owner := w.owners()
+	owner, unclear := w.owners(), false
 	for i := range w.gpus {
 		g := &o.GPUs[i]
 		if i < len(sampled) && !sampled[i].IsZero() {
@@ -336,7 +340,8 @@ func (w *watcher) observe() Observation {
 		}
 		for k := range w.tenants {
 			if w.tenants[k].GPU == i {
-				o.Tenants[k].Gone = w.tenants[k].Command != "" || w.tenants[k].PIDs != nil
+				t := &w.tenants[k]
+				o.Tenants[k].Gone = len(t.Command) > 0 || len(t.PIDs) > 0 || t.Pod != container.Pod{}
 			}
 		}
 		// Under MPS the driver counts what the clients run as the server's; else one
@@ -345,6 +350,10 @@ func (w *watcher) observe() Observation {
 		share := func(pid uint32) float64 { return seen.shares[pid] / 100 / float64(max(seen.told, 1)) }
 		for _, p := range list {
 			k := owner(p)
+			if k == shared {
+				unclear = true
+				continue
+			}
 			if k < 0 || w.tenants[k].GPU != i {
 				other := ProcessSeen{PID: p.PID, Name: p.Name, Activity: 1}
 				if told {
@@ -364,6 +373,9 @@ func (w *watcher) observe() Observation {
 	}
 	for i := range o.Tenants {
 		t := &o.Tenants[i]
+		if unclear { // a share may be any tenant's, and any tenant may be there
+			t.Activity, t.Gone = telemetry.Optional[float64]{}, false
+		}
 		if probes[i].at.IsZero() {
 			continue
 		}
@@ -375,23 +387,50 @@ func (w *watcher) observe() Observation {
 	return o
 }
 
-// owners returns a function that finds the tenant of a process, -1 = none.
+// shared says that several tenants' words fit a process: it is nobody's.
+const shared = -2
+
+// owners returns a function that finds the tenant of a process: -1 = none, or
+// shared.
 func (w *watcher) owners() func(telemetry.Process) int {
 	return func(p telemetry.Process) int {
-		for i, t := range w.tenants {
-			if slices.Contains(t.PIDs, p.PID) || t.Command != "" && strings.Contains(w.procs(p.PID), t.Command) {
-				return i
-			}
+		owner := -1
+		var pod container.Pod
+		if id := w.pods.Resolve(p.PID)[0]; id.Known() {
+			pod = id.Pod
 		}
-		return -1
+		args := w.procs(p.PID)
+		for i := range w.tenants {
+			t := &w.tenants[i]
+			if !slices.Contains(t.PIDs, p.PID) && !(pod != container.Pod{} && pod == t.Pod) && !fits(t.Command, args) {
+				continue
+			}
+			if owner >= 0 {
+				return shared
+			}
+			owner = i
+		}
+		return owner
 	}
 }
 
-// commandLine reads a process's command line; "" where it cannot.
-func commandLine(pid uint32) string {
+// fits says whether words are successive whole arguments of a command line. The
+// first may be the last element of a path.
+func fits(words, args []string) bool {
+	for i := 0; len(words) > 0 && i+len(words) <= len(args); i++ {
+		first := args[i] == words[0] || path.Base(args[i]) == words[0]
+		if first && slices.Equal(args[i+1:i+len(words)], words[1:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// commandLine reads the arguments of a process; none where it cannot.
+func commandLine(pid uint32) []string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {
-		return ""
+		return nil
 	}
-	return strings.ReplaceAll(string(b), "\x00", " ")
+	return strings.Split(strings.TrimRight(string(b), "\x00"), "\x00")
 }

@@ -6,16 +6,44 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/container"
 	"github.com/cotenant/cotenant/telemetry/telemetrytest"
 )
+
+// TestWhoIsWho tells processes apart by whole arguments.
+func TestWhoIsWho(t *testing.T) {
+	w := &watcher{
+		pods: container.NewResolver(fstest.MapFS{}),
+		tenants: []Tenant{
+			{Command: []string{"--port", "8001"}}, {Command: []string{"jupyter"}}, {PIDs: []uint32{7}},
+			{Command: []string{"train.py"}}, {Command: []string{"--fast"}},
+		},
+	}
+	for _, c := range []struct {
+		args string
+		pid  uint32
+		want int
+	}{
+		{"vllm serve --port 8001", 1, 0}, {"vllm serve --port 80012", 1, -1}, {"vllm serve --port=8001", 1, -1},
+		{"/usr/bin/jupyter lab", 1, 1}, {"vim jupyter.txt", 1, -1}, {"anything", 7, 2},
+		{"python /home/a/train.py", 1, 3}, {"python train.py --fast", 1, shared}, {"", 1, -1},
+	} {
+		w.procs = func(uint32) []string { return strings.Fields(c.args) }
+		if got := w.owners()(telemetry.Process{PID: c.pid}); got != c.want {
+			t.Errorf("%q: %d, want %d", c.args, got, c.want)
+		}
+	}
+}
 
 // A server's own metrics and the device's process list name the neighbour that
 // was switched on, and nobody before.
