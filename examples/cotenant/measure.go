@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
@@ -27,23 +26,19 @@ const measureUsage = `Measures workloads alone and side by side on one GPU, and 
   cotenant measure -print-plan                a plan to start from
   cotenant measure -real -plan FILE -out DIR
 
-Each load of the plan is run alone, and with -real under time-slicing for some
-seconds beside a neighbour that spins, which counts the time slices of its step; then
-a prediction of the runs side by side is written down, then those are made: all of it
-under time-slicing, under MPS (a daemon of its own, started and stopped; a load that
-MPS cost nothing alone is run again, twice at most), and under MPS with percentages
-and memory limits, which is as near to MIG as processes come without being isolated.
-It never changes compute mode, clocks, persistence, MIG or compute policy.
+Each load of the plan is run alone, and with -real for some seconds beside a neighbour
+that spins, which counts the time slices of its step; then a prediction of the runs
+side by side is written down, then those are made: under time-slicing, under MPS (a
+daemon of its own), and under MPS with percentages and memory limits, which is as near
+to MIG as processes come without being isolated. It never changes compute mode,
+clocks, persistence, MIG or compute policy.
 
-With -fleet a fleet file is decided first. Then the GPUs that the decision fills are
-simulated: each workload alone, the prediction, and side by side under what was
-recommended and what was not. Expected stands beside measured, and whatever
-contradicts the decision is named.
+With -fleet a fleet file is decided, and the GPUs that the decision fills are simulated
+likewise, under what was recommended and what was not.
 
-DIR keeps the requests and telemetry of every run, the predictions as they were
-before the runs side by side (DIR/MODE/predictions.json), DIR/rows.json in the
-co-location format, DIR/predictor.json calibrated on this run (the report ends with
-the line that uses it), and DIR/report.json. An interrupt keeps the runs until then.
+DIR keeps every run, the predictions as they were before (DIR/MODE/predictions.json),
+DIR/rows.json in the co-location format, DIR/predictor.json calibrated on this run, and
+DIR/report.json. An interrupt keeps the runs until then.
 `
 
 type measureConfig struct {
@@ -76,7 +71,7 @@ func runMeasure(ctx context.Context, args []string, std stdio) error {
 	if c.fleet != "" {
 		err = c.measureFleet(ctx, std)
 	} else {
-		err = c.measurePlan(ctx, args, std)
+		err = c.measurePlan(ctx, std)
 	}
 	if err != nil && ctx.Err() != nil {
 		return exitWith(exitInterrupted, err)
@@ -181,9 +176,8 @@ func (c *measureConfig) newFolder() error {
 	return badInput(err)
 }
 
-// measurePlan measures a plan and prints the report, with the line that makes the next
-// run with the predictor of this one.
-func (c *measureConfig) measurePlan(ctx context.Context, args []string, std stdio) error {
+// measurePlan measures a plan and prints the report.
+func (c *measureConfig) measurePlan(ctx context.Context, std stdio) error {
 	text, name := colocation.SimulatedPlan(), "built-in plan"
 	if c.plan != "" {
 		var err error
@@ -216,8 +210,8 @@ func (c *measureConfig) measurePlan(ctx context.Context, args []string, std stdi
 	}
 	err = errors.Join(err, rep.WriteText(std.out))
 	if rep.Calibrated != "" {
-		fmt.Fprintf(std.out, "\nThe next run predicts with what this one measured:\n  %s\n",
-			nextRun(args, filepath.ToSlash(filepath.Join(c.opts.Dir, rep.Calibrated))))
+		fmt.Fprintf(std.out, "\nThe next run predicts with what this one measured by -predictor %s\n",
+			filepath.Join(c.opts.Dir, rep.Calibrated))
 	}
 	return err
 }
@@ -247,31 +241,6 @@ func besideSpinner(ctx context.Context, device int, uuid string, run func(contex
 		return err
 	}
 	return errors.Join(s.BesideSpinner(ctx, run), s.Close())
-}
-
-// nextRun is the command line of args with another predictor and another folder.
-func nextRun(args []string, predictor string) string {
-	line := []string{"cotenant measure"}
-	add := func(arg string) {
-		if strings.ContainsFunc(arg, func(r rune) bool {
-			return !strings.ContainsRune("/._-+:@%,=~", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
-		}) {
-			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
-		}
-		line = append(line, arg)
-	}
-	for i := 0; i < len(args); i++ {
-		name, _, whole := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
-		switch {
-		case name != "out" && name != "predictor":
-			add(args[i])
-		case !whole:
-			i++ // its value
-		}
-	}
-	add("-predictor")
-	add(predictor)
-	return strings.Join(line, " ")
 }
 
 // measureFleet decides a fleet, simulates the GPUs that the decision fills, and prints

@@ -94,11 +94,3 @@ func TestMeasureInterrupted(t *testing.T) {
 		t.Errorf("exit %d: %s%s", code, stdout.String(), stderr.String())
 	}
 }
-
-func TestMeasureNextRun(t *testing.T) {
-	args := []string{"-real", "-plan", "my plan's.yaml", "--out", "out", "-predictor=old.json", "-nvml", "/lib/nvml.so", "-out=out", "-price", "2.90 USD"}
-	want := `cotenant measure -real -plan 'my plan'\''s.yaml' -nvml /lib/nvml.so -price '2.90 USD' -predictor out/predictor.json`
-	if got := nextRun(args, "out/predictor.json"); got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}

@@ -58,7 +58,7 @@ func TestProbeSimulated(t *testing.T) {
 		t.Errorf("%+v, %v", p, err)
 	}
 	svg, err := os.ReadFile(plot)
-	if err != nil || !bytes.Contains(svg, []byte("</svg>")) || !bytes.Contains(svg, []byte("(simulated)")) || !bytes.Contains(svg, []byte("4 of 4")) {
+	if err != nil || !bytes.Contains(svg, []byte("</svg>")) || !bytes.Contains(svg, []byte("(simulated GPU, simulated)")) || !bytes.Contains(svg, []byte("4 of 4")) {
 		t.Errorf("%d bytes of plot, %v", len(svg), err)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/cotenant/cotenant/decision/probe"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 // drawTurns draws a lane for each spinning process, with a bar for each time that
@@ -23,10 +22,7 @@ func drawTurns(w io.Writer, r *probe.Result) error {
 		return errors.New("-plot: no turns were measured, so there is nothing to draw")
 	}
 	p := plot.New()
-	p.Title.Text = "When spinning processes were on " + r.Info.GPU
-	if r.Basis == sharing.BasisSimulated {
-		p.Title.Text = "When spinning processes were on a GPU (simulated)"
-	}
+	p.Title.Text = fmt.Sprintf("When spinning processes were on a GPU (%s, %s)", r.Info.GPU, r.Basis)
 	p.X.Label.Text = "ms"
 	var ticks []plot.Tick
 	for i, l := range r.Lanes {
