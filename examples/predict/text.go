@@ -13,14 +13,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Limits of the text; the JSON has everything.
-const (
-	textWidth = 100
-	worstRows = 10 // shown of more rows than twice as many, those that were missed most
-)
+// worstRows are shown of more than twice as many, those that were missed most; the JSON
+// has everything.
+const worstRows = 10
 
 // write writes the report for people, with all rows or those missed most.
 func (rep *report) write(out io.Writer, rows bool) error {
@@ -192,7 +191,7 @@ func writeSeries(w io.Writer, list []series, all errorTable) {
 		}
 		for room := 15; ; room-- { // for the series' names, as far as the figures leave it
 			table := seriesTable(m, list, all[m], room)
-			if room == 6 || widest(table) <= textWidth {
+			if room == 6 || widest(table) <= page.Width {
 				_, _ = w.Write(table) // into a buffer
 				break
 			}
@@ -241,25 +240,8 @@ func widest(text []byte) (columns int) {
 	return columns
 }
 
-// wrapped prints a line in lines that are not too long.
-func wrapped(w io.Writer, text string) {
-	width := 0
-	for i, word := range strings.Fields(text) {
-		n := len([]rune(word))
-		switch {
-		case i == 0:
-		case width+1+n > textWidth:
-			fmt.Fprint(w, "\n  ")
-			width = 2
-		default:
-			fmt.Fprint(w, " ")
-			width++
-		}
-		fmt.Fprint(w, word)
-		width += n
-	}
-	fmt.Fprintln(w)
-}
+// wrapped prints a line, folded.
+func wrapped(w io.Writer, text string) { fmt.Fprintln(w, page.Fold(text)) }
 
 func nameOf(s predict.Server) string {
 	name := s.Model
