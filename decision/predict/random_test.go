@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -48,7 +49,7 @@ func TestAnyProfile(t *testing.T) {
 	}
 	p := predict.NewPredictor()
 	answers := 0
-	for range 40 {
+	for range nightly.Cases(12, 40) {
 		var group []predict.Solo
 		for range 1 + rng.IntN(3) {
 			ts := random(sharing.MechanismTimeSlicing)
@@ -81,7 +82,7 @@ func TestAnyProfile(t *testing.T) {
 			}
 		}
 	}
-	if answers < 30 {
+	if answers < nightly.Cases(10, 30) {
 		t.Errorf("%d answers only", answers)
 	}
 }

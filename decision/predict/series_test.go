@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/internal/race"
+	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -70,7 +70,7 @@ func tpotBy(measured []predict.Measured) map[sharing.Mechanism]predict.ErrorSumm
 // TestLeaveOneSeriesOut holds predictions of each series by those of other days, with
 // and without percentages, to what is promised.
 func TestLeaveOneSeriesOut(t *testing.T) {
-	race.Long(t)
+	nightly.Only(t)
 	t.Parallel()
 	measured, err := daysLeftOut()
 	if err != nil {
@@ -146,7 +146,7 @@ func keyOf(series string, r *predict.Row) string {
 // what is promised: no row of an H100 side by side is used. Tenants with percentages are
 // held to what they came to.
 func TestH100FromH200(t *testing.T) {
-	race.Long(t)
+	nightly.Only(t)
 	t.Parallel()
 	all, err := daysLeftOut()
 	if err != nil {
