@@ -175,7 +175,7 @@ func benchJob(fl *flag.FlagSet, args []string, std stdio) error {
 	fl.StringVar(&j.CPU, "cpu", "", "of each pod; 2 by default")
 	fl.StringVar(&j.Memory, "memory", "", "of each pod; 512Mi by default")
 	const usage = "job -name NAME -image IMAGE -workers N [flags] -- FLAGS...\n\n" +
-		"Writes an indexed Kubernetes Job: each pod makes its share of the run that bench FLAGS makes, see merge."
+		"Writes an indexed Kubernetes Job: each pod makes its share of what bench FLAGS runs, see merge."
 	if _, err := benchParse(fl, args, usage, std); err != nil {
 		return err
 	}

@@ -78,6 +78,9 @@ func TestSettleCommand(t *testing.T) {
 		if got := settleCommand(&s); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
+		if code, _, errs := program(t, "", append(strings.Fields(want)[1:], "-h")...); s.Endpoint && code != exitDone {
+			t.Errorf("%s -h: exit %d, %s", want, code, errs)
+		}
 	}
 	const open = "version: v1\npools: [{name: p, gpu: L4, count: 1}]\n" +
 		"workloads: [{name: w, kind: online-inference, memory: 4GiB}]\n"

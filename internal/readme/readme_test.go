@@ -175,10 +175,10 @@ func forMachines(args []string) bool {
 // nested are the commands below a program's commands, or below a program that is
 // no dispatcher by itself.
 var nested = map[string][]string{
-	"benchmark":    {"report", "table", "compare", "job", "merge", "import"},
-	"cost":         {"tenants", "nodes", "sla", "compare", "attribute"},
-	"cotenant mig": {"check", "pack", "plan", "apply", "generate", "enumerate"},
-	"mps":          {"run"},
+	"cost":           {"tenants", "nodes", "sla", "compare", "attribute"},
+	"cotenant bench": {"report", "table", "compare", "job", "merge", "import"},
+	"cotenant mig":   {"check", "pack", "plan", "apply", "generate", "enumerate"},
+	"mps":            {"run"},
 }
 
 // TestHelp asks every program, and every command of those that have some, for help:
