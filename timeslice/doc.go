@@ -15,5 +15,5 @@
 // figure is DEFAULT on an H200, which this project measured.
 //
 // Time-slicing divides time and nothing else: memory is not divided, faults
-// are not contained, and replicas are not capacity.
+// are not contained, and replicas are not capacity. The package is experimental.
 package timeslice

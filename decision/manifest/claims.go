@@ -7,9 +7,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/timeslice"
+	"github.com/cotenant/cotenant/sharing/driverconf"
 )
 
 // draFiles writes the group's claims and the pods that use them.
@@ -158,21 +157,20 @@ func (b *builder) sharedClaims(g *group) error {
 // draConfig is the parameters of a shared device. The daemon's defaults hold
 // for every client, so they are the most that any tenant may have; each pod's
 // environment tightens its own.
-func (g *group) draConfig(tenants []seat) *DRAConfig {
+func (g *group) draConfig(tenants []seat) *driverconf.DRA {
 	if g.Mechanism == sharing.MechanismTimeSlicing {
-		return &DRAConfig{TimeSlicing: &timeslice.DRASettings{}}
+		return &driverconf.DRA{Strategy: driverconf.TimeSlicing, Interval: "Default"}
 	}
-	c := &mps.DRASettings{MIGDevice: usesMIG(g.Mechanism)}
+	limits := &driverconf.Limits{}
 	percent := 0.0
 	for _, s := range tenants {
 		percent = max(percent, s.percent)
-		c.DefaultPinnedDeviceMemoryLimit = max(c.DefaultPinnedDeviceMemoryLimit, s.processLimit())
+		limits.PinnedMemory = max(limits.PinnedMemory, s.processLimit())
 	}
 	if !slices.ContainsFunc(tenants, func(s seat) bool { return s.percent == 0 }) {
-		n := int(math.Ceil(percent))
-		c.DefaultActiveThreadPercentage = Some(n)
+		limits.ActiveThreadPercentage = driverconf.Some(int(math.Ceil(percent)))
 	}
-	return &DRAConfig{MPS: c}
+	return &driverconf.DRA{MIGDevice: usesMIG(g.Mechanism), Strategy: driverconf.MPS, MPS: limits}
 }
 
 // draGate names the feature gate that the parameters of the group's claims need.

@@ -5,90 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/internal/golden"
-	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/timeslice"
+	"github.com/cotenant/cotenant/sharing/driverconf"
 )
 
-func fullPlugin() *PluginConfig {
-	return &PluginConfig{
-		Flags: PluginFlags{
-			MIGStrategy: "mixed", FailOnInitError: Some(true), MPSRoot: "/run/nvidia/mps", NvidiaDriverRoot: "/run/nvidia/driver", NvidiaDevRoot: "/", GDSEnabled: Some(false),
-			MOFEDEnabled: Some(false), UseNodeFeatureAPI: Some(true), DeviceDiscoveryStrategy: "auto", PassDeviceSpecs: Some(true), DeviceListStrategy: []string{"envvar", "cdi-cri"},
-			DeviceIDStrategy: "uuid", CDIAnnotationPrefix: "cdi.k8s.io/", NvidiaCTKPath: "/usr/bin/nvidia-ctk", ContainerDriverRoot: "/driver-root", SharedDevicesAllocationPolicy: "packed",
-			Oneshot: Some(false), NoTimestamp: Some(true), SleepInterval: "60s", OutputFile: "/features.d/gfd", MachineTypeFile: "/machine-type",
-		},
-		TimeSlicing: &timeslice.PluginSettings{RenameByDefault: true, FailRequestsGreaterThanOne: Some(true),
-			Resources: []timeslice.PluginResource{{Name: "nvidia.com/gpu", Replicas: 4}, {Name: "nvidia.com/mig-1g.5gb", Replicas: 2}}},
-	}
-}
-
-func TestPluginConfigRoundTrip(t *testing.T) {
-	c := fullPlugin()
-	got, err := c.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden.Check(t, "testdata/device-plugin-full.yaml", got)
-	back, ws, err := ParsePluginConfig(got)
-	if diff := cmp.Diff(c, back); err != nil || diff != "" {
-		t.Errorf("%v %s", err, diff)
-	}
-	if len(ws) != 1 || ws[0].Code != sharing.WarnReplicasNotCapacity {
-		t.Errorf("%v", ws)
-	}
-}
-
-func TestPluginConfigRefusesMPSWithMIG(t *testing.T) {
-	c := fullPlugin()
-	c.MPS = &mps.PluginSettings{Resources: []mps.PluginResource{{Name: "nvidia.com/gpu", Replicas: 2}}}
-	b, err := c.Marshal()
-	if b != nil || !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "refuses MPS together with the mixed MIG strategy") {
-		t.Errorf("%q, %v", b, err)
-	}
-	c.Flags.MIGStrategy = "none"
-	b, err = c.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, ws, err := ParsePluginConfig(b)
-	if err != nil || !hasCode(ws, "sharing.timeSlicing", "time-slicing-ignored") {
-		t.Errorf("%v, %v", ws, err)
-	}
-}
-
-func TestDRAConfig(t *testing.T) {
-	head := "apiVersion: resource.nvidia.com/v1beta1\n"
-	for in, want := range map[string]*DRAConfig{
-		"kind: GpuConfig": {},
-		"kind: MigDeviceConfig\nsharing: {strategy: MPS}":                                        {MIGDevice: true, MPS: &mps.DRASettings{MIGDevice: true}},
-		"kind: GpuConfig\nsharing: {strategy: TimeSlicing, timeSlicingConfig: {interval: Long}}": {TimeSlicing: &timeslice.DRASettings{Interval: timeslice.LevelLong}},
-	} {
-		got, _, err := ParseDRAConfig([]byte(head + in))
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("%s: %v %s", in, err, diff)
-			continue
-		}
-		b, err := got.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if back, _, err := ParseDRAConfig(b); err != nil || !cmp.Equal(back, got) {
-			t.Errorf("%s: %v %s", in, err, cmp.Diff(got, back))
-		}
-	}
-	both := &DRAConfig{TimeSlicing: &timeslice.DRASettings{}, MPS: &mps.DRASettings{}}
-	if b, err := both.Marshal(); b != nil || !errors.Is(err, ErrInvalid) {
-		t.Errorf("%q, %v", b, err)
-	}
-}
-
 func TestClaim(t *testing.T) {
-	c := Claim{Name: "half", Namespace: "ml", Profile: "3g.40gb", Count: 1, Config: &DRAConfig{MPS: &mps.DRASettings{MIGDevice: true, DefaultActiveThreadPercentage: Some(50)}}}
+	c := Claim{Name: "half", Namespace: "ml", Profile: "3g.40gb", Count: 1, Config: &driverconf.DRA{MIGDevice: true, Strategy: driverconf.MPS, MPS: &driverconf.Limits{ActiveThreadPercentage: driverconf.Some(50)}}}
 	got, err := c.Marshal()
 	if err != nil {
 		t.Fatal(err)
@@ -103,12 +27,12 @@ func TestClaim(t *testing.T) {
 		claim Claim
 		want  string
 	}{
-		"parameters of the other kind": {Claim{Name: "a", Profile: "1g.10gb", Config: &DRAConfig{MPS: &mps.DRASettings{}}}, "config: the driver ignores parameters of the other kind"},
+		"parameters of the other kind": {Claim{Name: "a", Profile: "1g.10gb", Config: &driverconf.DRA{Strategy: driverconf.MPS}}, "config: the driver ignores parameters of the other kind"},
 		"injection":                    {Claim{Name: "a", GPU: "x') || true || ('"}, `gpu: "x') || true || ('" is not a product name`},
 		"profile":                      {Claim{Name: "a", Profile: "1g.10gb' || 'x"}, "profile"},
 		"name":                         {Claim{Name: "A b"}, `name: "A b"`},
 		"count":                        {Claim{Name: "a", Count: -1}, "count: must be 1 or more"},
-		"config":                       {Claim{Name: "a", Config: &DRAConfig{MPS: &mps.DRASettings{DefaultPinnedDeviceMemoryLimit: 5}}}, "below 1Mi"},
+		"config":                       {Claim{Name: "a", Config: &driverconf.DRA{Strategy: driverconf.MPS, MPS: &driverconf.Limits{PinnedMemory: 5}}}, "below 1Mi"},
 	} {
 		if b, err := x.claim.Marshal(); b != nil || !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%s: %q, %v", name, b, err)
@@ -180,56 +104,4 @@ func TestPlanText(t *testing.T) {
 			t.Errorf("plan.md lacks %q:\n%s", want, plan)
 		}
 	}
-}
-
-func FuzzParsePluginConfig(f *testing.F) {
-	b, err := fullPlugin().Marshal()
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b)
-	f.Add([]byte("version: v1\nflags: {migStrategy: none}\nsharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 3}]}}"))
-	f.Fuzz(func(t *testing.T, in []byte) {
-		c, ws, err := ParsePluginConfig(in)
-		if err != nil {
-			if c != nil || ws != nil {
-				t.Fatalf("value with %v", err)
-			}
-			return
-		}
-		out, err := c.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, _, err := ParsePluginConfig(out)
-		if err != nil {
-			t.Fatalf("%v in\n%s", err, out)
-		}
-		again, err := back.Marshal()
-		if err != nil || string(again) != string(out) {
-			t.Fatalf("%v: %s", err, cmp.Diff(string(out), string(again)))
-		}
-	})
-}
-
-func FuzzParseDRAConfig(f *testing.F) {
-	f.Add([]byte("apiVersion: resource.nvidia.com/v1beta1\nkind: GpuConfig\nsharing: {strategy: TimeSlicing, timeSlicingConfig: {interval: Long}}"))
-	f.Add([]byte("apiVersion: resource.nvidia.com/v1beta1\nkind: MigDeviceConfig\nsharing: {strategy: MPS, mpsConfig: {defaultPinnedDeviceMemoryLimit: 1G}}"))
-	f.Fuzz(func(t *testing.T, in []byte) {
-		c, ws, err := ParseDRAConfig(in)
-		if err != nil {
-			if c != nil || ws != nil {
-				t.Fatalf("value with %v", err)
-			}
-			return
-		}
-		out, err := c.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, _, err := ParseDRAConfig(out)
-		if diff := cmp.Diff(c, back); err != nil || diff != "" {
-			t.Fatalf("%v %s", err, diff)
-		}
-	})
 }

@@ -7,74 +7,11 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/cotenant/cotenant/internal/draconf"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/mig"
-	"github.com/cotenant/cotenant/mps"
-	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/timeslice"
+	"github.com/cotenant/cotenant/sharing/driverconf"
 )
-
-// DRAConfig is the opaque parameters of a claim for the NVIDIA DRA driver:
-// a GpuConfig or a MigDeviceConfig. At most one strategy is set; without one
-// the device is not shared beyond the driver's default.
-type DRAConfig struct {
-	TimeSlicing *timeslice.DRASettings
-	MPS         *mps.DRASettings
-	// MIGDevice is the kind of a document without a strategy; with one, the
-	// strategy's own field counts.
-	MIGDevice bool
-}
-
-// ParseDRAConfig reads a GpuConfig or MigDeviceConfig, YAML or JSON,
-// strictly. Errors match ErrInvalid.
-func ParseDRAConfig(data []byte) (*DRAConfig, []sharing.Warning, error) {
-	d, _, err := draconf.Parse(data)
-	if err != nil {
-		return nil, nil, invalid(err)
-	}
-	out := &DRAConfig{MIGDevice: d.MIG}
-	var ws []sharing.Warning
-	switch d.Strategy {
-	case draconf.TimeSlicing:
-		out.TimeSlicing, ws, err = timeslice.ParseDRASettings(data)
-	case draconf.MPS:
-		out.MPS, ws, err = mps.ParseDRASettings(data)
-	}
-	if err != nil {
-		return nil, nil, invalid(err)
-	}
-	return out, ws, nil
-}
-
-// Marshal validates c and writes the document.
-func (c *DRAConfig) Marshal() ([]byte, error) {
-	var b []byte
-	var err error
-	switch {
-	case c.TimeSlicing != nil && c.MPS != nil:
-		err = &problem.Problem{Path: "sharing", Message: "has two strategies", Remedy: "keep one"}
-	case c.TimeSlicing != nil:
-		b, err = c.TimeSlicing.Marshal()
-	case c.MPS != nil:
-		b, err = c.MPS.Marshal()
-	default:
-		b, err = (&draconf.Document{MIG: c.MIGDevice}).Marshal()
-	}
-	return b, invalid(err)
-}
-
-// forMIG reports the kind of document that c becomes.
-func (c *DRAConfig) forMIG() bool {
-	switch {
-	case c.TimeSlicing != nil:
-		return c.TimeSlicing.MIGDevice
-	case c.MPS != nil:
-		return c.MPS.MIGDevice
-	}
-	return c.MIGDevice
-}
 
 // Claim is a ResourceClaim or ResourceClaimTemplate (resource.k8s.io/v1) for
 // the NVIDIA DRA driver, with one request. Pods that name the same
@@ -84,10 +21,10 @@ type Claim struct {
 	Name      string // up to 253 lower-case letters, digits and dashes
 	Namespace string // "" leaves it out
 	Template  bool
-	Profile   string // a MIG device of this profile; "" is a whole GPU
-	GPU       string // product name that the device's must end with; "" takes any
-	Count     int    // devices; 0 stands for 1
-	Config    *DRAConfig
+	Profile   string          // a MIG device of this profile; "" is a whole GPU
+	GPU       string          // product name that the device's must end with; "" takes any
+	Count     int             // devices; 0 stands for 1
+	Config    *driverconf.DRA // the driver's opaque parameters; nil leaves them out
 }
 
 var claimName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
@@ -113,7 +50,7 @@ func (c Claim) Validate() error {
 		l.Addf("count", "", "must be 1 or more, not %d", c.Count)
 	}
 	if c.Config != nil {
-		if c.Config.forMIG() != (c.Profile != "") {
+		if c.Config.MIGDevice != (c.Profile != "") {
 			l.Addf("config", "use a MigDeviceConfig for MIG devices and a GpuConfig for whole GPUs",
 				"the driver ignores parameters of the other kind without a word")
 		}
@@ -153,7 +90,7 @@ func (c Claim) node() (*yaml.Node, error) {
 	if c.Config != nil {
 		b, err := c.Config.Marshal()
 		if err != nil {
-			return nil, err
+			return nil, invalid(err)
 		}
 		var parameters yaml.Node
 		if err := yaml.Unmarshal(b, &parameters); err != nil {

@@ -72,22 +72,6 @@ workloads:
 	// pods/embed.yaml
 }
 
-// What the device plugin would ignore or refuse is said, all of it at once.
-func ExampleParsePluginConfig() {
-	_, _, err := manifest.ParsePluginConfig([]byte(`
-version: v1
-flags: {migStrategy: mixed}
-sharing:
-  mps:
-    resources:
-    - {name: nvidia.com/gpu, replicas: 1}
-`))
-	fmt.Println(err)
-	// Output:
-	// manifest: invalid: sharing.mps.resources[0].replicas: must be 2 or more, not 1 (leave the block out to share nothing)
-	// flags.migStrategy: the plugin refuses MPS together with the mixed MIG strategy (set it to "none"; share MIG devices by MPS through the DRA driver)
-}
-
 // A claim template for one MIG device for each pod.
 func ExampleClaim_Marshal() {
 	doc, err := manifest.Claim{Name: "small", Template: true, Profile: "1g.20gb"}.Marshal()

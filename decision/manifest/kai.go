@@ -5,9 +5,9 @@ import (
 	"strconv"
 
 	"github.com/cotenant/cotenant/internal/enum"
-	"github.com/cotenant/cotenant/internal/pluginconf"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/sharing/driverconf"
 )
 
 // KAIMode is how a cluster's KAI scheduler shares GPUs: global.gpuSharingMode of
@@ -113,7 +113,7 @@ func (b *builder) can(d sharing.Delivery, m sharing.Mechanism) bool {
 func (b *builder) kaiPod(p *pod, m *member) error {
 	p.scheduler, p.queue = "kai-scheduler", b.opts.KAIQueue
 	if !shared(m.Mechanism) {
-		p.limits = map[string]string{pluginconf.GPU: strconv.Itoa(m.gpus())}
+		p.limits = map[string]string{driverconf.GPU: strconv.Itoa(m.gpus())}
 		return nil
 	}
 	p.header = append(p.header, "For nodes whose device plugin replicates nothing: KAI divides whole GPUs.")

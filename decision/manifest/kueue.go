@@ -7,10 +7,10 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/cotenant/cotenant/internal/pluginconf"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/sharing/driverconf"
 )
 
 const (
@@ -54,9 +54,9 @@ func (b *builder) offers(g *group) (map[string]int, error) {
 			}
 		}
 	case shared(g.Mechanism):
-		out[pluginconf.GPU] = g.GPUs * g.clients()
+		out[driverconf.GPU] = g.GPUs * g.clients()
 	default:
-		out[pluginconf.GPU] = g.GPUs
+		out[driverconf.GPU] = g.GPUs
 	}
 	return out, nil
 }

@@ -3,6 +3,7 @@ package manifest
 import (
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/sharing/driverconf"
 )
 
 // Names of the ConfigMaps that the GPU Operator is pointed to.
@@ -14,7 +15,7 @@ const (
 // pluginFiles writes the device-plugin configurations, one for each key, and
 // the ConfigMap with all of them.
 func (b *builder) pluginFiles() error {
-	configs := map[string]*PluginConfig{exclusiveKey: {Flags: PluginFlags{MIGStrategy: "none"}}}
+	configs := map[string]*driverconf.Plugin{exclusiveKey: {Flags: driverconf.Flags{MIGStrategy: "none"}}}
 	for _, g := range b.groups {
 		if !byPlugin(g.Mechanism) {
 			continue
@@ -22,11 +23,8 @@ func (b *builder) pluginFiles() error {
 		c := g.pluginConfig()
 		configs[g.pluginKey()] = c
 		found := c.Warnings()
-		if c.MPS != nil {
-			found = append(found, c.MPS.Warnings()...)
-			if cc, ok := g.gpu.ComputeCapability.Get(); ok {
-				found = append(found, c.MPS.WarningsFor(cc.Major, cc.Minor)...)
-			}
+		if cc, ok := g.gpu.ComputeCapability.Get(); ok {
+			found = append(found, c.WarningsFor(cc.Major, cc.Minor)...)
 		}
 		for _, w := range found {
 			w.Path = g.key + ": " + w.Path
@@ -37,7 +35,7 @@ func (b *builder) pluginFiles() error {
 	for _, key := range sortedKeys(configs) {
 		doc, err := configs[key].Marshal()
 		if err != nil {
-			return err
+			return invalid(err)
 		}
 		docs[key] = string(doc)
 		b.add("device-plugin/"+key+".yaml", "device-plugin configuration, version v1", doc)

@@ -8,11 +8,11 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/cotenant/cotenant/internal/pluginconf"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/sharing/driverconf"
 )
 
 // groupLabel is the node label that ties pods to their group's nodes.
@@ -147,7 +147,7 @@ func (b *builder) pods(g *group, d sharing.Delivery, first bool) error {
 		case sharing.DeliveryKAI:
 			err = b.kaiPod(p, m)
 		case sharing.DeliveryVGPUManager:
-			p.limits = map[string]string{pluginconf.GPU: strconv.Itoa(m.gpus())}
+			p.limits = map[string]string{driverconf.GPU: strconv.Itoa(m.gpus())}
 			p.header = append(p.header, "For the cluster whose nodes are virtual machines with a virtual GPU.")
 		default:
 			err = b.pluginPod(p, m)
@@ -168,7 +168,7 @@ func (b *builder) pods(g *group, d sharing.Delivery, first bool) error {
 
 // pluginPod is the workload as the device plugin serves it.
 func (b *builder) pluginPod(p *pod, m *member) error {
-	resource := pluginconf.GPU
+	resource := driverconf.GPU
 	if m.Mechanism == sharing.MechanismMIG {
 		var err error
 		if resource, err = mig.ResourceName(m.Profile); err != nil {
@@ -179,7 +179,7 @@ func (b *builder) pluginPod(p *pod, m *member) error {
 	if !usesMPS(m.Mechanism) {
 		return nil
 	}
-	share := mps.PluginShare{Replicas: m.group.clients(), Total: m.group.memory()}
+	share := driverconf.Share{Replicas: m.group.clients(), Total: m.group.memory()}
 	limit, percent := share.PinnedMemoryLimit(), float64(share.ActiveThreadPercentage())
 	tooMuch := func(format string, args ...any) {
 		b.warn(sharing.Warning{Code: WarnEqualShares, Path: m.name, Source: "k8s-device-plugin", Message: fmt.Sprintf(format, args...), Remedy: "use fewer replicas, or deliver by DRA"})

@@ -11,9 +11,8 @@ import (
 
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/mig"
-	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/timeslice"
+	"github.com/cotenant/cotenant/sharing/driverconf"
 )
 
 // schema lists every path that a document may have, with the type of its
@@ -226,10 +225,10 @@ func checkKind(t *testing.T, path, kind string, d *yaml.Node) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, _, err := ParseDRAConfig(parameters)
+			c, _, err := driverconf.Parse(parameters)
 			if err != nil {
 				t.Errorf("%s: %v", path, err)
-			} else if c.forMIG() != (class == "mig.nvidia.com") {
+			} else if dra, ok := c.(*driverconf.DRA); !ok || dra.MIGDevice != (class == "mig.nvidia.com") {
 				t.Errorf("%s: parameters of the wrong kind for %s", path, class)
 			}
 		}
@@ -271,24 +270,15 @@ func values(n *yaml.Node) map[string]string {
 
 func checkPlugin(t *testing.T, path string, data []byte) {
 	t.Helper()
-	c, _, err := ParsePluginConfig(data)
+	parsed, _, err := driverconf.Parse(data)
+	c, _ := parsed.(*driverconf.Plugin)
 	switch {
-	case err != nil:
-		t.Errorf("%s: %v", path, err)
+	case err != nil || c == nil:
+		t.Errorf("%s: %T, %v", path, parsed, err)
 	case c.MPS != nil && c.TimeSlicing != nil:
 		t.Errorf("%s: two mechanisms", path)
 	case c.MPS != nil && c.Flags.MIGStrategy != "none":
 		t.Errorf("%s: MPS and MIG in one configuration", path)
-	}
-	if c != nil && c.MPS != nil {
-		if _, _, err := mps.ParsePluginSettings(data); err != nil {
-			t.Errorf("%s: %v", path, err)
-		}
-	}
-	if c != nil && c.TimeSlicing != nil {
-		if _, _, err := timeslice.ParsePluginSettings(data); err != nil {
-			t.Errorf("%s: %v", path, err)
-		}
 	}
 }
 

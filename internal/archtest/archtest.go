@@ -17,15 +17,16 @@ const nvml = "github.com/NVIDIA/go-nvml"
 // import, internal ones apart. What stands in nobody's list (drivers that need
 // cgo, what is experimental, doubles for tests) is for examples and users.
 var allowed = map[string][]string{
-	"sharing":           {},
-	"mig":               {"sharing"},
-	"mig/mignvml":       {"mig", "sharing"},
-	"mig/migtest":       {"mig", "sharing"},
-	"mps":               {"mps/internal/form", "sharing"},
-	"mps/internal/form": {},
-	"mps/mpstest":       {"mps", "sharing"},
-	"timeslice":         {"sharing"},
-	"telemetry":         {"sharing"},
+	"sharing":            {},
+	"sharing/driverconf": {"sharing"},
+	"mig":                {"sharing"},
+	"mig/mignvml":        {"mig", "sharing"},
+	"mig/migtest":        {"mig", "sharing"},
+	"mps":                {"mps/internal/form", "sharing"},
+	"mps/internal/form":  {},
+	"mps/mpstest":        {"mps", "sharing"},
+	"timeslice":          {"sharing"},
+	"telemetry":          {"sharing"},
 	"telemetry/account": {
 		"cost", "mps", "sharing", "telemetry", "telemetry/container", "telemetry/ledger", "telemetry/serving",
 	},
@@ -51,12 +52,10 @@ var allowed = map[string][]string{
 	"decision/capacity/study":          {"cost", "decision/capacity", "decision/manifest", "decision/predict", "loadgen", "loadgen/loadgentest", "loadgen/prompt", "sharing"},
 	"decision/judge":                   {"cost", "decision", "decision/predict", "mig", "sharing"},
 	"decision/discover":                {"cost", "decision", "decision/discover/internal/nvsmi", "decision/discover/internal/usage", "decision/manifest", "decision/predict", "mig", "sharing", "telemetry", "telemetry/serving"},
-	"decision/manifest":                {"decision", "decision/gate", "mig", "mps", "sharing", "timeslice"},
+	"decision/manifest":                {"decision", "decision/gate", "mig", "mps", "sharing", "sharing/driverconf"},
 	"decision/discover/kube":           {},
 	"decision/discover/internal/nvsmi": {"sharing", "telemetry"},
 	"decision/discover/internal/usage": {"sharing", "telemetry"},
-	"internal/draconf":                 {"sharing"},
-	"internal/pluginconf":              {"sharing"},
 
 	"decision/colocation": {
 		"cost", "decision", "decision/gate", "decision/predict", "decision/probe", "loadgen", "loadgen/loadgentest",

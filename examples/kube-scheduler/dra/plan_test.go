@@ -16,9 +16,9 @@ import (
 	"k8s.io/kubernetes/pkg/apis/resource/validation"
 	"sigs.k8s.io/yaml"
 
-	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/dra"
+	"github.com/cotenant/cotenant/sharing/driverconf"
 )
 
 var bestFit = placement.NewScorer(placement.BestFit{}, nil)
@@ -98,7 +98,7 @@ func TestOutput(t *testing.T) {
 				claims[o.Namespace+"/"+o.Name] = true
 				requests(o.Spec.Devices.Requests)
 				for _, c := range o.Spec.Devices.Config {
-					if _, _, err := manifest.ParseDRAConfig(c.Opaque.Parameters.Raw); err != nil {
+					if _, _, err := driverconf.Parse(c.Opaque.Parameters.Raw); err != nil {
 						t.Errorf("%s: the driver would refuse its parameters: %v", o.Name, err)
 					}
 				}

@@ -17,11 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
-	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/timeslice"
+	"github.com/cotenant/cotenant/sharing/driverconf"
 )
 
 const driver = "gpu.nvidia.com"
@@ -101,7 +100,7 @@ func (w *writer) finish() (*Output, error) {
 // every client, so they are the most that any of them has; each tightens its own
 // in its environment.
 func (c *sharedClaim) config() ([]resourcev1.DeviceClaimConfiguration, error) {
-	var dc manifest.DRAConfig
+	var dc driverconf.DRA
 	switch c.device.Mechanism {
 	case sharing.MechanismMPS:
 		percent, memory, all := 0, sharing.Bytes(0), true
@@ -110,9 +109,9 @@ func (c *sharedClaim) config() ([]resourcev1.DeviceClaimConfiguration, error) {
 			memory = max(memory, m.device.Memory)
 			all = all && m.device.Memory > 0
 		}
-		dc.MPS = &mps.DRASettings{DefaultActiveThreadPercentage: mps.Some(percent)}
+		dc.Strategy, dc.MPS = driverconf.MPS, &driverconf.Limits{ActiveThreadPercentage: driverconf.Some(percent)}
 		if all {
-			dc.MPS.DefaultPinnedDeviceMemoryLimit = memory
+			dc.MPS.PinnedMemory = memory
 		}
 		for _, m := range c.members {
 			if own := threads(m.device); own < percent {
@@ -120,7 +119,7 @@ func (c *sharedClaim) config() ([]resourcev1.DeviceClaimConfiguration, error) {
 			}
 		}
 	case sharing.MechanismTimeSlicing:
-		dc.TimeSlicing = &timeslice.DRASettings{}
+		dc.Strategy, dc.Interval = driverconf.TimeSlicing, "Default"
 	default:
 		return nil, nil
 	}

@@ -1,4 +1,4 @@
-package pluginconf
+package driverconf
 
 import (
 	"fmt"
@@ -10,18 +10,14 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Validate returns every reason why the plugin would refuse the document.
-func (d *Document) Validate() error {
-	var l problem.List
-	d.check(&l)
-	return l.Err()
-}
+// Validate returns every reason for which the plugin would refuse the document.
+func (d *Plugin) Validate() error { return validate(d.check) }
 
-func (d *Document) check(l *problem.List) {
+func (d *Plugin) check(l *problem.List) {
 	oneOf(l, "flags.migStrategy", d.Flags.MIGStrategy, "none", "single", "mixed")
-	oneOf(l, "flags.plugin.deviceIDStrategy", d.Flags.DeviceIDStrategy, "uuid", "index")
-	oneOf(l, "flags.plugin.sharedDevicesAllocationPolicy", d.Flags.SharedDevicesAllocationPolicy, "distributed", "packed")
-	for i, s := range d.Flags.DeviceListStrategy {
+	oneOf(l, "flags.plugin.deviceIDStrategy", d.Flags.Plugin.DeviceIDStrategy, "uuid", "index")
+	oneOf(l, "flags.plugin.sharedDevicesAllocationPolicy", d.Flags.Plugin.SharedDevicesAllocationPolicy, "distributed", "packed")
+	for i, s := range d.Flags.Plugin.DeviceListStrategy {
 		oneOf(l, fmt.Sprintf("flags.plugin.deviceListStrategy[%d]", i), s, "envvar", "volume-mounts", "cdi-annotations", "cdi-cri")
 	}
 	if d.MPS != nil {
@@ -89,7 +85,7 @@ func checkBlock(l *problem.List, path string, b *Block, checkName func(at, name 
 	}
 }
 
-func (w *wireDocument) warnings(d *Document) []sharing.Warning {
+func (w *wirePlugin) warnings(d *Plugin) []sharing.Warning {
 	var out []sharing.Warning
 	add := func(code sharing.WarningCode, path, message, remedy string) {
 		out = append(out, sharing.Warning{Code: code, Path: path, Message: message, Remedy: remedy, Source: "k8s-device-plugin-config"})
@@ -126,8 +122,9 @@ func (w *wireDocument) warnings(d *Document) []sharing.Warning {
 	return append(out, d.Warnings()...)
 }
 
-// Warnings lists what is legal in the document and misleads.
-func (d *Document) Warnings() []sharing.Warning {
+// Warnings lists what the plugin accepts in the document and does otherwise than
+// it looks.
+func (d *Plugin) Warnings() []sharing.Warning {
 	var out []sharing.Warning
 	add := func(code sharing.WarningCode, path, message, remedy string) {
 		out = append(out, sharing.Warning{Code: code, Path: path, Message: message, Remedy: remedy, Source: "k8s-device-plugin"})
@@ -154,5 +151,65 @@ func (d *Document) Warnings() []sharing.Warning {
 		add(sharing.WarnReplicasNotCapacity, "sharing.timeSlicing.resources",
 			"replicas are turns on the same GPU, not capacity: no replica has memory or compute of its own", "")
 	}
+	if d.MPS == nil {
+		return out
+	}
+	for i, r := range d.MPS.Resources {
+		if r.Replicas < 2 || 100%r.Replicas == 0 {
+			continue
+		}
+		percent := Share{Replicas: r.Replicas}.ActiveThreadPercentage()
+		out = append(out, sharing.Warning{
+			Code: sharing.WarnUnevenPercentage, Path: mpsReplicas(i), Source: "k8s-device-plugin-mps",
+			Message: fmt.Sprintf("the plugin gives each of %d replicas %d%% of the threads and leaves %d%% to nobody",
+				r.Replicas, percent, 100-r.Replicas*percent),
+			Remedy: "the daemon itself takes fractions: set the percentage with a client of your own",
+		})
+	}
 	return out
+}
+
+func mpsReplicas(i int) string { return fmt.Sprintf("sharing.mps.resources[%d].replicas", i) }
+
+// WarningsFor lists what the plugin does with the document's MPS block on a GPU of
+// the given compute capability. It allows 48 replicas from capability 7.5 on and
+// 16 below, also on a V100 (7.0), whose hardware takes 48 clients.
+func (d *Plugin) WarningsFor(major, minor int) []sharing.Warning {
+	limit := 16
+	if major > 7 || major == 7 && minor >= 5 {
+		limit = 48
+	}
+	if d.MPS == nil {
+		return nil
+	}
+	var out []sharing.Warning
+	for i, r := range d.MPS.Resources {
+		if r.Replicas > limit {
+			out = append(out, sharing.Warning{
+				Code: sharing.WarnReplicaCap, Path: mpsReplicas(i), Source: "k8s-device-plugin-mps",
+				Message: fmt.Sprintf("the plugin allows %d replicas on a GPU of compute capability %d.%d, not %d",
+					limit, major, minor, r.Replicas),
+				Remedy: fmt.Sprintf("ask for %d or fewer", limit),
+			})
+		}
+	}
+	return out
+}
+
+// Share is the limits that the plugin sets for each MPS client of a GPU.
+type Share struct {
+	Replicas int           // 2 or more
+	Total    sharing.Bytes // memory of the GPU
+}
+
+// ActiveThreadPercentage returns 100/Replicas, rounded down to a whole number.
+func (s Share) ActiveThreadPercentage() int { return 100 / max(s.Replicas, 1) }
+
+// PinnedMemoryLimit returns Total/Replicas, the limit of each client process (not
+// of each container), rounded down to whole mebibytes.
+func (s Share) PinnedMemoryLimit() sharing.Bytes {
+	if s.Replicas < 1 {
+		return s.Total
+	}
+	return s.Total / sharing.Bytes(s.Replicas) / sharing.MiB * sharing.MiB
 }

@@ -1,22 +1,22 @@
-package mps_test
+package driverconf_test
 
 import (
 	"fmt"
 
-	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/sharing/driverconf"
 )
 
 // The device plugin shares each GPU among four clients, equally.
-func ExamplePluginSettings_Marshal() {
-	c := mps.PluginSettings{Resources: []mps.PluginResource{{Name: "nvidia.com/gpu", Replicas: 4}}}
+func ExamplePlugin_Marshal() {
+	c := driverconf.Plugin{MPS: &driverconf.Block{Resources: []driverconf.Resource{{Name: driverconf.GPU, Replicas: 4}}}}
 	doc, err := c.Marshal()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Print(string(doc))
-	share := mps.PluginShare{Replicas: 4, Total: 80 * sharing.GiB}
+	share := driverconf.Share{Replicas: 4, Total: 80 * sharing.GiB}
 	fmt.Printf("# each client process: %d%% of the threads, %v\n", share.ActiveThreadPercentage(), share.PinnedMemoryLimit())
 	// Output:
 	// version: v1
@@ -29,8 +29,8 @@ func ExamplePluginSettings_Marshal() {
 }
 
 // What the plugin would ignore without a word becomes a warning.
-func ExampleParsePluginSettings() {
-	_, warnings, err := mps.ParsePluginSettings([]byte(`
+func ExampleParse() {
+	_, warnings, err := driverconf.Parse([]byte(`
 version: v1
 flags: {renameByDefault: true}
 sharing:
@@ -48,9 +48,10 @@ sharing:
 	// devices-ignored sharing.mps.resources[0].devices
 }
 
-// A DRA claim's parameters.
-func ExampleDRASettings_Marshal() {
-	c := mps.DRASettings{DefaultActiveThreadPercentage: mps.Some(50), DefaultPinnedDeviceMemoryLimit: 10 * sharing.GiB}
+// A DRA claim's parameters, whose limits hold for each client.
+func ExampleDRA_Marshal() {
+	c := driverconf.DRA{Strategy: driverconf.MPS, MPS: &driverconf.Limits{
+		ActiveThreadPercentage: driverconf.Some(50), PinnedMemory: 10 * sharing.GiB}}
 	doc, err := c.Marshal()
 	if err != nil {
 		fmt.Println(err)

@@ -1,8 +1,4 @@
-// Package draconf reads and writes the opaque parameters of the NVIDIA DRA
-// driver (resource.nvidia.com/v1beta1: GpuConfig and MigDeviceConfig).
-// Packages mps and timeslice show one strategy of it to users, package
-// manifest the whole.
-package draconf
+package driverconf
 
 import (
 	"fmt"
@@ -13,18 +9,19 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// What the driver's documents say of themselves.
+// The strategies of a DRA document.
 const (
 	TimeSlicing = "TimeSlicing"
 	MPS         = "MPS"
+)
 
+const (
 	apiVersion = "resource.nvidia.com/v1beta1"
 	gpuKind    = "GpuConfig"
 	migKind    = "MigDeviceConfig"
@@ -34,48 +31,55 @@ const (
 // nvidia-smi gives them.
 var intervals = []string{"Default", "Short", "Medium", "Long"}
 
-// Limits are the fields of mpsConfig; 0 bytes mean not set.
+// Limits are the fields of a DRA document's mpsConfig.
 type Limits struct {
-	ActiveThreadPercentage optional.Value[int]
-	PinnedMemory           sharing.Bytes
-	PerDevicePinnedMemory  map[string]sharing.Bytes
-	MultiUser              optional.Value[bool]
+	ActiveThreadPercentage Optional[int] // the default of clients, 0 to 100
+	// PinnedMemory is the default for each client process on each device, which the
+	// driver rounds down to whole mebibytes; 0 leaves it unset.
+	PinnedMemory sharing.Bytes
+	// PerDevicePinnedMemory overrides it for a device, named by its index in the
+	// claim ("0") or its UUID.
+	PerDevicePinnedMemory map[string]sharing.Bytes
+	MultiUser             Optional[bool] // clients of different users share one server
 }
 
-// Document is a GpuConfig or MigDeviceConfig.
-type Document struct {
-	MIG      bool
-	Strategy string  // TimeSlicing, MPS, or "" for a document without sharing
-	Interval string  // one of intervals, or "" when not set
-	MPS      *Limits // nil when not set
+// DRA holds the opaque parameters of a claim for NVIDIA's DRA driver
+// (resource.nvidia.com/v1beta1). The zero value is a GpuConfig that shares nothing
+// beyond the driver's default.
+type DRA struct {
+	// MIGDevice makes it a MigDeviceConfig, which has no Interval. The driver
+	// ignores a GpuConfig on MIG devices without a word.
+	MIGDevice bool
+	Strategy  string  // TimeSlicing, MPS, or "" for a document without sharing
+	Interval  string  // Default, Short, Medium or Long; "" leaves it out
+	MPS       *Limits // nil leaves it out
 }
 
-type wireDocument struct {
-	APIVersion string       `yaml:"apiVersion,required"`
-	Kind       string       `yaml:"kind,required"`
-	Sharing    *wireSharing `yaml:"sharing"`
+type wireDRA struct {
+	APIVersion string        `yaml:"apiVersion,required"`
+	Kind       string        `yaml:"kind,required"`
+	Sharing    *wireStrategy `yaml:"sharing"`
 }
 
-type wireSharing struct {
-	Strategy          string           `yaml:"strategy,required"`
-	TimeSlicingConfig *wireTimeSlicing `yaml:"timeSlicingConfig"`
-	MPSConfig         *wireMPS         `yaml:"mpsConfig"`
+type wireStrategy struct {
+	Strategy          string        `yaml:"strategy,required"`
+	TimeSlicingConfig *wireInterval `yaml:"timeSlicingConfig"`
+	MPSConfig         *wireMPS      `yaml:"mpsConfig"`
 }
 
-type wireTimeSlicing struct {
+type wireInterval struct {
 	Interval string `yaml:"interval"`
 }
 
 type wireMPS struct {
-	Percentage   optional.Value[int]      `yaml:"defaultActiveThreadPercentage"`
-	PinnedMemory optional.Value[quantity] `yaml:"defaultPinnedDeviceMemoryLimit"`
-	PerDevice    map[string]quantity      `yaml:"defaultPerDevicePinnedMemoryLimit"`
-	MultiUser    optional.Value[bool]     `yaml:"multiUser"`
+	Percentage   Optional[int]       `yaml:"defaultActiveThreadPercentage"`
+	PinnedMemory Optional[quantity]  `yaml:"defaultPinnedDeviceMemoryLimit"`
+	PerDevice    map[string]quantity `yaml:"defaultPerDevicePinnedMemoryLimit"`
+	MultiUser    Optional[bool]      `yaml:"multiUser"`
 }
 
-// Parse reads a document strictly: a GpuConfig or a MigDeviceConfig.
-func Parse(data []byte) (*Document, []sharing.Warning, error) {
-	var w wireDocument
+func parseDRA(data []byte) (*DRA, []sharing.Warning, error) {
+	var w wireDRA
 	if err := strictyaml.Decode(data, &w, strictyaml.Options{}); err != nil {
 		return nil, nil, err
 	}
@@ -86,14 +90,14 @@ func Parse(data []byte) (*Document, []sharing.Warning, error) {
 	if w.Kind != gpuKind && w.Kind != migKind {
 		l.Addf("kind", "write "+gpuKind+" or "+migKind, "%q does not configure sharing", w.Kind)
 	}
-	d := &Document{MIG: w.Kind == migKind}
+	d := &DRA{MIGDevice: w.Kind == migKind}
 	if s := w.Sharing; s != nil {
 		d.Strategy = s.Strategy
 		if s.Strategy == "" {
 			l.Addf("sharing.strategy", "write TimeSlicing or MPS", "is empty")
 		}
 		if s.TimeSlicingConfig != nil {
-			if d.MIG {
+			if d.MIGDevice {
 				l.Addf("sharing.timeSlicingConfig", "remove it", "a MigDeviceConfig has no time-slice settings")
 			}
 			d.Interval = s.TimeSlicingConfig.Interval
@@ -131,14 +135,10 @@ func (w *wireMPS) limits(l *problem.List) *Limits {
 
 const tooSmallRemedy = "give a limit of 1Mi or more, or leave the key out"
 
-// Validate returns every reason why the driver would refuse the document.
-func (d *Document) Validate() error {
-	var l problem.List
-	d.check(&l)
-	return l.Err()
-}
+// Validate returns every reason for which the driver would refuse the document.
+func (d *DRA) Validate() error { return validate(d.check) }
 
-func (d *Document) check(l *problem.List) {
+func (d *DRA) check(l *problem.List) {
 	switch d.Strategy {
 	case TimeSlicing:
 		if d.MPS != nil {
@@ -159,7 +159,7 @@ func (d *Document) check(l *problem.List) {
 		}
 		l.Addf("sharing.timeSlicingConfig.interval", remedy, "%q is not an interval", d.Interval)
 	}
-	if d.MIG && d.Interval != "" {
+	if d.MIGDevice && d.Interval != "" {
 		l.Addf("sharing.timeSlicingConfig", "remove it", "a MigDeviceConfig has no time-slice settings")
 	}
 	if d.MPS != nil {
@@ -187,8 +187,9 @@ func (m *Limits) check(l *problem.List, path string) {
 	}
 }
 
-// Warnings lists what is legal in the document and misleads.
-func (d *Document) Warnings() []sharing.Warning {
+// Warnings lists what the driver accepts in the document and does otherwise than it
+// looks, and the feature gate that it needs.
+func (d *DRA) Warnings() []sharing.Warning {
 	var out []sharing.Warning
 	add := func(code sharing.WarningCode, path string, source sharing.SourceID, message, remedy string) {
 		out = append(out, sharing.Warning{Code: code, Path: path, Message: message, Remedy: remedy, Source: source})
@@ -216,18 +217,16 @@ func (d *Document) Warnings() []sharing.Warning {
 	for _, k := range slices.Sorted(maps.Keys(m.PerDevicePinnedMemory)) {
 		rounded("sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit."+k, m.PerDevicePinnedMemory[k])
 	}
-	if d.MIG && (m.PinnedMemory > 0 || len(m.PerDevicePinnedMemory) > 0) {
+	if d.MIGDevice && (m.PinnedMemory > 0 || len(m.PerDevicePinnedMemory) > 0) {
 		add(sharing.WarnMIGMemoryLimit, "sharing.mpsConfig", "nvidia-mig-guide-deployment", "EXCLUSIVE_PROCESS mode is not available on MIG devices, so a client that misses the daemon has the whole instance",
 			"verify that each pod is a client of the daemon, and under which limit")
 	}
 	return out
 }
 
-// Node builds the document's YAML, which Marshal writes alone and a claim
-// holds under opaque.parameters.
-func (d *Document) Node() *yaml.Node {
+func (d *DRA) node() *yaml.Node {
 	kind := gpuKind
-	if d.MIG {
+	if d.MIGDevice {
 		kind = migKind
 	}
 	var sharing any
@@ -257,10 +256,10 @@ func (m *Limits) node() *yaml.Node {
 		"defaultPinnedDeviceMemoryLimit", pinned, "defaultPerDevicePinnedMemoryLimit", perDevice, "multiUser", m.MultiUser)
 }
 
-// Marshal writes the document. It validates first.
-func (d *Document) Marshal() ([]byte, error) {
+// Marshal validates the document and writes it. Errors match ErrInvalid.
+func (d *DRA) Marshal() ([]byte, error) {
 	if err := d.Validate(); err != nil {
 		return nil, err
 	}
-	return yamlnode.Encode(nil, d.Node())
+	return yamlnode.Encode(nil, d.node())
 }

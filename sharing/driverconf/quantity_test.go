@@ -1,4 +1,4 @@
-package draconf
+package driverconf
 
 import (
 	"testing"

@@ -1,0 +1,364 @@
+package driverconf
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+func codes(ws []sharing.Warning) []sharing.WarningCode {
+	var out []sharing.WarningCode
+	for _, w := range ws {
+		out = append(out, w.Code)
+	}
+	return out
+}
+
+func TestMIGResourceNames(t *testing.T) {
+	for name, ok := range map[string]bool{
+		"nvidia.com/gpu": true, "nvidia.com/mig-1g.5gb": true, "nvidia.com/mig-1g.10gb.me": true, "nvidia.com/mig-1c.3g.20gb": true, "nvidia.com/mig-1g.24gb.me.all": true,
+		"nvidia.com/mig-1g.24gb-me": true, "gpu": false, "nvidia.com/mig-*": false, "nvidia.com/mig-1g": false, "nvidia.com/mig-1g.5gb.": false, "nvidia.com/gpu.shared": false,
+	} {
+		d := Plugin{TimeSlicing: &Block{Resources: []Resource{{Name: name, Replicas: 2}}}}
+		if err := d.Validate(); (err == nil) != ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestParsePlugin(t *testing.T) {
+	for _, c := range []struct {
+		name, in string
+		want     *Plugin
+		warn     []sharing.WarningCode
+	}{
+		{
+			name: "plain", in: "version: v1\nsharing:\n  mps:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n",
+			want: &Plugin{MPS: &Block{Resources: []Resource{{Name: "nvidia.com/gpu", Replicas: 4}}}},
+		},
+		{
+			name: "json", in: `{"version":"v1","sharing":{"mps":{"failRequestsGreaterThanOne":false,"renameByDefault":true,"resources":[{"name":"nvidia.com/gpu","replicas":2}]}}}`,
+			want: &Plugin{MPS: &Block{RenameByDefault: true, FailRequestsGreaterThanOne: Some(false), Resources: []Resource{{Name: "nvidia.com/gpu", Replicas: 2}}}},
+		},
+		{
+			name: "ignored fields", in: `
+version: v1
+flags: {renameByDefault: true, failRequestsGreaterThanOne: true, migStrategy: single, mpsRoot: /run/nvidia/mps, plugin: {deviceListStrategy: envvar}}
+resources: {gpus: [{pattern: "*", name: nvidia.com/gpu}]}
+sharing:
+  mps:
+    resources:
+    - {name: nvidia.com/gpu, rename: gpu.shared, devices: [0, "1:0"], replicas: 7}
+  timeSlicing:
+    resources:
+    - {name: nvidia.com/gpu, devices: all, replicas: 4}
+`,
+			want: &Plugin{Flags: Flags{MIGStrategy: "single", MPSRoot: "/run/nvidia/mps", Plugin: PluginFlags{DeviceListStrategy: []string{"envvar"}}},
+				MPS: &Block{Resources: []Resource{{Name: "nvidia.com/gpu", Replicas: 7}}}, TimeSlicing: &Block{Resources: []Resource{{Name: "nvidia.com/gpu", Replicas: 4}}}},
+			warn: []sharing.WarningCode{sharing.WarnResourcesIgnored, sharing.WarnFlagIgnored, sharing.WarnFlagIgnored, sharing.WarnRenameIgnored, sharing.WarnDevicesIgnored,
+				sharing.WarnDevicesIgnored, sharing.WarnTimeSlicingIgnored, sharing.WarnMIGStrategyConflict, sharing.WarnUnevenPercentage},
+		},
+		{
+			name: "turns", in: "version: v1\nsharing:\n  timeSlicing:\n    failRequestsGreaterThanOne: true\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n",
+			want: &Plugin{TimeSlicing: &Block{FailRequestsGreaterThanOne: Some(true), Resources: []Resource{{Name: "nvidia.com/gpu", Replicas: 4}}}},
+			warn: []sharing.WarningCode{sharing.WarnReplicasNotCapacity},
+		},
+		{
+			name: "mig", in: "version: v1\nflags: {migStrategy: single}\nsharing: {timeSlicing: {renameByDefault: true, resources: [{name: nvidia.com/gpu, replicas: 2}, {name: nvidia.com/mig-1g.10gb, replicas: 3}]}}",
+			want: &Plugin{Flags: Flags{MIGStrategy: "single"}, TimeSlicing: &Block{RenameByDefault: true, Resources: []Resource{{Name: "nvidia.com/gpu", Replicas: 2}, {Name: "nvidia.com/mig-1g.10gb", Replicas: 3}}}},
+			warn: []sharing.WarningCode{sharing.WarnLargeRequestsAllowed, sharing.WarnMIGStrategyConflict, sharing.WarnReplicasNotCapacity},
+		},
+		{
+			name: "ignored turns", in: `
+version: v1
+flags: {renameByDefault: true, plugin: {sharedDevicesAllocationPolicy: packed}}
+sharing:
+  timeSlicing:
+    resources:
+    - {name: nvidia.com/gpu, rename: x, devices: 2, replicas: 2}
+  mps:
+    resources:
+    - {name: nvidia.com/gpu, replicas: 2}
+`,
+			want: &Plugin{Flags: Flags{Plugin: PluginFlags{SharedDevicesAllocationPolicy: "packed"}}, TimeSlicing: &Block{Resources: []Resource{{Name: "nvidia.com/gpu", Replicas: 2}}},
+				MPS: &Block{Resources: []Resource{{Name: "nvidia.com/gpu", Replicas: 2}}}},
+			warn: []sharing.WarningCode{sharing.WarnFlagIgnored, sharing.WarnRenameIgnored, sharing.WarnDevicesIgnored, sharing.WarnTimeSlicingIgnored},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, ws, err := Parse([]byte(c.in))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(Config(c.want), got); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(c.warn, codes(ws)); diff != "" {
+				t.Error(diff)
+			}
+			for _, w := range ws {
+				if w.Message == "" || w.Source == "" {
+					t.Errorf("warning without message or source: %+v", w)
+				}
+			}
+		})
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name, in string
+		want     []string
+	}{
+		{"empty", "", []string{"empty"}},
+		{"no resources", "version: v1\nsharing: {mps: {resources: []}}", []string{"sharing.mps.resources: has no entry"}},
+		{"every problem at once", `
+version: v2
+flags: {migStrategy: mixd, mpsroot: /x, plugin: {deviceIDStrategy: name}}
+sharing:
+  mps:
+    failRequestsGreaterThanOne: "yes"
+    resources:
+    - {name: nvidia.com/gpu, replicas: 1}
+`, []string{`flags.mpsroot: unknown key (did you mean "mpsRoot"?)`, "failRequestsGreaterThanOne: must be true or false"}},
+		{"rules", `
+version: v2
+flags: {migStrategy: mixed, plugin: {deviceIDStrategy: name, deviceListStrategy: [envvars]}}
+sharing:
+  mps:
+    resources:
+    - {name: nvidia.com/gpu, replicas: 1}
+    - {name: nvidia.com/gpu, replicas: 2}
+    - {name: nvidia.com/mig-1g.10gb, replicas: 2}
+    - {name: amd.com/gpu, replicas: 2}
+`, []string{
+			`version: "v2"`, "flags.migStrategy: the plugin refuses MPS", `deviceIDStrategy: "name"`, `deviceListStrategy[0]: "envvars"`,
+			"resources[0].replicas: must be 2 or more, not 1", "resources[1].name: nvidia.com/gpu stands in resources[0] already",
+			"resources[2].name: the plugin does not share MIG devices by MPS (share MIG devices by MPS through the DRA driver)", "resources[3].name",
+		}},
+		{"blank", " \n", []string{"empty"}},
+		{"rules of turns", `
+version: v1
+sharing:
+  timeSlicing:
+    resources:
+    - {name: nvidia.com/gpu, replicas: 1}
+    - {name: nvidia.com/mig-all, replicas: 2}
+    - {name: gpu, replicas: 2}
+    - {name: gpu, replicas: -3}
+`, []string{"resources[0].replicas: must be 2 or more, not 1 (leave the block out to share nothing)", `resources[1].name: the plugin offers no resource "nvidia.com/mig-all"`,
+			`resources[2].name`, "resources[3].name: gpu stands in resources[2] already", "resources[3].replicas: must be 2 or more, not -3"}},
+		{"forms", "version: v1\nsharing: {timeSlicing: {resource: [], resources: [{replicas: two}]}}", []string{`did you mean "resources"`, "name: is missing", "replicas: must be a whole number"}},
+		{"two documents", "version: v1\n---\nversion: v1", []string{"2 documents"}},
+		{"a list", "version: v1\nsharing: []", []string{"sharing"}},
+		{"too large", strings.Repeat("x", 9<<20), []string{"8"}},
+	} {
+		t.Run(c.name, func(t *testing.T) { refused(t, c.in, c.want...) })
+	}
+	for name, c := range map[string]struct {
+		in   string
+		want []string
+	}{
+		"zero": {draHead + "kind: GpuConfig\nsharing: {strategy: MPS, mpsConfig: {defaultPinnedDeviceMemoryLimit: 0}}", []string{"below 1Mi"}},
+		"rules": {`apiVersion: resource.nvidia.com/v1
+kind: GPUConfig
+sharing:
+  strategy: MPS
+  timeSlicingConfig: {interval: Long}
+  mpsConfig:
+    defaultActiveThreadPercentage: 101
+    defaultPinnedDeviceMemoryLimit: 500k
+    defaultPerDevicePinnedMemoryLimit: {gpu0: 1Gi, "0": 0}
+`, []string{`apiVersion: "resource.nvidia.com/v1"`, `kind: "GPUConfig"`, "timeSlicingConfig: does not go with the MPS strategy",
+			"between 0 and 100, not 101", "defaultPinnedDeviceMemoryLimit: the driver refuses", `Limit.gpu0: "gpu0" names no device`, "Limit.0: the driver refuses"}},
+		"forms": {draHead + `kind: GpuConfig
+sharing:
+  strategi: MPS
+  strategy: mps
+  mpsConfig: {defaultActiveThreadPercentage: 50.5, defaultPinnedDeviceMemoryLimit: 10GiB}
+`, []string{`sharing.strategi: unknown key (did you mean "strategy"?)`, "must be a whole number", `"10GiB" is not a quantity`}},
+		"unknown strategy": {draHead + "kind: GpuConfig\nsharing: {strategy: mps}", []string{`"mps" is not a strategy of the DRA driver (write TimeSlicing or MPS)`}},
+		"other strategy":   {draHead + "kind: GpuConfig\nsharing: {strategy: TimeSlicing, mpsConfig: {}}", []string{"does not go with the TimeSlicing strategy"}},
+		"interval":         {draHead + "kind: GpuConfig\nsharing: {strategy: TimeSlicing, timeSlicingConfig: {interval: short}}", []string{`did you mean "Short"`}},
+		"interval of MIG":  {draHead + "kind: MigDeviceConfig\nsharing: {strategy: TimeSlicing, timeSlicingConfig: {interval: Long}}", []string{"a MigDeviceConfig has no time-slice settings"}},
+	} {
+		t.Run(name, func(t *testing.T) { refused(t, c.in, c.want...) })
+	}
+}
+
+func refused(t *testing.T, in string, want ...string) {
+	t.Helper()
+	got, ws, err := Parse([]byte(in))
+	if got != nil || ws != nil || !errors.Is(err, ErrInvalid) {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	for _, w := range want {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("error lacks %q:\n%v", w, err)
+		}
+	}
+}
+
+const draHead = "apiVersion: resource.nvidia.com/v1beta1\n"
+
+func TestParseDRA(t *testing.T) {
+	for _, c := range []struct {
+		name, in string
+		want     *DRA
+		warn     []sharing.WarningCode
+	}{
+		{"bare", draHead + "kind: GpuConfig\nsharing: {strategy: MPS}", &DRA{Strategy: MPS}, []sharing.WarningCode{sharing.WarnFeatureGate, sharing.WarnClaimScope}},
+		{"limits", draHead + `kind: GpuConfig
+sharing:
+  strategy: MPS
+  mpsConfig:
+    defaultActiveThreadPercentage: 0
+    defaultPinnedDeviceMemoryLimit: 1500k
+    defaultPerDevicePinnedMemoryLimit: {"0": 10Gi, GPU-b1028956-cfa2-0990-bf4a-5da9abb51763: 1.5Gi, "1": 2097152}
+    multiUser: true
+`, &DRA{Strategy: MPS, MPS: &Limits{
+			ActiveThreadPercentage: Some(0), PinnedMemory: 1500 * 1000, MultiUser: Some(true),
+			PerDevicePinnedMemory: map[string]sharing.Bytes{"0": 10 * sharing.GiB, "1": 2 * sharing.MiB, "GPU-b1028956-cfa2-0990-bf4a-5da9abb51763": 1536 * sharing.MiB},
+		}}, []sharing.WarningCode{sharing.WarnFeatureGate, sharing.WarnClaimScope, sharing.WarnZeroPercentage, sharing.WarnLimitRoundedDown}},
+		{"mig", draHead + "kind: MigDeviceConfig\nsharing: {strategy: MPS, mpsConfig: {defaultPinnedDeviceMemoryLimit: 4Gi}}",
+			&DRA{MIGDevice: true, Strategy: MPS, MPS: &Limits{PinnedMemory: 4 * sharing.GiB}},
+			[]sharing.WarningCode{sharing.WarnFeatureGate, sharing.WarnClaimScope, sharing.WarnMIGMemoryLimit}},
+		{"nothing shared", draHead + "kind: GpuConfig", &DRA{}, nil},
+		{"turns", draHead + "kind: GpuConfig\nsharing: {strategy: TimeSlicing}", &DRA{Strategy: TimeSlicing}, []sharing.WarningCode{sharing.WarnFeatureGate}},
+		{"short turns", draHead + "kind: GpuConfig\nsharing: {strategy: TimeSlicing, timeSlicingConfig: {interval: Short}}", &DRA{Strategy: TimeSlicing, Interval: "Short"},
+			[]sharing.WarningCode{sharing.WarnFeatureGate}},
+		{"turns on MIG", draHead + "kind: MigDeviceConfig\nsharing: {strategy: TimeSlicing}", &DRA{MIGDevice: true, Strategy: TimeSlicing}, []sharing.WarningCode{sharing.WarnFeatureGate}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, ws, err := Parse([]byte(c.in))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(Config(c.want), got); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(c.warn, codes(ws)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// fullPlugin sets every flag.
+func fullPlugin() *Plugin {
+	return &Plugin{
+		Flags: Flags{
+			MIGStrategy: "mixed", FailOnInitError: Some(true), MPSRoot: "/run/nvidia/mps", NvidiaDriverRoot: "/run/nvidia/driver", NvidiaDevRoot: "/", GDSEnabled: Some(false),
+			MOFEDEnabled: Some(false), UseNodeFeatureAPI: Some(true), DeviceDiscoveryStrategy: "auto",
+			Plugin: PluginFlags{PassDeviceSpecs: Some(true), DeviceListStrategy: []string{"envvar", "cdi-cri"},
+				DeviceIDStrategy: "uuid", CDIAnnotationPrefix: "cdi.k8s.io/", NvidiaCTKPath: "/usr/bin/nvidia-ctk", ContainerDriverRoot: "/driver-root", SharedDevicesAllocationPolicy: "packed"},
+			GFD: GFDFlags{Oneshot: Some(false), NoTimestamp: Some(true), SleepInterval: "60s", OutputFile: "/features.d/gfd", MachineTypeFile: "/machine-type"},
+		},
+		TimeSlicing: &Block{RenameByDefault: true, FailRequestsGreaterThanOne: Some(true),
+			Resources: []Resource{{Name: GPU, Replicas: 4}, {Name: "nvidia.com/mig-1g.5gb", Replicas: 2}}},
+	}
+}
+
+func TestMarshal(t *testing.T) {
+	for name, c := range map[string]Config{
+		"plugin":         &Plugin{MPS: &Block{Resources: []Resource{{Name: GPU, Replicas: 4}}}},
+		"plugin-options": &Plugin{MPS: &Block{RenameByDefault: true, FailRequestsGreaterThanOne: Some(true), Resources: []Resource{{Name: GPU, Replicas: 7}}}},
+		"plugin-full":    fullPlugin(),
+		"dra-gpu": &DRA{Strategy: MPS, MPS: &Limits{ActiveThreadPercentage: Some(50), PinnedMemory: 10 * sharing.GiB, MultiUser: Some(true),
+			PerDevicePinnedMemory: map[string]sharing.Bytes{"1": 4096 * sharing.MiB, "0": 9728 * sharing.MiB}}},
+		"dra-mig":   &DRA{MIGDevice: true, Strategy: MPS, MPS: &Limits{ActiveThreadPercentage: Some(50)}},
+		"dra-turns": &DRA{Strategy: TimeSlicing, Interval: "Medium"},
+	} {
+		got, err := c.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden.Check(t, "testdata/"+name+".yaml", got)
+		back, _, err := Parse(got)
+		if diff := cmp.Diff(c, back); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", name, err, diff)
+		}
+	}
+	full := fullPlugin()
+	full.MPS = &Block{Resources: []Resource{{Name: GPU, Replicas: 2}}}
+	for want, c := range map[string]Config{
+		"has no entry": &Plugin{MPS: &Block{}}, "-1": &DRA{Strategy: MPS, MPS: &Limits{ActiveThreadPercentage: Some(-1)}}, "1Mi": &DRA{Strategy: MPS, MPS: &Limits{PinnedMemory: 5}},
+		`"9"`: &DRA{Strategy: TimeSlicing, Interval: "9"}, "no time-slice settings": &DRA{MIGDevice: true, Strategy: TimeSlicing, Interval: "Long"},
+		"refuses MPS together with the mixed MIG strategy": full,
+	} {
+		if b, err := c.Marshal(); b != nil || !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %q, %v", want, b, err)
+		}
+	}
+}
+
+func TestPluginReplicaCap(t *testing.T) {
+	for _, cc := range []struct {
+		major, minor, replicas, warnings int
+	}{{6, 0, 17, 1}, {6, 0, 16, 0}, {7, 0, 17, 1}, {7, 5, 48, 0}, {7, 5, 49, 1}, {9, 0, 48, 0}} {
+		c := &Plugin{MPS: &Block{Resources: []Resource{{Name: GPU, Replicas: cc.replicas}}}}
+		ws := c.WarningsFor(cc.major, cc.minor)
+		if len(ws) != cc.warnings {
+			t.Errorf("%d.%d: %v", cc.major, cc.minor, ws)
+		}
+		for _, w := range ws {
+			if w.Code != sharing.WarnReplicaCap || w.Source != "k8s-device-plugin-mps" {
+				t.Errorf("%+v", w)
+			}
+		}
+	}
+}
+
+func TestPluginShare(t *testing.T) {
+	for _, c := range []struct {
+		s       Share
+		percent int
+		mem     sharing.Bytes
+	}{
+		{Share{Replicas: 4, Total: 81559 * sharing.MiB}, 25, 20389 * sharing.MiB},
+		{Share{Replicas: 7, Total: 80 * sharing.GiB}, 14, 11702 * sharing.MiB},
+		{Share{Total: sharing.GiB}, 100, sharing.GiB},
+	} {
+		if p, m := c.s.ActiveThreadPercentage(), c.s.PinnedMemoryLimit(); p != c.percent || m != c.mem {
+			t.Errorf("%+v: %d%%, %v", c.s, p, m)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{
+		"version: v1\nflags: {renameByDefault: true, plugin: {deviceListStrategy: [envvar]}}\nsharing: {mps: {resources: [{name: nvidia.com/gpu, rename: x, devices: 2, replicas: 3}]}}",
+		"version: v1\nflags: {gfd: {oneshot: true}}\nsharing: {timeSlicing: {resources: [{name: nvidia.com/mig-1g.5gb, rename: x, devices: 2, replicas: 0x3}]}}",
+		draHead + "kind: GpuConfig\nsharing: {strategy: MPS, mpsConfig: {defaultActiveThreadPercentage: 50, defaultPinnedDeviceMemoryLimit: 1.5Gi, multiUser: false}}",
+		draHead + "kind: MigDeviceConfig\nsharing: {strategy: MPS, mpsConfig: {defaultPerDevicePinnedMemoryLimit: {\"0\": 1e9}}}",
+		draHead + "kind: GpuConfig\nsharing: {strategy: TimeSlicing, timeSlicingConfig: {interval: Long}}",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		c, ws, err := Parse(in)
+		if err != nil {
+			if c != nil || ws != nil {
+				t.Fatalf("value with error %v", err)
+			}
+			return
+		}
+		out, err := c.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, _, err := Parse(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := back.Marshal()
+		if err != nil || string(again) != string(out) {
+			t.Fatalf("%v %s", err, cmp.Diff(string(out), string(again)))
+		}
+	})
+}
