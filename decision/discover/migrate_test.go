@@ -54,7 +54,7 @@ func aCluster(rng *rand.Rand) (objects, hints string) {
 // the step saying so, and what a step says to be interrupted had no free node.
 func TestMigration(t *testing.T) {
 	moved, interrupted, freed := 0, 0, 0
-	for seed := range uint64(race.Fewer(60)) {
+	for seed := range uint64(race.Fewer(migrations)) {
 		objects, hints := aCluster(rand.New(rand.NewPCG(seed, 1)))
 		h, err := discover.ParseHints([]byte(hints))
 		if err != nil {
