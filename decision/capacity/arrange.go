@@ -100,7 +100,8 @@ func (s *search) secure(ctx context.Context, a *Arrangement, below *Arrangement)
 		p := s.partOf(&c, s.judge(highest(s.seen(report, routes))).tenant)
 		p.n = max(p.n+1, int(float64(p.n)*1.2))
 		price, err := c.perHour()
-		if err != nil || p.n > p.layout.gpu.Most || c.gpus() > 4*a.GPUs || below != nil && price.Micros() >= below.CostPerHour.Micros() {
+		if err != nil || p.n > p.layout.gpu.Most || c.gpus() > 4*a.GPUs || below != nil &&
+			price.Micros() >= below.CostPerHour.Micros() {
 			return nil, err
 		}
 		if report, routes, err = s.foresee(ctx, &c); err != nil {
@@ -114,7 +115,8 @@ func (s *search) secure(ctx context.Context, a *Arrangement, below *Arrangement)
 			return nil, err
 		}
 		safe.Gap = max(safe.Gap, figures4(float64(c.gpus()-before-1)/float64(c.gpus())))
-		safe.Reason = fmt.Sprintf("%s may do, with %d the objectives are kept whatever the uncertain costs are; %s", gpus(a.GPUs), c.gpus(), safe.Reason)
+		safe.Reason = fmt.Sprintf("%s may do, with %d the objectives are kept whatever the uncertain costs are; %s",
+			gpus(a.GPUs), c.gpus(), safe.Reason)
 		return &safe, nil
 	}
 	return nil, nil
@@ -169,13 +171,16 @@ func (s *search) describe(ctx context.Context, c *candidate) (Arrangement, error
 	return s.described(ctx, c, report, routes)
 }
 
-func (s *search) described(ctx context.Context, c *candidate, report *predict.Report, routes map[int]route) (Arrangement, error) {
+func (s *search) described(ctx context.Context, c *candidate, report *predict.Report,
+	routes map[int]route) (Arrangement, error) {
 	seen := s.seen(report, routes)
 	j := s.judge(seen)
 	l := &c.parts[0].layout
 	a := Arrangement{
-		Kind: c.kind, Mechanism: c.kind.Mechanism(), GPU: c.gpuName(), GPUs: c.gpus(), CopiesPerGPU: l.copies, Router: c.router.String(), Division: c.division(),
-		Tried: c.tried(), Verdict: j.verdict, Predicted: map[string]predict.Interval{}, Basis: basisOf(c.servers()), found: *c, report: report, routes: routes, search: s,
+		Kind: c.kind, Mechanism: c.kind.Mechanism(), GPU: c.gpuName(), GPUs: c.gpus(), CopiesPerGPU: l.copies,
+		Router: c.router.String(), Division: c.division(),
+		Tried: c.tried(), Verdict: j.verdict, Predicted: map[string]predict.Interval{}, Basis: basisOf(c.servers()),
+		found: *c, report: report, routes: routes, search: s,
 	}
 	if c.replicas() < 2 {
 		a.Router = "none"
@@ -266,8 +271,10 @@ func (s *search) gap(c *candidate) float64 {
 func (s *search) settle(c *candidate, j judgement) string {
 	t := &s.plan.Tenants[max(j.tenant, 0)]
 	own := s.traffic.tenants[max(j.tenant, 0)]
-	return fmt.Sprintf("run %s at %.3g requests/s (%.0f tokens in, %.0f out) on one GPU of this arrangement (%s, %s) and read %s", t.Name,
-		float64(own.requests)/s.traffic.seconds(s.load)/float64(c.gpus()), own.input/float64(max(own.requests, 1)), own.output/float64(max(own.requests, 1)), s.partOf(c, max(j.tenant, 0)).layout.gpu.Name, c.kind, j.metric)
+	return fmt.Sprintf("run %s at %.3g requests/s (%.0f tokens in, %.0f out) on one GPU of this arrangement (%s, %s) and "+
+		"read %s", t.Name,
+		float64(own.requests)/s.traffic.seconds(s.load)/float64(c.gpus()), own.input/float64(max(own.requests, 1)),
+		own.output/float64(max(own.requests, 1)), s.partOf(c, max(j.tenant, 0)).layout.gpu.Name, c.kind, j.metric)
 }
 
 // reason explains the arrangement's number of GPUs.
@@ -285,7 +292,8 @@ func (s *search) reason(c *candidate, j judgement, seen []figures, r *predict.Re
 	}
 	if mean(r.GPUs) < idleGPUs && c.gpus() > 1 {
 		if most, usual := s.traffic.burst(s.load); float64(most) > bursts*usual {
-			parts = append(parts, fmt.Sprintf("bursts decide: up to %d requests come within a second, %.2g on average", most, usual))
+			parts = append(parts, fmt.Sprintf("bursts decide: up to %d requests come within a second, %.2g on average", most,
+				usual))
 		}
 	}
 	for i := range c.parts {

@@ -129,7 +129,8 @@ func (s *search) cluster(c *candidate) (predict.Cluster, map[int]route) {
 		p := &c.parts[i]
 		for k := range p.layout.servers {
 			sv := &p.layout.servers[k]
-			service := predict.Service{Name: sv.name, Engine: sv.engine, Routing: predict.Routing{Policy: c.router, Seed: s.plan.Seed}, Objective: s.strictest(sv.tenants)}
+			service := predict.Service{Name: sv.name, Engine: sv.engine, Routing: predict.Routing{Policy: c.router,
+				Seed: s.plan.Seed}, Objective: s.strictest(sv.tenants)}
 			adapter := 0
 			for _, t := range sv.tenants {
 				to := route{service: first + k}
@@ -168,7 +169,8 @@ func (s *search) cluster(c *candidate) (predict.Cluster, map[int]route) {
 // the report.
 func tags(n int) predict.Adapters {
 	free := predict.Cost{Basis: sharing.BasisSimulated}
-	return predict.Adapters{Slots: n, Rank: 1, Targets: []predict.Projection{predict.ProjectionQ}, Step: free, Each: free, Prefill: free, Load: free, Fetch: free}
+	return predict.Adapters{Slots: n, Rank: 1, Targets: []predict.Projection{predict.ProjectionQ}, Step: free, Each: free,
+		Prefill: free, Load: free, Fetch: free}
 }
 
 // strictest returns the tightest bounds on a request to a server of these tenants.
@@ -205,7 +207,8 @@ func (s *search) fewest(l *layout, load float64) int {
 			if s.traffic.prefixes && !e.NoPrefixCache {
 				prompts = 0 // all of it may be in the cache
 			}
-			work[i] += prompts/1e3*e.PrefillToken.Value + of.output*(e.StepSequence.Value+e.Step.Value/sequences) + of.squareOfResident/1e3*e.StepContext.Value
+			work[i] += prompts/1e3*e.PrefillToken.Value + of.output*(e.StepSequence.Value+e.Step.Value/sequences) +
+				of.squareOfResident/1e3*e.StepContext.Value
 		}
 	}
 	most, sum := 0.0, 0.0

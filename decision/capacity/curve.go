@@ -91,7 +91,8 @@ func (s *search) alone(c *candidate) string {
 }
 
 // playAt is play at another load than the searched one, with the whole report.
-func (s *search) playAt(ctx context.Context, c *candidate, load float64) ([]figures, judgement, *predict.Report, error) {
+func (s *search) playAt(ctx context.Context, c *candidate, load float64) ([]figures, judgement, *predict.Report,
+	error) {
 	if err := ctx.Err(); err != nil {
 		return nil, judgement{}, nil, err
 	}

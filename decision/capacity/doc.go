@@ -4,7 +4,10 @@
 // model, or taking turns asleep.
 //
 //	plan := capacity.Plan{
-//		Tenants: []capacity.Tenant{{Name: "chat", Model: "llama-8b", Shape: shape, Objectives: capacity.Objectives{Limits: limits, Share: 0.99}}},
+//		Tenants: []capacity.Tenant{{
+//			Name: "chat", Model: "llama-8b", Shape: shape,
+//			Objectives: capacity.Objectives{Limits: limits, Share: 0.99},
+//		}},
 //		Requests: slices.Values(requests),
 //		GPUs:     []capacity.GPU{{Name: "L40S", PricePerHour: price}},
 //	}
@@ -23,4 +26,6 @@
 //
 // A [Plan] is plain data: reading traces and driving load is the caller's. The same
 // plan gives the same result. Plans may be searched concurrently.
+//
+// The package is experimental: its API may change between minor versions.
 package capacity

@@ -87,7 +87,8 @@ func (s *search) costs(t *Tenant, g *gpu) (predict.Engine, error) {
 func adaptersOf(priors, own predict.Adapters) predict.Adapters {
 	priors.Slots, priors.HostSlots, priors.Rank, priors.Targets = own.Slots, own.HostSlots, own.Rank, own.Targets
 	for _, c := range []struct{ to, from *predict.Cost }{
-		{&priors.Step, &own.Step}, {&priors.Each, &own.Each}, {&priors.Prefill, &own.Prefill}, {&priors.Load, &own.Load}, {&priors.Fetch, &own.Fetch},
+		{&priors.Step, &own.Step}, {&priors.Each, &own.Each}, {&priors.Prefill, &own.Prefill}, {&priors.Load, &own.Load},
+		{&priors.Fetch, &own.Fetch},
 	} {
 		if c.from.Basis != sharing.BasisUnknown {
 			*c.to = *c.from
@@ -119,7 +120,8 @@ const (
 // as the priors of the two GPUs say.
 func transfer(measured, priorThere, priorHere predict.Engine, same bool) predict.Engine {
 	out := priorHere
-	out.Captured, out.Sequences, out.ChunkTokens, out.BlockTokens, out.NoPrefixCache = measured.Captured, measured.Sequences, measured.ChunkTokens, measured.BlockTokens, measured.NoPrefixCache
+	out.Captured, out.Sequences, out.ChunkTokens, out.BlockTokens, out.NoPrefixCache = measured.Captured,
+		measured.Sequences, measured.ChunkTokens, measured.BlockTokens, measured.NoPrefixCache
 	sigma := transferSigma
 	if !same {
 		sigma = transferSigmaOther
@@ -130,14 +132,16 @@ func transfer(measured, priorThere, priorHere predict.Engine, same bool) predict
 			continue
 		}
 		*to[i] = predict.Cost{
-			Value: to[i].Value * from[i].Value / base[i].Value, Sigma: math.Hypot(from[i].Sigma, sigma), Basis: sharing.BasisTransferred, Source: from[i].Source,
+			Value: to[i].Value * from[i].Value / base[i].Value, Sigma: math.Hypot(from[i].Sigma, sigma),
+			Basis: sharing.BasisTransferred, Source: from[i].Source,
 		}
 	}
 	return out
 }
 
 func costsOf(e *predict.Engine) []*predict.Cost {
-	return []*predict.Cost{&e.Step, &e.StepMatrix, &e.StepSequence, &e.StepContext, &e.HostFraction, &e.Prefill, &e.PrefillToken, &e.PrefillContext, &e.PrefillBusy, &e.DecodeSM, &e.PrefillSM, &e.MPSStep}
+	return []*predict.Cost{&e.Step, &e.StepMatrix, &e.StepSequence, &e.StepContext, &e.HostFraction, &e.Prefill,
+		&e.PrefillToken, &e.PrefillContext, &e.PrefillBusy, &e.DecodeSM, &e.PrefillSM, &e.MPSStep}
 }
 
 // capped is the engine under an active thread percentage of MPS: prefills have that
@@ -157,7 +161,8 @@ func capped(e predict.Engine, percent float64) predict.Engine {
 // basisOf is the weakest basis of the costs of engines.
 func basisOf(servers []server) sharing.Basis {
 	worst := sharing.BasisMeasured
-	rank := map[sharing.Basis]int{sharing.BasisMeasured: 3, sharing.BasisFitted: 2, sharing.BasisTransferred: 1, sharing.BasisPrior: 0}
+	rank := map[sharing.Basis]int{sharing.BasisMeasured: 3, sharing.BasisFitted: 2, sharing.BasisTransferred: 1,
+		sharing.BasisPrior: 0}
 	for i := range servers {
 		for name, c := range servers[i].engine.Costs() {
 			// The steps and the prefill make the answer; what MPS and sleep cost is of

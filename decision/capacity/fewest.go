@@ -167,7 +167,8 @@ func (s *search) part(ctx context.Context, layouts []layout, routers []predict.R
 		if err != nil {
 			return best, err
 		}
-		if best.n == 0 || p.kept && !best.kept || p.kept == best.kept && (p.kept && p.n < best.n || (!p.kept || p.n == best.n) && p.over < best.over) {
+		if best.n == 0 || p.kept && !best.kept || p.kept == best.kept && (p.kept && p.n < best.n ||
+			(!p.kept || p.n == best.n) && p.over < best.over) {
 			p.fewest = fewest
 			if p.kept && p.n == fewest && fewest > 1 {
 				p.short = fmt.Sprintf("fewer than %d of %s cannot do the work even in full batches", fewest, l.gpu.Name)
@@ -179,10 +180,11 @@ func (s *search) part(ctx context.Context, layouts []layout, routers []predict.R
 }
 
 // least finds the fewest GPUs between two numbers with which a layout keeps the
-// objectives, by doubling and halving: more GPUs are taken never to hurt. Where none do
-// it gives the fewest of those that come close to the nearest. decided says that only fewer than have been found matter, so
-// that the most are tried first.
-func (s *search) least(ctx context.Context, l *layout, router predict.RoutePolicy, low, most int, decided bool) (fitted, error) {
+// objectives, by exponential and then binary search: more GPUs are taken never to hurt.
+// Where none do it gives the fewest of those that come close to the nearest. With
+// decided set only numbers below the best found matter, and the most is tried first.
+func (s *search) least(ctx context.Context, l *layout, router predict.RoutePolicy, low, most int, decided bool) (fitted,
+	error) {
 	out := fitted{placed: placed{layout: *l}}
 	missed, kept := low-1, 0
 	var all []fitted // that were missed

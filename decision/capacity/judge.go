@@ -156,7 +156,8 @@ func (s *search) words(j judgement, seen []figures) string {
 	}
 	name, i := s.plan.Tenants[j.tenant].Name, seen[j.tenant][j.metric]
 	if j.metric == shareMetric {
-		return fmt.Sprintf("%.1f%% of %s's requests keep their limits, %.1f%% must", 100*i.Value, name, 100*s.plan.Tenants[j.tenant].Objectives.Share)
+		return fmt.Sprintf("%.1f%% of %s's requests keep their limits, %.1f%% must", 100*i.Value, name,
+			100*s.plan.Tenants[j.tenant].Objectives.Share)
 	}
 	for _, l := range s.plan.Tenants[j.tenant].Objectives.Limits {
 		if l.metric() == j.metric {

@@ -24,7 +24,8 @@ const (
 	KindSleep                    // on each GPU one server awake, the others asleep
 )
 
-var kinds = enum.Of[Kind](ErrUnknownName, "kind", "own-gpu", "time-slicing", "mps", "mig", "merged-server", "adapters", "sleep")
+var kinds = enum.Of[Kind](ErrUnknownName, "kind", "own-gpu", "time-slicing", "mps", "mig", "merged-server", "adapters",
+	"sleep")
 
 // Kinds lists the kinds in order.
 func Kinds() []Kind { return kinds.Values() }

@@ -217,7 +217,8 @@ func (s *search) whole(servers []server, g *gpu, copies int) ([]slot, error) {
 		total += weights[i] * float64(copies)
 	}
 	if left <= 0 {
-		return nil, fmt.Errorf("%v of %s do not hold the weights of its servers, %d in all", g.memory, g.Name, copies*len(servers))
+		return nil, fmt.Errorf("%v of %s do not hold the weights of its servers, %d in all", g.memory, g.Name,
+			copies*len(servers))
 	}
 	one := slot{memory: g.memory}
 	for i := range servers {
@@ -364,7 +365,8 @@ func (s *search) slice(l layout, m *mig.Model, chosen []*mig.Profile, copies, sm
 		sms, _ := p.SMs.Get()
 		next.profiles = append(next.profiles, p.Name)
 		next.servers[i].engine = l.servers[i].engine.On(predict.Share{
-			Mechanism: sharing.MechanismMIG, SMs: min(1, float64(sms)/float64(smsAll)), Bandwidth: min(1, float64(p.PlacementUnits)/float64(max(units, 1))),
+			Mechanism: sharing.MechanismMIG, SMs: min(1, float64(sms)/float64(smsAll)),
+			Bandwidth: min(1, float64(p.PlacementUnits)/float64(max(units, 1))),
 		})
 		usable := sharing.Bytes(float64(memory) * s.plan.memoryFraction())
 		for range copies {
@@ -385,7 +387,8 @@ func (s *search) thin(all []layout) []layout {
 			return false
 		}
 		for i := range a.servers {
-			if a.servers[i].engine.Step.Value < b.servers[i].engine.Step.Value || a.servers[i].engine.PrefillToken.Value < b.servers[i].engine.PrefillToken.Value ||
+			if a.servers[i].engine.Step.Value < b.servers[i].engine.Step.Value ||
+				a.servers[i].engine.PrefillToken.Value < b.servers[i].engine.PrefillToken.Value ||
 				a.slots[i*a.copies].memory > b.slots[i*b.copies].memory {
 				return false
 			}
@@ -395,7 +398,8 @@ func (s *search) thin(all []layout) []layout {
 	var out []layout
 	for i, a := range all {
 		if !slices.ContainsFunc(all, func(b layout) bool {
-			return !slices.Equal(a.profiles, b.profiles) && worse(a, b) && !(worse(b, a) && slices.Compare(b.profiles, a.profiles) > 0)
+			return !slices.Equal(a.profiles, b.profiles) && worse(a, b) &&
+				!(worse(b, a) && slices.Compare(b.profiles, a.profiles) > 0)
 		}) {
 			out = append(out, all[i])
 		}

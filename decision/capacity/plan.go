@@ -131,7 +131,8 @@ func (p *Plan) Validate() error {
 		l.If(!kinds.Has(k), fmt.Sprintf("kinds[%d]", i), "use one of the package's constants", "%d is not a value", k)
 	}
 	for i, r := range p.Routers {
-		l.If(!slices.Contains(predict.RoutePolicies(), r), fmt.Sprintf("routers[%d]", i), "use one of package predict's constants", "%d is not a value", r)
+		l.If(!slices.Contains(predict.RoutePolicies(), r), fmt.Sprintf("routers[%d]", i),
+			"use one of package predict's constants", "%d is not a value", r)
 	}
 	for i, of := range p.Percents {
 		at := fmt.Sprintf("percents[%d]", i)
@@ -154,10 +155,12 @@ func (p *Plan) Validate() error {
 			l.AddErr(at+".name", err)
 		}
 		l.If(g.PricePerHour.Sign() <= 0, at+".price", "give a price per hour above 0", "is %v", g.PricePerHour)
-		l.If(currency != "" && g.PricePerHour.Currency() != currency, at+".price", "use one currency", "is in %s, the first in %s", g.PricePerHour.Currency(), currency)
+		l.If(currency != "" && g.PricePerHour.Currency() != currency, at+".price", "use one currency",
+			"is in %s, the first in %s", g.PricePerHour.Currency(), currency)
 		currency = g.PricePerHour.Currency()
 		l.If(g.Most < 0 || g.Most > maxGPUs, at+".most", fmt.Sprintf("use 0 to %d", maxGPUs), "is %d", g.Most)
-		l.If(slices.ContainsFunc(p.GPUs[:i], func(o GPU) bool { return o.Name == g.Name }), at+".name", "name each once", "%s twice", g.Name)
+		l.If(slices.ContainsFunc(p.GPUs[:i], func(o GPU) bool { return o.Name == g.Name }), at+".name", "name each once",
+			"%s twice", g.Name)
 	}
 	return l.Under(ErrInvalid)
 }
@@ -171,12 +174,15 @@ func (p *Plan) checkTenant(l *problem.List, at string, t *Tenant) {
 	if rank == 0 {
 		rank = defaultRank
 	}
-	l.If(t.AdapterRank < 0 || t.AdapterRank > rank, at+".adapter_rank", "raise the slots' rank", "%d is larger than the slots' %d", t.AdapterRank, rank)
-	l.If(t.Adapters.Rank > rank, at+".adapters.rank", "raise the slots' rank", "%d is larger than the slots' %d", t.Adapters.Rank, rank)
+	l.If(t.AdapterRank < 0 || t.AdapterRank > rank, at+".adapter_rank", "raise the slots' rank",
+		"%d is larger than the slots' %d", t.AdapterRank, rank)
+	l.If(t.Adapters.Rank > rank, at+".adapters.rank", "raise the slots' rank", "%d is larger than the slots' %d",
+		t.Adapters.Rank, rank)
 	for i, m := range t.Objectives.Limits {
 		path := fmt.Sprintf("%s.objectives.limits[%d]", at, i)
 		l.If(!latencies.Has(m.Latency), path+".latency", "use one of the package's constants", "%d is not a value", m.Latency)
-		l.If(!slices.Contains(percentiles[:], m.Percentile), path+".percentile", "use 50, 90, 95 or 99", "is %d", m.Percentile)
+		l.If(!slices.Contains(percentiles[:], m.Percentile), path+".percentile", "use 50, 90, 95 or 99", "is %d",
+			m.Percentile)
 		l.If(m.Most <= 0, path+".most", "give a time above 0", "is %v", m.Most)
 	}
 	s := t.Objectives.Share

@@ -52,31 +52,37 @@ type TraceSummary struct {
 // Arrangement is a way to serve the traffic, with what is foreseen of it at the
 // largest load.
 type Arrangement struct {
-	Kind         Kind                               `json:"kind"`
-	Mechanism    sharing.Mechanism                  `json:"mechanism"`
-	GPU          string                             `json:"gpu"` // the name, or those of several kinds joined by " + "
-	GPUs         int                                `json:"gpus"`
-	CopiesPerGPU int                                `json:"copies_per_gpu"`
-	Router       string                             `json:"router"`          // policy; "none" where each server has one replica
-	Tried        int                                `json:"tried,omitempty"` // the most GPUs that were tried where none keep the objectives; those here are the fewest that come close to the nearest
-	Adapters     int                                `json:"adapters"`
-	Division     string                             `json:"division,omitempty"` // SM percentages or MIG profiles of the servers, or who is on which kind of GPU
-	Servers      []ServerReplicas                   `json:"servers"`
-	Verdict      Verdict                            `json:"verdict"`
-	Predicted    map[string]predict.Interval        `json:"predicted"` // of the worst tenant; latencies in ms
-	Tenants      []TenantFigures                    `json:"tenants"`
-	GoodputPerS  float64                            `json:"goodput_per_s"`
-	Utilisation  float64                            `json:"utilisation"` // of the GPUs, of the time some kernel runs
-	CostPerHour  Money                              `json:"cost_per_hour"`
-	PerMillion   predict.Optional[Money]            `json:"cost_per_million_good_tokens,omitzero"`
-	FirstLimit   string                             `json:"first_limit"`
-	Headroom     predict.Optional[float64]          `json:"headroom,omitzero"` // the largest load that is kept, over the searched one
-	Curve        []CurvePoint                       `json:"curve"`
-	Gap          float64                            `json:"gap"`    // of the GPUs, at most this share may be saved within the kind
-	Reason       string                             `json:"reason"` // why so many GPUs, in words
-	Settle       string                             `json:"settle,omitempty"`
-	Basis        sharing.Basis                      `json:"basis"`
-	ByRouter     map[predict.RoutePolicy]RouterNeed `json:"by_router,omitempty"`
+	Kind         Kind              `json:"kind"`
+	Mechanism    sharing.Mechanism `json:"mechanism"`
+	GPU          string            `json:"gpu"` // the name, or those of several kinds joined by " + "
+	GPUs         int               `json:"gpus"`
+	CopiesPerGPU int               `json:"copies_per_gpu"`
+	// policy; "none" where each server has one replica
+	Router string `json:"router"`
+	// the most GPUs that were tried where none keep the objectives; those here are the fewest that come close to the
+	// nearest
+	Tried    int `json:"tried,omitempty"`
+	Adapters int `json:"adapters"`
+	// SM percentages or MIG profiles of the servers, or who is on which kind of GPU
+	Division    string                      `json:"division,omitempty"`
+	Servers     []ServerReplicas            `json:"servers"`
+	Verdict     Verdict                     `json:"verdict"`
+	Predicted   map[string]predict.Interval `json:"predicted"` // of the worst tenant; latencies in ms
+	Tenants     []TenantFigures             `json:"tenants"`
+	GoodputPerS float64                     `json:"goodput_per_s"`
+	Utilisation float64                     `json:"utilisation"` // of the GPUs, of the time some kernel runs
+	CostPerHour Money                       `json:"cost_per_hour"`
+	PerMillion  predict.Optional[Money]     `json:"cost_per_million_good_tokens,omitzero"`
+	FirstLimit  string                      `json:"first_limit"`
+	// the largest load that is kept, over the searched one
+	Headroom predict.Optional[float64] `json:"headroom,omitzero"`
+	Curve    []CurvePoint              `json:"curve"`
+	// of the GPUs, at most this share may be saved within the kind
+	Gap      float64                            `json:"gap"`
+	Reason   string                             `json:"reason"` // why so many GPUs, in words
+	Settle   string                             `json:"settle,omitempty"`
+	Basis    sharing.Basis                      `json:"basis"`
+	ByRouter map[predict.RoutePolicy]RouterNeed `json:"by_router,omitempty"`
 
 	found  candidate
 	report *predict.Report
@@ -156,7 +162,8 @@ func (m Money) MarshalJSON() ([]byte, error) {
 func (s *search) describeTrace() TraceSummary {
 	t := s.traffic
 	out := TraceSummary{
-		Requests: t.total, DurationS: t.duration.Seconds(), WindowRequests: len(t.window), WindowFromS: t.from.Seconds(), WindowS: t.seconds(1),
+		Requests: t.total, DurationS: t.duration.Seconds(), WindowRequests: len(t.window), WindowFromS: t.from.Seconds(),
+		WindowS: t.seconds(1),
 	}
 	if t.window[len(t.window)-1].At > 0 {
 		out.PerS = figures4(float64(len(t.window)) / t.seconds(1))
@@ -172,7 +179,8 @@ func (s *search) standing(c *candidate, load float64) CheapestAt {
 // close orders what was found and chooses.
 func (s *search) close(r *Result) {
 	slices.SortStableFunc(r.Arrangements, func(a, b Arrangement) int {
-		return cmp.Or(cmp.Compare(a.CostPerHour.Micros(), b.CostPerHour.Micros()), -cmp.Compare(a.Headroom.Or(0), b.Headroom.Or(0)), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Verdict, b.Verdict))
+		return cmp.Or(cmp.Compare(a.CostPerHour.Micros(), b.CostPerHour.Micros()),
+			-cmp.Compare(a.Headroom.Or(0), b.Headroom.Or(0)), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Verdict, b.Verdict))
 	})
 	for i := range r.Arrangements {
 		if r.Arrangements[i].Verdict == VerdictKept {

@@ -103,7 +103,8 @@ func (s *search) playWhole(ctx context.Context, r *Result) error {
 	counted := func(yield func(Request) bool) {
 		for q := range s.plan.Requests {
 			if n++; s.plan.Progress != nil && n%20000 == 0 {
-				s.plan.Progress(Progress{Load: s.load, Kind: r.Chosen.Kind, GPU: r.Chosen.GPU, GPUs: r.Chosen.GPUs, Plays: s.plays, Whole: n, Of: s.traffic.total})
+				s.plan.Progress(Progress{Load: s.load, Kind: r.Chosen.Kind, GPU: r.Chosen.GPU, GPUs: r.Chosen.GPUs, Plays: s.plays,
+					Whole: n, Of: s.traffic.total})
 			}
 			if !yield(q) {
 				return
@@ -170,7 +171,9 @@ func (s *search) kindsAt(ctx context.Context, load float64) ([]candidate, error)
 // cost is bounded by what was found.
 func (s *search) cheapestOf(ctx context.Context, k Kind, parts []part) (*candidate, error) {
 	gpus := slices.Clone(s.gpus)
-	slices.SortStableFunc(gpus, func(a, b *gpu) int { return cmp.Compare(a.PricePerHour.Micros(), b.PricePerHour.Micros()) })
+	slices.SortStableFunc(gpus, func(a, b *gpu) int {
+		return cmp.Compare(a.PricePerHour.Micros(), b.PricePerHour.Micros())
+	})
 	var best *candidate
 	for _, g := range gpus {
 		c, err := s.on(ctx, k, parts, slices.Repeat([]*gpu{g}, len(parts)), best)

@@ -185,7 +185,8 @@ func scaled(all iter.Seq[Request], routes map[int]route, load float64) iter.Seq[
 				adapter = to.adapter
 			}
 			if !yield(predict.Request{
-				At: time.Duration(float64(r.At) / load), Service: to.service, Input: r.Input, Output: r.Output, Prefix: r.Prefix, Session: r.Session, Adapter: adapter,
+				At: time.Duration(float64(r.At) / load), Service: to.service, Input: r.Input, Output: r.Output, Prefix: r.Prefix,
+				Session: r.Session, Adapter: adapter,
 			}) {
 				return
 			}

@@ -26,7 +26,8 @@ func (s *search) why(ctx context.Context, r *Result) error {
 	}
 	for i := range r.Arrangements {
 		a := &r.Arrangements[i]
-		if done[a.Kind] || a.Verdict == VerdictUnknown && slices.ContainsFunc(r.Arrangements, func(o Arrangement) bool { return o.Kind == a.Kind && o.Verdict == VerdictKept }) {
+		if done[a.Kind] || a.Verdict == VerdictUnknown && slices.ContainsFunc(r.Arrangements,
+			func(o Arrangement) bool { return o.Kind == a.Kind && o.Verdict == VerdictKept }) {
 			continue
 		}
 		done[a.Kind] = true
@@ -100,11 +101,13 @@ func (s *search) unsure(a, beside *Arrangement) string {
 	}
 	i, t := seen[j.tenant][j.metric], &s.plan.Tenants[j.tenant]
 	if j.metric == shareMetric {
-		return fmt.Sprintf("%s, between %.1f%% and %.1f%% of %s's requests keep their limits, %.1f%% must", on, 100*i.Low, 100*i.High, t.Name, 100*t.Objectives.Share)
+		return fmt.Sprintf("%s, between %.1f%% and %.1f%% of %s's requests keep their limits, %.1f%% must", on, 100*i.Low,
+			100*i.High, t.Name, 100*t.Objectives.Share)
 	}
 	for _, l := range t.Objectives.Limits {
 		if l.metric() == j.metric {
-			return fmt.Sprintf("%s, %s's %s lies between %s and %s, at most %s", on, t.Name, j.metric, milliseconds(i.Low), milliseconds(i.High), brief(l.Most))
+			return fmt.Sprintf("%s, %s's %s lies between %s and %s, at most %s", on, t.Name, j.metric, milliseconds(i.Low),
+				milliseconds(i.High), brief(l.Most))
 		}
 	}
 	return fmt.Sprintf("%d may do", a.GPUs)
@@ -122,7 +125,8 @@ func (s *search) against(c, a *Arrangement) string {
 		return fmt.Sprintf("%s does not do: %s", a.Kind, a.FirstLimit)
 	case a.Verdict == VerdictUnknown:
 		if a.Tried > 0 {
-			return fmt.Sprintf("%s: no number of %s up to %d is likely to do; %s, it may: to know, %s", a.Kind, a.GPU, a.Tried, a.found.nearest(), a.Settle)
+			return fmt.Sprintf("%s: no number of %s up to %d is likely to do; %s, it may: to know, %s", a.Kind, a.GPU, a.Tried,
+				a.found.nearest(), a.Settle)
 		}
 		return fmt.Sprintf("%s may do; to know, %s", name, a.Settle)
 	}
@@ -142,13 +146,15 @@ func (s *search) against(c, a *Arrangement) string {
 		text += fmt.Sprintf("; each of its %d servers takes a GPU, busy %.0f%% of the time", a.GPUs, 100*a.Utilisation)
 	}
 	for _, e := range s.excluded {
-		if g := s.gpuNamed(e.GPU); e.Kind == a.Kind.String() && g != nil && len(a.found.parts) == 1 && g.PricePerHour.Micros() < a.found.parts[0].layout.gpu.PricePerHour.Micros() {
+		if g := s.gpuNamed(e.GPU); e.Kind == a.Kind.String() && g != nil && len(a.found.parts) == 1 &&
+			g.PricePerHour.Micros() < a.found.parts[0].layout.gpu.PricePerHour.Micros() {
 			text += fmt.Sprintf("; not on %s: %s", e.GPU, e.Reason)
 		}
 	}
 	if c.Kind == KindMergedServer || c.Kind == KindAdapters {
 		if mine, theirs := cacheTokens(c), cacheTokens(a); theirs > 0 && mine > theirs {
-			text += fmt.Sprintf("; a copy of the weights for each tenant leaves %d tokens of KV cache on a GPU, one copy for all %d", theirs, mine)
+			text += fmt.Sprintf("; a copy of the weights for each tenant leaves %d tokens of KV cache on a GPU, one copy for "+
+				"all %d", theirs, mine)
 		}
 	}
 	return text
@@ -198,7 +204,8 @@ func (s *search) whyRouter(ctx context.Context, r *Result) error {
 		}
 		text := fmt.Sprintf("router: with %s it takes %s%d GPUs in place of %d", policy, more, need.GPUs, c.GPUs)
 		if hit, any := hits(report); any || own > 0 {
-			text += fmt.Sprintf(": %.0f%% of the prompts' tokens are then in the caches that they are sent to, with %s %.0f%%", 100*hit, c.Router, 100*own)
+			text += fmt.Sprintf(": %.0f%% of the prompts' tokens are then in the caches that they are sent to, with %s %.0f%%",
+				100*hit, c.Router, 100*own)
 		}
 		if j.verdict != VerdictKept {
 			text += fmt.Sprintf("; on %d GPUs %s", c.GPUs, s.words(j, seen))
@@ -232,9 +239,12 @@ func (s *search) whyNone(r *Result) (string, *Arrangement) {
 	case likely != nil && likely.Tried > 0:
 		return "nothing is known to keep the objectives; " + s.against(nil, likely), likely
 	case likely != nil:
-		return fmt.Sprintf("nothing is known to keep the objectives; %s on %s %s may: %s", likely.Kind, count(likely.GPUs), likely.GPU, likely.Settle), likely
+		return fmt.Sprintf("nothing is known to keep the objectives; %s on %s %s may: %s", likely.Kind, count(likely.GPUs),
+			likely.GPU, likely.Settle), likely
 	case alone == len(r.Arrangements):
-		return fmt.Sprintf("no GPU of the plan meets the objectives: even of requests that come one by one, %s", s.alone(&nearest.found)), nil
+		return fmt.Sprintf("no GPU of the plan meets the objectives: even of requests that come one by one, %s",
+			s.alone(&nearest.found)), nil
 	}
-	return fmt.Sprintf("nothing of the plan meets the objectives; nearest is %s: %s", nearest.Kind, nearest.FirstLimit), nearest
+	return fmt.Sprintf("nothing of the plan meets the objectives; nearest is %s: %s", nearest.Kind, nearest.FirstLimit),
+		nearest
 }

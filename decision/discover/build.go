@@ -58,8 +58,11 @@ type workloadKey struct {
 // Discover makes the fleet of what was read so far. It may be called again
 // after more was read.
 func (c *Collector) Discover() *Discovery {
-	b := &build{c: c, devices: c.devices, held: map[allocation]int{}, byName: map[string]*node{}, poolOf: map[*node]*pool{}, found: map[Finding]bool{}, byDevice: map[string]*workload{}, sharedSeries: map[*workload]bool{}, priced: map[string]bool{},
-		Discovery: &Discovery{kai: map[string]string{}, Provenance: map[string]Provenance{}, usedBy: map[string]string{}, Findings: slices.Clone(c.findings)}}
+	b := &build{c: c, devices: c.devices, held: map[allocation]int{}, byName: map[string]*node{},
+		poolOf: map[*node]*pool{}, found: map[Finding]bool{}, byDevice: map[string]*workload{},
+		sharedSeries: map[*workload]bool{}, priced: map[string]bool{},
+		Discovery: &Discovery{kai: map[string]string{}, Provenance: map[string]Provenance{}, usedBy: map[string]string{},
+			Findings: slices.Clone(c.findings)}}
 	b.Fleet.Version = "v1"
 	b.claims()
 	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
@@ -81,7 +84,8 @@ func (c *Collector) Discover() *Discovery {
 	b.rightsize()
 	b.unknowns()
 	slices.SortStableFunc(b.Findings, func(x, y Finding) int {
-		return cmp.Or(cmp.Compare(y.Severity, x.Severity), cmp.Compare(x.Code, y.Code), cmp.Compare(x.Object, y.Object), cmp.Compare(x.Message, y.Message))
+		return cmp.Or(cmp.Compare(y.Severity, x.Severity), cmp.Compare(x.Code, y.Code), cmp.Compare(x.Object, y.Object),
+			cmp.Compare(x.Message, y.Message))
 	})
 	return b.Discovery
 }
@@ -181,11 +185,15 @@ func (b *build) group() {
 	// Owners whose pods were not given.
 	for _, name := range slices.Sorted(maps.Keys(b.c.controllers)) {
 		k := b.c.controllers[name]
-		if k.pod == nil || k.replicas == 0 || k.owner.name != "" && b.c.controllers[k.owner.kind+"/"+k.namespace+"/"+k.owner.name] != nil {
+		if k.pod == nil || k.replicas == 0 || k.owner.name != "" &&
+			b.c.controllers[k.owner.kind+"/"+k.namespace+"/"+k.owner.name] != nil {
 			continue
 		}
 		o := b.root(k.namespace, owner{k.kind, k.name})
-		has := slices.ContainsFunc(b.workloads, func(w *workload) bool { return w.key.namespace == k.namespace && w.key.owner == o && len(w.pods) > 0 })
+		has := slices.ContainsFunc(b.workloads, func(w *workload) bool {
+			return w.key.namespace == k.namespace &&
+				w.key.owner == o && len(w.pods) > 0
+		})
 		if has {
 			continue
 		}
@@ -195,7 +203,8 @@ func (b *build) group() {
 	}
 	slices.SortFunc(b.workloads, func(x, y *workload) int {
 		return cmp.Or(cmp.Compare(x.key.namespace, y.key.namespace), cmp.Compare(x.key.owner.name, y.key.owner.name),
-			cmp.Compare(x.key.owner.kind, y.key.owner.kind), cmp.Compare(y.all, x.all), cmp.Compare(x.key.signature, y.key.signature))
+			cmp.Compare(x.key.owner.kind, y.key.owner.kind), cmp.Compare(y.all, x.all),
+			cmp.Compare(x.key.signature, y.key.signature))
 	})
 	taken := map[string]bool{}
 	for _, w := range b.workloads {
@@ -326,7 +335,8 @@ func (b *build) note(path string, from Provenance) { b.Provenance[path] = from }
 func (b *build) makePool(p *pool) decision.Pool {
 	n := p.nodes[0]
 	at := fmt.Sprintf("pools[%d]", p.index)
-	out := decision.Pool{Name: p.name, GPU: n.gpu.Name, GPUsPerNode: decision.Some(n.gpus), Delivery: n.delivery, InstanceType: n.instanceType}
+	out := decision.Pool{Name: p.name, GPU: n.gpu.Name, GPUsPerNode: decision.Some(n.gpus), Delivery: n.delivery,
+		InstanceType: n.instanceType}
 	switch {
 	case n.groupFrom != "":
 		b.note(at+".name", declared("label %s", n.groupFrom))
@@ -348,7 +358,8 @@ func (b *build) makePool(p *pool) decision.Pool {
 			out.Delivery = min(out.Delivery, m.delivery)
 		}
 		if m.driver != n.driver {
-			b.find("drivers-differ", sharing.SeverityLow, "pool "+p.name, m.driverFrom.Source, "node %s has driver %v and %s has %v: the oldest is used", m.name, m.driver, n.name, n.driver)
+			b.find("drivers-differ", sharing.SeverityLow, "pool "+p.name, m.driverFrom.Source,
+				"node %s has driver %v and %s has %v: the oldest is used", m.name, m.driver, n.name, n.driver)
 		}
 		out.Layouts = append(out.Layouts, m.layouts...)
 	}

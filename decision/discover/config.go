@@ -41,13 +41,15 @@ func (c *Collector) takeConfigMap(file string, o *configMapObject) {
 		case strings.Contains(text, "mig-configs"):
 			parted, err := mig.ParsePartedConfig([]byte(text))
 			if err != nil {
-				c.find("config-unreadable", sharing.SeverityMedium, object, source, "it is no configuration that mig-parted reads: %s", strings.TrimPrefix(firstLine([]byte(err.Error())), "mig: "))
+				c.find("config-unreadable", sharing.SeverityMedium, object, source,
+					"it is no configuration that mig-parted reads: %s", strings.TrimPrefix(firstLine([]byte(err.Error())), "mig: "))
 				continue
 			}
 			c.parted = append(c.parted, &partedConfig{object, source, parted})
 		case strings.Contains(text, "version:") || strings.Contains(text, `"version"`):
 			p := &pluginConfig{object: object, source: source}
-			if yaml.Unmarshal([]byte(text), p) != nil || p.Version != "v1" || !strings.Contains(text, "sharing") && !strings.Contains(text, "flags") {
+			if yaml.Unmarshal([]byte(text), p) != nil || p.Version != "v1" || !strings.Contains(text, "sharing") &&
+				!strings.Contains(text, "flags") {
 				continue
 			}
 			c.checkPlugin(p)
@@ -60,10 +62,12 @@ func (c *Collector) takeConfigMap(file string, o *configMapObject) {
 func (c *Collector) checkPlugin(p *pluginConfig) {
 	s := p.Sharing
 	if s.TimeSlicing != nil && s.MPS != nil {
-		c.find("time-slicing-and-mps", sharing.SeverityHigh, p.object, p.source, "sharing has timeSlicing and mps: the device plugin takes mps alone")
+		c.find("time-slicing-and-mps", sharing.SeverityHigh, p.object, p.source,
+			"sharing has timeSlicing and mps: the device plugin takes mps alone")
 	}
 	if s.MPS != nil && (p.Flags.MIGStrategy == "mixed" || s.MPS.has(migPrefix)) {
-		c.find("mps-and-mig", sharing.SeverityHigh, p.object, p.source, "MPS and MIG together: the device plugin refuses MPS on MIG devices")
+		c.find("mps-and-mig", sharing.SeverityHigh, p.object, p.source,
+			"MPS and MIG together: the device plugin refuses MPS on MIG devices")
 	}
 	for _, block := range []*sharingBlock{s.TimeSlicing, s.MPS} {
 		if block == nil {
@@ -71,7 +75,8 @@ func (c *Collector) checkPlugin(p *pluginConfig) {
 		}
 		for _, r := range block.Resources {
 			if r.Replicas < 2 {
-				c.find("replicas-without-sharing", sharing.SeverityMedium, p.object, p.source, "%s has %d replica(s): nothing is shared", r.Name, r.Replicas)
+				c.find("replicas-without-sharing", sharing.SeverityMedium, p.object, p.source,
+					"%s has %d replica(s): nothing is shared", r.Name, r.Replicas)
 			}
 		}
 	}

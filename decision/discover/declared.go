@@ -69,13 +69,15 @@ func (b *build) checkSharing(n *node) {
 	}
 	object, label := "node "+n.name, "label "+labelPlugin
 	if len(b.c.plugins[key]) == 0 {
-		b.find("config-missing", sharing.SeverityMedium, object, label, "%s selects %.60q, and no ConfigMap that was read has a configuration of that name (there are %s)",
+		b.find("config-missing", sharing.SeverityMedium, object, label,
+			"%s selects %.60q, and no ConfigMap that was read has a configuration of that name (there are %s)",
 			label, key, strings.Join(slices.Sorted(maps.Keys(b.c.plugins)), ", "))
 		return
 	}
 	p := b.pluginConfig(n)
 	if p == nil {
-		b.find("config-ambiguous", sharing.SeverityLow, object, label, "%s selects %.60q, which several ConfigMaps have and say different things under; none is used", label, key)
+		b.find("config-ambiguous", sharing.SeverityLow, object, label,
+			"%s selects %.60q, which several ConfigMaps have and say different things under; none is used", label, key)
 		return
 	}
 	mechanism, replicas := p.shares("nvidia.com/gpu")
@@ -83,7 +85,8 @@ func (b *build) checkSharing(n *node) {
 		return // MIG instances alone: their replicas stand under other names
 	}
 	if mechanism != n.mechanism || replicas != n.replicas {
-		b.find("config-not-in-force", sharing.SeverityMedium, object, p.source, "%s selects %.60q of %s: %s; the node offers %s: the plugin has not taken it over",
+		b.find("config-not-in-force", sharing.SeverityMedium, object, p.source,
+			"%s selects %.60q of %s: %s; the node offers %s: the plugin has not taken it over",
 			label, key, p.object, sharedText(mechanism, replicas), sharedText(n.mechanism, n.replicas))
 	}
 }
@@ -114,7 +117,8 @@ func (b *build) checkLayout(n *node) {
 		}
 	}
 	if len(of) == 0 {
-		b.find("config-missing", sharing.SeverityMedium, object, label, "%s asks for %.60q, which none of the mig-parted configurations that were read has (they have %s)",
+		b.find("config-missing", sharing.SeverityMedium, object, label,
+			"%s asks for %.60q, which none of the mig-parted configurations that were read has (they have %s)",
 			label, key, someOf(slices.Sorted(maps.Keys(names))))
 		return
 	}
@@ -127,7 +131,9 @@ func (b *build) checkLayout(n *node) {
 	for _, each := range of {
 		layouts, err := wanted(each.PartedConfig, key, model, n.gpus)
 		if err != nil && n.gpusFrom.Basis == BasisDeclared {
-			b.find("mig-config-impossible", sharing.SeverityHigh, object, each.source, "%s asks for %.60q of %s, which its %s cannot have: %s", label, key, each.object, plural(n.gpus, "GPU"), firstLine([]byte(err.Error())))
+			b.find("mig-config-impossible", sharing.SeverityHigh, object, each.source,
+				"%s asks for %.60q of %s, which its %s cannot have: %s", label, key, each.object, plural(n.gpus, "GPU"),
+				firstLine([]byte(err.Error())))
 		}
 		if slices.ContainsFunc(layouts, func(m map[string]int) bool { return layoutText(m) == has }) {
 			return // one of them is in force
@@ -141,7 +147,8 @@ func (b *build) checkLayout(n *node) {
 	}
 	for _, f := range mig.CheckParted(p.PartedConfig, model) {
 		if f.Label == key && f.Feasible == sharing.AnswerNo {
-			b.find("mig-config-impossible", sharing.SeverityHigh, object, p.source, "%s asks for %.60q of %s, which a %s cannot have: %s", label, key, p.object, model.Key, f.Reason)
+			b.find("mig-config-impossible", sharing.SeverityHigh, object, p.source,
+				"%s asks for %.60q of %s, which a %s cannot have: %s", label, key, p.object, model.Key, f.Reason)
 			return
 		}
 	}
@@ -154,7 +161,8 @@ func (b *build) checkLayout(n *node) {
 	case state == "success":
 		why = "the MIG manager calls it done: something has changed the instances since, or the configuration"
 	}
-	b.find("config-not-in-force", sharing.SeverityMedium, object, p.source, "%s asks for %.60q of %s: %s; the node offers %s: %s",
+	b.find("config-not-in-force", sharing.SeverityMedium, object, p.source,
+		"%s asks for %.60q of %s: %s; the node offers %s: %s",
 		label, key, p.object, orNone(want), orNone(has), why)
 }
 

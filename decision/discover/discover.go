@@ -137,9 +137,12 @@ type Collector struct {
 
 // New returns a Collector without inputs.
 func New(opts Options) *Collector {
-	return &Collector{opts: opts, nodes: map[string]*nodeObject{}, devices: map[string]map[string]*device{}, generation: map[string]int64{},
-		claims: map[string]*claim{}, templates: map[string]*claim{}, controllers: map[string]*controller{}, autoscalers: map[string]autoscaler{},
-		podUIDs: map[string]string{}, plugins: map[string][]*pluginConfig{}, clusters: map[string][]string{}, told: map[string]int{}, instances: map[string]map[int][]telemetry.MIGInstance{}, found: map[Finding]bool{}}
+	return &Collector{opts: opts, nodes: map[string]*nodeObject{}, devices: map[string]map[string]*device{},
+		generation: map[string]int64{},
+		claims:     map[string]*claim{}, templates: map[string]*claim{}, controllers: map[string]*controller{},
+		autoscalers: map[string]autoscaler{},
+		podUIDs:     map[string]string{}, plugins: map[string][]*pluginConfig{}, clusters: map[string][]string{},
+		told: map[string]int{}, instances: map[string]map[int][]telemetry.MIGInstance{}, found: map[Finding]bool{}}
 }
 
 // sniffed is the number of bytes of a file that tell its kind.
@@ -186,10 +189,12 @@ func (c *Collector) read(name string, head []byte, in io.Reader) error {
 	switch {
 	case text[0] == '{':
 		return c.readKube(name, in)
-	case bytes.HasPrefix(text, []byte("apiVersion:")), bytes.HasPrefix(text, []byte("---")), bytes.HasPrefix(text, []byte("items:")), bytes.HasPrefix(text, []byte("kind:")):
+	case bytes.HasPrefix(text, []byte("apiVersion:")), bytes.HasPrefix(text, []byte("---")),
+		bytes.HasPrefix(text, []byte("items:")), bytes.HasPrefix(text, []byte("kind:")):
 		return fmt.Errorf("%s: it is YAML: write it with `kubectl get ... -o json`", name)
 	}
-	return fmt.Errorf("%s: it is of no kind that is read (it begins with %.40q): give Kubernetes objects as JSON, what nvidia-smi printed, samples of dcgm-exporter, or a model server's metrics", name, firstLine(text))
+	return fmt.Errorf("%s: it is of no kind that is read (it begins with %.40q): give Kubernetes objects as JSON, what "+
+		"nvidia-smi printed, samples of dcgm-exporter, or a model server's metrics", name, firstLine(text))
 }
 
 // readMachine reads what nvidia-smi printed.
@@ -267,7 +272,8 @@ func (c *Collector) unknownVersion(file, kind, version string, known []string) {
 // another cluster's.
 func (c *Collector) sameObject(file, object, had, got string) {
 	if had != "" && got != "" && had != got {
-		c.find("two-clusters", sharing.SeverityHigh, object, file, "stands twice with different UIDs: the input mixes two clusters or two moments; the first is used")
+		c.find("two-clusters", sharing.SeverityHigh, object, file,
+			"stands twice with different UIDs: the input mixes two clusters or two moments; the first is used")
 	}
 }
 

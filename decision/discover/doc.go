@@ -18,4 +18,6 @@
 // kept. Kubernetes objects are read one at a time, so that memory grows with the
 // pods that use GPUs and not with the file. Nothing in the package does I/O of
 // its own. A Collector is not safe for concurrent use.
+//
+// The package is experimental: its API may change between minor versions.
 package discover

@@ -45,7 +45,8 @@ func (d *Discovery) fleetNode() (*yaml.Node, error) {
 	// An empty list says that nothing was found, where a missing one is refused.
 	for _, key := range []string{"pools", "workloads"} {
 		if !slices.ContainsFunc(root.Content, func(n *yaml.Node) bool { return n.Value == key }) {
-			root.Content = append(root.Content, yamlnode.Text(key), &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Style: yaml.FlowStyle})
+			root.Content = append(root.Content, yamlnode.Text(key), &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq",
+				Style: yaml.FlowStyle})
 		}
 	}
 	for _, u := range d.Unknown {

@@ -94,7 +94,8 @@ func (b *build) unusedPrices() {
 	for _, of := range []map[string]cost.Money{prices.gpus, prices.machines} {
 		for key := range of {
 			if !b.priced[key] && prices.loose[key] == "" {
-				b.find("price-unused", sharing.SeverityLow, "price of "+key, "prices", "no pool has this GPU or instance type: it is not used")
+				b.find("price-unused", sharing.SeverityLow, "price of "+key, "prices",
+					"no pool has this GPU or instance type: it is not used")
 			}
 		}
 	}

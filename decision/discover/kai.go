@@ -16,7 +16,8 @@ type kaiVersion struct {
 	source       string
 }
 
-var kaiImage = regexp.MustCompile(`/kai-scheduler/(?:scheduler|binder|admission|operator):v?((\d{1,4})\.(\d{1,4})\.[0-9A-Za-z.-]{1,40})$`)
+var kaiImage = regexp.MustCompile(`/kai-scheduler/(?:scheduler|binder|admission|operator)` +
+	`:v?((\d{1,4})\.(\d{1,4})\.[0-9A-Za-z.-]{1,40})$`)
 
 // takeKAI reads KAI's version from the images of its own pods.
 func (c *Collector) takeKAI(file string, o *podObject) {
@@ -25,7 +26,8 @@ func (c *Collector) takeKAI(file string, o *podObject) {
 		if m == nil {
 			continue
 		}
-		v := kaiVersion{text: m[1], source: fmt.Sprintf("%s: image of pod %s/%s", file, o.Metadata.Namespace, o.Metadata.Name)}
+		v := kaiVersion{text: m[1], source: fmt.Sprintf("%s: image of pod %s/%s", file, o.Metadata.Namespace,
+			o.Metadata.Name)}
 		v.major, _ = strconv.Atoi(m[2]) // digits
 		v.minor, _ = strconv.Atoi(m[3])
 		if v.major+v.minor > 0 && (c.kai.text == "" || v.before(c.kai.major, c.kai.minor)) { // 0.0.0-COMMIT says nothing
@@ -44,16 +46,21 @@ func (v kaiVersion) held() (short, long string, source sharing.SourceID) {
 	switch {
 	case v.text == "":
 		return "its memory is held only in some modes of KAI from 0.17 (version not known)",
-			"before 0.17, and later by default, KAI holds nothing of the shares that it gives; from 0.17 HAMi-core may hold the memory, from 0.18 the driver too (global.gpuSharingMode). Which version runs is not among the objects: add the pods of KAI's own namespace", "kai-gpu-sharing-modes"
+			"before 0.17, and later by default, KAI holds nothing of the shares that it gives; from 0.17 HAMi-core may hold " +
+				"the memory, from 0.18 the driver too (global.gpuSharingMode). Which version runs is not among the objects: add " +
+				"the pods of KAI's own namespace", "kai-gpu-sharing-modes"
 	case v.before(0, 17):
 		return "KAI " + v.text + " holds no memory",
-			"KAI " + v.text + " places pods by their share and holds none of it: each can take all of the GPU's memory", "kai-gpu-sharing"
+			"KAI " + v.text + " places pods by their share and holds none of it: each can take all of the GPU's memory",
+			"kai-gpu-sharing"
 	case v.before(0, 18):
 		return "KAI " + v.text + " holds memory only with its binder's plugin hamicore",
-			"KAI " + v.text + " holds the memory of shares only with its binder's plugin hamicore, and by default nothing; which it is, the objects do not say", "kai-hami-isolation"
+			"KAI " + v.text + " holds the memory of shares only with its binder's plugin hamicore, and by default nothing; " +
+				"which it is, the objects do not say", "kai-hami-isolation"
 	}
 	return "KAI " + v.text + " holds memory only in mode HamiCore or NvFractions",
-		"KAI " + v.text + " holds the memory of shares only in mode HamiCore or NvFractions (global.gpuSharingMode), and by default nothing; which it is, the objects do not say", "kai-gpu-sharing-modes"
+		"KAI " + v.text + " holds the memory of shares only in mode HamiCore or NvFractions (global.gpuSharingMode), and " +
+			"by default nothing; which it is, the objects do not say", "kai-gpu-sharing-modes"
 }
 
 // checkKAI says of the pools with shares of KAI's what holds them.
@@ -65,7 +72,8 @@ func (b *build) checkKAI() {
 			continue
 		}
 		// The driver's limits are asked for by annotations that only one mode reads.
-		if strings.HasPrefix(w.first.ask.resource, "annotation "+kaiContainer) && (b.c.kai.text == "" || !b.c.kai.before(0, 18)) {
+		if strings.HasPrefix(w.first.ask.resource, "annotation "+kaiContainer) &&
+			(b.c.kai.text == "" || !b.c.kai.before(0, 18)) {
 			continue
 		}
 		short, long, source := b.c.kai.held()

@@ -24,20 +24,38 @@ type KindRule struct {
 
 // kindRules are asked in this order; the first that fits decides.
 var kindRules = []KindRule{
-	{Name: "notebook-label", Kind: decision.KindNotebook, What: "label notebook-name (Kubeflow)", labels: []string{"notebook-name"}},
-	{Name: "training-operator", Kind: decision.KindDistributedTraining, What: "labels of the training operator or a JobSet", labels: []string{"training.kubeflow.org/job-name", "jobset.sigs.k8s.io/jobset-name"}},
-	{Name: "inference-service", Kind: decision.KindOnlineInference, What: "label serving.kserve.io/inferenceservice", labels: []string{"serving.kserve.io/inferenceservice"}},
-	{Name: "notebook-image", Kind: decision.KindNotebook, What: "image or command of Jupyter, RStudio, code-server", image: regexp.MustCompile(`jupyter|notebook|rstudio|code-server|openvscode|marimo`), command: regexp.MustCompile(`\bjupyter|code-server|rserver`)},
-	{Name: "ci-image", Kind: decision.KindCI, What: "image of a CI runner", image: regexp.MustCompile(`actions-runner|gitlab-runner|buildkite|jenkins|tekton`)},
-	{Name: "server-in-job", Kind: decision.KindOfflineInference, What: "an inference server's image or command, owned by a Job", and: true, owners: []string{"Job", "CronJob", "Workflow"}, image: serverImage, command: serverCommand},
-	{Name: "server-image", Kind: decision.KindOnlineInference, What: "image or command of an inference server", image: serverImage, command: serverCommand},
-	{Name: "launcher", Kind: decision.KindTraining, What: "command of a training launcher", command: regexp.MustCompile(`\b(torchrun|deepspeed|accelerate launch|mpirun|horovodrun|torch\.distributed|colossalai|fine_?tune|finetune|train)\b|train\w*\.py`), image: regexp.MustCompile(`megatron|nemo:|axolotl|llama-factory|unsloth|trainer|training`)},
-	{Name: "hpc-image", Kind: decision.KindHPC, What: "image of a simulation code", image: regexp.MustCompile(`gromacs|lammps|namd|amber\b|openfoam|quantum-espresso|relion|vasp`)},
+	{Name: "notebook-label", Kind: decision.KindNotebook, What: "label notebook-name (Kubeflow)",
+		labels: []string{"notebook-name"}},
+	{Name: "training-operator", Kind: decision.KindDistributedTraining,
+		What: "labels of the training operator or a JobSet", labels: []string{"training.kubeflow.org/job-name",
+			"jobset.sigs.k8s.io/jobset-name"}},
+	{Name: "inference-service", Kind: decision.KindOnlineInference, What: "label serving.kserve.io/inferenceservice",
+		labels: []string{"serving.kserve.io/inferenceservice"}},
+	{Name: "notebook-image", Kind: decision.KindNotebook, What: "image or command of Jupyter, RStudio, code-server",
+		image:   regexp.MustCompile(`jupyter|notebook|rstudio|code-server|openvscode|marimo`),
+		command: regexp.MustCompile(`\bjupyter|code-server|rserver`)},
+	{Name: "ci-image", Kind: decision.KindCI, What: "image of a CI runner",
+		image: regexp.MustCompile(`actions-runner|gitlab-runner|buildkite|jenkins|tekton`)},
+	{Name: "server-in-job", Kind: decision.KindOfflineInference,
+		What: "an inference server's image or command, owned by a Job", and: true,
+		owners: []string{"Job", "CronJob", "Workflow"}, image: serverImage, command: serverCommand},
+	{Name: "server-image", Kind: decision.KindOnlineInference, What: "image or command of an inference server",
+		image: serverImage, command: serverCommand},
+	{Name: "launcher", Kind: decision.KindTraining, What: "command of a training launcher",
+		command: regexp.MustCompile(`\b(torchrun|deepspeed|accelerate launch|mpirun|horovodrun|torch\.distributed` +
+			`|colossalai|fine_?tune|finetune|train)\b|train\w*\.py`),
+		image: regexp.MustCompile(`megatron|nemo:|axolotl|llama-factory|unsloth|trainer|training`)},
+	{Name: "hpc-image", Kind: decision.KindHPC, What: "image of a simulation code",
+		image: regexp.MustCompile(`gromacs|lammps|namd|amber\b|openfoam|quantum-espresso|relion|vasp`)},
 	{Name: "notebook-port", Kind: decision.KindNotebook, What: "container port 8888", ports: []int{8888}},
-	{Name: "job", Kind: decision.KindBatch, What: "owned by a Job", owners: []string{"Job", "CronJob", "Workflow", "VolcanoJob"}},
-	{Name: "service-port", Kind: decision.KindOnlineInference, What: "a Deployment or StatefulSet with a container port", and: true, owners: serviceOwners, ports: []int{0}},
-	{Name: "service-owner", Kind: decision.KindOnlineInference, What: "owned by a Deployment, StatefulSet or LeaderWorkerSet", owners: serviceOwners},
-	{Name: "idle-shape", Kind: decision.KindNotebook, What: "a lone pod that held memory idle 70% of 6 h or more", owners: []string{}},
+	{Name: "job", Kind: decision.KindBatch, What: "owned by a Job", owners: []string{"Job", "CronJob", "Workflow",
+		"VolcanoJob"}},
+	{Name: "service-port", Kind: decision.KindOnlineInference, What: "a Deployment or StatefulSet with a container port",
+		and: true, owners: serviceOwners, ports: []int{0}},
+	{Name: "service-owner", Kind: decision.KindOnlineInference,
+		What: "owned by a Deployment, StatefulSet or LeaderWorkerSet", owners: serviceOwners},
+	{Name: "idle-shape", Kind: decision.KindNotebook, What: "a lone pod that held memory idle 70% of 6 h or more",
+		owners: []string{}},
 	{Name: "steady-shape", Kind: decision.KindTraining, What: "a lone pod 85% busy over 6 h or more", owners: []string{}},
 	{Name: "lone-pod", Kind: decision.KindBatch, What: "none of the others", owners: []string{""}},
 }
@@ -57,9 +75,13 @@ func shapeOf(u *Used, known time.Duration) (guess, bool) {
 }
 
 var (
-	serverImage   = regexp.MustCompile(`vllm|sglang|text-generation-inference|text-embeddings|tritonserver|triton-|tensorrt-?llm|trtllm|/nim/|lmdeploy|ollama|llama[.-]?cpp|torchserve|kserve|ray-llm|dynamo|infinity|whisper|tgi\b|mlserver|bentoml|localai|xinference`)
-	serverCommand = regexp.MustCompile(`vllm(\.entrypoints| serve)|\bvllm\b|sglang|text-generation-launcher|tritonserver|trtllm-serve|ollama serve|llama-server|torchserve|lmdeploy serve`)
-	serviceOwners = []string{"Deployment", "StatefulSet", "LeaderWorkerSet", "ReplicaSet", "Rollout", "CloneSet", "DaemonSet", "RayCluster", "InferenceService"}
+	serverImage = regexp.MustCompile(`vllm|sglang|text-generation-inference|text-embeddings|tritonserver|triton-` +
+		`|tensorrt-?llm|trtllm|/nim/|lmdeploy|ollama|llama[.-]?cpp|torchserve|kserve|ray-llm|dynamo|infinity|whisper` +
+		`|tgi\b|mlserver|bentoml|localai|xinference`)
+	serverCommand = regexp.MustCompile(`vllm(\.entrypoints| serve)|\bvllm\b|sglang|text-generation-launcher` +
+		`|tritonserver|trtllm-serve|ollama serve|llama-server|torchserve|lmdeploy serve`)
+	serviceOwners = []string{"Deployment", "StatefulSet", "LeaderWorkerSet", "ReplicaSet", "Rollout", "CloneSet",
+		"DaemonSet", "RayCluster", "InferenceService"}
 )
 
 // KindRules lists the rules in the order in which they are asked.
@@ -111,8 +133,10 @@ var servers = []struct {
 	name string
 	is   *regexp.Regexp
 }{
-	{"vllm", regexp.MustCompile(`\bvllm\b`)}, {"sglang", regexp.MustCompile(`\bsglang\b`)}, {"tgi", regexp.MustCompile(`text-generation-(inference|launcher)`)},
-	{"triton", regexp.MustCompile(`tritonserver`)}, {"tensorrt-llm", regexp.MustCompile(`tensorrt-?llm|trtllm`)}, {"ollama", regexp.MustCompile(`\bollama\b`)},
+	{"vllm", regexp.MustCompile(`\bvllm\b`)}, {"sglang", regexp.MustCompile(`\bsglang\b`)},
+	{"tgi", regexp.MustCompile(`text-generation-(inference|launcher)`)},
+	{"triton", regexp.MustCompile(`tritonserver`)}, {"tensorrt-llm", regexp.MustCompile(`tensorrt-?llm|trtllm`)},
+	{"ollama", regexp.MustCompile(`\bollama\b`)},
 }
 
 // serverOf is the model server that an image or command names, or "".

@@ -26,7 +26,8 @@ func (c *Collector) readKube(name string, r io.Reader) error {
 			return fmt.Errorf("%s: it is empty", name)
 		case err != nil:
 			if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-				return fmt.Errorf("%s: the JSON is cut off after %s (%d bytes): write the file again; what came before is used", name, plural(c.objects-before, "object"), dec.InputOffset())
+				return fmt.Errorf("%s: the JSON is cut off after %s (%d bytes): write the file again; what came before is used",
+					name, plural(c.objects-before, "object"), dec.InputOffset())
 			}
 			return fmt.Errorf("%s: after %s (%d bytes): %w", name, plural(c.objects-before, "object"), dec.InputOffset(), err)
 		}
@@ -199,24 +200,32 @@ var readers map[string]*reader
 
 func init() { // the readers refer to what refers to them
 	controller := func(kind string, group string, versions ...string) *reader {
-		return &reader{group, versions, true, taking(func(c *Collector, file string, o *controllerObject) { c.takeController(file, kind, o) })}
+		return &reader{group, versions, true, taking(func(c *Collector, file string,
+			o *controllerObject) {
+			c.takeController(file, kind, o)
+		})}
 	}
 	readers = map[string]*reader{
-		"Node":                    {"", []string{"v1"}, false, taking((*Collector).takeNode)},
-		"Pod":                     {"", []string{"v1"}, false, taking((*Collector).takePod)},
-		"ConfigMap":               {"", []string{"v1"}, false, taking((*Collector).takeConfigMap)},
-		"Status":                  {"", []string{"v1"}, false, taking((*Collector).takeStatus)},
-		"Namespace":               {"", []string{"v1"}, false, taking((*Collector).takeNamespace)},
-		"Deployment":              controller("Deployment", "apps", "v1"),
-		"StatefulSet":             controller("StatefulSet", "apps", "v1"),
-		"ReplicaSet":              controller("ReplicaSet", "apps", "v1"),
-		"DaemonSet":               controller("DaemonSet", "apps", "v1"),
-		"Job":                     controller("Job", "batch", "v1"),
-		"LeaderWorkerSet":         controller("LeaderWorkerSet", "leaderworkerset.x-k8s.io", "v1"),
-		"HorizontalPodAutoscaler": {"autoscaling", []string{"v1", "v2", "v2beta2"}, true, taking((*Collector).takeAutoscaler)},
-		"ResourceSlice":           {"resource.k8s.io", []string{"v1", "v1beta2", "v1beta1"}, false, taking((*Collector).takeSlice)},
-		"ResourceClaim":           {"resource.k8s.io", []string{"v1", "v1beta2", "v1beta1"}, false, taking((*Collector).takeClaim)},
-		"ResourceClaimTemplate":   {"resource.k8s.io", []string{"v1", "v1beta2", "v1beta1"}, false, taking((*Collector).takeClaimTemplate)},
-		"DeviceClass":             {"resource.k8s.io", []string{"v1", "v1beta2", "v1beta1"}, false, taking((*Collector).takeClass)},
+		"Node":            {"", []string{"v1"}, false, taking((*Collector).takeNode)},
+		"Pod":             {"", []string{"v1"}, false, taking((*Collector).takePod)},
+		"ConfigMap":       {"", []string{"v1"}, false, taking((*Collector).takeConfigMap)},
+		"Status":          {"", []string{"v1"}, false, taking((*Collector).takeStatus)},
+		"Namespace":       {"", []string{"v1"}, false, taking((*Collector).takeNamespace)},
+		"Deployment":      controller("Deployment", "apps", "v1"),
+		"StatefulSet":     controller("StatefulSet", "apps", "v1"),
+		"ReplicaSet":      controller("ReplicaSet", "apps", "v1"),
+		"DaemonSet":       controller("DaemonSet", "apps", "v1"),
+		"Job":             controller("Job", "batch", "v1"),
+		"LeaderWorkerSet": controller("LeaderWorkerSet", "leaderworkerset.x-k8s.io", "v1"),
+		"HorizontalPodAutoscaler": {"autoscaling", []string{"v1", "v2", "v2beta2"}, true,
+			taking((*Collector).takeAutoscaler)},
+		"ResourceSlice": {"resource.k8s.io", []string{"v1", "v1beta2", "v1beta1"}, false,
+			taking((*Collector).takeSlice)},
+		"ResourceClaim": {"resource.k8s.io", []string{"v1", "v1beta2", "v1beta1"}, false,
+			taking((*Collector).takeClaim)},
+		"ResourceClaimTemplate": {"resource.k8s.io", []string{"v1", "v1beta2", "v1beta1"}, false,
+			taking((*Collector).takeClaimTemplate)},
+		"DeviceClass": {"resource.k8s.io", []string{"v1", "v1beta2", "v1beta1"}, false,
+			taking((*Collector).takeClass)},
 	}
 }

@@ -12,11 +12,16 @@ type stringMap map[string]string
 
 // keptKeys are the beginnings of the labels and annotations that are read.
 var keptKeys = []string{
-	"nvidia.com/", "resource.nvidia.com/", "feature.node.kubernetes.io/pci-10de", "node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type",
-	"cloud.google.com/gke-", "karpenter.sh/nodepool", "karpenter.k8s.aws/instance-gpu", "eks.amazonaws.com/nodegroup", "eks.amazonaws.com/instance-gpu",
-	"kubernetes.azure.com/agentpool", "kubernetes.azure.com/cluster", "agentpool", "alpha.eksctl.io/nodegroup-name", "alpha.eksctl.io/cluster-name",
-	"hami.io/", "4pd.io/", "volcano.sh/", "kai.scheduler/", "runai/", "run.ai/", "runai-", "gpu-fraction", "gpu-memory", "gpu-group",
-	"leaderworkerset.sigs.k8s.io/", "training.kubeflow.org/", "jobset.sigs.k8s.io/", "ray.io/", "notebook-name", "serving.kserve.io/", "kueue.x-k8s.io/",
+	"nvidia.com/", "resource.nvidia.com/", "feature.node.kubernetes.io/pci-10de", "node.kubernetes.io/instance-type",
+	"beta.kubernetes.io/instance-type",
+	"cloud.google.com/gke-", "karpenter.sh/nodepool", "karpenter.k8s.aws/instance-gpu", "eks.amazonaws.com/nodegroup",
+	"eks.amazonaws.com/instance-gpu",
+	"kubernetes.azure.com/agentpool", "kubernetes.azure.com/cluster", "agentpool", "alpha.eksctl.io/nodegroup-name",
+	"alpha.eksctl.io/cluster-name",
+	"hami.io/", "4pd.io/", "volcano.sh/", "kai.scheduler/", "runai/", "run.ai/", "runai-", "gpu-fraction", "gpu-memory",
+	"gpu-group",
+	"leaderworkerset.sigs.k8s.io/", "training.kubeflow.org/", "jobset.sigs.k8s.io/", "ray.io/", "notebook-name",
+	"serving.kserve.io/", "kueue.x-k8s.io/",
 	"pod-template-hash", "cotenant.dev/", "batch.kubernetes.io/",
 }
 
@@ -57,7 +62,8 @@ func (q *quantities) UnmarshalJSON(data []byte) error {
 	}
 	*q = quantities{}
 	for k, raw := range all {
-		if !strings.HasPrefix(k, "nvidia.com/") && !strings.HasPrefix(k, "volcano.sh/vgpu") && !strings.HasPrefix(k, "amd.com/") && !strings.HasPrefix(k, "gpu.intel.com/") &&
+		if !strings.HasPrefix(k, "nvidia.com/") && !strings.HasPrefix(k, "volcano.sh/vgpu") &&
+			!strings.HasPrefix(k, "amd.com/") && !strings.HasPrefix(k, "gpu.intel.com/") &&
 			!strings.HasPrefix(k, "cotenant.dev/") {
 			continue
 		}

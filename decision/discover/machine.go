@@ -56,7 +56,8 @@ func (b *build) joinMachines() {
 				n.name = fmt.Sprintf("%s-%d", m.name, i)
 			}
 			if len(b.c.nodes) > 0 {
-				b.find("machine-in-no-node", sharing.SeverityLow, "machine "+n.name, "nvidia-smi", "is none of the nodes as far as names and UUIDs say: name the file as the node")
+				b.find("machine-in-no-node", sharing.SeverityLow, "machine "+n.name, "nvidia-smi",
+					"is none of the nodes as far as names and UUIDs say: name the file as the node")
 			}
 			b.nodes, b.byName[n.name] = append(b.nodes, n), n
 		}
@@ -83,7 +84,8 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 		return
 	}
 	if n.meta != nil && n.gpus > 0 && n.gpus != len(inv.GPUs) {
-		b.find("label-lies", sharing.SeverityMedium, "node "+n.name, "nvidia-smi", "its labels and resources say %s, and the driver has %d", plural(n.gpus, "GPU"), len(inv.GPUs))
+		b.find("label-lies", sharing.SeverityMedium, "node "+n.name, "nvidia-smi",
+			"its labels and resources say %s, and the driver has %d", plural(n.gpus, "GPU"), len(inv.GPUs))
 	}
 	n.gpus, n.gpusFrom = len(inv.GPUs), from
 	if d, err := sharing.ParseDriver(inv.Driver); err == nil {
@@ -98,7 +100,8 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 		n.uuids = append(n.uuids, g.UUID)
 		if model, err := g.Model(); err == nil {
 			if n.gpu != nil && n.gpu != model {
-				b.find("label-lies", sharing.SeverityHigh, "node "+n.name, "nvidia-smi", "GPU %d is a %s and %s says %s", i, model.Name, n.productFrom.Source, n.gpu.Name)
+				b.find("label-lies", sharing.SeverityHigh, "node "+n.name, "nvidia-smi", "GPU %d is a %s and %s says %s", i,
+					model.Name, n.productFrom.Source, n.gpu.Name)
 			}
 			n.gpu, n.product, n.productFrom = model, g.Name, from
 		} else if n.gpu == nil {
@@ -140,7 +143,8 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 		b.find("mps-and-mig", sharing.SeverityMedium, "machine "+n.name, "nvidia-smi", "MPS and MIG are in use together")
 	}
 	if len(byMPS) > 0 && len(inTurn) > 0 {
-		b.find("sharing-differs", sharing.SeverityMedium, "machine "+n.name, "nvidia-smi", "GPU %s by MPS, GPU %s by time-slicing: all are shown as shared by %v",
+		b.find("sharing-differs", sharing.SeverityMedium, "machine "+n.name, "nvidia-smi",
+			"GPU %s by MPS, GPU %s by time-slicing: all are shown as shared by %v",
 			strings.Join(byMPS, ", "), strings.Join(inTurn, ", "), n.mechanism)
 	}
 	b.processes(n, inv)
@@ -170,7 +174,8 @@ func layoutOf(n *node, g *telemetry.GPU) string {
 			continue // another compute instance of the same
 		}
 		seen[start] = true
-		all = append(all, mig.Instance{Profile: prof, Placement: mig.Placement{Start: start, Size: in.Size.Or(prof.PlacementUnits)}, Busy: busy[in.ID.Or(-1)]})
+		all = append(all, mig.Instance{Profile: prof, Placement: mig.Placement{Start: start,
+			Size: in.Size.Or(prof.PlacementUnits)}, Busy: busy[in.ID.Or(-1)]})
 	}
 	l := mig.NewLayout(model, all...)
 	if l.Validate() != nil {
@@ -191,7 +196,8 @@ func (b *build) processes(n *node, inv *telemetry.Inventory) {
 			}
 			w := by[base]
 			if w == nil {
-				one := &pod{namespace: n.name, name: base, node: n.name, owner: owner{"process", base}, running: true, ask: ask{gpus: 1, resource: "process"}}
+				one := &pod{namespace: n.name, name: base, node: n.name, owner: owner{"process", base}, running: true,
+					ask: ask{gpus: 1, resource: "process"}}
 				one.guess = guessKind(&metadata{}, []container{{Image: base, Command: []string{p.Name}}}, one.owner)
 				w = &workload{key: workloadKey{namespace: n.name, owner: one.owner}, first: one}
 				by[base] = w

@@ -6,12 +6,17 @@ import "strings"
 // their vendor's page gives them (AWS EC2 accelerated instances, Google
 // accelerator-optimised machines, Azure ND and NC series).
 var machines = []struct{ prefix, gpu string }{
-	{"p3.", "Tesla V100-SXM2-16GB"}, {"p3dn.", "Tesla V100-SXM2-32GB"}, {"p4d.", "A100-SXM4-40GB"}, {"p4de.", "A100-SXM4-80GB"}, {"p5.", "H100 80GB HBM3"},
-	{"p5e.", "H200"}, {"p5en.", "H200"}, {"p6-b200.", "B200"}, {"g4dn.", "Tesla T4"}, {"g5.", "A10G"}, {"g6.", "L4"}, {"gr6.", "L4"}, {"g6e.", "L40S"},
-	{"a2-highgpu-", "A100-SXM4-40GB"}, {"a2-megagpu-", "A100-SXM4-40GB"}, {"a2-ultragpu-", "A100-SXM4-80GB"}, {"a3-highgpu-", "H100 80GB HBM3"}, {"a3-megagpu-", "H100 80GB HBM3"},
+	{"p3.", "Tesla V100-SXM2-16GB"}, {"p3dn.", "Tesla V100-SXM2-32GB"}, {"p4d.", "A100-SXM4-40GB"},
+	{"p4de.", "A100-SXM4-80GB"}, {"p5.", "H100 80GB HBM3"},
+	{"p5e.", "H200"}, {"p5en.", "H200"}, {"p6-b200.", "B200"}, {"g4dn.", "Tesla T4"}, {"g5.", "A10G"}, {"g6.", "L4"},
+	{"gr6.", "L4"}, {"g6e.", "L40S"},
+	{"a2-highgpu-", "A100-SXM4-40GB"}, {"a2-megagpu-", "A100-SXM4-40GB"}, {"a2-ultragpu-", "A100-SXM4-80GB"},
+	{"a3-highgpu-", "H100 80GB HBM3"}, {"a3-megagpu-", "H100 80GB HBM3"},
 	{"a3-ultragpu-", "H200"}, {"a4-highgpu-", "B200"}, {"g2-standard-", "L4"},
-	{"Standard_ND96asr_v4", "A100-SXM4-40GB"}, {"Standard_ND96amsr_A100_v4", "A100-SXM4-80GB"}, {"Standard_NC24ads_A100_v4", "A100 80GB PCIe"}, {"Standard_NC48ads_A100_v4", "A100 80GB PCIe"},
-	{"Standard_NC96ads_A100_v4", "A100 80GB PCIe"}, {"Standard_ND96isr_H100_v5", "H100 80GB HBM3"}, {"Standard_NC40ads_H100_v5", "H100 NVL"}, {"Standard_NC80adis_H100_v5", "H100 NVL"},
+	{"Standard_ND96asr_v4", "A100-SXM4-40GB"}, {"Standard_ND96amsr_A100_v4", "A100-SXM4-80GB"},
+	{"Standard_NC24ads_A100_v4", "A100 80GB PCIe"}, {"Standard_NC48ads_A100_v4", "A100 80GB PCIe"},
+	{"Standard_NC96ads_A100_v4", "A100 80GB PCIe"}, {"Standard_ND96isr_H100_v5", "H100 80GB HBM3"},
+	{"Standard_NC40ads_H100_v5", "H100 NVL"}, {"Standard_NC80adis_H100_v5", "H100 NVL"},
 }
 
 // instanceModel is the GPU of a cloud's machine type.

@@ -75,7 +75,9 @@ func (b *build) takeUsage() {
 	}
 	if len(gone) > 0 {
 		names := slices.Sorted(maps.Keys(gone))
-		b.find("pods-gone", sharing.SeverityLow, "pod "+names[0], kind, "samples of %s that the objects no longer have, and of no workload that they have; they are left out", plural(len(names), "pod"))
+		b.find("pods-gone", sharing.SeverityLow, "pod "+names[0], kind,
+			"samples of %s that the objects no longer have, and of no workload that they have; they are left out",
+			plural(len(names), "pod"))
 	}
 	for _, w := range b.workloads {
 		if g := of[w]; g != nil {
@@ -116,7 +118,8 @@ func beforeLast(name string) (string, bool) {
 
 // tenantOf is the workload that a series belongs to and the node that it ran on,
 // nil where there is none.
-func (b *build) tenantOf(s *usage.Stats, owners map[string]*workload, uids map[string]string, gone map[string]bool) (*workload, *node) {
+func (b *build) tenantOf(s *usage.Stats, owners map[string]*workload, uids map[string]string,
+	gone map[string]bool) (*workload, *node) {
 	n := b.byName[s.Node]
 	if s.Pod != "" {
 		key := s.Namespace + "/" + s.Pod
@@ -268,7 +271,8 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 		asked, had := v.Memory.Get()
 		if !given("memory") && !given("model") {
 			if had && v.Request != nil && float64(asked)*0.75 > g.memory[2] {
-				b.find("requested-against-used", sharing.SeverityMedium, "workload "+w.name, kind, "has %v of memory (%s) and used at most %v, half of the time %v",
+				b.find("requested-against-used", sharing.SeverityMedium, "workload "+w.name, kind,
+					"has %v of memory (%s) and used at most %v, half of the time %v",
 					asked, b.Provenance[at+".memory"].Source, sharing.Bytes(g.memory[2]), sharing.Bytes(g.memory[0]))
 			}
 			v.Memory = g.MemoryMax
@@ -300,10 +304,12 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 		share := float64(g.execution) / float64(g.known)
 		g.ExecutionIdle = decision.Some(share)
 		if share >= 0.5 && g.known >= time.Hour {
-			b.find("execution-idle", sharing.SeverityMedium, "workload "+w.name, kind, "holds GPU memory and does nothing %.0f%% of %s", 100*share, span(g.known))
+			b.find("execution-idle", sharing.SeverityMedium, "workload "+w.name, kind,
+				"holds GPU memory and does nothing %.0f%% of %s", 100*share, span(g.known))
 		}
 	}
-	if guess, ok := shapeOf(&g.Used, g.known/time.Duration(max(1, g.Pods))); ok && w.first.guess.rule == "lone-pod" && b.Provenance[at+".kind"].Basis == BasisGuess {
+	if guess, ok := shapeOf(&g.Used, g.known/time.Duration(max(1, g.Pods))); ok && w.first.guess.rule == "lone-pod" &&
+		b.Provenance[at+".kind"].Basis == BasisGuess {
 		v.Kind = guess.kind
 		b.note(at+".kind", guessed("rule %s", guess.rule))
 	}

@@ -22,7 +22,8 @@ func (b *build) idleGPUs(u *usage.Usage, kind string) {
 	for i := range u.Devices {
 		s := &u.Devices[i]
 		n := b.byName[s.Node]
-		if n == nil || s.Profile != "" || !s.Instance.IsZero() || s.Times.Known < time.Hour || s.Times.Held > 0 || s.Times.Busy > 0 {
+		if n == nil || s.Profile != "" || !s.Instance.IsZero() || s.Times.Known < time.Hour || s.Times.Held > 0 ||
+			s.Times.Busy > 0 {
 			continue
 		}
 		if by[n] == nil {
@@ -43,7 +44,9 @@ func (b *build) idleGPUs(u *usage.Usage, kind string) {
 				}
 			}
 		}
-		b.find("idle-gpus", sharing.SeverityMedium, "node "+n.name, kind, "%s of %d: nothing ran and nothing was held in %s%s", plural(by[n].n, "idle GPU"), n.gpus, span(by[n].longest), money)
+		b.find("idle-gpus", sharing.SeverityMedium, "node "+n.name, kind,
+			"%s of %d: nothing ran and nothing was held in %s%s", plural(by[n].n, "idle GPU"), n.gpus, span(by[n].longest),
+			money)
 	}
 }
 
@@ -68,10 +71,13 @@ func (b *build) strayDevices(u *usage.Usage, kind string) {
 	switch {
 	case len(names) == 0:
 	case matched == 0:
-		b.find("gpu-in-no-node", sharing.SeverityMedium, names[0], kind, "none of the samples is of a node among the objects (%s in all): another cluster's, or the exporter names itself and not its node", plural(len(names), "name"))
+		b.find("gpu-in-no-node", sharing.SeverityMedium, names[0], kind,
+			"none of the samples is of a node among the objects (%s in all): another cluster's, or the exporter names itself "+
+				"and not its node", plural(len(names), "name"))
 	default:
 		for _, name := range names[:min(len(names), maxTold)] {
-			b.find("gpu-in-no-node", sharing.SeverityMedium, name, kind, "there are samples of it, and no such GPU among the objects")
+			b.find("gpu-in-no-node", sharing.SeverityMedium, name, kind,
+				"there are samples of it, and no such GPU among the objects")
 		}
 	}
 }
@@ -98,7 +104,9 @@ func (b *build) checkSources(u *usage.Usage) {
 	}
 	for i := range u.Sources {
 		if s := &u.Sources[i]; s.Refused > 0 {
-			b.find("samples-refused", sharing.SeverityMedium, "samples of "+example, s.Name, "%d of %d samples are refused (%s); the rest is used", s.Refused, s.Samples, strings.Join(slices.Sorted(maps.Keys(reasons)), ", "))
+			b.find("samples-refused", sharing.SeverityMedium, "samples of "+example, s.Name,
+				"%d of %d samples are refused (%s); the rest is used", s.Refused, s.Samples,
+				strings.Join(slices.Sorted(maps.Keys(reasons)), ", "))
 		}
 	}
 	var latest, earliest *usage.Source
@@ -115,6 +123,8 @@ func (b *build) checkSources(u *usage.Usage) {
 		}
 	}
 	if latest != nil && earliest != nil && latest.From.After(earliest.To.Add(time.Hour)) {
-		b.find("clocks-disagree", sharing.SeverityMedium, earliest.Name, latest.Name, "its samples end %s before those of %s begin: other times, or clocks that disagree", span(latest.From.Sub(earliest.To)), latest.Name)
+		b.find("clocks-disagree", sharing.SeverityMedium, earliest.Name, latest.Name,
+			"its samples end %s before those of %s begin: other times, or clocks that disagree",
+			span(latest.From.Sub(earliest.To)), latest.Name)
 	}
 }

@@ -124,7 +124,8 @@ func (d *Discovery) Migrate(r *decision.Result) []Step {
 		})
 		for w, of := range m.of {
 			if of == t && held[w] == "" {
-				held[w] = fmt.Sprintf("pool %s has too few nodes to give %s nodes of its own, as a node hands out its GPUs in one way: add a node, or deliver by DRA", t.pool, t.class)
+				held[w] = fmt.Sprintf("pool %s has too few nodes to give %s nodes of its own, as a node hands out its GPUs in one "+
+					"way: add a node, or deliver by DRA", t.pool, t.class)
 			}
 		}
 		if len(held) == before {
@@ -160,7 +161,8 @@ func (m *migration) homeless(held map[string]string) bool {
 
 // migration is the state before the first step.
 func (d *Discovery) migration(r *decision.Result, held map[string]string) *migration {
-	m := &migration{targets: map[[2]string]*target{}, of: map[string]*target{}, guarded: map[string]bool{}, seats: map[string]int{}, taken: map[string]int{},
+	m := &migration{targets: map[[2]string]*target{}, of: map[string]*target{}, guarded: map[string]bool{},
+		seats: map[string]int{}, taken: map[string]int{},
 		width: map[string]int{}, relaid: map[*station]bool{}, held: held, open: map[string]bool{}}
 	for i := range d.Fleet.Workloads {
 		w := &d.Fleet.Workloads[i]
@@ -219,7 +221,8 @@ func (m *migration) holds(s *station) bool {
 		}
 	}
 	for _, reason := range slices.Sorted(maps.Keys(why)) {
-		m.steps = append(m.steps, Step{Pool: s.pool, Node: s.name, Workload: why[reason][0], Do: fmt.Sprintf("Leave %s as it is for %s", s.name, strings.Join(why[reason], ", ")), Why: reason})
+		m.steps = append(m.steps, Step{Pool: s.pool, Node: s.name, Workload: why[reason][0],
+			Do: fmt.Sprintf("Leave %s as it is for %s", s.name, strings.Join(why[reason], ", ")), Why: reason})
 	}
 	return len(why) > 0
 }

@@ -14,14 +14,18 @@ func (m *migration) assign() {
 	var keep, change []*station
 	var order []*target
 	for _, key := range slices.SortedFunc(maps.Keys(m.targets), func(x, y [2]string) int {
-		return cmp.Or(strings.Compare(x[0], y[0]), cmp.Compare(m.targets[y].gpus, m.targets[x].gpus), strings.Compare(x[1], y[1]))
+		return cmp.Or(strings.Compare(x[0], y[0]), cmp.Compare(m.targets[y].gpus, m.targets[x].gpus),
+			strings.Compare(x[1], y[1]))
 	}) {
 		order = append(order, m.targets[key])
 	}
 	need := map[*target]int{}
 	for _, t := range order {
 		need[t] = t.gpus
-		fits := slices.DeleteFunc(slices.Clone(m.stations), func(s *station) bool { return s.pool != t.pool || s.class != t.class })
+		fits := slices.DeleteFunc(slices.Clone(m.stations), func(s *station) bool {
+			return s.pool != t.pool ||
+				s.class != t.class
+		})
 		// Those stay first that hold most of what stays there.
 		slices.SortFunc(fits, func(x, y *station) int {
 			here := func(s *station) (n int) {
@@ -198,7 +202,8 @@ func (m *migration) empty(s *station, forced bool) {
 			step.Interrupts = []string{w}
 		case m.reserve(w, n):
 			m.taken[w] += n * m.width[w]
-			step.Do = fmt.Sprintf("Start %s of %s with its new request on %s of pool %s; when they are ready and within objectives, stop as many on %s", plural(n, "replica"), w, t.class, t.pool, s.name)
+			step.Do = fmt.Sprintf("Start %s of %s with its new request on %s of pool %s; when they are ready and within "+
+				"objectives, stop as many on %s", plural(n, "replica"), w, t.class, t.pool, s.name)
 			step.Why = "its new place is ready"
 			if m.open[w] {
 				step.Why = "its new place is ready; its answer is provisional: settle it first"
@@ -208,8 +213,10 @@ func (m *migration) empty(s *station, forced bool) {
 			}
 		default:
 			m.taken[w] += n * m.width[w]
-			step.Do = fmt.Sprintf("Stop %s of %s on %s; they start again on %s of pool %s with the next node that is ready", plural(n, "replica"), w, s.name, t.class, t.pool)
-			step.Why = "no free node is left to move it to first: a spare node of the pool makes this step one without interruption"
+			step.Do = fmt.Sprintf("Stop %s of %s on %s; they start again on %s of pool %s with the next node that is ready",
+				plural(n, "replica"), w, s.name, t.class, t.pool)
+			step.Why = "no free node is left to move it to first: a spare node of the pool makes this step one without " +
+				"interruption"
 			step.Interrupts = []string{w}
 		}
 		m.steps = append(m.steps, step)
@@ -228,12 +235,14 @@ func (m *migration) turn(s *station, t *target) {
 		m.steps = append(m.steps, step)
 		return
 	case s.class != t.class:
-		step.Do = fmt.Sprintf("Cordon %s, give it the configuration of %s, check what it offers, uncordon it", s.name, t.class)
+		step.Do = fmt.Sprintf("Cordon %s, give it the configuration of %s, check what it offers, uncordon it", s.name,
+			t.class)
 		step.Why = "nothing runs on it"
 		m.steps = append(m.steps, step)
 		t.free += s.gpus
 	case m.relaid[s]:
-		step.Do = fmt.Sprintf("Cordon %s, change its MIG layout to its part of %s, check what it offers, uncordon it", s.name, cmp.Or(t.layout(), "no instances"))
+		step.Do = fmt.Sprintf("Cordon %s, change its MIG layout to its part of %s, check what it offers, uncordon it", s.name,
+			cmp.Or(t.layout(), "no instances"))
 		step.Why = "MIG instances are changed only while nothing runs on them"
 		m.steps = append(m.steps, step)
 		t.free += s.gpus

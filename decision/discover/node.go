@@ -67,7 +67,8 @@ func (c *Collector) takeNode(file string, o *nodeObject) {
 		c.sameObject(file, "Node "+o.Metadata.Name, had.Metadata.UID, o.Metadata.UID)
 		return
 	}
-	if name := cmp.Or(o.Metadata.Labels["alpha.eksctl.io/cluster-name"], o.Metadata.Labels["kubernetes.azure.com/cluster"]); name != "" {
+	if name := cmp.Or(o.Metadata.Labels["alpha.eksctl.io/cluster-name"],
+		o.Metadata.Labels["kubernetes.azure.com/cluster"]); name != "" {
 		c.clusters[name] = append(c.clusters[name], o.Metadata.Name)
 	}
 	c.nodes[o.Metadata.Name] = o
@@ -75,14 +76,17 @@ func (c *Collector) takeNode(file string, o *nodeObject) {
 
 // groupLabels name the node pool or group that a node belongs to: GKE, EKS,
 // eksctl, AKS, Karpenter.
-var groupLabels = []string{"cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "alpha.eksctl.io/nodegroup-name", "kubernetes.azure.com/agentpool", "agentpool", "karpenter.sh/nodepool"}
+var groupLabels = []string{"cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup",
+	"alpha.eksctl.io/nodegroup-name", "kubernetes.azure.com/agentpool", "agentpool", "karpenter.sh/nodepool"}
 
 // platforms are the managed services that labels of groups tell.
-var platforms = map[string]string{"cloud.google.com/gke-nodepool": "gke-managed", "eks.amazonaws.com/nodegroup": "eks-managed", "kubernetes.azure.com/agentpool": "aks-managed"}
+var platforms = map[string]string{"cloud.google.com/gke-nodepool": "gke-managed",
+	"eks.amazonaws.com/nodegroup": "eks-managed", "kubernetes.azure.com/agentpool": "aks-managed"}
 
 // readNode reads what a node's labels, annotations and resources say.
 func (b *build) readNode(o *nodeObject) *node {
-	n := &node{name: o.Metadata.Name, meta: o, replicas: 1, mechanism: sharing.MechanismExclusive, instances: map[string]int{}}
+	n := &node{name: o.Metadata.Name, meta: o, replicas: 1, mechanism: sharing.MechanismExclusive,
+		instances: map[string]int{}}
 	l := o.Metadata.Labels
 	for _, key := range groupLabels {
 		if l[key] != "" {
@@ -111,14 +115,16 @@ func (b *build) readNode(o *nodeObject) *node {
 		n.readPlugin(b)
 	}
 	if n.gpus > mostPerNode {
-		b.find("label-lies", sharing.SeverityHigh, "node "+n.name, n.gpusFrom.Source, "%d GPUs are more than a node has; it is left out", n.gpus)
+		b.find("label-lies", sharing.SeverityHigh, "node "+n.name, n.gpusFrom.Source,
+			"%d GPUs are more than a node has; it is left out", n.gpus)
 		return nil
 	}
 	if n.gpus == 0 {
 		return nil
 	}
 	if n.replicas > mostReplicas {
-		b.find("label-lies", sharing.SeverityHigh, "node "+n.name, n.mechanismFrom.Source, "%d replicas of a GPU are more than anybody hands out; the number is not used", n.replicas)
+		b.find("label-lies", sharing.SeverityHigh, "node "+n.name, n.mechanismFrom.Source,
+			"%d replicas of a GPU are more than anybody hands out; the number is not used", n.replicas)
 		n.replicas = 1
 	}
 	b.checkNode(n)
@@ -171,7 +177,8 @@ func (n *node) number(b *build, key string) (int, bool) {
 	}
 	v, err := strconv.Atoi(text)
 	if err != nil || v < 0 || v > 1<<30 {
-		b.find("label-unreadable", sharing.SeverityMedium, "node "+n.name, "label "+key, "label %s is %.40q, not a number; it is not used", key, text)
+		b.find("label-unreadable", sharing.SeverityMedium, "node "+n.name, "label "+key,
+			"label %s is %.40q, not a number; it is not used", key, text)
 		return 0, false
 	}
 	return v, true
@@ -200,7 +207,8 @@ func (n *node) readManagers(b *build) {
 		}
 		devices, err := manifest.ParseHAMiRegister(text)
 		if err != nil {
-			b.find("annotation-unreadable", sharing.SeverityMedium, "node "+n.name, "annotation "+r.key, "annotation %s: %v", r.key, err)
+			b.find("annotation-unreadable", sharing.SeverityMedium, "node "+n.name, "annotation "+r.key, "annotation %s: %v",
+				r.key, err)
 		}
 		if len(devices) > 0 {
 			n.registered = devices
@@ -247,13 +255,15 @@ func (n *node) readProduct(b *build) {
 		}
 		for _, r := range n.registered {
 			if text == "" && r.Type != "" {
-				text, from = strings.TrimPrefix(r.Type, "NVIDIA-"), "annotation "+cmp.Or(map[bool]string{true: registerVolcano}[n.delivery == sharing.DeliveryVolcano], registerHAMi)
+				text, from = strings.TrimPrefix(r.Type, "NVIDIA-"),
+					"annotation "+cmp.Or(map[bool]string{true: registerVolcano}[n.delivery == sharing.DeliveryVolcano], registerHAMi)
 			}
 		}
 	}
 	if text == "" {
 		if model, ok := instanceModel(n.instanceType); ok {
-			text, from, basis = model, fmt.Sprintf("label %s=%s is a machine with that GPU", n.typeFrom, n.instanceType), BasisDerived
+			text, from, basis = model, fmt.Sprintf("label %s=%s is a machine with that GPU", n.typeFrom, n.instanceType),
+				BasisDerived
 		}
 	}
 	text = strings.TrimSuffix(text, "-SHARED")
@@ -331,11 +341,13 @@ const resourceMilli = "cotenant.dev/gpu-milli"
 func (n *node) readMilli(b *build) {
 	n.gpus = n.capacity(resourceMilli) / 1000
 	n.whole, n.gpusFrom = n.gpus, derived("resource %s", resourceMilli)
-	n.mechanism, n.mechanismFrom = sharing.MechanismTimeSlicing, derived("resource %s, and no label cotenant.dev/mechanism", resourceMilli)
+	n.mechanism, n.mechanismFrom = sharing.MechanismTimeSlicing,
+		derived("resource %s, and no label cotenant.dev/mechanism", resourceMilli)
 	if text := n.label("cotenant.dev/mechanism"); text != "" {
 		m, err := sharing.ParseMechanism(text)
 		if err != nil || m == sharing.MechanismNone {
-			b.find("label-unreadable", sharing.SeverityMedium, "node "+n.name, "label cotenant.dev/mechanism", "there is no mechanism %.40q", text)
+			b.find("label-unreadable", sharing.SeverityMedium, "node "+n.name, "label cotenant.dev/mechanism",
+				"there is no mechanism %.40q", text)
 			return
 		}
 		n.mechanism, n.mechanismFrom = m, declared("label cotenant.dev/mechanism")
@@ -354,15 +366,18 @@ func (b *build) checkNode(n *node) {
 	if v, ok := n.number(b, "nvidia.com/gpu.memory"); ok && n.gpu != nil && n.single == "" && v > 0 {
 		got := sharing.Bytes(v) * sharing.MiB
 		if known, ok := n.gpu.Memory.Get(); ok && !near(got, known) {
-			b.find("label-lies", sharing.SeverityHigh, object, "label nvidia.com/gpu.memory", "label nvidia.com/gpu.memory says %v, and no %s has that: it has %v", got, n.gpu.Name, known)
+			b.find("label-lies", sharing.SeverityHigh, object, "label nvidia.com/gpu.memory",
+				"label nvidia.com/gpu.memory says %v, and no %s has that: it has %v", got, n.gpu.Name, known)
 		}
 	}
 	if len(n.managers) > 1 {
-		b.find("two-managers", sharing.SeverityHigh, object, n.deliveryFrom.Source, "%s hand out its GPUs: each gives away what the other has given", strings.Join(n.managers, " and "))
+		b.find("two-managers", sharing.SeverityHigh, object, n.deliveryFrom.Source,
+			"%s hand out its GPUs: each gives away what the other has given", strings.Join(n.managers, " and "))
 	}
 	text, says := n.meta.Status.Allocatable["nvidia.com/gpu"]
 	if healthy, all := count(text), n.capacity("nvidia.com/gpu"); says && len(n.registered) == 0 && healthy < all {
-		b.find("unhealthy-gpus", sharing.SeverityMedium, object, "status.allocatable", "%d of %d of nvidia.com/gpu are not healthy", all-healthy, all)
+		b.find("unhealthy-gpus", sharing.SeverityMedium, object, "status.allocatable",
+			"%d of %d of nvidia.com/gpu are not healthy", all-healthy, all)
 	}
 	if n.gpu == nil && n.product != "" {
 		b.find("gpu-unknown", sharing.SeverityMedium, object, n.productFrom.Source, "%s", unknownGPU(n.product))

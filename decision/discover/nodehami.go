@@ -17,17 +17,20 @@ func (n *node) readRegistered(b *build) {
 			n.inMIG, n.whole = n.inMIG+1, n.whole-1
 		}
 		if d.Healthy != nil && !*d.Healthy {
-			b.find("unhealthy-gpus", sharing.SeverityMedium, "node "+n.name, n.deliveryFrom.Source, "GPU %s is not healthy", d.ID)
+			b.find("unhealthy-gpus", sharing.SeverityMedium, "node "+n.name, n.deliveryFrom.Source, "GPU %s is not healthy",
+				d.ID)
 		}
 		if n.gpu == nil {
 			continue
 		}
 		if known, ok := n.gpu.Memory.Get(); ok && sharing.Bytes(d.Memory)*sharing.MiB > known+known/12 {
 			b.find("memory-oversubscribed", sharing.SeverityMedium, "node "+n.name, n.deliveryFrom.Source,
-				"GPU %s is registered with %v, and a %s has %v: memory is handed out that is not there", d.ID, sharing.Bytes(d.Memory)*sharing.MiB, n.gpu.Name, known)
+				"GPU %s is registered with %v, and a %s has %v: memory is handed out that is not there", d.ID,
+				sharing.Bytes(d.Memory)*sharing.MiB, n.gpu.Name, known)
 		}
 	}
 	if labelled := count(n.label("nvidia.com/gpu.count")); labelled > 0 && labelled != n.gpus {
-		b.find("label-lies", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.count", "%d GPUs are registered, and label nvidia.com/gpu.count says %d", n.gpus, labelled)
+		b.find("label-lies", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.count",
+			"%d GPUs are registered, and label nvidia.com/gpu.count says %d", n.gpus, labelled)
 	}
 }

@@ -63,7 +63,8 @@ func (n *node) readPlugin(b *build) {
 		if stated && labelled > 0 && n.label("nvidia.com/gpu.present") == "true" {
 			// GFD runs and the plugin does not offer anything.
 			n.gpus, n.whole, n.gpusFrom = labelled, labelled, from
-			b.find("gpus-not-offered", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.count", "has %d GPUs by its labels and offers none: no pod can use them", labelled)
+			b.find("gpus-not-offered", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.count",
+				"has %d GPUs by its labels and offers none: no pod can use them", labelled)
 		}
 		return
 	}
@@ -74,13 +75,15 @@ func (n *node) readPlugin(b *build) {
 	}
 	if n.offered%replicas != 0 {
 		b.find("label-lies", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.replicas",
-			"offers %d of %s, which is no multiple of the %d replicas that label nvidia.com/gpu.replicas says", n.offered, resource, replicas)
+			"offers %d of %s, which is no multiple of the %d replicas that label nvidia.com/gpu.replicas says", n.offered,
+			resource, replicas)
 		n.gpus = (n.offered + replicas - 1) / replicas
 	}
 	if stated && labelled > 0 {
 		if labelled != n.gpus {
 			b.find("label-lies", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.count",
-				"offers %d of %s: with %d replica(s) a GPU that is %d GPUs, and label nvidia.com/gpu.count says %d; what is offered is used", n.offered, resource, replicas, n.gpus, labelled)
+				"offers %d of %s: with %d replica(s) a GPU that is %d GPUs, and label nvidia.com/gpu.count says %d; what is "+
+					"offered is used", n.offered, resource, replicas, n.gpus, labelled)
 		} else {
 			n.gpusFrom = from
 		}
@@ -91,7 +94,8 @@ func (n *node) readPlugin(b *build) {
 // checkConfig finds MIG configurations that were not carried out.
 func (n *node) checkConfig(b *build) {
 	if s := n.label("nvidia.com/mig.config.state"); s == "failed" {
-		b.find("mig-config-failed", sharing.SeverityHigh, "node "+n.name, "label nvidia.com/mig.config.state", "its MIG configuration %.60q was not applied", n.label("nvidia.com/mig.config"))
+		b.find("mig-config-failed", sharing.SeverityHigh, "node "+n.name, "label nvidia.com/mig.config.state",
+			"its MIG configuration %.60q was not applied", n.label("nvidia.com/mig.config"))
 	}
 }
 
@@ -119,7 +123,8 @@ func (n *node) readReplicas(b *build, resource string) int {
 	case strategy == "time-slicing":
 		n.mechanism = sharing.MechanismTimeSlicing
 	case strategy != "" && strategy != "none":
-		b.find("label-unreadable", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.sharing-strategy", "there is no sharing strategy %.40q", strategy)
+		b.find("label-unreadable", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.sharing-strategy",
+			"there is no sharing strategy %.40q", strategy)
 	case strategy == "" && (shared || replicas > 1):
 		n.mechanism, n.mechanismFrom = sharing.MechanismTimeSlicing, declared("label nvidia.com/gpu.replicas")
 		if capable == "true" {
@@ -130,19 +135,23 @@ func (n *node) readReplicas(b *build, resource string) int {
 	}
 	if strategy == "none" && replicas > 1 {
 		b.find("replicas-without-sharing", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.sharing-strategy",
-			"label nvidia.com/gpu.replicas says %d and nvidia.com/gpu.sharing-strategy says none: replicas without sharing; it is taken for whole GPUs", replicas)
+			"label nvidia.com/gpu.replicas says %d and nvidia.com/gpu.sharing-strategy says none: replicas without sharing; it "+
+				"is taken for whole GPUs", replicas)
 		if labelled := count(n.label("nvidia.com/gpu.count")); labelled*replicas != n.capacity(resource) {
 			replicas = 1
 		}
 	}
 	if n.mechanism == sharing.MechanismMPS && capable == "false" {
-		b.find("mps-not-capable", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/mps.capable", "shares by MPS and label nvidia.com/mps.capable says false: the control daemon does not run")
+		b.find("mps-not-capable", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/mps.capable",
+			"shares by MPS and label nvidia.com/mps.capable says false: the control daemon does not run")
 	}
 	if n.mechanism == sharing.MechanismMPS && (len(n.instances) > 0 || n.single != "") {
-		b.find("mps-and-mig", sharing.SeverityHigh, "node "+n.name, "label nvidia.com/gpu.sharing-strategy", "MPS and MIG together: the device plugin refuses MPS on MIG devices")
+		b.find("mps-and-mig", sharing.SeverityHigh, "node "+n.name, "label nvidia.com/gpu.sharing-strategy",
+			"MPS and MIG together: the device plugin refuses MPS on MIG devices")
 	}
 	if n.mechanism != sharing.MechanismExclusive && replicas < 2 {
-		b.find("sharing-without-replicas", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.replicas", "GPUs are shared by %v, and label nvidia.com/gpu.replicas does not say among how many", n.mechanism)
+		b.find("sharing-without-replicas", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.replicas",
+			"GPUs are shared by %v, and label nvidia.com/gpu.replicas does not say among how many", n.mechanism)
 	}
 	n.replicas = replicas
 	return replicas
@@ -154,15 +163,18 @@ func (n *node) readSingle(b *build, labelled int) {
 	n.readReplicas(b, "nvidia.com/gpu")
 	offered := n.offered / n.replicas
 	if n.replicas > 1 {
-		b.find("mig-instances-shared", sharing.SeverityLow, "node "+n.name, "label nvidia.com/gpu.replicas", "each MIG instance is shared by %d pods", n.replicas)
+		b.find("mig-instances-shared", sharing.SeverityLow, "node "+n.name, "label nvidia.com/gpu.replicas",
+			"each MIG instance is shared by %d pods", n.replicas)
 	}
 	if n.single == "INVALID" {
-		b.find("mig-invalid", sharing.SeverityHigh, "node "+n.name, "label nvidia.com/gpu.product", "the MIG layout does not suit the strategy \"single\": nothing can be placed")
+		b.find("mig-invalid", sharing.SeverityHigh, "node "+n.name, "label nvidia.com/gpu.product",
+			"the MIG layout does not suit the strategy \"single\": nothing can be placed")
 	} else {
 		n.instances[n.single] = offered
 	}
 	if s := n.label("nvidia.com/mig.strategy"); s != "" && s != "single" {
-		b.find("label-lies", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/mig.strategy", "label nvidia.com/gpu.product names a MIG profile and nvidia.com/mig.strategy says %q", s)
+		b.find("label-lies", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/mig.strategy",
+			"label nvidia.com/gpu.product names a MIG profile and nvidia.com/mig.strategy says %q", s)
 	}
 	n.inMIG, n.gpusFrom = n.gpusForInstances(b, 0, fact{})
 	if labelled > 0 && labelled != offered && labelled >= n.inMIG && labelled < offered {
@@ -179,12 +191,14 @@ func (n *node) gpusForInstances(b *build, stated int, from fact) (int, fact) {
 	}
 	model := n.model()
 	if model == nil {
-		b.find("mig-model-unknown", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.product", "has MIG instances, and no MIG profiles are known of %.60q", n.product)
+		b.find("mig-model-unknown", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.product",
+			"has MIG instances, and no MIG profiles are known of %.60q", n.product)
 		return max(1, stated), derived("MIG instances on a GPU whose profiles are not known: at least one GPU")
 	}
 	p, err := model.Pack(counts(n.instances))
 	if err != nil {
-		b.find("label-lies", sharing.SeverityHigh, "node "+n.name, "resources "+migPrefix+"*", "offers MIG instances that its GPUs cannot have: %v", err)
+		b.find("label-lies", sharing.SeverityHigh, "node "+n.name, "resources "+migPrefix+"*",
+			"offers MIG instances that its GPUs cannot have: %v", err)
 		return max(1, stated), derived("MIG instances: at least one GPU")
 	}
 	return p.GPUs, derived("the fewest GPUs that hold its MIG instances")
@@ -213,9 +227,11 @@ func (n *node) model() *mig.Model {
 
 // gkeModels are the names that GKE's label gives GPUs.
 var gkeModels = map[string]string{
-	"nvidia-tesla-t4": "Tesla T4", "nvidia-tesla-v100": "Tesla V100-SXM2-16GB", "nvidia-tesla-p100": "Tesla P100-PCIE-16GB", "nvidia-l4": "L4",
-	"nvidia-tesla-a100": "A100-SXM4-40GB", "nvidia-a100-80gb": "A100-SXM4-80GB", "nvidia-h100-80gb": "H100 80GB HBM3", "nvidia-h100-mega-80gb": "H100 80GB HBM3",
-	"nvidia-h200-141gb": "H200", "nvidia-b200": "B200",
+	"nvidia-tesla-t4": "Tesla T4", "nvidia-tesla-v100": "Tesla V100-SXM2-16GB",
+	"nvidia-tesla-p100": "Tesla P100-PCIE-16GB", "nvidia-l4": "L4",
+	"nvidia-tesla-a100": "A100-SXM4-40GB", "nvidia-a100-80gb": "A100-SXM4-80GB", "nvidia-h100-80gb": "H100 80GB HBM3",
+	"nvidia-h100-mega-80gb": "H100 80GB HBM3",
+	"nvidia-h200-141gb":     "H200", "nvidia-b200": "B200",
 }
 
 // readGKE reads a node of GKE, which labels sharing and partitions itself.
@@ -227,7 +243,8 @@ func (n *node) readGKE(b *build) {
 	if each > 1 && offered%each == 0 {
 		offered /= each
 		n.replicas = each
-		n.mechanism, n.mechanismFrom = sharing.MechanismTimeSlicing, declared("label cloud.google.com/gke-max-shared-clients-per-gpu")
+		n.mechanism, n.mechanismFrom = sharing.MechanismTimeSlicing,
+			declared("label cloud.google.com/gke-max-shared-clients-per-gpu")
 		if n.label("cloud.google.com/gke-gpu-sharing-strategy") == "mps" {
 			n.mechanism, n.mechanismFrom = sharing.MechanismMPS, declared("label cloud.google.com/gke-gpu-sharing-strategy")
 		}

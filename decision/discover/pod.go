@@ -46,7 +46,8 @@ type ask struct {
 
 // signature tells pods of one owner apart that ask for different things.
 func (a *ask) signature() string {
-	return fmt.Sprint(a.gpus, "|", a.resource, "|", a.profile, "|", a.memory, "|", a.percent, "|", a.cores, "|", a.fraction)
+	return fmt.Sprint(a.gpus, "|", a.resource, "|", a.profile, "|", a.memory, "|", a.percent, "|", a.cores, "|",
+		a.fraction)
 }
 
 // framework holds a model server's settings from its pod's arguments.
@@ -79,7 +80,8 @@ func (c *Collector) takePod(file string, o *podObject) {
 		return
 	}
 	if p.ask.gpus > mostPerNode {
-		c.trouble(file, "Pod "+key, fmt.Sprintf("spec.containers[].resources: it asks for %d GPUs, more than a node has; it is left out", p.ask.gpus))
+		c.trouble(file, "Pod "+key, fmt.Sprintf("spec.containers[].resources: it asks for %d GPUs, more than a node has; it "+
+			"is left out", p.ask.gpus))
 		return
 	}
 	if uid, ok := c.podUIDs[key]; ok {
@@ -87,10 +89,12 @@ func (c *Collector) takePod(file string, o *podObject) {
 		return
 	}
 	c.podUIDs[key] = o.Metadata.UID
-	if o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed" || o.Metadata.Deleted != "" || slices.Contains(reservations, o.Metadata.Namespace) {
+	if o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed" || o.Metadata.Deleted != "" ||
+		slices.Contains(reservations, o.Metadata.Namespace) {
 		return
 	}
-	p.running = o.Status.Phase == "Running" || o.Status.Phase == "" && p.node != "" || o.Status.Phase == "Pending" && p.node != ""
+	p.running = o.Status.Phase == "Running" || o.Status.Phase == "" && p.node != "" || o.Status.Phase == "Pending" &&
+		p.node != ""
 	c.users = append(c.users, p)
 }
 
@@ -202,7 +206,8 @@ func (p *pod) kai(m *metadata, s *podSpec) {
 	p.ask.group = cmp.Or(m.Labels["runai-gpu-group"], m.Labels["kai.scheduler/gpu-group"], m.Annotations["gpu-group"])
 }
 
-var fractionFlag = regexp.MustCompile(`^--(gpu-memory-utilization|mem-fraction-static|cuda-memory-fraction)(?:[= ](.*))?$`)
+var fractionFlag = regexp.MustCompile(`^--(gpu-memory-utilization|mem-fraction-static|cuda-memory-fraction)` +
+	`(?:[= ](.*))?$`)
 
 // readContainers reads what is said of a container beside its resources. Of
 // arguments only the flags that are looked for are kept, and of the environment
@@ -247,8 +252,10 @@ func (p *pod) readContainers(containers []container, s *podSpec) {
 // ownerOf returns the object that a pod belongs to by its owner or its labels.
 func ownerOf(m *metadata) owner {
 	for _, l := range []struct{ key, kind string }{
-		{"leaderworkerset.sigs.k8s.io/name", "LeaderWorkerSet"}, {"jobset.sigs.k8s.io/jobset-name", "JobSet"}, {"training.kubeflow.org/job-name", "TrainingJob"},
-		{"ray.io/cluster", "RayCluster"}, {"notebook-name", "Notebook"}, {"serving.kserve.io/inferenceservice", "InferenceService"}, {"volcano.sh/job-name", "VolcanoJob"},
+		{"leaderworkerset.sigs.k8s.io/name", "LeaderWorkerSet"}, {"jobset.sigs.k8s.io/jobset-name", "JobSet"},
+		{"training.kubeflow.org/job-name", "TrainingJob"},
+		{"ray.io/cluster", "RayCluster"}, {"notebook-name", "Notebook"}, {"serving.kserve.io/inferenceservice",
+			"InferenceService"}, {"volcano.sh/job-name", "VolcanoJob"},
 	} {
 		if name := m.Labels[l.key]; name != "" {
 			return owner{l.kind, name}
@@ -257,7 +264,8 @@ func ownerOf(m *metadata) owner {
 	o := m.controller()
 	if o.Kind == "ReplicaSet" {
 		// The label has the part that the Deployment's name was extended by.
-		if base, ok := strings.CutSuffix(o.Name, "-"+m.Labels["pod-template-hash"]); ok && m.Labels["pod-template-hash"] != "" {
+		if base, ok := strings.CutSuffix(o.Name, "-"+m.Labels["pod-template-hash"]); ok &&
+			m.Labels["pod-template-hash"] != "" {
 			return owner{"Deployment", base}
 		}
 	}
@@ -307,7 +315,8 @@ func (c *Collector) takeAutoscaler(file string, o *autoscalerObject) {
 		a.min = *o.Spec.Min
 	}
 	if a.max < 1 || a.max > mostPods || a.min > a.max || a.min < 0 {
-		c.trouble(file, "HorizontalPodAutoscaler "+o.Metadata.Namespace+"/"+o.Metadata.Name, "minReplicas and maxReplicas make no range")
+		c.trouble(file, "HorizontalPodAutoscaler "+o.Metadata.Namespace+"/"+o.Metadata.Name,
+			"minReplicas and maxReplicas make no range")
 		return
 	}
 	c.autoscalers[o.Spec.Target.Kind+"/"+o.Metadata.Namespace+"/"+o.Spec.Target.Name] = a

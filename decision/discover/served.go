@@ -48,7 +48,8 @@ func (b *build) takeServing() {
 	for _, p := range b.c.pages {
 		w, at := b.serverOf(p.file, p.readings)
 		if w == nil {
-			b.find("metrics-of-nobody", sharing.SeverityLow, "file "+p.file, p.file, "a model server's metrics of no workload that is known: name the file after its pod")
+			b.find("metrics-of-nobody", sharing.SeverityLow, "file "+p.file, p.file,
+				"a model server's metrics of no workload that is known: name the file after its pod")
 			continue
 		}
 		t := totals[w]
@@ -77,18 +78,21 @@ func (b *build) takeServing() {
 			continue
 		}
 		if !t.alone {
-			b.find("latencies-beside-others", sharing.SeverityLow, "workload "+w.name, "model server's metrics", "its latencies are not those of a whole GPU to itself, and say nothing of it alone; they are left out")
+			b.find("latencies-beside-others", sharing.SeverityLow, "workload "+w.name, "model server's metrics",
+				"its latencies are not those of a whole GPU to itself, and say nothing of it alone; they are left out")
 			continue
 		}
 		var says []string
 		for k, into := range []*decision.Optional[predict.Duration]{&v.Solo.TTFTP99, &v.Solo.TPOTP99, &v.Solo.E2EP99} {
 			if q := t.bucket[k]; q.High > 0 && !math.IsInf(q.High, 1) && q.High < 1e6 {
 				*into = decision.Some(predict.Duration(time.Duration(q.High * float64(time.Second)).Round(time.Microsecond)))
-				says = append(says, fmt.Sprintf("%s in the bucket %.4g to %.4g s", [...]string{"TTFT", "TPOT", "E2E"}[k], q.Low, q.High))
+				says = append(says, fmt.Sprintf("%s in the bucket %.4g to %.4g s", [...]string{"TTFT", "TPOT", "E2E"}[k], q.Low,
+					q.High))
 			}
 		}
 		if len(says) > 0 {
-			b.note(at, Provenance{BasisMeasured, fmt.Sprintf("model server's metrics, %s requests, alone on its GPU; upper ends: %s", thousands(int64(t.requests)), strings.Join(says, ", "))})
+			b.note(at, Provenance{BasisMeasured, fmt.Sprintf("model server's metrics, %s requests, alone on its GPU; upper "+
+				"ends: %s", thousands(int64(t.requests)), strings.Join(says, ", "))})
 		}
 	}
 }

@@ -91,7 +91,8 @@ func (p *page) today(d *Discovery) {
 	for i := range d.Fleet.Pools {
 		gpus += d.Fleet.Pools[i].Count
 	}
-	fmt.Fprintf(&p.out, "%s in %s, %s\n", plural(gpus, "GPU"), plural(len(d.Fleet.Pools), "pool"), plural(len(d.Fleet.Workloads), "workload"))
+	fmt.Fprintf(&p.out, "%s in %s, %s\n", plural(gpus, "GPU"), plural(len(d.Fleet.Pools), "pool"),
+		plural(len(d.Fleet.Workloads), "workload"))
 	if len(d.Today) > 0 {
 		p.head("TODAY")
 	}
@@ -128,9 +129,11 @@ func (p *page) workloads(d *Discovery) {
 	p.list("WORKLOADS", len(d.Fleet.Workloads), "the fleet file has all", func(i int) string {
 		v := &d.Fleet.Workloads[i]
 		at := fmt.Sprintf("workloads[%d]", i)
-		text := fmt.Sprintf("%s  %v (%v), %s", v.Name, v.Kind, d.Provenance[at+".kind"], plural(max(1, v.Replicas.Max), "replica"))
+		text := fmt.Sprintf("%s  %v (%v), %s", v.Name, v.Kind, d.Provenance[at+".kind"],
+			plural(max(1, v.Replicas.Max), "replica"))
 		if v.Replicas.Min > 0 {
-			text = fmt.Sprintf("%s  %v (%v), %d to %d replicas", v.Name, v.Kind, d.Provenance[at+".kind"], v.Replicas.Min, v.Replicas.Max)
+			text = fmt.Sprintf("%s  %v (%v), %d to %d replicas", v.Name, v.Kind, d.Provenance[at+".kind"], v.Replicas.Min,
+				v.Replicas.Max)
 		}
 		if v.GPUs > 1 {
 			text += fmt.Sprintf(" of %d GPUs", v.GPUs)

@@ -132,7 +132,8 @@ func (b *build) tenantOn(w *workload, p *pool) *onMIG {
 	}
 	t.from = from
 	need, ok := v.Memory.Get()
-	if basis := b.Provenance[fmt.Sprintf("workloads[%d].memory", w.index)].Basis; !ok || basis != BasisMeasured && basis != BasisGiven {
+	if basis := b.Provenance[fmt.Sprintf("workloads[%d].memory", w.index)].Basis; !ok || basis != BasisMeasured &&
+		basis != BasisGiven {
 		return t
 	}
 	busy := v.PeakBusy.Or(v.GPUBusy.Or(0))
@@ -141,7 +142,8 @@ func (b *build) tenantOn(w *workload, p *pool) *onMIG {
 		memory, known := prof.Memory.Get()
 		name, err := mig.ParseName(prof.Name)
 		switch {
-		case !known || memory < need || memory >= have || prof.PlacementUnits == 0 || prof.PlacementUnits >= from.PlacementUnits:
+		case !known || memory < need || memory >= have || prof.PlacementUnits == 0 ||
+			prof.PlacementUnits >= from.PlacementUnits:
 		case err != nil || len(name.Attributes) > 0 || len(name.Without) > 0: // media engines are few
 		case busy*float64(t.model.ComputeSlices) > float64(prof.ComputeSlices):
 		case t.to == nil || prof.PlacementUnits < t.to.PlacementUnits:

@@ -19,7 +19,8 @@ func (b *build) check() {
 		for _, name := range slices.Sorted(maps.Keys(b.c.clusters)) {
 			names = append(names, fmt.Sprintf("%s (%s)", name, b.c.clusters[name][0]))
 		}
-		b.find("two-clusters", sharing.SeverityHigh, "cluster", "labels of nodes", "nodes name %d clusters: %v: give each cluster's files alone", len(names), names)
+		b.find("two-clusters", sharing.SeverityHigh, "cluster", "labels of nodes",
+			"nodes name %d clusters: %v: give each cluster's files alone", len(names), names)
 	}
 	type load struct {
 		asked, memory int64
@@ -43,7 +44,9 @@ func (b *build) check() {
 			}
 			if f, ok := p.framework.memoryFraction.Get(); ok && n.mechanism == sharing.MechanismTimeSlicing {
 				if f*float64(n.replicas) > 1 && w.all > 1 {
-					b.find("memory-oversubscribed", sharing.SeverityHigh, "workload "+w.name, "memory fraction flag", "each pod takes %.0f%% of a GPU's memory where %d may share one: %s fit, and the next fails to start", 100*f, n.replicas, plural(int(1/f), "pod"))
+					b.find("memory-oversubscribed", sharing.SeverityHigh, "workload "+w.name, "memory fraction flag",
+						"each pod takes %.0f%% of a GPU's memory where %d may share one: %s fit, and the next fails to start", 100*f,
+						n.replicas, plural(int(1/f), "pod"))
 				}
 			}
 		}
@@ -54,10 +57,14 @@ func (b *build) check() {
 			continue
 		}
 		if total, ok := n.gpu.Memory.Get(); ok && l.memory > int64(total)*int64(n.gpus) {
-			b.find("memory-oversubscribed", sharing.SeverityHigh, "node "+n.name, "nvidia.com/gpumem", "pods are given %v of GPU memory, and its %s have %v", sharing.Bytes(l.memory), plural(n.gpus, "GPU"), total*sharing.Bytes(n.gpus))
+			b.find("memory-oversubscribed", sharing.SeverityHigh, "node "+n.name, "nvidia.com/gpumem",
+				"pods are given %v of GPU memory, and its %s have %v", sharing.Bytes(l.memory), plural(n.gpus, "GPU"),
+				total*sharing.Bytes(n.gpus))
 		}
 		if n.offered > 0 && l.asked > int64(n.offered) {
-			b.find("overcommitted", sharing.SeverityHigh, "node "+n.name, "nvidia.com/gpu", "pods hold %d of nvidia.com/gpu and it offers %d: the files are of two moments, or a second scheduler places", l.asked, n.offered)
+			b.find("overcommitted", sharing.SeverityHigh, "node "+n.name, "nvidia.com/gpu",
+				"pods hold %d of nvidia.com/gpu and it offers %d: the files are of two moments, or a second scheduler places",
+				l.asked, n.offered)
 		}
 	}
 }
@@ -134,7 +141,8 @@ func (b *build) unknowns() {
 		b.Unknown = append(b.Unknown, u)
 	}
 	if len(b.nodes) == 0 {
-		add("pools", "no node with GPUs is among the input", "kubectl get nodes -o json, or `nvidia-smi -q -x` of each machine", cost.Money{}, false)
+		add("pools", "no node with GPUs is among the input",
+			"kubectl get nodes -o json, or `nvidia-smi -q -x` of each machine", cost.Money{}, false)
 	}
 	if len(b.workloads) == 0 {
 		add("workloads", "no pod that asks for GPUs is among the input", "kubectl get pods -A -o json", cost.Money{}, false)
@@ -147,16 +155,19 @@ func (b *build) unknowns() {
 		if n.product != "" {
 			why = fmt.Sprintf("%.60q is not in the GPU table", n.product)
 		}
-		add("nodes."+n.name+".gpu", why+": it is in no pool", "run GPU Feature Discovery, give `nvidia-smi -q -x` of the node, or name the GPU with -hints", cost.Money{}, false)
+		add("nodes."+n.name+".gpu", why+": it is in no pool",
+			"run GPU Feature Discovery, give `nvidia-smi -q -x` of the node, or name the GPU with -hints", cost.Money{}, false)
 	}
 	for i := range b.Fleet.Pools {
 		p := &b.Fleet.Pools[i]
 		at := fmt.Sprintf("pools[%d]", i)
 		if _, ok := hourly(p); !ok {
-			add(at+".price_per_gpu_hour", "no price was given: nothing can be said of money", fmt.Sprintf("-prices FILE with %q or its instance type", p.GPU), cost.Money{}, false)
+			add(at+".price_per_gpu_hour", "no price was given: nothing can be said of money",
+				fmt.Sprintf("-prices FILE with %q or its instance type", p.GPU), cost.Money{}, false)
 		}
 		if p.Driver.IsZero() {
-			add(at+".driver", "no label says it: which mechanisms the driver has is not known", "run GPU Feature Discovery, or give `nvidia-smi -q -x` of a node", cost.Money{}, false)
+			add(at+".driver", "no label says it: which mechanisms the driver has is not known",
+				"run GPU Feature Discovery, or give `nvidia-smi -q -x` of a node", cost.Money{}, false)
 		}
 	}
 	for _, w := range b.workloads {
@@ -177,7 +188,8 @@ func (b *build) unknowns() {
 			add(at+".gpu_busy", "nothing says how busy "+v.Name+" keeps its GPU"+together, settle, stake, priced)
 		}
 		if v.SLO == (predict.SLO{}) && v.Kind == decision.KindOnlineInference {
-			add(at+".slo", "a cluster does not say which latencies "+v.Name+" must keep", fmt.Sprintf("write slo with -hints under workloads.%s", v.Name), stake, priced)
+			add(at+".slo", "a cluster does not say which latencies "+v.Name+" must keep",
+				fmt.Sprintf("write slo with -hints under workloads.%s", v.Name), stake, priced)
 		}
 	}
 	slices.SortStableFunc(b.Unknown, func(x, y Unknown) int { return cmp.Compare(y.stake, x.stake) })

@@ -57,7 +57,8 @@ func (b *build) makeWorkload(w *workload, at string) decision.Workload {
 	}
 	if m, ok := w.held.Get(); ok {
 		out.Memory = w.held
-		b.note(at+".memory", Provenance{BasisMeasured, fmt.Sprintf("nvidia-smi, one moment, the most of %s: %v", plural(w.all, "process"), m)})
+		b.note(at+".memory", Provenance{BasisMeasured, fmt.Sprintf("nvidia-smi, one moment, the most of %s: %v",
+			plural(w.all, "process"), m)})
 	}
 	b.frameworkOf(p, at, &out)
 	if u, ok := p.uid.Get(); ok {
@@ -85,7 +86,8 @@ func annotated(p *pod, slo *predict.SLO, note func(key string)) {
 	for _, k := range []struct {
 		key  string
 		into *decision.Optional[predict.Duration]
-	}{{"cotenant.dev/ttft-p99", &slo.TTFTP99}, {"cotenant.dev/tpot-p99", &slo.TPOTP99}, {"cotenant.dev/e2e-p99", &slo.E2EP99}} {
+	}{{"cotenant.dev/ttft-p99", &slo.TTFTP99}, {"cotenant.dev/tpot-p99", &slo.TPOTP99},
+		{"cotenant.dev/e2e-p99", &slo.E2EP99}} {
 		if d, err := time.ParseDuration(p.annotated[k.key]); err == nil && d > 0 {
 			*k.into = decision.Some(predict.Duration(d))
 			note("cotenant.dev/*-p99")
@@ -99,7 +101,8 @@ func (b *build) home(w *workload) (at *node, several bool) {
 		n := b.byName[p.node]
 		if n == nil {
 			if p.node != "" && len(b.c.nodes) > 0 && b.c.nodes[p.node] == nil {
-				b.find("node-missing", sharing.SeverityMedium, "pod "+p.namespace+"/"+p.name, "spec.nodeName", "runs on node %s, which is not among the input: another cluster's, or a node that is gone", p.node)
+				b.find("node-missing", sharing.SeverityMedium, "pod "+p.namespace+"/"+p.name, "spec.nodeName",
+					"runs on node %s, which is not among the input: another cluster's, or a node that is gone", p.node)
 			}
 			continue
 		}
@@ -165,7 +168,8 @@ func (b *build) askedOf(w *workload, n *node, at string, out *decision.Workload)
 	case sharing.MechanismMPS:
 		out.Request.Replicas = replicas(n)
 		if n.replicas > 1 && total > 0 {
-			memory(total/sharing.Bytes(n.replicas), derived("the device plugin limits each of %d MPS clients to that", n.replicas))
+			memory(total/sharing.Bytes(n.replicas), derived("the device plugin limits each of %d MPS clients to that",
+				n.replicas))
 		}
 	case sharing.MechanismTimeSlicing:
 		out.Request.Replicas = replicas(n)
@@ -178,13 +182,15 @@ func (b *build) askedOf(w *workload, n *node, at string, out *decision.Workload)
 	case sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS:
 		out.Request.Cores = p.ask.cores
 		if p.ask.percent > 0 && p.ask.percent < 100 && total > 0 {
-			memory(total*sharing.Bytes(p.ask.percent)/100, derived("percent of the memory that it asks for, of a %s", n.gpu.Name))
+			memory(total*sharing.Bytes(p.ask.percent)/100, derived("percent of the memory that it asks for, of a %s",
+				n.gpu.Name))
 		}
 	}
 	if p.ask.memory > 0 {
 		memory(p.ask.memory, declared("%s", memoryResource(p)))
 	}
-	if (m == sharing.MechanismTimeSlicing || m == sharing.MechanismMPS) && out.GPUs > 1 && p.ask.delivery != sharing.DeliveryKAI && p.ask.resource != "ResourceClaim" {
+	if (m == sharing.MechanismTimeSlicing || m == sharing.MechanismMPS) && out.GPUs > 1 &&
+		p.ask.delivery != sharing.DeliveryKAI && p.ask.resource != "ResourceClaim" {
 		out.Request.SharedGPUs, out.GPUs = out.GPUs, 1
 	}
 	b.note(at+".request", from)
@@ -228,7 +234,8 @@ func (b *build) station(n *node, pods []*pod) {
 	if p == nil {
 		return
 	}
-	s := station{name: n.name, pool: p.name, gpus: n.gpus, class: classOf(n.mechanism), layout: layoutText(n.instances), tenants: map[string]int{}}
+	s := station{name: n.name, pool: p.name, gpus: n.gpus, class: classOf(n.mechanism), layout: layoutText(n.instances),
+		tenants: map[string]int{}}
 	for _, k := range pods {
 		s.tenants[b.usedBy[k.namespace+"/"+k.name]]++
 		if m := b.sharedBy(k, n); classOf(m) != s.class && n.mechanism == sharing.MechanismExclusive && s.layout == "" {

@@ -10,4 +10,6 @@
 //
 // To add a gate, give it a [Code], and in words.go its name, source, scope and
 // words; then call it in the Ground's check.
+//
+// The package is experimental: its API may change between minor versions.
 package gate

@@ -13,7 +13,8 @@ var limits = [...]struct {
 	metric predict.Metric
 	code   Code
 	name   string
-}{{predict.MetricTTFTP99, CodeTTFT, "TTFT P99"}, {predict.MetricTPOTP99, CodeTPOT, "TPOT P99"}, {predict.MetricE2EP99, CodeE2E, "E2E P99"}}
+}{{predict.MetricTTFTP99, CodeTTFT, "TTFT P99"}, {predict.MetricTPOTP99, CodeTPOT, "TPOT P99"},
+	{predict.MetricE2EP99, CodeE2E, "E2E P99"}}
 
 // objective names a metric as objectives do.
 func objective(m predict.Metric) string {
@@ -49,9 +50,11 @@ func (g *Ground) gateSLO(d *Demand, r *Report) {
 		case !measured:
 			unmeasured = true
 		case float64(solo)*by.Low > float64(limit):
-			r.compare(VerdictReject, CodeSLOMissed, int64(limit)/1000, int64(float64(solo)*by.Low)/1000).metric = limits[i].metric
+			r.compare(VerdictReject, CodeSLOMissed, int64(limit)/1000,
+				int64(float64(solo)*by.Low)/1000).metric = limits[i].metric
 		case float64(solo)*by.High > float64(limit):
-			r.compare(VerdictUnknown, CodeSLOOpen, int64(limit)/1000, int64(float64(solo)*by.High)/1000).metric = limits[i].metric
+			r.compare(VerdictUnknown, CodeSLOOpen, int64(limit)/1000,
+				int64(float64(solo)*by.High)/1000).metric = limits[i].metric
 		default:
 			continue
 		}
@@ -111,7 +114,8 @@ func predictedReason(c Code, limit float64, v predict.Interval, known bool) Reas
 		return Reason{Verdict: VerdictUnknown, Code: CodeSlowdownUnknown}
 	}
 	v = predict.Interval{Value: 1000 * v.Value, Low: 1000 * v.Low, High: 1000 * v.High}
-	why := Reason{Verdict: VerdictUnknown, Code: c, Need: int64(limit), Have: int64(math.Round(v.Value)), Low: int64(math.Round(v.Low)), High: int64(math.Round(v.High))}
+	why := Reason{Verdict: VerdictUnknown, Code: c, Need: int64(limit), Have: int64(math.Round(v.Value)),
+		Low: int64(math.Round(v.Low)), High: int64(math.Round(v.High))}
 	switch v.Below(limit) {
 	case sharing.AnswerYes:
 		return Pass()
@@ -125,15 +129,18 @@ func predictedReason(c Code, limit float64, v predict.Interval, known bool) Reas
 func predicted(r *Reason) string {
 	if r.Tenants > 0 {
 		if r.Verdict == VerdictUnknown {
-			return fmt.Sprintf("with one neighbour the 90%% interval of %s reaches to %.4g ms and holds the limit of %.4g ms: measure the pair to settle it", objective(r.Metric), millis(r.High), millis(r.Need))
+			return fmt.Sprintf("with one neighbour the 90%% interval of %s reaches to %.4g ms and holds the limit of %.4g ms: "+
+				"measure the pair to settle it", objective(r.Metric), millis(r.High), millis(r.Need))
 		}
-		return fmt.Sprintf("even with one neighbour %s is predicted above its limit of %.4g ms (90%% interval up to %.4g ms)", objective(r.Metric), millis(r.Need), millis(r.High))
+		return fmt.Sprintf("even with one neighbour %s is predicted above its limit of %.4g ms (90%% interval up to %.4g ms)",
+			objective(r.Metric), millis(r.Need), millis(r.High))
 	}
 	what, unit := "slowdown", ""
 	if r.Code != CodeSlowdown {
 		what, unit = objective(r.Metric), " ms"
 	}
-	text := fmt.Sprintf("the predicted %s is %.3f%s (%.3f to %.3f), the objective %.3f%s", what, millis(r.Have), unit, millis(r.Low), millis(r.High), millis(r.Need), unit)
+	text := fmt.Sprintf("the predicted %s is %.3f%s (%.3f to %.3f), the objective %.3f%s", what, millis(r.Have), unit,
+		millis(r.Low), millis(r.High), millis(r.Need), unit)
 	if r.Verdict == VerdictUnknown {
 		text += ": only a measurement settles it"
 	}
@@ -144,7 +151,8 @@ func predicted(r *Reason) string {
 // E2E as 0, 1, 2), or may. Figures are in seconds.
 func Missed(latency int, value, low, high, limit float64) Reason {
 	l := limits[latency]
-	return predictedReason(l.code, 1e6*limit, predict.Interval{Value: 1e3 * value, Low: 1e3 * low, High: 1e3 * high}, true).about99(l.metric)
+	return predictedReason(l.code, 1e6*limit, predict.Interval{Value: 1e3 * value, Low: 1e3 * low, High: 1e3 * high},
+		true).about99(l.metric)
 }
 
 func (r Reason) about99(m predict.Metric) Reason {
@@ -158,5 +166,6 @@ func (r Reason) about99(m predict.Metric) Reason {
 // Overloaded is the reason of a choice under which a load can't be served, or
 // work gets too small a part of the GPU. Figures are shares of the time.
 func Overloaded(value, high float64) Reason {
-	return Reason{Code: CodeOverloaded, Verdict: VerdictReject, Have: int64(math.Round(1000 * min(value, 99))), High: int64(math.Round(1000 * min(high, 99)))}
+	return Reason{Code: CodeOverloaded, Verdict: VerdictReject, Have: int64(math.Round(1000 * min(value, 99))),
+		High: int64(math.Round(1000 * min(high, 99)))}
 }

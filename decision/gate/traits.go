@@ -42,13 +42,16 @@ const (
 )
 
 var traits = [sharing.MechanismCount]Traits{
-	sharing.MechanismExclusive:        {Capacity: 1, Split: 1},
-	sharing.MechanismTimeSlicing:      {Contends: true, Turns: true, Trusting: true, Capacity: TurnsCapacity},
-	sharing.MechanismMPS:              {Contends: true, Trusting: true, Limited: true, Clients: true, Capacity: 1},
-	sharing.MechanismMIG:              {Holds: true, Sliced: true, Capacity: 1},
-	sharing.MechanismMIGWithMPS:       {Holds: true, Contends: true, Trusting: true, Sliced: true, Limited: true, Clients: true, Capacity: 1},
-	sharing.MechanismHAMi:             {Holds: true, Contends: true, Turns: true, Trusting: true, Capacity: TurnsCapacity, Split: hamiSplit},
-	sharing.MechanismHAMiWithMPS:      {Holds: true, Contends: true, Trusting: true, Limited: true, Clients: true, Capacity: 1, Split: hamiSplit},
+	sharing.MechanismExclusive:   {Capacity: 1, Split: 1},
+	sharing.MechanismTimeSlicing: {Contends: true, Turns: true, Trusting: true, Capacity: TurnsCapacity},
+	sharing.MechanismMPS:         {Contends: true, Trusting: true, Limited: true, Clients: true, Capacity: 1},
+	sharing.MechanismMIG:         {Holds: true, Sliced: true, Capacity: 1},
+	sharing.MechanismMIGWithMPS: {Holds: true, Contends: true, Trusting: true, Sliced: true, Limited: true,
+		Clients: true, Capacity: 1},
+	sharing.MechanismHAMi: {Holds: true, Contends: true, Turns: true, Trusting: true, Capacity: TurnsCapacity,
+		Split: hamiSplit},
+	sharing.MechanismHAMiWithMPS: {Holds: true, Contends: true, Trusting: true, Limited: true, Clients: true,
+		Capacity: 1, Split: hamiSplit},
 	sharing.MechanismVGPU:             {Holds: true, Contends: true, Turns: true, Capacity: TurnsCapacity},
 	sharing.MechanismMIGBackedVGPU:    {Holds: true, Sliced: true, Capacity: 1},
 	sharing.MechanismMIGLikeEmulation: {Contends: true, Trusting: true, Limited: true, Clients: true, Capacity: 1},

@@ -79,7 +79,8 @@ func (p *Placer) PlaceBatch(s *Snapshot, requests []*Request) (Batch, error) {
 // compareSize orders requests by what they ask of GPUs, then of the node.
 func compareSize(a, b *Request) int {
 	return cmp.Or(cmp.Compare(a.GPUs*max(a.Milli, 1), b.GPUs*max(b.Milli, 1)), cmp.Compare(a.GPUMemory, b.GPUMemory),
-		cmp.Compare(sliceSize(a.Profile), sliceSize(b.Profile)), cmp.Compare(a.CPUMilli, b.CPUMilli), cmp.Compare(a.Memory, b.Memory))
+		cmp.Compare(sliceSize(a.Profile), sliceSize(b.Profile)), cmp.Compare(a.CPUMilli, b.CPUMilli),
+		cmp.Compare(a.Memory, b.Memory))
 }
 
 // sliceSize orders MIG profiles of one GPU by their name's slices and memory.

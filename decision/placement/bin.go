@@ -33,7 +33,8 @@ func (b *bin) from(v *View, models uint64) {
 		// Insert in order, so that the order of a node's GPUs does not matter.
 		at := b.n
 		for at > 0 && b.after(at-1, g) {
-			b.milli[at], b.mechanism[at], b.gpuMemory[at], b.total[at] = b.milli[at-1], b.mechanism[at-1], b.gpuMemory[at-1], b.total[at-1]
+			b.milli[at], b.mechanism[at], b.gpuMemory[at], b.total[at] = b.milli[at-1], b.mechanism[at-1], b.gpuMemory[at-1],
+				b.total[at-1]
 			at--
 		}
 		b.milli[at], b.mechanism[at], b.gpuMemory[at], b.total[at] = g.Milli, 1<<g.Mechanism, g.Memory, g.Total.Or(0)
@@ -151,7 +152,8 @@ func (b *bin) take(k *kind) bool {
 	for n := range int(k.gpus) {
 		best := -1
 		for i := range b.n {
-			if b.milli[i] < k.milli || b.milli[i] == 0 || b.mechanism[i]&k.mechanisms == 0 || best >= 0 && b.milli[i] >= b.milli[best] || chosen[i] {
+			if b.milli[i] < k.milli || b.milli[i] == 0 || b.mechanism[i]&k.mechanisms == 0 || best >= 0 &&
+				b.milli[i] >= b.milli[best] || chosen[i] {
 				continue
 			}
 			need[i] = k.milli

@@ -63,7 +63,8 @@ func Defragment(ctx context.Context, s *Snapshot, v Valuer, opts DefragOptions) 
 	if opts.MinGainMilli == 0 {
 		opts.MinGainMilli = 50
 	}
-	d := defrag{valuer: v, opts: opts, placer: NewPlacer(valuing{v}, opts.Forecaster), tenants: map[string]bool{}, values: make([]valued, s.Len())}
+	d := defrag{valuer: v, opts: opts, placer: NewPlacer(valuing{v}, opts.Forecaster), tenants: map[string]bool{},
+		values: make([]valued, s.Len())}
 	plan := MovePlan{BeforeMilli: d.total(s), Snapshot: s}
 	var err error
 	for len(plan.Moves) < opts.Moves {

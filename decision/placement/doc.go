@@ -16,4 +16,6 @@
 // equal placements, whatever else runs at the same time. Snapshots, policies and
 // scorers are safe for concurrent use, a Placer is not. Nothing here does I/O or
 // needs a GPU.
+//
+// The package is experimental: its API may change between minor versions.
 package placement

@@ -14,7 +14,8 @@ import (
 //
 // [decision.CompiledWorkload.Demand]: https://pkg.go.dev/github.com/cotenant/cotenant/decision#CompiledWorkload.Demand
 func RequestOf(name string, d *gate.Demand, m sharing.Mechanism, profile string) *Request {
-	r := &Request{Name: name, GPUs: d.GPUs, GPUMemory: d.Memory.Under(m), Mechanisms: []sharing.Mechanism{m}, Demand: d, SLO: d.SLO}
+	r := &Request{Name: name, GPUs: d.GPUs, GPUMemory: d.Memory.Under(m), Mechanisms: []sharing.Mechanism{m}, Demand: d,
+		SLO: d.SLO}
 	switch m {
 	case sharing.MechanismExclusive:
 		r.Milli = 1000
@@ -42,7 +43,8 @@ func NodeOf(name string, g *gate.Ground, count int, m sharing.Mechanism) Node {
 			gpu.Memory = Some(memory)
 		}
 	}
-	if model := g.Model(); model != nil && model.PlacementsKnown() && (m == sharing.MechanismMIG || m == sharing.MechanismNone) {
+	if model := g.Model(); model != nil && model.PlacementsKnown() && (m == sharing.MechanismMIG ||
+		m == sharing.MechanismNone) {
 		gpu.MIG = model
 	}
 	for i := range n.GPUs {

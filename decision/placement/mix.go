@@ -110,7 +110,8 @@ func (m *Mix) sort(order []shape) {
 	}
 	keys := make([]string, len(order))
 	for i, s := range order {
-		keys[i] = fmt.Sprintf("%012d %016d %016d %02d %04d %s %s", s.cpu, s.memory, s.gpuMemory, s.gpus, s.milli, s.profile, s.lists)
+		keys[i] = fmt.Sprintf("%012d %016d %016d %02d %04d %s %s", s.cpu, s.memory, s.gpuMemory, s.gpus, s.milli, s.profile,
+			s.lists)
 	}
 	slices.SortFunc(perm, func(a, b int) int {
 		if keys[a] < keys[b] {

@@ -65,7 +65,8 @@ type groupAnswer struct {
 // there, and Why says so. The error is an ErrInvalid that names every problem.
 func NewModels(workloads map[string]predict.ProfileRef, gpus ...Calibrated) (*Models, error) {
 	var l problem.List
-	m := &Models{workloads: map[string]uint16{}, names: slices.Sorted(maps.Keys(workloads)), gpus: map[string]*calibrated{}, kept: map[groupKey]groupAnswer{}}
+	m := &Models{workloads: map[string]uint16{}, names: slices.Sorted(maps.Keys(workloads)),
+		gpus: map[string]*calibrated{}, kept: map[groupKey]groupAnswer{}}
 	if len(workloads) > 1<<16-2 {
 		l.Addf("workloads", "", "%d are over the limit of %d", len(workloads), 1<<16-2)
 	}
@@ -87,7 +88,8 @@ func NewModels(workloads map[string]predict.ProfileRef, gpus ...Calibrated) (*Mo
 		case g.Profiles == nil:
 			l.Addf(path+".Profiles", "measure the workloads alone", "there are none")
 		default:
-			c := &calibrated{number: uint8(i), predictor: g.Predictor, solos: make([]predict.Solo, len(m.names)), why: make([]error, len(m.names))}
+			c := &calibrated{number: uint8(i), predictor: g.Predictor, solos: make([]predict.Solo, len(m.names)),
+				why: make([]error, len(m.names))}
 			for k, name := range m.names {
 				if c.solos[k], c.why[k] = g.Profiles.Solo(workloads[name].Server, workloads[name].Load); c.why[k] != nil {
 					c.why[k] = fmt.Errorf("%s: %w", name, c.why[k])
@@ -103,7 +105,8 @@ func NewModels(workloads map[string]predict.ProfileRef, gpus ...Calibrated) (*Mo
 }
 
 // Predict implements Forecaster.
-func (m *Models) Predict(out []*predict.Prediction, gpu string, mechanism sharing.Mechanism, group []string) []*predict.Prediction {
+func (m *Models) Predict(out []*predict.Prediction, gpu string, mechanism sharing.Mechanism,
+	group []string) []*predict.Prediction {
 	key, ok := m.key(gpu, mechanism, group)
 	var a groupAnswer
 	if ok {

@@ -150,7 +150,8 @@ func (n *Node) check(path string, l *problem.List) {
 		case g.Mechanism == sharing.MechanismMIG && g.MIG == nil:
 			add(at+"MIG", "name the GPU's model, see mig.Lookup", "a MIG GPU without its model")
 		case g.Mechanism != sharing.MechanismMIG && g.Mechanism != sharing.MechanismNone && g.MIG != nil:
-			add(at+"MIG", "set Mechanism to MIG, or to None for one that may be partitioned, or leave MIG out", "a MIG model on a GPU that runs %v", g.Mechanism)
+			add(at+"MIG", "set Mechanism to MIG, or to None for one that may be partitioned, or leave MIG out",
+				"a MIG model on a GPU that runs %v", g.Mechanism)
 		case g.MIG != nil && !g.MIG.PlacementsKnown():
 			add(at+"MIG", "read them from a device", "where instances may be placed on a %s is not known", g.MIG.Key)
 		}

@@ -59,7 +59,8 @@ const (
 
 // Mechanisms that placement knows how to fill. MIG with MPS inside, and what has
 // no GPU of its own to place on, are left to other tools.
-var placeable = []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG, sharing.MechanismHAMi,
+var placeable = []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismMPS,
+	sharing.MechanismMIG, sharing.MechanismHAMi,
 	sharing.MechanismHAMiWithMPS, sharing.MechanismVGPU, sharing.MechanismMIGLikeEmulation}
 
 // Validate checks a request. The error is an ErrInvalid that names every
@@ -144,7 +145,8 @@ type shape struct {
 }
 
 func (r *Request) shape() shape {
-	s := shape{int64(r.CPUMilli), int64(r.Memory), int64(r.GPUMemory), r.GPUs, r.Milli, r.Profile, "", r.Workload, r.Tenant, r.MaxSlowdown, r.SLO, r.Demand}
+	s := shape{int64(r.CPUMilli), int64(r.Memory), int64(r.GPUMemory), r.GPUs, r.Milli, r.Profile, "", r.Workload,
+		r.Tenant, r.MaxSlowdown, r.SLO, r.Demand}
 	if len(r.Models)+len(r.Mechanisms)+len(r.Trusts) > 0 {
 		s.lists = fmt.Sprintf("%q%d%q", r.Models, r.Mechanisms, r.Trusts)
 	}

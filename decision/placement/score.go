@@ -193,7 +193,8 @@ func (w *work) keepAlike(m *int, want int) {
 	pick := -1
 	for i := range *m {
 		t := w.takes[i]
-		if alike(w.takes[:*m], t) >= want && (pick < 0 || t.mechanism == sharing.MechanismExclusive && w.takes[pick].mechanism != sharing.MechanismExclusive) {
+		if alike(w.takes[:*m], t) >= want && (pick < 0 || t.mechanism == sharing.MechanismExclusive &&
+			w.takes[pick].mechanism != sharing.MechanismExclusive) {
 			pick = i
 		}
 	}
@@ -228,7 +229,8 @@ func (s *Scorer) try(w *work, gpus, start int, free float64) {
 		return
 	}
 	w.bestFree = free
-	w.best = Offer{Node: w.best.Node, Score: score, Slowdown: o.Slowdown, Unpredicted: o.Unpredicted, Start: start, n: gpus}
+	w.best = Offer{Node: w.best.Node, Score: score, Slowdown: o.Slowdown, Unpredicted: o.Unpredicted, Start: start,
+		n: gpus}
 	copy(w.best.gpus[:], w.gpus[:gpus])
 }
 

@@ -56,7 +56,8 @@ func NewSnapshot(nodes []Node) (*Snapshot, error) {
 		l.Addf("Nodes", "", "%d nodes are over the limit of %d", len(nodes), MaxNodeCount)
 		return nil, invalid(l.Err())
 	}
-	s := &Snapshot{len: len(nodes), index: make(map[string]int, len(nodes)), chunks: make([]*[chunkSize]*node, (len(nodes)+chunkSize-1)/chunkSize)}
+	s := &Snapshot{len: len(nodes), index: make(map[string]int, len(nodes)),
+		chunks: make([]*[chunkSize]*node, (len(nodes)+chunkSize-1)/chunkSize)}
 	for i := range nodes {
 		in := &nodes[i]
 		path := fmt.Sprintf("Nodes[%d]", i)
@@ -93,7 +94,8 @@ func (n *node) start(path string, run Running, l *problem.List) *node {
 	}
 	run.Request.check(problem.Join(path, "Request"), l)
 	if len(run.GPUs) != run.Request.GPUs {
-		l.Addf(problem.Join(path, "GPUs"), "list the index of each", "%d GPUs for a request of %d", len(run.GPUs), run.Request.GPUs)
+		l.Addf(problem.Join(path, "GPUs"), "list the index of each", "%d GPUs for a request of %d", len(run.GPUs),
+			run.Request.GPUs)
 	}
 	c := Offer{Start: -1, n: len(run.GPUs)}
 	for i, g := range run.GPUs {
@@ -116,7 +118,8 @@ func (n *node) start(path string, run Running, l *problem.List) *node {
 	// judged again.
 	p, f := n.placementOf(run.Request, &c)
 	if f.Verdict == gate.VerdictReject || f.Verdict == gate.VerdictFixable || p == nil {
-		l.Addf(path, "a label that lies about capacity, or two mechanisms on one GPU?", "%s can't run here: %v", run.Request.Name, f)
+		l.Addf(path, "a label that lies about capacity, or two mechanisms on one GPU?", "%s can't run here: %v",
+			run.Request.Name, f)
 		return n
 	}
 	p.Fixed = run.Fixed
@@ -195,10 +198,12 @@ func (n *node) placementOf(r *Request, c *Offer) (*Placement, gate.Reason) {
 	p := &Placement{Request: r, Node: n.name, Start: c.Start}
 	for _, g := range c.gpus[:c.n] {
 		if int(g) >= n.view.Len {
-			return nil, gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeGPUCount, Need: int64(g) + 1, Have: int64(n.view.Len)}
+			return nil, gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeGPUCount, Need: int64(g) + 1,
+				Have: int64(n.view.Len)}
 		}
 		var t take
-		if !n.fit(int(g), r, nil, &t, &why) && why.Code != gate.CodeSlowdownUnknown { // whoever scored it has judged objectives
+		// whoever scored it has judged objectives
+		if !n.fit(int(g), r, nil, &t, &why) && why.Code != gate.CodeSlowdownUnknown {
 			return nil, why
 		}
 		if t.profile != nil {
@@ -208,7 +213,8 @@ func (n *node) placementOf(r *Request, c *Offer) (*Placement, gate.Reason) {
 			}
 		}
 		if len(p.GPUs) > 0 && (p.Mechanism != t.mechanism || p.Milli != int(t.milli)) {
-			return nil, gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeGPUCount, Need: int64(r.GPUs), Have: int64(len(p.GPUs))}
+			return nil, gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeGPUCount, Need: int64(r.GPUs),
+				Have: int64(len(p.GPUs))}
 		}
 		p.GPUs = append(p.GPUs, int(g))
 		p.Milli, p.GPUMemory, p.Mechanism, p.Profile = int(t.milli), t.memory, t.mechanism, t.profile
@@ -219,7 +225,8 @@ func (n *node) placementOf(r *Request, c *Offer) (*Placement, gate.Reason) {
 // with returns the node with p on it.
 func (n *node) with(p *Placement) *node {
 	out := *n
-	out.view.apply(p.Request, p.GPUs, &take{mechanism: p.Mechanism, milli: int32(p.Milli), memory: p.GPUMemory, profile: p.Profile}, p.Start)
+	out.view.apply(p.Request, p.GPUs, &take{mechanism: p.Mechanism, milli: int32(p.Milli), memory: p.GPUMemory,
+		profile: p.Profile}, p.Start)
 	out.placed = append(n.placed[:len(n.placed):len(n.placed)], p)
 	out.tenancy()
 	return &out

@@ -42,7 +42,8 @@ func Instances(in io.Reader) (map[int][]telemetry.MIGInstance, error) {
 		}
 		at := fmt.Sprintf("line %d", n)
 		if gpu, ok := r.integer(at, m[1]).Get(); ok {
-			all[gpu] = append(all[gpu], telemetry.MIGInstance{Profile: m[2], ID: r.integer(at, m[4]), Start: r.integer(at, m[5]), Size: r.integer(at, m[6])})
+			all[gpu] = append(all[gpu], telemetry.MIGInstance{Profile: m[2], ID: r.integer(at, m[4]), Start: r.integer(at, m[5]),
+				Size: r.integer(at, m[6])})
 		}
 		return !r.full()
 	})

@@ -44,7 +44,8 @@ var columns = map[string]func(r *reader, g *telemetry.GPU, at, s string){
 }
 
 // aliases are second names of columns.
-var aliases = map[string]string{"gpu_name": "name", "gpu_uuid": "uuid", "gpu_bus_id": "pci.bus_id", "power.draw.average": "power.draw"}
+var aliases = map[string]string{"gpu_name": "name", "gpu_uuid": "uuid", "gpu_bus_id": "pci.bus_id",
+	"power.draw.average": "power.draw"}
 
 // Query reads the output of --query-gpu or --query-compute-apps with
 // --format=csv, with or without nounits; the header line must be there. Where a

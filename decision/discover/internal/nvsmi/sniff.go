@@ -19,10 +19,12 @@ const (
 )
 
 var (
-	queryHead = regexp.MustCompile(`^\s*(index|uuid|gpu_uuid|name|gpu_name|timestamp|pid|count|driver_version|pci\.[a-z_.]+|memory\.[a-z]+|utilization\.[a-z]+|mig\.mode\.[a-z]+|power\.[a-z.]+|compute_mode|temperature\.[a-z.]+)( \[[A-Za-z%]+\])?\s*(,|\r?\n|$)`)
-	topoHead  = regexp.MustCompile(`(?m)^(\x1b\[[0-9;]*m)?\s+(\x1b\[[0-9;]*m)?GPU0\b`)
-	listHead  = regexp.MustCompile(`(?m)^GPU \d+: .*\(UUID: `)
-	lgiHead   = regexp.MustCompile(`(?m)^\|\s*GPU instances:|^No GPU instances found|^No MIG-enabled devices found`)
+	queryHead = regexp.MustCompile(`^\s*(index|uuid|gpu_uuid|name|gpu_name|timestamp|pid|count|driver_version` +
+		`|pci\.[a-z_.]+|memory\.[a-z]+|utilization\.[a-z]+|mig\.mode\.[a-z]+|power\.[a-z.]+|compute_mode` +
+		`|temperature\.[a-z.]+)( \[[A-Za-z%]+\])?\s*(,|\r?\n|$)`)
+	topoHead = regexp.MustCompile(`(?m)^(\x1b\[[0-9;]*m)?\s+(\x1b\[[0-9;]*m)?GPU0\b`)
+	listHead = regexp.MustCompile(`(?m)^GPU \d+: .*\(UUID: `)
+	lgiHead  = regexp.MustCompile(`(?m)^\|\s*GPU instances:|^No GPU instances found|^No MIG-enabled devices found`)
 )
 
 // Sniff says which output begins with head; a few KiB are enough.

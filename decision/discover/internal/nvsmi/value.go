@@ -20,12 +20,14 @@ var ErrKind = errors.New("nvsmi: not this output of nvidia-smi")
 const maxText = 64 << 20
 
 // missing are the texts for "there is no such figure".
-var missing = map[string]bool{"": true, "-": true, "n/a": true, "not supported": true, "none": true, "not available": true,
+var missing = map[string]bool{"": true, "-": true, "n/a": true, "not supported": true, "none": true,
+	"not available":                      true,
 	"not available in wddm driver model": true, "requested functionality has been deprecated": true,
 	"insufficient permissions": true, "not found": true}
 
 // failed are the texts for "the driver could not say".
-var failed = map[string]bool{"unknown error": true, "err!": true, "gpu is lost": true, "gpu requires reset": true, "error": true, "function not found": true}
+var failed = map[string]bool{"unknown error": true, "err!": true, "gpu is lost": true, "gpu requires reset": true,
+	"error": true, "function not found": true}
 
 // reader collects the problems of one text.
 type reader struct{ probs problem.List }

@@ -159,13 +159,15 @@ func (r *reader) gpu(inv *telemetry.Inventory, x *xmlGPU) {
 		MemoryReserved: r.bytes(at("fb_memory_usage.reserved"), x.Memory.Reserved),
 		MemoryUsed:     r.bytes(at("fb_memory_usage.used"), x.Memory.Used),
 		MemoryFree:     r.bytes(at("fb_memory_usage.free"), x.Memory.Free),
-		MIG:            r.onOff(at("mig_mode.current_mig"), x.MIG), MIGPending: r.onOff(at("mig_mode.pending_mig"), x.MIGPending),
+		MIG:            r.onOff(at("mig_mode.current_mig"), x.MIG), MIGPending: r.onOff(at("mig_mode.pending_mig"),
+			x.MIGPending),
 		ComputeMode: r.mode(at("compute_mode"), x.Mode), Persistence: r.onOff(at("persistence_mode"), x.Persistence),
 		UtilPercent:        r.percent(at("utilization.gpu_util"), x.Util),
 		MemUtilPercent:     r.percent(at("utilization.memory_util"), x.MemUtil),
 		TemperatureCelsius: r.number(at("temperature.gpu_temp"), x.Temperature, "C"),
 		PowerWatts:         r.first(at("power_readings.power_draw"), "W", x.Power.Average, x.Power.Draw, x.OldPower.Draw),
-		PowerLimitWatts:    r.first(at("power_readings.power_limit"), "W", x.Power.Limit, x.Power.Current, x.OldPower.Limit, x.OldPower.Old)}
+		PowerLimitWatts: r.first(at("power_readings.power_limit"), "W", x.Power.Limit, x.Power.Current, x.OldPower.Limit,
+			x.OldPower.Old)}
 	if g.UUID == "" {
 		r.probs.Addf(at("uuid"), "print it with a driver that works", "the GPU has no UUID")
 	}
@@ -178,7 +180,8 @@ func (r *reader) gpu(inv *telemetry.Inventory, x *xmlGPU) {
 			MemoryUsed:  r.bytes(in("fb_memory_usage.used"), m.Memory.Used),
 			MemoryFree:  r.bytes(in("fb_memory_usage.free"), m.Memory.Free)})
 	}
-	if p := x.Processes; p != nil && (len(p.Infos) > 0 || r.text(at("processes"), p.Text) == "" && !strings.Contains(p.Text, "N/A")) {
+	if p := x.Processes; p != nil && (len(p.Infos) > 0 || r.text(at("processes"), p.Text) == "" &&
+		!strings.Contains(p.Text, "N/A")) {
 		g.ProcessesListed = sharing.AnswerYes
 		for j, q := range p.Infos {
 			in := func(field string) string { return at(fmt.Sprintf("processes[%d].%s", j, field)) }

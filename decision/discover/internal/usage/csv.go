@@ -34,7 +34,8 @@ func (c *csvSink) Begin(h telemetry.Header) error {
 	c.start, c.instances = h.Start, map[[2]int]*tenant{}
 	for i, d := range h.Devices {
 		c.uuids, c.models = append(c.uuids, d.UUID), append(c.models, d.Name)
-		c.devices = append(c.devices, c.r.tenant(c.src, rawKey{Key: Key{Node: c.node, GPU: d.UUID, Index: optional.Of(i)}}, d.Name))
+		c.devices = append(c.devices, c.r.tenant(c.src, rawKey{Key: Key{Node: c.node, GPU: d.UUID, Index: optional.Of(i)}},
+			d.Name))
 		c.src.Series++
 	}
 	if h.Info.Basis.String() == "simulated" {
@@ -54,7 +55,8 @@ func (c *csvSink) Sample(x *telemetry.Sample) error {
 		at := [2]int{x.Device, in.ID}
 		t := c.instances[at]
 		if t == nil {
-			t = c.r.tenant(c.src, rawKey{Key: Key{Node: c.node, GPU: c.uuids[x.Device], Index: optional.Of(x.Device), Instance: optional.Of(in.ID)}}, c.models[x.Device])
+			t = c.r.tenant(c.src, rawKey{Key: Key{Node: c.node, GPU: c.uuids[x.Device], Index: optional.Of(x.Device),
+				Instance: optional.Of(in.ID)}}, c.models[x.Device])
 			if t == nil {
 				continue
 			}

@@ -27,7 +27,8 @@ const (
 	figureEnd
 )
 
-var figureNames = enum.Of[Figure](errUnknown, "figure", "", "gpu-util", "graphics", "sm", "dram", "tensor", "mem-used", "mem-free", "mem-total", "power", "energy")
+var figureNames = enum.Of[Figure](errUnknown, "figure", "", "gpu-util", "graphics", "sm", "dram", "tensor", "mem-used",
+	"mem-free", "mem-total", "power", "energy")
 
 // percent reports whether the figure is a percentage.
 func (f Figure) percent() bool { return f >= FigureGPUUtil && f <= FigureTensor }
@@ -104,8 +105,9 @@ var metrics = map[string]source{
 // telemetryFigures are the figures of our telemetry CSV.
 var telemetryFigures = map[telemetry.Metric]Figure{
 	telemetry.MetricGPUUtilPercent: FigureGPUUtil, telemetry.MetricGraphicsUtilPercent: FigureGraphics,
-	telemetry.MetricSMUtilPercent: FigureSM, telemetry.MetricDRAMUtilPercent: FigureDRAM, telemetry.MetricTensorUtilPercent: FigureTensor,
-	telemetry.MetricMemUsedBytes: FigureMemUsed, telemetry.MetricMemTotalBytes: FigureMemTotal,
+	telemetry.MetricSMUtilPercent: FigureSM, telemetry.MetricDRAMUtilPercent: FigureDRAM,
+	telemetry.MetricTensorUtilPercent: FigureTensor,
+	telemetry.MetricMemUsedBytes:      FigureMemUsed, telemetry.MetricMemTotalBytes: FigureMemTotal,
 	telemetry.MetricPowerWatts: FigurePower, telemetry.MetricEnergyJoules: FigureEnergy,
 }
 

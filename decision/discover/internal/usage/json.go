@@ -197,7 +197,8 @@ func (j *jsonReader) labels() (*tenant, source, error) {
 	}
 	if l.metric == "" {
 		if l.metric = j.fallback; l.metric == "" {
-			j.r.problem(j.src, j.path(), "query the metric itself, or name the file after it: DCGM_FI_DEV_GPU_UTIL.json", "a series without a name")
+			j.r.problem(j.src, j.path(), "query the metric itself, or name the file after it: DCGM_FI_DEV_GPU_UTIL.json",
+				"a series without a name")
 			return nil, source{}, nil
 		}
 	}

@@ -27,7 +27,8 @@ type Key struct {
 func (k Key) Compare(o Key) int {
 	return cmp.Or(cmp.Compare(k.Node, o.Node), cmp.Compare(k.Index.Or(-1), o.Index.Or(-1)), cmp.Compare(k.GPU, o.GPU),
 		cmp.Compare(k.Instance.Or(-1), o.Instance.Or(-1)), cmp.Compare(k.Profile, o.Profile),
-		cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Pod, o.Pod), cmp.Compare(k.UID, o.UID), cmp.Compare(k.Container, o.Container))
+		cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Pod, o.Pod), cmp.Compare(k.UID, o.UID),
+		cmp.Compare(k.Container, o.Container))
 }
 
 // device is the key without the pod.
@@ -142,7 +143,8 @@ func (l *labels) key() (rawKey, bool) {
 	}
 	switch {
 	case l.exportedPod != "":
-		k.Namespace, k.Pod, k.UID, k.Container = l.exportedNamespace, l.exportedPod, cmp.Or(l.exportedUID, l.uid), l.exportedContainer
+		k.Namespace, k.Pod, k.UID, k.Container = l.exportedNamespace, l.exportedPod, cmp.Or(l.exportedUID, l.uid),
+			l.exportedContainer
 	case l.pod != "" && !isExporter(l.pod):
 		k.Namespace, k.Pod, k.UID, k.Container = l.namespace, l.pod, l.uid, l.container
 		k.plain = true

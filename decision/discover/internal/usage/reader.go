@@ -124,7 +124,8 @@ func (r *Reader) series(src *Source, l *labels) (*tenant, source) {
 	}
 	raw, ok := l.key()
 	if !ok {
-		r.problem(src, l.metric, "query without an aggregation that drops the labels gpu, UUID and pod", "a series names neither a GPU nor a pod")
+		r.problem(src, l.metric, "query without an aggregation that drops the labels gpu, UUID and pod",
+			"a series names neither a GPU nor a pod")
 		return nil, m
 	}
 	if l.exportedPod != "" && l.pod != "" {

@@ -28,7 +28,8 @@ func Sniff(head []byte) Kind {
 	switch {
 	case bytes.HasPrefix(head, []byte("kind,at_s,time,basis,")):
 		return KindTelemetry
-	case errorHead.Match(head), jsonHead.Match(head) && bytes.Contains(head, []byte(`"result`)), jsonHead.Match(head) && head[bytes.IndexAny(head, "[{")] == '[':
+	case errorHead.Match(head), jsonHead.Match(head) && bytes.Contains(head, []byte(`"result`)), jsonHead.Match(head) &&
+		head[bytes.IndexAny(head, "[{")] == '[':
 		return KindJSON
 	case textHead.Match(head):
 		return KindText

@@ -177,7 +177,8 @@ func (s *Stats) refusals(probs *problem.List) {
 				probs.Addf("", "", "samples of further series were refused; see the figures' counts")
 				return
 			}
-			probs.Addf(fmt.Sprintf("%v: %v", s.Key, f), refusalRemedy[why], "%d of %d samples were refused: %v", st.Refused[why], st.N+int64(st.total()), why)
+			probs.Addf(fmt.Sprintf("%v: %v", s.Key, f), refusalRemedy[why], "%d of %d samples were refused: %v", st.Refused[why],
+				st.N+int64(st.total()), why)
 		}
 	}
 }
