@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/examples/internal/page"
+	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
+	"github.com/cotenant/cotenant/telemetry/telemetrytest"
+)
+
+const monitorUsage = `Shows what GPUs do, and who wastes them.
+
+  cotenant monitor                       a simulated node through a day, in no time
+  cotenant monitor -real                 the GPUs of this machine, until Ctrl-C
+  cotenant monitor -real -duration 8s -json -csv gpu.csv
+
+The table's columns: NVML's utilization (a kernel ran: not capacity), GPM's SM
+and memory bandwidth utilization (Hopper and later), memory, power, SM clock,
+temperature, processes, what holds the clocks down, and the state so far.
+A figure that the device does not give is "-".
+`
+
+type monitorConfig struct {
+	real, json      bool
+	library         string
+	duration, every time.Duration
+	opts            telemetry.SamplerOptions
+	idle            telemetry.IdleOptions
+	csv, prom       string
+	price           cost.Money // zero without -price
+	policies        []telemetry.ReapPolicy
+	seed            uint64
+}
+
+// parseMonitor reads the flags. The error names every problem.
+func parseMonitor(args []string, std stdio) (*monitorConfig, error) {
+	c := &monitorConfig{}
+	fl := flagSet("monitor")
+	fl.BoolVar(&c.real, "real", false, "read this machine's GPUs through NVML instead of the simulated node")
+	fl.StringVar(&c.library, "nvml", "", "path of libnvidia-ml.so.1 (default: as the linker finds it)")
+	fl.DurationVar(&c.duration, "duration", 0, "length of the sampling (default: simulated 24h, real until Ctrl-C)")
+	fl.DurationVar(&c.every, "every", 0, "time between tables (default: simulated 6h, real 1s)")
+	fl.DurationVar(&c.opts.Period, "period", 0, "time between cheap readings (default: simulated 10s, real 100ms)")
+	fl.DurationVar(&c.opts.SlowPeriod, "slow-period", 0, "time between costly readings (default: simulated 10s, real 1s)")
+	fl.DurationVar(&c.idle.Sustain, "sustain", 0, "length from which idleness counts (default: simulated 1m, real 10s)")
+	fl.Float64Var(&c.idle.DeepIdleWatts, "idle-watts", 0, "watts of a GPU with nothing resident (default: learnt)")
+	fl.StringVar(&c.csv, "csv", "", "write every reading to this new `FILE`")
+	fl.StringVar(&c.prom, "prom", "", "keep this `FILE` up to date in Prometheus' text format")
+	fl.BoolVar(&c.json, "json", false, "print one JSON report at the end instead of tables")
+	price := fl.String("price", "", "`PRICE` of a GPU hour, such as 3.50 or 3.50 EUR (default: no money is shown)")
+	policies := fl.String("policy", "idlebot,princeton,kubeflow",
+		"reaping policies: `names` (idlebot, princeton, kubeflow) or durations such as 45m")
+	fl.Uint64Var(&c.seed, "seed", 1, "source of the simulated noise")
+	if err := parse(fl, args, monitorUsage, 0, std); err != nil {
+		return nil, err
+	}
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	fl.Visit(func(f *flag.Flag) {
+		if d, ok := f.Value.(flag.Getter).Get().(time.Duration); ok && d <= 0 {
+			bad("-%s: %v (use a duration above 0, or leave it out)", f.Name, d)
+		}
+	})
+	if w := c.idle.DeepIdleWatts; !(w >= 0) || w > 1e9 {
+		bad("-idle-watts: %v (use 0 or more)", w)
+	}
+	var err error
+	if *price != "" {
+		if !strings.Contains(*price, " ") {
+			*price += " USD"
+		}
+		if c.price, err = cost.ParsePrice(*price); err != nil {
+			bad("-price: %w", err)
+		}
+	}
+	for name := range strings.SplitSeq(*policies, ",") {
+		p, err := telemetry.ParseReapPolicy(strings.TrimSpace(name))
+		if err != nil {
+			bad("-policy: %w", err)
+		}
+		c.policies = append(c.policies, p)
+	}
+	if c.prom != "" {
+		if _, err := os.Stat(filepath.Dir(c.prom)); err != nil {
+			bad("-prom: %w (name a file in a folder that is there)", err)
+		}
+	}
+	or := func(d *time.Duration, real, simulated time.Duration) {
+		if *d == 0 && c.real {
+			*d = real
+		} else if *d == 0 {
+			*d = simulated
+		}
+	}
+	or(&c.duration, 0, 24*time.Hour)
+	or(&c.every, time.Second, 6*time.Hour)
+	or(&c.opts.Period, telemetry.DefaultPeriod, 10*time.Second)
+	or(&c.opts.SlowPeriod, max(telemetry.DefaultSlowPeriod, c.opts.Period), max(10*time.Second, c.opts.Period))
+	or(&c.idle.Sustain, telemetry.DefaultSustain, time.Minute)
+	return c, badInput(errors.Join(errs...))
+}
+
+func runMonitor(ctx context.Context, args []string, std stdio) error {
+	c, err := parseMonitor(args, std)
+	if err != nil {
+		return err
+	}
+	src, done, err := c.open()
+	if err != nil {
+		return err
+	}
+	defer done()
+	sampler, err := telemetry.NewSampler(src, c.opts)
+	if err != nil {
+		return badInput(err)
+	}
+	digest := telemetry.NewDigest(c.idle)
+	sinks := []telemetry.Sink{digest}
+	flush := func() error { return nil }
+	if c.csv != "" {
+		f, err := os.OpenFile(c.csv, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if errors.Is(err, fs.ErrExist) {
+			return badInput(fmt.Errorf("-csv: %s exists; name a new file", c.csv))
+		}
+		if err != nil {
+			return badInput(err)
+		}
+		defer f.Close()
+		w := telemetry.NewCSVWriter(f)
+		sinks, flush = append(sinks, w), w.Flush
+	}
+	save := func() error { return nil }
+	if c.prom != "" {
+		file := telemetry.NewPrometheusFile(c.prom, digest.Latest, c.every)
+		sinks, save = append(sinks, file), file.Save
+	}
+	sinks = append(sinks, &telemetry.Every{Period: c.every, Do: func(at time.Duration) error {
+		if c.json {
+			return flush()
+		}
+		var table strings.Builder
+		err := digest.WriteTable(&table, at)
+		return errors.Join(err, flush(), printText(std.out, page.Fold(table.String())+"\n"))
+	}})
+	// The figures are kept whatever ends the sampling.
+	err = errors.Join(c.sample(ctx, sampler, sinks), flush())
+	if rep, repErr := digest.Report(c.policies...); repErr == nil {
+		err = errors.Join(err, save(), c.print(rep, std))
+	}
+	if err == nil && (!c.real || c.duration > 0) {
+		err = ctx.Err()
+	}
+	return err
+}
+
+// print prints the report, with the money that each policy would give back.
+func (c *monitorConfig) print(rep *telemetry.Report, std stdio) error {
+	worth := map[string]cost.Money{}
+	var text strings.Builder
+	err := rep.WriteText(&text)
+	for _, p := range rep.Policies {
+		if c.price.Sign() > 0 {
+			money, mulErr := c.price.MulFrac(int64(p.Recoverable), int64(time.Hour))
+			err = errors.Join(err, mulErr)
+			worth[p.Policy.Name] = money
+			fmt.Fprintf(&text, "  at %s an hour %s gives back %s\n", c.price, p.Policy.Name, money.Round(2))
+		}
+	}
+	if !c.real {
+		text.WriteString("\nAll figures are simulated. With -real this machine's GPUs are read.\n")
+	}
+	if c.json {
+		return printJSON(std.out, struct {
+			*telemetry.Report
+			Worth map[string]cost.Money `json:"worth,omitempty"`
+		}{rep, worth})
+	}
+	return errors.Join(err, printText(std.out, page.Fold(text.String())))
+}
+
+// open opens NVML or the simulated node.
+func (c *monitorConfig) open() (telemetry.Reader, func(), error) {
+	if !c.real {
+		src, err := telemetrytest.New(telemetrytest.Day(c.seed))
+		return src, func() {}, err
+	}
+	src, err := telemetrynvml.Open(telemetrynvml.Options{LibraryPath: c.library})
+	if err != nil {
+		return nil, nil, refuseReal(err)
+	}
+	return src, func() { _ = src.Close() }, nil // the process ends
+}
+
+// monitorStart is the start of the simulated day.
+var monitorStart = time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
+
+func (c *monitorConfig) sample(ctx context.Context, s *telemetry.Sampler, sinks []telemetry.Sink) error {
+	if !c.real {
+		return s.Simulate(ctx, monitorStart, c.duration, sinks...)
+	}
+	if c.duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.duration)
+		defer cancel()
+	}
+	return s.Stream(ctx, sinks...)
+}

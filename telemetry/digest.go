@@ -1,0 +1,250 @@
+package telemetry
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Digest sums up a sampling as it goes, in memory that grows with the changes of
+// state only. It is a Sink. Report and State are not safe for use beside the
+// sampling; the methods of Latest are.
+type Digest struct {
+	*Latest
+	idle   *IdleDetector
+	energy *EnergyMeter
+	devs   []digestDevice
+	events []Event
+	last   time.Duration
+	begun  bool
+}
+
+type digestDevice struct {
+	sum      [metricEnd]float64
+	n        [metricEnd]int
+	throttle Optional[Throttle]
+	ever     Throttle
+}
+
+// NewDigest returns a Digest that detects idleness by opts.
+func NewDigest(opts IdleOptions) *Digest {
+	return &Digest{Latest: new(Latest), idle: NewIdleDetector(opts), energy: NewEnergyMeter(EnergyOptions{})}
+}
+
+// Begin starts the digest anew. The error names options of NewDigest that cannot be.
+func (d *Digest) Begin(h Header) error {
+	d.devs, d.events, d.last, d.begun = make([]digestDevice, len(h.Devices)), nil, 0, true
+	return errors.Join(d.Latest.Begin(h), d.idle.Begin(h), d.energy.Begin(h))
+}
+
+// Sample adds a sample.
+func (d *Digest) Sample(x *Sample) error {
+	if err := errors.Join(d.Latest.Sample(x), d.idle.Sample(x), d.energy.Sample(x)); err != nil {
+		return err
+	}
+	dev := &d.devs[x.Device]
+	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
+		if v, ok := x.Get(m); ok {
+			dev.sum[m] += v
+			dev.n[m]++
+		}
+	}
+	if t, ok := x.Throttle.Get(); ok {
+		dev.throttle = x.Throttle
+		dev.ever |= t
+	}
+	d.last = x.At
+	return nil
+}
+
+// Bounds of the events that a Digest keeps: those that take a device down or
+// bring it back, and all.
+const (
+	maxDownEvents  = 1000
+	maxOtherEvents = 100
+)
+
+// Event keeps an event.
+func (d *Digest) Event(e Event) error {
+	limit := maxOtherEvents
+	if e.Kind.changesUp() {
+		limit = maxDownEvents
+	}
+	if len(d.events) < limit {
+		d.events = append(d.events, e)
+	}
+	return errors.Join(d.Latest.Event(e), d.idle.Event(e))
+}
+
+// changesUp reports whether events of the kind take a device down or bring it back.
+func (k EventKind) changesUp() bool {
+	return k == EventLost || k == EventHung || k == EventFailing || k == EventBack
+}
+
+// Throttle returns the newest reasons that hold a device's clocks down.
+func (d *Digest) Throttle(device int) Optional[Throttle] { return d.devs[device].throttle }
+
+// State returns for people what a device does and for how long it has: "active
+// 20s", "HUNG", or "-" before its first sample.
+func (d *Digest) State(device int) string {
+	if e, ok := d.Down(device).Get(); ok {
+		return strings.ToUpper(e.Kind.String())
+	}
+	r, err := d.idle.Report(device)
+	if err != nil || len(r.Intervals) == 0 {
+		return "-"
+	}
+	in := r.Intervals[len(r.Intervals)-1]
+	if in.State == StateActive && in.Length() == r.Pauses { // nothing was done yet
+		return "idle so far, " + shortDuration(in.Length())
+	}
+	return in.State.String() + " " + shortDuration(in.Length())
+}
+
+// shortDuration leaves out the units that are 0 at a duration's end.
+func shortDuration(d time.Duration) string {
+	text := d.Round(time.Second).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// Report sums up a sampling.
+type Report struct {
+	Source    ReaderInfo     `json:"source"`
+	Start     time.Time      `json:"start"`
+	DurationS float64        `json:"duration_s"`
+	GPUs      []DeviceReport `json:"gpus"`
+	// Policies holds, for each policy that was asked about, the time that it
+	// would give back.
+	Policies []Recovery        `json:"policies"`
+	Events   []Event           `json:"events,omitempty"`
+	Sources  sharing.Citations `json:"sources,omitzero"` // of the policies
+}
+
+// DeviceReport sums up one device.
+type DeviceReport struct {
+	Index  int    `json:"index"`
+	Device Device `json:"device"`
+	// Means are those of the readings, by metric; counters are left out.
+	Means        map[Metric]float64 `json:"means"`
+	HoursByState map[State]float64  `json:"hours_by_state"`
+	KWhByState   map[State]float64  `json:"kwh_by_state"`
+	Verdict      string             `json:"verdict"` // IdleReport.Verdict
+	Energy       Energy             `json:"energy"`
+	Throttled    Throttle           `json:"throttled"` // every reason that was seen
+}
+
+const joulesPerKWh = 3.6e6
+
+// Report returns the report of what was sampled so far, or ErrNotBegun.
+func (d *Digest) Report(policies ...ReapPolicy) (*Report, error) {
+	if !d.begun {
+		return nil, ErrNotBegun
+	}
+	rep := &Report{
+		Source: d.h.Info, Start: d.h.Start.UTC(), DurationS: d.last.Seconds(),
+		Events: d.events, Policies: []Recovery{},
+	}
+	var idle []IdleReport
+	for i, dev := range d.h.Devices {
+		r, errIdle := d.idle.Report(i)
+		e, errEnergy := d.energy.Energy(i)
+		if err := errors.Join(errIdle, errEnergy); err != nil {
+			return nil, err
+		}
+		idle = append(idle, r)
+		g := DeviceReport{
+			Index: i, Device: dev, Verdict: r.Verdict(), Energy: e, Throttled: d.devs[i].ever,
+			Means: map[Metric]float64{}, HoursByState: map[State]float64{}, KWhByState: map[State]float64{},
+		}
+		for m, n := range d.devs[i].n {
+			if metric := Metric(m); n > 0 && metric != MetricEnergyJoules {
+				g.Means[metric] = d.devs[i].sum[m] / float64(n)
+			}
+		}
+		for _, s := range States() {
+			if t := r.Total(s); t > 0 {
+				g.HoursByState[s] = t.Hours()
+			}
+			if j, ok := r.Joules(s).Get(); ok {
+				g.KWhByState[s] = j / joulesPerKWh
+			}
+		}
+		rep.GPUs = append(rep.GPUs, g)
+	}
+	for _, p := range policies {
+		r, err := p.Recoverable(idle)
+		if err != nil {
+			return nil, err
+		}
+		rep.Policies = append(rep.Policies, r)
+		rep.Sources.AddKnown(string(p.Source))
+	}
+	return rep, nil
+}
+
+// Shares of the observed time, and the length of one idle time, from which
+// IdleReport.Verdict says more than "in use". They are ours.
+const (
+	verdictMostly   = 0.5
+	verdictNotable  = 0.1
+	verdictLongIdle = time.Hour
+)
+
+// Verdict returns in a few words what to do about a device.
+func (r *IdleReport) Verdict() string {
+	seen := r.Observed()
+	if seen == 0 {
+		return "not seen"
+	}
+	share := func(s State) float64 { return r.Total(s).Hours() / seen.Hours() }
+	wasted := share(StateExecutionIdle) + share(StateResidentIdle)
+	longest := time.Duration(0)
+	for _, in := range r.Intervals {
+		if in.State == StateExecutionIdle || in.State == StateResidentIdle {
+			longest = max(longest, in.Length())
+		}
+	}
+	switch {
+	case share(StateUnknown) > verdictMostly:
+		return "unknown most of the time"
+	case share(StateStalled) > verdictNotable:
+		return "STALLED: busy without working; look for a hang"
+	case wasted > verdictMostly && longest >= verdictLongIdle:
+		return "HELD IDLE: a candidate for reaping"
+	case wasted > verdictNotable:
+		return "SHORT GAPS: a candidate for sharing"
+	case share(StateDeepIdle) > verdictMostly:
+		return "FREE"
+	case r.Pauses.Hours()/seen.Hours() > verdictMostly:
+		return "idle most of the time, too briefly each time to count"
+	}
+	return "in use"
+}
+
+// String writes the event for people, on one line.
+func (e Event) String() string {
+	text := "all GPUs"
+	if d, ok := e.Device.Get(); ok {
+		text = fmt.Sprintf("GPU %d", d)
+	}
+	text = fmt.Sprintf("%v  %s: %v", e.At.Round(time.Millisecond), text, e.Kind)
+	if e.Count > 0 {
+		text += fmt.Sprintf(" x%d", e.Count)
+	}
+	if e.Length != 0 {
+		text += fmt.Sprintf(" of %v", e.Length.Round(time.Millisecond))
+	}
+	if e.Detail != "" {
+		text += fmt.Sprintf(" (%s)", e.Detail)
+	}
+	return text
+}

@@ -1,0 +1,143 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/telemetrytest"
+)
+
+// TestDigestOfADay: the digest tells the four GPUs of the scripted day apart.
+func TestDigestOfADay(t *testing.T) {
+	opts := telemetry.SamplerOptions{Period: time.Minute, SlowPeriod: time.Minute}
+	d := telemetry.NewDigest(telemetry.IdleOptions{Sustain: 2 * time.Minute})
+	if _, err := d.Report(); !errors.Is(err, telemetry.ErrNotBegun) {
+		t.Errorf("before it began: %v", err)
+	}
+	start := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
+	if err := sampler(t, source(t, telemetrytest.Day(1)), opts).Simulate(t.Context(), start, 24*time.Hour, d); err != nil {
+		t.Fatal(err)
+	}
+	rep, err := d.Report(telemetry.ReapPolicies()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"SHORT GAPS", "HELD IDLE", "STALLED", "FREE"} {
+		g := rep.GPUs[i]
+		if !strings.HasPrefix(g.Verdict, want) || g.Energy.Agree != sharing.AnswerYes || g.Means[telemetry.MetricPowerWatts] == 0 {
+			t.Errorf("GPU %d: %+v", i, g)
+		}
+	}
+	if h := rep.GPUs[2].HoursByState[telemetry.StateStalled]; h < 15.9 || h > 16.1 {
+		t.Errorf("stalled for %v hours", h)
+	}
+	if rep.GPUs[2].Throttled&telemetry.ThrottlePowerCap == 0 || d.Throttle(2).Or(1) != 0 {
+		t.Errorf("throttled by %v, now by %v", rep.GPUs[2].Throttled, d.Throttle(2))
+	}
+	if len(rep.Policies) != 3 || rep.Policies[0].Reaped != 1 || len(rep.Events) != 2 || len(rep.Sources.IDs) == 0 {
+		t.Errorf("%+v, %v", rep.Policies, rep.Events)
+	}
+	var text bytes.Buffer
+	if err := errors.Join(rep.WriteText(&text), d.WriteTable(&text, 24*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"What they did in 24h0m0s (simulated", "GPU 2 is STALLED", "GPU 3: lost", "idlebot", "4 x simulated H200", "execution-idle 22h"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, &text)
+		}
+	}
+	if data, err := json.Marshal(rep); err != nil || !strings.Contains(string(data), `"hours_by_state":{"active":1.5`) {
+		t.Errorf("%s, %v", data, err)
+	}
+}
+
+func TestDigestTableHasMIGInstances(t *testing.T) {
+	src := source(t, oneGPU(telemetrytest.Phase{
+		Figures: figures{telemetry.MetricPowerWatts: 200},
+		Instances: []telemetrytest.Instance{{ID: 5, ComputeSlices: 3, Figures: figures{
+			telemetry.MetricGraphicsUtilPercent: 80, telemetry.MetricSMUtilPercent: 41.5, telemetry.MetricMemUsedBytes: 1 << 33}}},
+	}))
+	var out bytes.Buffer
+	d := telemetry.NewDigest(telemetry.IdleOptions{})
+	table := &telemetry.Every{Period: time.Second, Do: func(at time.Duration) error { return d.WriteTable(&out, at) }}
+	if err := sampler(t, src, telemetry.SamplerOptions{}).Simulate(t.Context(), time.Unix(0, 0), 2*time.Second, d, table); err != nil {
+		t.Fatal(err)
+	}
+	if text := strings.Join(strings.Fields(out.String()), " "); strings.Count(text, "after 1s") != 1 || !strings.Contains(text, "0/5 80 41.5 - 8.0 GiB - - - - - MIG, slices: 3") {
+		t.Error(out.String())
+	}
+}
+
+// hangs is a reader that hangs in the driver after a while.
+type hangs struct {
+	telemetry.Reader
+	from    time.Time
+	release chan struct{}
+}
+
+func (h *hangs) Read(ctx context.Context, device int, group telemetry.Groups, r *telemetry.Reading) error {
+	if time.Now().After(h.from) {
+		<-h.release
+	}
+	return h.Reader.Read(ctx, device, group, r)
+}
+
+// TestAHungGPUIsExposed: the only GPU hangs, so that no sample comes any more,
+// and the file says that it is down.
+func TestAHungGPUIsExposed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		script := source(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.MetricPowerWatts: 200}}))
+		src := &hangs{Reader: script, from: time.Now().Add(1500 * time.Millisecond), release: make(chan struct{})}
+		defer close(src.release)
+		d := telemetry.NewDigest(telemetry.IdleOptions{})
+		prom := filepath.Join(t.TempDir(), "gpu.prom")
+		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+		defer cancel()
+		file := telemetry.NewPrometheusFile(prom, d.Latest, time.Second)
+		if err := sampler(t, src, telemetry.SamplerOptions{}).Stream(ctx, d, file); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(prom)
+		if err != nil || !strings.Contains(string(text), `basis="simulated"} 0`) || !strings.Contains(string(text), `reason="hung"} 1`) {
+			t.Errorf("%v:\n%s", err, text)
+		}
+		if state := d.State(0); state != "HUNG" {
+			t.Errorf("the table says %s", state)
+		}
+	})
+}
+
+// TestPrometheusFileFailsOnce: the first error ends the sampling; saving again at
+// the end does not tell it again.
+func TestPrometheusFileFailsOnce(t *testing.T) {
+	d := telemetry.NewDigest(telemetry.IdleOptions{})
+	file := telemetry.NewPrometheusFile(filepath.Join(t.TempDir(), "none", "gpu.prom"), d.Latest, time.Second)
+	err := sampler(t, source(t, telemetrytest.Day(1)), telemetry.SamplerOptions{}).Simulate(t.Context(), time.Unix(0, 0), time.Minute, d, file)
+	if !errors.Is(err, os.ErrNotExist) || file.Save() != nil {
+		t.Error(err)
+	}
+}
+
+// TestShortIdlenessIsNotUse: a GPU that was idle for the whole time that was looked
+// at is not said to be in use.
+func TestShortIdlenessIsNotUse(t *testing.T) {
+	for _, c := range []struct {
+		pauses time.Duration
+		want   string
+	}{{3 * time.Second, "idle most of the time, too briefly each time to count"}, {time.Second, "in use"}} {
+		r := telemetry.IdleReport{Intervals: []telemetry.StateInterval{{To: 3 * time.Second, State: telemetry.StateActive}}, Pauses: c.pauses}
+		if got := r.Verdict(); got != c.want {
+			t.Errorf("idle for %v of 3s: %q", c.pauses, got)
+		}
+	}
+}
