@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Bill is what tenants pay over several splits: the GPUs of a node or the
+// Bill adds up the charges of tenants over several splits: the GPUs of a node or the
 // hours of a month. Its amounts add up to Price exactly.
 type Bill struct {
 	Price   Money    `json:"price"`

@@ -1,6 +1,6 @@
-// Package cost does the arithmetic of sharing a GPU: what a workload's part of
-// a GPU costs, what sharing saves and when it stops saving, and who pays for
-// which part of a shared hour.
+// Package cost does the arithmetic of sharing a GPU: the cost of a workload's part
+// of a GPU, the saving of sharing and the point at which it ends, and the division
+// of a shared hour among its tenants.
 //
 // Money is exact: integer micro-units with a currency. Where a result is not a
 // whole number of micro-units it is rounded once, at the end, half away from
@@ -26,4 +26,6 @@
 //     (https://lucaberton.com/blog/gpu-sharing-kubernetes-mig-mps-time-slicing-2026/)
 //
 // All functions are safe for concurrent use.
+//
+// It is stable: its API changes incompatibly only with a new major version.
 package cost

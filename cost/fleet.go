@@ -79,7 +79,7 @@ type SharedFleet struct {
 	Overhead        PPM     // of the mechanism; see OverheadRange
 }
 
-// FleetFigures is what sharing does for a SharedFleet.
+// FleetFigures holds the effects of sharing on a SharedFleet.
 type FleetFigures struct {
 	PerWorkloadHour Money `json:"cost_per_workload_hour"`
 	// Saving is that of one workload against a GPU of its own.

@@ -87,7 +87,7 @@ type moneyJSON struct {
 }
 
 // MarshalJSON writes an object: {"amount":"9490.00","currency":"USD"}. The
-// amount is what Decimal returns.
+// amount is the text that Decimal returns.
 func (m Money) MarshalJSON() ([]byte, error) {
 	return json.Marshal(moneyJSON{m.Decimal(), m.Currency()})
 }

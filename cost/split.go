@@ -52,15 +52,15 @@ type SharedGPU struct {
 	Tenants     []TenantUse `yaml:"tenants,required"`
 }
 
-// TenantUse is what one tenant had of a shared GPU.
+// TenantUse is one tenant's part of a shared GPU.
 type TenantUse struct {
 	Tenant string `yaml:"tenant,required"` // unique, without control characters
-	// Allocated is what was set aside for the tenant: replicas of a time-sliced
+	// Allocated is the part set aside for the tenant: replicas of a time-sliced
 	// GPU, active thread percentage under MPS, MIG slices (memory slices where
 	// memory is what runs out first: four 1g.20gb fill an A100-80GB by 2 of 8
 	// each, though 3 of its 7 compute slices are left), HAMi cores in percent.
 	Allocated float64 `yaml:"allocated,required"`
-	// Used is what the tenant was measured to use: busy GPU-seconds, SM-seconds.
+	// Used is the tenant's measured use: busy GPU-seconds, SM-seconds.
 	// Missing is not measured, which is not 0: a split that needs it refuses.
 	Used Optional[float64] `yaml:"used"`
 }
@@ -85,7 +85,7 @@ func ReadSharedGPU(r io.Reader) (SharedGPU, error) {
 // allocation and leaves idle capacity in its own row.
 type SplitOptions struct {
 	By SplitBy
-	// UseWeight is how much use counts with SplitByBlend, from 0 to Whole;
+	// UseWeight is the weight of use with SplitByBlend, from 0 to Whole;
 	// allocation counts for the rest. It must be 0 for the other ways.
 	UseWeight PPM
 	// SpreadIdle charges idle capacity to the tenants in proportion to their
@@ -93,7 +93,7 @@ type SplitOptions struct {
 	SpreadIdle bool
 }
 
-// Charge is what one tenant pays.
+// Charge is the amount that one tenant pays.
 type Charge struct {
 	Tenant string `json:"tenant"`
 	Amount Money  `json:"charge"`
@@ -244,7 +244,8 @@ func toParts(weights []*big.Rat, capacity float64) bool {
 	return over
 }
 
-// largestRemainder divides total, 0 or more, by parts that add up to 1. Equal
+// largestRemainder divides total, 0 or more, by parts that add up to 1, by Hamilton's
+// method of largest remainders (Balinski and Young, Fair Representation, 1982). Equal
 // remainders are ordered by tie.
 func largestRemainder(total int64, parts []*big.Rat, tie func(i, j int) int) []int64 {
 	amounts, rest, left := make([]int64, len(parts)), make([]*big.Rat, len(parts)), total

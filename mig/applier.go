@@ -20,7 +20,7 @@ type applier struct {
 	// mode and stands are what the device holds if nobody else changes it.
 	mode   Mode
 	stands []DeviceInstance
-	// effects are what was done, or begun, in order.
+	// effects lists the changes that were made, or begun, in order.
 	effects []*effect
 	// maybe is the instance whose create failed, if one did.
 	maybe  *Instance

@@ -91,7 +91,7 @@ type ApplyError struct {
 	RolledBack bool
 	// RollbackErr says why undoing failed, where it did.
 	RollbackErr error
-	// Left is what the device holds now; nil where it could not be read.
+	// Left is the device's present state; nil where it could not be read.
 	Left *DeviceState
 
 	others bool // somebody else changed the device, so that Left differs from what was there

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// boundNode is a part of the solutions: how often each column is used at least
-// and at most.
+// boundNode is a node of the branch-and-bound tree: bounds of how often each column is
+// used.
 type boundNode struct {
 	bound     int64
 	seq       int

@@ -7,7 +7,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Placement is where a GPU instance is: a span of a GPU's placement units, as
+// Placement locates a GPU instance: a span of a GPU's placement units, as
 // NVML counts them. The id of an instance does not tell its placement.
 type Placement struct {
 	Start int `json:"start"` // first unit
@@ -47,7 +47,7 @@ type Verified struct {
 	Name, ID, Memory, SMs, Engines, MaxInstances, Placements Verification
 }
 
-// CIRule is how compute instances may be placed in a GPU instance.
+// CIRule restricts the places of compute instances in a GPU instance.
 type CIRule uint8
 
 // The rules. They are from driver source and unverified on hardware.

@@ -13,7 +13,7 @@ import (
 // The error is a *BusyError.
 var ErrBusy = errors.New("mig: in use")
 
-// Op is what a step does to an instance. The zero value is OpCreate.
+// Op is the operation of a step on an instance. The zero value is OpCreate.
 type Op uint8
 
 // The operations.

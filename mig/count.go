@@ -60,7 +60,7 @@ func parseCount(s string) (int, error) {
 	return int(n), nil
 }
 
-// demand is what counts ask of one model: whole GPU instances of each profile,
+// demand holds what counts ask of one model: whole GPU instances of each profile,
 // and GPU instances that are cut into compute instances.
 type demand struct {
 	n      [maxProfiles]int

@@ -18,8 +18,8 @@ type column struct {
 	bin  int
 }
 
-// coverProblem asks for the cheapest multiset of columns that takes at least
-// the demand, with no more columns of a bin than its limit (negative: no limit).
+// coverProblem is an integer covering program: the cheapest multiset of columns that
+// takes at least the demand, with no more columns of a bin than its limit (negative: no limit).
 type coverProblem struct {
 	items   int
 	columns []column
@@ -330,7 +330,7 @@ func (s *coverSearch) branch(rest *itemCounts, limits []int64, cost int64, lastI
 	return complete
 }
 
-// dualBound is what covering rest costs at least.
+// dualBound returns a lower bound of the cost of covering rest.
 func (s *coverSearch) dualBound(rest *itemCounts, limits []int64) float64 {
 	v := 0.0
 	for i, y := range s.prices.item {

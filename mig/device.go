@@ -102,7 +102,7 @@ type ComputeProfile struct {
 	SMs    int
 }
 
-// DeviceState is what a device reports. The model is the catalogue's entry, or
+// DeviceState is a device's report of itself. The model is the catalogue's entry, or
 // one built from what the device itself answered.
 type DeviceState struct {
 	UUID  string

@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// DeviceProfile is what a device answers about one GPU-instance profile.
+// DeviceProfile holds a device's answers about one GPU-instance profile.
 type DeviceProfile struct {
 	Const        int // NVML constant
 	ID           int
@@ -24,7 +24,7 @@ type DeviceProfile struct {
 	Placements   []Placement
 }
 
-// DeviceIdentity is what a device says it is.
+// DeviceIdentity holds a device's name, PCI identity and size.
 type DeviceIdentity struct {
 	Name      string
 	PCI       DeviceFilter
@@ -117,7 +117,7 @@ func (m *Model) agrees(profiles []DeviceProfile) bool {
 	return true
 }
 
-// profileAttributes are what NVML constants add to a name.
+// profileAttributes maps NVML constants to what they add to a name.
 var profileAttributes = map[int]string{7: "+me", 8: "+me", 10: "+gfx", 11: "+gfx", 12: "+gfx", 13: "-me", 14: "-me", 15: "+me.all", 16: "+me.all", 17: "+gfx"}
 
 func (m *Model) discovered(d DeviceProfile, total sharing.Bytes, index int) *Profile {
@@ -140,7 +140,7 @@ func (m *Model) discovered(d DeviceProfile, total sharing.Bytes, index int) *Pro
 	return p
 }
 
-// maxInstances is what the driver says, where it can be true: it has reported
+// maxInstances returns the driver's number, where it can be true: it has reported
 // wrong numbers (of the A30, around which mig-parted works too).
 func (d DeviceProfile) maxInstances() int {
 	if d.MaxInstances < 1 || d.MaxInstances > len(d.Placements) {

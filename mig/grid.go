@@ -79,7 +79,7 @@ func packEngines(e Engines, unknown int) uint64 {
 	return v
 }
 
-// state is what stands on one GPU.
+// state holds the instances of one GPU as bits and counts.
 type state struct {
 	mask    uint32
 	engines uint64

@@ -22,7 +22,7 @@ type Name struct {
 	Slices int
 	// GB is the nominal memory in the name. It is not what can be allocated.
 	GB int
-	// Attributes are what the profile adds ("me", "me.all", "gfx"), and
+	// Attributes lists the profile's additions ("me", "me.all", "gfx"), and
 	// Without what it lacks ("me" in "1g.24gb-me"). Only one of them is set.
 	Attributes, Without []string
 }

@@ -2,7 +2,7 @@ package mig
 
 import "fmt"
 
-// Occupancy is what stands on one GPU, without the names of who has it: a small
+// Occupancy holds the instances of one GPU, without the names of who has them: a small
 // comparable value for planners that try many placements. The zero Occupancy is
 // an empty GPU. It belongs to the Model that made it; using it with another is
 // a mistake that is not detected.

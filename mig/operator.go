@@ -13,7 +13,7 @@ import (
 	"github.com/cotenant/cotenant/internal/yamlnode"
 )
 
-// Strategy is how the NVIDIA device plugin offers MIG devices to Kubernetes.
+// Strategy is the NVIDIA device plugin's way of offering MIG devices to Kubernetes.
 // The zero value is StrategyNone.
 type Strategy uint8
 

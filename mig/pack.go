@@ -9,9 +9,9 @@ import (
 // Bin is a kind of GPU to pack on.
 type Bin struct {
 	Model *Model
-	// Have is what every such GPU holds already and keeps: pinned instances.
+	// Have has the instances that every such GPU holds already and keeps.
 	Have Layout
-	// Limit is how many there are; 0 means as many as are needed.
+	// Limit is the number of such GPUs; 0 means as many as are needed.
 	Limit int
 	// Cost is the weight of using one, in any unit; 0 means 1.
 	Cost int64
@@ -102,9 +102,10 @@ func (m *Model) Pack(demand []Count) (Packing, error) {
 }
 
 // Pack spreads a demand over GPUs at the lowest cost: with the defaults, on as
-// few GPUs as possible. It solves the cutting-stock problem over the layouts
-// that are possible exactly, and reports the proven lower bound beside the
-// answer. A profile name means every profile that a bin's GPU calls by it.
+// few GPUs as possible. It is the cutting-stock problem (Gilmore and Gomory 1961) with
+// the possible layouts as patterns, solved exactly by linear relaxation and branch and
+// bound (Land and Doig 1960); the proven lower bound is reported beside the answer. A
+// profile name means every profile that a bin's GPU calls by it.
 //
 // The error is an ErrInvalid that names every problem of the input (an
 // ErrUnknownProfile where no bin has a profile), ErrPlacementsUnknown,

@@ -31,7 +31,7 @@ type binClass struct {
 	limit int64 // of all, or negative
 }
 
-// cutDemand is how many GPU instances of a profile are cut in one way.
+// cutDemand asks for a number of GPU instances of a profile that are cut in one way.
 type cutDemand struct {
 	name    string
 	compute []int

@@ -255,7 +255,7 @@ type NodeGPU struct {
 	MIGCapable bool
 }
 
-// PartedAssignment is what a label means for one GPU of a node.
+// PartedAssignment names the entry of a label that one GPU of a node gets.
 type PartedAssignment struct {
 	GPU NodeGPU
 	// Entry is the index of the entry that wins, or -1 when none selects the

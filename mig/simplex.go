@@ -4,8 +4,8 @@ import "math"
 
 const (
 	lpEps = 1e-9
-	// wholeEps is how far a use of a column may be from a whole number that
-	// it stands for.
+	// wholeEps is the distance from a whole number that a use of a column may have and
+	// still stand for that number.
 	wholeEps = 1e-6
 )
 

@@ -2,7 +2,7 @@ package sharing
 
 import "github.com/cotenant/cotenant/internal/enum"
 
-// Delivery is how a mechanism reaches containers or virtual machines. It is
+// Delivery is the way in which a mechanism reaches containers or virtual machines. It is
 // not a mechanism. The zero value is DeliveryBare.
 type Delivery uint8
 

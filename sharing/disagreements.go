@@ -10,7 +10,7 @@ type Disagreement struct {
 	ID        string
 	Topic     string
 	Positions []Statement // what the sources say
-	// Finding is what we go by.
+	// Finding is the statement that this package follows.
 	Finding Statement
 	// Cell is the cell of the isolation table that the row is about, and nil
 	// for other topics.

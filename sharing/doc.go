@@ -26,4 +26,6 @@
 // source says is unknown, never no and never zero. The package does no I/O,
 // and all its functions are safe for concurrent use; the values they return
 // are copies or must not be modified, as each says.
+//
+// It is stable: its API changes incompatibly only with a new major version.
 package sharing

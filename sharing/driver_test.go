@@ -97,7 +97,7 @@ func FuzzParseDriver(f *testing.F) {
 	})
 }
 
-// textual is what every enumeration and version of the package implements.
+// textual has the methods that every enumeration and version of the package implements.
 type textual interface {
 	encoding.TextMarshaler
 	String() string

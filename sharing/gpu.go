@@ -88,7 +88,7 @@ type GPU struct {
 	// VGPU says whether NVIDIA vGPU knows the GPU; a licence and a hypervisor
 	// are needed besides.
 	VGPU Cell[Answer]
-	// Note is what a user of the row should know; it may be empty.
+	// Note is advice for users of the row; it may be empty.
 	Note string
 }
 

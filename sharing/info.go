@@ -6,7 +6,7 @@ import (
 	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// Complexity is how much work it is to run a mechanism. The zero value is
+// Complexity grades the work of running a mechanism. The zero value is
 // ComplexityUnknown.
 type Complexity uint8
 
@@ -47,7 +47,7 @@ type Overhead struct {
 	Source    SourceID
 }
 
-// Info is what there is to say of a mechanism as a whole.
+// Info describes a mechanism as a whole.
 type Info struct {
 	Mechanism Mechanism
 	Title     string

@@ -33,7 +33,7 @@ const (
 
 var modeNames = enum.Of[Mode](ErrUnknownName, "mode", "any", "static-sm-partitions", "pinned-memory-limits", "cgroup-memory-limits", "vgpu-equal-share", "vgpu-fixed-share")
 
-// Environment is what is known of a place where a mechanism would run. The
+// Environment describes a place where a mechanism would run, as far as known. The
 // zero value knows nothing.
 type Environment struct {
 	GPU    *GPU // nil: not known; the GPU is not modified
@@ -71,7 +71,7 @@ type Condition struct {
 	MinDriver       Driver       // zero: no bound
 	MinCUDA         CUDAVersion  // zero: no bound; the CUDA version the driver supports
 	Mode            Mode
-	// Note is what else must be so and cannot be checked here, for example a
+	// Note is a further condition that cannot be checked here, for example a
 	// kernel version. It may be empty.
 	Note string
 }

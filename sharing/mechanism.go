@@ -6,7 +6,7 @@ import (
 	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// ErrUnknownName is what an error wraps when a text or a number names no value
+// ErrUnknownName is wrapped by the errors of texts and numbers that name no value
 // of an enumeration.
 var ErrUnknownName = errors.New("sharing: unknown name")
 
@@ -66,7 +66,7 @@ var axisNames = enum.Of[Axis](ErrUnknownName, "axis", "memory", "compute", "faul
 // AxisCount is the number of axes.
 const AxisCount = int(AxisJitter) + 1
 
-// Level is how strongly a mechanism isolates on one axis; levels are ordered
+// Level is the strength of a mechanism's isolation on one axis; levels are ordered
 // from weakest to strongest, but for LevelUnknown, which compares with nothing.
 // On the jitter axis the levels stand for the jitter that is left: LevelNone
 // is "high", LevelPartial "low-medium", LevelDriver "low", LevelHardware

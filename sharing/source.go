@@ -9,7 +9,7 @@ import (
 // resolves it, the package's documentation says how ids are formed.
 type SourceID string
 
-// Source is where a statement or figure comes from: something that a stranger
+// Source is the origin of a statement or figure: something that a stranger
 // can open.
 type Source struct {
 	ID    SourceID `json:"-"`
@@ -23,7 +23,7 @@ type Source struct {
 	// Section says which part of it: a section of a page, rows of a file, the
 	// machine and driver of a measurement. It may be empty.
 	Section string `json:"section,omitempty"`
-	// Date is when a page was read or a measurement made, as "2026-11-21"; empty
+	// Date is the day when a page was read or a measurement made, as "2026-11-21"; empty
 	// for what does not change.
 	Date string `json:"date,omitempty"`
 }

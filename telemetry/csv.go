@@ -80,7 +80,7 @@ type CSVWriter struct {
 // NewCSVWriter returns a writer to w. It buffers.
 func NewCSVWriter(w io.Writer) *CSVWriter { return &CSVWriter{w: w} }
 
-// csvBuffer is how much is written at a time.
+// csvBuffer is the size of one write, in bytes.
 const csvBuffer = 64 << 10
 
 // Begin writes the header line, the series row and the gpu rows.

@@ -17,7 +17,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// maxProblems is how many problems of a CSV file are reported.
+// maxProblems bounds the problems that are reported of a CSV file.
 const maxProblems = 20
 
 // ReadCSV reads the form that CSVWriter describes. It is strict: whatever is

@@ -10,8 +10,8 @@
 // [Series], which is written as CSV and read back without loss, or, one sample
 // at a time, a [Latest] for Prometheus. [MeasureEnergy] integrates power and
 // checks it against the energy counter, [DetectIdle] finds deep idle,
-// execution-idle and stalled time, and [ReapPolicy.Recoverable] says what reaping
-// would give back.
+// execution-idle and stalled time, and [ReapPolicy.Recoverable] computes what reaping
+// would give back. A [Digest] does all of it as samples come, in little memory.
 //
 // # Missing is not zero
 //
@@ -24,9 +24,12 @@
 //
 // Every series carries the [sharing.Basis] of its source, and every row
 // written carries it too, so that a simulated series is never mistaken for a
-// measured one. Jitter, gaps, clock jumps, lost devices and dropped values are kept beside the figures as [Event] and [Timing].
+// measured one. Jitter, gaps, clock jumps, lost devices and dropped values are kept
+// beside the figures as [Event] and [Timing].
 //
 // NVML's utilization is the share of time in which any kernel ran: a kernel of
 // one thread reads 100%. It says nothing about capacity; for that use the GPM
 // figures of Hopper and later ([MetricSMUtilPercent], [MetricDRAMUtilPercent]).
+//
+// It is stable: its API changes incompatibly only with a new major version.
 package telemetry

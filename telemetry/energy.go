@@ -9,12 +9,12 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// defaultTolerancePercent is how far the integrated power may be from the
+// defaultTolerancePercent is the allowed difference of the integrated power from the
 // energy counter. nvml.h gives an accuracy of 5% for the power reading of the
 // boards that it gives one for.
 const defaultTolerancePercent = 5
 
-// CounterWrapJoules is where an energy counter of 32 bits of millijoules starts
+// CounterWrapJoules is the value at which an energy counter of 32 bits of millijoules starts
 // again.
 const CounterWrapJoules = (1 << 32) / 1e3
 
@@ -32,7 +32,7 @@ type EnergyOptions struct {
 	// MaxGap is the longest time between two power readings that is bridged.
 	// 0 is three periods of the series, and at least a second.
 	MaxGap time.Duration
-	// TolerancePercent is how far the two figures may differ and agree. 0 is 5.
+	// TolerancePercent is the largest difference at which the two figures agree. 0 is 5.
 	TolerancePercent float64
 }
 
@@ -54,7 +54,7 @@ type Energy struct {
 	// first and the last power reading that gaps took away.
 	Covered   time.Duration `json:"covered_ns"`
 	Uncovered time.Duration `json:"uncovered_ns"`
-	// CounterJoules is what the energy counter counted from its first to its
+	// CounterJoules is the difference of the energy counter from its first to its
 	// last reading. After a restart of the counter it is a lower bound.
 	CounterJoules Optional[float64] `json:"counter_joules,omitzero"`
 	CounterSpan   time.Duration     `json:"counter_span_ns"`
@@ -178,7 +178,7 @@ const (
 	restarted
 )
 
-// counterDelta is what a counter in joules counted between two readings.
+// counterDelta returns the joules that a counter counted between two readings.
 func counterDelta(prev, cur float64, dt time.Duration) (float64, counterStep) {
 	if cur >= prev {
 		return cur - prev, counted

@@ -34,7 +34,7 @@ type Event struct {
 	Device Optional[int] `json:"device,omitzero"`
 	// Length is the length of a gap or the size of a clock jump.
 	Length time.Duration `json:"length_ns,omitempty"`
-	// Count is how many: ticks missed, values dropped, errors so far.
+	// Count is the number of ticks missed, of values dropped, or of errors so far.
 	Count int `json:"count,omitempty"`
 	// Detail is for people.
 	Detail string `json:"detail,omitempty"`

@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// State is what a device does, as far as its figures show. The zero State is
+// State is a device's activity, as far as its figures show. The zero State is
 // StateUnknown.
 type State uint8
 
@@ -72,12 +72,12 @@ type IdleOptions struct {
 	DeepIdleWatts float64
 	// PoweredWatts is by how much power must exceed deep idle to count.
 	PoweredWatts float64
-	// Sustain is how long idleness must last to count.
+	// Sustain is the length from which idleness counts.
 	Sustain time.Duration
 	// MaxGap is the longest time between two samples of a device; a longer one
 	// is StateUnknown. 0 is three periods of the series, at least a second.
 	MaxGap time.Duration
-	// MaxAge is how long a figure holds. 0 is three slow periods.
+	// MaxAge is the time for which a figure holds. 0 is three slow periods.
 	MaxAge time.Duration
 }
 

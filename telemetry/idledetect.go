@@ -15,7 +15,7 @@ type IdleDetector struct {
 	devs  []idleState
 }
 
-// idleState is what is known of a device.
+// idleState is the detector's knowledge of one device.
 type idleState struct {
 	seen      bool
 	at        time.Duration // of the last sample

@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Inventory is what a node's GPUs are and how they are set up, as its driver
+// Inventory lists a node's GPUs and their settings, as its driver
 // says: telemetrynvml reads one, and so does whoever reads what nvidia-smi
 // printed. What the driver does not say is missing. Serial numbers are left
 // out.
@@ -18,7 +18,7 @@ type Inventory struct {
 	// they are not known.
 	Driver string
 	CUDA   string
-	// At is when it was taken, by the node's clock. nvidia-smi prints no zone:
+	// At is the time of the reading by the node's clock. nvidia-smi prints no zone:
 	// its times are taken for UTC.
 	At   Optional[time.Time]
 	GPUs []GPU
@@ -34,7 +34,7 @@ type GPU struct {
 	// PCIID is vendor and device as sharing's table writes them: "10DE:2330".
 	PCIID string
 
-	// MemoryTotal is what there is; MemoryReserved is what the driver keeps.
+	// MemoryTotal is the board's memory; MemoryReserved is the driver's part of it.
 	MemoryTotal    Optional[sharing.Bytes]
 	MemoryReserved Optional[sharing.Bytes]
 	MemoryUsed     Optional[sharing.Bytes]

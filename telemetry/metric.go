@@ -34,9 +34,9 @@ const (
 	MetricTemperatureCelsius
 	// MetricEnergyJoules is a counter: the energy since the driver was loaded.
 	MetricEnergyJoules
-	// MetricPCIeTxBytesPerS is what the GPU sends over PCIe.
+	// MetricPCIeTxBytesPerS is the rate at which the GPU sends over PCIe.
 	MetricPCIeTxBytesPerS
-	// MetricPCIeRxBytesPerS is what the GPU receives over PCIe.
+	// MetricPCIeRxBytesPerS is the rate at which the GPU receives over PCIe.
 	MetricPCIeRxBytesPerS
 	// GraphicsUtilPercent (GPM) is the share of time in which a compute or
 	// graphics context was active.

@@ -37,7 +37,7 @@ type ReaderInfo struct {
 	// Basis is sharing.BasisMeasured for a driver and sharing.BasisSimulated
 	// for a script. A reader that does not say is sharing.BasisUnknown.
 	Basis sharing.Basis `json:"basis"`
-	// Detail is what a reader may want to know: driver version, seed.
+	// Detail has more for a person: driver version, seed.
 	Detail string `json:"detail,omitempty"`
 }
 
@@ -98,7 +98,7 @@ func (f *figures) Supported(m Metric) sharing.Answer {
 	return sharing.AnswerUnknown
 }
 
-// Reading is what one look at a device gave. The zero Reading is empty.
+// Reading holds the figures of one look at a device. The zero Reading is empty.
 // A Reading is not safe for concurrent use.
 type Reading struct {
 	figures

@@ -21,7 +21,7 @@ type ReapPolicy struct {
 	// WarnAfter are the idle times after which the holder is warned. It is
 	// empty where they are not published.
 	WarnAfter []time.Duration `json:"warn_after_ns,omitempty"`
-	// Warnings is how many warnings there are.
+	// Warnings is the number of warnings.
 	Warnings int `json:"warnings"`
 	// ReapAfter is the idle time after which the GPU is taken.
 	ReapAfter time.Duration `json:"reap_after_ns"`
@@ -64,7 +64,7 @@ func ParseReapPolicy(s string) (ReapPolicy, error) {
 	return policies[i], nil
 }
 
-// Recovery is what a policy would give back.
+// Recovery is the GPU time that a policy would give back.
 type Recovery struct {
 	Policy ReapPolicy `json:"policy"`
 	// Basis is that of the series; what a policy would do is derived from it.

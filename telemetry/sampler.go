@@ -17,11 +17,11 @@ const (
 	DefaultStall      = 2 * time.Second
 )
 
-// lastWait is how long Stream waits, after its context ended, for readings that
+// lastWait is the time for which Stream waits, after its context ended, for readings that
 // are under way.
 const lastWait = time.Second
 
-// minSlowPeriod is what GPM needs between two readings (nvml.h).
+// minSlowPeriod is the least time between two readings of GPM (nvml.h).
 const minSlowPeriod = 100 * time.Millisecond
 
 // SamplerOptions say how to sample. The zero value samples everything, every
@@ -34,7 +34,7 @@ type SamplerOptions struct {
 	SlowPeriod time.Duration
 	// Skip leaves groups out.
 	Skip Groups
-	// Stall is how long a reading may take before its device counts as down
+	// Stall is the longest time of a reading before its device counts as down
 	// (EventHung). 0 is DefaultStall.
 	Stall time.Duration
 	// Logger takes what happens to the sampling; nil discards it.

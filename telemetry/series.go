@@ -40,7 +40,7 @@ type Sink interface {
 	Event(Event) error
 }
 
-// Series is what was sampled, in order of time. It stores only the figures
+// Series holds samples in order of time. It stores only the figures
 // that are there, about 12 bytes a figure. It is a Sink. A Series is not safe
 // for concurrent use while it is added to.
 type Series struct {

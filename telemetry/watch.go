@@ -17,7 +17,7 @@ const (
 	clockEnd
 )
 
-// deviceState is what the sampling knows of a device.
+// deviceState is the sampling's knowledge of one device.
 type deviceState struct {
 	lost     bool
 	failures map[Groups]int
@@ -28,7 +28,7 @@ type deviceState struct {
 	down     EventKind // what took the device down; EventUnknown while it is up
 }
 
-// answer is how the last reading of a group ended.
+// answer is the outcome of the last reading of a group.
 type answer uint8
 
 const (

@@ -46,7 +46,7 @@ func (d *Device) Model() *mig.Model { return d.model }
 // more than the header that go-nvml was generated from.
 const profileConsts = nvml.GPU_INSTANCE_PROFILE_COUNT + 1
 
-// listRoom is how many instances of one profile a list has room for: more than
+// listRoom is the length of a list of instances of one profile: more than
 // any GPU has placement units. The count that the driver reports for a profile,
 // which go-nvml would make room for, has been wrong (of the A30) and may be 0.
 const listRoom = 64

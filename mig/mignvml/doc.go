@@ -5,4 +5,6 @@
 // MIG mode; changes need root or the MIG configuration capability. What was
 // verified on hardware is reading, on an H200; the errors of changes are mapped
 // from NVML's documentation.
+//
+// It is stable: its API changes incompatibly only with a new major version.
 package mignvml

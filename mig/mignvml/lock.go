@@ -14,7 +14,7 @@ import (
 	"github.com/cotenant/cotenant/mig"
 )
 
-// lockDir is where the lock files are. Only root can make it, so that nobody
+// lockDir is the folder of the lock files. Only root can make it, so that nobody
 // else can hold a GPU up.
 const lockDir = "/run/cotenant"
 

@@ -22,7 +22,7 @@ type Options struct {
 	// Seed chooses how the driver numbers instances, which differs from GPU to
 	// GPU.
 	Seed uint64
-	// Layout is what stands on the GPU at first, with its busy instances.
+	// Layout has the instances that stand on the GPU at first, busy ones marked.
 	Layout mig.Layout
 }
 
@@ -30,7 +30,7 @@ type Options struct {
 type Fault struct {
 	// Call is which call fails: 1 is the next one.
 	Call int
-	// Err is what it returns; nil means an error that says it was injected.
+	// Err is the error of the failing call; nil means ErrInjected.
 	Err error
 	// After lets the call have its effect first.
 	After bool

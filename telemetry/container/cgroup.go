@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Ref is what a process's control group tells of where it runs.
+// Ref names the pod and container of a process, as far as its control group tells.
 type Ref struct {
 	// PodUID is the pod's UID with dashes, or the 32 digits of a static pod. It
 	// is empty outside of Kubernetes, and where a cgroup namespace hides it.

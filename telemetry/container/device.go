@@ -83,7 +83,7 @@ func number(digits string) Optional[int] {
 	return Some(int(n))
 }
 
-// Allocation is what a container was given, used or not, by the kubelet's
+// Allocation lists the devices that a container was given, used or not, by the kubelet's
 // pod-resources API.
 type Allocation struct {
 	Pod     Pod

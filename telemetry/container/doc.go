@@ -1,5 +1,5 @@
-// Package container says to which container and pod a process belongs, and
-// which pod was given which GPU.
+// Package container finds the container and pod of a process, and the GPUs that
+// each pod was given.
 //
 // The driver names the processes that use a GPU by their ids. A Resolver goes
 // from there to the container by the process's control group, in all forms that
@@ -14,4 +14,6 @@
 //
 // The ids are those of the caller's PID namespace: a program in a pod needs
 // hostPID to see others' processes.
+//
+// It is experimental: its API may change between minor versions.
 package container

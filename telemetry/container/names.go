@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// logFolder is where the kubelet keeps a link to each container's log.
+// logFolder is the folder in which the kubelet keeps a link to each container's log.
 const logFolder = "var/log/containers"
 
 // logNames lists the containers of the node's pods by id. What cannot be read

@@ -31,10 +31,10 @@ func (p Pod) Clean() Pod {
 	return p
 }
 
-// Identity is what is known of a process.
+// Identity names a process and its pod, as far as they are known.
 type Identity struct {
 	PID uint32
-	// Start is when the process started, in clock ticks since the system did.
+	// Start is the time at which the process started, in clock ticks since the system did.
 	// With the PID it names the process: ids are used again.
 	Start uint64
 	Ref   Ref

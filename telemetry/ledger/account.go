@@ -44,7 +44,7 @@ const (
 	// AccountExecutionIdle is idle time with a program resident that keeps the
 	// GPU's power above deep idle.
 	AccountExecutionIdle
-	// AccountOverhead is what sharing itself takes: switching between contexts,
+	// AccountOverhead is the cost of sharing itself: switching between contexts,
 	// the MPS server.
 	AccountOverhead
 )
@@ -71,7 +71,7 @@ type TotalKey struct {
 	Namespace string  `json:"namespace"`
 }
 
-// Amount is what an account holds. It only ever grows.
+// Amount is the balance of an account. It only ever grows.
 type Amount struct {
 	Time time.Duration `json:"ns"`
 	// Low and High are the bounds of Time.

@@ -14,11 +14,11 @@ import (
 // batch differs about eight times between models of 1 and 8 billion parameters.
 const DefaultSpread = 8
 
-// Window is what was seen of a GPU over a stretch of time.
+// Window holds the observations of a GPU over a stretch of time.
 type Window struct {
-	// Length is how long it was.
+	// Length is the window's duration.
 	Length time.Duration
-	// Mechanism is how the GPU was shared. What is neither Exclusive, MPS nor
+	// Mechanism is the way in which the GPU was shared. What is neither Exclusive, MPS nor
 	// MIG is divided as TimeSlicing.
 	Mechanism sharing.Mechanism
 	// Busy is the share of the time in which the GPU did something, from 0 to 1;
@@ -28,13 +28,13 @@ type Window struct {
 	// Powered answers whether resident programs keep the power above deep idle;
 	// unknown counts as yes.
 	Powered sharing.Answer
-	// Slots is how many devices of it a plugin offers: the replicas of a shared
+	// Slots is the number of devices that a plugin offers of it: the replicas of a shared
 	// GPU. 0 is not known: then whatever is given out holds all of it.
 	Slots int
 	// SwitchShare is the most of the time that switching between contexts can
 	// take under time-slicing.
 	SwitchShare float64
-	// Samples is how many samples of the driver Claim.Busy rests on under
+	// Samples is the number of the driver's samples that Claim.Busy rests on under
 	// time-slicing; 0 is not known. The driver charges each sample to the one
 	// process that ran at its instant, so that the figures of several processes
 	// have the error of a draw: twice its standard deviation widens the bounds.
@@ -45,7 +45,7 @@ type Window struct {
 	// Spread bounds, under MPS, how many times as much GPU time a token of one
 	// client takes as another's. 0 is DefaultSpread.
 	Spread float64
-	// ComputeSlices is how many the GPU has under MIG. 0 is 7; an A30 has 4.
+	// ComputeSlices is the GPU's number of them under MIG. 0 is 7; an A30 has 4.
 	ComputeSlices int
 	// Claims are those who used the GPU or were given it.
 	Claims []Claim
@@ -57,17 +57,17 @@ type Claim struct {
 	Pod container.Pod
 	// Resident says that a process of it holds a context.
 	Resident bool
-	// Held is how many of Window.Slots it was given.
+	// Held is the number of Window.Slots that it was given.
 	Held int
 	// Busy is the share of the time in which its kernels ran, from 0 to 1: of
 	// the GPU under time-slicing, of its instance under MIG. Missing is not
 	// measured.
 	Busy Optional[float64]
-	// Tokens is what it served in that time, for MPS.
+	// Tokens counts those that it served in that time, for MPS.
 	Tokens Optional[float64]
 	// Limit is its active thread limit under MPS, from 0 to 1; 0 for none.
 	Limit float64
-	// Slices is how many compute slices its instance has under MIG.
+	// Slices is the number of compute slices of its instance under MIG.
 	Slices int
 	// Overhead says that it is no tenant but the mechanism's own process.
 	Overhead bool

@@ -1,8 +1,8 @@
 // Package ledger keeps the accounts of a node's GPUs: each nanosecond of each
 // GPU is in exactly one account, with its energy and its price.
 //
-// Divide says how a stretch of time on a shared GPU is to be divided, by what
-// the mechanism lets anybody see: the driver's utilization of each process under
+// Divide divides a stretch of time on a shared GPU by what the mechanism lets
+// anybody see: the driver's utilization of each process under
 // time-slicing, each instance's own counters under MIG, bounds under MPS. A
 // Ledger posts the parts. Whatever a posting does not give away is unattributed,
 // so that the accounts of a GPU always add up to the time since it was first
@@ -15,4 +15,6 @@
 //
 // Rows by pod end a day after the pod did and are never folded into others;
 // totals by namespace and account are kept without end.
+//
+// It is experimental: its API may change between minor versions.
 package ledger

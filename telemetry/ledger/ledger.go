@@ -52,16 +52,16 @@ type Part struct {
 // Interval is the time of a GPU since its last posting.
 type Interval struct {
 	GPU string
-	// To is where the time ends, on the ledger's clock. It begins where the
+	// To is the end of the time, on the ledger's clock. It begins where the
 	// last posting ended; the first posting of a GPU only says where it begins.
 	To        time.Duration
 	Mechanism sharing.Mechanism
-	// Parts are what the time went to; their sum is at most the time. What they
+	// Parts divide the time; their sum is at most the time. What they
 	// leave over is unattributed. A part of no time keeps its row from ending.
 	Parts []Part
 	// Microjoules is the GPU's energy in that time; missing where not known.
 	Microjoules Optional[int64]
-	// IdleMicrojoules is how much of it the GPU would have drawn doing nothing.
+	// IdleMicrojoules is the part that the GPU would have drawn doing nothing.
 	// It goes to all parts by time; the rest to those in which something ran.
 	IdleMicrojoules int64
 	// Price is the price of an hour of the GPU; the zero Money for none.
@@ -95,7 +95,7 @@ type total struct {
 }
 
 type gpu struct {
-	// Through is where the last posting ended on the clock called Clock.
+	// Through is the end of the last posting on the clock called Clock.
 	Through  time.Duration `json:"through_ns"`
 	Clock    string        `json:"clock"`
 	Observed time.Duration `json:"observed_ns"`
@@ -292,8 +292,9 @@ func (l *Ledger) spend(g *gpu, in *Interval, lines []line) {
 	}
 }
 
-// apportion divides total by weights, whole units each, adding up to total: each
-// is rounded down and the rest goes to the largest remainders, the first of
+// apportion divides total by weights, whole units each, adding up to total, by
+// Hamilton's method: each is rounded down and the rest goes to the largest remainders,
+// the first of
 // equals. Without any weight nothing is divided.
 func apportion(total int64, weights []int64) []int64 {
 	out := make([]int64, len(weights))

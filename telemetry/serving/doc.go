@@ -12,4 +12,6 @@
 // What a server does not export is missing: SGLang exports nothing without
 // --enable-metrics, and a figure's name depends on the version (Parse lists
 // them). Prompts and other contents never stand on these pages.
+//
+// It is experimental: its API may change between minor versions.
 package serving

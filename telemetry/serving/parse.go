@@ -26,7 +26,7 @@ type key struct {
 // maxReadings bounds the memory: a page has a handful.
 const maxReadings = 100_000
 
-// names are where a metric's figure goes, by its name without the engine's
+// names maps a metric's name to the field of its figure, without the engine's
 // prefix. Sources: vLLM's vllm/engine/metrics.py (before 0.8, "V0") and
 // vllm/v1/metrics/loggers.py; SGLang's python/sglang/srt/metrics/collector.py.
 //

@@ -37,7 +37,7 @@ const (
 
 var engineNames = enum.Of[Engine](errUnknown, "engine", "unknown", "vllm", "sglang")
 
-// Reading is what a page says of one model of one replica. Times are seconds.
+// Reading holds a page's figures of one model of one replica. Times are seconds.
 type Reading struct {
 	Engine Engine
 	Model  string
@@ -104,7 +104,7 @@ func (r Reading) Since(before Reading) (Reading, error) {
 	return r, nil
 }
 
-// Bucket is how many observations were at most Upper.
+// Bucket counts the observations of at most Upper.
 type Bucket struct {
 	Upper float64
 	Count uint64 // cumulative
@@ -118,7 +118,7 @@ type Histogram struct {
 	Sum     float64
 }
 
-// Interval is where a value lies: above Low and at most High, which is +Inf
+// Interval bounds a value: above Low and at most High, which is +Inf
 // beyond the last bucket.
 type Interval struct{ Low, High float64 }
 
@@ -139,7 +139,7 @@ func (h *Histogram) Quantile(q float64) (Interval, bool) {
 	return Interval{Low: low, High: math.Inf(1)}, true
 }
 
-// AtMost is how many observations were at most x: from low to high, the same
+// AtMost counts the observations of at most x: from low to high, the same
 // number where x is a bucket's bound.
 func (h *Histogram) AtMost(x float64) (low, high uint64) {
 	if h == nil {

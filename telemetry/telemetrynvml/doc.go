@@ -14,6 +14,8 @@
 // With MIG enabled NVML has no utilization for the device and none for
 // processes. Each GPU instance's own GPM counters are read instead (Hopper and
 // later); an A100 has none through NVML.
+//
+// It is stable: its API changes incompatibly only with a new major version.
 package telemetrynvml
 
 import "errors"

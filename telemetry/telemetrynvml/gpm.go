@@ -11,7 +11,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// gpmMinInterval is what GPM needs between two samples (nvml.h).
+// gpmMinInterval is the least time between two GPM samples (nvml.h).
 const gpmMinInterval = 100 * time.Millisecond
 
 const mib = 1 << 20

@@ -197,7 +197,7 @@ func (x *look) processes() {
 	x.d.names = names
 }
 
-// noInstance is what NVML gives as the GPU instance of a process that is in none.
+// noInstance is NVML's GPU instance of a process that is in none.
 const noInstance = ^uint32(0)
 
 // processName is the base name of a process's program; it is empty for
@@ -211,8 +211,8 @@ func (d *device) processName(pid uint32) string {
 	return path.Base(program)
 }
 
-// clockSlack is how far a sample may lie in the future, and how far back the
-// clock may go before samples are asked for anew.
+// clockSlack is the furthest that a sample may lie in the future, and that the
+// clock may go back before samples are asked for anew.
 const clockSlack = 2e6 // us
 
 // since returns the time, and moves a time stamp that lies ahead of it: the clock

@@ -28,7 +28,7 @@ type Reader struct {
 	closed   atomic.Bool
 	closing  sync.Once
 	closeErr error
-	// closeWait is how long Close waits for readings under way.
+	// closeWait is the time for which Close waits for readings under way.
 	closeWait time.Duration
 }
 

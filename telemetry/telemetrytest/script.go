@@ -19,7 +19,7 @@ type Script struct {
 	// Seed drives the noise. The noise of a figure depends on the seed, the
 	// device, the metric and the time alone.
 	Seed uint64
-	// Cost is how long the reading of each group blocks. Simulated time does
+	// Cost is the time for which the reading of each group blocks. Simulated time does
 	// not pass meanwhile.
 	Cost map[telemetry.Groups]time.Duration
 }
@@ -34,18 +34,18 @@ type GPU struct {
 	// Loop starts again with the first phase after the last. Every phase then
 	// needs a length.
 	Loop bool
-	// EnergyStartJoules is what the energy counter reads at the start.
+	// EnergyStartJoules is the energy counter's value at the start.
 	EnergyStartJoules float64
-	// EnergyWrapJoules is where the energy counter starts again at 0; 0 is
+	// EnergyWrapJoules is the value at which the energy counter starts again at 0; 0 is
 	// never.
 	EnergyWrapJoules float64
 	// NoEnergy says that the device has no energy counter.
 	NoEnergy bool
 }
 
-// Phase is what a device does for a time.
+// Phase is a stretch of time in which a device's figures stay the same.
 type Phase struct {
-	// For is how long. Only the last phase of a script that does not loop may
+	// For is the phase's length. Only the last phase of a script that does not loop may
 	// leave it 0.
 	For time.Duration
 	// Figures are the device's metrics. The energy counter is not among them:
@@ -66,7 +66,7 @@ type Phase struct {
 	// RestartEnergy sets the energy counter to 0 at the phase's start, as
 	// loading the driver again does.
 	RestartEnergy bool
-	// Dropped is how many impossible values each reading of process
+	// Dropped is the number of impossible values that each reading of process
 	// utilization reports as dropped.
 	Dropped int
 }
