@@ -22,8 +22,10 @@ type applier struct {
 	stands []DeviceInstance
 	// effects lists the changes that were made, or begun, in order.
 	effects []*effect
-	// maybe is the instance whose create failed, if one did.
-	maybe  *Instance
+	// maybe is the instance that a failed create may have made all the same.
+	maybe *Instance
+	// own says that the call that failed had its effect all the same.
+	own    bool
 	report Report
 	undone []Step
 	failed string
@@ -140,10 +142,27 @@ func (a *applier) observe(now DeviceState) {
 	}
 }
 
+// acted reads the device after a failed call, and reports whether seen finds the
+// call's effect in it: some drivers refuse after they have acted.
+func (a *applier) acted(ctx context.Context, seen func(now DeviceState) bool) bool {
+	a.own = false
+	for range stateTries {
+		if now, err := a.dev.State(context.WithoutCancel(ctx)); err == nil {
+			a.own = seen(now)
+			break
+		}
+	}
+	return a.own
+}
+
+// stateTries bounds how often the state is read after a failed call: what it shows
+// decides what is undone.
+const stateTries = 3
+
 // blame turns a driver's refusal into a conflict where somebody else changed
 // the device since it was read.
 func (a *applier) blame(ctx context.Context, err error) error {
-	if !refused(err) {
+	if !refused(err) || a.own {
 		return err
 	}
 	var changes []string
@@ -277,11 +296,13 @@ func (a *applier) setMode(ctx context.Context, mode Mode) error {
 		}
 		a.effects = append(a.effects, &effect{setMode: true})
 		if err := a.dev.SetMode(ctx, mode); err != nil {
+			a.acted(ctx, func(now DeviceState) bool { return now.Pending == mode })
 			return Optional[int]{}, opError("set MIG mode", a.report.Device, explain(err, inUseGPU))
 		}
 		state, err := a.dev.State(ctx)
 		switch {
 		case err != nil:
+			a.own = true // the mode was set, whatever reading it back says
 			return Optional[int]{}, opError("read the MIG mode back", a.report.Device, err)
 		case state.Mode != mode && state.Pending == mode:
 			return Optional[int]{}, newPending(state)
@@ -301,7 +322,8 @@ func (a *applier) destroy(ctx context.Context, d DeviceInstance, want Instance) 
 		return err
 	}
 	err := a.dev.DestroyGPUInstance(ctx, d.ID)
-	eff.gone, eff.maybeGone = err == nil, !refused(err)
+	eff.maybeGone = !refused(err)
+	eff.gone = err == nil || a.acted(ctx, func(now DeviceState) bool { return now.find(d) == nil })
 	if err != nil {
 		return opError(fmt.Sprintf("destroy GPU instance %d", d.ID), a.report.Device, explain(err, inUseInstance))
 	}
@@ -319,7 +341,10 @@ func (a *applier) nowStands(d DeviceInstance, compute []DeviceCompute) {
 func (a *applier) destroyCompute(ctx context.Context, eff *effect, compute []DeviceCompute) error {
 	for _, c := range compute {
 		err := a.dev.DestroyComputeInstance(ctx, eff.at.ID, c.ID)
-		if !refused(err) {
+		if err == nil || a.acted(ctx, func(now DeviceState) bool {
+			d := now.find(eff.at)
+			return d != nil && !slices.ContainsFunc(d.Compute, c.isSame)
+		}) || !refused(err) {
 			eff.hit = append(eff.hit, c)
 		}
 		if err != nil {
@@ -330,8 +355,8 @@ func (a *applier) destroyCompute(ctx context.Context, eff *effect, compute []Dev
 	return nil
 }
 
-// refused reports whether an error says that the driver did nothing. After any
-// other the call may have had its effect.
+// refused reports whether an error says that the driver did nothing, which is not
+// always so: see acted. After any other the call may have had its effect later.
 func refused(err error) bool {
 	return slices.ContainsFunc([]error{ErrInUse, ErrInsufficient, ErrDisabled, ErrNotSupported, ErrPermission, ErrNotFound},
 		func(sentinel error) bool { return errors.Is(err, sentinel) })
@@ -342,7 +367,24 @@ func (a *applier) create(ctx context.Context, in Instance) (Optional[int], error
 	eff := &effect{op: OpCreate, want: in}
 	d, err := a.dev.CreateGPUInstance(ctx, in.Profile, in.Placement)
 	if err != nil {
-		a.maybe = &in
+		// A GPU instance is made without compute instances: one that has some is
+		// somebody else's. So may be one without, where there was no room for ours.
+		made := a.acted(ctx, func(now DeviceState) bool {
+			i := slices.IndexFunc(now.Instances, func(d DeviceInstance) bool {
+				return d.Profile == in.Profile && d.Placement == in.Placement && len(d.Compute) == 0 &&
+					!slices.ContainsFunc(a.stands, d.isSame)
+			})
+			if i >= 0 {
+				eff.at = now.Instances[i]
+			}
+			return i >= 0
+		})
+		switch {
+		case !refused(err), made && errors.Is(err, ErrInsufficient):
+			a.maybe = &in
+		case made:
+			a.effects, a.stands = append(a.effects, eff), append(a.stands, eff.at)
+		}
 		return Optional[int]{}, opError("create GPU instance "+in.String(), a.report.Device, explain(err, inUseGPU))
 	}
 	eff.at = d
@@ -388,6 +430,20 @@ func (a *applier) createCompute(ctx context.Context, eff *effect, compute []int)
 func (a *applier) addCompute(ctx context.Context, eff *effect, profile int) error {
 	c, err := a.dev.CreateComputeInstance(ctx, eff.at.ID, profile)
 	if err != nil {
+		a.acted(ctx, func(now DeviceState) bool {
+			d := now.find(eff.at)
+			if d == nil {
+				return false
+			}
+			more := without(d.Compute, slices.Concat(eff.at.Compute, eff.made))
+			if len(more) != 1 || more[0].Profile != profile {
+				return false
+			}
+			if refused(err) && !errors.Is(err, ErrInsufficient) { // else it may be somebody else's
+				eff.made = append(eff.made, more[0])
+			}
+			return true
+		})
 		return opError(fmt.Sprintf("create compute instance of profile %d in GPU instance %d", profile, eff.at.ID), a.report.Device, err)
 	}
 	eff.made = append(eff.made, c)

@@ -165,7 +165,10 @@ func newPending(state DeviceState) *PendingError {
 // leave there, somebody else is changing it, and the step is not made
 // (ErrConflict). When a step fails everything that Apply did is undone, and
 // nothing that others did: an instance is Apply's own when the driver returned
-// it to Apply. The error is then an *ApplyError, which also says what is left
+// it to Apply. Some drivers refuse after they have acted: the device is read after
+// every call that failed, and what changed as the call would have changed it is
+// Apply's own as well, but for an instance that stands where the driver said that
+// there is no room, which is left alone and named. The error is then an *ApplyError, which also says what is left
 // where undoing failed. A device that is a Locker is locked meanwhile.
 func Apply(ctx context.Context, dev Device, plan ChangePlan, opts ApplyOptions) (Report, error) {
 	if err := ctx.Err(); err != nil {

@@ -256,16 +256,14 @@ func (f *flaky) DestroyComputeInstance(ctx context.Context, gi, id int) error {
 	return f.do(gi, func() error { return f.GPU.DestroyComputeInstance(ctx, gi, id) })
 }
 
-// TestApplyInterleaved runs Apply against a second actor that creates and
-// destroys between its calls, in random interleavings, some of them with
-// a failing call. No instance of the other is lost, a change that others stop is
-// called a conflict, and the error says what is left.
-func TestApplyInterleaved(t *testing.T) {
-	n := nightly.Cases(5_000, 100_000)
-	type change struct {
-		have mig.Layout
-		plan mig.ChangePlan
-	}
+type change struct {
+	have mig.Layout
+	plan mig.ChangePlan
+}
+
+// changesOf returns some changes of three models.
+func changesOf(t *testing.T) []change {
+	t.Helper()
 	var changes []change
 	for _, c := range [][3]string{
 		{"a100-80gb", "", "1g.10gb=2,3g.40gb"}, {"a100-80gb", "3g.40gb@0,1g.10gb@4", "2g.20gb=2,1c.3g.40gb=2"},
@@ -280,6 +278,16 @@ func TestApplyInterleaved(t *testing.T) {
 		}
 		changes = append(changes, change{have, plan})
 	}
+	return changes
+}
+
+// TestApplyInterleaved runs Apply against a second actor that creates and
+// destroys between its calls, in random interleavings, some of them with
+// a failing call. No instance of the other is lost, a change that others stop is
+// called a conflict, and the error says what is left.
+func TestApplyInterleaved(t *testing.T) {
+	n := nightly.Cases(5_000, 100_000)
+	changes := changesOf(t)
 	outcomes := map[string]int{}
 	for i := range n {
 		rng := rand.New(rand.NewPCG(uint64(i), 15))
@@ -360,6 +368,8 @@ func checkOutcome(t *testing.T, i int, have mig.Layout, plan mig.ChangePlan, f *
 		return "not begun"
 	case errors.Is(err, mig.ErrInsufficient) && !errors.Is(err, mig.ErrConflict):
 		return "refused, by what was gone again"
+	case o.harsh && errors.Is(err, mig.ErrNotFound) && !errors.Is(err, mig.ErrConflict):
+		return "refused, by what the other had destroyed already"
 	case errors.Is(err, mig.ErrBusy) || errors.Is(err, mig.ErrInUse):
 		return "in use"
 	case !failed && !errors.Is(err, mig.ErrConflict):
@@ -379,4 +389,82 @@ func checkOutcome(t *testing.T, i int, have mig.Layout, plan mig.ChangePlan, f *
 		return what + ", undone"
 	}
 	return what + ", not undone"
+}
+
+// TestApplyRefusedAfterActing: a driver that refuses after it has acted is alone with
+// Apply. Nobody else is blamed, and what its call destroyed stands again.
+func TestApplyRefusedAfterActing(t *testing.T) {
+	refusals := []error{mig.ErrInUse, mig.ErrInsufficient, mig.ErrNotFound}
+	undone := 0
+	for i, c := range changesOf(t) {
+		for call := 1; ; call++ {
+			ended := false
+			for _, refusal := range refusals {
+				g := simulated(t, c.plan.Model, migtest.Options{Layout: c.have})
+				g.Fail(migtest.Fault{Call: call, Err: refusal, After: true})
+				_, err := mig.Apply(t.Context(), g, c.plan, mig.ApplyOptions{})
+				if calls := g.Calls(); len(calls) < call {
+					ended = true
+					break
+				} else if strings.HasPrefix(calls[call-1], "destroy") && err != nil {
+					undone++
+					if g.Layout().String() != c.have.String() {
+						t.Errorf("change %d, call %d: [%s] is left of [%s]: %v", i, call, g.Layout(), c.have, err)
+					}
+				}
+				checkAlone(t, g, c, err)
+			}
+			if ended {
+				break
+			}
+		}
+	}
+	if undone < 20 {
+		t.Errorf("only %d calls that destroy were refused", undone)
+	}
+}
+
+// TestApplyFaults makes changes on a driver whose calls fail before or after their
+// effect, as a refusal or otherwise, once or twice a change.
+func TestApplyFaults(t *testing.T) {
+	errs := []error{nil, mig.ErrInUse, mig.ErrInsufficient, mig.ErrNotFound, mig.ErrDisabled, mig.ErrNotSupported, mig.ErrPermission}
+	changes := changesOf(t)
+	for i := range nightly.Cases(4_000, 200_000) {
+		rng := rand.New(rand.NewPCG(uint64(i), 35))
+		c := changes[rng.IntN(len(changes))]
+		off := len(c.have.Instances) == 0 && rng.IntN(2) == 0
+		g := simulated(t, c.plan.Model, migtest.Options{Layout: c.have, Seed: uint64(i), Disabled: off})
+		for range 1 + rng.IntN(2) {
+			g.Fail(migtest.Fault{Call: 1 + rng.IntN(30), Err: errs[rng.IntN(len(errs))], After: rng.IntN(2) == 0})
+		}
+		_, err := mig.Apply(t.Context(), g, c.plan, mig.ApplyOptions{})
+		checkAlone(t, g, c, err)
+		if t.Failed() {
+			t.Fatalf("case %d: calls %q", i, g.Calls())
+		}
+	}
+}
+
+// checkAlone holds the outcome of a change that nobody else disturbed to what the
+// device holds.
+func checkAlone(t *testing.T, g *migtest.GPU, c change, err error) {
+	t.Helper()
+	now := g.Layout().String()
+	var ae *mig.ApplyError
+	switch {
+	case err == nil && now != c.plan.Want.String():
+		t.Errorf("[%s] after a change to [%s]", now, c.plan.Want)
+	case errors.Is(err, mig.ErrConflict) && !errors.Is(err, mig.ErrNotFound) && !errors.Is(err, mig.ErrDisabled):
+		t.Errorf("somebody else is blamed: %v", err)
+	case !errors.As(err, &ae):
+		if err != nil && now != c.have.String() {
+			t.Errorf("[%s] is left of [%s]: %v", now, c.have, err)
+		}
+	case ae.RolledBack && now != c.have.String():
+		t.Errorf("rolled back, and [%s] is left of [%s]: %v", now, c.have, err)
+	case ae.Left != nil && ae.Left.Layout().String() != now:
+		t.Errorf("[%s] is left, and the error says [%s]", now, ae.Left.Layout())
+	case !ae.RolledBack && ae.RollbackErr == nil:
+		t.Errorf("not rolled back, without a reason: %v", err)
+	}
 }

@@ -39,7 +39,7 @@ func (a *applier) undo(ctx context.Context, cause error) error {
 	}
 	e.Left = &left
 	a.report.After = left.Layout()
-	failed := errors.Join(append(errs, a.doubt(cause, left))...)
+	failed := errors.Join(append(errs, a.doubt(left), a.missing(left))...)
 	// An undoing step may fail and have had its effect, so the layout counts,
 	// unless others may have made what looks like it.
 	contested := failed != nil && (refused(failed) || errors.Is(failed, ErrConflict) || errors.Is(cause, ErrConflict))
@@ -53,11 +53,25 @@ func (a *applier) undo(ctx context.Context, cause error) error {
 	return e
 }
 
-// doubt says that somebody may have to look: where a create failed without the
-// driver saying that nothing happened, the instance that stands in its place
-// may be what the call made, or somebody else's.
-func (a *applier) doubt(cause error, left DeviceState) error {
-	if a.maybe == nil || refused(cause) {
+// missing names the instances that Apply destroyed and that do not stand again.
+func (a *applier) missing(left DeviceState) error {
+	var errs []error
+	for _, eff := range a.effects {
+		if eff.op != OpDestroy || eff.setMode || eff.lost || !eff.gone && len(eff.hit) == 0 {
+			continue
+		}
+		was := eff.at.instance()
+		if !slices.ContainsFunc(left.Instances, func(d DeviceInstance) bool { return sameInstance(d.instance(), was) }) {
+			errs = append(errs, fmt.Errorf("mig: %s was destroyed on %s and does not stand again", was, a.report.Device))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// doubt says that somebody may have to look: where a create failed and an instance
+// stands in its place, the call may have made it, or somebody else.
+func (a *applier) doubt(left DeviceState) error {
+	if a.maybe == nil {
 		return nil
 	}
 	for _, d := range left.Instances {
@@ -135,15 +149,27 @@ func (a *applier) addAll(ctx context.Context, eff *effect, compute []DeviceCompu
 	return nil
 }
 
+// mayHaveMade reports whether Apply made an instance, or a call of it that failed may
+// have.
+func (a *applier) mayHaveMade(d DeviceInstance) bool {
+	return a.maybe != nil && a.maybe.Profile == d.Profile && a.maybe.Placement == d.Placement ||
+		slices.ContainsFunc(a.effects, func(eff *effect) bool { return eff.op == OpCreate && d.isSame(eff.at) })
+}
+
 // recreate creates a destroyed instance again where its place is free.
 func (a *applier) recreate(ctx context.Context, now DeviceState, eff *effect) error {
 	in := eff.at.instance()
 	in.Busy = false
 	var taken []string
+	others := false
 	for _, d := range now.Instances {
 		if d.Start < in.End() && in.Start < d.End() {
 			taken = append(taken, d.instance().String())
+			others = others || !a.mayHaveMade(d)
 		}
+	}
+	if len(taken) > 0 && !others {
+		return fmt.Errorf("mig: %s can't come back, [%s] stands in its place", in, strings.Join(taken, ","))
 	}
 	if len(taken) > 0 {
 		return fmt.Errorf("%w: %s can't come back, [%s] stands in its place", ErrConflict, in, strings.Join(taken, ","))
