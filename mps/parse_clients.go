@@ -1,6 +1,7 @@
 package mps
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -106,7 +107,7 @@ func parseProcesses(text string) ([]Process, error) {
 	}
 	var out []Process
 	for i, line := range ls[1:] {
-		p, ok := parseProcess(head, strings.Fields(line))
+		p, ok := parseProcess(headings(ls[0], line), strings.Fields(line))
 		switch {
 		case ok:
 			out = append(out, p)
@@ -120,6 +121,36 @@ func parseProcesses(text string) ([]Process, error) {
 		out[i].Command = form.Name(out[i].Command)
 	}
 	return out, nil
+}
+
+// headings returns the headings of the columns that a row has: ATTRIBUTES may be
+// blank. Where the row does not keep to the columns, a word too few is that one.
+func headings(title, row string) []string {
+	const blank = "ATTRIBUTES"
+	head := strings.Fields(title)
+	at := slices.Index(head, blank)
+	if at < 0 {
+		return head
+	}
+	aligned := true
+	from, to := len(row), len(row)
+	end := 0
+	for i, h := range head {
+		start := end + strings.Index(title[end:], h)
+		end = start + len(h)
+		start = min(start, len(row))
+		aligned = aligned && (start == 0 || row[start-1] == ' ' || start == len(row))
+		switch i {
+		case at:
+			from = start
+		case at + 1:
+			to = start
+		}
+	}
+	if aligned && strings.TrimSpace(row[from:to]) == "" || !aligned && len(strings.Fields(row)) == len(head)-1 {
+		return slices.Delete(head, at, at+1)
+	}
+	return head
 }
 
 func parseProcess(head, fields []string) (p Process, ok bool) {
