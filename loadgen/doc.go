@@ -1,5 +1,5 @@
 // Package loadgen puts load on OpenAI-compatible LLM endpoints, several tenants
-// at once, and measures what each of them gets.
+// at once, and measures the latency and throughput of each.
 //
 //	res, err := loadgen.Run(ctx, loadgen.LoadPlan{
 //		Duration: time.Minute,
@@ -24,7 +24,8 @@
 //
 // Package loadgen/prompt reads and makes up prompts, and reads published traces,
 // which give the arrivals too. Package loadgen/report compares groups of repeated
-// runs, and puts the result files of other tools beside this package's.
+// runs, and puts the result files of other tools beside this package's; its package
+// study makes tests of several runs. Package loadgen/planfile reads plans from files.
 // Package loadgen/loadgentest is a server with scripted timing and faults, and a
 // simulated GPU.
 //
@@ -57,4 +58,6 @@
 //
 // HTTP/1.1 is spoken, never HTTP/2: a stamp belongs to one stream only when a
 // connection carries one stream.
+//
+// Stable.
 package loadgen

@@ -23,8 +23,8 @@ const (
 // exactLimit is the number of samples up to which percentiles are exact.
 const exactLimit = 1_000_000
 
-// ErrHistogram says that an encoded histogram cannot be used.
-var ErrHistogram = errors.New("loadgen: unusable histogram")
+// errHistogram says that an encoded histogram cannot be used.
+var errHistogram = errors.New("loadgen: unusable histogram")
 
 // Histogram is a distribution of durations: an HDR histogram from 1 µs to 1 h
 // with 3 significant digits, and, for per-request metrics, the samples
@@ -204,7 +204,7 @@ func (h *Histogram) encode() (encodedHistogram, error) {
 	e.SumNS, e.MaxNS = h.sum, int64(h.max)
 	b, err := h.hdr.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
 	if err != nil {
-		return e, fmt.Errorf("%w: %w", ErrHistogram, err)
+		return e, fmt.Errorf("%w: %w", errHistogram, err)
 	}
 	e.HDR = string(b)
 	return e, nil
@@ -216,19 +216,19 @@ func (e encodedHistogram) decode() (*Histogram, error) {
 		return h, nil
 	}
 	if _, err := base64.StdEncoding.DecodeString(e.HDR); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrHistogram, err)
+		return nil, fmt.Errorf("%w: %w", errHistogram, err)
 	}
 	hdr, err := hdrhistogram.Decode([]byte(e.HDR))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrHistogram, err)
+		return nil, fmt.Errorf("%w: %w", errHistogram, err)
 	}
 	// Merging into the known geometry keeps a foreign one from spreading.
 	h.hdr = hdrhistogram.New(histogramLowest, histogramHighest, histogramDigits)
 	if dropped := h.hdr.Merge(hdr); dropped > 0 || h.hdr.TotalCount() != e.Count {
-		return nil, fmt.Errorf("%w: says %d samples, holds %d in range", ErrHistogram, e.Count, h.hdr.TotalCount())
+		return nil, fmt.Errorf("%w: says %d samples, holds %d in range", errHistogram, e.Count, h.hdr.TotalCount())
 	}
 	if e.MaxNS < 0 || !(e.SumNS >= 0) || math.IsInf(e.SumNS, 0) {
-		return nil, fmt.Errorf("%w: sum or maximum is not a duration", ErrHistogram)
+		return nil, fmt.Errorf("%w: sum or maximum is not a duration", errHistogram)
 	}
 	h.sum, h.max = e.SumNS, time.Duration(e.MaxNS)
 	return h, nil

@@ -115,7 +115,7 @@ func FuzzHistogramDecode(f *testing.F) {
 			t.Fatalf("value %v and error %v", h, err)
 		}
 		if err != nil {
-			if !errors.Is(err, ErrHistogram) {
+			if !errors.Is(err, errHistogram) {
 				t.Errorf("untyped error %v", err)
 			}
 			return

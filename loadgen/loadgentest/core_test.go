@@ -95,7 +95,7 @@ func TestModelCheck(t *testing.T) {
 	g := NewGPU(GPUOptions{})
 	defer g.Close()
 	for _, m := range []Model{{SMShare: 2}, {SMHold: 2}, {SMDemand: -1}, {BandwidthShare: math.NaN()}, {StepKernels: -1}, {KernelCV: math.NaN()}} {
-		if _, err := NewServer(Options{GPU: g, Model: m}); !errors.Is(err, ErrModel) {
+		if _, err := NewServer(Options{GPU: g, Model: m}); !errors.Is(err, errModel) {
 			t.Errorf("%+v: %v", m, err)
 		}
 	}

@@ -1,11 +1,12 @@
-// Package loadgentest is an OpenAI-compatible server whose every answer is
-// scripted: when the first token comes, how far apart the others are, how many
-// tokens an event carries, how the bytes are laid out, and what goes wrong. It
-// keeps its own record of what it did and when, against which a client's figures
-// can be checked.
+// Package loadgentest provides an OpenAI-compatible server whose every answer is
+// scripted: the time to the first token, the distance of the others, the tokens of an
+// event, the layout of the bytes, and faults. It records what it sent and when, and a
+// client's figures can be checked against that.
 //
 // A [Server] listens on loopback TCP, or, with [Options.Pipe], on in-memory
 // connections that work inside a testing/synctest bubble, where all times are
 // exact. [NewGPU] adds a simulated GPU on which several servers' models slow one
 // another down, event by event.
+//
+// Stable.
 package loadgentest

@@ -99,8 +99,8 @@ func (m Model) withDefaults() Model {
 	return m
 }
 
-// ErrModel says that a Model cannot be simulated.
-var ErrModel = errors.New("loadgentest: invalid model")
+// errModel says that a Model cannot be simulated.
+var errModel = errors.New("loadgentest: invalid model")
 
 func (m Model) check() error {
 	var errs []error
@@ -110,15 +110,15 @@ func (m Model) check() error {
 	}{{"SMDemand", m.SMDemand}, {"BandwidthDemand", m.BandwidthDemand}, {"SMShare", m.SMShare},
 		{"BandwidthShare", m.BandwidthShare}} {
 		if !(f.v > 0 && f.v <= 1) {
-			errs = append(errs, fmt.Errorf("%w: %s is %v (use a fraction above 0, at most 1)", ErrModel, f.name, f.v))
+			errs = append(errs, fmt.Errorf("%w: %s is %v (use a fraction above 0, at most 1)", errModel, f.name, f.v))
 		}
 	}
 	if !(m.SMHold >= 0 && m.SMHold <= 1) {
-		errs = append(errs, fmt.Errorf("%w: SMHold is %v (use a fraction of 0 to 1)", ErrModel, m.SMHold))
+		errs = append(errs, fmt.Errorf("%w: SMHold is %v (use a fraction of 0 to 1)", errModel, m.SMHold))
 	}
 	if m.StepKernels < 0 || m.KernelMean < 0 || m.PrefillPerToken < 0 || m.PrefillLeast < 0 || m.ContextCost < 0 ||
 		m.BatchCost < 0 || math.IsNaN(m.KernelCV) {
-		errs = append(errs, fmt.Errorf("%w: negative lengths or counts", ErrModel))
+		errs = append(errs, fmt.Errorf("%w: negative lengths or counts", errModel))
 	}
 	return errors.Join(errs...)
 }

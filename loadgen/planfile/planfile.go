@@ -10,6 +10,8 @@
 //		return err
 //	}
 //	result, err := loadgen.Run(ctx, plan, loadgen.Options{})
+//
+// Stable.
 package planfile
 
 import (

@@ -17,4 +17,6 @@
 // No tokenizer is needed: [Calibrate] fits the words of made-up prompts to the
 // token counts of the server. Readers are strict: an error wraps
 // loadgen.ErrInput and names each bad line, and nothing is returned with it.
+//
+// Stable.
 package prompt

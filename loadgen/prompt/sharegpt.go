@@ -122,10 +122,10 @@ func (s *shareGPT) conversation(l *problem.List, path string) (c Conversation, o
 	return c, ok
 }
 
-// EstimateTokens is a token count for want of a tokenizer: one token for each
+// estimateTokens is a token count for want of a tokenizer: one token for each
 // four bytes of text, rounded up. It is an estimate, off by a factor of two for
 // code and for languages other than English.
-func EstimateTokens(text string) int { return (len(text) + 3) / 4 }
+func estimateTokens(text string) int { return (len(text) + 3) / 4 }
 
 // ConversationOptions tune NewConversations. The zero value is the documented default.
 type ConversationOptions struct {
@@ -133,7 +133,7 @@ type ConversationOptions struct {
 	// common tools do; a negative value means all.
 	MaxTurns int
 	// Tokens counts the tokens of a recorded answer, which bounds the answer asked
-	// for; nil means EstimateTokens.
+	// for; nil means estimateTokens.
 	Tokens func(text string) int
 	// Think is the pause between an answer and the next question.
 	Think time.Duration
@@ -160,7 +160,7 @@ func NewConversations(conversations []Conversation, opts ConversationOptions) *C
 		opts.MaxTurns = 1
 	}
 	if opts.Tokens == nil {
-		opts.Tokens = EstimateTokens
+		opts.Tokens = estimateTokens
 	}
 	s := &Conversations{opts: opts}
 	for _, c := range conversations {

@@ -13,5 +13,7 @@
 //
 // [ReadResults] reads the result files of other tools; each figure keeps its
 // tool's name, unit and definition. [Slowdowns] says what a tenant loses beside
-// its neighbours.
+// its neighbours; [Gate] holds a run to conditions.
+//
+// Stable.
 package report

@@ -98,32 +98,17 @@ func (c Condition) holds(v float64) bool {
 	return v <= c.bound
 }
 
-// Gate is nil when the run is valid, is whole, and none of the conditions holds. A
-// figure that the run does not have, or has too few requests for, is unknown, and
-// unknown is not kept. A share of kept objectives ("goodput") is looked for in each
-// tenant that has objectives; everything else is of the totals. The error wraps
-// ErrGate and names every reason, or says which condition cannot be read.
-func Gate(s *loadgen.Summary, failIf ...string) error {
-	var l problem.List
-	var conditions []Condition
-	for _, text := range failIf {
-		c, err := ParseCondition(text)
-		l.AddErr("", err)
-		conditions = append(conditions, c)
-	}
-	if err := l.Err(); err != nil {
-		return fmt.Errorf("loadgen: invalid gate: %w", err)
-	}
-	return GateConditions(s, conditions)
-}
-
-// GateConditions is Gate with conditions that were read before.
-func GateConditions(s *loadgen.Summary, conditions []Condition) error {
+// Gate returns nil when the run is valid, is whole, and none of the conditions holds.
+// A figure that the run does not have, or has too few requests for, is unknown, and
+// fails. A share of kept objectives ("goodput") is looked for in each tenant that has
+// objectives; everything else is of the totals. The error wraps ErrGate and names
+// every reason.
+func Gate(s *loadgen.Summary, failIf ...Condition) error {
 	var l problem.List
 	for _, fault := range faults(s) {
 		l.Addf(s.RunID, "repeat it", "%s", fault)
 	}
-	for _, c := range conditions {
+	for _, c := range failIf {
 		type part struct {
 			name string
 			m    *loadgen.Measures

@@ -65,7 +65,7 @@ func (o *Outcome) Verdict() error {
 	var missed []error
 	for _, r := range o.Results {
 		if len(o.failIf) > 0 {
-			missed = append(missed, report.GateConditions(&r.Summary, o.failIf))
+			missed = append(missed, report.Gate(&r.Summary, o.failIf...))
 		}
 	}
 	return errors.Join(missed...)

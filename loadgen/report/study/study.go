@@ -12,7 +12,7 @@
 //	}
 //	return errors.Join(outcome.WriteText(os.Stdout), outcome.Verdict())
 //
-// Experimental.
+// Experimental: its API may change.
 package study
 
 import (
