@@ -134,7 +134,7 @@ var sourceTable = []Source{
 	{"cotenant-h200-mps", "answers of the MPS control daemon, limits and SMs of clients on an H200", BasisMeasured, "mps/testdata/h200-v2-transcript.txt", "NVIDIA H200, driver 580.159.04, MIG off", "2026-11-21"},
 	{"cotenant-h200-nvml", "read-only NVML probe of an H200", BasisMeasured, "mig/testdata/h200-nvml-probe.json", "NVIDIA H200, driver 580.159.04, MIG off", "2026-11-21"},
 	{"cotenant-h200-quantum", "time slice and switch of an H200, by spinning kernels", BasisMeasured, "timeslice/testdata/h200-quantum.csv", "NVIDIA H200, driver 580.159.04, MIG off, DEFAULT level", "2026-11-21"},
-	{"cotenant-interference-model", "the predictor of co-location and its errors", BasisFitted, "examples/predict/testdata/golden/h200.txt", "fitted to cotenant-h200-colocation; errors with cases and models left out", ""},
+	{"cotenant-interference-model", "the predictor of co-location and its errors", BasisFitted, "decision/predict/REPORT-2026-11.md", "fitted to cotenant-h200-colocation; errors with cases and models left out", ""},
 	{"cotenant-mig-catalogue", "catalogue of MIG profiles and boards, each entry with its own sources", BasisDocumented, "mig/catalogue.json", "", ""},
 	{"cotenant-reading", "this project's own reading: no source says it in so many words", BasisInferred, "sharing/doc.go", "Sources", ""},
 }

