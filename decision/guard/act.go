@@ -29,36 +29,20 @@ type Actor struct {
 	Kill  string // path of a file; while it exists, nothing is done
 	Hooks map[Action][]string
 	Evict *Evictor // reaps where there is no hook for it; nil = none
-	Audit *os.File // nil = none
+	Log   *Log     // where everything is recorded; without one nothing is done
 	// Timeout bounds a hook and an eviction; 0 is 30 s.
 	Timeout time.Duration
 }
 
-// AuditEntry is one line of the audit log. Every action has an entry before it is
-// tried and one after.
-type AuditEntry struct {
-	Time  time.Time `json:"time"`
-	Event string    `json:"event"` // proposed, withheld, trying, done, failed
-	Proposal
-	Error string `json:"error,omitempty"`
-}
-
-func (a *Actor) write(event string, p *Proposal, err error) error {
-	if a.Audit == nil {
+func (a *Actor) write(event Event, p *Proposal, err error) error {
+	if a.Log == nil {
 		return nil
 	}
-	line := AuditEntry{Time: time.Now().UTC(), Event: event, Proposal: *p}
+	entry := AuditEntry{Event: event, Proposal: *p}
 	if err != nil {
-		line.Error = err.Error()
+		entry.Error = err.Error()
 	}
-	b, err := json.Marshal(line)
-	if err != nil {
-		return err
-	}
-	if _, err := a.Audit.Write(append(b, '\n')); err != nil {
-		return fmt.Errorf("audit log: %w", err)
-	}
-	return a.Audit.Sync()
+	return a.Log.write(entry)
 }
 
 // Act carries out a proposal where it may, and says whether it did; where it may
@@ -66,12 +50,16 @@ func (a *Actor) write(event string, p *Proposal, err error) error {
 // nothing is done unrecorded.
 func (a *Actor) Act(ctx context.Context, p *Proposal) (done bool, err error) {
 	if p.Action == ActionKeep || p.Action == ActionSplit {
-		return false, a.write("proposed", p, nil)
+		return false, a.write(EventProposed, p, nil)
 	}
 	if p.Withheld == "" {
 		switch _, err := os.Stat(a.Kill); {
 		case !a.Apply:
 			p.Withheld = "dry run"
+		case a.Log == nil:
+			p.Withheld = "no audit log"
+		case a.Log.stopped != "":
+			p.Withheld = a.Log.stopped
 		case a.Kill != "" && !errors.Is(err, os.ErrNotExist):
 			p.Withheld = "kill switch: " + a.Kill
 		case a.Hooks[p.Action] == nil && (a.Evict == nil || p.Action != ActionReap):
@@ -79,9 +67,9 @@ func (a *Actor) Act(ctx context.Context, p *Proposal) (done bool, err error) {
 		}
 	}
 	if p.Withheld != "" {
-		return false, a.write("withheld", p, nil)
+		return false, a.write(EventWithheld, p, nil)
 	}
-	if err := a.write("trying", p, nil); err != nil {
+	if err := a.write(EventTrying, p, nil); err != nil {
 		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.Timeout, hookTime))
@@ -93,9 +81,9 @@ func (a *Actor) Act(ctx context.Context, p *Proposal) (done bool, err error) {
 	}
 	if err != nil {
 		p.Withheld = "failed: " + err.Error()
-		return false, a.write("failed", p, err)
+		return false, a.write(EventFailed, p, err)
 	}
-	return true, a.write("done", p, nil)
+	return true, a.write(EventDone, p, nil)
 }
 
 // runHook runs a command without a shell: the proposal is its standard input as

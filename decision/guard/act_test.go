@@ -22,12 +22,12 @@ import (
 func newActor(t *testing.T) (*Actor, func() (events []string)) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	l, err := OpenLog(path, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { f.Close() })
-	return &Actor{Apply: true, Audit: f, Hooks: map[Action][]string{}}, func() (events []string) {
+	t.Cleanup(func() { l.Close() })
+	return &Actor{Apply: true, Log: l, Hooks: map[Action][]string{}}, func() (events []string) {
 		f, err := os.Open(path)
 		if err != nil {
 			t.Fatal(err)
@@ -97,7 +97,7 @@ func TestAct(t *testing.T) {
 	a, _ = newActor(t)
 	os.Remove(out)
 	a.Hooks[ActionReap] = []string{"touch", out}
-	a.Audit.Close()
+	a.Log.Close()
 	if done, err := a.Act(ctx, reap()); done || err == nil {
 		t.Error(done, err)
 	}

@@ -27,6 +27,9 @@ type Config struct {
 	Predictor *predict.Predictor
 	// Hooks are a command and its arguments for each action.
 	Hooks map[Action][]string
+	// Reap lets idle tenants be reaped whose owners agreed; without it reaping is
+	// only proposed.
+	Reap bool
 	// Policy of reaping; the zero policy is the first of telemetry.ReapPolicies.
 	Policy telemetry.ReapPolicy
 }
@@ -53,6 +56,7 @@ type configFile struct {
 	Predict  string              `yaml:"predictor"`
 	Hooks    map[string][]string `yaml:"hooks"`
 	Policy   string              `yaml:"policy"`
+	Reap     bool                `yaml:"reap"`
 }
 
 type configTenant struct {
@@ -111,7 +115,8 @@ func parseConfig(data []byte) (*Config, error) {
 		return nil, err
 	}
 	r := reading{
-		c: &Config{Hooks: map[Action][]string{}}, at: map[int]int{}, names: map[string]bool{}, whose: map[string]int{},
+		c:  &Config{Hooks: map[Action][]string{}, Reap: f.Reap},
+		at: map[int]int{}, names: map[string]bool{}, whose: map[string]int{},
 	}
 	r.hooks(&f)
 	r.If(len(f.GPUs) == 0, "gpus", "name each GPU: index, mechanism", "none")

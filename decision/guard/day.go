@@ -96,7 +96,7 @@ func newDay(seed uint64, gpus int) (*day, error) {
 	predictor := predict.NewPredictor()
 	r := rand.New(rand.NewPCG(seed, 0x6a))
 	d := &day{
-		Config: Config{Profiles: profiles, Predictor: &predictor},
+		Config: Config{Profiles: profiles, Predictor: &predictor, Reap: true},
 		cache:  map[string]float64{}, noise: rand.New(rand.NewPCG(seed, 0x6b)),
 	}
 	for i := range gpus {

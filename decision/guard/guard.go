@@ -26,6 +26,8 @@ type Rules struct {
 	// nothing is predicted: with 15, two in 190 beginnings within eight quiet
 	// minutes of an H100 led to an alarm later, with 20 and 30 none.
 	Learn int
+
+	reap bool // of the configuration
 }
 
 // DefaultRules returns the rules for windows of a length. The cool-down is 30
@@ -70,6 +72,7 @@ type Proposal struct {
 	To       *int          `json:"to_gpu,omitempty"`                // index of the device to move to
 	Evidence []string      `json:"evidence"`
 	Effect   string        `json:"effect"`
+	Checks   *Checks       `json:"checks,omitempty"` // of what may be carried out
 	// Withheld is the reason for which the  Action is only proposed.
 	Withheld string `json:"withheld,omitempty"`
 
@@ -92,9 +95,12 @@ type Guard struct {
 	at        time.Duration // of the last observation
 }
 
+// never lies before every time.
+const never = math.MinInt64 / 2 * time.Nanosecond
+
 // deviceState is the memory of a GPU.
 type deviceState struct {
-	lastAct   time.Duration // negative = never
+	lastAct   time.Duration // never = none
 	at        time.Duration // of the newest reading
 	blind     bool          // since then
 	joules    telemetry.Optional[float64]
@@ -170,7 +176,7 @@ func (h *history) around(k int) (before, recent float64) {
 
 // New returns a guard that has seen nothing yet. It keeps a copy of the tenants.
 func New(r Rules, c Config) (*Guard, error) {
-	if c.Policy.ReapAfter > 0 {
+	if r.reap = c.Reap; c.Policy.ReapAfter > 0 {
 		r.Policy = c.Policy
 	}
 	g := &Guard{
@@ -179,7 +185,7 @@ func New(r Rules, c Config) (*Guard, error) {
 		others: map[otherKey]*history{},
 	}
 	for i := range g.devices {
-		g.devices[i] = deviceState{lastAct: -1, at: -1}
+		g.devices[i] = deviceState{lastAct: never, at: -1}
 	}
 	for i := range g.tenants {
 		if t := &g.tenants[i]; t.GPU < 0 || t.GPU >= len(g.gpus) {
@@ -316,6 +322,7 @@ func (g *Guard) slow(o *Observation, gpu int) (out []Proposal) {
 			evidence += ", objective " + ms(t.LimitMS)
 		}
 		p := g.blame(o, i, evidence)
+		p.Checks = &Checks{ReadingAge: o.At - o.GPUs[gpu].At, Windows: s.slow, TPOT: v, Limit: limit}
 		if p.Action == ActionKeep && (!beyond || s.alarm) || s.alarm && p.Action == s.proposed && !p.Action.Acts() {
 			continue // it was to be expected, or was said already, or its cause was
 		}
@@ -335,7 +342,7 @@ func (g *Guard) hold(p *Proposal) bool {
 	why := ""
 	switch {
 	// Idle holdings do not disturb each other: only cures need to be seen to work.
-	case p.Action != ActionReap && d.lastAct >= 0 && p.At-d.lastAct < g.rules.Cooldown:
+	case p.Action != ActionReap && p.At-d.lastAct < g.rules.Cooldown:
 		why = fmt.Sprintf("cool-down: something was done on this GPU less than %v ago", g.rules.Cooldown)
 	case len(g.acted) >= g.rules.Budget:
 		why = fmt.Sprintf("budget: %d actions in the last hour", g.rules.Budget)

@@ -33,7 +33,7 @@ func newScene(t *testing.T, change func(tenants []Tenant)) *scene {
 	if change != nil {
 		change(tenants)
 	}
-	g, err := New(DefaultRules(time.Minute), Config{GPUs: []GPU{{Name: "H200", Mechanism: sharing.MechanismTimeSlicing}}, Tenants: tenants})
+	g, err := New(DefaultRules(time.Minute), Config{GPUs: []GPU{{Name: "H200", Mechanism: sharing.MechanismTimeSlicing}}, Tenants: tenants, Reap: true})
 	if err != nil {
 		t.Fatal(err)
 	}

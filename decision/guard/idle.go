@@ -37,6 +37,7 @@ func (g *Guard) idle(o *Observation, gpu int) (out []Proposal) {
 		p := Proposal{
 			At: o.At, GPU: g.gpus[gpu].Index, Target: t.Name, Owner: t.Owner, Evidence: evidence,
 			victim: -1, target: i, home: gpu,
+			Checks: &Checks{ReadingAge: o.At - o.GPUs[gpu].At, Idle: for_, Watched: s.watched(o.At)},
 		}
 		switch {
 		case !s.noticed && for_ >= warn && (!s.tried || o.At-s.triedAt >= warn):
@@ -54,7 +55,10 @@ func (g *Guard) idle(o *Observation, gpu int) (out []Proposal) {
 			p.Action = ActionReap
 			p.Effect = fmt.Sprintf("%.2f GPU come free; the owner agreed in writing and was told %v ago",
 				t.Holds, (o.At - s.noticedAt).Round(time.Second))
-			if p.Withheld = s.unwatched(o.At, policy.ReapAfter); p.Withheld != "" {
+			if p.Withheld = s.unwatched(o.At, policy.ReapAfter); !g.rules.reap {
+				p.Withheld = "reaping is off (reap: true, in the configuration)"
+			}
+			if p.Withheld != "" {
 				if p.Withheld == s.withheld {
 					continue // it was said
 				}
@@ -72,15 +76,23 @@ const watchedPart = 0.95
 // unwatched says why nothing follows from an idle time of which too little was
 // observed; "" where enough was of the last stretch and of the whole.
 func (s *tenantState) unwatched(at, last time.Duration) string {
-	var all, lately time.Duration
+	var lately time.Duration
 	for _, u := range s.unseen {
-		all += u.to - u.from
 		lately += max(0, u.to-max(u.from, at-last))
 	}
-	if float64(lately) > (1-watchedPart)*float64(last) || float64(all) > (1-watchedPart)*float64(at-s.idleSince) {
+	if float64(lately) > (1-watchedPart)*float64(last) || s.watched(at) < watchedPart {
 		return fmt.Sprintf("less than %.0f%% of the idle time was observed", 100*watchedPart)
 	}
 	return ""
+}
+
+// watched returns the part of an idle time that was observed.
+func (s *tenantState) watched(at time.Duration) float64 {
+	var unseen time.Duration
+	for _, u := range s.unseen {
+		unseen += u.to - u.from
+	}
+	return 1 - float64(unseen)/float64(at-s.idleSince)
 }
 
 // idleBelow is the share of the GPU's time under which a tenant does nothing:

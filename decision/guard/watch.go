@@ -41,6 +41,12 @@ func Run(
 	if err != nil {
 		return "", err
 	}
+	if a.Log != nil {
+		if err := a.Log.begin(g.rules, c); err != nil {
+			return "", err
+		}
+		g.Resume(a.Log, time.Now())
+	}
 	err = w.run(ctx, chosen, func(o Observation) error {
 		list := g.Step(o)
 		for i := range list {

@@ -25,6 +25,7 @@ contradictory readings, and writes everything to the audit log first.
   cotenant guard                           a simulated cluster of 200 GPUs through a day
   cotenant guard -real -config guard.yaml  this machine's GPUs, until Ctrl-C
   cotenant guard -real -config guard.yaml -apply -audit guard.jsonl -kill /run/guard.stop
+  cotenant guard verify guard.jsonl        was every action what the log allows? (1: no)
 
 examples/cotenant/README.md has the form of the configuration.
 `
@@ -32,6 +33,7 @@ examples/cotenant/README.md has the form of the configuration.
 // guardConfig holds the flags of the command.
 type guardConfig struct {
 	real, json, apply, evict          bool
+	acknowledge                       bool
 	path, audit, kill, record, policy string
 	span, window, cooldown            time.Duration
 	slow, budget                      int
@@ -49,6 +51,8 @@ func guardFlags(args []string, std stdio) (*guardConfig, error) {
 	fl.BoolVar(&c.evict, "evict", false, "reap by the eviction API, with this pod's service account")
 	fl.StringVar(&c.kill, "kill", "", "while this file exists, nothing is done")
 	fl.StringVar(&c.audit, "audit", "", "append every proposal and action to this file, as JSON lines")
+	fl.BoolVar(&c.acknowledge, "acknowledge", false, "you have looked at what was done: act again although the log\n"+
+		"and the state beside it disagree")
 	fl.StringVar(&c.record, "record", "", "append what was seen in each window to this file, as JSON lines")
 	fl.StringVar(&c.policy, "policy", "", "reaping: idlebot, princeton, kubeflow or a duration\n"+
 		"(default: the configuration's, else idlebot)")
@@ -68,7 +72,7 @@ func guardFlags(args []string, std stdio) (*guardConfig, error) {
 	}
 	bad(c.real && c.path == "", "-real: nobody says who the tenants are (add -config FILE)")
 	fl.Visit(func(f *flag.Flag) {
-		needs := []string{"config", "apply", "evict", "kill", "audit", "record", "duration", "window"}
+		needs := []string{"config", "apply", "evict", "kill", "audit", "acknowledge", "record", "duration", "window"}
 		bad(!c.real && slices.Contains(needs, f.Name), "-%s: means nothing to the simulated day (add -real)", f.Name)
 	})
 	bad(c.apply && c.audit == "", "-apply: nothing is done unrecorded (add -audit FILE)")
@@ -97,7 +101,34 @@ func (c *guardConfig) rules(window time.Duration) guard.Rules {
 	return r
 }
 
+// guardVerify checks an audit log.
+func guardVerify(args []string, std stdio) error {
+	if len(args) != 1 {
+		return badInput(errors.New("verify: name one audit log"))
+	}
+	f, err := os.Open(args[0])
+	if err != nil {
+		return badInput(err)
+	}
+	defer f.Close()
+	problems, err := guard.Verify(f)
+	for _, p := range problems {
+		fmt.Fprintln(std.out, p)
+	}
+	switch {
+	case err != nil:
+		return err
+	case len(problems) > 0:
+		return silently(exitNo)
+	}
+	fmt.Fprintln(std.out, "every action had what it needs")
+	return nil
+}
+
 func runGuard(ctx context.Context, args []string, std stdio) error {
+	if len(args) > 0 && args[0] == "verify" {
+		return guardVerify(args[1:], std)
+	}
 	c, err := guardFlags(args, std)
 	switch {
 	case err != nil:
@@ -140,23 +171,23 @@ func (c *guardConfig) watch(ctx context.Context, std stdio) error {
 			return badInput(fmt.Errorf("-evict: %w", err))
 		}
 	}
+	if c.audit != "" {
+		if a.Log, err = guard.OpenLog(c.audit, c.acknowledge); err != nil {
+			return badInput(fmt.Errorf("-audit: %w", err))
+		}
+		defer a.Log.Close()
+		if why := a.Log.Stopped(); why != "" {
+			fmt.Fprintln(std.err, "nothing will be done:", why)
+		}
+	}
 	record := json.NewEncoder(io.Discard)
-	for _, f := range []struct {
-		flag, path string
-		use        func(*os.File)
-	}{
-		{"-audit", c.audit, func(f *os.File) { a.Audit = f }},
-		{"-record", c.record, func(f *os.File) { record = json.NewEncoder(f) }},
-	} {
-		if f.path == "" {
-			continue
-		}
-		file, err := os.OpenFile(f.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if c.record != "" {
+		f, err := os.OpenFile(c.record, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 		if err != nil {
-			return badInput(fmt.Errorf("%s: %w", f.flag, err))
+			return badInput(fmt.Errorf("-record: %w", err))
 		}
-		defer file.Close()
-		f.use(file)
+		defer f.Close()
+		record = json.NewEncoder(f)
 	}
 	driver, err := telemetrynvml.Open(telemetrynvml.Options{LoadOnly: true})
 	if err != nil {

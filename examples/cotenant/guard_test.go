@@ -76,3 +76,23 @@ func TestGuardInterrupted(t *testing.T) {
 		t.Fatal(err, rep.Watched)
 	}
 }
+
+func TestGuardVerify(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "guard.jsonl")
+	line := `{"seq":1,"time":"2026-11-01T00:00:00Z","event":"trying","action":"reap","target":"a/b","gpu":0}` + "\n"
+	if err := os.WriteFile(log, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, _, code := callGuard(t, "verify", log); code != exitNo || !strings.Contains(out, "line 1: reap a/b: no rules") {
+		t.Error(code, out)
+	}
+	if err := os.WriteFile(log, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, _, code := callGuard(t, "verify", log); code != exitDone || !strings.Contains(out, "every action") {
+		t.Error(code, out)
+	}
+	if _, errs, code := callGuard(t, "verify"); code != exitBadInput || !strings.Contains(errs, "name one audit log") {
+		t.Error(code, errs)
+	}
+}

@@ -1,0 +1,300 @@
+package guard
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// open opens a log and fails the test where it cannot.
+func open(t *testing.T, path string, acknowledge bool) *Log {
+	t.Helper()
+	l, err := OpenLog(path, acknowledge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// TestSixLivesOneCap starts a guard six times, each time with a neighbour to cap:
+// the cool-down outlives the program.
+func TestSixLivesOneCap(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	caps := 0
+	for range 6 {
+		l := open(t, path, false)
+		s := newScene(t, nil)
+		if err := l.begin(s.rules, &Config{}); err != nil {
+			t.Fatal(err)
+		}
+		s.Resume(l, time.Now())
+		a := &Actor{Apply: true, Log: l, Hooks: map[Action][]string{ActionCap: {"true"}}}
+		p := Proposal{At: time.Minute, Action: ActionCap, Target: "b/nightly", Percent: 50, target: 1}
+		if !s.hold(&p) {
+			continue
+		}
+		done, err := a.Act(t.Context(), &p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if done {
+			caps++
+		}
+		if s.states[1].capped = 0; caps > 0 {
+			s.Resume(l, time.Now())
+			if s.states[1].capped != 0.5 {
+				t.Error("the cap is forgotten")
+			}
+		}
+		l.Close()
+	}
+	if caps != 1 {
+		t.Errorf("%d caps in six lives", caps)
+	}
+}
+
+// TestStateAgainstLog stops actions where log and state disagree, until a person
+// acknowledges it.
+func TestStateAgainstLog(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(log, state string, before []byte) error
+		stops  bool
+	}{
+		"as it was":       {func(string, string, []byte) error { return nil }, false},
+		"state missing":   {func(_, state string, _ []byte) error { return os.Remove(state) }, true},
+		"state cut":       {func(_, state string, _ []byte) error { return os.Truncate(state, 20) }, true},
+		"state empty":     {func(_, state string, _ []byte) error { return os.Truncate(state, 0) }, true},
+		"an older state":  {func(_, state string, before []byte) error { return os.WriteFile(state, before, 0o600) }, true},
+		"log missing":     {func(log, _ string, _ []byte) error { return os.Remove(log) }, true},
+		"half a line cut": {func(log, _ string, _ []byte) error { return cutLast(log, 5) }, false},
+		"two lines cut":   {func(log, _ string, _ []byte) error { return cutLast(log, 700) }, true},
+		"log of noise":    {func(log, _ string, _ []byte) error { return os.WriteFile(log, []byte("noise\n"), 0o600) }, true},
+	} {
+		path := filepath.Join(t.TempDir(), "audit.jsonl")
+		l := open(t, path, false)
+		a := &Actor{Apply: true, Log: l, Hooks: map[Action][]string{ActionCap: {"true"}}}
+		act := func(a *Actor) bool {
+			p := Proposal{Action: ActionCap, Target: "b/job", Percent: 50, Evidence: []string{strings.Repeat("e", 200)}}
+			done, err := a.Act(t.Context(), &p)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			return done
+		}
+		act(a)
+		before, err := os.ReadFile(path + ".state")
+		if err != nil {
+			t.Fatal(err)
+		}
+		act(a)
+		l.Close()
+		if err := c.change(path, path+".state", before); err != nil {
+			t.Fatal(err)
+		}
+		a.Log = open(t, path, false)
+		if done := act(a); done == c.stops || (a.Log.Stopped() != "") != c.stops {
+			t.Errorf("%s: acts %v, %q", name, done, a.Log.Stopped())
+		}
+		if c.stops && !strings.Contains(a.Log.Stopped(), "-acknowledge") {
+			t.Errorf("%s: %q", name, a.Log.Stopped())
+		}
+		a.Log.Close()
+		a.Log = open(t, path, true)
+		if !act(a) {
+			t.Errorf("%s: acknowledged, and stopped: %q", name, a.Log.Stopped())
+		}
+	}
+}
+
+// cutLast takes bytes off the end of a file.
+func cutLast(path string, n int64) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return os.Truncate(path, info.Size()-n)
+}
+
+// TestUnfinished records what was tried when the program ended.
+func TestUnfinished(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	l := open(t, path, false)
+	p := Proposal{Action: ActionCap, Target: "b/job"}
+	if err := l.write(AuditEntry{Event: EventTrying, Proposal: p}); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	l = open(t, path, false)
+	entries, _, err := readLog(path)
+	if err != nil || len(entries) != 2 || entries[1].Event != EventUnfinished || entries[1].Target != "b/job" || l.state.Trying != nil || len(l.state.Acts) != 1 {
+		t.Errorf("%+v, %v", entries, err)
+	}
+}
+
+// lives lets a guard live through random windows: tenants idle and busy, slow
+// and quick, readings that lie, hooks that fail, restarts in the middle of an
+// action. It returns the log and the number of actions.
+func lives(t *testing.T, windows int, seed uint64) (log string, acts int) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	begin := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	var s *scene
+	a := &Actor{Apply: true, Kill: filepath.Join(t.TempDir(), "stop")}
+	at := time.Duration(0)
+	config := &Config{Reap: true, Tenants: []Tenant{{Name: "c/book", MayReap: true}}}
+	restart := func() {
+		if a.Log != nil {
+			a.Log.Close()
+		}
+		a.Log = open(t, path, false)
+		if why := a.Log.Stopped(); why != "" {
+			t.Fatal(why)
+		}
+		born := begin.Add(at)
+		s = newScene(t, nil)
+		s.untold = true
+		a.Log.now = func() time.Time { return born.Add(s.w) }
+		if err := a.Log.begin(s.rules, config); err != nil {
+			t.Fatal(err)
+		}
+		s.Resume(a.Log, born)
+	}
+	restart()
+	idle, slow, share := false, false, 0.2
+	for range windows {
+		switch {
+		case r.Float64() < 0.01:
+			idle = !idle
+		case r.Float64() < 0.02:
+			slow, share = !slow, 0.2+0.5*r.Float64()
+		case r.Float64() < 0.002:
+			restart()
+		}
+		at += time.Minute
+		list := s.run(1, func(o *Observation) {
+			if idle {
+				o.Tenants[2].Activity = telemetry.Some(0.0)
+			}
+			if slow {
+				o.Tenants[0].TPOT, o.Tenants[1].Activity = telemetry.Some(20.0), telemetry.Some(share)
+			}
+			switch x := r.Float64(); {
+			case x < 0.02:
+				o.GPUs[0].At -= time.Duration(r.IntN(5)) * time.Minute
+			case x < 0.04:
+				o.GPUs[0].UtilPercent = telemetry.Some(0.0)
+			case x < 0.06:
+				o.Tenants[2].Activity = none()
+			}
+		})
+		for _, p := range list {
+			if p.Action == ActionMove && strings.HasPrefix(p.Withheld, "its effect") {
+				p.Action, p.Percent, p.Withheld = ActionCap, 50, "" // as if it were predicted
+				if !s.hold(&p) {
+					continue
+				}
+			}
+			if p.Withheld != "" || !p.Action.Acts() && p.Action != ActionNotice {
+				continue
+			}
+			if err := a.Log.write(AuditEntry{Event: EventTrying, Proposal: p}); err != nil {
+				t.Fatal(err)
+			}
+			if p.Action.Acts() {
+				acts++
+			}
+			switch x := r.Float64(); {
+			case x < 0.05:
+				restart() // the program ended meanwhile
+			case x < 0.2:
+				if err := a.Log.write(AuditEntry{Event: EventFailed, Proposal: p}); err != nil {
+					t.Fatal(err)
+				}
+			default:
+				if err := a.Log.write(AuditEntry{Event: EventDone, Proposal: p}); err != nil {
+					t.Fatal(err)
+				}
+				s.Done(&p)
+			}
+		}
+	}
+	a.Log.Close()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data), acts
+}
+
+func checkHistories(t *testing.T, windows, each int) {
+	acts := 0
+	for seed := range uint64(windows / each) {
+		log, n := lives(t, each, seed)
+		problems, err := Verify(strings.NewReader(log))
+		if err != nil || len(problems) != 0 {
+			t.Fatalf("seed %d: %q, %v", seed, problems, err)
+		}
+		acts += n
+	}
+	if t.Logf("%d actions in %d windows", acts, windows); acts < windows/2000 {
+		t.Errorf("%d actions in %d windows", acts, windows)
+	}
+}
+
+func TestVerifyHistories(t *testing.T) { checkHistories(t, 6000, 3000) }
+
+// TestVerifyFinds changes one thing in a log that holds, and is told of it.
+func TestVerifyFinds(t *testing.T) {
+	log, _ := lives(t, 6000, 3)
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	for _, c := range []struct {
+		event  Event
+		action Action
+		change func(e *AuditEntry)
+		want   string
+	}{
+		{EventTrying, ActionReap, func(e *AuditEntry) { e.Target = "a/chat" }, "has not agreed"},
+		{EventTrying, ActionReap, func(e *AuditEntry) { e.Checks.Idle /= 2 }, "idle for"},
+		{EventTrying, ActionReap, func(e *AuditEntry) { e.Checks.Watched = 0.5 }, "was observed"},
+		{EventTrying, ActionCap, func(e *AuditEntry) { e.Checks.ReadingAge = time.Hour }, "reading was"},
+		{EventTrying, ActionCap, func(e *AuditEntry) { e.Checks.Windows = 1 }, "no alarm"},
+		{EventTrying, ActionCap, func(e *AuditEntry) { e.Checks = nil }, "no checks"},
+		{EventTrying, ActionCap, func(e *AuditEntry) { e.Action = ActionSplit }, "only ever proposed"},
+		{EventTrying, ActionCap, func(e *AuditEntry) { e.Seq += 7 }, "follows entry"},
+		{EventDone, ActionNotice, func(e *AuditEntry) { e.Event = EventFailed }, "no notice"},
+		{EventBegin, "", func(e *AuditEntry) { e.Rules.Reap = false }, "reaping is off"},
+		{EventBegin, "", func(e *AuditEntry) { e.Rules.Budget = 0 }, "the budget is 0"},
+		{EventBegin, "", func(e *AuditEntry) { e.Rules.Cooldown = 900 * time.Hour }, "after the last one"},
+		{EventDone, ActionCap, func(e *AuditEntry) { e.Target = "z" }, "without having been tried"},
+	} {
+		var out []string
+		changed := 0
+		for _, line := range lines {
+			var e AuditEntry
+			if err := json.Unmarshal([]byte(line), &e); err != nil {
+				t.Fatal(err)
+			}
+			if e.Event == c.event && e.Action == c.action {
+				changed++
+				c.change(&e)
+			}
+			b, err := json.Marshal(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, string(b))
+		}
+		problems, err := Verify(strings.NewReader(strings.Join(out, "\n")))
+		if text := fmt.Sprint(problems); err != nil || changed == 0 || !strings.Contains(text, c.want) {
+			t.Errorf("%s %s: %d changed, no %q in %.300s, %v", c.event, c.action, changed, c.want, text, err)
+		}
+	}
+}

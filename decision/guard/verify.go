@@ -1,0 +1,120 @@
+package guard
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// Checks are the figures on which a proposal rests, for Verify.
+type Checks struct {
+	ReadingAge time.Duration `json:"reading_age_ns"`     // of the device's newest reading
+	Windows    int           `json:"windows,omitempty"`  // in a row above the limit
+	TPOT       float64       `json:"tpot_ms,omitempty"`  // of the last one
+	Limit      float64       `json:"limit_ms,omitempty"` // that it exceeded
+	Idle       time.Duration `json:"idle_ns,omitempty"`  // of the target
+	Watched    float64       `json:"watched,omitempty"`  // part of it that was observed, 0 to 1
+}
+
+// Verify reads an audit log and nothing else, and returns a line for each action
+// before which a condition of the package's documentation does not hold by what the
+// log says: rules that were recorded, a fresh reading, an alarm, the cool-down and
+// the budget, and before a reaping the consent, a notice that was carried out early
+// enough, and an idle time that was observed.
+func Verify(r io.Reader) (problems []string, err error) {
+	v := verifier{notices: map[string]time.Time{}, last: map[int]time.Time{}}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for n := 1; lines.Scan(); n++ {
+		if len(lines.Bytes()) == 0 {
+			continue
+		}
+		var e AuditEntry
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			problems = append(problems, fmt.Sprintf("line %d: %v", n, err))
+			continue
+		}
+		for _, p := range v.entry(&e) {
+			problems = append(problems, fmt.Sprintf("line %d: %s %s: %s", n, e.Action, e.Target, p))
+		}
+	}
+	return problems, lines.Err()
+}
+
+// verifier holds what the log said so far.
+type verifier struct {
+	seq     int64
+	rules   *LoggedRules
+	trying  *AuditEntry
+	acts    []time.Time
+	last    map[int]time.Time    // the last cap or move of a GPU
+	notices map[string]time.Time // that were carried out, by tenant
+}
+
+func (v *verifier) entry(e *AuditEntry) (problems []string) {
+	bad := func(wrong bool, format string, args ...any) {
+		if wrong {
+			problems = append(problems, fmt.Sprintf(format, args...))
+		}
+	}
+	bad(e.Seq <= v.seq || e.Seq != v.seq+1 && e.Event != EventAcknowledged, "entry %d follows entry %d", e.Seq, v.seq)
+	v.seq = e.Seq
+	switch e.Event {
+	case EventBegin:
+		bad(v.trying != nil, "a program began while an action was tried, and nothing says how it ended")
+		bad(e.Rules == nil, "no rules")
+		v.rules = e.Rules
+	case EventTrying:
+		bad(v.trying != nil, "it was tried while another action was")
+		v.trying = e
+		if e.Action != ActionNotice {
+			problems = append(problems, v.act(e)...)
+		}
+	case EventDone, EventFailed, EventUnfinished:
+		same := v.trying != nil && v.trying.Action == e.Action && v.trying.Target == e.Target
+		bad(!same, "it ended without having been tried")
+		if v.trying = nil; e.Event == EventDone && e.Action == ActionNotice {
+			v.notices[e.Target] = e.Time
+		}
+	case EventAcknowledged:
+		v.trying = nil
+	}
+	return problems
+}
+
+// act checks the conditions of an action that is about to be tried.
+func (v *verifier) act(e *AuditEntry) (problems []string) {
+	bad := func(wrong bool, format string, args ...any) {
+		if wrong {
+			problems = append(problems, fmt.Sprintf(format, args...))
+		}
+	}
+	r, c := v.rules, e.Checks
+	if r == nil || c == nil {
+		return []string{"no rules, or no checks, are recorded before it"}
+	}
+	bad(!e.Action.Acts(), "it is only ever proposed")
+	bad(e.Withheld != "", "it was withheld: %s", e.Withheld)
+	bad(c.ReadingAge < 0 || c.ReadingAge >= r.Window, "the newest reading was %v old", c.ReadingAge)
+	v.acts = slices.DeleteFunc(v.acts, func(at time.Time) bool { return e.Time.Sub(at) > time.Hour-r.Window })
+	bad(len(v.acts) >= r.Budget, "%d actions in the hour before (the budget is %d)", len(v.acts), r.Budget)
+	v.acts = append(v.acts, e.Time)
+	if e.Action != ActionReap {
+		before, acted := v.last[e.GPU]
+		bad(acted && e.Time.Sub(before) < r.Cooldown-r.Window, "%v after the last one on GPU %d", e.Time.Sub(before), e.GPU)
+		bad(c.Windows < r.Slow || !(c.TPOT > c.Limit), "no alarm: %d windows, %s of %s", c.Windows, ms(c.TPOT), ms(c.Limit))
+		v.last[e.GPU] = e.Time
+		return problems
+	}
+	told, ok := v.notices[e.Target]
+	bad(!r.Reap, "reaping is off")
+	bad(!slices.Contains(r.MayBeReaped, e.Target), "the owner has not agreed")
+	bad(c.Idle < r.ReapAfter, "idle for %v only", c.Idle)
+	bad(c.Watched < watchedPart, "%.0f%% of the idle time was observed", 100*c.Watched)
+	bad(!ok || told.Before(e.Time.Add(-c.Idle-r.Window)), "no notice of this idle time was carried out")
+	bad(ok && e.Time.Sub(told) < r.ReapAfter-r.WarnAfter-r.Window, "the owner was told %v before", e.Time.Sub(told))
+	return problems
+}
