@@ -23,7 +23,7 @@ type suspect struct {
 	came bool
 }
 
-// evidence says what was seen of a suspect.
+// evidence describes the change that was seen of a suspect.
 func (s *suspect) evidence() string {
 	switch {
 	case s.came:
@@ -86,7 +86,7 @@ const (
 	maxSlowdown  = 3    // above the upper end of the prediction beside that load
 )
 
-// contradicted says which of the device's readings or of a tenant's own figures
+// contradicted returns the device's reading or the tenant's own figure that
 // contradicts that tenant i is slowed down by a neighbour; "" = none.
 func (g *Guard) contradicted(o *Observation, i int, by suspect) string {
 	t, seen := &g.tenants[i], &o.Tenants[i]

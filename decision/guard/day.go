@@ -228,7 +228,7 @@ func (d *day) active(i, w int) float64 {
 	return d.hidden[i].activity[w]
 }
 
-// wild says whether a tenant does more than it declared.
+// wild reports that a tenant does more than it declared.
 func (d *day) wild(i, w int) bool { return w >= d.hidden[i].rogue[0] && w < d.hidden[i].rogue[1] }
 
 // truth returns a tenant's TPOT in milliseconds: the prediction for what really
@@ -326,7 +326,7 @@ func (d *day) observe(w int) Observation {
 	return o
 }
 
-// misled says whether a GPU's telemetry is stale or untrue.
+// misled reports that a GPU's telemetry is stale or untrue.
 func (d *day) misled(gpu, w int) bool {
 	f := d.faulty(gpu, w)
 	if f == nil || !f.lies {

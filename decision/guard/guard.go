@@ -57,7 +57,7 @@ func Actions() []Action {
 	return []Action{ActionKeep, ActionNotice, ActionCap, ActionMove, ActionSplit, ActionReap}
 }
 
-// Acts says whether the  Action changes anything for anybody.
+// Acts reports that the action changes anything for anybody.
 func (a Action) Acts() bool { return a == ActionCap || a == ActionMove || a == ActionReap }
 
 // A Proposal names an  Action with its evidence and the effect to expect.

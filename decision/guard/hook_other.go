@@ -7,5 +7,5 @@ import "os/exec"
 // group does nothing: there are no process groups.
 func group(*exec.Cmd) {}
 
-// ended says what a time-out ends.
+// ended describes a time-out's effect.
 const ended = "it was ended, its children were not"

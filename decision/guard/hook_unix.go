@@ -14,5 +14,5 @@ func group(cmd *exec.Cmd) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
-// ended says what a time-out ends.
+// ended describes a time-out's effect.
 const ended = "its process group was ended"

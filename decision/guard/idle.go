@@ -73,7 +73,7 @@ func (g *Guard) idle(o *Observation, gpu int) (out []Proposal) {
 // watchedPart is the least part of an idle time that must have been observed.
 const watchedPart = 0.95
 
-// unwatched says why nothing follows from an idle time of which too little was
+// unwatched returns the reason to conclude nothing from an idle time of which too little was
 // observed; "" where enough was of the last stretch and of the whole.
 func (s *tenantState) unwatched(at, last time.Duration) string {
 	var lately time.Duration

@@ -62,7 +62,7 @@ type Log struct {
 	now     func() time.Time
 }
 
-// state is what outlives the program. It follows from the log's entries.
+// state outlives the program. It follows from the log's entries.
 type state struct {
 	Entry  *AuditEntry        `json:"entry"`            // the last one
 	Trying *AuditEntry        `json:"trying,omitempty"` // begun, and not ended

@@ -41,7 +41,7 @@ type Tenant struct {
 	Probe   *Probe
 }
 
-// Online says whether the tenant has a latency to be judged by.
+// Online reports that the tenant has a latency to be judged by.
 func (t *Tenant) Online() bool { return t.Kind == decision.KindOnlineInference }
 
 // A GPU is one device and how it is shared.

@@ -7,7 +7,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// unsound says why nothing may be concluded of a GPU in this window.
+// unsound returns the reason to conclude nothing of a GPU in this window; "" = none.
 func (g *Guard) unsound(o *Observation, i int) string {
 	seen, d := &o.GPUs[i], &g.devices[i]
 	last := d.at

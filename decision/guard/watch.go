@@ -420,7 +420,7 @@ func (w *watcher) owners() func(telemetry.Process) int {
 	}
 }
 
-// fits says whether words are successive whole arguments of a command line. The
+// fits reports that words are successive whole arguments of a command line. The
 // first may be the last element of a path.
 func fits(words, args []string) bool {
 	for i := 0; len(words) > 0 && i+len(words) <= len(args); i++ {

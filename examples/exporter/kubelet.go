@@ -27,7 +27,7 @@ func newKubelet(socket string) (*kubelet, error) {
 	return &kubelet{conn, podresources.NewPodResourcesListerClient(conn)}, nil
 }
 
-// isGPU says whether a resource's devices are GPUs: NVIDIA's plugin
+// isGPU reports that a resource's devices are GPUs: NVIDIA's plugin
 // (nvidia.com/gpu, nvidia.com/gpu.shared, nvidia.com/mig-1g.10gb) or one that
 // names its resources likewise.
 func isGPU(resource string) bool {

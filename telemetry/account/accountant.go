@@ -386,7 +386,7 @@ func (a *Accountant) Sample(x *telemetry.Sample) error {
 	return nil
 }
 
-// complete says whether a costly reading ends the window: the last one that the
+// complete reports that a costly reading ends the window: the last one that the
 // device gives, which is the energy counter, or what its mechanism needs.
 func (a *Accountant) complete(d *device, x *telemetry.Sample, now time.Duration) bool {
 	_, counted := a.counters[d.uuid]

@@ -11,7 +11,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
-// Allocator says which container was given which GPU. An error means that it
+// Allocator lists the containers with the GPUs that they were given. An error means that it
 // cannot be told, which is not that nothing is given.
 type Allocator interface {
 	Allocations(ctx context.Context) ([]container.Allocation, error)
@@ -143,7 +143,7 @@ func (h *Holders) of(
 	return held, slots, true
 }
 
-// isServer says whether a process is an MPS server.
+// isServer reports that a process is an MPS server.
 func (h *Holders) isServer(pid uint32, name string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 // A Page is the metrics page of a model server.
 type Page struct {
 	URL string
-	// Objective says which of its requests are good; the zero Objective counts none.
+	// Objective tells good requests from others; the zero Objective counts none.
 	Objective Objective
 }
 
@@ -33,7 +33,7 @@ type Servers struct {
 // served holds what one container's server has done.
 type served struct {
 	last []said
-	// counted is what it did while its page was read, by all runs of the
+	// counted holds its tokens while its page was read, by all runs of the
 	// exporter on one state; stored is the part that was given out to be stored.
 	counted, stored Tokens
 	open            []unjudged
@@ -181,7 +181,7 @@ func add(sum, v telemetry.Optional[float64]) telemetry.Optional[float64] {
 	return telemetry.Some(sum.Or(0) + n)
 }
 
-// tokens says what each claim's server generated since the GPU's last window
+// tokens sets the tokens that each claim's server generated since the GPU's last window
 // ended. It is missing for a server whose page is not read, or was not lately.
 func (s *Servers) tokens(gpu string, claims map[claimKey]*ledger.Claim, stale time.Duration) {
 	s.mu.Lock()

@@ -25,7 +25,7 @@ const (
 // that come later miss some.
 const DriverKeeps = samplesKept / samplesPerSecond * time.Second
 
-// WantsGPM says whether a GPU's GPM counters are needed: instances have no
+// WantsGPM reports that a GPU's GPM counters are needed: instances have no
 // others.
 func (a *Accountant) WantsGPM(device int) bool {
 	a.mu.Lock()
@@ -37,7 +37,7 @@ func (a *Accountant) WantsGPM(device int) bool {
 // a context alone costs 26 W and more.
 const contextWatts = 10
 
-// window says what was seen of a device.
+// window returns a device's window for the ledger to divide.
 func (a *Accountant) window(d *device, length time.Duration) ledger.Window {
 	w := ledger.Window{
 		Length: length, Mechanism: sharing.MechanismNone, SwitchShare: switchShare, Busy: d.util.get(),
@@ -102,7 +102,7 @@ func (p *process) pod() container.Pod {
 	return p.who.Pod.Clean()
 }
 
-// fits says whether a device of a plugin is a GPU or part of it.
+// fits reports that a device of a plugin is a GPU or part of it.
 func (a *Accountant) fits(d *device, dev container.Device) bool {
 	if i, ok := dev.Index.Get(); ok {
 		return i < len(a.devs) && a.devs[i] == d
@@ -118,7 +118,7 @@ func (a *Accountant) fits(d *device, dev container.Device) bool {
 	return dev.UUID == d.uuid
 }
 
-// mechanismOf says how a GPU is shared, by what is seen on it.
+// mechanismOf infers a GPU's mechanism from its processes and holders.
 func (a *Accountant) mechanismOf(d *device, held map[container.Pod][]container.Device) sharing.Mechanism {
 	if d.mig == sharing.AnswerYes {
 		return sharing.MechanismMIG

@@ -24,7 +24,7 @@ type Options struct {
 	ConsumableMemory bool
 }
 
-// Output is what a plan comes to, each list by name.
+// Output holds the objects of a plan, each list in the order of names.
 type Output struct {
 	Classes   []*resourcev1.DeviceClass
 	Claims    []*resourcev1.ResourceClaim
@@ -32,7 +32,7 @@ type Output struct {
 	Pods      []*v1.Pod // with claims in place of extended resources
 	// Refused says of pods that no node takes why, by namespace/name.
 	Refused map[string]string
-	// Warnings are what is written and is not all that was decided.
+	// Warnings name decisions that the objects cannot express.
 	Warnings []string
 }
 

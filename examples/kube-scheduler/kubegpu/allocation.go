@@ -12,13 +12,13 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Allocation is where a pod was placed.
+// Allocation is the place of a pod.
 type Allocation struct {
 	Node    string
 	Devices []Device // one for each request of the pod, see Pod.Requests
 }
 
-// Device is what one claim of a pod was given.
+// Device is the part of a GPU that one claim of a pod was given.
 type Device struct {
 	GPUs      []int // indexes on the node, ascending
 	Mechanism sharing.Mechanism
@@ -27,10 +27,10 @@ type Device struct {
 	Profile   string        // of a MIG instance
 	Start     int           // of a MIG instance
 	// Slowdown is the worst that is predicted for the pod or a neighbour.
-	// Unpredicted is how many of them nothing is predicted for.
+	// Unpredicted counts those for which nothing is predicted.
 	Slowdown    placement.Optional[float64]
 	Unpredicted int
-	// Container is whose claim it is for. Model and Total memory are the GPUs';
+	// Container is the one that claims it. Model and Total memory are the GPUs';
 	// Part of Whole is what a GPU's price is charged for: thousandths, or the
 	// slices of a MIG instance. Annotations have none of these.
 	Container   string
@@ -41,7 +41,7 @@ type Device struct {
 	request *placement.Request
 }
 
-// Annotations is what a pod's annotations say of the allocation, AnnotationVerdict
+// Annotations returns the annotations that record the allocation, AnnotationVerdict
 // left to the caller.
 func (a *Allocation) Annotations() map[string]string {
 	var gpus, mechanisms, shares []string
@@ -66,7 +66,7 @@ func (a *Allocation) Annotations() map[string]string {
 	}
 }
 
-// String says where the pod is: "GPU 0,1 as 250m of mps on node-3".
+// String gives the pod's place: "GPU 0,1 as 250m of mps on node-3".
 func (a *Allocation) String() string {
 	var parts []string
 	for _, d := range a.Devices {

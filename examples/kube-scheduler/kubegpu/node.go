@@ -12,25 +12,25 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Node is what a Kubernetes node says of its GPUs. It is read-only.
+// Node is a Kubernetes node's own account of its GPUs. It is read-only.
 type Node struct {
 	Name string
 	// Model is the canonical product name, or the label's where it is unknown.
 	Model     string
 	GPUMemory placement.Optional[sharing.Bytes] // of one GPU
-	// Mechanism is what its GPUs share by, but for those in MIG mode.
+	// Mechanism is the one by which its GPUs are shared, but for those in MIG mode.
 	Mechanism sharing.Mechanism
-	// Resource is how whole GPUs, or replicas of them, are asked for.
+	// Resource is the name by which whole GPUs, or replicas of them, are asked for.
 	Resource v1.ResourceName
 	GPUs     []placement.GPU
-	// Replicas is how many pods a GPU is offered to; 1 for whole GPUs.
+	// Replicas is the number of pods that a GPU is offered to; 1 for whole GPUs.
 	Replicas int
 	// Single is the profile that stands for nvidia.com/gpu under the MIG
 	// strategy "single".
 	Single string
 	// UUIDs of the GPUs, where HAMi gives them.
 	UUIDs []string
-	// Problems are what its labels say wrongly of its capacity: nothing is
+	// Problems are contradictions between its labels and its capacity: nothing is
 	// placed on such a node. Notes are what is odd and does no harm.
 	Problems, Notes []string
 
@@ -81,13 +81,13 @@ func (r *reader) note(format string, args ...any) {
 	r.out.Notes = append(r.out.Notes, fmt.Sprintf(format, args...))
 }
 
-// quantity is what the node offers of a resource to pods.
+// quantity returns the amount of a resource that the node offers to pods.
 func (r *reader) quantity(name v1.ResourceName) int {
 	q := r.node.Status.Allocatable[name]
 	return clip(q.Value())
 }
 
-// capacity is what it offered with all devices healthy: the kubelet takes
+// capacity returns the amount that it offered with all devices healthy: the kubelet takes
 // unhealthy ones out of allocatable only.
 func (r *reader) capacity(name v1.ResourceName) int {
 	if q, ok := r.node.Status.Capacity[name]; ok {

@@ -5,7 +5,7 @@ import (
 	"github.com/cotenant/cotenant/decision/placement"
 )
 
-// Plan says whether a node takes a pod, how well by the scorer's policy, and
+// Plan decides for a pod and a node: the verdict, the score by the scorer's policy, and
 // where. The allocation is nil where the verdict is not a pass.
 func (s *State) Plan(p *Pod, scorer *placement.Scorer) (*Allocation, float64, Ruling) {
 	requests, containers, v := p.requests(s.Node)
@@ -48,7 +48,7 @@ func (s *State) Plan(p *Pod, scorer *placement.Scorer) (*Allocation, float64, Ru
 	return a, score, pass()
 }
 
-// slotVerdict says whether an instance of the profile exists and is free.
+// slotVerdict checks that an instance of the profile exists and is free.
 func (s *State) slotVerdict(r *placement.Request, taken []Device) Ruling {
 	any, exists := false, false
 	for _, slots := range s.Node.slots {

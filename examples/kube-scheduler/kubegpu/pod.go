@@ -19,7 +19,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Pod is what a pod asks of GPUs. It is read-only.
+// Pod is a pod's request for GPUs. It is read-only.
 type Pod struct {
 	Name string // namespace/name
 	// Claims has what each container asks for, in their order; MIG instances
@@ -40,7 +40,7 @@ type Pod struct {
 	memory   sharing.Bytes
 }
 
-// Claim is what one container asks for.
+// Claim is the request of one container.
 type Claim struct {
 	Container string
 	// Resource is ResourceGPU, ResourceShared or ResourceMilli; empty with a
@@ -120,7 +120,7 @@ func covers(claims, init []Claim) bool {
 	return true
 }
 
-// asked is what a container asks for of a resource: its request, or its limit
+// asked returns the amount of a resource that a container asks for: its request, or its limit
 // where the API server has not yet made that the request.
 func asked(c *v1.Container, name v1.ResourceName) (int64, bool) {
 	q, ok := c.Resources.Requests[name]

@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Ruling says whether a node takes a pod and why. Code is short and stable, to
+// Ruling is a node's verdict on a pod, with its reason. Code is short and stable, to
 // count nodes by; Text is for people and has the numbers.
 type Ruling struct {
 	Ruling gate.Verdict
@@ -49,7 +49,7 @@ func (v Ruling) Final() bool {
 	return false
 }
 
-// Requests is what a pod asks of a node in placement's terms: what a claim comes
+// Requests holds a pod's requests to a node in placement's terms: what a claim comes
 // to depends on how the node offers its GPUs. CPU and memory of the pod stand in
 // the first request.
 func (p *Pod) Requests(n *Node) ([]*placement.Request, Ruling) {
@@ -134,7 +134,7 @@ func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Ruling) {
 	return []*placement.Request{r}, pass()
 }
 
-// hamiShare is what HAMi gives for a claim: the whole card's memory unless
+// hamiShare returns the share that HAMi gives for a claim: the whole card's memory unless
 // limited, and as much compute as there is unless limited.
 func (p *Pod) hamiShare(r *placement.Request, c *Claim, n *Node) {
 	switch {

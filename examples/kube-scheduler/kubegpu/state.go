@@ -11,7 +11,7 @@ import (
 // Running is a pod that runs on a node, or is about to.
 type Running struct {
 	Pod *Pod // nil for a pod that asks for no GPU
-	// Allocation is where it was placed; nil where that is not known.
+	// Allocation is its place; nil where that is not known.
 	Allocation *Allocation
 	// Nominated says that the pod is to come and has no GPUs yet.
 	Nominated bool

@@ -43,7 +43,7 @@ type Args struct {
 	Workloads map[string]predict.ProfileRef `json:"workloads"`
 }
 
-// Measured is what was measured of workloads alone on GPUs of one model.
+// Measured holds measurements of workloads alone on GPUs of one model.
 type Measured struct {
 	Model         string `json:"model"`
 	ProfilesFile  string `json:"profilesFile"`  // as predict.ParseProfiles reads it
@@ -113,7 +113,7 @@ func ParseArgs(data []byte) (Args, error) {
 	return a, nil
 }
 
-// built is what the plugin works with.
+// built holds the parts that are made of the arguments.
 type built struct {
 	policy    placement.Policy
 	predictor placement.Forecaster // nil: none

@@ -128,7 +128,7 @@ func (c *cycle) lacksOther() bool {
 	return false
 }
 
-// verdictText says where a pod is and why.
+// verdictText gives a pod's place and the reason for it.
 func (p *Plugin) verdictText(c *cycle, a *kubegpu.Allocation) string {
 	text := fmt.Sprintf("%v by policy %s", a, p.policy)
 	if c != nil {
@@ -156,7 +156,8 @@ func (p *Plugin) verdictText(c *cycle, a *kubegpu.Allocation) string {
 	return text
 }
 
-// price is what an hour of the allocation costs, and whether that is known.
+// price returns the price of an hour of the allocation; false where it is not
+// known.
 func (p *Plugin) price(a *kubegpu.Allocation) (cost.Money, bool) {
 	var sum cost.Money
 	if len(p.prices) == 0 {

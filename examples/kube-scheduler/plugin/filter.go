@@ -13,13 +13,13 @@ import (
 
 const stateKey fwk.StateKey = "Cotenant"
 
-// cycle is what one attempt to schedule a pod knows.
+// cycle is the memory of one attempt to schedule a pod.
 type cycle struct {
 	pod   *kubegpu.Pod
 	plans sync.Map // node name to *plan
 }
 
-// plan is what came of trying the pod on a node in a state.
+// plan is the outcome of trying the pod on a node in a state.
 type plan struct {
 	state      *kubegpu.State
 	allocation *kubegpu.Allocation // nil where the ruling is not a pass

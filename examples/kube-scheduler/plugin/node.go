@@ -7,7 +7,7 @@ import (
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
 
-// cachedNode is what was last made of a node. The scheduler gives each change of
+// cachedNode is a node as it was last read. The scheduler gives each change of
 // a node, or of its pods, a generation of its own.
 type cachedNode struct {
 	generation int64

@@ -14,7 +14,7 @@ import (
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
 
-// EventsToRegister says what may make room for a pod that was refused: nodes that
+// EventsToRegister lists the events that may make room for a pod that was refused: nodes that
 // come or offer something else, pods that leave, and the pod asking for something
 // else.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {

@@ -6,7 +6,7 @@ import (
 	"github.com/cotenant/cotenant/decision/placement"
 )
 
-// NewScorer is what the plugin places by under the given arguments, for those who
+// NewScorer returns the scorer of the plugin under the given arguments, for those who
 // replay its decisions with kubegpu.Cluster, and its policy's name. The error is
 // an ErrArgs.
 func NewScorer(args runtime.Object) (*placement.Scorer, string, error) {
