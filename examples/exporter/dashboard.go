@@ -16,7 +16,7 @@ const (
 	tenantSel = `{node=~"$node",account="tenant"}`
 )
 
-// printed are what goes with the metrics, by the name of its flag.
+// printed holds the writers of rules, dashboard and table by their flags.
 var printed = map[string]func(io.Writer) error{"rules": writeRules, "dashboard": writeDashboard, "metrics": writeMetrics}
 
 type object = map[string]any

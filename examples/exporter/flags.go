@@ -20,7 +20,7 @@ import (
 // The exit codes.
 const (
 	exitOK     = 0
-	exitFailed = 1
+	exitFailed = 5
 	exitUsage  = 2
 )
 
@@ -48,7 +48,7 @@ Print what goes with the metrics, made from the same list, and end:
   go run . -dashboard   a dashboard for Grafana
   go run . -metrics     the table of metrics
 
-Exit codes: 0 done, also after Ctrl-C or SIGTERM; 1 the GPUs, the state or the
+Exit codes: 0 done, also after Ctrl-C or SIGTERM; 5 the GPUs, the state or the
 port cannot be used; 2 bad input.
 
 Flags:

@@ -1,4 +1,4 @@
-// Exporter says who used the GPUs of a node, to the last GPU-second, for
+// Exporter exposes who used the GPUs of a node, to the last GPU-second, for
 // Prometheus: see README.md.
 package main
 

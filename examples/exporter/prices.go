@@ -12,7 +12,7 @@ import (
 	pages "github.com/cotenant/cotenant/examples/internal/page"
 )
 
-// prices are what an hour of a GPU costs.
+// prices holds the prices of GPU hours.
 type prices struct {
 	// Default is for GPUs that no other line names.
 	Default cost.Money

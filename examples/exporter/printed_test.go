@@ -171,8 +171,8 @@ func TestDashboard(t *testing.T) {
 }
 
 // TestReadme holds the README's table against the list of metrics.
-func TestReadme(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
+func TestMetricsTable(t *testing.T) {
+	readme, err := os.ReadFile("METRICS.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,5 +182,5 @@ func TestReadme(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatal("the marks of the table are gone")
 	}
-	inFile(t, "README.md", []byte(head+begin+string(text(t, "metrics"))+end+tail))
+	inFile(t, "METRICS.md", []byte(head+begin+string(text(t, "metrics"))+end+tail))
 }

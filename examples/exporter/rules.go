@@ -28,7 +28,7 @@ func alert(name, severity, expr, wait, summary string) rule {
 	return rule{Alert: name, Expr: expr, For: wait, Labels: map[string]string{"severity": severity}, Annotations: map[string]string{"summary": summary}}
 }
 
-// perMillion is what a million tokens cost a tenant, by mechanism: all that its
+// perMillion is a query for the cost of a million tokens to a tenant, by mechanism: all that its
 // container was charged with, idle time too, over the tokens of the same time. It
 // is cost.PerUnits in PromQL, in millionths of the currency's unit, as a test
 // holds; there is none for a tenant that served nothing. costs are labels of the

@@ -247,7 +247,7 @@ func simMPS(gpu int) bool { return gpu == 4 || gpu == 5 }
 
 func simServer(gpu int) uint32 { return uint32(900 + gpu) }
 
-// steps is how finely what is read over a time is summed up.
+// simSteps is the number of parts into which a time is cut that is summed up.
 const simSteps = 16
 
 // util gives each process's share since it was read last.
@@ -385,7 +385,7 @@ func (n *simNode) Slots(context.Context) (map[container.Device]int, error) {
 	return out, nil
 }
 
-// Snapshot is what the MPS control daemon says.
+// Snapshot returns the answer of the MPS control daemon.
 func (n *simNode) Snapshot(context.Context) (mps.Snapshot, error) {
 	s := mps.Snapshot{Time: time.Now(), Daemon: sharing.AnswerYes}
 	for _, gpu := range []int{4, 5} {

@@ -22,7 +22,7 @@ type store struct {
 	db   *bbolt.DB
 	file string
 	info os.FileInfo // of the file when it was opened
-	// pending is what could not be stored yet, by name.
+	// pending holds records that are not stored yet, by name.
 	pending map[string][]byte
 	// update is db.Update, which tests replace by a disk that is full.
 	update func(func(*bbolt.Tx) error) error

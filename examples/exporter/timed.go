@@ -21,7 +21,7 @@ import (
 type timed struct {
 	telemetry.Reader
 	seconds *prometheus.HistogramVec
-	// wantsGPM says whether a device's GPM counters are needed.
+	// wantsGPM reports that a device's GPM counters are needed.
 	wantsGPM func(device int) bool
 	turn     chan struct{} // holds what reads
 	begun    atomic.Int64  // when it began, in ns on clock; 0 while that is not known
@@ -33,7 +33,7 @@ type timed struct {
 	energy map[int]int // readings since the counter was read
 }
 
-// patience is how long a reading may take before others go ahead beside it: a GPU
+// patience bounds a reading's time before others go ahead beside it: a GPU
 // that hangs holds up no other. Under load one took up to 18 ms.
 const patience = 100 * time.Millisecond
 
@@ -121,7 +121,7 @@ func (t *timed) enter() (leave func()) {
 	}
 }
 
-// holds says whether the energy counter need not be read.
+// holds reports that the energy counter need not be read.
 func (t *timed) holds(device int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
